@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * backend.h - the seam between the core and what moves data
+ *
+ * The core probes every backend, lets all ranks agree, gives each pair of ranks one route and
+ * offers every window and device communicator to the backends that are in use. A backend sees the
+ * core only through the struct backendHost that it is handed, and no other backend.
+ *
+ * Direct is chosen pair by pair; of network backends all ranks use the same one. A backend that
+ * needs CPU threads to make progress starts them when it is opened and ends them when it is closed;
+ * one that finds a peer lost, by an error completion say, tells the core by host->peerFailed.
+ */
+#ifndef GIN_BACKENDS_BACKEND_H
+#define GIN_BACKENDS_BACKEND_H
+
+#include "../lib/error.h"
+#include "../lib/identity.h"
+#include "../lib/memory.h"
+
+#define BACKEND_WHY 160 /* a reason in words, its end included */
+#define BACKEND_BLOB 64 /* what a backend tells its like on other ranks when it is probed */
+
+/* What the core hands to a backend; lives as long as the communicator. */
+struct backendHost {
+	int rank, nRanks;
+	const struct identity *ranks; /* [nRanks]: host and process of each */
+	const struct device *device;
+	const uint8_t *routes; /* [nRanks]: enum ginRoute, once open() is called */
+
+	/* As controlAllgather() and handlesExchange(), with `core` in front. */
+	ginResult_t (*allgather)(void *core, const char *call, ginResult_t mine, const void *in,
+				 void *out, size_t bytes);
+	ginResult_t (*exchangeHandles)(void *core, int fd, const uint8_t *to, const uint8_t *from,
+				       int *fds);
+	/* Any thread. The communicator fails on all ranks with this sentence. */
+	void (*peerFailed)(void *core, int peer, const char *why);
+	void *core;
+};
+
+/* What a device communicator asks for, for a network backend's queues. */
+struct backendContexts {
+	uint32_t contexts;
+	uint32_t signals;
+};
+
+struct backendOps {
+	const char *name;
+	uint32_t route; /* enum ginRoute */
+	int network;
+
+	/*
+	 * Can this rank use it at all? 1, and the blob that the other ranks get; or 0, and `why`
+	 * says what is missing and what to change. Changes nothing.
+	 */
+	int (*probe)(const struct backendHost *host, void *blob, char *why);
+
+	/*
+	 * Can this rank reach `peer`, which may be itself? `why` says how, or why not. Any thread,
+	 * any time after the probe.
+	 */
+	int (*reach)(const struct backendHost *host, int peer, const void *mine, const void *theirs,
+		     char *why);
+
+	/* Collective, when some pair has this route. */
+	ginResult_t (*open)(const struct backendHost *host, void **state);
+	void (*close)(void *state);
+
+	/*
+	 * Collective: makes `memory`, which differs per rank, reachable for the peers on this
+	 * route. A rank that fails must still take part to the end of the collectives inside; the
+	 * core lets all ranks agree afterwards and undoes it where it succeeded. `mine` is what
+	 * this rank has come to so far.
+	 */
+	ginResult_t (*windowRegister)(void *state, const char *call, ginResult_t mine,
+				      const struct memory *memory, void **window);
+	void (*windowDeregister)(void *state, void *window);
+
+	/* Where this rank loads and stores the window at `peer`, or NULL; own rank included. */
+	char *(*windowAddress)(void *window, int peer);
+
+	/* Collective: queues of a device communicator. NULL: contexts need nothing of the host. */
+	ginResult_t (*contextsOpen)(void *state, const struct backendContexts *want,
+				    void **contexts);
+	void (*contextsClose)(void *state, void *contexts);
+};
+
+extern const struct backendOps backendDirect;
+
+#endif

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * gin.h - host API of libgin, GPU-initiated networking
+ *
+ * C11, usable from C++. Conventions of every call here:
+ *  - It returns ginSuccess or an error; outputs come last and are written on success only.
+ *  - ginGetLastError() has one sentence about the calling thread's last failure: what failed, on
+ *    which rank, what to do.
+ *  - "Collective" means: every rank of the communicator calls it, in the same order as its other
+ *    collectives. It ends on every rank within GIN_TIMEOUT seconds (600), with the same result.
+ *  - Calls on different communicators may run at the same time on different threads. Calls on one
+ *    communicator are made by one thread at a time, but for those marked "any thread".
+ *  - After ginCommInit() no call synchronises the device, uses the null stream or breaks a stream
+ *    capture.
+ *
+ * Device calls are in gin_device.cuh. Environment variables: gin_environ(7).
+ */
+#ifndef GIN_H
+#define GIN_H
+
+#include "gin/abi.h"
+
+#define GIN_VERSION_MAJOR 0
+#define GIN_VERSION_MINOR 1
+#define GIN_VERSION_PATCH 0
+#define GIN_VERSION (GIN_VERSION_MAJOR * 10000 + GIN_VERSION_MINOR * 100 + GIN_VERSION_PATCH)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#pragma GCC visibility push(default)
+
+/* A group of ranks. Opaque; made by ginCommInit(), freed by ginCommDestroy(). */
+typedef struct ginComm *ginComm_t;
+
+/*
+ * The caller's own way to bring the ranks together: gathers `bytes` bytes of every rank into `out`,
+ * ordered by rank, and returns 0, or anything else when it failed. Called once or twice, from
+ * within ginCommInit() only, on the calling thread.
+ */
+typedef int (*ginAllgather_t)(void *arg, const void *in, void *out, size_t bytes);
+
+#define GIN_DEVICE_AUTO (-1) /* the current context's device, else local rank modulo count */
+#define GIN_DEVICE_NONE (-2) /* no GPU: host memory and host threads */
+
+typedef struct ginConfig {
+	size_t size;		  /* sizeof(ginConfig_t): GIN_CONFIG_INIT sets it */
+	int device;		  /* CUDA ordinal, GIN_DEVICE_AUTO or GIN_DEVICE_NONE */
+	ginAllgather_t allgather; /* NULL: PMIx when launched by it, else alone */
+	void *allgatherArg;
+	int rank;   /* only with allgather */
+	int nRanks; /* only with allgather */
+} ginConfig_t;
+
+#define GIN_CONFIG_INIT                                                                            \
+	{                                                                                          \
+		sizeof(ginConfig_t), GIN_DEVICE_AUTO, NULL, NULL, 0, 1                             \
+	}
+
+/*
+ * ginCommInit - bring the ranks together
+ *
+ * Collective over all ranks of the job. `config` may be NULL: defaults. The ranks find each other
+ * by config->allgather, else by PMIx when PMIX_NAMESPACE is set (mpirun, srun --mpi=pmix), else
+ * this rank is alone. A launcher that says more than one and offers no way is an error, never N
+ * single ranks. GIN_BOOTSTRAP forces one.
+ *
+ * Several communicators may be made, one ginCommInit() at a time per process and in the same order
+ * on all processes. With config->allgather ranks may also be threads of one process.
+ *
+ * ginErrorInvalidArgument, ginErrorBootstrap, ginErrorTimeout, ginErrorCuda, ginErrorSystem.
+ */
+ginResult_t ginCommInit(const ginConfig_t *config, ginComm_t *comm);
+
+/*
+ * ginCommDestroy - leave the communicator and free it
+ *
+ * Collective, unless the communicator has failed or was aborted: then it returns at once. No
+ * kernel may use it any more. Windows and device communicators that are left are freed with a
+ * warning. `comm` is gone whatever is returned. NULL is allowed.
+ */
+ginResult_t ginCommDestroy(ginComm_t comm);
+
+/*
+ * ginCommAbort - end every wait, here and at the peers
+ *
+ * Any thread, also while another is inside a call on `comm`. Waiting kernels and host calls of this
+ * rank return ginErrorAborted, those of the other ranks ginErrorPeer. Frees nothing: call
+ * ginCommDestroy() when the kernels have ended.
+ */
+ginResult_t ginCommAbort(ginComm_t comm);
+
+/*
+ * ginCommGetAsyncError - has the communicator failed behind the caller's back?
+ *
+ * Any thread. `error` is ginSuccess while all ranks are well, else what happened first; then
+ * ginGetLastError() says it in words and names the rank.
+ */
+ginResult_t ginCommGetAsyncError(ginComm_t comm, ginResult_t *error);
+
+/* Any thread, for the life of the communicator. `device` is GIN_DEVICE_NONE without a GPU. */
+ginResult_t ginCommRank(ginComm_t comm, int *rank);
+ginResult_t ginCommSize(ginComm_t comm, int *nRanks);
+ginResult_t ginCommDevice(ginComm_t comm, int *device);
+
+/* What is known of one rank, and how data goes there. */
+typedef struct ginPeerInfo {
+	size_t size;	  /* sizeof(ginPeerInfo_t), set by the caller */
+	uint32_t route;	  /* enum ginRoute */
+	int sameHost;	  /* the peer runs on this rank's host */
+	int sameProcess;  /* the peer is a thread of this process */
+	char host[64];	  /* its host's name */
+	char device[96];  /* its GPU's name, or "host threads" */
+	char backend[16]; /* "direct", or "none" */
+	char why[160];	  /* why this route, in words */
+} ginPeerInfo_t;
+
+#define GIN_PEER_INFO_INIT                                                                         \
+	{                                                                                          \
+		sizeof(ginPeerInfo_t), 0, 0, 0, "", "", "", ""                                     \
+	}
+
+/*
+ * ginCommQueryPeer - the route to a rank and the reason for it
+ *
+ * Any thread. `peer` is 0 to size - 1, own rank included. Writes at most info->size bytes.
+ */
+ginResult_t ginCommQueryPeer(ginComm_t comm, int peer, ginPeerInfo_t *info);
+
+/*
+ * ginMemAlloc - memory that every route reaches
+ *
+ * Not collective. GPU memory of the communicator's device that other processes can map, or shared
+ * host memory without a GPU; aligned to 4 KiB at least, not cleared on a GPU, zero on a host. Zero
+ * bytes give NULL. ginMemFree() frees it; it must not be in a registered window then. NULL is
+ * allowed.
+ */
+ginResult_t ginMemAlloc(ginComm_t comm, size_t bytes, void **ptr);
+ginResult_t ginMemFree(ginComm_t comm, void *ptr);
+
+/*
+ * ginWindowRegister - make memory a target and source of transfers
+ *
+ * Collective. `ptr` to `ptr + bytes` stays the caller's; sizes may differ per rank, zero with a
+ * NULL `ptr` included. The memory must be one that the routes reach: ginMemAlloc(), or cudaMalloc()
+ * on a GPU; else the call fails on all ranks and names rank, reason and remedy. `flags` is 0.
+ * Windows registered before and after ginDevCommCreate() work alike.
+ */
+ginResult_t ginWindowRegister(ginComm_t comm, void *ptr, size_t bytes, int flags,
+			      ginWindow_t *window);
+
+/* ginWindowDeregister - collective; no kernel may use the window any more. */
+ginResult_t ginWindowDeregister(ginComm_t comm, ginWindow_t window);
+
+/* ginWindowPointer - what was registered here; any thread while it is registered. */
+ginResult_t ginWindowPointer(ginComm_t comm, ginWindow_t window, void **ptr);
+
+/*
+ * ginPeerPointer - where this rank loads and stores the window of `peer`
+ *
+ * Any thread while it is registered. `*ptr` is NULL when the route to the peer is not direct or
+ * the peer's part is empty. On a GPU the pointer is for kernels.
+ */
+ginResult_t ginPeerPointer(ginComm_t comm, ginWindow_t window, int peer, void **ptr);
+
+typedef struct ginDevCommRequirements {
+	size_t size;	   /* sizeof(ginDevCommRequirements_t): the initializer sets it */
+	uint32_t contexts; /* 1 to GIN_MAX_CONTEXTS */
+	uint32_t signals;  /* per context, 0 to 1,048,576 */
+	uint64_t timeout;  /* default of every device wait in nanoseconds; 0: for ever */
+} ginDevCommRequirements_t;
+
+#define GIN_DEV_COMM_REQUIREMENTS_INIT                                                             \
+	{                                                                                          \
+		sizeof(ginDevCommRequirements_t), 1, 16, 0                                         \
+	}
+
+/* What ginDevCommCreate() calls: it takes along what the caller was compiled against. */
+ginResult_t ginDevCommCreateAbi(ginComm_t comm, const ginDevCommRequirements_t *requirements,
+				uint32_t abi, size_t devCommSize, ginDevComm *devComm);
+
+/*
+ * ginDevCommCreate - what kernels communicate with
+ *
+ * Collective; contexts and signals must be equal on all ranks. All signals are zero when it
+ * returns. ginErrorUnsupported names the first pair of ranks that no backend connects;
+ * ginErrorAbi a program that was built against another libgin.
+ */
+static inline ginResult_t
+ginDevCommCreate(ginComm_t comm, const ginDevCommRequirements_t *requirements, ginDevComm *devComm)
+{
+	return ginDevCommCreateAbi(comm, requirements, GIN_DEVICE_ABI, sizeof(*devComm), devComm);
+}
+
+/* ginDevCommDestroy - collective; no kernel may use it any more. */
+ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm);
+
+/*
+ * ginDevCommGetError - the first failure of a device call
+ *
+ * Any thread, also while kernels run. record->valid is 0 when there was none. ginGetLastError()
+ * then has it in words.
+ */
+ginResult_t ginDevCommGetError(ginComm_t comm, const ginDevComm *devComm, ginErrorRecord_t *record);
+
+/* GIN_VERSION of the library that is loaded. Any thread, any time. */
+ginResult_t ginGetVersion(int *version);
+
+/* A few words per result; never NULL, static. Any thread, any time. */
+const char *ginGetErrorString(ginResult_t result);
+
+/* One sentence about the calling thread's last failed call, "" before the first; never NULL. */
+const char *ginGetLastError(void);
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

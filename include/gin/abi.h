@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * abi.h - every layout that host and device share
+ *
+ * libgin.so writes these, kernels read them (or the other way round for the error record), and the
+ * two may have been compiled by different compilers at different times. Any change here raises
+ * GIN_DEVICE_ABI; ginDevCommCreate() refuses a kernel that was built with another number.
+ *
+ * Plain C11 and C++17: no CUDA type, no function.
+ */
+#ifndef GIN_ABI_H
+#define GIN_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define GIN_DEVICE_ABI 1u
+
+/* Most contexts that one device communicator can have. */
+#define GIN_MAX_CONTEXTS 1024u
+
+/* What every call of the host and of the device API returns; ginGetErrorString() has the words. */
+typedef enum ginResult {
+	ginSuccess = 0,
+	ginErrorInvalidArgument = 1, /* an argument is out of its range; nothing was done */
+	ginErrorInvalidUsage = 2, /* the call does not fit the state, or the other ranks' calls */
+	ginErrorUnsupported = 3,  /* this machine, or this pair of ranks, cannot do it */
+	ginErrorBootstrap = 4,	  /* the ranks did not find each other */
+	ginErrorSystem = 5,	  /* the operating system refused */
+	ginErrorCuda = 6,	  /* the CUDA driver refused */
+	ginErrorTimeout = 7,	  /* time is up; a device call has reserved nothing */
+	ginErrorAborted = 8,	  /* this rank called ginCommAbort() */
+	ginErrorPeer = 9,	  /* another rank died, aborted or became unreachable */
+	ginErrorAbi = 10	  /* the kernel was built against another layout */
+} ginResult_t;
+
+/* How one pair of ranks moves data; symmetric, and the same for all windows and signals of it. */
+enum ginRoute {
+	ginRouteNone = 0,  /* no backend reaches this peer */
+	ginRouteDirect = 1 /* loads, stores and native atomics in the peer's memory */
+};
+
+enum ginPeerState {
+	ginPeerAlive = 0,
+	ginPeerFailed = 1 /* set by the host while kernels run; calls on this peer return at once */
+};
+
+/*
+ * Who executes the atomic that raises a signal. Atomics of a GPU, of one NIC and of CPUs are not
+ * atomic against each other, so that a signal is one word per class and its value is their sum.
+ * A host thread in the place of a GPU thread counts as a GPU.
+ */
+enum ginWriterClass {
+	ginWriterGpu = 0, /* GPU memory, written by GPUs */
+	ginWriterNic = 1, /* GPU memory, written by exactly one NIC per context */
+	ginWriterCpu = 2, /* host memory, written by CPUs */
+	GIN_WRITER_CLASSES = 3
+};
+
+/* One peer as the kernels of a device communicator see it. */
+struct ginPeer {
+	uint32_t route;	   /* enum ginRoute */
+	uint32_t state;	   /* enum ginPeerState */
+	uint64_t *signals; /* direct: the peer's words of class gpu, [context][signal] */
+};
+
+/* What a window is at one rank. */
+struct ginWindowPeer {
+	char *address;	/* where this rank loads and stores it; NULL when it cannot */
+	uint64_t bytes; /* sizes may differ per rank, zero included */
+};
+
+/* A registered window; nRanks entries of ginWindowPeer follow it in memory, own rank included. */
+struct ginWindowTable {
+	uint32_t rank;
+	uint32_t nRanks;
+	uint64_t serial; /* the communicator's n-th window: names it in messages */
+};
+
+/* One pointer, and of a type of its own, so that no buffer can be passed for a window. */
+typedef struct ginWindow {
+	struct ginWindowTable *table;
+} ginWindow_t;
+
+/*
+ * The line that a waiting kernel looks at every few microseconds. The host writes it, in
+ * host-pinned memory. One word, so that result and peer cannot be seen apart.
+ */
+struct ginAbortLine {
+	uint64_t word; /* ginResult_t in the low half, the failed peer in the high half; 0: go on */
+	uint64_t pad[7];
+};
+
+/* Device calls that can fail, as the error record names them. */
+enum ginCall {
+	ginCallNone = 0,
+	ginCallPut = 1,
+	ginCallPutValue = 2,
+	ginCallSignal = 3,
+	ginCallWaitSignal = 4,
+	ginCallFlush = 5
+};
+
+/* The first failure of a device communicator; ginDevCommGetError() returns a copy. */
+typedef struct ginErrorRecord {
+	uint32_t valid; /* set last: the rest is whole when it reads 1 */
+	uint32_t result;
+	uint32_t call; /* enum ginCall */
+	uint32_t context;
+	int32_t peer; /* the peer of the call, or the one that failed; -1 when there is none */
+	uint32_t signal;
+	uint64_t expected; /* waitSignal: at least this value */
+	uint64_t seen;	   /* waitSignal: the value at that time */
+} ginErrorRecord_t;
+
+/*
+ * What a kernel needs to communicate: passed by value or kept in any memory. It owns nothing;
+ * ginDevCommDestroy() ends the life of what it points to.
+ */
+typedef struct ginDevComm {
+	uint32_t size; /* sizeof(ginDevComm) of the library that made it */
+	uint32_t abi;  /* GIN_DEVICE_ABI of the same */
+	uint32_t rank;
+	uint32_t nRanks;
+	uint32_t contexts; /* contexts 0 to contexts - 1 */
+	uint32_t signals;  /* per context, ids 0 to signals - 1 */
+	uint64_t timeout;  /* nanoseconds that a wait may take when it names none; 0: for ever */
+	struct ginPeer *peers;		      /* [nRanks] */
+	uint64_t *signal[GIN_WRITER_CLASSES]; /* own words, [context][signal]; NULL: class unused */
+	const struct ginAbortLine *abortLine; /* host-pinned */
+	struct ginErrorRecord *errorRecord;   /* host-pinned */
+	uint32_t *errorClaim;		      /* GPU memory: who takes it writes the record */
+	uint64_t id;			      /* the communicator's n-th */
+} ginDevComm;
+
+#ifdef __cplusplus
+static_assert(sizeof(ginDevComm) <= 512, "passed by value");
+static_assert(sizeof(ginWindow_t) == sizeof(void *), "one pointer");
+static_assert(sizeof(struct ginAbortLine) == 64, "one line");
+#else
+_Static_assert(sizeof(ginDevComm) <= 512, "passed by value");
+_Static_assert(sizeof(ginWindow_t) == sizeof(void *), "one pointer");
+_Static_assert(sizeof(struct ginAbortLine) == 64, "one line");
+#endif
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * memory.cuh - every memory access that another agent takes part in
+ *
+ * Each ordering is fused with the access that publishes or observes it and named for its purpose;
+ * the name says which two observers it stands between. The labels pair the two ends:
+ *
+ *   edge  publishes                    observes                    what it carries
+ *   S     ginSignalPublish (release)   ginSignalObserve (acquire)  the data of puts, writer to
+ * target E     ginErrorPublish (release)    the host, ginDevCommGetError (acquire)   the error
+ * record
+ *
+ * Accesses without an edge are relaxed: they stand for themselves (a state, an abort word, a byte
+ * of data that an edge S publishes). On a GPU all are of system scope, because the peer may be
+ * another GPU or the host. There is no bare fence on the host: ThreadSanitizer does not know them.
+ */
+#ifndef GIN_MEMORY_CUH
+#define GIN_MEMORY_CUH
+
+#include <string.h>
+
+#include "target.cuh"
+
+/* 16 bytes that move in one access of the GPU; each half is single-copy atomic. */
+struct alignas(16) ginWord16 {
+	uint64_t half[2];
+};
+
+/*
+ * S, release end. Observers: this thread and all whose writes happen before the call; the target's
+ * ginSignalObserve. One cumulative release orders every earlier put of the context, by whatever
+ * thread, before the signal: no fence per store.
+ */
+GIN_FN void ginSignalPublish(uint64_t *word, uint64_t value)
+{
+#if GIN_ON_GPU
+	asm volatile("red.release.sys.global.add.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+#else
+	__atomic_fetch_add(word, value, __ATOMIC_RELEASE);
+#endif
+}
+
+/* S, acquire end: what happened before the ginSignalPublish whose value this sees is visible. */
+GIN_FN uint64_t ginSignalObserve(const uint64_t *word)
+{
+#if GIN_ON_GPU
+	uint64_t value;
+	asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+	return value;
+#else
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+#endif
+}
+
+/* Relaxed: the caller guarantees that nobody raises the signal meanwhile. */
+GIN_FN void ginSignalClear(uint64_t *word)
+{
+#if GIN_ON_GPU
+	asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(word), "l"(0ull) : "memory");
+#else
+	__atomic_store_n(word, 0, __ATOMIC_RELAXED);
+#endif
+}
+
+/* Relaxed: the word says all, no data stands behind it. Written by the host's control thread. */
+GIN_FN uint64_t ginAbortObserve(const struct ginAbortLine *line)
+{
+#if GIN_ON_GPU
+	uint64_t word;
+	asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(word) : "l"(&line->word));
+	return word;
+#else
+	return __atomic_load_n(&line->word, __ATOMIC_RELAXED);
+#endif
+}
+
+/* Relaxed: route and signals never change, the state stands for itself. */
+GIN_FN struct ginPeer ginPeerObserve(const struct ginPeer *peer)
+{
+	struct ginPeer seen;
+#if GIN_ON_GPU
+	uint64_t signals;
+	asm volatile("ld.relaxed.sys.global.v2.u32 {%0, %1}, [%2];"
+		     : "=r"(seen.route), "=r"(seen.state)
+		     : "l"(peer));
+	asm volatile("ld.global.u64 %0, [%1];" : "=l"(signals) : "l"(&peer->signals));
+	seen.signals = reinterpret_cast<uint64_t *>(signals);
+#else
+	seen.route = peer->route;
+	seen.state = __atomic_load_n(&peer->state, __ATOMIC_RELAXED);
+	seen.signals = peer->signals;
+#endif
+	return seen;
+}
+
+/* Is this thread the first to fail? Relaxed: only the winner goes on to write the record. */
+GIN_FN bool ginErrorClaim(uint32_t *claim)
+{
+#if GIN_ON_GPU
+	return atomicCAS(claim, 0u, 1u) == 0;
+#else
+	uint32_t none = 0;
+	return __atomic_compare_exchange_n(claim, &none, 1u, false, __ATOMIC_RELAXED,
+					   __ATOMIC_RELAXED);
+#endif
+}
+
+/* E, release end: the record's fields are whole before `valid` reads 1. Observer: the host. */
+GIN_FN void ginErrorPublish(uint32_t *valid)
+{
+#if GIN_ON_GPU
+	asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(valid), "r"(1) : "memory");
+#else
+	__atomic_store_n(valid, 1u, __ATOMIC_RELEASE);
+#endif
+}
+
+/*
+ * Data. Loads are weak, and never ld.nc: the same kernel may have written the bytes. Stores are
+ * relaxed, so that an aligned word of up to 8 bytes is single-copy atomic at the target.
+ */
+template <class Word> GIN_FN Word ginDataLoad(const char *src)
+{
+	Word word;
+#if GIN_ON_GPU
+	asm volatile("" ::: "memory"); /* the compiler holds back no earlier store */
+	word = *reinterpret_cast<const volatile Word *>(src);
+#else
+	memcpy(&word, src, sizeof(word));
+#endif
+	return word;
+}
+
+template <class Word> GIN_FN void ginDataStore(char *dst, Word word)
+{
+#if GIN_ON_GPU
+	if constexpr (sizeof(Word) == 8)
+		asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(dst), "l"(word)
+			     : "memory");
+	else if constexpr (sizeof(Word) == 4)
+		asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(dst), "r"(word)
+			     : "memory");
+	else if constexpr (sizeof(Word) == 2)
+		asm volatile("st.relaxed.sys.global.u16 [%0], %1;" ::"l"(dst), "h"(word)
+			     : "memory");
+	else
+		asm volatile("st.relaxed.sys.global.u8 [%0], %1;" ::"l"(dst),
+			     "r"(static_cast<uint32_t>(word))
+			     : "memory");
+#else
+	__atomic_store_n(reinterpret_cast<Word *>(dst), word, __ATOMIC_RELAXED);
+#endif
+}
+
+#if GIN_ON_GPU
+template <> GIN_FN ginWord16 ginDataLoad<ginWord16>(const char *src)
+{
+	ginWord16 word;
+	asm volatile("ld.global.v2.u64 {%0, %1}, [%2];"
+		     : "=l"(word.half[0]), "=l"(word.half[1])
+		     : "l"(src)
+		     : "memory");
+	return word;
+}
+
+template <> GIN_FN void ginDataStore<ginWord16>(char *dst, ginWord16 word)
+{
+	asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(dst), "l"(word.half[0]),
+		     "l"(word.half[1])
+		     : "memory");
+}
+#endif
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * target.cuh - one source for GPU threads and host threads
+ *
+ * Compiled by nvcc for a GPU, GIN_ON_GPU is 1 and the code below it is CUDA. In nvcc's host pass
+ * and under plain g++ or clang++ it is 0: a host thread started by ginHostLaunch() then is a GPU
+ * thread.
+ */
+#ifndef GIN_TARGET_CUH
+#define GIN_TARGET_CUH
+
+#include "abi.h"
+#include "host_launch.h"
+
+#ifdef __CUDACC__
+#define GIN_FN __host__ __device__ __forceinline__
+#else
+#define GIN_FN inline
+#endif
+
+#ifdef __CUDA_ARCH__
+#define GIN_ON_GPU 1
+#else
+#define GIN_ON_GPU 0
+#endif
+
+/* Lanes of a GinWarp. On the host it is 4 unless the program says otherwise. */
+#if GIN_ON_GPU
+#define GIN_WARP_SIZE 32u
+#else
+#define GIN_WARP_SIZE GIN_HOST_WARP
+#endif
+
+/* This thread's number in its block, and its block's number in the grid, both linear. */
+GIN_FN uint32_t ginThreadIndex()
+{
+#if GIN_ON_GPU
+	return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+#else
+	return ginHostSelf()->thread;
+#endif
+}
+
+GIN_FN uint32_t ginBlockSize()
+{
+#if GIN_ON_GPU
+	return blockDim.x * blockDim.y * blockDim.z;
+#else
+	return ginHostSelf()->block->size;
+#endif
+}
+
+GIN_FN uint32_t ginBlockIndex()
+{
+#if GIN_ON_GPU
+	return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+#else
+	return ginHostSelf()->blockIndex;
+#endif
+}
+
+GIN_FN uint32_t ginGridSize()
+{
+#if GIN_ON_GPU
+	return gridDim.x * gridDim.y * gridDim.z;
+#else
+	return ginHostSelf()->gridSize;
+#endif
+}
+
+/* Nanoseconds of a clock that never goes back; only differences mean something. */
+GIN_FN uint64_t ginNow()
+{
+#if GIN_ON_GPU
+	uint64_t now;
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+	return now;
+#else
+	return ginHostNow();
+#endif
+}
+
+#endif

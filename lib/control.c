@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* control.c - the calls of the control plane */
+#include "control.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "param.h"
+
+ginResult_t controlListen(uint16_t *port, int *listener)
+{
+	int fd = socketListen(port);
+
+	if (fd < 0)
+		return fail(ginErrorSystem, "cannot listen for the control plane: %m");
+	*listener = fd;
+	return ginSuccess;
+}
+
+static void freeState(struct control *c)
+{
+	for (int i = 0; i < c->links; i++)
+		if (c->link[i].fd >= 0)
+			close(c->link[i].fd);
+	if (c->wake >= 0)
+		close(c->wake);
+	bufferFree(&c->gather.entries);
+	bufferFree(&c->result);
+	free(c->gather.arrived);
+	pthread_cond_destroy(&c->changed);
+	pthread_mutex_destroy(&c->lock);
+}
+
+static ginResult_t initState(struct control *c)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&c->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	c->gather.arrived = calloc((size_t)c->nRanks, 1);
+	if (c->wake < 0 || !c->gather.arrived)
+		return fail(ginErrorSystem,
+			    "no memory or file descriptor for the control plane: %m");
+	controlGatherReset(c);
+	return ginSuccess;
+}
+
+ginResult_t controlOpen(struct control *c, int listener, int rank, int nRanks,
+			const struct identity *ranks, controlFailure_t onFailure, void *arg)
+{
+	*c = (struct control){.rank = rank,
+			      .nRanks = nRanks,
+			      .ranks = ranks,
+			      .onFailure = onFailure,
+			      .onFailureArg = arg};
+	ginResult_t result = initState(c);
+
+	if (result == ginSuccess)
+		result = controlConnect(c, listener,
+					clockNow() + paramNumber(paramTimeout) * SECOND);
+	close(listener);
+	if (result == ginSuccess && pthread_create(&c->thread, NULL, controlThread, c))
+		result = fail(ginErrorSystem, "cannot start the control thread");
+	if (result != ginSuccess)
+		freeState(c);
+	c->started = result == ginSuccess;
+	return result;
+}
+
+/* Own entry; the lock is held. */
+static ginResult_t contribute(struct control *c, const char *call, ginResult_t mine, const void *in,
+			      size_t bytes)
+{
+	const char *sentence = ginGetLastError();
+	struct controlEntry entry = {(uint32_t)c->rank, mine, (uint32_t)bytes};
+	struct buffer b = {0};
+	ginResult_t result;
+
+	if (mine != ginSuccess) {
+		in = sentence;
+		entry.bytes = (uint32_t)strlen(sentence);
+	}
+	if (bufferAppend(&b, &entry, sizeof(entry)) || bufferAppend(&b, in, entry.bytes))
+		result = fail(ginErrorSystem, "no memory for a collective");
+	else
+		result = controlGatherAdd(c, call, c->called, &b);
+	bufferFree(&b);
+	return result;
+}
+
+/* Rank 0 gives up first, for all; the rest is for the case that it cannot. */
+static void waitDone(struct control *c)
+{
+	unsigned timeout = paramNumber(paramTimeout);
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += timeout + timeout / 10 + 5;
+	while (c->done != c->called && !c->broken)
+		if (pthread_cond_timedwait(&c->changed, &c->lock, &until) == ETIMEDOUT)
+			break;
+}
+
+static ginResult_t takeEntry(const struct controlEntry *entry, const uint8_t *data, void *out,
+			     size_t bytes)
+{
+	char sentence[SENTENCE_BYTES];
+
+	if (entry->result == ginSuccess && entry->bytes == bytes) {
+		if (bytes)
+			memcpy((uint8_t *)out + entry->rank * bytes, data, bytes);
+		return ginSuccess;
+	}
+	if (entry->result == ginSuccess)
+		return fail(ginErrorSystem, "rank %u put %u bytes where %zu are due", entry->rank,
+			    entry->bytes, bytes);
+	snprintf(sentence, sizeof(sentence), "%.*s", (int)entry->bytes, (const char *)data);
+	return failAs((ginResult_t)entry->result, sentence);
+}
+
+/* Entries are in no order; the result is that of the lowest rank that failed. */
+static ginResult_t takeResult(struct control *c, void *out, size_t bytes)
+{
+	const struct controlEntry *failed = NULL;
+	struct controlEntry entry, first;
+	const uint8_t *data = c->result.data, *why = NULL;
+
+	for (size_t at = 0; at < c->result.used; at += sizeof(entry) + entry.bytes) {
+		memcpy(&entry, data + at, sizeof(entry));
+		if (entry.result != ginSuccess && (!failed || entry.rank < failed->rank)) {
+			first = entry;
+			failed = &first;
+			why = data + at + sizeof(entry);
+		}
+	}
+	if (failed)
+		return takeEntry(failed, why, out, bytes);
+	ginResult_t result = ginSuccess;
+	for (size_t at = 0; result == ginSuccess && at < c->result.used;
+	     at += sizeof(entry) + entry.bytes) {
+		memcpy(&entry, data + at, sizeof(entry));
+		result = takeEntry(&entry, data + at + sizeof(entry), out, bytes);
+	}
+	return result;
+}
+
+static ginResult_t runLocked(struct control *c, const char *call, ginResult_t mine, const void *in,
+			     void *out, size_t bytes, int *broke)
+{
+	if (c->broken)
+		return failAs(c->broken, c->why);
+	c->called++;
+	ginResult_t result = contribute(c, call, mine, in, bytes);
+	if (result == ginSuccess)
+		waitDone(c);
+	if (result == ginSuccess && c->done == c->called)
+		return takeResult(c, out, bytes);
+	if (result == ginSuccess && !c->broken)
+		result = fail(ginErrorTimeout, "%s: no answer from rank 0 (host %s)", call,
+			      c->ranks[0].host);
+	if (result != ginSuccess)
+		*broke = controlBreak(c, -1, result, ginGetLastError(), NULL);
+	return failAs(c->broken, c->why);
+}
+
+ginResult_t controlAllgather(struct control *c, const char *call, ginResult_t mine, const void *in,
+			     void *out, size_t bytes)
+{
+	int broke = 0;
+
+	pthread_mutex_lock(&c->lock);
+	ginResult_t result = runLocked(c, call, mine, in, out, bytes, &broke);
+	pthread_mutex_unlock(&c->lock);
+	if (broke)
+		controlNotify(c, -1);
+	return result;
+}
+
+ginResult_t controlAgree(struct control *c, const char *call, ginResult_t mine)
+{
+	return controlAllgather(c, call, mine, NULL, NULL, 0);
+}
+
+static void breakAndNotify(struct control *c, int rank, ginResult_t result, const char *why)
+{
+	pthread_mutex_lock(&c->lock);
+	int broke = controlBreak(c, rank, result, why, NULL);
+	pthread_mutex_unlock(&c->lock);
+	if (broke)
+		controlNotify(c, rank);
+}
+
+void controlAbort(struct control *c)
+{
+	char why[SENTENCE_BYTES];
+
+	snprintf(why, sizeof(why), "rank %d (host %s) called ginCommAbort", c->rank,
+		 c->ranks[c->rank].host);
+	breakAndNotify(c, c->rank, ginErrorAborted, why);
+}
+
+void controlReport(struct control *c, int peer, const char *why)
+{
+	breakAndNotify(c, peer, ginErrorPeer, why);
+}
+
+ginResult_t controlError(struct control *c)
+{
+	pthread_mutex_lock(&c->lock);
+	ginResult_t result = c->broken;
+	if (result != ginSuccess)
+		failAs(result, c->why);
+	pthread_mutex_unlock(&c->lock);
+	return result;
+}
+
+static void sayFarewell(struct control *c)
+{
+	struct controlHeader bye = {.type = controlBye};
+	uint64_t one = 1;
+
+	pthread_mutex_lock(&c->lock);
+	c->closing = 1;
+	for (int i = 0; i < c->links; i++) {
+		controlSend(&c->link[i], &bye, NULL);
+		if (c->link[i].fd >= 0)
+			shutdown(c->link[i].fd, SHUT_WR);
+	}
+	pthread_mutex_unlock(&c->lock);
+	ssize_t written = write(c->wake, &one, sizeof(one));
+	(void)written; /* the thread looks every quarter of a second anyway */
+}
+
+void controlClose(struct control *c)
+{
+	if (!c->started)
+		return;
+	sayFarewell(c);
+	pthread_join(c->thread, NULL);
+	freeState(c);
+	c->started = 0;
+}

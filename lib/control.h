@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * control.h - the control plane: every collective after the bootstrap, and the failure detector
+ *
+ * A tree of authenticated sockets. A rank talks to its parent and children only; one thread per
+ * communicator reads its sockets. A collective gathers entries up the tree and sends all of them
+ * down. The end of a connection without a farewell means that the rank behind it has died: all are
+ * told, and every later collective fails with the same sentence.
+ *
+ * Files: control.c the calls, control_tree.c connecting, control_gather.c one collective,
+ * control_thread.c reading and failures.
+ */
+#ifndef GIN_LIB_CONTROL_H
+#define GIN_LIB_CONTROL_H
+
+#include <pthread.h>
+
+#include "buffer.h"
+#include "error.h"
+#include "identity.h"
+
+#define CONTROL_CHILDREN 16 /* of a rank in the tree */
+#define CONTROL_LINKS (1 + CONTROL_CHILDREN)
+#define CONTROL_BYTES 65536 /* most that a rank can put into a collective */
+#define CONTROL_CALL 24	    /* a collective's name, its end included */
+
+/* A connection to parent or child; fd is -1 once it has ended. */
+struct controlLink {
+	int fd;
+	int rank;
+	int left; /* it said farewell: the end of the connection is no failure */
+};
+
+/* The collective in progress. */
+struct controlGather {
+	uint32_t seq;
+	char call[CONTROL_CALL]; /* "" until the first entry arrives */
+	int first;		 /* the rank of that entry */
+	int have;		 /* ranks of this subtree whose entry arrived */
+	uint8_t *arrived;	 /* [nRanks] */
+	struct buffer entries;	 /* that were not passed on yet */
+	uint64_t start;
+	int warned;
+};
+
+/* Called once, on whatever thread noticed, without the control plane's lock. rank: -1 if none. */
+typedef void (*controlFailure_t)(void *arg, int rank, ginResult_t result);
+
+struct control {
+	int rank, nRanks;
+	int subtree;				/* ranks in it, own included */
+	const struct identity *ranks;		/* [nRanks] */
+	struct controlLink link[CONTROL_LINKS]; /* parent first (not at rank 0), then children */
+	int links;
+	int wake; /* eventfd: the thread should look at `closing` */
+	pthread_t thread;
+	int started;
+	controlFailure_t onFailure;
+	void *onFailureArg;
+
+	pthread_mutex_t lock; /* everything below, and sending */
+	pthread_cond_t changed;
+	struct controlGather gather;
+	uint32_t called;      /* own collectives so far */
+	uint32_t done;	      /* the last one whose result is there */
+	struct buffer result; /* all entries of it */
+	ginResult_t broken;   /* not ginSuccess: the communicator has failed */
+	char why[SENTENCE_BYTES];
+	int closing;
+};
+
+/* Listens; the port goes into this rank's identity before the bootstrap's allgather. */
+ginResult_t controlListen(uint16_t *port, int *listener);
+
+/*
+ * Connects the tree and starts the thread. Takes the listener, also when it fails. `ranks` must
+ * outlive it.
+ */
+ginResult_t controlOpen(struct control *c, int listener, int rank, int nRanks,
+			const struct identity *ranks, controlFailure_t onFailure, void *arg);
+
+/*
+ * Collective. A rank with mine == ginSuccess puts in `bytes` bytes; another puts in its sentence
+ * (ginGetLastError). When all put in bytes, `out` has nRanks * bytes of them and all get
+ * ginSuccess; else all get result and sentence of the lowest rank that did not. `call` names the
+ * collective in messages. Both pointers may be NULL with 0 bytes.
+ */
+ginResult_t controlAllgather(struct control *c, const char *call, ginResult_t mine, const void *in,
+			     void *out, size_t bytes);
+
+/* The same without data: have all ranks succeeded so far? */
+ginResult_t controlAgree(struct control *c, const char *call, ginResult_t mine);
+
+/* This rank gives up: the peers' communicators fail with ginErrorPeer. */
+void controlAbort(struct control *c);
+
+/* Somebody other than the control plane found that `peer` is lost. */
+void controlReport(struct control *c, int peer, const char *why);
+
+/* ginSuccess, or what the communicator failed of; then the sentence is kept for ginGetLastError. */
+ginResult_t controlError(struct control *c);
+
+/* Says farewell, ends the thread, closes all. Not collective. */
+void controlClose(struct control *c);
+
+/* For the files of the control plane alone. The lock is held for all but controlConnect. */
+
+enum controlType { controlUp = 1, controlDown, controlFail, controlBye };
+
+struct controlHeader {
+	uint32_t type;
+	uint32_t seq;
+	int32_t rank;
+	uint32_t result;
+	uint64_t bytes;
+	char call[CONTROL_CALL];
+};
+
+/* Followed by `bytes` bytes: data, or the sentence when result is not ginSuccess. */
+struct controlEntry {
+	uint32_t rank;
+	uint32_t result;
+	uint32_t bytes;
+};
+
+ginResult_t controlConnect(struct control *c, int listener, uint64_t deadline);
+int controlFirstChild(const struct control *c); /* its index in link[] */
+
+/* A link that takes no more is shut, so that the thread sees its end as it sees any other. */
+void controlSend(const struct controlLink *link, const struct controlHeader *header,
+		 const void *data);
+
+/* Own entry or a child's; passes on what is complete. */
+ginResult_t controlGatherAdd(struct control *c, const char *call, uint32_t seq,
+			     const struct buffer *entries);
+ginResult_t controlGatherDone(struct control *c, uint32_t seq, const struct buffer *all);
+void controlGatherTick(struct control *c, uint64_t now);
+void controlGatherReset(struct control *c);
+
+/*
+ * The communicator has failed: keeps the sentence, wakes the waiting call and tells all links but
+ * `except`. Returns 1 the first time: the caller then calls controlNotify without the lock.
+ */
+int controlBreak(struct control *c, int rank, ginResult_t result, const char *why,
+		 const struct controlLink *except);
+void controlNotify(struct control *c, int rank);
+void *controlThread(void *arg);
+
+#endif

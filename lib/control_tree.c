@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* control_tree.c - connecting the ranks to a tree */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "control.h"
+#include "handshake.h"
+#include "log.h"
+
+#define HANDSHAKE_SECONDS 5 /* a stranger who connects and says nothing cannot keep us longer */
+
+static int parentOf(int rank)
+{
+	return (rank - 1) / CONTROL_CHILDREN;
+}
+
+int controlFirstChild(const struct control *c)
+{
+	return c->rank ? 1 : 0;
+}
+
+static int subtreeSize(int rank, int nRanks)
+{
+	int size = 1;
+	int64_t first = (int64_t)rank * CONTROL_CHILDREN + 1;
+
+	for (int64_t child = first; child < first + CONTROL_CHILDREN && child < nRanks; child++)
+		size += subtreeSize((int)child, nRanks);
+	return size;
+}
+
+static struct controlLink *addLink(struct control *c, int fd, int rank)
+{
+	c->link[c->links] = (struct controlLink){.fd = fd, .rank = rank};
+	return &c->link[c->links++];
+}
+
+static const struct netAddress loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
+
+/* One attempt at one address: connected and authenticated, or -1 with errno. */
+static int tryParent(const struct control *c, const struct netAddress *address, uint16_t port,
+		     uint64_t deadline)
+{
+	int fd = socketConnect(address, port, deadline);
+
+	if (fd < 0)
+		return -1;
+	if (!handshakeConnect(fd, c->ranks[0].secret, (uint32_t)c->rank, deadline))
+		return fd;
+	int reason = errno;
+	close(fd);
+	errno = reason;
+	return -1;
+}
+
+/* The parent accepts once it has its own parent, so that a handshake may take as long as that. */
+static ginResult_t connectParent(struct control *c, uint64_t deadline)
+{
+	const struct identity *parent = &c->ranks[parentOf(c->rank)];
+	int fd = -1;
+
+	if (identitySameHost(parent, &c->ranks[c->rank]))
+		fd = tryParent(c, &loopback, parent->port, deadline);
+	for (unsigned i = 0; fd < 0 && i < parent->addresses && i < IDENTITY_ADDRESSES; i++)
+		fd = tryParent(c, &parent->address[i], parent->port, deadline);
+	if (fd < 0)
+		return fail(ginErrorBootstrap,
+			    "no connection to rank %d (host %s, port %u, %u addresses): %m; is the "
+			    "network between the hosts open, or should GIN_SOCKET_IFNAME name one?",
+			    parentOf(c->rank), parent->host, parent->port, parent->addresses);
+	addLink(c, fd, parentOf(c->rank));
+	return ginSuccess;
+}
+
+static int isMissingChild(const struct control *c, uint32_t rank)
+{
+	if (rank == 0 || rank >= (uint32_t)c->nRanks || parentOf((int)rank) != c->rank)
+		return 0;
+	for (int i = controlFirstChild(c); i < c->links; i++)
+		if (c->link[i].rank == (int)rank)
+			return 0;
+	return 1;
+}
+
+/* Whoever does not know the secret, or is no child of ours, is sent away and forgotten. */
+static void acceptOne(struct control *c, int fd)
+{
+	uint32_t rank;
+
+	if (!handshakeAccept(fd, c->ranks[0].secret, &rank,
+			     clockNow() + HANDSHAKE_SECONDS * SECOND) &&
+	    isMissingChild(c, rank)) {
+		addLink(c, fd, (int)rank);
+		return;
+	}
+	logWrite(logWarn, "control plane: refused a connection that is not of this communicator");
+	close(fd);
+}
+
+static int firstMissingChild(const struct control *c)
+{
+	uint32_t rank = (uint32_t)c->rank * CONTROL_CHILDREN + 1;
+
+	while (!isMissingChild(c, rank))
+		rank++;
+	return (int)rank;
+}
+
+static ginResult_t acceptChildren(struct control *c, int listener, int children, uint64_t deadline)
+{
+	uint64_t warn = clockNow() + 10 * SECOND;
+
+	while (c->links - controlFirstChild(c) < children) {
+		uint64_t until = deadline < warn ? deadline : warn;
+		int fd = socketAccept(listener, until);
+		if (fd >= 0) {
+			acceptOne(c, fd);
+			continue;
+		}
+		if (errno != ETIMEDOUT)
+			return fail(ginErrorSystem, "cannot accept a connection: %m");
+		int rank = firstMissingChild(c);
+		if (until == deadline)
+			return fail(ginErrorTimeout, "rank %d (host %s) has not connected", rank,
+				    c->ranks[rank].host);
+		logWrite(logWarn, "waiting for rank %d (host %s) to connect", rank,
+			 c->ranks[rank].host);
+		warn = deadline;
+	}
+	return ginSuccess;
+}
+
+static int countChildren(const struct control *c)
+{
+	int64_t first = (int64_t)c->rank * CONTROL_CHILDREN + 1;
+	int64_t left = c->nRanks - first;
+
+	if (left < 0)
+		return 0;
+	return left < CONTROL_CHILDREN ? (int)left : CONTROL_CHILDREN;
+}
+
+ginResult_t controlConnect(struct control *c, int listener, uint64_t deadline)
+{
+	ginResult_t result = ginSuccess;
+
+	c->subtree = subtreeSize(c->rank, c->nRanks);
+	if (c->rank)
+		result = connectParent(c, deadline);
+	if (result == ginSuccess)
+		result = acceptChildren(c, listener, countChildren(c), deadline);
+	return result;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cuda.h - the part of the CUDA driver API that libgin uses, by dlopen
+ *
+ * Declared here and not by <cuda.h>, so that one libgin.so, built without the CUDA toolkit, serves
+ * machines with and without a GPU. A test holds types and numbers against <cuda.h>.
+ */
+#ifndef GIN_LIB_CUDA_H
+#define GIN_LIB_CUDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gin.h"
+
+typedef int cuResult; /* 0: success */
+typedef int cuDevice;
+typedef void *cuContext;
+typedef void *cuStream;
+typedef unsigned long long cuPtr;
+typedef unsigned long long cuAllocation;
+
+typedef struct {
+	char bytes[16];
+} cuUuid;
+
+typedef struct {
+	char bytes[64];
+} cuIpcHandle;
+
+typedef struct {
+	int type;
+	int id;
+} cuLocation;
+
+typedef struct {
+	int type;
+	int handleTypes;
+	cuLocation location;
+	void *win32;
+	struct {
+		unsigned char compression;
+		unsigned char gpuDirectRdmaCapable;
+		unsigned short usage;
+		unsigned char reserved[4];
+	} flags;
+} cuAllocationProp;
+
+typedef struct {
+	cuLocation location;
+	int flags;
+} cuAccess;
+
+enum {
+	cuOutOfMemory = 2,
+	cuPeerAccessAlreadyEnabled = 704,
+	cuPinned = 1,	 /* CU_MEM_ALLOCATION_TYPE_PINNED */
+	cuPosixFd = 1,	 /* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR */
+	cuOnDevice = 1,	 /* CU_MEM_LOCATION_TYPE_DEVICE */
+	cuReadWrite = 3, /* CU_MEM_ACCESS_FLAGS_PROT_READWRITE */
+	cuGranularityMinimum = 0,
+	cuHostPortable = 1,
+	cuHostMapped = 2,
+	cuIpcLazyPeerAccess = 1,
+	cuNonBlocking = 1,	/* CU_STREAM_NON_BLOCKING */
+	cuCaptureRelaxed = 2,	/* CU_STREAM_CAPTURE_MODE_RELAXED */
+	cuP2pAccess = 2,	/* CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED */
+	cuP2pNativeAtomics = 3, /* CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED */
+	cuHasVmm = 102,		/* CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
+	cuHasPosixFd = 103,	/* ..._HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED */
+	cuHasRdmaVmm = 110,	/* ..._GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
+	cuPointerMemoryType = 2,
+	cuPointerOrdinal = 9,
+	cuMemoryIsDevice = 2 /* CU_MEMORYTYPE_DEVICE */
+};
+
+/* Every call: result type is cuResult; the second column is what dlsym() looks for. */
+#define CUDA_CALLS(X)                                                                              \
+	X(init, "cuInit", (unsigned flags))                                                        \
+	X(getErrorString, "cuGetErrorString", (cuResult result, const char **out))                 \
+	X(deviceGetCount, "cuDeviceGetCount", (int *out))                                          \
+	X(deviceGet, "cuDeviceGet", (cuDevice * out, int ordinal))                                 \
+	X(deviceGetName, "cuDeviceGetName", (char *out, int bytes, cuDevice device))               \
+	X(deviceGetUuid, "cuDeviceGetUuid_v2", (cuUuid * out, cuDevice device))                    \
+	X(deviceGetAttribute, "cuDeviceGetAttribute", (int *out, int which, cuDevice device))      \
+	X(deviceGetP2pAttribute, "cuDeviceGetP2PAttribute",                                        \
+	  (int *out, int which, cuDevice from, cuDevice to))                                       \
+	X(primaryRetain, "cuDevicePrimaryCtxRetain", (cuContext * out, cuDevice device))           \
+	X(primaryRelease, "cuDevicePrimaryCtxRelease_v2", (cuDevice device))                       \
+	X(ctxGetCurrent, "cuCtxGetCurrent", (cuContext * out))                                     \
+	X(ctxGetDevice, "cuCtxGetDevice", (cuDevice * out))                                        \
+	X(ctxPush, "cuCtxPushCurrent_v2", (cuContext ctx))                                         \
+	X(ctxPop, "cuCtxPopCurrent_v2", (cuContext * out))                                         \
+	X(ctxEnablePeerAccess, "cuCtxEnablePeerAccess", (cuContext peer, unsigned flags))          \
+	X(exchangeCaptureMode, "cuThreadExchangeStreamCaptureMode", (int *mode))                   \
+	X(streamCreate, "cuStreamCreate", (cuStream * out, unsigned flags))                        \
+	X(streamDestroy, "cuStreamDestroy_v2", (cuStream stream))                                  \
+	X(streamSynchronize, "cuStreamSynchronize", (cuStream stream))                             \
+	X(copyToDevice, "cuMemcpyHtoDAsync_v2",                                                    \
+	  (cuPtr dst, const void *src, size_t bytes, cuStream stream))                             \
+	X(hostAlloc, "cuMemHostAlloc", (void **out, size_t bytes, unsigned flags))                 \
+	X(hostFree, "cuMemFreeHost", (void *ptr))                                                  \
+	X(hostPointer, "cuMemHostGetDevicePointer_v2", (cuPtr * out, void *ptr, unsigned flags))   \
+	X(granularity, "cuMemGetAllocationGranularity",                                            \
+	  (size_t * out, const cuAllocationProp *prop, int which))                                 \
+	X(allocationCreate, "cuMemCreate",                                                         \
+	  (cuAllocation * out, size_t bytes, const cuAllocationProp *prop,                         \
+	   unsigned long long flags))                                                              \
+	X(allocationRelease, "cuMemRelease", (cuAllocation allocation))                            \
+	X(allocationRetain, "cuMemRetainAllocationHandle", (cuAllocation * out, void *ptr))        \
+	X(allocationProp, "cuMemGetAllocationPropertiesFromHandle",                                \
+	  (cuAllocationProp * out, cuAllocation allocation))                                       \
+	X(exportHandle, "cuMemExportToShareableHandle",                                            \
+	  (void *out, cuAllocation allocation, int type, unsigned long long flags))                \
+	X(importHandle, "cuMemImportFromShareableHandle",                                          \
+	  (cuAllocation * out, void *handle, int type))                                            \
+	X(reserve, "cuMemAddressReserve",                                                          \
+	  (cuPtr * out, size_t bytes, size_t alignment, cuPtr hint, unsigned long long flags))     \
+	X(unreserve, "cuMemAddressFree", (cuPtr ptr, size_t bytes))                                \
+	X(map, "cuMemMap",                                                                         \
+	  (cuPtr ptr, size_t bytes, size_t offset, cuAllocation allocation,                        \
+	   unsigned long long flags))                                                              \
+	X(unmap, "cuMemUnmap", (cuPtr ptr, size_t bytes))                                          \
+	X(setAccess, "cuMemSetAccess",                                                             \
+	  (cuPtr ptr, size_t bytes, const cuAccess *access, size_t count))                         \
+	X(addressRange, "cuMemGetAddressRange_v2", (cuPtr * base, size_t * bytes, cuPtr ptr))      \
+	X(pointerAttribute, "cuPointerGetAttribute", (void *out, int which, cuPtr ptr))            \
+	X(ipcGet, "cuIpcGetMemHandle", (cuIpcHandle * out, cuPtr ptr))                             \
+	X(ipcOpen, "cuIpcOpenMemHandle_v2", (cuPtr * out, cuIpcHandle handle, unsigned flags))     \
+	X(ipcClose, "cuIpcCloseMemHandle", (cuPtr ptr))
+
+struct cuda {
+#define CUDA_MEMBER(name, symbol, args) cuResult(*name) args;
+	CUDA_CALLS(CUDA_MEMBER)
+#undef CUDA_MEMBER
+};
+
+/*
+ * The driver's calls, or NULL and, in words, why there are none: no driver, or no GPU. Loaded once
+ * per process and never unloaded.
+ */
+const struct cuda *cudaLoad(const char **why);
+
+/* "cuMemCreate: out of memory" as the failure of the calling API call. */
+ginResult_t cudaFail(const struct cuda *cuda, const char *what, cuResult result);
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* device.c - the GPU of a communicator, or none */
+#include "device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+
+/* The calling thread's current context's device, or -1. */
+static int currentOrdinal(const struct cuda *cuda)
+{
+	cuContext context = NULL;
+	cuDevice device;
+
+	if (cuda->ctxGetCurrent(&context) || !context || cuda->ctxGetDevice(&device))
+		return -1;
+	return device; /* a device's handle is its ordinal */
+}
+
+static ginResult_t chooseOrdinal(const struct cuda *cuda, int wanted, int localRank, int *ordinal)
+{
+	int count = 0;
+	cuResult result = cuda->deviceGetCount(&count);
+
+	if (result || !count)
+		return cudaFail(cuda, "cuDeviceGetCount", result);
+	if (wanted >= count)
+		return fail(ginErrorInvalidArgument, "config.device is %d, but there are %d GPUs",
+			    wanted, count);
+	*ordinal = wanted >= 0 ? wanted : currentOrdinal(cuda);
+	if (*ordinal < 0)
+		*ordinal = localRank % count;
+	return ginSuccess;
+}
+
+static ginResult_t openContext(struct device *d)
+{
+	const struct cuda *cuda = d->cuda;
+	struct deviceScope scope;
+	cuResult result = cuda->primaryRetain(&d->context, d->id);
+
+	if (result)
+		return cudaFail(cuda, "cuDevicePrimaryCtxRetain", result);
+	ginResult_t entered = deviceEnter(d, &scope);
+	if (entered == ginSuccess) {
+		result = cuda->streamCreate(&d->stream, cuNonBlocking);
+		deviceLeave(d, &scope);
+		if (!result)
+			return ginSuccess;
+		entered = cudaFail(cuda, "cuStreamCreate", result);
+	}
+	cuda->primaryRelease(d->id);
+	return entered;
+}
+
+static ginResult_t checkFeatures(const struct device *d)
+{
+	int vmm = 0, fd = 0;
+
+	d->cuda->deviceGetAttribute(&vmm, cuHasVmm, d->id);
+	d->cuda->deviceGetAttribute(&fd, cuHasPosixFd, d->id);
+	if (vmm && fd)
+		return ginSuccess;
+	return fail(ginErrorUnsupported,
+		    "GPU %d (%s) has no virtual memory management that exports file descriptors",
+		    d->ordinal, d->name);
+}
+
+static ginResult_t openGpu(struct device *d, int wanted, int localRank)
+{
+	const struct cuda *cuda = d->cuda;
+	ginResult_t result = chooseOrdinal(cuda, wanted, localRank, &d->ordinal);
+
+	if (result != ginSuccess)
+		return result;
+	cuResult error = cuda->deviceGet(&d->id, d->ordinal);
+	if (!error)
+		error = cuda->deviceGetUuid(&d->uuid, d->id);
+	if (!error)
+		error = cuda->deviceGetName(d->name, sizeof(d->name), d->id);
+	if (error)
+		return cudaFail(cuda, "cuDeviceGet", error);
+	result = checkFeatures(d);
+	return result == ginSuccess ? openContext(d) : result;
+}
+
+ginResult_t deviceOpen(struct device *d, int wanted, int localRank)
+{
+	const char *why = "";
+	const struct cuda *cuda = wanted == GIN_DEVICE_NONE ? NULL : cudaLoad(&why);
+
+	*d = (struct device){.cuda = cuda, .ordinal = GIN_DEVICE_NONE};
+	if (cuda)
+		return openGpu(d, wanted, localRank);
+	if (wanted >= 0)
+		return fail(ginErrorInvalidArgument, "config.device is %d: %s", wanted, why);
+	snprintf(d->name, sizeof(d->name), "host threads");
+	return ginSuccess;
+}
+
+void deviceClose(struct device *d)
+{
+	struct deviceScope scope;
+
+	if (!d->context)
+		return;
+	if (deviceEnter(d, &scope) == ginSuccess) {
+		d->cuda->streamDestroy(d->stream);
+		deviceLeave(d, &scope);
+	}
+	d->cuda->primaryRelease(d->id);
+	d->context = NULL;
+}
+
+ginResult_t deviceEnter(const struct device *d, struct deviceScope *scope)
+{
+	if (!d->cuda)
+		return ginSuccess;
+	cuResult result = d->cuda->ctxPush(d->context);
+	if (result)
+		return cudaFail(d->cuda, "cuCtxPushCurrent", result);
+	scope->captureMode = cuCaptureRelaxed;
+	d->cuda->exchangeCaptureMode(&scope->captureMode);
+	return ginSuccess;
+}
+
+void deviceLeave(const struct device *d, const struct deviceScope *scope)
+{
+	cuContext popped;
+	int mode = scope->captureMode;
+
+	if (!d->cuda)
+		return;
+	d->cuda->exchangeCaptureMode(&mode);
+	d->cuda->ctxPop(&popped);
+}
+
+ginResult_t deviceHostAlloc(const struct device *d, size_t bytes, void **ptr)
+{
+	void *host = NULL;
+
+	if (!d->cuda) {
+		host = aligned_alloc(64, (bytes + 63) / 64 * 64);
+		if (!host)
+			return fail(ginErrorSystem, "no memory: %zu bytes", bytes);
+	} else {
+		/* Unified addressing: kernels use the same address. */
+		cuResult result = d->cuda->hostAlloc(&host, bytes, cuHostPortable | cuHostMapped);
+		if (result)
+			return cudaFail(d->cuda, "cuMemHostAlloc", result);
+	}
+	memset(host, 0, bytes);
+	*ptr = host;
+	return ginSuccess;
+}
+
+void deviceHostFree(const struct device *d, void *ptr)
+{
+	if (!d->cuda)
+		free(ptr);
+	else if (ptr)
+		d->cuda->hostFree(ptr);
+}
+
+static ginResult_t copyAndWait(const struct device *d, char *dst, const void *src, size_t bytes)
+{
+	cuResult result = d->cuda->copyToDevice((cuPtr)(uintptr_t)dst, src, bytes, d->stream);
+
+	if (!result)
+		result = d->cuda->streamSynchronize(d->stream);
+	return result ? cudaFail(d->cuda, "cuMemcpyHtoDAsync", result) : ginSuccess;
+}
+
+/* By copies, not by a memset kernel, which would wait for a free SM. */
+static ginResult_t writeZeros(const struct device *d, char *dst, size_t bytes)
+{
+	static const char zeros[65536];
+	ginResult_t result = ginSuccess;
+
+	for (size_t at = 0; at < bytes && result == ginSuccess; at += sizeof(zeros)) {
+		size_t left = bytes - at;
+		result = copyAndWait(d, dst + at, zeros,
+				     left < sizeof(zeros) ? left : sizeof(zeros));
+	}
+	return result;
+}
+
+ginResult_t deviceWrite(const struct device *d, void *dst, const void *src, size_t bytes)
+{
+	if (d->cuda)
+		return src ? copyAndWait(d, dst, src, bytes) : writeZeros(d, dst, bytes);
+	if (src)
+		memcpy(dst, src, bytes);
+	else
+		memset(dst, 0, bytes);
+	return ginSuccess;
+}

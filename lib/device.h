@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* device.h - the GPU of a communicator, or none: host memory and host threads */
+#ifndef GIN_LIB_DEVICE_H
+#define GIN_LIB_DEVICE_H
+
+#include "cuda.h"
+
+struct device {
+	const struct cuda *cuda; /* NULL: no GPU */
+	int ordinal;		 /* GIN_DEVICE_NONE without */
+	cuDevice id;
+	cuUuid uuid;
+	cuContext context; /* the primary one, retained */
+	cuStream stream;   /* libgin's own; never the null stream */
+	char name[96];	   /* "host threads" without */
+};
+
+/*
+ * `wanted` is an ordinal, GIN_DEVICE_AUTO or GIN_DEVICE_NONE. Auto: the calling thread's current
+ * context's device, else localRank modulo the number of devices, else none.
+ */
+ginResult_t deviceOpen(struct device *d, int wanted, int localRank);
+void deviceClose(struct device *d);
+
+/* Between enter and leave the device's context is current, and no call breaks a capture. */
+struct deviceScope {
+	int captureMode;
+};
+
+ginResult_t deviceEnter(const struct device *d, struct deviceScope *scope);
+void deviceLeave(const struct device *d, const struct deviceScope *scope);
+
+/*
+ * Memory that kernels, or host threads, and the host both reach; zeroed. On a GPU it is pinned
+ * host memory; `ptr` is good for both sides. The scope is entered.
+ */
+ginResult_t deviceHostAlloc(const struct device *d, size_t bytes, void **ptr);
+void deviceHostFree(const struct device *d, void *ptr);
+
+/*
+ * Writes device memory and waits for the copy alone: no kernel is waited for, and no SM used. `src`
+ * NULL writes zeros. The scope is entered.
+ */
+ginResult_t deviceWrite(const struct device *d, void *dst, const void *src, size_t bytes);
+
+/* Physical memory of the GPU, mapped for it; `span` is rounded up to what the GPU can map. */
+ginResult_t deviceMap(const struct device *d, size_t *span, void **ptr);
+
+/* Maps memory that another rank exported by `fd`, which stays the caller's. */
+ginResult_t deviceImport(const struct device *d, int fd, size_t span, void **ptr);
+void deviceUnmap(const struct device *d, void *ptr, size_t span);
+
+#endif

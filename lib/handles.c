@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* handles.c - file descriptors to the other ranks of this host */
+#include "handles.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "param.h"
+#include "random.h"
+
+struct handleMessage {
+	uint32_t rank;
+	uint32_t serial;
+};
+
+/* One file descriptor beside a message. */
+union handleAncillary {
+	struct cmsghdr header;
+	char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+/* The random part cannot be guessed, the mode keeps other users out even so. */
+static ginResult_t bindOwn(struct handles *h, struct sockaddr_un *name)
+{
+	const char *dir = getenv("TMPDIR");
+	uint64_t word[2];
+
+	*name = (struct sockaddr_un){.sun_family = AF_UNIX};
+	if (randomBytes(word, sizeof(word)))
+		return fail(ginErrorSystem, "no random bytes: %m");
+	int length = snprintf(name->sun_path, sizeof(name->sun_path), "%s/gin-%016llx%016llx",
+			      dir && *dir ? dir : "/tmp", (unsigned long long)word[0],
+			      (unsigned long long)word[1]);
+	if (length >= (int)sizeof(name->sun_path))
+		return fail(ginErrorSystem,
+			    "TMPDIR is too long for a socket's name: set a shorter one");
+	h->own = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (h->own < 0 || fchmod(h->own, 0600) ||
+	    bind(h->own, (const struct sockaddr *)name, sizeof(*name)))
+		return fail(ginErrorSystem, "cannot make the socket %s: %m", name->sun_path);
+	return ginSuccess;
+}
+
+static ginResult_t connectPeer(struct handles *h, int peer, const struct sockaddr_un *name)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	h->to[peer] = fd;
+	if (fd >= 0 && !connect(fd, (const struct sockaddr *)name, sizeof(*name)))
+		return ginSuccess;
+	return fail(ginErrorSystem,
+		    "cannot reach rank %d of the same host by %s: %m; do both see the same TMPDIR? "
+		    "if it is another machine after all, set GIN_HOSTID",
+		    peer, name->sun_path);
+}
+
+static ginResult_t connectPeers(struct handles *h, const struct sockaddr_un *names)
+{
+	const struct control *c = h->control;
+	ginResult_t result = ginSuccess;
+
+	for (int r = 0; r < c->nRanks && result == ginSuccess; r++)
+		if (r != c->rank && identitySameHost(&c->ranks[r], &c->ranks[c->rank]))
+			result = connectPeer(h, r, &names[r]);
+	return result;
+}
+
+ginResult_t handlesOpen(struct handles *h, struct control *control)
+{
+	size_t n = (size_t)control->nRanks;
+	struct sockaddr_un name = {0}, *names = calloc(n, sizeof(*names));
+
+	*h = (struct handles){.control = control, .own = -1, .to = calloc(n, sizeof(int))};
+	ginResult_t result = names && h->to ? ginSuccess : fail(ginErrorSystem, "no memory");
+	for (size_t r = 0; h->to && r < n; r++)
+		h->to[r] = -1;
+	if (result == ginSuccess)
+		result = bindOwn(h, &name);
+	int bound = result == ginSuccess;
+	result = controlAllgather(control, "handle names", result, &name, names, sizeof(name));
+	if (result == ginSuccess)
+		result = connectPeers(h, names);
+	result = controlAgree(control, "handle sockets", result);
+	if (bound)
+		unlink(name.sun_path); /* all who need it are connected, or it is of no use */
+	free(names);
+	if (result != ginSuccess)
+		handlesClose(h);
+	return result;
+}
+
+void handlesClose(struct handles *h)
+{
+	for (int r = 0; h->to && r < h->control->nRanks; r++)
+		if (h->to[r] >= 0)
+			close(h->to[r]);
+	free(h->to);
+	if (h->own >= 0)
+		close(h->own);
+	*h = (struct handles){.own = -1};
+}
+
+/* 1 when it is sent, 0 when the peer's queue is full, -1 with errno. */
+static int sendHandle(struct handles *h, int peer, int fd)
+{
+	struct handleMessage text = {(uint32_t)h->control->rank, h->serial};
+	struct iovec part = {&text, sizeof(text)};
+	union handleAncillary ancillary = {.bytes = {0}};
+	struct msghdr message = {.msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = ancillary.bytes,
+				 .msg_controllen = sizeof(ancillary.bytes)};
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(header), &fd, sizeof(int));
+	if (sendmsg(h->to[peer], &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+		return 1;
+	return errno == EAGAIN || errno == EINTR || errno == ENOBUFS ? 0 : -1;
+}
+
+/* The descriptor of a message, or -1 when it brings none. */
+static int takeHandle(struct msghdr *message)
+{
+	struct cmsghdr *header = CMSG_FIRSTHDR(message);
+	int fd = -1;
+
+	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+	    header->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(&fd, CMSG_DATA(header), sizeof(int));
+	return fd;
+}
+
+/* 1 when one arrived that was waited for, 0 when none is there, -1 with errno. */
+static int receiveHandle(struct handles *h, const uint8_t *from, int *fds)
+{
+	struct handleMessage text = {0};
+	struct iovec part = {&text, sizeof(text)};
+	union handleAncillary ancillary;
+	struct msghdr message = {.msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = ancillary.bytes,
+				 .msg_controllen = sizeof(ancillary.bytes)};
+	ssize_t got = recvmsg(h->own, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (got < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -1;
+	int fd = takeHandle(&message);
+	if (got == sizeof(text) && fd >= 0 && text.serial == h->serial &&
+	    text.rank < (uint32_t)h->control->nRanks && from[text.rank] && fds[text.rank] < 0) {
+		fds[text.rank] = fd;
+		return 1;
+	}
+	if (fd >= 0)
+		close(fd);
+	errno = message.msg_flags & MSG_CTRUNC ? EMFILE : EPROTO;
+	return -1;
+}
+
+/* Waits for something to receive, or for room at `peer` when it is one. */
+static void awaitRoom(struct handles *h, int peer)
+{
+	struct pollfd fds[2] = {{.fd = h->own, .events = POLLIN},
+				{.fd = peer < 0 ? -1 : h->to[peer], .events = POLLOUT}};
+
+	poll(fds, 2, 100);
+}
+
+static int nextPeer(const uint8_t *set, int from, int nRanks)
+{
+	while (from < nRanks && !set[from])
+		from++;
+	return from;
+}
+
+/* An exchange in progress. */
+struct exchange {
+	int fd;
+	const uint8_t *to, *from;
+	int *fds;
+	int sending; /* the next rank to send to; nRanks: done */
+	int missing; /* descriptors still to come */
+	ginResult_t result;
+};
+
+static void exchangeFailed(struct exchange *e, const char *what)
+{
+	if (e->result == ginSuccess)
+		e->result = fail(ginErrorSystem, "cannot %s a memory handle: %m", what);
+}
+
+/* After a failure the rest is sent all the same: the others wait for it. */
+static int sendNext(struct handles *h, struct exchange *e)
+{
+	int sent = e->sending < h->control->nRanks ? sendHandle(h, e->sending, e->fd) : 0;
+
+	if (sent < 0)
+		exchangeFailed(e, "send");
+	if (sent)
+		e->sending = nextPeer(e->to, e->sending + 1, h->control->nRanks);
+	return sent;
+}
+
+static int receiveNext(struct handles *h, struct exchange *e)
+{
+	int got = e->missing ? receiveHandle(h, e->from, e->fds) : 0;
+
+	if (got < 0) {
+		exchangeFailed(e, "receive");
+		e->missing = 0;
+	}
+	if (got > 0)
+		e->missing--;
+	return got;
+}
+
+ginResult_t handlesExchange(struct handles *h, int fd, const uint8_t *to, const uint8_t *from,
+			    int *fds)
+{
+	int n = h->control->nRanks;
+	uint64_t deadline = clockNow() + paramNumber(paramTimeout) * SECOND;
+	struct exchange e = {fd, to, from, fds, nextPeer(to, 0, n), 0, ginSuccess};
+
+	h->serial++;
+	for (int r = 0; r < n; r++) {
+		fds[r] = -1;
+		e.missing += from[r] != 0;
+	}
+	while (e.sending < n || e.missing) {
+		int sent = sendNext(h, &e), got = receiveNext(h, &e);
+		if (!sent && !got)
+			awaitRoom(h, e.sending < n ? e.sending : -1);
+		ginResult_t broken = controlError(h->control);
+		if (broken != ginSuccess)
+			return broken;
+		if (clockNow() > deadline)
+			return fail(ginErrorTimeout, "memory handles did not arrive");
+	}
+	return e.result;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * param.h - the environment variables
+ *
+ * One table has the name, default and meaning of each; it is read once per process. gin_environ(7)
+ * is checked against it by a test.
+ */
+#ifndef GIN_LIB_PARAM_H
+#define GIN_LIB_PARAM_H
+
+#include "gin.h"
+
+enum param {
+	paramBootstrap,
+	paramHostId,
+	paramLog,
+	paramRoute,
+	paramSocketIfname,
+	paramTimeout,
+	PARAM_COUNT
+};
+
+/* Of GIN_BOOTSTRAP and GIN_ROUTE, in the order of their choices in the table. */
+enum { bootstrapAuto, bootstrapPmix, bootstrapSelf };
+enum { routeAuto, routeDirect, routeNetwork };
+
+/* A row of the table. */
+struct paramInfo {
+	const char *name;
+	const char *choices; /* "a|b|c"; NULL: a text, or a number when isNumber */
+	int isNumber;	     /* a whole number of at least 1 */
+	const char *preset;
+	const char *meaning;
+};
+
+const struct paramInfo *paramInfo(enum param param);
+
+/* The value: index of the choice, number, or text ("" when unset and without default). */
+int paramChoice(enum param param);
+unsigned paramNumber(enum param param);
+const char *paramText(enum param param);
+
+/*
+ * Fails when a variable's value cannot be understood, naming variable, value and choices; warns of
+ * GIN_* variables that do not exist. The other calls give the default for a bad value.
+ */
+ginResult_t paramCheck(void);
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* routes.c - which backend each pair of ranks uses, and what the backends share */
+#include <stdio.h>
+
+#include "comm.h"
+#include "log.h"
+#include "param.h"
+
+/* Ranks of one host that can be direct peers of each other. */
+#define REACH_RANKS 1024
+
+struct reach {
+	uint8_t bits[REACH_RANKS / 8]; /* by the number of the peer among the host's ranks */
+};
+
+struct probed {
+	uint8_t usable;
+	uint8_t blob[BACKEND_BLOB];
+};
+
+static const struct backendOps *const backends[COMM_BACKENDS] = {&backendDirect};
+
+static ginResult_t probe(ginComm_t comm, struct backendUse *use)
+{
+	size_t n = (size_t)comm->nRanks;
+	struct probed mine = {0}, *all = calloc(n, sizeof(*all));
+	ginResult_t result = ginSuccess;
+
+	use->blobs = calloc(n, BACKEND_BLOB);
+	use->usableAt = calloc(n, 1);
+	if (!all || !use->blobs || !use->usableAt)
+		result = fail(ginErrorSystem, "no memory");
+	use->usable = use->ops->probe(&comm->host, mine.blob, use->why);
+	mine.usable = (uint8_t)use->usable;
+	if (!use->usable)
+		logWrite(logInfo, "rank %d: %s: %s", comm->rank, use->ops->name, use->why);
+	result = controlAllgather(&comm->control, "probe", result, &mine, all, sizeof(mine));
+	for (size_t r = 0; result == ginSuccess && r < n; r++) {
+		use->usableAt[r] = all[r].usable;
+		memcpy(use->blobs + r * BACKEND_BLOB, all[r].blob, BACKEND_BLOB);
+	}
+	free(all);
+	return result;
+}
+
+static int reaches(ginComm_t comm, const struct backendUse *use, int peer, char *why)
+{
+	if (!use->usableAt[comm->rank] || !use->usableAt[peer]) {
+		snprintf(why, BACKEND_WHY, "rank %d cannot use it",
+			 use->usableAt[comm->rank] ? peer : comm->rank);
+		return 0;
+	}
+	return use->ops->reach(&comm->host, peer, use->blobs + (size_t)comm->rank * BACKEND_BLOB,
+			       use->blobs + (size_t)peer * BACKEND_BLOB, why);
+}
+
+/* GIN_ROUTE may differ per rank: a pair is direct when both ends want it. */
+static int reachesDirect(ginComm_t comm, int peer, char *why)
+{
+	if (paramChoice(paramRoute) != routeNetwork)
+		return reaches(comm, &comm->backend[COMM_DIRECT], peer, why);
+	snprintf(why, BACKEND_WHY, "GIN_ROUTE=network rules direct routes out");
+	return 0;
+}
+
+static unsigned localIndex(ginComm_t comm, int peer)
+{
+	unsigned index = 0;
+
+	for (int r = 0; r < peer; r++)
+		index += identitySameHost(&comm->ranks[r], &comm->ranks[peer]) != 0;
+	return index;
+}
+
+static void fillReach(ginComm_t comm, struct reach *mine)
+{
+	char why[BACKEND_WHY];
+	unsigned index = 0;
+
+	for (int r = 0; r < comm->nRanks; r++) {
+		if (!identitySameHost(&comm->ranks[r], &comm->ranks[comm->rank]))
+			continue;
+		if (index < REACH_RANKS && reachesDirect(comm, r, why))
+			mine->bits[index / 8] |= (uint8_t)(1u << index % 8);
+		index++;
+	}
+}
+
+static int reachBit(const struct reach *reach, unsigned index)
+{
+	return index < REACH_RANKS && (reach->bits[index / 8] >> index % 8 & 1);
+}
+
+/* Direct is symmetric: both ends must reach each other. */
+static ginResult_t agreeDirect(ginComm_t comm)
+{
+	struct reach mine = {0}, *all = calloc((size_t)comm->nRanks, sizeof(*all));
+	ginResult_t result = all ? ginSuccess : fail(ginErrorSystem, "no memory");
+	unsigned me = localIndex(comm, comm->rank), index = 0;
+
+	fillReach(comm, &mine);
+	result = controlAllgather(&comm->control, "reach", result, &mine, all, sizeof(mine));
+	for (int r = 0; result == ginSuccess && r < comm->nRanks; r++) {
+		if (!identitySameHost(&comm->ranks[r], &comm->ranks[comm->rank]))
+			continue;
+		comm->reachable[r] = (uint8_t)reachBit(&all[r], me);
+		if (reachBit(&mine, index++) && comm->reachable[r])
+			comm->routes[r] = ginRouteDirect;
+	}
+	free(all);
+	return result;
+}
+
+const char *commRouteWhy(ginComm_t comm, int peer, char why[BACKEND_WHY])
+{
+	if (reachesDirect(comm, peer, why) && comm->routes[peer] != ginRouteDirect)
+		snprintf(why, BACKEND_WHY, "rank %d does not reach this rank: see its own report",
+			 peer);
+	return why;
+}
+
+/* A backend is opened on all ranks when it has a pair on any: its registrations are collective. */
+static ginResult_t agreeUsed(ginComm_t comm, uint8_t used[COMM_BACKENDS])
+{
+	size_t n = (size_t)comm->nRanks;
+	uint8_t own[COMM_BACKENDS] = {0}, *all = calloc(n, sizeof(own));
+
+	ginResult_t mine = all ? ginSuccess : fail(ginErrorSystem, "no memory");
+
+	for (int b = 0; b < COMM_BACKENDS; b++)
+		for (size_t r = 0; r < n; r++)
+			own[b] |= comm->routes[r] == comm->backend[b].ops->route;
+	mine = controlAllgather(&comm->control, "used", mine, own, all, sizeof(own));
+	for (size_t i = 0; mine == ginSuccess && i < n * sizeof(own); i++)
+		used[i % sizeof(own)] |= all[i];
+	free(all);
+	return mine;
+}
+
+ginResult_t routesOpen(ginComm_t comm)
+{
+	uint8_t used[COMM_BACKENDS] = {0};
+	ginResult_t result = ginSuccess;
+
+	for (int b = 0; b < COMM_BACKENDS && result == ginSuccess; b++) {
+		comm->backend[b].ops = backends[b];
+		result = probe(comm, &comm->backend[b]);
+	}
+	if (result == ginSuccess)
+		result = agreeDirect(comm);
+	if (result == ginSuccess)
+		result = agreeUsed(comm, used);
+	for (int b = 0; b < COMM_BACKENDS && result == ginSuccess; b++)
+		if (used[b])
+			result = backends[b]->open(&comm->host, &comm->backend[b].state);
+	return controlAgree(&comm->control, "routes", result);
+}
+
+void routesClose(ginComm_t comm)
+{
+	for (int b = 0; b < COMM_BACKENDS; b++) {
+		struct backendUse *use = &comm->backend[b];
+		if (use->state)
+			use->ops->close(use->state);
+		free(use->blobs);
+		free(use->usableAt);
+	}
+}
+
+ginResult_t routesShare(ginComm_t comm, const char *call, ginResult_t mine,
+			const struct memory *memory, struct shared *shared)
+{
+	*shared = (struct shared){{NULL}};
+	for (int b = 0; b < COMM_BACKENDS; b++) {
+		struct backendUse *use = &comm->backend[b];
+		if (use->state)
+			mine = use->ops->windowRegister(use->state, call, mine, memory,
+							&shared->window[b]);
+	}
+	mine = controlAgree(&comm->control, call, mine);
+	if (mine != ginSuccess)
+		routesUnshare(comm, shared);
+	return mine;
+}
+
+void routesUnshare(ginComm_t comm, struct shared *shared)
+{
+	for (int b = COMM_BACKENDS - 1; b >= 0; b--)
+		if (shared->window[b])
+			comm->backend[b].ops->windowDeregister(comm->backend[b].state,
+							       shared->window[b]);
+	*shared = (struct shared){{NULL}};
+}
+
+char *routesAddress(ginComm_t comm, const struct shared *shared, int peer)
+{
+	for (int b = 0; b < COMM_BACKENDS; b++)
+		if (shared->window[b] && comm->backend[b].ops->route == comm->routes[peer])
+			return comm->backend[b].ops->windowAddress(shared->window[b], peer);
+	return NULL;
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* socket.c - TCP with deadlines */
+#include "socket.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <limits.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "clock.h"
+
+union socketAddress {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+static int usable(const struct ifaddrs *i, const char *ifname)
+{
+	if (!i->ifa_addr || !(i->ifa_flags & IFF_UP) || (i->ifa_flags & IFF_LOOPBACK))
+		return 0;
+	if (*ifname && strcmp(ifname, i->ifa_name))
+		return 0;
+	if (i->ifa_addr->sa_family == AF_INET)
+		return 1;
+	const struct sockaddr_in6 *v6 = (const void *)i->ifa_addr;
+	return i->ifa_addr->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr);
+}
+
+static void copyAddress(struct netAddress *out, const struct sockaddr *from)
+{
+	*out = (struct netAddress){.family = from->sa_family};
+	if (from->sa_family == AF_INET)
+		memcpy(out->bytes, &((const struct sockaddr_in *)(const void *)from)->sin_addr, 4);
+	else
+		memcpy(out->bytes, &((const struct sockaddr_in6 *)(const void *)from)->sin6_addr,
+		       16);
+}
+
+unsigned socketAddresses(const char *ifname, struct netAddress *out, unsigned most)
+{
+	struct ifaddrs *list;
+	unsigned count = 0;
+
+	if (getifaddrs(&list))
+		return 0;
+	for (struct ifaddrs *i = list; i && count < most; i = i->ifa_next)
+		if (usable(i, ifname))
+			copyAddress(&out[count++], i->ifa_addr);
+	freeifaddrs(list);
+	return count;
+}
+
+static int closeFailed(int fd)
+{
+	int reason = errno;
+	close(fd);
+	errno = reason;
+	return -1;
+}
+
+/* Dual-stack where the host has IPv6, else IPv4. */
+static int bindAny(union socketAddress *bound, socklen_t *length)
+{
+	int off = 0;
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	*bound = (union socketAddress){.v6 = {.sin6_family = AF_INET6}};
+	*length = sizeof(bound->v6);
+	if (fd >= 0) {
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+		if (!bind(fd, &bound->any, *length))
+			return fd;
+		close(fd);
+	}
+	*bound = (union socketAddress){.v4 = {.sin_family = AF_INET}};
+	*length = sizeof(bound->v4);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0 && bind(fd, &bound->any, *length))
+		return closeFailed(fd);
+	return fd;
+}
+
+int socketListen(uint16_t *port)
+{
+	union socketAddress bound;
+	socklen_t length;
+	int fd = bindAny(&bound, &length);
+
+	if (fd < 0)
+		return -1;
+	if (listen(fd, 64) || getsockname(fd, &bound.any, &length))
+		return closeFailed(fd);
+	*port = ntohs(bound.any.sa_family == AF_INET ? bound.v4.sin_port : bound.v6.sin6_port);
+	return fd;
+}
+
+/*
+ * A host that vanishes sends no end of connection: the kernel's keepalive notices it, and leaves
+ * processes alone that are merely stopped, in a debugger say.
+ */
+static void setOptions(int fd)
+{
+	int on = 1, idle = 10, interval = 5, count = 4, unacked = 30000;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacked, sizeof(unacked));
+}
+
+/* 0 when fd is ready for `events`. */
+static int await(int fd, short events, uint64_t deadline)
+{
+	struct pollfd p = {.fd = fd, .events = events};
+
+	for (;;) {
+		int ready = poll(&p, 1, clockLeftMs(deadline, INT_MAX));
+		if (ready > 0)
+			return 0;
+		if (ready < 0 && errno == EINTR)
+			continue;
+		if (ready == 0)
+			errno = ETIMEDOUT;
+		return -1;
+	}
+}
+
+static socklen_t fillAddress(union socketAddress *out, const struct netAddress *to, uint16_t port)
+{
+	if (to->family == AF_INET) {
+		*out = (union socketAddress){
+			.v4 = {.sin_family = AF_INET, .sin_port = htons(port)}};
+		memcpy(&out->v4.sin_addr, to->bytes, 4);
+		return sizeof(out->v4);
+	}
+	*out = (union socketAddress){.v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)}};
+	memcpy(&out->v6.sin6_addr, to->bytes, 16);
+	return sizeof(out->v6);
+}
+
+static int finishConnect(int fd, uint64_t deadline)
+{
+	int reason = 0;
+	socklen_t length = sizeof(reason);
+
+	if (await(fd, POLLOUT, deadline))
+		return -1;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &reason, &length))
+		return -1;
+	errno = reason;
+	return reason ? -1 : 0;
+}
+
+int socketConnect(const struct netAddress *to, uint16_t port, uint64_t deadline)
+{
+	union socketAddress address;
+	socklen_t length = fillAddress(&address, to, port);
+	int fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -1;
+	if (connect(fd, &address.any, length) && errno != EINPROGRESS)
+		return closeFailed(fd);
+	if (finishConnect(fd, deadline))
+		return closeFailed(fd);
+	setOptions(fd);
+	return fd;
+}
+
+int socketAccept(int listener, uint64_t deadline)
+{
+	if (await(listener, POLLIN, deadline))
+		return -1;
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd >= 0)
+		setOptions(fd);
+	return fd;
+}
+
+/* After send or recv: 0 to try again, -1 to give up. */
+static int again(int fd, short events, uint64_t deadline)
+{
+	if (errno == EINTR)
+		return 0;
+	return errno == EAGAIN || errno == EWOULDBLOCK ? await(fd, events, deadline) : -1;
+}
+
+int socketSend(int fd, const void *data, size_t bytes, uint64_t deadline)
+{
+	const char *p = data;
+
+	while (bytes) {
+		ssize_t sent = send(fd, p, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (sent < 0) {
+			if (again(fd, POLLOUT, deadline))
+				return -1;
+			continue;
+		}
+		p += sent;
+		bytes -= (size_t)sent;
+	}
+	return 0;
+}
+
+int socketReceive(int fd, void *data, size_t bytes, uint64_t deadline)
+{
+	char *p = data;
+
+	while (bytes) {
+		ssize_t got = recv(fd, p, bytes, MSG_DONTWAIT);
+		if (got == 0)
+			errno = ECONNRESET;
+		if (got == 0 || (got < 0 && again(fd, POLLIN, deadline)))
+			return -1;
+		if (got < 0)
+			continue;
+		p += got;
+		bytes -= (size_t)got;
+	}
+	return 0;
+}
