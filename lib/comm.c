@@ -237,7 +237,10 @@ ginResult_t ginCommInit(const ginConfig_t *given, ginComm_t *comm)
 	return result == ginSuccess ? makeComm(&config, comm) : result;
 }
 
-/* All ranks must have arrived before any memory goes away that others reach. */
+/*
+ * All ranks must have arrived before any memory goes away that others reach. After a failure there
+ * is nobody to wait for, and leaving succeeds.
+ */
 ginResult_t ginCommDestroy(ginComm_t comm)
 {
 	struct deviceScope scope;
@@ -245,7 +248,11 @@ ginResult_t ginCommDestroy(ginComm_t comm)
 	errorScope("ginCommDestroy", comm ? comm->rank : -1);
 	if (!comm)
 		return ginSuccess;
-	ginResult_t result = controlAgree(&comm->control, "ginCommDestroy", ginSuccess);
+	ginResult_t result = controlError(&comm->control);
+	if (result == ginSuccess)
+		result = controlAgree(&comm->control, "ginCommDestroy", ginSuccess);
+	else
+		result = ginSuccess;
 	ginResult_t entered = deviceEnter(&comm->device, &scope);
 	devCommsFree(comm);
 	windowsFree(comm);

@@ -31,6 +31,7 @@ static void freeState(struct control *c)
 	bufferFree(&c->gather.entries);
 	bufferFree(&c->result);
 	free(c->gather.arrived);
+	free(c->failed);
 	pthread_cond_destroy(&c->changed);
 	pthread_mutex_destroy(&c->lock);
 }
@@ -46,7 +47,8 @@ static ginResult_t initState(struct control *c)
 	pthread_condattr_destroy(&monotonic);
 	c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	c->gather.arrived = calloc((size_t)c->nRanks, 1);
-	if (c->wake < 0 || !c->gather.arrived)
+	c->failed = calloc((size_t)c->nRanks, 1);
+	if (c->wake < 0 || !c->gather.arrived || !c->failed)
 		return fail(ginErrorSystem,
 			    "no memory or file descriptor for the control plane: %m");
 	controlGatherReset(c);
@@ -153,7 +155,7 @@ static ginResult_t takeResult(struct control *c, void *out, size_t bytes)
 }
 
 static ginResult_t runLocked(struct control *c, const char *call, ginResult_t mine, const void *in,
-			     void *out, size_t bytes, int *broke)
+			     void *out, size_t bytes)
 {
 	if (c->broken)
 		return failAs(c->broken, c->why);
@@ -167,20 +169,16 @@ static ginResult_t runLocked(struct control *c, const char *call, ginResult_t mi
 		result = fail(ginErrorTimeout, "%s: no answer from rank 0 (host %s)", call,
 			      c->ranks[0].host);
 	if (result != ginSuccess)
-		*broke = controlBreak(c, -1, result, ginGetLastError(), NULL);
+		controlBreakHere(c, -1, result, ginGetLastError(), NULL);
 	return failAs(c->broken, c->why);
 }
 
 ginResult_t controlAllgather(struct control *c, const char *call, ginResult_t mine, const void *in,
 			     void *out, size_t bytes)
 {
-	int broke = 0;
-
 	pthread_mutex_lock(&c->lock);
-	ginResult_t result = runLocked(c, call, mine, in, out, bytes, &broke);
+	ginResult_t result = runLocked(c, call, mine, in, out, bytes);
 	pthread_mutex_unlock(&c->lock);
-	if (broke)
-		controlNotify(c, -1);
 	return result;
 }
 
@@ -189,27 +187,22 @@ ginResult_t controlAgree(struct control *c, const char *call, ginResult_t mine)
 	return controlAllgather(c, call, mine, NULL, NULL, 0);
 }
 
-static void breakAndNotify(struct control *c, int rank, ginResult_t result, const char *why)
-{
-	pthread_mutex_lock(&c->lock);
-	int broke = controlBreak(c, rank, result, why, NULL);
-	pthread_mutex_unlock(&c->lock);
-	if (broke)
-		controlNotify(c, rank);
-}
-
 void controlAbort(struct control *c)
 {
 	char why[SENTENCE_BYTES];
 
 	snprintf(why, sizeof(why), "rank %d (host %s) called ginCommAbort", c->rank,
 		 c->ranks[c->rank].host);
-	breakAndNotify(c, c->rank, ginErrorAborted, why);
+	pthread_mutex_lock(&c->lock);
+	controlBreakHere(c, c->rank, ginErrorAborted, why, NULL);
+	pthread_mutex_unlock(&c->lock);
 }
 
 void controlReport(struct control *c, int peer, const char *why)
 {
-	breakAndNotify(c, peer, ginErrorPeer, why);
+	pthread_mutex_lock(&c->lock);
+	controlBreakHere(c, peer, ginErrorPeer, why, NULL);
+	pthread_mutex_unlock(&c->lock);
 }
 
 ginResult_t controlError(struct control *c)

@@ -43,7 +43,10 @@ struct controlGather {
 	int warned;
 };
 
-/* Called once, on whatever thread noticed, without the control plane's lock. rank: -1 if none. */
+/*
+ * `rank` has failed, or, when it is -1, the communicator as a whole. Called once for each, on
+ * whatever thread noticed, without the control plane's lock.
+ */
 typedef void (*controlFailure_t)(void *arg, int rank, ginResult_t result);
 
 struct control {
@@ -64,8 +67,9 @@ struct control {
 	uint32_t called;      /* own collectives so far */
 	uint32_t done;	      /* the last one whose result is there */
 	struct buffer result; /* all entries of it */
-	ginResult_t broken;   /* not ginSuccess: the communicator has failed */
+	ginResult_t broken;   /* not ginSuccess: the communicator has failed, first of this */
 	char why[SENTENCE_BYTES];
+	uint8_t *failed; /* [nRanks] */
 	int closing;
 };
 
@@ -138,12 +142,16 @@ void controlGatherTick(struct control *c, uint64_t now);
 void controlGatherReset(struct control *c);
 
 /*
- * The communicator has failed: keeps the sentence, wakes the waiting call and tells all links but
- * `except`. Returns 1 the first time: the caller then calls controlNotify without the lock.
+ * `rank`, or the communicator as a whole (-1), has failed: keeps the first sentence, wakes the
+ * waiting call and tells all links but `except`. Returns 1 when it is news: the caller then calls
+ * onFailure without the lock.
  */
 int controlBreak(struct control *c, int rank, ginResult_t result, const char *why,
 		 const struct controlLink *except);
-void controlNotify(struct control *c, int rank);
+
+/* The same with onFailure, while the lock is let go. */
+void controlBreakHere(struct control *c, int rank, ginResult_t result, const char *why,
+		      const struct controlLink *except);
 void *controlThread(void *arg);
 
 #endif

@@ -151,11 +151,7 @@ static void tickRoot(struct control *c, uint64_t waited)
 		snprintf(why, sizeof(why), "%s: no call from %s within %u s (GIN_TIMEOUT)",
 			 c->gather.call, missing, timeout);
 		logWrite(logError, "%s", why);
-		if (controlBreak(c, -1, ginErrorTimeout, why, NULL)) {
-			pthread_mutex_unlock(&c->lock);
-			controlNotify(c, -1);
-			pthread_mutex_lock(&c->lock);
-		}
+		controlBreakHere(c, -1, ginErrorTimeout, why, NULL);
 		return;
 	}
 	c->gather.warned = 1;

@@ -22,6 +22,11 @@ void controlSend(const struct controlLink *link, const struct controlHeader *hea
 		shutdown(link->fd, SHUT_RDWR);
 }
 
+static int isNews(const struct control *c, int rank)
+{
+	return rank < 0 ? c->broken == ginSuccess : !c->failed[rank];
+}
+
 int controlBreak(struct control *c, int rank, ginResult_t result, const char *why,
 		 const struct controlLink *except)
 {
@@ -30,10 +35,14 @@ int controlBreak(struct control *c, int rank, ginResult_t result, const char *wh
 	struct controlHeader header = {
 		.type = controlFail, .rank = rank, .result = told, .bytes = strlen(why)};
 
-	if (c->broken)
+	if (!isNews(c, rank))
 		return 0;
-	c->broken = result;
-	snprintf(c->why, sizeof(c->why), "%s", why);
+	if (rank >= 0)
+		c->failed[rank] = 1;
+	if (c->broken == ginSuccess) {
+		c->broken = result;
+		snprintf(c->why, sizeof(c->why), "%s", why);
+	}
 	for (int i = 0; i < c->links; i++)
 		if (&c->link[i] != except)
 			controlSend(&c->link[i], &header, why);
@@ -41,9 +50,14 @@ int controlBreak(struct control *c, int rank, ginResult_t result, const char *wh
 	return 1;
 }
 
-void controlNotify(struct control *c, int rank)
+void controlBreakHere(struct control *c, int rank, ginResult_t result, const char *why,
+		      const struct controlLink *except)
 {
-	c->onFailure(c->onFailureArg, rank, c->broken);
+	if (!controlBreak(c, rank, result, why, except))
+		return;
+	pthread_mutex_unlock(&c->lock);
+	c->onFailure(c->onFailureArg, rank, result);
+	pthread_mutex_lock(&c->lock);
 }
 
 static void dropLink(struct control *c, struct controlLink *link)
@@ -52,19 +66,13 @@ static void dropLink(struct control *c, struct controlLink *link)
 
 	close(link->fd);
 	link->fd = -1;
-	if (link->left || c->closing)
+	if (link->left || c->closing || c->failed[link->rank])
 		return;
 	snprintf(why, sizeof(why),
-		 "rank %d (host %s) has died or lost its network: its connection to "
-		 "rank %d ended",
+		 "rank %d (host %s) has died or lost its network: its connection to rank %d ended",
 		 link->rank, c->ranks[link->rank].host, c->rank);
-	if (!c->broken)
-		logWrite(logError, "%s", why);
-	if (controlBreak(c, link->rank, ginErrorPeer, why, link)) {
-		pthread_mutex_unlock(&c->lock);
-		controlNotify(c, link->rank);
-		pthread_mutex_lock(&c->lock);
-	}
+	logWrite(logError, "%s", why);
+	controlBreakHere(c, link->rank, ginErrorPeer, why, link);
 }
 
 /* The most that a well-formed message can have. */
@@ -93,46 +101,46 @@ static int receive(struct control *c, struct controlLink *link, struct controlHe
 	return 0;
 }
 
-/* A message of the collective that cannot be right ends the communicator for all. */
-static int breakByMessage(struct control *c, ginResult_t result)
+static void takeFailure(struct control *c, const struct controlLink *link,
+			const struct controlHeader *header, const struct buffer *data)
 {
-	if (result == ginSuccess)
-		return 0;
-	return controlBreak(c, -1, result, ginGetLastError(), NULL);
+	int rank = header->rank >= 0 && header->rank < c->nRanks ? header->rank : -1;
+
+	controlBreakHere(c, rank, (ginResult_t)header->result, (const char *)data->data, link);
 }
 
-static int handle(struct control *c, struct controlLink *link, const struct controlHeader *header,
-		  const struct buffer *data)
+/* A message of a collective that cannot be right ends the communicator for all. */
+static void takeCollective(struct control *c, const struct controlHeader *header,
+			   const struct buffer *data)
 {
-	switch (header->type) {
-	case controlUp:
-		return breakByMessage(c, controlGatherAdd(c, header->call, header->seq, data));
-	case controlDown:
-		return breakByMessage(c, controlGatherDone(c, header->seq, data));
-	case controlFail:
-		return controlBreak(c, header->rank, (ginResult_t)header->result,
-				    (const char *)data->data, link);
-	default:
-		link->left = 1;
-		return 0;
-	}
+	ginResult_t result;
+
+	if (c->broken)
+		return;
+	if (header->type == controlUp)
+		result = controlGatherAdd(c, header->call, header->seq, data);
+	else
+		result = controlGatherDone(c, header->seq, data);
+	if (result != ginSuccess)
+		controlBreakHere(c, -1, result, ginGetLastError(), NULL);
 }
 
 static void readLink(struct control *c, struct controlLink *link)
 {
 	struct controlHeader header;
 	struct buffer data = {0};
-	int broke = 0;
 	int ended = receive(c, link, &header, &data);
 
 	pthread_mutex_lock(&c->lock);
 	if (ended)
 		dropLink(c, link);
-	else if (!c->broken || header.type == controlBye)
-		broke = handle(c, link, &header, &data);
+	else if (header.type == controlFail)
+		takeFailure(c, link, &header, &data);
+	else if (header.type == controlBye)
+		link->left = 1;
+	else
+		takeCollective(c, &header, &data);
 	pthread_mutex_unlock(&c->lock);
-	if (broke)
-		controlNotify(c, header.type == controlFail ? header.rank : -1);
 	bufferFree(&data);
 }
 

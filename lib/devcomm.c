@@ -352,10 +352,14 @@ static void failPeer(ginComm_t comm, struct devComm *dc, int rank)
 		__atomic_store_n(&peer->state, failed, __ATOMIC_RELAXED);
 }
 
-/* The line first: a call that finds its peer failed reads there why. */
+/*
+ * The line first: a call that finds its peer failed reads there why. To a kernel every failure but
+ * an abort is one of its peers: a timeout of the host's must not look like one of its own.
+ */
 static void failOne(ginComm_t comm, struct devComm *dc, int rank, ginResult_t result)
 {
-	uint64_t word = (uint64_t)(uint32_t)rank << 32 | (uint32_t)result;
+	uint32_t told = result == ginErrorAborted ? ginErrorAborted : ginErrorPeer;
+	uint64_t word = (uint64_t)(uint32_t)rank << 32 | told;
 	int all = rank < 0 || rank == comm->rank;
 
 	__atomic_store_n(&dc->lines->abort.word, word, __ATOMIC_RELAXED);

@@ -22,7 +22,7 @@
 /* What every call of the host and of the device API returns; ginGetErrorString() has the words. */
 typedef enum ginResult {
 	ginSuccess = 0,
-	ginErrorInvalidArgument = 1, /* an argument is out of its range; nothing was done */
+	ginErrorInvalidArgument = 1, /* an argument is wrong, or differs per rank; nothing done */
 	ginErrorInvalidUsage = 2, /* the call does not fit the state, or the other ranks' calls */
 	ginErrorUnsupported = 3,  /* this machine, or this pair of ranks, cannot do it */
 	ginErrorBootstrap = 4,	  /* the ranks did not find each other */
@@ -97,8 +97,7 @@ enum ginCall {
 	ginCallPut = 1,
 	ginCallPutValue = 2,
 	ginCallSignal = 3,
-	ginCallWaitSignal = 4,
-	ginCallFlush = 5
+	ginCallWaitSignal = 4
 };
 
 /* The first failure of a device communicator; ginDevCommGetError() returns a copy. */

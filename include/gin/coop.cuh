@@ -21,7 +21,10 @@ struct GinThread {
 	GIN_FN bool any(bool mine) const { return mine; }
 };
 
-/* A warp, all of its lanes: 32 on a GPU, GIN_HOST_WARP host threads (fewer at a block's end). */
+/*
+ * A warp, all of its lanes: 32 on a GPU, where the block must be a multiple of that, GIN_HOST_WARP
+ * host threads, fewer at a block's end.
+ */
 struct GinWarp {
 	GIN_FN uint32_t thread_rank() const { return ginThreadIndex() % GIN_WARP_SIZE; }
 

@@ -129,7 +129,8 @@ inline void *ginHostThreadMain(void *arg)
 		 0,
 		 0,
 		 &grid->blocks[block],
-		 &grid->warps[block * grid->warpsPerBlock + thread / GIN_HOST_WARP]};
+		 &grid->warps[static_cast<size_t>(block) * grid->warpsPerBlock +
+			      thread / GIN_HOST_WARP]};
 	if (ginHostGridWait(grid))
 		grid->fn(grid->arg);
 	return nullptr;
@@ -147,8 +148,9 @@ inline void ginHostGridGroups(ginHostGrid *grid)
 		ginHostGroupInit(&grid->blocks[b], grid->blockSize);
 		for (uint32_t w = 0; w < grid->warpsPerBlock; w++) {
 			uint32_t left = grid->blockSize - w * GIN_HOST_WARP;
-			ginHostGroupInit(&grid->warps[b * grid->warpsPerBlock + w],
-					 left < GIN_HOST_WARP ? left : GIN_HOST_WARP);
+			ginHostGroupInit(
+				&grid->warps[static_cast<size_t>(b) * grid->warpsPerBlock + w],
+				left < GIN_HOST_WARP ? left : GIN_HOST_WARP);
 		}
 	}
 }
@@ -174,8 +176,8 @@ inline ginResult_t ginHostLaunch(uint32_t grid, uint32_t block, void (*fn)(void 
 {
 	if (!grid || !block || !fn || block > UINT32_MAX / grid)
 		return ginErrorInvalidArgument;
-	uint32_t count = grid * block, warps = (block + GIN_HOST_WARP - 1) / GIN_HOST_WARP;
-	uint32_t groups = grid * (1 + warps);
+	uint32_t count = grid * block, warps = (block - 1) / GIN_HOST_WARP + 1;
+	size_t groups = static_cast<size_t>(grid) * (1 + static_cast<size_t>(warps));
 	ginHostGroup *all = static_cast<ginHostGroup *>(calloc(groups, sizeof(*all)));
 	ginHostStart *starts = static_cast<ginHostStart *>(calloc(count, sizeof(*starts)));
 	uint32_t made = 0;
@@ -195,7 +197,7 @@ inline ginResult_t ginHostLaunch(uint32_t grid, uint32_t block, void (*fn)(void 
 		made = ginHostGridStart(&state, starts, count);
 		for (uint32_t i = 0; i < made; i++)
 			pthread_join(starts[i].thread, nullptr);
-		for (uint32_t i = 0; i < groups; i++)
+		for (size_t i = 0; i < groups; i++)
 			pthread_barrier_destroy(&all[i].barrier);
 	}
 	free(starts);

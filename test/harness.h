@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * harness.h - a rank of the semantics suite, on a GPU or on host threads
+ *
+ * A test's body is a functor that every thread of a launch runs. Compiled by nvcc it is a kernel
+ * when the rank has a GPU; else, and under g++ and clang++, ginHostLaunch() runs it.
+ */
+#ifndef GIN_TEST_HARNESS_H
+#define GIN_TEST_HARNESS_H
+
+#include <gin.h>
+#include <gin_device.cuh>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <vector>
+
+#include "ranks.h"
+
+#define CHECK(call) require((call) == ginSuccess, #call, __LINE__)
+#define EXPECT(condition) require(condition, #condition, __LINE__)
+
+/* A rank that found a failure ends its process: the others then see it as dead. */
+inline void require(bool ok, const char *what, int line)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "line %d: %s\n  last error: %s\n", line, what, ginGetLastError());
+	fflush(stderr);
+	_exit(1);
+}
+
+#ifdef __CUDACC__
+#define CUDA(call) require((call) == cudaSuccess, #call, __LINE__)
+
+template <class Body> __global__ void runKernel(Body body)
+{
+	body();
+}
+#endif
+
+template <class Body> void runHost(void *body)
+{
+	(*static_cast<Body *>(body))();
+}
+
+struct Rank {
+	ginComm_t comm;
+	int rank, nRanks, device;
+#ifdef __CUDACC__
+	cudaStream_t stream;
+#endif
+};
+
+inline void rankOpen(Rank &r, const ginConfig_t *config)
+{
+	CHECK(ginCommInit(config, &r.comm));
+	CHECK(ginCommRank(r.comm, &r.rank));
+	CHECK(ginCommSize(r.comm, &r.nRanks));
+	CHECK(ginCommDevice(r.comm, &r.device));
+#ifdef __CUDACC__
+	if (r.device >= 0) {
+		CUDA(cudaSetDevice(r.device));
+		CUDA(cudaStreamCreateWithFlags(&r.stream, cudaStreamNonBlocking));
+	}
+#else
+	EXPECT(r.device < 0); /* built for host threads: run it where no GPU is visible */
+#endif
+}
+
+inline void rankClose(Rank &r)
+{
+#ifdef __CUDACC__
+	if (r.device >= 0)
+		CUDA(cudaStreamDestroy(r.stream));
+#endif
+	CHECK(ginCommDestroy(r.comm));
+}
+
+/* Runs the body and waits for it. */
+template <class Body> void launch(Rank &r, uint32_t grid, uint32_t block, Body body)
+{
+#ifdef __CUDACC__
+	if (r.device >= 0) {
+		runKernel<<<grid, block, 0, r.stream>>>(body);
+		CUDA(cudaGetLastError());
+		CUDA(cudaStreamSynchronize(r.stream));
+		return;
+	}
+#endif
+	(void)r;
+	CHECK(ginHostLaunch(grid, block, runHost<Body>, &body));
+}
+
+/* All ranks have come here. Not by puts and signals: these are what is tested. */
+inline void meet(Rank &r)
+{
+	ginWindow_t window;
+	CHECK(ginWindowRegister(r.comm, nullptr, 0, 0, &window));
+	CHECK(ginWindowDeregister(r.comm, window));
+}
+
+/* Between the host and memory that bodies use. */
+inline void copyBytes(Rank &r, void *dst, const void *src, size_t bytes)
+{
+#ifdef __CUDACC__
+	if (r.device >= 0) {
+		CUDA(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, r.stream));
+		CUDA(cudaStreamSynchronize(r.stream));
+		return;
+	}
+#endif
+	(void)r;
+	if (bytes)
+		memcpy(dst, src, bytes);
+}
+
+/* Words that a body writes and the host reads after launch(). */
+struct Results {
+	uint64_t *words;
+	size_t count;
+
+	Results(Rank &r, size_t n) : words(nullptr), count(n), gpu(r.device >= 0)
+	{
+#ifdef __CUDACC__
+		if (gpu)
+			CUDA(cudaHostAlloc(&words, n * sizeof(*words), cudaHostAllocPortable));
+#endif
+		if (!gpu)
+			words = static_cast<uint64_t *>(malloc(n * sizeof(*words)));
+		EXPECT(words != nullptr);
+		clear();
+	}
+
+	~Results()
+	{
+#ifdef __CUDACC__
+		if (gpu)
+			cudaFreeHost(words);
+#endif
+		if (!gpu)
+			free(words);
+	}
+
+	Results(const Results &) = delete;
+	Results &operator=(const Results &) = delete;
+
+	void clear()
+	{
+		memset(words, 0xee, count * sizeof(*words));
+	}
+
+	bool all(uint64_t value) const
+	{
+		for (size_t i = 0; i < count; i++)
+			if (words[i] != value)
+				return false;
+		return true;
+	}
+
+private:
+	bool gpu;
+};
+
+/* Memory that is registered as one window. */
+struct Buffer {
+	Rank &rank;
+	size_t bytes;
+	char *ptr;
+	ginWindow_t window;
+
+	Buffer(Rank &r, size_t n) : rank(r), bytes(n), ptr(nullptr), window()
+	{
+		void *at = nullptr;
+		CHECK(ginMemAlloc(r.comm, n, &at));
+		ptr = static_cast<char *>(at);
+		CHECK(ginWindowRegister(r.comm, at, n, 0, &window));
+	}
+
+	~Buffer()
+	{
+		CHECK(ginWindowDeregister(rank.comm, window));
+		CHECK(ginMemFree(rank.comm, ptr));
+	}
+
+	Buffer(const Buffer &) = delete;
+	Buffer &operator=(const Buffer &) = delete;
+
+	void write(const std::vector<unsigned char> &from)
+	{
+		copyBytes(rank, ptr, from.data(), bytes);
+	}
+
+	std::vector<unsigned char> read() const
+	{
+		std::vector<unsigned char> out(bytes);
+		copyBytes(rank, out.data(), ptr, bytes);
+		return out;
+	}
+
+	void poison() { write(std::vector<unsigned char>(bytes, 0x5a)); }
+};
+
+/* A device communicator for the life of the object. */
+struct Device {
+	Rank &rank;
+	ginDevComm dc;
+
+	Device(Rank &r, uint32_t contexts, uint32_t signals) : rank(r)
+	{
+		ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
+		want.contexts = contexts;
+		want.signals = signals;
+		want.timeout = 60000000000ull;
+		CHECK(ginDevCommCreate(r.comm, &want, &dc));
+	}
+
+	~Device() { CHECK(ginDevCommDestroy(rank.comm, &dc)); }
+
+	Device(const Device &) = delete;
+	Device &operator=(const Device &) = delete;
+};
+
+#endif
