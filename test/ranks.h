@@ -100,6 +100,7 @@ static inline void ranksStartForks(struct ranksOne *ones, int n)
 	pid_t child[RANKS_MOST];
 	int status;
 
+	fflush(NULL); /* or each child prints it again */
 	for (int r = 0; r < n; r++) {
 		child[r] = fork();
 		if (child[r] < 0)

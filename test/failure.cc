@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * failure.cc - ranks that die, abort or do not come: every other rank ends by itself, with an error
+ * that names the one
+ *
+ * The ranks are forked here (ranks.h), so that nobody kills the survivors for them.
+ */
+#include "harness.h"
+
+#include <signal.h>
+
+enum { VICTIM = 1, RANKS = 3 };
+
+/* Waits for a signal that nobody sends. */
+struct WaitForever {
+	ginDevComm dc;
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		results[ginThreadIndex()] = gin.waitSignal(0, 1, GinCta{}, ginOptions{GIN_FOREVER});
+	}
+};
+
+struct SignalPeer {
+	ginDevComm dc;
+	int peer;
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		results[ginThreadIndex()] = gin.signal(peer, GinSignalInc{1}, GinCta{});
+	}
+};
+
+static bool said(const char *words)
+{
+	return strstr(ginGetLastError(), words) != nullptr;
+}
+
+/* What a survivor sees: in the kernel, at the host, and in calls made afterwards. */
+static void expectPeerLost(Rank &r, Device &device, Results &results, const char *words)
+{
+	ginResult_t async;
+	ginErrorRecord_t record;
+	ginWindow_t window;
+
+	EXPECT(results.all(ginErrorPeer));
+	CHECK(ginCommGetAsyncError(r.comm, &async));
+	EXPECT(async == ginErrorPeer && said(words));
+	CHECK(ginDevCommGetError(r.comm, &device.dc, &record));
+	EXPECT(record.valid && record.result == ginErrorPeer && record.peer == VICTIM);
+	EXPECT(ginWindowRegister(r.comm, nullptr, 0, 0, &window) == ginErrorPeer && said(words));
+	launch(r, 1, 4, SignalPeer{device.dc, VICTIM, results.words});
+	EXPECT(results.all(ginErrorPeer));
+	launch(r, 1, 4, SignalPeer{device.dc, r.rank, results.words});
+	EXPECT(results.all(ginSuccess)); /* a peer that is well can still be reached */
+}
+
+/* The victim dies while the others wait in a kernel. */
+static int killedRank(const ginConfig_t *config)
+{
+	Rank r;
+	rankOpen(r, config);
+	{
+		Device device(r, 1, 2);
+		Results results(r, 4);
+		meet(r);
+		if (r.rank == VICTIM)
+			raise(SIGKILL);
+		launch(r, 1, 4, WaitForever{device.dc, results.words});
+		expectPeerLost(r, device, results, "rank 1 (host ");
+	}
+	rankClose(r);
+	return 0;
+}
+
+/* The victim dies while the others are in a collective call. */
+static int killedInCollective(const ginConfig_t *config)
+{
+	Rank r;
+	ginWindow_t window;
+	rankOpen(r, config);
+	if (r.rank == VICTIM)
+		raise(SIGKILL);
+	EXPECT(ginWindowRegister(r.comm, nullptr, 0, 0, &window) == ginErrorPeer);
+	EXPECT(said("rank 1 (host "));
+	rankClose(r);
+	return 0;
+}
+
+static void *abortSoon(void *comm)
+{
+	usleep(100000);
+	CHECK(ginCommAbort(static_cast<ginComm_t>(comm)));
+	return nullptr;
+}
+
+/* The victim gives up while its own kernel and the others' wait. */
+static int abortingRank(const ginConfig_t *config)
+{
+	Rank r;
+	pthread_t thread;
+	rankOpen(r, config);
+	{
+		Device device(r, 1, 2);
+		Results results(r, 4);
+		meet(r);
+		if (r.rank == VICTIM)
+			EXPECT(!pthread_create(&thread, nullptr, abortSoon, r.comm));
+		launch(r, 1, 4, WaitForever{device.dc, results.words});
+		if (r.rank == VICTIM) {
+			ginResult_t async;
+			pthread_join(thread, nullptr);
+			EXPECT(results.all(ginErrorAborted));
+			CHECK(ginCommGetAsyncError(r.comm, &async));
+			EXPECT(async == ginErrorAborted);
+			launch(r, 1, 4, SignalPeer{device.dc, 0, results.words});
+			EXPECT(results.all(ginErrorAborted));
+		} else {
+			expectPeerLost(r, device, results, "called ginCommAbort");
+		}
+	}
+	rankClose(r);
+	return 0;
+}
+
+/* The victim stays away from a collective call: GIN_TIMEOUT is 1 here. */
+static int absentRank(const ginConfig_t *config)
+{
+	Rank r;
+	ginWindow_t window;
+	ginResult_t async = ginSuccess;
+	rankOpen(r, config);
+	if (r.rank != VICTIM) {
+		EXPECT(ginWindowRegister(r.comm, nullptr, 0, 0, &window) == ginErrorTimeout);
+		EXPECT(said("no call from rank 1 (host ") && said("GIN_TIMEOUT"));
+	}
+	while (async == ginSuccess) {
+		CHECK(ginCommGetAsyncError(r.comm, &async));
+		usleep(10000);
+	}
+	EXPECT(async == ginErrorTimeout);
+	rankClose(r);
+	return 0;
+}
+
+static void expectResults(const char *name, int (*run)(const ginConfig_t *), int victimsResult)
+{
+	const int *result = ranksStart(RANKS, 0, run);
+	for (int r = 0; r < RANKS; r++)
+		if (result[r] != (r == VICTIM ? victimsResult : 0)) {
+			fprintf(stderr, "%s: rank %d returned %d\n", name, r, result[r]);
+			exit(1);
+		}
+	printf("failure: %s: the others ended by themselves\n", name);
+}
+
+int main()
+{
+	setenv("GIN_LOG", "none", 0);
+	expectResults("a rank killed while others wait in a kernel", killedRank, 128 + SIGKILL);
+	expectResults("a rank killed while others are in a collective", killedInCollective,
+		      128 + SIGKILL);
+	expectResults("a rank that aborts", abortingRank, 0);
+	setenv("GIN_TIMEOUT", "1", 1);
+	expectResults("a rank that does not come", absentRank, 0);
+	return 0;
+}
