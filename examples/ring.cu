@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <vector>
+
 static const size_t sizes[] = {0, 1, 8, 1000, 4096, 65536, 1 << 20};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]), ROUNDS = 20, LEAD = 16 };
 
@@ -117,11 +119,11 @@ static size_t offsetOf(int index)
 	return offset;
 }
 
-static size_t countWrong(const unsigned char *inbox, size_t total, int left)
+static size_t countWrong(const std::vector<unsigned char> &inbox, int left)
 {
 	size_t wrong = 0, at = 0;
 	for (int s = 0; s <= SIZES; s++) {
-		for (size_t end = s < SIZES ? offsetOf(s) : total; at < end; at++)
+		for (size_t end = s < SIZES ? offsetOf(s) : inbox.size(); at < end; at++)
 			wrong += inbox[at] != 0x5a;
 		for (size_t i = 0; s < SIZES && i < sizes[s]; i++, at++)
 			wrong += inbox[at] != pattern(left, at);
@@ -129,80 +131,100 @@ static size_t countWrong(const unsigned char *inbox, size_t total, int left)
 	return wrong;
 }
 
-static void printRoutes(ginComm_t comm, int rank, int nRanks)
+struct Ranks {
+	ginComm_t comm;
+	int rank, nRanks, device;
+};
+
+static Ranks openRanks()
 {
-	for (int peer = 0; peer < nRanks; peer++) {
+	Ranks r;
+	CHECK(ginCommInit(nullptr, &r.comm));
+	CHECK(ginCommRank(r.comm, &r.rank));
+	CHECK(ginCommSize(r.comm, &r.nRanks));
+	CHECK(ginCommDevice(r.comm, &r.device));
+#ifdef __CUDACC__
+	if (r.device >= 0 && cudaSetDevice(r.device) != cudaSuccess)
+		exit(1);
+#else
+	if (r.device >= 0) {
+		fprintf(stderr, "ring was built without nvcc: it runs on host threads only, "
+				"try CUDA_VISIBLE_DEVICES= ./ring\n");
+		exit(1);
+	}
+#endif
+	return r;
+}
+
+static void printRoutes(const Ranks &r)
+{
+	for (int peer = 0; peer < r.nRanks; peer++) {
 		ginPeerInfo_t info = GIN_PEER_INFO_INIT;
-		CHECK(ginCommQueryPeer(comm, peer, &info));
-		printf("rank %d -> rank %d (host %s, %s): %s: %s\n", rank, peer, info.host,
+		CHECK(ginCommQueryPeer(r.comm, peer, &info));
+		printf("rank %d -> rank %d (host %s, %s): %s: %s\n", r.rank, peer, info.host,
 		       info.device, info.backend, info.why);
 	}
 	fflush(stdout);
 }
 
-int main()
+// Memory that holds `bytes`, registered by all ranks together.
+static void *registerCopy(const Ranks &r, const std::vector<unsigned char> &bytes,
+			  ginWindow_t *window)
 {
-	ginComm_t comm;
-	ginDevComm dc;
-	ginWindow_t inbox, outbox;
-	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
-	int rank, nRanks, device;
-	size_t total = offsetOf(SIZES);
+	void *ptr;
+	CHECK(ginMemAlloc(r.comm, bytes.size(), &ptr));
+	copy(r.device, ptr, bytes.data(), bytes.size());
+	CHECK(ginWindowRegister(r.comm, ptr, bytes.size(), 0, window));
+	return ptr;
+}
 
-	CHECK(ginCommInit(nullptr, &comm));
-	CHECK(ginCommRank(comm, &rank));
-	CHECK(ginCommSize(comm, &nRanks));
-	CHECK(ginCommDevice(comm, &device));
-#ifdef __CUDACC__
-	if (device >= 0 && cudaSetDevice(device) != cudaSuccess)
-		exit(1);
-#else
-	if (device >= 0) {
-		fprintf(stderr, "ring was built without nvcc: it runs on host threads only, "
-				"try CUDA_VISIBLE_DEVICES= ./ring\n");
-		return 1;
-	}
-#endif
-	printRoutes(comm, rank, nRanks);
+// Every size has its own place in the windows, so that no round has to wait for a reader.
+static void runSizes(const Ranks &r, const ginDevComm &dc, ginWindow_t inbox, ginWindow_t outbox)
+{
+	uint64_t *nanoseconds = static_cast<uint64_t *>(resultMemory(r.device, sizeof(uint64_t)));
+	ginResult_t *result = static_cast<ginResult_t *>(resultMemory(r.device, sizeof(*result)));
 
-	void *in, *out;
-	unsigned char *bytes = static_cast<unsigned char *>(malloc(total));
-	CHECK(ginMemAlloc(comm, total, &in));
-	CHECK(ginMemAlloc(comm, total, &out));
-	for (size_t i = 0; i < total; i++)
-		bytes[i] = pattern(rank, i);
-	copy(device, out, bytes, total);
-	memset(bytes, 0x5a, total);
-	copy(device, in, bytes, total);
-	CHECK(ginWindowRegister(comm, in, total, 0, &inbox));
-	CHECK(ginWindowRegister(comm, out, total, 0, &outbox));
-	CHECK(ginDevCommCreate(comm, &want, &dc));
-
-	uint64_t *nanoseconds = static_cast<uint64_t *>(resultMemory(device, sizeof(uint64_t)));
-	ginResult_t *result = static_cast<ginResult_t *>(resultMemory(device, sizeof(*result)));
-	if (rank == 0)
+	if (r.rank == 0)
 		printf("%10s %14s\n", "bytes", "us per put");
 	for (int s = 0; s < SIZES; s++) {
-		launch(device, {dc, inbox, outbox, offsetOf(s), sizes[s],
-				static_cast<uint64_t>(s) * ROUNDS, nanoseconds, result});
+		launch(r.device, {dc, inbox, outbox, offsetOf(s), sizes[s],
+				  static_cast<uint64_t>(s) * ROUNDS, nanoseconds, result});
 		if (*result != ginSuccess) {
-			fprintf(stderr, "rank %d: %s\n", rank, ginGetErrorString(*result));
-			return 1;
+			fprintf(stderr, "rank %d: %s\n", r.rank, ginGetErrorString(*result));
+			exit(1);
 		}
-		if (rank == 0)
-			printf("%10zu %14.2f\n", sizes[s],
-			       static_cast<double>(*nanoseconds) / 1e3 / ROUNDS);
+		double us = static_cast<double>(*nanoseconds) / 1e3 / ROUNDS;
+		if (r.rank == 0)
+			printf("%10zu %14.2f\n", sizes[s], us);
 	}
+}
 
-	copy(device, bytes, in, total);
-	size_t wrong = countWrong(bytes, total, (rank + nRanks - 1) % nRanks);
-	printf("rank %d of %d on %s: %s\n", rank, nRanks, device < 0 ? "host threads" : "GPU",
+int main()
+{
+	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
+	ginWindow_t inbox, outbox;
+	ginDevComm dc;
+	Ranks r = openRanks();
+	printRoutes(r);
+
+	std::vector<unsigned char> bytes(offsetOf(SIZES), 0x5a);
+	void *in = registerCopy(r, bytes, &inbox);
+	for (size_t i = 0; i < bytes.size(); i++)
+		bytes[i] = pattern(r.rank, i);
+	void *out = registerCopy(r, bytes, &outbox);
+	CHECK(ginDevCommCreate(r.comm, &want, &dc));
+	runSizes(r, dc, inbox, outbox);
+
+	copy(r.device, bytes.data(), in, bytes.size());
+	size_t wrong = countWrong(bytes, (r.rank + r.nRanks - 1) % r.nRanks);
+	printf("rank %d of %d on %s: %s\n", r.rank, r.nRanks,
+	       r.device < 0 ? "host threads" : "a GPU",
 	       wrong ? "WRONG BYTES" : "all bytes verified");
-	CHECK(ginDevCommDestroy(comm, &dc));
-	CHECK(ginWindowDeregister(comm, inbox));
-	CHECK(ginWindowDeregister(comm, outbox));
-	CHECK(ginMemFree(comm, in));
-	CHECK(ginMemFree(comm, out));
-	CHECK(ginCommDestroy(comm));
+	CHECK(ginDevCommDestroy(r.comm, &dc));
+	CHECK(ginWindowDeregister(r.comm, inbox));
+	CHECK(ginWindowDeregister(r.comm, outbox));
+	CHECK(ginMemFree(r.comm, in));
+	CHECK(ginMemFree(r.comm, out));
+	CHECK(ginCommDestroy(r.comm));
 	return wrong != 0;
 }

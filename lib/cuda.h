@@ -99,8 +99,6 @@ enum {
 	X(copyToDevice, "cuMemcpyHtoDAsync_v2",                                                    \
 	  (cuPtr dst, const void *src, size_t bytes, cuStream stream))                             \
 	X(hostAlloc, "cuMemHostAlloc", (void **out, size_t bytes, unsigned flags))                 \
-	X(hostFree, "cuMemFreeHost", (void *ptr))                                                  \
-	X(hostPointer, "cuMemHostGetDevicePointer_v2", (cuPtr * out, void *ptr, unsigned flags))   \
 	X(granularity, "cuMemGetAllocationGranularity",                                            \
 	  (size_t * out, const cuAllocationProp *prop, int which))                                 \
 	X(allocationCreate, "cuMemCreate",                                                         \

@@ -3,15 +3,10 @@
 #include <stdio.h>
 
 #include "comm.h"
+#include "lines.h"
 #include "log.h"
 
 #define MOST_SIGNALS (1u << 20)
-
-/* One line each, so that the host's writes and the device's do not meet. */
-struct hostLines {
-	struct ginAbortLine abort;
-	struct ginErrorRecord error;
-};
 
 struct devComm {
 	ginDevComm device; /* what the user has */
@@ -93,7 +88,7 @@ static void freeDevComm(ginComm_t comm, struct devComm *dc)
 		memoryFree(&comm->device, dc->signals);
 	poolFree(&comm->pool, dc->device.peers, dc->peersBytes);
 	poolFree(&comm->pool, dc->device.errorClaim, sizeof(uint32_t));
-	deviceHostFree(&comm->device, dc->lines);
+	linesFree(&comm->device, dc->lines);
 	free(dc);
 }
 
@@ -116,9 +111,8 @@ static ginResult_t makeSignals(ginComm_t comm, struct devComm *dc,
 static ginResult_t makeLines(ginComm_t comm, struct devComm *dc)
 {
 	void *at = NULL;
-	ginResult_t result = deviceHostAlloc(&comm->device, sizeof(*dc->lines), &at);
+	ginResult_t result = linesAlloc(&comm->device, &dc->lines);
 
-	dc->lines = at;
 	if (result == ginSuccess)
 		result = poolAlloc(&comm->pool, sizeof(uint32_t), &at);
 	if (result != ginSuccess)

@@ -3,7 +3,6 @@
 #include "device.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "error.h"
@@ -35,24 +34,20 @@ static ginResult_t chooseOrdinal(const struct cuda *cuda, int wanted, int localR
 	return ginSuccess;
 }
 
+/* It is never released: what lines.c keeps lives in it. */
 static ginResult_t openContext(struct device *d)
 {
-	const struct cuda *cuda = d->cuda;
 	struct deviceScope scope;
-	cuResult result = cuda->primaryRetain(&d->context, d->id);
+	cuResult result = d->cuda->primaryRetain(&d->context, d->id);
 
 	if (result)
-		return cudaFail(cuda, "cuDevicePrimaryCtxRetain", result);
+		return cudaFail(d->cuda, "cuDevicePrimaryCtxRetain", result);
 	ginResult_t entered = deviceEnter(d, &scope);
-	if (entered == ginSuccess) {
-		result = cuda->streamCreate(&d->stream, cuNonBlocking);
-		deviceLeave(d, &scope);
-		if (!result)
-			return ginSuccess;
-		entered = cudaFail(cuda, "cuStreamCreate", result);
-	}
-	cuda->primaryRelease(d->id);
-	return entered;
+	if (entered != ginSuccess)
+		return entered;
+	result = d->cuda->streamCreate(&d->stream, cuNonBlocking);
+	deviceLeave(d, &scope);
+	return result ? cudaFail(d->cuda, "cuStreamCreate", result) : ginSuccess;
 }
 
 static ginResult_t checkFeatures(const struct device *d)
@@ -104,14 +99,11 @@ void deviceClose(struct device *d)
 {
 	struct deviceScope scope;
 
-	if (!d->context)
+	if (!d->stream || deviceEnter(d, &scope) != ginSuccess)
 		return;
-	if (deviceEnter(d, &scope) == ginSuccess) {
-		d->cuda->streamDestroy(d->stream);
-		deviceLeave(d, &scope);
-	}
-	d->cuda->primaryRelease(d->id);
-	d->context = NULL;
+	d->cuda->streamDestroy(d->stream);
+	deviceLeave(d, &scope);
+	d->stream = NULL;
 }
 
 ginResult_t deviceEnter(const struct device *d, struct deviceScope *scope)
@@ -135,33 +127,6 @@ void deviceLeave(const struct device *d, const struct deviceScope *scope)
 		return;
 	d->cuda->exchangeCaptureMode(&mode);
 	d->cuda->ctxPop(&popped);
-}
-
-ginResult_t deviceHostAlloc(const struct device *d, size_t bytes, void **ptr)
-{
-	void *host = NULL;
-
-	if (!d->cuda) {
-		host = aligned_alloc(64, (bytes + 63) / 64 * 64);
-		if (!host)
-			return fail(ginErrorSystem, "no memory: %zu bytes", bytes);
-	} else {
-		/* Unified addressing: kernels use the same address. */
-		cuResult result = d->cuda->hostAlloc(&host, bytes, cuHostPortable | cuHostMapped);
-		if (result)
-			return cudaFail(d->cuda, "cuMemHostAlloc", result);
-	}
-	memset(host, 0, bytes);
-	*ptr = host;
-	return ginSuccess;
-}
-
-void deviceHostFree(const struct device *d, void *ptr)
-{
-	if (!d->cuda)
-		free(ptr);
-	else if (ptr)
-		d->cuda->hostFree(ptr);
 }
 
 static ginResult_t copyAndWait(const struct device *d, char *dst, const void *src, size_t bytes)

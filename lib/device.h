@@ -10,7 +10,7 @@ struct device {
 	int ordinal;		 /* GIN_DEVICE_NONE without */
 	cuDevice id;
 	cuUuid uuid;
-	cuContext context; /* the primary one, retained */
+	cuContext context; /* the primary one, retained for the life of the process */
 	cuStream stream;   /* libgin's own; never the null stream */
 	char name[96];	   /* "host threads" without */
 };
@@ -29,13 +29,6 @@ struct deviceScope {
 
 ginResult_t deviceEnter(const struct device *d, struct deviceScope *scope);
 void deviceLeave(const struct device *d, const struct deviceScope *scope);
-
-/*
- * Memory that kernels, or host threads, and the host both reach; zeroed. On a GPU it is pinned
- * host memory; `ptr` is good for both sides. The scope is entered.
- */
-ginResult_t deviceHostAlloc(const struct device *d, size_t bytes, void **ptr);
-void deviceHostFree(const struct device *d, void *ptr);
 
 /*
  * Writes device memory and waits for the copy alone: no kernel is waited for, and no SM used. `src`

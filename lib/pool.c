@@ -67,8 +67,10 @@ ginResult_t poolAlloc(struct pool *pool, size_t bytes, void **ptr)
 	int index;
 	size_t size = blockBytes(bytes, &index);
 
-	if (!pool->device->cuda)
-		return deviceHostAlloc(pool->device, bytes, ptr);
+	if (!pool->device->cuda) {
+		*ptr = aligned_alloc(64, (bytes + 63) / 64 * 64);
+		return *ptr ? ginSuccess : fail(ginErrorSystem, "no memory");
+	}
 	if (pool->free[index]) {
 		*ptr = pop(&pool->free[index], &size);
 		return ginSuccess;
@@ -92,7 +94,7 @@ void poolFree(struct pool *pool, void *ptr, size_t bytes)
 	if (!ptr)
 		return;
 	if (!pool->device->cuda)
-		deviceHostFree(pool->device, ptr);
+		free(ptr);
 	else
 		push(&pool->free[index], ptr, size); /* without memory it is lost until the end */
 }
