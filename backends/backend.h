@@ -78,9 +78,12 @@ struct backendOps {
 	/* Where this rank loads and stores the window at `peer`, or NULL; own rank included. */
 	char *(*windowAddress)(void *window, int peer);
 
-	/* Collective: queues of a device communicator. NULL: contexts need nothing of the host. */
-	ginResult_t (*contextsOpen)(void *state, const struct backendContexts *want,
-				    void **contexts);
+	/*
+	 * Collective, as windowRegister: the queues of a device communicator. NULL: contexts need
+	 * nothing of the host.
+	 */
+	ginResult_t (*contextsOpen)(void *state, const char *call, ginResult_t mine,
+				    const struct backendContexts *want, void **contexts);
 	void (*contextsClose)(void *state, void *contexts);
 };
 

@@ -58,8 +58,7 @@ static ginResult_t allocRanks(ginComm_t comm)
 	comm->ranks = calloc(n, sizeof(*comm->ranks));
 	comm->deviceNames = calloc(n, sizeof(*comm->deviceNames));
 	comm->routes = calloc(n, 1);
-	comm->reachable = calloc(n, 1);
-	if (comm->ranks && comm->deviceNames && comm->routes && comm->reachable)
+	if (comm->ranks && comm->deviceNames && comm->routes)
 		return ginSuccess;
 	return fail(ginErrorSystem, "no memory");
 }
@@ -69,7 +68,6 @@ static void freeRanks(ginComm_t comm)
 	free(comm->ranks);
 	free(comm->deviceNames);
 	free(comm->routes);
-	free(comm->reachable);
 }
 
 static ginResult_t checkIdentities(ginComm_t comm)

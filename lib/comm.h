@@ -35,7 +35,6 @@ struct ginComm {
 	struct device device;
 	char (*deviceNames)[sizeof(((struct device *)0)->name)]; /* [nRanks] */
 	uint8_t *routes;					 /* [nRanks]: enum ginRoute */
-	uint8_t *reachable; /* [nRanks]: the peer says that it reaches this rank directly */
 	struct backendHost host;
 	struct backendUse backend[COMM_BACKENDS];
 	struct pool pool;
@@ -66,6 +65,15 @@ ginResult_t routesShare(ginComm_t comm, const char *call, ginResult_t mine,
 			const struct memory *memory, struct shared *shared);
 void routesUnshare(ginComm_t comm, struct shared *shared);
 char *routesAddress(ginComm_t comm, const struct shared *shared, int peer);
+
+/* Collective: the queues of a device communicator, of every backend that has some. */
+struct contexts {
+	void *of[COMM_BACKENDS];
+};
+
+ginResult_t routesContextsOpen(ginComm_t comm, const char *call, ginResult_t mine,
+			       const struct backendContexts *want, struct contexts *contexts);
+void routesContextsClose(ginComm_t comm, struct contexts *contexts);
 
 /* A peer failed, or (rank -1) the communicator as a whole: tell waiting kernels. Any thread. */
 void devCommsFail(ginComm_t comm, int rank, ginResult_t result);

@@ -12,6 +12,7 @@ struct devComm {
 	ginDevComm device; /* what the user has */
 	void *signals;	   /* this rank's, class gpu; memoryAlloc's, NULL when there are none */
 	struct shared shared;
+	struct contexts contexts;
 	struct hostLines *lines;
 	size_t peersBytes;
 	struct devComm *next;
@@ -83,6 +84,7 @@ static ginResult_t agreeShape(ginComm_t comm, ginResult_t mine,
 
 static void freeDevComm(ginComm_t comm, struct devComm *dc)
 {
+	routesContextsClose(comm, &dc->contexts);
 	routesUnshare(comm, &dc->shared);
 	if (dc->signals)
 		memoryFree(&comm->device, dc->signals);
@@ -162,6 +164,7 @@ static void fillDevice(ginComm_t comm, struct devComm *dc, const ginDevCommRequi
 static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommRequirements_t *want)
 {
 	static const char call[] = "ginDevCommCreate";
+	const struct backendContexts queues = {want->contexts, want->signals};
 	struct memory memory = {0};
 	ginResult_t mine = makeSignals(comm, dc, want, &memory);
 
@@ -171,7 +174,7 @@ static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommReq
 	if (mine != ginSuccess)
 		return mine;
 	fillDevice(comm, dc, want);
-	return controlAgree(&comm->control, call, makePeers(comm, dc));
+	return routesContextsOpen(comm, call, makePeers(comm, dc), &queues, &dc->contexts);
 }
 
 /* A failure from now on reaches its kernels; one before has been seen by the last agreement. */
@@ -347,29 +350,39 @@ static void failPeer(ginComm_t comm, struct devComm *dc, int rank)
 }
 
 /*
- * The line first: a call that finds its peer failed reads there why. To a kernel every failure but
- * an abort is one of its peers: a timeout of the host's must not look like one of its own.
+ * To a kernel every failure but an abort is one of its peers: a timeout of the host's must not look
+ * like one of its own. Relaxed: pairs with nothing, the word says all.
  */
-static void failOne(ginComm_t comm, struct devComm *dc, int rank, ginResult_t result)
+static void writeLine(struct devComm *dc, int rank, ginResult_t result)
 {
 	uint32_t told = result == ginErrorAborted ? ginErrorAborted : ginErrorPeer;
 	uint64_t word = (uint64_t)(uint32_t)rank << 32 | told;
-	int all = rank < 0 || rank == comm->rank;
 
 	__atomic_store_n(&dc->lines->abort.word, word, __ATOMIC_RELAXED);
+}
+
+/* All of them when the communicator as a whole has failed, or this rank has given up. */
+static void failPeers(ginComm_t comm, struct devComm *dc, int rank)
+{
+	int all = rank < 0 || rank == comm->rank;
+
 	for (int r = all ? 0 : rank; r < (all ? comm->nRanks : rank + 1); r++)
 		failPeer(comm, dc, r);
 }
 
+/* The lines first: they end waits at once, and a call that finds its peer failed reads there why.
+ */
 void devCommsFail(ginComm_t comm, int rank, ginResult_t result)
 {
 	struct deviceScope scope;
 
-	if (deviceEnter(&comm->device, &scope) != ginSuccess)
-		return;
 	pthread_mutex_lock(&comm->lock);
 	for (struct devComm *dc = comm->devComms; dc; dc = dc->next)
-		failOne(comm, dc, rank, result);
+		writeLine(dc, rank, result);
+	if (comm->devComms && deviceEnter(&comm->device, &scope) == ginSuccess) {
+		for (struct devComm *dc = comm->devComms; dc; dc = dc->next)
+			failPeers(comm, dc, rank);
+		deviceLeave(&comm->device, &scope);
+	}
 	pthread_mutex_unlock(&comm->lock);
-	deviceLeave(&comm->device, &scope);
 }

@@ -103,8 +103,7 @@ static ginResult_t agreeDirect(ginComm_t comm)
 	for (int r = 0; result == ginSuccess && r < comm->nRanks; r++) {
 		if (!identitySameHost(&comm->ranks[r], &comm->ranks[comm->rank]))
 			continue;
-		comm->reachable[r] = (uint8_t)reachBit(&all[r], me);
-		if (reachBit(&mine, index++) && comm->reachable[r])
+		if (reachBit(&mine, index++) && reachBit(&all[r], me))
 			comm->routes[r] = ginRouteDirect;
 	}
 	free(all);
@@ -198,4 +197,29 @@ char *routesAddress(ginComm_t comm, const struct shared *shared, int peer)
 		if (shared->window[b] && comm->backend[b].ops->route == comm->routes[peer])
 			return comm->backend[b].ops->windowAddress(shared->window[b], peer);
 	return NULL;
+}
+
+ginResult_t routesContextsOpen(ginComm_t comm, const char *call, ginResult_t mine,
+			       const struct backendContexts *want, struct contexts *contexts)
+{
+	*contexts = (struct contexts){{NULL}};
+	for (int b = 0; b < COMM_BACKENDS; b++) {
+		struct backendUse *use = &comm->backend[b];
+		if (use->state && use->ops->contextsOpen)
+			mine = use->ops->contextsOpen(use->state, call, mine, want,
+						      &contexts->of[b]);
+	}
+	mine = controlAgree(&comm->control, call, mine);
+	if (mine != ginSuccess)
+		routesContextsClose(comm, contexts);
+	return mine;
+}
+
+void routesContextsClose(ginComm_t comm, struct contexts *contexts)
+{
+	for (int b = COMM_BACKENDS - 1; b >= 0; b--)
+		if (contexts->of[b])
+			comm->backend[b].ops->contextsClose(comm->backend[b].state,
+							    contexts->of[b]);
+	*contexts = (struct contexts){{NULL}};
 }

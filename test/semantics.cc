@@ -625,6 +625,19 @@ static void windowsMayDiffer(Rank &r)
 	meet(r);
 }
 
+/* Made after one was destroyed, and alive at the same time. */
+static void twoCommunicators(const ginConfig_t *config)
+{
+	Rank first, second;
+	rankOpen(first, config);
+	rankOpen(second, config);
+	rule4_sumsAreExact(second);
+	rule4_sumsAreExact(first);
+	rankClose(first);
+	rule9_valuesOfAnySize(second);
+	rankClose(second);
+}
+
 struct Test {
 	const char *name;
 	void (*run)(Rank &);
@@ -656,6 +669,7 @@ static int run(const ginConfig_t *config)
 		printf("semantics: %zu tests, %d ranks on %s\n", sizeof(tests) / sizeof(tests[0]),
 		       r.nRanks, r.device < 0 ? "host threads" : "GPUs");
 	rankClose(r);
+	twoCommunicators(config);
 	return 0;
 }
 
