@@ -14,7 +14,7 @@
 #include <vector>
 
 static const size_t sizes[] = {0, 1, 8, 1000, 4096, 65536, 1 << 20};
-enum { SIZES = sizeof(sizes) / sizeof(sizes[0]), ROUNDS = 20, LEAD = 16 };
+enum { SIZES = sizeof(sizes) / sizeof(sizes[0]), ROUNDS = 100, LEAD = 16 };
 
 #define CHECK(call)                                                                                \
 	do {                                                                                       \
@@ -111,11 +111,12 @@ static unsigned char pattern(int rank, size_t i)
 	return static_cast<unsigned char>(i * 7 + i / 251 + static_cast<size_t>(rank) * 31 + 1);
 }
 
+// Aligned, with at least LEAD bytes between two.
 static size_t offsetOf(int index)
 {
 	size_t offset = LEAD;
 	for (int i = 0; i < index; i++)
-		offset += sizes[i] + LEAD;
+		offset += (sizes[i] + 2 * LEAD - 1) / LEAD * LEAD;
 	return offset;
 }
 
