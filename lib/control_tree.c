@@ -12,6 +12,10 @@
 
 #define HANDSHAKE_SECONDS 5 /* a stranger who connects and says nothing cannot keep us longer */
 
+/* An address may lead nowhere, or to a stranger: then the next one is tried. */
+#define CONNECT_SECONDS 10
+#define GREETING_SECONDS 60 /* the parent accepts once it has its own parent */
+
 static int parentOf(int rank)
 {
 	return (rank - 1) / CONTROL_CHILDREN;
@@ -40,15 +44,23 @@ static struct controlLink *addLink(struct control *c, int fd, int rank)
 
 static const struct netAddress loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
 
+static uint64_t within(unsigned seconds, uint64_t deadline)
+{
+	uint64_t end = clockNow() + seconds * SECOND;
+
+	return end < deadline ? end : deadline;
+}
+
 /* One attempt at one address: connected and authenticated, or -1 with errno. */
 static int tryParent(const struct control *c, const struct netAddress *address, uint16_t port,
 		     uint64_t deadline)
 {
-	int fd = socketConnect(address, port, deadline);
+	int fd = socketConnect(address, port, within(CONNECT_SECONDS, deadline));
 
 	if (fd < 0)
 		return -1;
-	if (!handshakeConnect(fd, c->ranks[0].secret, (uint32_t)c->rank, deadline))
+	if (!handshakeConnect(fd, c->ranks[0].secret, (uint32_t)c->rank,
+			      within(GREETING_SECONDS, deadline)))
 		return fd;
 	int reason = errno;
 	close(fd);
@@ -56,7 +68,6 @@ static int tryParent(const struct control *c, const struct netAddress *address, 
 	return -1;
 }
 
-/* The parent accepts once it has its own parent, so that a handshake may take as long as that. */
 static ginResult_t connectParent(struct control *c, uint64_t deadline)
 {
 	const struct identity *parent = &c->ranks[parentOf(c->rank)];
