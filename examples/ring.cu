@@ -42,7 +42,7 @@ struct Ring {
 
 		for (uint64_t round = 1; round <= ROUNDS && status == ginSuccess; round++) {
 			status = gin.put(right, inbox, offset, outbox, offset, bytes,
-					 GinSignalInc{0}, GinCta{});
+					 GinSignalInc{0}, GinNone{}, GinCta{});
 			if (status == ginSuccess)
 				status = gin.waitSignal(0, arrived + round, GinCta{});
 		}

@@ -169,11 +169,13 @@ typedef struct ginDevCommRequirements {
 	uint32_t contexts; /* 1 to GIN_MAX_CONTEXTS */
 	uint32_t signals;  /* per context, 0 to 1,048,576 */
 	uint64_t timeout;  /* default of every device wait in nanoseconds; 0: for ever */
+	uint32_t counters; /* per context, 0 to 1,048,576 */
+	uint32_t barriers; /* in all, 0 to 65,536 */
 } ginDevCommRequirements_t;
 
 #define GIN_DEV_COMM_REQUIREMENTS_INIT                                                             \
 	{                                                                                          \
-		sizeof(ginDevCommRequirements_t), 1, 16, 0                                         \
+		sizeof(ginDevCommRequirements_t), 1, 16, 0, 4, 4                                   \
 	}
 
 /* What ginDevCommCreate() calls: it takes along what the caller was compiled against. */
@@ -183,8 +185,8 @@ ginResult_t ginDevCommCreateAbi(ginComm_t comm, const ginDevCommRequirements_t *
 /*
  * ginDevCommCreate - what kernels communicate with
  *
- * Collective; contexts and signals must be equal on all ranks. All signals are zero when it
- * returns. ginErrorUnsupported names the first pair of ranks that no backend connects;
+ * Collective; all but the timeout must be equal on all ranks. All signals and counters are zero
+ * when it returns. ginErrorUnsupported names the first pair of ranks that no backend connects;
  * ginErrorAbi a program that was built against another libgin.
  */
 static inline ginResult_t

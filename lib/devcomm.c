@@ -1,22 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* devcomm.c - device communicators: what kernels read, and how they learn of failures */
+/* devcomm.c - device communicators: making what kernels read */
 #include <stdio.h>
 
-#include "comm.h"
-#include "lines.h"
+#include "devcomm.h"
 #include "log.h"
 
 #define MOST_SIGNALS (1u << 20)
-
-struct devComm {
-	ginDevComm device; /* what the user has */
-	void *signals;	   /* this rank's, class gpu; memoryAlloc's, NULL when there are none */
-	struct shared shared;
-	struct contexts contexts;
-	struct hostLines *lines;
-	size_t peersBytes;
-	struct devComm *next;
-};
+#define MOST_BARRIERS (1u << 16)
 
 static ginResult_t readRequirements(const ginDevCommRequirements_t *given,
 				    ginDevCommRequirements_t *want)
@@ -34,6 +24,12 @@ static ginResult_t readRequirements(const ginDevCommRequirements_t *given,
 	if (want->signals > MOST_SIGNALS)
 		return fail(ginErrorInvalidArgument, "requirements.signals is %u: must be 0 to %u",
 			    want->signals, MOST_SIGNALS);
+	if (want->counters > MOST_SIGNALS)
+		return fail(ginErrorInvalidArgument, "requirements.counters is %u: must be 0 to %u",
+			    want->counters, MOST_SIGNALS);
+	if (want->barriers > MOST_BARRIERS)
+		return fail(ginErrorInvalidArgument, "requirements.barriers is %u: must be 0 to %u",
+			    want->barriers, MOST_BARRIERS);
 	return ginSuccess;
 }
 
@@ -60,24 +56,70 @@ static ginResult_t checkRoutes(ginComm_t comm)
 	return ginSuccess;
 }
 
-/* Kernels compute addresses in each other's arrays: the shapes must be equal. */
-static ginResult_t agreeShape(ginComm_t comm, ginResult_t mine,
-			      const ginDevCommRequirements_t *want)
+/* What all ranks must agree on, and what each knows of its NVLink domain. */
+struct shape {
+	uint32_t contexts, signals, counters, barriers;
+	uint32_t first, last; /* consecutive ranks around this one that are direct peers of it */
+};
+
+static struct shape shapeOf(ginComm_t comm, const ginDevCommRequirements_t *want)
 {
-	uint32_t shape[2] = {want->contexts, want->signals};
-	uint32_t(*all)[2] = calloc((size_t)comm->nRanks, sizeof(*all));
+	int first = comm->rank, last = comm->rank;
+
+	while (first > 0 && comm->routes[first - 1] == ginRouteDirect)
+		first--;
+	while (last + 1 < comm->nRanks && comm->routes[last + 1] == ginRouteDirect)
+		last++;
+	return (struct shape){want->contexts, want->signals,   want->counters,
+			      want->barriers, (uint32_t)first, (uint32_t)last};
+}
+
+/* Kernels compute addresses in each other's arrays: the shapes must be equal. */
+static ginResult_t compareShape(const struct shape *a, const struct shape *b, int rank)
+{
+	if (a->contexts == b->contexts && a->signals == b->signals && a->counters == b->counters &&
+	    a->barriers == b->barriers)
+		return ginSuccess;
+	return fail(ginErrorInvalidArgument,
+		    "requirements differ: %u contexts, %u signals, %u counters, %u barriers on "
+		    "rank %d, %u, %u, %u, %u on rank 0",
+		    b->contexts, b->signals, b->counters, b->barriers, rank, a->contexts,
+		    a->signals, a->counters, a->barriers);
+}
+
+/* Do all ranks of every block of `size` consecutive ranks reach each other directly? */
+static int isDomainSize(const struct shape *all, uint32_t nRanks, uint32_t size)
+{
+	for (uint32_t r = 0; r < nRanks; r++)
+		if (all[r].first > r / size * size || all[r].last < r / size * size + size - 1)
+			return 0;
+	return 1;
+}
+
+/* The largest that divides the ranks evenly; each rank finds the same. */
+static uint32_t domainSize(const struct shape *all, uint32_t nRanks)
+{
+	uint32_t size = nRanks;
+
+	while (size > 1 && (nRanks % size || !isDomainSize(all, nRanks, size)))
+		size--;
+	return size;
+}
+
+static ginResult_t agreeShape(ginComm_t comm, ginResult_t mine,
+			      const ginDevCommRequirements_t *want, uint32_t *domain)
+{
+	struct shape own = {0}, *all = calloc((size_t)comm->nRanks, sizeof(*all));
 
 	if (mine == ginSuccess && !all)
 		mine = fail(ginErrorSystem, "no memory");
-	mine = controlAllgather(&comm->control, "ginDevCommCreate", mine, shape, all,
-				sizeof(shape));
+	if (mine == ginSuccess)
+		own = shapeOf(comm, want);
+	mine = controlAllgather(&comm->control, "ginDevCommCreate", mine, &own, all, sizeof(own));
 	for (int r = 1; mine == ginSuccess && r < comm->nRanks; r++)
-		if (memcmp(all[r], all[0], sizeof(shape)))
-			mine = fail(
-				ginErrorInvalidArgument,
-				"requirements differ: %u contexts and %u signals on rank %d, %u "
-				"and %u on rank 0",
-				all[r][0], all[r][1], r, all[0][0], all[0][1]);
+		mine = compareShape(&all[0], &all[r], r);
+	if (mine == ginSuccess)
+		*domain = domainSize(all, (uint32_t)comm->nRanks);
 	free(all);
 	return mine;
 }
@@ -89,16 +131,18 @@ static void freeDevComm(ginComm_t comm, struct devComm *dc)
 	if (dc->signals)
 		memoryFree(&comm->device, dc->signals);
 	poolFree(&comm->pool, dc->device.peers, dc->peersBytes);
-	poolFree(&comm->pool, dc->device.errorClaim, sizeof(uint32_t));
+	poolFree(&comm->pool, dc->local, dc->localBytes);
 	linesFree(&comm->device, dc->lines);
 	free(dc);
 }
 
-/* Zeroed before any peer knows where they are. */
+/* Signals, and behind them the barriers' words; zeroed before any peer knows where they are. */
 static ginResult_t makeSignals(ginComm_t comm, struct devComm *dc,
 			       const ginDevCommRequirements_t *want, struct memory *memory)
 {
-	size_t bytes = (size_t)want->contexts * want->signals * sizeof(uint64_t);
+	size_t words = (size_t)want->contexts * want->signals +
+		       (size_t)want->barriers * GIN_BARRIER_ROUNDS;
+	size_t bytes = words * sizeof(uint64_t);
 	ginResult_t result = ginSuccess;
 
 	if (bytes)
@@ -110,19 +154,35 @@ static ginResult_t makeSignals(ginComm_t comm, struct devComm *dc,
 	return result;
 }
 
-static ginResult_t makeLines(ginComm_t comm, struct devComm *dc)
+/* What only this rank's kernels use: counters, shadows, epochs and the claim, in this order. */
+static ginResult_t makeLocal(ginComm_t comm, struct devComm *dc,
+			     const ginDevCommRequirements_t *want)
 {
+	size_t counters = (size_t)want->contexts * want->counters;
+	size_t shadows = (size_t)want->contexts * want->signals;
 	void *at = NULL;
-	ginResult_t result = linesAlloc(&comm->device, &dc->lines);
 
-	if (result == ginSuccess)
-		result = poolAlloc(&comm->pool, sizeof(uint32_t), &at);
+	dc->localBytes = (counters + shadows + want->barriers + 1) * sizeof(uint64_t);
+	ginResult_t result = poolAlloc(&comm->pool, dc->localBytes, &at);
 	if (result != ginSuccess)
 		return result;
-	dc->device.errorClaim = at;
+	dc->local = at;
+	dc->device.counter = at;
+	dc->device.shadow = dc->device.counter + counters;
+	dc->device.epoch = dc->device.shadow + shadows;
+	dc->device.errorClaim = (uint32_t *)(dc->device.epoch + want->barriers);
+	return deviceWrite(&comm->device, at, NULL, dc->localBytes);
+}
+
+static ginResult_t makeLines(ginComm_t comm, struct devComm *dc)
+{
+	ginResult_t result = linesAlloc(&comm->device, &dc->lines);
+
+	if (result != ginSuccess)
+		return result;
 	dc->device.abortLine = &dc->lines->abort;
 	dc->device.errorRecord = &dc->lines->error;
-	return deviceWrite(&comm->device, at, NULL, sizeof(uint32_t));
+	return ginSuccess;
 }
 
 static ginResult_t makePeers(ginComm_t comm, struct devComm *dc)
@@ -146,7 +206,8 @@ static ginResult_t makePeers(ginComm_t comm, struct devComm *dc)
 	return result;
 }
 
-static void fillDevice(ginComm_t comm, struct devComm *dc, const ginDevCommRequirements_t *want)
+static void fillDevice(ginComm_t comm, struct devComm *dc, const ginDevCommRequirements_t *want,
+		       uint32_t domain)
 {
 	ginDevComm *d = &dc->device;
 
@@ -154,14 +215,19 @@ static void fillDevice(ginComm_t comm, struct devComm *dc, const ginDevCommRequi
 	d->abi = GIN_DEVICE_ABI;
 	d->rank = (uint32_t)comm->rank;
 	d->nRanks = (uint32_t)comm->nRanks;
+	d->domainRank = d->rank % domain;
+	d->domainSize = domain;
 	d->contexts = want->contexts;
 	d->signals = want->signals;
+	d->counters = want->counters;
+	d->barriers = want->barriers;
 	d->timeout = want->timeout;
 	d->signal[ginWriterGpu] = dc->signals;
 	d->id = ++comm->devCommSerial;
 }
 
-static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommRequirements_t *want)
+static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommRequirements_t *want,
+			 uint32_t domain)
 {
 	static const char call[] = "ginDevCommCreate";
 	const struct backendContexts queues = {want->contexts, want->signals};
@@ -169,11 +235,13 @@ static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommReq
 	ginResult_t mine = makeSignals(comm, dc, want, &memory);
 
 	if (mine == ginSuccess)
+		mine = makeLocal(comm, dc, want);
+	if (mine == ginSuccess)
 		mine = makeLines(comm, dc);
 	mine = routesShare(comm, call, mine, &memory, &dc->shared);
 	if (mine != ginSuccess)
 		return mine;
-	fillDevice(comm, dc, want);
+	fillDevice(comm, dc, want, domain);
 	return routesContextsOpen(comm, call, makePeers(comm, dc), &queues, &dc->contexts);
 }
 
@@ -188,7 +256,7 @@ static void addDevComm(ginComm_t comm, struct devComm *dc)
 		devCommsFail(comm, -1, controlError(&comm->control));
 }
 
-static ginResult_t create(ginComm_t comm, const ginDevCommRequirements_t *want,
+static ginResult_t create(ginComm_t comm, const ginDevCommRequirements_t *want, uint32_t domain,
 			  struct devComm **out)
 {
 	struct deviceScope scope;
@@ -198,7 +266,7 @@ static ginResult_t create(ginComm_t comm, const ginDevCommRequirements_t *want,
 
 	mine = controlAgree(&comm->control, "ginDevCommCreate", mine);
 	if (mine == ginSuccess) {
-		mine = build(comm, dc, want);
+		mine = build(comm, dc, want, domain);
 		if (mine != ginSuccess)
 			freeDevComm(comm, dc);
 	} else {
@@ -216,6 +284,7 @@ ginResult_t ginDevCommCreateAbi(ginComm_t comm, const ginDevCommRequirements_t *
 {
 	ginDevCommRequirements_t want;
 	struct devComm *dc = NULL;
+	uint32_t domain = 1;
 	ginResult_t result = commEnter(comm, "ginDevCommCreate");
 
 	if (result != ginSuccess)
@@ -225,9 +294,9 @@ ginResult_t ginDevCommCreateAbi(ginComm_t comm, const ginDevCommRequirements_t *
 		result = checkAbi(abi, devCommSize, devComm);
 	if (result == ginSuccess)
 		result = checkRoutes(comm);
-	result = agreeShape(comm, result, &want);
+	result = agreeShape(comm, result, &want, &domain);
 	if (result == ginSuccess)
-		result = create(comm, &want, &dc);
+		result = create(comm, &want, domain, &dc);
 	if (result != ginSuccess)
 		return result;
 	addDevComm(comm, dc);
@@ -235,7 +304,7 @@ ginResult_t ginDevCommCreateAbi(ginComm_t comm, const ginDevCommRequirements_t *
 	return ginSuccess;
 }
 
-static struct devComm **findDevComm(ginComm_t comm, const ginDevComm *devComm)
+struct devComm **devCommFind(ginComm_t comm, const ginDevComm *devComm)
 {
 	for (struct devComm **at = &comm->devComms; devComm && *at; at = &(*at)->next)
 		if ((*at)->device.id == devComm->id &&
@@ -248,7 +317,7 @@ static struct devComm **findDevComm(ginComm_t comm, const ginDevComm *devComm)
 static struct devComm *takeDevComm(ginComm_t comm, const ginDevComm *devComm)
 {
 	pthread_mutex_lock(&comm->lock);
-	struct devComm **at = findDevComm(comm, devComm);
+	struct devComm **at = devCommFind(comm, devComm);
 	struct devComm *dc = at ? *at : NULL;
 	if (dc)
 		*at = dc->next;
@@ -264,7 +333,7 @@ ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm)
 	if (result != ginSuccess)
 		return result;
 	pthread_mutex_lock(&comm->lock);
-	ginResult_t mine = findDevComm(comm, devComm) ? ginSuccess : ginErrorInvalidArgument;
+	ginResult_t mine = devCommFind(comm, devComm) ? ginSuccess : ginErrorInvalidArgument;
 	pthread_mutex_unlock(&comm->lock);
 	result = controlAgree(&comm->control, "ginDevCommDestroy", mine);
 	if (mine != ginSuccess ||
@@ -287,102 +356,4 @@ void devCommsFree(ginComm_t comm)
 		comm->devComms = dc->next;
 		freeDevComm(comm, dc);
 	}
-}
-
-static const char *callName(uint32_t call)
-{
-	static const char *const names[] = {"no call", "put",	     "putValue",
-					    "signal",  "waitSignal", "flush"};
-
-	return call < sizeof(names) / sizeof(names[0]) ? names[call] : "unknown call";
-}
-
-/* The record in words, for ginGetLastError. */
-static void sayRecord(const ginErrorRecord_t *r)
-{
-	char text[SENTENCE_BYTES], where[64] = "";
-	int used = snprintf(text, sizeof(text), "%s in context %u", callName(r->call), r->context);
-
-	if (r->peer >= 0)
-		snprintf(where, sizeof(where), ", rank %d", r->peer);
-	if (r->call == ginCallWaitSignal)
-		used += snprintf(text + used, sizeof(text) - (size_t)used,
-				 ", signal %u: expected at least %llu, saw %llu", r->signal,
-				 (unsigned long long)r->expected, (unsigned long long)r->seen);
-	snprintf(text + used, sizeof(text) - (size_t)used, "%s: %s", where,
-		 ginGetErrorString((ginResult_t)r->result));
-	failAs((ginResult_t)r->result, text);
-}
-
-ginResult_t ginDevCommGetError(ginComm_t comm, const ginDevComm *devComm, ginErrorRecord_t *record)
-{
-	ginErrorRecord_t copy = {0};
-	ginResult_t result = commEnter(comm, "ginDevCommGetError");
-
-	if (result != ginSuccess)
-		return result;
-	if (!record)
-		return fail(ginErrorInvalidArgument, "record is NULL");
-	pthread_mutex_lock(&comm->lock);
-	struct devComm **at = findDevComm(comm, devComm);
-	/* E, acquire end: pairs with ginErrorPublish of the device. */
-	if (at && __atomic_load_n(&(*at)->lines->error.valid, __ATOMIC_ACQUIRE))
-		copy = (*at)->lines->error;
-	pthread_mutex_unlock(&comm->lock);
-	if (!at)
-		return ginErrorInvalidArgument;
-	if (copy.valid)
-		sayRecord(&copy);
-	*record = copy;
-	return ginSuccess;
-}
-
-/* Relaxed: the kernels' ginPeerObserve looks at the state alone. */
-static void failPeer(ginComm_t comm, struct devComm *dc, int rank)
-{
-	static const uint32_t failed = ginPeerFailed;
-	struct ginPeer *peer = &dc->device.peers[rank];
-
-	if (comm->device.cuda)
-		deviceWrite(&comm->device, &peer->state, &failed, sizeof(failed));
-	else
-		__atomic_store_n(&peer->state, failed, __ATOMIC_RELAXED);
-}
-
-/*
- * To a kernel every failure but an abort is one of its peers: a timeout of the host's must not look
- * like one of its own. Relaxed: pairs with nothing, the word says all.
- */
-static void writeLine(struct devComm *dc, int rank, ginResult_t result)
-{
-	uint32_t told = result == ginErrorAborted ? ginErrorAborted : ginErrorPeer;
-	uint64_t word = (uint64_t)(uint32_t)rank << 32 | told;
-
-	__atomic_store_n(&dc->lines->abort.word, word, __ATOMIC_RELAXED);
-}
-
-/* All of them when the communicator as a whole has failed, or this rank has given up. */
-static void failPeers(ginComm_t comm, struct devComm *dc, int rank)
-{
-	int all = rank < 0 || rank == comm->rank;
-
-	for (int r = all ? 0 : rank; r < (all ? comm->nRanks : rank + 1); r++)
-		failPeer(comm, dc, r);
-}
-
-/* The lines first: they end waits at once, and a call that finds its peer failed reads there why.
- */
-void devCommsFail(ginComm_t comm, int rank, ginResult_t result)
-{
-	struct deviceScope scope;
-
-	pthread_mutex_lock(&comm->lock);
-	for (struct devComm *dc = comm->devComms; dc; dc = dc->next)
-		writeLine(dc, rank, result);
-	if (comm->devComms && deviceEnter(&comm->device, &scope) == ginSuccess) {
-		for (struct devComm *dc = comm->devComms; dc; dc = dc->next)
-			failPeers(comm, dc, rank);
-		deviceLeave(&comm->device, &scope);
-	}
-	pthread_mutex_unlock(&comm->lock);
 }

@@ -19,7 +19,7 @@ struct WaitForever {
 	GIN_FN void operator()() const
 	{
 		Gin gin(dc, 0);
-		results[ginThreadIndex()] = gin.waitSignal(0, 1, GinCta{}, ginOptions{GIN_FOREVER});
+		results[ginThreadIndex()] = gin.waitSignal(0, 1, GinCta{}, ginTimeout(GIN_FOREVER));
 	}
 };
 

@@ -44,7 +44,7 @@ struct PutLarge {
 		size_t share = BYTES / ginGridSize(), at = share * ginBlockIndex();
 		size_t bytes = ginBlockIndex() + 1 == ginGridSize() ? BYTES - at : share;
 		ginResult_t result = gin.put(right, target, SHIFT + at, source, 3 + at, bytes,
-					     GinSignalInc{0}, GinCta{});
+					     GinSignalInc{0}, GinNone{}, GinCta{});
 		if (result == ginSuccess)
 			result = gin.waitSignal(0, ginGridSize(), GinCta{});
 		results[ginBlockIndex() * ginBlockSize() + ginThreadIndex()] = result;

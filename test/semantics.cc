@@ -71,7 +71,7 @@ template <class Coop> struct PutCells {
 		ginResult_t result = ginSuccess;
 		for (uint32_t c = 0; c < cells.count() && result == ginSuccess; c++)
 			result = gin.put(rightOf(dc), target, cells.to(c), source, cells.from(c),
-					 cells.bytes(c), GinNone{}, coop);
+					 cells.bytes(c), GinNone{}, GinNone{}, coop);
 		if (result == ginSuccess)
 			result = gin.signal(rightOf(dc), GinSignalInc{0}, coop);
 		if (result == ginSuccess)
@@ -200,10 +200,10 @@ struct Messages {
 		ginResult_t result = ginSuccess;
 
 		if (way == together)
-			return gin.put(to, target, 0, source, 0, bytes, arrived, GinCta{});
+			return gin.put(to, target, 0, source, 0, bytes, arrived, GinNone{}, GinCta{});
 		GinCta{}.sync(); /* a thread's share of the source was written by others */
 		if (way == separate)
-			result = gin.put(to, target, 0, source, 0, bytes, GinNone{}, GinCta{});
+			result = gin.put(to, target, 0, source, 0, bytes, GinNone{}, GinNone{}, GinCta{});
 		else if (way == byThreads)
 			result = putShare(gin);
 		else if (way == values)
@@ -286,7 +286,7 @@ struct FlushThenReuse {
 	{
 		Gin gin(dc, 0);
 		ginResult_t result =
-			gin.put(rightOf(dc), target, 0, source, 0, bytes, GinNone{}, GinCta{});
+			gin.put(rightOf(dc), target, 0, source, 0, bytes, GinNone{}, GinNone{}, GinCta{});
 		if (result == ginSuccess)
 			result = gin.flush(GinCta{});
 		for (size_t i = ginThreadIndex(); i < bytes; i += ginBlockSize())
@@ -411,7 +411,7 @@ struct RollOver {
 		gin.signal(self, GinSignalAdd{0, 3});
 		results[1] = gin.waitSignal(0, UINT64_MAX);
 		results[2] = gin.waitSignal(0, 1);
-		results[3] = gin.waitSignal(0, 2, GinThread{}, ginOptions{1000000});
+		results[3] = gin.waitSignal(0, 2, GinThread{}, ginTimeout(1000000));
 		results[4] = gin.readSignal(0);
 	}
 };
@@ -435,7 +435,7 @@ template <class Coop> struct WaitOnce {
 	GIN_FN void operator()() const
 	{
 		Gin gin(dc, 0);
-		results[ginThreadIndex()] = gin.waitSignal(1, least, Coop{}, ginOptions{timeout});
+		results[ginThreadIndex()] = gin.waitSignal(1, least, Coop{}, ginTimeout(timeout));
 	}
 };
 
@@ -451,7 +451,7 @@ template <class Coop> void timeoutThenSuccess(Rank &r)
 	EXPECT(results.all(ginErrorTimeout));
 	CHECK(ginDevCommGetError(r.comm, &device.dc, &record));
 	EXPECT(record.valid && record.result == ginErrorTimeout && record.peer == -1);
-	EXPECT(record.call == ginCallWaitSignal && record.signal == 1);
+	EXPECT(record.call == ginCallWaitSignal && record.id == 1);
 	EXPECT(record.expected == 1 && record.seen == 0);
 	meet(r);
 	launch(r, 1, 1, RaiseAll{device.dc, 0, 1, 1, 1});

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GIN_DEVICE_ABI 1u
+#define GIN_DEVICE_ABI 2u
 
 /* Most contexts that one device communicator can have. */
 #define GIN_MAX_CONTEXTS 1024u
@@ -33,6 +33,9 @@ typedef enum ginResult {
 	ginErrorPeer = 9,	  /* another rank died, aborted or became unreachable */
 	ginErrorAbi = 10	  /* the kernel was built against another layout */
 } ginResult_t;
+
+/* Rounds of a barrier: enough for 2^32 ranks. */
+#define GIN_BARRIER_ROUNDS 32u
 
 /* How one pair of ranks moves data; symmetric, and the same for all windows and signals of it. */
 enum ginRoute {
@@ -61,7 +64,7 @@ enum ginWriterClass {
 struct ginPeer {
 	uint32_t route;	   /* enum ginRoute */
 	uint32_t state;	   /* enum ginPeerState */
-	uint64_t *signals; /* direct: the peer's words of class gpu, [context][signal] */
+	uint64_t *signals; /* direct: the peer's words of class gpu, as ginDevComm.signal[gpu] */
 };
 
 /* What a window is at one rank. */
@@ -97,7 +100,11 @@ enum ginCall {
 	ginCallPut = 1,
 	ginCallPutValue = 2,
 	ginCallSignal = 3,
-	ginCallWaitSignal = 4
+	ginCallWaitSignal = 4,
+	ginCallGet = 5,
+	ginCallAtomic = 6,
+	ginCallWaitCounter = 7,
+	ginCallBarrier = 8
 };
 
 /* The first failure of a device communicator; ginDevCommGetError() returns a copy. */
@@ -107,9 +114,9 @@ typedef struct ginErrorRecord {
 	uint32_t call; /* enum ginCall */
 	uint32_t context;
 	int32_t peer; /* the peer of the call, or the one that failed; -1 when there is none */
-	uint32_t signal;
-	uint64_t expected; /* waitSignal: at least this value */
-	uint64_t seen;	   /* waitSignal: the value at that time */
+	uint32_t id;  /* of the signal, counter or barrier; UINT32_MAX: a word at a window offset */
+	uint64_t expected; /* by a wait: at least this value */
+	uint64_t seen;	   /* by a wait: the value at that time */
 } ginErrorRecord_t;
 
 /*
@@ -121,11 +128,23 @@ typedef struct ginDevComm {
 	uint32_t abi;  /* GIN_DEVICE_ABI of the same */
 	uint32_t rank;
 	uint32_t nRanks;
-	uint32_t contexts; /* contexts 0 to contexts - 1 */
-	uint32_t signals;  /* per context, ids 0 to signals - 1 */
-	uint64_t timeout;  /* nanoseconds that a wait may take when it names none; 0: for ever */
-	struct ginPeer *peers;		      /* [nRanks] */
-	uint64_t *signal[GIN_WRITER_CLASSES]; /* own words, [context][signal]; NULL: class unused */
+	uint32_t
+		domainRank; /* this rank's number in its NVLink domain: ranks that are all direct */
+	uint32_t domainSize; /* peers of each other, of equal size everywhere, consecutive */
+	uint32_t contexts;   /* contexts 0 to contexts - 1 */
+	uint32_t signals;    /* per context, ids 0 to signals - 1 */
+	uint32_t counters;   /* per context, ids 0 to counters - 1 */
+	uint32_t barriers;   /* of the whole, indexes 0 to barriers - 1 */
+	uint64_t timeout;    /* nanoseconds that a wait may take when it names none; 0: for ever */
+	struct ginPeer *peers; /* [nRanks] */
+	/*
+	 * Own words: [context][signal]; NULL: class unused. In class gpu the barriers' words
+	 * follow, [barrier][GIN_BARRIER_ROUNDS].
+	 */
+	uint64_t *signal[GIN_WRITER_CLASSES];
+	uint64_t *counter; /* [context][counter], GPU memory */
+	uint64_t *shadow;  /* [context][signal], GPU memory: the user's, beside each signal */
+	uint64_t *epoch;   /* [barrier], GPU memory: how often it was passed here */
 	const struct ginAbortLine *abortLine; /* host-pinned */
 	struct ginErrorRecord *errorRecord;   /* host-pinned */
 	uint32_t *errorClaim;		      /* GPU memory: who takes it writes the record */

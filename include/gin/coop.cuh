@@ -2,11 +2,12 @@
 /*
  * coop.cuh - the threads that make one call together
  *
- * All threads of the coop make the call, with the same arguments. A coop has
+ * All threads of the coop make the call, with the same arguments. A coop is any type with
  *   thread_rank()  0 to size() - 1
  *   size()
  *   sync()         all have arrived; what each wrote before is visible to all after
- *   any(mine)      sync() that also tells all whether one of them said true
+ *   any(mine)      sync() that also tells all whether one of them said true; a type without it
+ *                  works too, but its threads may return different results from one call
  */
 #ifndef GIN_COOP_CUH
 #define GIN_COOP_CUH
@@ -21,6 +22,59 @@ struct GinThread {
 	GIN_FN bool any(bool mine) const { return mine; }
 };
 
+/* Lanes of one warp, by a mask that is the same for all of them and holds each. */
+struct GinLanes {
+	uint32_t mask;
+
+	GIN_FN uint32_t thread_rank() const
+	{
+		uint32_t below = mask & ((1u << ginThreadIndex() % GIN_WARP_SIZE) - 1);
+		return ginPopulation(below);
+	}
+
+	GIN_FN uint32_t size() const { return ginPopulation(mask); }
+	GIN_FN void sync() const { meet(false); }
+	GIN_FN bool any(bool mine) const { return meet(mine); }
+
+private:
+	GIN_FN static uint32_t ginPopulation(uint32_t bits)
+	{
+#if GIN_ON_GPU
+		return static_cast<uint32_t>(__popc(bits));
+#else
+		return static_cast<uint32_t>(__builtin_popcount(bits));
+#endif
+	}
+
+	GIN_FN bool meet(bool mine) const
+	{
+#if GIN_ON_GPU
+		__syncwarp(mask); /* a vote alone orders no memory */
+		return __any_sync(mask, mine);
+#else
+		uint64_t warp = ginThreadIndex() / GIN_WARP_SIZE;
+		return ginHostMeet(ginHostFind(1ull << 63 | warp << 32 | mask), size(), mine);
+#endif
+	}
+};
+
+/* `lanes` neighbouring lanes of a warp: 1, 2, 4, ... of an aligned group. */
+template <uint32_t lanes> struct GinTile {
+	static_assert(lanes && !(lanes & (lanes - 1)) && lanes <= 32, "1, 2, 4, 8, 16 or 32 lanes");
+
+	GIN_FN uint32_t thread_rank() const { return ginThreadIndex() % lanes; }
+	GIN_FN uint32_t size() const { return lanes; }
+	GIN_FN void sync() const { group().sync(); }
+	GIN_FN bool any(bool mine) const { return group().any(mine); }
+
+private:
+	GIN_FN GinLanes group() const
+	{
+		uint32_t first = ginThreadIndex() % GIN_WARP_SIZE / lanes * lanes;
+		return {(lanes == 32 ? 0xffffffffu : (1u << lanes % 32) - 1) << first};
+	}
+};
+
 /*
  * A warp, all of its lanes: 32 on a GPU, where the block must be a multiple of that, GIN_HOST_WARP
  * host threads, fewer at a block's end.
@@ -33,27 +87,67 @@ struct GinWarp {
 #if GIN_ON_GPU
 		return GIN_WARP_SIZE;
 #else
-		return ginHostSelf()->warp->size;
+		uint32_t left = ginBlockSize() - ginThreadIndex() / GIN_WARP_SIZE * GIN_WARP_SIZE;
+		return left < GIN_WARP_SIZE ? left : GIN_WARP_SIZE;
 #endif
 	}
 
 	GIN_FN void sync() const
 	{
+		meet(false);
+	}
+	GIN_FN bool any(bool mine) const
+	{
+		return meet(mine);
+	}
+
+private:
+	GIN_FN bool meet(bool mine) const
+	{
 #if GIN_ON_GPU
-		__syncwarp();
+		__syncwarp(); /* a vote alone orders no memory */
+		return __any_sync(0xffffffffu, mine);
 #else
-		ginHostSync(ginHostSelf()->warp);
+		uint32_t warp = ginThreadIndex() / GIN_WARP_SIZE;
+		return ginHostMeet(&ginHostSelf()->block->warps[warp], size(), mine);
+#endif
+	}
+};
+
+/*
+ * `warps` whole warps of the block from number `first` on. `id` is 1 to 15, and another for spans
+ * that meet at the same time: it is the hardware's named barrier.
+ */
+struct GinWarpSpan {
+	uint32_t first;
+	uint32_t warps;
+	uint32_t id;
+
+	GIN_FN uint32_t thread_rank() const { return ginThreadIndex() - first * GIN_WARP_SIZE; }
+	GIN_FN uint32_t size() const { return warps * GIN_WARP_SIZE; }
+
+	GIN_FN void sync() const
+	{
+#if GIN_ON_GPU
+		asm volatile("barrier.cta.sync %0, %1;" ::"r"(id), "r"(size()) : "memory");
+#else
+		any(false);
 #endif
 	}
 
 	GIN_FN bool any(bool mine) const
 	{
 #if GIN_ON_GPU
-		__syncwarp(); /* a vote alone orders no memory */
-		return __any_sync(0xffffffffu, mine);
+		uint32_t result;
+		asm volatile("{ .reg .pred p, q; setp.ne.u32 p, %1, 0;"
+			     " barrier.cta.red.or.pred q, %2, %3, p; selp.u32 %0, 1, 0, q; }"
+			     : "=r"(result)
+			     : "r"(static_cast<uint32_t>(mine)), "r"(id), "r"(size())
+			     : "memory");
+		return result != 0;
 #else
-		ginHostThread *self = ginHostSelf();
-		return ginHostAny(self->warp, &self->warpPhase, thread_rank() == 0, mine);
+		uint64_t key = 1ull << 62 | static_cast<uint64_t>(first) << 16 | id;
+		return ginHostMeet(ginHostFind(key), size(), mine);
 #endif
 	}
 };
@@ -68,7 +162,7 @@ struct GinCta {
 #if GIN_ON_GPU
 		__syncthreads();
 #else
-		ginHostSync(ginHostSelf()->block);
+		any(false);
 #endif
 	}
 
@@ -77,21 +171,44 @@ struct GinCta {
 #if GIN_ON_GPU
 		return __syncthreads_or(mine);
 #else
-		ginHostThread *self = ginHostSelf();
-		return ginHostAny(self->block, &self->blockPhase, thread_rank() == 0, mine);
+		return ginHostMeet(&ginHostSelf()->block->all, size(), mine);
 #endif
 	}
 };
 
-/*
- * The closing vote of a call, in the place of its closing sync: all get ginSuccess when all have
- * it, else all get the largest result of any. Success costs the one vote; a failure settles the
- * largest by a vote per bit, from the top, in which those with a smaller one drop out.
- */
-template <class Coop> GIN_FN ginResult_t ginAgree(Coop coop, ginResult_t mine)
+/* A coop that is chosen at run time. */
+enum ginCoopKind { ginCoopThread = 0, ginCoopWarp = 1, ginCoopCta = 2 };
+
+struct GinAnyCoop {
+	uint32_t kind; /* enum ginCoopKind */
+
+	GIN_FN uint32_t thread_rank() const
+	{
+		if (kind == ginCoopThread)
+			return 0;
+		return kind == ginCoopWarp ? GinWarp{}.thread_rank() : GinCta{}.thread_rank();
+	}
+
+	GIN_FN uint32_t size() const
+	{
+		if (kind == ginCoopThread)
+			return 1;
+		return kind == ginCoopWarp ? GinWarp{}.size() : GinCta{}.size();
+	}
+
+	GIN_FN void sync() const { any(false); }
+
+	GIN_FN bool any(bool mine) const
+	{
+		if (kind == ginCoopThread)
+			return mine;
+		return kind == ginCoopWarp ? GinWarp{}.any(mine) : GinCta{}.any(mine);
+	}
+};
+
+/* The largest result of the coop, by a vote per bit from the top: those with less drop out. */
+template <class Coop> GIN_FN ginResult_t ginAgreeWorst(Coop coop, ginResult_t mine)
 {
-	if (!coop.any(mine != ginSuccess))
-		return ginSuccess;
 	uint32_t agreed = 0;
 	for (uint32_t bit = 16; bit; bit >>= 1) {
 		bool candidate = (mine & ~(2 * bit - 1)) == agreed;
@@ -99,6 +216,28 @@ template <class Coop> GIN_FN ginResult_t ginAgree(Coop coop, ginResult_t mine)
 			agreed |= bit;
 	}
 	return static_cast<ginResult_t>(agreed);
+}
+
+/*
+ * The closing vote of a call, in the place of its closing sync: all get ginSuccess when all have
+ * it, else all get the largest result of any. Success costs the one vote.
+ */
+template <class Coop> GIN_FN auto ginAgreeBy(Coop coop, ginResult_t mine, int)
+	-> decltype(coop.any(true), ginSuccess)
+{
+	return coop.any(mine != ginSuccess) ? ginAgreeWorst(coop, mine) : ginSuccess;
+}
+
+/* A coop that cannot vote meets. */
+template <class Coop> GIN_FN ginResult_t ginAgreeBy(Coop coop, ginResult_t mine, long)
+{
+	coop.sync();
+	return mine;
+}
+
+template <class Coop> GIN_FN ginResult_t ginAgree(Coop coop, ginResult_t mine)
+{
+	return ginAgreeBy(coop, mine, 0);
 }
 
 #endif

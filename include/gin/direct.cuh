@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * direct.cuh - the direct route: the calling coop stores into the peer's memory itself
+ * direct.cuh - the direct route: the calling coop works in the peer's memory itself
  *
  * Nothing is queued: when a call returns, its stores have been issued and its source was read, so
  * that there is no room to wait for and nothing left to flush.
@@ -8,7 +8,15 @@
 #ifndef GIN_DIRECT_CUH
 #define GIN_DIRECT_CUH
 
+#include "action.cuh"
 #include "copy.cuh"
+#include "options.cuh"
+
+/* What `window` is at `peer`. */
+GIN_FN const struct ginWindowPeer &ginWindowAt(ginWindow_t window, int peer)
+{
+	return reinterpret_cast<const struct ginWindowPeer *>(window.table + 1)[peer];
+}
 
 /* A value out of registers, by one thread: one store when size and alignment allow it. */
 template <class Value> GIN_FN void ginDirectStore(char *dst, const Value &value)
@@ -25,14 +33,27 @@ template <class Value> GIN_FN void ginDirectStore(char *dst, const Value &value)
 	ginCopyFew(dst, reinterpret_cast<const char *>(&value), bytes);
 }
 
-/*
- * Raise a signal at the peer, by one thread of a coop that has synchronised. S, release end: pairs
- * with ginSignalObserve in Gin::waitSignal and Gin::readSignal.
- */
-GIN_FN void ginDirectSignal(const ginDevComm &dc, const struct ginPeer &peer, uint32_t context,
-			    uint32_t id, uint64_t value)
+/* The word that a remote action raises at the peer. */
+GIN_FN uint64_t *ginDirectWord(const ginDevComm &dc, const struct ginPeer &to, int peer,
+			       uint32_t context, const ginSignalOp &op)
 {
-	ginSignalPublish(peer.signals + static_cast<size_t>(context) * dc.signals + id, value);
+	if (op.id != UINT32_MAX)
+		return to.signals + static_cast<size_t>(context) * dc.signals + op.id;
+	char *at = ginWindowAt(op.window, peer).address + op.offset;
+	return reinterpret_cast<uint64_t *>(at);
+}
+
+/*
+ * Raise a signal at the peer, by one thread of a coop that has met. S, release end: pairs with
+ * ginSignalObserve in the waits and reads of signals. Only one that has no data to cover, being
+ * weak and alone or released by the caller already, goes without.
+ */
+GIN_FN void ginDirectSignal(uint64_t *word, const ginSignalOp &op, bool hasData, ginScope given)
+{
+	if (!hasData && (!op.strong || given == ginScopeSystem))
+		ginSignalPublishRelaxed(word, op.value);
+	else
+		ginSignalPublish(word, op.value);
 }
 
 #endif

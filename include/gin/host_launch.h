@@ -25,14 +25,25 @@
 #endif
 
 /*
- * Threads that synchronise with each other: a warp or a block. A vote is a flag of one phase;
- * three phases exist because while some threads read the flag of phase k, others may already set
- * that of k + 1, and that of k + 2 must be clear before anybody can get there.
+ * Threads that synchronise with each other. `vote` has a flag for this meeting and one for the
+ * next: nobody can set the latter before all have arrived at this one, and who arrives last clears
+ * it.
  */
 struct ginHostGroup {
+	uint64_t key; /* which threads; 0: free */
+	uint32_t arrived;
+	uint32_t meeting; /* its number */
+	uint32_t vote[2];
+};
+
+/* Groups per block that are neither the block nor a warp: tiles, lanes, spans of warps. */
+#define GIN_HOST_GROUPS 64
+
+struct ginHostBlock {
 	uint32_t size;
-	uint32_t vote[3];
-	pthread_barrier_t barrier;
+	ginHostGroup all;
+	ginHostGroup *warps;
+	ginHostGroup others[GIN_HOST_GROUPS];
 };
 
 /* What a host thread knows of itself. */
@@ -40,16 +51,14 @@ struct ginHostThread {
 	uint32_t thread;
 	uint32_t blockIndex;
 	uint32_t gridSize;
-	uint32_t blockPhase;
-	uint32_t warpPhase;
-	struct ginHostGroup *block;
-	struct ginHostGroup *warp;
+	ginHostBlock *block;
 };
 
 inline ginHostThread *ginHostSelf()
 {
-	static ginHostGroup alone = {1, {0, 0, 0}, {}};
-	static thread_local ginHostThread self = {0, 0, 1, 0, 0, &alone, &alone};
+	static ginHostGroup warp = {};
+	static ginHostBlock alone = {1, {}, &warp, {}};
+	static thread_local ginHostThread self = {0, 0, 1, &alone};
 	return &self;
 }
 
@@ -60,32 +69,48 @@ inline uint64_t ginHostNow()
 	return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
-inline void ginHostSync(ginHostGroup *group)
+/*
+ * `size` threads meet: what each wrote before is visible to all after, and all learn whether one of
+ * them said `mine`. The last to arrive releases (M) what the others acquire.
+ */
+inline bool ginHostMeet(ginHostGroup *group, uint32_t size, bool mine)
 {
-	if (group->size > 1)
-		pthread_barrier_wait(&group->barrier);
+	if (size == 1)
+		return mine;
+	uint32_t now = __atomic_load_n(&group->meeting, __ATOMIC_RELAXED);
+	if (mine)
+		__atomic_store_n(&group->vote[now % 2], 1u, __ATOMIC_RELAXED);
+	if (__atomic_add_fetch(&group->arrived, 1u, __ATOMIC_ACQ_REL) == size) {
+		__atomic_store_n(&group->vote[(now + 1) % 2], 0u, __ATOMIC_RELAXED);
+		__atomic_store_n(&group->arrived, 0u, __ATOMIC_RELAXED);
+		__atomic_store_n(&group->meeting, now + 1, __ATOMIC_RELEASE); /* M */
+	} else {
+		while (__atomic_load_n(&group->meeting, __ATOMIC_ACQUIRE) == now) /* M */
+			sched_yield();
+	}
+	return __atomic_load_n(&group->vote[now % 2], __ATOMIC_RELAXED) != 0;
 }
 
-/* Has any thread of the group a true `mine`? The barrier orders the relaxed accesses. */
-inline bool ginHostAny(ginHostGroup *group, uint32_t *phase, bool leader, bool mine)
+/* The group of this key, which is not 0, in the calling thread's block. */
+inline ginHostGroup *ginHostFind(uint64_t key)
 {
-	if (group->size == 1)
-		return mine;
-	uint32_t now = (*phase)++ % 3;
-	if (mine)
-		__atomic_store_n(&group->vote[now], 1u, __ATOMIC_RELAXED);
-	pthread_barrier_wait(&group->barrier);
-	if (leader)
-		__atomic_store_n(&group->vote[(now + 2) % 3], 0u, __ATOMIC_RELAXED);
-	return __atomic_load_n(&group->vote[now], __ATOMIC_RELAXED) != 0;
+	ginHostGroup *groups = ginHostSelf()->block->others;
+	for (uint32_t i = 0; i < GIN_HOST_GROUPS; i++) {
+		uint64_t none = 0;
+		if (__atomic_compare_exchange_n(&groups[i].key, &none, key, false, __ATOMIC_RELAXED,
+						__ATOMIC_RELAXED) ||
+		    none == key)
+			return &groups[i];
+	}
+	abort(); /* more coops than GIN_HOST_GROUPS in one block */
 }
 
 /* One call of ginHostLaunch(): its threads wait for `go`, because coops need all or none. */
 struct ginHostGrid {
-	uint32_t gridSize, blockSize, warpsPerBlock;
+	uint32_t gridSize;
 	void (*fn)(void *);
 	void *arg;
-	ginHostGroup *blocks, *warps;
+	ginHostBlock *blocks;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	int go; /* 0 wait, 1 run, -1 leave */
@@ -119,40 +144,12 @@ inline void *ginHostThreadMain(void *arg)
 {
 	ginHostStart *start = static_cast<ginHostStart *>(arg);
 	ginHostGrid *grid = start->grid;
-	ginHostThread *self = ginHostSelf();
-	uint32_t block = start->index / grid->blockSize;
-	uint32_t thread = start->index % grid->blockSize;
+	uint32_t size = grid->blocks->size, block = start->index / size;
 
-	*self = {thread,
-		 block,
-		 grid->gridSize,
-		 0,
-		 0,
-		 &grid->blocks[block],
-		 &grid->warps[static_cast<size_t>(block) * grid->warpsPerBlock +
-			      thread / GIN_HOST_WARP]};
+	*ginHostSelf() = {start->index % size, block, grid->gridSize, &grid->blocks[block]};
 	if (ginHostGridWait(grid))
 		grid->fn(grid->arg);
 	return nullptr;
-}
-
-inline void ginHostGroupInit(ginHostGroup *group, uint32_t size)
-{
-	*group = {size, {0, 0, 0}, {}};
-	pthread_barrier_init(&group->barrier, nullptr, size);
-}
-
-inline void ginHostGridGroups(ginHostGrid *grid)
-{
-	for (uint32_t b = 0; b < grid->gridSize; b++) {
-		ginHostGroupInit(&grid->blocks[b], grid->blockSize);
-		for (uint32_t w = 0; w < grid->warpsPerBlock; w++) {
-			uint32_t left = grid->blockSize - w * GIN_HOST_WARP;
-			ginHostGroupInit(
-				&grid->warps[static_cast<size_t>(b) * grid->warpsPerBlock + w],
-				left < GIN_HOST_WARP ? left : GIN_HOST_WARP);
-		}
-	}
 }
 
 /* Start every thread, or none: returns how many run, after they have been told what to do. */
@@ -168,6 +165,20 @@ inline uint32_t ginHostGridStart(ginHostGrid *grid, ginHostStart *starts, uint32
 	return made;
 }
 
+/* The blocks, and behind them their warps; NULL without memory. */
+inline ginHostBlock *ginHostBlocks(uint32_t grid, uint32_t block, uint32_t warps)
+{
+	size_t bytes = grid * (sizeof(ginHostBlock) + warps * sizeof(ginHostGroup));
+	ginHostBlock *blocks = static_cast<ginHostBlock *>(calloc(1, bytes));
+	ginHostGroup *warp = reinterpret_cast<ginHostGroup *>(blocks + grid);
+
+	for (uint32_t b = 0; blocks && b < grid; b++, warp += warps) {
+		blocks[b].size = block;
+		blocks[b].warps = warp;
+	}
+	return blocks;
+}
+
 /*
  * Run fn(arg) on grid x block host threads and wait for all of them. ginErrorSystem when that many
  * threads cannot be had: fn has not run then.
@@ -176,32 +187,20 @@ inline ginResult_t ginHostLaunch(uint32_t grid, uint32_t block, void (*fn)(void 
 {
 	if (!grid || !block || !fn || block > UINT32_MAX / grid)
 		return ginErrorInvalidArgument;
-	uint32_t count = grid * block, warps = (block - 1) / GIN_HOST_WARP + 1;
-	size_t groups = static_cast<size_t>(grid) * (1 + static_cast<size_t>(warps));
-	ginHostGroup *all = static_cast<ginHostGroup *>(calloc(groups, sizeof(*all)));
+	uint32_t count = grid * block, warps = (block - 1) / GIN_HOST_WARP + 1, made = 0;
+	ginHostBlock *blocks = ginHostBlocks(grid, block, warps);
 	ginHostStart *starts = static_cast<ginHostStart *>(calloc(count, sizeof(*starts)));
-	uint32_t made = 0;
 
-	if (all && starts) {
-		ginHostGrid state = {grid,
-				     block,
-				     warps,
-				     fn,
-				     arg,
-				     all,
-				     all + grid,
-				     PTHREAD_MUTEX_INITIALIZER,
-				     PTHREAD_COND_INITIALIZER,
-				     0};
-		ginHostGridGroups(&state);
+	if (blocks && starts) {
+		ginHostGrid state = {
+			grid, fn, arg, blocks, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER,
+			0};
 		made = ginHostGridStart(&state, starts, count);
 		for (uint32_t i = 0; i < made; i++)
 			pthread_join(starts[i].thread, nullptr);
-		for (size_t i = 0; i < groups; i++)
-			pthread_barrier_destroy(&all[i].barrier);
 	}
 	free(starts);
-	free(all);
+	free(blocks);
 	return made == count ? ginSuccess : ginErrorSystem;
 }
 

@@ -5,13 +5,15 @@
  * Each ordering is fused with the access that publishes or observes it and named for its purpose;
  * the name says which two observers it stands between. The labels pair the two ends:
  *
- *   edge  publishes                    observes                    what it carries
- *   S     ginSignalPublish (release)   ginSignalObserve (acquire)  the data of puts, writer to
- * target E     ginErrorPublish (release)    the host, ginDevCommGetError (acquire)   the error
- * record
+ *   edge  publishes                   observes                   what it carries
+ *   S     ginSignalPublish (release)  ginSignalObserve (acquire) data of puts, writer to target
+ *   B     ginBarrierPublish (release) ginBarrierObserve (acquire) all before a barrier, to all
+ * after C     ginCounterPublish (release) ginCounterObserve (acquire) reads of a source, to its
+ * reuse A     ginAtomic... (both)         ginAtomic..., ginSignalObserve  all before, to who sees
+ * it E     ginErrorPublish (release)   the host, ginDevCommGetError    the error record
  *
  * Accesses without an edge are relaxed: they stand for themselves (a state, an abort word, a byte
- * of data that an edge S publishes). On a GPU all are of system scope, because the peer may be
+ * of data that an edge publishes). On a GPU all but C are of system scope, because the peer may be
  * another GPU or the host. There is no bare fence on the host: ThreadSanitizer does not know them.
  */
 #ifndef GIN_MEMORY_CUH
@@ -40,8 +42,17 @@ GIN_FN void ginSignalPublish(uint64_t *word, uint64_t value)
 #endif
 }
 
-/* S, acquire end: what happened before the ginSignalPublish whose value this sees is visible. */
-GIN_FN uint64_t ginSignalObserve(const uint64_t *word)
+/* Relaxed: a signal that carries nothing, or whose caller has released to the system. */
+GIN_FN void ginSignalPublishRelaxed(uint64_t *word, uint64_t value)
+{
+#if GIN_ON_GPU
+	asm volatile("red.relaxed.sys.global.add.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+#else
+	__atomic_fetch_add(word, value, __ATOMIC_RELAXED);
+#endif
+}
+
+GIN_FN uint64_t ginAcquireSystem(const uint64_t *word)
 {
 #if GIN_ON_GPU
 	uint64_t value;
@@ -52,13 +63,176 @@ GIN_FN uint64_t ginSignalObserve(const uint64_t *word)
 #endif
 }
 
-/* Relaxed: the caller guarantees that nobody raises the signal meanwhile. */
-GIN_FN void ginSignalClear(uint64_t *word)
+/* S, acquire end: what happened before the ginSignalPublish whose value this sees is visible. */
+GIN_FN uint64_t ginSignalObserve(const uint64_t *word)
+{
+	return ginAcquireSystem(word);
+}
+
+/* Relaxed: the caller guarantees that nobody raises the signal, or counter, meanwhile. */
+GIN_FN void ginWordClear(uint64_t *word)
 {
 #if GIN_ON_GPU
 	asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(word), "l"(0ull) : "memory");
 #else
 	__atomic_store_n(word, 0, __ATOMIC_RELAXED);
+#endif
+}
+
+/* B, release end: the word has this one writer. Observer: the peer's ginBarrierObserve. */
+GIN_FN void ginBarrierPublish(uint64_t *word, uint64_t epoch)
+{
+#if GIN_ON_GPU
+	asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(word), "l"(epoch) : "memory");
+#else
+	__atomic_store_n(word, epoch, __ATOMIC_RELEASE);
+#endif
+}
+
+/* B, acquire end. */
+GIN_FN uint64_t ginBarrierObserve(const uint64_t *word)
+{
+	return ginAcquireSystem(word);
+}
+
+/* C, release end: this coop's reads of the source. Observer: threads of this GPU. */
+GIN_FN void ginCounterPublish(uint64_t *word)
+{
+#if GIN_ON_GPU
+	asm volatile("red.release.gpu.global.add.u64 [%0], %1;" ::"l"(word), "l"(1ull) : "memory");
+#else
+	__atomic_fetch_add(word, 1, __ATOMIC_RELEASE);
+#endif
+}
+
+/* C, acquire end. */
+GIN_FN uint64_t ginCounterObserve(const uint64_t *word)
+{
+#if GIN_ON_GPU
+	uint64_t value;
+	asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+	return value;
+#else
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+#endif
+}
+
+/* Relaxed: a word of the user's own, which threads of this GPU share. */
+GIN_FN uint64_t ginLocalLoad(const uint64_t *word)
+{
+#if GIN_ON_GPU
+	uint64_t value;
+	asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+	return value;
+#else
+	return __atomic_load_n(word, __ATOMIC_RELAXED);
+#endif
+}
+
+GIN_FN void ginLocalStore(uint64_t *word, uint64_t value)
+{
+#if GIN_ON_GPU
+	asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+#else
+	__atomic_store_n(word, value, __ATOMIC_RELAXED);
+#endif
+}
+
+GIN_FN void ginLocalAdd(uint64_t *word, uint64_t value)
+{
+#if GIN_ON_GPU
+	asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+#else
+	__atomic_fetch_add(word, value, __ATOMIC_RELAXED);
+#endif
+}
+
+/* A, both ends: atomics of 4 and 8 bytes in a peer's memory; the old value is returned. */
+GIN_FN uint64_t ginAtomicAdd(uint64_t *word, uint64_t value)
+{
+#if GIN_ON_GPU
+	uint64_t old;
+	asm volatile("atom.acq_rel.sys.global.add.u64 %0, [%1], %2;"
+		     : "=l"(old)
+		     : "l"(word), "l"(value)
+		     : "memory");
+	return old;
+#else
+	return __atomic_fetch_add(word, value, __ATOMIC_ACQ_REL);
+#endif
+}
+
+GIN_FN uint32_t ginAtomicAdd(uint32_t *word, uint32_t value)
+{
+#if GIN_ON_GPU
+	uint32_t old;
+	asm volatile("atom.acq_rel.sys.global.add.u32 %0, [%1], %2;"
+		     : "=r"(old)
+		     : "l"(word), "r"(value)
+		     : "memory");
+	return old;
+#else
+	return __atomic_fetch_add(word, value, __ATOMIC_ACQ_REL);
+#endif
+}
+
+GIN_FN uint64_t ginAtomicSwap(uint64_t *word, uint64_t value)
+{
+#if GIN_ON_GPU
+	uint64_t old;
+	asm volatile("atom.acq_rel.sys.global.exch.b64 %0, [%1], %2;"
+		     : "=l"(old)
+		     : "l"(word), "l"(value)
+		     : "memory");
+	return old;
+#else
+	return __atomic_exchange_n(word, value, __ATOMIC_ACQ_REL);
+#endif
+}
+
+GIN_FN uint32_t ginAtomicSwap(uint32_t *word, uint32_t value)
+{
+#if GIN_ON_GPU
+	uint32_t old;
+	asm volatile("atom.acq_rel.sys.global.exch.b32 %0, [%1], %2;"
+		     : "=r"(old)
+		     : "l"(word), "r"(value)
+		     : "memory");
+	return old;
+#else
+	return __atomic_exchange_n(word, value, __ATOMIC_ACQ_REL);
+#endif
+}
+
+GIN_FN uint64_t ginAtomicCas(uint64_t *word, uint64_t compare, uint64_t value)
+{
+#if GIN_ON_GPU
+	uint64_t old;
+	asm volatile("atom.acq_rel.sys.global.cas.b64 %0, [%1], %2, %3;"
+		     : "=l"(old)
+		     : "l"(word), "l"(compare), "l"(value)
+		     : "memory");
+	return old;
+#else
+	__atomic_compare_exchange_n(word, &compare, value, false, __ATOMIC_ACQ_REL,
+				    __ATOMIC_ACQUIRE);
+	return compare;
+#endif
+}
+
+GIN_FN uint32_t ginAtomicCas(uint32_t *word, uint32_t compare, uint32_t value)
+{
+#if GIN_ON_GPU
+	uint32_t old;
+	asm volatile("atom.acq_rel.sys.global.cas.b32 %0, [%1], %2, %3;"
+		     : "=r"(old)
+		     : "l"(word), "r"(compare), "r"(value)
+		     : "memory");
+	return old;
+#else
+	__atomic_compare_exchange_n(word, &compare, value, false, __ATOMIC_ACQ_REL,
+				    __ATOMIC_ACQUIRE);
+	return compare;
 #endif
 }
 

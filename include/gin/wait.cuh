@@ -6,32 +6,53 @@
 #define GIN_WAIT_CUH
 
 #include "memory.cuh"
-
-/* ginOptions.timeout: wait until success, abort or a peer's failure. */
-#define GIN_FOREVER UINT64_MAX
-
-/* What a call can be told beside its operands. */
-struct ginOptions {
-	uint64_t timeout = 0; /* nanoseconds that the call may wait; 0: the device communicator's */
-};
+#include "options.cuh"
 
 /* A wait in progress. */
 struct ginPoll {
 	uint64_t timeout; /* GIN_FOREVER: none */
-	uint64_t start;	  /* of the first look at the clock */
-	uint64_t looked;  /* when the abort line was last read */
+	ginPeerSet from;
+	uint64_t start;	 /* of the first look at the clock */
+	uint64_t looked; /* when the abort line was last read */
 	uint32_t steps;
+	int32_t failed; /* the peer that ended it, or -1 */
 };
 
-GIN_FN struct ginPoll ginPollStart(const ginDevComm &dc, ginOptions options)
+GIN_FN struct ginPoll ginPollStart(const ginDevComm &dc, const ginOptions &options)
 {
 	uint64_t timeout = options.timeout ? options.timeout : dc.timeout;
-	return {timeout ? timeout : GIN_FOREVER, 0, 0, 0};
+	return {timeout ? timeout : GIN_FOREVER, options.from, 0, 0, 0, -1};
 }
 
 GIN_FN ginResult_t ginAbortResult(uint64_t word)
 {
 	return static_cast<ginResult_t>(word & 0xffffffffu);
+}
+
+/* The first of these peers that has failed, or -1. */
+GIN_FN int32_t ginFailedOf(const ginDevComm &dc, const ginPeerSet &from)
+{
+	for (uint32_t i = 0; i < from.count; i++) {
+		uint32_t peer = from.first + i * from.stride;
+		if (ginPeerObserve(&dc.peers[peer]).state != ginPeerAlive)
+			return static_cast<int32_t>(peer);
+	}
+	return -1;
+}
+
+/* Does what the abort line says end this wait? A peer that it does not depend on does not. */
+GIN_FN ginResult_t ginPollAbort(const ginDevComm &dc, struct ginPoll &poll)
+{
+	uint64_t word = ginAbortObserve(dc.abortLine);
+	ginResult_t result = ginAbortResult(word);
+
+	if (result != ginErrorPeer)
+		return result;
+	if (poll.from.count)
+		poll.failed = ginFailedOf(dc, poll.from);
+	else
+		poll.failed = static_cast<int32_t>(word >> 32);
+	return poll.from.count && poll.failed < 0 ? ginSuccess : ginErrorPeer;
 }
 
 /*
@@ -51,11 +72,17 @@ GIN_FN ginResult_t ginPollStep(const ginDevComm &dc, struct ginPoll &poll)
 		poll.start = now;
 	if (now - poll.looked >= 4000) {
 		poll.looked = now;
-		uint64_t word = ginAbortObserve(dc.abortLine);
-		if (word)
-			return ginAbortResult(word);
+		ginResult_t result = ginPollAbort(dc, poll);
+		if (result != ginSuccess)
+			return result;
 	}
 	return now - poll.start >= poll.timeout ? ginErrorTimeout : ginSuccess;
+}
+
+/* Has `seen` come to `least`, where both roll over at 2^bits? */
+GIN_FN bool ginReached(uint64_t seen, uint64_t least, uint32_t bits)
+{
+	return static_cast<int64_t>((seen - least) << (64 - bits)) >= 0;
 }
 
 /* Leave word of a failure where the host can read it, unless an earlier one did. Any thread. */
@@ -68,7 +95,7 @@ GIN_FN void ginErrorLeave(const ginDevComm &dc, const struct ginErrorRecord &err
 	record->call = error.call;
 	record->context = error.context;
 	record->peer = error.peer;
-	record->signal = error.signal;
+	record->id = error.id;
 	record->expected = error.expected;
 	record->seen = error.seen;
 	ginErrorPublish(&record->valid);

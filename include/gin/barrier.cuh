@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * barrier.cuh - all ranks of a team have come here
+ *
+ * By dissemination: in round k a rank tells the one 2^k further on, and hears from the one 2^k
+ * before, so that after log2(n) rounds each has heard of all. A round's word has one writer and is
+ * set to the barrier's epoch: writing it again, after a timeout, changes nothing.
+ */
+#ifndef GIN_BARRIER_CUH
+#define GIN_BARRIER_CUH
+
+#include "context.cuh"
+
+/*
+ * Barrier `index` of the device communicator, for one team: 0 to barriers - 1, and another for
+ * teams that use one at the same time. Made by all threads of a coop, which make the calls too.
+ * What any rank of the team wrote or put before it arrived, in whatever context, is visible to all
+ * after the wait.
+ */
+class GinBarrier
+{
+public:
+	GIN_FN GinBarrier(const ginDevComm &devComm, ginTeam team_, uint32_t index_)
+	    : dc(devComm), team(team_), index(index_)
+	{
+	}
+
+	/* This rank has come; it need not wait yet. ginErrorPeer, ginErrorAborted. */
+	template <class Coop = GinThread>
+	GIN_FN ginResult_t arrive(Coop coop = {}, ginOptions options = {}) const
+	{
+		(void)options;
+		ginResult_t result = ginSuccess;
+		coop.sync(); /* it covers what the coop did before */
+		if (coop.thread_rank() == 0 && team.nRanks > 1)
+			result = tell(0, next());
+		return ginAgree(coop, result);
+	}
+
+	/*
+	 * All have come. After arrive(). An acquire for the whole coop. ginErrorTimeout: repeat the
+	 * wait, or arrive and wait; ginErrorPeer, ginErrorAborted. Without options.from it depends
+	 * on the team.
+	 */
+	template <class Coop = GinThread>
+	GIN_FN ginResult_t wait(Coop coop = {}, ginOptions options = {}) const
+	{
+		ginResult_t result = ginSuccess;
+		if (coop.thread_rank() == 0)
+			result = rounds(options);
+		return ginAgree(coop, result);
+	}
+
+	template <class Coop = GinThread>
+	GIN_FN ginResult_t sync(Coop coop = {}, ginOptions options = {}) const
+	{
+		ginResult_t result = arrive(coop, options);
+		return result == ginSuccess ? wait(coop, options) : result;
+	}
+
+private:
+	const ginDevComm &dc;
+	const ginTeam team;
+	const uint32_t index;
+
+	/* The epoch that this rank is coming to; by one thread, as it changes in rounds(). */
+	GIN_FN uint64_t next() const { return ginLocalLoad(&dc.epoch[index]) + 1; }
+
+	GIN_FN size_t wordIndex(uint32_t round) const
+	{
+		return static_cast<size_t>(dc.contexts) * dc.signals +
+		       static_cast<size_t>(index) * GIN_BARRIER_ROUNDS + round;
+	}
+
+	/* B, release end: pairs with ginBarrierObserve in hear() at that peer. */
+	GIN_FN ginResult_t tell(uint32_t round, uint64_t epoch) const
+	{
+		int peer = (team.rank + static_cast<int>(1u << round)) % team.nRanks;
+		int world = ginTeamToWorld(dc, team, peer);
+		struct ginPeer to = ginPeerObserve(&dc.peers[world]);
+		if (to.state != ginPeerAlive) {
+			uint64_t why = ginAbortObserve(dc.abortLine);
+			ginResult_t result = why ? ginAbortResult(why) : ginErrorPeer;
+			leaveError(result, world, epoch, epoch - 1);
+			return result;
+		}
+		ginBarrierPublish(to.signals + wordIndex(round), epoch);
+		return ginSuccess;
+	}
+
+	GIN_FN void leaveError(ginResult_t result, int peer, uint64_t expected, uint64_t seen) const
+	{
+		ginErrorLeave(dc, {0, static_cast<uint32_t>(result), ginCallBarrier, 0, peer, index,
+				   expected, seen});
+	}
+
+	/* B, acquire end. */
+	GIN_FN ginResult_t hear(uint32_t round, uint64_t epoch, struct ginPoll &poll) const
+	{
+		const uint64_t *word = dc.signal[ginWriterGpu] + wordIndex(round);
+		for (;;) {
+			uint64_t seen = ginBarrierObserve(word);
+			if (ginReached(seen, epoch, 64))
+				return ginSuccess;
+			ginResult_t result = ginPollStep(dc, poll);
+			if (result == ginSuccess)
+				continue;
+			leaveError(result, poll.failed, epoch, seen);
+			return result;
+		}
+	}
+
+	GIN_FN ginResult_t rounds(ginOptions options) const
+	{
+		if (!options.from.count)
+			options.from = teamSet();
+		struct ginPoll poll = ginPollStart(dc, options);
+		uint64_t epoch = next();
+		ginResult_t result = ginSuccess;
+		for (uint32_t k = 0; result == ginSuccess && (1u << k) < nRanks(); k++) {
+			if (k)
+				result = tell(k, epoch);
+			if (result == ginSuccess)
+				result = hear(k, epoch, poll);
+		}
+		if (result == ginSuccess)
+			ginLocalStore(&dc.epoch[index], epoch);
+		return result;
+	}
+
+	GIN_FN uint32_t nRanks() const { return static_cast<uint32_t>(team.nRanks); }
+
+	GIN_FN ginPeerSet teamSet() const
+	{
+		return {static_cast<uint32_t>(ginTeamToWorld(dc, team, 0)), nRanks(),
+			static_cast<uint32_t>(team.stride)};
+	}
+};
+
+#endif

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * context.cuh - class Gin: the calls on one context of a device communicator
+ */
+#ifndef GIN_CONTEXT_CUH
+#define GIN_CONTEXT_CUH
+
+#include "coop.cuh"
+#include "direct.cuh"
+#include "team.cuh"
+#include "wait.cuh"
+
+/*
+ * Who uses the context while this object does: a promise that a route with queues may make use of.
+ * The direct route has none.
+ */
+enum ginSharing { ginSharingGpu = 0, ginSharingCta = 1, ginSharingThread = 2 };
+
+/* A ticket of Gin::flushAsync; plain data that may be kept in any memory. */
+struct ginRequest {
+	uint64_t opaque[2];
+};
+
+/*
+ * One context of a device communicator: puts and signals of different contexts have no order.
+ * Cheap to make; any number of threads may use the same context at the same time, each with a Gin
+ * of its own. `devComm` must outlive it.
+ *
+ * Every call that names a peer takes a world rank, or a team and a rank of it.
+ */
+class Gin
+{
+public:
+	GIN_FN Gin(const ginDevComm &devComm, uint32_t contextIndex,
+		   ginSharing sharing = ginSharingGpu)
+	    : dc(devComm), context(contextIndex)
+	{
+		(void)sharing;
+	}
+
+	/*
+	 * Write `bytes` bytes from offset srcOff of this rank's part of srcWin to offset dstOff of
+	 * the peer's part of dstWin, then do `remote` there and, once the source bytes may be
+	 * reused, `local` here. All threads of the coop copy. Zero bytes and the own rank are like
+	 * any other. ginErrorPeer, ginErrorAborted: neither action is done, and the target may have
+	 * been written in part.
+	 */
+	template <class Remote = GinNone, class Local = GinNone, class Coop = GinThread>
+	GIN_FN ginResult_t put(int peer, ginWindow_t dstWin, size_t dstOff, ginWindow_t srcWin,
+			       size_t srcOff, size_t bytes, Remote remote = {}, Local local = {},
+			       Coop coop = {}, ginOptions options = {}) const
+	{
+		return putFrom(peer, dstWin, dstOff, own(srcWin, srcOff), bytes, remote, local,
+			       coop, options);
+	}
+
+	/*
+	 * The same from anywhere in a registered window of this rank. The direct route reads there;
+	 * a route through a NIC has to find the window, which costs a search.
+	 */
+	template <class Remote = GinNone, class Local = GinNone, class Coop = GinThread>
+	GIN_FN ginResult_t putFrom(int peer, ginWindow_t dstWin, size_t dstOff, const void *src,
+				   size_t bytes, Remote remote = {}, Local local = {},
+				   Coop coop = {}, ginOptions options = {}) const
+	{
+		coop.sync(); /* what the coop wrote is what is sent */
+		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
+		ginResult_t result = usable(to);
+		if (result == ginSuccess)
+			ginCopy(ginWindowAt(dstWin, peer).address + dstOff,
+				static_cast<const char *>(src), bytes, coop.thread_rank(),
+				coop.size());
+		result = ginAgree(coop, result);
+		if (coop.thread_rank() == 0)
+			act(ginCallPut, to, peer, result, ginSignalOf(remote), ginCounterOf(local),
+			    true, options);
+		return result;
+	}
+
+	/*
+	 * Write `value`, at most 32 bytes, to offset dstOff of the peer's part of dstWin, then do
+	 * `remote` there. There is no source to reuse. One that is aligned and of 4 or 8 bytes is
+	 * seen whole or not at all. ginErrorPeer, ginErrorAborted.
+	 */
+	template <class Value, class Remote = GinNone, class Coop = GinThread>
+	GIN_FN ginResult_t putValue(int peer, ginWindow_t dstWin, size_t dstOff, Value value,
+				    Remote remote = {}, Coop coop = {},
+				    ginOptions options = {}) const
+	{
+		static_assert(sizeof(Value) <= 32, "putValue takes up to 32 bytes: use put");
+		static_assert(__is_trivially_copyable(Value), "a value is sent as its bytes");
+		coop.sync(); /* a signal covers what the coop put before */
+		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
+		ginResult_t result = usable(to);
+		if (result == ginSuccess && coop.thread_rank() == 0)
+			ginDirectStore(ginWindowAt(dstWin, peer).address + dstOff, value);
+		result = ginAgree(coop, result);
+		if (coop.thread_rank() == 0)
+			act(ginCallPutValue, to, peer, result, ginSignalOf(remote), UINT32_MAX,
+			    true, options);
+		return result;
+	}
+
+	/*
+	 * Read `bytes` bytes from offset srcOff of the peer's part of srcWin to offset dstOff of
+	 * this rank's part of dstWin. They are there, for whoever the caller synchronises with
+	 * afterwards, once a flush or a wait for a later request has returned. ginErrorPeer,
+	 * ginErrorAborted.
+	 */
+	template <class Coop = GinThread>
+	GIN_FN ginResult_t get(int peer, ginWindow_t srcWin, size_t srcOff, ginWindow_t dstWin,
+			       size_t dstOff, size_t bytes, Coop coop = {},
+			       ginOptions options = {}) const
+	{
+		coop.sync(); /* none of the coop uses the bytes that are replaced */
+		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
+		ginResult_t result = usable(to);
+		if (result == ginSuccess)
+			ginCopy(own(dstWin, dstOff), ginWindowAt(srcWin, peer).address + srcOff,
+				bytes, coop.thread_rank(), coop.size());
+		result = ginAgree(coop, result);
+		if (coop.thread_rank() == 0)
+			act(ginCallGet, to, peer, result, ginSignalOf(GinNone{}), UINT32_MAX, true,
+			    options);
+		return result;
+	}
+
+	/* Do `remote` at the peer. ginErrorPeer, ginErrorAborted. */
+	template <class Remote, class Coop = GinThread>
+	GIN_FN ginResult_t signal(int peer, Remote remote, Coop coop = {},
+				  ginOptions options = {}) const
+	{
+		static_assert(ginSignalOf(Remote{}).present ||
+				      sizeof(Remote) == sizeof(ginSignalOp),
+			      "signal needs a remote action");
+		coop.sync(); /* it covers what the coop put before */
+		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
+		ginResult_t result = ginAgree(coop, usable(to));
+		if (coop.thread_rank() == 0)
+			act(ginCallSignal, to, peer, result, ginSignalOf(remote), UINT32_MAX, false,
+			    options);
+		return result;
+	}
+
+	/*
+	 * Atomics on an aligned word of 4 or 8 bytes at offset `off` of the peer's part of `win`,
+	 * by one thread. The old value goes to *old unless that is NULL. An atomic covers what a
+	 * strong signal would, and the old value is an acquire. Words that atomics and signals
+	 * change must be changed by nothing else. ginErrorPeer, ginErrorAborted.
+	 */
+	template <class Word>
+	GIN_FN ginResult_t atomicFetchAdd(int peer, ginWindow_t win, size_t off, Word value,
+					  Word *old = nullptr, ginOptions options = {}) const
+	{
+		Word *word = nullptr;
+		ginResult_t result = atomicWord(peer, win, off, &word, options);
+		if (result == ginSuccess)
+			keep(ginAtomicAdd(word, value), old);
+		return result;
+	}
+
+	/* Set to `value` when it is `compare`. */
+	template <class Word> GIN_FN ginResult_t atomicCompareSwap(int peer, ginWindow_t win,
+								   size_t off, Word compare,
+								   Word value, Word *old = nullptr,
+								   ginOptions options = {}) const
+	{
+		Word *word = nullptr;
+		ginResult_t result = atomicWord(peer, win, off, &word, options);
+		if (result == ginSuccess)
+			keep(ginAtomicCas(word, compare, value), old);
+		return result;
+	}
+
+	template <class Word> GIN_FN ginResult_t atomicSwap(int peer, ginWindow_t win, size_t off,
+							    Word value, Word *old = nullptr,
+							    ginOptions options = {}) const
+	{
+		Word *word = nullptr;
+		ginResult_t result = atomicWord(peer, win, off, &word, options);
+		if (result == ginSuccess)
+			keep(ginAtomicSwap(word, value), old);
+		return result;
+	}
+
+	/*
+	 * The source bytes of all puts of this context that happen before the call may be reused,
+	 * and the bytes of all gets are there. It says nothing of the targets. Direct puts and gets
+	 * have done so when they return: the coop only has to meet.
+	 */
+	template <class Coop = GinThread>
+	GIN_FN ginResult_t flush(Coop coop = {}, ginOptions options = {}) const
+	{
+		(void)options;
+		coop.sync();
+		return ginSuccess;
+	}
+
+	/* The same for one peer, in two steps: a ticket now, the wait when it is needed. */
+	template <class Coop = GinThread>
+	GIN_FN struct ginRequest flushAsync(int peer, Coop coop = {}) const
+	{
+		coop.sync();
+		return {{static_cast<uint64_t>(peer), 0}};
+	}
+
+	template <class Coop = GinThread> GIN_FN ginResult_t wait(const struct ginRequest &request,
+								  Coop coop = {},
+								  ginOptions options = {}) const
+	{
+		(void)request;
+		(void)options;
+		coop.sync();
+		return ginSuccess;
+	}
+
+	/* The value of this rank's signal; what it covers is visible to the calling thread. */
+	GIN_FN uint64_t readSignal(uint32_t id) const
+	{
+		uint64_t sum = 0;
+		for (int c = 0; c < GIN_WRITER_CLASSES; c++)
+			if (dc.signal[c])
+				sum += ginSignalObserve(signalWord(c, id));
+		return sum;
+	}
+
+	GIN_FN uint64_t readSignal(ginWindow_t win, size_t off) const
+	{
+		return ginSignalObserve(ownWord(win, off));
+	}
+
+	/* Set the signal, and its shadow, to 0. Nobody may raise it meanwhile. By one thread. */
+	GIN_FN void resetSignal(uint32_t id) const
+	{
+		for (int c = 0; c < GIN_WRITER_CLASSES; c++)
+			if (dc.signal[c])
+				ginWordClear(signalWord(c, id));
+		ginLocalStore(signalShadow(id), 0);
+	}
+
+	GIN_FN void resetSignal(ginWindow_t win, size_t off) const
+	{
+		ginWordClear(ownWord(win, off));
+	}
+
+	/*
+	 * Wait until this rank's signal is at least `least`, by a rolling compare: the difference
+	 * is less than 2^(bits - 1). An acquire for the whole coop. ginErrorTimeout; ginErrorPeer
+	 * when a peer that the wait depends on has failed; ginErrorAborted.
+	 */
+	template <class Coop = GinThread>
+	GIN_FN ginResult_t waitSignal(uint32_t id, uint64_t least, Coop coop = {},
+				      ginOptions options = {}) const
+	{
+		auto look = [this, id] { return readSignal(id); };
+		return pollFor(ginCallWaitSignal, id, look, least, coop, options);
+	}
+
+	template <class Coop = GinThread>
+	GIN_FN ginResult_t waitSignal(ginWindow_t win, size_t off, uint64_t least, Coop coop = {},
+				      ginOptions options = {}) const
+	{
+		auto look = [this, win, off] { return readSignal(win, off); };
+		return pollFor(ginCallWaitSignal, UINT32_MAX, look, least, coop, options);
+	}
+
+	/*
+	 * A shadow is a word of the user's own beside each signal: what he expects it to be. Only
+	 * these calls and resetSignal touch it.
+	 */
+	GIN_FN uint64_t *signalShadow(uint32_t id) const
+	{
+		return dc.shadow + static_cast<size_t>(context) * dc.signals + id;
+	}
+
+	GIN_FN void increaseSignalShadow(uint32_t id, uint64_t delta) const
+	{
+		ginLocalAdd(signalShadow(id), delta);
+	}
+
+	/* Wait until the signal is at least its shadow. */
+	template <class Coop = GinThread>
+	GIN_FN ginResult_t waitSignalMeetShadow(uint32_t id, Coop coop = {},
+						ginOptions options = {}) const
+	{
+		return waitSignal(id, ginLocalLoad(signalShadow(id)), coop, options);
+	}
+
+	/*
+	 * Wait until the signal is at least its shadow plus `leastDelta`, then let the shadow
+	 * follow to what the signal is. *before is the shadow before, *delta by how much it went
+	 * on. Not by two coops at the same time on one signal. On failure the shadow stays.
+	 */
+	template <class Coop = GinThread>
+	GIN_FN ginResult_t waitSignalFollowShadow(uint32_t id, uint64_t leastDelta,
+						  uint64_t *before, uint64_t *delta, Coop coop = {},
+						  ginOptions options = {}) const
+	{
+		uint64_t *shadow = signalShadow(id), old = ginLocalLoad(shadow);
+		coop.sync(); /* all have read it before it moves on */
+		ginResult_t result =
+			waitSignal(id, old + leastDelta, GinThreadOf<Coop>{coop}, options);
+		if (result == ginSuccess && coop.thread_rank() == 0)
+			ginLocalStore(shadow, readSignal(id));
+		result = ginAgree(coop, result);
+		*before = old;
+		*delta = result == ginSuccess ? ginLocalLoad(shadow) - old : 0;
+		return result;
+	}
+
+	/* How many puts with this local action may have their source reused. */
+	GIN_FN uint64_t readCounter(uint32_t id) const
+	{
+		return ginCounterObserve(counterWord(id));
+	}
+
+	/* Set the counter to 0. No put that counts may be under way. By one thread. */
+	GIN_FN void resetCounter(uint32_t id) const { ginWordClear(counterWord(id)); }
+
+	/* Wait until the counter is at least `least`; results as waitSignal's. */
+	template <class Coop = GinThread>
+	GIN_FN ginResult_t waitCounter(uint32_t id, uint64_t least, Coop coop = {},
+				       ginOptions options = {}) const
+	{
+		auto look = [this, id] { return readCounter(id); };
+		return pollFor(ginCallWaitCounter, id, look, least, coop, options);
+	}
+
+	/* The same calls with a team in front of the peer. */
+	template <class... Args>
+	GIN_FN ginResult_t put(ginTeam team, int peer, ginWindow_t dstWin, Args... args) const
+	{
+		return put(ginTeamToWorld(dc, team, peer), dstWin, args...);
+	}
+
+	template <class... Args>
+	GIN_FN ginResult_t putFrom(ginTeam team, int peer, ginWindow_t dstWin, Args... args) const
+	{
+		return putFrom(ginTeamToWorld(dc, team, peer), dstWin, args...);
+	}
+
+	template <class... Args>
+	GIN_FN ginResult_t putValue(ginTeam team, int peer, ginWindow_t dstWin, Args... args) const
+	{
+		return putValue(ginTeamToWorld(dc, team, peer), dstWin, args...);
+	}
+
+	template <class... Args>
+	GIN_FN ginResult_t get(ginTeam team, int peer, ginWindow_t srcWin, Args... args) const
+	{
+		return get(ginTeamToWorld(dc, team, peer), srcWin, args...);
+	}
+
+	template <class Remote, class... Args>
+	GIN_FN ginResult_t signal(ginTeam team, int peer, Remote remote, Args... args) const
+	{
+		return signal(ginTeamToWorld(dc, team, peer), remote, args...);
+	}
+
+	template <class... Args> GIN_FN ginResult_t atomicFetchAdd(ginTeam team, int peer,
+								   ginWindow_t win,
+								   Args... args) const
+	{
+		return atomicFetchAdd(ginTeamToWorld(dc, team, peer), win, args...);
+	}
+
+	template <class... Args> GIN_FN ginResult_t atomicCompareSwap(ginTeam team, int peer,
+								      ginWindow_t win,
+								      Args... args) const
+	{
+		return atomicCompareSwap(ginTeamToWorld(dc, team, peer), win, args...);
+	}
+
+	template <class... Args>
+	GIN_FN ginResult_t atomicSwap(ginTeam team, int peer, ginWindow_t win, Args... args) const
+	{
+		return atomicSwap(ginTeamToWorld(dc, team, peer), win, args...);
+	}
+
+	template <class... Args>
+	GIN_FN struct ginRequest flushAsync(ginTeam team, int peer, Args... args) const
+	{
+		return flushAsync(ginTeamToWorld(dc, team, peer), args...);
+	}
+
+	const ginDevComm &dc;
+	const uint32_t context;
+
+private:
+	/* The coop's first thread alone, for a wait inside of a call that ends by a vote. */
+	template <class Coop> struct GinThreadOf {
+		Coop coop;
+		GIN_FN uint32_t thread_rank() const { return coop.thread_rank(); }
+		GIN_FN uint32_t size() const { return 1; }
+		GIN_FN void sync() const {}
+	};
+
+	GIN_FN char *own(ginWindow_t window, size_t offset) const
+	{
+		return ginWindowAt(window, static_cast<int>(dc.rank)).address + offset;
+	}
+
+	GIN_FN uint64_t *ownWord(ginWindow_t window, size_t offset) const
+	{
+		return reinterpret_cast<uint64_t *>(own(window, offset));
+	}
+
+	GIN_FN uint64_t *signalWord(int writerClass, uint32_t id) const
+	{
+		return dc.signal[writerClass] + static_cast<size_t>(context) * dc.signals + id;
+	}
+
+	GIN_FN uint64_t *counterWord(uint32_t id) const
+	{
+		return dc.counter + static_cast<size_t>(context) * dc.counters + id;
+	}
+
+	template <class Word> GIN_FN static void keep(Word value, Word *old)
+	{
+		if (old)
+			*old = value;
+	}
+
+	/* Can a call go to this peer? ginDevCommCreate() has refused peers without a route. */
+	GIN_FN ginResult_t usable(const struct ginPeer &to) const
+	{
+		if (to.state == ginPeerAlive)
+			return ginSuccess;
+		uint64_t why = ginAbortObserve(dc.abortLine);
+		return why ? ginAbortResult(why) : ginErrorPeer;
+	}
+
+	GIN_FN void leaveError(uint32_t call, ginResult_t result, int peer, uint32_t id,
+			       uint64_t expected, uint64_t seen) const
+	{
+		ginErrorLeave(dc, {0, static_cast<uint32_t>(result), call, context, peer, id,
+				   expected, seen});
+	}
+
+	/*
+	 * By one thread, after the coop has agreed on `result` and so has met: its accesses come
+	 * before these. C and S, release ends.
+	 */
+	GIN_FN void act(uint32_t call, const struct ginPeer &to, int peer, ginResult_t result,
+			const ginSignalOp &remote, uint32_t counter, bool hasData,
+			const ginOptions &options) const
+	{
+		if (result != ginSuccess) {
+			leaveError(call, result, peer, remote.id, 0, 0);
+			return;
+		}
+		if (counter != UINT32_MAX)
+			ginCounterPublish(counterWord(counter));
+		if (remote.present)
+			ginDirectSignal(ginDirectWord(dc, to, peer, context, remote), remote,
+					hasData, options.given);
+	}
+
+	template <class Word> GIN_FN ginResult_t atomicWord(int peer, ginWindow_t win, size_t off,
+							    Word **word,
+							    const ginOptions &options) const
+	{
+		(void)options;
+		static_assert(sizeof(Word) == 4 || sizeof(Word) == 8, "32 or 64 bits");
+		ginResult_t result = usable(ginPeerObserve(&dc.peers[peer]));
+		if (result != ginSuccess)
+			leaveError(ginCallAtomic, result, peer, UINT32_MAX, 0, 0);
+		*word = reinterpret_cast<Word *>(ginWindowAt(win, peer).address + off);
+		return result;
+	}
+
+	template <class Look> GIN_FN ginResult_t poll(uint32_t call, uint32_t id, Look look,
+						      uint64_t least,
+						      const ginOptions &options) const
+	{
+		struct ginPoll waiting = ginPollStart(dc, options);
+		for (;;) {
+			uint64_t seen = look();
+			if (ginReached(seen, least, options.bits))
+				return ginSuccess;
+			ginResult_t result = ginPollStep(dc, waiting);
+			if (result == ginSuccess)
+				continue;
+			leaveError(call, result, waiting.failed, id, least, seen);
+			return result;
+		}
+	}
+
+	/* The coop's first thread polls; the vote makes its acquire the whole coop's. */
+	template <class Look, class Coop>
+	GIN_FN ginResult_t pollFor(uint32_t call, uint32_t id, Look look, uint64_t least, Coop coop,
+				   const ginOptions &options) const
+	{
+		ginResult_t result = ginSuccess;
+		if (coop.thread_rank() == 0)
+			result = poll(call, id, look, least, options);
+		return ginAgree(coop, result);
+	}
+};
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * options.cuh - what a call can be told beside its operands
+ */
+#ifndef GIN_OPTIONS_CUH
+#define GIN_OPTIONS_CUH
+
+#include "target.cuh"
+
+/* ginOptions.timeout: wait until success, abort or a peer's failure. */
+#define GIN_FOREVER UINT64_MAX
+
+/* How far a release reaches, or has to reach. */
+enum ginScope { ginScopeThread = 0, ginScopeCta = 1, ginScopeDevice = 2, ginScopeSystem = 3 };
+
+/* Ranks first, first + stride, ...: `count` of them. None: all ranks. */
+struct ginPeerSet {
+	uint32_t first = 0;
+	uint32_t count = 0;
+	uint32_t stride = 1;
+};
+
+struct ginOptions {
+	/* Nanoseconds that the call may wait; 0: the device communicator's default. */
+	uint64_t timeout = 0;
+
+	/*
+	 * Waits: the peers that this one depends on; the failure of another does not end it.
+	 * Without, the failure of any peer does.
+	 */
+	ginPeerSet from = {};
+
+	/*
+	 * Signals without data: how far the caller has released its earlier writes already. Given
+	 * the system, the call orders nothing by itself and costs less.
+	 */
+	ginScope given = ginScopeThread;
+
+	/*
+	 * Puts: how far the writes of the source must be released. Routes that read the source
+	 * themselves, as direct does, need none.
+	 */
+	ginScope required = ginScopeDevice;
+
+	/*
+	 * Signals, counters and their waits: the compare rolls at this many bits, 1 to 64.
+	 */
+	uint32_t bits = 64;
+
+	/*
+	 * Puts: more will follow on this context and peer, the last one without this option; a
+	 * route with queues may hold the call back until then. The direct route never does.
+	 */
+	bool aggregate = false;
+
+	/*
+	 * Puts: shared memory of the block that the call may use, 16-byte aligned, or NULL. A hint:
+	 * the direct route of this version copies without.
+	 */
+	void *scratch = nullptr;
+	uint32_t scratchBytes = 0;
+};
+
+/* Just a timeout, in nanoseconds. */
+GIN_FN ginOptions ginTimeout(uint64_t nanoseconds)
+{
+	ginOptions options;
+	options.timeout = nanoseconds;
+	return options;
+}
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* devcomm.h - a device communicator, from within the core */
+#ifndef GIN_LIB_DEVCOMM_H
+#define GIN_LIB_DEVCOMM_H
+
+#include "comm.h"
+#include "lines.h"
+
+struct devComm {
+	ginDevComm device; /* what the user has */
+	void *signals;	   /* this rank's words of class gpu; memoryAlloc's, NULL: there are none */
+	struct shared shared;
+	struct contexts contexts;
+	struct hostLines *lines;
+	void *local; /* the pool's */
+	size_t localBytes;
+	size_t peersBytes;
+	struct devComm *next;
+};
+
+/* Its place in comm->devComms, whose lock is held; NULL, and the error is said, when it is none. */
+struct devComm **devCommFind(ginComm_t comm, const ginDevComm *devComm);
+
+#endif

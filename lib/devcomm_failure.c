@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* devcomm_failure.c - how kernels learn of failures, and the host of theirs */
+#include <stdio.h>
+
+#include "devcomm.h"
+
+static const char *callName(uint32_t call)
+{
+	static const char *const names[] = {"no call", "put",	      "putValue",
+					    "signal",  "waitSignal",  "get",
+					    "atomic",  "waitCounter", "barrier"};
+
+	return call < sizeof(names) / sizeof(names[0]) ? names[call] : "unknown call";
+}
+
+/* What a wait waited for; "" when the call is none. */
+static void sayWait(const ginErrorRecord_t *r, char *out, size_t bytes)
+{
+	const char *what = r->call == ginCallWaitSignal	   ? "signal"
+			   : r->call == ginCallWaitCounter ? "counter"
+			   : r->call == ginCallBarrier	   ? "barrier"
+							   : NULL;
+	char which[32] = " in a window";
+
+	out[0] = '\0';
+	if (!what)
+		return;
+	if (r->id != UINT32_MAX)
+		snprintf(which, sizeof(which), " %u", r->id);
+	snprintf(out, bytes, ", %s%s: expected at least %llu, saw %llu", what, which,
+		 (unsigned long long)r->expected, (unsigned long long)r->seen);
+}
+
+/* The record in words, for ginGetLastError. */
+static void sayRecord(const ginErrorRecord_t *r)
+{
+	char text[SENTENCE_BYTES], wait[128], where[32] = "";
+
+	sayWait(r, wait, sizeof(wait));
+	if (r->peer >= 0)
+		snprintf(where, sizeof(where), ", rank %d", r->peer);
+	snprintf(text, sizeof(text), "%s in context %u%s%s: %s", callName(r->call), r->context,
+		 wait, where, ginGetErrorString((ginResult_t)r->result));
+	failAs((ginResult_t)r->result, text);
+}
+
+ginResult_t ginDevCommGetError(ginComm_t comm, const ginDevComm *devComm, ginErrorRecord_t *record)
+{
+	ginErrorRecord_t copy = {0};
+	ginResult_t result = commEnter(comm, "ginDevCommGetError");
+
+	if (result != ginSuccess)
+		return result;
+	if (!record)
+		return fail(ginErrorInvalidArgument, "record is NULL");
+	pthread_mutex_lock(&comm->lock);
+	struct devComm **at = devCommFind(comm, devComm);
+	/* E, acquire end: pairs with ginErrorPublish of the device. */
+	if (at && __atomic_load_n(&(*at)->lines->error.valid, __ATOMIC_ACQUIRE))
+		copy = (*at)->lines->error;
+	pthread_mutex_unlock(&comm->lock);
+	if (!at)
+		return ginErrorInvalidArgument;
+	if (copy.valid)
+		sayRecord(&copy);
+	*record = copy;
+	return ginSuccess;
+}
+
+/* Relaxed: the kernels' ginPeerObserve looks at the state alone. */
+static void failPeer(ginComm_t comm, struct devComm *dc, int rank)
+{
+	static const uint32_t failed = ginPeerFailed;
+	struct ginPeer *peer = &dc->device.peers[rank];
+
+	if (comm->device.cuda)
+		deviceWrite(&comm->device, &peer->state, &failed, sizeof(failed));
+	else
+		__atomic_store_n(&peer->state, failed, __ATOMIC_RELAXED);
+}
+
+/*
+ * To a kernel every failure but an abort is one of its peers: a timeout of the host's must not look
+ * like one of its own. Relaxed: pairs with nothing, the word says all.
+ */
+static void writeLine(struct devComm *dc, int rank, ginResult_t result)
+{
+	uint32_t told = result == ginErrorAborted ? ginErrorAborted : ginErrorPeer;
+	uint64_t word = (uint64_t)(uint32_t)rank << 32 | told;
+
+	__atomic_store_n(&dc->lines->abort.word, word, __ATOMIC_RELAXED);
+}
+
+/* All of them when the communicator as a whole has failed, or this rank has given up. */
+static void failPeers(ginComm_t comm, struct devComm *dc, int rank)
+{
+	int all = rank < 0 || rank == comm->rank;
+
+	for (int r = all ? 0 : rank; r < (all ? comm->nRanks : rank + 1); r++)
+		failPeer(comm, dc, r);
+}
+
+/* The lines first: they end waits at once, and a call that finds its peer failed reads there why.
+ */
+void devCommsFail(ginComm_t comm, int rank, ginResult_t result)
+{
+	struct deviceScope scope;
+
+	pthread_mutex_lock(&comm->lock);
+	for (struct devComm *dc = comm->devComms; dc; dc = dc->next)
+		writeLine(dc, rank, result);
+	if (comm->devComms && deviceEnter(&comm->device, &scope) == ginSuccess) {
+		for (struct devComm *dc = comm->devComms; dc; dc = dc->next)
+			failPeers(comm, dc, rank);
+		deviceLeave(&comm->device, &scope);
+	}
+	pthread_mutex_unlock(&comm->lock);
+}
