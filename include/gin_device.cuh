@@ -22,18 +22,8 @@
 #ifndef GIN_DEVICE_CUH
 #define GIN_DEVICE_CUH
 
-#include "gin/context.cuh"
 #include "gin/barrier.cuh"
-
-/*
- * Where this rank loads and stores byte `offset` of `window` at `peer`; NULL when the route to it
- * is not direct or its part is empty. Such accesses are ordered by the caller's own means, or, as
- * the puts of a context are, by its strong signals.
- */
-GIN_FN void *ginPeerPointer(ginWindow_t window, size_t offset, int peer)
-{
-	char *address = ginWindowAt(window, peer).address;
-	return address ? address + offset : nullptr;
-}
+#include "gin/context.cuh"
+#include "gin/functions.cuh"
 
 #endif

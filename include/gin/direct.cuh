@@ -18,6 +18,17 @@ GIN_FN const struct ginWindowPeer &ginWindowAt(ginWindow_t window, int peer)
 	return reinterpret_cast<const struct ginWindowPeer *>(window.table + 1)[peer];
 }
 
+/*
+ * Where this rank loads and stores byte `offset` of `window` at `peer`; NULL when the route to it
+ * is not direct or its part is empty. Such accesses are ordered by the caller's own means, or, as
+ * the puts of a context are, by its strong signals.
+ */
+GIN_FN void *ginPeerPointer(ginWindow_t window, size_t offset, int peer)
+{
+	char *address = ginWindowAt(window, peer).address;
+	return address ? address + offset : nullptr;
+}
+
 /* A value out of registers, by one thread: one store when size and alignment allow it. */
 template <class Value> GIN_FN void ginDirectStore(char *dst, const Value &value)
 {
