@@ -23,8 +23,8 @@ struct PutRight {
 	{
 		Gin gin(dc, 0);
 		int right = static_cast<int>((dc.rank + 1) % dc.nRanks);
-		ginResult_t result =
-			gin.put(right, target, 0, source, 0, bytes, GinSignalInc{0}, GinNone{}, GinCta{});
+		ginResult_t result = gin.put(right, target, 0, source, 0, bytes, GinSignalInc{0},
+					     GinNone{}, GinCta{});
 		if (result == ginSuccess)
 			result = gin.waitSignal(0, 1, GinCta{});
 		results[ginThreadIndex()] = result;

@@ -6,57 +6,7 @@
  * sender and place, so that a lost, late, doubled or misplaced byte shows; what should not be
  * written is poisoned and compared too.
  */
-#include "harness.h"
-
-/* Byte i of what `sender` sends in `round`; never the poison's 0x5a. */
-GIN_FN unsigned char pattern(uint32_t sender, uint32_t round, size_t i)
-{
-	uint64_t x = (i + 1) * 0x9e3779b97f4a7c15ull + sender * 0x10001u + round * 0x101u;
-	unsigned char byte = static_cast<unsigned char>(x >> 32 ^ x >> 11);
-	return byte == 0x5a ? 0xa5 : byte;
-}
-
-GIN_FN int rightOf(const ginDevComm &dc)
-{
-	return static_cast<int>((dc.rank + 1) % dc.nRanks);
-}
-GIN_FN int leftOf(const ginDevComm &dc)
-{
-	return static_cast<int>((dc.rank + dc.nRanks - 1) % dc.nRanks);
-}
-
-/* Threads that make one call together; the host's numbers are small and no multiple of a warp. */
-template <class Coop> uint32_t blockFor(const Rank &r);
-template <> uint32_t blockFor<GinThread>(const Rank &)
-{
-	return 1;
-}
-template <> uint32_t blockFor<GinWarp>(const Rank &r)
-{
-	return r.device < 0 ? GIN_HOST_WARP : 32;
-}
-template <> uint32_t blockFor<GinCta>(const Rank &r)
-{
-	return r.device < 0 ? 6 : 160;
-}
-
-/* Puts of every size and alignment: cell after cell, each with poison on both sides. */
-struct Cells {
-	uint32_t sizes[24];
-	uint32_t nSizes, cell;
-
-	GIN_FN uint32_t count() const { return nSizes * 9; }
-	GIN_FN size_t bytes(uint32_t c) const { return sizes[c / 9]; }
-
-	/* Offsets of source and target in the cell. */
-	GIN_FN size_t from(uint32_t c) const
-	{
-		return base(c) + (0x7f8483010u >> (c % 9 * 4) & 15);
-	}
-	GIN_FN size_t to(uint32_t c) const { return base(c) + (0x782845100u >> (c % 9 * 4) & 15); }
-	GIN_FN size_t base(uint32_t c) const { return static_cast<size_t>(c) * cell + 16; }
-	size_t total() const { return static_cast<size_t>(count()) * cell + 16; }
-};
+#include "suite.h"
 
 template <class Coop> struct PutCells {
 	ginDevComm dc;
@@ -79,14 +29,6 @@ template <class Coop> struct PutCells {
 		results[ginThreadIndex()] = result;
 	}
 };
-
-static void fillPattern(Rank &r, Buffer &source)
-{
-	std::vector<unsigned char> bytes(source.bytes);
-	for (size_t i = 0; i < bytes.size(); i++)
-		bytes[i] = pattern(static_cast<uint32_t>(r.rank), 0, i);
-	source.write(bytes);
-}
 
 template <class Coop> void putCells(Rank &r, const Cells &cells)
 {
@@ -200,10 +142,12 @@ struct Messages {
 		ginResult_t result = ginSuccess;
 
 		if (way == together)
-			return gin.put(to, target, 0, source, 0, bytes, arrived, GinNone{}, GinCta{});
+			return gin.put(to, target, 0, source, 0, bytes, arrived, GinNone{},
+				       GinCta{});
 		GinCta{}.sync(); /* a thread's share of the source was written by others */
 		if (way == separate)
-			result = gin.put(to, target, 0, source, 0, bytes, GinNone{}, GinNone{}, GinCta{});
+			result = gin.put(to, target, 0, source, 0, bytes, GinNone{}, GinNone{},
+					 GinCta{});
 		else if (way == byThreads)
 			result = putShare(gin);
 		else if (way == values)
@@ -285,8 +229,8 @@ struct FlushThenReuse {
 	GIN_FN void operator()() const
 	{
 		Gin gin(dc, 0);
-		ginResult_t result =
-			gin.put(rightOf(dc), target, 0, source, 0, bytes, GinNone{}, GinNone{}, GinCta{});
+		ginResult_t result = gin.put(rightOf(dc), target, 0, source, 0, bytes, GinNone{},
+					     GinNone{}, GinCta{});
 		if (result == ginSuccess)
 			result = gin.flush(GinCta{});
 		for (size_t i = ginThreadIndex(); i < bytes; i += ginBlockSize())
@@ -638,11 +582,6 @@ static void twoCommunicators(const ginConfig_t *config)
 	rankClose(second);
 }
 
-struct Test {
-	const char *name;
-	void (*run)(Rank &);
-};
-
 static const Test tests[] = {
 	{"rule 9: puts of any size and alignment", rule9_putOfAnySizeAndAlignment},
 	{"rules 0, 1, 2, 5: messages", rules0to2and5_messages},
@@ -660,14 +599,7 @@ static int run(const ginConfig_t *config)
 {
 	Rank r;
 	rankOpen(r, config);
-	for (const Test &test : tests) {
-		if (r.rank == 0 && getenv("VERBOSE"))
-			fprintf(stderr, "%s\n", test.name);
-		test.run(r);
-	}
-	if (r.rank == 0)
-		printf("semantics: %zu tests, %d ranks on %s\n", sizeof(tests) / sizeof(tests[0]),
-		       r.nRanks, r.device < 0 ? "host threads" : "GPUs");
+	runTests(r, "semantics", tests);
 	rankClose(r);
 	twoCommunicators(config);
 	return 0;
@@ -675,7 +607,5 @@ static int run(const ginConfig_t *config)
 
 int main(int argc, char **argv)
 {
-	/* Ranks that are threads share the GPU: no kernel may load while another waits. */
-	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
-	return ranksMain(argc, argv, run);
+	return suiteMain(argc, argv, run);
 }

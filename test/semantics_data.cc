@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * semantics_data.cc - gets, counters, tickets, atomics, and puts by every kind of coop
+ */
+#include "suite.h"
+
+/* Gets of every size and alignment from the right neighbour. */
+template <class Coop> struct GetCells {
+	ginDevComm dc;
+	ginWindow_t target, source;
+	Cells cells;
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		Coop coop;
+		ginResult_t result = ginSuccess;
+		for (uint32_t c = 0; c < cells.count() && result == ginSuccess; c++)
+			result = gin.get(rightOf(dc), source, cells.from(c), target, cells.to(c),
+					 cells.bytes(c), coop);
+		if (result == ginSuccess)
+			result = gin.flush(coop);
+		results[ginThreadIndex()] = result;
+	}
+};
+
+/* What should stand in `target` after all cells came from `sender`. */
+static std::vector<unsigned char> expectedCells(const Cells &cells, int sender)
+{
+	std::vector<unsigned char> expected(cells.total(), 0x5a);
+	for (uint32_t c = 0; c < cells.count(); c++)
+		for (size_t i = 0; i < cells.bytes(c); i++)
+			expected[cells.to(c) + i] =
+				pattern(static_cast<uint32_t>(sender), 0, cells.from(c) + i);
+	return expected;
+}
+
+static const Cells mixed = {{0, 1, 3, 4, 7, 8, 15, 16, 17, 33, 64, 100, 257, 1023}, 14, 1088};
+
+template <class Coop> void getCells(Rank &r)
+{
+	Buffer target(r, mixed.total()), source(r, mixed.total());
+	Results results(r, blockFor<Coop>(r));
+
+	fillPattern(r, source);
+	target.poison();
+	Device device(r, 1, 1); /* collective: all have filled */
+	launch(r, 1, blockFor<Coop>(r),
+	       GetCells<Coop>{device.dc, target.window, source.window, mixed, results.words});
+	EXPECT(results.all(ginSuccess));
+	EXPECT(target.read() == expectedCells(mixed, (r.rank + 1) % r.nRanks));
+	meet(r);
+}
+
+static void rule3_getOfAnySizeAndAlignment(Rank &r)
+{
+	getCells<GinThread>(r);
+	getCells<GinWarp>(r);
+	getCells<GinCta>(r);
+}
+
+/* A coop of the user's own that cannot vote: the even threads of a block of two. */
+struct HomeMade {
+	GIN_FN uint32_t thread_rank() const { return ginThreadIndex(); }
+	GIN_FN uint32_t size() const { return ginBlockSize(); }
+	GIN_FN void sync() const { GinCta{}.sync(); }
+};
+
+/* Every coop of the block puts cells of its own, and signals once at the end. */
+template <class Coop> struct PutByCoops {
+	ginDevComm dc;
+	ginWindow_t target, source;
+	Cells cells;
+	uint32_t coops;
+	uint64_t *results;
+
+	GIN_FN void put(Coop coop, uint32_t number) const
+	{
+		Gin gin(dc, 0, number % 2 ? ginSharingGpu : ginSharingCta);
+		ginResult_t result = ginSuccess;
+		for (uint32_t c = number; c < cells.count() && result == ginSuccess; c += coops)
+			result = gin.put(rightOf(dc), target, cells.to(c), source, cells.from(c),
+					 cells.bytes(c), GinNone{}, GinNone{}, coop);
+		if (result == ginSuccess)
+			result = gin.signal(rightOf(dc), GinSignalInc{0}, coop);
+		if (result == ginSuccess)
+			result = gin.waitSignal(0, coops, coop);
+		results[ginThreadIndex()] = result;
+	}
+
+	GIN_FN void operator()() const { select(Coop{}); }
+
+	template <uint32_t n> GIN_FN void select(GinTile<n> coop) const
+	{
+		put(coop, ginThreadIndex() / n);
+	}
+
+	/* The odd lanes and the even lanes of each warp. */
+	GIN_FN void select(GinLanes) const
+	{
+		uint32_t odd = ginThreadIndex() % 2, warp = ginThreadIndex() / GIN_WARP_SIZE;
+		uint32_t all = GIN_WARP_SIZE == 32 ? 0xffffffffu : (1u << GIN_WARP_SIZE % 32) - 1;
+		put(GinLanes{(odd ? 0xaaaaaaaau : 0x55555555u) & all}, warp * 2 + odd);
+	}
+
+	/* The first warp, and the two after it. */
+	GIN_FN void select(GinWarpSpan) const
+	{
+		uint32_t second = ginThreadIndex() >= GIN_WARP_SIZE;
+		put(GinWarpSpan{second, 1 + second, 1 + second}, second);
+	}
+
+	GIN_FN void select(GinAnyCoop) const { put(GinAnyCoop{ginCoopCta}, 0); }
+	GIN_FN void select(HomeMade coop) const { put(coop, 0); }
+};
+
+/* `warps` warps, which make `coops` coops. */
+template <class Coop> void putByCoops(Rank &r, uint32_t warps, uint32_t coops)
+{
+	uint32_t block = warps * (r.device < 0 ? GIN_HOST_WARP : 32);
+	Buffer target(r, mixed.total()), source(r, mixed.total());
+	Results results(r, block);
+
+	fillPattern(r, source);
+	target.poison();
+	Device device(r, 1, 1);
+	launch(r, 1, block,
+	       PutByCoops<Coop>{device.dc, target.window, source.window, mixed, coops,
+				results.words});
+	EXPECT(results.all(ginSuccess));
+	EXPECT(target.read() == expectedCells(mixed, (r.rank + r.nRanks - 1) % r.nRanks));
+	meet(r);
+}
+
+static void rule6_everyKindOfCoop(Rank &r)
+{
+	uint32_t lanes = r.device < 0 ? GIN_HOST_WARP : 32;
+	putByCoops<GinTile<1>>(r, 1, lanes);
+	putByCoops<GinTile<2>>(r, 2, lanes);
+	putByCoops<GinTile<4>>(r, 2, lanes / 2);
+	putByCoops<GinLanes>(r, 2, 4);
+	putByCoops<GinWarpSpan>(r, 3, 2);
+	putByCoops<GinAnyCoop>(r, 2, 1);
+	putByCoops<HomeMade>(r, 2, 1);
+}
+
+/* Puts that count locally: the source is written again as soon as the counter says so. */
+struct CountThenReuse {
+	ginDevComm dc;
+	ginWindow_t target, source;
+	char *out;
+	size_t bytes;
+	uint32_t rounds;
+	uint64_t *results;
+
+	GIN_FN void fill(uint32_t round) const
+	{
+		for (size_t i = ginThreadIndex(); i < bytes; i += ginBlockSize())
+			out[i] = static_cast<char>(pattern(dc.rank, round, i));
+	}
+
+	GIN_FN ginResult_t round(const Gin &gin, uint32_t n) const
+	{
+		GinCta all;
+		fill(n);
+		ginResult_t result = gin.putFrom(rightOf(dc), target, n * bytes, out, bytes,
+						 GinWeakSignalInc{0}, GinCounterInc{1}, all);
+		return result == ginSuccess ? gin.waitCounter(1, n + 1, all) : result;
+	}
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 1);
+		ginResult_t result = ginSuccess;
+		for (uint32_t n = 0; n < rounds && result == ginSuccess; n++)
+			result = round(gin, n);
+		if (result == ginSuccess)
+			result = gin.waitSignal(0, rounds, GinCta{});
+		bool counted = gin.readCounter(1) == rounds && gin.readCounter(0) == 0;
+		results[ginThreadIndex()] = counted ? result : ginErrorInvalidUsage;
+		GinCta{}.sync();
+		if (ginThreadIndex() == 0) {
+			gin.resetCounter(1);
+			results[ginBlockSize()] = gin.readCounter(1);
+		}
+	}
+};
+
+static void rule3_countersFreeTheSource(Rank &r)
+{
+	const size_t bytes = 1027;
+	const uint32_t rounds = 40;
+	uint32_t block = blockFor<GinCta>(r), left = static_cast<uint32_t>(r.rank + r.nRanks - 1);
+	Buffer target(r, bytes * rounds), source(r, bytes);
+	Device device(r, 2, 1);
+	Results results(r, block + 1);
+
+	launch(r, 1, block,
+	       CountThenReuse{device.dc, target.window, source.window, source.ptr, bytes, rounds,
+			      results.words});
+	EXPECT(results.all(0));
+	std::vector<unsigned char> got = target.read();
+	for (uint32_t n = 0; n < rounds; n++)
+		for (size_t i = 0; i < bytes; i++)
+			EXPECT(got[n * bytes + i] ==
+			       pattern(left % static_cast<uint32_t>(r.nRanks), n, i));
+	meet(r);
+}
+
+/* The ticket is kept in memory between the two steps. */
+struct Tickets {
+	ginDevComm dc;
+	ginWindow_t target, source;
+	char *out;
+	ginRequest *ticket;
+	size_t bytes;
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		GinCta all;
+		ginResult_t result = gin.put(rightOf(dc), target, 0, source, 0, bytes, GinNone{},
+					     GinNone{}, all);
+		ginRequest request = gin.flushAsync(ginTeamWorld(dc), rightOf(dc), all);
+		if (ginThreadIndex() == 0)
+			*ticket = request;
+		all.sync();
+		if (result == ginSuccess)
+			result = gin.wait(*ticket, all);
+		for (size_t i = ginThreadIndex(); i < bytes; i += ginBlockSize())
+			out[i] = 0x5a;
+		if (result == ginSuccess)
+			result = gin.signal(rightOf(dc), GinSignalInc{0}, all);
+		if (result == ginSuccess)
+			result = gin.waitSignal(0, 1, all);
+		results[ginThreadIndex()] = result;
+	}
+};
+
+static void rule3_ticketsFreeTheSource(Rank &r)
+{
+	const size_t bytes = 5003;
+	uint32_t block = blockFor<GinCta>(r), left = static_cast<uint32_t>(r.rank + r.nRanks - 1);
+	Buffer target(r, bytes), source(r, bytes), ticket(r, sizeof(ginRequest));
+	Device device(r, 1, 1);
+	Results results(r, block);
+
+	static_assert(sizeof(ginRequest) == 16, "kept in 16 bytes by users");
+	fillPattern(r, source);
+	launch(r, 1, block,
+	       Tickets{device.dc, target.window, source.window, source.ptr,
+		       reinterpret_cast<ginRequest *>(ticket.ptr), bytes, results.words});
+	EXPECT(results.all(ginSuccess));
+	std::vector<unsigned char> got = target.read();
+	for (size_t i = 0; i < bytes; i++)
+		EXPECT(got[i] == pattern(left % static_cast<uint32_t>(r.nRanks), 0, i));
+	meet(r);
+}
+
+/* Words at rank 0 that all threads of all ranks change. */
+struct Atomics {
+	ginDevComm dc;
+	ginWindow_t window; /* at rank 0: u64 sum, u32 sum, u32 lock, u64 guarded, u64 swapped */
+	uint32_t times;
+	uint64_t *olds; /* [threads]: the sum of all old values; of all swapped out */
+
+	GIN_FN void locked(const Gin &gin) const
+	{
+		uint32_t old = 1;
+		do
+			gin.atomicCompareSwap(0, window, 12, 0u, 1u, &old);
+		while (old != 0);
+		/* The lock's acquire and release are all that orders these two. */
+		uint64_t *guarded = static_cast<uint64_t *>(ginPeerPointer(window, 16, 0));
+		*guarded = *guarded + 1;
+		gin.atomicSwap(0, window, 12, 0u);
+	}
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		uint32_t thread = ginBlockIndex() * ginBlockSize() + ginThreadIndex();
+		uint64_t old = 0, sum = 0, swapped = 0;
+		for (uint32_t i = 0; i < times; i++) {
+			gin.atomicFetchAdd(0, window, 0, static_cast<uint64_t>(1), &old);
+			sum += old;
+			gin.atomicFetchAdd(ginTeamWorld(dc), 0, window, 8, 0xffffffffu);
+			gin.atomicSwap(0, window, 24, static_cast<uint64_t>(thread + 1), &old);
+			swapped += old;
+			if (ginThreadIndex() == 0)
+				locked(gin);
+		}
+		olds[thread * 2] = sum;
+		olds[thread * 2 + 1] = swapped;
+	}
+};
+
+/* The sum of one word of every rank. */
+struct SumWords {
+	ginDevComm dc;
+	ginWindow_t window;
+	uint64_t *out;
+
+	GIN_FN void operator()() const
+	{
+		uint64_t n = 0;
+		for (uint32_t p = 0; p < dc.nRanks; p++)
+			n += *static_cast<uint64_t *>(
+				ginPeerPointer(window, 0, static_cast<int>(p)));
+		*out = n;
+	}
+};
+
+/* The same on every rank: all that stands in `words` from `first` on, every second one. */
+static uint64_t sumOver(Rank &r, const Results &words, size_t first)
+{
+	uint64_t sum = 0;
+	Buffer exchange(r, sizeof(sum));
+	Device device(r, 1, 1);
+	Results out(r, 1);
+
+	for (size_t i = first; i < words.count; i += 2)
+		sum += words.words[i];
+	copyBytes(r, exchange.ptr, &sum, sizeof(sum));
+	meet(r);
+	launch(r, 1, 1, SumWords{device.dc, exchange.window, out.words});
+	meet(r);
+	return out.words[0];
+}
+
+static void atomicsOfAllRanks(Rank &r)
+{
+	uint32_t grid = 2, block = r.device < 0 ? 2 : 64, times = 30, zero[8] = {0};
+	uint64_t n = static_cast<uint64_t>(r.nRanks) * grid * block * times;
+	Buffer words(r, 32);
+	Device device(r, 1, 1);
+	Results olds(r, grid * block * 2);
+
+	copyBytes(r, words.ptr, zero, sizeof(zero));
+	meet(r);
+	launch(r, grid, block, Atomics{device.dc, words.window, times, olds.words});
+	meet(r);
+	std::vector<unsigned char> got = words.read();
+	uint64_t sum, guarded, swapped;
+	uint32_t small, lock;
+	memcpy(&sum, &got[0], 8);
+	memcpy(&small, &got[8], 4);
+	memcpy(&lock, &got[12], 4);
+	memcpy(&guarded, &got[16], 8);
+	memcpy(&swapped, &got[24], 8);
+	if (r.rank == 0) {
+		EXPECT(sum == n);
+		EXPECT(small == static_cast<uint32_t>(0u - n));
+		EXPECT(lock == 0 && guarded == static_cast<uint64_t>(r.nRanks) * grid * times);
+	}
+	/* Every value below n was the old one exactly once; no swap lost a value. */
+	EXPECT(sumOver(r, olds, 0) == n * (n - 1) / 2);
+	uint64_t last = r.rank == 0 ? swapped : 0, threads = grid * block;
+	uint64_t put = static_cast<uint64_t>(r.nRanks) * times * threads * (threads + 1) / 2;
+	Results tail(r, 2);
+	tail.words[0] = last;
+	EXPECT(sumOver(r, olds, 1) + sumOver(r, tail, 0) == put);
+}
+
+static const Test tests[] = {
+	{"rule 3: gets of any size and alignment", rule3_getOfAnySizeAndAlignment},
+	{"rule 3: counters free the source", rule3_countersFreeTheSource},
+	{"rule 3: tickets free the source", rule3_ticketsFreeTheSource},
+	{"rule 6: every kind of coop", rule6_everyKindOfCoop},
+	{"atomics of all ranks", atomicsOfAllRanks},
+};
+
+static int run(const ginConfig_t *config)
+{
+	Rank r;
+	rankOpen(r, config);
+	runTests(r, "semantics_data", tests);
+	rankClose(r);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	return suiteMain(argc, argv, run);
+}

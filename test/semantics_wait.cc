@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * semantics_wait.cc - weak signals, signals in windows, shadows, rolling compares, barriers, teams,
+ * and the calls as C functions
+ */
+#include "suite.h"
+
+/* How the words of a round are announced; the receiver looks at all of them. */
+enum Kind { weakId, incAt, addAt, weakIncAt, weakAddAt, byFunctions, KINDS };
+
+/* Rounds of one put and its signal, which the receiver checks in its kernel. */
+struct Announce {
+	ginDevComm dc;
+	ginWindow_t target, source, words; /* `words`: a signal at offset 8, an answer at 16 */
+	char *in, *out;
+	size_t bytes;
+	uint32_t rounds;
+	Kind kind;
+	uint64_t *wrong;
+
+	GIN_FN ginResult_t send(const Gin &gin) const
+	{
+		GinCta all;
+		int to = rightOf(dc);
+		switch (kind) {
+		case weakId:
+			return gin.put(to, target, 0, source, 0, bytes, GinWeakSignalAdd{0, 3},
+				       GinNone{}, all);
+		case incAt:
+			return gin.put(to, target, 0, source, 0, bytes, GinSignalIncAt{words, 8},
+				       GinNone{}, all);
+		case addAt:
+			return gin.put(to, target, 0, source, 0, bytes, GinSignalAddAt{words, 8, 3},
+				       GinNone{}, all);
+		case weakIncAt:
+			return gin.put(to, target, 0, source, 0, bytes,
+				       GinWeakSignalIncAt{words, 8}, GinNone{}, all);
+		case weakAddAt:
+			return gin.put(to, target, 0, source, 0, bytes,
+				       GinWeakSignalAddAt{words, 8, 3}, GinNone{}, all);
+		default:
+			return ginPut(&dc, 0, to, target.table, 0, source.table, 0, bytes,
+				      ginSignalStrong, nullptr, 0, 3, UINT32_MAX, ginCoopCta, 0);
+		}
+	}
+
+	GIN_FN ginResult_t await(const Gin &gin, uint32_t round) const
+	{
+		uint64_t step = kind == incAt || kind == weakIncAt ? 1 : 3;
+		if (kind == byFunctions)
+			return ginWaitSignal(&dc, 0, nullptr, 0, round * step, ginCoopCta, 0);
+		if (kind == weakId)
+			return gin.waitSignal(0, round * step, GinCta{});
+		return gin.waitSignal(words, 8, round * step, GinCta{});
+	}
+
+	/* The left neighbour may send again; the right one has looked at this. */
+	GIN_FN ginResult_t answer(const Gin &gin, uint32_t round) const
+	{
+		GinCta all;
+		ginResult_t result = gin.signal(leftOf(dc), GinSignalAddAt{words, 16, 1}, all);
+		return result == ginSuccess ? gin.waitSignal(words, 16, round, all) : result;
+	}
+
+	GIN_FN uint64_t oneRound(const Gin &gin, uint32_t round) const
+	{
+		uint32_t left = static_cast<uint32_t>(leftOf(dc));
+		uint64_t n = 0;
+		for (size_t i = ginThreadIndex(); i < bytes; i += ginBlockSize())
+			out[i] = static_cast<char>(pattern(dc.rank, round, i));
+		if (send(gin) != ginSuccess || await(gin, round) != ginSuccess)
+			return UINT64_MAX;
+		for (size_t i = ginThreadIndex(); i < bytes; i += ginBlockSize())
+			n += static_cast<unsigned char>(in[i]) != pattern(left, round, i);
+		return answer(gin, round) == ginSuccess ? n : UINT64_MAX;
+	}
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		uint64_t n = 0;
+		for (uint32_t round = 1; round <= rounds && n == 0; round++)
+			n = oneRound(gin, round);
+		wrong[ginThreadIndex()] = n;
+	}
+};
+
+static void rules1and4_signalsOfEveryKind(Rank &r)
+{
+	uint32_t block = r.device < 0 ? 3 : 96;
+	const size_t bytes = 1001;
+	const std::vector<unsigned char> zeros(24, 0);
+	Buffer target(r, bytes), source(r, bytes), words(r, 24);
+
+	for (int kind = 0; kind < KINDS; kind++) {
+		Results wrong(r, block);
+		words.write(zeros);
+		Device device(r, 1, 1);
+		launch(r, 1, block,
+		       Announce{device.dc, target.window, source.window, words.window, target.ptr,
+				source.ptr, bytes, r.device < 0 ? 20u : 500u,
+				static_cast<Kind>(kind), wrong.words});
+		EXPECT(wrong.all(0));
+		meet(r);
+	}
+}
+
+/* A signal in a window, of every other kind, alone and by a caller that has released. */
+struct WordsAlone {
+	ginDevComm dc;
+	ginWindow_t words;
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		int to = rightOf(dc);
+		ginOptions released;
+		released.given = ginScopeSystem;
+		gin.signal(to, GinWeakSignalInc{1});
+		gin.signal(to, GinWeakSignalIncAt{words, 0});
+		gin.signal(to, GinSignalAdd{1, 10}, GinThread{}, released);
+		gin.signal(to, GinSignalAddAt{words, 0, 10}, GinThread{}, released);
+		results[0] = gin.waitSignal(1, 11);
+		results[1] = gin.waitSignal(words, 0, 11);
+		results[2] = gin.readSignal(1) - 11;
+		results[3] = gin.readSignal(words, 0) - 11;
+		gin.resetSignal(1);
+		gin.resetSignal(words, 0);
+		results[4] = gin.readSignal(1) + gin.readSignal(words, 0);
+	}
+};
+
+static void rule4_signalsAlone(Rank &r)
+{
+	Buffer words(r, 8);
+	Results results(r, 5);
+
+	words.write(std::vector<unsigned char>(8, 0));
+	Device device(r, 1, 2);
+	launch(r, 1, 1, WordsAlone{device.dc, words.window, results.words});
+	EXPECT(results.all(0));
+	meet(r);
+}
+
+/* Shadows: what was expected, what came. */
+struct Shadows {
+	ginDevComm dc;
+	uint64_t *results; /* per thread: result, before, delta */
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		GinCta all;
+		uint64_t *mine = results + ginThreadIndex() * 6;
+		uint64_t before = 0, delta = 0;
+		int self = static_cast<int>(dc.rank);
+
+		if (ginThreadIndex() == 0)
+			gin.increaseSignalShadow(0, 5);
+		gin.signal(self, GinSignalAdd{0, 5}, all);
+		mine[0] = gin.waitSignalMeetShadow(0, all);
+		gin.signal(self, GinSignalAdd{0, 7}, all);
+		mine[1] = gin.waitSignalFollowShadow(0, 3, &before, &delta, all);
+		mine[2] = before;
+		mine[3] = delta;
+		/* Nothing more comes: the shadow stays where it is. */
+		mine[4] =
+			gin.waitSignalFollowShadow(0, 1, &before, &delta, all, ginTimeout(1000000));
+		mine[5] = *gin.signalShadow(0);
+	}
+};
+
+static void shadowsFollow(Rank &r)
+{
+	uint32_t block = blockFor<GinCta>(r);
+	Device device(r, 1, 1);
+	Results results(r, block * 6);
+
+	launch(r, 1, block, Shadows{device.dc, results.words});
+	for (uint32_t t = 0; t < block; t++) {
+		const uint64_t *mine = results.words + t * 6;
+		EXPECT(mine[0] == ginSuccess && mine[1] == ginSuccess);
+		EXPECT(mine[2] == 5 && mine[3] == 7);
+		EXPECT(mine[4] == ginErrorTimeout && mine[5] == 12);
+	}
+}
+
+/* With 32 bits the compare wraps at 2^32, though the signal has 64. */
+struct RollNarrow {
+	ginDevComm dc;
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		int self = static_cast<int>(dc.rank);
+		ginOptions narrow = ginTimeout(1000000);
+		narrow.bits = 32;
+		gin.signal(self, GinSignalAdd{0, 0xfffffffe});
+		results[0] = gin.waitSignal(0, 0xfffffffe, GinThread{}, narrow);
+		results[1] = gin.waitSignal(0, 1, GinThread{}, narrow) == ginErrorTimeout;
+		gin.signal(self, GinSignalAdd{0, 4});
+		results[2] = gin.waitSignal(0, 2, GinThread{}, narrow);
+		results[3] = gin.waitSignal(0, 0xffffffff, GinThread{}, narrow);
+		results[4] = gin.waitSignal(0, 3, GinThread{}, narrow) == ginErrorTimeout;
+	}
+};
+
+static void rule4_narrowCompareRolls(Rank &r)
+{
+	Device device(r, 1, 1);
+	Results results(r, 5);
+
+	launch(r, 1, 1, RollNarrow{device.dc, results.words});
+	EXPECT(results.words[0] == 0 && results.words[1] == 1 && results.words[2] == 0);
+	EXPECT(results.words[3] == 0 && results.words[4] == 1);
+}
+
+/*
+ * Rounds in which every rank of the team stores a word into every other's window, without a signal,
+ * and after a barrier looks at what it got: half of the rounds by arrive and wait.
+ */
+struct BarrierRounds {
+	ginDevComm dc;
+	ginTeam team;
+	uint32_t index, rounds;
+	ginWindow_t window;
+	uint64_t *in;
+	uint64_t *wrong;
+
+	GIN_FN uint64_t word(int rank, uint32_t round) const
+	{
+		return static_cast<uint64_t>(rank) * 1000003 + round;
+	}
+
+	GIN_FN void scatter(const Gin &gin, uint32_t round) const
+	{
+		for (int p = static_cast<int>(ginThreadIndex()); p < team.nRanks;
+		     p += static_cast<int>(ginBlockSize()))
+			gin.putValue(team, p, window, static_cast<size_t>(team.rank) * 8,
+				     word(team.rank, round));
+	}
+
+	GIN_FN uint64_t countWrong(uint32_t round) const
+	{
+		uint64_t n = 0;
+		for (int p = static_cast<int>(ginThreadIndex()); p < team.nRanks;
+		     p += static_cast<int>(ginBlockSize()))
+			n += in[p] != word(p, round);
+		return n;
+	}
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		GinBarrier barrier(dc, team, index);
+		GinCta all;
+		uint64_t n = 0;
+		for (uint32_t round = 1; round <= rounds && n == 0; round++) {
+			scatter(gin, round);
+			if (round % 2 ? barrier.sync(all) != ginSuccess
+				      : barrier.arrive(all) != ginSuccess ||
+						barrier.wait(all) != ginSuccess)
+				n = UINT64_MAX;
+			n += countWrong(round);
+			if (barrier.sync(all) != ginSuccess) /* all have looked */
+				n = UINT64_MAX;
+		}
+		wrong[ginThreadIndex()] = n;
+	}
+};
+
+static void barrierRounds(Rank &r, ginTeam team, uint32_t index)
+{
+	uint32_t block = blockFor<GinCta>(r);
+	Buffer words(r, static_cast<size_t>(r.nRanks) * 8);
+	Device device(r, 1, 1);
+	Results wrong(r, block);
+
+	launch(r, 1, block,
+	       BarrierRounds{device.dc, team, index, r.device < 0 ? 25u : 1000u, words.window,
+			     reinterpret_cast<uint64_t *>(words.ptr), wrong.words});
+	EXPECT(wrong.all(0));
+	meet(r);
+}
+
+static void rule10_barrier(Rank &r)
+{
+	barrierRounds(r, {r.nRanks, r.rank, 1}, 0);
+	if (r.nRanks % 2 == 0) { /* every second rank: two teams at the same time */
+		barrierRounds(r, {r.nRanks / 2, r.rank / 2, 2},
+			      1 + static_cast<uint32_t>(r.rank) % 2);
+		barrierRounds(r, {r.nRanks / 2, r.rank % (r.nRanks / 2), 1}, 3);
+	}
+}
+
+struct BarrierOnce {
+	ginDevComm dc;
+	uint64_t timeout;
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		GinBarrier barrier(dc, ginTeamWorld(dc), 0);
+		results[ginThreadIndex()] = barrier.sync(GinCta{}, ginTimeout(timeout));
+	}
+};
+
+/* Rank 0 stays away until the others have timed out, twice; then the barrier works as ever. */
+static void rule10_barrierTimeout(Rank &r)
+{
+	uint32_t block = blockFor<GinCta>(r);
+	Device device(r, 1, 1);
+	Results results(r, block);
+
+	for (int round = 0; r.nRanks > 1 && round < 2; round++) {
+		if (r.rank != 0) {
+			launch(r, 1, block, BarrierOnce{device.dc, 3000000, results.words});
+			EXPECT(results.all(ginErrorTimeout));
+		}
+		meet(r);
+	}
+	for (int round = 0; round < 3; round++) {
+		launch(r, 1, block, BarrierOnce{device.dc, 0, results.words});
+		EXPECT(results.all(ginSuccess));
+	}
+	meet(r);
+}
+
+/* Numbers of ranks in teams, there and back. */
+struct TeamNumbers {
+	ginDevComm dc;
+	uint64_t *wrong;
+
+	GIN_FN uint64_t check(ginTeam team) const
+	{
+		uint64_t n = ginTeamToWorld(dc, team, team.rank) != static_cast<int>(dc.rank);
+		int members = 0;
+		for (int w = 0; w < static_cast<int>(dc.nRanks); w++) {
+			int number = ginTeamFromWorld(dc, team, w);
+			members += number >= 0;
+			n += number >= 0 && ginTeamToWorld(dc, team, number) != w;
+		}
+		return n + (members != team.nRanks);
+	}
+
+	GIN_FN void operator()() const
+	{
+		ginTeam domain = ginTeamDomain(dc), rail = ginTeamRail(dc);
+		uint64_t n = check(ginTeamWorld(dc)) + check(domain) + check(rail);
+		n += domain.nRanks * rail.nRanks != static_cast<int>(dc.nRanks);
+		for (int p = 0; p < domain.nRanks; p++) /* all of it can be loaded and stored */
+			n += dc.peers[ginTeamToWorld(dc, domain, p)].route != ginRouteDirect;
+		*wrong = n;
+	}
+};
+
+static void teamsHaveNumbers(Rank &r)
+{
+	Device device(r, 1, 1);
+	Results wrong(r, 1);
+
+	launch(r, 1, 1, TeamNumbers{device.dc, wrong.words});
+	EXPECT(wrong.all(0));
+	EXPECT(device.dc.domainSize == static_cast<uint32_t>(r.nRanks));
+}
+
+/* Each of the C functions that Announce does not use, on this rank alone. */
+struct Functions {
+	ginDevComm dc;
+	ginWindow_t window; /* 64 bytes */
+	uint64_t *memory;
+	uint64_t *wrong;
+
+	GIN_FN uint64_t data(int self) const
+	{
+		struct ginWindowTable *w = window.table;
+		uint64_t old = 0, n = 0;
+		uint32_t old32 = 0;
+		n += ginPutValue(&dc, 0, self, w, 0, 0x1122334455667788ull, 8, 0, nullptr, 0, 0, 0,
+				 0);
+		n += ginPutValue(&dc, 0, self, w, 8, 0xaabb, 2, ginSignalWeak, w, 48, 1, 0, 0);
+		n += ginGet(&dc, 0, self, w, 0, w, 16, 8, ginCoopThread, 0);
+		n += ginPutFrom(&dc, 0, self, w, 24, memory, 8, ginSignalStrong, nullptr, 1, 2, 0,
+				0, 0);
+		n += ginAtomicFetchAdd64(&dc, 0, self, w, 16, 1, &old);
+		n += old != 0x1122334455667788ull;
+		n += ginAtomicSwap32(&dc, 0, self, w, 8, 7, nullptr);
+		n += ginAtomicCompareSwap32(&dc, 0, self, w, 8, 7, 9, &old32) + (old32 != 7);
+		n += ginAtomicFetchAdd32(&dc, 0, self, w, 8, 1, &old32) + (old32 != 9);
+		n += ginAtomicCompareSwap64(&dc, 0, self, w, 16, 1, 2, nullptr);
+		n += ginAtomicSwap64(&dc, 0, self, w, 16, 5, &old);
+		n += old != 0x1122334455667789ull;
+		n += memory[0] != memory[3] || memory[2] != 5;
+		return n + (ginPointer(w, 8, self) != memory + 1);
+	}
+
+	GIN_FN uint64_t waits(int self) const
+	{
+		struct ginWindowTable *w = window.table;
+		struct ginRequest request;
+		uint64_t before = 0, delta = 0, n = 0;
+		ginFlushAsync(&dc, 0, self, ginCoopThread, &request);
+		n += ginWait(&dc, 0, &request, 0, 0) + ginFlush(&dc, 0, 0, 0);
+		n += ginWaitSignal(&dc, 0, w, 48, 1, 0, 0) +
+		     ginWaitSignal(&dc, 0, nullptr, 1, 2, 0, 0);
+		n += ginSignal(&dc, 0, self, ginSignalStrong, nullptr, 1, 4, 0, 0);
+		n += ginReadSignal(&dc, 0, w, 48) != 1 || ginReadSignal(&dc, 0, nullptr, 1) != 6;
+		ginIncreaseSignalShadow(&dc, 0, 1, 6);
+		n += ginWaitSignalMeetShadow(&dc, 0, 1, 0, 0) + (*ginSignalShadow(&dc, 0, 1) != 6);
+		n += ginWaitSignalFollowShadow(&dc, 0, 1, 0, &before, &delta, 0, 0);
+		n += before != 6 || delta != 0;
+		ginResetSignal(&dc, 0, nullptr, 1);
+		ginResetSignal(&dc, 0, w, 48);
+		n += ginReadSignal(&dc, 0, w, 48) + ginReadSignal(&dc, 0, nullptr, 1);
+		n += ginWaitCounter(&dc, 0, 0, 1, 0, 0) + (ginReadCounter(&dc, 0, 0) != 1);
+		ginResetCounter(&dc, 0, 0);
+		n += ginReadCounter(&dc, 0, 0);
+		n += ginBarrierArrive(&dc, 1, 0, 1, 0, 0, 0) +
+		     ginBarrierWait(&dc, 1, 0, 1, 0, 0, 0);
+		return n + ginBarrierSync(&dc, 1, 0, 1, 0, 0, 0);
+	}
+
+	GIN_FN void operator()() const
+	{
+		int self = static_cast<int>(dc.rank);
+		wrong[0] = data(self);
+		wrong[1] = waits(self);
+	}
+};
+
+static void callsAsFunctions(Rank &r)
+{
+	Buffer window(r, 64);
+	Results wrong(r, 2);
+
+	window.write(std::vector<unsigned char>(64, 0));
+	Device device(r, 1, 2);
+	launch(r, 1, 1,
+	       Functions{device.dc, window.window, reinterpret_cast<uint64_t *>(window.ptr),
+			 wrong.words});
+	EXPECT(wrong.all(0));
+	meet(r);
+}
+
+static const Test tests[] = {
+	{"rules 1, 4: signals of every kind", rules1and4_signalsOfEveryKind},
+	{"rule 4: signals alone", rule4_signalsAlone},
+	{"shadows follow", shadowsFollow},
+	{"rule 4: a narrow compare rolls", rule4_narrowCompareRolls},
+	{"rule 10: barriers order all before to all after", rule10_barrier},
+	{"rule 10: a barrier that timed out can be repeated", rule10_barrierTimeout},
+	{"teams have numbers", teamsHaveNumbers},
+	{"the calls as C functions", callsAsFunctions},
+};
+
+static int run(const ginConfig_t *config)
+{
+	Rank r;
+	rankOpen(r, config);
+	runTests(r, "semantics_wait", tests);
+	rankClose(r);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	return suiteMain(argc, argv, run);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * suite.h - what the files of the semantics suite share: patterns, neighbours, and how they run
+ */
+#ifndef GIN_TEST_SUITE_H
+#define GIN_TEST_SUITE_H
+
+#include "harness.h"
+
+/* Byte i of what `sender` sends in `round`; never the poison's 0x5a. */
+GIN_FN unsigned char pattern(uint32_t sender, uint32_t round, size_t i)
+{
+	uint64_t x = (i + 1) * 0x9e3779b97f4a7c15ull + sender * 0x10001u + round * 0x101u;
+	unsigned char byte = static_cast<unsigned char>(x >> 32 ^ x >> 11);
+	return byte == 0x5a ? 0xa5 : byte;
+}
+
+GIN_FN int rightOf(const ginDevComm &dc)
+{
+	return static_cast<int>((dc.rank + 1) % dc.nRanks);
+}
+GIN_FN int leftOf(const ginDevComm &dc)
+{
+	return static_cast<int>((dc.rank + dc.nRanks - 1) % dc.nRanks);
+}
+
+/* Threads that make one call together; the host's numbers are small and no multiple of a warp. */
+template <class Coop> uint32_t blockFor(const Rank &r);
+template <> inline uint32_t blockFor<GinThread>(const Rank &)
+{
+	return 1;
+}
+template <> inline uint32_t blockFor<GinWarp>(const Rank &r)
+{
+	return r.device < 0 ? GIN_HOST_WARP : 32;
+}
+template <> inline uint32_t blockFor<GinCta>(const Rank &r)
+{
+	return r.device < 0 ? 6 : 160;
+}
+
+/* Puts of every size and alignment: cell after cell, each with poison on both sides. */
+struct Cells {
+	uint32_t sizes[24];
+	uint32_t nSizes, cell;
+
+	GIN_FN uint32_t count() const { return nSizes * 9; }
+	GIN_FN size_t bytes(uint32_t c) const { return sizes[c / 9]; }
+
+	/* Offsets of source and target in the cell. */
+	GIN_FN size_t from(uint32_t c) const
+	{
+		return base(c) + (0x7f8483010u >> (c % 9 * 4) & 15);
+	}
+	GIN_FN size_t to(uint32_t c) const { return base(c) + (0x782845100u >> (c % 9 * 4) & 15); }
+	GIN_FN size_t base(uint32_t c) const { return static_cast<size_t>(c) * cell + 16; }
+	size_t total() const { return static_cast<size_t>(count()) * cell + 16; }
+};
+
+inline void fillPattern(Rank &r, Buffer &source)
+{
+	std::vector<unsigned char> bytes(source.bytes);
+	for (size_t i = 0; i < bytes.size(); i++)
+		bytes[i] = pattern(static_cast<uint32_t>(r.rank), 0, i);
+	source.write(bytes);
+}
+
+/* A test of the suite, named by the rule of gin_memory_model(7) that it holds to. */
+struct Test {
+	const char *name;
+	void (*run)(Rank &);
+};
+
+/* All tests by this rank; VERBOSE=1 says which, and TEST=word runs those with the word in the name.
+ */
+template <size_t n> void runTests(Rank &r, const char *suite, const Test (&tests)[n])
+{
+	const char *only = getenv("TEST");
+	for (const Test &test : tests) {
+		if (only && !strstr(test.name, only))
+			continue;
+		if (r.rank == 0 && getenv("VERBOSE"))
+			fprintf(stderr, "%s\n", test.name);
+		test.run(r);
+	}
+	if (r.rank == 0)
+		printf("%s: %zu tests, %d ranks on %s\n", suite, n, r.nRanks,
+		       r.device < 0 ? "host threads" : "GPUs");
+}
+
+/* main() of a file of the suite. */
+inline int suiteMain(int argc, char **argv, int (*run)(const ginConfig_t *config))
+{
+	/* Ranks that are threads share the GPU: no kernel may load while another waits. */
+	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+	return ranksMain(argc, argv, run);
+}
+
+#endif
