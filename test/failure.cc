@@ -35,6 +35,39 @@ struct SignalPeer {
 	}
 };
 
+/* Waits that depend on one peer, and puts that count, when the victim is gone. */
+struct DependOn {
+	ginDevComm dc;
+	uint32_t other; /* a rank that is well */
+	ginWindow_t window;
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		ginOptions options = ginTimeout(20000000);
+		options.from = {other, 1, 1};
+		results[0] = gin.waitSignal(0, 1, GinThread{}, options);
+		options.from = {VICTIM, 1, 1};
+		results[1] = gin.waitSignal(0, 1, GinThread{}, options);
+		results[2] = gin.put(VICTIM, window, 0, window, 0, 1, GinNone{}, GinCounterInc{0});
+		results[3] = gin.get(VICTIM, window, 0, window, 0, 1);
+		results[4] = gin.atomicSwap(VICTIM, window, 0, 1u);
+		results[5] = GinBarrier(dc, ginTeamWorld(dc), 0).sync();
+		results[6] = gin.readCounter(0);
+	}
+};
+
+static void expectDependence(Rank &r, Device &device, ginWindow_t window)
+{
+	Results results(r, 7);
+	launch(r, 1, 1, DependOn{device.dc, static_cast<uint32_t>(r.rank), window, results.words});
+	EXPECT(results.words[0] == ginErrorTimeout);
+	for (int i = 1; i < 6; i++)
+		EXPECT(results.words[i] == ginErrorPeer);
+	EXPECT(results.words[6] == 0); /* a failed put never counts */
+}
+
 static bool said(const char *words)
 {
 	return strstr(ginGetLastError(), words) != nullptr;
@@ -67,11 +100,12 @@ static int killedRank(const ginConfig_t *config)
 	{
 		Device device(r, 1, 2);
 		Results results(r, 4);
-		meet(r);
+		Buffer window(r, 64);
 		if (r.rank == VICTIM)
 			raise(SIGKILL);
 		launch(r, 1, 4, WaitForever{device.dc, results.words});
 		expectPeerLost(r, device, results, "rank 1 (host ");
+		expectDependence(r, device, window.window);
 	}
 	rankClose(r);
 	return 0;

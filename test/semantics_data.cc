@@ -208,6 +208,70 @@ static void rule3_countersFreeTheSource(Rank &r)
 	meet(r);
 }
 
+/* Block 0 puts, block 1 writes the source again as soon as the counter lets it. */
+struct CountForOthers {
+	ginDevComm dc;
+	ginWindow_t target, source;
+	char *out;
+	size_t bytes;
+	uint32_t rounds;
+	uint64_t *results;
+
+	GIN_FN ginResult_t put(const Gin &gin) const
+	{
+		ginResult_t result = ginSuccess;
+		for (uint32_t n = 0; n < rounds && result == ginSuccess; n++) {
+			result = gin.waitSignal(1, n + 1, GinCta{}); /* the source is written */
+			if (result == ginSuccess)
+				result = gin.put(rightOf(dc), target, n * bytes, source, 0, bytes,
+						 GinSignalInc{0}, GinCounterInc{0}, GinCta{});
+		}
+		return result == ginSuccess ? gin.waitSignal(0, rounds, GinCta{}) : result;
+	}
+
+	GIN_FN ginResult_t write(const Gin &gin) const
+	{
+		ginResult_t result = ginSuccess;
+		for (uint32_t n = 0; n < rounds && result == ginSuccess; n++) {
+			result = gin.waitCounter(0, n, GinCta{});
+			for (size_t i = ginThreadIndex(); i < bytes; i += ginBlockSize())
+				out[i] = static_cast<char>(pattern(dc.rank, n, i));
+			if (result == ginSuccess)
+				result = gin.signal(static_cast<int>(dc.rank), GinSignalInc{1},
+						    GinCta{});
+		}
+		return result;
+	}
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		uint32_t thread = ginBlockIndex() * ginBlockSize() + ginThreadIndex();
+		results[thread] = ginBlockIndex() == 0 ? put(gin) : write(gin);
+	}
+};
+
+static void rule3_countersReachOtherBlocks(Rank &r)
+{
+	const size_t bytes = 515;
+	const uint32_t rounds = 60;
+	uint32_t block = blockFor<GinCta>(r), left = static_cast<uint32_t>(r.rank + r.nRanks - 1);
+	Buffer target(r, bytes * rounds), source(r, bytes);
+	Device device(r, 1, 2);
+	Results results(r, block * 2);
+
+	launch(r, 2, block,
+	       CountForOthers{device.dc, target.window, source.window, source.ptr, bytes, rounds,
+			      results.words});
+	EXPECT(results.all(ginSuccess));
+	std::vector<unsigned char> got = target.read();
+	for (uint32_t n = 0; n < rounds; n++)
+		for (size_t i = 0; i < bytes; i++)
+			EXPECT(got[n * bytes + i] ==
+			       pattern(left % static_cast<uint32_t>(r.nRanks), n, i));
+	meet(r);
+}
+
 /* The ticket is kept in memory between the two steps. */
 struct Tickets {
 	ginDevComm dc;
@@ -367,6 +431,7 @@ static void atomicsOfAllRanks(Rank &r)
 static const Test tests[] = {
 	{"rule 3: gets of any size and alignment", rule3_getOfAnySizeAndAlignment},
 	{"rule 3: counters free the source", rule3_countersFreeTheSource},
+	{"rule 3: counters reach other blocks", rule3_countersReachOtherBlocks},
 	{"rule 3: tickets free the source", rule3_ticketsFreeTheSource},
 	{"rule 6: every kind of coop", rule6_everyKindOfCoop},
 	{"atomics of all ranks", atomicsOfAllRanks},
