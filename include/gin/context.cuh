@@ -89,7 +89,6 @@ public:
 	{
 		static_assert(sizeof(Value) <= 32, "putValue takes up to 32 bytes: use put");
 		static_assert(__is_trivially_copyable(Value), "a value is sent as its bytes");
-		coop.sync(); /* a signal covers what the coop put before */
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		ginResult_t result = usable(to);
 		if (result == ginSuccess && coop.thread_rank() == 0)
@@ -133,9 +132,8 @@ public:
 		static_assert(ginSignalOf(Remote{}).present ||
 				      sizeof(Remote) == sizeof(ginSignalOp),
 			      "signal needs a remote action");
-		coop.sync(); /* it covers what the coop put before */
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
-		ginResult_t result = ginAgree(coop, usable(to));
+		ginResult_t result = ginAgree(coop, usable(to)); /* met: covers its puts */
 		if (coop.thread_rank() == 0)
 			act(ginCallSignal, to, peer, result, ginSignalOf(remote), UINT32_MAX, false,
 			    options);
