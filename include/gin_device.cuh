@@ -2,8 +2,8 @@
 /*
  * gin_device.cuh - device API of libgin: the one header that a kernel includes
  *
- * C++17. nvcc compiles it for kernels and for host threads, g++ and clang++ for host threads alone
- * (see gin/host_launch.h). No device globals: everything comes in by the ginDevComm.
+ * C++17. nvcc compiles it for kernels and for host threads, NVRTC for kernels, g++ and clang++ for
+ * host threads (see gin/host_launch.h). No device globals: everything comes in by the ginDevComm.
  *
  * The contract of these calls is gin_memory_model(7); in short:
  *  - A call sends what its coop could see when it was made.

@@ -6,13 +6,28 @@
  * two may have been compiled by different compilers at different times. Any change here raises
  * GIN_DEVICE_ABI; ginDevCommCreate() refuses a kernel that was built with another number.
  *
- * Plain C11 and C++17: no CUDA type, no function.
+ * Plain C11 and C++17, NVRTC included: no CUDA type, no function.
  */
 #ifndef GIN_ABI_H
 #define GIN_ABI_H
 
+#ifdef __CUDACC_RTC__
+/* NVRTC has no C library: the same types by their names there. */
+typedef signed int int32_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long uint64_t;
+typedef unsigned long uintptr_t;
+typedef signed long int64_t;
+#ifndef UINT32_MAX
+#define UINT32_MAX 0xffffffffu
+#define UINT64_MAX 0xffffffffffffffffull
+#endif
+#else
 #include <stddef.h>
 #include <stdint.h>
+#endif
 
 #define GIN_DEVICE_ABI 2u
 

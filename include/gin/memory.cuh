@@ -19,8 +19,6 @@
 #ifndef GIN_MEMORY_CUH
 #define GIN_MEMORY_CUH
 
-#include <string.h>
-
 #include "target.cuh"
 
 /* 16 bytes that move in one access of the GPU; each half is single-copy atomic. */

@@ -10,15 +10,21 @@
 #define GIN_TARGET_CUH
 
 #include "abi.h"
-#include "host_launch.h"
+#ifndef __CUDACC_RTC__
+#include <string.h>
 
-#ifdef __CUDACC__
+#include "host_launch.h"
+#endif
+
+#ifdef __CUDACC_RTC__
+#define GIN_FN __device__ __forceinline__
+#elif defined(__CUDACC__)
 #define GIN_FN __host__ __device__ __forceinline__
 #else
 #define GIN_FN inline
 #endif
 
-#ifdef __CUDA_ARCH__
+#if defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__)
 #define GIN_ON_GPU 1
 #else
 #define GIN_ON_GPU 0

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nvrtc.cc - a kernel that makes every device call compiles at run time, by NVRTC
+ *
+ * The compiler is loaded, not linked: it may be missing, and it needs no GPU.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <string>
+#include <vector>
+
+static const char *const kernel = R"(
+#include "gin_device.cuh"
+extern "C" __global__ void all(ginDevComm dc, ginWindow_t w, char *p, unsigned long long *out)
+{
+	Gin gin(dc, 0, ginSharingCta);
+	GinCta cta;
+	uint64_t before, delta, old;
+	gin.put(1, w, 0, w, 8, 100, GinSignalInc{0}, GinCounterInc{0}, cta, ginTimeout(5));
+	gin.putFrom(ginTeamWorld(dc), 1, w, 0, p, 4, GinWeakSignalAddAt{w, 0, 2}, GinNone{}, GinWarp{});
+	gin.putValue(1, w, 0, 3.5, GinSignalAdd{1, 2}, GinTile<8>{});
+	gin.get(1, w, 0, w, 64, 33, GinWarpSpan{0, 1, 1});
+	gin.signal(1, GinWeakSignalInc{2}, GinLanes{0xffffffff});
+	gin.atomicFetchAdd(1, w, 0, 1u);
+	gin.atomicCompareSwap<uint64_t>(1, w, 0, 1, 2, &old);
+	gin.atomicSwap(ginTeamRail(dc), 0, w, 0, 7u);
+	gin.wait(gin.flushAsync(1, cta), cta);
+	gin.flush(cta);
+	gin.waitSignal(0, 1, cta);
+	gin.waitSignal(w, 8, 1, GinWarp{});
+	gin.waitSignalMeetShadow(0, cta);
+	gin.waitSignalFollowShadow(0, 1, &before, &delta, cta);
+	gin.increaseSignalShadow(0, 1);
+	gin.waitCounter(0, 1, cta);
+	out[0] = gin.readSignal(0) + gin.readSignal(w, 8) + gin.readCounter(0) + before + delta;
+	gin.resetSignal(0);
+	gin.resetSignal(w, 8);
+	gin.resetCounter(0);
+	GinBarrier(dc, ginTeamDomain(dc), 0).sync(cta);
+	out[1] = ginPut(&dc, 0, 1, w.table, 0, w.table, 0, 8, 0, nullptr, 0, 0, UINT32_MAX, 0, 0);
+	out[2] = reinterpret_cast<uint64_t>(ginPeerPointer(w, 0, 1));
+}
+)";
+
+typedef void *Program;
+
+template <class Function> static Function find(void *library, const char *name)
+{
+	void *address = dlsym(library, name);
+	if (!address) {
+		fprintf(stderr, "NVRTC has no %s\n", name);
+		exit(1);
+	}
+	return reinterpret_cast<Function>(address);
+}
+
+static void *openCompiler()
+{
+	const char *home = getenv("CUDA_HOME");
+	std::string path = std::string(home ? home : "/usr/local/cuda") + "/lib64/libnvrtc.so";
+	void *library = dlopen("libnvrtc.so", RTLD_NOW);
+	if (!library)
+		library = dlopen(path.c_str(), RTLD_NOW);
+	if (!library) {
+		printf("there is no libnvrtc.so\n");
+		exit(77);
+	}
+	return library;
+}
+
+static int compile(void *library, const char *arch)
+{
+	auto create = find<int (*)(Program *, const char *, const char *, int, const char **,
+				   const char **)>(library, "nvrtcCreateProgram");
+	auto build = find<int (*)(Program, int, const char **)>(library, "nvrtcCompileProgram");
+	auto logSize = find<int (*)(Program, size_t *)>(library, "nvrtcGetProgramLogSize");
+	auto log = find<int (*)(Program, char *)>(library, "nvrtcGetProgramLog");
+	auto codeSize = find<int (*)(Program, size_t *)>(library, "nvrtcGetPTXSize");
+	const char *options[] = {"-std=c++17", "-Iinclude", arch};
+	Program program;
+	size_t bytes = 0;
+
+	if (create(&program, kernel, "all.cu", 0, nullptr, nullptr))
+		return 1;
+	int failed = build(program, 3, options);
+	logSize(program, &bytes);
+	std::vector<char> text(bytes + 1);
+	log(program, text.data());
+	if (failed || text[0])
+		fprintf(stderr, "%s: %s\n", arch, text.data());
+	codeSize(program, &bytes);
+	return failed || bytes < 1000;
+}
+
+int main()
+{
+	void *library = openCompiler();
+	return compile(library, "--gpu-architecture=compute_75") ||
+	       compile(library, "--gpu-architecture=compute_90");
+}
