@@ -7,12 +7,11 @@
  * normalises; and its rows go back to everybody. A block looks after the same rows throughout, in a
  * context of its own, so that blocks never wait for each other.
  *
- * The result is compared with doubles on the host. Parts are multiples of 1/64 below 1, so that
- * adding them up is exact in float. What is left are, in units of 2^-24: half a one each for the
- * division by the length and the addition of epsilon, which the root halves, and for the root, its
- * reciprocal and two products; and half the length for adding up the squares. For rows of up to
- * 1024 floats a relative TOLERANCE of 2^-14 has room; shorter rows are held to no less than they
- * deserve by length * 2^-24 + 2^-21.
+ * The result is compared with doubles on the host. Parts are multiples of 1/64 below 1, so that they
+ * add up exactly. What is left, in roundings of 2^-24 relative: one for each square that is added to
+ * the others, one for the mean and one for epsilon, all of which the root halves; one each for the
+ * root, its reciprocal and two products. The tolerance, length * 2^-24 + 2^-21, is less than twice
+ * that.
  */
 #include <math.h>
 

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// graph - a kernel that communicates, captured once in a CUDA graph and replayed many times
+//
+// Signals go on from one replay to the next, so that a kernel must not wait for absolute values:
+// the shadow of the signal remembers how far it had come. Without a GPU the same body is called
+// again.
+//   mpirun -n 2 ./graph
+#include "launch.h"
+
+enum { REPLAYS = 50 };
+
+struct Shift {
+	ginDevComm dc;
+	ginWindow_t inbox, outbox; // one word: how often it was passed on
+	uint64_t *in, *out;
+	ginResult_t *result;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		int n = static_cast<int>(dc.nRanks), rank = static_cast<int>(dc.rank);
+		uint64_t before, delta;
+		ginResult_t status = gin.put((rank + 1) % n, inbox, 0, outbox, 0, sizeof(uint64_t),
+					     GinSignalInc{0});
+		if (status == ginSuccess) // the left neighbour's put of this replay
+			status = gin.waitSignalFollowShadow(0, 1, &before, &delta);
+		if (status == ginSuccess) {
+			*out = *in + 1;
+			// It may send the next one: its inbox here has been read.
+			status = gin.signal((rank + n - 1) % n, GinSignalInc{1});
+		}
+		if (status == ginSuccess)
+			status = gin.waitSignalFollowShadow(1, 1, &before, &delta);
+		if (status != ginSuccess)
+			*result = status;
+	}
+};
+
+#ifdef __CUDACC__
+static void replay(Shift shift)
+{
+	cudaStream_t stream;
+	cudaGraph_t graph;
+	cudaGraphExec_t exec;
+	bool ok = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess &&
+		  cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess;
+	check(ok, "capture");
+	kernel<<<1, 1, 0, stream>>>(shift);
+	ok = cudaStreamEndCapture(stream, &graph) == cudaSuccess &&
+	     cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess;
+	check(ok, "graph");
+	for (int i = 0; i < REPLAYS; i++)
+		check(cudaGraphLaunch(exec, stream) == cudaSuccess, "cudaGraphLaunch");
+	check(cudaStreamSynchronize(stream) == cudaSuccess, "replay");
+	cudaGraphExecDestroy(exec);
+	cudaGraphDestroy(graph);
+	cudaStreamDestroy(stream);
+}
+#endif
+
+static void run(const Ranks &r, Shift shift)
+{
+#ifdef __CUDACC__
+	if (r.device >= 0) {
+		replay(shift);
+		return;
+	}
+#endif
+	for (int i = 0; i < REPLAYS; i++)
+		launch(r, 1, 1, shift);
+}
+
+int main()
+{
+	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
+	ginDevComm dc;
+	Ranks r = openRanks();
+	std::vector<uint64_t> word(1, 0);
+	Window in = registerCopy(r, word), out = registerCopy(r, word);
+	ginResult_t *result = resultWord<ginResult_t>(r);
+
+	CHECK(ginDevCommCreate(r.comm, &want, &dc));
+	run(r, Shift{dc, in.window, out.window, static_cast<uint64_t *>(in.ptr),
+		     static_cast<uint64_t *>(out.ptr), result});
+	check(*result == ginSuccess, ginGetErrorString(*result));
+	copyBytes(r, word.data(), out.ptr, sizeof(uint64_t));
+	int status = report(r, word[0] != REPLAYS);
+	CHECK(ginDevCommDestroy(r.comm, &dc));
+	freeWindow(r, in);
+	freeWindow(r, out);
+	CHECK(ginCommDestroy(r.comm));
+	return status;
+}

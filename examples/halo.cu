@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// halo - heat along a rod, cut into one piece per rank: neighbours' edge cells by get, the total by
+// atomics
+//
+// A barrier keeps the steps apart: nobody reads a neighbour's cell before it is written, and nobody
+// writes one that a neighbour still reads. Every rank adds its heat to rank 0's total, which must
+// not have changed in the end.
+//   mpirun -n 4 ./halo
+#include "launch.h"
+
+enum { CELLS = 512, STEPS = 20 };
+
+// Cells 1 to CELLS are a rank's own; 0 and CELLS + 1 are its neighbours' edges.
+struct Heat {
+	ginDevComm dc;
+	ginWindow_t window; // u64 cells[2][CELLS + 2]: one is read, the other written
+	ginWindow_t sum;    // u64 at rank 0
+	uint64_t *cells;
+	ginResult_t *result;
+
+	GIN_FN size_t offset(uint32_t which, uint32_t cell) const
+	{
+		return (which * (CELLS + 2) + cell) * sizeof(uint64_t);
+	}
+
+	// Two lanes, one for each neighbour.
+	GIN_FN ginResult_t fetchEdges(const Gin &gin, uint32_t which) const
+	{
+		int n = static_cast<int>(dc.nRanks), rank = static_cast<int>(dc.rank);
+		ginResult_t status = ginSuccess;
+		if (ginThreadIndex() == 0)
+			status = gin.get((rank + n - 1) % n, window, offset(which, CELLS), window,
+					 offset(which, 0), sizeof(uint64_t));
+		if (ginThreadIndex() == 1)
+			status = gin.get((rank + 1) % n, window, offset(which, 1), window,
+					 offset(which, CELLS + 1), sizeof(uint64_t));
+		status = ginAgree(GinCta{}, status);
+		return status == ginSuccess ? gin.flush(GinCta{}) : status;
+	}
+
+	// A quarter of each cell goes to either side; what does not divide stays.
+	GIN_FN void step(uint32_t which) const
+	{
+		const uint64_t *old = cells + which * (CELLS + 2);
+		uint64_t *now = cells + (1 - which) * (CELLS + 2);
+		for (uint32_t c = 1 + ginThreadIndex(); c <= CELLS; c += ginBlockSize())
+			now[c] = old[c] - old[c] / 4 * 2 + old[c - 1] / 4 + old[c + 1] / 4;
+	}
+
+	GIN_FN ginResult_t addUp(const Gin &gin, uint32_t which) const
+	{
+		uint64_t heat = 0;
+		for (uint32_t c = 1 + ginThreadIndex(); c <= CELLS; c += ginBlockSize())
+			heat += cells[which * (CELLS + 2) + c];
+		return gin.atomicFetchAdd(0, sum, 0, heat);
+	}
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		GinBarrier barrier(dc, ginTeamWorld(dc), 0);
+		GinCta block;
+		ginResult_t status = barrier.sync(block);
+		for (uint32_t s = 0; s < STEPS && status == ginSuccess; s++) {
+			status = fetchEdges(gin, s % 2);
+			if (status == ginSuccess) {
+				step(s % 2);
+				status = barrier.sync(block);
+			}
+		}
+		if (status == ginSuccess)
+			status = ginAgree(block, addUp(gin, STEPS % 2));
+		if (status == ginSuccess)
+			status = barrier.sync(block);
+		if (ginThreadIndex() == 0)
+			*result = status;
+	}
+};
+
+int main()
+{
+	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
+	ginDevComm dc;
+	Ranks r = openRanks();
+	std::vector<uint64_t> cells(2 * (CELLS + 2), 0), total(1, 0);
+	const uint64_t hot = 1000000000;
+
+	if (r.rank == 0)
+		cells[1] = hot; // at the seam between the first rank and the last
+	Window rod = registerCopy(r, cells), sum = registerCopy(r, total);
+	ginResult_t *result = resultWord<ginResult_t>(r);
+	CHECK(ginDevCommCreate(r.comm, &want, &dc));
+	launch(r, 1, r.device < 0 ? GIN_HOST_WARP : 128,
+	       Heat{dc, rod.window, sum.window, static_cast<uint64_t *>(rod.ptr), result});
+	check(*result == ginSuccess, ginGetErrorString(*result));
+
+	copyBytes(r, total.data(), sum.ptr, sizeof(uint64_t));
+	if (r.rank == 0)
+		printf("heat: %llu of %llu\n", static_cast<unsigned long long>(total[0]),
+		       static_cast<unsigned long long>(hot));
+	int status = report(r, r.rank == 0 && total[0] != hot);
+	CHECK(ginDevCommDestroy(r.comm, &dc));
+	freeWindow(r, rod);
+	freeWindow(r, sum);
+	CHECK(ginCommDestroy(r.comm));
+	return status;
+}
