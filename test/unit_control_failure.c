@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * unit_control_failure.c - ranks that stay away, give up, die or talk nonsense
+ *
+ * On every other rank: the collective ends, with the result and the words that name who it was, and
+ * onFailure is called once. In a tree of 40 ranks 1 and 2 are inner ones, 17 to 39 their children.
+ */
+#include "control_team.h"
+
+/* Who of the team the test is about; set before the ranks start. */
+static int victims[TEAM_MOST], nVictims;
+
+static int isVictim(const struct member *m)
+{
+	for (int i = 0; i < nVictims; i++)
+		if (victims[i] == m->rank)
+			return 1;
+	return 0;
+}
+
+/* "rank 5 (host vm), rank 20 (host vm) and 3 more", as rank 0 lists who is missing. */
+static void listVictims(const struct member *m, char *out, size_t bytes)
+{
+	size_t used = 0;
+
+	for (int i = 0; i < nVictims && i < 4; i++)
+		used += (size_t)snprintf(out + used, bytes - used, "%srank %d (host %s)",
+					 i ? ", " : "", victims[i],
+					 m->team->ranks[victims[i]].host);
+	if (nVictims > 4)
+		snprintf(out + used, bytes - used, " and %d more", nVictims - 4);
+}
+
+/* The missing do not call; GIN_TIMEOUT is 1. All fail with one sentence, the missing as well. */
+static void missing(struct member *m)
+{
+	char names[360], words[512];
+
+	EXPECT_SUCCESS(m->opened);
+	teamMeet(m);
+	listVictims(m, names, sizeof(names));
+	snprintf(words, sizeof(words), "roll call: no call from %s within 1 s (GIN_TIMEOUT)",
+		 names);
+	if (!isVictim(m)) {
+		EXPECT_RESULT(controlAgree(&m->control, "roll call", ginSuccess), ginErrorTimeout);
+		EXPECT_TEXT(ginGetLastError(), words);
+	}
+	teamExpectFailure(m, -1, ginErrorTimeout);
+	teamExpectFailed(m, ginErrorTimeout, words);
+	teamMeet(m);
+	EXPECT_EQUAL(m->failures, 1);
+}
+
+/* It gives up while the others wait for it. */
+static void aborts(struct member *m)
+{
+	char words[128];
+	int victim = victims[0];
+
+	EXPECT_SUCCESS(m->opened);
+	teamExpectWell(m);
+	snprintf(words, sizeof(words), "rank %d (host %s) called ginCommAbort", victim,
+		 m->team->ranks[victim].host);
+	if (m->rank == victim) {
+		controlAbort(&m->control);
+		controlAbort(&m->control); /* once more is no news */
+	} else {
+		EXPECT_FAILS(controlAgree(&m->control, "wait", ginSuccess), ginErrorPeer, words);
+	}
+	ginResult_t result = m->rank == victim ? ginErrorAborted : ginErrorPeer;
+	teamExpectFailure(m, victim, result);
+	teamExpectFailed(m, result, words);
+	teamMeet(m);
+	EXPECT_EQUAL(m->failures, 1);
+}
+
+static void *abortFromElsewhere(void *arg)
+{
+	controlAbort(&((struct member *)arg)->control);
+	return NULL;
+}
+
+/* It gives up, on another thread, while it is in a collective itself, and rank 0 does not come. */
+static void abortsWhileCalling(struct member *m)
+{
+	pthread_t thread;
+	ginResult_t result = m->rank == victims[0] ? ginErrorAborted : ginErrorPeer;
+
+	EXPECT_SUCCESS(m->opened);
+	if (m->rank == victims[0])
+		EXPECT(!pthread_create(&thread, NULL, abortFromElsewhere, m));
+	if (m->rank)
+		EXPECT_FAILS(controlAgree(&m->control, "wait", ginSuccess), result, "ginCommAbort");
+	teamExpectFailure(m, victims[0], result);
+	teamExpectFailed(m, result, "ginCommAbort");
+	if (m->rank == victims[0])
+		pthread_join(thread, NULL);
+}
+
+/* Its connections end without a farewell, as when its process is killed. */
+static void cutLinks(struct member *m)
+{
+	pthread_mutex_lock(&m->control.lock);
+	for (int i = 0; i < m->control.links; i++)
+		shutdown(m->control.link[i].fd, SHUT_RDWR);
+	pthread_mutex_unlock(&m->control.lock);
+}
+
+static void expectDead(struct member *m, int victim)
+{
+	char words[128];
+
+	snprintf(words, sizeof(words), "rank %d (host %s) has died or lost its network", victim,
+		 m->team->ranks[victim].host);
+	EXPECT_FAILS(controlAgree(&m->control, "wait", ginSuccess), ginErrorPeer, words);
+	teamExpectFailure(m, victim, ginErrorPeer);
+	teamExpectFailed(m, ginErrorPeer, words);
+}
+
+static void dies(struct member *m)
+{
+	EXPECT_SUCCESS(m->opened);
+	teamExpectWell(m);
+	if (isVictim(m))
+		cutLinks(m);
+	else
+		expectDead(m, victims[0]);
+	teamMeet(m);
+	EXPECT(isVictim(m) || m->failures == 1);
+}
+
+/* Leaves die at the same time: the first is what all fail of, every one is told. */
+static void severalDie(struct member *m)
+{
+	EXPECT_SUCCESS(m->opened);
+	teamExpectWell(m);
+	if (isVictim(m))
+		cutLinks(m);
+	else
+		EXPECT_FAILS(controlAgree(&m->control, "wait", ginSuccess), ginErrorPeer,
+			     " has died or lost its network");
+	for (int i = 0; i < nVictims && !isVictim(m); i++)
+		teamExpectFailure(m, victims[i], ginErrorPeer);
+	teamMeet(m);
+	EXPECT(isVictim(m) || m->failures == nVictims);
+}
+
+/* Somebody else than the control plane, a queue of a NIC say, has found a rank lost. */
+static void isReported(struct member *m)
+{
+	EXPECT_SUCCESS(m->opened);
+	teamExpectWell(m);
+	if (m->rank == m->nRanks - 1)
+		controlReport(&m->control, victims[0], "the queue to rank 1 is in error");
+	if (m->rank != m->nRanks - 1)
+		EXPECT_FAILS(controlAgree(&m->control, "wait", ginSuccess), ginErrorPeer,
+			     "the queue to rank 1 is in error");
+	teamExpectFailure(m, victims[0], ginErrorPeer);
+	teamExpectFailed(m, ginErrorPeer, "the queue to rank 1 is in error");
+	teamMeet(m);
+	EXPECT_EQUAL(m->failures, 1);
+}
+
+/* A rank that never opens its control plane; GIN_TIMEOUT is 1. */
+static void neverComes(struct member *m)
+{
+	if (isVictim(m))
+		return;
+	if (m->rank == 0) {
+		EXPECT_EQUAL(m->opened, ginErrorTimeout);
+		EXPECT_HAS(ginGetLastError(), "rank 2 (host ");
+		EXPECT_HAS(ginGetLastError(), "has not connected");
+	} else if (m->opened == ginSuccess) {
+		EXPECT(controlAgree(&m->control, "wait", ginSuccess) != ginSuccess);
+	}
+}
+
+static void absent(void)
+{
+	static struct team team = {.body = neverComes};
+
+	setenv("GIN_TIMEOUT", "1", 1);
+	team.nRanks = 3;
+	pthread_barrier_init(&team.barrier, NULL, 3);
+	for (int r = 0; r < 3; r++)
+		teamPrepare(&team, &team.member[r], r);
+	for (int r = 0; r < 2; r++)
+		EXPECT(!pthread_create(&team.member[r].thread, NULL, teamThread, &team.member[r]));
+	for (int r = 0; r < 2; r++)
+		pthread_join(team.member[r].thread, NULL);
+	close(team.member[2].listener);
+}
+
+/* Messages that cannot be right, sent by a rank that knows the secret; rank 1's to its parent. */
+static struct {
+	struct controlHeader header;
+	struct controlEntry entry;
+	ginResult_t result;
+	const char *words;
+} nonsense;
+
+static void talksNonsense(struct member *m)
+{
+	const struct controlHeader *header = &nonsense.header;
+	size_t most = sizeof(nonsense.entry), bytes = header->bytes < most ? header->bytes : most;
+
+	EXPECT_SUCCESS(m->opened);
+	teamExpectWell(m);
+	if (m->rank == 1) {
+		int fd = m->control.link[0].fd;
+		uint64_t deadline = clockNow() + TEAM_SECONDS * SECOND;
+		pthread_mutex_lock(&m->control.lock);
+		EXPECT(!socketSend(fd, header, sizeof(*header), deadline));
+		EXPECT(!socketSend(fd, &nonsense.entry, bytes, deadline));
+		pthread_mutex_unlock(&m->control.lock);
+	} else {
+		EXPECT_FAILS(controlAgree(&m->control, "wait", ginSuccess), nonsense.result,
+			     nonsense.words);
+	}
+	teamMeet(m);
+}
+
+static void sayNonsense(const char *name, uint32_t type, uint32_t seq, uint64_t bytes,
+			uint32_t entryRank, uint32_t entryBytes)
+{
+	nonsense.header =
+		(struct controlHeader){.type = type, .seq = seq, .bytes = bytes, .call = "wait"};
+	nonsense.entry = (struct controlEntry){entryRank, ginSuccess, entryBytes};
+	teamChild(name, 3, "60", talksNonsense);
+}
+
+/* The second collective is number 2; an entry is whole with 12 bytes. */
+static void allNonsense(void)
+{
+	const uint64_t entry = sizeof(struct controlEntry);
+
+	nonsense.result = ginErrorPeer;
+	nonsense.words = "rank 1 (host ";
+	sayNonsense("a length without end", controlUp, 2, UINT64_MAX, 1, 0);
+	sayNonsense("more than all ranks can have", controlUp, 2, 3 * (entry + CONTROL_BYTES) + 1,
+		    1, 0);
+	sayNonsense("a farewell with data", controlBye, 0, 1, 1, 0);
+	sayNonsense("a sentence without end", controlFail, 0, SENTENCE_BYTES, 1, 0);
+	sayNonsense("no message", 99, 0, 1, 1, 0);
+	nonsense.result = ginErrorSystem;
+	nonsense.words = "broken message";
+	sayNonsense("an entry of no rank", controlUp, 2, entry, 3, 0);
+	sayNonsense("an entry longer than the message", controlUp, 2, entry, 1, 1);
+	sayNonsense("an entry longer than any", controlUp, 2, entry, 1, CONTROL_BYTES + 1);
+	sayNonsense("half an entry", controlUp, 2, entry - 1, 1, 0);
+	nonsense.words = "collective 7 arrived while in 2";
+	sayNonsense("another collective", controlUp, 7, entry, 1, 0);
+}
+
+#define WITH(...)                                                                                  \
+	(memcpy(victims, (const int[]){__VA_ARGS__}, sizeof((const int[]){__VA_ARGS__})),          \
+	 nVictims = (int)(sizeof((const int[]){__VA_ARGS__}) / sizeof(int)))
+
+static void stayAway(void)
+{
+	WITH(0);
+	teamChild("rank 0 is missing", 2, "1", missing);
+	WITH(2);
+	teamChild("a rank is missing", 3, "1", missing);
+	WITH(39);
+	teamChild("a rank of the third level is missing", 40, "1", missing);
+	WITH(1, 5, 20);
+	teamChild("an inner rank and one of its own are missing", 40, "1", missing);
+	WITH(0, 2, 3, 8, 13, 15, 16);
+	teamChild("many are missing", 17, "1", missing);
+	teamHost = "a-host-whose-name-is-as-long-as-the-name-of-a-host-ever-can-be0";
+	teamChild("many with long names are missing", 17, "1", missing);
+	teamHost = NULL;
+	WITH(2);
+	expectChild("a rank never comes", absent);
+}
+
+static void giveUp(void)
+{
+	WITH(0);
+	teamChild("the only rank aborts", 1, "60", aborts);
+	teamChild("rank 0 aborts", 40, "60", aborts);
+	WITH(2);
+	teamChild("a rank aborts", 17, "60", aborts);
+	WITH(30);
+	teamChild("a rank of the third level aborts", 40, "60", aborts);
+	teamChild("a rank aborts while in a call", 40, "60", abortsWhileCalling);
+}
+
+static void die(void)
+{
+	WITH(1);
+	teamChild("a rank dies", 2, "60", dies);
+	teamChild("an inner rank dies", 40, "60", dies);
+	teamChild("a rank is reported", 40, "60", isReported);
+	WITH(0);
+	teamChild("rank 0 dies", 17, "60", dies);
+	WITH(39);
+	teamChild("a rank of the third level dies", 40, "60", dies);
+	WITH(3, 21, 38);
+	teamChild("several die", 40, "60", severalDie);
+}
+
+int main(void)
+{
+	setenv("GIN_LOG", "none", 0);
+	stayAway();
+	giveUp();
+	die();
+	allNonsense();
+	return expectFailures != 0;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* unit_socket.c - connections with deadlines, over IPv4 and IPv6 */
+#include "loopback.h"
+
+#include <arpa/inet.h>
+#include <pthread.h>
+
+static const struct netAddress v6 = {.family = AF_INET6, .bytes = {[15] = 1}};
+
+/* A connection and its two ends, without the handshake. */
+static void makePair(const struct netAddress *address, int end[2])
+{
+	end[0] = connectTo(address);
+	end[1] = socketAccept(listener, clockNow() + LONG);
+	EXPECT(end[1] >= 0);
+}
+
+static void endOfConnection(void)
+{
+	int end[2];
+	char bytes[8];
+
+	makePair(&v4, end);
+	sendAll(end[1], "1234", 4);
+	close(end[1]);
+	receiveAll(end[0], bytes, 4); /* what came before the end is there */
+	EXPECT(!memcmp(bytes, "1234", 4));
+	EXPECT_ERRNO(socketReceive(end[0], bytes, 1, clockNow() + LONG), ECONNRESET);
+	EXPECT(!socketReceive(end[0], bytes, 0, clockNow())); /* nothing asked for */
+	close(end[0]);
+}
+
+static void endInTheMiddle(void)
+{
+	int end[2];
+	char bytes[8];
+
+	makePair(&v4, end);
+	sendAll(end[1], "1234", 4);
+	close(end[1]);
+	EXPECT_ERRNO(socketReceive(end[0], bytes, sizeof(bytes), clockNow() + LONG), ECONNRESET);
+	close(end[0]);
+}
+
+static void deadlines(void)
+{
+	int end[2];
+	char bytes[8];
+	uint64_t start = clockNow();
+
+	makePair(&v4, end);
+	EXPECT_ERRNO(socketReceive(end[0], bytes, 8, clockNow() + SHORT), ETIMEDOUT);
+	EXPECT(clockNow() - start >= SHORT);
+	sendAll(end[1], "1234", 4);
+	EXPECT_ERRNO(socketReceive(end[0], bytes, 8, clockNow() + SHORT), ETIMEDOUT);
+	EXPECT_ERRNO(socketReceive(end[0], bytes, 8, 0), ETIMEDOUT);
+	EXPECT_ERRNO(socketAccept(listener, clockNow() + SHORT), ETIMEDOUT);
+	close(end[0]);
+	close(end[1]);
+}
+
+/* The other end reads nothing: the kernel's buffers fill, and then the deadline counts. */
+static void sendToOneWhoDoesNotRead(void)
+{
+	static const char bytes[1 << 20];
+	int end[2], result = 0, rounds = 0;
+
+	makePair(&v4, end);
+	while (!result && rounds++ < 1000)
+		result = socketSend(end[0], bytes, sizeof(bytes), clockNow() + SHORT);
+	EXPECT_ERRNO(result, ETIMEDOUT);
+	close(end[1]);
+	result = socketSend(end[0], bytes, sizeof(bytes), clockNow() + LONG);
+	EXPECT(result == -1 && (errno == ECONNRESET || errno == EPIPE));
+	EXPECT_ERRNO(socketSend(end[0], bytes, 1, clockNow() + LONG), EPIPE); /* and no SIGPIPE */
+	close(end[0]);
+}
+
+struct bulk {
+	int fd;
+	uint32_t *words;
+	size_t bytes;
+};
+
+static void *sendBulk(void *arg)
+{
+	const struct bulk *b = arg;
+
+	sendAll(b->fd, b->words, b->bytes);
+	return NULL;
+}
+
+/* More than any buffer holds, so that both ends wait for each other. */
+static void muchData(const struct netAddress *address)
+{
+	enum { WORDS = 1 << 20 };
+	uint32_t *out = malloc(WORDS * sizeof(*out)), *in = calloc(WORDS, sizeof(*in));
+	int end[2];
+	pthread_t sender;
+
+	EXPECT(out && in);
+	for (uint32_t i = 0; i < WORDS; i++)
+		out[i] = i * 2654435761u;
+	makePair(address, end);
+	struct bulk b = {end[0], out, WORDS * sizeof(*out)};
+	EXPECT(!pthread_create(&sender, NULL, sendBulk, &b));
+	receiveAll(end[1], in, WORDS * sizeof(*in));
+	pthread_join(sender, NULL);
+	EXPECT(!memcmp(out, in, WORDS * sizeof(*in)));
+	close(end[0]);
+	close(end[1]);
+	free(out);
+	free(in);
+}
+
+static void nobodyListens(void)
+{
+	uint16_t unused = 0;
+	int fd = socketListen(&unused);
+
+	EXPECT(fd >= 0 && unused && unused != port);
+	close(fd);
+	EXPECT_ERRNO(socketConnect(&v4, unused, clockNow() + LONG), ECONNREFUSED);
+}
+
+static void addresses(void)
+{
+	struct netAddress found[16], one[1];
+	char text[INET6_ADDRSTRLEN];
+	unsigned n = socketAddresses("", found, 16);
+
+	EXPECT(n <= 16);
+	for (unsigned i = 0; i < n; i++) {
+		EXPECT(found[i].family == AF_INET || found[i].family == AF_INET6);
+		EXPECT(inet_ntop(found[i].family, found[i].bytes, text, sizeof(text)));
+		EXPECT(strcmp(text, "127.0.0.1") && strcmp(text, "::1"));
+		EXPECT(strncmp(text, "fe80:", 5));
+		printf("address %s\n", text);
+	}
+	EXPECT_EQUAL(socketAddresses("", one, 1), n != 0);
+	EXPECT_EQUAL(socketAddresses("no-such-if0", found, 16), 0);
+	EXPECT_EQUAL(socketAddresses("lo", found, 16), 0);
+}
+
+/* IPv6 where there is a loopback address of it: both families reach the one listener. */
+static int hasV6(void)
+{
+	const struct sockaddr_in6 to = {.sin6_family = AF_INET6,
+					.sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int has = fd >= 0 && !bind(fd, (const struct sockaddr *)&to, sizeof(to));
+
+	if (fd >= 0)
+		close(fd);
+	return has;
+}
+
+static void overV6(void)
+{
+	if (!hasV6()) {
+		printf("no IPv6 loopback here: not tried\n");
+		return;
+	}
+	muchData(&v6);
+	printf("IPv6 loopback tried\n");
+}
+
+int main(void)
+{
+	listenHere();
+	muchData(&v4);
+	overV6();
+	endOfConnection();
+	endInTheMiddle();
+	deadlines();
+	sendToOneWhoDoesNotRead();
+	nobodyListens();
+	addresses();
+	close(listener);
+	printf("unit_socket: passed\n");
+	return 0;
+}
