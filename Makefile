@@ -35,7 +35,7 @@ NVCCFLAGS_ALL = -std=c++17 -O3 -lineinfo -arch=$(ARCH) -Iinclude \
 	-Xcompiler -Wall,-Wextra$(if $(filter 1,$(WERROR)),$(comma)-Werror) $(NVCCFLAGS)
 comma := ,
 LDFLAGS_ALL = $(SANFLAGS) $(LDFLAGS)
-LINKGIN = -L$(BUILD) -lgin -Wl,-rpath,'$$ORIGIN/..' -pthread
+LINKGIN = -L$(BUILD) -lgin -Wl,-rpath,'$$ORIGIN/..' -Wl,-rpath,'$$ORIGIN/../..' -pthread -ldl
 
 LIB_SRC := $(wildcard lib/*.c backends/*/*.c) bootstrap/choose.c bootstrap/caller.c bootstrap/self.c
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
@@ -46,11 +46,13 @@ PMIX := $(if $(shell pkg-config --exists pmix 2>/dev/null && echo yes),$(BUILD)/
 
 EXAMPLES := $(patsubst examples/%.cu,$(BUILD)/examples/%,$(wildcard examples/*.cu))
 TESTS_C := $(patsubst test/%.c,$(BUILD)/test/%,$(wildcard test/*.c))
-TESTS_CC := $(patsubst test/%.cc,$(BUILD)/test/%,$(wildcard test/*.cc))
+TESTS_CC := $(patsubst test/%.cc,$(BUILD)/test/%,$(wildcard test/*.cc test/port/*.cc))
 # The same sources with kernels.
-TESTS_GPU := $(patsubst test/%.cc,$(BUILD)/test/%_gpu,$(wildcard test/*.cc))
+TESTS_GPU := $(patsubst test/%.cc,$(BUILD)/test/%_gpu,$(filter-out test/nvrtc.cc, \
+	$(wildcard test/*.cc test/port/*.cc)))
 
-.PHONY: all lib examples tests tests-gpu deps deps-check demo check check-long check-gpu clean
+.PHONY: all lib examples tests tests-gpu deps deps-check demo check check-long check-mutations \
+	check-gpu clean
 .DELETE_ON_ERROR:
 
 all: lib examples
@@ -110,7 +112,8 @@ $(BUILD)/test/%_gpu: test/%.cc $(LINKS)
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< -L$(BUILD) \
-		-lgin -Xlinker -rpath,'$$ORIGIN/..' -Xcompiler -pthread
+		-lgin -Xlinker -rpath,'$$ORIGIN/..' -Xlinker -rpath,'$$ORIGIN/../..' \
+		-Xcompiler -pthread
 
 deps deps-check: deps%:
 	$(Q)DEPS=$(DEPS) tools/install-deps $(if $(filter deps-check,$@),check,demo)
@@ -127,6 +130,10 @@ check:
 check-long:
 	$(Q)DEPS=$(DEPS) tools/install-deps check
 	$(Q)test/run check-long
+
+check-mutations:
+	$(Q)DEPS=$(DEPS) tools/install-deps check
+	$(Q)test/mutations
 
 check-gpu:
 	$(Q)test/run check-gpu

@@ -187,6 +187,23 @@ ginResult_t controlAgree(struct control *c, const char *call, ginResult_t mine)
 	return controlAllgather(c, call, mine, NULL, NULL, 0);
 }
 
+ginResult_t controlAgreeOn(struct control *c, const char *call, ginResult_t mine, uint64_t serial)
+{
+	uint64_t *all = calloc((size_t)c->nRanks, sizeof(*all));
+
+	if (mine == ginSuccess && !all)
+		mine = fail(ginErrorSystem, "no memory");
+	mine = controlAllgather(c, call, mine, &serial, all, sizeof(serial));
+	for (int r = 1; mine == ginSuccess && r < c->nRanks; r++)
+		if (all[r] != all[0])
+			mine = fail(ginErrorInvalidArgument,
+				    "rank %d named the communicator's number %llu, rank 0 number "
+				    "%llu: all ranks must name the same",
+				    r, (unsigned long long)all[r], (unsigned long long)all[0]);
+	free(all);
+	return mine;
+}
+
 void controlAbort(struct control *c)
 {
 	char why[SENTENCE_BYTES];

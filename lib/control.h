@@ -95,6 +95,9 @@ ginResult_t controlAllgather(struct control *c, const char *call, ginResult_t mi
 /* The same without data: have all ranks succeeded so far? */
 ginResult_t controlAgree(struct control *c, const char *call, ginResult_t mine);
 
+/* The same, and do all ranks mean the same window or device communicator by `serial`? */
+ginResult_t controlAgreeOn(struct control *c, const char *call, ginResult_t mine, uint64_t serial);
+
 /* This rank gives up: the peers' communicators fail with ginErrorPeer. */
 void controlAbort(struct control *c);
 

@@ -141,7 +141,7 @@ static void nameMissing(const struct control *c, char *out, size_t bytes)
 /* Rank 0 warns after 10 s and gives up for all after GIN_TIMEOUT. */
 static void tickRoot(struct control *c, uint64_t waited)
 {
-	char missing[256], why[SENTENCE_BYTES];
+	char missing[360], why[SENTENCE_BYTES];
 	unsigned timeout = paramNumber(paramTimeout);
 
 	if (waited < timeout * SECOND && (c->gather.warned || waited < 10 * SECOND))
@@ -158,6 +158,14 @@ static void tickRoot(struct control *c, uint64_t waited)
 	logWrite(logWarn, "%s: waiting for %s", c->gather.call, missing);
 }
 
+/* Before rank 0 warns, and long before it gives up. */
+static uint64_t passOnAfter(void)
+{
+	uint64_t part = paramNumber(paramTimeout) * SECOND / 100;
+
+	return part < 5 * SECOND ? part : 5 * SECOND;
+}
+
 /* Others pass on what they have after some seconds, so that rank 0 can name who is missing. */
 void controlGatherTick(struct control *c, uint64_t now)
 {
@@ -166,6 +174,6 @@ void controlGatherTick(struct control *c, uint64_t now)
 	uint64_t waited = now - c->gather.start;
 	if (c->rank == 0)
 		tickRoot(c, waited);
-	else if (c->gather.entries.used && waited > paramNumber(paramTimeout) * SECOND / 100)
+	else if (c->gather.entries.used && waited > passOnAfter())
 		sendUp(c);
 }

@@ -110,7 +110,7 @@ static void takeFailure(struct control *c, const struct controlLink *link,
 }
 
 /* A message of a collective that cannot be right ends the communicator for all. */
-static void takeCollective(struct control *c, const struct controlHeader *header,
+static void takeCollective(struct control *c, int fromParent, const struct controlHeader *header,
 			   const struct buffer *data)
 {
 	ginResult_t result;
@@ -119,8 +119,10 @@ static void takeCollective(struct control *c, const struct controlHeader *header
 		return;
 	if (header->type == controlUp)
 		result = controlGatherAdd(c, header->call, header->seq, data);
-	else
+	else if (header->type == controlDown && fromParent)
 		result = controlGatherDone(c, header->seq, data);
+	else
+		result = fail(ginErrorSystem, "the control plane received a broken message");
 	if (result != ginSuccess)
 		controlBreakHere(c, -1, result, ginGetLastError(), NULL);
 }
@@ -139,7 +141,7 @@ static void readLink(struct control *c, struct controlLink *link)
 	else if (header.type == controlBye)
 		link->left = 1;
 	else
-		takeCollective(c, &header, &data);
+		takeCollective(c, c->rank && link == &c->link[0], &header, &data);
 	pthread_mutex_unlock(&c->lock);
 	bufferFree(&data);
 }

@@ -68,15 +68,28 @@ static int tryParent(const struct control *c, const struct netAddress *address, 
 	return -1;
 }
 
-static ginResult_t connectParent(struct control *c, uint64_t deadline)
+/* One pass over the addresses; -1 with errno of the last. */
+static int tryAddresses(const struct control *c, const struct identity *parent, uint64_t deadline)
 {
-	const struct identity *parent = &c->ranks[parentOf(c->rank)];
 	int fd = -1;
 
+	errno = EADDRNOTAVAIL;
 	if (identitySameHost(parent, &c->ranks[c->rank]))
 		fd = tryParent(c, &loopback, parent->port, deadline);
 	for (unsigned i = 0; fd < 0 && i < parent->addresses && i < IDENTITY_ADDRESSES; i++)
 		fd = tryParent(c, &parent->address[i], parent->port, deadline);
+	return fd;
+}
+
+/* A parent that is merely late is tried again; one that refuses is not there. */
+static ginResult_t connectParent(struct control *c, uint64_t deadline)
+{
+	const struct identity *parent = &c->ranks[parentOf(c->rank)];
+	int fd;
+
+	do
+		fd = tryAddresses(c, parent, deadline);
+	while (fd < 0 && errno == ETIMEDOUT && clockNow() < deadline);
 	if (fd < 0)
 		return fail(ginErrorBootstrap,
 			    "no connection to rank %d (host %s, port %u, %u addresses): %m; is the "
@@ -97,12 +110,11 @@ static int isMissingChild(const struct control *c, uint32_t rank)
 }
 
 /* Whoever does not know the secret, or is no child of ours, is sent away and forgotten. */
-static void acceptOne(struct control *c, int fd)
+static void acceptOne(struct control *c, int fd, uint64_t deadline)
 {
 	uint32_t rank;
 
-	if (!handshakeAccept(fd, c->ranks[0].secret, &rank,
-			     clockNow() + HANDSHAKE_SECONDS * SECOND) &&
+	if (!handshakeAccept(fd, c->ranks[0].secret, &rank, within(HANDSHAKE_SECONDS, deadline)) &&
 	    isMissingChild(c, rank)) {
 		addLink(c, fd, (int)rank);
 		return;
@@ -128,9 +140,11 @@ static ginResult_t acceptChildren(struct control *c, int listener, int children,
 		uint64_t until = deadline < warn ? deadline : warn;
 		int fd = socketAccept(listener, until);
 		if (fd >= 0) {
-			acceptOne(c, fd);
+			acceptOne(c, fd, deadline);
 			continue;
 		}
+		if (errno == ECONNABORTED || errno == EINTR || errno == EAGAIN || errno == EPROTO)
+			continue; /* whoever it was has gone again */
 		if (errno != ETIMEDOUT)
 			return fail(ginErrorSystem, "cannot accept a connection: %m");
 		int rank = firstMissingChild(c);

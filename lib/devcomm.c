@@ -335,7 +335,8 @@ ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm)
 	pthread_mutex_lock(&comm->lock);
 	ginResult_t mine = devCommFind(comm, devComm) ? ginSuccess : ginErrorInvalidArgument;
 	pthread_mutex_unlock(&comm->lock);
-	result = controlAgree(&comm->control, "ginDevCommDestroy", mine);
+	result = controlAgreeOn(&comm->control, "ginDevCommDestroy", mine,
+				mine == ginSuccess ? devComm->id : 0);
 	if (mine != ginSuccess ||
 	    (result != ginSuccess && controlError(&comm->control) == ginSuccess))
 		return result;
@@ -351,9 +352,13 @@ void devCommsFree(ginComm_t comm)
 {
 	if (comm->devComms)
 		logWrite(logWarn, "rank %d: device communicators were not destroyed", comm->rank);
-	while (comm->devComms) {
-		struct devComm *dc = comm->devComms;
-		comm->devComms = dc->next;
+	pthread_mutex_lock(&comm->lock); /* the control thread may be looking */
+	struct devComm *left = comm->devComms;
+	comm->devComms = NULL;
+	pthread_mutex_unlock(&comm->lock);
+	while (left) {
+		struct devComm *dc = left;
+		left = dc->next;
 		freeDevComm(comm, dc);
 	}
 }

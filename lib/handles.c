@@ -213,11 +213,9 @@ static int receiveNext(struct handles *h, struct exchange *e)
 {
 	int got = e->missing ? receiveHandle(h, e->from, e->fds) : 0;
 
-	if (got < 0) {
+	if (got < 0)
 		exchangeFailed(e, "receive");
-		e->missing = 0;
-	}
-	if (got > 0)
+	if (got) /* it came, even when there was no descriptor left for what it brought */
 		e->missing--;
 	return got;
 }

@@ -16,7 +16,8 @@
 struct allocation {
 	char *base;
 	size_t span;
-	int fd; /* -1: GPU memory */
+	int fd;	     /* -1: GPU memory */
+	int windows; /* registered ones that lie in it */
 	struct allocation *next;
 };
 
@@ -71,39 +72,44 @@ ginResult_t memoryAlloc(const struct device *d, size_t bytes, void **ptr)
 	return ginSuccess;
 }
 
-size_t memorySpan(const void *ptr)
+void memoryHold(const void *ptr, int by)
 {
-	size_t span = 0;
+	const char *at = ptr;
 
 	pthread_mutex_lock(&lock);
 	for (struct allocation *a = allocations; a; a = a->next)
-		if (a->base == ptr)
-			span = a->span;
+		if (at >= a->base && at < a->base + a->span)
+			a->windows += by;
 	pthread_mutex_unlock(&lock);
-	return span;
 }
 
-static struct allocation *takeAllocation(const void *ptr)
+/* Takes it off the list, unless it is in a window. */
+static ginResult_t takeAllocation(const void *ptr, struct allocation **out)
 {
-	struct allocation *found = NULL;
+	struct allocation **at = &allocations;
 
-	pthread_mutex_lock(&lock);
-	for (struct allocation **at = &allocations; *at; at = &(*at)->next)
-		if ((*at)->base == ptr) {
-			found = *at;
-			*at = found->next;
-			break;
-		}
-	pthread_mutex_unlock(&lock);
-	return found;
+	while (*at && (*at)->base != ptr)
+		at = &(*at)->next;
+	if (!*at)
+		return fail(ginErrorInvalidArgument, "ptr %p is not of ginMemAlloc", ptr);
+	if ((*at)->windows)
+		return fail(ginErrorInvalidUsage,
+			    "ptr %p is in a registered window: call ginWindowDeregister() first",
+			    ptr);
+	*out = *at;
+	*at = (*at)->next;
+	return ginSuccess;
 }
 
 ginResult_t memoryFree(const struct device *d, void *ptr)
 {
-	struct allocation *a = takeAllocation(ptr);
+	struct allocation *a = NULL;
 
-	if (!a)
-		return fail(ginErrorInvalidArgument, "ptr %p is not of ginMemAlloc", ptr);
+	pthread_mutex_lock(&lock);
+	ginResult_t result = takeAllocation(ptr, &a);
+	pthread_mutex_unlock(&lock);
+	if (result != ginSuccess)
+		return result;
 	if (a->fd < 0) {
 		deviceUnmap(d, a->base, a->span);
 	} else {

@@ -26,8 +26,8 @@ struct memory {
 ginResult_t memoryAlloc(const struct device *d, size_t bytes, void **ptr);
 ginResult_t memoryFree(const struct device *d, void *ptr);
 
-/* Bytes of the allocation that begins at `ptr`; 0 when it is none of memoryAlloc's. Any thread. */
-size_t memorySpan(const void *ptr);
+/* One more (1) or fewer (-1) windows lie in the allocation around `ptr`, if it is memoryAlloc's. */
+void memoryHold(const void *ptr, int by);
 
 /*
  * Describes [ptr, ptr + bytes) as seen from the device; fails when no other rank could ever reach

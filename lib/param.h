@@ -42,7 +42,7 @@ const char *paramText(enum param param);
 
 /*
  * Fails when a variable's value cannot be understood, naming variable, value and choices; warns of
- * GIN_* variables that do not exist. The other calls give the default for a bad value.
+ * GIN_* variables that do not exist. paramChoice and paramNumber give the default for a bad value.
  */
 ginResult_t paramCheck(void);
 

@@ -12,6 +12,7 @@ struct window {
 	uint64_t *bytes; /* [nRanks] */
 	uint64_t serial;
 	struct shared shared;
+	int held; /* counted by memoryHold */
 	struct window *next;
 };
 
@@ -36,21 +37,6 @@ ginResult_t ginMemAlloc(ginComm_t comm, size_t bytes, void **ptr)
 	return result;
 }
 
-/* The number of the window that has [ptr, ptr + 1) in it, or 0. */
-static uint64_t windowHolding(ginComm_t comm, const char *ptr)
-{
-	uint64_t serial = 0;
-
-	pthread_mutex_lock(&comm->lock);
-	for (struct window *w = comm->windows; w; w = w->next) {
-		const char *start = w->ptr;
-		if (ptr && ptr <= start && start < ptr + memorySpan(ptr))
-			serial = w->serial;
-	}
-	pthread_mutex_unlock(&comm->lock);
-	return serial;
-}
-
 ginResult_t ginMemFree(ginComm_t comm, void *ptr)
 {
 	struct deviceScope scope;
@@ -58,11 +44,6 @@ ginResult_t ginMemFree(ginComm_t comm, void *ptr)
 
 	if (result != ginSuccess || !ptr)
 		return result;
-	uint64_t serial = windowHolding(comm, ptr);
-	if (serial)
-		return fail(ginErrorInvalidUsage,
-			    "ptr %p is in window %llu: call ginWindowDeregister() first", ptr,
-			    (unsigned long long)serial);
 	result = deviceEnter(&comm->device, &scope);
 	if (result != ginSuccess)
 		return result;
@@ -87,6 +68,8 @@ static ginResult_t checkArguments(const void *ptr, size_t bytes, int flags, cons
 
 static void freeWindow(ginComm_t comm, struct window *w)
 {
+	if (w->held)
+		memoryHold(w->ptr, -1);
 	routesUnshare(comm, &w->shared);
 	poolFree(&comm->pool, w->handle.table, w->tableBytes);
 	free(w->bytes);
@@ -144,6 +127,8 @@ static ginResult_t registerWindow(ginComm_t comm, struct window *w, ginResult_t 
 
 static void addWindow(ginComm_t comm, struct window *w)
 {
+	memoryHold(w->ptr, 1);
+	w->held = 1;
 	pthread_mutex_lock(&comm->lock);
 	w->next = comm->windows;
 	comm->windows = w;
@@ -154,6 +139,7 @@ static void addWindow(ginComm_t comm, struct window *w)
 static struct window *newWindow(ginComm_t comm, void *ptr)
 {
 	struct window *w = calloc(1, sizeof(*w));
+	uint64_t serial = ++comm->windowSerial; /* the same on all ranks */
 
 	if (w)
 		w->bytes = calloc((size_t)comm->nRanks, sizeof(*w->bytes));
@@ -162,7 +148,7 @@ static struct window *newWindow(ginComm_t comm, void *ptr)
 		return NULL;
 	}
 	w->ptr = ptr;
-	w->serial = ++comm->windowSerial;
+	w->serial = serial;
 	return w;
 }
 
@@ -226,9 +212,11 @@ ginResult_t ginWindowDeregister(ginComm_t comm, ginWindow_t window)
 	if (result != ginSuccess)
 		return result;
 	pthread_mutex_lock(&comm->lock);
-	ginResult_t mine = findWindow(comm, window) ? ginSuccess : ginErrorInvalidArgument;
+	struct window **at = findWindow(comm, window);
+	ginResult_t mine = at ? ginSuccess : ginErrorInvalidArgument;
+	uint64_t serial = at ? (*at)->serial : 0;
 	pthread_mutex_unlock(&comm->lock);
-	result = controlAgree(&comm->control, "ginWindowDeregister", mine);
+	result = controlAgreeOn(&comm->control, "ginWindowDeregister", mine, serial);
 	if (mine != ginSuccess ||
 	    (result != ginSuccess && controlError(&comm->control) == ginSuccess))
 		return result;

@@ -157,9 +157,10 @@ static void createDifferently(ginComm_t comm, uint32_t contexts, uint32_t signal
 	ginDevComm dc;
 
 	memset(&dc, 0x5a, sizeof(dc));
-	snprintf(words, sizeof(words), "%u contexts and %u signals on rank 1", contexts, signals);
+	snprintf(words, sizeof(words), "%u contexts, %u signals, 4 counters, 4 barriers on rank 1",
+		 contexts, signals);
 	EXPECT_FAILS(ginDevCommCreate(comm, &want, &dc), ginErrorInvalidArgument,
-		     "requirements differ", words, "2 and 8 on rank 0");
+		     "requirements differ", words, "2, 8, 4, 4 on rank 0");
 	expectUntouched(&dc);
 	expectWorks(comm);
 }

@@ -7,11 +7,11 @@
  * normalises; and its rows go back to everybody. A block looks after the same rows throughout, in a
  * context of its own, so that blocks never wait for each other.
  *
- * The result is compared with doubles on the host. Parts are multiples of 1/64 below 1, so that they
- * add up exactly. What is left, in roundings of 2^-24 relative: one for each square that is added to
- * the others, one for the mean and one for epsilon, all of which the root halves; one each for the
- * root, its reciprocal and two products. The tolerance, length * 2^-24 + 2^-21, is less than twice
- * that.
+ * The result is compared with doubles on the host. Parts are multiples of 1/64 below 1, so that
+ * they add up exactly. What is left, in roundings of 2^-24 relative: one for each square that is
+ * added to the others, one for the mean and one for epsilon, all of which the root halves; one each
+ * for the root, its reciprocal and two products. The tolerance, length * 2^-24 + 2^-21, is less
+ * than twice that.
  */
 #include <math.h>
 
