@@ -146,24 +146,24 @@ struct Hybrid : Exchange {
 /* Launch after launch on the same windows and signals. */
 struct Trial {
 	Rank &r;
-	Communicator device;
 	Buffer send, receive;
 	Results results;
+	Communicator device; /* last: nobody's kernel runs before all have made the rest */
 	uint64_t launches;
 
 	static Grid grid(const Rank &r) { return portGrid(r); }
 
 	Trial(Rank &rank, size_t most)
-	    : r(rank), device(rank, 3, grid(rank).blocks, 0, grid(rank).blocks),
-	      send(rank, static_cast<size_t>(rank.nRanks) * most + 64),
+	    : r(rank), send(rank, static_cast<size_t>(rank.nRanks) * most + 64),
 	      receive(rank, static_cast<size_t>(rank.nRanks) * most + 64),
-	      results(rank, grid(rank).blocks * grid(rank).threads), launches(0)
+	      results(rank, grid(rank).blocks * grid(rank).threads),
+	      device(rank, 3, grid(rank).blocks, 0, grid(rank).blocks), launches(0)
 	{
 	}
 
 	uint64_t seed() const { return portSeed() + launches; }
 
-	/* Messages that `first` sends in this launch, or that are sent to it. */
+	/* What this rank sends in this launch, or what is sent to it. */
 	std::vector<unsigned char> messages(size_t bytes, bool received) const
 	{
 		std::vector<unsigned char> all(send.bytes, 0x5a);

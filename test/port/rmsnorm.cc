@@ -187,8 +187,8 @@ static void norms(Rank &r, uint32_t rows, uint32_t length)
 	const size_t own = sizeof(float) * rows * length;
 	Buffer parts(r, own * ranks), inbox(r, own * ranks), mine(r, own), out(r, own * ranks);
 	Buffer scratch(r, sizeof(float) * grid.blocks * grid.threads);
-	Communicator device(r, grid.blocks, 2, 0, grid.blocks);
 	Results results(r, grid.blocks * grid.threads);
+	Communicator device(r, grid.blocks, 2, 0, grid.blocks);
 
 	for (uint64_t round = 0; round < 4; round++) {
 		const Trial trial = {r, rows, length, ranks, portSeed() + round};
