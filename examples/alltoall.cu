@@ -2,7 +2,8 @@
 // alltoall - every rank sends a block to every other: puts that count, signals and flush
 //
 // The source of a round is overwritten for the next one as soon as the counter says that all puts
-// have read it; the data has arrived when the signal has come from all ranks.
+// have read it. Each sender has a signal of its own: a sum over all would not tell a sender that is
+// a round ahead from one that is late.
 //   mpirun -n 4 ./alltoall
 #include "launch.h"
 
@@ -37,7 +38,7 @@ struct AllToAll {
 			uint32_t peer = (dc.rank + i) % dc.nRanks;
 			size_t to = (round % 2 * dc.nRanks + dc.rank) * bytes;
 			status = gin.put(static_cast<int>(peer), target, to, source, peer * bytes,
-					 bytes, GinSignalInc{0}, GinCounterInc{0}, GinCta{});
+					 bytes, GinSignalInc{dc.rank}, GinCounterInc{0}, GinCta{});
 		}
 		return status;
 	}
@@ -63,8 +64,8 @@ struct AllToAll {
 			status = send(gin, round);
 			if (status == ginSuccess)
 				status = gin.waitCounter(0, expected, block); // source is free
-			if (status == ginSuccess)
-				status = gin.waitSignal(0, expected, block); // all have sent
+			for (uint32_t peer = 0; peer < dc.nRanks && status == ginSuccess; peer++)
+				status = gin.waitSignal(peer, round + 1, block); // it has sent
 			n += countWrong(round);
 		}
 		if (status == ginSuccess)
@@ -81,6 +82,7 @@ int main()
 	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
 	ginDevComm dc;
 	Ranks r = openRanks();
+	want.signals = static_cast<uint32_t>(r.nRanks);
 	size_t words = static_cast<size_t>(r.nRanks) * WORDS;
 	Window target = registerCopy(r, std::vector<uint32_t>(2 * words, 0));
 	Window source = registerCopy(r, std::vector<uint32_t>(words, 0));

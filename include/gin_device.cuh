@@ -10,12 +10,13 @@
  *  - Puts are unordered among themselves. A strong signal, once seen at the target, makes its own
  *    put and all earlier puts of the same context to the same peer visible there, those of other
  *    threads that happen before the signalling call included; a weak one its own put.
- *  - flush, wait and counters: source bytes may be reused, bytes of gets are there. They say
- * nothing of the target.
- *  - A call with a coop is made by all of its threads, with the same arguments, and returns the
- * same to all of them.
+ *  - flush, wait and counters: source bytes may be reused, bytes of gets are there. They say nothing
+ *    of the target.
+ *  - A call with a coop is made by all of its threads, with the same arguments, and returns the same
+ *    to all of them.
  *  - A call that times out has reserved nothing and can be repeated.
- *  - Calls on a peer that has failed return ginErrorPeer at once.
+ *  - Calls on a peer that has failed return ginErrorPeer at once; after ginCommAbort(), all calls
+ *    return ginErrorAborted.
  *
  * Arguments are not checked here: a peer, context, signal or offset out of range is undefined.
  */

@@ -143,14 +143,17 @@ typedef struct ginDevComm {
 	uint32_t abi;  /* GIN_DEVICE_ABI of the same */
 	uint32_t rank;
 	uint32_t nRanks;
-	uint32_t
-		domainRank; /* this rank's number in its NVLink domain: ranks that are all direct */
-	uint32_t domainSize; /* peers of each other, of equal size everywhere, consecutive */
-	uint32_t contexts;   /* contexts 0 to contexts - 1 */
-	uint32_t signals;    /* per context, ids 0 to signals - 1 */
-	uint32_t counters;   /* per context, ids 0 to counters - 1 */
-	uint32_t barriers;   /* of the whole, indexes 0 to barriers - 1 */
-	uint64_t timeout;    /* nanoseconds that a wait may take when it names none; 0: for ever */
+	/*
+	 * The NVLink domain: consecutive ranks that are all direct peers of each other, as many in
+	 * every domain. This rank's number in its own, and their number.
+	 */
+	uint32_t domainRank;
+	uint32_t domainSize;
+	uint32_t contexts; /* contexts 0 to contexts - 1 */
+	uint32_t signals;  /* per context, ids 0 to signals - 1 */
+	uint32_t counters; /* per context, ids 0 to counters - 1 */
+	uint32_t barriers; /* of the whole, indexes 0 to barriers - 1 */
+	uint64_t timeout;  /* nanoseconds that a wait may take when it names none; 0: for ever */
 	struct ginPeer *peers; /* [nRanks] */
 	/*
 	 * Own words: [context][signal]; NULL: class unused. In class gpu the barriers' words

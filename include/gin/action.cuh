@@ -80,7 +80,7 @@ GIN_FN constexpr ginSignalOp ginSignalByOffset(bool strong, ginWindow_t window, 
 
 GIN_FN constexpr ginSignalOp ginSignalOf(GinNone)
 {
-	return {false, false, 0, {nullptr}, 0, 0};
+	return {false, false, UINT32_MAX, {nullptr}, 0, 0};
 }
 GIN_FN constexpr ginSignalOp ginSignalOf(GinSignalInc a)
 {

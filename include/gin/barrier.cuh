@@ -12,10 +12,10 @@
 #include "context.cuh"
 
 /*
- * Barrier `index` of the device communicator, for one team: 0 to barriers - 1, and another for
- * teams that use one at the same time. Made by all threads of a coop, which make the calls too.
- * What any rank of the team wrote or put before it arrived, in whatever context, is visible to all
- * after the wait.
+ * Barrier `index` of the device communicator, 0 to barriers - 1. An index belongs to one team: a rank
+ * uses it with that team only, as it counts how often it was passed; teams without a common rank may
+ * share one. Made by all threads of a coop, which make the calls too. What any rank of the team wrote
+ * or put before it arrived, in whatever context, is visible to all after the wait.
  */
 class GinBarrier
 {

@@ -16,6 +16,13 @@
  */
 enum ginSharing { ginSharingGpu = 0, ginSharingCta = 1, ginSharingThread = 2 };
 
+/* The type itself, where it is not to be deduced; and the word of as many bytes that atomics use. */
+template <class Type> struct ginSameType {
+	typedef Type type;
+};
+template <class Type> using ginSame = typename ginSameType<Type>::type;
+template <class Word> using ginBits = typename ginUint<sizeof(Word)>::type;
+
 /* A ticket of Gin::flushAsync; plain data that may be kept in any memory. */
 struct ginRequest {
 	uint64_t opaque[2];
@@ -80,7 +87,7 @@ public:
 	/*
 	 * Write `value`, at most 32 bytes, to offset dstOff of the peer's part of dstWin, then do
 	 * `remote` there. There is no source to reuse. One that is aligned and of 4 or 8 bytes is
-	 * seen whole or not at all. ginErrorPeer, ginErrorAborted.
+	 * seen whole or not at all. ginErrorPeer, ginErrorAborted: the value may have been written.
 	 */
 	template <class Value, class Remote = GinNone, class Coop = GinThread>
 	GIN_FN ginResult_t putValue(int peer, ginWindow_t dstWin, size_t dstOff, Value value,
@@ -141,43 +148,47 @@ public:
 	}
 
 	/*
-	 * Atomics on an aligned word of 4 or 8 bytes at offset `off` of the peer's part of `win`,
-	 * by one thread. The old value goes to *old unless that is NULL. An atomic covers what a
-	 * strong signal would, and the old value is an acquire. Words that atomics and signals
-	 * change must be changed by nothing else. ginErrorPeer, ginErrorAborted.
+	 * Atomics on an aligned word of 4 or 8 bytes, as `value` has, at offset `off` of the peer's
+	 * part of `win`, by one thread. The old value goes to *old unless that is NULL. An atomic
+	 * covers what a strong signal would, and the old value is an acquire. Words that atomics
+	 * and signals change must be changed by nothing else. ginErrorPeer, ginErrorAborted.
 	 */
-	template <class Word>
-	GIN_FN ginResult_t atomicFetchAdd(int peer, ginWindow_t win, size_t off, Word value,
-					  Word *old = nullptr, ginOptions options = {}) const
+	template <class Word> GIN_FN ginResult_t atomicFetchAdd(int peer, ginWindow_t win,
+								size_t off, Word value,
+								ginSame<Word> *old = nullptr,
+								ginOptions options = {}) const
 	{
-		Word *word = nullptr;
+		ginBits<Word> *word = nullptr;
 		ginResult_t result = atomicWord(peer, win, off, &word, options);
 		if (result == ginSuccess)
-			keep(ginAtomicAdd(word, value), old);
+			keep<Word>(ginAtomicAdd(word, static_cast<ginBits<Word>>(value)), old);
 		return result;
 	}
 
 	/* Set to `value` when it is `compare`. */
-	template <class Word> GIN_FN ginResult_t atomicCompareSwap(int peer, ginWindow_t win,
-								   size_t off, Word compare,
-								   Word value, Word *old = nullptr,
-								   ginOptions options = {}) const
+	template <class Word>
+	GIN_FN ginResult_t atomicCompareSwap(int peer, ginWindow_t win, size_t off,
+					     ginSame<Word> compare, Word value,
+					     ginSame<Word> *old = nullptr,
+					     ginOptions options = {}) const
 	{
-		Word *word = nullptr;
+		ginBits<Word> *word = nullptr;
 		ginResult_t result = atomicWord(peer, win, off, &word, options);
 		if (result == ginSuccess)
-			keep(ginAtomicCas(word, compare, value), old);
+			keep<Word>(ginAtomicCas(word, static_cast<ginBits<Word>>(compare),
+						static_cast<ginBits<Word>>(value)),
+				   old);
 		return result;
 	}
 
-	template <class Word> GIN_FN ginResult_t atomicSwap(int peer, ginWindow_t win, size_t off,
-							    Word value, Word *old = nullptr,
-							    ginOptions options = {}) const
+	template <class Word>
+	GIN_FN ginResult_t atomicSwap(int peer, ginWindow_t win, size_t off, Word value,
+				      ginSame<Word> *old = nullptr, ginOptions options = {}) const
 	{
-		Word *word = nullptr;
+		ginBits<Word> *word = nullptr;
 		ginResult_t result = atomicWord(peer, win, off, &word, options);
 		if (result == ginSuccess)
-			keep(ginAtomicSwap(word, value), old);
+			keep<Word>(ginAtomicSwap(word, static_cast<ginBits<Word>>(value)), old);
 		return result;
 	}
 
@@ -285,9 +296,10 @@ public:
 	}
 
 	/*
-	 * Wait until the signal is at least its shadow plus `leastDelta`, then let the shadow
-	 * follow to what the signal is. *before is the shadow before, *delta by how much it went
-	 * on. Not by two coops at the same time on one signal. On failure the shadow stays.
+	 * Wait until the signal is at least its shadow plus `leastDelta`, then let the shadow follow
+	 * to what the signal is. *before is the shadow before, *delta by how much it went on; both
+	 * are written on success only. Not by two coops at the same time on one signal. On failure
+	 * the shadow stays.
 	 */
 	template <class Coop = GinThread>
 	GIN_FN ginResult_t waitSignalFollowShadow(uint32_t id, uint64_t leastDelta,
@@ -295,14 +307,19 @@ public:
 						  ginOptions options = {}) const
 	{
 		uint64_t *shadow = signalShadow(id), old = ginLocalLoad(shadow);
+		ginResult_t result = ginSuccess;
 		coop.sync(); /* all have read it before it moves on */
-		ginResult_t result =
-			waitSignal(id, old + leastDelta, GinThreadOf<Coop>{coop}, options);
-		if (result == ginSuccess && coop.thread_rank() == 0)
-			ginLocalStore(shadow, readSignal(id));
+		if (coop.thread_rank() == 0) {
+			result = waitSignal(id, old + leastDelta, GinThread{}, options);
+			if (result == ginSuccess)
+				ginLocalStore(shadow, readSignal(id));
+		}
 		result = ginAgree(coop, result);
+		if (result != ginSuccess)
+			return result;
 		*before = old;
-		*delta = result == ginSuccess ? ginLocalLoad(shadow) - old : 0;
+		*delta = ginLocalLoad(shadow) - old;
+		coop.sync(); /* and read it again before the next call moves it */
 		return result;
 	}
 
@@ -385,14 +402,6 @@ public:
 	const uint32_t context;
 
 private:
-	/* The coop's first thread alone, for a wait inside of a call that ends by a vote. */
-	template <class Coop> struct GinThreadOf {
-		Coop coop;
-		GIN_FN uint32_t thread_rank() const { return coop.thread_rank(); }
-		GIN_FN uint32_t size() const { return 1; }
-		GIN_FN void sync() const {}
-	};
-
 	GIN_FN char *own(ginWindow_t window, size_t offset) const
 	{
 		return ginWindowAt(window, static_cast<int>(dc.rank)).address + offset;
@@ -413,10 +422,10 @@ private:
 		return dc.counter + static_cast<size_t>(context) * dc.counters + id;
 	}
 
-	template <class Word> GIN_FN static void keep(Word value, Word *old)
+	template <class Word> GIN_FN static void keep(ginBits<Word> value, Word *old)
 	{
 		if (old)
-			*old = value;
+			*old = static_cast<Word>(value);
 	}
 
 	/* Can a call go to this peer? ginDevCommCreate() has refused peers without a route. */

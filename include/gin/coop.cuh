@@ -6,8 +6,9 @@
  *   thread_rank()  0 to size() - 1
  *   size()
  *   sync()         all have arrived; what each wrote before is visible to all after
- *   any(mine)      sync() that also tells all whether one of them said true; a type without it
- *                  works too, but its threads may return different results from one call
+ *   any(mine)      tells all whether one of them said true; a type without it works too, but its
+ *                  threads may return different results from one call
+ * A type whose any() is a sync() too says so by `anyIsSync`; a vote alone orders no memory.
  */
 #ifndef GIN_COOP_CUH
 #define GIN_COOP_CUH
@@ -16,6 +17,8 @@
 
 /* One thread. */
 struct GinThread {
+	static constexpr bool anyIsSync = true;
+
 	GIN_FN uint32_t thread_rank() const { return 0; }
 	GIN_FN uint32_t size() const { return 1; }
 	GIN_FN void sync() const {}
@@ -24,6 +27,8 @@ struct GinThread {
 
 /* Lanes of one warp, by a mask that is the same for all of them and holds each. */
 struct GinLanes {
+	static constexpr bool anyIsSync = true;
+
 	uint32_t mask;
 
 	GIN_FN uint32_t thread_rank() const
@@ -53,25 +58,30 @@ private:
 		return __any_sync(mask, mine);
 #else
 		uint64_t warp = ginThreadIndex() / GIN_WARP_SIZE;
-		return ginHostMeet(ginHostFind(1ull << 63 | warp << 32 | mask), size(), mine);
+		return ginHostMeet(1, warp << 32 | mask, size(), mine);
 #endif
 	}
 };
 
-/* `lanes` neighbouring lanes of a warp: 1, 2, 4, ... of an aligned group. */
+/* `lanes` neighbouring lanes of a warp, 1, 2, 4 to 32; on the host neighbouring threads of a block. */
 template <uint32_t lanes> struct GinTile {
 	static_assert(lanes && !(lanes & (lanes - 1)) && lanes <= 32, "1, 2, 4, 8, 16 or 32 lanes");
+	static constexpr bool anyIsSync = true;
 
 	GIN_FN uint32_t thread_rank() const { return ginThreadIndex() % lanes; }
 	GIN_FN uint32_t size() const { return lanes; }
-	GIN_FN void sync() const { group().sync(); }
-	GIN_FN bool any(bool mine) const { return group().any(mine); }
+	GIN_FN void sync() const { any(false); }
 
-private:
-	GIN_FN GinLanes group() const
+	GIN_FN bool any(bool mine) const
 	{
-		uint32_t first = ginThreadIndex() % GIN_WARP_SIZE / lanes * lanes;
-		return {(lanes == 32 ? 0xffffffffu : (1u << lanes % 32) - 1) << first};
+#if GIN_ON_GPU
+		uint32_t first = ginThreadIndex() % 32 / lanes * lanes;
+		return GinLanes{(lanes == 32 ? 0xffffffffu : (1u << lanes % 32) - 1) << first}.any(
+			mine);
+#else
+		uint64_t tile = ginThreadIndex() / lanes;
+		return ginHostMeet(3, tile << 8 | lanes, lanes, mine);
+#endif
 	}
 };
 
@@ -80,6 +90,8 @@ private:
  * host threads, fewer at a block's end.
  */
 struct GinWarp {
+	static constexpr bool anyIsSync = true;
+
 	GIN_FN uint32_t thread_rank() const { return ginThreadIndex() % GIN_WARP_SIZE; }
 
 	GIN_FN uint32_t size() const
@@ -108,8 +120,7 @@ private:
 		__syncwarp(); /* a vote alone orders no memory */
 		return __any_sync(0xffffffffu, mine);
 #else
-		uint32_t warp = ginThreadIndex() / GIN_WARP_SIZE;
-		return ginHostMeet(&ginHostSelf()->block->warps[warp], size(), mine);
+		return ginHostMeet(4, ginThreadIndex() / GIN_WARP_SIZE, size(), mine);
 #endif
 	}
 };
@@ -119,6 +130,8 @@ private:
  * that meet at the same time: it is the hardware's named barrier.
  */
 struct GinWarpSpan {
+	static constexpr bool anyIsSync = true;
+
 	uint32_t first;
 	uint32_t warps;
 	uint32_t id;
@@ -146,14 +159,15 @@ struct GinWarpSpan {
 			     : "memory");
 		return result != 0;
 #else
-		uint64_t key = 1ull << 62 | static_cast<uint64_t>(first) << 16 | id;
-		return ginHostMeet(ginHostFind(key), size(), mine);
+		return ginHostMeet(2, static_cast<uint64_t>(first) << 8 | id, size(), mine);
 #endif
 	}
 };
 
 /* A thread block. */
 struct GinCta {
+	static constexpr bool anyIsSync = true;
+
 	GIN_FN uint32_t thread_rank() const { return ginThreadIndex(); }
 	GIN_FN uint32_t size() const { return ginBlockSize(); }
 
@@ -171,7 +185,7 @@ struct GinCta {
 #if GIN_ON_GPU
 		return __syncthreads_or(mine);
 #else
-		return ginHostMeet(&ginHostSelf()->block->all, size(), mine);
+		return ginHostMeet(5, 0, size(), mine);
 #endif
 	}
 };
@@ -180,6 +194,8 @@ struct GinCta {
 enum ginCoopKind { ginCoopThread = 0, ginCoopWarp = 1, ginCoopCta = 2 };
 
 struct GinAnyCoop {
+	static constexpr bool anyIsSync = true;
+
 	uint32_t kind; /* enum ginCoopKind */
 
 	GIN_FN uint32_t thread_rank() const
@@ -223,13 +239,21 @@ template <class Coop> GIN_FN ginResult_t ginAgreeWorst(Coop coop, ginResult_t mi
  * it, else all get the largest result of any. Success costs the one vote.
  */
 template <class Coop> GIN_FN auto ginAgreeBy(Coop coop, ginResult_t mine, int)
-	-> decltype(coop.any(true), ginSuccess)
+	-> decltype(Coop::anyIsSync, ginSuccess)
 {
 	return coop.any(mine != ginSuccess) ? ginAgreeWorst(coop, mine) : ginSuccess;
 }
 
+/* A coop whose vote is just a vote. */
+template <class Coop> GIN_FN auto ginAgreeBy(Coop coop, ginResult_t mine, long)
+	-> decltype(coop.any(true), ginSuccess)
+{
+	coop.sync();
+	return coop.any(mine != ginSuccess) ? ginAgreeWorst(coop, mine) : ginSuccess;
+}
+
 /* A coop that cannot vote meets. */
-template <class Coop> GIN_FN ginResult_t ginAgreeBy(Coop coop, ginResult_t mine, long)
+template <class Coop> GIN_FN ginResult_t ginAgreeBy(Coop coop, ginResult_t mine, ...)
 {
 	coop.sync();
 	return mine;

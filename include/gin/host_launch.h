@@ -19,7 +19,7 @@
 
 #include "abi.h"
 
-/* Threads of a warp on the host: any number; the same in every file of a program. */
+/* Threads of a warp on the host: 1 to 32; the same in every file of a program. */
 #ifndef GIN_HOST_WARP
 #define GIN_HOST_WARP 4u
 #endif
@@ -36,14 +36,11 @@ struct ginHostGroup {
 	uint32_t vote[2];
 };
 
-/* Groups per block that are neither the block nor a warp: tiles, lanes, spans of warps. */
-#define GIN_HOST_GROUPS 64
-
+/* A block, and as many groups as its coops can have at a time. */
 struct ginHostBlock {
 	uint32_t size;
-	ginHostGroup all;
-	ginHostGroup *warps;
-	ginHostGroup others[GIN_HOST_GROUPS];
+	uint32_t places;
+	ginHostGroup *groups; /* [places], found by their key */
 };
 
 /* What a host thread knows of itself. */
@@ -56,8 +53,7 @@ struct ginHostThread {
 
 inline ginHostThread *ginHostSelf()
 {
-	static ginHostGroup warp = {};
-	static ginHostBlock alone = {1, {}, &warp, {}};
+	static ginHostBlock alone = {1, 0, nullptr};
 	static thread_local ginHostThread self = {0, 0, 1, &alone};
 	return &self;
 }
@@ -69,14 +65,31 @@ inline uint64_t ginHostNow()
 	return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
+/* The group of this key, which is not 0, in the calling thread's block. */
+inline ginHostGroup *ginHostFind(uint64_t key)
+{
+	ginHostBlock *block = ginHostSelf()->block;
+	for (uint32_t i = 0; i < block->places; i++) {
+		ginHostGroup *group = &block->groups[(key + i) % block->places];
+		uint64_t none = 0;
+		if (__atomic_compare_exchange_n(&group->key, &none, key, false, __ATOMIC_RELAXED,
+						__ATOMIC_RELAXED) ||
+		    none == key)
+			return group;
+	}
+	abort(); /* this block uses more coops than there are places for */
+}
+
 /*
- * `size` threads meet: what each wrote before is visible to all after, and all learn whether one of
- * them said `mine`. The last to arrive releases (M) what the others acquire.
+ * The `size` threads of group `which` of a kind of coop meet: what each wrote before is visible to
+ * all after, and all learn whether one of them said `mine`. The last to arrive releases (M) what the
+ * others acquire.
  */
-inline bool ginHostMeet(ginHostGroup *group, uint32_t size, bool mine)
+inline bool ginHostMeet(uint64_t kind, uint64_t which, uint32_t size, bool mine)
 {
 	if (size == 1)
 		return mine;
+	ginHostGroup *group = ginHostFind(kind << 60 | which);
 	uint32_t now = __atomic_load_n(&group->meeting, __ATOMIC_RELAXED);
 	if (mine)
 		__atomic_store_n(&group->vote[now % 2], 1u, __ATOMIC_RELAXED);
@@ -89,20 +102,6 @@ inline bool ginHostMeet(ginHostGroup *group, uint32_t size, bool mine)
 			sched_yield();
 	}
 	return __atomic_load_n(&group->vote[now % 2], __ATOMIC_RELAXED) != 0;
-}
-
-/* The group of this key, which is not 0, in the calling thread's block. */
-inline ginHostGroup *ginHostFind(uint64_t key)
-{
-	ginHostGroup *groups = ginHostSelf()->block->others;
-	for (uint32_t i = 0; i < GIN_HOST_GROUPS; i++) {
-		uint64_t none = 0;
-		if (__atomic_compare_exchange_n(&groups[i].key, &none, key, false, __ATOMIC_RELAXED,
-						__ATOMIC_RELAXED) ||
-		    none == key)
-			return &groups[i];
-	}
-	abort(); /* more coops than GIN_HOST_GROUPS in one block */
 }
 
 /* One call of ginHostLaunch(): its threads wait for `go`, because coops need all or none. */
@@ -165,17 +164,17 @@ inline uint32_t ginHostGridStart(ginHostGrid *grid, ginHostStart *starts, uint32
 	return made;
 }
 
-/* The blocks, and behind them their warps; NULL without memory. */
-inline ginHostBlock *ginHostBlocks(uint32_t grid, uint32_t block, uint32_t warps)
+/* The blocks, and behind them their groups; NULL without memory. */
+inline ginHostBlock *ginHostBlocks(uint32_t grid, uint32_t block)
 {
-	size_t bytes = grid * (sizeof(ginHostBlock) + warps * sizeof(ginHostGroup));
+	size_t places =
+		4 * static_cast<size_t>(block) + 16; /* tiles of 2, 4, 8 ..., and the rest */
+	size_t bytes = grid * (sizeof(ginHostBlock) + places * sizeof(ginHostGroup));
 	ginHostBlock *blocks = static_cast<ginHostBlock *>(calloc(1, bytes));
-	ginHostGroup *warp = reinterpret_cast<ginHostGroup *>(blocks + grid);
+	ginHostGroup *groups = reinterpret_cast<ginHostGroup *>(blocks + grid);
 
-	for (uint32_t b = 0; blocks && b < grid; b++, warp += warps) {
-		blocks[b].size = block;
-		blocks[b].warps = warp;
-	}
+	for (uint32_t b = 0; blocks && b < grid; b++, groups += places)
+		blocks[b] = {block, static_cast<uint32_t>(places), groups};
 	return blocks;
 }
 
@@ -187,8 +186,8 @@ inline ginResult_t ginHostLaunch(uint32_t grid, uint32_t block, void (*fn)(void 
 {
 	if (!grid || !block || !fn || block > UINT32_MAX / grid)
 		return ginErrorInvalidArgument;
-	uint32_t count = grid * block, warps = (block - 1) / GIN_HOST_WARP + 1, made = 0;
-	ginHostBlock *blocks = ginHostBlocks(grid, block, warps);
+	uint32_t count = grid * block, made = 0;
+	ginHostBlock *blocks = ginHostBlocks(grid, block);
 	ginHostStart *starts = static_cast<ginHostStart *>(calloc(count, sizeof(*starts)));
 
 	if (blocks && starts) {

@@ -5,12 +5,12 @@
  * Each ordering is fused with the access that publishes or observes it and named for its purpose;
  * the name says which two observers it stands between. The labels pair the two ends:
  *
- *   edge  publishes                   observes                   what it carries
- *   S     ginSignalPublish (release)  ginSignalObserve (acquire) data of puts, writer to target
- *   B     ginBarrierPublish (release) ginBarrierObserve (acquire) all before a barrier, to all
- * after C     ginCounterPublish (release) ginCounterObserve (acquire) reads of a source, to its
- * reuse A     ginAtomic... (both)         ginAtomic..., ginSignalObserve  all before, to who sees
- * it E     ginErrorPublish (release)   the host, ginDevCommGetError    the error record
+ *   edge  publishes (release)     observes (acquire)     what it carries
+ *   S     ginSignalPublish         ginSignalObserve       data of puts, to the target
+ *   B     ginBarrierPublish        ginBarrierObserve      all before a barrier, to all after
+ *   C     ginCounterPublish        ginCounterObserve      reads of a source, to its reuse
+ *   A     ginAtomic... (both)      ginAtomic..., S        all before, to who sees the word
+ *   E     ginErrorPublish          ginDevCommGetError     the error record, to the host
  *
  * Accesses without an edge are relaxed: they stand for themselves (a state, an abort word, a byte
  * of data that an edge publishes). On a GPU all but C are of system scope, because the peer may be

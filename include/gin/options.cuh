@@ -43,7 +43,7 @@ struct ginOptions {
 	ginScope required = ginScopeDevice;
 
 	/*
-	 * Signals, counters and their waits: the compare rolls at this many bits, 1 to 64.
+	 * Waits for signals and counters: the compare rolls at this many bits, 1 to 64.
 	 */
 	uint32_t bits = 64;
 

@@ -50,10 +50,4 @@ GIN_FN int ginTeamFromWorld(const ginDevComm &dc, ginTeam team, int world)
 	return steps % team.stride || peer < 0 || peer >= team.nRanks ? -1 : peer;
 }
 
-/* The team's ranks as a set that a wait can depend on. */
-GIN_FN uint32_t ginTeamFirst(const ginDevComm &dc, ginTeam team)
-{
-	return static_cast<uint32_t>(ginTeamToWorld(dc, team, 0));
-}
-
 #endif

@@ -82,7 +82,7 @@ GIN_FN ginResult_t ginPollStep(const ginDevComm &dc, struct ginPoll &poll)
 /* Has `seen` come to `least`, where both roll over at 2^bits? */
 GIN_FN bool ginReached(uint64_t seen, uint64_t least, uint32_t bits)
 {
-	return static_cast<int64_t>((seen - least) << (64 - bits)) >= 0;
+	return static_cast<int64_t>((seen - least) << ((64 - bits) & 63)) >= 0;
 }
 
 /* Leave word of a failure where the host can read it, unless an earlier one did. Any thread. */

@@ -18,7 +18,8 @@ GIN_FN unsigned char byteOf(uint64_t seed, uint32_t sender, uint32_t receiver, s
 struct Exchange {
 	ginDevComm dc;
 	ginWindow_t send, receive;
-	size_t bytes; /* of one message */
+	unsigned char *taken; /* where messages go from `receive` as soon as they are there */
+	size_t bytes;	      /* of one message */
 
 	GIN_FN size_t place(int rank) const { return static_cast<size_t>(rank) * bytes; }
 	GIN_FN int self() const { return rankOf(dc.rank); }
@@ -39,6 +40,15 @@ struct Exchange {
 		size_t each = (bytes + ginGridSize() - 1) / ginGridSize();
 		size_t left = bytes - sliceStart();
 		return left < each ? left : each;
+	}
+
+	/* By all threads of the block, without waiting for anything more. */
+	GIN_FN void take(int peer, size_t start, size_t count) const
+	{
+		const unsigned char *from = static_cast<const unsigned char *>(
+			ginPeerPointer(receive, place(peer) + start, self()));
+		for (size_t i = ginThreadIndex(); i < count; i += ginBlockSize())
+			taken[place(peer) + start + i] = from[i];
 	}
 };
 
@@ -74,6 +84,8 @@ struct ThreadPerPeer : Exchange {
 		TRY(barrier().sync(GinCta{})); /* no peer puts before all have read and poisoned */
 		TRY(putMine(gin));
 		TRY(gin.waitSignal(ginBlockIndex(), before + arrivals(), GinCta{}));
+		for (uint32_t p = 0; p < arrivals(); p++)
+			take(rankOf(p), 0, bytes);
 		TRY(gin.flush(GinCta{}));
 		return barrier().sync(GinCta{});
 	}
@@ -96,6 +108,8 @@ struct BlockPerSlice : Exchange {
 		for (uint32_t p = 0; p < dc.nRanks; p++)
 			TRY(putTo(gin, rankOf((dc.rank + p) % dc.nRanks)));
 		TRY(gin.waitSignal(ginBlockIndex(), before + dc.nRanks, GinCta{}));
+		for (uint32_t p = 0; p < dc.nRanks; p++)
+			take(rankOf(p), sliceStart(), sliceBytes());
 		TRY(gin.flush(GinCta{}));
 		return barrier().sync(GinCta{});
 	}
@@ -126,6 +140,13 @@ struct Hybrid : Exchange {
 			       GinSignalInc{ginBlockIndex()}, GinNone{}, GinCta{});
 	}
 
+	GIN_FN void takeThose(bool areNear) const
+	{
+		for (uint32_t p = 0; p < dc.nRanks; p++)
+			if (isMember(dc, teamInner(dc, near), rankOf(p)) == areNear)
+				take(rankOf(p), sliceStart(), sliceBytes());
+	}
+
 	GIN_FN ginResult_t run() const
 	{
 		Gin gin(dc, 2);
@@ -138,15 +159,18 @@ struct Hybrid : Exchange {
 			TRY(isMember(dc, neighbours, peer) ? storeTo(peer) : putTo(gin, peer));
 		}
 		TRY(gin.waitSignal(ginBlockIndex(), before + dc.nRanks - near, GinCta{}));
+		takeThose(false);
 		TRY(gin.flush(GinCta{}));
-		return barrier().sync(GinCta{});
+		TRY(barrier().sync(GinCta{}));
+		takeThose(true); /* no signal has said that these are there */
+		return ginSuccess;
 	}
 };
 
 /* Launch after launch on the same windows and signals. */
 struct Trial {
 	Rank &r;
-	Buffer send, receive;
+	Buffer send, receive, taken;
 	Results results;
 	Communicator device; /* last: nobody's kernel runs before all have made the rest */
 	uint64_t launches;
@@ -155,7 +179,7 @@ struct Trial {
 
 	Trial(Rank &rank, size_t most)
 	    : r(rank), send(rank, static_cast<size_t>(rank.nRanks) * most + 64),
-	      receive(rank, static_cast<size_t>(rank.nRanks) * most + 64),
+	      receive(rank, send.bytes), taken(rank, send.bytes),
 	      results(rank, grid(rank).blocks * grid(rank).threads),
 	      device(rank, 3, grid(rank).blocks, 0, grid(rank).blocks), launches(0)
 	{
@@ -180,13 +204,16 @@ struct Trial {
 		launches++;
 		send.write(messages(kernel.bytes, false));
 		receive.poison();
+		taken.poison();
 		runOn(r, grid(r), results, kernel);
 		EXPECT(receive.read() == messages(kernel.bytes, true));
+		EXPECT(taken.read() == messages(kernel.bytes, true));
 	}
 
 	void size(size_t bytes)
 	{
-		const Exchange exchange = {device.dc, send.window, receive.window, bytes};
+		const Exchange exchange = {device.dc, send.window, receive.window,
+					   reinterpret_cast<unsigned char *>(taken.ptr), bytes};
 		for (int round = 0; round < 3; round++) {
 			once(ThreadPerPeer{exchange});
 			once(BlockPerSlice{exchange});

@@ -107,10 +107,11 @@ struct Ring {
 			       GinCta{}, options(false));
 	}
 
-	GIN_FN ginResult_t giveBack(const Gin &gin) const
+	/* Slots are given back in the order of their items: the left neighbour only counts. */
+	GIN_FN ginResult_t giveBack(const Gin &gin, uint32_t count) const
 	{
-		return gin.signal(ginTeamWorld(dc), left(), GinSignalIncAt{credits, creditAt()},
-				  GinCta{});
+		return gin.signal(ginTeamWorld(dc), left(),
+				  GinSignalAddAt{credits, creditAt(), count}, GinCta{});
 	}
 
 	/* `credit` is what the word was before the first item. */
@@ -124,7 +125,7 @@ struct Ring {
 		TRY(putItem(gin, item, slots, slotAt(item - chunks)));
 		TRY(gin.waitCounter(SENT, item + 1, GinCta{})); /* the slot has been read */
 		TRY(gin.readCounter(SENT) == item + 1 ? ginSuccess : ginErrorInvalidUsage);
-		return giveBack(gin);
+		return giveBack(gin, 1);
 	}
 
 	/* Several items may have come at once: the shadow follows. */
@@ -140,7 +141,7 @@ struct Ring {
 		uint32_t *sum = total + chunkAt(item) / sizeof(uint32_t);
 		for (uint32_t i = ginThreadIndex(); i < words; i += ginBlockSize())
 			sum[i] += reinterpret_cast<const uint32_t *>(slot)[i];
-		return item + chunks < items() ? ginSuccess : giveBack(gin);
+		return ginSuccess;
 	}
 
 	/* All channels tell all ranks their sums, by threads, in the context that all share. */
@@ -184,7 +185,8 @@ struct Ring {
 			TRY(sendItem(gin, item, credit));
 			TRY(receiveItem(gin, item, &arrived));
 		}
-		/* All slots are free again: the next launch may begin by using them. */
+		TRY(giveBack(gin, chunks)); /* those that went no further */
+		/* All are free again there too: the next launch may begin by using them. */
 		TRY(awaitOwn(gin, credits, creditAt(), credit + items(), portLimit, GinCta{}));
 		TRY(gin.flush(GinWarp{}));
 		TRY(tellSums(shared));
