@@ -13,6 +13,50 @@
 
 enum { LINE = 128 }; /* bytes; each thread looks at one word in a line of its own */
 
+/* Weak accesses, as kernels make them to data: an L1 cache may answer until an acquire. */
+GIN_FN uint64_t weakLoad(const uint64_t *word)
+{
+#if GIN_ON_GPU
+	uint64_t value;
+	asm volatile("ld.weak.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+	return value;
+#else
+	return *word;
+#endif
+}
+
+GIN_FN void weakStore(uint64_t *word, uint64_t value)
+{
+#if GIN_ON_GPU
+	asm volatile("st.weak.global.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+#else
+	*word = value;
+#endif
+}
+
+/* One warp falls behind, another one each time. */
+GIN_FN void fallBehind(uint32_t turn)
+{
+	uint32_t warps = (ginBlockSize() + GIN_WARP_SIZE - 1) / GIN_WARP_SIZE;
+	uint64_t start = ginNow();
+	if (ginThreadIndex() / GIN_WARP_SIZE == turn % warps)
+		while (ginNow() - start < 2000)
+			;
+}
+
+/* A block whose second warp falls behind when they have met. */
+struct SkewedCta {
+	GIN_FN uint32_t thread_rank() const { return GinCta{}.thread_rank(); }
+	GIN_FN uint32_t size() const { return GinCta{}.size(); }
+	GIN_FN bool any(bool mine) const { return GinCta{}.any(mine); }
+	GIN_FN void sync() const
+	{
+		GinCta{}.sync();
+		fallBehind(1);
+	}
+	static constexpr bool anyIsSync = true;
+};
+
 struct Channels {
 	ginDevComm dc;
 	ginWindow_t target, source;
@@ -24,10 +68,9 @@ struct Channels {
 	GIN_FN size_t base() const { return bytes() * ginBlockIndex(); }
 	GIN_FN int other() const { return static_cast<int>(1 - dc.rank); }
 
-	GIN_FN volatile uint64_t *word(char *memory) const
+	GIN_FN uint64_t *word(char *memory) const
 	{
-		return reinterpret_cast<volatile uint64_t *>(memory + base() +
-							     ginThreadIndex() * LINE);
+		return reinterpret_cast<uint64_t *>(memory + base() + ginThreadIndex() * LINE);
 	}
 
 	GIN_FN void leave(uint64_t count) const
@@ -41,9 +84,10 @@ struct Signals : Channels {
 	GIN_FN void send(const Gin &gin) const
 	{
 		for (uint32_t round = 1; round <= rounds; round++) {
-			*word(out) = round;
+			fallBehind(round);
+			weakStore(word(out), round);
 			gin.put(1, target, base(), source, base(), bytes(), GinSignalInc{0},
-				GinNone{}, GinCta{});
+				GinNone{}, SkewedCta{});
 			gin.waitSignal(1, round, GinCta{});
 		}
 		leave(0);
@@ -54,7 +98,7 @@ struct Signals : Channels {
 		uint64_t count = 0;
 		for (uint32_t round = 1; round <= rounds; round++) {
 			gin.waitSignal(0, round, GinCta{});
-			count += *word(in) != round;
+			count += weakLoad(word(in)) != round;
 			gin.signal(0, GinSignalInc{1}, GinCta{});
 		}
 		leave(count);
@@ -74,10 +118,9 @@ struct Signals : Channels {
 struct Counters : Channels {
 	GIN_FN size_t pair() const { return bytes() * (ginBlockIndex() / 2); }
 
-	GIN_FN volatile uint64_t *shared(char *memory) const
+	GIN_FN uint64_t *shared(char *memory) const
 	{
-		return reinterpret_cast<volatile uint64_t *>(memory + pair() +
-							     ginThreadIndex() * LINE);
+		return reinterpret_cast<uint64_t *>(memory + pair() + ginThreadIndex() * LINE);
 	}
 
 	GIN_FN uint64_t put(const Gin &gin, int self) const
@@ -88,7 +131,7 @@ struct Counters : Channels {
 			gin.put(self, target, pair(), source, pair(), bytes(), GinNone{},
 				GinCounterInc{0}, GinCta{});
 			gin.waitSignal(1, round, GinCta{}); /* the source is spoilt */
-			count += *shared(in) != round;
+			count += weakLoad(shared(in)) != round;
 			gin.signal(self, GinSignalInc{2}, GinCta{});
 		}
 		return count;
@@ -97,10 +140,10 @@ struct Counters : Channels {
 	GIN_FN uint64_t spoil(const Gin &gin, int self) const
 	{
 		for (uint32_t round = 1; round <= rounds; round++) {
-			*shared(out) = round;
+			weakStore(shared(out), round);
 			gin.signal(self, GinSignalInc{0}, GinCta{});
 			gin.waitCounter(0, round, GinCta{});
-			*shared(out) = UINT64_MAX;
+			weakStore(shared(out), UINT64_MAX);
 			gin.signal(self, GinSignalInc{1}, GinCta{});
 			gin.waitSignal(2, round, GinCta{}); /* it was looked at */
 		}
@@ -123,9 +166,9 @@ struct Barriers : Channels {
 		char *theirs = static_cast<char *>(ginPeerPointer(target, 0, other()));
 		uint64_t count = 0;
 		for (uint32_t round = 1; round <= rounds; round++) {
-			*word(theirs) = round;
+			weakStore(word(theirs), round);
 			barrier.sync(GinCta{});
-			count += *word(in) != round;
+			count += weakLoad(word(in)) != round;
 			barrier.sync(GinCta{});
 		}
 		leave(count);
@@ -139,21 +182,20 @@ struct Locks : Channels {
 		Gin gin(dc, ginBlockIndex());
 		if (ginThreadIndex() != 0)
 			return leave(0);
-		volatile uint64_t *count =
-			static_cast<volatile uint64_t *>(ginPeerPointer(target, base() + LINE, 0));
+		uint64_t *count = static_cast<uint64_t *>(ginPeerPointer(target, base() + LINE, 0));
 		for (uint32_t round = 1; round <= rounds; round++) {
 			uint32_t old = 1;
 			while (old)
 				gin.atomicCompareSwap(0, target, base(), 0u, 1u, &old);
-			*count = *count + 1;
+			weakStore(count, weakLoad(count) + 1);
 			gin.atomicSwap(0, target, base(), 0u);
 		}
 		GinBarrier(dc, ginTeamWorld(dc), ginBlockIndex()).sync();
-		leave(2ull * rounds - *count);
+		leave(2ull * rounds - weakLoad(count));
 	}
 };
 
-static char modes[4][16] = {"signals", "counters", "barriers", "locks"};
+static const char *const modes[] = {"signals", "counters", "barriers", "locks"};
 static const char *mode;
 static uint32_t rounds;
 
