@@ -37,18 +37,16 @@ template <> struct ginUint<1> {
 	typedef uint8_t type;
 };
 
-/* A word from anywhere: whole when it is aligned, else from its two halves (little-endian). */
+/* A word from anywhere: whole when it is aligned, else byte by byte (little-endian). */
 template <class Word> GIN_FN Word ginDataGather(const char *src)
 {
-	if constexpr (sizeof(Word) > 1) {
-		if (ginMisalignment(src, sizeof(Word))) {
-			typedef typename ginUint<sizeof(Word) / 2>::type Half;
-			Word low = ginDataGather<Half>(src);
-			Word high = ginDataGather<Half>(src + sizeof(Half));
-			return static_cast<Word>(low | high << (8 * sizeof(Half)));
-		}
-	}
-	return ginDataLoad<Word>(src);
+	if (!ginMisalignment(src, sizeof(Word)))
+		return ginDataLoad<Word>(src);
+	uint64_t word = 0;
+	GIN_NO_UNROLL
+	for (size_t i = 0; i < sizeof(Word); i++)
+		word |= static_cast<uint64_t>(ginDataLoad<uint8_t>(src + i)) << (8 * i);
+	return static_cast<Word>(word);
 }
 
 template <class Word> GIN_FN void ginCopyOne(char *&dst, const char *&src, size_t &bytes)
@@ -62,6 +60,7 @@ template <class Word> GIN_FN void ginCopyOne(char *&dst, const char *&src, size_
 /* A few bytes, by one thread: what stands before the first and after the last whole word. */
 GIN_FN void ginCopyFew(char *dst, const char *src, size_t bytes)
 {
+	GIN_NO_UNROLL
 	while (bytes) {
 		if (bytes >= 8 && !ginMisalignment(dst, 8))
 			ginCopyOne<uint64_t>(dst, src, bytes);
@@ -81,6 +80,7 @@ GIN_FN void ginCopyAligned(char *dst, const char *src, size_t words, uint32_t ra
 	constexpr size_t inFlight = 4, width = sizeof(Word);
 	size_t i = rank, step = size;
 
+	GIN_NO_UNROLL
 	for (; i + (inFlight - 1) * step < words; i += inFlight * step) {
 		Word word[inFlight];
 		for (size_t u = 0; u < inFlight; u++)
@@ -88,6 +88,7 @@ GIN_FN void ginCopyAligned(char *dst, const char *src, size_t words, uint32_t ra
 		for (size_t u = 0; u < inFlight; u++)
 			ginDataStore<Word>(dst + (i + u * step) * width, word[u]);
 	}
+	GIN_NO_UNROLL
 	for (; i < words; i += step)
 		ginDataStore<Word>(dst + i * width, ginDataLoad<Word>(src + i * width));
 }
@@ -95,6 +96,7 @@ GIN_FN void ginCopyAligned(char *dst, const char *src, size_t words, uint32_t ra
 /* Target aligned to 8 bytes, source to none. */
 GIN_FN void ginCopyUnaligned(char *dst, const char *src, size_t words, uint32_t rank, uint32_t size)
 {
+	GIN_NO_UNROLL
 	for (size_t i = rank; i < words; i += size)
 		ginDataStore<uint64_t>(dst + i * 8, ginDataGather<uint64_t>(src + i * 8));
 }

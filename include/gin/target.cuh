@@ -30,6 +30,13 @@
 #define GIN_ON_GPU 0
 #endif
 
+/* In front of a loop that is seldom run and should stay small. */
+#if GIN_ON_GPU
+#define GIN_NO_UNROLL _Pragma("unroll 1")
+#else
+#define GIN_NO_UNROLL
+#endif
+
 /* Lanes of a GinWarp. On the host it is 4 unless the program says otherwise. */
 #if GIN_ON_GPU
 #define GIN_WARP_SIZE 32u

@@ -96,12 +96,12 @@ struct Ring {
 		return o;
 	}
 
-	/* Two puts: the signal and the counter of the second are for both. */
+	/* Two puts: the signal of the second covers both, a counter counts each. */
 	GIN_FN ginResult_t putItem(const Gin &gin, uint32_t item, ginWindow_t from, size_t at) const
 	{
 		const size_t first = words / 2 * sizeof(uint32_t), to = slotAt(item);
 		TRY(gin.put(ginTeamWorld(dc), right(), slots, to, from, at, first, GinNone{},
-			    GinNone{}, GinCta{}, options(true)));
+			    GinCounterInc{SENT}, GinCta{}, options(true)));
 		return gin.put(ginTeamWorld(dc), right(), slots, to + first, from, at + first,
 			       chunkBytes() - first, GinSignalInc{ARRIVED}, GinCounterInc{SENT},
 			       GinCta{}, options(false));
@@ -123,8 +123,8 @@ struct Ring {
 		if (item < chunks)
 			return putItem(gin, item, input, chunkAt(item));
 		TRY(putItem(gin, item, slots, slotAt(item - chunks)));
-		TRY(gin.waitCounter(SENT, item + 1, GinCta{})); /* the slot has been read */
-		TRY(gin.readCounter(SENT) == item + 1 ? ginSuccess : ginErrorInvalidUsage);
+		TRY(gin.waitCounter(SENT, 2 * (item + 1), GinCta{})); /* the slot has been read */
+		TRY(gin.readCounter(SENT) == 2 * (item + 1) ? ginSuccess : ginErrorInvalidUsage);
 		return giveBack(gin, 1);
 	}
 
