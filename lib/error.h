@@ -6,7 +6,7 @@
 #include "gin.h"
 
 /* Longest sentence that is kept or travels to another rank, its end included. */
-#define SENTENCE_BYTES 400
+#define SENTENCE_BYTES 480
 
 /* Says in which call, and on which rank (-1: not known yet), failures of this thread happen now. */
 void errorScope(const char *call, int rank);
