@@ -146,86 +146,60 @@ GIN_FN void ginLocalAdd(uint64_t *word, uint64_t value)
 }
 
 /* A, both ends: atomics of 4 and 8 bytes in a peer's memory; the old value is returned. */
-GIN_FN uint64_t ginAtomicAdd(uint64_t *word, uint64_t value)
+template <class Word> GIN_FN Word ginAtomicAdd(Word *word, Word value)
 {
 #if GIN_ON_GPU
-	uint64_t old;
-	asm volatile("atom.acq_rel.sys.global.add.u64 %0, [%1], %2;"
-		     : "=l"(old)
-		     : "l"(word), "l"(value)
-		     : "memory");
+	Word old;
+	if constexpr (sizeof(Word) == 8)
+		asm volatile("atom.acq_rel.sys.global.add.u64 %0, [%1], %2;"
+			     : "=l"(old)
+			     : "l"(word), "l"(value)
+			     : "memory");
+	else
+		asm volatile("atom.acq_rel.sys.global.add.u32 %0, [%1], %2;"
+			     : "=r"(old)
+			     : "l"(word), "r"(value)
+			     : "memory");
 	return old;
 #else
 	return __atomic_fetch_add(word, value, __ATOMIC_ACQ_REL);
 #endif
 }
 
-GIN_FN uint32_t ginAtomicAdd(uint32_t *word, uint32_t value)
+template <class Word> GIN_FN Word ginAtomicSwap(Word *word, Word value)
 {
 #if GIN_ON_GPU
-	uint32_t old;
-	asm volatile("atom.acq_rel.sys.global.add.u32 %0, [%1], %2;"
-		     : "=r"(old)
-		     : "l"(word), "r"(value)
-		     : "memory");
-	return old;
-#else
-	return __atomic_fetch_add(word, value, __ATOMIC_ACQ_REL);
-#endif
-}
-
-GIN_FN uint64_t ginAtomicSwap(uint64_t *word, uint64_t value)
-{
-#if GIN_ON_GPU
-	uint64_t old;
-	asm volatile("atom.acq_rel.sys.global.exch.b64 %0, [%1], %2;"
-		     : "=l"(old)
-		     : "l"(word), "l"(value)
-		     : "memory");
+	Word old;
+	if constexpr (sizeof(Word) == 8)
+		asm volatile("atom.acq_rel.sys.global.exch.b64 %0, [%1], %2;"
+			     : "=l"(old)
+			     : "l"(word), "l"(value)
+			     : "memory");
+	else
+		asm volatile("atom.acq_rel.sys.global.exch.b32 %0, [%1], %2;"
+			     : "=r"(old)
+			     : "l"(word), "r"(value)
+			     : "memory");
 	return old;
 #else
 	return __atomic_exchange_n(word, value, __ATOMIC_ACQ_REL);
 #endif
 }
 
-GIN_FN uint32_t ginAtomicSwap(uint32_t *word, uint32_t value)
+template <class Word> GIN_FN Word ginAtomicCas(Word *word, Word compare, Word value)
 {
 #if GIN_ON_GPU
-	uint32_t old;
-	asm volatile("atom.acq_rel.sys.global.exch.b32 %0, [%1], %2;"
-		     : "=r"(old)
-		     : "l"(word), "r"(value)
-		     : "memory");
-	return old;
-#else
-	return __atomic_exchange_n(word, value, __ATOMIC_ACQ_REL);
-#endif
-}
-
-GIN_FN uint64_t ginAtomicCas(uint64_t *word, uint64_t compare, uint64_t value)
-{
-#if GIN_ON_GPU
-	uint64_t old;
-	asm volatile("atom.acq_rel.sys.global.cas.b64 %0, [%1], %2, %3;"
-		     : "=l"(old)
-		     : "l"(word), "l"(compare), "l"(value)
-		     : "memory");
-	return old;
-#else
-	__atomic_compare_exchange_n(word, &compare, value, false, __ATOMIC_ACQ_REL,
-				    __ATOMIC_ACQUIRE);
-	return compare;
-#endif
-}
-
-GIN_FN uint32_t ginAtomicCas(uint32_t *word, uint32_t compare, uint32_t value)
-{
-#if GIN_ON_GPU
-	uint32_t old;
-	asm volatile("atom.acq_rel.sys.global.cas.b32 %0, [%1], %2, %3;"
-		     : "=r"(old)
-		     : "l"(word), "r"(compare), "r"(value)
-		     : "memory");
+	Word old;
+	if constexpr (sizeof(Word) == 8)
+		asm volatile("atom.acq_rel.sys.global.cas.b64 %0, [%1], %2, %3;"
+			     : "=l"(old)
+			     : "l"(word), "l"(compare), "l"(value)
+			     : "memory");
+	else
+		asm volatile("atom.acq_rel.sys.global.cas.b32 %0, [%1], %2, %3;"
+			     : "=r"(old)
+			     : "l"(word), "r"(compare), "r"(value)
+			     : "memory");
 	return old;
 #else
 	__atomic_compare_exchange_n(word, &compare, value, false, __ATOMIC_ACQ_REL,
