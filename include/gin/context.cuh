@@ -96,6 +96,7 @@ public:
 	{
 		static_assert(sizeof(Value) <= 32, "putValue takes up to 32 bytes: use put");
 		static_assert(__is_trivially_copyable(Value), "a value is sent as its bytes");
+		coop.sync(); /* a value may be a flag: all of the coop have come before it */
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		ginResult_t result = usable(to);
 		if (result == ginSuccess && coop.thread_rank() == 0)
