@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * semantics_data.cc - gets, counters, tickets, atomics, and puts by every kind of coop
+ * semantics_data.cc - gets, values, counters, tickets, atomics, and puts by every kind of coop
  */
 #include "suite.h"
 
@@ -428,6 +428,58 @@ static void atomicsOfAllRanks(Rank &r)
 	EXPECT(sumOver(r, olds, 1) + sumOver(r, tail, 0) == put);
 }
 
+template <size_t n> struct Bytes {
+	unsigned char byte[n];
+};
+
+/* putValue of `n` bytes at offsets 0 to 8 of cells of 64 bytes. */
+template <size_t n> struct PutValues {
+	ginDevComm dc;
+	ginWindow_t target;
+	size_t base;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		for (size_t shift = 0; shift < 9; shift++) {
+			Bytes<n> value;
+			for (size_t i = 0; i < n; i++)
+				value.byte[i] = pattern(dc.rank, n, i + shift);
+			gin.putValue(rightOf(dc), target, base + shift * 64 + shift, value,
+				     GinSignalInc{0}, GinWarp{});
+		}
+		gin.waitSignal(0, 9, GinWarp{});
+	}
+};
+
+template <size_t n> void putValues(Rank &r)
+{
+	Buffer target(r, 9 * 64 + 32);
+	std::vector<unsigned char> expected(target.bytes, 0x5a);
+	uint32_t left = static_cast<uint32_t>((r.rank + r.nRanks - 1) % r.nRanks);
+
+	target.poison();
+	Device device(r, 1, 1);
+	launch(r, 1, blockFor<GinWarp>(r), PutValues<n>{device.dc, target.window, 16});
+	for (size_t shift = 0; shift < 9; shift++)
+		for (size_t i = 0; i < n; i++)
+			expected[16 + shift * 64 + shift + i] = pattern(left, n, i + shift);
+	EXPECT(target.read() == expected);
+	meet(r);
+}
+
+static void rule9_valuesOfAnySize(Rank &r)
+{
+	putValues<1>(r);
+	putValues<2>(r);
+	putValues<4>(r);
+	putValues<7>(r);
+	putValues<8>(r);
+	putValues<12>(r);
+	putValues<28>(r);
+	putValues<32>(r);
+}
+
 static const Test tests[] = {
 	{"rule 3: gets of any size and alignment", rule3_getOfAnySizeAndAlignment},
 	{"rule 3: counters free the source", rule3_countersFreeTheSource},
@@ -435,6 +487,7 @@ static const Test tests[] = {
 	{"rule 3: tickets free the source", rule3_ticketsFreeTheSource},
 	{"rule 6: every kind of coop", rule6_everyKindOfCoop},
 	{"atomics of all ranks", atomicsOfAllRanks},
+	{"rule 9: values of any size", rule9_valuesOfAnySize},
 };
 
 static int run(const ginConfig_t *config)
