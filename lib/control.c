@@ -55,6 +55,18 @@ static ginResult_t initState(struct control *c)
 	return ginSuccess;
 }
 
+/* Those who have connected to us learn why there will be no communicator. */
+static void giveUp(struct control *c, ginResult_t result)
+{
+	struct controlHeader bye = {.type = controlBye};
+
+	pthread_mutex_lock(&c->lock);
+	controlBreak(c, -1, result, ginGetLastError(), NULL);
+	for (int i = 0; i < c->links; i++)
+		controlSend(&c->link[i], &bye, NULL);
+	pthread_mutex_unlock(&c->lock);
+}
+
 ginResult_t controlOpen(struct control *c, int listener, int rank, int nRanks,
 			const struct identity *ranks, controlFailure_t onFailure, void *arg)
 {
@@ -71,8 +83,10 @@ ginResult_t controlOpen(struct control *c, int listener, int rank, int nRanks,
 	close(listener);
 	if (result == ginSuccess && pthread_create(&c->thread, NULL, controlThread, c))
 		result = fail(ginErrorSystem, "cannot start the control thread");
-	if (result != ginSuccess)
+	if (result != ginSuccess) {
+		giveUp(c, result);
 		freeState(c);
+	}
 	c->started = result == ginSuccess;
 	return result;
 }

@@ -33,6 +33,16 @@ static const struct controlEntry *entryAt(const struct control *c, const struct 
 	return entry;
 }
 
+static int wholeEntries(const struct control *c, const struct buffer *b)
+{
+	struct controlEntry entry;
+
+	for (size_t at = 0; at < b->used; at += sizeof(entry) + entry.bytes)
+		if (!entryAt(c, b, at, &entry))
+			return 0;
+	return 1;
+}
+
 static ginResult_t markArrived(struct control *c, const struct buffer *entries)
 {
 	struct controlEntry entry;
@@ -105,6 +115,8 @@ ginResult_t controlGatherDone(struct control *c, uint32_t seq, const struct buff
 	if (seq != c->gather.seq)
 		return fail(ginErrorSystem, "the result of collective %u came in %u", seq,
 			    c->gather.seq);
+	if (!wholeEntries(c, all))
+		return fail(ginErrorSystem, "the control plane received a broken message");
 	for (int i = controlFirstChild(c); i < c->links; i++)
 		controlSend(&c->link[i], &header, all->data);
 	c->result.used = 0;
