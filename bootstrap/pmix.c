@@ -10,8 +10,9 @@
  *  - a get of every rank's datum even after success: some versions tell a failed fence to the
  *    first local rank alone;
  *  - one fence at a time per process: two get mixed.
- * PMIx is left when the last communicator is closed, after the control plane has made sure that
- * every rank has its data: leaving while a peer still gets can hang.
+ *  - PMIx is joined once and left when the process exits: a rank that leaves, to join again for its
+ *    next communicator, makes a fence that others are in fail with PARTIAL_SUCCESS. Nobody gets any
+ *    more by then, as the control plane has made sure: leaving while a peer still gets can hang.
  */
 #include <pmix.h>
 #include <pthread.h>
@@ -19,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "bootstrap.h"
 
@@ -26,7 +28,7 @@
 static struct {
 	pthread_mutex_t lock;
 	pmix_proc_t me;
-	int users;
+	pid_t joined;	     /* this process, once it has; 0 before */
 	unsigned generation; /* makes keys fresh */
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -211,21 +213,22 @@ static int join(char *why)
 	return say(why, "PMIx_Init", status);
 }
 
-static void leaveLocked(void)
+/* At exit. A child that was forked meanwhile has not joined, and must not leave for its parent. */
+static void leave(void)
 {
-	if (--process.users == 0)
+	if (process.joined == getpid())
 		PMIx_Finalize(NULL, 0);
 }
 
 static int openLocked(int *nRanks, char *why)
 {
-	if (!process.users && join(why))
-		return -1;
-	process.users++;
-	if (!jobSize(nRanks, why))
-		return 0;
-	leaveLocked();
-	return -1;
+	if (!process.joined) {
+		if (join(why))
+			return -1;
+		process.joined = getpid();
+		atexit(leave);
+	}
+	return jobSize(nRanks, why);
 }
 
 static int pmixOpen(void *arg, void **state, int *rank, int *nRanks, char *why)
@@ -250,18 +253,10 @@ static int pmixOpen(void *arg, void **state, int *rank, int *nRanks, char *why)
 	return 0;
 }
 
-static void pmixClose(void *state)
-{
-	pthread_mutex_lock(&process.lock);
-	leaveLocked();
-	pthread_mutex_unlock(&process.lock);
-	free(state);
-}
-
 __attribute__((visibility("default"))) const struct bootstrapOps ginBootstrapPmix = {
 	.size = sizeof(ginBootstrapPmix),
 	.name = "pmix",
 	.open = pmixOpen,
 	.allgather = pmixAllgather,
-	.close = pmixClose,
+	.close = free, /* PMIx is left at exit */
 };
