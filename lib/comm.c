@@ -2,7 +2,6 @@
 /* comm.c - making, asking and leaving a communicator */
 #include "comm.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 #include "log.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* devcomm.c - device communicators: making what kernels read */
-#include <stdio.h>
-
 #include "devcomm.h"
 #include "log.h"
 

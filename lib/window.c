@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* window.c - memory that ranks have registered together, and memory to register */
-#include <stdio.h>
-
 #include "comm.h"
 #include "log.h"
 

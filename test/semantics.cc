@@ -34,7 +34,6 @@ template <class Coop> void putCells(Rank &r, const Cells &cells)
 {
 	Buffer target(r, cells.total()), source(r, cells.total());
 	Results results(r, blockFor<Coop>(r));
-	uint32_t left = static_cast<uint32_t>((r.rank + r.nRanks - 1) % r.nRanks);
 
 	fillPattern(r, source);
 	target.poison();
@@ -42,12 +41,7 @@ template <class Coop> void putCells(Rank &r, const Cells &cells)
 	launch(r, 1, blockFor<Coop>(r),
 	       PutCells<Coop>{device.dc, target.window, source.window, cells, results.words});
 	EXPECT(results.all(ginSuccess));
-
-	std::vector<unsigned char> expected(cells.total(), 0x5a);
-	for (uint32_t c = 0; c < cells.count(); c++)
-		for (size_t i = 0; i < cells.bytes(c); i++)
-			expected[cells.to(c) + i] = pattern(left, 0, cells.from(c) + i);
-	EXPECT(target.read() == expected);
+	EXPECT(target.read() == expectedCells(cells, (r.rank + r.nRanks - 1) % r.nRanks));
 	meet(r);
 }
 

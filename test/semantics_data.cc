@@ -25,17 +25,6 @@ template <class Coop> struct GetCells {
 	}
 };
 
-/* What should stand in `target` after all cells came from `sender`. */
-static std::vector<unsigned char> expectedCells(const Cells &cells, int sender)
-{
-	std::vector<unsigned char> expected(cells.total(), 0x5a);
-	for (uint32_t c = 0; c < cells.count(); c++)
-		for (size_t i = 0; i < cells.bytes(c); i++)
-			expected[cells.to(c) + i] =
-				pattern(static_cast<uint32_t>(sender), 0, cells.from(c) + i);
-	return expected;
-}
-
 static const Cells mixed = {{0, 1, 3, 4, 7, 8, 15, 16, 17, 33, 64, 100, 257, 1023}, 14, 1088};
 
 template <class Coop> void getCells(Rank &r)

@@ -65,6 +65,17 @@ inline void fillPattern(Rank &r, Buffer &source)
 	source.write(bytes);
 }
 
+/* What should stand in `target` after all cells came from `sender`. */
+inline std::vector<unsigned char> expectedCells(const Cells &cells, int sender)
+{
+	std::vector<unsigned char> expected(cells.total(), 0x5a);
+	for (uint32_t c = 0; c < cells.count(); c++)
+		for (size_t i = 0; i < cells.bytes(c); i++)
+			expected[cells.to(c) + i] =
+				pattern(static_cast<uint32_t>(sender), 0, cells.from(c) + i);
+	return expected;
+}
+
 /* A test of the suite, named by the rule of gin_memory_model(7) that it holds to. */
 struct Test {
 	const char *name;
