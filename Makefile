@@ -141,4 +141,5 @@ check-gpu:
 clean:
 	$(Q)rm -rf $(BUILD)
 
+include mk/bench.mk
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

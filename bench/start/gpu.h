@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * gpu.h - a CUDA context, as a program that starts libgin has one, so that the driver's own start
+ * is not counted as libgin's
+ */
+#ifndef GIN_BENCH_GPU_H
+#define GIN_BENCH_GPU_H
+
+#include <dlfcn.h>
+#include <stddef.h>
+
+#include "stage.h"
+
+/* Makes the context of GPU `local` modulo their number current; nothing where there is none. */
+static inline void gpuOpen(int local)
+{
+	void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *context = NULL;
+	int count = 0, device;
+
+	if (!cuda)
+		return;
+	int (*init)(unsigned) = (int (*)(unsigned))dlsym(cuda, "cuInit");
+	int (*getCount)(int *) = (int (*)(int *))dlsym(cuda, "cuDeviceGetCount");
+	int (*get)(int *, int) = (int (*)(int *, int))dlsym(cuda, "cuDeviceGet");
+	int (*retain)(void **, int) =
+		(int (*)(void **, int))dlsym(cuda, "cuDevicePrimaryCtxRetain");
+	int (*enter)(void *) = (int (*)(void *))dlsym(cuda, "cuCtxSetCurrent");
+
+	if (!init || !getCount || !get || !retain || !enter || init(0) || getCount(&count) ||
+	    !count)
+		return;
+	if (get(&device, local % count) || retain(&context, device) || enter(context))
+		stageDie("CUDA", "no context");
+}
+
+#endif
