@@ -13,7 +13,7 @@
 
 #define CONNECT_SECONDS 10
 #define GREETING_SECONDS 20
-#define AGAIN_MS 100
+#define AGAIN_MS 100 /* between attempts at most: the first follow each other quickly */
 
 static const struct netAddress loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
 
@@ -63,7 +63,7 @@ static int mayComeLater(int reason)
 static int reach(const struct rootContact *contact, uint32_t rank, int patient, uint64_t deadline)
 {
 	uint64_t warn = clockNow() + 10 * SECOND;
-	int fd = tryAddresses(contact, rank, deadline);
+	int fd = tryAddresses(contact, rank, deadline), pause = 1;
 
 	while (fd < 0 && patient && mayComeLater(errno) && clockNow() < deadline) {
 		if (clockNow() > warn) {
@@ -71,7 +71,8 @@ static int reach(const struct rootContact *contact, uint32_t rank, int patient, 
 				 contact->port);
 			warn = deadline;
 		}
-		usleep(AGAIN_MS * 1000);
+		usleep((useconds_t)pause * 1000);
+		pause = pause * 2 < AGAIN_MS ? pause * 2 : AGAIN_MS;
 		fd = tryAddresses(contact, rank, deadline);
 	}
 	return fd;
