@@ -58,6 +58,23 @@ static const struct bootstrapPmix *loadPlugin(char *why)
 	return NULL;
 }
 
+/*
+ * torchrun under srun, say: its workers inherit the PMIx of the one process that started them, and
+ * each would be a rank 0 of its own.
+ */
+static int checkSize(const struct bootstrapWanted *wanted, char *why)
+{
+	const char *size = getenv("WORLD_SIZE");
+
+	if (!size || !*size || atoi(size) == job.nRanks || !strcmp(wanted->forced, "pmix"))
+		return 0;
+	snprintf(why, BOOTSTRAP_WHY,
+		 "PMIx says that there are %d ranks, WORLD_SIZE=%.20s: set GIN_BOOTSTRAP=tcp and "
+		 "GIN_ROOT=host:port if WORLD_SIZE is right, GIN_BOOTSTRAP=pmix if it is not",
+		 job.nRanks, size);
+	return -1;
+}
+
 /* All come to share(), whether rank 0 has a root or not. */
 static int joinLocked(const struct bootstrapWanted *wanted, char *why)
 {
@@ -65,7 +82,7 @@ static int joinLocked(const struct bootstrapWanted *wanted, char *why)
 	struct rootContact contact = {0};
 	int started = 0;
 
-	if (!pmix || pmix->join(&job.rank, &job.nRanks, why))
+	if (!pmix || pmix->join(&job.rank, &job.nRanks, why) || checkSize(wanted, why))
 		return -1;
 	if (!job.rank)
 		started = rootMake(&contact, wanted->interface, 0, wanted->seconds, why);
