@@ -254,26 +254,25 @@ static void addDevComm(ginComm_t comm, struct devComm *dc)
 		devCommsFail(comm, -1, controlError(&comm->control));
 }
 
-static ginResult_t create(ginComm_t comm, const ginDevCommRequirements_t *want, uint32_t domain,
+static ginResult_t create(ginComm_t comm, ginResult_t mine, const ginDevCommRequirements_t *want,
 			  struct devComm **out)
 {
 	struct deviceScope scope;
 	struct devComm *dc = calloc(1, sizeof(*dc));
-	ginResult_t entered = deviceEnter(&comm->device, &scope);
-	ginResult_t mine = dc ? entered : fail(ginErrorSystem, "no memory");
+	uint32_t domain = 1;
 
-	mine = controlAgree(&comm->control, "ginDevCommCreate", mine);
-	if (mine == ginSuccess) {
+	if (mine == ginSuccess && !dc)
+		mine = fail(ginErrorSystem, "no memory");
+	ginResult_t entered = mine == ginSuccess ? deviceEnter(&comm->device, &scope) : mine;
+	mine = agreeShape(comm, entered, want, &domain);
+	if (mine == ginSuccess)
 		mine = build(comm, dc, want, domain);
-		if (mine != ginSuccess)
-			freeDevComm(comm, dc);
-	} else {
-		free(dc);
-	}
-	if (entered == ginSuccess)
-		deviceLeave(&comm->device, &scope);
 	if (mine == ginSuccess)
 		*out = dc;
+	else if (dc)
+		freeDevComm(comm, dc);
+	if (entered == ginSuccess)
+		deviceLeave(&comm->device, &scope);
 	return mine;
 }
 
@@ -281,8 +280,7 @@ ginResult_t ginDevCommCreateAbi(ginComm_t comm, const ginDevCommRequirements_t *
 				uint32_t abi, size_t devCommSize, ginDevComm *devComm)
 {
 	ginDevCommRequirements_t want;
-	struct devComm *dc = NULL;
-	uint32_t domain = 1;
+	struct devComm *dc;
 	ginResult_t result = commEnter(comm, "ginDevCommCreate");
 
 	if (result != ginSuccess)
@@ -292,9 +290,7 @@ ginResult_t ginDevCommCreateAbi(ginComm_t comm, const ginDevCommRequirements_t *
 		result = checkAbi(abi, devCommSize, devComm);
 	if (result == ginSuccess)
 		result = checkRoutes(comm);
-	result = agreeShape(comm, result, &want, &domain);
-	if (result == ginSuccess)
-		result = create(comm, &want, domain, &dc);
+	result = create(comm, result, &want, &dc);
 	if (result != ginSuccess)
 		return result;
 	addDevComm(comm, dc);
