@@ -94,12 +94,21 @@ else
 	$(Q)$(CXX) $(CXXFLAGS_ALL) -o $@ -x c++ $< $(LDFLAGS_ALL) $(LINKGIN)
 endif
 
-tests: $(TESTS_C) $(TESTS_CC)
+tests: $(TESTS_C) $(TESTS_CC) $(BUILD)/test/fake/libcuda.so.1
 
 $(TESTS_C): $(BUILD)/test/%: test/%.c $(LINKS) $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS_ALL) -Ilib -Wno-pedantic -o $@ $< $(LIB_OBJ) $(LDFLAGS_ALL) -pthread -ldl
+
+# A CUDA driver that answers questions only.
+$(BUILD)/test/fake/libcuda.so.1: $(wildcard test/fake/*.c) lib/cuda.h
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(filter-out -MMD -MP $(SANFLAGS),$(CFLAGS_ALL)) -shared -o $@ $(wildcard test/fake/*.c) \
+		-Wl,-soname,libcuda.so.1
+
+$(BUILD)/test/unit_device_query: $(BUILD)/test/fake/libcuda.so.1
 
 $(TESTS_CC): $(BUILD)/test/%: test/%.cc $(LINKS)
 	@mkdir -p $(@D)

@@ -168,6 +168,117 @@ typedef struct ginPeerInfo {
  */
 ginResult_t ginCommQueryPeer(ginComm_t comm, int peer, ginPeerInfo_t *info);
 
+/* What a communicator is, seen from this rank. */
+typedef struct ginCommInfo {
+	size_t size;	     /* sizeof(ginCommInfo_t), set by the caller */
+	int rank, nRanks;    /* this rank, and how many there are */
+	int localRank;	     /* its number among the ranks of its host */
+	int localRanks;	     /* how many these are */
+	int hosts;	     /* of all ranks */
+	int device;	     /* CUDA ordinal, or GIN_DEVICE_NONE */
+	int backends;	     /* ginCommQueryBackend() knows 0 to backends - 1 */
+	char bootstrap[16];  /* how the ranks found each other: "pmix", "caller" or "self" */
+	char host[64];	     /* this rank's host's name */
+	char deviceName[96]; /* its GPU's name, or "host threads" */
+} ginCommInfo_t;
+
+#define GIN_COMM_INFO_INIT                                                                         \
+	{                                                                                          \
+		sizeof(ginCommInfo_t), 0, 0, 0, 0, 0, 0, 0, "", "", ""                             \
+	}
+
+/* ginCommQuery - who this rank is, and what the communicator consists of. Any thread. */
+ginResult_t ginCommQuery(ginComm_t comm, ginCommInfo_t *info);
+
+/* A backend, seen from this rank. */
+typedef struct ginBackendInfo {
+	size_t size;   /* sizeof(ginBackendInfo_t), set by the caller */
+	int usable;    /* this rank can use it */
+	int pairs;     /* ranks that this one reaches by it, own rank included */
+	char name[16]; /* "direct" */
+	char why[160]; /* when it is not usable: why not, and what to change */
+} ginBackendInfo_t;
+
+#define GIN_BACKEND_INFO_INIT                                                                      \
+	{                                                                                          \
+		sizeof(ginBackendInfo_t), 0, 0, "", ""                                             \
+	}
+
+/*
+ * ginCommQueryBackend - can this rank use a backend, and why not?
+ *
+ * Any thread. `index` is 0 to ginCommInfo_t.backends - 1.
+ */
+ginResult_t ginCommQueryBackend(ginComm_t comm, int index, ginBackendInfo_t *info);
+
+/*
+ * ginCommAllgather - bring small host data of all ranks together
+ *
+ * Collective. Gathers `bytes` bytes of every rank into `out`, which has room for nRanks * bytes,
+ * ordered by rank. `bytes` is equal on all ranks and at most GIN_ALLGATHER_BYTES; zero, with both
+ * pointers NULL, is a barrier. It runs over the sockets of the control plane: for start-up and
+ * reports, not for data.
+ *
+ * ginErrorInvalidArgument, ginErrorInvalidUsage, ginErrorTimeout, ginErrorPeer, ginErrorAborted.
+ */
+#define GIN_ALLGATHER_BYTES 65536
+ginResult_t ginCommAllgather(ginComm_t comm, const void *in, void *out, size_t bytes);
+
+/* An environment variable. Texts live as long as the process. */
+typedef struct ginParamInfo {
+	size_t size;	     /* sizeof(ginParamInfo_t), set by the caller */
+	int count;	     /* variables that there are: index is 0 to count - 1 */
+	int isSet;	     /* the environment has it */
+	int isBad;	     /* the value cannot be understood: ginCommInit() fails */
+	const char *name;    /* "GIN_TIMEOUT" */
+	const char *choices; /* "auto|direct|network", "number" (from 1) or "text" */
+	const char *value;   /* in effect, or the bad one; "(set)" when it is secret */
+	const char *preset;  /* the value when it is not set */
+	const char *meaning; /* in a few words */
+} ginParamInfo_t;
+
+#define GIN_PARAM_INFO_INIT                                                                        \
+	{                                                                                          \
+		sizeof(ginParamInfo_t), 0, 0, 0, NULL, NULL, NULL, NULL, NULL                      \
+	}
+
+/*
+ * ginParamQuery - the environment variables that libgin reads, and their values
+ *
+ * Any thread, any time. `index` is 0 to ginParamInfo_t.count - 1; index 0 exists.
+ */
+ginResult_t ginParamQuery(int index, ginParamInfo_t *info);
+
+/* A GPU that this process sees. */
+typedef struct ginDeviceInfo {
+	size_t size;	  /* sizeof(ginDeviceInfo_t), set by the caller */
+	int count;	  /* GPUs; 0: `why` says why there are none, the rest is empty */
+	int usable;	  /* libgin can use it; else `why` says why not */
+	int domain;	  /* lowest ordinal that it has native atomics with (NVLink), or own */
+	int numaNode;	  /* of the host, -1: not known */
+	int computeMajor; /* compute capability */
+	int computeMinor;
+	int driverVersion; /* newest CUDA of the driver: 1000 * major + 10 * minor */
+	uint64_t memoryBytes;
+	char name[96];
+	char uuid[40];	   /* as nvidia-smi writes it behind "GPU-" */
+	char pciBusId[16]; /* "0000:1b:00.0" */
+	char why[160];
+} ginDeviceInfo_t;
+
+#define GIN_DEVICE_INFO_INIT                                                                       \
+	{                                                                                          \
+		sizeof(ginDeviceInfo_t), 0, 0, 0, -1, 0, 0, 0, 0, "", "", "", ""                   \
+	}
+
+/*
+ * ginDeviceQuery - what is known of a GPU
+ *
+ * Any thread, any time; makes no CUDA context. `ordinal` is 0 to count - 1. Without a driver or a
+ * GPU it succeeds, whatever the ordinal, with count 0 and the reason.
+ */
+ginResult_t ginDeviceQuery(int ordinal, ginDeviceInfo_t *info);
+
 /*
  * ginMemAlloc - memory that every route reaches
  *

@@ -64,6 +64,9 @@ void commClose(ginComm_t comm);
 /* Begins an API call: sets the scope of error messages; fails when comm is NULL. */
 ginResult_t commEnter(ginComm_t comm, const char *call);
 
+/* As ginCommQueryBackend's: what the probe said, unless GIN_ROUTE rules it out. */
+int commBackendUsable(const struct backendUse *use, char why[BACKEND_WHY]);
+
 /* As ginCommQueryPeer's `why`. */
 const char *commRouteWhy(ginComm_t comm, int peer, char why[BACKEND_WHY]);
 

@@ -3,6 +3,9 @@
 #include <stdio.h>
 
 #include "comm.h"
+#include "info.h"
+
+_Static_assert(GIN_ALLGATHER_BYTES == CONTROL_BYTES, "gin.h says what control.h allows");
 
 static ginResult_t give(ginComm_t comm, const char *call, int value, int *out, const char *name)
 {
@@ -59,12 +62,89 @@ ginResult_t ginCommQueryPeer(ginComm_t comm, int peer, ginPeerInfo_t *out)
 	if (peer < 0 || peer >= comm->nRanks)
 		return fail(ginErrorInvalidArgument, "peer is %d: must be 0 to %d", peer,
 			    comm->nRanks - 1);
-	if (!out || out->size < offsetof(ginPeerInfo_t, sameHost) || out->size > 4096)
-		return fail(
-			ginErrorInvalidArgument,
-			"info is NULL or its size is wrong: initialize with GIN_PEER_INFO_INIT");
 	fillPeer(comm, peer, &info);
-	info.size = out->size < sizeof(info) ? out->size : sizeof(info);
-	memcpy(out, &info, info.size);
+	return infoGive(&info, sizeof(info), "GIN_PEER_INFO_INIT", out);
+}
+
+/* The lowest rank of r's host. */
+static int leaderOf(const struct ginComm *comm, int r)
+{
+	int leader = 0;
+
+	while (!identitySameHost(&comm->ranks[leader], &comm->ranks[r]))
+		leader++;
+	return leader;
+}
+
+static void countRanks(const struct ginComm *comm, ginCommInfo_t *info)
+{
+	for (int r = 0; r < comm->nRanks; r++) {
+		int local = identitySameHost(&comm->ranks[r], &comm->ranks[comm->rank]);
+		info->localRanks += local;
+		info->localRank += local && r < comm->rank;
+		info->hosts += leaderOf(comm, r) == r;
+	}
+}
+
+ginResult_t ginCommQuery(ginComm_t comm, ginCommInfo_t *out)
+{
+	ginCommInfo_t info = GIN_COMM_INFO_INIT;
+	ginResult_t result = commEnter(comm, "ginCommQuery");
+
+	if (result != ginSuccess)
+		return result;
+	info.rank = comm->rank;
+	info.nRanks = comm->nRanks;
+	info.device = comm->device.ordinal;
+	info.backends = COMM_BACKENDS;
+	countRanks(comm, &info);
+	snprintf(info.bootstrap, sizeof(info.bootstrap), "%s", comm->bootstrap->name);
+	snprintf(info.host, sizeof(info.host), "%s", comm->ranks[comm->rank].host);
+	snprintf(info.deviceName, sizeof(info.deviceName), "%s", comm->device.name);
+	return infoGive(&info, sizeof(info), "GIN_COMM_INFO_INIT", out);
+}
+
+static void fillBackend(ginComm_t comm, const struct backendUse *use, ginBackendInfo_t *info)
+{
+	info->usable = commBackendUsable(use, info->why);
+	for (int r = 0; r < comm->nRanks; r++)
+		info->pairs += comm->routes[r] == use->ops->route;
+	snprintf(info->name, sizeof(info->name), "%s", use->ops->name);
+}
+
+ginResult_t ginCommQueryBackend(ginComm_t comm, int index, ginBackendInfo_t *out)
+{
+	ginBackendInfo_t info = GIN_BACKEND_INFO_INIT;
+	ginResult_t result = commEnter(comm, "ginCommQueryBackend");
+
+	if (result != ginSuccess)
+		return result;
+	if (index < 0 || index >= COMM_BACKENDS)
+		return fail(ginErrorInvalidArgument, "index is %d: must be 0 to %d", index,
+			    COMM_BACKENDS - 1);
+	fillBackend(comm, &comm->backend[index], &info);
+	return infoGive(&info, sizeof(info), "GIN_BACKEND_INFO_INIT", out);
+}
+
+static ginResult_t checkAllgather(const void *in, const void *out, size_t bytes)
+{
+	if (bytes > CONTROL_BYTES)
+		return fail(ginErrorInvalidArgument,
+			    "bytes is %zu: the control plane takes at most %d of a rank; for data "
+			    "use windows",
+			    bytes, CONTROL_BYTES);
+	if (bytes && (!in || !out))
+		return fail(ginErrorInvalidArgument, "%s is NULL", in ? "out" : "in");
 	return ginSuccess;
+}
+
+/* A rank that is wrong takes part all the same, so that nobody waits for it. */
+ginResult_t ginCommAllgather(ginComm_t comm, const void *in, void *out, size_t bytes)
+{
+	ginResult_t result = commEnter(comm, "ginCommAllgather");
+
+	if (result != ginSuccess)
+		return result;
+	return controlAllgather(&comm->control, "ginCommAllgather", checkAllgather(in, out, bytes),
+				in, out, bytes);
 }

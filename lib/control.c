@@ -126,47 +126,53 @@ static void waitDone(struct control *c)
 			break;
 }
 
-static ginResult_t takeEntry(const struct controlEntry *entry, const uint8_t *data, void *out,
-			     size_t bytes)
+static ginResult_t takeFailure(const struct controlEntry *entry, const uint8_t *data, size_t due)
 {
 	char sentence[SENTENCE_BYTES];
 
-	if (entry->result == ginSuccess && entry->bytes == bytes) {
-		if (bytes)
-			memcpy((uint8_t *)out + entry->rank * bytes, data, bytes);
-		return ginSuccess;
-	}
 	if (entry->result == ginSuccess)
-		return fail(ginErrorSystem, "rank %u put %u bytes where %zu are due", entry->rank,
-			    entry->bytes, bytes);
+		return fail(
+			ginErrorInvalidUsage,
+			"rank %u put %u bytes where %zu are due: all ranks must put in the same "
+			"number",
+			entry->rank, entry->bytes, due);
 	snprintf(sentence, sizeof(sentence), "%.*s", (int)entry->bytes, (const char *)data);
 	return failAs((ginResult_t)entry->result, sentence);
 }
 
-/* Entries are in no order; the result is that of the lowest rank that failed. */
+/*
+ * A rank that failed goes before one that put in another number of bytes, which not all ranks see
+ * alike; of several the lowest.
+ */
+static int goesBefore(const struct controlEntry *a, const struct controlEntry *b)
+{
+	if ((a->result == ginSuccess) != (b->result == ginSuccess))
+		return a->result != ginSuccess;
+	return a->rank < b->rank;
+}
+
+/* Entries are in no order; nothing is written unless all are good. */
 static ginResult_t takeResult(struct control *c, void *out, size_t bytes)
 {
-	const struct controlEntry *failed = NULL;
-	struct controlEntry entry, first;
 	const uint8_t *data = c->result.data, *why = NULL;
+	struct controlEntry entry, failed;
 
 	for (size_t at = 0; at < c->result.used; at += sizeof(entry) + entry.bytes) {
 		memcpy(&entry, data + at, sizeof(entry));
-		if (entry.result != ginSuccess && (!failed || entry.rank < failed->rank)) {
-			first = entry;
-			failed = &first;
+		if (entry.result == ginSuccess && entry.bytes == bytes)
+			continue;
+		if (!why || goesBefore(&entry, &failed)) {
+			failed = entry;
 			why = data + at + sizeof(entry);
 		}
 	}
-	if (failed)
-		return takeEntry(failed, why, out, bytes);
-	ginResult_t result = ginSuccess;
-	for (size_t at = 0; result == ginSuccess && at < c->result.used;
-	     at += sizeof(entry) + entry.bytes) {
+	if (why)
+		return takeFailure(&failed, why, bytes);
+	for (size_t at = 0; bytes && at < c->result.used; at += sizeof(entry) + entry.bytes) {
 		memcpy(&entry, data + at, sizeof(entry));
-		result = takeEntry(&entry, data + at + sizeof(entry), out, bytes);
+		memcpy((uint8_t *)out + entry.rank * bytes, data + at + sizeof(entry), bytes);
 	}
-	return result;
+	return ginSuccess;
 }
 
 static ginResult_t runLocked(struct control *c, const char *call, ginResult_t mine, const void *in,

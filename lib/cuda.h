@@ -66,9 +66,14 @@ enum {
 	cuCaptureRelaxed = 2,	/* CU_STREAM_CAPTURE_MODE_RELAXED */
 	cuP2pAccess = 2,	/* CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED */
 	cuP2pNativeAtomics = 3, /* CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED */
-	cuHasVmm = 102,		/* CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
-	cuHasPosixFd = 103,	/* ..._HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED */
-	cuHasRdmaVmm = 110,	/* ..._GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
+	cuComputeMode = 20,	/* CU_DEVICE_ATTRIBUTE_COMPUTE_MODE */
+	cuComputeProhibited = 2,
+	cuComputeMajor = 75, /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR */
+	cuComputeMinor = 76,
+	cuHostNuma = 134,   /* CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID */
+	cuHasVmm = 102,	    /* CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
+	cuHasPosixFd = 103, /* ..._HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED */
+	cuHasRdmaVmm = 110, /* ..._GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
 	cuPointerMemoryType = 2,
 	cuPointerOrdinal = 9,
 	cuMemoryIsDevice = 2 /* CU_MEMORYTYPE_DEVICE */
@@ -77,11 +82,14 @@ enum {
 /* Every call: result type is cuResult; the second column is what dlsym() looks for. */
 #define CUDA_CALLS(X)                                                                              \
 	X(init, "cuInit", (unsigned flags))                                                        \
+	X(driverGetVersion, "cuDriverGetVersion", (int *out))                                      \
 	X(getErrorString, "cuGetErrorString", (cuResult result, const char **out))                 \
 	X(deviceGetCount, "cuDeviceGetCount", (int *out))                                          \
 	X(deviceGet, "cuDeviceGet", (cuDevice * out, int ordinal))                                 \
 	X(deviceGetName, "cuDeviceGetName", (char *out, int bytes, cuDevice device))               \
 	X(deviceGetUuid, "cuDeviceGetUuid_v2", (cuUuid * out, cuDevice device))                    \
+	X(deviceGetPciBusId, "cuDeviceGetPCIBusId", (char *out, int bytes, cuDevice device))       \
+	X(deviceTotalMem, "cuDeviceTotalMem_v2", (size_t * out, cuDevice device))                  \
 	X(deviceGetAttribute, "cuDeviceGetAttribute", (int *out, int which, cuDevice device))      \
 	X(deviceGetP2pAttribute, "cuDeviceGetP2PAttribute",                                        \
 	  (int *out, int which, cuDevice from, cuDevice to))                                       \

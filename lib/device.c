@@ -50,17 +50,27 @@ static ginResult_t openContext(struct device *d)
 	return result ? cudaFail(d->cuda, "cuStreamCreate", result) : ginSuccess;
 }
 
-static ginResult_t checkFeatures(const struct device *d)
+const char *deviceUnusable(const struct cuda *cuda, cuDevice id)
 {
-	int vmm = 0, fd = 0;
+	int vmm = 0, fd = 0, mode = 0;
 
-	d->cuda->deviceGetAttribute(&vmm, cuHasVmm, d->id);
-	d->cuda->deviceGetAttribute(&fd, cuHasPosixFd, d->id);
-	if (vmm && fd)
+	cuda->deviceGetAttribute(&vmm, cuHasVmm, id);
+	cuda->deviceGetAttribute(&fd, cuHasPosixFd, id);
+	cuda->deviceGetAttribute(&mode, cuComputeMode, id);
+	if (!vmm || !fd)
+		return "it has no virtual memory management that exports file descriptors";
+	if (mode == cuComputeProhibited)
+		return "its compute mode is prohibited: nvidia-smi --compute-mode=DEFAULT";
+	return NULL;
+}
+
+static ginResult_t checkUsable(const struct device *d)
+{
+	const char *why = deviceUnusable(d->cuda, d->id);
+
+	if (!why)
 		return ginSuccess;
-	return fail(ginErrorUnsupported,
-		    "GPU %d (%s) has no virtual memory management that exports file descriptors",
-		    d->ordinal, d->name);
+	return fail(ginErrorUnsupported, "GPU %d (%s): %s", d->ordinal, d->name, why);
 }
 
 static ginResult_t openGpu(struct device *d, int wanted, int localRank)
@@ -77,7 +87,7 @@ static ginResult_t openGpu(struct device *d, int wanted, int localRank)
 		error = cuda->deviceGetName(d->name, sizeof(d->name), d->id);
 	if (error)
 		return cudaFail(cuda, "cuDeviceGet", error);
-	result = checkFeatures(d);
+	result = checkUsable(d);
 	return result == ginSuccess ? openContext(d) : result;
 }
 

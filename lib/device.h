@@ -22,6 +22,9 @@ struct device {
 ginResult_t deviceOpen(struct device *d, int wanted, int localRank);
 void deviceClose(struct device *d);
 
+/* Why libgin cannot use this GPU, or NULL when it can. */
+const char *deviceUnusable(const struct cuda *cuda, cuDevice id);
+
 /* Between enter and leave the device's context is current, and no call breaks a capture. */
 struct deviceScope {
 	int captureMode;

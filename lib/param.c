@@ -7,30 +7,50 @@
 #include <string.h>
 
 #include "error.h"
+#include "info.h"
 #include "log.h"
 
 static const struct paramInfo table[PARAM_COUNT] = {
-	[paramBootstrap] = {"GIN_BOOTSTRAP", "auto|pmix|tcp|self", 0, "auto",
-			    "how the ranks find each other"},
-	[paramHostId] = {"GIN_HOSTID", NULL, 0, "",
-			 "ranks with the same text are on one host; default: what the kernel says"},
-	[paramLog] = {"GIN_LOG", "none|error|warn|info|debug", 0, "warn",
-		      "what goes to standard error"},
-	[paramRoot] = {"GIN_ROOT", NULL, 0, "",
-		       "host:port where rank 0 listens for the others, for the bootstrap tcp"},
-	[paramRoute] = {"GIN_ROUTE", "auto|direct|network", 0, "auto",
-			"routes that may be chosen; network: no direct one, own rank included"},
-	[paramSecret] = {"GIN_SECRET", NULL, 0, "",
-			 "long random text, the same on all ranks, without which none may join"},
-	[paramSocketIfname] = {"GIN_SOCKET_IFNAME", NULL, 0, "",
-			       "network interface of the control plane; default: all that are up"},
-	[paramTimeout] = {"GIN_TIMEOUT", NULL, 1, "600",
-			  "seconds until a collective call gives up"},
+	[paramBootstrap] = {.name = "GIN_BOOTSTRAP",
+			    .choices = "auto|pmix|tcp|self",
+			    .preset = "auto",
+			    .meaning = "how the ranks find each other"},
+	[paramHostId] = {.name = "GIN_HOSTID",
+			 .preset = "",
+			 .meaning = "ranks with the same text are on one host; default: what the "
+				    "kernel says"},
+	[paramLog] = {.name = "GIN_LOG",
+		      .choices = "none|error|warn|info|debug",
+		      .preset = "warn",
+		      .meaning = "what goes to standard error"},
+	[paramRoot] =
+		{.name = "GIN_ROOT",
+		 .preset = "",
+		 .meaning = "host:port where rank 0 listens for the others, for the bootstrap tcp"},
+	[paramRoute] = {.name = "GIN_ROUTE",
+			.choices = "auto|direct|network",
+			.preset = "auto",
+			.meaning = "routes that may be chosen; network: no direct one, own rank "
+				   "included"},
+	[paramSecret] =
+		{.name = "GIN_SECRET",
+		 .preset = "",
+		 .isSecret = 1,
+		 .meaning = "long random text, the same on all ranks, without which none may join"},
+	[paramSocketIfname] = {.name = "GIN_SOCKET_IFNAME",
+			       .preset = "",
+			       .meaning = "network interface of the control plane; default: all "
+					  "that are up"},
+	[paramTimeout] = {.name = "GIN_TIMEOUT",
+			  .isNumber = 1,
+			  .preset = "600",
+			  .meaning = "seconds until a collective call gives up"},
 };
 
 static struct {
 	const char *text;
 	unsigned value; /* index of the choice, or the number */
+	int set;	/* the environment has it */
 	int bad;
 } values[PARAM_COUNT];
 
@@ -73,7 +93,8 @@ static void readAll(void)
 {
 	for (int p = 0; p < PARAM_COUNT; p++) {
 		const char *text = getenv(table[p].name);
-		if (!text || !*text)
+		values[p].set = text && *text;
+		if (!values[p].set)
 			text = table[p].preset;
 		values[p].text = strdup(text);
 		values[p].bad = !values[p].text || !parse(&table[p], text, &values[p].value);
@@ -102,6 +123,11 @@ const char *paramText(enum param param)
 {
 	pthread_once(&once, readAll);
 	return values[param].text ? values[param].text : "";
+}
+
+const char *paramShown(enum param param)
+{
+	return table[param].isSecret && *paramText(param) ? "(set)" : paramText(param);
 }
 
 static int known(const char *entry)
@@ -133,7 +159,27 @@ ginResult_t paramCheck(void)
 	for (int p = 0; p < PARAM_COUNT; p++)
 		if (values[p].bad)
 			return fail(ginErrorInvalidArgument, "%s=%s: must be %s", table[p].name,
-				    paramText(p),
+				    paramShown(p),
 				    table[p].choices ? table[p].choices : "a number from 1");
 	return ginSuccess;
+}
+
+ginResult_t ginParamQuery(int index, ginParamInfo_t *info)
+{
+	ginParamInfo_t filled = GIN_PARAM_INFO_INIT;
+
+	errorScope("ginParamQuery", -1);
+	if (index < 0 || index >= PARAM_COUNT)
+		return fail(ginErrorInvalidArgument, "index is %d: must be 0 to %d", index,
+			    PARAM_COUNT - 1);
+	const struct paramInfo *row = &table[index];
+	filled.count = PARAM_COUNT;
+	filled.value = paramShown(index);
+	filled.isSet = values[index].set;
+	filled.isBad = values[index].bad;
+	filled.name = row->name;
+	filled.choices = row->choices ? row->choices : row->isNumber ? "number" : "text";
+	filled.preset = row->preset;
+	filled.meaning = row->meaning;
+	return infoGive(&filled, sizeof(filled), "GIN_PARAM_INFO_INIT", info);
 }

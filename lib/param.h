@@ -33,6 +33,7 @@ struct paramInfo {
 	int isNumber;	     /* a whole number of at least 1 */
 	const char *preset;
 	const char *meaning;
+	int isSecret; /* the value is never shown */
 };
 
 const struct paramInfo *paramInfo(enum param param);
@@ -41,6 +42,9 @@ const struct paramInfo *paramInfo(enum param param);
 int paramChoice(enum param param);
 unsigned paramNumber(enum param param);
 const char *paramText(enum param param);
+
+/* The same for messages and reports: of a secret only that it is set. */
+const char *paramShown(enum param param);
 
 /*
  * Fails when a variable's value cannot be understood, naming variable, value and choices; warns of

@@ -110,6 +110,18 @@ static ginResult_t agreeDirect(ginComm_t comm)
 	return result;
 }
 
+int commBackendUsable(const struct backendUse *use, char why[BACKEND_WHY])
+{
+	int route = paramChoice(paramRoute);
+
+	snprintf(why, BACKEND_WHY, "%s", use->usable ? "" : use->why);
+	if (!use->usable || route != (use->ops->network ? routeDirect : routeNetwork))
+		return use->usable;
+	snprintf(why, BACKEND_WHY, "GIN_ROUTE=%s rules it out: unset it, or set it to auto",
+		 paramText(paramRoute));
+	return 0;
+}
+
 const char *commRouteWhy(ginComm_t comm, int peer, char why[BACKEND_WHY])
 {
 	if (reachesDirect(comm, peer, why) && comm->routes[peer] != ginRouteDirect)

@@ -93,6 +93,11 @@ SAME_NUMBER(cuNonBlocking, CU_STREAM_NON_BLOCKING);
 SAME_NUMBER(cuCaptureRelaxed, CU_STREAM_CAPTURE_MODE_RELAXED);
 SAME_NUMBER(cuP2pAccess, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED);
 SAME_NUMBER(cuP2pNativeAtomics, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED);
+SAME_NUMBER(cuComputeMode, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE);
+SAME_NUMBER(cuComputeProhibited, CU_COMPUTEMODE_PROHIBITED);
+SAME_NUMBER(cuComputeMajor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+SAME_NUMBER(cuComputeMinor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+SAME_NUMBER(cuHostNuma, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID);
 SAME_NUMBER(cuHasVmm, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
 SAME_NUMBER(cuHasPosixFd, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
 SAME_NUMBER(cuHasRdmaVmm, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
@@ -103,11 +108,14 @@ SAME_NUMBER(cuMemoryIsDevice, CU_MEMORYTYPE_DEVICE);
 /* A member of struct cuda, and what programs write for that call. */
 #define TOOLKIT_CALLS(X)                                                                           \
 	X(init, cuInit)                                                                            \
+	X(driverGetVersion, cuDriverGetVersion)                                                    \
 	X(getErrorString, cuGetErrorString)                                                        \
 	X(deviceGetCount, cuDeviceGetCount)                                                        \
 	X(deviceGet, cuDeviceGet)                                                                  \
 	X(deviceGetName, cuDeviceGetName)                                                          \
 	X(deviceGetUuid, cuDeviceGetUuid)                                                          \
+	X(deviceGetPciBusId, cuDeviceGetPCIBusId)                                                  \
+	X(deviceTotalMem, cuDeviceTotalMem)                                                        \
 	X(deviceGetAttribute, cuDeviceGetAttribute)                                                \
 	X(deviceGetP2pAttribute, cuDeviceGetP2PAttribute)                                          \
 	X(primaryRetain, cuDevicePrimaryCtxRetain)                                                 \
