@@ -44,6 +44,10 @@ LINKS := $(BUILD)/libgin.so.$(SOVERSION) $(BUILD)/libgin.so
 # Without PMIx the library is whole; ranks then need config.allgather.
 PMIX := $(if $(shell pkg-config --exists pmix 2>/dev/null && echo yes),$(BUILD)/libgin-pmix.so)
 
+# gin_info asks hwloc where devices are.
+TOOLS := $(if $(shell pkg-config --exists hwloc 2>/dev/null && echo yes),$(BUILD)/tools/gin_info)
+GIN_INFO_OBJ := $(patsubst tools/%.c,$(BUILD)/tools/%.o,$(wildcard tools/gin_info*.c))
+
 EXAMPLES := $(patsubst examples/%.cu,$(BUILD)/examples/%,$(wildcard examples/*.cu))
 TESTS_C := $(patsubst test/%.c,$(BUILD)/test/%,$(wildcard test/*.c))
 TESTS_CC := $(patsubst test/%.cc,$(BUILD)/test/%,$(wildcard test/*.cc test/port/*.cc))
@@ -51,11 +55,11 @@ TESTS_CC := $(patsubst test/%.cc,$(BUILD)/test/%,$(wildcard test/*.cc test/port/
 TESTS_GPU := $(patsubst test/%.cc,$(BUILD)/test/%_gpu,$(filter-out test/nvrtc.cc, \
 	$(wildcard test/*.cc test/port/*.cc)))
 
-.PHONY: all lib examples tests tests-gpu deps deps-check demo check check-long check-mutations \
+.PHONY: all lib examples tools man tests tests-gpu deps deps-check demo check check-long check-mutations \
 	check-gpu clean
 .DELETE_ON_ERROR:
 
-all: lib examples
+all: lib examples tools
 
 lib: $(LIB) $(LINKS) $(PMIX)
 
@@ -94,6 +98,14 @@ else
 	$(Q)$(CXX) $(CXXFLAGS_ALL) -o $@ -x c++ $< $(LDFLAGS_ALL) $(LINKGIN)
 endif
 
+tools: $(TOOLS)
+
+$(GIN_INFO_OBJ): CFLAGS_ALL += $(shell pkg-config --cflags hwloc 2>/dev/null)
+
+$(BUILD)/tools/gin_info: $(GIN_INFO_OBJ) $(LINKS)
+	$(call say,LINK,$@)
+	$(Q)$(CC) -o $@ $(GIN_INFO_OBJ) $(LDFLAGS_ALL) $(LINKGIN) $(shell pkg-config --libs hwloc)
+
 tests: $(TESTS_C) $(TESTS_CC) $(BUILD)/test/fake/libcuda.so.1
 
 $(TESTS_C): $(BUILD)/test/%: test/%.c $(LINKS) $(LIB_OBJ)
@@ -126,6 +138,11 @@ $(BUILD)/test/%_gpu: test/%.cc $(LINKS)
 
 deps deps-check: deps%:
 	$(Q)DEPS=$(DEPS) tools/install-deps $(if $(filter deps-check,$@),check,demo)
+
+# What the table of environment variables says goes into the page.
+man: $(BUILD)/test/unit_param
+	$(Q)$< --list | awk -f man/environ.awk - man/gin_environ.7 >$(BUILD)/gin_environ.7
+	$(Q)cmp -s $(BUILD)/gin_environ.7 man/gin_environ.7 || cp $(BUILD)/gin_environ.7 man/gin_environ.7
 
 demo:
 	$(Q)DEPS=$(DEPS) tools/install-deps demo

@@ -3,7 +3,8 @@
  * unit_param.c - the environment variables
  *
  *	unit_param		tests
- *	unit_param --list	one line per variable: name, choices or kind, default; between tabs
+ *	unit_param --list	one line per variable: name, choices or kind, default, meaning;
+ *				between tabs
  */
 #include "log.h"
 #include "param.h"
@@ -21,8 +22,8 @@ static const char *kindOf(const struct paramInfo *info)
 static int list(void)
 {
 	for (int p = 0; p < PARAM_COUNT; p++)
-		printf("%s\t%s\t%s\n", paramInfo(p)->name, kindOf(paramInfo(p)),
-		       paramInfo(p)->preset);
+		printf("%s\t%s\t%s\t%s\n", paramInfo(p)->name, kindOf(paramInfo(p)),
+		       paramInfo(p)->preset, paramInfo(p)->meaning);
 	return 0;
 }
 
