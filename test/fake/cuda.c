@@ -2,9 +2,9 @@
 /*
  * cuda.c - a CUDA driver that answers questions about GPUs that do not exist
  *
- * Five GPUs: 0 and 1 have native atomics between them; 2 has peer access with 0 without them, and
- * with 3 one way only; 3 exports no file descriptors; 4 may not be used for computing. Every other
- * call is refused, the making of contexts included (cuda_refused.c).
+ * Five GPUs: 0 and 1 have native atomics between them; 2 has peer access with 0 without them, from
+ * 3 and to 4 one way only; 3 exports no file descriptors; 4 may not be used for computing. Every
+ * other call is refused, the making of contexts included (cuda_refused.c).
  */
 #include <stdio.h>
 #include <string.h>
@@ -97,7 +97,7 @@ cuResult cuDeviceGetAttribute(int *out, int which, cuDevice device)
 
 cuResult cuDeviceGetP2PAttribute(int *out, int which, cuDevice from, cuDevice to)
 {
-	int nvlink = from + to == 1 || (from == 2 && to == 3);
+	int nvlink = from + to == 1 || (from == 3 && to == 2) || (from == 2 && to == 4);
 	int access = nvlink || from + to == 2;
 
 	*out = which == cuP2pAccess ? access : which == cuP2pNativeAtomics && nvlink;
