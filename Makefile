@@ -99,6 +99,7 @@ else
 endif
 
 tools: $(TOOLS)
+	$(if $(TOOLS),,@echo "  gin_info is left out: there is no hwloc (libhwloc-dev)")
 
 $(GIN_INFO_OBJ): CFLAGS_ALL += $(shell pkg-config --cflags hwloc 2>/dev/null)
 

@@ -211,6 +211,8 @@ typedef struct ginBackendInfo {
  */
 ginResult_t ginCommQueryBackend(ginComm_t comm, int index, ginBackendInfo_t *info);
 
+#define GIN_ALLGATHER_BYTES 65536 /* most that a rank can put in */
+
 /*
  * ginCommAllgather - bring small host data of all ranks together
  *
@@ -221,7 +223,6 @@ ginResult_t ginCommQueryBackend(ginComm_t comm, int index, ginBackendInfo_t *inf
  *
  * ginErrorInvalidArgument, ginErrorInvalidUsage, ginErrorTimeout, ginErrorPeer, ginErrorAborted.
  */
-#define GIN_ALLGATHER_BYTES 65536
 ginResult_t ginCommAllgather(ginComm_t comm, const void *in, void *out, size_t bytes);
 
 /* An environment variable. Texts live as long as the process. */
@@ -262,7 +263,7 @@ typedef struct ginDeviceInfo {
 	uint64_t memoryBytes;
 	char name[96];
 	char uuid[40];	   /* as nvidia-smi writes it behind "GPU-" */
-	char pciBusId[16]; /* "0000:1b:00.0" */
+	char pciBusId[32]; /* "0000:1b:00.0" */
 	char why[160];
 } ginDeviceInfo_t;
 

@@ -75,7 +75,8 @@ static int reportFailure(struct facts *mine, const struct options *options)
 	char sentence[512];
 	struct report report = {.error = sentence, .n = 1, .hosts = 1, .facts = mine};
 
-	snprintf(sentence, sizeof(sentence), "%s", ginGetLastError());
+	snprintf(sentence, sizeof(sentence), "%s",
+		 *ginGetLastError() ? ginGetLastError() : "no memory");
 	mine->self.leader = 0;
 	if (launcherRank() > 0)
 		sleep(2);

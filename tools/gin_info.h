@@ -41,7 +41,7 @@ struct gpu {
 	int usable, domain, numaNode, major, minor;
 	uint64_t memory;
 	char name[96];
-	char bus[16];
+	char bus[32];
 	char cpus[48]; /* nearest */
 	char why[160];
 };
