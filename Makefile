@@ -52,7 +52,7 @@ TESTS_GPU := $(patsubst test/%.cc,$(BUILD)/test/%_gpu,$(filter-out test/nvrtc.cc
 	$(wildcard test/*.cc test/port/*.cc)))
 
 .PHONY: all lib examples tests tests-gpu deps deps-check demo check check-long check-mutations \
-	check-gpu clean
+	check-gpu abi clean
 .DELETE_ON_ERROR:
 
 all: lib examples
@@ -137,6 +137,9 @@ check-mutations:
 
 check-gpu:
 	$(Q)test/run check-gpu
+
+abi:
+	$(Q)test/abi/check --rewrite
 
 clean:
 	$(Q)rm -rf $(BUILD)
