@@ -3,16 +3,17 @@
 # libgin. `make demo` and `make check` set up what they need; see README.md.
 #
 #   V=1         show commands          BUILD=dir   where results go (build)
-#   CUDA=0      no nvcc                CUDA_HOME=  where the toolkit is
-#   DEPS=0      never install packages WERROR=1    warnings are errors
+#   CUDA=0      no nvcc                CUDA_HOME=  where the toolkit is (else tools/find-cuda looks)
+#   DEPS=0      never install packages NVCC_CCBIN= the host compiler of nvcc, where g++ is too new
 #   SAN=thread  or address,undefined   ARCH=sm_90  what nvcc compiles for
+#   WERROR=1    warnings are errors 
 
-VERSION := 0.1.0
+VERSION := $(shell awk '/define GIN_VERSION_(MAJOR|MINOR|PATCH) / {v = v dot $$3; dot = "."} \
+	END {print v}' include/gin.h)
 SOVERSION := 0
 
 BUILD ?= build
 CUDA ?= 1
-CUDA_HOME ?= /usr/local/cuda
 V ?= 0
 WERROR ?= 0
 SAN ?=
@@ -20,20 +21,28 @@ SAN ?=
 Q := $(if $(filter 1,$(V)),,@)
 say = $(if $(filter 1,$(V)),,@printf '  %-6s %s\n' $(1) $(2))
 
-NVCC ?= $(if $(filter 0,$(CUDA)),,$(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) \
-	$(shell command -v nvcc 2>/dev/null)))
-GPUS := $(shell nvidia-smi -L 2>/dev/null | grep -c '^GPU')
-ARCH ?= $(if $(filter 0,$(GPUS)),sm_90,native)
+PKG_CONFIG ?= pkg-config
+FIND_CUDA := CUDA='$(CUDA)' CUDA_HOME='$(CUDA_HOME)' NVCC='$(NVCC)' tools/find-cuda
+override NVCC := $(shell $(FIND_CUDA) nvcc)
+ifndef ARCH
+ARCH = $(eval ARCH := $(shell $(FIND_CUDA) arch))$(ARCH)
+endif
 
 WARN := -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror)
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
 OPT ?= -O2 -g
 CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE $(OPT) -fPIC -fvisibility=hidden $(WARN) $(SANFLAGS) \
-	-Iinclude -MMD -MP $(CFLAGS)
-CXXFLAGS_ALL = -std=c++17 $(OPT) $(WARN) $(SANFLAGS) -Iinclude -MMD -MP $(CXXFLAGS)
+	-Iinclude -MMD -MP $(CPPFLAGS) $(CFLAGS)
+CXXFLAGS_ALL = -std=c++17 $(OPT) $(WARN) $(SANFLAGS) -Iinclude -MMD -MP \
+	$(CPPFLAGS) $(CXXFLAGS)
 NVCCFLAGS_ALL = -std=c++17 -O3 -lineinfo -arch=$(ARCH) -Iinclude \
 	-Xcompiler -Wall,-Wextra$(if $(filter 1,$(WERROR)),$(comma)-Werror) $(NVCCFLAGS)
 comma := ,
+space := $(subst ,, )
+define newline
+
+
+endef
 LDFLAGS_ALL = $(SANFLAGS) $(LDFLAGS)
 LINKGIN = -L$(BUILD) -lgin -Wl,-rpath,'$$ORIGIN/..' -Wl,-rpath,'$$ORIGIN/../..' -pthread -ldl
 
@@ -42,7 +51,14 @@ LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 LIB := $(BUILD)/libgin.so.$(VERSION)
 LINKS := $(BUILD)/libgin.so.$(SOVERSION) $(BUILD)/libgin.so
 # Without PMIx the library is whole; ranks then need config.allgather.
-PMIX := $(if $(shell pkg-config --exists pmix 2>/dev/null && echo yes),$(BUILD)/libgin-pmix.so)
+PMIX := $(if $(shell $(PKG_CONFIG) --exists pmix 2>/dev/null && echo yes),$(BUILD)/libgin-pmix.so)
+
+# A tool that needs hwloc is left out where there is none.
+HWLOC := $(shell $(PKG_CONFIG) --exists hwloc 2>/dev/null && echo yes)
+TOOLS_HWLOC := $(shell grep -l 'hwloc\.h' /dev/null tools/*.c 2>/dev/null)
+TOOLS_SRC := $(filter-out $(if $(HWLOC),,$(TOOLS_HWLOC)),$(wildcard tools/*.c))
+TOOLS := $(TOOLS_SRC:%.c=$(BUILD)/%)
+for-hwloc = $(if $(filter $(2),$(TOOLS_HWLOC)),$(shell $(PKG_CONFIG) --$(1) hwloc))
 
 EXAMPLES := $(patsubst examples/%.cu,$(BUILD)/examples/%,$(wildcard examples/*.cu))
 TESTS_C := $(patsubst test/%.c,$(BUILD)/test/%,$(wildcard test/*.c))
@@ -51,11 +67,12 @@ TESTS_CC := $(patsubst test/%.cc,$(BUILD)/test/%,$(wildcard test/*.cc test/port/
 TESTS_GPU := $(patsubst test/%.cc,$(BUILD)/test/%_gpu,$(filter-out test/nvrtc.cc, \
 	$(wildcard test/*.cc test/port/*.cc)))
 
-.PHONY: all lib examples tests tests-gpu deps deps-check demo check check-long check-mutations \
-	check-gpu abi clean
+.PHONY: all lib tools examples tests tests-gpu deps deps-check demo check check-long \
+	check-mutations check-gpu abi clean
 .DELETE_ON_ERROR:
+.SECONDARY:
 
-all: lib examples
+all: lib tools examples
 
 lib: $(LIB) $(LINKS) $(PMIX)
 
@@ -76,14 +93,36 @@ $(LINKS): $(LIB)
 $(BUILD)/libgin-pmix.so: bootstrap/pmix.c bootstrap/bootstrap.h bootstrap/plugin.map
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS_ALL)) $(subst -I/,-isystem /,$(shell pkg-config --cflags pmix)) \
+	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS_ALL)) $(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags pmix)) \
 		-shared -o $@ $< $(LDFLAGS_ALL) -Wl,--version-script,bootstrap/plugin.map \
-		$(shell pkg-config --libs pmix) -pthread
+		$(shell $(PKG_CONFIG) --libs pmix) -pthread
+
+tools: $(TOOLS)
+	$(foreach source,$(filter-out $(TOOLS_SRC),$(TOOLS_HWLOC)), \
+		$(call say,SKIP,"$(source): there is no hwloc (libhwloc-dev)")$(newline))
+
+$(BUILD)/tools/%.o: tools/%.c
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS_ALL) $(call for-hwloc,cflags,$<) -c -o $@ $<
+
+# link-tool OBJECT PROGRAM RPATH
+link-tool = $(CC) -o $(2) $(1) $(LDFLAGS_ALL) -L$(BUILD) -lgin $(if $(3),-Wl$(comma)-rpath$(comma)$(3)) \
+	$(call for-hwloc,libs,$(1:$(BUILD)/%.o=%.c)) -pthread
+
+$(BUILD)/tools/%: $(BUILD)/tools/%.o $(LINKS)
+	$(call say,LINK,$@)
+	$(Q)$(call link-tool,$<,$@,'$$ORIGIN/..')
+
+# Once per build folder: does nvcc take the host compiler?
+$(BUILD)/nvcc-works:
+	@mkdir -p $(@D)
+	@$(FIND_CUDA) try && touch $@
 
 # Examples are one source for kernels and host threads: nvcc makes both, g++ the latter alone.
 examples: $(EXAMPLES)
 
-$(BUILD)/examples/%: examples/%.cu $(LINKS)
+$(BUILD)/examples/%: examples/%.cu $(LINKS) $(if $(NVCC),| $(BUILD)/nvcc-works)
 	@mkdir -p $(@D)
 ifneq ($(NVCC)$(SAN),$(SAN))
 	$(call say,NVCC,$<)
@@ -108,7 +147,7 @@ $(TESTS_CC): $(BUILD)/test/%: test/%.cc $(LINKS)
 
 tests-gpu: $(TESTS_GPU)
 
-$(BUILD)/test/%_gpu: test/%.cc $(LINKS)
+$(BUILD)/test/%_gpu: test/%.cc $(LINKS) | $(BUILD)/nvcc-works
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< -L$(BUILD) \
