@@ -6,7 +6,7 @@
 #   CUDA=0      no nvcc                CUDA_HOME=  where the toolkit is (else tools/find-cuda looks)
 #   DEPS=0      never install packages NVCC_CCBIN= the host compiler of nvcc, where g++ is too new
 #   SAN=thread  or address,undefined   ARCH=sm_90  what nvcc compiles for
-#   WERROR=1    warnings are errors 
+#   WERROR=1    warnings are errors    PREFIX=     and more of make install: mk/install.mk
 
 VERSION := $(shell awk '/define GIN_VERSION_(MAJOR|MINOR|PATCH) / {v = v dot $$3; dot = "."} \
 	END {print v}' include/gin.h)
@@ -179,6 +179,8 @@ check-gpu:
 
 abi:
 	$(Q)test/abi/check --rewrite
+
+include mk/install.mk
 
 clean:
 	$(Q)rm -rf $(BUILD)
