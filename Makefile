@@ -53,12 +53,15 @@ LINKS := $(BUILD)/libgin.so.$(SOVERSION) $(BUILD)/libgin.so
 # Without PMIx the library is whole; ranks then need config.allgather.
 PMIX := $(if $(shell $(PKG_CONFIG) --exists pmix 2>/dev/null && echo yes),$(BUILD)/libgin-pmix.so)
 
-# A tool that needs hwloc is left out where there is none.
+# A tool NAME is tools/NAME.c and what there is of tools/NAME_*.c. One that asks hwloc is left out where
+# there is no hwloc.
+tool-sources = $(wildcard tools/$(1).c tools/$(1)_*.c)
+tool-objects = $(patsubst %.c,$(BUILD)/%.o,$(call tool-sources,$(1)))
+TOOL_NAMES := $(patsubst tools/%.c,%,$(shell grep -l '^int main\>' /dev/null tools/*.c 2>/dev/null))
+HWLOC_TOOLS := $(foreach tool,$(TOOL_NAMES),\
+	$(if $(shell grep -l 'hwloc\.h' /dev/null $(wildcard tools/$(tool).[ch] tools/$(tool)_*.[ch])),$(tool)))
 HWLOC := $(shell $(PKG_CONFIG) --exists hwloc 2>/dev/null && echo yes)
-TOOLS_HWLOC := $(shell grep -l 'hwloc\.h' /dev/null tools/*.c 2>/dev/null)
-TOOLS_SRC := $(filter-out $(if $(HWLOC),,$(TOOLS_HWLOC)),$(wildcard tools/*.c))
-TOOLS := $(TOOLS_SRC:%.c=$(BUILD)/%)
-for-hwloc = $(if $(filter $(2),$(TOOLS_HWLOC)),$(shell $(PKG_CONFIG) --$(1) hwloc))
+TOOLS := $(filter-out $(if $(HWLOC),,$(HWLOC_TOOLS)),$(TOOL_NAMES))
 
 EXAMPLES := $(patsubst examples/%.cu,$(BUILD)/examples/%,$(wildcard examples/*.cu))
 TESTS_C := $(patsubst test/%.c,$(BUILD)/test/%,$(wildcard test/*.c))
@@ -97,22 +100,24 @@ $(BUILD)/libgin-pmix.so: bootstrap/pmix.c bootstrap/bootstrap.h bootstrap/plugin
 		-shared -o $@ $< $(LDFLAGS_ALL) -Wl,--version-script,bootstrap/plugin.map \
 		$(shell $(PKG_CONFIG) --libs pmix) -pthread
 
-tools: $(TOOLS)
-	$(foreach source,$(filter-out $(TOOLS_SRC),$(TOOLS_HWLOC)), \
-		$(call say,SKIP,"$(source): there is no hwloc (libhwloc-dev)")$(newline))
+tools: $(TOOLS:%=$(BUILD)/tools/%)
+	$(foreach tool,$(filter-out $(TOOLS),$(TOOL_NAMES)), \
+		$(call say,SKIP,"tools/$(tool): there is no hwloc (libhwloc-dev)")$(newline))
 
 $(BUILD)/tools/%.o: tools/%.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS_ALL) $(call for-hwloc,cflags,$<) -c -o $@ $<
+	$(Q)$(CC) $(CFLAGS_ALL) $(if $(HWLOC_TOOLS),$(shell $(PKG_CONFIG) --cflags hwloc)) -c -o $@ $<
 
-# link-tool OBJECT PROGRAM RPATH
-link-tool = $(CC) -o $(2) $(1) $(LDFLAGS_ALL) -L$(BUILD) -lgin $(if $(3),-Wl$(comma)-rpath$(comma)$(3)) \
-	$(call for-hwloc,libs,$(1:$(BUILD)/%.o=%.c)) -pthread
+# link-tool NAME PROGRAM RPATH
+link-tool = $(CC) -o $(2) $(call tool-objects,$(1)) $(LDFLAGS_ALL) -L$(BUILD) -lgin -pthread \
+	$(if $(filter $(1),$(HWLOC_TOOLS)),$(shell $(PKG_CONFIG) --libs hwloc)) \
+	$(if $(3),-Wl$(comma)-rpath$(comma)$(3))
 
-$(BUILD)/tools/%: $(BUILD)/tools/%.o $(LINKS)
+$(BUILD)/tools/%: $(LINKS)
 	$(call say,LINK,$@)
-	$(Q)$(call link-tool,$<,$@,'$$ORIGIN/..')
+	$(Q)$(call link-tool,$*,$@,'$$ORIGIN/..')
+$(foreach tool,$(TOOLS),$(eval $(BUILD)/tools/$(tool): $(call tool-objects,$(tool))))
 
 # Once per build folder: does nvcc take the host compiler?
 $(BUILD)/nvcc-works:

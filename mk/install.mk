@@ -36,15 +36,15 @@ $(call $(1)-files,644,$(MANDIR)/man3,$(wildcard man/*.3))
 $(call $(1)-files,644,$(MANDIR)/man7,$(wildcard man/*.7))
 $(call $(1)-files,644,$(DOCDIR),README.md LICENSE $(wildcard docs/*.md))
 $(call $(1)-files,644,$(DOCDIR)/examples,$(filter-out examples/demo,$(wildcard examples/*)))
-$(foreach tool,$(patsubst tools/%.c,%,$(wildcard tools/*.c)),$(call $(1)-tool,$(tool))$(newline))
+$(foreach tool,$(TOOL_NAMES),$(call $(1)-tool,$(tool))$(newline))
 endef
 
 # put-files MODE FOLDER FILES: of what is built, what could not be built is left out.
 put-files = $(if $(wildcard $(3)),$(Q)$(INSTALL) -d "$(DESTDIR)$(2)" && \
 	$(INSTALL) -m $(1) $(wildcard $(3)) "$(DESTDIR)$(2)")
 put-link = $(Q)ln -sf $(2) "$(DESTDIR)$(1)"
-put-tool = $(if $(filter tools/$(1).c,$(TOOLS_SRC)),$(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" && \
-	$(call link-tool,$(BUILD)/tools/$(1).o,"$(DESTDIR)$(BINDIR)/$(1)",$(TOOL_RPATH)))
+put-tool = $(if $(filter $(1),$(TOOLS)),$(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" && \
+	$(call link-tool,$(1),"$(DESTDIR)$(BINDIR)/$(1)",$(TOOL_RPATH)))
 
 take-files = $(if $(3),$(Q)rm -f $(foreach file,$(3),"$(DESTDIR)$(2)/$(notdir $(file))"))
 take-link = $(Q)rm -f "$(DESTDIR)$(1)"
