@@ -22,7 +22,8 @@ Q := $(if $(filter 1,$(V)),,@)
 say = $(if $(filter 1,$(V)),,@printf '  %-6s %s\n' $(1) $(2))
 
 PKG_CONFIG ?= pkg-config
-FIND_CUDA := CUDA='$(CUDA)' CUDA_HOME='$(CUDA_HOME)' NVCC='$(NVCC)' tools/find-cuda
+FIND_CUDA := CUDA='$(CUDA)' CUDA_HOME='$(CUDA_HOME)' NVCC='$(NVCC)' NVCC_CCBIN='$(NVCC_CCBIN)' \
+	tools/find-cuda
 override NVCC := $(shell $(FIND_CUDA) nvcc)
 ifndef ARCH
 ARCH = $(eval ARCH := $(shell $(FIND_CUDA) arch))$(ARCH)
@@ -71,7 +72,7 @@ TESTS_GPU := $(patsubst test/%.cc,$(BUILD)/test/%_gpu,$(filter-out test/nvrtc.cc
 	$(wildcard test/*.cc test/port/*.cc)))
 
 .PHONY: all lib tools examples tests tests-gpu deps deps-check demo check check-long \
-	check-mutations check-gpu abi clean
+	check-mutations check-gpu abi clean always
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -119,15 +120,17 @@ $(BUILD)/tools/%: $(LINKS)
 	$(Q)$(call link-tool,$*,$@,'$$ORIGIN/..')
 $(foreach tool,$(TOOLS),$(eval $(BUILD)/tools/$(tool): $(call tool-objects,$(tool))))
 
-# Once per build folder: does nvcc take the host compiler?
-$(BUILD)/nvcc-works:
+# Which nvcc, if any: with another one, programs are made anew, and whether it takes the host compiler
+# is seen first.
+$(BUILD)/nvcc-used: always
 	@mkdir -p $(@D)
-	@$(FIND_CUDA) try && touch $@
+	@echo '$(NVCC) $(ARCH)' | cmp -s - $@ || \
+		{ $(if $(NVCC),$(FIND_CUDA) try &&) echo '$(NVCC) $(ARCH)' >$@; }
 
 # Examples are one source for kernels and host threads: nvcc makes both, g++ the latter alone.
 examples: $(EXAMPLES)
 
-$(BUILD)/examples/%: examples/%.cu $(LINKS) $(if $(NVCC),| $(BUILD)/nvcc-works)
+$(BUILD)/examples/%: examples/%.cu $(LINKS) $(BUILD)/nvcc-used
 	@mkdir -p $(@D)
 ifneq ($(NVCC)$(SAN),$(SAN))
 	$(call say,NVCC,$<)
@@ -152,7 +155,7 @@ $(TESTS_CC): $(BUILD)/test/%: test/%.cc $(LINKS)
 
 tests-gpu: $(TESTS_GPU)
 
-$(BUILD)/test/%_gpu: test/%.cc $(LINKS) | $(BUILD)/nvcc-works
+$(BUILD)/test/%_gpu: test/%.cc $(LINKS) $(BUILD)/nvcc-used
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< -L$(BUILD) \

@@ -56,7 +56,7 @@ from = $(shell realpath -sm --relative-to="$(1)" "$(2)")
 # How tools find libgin.so: not needed where the loader looks anyway.
 TOOL_RPATH = $(if $(filter /usr/lib /usr/lib64 /usr/lib/%,$(LIBDIR)),,'$$ORIGIN/$(call from,$(BINDIR),$(LIBDIR))')
 
-.PHONY: install uninstall install-paths dist always
+.PHONY: install uninstall install-paths dist
 
 install: install-paths lib tools $(addprefix $(BUILD)/install/,gin.pc gin-config.cmake \
 		gin-config-version.cmake)
