@@ -27,7 +27,7 @@ $(call $(1)-files,644,$(INCLUDEDIR)/gin,$(wildcard include/gin/*))
 $(call $(1)-files,755,$(LIBDIR),$(LIB))
 $(call $(1)-link,$(LIBDIR)/libgin.so.$(SOVERSION),$(notdir $(LIB)))
 $(call $(1)-link,$(LIBDIR)/libgin.so,libgin.so.$(SOVERSION))
-$(call $(1)-files,755,$(PLUGINDIR),$(BUILD)/libgin-pmix.so)
+$(call $(1)-files,755,$(PLUGINDIR),$($(1)-plugins))
 $(call $(1)-files,644,$(PKGCONFIGDIR),$(BUILD)/install/gin.pc)
 $(call $(1)-files,644,$(CMAKEDIR),$(BUILD)/install/gin-config.cmake \
 	$(BUILD)/install/gin-config-version.cmake)
@@ -39,15 +39,17 @@ $(call $(1)-files,644,$(DOCDIR)/examples,$(filter-out examples/demo,$(wildcard e
 $(foreach tool,$(TOOL_NAMES),$(call $(1)-tool,$(tool))$(newline))
 endef
 
-# put-files MODE FOLDER FILES: of what is built, what could not be built is left out.
-put-files = $(if $(wildcard $(3)),$(Q)$(INSTALL) -d "$(DESTDIR)$(2)" && \
-	$(INSTALL) -m $(1) $(wildcard $(3)) "$(DESTDIR)$(2)")
+# put-files MODE FOLDER FILES
+put-files = $(if $(3),$(Q)$(INSTALL) -d "$(DESTDIR)$(2)" && \
+	$(INSTALL) -m $(1) $(3) "$(DESTDIR)$(2)")
 put-link = $(Q)ln -sf $(2) "$(DESTDIR)$(1)"
+put-plugins = $(PMIX)
 put-tool = $(if $(filter $(1),$(TOOLS)),$(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" && \
 	$(call link-tool,$(1),"$(DESTDIR)$(BINDIR)/$(1)",$(TOOL_RPATH)))
 
 take-files = $(if $(3),$(Q)rm -f $(foreach file,$(3),"$(DESTDIR)$(2)/$(notdir $(file))"))
 take-link = $(Q)rm -f "$(DESTDIR)$(1)"
+take-plugins = $(BUILD)/libgin-pmix.so
 take-tool = $(Q)rm -f "$(DESTDIR)$(BINDIR)/$(1)"
 
 # What FOLDER is, seen from FROM: so that what is installed can be moved as a whole.
@@ -69,8 +71,8 @@ endif
 
 uninstall: install-paths
 	$(call contents,take)
-	-@cd "$(DESTDIR)/" && for dir in $(OWN_DIRS); do \
-		[ ! -d "$(DESTDIR)$$dir" ] || rmdir --ignore-fail-on-non-empty "$(DESTDIR)$$dir"; done
+	@for dir in $(OWN_DIRS); do [ ! -d "$(DESTDIR)$$dir" ] || \
+		rmdir --ignore-fail-on-non-empty "$(DESTDIR)$$dir"; done
 
 install-paths:
 ifneq ($(strip $(foreach sign,' " ` \ | & ; $(comma) $$ \#,$(findstring $(sign),$(PATHS)))),)
