@@ -3,16 +3,17 @@
 # libgin. `make demo` and `make check` set up what they need; see README.md.
 #
 #   V=1         show commands          BUILD=dir   where results go (build)
-#   CUDA=0      no nvcc                CUDA_HOME=  where the toolkit is
-#   DEPS=0      never install packages WERROR=1    warnings are errors
+#   CUDA=0      no nvcc                CUDA_HOME=  where the toolkit is (else tools/find-cuda looks)
+#   DEPS=0      never install packages NVCC_CCBIN= the host compiler of nvcc, where g++ is too new
 #   SAN=thread  or address,undefined   ARCH=sm_90  what nvcc compiles for
+#   WERROR=1    warnings are errors    PREFIX=     and more of make install: mk/install.mk
 
-VERSION := 0.1.0
+VERSION := $(shell awk '/define GIN_VERSION_(MAJOR|MINOR|PATCH) / {v = v dot $$3; dot = "."} \
+	END {print v}' include/gin.h)
 SOVERSION := 0
 
 BUILD ?= build
 CUDA ?= 1
-CUDA_HOME ?= /usr/local/cuda
 V ?= 0
 WERROR ?= 0
 SAN ?=
@@ -20,20 +21,29 @@ SAN ?=
 Q := $(if $(filter 1,$(V)),,@)
 say = $(if $(filter 1,$(V)),,@printf '  %-6s %s\n' $(1) $(2))
 
-NVCC ?= $(if $(filter 0,$(CUDA)),,$(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) \
-	$(shell command -v nvcc 2>/dev/null)))
-GPUS := $(shell nvidia-smi -L 2>/dev/null | grep -c '^GPU')
-ARCH ?= $(if $(filter 0,$(GPUS)),sm_90,native)
+PKG_CONFIG ?= pkg-config
+FIND_CUDA := CUDA='$(CUDA)' CUDA_HOME='$(CUDA_HOME)' NVCC='$(NVCC)' NVCC_CCBIN='$(NVCC_CCBIN)' \
+	tools/find-cuda
+override NVCC := $(shell $(FIND_CUDA) nvcc)
+ifndef ARCH
+ARCH = $(eval ARCH := $(shell $(FIND_CUDA) arch))$(ARCH)
+endif
 
 WARN := -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror)
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
 OPT ?= -O2 -g
 CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE $(OPT) -fPIC -fvisibility=hidden $(WARN) $(SANFLAGS) \
-	-Iinclude -MMD -MP $(CFLAGS)
-CXXFLAGS_ALL = -std=c++17 $(OPT) $(WARN) $(SANFLAGS) -Iinclude -MMD -MP $(CXXFLAGS)
+	-Iinclude -MMD -MP $(CPPFLAGS) $(CFLAGS)
+CXXFLAGS_ALL = -std=c++17 $(OPT) $(WARN) $(SANFLAGS) -Iinclude -MMD -MP \
+	$(CPPFLAGS) $(CXXFLAGS)
 NVCCFLAGS_ALL = -std=c++17 -O3 -lineinfo -arch=$(ARCH) -Iinclude \
 	-Xcompiler -Wall,-Wextra$(if $(filter 1,$(WERROR)),$(comma)-Werror) $(NVCCFLAGS)
 comma := ,
+space := $(subst ,, )
+define newline
+
+
+endef
 LDFLAGS_ALL = $(SANFLAGS) $(LDFLAGS)
 LINKGIN = -L$(BUILD) -lgin -Wl,-rpath,'$$ORIGIN/..' -Wl,-rpath,'$$ORIGIN/../..' -pthread -ldl
 
@@ -41,12 +51,18 @@ LIB_SRC := $(wildcard lib/*.c backends/*/*.c) $(filter-out bootstrap/pmix.c,$(wi
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 LIB := $(BUILD)/libgin.so.$(VERSION)
 LINKS := $(BUILD)/libgin.so.$(SOVERSION) $(BUILD)/libgin.so
-# Without PMIx the library is whole; ranks then need config.allgather.
-PMIX := $(if $(shell pkg-config --exists pmix 2>/dev/null && echo yes),$(BUILD)/libgin-pmix.so)
+# Without PMIx the library is whole: ranks then find each other by TCP or config.allgather.
+PMIX := $(if $(shell $(PKG_CONFIG) --exists pmix 2>/dev/null && echo yes),$(BUILD)/libgin-pmix.so)
 
-# gin_info asks hwloc where devices are.
-TOOLS := $(if $(shell pkg-config --exists hwloc 2>/dev/null && echo yes),$(BUILD)/tools/gin_info)
-GIN_INFO_OBJ := $(patsubst tools/%.c,$(BUILD)/tools/%.o,$(wildcard tools/gin_info*.c))
+# A tool NAME is tools/NAME.c and what there is of tools/NAME_*.c. One that asks hwloc is left out where
+# there is no hwloc.
+tool-sources = $(wildcard tools/$(1).c tools/$(1)_*.c)
+tool-objects = $(patsubst %.c,$(BUILD)/%.o,$(call tool-sources,$(1)))
+TOOL_NAMES := $(patsubst tools/%.c,%,$(shell grep -l '^int main\>' /dev/null tools/*.c 2>/dev/null))
+HWLOC_TOOLS := $(foreach tool,$(TOOL_NAMES),\
+	$(if $(shell grep -l 'hwloc\.h' /dev/null $(wildcard tools/$(tool).[ch] tools/$(tool)_*.[ch])),$(tool)))
+HWLOC := $(shell $(PKG_CONFIG) --exists hwloc 2>/dev/null && echo yes)
+TOOLS := $(filter-out $(if $(HWLOC),,$(HWLOC_TOOLS)),$(TOOL_NAMES))
 
 EXAMPLES := $(patsubst examples/%.cu,$(BUILD)/examples/%,$(wildcard examples/*.cu))
 TESTS_C := $(patsubst test/%.c,$(BUILD)/test/%,$(wildcard test/*.c))
@@ -55,11 +71,12 @@ TESTS_CC := $(patsubst test/%.cc,$(BUILD)/test/%,$(wildcard test/*.cc test/port/
 TESTS_GPU := $(patsubst test/%.cc,$(BUILD)/test/%_gpu,$(filter-out test/nvrtc.cc, \
 	$(wildcard test/*.cc test/port/*.cc)))
 
-.PHONY: all lib examples tools man tests tests-gpu deps deps-check demo check check-long check-mutations \
-	check-gpu clean
+.PHONY: all lib tools examples tests tests-gpu man deps deps-check demo check check-long \
+	check-mutations check-gpu abi version clean always
 .DELETE_ON_ERROR:
+.SECONDARY:
 
-all: lib examples tools
+all: lib tools examples
 
 lib: $(LIB) $(LINKS) $(PMIX)
 
@@ -80,14 +97,40 @@ $(LINKS): $(LIB)
 $(BUILD)/libgin-pmix.so: bootstrap/pmix.c bootstrap/bootstrap.h bootstrap/plugin.map
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS_ALL)) $(subst -I/,-isystem /,$(shell pkg-config --cflags pmix)) \
+	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS_ALL)) $(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags pmix)) \
 		-shared -o $@ $< $(LDFLAGS_ALL) -Wl,--version-script,bootstrap/plugin.map \
-		$(shell pkg-config --libs pmix) -pthread
+		$(shell $(PKG_CONFIG) --libs pmix) -pthread
+
+tools: $(TOOLS:%=$(BUILD)/tools/%)
+	$(foreach tool,$(filter-out $(TOOLS),$(TOOL_NAMES)), \
+		$(call say,SKIP,"tools/$(tool): there is no hwloc (libhwloc-dev)")$(newline))
+
+$(BUILD)/tools/%.o: tools/%.c
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS_ALL) $(if $(HWLOC_TOOLS),$(shell $(PKG_CONFIG) --cflags hwloc)) -c -o $@ $<
+
+# link-tool NAME PROGRAM RPATH
+link-tool = $(CC) -o $(2) $(call tool-objects,$(1)) $(LDFLAGS_ALL) -L$(BUILD) -lgin -pthread \
+	$(if $(filter $(1),$(HWLOC_TOOLS)),$(shell $(PKG_CONFIG) --libs hwloc)) \
+	$(if $(3),-Wl$(comma)-rpath$(comma)$(3))
+
+$(TOOLS:%=$(BUILD)/tools/%): $(BUILD)/tools/%: $(LINKS)
+	$(call say,LINK,$@)
+	$(Q)$(call link-tool,$*,$@,'$$ORIGIN/..')
+$(foreach tool,$(TOOLS),$(eval $(BUILD)/tools/$(tool): $(call tool-objects,$(tool))))
+
+# Which nvcc, if any: with another one, programs are made anew, and whether it takes the host compiler
+# is seen first.
+$(BUILD)/nvcc-used: always
+	@mkdir -p $(@D)
+	@echo '$(NVCC) $(ARCH)' | cmp -s - $@ || \
+		{ $(if $(NVCC),$(FIND_CUDA) try &&) echo '$(NVCC) $(ARCH)' >$@; }
 
 # Examples are one source for kernels and host threads: nvcc makes both, g++ the latter alone.
 examples: $(EXAMPLES)
 
-$(BUILD)/examples/%: examples/%.cu $(LINKS)
+$(BUILD)/examples/%: examples/%.cu $(LINKS) $(BUILD)/nvcc-used
 	@mkdir -p $(@D)
 ifneq ($(NVCC)$(SAN),$(SAN))
 	$(call say,NVCC,$<)
@@ -97,15 +140,6 @@ else
 	$(call say,CXX,$<)
 	$(Q)$(CXX) $(CXXFLAGS_ALL) -o $@ -x c++ $< $(LDFLAGS_ALL) $(LINKGIN)
 endif
-
-tools: $(TOOLS)
-	$(if $(TOOLS),,@echo "  gin_info is left out: there is no hwloc (libhwloc-dev)")
-
-$(GIN_INFO_OBJ): CFLAGS_ALL += $(shell pkg-config --cflags hwloc 2>/dev/null)
-
-$(BUILD)/tools/gin_info: $(GIN_INFO_OBJ) $(LINKS)
-	$(call say,LINK,$@)
-	$(Q)$(CC) -o $@ $(GIN_INFO_OBJ) $(LDFLAGS_ALL) $(LINKGIN) $(shell pkg-config --libs hwloc)
 
 tests: $(TESTS_C) $(TESTS_CC) $(BUILD)/test/fake/libcuda.so.1
 
@@ -130,7 +164,7 @@ $(TESTS_CC): $(BUILD)/test/%: test/%.cc $(LINKS)
 
 tests-gpu: $(TESTS_GPU)
 
-$(BUILD)/test/%_gpu: test/%.cc $(LINKS)
+$(BUILD)/test/%_gpu: test/%.cc $(LINKS) $(BUILD)/nvcc-used
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< -L$(BUILD) \
@@ -164,6 +198,14 @@ check-mutations:
 
 check-gpu:
 	$(Q)test/run check-gpu
+
+abi:
+	$(Q)test/abi/check --rewrite
+
+include mk/install.mk
+
+version:
+	@echo $(VERSION)
 
 clean:
 	$(Q)rm -rf $(BUILD)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "meeting.h"
 
@@ -22,39 +23,66 @@ static struct {
 	struct rootContact contact;
 } job = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Beside libgin.so, wherever that lies, else wherever the loader looks. */
-static void *openPlugin(void)
+/* Where libgin.so lies, its last slash included; "" when that is not known. */
+static void ownFolder(char *folder, size_t size)
 {
-	char path[1024];
 	Dl_info self;
+	const char *slash = NULL;
 
-	if (dladdr((const void *)&bootstrapPmixOps, &self) && self.dli_fname) {
-		const char *slash = strrchr(self.dli_fname, '/');
-		int directory = slash ? (int)(slash - self.dli_fname) + 1 : 0;
-		if (snprintf(path, sizeof(path), "%.*s" PLUGIN, directory, self.dli_fname) <
-		    (int)sizeof(path)) {
-			void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-			if (library || slash)
-				return library ? library : dlopen(PLUGIN, RTLD_NOW | RTLD_LOCAL);
-		}
+	if (dladdr((const void *)&bootstrapPmixOps, &self) && self.dli_fname)
+		slash = strrchr(self.dli_fname, '/');
+	if (!slash || slash - self.dli_fname + 2 > (long)size)
+		folder[0] = 0;
+	else
+		snprintf(folder, size, "%.*s/", (int)(slash - self.dli_fname), self.dli_fname);
+}
+
+/*
+ * The plug-in: beside libgin.so in a build tree, in a folder of its own where libgin is installed;
+ * else its bare name, for the loader to look.
+ */
+static void findPlugin(const char *folder, char *path, size_t size)
+{
+	static const char *const places[] = {"", "libgin0/"};
+
+	for (size_t i = 0; folder[0] && i < sizeof(places) / sizeof(places[0]); i++) {
+		snprintf(path, size, "%s%s" PLUGIN, folder, places[i]);
+		if (!access(path, F_OK))
+			return;
 	}
-	return dlopen(PLUGIN, RTLD_NOW | RTLD_LOCAL);
+	snprintf(path, size, PLUGIN);
+}
+
+static void *openPlugin(char *why)
+{
+	char folder[1024], path[1100];
+
+	ownFolder(folder, sizeof(folder));
+	findPlugin(folder, path, sizeof(path));
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (library)
+		return library;
+	if (strchr(path, '/'))
+		snprintf(why, BOOTSTRAP_WHY, "PMIx is needed, but %.150s; install PMIx (libpmix2)",
+			 dlerror());
+	else
+		snprintf(why, BOOTSTRAP_WHY,
+			 "PMIx is needed, but %.110s has no " PLUGIN ": install it, or build "
+			 "libgin where libpmix-dev is; or GIN_ROOT=host:port, GIN_BOOTSTRAP=tcp",
+			 folder[0] ? folder : "the loader's path");
+	return NULL;
 }
 
 static const struct bootstrapPmix *loadPlugin(char *why)
 {
-	void *library = openPlugin();
+	void *library = openPlugin(why);
 	const struct bootstrapPmix *pmix = library ? dlsym(library, BOOTSTRAP_PMIX_SYMBOL) : NULL;
 
+	if (!library)
+		return NULL;
 	if (pmix && pmix->size == sizeof(*pmix))
 		return pmix;
-	if (pmix)
-		snprintf(why, BOOTSTRAP_WHY, "%s belongs to another libgin", PLUGIN);
-	else
-		snprintf(why, BOOTSTRAP_WHY,
-			 "PMIx is needed, but %.150s; or set GIN_ROOT=host:port and "
-			 "GIN_BOOTSTRAP=tcp",
-			 dlerror());
+	snprintf(why, BOOTSTRAP_WHY, PLUGIN " belongs to another libgin");
 	return NULL;
 }
 

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <string>
 #include <vector>
 
 static const char *const kernel = R"(
@@ -56,18 +55,23 @@ template <class Function> static Function find(void *library, const char *name)
 	return reinterpret_cast<Function>(address);
 }
 
-static void *openCompiler()
+// The one that is named, else any that the loader finds: without a toolkit it has a number.
+static void *openCompiler(const char *named)
 {
-	const char *home = getenv("CUDA_HOME");
-	std::string path = std::string(home ? home : "/usr/local/cuda") + "/lib64/libnvrtc.so";
-	void *library = dlopen("libnvrtc.so", RTLD_NOW);
-	if (!library)
-		library = dlopen(path.c_str(), RTLD_NOW);
-	if (!library) {
-		printf("there is no libnvrtc.so\n");
-		exit(77);
+	for (const char *name : {named, "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"}) {
+		void *library = name ? dlopen(name, RTLD_NOW) : nullptr;
+		if (library)
+			return library;
 	}
-	return library;
+	printf("there is no libnvrtc.so\n");
+	exit(77);
+}
+
+static void printVersion(void *library)
+{
+	int major, minor;
+	if (!find<int (*)(int *, int *)>(library, "nvrtcVersion")(&major, &minor))
+		printf("NVRTC %d.%d\n", major, minor);
 }
 
 static int compile(void *library, const char *arch)
@@ -94,9 +98,10 @@ static int compile(void *library, const char *arch)
 	return failed || bytes < 1000;
 }
 
-int main()
+int main(int argc, char **argv)
 {
-	void *library = openCompiler();
+	void *library = openCompiler(argc > 1 ? argv[1] : nullptr);
+	printVersion(library);
 	return compile(library, "--gpu-architecture=compute_75") ||
 	       compile(library, "--gpu-architecture=compute_90");
 }

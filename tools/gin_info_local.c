@@ -13,15 +13,19 @@
 
 #define PLUGIN "libgin-pmix.so"
 
-/* Where libgin looks, in the same order: beside itself, then wherever the loader does. */
+/* Where libgin looks, in the same order: beside itself, in its folder, wherever the loader does. */
 static void findPlugin(struct build *b)
 {
+	static const char *const places[] = {"", "libgin0/"};
 	const char *slash = strrchr(b->library, '/');
-	char path[256];
+	int folder = slash ? (int)(slash - b->library) + 1 : 0;
+	char path[300];
 
-	snprintf(path, sizeof(path), "%.*s" PLUGIN, slash ? (int)(slash - b->library) + 1 : 0,
-		 b->library);
-	b->pmix = dlopen(path, RTLD_LAZY | RTLD_LOCAL) || dlopen(PLUGIN, RTLD_LAZY | RTLD_LOCAL);
+	for (size_t i = 0; !b->pmix && i < sizeof(places) / sizeof(places[0]); i++) {
+		snprintf(path, sizeof(path), "%.*s%s" PLUGIN, folder, b->library, places[i]);
+		b->pmix = dlopen(path, RTLD_LAZY | RTLD_LOCAL) != NULL;
+	}
+	b->pmix = b->pmix || dlopen(PLUGIN, RTLD_LAZY | RTLD_LOCAL);
 	if (b->pmix)
 		COPY(b->pmixWhy, PLUGIN " found");
 	else

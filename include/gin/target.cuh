@@ -30,6 +30,10 @@
 #define GIN_ON_GPU 0
 #endif
 
+#if GIN_ON_GPU && __CUDA_ARCH__ < 700
+#error "libgin needs a GPU of compute capability 7.0 or newer: compile with -arch=sm_70, say"
+#endif
+
 /* In front of a loop that is seldom run and should stay small. */
 #if GIN_ON_GPU
 #define GIN_NO_UNROLL _Pragma("unroll 1")

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# install.mk - make install, make uninstall, make dist
+#
+# DESTDIR stands before every path and is in none of the files. Each of the folders can be given.
+
+PREFIX ?= /usr/local
+BINDIR ?= $(PREFIX)/bin
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+MANDIR ?= $(PREFIX)/share/man
+DOCDIR ?= $(PREFIX)/share/doc/libgin
+PKGCONFIGDIR ?= $(LIBDIR)/pkgconfig
+CMAKEDIR ?= $(LIBDIR)/cmake/gin
+INSTALL ?= install
+
+# bootstrap/choose.c looks there; two libgin of different SONAMEs do not share their plug-ins.
+PLUGINDIR = $(LIBDIR)/libgin$(SOVERSION)
+OWN_DIRS = "$(INCLUDEDIR)/gin" "$(PLUGINDIR)" "$(CMAKEDIR)" "$(DOCDIR)/examples" "$(DOCDIR)"
+PATHS = $(PREFIX)$(BINDIR)$(LIBDIR)$(INCLUDEDIR)$(MANDIR)$(DOCDIR)$(PKGCONFIGDIR)$(CMAKEDIR)$(DESTDIR)
+
+# What goes where, said once: contents(put) are the commands that install, contents(take) those that
+# remove the same.
+define contents
+$(call $(1)-files,644,$(INCLUDEDIR),include/gin.h include/gin_device.cuh)
+$(call $(1)-files,644,$(INCLUDEDIR)/gin,$(wildcard include/gin/*))
+$(call $(1)-files,755,$(LIBDIR),$(LIB))
+$(call $(1)-link,$(LIBDIR)/libgin.so.$(SOVERSION),$(notdir $(LIB)))
+$(call $(1)-link,$(LIBDIR)/libgin.so,libgin.so.$(SOVERSION))
+$(call $(1)-files,755,$(PLUGINDIR),$($(1)-plugins))
+$(call $(1)-files,644,$(PKGCONFIGDIR),$(BUILD)/install/gin.pc)
+$(call $(1)-files,644,$(CMAKEDIR),$(BUILD)/install/gin-config.cmake \
+	$(BUILD)/install/gin-config-version.cmake)
+$(call $(1)-files,644,$(MANDIR)/man1,$(wildcard man/*.1))
+$(call $(1)-files,644,$(MANDIR)/man3,$(wildcard man/*.3))
+$(call $(1)-files,644,$(MANDIR)/man7,$(wildcard man/*.7))
+$(call $(1)-files,644,$(DOCDIR),README.md LICENSE $(wildcard docs/*.md))
+$(call $(1)-files,644,$(DOCDIR)/examples,$(filter-out examples/demo,$(wildcard examples/*)))
+$(foreach tool,$(TOOL_NAMES),$(call $(1)-tool,$(tool))$(newline))
+endef
+
+# put-files MODE FOLDER FILES
+put-files = $(if $(3),$(Q)$(INSTALL) -d "$(DESTDIR)$(2)" && \
+	$(INSTALL) -m $(1) $(3) "$(DESTDIR)$(2)")
+put-link = $(Q)ln -sf $(2) "$(DESTDIR)$(1)"
+put-plugins = $(PMIX)
+put-tool = $(if $(filter $(1),$(TOOLS)),$(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" && \
+	$(call link-tool,$(1),"$(DESTDIR)$(BINDIR)/$(1)",$(TOOL_RPATH)))
+
+take-files = $(if $(3),$(Q)rm -f $(foreach file,$(3),"$(DESTDIR)$(2)/$(notdir $(file))"))
+take-link = $(Q)rm -f "$(DESTDIR)$(1)"
+take-plugins = $(BUILD)/libgin-pmix.so
+take-tool = $(Q)rm -f "$(DESTDIR)$(BINDIR)/$(1)"
+
+# What FOLDER is, seen from FROM: so that what is installed can be moved as a whole.
+from = $(shell realpath -sm --relative-to="$(1)" "$(2)")
+
+# How tools find libgin.so: not needed where the loader looks anyway.
+TOOL_RPATH = $(if $(filter /usr/lib /usr/lib64 /usr/lib/%,$(LIBDIR)),,'$$ORIGIN/$(call from,$(BINDIR),$(LIBDIR))')
+
+.PHONY: install uninstall install-paths dist
+
+install: install-paths lib tools $(addprefix $(BUILD)/install/,gin.pc gin-config.cmake \
+		gin-config-version.cmake)
+	$(call contents,put)
+	$(call say,INSTALL,"$(DESTDIR)$(PREFIX)")
+ifeq ($(PMIX),)
+	@echo "There was no PMIx (libpmix-dev), so that libgin-pmix.so is left out: with mpirun or" \
+		"srun, ranks then need config.allgather."
+endif
+
+uninstall: install-paths
+	$(call contents,take)
+	@for dir in $(OWN_DIRS); do [ ! -d "$(DESTDIR)$$dir" ] || \
+		rmdir --ignore-fail-on-non-empty "$(DESTDIR)$$dir"; done
+
+install-paths:
+ifneq ($(strip $(foreach sign,' " ` \ | & ; $(comma) $$ \#,$(findstring $(sign),$(PATHS)))),)
+	@echo 'make install: PREFIX, DESTDIR and their like have no signs that a shell takes for its own' \
+		>&2; exit 1
+endif
+	@for dir in "$(PREFIX)" "$(BINDIR)" "$(LIBDIR)" "$(INCLUDEDIR)" "$(MANDIR)" "$(DOCDIR)"; do \
+		case $$dir in /*) ;; *) echo "make install: $$dir does not begin with a slash" >&2; \
+		exit 1;; esac; done
+
+# The paths in them may be others than those of the last make install. A space is written "\ ".
+in-pc = $(subst $(space),\\$(space),$(1))
+$(BUILD)/install/gin.pc: mk/gin.pc.in always
+	@mkdir -p $(@D)
+	@sed -e 's|@PREFIX@|$(call in-pc,$(PREFIX))|; s|@VERSION@|$(VERSION)|' \
+		-e 's|@LIBDIR@|$(call in-pc,$(subst $(PREFIX)/,$${prefix}/,$(LIBDIR)))|' \
+		-e 's|@INCLUDEDIR@|$(call in-pc,$(subst $(PREFIX)/,$${prefix}/,$(INCLUDEDIR)))|' \
+		$< >$@
+
+$(BUILD)/install/%.cmake: cmake/%.cmake.in always
+	@mkdir -p $(@D)
+	@sed -e 's|@LIBDIR@|$(call from,$(CMAKEDIR),$(LIBDIR))|; s|@VERSION@|$(VERSION)|' \
+		-e 's|@INCLUDEDIR@|$(call from,$(CMAKEDIR),$(INCLUDEDIR))|' \
+		-e 's|@SOVERSION@|$(SOVERSION)|' $< >$@
+
+dist:
+	@mkdir -p $(BUILD)
+	$(Q)git archive --prefix=libgin-$(VERSION)/ -o $(BUILD)/libgin-$(VERSION).tar.gz HEAD
+	$(call say,DIST,$(BUILD)/libgin-$(VERSION).tar.gz)
