@@ -62,15 +62,21 @@ enum {
 	cuHostPortable = 1,
 	cuHostMapped = 2,
 	cuIpcLazyPeerAccess = 1,
-	cuNonBlocking = 1,	/* CU_STREAM_NON_BLOCKING */
-	cuCaptureRelaxed = 2,	/* CU_STREAM_CAPTURE_MODE_RELAXED */
-	cuP2pAccess = 2,	/* CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED */
-	cuP2pNativeAtomics = 3, /* CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED */
-	cuHasVmm = 102,		/* CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
-	cuHasPosixFd = 103,	/* ..._HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED */
-	cuHasRdmaVmm = 110,	/* ..._GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
+	cuNonBlocking = 1,	  /* CU_STREAM_NON_BLOCKING */
+	cuCaptureRelaxed = 2,	  /* CU_STREAM_CAPTURE_MODE_RELAXED */
+	cuP2pAccess = 2,	  /* CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED */
+	cuP2pNativeAtomics = 3,	  /* CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED */
+	cuHasVmm = 102,		  /* CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
+	cuHasPosixFd = 103,	  /* ..._HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED */
+	cuHasRdmaVmm = 110,	  /* ..._GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
+	cuHasPageableAccess = 88, /* CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS */
 	cuPointerMemoryType = 2,
+	cuPointerDevicePointer = 3,
+	cuPointerBufferId = 7,
+	cuPointerIsManaged = 8,
 	cuPointerOrdinal = 9,
+	cuPointerPool = 17,  /* CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE */
+	cuMemoryIsHost = 1,  /* CU_MEMORYTYPE_HOST */
 	cuMemoryIsDevice = 2 /* CU_MEMORYTYPE_DEVICE */
 };
 

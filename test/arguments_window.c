@@ -23,7 +23,7 @@ struct bad {
 
 static const struct bad bads[] = {
 	{"window is NULL", PAGE, 0, 0, 1},
-	{"flags is 0x1", PAGE, 1, 0, 0},
+	{"flags is 0x2: must be 0 or GIN_WINDOW_LOCAL", PAGE, 2, 0, 0},
 	{"flags is 0x80000000", PAGE, INT_MIN, 0, 0},
 	{"ptr is NULL with 4096 bytes", PAGE, 0, 1, 0},
 	{"more than the one allocation of 4096 bytes", PAGE + 1, 0, 0, 0},

@@ -1,103 +1,162 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* map.c - from memory to an offer, and from a peer's offer to an address here */
+/* import.c - from a peer's offer to an address here */
+#include <pthread.h>
+#include <search.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "direct.h"
 
-/* Memory that this process alone has is of no use to a direct peer in another. */
-static ginResult_t checkPrivate(const struct backendHost *host, const struct memory *memory)
-{
-	const struct identity *me = &host->ranks[host->rank];
+/* No padding: keys are compared by their bytes. */
+struct importKey {
+	uint64_t process[2]; /* the owner's */
+	uint64_t base, span, id;
+	uint32_t kind;
+	int32_t ordinal; /* the GPU that it is mapped for */
+};
 
-	for (int r = 0; r < host->nRanks; r++)
-		if (host->routes[r] == ginRouteDirect && !identitySameProcess(me, &host->ranks[r]))
-			return fail(ginErrorInvalidArgument,
-				    "ptr %p is private memory of this process, which rank %d, on "
-				    "the direct route, does not reach: use ginMemAlloc()",
-				    (void *)memory->address, r);
-	return ginSuccess;
+/* All of this process: communicators, and ranks that are threads, share what is mapped. */
+struct directImport {
+	struct importKey key; /* first: the tree compares keys */
+	char *at;
+	int windows;
+};
+
+static void *imports; /* tsearch() of struct directImport */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int compareKeys(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct importKey));
 }
 
-static ginResult_t getIpc(const struct device *d, const struct memory *memory,
-			  struct directOffer *offer)
+static struct importKey keyOf(const struct backendHost *host, int peer,
+			      const struct directOffer *offer)
 {
-	cuResult result = d->cuda->ipcGet(&offer->ipc, (cuPtr)(uintptr_t)memory->base);
+	const uint64_t *process = host->ranks[peer].processId;
 
-	if (!result)
-		return ginSuccess;
-	return fail(ginErrorInvalidArgument,
-		    "ptr %p is GPU memory that cannot be shared between processes "
-		    "(cudaMallocAsync's or managed memory, say): use ginMemAlloc() or cudaMalloc()",
-		    (void *)memory->address);
+	return (struct importKey){
+		{process[0], process[1]}, offer->base, offer->span, offer->id, offer->kind,
+		host->device->ordinal};
 }
 
-ginResult_t directMakeOffer(const struct backendHost *host, const struct memory *memory,
-			    struct directOffer *offer)
+/* One more window in what is mapped already, or NULL. The lock is held. */
+static struct directImport *holdImport(const struct importKey *key)
 {
-	*offer = (struct directOffer){.kind = memory->kind,
-				      .ordinal = host->device->ordinal,
-				      .address = (uintptr_t)memory->address,
-				      .span = memory->span};
-	if (memory->kind != memoryNone)
-		offer->offset = (uint64_t)(memory->address - memory->base);
-	if (memory->kind == memoryPrivate)
-		return checkPrivate(host, memory);
-	if (memory->kind == memoryIpc)
-		return getIpc(host->device, memory, offer);
-	return ginSuccess;
+	struct directImport *const *found = tfind(key, &imports, compareKeys);
+
+	if (!found)
+		return NULL;
+	(*found)->windows++;
+	return *found;
 }
 
-/* The caller closes it, unless it is memory->fd. */
-ginResult_t directExport(const struct device *d, const struct memory *memory, int *fd)
+static struct directImport *findImport(const struct importKey *key)
 {
-	cuAllocation allocation;
-
-	*fd = memory->fd;
-	if (memory->kind != memoryVmm)
-		return ginSuccess;
-	cuResult result = d->cuda->allocationRetain(&allocation, memory->base);
-	if (result)
-		return cudaFail(d->cuda, "cuMemRetainAllocationHandle", result);
-	result = d->cuda->exportHandle(fd, allocation, cuPosixFd, 0);
-	d->cuda->allocationRelease(allocation);
-	return result ? cudaFail(d->cuda, "cuMemExportToShareableHandle", result) : ginSuccess;
+	pthread_mutex_lock(&lock);
+	struct directImport *found = holdImport(key);
+	pthread_mutex_unlock(&lock);
+	return found;
 }
 
-static ginResult_t mapShared(int peer, const struct directOffer *offer, int fd,
-			     struct directPeer *out)
+static void unmap(const struct device *d, const struct directImport *import)
+{
+	if (import->key.kind == memoryShared)
+		munmap(import->at, import->key.span);
+	else if (import->key.kind == memoryVmm)
+		deviceUnmap(d, import->at, import->key.span);
+	else
+		d->cuda->ipcClose((cuPtr)(uintptr_t)import->at);
+}
+
+/* Nothing is mapped while the lock is held: another thread may have been quicker. */
+static struct directImport *addImport(struct directImport *mine)
+{
+	pthread_mutex_lock(&lock);
+	struct directImport *first = holdImport(&mine->key);
+	if (!first && tsearch(mine, &imports, compareKeys))
+		first = mine;
+	pthread_mutex_unlock(&lock);
+	return first;
+}
+
+static ginResult_t mapShared(int peer, int fd, struct directImport *import)
 {
 	struct stat file;
 
-	if (fstat(fd, &file) || (uint64_t)file.st_size < offer->span)
+	if (fstat(fd, &file) || (uint64_t)file.st_size < import->key.span)
 		return fail(ginErrorSystem, "the memory of rank %d is smaller than it said", peer);
-	void *at = mmap(NULL, offer->span, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *at = mmap(NULL, import->key.span, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (at == MAP_FAILED)
-		return fail(ginErrorSystem, "cannot map the window of rank %d: %m", peer);
-	out->mapped = at;
+		return failErrno("cannot map the %zu bytes in which the window of rank %d lies",
+				 (size_t)import->key.span, peer);
+	import->at = at;
 	return ginSuccess;
 }
 
-static ginResult_t openIpc(const struct device *d, const struct directOffer *offer,
-			   struct directPeer *out)
+static ginResult_t openIpc(const struct device *d, const cuIpcHandle *ipc,
+			   struct directImport *import)
 {
 	cuPtr at = 0;
-	cuResult result = d->cuda->ipcOpen(&at, offer->ipc, cuIpcLazyPeerAccess);
+	cuResult result = d->cuda->ipcOpen(&at, *ipc, cuIpcLazyPeerAccess);
 
 	if (result)
 		return cudaFail(d->cuda, "cuIpcOpenMemHandle", result);
-	out->mapped = (char *)(uintptr_t)at;
+	import->at = (char *)(uintptr_t)at;
 	return ginSuccess;
 }
 
-static ginResult_t importVmm(const struct device *d, const struct directOffer *offer, int fd,
-			     struct directPeer *out)
+static ginResult_t importVmm(const struct device *d, int fd, struct directImport *import)
 {
 	void *at = NULL;
-	ginResult_t result = deviceImport(d, fd, offer->span, &at);
+	ginResult_t result = deviceImport(d, fd, import->key.span, &at);
 
-	out->mapped = at;
+	import->at = at;
+	return result;
+}
+
+static ginResult_t map(const struct device *d, int peer, const struct directOffer *offer, int fd,
+		       struct directImport *import)
+{
+	if (offer->kind == memoryShared)
+		return mapShared(peer, fd, import);
+	return offer->kind == memoryVmm ? importVmm(d, fd, import)
+					: openIpc(d, &offer->ipc, import);
+}
+
+static ginResult_t newImport(const struct device *d, int peer, const struct importKey *key,
+			     const struct directOffer *offer, int fd, struct directImport **out)
+{
+	struct directImport *mine = malloc(sizeof(*mine));
+
+	if (!mine)
+		return fail(ginErrorSystem, "no memory");
+	*mine = (struct directImport){.key = *key, .windows = 1};
+	ginResult_t result = map(d, peer, offer, fd, mine);
+	if (result == ginSuccess) {
+		*out = addImport(mine);
+		if (*out == mine)
+			return ginSuccess;
+		unmap(d, mine);
+		result = *out ? ginSuccess : fail(ginErrorSystem, "no memory");
+	}
+	free(mine);
+	return result;
+}
+
+static ginResult_t import(const struct backendHost *host, int peer, const struct directOffer *offer,
+			  int fd, struct directPeer *out)
+{
+	const struct importKey key = keyOf(host, peer, offer);
+	ginResult_t result = ginSuccess;
+
+	out->import = findImport(&key);
+	if (!out->import)
+		result = newImport(host->device, peer, &key, offer, fd, &out->import);
+	if (result == ginSuccess)
+		out->address = out->import->at + offer->offset;
 	return result;
 }
 
@@ -119,46 +178,45 @@ static ginResult_t enablePeer(const struct device *d, int ordinal)
 }
 
 /* Memory that this process has already, at the owner's address. */
-static ginResult_t useInPlace(const struct device *d, const struct directOffer *offer,
+static ginResult_t useInPlace(const struct device *d, int peer, const struct directOffer *offer,
 			      struct directPeer *out)
 {
-	out->address = (char *)(uintptr_t)offer->address;
-	return offer->kind == memoryIpc ? enablePeer(d, offer->ordinal) : ginSuccess;
+	if (offer->kind == memoryPrivate && offer->ordinal != d->ordinal)
+		return fail(ginErrorInvalidArgument,
+			    "ptr of rank %d is memory that GPU %d alone reaches, not this rank's "
+			    "GPU %d: use ginMemAlloc() or cudaMalloc(), or GIN_WINDOW_LOCAL for a "
+			    "source",
+			    peer, offer->ordinal, d->ordinal);
+	out->address = (char *)(uintptr_t)(offer->base + offer->offset);
+	return offer->kind == memoryIpc && offer->isFirst ? enablePeer(d, offer->ordinal)
+							  : ginSuccess;
 }
 
-ginResult_t directMap(const struct backendHost *host, int peer, const struct directOffer *offer,
-		      int fd, struct directPeer *out)
+ginResult_t directReachOffer(const struct backendHost *host, int peer,
+			     const struct directOffer *offer, int fd, struct directPeer *out)
 {
-	const struct device *d = host->device;
-	int same = identitySameProcess(&host->ranks[host->rank], &host->ranks[peer]);
-	ginResult_t result;
+	int same = directSameProcess(host, peer);
 
-	out->kind = offer->kind;
-	out->span = offer->span;
 	if (offer->kind == memoryNone)
 		return ginSuccess;
 	if (peer == host->rank || (same && !directNeedsHandle(offer->kind, same)))
-		return useInPlace(d, offer, out);
-	if (offer->kind == memoryShared)
-		result = mapShared(peer, offer, fd, out);
-	else if (offer->kind == memoryVmm)
-		result = importVmm(d, offer, fd, out);
-	else
-		result = openIpc(d, offer, out);
-	if (result == ginSuccess)
-		out->address = out->mapped + offer->offset;
-	return result;
+		return useInPlace(host->device, peer, offer, out);
+	return import(host, peer, offer, fd, out);
 }
 
-void directUnmap(const struct device *d, struct directPeer *peer)
+void directUnreach(const struct device *d, struct directPeer *peer)
 {
-	if (!peer->mapped)
+	struct directImport *import = peer->import;
+
+	if (!import)
 		return;
-	if (peer->kind == memoryShared)
-		munmap(peer->mapped, peer->span);
-	else if (peer->kind == memoryVmm)
-		deviceUnmap(d, peer->mapped, peer->span);
-	else
-		d->cuda->ipcClose((cuPtr)(uintptr_t)peer->mapped);
-	peer->mapped = NULL;
+	pthread_mutex_lock(&lock);
+	int left = --import->windows;
+	if (!left)
+		tdelete(import, &imports, compareKeys);
+	pthread_mutex_unlock(&lock);
+	if (left)
+		return;
+	unmap(d, import);
+	free(import);
 }
