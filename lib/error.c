@@ -60,7 +60,7 @@ static void writeRemedy(char *out, size_t bytes, int reason)
 {
 	out[0] = '\0';
 	if (reason == EMFILE)
-		snprintf(out, bytes, ": this process may have %llu, raise ulimit -n",
+		snprintf(out, bytes, ": this process may open %llu, raise ulimit -n",
 			 limitOf(RLIMIT_NOFILE));
 	else if (reason == ENFILE)
 		snprintf(out, bytes, ": raise fs.file-max by sysctl");
