@@ -210,7 +210,12 @@ struct exchange {
 
 static void exchangeFailed(struct exchange *e, const char *what)
 {
-	if (e->result == ginSuccess)
+	if (e->result != ginSuccess)
+		return;
+	if (errno == EPROTO)
+		e->result = fail(ginErrorSystem, "a peer could not send its memory handle: see "
+						 "its own message");
+	else
 		e->result = failErrno("cannot %s a memory handle", what);
 }
 

@@ -57,19 +57,19 @@ static ginResult_t checkOrdinal(const struct device *d, const struct memory *m)
 		    (void *)m->address, ordinal, d->ordinal, ordinal);
 }
 
-static ginResult_t findRange(const struct device *d, struct memory *m)
+static cuResult findRange(const struct device *d, struct memory *m)
 {
 	cuPtr base = 0, at = (cuPtr)(uintptr_t)m->address;
 	size_t span = 0;
 	cuResult result = d->cuda->addressRange(&base, &span, at);
 
 	if (result)
-		return cudaFail(d->cuda, "cuMemGetAddressRange", result);
+		return result;
 	m->base = (char *)(uintptr_t)base;
 	m->span = span;
 	if (d->cuda->pointerAttribute(&m->id, cuPointerBufferId, at))
 		m->id = 0;
-	return ginSuccess;
+	return 0;
 }
 
 /* Can VMM memory be exported by a file descriptor? -1: it is not VMM memory. */
@@ -112,11 +112,13 @@ static ginResult_t describeGpu(const struct device *d, struct memory *m)
 			    "ginMemAlloc() or cudaMalloc(), or GIN_WINDOW_LOCAL for a source",
 			    (void *)m->address, managed ? "managed" : "host");
 	ginResult_t result = checkOrdinal(d, m);
-	if (result == ginSuccess)
-		result = findRange(d, m);
-	if (result == ginSuccess)
-		findKind(d, m);
-	return result;
+	if (result != ginSuccess)
+		return result;
+	findKind(d, m);
+	cuResult range = findRange(d, m);
+	if (range && m->kind != memoryPrivate) /* which nobody maps */
+		return cudaFail(d->cuda, "cuMemGetAddressRange", range);
+	return ginSuccess;
 }
 
 static ginResult_t checkRange(const struct memory *m)
@@ -201,7 +203,7 @@ static ginResult_t describeLocalGpu(const struct device *d, struct memory *m)
 		return describePlain(d, m);
 	ginResult_t result = checkOrdinal(d, m);
 	if (result == ginSuccess)
-		result = findRange(d, m);
+		findRange(d, m); /* where it is not known, the caller's word is taken */
 	return result;
 }
 

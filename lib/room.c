@@ -10,10 +10,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 
 #define KIB UINT64_C(1024)
 
-/* MemAvailable is an estimate, but one that knows what the page cache would give back. */
+static uint64_t totalRoom(void)
+{
+	struct sysinfo info;
+
+	return sysinfo(&info) ? UINT64_MAX
+			      : (uint64_t)(info.totalram + info.totalswap) * info.mem_unit;
+}
+
+/*
+ * MemAvailable is an estimate, but one that knows what the page cache would give back. Without
+ * /proc all memory counts.
+ */
 static uint64_t hostRoom(void)
 {
 	FILE *file = fopen("/proc/meminfo", "re");
@@ -29,7 +41,7 @@ static uint64_t hostRoom(void)
 	}
 	if (file)
 		fclose(file);
-	return found ? sum * KIB : UINT64_MAX;
+	return found ? sum * KIB : totalRoom();
 }
 
 /* The number in a file, UINT64_MAX when there is none: "max", say. */

@@ -183,9 +183,9 @@ static ginResult_t useInPlace(const struct device *d, int peer, const struct dir
 {
 	if (offer->kind == memoryPrivate && offer->ordinal != d->ordinal)
 		return fail(ginErrorInvalidArgument,
-			    "ptr of rank %d is memory that GPU %d alone reaches, not this rank's "
-			    "GPU %d: use ginMemAlloc() or cudaMalloc(), or GIN_WINDOW_LOCAL for a "
-			    "source",
+			    "ptr of rank %d is memory of GPU %d (of a pool, say), which this rank "
+			    "on GPU %d does not reach: use ginMemAlloc() or cudaMalloc(), or "
+			    "GIN_WINDOW_LOCAL for a source",
 			    peer, offer->ordinal, d->ordinal);
 	out->address = (char *)(uintptr_t)(offer->base + offer->offset);
 	return offer->kind == memoryIpc && offer->isFirst ? enablePeer(d, offer->ordinal)
