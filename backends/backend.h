@@ -17,8 +17,9 @@
 #include "../lib/identity.h"
 #include "../lib/memory.h"
 
-#define BACKEND_WHY 160 /* a reason in words, its end included */
-#define BACKEND_BLOB 64 /* what a backend tells its like on other ranks when it is probed */
+#define BACKEND_WHY 160	  /* a reason in words, its end included */
+#define BACKEND_BLOB 64	  /* what a backend tells its like on other ranks when it is probed */
+#define BACKEND_OFFER 128 /* the same, of a rank's part of a window */
 
 /* What the core hands to a backend; lives as long as the communicator. */
 struct backendHost {
@@ -66,13 +67,23 @@ struct backendOps {
 	void (*close)(void *state);
 
 	/*
-	 * Collective: makes `memory`, which differs per rank, reachable for the peers on this
-	 * route. A rank that fails must still take part to the end of the collectives inside; the
-	 * core lets all ranks agree afterwards and undoes it where it succeeded. `mine` is what
-	 * this rank has come to so far.
+	 * Prepares `memory`, this rank's part of a window, for the peers on this route, and writes
+	 * what they have to know into `offer`: BACKEND_OFFER bytes, zero before. What can fail on
+	 * this rank alone belongs here.
+	 */
+	ginResult_t (*windowOffer)(void *state, const struct memory *memory, void *offer,
+				   void **window);
+
+	/*
+	 * Collective, once all ranks have offered: reaches the peers' parts; the offer of rank r
+	 * begins at offers + r * stride. A rank that fails must still take part to the end of the
+	 * collectives inside; the core lets all ranks agree afterwards and deregisters where it
+	 * succeeded. `mine` is what this rank has come to so far.
 	 */
 	ginResult_t (*windowRegister)(void *state, const char *call, ginResult_t mine,
-				      const struct memory *memory, void **window);
+				      const uint8_t *offers, size_t stride, void *window);
+
+	/* Not collective; also what was offered and never registered. */
 	void (*windowDeregister)(void *state, void *window);
 
 	/* Where this rank loads and stores the window at `peer`, or NULL; own rank included. */

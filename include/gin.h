@@ -291,18 +291,27 @@ ginResult_t ginDeviceQuery(int ordinal, ginDeviceInfo_t *info);
 ginResult_t ginMemAlloc(ginComm_t comm, size_t bytes, void **ptr);
 ginResult_t ginMemFree(ginComm_t comm, void *ptr);
 
+#define GIN_WINDOW_LOCAL 1 /* a source of this rank alone; not collective */
+
 /*
  * ginWindowRegister - make memory a target and source of transfers
  *
  * Collective. `ptr` to `ptr + bytes` stays the caller's; sizes may differ per rank, zero with a
  * NULL `ptr` included. The memory must be one that the routes reach: ginMemAlloc(), or cudaMalloc()
- * on a GPU; else the call fails on all ranks and names rank, reason and remedy. `flags` is 0.
- * Windows registered before and after ginDevCommCreate() work alike.
+ * on a GPU; else the call fails on all ranks and names rank, reason and remedy. `flags` is 0 or
+ * GIN_WINDOW_LOCAL. Windows registered before and after ginDevCommCreate() work alike.
+ *
+ * With GIN_WINDOW_LOCAL the call is not collective, and the window is the source of puts and
+ * nothing else: of any memory that this rank's threads load, pinned host memory included.
  */
 ginResult_t ginWindowRegister(ginComm_t comm, void *ptr, size_t bytes, int flags,
 			      ginWindow_t *window);
 
-/* ginWindowDeregister - collective; no kernel may use the window any more. */
+/*
+ * ginWindowDeregister - no kernel may use the window any more
+ *
+ * Collective, unless the window is of GIN_WINDOW_LOCAL.
+ */
 ginResult_t ginWindowDeregister(ginComm_t comm, ginWindow_t window);
 
 /* ginWindowPointer - what was registered here; any thread while it is registered. */

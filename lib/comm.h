@@ -22,7 +22,6 @@ struct backendUse {
 	void *state;	       /* NULL: not open */
 };
 
-struct window;	/* window.c */
 struct devComm; /* devcomm.c */
 
 struct ginComm {
@@ -40,7 +39,7 @@ struct ginComm {
 	struct pool pool;
 
 	pthread_mutex_t lock; /* the lists; never held while waiting for other ranks */
-	struct window *windows;
+	void *windows;	      /* tsearch() of struct window */
 	struct devComm *devComms;
 	uint64_t windowSerial, devCommSerial;
 };
@@ -79,9 +78,13 @@ struct shared {
 	void *window[COMM_BACKENDS];
 };
 
-/* Collective; on failure nothing is left on any rank. `mine` and `call` as controlAllgather's. */
+/*
+ * Collective; `mine` and `call` as controlAllgather's. `bytes` gets every rank's size, [nRanks];
+ * it may be NULL. It may fail on one rank alone: the caller lets all agree, and unshares what is
+ * of no use then.
+ */
 ginResult_t routesShare(ginComm_t comm, const char *call, ginResult_t mine,
-			const struct memory *memory, struct shared *shared);
+			const struct memory *memory, struct shared *shared, uint64_t *bytes);
 void routesUnshare(ginComm_t comm, struct shared *shared);
 char *routesAddress(ginComm_t comm, const struct shared *shared, int peer);
 

@@ -70,12 +70,18 @@ enum {
 	cuComputeProhibited = 2,
 	cuComputeMajor = 75, /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR */
 	cuComputeMinor = 76,
-	cuHostNuma = 134,   /* CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID */
-	cuHasVmm = 102,	    /* CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
-	cuHasPosixFd = 103, /* ..._HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED */
-	cuHasRdmaVmm = 110, /* ..._GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
+	cuHostNuma = 134,	  /* CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID */
+	cuHasVmm = 102,		  /* CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
+	cuHasPosixFd = 103,	  /* ..._HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED */
+	cuHasRdmaVmm = 110,	  /* ..._GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
+	cuHasPageableAccess = 88, /* CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS */
 	cuPointerMemoryType = 2,
+	cuPointerDevicePointer = 3,
+	cuPointerBufferId = 7,
+	cuPointerIsManaged = 8,
 	cuPointerOrdinal = 9,
+	cuPointerPool = 17,  /* CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE */
+	cuMemoryIsHost = 1,  /* CU_MEMORYTYPE_HOST */
 	cuMemoryIsDevice = 2 /* CU_MEMORYTYPE_DEVICE */
 };
 

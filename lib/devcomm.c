@@ -236,11 +236,12 @@ static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommReq
 		mine = makeLocal(comm, dc, want);
 	if (mine == ginSuccess)
 		mine = makeLines(comm, dc);
-	mine = routesShare(comm, call, mine, &memory, &dc->shared);
-	if (mine != ginSuccess)
-		return mine;
-	fillDevice(comm, dc, want, domain);
-	return routesContextsOpen(comm, call, makePeers(comm, dc), &queues, &dc->contexts);
+	mine = routesShare(comm, call, mine, &memory, &dc->shared, NULL);
+	if (mine == ginSuccess) {
+		fillDevice(comm, dc, want, domain);
+		mine = makePeers(comm, dc);
+	}
+	return routesContextsOpen(comm, call, mine, &queues, &dc->contexts);
 }
 
 /* A failure from now on reaches its kernels; one before has been seen by the last agreement. */

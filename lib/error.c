@@ -2,8 +2,11 @@
 /* error.c - the sentence about the calling thread's last failure, and results in words */
 #include "error.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
 
 #include "log.h"
 
@@ -24,16 +27,68 @@ static size_t writePrefix(char *out, size_t bytes)
 	return length < 0 ? 0 : (size_t)length;
 }
 
-ginResult_t fail(ginResult_t result, const char *format, ...)
+/* The sentence's length so far; what does not fit is cut off. */
+static size_t writeSentence(const char *format, va_list args)
 {
 	size_t used = writePrefix(sentence, sizeof(sentence));
+
+	vsnprintf(sentence + used, sizeof(sentence) - used, format, args);
+	return strlen(sentence);
+}
+
+ginResult_t fail(ginResult_t result, const char *format, ...)
+{
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(sentence + used, sizeof(sentence) - used, format, args);
+	writeSentence(format, args);
 	va_end(args);
 	logWrite(logError, "%s", sentence);
 	return result;
+}
+
+static unsigned long long limitOf(int resource)
+{
+	struct rlimit limit = {0};
+
+	getrlimit(resource, &limit);
+	return limit.rlim_cur;
+}
+
+/* What to do where the error is a limit's. */
+static void writeRemedy(char *out, size_t bytes, int reason)
+{
+	out[0] = '\0';
+	if (reason == EMFILE)
+		snprintf(out, bytes, ": this process may open %llu, raise ulimit -n",
+			 limitOf(RLIMIT_NOFILE));
+	else if (reason == ENFILE)
+		snprintf(out, bytes, ": raise fs.file-max by sysctl");
+	else if (reason == ENOMEM && limitOf(RLIMIT_AS) != RLIM_INFINITY)
+		snprintf(out, bytes, ": this process may map %llu bytes, raise ulimit -v",
+			 limitOf(RLIMIT_AS));
+	else if (reason == ENOMEM)
+		snprintf(out, bytes, ": ask for less, or raise vm.max_map_count by sysctl");
+	else if (reason == EFBIG)
+		snprintf(out, bytes, ": raise ulimit -f");
+	else if (reason == EAGAIN)
+		snprintf(out, bytes, ": raise ulimit -u");
+}
+
+ginResult_t failErrno(const char *format, ...)
+{
+	int reason = errno;
+	char remedy[96];
+	va_list args;
+
+	va_start(args, format);
+	size_t used = writeSentence(format, args);
+	va_end(args);
+	writeRemedy(remedy, sizeof(remedy), reason);
+	errno = reason;
+	snprintf(sentence + used, sizeof(sentence) - used, ": %m%s", remedy);
+	logWrite(logError, "%s", sentence);
+	return ginErrorSystem;
 }
 
 ginResult_t failAs(ginResult_t result, const char *other)

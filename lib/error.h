@@ -17,6 +17,12 @@ void errorScope(const char *call, int rank);
  */
 ginResult_t fail(ginResult_t result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/*
+ * The same for a call of the operating system: ginErrorSystem, and the sentence goes on with what
+ * errno means and, where a limit is the cause, which one it is and how to raise it.
+ */
+ginResult_t failErrno(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* Keeps a sentence that was logged elsewhere, on another rank or thread. Returns `result`. */
 ginResult_t failAs(ginResult_t result, const char *sentence);
 

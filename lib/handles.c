@@ -41,9 +41,13 @@ static ginResult_t bindOwn(struct handles *h, struct sockaddr_un *name)
 		return fail(ginErrorSystem,
 			    "TMPDIR is too long for a socket's name: set a shorter one");
 	h->own = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (h->own < 0 || fchmod(h->own, 0600) ||
-	    bind(h->own, (const struct sockaddr *)name, sizeof(*name)))
-		return fail(ginErrorSystem, "cannot make the socket %s: %m", name->sun_path);
+	if (h->own < 0)
+		return failErrno("cannot make the socket %s", name->sun_path);
+	if (fchmod(h->own, 0600) || bind(h->own, (const struct sockaddr *)name, sizeof(*name)))
+		return fail(ginErrorSystem,
+			    "cannot make the socket %s: %m: let TMPDIR name a directory in which "
+			    "this process may make files",
+			    name->sun_path);
 	return ginSuccess;
 }
 
@@ -52,7 +56,9 @@ static ginResult_t connectPeer(struct handles *h, int peer, const struct sockadd
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	h->to[peer] = fd;
-	if (fd >= 0 && !connect(fd, (const struct sockaddr *)name, sizeof(*name)))
+	if (fd < 0)
+		return failErrno("cannot make a socket for rank %d", peer);
+	if (!connect(fd, (const struct sockaddr *)name, sizeof(*name)))
 		return ginSuccess;
 	return fail(ginErrorSystem,
 		    "cannot reach rank %d of the same host by %s: %m; do both see the same TMPDIR? "
@@ -106,25 +112,36 @@ void handlesClose(struct handles *h)
 	*h = (struct handles){.own = -1};
 }
 
-/* 1 when it is sent, 0 when the peer's queue is full, -1 with errno. */
+static void addHandle(struct msghdr *message, union handleAncillary *ancillary, int fd)
+{
+	message->msg_control = ancillary->bytes;
+	message->msg_controllen = sizeof(ancillary->bytes);
+	struct cmsghdr *header = CMSG_FIRSTHDR(message);
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(header), &fd, sizeof(int));
+}
+
+/* The peer's queue is full, or more descriptors are under way than this user may have there. */
+static int mayRetry(int reason)
+{
+	return reason == EAGAIN || reason == EINTR || reason == ENOBUFS || reason == ETOOMANYREFS;
+}
+
+/* A descriptor, or none when fd is -1. 1 when it is sent, 0 to try again, -1 with errno. */
 static int sendHandle(struct handles *h, int peer, int fd)
 {
 	struct handleMessage text = {(uint32_t)h->control->rank, h->serial};
 	struct iovec part = {&text, sizeof(text)};
 	union handleAncillary ancillary = {.bytes = {0}};
-	struct msghdr message = {.msg_iov = &part,
-				 .msg_iovlen = 1,
-				 .msg_control = ancillary.bytes,
-				 .msg_controllen = sizeof(ancillary.bytes)};
-	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
 
-	header->cmsg_level = SOL_SOCKET;
-	header->cmsg_type = SCM_RIGHTS;
-	header->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(header), &fd, sizeof(int));
+	if (fd >= 0)
+		addHandle(&message, &ancillary, fd);
 	if (sendmsg(h->to[peer], &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 		return 1;
-	return errno == EAGAIN || errno == EINTR || errno == ENOBUFS ? 0 : -1;
+	return mayRetry(errno) ? 0 : -1;
 }
 
 /* The descriptor of a message, or -1 when it brings none. */
@@ -193,17 +210,25 @@ struct exchange {
 
 static void exchangeFailed(struct exchange *e, const char *what)
 {
-	if (e->result == ginSuccess)
-		e->result = fail(ginErrorSystem, "cannot %s a memory handle: %m", what);
+	if (e->result != ginSuccess)
+		return;
+	if (errno == EPROTO)
+		e->result = fail(ginErrorSystem, "a peer could not send its memory handle: see "
+						 "its own message");
+	else
+		e->result = failErrno("cannot %s a memory handle", what);
 }
 
-/* After a failure the rest is sent all the same: the others wait for it. */
+/* After a failure messages go out all the same, without a descriptor: the others wait for them. */
 static int sendNext(struct handles *h, struct exchange *e)
 {
 	int sent = e->sending < h->control->nRanks ? sendHandle(h, e->sending, e->fd) : 0;
 
-	if (sent < 0)
+	if (sent < 0) {
 		exchangeFailed(e, "send");
+		e->fd = -1;
+		sent = sendHandle(h, e->sending, e->fd);
+	}
 	if (sent)
 		e->sending = nextPeer(e->to, e->sending + 1, h->control->nRanks);
 	return sent;

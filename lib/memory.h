@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* memory.h - what kind of memory a window lies in, and memory of libgin's own */
+/*
+ * memory.h - what kind of memory a window lies in, and memory of libgin's own
+ *
+ * memory.c libgin's own, memory_kind.c any.
+ */
 #ifndef GIN_LIB_MEMORY_H
 #define GIN_LIB_MEMORY_H
 
@@ -8,17 +12,19 @@
 enum memoryKind {
 	memoryNone,    /* zero bytes */
 	memoryShared,  /* host memory behind a file descriptor: ginMemAlloc without a GPU */
-	memoryPrivate, /* any other host memory: this process alone reaches it */
+	memoryPrivate, /* of this process alone: other host memory; GPU memory that stays here */
 	memoryVmm,     /* GPU memory that exports a file descriptor: ginMemAlloc on a GPU */
 	memoryIpc      /* GPU memory of cudaMalloc */
 };
 
 struct memory {
 	enum memoryKind kind;
-	char *address; /* of the window */
+	const char *what; /* "memory of a pool", for messages */
+	char *address;	  /* of the window, as threads of the device use it */
 	size_t bytes;
 	char *base;  /* of the allocation that holds it */
 	size_t span; /* of the allocation */
+	uint64_t id; /* tells it from later ones at the same base */
 	int fd;	     /* memoryShared: borrowed from the allocation; else -1 */
 };
 
@@ -29,10 +35,16 @@ ginResult_t memoryFree(const struct device *d, void *ptr);
 /* One more (1) or fewer (-1) windows lie in the allocation around `ptr`, if it is memoryAlloc's. */
 void memoryHold(const void *ptr, int by);
 
+/* Host memory of memoryAlloc around m->address fills the rest of `m`; 0 when it is none. */
+int memoryFind(struct memory *m);
+
 /*
- * Describes [ptr, ptr + bytes) as seen from the device; fails when no other rank could ever reach
- * it, and says what to do. The scope is entered.
+ * Describes [ptr, ptr + bytes) for a window of all ranks, or for one that is this rank's source
+ * alone; fails when the memory can never be in such a one, and says what to do. The scope is
+ * entered.
  */
 ginResult_t memoryDescribe(const struct device *d, void *ptr, size_t bytes, struct memory *out);
+ginResult_t memoryDescribeLocal(const struct device *d, void *ptr, size_t bytes,
+				struct memory *out);
 
 #endif

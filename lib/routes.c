@@ -178,19 +178,57 @@ void routesClose(ginComm_t comm)
 	}
 }
 
-ginResult_t routesShare(ginComm_t comm, const char *call, ginResult_t mine,
-			const struct memory *memory, struct shared *shared)
+/* What a rank tells of its part of a window. */
+struct part {
+	uint64_t bytes;
+	uint8_t offer[COMM_BACKENDS][BACKEND_OFFER];
+};
+
+static ginResult_t offerAll(ginComm_t comm, const struct memory *memory, struct shared *shared,
+			    struct part *part)
 {
-	*shared = (struct shared){{NULL}};
+	ginResult_t result = ginSuccess;
+
+	part->bytes = memory->bytes;
+	for (int b = 0; b < COMM_BACKENDS && result == ginSuccess; b++) {
+		struct backendUse *use = &comm->backend[b];
+		if (use->state)
+			result = use->ops->windowOffer(use->state, memory, part->offer[b],
+						       &shared->window[b]);
+	}
+	return result;
+}
+
+static ginResult_t registerAll(ginComm_t comm, const char *call, const struct part *parts,
+			       struct shared *shared)
+{
+	ginResult_t mine = ginSuccess;
+
 	for (int b = 0; b < COMM_BACKENDS; b++) {
 		struct backendUse *use = &comm->backend[b];
 		if (use->state)
-			mine = use->ops->windowRegister(use->state, call, mine, memory,
-							&shared->window[b]);
+			mine = use->ops->windowRegister(use->state, call, mine, parts->offer[b],
+							sizeof(*parts), shared->window[b]);
 	}
-	mine = controlAgree(&comm->control, call, mine);
-	if (mine != ginSuccess)
-		routesUnshare(comm, shared);
+	return mine;
+}
+
+ginResult_t routesShare(ginComm_t comm, const char *call, ginResult_t mine,
+			const struct memory *memory, struct shared *shared, uint64_t *bytes)
+{
+	struct part own = {0}, *parts = calloc((size_t)comm->nRanks, sizeof(*parts));
+
+	*shared = (struct shared){{NULL}};
+	if (mine == ginSuccess && !parts)
+		mine = fail(ginErrorSystem, "no memory");
+	if (mine == ginSuccess)
+		mine = offerAll(comm, memory, shared, &own);
+	mine = controlAllgather(&comm->control, call, mine, &own, parts, sizeof(own));
+	for (int r = 0; mine == ginSuccess && bytes && r < comm->nRanks; r++)
+		bytes[r] = parts[r].bytes;
+	if (mine == ginSuccess)
+		mine = registerAll(comm, call, parts, shared);
+	free(parts);
 	return mine;
 }
 

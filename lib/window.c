@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* window.c - memory that ranks have registered together, and memory to register */
+#include <search.h>
+
 #include "comm.h"
 #include "log.h"
 
@@ -7,11 +9,12 @@ struct window {
 	ginWindow_t handle; /* the table that kernels read */
 	size_t tableBytes;
 	void *ptr;
-	uint64_t *bytes; /* [nRanks] */
-	uint64_t serial;
+	char *address;	 /* of it, for threads of the device */
+	int isLocal;	 /* GIN_WINDOW_LOCAL */
+	uint64_t serial; /* 0 for a local one */
 	struct shared shared;
-	int held; /* counted by memoryHold */
-	struct window *next;
+	int isListed;	  /* in comm->windows, and counted by memoryHold */
+	uint64_t bytes[]; /* [nRanks] */
 };
 
 ginResult_t ginMemAlloc(ginComm_t comm, size_t bytes, void **ptr)
@@ -54,8 +57,9 @@ static ginResult_t checkArguments(const void *ptr, size_t bytes, int flags, cons
 {
 	if (!window)
 		return fail(ginErrorInvalidArgument, "window is NULL");
-	if (flags)
-		return fail(ginErrorInvalidArgument, "flags is %#x: must be 0", (unsigned)flags);
+	if (flags & ~GIN_WINDOW_LOCAL)
+		return fail(ginErrorInvalidArgument, "flags is %#x: must be 0 or GIN_WINDOW_LOCAL",
+			    (unsigned)flags);
 	if (bytes && !ptr)
 		return fail(ginErrorInvalidArgument, "ptr is NULL with %zu bytes", bytes);
 	if ((uintptr_t)ptr + bytes < (uintptr_t)ptr)
@@ -64,14 +68,51 @@ static ginResult_t checkArguments(const void *ptr, size_t bytes, int flags, cons
 	return ginSuccess;
 }
 
+/* By the address of their tables, which are their handles. */
+static int compareWindows(const void *a, const void *b)
+{
+	const struct window *x = a, *y = b;
+	uintptr_t first = (uintptr_t)x->handle.table, second = (uintptr_t)y->handle.table;
+
+	return (first > second) - (first < second);
+}
+
+static ginResult_t addWindow(ginComm_t comm, struct window *w)
+{
+	pthread_mutex_lock(&comm->lock);
+	w->isListed = tsearch(w, &comm->windows, compareWindows) != NULL;
+	pthread_mutex_unlock(&comm->lock);
+	if (!w->isListed)
+		return fail(ginErrorSystem, "no memory");
+	memoryHold(w->ptr, 1);
+	return ginSuccess;
+}
+
+static void removeWindow(ginComm_t comm, struct window *w)
+{
+	pthread_mutex_lock(&comm->lock);
+	tdelete(w, &comm->windows, compareWindows);
+	pthread_mutex_unlock(&comm->lock);
+	memoryHold(w->ptr, -1);
+}
+
 static void freeWindow(ginComm_t comm, struct window *w)
 {
-	if (w->held)
-		memoryHold(w->ptr, -1);
+	if (!w)
+		return;
+	if (w->isListed)
+		removeWindow(comm, w);
 	routesUnshare(comm, &w->shared);
 	poolFree(&comm->pool, w->handle.table, w->tableBytes);
-	free(w->bytes);
 	free(w);
+}
+
+/* Where this rank loads and stores it at `rank`; what others have of a local one is empty. */
+static char *addressAt(ginComm_t comm, const struct window *w, int rank)
+{
+	if (!w->bytes[rank])
+		return NULL;
+	return w->isLocal ? w->address : routesAddress(comm, &w->shared, rank);
 }
 
 static void fillTable(ginComm_t comm, const struct window *w, struct ginWindowTable *table)
@@ -81,10 +122,10 @@ static void fillTable(ginComm_t comm, const struct window *w, struct ginWindowTa
 	*table = (struct ginWindowTable){(uint32_t)comm->rank, (uint32_t)comm->nRanks, w->serial};
 	for (int r = 0; r < comm->nRanks; r++) {
 		peers[r].bytes = w->bytes[r];
-		peers[r].address = w->bytes[r] ? routesAddress(comm, &w->shared, r) : NULL;
+		peers[r].address = addressAt(comm, w, r);
 	}
 	/* This rank's own part is a source, whatever the route to itself. */
-	peers[comm->rank].address = w->bytes[comm->rank] ? w->ptr : NULL;
+	peers[comm->rank].address = w->bytes[comm->rank] ? w->address : NULL;
 }
 
 static ginResult_t makeTable(ginComm_t comm, struct window *w)
@@ -106,96 +147,136 @@ static ginResult_t makeTable(ginComm_t comm, struct window *w)
 	return result;
 }
 
-/* Every step's failure travels to all ranks before the next one begins. */
-static ginResult_t registerWindow(ginComm_t comm, struct window *w, ginResult_t mine, size_t bytes)
+static struct window *newWindow(ginComm_t comm, void *ptr)
+{
+	struct window *w = calloc(1, sizeof(*w) + (size_t)comm->nRanks * sizeof(w->bytes[0]));
+
+	if (w)
+		w->ptr = ptr;
+	else
+		fail(ginErrorSystem, "no memory");
+	return w;
+}
+
+static ginResult_t finishWindow(ginComm_t comm, struct window *w)
+{
+	ginResult_t result = makeTable(comm, w);
+
+	return result == ginSuccess ? addWindow(comm, w) : result;
+}
+
+/*
+ * Two rounds: what each rank offers, and whether all can use what the others have. `w` is NULL on
+ * a rank that has failed already.
+ */
+static ginResult_t shareWindow(ginComm_t comm, struct window *w, ginResult_t mine, size_t bytes)
 {
 	static const char call[] = "ginWindowRegister";
 	struct memory memory = {0};
-	uint64_t own = bytes;
+	struct shared none;
 
 	if (mine == ginSuccess)
 		mine = memoryDescribe(&comm->device, w->ptr, bytes, &memory);
-	mine = controlAllgather(&comm->control, call, mine, &own, w->bytes, sizeof(own));
 	if (mine == ginSuccess)
-		mine = routesShare(comm, call, mine, &memory, &w->shared);
-	if (mine != ginSuccess)
-		return mine;
-	return controlAgree(&comm->control, call, makeTable(comm, w));
+		w->address = memory.address;
+	mine = routesShare(comm, call, mine, &memory, w ? &w->shared : &none, w ? w->bytes : NULL);
+	if (mine == ginSuccess)
+		mine = finishWindow(comm, w);
+	return controlAgree(&comm->control, call, mine);
 }
 
-static void addWindow(ginComm_t comm, struct window *w)
+static ginResult_t registerShared(ginComm_t comm, ginResult_t mine, void *ptr, size_t bytes,
+				  struct window **out)
 {
-	memoryHold(w->ptr, 1);
-	w->held = 1;
-	pthread_mutex_lock(&comm->lock);
-	w->next = comm->windows;
-	comm->windows = w;
-	pthread_mutex_unlock(&comm->lock);
-}
-
-/* A rank without memory for the record cannot even learn what the others have: that is fatal. */
-static struct window *newWindow(ginComm_t comm, void *ptr)
-{
-	struct window *w = calloc(1, sizeof(*w));
 	uint64_t serial = ++comm->windowSerial; /* the same on all ranks */
+	struct window *w = mine == ginSuccess ? newWindow(comm, ptr) : NULL;
 
 	if (w)
-		w->bytes = calloc((size_t)comm->nRanks, sizeof(*w->bytes));
-	if (!w || !w->bytes) {
-		free(w);
-		return NULL;
-	}
-	w->ptr = ptr;
-	w->serial = serial;
-	return w;
+		w->serial = serial;
+	else if (mine == ginSuccess)
+		mine = ginErrorSystem;
+	mine = shareWindow(comm, w, mine, bytes);
+	if (mine == ginSuccess)
+		*out = w;
+	else
+		freeWindow(comm, w);
+	return mine;
+}
+
+static ginResult_t makeLocal(ginComm_t comm, struct window *w, size_t bytes)
+{
+	struct memory memory;
+	ginResult_t result = memoryDescribeLocal(&comm->device, w->ptr, bytes, &memory);
+
+	if (result != ginSuccess)
+		return result;
+	w->isLocal = 1;
+	w->address = memory.address;
+	w->bytes[comm->rank] = bytes;
+	return finishWindow(comm, w);
+}
+
+static ginResult_t registerLocal(ginComm_t comm, ginResult_t mine, void *ptr, size_t bytes,
+				 struct window **out)
+{
+	if (mine != ginSuccess)
+		return mine;
+	struct window *w = newWindow(comm, ptr);
+	if (!w)
+		return ginErrorSystem;
+	mine = makeLocal(comm, w, bytes);
+	if (mine == ginSuccess)
+		*out = w;
+	else
+		freeWindow(comm, w);
+	return mine;
 }
 
 ginResult_t ginWindowRegister(ginComm_t comm, void *ptr, size_t bytes, int flags,
 			      ginWindow_t *window)
 {
 	struct deviceScope scope;
+	struct window *w = NULL;
 	ginResult_t result = commEnter(comm, "ginWindowRegister");
 
 	if (result != ginSuccess)
 		return result;
-	struct window *w = newWindow(comm, ptr);
-	if (!w)
-		return controlAgree(&comm->control, "ginWindowRegister",
-				    fail(ginErrorSystem, "no memory"));
 	result = checkArguments(ptr, bytes, flags, window);
 	ginResult_t entered = deviceEnter(&comm->device, &scope);
 	if (result == ginSuccess)
 		result = entered;
-	result = registerWindow(comm, w, result, bytes);
-	if (result != ginSuccess)
-		freeWindow(comm, w);
+	result = (flags & GIN_WINDOW_LOCAL ? registerLocal : registerShared)(comm, result, ptr,
+									     bytes, &w);
 	if (entered == ginSuccess)
 		deviceLeave(&comm->device, &scope);
-	if (result != ginSuccess)
-		return result;
-	addWindow(comm, w);
-	*window = w->handle;
-	return ginSuccess;
+	if (result == ginSuccess)
+		*window = w->handle;
+	return result;
 }
 
-/* The place in the list; NULL, and the error is said, when it is none of this communicator. */
-static struct window **findWindow(ginComm_t comm, ginWindow_t window)
+/* NULL, and the error is said, when it is none of this communicator. */
+static struct window *findWindow(ginComm_t comm, ginWindow_t window)
 {
-	for (struct window **at = &comm->windows; *at; at = &(*at)->next)
-		if ((*at)->handle.table == window.table)
-			return at;
-	fail(ginErrorInvalidArgument, "window is not registered with this communicator");
-	return NULL;
-}
+	const struct window key = {.handle = window};
 
-static struct window *takeWindow(ginComm_t comm, ginWindow_t window)
-{
-	struct window **at = findWindow(comm, window);
-	struct window *w = at ? *at : NULL;
-
-	if (w)
-		*at = w->next;
+	pthread_mutex_lock(&comm->lock);
+	struct window *const *found = tfind(&key, &comm->windows, compareWindows);
+	struct window *w = found ? *found : NULL;
+	pthread_mutex_unlock(&comm->lock);
+	if (!w)
+		fail(ginErrorInvalidArgument, "window is not registered with this communicator");
 	return w;
+}
+
+static ginResult_t deregister(ginComm_t comm, struct window *w)
+{
+	struct deviceScope scope;
+	ginResult_t result = deviceEnter(&comm->device, &scope);
+
+	freeWindow(comm, w);
+	if (result == ginSuccess)
+		deviceLeave(&comm->device, &scope);
+	return result;
 }
 
 /*
@@ -204,49 +285,26 @@ static struct window *takeWindow(ginComm_t comm, ginWindow_t window)
  */
 ginResult_t ginWindowDeregister(ginComm_t comm, ginWindow_t window)
 {
-	struct deviceScope scope;
 	ginResult_t result = commEnter(comm, "ginWindowDeregister");
 
 	if (result != ginSuccess)
 		return result;
-	pthread_mutex_lock(&comm->lock);
-	struct window **at = findWindow(comm, window);
-	ginResult_t mine = at ? ginSuccess : ginErrorInvalidArgument;
-	uint64_t serial = at ? (*at)->serial : 0;
-	pthread_mutex_unlock(&comm->lock);
-	result = controlAgreeOn(&comm->control, "ginWindowDeregister", mine, serial);
-	if (mine != ginSuccess ||
-	    (result != ginSuccess && controlError(&comm->control) == ginSuccess))
+	struct window *w = findWindow(comm, window);
+	if (w && w->isLocal)
+		return deregister(comm, w);
+	result = controlAgreeOn(&comm->control, "ginWindowDeregister",
+				w ? ginSuccess : ginErrorInvalidArgument, w ? w->serial : 0);
+	if (!w || (result != ginSuccess && controlError(&comm->control) == ginSuccess))
 		return result;
-	pthread_mutex_lock(&comm->lock);
-	struct window *w = takeWindow(comm, window);
-	pthread_mutex_unlock(&comm->lock);
-	result = deviceEnter(&comm->device, &scope);
-	freeWindow(comm, w);
-	if (result == ginSuccess)
-		deviceLeave(&comm->device, &scope);
-	return result;
+	return deregister(comm, w);
 }
 
 void windowsFree(ginComm_t comm)
 {
 	if (comm->windows)
 		logWrite(logWarn, "rank %d: windows were still registered", comm->rank);
-	while (comm->windows) {
-		struct window *w = comm->windows;
-		comm->windows = w->next;
-		freeWindow(comm, w);
-	}
-}
-
-static ginResult_t peerAddress(ginComm_t comm, ginWindow_t window, int peer, void **ptr)
-{
-	struct window **at = findWindow(comm, window);
-
-	if (!at)
-		return ginErrorInvalidArgument;
-	*ptr = (*at)->bytes[peer] ? routesAddress(comm, &(*at)->shared, peer) : NULL;
-	return ginSuccess;
+	while (comm->windows) /* the root of a tree begins with a pointer to what it holds */
+		freeWindow(comm, *(struct window **)comm->windows);
 }
 
 ginResult_t ginPeerPointer(ginComm_t comm, ginWindow_t window, int peer, void **ptr)
@@ -260,10 +318,11 @@ ginResult_t ginPeerPointer(ginComm_t comm, ginWindow_t window, int peer, void **
 	if (peer < 0 || peer >= comm->nRanks)
 		return fail(ginErrorInvalidArgument, "peer is %d: must be 0 to %d", peer,
 			    comm->nRanks - 1);
-	pthread_mutex_lock(&comm->lock);
-	result = peerAddress(comm, window, peer, ptr);
-	pthread_mutex_unlock(&comm->lock);
-	return result;
+	const struct window *w = findWindow(comm, window);
+	if (!w)
+		return ginErrorInvalidArgument;
+	*ptr = addressAt(comm, w, peer);
+	return ginSuccess;
 }
 
 ginResult_t ginWindowPointer(ginComm_t comm, ginWindow_t window, void **ptr)
@@ -274,10 +333,9 @@ ginResult_t ginWindowPointer(ginComm_t comm, ginWindow_t window, void **ptr)
 		return result;
 	if (!ptr)
 		return fail(ginErrorInvalidArgument, "ptr is NULL");
-	pthread_mutex_lock(&comm->lock);
-	struct window **at = findWindow(comm, window);
-	if (at)
-		*ptr = (*at)->ptr;
-	pthread_mutex_unlock(&comm->lock);
-	return at ? ginSuccess : ginErrorInvalidArgument;
+	const struct window *w = findWindow(comm, window);
+	if (!w)
+		return ginErrorInvalidArgument;
+	*ptr = w->ptr;
+	return ginSuccess;
 }

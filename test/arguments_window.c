@@ -23,7 +23,7 @@ struct bad {
 
 static const struct bad bads[] = {
 	{"window is NULL", PAGE, 0, 0, 1},
-	{"flags is 0x1", PAGE, 1, 0, 0},
+	{"flags is 0x2: must be 0 or GIN_WINDOW_LOCAL", PAGE, 2, 0, 0},
 	{"flags is 0x80000000", PAGE, INT_MIN, 0, 0},
 	{"ptr is NULL with 4096 bytes", PAGE, 0, 1, 0},
 	{"more than the one allocation of 4096 bytes", PAGE + 1, 0, 0, 0},
@@ -59,6 +59,38 @@ static int badRegistrations(const ginConfig_t *config)
 		expectWorks(comm);
 	}
 	EXPECT_SUCCESS(ginMemFree(comm, page)); /* it is in no window */
+	return closeComm(comm);
+}
+
+/* A local window is one rank's affair: its failures are, too. */
+static int badLocalWindows(const ginConfig_t *config)
+{
+	ginComm_t comm = openComm(config);
+	int *page = newPage(comm), *own = malloc(PAGE);
+	ginWindow_t window = {POISON}, local;
+
+	if (rankOf(comm) == WRONG) {
+		EXPECT_FAILS(ginWindowRegister(comm, page, PAGE, GIN_WINDOW_LOCAL, NULL),
+			     ginErrorInvalidArgument, "ginWindowRegister: rank 1: window is NULL");
+		EXPECT_FAILS(ginWindowRegister(comm, NULL, PAGE, GIN_WINDOW_LOCAL, &window),
+			     ginErrorInvalidArgument, "ptr is NULL with 4096 bytes");
+		EXPECT_FAILS(ginWindowRegister(comm, page, PAGE + 1, GIN_WINDOW_LOCAL, &window),
+			     ginErrorInvalidArgument, "more than the one allocation of 4096 bytes");
+		EXPECT_FAILS(ginWindowRegister(comm, page, PAGE, GIN_WINDOW_LOCAL | 2, &window),
+			     ginErrorInvalidArgument, "flags is 0x3");
+		EXPECT(window.table == POISON);
+	}
+	EXPECT_SUCCESS(ginWindowRegister(comm, own, PAGE, GIN_WINDOW_LOCAL, &local));
+	EXPECT_SUCCESS(ginWindowRegister(comm, page, PAGE, GIN_WINDOW_LOCAL, &window));
+	EXPECT_FAILS(ginMemFree(comm, page), ginErrorInvalidUsage, "in a registered window");
+	expectWorks(comm);
+	EXPECT_SUCCESS(ginWindowDeregister(comm, window));
+	EXPECT_SUCCESS(ginWindowDeregister(comm, local));
+	EXPECT_FAILS(ginWindowDeregister(comm, local), ginErrorInvalidArgument,
+		     "ginWindowDeregister: rank 0: window is not registered");
+	free(own);
+	EXPECT_SUCCESS(ginMemFree(comm, page));
+	expectWorks(comm);
 	return closeComm(comm);
 }
 
@@ -353,6 +385,8 @@ int main(void)
 	prepareTests();
 	runForks("bad registrations", 3, badRegistrations);
 	runThreads("bad registrations", 3, badRegistrations);
+	runForks("bad local windows", 3, badLocalWindows);
+	runThreads("bad local windows", 3, badLocalWindows);
 	runForks("bad pointers", 3, badPointers);
 	runThreads("bad pointers", 3, badPointers);
 	runForks("bad deregistrations", 3, badDeregistrations);

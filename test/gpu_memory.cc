@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gpu_memory.cc - windows in every kind of GPU memory, and a host API that leaves streams alone
+ * gpu_memory.cc - windows in every kind of memory, and a host API that leaves streams alone
  */
 #include "harness.h"
 
@@ -18,13 +18,14 @@ struct PutRight {
 	ginWindow_t target, source;
 	size_t bytes;
 	uint64_t *results;
+	size_t to, from;
 
 	GIN_FN void operator()() const
 	{
 		Gin gin(dc, 0);
 		int right = static_cast<int>((dc.rank + 1) % dc.nRanks);
-		ginResult_t result = gin.put(right, target, 0, source, 0, bytes, GinSignalInc{0},
-					     GinNone{}, GinCta{});
+		ginResult_t result = gin.put(right, target, to, source, from, bytes,
+					     GinSignalInc{0}, GinNone{}, GinCta{});
 		if (result == ginSuccess)
 			result = gin.waitSignal(0, 1, GinCta{});
 		results[ginThreadIndex()] = result;
@@ -51,7 +52,7 @@ static void putWithin(Rank &r, char *memory)
 	CHECK(ginWindowRegister(r.comm, memory + to, bytes, 0, &target));
 	{
 		Device device(r, 1, 1);
-		launch(r, 1, 128, PutRight{device.dc, target, source, bytes, results.words});
+		launch(r, 1, 128, PutRight{device.dc, target, source, bytes, results.words, 0, 0});
 	}
 	EXPECT(results.all(ginSuccess));
 	for (size_t i = 0; i < bytes; i++)
@@ -79,7 +80,7 @@ static void cudaMallocMemory(Rank &r)
 	CUDA(cudaFree(memory));
 }
 
-/* Refused on all ranks with the remedy, whichever rank it was. */
+/* Refused on all ranks with reason and remedy, whichever rank it was. */
 static void refuse(Rank &r, void *memory, const char *words)
 {
 	ginWindow_t window;
@@ -90,27 +91,258 @@ static void refuse(Rank &r, void *memory, const char *words)
 	ginResult_t result = ginWindowRegister(r.comm, mine ? memory : good, 4096, 0, &window);
 	EXPECT(result == ginErrorInvalidArgument && strstr(ginGetLastError(), words));
 	EXPECT(strstr(ginGetLastError(), "ginMemAlloc()"));
+	EXPECT(strstr(ginGetLastError(), "GIN_WINDOW_LOCAL"));
 	CHECK(ginMemFree(r.comm, good));
 }
 
-static void hostMemoryIsRefused(Rank &r)
+/* As a window that is a source alone the same memory works: what it holds arrives at the right. */
+static void putFromLocal(Rank &r, void *memory, size_t bytes)
 {
-	void *pinned, *plain = malloc(4096);
-	CUDA(cudaHostAlloc(&pinned, 4096, cudaHostAllocDefault));
-	refuse(r, pinned, "host memory");
-	refuse(r, plain, "host memory");
-	CUDA(cudaFreeHost(pinned));
-	free(plain);
+	const size_t at = 3, some = bytes - 10;
+	std::vector<unsigned char> data(bytes), expected(bytes, 0x5a);
+	Buffer target(r, bytes);
+	Results results(r, 128);
+	ginWindow_t source;
+	void *ptr = nullptr;
+
+	for (size_t i = 0; i < bytes; i++)
+		data[i] = pattern(r.rank, i);
+	copyBytes(r, memory, data.data(), bytes);
+	target.poison();
+	CHECK(ginWindowRegister(r.comm, static_cast<char *>(memory) + 1, bytes - 1,
+				GIN_WINDOW_LOCAL, &source));
+	CHECK(ginWindowPointer(r.comm, source, &ptr));
+	EXPECT(ptr == static_cast<char *>(memory) + 1);
+	{
+		Device device(r, 1, 1);
+		launch(r, 1, 128,
+		       PutRight{device.dc, target.window, source, some, results.words, at, 2});
+	}
+	EXPECT(results.all(ginSuccess));
+	CHECK(ginWindowDeregister(r.comm, source));
+	for (size_t i = 0; i < some; i++)
+		expected[at + i] = pattern((r.rank + r.nRanks - 1) % r.nRanks, i + 3);
+	EXPECT(target.read() == expected);
+	meet(r);
 }
 
-static void poolMemoryIsRefused(Rank &r)
+static const size_t BYTES = 100003;
+
+static void pinnedMemory(Rank &r)
 {
 	void *memory;
-	CUDA(cudaMallocAsync(&memory, 4096, r.stream));
+	CUDA(cudaHostAlloc(&memory, BYTES, cudaHostAllocDefault));
+	refuse(r, memory, "host memory");
+	putFromLocal(r, memory, BYTES);
+	CUDA(cudaFreeHost(memory));
+}
+
+/* Some GPUs load any memory of the host. */
+static bool loadsAnyMemory(Rank &r)
+{
+	int pageable = 0;
+	CUDA(cudaDeviceGetAttribute(&pageable, cudaDevAttrPageableMemoryAccess, r.device));
+	return pageable != 0;
+}
+
+/* What is not pinned to its end is not this rank's source. */
+static void registeredMemory(Rank &r)
+{
+	const size_t page = 4096, span = 32 * page;
+	void *memory = aligned_alloc(page, 2 * span);
+	ginWindow_t window;
+
+	EXPECT(memory != nullptr);
+	memset(memory, 0, 2 * span);
+	CUDA(cudaHostRegister(memory, span, cudaHostRegisterDefault));
+	refuse(r, memory, "host memory");
+	putFromLocal(r, memory, BYTES);
+	if (!loadsAnyMemory(r)) {
+		EXPECT(ginWindowRegister(r.comm, memory, 2 * span, GIN_WINDOW_LOCAL, &window) ==
+		       ginErrorInvalidArgument);
+		EXPECT(strstr(ginGetLastError(), "cudaHostRegister()"));
+	}
+	CUDA(cudaHostUnregister(memory));
+	free(memory);
+}
+
+/* A GPU that does not load it refuses, with the remedy. */
+static void plainMemory(Rank &r)
+{
+	void *memory = malloc(BYTES);
+	ginWindow_t window;
+
+	EXPECT(memory != nullptr);
+	if (r.rank == 0)
+		printf("plain host memory: the GPU %s\n",
+		       loadsAnyMemory(r) ? "loads it" : "does not reach it");
+	refuse(r, memory, "host memory");
+	if (loadsAnyMemory(r)) {
+		putFromLocal(r, memory, BYTES);
+	} else {
+		EXPECT(ginWindowRegister(r.comm, memory, BYTES, GIN_WINDOW_LOCAL, &window) ==
+		       ginErrorInvalidArgument);
+		EXPECT(strstr(ginGetLastError(), "cudaHostRegister()"));
+	}
+	free(memory);
+}
+
+static void managedMemory(Rank &r)
+{
+	void *memory;
+	CUDA(cudaMallocManaged(&memory, BYTES));
+	refuse(r, memory, "managed memory");
+	putFromLocal(r, memory, BYTES);
+	CUDA(cudaFree(memory));
+}
+
+/* Are all ranks threads of this process, on this GPU? Then they reach what it alone has. */
+static bool ranksShareTheGpu(Rank &r)
+{
+	bool share = true;
+	for (int peer = 0; peer < r.nRanks; peer++) {
+		ginPeerInfo_t info = GIN_PEER_INFO_INIT;
+		CHECK(ginCommQueryPeer(r.comm, peer, &info));
+		share = share && info.sameProcess && strstr(info.why, "the same GPU");
+	}
+	return share;
+}
+
+/* A pool's memory has one allocation after the other; the windows are in the second. */
+static void poolMemory(Rank &r)
+{
+	void *first, *memory;
+	CUDA(cudaMallocAsync(&first, 4096, r.stream));
+	CUDA(cudaMallocAsync(&memory, 1 << 20, r.stream));
 	CUDA(cudaStreamSynchronize(r.stream));
-	refuse(r, memory, "ptr ");
+	if (ranksShareTheGpu(r))
+		putWithin(r, static_cast<char *>(memory));
+	else
+		refuse(r, memory, "does not reach");
+	putFromLocal(r, memory, BYTES);
 	CUDA(cudaFreeAsync(memory, r.stream));
+	CUDA(cudaFreeAsync(first, r.stream));
 	CUDA(cudaStreamSynchronize(r.stream));
+}
+
+/* Memory of a GPU that is not the communicator's is neither. */
+static void memoryOfAnotherGpu(Rank &r)
+{
+	int count = 0;
+	void *memory;
+	ginWindow_t window;
+
+	CUDA(cudaGetDeviceCount(&count));
+	if (count < 2)
+		return;
+	CUDA(cudaSetDevice((r.device + 1) % count));
+	CUDA(cudaMalloc(&memory, 4096));
+	for (int flags : {0, GIN_WINDOW_LOCAL}) {
+		EXPECT(ginWindowRegister(r.comm, memory, 4096, flags, &window) ==
+		       ginErrorInvalidArgument);
+		EXPECT(strstr(ginGetLastError(), "is memory of GPU "));
+	}
+	CUDA(cudaFree(memory));
+	CUDA(cudaSetDevice(r.device));
+}
+
+/* More than the allocation has, by a byte. */
+static void beyondTheEnd(Rank &r)
+{
+	char *memory;
+	ginWindow_t window;
+
+	CUDA(cudaMalloc(&memory, 4096));
+	for (int flags : {0, GIN_WINDOW_LOCAL}) {
+		EXPECT(ginWindowRegister(r.comm, memory + 7, 4090, flags, &window) ==
+		       ginErrorInvalidArgument);
+		EXPECT(strstr(ginGetLastError(), "more than the one allocation"));
+	}
+	CUDA(cudaFree(memory));
+}
+
+/* Handles of windows where kernels read them. */
+struct HostWindows {
+	ginWindow_t *at;
+
+	explicit HostWindows(uint32_t count) : at(nullptr)
+	{
+		CUDA(cudaHostAlloc(&at, count * sizeof(*at), cudaHostAllocPortable));
+	}
+
+	~HostWindows() { cudaFreeHost(at); }
+
+	HostWindows(const HostWindows &) = delete;
+	HostWindows &operator=(const HostWindows &) = delete;
+};
+
+/* Each thread puts one word to the right through a window of its own. */
+struct PutEach {
+	ginDevComm dc;
+	const ginWindow_t *windows;
+	uint64_t *failures;
+	uint32_t count;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		int right = static_cast<int>((dc.rank + 1) % dc.nRanks);
+		uint32_t i = ginBlockIndex() * ginBlockSize() + ginThreadIndex();
+		ginResult_t result = ginSuccess;
+		if (i < count)
+			result = gin.putValue(right, windows[i], 8,
+					      (static_cast<uint64_t>(dc.rank) + 1) << 32 | i,
+					      GinSignalInc{0});
+		if (result == ginSuccess)
+			result = gin.waitSignal(0, count);
+		failures[i] = result;
+	}
+};
+
+static const uint32_t MANY = 10000;
+static const size_t PART = 24;
+
+/* Windows side by side in one allocation, and some of them again. */
+static void manyWindowsIn(Rank &r, char *memory)
+{
+	const uint32_t block = 128, grid = (MANY + block - 1) / block;
+	HostWindows windows(MANY);
+	Results results(r, grid * block);
+	std::vector<uint64_t> words(MANY * PART / 8, 0x5a5a5a5a5a5a5a5aull);
+
+	copyBytes(r, memory, words.data(), MANY * PART);
+	for (int round = 0; round < 2; round++)
+		for (uint32_t i = round; i < MANY; i += 1 + round) {
+			if (round)
+				CHECK(ginWindowDeregister(r.comm, windows.at[i]));
+			CHECK(ginWindowRegister(r.comm, memory + i * PART, PART, 0,
+						&windows.at[i]));
+		}
+	{
+		Device device(r, 1, 1);
+		launch(r, grid, block, PutEach{device.dc, windows.at, results.words, MANY});
+		EXPECT(results.all(ginSuccess));
+	}
+	uint64_t left = static_cast<uint64_t>((r.rank + r.nRanks - 1) % r.nRanks);
+	for (uint32_t i = 0; i < MANY; i++)
+		words[i * PART / 8 + 1] = (left + 1) << 32 | i;
+	std::vector<uint64_t> got(words.size());
+	copyBytes(r, got.data(), memory, MANY * PART);
+	EXPECT(got == words);
+	for (uint32_t i = 0; i < MANY; i++)
+		CHECK(ginWindowDeregister(r.comm, windows.at[MANY - 1 - i]));
+}
+
+static void manyWindows(Rank &r)
+{
+	char *memory;
+	void *own;
+	CUDA(cudaMalloc(&memory, MANY * PART));
+	manyWindowsIn(r, memory);
+	CUDA(cudaFree(memory));
+	CHECK(ginMemAlloc(r.comm, MANY * PART, &own));
+	manyWindowsIn(r, static_cast<char *>(own));
+	CHECK(ginMemFree(r.comm, own));
 }
 
 __global__ void spinUntil(volatile uint64_t *flag)
@@ -165,8 +397,14 @@ static int run(const ginConfig_t *config)
 	}
 	ownMemory(r);
 	cudaMallocMemory(r);
-	hostMemoryIsRefused(r);
-	poolMemoryIsRefused(r);
+	pinnedMemory(r);
+	registeredMemory(r);
+	plainMemory(r);
+	managedMemory(r);
+	poolMemory(r);
+	memoryOfAnotherGpu(r);
+	beyondTheEnd(r);
+	manyWindows(r);
 	callsDoNotSynchronise(r);
 	meet(r); /* as threads: nobody captures while another frees */
 	callsLeaveCapturesAlone(r);

@@ -89,31 +89,73 @@ static int directReach(const struct backendHost *host, int peer, const void *min
 	return 1;
 }
 
+static void directClose(void *state)
+{
+	struct direct *direct = state;
+
+	free(direct->to);
+	free(direct->from);
+	free(direct->fds);
+	free(direct);
+}
+
 static ginResult_t directOpen(const struct backendHost *host, void **state)
 {
-	const struct backendHost **direct = malloc(sizeof(*direct));
+	size_t n = (size_t)host->nRanks;
+	struct direct *direct = calloc(1, sizeof(*direct));
 
-	if (!direct)
+	if (direct) {
+		direct->host = host;
+		direct->to = calloc(n, 1);
+		direct->from = calloc(n, 1);
+		direct->fds = calloc(n, sizeof(*direct->fds));
+	}
+	if (!direct || !direct->to || !direct->from || !direct->fds) {
+		if (direct)
+			directClose(direct);
 		return fail(ginErrorSystem, "no memory");
-	*direct = host;
+	}
 	*state = direct;
 	return ginSuccess;
 }
 
-static const struct backendHost *hostOf(void *state)
+static void directWindowDeregister(void *state, void *window)
 {
-	return *(const struct backendHost **)state;
+	struct direct *direct = state;
+	struct directWindow *w = window;
+
+	for (int r = 0; r < direct->host->nRanks; r++)
+		directUnreach(direct->host->device, &w->peer[r]);
+	directUnoffer(direct, w);
+	free(w);
 }
 
-static ginResult_t directRegister(void *state, const char *call, ginResult_t mine,
-				  const struct memory *memory, void **window)
+static ginResult_t directWindowOffer(void *state, const struct memory *memory, void *blob,
+				     void **window)
 {
-	return directShare(hostOf(state), call, mine, memory, (struct directWindow **)window);
+	struct direct *direct = state;
+	struct directOffer offer;
+	struct directWindow *w =
+		calloc(1, sizeof(*w) + (size_t)direct->host->nRanks * sizeof(w->peer[0]));
+
+	if (!w)
+		return fail(ginErrorSystem, "no memory");
+	w->fd = -1;
+	ginResult_t result = directOffer(direct, memory, &offer, w);
+	if (result != ginSuccess) {
+		directWindowDeregister(state, w);
+		return result;
+	}
+	memcpy(blob, &offer, sizeof(offer));
+	*window = w;
+	return ginSuccess;
 }
 
-static void directDeregister(void *state, void *window)
+static ginResult_t directWindowRegister(void *state, const char *call, ginResult_t mine,
+					const uint8_t *offers, size_t stride, void *window)
 {
-	directUnshare(hostOf(state), window);
+	(void)call;
+	return directShare(state, mine, offers, stride, window);
 }
 
 static char *directAddress(void *window, int peer)
@@ -128,9 +170,10 @@ const struct backendOps backendDirect = {
 	.probe = directProbe,
 	.reach = directReach,
 	.open = directOpen,
-	.close = free,
-	.windowRegister = directRegister,
-	.windowDeregister = directDeregister,
+	.close = directClose,
+	.windowOffer = directWindowOffer,
+	.windowRegister = directWindowRegister,
+	.windowDeregister = directWindowDeregister,
 	.windowAddress = directAddress,
 	.contextsOpen = NULL, /* stores need no queue */
 	.contextsClose = NULL,

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* import.c - from a peer's offer to an address here */
+#include <pthread.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "direct.h"
+
+/* No padding: keys are compared by their bytes. */
+struct importKey {
+	uint64_t process[2]; /* the owner's */
+	uint64_t base, span, id;
+	uint32_t kind;
+	int32_t ordinal; /* the GPU that it is mapped for */
+};
+
+/* All of this process: communicators, and ranks that are threads, share what is mapped. */
+struct directImport {
+	struct importKey key; /* first: the tree compares keys */
+	char *at;
+	int windows;
+};
+
+static void *imports; /* tsearch() of struct directImport */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int compareKeys(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct importKey));
+}
+
+static struct importKey keyOf(const struct backendHost *host, int peer,
+			      const struct directOffer *offer)
+{
+	const uint64_t *process = host->ranks[peer].processId;
+
+	return (struct importKey){
+		{process[0], process[1]}, offer->base, offer->span, offer->id, offer->kind,
+		host->device->ordinal};
+}
+
+/* One more window in what is mapped already, or NULL. The lock is held. */
+static struct directImport *holdImport(const struct importKey *key)
+{
+	struct directImport *const *found = tfind(key, &imports, compareKeys);
+
+	if (!found)
+		return NULL;
+	(*found)->windows++;
+	return *found;
+}
+
+static struct directImport *findImport(const struct importKey *key)
+{
+	pthread_mutex_lock(&lock);
+	struct directImport *found = holdImport(key);
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+static void unmap(const struct device *d, const struct directImport *import)
+{
+	if (import->key.kind == memoryShared)
+		munmap(import->at, import->key.span);
+	else if (import->key.kind == memoryVmm)
+		deviceUnmap(d, import->at, import->key.span);
+	else
+		d->cuda->ipcClose((cuPtr)(uintptr_t)import->at);
+}
+
+/* Nothing is mapped while the lock is held: another thread may have been quicker. */
+static struct directImport *addImport(struct directImport *mine)
+{
+	pthread_mutex_lock(&lock);
+	struct directImport *first = holdImport(&mine->key);
+	if (!first && tsearch(mine, &imports, compareKeys))
+		first = mine;
+	pthread_mutex_unlock(&lock);
+	return first;
+}
+
+static ginResult_t mapShared(int peer, int fd, struct directImport *import)
+{
+	struct stat file;
+
+	if (fstat(fd, &file) || (uint64_t)file.st_size < import->key.span)
+		return fail(ginErrorSystem, "the memory of rank %d is smaller than it said", peer);
+	void *at = mmap(NULL, import->key.span, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED)
+		return failErrno("cannot map the %zu bytes in which the window of rank %d lies",
+				 (size_t)import->key.span, peer);
+	import->at = at;
+	return ginSuccess;
+}
+
+static ginResult_t openIpc(const struct device *d, const cuIpcHandle *ipc,
+			   struct directImport *import)
+{
+	cuPtr at = 0;
+	cuResult result = d->cuda->ipcOpen(&at, *ipc, cuIpcLazyPeerAccess);
+
+	if (result)
+		return cudaFail(d->cuda, "cuIpcOpenMemHandle", result);
+	import->at = (char *)(uintptr_t)at;
+	return ginSuccess;
+}
+
+static ginResult_t importVmm(const struct device *d, int fd, struct directImport *import)
+{
+	void *at = NULL;
+	ginResult_t result = deviceImport(d, fd, import->key.span, &at);
+
+	import->at = at;
+	return result;
+}
+
+static ginResult_t map(const struct device *d, int peer, const struct directOffer *offer, int fd,
+		       struct directImport *import)
+{
+	if (offer->kind == memoryShared)
+		return mapShared(peer, fd, import);
+	return offer->kind == memoryVmm ? importVmm(d, fd, import)
+					: openIpc(d, &offer->ipc, import);
+}
+
+static ginResult_t newImport(const struct device *d, int peer, const struct importKey *key,
+			     const struct directOffer *offer, int fd, struct directImport **out)
+{
+	struct directImport *mine = malloc(sizeof(*mine));
+
+	if (!mine)
+		return fail(ginErrorSystem, "no memory");
+	*mine = (struct directImport){.key = *key, .windows = 1};
+	ginResult_t result = map(d, peer, offer, fd, mine);
+	if (result == ginSuccess) {
+		*out = addImport(mine);
+		if (*out == mine)
+			return ginSuccess;
+		unmap(d, mine);
+		result = *out ? ginSuccess : fail(ginErrorSystem, "no memory");
+	}
+	free(mine);
+	return result;
+}
+
+static ginResult_t import(const struct backendHost *host, int peer, const struct directOffer *offer,
+			  int fd, struct directPeer *out)
+{
+	const struct importKey key = keyOf(host, peer, offer);
+	ginResult_t result = ginSuccess;
+
+	out->import = findImport(&key);
+	if (!out->import)
+		result = newImport(host->device, peer, &key, offer, fd, &out->import);
+	if (result == ginSuccess)
+		out->address = out->import->at + offer->offset;
+	return result;
+}
+
+/* cudaMalloc memory of another GPU, of a rank that is a thread of this process. */
+static ginResult_t enablePeer(const struct device *d, int ordinal)
+{
+	cuContext context;
+
+	if (ordinal == d->ordinal)
+		return ginSuccess;
+	cuResult result = d->cuda->primaryRetain(&context, ordinal);
+	if (!result) {
+		result = d->cuda->ctxEnablePeerAccess(context, 0);
+		d->cuda->primaryRelease(ordinal);
+	}
+	if (!result || result == cuPeerAccessAlreadyEnabled)
+		return ginSuccess;
+	return cudaFail(d->cuda, "cuCtxEnablePeerAccess", result);
+}
+
+/* Memory that this process has already, at the owner's address. */
+static ginResult_t useInPlace(const struct device *d, int peer, const struct directOffer *offer,
+			      struct directPeer *out)
+{
+	if (offer->kind == memoryPrivate && offer->ordinal != d->ordinal)
+		return fail(ginErrorInvalidArgument,
+			    "ptr of rank %d is memory of GPU %d (of a pool, say), which this rank "
+			    "on GPU %d does not reach: use ginMemAlloc() or cudaMalloc(), or "
+			    "GIN_WINDOW_LOCAL for a source",
+			    peer, offer->ordinal, d->ordinal);
+	out->address = (char *)(uintptr_t)(offer->base + offer->offset);
+	return offer->kind == memoryIpc && offer->isFirst ? enablePeer(d, offer->ordinal)
+							  : ginSuccess;
+}
+
+ginResult_t directReachOffer(const struct backendHost *host, int peer,
+			     const struct directOffer *offer, int fd, struct directPeer *out)
+{
+	int same = directSameProcess(host, peer);
+
+	if (offer->kind == memoryNone)
+		return ginSuccess;
+	if (peer == host->rank || (same && !directNeedsHandle(offer->kind, same)))
+		return useInPlace(host->device, peer, offer, out);
+	return import(host, peer, offer, fd, out);
+}
+
+void directUnreach(const struct device *d, struct directPeer *peer)
+{
+	struct directImport *import = peer->import;
+
+	if (!import)
+		return;
+	pthread_mutex_lock(&lock);
+	int left = --import->windows;
+	if (!left)
+		tdelete(import, &imports, compareKeys);
+	pthread_mutex_unlock(&lock);
+	if (left)
+		return;
+	unmap(d, import);
+	free(import);
+}
