@@ -12,13 +12,18 @@
 #define COMM_BACKENDS 1
 #define COMM_DIRECT 0 /* its place in ginComm.backend */
 
+/* What a backend's probe came to at one rank. */
+struct probed {
+	uint8_t usable;
+	uint8_t blob[BACKEND_BLOB];
+};
+
 /* One backend at this rank. */
 struct backendUse {
 	const struct backendOps *ops;
 	int usable;	       /* the probe said so */
 	char why[BACKEND_WHY]; /* what the probe said */
-	uint8_t *blobs;	       /* [nRanks][BACKEND_BLOB] */
-	uint8_t *usableAt;     /* [nRanks] */
+	int used;	       /* by a pair of any ranks */
 	void *state;	       /* NULL: not open */
 };
 
@@ -33,6 +38,7 @@ struct ginComm {
 	struct handles handles;
 	struct device device;
 	char (*deviceNames)[sizeof(((struct device *)0)->name)]; /* [nRanks] */
+	struct probed (*probed)[COMM_BACKENDS];			 /* [nRanks] */
 	uint8_t *routes;					 /* [nRanks]: enum ginRoute */
 	struct backendHost host;
 	struct backendUse backend[COMM_BACKENDS];
@@ -69,8 +75,14 @@ int commBackendUsable(const struct backendUse *use, char why[BACKEND_WHY]);
 /* As ginCommQueryPeer's `why`. */
 const char *commRouteWhy(ginComm_t comm, int peer, char why[BACKEND_WHY]);
 
-/* routes.c: collective. Probes the backends, agrees and opens what is used. */
-ginResult_t routesOpen(ginComm_t comm);
+/* routes.c: what this rank's backends say of themselves. */
+void routesProbe(ginComm_t comm, struct probed mine[COMM_BACKENDS]);
+
+/* Collective: each pair gets its route, by what the ranks have said. */
+ginResult_t routesAgree(ginComm_t comm, ginResult_t mine);
+
+/* Collective: opens the backends that have a pair anywhere. */
+ginResult_t routesOpen(ginComm_t comm, ginResult_t mine);
 void routesClose(ginComm_t comm);
 
 /* Memory that all backends in use have made reachable for the peers. */

@@ -26,8 +26,9 @@ static ginResult_t allocRanks(ginComm_t comm)
 
 	comm->ranks = calloc(n, sizeof(*comm->ranks));
 	comm->deviceNames = calloc(n, sizeof(*comm->deviceNames));
+	comm->probed = calloc(n, sizeof(*comm->probed));
 	comm->routes = calloc(n, 1);
-	if (comm->ranks && comm->deviceNames && comm->routes)
+	if (comm->ranks && comm->deviceNames && comm->probed && comm->routes)
 		return ginSuccess;
 	return fail(ginErrorSystem, "no memory");
 }
@@ -36,6 +37,7 @@ static void freeRanks(ginComm_t comm)
 {
 	free(comm->ranks);
 	free(comm->deviceNames);
+	free(comm->probed);
 	free(comm->routes);
 }
 
@@ -53,20 +55,19 @@ static void keepIdentities(ginComm_t comm, const struct identity *me,
 }
 
 /* A rank that cannot go on takes part all the same, so that nobody waits for it. */
-static ginResult_t meetRanks(ginComm_t comm, struct identity *me, int *listener)
+static ginResult_t meetRanks(ginComm_t comm, struct identity *me)
 {
 	struct bootstrapEntry entry = {.magic = IDENTITY_MAGIC}, root, parent;
 	char why[BOOTSTRAP_WHY] = "";
 	ginResult_t mine = paramCheck();
 
-	*listener = -1;
 	gethostname(entry.host, sizeof(entry.host) - 1);
 	if (mine == ginSuccess)
 		mine = allocRanks(comm);
 	if (mine == ginSuccess)
 		mine = identityMake(me);
 	if (mine == ginSuccess)
-		mine = controlListen(&me->port, listener);
+		mine = controlPrepare(&comm->control, comm->rank, comm->nRanks, &me->port);
 	if (mine == ginSuccess)
 		memcpy(entry.data, me, sizeof(*me));
 	else
@@ -77,8 +78,6 @@ static ginResult_t meetRanks(ginComm_t comm, struct identity *me, int *listener)
 		mine = fail(ginErrorBootstrap, "%s", why);
 	if (mine == ginSuccess)
 		keepIdentities(comm, me, &root, &parent);
-	else if (*listener >= 0)
-		close(*listener);
 	return mine;
 }
 
@@ -90,19 +89,16 @@ static void commFailed(void *arg, int rank, ginResult_t result)
 static ginResult_t openControl(ginComm_t comm)
 {
 	struct identity me;
-	int listener;
-	ginResult_t mine = meetRanks(comm, &me, &listener);
+	ginResult_t result = meetRanks(comm, &me);
 
-	if (mine == ginSuccess)
-		mine = controlOpen(&comm->control, listener, comm->rank, comm->nRanks, comm->ranks,
-				   commFailed, comm);
-	if (mine != ginSuccess)
-		return mine;
-	mine = controlAllgather(&comm->control, "identities", ginSuccess, &me, comm->ranks,
-				sizeof(me));
-	if (mine != ginSuccess)
+	if (result == ginSuccess)
+		result = controlOpen(&comm->control, comm->ranks, commFailed, comm);
+	if (result == ginSuccess)
+		result = controlAllgather(&comm->control, "identities", ginSuccess, &me,
+					  comm->ranks, sizeof(me));
+	if (result != ginSuccess)
 		controlClose(&comm->control);
-	return mine;
+	return result;
 }
 
 static int localRank(const struct ginComm *comm)
@@ -112,14 +108,6 @@ static int localRank(const struct ginComm *comm)
 	for (int r = 0; r < comm->rank; r++)
 		local += identitySameHost(&comm->ranks[r], &comm->ranks[comm->rank]);
 	return local;
-}
-
-static ginResult_t openDevice(ginComm_t comm, int wanted)
-{
-	ginResult_t result = deviceOpen(&comm->device, wanted, localRank(comm));
-
-	return controlAllgather(&comm->control, "device", result, comm->device.name,
-				comm->deviceNames, sizeof(comm->device.name));
 }
 
 static ginResult_t hostAllgather(void *core, const char *call, ginResult_t mine, const void *in,
@@ -139,7 +127,7 @@ static void hostPeerFailed(void *core, int peer, const char *why)
 	controlReport(&((ginComm_t)core)->control, peer, why);
 }
 
-static ginResult_t openRoutes(ginComm_t comm)
+static void fillHost(ginComm_t comm)
 {
 	comm->pool.device = &comm->device;
 	comm->host = (struct backendHost){.rank = comm->rank,
@@ -151,7 +139,59 @@ static ginResult_t openRoutes(ginComm_t comm)
 					  .exchangeHandles = hostExchange,
 					  .peerFailed = hostPeerFailed,
 					  .core = comm};
-	return routesOpen(comm);
+}
+
+/* What the ranks tell each other of what they have, all at once. */
+struct introduction {
+	char device[sizeof(((struct device *)0)->name)];
+	struct handleName handles;
+	struct probed probed[COMM_BACKENDS];
+};
+
+static ginResult_t makeIntroduction(ginComm_t comm, int wanted, struct introduction *mine)
+{
+	ginResult_t result = deviceOpen(&comm->device, wanted, localRank(comm));
+
+	if (result == ginSuccess)
+		result = handlesBind(&comm->handles, &comm->control, &mine->handles);
+	if (result != ginSuccess)
+		return result;
+	memcpy(mine->device, comm->device.name, sizeof(mine->device));
+	routesProbe(comm, mine->probed);
+	return ginSuccess;
+}
+
+static ginResult_t keepIntroductions(ginComm_t comm, const struct introduction *all)
+{
+	ginResult_t result = ginSuccess;
+
+	for (int r = 0; r < comm->nRanks && result == ginSuccess; r++) {
+		memcpy(comm->deviceNames[r], all[r].device, sizeof(all[r].device));
+		memcpy(comm->probed[r], all[r].probed, sizeof(all[r].probed));
+		result = handlesConnect(&comm->handles, r, &all[r].handles);
+	}
+	return result;
+}
+
+/* Device, handles and routes, in three rounds of the control plane. */
+static ginResult_t openRoutes(ginComm_t comm, int wanted)
+{
+	struct introduction mine = {.device = ""},
+			    *all = calloc((size_t)comm->nRanks, sizeof(*all));
+	ginResult_t result = all ? ginSuccess : fail(ginErrorSystem, "no memory");
+
+	fillHost(comm);
+	if (result == ginSuccess)
+		result = makeIntroduction(comm, wanted, &mine);
+	result = controlAllgather(&comm->control, "devices", result, &mine, all, sizeof(mine));
+	int met = result == ginSuccess;
+	if (met)
+		result = routesAgree(comm, keepIntroductions(comm, all));
+	handlesUnbind(&mine.handles); /* all who need it are connected, or it is of no use */
+	if (met)
+		result = routesOpen(comm, result);
+	free(all);
+	return result;
 }
 
 /* Opens everything in order, undoes it in reverse when a step fails. */
@@ -165,19 +205,12 @@ static ginResult_t openAll(ginComm_t comm, const char *call, const struct commSt
 	result = openControl(comm);
 	if (result != ginSuccess)
 		goto closeBootstrap;
-	result = openDevice(comm, start->device);
-	if (result != ginSuccess)
-		goto closeControl;
-	result = handlesOpen(&comm->handles, &comm->control);
-	if (result != ginSuccess)
-		goto closeControl;
-	result = openRoutes(comm);
+	result = openRoutes(comm, start->device);
 	if (result == ginSuccess)
 		return ginSuccess;
 
 	routesClose(comm);
 	handlesClose(&comm->handles);
-closeControl:
 	deviceClose(&comm->device);
 	controlClose(&comm->control);
 closeBootstrap:

@@ -3,6 +3,7 @@
 #include "control.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -12,23 +13,27 @@
 #include "param.h"
 #include "thread.h"
 
-ginResult_t controlListen(uint16_t *port, int *listener)
+static void closeFile(int *fd)
 {
-	int fd = socketListen(port);
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
 
-	if (fd < 0)
-		return fail(ginErrorSystem, "cannot listen for the control plane: %m");
-	*listener = fd;
-	return ginSuccess;
+void controlReleaseSpare(struct control *c)
+{
+	if (c->spares)
+		close(c->spare[--c->spares]);
 }
 
 static void freeState(struct control *c)
 {
 	for (int i = 0; i < c->links; i++)
-		if (c->link[i].fd >= 0)
-			close(c->link[i].fd);
-	if (c->wake >= 0)
-		close(c->wake);
+		closeFile(&c->link[i].fd);
+	while (c->spares)
+		controlReleaseSpare(c);
+	closeFile(&c->listener);
+	closeFile(&c->wake);
 	bufferFree(&c->gather.entries);
 	bufferFree(&c->result);
 	free(c->gather.arrived);
@@ -37,7 +42,7 @@ static void freeState(struct control *c)
 	pthread_mutex_destroy(&c->lock);
 }
 
-static ginResult_t initState(struct control *c)
+static void initLocks(struct control *c)
 {
 	pthread_condattr_t monotonic;
 
@@ -46,50 +51,83 @@ static ginResult_t initState(struct control *c)
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&c->changed, &monotonic);
 	pthread_condattr_destroy(&monotonic);
+}
+
+static ginResult_t openFiles(struct control *c, uint16_t *port)
+{
+	c->listener = socketListen(port);
+	if (c->listener < 0)
+		return failErrno("cannot listen for the control plane");
 	c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (c->wake < 0)
+		return failErrno("cannot make an eventfd for the control plane");
+	for (int i = controlLinksOf(c->rank, c->nRanks); i > 0; i--) {
+		int fd = fcntl(c->wake, F_DUPFD_CLOEXEC, 0);
+		if (fd < 0)
+			return failErrno("cannot make the sockets of the control plane");
+		c->spare[c->spares++] = fd;
+	}
+	return ginSuccess;
+}
+
+static ginResult_t allocState(struct control *c)
+{
 	c->gather.arrived = calloc((size_t)c->nRanks, 1);
 	c->failed = calloc((size_t)c->nRanks, 1);
-	if (c->wake < 0 || !c->gather.arrived || !c->failed)
-		return fail(ginErrorSystem,
-			    "no memory or file descriptor for the control plane: %m");
+	if (!c->gather.arrived || !c->failed)
+		return fail(ginErrorSystem, "no memory for the control plane");
 	controlGatherReset(c);
 	return ginSuccess;
+}
+
+static ginResult_t startThread(struct control *c)
+{
+	errno = threadStart(&c->thread, "gin-control", controlThread, c);
+	if (errno)
+		return failErrno("cannot start the control plane's thread");
+	c->started = 1;
+	return ginSuccess;
+}
+
+ginResult_t controlPrepare(struct control *c, int rank, int nRanks, uint16_t *port)
+{
+	*c = (struct control){.rank = rank, .nRanks = nRanks, .listener = -1, .wake = -1};
+	initLocks(c);
+	ginResult_t result = openFiles(c, port);
+	if (result == ginSuccess)
+		result = allocState(c);
+	if (result == ginSuccess)
+		result = startThread(c);
+	if (result != ginSuccess)
+		freeState(c);
+	return result;
 }
 
 /* Those who have connected to us learn why there will be no communicator. */
 static void giveUp(struct control *c, ginResult_t result)
 {
-	struct controlHeader bye = {.type = controlBye};
-
 	pthread_mutex_lock(&c->lock);
 	controlBreak(c, -1, result, ginGetLastError(), NULL);
-	for (int i = 0; i < c->links; i++)
-		controlSend(&c->link[i], &bye, NULL);
 	pthread_mutex_unlock(&c->lock);
 }
 
-ginResult_t controlOpen(struct control *c, int listener, int rank, int nRanks,
-			const struct identity *ranks, controlFailure_t onFailure, void *arg)
+ginResult_t controlOpen(struct control *c, const struct identity *ranks, controlFailure_t onFailure,
+			void *arg)
 {
-	*c = (struct control){.rank = rank,
-			      .nRanks = nRanks,
-			      .ranks = ranks,
-			      .onFailure = onFailure,
-			      .onFailureArg = arg};
-	ginResult_t result = initState(c);
-
-	if (result == ginSuccess)
-		result = controlConnect(c, listener,
-					clockNow() + paramNumber(paramTimeout) * SECOND);
-	close(listener);
-	if (result == ginSuccess && threadStart(&c->thread, "gin-control", controlThread, c))
-		result = fail(ginErrorSystem, "cannot start the control thread");
+	c->ranks = ranks;
+	c->onFailure = onFailure;
+	c->onFailureArg = arg;
+	ginResult_t result = controlConnect(c, clockNow() + paramNumber(paramTimeout) * SECOND);
+	closeFile(&c->listener);
 	if (result != ginSuccess) {
 		giveUp(c, result);
-		freeState(c);
+		return result;
 	}
-	c->started = result == ginSuccess;
-	return result;
+	pthread_mutex_lock(&c->lock);
+	c->connected = 1;
+	pthread_cond_broadcast(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+	return ginSuccess;
 }
 
 /* Own entry; the lock is held. */
@@ -260,6 +298,7 @@ static void sayFarewell(struct control *c)
 
 	pthread_mutex_lock(&c->lock);
 	c->closing = 1;
+	pthread_cond_broadcast(&c->changed);
 	for (int i = 0; i < c->links; i++) {
 		controlSend(&c->link[i], &bye, NULL);
 		if (c->link[i].fd >= 0)

@@ -55,6 +55,9 @@ struct control {
 	const struct identity *ranks;		/* [nRanks] */
 	struct controlLink link[CONTROL_LINKS]; /* parent first (not at rank 0), then children */
 	int links;
+	int listener;
+	int spare[CONTROL_LINKS]; /* descriptors held for links that are still to come */
+	int spares;
 	int wake; /* eventfd: the thread should look at `closing` */
 	pthread_t thread;
 	int started;
@@ -70,22 +73,26 @@ struct control {
 	ginResult_t broken;   /* not ginSuccess: the communicator has failed, first of this */
 	char why[SENTENCE_BYTES];
 	uint8_t *failed; /* [nRanks] */
+	int connected;	 /* the thread may begin */
 	int closing;
 };
 
 /* Whose address this rank must know before it can be connected. */
 int controlParent(int rank);
 
-/* Listens; the port goes into this rank's identity before the bootstrap's allgather. */
-ginResult_t controlListen(uint16_t *port, int *listener);
+/*
+ * Takes all that this rank needs: a rank that lacks something can then say so in the bootstrap's
+ * exchange, and nobody waits for it. Listens at `port`; starts the thread. On failure nothing is
+ * left.
+ */
+ginResult_t controlPrepare(struct control *c, int rank, int nRanks, uint16_t *port);
 
 /*
- * Connects the tree and starts the thread. Takes the listener, also when it fails. `ranks` must
- * outlive it; those of rank 0, the parent and this rank must be there, the others may come by the
- * first collective.
+ * Connects the tree. On failure the caller closes. `ranks` must outlive it; those of rank 0, the
+ * parent and this rank must be there, the others may come by the first collective.
  */
-ginResult_t controlOpen(struct control *c, int listener, int rank, int nRanks,
-			const struct identity *ranks, controlFailure_t onFailure, void *arg);
+ginResult_t controlOpen(struct control *c, const struct identity *ranks, controlFailure_t onFailure,
+			void *arg);
 
 /*
  * Collective. A rank with mine == ginSuccess puts in `bytes` bytes; another puts in its sentence
@@ -134,7 +141,9 @@ struct controlEntry {
 	uint32_t bytes;
 };
 
-ginResult_t controlConnect(struct control *c, int listener, uint64_t deadline);
+ginResult_t controlConnect(struct control *c, uint64_t deadline);
+int controlLinksOf(int rank, int nRanks); /* in the tree */
+void controlReleaseSpare(struct control *c);
 int controlFirstChild(const struct control *c); /* its index in link[] */
 
 /* A link that takes no more is shut, so that the thread sees its end as it sees any other. */

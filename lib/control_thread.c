@@ -183,6 +183,10 @@ void *controlThread(void *arg)
 	uint64_t end = 0, drained;
 
 	errorScope("control plane", c->rank);
+	pthread_mutex_lock(&c->lock);
+	while (!c->connected && !c->closing)
+		pthread_cond_wait(&c->changed, &c->lock);
+	pthread_mutex_unlock(&c->lock);
 	while (!mayEnd(c, &end)) {
 		if (pollLinks(c, fds) <= 0)
 			continue;

@@ -26,6 +26,14 @@ int controlFirstChild(const struct control *c)
 	return c->rank ? 1 : 0;
 }
 
+int controlLinksOf(int rank, int nRanks)
+{
+	int64_t first = (int64_t)rank * CONTROL_CHILDREN + 1, left = nRanks - first;
+	int children = left < 0 ? 0 : left < CONTROL_CHILDREN ? (int)left : CONTROL_CHILDREN;
+
+	return children + (rank != 0);
+}
+
 static int subtreeSize(int rank, int nRanks)
 {
 	int size = 1;
@@ -87,6 +95,7 @@ static ginResult_t connectParent(struct control *c, uint64_t deadline)
 	const struct identity *parent = &c->ranks[controlParent(c->rank)];
 	int fd;
 
+	controlReleaseSpare(c);
 	do
 		fd = tryAddresses(c, parent, deadline);
 	while (fd < 0 && errno == ETIMEDOUT && clockNow() < deadline);
@@ -132,13 +141,15 @@ static int firstMissingChild(const struct control *c)
 	return (int)rank;
 }
 
-static ginResult_t acceptChildren(struct control *c, int listener, int children, uint64_t deadline)
+static ginResult_t acceptChildren(struct control *c, int children, uint64_t deadline)
 {
 	uint64_t warn = clockNow() + 10 * SECOND;
 
 	while (c->links - controlFirstChild(c) < children) {
 		uint64_t until = deadline < warn ? deadline : warn;
-		int fd = socketAccept(listener, until);
+		if (c->spares == children - (c->links - controlFirstChild(c)))
+			controlReleaseSpare(c);
+		int fd = socketAccept(c->listener, until);
 		if (fd >= 0) {
 			acceptOne(c, fd, deadline);
 			continue;
@@ -146,7 +157,7 @@ static ginResult_t acceptChildren(struct control *c, int listener, int children,
 		if (errno == ECONNABORTED || errno == EINTR || errno == EAGAIN || errno == EPROTO)
 			continue; /* whoever it was has gone again */
 		if (errno != ETIMEDOUT)
-			return fail(ginErrorSystem, "cannot accept a connection: %m");
+			return failErrno("cannot accept a connection");
 		int rank = firstMissingChild(c);
 		if (until == deadline)
 			return fail(ginErrorTimeout, "rank %d (host %s) has not connected", rank,
@@ -158,17 +169,7 @@ static ginResult_t acceptChildren(struct control *c, int listener, int children,
 	return ginSuccess;
 }
 
-static int countChildren(const struct control *c)
-{
-	int64_t first = (int64_t)c->rank * CONTROL_CHILDREN + 1;
-	int64_t left = c->nRanks - first;
-
-	if (left < 0)
-		return 0;
-	return left < CONTROL_CHILDREN ? (int)left : CONTROL_CHILDREN;
-}
-
-ginResult_t controlConnect(struct control *c, int listener, uint64_t deadline)
+ginResult_t controlConnect(struct control *c, uint64_t deadline)
 {
 	ginResult_t result = ginSuccess;
 
@@ -176,6 +177,7 @@ ginResult_t controlConnect(struct control *c, int listener, uint64_t deadline)
 	if (c->rank)
 		result = connectParent(c, deadline);
 	if (result == ginSuccess)
-		result = acceptChildren(c, listener, countChildren(c), deadline);
+		result = acceptChildren(c, controlLinksOf(c->rank, c->nRanks) - (c->rank != 0),
+					deadline);
 	return result;
 }

@@ -51,8 +51,13 @@ static ginResult_t bindOwn(struct handles *h, struct sockaddr_un *name)
 	return ginSuccess;
 }
 
-static ginResult_t connectPeer(struct handles *h, int peer, const struct sockaddr_un *name)
+ginResult_t handlesConnect(struct handles *h, int peer, const struct handleName *named)
 {
+	const struct identity *ranks = h->control->ranks;
+	const struct sockaddr_un *name = &named->address;
+
+	if (peer == h->control->rank || !identitySameHost(&ranks[peer], &ranks[h->control->rank]))
+		return ginSuccess;
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	h->to[peer] = fd;
@@ -66,44 +71,29 @@ static ginResult_t connectPeer(struct handles *h, int peer, const struct sockadd
 		    peer, name->sun_path);
 }
 
-static ginResult_t connectPeers(struct handles *h, const struct sockaddr_un *names)
-{
-	const struct control *c = h->control;
-	ginResult_t result = ginSuccess;
-
-	for (int r = 0; r < c->nRanks && result == ginSuccess; r++)
-		if (r != c->rank && identitySameHost(&c->ranks[r], &c->ranks[c->rank]))
-			result = connectPeer(h, r, &names[r]);
-	return result;
-}
-
-ginResult_t handlesOpen(struct handles *h, struct control *control)
+ginResult_t handlesBind(struct handles *h, struct control *control, struct handleName *name)
 {
 	size_t n = (size_t)control->nRanks;
-	struct sockaddr_un name = {0}, *names = calloc(n, sizeof(*names));
 
-	*h = (struct handles){.control = control, .own = -1, .to = calloc(n, sizeof(int))};
-	ginResult_t result = names && h->to ? ginSuccess : fail(ginErrorSystem, "no memory");
-	for (size_t r = 0; h->to && r < n; r++)
+	*h = (struct handles){.control = control, .own = -1, .to = malloc(n * sizeof(int))};
+	if (!h->to)
+		return fail(ginErrorSystem, "no memory");
+	for (size_t r = 0; r < n; r++)
 		h->to[r] = -1;
-	if (result == ginSuccess)
-		result = bindOwn(h, &name);
-	int bound = result == ginSuccess;
-	result = controlAllgather(control, "handle names", result, &name, names, sizeof(name));
-	if (result == ginSuccess)
-		result = connectPeers(h, names);
-	result = controlAgree(control, "handle sockets", result);
-	if (bound)
-		unlink(name.sun_path); /* all who need it are connected, or it is of no use */
-	free(names);
-	if (result != ginSuccess)
-		handlesClose(h);
-	return result;
+	return bindOwn(h, &name->address);
+}
+
+void handlesUnbind(const struct handleName *name)
+{
+	if (name->address.sun_path[0])
+		unlink(name->address.sun_path);
 }
 
 void handlesClose(struct handles *h)
 {
-	for (int r = 0; h->to && r < h->control->nRanks; r++)
+	if (!h->to)
+		return;
+	for (int r = 0; r < h->control->nRanks; r++)
 		if (h->to[r] >= 0)
 			close(h->to[r]);
 	free(h->to);

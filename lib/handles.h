@@ -3,6 +3,8 @@
 #ifndef GIN_LIB_HANDLES_H
 #define GIN_LIB_HANDLES_H
 
+#include <sys/un.h>
+
 #include "control.h"
 
 struct handles {
@@ -12,8 +14,20 @@ struct handles {
 	uint32_t serial; /* of the exchange */
 };
 
-/* Collective. Connects every rank with all others of its host; no name stays behind. */
-ginResult_t handlesOpen(struct handles *h, struct control *control);
+/* Where a rank's socket is, as it travels to the others. */
+struct handleName {
+	struct sockaddr_un address;
+};
+
+/* First of two steps: a socket, whose name goes to all other ranks of this host. */
+ginResult_t handlesBind(struct handles *h, struct control *control, struct handleName *name);
+
+/* Connects to `peer`, if it is another rank of this host. */
+ginResult_t handlesConnect(struct handles *h, int peer, const struct handleName *name);
+
+/* The name goes away, if there was one; what is connected stays. */
+void handlesUnbind(const struct handleName *name);
+
 void handlesClose(struct handles *h);
 
 /*

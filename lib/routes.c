@@ -13,52 +13,36 @@ struct reach {
 	uint8_t bits[REACH_RANKS / 8]; /* by the number of the peer among the host's ranks */
 };
 
-struct probed {
-	uint8_t usable;
-	uint8_t blob[BACKEND_BLOB];
-};
-
 static const struct backendOps *const backends[COMM_BACKENDS] = {&backendDirect};
 
-static ginResult_t probe(ginComm_t comm, struct backendUse *use)
+void routesProbe(ginComm_t comm, struct probed mine[COMM_BACKENDS])
 {
-	size_t n = (size_t)comm->nRanks;
-	struct probed mine = {0}, *all = calloc(n, sizeof(*all));
-	ginResult_t result = ginSuccess;
-
-	use->blobs = calloc(n, BACKEND_BLOB);
-	use->usableAt = calloc(n, 1);
-	if (!all || !use->blobs || !use->usableAt)
-		result = fail(ginErrorSystem, "no memory");
-	use->usable = use->ops->probe(&comm->host, mine.blob, use->why);
-	mine.usable = (uint8_t)use->usable;
-	if (!use->usable)
-		logWrite(logInfo, "rank %d: %s: %s", comm->rank, use->ops->name, use->why);
-	result = controlAllgather(&comm->control, "probe", result, &mine, all, sizeof(mine));
-	for (size_t r = 0; result == ginSuccess && r < n; r++) {
-		use->usableAt[r] = all[r].usable;
-		memcpy(use->blobs + r * BACKEND_BLOB, all[r].blob, BACKEND_BLOB);
+	for (int b = 0; b < COMM_BACKENDS; b++) {
+		struct backendUse *use = &comm->backend[b];
+		use->ops = backends[b];
+		use->usable = use->ops->probe(&comm->host, mine[b].blob, use->why);
+		mine[b].usable = (uint8_t)use->usable;
+		if (!use->usable)
+			logWrite(logInfo, "rank %d: %s: %s", comm->rank, use->ops->name, use->why);
 	}
-	free(all);
-	return result;
 }
 
-static int reaches(ginComm_t comm, const struct backendUse *use, int peer, char *why)
+static int reaches(ginComm_t comm, int backend, int peer, char *why)
 {
-	if (!use->usableAt[comm->rank] || !use->usableAt[peer]) {
-		snprintf(why, BACKEND_WHY, "rank %d cannot use it",
-			 use->usableAt[comm->rank] ? peer : comm->rank);
-		return 0;
-	}
-	return use->ops->reach(&comm->host, peer, use->blobs + (size_t)comm->rank * BACKEND_BLOB,
-			       use->blobs + (size_t)peer * BACKEND_BLOB, why);
+	const struct probed *mine = &comm->probed[comm->rank][backend];
+	const struct probed *theirs = &comm->probed[peer][backend];
+
+	if (mine->usable && theirs->usable)
+		return backends[backend]->reach(&comm->host, peer, mine->blob, theirs->blob, why);
+	snprintf(why, BACKEND_WHY, "rank %d cannot use it", mine->usable ? peer : comm->rank);
+	return 0;
 }
 
 /* GIN_ROUTE may differ per rank: a pair is direct when both ends want it. */
 static int reachesDirect(ginComm_t comm, int peer, char *why)
 {
 	if (paramChoice(paramRoute) != routeNetwork)
-		return reaches(comm, &comm->backend[COMM_DIRECT], peer, why);
+		return reaches(comm, COMM_DIRECT, peer, why);
 	snprintf(why, BACKEND_WHY, "GIN_ROUTE=network rules direct routes out");
 	return 0;
 }
@@ -91,23 +75,38 @@ static int reachBit(const struct reach *reach, unsigned index)
 	return index < REACH_RANKS && (reach->bits[index / 8] >> index % 8 & 1);
 }
 
-/* Direct is symmetric: both ends must reach each other. */
-static ginResult_t agreeDirect(ginComm_t comm)
+/* Has any rank a direct pair? A rank that reaches any reaches itself. */
+static int anyReach(const struct reach *all, int nRanks)
 {
-	struct reach mine = {0}, *all = calloc((size_t)comm->nRanks, sizeof(*all));
-	ginResult_t result = all ? ginSuccess : fail(ginErrorSystem, "no memory");
+	static const struct reach none;
+
+	for (int r = 0; r < nRanks; r++)
+		if (memcmp(&all[r], &none, sizeof(none)))
+			return 1;
+	return 0;
+}
+
+/* Direct is symmetric: both ends must reach each other. */
+ginResult_t routesAgree(ginComm_t comm, ginResult_t mine)
+{
+	struct reach bits = {0}, *all = calloc((size_t)comm->nRanks, sizeof(*all));
 	unsigned me = localIndex(comm, comm->rank), index = 0;
 
-	fillReach(comm, &mine);
-	result = controlAllgather(&comm->control, "reach", result, &mine, all, sizeof(mine));
-	for (int r = 0; result == ginSuccess && r < comm->nRanks; r++) {
+	if (mine == ginSuccess && !all)
+		mine = fail(ginErrorSystem, "no memory");
+	if (mine == ginSuccess)
+		fillReach(comm, &bits);
+	mine = controlAllgather(&comm->control, "reach", mine, &bits, all, sizeof(bits));
+	for (int r = 0; mine == ginSuccess && r < comm->nRanks; r++) {
 		if (!identitySameHost(&comm->ranks[r], &comm->ranks[comm->rank]))
 			continue;
-		if (reachBit(&mine, index++) && reachBit(&all[r], me))
+		if (reachBit(&bits, index++) && reachBit(&all[r], me))
 			comm->routes[r] = ginRouteDirect;
 	}
+	if (mine == ginSuccess)
+		comm->backend[COMM_DIRECT].used = anyReach(all, comm->nRanks);
 	free(all);
-	return result;
+	return mine;
 }
 
 int commBackendUsable(const struct backendUse *use, char why[BACKEND_WHY])
@@ -131,40 +130,12 @@ const char *commRouteWhy(ginComm_t comm, int peer, char why[BACKEND_WHY])
 }
 
 /* A backend is opened on all ranks when it has a pair on any: its registrations are collective. */
-static ginResult_t agreeUsed(ginComm_t comm, uint8_t used[COMM_BACKENDS])
+ginResult_t routesOpen(ginComm_t comm, ginResult_t mine)
 {
-	size_t n = (size_t)comm->nRanks;
-	uint8_t own[COMM_BACKENDS] = {0}, *all = calloc(n, sizeof(own));
-
-	ginResult_t mine = all ? ginSuccess : fail(ginErrorSystem, "no memory");
-
-	for (int b = 0; b < COMM_BACKENDS; b++)
-		for (size_t r = 0; r < n; r++)
-			own[b] |= comm->routes[r] == comm->backend[b].ops->route;
-	mine = controlAllgather(&comm->control, "used", mine, own, all, sizeof(own));
-	for (size_t i = 0; mine == ginSuccess && i < n * sizeof(own); i++)
-		used[i % sizeof(own)] |= all[i];
-	free(all);
-	return mine;
-}
-
-ginResult_t routesOpen(ginComm_t comm)
-{
-	uint8_t used[COMM_BACKENDS] = {0};
-	ginResult_t result = ginSuccess;
-
-	for (int b = 0; b < COMM_BACKENDS && result == ginSuccess; b++) {
-		comm->backend[b].ops = backends[b];
-		result = probe(comm, &comm->backend[b]);
-	}
-	if (result == ginSuccess)
-		result = agreeDirect(comm);
-	if (result == ginSuccess)
-		result = agreeUsed(comm, used);
-	for (int b = 0; b < COMM_BACKENDS && result == ginSuccess; b++)
-		if (used[b])
-			result = backends[b]->open(&comm->host, &comm->backend[b].state);
-	return controlAgree(&comm->control, "routes", result);
+	for (int b = 0; b < COMM_BACKENDS && mine == ginSuccess; b++)
+		if (comm->backend[b].used)
+			mine = backends[b]->open(&comm->host, &comm->backend[b].state);
+	return controlAgree(&comm->control, "routes", mine);
 }
 
 void routesClose(ginComm_t comm)
@@ -173,8 +144,6 @@ void routesClose(ginComm_t comm)
 		struct backendUse *use = &comm->backend[b];
 		if (use->state)
 			use->ops->close(use->state);
-		free(use->blobs);
-		free(use->usableAt);
 	}
 }
 

@@ -31,7 +31,6 @@ struct teamFailure {
 struct member {
 	struct team *team;
 	int rank, nRanks;
-	int listener;
 	unsigned seed;
 	ginResult_t opened;
 	struct control control;
@@ -106,8 +105,7 @@ static inline void *teamThread(void *arg)
 	errorScope("team", m->rank);
 	if (m->team->beforeOpen)
 		m->team->beforeOpen(m);
-	m->opened = controlOpen(&m->control, m->listener, m->rank, m->nRanks, m->team->ranks,
-				teamNote, m);
+	m->opened = controlOpen(&m->control, m->team->ranks, teamNote, m);
 	m->team->body(m);
 	controlClose(&m->control);
 	return NULL;
@@ -125,7 +123,7 @@ static inline void teamPrepare(struct team *team, struct member *m, int rank)
 	EXPECT_SUCCESS(identityMake(&team->ranks[rank]));
 	if (teamHost)
 		snprintf(team->ranks[rank].host, sizeof(team->ranks[rank].host), "%s", teamHost);
-	EXPECT_SUCCESS(controlListen(&team->ranks[rank].port, &m->listener));
+	EXPECT_SUCCESS(controlPrepare(&m->control, rank, team->nRanks, &team->ranks[rank].port));
 }
 
 static inline void teamStart(struct team *team, int nRanks)

@@ -118,6 +118,7 @@ static inline void expectHoldings(struct holdings before)
 /* How far one life of a communicator came: the first call that failed, or NULL. */
 struct life {
 	const char *failed;
+	int silent; /* the rank could not even take part in the allgather of ginCommInit() */
 	struct outcome outcome;
 	ginResult_t allocated; /* ginMemAlloc, which is not collective */
 	char allocWords[480];
@@ -203,6 +204,30 @@ static inline ginResult_t openHost(const ginConfig_t *config, ginComm_t *comm)
 	return ginCommInit(&host, comm);
 }
 
+/* A rank that failed before the allgather leaves it to its program, or all would wait. */
+static ginAllgather_t givenAllgather;
+static int gathered;
+
+static inline int countedAllgather(void *arg, const void *in, void *out, size_t bytes)
+{
+	gathered++;
+	return givenAllgather(arg, in, out, bytes);
+}
+
+static inline ginResult_t openCounted(const ginConfig_t *config, ginComm_t *comm)
+{
+	ginConfig_t counted = *config;
+	static char nothing[RANKS_BYTES], all[RANKS_MOST * RANKS_BYTES];
+
+	givenAllgather = config->allgather;
+	counted.allgather = countedAllgather;
+	gathered = 0;
+	ginResult_t result = openHost(&counted, comm);
+	if (!gathered)
+		gather(config, nothing, all, RANKS_BYTES);
+	return result;
+}
+
 /* From beginning to end; `afterwards` runs once the communicator is there, it may be NULL. */
 static inline struct life live(const ginConfig_t *config, void (*afterwards)(void))
 {
@@ -210,7 +235,10 @@ static inline struct life live(const ginConfig_t *config, void (*afterwards)(voi
 	ginComm_t comm = NULL;
 
 	alarm(LIFE_SECONDS); /* and until the next one begins */
-	ginResult_t result = openHost(config, &comm);
+	ginResult_t result = openCounted(config, &comm);
+	int took[MOST_RANKS];
+	gather(config, &gathered, took, sizeof(gathered));
+	life.silent = !took[lackingRank];
 	if (agreed(config, life.failed, result, &life.outcome)) {
 		life.failed = NULL;
 		if (afterwards)

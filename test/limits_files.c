@@ -37,6 +37,29 @@ static void setLimit(int resource, rlim_t value)
 /* How many more descriptors a rank may open once its communicator is there; -1: any. */
 static int filesMore = -1;
 
+/* The same from the beginning. */
+static int fewFilesFromTheBeginning(const ginConfig_t *config)
+{
+	rlim_t was = softLimit(RLIMIT_NOFILE);
+	int lived = 0;
+
+	expectLife(config);
+	const struct holdings before = holdingsNow();
+	for (rlim_t files = 3; !lived; files++) {
+		if (isLacking(config))
+			setLimit(RLIMIT_NOFILE, files);
+		struct life life = live(config, NULL);
+		setLimit(RLIMIT_NOFILE, was);
+		expectHoldings(before);
+		if (life.failed)
+			expectSameWords(&life.outcome, life.failed, "raise ulimit -n");
+		lived = allLived(config, &life);
+		EXPECT(lived ? files > 8 : files < 100);
+	}
+	expectLife(config);
+	return 0;
+}
+
 static void limitFiles(void)
 {
 	int next = dup(0);
@@ -198,6 +221,7 @@ static int noThreads(const ginConfig_t *config)
 	struct life life = live(config, NULL);
 	setLimit(RLIMIT_NPROC, was);
 	EXPECT(life.failed && !strcmp(life.failed, "ginCommInit"));
+	expectSameWords(&life.outcome, life.failed, "raise ulimit -u");
 	expectHoldings(before);
 	expectLife(config);
 	return 0;
@@ -410,6 +434,8 @@ int main(void)
 	setenv("GIN_TIMEOUT", "60", 0); /* longer than a life may last */
 	runLacking("few file descriptors", 3, fewFiles);
 	runLacking("few file descriptors", 6, fewFiles);
+	runLacking("few file descriptors from the beginning", 3, fewFilesFromTheBeginning);
+	runLacking("few file descriptors from the beginning", 6, fewFilesFromTheBeginning);
 #ifndef __SANITIZE_ADDRESS__
 	runLacking("little address space", 3, fewAddresses);
 #endif

@@ -93,11 +93,35 @@ static int failEach(const ginConfig_t *config)
 	return 0;
 }
 
+/* The same from the beginning. */
+static int failEachFromTheBeginning(const ginConfig_t *config)
+{
+	int n = 0, more = 1, all[MOST_RANKS];
+
+	expectLife(config);
+	const struct holdings before = holdingsNow();
+	for (n = 0; more; n++) {
+		didFail = 0;
+		until = isLacking(config) ? n : -1;
+		struct life life = live(config, NULL);
+		failNone();
+		expectHoldings(before);
+		if (life.failed && !life.silent)
+			expectSameWords(&life.outcome, life.failed, "no memory");
+		gather(config, &didFail, all, sizeof(didFail));
+		more = all[lackingRank];
+		expectLife(config);
+	}
+	EXPECT(n > 20);
+	return 0;
+}
+
 int main(void)
 {
 	setenv("GIN_LOG", "none", 0);
 	setenv("GIN_TIMEOUT", "60", 0); /* longer than a life may last */
 	liftLimit = failNone;
 	runLacking("no memory", 3, failEach);
+	runLacking("no memory from the beginning", 3, failEachFromTheBeginning);
 	return expectFailures != 0;
 }

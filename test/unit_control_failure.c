@@ -188,7 +188,7 @@ static void absent(void)
 		EXPECT(!pthread_create(&team.member[r].thread, NULL, teamThread, &team.member[r]));
 	for (int r = 0; r < 2; r++)
 		pthread_join(team.member[r].thread, NULL);
-	close(team.member[2].listener);
+	controlClose(&team.member[2].control);
 }
 
 /* Messages that cannot be right, sent by a rank that knows the secret; rank 1's to its parent. */
