@@ -20,7 +20,6 @@
 #define SILENT_SECONDS 5 /* a stranger who connects and says nothing is sent away */
 #define BEGUN_SECONDS 1	 /* for the rest of a message: it comes in one piece */
 #define TICK_MS 250
-#define RANKS_MOST (1u << 20)
 
 struct root {
 	int listener, poll;
@@ -83,7 +82,7 @@ static int validRequest(struct guest *guest)
 	request->name[sizeof(request->name) - 1] = '\0';
 	request->entry.host[sizeof(request->entry.host) - 1] = '\0';
 	request->entry.refusal[sizeof(request->entry.refusal) - 1] = '\0';
-	return request->rank == guest->rank && request->nRanks <= RANKS_MOST &&
+	return request->rank == guest->rank && request->nRanks <= ROOT_RANKS &&
 	       request->rank < request->nRanks && request->parent < request->nRanks;
 }
 

@@ -57,7 +57,8 @@ static int resolve(const char *text, struct rootContact *contact, char *why)
 	char host[256], *port;
 
 	if (split(text, host, sizeof(host), &port)) {
-		snprintf(why, BOOTSTRAP_WHY, "GIN_ROOT=%.100s: must be host:port or [address]:port",
+		snprintf(why, BOOTSTRAP_WHY,
+			 "GIN_ROOT=%.100s: must be host:port or [address]:port",
 			 text);
 		return -1;
 	}
@@ -111,13 +112,7 @@ static int joinLocked(const struct bootstrapWanted *wanted, char *why)
 		snprintf(why, BOOTSTRAP_WHY, "GIN_BOOTSTRAP=tcp needs GIN_ROOT=host:port");
 		return -1;
 	}
-	if (launcherRank(&job.rank, &job.nRanks)) {
-		snprintf(why, BOOTSTRAP_WHY,
-			 "GIN_ROOT is set, but not this process's number: set RANK (from 0) and "
-			 "WORLD_SIZE");
-		return -1;
-	}
-	if (resolve(wanted->root, &contact, why))
+	if (launcherRank(&job.rank, &job.nRanks, why) || resolve(wanted->root, &contact, why))
 		return -1;
 	if (!*wanted->secret && !onlyLoopback(&contact)) {
 		snprintf(why, BOOTSTRAP_WHY,
