@@ -21,14 +21,20 @@ static struct {
 
 static const struct netAddress loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
 
+static int isPort(const char *text)
+{
+	size_t digits = strspn(text, "0123456789");
+
+	return digits && digits <= 5 && !text[digits] && atoi(text) > 0 && atoi(text) <= UINT16_MAX;
+}
+
 /* "host:port" or "[host]:port" in two; -1 when it is neither. */
 static int split(const char *text, char *host, size_t bytes, char **port)
 {
 	if (snprintf(host, bytes, "%s", text) >= (int)bytes)
 		return -1;
 	*port = strrchr(host, ':');
-	if (!*port || *port == host || !(*port)[1] ||
-	    strspn(*port + 1, "0123456789") != strlen(*port + 1))
+	if (!*port || *port == host || !isPort(*port + 1))
 		return -1;
 	*(*port)++ = '\0';
 	size_t length = strlen(host);
@@ -58,7 +64,8 @@ static int resolve(const char *text, struct rootContact *contact, char *why)
 
 	if (split(text, host, sizeof(host), &port)) {
 		snprintf(why, BOOTSTRAP_WHY,
-			 "GIN_ROOT=%.100s: must be host:port or [address]:port",
+			 "GIN_ROOT=%.100s: must be host:port or [address]:port, the port from 1 to "
+			 "65535",
 			 text);
 		return -1;
 	}
