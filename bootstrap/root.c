@@ -3,10 +3,12 @@
 #include "root.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "../lib/clock.h"
@@ -18,7 +20,6 @@
 #include "root_group.h"
 
 #define SILENT_SECONDS 5 /* a stranger who connects and says nothing is sent away */
-#define BEGUN_SECONDS 1	 /* for the rest of a message: it comes in one piece */
 #define TICK_MS 250
 
 struct root {
@@ -33,6 +34,12 @@ static void refuse(struct guest *guest)
 {
 	logWrite(logWarn, "bootstrap: refused a connection that does not know the key");
 	guestDrop(guest);
+}
+
+/* It is not ready before so many bytes are there: nobody waits for the rest of a message. */
+static int expectBytes(const struct guest *guest, int bytes)
+{
+	return setsockopt(guest->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
 }
 
 static int watch(const struct root *root, int fd, struct guest *guest)
@@ -50,12 +57,15 @@ static void addGuest(struct root *root, int fd)
 		close(fd);
 		return;
 	}
-	*guest = (struct guest){
-		.fd = fd, .since = clockNow(), .next = root->guests, .at = &root->guests};
+	*guest = (struct guest){.fd = fd,
+				.since = clockNow(),
+				.next = root->guests,
+				.at = &root->guests};
 	if (root->guests)
 		root->guests->at = &guest->next;
 	root->guests = guest;
-	if (handshakeChallenge(fd, guest->challenge, clockNow()) || watch(root, fd, guest))
+	if (expectBytes(guest, HANDSHAKE_ANSWER_BYTES) ||
+	    handshakeChallenge(fd, guest->challenge, clockNow()) || watch(root, fd, guest))
 		guestDrop(guest);
 }
 
@@ -86,30 +96,50 @@ static int validRequest(struct guest *guest)
 	       request->rank < request->nRanks && request->parent < request->nRanks;
 }
 
+static void greet(const struct root *root, struct guest *guest)
+{
+	guest->state = guestAsks;
+	if (handshakeAnswer(guest->fd, root->key, guest->challenge, &guest->rank, clockNow()) ||
+	    expectBytes(guest, sizeof(guest->request)))
+		refuse(guest);
+}
+
+static void listenTo(struct root *root, struct guest *guest)
+{
+	if (!socketReceive(guest->fd, &guest->request, sizeof(guest->request), clockNow()) &&
+	    validRequest(guest)) {
+		groupsAdd(&root->groups, guest);
+		return;
+	}
+	logWrite(logWarn, "bootstrap: rank %u left, or asked for what makes no sense", guest->rank);
+	guestDrop(guest);
+}
+
 /* Something has arrived from `guest`, or it has gone. */
 static void serve(struct root *root, struct guest *guest)
 {
-	uint64_t deadline = clockNow() + BEGUN_SECONDS * SECOND;
-
-	if (guest->state == guestWaits) {
+	if (guest->state == guestWaits)
 		groupsLost(&root->groups, guest);
-	} else if (guest->state == guestGreets) {
-		guest->state = guestAsks;
-		if (handshakeAnswer(guest->fd, root->key, guest->challenge, &guest->rank, deadline))
-			refuse(guest);
-	} else if (socketReceive(guest->fd, &guest->request, sizeof(guest->request), deadline) ||
-		   !validRequest(guest)) {
-		refuse(guest);
-	} else {
-		groupsAdd(&root->groups, guest);
-	}
+	else if (guest->state == guestGreets)
+		greet(root, guest);
+	else
+		listenTo(root, guest);
+}
+
+/* Whose message is there and was not read yet is not silent: this process may have been stopped. */
+static int isSilent(const struct guest *guest, uint64_t now)
+{
+	struct pollfd ready = {.fd = guest->fd, .events = POLLIN};
+
+	return guest->state != guestWaits && now > guest->since + SILENT_SECONDS * SECOND &&
+	       poll(&ready, 1, 0) == 0;
 }
 
 static void dropSilent(struct root *root, uint64_t now)
 {
 	for (struct guest *guest = root->guests, *next; guest; guest = next) {
 		next = guest->next;
-		if (guest->state != guestWaits && now > guest->since + SILENT_SECONDS * SECOND)
+		if (isSilent(guest, now))
 			refuse(guest);
 	}
 }
