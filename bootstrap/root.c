@@ -58,6 +58,7 @@ static void addGuest(struct root *root, int fd)
 		return;
 	}
 	*guest = (struct guest){.fd = fd,
+				.poll = root->poll,
 				.since = clockNow(),
 				.next = root->guests,
 				.at = &root->guests};
@@ -167,6 +168,7 @@ static void freeRoot(struct root *root)
 		guestDrop(root->guests);
 	if (root->poll >= 0)
 		close(root->poll);
+	shutdown(root->listener, SHUT_RDWR); /* as in guestDrop() */
 	close(root->listener);
 	free(root);
 }

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "../lib/clock.h"
@@ -12,8 +14,11 @@
 
 #define REPLY_SECONDS 10
 
+/* A child that the program forked meanwhile has the connection, too: closing does not end it. */
 void guestDrop(struct guest *guest)
 {
+	epoll_ctl(guest->poll, EPOLL_CTL_DEL, guest->fd, NULL);
+	shutdown(guest->fd, SHUT_RDWR);
 	close(guest->fd);
 	*guest->at = guest->next;
 	if (guest->next)

@@ -13,7 +13,7 @@ enum guestState {
 
 /* A connection. */
 struct guest {
-	int fd;
+	int fd, poll; /* poll: the epoll that watches it */
 	enum guestState state;
 	uint64_t since;
 	uint64_t challenge[2];

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "../lib/clock.h"
@@ -119,6 +120,7 @@ int rootVisit(const struct rootContact *contact, const struct rootRequest *reque
 	else
 		result = 0;
 out:
+	shutdown(fd, SHUT_RDWR); /* a child that the program forked meanwhile has it, too */
 	close(fd);
 	return result;
 }
