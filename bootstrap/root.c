@@ -94,7 +94,7 @@ static int validRequest(struct guest *guest)
 	request->entry.host[sizeof(request->entry.host) - 1] = '\0';
 	request->entry.refusal[sizeof(request->entry.refusal) - 1] = '\0';
 	return request->rank == guest->rank && request->nRanks <= ROOT_RANKS &&
-	       request->rank < request->nRanks && request->parent < request->nRanks;
+	       request->rank < request->nRanks && request->parent <= request->rank;
 }
 
 static void greet(const struct root *root, struct guest *guest)
