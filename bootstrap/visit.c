@@ -54,11 +54,15 @@ static int tryAddresses(const struct rootContact *contact, uint32_t rank, uint64
 	return fd;
 }
 
-/* Somebody else's answer does not get better by waiting; an end of the connection may. */
-static int mayComeLater(int reason)
+/*
+ * Who is late may be busy. Somebody else's answer does not get better by waiting; an end of the
+ * connection may when the root is still to come.
+ */
+static int mayComeLater(int reason, int patient)
 {
-	return reason == ECONNREFUSED || reason == ETIMEDOUT || reason == EHOSTUNREACH ||
-	       reason == ENETUNREACH || reason == ECONNRESET;
+	return reason == ETIMEDOUT ||
+	       (patient && (reason == ECONNREFUSED || reason == EHOSTUNREACH ||
+			    reason == ENETUNREACH || reason == ECONNRESET));
 }
 
 static int reach(const struct rootContact *contact, uint32_t rank, int patient, uint64_t deadline)
@@ -66,9 +70,9 @@ static int reach(const struct rootContact *contact, uint32_t rank, int patient, 
 	uint64_t warn = clockNow() + 10 * SECOND;
 	int fd = tryAddresses(contact, rank, deadline);
 
-	while (fd < 0 && patient && mayComeLater(errno) && clockNow() < deadline) {
+	while (fd < 0 && mayComeLater(errno, patient) && clockNow() < deadline) {
 		if (clockNow() > warn) {
-			logWrite(logWarn, "bootstrap: rank 0 is not there yet (port %u): %m",
+			logWrite(logWarn, "bootstrap: the root does not answer yet (port %u): %m",
 				 contact->port);
 			warn = deadline;
 		}
