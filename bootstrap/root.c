@@ -215,8 +215,10 @@ int rootMake(struct rootContact *contact, const char *ifname, int once, unsigned
 	struct rootContact made = {.magic = ROOT_MAGIC, .hostId = hostId()};
 	int listener = socketListen(&made.port);
 
-	if (listener < 0 || randomBytes(made.key, sizeof(made.key)) ||
-	    rootStart(listener, made.key, once, seconds)) {
+	int failed = listener < 0 || randomBytes(made.key, sizeof(made.key));
+	if (failed && listener >= 0)
+		close(listener);
+	if (failed || rootStart(listener, made.key, once, seconds)) {
 		snprintf(why, BOOTSTRAP_WHY, "cannot listen for the other ranks: %m");
 		return -1;
 	}
