@@ -100,22 +100,34 @@ static int sayNoRoot(const struct rootContact *contact, int patient, char *why)
 	return -1;
 }
 
+static int sayNoReply(const struct rootContact *contact, unsigned seconds, char *why)
+{
+	if (errno == ETIMEDOUT)
+		snprintf(why, BOOTSTRAP_WHY,
+			 "the root of the bootstrap (port %u) did not answer within %u s "
+			 "(GIN_TIMEOUT): is its process stopped, or its GIN_TIMEOUT longer?",
+			 contact->port, seconds);
+	else
+		snprintf(why, BOOTSTRAP_WHY,
+			 "the connection to the root of the bootstrap (port %u) ended: %m; see the "
+			 "messages of rank 0",
+			 contact->port);
+	return -1;
+}
+
 int rootVisit(const struct rootContact *contact, const struct rootRequest *request, int patient,
 	      unsigned seconds, struct rootReply *reply, char *why)
 {
 	uint64_t now = clockNow(), deadline = now + seconds * SECOND;
 	/* The root gives up first, as it can name who is missing. */
-	uint64_t late = deadline + seconds * SECOND / 10 + 5 * SECOND;
+	uint64_t late = deadline + seconds * SECOND / 10 + SECOND;
 	int result = -1, fd = reach(contact, request->rank, patient, deadline);
 
 	if (fd < 0)
 		return sayNoRoot(contact, patient, why);
 	if (socketSend(fd, request, sizeof(*request), deadline) ||
 	    socketReceive(fd, reply, sizeof(*reply), late)) {
-		snprintf(why, BOOTSTRAP_WHY,
-			 "the connection to the root of the bootstrap (port %u) ended: %m; see the "
-			 "messages of rank 0",
-			 contact->port);
+		sayNoReply(contact, seconds, why);
 		goto out;
 	}
 	reply->why[sizeof(reply->why) - 1] = '\0';
