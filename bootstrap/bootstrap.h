@@ -85,8 +85,8 @@ int bootstrapCheckEntry(const struct bootstrapEntry *mine, const struct bootstra
 /* A variable by which a launcher says that it started more than one rank; NULL: none does. */
 const char *launcherSeveral(void);
 
-/* Rank and number of ranks as a launcher's variables say them; -1 when none does. */
-int launcherRank(int *rank, int *nRanks);
+/* Rank and number of ranks as the first pair of a launcher's variables that is set says them. */
+int launcherRank(int *rank, int *nRanks, char *why);
 
 /* What libgin-pmix.so exports, by this name. */
 #define BOOTSTRAP_PMIX_SYMBOL "ginBootstrapPmix"

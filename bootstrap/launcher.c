@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* launcher.c - what launchers say in variables: torchrun, mpirun, srun, PMI */
+#include <stdio.h>
 #include <stdlib.h>
 
-#include "bootstrap.h"
+#include "root.h"
 
 static const struct {
 	const char *rank, *nRanks;
@@ -25,28 +26,44 @@ const char *launcherSeveral(void)
 	return NULL;
 }
 
-/* 0 when `text` is a whole number from 0 to 2^30. */
+/* 0 when `text` is a whole number from 0 to ROOT_RANKS. */
 static int number(const char *text, int *out)
 {
 	char *end;
-	long value = text ? strtol(text, &end, 10) : -1;
+	long value = strtol(text, &end, 10);
 
-	if (!text || end == text || *end || value < 0 || value > 1 << 30)
+	if (end == text || *end || value < 0 || value > ROOT_RANKS)
 		return -1;
 	*out = (int)value;
 	return 0;
 }
 
-int launcherRank(int *rank, int *nRanks)
+static int isSet(const char *value)
+{
+	return value && *value;
+}
+
+int launcherRank(int *rank, int *nRanks, char *why)
 {
 	for (size_t i = 0; i < VARIABLES; i++) {
+		const char *first = getenv(variables[i].rank);
+		const char *second = getenv(variables[i].nRanks);
 		int r, n;
-		if (!number(getenv(variables[i].rank), &r) &&
-		    !number(getenv(variables[i].nRanks), &n) && r < n) {
-			*rank = r;
-			*nRanks = n;
-			return 0;
+		if (!isSet(first) || !isSet(second))
+			continue;
+		if (number(first, &r) || number(second, &n) || r >= n) {
+			snprintf(why, BOOTSTRAP_WHY,
+				 "%s=%.40s and %s=%.40s: must be numbers, the rank from 0 and less "
+				 "than the number of ranks, that at most %d",
+				 variables[i].rank, first, variables[i].nRanks, second, ROOT_RANKS);
+			return -1;
 		}
+		*rank = r;
+		*nRanks = n;
+		return 0;
 	}
+	snprintf(why, BOOTSTRAP_WHY,
+		 "GIN_ROOT is set, but not this process's number: set RANK (from 0) and "
+		 "WORLD_SIZE");
 	return -1;
 }

@@ -3,10 +3,12 @@
 #include "root.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "../lib/clock.h"
@@ -18,9 +20,7 @@
 #include "root_group.h"
 
 #define SILENT_SECONDS 5 /* a stranger who connects and says nothing is sent away */
-#define BEGUN_SECONDS 1	 /* for the rest of a message: it comes in one piece */
 #define TICK_MS 250
-#define RANKS_MOST (1u << 20)
 
 struct root {
 	int listener, poll;
@@ -34,6 +34,12 @@ static void refuse(struct guest *guest)
 {
 	logWrite(logWarn, "bootstrap: refused a connection that does not know the key");
 	guestDrop(guest);
+}
+
+/* It is not ready before so many bytes are there: nobody waits for the rest of a message. */
+static int expectBytes(const struct guest *guest, int bytes)
+{
+	return setsockopt(guest->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
 }
 
 static int watch(const struct root *root, int fd, struct guest *guest)
@@ -51,12 +57,16 @@ static void addGuest(struct root *root, int fd)
 		close(fd);
 		return;
 	}
-	*guest = (struct guest){
-		.fd = fd, .since = clockNow(), .next = root->guests, .at = &root->guests};
+	*guest = (struct guest){.fd = fd,
+				.poll = root->poll,
+				.since = clockNow(),
+				.next = root->guests,
+				.at = &root->guests};
 	if (root->guests)
 		root->guests->at = &guest->next;
 	root->guests = guest;
-	if (handshakeChallenge(fd, guest->challenge, clockNow()) || watch(root, fd, guest))
+	if (expectBytes(guest, HANDSHAKE_ANSWER_BYTES) ||
+	    handshakeChallenge(fd, guest->challenge, clockNow()) || watch(root, fd, guest))
 		guestDrop(guest);
 }
 
@@ -83,34 +93,54 @@ static int validRequest(struct guest *guest)
 	request->name[sizeof(request->name) - 1] = '\0';
 	request->entry.host[sizeof(request->entry.host) - 1] = '\0';
 	request->entry.refusal[sizeof(request->entry.refusal) - 1] = '\0';
-	return request->rank == guest->rank && request->nRanks <= RANKS_MOST &&
-	       request->rank < request->nRanks && request->parent < request->nRanks;
+	return request->rank == guest->rank && request->nRanks <= ROOT_RANKS &&
+	       request->rank < request->nRanks && request->parent <= request->rank;
+}
+
+static void greet(const struct root *root, struct guest *guest)
+{
+	guest->state = guestAsks;
+	if (handshakeAnswer(guest->fd, root->key, guest->challenge, &guest->rank, clockNow()) ||
+	    expectBytes(guest, sizeof(guest->request)))
+		refuse(guest);
+}
+
+static void listenTo(struct root *root, struct guest *guest)
+{
+	if (!socketReceive(guest->fd, &guest->request, sizeof(guest->request), clockNow()) &&
+	    validRequest(guest)) {
+		groupsAdd(&root->groups, guest);
+		return;
+	}
+	logWrite(logWarn, "bootstrap: rank %u left, or asked for what makes no sense", guest->rank);
+	guestDrop(guest);
 }
 
 /* Something has arrived from `guest`, or it has gone. */
 static void serve(struct root *root, struct guest *guest)
 {
-	uint64_t deadline = clockNow() + BEGUN_SECONDS * SECOND;
-
-	if (guest->state == guestWaits) {
+	if (guest->state == guestWaits)
 		groupsLost(&root->groups, guest);
-	} else if (guest->state == guestGreets) {
-		guest->state = guestAsks;
-		if (handshakeAnswer(guest->fd, root->key, guest->challenge, &guest->rank, deadline))
-			refuse(guest);
-	} else if (socketReceive(guest->fd, &guest->request, sizeof(guest->request), deadline) ||
-		   !validRequest(guest)) {
-		refuse(guest);
-	} else {
-		groupsAdd(&root->groups, guest);
-	}
+	else if (guest->state == guestGreets)
+		greet(root, guest);
+	else
+		listenTo(root, guest);
+}
+
+/* Whose message is there and was not read yet is not silent: this process may have been stopped. */
+static int isSilent(const struct guest *guest, uint64_t now)
+{
+	struct pollfd ready = {.fd = guest->fd, .events = POLLIN};
+
+	return guest->state != guestWaits && now > guest->since + SILENT_SECONDS * SECOND &&
+	       poll(&ready, 1, 0) == 0;
 }
 
 static void dropSilent(struct root *root, uint64_t now)
 {
 	for (struct guest *guest = root->guests, *next; guest; guest = next) {
 		next = guest->next;
-		if (guest->state != guestWaits && now > guest->since + SILENT_SECONDS * SECOND)
+		if (isSilent(guest, now))
 			refuse(guest);
 	}
 }
@@ -138,6 +168,7 @@ static void freeRoot(struct root *root)
 		guestDrop(root->guests);
 	if (root->poll >= 0)
 		close(root->poll);
+	shutdown(root->listener, SHUT_RDWR); /* as in guestDrop() */
 	close(root->listener);
 	free(root);
 }
@@ -184,8 +215,10 @@ int rootMake(struct rootContact *contact, const char *ifname, int once, unsigned
 	struct rootContact made = {.magic = ROOT_MAGIC, .hostId = hostId()};
 	int listener = socketListen(&made.port);
 
-	if (listener < 0 || randomBytes(made.key, sizeof(made.key)) ||
-	    rootStart(listener, made.key, once, seconds)) {
+	int failed = listener < 0 || randomBytes(made.key, sizeof(made.key));
+	if (failed && listener >= 0)
+		close(listener);
+	if (failed || rootStart(listener, made.key, once, seconds)) {
 		snprintf(why, BOOTSTRAP_WHY, "cannot listen for the other ranks: %m");
 		return -1;
 	}

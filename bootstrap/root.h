@@ -14,6 +14,7 @@
 #include "bootstrap.h"
 
 #define ROOT_ADDRESSES 5
+#define ROOT_RANKS (1 << 20) /* of a communicator */
 
 /* Where a root is, and what proves that one may come. It fits a ginUniqueId_t. */
 struct rootContact {

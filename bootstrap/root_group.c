@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "../lib/clock.h"
@@ -12,8 +14,11 @@
 
 #define REPLY_SECONDS 10
 
+/* A child that the program forked meanwhile has the connection, too: closing does not end it. */
 void guestDrop(struct guest *guest)
 {
+	epoll_ctl(guest->poll, EPOLL_CTL_DEL, guest->fd, NULL);
+	shutdown(guest->fd, SHUT_RDWR);
 	close(guest->fd);
 	*guest->at = guest->next;
 	if (guest->next)
@@ -37,6 +42,13 @@ static void replyFailure(struct guest *guest, const char *why)
 	reply(guest, &text);
 }
 
+static void freeGroup(struct rootGroup *group)
+{
+	free(group->hasCome);
+	free(group->guest);
+	free(group);
+}
+
 static void removeGroup(struct rootGroups *groups, struct rootGroup *group)
 {
 	struct rootGroup **at = &groups->list;
@@ -44,8 +56,7 @@ static void removeGroup(struct rootGroups *groups, struct rootGroup *group)
 	while (*at != group)
 		at = &(*at)->next;
 	*at = group->next;
-	free(group->guest);
-	free(group);
+	freeGroup(group);
 	groups->done++;
 }
 
@@ -87,10 +98,12 @@ static struct rootGroup *makeGroup(struct rootGroups *groups, const struct rootR
 {
 	struct rootGroup *group = calloc(1, sizeof(*group));
 
-	if (group)
-		group->guest = calloc(request->nRanks, sizeof(*group->guest));
-	if (!group || !group->guest) {
-		free(group);
+	if (!group)
+		return NULL;
+	group->hasCome = calloc(request->nRanks, sizeof(*group->hasCome));
+	group->guest = calloc(request->nRanks, sizeof(*group->guest));
+	if (!group->hasCome || !group->guest) {
+		freeGroup(group);
 		return NULL;
 	}
 	group->first = *request;
@@ -112,7 +125,7 @@ static int checkGuest(const struct rootGroup *group, const struct guest *guest, 
 			 request->rank, request->nRanks, first->rank, first->nRanks);
 		return -1;
 	}
-	if (group->guest[request->rank]) {
+	if (group->hasCome[request->rank]) {
 		snprintf(why, BOOTSTRAP_WHY,
 			 "two processes say that they are rank %u: each needs a number of its own, "
 			 "and each job a root of its own",
@@ -120,6 +133,14 @@ static int checkGuest(const struct rootGroup *group, const struct guest *guest, 
 		return -1;
 	}
 	return bootstrapCheckEntry(&first->entry, &request->entry, (int)request->rank, why);
+}
+
+static void markCome(struct rootGroup *group, uint32_t rank)
+{
+	if (rank >= group->first.nRanks || group->hasCome[rank])
+		return;
+	group->hasCome[rank] = 1;
+	group->come++;
 }
 
 void groupsAdd(struct rootGroups *groups, struct guest *guest)
@@ -133,9 +154,9 @@ void groupsAdd(struct rootGroups *groups, struct guest *guest)
 		replyFailure(guest, "the root has no memory");
 		return;
 	}
-	group->come++;
 	if (!group->failure[0] && checkGuest(group, guest, why))
 		failGroup(group, why);
+	markCome(group, guest->request.rank);
 	if (group->failure[0]) {
 		replyFailure(guest, group->failure);
 		if (group->come >= group->first.nRanks)

@@ -13,7 +13,7 @@ enum guestState {
 
 /* A connection. */
 struct guest {
-	int fd;
+	int fd, poll; /* poll: the epoll that watches it */
 	enum guestState state;
 	uint64_t since;
 	uint64_t challenge[2];
@@ -26,8 +26,9 @@ struct guest {
 /* A communicator whose ranks come. */
 struct rootGroup {
 	struct rootRequest first; /* name, generation and size */
-	uint32_t come;		  /* ranks that did, and those that were told of its failure */
-	struct guest **guest;	  /* [nRanks] */
+	uint32_t come;		  /* ranks that did, whether they wait or were told why not */
+	uint8_t *hasCome;	  /* [nRanks] */
+	struct guest **guest;	  /* [nRanks]: who waits */
 	char failure[BOOTSTRAP_WHY];
 	uint64_t start;
 	int warned;

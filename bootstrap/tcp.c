@@ -21,14 +21,20 @@ static struct {
 
 static const struct netAddress loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
 
+static int isPort(const char *text)
+{
+	size_t digits = strspn(text, "0123456789");
+
+	return digits && digits <= 5 && !text[digits] && atoi(text) > 0 && atoi(text) <= UINT16_MAX;
+}
+
 /* "host:port" or "[host]:port" in two; -1 when it is neither. */
 static int split(const char *text, char *host, size_t bytes, char **port)
 {
 	if (snprintf(host, bytes, "%s", text) >= (int)bytes)
 		return -1;
 	*port = strrchr(host, ':');
-	if (!*port || *port == host || !(*port)[1] ||
-	    strspn(*port + 1, "0123456789") != strlen(*port + 1))
+	if (!*port || *port == host || !isPort(*port + 1))
 		return -1;
 	*(*port)++ = '\0';
 	size_t length = strlen(host);
@@ -57,7 +63,9 @@ static int resolve(const char *text, struct rootContact *contact, char *why)
 	char host[256], *port;
 
 	if (split(text, host, sizeof(host), &port)) {
-		snprintf(why, BOOTSTRAP_WHY, "GIN_ROOT=%.100s: must be host:port or [address]:port",
+		snprintf(why, BOOTSTRAP_WHY,
+			 "GIN_ROOT=%.100s: must be host:port or [address]:port, the port from 1 to "
+			 "65535",
 			 text);
 		return -1;
 	}
@@ -111,13 +119,7 @@ static int joinLocked(const struct bootstrapWanted *wanted, char *why)
 		snprintf(why, BOOTSTRAP_WHY, "GIN_BOOTSTRAP=tcp needs GIN_ROOT=host:port");
 		return -1;
 	}
-	if (launcherRank(&job.rank, &job.nRanks)) {
-		snprintf(why, BOOTSTRAP_WHY,
-			 "GIN_ROOT is set, but not this process's number: set RANK (from 0) and "
-			 "WORLD_SIZE");
-		return -1;
-	}
-	if (resolve(wanted->root, &contact, why))
+	if (launcherRank(&job.rank, &job.nRanks, why) || resolve(wanted->root, &contact, why))
 		return -1;
 	if (!*wanted->secret && !onlyLoopback(&contact)) {
 		snprintf(why, BOOTSTRAP_WHY,

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "../lib/clock.h"
@@ -53,11 +54,15 @@ static int tryAddresses(const struct rootContact *contact, uint32_t rank, uint64
 	return fd;
 }
 
-/* Somebody else's answer does not get better by waiting; an end of the connection may. */
-static int mayComeLater(int reason)
+/*
+ * Who is late may be busy. Somebody else's answer does not get better by waiting; an end of the
+ * connection may when the root is still to come.
+ */
+static int mayComeLater(int reason, int patient)
 {
-	return reason == ECONNREFUSED || reason == ETIMEDOUT || reason == EHOSTUNREACH ||
-	       reason == ENETUNREACH || reason == ECONNRESET;
+	return reason == ETIMEDOUT ||
+	       (patient && (reason == ECONNREFUSED || reason == EHOSTUNREACH ||
+			    reason == ENETUNREACH || reason == ECONNRESET));
 }
 
 static int reach(const struct rootContact *contact, uint32_t rank, int patient, uint64_t deadline)
@@ -65,9 +70,9 @@ static int reach(const struct rootContact *contact, uint32_t rank, int patient, 
 	uint64_t warn = clockNow() + 10 * SECOND;
 	int fd = tryAddresses(contact, rank, deadline), pause = 1;
 
-	while (fd < 0 && patient && mayComeLater(errno) && clockNow() < deadline) {
+	while (fd < 0 && mayComeLater(errno, patient) && clockNow() < deadline) {
 		if (clockNow() > warn) {
-			logWrite(logWarn, "bootstrap: rank 0 is not there yet (port %u): %m",
+			logWrite(logWarn, "bootstrap: the root does not answer yet (port %u): %m",
 				 contact->port);
 			warn = deadline;
 		}
@@ -96,22 +101,34 @@ static int sayNoRoot(const struct rootContact *contact, int patient, char *why)
 	return -1;
 }
 
+static int sayNoReply(const struct rootContact *contact, unsigned seconds, char *why)
+{
+	if (errno == ETIMEDOUT)
+		snprintf(why, BOOTSTRAP_WHY,
+			 "the root of the bootstrap (port %u) did not answer within %u s "
+			 "(GIN_TIMEOUT): is its process stopped, or its GIN_TIMEOUT longer?",
+			 contact->port, seconds);
+	else
+		snprintf(why, BOOTSTRAP_WHY,
+			 "the connection to the root of the bootstrap (port %u) ended: %m; see the "
+			 "messages of rank 0",
+			 contact->port);
+	return -1;
+}
+
 int rootVisit(const struct rootContact *contact, const struct rootRequest *request, int patient,
 	      unsigned seconds, struct rootReply *reply, char *why)
 {
 	uint64_t now = clockNow(), deadline = now + seconds * SECOND;
 	/* The root gives up first, as it can name who is missing. */
-	uint64_t late = deadline + seconds * SECOND / 10 + 5 * SECOND;
+	uint64_t late = deadline + seconds * SECOND / 10 + SECOND;
 	int result = -1, fd = reach(contact, request->rank, patient, deadline);
 
 	if (fd < 0)
 		return sayNoRoot(contact, patient, why);
 	if (socketSend(fd, request, sizeof(*request), deadline) ||
 	    socketReceive(fd, reply, sizeof(*reply), late)) {
-		snprintf(why, BOOTSTRAP_WHY,
-			 "the connection to the root of the bootstrap (port %u) ended: %m; see the "
-			 "messages of rank 0",
-			 contact->port);
+		sayNoReply(contact, seconds, why);
 		goto out;
 	}
 	reply->why[sizeof(reply->why) - 1] = '\0';
@@ -120,6 +137,7 @@ int rootVisit(const struct rootContact *contact, const struct rootRequest *reque
 	else
 		result = 0;
 out:
+	shutdown(fd, SHUT_RDWR); /* a child that the program forked meanwhile has it, too */
 	close(fd);
 	return result;
 }

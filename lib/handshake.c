@@ -25,6 +25,8 @@ struct greeting {
 	uint64_t proof;
 };
 
+_Static_assert(sizeof(struct greeting) == HANDSHAKE_ANSWER_BYTES, "as the listener awaits it");
+
 enum direction { toListener = 1, toConnector = 2 };
 
 static uint64_t prove(const uint8_t *key, enum direction direction, uint32_t rank,

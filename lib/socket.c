@@ -163,6 +163,20 @@ static int await(int fd, short events, uint64_t deadline)
 	}
 }
 
+/*
+ * Where nobody listens on this host, the kernel may choose the very port that is asked for as this
+ * end's own, and connect the socket with itself.
+ */
+static int isOwnPeer(int fd)
+{
+	union socketAddress mine = {0}, theirs = {0};
+	socklen_t mineLength = sizeof(mine), theirsLength = sizeof(theirs);
+
+	return !getsockname(fd, &mine.any, &mineLength) &&
+	       !getpeername(fd, &theirs.any, &theirsLength) && mineLength == theirsLength &&
+	       !memcmp(&mine, &theirs, mineLength);
+}
+
 static int finishConnect(int fd, uint64_t deadline)
 {
 	int reason = 0;
@@ -172,6 +186,8 @@ static int finishConnect(int fd, uint64_t deadline)
 		return -1;
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &reason, &length))
 		return -1;
+	if (!reason && isOwnPeer(fd))
+		reason = ECONNREFUSED;
 	errno = reason;
 	return reason ? -1 : 0;
 }

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * unit_root.c - the root of the bootstrap: who comes gets rank 0's entry and its parent's, or a
+ * sentence that all of its communicator get
+ *
+ * Each test runs in a process of its own. Who is no rank at all: unit_root_strangers.c.
+ */
+#include "root_visitors.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+static unsigned seed;
+
+static void shuffle(struct visitor *v, int n)
+{
+	for (int i = n - 1; i > 0; i--) {
+		int j = (int)(random() % (i + 1));
+		struct visitor other = v[i];
+		v[i] = v[j];
+		v[j] = other;
+	}
+}
+
+/* In any order: all come, all go, and nothing stays. Parents are those of the tree, or any. */
+static void comeAndGoAs(const struct rootContact *contact, uint32_t nRanks, uint32_t generation)
+{
+	struct visitor *v = calloc(nRanks, sizeof(*v));
+
+	EXPECT(v != NULL);
+	for (uint32_t r = 0; r < nRanks; r++) {
+		v[r] = makeVisitor(contact, "all", generation, r, nRanks);
+		if (generation % 2)
+			v[r].request.parent = r ? (uint32_t)random() % r : 0;
+	}
+	shuffle(v, (int)nRanks);
+	startVisits(v, (int)nRanks);
+	expectAllMet(v, (int)nRanks);
+	free(v);
+}
+
+static void completeGroups(void)
+{
+	static const uint32_t sizes[] = {1, 2, 3, 4, 5, 16, 17, 18, 33, 64, 100};
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	int files = countFiles("/proc/self/fd"), threads = countThreads();
+
+	for (uint32_t i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++)
+		comeAndGoAs(&contact, sizes[i / 2], i);
+	expectCountsSoon(files, threads);
+}
+
+/* Names and generations at once, all in one random order. */
+static void manyAtOnce(void)
+{
+	static const char *const names[] = {"", "a", "ab", "b", "a/b", "ring of the model"};
+	enum { NAMES = sizeof(names) / sizeof(names[0]), GENERATIONS = 2, RANKS = 20 };
+	static struct visitor v[NAMES * GENERATIONS * RANKS];
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	int n = 0;
+
+	for (uint32_t name = 0; name < NAMES; name++)
+		for (uint32_t generation = 0; generation < GENERATIONS; generation++) {
+			uint32_t nRanks = 1 + (uint32_t)random() % RANKS;
+			for (uint32_t r = 0; r < nRanks; r++)
+				v[n++] = makeVisitor(&contact, names[name], generation, r, nRanks);
+		}
+	shuffle(v, n);
+	printf("%d ranks of %d communicators\n", n, NAMES * GENERATIONS);
+	startVisits(v, n);
+	expectAllMet(v, n);
+}
+
+static pid_t forkVisitor(struct visitor *v)
+{
+	pid_t child = fork();
+
+	if (child)
+		return child;
+	visitThread(v);
+	expectThat(!v->result, __FILE__, __LINE__, "%s", v->why);
+	expectEntry(v, &v->reply.root, 0);
+	expectEntry(v, &v->reply.parent, v->request.parent);
+	_exit(0);
+}
+
+static void expectChildrenEnd(const pid_t *child, int n)
+{
+	int status;
+
+	for (int i = 0; i < n; i++) {
+		EXPECT(waitpid(child[i], &status, 0) == child[i]);
+		EXPECT_EQUAL(status, 0);
+	}
+}
+
+/* A port where nobody listens now. */
+static uint16_t freePort(void)
+{
+	uint16_t port;
+	int fd = socketListen(&port);
+
+	EXPECT(fd >= 0);
+	close(fd);
+	return port;
+}
+
+/* The ranks are there before the root. */
+static void patientProcesses(void)
+{
+	enum { RANKS = 24 };
+	struct rootContact contact = {.magic = ROOT_MAGIC,
+				      .key = "a key",
+				      .port = freePort(),
+				      .addresses = 1,
+				      .address = {v4Loopback}};
+	pid_t child[RANKS];
+
+	for (uint32_t r = 0; r < RANKS; r++) {
+		struct visitor v = makeVisitor(&contact, "patient", 0, r, RANKS);
+		v.patient = 1;
+		child[r] = forkVisitor(&v);
+		EXPECT(child[r] > 0);
+	}
+	usleep(300000);
+	int listener = socketListenAt(&v4Loopback, contact.port);
+	EXPECT(listener >= 0);
+	EXPECT(!rootStart(listener, contact.key, 0, VISIT_SECONDS));
+	expectChildrenEnd(child, RANKS);
+}
+
+/* And there is no root in time, or never. */
+static void noRoot(void)
+{
+	struct rootContact contact = {
+		.magic = ROOT_MAGIC, .port = freePort(), .addresses = 1, .address = {v4Loopback}};
+	struct visitor v = makeVisitor(&contact, "", 0, 1, 2);
+	int files = countFiles("/proc/self/fd");
+
+	v.patient = 1;
+	v.seconds = 1;
+	startVisit(&v);
+	expectTold(&v, "no connection to rank 0 at GIN_ROOT");
+	EXPECT_HAS(v.why, "is rank 0 started");
+	v.patient = 0;
+	startVisit(&v);
+	expectTold(&v, "no connection to the process that made the id");
+	EXPECT_HAS(v.why, "Connection refused");
+	EXPECT_EQUAL(countFiles("/proc/self/fd"), files);
+}
+
+/*
+ * When `wrong` comes, those who wait are told why, and so is everybody who comes later; then
+ * nothing is left of it: the same name and number can be used as if they were new.
+ */
+static void expectFailsForAll(struct visitor *waiting, int n, struct visitor *wrong,
+			      const char *words)
+{
+	const struct rootRequest *first = &waiting[0].request;
+	struct visitor v[16];
+
+	for (int i = 0; i < n; i++)
+		arrive(&waiting[i]);
+	startVisit(wrong);
+	expectTold(wrong, words);
+	expectAllTold(waiting, n, words);
+	for (uint32_t r = 0; r < first->nRanks; r++) {
+		v[r] = makeVisitor(&waiting->contact, first->name, first->generation, r,
+				   first->nRanks);
+		int came = r == wrong->request.rank;
+		for (int i = 0; i < n; i++)
+			came |= r == waiting[i].request.rank;
+		if (came)
+			continue;
+		startVisit(&v[r]);
+		expectTold(&v[r], words);
+		v[r].result = 0;
+	}
+	startVisits(v, (int)first->nRanks);
+	expectAllMet(v, (int)first->nRanks);
+}
+
+static void refusal(void)
+{
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	struct visitor first = makeVisitor(&contact, "refusal", 0, 0, 5);
+	struct visitor wrong = makeVisitor(&contact, "refusal", 0, 2, 5);
+
+	strcpy(wrong.request.entry.refusal, "there is no memory at all");
+	expectFailsForAll(&first, 1, &wrong,
+			  "rank 2 (host host2) could not start: there is no memory at all");
+}
+
+static void otherVersion(void)
+{
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	struct visitor first = makeVisitor(&contact, "version", 7, 0, 4);
+	struct visitor wrong = makeVisitor(&contact, "version", 7, 3, 4);
+
+	wrong.request.entry.magic++;
+	expectFailsForAll(&first, 1, &wrong, "rank 3 (host host3) has another version of libgin");
+}
+
+static void differentSizes(void)
+{
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	struct visitor waiting[2] = {makeVisitor(&contact, "sizes", 0, 0, 4),
+				     makeVisitor(&contact, "sizes", 0, 3, 4)};
+	struct visitor wrong = makeVisitor(&contact, "sizes", 0, 1, 5);
+
+	expectFailsForAll(waiting, 2, &wrong,
+			  "rank 1 says that there are 5 ranks, rank 0 says 4: all must say the "
+			  "same");
+	wrong = makeVisitor(&contact, "sizes", 1, 1, 2);
+	waiting[0] = makeVisitor(&contact, "sizes", 1, 0, 4);
+	expectFailsForAll(waiting, 1, &wrong, "rank 1 says that there are 2 ranks");
+}
+
+static void sameRankTwice(void)
+{
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	struct visitor waiting[2] = {makeVisitor(&contact, "twice", 0, 0, 5),
+				     makeVisitor(&contact, "twice", 0, 2, 5)};
+	struct visitor wrong = makeVisitor(&contact, "twice", 0, 2, 5);
+
+	expectFailsForAll(waiting, 2, &wrong, "two processes say that they are rank 2");
+	wrong = makeVisitor(&contact, "twice", 0, 0, 5);
+	expectFailsForAll(waiting, 1, &wrong, "two processes say that they are rank 0");
+}
+
+/* The rank that leaves counts as one that came. */
+static void expectLostForAll(const struct rootContact *contact, uint32_t number,
+			     void (*lose)(struct visitor *v))
+{
+	struct visitor waiting = makeVisitor(contact, "lost", number, 0, 4);
+	struct visitor lost = makeVisitor(contact, "lost", number, 1, 4), late, all[4];
+
+	arrive(&waiting);
+	lose(&lost);
+	expectTold(&waiting, "rank 1 ended while the others were coming");
+	for (uint32_t r = 2; r < 4; r++) {
+		late = makeVisitor(contact, "lost", number, r, 4);
+		startVisit(&late);
+		expectTold(&late, "rank 1 ended while the others were coming");
+	}
+	for (uint32_t r = 0; r < 4; r++)
+		all[r] = makeVisitor(contact, "lost", number, r, 4);
+	startVisits(all, 4);
+	expectAllMet(all, 4);
+}
+
+static void leave(struct visitor *v)
+{
+	arrive(v);
+	close(v->fd);
+}
+
+static void dieWaiting(struct visitor *v)
+{
+	int ready[2], status;
+	char byte;
+
+	EXPECT(!pipe(ready));
+	pid_t child = fork();
+	if (!child) {
+		v->fd = askRoot(v);
+		EXPECT(write(ready[1], "", 1) == 1);
+		pause();
+	}
+	EXPECT(read(ready[0], &byte, 1) == 1);
+	expectServes(&v->contact); /* the root has its request now */
+	kill(child, SIGKILL);
+	EXPECT(waitpid(child, &status, 0) == child);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+static void lostRanks(void)
+{
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+
+	expectLostForAll(&contact, 0, leave);
+	expectLostForAll(&contact, 1, dieWaiting);
+}
+
+/* Whose request makes no sense is sent away alone: the rest of the communicator meets. */
+static void expectSentAway(struct visitor wrong, uint32_t greeting)
+{
+	struct visitor v[3];
+	static uint32_t number;
+
+	for (uint32_t r = 0; r < 3; r++)
+		v[r] = makeVisitor(&wrong.contact, "sense", number, r, 3);
+	arrive(&v[0]);
+	wrong.request.generation = number++;
+	int fd = greetRoot(&wrong.contact, greeting);
+	EXPECT(!socketSend(fd, &wrong.request, sizeof(wrong.request), clockNow() + SECOND));
+	expectEnd(fd);
+	startVisits(&v[1], 2);
+	expectAllMet(v, 3);
+}
+
+static void senselessRequests(void)
+{
+	static const struct {
+		uint32_t greeting, rank, nRanks, parent;
+	} wrong[] = {
+		{3, 3, 3, 0},
+		{UINT32_MAX, UINT32_MAX, 3, 0},
+		{1, 2, 3, 0},
+		{1, 1, 3, 3},
+		{1, 1, 3, UINT32_MAX},
+		{1, 1, 3, 2},
+		{0, 0, 3, 1},
+		{0, 0, 0, 0},
+		{1, 1, (1 << 20) + 1, 0},
+		{1, 1, UINT32_MAX, 0},
+	};
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		struct visitor v =
+			makeVisitor(&contact, "sense", 0, wrong[i].rank, wrong[i].nRanks);
+		v.request.parent = wrong[i].parent;
+		expectSentAway(v, wrong[i].greeting);
+	}
+}
+
+/* Texts that fill their places are cut, not read beyond. */
+static void unterminatedTexts(void)
+{
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	struct visitor v[2];
+
+	for (int refuses = 0; refuses < 2; refuses++) {
+		for (uint32_t r = 0; r < 2; r++) {
+			v[r] = makeVisitor(&contact, "", (uint32_t)refuses, r, 2);
+			memset(v[r].request.name, 'n', sizeof(v[r].request.name));
+			memset(v[r].request.entry.host, 'h', sizeof(v[r].request.entry.host));
+		}
+		if (refuses)
+			memset(v[1].request.entry.refusal, 'r', sizeof(v[1].request.entry.refusal));
+		startVisits(v, 2);
+		for (int r = 0; r < 2; r++) {
+			endVisit(&v[r]);
+			EXPECT_EQUAL(v[r].result, -refuses);
+			EXPECT_EQUAL(strlen(v[r].reply.root.host), refuses ? 0 : 63);
+			if (refuses)
+				EXPECT_HAS(v[r].why, "hhh) could not start: rrr");
+		}
+	}
+}
+
+/* All who came are told who did not, and so is one who comes after that. */
+static void neverCome(void)
+{
+	struct rootContact contact = newRoot(0, 1);
+	struct visitor few[3], one = makeVisitor(&contact, "one", 0, 1, 2);
+	const char *words = "ranks 0, 2, 4, 6, 7, 8, 9, 10 and 2 more did not come within 1 s "
+			    "(GIN_TIMEOUT)";
+
+	for (uint32_t i = 0; i < 3; i++)
+		few[i] = makeVisitor(&contact, "few", 0, 2 * i + 1, 13);
+	startVisits(few, 3);
+	startVisit(&one);
+	expectTold(&one, "rank 0 did not come within 1 s (GIN_TIMEOUT)");
+	expectAllTold(few, 3, words);
+	few[0] = makeVisitor(&contact, "few", 0, 12, 13);
+	startVisit(&few[0]);
+	expectTold(&few[0], words);
+	expectServes(&contact);
+}
+
+/* A root for one communicator ends with it: its thread, its descriptors and its port. */
+static void onceAndGone(void)
+{
+	int files = countFiles("/proc/self/fd"), threads = countThreads();
+	struct rootContact contact = newRoot(1, VISIT_SECONDS);
+	struct visitor v[4];
+
+	comeAndGoAs(&contact, 9, 0);
+	expectCountsSoon(files, threads);
+	v[0] = makeVisitor(&contact, "all", 0, 0, 9);
+	startVisit(&v[0]);
+	expectTold(&v[0], "each id serves one communicator");
+
+	contact = newRoot(1, VISIT_SECONDS);
+	for (uint32_t r = 0; r < 4; r++)
+		v[r] = makeVisitor(&contact, "", 0, r, 4);
+	strcpy(v[3].request.entry.refusal, "not today");
+	startVisits(v, 4);
+	expectAllTold(v, 4, "not today");
+	expectCountsSoon(files, threads);
+
+	contact = newRoot(1, 1);
+	v[0] = makeVisitor(&contact, "", 0, 0, 2);
+	startVisit(&v[0]);
+	expectTold(&v[0], "rank 1 did not come");
+	expectCountsSoon(files, threads);
+}
+
+/* An id that two communicators use at a time: none of them is made of ranks of both. */
+static void idUsedTwice(void)
+{
+	int files = countFiles("/proc/self/fd"), threads = countThreads();
+	struct rootContact contact = newRoot(1, VISIT_SECONDS);
+	struct visitor v[4];
+
+	for (uint32_t i = 0; i < 4; i++)
+		v[i] = makeVisitor(&contact, "", 0, i / 2, 3);
+	v[0].fd = askRoot(&v[0]);
+	startVisits(&v[1], 3);
+	expectAllTold(v, 4, "two processes say that they are rank");
+	v[0] = makeVisitor(&contact, "", 0, 2, 3);
+	startVisit(&v[0]);
+	expectTold(&v[0], "two processes say that they are rank");
+	expectCountsSoon(files, threads);
+}
+
+/* The program forks while ranks wait: the child has all connections, and never closes them. */
+static void forkMeanwhile(void)
+{
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	struct rootContact once = newRoot(1, VISIT_SECONDS);
+	struct visitor v[3], alone = makeVisitor(&once, "", 0, 0, 1);
+	int status;
+
+	for (uint32_t r = 0; r < 3; r++)
+		v[r] = makeVisitor(&contact, "fork", 0, r, 3);
+	arrive(&v[0]);
+	arrive(&v[1]);
+	pid_t child = fork();
+	if (!child)
+		pause();
+	startVisit(&v[2]);
+	expectAllMet(v, 3);
+	for (int i = 0; i < 10; i++)
+		expectServes(&contact);
+	startVisit(&alone);
+	expectMet(&alone);
+	startVisit(&alone);
+	expectTold(&alone, "Connection re"); /* refused, or reset if it came in between */
+	kill(child, SIGKILL);
+	EXPECT(waitpid(child, &status, 0) == child);
+}
+
+int main(void)
+{
+	seed = (unsigned)clockNow();
+	printf("seed %u\n", seed);
+	srandom(seed);
+	prepareTests();
+	expectChild("groups of 1 to 100", completeGroups);
+	expectChild("many at once", manyAtOnce);
+	expectChild("patient processes", patientProcesses);
+	expectChild("no root", noRoot);
+	expectChild("a refusal", refusal);
+	expectChild("another version", otherVersion);
+	expectChild("different numbers of ranks", differentSizes);
+	expectChild("the same rank twice", sameRankTwice);
+	expectChild("ranks that leave and die", lostRanks);
+	expectChild("requests without sense", senselessRequests);
+	expectChild("unterminated texts", unterminatedTexts);
+	expectChild("ranks that never come", neverCome);
+	expectChild("once, and gone", onceAndGone);
+	expectChild("an id used twice", idUsedTwice);
+	expectChild("a fork meanwhile", forkMeanwhile);
+	return expectFailures != 0;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * unit_root_strangers.c - who comes to a root and is no rank: silent, of another job, or speaking
+ * something else; none of them keeps the ranks from meeting
+ *
+ * Each test runs in a process of its own.
+ */
+#include "root_visitors.h"
+
+#include <arpa/inet.h>
+#include <sys/resource.h>
+
+/* Two of three have come: the third is still to come when the strangers have had their say. */
+static void beginMeeting(struct visitor v[3], const struct rootContact *contact)
+{
+	for (uint32_t r = 0; r < 3; r++)
+		v[r] = makeVisitor(contact, "among strangers", 0, r, 3);
+	arrive(&v[0]);
+	arrive(&v[1]);
+}
+
+static void endMeeting(struct visitor v[3])
+{
+	startVisit(&v[2]);
+	expectAllMet(v, 3);
+}
+
+static void sendAll(int fd, const void *data, size_t bytes)
+{
+	EXPECT(!socketSend(fd, data, bytes, clockNow() + VISIT_SECONDS * SECOND));
+}
+
+/* What other programs say to a port that they do not know; 32 bytes at least are read. */
+static void garbage(void)
+{
+	static const char http[] = "GET / HTTP/1.1\r\nHost: somewhere.example\r\n\r\n";
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	struct visitor v[3];
+	char bytes[4096];
+
+	beginMeeting(v, &contact);
+	for (int value = 0; value < 256; value += 51) {
+		int fd = connectRoot(&contact);
+		memset(bytes, value, sizeof(bytes));
+		sendAll(fd, bytes, sizeof(bytes));
+		expectEnd(fd);
+	}
+	int fd = connectRoot(&contact);
+	sendAll(fd, http, sizeof(http));
+	expectEnd(fd);
+	endMeeting(v);
+}
+
+/* Both ends learn that the keys differ, and nobody else does. */
+static void wrongKey(void)
+{
+	struct rootContact contact = newRoot(0, VISIT_SECONDS), other = contact;
+	struct visitor v[3], wrong;
+
+	beginMeeting(v, &contact);
+	for (size_t i = 0; i < sizeof(other.key); i++) {
+		other.key[i] ^= 0x80;
+		wrong = makeVisitor(&other, "among strangers", 0, 2, 3);
+		startVisit(&wrong);
+		expectTold(&wrong, "has another secret: the id is of another job");
+		wrong.patient = 1;
+		startVisit(&wrong);
+		expectTold(&wrong, "GIN_SECRET must be the same on all ranks");
+		other.key[i] ^= 0x80;
+	}
+	endMeeting(v);
+}
+
+/* A proof that was overheard is of no use: each connection has a challenge of its own. */
+static void replay(void)
+{
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	uint64_t end = clockNow() + VISIT_SECONDS * SECOND, challenge[2], proof;
+	char answer[HANDSHAKE_ANSWER_BYTES];
+	int pair[2], first = connectRoot(&contact);
+	struct visitor v = makeVisitor(&contact, "", 0, 0, 1);
+
+	/* A rank talks to the root by way of this process. */
+	uint16_t port;
+	pair[0] = socketListen(&port);
+	EXPECT(pair[0] >= 0);
+	v.contact.port = port;
+	startVisit(&v);
+	pair[1] = socketAccept(pair[0], end);
+	EXPECT(pair[1] >= 0);
+	EXPECT(!socketReceive(first, challenge, sizeof(challenge), end));
+	sendAll(pair[1], challenge, sizeof(challenge));
+	EXPECT(!socketReceive(pair[1], answer, sizeof(answer), end));
+	sendAll(first, answer, sizeof(answer));
+	EXPECT(!socketReceive(first, &proof, sizeof(proof), end));
+	close(pair[0]);
+	close(pair[1]);
+	endVisit(&v);
+
+	int second = connectRoot(&contact);
+	EXPECT(!socketReceive(second, challenge, sizeof(challenge), end));
+	sendAll(second, answer, sizeof(answer));
+	proof = 1;
+	EXPECT(!socketReceive(second, &proof, sizeof(proof), end));
+	EXPECT_EQUAL(proof, 0);
+	expectEnd(second);
+	close(first);
+}
+
+/* Each stage of a conversation, with one byte less than all, and then gone. */
+static void halfMessages(void)
+{
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	static const size_t parts[] = {0, 1, 31};
+	struct visitor v[3];
+	char bytes[HANDSHAKE_ANSWER_BYTES] = {0};
+
+	beginMeeting(v, &contact);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		int fd = connectRoot(&contact);
+		sendAll(fd, bytes, parts[i]);
+		close(fd);
+	}
+	for (size_t part = 0; part < sizeof(v[2].request); part += sizeof(v[2].request) / 3) {
+		int fd = greetRoot(&contact, 2);
+		sendAll(fd, &v[2].request, part);
+		close(fd);
+	}
+	expectServes(&contact);
+	endMeeting(v);
+}
+
+/* A rank whose bytes come one by one is served, and so are the others meanwhile. */
+static void slowRank(void)
+{
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	struct visitor slow = makeVisitor(&contact, "slow", 0, 0, 1);
+
+	slow.fd = greetRoot(&contact, 0);
+	for (size_t i = 0; i < sizeof(slow.request); i++) {
+		sendAll(slow.fd, (const char *)&slow.request + i, 1);
+		if (i % 100 == 0)
+			expectServes(&contact);
+	}
+	expectMet(&slow);
+}
+
+/*
+ * Those who say nothing, or half of something, are sent away after a while; the ranks meet before
+ * and after that, and the root's descriptors are free again.
+ */
+static void silentCrowd(void)
+{
+	enum { CROWD = 300 };
+	static int fd[CROWD];
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	int files = countFiles("/proc/self/fd"), threads = countThreads();
+	struct visitor v[3];
+
+	for (int i = 0; i < CROWD; i++) {
+		fd[i] = i % 3 == 2 ? greetRoot(&contact, 1) : connectRoot(&contact);
+		if (i % 3)
+			sendAll(fd[i], &contact, 7);
+	}
+	beginMeeting(v, &contact);
+	endMeeting(v);
+	for (int i = 0; i < CROWD; i++)
+		expectEnd(fd[i]);
+	expectServes(&contact);
+	expectCountsSoon(files, threads);
+}
+
+/* The process has no descriptor left for a while: ranks wait, and then meet. */
+static void noDescriptors(void)
+{
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	struct rlimit limit;
+	struct visitor v[2];
+	int taken[64], n = 0;
+
+	EXPECT(!getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = 32;
+	EXPECT(!setrlimit(RLIMIT_NOFILE, &limit));
+	for (uint32_t r = 0; r < 2; r++)
+		v[r] = makeVisitor(&contact, "", 0, r, 2);
+	arrive(&v[0]);
+	int fd = socket(AF_INET, SOCK_STREAM, 0); /* of one that comes meanwhile */
+	while ((taken[n] = dup(0)) >= 0)
+		n++;
+	EXPECT(errno == EMFILE);
+	struct sockaddr_in at = {.sin_family = AF_INET,
+				 .sin_port = htons(contact.port),
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	EXPECT(!connect(fd, (const struct sockaddr *)&at, sizeof(at)));
+	usleep(400000);
+	while (n)
+		close(taken[--n]);
+	startVisit(&v[1]);
+	expectAllMet(v, 2);
+	close(fd);
+	expectServes(&contact);
+}
+
+/* Nanoseconds that this process has computed. */
+static uint64_t computed(void)
+{
+	struct timespec used;
+
+	EXPECT(!clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used));
+	return (uint64_t)used.tv_sec * SECOND + (uint64_t)used.tv_nsec;
+}
+
+/* A root that has nothing to do sleeps, whatever connections it has. */
+static void idleRoot(void)
+{
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	struct visitor v[3];
+
+	beginMeeting(v, &contact);
+	int silent = connectRoot(&contact), half = connectRoot(&contact);
+	sendAll(half, &contact, 7);
+	int asks = greetRoot(&contact, 2);
+	sendAll(asks, &v[2].request, 100);
+	uint64_t before = computed();
+	usleep(1000000);
+	expectThat(computed() - before < SECOND / 4, __FILE__, __LINE__,
+		   "the root computed for %llu ns of one second in which nothing happened",
+		   (unsigned long long)(computed() - before));
+	close(silent);
+	close(half);
+	close(asks);
+	endMeeting(v);
+}
+
+int main(void)
+{
+	prepareTests();
+	expectChild("garbage", garbage);
+	expectChild("another key", wrongKey);
+	expectChild("a proof that was used", replay);
+	expectChild("half messages", halfMessages);
+	expectChild("a slow rank", slowRank);
+	expectChild("a silent crowd", silentCrowd);
+	expectChild("no descriptors left", noDescriptors);
+	expectChild("an idle root", idleRoot);
+	return expectFailures != 0;
+}
