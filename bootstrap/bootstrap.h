@@ -4,7 +4,7 @@
  *
  * It brings a rank only what it needs to connect the control plane: the entries of rank 0 and of
  * its parent in the tree. Everything later runs on the control plane. A bootstrap returns 0, or -1
- * with a sentence in `why`.
+ * with a sentence in `why`; an exchange also what a rank refused with.
  *
  * Files: choose.c which one; caller.c, self.c; pmix.c (libgin-pmix.so), plugin.c, tcp.c and
  * uniqueid.c find a root, meeting.c is a rank's way to it, root.c and root_group.c the root itself.
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BOOTSTRAP_WHY 256  /* a sentence, its end included */
+#define BOOTSTRAP_WHY 480  /* a sentence, its end included */
 #define BOOTSTRAP_NAME 64  /* of a communicator, with what a bootstrap adds, its end included */
 #define BOOTSTRAP_DATA 448 /* what a rank tells of itself */
 
@@ -23,7 +23,8 @@
 struct bootstrapEntry {
 	uint64_t magic;		     /* of the version: all must be equal */
 	char host[64];		     /* its name */
-	char refusal[BOOTSTRAP_WHY]; /* why this rank cannot go on; "": it can */
+	int32_t refused;	     /* this rank cannot go on: its result, above 0 */
+	char refusal[BOOTSTRAP_WHY]; /* and the sentence; "": it can */
 	uint8_t data[BOOTSTRAP_DATA];
 };
 
@@ -53,7 +54,7 @@ struct bootstrapOps {
 
 	/*
 	 * Collective. When no rank refuses, brings the entries of rank 0 and of rank `parent`; else
-	 * all fail with a sentence that names a rank that did. Gives up after wanted->seconds, and
+	 * all have the result and sentence of one that did. Gives up after wanted->seconds, and
 	 * names who is missing if it can.
 	 */
 	int (*exchange)(void *state, const struct bootstrapEntry *mine, int parent,
@@ -76,8 +77,8 @@ extern const struct bootstrapOps bootstrapUniqueIdOps;
 const struct bootstrapOps *bootstrapChoose(const struct bootstrapWanted *wanted, char *why);
 
 /*
- * Is `entry` of rank `rank` of the version of `mine`, and no refusal? Else -1 with the sentence for
- * all.
+ * 0 when `entry`, of rank `rank`, is of the version of `mine` and no refusal; else what an exchange
+ * returns for all, and the sentence.
  */
 int bootstrapCheckEntry(const struct bootstrapEntry *mine, const struct bootstrapEntry *entry,
 			int rank, char *why);

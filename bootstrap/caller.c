@@ -40,12 +40,11 @@ static int callerExchange(void *state, const struct bootstrapEntry *mine, int pa
 		snprintf(why, BOOTSTRAP_WHY, "config.allgather returned %d", returned);
 		goto out;
 	}
-	for (int r = 0; r < caller->nRanks; r++)
-		if (bootstrapCheckEntry(mine, &all[r], r, why))
-			goto out;
+	result = 0;
+	for (int r = 0; r < caller->nRanks && !result; r++)
+		result = bootstrapCheckEntry(mine, &all[r], r, why);
 	*root = all[0];
 	*parents = all[parent];
-	result = 0;
 out:
 	free(all);
 	return result;

@@ -41,13 +41,13 @@ const struct bootstrapOps *bootstrapChoose(const struct bootstrapWanted *wanted,
 int bootstrapCheckEntry(const struct bootstrapEntry *mine, const struct bootstrapEntry *entry,
 			int rank, char *why)
 {
-	if (entry->magic != mine->magic)
+	if (entry->magic != mine->magic) {
 		snprintf(why, BOOTSTRAP_WHY, "rank %d (host %.63s) has another version of libgin",
 			 rank, entry->host);
-	else if (entry->refusal[0])
-		snprintf(why, BOOTSTRAP_WHY, "rank %d (host %.63s) could not start: %.150s", rank,
-			 entry->host, entry->refusal);
-	else
+		return -1;
+	}
+	if (!entry->refusal[0])
 		return 0;
-	return -1;
+	snprintf(why, BOOTSTRAP_WHY, "%s", entry->refusal);
+	return entry->refused > 0 ? entry->refused : -1;
 }

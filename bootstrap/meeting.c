@@ -66,8 +66,10 @@ int meetingExchange(void *state, const struct bootstrapEntry *mine, int parent,
 	struct rootReply reply;
 
 	memcpy(request.name, meeting->name, sizeof(request.name));
-	if (rootVisit(&meeting->contact, &request, meeting->patient, meeting->seconds, &reply, why))
-		return -1;
+	int result = rootVisit(&meeting->contact, &request, meeting->patient, meeting->seconds,
+			       &reply, why);
+	if (result)
+		return result;
 	*root = reply.root;
 	*parents = reply.parent;
 	return 0;

@@ -39,6 +39,7 @@ struct rootRequest {
 
 /* And what it gets: a sentence in `why`, or entries when that is "". */
 struct rootReply {
+	int32_t result; /* as an exchange's; with a sentence */
 	char why[BOOTSTRAP_WHY];
 	struct bootstrapEntry root, parent;
 };

@@ -34,9 +34,9 @@ static void reply(struct guest *guest, const struct rootReply *text)
 	guestDrop(guest);
 }
 
-static void replyFailure(struct guest *guest, const char *why)
+static void replyFailure(struct guest *guest, int result, const char *why)
 {
-	struct rootReply text = {.why = ""};
+	struct rootReply text = {.result = result};
 
 	snprintf(text.why, sizeof(text.why), "%s", why);
 	reply(guest, &text);
@@ -61,12 +61,13 @@ static void removeGroup(struct rootGroups *groups, struct rootGroup *group)
 }
 
 /* It stays until all have been told, or are late. */
-static void failGroup(struct rootGroup *group, const char *why)
+static void failGroup(struct rootGroup *group, int result, const char *why)
 {
+	group->failed = result;
 	snprintf(group->failure, sizeof(group->failure), "%s", why);
 	for (uint32_t r = 0; r < group->first.nRanks; r++) {
 		if (group->guest[r])
-			replyFailure(group->guest[r], group->failure);
+			replyFailure(group->guest[r], result, group->failure);
 		group->guest[r] = NULL;
 	}
 }
@@ -113,7 +114,7 @@ static struct rootGroup *makeGroup(struct rootGroups *groups, const struct rootR
 	return group;
 }
 
-/* Does the guest fit to those who have come? Else -1 with the sentence for all. */
+/* Does the guest fit to those who have come? Else what all get, and the sentence. */
 static int checkGuest(const struct rootGroup *group, const struct guest *guest, char *why)
 {
 	const struct rootRequest *first = &group->first, *request = &guest->request;
@@ -151,14 +152,15 @@ void groupsAdd(struct rootGroups *groups, struct guest *guest)
 	if (!group)
 		group = makeGroup(groups, &guest->request);
 	if (!group) {
-		replyFailure(guest, "the root has no memory");
+		replyFailure(guest, -1, "the root has no memory");
 		return;
 	}
-	if (!group->failure[0] && checkGuest(group, guest, why))
-		failGroup(group, why);
+	int wrong = group->failure[0] ? 0 : checkGuest(group, guest, why);
+	if (wrong)
+		failGroup(group, wrong, why);
 	markCome(group, guest->request.rank);
 	if (group->failure[0]) {
-		replyFailure(guest, group->failure);
+		replyFailure(guest, group->failed, group->failure);
 		if (group->come >= group->first.nRanks)
 			removeGroup(groups, group);
 		return;
@@ -178,7 +180,7 @@ void groupsLost(struct rootGroups *groups, struct guest *guest)
 	snprintf(why, sizeof(why), "rank %u ended while the others were coming", guest->rank);
 	group->guest[guest->rank] = NULL;
 	guestDrop(guest);
-	failGroup(group, why);
+	failGroup(group, -1, why);
 	if (group->come >= group->first.nRanks)
 		removeGroup(groups, group);
 }
@@ -213,7 +215,7 @@ static void tickGroup(struct rootGroups *groups, struct rootGroup *group, uint64
 	if (waited >= groups->seconds * SECOND) {
 		snprintf(why, sizeof(why), "%s did not come within %u s (GIN_TIMEOUT)", missing,
 			 groups->seconds);
-		failGroup(group, why);
+		failGroup(group, -1, why);
 		return;
 	}
 	group->warned = 1;

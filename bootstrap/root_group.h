@@ -29,6 +29,7 @@ struct rootGroup {
 	uint32_t come;		  /* ranks that did, whether they wait or were told why not */
 	uint8_t *hasCome;	  /* [nRanks] */
 	struct guest **guest;	  /* [nRanks]: who waits */
+	int failed;		  /* what an exchange returns, and the sentence */
 	char failure[BOOTSTRAP_WHY];
 	uint64_t start;
 	int warned;

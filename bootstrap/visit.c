@@ -132,9 +132,10 @@ int rootVisit(const struct rootContact *contact, const struct rootRequest *reque
 		goto out;
 	}
 	reply->why[sizeof(reply->why) - 1] = '\0';
-	if (reply->why[0])
+	if (reply->why[0]) {
 		snprintf(why, BOOTSTRAP_WHY, "%s", reply->why);
-	else
+		result = reply->result > 0 ? reply->result : -1;
+	} else
 		result = 0;
 out:
 	shutdown(fd, SHUT_RDWR); /* a child that the program forked meanwhile has it, too */

@@ -68,17 +68,19 @@ static ginResult_t meetRanks(ginComm_t comm, struct identity *me)
 		mine = identityMake(me);
 	if (mine == ginSuccess)
 		mine = controlPrepare(&comm->control, comm->rank, comm->nRanks, &me->port);
+	entry.refused = mine;
 	if (mine == ginSuccess)
 		memcpy(entry.data, me, sizeof(*me));
 	else
 		snprintf(entry.refusal, sizeof(entry.refusal), "%s", ginGetLastError());
 	int failed = comm->bootstrap->exchange(comm->bootstrapState, &entry,
 					       controlParent(comm->rank), &root, &parent, why);
-	if (mine == ginSuccess && failed)
-		mine = fail(ginErrorBootstrap, "%s", why);
-	if (mine == ginSuccess)
-		keepIdentities(comm, me, &root, &parent);
-	return mine;
+	if (failed > 0)
+		return failAs((ginResult_t)failed, why);
+	if (failed)
+		return fail(ginErrorBootstrap, "%s", why);
+	keepIdentities(comm, me, &root, &parent);
+	return ginSuccess;
 }
 
 static void commFailed(void *arg, int rank, ginResult_t result)

@@ -33,23 +33,21 @@ static int splitExchange(void *state, const struct bootstrapEntry *mine, int par
 			 struct bootstrapEntry *root, struct bootstrapEntry *parents, char *why)
 {
 	const struct split *split = state;
-	size_t n = (size_t)split->comm->nRanks;
-	struct bootstrapEntry *all = calloc(n, sizeof(*all));
-	ginResult_t result = all ? ginSuccess : fail(ginErrorSystem, "no memory");
+	struct bootstrapEntry *all = calloc((size_t)split->comm->nRanks, sizeof(*all));
+	ginResult_t result = (ginResult_t)mine->refused;
 
+	if (result == ginSuccess && !all)
+		result = fail(ginErrorSystem, "no memory");
 	result = controlAllgather(&split->comm->control, "ginCommSplit", result, mine, all,
 				  sizeof(*mine));
-	for (size_t r = 0; result == ginSuccess && r < n; r++)
-		if (bootstrapCheckEntry(mine, &all[r], (int)r, why))
-			result = ginErrorBootstrap;
-	if (result == ginSuccess && split->nRanks) {
+	if (result != ginSuccess)
+		snprintf(why, BOOTSTRAP_WHY, "%s", ginGetLastError());
+	else if (split->nRanks) {
 		*root = all[split->members[0]];
 		*parents = all[split->members[parent]];
-	} else if (result != ginSuccess && !why[0]) {
-		snprintf(why, BOOTSTRAP_WHY, "%s", ginGetLastError());
 	}
 	free(all);
-	return result == ginSuccess ? 0 : -1;
+	return result;
 }
 
 static void splitClose(void *state)
@@ -107,9 +105,7 @@ static ginResult_t stayOut(struct split *split)
 	struct bootstrapEntry entry = {.magic = IDENTITY_MAGIC};
 	char why[BOOTSTRAP_WHY] = "";
 
-	if (splitExchange(split, &entry, 0, NULL, NULL, why))
-		return fail(ginErrorBootstrap, "%s", why);
-	return ginSuccess;
+	return (ginResult_t)splitExchange(split, &entry, 0, NULL, NULL, why);
 }
 
 ginResult_t ginCommSplit(ginComm_t comm, int color, int key, ginComm_t *part)

@@ -187,8 +187,7 @@ static void refusal(void)
 	struct visitor wrong = makeVisitor(&contact, "refusal", 0, 2, 5);
 
 	strcpy(wrong.request.entry.refusal, "there is no memory at all");
-	expectFailsForAll(&first, 1, &wrong,
-			  "rank 2 (host host2) could not start: there is no memory at all");
+	expectFailsForAll(&first, 1, &wrong, "there is no memory at all");
 }
 
 static void otherVersion(void)
@@ -346,7 +345,7 @@ static void unterminatedTexts(void)
 			EXPECT_EQUAL(v[r].result, -refuses);
 			EXPECT_EQUAL(strlen(v[r].reply.root.host), refuses ? 0 : 63);
 			if (refuses)
-				EXPECT_HAS(v[r].why, "hhh) could not start: rrr");
+				EXPECT_HAS(v[r].why, "rrr");
 		}
 	}
 }
