@@ -46,13 +46,13 @@ PMIX := $(if $(shell pkg-config --exists pmix 2>/dev/null && echo yes),$(BUILD)/
 
 EXAMPLES := $(patsubst examples/%.cu,$(BUILD)/examples/%,$(wildcard examples/*.cu))
 TESTS_C := $(patsubst test/%.c,$(BUILD)/test/%,$(wildcard test/*.c))
-TESTS_CC := $(patsubst test/%.cc,$(BUILD)/test/%,$(wildcard test/*.cc test/port/*.cc))
+TESTS_CC := $(patsubst test/%.cc,$(BUILD)/test/%,$(wildcard test/*.cc test/*/*.cc))
 # The same sources with kernels.
 TESTS_GPU := $(patsubst test/%.cc,$(BUILD)/test/%_gpu,$(filter-out test/nvrtc.cc, \
 	$(wildcard test/*.cc test/port/*.cc)))
 
 .PHONY: all lib examples tests tests-gpu deps deps-check demo check check-long check-mutations \
-	check-gpu clean
+	check-system check-gpu clean
 .DELETE_ON_ERROR:
 
 all: lib examples
@@ -126,6 +126,10 @@ demo:
 check:
 	$(Q)DEPS=$(DEPS) tools/install-deps check
 	$(Q)test/run check
+
+check-system:
+	$(Q)DEPS=$(DEPS) tools/install-deps check
+	$(Q)test/run check-system
 
 check-long:
 	$(Q)DEPS=$(DEPS) tools/install-deps check
