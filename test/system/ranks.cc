@@ -2,7 +2,8 @@
 /*
  * ranks.cc - one rank of a job over several hosts
  *
- *	ranks routes HOST,HOST...	all is as it should be where rank r runs on the r-th host
+ *	ranks routes HOST,HOST...	all is as it should be where rank r runs on the r-th host;
+ *					ALIAS is the name of all hosts
  *	ranks outlive WORDS...		the communicator comes up, and fails with one of the words
  *	ranks refused WORDS...		ginCommInit() fails with one of the words
  *
@@ -98,6 +99,11 @@ static std::vector<std::string> split(const std::string &list)
 /* Where each rank runs. */
 typedef std::vector<std::string> Hosts;
 
+static std::string nameOf(const std::string &host)
+{
+	return *variable("ALIAS") ? variable("ALIAS") : host;
+}
+
 static void expectText(const std::string &seen, const std::string &expected)
 {
 	if (seen != expected)
@@ -111,11 +117,11 @@ static void expectPeer(const Rank &r, const Hosts &hosts, int peer)
 	bool same = hosts[peer] == hosts[r.rank];
 
 	CHECK(ginCommQueryPeer(r.comm, peer, &info));
-	expectText(info.host, hosts[peer]);
+	expectText(info.host, nameOf(hosts[peer]));
 	expectText(info.backend, same ? "direct" : "none");
 	expectText(info.why, peer == r.rank ? "the same memory"
 			     : same	    ? "shared memory of one host"
-					    : "another host (" + hosts[peer] + ")");
+					    : "another host (" + nameOf(hosts[peer]) + ")");
 	EXPECT(info.route == (same ? ginRouteDirect : ginRouteNone));
 	EXPECT(info.sameHost == same && info.sameProcess == (peer == r.rank));
 }
@@ -132,8 +138,8 @@ static void expectNoDevComm(const Rank &r, const Hosts &hosts)
 	if (other == r.nRanks)
 		return;
 	std::string expected = "ginDevCommCreate: rank 0: no backend connects rank 0 and rank " +
-			       std::to_string(other) + " (host " + hosts[other] +
-			       "): direct: another host (" + hosts[other] +
+			       std::to_string(other) + " (host " + nameOf(hosts[other]) +
+			       "): direct: another host (" + nameOf(hosts[other]) +
 			       "); this libgin has no network backend";
 	EXPECT(ginDevCommCreate(r.comm, &want, &dc) == ginErrorUnsupported);
 	expectText(ginGetLastError(), expected);
@@ -214,7 +220,7 @@ static int routes(const Hosts &hosts)
 
 	rankOpen(r, &config);
 	EXPECT(r.nRanks == static_cast<int>(hosts.size()));
-	EXPECT(!gethostname(host, sizeof(host)) && host == hosts[r.rank]);
+	EXPECT(!gethostname(host, sizeof(host)) && host == nameOf(hosts[r.rank]));
 	for (int peer = 0; peer < r.nRanks; peer++)
 		expectPeer(r, hosts, peer);
 	expectNoDevComm(r, hosts);
