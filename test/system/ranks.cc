@@ -7,7 +7,8 @@
  *	ranks outlive WORDS...		the communicator comes up, and fails with one of the words
  *	ranks refused WORDS...		ginCommInit() fails with one of the words
  *
- * Without a launcher: MEET names a folder that all ranks share, RANK and WORLD_SIZE say the rest.
+ * Without a launcher RANK and WORLD_SIZE say which one; GIN_ROOT brings them together, or else the
+ * folder MEET, which all ranks share in any case.
  */
 #include "../suite.h"
 
@@ -75,12 +76,12 @@ static const char *variable(const char *name)
 	return value ? value : "";
 }
 
-/* By the launcher, or by MEET. */
+/* By the launcher or GIN_ROOT, or by MEET. */
 static ginConfig_t worldConfig()
 {
 	static Folder world;
 
-	if (!*variable("MEET"))
+	if (*variable("GIN_ROOT") || !*variable("MEET"))
 		return GIN_CONFIG_INIT;
 	world = {variable("MEET"), atoi(variable("RANK")), atoi(variable("WORLD_SIZE")), 0};
 	return configOf(&world);
