@@ -37,7 +37,7 @@ comma := ,
 LDFLAGS_ALL = $(SANFLAGS) $(LDFLAGS)
 LINKGIN = -L$(BUILD) -lgin -Wl,-rpath,'$$ORIGIN/..' -Wl,-rpath,'$$ORIGIN/../..' -pthread -ldl
 
-LIB_SRC := $(wildcard lib/*.c backends/*/*.c) bootstrap/choose.c bootstrap/caller.c bootstrap/self.c
+LIB_SRC := $(wildcard lib/*.c backends/*/*.c) $(filter-out bootstrap/pmix.c,$(wildcard bootstrap/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 LIB := $(BUILD)/libgin.so.$(VERSION)
 LINKS := $(BUILD)/libgin.so.$(SOVERSION) $(BUILD)/libgin.so
@@ -68,7 +68,7 @@ $(LIB): $(LIB_OBJ) lib/libgin.map
 	$(call say,LINK,$@)
 	$(Q)$(CC) -shared -o $@ $(LIB_OBJ) $(LDFLAGS_ALL) -Wl,-soname,libgin.so.$(SOVERSION) \
 		-Wl,--version-script,lib/libgin.map $(if $(SAN),,-Wl$(comma)-z$(comma)defs) \
-		-Wl,-z,relro,-z,now -pthread -ldl
+		-Wl,-z,relro,-z,now,-z,nodelete -pthread -ldl
 
 $(LINKS): $(LIB)
 	$(Q)ln -sf $(notdir $(LIB)) $@

@@ -2,18 +2,20 @@
 /* caller.c - by the caller's own allgather */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bootstrap.h"
 
-static int callerOpen(void *arg, void **state, int *rank, int *nRanks, char *why)
+static int callerOpen(const struct bootstrapWanted *wanted, void **state, int *rank, int *nRanks,
+		      char *why)
 {
-	struct bootstrapCaller *caller = malloc(sizeof(*caller));
+	struct bootstrapWanted *caller = malloc(sizeof(*caller));
 
 	if (!caller) {
 		snprintf(why, BOOTSTRAP_WHY, "no memory");
 		return -1;
 	}
-	*caller = *(const struct bootstrapCaller *)arg;
+	*caller = *wanted;
 	*rank = caller->rank;
 	*nRanks = caller->nRanks;
 	*state = caller;
@@ -21,23 +23,37 @@ static int callerOpen(void *arg, void **state, int *rank, int *nRanks, char *why
 }
 
 /* Its time is the caller's own affair. */
-static int callerAllgather(void *state, const void *in, void *out, size_t bytes, unsigned seconds,
-			   char *why)
+static int callerExchange(void *state, const struct bootstrapEntry *mine, int parent,
+			  struct bootstrapEntry *root, struct bootstrapEntry *parents, char *why)
 {
-	const struct bootstrapCaller *caller = state;
-	int result = caller->allgather(caller->arg, in, out, bytes);
+	const struct bootstrapWanted *caller = state;
+	struct bootstrapEntry *all = calloc((size_t)caller->nRanks, sizeof(*all));
+	int result = -1;
 
-	(void)seconds;
-	if (!result)
-		return 0;
-	snprintf(why, BOOTSTRAP_WHY, "config.allgather returned %d", result);
-	return -1;
+	if (!all) {
+		snprintf(why, BOOTSTRAP_WHY, "no memory for the entries of %d ranks",
+			 caller->nRanks);
+		return -1;
+	}
+	int returned = caller->allgather(caller->allgatherArg, mine, all, sizeof(*all));
+	if (returned) {
+		snprintf(why, BOOTSTRAP_WHY, "config.allgather returned %d", returned);
+		goto out;
+	}
+	for (int r = 0; r < caller->nRanks; r++)
+		if (bootstrapCheckEntry(mine, &all[r], r, why))
+			goto out;
+	*root = all[0];
+	*parents = all[parent];
+	result = 0;
+out:
+	free(all);
+	return result;
 }
 
 const struct bootstrapOps bootstrapCallerOps = {
-	.size = sizeof(bootstrapCallerOps),
 	.name = "caller",
 	.open = callerOpen,
-	.allgather = callerAllgather,
+	.exchange = callerExchange,
 	.close = free,
 };

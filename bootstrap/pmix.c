@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pmix.c - by PMIx, as mpirun and srun --mpi=pmix offer it; libgin-pmix.so
+ * pmix.c - rank 0's contact to all ranks, by PMIx as mpirun and srun --mpi=pmix offer it;
+ * libgin-pmix.so
  *
- * Only what holds on every launcher is used:
+ * It is asked once per process, and only for what holds on every launcher:
  *  - a fence over the whole namespace that collects data: one without data does not wait on Slurm,
- *    and one over a subset kills the job there;
+ *    and one over a subset kills the job there; two at once get mixed;
  *  - a clock of our own around it: PMIX_TIMEOUT stops counting when all local ranks are in;
  *  - a fresh key each time: some versions give the old value of a key that is used again;
- *  - a get of every rank's datum even after success: some versions tell a failed fence to the
- *    first local rank alone;
- *  - one fence at a time per process: two get mixed.
- *  - PMIx is joined once and left when the process exits: a rank that leaves, to join again for its
- *    next communicator, makes a fence that others are in fail with PARTIAL_SUCCESS. Nobody gets any
- *    more by then, as the control plane has made sure: leaving while a peer still gets can hang.
+ *  - some versions tell a failed fence to the first local rank alone: that all have come shows at
+ *    the root, not here;
+ *  - PMIx is left when the process exits, not before: a rank that leaves makes a fence that others
+ *    are in fail. Nobody gets any more by then, as all have met at the root since: leaving while a
+ *    peer still gets can hang.
  */
 #include <pmix.h>
 #include <pthread.h>
@@ -24,13 +24,11 @@
 
 #include "bootstrap.h"
 
-/* One per process, shared by its communicators. */
 static struct {
-	pthread_mutex_t lock;
 	pmix_proc_t me;
 	pid_t joined;	     /* this process, once it has; 0 before */
 	unsigned generation; /* makes keys fresh */
-} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} process;
 
 /* A fence that was given up keeps this for ever: PMIx may still call back. */
 struct fence {
@@ -156,29 +154,16 @@ static int get(const char *key, int rank, void *out, size_t bytes, unsigned seco
 	return fits ? 0 : -1;
 }
 
-static int allgatherLocked(const void *in, void *out, size_t bytes, int nRanks, unsigned seconds,
-			   char *why)
+static int pmixShare(void *data, size_t bytes, unsigned seconds, char *why)
 {
 	char key[32];
 
 	snprintf(key, sizeof(key), "gin.%u", process.generation++);
-	if (put(key, in, bytes, why) || collect(seconds, why))
+	if (process.me.rank == 0 && put(key, data, bytes, why))
 		return -1;
-	for (int r = 0; r < nRanks; r++)
-		if (get(key, r, (char *)out + (size_t)r * bytes, bytes, seconds, why))
-			return -1;
-	return 0;
-}
-
-static int pmixAllgather(void *state, const void *in, void *out, size_t bytes, unsigned seconds,
-			 char *why)
-{
-	const int *nRanks = state;
-
-	pthread_mutex_lock(&process.lock);
-	int result = allgatherLocked(in, out, bytes, *nRanks, seconds, why);
-	pthread_mutex_unlock(&process.lock);
-	return result;
+	if (collect(seconds, why))
+		return -1;
+	return get(key, 0, data, bytes, seconds, why);
 }
 
 static int jobSize(int *nRanks, char *why)
@@ -220,7 +205,7 @@ static void leave(void)
 		PMIx_Finalize(NULL, 0);
 }
 
-static int openLocked(int *nRanks, char *why)
+static int pmixJoin(int *rank, int *nRanks, char *why)
 {
 	if (!process.joined) {
 		if (join(why))
@@ -228,35 +213,12 @@ static int openLocked(int *nRanks, char *why)
 		process.joined = getpid();
 		atexit(leave);
 	}
+	*rank = (int)process.me.rank;
 	return jobSize(nRanks, why);
 }
 
-static int pmixOpen(void *arg, void **state, int *rank, int *nRanks, char *why)
-{
-	int *size = malloc(sizeof(*size));
-	int result = -1;
-
-	(void)arg;
-	pthread_mutex_lock(&process.lock);
-	if (size)
-		result = openLocked(size, why);
-	else
-		say(why, "PMIx", PMIX_ERR_NOMEM);
-	*rank = (int)process.me.rank;
-	pthread_mutex_unlock(&process.lock);
-	if (result) {
-		free(size);
-		return -1;
-	}
-	*nRanks = *size;
-	*state = size;
-	return 0;
-}
-
-__attribute__((visibility("default"))) const struct bootstrapOps ginBootstrapPmix = {
+__attribute__((visibility("default"))) const struct bootstrapPmix ginBootstrapPmix = {
 	.size = sizeof(ginBootstrapPmix),
-	.name = "pmix",
-	.open = pmixOpen,
-	.allgather = pmixAllgather,
-	.close = free, /* PMIx is left at exit */
+	.join = pmixJoin,
+	.share = pmixShare,
 };

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* self.c - this rank alone */
-#include <string.h>
+#include <stdio.h>
 
 #include "bootstrap.h"
 
-static int selfOpen(void *arg, void **state, int *rank, int *nRanks, char *why)
+static int selfOpen(const struct bootstrapWanted *wanted, void **state, int *rank, int *nRanks,
+		    char *why)
 {
-	(void)arg;
+	(void)wanted;
 	(void)why;
 	*state = NULL;
 	*rank = 0;
@@ -14,14 +15,14 @@ static int selfOpen(void *arg, void **state, int *rank, int *nRanks, char *why)
 	return 0;
 }
 
-static int selfAllgather(void *state, const void *in, void *out, size_t bytes, unsigned seconds,
-			 char *why)
+static int selfExchange(void *state, const struct bootstrapEntry *mine, int parent,
+			struct bootstrapEntry *root, struct bootstrapEntry *parents, char *why)
 {
 	(void)state;
-	(void)seconds;
-	(void)why;
-	memcpy(out, in, bytes);
-	return 0;
+	(void)parent;
+	*root = *mine;
+	*parents = *mine;
+	return bootstrapCheckEntry(mine, mine, 0, why);
 }
 
 static void selfClose(void *state)
@@ -30,9 +31,8 @@ static void selfClose(void *state)
 }
 
 const struct bootstrapOps bootstrapSelfOps = {
-	.size = sizeof(bootstrapSelfOps),
 	.name = "self",
 	.open = selfOpen,
-	.allgather = selfAllgather,
+	.exchange = selfExchange,
 	.close = selfClose,
 };

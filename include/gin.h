@@ -31,7 +31,7 @@ extern "C" {
 
 #pragma GCC visibility push(default)
 
-/* A group of ranks. Opaque; made by ginCommInit(), freed by ginCommDestroy(). */
+/* A group of ranks. Opaque; made by ginCommInit() and its like, freed by ginCommDestroy(). */
 typedef struct ginComm *ginComm_t;
 
 /*
@@ -47,31 +47,71 @@ typedef int (*ginAllgather_t)(void *arg, const void *in, void *out, size_t bytes
 typedef struct ginConfig {
 	size_t size;		  /* sizeof(ginConfig_t): GIN_CONFIG_INIT sets it */
 	int device;		  /* CUDA ordinal, GIN_DEVICE_AUTO or GIN_DEVICE_NONE */
-	ginAllgather_t allgather; /* NULL: PMIx when launched by it, else alone */
+	ginAllgather_t allgather; /* NULL: the launcher's way, see ginCommInit() */
 	void *allgatherArg;
-	int rank;   /* only with allgather */
-	int nRanks; /* only with allgather */
+	int rank;	  /* only with allgather */
+	int nRanks;	  /* only with allgather */
+	const char *name; /* tells communicators apart while they are made; NULL: "" */
 } ginConfig_t;
 
 #define GIN_CONFIG_INIT                                                                            \
 	{                                                                                          \
-		sizeof(ginConfig_t), GIN_DEVICE_AUTO, NULL, NULL, 0, 1                             \
+		sizeof(ginConfig_t), GIN_DEVICE_AUTO, NULL, NULL, 0, 1, NULL                       \
 	}
 
 /*
  * ginCommInit - bring the ranks together
  *
  * Collective over all ranks of the job. `config` may be NULL: defaults. The ranks find each other
- * by config->allgather, else by PMIx when PMIX_NAMESPACE is set (mpirun, srun --mpi=pmix), else
- * this rank is alone. A launcher that says more than one and offers no way is an error, never N
- * single ranks. GIN_BOOTSTRAP forces one.
+ * by config->allgather, else by PMIx when PMIX_NAMESPACE is set (mpirun, srun --mpi=pmix), else by
+ * TCP when GIN_ROOT is (RANK and WORLD_SIZE, or the launcher's own variables, number the ranks),
+ * else this rank is alone. A launcher that says more than one and offers no way is an error, never
+ * N single ranks. GIN_BOOTSTRAP forces one.
  *
- * Several communicators may be made, one ginCommInit() at a time per process and in the same order
- * on all processes. With config->allgather ranks may also be threads of one process.
+ * Several communicators may be made, also at the same time on different threads. By PMIx and TCP
+ * those with the same config->name (at most 47 characters) are told apart by their order, which
+ * must be the same in all processes. With config->allgather ranks may also be threads of one
+ * process.
  *
  * ginErrorInvalidArgument, ginErrorBootstrap, ginErrorTimeout, ginErrorCuda, ginErrorSystem.
  */
 ginResult_t ginCommInit(const ginConfig_t *config, ginComm_t *comm);
+
+/* What brings the ranks of one communicator together; bytes that may be copied and sent. */
+typedef struct ginUniqueId {
+	char bytes[128];
+} ginUniqueId_t;
+
+/*
+ * ginGetUniqueId - an id for ginCommInitRank()
+ *
+ * Called by one process, which carries it to the others by a way of its own and stays until all
+ * ranks have come: they meet at a port where it listens. Whoever has the id can join, so keep it
+ * from others. An id serves one communicator. Any thread.
+ */
+ginResult_t ginGetUniqueId(ginUniqueId_t *id);
+
+/*
+ * ginCommInitRank - bring the ranks together that have the same id
+ *
+ * Collective over the `nRanks` ranks, which may be threads of one process. config->allgather must
+ * be NULL; config->name is of no account. Communicators of different ids may be made in any order
+ * and at the same time. Errors as ginCommInit().
+ */
+ginResult_t ginCommInitRank(const ginConfig_t *config, const ginUniqueId_t *id, int rank,
+			    int nRanks, ginComm_t *comm);
+
+#define GIN_NO_COLOR (-1) /* this rank will be in no part */
+
+/*
+ * ginCommSplit - part a communicator by color
+ *
+ * Collective. Ranks with the same `color` (0 or more) get a communicator of their own, ordered by
+ * `key`, then by rank; with GIN_NO_COLOR, `*part` is NULL. `comm` stays as it is, and the two are
+ * independent: windows and device communicators belong to one of them. The device is that of
+ * `comm`.
+ */
+ginResult_t ginCommSplit(ginComm_t comm, int color, int key, ginComm_t *part);
 
 /*
  * ginCommDestroy - leave the communicator and free it

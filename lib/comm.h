@@ -45,6 +45,22 @@ struct ginComm {
 	uint64_t windowSerial, devCommSerial;
 };
 
+/* How a communicator begins. */
+struct commStart {
+	struct bootstrapWanted wanted;
+	const struct bootstrapOps *bootstrap; /* NULL: bootstrapChoose() */
+	int device;			      /* as ginConfig_t's */
+};
+
+/*
+ * Brings the ranks together and opens all that a communicator consists of. Collective: a step that
+ * fails on one rank fails on all.
+ */
+ginResult_t commOpen(const char *call, const struct commStart *start, ginComm_t *out);
+
+/* Frees all, without the other ranks. */
+void commClose(ginComm_t comm);
+
 /* Begins an API call: sets the scope of error messages; fails when comm is NULL. */
 ginResult_t commEnter(ginComm_t comm, const char *call);
 

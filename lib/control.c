@@ -10,6 +10,7 @@
 
 #include "clock.h"
 #include "param.h"
+#include "thread.h"
 
 ginResult_t controlListen(uint16_t *port, int *listener)
 {
@@ -81,7 +82,7 @@ ginResult_t controlOpen(struct control *c, int listener, int rank, int nRanks,
 		result = controlConnect(c, listener,
 					clockNow() + paramNumber(paramTimeout) * SECOND);
 	close(listener);
-	if (result == ginSuccess && pthread_create(&c->thread, NULL, controlThread, c))
+	if (result == ginSuccess && threadStart(&c->thread, "gin-control", controlThread, c))
 		result = fail(ginErrorSystem, "cannot start the control thread");
 	if (result != ginSuccess) {
 		giveUp(c, result);

@@ -73,12 +73,16 @@ struct control {
 	int closing;
 };
 
+/* Whose address this rank must know before it can be connected. */
+int controlParent(int rank);
+
 /* Listens; the port goes into this rank's identity before the bootstrap's allgather. */
 ginResult_t controlListen(uint16_t *port, int *listener);
 
 /*
  * Connects the tree and starts the thread. Takes the listener, also when it fails. `ranks` must
- * outlive it.
+ * outlive it; those of rank 0, the parent and this rank must be there, the others may come by the
+ * first collective.
  */
 ginResult_t controlOpen(struct control *c, int listener, int rank, int nRanks,
 			const struct identity *ranks, controlFailure_t onFailure, void *arg);

@@ -16,9 +16,9 @@
 #define CONNECT_SECONDS 10
 #define GREETING_SECONDS 60 /* the parent accepts once it has its own parent */
 
-static int parentOf(int rank)
+int controlParent(int rank)
 {
-	return (rank - 1) / CONTROL_CHILDREN;
+	return rank ? (rank - 1) / CONTROL_CHILDREN : 0;
 }
 
 int controlFirstChild(const struct control *c)
@@ -84,7 +84,7 @@ static int tryAddresses(const struct control *c, const struct identity *parent, 
 /* A parent that is merely late is tried again; one that refuses is not there. */
 static ginResult_t connectParent(struct control *c, uint64_t deadline)
 {
-	const struct identity *parent = &c->ranks[parentOf(c->rank)];
+	const struct identity *parent = &c->ranks[controlParent(c->rank)];
 	int fd;
 
 	do
@@ -94,14 +94,14 @@ static ginResult_t connectParent(struct control *c, uint64_t deadline)
 		return fail(ginErrorBootstrap,
 			    "no connection to rank %d (host %s, port %u, %u addresses): %m; is the "
 			    "network between the hosts open, or should GIN_SOCKET_IFNAME name one?",
-			    parentOf(c->rank), parent->host, parent->port, parent->addresses);
-	addLink(c, fd, parentOf(c->rank));
+			    controlParent(c->rank), parent->host, parent->port, parent->addresses);
+	addLink(c, fd, controlParent(c->rank));
 	return ginSuccess;
 }
 
 static int isMissingChild(const struct control *c, uint32_t rank)
 {
-	if (rank == 0 || rank >= (uint32_t)c->nRanks || parentOf((int)rank) != c->rank)
+	if (rank == 0 || rank >= (uint32_t)c->nRanks || controlParent((int)rank) != c->rank)
 		return 0;
 	for (int i = controlFirstChild(c); i < c->links; i++)
 		if (c->link[i].rank == (int)rank)

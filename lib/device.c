@@ -87,6 +87,11 @@ ginResult_t deviceOpen(struct device *d, int wanted, int localRank)
 	const struct cuda *cuda = wanted == GIN_DEVICE_NONE ? NULL : cudaLoad(&why);
 
 	*d = (struct device){.cuda = cuda, .ordinal = GIN_DEVICE_NONE};
+	if (wanted < GIN_DEVICE_NONE)
+		return fail(ginErrorInvalidArgument,
+			    "config.device is %d: a CUDA ordinal, GIN_DEVICE_AUTO or "
+			    "GIN_DEVICE_NONE",
+			    wanted);
 	if (cuda)
 		return openGpu(d, wanted, localRank);
 	if (wanted >= 0)

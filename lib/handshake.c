@@ -56,20 +56,39 @@ int handshakeConnect(int fd, const uint8_t key[SIPHASH_KEY_BYTES], uint32_t rank
 	return proof == prove(key, toConnector, rank, theirs, mine.challenge) ? 0 : refuse();
 }
 
-int handshakeAccept(int fd, const uint8_t key[SIPHASH_KEY_BYTES], uint32_t *rank, uint64_t deadline)
+int handshakeChallenge(int fd, uint64_t challenge[2], uint64_t deadline)
+{
+	size_t bytes = 2 * sizeof(*challenge);
+
+	return randomBytes(challenge, bytes) || socketSend(fd, challenge, bytes, deadline) ? -1 : 0;
+}
+
+int handshakeAnswer(int fd, const uint8_t key[SIPHASH_KEY_BYTES], const uint64_t challenge[2],
+		    uint32_t *rank, uint64_t deadline)
 {
 	struct greeting theirs;
-	uint64_t mine[2], proof;
 
-	if (randomBytes(mine, sizeof(mine)) || socketSend(fd, mine, sizeof(mine), deadline) ||
-	    socketReceive(fd, &theirs, sizeof(theirs), deadline))
+	if (socketReceive(fd, &theirs, sizeof(theirs), deadline))
 		return -1;
-	if (theirs.magic != GREETING_MAGIC ||
-	    theirs.proof != prove(key, toListener, theirs.rank, mine, theirs.challenge))
-		return refuse();
-	proof = prove(key, toConnector, theirs.rank, mine, theirs.challenge);
+	int knows =
+		theirs.magic == GREETING_MAGIC &&
+		theirs.proof == prove(key, toListener, theirs.rank, challenge, theirs.challenge);
+	/* No proof for who has none: by that he learns that our secret is not his. */
+	uint64_t proof =
+		knows ? prove(key, toConnector, theirs.rank, challenge, theirs.challenge) : 0;
 	if (socketSend(fd, &proof, sizeof(proof), deadline))
 		return -1;
+	if (!knows)
+		return refuse();
 	*rank = theirs.rank;
 	return 0;
+}
+
+int handshakeAccept(int fd, const uint8_t key[SIPHASH_KEY_BYTES], uint32_t *rank, uint64_t deadline)
+{
+	uint64_t challenge[2];
+
+	if (handshakeChallenge(fd, challenge, deadline))
+		return -1;
+	return handshakeAnswer(fd, key, challenge, rank, deadline);
 }

@@ -16,4 +16,9 @@ int handshakeConnect(int fd, const uint8_t key[SIPHASH_KEY_BYTES], uint32_t rank
 int handshakeAccept(int fd, const uint8_t key[SIPHASH_KEY_BYTES], uint32_t *rank,
 		    uint64_t deadline);
 
+/* The same in two steps, for a listener that serves others until the answer is there. */
+int handshakeChallenge(int fd, uint64_t challenge[2], uint64_t deadline);
+int handshakeAnswer(int fd, const uint8_t key[SIPHASH_KEY_BYTES], const uint64_t challenge[2],
+		    uint32_t *rank, uint64_t deadline);
+
 #endif

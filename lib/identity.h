@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* identity.h - what a rank tells of itself in the one allgather of the bootstrap */
+/* identity.h - what a rank tells of itself when the ranks meet */
 #ifndef GIN_LIB_IDENTITY_H
 #define GIN_LIB_IDENTITY_H
 
@@ -9,10 +9,8 @@
 
 #define IDENTITY_ADDRESSES 8
 
-/* Same layout on all ranks; `magic` differs when libgin does not. */
 struct identity {
-	uint64_t magic;
-	uint64_t hostId;		   /* equal: same kernel, host name and network namespace */
+	uint64_t hostId;		   /* hostid.h */
 	uint64_t processId[2];		   /* equal: same process */
 	uint8_t secret[SIPHASH_KEY_BYTES]; /* rank 0's is the communicator's */
 	char host[64];
@@ -21,6 +19,7 @@ struct identity {
 	struct netAddress address[IDENTITY_ADDRESSES];
 };
 
+/* Of the version: it goes before an identity, whose layout may change with it. */
 #define IDENTITY_MAGIC ((uint64_t)0x67696e << 40 | (uint64_t)GIN_VERSION)
 
 /* Fills all but `port`. */

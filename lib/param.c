@@ -10,14 +10,18 @@
 #include "log.h"
 
 static const struct paramInfo table[PARAM_COUNT] = {
-	[paramBootstrap] = {"GIN_BOOTSTRAP", "auto|pmix|self", 0, "auto",
+	[paramBootstrap] = {"GIN_BOOTSTRAP", "auto|pmix|tcp|self", 0, "auto",
 			    "how the ranks find each other"},
 	[paramHostId] = {"GIN_HOSTID", NULL, 0, "",
 			 "ranks with the same text are on one host; default: what the kernel says"},
 	[paramLog] = {"GIN_LOG", "none|error|warn|info|debug", 0, "warn",
 		      "what goes to standard error"},
+	[paramRoot] = {"GIN_ROOT", NULL, 0, "",
+		       "host:port where rank 0 listens for the others, for the bootstrap tcp"},
 	[paramRoute] = {"GIN_ROUTE", "auto|direct|network", 0, "auto",
 			"routes that may be chosen; network: no direct one, own rank included"},
+	[paramSecret] = {"GIN_SECRET", NULL, 0, "",
+			 "long random text, the same on all ranks, without which none may join"},
 	[paramSocketIfname] = {"GIN_SOCKET_IFNAME", NULL, 0, "",
 			       "network interface of the control plane; default: all that are up"},
 	[paramTimeout] = {"GIN_TIMEOUT", NULL, 1, "600",

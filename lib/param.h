@@ -14,14 +14,16 @@ enum param {
 	paramBootstrap,
 	paramHostId,
 	paramLog,
+	paramRoot,
 	paramRoute,
+	paramSecret,
 	paramSocketIfname,
 	paramTimeout,
 	PARAM_COUNT
 };
 
 /* Of GIN_BOOTSTRAP and GIN_ROUTE, in the order of their choices in the table. */
-enum { bootstrapAuto, bootstrapPmix, bootstrapSelf };
+enum { bootstrapAuto, bootstrapPmix, bootstrapTcp, bootstrapSelf };
 enum { routeAuto, routeDirect, routeNetwork };
 
 /* A row of the table. */

@@ -34,7 +34,7 @@ static int usable(const struct ifaddrs *i, const char *ifname)
 	return i->ifa_addr->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr);
 }
 
-static void copyAddress(struct netAddress *out, const struct sockaddr *from)
+void socketAddress(const struct sockaddr *from, struct netAddress *out)
 {
 	*out = (struct netAddress){.family = from->sa_family};
 	if (from->sa_family == AF_INET)
@@ -42,6 +42,15 @@ static void copyAddress(struct netAddress *out, const struct sockaddr *from)
 	else
 		memcpy(out->bytes, &((const struct sockaddr_in6 *)(const void *)from)->sin6_addr,
 		       16);
+}
+
+int socketIsLoopback(const struct netAddress *address)
+{
+	static const uint8_t v6[16] = {[15] = 1};
+
+	if (address->family == AF_INET)
+		return address->bytes[0] == 127;
+	return !memcmp(address->bytes, v6, sizeof(v6));
 }
 
 unsigned socketAddresses(const char *ifname, struct netAddress *out, unsigned most)
@@ -53,7 +62,7 @@ unsigned socketAddresses(const char *ifname, struct netAddress *out, unsigned mo
 		return 0;
 	for (struct ifaddrs *i = list; i && count < most; i = i->ifa_next)
 		if (usable(i, ifname))
-			copyAddress(&out[count++], i->ifa_addr);
+			socketAddress(i->ifa_addr, &out[count++]);
 	freeifaddrs(list);
 	return count;
 }
@@ -66,24 +75,43 @@ static int closeFailed(int fd)
 	return -1;
 }
 
-/* Dual-stack where the host has IPv6, else IPv4. */
-static int bindAny(union socketAddress *bound, socklen_t *length)
+static socklen_t fillAddress(union socketAddress *out, const struct netAddress *to, uint16_t port)
 {
-	int off = 0;
-	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	*bound = (union socketAddress){.v6 = {.sin6_family = AF_INET6}};
-	*length = sizeof(bound->v6);
-	if (fd >= 0) {
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-		if (!bind(fd, &bound->any, *length))
-			return fd;
-		close(fd);
+	if (to->family == AF_INET) {
+		*out = (union socketAddress){
+			.v4 = {.sin_family = AF_INET, .sin_port = htons(port)}};
+		memcpy(&out->v4.sin_addr, to->bytes, 4);
+		return sizeof(out->v4);
 	}
-	*bound = (union socketAddress){.v4 = {.sin_family = AF_INET}};
-	*length = sizeof(bound->v4);
-	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd >= 0 && bind(fd, &bound->any, *length))
+	*out = (union socketAddress){.v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)}};
+	memcpy(&out->v6.sin6_addr, to->bytes, 16);
+	return sizeof(out->v6);
+}
+
+static int bindTo(const struct netAddress *at, uint16_t port)
+{
+	union socketAddress address;
+	socklen_t length = fillAddress(&address, at, port);
+	int on = 1, off = 0, fd = socket(at->family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -1;
+	if (port) /* that a job before used */
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (at->family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+	return bind(fd, &address.any, length) ? closeFailed(fd) : fd;
+}
+
+int socketListenAt(const struct netAddress *at, uint16_t port)
+{
+	static const struct netAddress anyV6 = {.family = AF_INET6}, anyV4 = {.family = AF_INET};
+	/* Dual-stack where the host has IPv6, else IPv4. */
+	int fd = bindTo(at ? at : &anyV6, port);
+
+	if (fd < 0 && !at && errno != EADDRINUSE)
+		fd = bindTo(&anyV4, port);
+	if (fd >= 0 && listen(fd, SOMAXCONN))
 		return closeFailed(fd);
 	return fd;
 }
@@ -91,12 +119,12 @@ static int bindAny(union socketAddress *bound, socklen_t *length)
 int socketListen(uint16_t *port)
 {
 	union socketAddress bound;
-	socklen_t length;
-	int fd = bindAny(&bound, &length);
+	socklen_t length = sizeof(bound);
+	int fd = socketListenAt(NULL, 0);
 
 	if (fd < 0)
 		return -1;
-	if (listen(fd, 64) || getsockname(fd, &bound.any, &length))
+	if (getsockname(fd, &bound.any, &length))
 		return closeFailed(fd);
 	*port = ntohs(bound.any.sa_family == AF_INET ? bound.v4.sin_port : bound.v6.sin6_port);
 	return fd;
@@ -133,19 +161,6 @@ static int await(int fd, short events, uint64_t deadline)
 			errno = ETIMEDOUT;
 		return -1;
 	}
-}
-
-static socklen_t fillAddress(union socketAddress *out, const struct netAddress *to, uint16_t port)
-{
-	if (to->family == AF_INET) {
-		*out = (union socketAddress){
-			.v4 = {.sin_family = AF_INET, .sin_port = htons(port)}};
-		memcpy(&out->v4.sin_addr, to->bytes, 4);
-		return sizeof(out->v4);
-	}
-	*out = (union socketAddress){.v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)}};
-	memcpy(&out->v6.sin6_addr, to->bytes, 16);
-	return sizeof(out->v6);
 }
 
 static int finishConnect(int fd, uint64_t deadline)

@@ -18,8 +18,15 @@ struct netAddress {
  */
 unsigned socketAddresses(const char *ifname, struct netAddress *out, unsigned most);
 
+struct sockaddr;
+void socketAddress(const struct sockaddr *from, struct netAddress *out);
+int socketIsLoopback(const struct netAddress *address);
+
 /* Listens on every address, on a port that the kernel chooses. */
 int socketListen(uint16_t *port);
+
+/* Listens on one address, or every one when `at` is NULL, on the port. */
+int socketListenAt(const struct netAddress *at, uint16_t port);
 
 int socketConnect(const struct netAddress *to, uint16_t port, uint64_t deadline);
 

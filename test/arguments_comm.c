@@ -5,7 +5,7 @@
  */
 #include "arguments.h"
 
-#include "identity.h"
+#include "../bootstrap/bootstrap.h"
 
 #include <limits.h>
 
@@ -19,7 +19,8 @@
 		EXPECT_EQUAL(countFiles("/proc/self/fd"), files);                                  \
 	} while (0)
 
-static const ginConfig_t alone = {sizeof(ginConfig_t), GIN_DEVICE_NONE, NULL, NULL, 0, 1};
+static const ginConfig_t alone = {
+	.size = sizeof(ginConfig_t), .device = GIN_DEVICE_NONE, .nRanks = 1};
 
 static void expectAlone(const ginConfig_t *config)
 {
@@ -46,8 +47,11 @@ static void badSizes(void)
 		ginConfig_t config;
 		char more[64];
 	} newer = {alone, "members that this libgin does not know"};
-	ginConfig_t older = {
-		offsetof(ginConfig_t, allgather), GIN_DEVICE_NONE, countingAllgather, NULL, 7, 9};
+	ginConfig_t older = {.size = offsetof(ginConfig_t, allgather),
+			     .device = GIN_DEVICE_NONE,
+			     .allgather = countingAllgather,
+			     .rank = 7,
+			     .nRanks = 9};
 	ginConfig_t config = alone;
 
 	config.size = 0;
@@ -105,7 +109,8 @@ static int strangeAllgather(void *arg, const void *in, void *out, size_t bytes)
 	memset(out, 0, 2 * bytes);
 	memcpy(out, in, bytes);
 	if (arg)
-		memcpy((char *)out + bytes + offsetof(struct identity, host), "otherhost", 10);
+		memcpy((char *)out + bytes + offsetof(struct bootstrapEntry, host), "otherhost",
+		       10);
 	return 0;
 }
 
@@ -123,7 +128,8 @@ static void badAllgathers(void)
 	expectAlone(&config);
 	config.allgather = strangeAllgather;
 	config.nRanks = 2;
-	EXPECT_NO_COMM(&config, ginErrorBootstrap, "rank 1 (host otherhost)", "another libgin");
+	EXPECT_NO_COMM(&config, ginErrorBootstrap, "rank 1 (host otherhost)",
+		       "another version of libgin");
 	expectAlone(&alone);
 }
 
@@ -133,10 +139,11 @@ static void launchers(void)
 	static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
 					    "SLURM_STEP_NUM_TASKS", "WORLD_SIZE"};
 	ginConfig_t config = alone;
-	char words[64];
+	char words[96];
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		snprintf(words, sizeof(words), "%s=2, but PMIX_NAMESPACE is not set", names[i]);
+		snprintf(words, sizeof(words),
+			 "%s=2, but neither PMIX_NAMESPACE nor GIN_ROOT is set", names[i]);
 		setenv(names[i], "2", 1);
 		EXPECT_NO_COMM(&alone, ginErrorBootstrap, words, "mpirun", "srun --mpi=pmix",
 			       "config.allgather", "GIN_BOOTSTRAP=self");
@@ -159,8 +166,8 @@ static void launchersAndSelf(void)
 
 static void badBootstrap(void)
 {
-	setenv("GIN_BOOTSTRAP", "tcp", 1);
-	EXPECT_NO_COMM(&alone, ginErrorInvalidArgument, "GIN_BOOTSTRAP=tcp", "auto|pmix|self");
+	setenv("GIN_BOOTSTRAP", "udp", 1);
+	EXPECT_NO_COMM(&alone, ginErrorInvalidArgument, "GIN_BOOTSTRAP=udp", "auto|pmix|tcp|self");
 }
 
 static void badInterface(void)

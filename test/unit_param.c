@@ -46,7 +46,9 @@ static void expectDefaults(void)
 	EXPECT_TEXT(paramText(paramBootstrap), "auto");
 	EXPECT_TEXT(paramText(paramHostId), "");
 	EXPECT_EQUAL(paramChoice(paramLog), logWarn);
+	EXPECT_TEXT(paramText(paramRoot), "");
 	EXPECT_EQUAL(paramChoice(paramRoute), routeAuto);
+	EXPECT_TEXT(paramText(paramSecret), "");
 	EXPECT_TEXT(paramText(paramSocketIfname), "");
 	EXPECT_EQUAL(paramNumber(paramTimeout), 600);
 }
@@ -76,7 +78,9 @@ static void valuesOfEach(void)
 	setenv("GIN_BOOTSTRAP", "self", 1);
 	setenv("GIN_HOSTID", "rack 7|b", 1);
 	setenv("GIN_LOG", "debug", 1);
+	setenv("GIN_ROOT", "node7:5000", 1);
 	setenv("GIN_ROUTE", "network", 1);
+	setenv("GIN_SECRET", "open sesame", 1);
 	setenv("GIN_SOCKET_IFNAME", "eth7", 1);
 	setenv("GIN_TIMEOUT", "1000000000", 1);
 	EXPECT_SUCCESS(paramCheck());
@@ -84,7 +88,9 @@ static void valuesOfEach(void)
 	EXPECT_TEXT(paramText(paramBootstrap), "self");
 	EXPECT_TEXT(paramText(paramHostId), "rack 7|b");
 	EXPECT_EQUAL(paramChoice(paramLog), logDebug);
+	EXPECT_TEXT(paramText(paramRoot), "node7:5000");
 	EXPECT_EQUAL(paramChoice(paramRoute), routeNetwork);
+	EXPECT_TEXT(paramText(paramSecret), "open sesame");
 	EXPECT_TEXT(paramText(paramSocketIfname), "eth7");
 	EXPECT_EQUAL(paramNumber(paramTimeout), 1000000000);
 }
@@ -234,7 +240,7 @@ int main(int argc, char **argv)
 	expectChild("a value of each", valuesOfEach);
 	everyChoice();
 	badValues(paramBootstrap,
-		  (const char *const[]){"tcp", "aut", "autopmix", "auto|pmix", NULL});
+		  (const char *const[]){"udp", "aut", "autopmix", "auto|pmix", NULL});
 	badValues(paramLog, (const char *const[]){"verbose", "3", NULL});
 	badValues(paramRoute, (const char *const[]){"Direct", " direct", "direct ", "|", NULL});
 	badValues(paramTimeout, (const char *const[]){"0", "-1", "1.5", "10s", "0x10", "ten",

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tcp.c - by GIN_ROOT=host:port, rank and number of ranks from a launcher's variables */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../lib/hostid.h"
+#include "meeting.h"
+
+/* Of this process; rank 0 has the root. */
+static struct {
+	pthread_mutex_t lock;
+	int joined;
+	int rank, nRanks;
+	struct rootContact contact;
+} job = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const struct netAddress loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
+
+/* "host:port" or "[host]:port" in two; -1 when it is neither. */
+static int split(const char *text, char *host, size_t bytes, char **port)
+{
+	if (snprintf(host, bytes, "%s", text) >= (int)bytes)
+		return -1;
+	*port = strrchr(host, ':');
+	if (!*port || *port == host || !(*port)[1] ||
+	    strspn(*port + 1, "0123456789") != strlen(*port + 1))
+		return -1;
+	*(*port)++ = '\0';
+	size_t length = strlen(host);
+	if (host[0] == '[' && host[length - 1] == ']') {
+		memmove(host, host + 1, length - 2);
+		host[length - 2] = '\0';
+	}
+	return 0;
+}
+
+/* A text of any length to a key; whoever has the text has the key. */
+static void makeKey(const char *secret, uint8_t key[SIPHASH_KEY_BYTES])
+{
+	static const uint8_t halves[2][SIPHASH_KEY_BYTES] = {"libgin secret 1", "libgin secret 2"};
+
+	for (int i = 0; i < 2; i++) {
+		uint64_t half = siphash(halves[i], secret, strlen(secret));
+		memcpy(key + 8 * i, &half, sizeof(half));
+	}
+}
+
+static int resolve(const char *text, struct rootContact *contact, char *why)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+	struct addrinfo *list = NULL;
+	char host[256], *port;
+
+	if (split(text, host, sizeof(host), &port)) {
+		snprintf(why, BOOTSTRAP_WHY, "GIN_ROOT=%.100s: must be host:port or [address]:port",
+			 text);
+		return -1;
+	}
+	int error = getaddrinfo(host, port, &hints, &list);
+	if (error) {
+		snprintf(why, BOOTSTRAP_WHY, "GIN_ROOT=%.100s: %s", text,
+			 error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error));
+		return -1;
+	}
+	for (struct addrinfo *i = list; i && contact->addresses < ROOT_ADDRESSES; i = i->ai_next)
+		socketAddress(i->ai_addr, &contact->address[contact->addresses++]);
+	freeaddrinfo(list);
+	contact->port = (uint16_t)atoi(port);
+	return 0;
+}
+
+static int onlyLoopback(const struct rootContact *contact)
+{
+	for (unsigned i = 0; i < contact->addresses; i++)
+		if (!socketIsLoopback(&contact->address[i]))
+			return 0;
+	return 1;
+}
+
+/*
+ * Without a secret only the loopback interface listens. With one all do: what GIN_ROOT's host is
+ * called on other hosts may be the name of the loopback interface on its own.
+ */
+static int startRoot(struct rootContact *contact, const struct bootstrapWanted *wanted, char *why)
+{
+	const struct netAddress *at = *wanted->secret ? NULL : &contact->address[0];
+	int listener = socketListenAt(at, contact->port);
+
+	if (listener < 0 || rootStart(listener, contact->key, 0, wanted->seconds)) {
+		snprintf(why, BOOTSTRAP_WHY, "GIN_ROOT=%.100s: rank 0 cannot listen there: %m%s",
+			 wanted->root, errno == EADDRINUSE ? "; choose another port" : "");
+		return -1;
+	}
+	if (!at) { /* rank 0 itself need not go by a name */
+		contact->address[0] = loopback;
+		contact->addresses = 1;
+	}
+	return 0;
+}
+
+static int joinLocked(const struct bootstrapWanted *wanted, char *why)
+{
+	struct rootContact contact = {.magic = ROOT_MAGIC};
+
+	if (!*wanted->root) {
+		snprintf(why, BOOTSTRAP_WHY, "GIN_BOOTSTRAP=tcp needs GIN_ROOT=host:port");
+		return -1;
+	}
+	if (launcherRank(&job.rank, &job.nRanks)) {
+		snprintf(why, BOOTSTRAP_WHY,
+			 "GIN_ROOT is set, but not this process's number: set RANK (from 0) and "
+			 "WORLD_SIZE");
+		return -1;
+	}
+	if (resolve(wanted->root, &contact, why))
+		return -1;
+	if (!*wanted->secret && !onlyLoopback(&contact)) {
+		snprintf(why, BOOTSTRAP_WHY,
+			 "GIN_ROOT=%.100s is open to other hosts: set GIN_SECRET, on all ranks, to "
+			 "the same long random text",
+			 wanted->root);
+		return -1;
+	}
+	makeKey(wanted->secret, contact.key);
+	if (!job.rank && startRoot(&contact, wanted, why))
+		return -1;
+	job.contact = contact;
+	job.joined = 1;
+	return 0;
+}
+
+/* After an elastic restart ranks of the time before may still be about. */
+static void nameOf(const struct bootstrapWanted *wanted, char name[BOOTSTRAP_NAME])
+{
+	const char *restarts = getenv("TORCHELASTIC_RESTART_COUNT");
+
+	snprintf(name, BOOTSTRAP_NAME, "%.12s/%.50s", restarts ? restarts : "", wanted->name);
+}
+
+static int tcpOpen(const struct bootstrapWanted *wanted, void **state, int *rank, int *nRanks,
+		   char *why)
+{
+	char name[BOOTSTRAP_NAME];
+
+	pthread_mutex_lock(&job.lock);
+	int result = job.joined ? 0 : joinLocked(wanted, why);
+	pthread_mutex_unlock(&job.lock);
+	if (result)
+		return -1;
+	nameOf(wanted, name);
+	struct meeting *meeting = meetingMake(&job.contact, name, wanted->seconds);
+	if (!meeting) {
+		snprintf(why, BOOTSTRAP_WHY, "no memory");
+		return -1;
+	}
+	meeting->patient = 1;
+	*rank = meeting->rank = job.rank;
+	*nRanks = meeting->nRanks = job.nRanks;
+	*state = meeting;
+	return 0;
+}
+
+const struct bootstrapOps bootstrapTcpOps = {
+	.name = "tcp",
+	.open = tcpOpen,
+	.exchange = meetingExchange,
+	.close = free,
+};

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* comm_split.c - a communicator out of another, whose control plane is its bootstrap */
+#include "comm.h"
+
+#include <stdio.h>
+
+/* What a rank says. */
+struct vote {
+	int32_t color, key;
+};
+
+/* The part that this rank will be in. */
+struct split {
+	ginComm_t comm;
+	int rank, nRanks; /* in the part */
+	int *members;	  /* [nRanks]: ranks of `comm` */
+};
+
+static int splitOpen(const struct bootstrapWanted *wanted, void **state, int *rank, int *nRanks,
+		     char *why)
+{
+	struct split *split = wanted->allgatherArg;
+
+	(void)why;
+	*rank = split->rank;
+	*nRanks = split->nRanks;
+	*state = split;
+	return 0;
+}
+
+/* All parts exchange together: it is one collective of the communicator that is split. */
+static int splitExchange(void *state, const struct bootstrapEntry *mine, int parent,
+			 struct bootstrapEntry *root, struct bootstrapEntry *parents, char *why)
+{
+	const struct split *split = state;
+	size_t n = (size_t)split->comm->nRanks;
+	struct bootstrapEntry *all = calloc(n, sizeof(*all));
+	ginResult_t result = all ? ginSuccess : fail(ginErrorSystem, "no memory");
+
+	result = controlAllgather(&split->comm->control, "ginCommSplit", result, mine, all,
+				  sizeof(*mine));
+	for (size_t r = 0; result == ginSuccess && r < n; r++)
+		if (bootstrapCheckEntry(mine, &all[r], (int)r, why))
+			result = ginErrorBootstrap;
+	if (result == ginSuccess && split->nRanks) {
+		*root = all[split->members[0]];
+		*parents = all[split->members[parent]];
+	} else if (result != ginSuccess && !why[0]) {
+		snprintf(why, BOOTSTRAP_WHY, "%s", ginGetLastError());
+	}
+	free(all);
+	return result == ginSuccess ? 0 : -1;
+}
+
+static void splitClose(void *state)
+{
+	(void)state;
+}
+
+static const struct bootstrapOps splitOps = {
+	.name = "split",
+	.open = splitOpen,
+	.exchange = splitExchange,
+	.close = splitClose,
+};
+
+/* Ranks come in order, so that a stable insertion by key alone is by key, then rank. */
+static void addMember(struct split *split, const struct vote *votes, int rank)
+{
+	int at = split->nRanks++;
+
+	for (; at && votes[split->members[at - 1]].key > votes[rank].key; at--)
+		split->members[at] = split->members[at - 1];
+	split->members[at] = rank;
+}
+
+static void findMembers(struct split *split, const struct vote *votes)
+{
+	int me = split->comm->rank;
+
+	for (int r = 0; r < split->comm->nRanks; r++)
+		if (votes[r].color == votes[me].color)
+			addMember(split, votes, r);
+	while (split->members[split->rank] != me)
+		split->rank++;
+}
+
+static ginResult_t gatherVotes(struct split *split, ginResult_t mine, const struct vote *vote)
+{
+	size_t n = (size_t)split->comm->nRanks;
+	struct vote *votes = calloc(n, sizeof(*votes));
+
+	split->members = calloc(n, sizeof(*split->members));
+	if (mine == ginSuccess && (!votes || !split->members))
+		mine = fail(ginErrorSystem, "no memory");
+	mine = controlAllgather(&split->comm->control, "ginCommSplit", mine, vote, votes,
+				sizeof(*vote));
+	if (mine == ginSuccess && vote->color != GIN_NO_COLOR)
+		findMembers(split, votes);
+	free(votes);
+	return mine;
+}
+
+/* Who is in no part takes part in the exchange of those who are. */
+static ginResult_t stayOut(struct split *split)
+{
+	struct bootstrapEntry entry = {.magic = IDENTITY_MAGIC};
+	char why[BOOTSTRAP_WHY] = "";
+
+	if (splitExchange(split, &entry, 0, NULL, NULL, why))
+		return fail(ginErrorBootstrap, "%s", why);
+	return ginSuccess;
+}
+
+ginResult_t ginCommSplit(ginComm_t comm, int color, int key, ginComm_t *part)
+{
+	ginResult_t result = commEnter(comm, "ginCommSplit");
+	struct split split = {.comm = comm};
+	struct vote vote = {color, key};
+	ginComm_t made = NULL;
+
+	if (result != ginSuccess)
+		return result;
+	if (!part)
+		result = fail(ginErrorInvalidArgument, "part is NULL");
+	else if (color < 0 && color != GIN_NO_COLOR)
+		result = fail(ginErrorInvalidArgument,
+			      "color is %d: must be 0 or more, or GIN_NO_COLOR", color);
+	result = gatherVotes(&split, result, &vote);
+	struct commStart start = {.device = comm->device.ordinal,
+				  .bootstrap = &splitOps,
+				  .wanted = {.allgatherArg = &split}};
+	if (result == ginSuccess)
+		result = split.nRanks ? commOpen("ginCommSplit", &start, &made) : stayOut(&split);
+	free(split.members);
+	if (result == ginSuccess)
+		*part = made;
+	return result;
+}
