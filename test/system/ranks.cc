@@ -4,18 +4,19 @@
  *
  *	ranks routes HOST,HOST...	all is as it should be where rank r runs on the r-th host;
  *					ALIAS is the name of all hosts
+ *	ranks names HOST,HOST...	two threads make communicators of two names at the same time
  *	ranks outlive WORDS...		the communicator comes up, and fails with one of the words
  *	ranks refused WORDS...		ginCommInit() fails with one of the words
  *
  * Without a launcher RANK and WORLD_SIZE say which one; GIN_ROOT brings them together, or else the
- * folder MEET, which all ranks share in any case.
+ * folder MEET, which all ranks share.
  */
 #include "../suite.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 
 #include <string>
+#include <thread>
 
 /* An allgather over the files of a folder, such as a program may have. */
 struct Folder {
@@ -59,17 +60,6 @@ static int gatherByFiles(void *arg, const void *in, void *out, size_t bytes)
 	return 0;
 }
 
-static ginConfig_t configOf(Folder *folder)
-{
-	ginConfig_t config = GIN_CONFIG_INIT;
-
-	config.allgather = gatherByFiles;
-	config.allgatherArg = folder;
-	config.rank = folder->rank;
-	config.nRanks = folder->nRanks;
-	return config;
-}
-
 static const char *variable(const char *name)
 {
 	const char *value = getenv(name);
@@ -80,11 +70,16 @@ static const char *variable(const char *name)
 static ginConfig_t worldConfig()
 {
 	static Folder world;
+	ginConfig_t config = GIN_CONFIG_INIT;
 
 	if (*variable("GIN_ROOT") || !*variable("MEET"))
-		return GIN_CONFIG_INIT;
+		return config;
 	world = {variable("MEET"), atoi(variable("RANK")), atoi(variable("WORLD_SIZE")), 0};
-	return configOf(&world);
+	config.allgather = gatherByFiles;
+	config.allgatherArg = &world;
+	config.rank = world.rank;
+	config.nRanks = world.nRanks;
+	return config;
 }
 
 static std::vector<std::string> split(const std::string &list)
@@ -190,44 +185,87 @@ static void exchange(Rank &r, const std::vector<int> &ranks)
 	meet(r);
 }
 
-/* A communicator of each host's own ranks, who meet in a folder that other jobs do not use. */
+static Rank part(const Rank &whole, int color, int key)
+{
+	Rank r = whole;
+
+	CHECK(ginCommSplit(whole.comm, color, key, &r.comm));
+	CHECK(ginCommRank(r.comm, &r.rank));
+	CHECK(ginCommSize(r.comm, &r.nRanks));
+	return r;
+}
+
+/* The ranks of each host by themselves, the last of them first. */
 static void exchangeOnHost(const Rank &world, const Hosts &hosts)
 {
-	Folder folder = {std::string(getenv("TMPDIR")) + "/ranks" + variable("PMIX_NAMESPACE"), 0,
-			 0, 0};
 	std::vector<int> ranks;
-	Rank r;
 
-	for (int peer = 0; peer < world.nRanks; peer++) {
-		if (hosts[peer] != hosts[world.rank])
-			continue;
-		if (peer == world.rank)
-			folder.rank = static_cast<int>(ranks.size());
-		ranks.push_back(peer);
+	for (int peer = world.nRanks - 1; peer >= 0; peer--)
+		if (hosts[peer] == hosts[world.rank])
+			ranks.push_back(peer);
+	Rank r = part(world, ranks.back(), -world.rank);
+	EXPECT(r.nRanks == static_cast<int>(ranks.size()) && ranks[r.rank] == world.rank);
+	for (int peer = 0; peer < r.nRanks; peer++) {
+		ginPeerInfo_t info = GIN_PEER_INFO_INIT;
+		CHECK(ginCommQueryPeer(r.comm, peer, &info));
+		EXPECT(info.route == ginRouteDirect);
 	}
-	folder.nRanks = static_cast<int>(ranks.size());
-	EXPECT(!mkdir(folder.path.c_str(), 0700) || errno == EEXIST);
-	ginConfig_t config = configOf(&folder);
-	rankOpen(r, &config);
 	exchange(r, ranks);
 	rankClose(r);
 }
 
-static int routes(const Hosts &hosts)
+static Rank openWorld(const ginConfig_t &config, const Hosts &hosts)
 {
-	ginConfig_t config = worldConfig();
 	char host[64];
 	Rank r;
 
 	rankOpen(r, &config);
 	EXPECT(r.nRanks == static_cast<int>(hosts.size()));
 	EXPECT(!gethostname(host, sizeof(host)) && host == nameOf(hosts[r.rank]));
+	return r;
+}
+
+static int routes(const Hosts &hosts)
+{
+	Rank r = openWorld(worldConfig(), hosts);
+
 	for (int peer = 0; peer < r.nRanks; peer++)
 		expectPeer(r, hosts, peer);
 	expectNoDevComm(r, hosts);
 	exchangeOnHost(r, hosts);
-	printf("rank %d of %d on %s: routes and data as expected\n", r.rank, r.nRanks, host);
+	printf("rank %d of %d: routes and data as expected\n", r.rank, r.nRanks);
 	rankClose(r);
+	return 0;
+}
+
+/* Several of one name; that they have met others of their name and turn shows by their colors. */
+static void makeNamed(const char *name, int color, const Hosts &hosts)
+{
+	for (int turn = 0; turn < 3; turn++) {
+		ginConfig_t config = worldConfig();
+		config.name = name;
+		Rank r = openWorld(config, hosts);
+		Rank same = part(r, color + turn, r.rank);
+		EXPECT(same.nRanks == r.nRanks && same.rank == r.rank);
+		rankClose(same);
+		exchangeOnHost(r, hosts);
+		rankClose(r);
+	}
+}
+
+/* Every other rank begins with the other name; these are the first communicators of the process. */
+static int names(const Hosts &hosts)
+{
+	int rank = atoi(variable(*variable("RANK") ? "RANK" : "OMPI_COMM_WORLD_RANK"));
+
+	auto left = [&] { makeNamed("left", 0, hosts); };
+	auto right = [&] { makeNamed("right", 10, hosts); };
+	std::thread first = rank % 2 ? std::thread(right) : std::thread(left);
+	usleep(50000);
+	std::thread second = rank % 2 ? std::thread(left) : std::thread(right);
+	first.join();
+	second.join();
+	printf("rank %d: two names, each with its own\n", rank);
 	return 0;
 }
 
@@ -274,10 +312,12 @@ int main(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], "routes"))
 		return routes(split(argv[2]));
+	if (argc == 3 && !strcmp(argv[1], "names"))
+		return names(split(argv[2]));
 	if (argc > 2 && !strcmp(argv[1], "outlive"))
 		return outlive(argv + 2);
 	if (argc > 2 && !strcmp(argv[1], "refused"))
 		return refused(argv + 2);
-	fprintf(stderr, "ranks routes|outlive|refused: see ranks.cc\n");
+	fprintf(stderr, "ranks routes|names|outlive|refused: see ranks.cc\n");
 	return 1;
 }
