@@ -66,13 +66,13 @@ TOOLS := $(filter-out $(if $(HWLOC),,$(HWLOC_TOOLS)),$(TOOL_NAMES))
 
 EXAMPLES := $(patsubst examples/%.cu,$(BUILD)/examples/%,$(wildcard examples/*.cu))
 TESTS_C := $(patsubst test/%.c,$(BUILD)/test/%,$(wildcard test/*.c))
-TESTS_CC := $(patsubst test/%.cc,$(BUILD)/test/%,$(wildcard test/*.cc test/port/*.cc))
+TESTS_CC := $(patsubst test/%.cc,$(BUILD)/test/%,$(wildcard test/*.cc test/*/*.cc))
 # The same sources with kernels.
 TESTS_GPU := $(patsubst test/%.cc,$(BUILD)/test/%_gpu,$(filter-out test/nvrtc.cc, \
 	$(wildcard test/*.cc test/port/*.cc)))
 
 .PHONY: all lib tools examples tests tests-gpu man deps deps-check demo check check-long \
-	check-mutations check-gpu abi version clean always
+	check-mutations check-system check-gpu abi version clean always
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -191,6 +191,10 @@ demo:
 check:
 	$(Q)DEPS=$(DEPS) tools/install-deps check
 	$(Q)test/run check
+
+check-system:
+	$(Q)DEPS=$(DEPS) tools/install-deps check
+	$(Q)test/run check-system
 
 check-long:
 	$(Q)DEPS=$(DEPS) tools/install-deps check

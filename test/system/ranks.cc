@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ranks.cc - one rank of a job over several hosts
+ *
+ *	ranks routes HOST,HOST...	all is as it should be where rank r runs on the r-th host;
+ *					ALIAS is the name of all hosts
+ *	ranks names HOST,HOST...	two threads make communicators of two names at the same time
+ *	ranks outlive WORDS...		the communicator comes up, and fails with one of the words
+ *	ranks refused WORDS...		ginCommInit() fails with one of the words
+ *
+ * Without a launcher RANK and WORLD_SIZE say which one; GIN_ROOT brings them together, or else the
+ * folder MEET, which all ranks share.
+ */
+#include "../suite.h"
+
+#include <fcntl.h>
+
+#include <string>
+#include <thread>
+
+/* An allgather over the files of a folder, such as a program may have. */
+struct Folder {
+	std::string path;
+	int rank, nRanks;
+	int calls;
+};
+
+static std::string fileOf(const Folder &folder, int rank)
+{
+	return folder.path + "/gather." + std::to_string(folder.calls) + "." + std::to_string(rank);
+}
+
+/* A file is there when it is complete. */
+static void leave(const std::string &name, const void *data, size_t bytes)
+{
+	std::string part = name + ".part";
+	int fd = open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	EXPECT(fd >= 0 && write(fd, data, bytes) == static_cast<ssize_t>(bytes) && !close(fd));
+	EXPECT(!rename(part.c_str(), name.c_str()));
+}
+
+static void collect(const std::string &name, void *data, size_t bytes)
+{
+	int fd;
+
+	while ((fd = open(name.c_str(), O_RDONLY | O_CLOEXEC)) < 0)
+		usleep(1000);
+	EXPECT(read(fd, data, bytes) == static_cast<ssize_t>(bytes) && !close(fd));
+}
+
+static int gatherByFiles(void *arg, const void *in, void *out, size_t bytes)
+{
+	Folder *folder = static_cast<Folder *>(arg);
+
+	leave(fileOf(*folder, folder->rank), in, bytes);
+	for (int r = 0; r < folder->nRanks; r++)
+		collect(fileOf(*folder, r), static_cast<char *>(out) + r * bytes, bytes);
+	folder->calls++;
+	return 0;
+}
+
+static const char *variable(const char *name)
+{
+	const char *value = getenv(name);
+	return value ? value : "";
+}
+
+/* By the launcher or GIN_ROOT, or by MEET. */
+static ginConfig_t worldConfig()
+{
+	static Folder world;
+	ginConfig_t config = GIN_CONFIG_INIT;
+
+	if (*variable("GIN_ROOT") || !*variable("MEET"))
+		return config;
+	world = {variable("MEET"), atoi(variable("RANK")), atoi(variable("WORLD_SIZE")), 0};
+	config.allgather = gatherByFiles;
+	config.allgatherArg = &world;
+	config.rank = world.rank;
+	config.nRanks = world.nRanks;
+	return config;
+}
+
+static std::vector<std::string> split(const std::string &list)
+{
+	std::vector<std::string> parts;
+	for (size_t at = 0, end = 0; end != list.npos; at = end + 1) {
+		end = list.find(',', at);
+		parts.push_back(list.substr(at, end - at));
+	}
+	return parts;
+}
+
+/* Where each rank runs. */
+typedef std::vector<std::string> Hosts;
+
+static std::string nameOf(const std::string &host)
+{
+	return *variable("ALIAS") ? variable("ALIAS") : host;
+}
+
+static void expectText(const std::string &seen, const std::string &expected)
+{
+	if (seen != expected)
+		fprintf(stderr, "seen: %s\nexpected: %s\n", seen.c_str(), expected.c_str());
+	EXPECT(seen == expected);
+}
+
+static void expectPeer(const Rank &r, const Hosts &hosts, int peer)
+{
+	ginPeerInfo_t info = GIN_PEER_INFO_INIT;
+	bool same = hosts[peer] == hosts[r.rank];
+
+	CHECK(ginCommQueryPeer(r.comm, peer, &info));
+	expectText(info.host, nameOf(hosts[peer]));
+	expectText(info.backend, same ? "direct" : "none");
+	expectText(info.why, peer == r.rank ? "the same memory"
+			     : same	    ? "shared memory of one host"
+					    : "another host (" + nameOf(hosts[peer]) + ")");
+	EXPECT(info.route == (same ? ginRouteDirect : ginRouteNone));
+	EXPECT(info.sameHost == same && info.sameProcess == (peer == r.rank));
+}
+
+/* All ranks get the sentence of rank 0, about the first rank that is elsewhere. */
+static void expectNoDevComm(const Rank &r, const Hosts &hosts)
+{
+	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
+	ginDevComm dc;
+	int other = 0;
+
+	while (other < r.nRanks && hosts[other] == hosts[0])
+		other++;
+	if (other == r.nRanks)
+		return;
+	std::string expected = "ginDevCommCreate: rank 0: no backend connects rank 0 and rank " +
+			       std::to_string(other) + " (host " + nameOf(hosts[other]) +
+			       "): direct: another host (" + nameOf(hosts[other]) +
+			       "); this libgin has no network backend";
+	EXPECT(ginDevCommCreate(r.comm, &want, &dc) == ginErrorUnsupported);
+	expectText(ginGetLastError(), expected);
+}
+
+/* Each rank has a cell for each, in both windows. */
+struct Exchange {
+	ginDevComm dc;
+	ginWindow_t to, from;
+	size_t cell;
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		ginResult_t result = ginSuccess;
+		for (uint32_t peer = 0; peer < dc.nRanks && result == ginSuccess; peer++)
+			result = gin.put(static_cast<int>(peer), to, dc.rank * cell, from,
+					 peer * cell, cell, GinSignalInc{0}, GinNone{}, GinCta{});
+		if (result == ginSuccess)
+			result = gin.waitSignal(0, dc.nRanks, GinCta{});
+		results[ginThreadIndex()] = result;
+	}
+};
+
+/* `ranks`: the numbers in the job of this communicator's ranks, so that hosts differ in data. */
+static void exchange(Rank &r, const std::vector<int> &ranks)
+{
+	const size_t cell = 65553, n = ranks.size();
+	std::vector<unsigned char> sent(n * cell), expected(n * cell);
+	Buffer to(r, n * cell), from(r, n * cell);
+	Results results(r, blockFor<GinCta>(r));
+	int me = ranks[r.rank];
+
+	for (size_t peer = 0; peer < n; peer++)
+		for (size_t i = 0; i < cell; i++) {
+			sent[peer * cell + i] = pattern(me, ranks[peer], i);
+			expected[peer * cell + i] = pattern(ranks[peer], me, i);
+		}
+	from.write(sent);
+	to.poison();
+	Device device(r, 1, 1); /* collective: all have poisoned */
+	launch(r, 1, blockFor<GinCta>(r),
+	       Exchange{device.dc, to.window, from.window, cell, results.words});
+	EXPECT(results.all(ginSuccess));
+	EXPECT(to.read() == expected);
+	meet(r);
+}
+
+static Rank part(const Rank &whole, int color, int key)
+{
+	Rank r = whole;
+
+	CHECK(ginCommSplit(whole.comm, color, key, &r.comm));
+	CHECK(ginCommRank(r.comm, &r.rank));
+	CHECK(ginCommSize(r.comm, &r.nRanks));
+	return r;
+}
+
+/* The ranks of each host by themselves, the last of them first. */
+static void exchangeOnHost(const Rank &world, const Hosts &hosts)
+{
+	std::vector<int> ranks;
+
+	for (int peer = world.nRanks - 1; peer >= 0; peer--)
+		if (hosts[peer] == hosts[world.rank])
+			ranks.push_back(peer);
+	Rank r = part(world, ranks.back(), -world.rank);
+	EXPECT(r.nRanks == static_cast<int>(ranks.size()) && ranks[r.rank] == world.rank);
+	for (int peer = 0; peer < r.nRanks; peer++) {
+		ginPeerInfo_t info = GIN_PEER_INFO_INIT;
+		CHECK(ginCommQueryPeer(r.comm, peer, &info));
+		EXPECT(info.route == ginRouteDirect);
+	}
+	exchange(r, ranks);
+	rankClose(r);
+}
+
+static Rank openWorld(const ginConfig_t &config, const Hosts &hosts)
+{
+	char host[64];
+	Rank r;
+
+	rankOpen(r, &config);
+	EXPECT(r.nRanks == static_cast<int>(hosts.size()));
+	EXPECT(!gethostname(host, sizeof(host)) && host == nameOf(hosts[r.rank]));
+	return r;
+}
+
+static int routes(const Hosts &hosts)
+{
+	Rank r = openWorld(worldConfig(), hosts);
+
+	for (int peer = 0; peer < r.nRanks; peer++)
+		expectPeer(r, hosts, peer);
+	expectNoDevComm(r, hosts);
+	exchangeOnHost(r, hosts);
+	printf("rank %d of %d: routes and data as expected\n", r.rank, r.nRanks);
+	rankClose(r);
+	return 0;
+}
+
+/* Several of one name; that they have met others of their name and turn shows by their colors. */
+static void makeNamed(const char *name, int color, const Hosts &hosts)
+{
+	for (int turn = 0; turn < 3; turn++) {
+		ginConfig_t config = worldConfig();
+		config.name = name;
+		Rank r = openWorld(config, hosts);
+		Rank same = part(r, color + turn, r.rank);
+		EXPECT(same.nRanks == r.nRanks && same.rank == r.rank);
+		rankClose(same);
+		exchangeOnHost(r, hosts);
+		rankClose(r);
+	}
+}
+
+/* Every other rank begins with the other name; these are the first communicators of the process. */
+static int names(const Hosts &hosts)
+{
+	int rank = atoi(variable(*variable("RANK") ? "RANK" : "OMPI_COMM_WORLD_RANK"));
+
+	auto left = [&] { makeNamed("left", 0, hosts); };
+	auto right = [&] { makeNamed("right", 10, hosts); };
+	std::thread first = rank % 2 ? std::thread(right) : std::thread(left);
+	usleep(50000);
+	std::thread second = rank % 2 ? std::thread(left) : std::thread(right);
+	first.join();
+	second.join();
+	printf("rank %d: two names, each with its own\n", rank);
+	return 0;
+}
+
+static bool saidOneOf(char **words)
+{
+	for (; *words; words++)
+		if (strstr(ginGetLastError(), *words))
+			return true;
+	return false;
+}
+
+/* Says its process in MEET when it is up; then somebody may be killed. */
+static int outlive(char **words)
+{
+	ginConfig_t config = worldConfig();
+	ginResult_t error = ginSuccess;
+	Rank r;
+
+	rankOpen(r, &config);
+	std::string pid = std::to_string(getpid());
+	leave(variable("MEET") + ("/up." + std::to_string(r.rank)), pid.data(), pid.size());
+	while (error == ginSuccess) {
+		usleep(10000);
+		CHECK(ginCommGetAsyncError(r.comm, &error));
+	}
+	printf("rank %d: %s\n", r.rank, ginGetLastError());
+	EXPECT(error == ginErrorPeer && saidOneOf(words));
+	rankClose(r);
+	return 0;
+}
+
+static int refused(char **words)
+{
+	ginConfig_t config = worldConfig();
+	ginComm_t comm;
+
+	EXPECT(ginCommInit(&config, &comm) != ginSuccess);
+	printf("%s\n", ginGetLastError());
+	EXPECT(saidOneOf(words));
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 3 && !strcmp(argv[1], "routes"))
+		return routes(split(argv[2]));
+	if (argc == 3 && !strcmp(argv[1], "names"))
+		return names(split(argv[2]));
+	if (argc > 2 && !strcmp(argv[1], "outlive"))
+		return outlive(argv + 2);
+	if (argc > 2 && !strcmp(argv[1], "refused"))
+		return refused(argv + 2);
+	fprintf(stderr, "ranks routes|names|outlive|refused: see ranks.cc\n");
+	return 1;
+}
