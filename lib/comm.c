@@ -31,6 +31,9 @@ static ginResult_t readConfig(const ginConfig_t *given, ginConfig_t *config)
 
 static ginResult_t checkRank(const char *what, int rank, int nRanks)
 {
+	if (nRanks > ROOT_RANKS && rank >= 0)
+		return fail(ginErrorInvalidArgument, "%snRanks is %d: at most %d", what, nRanks,
+			    ROOT_RANKS);
 	if (nRanks >= 1 && rank >= 0 && rank < nRanks)
 		return ginSuccess;
 	return fail(ginErrorInvalidArgument,

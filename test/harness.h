@@ -54,9 +54,10 @@ struct Rank {
 #endif
 };
 
-inline void rankOpen(Rank &r, const ginConfig_t *config)
+/* A rank of `comm`, which it owns then. */
+inline void rankTake(Rank &r, ginComm_t comm)
 {
-	CHECK(ginCommInit(config, &r.comm));
+	r.comm = comm;
 	CHECK(ginCommRank(r.comm, &r.rank));
 	CHECK(ginCommSize(r.comm, &r.nRanks));
 	CHECK(ginCommDevice(r.comm, &r.device));
@@ -68,6 +69,13 @@ inline void rankOpen(Rank &r, const ginConfig_t *config)
 #else
 	EXPECT(r.device < 0); /* built for host threads: run it where no GPU is visible */
 #endif
+}
+
+inline void rankOpen(Rank &r, const ginConfig_t *config)
+{
+	ginComm_t comm;
+	CHECK(ginCommInit(config, &comm));
+	rankTake(r, comm);
 }
 
 inline void rankClose(Rank &r)

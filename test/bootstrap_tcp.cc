@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bootstrap_tcp.cc - jobs at GIN_ROOT: by every launcher's variables, over every kind of address, and
+ * each that cannot come about, with the sentence that its ranks get
+ *
+ * The jobs run all at once, each at a port of its own; a rank is a child process.
+ */
+#include "bootstrap.h"
+
+#include <dirent.h>
+#include <ifaddrs.h>
+#include <signal.h>
+
+#include <functional>
+#include <string>
+
+struct Process {
+	std::vector<std::string> variables;
+	std::function<void()> body;
+};
+
+struct Job {
+	std::string name;
+	std::vector<pid_t> children;
+	bool failed;
+};
+
+static std::vector<Job> jobs;
+
+static void startJob(const std::string &name, const std::vector<Process> &processes)
+{
+	Job job = {name, {}, false};
+
+	fflush(nullptr);
+	for (const Process &process : processes) {
+		pid_t child = fork();
+		EXPECT(child >= 0);
+		if (!child) {
+			for (const std::string &variable : process.variables)
+				EXPECT(!putenv(strdup(variable.c_str())));
+			process.body();
+			exit(0); /* with atexit: sanitizers report */
+		}
+		job.children.push_back(child);
+	}
+	jobs.push_back(job);
+}
+
+/* The others of a job that has failed might wait for ever. */
+static void endProcess(pid_t child, bool ok)
+{
+	for (Job &job : jobs)
+		for (pid_t &one : job.children)
+			if (one == child) {
+				one = 0;
+				job.failed |= !ok;
+				for (pid_t other : job.children)
+					if (!ok && other)
+						kill(other, SIGKILL);
+			}
+}
+
+static int endJobs()
+{
+	int failures = 0, status;
+	pid_t child;
+
+	while ((child = wait(&status)) > 0)
+		endProcess(child, status == 0);
+	for (const Job &job : jobs) {
+		printf("%s: %s\n", job.failed ? "failed" : "ok", job.name.c_str());
+		failures += job.failed;
+	}
+	return failures;
+}
+
+/* Counts that all processes of the test share. */
+static int *newCount()
+{
+	void *at = mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			-1, 0);
+	EXPECT(at != MAP_FAILED);
+	return static_cast<int *>(at);
+}
+
+static void add(int *count)
+{
+	__atomic_fetch_add(count, 1, __ATOMIC_ACQ_REL);
+}
+
+static void awaitCount(const int *count, int least)
+{
+	while (__atomic_load_n(count, __ATOMIC_ACQUIRE) < least)
+		usleep(1000);
+}
+
+static size_t countFiles()
+{
+	DIR *dir = opendir("/proc/self/fd");
+	size_t count = 0;
+
+	EXPECT(dir != nullptr);
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+/* Several communicators, one after the other; an allgather that is set is not used. */
+static void meets(int rank, int nRanks)
+{
+	for (const char *name : {"", "second", "", "second"}) {
+		ginConfig_t config = GIN_CONFIG_INIT;
+		Rank r;
+		config.name = name;
+		rankOpen(r, &config);
+		EXPECT(r.rank == rank && r.nRanks == nRanks);
+		exchange(r, static_cast<uint32_t>(strlen(name)));
+		rankClose(r);
+	}
+}
+
+/* No communicator, with these words, and nothing is left open. */
+static std::function<void()> fails(std::vector<std::string> words)
+{
+	return [=] {
+		ginComm_t comm = nullptr;
+		size_t files = countFiles();
+		EXPECT_FAILS(ginCommInit(nullptr, &comm), ginErrorBootstrap, "ginCommInit");
+		for (const std::string &word : words)
+			EXPECT_FAILS(ginErrorBootstrap, ginErrorBootstrap, word.c_str());
+		EXPECT(!comm);
+		EXPECT(countFiles() == files);
+	};
+}
+
+static std::string newRoot(const std::string &host = "127.0.0.1")
+{
+	return "GIN_ROOT=" + host + ":" + std::to_string(freePort());
+}
+
+static std::vector<std::string> rankOf(int rank, int nRanks, std::vector<std::string> more)
+{
+	more.push_back("RANK=" + std::to_string(rank));
+	more.push_back("WORLD_SIZE=" + std::to_string(nRanks));
+	return more;
+}
+
+/* All of the job's ranks have these variables. */
+static std::vector<Process> world(int nRanks, const std::vector<std::string> &variables)
+{
+	std::vector<Process> processes;
+
+	for (int r = 0; r < nRanks; r++)
+		processes.push_back({rankOf(r, nRanks, variables), [=] { meets(r, nRanks); }});
+	return processes;
+}
+
+/* This host's own address that others see, as GIN_ROOT has it; "" when there is none. */
+static std::string ownAddress()
+{
+	char text[INET_ADDRSTRLEN] = "";
+	ifaddrs *list = nullptr;
+
+	EXPECT(!getifaddrs(&list));
+	for (const ifaddrs *i = list; i && !*text; i = i->ifa_next) {
+		sockaddr_in at;
+		if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET)
+			continue;
+		memcpy(&at, i->ifa_addr, sizeof(at));
+		if (ntohl(at.sin_addr.s_addr) >> 24 != 127)
+			inet_ntop(AF_INET, &at.sin_addr, text, sizeof(text));
+	}
+	freeifaddrs(list);
+	return text;
+}
+
+static void addresses()
+{
+	std::string own = ownAddress();
+	int v6 = bindPort(AF_INET6, 0);
+
+	for (int n : {1, 2, 4})
+		startJob("loopback, " + std::to_string(n), world(n, {newRoot()}));
+	startJob("loopback with a secret", world(3, {newRoot(), "GIN_SECRET=a secret"}));
+	startJob("localhost", world(2, {newRoot("localhost")}));
+	startJob("localhost with a secret", world(2, {newRoot("localhost"), "GIN_SECRET=a"}));
+	startJob("GIN_BOOTSTRAP=tcp", world(2, {newRoot(), "GIN_BOOTSTRAP=tcp"}));
+	if (v6 >= 0) {
+		startJob("IPv6", world(3, {newRoot("[::1]")}));
+		startJob("IPv6 with a secret", world(2, {newRoot("[::1]"), "GIN_SECRET=a"}));
+		close(v6);
+	} else {
+		printf("left out: there is no IPv6\n");
+	}
+	if (own.empty()) {
+		printf("left out: this host has no address of its own\n");
+		return;
+	}
+	startJob("own address", world(3, {newRoot(own), "GIN_SECRET=a secret"}));
+	std::string open = newRoot(own);
+	startJob("own address without a secret",
+		 {{rankOf(0, 2, {open}), fails({open, "open to other hosts", "set GIN_SECRET"})},
+		  {rankOf(1, 2, {open}), fails({open, "open to other hosts", "set GIN_SECRET"})}});
+}
+
+static void launchers()
+{
+	static const char *const pairs[][2] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+					       {"PMI_RANK", "PMI_SIZE"},
+					       {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};
+	std::string root = newRoot();
+
+	for (const auto &pair : pairs) {
+		std::vector<Process> processes;
+		std::string at = newRoot();
+		for (int r = 0; r < 2; r++)
+			processes.push_back({{at, std::string(pair[0]) + "=" + std::to_string(r),
+					      std::string(pair[1]) + "=2"},
+					     [=] { meets(r, 2); }});
+		startJob(pair[0], processes);
+	}
+	startJob("RANK goes first",
+		 {{rankOf(1, 2, {root, "PMI_RANK=0", "PMI_SIZE=2"}), [] { meets(1, 2); }},
+		  {rankOf(0, 2, {root, "PMI_RANK=0", "PMI_SIZE=2"}), [] { meets(0, 2); }}});
+}
+
+static void wrongVariables()
+{
+	std::string root = newRoot();
+
+	startJob("no number", {{{root}, fails({"GIN_ROOT is set", "set RANK (from 0)"})},
+			       {{root, "RANK=0"}, fails({"set RANK (from 0) and WORLD_SIZE"})},
+			       {{root, "WORLD_SIZE=2"}, fails({"set RANK (from 0)"})}});
+	startJob("a wrong number",
+		 {{rankOf(2, 2, {root}), fails({"RANK=2 and WORLD_SIZE=2", "less than"})},
+		  {rankOf(-1, 2, {root}), fails({"RANK=-1 and WORLD_SIZE=2"})},
+		  {rankOf(0, 0, {root}), fails({"RANK=0 and WORLD_SIZE=0"})},
+		  {{root, "RANK=one", "WORLD_SIZE=2"}, fails({"RANK=one"})}});
+	startJob("no place", {{rankOf(0, 2, {"GIN_BOOTSTRAP=tcp"}),
+			       fails({"GIN_BOOTSTRAP=tcp needs GIN_ROOT=host:port"})},
+			      {rankOf(0, 2, {"GIN_ROOT=127.0.0.1"}),
+			       fails({"GIN_ROOT=127.0.0.1: must be host:port"})},
+			      {rankOf(1, 2, {"GIN_ROOT=127.0.0.1:0"}),
+			       fails({"GIN_ROOT=127.0.0.1:0", "1 to 65535"})},
+			      {rankOf(1, 2, {"GIN_ROOT=no-such-host.invalid:5000"}),
+			       fails({"GIN_ROOT=no-such-host.invalid:5000: "})}});
+}
+
+static std::function<void()> after(const int *count, int least, std::function<void()> body)
+{
+	return [=] {
+		awaitCount(count, least);
+		body();
+	};
+}
+
+static std::function<void()> counted(std::function<void()> body, int *count)
+{
+	return [=] {
+		body();
+		add(count);
+	};
+}
+
+static void lateRoot()
+{
+	std::string root = newRoot(), never = newRoot();
+	std::vector<Process> late = world(3, {root});
+
+	late[0].body = [] {
+		usleep(1000000);
+		meets(0, 3);
+	};
+	startJob("rank 0 comes late", late);
+	startJob("rank 0 never comes",
+		 {{rankOf(1, 2, {never, "GIN_TIMEOUT=2"}),
+		   fails({"no connection to rank 0 at GIN_ROOT", "is rank 0 started"})}});
+	startJob("rank 1 never comes",
+		 {{rankOf(0, 2, {newRoot(), "GIN_TIMEOUT=2"}), [] {
+			   ginComm_t comm = nullptr;
+			   EXPECT_FAILS(ginCommInit(nullptr, &comm), ginErrorBootstrap,
+					"rank 1 did not come within 2 s (GIN_TIMEOUT)");
+		   }}});
+}
+
+static void secrets()
+{
+	std::string root = newRoot();
+
+	startJob("secrets that differ",
+		 {{rankOf(0, 2, {root, "GIN_SECRET=a", "GIN_TIMEOUT=2"}),
+		   [] {
+			   ginComm_t comm = nullptr;
+			   EXPECT_FAILS(ginCommInit(nullptr, &comm), ginErrorBootstrap,
+					"rank 1 did not come within 2 s");
+		   }},
+		  {rankOf(1, 2, {root, "GIN_SECRET=b"}),
+		   fails({"has another secret: GIN_SECRET must be the same on all ranks"})}});
+}
+
+/* Somebody else listens there, and never answers. */
+static void takenPort()
+{
+	std::string root = newRoot();
+	int port = atoi(root.c_str() + root.rfind(':') + 1);
+	int fd = bindPort(AF_INET, static_cast<uint16_t>(port));
+
+	EXPECT(fd >= 0 && !listen(fd, 5));
+	startJob("a port that is taken",
+		 {{rankOf(0, 2, {root}),
+		   fails({root, "rank 0 cannot listen there: Address already in use",
+			  "choose another port"})},
+		  {rankOf(1, 2, {root, "GIN_TIMEOUT=2"}),
+		   fails({"no connection to rank 0 at GIN_ROOT", "timed out"})}});
+	/* Open until the jobs end. */
+}
+
+/* The first job is whole, whatever comes from the second. */
+static void twoJobs(const std::string &name, const std::string &secret,
+		    std::vector<std::string> words)
+{
+	std::string root = newRoot();
+	std::vector<Process> all = world(2, {root, "GIN_SECRET=first"});
+	std::vector<std::string> second = {root, secret, "GIN_TIMEOUT=2"};
+	int *met = newCount(), *gone = newCount();
+
+	for (Process &process : all) {
+		std::function<void()> body = process.body;
+		process.body = [=] {
+			body();
+			add(met);
+			awaitCount(gone, 2);
+			body();
+		};
+	}
+	all.push_back({rankOf(0, 2, second),
+		       after(met, 2, counted(fails({"rank 0 cannot listen there"}), gone))});
+	all.push_back({rankOf(1, 2, second), after(met, 2, counted(fails(words), gone))});
+	startJob(name, all);
+}
+
+static void oneRankTwice()
+{
+	std::string root = newRoot();
+	std::vector<Process> all = world(4, {root});
+	int *told = newCount();
+
+	for (Process &process : all)
+		process.body = counted(
+			[] {
+				ginComm_t comm = nullptr;
+				EXPECT_FAILS(ginCommInit(nullptr, &comm), ginErrorBootstrap,
+					     "two processes say that they are rank 1",
+					     "each needs a number of its own");
+			},
+			told);
+	all.push_back(all[1]);
+	std::function<void()> late = all[3].body; /* or the four would meet without the fifth */
+	all[3].body = after(told, 3, late);
+	std::function<void()> root0 = all[0].body;
+	all[0].body = [=] { /* stays for the one that is late */
+			    root0();
+			    awaitCount(told, 5);
+	};
+	startJob("one rank twice", all);
+}
+
+/* Ranks of before the restart are about, and do not meet those of after it. */
+static void restarts()
+{
+	std::string root = newRoot();
+	std::vector<Process> all = world(2, {root, "TORCHELASTIC_RESTART_COUNT=1"});
+	int *gone = newCount();
+	std::function<void()> body = all[0].body;
+
+	all[0].body = [=] {
+		body();
+		awaitCount(gone, 1);
+	};
+	all.push_back({rankOf(1, 2, {root, "TORCHELASTIC_RESTART_COUNT=0"}), [=] {
+			       ginComm_t comm = nullptr;
+			       EXPECT_FAILS(ginCommInit(nullptr, &comm), ginErrorBootstrap,
+					    "rank 0 did not come within 3 s (GIN_TIMEOUT)");
+			       add(gone);
+		       }});
+	for (Process &process : all)
+		process.variables.push_back("GIN_TIMEOUT=3");
+	startJob("restarts", all);
+}
+
+static void forkAndEnd()
+{
+	int status = -1;
+	pid_t child = fork();
+
+	if (!child)
+		exit(0); /* with atexit */
+	EXPECT(waitpid(child, &status, 0) == child && status == 0);
+}
+
+/* A child that a rank forks ends, or lives on; the ranks go on. */
+static void forkAfterInit()
+{
+	std::vector<Process> all = world(3, {newRoot()});
+
+	for (Process &process : all) {
+		std::function<void()> body = process.body;
+		process.body = [=] {
+			Rank r;
+			rankOpen(r, nullptr);
+			forkAndEnd();
+			exchange(r, 1);
+			pid_t sleeper = fork();
+			if (!sleeper)
+				pause();
+			exchange(r, 2);
+			rankClose(r);
+			body();
+			kill(sleeper, SIGKILL);
+			EXPECT(waitpid(sleeper, nullptr, 0) == sleeper);
+		};
+	}
+	startJob("forks after the start", all);
+}
+
+int main()
+{
+	for (const char *name : {"RANK", "WORLD_SIZE", "GIN_ROOT", "GIN_SECRET", "GIN_BOOTSTRAP",
+				 "PMIX_NAMESPACE", "TORCHELASTIC_RESTART_COUNT"})
+		unsetenv(name);
+	setenv("GIN_TIMEOUT", "60", 1);
+	setenv("GIN_LOG", "none", 0);
+	addresses();
+	launchers();
+	wrongVariables();
+	lateRoot();
+	secrets();
+	takenPort();
+	twoJobs("two jobs at one port", "GIN_SECRET=second", {"has another secret"});
+	twoJobs("two jobs at one port, with one secret", "GIN_SECRET=first",
+		{"the root of the bootstrap", "did not answer within 2 s (GIN_TIMEOUT)"});
+	oneRankTwice();
+	restarts();
+	forkAfterInit();
+	return endJobs() != 0;
+}
