@@ -88,18 +88,18 @@ static const struct bootstrapPmix *loadPlugin(char *why)
 
 /*
  * torchrun under srun, say: its workers inherit the PMIx of the one process that started them, and
- * each would be a rank 0 of its own.
+ * each would be a single rank.
  */
 static int checkSize(const struct bootstrapWanted *wanted, char *why)
 {
 	const char *size = getenv("WORLD_SIZE");
 
-	if (!size || !*size || atoi(size) == job.nRanks || !strcmp(wanted->forced, "pmix"))
+	if (job.nRanks > 1 || !size || atoi(size) < 2 || !strcmp(wanted->forced, "pmix"))
 		return 0;
 	snprintf(why, BOOTSTRAP_WHY,
-		 "PMIx says that there are %d ranks, WORLD_SIZE=%.20s: set GIN_BOOTSTRAP=tcp and "
+		 "PMIx says that there is one rank, WORLD_SIZE=%.20s: set GIN_BOOTSTRAP=tcp and "
 		 "GIN_ROOT=host:port if WORLD_SIZE is right, GIN_BOOTSTRAP=pmix if it is not",
-		 job.nRanks, size);
+		 size);
 	return -1;
 }
 
