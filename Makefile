@@ -44,11 +44,17 @@ LINKS := $(BUILD)/libgin.so.$(SOVERSION) $(BUILD)/libgin.so
 # Without PMIx the library is whole; ranks then need config.allgather.
 PMIX := $(if $(shell pkg-config --exists pmix 2>/dev/null && echo yes),$(BUILD)/libgin-pmix.so)
 
-EXAMPLES := $(patsubst examples/%.cu,$(BUILD)/examples/%,$(wildcard examples/*.cu))
+# What is named mpi needs MPI's compiler; the library does not.
+MPICXX := $(shell command -v mpicxx 2>/dev/null)
+CXX_ALONE := $(CXX)
+without_mpi = $(filter-out $(if $(MPICXX),,%/mpi.cu %/mpi.cc),$(1))
+
+EXAMPLES := $(patsubst examples/%.cu,$(BUILD)/examples/%,$(call without_mpi,$(wildcard examples/*.cu)))
 TESTS_C := $(patsubst test/%.c,$(BUILD)/test/%,$(wildcard test/*.c))
-TESTS_CC := $(patsubst test/%.cc,$(BUILD)/test/%,$(wildcard test/*.cc test/port/*.cc))
+TESTS_CC := $(patsubst test/%.cc,$(BUILD)/test/%,$(call without_mpi, \
+	$(wildcard test/*.cc test/port/*.cc)))
 # The same sources with kernels.
-TESTS_GPU := $(patsubst test/%.cc,$(BUILD)/test/%_gpu,$(filter-out test/nvrtc.cc, \
+TESTS_GPU := $(patsubst test/%.cc,$(BUILD)/test/%_gpu,$(filter-out test/nvrtc.cc test/mpi.cc, \
 	$(wildcard test/*.cc test/port/*.cc)))
 
 .PHONY: all lib examples tests tests-gpu deps deps-check demo check check-long check-mutations \
@@ -79,6 +85,12 @@ $(BUILD)/libgin-pmix.so: bootstrap/pmix.c bootstrap/bootstrap.h bootstrap/plugin
 	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS_ALL)) $(subst -I/,-isystem /,$(shell pkg-config --cflags pmix)) \
 		-shared -o $@ $< $(LDFLAGS_ALL) -Wl,--version-script,bootstrap/plugin.map \
 		$(shell pkg-config --libs pmix) -pthread
+
+# Its compiler is a wrapper around ours.
+%/mpi: export OMPI_CXX = $(CXX_ALONE)
+%/mpi: export MPICH_CXX = $(CXX_ALONE)
+%/mpi: override CXX = $(MPICXX)
+%/mpi: NVCCFLAGS += -ccbin $(MPICXX)
 
 # Examples are one source for kernels and host threads: nvcc makes both, g++ the latter alone.
 examples: $(EXAMPLES)
