@@ -64,11 +64,17 @@ HWLOC_TOOLS := $(foreach tool,$(TOOL_NAMES),\
 HWLOC := $(shell $(PKG_CONFIG) --exists hwloc 2>/dev/null && echo yes)
 TOOLS := $(filter-out $(if $(HWLOC),,$(HWLOC_TOOLS)),$(TOOL_NAMES))
 
-EXAMPLES := $(patsubst examples/%.cu,$(BUILD)/examples/%,$(wildcard examples/*.cu))
+# What is named mpi needs MPI's compiler; the library does not.
+MPICXX := $(shell command -v mpicxx 2>/dev/null)
+CXX_ALONE := $(CXX)
+without_mpi = $(filter-out $(if $(MPICXX),,%/mpi.cu %/mpi.cc),$(1))
+
+EXAMPLES := $(patsubst examples/%.cu,$(BUILD)/examples/%,$(call without_mpi,$(wildcard examples/*.cu)))
 TESTS_C := $(patsubst test/%.c,$(BUILD)/test/%,$(wildcard test/*.c))
-TESTS_CC := $(patsubst test/%.cc,$(BUILD)/test/%,$(wildcard test/*.cc test/*/*.cc))
+TESTS_CC := $(patsubst test/%.cc,$(BUILD)/test/%,$(call without_mpi, \
+	$(wildcard test/*.cc test/*/*.cc)))
 # The same sources with kernels.
-TESTS_GPU := $(patsubst test/%.cc,$(BUILD)/test/%_gpu,$(filter-out test/nvrtc.cc, \
+TESTS_GPU := $(patsubst test/%.cc,$(BUILD)/test/%_gpu,$(filter-out test/nvrtc.cc test/mpi.cc, \
 	$(wildcard test/*.cc test/port/*.cc)))
 
 .PHONY: all lib tools examples tests tests-gpu man deps deps-check demo check check-long \
@@ -126,6 +132,12 @@ $(BUILD)/nvcc-used: always
 	@mkdir -p $(@D)
 	@echo '$(NVCC) $(ARCH)' | cmp -s - $@ || \
 		{ $(if $(NVCC),$(FIND_CUDA) try &&) echo '$(NVCC) $(ARCH)' >$@; }
+
+# Its compiler is a wrapper around ours.
+%/mpi: export OMPI_CXX = $(CXX_ALONE)
+%/mpi: export MPICH_CXX = $(CXX_ALONE)
+%/mpi: override CXX = $(MPICXX)
+%/mpi: NVCCFLAGS += -ccbin $(MPICXX)
 
 # Examples are one source for kernels and host threads: nvcc makes both, g++ the latter alone.
 examples: $(EXAMPLES)

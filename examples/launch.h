@@ -27,10 +27,10 @@ struct Ranks {
 	int rank, nRanks, device; // device: GIN_DEVICE_NONE on host threads
 };
 
-inline Ranks openRanks()
+inline Ranks describe(ginComm_t comm)
 {
 	Ranks r;
-	CHECK(ginCommInit(nullptr, &r.comm));
+	r.comm = comm;
 	CHECK(ginCommRank(r.comm, &r.rank));
 	CHECK(ginCommSize(r.comm, &r.nRanks));
 	CHECK(ginCommDevice(r.comm, &r.device));
@@ -41,6 +41,13 @@ inline Ranks openRanks()
 	check(r.device < 0, "built without nvcc, for host threads: try CUDA_VISIBLE_DEVICES=");
 #endif
 	return r;
+}
+
+inline Ranks openRanks(const ginConfig_t *config = nullptr)
+{
+	ginComm_t comm;
+	CHECK(ginCommInit(config, &comm));
+	return describe(comm);
 }
 
 // Between the host and memory that kernels use.

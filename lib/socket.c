@@ -179,6 +179,7 @@ static int isOwnPeer(int fd)
 
 static int finishConnect(int fd, uint64_t deadline)
 {
+	const struct linger atOnce = {.l_onoff = 1}; /* or the port is taken for a minute */
 	int reason = 0;
 	socklen_t length = sizeof(reason);
 
@@ -186,8 +187,10 @@ static int finishConnect(int fd, uint64_t deadline)
 		return -1;
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &reason, &length))
 		return -1;
-	if (!reason && isOwnPeer(fd))
+	if (!reason && isOwnPeer(fd)) {
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &atOnce, sizeof(atOnce));
 		reason = ECONNREFUSED;
+	}
 	errno = reason;
 	return reason ? -1 : 0;
 }
