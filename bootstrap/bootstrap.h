@@ -15,9 +15,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BOOTSTRAP_WHY 480  /* a sentence, its end included */
-#define BOOTSTRAP_NAME 64  /* of a communicator, with what a bootstrap adds, its end included */
-#define BOOTSTRAP_DATA 448 /* what a rank tells of itself */
+#define BOOTSTRAP_LATE (-2) /* what an exchange returns when ranks did not come */
+#define BOOTSTRAP_WHY 480   /* a sentence, its end included */
+#define BOOTSTRAP_NAME 64   /* of a communicator, with what a bootstrap adds, its end included */
+#define BOOTSTRAP_DATA 448  /* what a rank tells of itself */
 
 /* What a rank puts in; of the same size in every version of libgin. */
 struct bootstrapEntry {

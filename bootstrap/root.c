@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "../lib/clock.h"
+#include "../lib/forkguard.h"
 #include "../lib/handshake.h"
 #include "../lib/hostid.h"
 #include "../lib/log.h"
@@ -32,7 +33,10 @@ struct root {
 
 static void refuse(struct guest *guest)
 {
-	logWrite(logWarn, "bootstrap: refused a connection that does not know the key");
+	char from[64];
+
+	socketPeer(guest->fd, from, sizeof(from));
+	logWrite(logWarn, "bootstrap: refused %s, which does not know the key (GIN_SECRET)", from);
 	guestDrop(guest);
 }
 
@@ -169,7 +173,7 @@ static void freeRoot(struct root *root)
 	if (root->poll >= 0)
 		close(root->poll);
 	shutdown(root->listener, SHUT_RDWR); /* as in guestDrop() */
-	close(root->listener);
+	forkGuardClose(root->listener);
 	free(root);
 }
 
@@ -193,6 +197,7 @@ int rootStart(int listener, const uint8_t key[SIPHASH_KEY_BYTES], int once, unsi
 		return -1;
 	}
 	*root = (struct root){.listener = listener, .once = once, .groups = {.seconds = seconds}};
+	forkGuard(listener);
 	memcpy(root->key, key, sizeof(root->key));
 	root->poll = epoll_create1(EPOLL_CLOEXEC);
 	if (root->poll < 0 || watch(root, listener, NULL))

@@ -60,12 +60,15 @@ static void removeGroup(struct rootGroups *groups, struct rootGroup *group)
 	groups->done++;
 }
 
-/* It stays until all have been told, or are late. */
+/*
+ * It stays until all have been told, or are late. From the last to the first: rank 0's process, and
+ * this thread with it, may end as soon as it knows.
+ */
 static void failGroup(struct rootGroup *group, int result, const char *why)
 {
 	group->failed = result;
 	snprintf(group->failure, sizeof(group->failure), "%s", why);
-	for (uint32_t r = 0; r < group->first.nRanks; r++) {
+	for (uint32_t r = group->first.nRanks; r-- > 0;) {
 		if (group->guest[r])
 			replyFailure(group->guest[r], result, group->failure);
 		group->guest[r] = NULL;
@@ -215,7 +218,7 @@ static void tickGroup(struct rootGroups *groups, struct rootGroup *group, uint64
 	if (waited >= groups->seconds * SECOND) {
 		snprintf(why, sizeof(why), "%s did not come within %u s (GIN_TIMEOUT)", missing,
 			 groups->seconds);
-		failGroup(group, -1, why);
+		failGroup(group, BOOTSTRAP_LATE, why);
 		return;
 	}
 	group->warned = 1;

@@ -85,6 +85,8 @@ static int reach(const struct rootContact *contact, uint32_t rank, int patient, 
 
 static int sayNoRoot(const struct rootContact *contact, int patient, char *why)
 {
+	int late = errno != EACCES && (patient || errno == ETIMEDOUT);
+
 	if (errno == EACCES)
 		snprintf(why, BOOTSTRAP_WHY, "who listens at port %u has another secret: %s",
 			 contact->port,
@@ -98,21 +100,22 @@ static int sayNoRoot(const struct rootContact *contact, int patient, char *why)
 			 patient ? "is rank 0 started, and the network between the hosts open?"
 				 : "it must be there until all ranks have come, and each id serves "
 				   "one communicator");
-	return -1;
+	return late ? BOOTSTRAP_LATE : -1;
 }
 
 static int sayNoReply(const struct rootContact *contact, unsigned seconds, char *why)
 {
-	if (errno == ETIMEDOUT)
+	if (errno == ETIMEDOUT) {
 		snprintf(why, BOOTSTRAP_WHY,
 			 "the root of the bootstrap (port %u) did not answer within %u s "
 			 "(GIN_TIMEOUT): is its process stopped, or its GIN_TIMEOUT longer?",
 			 contact->port, seconds);
-	else
-		snprintf(why, BOOTSTRAP_WHY,
-			 "the connection to the root of the bootstrap (port %u) ended: %m; see the "
-			 "messages of rank 0",
-			 contact->port);
+		return BOOTSTRAP_LATE;
+	}
+	snprintf(why, BOOTSTRAP_WHY,
+		 "the connection to the root of the bootstrap (port %u) ended: %m; see the "
+		 "messages of rank 0",
+		 contact->port);
 	return -1;
 }
 
@@ -128,15 +131,16 @@ int rootVisit(const struct rootContact *contact, const struct rootRequest *reque
 		return sayNoRoot(contact, patient, why);
 	if (socketSend(fd, request, sizeof(*request), deadline) ||
 	    socketReceive(fd, reply, sizeof(*reply), late)) {
-		sayNoReply(contact, seconds, why);
+		result = sayNoReply(contact, seconds, why);
 		goto out;
 	}
 	reply->why[sizeof(reply->why) - 1] = '\0';
 	if (reply->why[0]) {
 		snprintf(why, BOOTSTRAP_WHY, "%s", reply->why);
-		result = reply->result > 0 ? reply->result : -1;
-	} else
+		result = reply->result ? reply->result : -1;
+	} else {
 		result = 0;
+	}
 out:
 	shutdown(fd, SHUT_RDWR); /* a child that the program forked meanwhile has it, too */
 	close(fd);

@@ -78,7 +78,8 @@ static ginResult_t meetRanks(ginComm_t comm, struct identity *me)
 	if (failed > 0)
 		return failAs((ginResult_t)failed, why);
 	if (failed)
-		return fail(ginErrorBootstrap, "%s", why);
+		return fail(failed == BOOTSTRAP_LATE ? ginErrorTimeout : ginErrorBootstrap, "%s",
+			    why);
 	keepIdentities(comm, me, &root, &parent);
 	return ginSuccess;
 }

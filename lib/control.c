@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "forkguard.h"
 #include "param.h"
 #include "thread.h"
 
@@ -29,7 +30,8 @@ void controlReleaseSpare(struct control *c)
 static void freeState(struct control *c)
 {
 	for (int i = 0; i < c->links; i++)
-		closeFile(&c->link[i].fd);
+		if (c->link[i].fd >= 0)
+			forkGuardClose(c->link[i].fd);
 	while (c->spares)
 		controlReleaseSpare(c);
 	closeFile(&c->listener);

@@ -8,6 +8,7 @@
 
 #include "clock.h"
 #include "control.h"
+#include "forkguard.h"
 #include "log.h"
 
 #define MESSAGE_SECONDS 10 /* the rest of a message that has begun */
@@ -64,7 +65,7 @@ static void dropLink(struct control *c, struct controlLink *link)
 {
 	char why[SENTENCE_BYTES];
 
-	close(link->fd);
+	forkGuardClose(link->fd);
 	link->fd = -1;
 	if (link->left || c->closing || c->failed[link->rank])
 		return;

@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "control.h"
+#include "forkguard.h"
 #include "handshake.h"
 #include "log.h"
 
@@ -46,6 +47,7 @@ static int subtreeSize(int rank, int nRanks)
 
 static struct controlLink *addLink(struct control *c, int fd, int rank)
 {
+	forkGuard(fd);
 	c->link[c->links] = (struct controlLink){.fd = fd, .rank = rank};
 	return &c->link[c->links++];
 }
@@ -76,16 +78,34 @@ static int tryParent(const struct control *c, const struct netAddress *address, 
 	return -1;
 }
 
-/* One pass over the addresses; -1 with errno of the last. */
+/* Has this host the address, too? Bridges for containers have the same one on every host. */
+static int isOurs(const struct control *c, const struct netAddress *address)
+{
+	const struct identity *me = &c->ranks[c->rank];
+
+	for (unsigned i = 0; i < me->addresses; i++)
+		if (!memcmp(&me->address[i], address, sizeof(*address)))
+			return 1;
+	return 0;
+}
+
+/*
+ * One pass over the addresses, our own at last: they lead to the parent only where hosts are told
+ * apart that share their network. -1 with errno of the last.
+ */
 static int tryAddresses(const struct control *c, const struct identity *parent, uint64_t deadline)
 {
+	unsigned n =
+		parent->addresses < IDENTITY_ADDRESSES ? parent->addresses : IDENTITY_ADDRESSES;
 	int fd = -1;
 
 	errno = EADDRNOTAVAIL;
 	if (identitySameHost(parent, &c->ranks[c->rank]))
 		fd = tryParent(c, &loopback, parent->port, deadline);
-	for (unsigned i = 0; fd < 0 && i < parent->addresses && i < IDENTITY_ADDRESSES; i++)
-		fd = tryParent(c, &parent->address[i], parent->port, deadline);
+	for (int ours = 0; ours < 2; ours++)
+		for (unsigned i = 0; fd < 0 && i < n; i++)
+			if (isOurs(c, &parent->address[i]) == ours)
+				fd = tryParent(c, &parent->address[i], parent->port, deadline);
 	return fd;
 }
 
@@ -121,6 +141,7 @@ static int isMissingChild(const struct control *c, uint32_t rank)
 /* Whoever does not know the secret, or is no child of ours, is sent away and forgotten. */
 static void acceptOne(struct control *c, int fd, uint64_t deadline)
 {
+	char from[64];
 	uint32_t rank;
 
 	if (!handshakeAccept(fd, c->ranks[0].secret, &rank, within(HANDSHAKE_SECONDS, deadline)) &&
@@ -128,7 +149,8 @@ static void acceptOne(struct control *c, int fd, uint64_t deadline)
 		addLink(c, fd, (int)rank);
 		return;
 	}
-	logWrite(logWarn, "control plane: refused a connection that is not of this communicator");
+	socketPeer(fd, from, sizeof(from));
+	logWrite(logWarn, "control plane: refused %s, which is not of this communicator", from);
 	close(fd);
 }
 

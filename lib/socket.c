@@ -7,9 +7,11 @@
 #include <ifaddrs.h>
 #include <limits.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -128,6 +130,18 @@ int socketListen(uint16_t *port)
 		return closeFailed(fd);
 	*port = ntohs(bound.any.sa_family == AF_INET ? bound.v4.sin_port : bound.v6.sin6_port);
 	return fd;
+}
+
+void socketPeer(int fd, char *out, size_t bytes)
+{
+	union socketAddress peer = {.any = {0}};
+	socklen_t length = sizeof(peer);
+	char service[16];
+
+	if (getpeername(fd, &peer.any, &length) ||
+	    getnameinfo(&peer.any, length, out, (socklen_t)bytes, service, sizeof(service),
+			NI_NUMERICHOST | NI_NUMERICSERV))
+		snprintf(out, bytes, "who has gone");
 }
 
 /*

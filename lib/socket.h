@@ -18,6 +18,9 @@ struct netAddress {
  */
 unsigned socketAddresses(const char *ifname, struct netAddress *out, unsigned most);
 
+/* Who is at the other end, in words. */
+void socketPeer(int fd, char *out, size_t bytes);
+
 struct sockaddr;
 void socketAddress(const struct sockaddr *from, struct netAddress *out);
 int socketIsLoopback(const struct netAddress *address);

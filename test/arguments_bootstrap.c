@@ -169,9 +169,9 @@ static void usedIds(void)
 	expectAlone(&host, &id);
 	EXPECT_NO_RANK(&host, &id, 0, 1, ginErrorBootstrap, "each id serves one communicator");
 	id = newId();
-	EXPECT_NO_RANK(&host, &id, 1, 2, ginErrorBootstrap,
+	EXPECT_NO_RANK(&host, &id, 1, 2, ginErrorTimeout,
 		       "rank 0 did not come within 1 s (GIN_TIMEOUT)");
-	EXPECT_NO_RANK(&host, &id, 0, 2, ginErrorBootstrap, "rank 0 did not come within 1 s");
+	EXPECT_NO_RANK(&host, &id, 0, 2, ginErrorTimeout, "rank 0 did not come within 1 s");
 }
 
 static void badEnvironment(void)

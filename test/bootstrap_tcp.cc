@@ -121,14 +121,15 @@ static void meets(int rank, int nRanks)
 }
 
 /* No communicator, with these words, and nothing is left open. */
-static std::function<void()> fails(std::vector<std::string> words)
+static std::function<void()> fails(std::vector<std::string> words,
+				   ginResult_t result = ginErrorBootstrap)
 {
 	return [=] {
 		ginComm_t comm = nullptr;
 		size_t files = countFiles();
-		EXPECT_FAILS(ginCommInit(nullptr, &comm), ginErrorBootstrap, "ginCommInit");
+		EXPECT_FAILS(ginCommInit(nullptr, &comm), result, "ginCommInit");
 		for (const std::string &word : words)
-			EXPECT_FAILS(ginErrorBootstrap, ginErrorBootstrap, word.c_str());
+			EXPECT_FAILS(result, result, word.c_str());
 		EXPECT(!comm);
 		EXPECT(countFiles() == files);
 	};
@@ -275,11 +276,12 @@ static void lateRoot()
 	startJob("rank 0 comes late", late);
 	startJob("rank 0 never comes",
 		 {{rankOf(1, 2, {never, "GIN_TIMEOUT=2"}),
-		   fails({"no connection to rank 0 at GIN_ROOT", "is rank 0 started"})}});
+		   fails({"no connection to rank 0 at GIN_ROOT", "is rank 0 started"},
+			 ginErrorTimeout)}});
 	startJob("rank 1 never comes",
 		 {{rankOf(0, 2, {newRoot(), "GIN_TIMEOUT=2"}), [] {
 			   ginComm_t comm = nullptr;
-			   EXPECT_FAILS(ginCommInit(nullptr, &comm), ginErrorBootstrap,
+			   EXPECT_FAILS(ginCommInit(nullptr, &comm), ginErrorTimeout,
 					"rank 1 did not come within 2 s (GIN_TIMEOUT)");
 		   }}});
 }
@@ -292,7 +294,7 @@ static void secrets()
 		 {{rankOf(0, 2, {root, "GIN_SECRET=a", "GIN_TIMEOUT=2"}),
 		   [] {
 			   ginComm_t comm = nullptr;
-			   EXPECT_FAILS(ginCommInit(nullptr, &comm), ginErrorBootstrap,
+			   EXPECT_FAILS(ginCommInit(nullptr, &comm), ginErrorTimeout,
 					"rank 1 did not come within 2 s");
 		   }},
 		  {rankOf(1, 2, {root, "GIN_SECRET=b"}),
@@ -312,13 +314,13 @@ static void takenPort()
 		   fails({root, "rank 0 cannot listen there: Address already in use",
 			  "choose another port"})},
 		  {rankOf(1, 2, {root, "GIN_TIMEOUT=2"}),
-		   fails({"no connection to rank 0 at GIN_ROOT", "timed out"})}});
+		   fails({"no connection to rank 0 at GIN_ROOT", "timed out"}, ginErrorTimeout)}});
 	/* Open until the jobs end. */
 }
 
 /* The first job is whole, whatever comes from the second. */
 static void twoJobs(const std::string &name, const std::string &secret,
-		    std::vector<std::string> words)
+		    std::vector<std::string> words, ginResult_t result)
 {
 	std::string root = newRoot();
 	std::vector<Process> all = world(2, {root, "GIN_SECRET=first"});
@@ -336,7 +338,7 @@ static void twoJobs(const std::string &name, const std::string &secret,
 	}
 	all.push_back({rankOf(0, 2, second),
 		       after(met, 2, counted(fails({"rank 0 cannot listen there"}), gone))});
-	all.push_back({rankOf(1, 2, second), after(met, 2, counted(fails(words), gone))});
+	all.push_back({rankOf(1, 2, second), after(met, 2, counted(fails(words, result), gone))});
 	startJob(name, all);
 }
 
@@ -380,7 +382,7 @@ static void restarts()
 	};
 	all.push_back({rankOf(1, 2, {root, "TORCHELASTIC_RESTART_COUNT=0"}), [=] {
 			       ginComm_t comm = nullptr;
-			       EXPECT_FAILS(ginCommInit(nullptr, &comm), ginErrorBootstrap,
+			       EXPECT_FAILS(ginCommInit(nullptr, &comm), ginErrorTimeout,
 					    "rank 0 did not come within 3 s (GIN_TIMEOUT)");
 			       add(gone);
 		       }});
@@ -437,9 +439,11 @@ int main()
 	lateRoot();
 	secrets();
 	takenPort();
-	twoJobs("two jobs at one port", "GIN_SECRET=second", {"has another secret"});
+	twoJobs("two jobs at one port", "GIN_SECRET=second", {"has another secret"},
+		ginErrorBootstrap);
 	twoJobs("two jobs at one port, with one secret", "GIN_SECRET=first",
-		{"the root of the bootstrap", "did not answer within 2 s (GIN_TIMEOUT)"});
+		{"the root of the bootstrap", "did not answer within 2 s (GIN_TIMEOUT)"},
+		ginErrorTimeout);
 	oneRankTwice();
 	restarts();
 	forkAfterInit();

@@ -111,6 +111,31 @@ static int killedRank(const ginConfig_t *config)
 	return 0;
 }
 
+/* It leaves a child behind, which has a copy of all its descriptors. */
+static int killedParent(const ginConfig_t *config)
+{
+	ginResult_t error = ginSuccess;
+	Rank r;
+	rankOpen(r, config);
+	if (r.rank == VICTIM) {
+		if (fork()) {
+			usleep(100000); /* the child is about */
+			raise(SIGKILL);
+		}
+		for (int fd = 0; fd < 3; fd++)
+			close(fd); /* nobody waits for its output */
+		alarm(70);	   /* longer than the test may take */
+		pause();
+	}
+	while (error == ginSuccess) {
+		usleep(1000);
+		CHECK(ginCommGetAsyncError(r.comm, &error));
+	}
+	EXPECT(error == ginErrorPeer && said("rank 1 (host "));
+	rankClose(r);
+	return 0;
+}
+
 /* The victim dies while the others are in a collective call. */
 static int killedInCollective(const ginConfig_t *config)
 {
@@ -196,6 +221,7 @@ int main()
 {
 	setenv("GIN_LOG", "none", 0);
 	expectResults("a rank killed while others wait in a kernel", killedRank, 128 + SIGKILL);
+	expectResults("a rank killed that has a child", killedParent, 128 + SIGKILL);
 	expectResults("a rank killed while others are in a collective", killedInCollective,
 		      128 + SIGKILL);
 	expectResults("a rank that aborts", abortingRank, 0);
