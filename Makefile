@@ -64,6 +64,9 @@ HWLOC_TOOLS := $(foreach tool,$(TOOL_NAMES),\
 HWLOC := $(shell $(PKG_CONFIG) --exists hwloc 2>/dev/null && echo yes)
 TOOLS := $(filter-out $(if $(HWLOC),,$(HWLOC_TOOLS)),$(TOOL_NAMES))
 
+# Tools that are one source for kernels and host threads, as the examples are.
+TOOLS_CU := $(patsubst tools/%.cu,$(BUILD)/tools/%,$(wildcard tools/*.cu))
+
 # What is named mpi needs MPI's compiler; the library does not.
 MPICXX := $(shell command -v mpicxx 2>/dev/null)
 CXX_ALONE := $(CXX)
@@ -78,7 +81,7 @@ TESTS_GPU := $(patsubst test/%.cc,$(BUILD)/test/%_gpu,$(filter-out test/nvrtc.cc
 	$(wildcard test/*.cc test/port/*.cc)))
 
 .PHONY: all lib tools examples tests tests-gpu man deps deps-check demo check check-long \
-	check-mutations check-system check-gpu abi version clean always
+	check-mutations check-system check-gpu bench abi version clean always
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -142,16 +145,31 @@ $(BUILD)/nvcc-used: always
 # Examples are one source for kernels and host threads: nvcc makes both, g++ the latter alone.
 examples: $(EXAMPLES)
 
-$(BUILD)/examples/%: examples/%.cu $(LINKS) $(BUILD)/nvcc-used
+# How they find libgin.so; tools also where they are installed.
+RUN_PATH = $$ORIGIN/..
+$(TOOLS_CU): RUN_PATH = $$ORIGIN/..:$$ORIGIN/../lib
+
+tools: $(TOOLS_CU)
+
+$(EXAMPLES) $(TOOLS_CU) $(BUILD)/bench/limits: $(BUILD)/%: %.cu $(LINKS) $(BUILD)/nvcc-used
 	@mkdir -p $(@D)
 ifneq ($(NVCC)$(SAN),$(SAN))
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -MD -MP -MF $@.d -MT $@ -o $@ $< -L$(BUILD) -lgin \
-		-Xlinker -rpath,'$$ORIGIN/..' -Xcompiler -pthread
+		$(if $(RUN_PATH),-Xlinker -rpath$(comma)'$(RUN_PATH)') -Xcompiler -pthread
 else
 	$(call say,CXX,$<)
-	$(Q)$(CXX) $(CXXFLAGS_ALL) -o $@ -x c++ $< $(LDFLAGS_ALL) $(LINKGIN)
+	$(Q)$(CXX) $(CXXFLAGS_ALL) -o $@ -x c++ $< $(LDFLAGS_ALL) -L$(BUILD) -lgin \
+		$(if $(RUN_PATH),-Wl$(comma)-rpath$(comma)'$(RUN_PATH)') -pthread -ldl
 endif
+
+# NVSHMEM's wheels have no libnvshmem_host.so.
+$(BUILD)/bench/nvshmem_perf: bench/nvshmem/nvshmem_perf.cu
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -rdc=true -I$(NVSHMEM_HOME)/include -MD -MP -MF $@.d -MT $@ -o $@ $< \
+		-L$(NVSHMEM_HOME)/lib -lnvshmem_device -l:libnvshmem_host.so.3 \
+		-Xlinker -rpath,$(NVSHMEM_HOME)/lib -Xcompiler -pthread
 
 tests: $(TESTS_C) $(TESTS_CC) $(BUILD)/test/fake/libcuda.so.1
 
@@ -218,6 +236,10 @@ check-mutations:
 
 check-gpu:
 	$(Q)test/run check-gpu
+
+# Beside NVSHMEM, on two GPUs or more.
+bench:
+	$(Q)bench/run
 
 abi:
 	$(Q)test/abi/check --rewrite

@@ -37,6 +37,7 @@ $(call $(1)-files,644,$(MANDIR)/man7,$(wildcard man/*.7))
 $(call $(1)-files,644,$(DOCDIR),README.md LICENSE $(wildcard docs/*.md))
 $(call $(1)-files,644,$(DOCDIR)/examples,$(filter-out examples/demo,$(wildcard examples/*)))
 $(foreach tool,$(TOOL_NAMES),$(call $(1)-tool,$(tool))$(newline))
+$(call $(1)-files,755,$(BINDIR),$(TOOLS_CU) tools/gin_perf_plot)
 endef
 
 # put-files MODE FOLDER FILES

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// bodies.cuh - the loops that are timed
+//
+// The same for every library: an Endpoint has the calls of one, see gin_job.cuh. All return 0 or a
+// ginResult_t; start() is what a coop does once, before it is timed. A body of the kind Latency times
+// each iteration, Stream all of them together.
+#ifndef GIN_PERF_BODIES_CUH
+#define GIN_PERF_BODIES_CUH
+
+#include "pattern.cuh"
+
+// Signals of each context.
+enum { signalData, signalDone, signalAck, signalFrom /* + rank: of that sender */ };
+
+// Shared memory that a call may use.
+struct Scratch {
+	char *at;
+	uint32_t bytes;
+};
+
+// Time as the loop takes it: cycles of this SM on a GPU, nanoseconds on the host.
+GIN_FN uint64_t ticksNow()
+{
+#if GIN_ON_GPU
+	return static_cast<uint64_t>(clock64());
+#else
+	return ginNow();
+#endif
+}
+
+// Put and signal, there and back.
+struct PingPong {
+	int peer;
+	bool first;
+
+	template <class Endpoint, class Coop>
+	GIN_FN int operator()(const Endpoint &to, Coop coop, const Layout &layout,
+			      const Cursor &cursor, uint64_t round, Scratch scratch) const
+	{
+		int status = 0;
+		if (!first)
+			status = to.waitSignal(coop, 0, signalData, round);
+		if (!status)
+			status = to.putSignal(coop, 0, peer, layout.target(0, cursor.slot),
+					      layout.source(0, cursor.variant), layout.bytes,
+					      signalData, scratch);
+		if (!status && first)
+			status = to.waitSignal(coop, 0, signalData, round);
+		return status;
+	}
+};
+
+// Signal alone, there and back.
+template <bool weak> struct SignalPingPong {
+	int peer;
+	bool first;
+
+	template <class Endpoint, class Coop> GIN_FN int operator()(const Endpoint &to, Coop coop,
+								    const Layout &, const Cursor &,
+								    uint64_t round, Scratch) const
+	{
+		int status = 0;
+		if (!first)
+			status = to.waitSignal(coop, 0, signalData, round);
+		if (!status)
+			status = weak ? to.weakSignal(coop, 0, peer, signalData)
+				      : to.signal(coop, 0, peer, signalData);
+		if (!status && first)
+			status = to.waitSignal(coop, 0, signalData, round);
+		return status;
+	}
+};
+
+struct PutFlush {
+	int peer;
+
+	template <class Endpoint, class Coop>
+	GIN_FN int operator()(const Endpoint &to, Coop coop, const Layout &layout,
+			      const Cursor &cursor, uint64_t, Scratch scratch) const
+	{
+		int status = to.put(coop, 0, peer, layout.target(0, cursor.slot),
+				    layout.source(0, cursor.variant), layout.bytes, scratch);
+		return status ? status : to.flush(coop, 0);
+	}
+};
+
+struct GetFlush {
+	int peer;
+
+	template <class Endpoint, class Coop>
+	GIN_FN int operator()(const Endpoint &to, Coop coop, const Layout &layout,
+			      const Cursor &cursor, uint64_t, Scratch scratch) const
+	{
+		int status = to.get(coop, 0, peer, layout.source(0, cursor.variant),
+				    layout.target(0, cursor.slot), layout.bytes, scratch);
+		return status ? status : to.flush(coop, 0);
+	}
+};
+
+struct BarrierStep {
+	template <class Endpoint, class Coop> GIN_FN int operator()(const Endpoint &to, Coop coop,
+								    const Layout &, const Cursor &,
+								    uint64_t, Scratch) const
+	{
+		return to.barrier(coop);
+	}
+};
+
+// A block to each rank, beginning with the next one, and one from each.
+struct AllToAllStep {
+	int me, nRanks;
+
+	template <class Endpoint, class Coop>
+	GIN_FN int operator()(const Endpoint &to, Coop coop, const Layout &layout,
+			      const Cursor &cursor, uint64_t round, Scratch scratch) const
+	{
+		uint32_t mine = static_cast<uint32_t>(me), n = static_cast<uint32_t>(nRanks);
+		int status = 0;
+		for (uint32_t i = 1; i <= n && !status; i++) {
+			uint32_t peer = mine + i < n ? mine + i : mine + i - n;
+			status = to.putSignal(coop, 0, static_cast<int>(peer),
+					      layout.target(mine, cursor.slot),
+					      layout.source(peer, cursor.variant), layout.bytes,
+					      signalFrom + mine, scratch);
+		}
+		for (uint32_t peer = 0; peer < n && !status; peer++)
+			status = to.waitSignal(coop, 0, signalFrom + peer, round);
+		return status;
+	}
+};
+
+// Words of a latency launch's results; the ticks of each iteration follow.
+enum { latencyStatus, latencyTicks, latencyNanoseconds, LATENCY_WORDS };
+
+// One CTA that is one coop. The ticks go to shared memory: a store elsewhere would have to be
+// waited for by the next release.
+template <class Endpoint, class Coop, class Step> struct Latency {
+	static constexpr uint32_t mostThreads = mostThreadsOf(Coop{});
+	Shared shared;
+	Endpoint endpoint;
+	Layout layout;
+	Step step;
+	uint32_t unrecorded, recorded;
+	uint32_t scratchAt, scratchBytes; // in shared memory, behind the ticks
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		uint32_t *ticks = reinterpret_cast<uint32_t *>(shared.ofBlock());
+		Scratch scratch = {scratchBytes ? shared.ofBlock() + scratchAt : nullptr,
+				   scratchBytes};
+		uint64_t nanoseconds = ginNow(), start = ticksNow();
+		int status = loop(ticks, scratch);
+		if (Coop{}.thread_rank())
+			return;
+		results[latencyTicks] = ticksNow() - start;
+		results[latencyNanoseconds] = ginNow() - nanoseconds;
+		results[latencyStatus] = static_cast<uint64_t>(status);
+		for (uint32_t i = 0; i < recorded && !status; i++)
+			results[LATENCY_WORDS + i] = ticks[i];
+	}
+
+private:
+	GIN_FN int loop(uint32_t *ticks, Scratch scratch) const
+	{
+		Coop coop;
+		Cursor cursor;
+		bool records = coop.thread_rank() == 0;
+		int status = 0;
+		endpoint.start(coop, scratch);
+		uint64_t before = ticksNow();
+		GIN_NO_UNROLL
+		for (uint32_t i = 0; i < unrecorded + recorded && !status; i++) {
+			status = step(endpoint, coop, layout, cursor, i + 1ull, scratch);
+			uint64_t now = ticksNow(), took = now - before;
+			if (records && i >= unrecorded)
+				ticks[i - unrecorded] = took < UINT32_MAX
+								? static_cast<uint32_t>(took)
+								: UINT32_MAX;
+			before = now;
+			cursor.next(layout);
+		}
+		return status;
+	}
+};
+
+// This coop's share of a message, in whole lines.
+struct Share {
+	uint64_t begin, bytes;
+
+	GIN_FN Share(uint64_t all, uint32_t coop, uint32_t coops)
+	{
+		uint64_t each = ((all + coops - 1) / coops + 127) / 128 * 128;
+		begin = coop * each < all ? coop * each : all;
+		bytes = all - begin < each ? all - begin : each;
+	}
+};
+
+// A coop of a stream: its number and context.
+struct Worker {
+	uint32_t index, count, context;
+	Scratch scratch;
+};
+
+// All coops put one message.
+struct PutShares {
+	static constexpr bool fromPeer = false;
+
+	template <class Endpoint, class Coop>
+	GIN_FN int operator()(const Endpoint &to, Coop coop, const Layout &layout,
+			      const Cursor &cursor, int me, int peer, const Worker &worker) const
+	{
+		Share share(layout.bytes, worker.index, worker.count);
+		if (!share.bytes)
+			return 0;
+		return to.put(coop, worker.context, peer,
+			      layout.target(layout.lane(me), cursor.slot) + share.begin,
+			      layout.source(layout.lane(peer), cursor.variant) + share.begin,
+			      share.bytes, worker.scratch);
+	}
+};
+
+// All coops get one message.
+struct GetShares {
+	static constexpr bool fromPeer = true;
+
+	template <class Endpoint, class Coop>
+	GIN_FN int operator()(const Endpoint &to, Coop coop, const Layout &layout,
+			      const Cursor &cursor, int me, int peer, const Worker &worker) const
+	{
+		Share share(layout.bytes, worker.index, worker.count);
+		if (!share.bytes)
+			return 0;
+		return to.get(coop, worker.context, peer,
+			      layout.source(layout.lane(me), cursor.variant) + share.begin,
+			      layout.target(layout.lane(peer), cursor.slot) + share.begin,
+			      share.bytes, worker.scratch);
+	}
+};
+
+// Each coop puts a message of its own, to a slot of its own.
+struct PutOwn {
+	static constexpr bool fromPeer = false;
+
+	template <class Endpoint, class Coop>
+	GIN_FN int operator()(const Endpoint &to, Coop coop, const Layout &layout, const Cursor &,
+			      int me, int peer, const Worker &worker) const
+	{
+		return to.put(coop, worker.context, peer,
+			      layout.target(layout.lane(me), worker.index),
+			      layout.source(layout.lane(peer), worker.index), layout.bytes,
+			      worker.scratch);
+	}
+};
+
+// The same out of registers. `Value` is an unsigned integer.
+template <class Value> struct PutValueOwn {
+	static constexpr bool fromPeer = false;
+	uint64_t run;
+
+	template <class Endpoint, class Coop>
+	GIN_FN int operator()(const Endpoint &to, Coop coop, const Layout &layout, const Cursor &,
+			      int me, int peer, const Worker &worker) const
+	{
+		Value value =
+			static_cast<Value>(patternWord(patternKey(run, me, peer, worker.index), 0));
+		return to.putValue(coop, worker.context, peer,
+				   layout.target(layout.lane(me), worker.index), value);
+	}
+};
+
+// Words of a stream's results; begin and end of each CTA follow.
+enum { streamStatus, STREAM_WORDS };
+
+// Any number of CTAs. A sender is done when its receivers have said that all is there.
+template <class Endpoint, class Coop, class Move> struct Stream {
+	static constexpr uint32_t mostThreads = mostThreadsOf(Coop{});
+	Shared shared;
+	Endpoint endpoint;
+	Layout layout;
+	Move move;
+	int me, partner, nRanks;
+	bool moves, receives;
+	uint32_t iterations;
+	uint32_t contexts;
+	uint32_t sourceCtas;   // of each rank that moves
+	uint32_t scratchBytes; // of each coop
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		uint64_t begin = ginNow();
+		GinCta block;
+		int status = moves ? moveAll() : 0;
+		status = ginAgree(block, static_cast<ginResult_t>(status));
+		if (ginThreadIndex())
+			return;
+		if (!status && !Move::fromPeer)
+			status = settle();
+		uint64_t *stamps = results + STREAM_WORDS + 2 * ginBlockIndex();
+		stamps[0] = begin;
+		stamps[1] = ginNow();
+		if (status || ginBlockIndex() == 0)
+			results[streamStatus] = static_cast<uint64_t>(status);
+	}
+
+private:
+	// With one lane the partner, else all others, beginning with the next.
+	GIN_FN uint32_t peers() const
+	{
+		return layout.lanes == 1 ? 1 : static_cast<uint32_t>(nRanks) - 1;
+	}
+
+	GIN_FN int peerAt(uint32_t i) const
+	{
+		if (layout.lanes == 1)
+			return partner;
+		int peer = me + 1 + static_cast<int>(i);
+		return peer < nRanks ? peer : peer - nRanks;
+	}
+
+	GIN_FN uint32_t context() const { return ginBlockIndex() % contexts; }
+
+	GIN_FN int moveAll() const
+	{
+		Coop coop;
+		uint32_t each = coop.size(), inBlock = ginThreadIndex() / each;
+		uint32_t perBlock = ginBlockSize() / each;
+		Scratch scratch = {scratchBytes ? shared.ofBlock() + inBlock * scratchBytes
+						: nullptr,
+				   scratchBytes};
+		Worker worker = {ginBlockIndex() * perBlock + inBlock, ginGridSize() * perBlock,
+				 context(), scratch};
+		Cursor cursor;
+		int status = 0;
+		endpoint.start(coop, scratch);
+		GIN_NO_UNROLL
+		for (uint32_t k = 0; k < iterations && !status; k++) {
+			for (uint32_t i = 0; i < peers() && !status; i++)
+				status =
+					move(endpoint, coop, layout, cursor, me, peerAt(i), worker);
+			cursor.next(layout);
+		}
+		return status ? status : endpoint.flush(coop, context());
+	}
+
+	// Blocks that use a context.
+	GIN_FN uint32_t blocksOf(uint32_t context) const
+	{
+		return context < sourceCtas ? (sourceCtas - 1 - context) / contexts + 1 : 0;
+	}
+
+	// By the first thread of a block: its puts are done; and for all blocks, what was received.
+	GIN_FN int settle() const
+	{
+		GinThread one;
+		int status = 0;
+		for (uint32_t i = 0; i < peers() && moves && !status; i++)
+			status = endpoint.signal(one, context(), peerAt(i), signalDone);
+		if (ginBlockIndex())
+			return status;
+		for (uint32_t c = 0; c < contexts && receives && !status; c++)
+			status = endpoint.waitSignal(one, c, signalDone,
+						     static_cast<uint64_t>(blocksOf(c)) * peers());
+		for (uint32_t i = 0; i < peers() && receives && !status; i++)
+			status = endpoint.signal(one, 0, peerAt(i), signalAck);
+		if (moves && !status)
+			status = endpoint.waitSignal(one, 0, signalAck, peers());
+		return status;
+	}
+};
+
+// Brings the words of every rank to rank 0.
+struct ReportWords {
+	static const uint32_t words = 4;
+	uint64_t word[words];
+};
+
+template <class Endpoint> struct Report {
+	static constexpr uint32_t mostThreads = 32;
+	Shared shared;
+	Endpoint endpoint;
+	ReportWords report;
+	uint64_t at; // in rank 0's window
+	int me;
+	uint64_t *results; // status
+
+	GIN_FN void operator()() const
+	{
+		GinThread one;
+		uint64_t mine = at + static_cast<uint64_t>(me) * sizeof(report);
+		int status = 0;
+		for (uint32_t i = 0; i < ReportWords::words && !status; i++)
+			status = endpoint.putValue(one, 0, 0, mine + i * 8, report.word[i]);
+		if (!status)
+			status = endpoint.barrier(one);
+		results[0] = static_cast<uint64_t>(status);
+	}
+};
+
+#endif

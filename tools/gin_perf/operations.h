@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// operations.h - what can be measured
+#ifndef GIN_PERF_OPERATIONS_H
+#define GIN_PERF_OPERATIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <gin_device.cuh>
+
+enum OperationKind {
+	opPutLat,
+	opSignalLat,
+	opPutFlush,
+	opGetLat,
+	opBarrier,
+	opAllToAll,
+	opPutBw,
+	opGetBw,
+	opPutRate,
+	opValueRate
+};
+
+struct Operation {
+	const char *name;
+	OperationKind kind;
+	bool stream;	     // timed as a whole, not per iteration
+	size_t lastSize;     // the largest by default; 0: the operation has no data
+	uint32_t iterations; // by default
+	ginCoopKind coop;    // by default
+	const char *what;
+};
+
+static const Operation operations[] = {
+	{"put_lat", opPutLat, false, 4 << 20, 1000, ginCoopWarp,
+	 "put and signal, there and back: one way"},
+	{"signal_lat", opSignalLat, false, 0, 1000, ginCoopThread,
+	 "signal alone, there and back: one way"},
+	{"put_flush", opPutFlush, false, 4 << 20, 1000, ginCoopWarp,
+	 "put and flush: call to return"},
+	{"get_lat", opGetLat, false, 4 << 20, 1000, ginCoopWarp, "get and flush: call to return"},
+	{"barrier", opBarrier, false, 0, 1000, ginCoopCta, "barrier of all ranks"},
+	{"alltoall", opAllToAll, false, 64 << 10, 200, ginCoopCta,
+	 "a block to and from each rank: first put to last wait"},
+	{"put_bw", opPutBw, true, 4 << 20, 20, ginCoopCta,
+	 "puts of one size, split over the coops"},
+	{"get_bw", opGetBw, true, 4 << 20, 20, ginCoopCta,
+	 "gets of one size, split over the coops"},
+	{"put_rate", opPutRate, true, 64, 200, ginCoopThread, "small puts, each coop its own"},
+	{"value_rate", opValueRate, true, 8, 200, ginCoopThread, "putValue by each coop"},
+};
+
+static inline const Operation *operationNamed(const char *name, size_t length)
+{
+	for (const Operation &operation : operations)
+		if (strlen(operation.name) == length && !strncmp(operation.name, name, length))
+			return &operation;
+	return nullptr;
+}
+
+static inline const char *coopName(ginCoopKind kind)
+{
+	static const char *const names[] = {"thread", "warp", "cta"};
+	return names[kind];
+}
+
+#endif

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// pattern.cuh - what is sent, where it goes, and whether it has come
+//
+// Every rank has one window: targets first, then sources. A message is `bytes` long and stands
+// between guards. A sender has `slots` places at its target and `variants` of a source, which differ
+// in every byte; message k goes from variant k % variants to slot k % slots. All of that is poisoned
+// before a launch and compared after it.
+#ifndef GIN_PERF_PATTERN_CUH
+#define GIN_PERF_PATTERN_CUH
+
+#include "launch.cuh"
+
+enum { GUARD = 64 };
+static const uint64_t poison = 0x5a5a5a5a5a5a5a5aull;
+
+struct Layout {
+	uint64_t bytes;
+	uint64_t stride;   // from one place to the next, guards included
+	uint32_t lanes;	   // 1, or one for each rank
+	uint32_t slots;	   // of each lane
+	uint32_t variants; // of each lane
+	uint64_t sources;  // where they begin
+
+	Layout() = default;
+
+	Layout(uint64_t bytes_, uint32_t lanes_, uint32_t slots_, uint32_t variants_)
+	    : bytes(bytes_), stride((bytes_ + 63) / 64 * 64 + 2 * GUARD), lanes(lanes_),
+	      slots(slots_), variants(variants_), sources(stride * lanes_ * slots_)
+	{
+	}
+
+	GIN_FN uint64_t total() const { return sources + stride * lanes * variants; }
+
+	GIN_FN uint64_t target(uint32_t lane, uint32_t slot) const
+	{
+		return (static_cast<uint64_t>(lane) * slots + slot) * stride + GUARD;
+	}
+
+	GIN_FN uint64_t source(uint32_t lane, uint32_t variant) const
+	{
+		return sources + (static_cast<uint64_t>(lane) * variants + variant) * stride +
+		       GUARD;
+	}
+
+	GIN_FN uint32_t lane(int rank) const
+	{
+		return lanes == 1 ? 0 : static_cast<uint32_t>(rank);
+	}
+};
+
+// Where message k comes from and goes to, without a division.
+struct Cursor {
+	uint32_t slot = 0, variant = 0;
+
+	GIN_FN void next(const Layout &layout)
+	{
+		slot = slot + 1 == layout.slots ? 0 : slot + 1;
+		variant = variant + 1 == layout.variants ? 0 : variant + 1;
+	}
+};
+
+// By splitmix64.
+GIN_FN uint64_t patternMix(uint64_t x)
+{
+	x += 0x9e3779b97f4a7c15ull;
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+	return x ^ x >> 31;
+}
+
+// `run` is another one for each launch and seed.
+GIN_FN uint64_t patternKey(uint64_t run, int from, int to, uint32_t variant)
+{
+	uint64_t ranks = static_cast<uint64_t>(from) << 32 | static_cast<uint32_t>(to);
+	return patternMix(patternMix(run ^ patternMix(ranks)) + variant);
+}
+
+// Eight bytes of a message, from offset 8 * index.
+GIN_FN uint64_t patternWord(uint64_t key, uint64_t index)
+{
+	return patternMix(key + index);
+}
+
+// What a launch moves, as one rank sees it.
+struct Traffic {
+	Layout layout;
+	uint64_t run;
+	int me;
+	int partner;	  // with one lane
+	bool receives;	  // with one lane: from the partner
+	bool self;	  // with several: from and to the own rank, too
+	uint32_t written; // messages of each lane
+
+	GIN_FN int rankOf(uint32_t lane) const
+	{
+		return layout.lanes == 1 ? partner : static_cast<int>(lane);
+	}
+
+	GIN_FN bool arrives(uint32_t lane) const
+	{
+		return layout.lanes == 1 ? receives : self || static_cast<int>(lane) != me;
+	}
+};
+
+// Word by word, by all threads of the launch.
+template <class Word> GIN_FN void eachWord(uint64_t bytes, Word word)
+{
+	uint64_t step = static_cast<uint64_t>(ginGridSize()) * ginBlockSize() * 8;
+	uint64_t at =
+		(static_cast<uint64_t>(ginBlockIndex()) * ginBlockSize() + ginThreadIndex()) * 8;
+	for (; at < bytes; at += step)
+		word(at);
+}
+
+struct PutWord {
+	char *window;
+	const Traffic &traffic;
+
+	GIN_FN void operator()(uint64_t at) const { ginDataStore<uint64_t>(window + at, word(at)); }
+
+private:
+	GIN_FN uint64_t word(uint64_t at) const
+	{
+		const Layout &layout = traffic.layout;
+		uint64_t region = at / layout.stride, in = at - region * layout.stride;
+		if (at < layout.sources || in < GUARD || in >= GUARD + layout.bytes)
+			return poison;
+		region -= layout.lanes * static_cast<uint64_t>(layout.slots);
+		uint32_t lane = static_cast<uint32_t>(region / layout.variants);
+		uint32_t variant = static_cast<uint32_t>(region % layout.variants);
+		uint64_t key = patternKey(traffic.run, traffic.me, traffic.rankOf(lane), variant);
+		return patternWord(key, (in - GUARD) / 8);
+	}
+};
+
+// Poisons the targets, writes the sources and clears the signals.
+template <class Endpoint> struct Fill {
+	static constexpr uint32_t mostThreads = 256;
+	Shared shared;
+	Endpoint endpoint;
+	Traffic traffic;
+	char *window;
+
+	GIN_FN void operator()() const
+	{
+		if (ginBlockIndex() == 0 && ginThreadIndex() == 0)
+			endpoint.clearSignals();
+		eachWord(traffic.layout.total(), PutWord{window, traffic});
+	}
+};
+
+// What a thread found wrong.
+struct Finding {
+	uint64_t bytes; // so many
+	uint64_t at;	// the first: offset of its word in the window
+	uint64_t expected, seen;
+};
+
+struct CompareWord {
+	const char *window;
+	const Traffic &traffic;
+	Finding &finding;
+
+	GIN_FN void operator()(uint64_t at) const
+	{
+		uint64_t wanted = expected(at), seen = ginDataLoad<uint64_t>(window + at);
+		if (wanted == seen)
+			return;
+		if (!finding.bytes) {
+			finding.at = at;
+			finding.expected = wanted;
+			finding.seen = seen;
+		}
+		for (uint64_t differ = wanted ^ seen; differ; differ >>= 8)
+			finding.bytes += (differ & 0xff) != 0;
+	}
+
+private:
+	// The variant that came last to a slot goes on or before the end of what was written.
+	GIN_FN uint64_t expected(uint64_t at) const
+	{
+		const Layout &layout = traffic.layout;
+		uint64_t region = at / layout.stride, in = at - region * layout.stride;
+		uint32_t lane = static_cast<uint32_t>(region / layout.slots);
+		uint32_t slot = static_cast<uint32_t>(region % layout.slots);
+		if (in < GUARD || in >= GUARD + layout.bytes || slot >= traffic.written ||
+		    !traffic.arrives(lane))
+			return poison;
+		uint32_t laps = (traffic.written - 1 - slot) / layout.slots;
+		uint32_t variant = (slot + laps * layout.slots) % layout.variants;
+		uint64_t key = patternKey(traffic.run, traffic.rankOf(lane), traffic.me, variant);
+		uint64_t word = patternWord(key, (in - GUARD) / 8),
+			 left = GUARD + layout.bytes - in;
+		uint64_t mask = left >= 8 ? UINT64_MAX : (1ull << 8 * left) - 1;
+		return (word & mask) | (poison & ~mask);
+	}
+};
+
+// Compares all targets, guards and what should be untouched included.
+struct Compare {
+	static constexpr uint32_t mostThreads = 256;
+	Shared shared;
+	Traffic traffic;
+	const char *window;
+	Finding *findings; // of each thread
+
+	GIN_FN void operator()() const
+	{
+		Finding finding = {};
+		eachWord(traffic.layout.sources, CompareWord{window, traffic, finding});
+		findings[ginBlockIndex() * ginBlockSize() + ginThreadIndex()] = finding;
+	}
+};
+
+#endif
