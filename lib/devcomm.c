@@ -195,6 +195,8 @@ static ginResult_t makePeers(ginComm_t comm, struct devComm *dc)
 		peers[r] =
 			(struct ginPeer){comm->routes[r], ginPeerAlive,
 					 (uint64_t *)(void *)routesAddress(comm, &dc->shared, r)};
+	for (int r = 0; r < comm->nRanks && r < (int)GIN_NEAR_RANKS; r++)
+		dc->device.nearSignals[r] = peers[r].signals;
 	ginResult_t result = poolAlloc(&comm->pool, dc->peersBytes, &at);
 	if (result == ginSuccess) {
 		dc->device.peers = at;

@@ -29,7 +29,10 @@ typedef signed long int64_t;
 #include <stdint.h>
 #endif
 
-#define GIN_DEVICE_ABI 2u
+#define GIN_DEVICE_ABI 3u
+
+/* As many first ranks' signals are in the device communicator itself. */
+#define GIN_NEAR_RANKS 16u
 
 /* Most contexts that one device communicator can have. */
 #define GIN_MAX_CONTEXTS 1024u
@@ -163,10 +166,11 @@ typedef struct ginDevComm {
 	uint64_t *counter; /* [context][counter], GPU memory */
 	uint64_t *shadow;  /* [context][signal], GPU memory: the user's, beside each signal */
 	uint64_t *epoch;   /* [barrier], GPU memory: how often it was passed here */
-	const struct ginAbortLine *abortLine; /* host-pinned */
-	struct ginErrorRecord *errorRecord;   /* host-pinned */
-	uint32_t *errorClaim;		      /* GPU memory: who takes it writes the record */
-	uint64_t id;			      /* the communicator's n-th */
+	const struct ginAbortLine *abortLine;  /* host-pinned */
+	struct ginErrorRecord *errorRecord;    /* host-pinned */
+	uint32_t *errorClaim;		       /* GPU memory: who takes it writes the record */
+	uint64_t id;			       /* the communicator's n-th */
+	uint64_t *nearSignals[GIN_NEAR_RANKS]; /* as peers[].signals: saves a signal the load */
 } ginDevComm;
 
 #ifdef __cplusplus

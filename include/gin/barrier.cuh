@@ -79,8 +79,7 @@ private:
 		int world = ginTeamToWorld(dc, team, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[world]);
 		if (to.state != ginPeerAlive) {
-			uint64_t why = ginAbortObserve(dc.abortLine);
-			ginResult_t result = why ? ginAbortResult(why) : ginErrorPeer;
+			ginResult_t result = ginPeerLost(dc.abortLine);
 			leaveError(result, world, epoch, epoch - 1);
 			return result;
 		}
@@ -90,8 +89,8 @@ private:
 
 	GIN_FN void leaveError(ginResult_t result, int peer, uint64_t expected, uint64_t seen) const
 	{
-		ginErrorLeave(dc, {0, static_cast<uint32_t>(result), ginCallBarrier, 0, peer, index,
-				   expected, seen});
+		ginErrorLeave(dc.errorClaim, dc.errorRecord, result, ginCallBarrier, 0, peer, index,
+			      expected, seen);
 	}
 
 	/* B, acquire end. */

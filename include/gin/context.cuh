@@ -72,15 +72,12 @@ public:
 	{
 		coop.sync(); /* what the coop wrote is what is sent */
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
-		ginResult_t result = usable(to);
-		if (result == ginSuccess)
-			ginCopy(ginWindowAt(dstWin, peer).address + dstOff,
-				static_cast<const char *>(src), bytes, coop.thread_rank(),
-				coop.size());
-		result = ginAgree(coop, result);
-		if (coop.thread_rank() == 0)
-			act(ginCallPut, to, peer, result, ginSignalOf(remote), ginCounterOf(local),
-			    true, options);
+		char *dst = ginWindowAt(dstWin, peer).address + dstOff;
+		bool moved = ginMove(dst, static_cast<const char *>(src), bytes, coop, options,
+				     [&] { return to.state == ginPeerAlive; });
+		ginResult_t result = ginAgree(coop, moved ? ginSuccess : lost());
+		act(coop.thread_rank() == 0, ginCallPut, to, peer, result, ginSignalOf(remote),
+		    ginCounterOf(local), options);
 		return result;
 	}
 
@@ -102,9 +99,8 @@ public:
 		if (result == ginSuccess && coop.thread_rank() == 0)
 			ginDirectStore(ginWindowAt(dstWin, peer).address + dstOff, value);
 		result = ginAgree(coop, result);
-		if (coop.thread_rank() == 0)
-			act(ginCallPutValue, to, peer, result, ginSignalOf(remote), UINT32_MAX,
-			    true, options);
+		act(coop.thread_rank() == 0, ginCallPutValue, to, peer, result, ginSignalOf(remote),
+		    UINT32_MAX, options);
 		return result;
 	}
 
@@ -121,18 +117,16 @@ public:
 	{
 		coop.sync(); /* none of the coop uses the bytes that are replaced */
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
-		ginResult_t result = usable(to);
-		if (result == ginSuccess)
-			ginCopy(own(dstWin, dstOff), ginWindowAt(srcWin, peer).address + srcOff,
-				bytes, coop.thread_rank(), coop.size());
-		result = ginAgree(coop, result);
-		if (coop.thread_rank() == 0)
-			act(ginCallGet, to, peer, result, ginSignalOf(GinNone{}), UINT32_MAX, true,
-			    options);
+		const char *src = ginWindowAt(srcWin, peer).address + srcOff;
+		bool moved = ginMove(own(dstWin, dstOff), src, bytes, coop, options,
+				     [&] { return to.state == ginPeerAlive; });
+		ginResult_t result = ginAgree(coop, moved ? ginSuccess : lost());
+		act(coop.thread_rank() == 0, ginCallGet, to, peer, result, ginSignalOf(GinNone{}),
+		    UINT32_MAX, options);
 		return result;
 	}
 
-	/* Do `remote` at the peer. ginErrorPeer, ginErrorAborted. */
+	/* Do `remote` at the peer. ginErrorPeer, ginErrorAborted: it may have been done. */
 	template <class Remote, class Coop = GinThread>
 	GIN_FN ginResult_t signal(int peer, Remote remote, Coop coop = {},
 				  ginOptions options = {}) const
@@ -140,11 +134,16 @@ public:
 		static_assert(ginSignalOf(Remote{}).present ||
 				      sizeof(Remote) == sizeof(ginSignalOp),
 			      "signal needs a remote action");
+		struct ginSignalOp op = ginSignalOf(remote);
+		bool mine = coop.thread_rank() == 0;
+		coop.sync(); /* it covers what the coop put */
+		/* The signal does not wait for this load: a failed peer's memory is still there. */
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
-		ginResult_t result = ginAgree(coop, usable(to)); /* met: covers its puts */
-		if (coop.thread_rank() == 0)
-			act(ginCallSignal, to, peer, result, ginSignalOf(remote), UINT32_MAX, false,
-			    options);
+		ginDirectSignal(mine, ginDirectWord(dc, to, peer, context, op), op, false,
+				options.given);
+		ginResult_t result = ginAgree(coop, usable(to));
+		if (result != ginSuccess && mine)
+			leaveError(ginCallSignal, result, peer, op.id, 0, 0);
 		return result;
 	}
 
@@ -429,39 +428,40 @@ private:
 			*old = static_cast<Word>(value);
 	}
 
+	/* Why a call cannot go to a peer that has failed. */
+	GIN_FN ginResult_t lost() const { return ginPeerLost(dc.abortLine); }
+
 	/* Can a call go to this peer? ginDevCommCreate() has refused peers without a route. */
 	GIN_FN ginResult_t usable(const struct ginPeer &to) const
 	{
-		if (to.state == ginPeerAlive)
-			return ginSuccess;
-		uint64_t why = ginAbortObserve(dc.abortLine);
-		return why ? ginAbortResult(why) : ginErrorPeer;
+		return to.state == ginPeerAlive ? ginSuccess : lost();
 	}
 
 	GIN_FN void leaveError(uint32_t call, ginResult_t result, int peer, uint32_t id,
 			       uint64_t expected, uint64_t seen) const
 	{
-		ginErrorLeave(dc, {0, static_cast<uint32_t>(result), call, context, peer, id,
-				   expected, seen});
+		ginErrorLeave(dc.errorClaim, dc.errorRecord, result, call, context, peer, id,
+			      expected, seen);
 	}
 
 	/*
-	 * By one thread, after the coop has agreed on `result` and so has met: its accesses come
-	 * before these. C and S, release ends.
+	 * By all threads, after the coop has agreed on `result` and so has met: its accesses come
+	 * before these, which are done by the one that says `mine`. C and S, release ends.
 	 */
-	GIN_FN void act(uint32_t call, const struct ginPeer &to, int peer, ginResult_t result,
-			const ginSignalOp &remote, uint32_t counter, bool hasData,
+	GIN_FN void act(bool mine, uint32_t call, const struct ginPeer &to, int peer,
+			ginResult_t result, const ginSignalOp &remote, uint32_t counter,
 			const ginOptions &options) const
 	{
 		if (result != ginSuccess) {
-			leaveError(call, result, peer, remote.id, 0, 0);
+			if (mine)
+				leaveError(call, result, peer, remote.id, 0, 0);
 			return;
 		}
-		if (counter != UINT32_MAX)
+		if (counter != UINT32_MAX && mine)
 			ginCounterPublish(counterWord(counter));
 		if (remote.present)
-			ginDirectSignal(ginDirectWord(dc, to, peer, context, remote), remote,
-					hasData, options.given);
+			ginDirectSignal(mine, ginDirectWord(dc, to, peer, context, remote), remote,
+					true, options.given);
 	}
 
 	template <class Word> GIN_FN ginResult_t atomicWord(int peer, ginWindow_t win, size_t off,
@@ -494,13 +494,16 @@ private:
 		}
 	}
 
-	/* The coop's first thread polls; the vote makes its acquire the whole coop's. */
+	/*
+	 * The coop's first thread polls, with those that it executes together with; the vote makes
+	 * its acquire the whole coop's.
+	 */
 	template <class Look, class Coop>
 	GIN_FN ginResult_t pollFor(uint32_t call, uint32_t id, Look look, uint64_t least, Coop coop,
 				   const ginOptions &options) const
 	{
 		ginResult_t result = ginSuccess;
-		if (coop.thread_rank() == 0)
+		if (ginLeads(coop))
 			result = poll(call, id, look, least, options);
 		return ginAgree(coop, result);
 	}

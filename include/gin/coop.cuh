@@ -8,16 +8,25 @@
  *   sync()         all have arrived; what each wrote before is visible to all after
  *   any(mine)      tells all whether one of them said true; a type without it works too, but its
  *                  threads may return different results from one call
- * A type whose any() is a sync() too says so by `anyIsSync`; a vote alone orders no memory.
+ * A type whose any() is a sync() too says so by `anyIsSync`; a vote alone orders no memory. `leaders`
+ * of the first threads execute together, lanes of one warp: what one of them has to do, as polling a
+ * word, all of them do, since to part them costs more. 1 where it is not said. A type of many threads
+ * sets `inFlight`, accesses that each has in flight in a long copy, to less than the 8 that a few need;
+ * one whose size the compiler knows says it by `fixedSize`.
  */
 #ifndef GIN_COOP_CUH
 #define GIN_COOP_CUH
 
 #include "target.cuh"
 
+/* Host threads never execute together. */
+#define GIN_TOGETHER (GIN_ON_GPU ? 32u : 1u)
+
 /* One thread. */
 struct GinThread {
 	static constexpr bool anyIsSync = true;
+	static constexpr uint32_t leaders = 1;
+	static constexpr uint32_t fixedSize = 1;
 
 	GIN_FN uint32_t thread_rank() const { return 0; }
 	GIN_FN uint32_t size() const { return 1; }
@@ -28,12 +37,13 @@ struct GinThread {
 /* Lanes of one warp, by a mask that is the same for all of them and holds each. */
 struct GinLanes {
 	static constexpr bool anyIsSync = true;
+	static constexpr uint32_t leaders = GIN_TOGETHER;
 
 	uint32_t mask;
 
 	GIN_FN uint32_t thread_rank() const
 	{
-		uint32_t below = mask & ((1u << ginThreadIndex() % GIN_WARP_SIZE) - 1);
+		uint32_t below = mask & ((1u << ginLane()) - 1);
 		return ginPopulation(below);
 	}
 
@@ -67,6 +77,8 @@ private:
 template <uint32_t lanes> struct GinTile {
 	static_assert(lanes && !(lanes & (lanes - 1)) && lanes <= 32, "1, 2, 4, 8, 16 or 32 lanes");
 	static constexpr bool anyIsSync = true;
+	static constexpr uint32_t leaders = GIN_ON_GPU ? lanes : 1;
+	static constexpr uint32_t fixedSize = lanes;
 
 	GIN_FN uint32_t thread_rank() const { return ginThreadIndex() % lanes; }
 	GIN_FN uint32_t size() const { return lanes; }
@@ -91,8 +103,10 @@ template <uint32_t lanes> struct GinTile {
  */
 struct GinWarp {
 	static constexpr bool anyIsSync = true;
+	static constexpr uint32_t leaders = GIN_TOGETHER;
+	static constexpr uint32_t fixedSize = GIN_ON_GPU ? 32 : 0;
 
-	GIN_FN uint32_t thread_rank() const { return ginThreadIndex() % GIN_WARP_SIZE; }
+	GIN_FN uint32_t thread_rank() const { return ginLane(); }
 
 	GIN_FN uint32_t size() const
 	{
@@ -131,6 +145,8 @@ private:
  */
 struct GinWarpSpan {
 	static constexpr bool anyIsSync = true;
+	static constexpr uint32_t leaders = GIN_TOGETHER;
+	static constexpr uint32_t inFlight = 4;
 
 	uint32_t first;
 	uint32_t warps;
@@ -167,6 +183,8 @@ struct GinWarpSpan {
 /* A thread block. */
 struct GinCta {
 	static constexpr bool anyIsSync = true;
+	static constexpr uint32_t leaders = GIN_TOGETHER;
+	static constexpr uint32_t inFlight = 4;
 
 	GIN_FN uint32_t thread_rank() const { return ginThreadIndex(); }
 	GIN_FN uint32_t size() const { return ginBlockSize(); }
@@ -222,8 +240,44 @@ struct GinAnyCoop {
 	}
 };
 
+template <class Coop> GIN_FN constexpr auto ginLeaders(int) -> decltype(Coop::leaders)
+{
+	return Coop::leaders;
+}
+
+template <class Coop> GIN_FN constexpr uint32_t ginLeaders(long)
+{
+	return 1;
+}
+
+template <class Coop> GIN_FN constexpr auto ginInFlight(int) -> decltype(Coop::inFlight)
+{
+	return Coop::inFlight;
+}
+
+template <class Coop> GIN_FN constexpr uint32_t ginInFlight(long)
+{
+	return 8;
+}
+
+template <class Coop> GIN_FN constexpr auto ginFixedSize(int) -> decltype(Coop::fixedSize)
+{
+	return Coop::fixedSize;
+}
+
+template <class Coop> GIN_FN constexpr uint32_t ginFixedSize(long)
+{
+	return 0;
+}
+
+/* Is this thread one of those who do what the first one has to? */
+template <class Coop> GIN_FN bool ginLeads(Coop coop)
+{
+	return coop.size() <= ginLeaders<Coop>(0) || coop.thread_rank() < ginLeaders<Coop>(0);
+}
+
 /* The largest result of the coop, by a vote per bit from the top: those with less drop out. */
-template <class Coop> GIN_FN ginResult_t ginAgreeWorst(Coop coop, ginResult_t mine)
+template <class Coop> GIN_FN_COLD ginResult_t ginAgreeWorst(Coop coop, ginResult_t mine)
 {
 	uint32_t agreed = 0;
 	for (uint32_t bit = 16; bit; bit >>= 1) {

@@ -9,7 +9,7 @@
 #define GIN_DIRECT_CUH
 
 #include "action.cuh"
-#include "copy.cuh"
+#include "bulk.cuh"
 #include "options.cuh"
 
 /* What `window` is at `peer`. */
@@ -41,30 +41,35 @@ template <class Value> GIN_FN void ginDirectStore(char *dst, const Value &value)
 			return;
 		}
 	}
-	ginCopyFew(dst, reinterpret_cast<const char *>(&value), bytes);
+	ginCopyShort(dst, reinterpret_cast<const char *>(&value), bytes);
 }
 
 /* The word that a remote action raises at the peer. */
 GIN_FN uint64_t *ginDirectWord(const ginDevComm &dc, const struct ginPeer &to, int peer,
 			       uint32_t context, const ginSignalOp &op)
 {
-	if (op.id != UINT32_MAX)
-		return to.signals + static_cast<size_t>(context) * dc.signals + op.id;
+	if (op.id != UINT32_MAX) {
+		uint64_t *signals = static_cast<uint32_t>(peer) < GIN_NEAR_RANKS
+					    ? dc.nearSignals[peer]
+					    : to.signals;
+		return signals + static_cast<size_t>(context) * dc.signals + op.id;
+	}
 	char *at = ginWindowAt(op.window, peer).address + op.offset;
 	return reinterpret_cast<uint64_t *>(at);
 }
 
 /*
- * Raise a signal at the peer, by one thread of a coop that has met. S, release end: pairs with
- * ginSignalObserve in the waits and reads of signals. Only one that has no data to cover, being
- * weak and alone or released by the caller already, goes without.
+ * Raise a signal at the peer, by the thread of a coop that has met which says `mine`. S, release
+ * end: pairs with ginSignalObserve in the waits and reads of signals. Only one that has no data to
+ * cover, being weak and alone or released by the caller already, goes without.
  */
-GIN_FN void ginDirectSignal(uint64_t *word, const ginSignalOp &op, bool hasData, ginScope given)
+GIN_FN void ginDirectSignal(bool mine, uint64_t *word, const ginSignalOp &op, bool hasData,
+			    ginScope given)
 {
 	if (!hasData && (!op.strong || given == ginScopeSystem))
-		ginSignalPublishRelaxed(word, op.value);
+		ginSignalPublishRelaxed(mine, word, op.value);
 	else
-		ginSignalPublish(word, op.value);
+		ginSignalPublish(mine, word, op.value);
 }
 
 #endif

@@ -29,24 +29,35 @@ struct alignas(16) ginWord16 {
 /*
  * S, release end. Observers: this thread and all whose writes happen before the call; the target's
  * ginSignalObserve. One cumulative release orders every earlier put of the context, by whatever
- * thread, before the signal: no fence per store.
+ * thread, before the signal: no fence per store. Made by all threads of a coop, without a branch, and
+ * done by the one that says `mine`.
  */
-GIN_FN void ginSignalPublish(uint64_t *word, uint64_t value)
+GIN_FN void ginSignalPublish(bool mine, uint64_t *word, uint64_t value)
 {
 #if GIN_ON_GPU
-	asm volatile("red.release.sys.global.add.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+	asm volatile(
+		"{ .reg .pred p; setp.ne.u32 p, %0, 0;"
+		" @p red.release.sys.global.add.u64 [%1], %2; }" ::"r"(static_cast<uint32_t>(mine)),
+		"l"(word), "l"(value)
+		: "memory");
 #else
-	__atomic_fetch_add(word, value, __ATOMIC_RELEASE);
+	if (mine)
+		__atomic_fetch_add(word, value, __ATOMIC_RELEASE);
 #endif
 }
 
 /* Relaxed: a signal that carries nothing, or whose caller has released to the system. */
-GIN_FN void ginSignalPublishRelaxed(uint64_t *word, uint64_t value)
+GIN_FN void ginSignalPublishRelaxed(bool mine, uint64_t *word, uint64_t value)
 {
 #if GIN_ON_GPU
-	asm volatile("red.relaxed.sys.global.add.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+	asm volatile(
+		"{ .reg .pred p; setp.ne.u32 p, %0, 0;"
+		" @p red.relaxed.sys.global.add.u64 [%1], %2; }" ::"r"(static_cast<uint32_t>(mine)),
+		"l"(word), "l"(value)
+		: "memory");
 #else
-	__atomic_fetch_add(word, value, __ATOMIC_RELAXED);
+	if (mine)
+		__atomic_fetch_add(word, value, __ATOMIC_RELAXED);
 #endif
 }
 
@@ -225,11 +236,12 @@ GIN_FN struct ginPeer ginPeerObserve(const struct ginPeer *peer)
 {
 	struct ginPeer seen;
 #if GIN_ON_GPU
-	uint64_t signals;
-	asm volatile("ld.relaxed.sys.global.v2.u32 {%0, %1}, [%2];"
-		     : "=r"(seen.route), "=r"(seen.state)
+	uint64_t both, signals;
+	asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+		     : "=l"(both), "=l"(signals)
 		     : "l"(peer));
-	asm volatile("ld.global.u64 %0, [%1];" : "=l"(signals) : "l"(&peer->signals));
+	seen.route = static_cast<uint32_t>(both);
+	seen.state = static_cast<uint32_t>(both >> 32);
 	seen.signals = reinterpret_cast<uint64_t *>(signals);
 #else
 	seen.route = peer->route;

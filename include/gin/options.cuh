@@ -54,8 +54,8 @@ struct ginOptions {
 	bool aggregate = false;
 
 	/*
-	 * Puts: shared memory of the block that the call may use, 16-byte aligned, or NULL. A hint:
-	 * the direct route of this version copies without.
+	 * Puts and gets: shared memory of the block that the call may use until it returns, 16-byte
+	 * aligned, or NULL. A hint: the direct route moves long copies through it, see bulk.cuh.
 	 */
 	void *scratch = nullptr;
 	uint32_t scratchBytes = 0;

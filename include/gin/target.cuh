@@ -24,6 +24,15 @@
 #define GIN_FN inline
 #endif
 
+/* What is seldom called, and large: never copied into its callers. */
+#ifdef __CUDACC_RTC__
+#define GIN_FN_COLD __device__ __noinline__
+#elif defined(__CUDACC__)
+#define GIN_FN_COLD inline __host__ __device__ __noinline__
+#else
+#define GIN_FN_COLD inline
+#endif
+
 #if defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__)
 #define GIN_ON_GPU 1
 #else
@@ -55,6 +64,18 @@ GIN_FN uint32_t ginThreadIndex()
 	return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
 #else
 	return ginHostSelf()->thread;
+#endif
+}
+
+/* This thread's number in its warp. */
+GIN_FN uint32_t ginLane()
+{
+#if GIN_ON_GPU
+	uint32_t lane;
+	asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+	return lane;
+#else
+	return ginThreadIndex() % GIN_WARP_SIZE;
 #endif
 }
 

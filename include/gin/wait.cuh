@@ -69,7 +69,7 @@ GIN_FN ginResult_t ginPollStep(const ginDevComm &dc, struct ginPoll &poll)
 		return ginSuccess;
 	uint64_t now = ginNow();
 	if (!poll.start)
-		poll.start = now;
+		poll.start = poll.looked = now; /* most waits end before the first look */
 	if (now - poll.looked >= 4000) {
 		poll.looked = now;
 		ginResult_t result = ginPollAbort(dc, poll);
@@ -85,19 +85,27 @@ GIN_FN bool ginReached(uint64_t seen, uint64_t least, uint32_t bits)
 	return static_cast<int64_t>((seen - least) << ((64 - bits) & 63)) >= 0;
 }
 
-/* Leave word of a failure where the host can read it, unless an earlier one did. Any thread. */
-GIN_FN void ginErrorLeave(const ginDevComm &dc, const struct ginErrorRecord &error)
+/* What calls on a peer that has failed return. */
+GIN_FN_COLD ginResult_t ginPeerLost(const struct ginAbortLine *line)
 {
-	if (!ginErrorClaim(dc.errorClaim))
+	uint64_t why = ginAbortObserve(line);
+	return why ? ginAbortResult(why) : ginErrorPeer;
+}
+
+/* Leave word of a failure where the host can read it, unless an earlier one did. Any thread. */
+GIN_FN_COLD void ginErrorLeave(uint32_t *claim, struct ginErrorRecord *record, ginResult_t result,
+			       uint32_t call, uint32_t context, int peer, uint32_t id,
+			       uint64_t expected, uint64_t seen)
+{
+	if (!ginErrorClaim(claim))
 		return;
-	struct ginErrorRecord *record = dc.errorRecord;
-	record->result = error.result;
-	record->call = error.call;
-	record->context = error.context;
-	record->peer = error.peer;
-	record->id = error.id;
-	record->expected = error.expected;
-	record->seen = error.seen;
+	record->result = static_cast<uint32_t>(result);
+	record->call = call;
+	record->context = context;
+	record->peer = peer;
+	record->id = id;
+	record->expected = expected;
+	record->seen = seen;
 	ginErrorPublish(&record->valid);
 }
 

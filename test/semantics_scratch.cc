@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * semantics_scratch.cc - puts and gets through shared memory of the block
+ *
+ * The source is written by the kernel itself right before, the scratch memory is written before and
+ * read after, and the receiver looks in the same kernel: what moves by another way than loads and
+ * stores must be in order with all of these. On host threads the scratch memory is not used.
+ */
+#include "suite.h"
+
+enum { SCRATCH = 40960, ROUNDS = 3, GUARD = 32 };
+
+/* Around what one access, one buffer and all buffers of the scratch memory hold. */
+static const Cells lengths = {{0,     1,     1008,  1023,  1024,  1025,	 1040,
+			       4080,  4096,  4112,  8192,  16384, 20496, 28672,
+			       32752, 32768, 32784, 40000, 65536, 131088},
+			      20,
+			      0};
+
+template <class Coop> struct Through {
+	ginDevComm dc;
+	ginWindow_t target, source;
+	Cells cells;
+	uint32_t scratchBytes;
+	bool gets;
+	uint64_t *results;
+
+	GIN_FN static char *scratch()
+	{
+#if GIN_ON_GPU
+		alignas(128) __shared__ char memory[SCRATCH];
+		return memory;
+#else
+		static char memory[64];
+		return memory;
+#endif
+	}
+
+	GIN_FN char *at(ginWindow_t window) const
+	{
+		return static_cast<char *>(ginPeerPointer(window, 0, static_cast<int>(dc.rank)));
+	}
+
+	GIN_FN void write(Coop coop, char *to, size_t bytes, uint32_t round) const
+	{
+		for (size_t i = coop.thread_rank(); i < bytes; i += coop.size())
+			to[i] = static_cast<char>(pattern(dc.rank, round, i));
+	}
+
+	/* The scratch memory is the caller's before and after: all of it is written here. */
+	GIN_FN void spoil(Coop coop, uint32_t round) const
+	{
+#if GIN_ON_GPU
+		for (uint32_t i = coop.thread_rank(); i < SCRATCH; i += coop.size())
+			scratch()[i] = static_cast<char>(round + i);
+#else
+		(void)coop;
+		(void)round;
+#endif
+	}
+
+	/* Bytes that are not the sender's, or were written beside the place. */
+	GIN_FN uint64_t wrong(Coop coop, const char *seen, size_t bytes, uint32_t sender,
+			      uint32_t round) const
+	{
+		uint64_t count = 0;
+		for (size_t i = coop.thread_rank(); i < bytes + GUARD; i += coop.size())
+			count += static_cast<unsigned char>(seen[i]) !=
+				 (i < bytes ? pattern(sender, round, i) : 0x5a);
+		return count;
+	}
+
+	GIN_FN ginResult_t move(const Gin &gin, Coop coop, size_t to, size_t from, size_t bytes,
+				const ginOptions &options) const
+	{
+		if (!gets)
+			return gin.put(rightOf(dc), target, to, source, from, bytes,
+				       GinSignalInc{0}, GinNone{}, coop, options);
+		ginResult_t result =
+			gin.get(leftOf(dc), source, from, target, to, bytes, coop, options);
+		return result == ginSuccess ? gin.flush(coop) : result;
+	}
+
+	/* Signal 0: the data is there; 1: the right neighbour has looked; 2: the source is written. */
+	GIN_FN ginResult_t turn(const Gin &gin, Coop coop, uint32_t n, size_t bytes, size_t shift,
+				uint64_t *bad) const
+	{
+		ginOptions options;
+		options.scratch = scratch();
+		options.scratchBytes = scratchBytes;
+		write(coop, at(source) + shift, bytes, n);
+		spoil(coop, n);
+		ginResult_t result = gin.signal(rightOf(dc), GinSignalInc{2}, coop);
+		if (result == ginSuccess)
+			result = gin.waitSignal(2, n, coop);
+		if (result == ginSuccess)
+			result = move(gin, coop, GUARD + shift, shift, bytes, options);
+		if (result == ginSuccess && !gets)
+			result = gin.waitSignal(0, n, coop);
+		if (result != ginSuccess)
+			return result;
+		*bad += wrong(coop, at(target) + GUARD + shift, bytes,
+			      static_cast<uint32_t>(leftOf(dc)), n);
+		coop.sync();
+		for (size_t i = coop.thread_rank(); i < bytes; i += coop.size())
+			at(target)[GUARD + shift + i] = 0x5a;
+		/* Left may write again, and right may change what it reads here. */
+		result = gin.signal(leftOf(dc), GinSignalInc{1}, coop);
+		return result == ginSuccess ? gin.waitSignal(1, n, coop) : result;
+	}
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		Coop coop;
+		uint64_t bad = 0;
+		uint32_t n = 0;
+		ginResult_t result = ginSuccess;
+		for (uint32_t round = 0; round < ROUNDS; round++)
+			for (uint32_t s = 0; s < cells.nSizes && result == ginSuccess; s++)
+				result = turn(gin, coop, ++n, cells.sizes[s],
+					      round == 2 ? 8 : 16 * round, &bad);
+		results[ginThreadIndex()] = result == ginSuccess ? bad : 0x8000u + result;
+	}
+};
+
+template <class Coop> void through(Rank &r, uint32_t scratchBytes, bool gets)
+{
+	const size_t bytes = 131088 + 64 + 2 * GUARD;
+	Buffer target(r, bytes), source(r, bytes);
+	Results results(r, blockFor<Coop>(r));
+
+	target.poison();
+	Device device(r, 1, 3);
+	launch(r, 1, blockFor<Coop>(r),
+	       Through<Coop>{device.dc, target.window, source.window, lengths, scratchBytes, gets,
+			     results.words});
+	EXPECT(results.all(0));
+	meet(r);
+}
+
+template <class Coop> void throughAll(Rank &r)
+{
+	for (uint32_t scratchBytes : {0, 128, 16511, 16512, 20000, 33024, 40960})
+		through<Coop>(r, scratchBytes, false);
+	through<Coop>(r, SCRATCH, true);
+}
+
+static void rule0_whatIsSentThroughScratchIsWhatTheCoopWrote(Rank &r)
+{
+	throughAll<GinWarp>(r);
+	throughAll<GinCta>(r);
+}
+
+static void rule1_aThreadMovesThroughScratch(Rank &r)
+{
+	through<GinThread>(r, SCRATCH, false);
+	through<GinThread>(r, SCRATCH, true);
+}
+
+static const Test tests[] = {
+	{"rule 0: what is sent through scratch memory is what the coop wrote",
+	 rule0_whatIsSentThroughScratchIsWhatTheCoopWrote},
+	{"rule 1: one thread moves through scratch memory", rule1_aThreadMovesThroughScratch},
+};
+
+static int run(const ginConfig_t *config)
+{
+	Rank r;
+	rankOpen(r, config);
+	runTests(r, "semantics_scratch", tests);
+	rankClose(r);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	return suiteMain(argc, argv, run);
+}
