@@ -145,23 +145,28 @@ $(BUILD)/nvcc-used: always
 # Examples are one source for kernels and host threads: nvcc makes both, g++ the latter alone.
 examples: $(EXAMPLES)
 
-# How they find libgin.so; tools also where they are installed.
-RUN_PATH = $$ORIGIN/..
-$(TOOLS_CU): RUN_PATH = $$ORIGIN/..:$$ORIGIN/../lib
-
 tools: $(TOOLS_CU)
 
-$(EXAMPLES) $(TOOLS_CU) $(BUILD)/bench/limits: $(BUILD)/%: %.cu $(LINKS) $(BUILD)/nvcc-used
-	@mkdir -p $(@D)
+# cu-compile FROM TO, cu-link FROM TO RPATH: with kernels where there is nvcc
 ifneq ($(NVCC)$(SAN),$(SAN))
-	$(call say,NVCC,$<)
-	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -MD -MP -MF $@.d -MT $@ -o $@ $< -L$(BUILD) -lgin \
-		$(if $(RUN_PATH),-Xlinker -rpath$(comma)'$(RUN_PATH)') -Xcompiler -pthread
+cu-compile = $(NVCC) $(NVCCFLAGS_ALL) -MD -MP -MF $(2).d -MT $(2) -c -o $(2) $(1)
+cu-link = $(NVCC) $(NVCCFLAGS_ALL) -o $(2) $(1) -L$(BUILD) -lgin \
+	$(if $(3),-Xlinker -rpath$(comma)$(3)) -Xcompiler -pthread
+cu = NVCC
 else
-	$(call say,CXX,$<)
-	$(Q)$(CXX) $(CXXFLAGS_ALL) -o $@ -x c++ $< $(LDFLAGS_ALL) -L$(BUILD) -lgin \
-		$(if $(RUN_PATH),-Wl$(comma)-rpath$(comma)'$(RUN_PATH)') -pthread -ldl
+cu-compile = $(CXX) $(CXXFLAGS_ALL) -c -o $(2) -x c++ $(1)
+cu-link = $(CXX) -o $(2) $(1) $(LDFLAGS_ALL) -L$(BUILD) -lgin \
+	$(if $(3),-Wl$(comma)-rpath$(comma)$(3)) -pthread -ldl
+cu = CXX
 endif
+
+$(BUILD)/%.cu.o: %.cu $(BUILD)/nvcc-used
+	@mkdir -p $(@D)
+	$(call say,$(cu),$<)
+	$(Q)$(call cu-compile,$<,$@)
+
+$(EXAMPLES) $(TOOLS_CU) $(BUILD)/bench/limits: $(BUILD)/%: $(BUILD)/%.cu.o $(LINKS)
+	$(Q)$(call cu-link,$<,$@,'$$ORIGIN/..')
 
 # NVSHMEM's wheels have no libnvshmem_host.so.
 $(BUILD)/bench/nvshmem_perf: bench/nvshmem/nvshmem_perf.cu

@@ -37,7 +37,8 @@ $(call $(1)-files,644,$(MANDIR)/man7,$(wildcard man/*.7))
 $(call $(1)-files,644,$(DOCDIR),README.md LICENSE $(wildcard docs/*.md))
 $(call $(1)-files,644,$(DOCDIR)/examples,$(filter-out examples/demo,$(wildcard examples/*)))
 $(foreach tool,$(TOOL_NAMES),$(call $(1)-tool,$(tool))$(newline))
-$(call $(1)-files,755,$(BINDIR),$(TOOLS_CU) tools/gin_perf_plot)
+$(foreach tool,$(TOOLS_CU),$(call $(1)-tool-cu,$(tool))$(newline))
+$(call $(1)-files,755,$(BINDIR),tools/gin_perf_plot)
 endef
 
 # put-files MODE FOLDER FILES
@@ -48,10 +49,14 @@ put-plugins = $(PMIX)
 put-tool = $(if $(filter $(1),$(TOOLS)),$(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" && \
 	$(call link-tool,$(1),"$(DESTDIR)$(BINDIR)/$(1)",$(TOOL_RPATH)))
 
+put-tool-cu = $(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" && \
+	$(call cu-link,$(1).cu.o,"$(DESTDIR)$(BINDIR)/$(notdir $(1))",$(TOOL_RPATH))
+
 take-files = $(if $(3),$(Q)rm -f $(foreach file,$(3),"$(DESTDIR)$(2)/$(notdir $(file))"))
 take-link = $(Q)rm -f "$(DESTDIR)$(1)"
 take-plugins = $(BUILD)/libgin-pmix.so
 take-tool = $(Q)rm -f "$(DESTDIR)$(BINDIR)/$(1)"
+take-tool-cu = $(call take-tool,$(notdir $(1)))
 
 # What FOLDER is, seen from FROM: so that what is installed can be moved as a whole.
 from = $(shell realpath -sm --relative-to="$(1)" "$(2)")

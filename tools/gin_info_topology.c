@@ -86,7 +86,8 @@ static void fillCpus(hwloc_topology_t topology, struct system *s)
 	s->cores = countOf(topology, HWLOC_OBJ_CORE);
 	s->cpus = countOf(topology, HWLOC_OBJ_PU);
 	s->numaNodes = countOf(topology, HWLOC_OBJ_NUMANODE);
-	s->memory = hwloc_get_root_obj(topology)->total_memory;
+	/* Not hwloc's: it adds up NUMA nodes, which may lack what was added to a running machine. */
+	s->memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* The part of the machine that has processors and that the device hangs on. */

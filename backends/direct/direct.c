@@ -57,11 +57,11 @@ static int reachGpu(const struct backendHost *host, const cuUuid *theirs, char *
 	}
 	d->cuda->deviceGetP2pAttribute(&access, cuP2pAccess, d->id, peer);
 	d->cuda->deviceGetP2pAttribute(&atomics, cuP2pNativeAtomics, d->id, peer);
+	if (access && atomics)
+		return snprintf(why, BACKEND_WHY, "peer access with native atomics (NVLink)") > 0;
 	snprintf(why, BACKEND_WHY, "GPU %d and GPU %d have %s", d->ordinal, ordinal,
-		 !access    ? "no peer access"
-		 : !atomics ? "peer access, but no native atomics"
-			    : "peer access with native atomics (NVLink)");
-	return access && atomics;
+		 access ? "peer access, but no native atomics" : "no peer access");
+	return 0;
 }
 
 static int directReach(const struct backendHost *host, int peer, const void *mine,

@@ -25,6 +25,7 @@
 /* How this rank makes a communicator: by id, or when that is NULL by ginCommInit(). */
 struct start {
 	struct stage stage;
+	ginConfig_t config;
 	const ginUniqueId_t *id; /* [2] */
 };
 
@@ -38,11 +39,14 @@ static ginComm_t makeComm(struct start *s, int number)
 {
 	ginComm_t comm;
 
+	s->config = (ginConfig_t)GIN_CONFIG_INIT;
+	if (!getenv("START_ON_GPUS"))
+		s->config.device = GIN_DEVICE_NONE; /* nor is the driver asked */
 	if (s->id)
-		check("ginCommInitRank",
-		      ginCommInitRank(NULL, &s->id[number], s->stage.rank, s->stage.nRanks, &comm));
+		check("ginCommInitRank", ginCommInitRank(&s->config, &s->id[number], s->stage.rank,
+							 s->stage.nRanks, &comm));
 	else
-		check("ginCommInit", ginCommInit(NULL, &comm));
+		check("ginCommInit", ginCommInit(&s->config, &comm));
 	return comm;
 }
 
@@ -126,7 +130,8 @@ static int runLaunched(const char *path)
 	struct start start = {
 		.stage = {.shared = stageShare(path), .rank = atoi(rank), .nRanks = atoi(size)}};
 
-	gpuOpen(atoi(local));
+	if (getenv("START_ON_GPUS"))
+		gpuOpen(atoi(local));
 	run(&start);
 	return 0;
 }
@@ -156,7 +161,8 @@ static void runChild(struct start *start, int rank)
 	start->stage.rank = rank;
 	snprintf(text, sizeof(text), "%d", rank);
 	setenv("RANK", text, 1);
-	gpuOpen(rank);
+	if (getenv("START_ON_GPUS"))
+		gpuOpen(rank);
 	run(start);
 	exit(0);
 }
