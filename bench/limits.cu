@@ -167,7 +167,7 @@ template <class Coop> GIN_FN void copyRaw(Coop coop, char *dst, const char *src,
 		return;
 	}
 #endif
-	ginCopy(dst, src, bytes, coop.thread_rank(), coop.size());
+	ginCopyAny(dst, src, bytes, coop.thread_rank(), coop.size());
 }
 
 // Puts and signals by hand; the rest, which is not measured, is libgin's.
@@ -219,7 +219,7 @@ struct RawEndpoint : GinEndpoint {
 	{
 		coop.sync();
 		if (coop.thread_rank() == 0)
-			ginSignalPublish(word(theirs, context, id), 1);
+			ginSignalPublish(true, word(theirs, context, id), 1);
 		return 0;
 	}
 
@@ -227,7 +227,7 @@ struct RawEndpoint : GinEndpoint {
 	GIN_FN int weakSignal(Coop coop, uint32_t context, int, uint32_t id) const
 	{
 		if (coop.thread_rank() == 0)
-			ginSignalPublishRelaxed(word(theirs, context, id), 1);
+			ginSignalPublishRelaxed(true, word(theirs, context, id), 1);
 		return 0;
 	}
 

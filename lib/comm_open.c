@@ -214,7 +214,6 @@ static ginResult_t openAll(ginComm_t comm, const char *call, const struct commSt
 
 	routesClose(comm);
 	handlesClose(&comm->handles);
-	deviceClose(&comm->device);
 	controlClose(&comm->control);
 closeBootstrap:
 	comm->bootstrap->close(comm->bootstrapState);
@@ -254,7 +253,6 @@ void commClose(ginComm_t comm)
 		deviceLeave(&comm->device, &scope);
 	handlesClose(&comm->handles);
 	controlClose(&comm->control);
-	deviceClose(&comm->device);
 	comm->bootstrap->close(comm->bootstrapState);
 	freeRanks(comm);
 	pthread_mutex_destroy(&comm->lock);

@@ -108,7 +108,6 @@ enum {
 	X(ctxEnablePeerAccess, "cuCtxEnablePeerAccess", (cuContext peer, unsigned flags))          \
 	X(exchangeCaptureMode, "cuThreadExchangeStreamCaptureMode", (int *mode))                   \
 	X(streamCreate, "cuStreamCreate", (cuStream * out, unsigned flags))                        \
-	X(streamDestroy, "cuStreamDestroy_v2", (cuStream stream))                                  \
 	X(streamSynchronize, "cuStreamSynchronize", (cuStream stream))                             \
 	X(copyToDevice, "cuMemcpyHtoDAsync_v2",                                                    \
 	  (cuPtr dst, const void *src, size_t bytes, cuStream stream))                             \

@@ -2,7 +2,9 @@
 /* device.c - the GPU of a communicator, or none */
 #include "device.h"
 
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "error.h"
@@ -32,22 +34,6 @@ static ginResult_t chooseOrdinal(const struct cuda *cuda, int wanted, int localR
 	if (*ordinal < 0)
 		*ordinal = localRank % count;
 	return ginSuccess;
-}
-
-/* It is never released: what lines.c keeps lives in it. */
-static ginResult_t openContext(struct device *d)
-{
-	struct deviceScope scope;
-	cuResult result = d->cuda->primaryRetain(&d->context, d->id);
-
-	if (result)
-		return cudaFail(d->cuda, "cuDevicePrimaryCtxRetain", result);
-	ginResult_t entered = deviceEnter(d, &scope);
-	if (entered != ginSuccess)
-		return entered;
-	result = d->cuda->streamCreate(&d->stream, cuNonBlocking);
-	deviceLeave(d, &scope);
-	return result ? cudaFail(d->cuda, "cuStreamCreate", result) : ginSuccess;
 }
 
 const char *deviceUnusable(const struct cuda *cuda, cuDevice id)
@@ -88,7 +74,11 @@ static ginResult_t openGpu(struct device *d, int wanted, int localRank)
 	if (error)
 		return cudaFail(cuda, "cuDeviceGet", error);
 	result = checkUsable(d);
-	return result == ginSuccess ? openContext(d) : result;
+	if (result != ginSuccess)
+		return result;
+	/* It is never released: what lines.c keeps lives in it. */
+	error = cuda->primaryRetain(&d->context, d->id);
+	return error ? cudaFail(cuda, "cuDevicePrimaryCtxRetain", error) : ginSuccess;
 }
 
 ginResult_t deviceOpen(struct device *d, int wanted, int localRank)
@@ -108,17 +98,6 @@ ginResult_t deviceOpen(struct device *d, int wanted, int localRank)
 		return fail(ginErrorInvalidArgument, "config.device is %d: %s", wanted, why);
 	snprintf(d->name, sizeof(d->name), "host threads");
 	return ginSuccess;
-}
-
-void deviceClose(struct device *d)
-{
-	struct deviceScope scope;
-
-	if (!d->stream || deviceEnter(d, &scope) != ginSuccess)
-		return;
-	d->cuda->streamDestroy(d->stream);
-	deviceLeave(d, &scope);
-	d->stream = NULL;
 }
 
 ginResult_t deviceEnter(const struct device *d, struct deviceScope *scope)
@@ -144,12 +123,58 @@ void deviceLeave(const struct device *d, const struct deviceScope *scope)
 	d->cuda->ctxPop(&popped);
 }
 
+/* libgin's own stream of a device: made once, as that takes many milliseconds, and never ended. */
+struct deviceStream {
+	cuContext context;
+	cuStream stream;
+	struct deviceStream *next;
+};
+
+static struct deviceStream *streams;
+static pthread_mutex_t streamsLock = PTHREAD_MUTEX_INITIALIZER;
+
+static cuResult addStream(const struct device *d, struct deviceStream **out)
+{
+	struct deviceStream *made = malloc(sizeof(*made));
+	cuResult result =
+		made ? d->cuda->streamCreate(&made->stream, cuNonBlocking) : cuOutOfMemory;
+
+	if (result) {
+		free(made);
+		return result;
+	}
+	made->context = d->context;
+	made->next = streams;
+	*out = streams = made;
+	return 0;
+}
+
+static cuResult streamOf(const struct device *d, cuStream *stream)
+{
+	cuResult result = 0;
+
+	pthread_mutex_lock(&streamsLock);
+	struct deviceStream *own = streams;
+	while (own && own->context != d->context)
+		own = own->next;
+	if (!own)
+		result = addStream(d, &own);
+	pthread_mutex_unlock(&streamsLock);
+	if (!result)
+		*stream = own->stream;
+	return result;
+}
+
 static ginResult_t copyAndWait(const struct device *d, char *dst, const void *src, size_t bytes)
 {
-	cuResult result = d->cuda->copyToDevice((cuPtr)(uintptr_t)dst, src, bytes, d->stream);
+	cuStream stream;
+	cuResult result = streamOf(d, &stream);
 
+	if (result)
+		return cudaFail(d->cuda, "cuStreamCreate", result);
+	result = d->cuda->copyToDevice((cuPtr)(uintptr_t)dst, src, bytes, stream);
 	if (!result)
-		result = d->cuda->streamSynchronize(d->stream);
+		result = d->cuda->streamSynchronize(stream);
 	return result ? cudaFail(d->cuda, "cuMemcpyHtoDAsync", result) : ginSuccess;
 }
 

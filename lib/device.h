@@ -11,7 +11,6 @@ struct device {
 	cuDevice id;
 	cuUuid uuid;
 	cuContext context; /* the primary one, retained for the life of the process */
-	cuStream stream;   /* libgin's own; never the null stream */
 	char name[96];	   /* "host threads" without */
 };
 
@@ -20,7 +19,6 @@ struct device {
  * context's device, else localRank modulo the number of devices, else none.
  */
 ginResult_t deviceOpen(struct device *d, int wanted, int localRank);
-void deviceClose(struct device *d);
 
 /* Why libgin cannot use this GPU, or NULL when it can. */
 const char *deviceUnusable(const struct cuda *cuda, cuDevice id);

@@ -133,7 +133,6 @@ SAME_NUMBER(cuMemoryIsDevice, CU_MEMORYTYPE_DEVICE);
 	X(ctxEnablePeerAccess, cuCtxEnablePeerAccess)                                              \
 	X(exchangeCaptureMode, cuThreadExchangeStreamCaptureMode)                                  \
 	X(streamCreate, cuStreamCreate)                                                            \
-	X(streamDestroy, cuStreamDestroy)                                                          \
 	X(streamSynchronize, cuStreamSynchronize)                                                  \
 	X(copyToDevice, cuMemcpyHtoDAsync)                                                         \
 	X(hostAlloc, cuMemHostAlloc)                                                               \
