@@ -9,6 +9,7 @@
 
 #include <dirent.h>
 #include <ifaddrs.h>
+#include <netdb.h>
 #include <signal.h>
 
 #include <functional>
@@ -184,8 +185,13 @@ static void addresses()
 	for (int n : {1, 2, 4})
 		startJob("loopback, " + std::to_string(n), world(n, {newRoot()}));
 	startJob("loopback with a secret", world(3, {newRoot(), "GIN_SECRET=a secret"}));
-	startJob("localhost", world(2, {newRoot("localhost")}));
-	startJob("localhost with a secret", world(2, {newRoot("localhost"), "GIN_SECRET=a"}));
+	if (gethostbyname("localhost")) {
+		startJob("localhost", world(2, {newRoot("localhost")}));
+		startJob("localhost with a secret",
+			 world(2, {newRoot("localhost"), "GIN_SECRET=a"}));
+	} else {
+		printf("localhost has no address here: left out\n");
+	}
 	startJob("GIN_BOOTSTRAP=tcp", world(2, {newRoot(), "GIN_BOOTSTRAP=tcp"}));
 	if (v6 >= 0) {
 		startJob("IPv6", world(3, {newRoot("[::1]")}));

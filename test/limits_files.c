@@ -181,6 +181,25 @@ static int notRoot(void)
 	return geteuid() != 0;
 }
 
+static int mountAlone(void)
+{
+	return unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL);
+}
+
+/* Containers may forbid it, and in a chroot nothing is mounted at /. */
+static int mayMount(void)
+{
+	int status = 1;
+	pid_t child = fork();
+
+	if (!child)
+		_exit(mountAlone());
+	waitpid(child, &status, 0);
+	if (status)
+		printf("no mounts of our own here: full directories are left out\n");
+	return !status;
+}
+
 /* As a user who may not write there. */
 static int placeOfAnotherUser(const ginConfig_t *config)
 {
@@ -196,8 +215,7 @@ static int fullDirectories(const ginConfig_t *config)
 	unsetenv("TMPDIR");
 	expectLife(config);
 	EXPECT(!isLacking(config) ||
-	       (!unshare(CLONE_NEWNS) && !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
-		!mount("none", "/dev", "tmpfs", 0, "size=4k")));
+	       (!mountAlone() && !mount("none", "/dev", "tmpfs", 0, "size=4k")));
 	expectLife(config);
 	EXPECT(!isLacking(config) || !mount("none", "/tmp", "tmpfs", 0, "nr_inodes=1"));
 	struct life life = live(config, NULL);
@@ -446,7 +464,8 @@ int main(void)
 	runRanks("many allocations", 3, manyAllocations);
 	if (!notRoot()) {
 		runLacking("a place of another user", 3, placeOfAnotherUser);
-		runLacking("directories that are full or missing", 3, fullDirectories);
+		if (mayMount())
+			runLacking("directories that are full or missing", 3, fullDirectories);
 		runLacking("no threads", 3, noThreads);
 		runLacking("many descriptors under way", 3, manyFilesUnderWay);
 	}
