@@ -97,16 +97,12 @@ private:
 	GIN_FN ginResult_t hear(uint32_t round, uint64_t epoch, struct ginPoll &poll) const
 	{
 		const uint64_t *word = dc.signal[ginWriterGpu] + wordIndex(round);
-		for (;;) {
-			uint64_t seen = ginBarrierObserve(word);
-			if (ginReached(seen, epoch, 64))
-				return ginSuccess;
-			ginResult_t result = ginPollStep(dc, poll);
-			if (result == ginSuccess)
-				continue;
+		auto look = [word] { return ginBarrierObserve(word); };
+		uint64_t seen;
+		ginResult_t result = ginPollUntil(dc, poll, look, epoch, 64, &seen);
+		if (result != ginSuccess)
 			leaveError(result, poll.failed, epoch, seen);
-			return result;
-		}
+		return result;
 	}
 
 	GIN_FN ginResult_t rounds(ginOptions options) const

@@ -137,11 +137,11 @@ public:
 		struct ginSignalOp op = ginSignalOf(remote);
 		bool mine = coop.thread_rank() == 0;
 		coop.sync(); /* it covers what the coop put */
-		/* The signal does not wait for this load: a failed peer's memory is still there. */
-		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
-		ginDirectSignal(mine, ginDirectWord(dc, to, peer, context, op), op, false,
+		uint64_t *signals = ginDirectSignals(dc, peer);
+		ginDirectSignal(mine, ginDirectWord(dc, signals, peer, context, op), op, false,
 				options.given);
-		ginResult_t result = ginAgree(coop, usable(to));
+		/* Looked at behind the signal, which is not held up: a failed peer's memory stays. */
+		ginResult_t result = ginAgree(coop, usable(ginPeerObserve(&dc.peers[peer])));
 		if (result != ginSuccess && mine)
 			leaveError(ginCallSignal, result, peer, op.id, 0, 0);
 		return result;
@@ -226,10 +226,11 @@ public:
 	/* The value of this rank's signal; what it covers is visible to the calling thread. */
 	GIN_FN uint64_t readSignal(uint32_t id) const
 	{
-		uint64_t sum = 0;
-		for (int c = 0; c < GIN_WRITER_CLASSES; c++)
-			if (dc.signal[c])
-				sum += ginSignalObserve(signalWord(c, id));
+		uint64_t sum = ginSignalObserve(signalWord(ginWriterGpu, id));
+		if (dc.signal[ginWriterCpu])
+			sum += ginSignalObserve(signalWord(ginWriterCpu, id));
+		if (dc.signal[ginWriterNic])
+			sum += ginSignalObserve(signalWord(ginWriterNic, id));
 		return sum;
 	}
 
@@ -460,8 +461,8 @@ private:
 		if (counter != UINT32_MAX && mine)
 			ginCounterPublish(counterWord(counter));
 		if (remote.present)
-			ginDirectSignal(mine, ginDirectWord(dc, to, peer, context, remote), remote,
-					true, options.given);
+			ginDirectSignal(mine, ginDirectWord(dc, to.signals, peer, context, remote),
+					remote, true, options.given);
 	}
 
 	template <class Word> GIN_FN ginResult_t atomicWord(int peer, ginWindow_t win, size_t off,
@@ -482,16 +483,11 @@ private:
 						      const ginOptions &options) const
 	{
 		struct ginPoll waiting = ginPollStart(dc, options);
-		for (;;) {
-			uint64_t seen = look();
-			if (ginReached(seen, least, options.bits))
-				return ginSuccess;
-			ginResult_t result = ginPollStep(dc, waiting);
-			if (result == ginSuccess)
-				continue;
+		uint64_t seen;
+		ginResult_t result = ginPollUntil(dc, waiting, look, least, options.bits, &seen);
+		if (result != ginSuccess)
 			leaveError(call, result, waiting.failed, id, least, seen);
-			return result;
-		}
+		return result;
 	}
 
 	/*

@@ -85,6 +85,24 @@ GIN_FN bool ginReached(uint64_t seen, uint64_t least, uint32_t bits)
 	return static_cast<int64_t>((seen - least) << ((64 - bits) & 63)) >= 0;
 }
 
+/*
+ * Look until the word has come to `least`; *seen is what it was last. One loop: two, with looks in
+ * the inner one, cost a put and its signal 0.1 us more.
+ */
+template <class Look> GIN_FN ginResult_t ginPollUntil(const ginDevComm &dc, struct ginPoll &poll,
+						      Look look, uint64_t least, uint32_t bits,
+						      uint64_t *seen)
+{
+	ginResult_t result = ginSuccess;
+	while (result == ginSuccess) {
+		*seen = look();
+		if (ginReached(*seen, least, bits))
+			return ginSuccess;
+		result = ginPollStep(dc, poll);
+	}
+	return result;
+}
+
 /* What calls on a peer that has failed return. */
 GIN_FN_COLD ginResult_t ginPeerLost(const struct ginAbortLine *line)
 {
