@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "direct.h"
+#include "within.h"
 
 /* No padding: keys are compared by their bytes. */
 struct importKey {
@@ -18,13 +18,13 @@ struct importKey {
 };
 
 /* All of this process: communicators, and ranks that are threads, share what is mapped. */
-struct directImport {
+struct peermemImport {
 	struct importKey key; /* first: the tree compares keys */
 	char *at;
 	int windows;
 };
 
-static void *imports; /* tsearch() of struct directImport */
+static void *imports; /* tsearch() of struct peermemImport */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int compareKeys(const void *a, const void *b)
@@ -33,7 +33,7 @@ static int compareKeys(const void *a, const void *b)
 }
 
 static struct importKey keyOf(const struct backendHost *host, int peer,
-			      const struct directOffer *offer)
+			      const struct peermemOffer *offer)
 {
 	const uint64_t *process = host->ranks[peer].processId;
 
@@ -43,9 +43,9 @@ static struct importKey keyOf(const struct backendHost *host, int peer,
 }
 
 /* One more window in what is mapped already, or NULL. The lock is held. */
-static struct directImport *holdImport(const struct importKey *key)
+static struct peermemImport *holdImport(const struct importKey *key)
 {
-	struct directImport *const *found = tfind(key, &imports, compareKeys);
+	struct peermemImport *const *found = tfind(key, &imports, compareKeys);
 
 	if (!found)
 		return NULL;
@@ -53,15 +53,15 @@ static struct directImport *holdImport(const struct importKey *key)
 	return *found;
 }
 
-static struct directImport *findImport(const struct importKey *key)
+static struct peermemImport *findImport(const struct importKey *key)
 {
 	pthread_mutex_lock(&lock);
-	struct directImport *found = holdImport(key);
+	struct peermemImport *found = holdImport(key);
 	pthread_mutex_unlock(&lock);
 	return found;
 }
 
-static void unmap(const struct device *d, const struct directImport *import)
+static void unmap(const struct device *d, const struct peermemImport *import)
 {
 	if (import->key.kind == memoryShared)
 		munmap(import->at, import->key.span);
@@ -72,17 +72,17 @@ static void unmap(const struct device *d, const struct directImport *import)
 }
 
 /* Nothing is mapped while the lock is held: another thread may have been quicker. */
-static struct directImport *addImport(struct directImport *mine)
+static struct peermemImport *addImport(struct peermemImport *mine)
 {
 	pthread_mutex_lock(&lock);
-	struct directImport *first = holdImport(&mine->key);
+	struct peermemImport *first = holdImport(&mine->key);
 	if (!first && tsearch(mine, &imports, compareKeys))
 		first = mine;
 	pthread_mutex_unlock(&lock);
 	return first;
 }
 
-static ginResult_t mapShared(int peer, int fd, struct directImport *import)
+static ginResult_t mapShared(int peer, int fd, struct peermemImport *import)
 {
 	struct stat file;
 
@@ -97,7 +97,7 @@ static ginResult_t mapShared(int peer, int fd, struct directImport *import)
 }
 
 static ginResult_t openIpc(const struct device *d, const cuIpcHandle *ipc,
-			   struct directImport *import)
+			   struct peermemImport *import)
 {
 	cuPtr at = 0;
 	cuResult result = d->cuda->ipcOpen(&at, *ipc, cuIpcLazyPeerAccess);
@@ -108,7 +108,7 @@ static ginResult_t openIpc(const struct device *d, const cuIpcHandle *ipc,
 	return ginSuccess;
 }
 
-static ginResult_t importVmm(const struct device *d, int fd, struct directImport *import)
+static ginResult_t importVmm(const struct device *d, int fd, struct peermemImport *import)
 {
 	void *at = NULL;
 	ginResult_t result = deviceImport(d, fd, import->key.span, &at);
@@ -117,8 +117,8 @@ static ginResult_t importVmm(const struct device *d, int fd, struct directImport
 	return result;
 }
 
-static ginResult_t map(const struct device *d, int peer, const struct directOffer *offer, int fd,
-		       struct directImport *import)
+static ginResult_t map(const struct device *d, int peer, const struct peermemOffer *offer, int fd,
+		       struct peermemImport *import)
 {
 	if (offer->kind == memoryShared)
 		return mapShared(peer, fd, import);
@@ -127,13 +127,13 @@ static ginResult_t map(const struct device *d, int peer, const struct directOffe
 }
 
 static ginResult_t newImport(const struct device *d, int peer, const struct importKey *key,
-			     const struct directOffer *offer, int fd, struct directImport **out)
+			     const struct peermemOffer *offer, int fd, struct peermemImport **out)
 {
-	struct directImport *mine = malloc(sizeof(*mine));
+	struct peermemImport *mine = malloc(sizeof(*mine));
 
 	if (!mine)
 		return fail(ginErrorSystem, "no memory");
-	*mine = (struct directImport){.key = *key, .windows = 1};
+	*mine = (struct peermemImport){.key = *key, .windows = 1};
 	ginResult_t result = map(d, peer, offer, fd, mine);
 	if (result == ginSuccess) {
 		*out = addImport(mine);
@@ -146,8 +146,8 @@ static ginResult_t newImport(const struct device *d, int peer, const struct impo
 	return result;
 }
 
-static ginResult_t import(const struct backendHost *host, int peer, const struct directOffer *offer,
-			  int fd, struct directPeer *out)
+static ginResult_t import(const struct backendHost *host, int peer,
+			  const struct peermemOffer *offer, int fd, struct peermemPeer *out)
 {
 	const struct importKey key = keyOf(host, peer, offer);
 	ginResult_t result = ginSuccess;
@@ -178,8 +178,8 @@ static ginResult_t enablePeer(const struct device *d, int ordinal)
 }
 
 /* Memory that this process has already, at the owner's address. */
-static ginResult_t useInPlace(const struct device *d, int peer, const struct directOffer *offer,
-			      struct directPeer *out)
+static ginResult_t useInPlace(const struct device *d, int peer, const struct peermemOffer *offer,
+			      struct peermemPeer *out)
 {
 	if (offer->kind == memoryPrivate && offer->ordinal != d->ordinal)
 		return fail(ginErrorInvalidArgument,
@@ -192,21 +192,21 @@ static ginResult_t useInPlace(const struct device *d, int peer, const struct dir
 							  : ginSuccess;
 }
 
-ginResult_t directReachOffer(const struct backendHost *host, int peer,
-			     const struct directOffer *offer, int fd, struct directPeer *out)
+ginResult_t peermemImport(const struct backendHost *host, int peer,
+			  const struct peermemOffer *offer, int fd, struct peermemPeer *out)
 {
-	int same = directSameProcess(host, peer);
+	int same = peermemSameProcess(host, peer);
 
 	if (offer->kind == memoryNone)
 		return ginSuccess;
-	if (peer == host->rank || (same && !directNeedsHandle(offer->kind, same)))
+	if (peer == host->rank || (same && !peermemNeedsHandle(offer->kind, same)))
 		return useInPlace(host->device, peer, offer, out);
 	return import(host, peer, offer, fd, out);
 }
 
-void directUnreach(const struct device *d, struct directPeer *peer)
+void peermemUnimport(const struct device *d, struct peermemPeer *peer)
 {
-	struct directImport *import = peer->import;
+	struct peermemImport *import = peer->import;
 
 	if (!import)
 		return;
