@@ -31,10 +31,16 @@ static int directReach(const struct backendHost *host, int peer, const void *min
 	return peermemReach(host, peer, &blob, &link, why) && link.nativeAtomics;
 }
 
+static int isDirect(const void *host, int rank)
+{
+	return ((const struct backendHost *)host)->routes[rank] == ginRouteDirect;
+}
+
 static ginResult_t directOpen(const struct backendHost *host, void **state)
 {
+	const struct peermemPeers peers = {isDirect, host};
 	struct peermem *peermem = NULL;
-	ginResult_t result = peermemOpen(host, &backendDirect, &peermem);
+	ginResult_t result = peermemOpen(host, backendDirect.name, &peers, &peermem);
 
 	if (result == ginSuccess)
 		*state = peermem;

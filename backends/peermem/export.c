@@ -85,7 +85,7 @@ static ginResult_t checkPrivate(const struct peermem *peermem, const struct memo
 	return fail(ginErrorInvalidArgument,
 		    "ptr %p is %s, which rank %d, on the %s route, does not reach: use %s, or "
 		    "GIN_WINDOW_LOCAL for a source",
-		    (void *)memory->address, memory->what, stranger, peermem->backend->name,
+		    (void *)memory->address, memory->what, stranger, peermem->name,
 		    peermem->host->device->cuda ? "ginMemAlloc() or cudaMalloc()"
 						: "ginMemAlloc()");
 }

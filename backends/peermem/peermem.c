@@ -15,15 +15,16 @@ void peermemClose(struct peermem *peermem)
 	free(peermem);
 }
 
-ginResult_t peermemOpen(const struct backendHost *host, const struct backendOps *backend,
-			struct peermem **out)
+ginResult_t peermemOpen(const struct backendHost *host, const char *name,
+			const struct peermemPeers *peers, struct peermem **out)
 {
 	size_t n = (size_t)host->nRanks;
 	struct peermem *peermem = calloc(1, sizeof(*peermem));
 
 	if (peermem) {
 		peermem->host = host;
-		peermem->backend = backend;
+		peermem->name = name;
+		peermem->peers = *peers;
 		peermem->to = calloc(n, 1);
 		peermem->from = calloc(n, 1);
 		peermem->fds = calloc(n, sizeof(*peermem->fds));

@@ -3,7 +3,7 @@
  * peermem.h - memory of other ranks of this host, mapped into this process
  *
  * What backends have in common whose peers are on one host: each has an instance of its own, which
- * serves the pairs of ranks that use its route. No backend of its own, and it moves no data.
+ * serves the pairs of ranks that it names. No backend of its own, and it moves no data.
  *
  * Several windows may lie in one allocation. It comes to a peer with the first of them in an
  * instance, is mapped once per process that reaches it, and stays until the last has gone.
@@ -37,9 +37,18 @@ int peermemReach(const struct backendHost *host, int peer, const struct peermemB
 struct peermem;	      /* the instance of a backend in one communicator */
 struct peermemWindow; /* a window in it */
 
-/* For the peers on the route of `backend`, which is named in messages. Not collective. */
-ginResult_t peermemOpen(const struct backendHost *host, const struct backendOps *backend,
-			struct peermem **out);
+/*
+ * The ranks that exchange windows with this one, itself included or not. Two ranks must say the same
+ * of each other, as long as the instance is open.
+ */
+struct peermemPeers {
+	int (*serves)(const void *of, int rank);
+	const void *of;
+};
+
+/* `name` is the backend's, for messages. Not collective. */
+ginResult_t peermemOpen(const struct backendHost *host, const char *name,
+			const struct peermemPeers *peers, struct peermem **out);
 void peermemClose(struct peermem *peermem);
 
 /* The calls for windows are those of struct backendOps. */

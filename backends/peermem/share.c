@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* share.c - one window, reached by all ranks on the backend's route */
+/* share.c - one window, reached by all ranks that the instance serves */
 #include <string.h>
 #include <unistd.h>
 

@@ -38,7 +38,8 @@ struct peermemWindow {
 
 struct peermem {
 	const struct backendHost *host;
-	const struct backendOps *backend;
+	const char *name; /* of the backend */
+	struct peermemPeers peers;
 	void *exports; /* tsearch() of struct peermemExport */
 
 	/* Of the registration in progress, [nRanks]: who gets a handle of mine, whose do I get. */
@@ -64,7 +65,7 @@ static inline int peermemNeedsHandle(uint32_t kind, int sameProcess)
 
 static inline int peermemIsPeer(const struct peermem *peermem, int rank)
 {
-	return peermem->host->routes[rank] == peermem->backend->route;
+	return peermem->peers.serves(peermem->peers.of, rank);
 }
 
 static inline int peermemSameProcess(const struct backendHost *host, int rank)
