@@ -199,6 +199,7 @@ ginResult_t peermemImport(const struct backendHost *host, int peer,
 
 	if (offer->kind == memoryNone)
 		return ginSuccess;
+	out->kind = offer->kind;
 	if (peer == host->rank || (same && !peermemNeedsHandle(offer->kind, same)))
 		return useInPlace(host->device, peer, offer, out);
 	return import(host, peer, offer, fd, out);

@@ -69,3 +69,8 @@ char *peermemAddress(const struct peermemWindow *window, int peer)
 {
 	return window->peer[peer].address;
 }
+
+enum memoryKind peermemKind(const struct peermemWindow *window, int peer)
+{
+	return window->peer[peer].kind;
+}

@@ -61,4 +61,10 @@ void peermemDeregister(struct peermem *peermem, struct peermemWindow *window);
 /* Where it is here, NULL when it is not reached or empty; own rank included, if it is a peer. */
 char *peermemAddress(const struct peermemWindow *window, int peer);
 
+/*
+ * What memory it is, memoryNone when it is not reached or empty: CPUs of this process load and store
+ * it when it is memoryShared or, without a GPU, memoryPrivate of a rank of this process.
+ */
+enum memoryKind peermemKind(const struct peermemWindow *window, int peer);
+
 #endif

@@ -25,7 +25,8 @@ struct peermemImport; /* import.c: an allocation of another process, mapped here
 
 /* A peer's window here. */
 struct peermemPeer {
-	char *address;		      /* NULL: not reached, or empty */
+	enum memoryKind kind;	      /* of what rank offered; memoryNone: not reached, or empty */
+	char *address;		      /* NULL: the same */
 	struct peermemImport *import; /* NULL: nothing was mapped for it */
 };
 
