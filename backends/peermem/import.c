@@ -4,8 +4,6 @@
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "within.h"
 
@@ -64,7 +62,7 @@ static struct peermemImport *findImport(const struct importKey *key)
 static void unmap(const struct device *d, const struct peermemImport *import)
 {
 	if (import->key.kind == memoryShared)
-		munmap(import->at, import->key.span);
+		memoryHostUnmap(d, import->at, import->key.span);
 	else if (import->key.kind == memoryVmm)
 		deviceUnmap(d, import->at, import->key.span);
 	else
@@ -82,20 +80,6 @@ static struct peermemImport *addImport(struct peermemImport *mine)
 	return first;
 }
 
-static ginResult_t mapShared(int peer, int fd, struct peermemImport *import)
-{
-	struct stat file;
-
-	if (fstat(fd, &file) || (uint64_t)file.st_size < import->key.span)
-		return fail(ginErrorSystem, "the memory of rank %d is smaller than it said", peer);
-	void *at = mmap(NULL, import->key.span, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (at == MAP_FAILED)
-		return failErrno("cannot map the %zu bytes in which the window of rank %d lies",
-				 (size_t)import->key.span, peer);
-	import->at = at;
-	return ginSuccess;
-}
-
 static ginResult_t openIpc(const struct device *d, const cuIpcHandle *ipc,
 			   struct peermemImport *import)
 {
@@ -108,22 +92,20 @@ static ginResult_t openIpc(const struct device *d, const cuIpcHandle *ipc,
 	return ginSuccess;
 }
 
-static ginResult_t importVmm(const struct device *d, int fd, struct peermemImport *import)
-{
-	void *at = NULL;
-	ginResult_t result = deviceImport(d, fd, import->key.span, &at);
-
-	import->at = at;
-	return result;
-}
-
 static ginResult_t map(const struct device *d, int peer, const struct peermemOffer *offer, int fd,
 		       struct peermemImport *import)
 {
+	void *at = NULL;
+	ginResult_t result;
+
+	if (offer->kind == memoryIpc)
+		return openIpc(d, &offer->ipc, import);
 	if (offer->kind == memoryShared)
-		return mapShared(peer, fd, import);
-	return offer->kind == memoryVmm ? importVmm(d, fd, import)
-					: openIpc(d, &offer->ipc, import);
+		result = memoryHostImport(d, fd, offer->span, peer, &at);
+	else
+		result = deviceImport(d, fd, offer->span, &at);
+	import->at = at;
+	return result;
 }
 
 static ginResult_t newImport(const struct device *d, int peer, const struct importKey *key,
@@ -188,8 +170,11 @@ static ginResult_t useInPlace(const struct device *d, int peer, const struct pee
 			    "GIN_WINDOW_LOCAL for a source",
 			    peer, offer->ordinal, d->ordinal);
 	out->address = (char *)(uintptr_t)(offer->base + offer->offset);
-	return offer->kind == memoryIpc && offer->isFirst ? enablePeer(d, offer->ordinal)
-							  : ginSuccess;
+	if (offer->kind == memoryIpc && offer->isFirst)
+		return enablePeer(d, offer->ordinal);
+	if (offer->kind == memoryShared && d->cuda)
+		return deviceCheckPinned(d, out->address);
+	return ginSuccess;
 }
 
 ginResult_t peermemImport(const struct backendHost *host, int peer,
