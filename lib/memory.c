@@ -64,7 +64,13 @@ static ginResult_t addAllocation(struct allocation *a)
 	return added ? ginSuccess : fail(ginErrorSystem, "no memory");
 }
 
-static ginResult_t alloc(const struct device *d, int onHost, size_t bytes, void **ptr)
+static ginResult_t mapNew(const struct device *d, int onHost, int node, struct allocation *a,
+			  void **at)
+{
+	return onHost ? memoryHostMap(d, &a->span, node, &a->fd, at) : deviceMap(d, &a->span, at);
+}
+
+static ginResult_t alloc(const struct device *d, int onHost, int node, size_t bytes, void **ptr)
 {
 	struct allocation *a = malloc(sizeof(*a));
 	void *at = NULL;
@@ -72,8 +78,7 @@ static ginResult_t alloc(const struct device *d, int onHost, size_t bytes, void 
 	if (!a)
 		return fail(ginErrorSystem, "no memory");
 	*a = (struct allocation){.span = bytes, .fd = -1, .isPinned = onHost && d->cuda};
-	ginResult_t result =
-		onHost ? memoryHostMap(d, &a->span, &a->fd, &at) : deviceMap(d, &a->span, &at);
+	ginResult_t result = mapNew(d, onHost, node, a, &at);
 	if (result == ginSuccess) {
 		a->base = at;
 		result = addAllocation(a);
@@ -90,12 +95,17 @@ static ginResult_t alloc(const struct device *d, int onHost, size_t bytes, void 
 
 ginResult_t memoryAlloc(const struct device *d, size_t bytes, void **ptr)
 {
-	return alloc(d, !d->cuda, bytes, ptr);
+	return alloc(d, !d->cuda, -1, bytes, ptr);
 }
 
 ginResult_t memoryAllocHost(const struct device *d, size_t bytes, void **ptr)
 {
-	return alloc(d, 1, bytes, ptr);
+	return memoryAllocNear(d, bytes, -1, ptr);
+}
+
+ginResult_t memoryAllocNear(const struct device *d, size_t bytes, int node, void **ptr)
+{
+	return alloc(d, 1, node, bytes, ptr);
 }
 
 void memoryHold(const void *ptr, int by)

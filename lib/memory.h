@@ -34,15 +34,19 @@ ginResult_t memoryAlloc(const struct device *d, size_t bytes, void **ptr);
 /* The same on the host: kernels of this process's GPUs reach it, and CPUs of other processes. */
 ginResult_t memoryAllocHost(const struct device *d, size_t bytes, void **ptr);
 
-/* Frees either; that of the host waits for kernels that run, where there is a GPU. */
+/* And on NUMA node `node`, where the system has room there and lets us say so; -1: anywhere. */
+ginResult_t memoryAllocNear(const struct device *d, size_t bytes, int node, void **ptr);
+
+/* Frees what these gave; that of the host waits for kernels that run, where there is a GPU. */
 ginResult_t memoryFree(const struct device *d, void *ptr);
 
 /*
- * Host memory behind a file descriptor, pinned where there is a GPU: new, zeroed, and `span` rounded
- * up to whole pages; or that of rank `owner`, whose `fd` stays the caller's. Unmapping waits for
- * kernels that run. The scope is entered.
+ * Host memory behind a file descriptor, pinned where there is a GPU, or with `d` NULL for CPUs
+ * alone: new, zeroed, near `node`, and `span` rounded up to whole pages; or that of rank `owner`,
+ * whose `fd` stays the caller's. Unmapping what is pinned waits for kernels that run. The scope is
+ * entered.
  */
-ginResult_t memoryHostMap(const struct device *d, size_t *span, int *fd, void **ptr);
+ginResult_t memoryHostMap(const struct device *d, size_t *span, int node, int *fd, void **ptr);
 ginResult_t memoryHostImport(const struct device *d, int fd, size_t span, int owner, void **ptr);
 void memoryHostUnmap(const struct device *d, void *ptr, size_t span);
 

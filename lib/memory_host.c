@@ -4,9 +4,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/mempolicy.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "error.h"
@@ -36,29 +39,48 @@ static ginResult_t checkRoom(size_t span)
 	return ginSuccess;
 }
 
-static ginResult_t fill(int fd, size_t span, void **ptr)
+#define MOST_NODES 1024
+#define WORD_BITS (sizeof(unsigned long) * CHAR_BIT)
+
+/* For pages that are not there yet. A container may forbid it: then they are where they are. */
+static void preferNode(void *at, size_t span, int node)
+{
+	unsigned long nodes[MOST_NODES / WORD_BITS] = {0};
+
+	if (node < 0 || node >= MOST_NODES)
+		return;
+	nodes[(size_t)node / WORD_BITS] = 1ul << ((size_t)node % WORD_BITS);
+	/* One more than there are bits: so the kernel counts. */
+	syscall(SYS_mbind, at, span, MPOL_PREFERRED, nodes, MOST_NODES + 1, 0);
+}
+
+static ginResult_t fill(int fd, size_t span, int node, void **ptr)
 {
 	ginResult_t result = checkRoom(span);
 
 	if (result != ginSuccess)
 		return result;
-	/* Now, not by a SIGBUS later. */
-	if (fallocate(fd, 0, 0, (off_t)span))
-		return failErrno("no %zu bytes of shared memory", span);
 	void *at = mmap(NULL, span, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (at == MAP_FAILED)
 		return failErrno("cannot map %zu bytes of shared memory", span);
+	preferNode(at, span, node);
+	/* Now, not by a SIGBUS later. */
+	if (fallocate(fd, 0, 0, (off_t)span)) {
+		result = failErrno("no %zu bytes of shared memory", span);
+		munmap(at, span);
+		return result;
+	}
 	*ptr = at;
 	return ginSuccess;
 }
 
-static ginResult_t make(size_t span, int *fd, void **ptr)
+static ginResult_t make(size_t span, int node, int *fd, void **ptr)
 {
 	int made = memfd_create("libgin", MFD_CLOEXEC);
 
 	if (made < 0)
 		return failErrno("cannot create %zu bytes of shared memory", span);
-	ginResult_t result = fill(made, span, ptr);
+	ginResult_t result = fill(made, span, node, ptr);
 	if (result == ginSuccess)
 		*fd = made;
 	else
@@ -69,7 +91,7 @@ static ginResult_t make(size_t span, int *fd, void **ptr)
 /* What is mapped at `at` is unmapped when the GPU cannot have it. */
 static ginResult_t pin(const struct device *d, void *at, size_t span, void **ptr)
 {
-	ginResult_t result = d->cuda ? devicePin(d, at, span) : ginSuccess;
+	ginResult_t result = d && d->cuda ? devicePin(d, at, span) : ginSuccess;
 
 	if (result == ginSuccess)
 		*ptr = at;
@@ -78,7 +100,7 @@ static ginResult_t pin(const struct device *d, void *at, size_t span, void **ptr
 	return result;
 }
 
-ginResult_t memoryHostMap(const struct device *d, size_t *span, int *fd, void **ptr)
+ginResult_t memoryHostMap(const struct device *d, size_t *span, int node, int *fd, void **ptr)
 {
 	void *at = NULL;
 	int made = -1;
@@ -86,7 +108,7 @@ ginResult_t memoryHostMap(const struct device *d, size_t *span, int *fd, void **
 	if (*span > SIZE_MAX / 2)
 		return fail(ginErrorInvalidArgument, "%zu bytes are too many", *span);
 	*span = (*span + PAGE - 1) / PAGE * PAGE;
-	ginResult_t result = make(*span, &made, &at);
+	ginResult_t result = make(*span, node, &made, &at);
 	if (result != ginSuccess)
 		return result;
 	result = pin(d, at, *span, ptr);
@@ -112,7 +134,7 @@ ginResult_t memoryHostImport(const struct device *d, int fd, size_t span, int ow
 
 void memoryHostUnmap(const struct device *d, void *ptr, size_t span)
 {
-	if (d->cuda)
+	if (d && d->cuda)
 		deviceUnpin(d, ptr);
 	munmap(ptr, span);
 }

@@ -6,7 +6,7 @@
 #include "device.h"
 #include "expect.h"
 
-#define MOST_PINNED 64
+#define MOST_PINNED 256
 
 static struct pinned {
 	char *at;
