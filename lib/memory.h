@@ -26,6 +26,7 @@ struct memory {
 	size_t span; /* of the allocation */
 	uint64_t id; /* tells it from later ones at the same base */
 	int fd;	     /* memoryShared: borrowed from the allocation; else -1 */
+	int cpuOnly; /* memoryShared: peers use it by their CPUs, and need not pin it; else 0 */
 };
 
 /* libgin's own memory, as ginMemAlloc() and device communicators use it. The scope is entered. */

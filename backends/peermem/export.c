@@ -8,7 +8,7 @@
 #include "within.h"
 
 struct exportKey {
-	uint64_t kind, base, span, id;
+	uint64_t kind, base, span, id, cpuOnly;
 };
 
 struct peermemExport {
@@ -37,7 +37,8 @@ static struct peermemExport *addExport(struct peermem *peermem, const struct exp
 
 static struct peermemExport *holdExport(struct peermem *peermem, const struct memory *memory)
 {
-	struct exportKey key = {memory->kind, (uintptr_t)memory->base, memory->span, memory->id};
+	struct exportKey key = {memory->kind, (uintptr_t)memory->base, memory->span, memory->id,
+				memory->cpuOnly != 0};
 	struct peermemExport *const *found = tfind(&key, &peermem->exports, compareKeys);
 	struct peermemExport *own = found ? *found : addExport(peermem, &key);
 
@@ -142,7 +143,8 @@ ginResult_t peermemExport(struct peermem *peermem, const struct memory *memory,
 				       .ordinal = peermem->host->device->ordinal,
 				       .base = (uintptr_t)memory->base,
 				       .span = memory->span,
-				       .id = memory->id};
+				       .id = memory->id,
+				       .cpuOnly = memory->cpuOnly != 0};
 	if (memory->kind == memoryNone)
 		return ginSuccess;
 	offer->offset = (uint64_t)(memory->address - memory->base);

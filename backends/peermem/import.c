@@ -12,7 +12,7 @@ struct importKey {
 	uint64_t process[2]; /* the owner's */
 	uint64_t base, span, id;
 	uint32_t kind;
-	int32_t ordinal; /* the GPU that it is mapped for */
+	int32_t ordinal; /* the GPU that it is mapped for; GIN_DEVICE_NONE: CPUs alone */
 };
 
 /* All of this process: communicators, and ranks that are threads, share what is mapped. */
@@ -35,9 +35,12 @@ static struct importKey keyOf(const struct backendHost *host, int peer,
 {
 	const uint64_t *process = host->ranks[peer].processId;
 
-	return (struct importKey){
-		{process[0], process[1]}, offer->base, offer->span, offer->id, offer->kind,
-		host->device->ordinal};
+	return (struct importKey){{process[0], process[1]},
+				  offer->base,
+				  offer->span,
+				  offer->id,
+				  offer->kind,
+				  offer->cpuOnly ? GIN_DEVICE_NONE : host->device->ordinal};
 }
 
 /* One more window in what is mapped already, or NULL. The lock is held. */
@@ -62,7 +65,7 @@ static struct peermemImport *findImport(const struct importKey *key)
 static void unmap(const struct device *d, const struct peermemImport *import)
 {
 	if (import->key.kind == memoryShared)
-		memoryHostUnmap(d, import->at, import->key.span);
+		memoryHostUnmap(import->key.ordinal < 0 ? NULL : d, import->at, import->key.span);
 	else if (import->key.kind == memoryVmm)
 		deviceUnmap(d, import->at, import->key.span);
 	else
@@ -101,7 +104,7 @@ static ginResult_t map(const struct device *d, int peer, const struct peermemOff
 	if (offer->kind == memoryIpc)
 		return openIpc(d, &offer->ipc, import);
 	if (offer->kind == memoryShared)
-		result = memoryHostImport(d, fd, offer->span, peer, &at);
+		result = memoryHostImport(offer->cpuOnly ? NULL : d, fd, offer->span, peer, &at);
 	else
 		result = deviceImport(d, fd, offer->span, &at);
 	import->at = at;
@@ -172,7 +175,7 @@ static ginResult_t useInPlace(const struct device *d, int peer, const struct pee
 	out->address = (char *)(uintptr_t)(offer->base + offer->offset);
 	if (offer->kind == memoryIpc && offer->isFirst)
 		return enablePeer(d, offer->ordinal);
-	if (offer->kind == memoryShared && d->cuda)
+	if (offer->kind == memoryShared && d->cuda && !offer->cpuOnly)
 		return deviceCheckPinned(d, out->address);
 	return ginSuccess;
 }

@@ -38,8 +38,8 @@ struct peermem;	      /* the instance of a backend in one communicator */
 struct peermemWindow; /* a window in it */
 
 /*
- * The ranks that exchange windows with this one, itself included or not. Two ranks must say the same
- * of each other, as long as the instance is open.
+ * The ranks that exchange windows with this one, itself included or not. Two ranks must say the
+ * same of each other, as long as the instance is open.
  */
 struct peermemPeers {
 	int (*serves)(const void *of, int rank);
@@ -62,8 +62,8 @@ void peermemDeregister(struct peermem *peermem, struct peermemWindow *window);
 char *peermemAddress(const struct peermemWindow *window, int peer);
 
 /*
- * What memory it is, memoryNone when it is not reached or empty: CPUs of this process load and store
- * it when it is memoryShared or, without a GPU, memoryPrivate of a rank of this process.
+ * What memory it is, memoryNone when it is not reached or empty: CPUs of this process load and
+ * store it when it is memoryShared or, without a GPU, memoryPrivate of a rank of this process.
  */
 enum memoryKind peermemKind(const struct peermemWindow *window, int peer);
 

@@ -14,8 +14,8 @@ struct peermemOffer {
 	uint64_t id;	  /* of the allocation: as struct memory's */
 	uint64_t offset;  /* of the window in it */
 	uint32_t isFirst; /* of the owner's windows in it */
-	uint32_t pad;
-	cuIpcHandle ipc; /* memoryIpc */
+	uint32_t cpuOnly; /* as struct memory's */
+	cuIpcHandle ipc;  /* memoryIpc */
 };
 
 _Static_assert(sizeof(struct peermemOffer) <= BACKEND_OFFER, "travels as one");
