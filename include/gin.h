@@ -11,7 +11,7 @@
  *  - Calls on different communicators may run at the same time on different threads. Calls on one
  *    communicator are made by one thread at a time, but for those marked "any thread".
  *  - After ginCommInit() no call synchronises the device, uses the null stream or breaks a stream
- *    capture.
+ *    capture; but unpinning ginMemAllocHost() memory may wait for kernels that run.
  *
  * Device calls are in gin_device.cuh. Environment variables: gin_environ(7).
  */
@@ -291,15 +291,27 @@ ginResult_t ginDeviceQuery(int ordinal, ginDeviceInfo_t *info);
 ginResult_t ginMemAlloc(ginComm_t comm, size_t bytes, void **ptr);
 ginResult_t ginMemFree(ginComm_t comm, void *ptr);
 
+/*
+ * ginMemAllocHost - host memory that every route reaches
+ *
+ * Not collective. Without a GPU the same as ginMemAlloc(). With one it is pinned: this rank's
+ * kernels and CPUs load and store it at one address, and in a window those of its peers at the one
+ * that ginPeerPointer() says. No signal or atomic of a kernel may be at an offset in it. Zero, and
+ * aligned to 4 KiB. ginMemFree() frees it; that, and ginWindowDeregister() of a window in which any
+ * rank has such memory, may wait for kernels that run.
+ */
+ginResult_t ginMemAllocHost(ginComm_t comm, size_t bytes, void **ptr);
+
 #define GIN_WINDOW_LOCAL 1 /* a source of this rank alone; not collective */
 
 /*
  * ginWindowRegister - make memory a target and source of transfers
  *
  * Collective. `ptr` to `ptr + bytes` stays the caller's; sizes may differ per rank, zero with a
- * NULL `ptr` included. The memory must be one that the routes reach: ginMemAlloc(), or cudaMalloc()
- * on a GPU; else the call fails on all ranks and names rank, reason and remedy. `flags` is 0 or
- * GIN_WINDOW_LOCAL. Windows registered before and after ginDevCommCreate() work alike.
+ * NULL `ptr` included, and so may kinds of memory. It must be one that the routes reach:
+ * ginMemAlloc(), ginMemAllocHost(), or cudaMalloc() on a GPU; else the call fails on all ranks and
+ * names rank, reason and remedy. `flags` is 0 or GIN_WINDOW_LOCAL. Windows registered before and
+ * after ginDevCommCreate() work alike.
  *
  * With GIN_WINDOW_LOCAL the call is not collective, and the window is the source of puts and
  * nothing else: of any memory that this rank's threads load, pinned host memory included.
@@ -321,7 +333,8 @@ ginResult_t ginWindowPointer(ginComm_t comm, ginWindow_t window, void **ptr);
  * ginPeerPointer - where this rank loads and stores the window of `peer`
  *
  * Any thread while it is registered. `*ptr` is NULL when the route to the peer is not direct or
- * the peer's part is empty. On a GPU the pointer is for kernels.
+ * the peer's part is empty. On a GPU the pointer is for kernels; where the peer has
+ * ginMemAllocHost() memory, for CPUs as well.
  */
 ginResult_t ginPeerPointer(ginComm_t comm, ginWindow_t window, int peer, void **ptr);
 

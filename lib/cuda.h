@@ -61,6 +61,8 @@ enum {
 	cuGranularityMinimum = 0,
 	cuHostPortable = 1,
 	cuHostMapped = 2,
+	cuRegisterPortable = 1, /* CU_MEMHOSTREGISTER_PORTABLE */
+	cuRegisterMapped = 2,	/* CU_MEMHOSTREGISTER_DEVICEMAP */
 	cuIpcLazyPeerAccess = 1,
 	cuNonBlocking = 1,	/* CU_STREAM_NON_BLOCKING */
 	cuCaptureRelaxed = 2,	/* CU_STREAM_CAPTURE_MODE_RELAXED */
@@ -112,6 +114,10 @@ enum {
 	X(copyToDevice, "cuMemcpyHtoDAsync_v2",                                                    \
 	  (cuPtr dst, const void *src, size_t bytes, cuStream stream))                             \
 	X(hostAlloc, "cuMemHostAlloc", (void **out, size_t bytes, unsigned flags))                 \
+	X(hostRegister, "cuMemHostRegister_v2", (void *ptr, size_t bytes, unsigned flags))         \
+	X(hostUnregister, "cuMemHostUnregister", (void *ptr))                                      \
+	X(hostDevicePointer, "cuMemHostGetDevicePointer_v2",                                       \
+	  (cuPtr * out, void *ptr, unsigned flags))                                                \
 	X(granularity, "cuMemGetAllocationGranularity",                                            \
 	  (size_t * out, const cuAllocationProp *prop, int which))                                 \
 	X(allocationCreate, "cuMemCreate",                                                         \

@@ -44,4 +44,14 @@ ginResult_t deviceMap(const struct device *d, size_t *span, void **ptr);
 ginResult_t deviceImport(const struct device *d, int fd, size_t span, void **ptr);
 void deviceUnmap(const struct device *d, void *ptr, size_t span);
 
+/*
+ * Pins host memory for all GPUs of this process: kernels load and store it at `ptr`, as CPUs do.
+ * Unpinning waits for kernels that run.
+ */
+ginResult_t devicePin(const struct device *d, void *ptr, size_t span);
+void deviceUnpin(const struct device *d, void *ptr);
+
+/* Is pinned memory, of another GPU's rank say, at `ptr` for this GPU as well? */
+ginResult_t deviceCheckPinned(const struct device *d, void *ptr);
+
 #endif

@@ -2,27 +2,22 @@
 /* memory.c - libgin's own memory: GPU memory that can be exported, or shared host memory */
 #include "memory.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <search.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "error.h"
-#include "room.h"
-
-#define PAGE 4096u
 
 /* All of this process: memory of one communicator may be registered with another. */
 struct allocation {
 	char *base;
 	size_t span;
 	uint64_t id;
-	int fd;	     /* -1: GPU memory */
-	int windows; /* registered ones that lie in it */
+	int fd;	      /* -1: GPU memory */
+	int isPinned; /* host memory that GPUs reach */
+	int windows;  /* registered ones that lie in it */
 };
 
 static void *allocations; /* tsearch() of struct allocation, none of which overlap */
@@ -48,64 +43,14 @@ static struct allocation *allocationAround(const void *ptr)
 	return found ? *found : NULL;
 }
 
-/* Smaller ones are not worth the question of how much memory there is left. */
-#define ROOM_ASKED (1u << 20)
-
-/* More than there is would end this process or another, by SIGXFSZ or for lack of memory. */
-static ginResult_t checkRoom(size_t span)
-{
-	struct rlimit file = {0};
-	const char *what = "";
-	uint64_t room = span < ROOM_ASKED ? UINT64_MAX : roomLeft(&what);
-
-	getrlimit(RLIMIT_FSIZE, &file);
-	if (span > file.rlim_cur) {
-		errno = EFBIG;
-		return failErrno("no %zu bytes of shared memory, %llu at most", span,
-				 (unsigned long long)file.rlim_cur);
-	}
-	if (span > room)
-		return fail(ginErrorSystem, "no %zu bytes of shared memory: %s has %llu left", span,
-			    what, (unsigned long long)room);
-	return ginSuccess;
-}
-
-static ginResult_t mapShared(int fd, size_t span, void **ptr)
-{
-	ginResult_t result = checkRoom(span);
-
-	if (result != ginSuccess)
-		return result;
-	/* Now, not by a SIGBUS later. */
-	if (fallocate(fd, 0, 0, (off_t)span))
-		return failErrno("no %zu bytes of shared memory", span);
-	void *at = mmap(NULL, span, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (at == MAP_FAILED)
-		return failErrno("cannot map %zu bytes of shared memory", span);
-	*ptr = at;
-	return ginSuccess;
-}
-
-static ginResult_t allocShared(struct allocation *a, void **ptr)
-{
-	if (a->span > SIZE_MAX / 2)
-		return fail(ginErrorInvalidArgument, "%zu bytes are too many", a->span);
-	a->span = (a->span + PAGE - 1) / PAGE * PAGE;
-	a->fd = memfd_create("libgin", MFD_CLOEXEC);
-	if (a->fd < 0)
-		return failErrno("cannot create %zu bytes of shared memory", a->span);
-	ginResult_t result = mapShared(a->fd, a->span, ptr);
-	if (result != ginSuccess)
-		close(a->fd);
-	return result;
-}
-
 static void freeAllocation(const struct device *d, const struct allocation *a)
 {
 	if (a->fd < 0) {
 		deviceUnmap(d, a->base, a->span);
 		return;
 	}
+	if (a->isPinned)
+		deviceUnpin(d, a->base);
 	munmap(a->base, a->span);
 	close(a->fd);
 }
@@ -119,15 +64,21 @@ static ginResult_t addAllocation(struct allocation *a)
 	return added ? ginSuccess : fail(ginErrorSystem, "no memory");
 }
 
-ginResult_t memoryAlloc(const struct device *d, size_t bytes, void **ptr)
+static ginResult_t mapNew(const struct device *d, int onHost, int node, struct allocation *a,
+			  void **at)
+{
+	return onHost ? memoryHostMap(d, &a->span, node, &a->fd, at) : deviceMap(d, &a->span, at);
+}
+
+static ginResult_t alloc(const struct device *d, int onHost, int node, size_t bytes, void **ptr)
 {
 	struct allocation *a = malloc(sizeof(*a));
 	void *at = NULL;
 
 	if (!a)
 		return fail(ginErrorSystem, "no memory");
-	*a = (struct allocation){.span = bytes, .fd = -1};
-	ginResult_t result = d->cuda ? deviceMap(d, &a->span, &at) : allocShared(a, &at);
+	*a = (struct allocation){.span = bytes, .fd = -1, .isPinned = onHost && d->cuda};
+	ginResult_t result = mapNew(d, onHost, node, a, &at);
 	if (result == ginSuccess) {
 		a->base = at;
 		result = addAllocation(a);
@@ -142,6 +93,21 @@ ginResult_t memoryAlloc(const struct device *d, size_t bytes, void **ptr)
 	return ginSuccess;
 }
 
+ginResult_t memoryAlloc(const struct device *d, size_t bytes, void **ptr)
+{
+	return alloc(d, !d->cuda, -1, bytes, ptr);
+}
+
+ginResult_t memoryAllocHost(const struct device *d, size_t bytes, void **ptr)
+{
+	return memoryAllocNear(d, bytes, -1, ptr);
+}
+
+ginResult_t memoryAllocNear(const struct device *d, size_t bytes, int node, void **ptr)
+{
+	return alloc(d, 1, node, bytes, ptr);
+}
+
 void memoryHold(const void *ptr, int by)
 {
 	pthread_mutex_lock(&lock);
@@ -152,12 +118,16 @@ void memoryHold(const void *ptr, int by)
 }
 
 /* Takes it out of the tree, unless it is in a window. */
-static ginResult_t takeAllocation(const void *ptr, struct allocation **out)
+static ginResult_t takeAllocation(const struct device *d, const void *ptr, struct allocation **out)
 {
 	struct allocation *a = allocationAround(ptr);
 
 	if (!a || a->base != ptr)
-		return fail(ginErrorInvalidArgument, "ptr %p is not of ginMemAlloc", ptr);
+		return fail(ginErrorInvalidArgument,
+			    "ptr %p is not of ginMemAlloc or ginMemAllocHost", ptr);
+	if (!d->cuda && (a->fd < 0 || a->isPinned))
+		return fail(ginErrorInvalidArgument,
+			    "ptr %p is of a communicator with a GPU: free it with that one", ptr);
 	if (a->windows)
 		return fail(ginErrorInvalidUsage,
 			    "ptr %p is in a registered window: call ginWindowDeregister() first",
@@ -172,7 +142,7 @@ ginResult_t memoryFree(const struct device *d, void *ptr)
 	struct allocation *a = NULL;
 
 	pthread_mutex_lock(&lock);
-	ginResult_t result = takeAllocation(ptr, &a);
+	ginResult_t result = takeAllocation(d, ptr, &a);
 	pthread_mutex_unlock(&lock);
 	if (result != ginSuccess)
 		return result;

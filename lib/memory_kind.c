@@ -98,18 +98,37 @@ static void findKind(const struct device *d, struct memory *m)
 	m->what = "GPU memory that was made without a POSIX file descriptor handle";
 }
 
-/*
- * A GPU raises signals and does atomics in a window of all ranks, which it may not do in host
- * memory, nor in memory that wanders between the two.
- */
+/* The address by which kernels use pinned memory, which may be another; NULL when it is none. */
+static char *pinnedAddress(const struct device *d, char *host)
+{
+	cuPtr at = 0;
+
+	if (d->cuda->pointerAttribute(&at, cuPointerDevicePointer, (cuPtr)(uintptr_t)host))
+		return NULL;
+	return (char *)(uintptr_t)at;
+}
+
+/* Host memory that peers can map: ginMemAllocHost's, or what the user has pinned of such. */
+static int findPinned(const struct device *d, struct memory *m)
+{
+	char *last = m->address + m->bytes - 1;
+
+	return attribute(d, cuPointerMemoryType, m) == cuMemoryIsHost &&
+	       pinnedAddress(d, m->address) == m->address && pinnedAddress(d, last) == last &&
+	       memoryFind(m);
+}
+
+/* Memory that wanders between host and GPU is at no address for a peer. */
 static ginResult_t describeGpu(const struct device *d, struct memory *m)
 {
+	if (findPinned(d, m))
+		return ginSuccess;
 	int managed = isManaged(d, m);
-
 	if (managed || !isGpuMemory(d, m))
 		return fail(ginErrorInvalidArgument,
 			    "ptr %p is %s memory, which peers' GPUs do not reach: use "
-			    "ginMemAlloc() or cudaMalloc(), or GIN_WINDOW_LOCAL for a source",
+			    "ginMemAlloc(), ginMemAllocHost() or cudaMalloc(), or GIN_WINDOW_LOCAL "
+			    "for a source",
 			    (void *)m->address, managed ? "managed" : "host");
 	ginResult_t result = checkOrdinal(d, m);
 	if (result != ginSuccess)
@@ -152,16 +171,6 @@ ginResult_t memoryDescribe(const struct device *d, void *ptr, size_t bytes, stru
 	else
 		describeHost(out);
 	return result == ginSuccess ? checkRange(out) : result;
-}
-
-/* The address by which kernels use pinned memory, which may be another; NULL when it is none. */
-static char *pinnedAddress(const struct device *d, char *host)
-{
-	cuPtr at = 0;
-
-	if (d->cuda->pointerAttribute(&at, cuPointerDevicePointer, (cuPtr)(uintptr_t)host))
-		return NULL;
-	return (char *)(uintptr_t)at;
 }
 
 static ginResult_t describePinned(const struct device *d, struct memory *m)

@@ -17,10 +17,13 @@ struct window {
 	uint64_t bytes[]; /* [nRanks] */
 };
 
-ginResult_t ginMemAlloc(ginComm_t comm, size_t bytes, void **ptr)
+typedef ginResult_t (*allocator)(const struct device *d, size_t bytes, void **ptr);
+
+static ginResult_t allocate(ginComm_t comm, const char *call, allocator alloc, size_t bytes,
+			    void **ptr)
 {
 	struct deviceScope scope;
-	ginResult_t result = commEnter(comm, "ginMemAlloc");
+	ginResult_t result = commEnter(comm, call);
 
 	if (result != ginSuccess)
 		return result;
@@ -33,9 +36,19 @@ ginResult_t ginMemAlloc(ginComm_t comm, size_t bytes, void **ptr)
 	result = deviceEnter(&comm->device, &scope);
 	if (result != ginSuccess)
 		return result;
-	result = memoryAlloc(&comm->device, bytes, ptr);
+	result = alloc(&comm->device, bytes, ptr);
 	deviceLeave(&comm->device, &scope);
 	return result;
+}
+
+ginResult_t ginMemAlloc(ginComm_t comm, size_t bytes, void **ptr)
+{
+	return allocate(comm, "ginMemAlloc", memoryAlloc, bytes, ptr);
+}
+
+ginResult_t ginMemAllocHost(ginComm_t comm, size_t bytes, void **ptr)
+{
+	return allocate(comm, "ginMemAllocHost", memoryAllocHost, bytes, ptr);
 }
 
 ginResult_t ginMemFree(ginComm_t comm, void *ptr)

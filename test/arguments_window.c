@@ -217,6 +217,54 @@ static int badAllocations(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
+/* Without a GPU it is as ginMemAlloc(), and neither frees what is not its own. */
+static int badHostAllocations(const ginConfig_t *config)
+{
+	ginComm_t comm = openComm(config);
+	void *at = POISON;
+
+	EXPECT_FAILS(ginMemAllocHost(NULL, PAGE, &at), ginErrorInvalidArgument, "ginMemAllocHost",
+		     "comm is NULL");
+	EXPECT_FAILS(ginMemAllocHost(comm, PAGE, NULL), ginErrorInvalidArgument,
+		     "ginMemAllocHost: rank 0: ", "ptr is NULL");
+	EXPECT_FAILS(ginMemAllocHost(comm, SIZE_MAX, &at), ginErrorInvalidArgument, "bytes");
+	EXPECT_FAILS(ginMemAllocHost(comm, SIZE_MAX / 4, &at), ginErrorSystem, "bytes");
+	EXPECT(at == POISON);
+	EXPECT_SUCCESS(ginMemAllocHost(comm, 0, &at));
+	EXPECT(at == NULL);
+	EXPECT_SUCCESS(ginMemAllocHost(comm, PAGE + 1, &at));
+	EXPECT((uintptr_t)at % PAGE == 0 && !((char *)at)[0] && !((char *)at)[PAGE]);
+	EXPECT_FAILS(ginMemFree(comm, (char *)at + PAGE), ginErrorInvalidArgument,
+		     "not of ginMemAlloc or ginMemAllocHost");
+	EXPECT_SUCCESS(ginMemFree(comm, at));
+	expectWorks(comm);
+	return closeComm(comm);
+}
+
+/* Parts of odd sizes, among processes; what one writes afterwards the others see. */
+static int hostMemory(const ginConfig_t *config)
+{
+	ginComm_t comm = openComm(config);
+	size_t words = (size_t)rankOf(comm) * 1001 + 1;
+	int *own = NULL;
+	void *at = NULL;
+	ginWindow_t window;
+
+	EXPECT_SUCCESS(ginMemAllocHost(comm, words * sizeof(int), &at));
+	own = at;
+	EXPECT_SUCCESS(ginWindowRegister(comm, own, words * sizeof(int), 0, &window));
+	own[words - 1] = rankOf(comm) + 1;
+	EXPECT_SUCCESS(ginCommAllgather(comm, NULL, NULL, 0));
+	for (int r = 0; r < sizeOf(comm); r++) {
+		EXPECT_SUCCESS(ginPeerPointer(comm, window, r, &at));
+		EXPECT_EQUAL(((int *)at)[r * 1001], r + 1);
+	}
+	EXPECT_FAILS(ginMemFree(comm, own), ginErrorInvalidUsage, "in a registered window");
+	EXPECT_SUCCESS(ginWindowDeregister(comm, window));
+	EXPECT_SUCCESS(ginMemFree(comm, own));
+	return closeComm(comm);
+}
+
 static int badFrees(const ginConfig_t *config)
 {
 	ginComm_t comm = openComm(config);
@@ -393,6 +441,9 @@ int main(void)
 	runThreads("bad deregistrations", 3, badDeregistrations);
 	runForks("window of another communicator", 3, windowOfAnother);
 	runThreads("bad allocations", 1, badAllocations);
+	runThreads("bad allocations of host memory", 1, badHostAllocations);
+	runForks("host memory", 3, hostMemory);
+	runThreads("host memory", 3, hostMemory);
 	runThreads("bad frees", 1, badFrees);
 	runForks("memory is freed in a window", 3, freeInWindow);
 	runForks("private memory", 3, privateMemory);

@@ -128,6 +128,19 @@ static void putFromLocal(Rank &r, void *memory, size_t bytes)
 
 static const size_t BYTES = 100003;
 
+static void ownHostMemory(Rank &r)
+{
+	void *memory;
+	ginWindow_t window;
+	CHECK(ginMemAllocHost(r.comm, 1 << 20, &memory));
+	putWithin(r, static_cast<char *>(memory));
+	putFromLocal(r, memory, BYTES);
+	for (int flags : {0, GIN_WINDOW_LOCAL})
+		EXPECT(ginWindowRegister(r.comm, memory, (1 << 20) + 1, flags, &window) ==
+		       ginErrorInvalidArgument);
+	CHECK(ginMemFree(r.comm, memory));
+}
+
 static void pinnedMemory(Rank &r)
 {
 	void *memory;
@@ -355,6 +368,8 @@ __global__ void spinUntil(volatile uint64_t *flag)
 static void callsDoNotSynchronise(Rank &r)
 {
 	Results flag(r, 1);
+	void *host;
+	ginWindow_t window;
 	flag.words[0] = 0;
 	spinUntil<<<1, 1, 0, r.stream>>>(flag.words);
 	CUDA(cudaGetLastError());
@@ -363,10 +378,15 @@ static void callsDoNotSynchronise(Rank &r)
 		Device device(r, 4, 4);
 		ginErrorRecord_t record;
 		CHECK(ginDevCommGetError(r.comm, &device.dc, &record));
+		CHECK(ginMemAllocHost(r.comm, 10000, &host));
+		CHECK(ginWindowRegister(r.comm, host, 10000, 0, &window));
 		EXPECT(cudaStreamQuery(r.stream) == cudaErrorNotReady);
 	}
 	flag.words[0] = 1;
 	CUDA(cudaStreamSynchronize(r.stream));
+	meet(r); /* to unpin may wait */
+	CHECK(ginWindowDeregister(r.comm, window));
+	CHECK(ginMemFree(r.comm, host));
 }
 
 /* No call breaks a capture, not even one that watches all streams. */
@@ -375,13 +395,8 @@ static void callsLeaveCapturesAlone(Rank &r)
 	cudaGraph_t graph;
 	CUDA(cudaStreamBeginCapture(r.stream, cudaStreamCaptureModeGlobal));
 	{
-		void *memory;
-		ginWindow_t window;
-		CHECK(ginMemAlloc(r.comm, 10000, &memory));
-		CHECK(ginWindowRegister(r.comm, memory, 10000, 0, &window));
+		Buffer buffer(r, 10000), host(r, 10000, ginMemAllocHost);
 		Device device(r, 2, 2);
-		CHECK(ginWindowDeregister(r.comm, window));
-		CHECK(ginMemFree(r.comm, memory));
 	}
 	CUDA(cudaStreamEndCapture(r.stream, &graph));
 	CUDA(cudaGraphDestroy(graph));
@@ -396,6 +411,7 @@ static int run(const ginConfig_t *config)
 		return 77;
 	}
 	ownMemory(r);
+	ownHostMemory(r);
 	cudaMallocMemory(r);
 	pinnedMemory(r);
 	registeredMemory(r);

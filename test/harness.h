@@ -170,6 +170,9 @@ private:
 	bool gpu;
 };
 
+/* ginMemAlloc() or ginMemAllocHost(). */
+typedef ginResult_t Allocator(ginComm_t comm, size_t bytes, void **ptr);
+
 /* Memory that is registered as one window. */
 struct Buffer {
 	Rank &rank;
@@ -177,10 +180,11 @@ struct Buffer {
 	char *ptr;
 	ginWindow_t window;
 
-	Buffer(Rank &r, size_t n) : rank(r), bytes(n), ptr(nullptr), window()
+	Buffer(Rank &r, size_t n, Allocator *alloc = ginMemAlloc)
+	    : rank(r), bytes(n), ptr(nullptr), window()
 	{
 		void *at = nullptr;
-		CHECK(ginMemAlloc(r.comm, n, &at));
+		CHECK(alloc(r.comm, n, &at));
 		ptr = static_cast<char *>(at);
 		CHECK(ginWindowRegister(r.comm, at, n, 0, &window));
 	}

@@ -124,10 +124,11 @@ template <class Coop> struct Through {
 	}
 };
 
-template <class Coop> void through(Rank &r, uint32_t scratchBytes, bool gets)
+template <class Coop> void through(Rank &r, uint32_t scratchBytes, bool gets,
+				   Allocator *from = ginMemAlloc, Allocator *to = ginMemAlloc)
 {
 	const size_t bytes = 131088 + 64 + 2 * GUARD;
-	Buffer target(r, bytes), source(r, bytes);
+	Buffer target(r, bytes, to), source(r, bytes, from);
 	Results results(r, blockFor<Coop>(r));
 
 	target.poison();
@@ -158,10 +159,21 @@ static void rule1_aThreadMovesThroughScratch(Rank &r)
 	through<GinThread>(r, SCRATCH, true);
 }
 
+/* Host memory at either end, or at both. */
+static void rule1_scratchAndHostMemory(Rank &r)
+{
+	for (bool gets : {false, true}) {
+		through<GinCta>(r, SCRATCH, gets, ginMemAllocHost, ginMemAllocHost);
+		through<GinCta>(r, SCRATCH, gets, ginMemAlloc, ginMemAllocHost);
+		through<GinWarp>(r, SCRATCH, gets, ginMemAllocHost, ginMemAlloc);
+	}
+}
+
 static const Test tests[] = {
 	{"rule 0: what is sent through scratch memory is what the coop wrote",
 	 rule0_whatIsSentThroughScratchIsWhatTheCoopWrote},
 	{"rule 1: one thread moves through scratch memory", rule1_aThreadMovesThroughScratch},
+	{"rule 1: scratch memory and host memory", rule1_scratchAndHostMemory},
 };
 
 static int run(const ginConfig_t *config)

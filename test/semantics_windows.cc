@@ -58,10 +58,11 @@ struct Memory {
 	size_t bytes;
 	char *at;
 
-	Memory(Rank &rank, size_t n) : r(rank), bytes(n), at(nullptr)
+	Memory(Rank &rank, size_t n, Allocator *alloc = ginMemAlloc)
+	    : r(rank), bytes(n), at(nullptr)
 	{
 		void *ptr = nullptr;
-		CHECK(ginMemAlloc(r.comm, n, &ptr));
+		CHECK(alloc(r.comm, n, &ptr));
 		at = static_cast<char *>(ptr);
 		write(std::vector<unsigned char>(n, 0x5a));
 	}
@@ -247,6 +248,62 @@ static void someHaveNothing(Rank &r)
 	CHECK(ginWindowDeregister(r.comm, window));
 }
 
+/* Every second rank's part of the window is host memory, the others' is not. */
+static Allocator *allocatorOf(uint32_t rank, bool evenOnHost)
+{
+	return (rank % 2 == 0) == evenOnHost ? ginMemAllocHost : ginMemAlloc;
+}
+
+/* CPUs of this rank see the bytes that have come into a peer's host memory. */
+static void seeOnHost(Rank &r, ginWindow_t window, const std::vector<unsigned char> &expected)
+{
+	void *ptr = nullptr;
+	CHECK(ginPeerPointer(r.comm, window, (r.rank + 1) % r.nRanks, &ptr));
+	EXPECT(ptr != nullptr);
+	EXPECT(!memcmp(ptr, expected.data(), expected.size()));
+}
+
+static void throughHostMemory(Rank &r, size_t bytes, bool evenOnHost)
+{
+	const size_t to = 5, from = 3;
+	uint32_t me = static_cast<uint32_t>(r.rank);
+	Allocator *mine = allocatorOf(me, evenOnHost);
+	Allocator *rights = allocatorOf((me + 1) % static_cast<uint32_t>(r.nRanks), evenOnHost);
+	Memory source(r, bytes + from, rights), target(r, bytes + to + 1, mine);
+	std::vector<unsigned char> data(source.bytes), left(target.bytes, 0x5a), own(left);
+
+	for (size_t i = 0; i < data.size(); i++)
+		data[i] = pattern(me, 5, i);
+	for (size_t i = 0; i < bytes; i++) {
+		left[to + i] = pattern(leftRank(r), 5, from + i);
+		own[to + i] = data[from + i];
+	}
+	source.write(data);
+	ginWindow_t sources = registerPart(r, source.at, source.bytes);
+	ginWindow_t targets = registerPart(r, target.at, target.bytes);
+	{
+		Ring ring(r);
+		ring.put(targets, to, sources, from, bytes);
+	}
+	EXPECT(target.read() == left);
+	if (mine == ginMemAllocHost)
+		EXPECT(!memcmp(target.at, left.data(), left.size()));
+	meet(r);
+	if (rights == ginMemAllocHost)
+		seeOnHost(r, targets, own);
+	CHECK(ginWindowDeregister(r.comm, targets));
+	CHECK(ginWindowDeregister(r.comm, sources));
+}
+
+/* Of every size, at odd offsets; a peer's part is other memory than this rank's. */
+static void windowsInHostMemory(Rank &r)
+{
+	for (size_t bytes : {1, 8, 4091, 4097, 65535, 300001}) {
+		throughHostMemory(r, bytes, true);
+		throughHostMemory(r, bytes, false);
+	}
+}
+
 /* Puts round after round, as long as the host works on other windows. */
 struct PutRounds {
 	ginDevComm dc;
@@ -343,6 +400,7 @@ static int run(const ginConfig_t *config)
 		{"windows overlap", windowsOverlap},
 		{"windows before and after", beforeAndAfter},
 		{"some ranks have nothing", someHaveNothing},
+		{"windows in host memory", windowsInHostMemory},
 		{"windows come and go while kernels run", whileKernelsRun},
 	};
 	Rank r;

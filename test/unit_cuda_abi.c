@@ -88,6 +88,8 @@ SAME_NUMBER(cuReadWrite, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 SAME_NUMBER(cuGranularityMinimum, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 SAME_NUMBER(cuHostPortable, CU_MEMHOSTALLOC_PORTABLE);
 SAME_NUMBER(cuHostMapped, CU_MEMHOSTALLOC_DEVICEMAP);
+SAME_NUMBER(cuRegisterPortable, CU_MEMHOSTREGISTER_PORTABLE);
+SAME_NUMBER(cuRegisterMapped, CU_MEMHOSTREGISTER_DEVICEMAP);
 SAME_NUMBER(cuIpcLazyPeerAccess, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 SAME_NUMBER(cuNonBlocking, CU_STREAM_NON_BLOCKING);
 SAME_NUMBER(cuCaptureRelaxed, CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -136,6 +138,9 @@ SAME_NUMBER(cuMemoryIsDevice, CU_MEMORYTYPE_DEVICE);
 	X(streamSynchronize, cuStreamSynchronize)                                                  \
 	X(copyToDevice, cuMemcpyHtoDAsync)                                                         \
 	X(hostAlloc, cuMemHostAlloc)                                                               \
+	X(hostRegister, cuMemHostRegister)                                                         \
+	X(hostUnregister, cuMemHostUnregister)                                                     \
+	X(hostDevicePointer, cuMemHostGetDevicePointer)                                            \
 	X(granularity, cuMemGetAllocationGranularity)                                              \
 	X(allocationCreate, cuMemCreate)                                                           \
 	X(allocationRelease, cuMemRelease)                                                         \

@@ -4,27 +4,25 @@
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
-#include "direct.h"
+#include "within.h"
 
 /* No padding: keys are compared by their bytes. */
 struct importKey {
 	uint64_t process[2]; /* the owner's */
 	uint64_t base, span, id;
 	uint32_t kind;
-	int32_t ordinal; /* the GPU that it is mapped for */
+	int32_t ordinal; /* the GPU that it is mapped for; GIN_DEVICE_NONE: CPUs alone */
 };
 
 /* All of this process: communicators, and ranks that are threads, share what is mapped. */
-struct directImport {
+struct peermemImport {
 	struct importKey key; /* first: the tree compares keys */
 	char *at;
 	int windows;
 };
 
-static void *imports; /* tsearch() of struct directImport */
+static void *imports; /* tsearch() of struct peermemImport */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int compareKeys(const void *a, const void *b)
@@ -33,19 +31,22 @@ static int compareKeys(const void *a, const void *b)
 }
 
 static struct importKey keyOf(const struct backendHost *host, int peer,
-			      const struct directOffer *offer)
+			      const struct peermemOffer *offer)
 {
 	const uint64_t *process = host->ranks[peer].processId;
 
-	return (struct importKey){
-		{process[0], process[1]}, offer->base, offer->span, offer->id, offer->kind,
-		host->device->ordinal};
+	return (struct importKey){{process[0], process[1]},
+				  offer->base,
+				  offer->span,
+				  offer->id,
+				  offer->kind,
+				  offer->cpuOnly ? GIN_DEVICE_NONE : host->device->ordinal};
 }
 
 /* One more window in what is mapped already, or NULL. The lock is held. */
-static struct directImport *holdImport(const struct importKey *key)
+static struct peermemImport *holdImport(const struct importKey *key)
 {
-	struct directImport *const *found = tfind(key, &imports, compareKeys);
+	struct peermemImport *const *found = tfind(key, &imports, compareKeys);
 
 	if (!found)
 		return NULL;
@@ -53,18 +54,18 @@ static struct directImport *holdImport(const struct importKey *key)
 	return *found;
 }
 
-static struct directImport *findImport(const struct importKey *key)
+static struct peermemImport *findImport(const struct importKey *key)
 {
 	pthread_mutex_lock(&lock);
-	struct directImport *found = holdImport(key);
+	struct peermemImport *found = holdImport(key);
 	pthread_mutex_unlock(&lock);
 	return found;
 }
 
-static void unmap(const struct device *d, const struct directImport *import)
+static void unmap(const struct device *d, const struct peermemImport *import)
 {
 	if (import->key.kind == memoryShared)
-		munmap(import->at, import->key.span);
+		memoryHostUnmap(import->key.ordinal < 0 ? NULL : d, import->at, import->key.span);
 	else if (import->key.kind == memoryVmm)
 		deviceUnmap(d, import->at, import->key.span);
 	else
@@ -72,32 +73,18 @@ static void unmap(const struct device *d, const struct directImport *import)
 }
 
 /* Nothing is mapped while the lock is held: another thread may have been quicker. */
-static struct directImport *addImport(struct directImport *mine)
+static struct peermemImport *addImport(struct peermemImport *mine)
 {
 	pthread_mutex_lock(&lock);
-	struct directImport *first = holdImport(&mine->key);
+	struct peermemImport *first = holdImport(&mine->key);
 	if (!first && tsearch(mine, &imports, compareKeys))
 		first = mine;
 	pthread_mutex_unlock(&lock);
 	return first;
 }
 
-static ginResult_t mapShared(int peer, int fd, struct directImport *import)
-{
-	struct stat file;
-
-	if (fstat(fd, &file) || (uint64_t)file.st_size < import->key.span)
-		return fail(ginErrorSystem, "the memory of rank %d is smaller than it said", peer);
-	void *at = mmap(NULL, import->key.span, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (at == MAP_FAILED)
-		return failErrno("cannot map the %zu bytes in which the window of rank %d lies",
-				 (size_t)import->key.span, peer);
-	import->at = at;
-	return ginSuccess;
-}
-
 static ginResult_t openIpc(const struct device *d, const cuIpcHandle *ipc,
-			   struct directImport *import)
+			   struct peermemImport *import)
 {
 	cuPtr at = 0;
 	cuResult result = d->cuda->ipcOpen(&at, *ipc, cuIpcLazyPeerAccess);
@@ -108,32 +95,30 @@ static ginResult_t openIpc(const struct device *d, const cuIpcHandle *ipc,
 	return ginSuccess;
 }
 
-static ginResult_t importVmm(const struct device *d, int fd, struct directImport *import)
+static ginResult_t map(const struct device *d, int peer, const struct peermemOffer *offer, int fd,
+		       struct peermemImport *import)
 {
 	void *at = NULL;
-	ginResult_t result = deviceImport(d, fd, import->key.span, &at);
+	ginResult_t result;
 
+	if (offer->kind == memoryIpc)
+		return openIpc(d, &offer->ipc, import);
+	if (offer->kind == memoryShared)
+		result = memoryHostImport(offer->cpuOnly ? NULL : d, fd, offer->span, peer, &at);
+	else
+		result = deviceImport(d, fd, offer->span, &at);
 	import->at = at;
 	return result;
 }
 
-static ginResult_t map(const struct device *d, int peer, const struct directOffer *offer, int fd,
-		       struct directImport *import)
-{
-	if (offer->kind == memoryShared)
-		return mapShared(peer, fd, import);
-	return offer->kind == memoryVmm ? importVmm(d, fd, import)
-					: openIpc(d, &offer->ipc, import);
-}
-
 static ginResult_t newImport(const struct device *d, int peer, const struct importKey *key,
-			     const struct directOffer *offer, int fd, struct directImport **out)
+			     const struct peermemOffer *offer, int fd, struct peermemImport **out)
 {
-	struct directImport *mine = malloc(sizeof(*mine));
+	struct peermemImport *mine = malloc(sizeof(*mine));
 
 	if (!mine)
 		return fail(ginErrorSystem, "no memory");
-	*mine = (struct directImport){.key = *key, .windows = 1};
+	*mine = (struct peermemImport){.key = *key, .windows = 1};
 	ginResult_t result = map(d, peer, offer, fd, mine);
 	if (result == ginSuccess) {
 		*out = addImport(mine);
@@ -146,8 +131,8 @@ static ginResult_t newImport(const struct device *d, int peer, const struct impo
 	return result;
 }
 
-static ginResult_t import(const struct backendHost *host, int peer, const struct directOffer *offer,
-			  int fd, struct directPeer *out)
+static ginResult_t import(const struct backendHost *host, int peer,
+			  const struct peermemOffer *offer, int fd, struct peermemPeer *out)
 {
 	const struct importKey key = keyOf(host, peer, offer);
 	ginResult_t result = ginSuccess;
@@ -178,8 +163,8 @@ static ginResult_t enablePeer(const struct device *d, int ordinal)
 }
 
 /* Memory that this process has already, at the owner's address. */
-static ginResult_t useInPlace(const struct device *d, int peer, const struct directOffer *offer,
-			      struct directPeer *out)
+static ginResult_t useInPlace(const struct device *d, int peer, const struct peermemOffer *offer,
+			      struct peermemPeer *out)
 {
 	if (offer->kind == memoryPrivate && offer->ordinal != d->ordinal)
 		return fail(ginErrorInvalidArgument,
@@ -188,25 +173,29 @@ static ginResult_t useInPlace(const struct device *d, int peer, const struct dir
 			    "GIN_WINDOW_LOCAL for a source",
 			    peer, offer->ordinal, d->ordinal);
 	out->address = (char *)(uintptr_t)(offer->base + offer->offset);
-	return offer->kind == memoryIpc && offer->isFirst ? enablePeer(d, offer->ordinal)
-							  : ginSuccess;
+	if (offer->kind == memoryIpc && offer->isFirst)
+		return enablePeer(d, offer->ordinal);
+	if (offer->kind == memoryShared && d->cuda && !offer->cpuOnly)
+		return deviceCheckPinned(d, out->address);
+	return ginSuccess;
 }
 
-ginResult_t directReachOffer(const struct backendHost *host, int peer,
-			     const struct directOffer *offer, int fd, struct directPeer *out)
+ginResult_t peermemImport(const struct backendHost *host, int peer,
+			  const struct peermemOffer *offer, int fd, struct peermemPeer *out)
 {
-	int same = directSameProcess(host, peer);
+	int same = peermemSameProcess(host, peer);
 
 	if (offer->kind == memoryNone)
 		return ginSuccess;
-	if (peer == host->rank || (same && !directNeedsHandle(offer->kind, same)))
+	out->kind = offer->kind;
+	if (peer == host->rank || (same && !peermemNeedsHandle(offer->kind, same)))
 		return useInPlace(host->device, peer, offer, out);
 	return import(host, peer, offer, fd, out);
 }
 
-void directUnreach(const struct device *d, struct directPeer *peer)
+void peermemUnimport(const struct device *d, struct peermemPeer *peer)
 {
-	struct directImport *import = peer->import;
+	struct peermemImport *import = peer->import;
 
 	if (!import)
 		return;
