@@ -6,7 +6,7 @@
  *   reserve        ginQueueReserve, its first line      include/gin/queue.cuh
  *   take           ginQueueTake, ginQueueRefresh
  *   less           ginQueueReserve, its loop
- *   poll           ginPost, where ginPollStep says go on, or why to stop
+ *   poll           ginPost, where ginPollStep says go on, or why to stop; then a look for room
  *   write          ginQueueWrite, ginDescriptorPublish  include/gin/memory.cuh
  *   cpu            the proxy: descriptorTake, and its store of the consumed word
  *
@@ -22,9 +22,10 @@
  * - who gives up holds no ticket, and what he wanted to post is never seen;
  * - nobody hangs;
  * - with PATIENT, where nobody gives up: all is posted and taken;
- * - with MORTAL, where the proxy may end at any time: all get away from the ring. (Whoever holds a
- *   ticket without room cannot give it back while others come and go above it. They look at the
- *   clock and at the queue's state in between; so they leave, and then he can.)
+ * - with MORTAL, where the proxy may end at any time: all get away from the ring;
+ * - with STALLED, where it takes nothing: who holds a ticket without room gives it back, and so gets
+ *   to look at the clock. He cannot while others come and go above him; so who has found no room once
+ *   looks whether there is some before he takes a ticket again.
  *
  * Posts are few, so that numbers end; they are three laps and more of the ring.
  *
@@ -212,10 +213,19 @@ poll:
 		fi;
 #endif
 		if
-		:: want > 0 -> goto reserve
+		:: want > 0
 		:: else -> assert(held[me] == 0); goto begin
 		fi
 	}
+#ifndef BREAK_LOOK
+	atomic {
+		if
+		:: room(producer + 1, consumed)
+		:: else -> goto poll
+		fi
+	}
+#endif
+	goto reserve;
 out:
 	skip
 }
@@ -247,6 +257,9 @@ active proctype cpu()
 {
 	bool have[WORDS];
 
+#ifdef STALLED
+	false;
+#endif
 	do
 	:: atomic { sees(0) -> look(0) }
 #if WORDS > 1
@@ -284,6 +297,8 @@ init
 
 #if defined(PATIENT) && defined(MORTAL)
 ltl all_leave { <> (finished == 2) }
+#elif defined(PATIENT) && defined(STALLED)
+ltl it_is_given_back { [] (held[0] -> <> !held[0]) }
 #elif defined(PATIENT)
 ltl all_is_taken { <> ended }
 #endif
