@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ring.pml - how descriptors go from GPU threads through the ring to the proxy; for spin
+ *
+ *   here           there
+ *   reserve        ginQueueReserve, its first line      include/gin/queue.cuh
+ *   take           ginQueueTake, ginQueueRefresh
+ *   less           ginQueueReserve, its loop
+ *   poll           ginPost, where ginPollStep says go on, or why to stop; then a look for room
+ *   write          ginQueueWrite, ginDescriptorPublish  include/gin/memory.cuh
+ *   cpu            the proxy: descriptorTake, and its store of the consumed word
+ *
+ * Threads that post together are one process; each of them writes for itself, and gives up for
+ * itself. Nothing is assumed of the order in which stores to the ring arrive: a word that has been
+ * stored is in flight until the proxy, which looks at words in any order, happens to see it. The
+ * consumed word is stored some time after what it speaks of, and who reads it may read an old one.
+ *
+ * Held to, in every interleaving:
+ * - the proxy takes each descriptor that was posted, once, in the order of tickets, and all of its
+ *   words are its own (of this lap, of this post);
+ * - no place is written before the proxy has read all of what was there;
+ * - who gives up holds no ticket, and what he wanted to post is never seen;
+ * - nobody hangs;
+ * - with PATIENT, where nobody gives up: all is posted and taken;
+ * - with MORTAL, where the proxy may end at any time: all get away from the ring;
+ * - with STALLED, where it takes nothing: who holds a ticket without room gives it back, and so gets
+ *   to look at the clock. He cannot while others come and go above him; so who has found no room once
+ *   looks whether there is some before he takes a ticket again.
+ *
+ * Posts are few, so that numbers end; they are three laps and more of the ring.
+ *
+ * Each macro that begins with BREAK_ takes one thing out; test/model/run sees that it is noticed.
+ */
+
+#ifndef DEPTH
+#define DEPTH 2
+#endif
+#ifndef WORDS
+#define WORDS 2
+#endif
+#ifndef POSTS_0
+#define POSTS_0 4 /* two at a time, or one */
+#endif
+#ifndef POSTS_1
+#define POSTS_1 3 /* one at a time */
+#endif
+#define POSTS (POSTS_0 + POSTS_1)
+#define CELLS (DEPTH * WORDS)
+
+/* What the threads share. */
+byte producer, consumed, shadow;
+bool failed;	    /* the proxy has ended */
+byte ring[CELLS];   /* 1 + the ticket that the word is of; 0 as it begins */
+byte flight[CELLS]; /* the same of a store that has not arrived; 0: none */
+
+/* What only the properties look at. */
+bool posted[POSTS + DEPTH]; /* by ticket; those beyond are for what is broken */
+byte next;     /* the first ticket that the proxy has not taken */
+byte held[2];  /* tickets that a thread has taken and not written yet */
+byte finished; /* threads */
+bool ended;
+hidden byte i;
+
+#define cell(t, w) (((t) % DEPTH) * WORDS + (w))
+
+#ifdef BREAK_PHASE
+#define phase(t) 1
+#else
+#define phase(t) (1 - ((t) / DEPTH) % 2)
+#endif
+#define phase_of(word) ((word) -> phase((word) - 1) : 0)
+
+#ifdef BREAK_ROOM
+#define room(end, freed) ((end) - (freed) <= DEPTH + 1)
+#else
+#define room(end, freed) ((end) - (freed) <= DEPTH)
+#endif
+
+/* Unsigned there: nobody's view of what has been consumed is ahead of his ticket. */
+inline found_room()
+{
+	assert(freed <= first);
+	if
+	:: room(first + count, freed) -> goto found
+	:: else
+	fi
+}
+
+inline write(ticket)
+{
+	d_step {
+		assert(!posted[ticket]);
+		assert(ticket - next < DEPTH);
+		posted[ticket] = true;
+		for (w : 0 .. WORDS - 1) {
+			assert(!flight[cell(ticket, w)]);
+			flight[cell(ticket, w)] = ticket + 1
+		}
+		w = 0
+	}
+}
+
+inline give_back(me)
+{
+#if defined(BREAK_TAKE_BACK_STORE)
+	producer = first; held[me] = 0; goto less
+#elif defined(BREAK_TAKE_BACK_SUBTRACT)
+	producer = producer - count; held[me] = 0; goto less
+#elif defined(BREAK_TAKE_BACK_NEVER)
+	goto less
+#elif defined(BREAK_TAKE_BACK_ONCE)
+	if
+	:: producer == first + count -> producer = first; held[me] = 0
+	:: else
+	fi;
+	goto less
+#else
+	if
+	:: producer == first + count -> producer = first; held[me] = 0; goto less
+	:: else -> goto occupied
+	fi
+#endif
+}
+
+proctype gpu(byte me, posts, together)
+{
+	byte want, first, count, freed, w;
+
+begin:
+	atomic {
+		if
+		:: posts == 0 -> finished++; goto out
+		:: posts > 0 -> want = 1
+		:: posts > 1 && together > 1 -> want = 2
+		fi;
+		posts = posts - want
+	}
+reserve:
+	atomic {
+		freed = shadow;
+		count = want
+	}
+take:
+#ifdef BREAK_TAKE
+	if
+	:: room(producer + count, freed)
+	:: else -> goto occupied
+	fi;
+	atomic {
+		first = producer;
+		producer = producer + count;
+		held[me] = count;
+		goto found
+	}
+#endif
+	atomic {
+		first = producer;
+		producer = producer + count;
+		held[me] = count;
+		found_room()
+	}
+occupied:
+#ifndef BREAK_REFRESH
+	if
+	:: freed = consumed
+#ifndef PATIENT
+	:: skip /* it reads an old one */
+#endif
+	fi;
+	atomic {
+		if
+		:: shadow < freed -> shadow = freed
+		:: else
+		fi;
+		found_room()
+	}
+#endif
+	atomic {
+		give_back(me)
+	}
+less:
+	atomic {
+		if
+		:: first - freed < DEPTH -> count = DEPTH - (first - freed); goto take
+		:: else -> count = 0; goto poll
+		fi
+	}
+found:
+	atomic {
+		held[me]--;
+		want--;
+		write(first);
+		first++;
+		count--;
+		if
+		:: count > 0 -> goto found
+		:: else
+		fi
+	}
+poll:
+	atomic {
+		first = 0; freed = 0;
+#ifndef PATIENT
+		do
+		:: want > 0 -> want--
+		:: break
+		od;
+#endif
+#ifndef BREAK_FAILED
+		if
+		:: failed -> want = 0
+		:: else
+		fi;
+#endif
+		if
+		:: want > 0
+		:: else -> assert(held[me] == 0); goto begin
+		fi
+	}
+#ifndef BREAK_LOOK
+	atomic {
+		if
+		:: room(producer + 1, consumed)
+		:: else -> goto poll
+		fi
+	}
+#endif
+	goto reserve;
+out:
+	skip
+}
+
+/* A word whose phase is that of the lap, be it an old one or one that arrives now. */
+#ifdef BREAK_PHASE_OF_A_WORD
+#define fits(word, w) ((w) == 1 || phase_of(word) == phase(next))
+#else
+#define fits(word, w) (phase_of(word) == phase(next))
+#endif
+
+inline look(w)
+{
+	if
+	:: fits(ring[cell(next, w)], w)
+	:: flight[cell(next, w)] && fits(flight[cell(next, w)], w) ->
+		ring[cell(next, w)] = flight[cell(next, w)];
+		flight[cell(next, w)] = 0
+	fi;
+	assert(posted[next]);
+	assert(ring[cell(next, w)] == next + 1);
+	have[w] = true
+}
+
+#define sees(w) (!have[w] && (fits(ring[cell(next, w)], w) || \
+	(flight[cell(next, w)] && fits(flight[cell(next, w)], w))))
+
+active proctype cpu()
+{
+	bool have[WORDS];
+
+#ifdef STALLED
+	false;
+#endif
+	do
+	:: atomic { sees(0) -> look(0) }
+#if WORDS > 1
+	:: atomic { sees(1) -> look(1) }
+#endif
+#if WORDS > 2
+	:: atomic { sees(2) -> look(2) }
+#endif
+#ifdef BREAK_CONSUMED
+	:: atomic { have[0] && consumed == next -> consumed = next + 1 }
+#endif
+	:: d_step {
+		have[0] && have[WORDS - 1] && have[WORDS / 2] ->
+		next++;
+		for (i : 0 .. WORDS - 1) {
+			have[i] = false
+		}
+		i = 0
+	}
+	:: consumed < next -> consumed = next
+#ifdef MORTAL
+	:: atomic { true -> failed = true; break }
+#endif
+	:: atomic { finished == 2 && consumed == next && next == producer -> ended = true; break }
+	od
+}
+
+init
+{
+	atomic {
+		run gpu(0, POSTS_0, 2);
+		run gpu(1, POSTS_1, 1)
+	}
+}
+
+#if defined(PATIENT) && defined(MORTAL)
+ltl all_leave { <> (finished == 2) }
+#elif defined(PATIENT) && defined(STALLED)
+ltl it_is_given_back { [] (held[0] -> <> !held[0]) }
+#elif defined(PATIENT)
+ltl all_is_taken { <> ended }
+#endif
