@@ -47,7 +47,12 @@ endef
 LDFLAGS_ALL = $(SANFLAGS) $(LDFLAGS)
 LINKGIN = -L$(BUILD) -lgin -Wl,-rpath,'$$ORIGIN/..' -Wl,-rpath,'$$ORIGIN/../..' -pthread -ldl
 
-LIB_SRC := $(wildcard lib/*.c backends/*/*.c) $(filter-out bootstrap/pmix.c,$(wildcard bootstrap/*.c))
+# Without hwloc the library is whole, but does not know which CPUs are near to a GPU.
+HWLOC := $(shell $(PKG_CONFIG) --exists hwloc 2>/dev/null && echo yes)
+HWLOC_LIBS := $(if $(HWLOC),$(shell $(PKG_CONFIG) --libs hwloc))
+
+LIB_SRC := $(filter-out bootstrap/pmix.c lib/near_$(if $(HWLOC),none,hwloc).c, \
+	$(wildcard lib/*.c backends/*/*.c bootstrap/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 LIB := $(BUILD)/libgin.so.$(VERSION)
 LINKS := $(BUILD)/libgin.so.$(SOVERSION) $(BUILD)/libgin.so
@@ -61,7 +66,6 @@ tool-objects = $(patsubst %.c,$(BUILD)/%.o,$(call tool-sources,$(1)))
 TOOL_NAMES := $(patsubst tools/%.c,%,$(shell grep -l '^int main\>' /dev/null tools/*.c 2>/dev/null))
 HWLOC_TOOLS := $(foreach tool,$(TOOL_NAMES),\
 	$(if $(shell grep -l 'hwloc\.h' /dev/null $(wildcard tools/$(tool).[ch] tools/$(tool)_*.[ch])),$(tool)))
-HWLOC := $(shell $(PKG_CONFIG) --exists hwloc 2>/dev/null && echo yes)
 TOOLS := $(filter-out $(if $(HWLOC),,$(HWLOC_TOOLS)),$(TOOL_NAMES))
 
 # Tools that are one source for kernels and host threads, as the examples are.
@@ -94,11 +98,13 @@ $(BUILD)/%.o: %.c
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS_ALL) -c -o $@ $<
 
+$(BUILD)/lib/near_hwloc.o: CPPFLAGS += $(shell $(PKG_CONFIG) --cflags hwloc)
+
 $(LIB): $(LIB_OBJ) lib/libgin.map
 	$(call say,LINK,$@)
 	$(Q)$(CC) -shared -o $@ $(LIB_OBJ) $(LDFLAGS_ALL) -Wl,-soname,libgin.so.$(SOVERSION) \
 		-Wl,--version-script,lib/libgin.map $(if $(SAN),,-Wl$(comma)-z$(comma)defs) \
-		-Wl,-z,relro,-z,now,-z,nodelete -pthread -ldl
+		-Wl,-z,relro,-z,now,-z,nodelete -pthread -ldl $(HWLOC_LIBS)
 
 $(LINKS): $(LIB)
 	$(Q)ln -sf $(notdir $(LIB)) $@
@@ -121,7 +127,7 @@ $(BUILD)/tools/%.o: tools/%.c
 
 # link-tool NAME PROGRAM RPATH
 link-tool = $(CC) -o $(2) $(call tool-objects,$(1)) $(LDFLAGS_ALL) -L$(BUILD) -lgin -pthread \
-	$(if $(filter $(1),$(HWLOC_TOOLS)),$(shell $(PKG_CONFIG) --libs hwloc)) \
+	$(if $(filter $(1),$(HWLOC_TOOLS)),$(HWLOC_LIBS)) \
 	$(if $(3),-Wl$(comma)-rpath$(comma)$(3))
 
 $(TOOLS:%=$(BUILD)/tools/%): $(BUILD)/tools/%: $(LINKS)
@@ -181,7 +187,8 @@ tests: $(TESTS_C) $(TESTS_CC) $(BUILD)/test/fake/libcuda.so.1
 $(TESTS_C): $(BUILD)/test/%: test/%.c $(LINKS) $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS_ALL) -Ilib -Wno-pedantic -o $@ $< $(LIB_OBJ) $(LDFLAGS_ALL) -pthread -ldl
+	$(Q)$(CC) $(CFLAGS_ALL) -Ilib -Wno-pedantic -o $@ $< $(LIB_OBJ) $(LDFLAGS_ALL) -pthread -ldl \
+		$(HWLOC_LIBS)
 
 # The library's allocations go through the test, which lets some fail.
 $(BUILD)/test/limits_memory: LDFLAGS += \

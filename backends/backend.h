@@ -16,6 +16,8 @@
 #include "../lib/error.h"
 #include "../lib/identity.h"
 #include "../lib/memory.h"
+#include "../lib/param.h"
+#include "../lib/pinned.h"
 
 #define BACKEND_WHY 160	  /* a reason in words, its end included */
 #define BACKEND_BLOB 64	  /* what a backend tells its like on other ranks when it is probed */
@@ -38,16 +40,19 @@ struct backendHost {
 	void *core;
 };
 
-/* What a device communicator asks for, for a network backend's queues. */
+/* What a device communicator asks of a network backend's queues. */
 struct backendContexts {
-	uint32_t contexts;
-	uint32_t signals;
+	uint32_t contexts, signals, counters, barriers; /* as ginDevComm's */
+	uint32_t depth;					/* of a queue, a power of two */
+	void *words; /* the backend's window with the words of its writer class; NULL: none */
 };
 
 struct backendOps {
 	const char *name;
-	uint32_t route; /* enum ginRoute */
+	uint32_t route;	 /* enum ginRoute */
+	uint32_t writer; /* enum ginWriterClass: who raises signals on this route */
 	int network;
+	int deviceAtomics; /* its agents do atomics in GPU memory too */
 
 	/*
 	 * Can this rank use it at all? 1, and the blob that the other ranks get; or 0, and `why`
@@ -69,7 +74,7 @@ struct backendOps {
 	/*
 	 * Prepares `memory`, this rank's part of a window, for the peers on this route, and writes
 	 * what they have to know into `offer`: BACKEND_OFFER bytes, zero before. What can fail on
-	 * this rank alone belongs here.
+	 * this rank alone belongs here. `offer` NULL: this rank's source only, and never registered.
 	 */
 	ginResult_t (*windowOffer)(void *state, const struct memory *memory, void *offer,
 				   void **window);
@@ -86,8 +91,14 @@ struct backendOps {
 	/* Not collective; also what was offered and never registered. */
 	void (*windowDeregister)(void *state, void *window);
 
-	/* Where this rank loads and stores the window at `peer`, or NULL; own rank included. */
+	/*
+	 * Where this rank loads and stores the window at `peer`, or NULL; own rank included. NULL:
+	 * nowhere.
+	 */
 	char *(*windowAddress)(void *window, int peer);
+
+	/* Network backends: fills in slot, fence and agent, once the window is registered. */
+	void (*windowTell)(void *window, struct ginWindowTable *table);
 
 	/*
 	 * Collective, as windowRegister: the queues of a device communicator. NULL: contexts need
@@ -95,9 +106,29 @@ struct backendOps {
 	 */
 	ginResult_t (*contextsOpen)(void *state, const char *call, ginResult_t mine,
 				    const struct backendContexts *want, void **contexts);
+
+	/* Fills in what kernels have to know of the queues. */
+	void (*contextsTell)(void *contexts, ginDevComm *devComm);
+
+	/*
+	 * Fills in what went through the queue of a context; the rest is zero. Any thread, also while
+	 * kernels run; the device's scope is entered.
+	 */
+	ginResult_t (*contextsStats)(void *contexts, uint32_t context, ginStats_t *stats);
+
+	/* No kernel uses them any more: what they have posted is done when it returns. */
+	void (*contextsFinish)(void *state, void *contexts);
+
+	/* Finishes them, if need be, and frees them. */
 	void (*contextsClose)(void *state, void *contexts);
+
+	/*
+	 * One turn of what the backend's threads do, by the calling thread; NULL: nothing is ever to
+	 * do. 1 when something was done. Any thread.
+	 */
+	int (*progress)(void *state);
 };
 
-extern const struct backendOps backendDirect;
+extern const struct backendOps backendDirect, backendProxy;
 
 #endif

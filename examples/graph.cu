@@ -24,6 +24,8 @@ struct Shift {
 					     GinSignalInc{0});
 		if (status == ginSuccess) // the left neighbour's put of this replay
 			status = gin.waitSignalFollowShadow(0, 1, &before, &delta);
+		if (status == ginSuccess) // the own put has read its word, which is written anew
+			status = gin.flush();
 		if (status == ginSuccess) {
 			*out = *in + 1;
 			// It may send the next one: its inbox here has been read.

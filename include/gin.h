@@ -152,7 +152,7 @@ typedef struct ginPeerInfo {
 	int sameProcess;  /* the peer is a thread of this process */
 	char host[64];	  /* its host's name */
 	char device[96];  /* its GPU's name, or "host threads" */
-	char backend[16]; /* "direct", or "none" */
+	char backend[16]; /* "direct", "proxy", or "none" */
 	char why[160];	  /* why this route, in words */
 } ginPeerInfo_t;
 
@@ -180,11 +180,17 @@ typedef struct ginCommInfo {
 	char bootstrap[16];  /* how the ranks found each other: "pmix", "caller" or "self" */
 	char host[64];	     /* this rank's host's name */
 	char deviceName[96]; /* its GPU's name, or "host threads" */
+	/*
+	 * 1: kernels do atomics, and raise signals at offsets, in windows of any memory that the man
+	 * pages allow. 0: in GPU memory no agent of some pair's route can; in windows of
+	 * ginMemAllocHost() they do.
+	 */
+	int deviceAtomics;
 } ginCommInfo_t;
 
 #define GIN_COMM_INFO_INIT                                                                         \
 	{                                                                                          \
-		sizeof(ginCommInfo_t), 0, 0, 0, 0, 0, 0, 0, "", "", ""                             \
+		sizeof(ginCommInfo_t), 0, 0, 0, 0, 0, 0, 0, "", "", "", 0                          \
 	}
 
 /* ginCommQuery - who this rank is, and what the communicator consists of. Any thread. */
@@ -195,7 +201,7 @@ typedef struct ginBackendInfo {
 	size_t size;   /* sizeof(ginBackendInfo_t), set by the caller */
 	int usable;    /* this rank can use it */
 	int pairs;     /* ranks that this one reaches by it, own rank included */
-	char name[16]; /* "direct" */
+	char name[16]; /* "direct", "proxy" */
 	char why[160]; /* when it is not usable: why not, and what to change */
 } ginBackendInfo_t;
 
@@ -210,6 +216,63 @@ typedef struct ginBackendInfo {
  * Any thread. `index` is 0 to ginCommInfo_t.backends - 1.
  */
 ginResult_t ginCommQueryBackend(ginComm_t comm, int index, ginBackendInfo_t *info);
+
+/*
+ * ginCommProgress - one turn of the proxy, by the calling thread
+ *
+ * Any thread, not collective. With GIN_PROXY_THREADS=0 nothing that kernels post to the proxy moves
+ * but in here: call it again and again while they run. With threads it helps them. *did, which may
+ * be NULL, is 1 when there was something to do, else 0; without peers on that route it is 0.
+ */
+ginResult_t ginCommProgress(ginComm_t comm, int *did);
+
+#define GIN_HISTOGRAM_BUCKETS 40
+
+/* Bucket 0 counts values below 2, bucket i those from 2^i to below 2^(i+1), the last all from there. */
+typedef struct ginHistogram {
+	uint64_t count; /* of values */
+	uint64_t sum;	/* of them */
+	uint64_t most;	/* the largest */
+	uint64_t bucket[GIN_HISTOGRAM_BUCKETS];
+} ginHistogram_t;
+
+/*
+ * What went through a context's queue to the proxy since ginDevCommCreate(), on this rank. Times are
+ * nanoseconds and begin when the CPU takes the descriptor from the queue, as it has no room for the
+ * GPU's clock; of every 31st descriptor at most they are taken.
+ */
+typedef struct ginStats {
+	size_t size;	       /* sizeof(ginStats_t), set by the caller */
+	uint64_t posted;       /* descriptors that were taken from the queue */
+	uint64_t completed;    /* of these, done: raised, counted and told */
+	uint64_t failed;       /* of these, not done, or in part */
+	uint64_t putBytes;     /* moved by puts that are completed */
+	uint64_t getBytes;     /* the same of gets */
+	uint64_t waitsForRoom; /* descriptors whose thread found the queue full, and waited */
+	uint64_t sleeps;       /* of the CPU thread, which other contexts may share */
+	ginHistogram_t batch;  /* descriptors that were taken at one look */
+	ginHistogram_t takenToReleased; /* puts: until the source could be reused */
+	ginHistogram_t takenToVisible;	/* until data and signal were at the target */
+	char cpus[64]; /* where the thread may run, "0-15,32"; "" when that is not known */
+} ginStats_t;
+
+#define GIN_STATS_INIT                                                                             \
+	{                                                                                          \
+		sizeof(ginStats_t), 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, {0}}, {0, 0, 0, {0}},           \
+			{0, 0, 0, {0}}, ""                                                         \
+	}
+
+/*
+ * ginCommGetStats - what a context's queue to the proxy has been through
+ *
+ * Any thread, also while kernels run; not collective. `context` is 0 to devComm->contexts - 1. Every
+ * number is right by itself; what one kernel call has waited for is in all but `batch`.
+ *
+ * ginErrorInvalidArgument; ginErrorUnsupported when the device communicator has no queues because
+ * every peer is direct; ginErrorCuda.
+ */
+ginResult_t ginCommGetStats(ginComm_t comm, const ginDevComm *devComm, uint32_t context,
+			    ginStats_t *info);
 
 #define GIN_ALLGATHER_BYTES 65536 /* most that a rank can put in */
 
@@ -232,7 +295,7 @@ typedef struct ginParamInfo {
 	int isSet;	     /* the environment has it */
 	int isBad;	     /* the value cannot be understood: ginCommInit() fails */
 	const char *name;    /* "GIN_TIMEOUT" */
-	const char *choices; /* "auto|direct|network", "number" (from 1) or "text" */
+	const char *choices; /* "auto|direct|network", "number" or "text" */
 	const char *value;   /* in effect, or the bad one; "(set)" when it is secret */
 	const char *preset;  /* the value when it is not set */
 	const char *meaning; /* in a few words */
@@ -296,9 +359,11 @@ ginResult_t ginMemFree(ginComm_t comm, void *ptr);
  *
  * Not collective. Without a GPU the same as ginMemAlloc(). With one it is pinned: this rank's
  * kernels and CPUs load and store it at one address, and in a window those of its peers at the one
- * that ginPeerPointer() says. No signal or atomic of a kernel may be at an offset in it. Zero, and
- * aligned to 4 KiB. ginMemFree() frees it; that, and ginWindowDeregister() of a window in which any
- * rank has such memory, may wait for kernels that run.
+ * that ginPeerPointer() says. Zero, and aligned to 4 KiB. No GPU does atomics in it: where every
+ * pair of ranks is direct, no signal or atomic of a kernel may be at an offset in it; where the
+ * proxy takes some pair, CPUs do them, here and nowhere else (ginCommInfo_t.deviceAtomics).
+ * ginMemFree() frees it; that, and ginWindowDeregister() of a window in which any rank has such
+ * memory, may wait for kernels that run.
  */
 ginResult_t ginMemAllocHost(ginComm_t comm, size_t bytes, void **ptr);
 
@@ -345,11 +410,16 @@ typedef struct ginDevCommRequirements {
 	uint64_t timeout;  /* default of every device wait in nanoseconds; 0: for ever */
 	uint32_t counters; /* per context, 0 to 1,048,576 */
 	uint32_t barriers; /* in all, 0 to 65,536 */
+	/*
+	 * Descriptors that the queue of a context to the proxy holds, a power of two, 16 to 65,536.
+	 * Without peers on that route there are no queues.
+	 */
+	uint32_t queueDepth;
 } ginDevCommRequirements_t;
 
 #define GIN_DEV_COMM_REQUIREMENTS_INIT                                                             \
 	{                                                                                          \
-		sizeof(ginDevCommRequirements_t), 1, 16, 0, 4, 4                                   \
+		sizeof(ginDevCommRequirements_t), 1, 16, 0, 4, 4, 1024                             \
 	}
 
 /* What ginDevCommCreate() calls: it takes along what the caller was compiled against. */

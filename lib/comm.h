@@ -9,8 +9,8 @@
 #include "handles.h"
 #include "pool.h"
 
-#define COMM_BACKENDS 1
-#define COMM_DIRECT 0 /* its place in ginComm.backend */
+/* Their places in ginComm.backend, the preferred ones first. */
+enum { COMM_DIRECT, COMM_PROXY, COMM_BACKENDS };
 
 /* What a backend's probe came to at one rank. */
 struct probed {
@@ -85,28 +85,47 @@ ginResult_t routesAgree(ginComm_t comm, ginResult_t mine);
 ginResult_t routesOpen(ginComm_t comm, ginResult_t mine);
 void routesClose(ginComm_t comm);
 
-/* Memory that all backends in use have made reachable for the peers. */
+/* Every backend in use, of whatever writer class. */
+#define ROUTES_ALL (-1)
+
+/* Memory that backends in use have made reachable for the peers. */
 struct shared {
 	void *window[COMM_BACKENDS];
 };
 
 /*
- * Collective; `mine` and `call` as controlAllgather's. `bytes` gets every rank's size, [nRanks];
- * it may be NULL. It may fail on one rank alone: the caller lets all agree, and unshares what is
+ * Collective; `mine` and `call` as controlAllgather's. `writer`: for the backends alone whose writer
+ * class that is, or ROUTES_ALL. `bytes` gets every rank's size, [nRanks]; it may be NULL. It may fail on one rank alone: the caller lets all agree, and unshares what is
  * of no use then.
  */
 ginResult_t routesShare(ginComm_t comm, const char *call, ginResult_t mine,
-			const struct memory *memory, struct shared *shared, uint64_t *bytes);
+			const struct memory *memory, int writer, struct shared *shared,
+			uint64_t *bytes);
+
+/* Not collective: memory that is a source of this rank alone. */
+ginResult_t routesShareLocal(ginComm_t comm, const struct memory *memory, struct shared *shared);
+
+/* What network backends have in a window's table. */
+void routesTell(ginComm_t comm, const struct shared *shared, struct ginWindowTable *table);
 void routesUnshare(ginComm_t comm, struct shared *shared);
 char *routesAddress(ginComm_t comm, const struct shared *shared, int peer);
+
+/* Is a backend in use that raises signals as this class? */
+int routesWriterUsed(ginComm_t comm, int writer);
 
 /* Collective: the queues of a device communicator, of every backend that has some. */
 struct contexts {
 	void *of[COMM_BACKENDS];
 };
 
+/* `words`, of each writer class: where its signals lie. */
 ginResult_t routesContextsOpen(ginComm_t comm, const char *call, ginResult_t mine,
-			       const struct backendContexts *want, struct contexts *contexts);
+			       const struct backendContexts *want, const struct shared *words,
+			       struct contexts *contexts);
+void routesContextsTell(ginComm_t comm, const struct contexts *contexts, ginDevComm *devComm);
+ginResult_t routesContextsStats(ginComm_t comm, const struct contexts *contexts, uint32_t context,
+				ginStats_t *stats);
+void routesContextsFinish(ginComm_t comm, const struct contexts *contexts);
 void routesContextsClose(ginComm_t comm, struct contexts *contexts);
 
 /* A peer failed, or (rank -1) the communicator as a whole: tell waiting kernels. Any thread. */

@@ -86,6 +86,14 @@ static void countRanks(const struct ginComm *comm, ginCommInfo_t *info)
 	}
 }
 
+static int deviceAtomics(const struct ginComm *comm)
+{
+	for (int b = 0; b < COMM_BACKENDS; b++)
+		if (comm->backend[b].used && !comm->backend[b].ops->deviceAtomics)
+			return !comm->device.cuda;
+	return 1;
+}
+
 ginResult_t ginCommQuery(ginComm_t comm, ginCommInfo_t *out)
 {
 	ginCommInfo_t info = GIN_COMM_INFO_INIT;
@@ -97,6 +105,7 @@ ginResult_t ginCommQuery(ginComm_t comm, ginCommInfo_t *out)
 	info.nRanks = comm->nRanks;
 	info.device = comm->device.ordinal;
 	info.backends = COMM_BACKENDS;
+	info.deviceAtomics = deviceAtomics(comm);
 	countRanks(comm, &info);
 	snprintf(info.bootstrap, sizeof(info.bootstrap), "%s", comm->bootstrap->name);
 	snprintf(info.host, sizeof(info.host), "%s", comm->ranks[comm->rank].host);

@@ -113,6 +113,12 @@ enum {
 	X(streamSynchronize, "cuStreamSynchronize", (cuStream stream))                             \
 	X(copyToDevice, "cuMemcpyHtoDAsync_v2",                                                    \
 	  (cuPtr dst, const void *src, size_t bytes, cuStream stream))                             \
+	X(copy, "cuMemcpyAsync", (cuPtr dst, cuPtr src, size_t bytes, cuStream stream))            \
+	X(streamWrite32, "cuStreamWriteValue32_v2",                                                \
+	  (cuStream stream, cuPtr at, uint32_t value, unsigned flags))                             \
+	X(streamWrite64, "cuStreamWriteValue64_v2",                                                \
+	  (cuStream stream, cuPtr at, uint64_t value, unsigned flags))                             \
+	X(streamDestroy, "cuStreamDestroy_v2", (cuStream stream))                                  \
 	X(hostAlloc, "cuMemHostAlloc", (void **out, size_t bytes, unsigned flags))                 \
 	X(hostRegister, "cuMemHostRegister_v2", (void *ptr, size_t bytes, unsigned flags))         \
 	X(hostUnregister, "cuMemHostUnregister", (void *ptr))                                      \

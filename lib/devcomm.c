@@ -2,6 +2,7 @@
 /* devcomm.c - device communicators: making what kernels read */
 #include "devcomm.h"
 #include "log.h"
+#include "pinned.h"
 
 #define MOST_SIGNALS (1u << 20)
 #define MOST_BARRIERS (1u << 16)
@@ -28,6 +29,11 @@ static ginResult_t readRequirements(const ginDevCommRequirements_t *given,
 	if (want->barriers > MOST_BARRIERS)
 		return fail(ginErrorInvalidArgument, "requirements.barriers is %u: must be 0 to %u",
 			    want->barriers, MOST_BARRIERS);
+	if (want->queueDepth < 16 || want->queueDepth > 65536 ||
+	    (want->queueDepth & (want->queueDepth - 1)))
+		return fail(ginErrorInvalidArgument,
+			    "requirements.queueDepth is %u: must be a power of two, 16 to 65536",
+			    want->queueDepth);
 	return ginSuccess;
 }
 
@@ -48,15 +54,14 @@ static ginResult_t checkRoutes(ginComm_t comm)
 	for (int r = 0; r < comm->nRanks; r++)
 		if (comm->routes[r] == ginRouteNone)
 			return fail(ginErrorUnsupported,
-				    "no backend connects rank %d and rank %d (host %s): direct: "
-				    "%s; this libgin has no network backend",
+				    "no backend connects rank %d and rank %d (host %s): %s",
 				    comm->rank, r, comm->ranks[r].host, commRouteWhy(comm, r, why));
 	return ginSuccess;
 }
 
 /* What all ranks must agree on, and what each knows of its NVLink domain. */
 struct shape {
-	uint32_t contexts, signals, counters, barriers;
+	uint32_t contexts, signals, counters, barriers, queueDepth;
 	uint32_t first, last; /* consecutive ranks around this one that are direct peers of it */
 };
 
@@ -68,21 +73,22 @@ static struct shape shapeOf(ginComm_t comm, const ginDevCommRequirements_t *want
 		first--;
 	while (last + 1 < comm->nRanks && comm->routes[last + 1] == ginRouteDirect)
 		last++;
-	return (struct shape){want->contexts, want->signals,   want->counters,
-			      want->barriers, (uint32_t)first, (uint32_t)last};
+	return (struct shape){want->contexts,	want->signals,	 want->counters, want->barriers,
+			      want->queueDepth, (uint32_t)first, (uint32_t)last};
 }
 
 /* Kernels compute addresses in each other's arrays: the shapes must be equal. */
 static ginResult_t compareShape(const struct shape *a, const struct shape *b, int rank)
 {
 	if (a->contexts == b->contexts && a->signals == b->signals && a->counters == b->counters &&
-	    a->barriers == b->barriers)
+	    a->barriers == b->barriers && a->queueDepth == b->queueDepth)
 		return ginSuccess;
-	return fail(ginErrorInvalidArgument,
-		    "requirements differ: %u contexts, %u signals, %u counters, %u barriers on "
-		    "rank %d, %u, %u, %u, %u on rank 0",
-		    b->contexts, b->signals, b->counters, b->barriers, rank, a->contexts,
-		    a->signals, a->counters, a->barriers);
+	return fail(
+		ginErrorInvalidArgument,
+		"requirements differ: %u contexts, %u signals, %u counters, %u barriers, queues "
+		"of %u on rank %d, %u, %u, %u, %u, %u on rank 0",
+		b->contexts, b->signals, b->counters, b->barriers, b->queueDepth, rank, a->contexts,
+		a->signals, a->counters, a->barriers, a->queueDepth);
 }
 
 /* Do all ranks of every block of `size` consecutive ranks reach each other directly? */
@@ -122,34 +128,75 @@ static ginResult_t agreeShape(ginComm_t comm, ginResult_t mine,
 	return mine;
 }
 
+/* Where peers may yet write, because they have failed, the memory is lost. */
+static void freeWords(ginComm_t comm, struct devComm *dc)
+{
+	for (int writer = 0; writer < GIN_WRITER_CLASSES; writer++) {
+		routesUnshare(comm, &dc->shared[writer]);
+		if (writer == ginWriterCpu && controlError(&comm->control) == ginSuccess)
+			pinnedFree(&comm->device, dc->words[writer]);
+		else if (writer != ginWriterCpu && dc->words[writer])
+			memoryFree(&comm->device, dc->words[writer]);
+	}
+}
+
 static void freeDevComm(ginComm_t comm, struct devComm *dc)
 {
 	routesContextsClose(comm, &dc->contexts);
-	routesUnshare(comm, &dc->shared);
-	if (dc->signals)
-		memoryFree(&comm->device, dc->signals);
+	freeWords(comm, dc);
 	poolFree(&comm->pool, dc->device.peers, dc->peersBytes);
 	poolFree(&comm->pool, dc->local, dc->localBytes);
 	linesFree(&comm->device, dc->lines);
 	free(dc);
 }
 
-/* Signals, and behind them the barriers' words; zeroed before any peer knows where they are. */
-static ginResult_t makeSignals(ginComm_t comm, struct devComm *dc,
-			       const ginDevCommRequirements_t *want, struct memory *memory)
+static size_t wordBytes(const ginDevCommRequirements_t *want)
 {
 	size_t words = (size_t)want->contexts * want->signals +
 		       (size_t)want->barriers * GIN_BARRIER_ROUNDS;
-	size_t bytes = words * sizeof(uint64_t);
+
+	return words * sizeof(uint64_t);
+}
+
+/* Signals, and behind them the barriers' words; zeroed before any peer knows where they are. */
+static ginResult_t makeWords(ginComm_t comm, struct devComm *dc, int writer, size_t bytes,
+			     struct memory *memory)
+{
+	void **words = &dc->words[writer];
 	ginResult_t result = ginSuccess;
 
-	if (bytes)
-		result = memoryAlloc(&comm->device, bytes, &dc->signals);
-	if (result == ginSuccess && bytes)
-		result = deviceWrite(&comm->device, dc->signals, NULL, bytes);
+	if (bytes && writer == ginWriterCpu)
+		result = pinnedAllocShared(&comm->device, bytes, comm->device.numaNode, words);
+	else if (bytes)
+		result = memoryAlloc(&comm->device, bytes, words);
+	if (result == ginSuccess && bytes && writer != ginWriterCpu)
+		result = deviceWrite(&comm->device, *words, NULL, bytes);
 	if (result == ginSuccess)
-		result = memoryDescribe(&comm->device, dc->signals, bytes, memory);
+		result = memoryDescribe(&comm->device, *words, bytes, memory);
+	memory->cpuOnly = writer == ginWriterCpu;
 	return result;
+}
+
+/* Collective, for the classes that a backend in use raises: at least one. */
+static ginResult_t shareWords(ginComm_t comm, const char *call, ginResult_t mine,
+			      struct devComm *dc, const ginDevCommRequirements_t *want)
+{
+	int inUse = 0;
+
+	for (int writer = 0; writer < GIN_WRITER_CLASSES; writer++) {
+		struct memory memory = {0};
+		int used = routesWriterUsed(comm, writer);
+		if (mine == ginSuccess && used)
+			mine = makeWords(comm, dc, writer, wordBytes(want), &memory);
+		if (used)
+			mine = routesShare(comm, call, mine, &memory, writer, &dc->shared[writer],
+					   NULL);
+		if (mine == ginSuccess && used) {
+			dc->device.signal[writer] = (uint64_t *)(void *)memory.address;
+			dc->device.words[inUse++] = dc->device.signal[writer];
+		}
+	}
+	return mine;
 }
 
 /* What only this rank's kernels use: counters, shadows, epochs and the claim, in this order. */
@@ -192,9 +239,9 @@ static ginResult_t makePeers(ginComm_t comm, struct devComm *dc)
 	if (!peers)
 		return fail(ginErrorSystem, "no memory");
 	for (int r = 0; r < comm->nRanks; r++)
-		peers[r] =
-			(struct ginPeer){comm->routes[r], ginPeerAlive,
-					 (uint64_t *)(void *)routesAddress(comm, &dc->shared, r)};
+		peers[r] = (struct ginPeer){
+			comm->routes[r], ginPeerAlive,
+			(uint64_t *)(void *)routesAddress(comm, &dc->shared[ginWriterGpu], r)};
 	for (int r = 0; r < comm->nRanks && r < (int)GIN_NEAR_RANKS; r++)
 		dc->device.nearSignals[r] = peers[r].signals;
 	ginResult_t result = poolAlloc(&comm->pool, dc->peersBytes, &at);
@@ -204,6 +251,15 @@ static ginResult_t makePeers(ginComm_t comm, struct devComm *dc)
 	}
 	free(peers);
 	return result;
+}
+
+/* The route of all peers, or none. */
+static uint32_t commonRoute(const struct ginComm *comm)
+{
+	for (int r = 1; r < comm->nRanks; r++)
+		if (comm->routes[r] != comm->routes[0])
+			return ginRouteNone;
+	return comm->routes[0];
 }
 
 static void fillDevice(ginComm_t comm, struct devComm *dc, const ginDevCommRequirements_t *want,
@@ -217,12 +273,12 @@ static void fillDevice(ginComm_t comm, struct devComm *dc, const ginDevCommRequi
 	d->nRanks = (uint32_t)comm->nRanks;
 	d->domainRank = d->rank % domain;
 	d->domainSize = domain;
+	d->route = commonRoute(comm);
 	d->contexts = want->contexts;
 	d->signals = want->signals;
 	d->counters = want->counters;
 	d->barriers = want->barriers;
 	d->timeout = want->timeout;
-	d->signal[ginWriterGpu] = dc->signals;
 	d->id = ++comm->devCommSerial;
 }
 
@@ -230,20 +286,21 @@ static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommReq
 			 uint32_t domain)
 {
 	static const char call[] = "ginDevCommCreate";
-	const struct backendContexts queues = {want->contexts, want->signals};
-	struct memory memory = {0};
-	ginResult_t mine = makeSignals(comm, dc, want, &memory);
+	const struct backendContexts queues = {want->contexts, want->signals,	 want->counters,
+					       want->barriers, want->queueDepth, NULL};
+	ginResult_t mine = makeLocal(comm, dc, want);
 
 	if (mine == ginSuccess)
-		mine = makeLocal(comm, dc, want);
-	if (mine == ginSuccess)
 		mine = makeLines(comm, dc);
-	mine = routesShare(comm, call, mine, &memory, &dc->shared, NULL);
+	mine = shareWords(comm, call, mine, dc, want);
 	if (mine == ginSuccess) {
 		fillDevice(comm, dc, want, domain);
 		mine = makePeers(comm, dc);
 	}
-	return routesContextsOpen(comm, call, mine, &queues, &dc->contexts);
+	mine = routesContextsOpen(comm, call, mine, &queues, dc->shared, &dc->contexts);
+	if (mine == ginSuccess)
+		routesContextsTell(comm, &dc->contexts, &dc->device);
+	return mine;
 }
 
 /* A failure from now on reaches its kernels; one before has been seen by the last agreement. */
@@ -339,6 +396,12 @@ ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm)
 		return result;
 	struct devComm *dc = takeDevComm(comm, devComm);
 	result = deviceEnter(&comm->device, &scope);
+	/* What kernels have posted is done at all ranks before the words go that it raises. */
+	routesContextsFinish(comm, &dc->contexts);
+	devCommLogStats(comm, dc);
+	routesContextsClose(comm, &dc->contexts);
+	if (dc->device.queues)
+		controlAgree(&comm->control, "ginDevCommDestroy", ginSuccess);
 	freeDevComm(comm, dc);
 	if (result == ginSuccess)
 		deviceLeave(&comm->device, &scope);

@@ -8,8 +8,9 @@
 
 struct devComm {
 	ginDevComm device; /* what the user has */
-	void *signals;	   /* this rank's words of class gpu; memoryAlloc's, NULL: there are none */
-	struct shared shared;
+	/* Of each writer class, this rank's words; memoryAlloc's, NULL: there are none. */
+	void *words[GIN_WRITER_CLASSES];
+	struct shared shared[GIN_WRITER_CLASSES];
 	struct contexts contexts;
 	struct hostLines *lines;
 	void *local; /* the pool's */
@@ -20,5 +21,8 @@ struct devComm {
 
 /* Its place in comm->devComms, whose lock is held; NULL, and the error is said, when it is none. */
 struct devComm **devCommFind(ginComm_t comm, const ginDevComm *devComm);
+
+/* With GIN_LOG=stats a line for each context that was used. The device's scope is entered. */
+void devCommLogStats(ginComm_t comm, const struct devComm *dc);
 
 #endif

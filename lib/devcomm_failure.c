@@ -6,9 +6,9 @@
 
 static const char *callName(uint32_t call)
 {
-	static const char *const names[] = {"no call", "put",	      "putValue",
-					    "signal",  "waitSignal",  "get",
-					    "atomic",  "waitCounter", "barrier"};
+	static const char *const names[] = {"no call",	  "put",  "putValue", "signal",
+					    "waitSignal", "get",  "atomic",   "waitCounter",
+					    "barrier",	  "flush"};
 
 	return call < sizeof(names) / sizeof(names[0]) ? names[call] : "unknown call";
 }

@@ -59,6 +59,15 @@ static ginResult_t checkUsable(const struct device *d)
 	return fail(ginErrorUnsupported, "GPU %d (%s): %s", d->ordinal, d->name, why);
 }
 
+/* What is only good to know. */
+static void locate(struct device *d)
+{
+	if (d->cuda->deviceGetAttribute(&d->numaNode, cuHostNuma, d->id))
+		d->numaNode = -1;
+	if (d->cuda->deviceGetPciBusId(d->pciBusId, sizeof(d->pciBusId), d->id))
+		d->pciBusId[0] = '\0';
+}
+
 static ginResult_t openGpu(struct device *d, int wanted, int localRank)
 {
 	const struct cuda *cuda = d->cuda;
@@ -76,6 +85,7 @@ static ginResult_t openGpu(struct device *d, int wanted, int localRank)
 	result = checkUsable(d);
 	if (result != ginSuccess)
 		return result;
+	locate(d);
 	/* It is never released: what lines.c keeps lives in it. */
 	error = cuda->primaryRetain(&d->context, d->id);
 	return error ? cudaFail(cuda, "cuDevicePrimaryCtxRetain", error) : ginSuccess;
@@ -86,7 +96,7 @@ ginResult_t deviceOpen(struct device *d, int wanted, int localRank)
 	const char *why = "";
 	const struct cuda *cuda = wanted == GIN_DEVICE_NONE ? NULL : cudaLoad(&why);
 
-	*d = (struct device){.cuda = cuda, .ordinal = GIN_DEVICE_NONE};
+	*d = (struct device){.cuda = cuda, .ordinal = GIN_DEVICE_NONE, .numaNode = -1};
 	if (wanted < GIN_DEVICE_NONE)
 		return fail(ginErrorInvalidArgument,
 			    "config.device is %d: a CUDA ordinal, GIN_DEVICE_AUTO or "
@@ -200,5 +210,26 @@ ginResult_t deviceWrite(const struct device *d, void *dst, const void *src, size
 		memcpy(dst, src, bytes);
 	else
 		memset(dst, 0, bytes);
+	return ginSuccess;
+}
+
+static ginResult_t readAndWait(const struct device *d, void *dst, const void *src, size_t bytes)
+{
+	cuStream stream;
+	cuResult result = streamOf(d, &stream);
+
+	if (result)
+		return cudaFail(d->cuda, "cuStreamCreate", result);
+	result = d->cuda->copy((cuPtr)(uintptr_t)dst, (cuPtr)(uintptr_t)src, bytes, stream);
+	if (!result)
+		result = d->cuda->streamSynchronize(stream);
+	return result ? cudaFail(d->cuda, "cuMemcpyAsync", result) : ginSuccess;
+}
+
+ginResult_t deviceRead(const struct device *d, void *dst, const void *src, size_t bytes)
+{
+	if (d->cuda)
+		return readAndWait(d, dst, src, bytes);
+	memcpy(dst, src, bytes);
 	return ginSuccess;
 }

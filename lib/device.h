@@ -11,6 +11,8 @@ struct device {
 	cuDevice id;
 	cuUuid uuid;
 	cuContext context; /* the primary one, retained for the life of the process */
+	int numaNode;	   /* of the host, near to the GPU; -1: not known */
+	char pciBusId[32]; /* "0000:1B:00.0"; "": not known, or no GPU */
 	char name[96];	   /* "host threads" without */
 };
 
@@ -36,6 +38,9 @@ void deviceLeave(const struct device *d, const struct deviceScope *scope);
  * NULL writes zeros. The scope is entered.
  */
 ginResult_t deviceWrite(const struct device *d, void *dst, const void *src, size_t bytes);
+
+/* The same the other way: reads device memory, also what kernels write meanwhile. */
+ginResult_t deviceRead(const struct device *d, void *dst, const void *src, size_t bytes);
 
 /* Physical memory of the GPU, mapped for it; `span` is rounded up to what the GPU can map. */
 ginResult_t deviceMap(const struct device *d, size_t *span, void **ptr);

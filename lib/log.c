@@ -12,8 +12,13 @@
 
 static const char *levelName(enum logLevel level)
 {
-	static const char *const names[] = {"", "ERROR", "WARN", "INFO", "DEBUG"};
+	static const char *const names[] = {"", "ERROR", "WARN", "INFO", "STATS", "DEBUG"};
 	return names[level];
+}
+
+int logWants(enum logLevel level)
+{
+	return (int)level <= paramChoice(paramLog);
 }
 
 /* One write() a line, so that lines of ranks that share a terminal do not mix. */
@@ -23,7 +28,7 @@ void logWrite(enum logLevel level, const char *format, ...)
 	struct utsname name;
 	va_list args;
 
-	if ((int)level > paramChoice(paramLog))
+	if (!logWants(level))
 		return;
 	if (uname(&name))
 		name.nodename[0] = '\0';

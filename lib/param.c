@@ -20,9 +20,25 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			 .meaning = "ranks with the same text are on one host; default: what the "
 				    "kernel says"},
 	[paramLog] = {.name = "GIN_LOG",
-		      .choices = "none|error|warn|info|debug",
+		      .choices = "none|error|warn|info|stats|debug",
 		      .preset = "warn",
 		      .meaning = "what goes to standard error"},
+	[paramProxyAffinity] = {.name = "GIN_PROXY_AFFINITY",
+				.choices = "near|cpu|none",
+				.preset = "near",
+				.meaning =
+					"which of the process's CPUs threads of the proxy run on: "
+					"those near the GPU, one of these each, all"},
+	[paramProxyFence] = {.name = "GIN_PROXY_FENCE",
+			     .choices = "auto|system",
+			     .preset = "auto",
+			     .meaning = "how far a put by the proxy releases its source; auto: to "
+					"the GPU whose memory it is in"},
+	[paramProxyThreads] = {.name = "GIN_PROXY_THREADS",
+			       .isNumber = 1,
+			       .preset = "1",
+			       .meaning = "CPU threads of each communicator that move data for "
+					  "kernels; 0: the program calls ginCommProgress()"},
 	[paramRoot] =
 		{.name = "GIN_ROOT",
 		 .preset = "",
@@ -43,6 +59,7 @@ static const struct paramInfo table[PARAM_COUNT] = {
 					  "that are up"},
 	[paramTimeout] = {.name = "GIN_TIMEOUT",
 			  .isNumber = 1,
+			  .least = 1,
 			  .preset = "600",
 			  .meaning = "seconds until a collective call gives up"},
 };
@@ -82,7 +99,7 @@ static int parse(const struct paramInfo *info, const char *text, unsigned *value
 	} else if (info->isNumber) {
 		char *end;
 		long number = strtol(text, &end, 10);
-		if (*end || end == text || number < 1 || number > 1000000000)
+		if (*end || end == text || number < info->least || number > 1000000000)
 			return 0;
 		*value = (unsigned)number;
 	}
@@ -152,6 +169,13 @@ static void warnUnknown(void)
 
 static pthread_once_t warned = PTHREAD_ONCE_INIT;
 
+static const char *wanted(const struct paramInfo *info)
+{
+	if (info->choices)
+		return info->choices;
+	return info->least ? "a number from 1" : "a number from 0";
+}
+
 ginResult_t paramCheck(void)
 {
 	pthread_once(&once, readAll);
@@ -159,8 +183,7 @@ ginResult_t paramCheck(void)
 	for (int p = 0; p < PARAM_COUNT; p++)
 		if (values[p].bad)
 			return fail(ginErrorInvalidArgument, "%s=%s: must be %s", table[p].name,
-				    paramShown(p),
-				    table[p].choices ? table[p].choices : "a number from 1");
+				    paramShown(p), wanted(&table[p]));
 	return ginSuccess;
 }
 

@@ -14,6 +14,9 @@ enum param {
 	paramBootstrap,
 	paramHostId,
 	paramLog,
+	paramProxyAffinity,
+	paramProxyFence,
+	paramProxyThreads,
 	paramRoot,
 	paramRoute,
 	paramSecret,
@@ -22,15 +25,18 @@ enum param {
 	PARAM_COUNT
 };
 
-/* Of GIN_BOOTSTRAP and GIN_ROUTE, in the order of their choices in the table. */
+/* Of GIN_BOOTSTRAP, GIN_PROXY_AFFINITY, GIN_PROXY_FENCE and GIN_ROUTE, in the order of their choices in the table. */
 enum { bootstrapAuto, bootstrapPmix, bootstrapTcp, bootstrapSelf };
+enum { proxyAffinityNear, proxyAffinityCpu, proxyAffinityNone };
+enum { proxyFenceAuto, proxyFenceSystem };
 enum { routeAuto, routeDirect, routeNetwork };
 
 /* A row of the table. */
 struct paramInfo {
 	const char *name;
 	const char *choices; /* "a|b|c"; NULL: a text, or a number when isNumber */
-	int isNumber;	     /* a whole number of at least 1 */
+	int isNumber;	     /* a whole number of at least `least` */
+	int least;
 	const char *preset;
 	const char *meaning;
 	int isSecret; /* the value is never shown */

@@ -9,11 +9,15 @@
 /* Ranks of one host that can be direct peers of each other. */
 #define REACH_RANKS 1024
 
+/* By the number of the peer among the host's ranks. */
 struct reach {
-	uint8_t bits[REACH_RANKS / 8]; /* by the number of the peer among the host's ranks */
+	uint8_t bits[COMM_BACKENDS][REACH_RANKS / 8];
 };
 
-static const struct backendOps *const backends[COMM_BACKENDS] = {&backendDirect};
+static const struct backendOps *const backends[COMM_BACKENDS] = {
+	[COMM_DIRECT] = &backendDirect,
+	[COMM_PROXY] = &backendProxy,
+};
 
 void routesProbe(ginComm_t comm, struct probed mine[COMM_BACKENDS])
 {
@@ -27,23 +31,31 @@ void routesProbe(ginComm_t comm, struct probed mine[COMM_BACKENDS])
 	}
 }
 
+/* Why GIN_ROUTE forbids a backend, or NULL. It may differ per rank: both ends must allow it. */
+static const char *forbidden(const struct backendOps *ops)
+{
+	int route = paramChoice(paramRoute);
+
+	if (ops->network && route == routeDirect)
+		return "GIN_ROUTE=direct rules it out";
+	if (!ops->network && route == routeNetwork)
+		return "GIN_ROUTE=network rules it out";
+	return NULL;
+}
+
 static int reaches(ginComm_t comm, int backend, int peer, char *why)
 {
 	const struct probed *mine = &comm->probed[comm->rank][backend];
 	const struct probed *theirs = &comm->probed[peer][backend];
+	const char *rule = forbidden(backends[backend]);
 
+	if (rule) {
+		snprintf(why, BACKEND_WHY, "%s", rule);
+		return 0;
+	}
 	if (mine->usable && theirs->usable)
 		return backends[backend]->reach(&comm->host, peer, mine->blob, theirs->blob, why);
 	snprintf(why, BACKEND_WHY, "rank %d cannot use it", mine->usable ? peer : comm->rank);
-	return 0;
-}
-
-/* GIN_ROUTE may differ per rank: a pair is direct when both ends want it. */
-static int reachesDirect(ginComm_t comm, int peer, char *why)
-{
-	if (paramChoice(paramRoute) != routeNetwork)
-		return reaches(comm, COMM_DIRECT, peer, why);
-	snprintf(why, BACKEND_WHY, "GIN_ROUTE=network rules direct routes out");
 	return 0;
 }
 
@@ -64,29 +76,44 @@ static void fillReach(ginComm_t comm, struct reach *mine)
 	for (int r = 0; r < comm->nRanks; r++) {
 		if (!identitySameHost(&comm->ranks[r], &comm->ranks[comm->rank]))
 			continue;
-		if (index < REACH_RANKS && reachesDirect(comm, r, why))
-			mine->bits[index / 8] |= (uint8_t)(1u << index % 8);
+		for (int b = 0; b < COMM_BACKENDS && index < REACH_RANKS; b++)
+			if (reaches(comm, b, r, why))
+				mine->bits[b][index / 8] |= (uint8_t)(1u << index % 8);
 		index++;
 	}
 }
 
-static int reachBit(const struct reach *reach, unsigned index)
+static int reachBit(const struct reach *reach, int backend, unsigned index)
 {
-	return index < REACH_RANKS && (reach->bits[index / 8] >> index % 8 & 1);
+	return index < REACH_RANKS && (reach->bits[backend][index / 8] >> index % 8 & 1);
 }
 
-/* Has any rank a direct pair? A rank that reaches any reaches itself. */
-static int anyReach(const struct reach *all, int nRanks)
+/* The first backend by which two ranks reach each other. */
+static uint8_t chooseRoute(const struct reach *mine, unsigned peer, const struct reach *theirs,
+			   unsigned me)
 {
-	static const struct reach none;
+	for (int b = 0; b < COMM_BACKENDS; b++)
+		if (reachBit(mine, b, peer) && reachBit(theirs, b, me))
+			return (uint8_t)backends[b]->route;
+	return ginRouteNone;
+}
 
+/*
+ * Could any pair of any ranks use the backend? Direct: a rank that reaches any reaches itself. A
+ * network backend: some rank does not reach directly whom it reaches by this.
+ */
+static int anyReach(const struct reach *all, int nRanks, int backend)
+{
 	for (int r = 0; r < nRanks; r++)
-		if (memcmp(&all[r], &none, sizeof(none)))
-			return 1;
+		for (unsigned i = 0; i < REACH_RANKS / 8; i++) {
+			unsigned direct = all[r].bits[COMM_DIRECT][i];
+			if (all[r].bits[backend][i] & (backend == COMM_DIRECT ? ~0u : ~direct))
+				return 1;
+		}
 	return 0;
 }
 
-/* Direct is symmetric: both ends must reach each other. */
+/* Routes are symmetric: both ends must reach each other. */
 ginResult_t routesAgree(ginComm_t comm, ginResult_t mine)
 {
 	struct reach bits = {0}, *all = calloc((size_t)comm->nRanks, sizeof(*all));
@@ -100,11 +127,10 @@ ginResult_t routesAgree(ginComm_t comm, ginResult_t mine)
 	for (int r = 0; mine == ginSuccess && r < comm->nRanks; r++) {
 		if (!identitySameHost(&comm->ranks[r], &comm->ranks[comm->rank]))
 			continue;
-		if (reachBit(&bits, index++) && reachBit(&all[r], me))
-			comm->routes[r] = ginRouteDirect;
+		comm->routes[r] = chooseRoute(&bits, index++, &all[r], me);
 	}
-	if (mine == ginSuccess)
-		comm->backend[COMM_DIRECT].used = anyReach(all, comm->nRanks);
+	for (int b = 0; mine == ginSuccess && b < COMM_BACKENDS; b++)
+		comm->backend[b].used = anyReach(all, comm->nRanks, b);
 	free(all);
 	return mine;
 }
@@ -121,11 +147,30 @@ int commBackendUsable(const struct backendUse *use, char why[BACKEND_WHY])
 	return 0;
 }
 
-const char *commRouteWhy(ginComm_t comm, int peer, char why[BACKEND_WHY])
+/* By the backend of this index. */
+static void backendWhy(ginComm_t comm, int b, int peer, char *why)
 {
-	if (reachesDirect(comm, peer, why) && comm->routes[peer] != ginRouteDirect)
+	if (reaches(comm, b, peer, why) && comm->routes[peer] != backends[b]->route)
 		snprintf(why, BACKEND_WHY, "rank %d does not reach this rank: see its own report",
 			 peer);
+}
+
+const char *commRouteWhy(ginComm_t comm, int peer, char why[BACKEND_WHY])
+{
+	char each[BACKEND_WHY];
+	size_t length = 0;
+
+	why[0] = '\0';
+	for (int b = 0; b < COMM_BACKENDS; b++) {
+		if (comm->routes[peer] == backends[b]->route) {
+			backendWhy(comm, b, peer, why);
+			return why;
+		}
+		backendWhy(comm, b, peer, each);
+		int room = (int)((BACKEND_WHY - length) / (size_t)(COMM_BACKENDS - b)) - 12;
+		length += (size_t)snprintf(why + length, BACKEND_WHY - length, "%s%s: %.*s",
+					   b ? "; " : "", backends[b]->name, room, each);
+	}
 	return why;
 }
 
@@ -153,15 +198,21 @@ struct part {
 	uint8_t offer[COMM_BACKENDS][BACKEND_OFFER];
 };
 
-static ginResult_t offerAll(ginComm_t comm, const struct memory *memory, struct shared *shared,
-			    struct part *part)
+/* Is the backend open, and does it raise words of the class? */
+static int takesPart(const struct backendUse *use, int writer)
+{
+	return use->state && (writer == ROUTES_ALL || use->ops->writer == (uint32_t)writer);
+}
+
+static ginResult_t offerAll(ginComm_t comm, const struct memory *memory, int writer,
+			    struct shared *shared, struct part *part)
 {
 	ginResult_t result = ginSuccess;
 
 	part->bytes = memory->bytes;
 	for (int b = 0; b < COMM_BACKENDS && result == ginSuccess; b++) {
 		struct backendUse *use = &comm->backend[b];
-		if (use->state)
+		if (takesPart(use, writer))
 			result = use->ops->windowOffer(use->state, memory, part->offer[b],
 						       &shared->window[b]);
 	}
@@ -169,21 +220,27 @@ static ginResult_t offerAll(ginComm_t comm, const struct memory *memory, struct 
 }
 
 static ginResult_t registerAll(ginComm_t comm, const char *call, const struct part *parts,
-			       struct shared *shared)
+			       int writer, struct shared *shared)
 {
 	ginResult_t mine = ginSuccess;
+	int others = 0;
 
 	for (int b = 0; b < COMM_BACKENDS; b++) {
 		struct backendUse *use = &comm->backend[b];
-		if (use->state)
-			mine = use->ops->windowRegister(use->state, call, mine, parts->offer[b],
-							sizeof(*parts), shared->window[b]);
+		if (!takesPart(use, writer))
+			continue;
+		/* No handle of this one comes to a rank that waits for those of the one before. */
+		if (others++)
+			mine = controlAgree(&comm->control, call, mine);
+		mine = use->ops->windowRegister(use->state, call, mine, parts->offer[b],
+						sizeof(*parts), shared->window[b]);
 	}
 	return mine;
 }
 
 ginResult_t routesShare(ginComm_t comm, const char *call, ginResult_t mine,
-			const struct memory *memory, struct shared *shared, uint64_t *bytes)
+			const struct memory *memory, int writer, struct shared *shared,
+			uint64_t *bytes)
 {
 	struct part own = {0}, *parts = calloc((size_t)comm->nRanks, sizeof(*parts));
 
@@ -191,14 +248,35 @@ ginResult_t routesShare(ginComm_t comm, const char *call, ginResult_t mine,
 	if (mine == ginSuccess && !parts)
 		mine = fail(ginErrorSystem, "no memory");
 	if (mine == ginSuccess)
-		mine = offerAll(comm, memory, shared, &own);
+		mine = offerAll(comm, memory, writer, shared, &own);
 	mine = controlAllgather(&comm->control, call, mine, &own, parts, sizeof(own));
 	for (int r = 0; mine == ginSuccess && bytes && r < comm->nRanks; r++)
 		bytes[r] = parts[r].bytes;
 	if (mine == ginSuccess)
-		mine = registerAll(comm, call, parts, shared);
+		mine = registerAll(comm, call, parts, writer, shared);
 	free(parts);
 	return mine;
+}
+
+ginResult_t routesShareLocal(ginComm_t comm, const struct memory *memory, struct shared *shared)
+{
+	ginResult_t result = ginSuccess;
+
+	*shared = (struct shared){{NULL}};
+	for (int b = 0; b < COMM_BACKENDS && result == ginSuccess; b++) {
+		struct backendUse *use = &comm->backend[b];
+		if (use->state && use->ops->network)
+			result =
+				use->ops->windowOffer(use->state, memory, NULL, &shared->window[b]);
+	}
+	return result;
+}
+
+void routesTell(ginComm_t comm, const struct shared *shared, struct ginWindowTable *table)
+{
+	for (int b = 0; b < COMM_BACKENDS; b++)
+		if (shared->window[b] && comm->backend[b].ops->windowTell)
+			comm->backend[b].ops->windowTell(shared->window[b], table);
 }
 
 void routesUnshare(ginComm_t comm, struct shared *shared)
@@ -212,26 +290,71 @@ void routesUnshare(ginComm_t comm, struct shared *shared)
 
 char *routesAddress(ginComm_t comm, const struct shared *shared, int peer)
 {
-	for (int b = 0; b < COMM_BACKENDS; b++)
-		if (shared->window[b] && comm->backend[b].ops->route == comm->routes[peer])
-			return comm->backend[b].ops->windowAddress(shared->window[b], peer);
+	for (int b = 0; b < COMM_BACKENDS; b++) {
+		const struct backendOps *ops = comm->backend[b].ops;
+		if (shared->window[b] && ops->route == comm->routes[peer] && ops->windowAddress)
+			return ops->windowAddress(shared->window[b], peer);
+	}
 	return NULL;
 }
 
+int routesWriterUsed(ginComm_t comm, int writer)
+{
+	for (int b = 0; b < COMM_BACKENDS; b++)
+		if (takesPart(&comm->backend[b], writer))
+			return 1;
+	return 0;
+}
+
+static ginResult_t openContexts(struct backendUse *use, const char *call, ginResult_t mine,
+				const struct backendContexts *want, void *words, void **out)
+{
+	struct backendContexts own = *want;
+
+	own.words = words;
+	return use->ops->contextsOpen(use->state, call, mine, &own, out);
+}
+
 ginResult_t routesContextsOpen(ginComm_t comm, const char *call, ginResult_t mine,
-			       const struct backendContexts *want, struct contexts *contexts)
+			       const struct backendContexts *want, const struct shared *words,
+			       struct contexts *contexts)
 {
 	*contexts = (struct contexts){{NULL}};
 	for (int b = 0; b < COMM_BACKENDS; b++) {
 		struct backendUse *use = &comm->backend[b];
 		if (use->state && use->ops->contextsOpen)
-			mine = use->ops->contextsOpen(use->state, call, mine, want,
-						      &contexts->of[b]);
+			mine = openContexts(use, call, mine, want,
+					    words[use->ops->writer].window[b], &contexts->of[b]);
 	}
 	mine = controlAgree(&comm->control, call, mine);
 	if (mine != ginSuccess)
 		routesContextsClose(comm, contexts);
 	return mine;
+}
+
+void routesContextsTell(ginComm_t comm, const struct contexts *contexts, ginDevComm *devComm)
+{
+	for (int b = 0; b < COMM_BACKENDS; b++)
+		if (contexts->of[b])
+			comm->backend[b].ops->contextsTell(contexts->of[b], devComm);
+}
+
+/* All that have queues are network backends, and one of these is in use. */
+ginResult_t routesContextsStats(ginComm_t comm, const struct contexts *contexts, uint32_t context,
+				ginStats_t *stats)
+{
+	for (int b = 0; b < COMM_BACKENDS; b++)
+		if (contexts->of[b])
+			return comm->backend[b].ops->contextsStats(contexts->of[b], context, stats);
+	return ginErrorUnsupported;
+}
+
+void routesContextsFinish(ginComm_t comm, const struct contexts *contexts)
+{
+	for (int b = 0; b < COMM_BACKENDS; b++)
+		if (contexts->of[b])
+			comm->backend[b].ops->contextsFinish(comm->backend[b].state,
+							     contexts->of[b]);
 }
 
 void routesContextsClose(ginComm_t comm, struct contexts *contexts)

@@ -125,20 +125,23 @@ static char *addressAt(ginComm_t comm, const struct window *w, int rank)
 {
 	if (!w->bytes[rank])
 		return NULL;
-	return w->isLocal ? w->address : routesAddress(comm, &w->shared, rank);
+	/* This rank's own part, whatever the route to itself. */
+	return rank == comm->rank ? w->address : routesAddress(comm, &w->shared, rank);
 }
 
 static void fillTable(ginComm_t comm, const struct window *w, struct ginWindowTable *table)
 {
 	struct ginWindowPeer *peers = (struct ginWindowPeer *)(table + 1);
 
-	*table = (struct ginWindowTable){(uint32_t)comm->rank, (uint32_t)comm->nRanks, w->serial};
+	*table = (struct ginWindowTable){.rank = (uint32_t)comm->rank,
+					 .nRanks = (uint32_t)comm->nRanks,
+					 .serial = w->serial,
+					 .agent = ginAgentGpu};
+	routesTell(comm, &w->shared, table);
 	for (int r = 0; r < comm->nRanks; r++) {
 		peers[r].bytes = w->bytes[r];
 		peers[r].address = addressAt(comm, w, r);
 	}
-	/* This rank's own part is a source, whatever the route to itself. */
-	peers[comm->rank].address = w->bytes[comm->rank] ? w->address : NULL;
 }
 
 static ginResult_t makeTable(ginComm_t comm, struct window *w)
@@ -192,7 +195,8 @@ static ginResult_t shareWindow(ginComm_t comm, struct window *w, ginResult_t min
 		mine = memoryDescribe(&comm->device, w->ptr, bytes, &memory);
 	if (mine == ginSuccess)
 		w->address = memory.address;
-	mine = routesShare(comm, call, mine, &memory, w ? &w->shared : &none, w ? w->bytes : NULL);
+	mine = routesShare(comm, call, mine, &memory, ROUTES_ALL, w ? &w->shared : &none,
+			   w ? w->bytes : NULL);
 	if (mine == ginSuccess)
 		mine = finishWindow(comm, w);
 	return controlAgree(&comm->control, call, mine);
@@ -226,7 +230,8 @@ static ginResult_t makeLocal(ginComm_t comm, struct window *w, size_t bytes)
 	w->isLocal = 1;
 	w->address = memory.address;
 	w->bytes[comm->rank] = bytes;
-	return finishWindow(comm, w);
+	result = routesShareLocal(comm, &memory, &w->shared);
+	return result == ginSuccess ? finishWindow(comm, w) : result;
 }
 
 static ginResult_t registerLocal(ginComm_t comm, ginResult_t mine, void *ptr, size_t bytes,

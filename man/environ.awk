@@ -11,7 +11,11 @@
 
 function head(row,    field, kind) {
 	split(row, field, "\t")
-	kind = field[2] == "number" ? "a number from 1 to 1000000000" : field[2] == "text" ? "any text" : field[2]
+	kind = field[2]
+	if (kind == "text")
+		kind = "any text"
+	if (kind ~ /^number/)
+		kind = "a number from " (kind == "number" ? 1 : 0) " to 1000000000"
 	return ".It Ev " field[1] "\n" toupper(substr(field[4], 1, 1)) substr(field[4], 2) ".\n" \
 		".br\nValues: " kind "\n.br\nDefault: " (field[3] == "" ? "none" : field[3]) "\n"
 }

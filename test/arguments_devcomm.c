@@ -29,7 +29,7 @@ static void expectUntouched(const ginDevComm *dc)
 struct bad {
 	const char *words;
 	int noRequirements, noDevComm, size;
-	uint32_t contexts, signals, abi;
+	uint32_t contexts, signals, abi, depth;
 	size_t devCommSize;
 };
 
@@ -44,6 +44,11 @@ static const struct bad bads[] = {
 	{.words = "requirements.signals is 1048577: must be 0 to 1048576",
 	 .contexts = 1,
 	 .signals = (1u << 20) + 1},
+	{.words = "requirements.queueDepth is 8: must be a power of two, 16 to 65536",
+	 .contexts = 1,
+	 .depth = 8},
+	{.words = "requirements.queueDepth is 100: must be a power", .contexts = 1, .depth = 100},
+	{.words = "requirements.queueDepth is 131072: must", .contexts = 1, .depth = 131072},
 	{.words = "devComm is NULL", .contexts = 1, .noDevComm = 1},
 	{.words = "device ABI 4711", .contexts = 1, .abi = 4711},
 	{.words = "ginDevComm of 4711 bytes", .contexts = 1, .devCommSize = 4711},
@@ -55,6 +60,8 @@ static ginDevCommRequirements_t badRequirement(const struct bad *bad)
 
 	if (bad->size)
 		want.size = bad->size < 0 ? 0 : (size_t)bad->size;
+	if (bad->depth)
+		want.queueDepth = bad->depth;
 	return want;
 }
 
@@ -111,7 +118,24 @@ static int otherAbi(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-static void expectDevComm(ginComm_t comm, const ginDevComm *dc, uint32_t contexts, uint32_t signals)
+static uint32_t routeTo(ginComm_t comm, int peer)
+{
+	ginPeerInfo_t info = GIN_PEER_INFO_INIT;
+
+	EXPECT_SUCCESS(ginCommQueryPeer(comm, peer, &info));
+	return (uint32_t)info.route;
+}
+
+static int anyRoute(ginComm_t comm, uint32_t route)
+{
+	for (int r = 0; r < sizeOf(comm); r++)
+		if (routeTo(comm, r) == route)
+			return 1;
+	return 0;
+}
+
+static void expectDevComm(ginComm_t comm, const ginDevComm *dc, uint32_t contexts, uint32_t signals,
+			  uint32_t depth)
 {
 	EXPECT_EQUAL(dc->size, sizeof(*dc));
 	EXPECT_EQUAL(dc->abi, GIN_DEVICE_ABI);
@@ -119,8 +143,11 @@ static void expectDevComm(ginComm_t comm, const ginDevComm *dc, uint32_t context
 	EXPECT_EQUAL(dc->nRanks, sizeOf(comm));
 	EXPECT_EQUAL(dc->contexts, contexts);
 	EXPECT_EQUAL(dc->signals, signals);
+	EXPECT_EQUAL(dc->queues != NULL, anyRoute(comm, ginRouteProxy));
 	for (uint32_t r = 0; r < dc->nRanks; r++)
-		EXPECT_EQUAL(dc->peers[r].route, ginRouteDirect);
+		EXPECT_EQUAL(dc->peers[r].route, routeTo(comm, (int)r));
+	for (uint32_t c = 0; dc->queues && c < contexts; c++)
+		EXPECT_EQUAL(1u << dc->queues[c].logDepth, depth);
 }
 
 /* The ends of the ranges, timeouts that differ, and a program with an older header. */
@@ -131,17 +158,21 @@ static int goodRequirements(const ginConfig_t *config)
 				 most = requirements(1, 1u << 20), older = requirements(3, 4);
 	ginDevComm dc[4];
 
+	none.queueDepth = 16;
+	most.queueDepth = 65536;
+
 	many.timeout = (uint64_t)rankOf(comm);
 	older.size = offsetof(ginDevCommRequirements_t, timeout);
 	older.timeout = 99;
+	older.queueDepth = 99;
 	EXPECT_SUCCESS(ginDevCommCreate(comm, &many, &dc[0]));
 	EXPECT_SUCCESS(ginDevCommCreate(comm, &none, &dc[1]));
 	EXPECT_SUCCESS(ginDevCommCreate(comm, &most, &dc[2]));
 	EXPECT_SUCCESS(ginDevCommCreate(comm, &older, &dc[3]));
-	expectDevComm(comm, &dc[0], 1024, 2);
-	expectDevComm(comm, &dc[1], 1, 0);
-	expectDevComm(comm, &dc[2], 1, 1u << 20);
-	expectDevComm(comm, &dc[3], 3, 4);
+	expectDevComm(comm, &dc[0], 1024, 2, 1024);
+	expectDevComm(comm, &dc[1], 1, 0, 16);
+	expectDevComm(comm, &dc[2], 1, 1u << 20, 65536);
+	expectDevComm(comm, &dc[3], 3, 4, 1024);
 	EXPECT_EQUAL(dc[0].timeout, rankOf(comm));
 	EXPECT_EQUAL(dc[3].timeout, 0);
 	for (int i = 0; i < 4; i++)
@@ -149,18 +180,20 @@ static int goodRequirements(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-static void createDifferently(ginComm_t comm, uint32_t contexts, uint32_t signals)
+static void createDifferently(ginComm_t comm, uint32_t contexts, uint32_t signals, uint32_t depth)
 {
 	int wrong = rankOf(comm) == WRONG;
 	ginDevCommRequirements_t want = requirements(wrong ? contexts : 2, wrong ? signals : 8);
-	char words[96];
+	char words[128];
 	ginDevComm dc;
 
+	want.queueDepth = wrong ? depth : 1024;
 	memset(&dc, 0x5a, sizeof(dc));
-	snprintf(words, sizeof(words), "%u contexts, %u signals, 4 counters, 4 barriers on rank 1",
-		 contexts, signals);
+	snprintf(words, sizeof(words),
+		 "%u contexts, %u signals, 4 counters, 4 barriers, queues of %u on rank 1",
+		 contexts, signals, depth);
 	EXPECT_FAILS(ginDevCommCreate(comm, &want, &dc), ginErrorInvalidArgument,
-		     "requirements differ", words, "2, 8, 4, 4 on rank 0");
+		     "requirements differ", words, "2, 8, 4, 4, 1024 on rank 0");
 	expectUntouched(&dc);
 	expectWorks(comm);
 }
@@ -169,8 +202,9 @@ static int differentRequirements(const ginConfig_t *config)
 {
 	ginComm_t comm = openComm(config);
 
-	createDifferently(comm, 3, 8);
-	createDifferently(comm, 2, 9);
+	createDifferently(comm, 3, 8, 1024);
+	createDifferently(comm, 2, 9, 1024);
+	createDifferently(comm, 2, 8, 512);
 	return closeComm(comm);
 }
 
@@ -294,6 +328,15 @@ static int failWhileLeaving(const ginConfig_t *config)
 	return 0;
 }
 
+static void expectRoute(ginComm_t comm, int peer, uint32_t route, const char *backend)
+{
+	ginPeerInfo_t info = GIN_PEER_INFO_INIT;
+
+	EXPECT_SUCCESS(ginCommQueryPeer(comm, peer, &info));
+	EXPECT_EQUAL(info.route, route);
+	EXPECT_TEXT(info.backend, backend);
+}
+
 /* How a pair is not connected, as every call says it. */
 static void expectNoRoute(ginComm_t comm, int peer, const char *why)
 {
@@ -312,38 +355,55 @@ static void expectUnconnected(ginComm_t comm, const char *pair, const char *why)
 
 	memset(&dc, 0x5a, sizeof(dc));
 	EXPECT_FAILS(ginDevCommCreate(comm, &want, &dc), ginErrorUnsupported, "ginDevCommCreate",
-		     pair, why, "no network backend");
+		     pair, why, "direct: ", "proxy: ");
 	expectUntouched(&dc);
 	expectWindowsWork(comm);
 }
 
-/* Every pair, own rank included, is left to a backend that there is not. */
+/* Every pair, own rank included, is left to the proxy. */
 static int networkOnly(const ginConfig_t *config)
 {
 	setenv("GIN_ROUTE", "network", 1);
 	ginComm_t comm = openComm(config);
 
 	for (int r = 0; r < sizeOf(comm); r++)
-		expectNoRoute(comm, r, "GIN_ROUTE=network");
-	expectUnconnected(comm, "rank 0 and rank 0", "GIN_ROUTE=network");
-	return closeComm(comm);
+		expectRoute(comm, r, ginRouteProxy, "proxy");
+	expectWorks(comm);
+	closeComm(comm);
+	return goodRequirements(config);
 }
 
-/* One rank alone wants it: its pairs are what is missing, at both ends. */
+/* One rank alone wants it: its pairs have it, at both ends, and nobody else's. */
 static int networkOnlyOfOne(const ginConfig_t *config)
 {
 	if (config->rank == WRONG)
 		setenv("GIN_ROUTE", "network", 1);
 	ginComm_t comm = openComm(config);
-	ginPeerInfo_t info = GIN_PEER_INFO_INIT;
-	const char *why = rankOf(comm) == WRONG ? "GIN_ROUTE=network" : "rank 1 does not reach";
 
-	expectNoRoute(comm, rankOf(comm) == WRONG ? 0 : WRONG, why);
-	if (rankOf(comm) != WRONG) {
-		EXPECT_SUCCESS(ginCommQueryPeer(comm, 2 - rankOf(comm), &info));
-		EXPECT_EQUAL(info.route, ginRouteDirect);
-	}
-	expectUnconnected(comm, "rank 0 and rank 1", "rank 1 does not reach");
+	for (int r = 0; r < sizeOf(comm); r++)
+		if (r == WRONG || rankOf(comm) == WRONG)
+			expectRoute(comm, r, ginRouteProxy, "proxy");
+		else
+			expectRoute(comm, r, ginRouteDirect, "direct");
+	expectWorks(comm);
+	closeComm(comm);
+	return goodRequirements(config);
+}
+
+/* What one rank wants another rules out: nothing is left to the pair, at both ends. */
+static int directAgainstNetwork(const ginConfig_t *config)
+{
+	setenv("GIN_ROUTE", config->rank == WRONG ? "network" : "direct", 1);
+	ginComm_t comm = openComm(config);
+	int wrong = rankOf(comm) == WRONG;
+
+	expectNoRoute(comm, wrong ? 0 : WRONG,
+		      wrong ? "GIN_ROUTE=network rules it out" : "rank 1 does not reach this rank");
+	expectNoRoute(comm, wrong ? 0 : WRONG,
+		      wrong ? "rank 0 does not reach this rank" : "GIN_ROUTE=direct rules it out");
+	expectRoute(comm, rankOf(comm), wrong ? ginRouteProxy : ginRouteDirect,
+		    wrong ? "proxy" : "direct");
+	expectUnconnected(comm, "rank 0 and rank 1", "rank 1 does not reach this rank");
 	return closeComm(comm);
 }
 
@@ -408,6 +468,7 @@ int main(void)
 	runThreads("ranks fail while others leave", 6, failWhileLeaving);
 	runForks("GIN_ROUTE=network", 2, networkOnly);
 	runForks("GIN_ROUTE=network of one rank", 3, networkOnlyOfOne);
+	runForks("GIN_ROUTE=network of one rank, direct of others", 3, directAgainstNetwork);
 	runForks("GIN_ROUTE=direct", 3, directOnly);
 	testTwoHosts();
 	runForks("destroying different device communicators", 3, differentDevComms);

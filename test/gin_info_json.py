@@ -49,11 +49,14 @@ assert ("routes" in document) == ("backends" in document) == (ranks > 0)
 if ranks:
     whole(document["devices"], "devices")
     home = {rank: i for i, host in enumerate(document["hosts"]) for rank in host["ranks"]}
+    route = document["environment"][names.index("GIN_ROUTE")]["values"]
+    network = {rank for value in route if value["value"] == "network" for rank in value["ranks"]}
     matrix, reasons = document["routes"]["matrix"], document["routes"]["reasons"]
     assert len(matrix) == ranks
     for a, row in enumerate(matrix):
         assert len(row) == ranks
         for b, index in enumerate(row):
-            due = "direct" if home[a] == home[b] else "none"
+            due = "proxy" if {a, b} & network else "direct"
+            due = due if home[a] == home[b] else "none"
             assert reasons[index]["backend"] == due, (a, b, reasons[index])
             assert reasons[index]["why"]

@@ -213,6 +213,14 @@ struct Buffer {
 	void poison() { write(std::vector<unsigned char>(bytes, 0x5a)); }
 };
 
+/* How many descriptors a context's queue holds: QUEUE_DEPTH, else what libgin takes. */
+inline uint32_t queueDepth()
+{
+	ginDevCommRequirements_t preset = GIN_DEV_COMM_REQUIREMENTS_INIT;
+	const char *depth = getenv("QUEUE_DEPTH");
+	return depth ? static_cast<uint32_t>(atoi(depth)) : preset.queueDepth;
+}
+
 /* A device communicator for the life of the object. */
 struct Device {
 	Rank &rank;
@@ -224,6 +232,7 @@ struct Device {
 		want.contexts = contexts;
 		want.signals = signals;
 		want.timeout = 60000000000ull;
+		want.queueDepth = queueDepth();
 		CHECK(ginDevCommCreate(r.comm, &want, &dc));
 	}
 
@@ -232,5 +241,26 @@ struct Device {
 	Device(const Device &) = delete;
 	Device &operator=(const Device &) = delete;
 };
+
+struct Settle {
+	ginDevComm dc;
+	uint64_t *result;
+
+	GIN_FN void operator()() const
+	{
+		*result = GinBarrier(dc, ginTeamWorld(dc), dc.barriers - 1).sync();
+	}
+};
+
+/*
+ * All ranks have come here, and what their kernels have put and raised by this device communicator is
+ * there: rule 10. Without it only a route without queues has done so when the kernels have ended.
+ */
+inline void settle(Rank &r, const Device &device)
+{
+	Results result(r, 1);
+	launch(r, 1, 1, Settle{device.dc, result.words});
+	EXPECT(result.all(ginSuccess));
+}
 
 #endif

@@ -298,7 +298,7 @@ static void rule4_sumsAreExact(Rank &r)
 	for (uint64_t round = 1; round <= 3; round++) {
 		uint64_t value = round == 3 ? 0x8000000000000001ull : round; /* 3: wraps */
 		launch(r, grid, block, RaiseAll{device.dc, 2, 1, 50, value});
-		meet(r);
+		settle(r, device);
 		launch(r, 1, 1, ReadAndReset{device.dc, values.words});
 		for (uint32_t i = 0; i < 12; i++) {
 			uint64_t adders = static_cast<uint64_t>(r.nRanks) * grid * block * 50;
@@ -330,7 +330,7 @@ static void rule4_contextsAreApart(Rank &r)
 		Results values(r, contexts * 3);
 		uint64_t left = static_cast<uint64_t>((r.rank + r.nRanks - 1) % r.nRanks);
 		launch(r, 1, 4, RaiseEach{device.dc});
-		meet(r);
+		settle(r, device);
 		launch(r, 1, 1, ReadAndReset{device.dc, values.words});
 		for (uint32_t i = 0; i < contexts * 3; i++)
 			EXPECT(values.words[i] == i + 1000 * left);
@@ -425,6 +425,7 @@ struct Tear {
 				gin.putValue(rightOf(dc), target, 0, *value);
 			else
 				gin.put(rightOf(dc), target, 0, source, 0, 8);
+			gin.flush();
 		}
 		gin.signal(rightOf(dc), GinSignalInc{0});
 	}
@@ -438,14 +439,25 @@ struct Tear {
 #endif
 	}
 
+	/* The proxy's threads may have no other core. */
+	GIN_FN void letOthersRun() const
+	{
+#if !GIN_ON_GPU
+		if (dc.queues)
+			sched_yield();
+#endif
+	}
+
 	GIN_FN void reader(const Gin &gin) const
 	{
 		uint64_t n = 0;
-		while (!gin.readSignal(0))
+		while (!gin.readSignal(0)) {
 			for (int i = 0; i < 100; i++) {
 				uint64_t seen = look();
 				n += seen >> 32 != (seen & 0xffffffffu);
 			}
+			letOthersRun();
+		}
 		*torn = n;
 	}
 
@@ -464,8 +476,8 @@ static void rule9_alignedValuesAreWhole(Rank &r)
 	target.write(std::vector<unsigned char>(64, 0));
 	Device device(r, 1, 1);
 	launch(r, 2, 1,
-	       Tear{device.dc, target.window, source.window, target.ptr, source.ptr, 20000,
-		    torn.words});
+	       Tear{device.dc, target.window, source.window, target.ptr, source.ptr,
+		    isDirect(r) ? 20000u : 2000u, torn.words});
 	EXPECT(torn.all(0));
 	meet(r);
 }
@@ -475,6 +487,16 @@ struct LastBytes {
 	ginDevComm dc;
 	ginWindow_t target, source;
 
+	/* By the peer's pointer, where there is one. */
+	GIN_FN void store(const Gin &gin, int peer, size_t at, char value) const
+	{
+		void *to = ginPeerPointer(target, at, peer);
+		if (to)
+			*static_cast<char *>(to) = value;
+		else
+			gin.putValue(peer, target, at, value);
+	}
+
 	GIN_FN void operator()() const
 	{
 		Gin gin(dc, 0);
@@ -483,8 +505,7 @@ struct LastBytes {
 			size_t last = p * 100 - 1 - dc.rank * 2;
 			if (p) {
 				gin.put(peer, target, last, source, 0, 1);
-				*static_cast<char *>(ginPeerPointer(target, last - 1, peer)) =
-					static_cast<char>(dc.rank + 1);
+				store(gin, peer, last - 1, static_cast<char>(dc.rank + 1));
 			}
 			gin.signal(peer, GinSignalInc{0});
 		}

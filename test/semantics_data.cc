@@ -319,6 +319,18 @@ struct Atomics {
 	uint32_t times;
 	uint64_t *olds; /* [threads]: the sum of all old values; of all swapped out */
 
+	/* Without a pointer there, by way of this rank's own part. */
+	GIN_FN void increase(const Gin &gin) const
+	{
+		size_t place = 32 + ginBlockIndex() * 8;
+		int self = static_cast<int>(dc.rank);
+		gin.get(0, window, 16, window, place, 8);
+		gin.flush();
+		uint64_t *copy = static_cast<uint64_t *>(ginPeerPointer(window, place, self));
+		*copy = *copy + 1;
+		gin.put(0, window, 16, window, place, 8);
+	}
+
 	GIN_FN void locked(const Gin &gin) const
 	{
 		uint32_t old = 1;
@@ -327,7 +339,10 @@ struct Atomics {
 		while (old != 0);
 		/* The lock's acquire and release are all that orders these two. */
 		uint64_t *guarded = static_cast<uint64_t *>(ginPeerPointer(window, 16, 0));
-		*guarded = *guarded + 1;
+		if (guarded)
+			*guarded = *guarded + 1;
+		else
+			increase(gin);
 		gin.atomicSwap(0, window, 12, 0u);
 	}
 
@@ -350,51 +365,33 @@ struct Atomics {
 	}
 };
 
-/* The sum of one word of every rank. */
-struct SumWords {
-	ginDevComm dc;
-	ginWindow_t window;
-	uint64_t *out;
-
-	GIN_FN void operator()() const
-	{
-		uint64_t n = 0;
-		for (uint32_t p = 0; p < dc.nRanks; p++)
-			n += *static_cast<uint64_t *>(
-				ginPeerPointer(window, 0, static_cast<int>(p)));
-		*out = n;
-	}
-};
-
 /* The same on every rank: all that stands in `words` from `first` on, every second one. */
 static uint64_t sumOver(Rank &r, const Results &words, size_t first)
 {
+	std::vector<uint64_t> all(static_cast<size_t>(r.nRanks));
 	uint64_t sum = 0;
-	Buffer exchange(r, sizeof(sum));
-	Device device(r, 1, 1);
-	Results out(r, 1);
 
 	for (size_t i = first; i < words.count; i += 2)
 		sum += words.words[i];
-	copyBytes(r, exchange.ptr, &sum, sizeof(sum));
-	meet(r);
-	launch(r, 1, 1, SumWords{device.dc, exchange.window, out.words});
-	meet(r);
-	return out.words[0];
+	CHECK(ginCommAllgather(r.comm, &sum, all.data(), sizeof(sum)));
+	sum = 0;
+	for (uint64_t each : all)
+		sum += each;
+	return sum;
 }
 
 static void atomicsOfAllRanks(Rank &r)
 {
 	uint32_t grid = 2, block = r.device < 0 ? 2 : 64, times = 30, zero[8] = {0};
 	uint64_t n = static_cast<uint64_t>(r.nRanks) * grid * block * times;
-	Buffer words(r, 32);
+	Buffer words(r, 32 + grid * 8, wordsAllocator(r));
 	Device device(r, 1, 1);
 	Results olds(r, grid * block * 2);
 
-	copyBytes(r, words.ptr, zero, sizeof(zero));
+	copyBytes(r, words.ptr, zero, 32);
 	meet(r);
 	launch(r, grid, block, Atomics{device.dc, words.window, times, olds.words});
-	meet(r);
+	settle(r, device);
 	std::vector<unsigned char> got = words.read();
 	uint64_t sum, guarded, swapped;
 	uint32_t small, lock;

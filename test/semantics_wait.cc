@@ -90,7 +90,7 @@ static void rules1and4_signalsOfEveryKind(Rank &r)
 	uint32_t block = r.device < 0 ? 3 : 96;
 	const size_t bytes = 1001;
 	const std::vector<unsigned char> zeros(24, 0);
-	Buffer target(r, bytes), source(r, bytes), words(r, 24);
+	Buffer target(r, bytes), source(r, bytes), words(r, 24, wordsAllocator(r));
 
 	for (int kind = 0; kind < KINDS; kind++) {
 		Results wrong(r, block);
@@ -133,7 +133,7 @@ struct WordsAlone {
 
 static void rule4_signalsAlone(Rank &r)
 {
-	Buffer words(r, 8);
+	Buffer words(r, 8, wordsAllocator(r));
 	Results results(r, 5);
 
 	words.write(std::vector<unsigned char>(8, 0));
@@ -195,15 +195,15 @@ struct RollNarrow {
 	{
 		Gin gin(dc, 0);
 		int self = static_cast<int>(dc.rank);
-		ginOptions narrow = ginTimeout(1000000);
-		narrow.bits = 32;
+		ginOptions comes = ginTimeout(0), stays = ginTimeout(1000000);
+		comes.bits = stays.bits = 32;
 		gin.signal(self, GinSignalAdd{0, 0xfffffffe});
-		results[0] = gin.waitSignal(0, 0xfffffffe, GinThread{}, narrow);
-		results[1] = gin.waitSignal(0, 1, GinThread{}, narrow) == ginErrorTimeout;
+		results[0] = gin.waitSignal(0, 0xfffffffe, GinThread{}, comes);
+		results[1] = gin.waitSignal(0, 1, GinThread{}, stays) == ginErrorTimeout;
 		gin.signal(self, GinSignalAdd{0, 4});
-		results[2] = gin.waitSignal(0, 2, GinThread{}, narrow);
-		results[3] = gin.waitSignal(0, 0xffffffff, GinThread{}, narrow);
-		results[4] = gin.waitSignal(0, 3, GinThread{}, narrow) == ginErrorTimeout;
+		results[2] = gin.waitSignal(0, 2, GinThread{}, comes);
+		results[3] = gin.waitSignal(0, 0xffffffff, GinThread{}, comes);
+		results[4] = gin.waitSignal(0, 3, GinThread{}, stays) == ginErrorTimeout;
 	}
 };
 
@@ -350,8 +350,10 @@ struct TeamNumbers {
 		ginTeam domain = ginTeamDomain(dc), rail = ginTeamRail(dc);
 		uint64_t n = check(ginTeamWorld(dc)) + check(domain) + check(rail);
 		n += domain.nRanks * rail.nRanks != static_cast<int>(dc.nRanks);
-		for (int p = 0; p < domain.nRanks; p++) /* all of it can be loaded and stored */
-			n += dc.peers[ginTeamToWorld(dc, domain, p)].route != ginRouteDirect;
+		for (int p = 0; p < domain.nRanks; p++) { /* all of it can be loaded and stored */
+			int w = ginTeamToWorld(dc, domain, p);
+			n += p != domain.rank && dc.peers[w].route != ginRouteDirect;
+		}
 		*wrong = n;
 	}
 };
@@ -363,7 +365,7 @@ static void teamsHaveNumbers(Rank &r)
 
 	launch(r, 1, 1, TeamNumbers{device.dc, wrong.words});
 	EXPECT(wrong.all(0));
-	EXPECT(device.dc.domainSize == static_cast<uint32_t>(r.nRanks));
+	EXPECT(device.dc.domainSize == static_cast<uint32_t>(isDirect(r) ? r.nRanks : 1));
 }
 
 /* Each of the C functions that Announce does not use, on this rank alone. */
@@ -381,9 +383,11 @@ struct Functions {
 		n += ginPutValue(&dc, 0, self, w, 0, 0x1122334455667788ull, 8, 0, nullptr, 0, 0, 0,
 				 0);
 		n += ginPutValue(&dc, 0, self, w, 8, 0xaabb, 2, ginSignalWeak, w, 48, 1, 0, 0);
+		n += ginBarrierSync(&dc, 1, 0, 1, 0, 0, 0);
 		n += ginGet(&dc, 0, self, w, 0, w, 16, 8, ginCoopThread, 0);
 		n += ginPutFrom(&dc, 0, self, w, 24, memory, 8, ginSignalStrong, nullptr, 1, 2, 0,
 				0, 0);
+		n += ginBarrierSync(&dc, 1, 0, 1, 0, 0, 0);
 		n += ginAtomicFetchAdd64(&dc, 0, self, w, 16, 1, &old);
 		n += old != 0x1122334455667788ull;
 		n += ginAtomicSwap32(&dc, 0, self, w, 8, 7, nullptr);
@@ -405,7 +409,8 @@ struct Functions {
 		n += ginWait(&dc, 0, &request, 0, 0) + ginFlush(&dc, 0, 0, 0);
 		n += ginWaitSignal(&dc, 0, w, 48, 1, 0, 0) +
 		     ginWaitSignal(&dc, 0, nullptr, 1, 2, 0, 0);
-		n += ginSignal(&dc, 0, self, ginSignalStrong, nullptr, 1, 4, 0, 0);
+		n += ginSignal(&dc, 0, self, ginSignalStrong, nullptr, 1, 4, 0, 0) +
+		     ginWaitSignal(&dc, 0, nullptr, 1, 6, 0, 0);
 		n += ginReadSignal(&dc, 0, w, 48) != 1 || ginReadSignal(&dc, 0, nullptr, 1) != 6;
 		ginIncreaseSignalShadow(&dc, 0, 1, 6);
 		n += ginWaitSignalMeetShadow(&dc, 0, 1, 0, 0) + (*ginSignalShadow(&dc, 0, 1) != 6);
@@ -432,7 +437,7 @@ struct Functions {
 
 static void callsAsFunctions(Rank &r)
 {
-	Buffer window(r, 64);
+	Buffer window(r, 64, wordsAllocator(r));
 	Results wrong(r, 2);
 
 	window.write(std::vector<unsigned char>(64, 0));

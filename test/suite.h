@@ -76,6 +76,30 @@ inline std::vector<unsigned char> expectedCells(const Cells &cells, int sender)
 	return expected;
 }
 
+inline bool isDirect(Rank &r, int peer)
+{
+	ginPeerInfo_t info = GIN_PEER_INFO_INIT;
+	CHECK(ginCommQueryPeer(r.comm, peer, &info));
+	return info.route == ginRouteDirect;
+}
+
+/* To all peers? GIN_ROUTE=network says otherwise, and may be another for each rank. */
+inline bool isDirect(Rank &r)
+{
+	for (int peer = 0; peer < r.nRanks; peer++)
+		if (!isDirect(r, peer))
+			return false;
+	return true;
+}
+
+/* For windows in which signals are raised at offsets, or atomics done. */
+inline Allocator *wordsAllocator(Rank &r)
+{
+	ginCommInfo_t info = GIN_COMM_INFO_INIT;
+	CHECK(ginCommQuery(r.comm, &info));
+	return info.deviceAtomics ? ginMemAlloc : ginMemAllocHost;
+}
+
 /* A test of the suite, named by the rule of gin_memory_model(7) that it holds to. */
 struct Test {
 	const char *name;

@@ -137,6 +137,10 @@ SAME_NUMBER(cuMemoryIsDevice, CU_MEMORYTYPE_DEVICE);
 	X(streamCreate, cuStreamCreate)                                                            \
 	X(streamSynchronize, cuStreamSynchronize)                                                  \
 	X(copyToDevice, cuMemcpyHtoDAsync)                                                         \
+	X(copy, cuMemcpyAsync)                                                                     \
+	X(streamWrite32, cuStreamWriteValue32)                                                     \
+	X(streamWrite64, cuStreamWriteValue64)                                                     \
+	X(streamDestroy, cuStreamDestroy)                                                          \
 	X(hostAlloc, cuMemHostAlloc)                                                               \
 	X(hostRegister, cuMemHostRegister)                                                         \
 	X(hostUnregister, cuMemHostUnregister)                                                     \

@@ -16,7 +16,9 @@ static const char *kindOf(const struct paramInfo *info)
 {
 	if (info->choices)
 		return info->choices;
-	return info->isNumber ? "number" : "text";
+	if (!info->isNumber)
+		return "text";
+	return info->least ? "number" : "number from 0";
 }
 
 static int list(void)
@@ -47,6 +49,8 @@ static void expectDefaults(void)
 	EXPECT_TEXT(paramText(paramBootstrap), "auto");
 	EXPECT_TEXT(paramText(paramHostId), "");
 	EXPECT_EQUAL(paramChoice(paramLog), logWarn);
+	EXPECT_EQUAL(paramChoice(paramProxyFence), proxyFenceAuto);
+	EXPECT_EQUAL(paramNumber(paramProxyThreads), 1);
 	EXPECT_TEXT(paramText(paramRoot), "");
 	EXPECT_EQUAL(paramChoice(paramRoute), routeAuto);
 	EXPECT_TEXT(paramText(paramSecret), "");
@@ -79,6 +83,8 @@ static void valuesOfEach(void)
 	setenv("GIN_BOOTSTRAP", "self", 1);
 	setenv("GIN_HOSTID", "rack 7|b", 1);
 	setenv("GIN_LOG", "debug", 1);
+	setenv("GIN_PROXY_FENCE", "system", 1);
+	setenv("GIN_PROXY_THREADS", "0", 1);
 	setenv("GIN_ROOT", "node7:5000", 1);
 	setenv("GIN_ROUTE", "network", 1);
 	setenv("GIN_SECRET", "open sesame", 1);
@@ -89,6 +95,8 @@ static void valuesOfEach(void)
 	EXPECT_TEXT(paramText(paramBootstrap), "self");
 	EXPECT_TEXT(paramText(paramHostId), "rack 7|b");
 	EXPECT_EQUAL(paramChoice(paramLog), logDebug);
+	EXPECT_EQUAL(paramChoice(paramProxyFence), proxyFenceSystem);
+	EXPECT_EQUAL(paramNumber(paramProxyThreads), 0);
 	EXPECT_TEXT(paramText(paramRoot), "node7:5000");
 	EXPECT_EQUAL(paramChoice(paramRoute), routeNetwork);
 	EXPECT_TEXT(paramText(paramSecret), "open sesame");
@@ -138,7 +146,9 @@ static void tryBad(void)
 	setenv(info->name, tried.text, 1);
 	snprintf(assignment, sizeof(assignment), "%s=%s", info->name, tried.text);
 	EXPECT_FAILS(paramCheck(), ginErrorInvalidArgument, assignment,
-		     info->choices ? info->choices : "a number from 1");
+		     info->choices ? info->choices
+		     : info->least ? "a number from 1"
+				   : "a number from 0");
 	EXPECT_FAILS(paramCheck(), ginErrorInvalidArgument, assignment); /* it stays bad */
 	unsetenv(info->name);
 	if (tried.param == paramLog)

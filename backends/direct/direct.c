@@ -83,7 +83,9 @@ static char *directAddress(void *window, int peer)
 const struct backendOps backendDirect = {
 	.name = "direct",
 	.route = ginRouteDirect,
+	.writer = ginWriterGpu,
 	.network = 0,
+	.deviceAtomics = 1,
 	.probe = directProbe,
 	.reach = directReach,
 	.open = directOpen,
@@ -92,6 +94,4 @@ const struct backendOps backendDirect = {
 	.windowRegister = directWindowRegister,
 	.windowDeregister = directWindowDeregister,
 	.windowAddress = directAddress,
-	.contextsOpen = NULL, /* stores need no queue */
-	.contextsClose = NULL,
 };

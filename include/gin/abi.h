@@ -29,7 +29,7 @@ typedef signed long int64_t;
 #include <stdint.h>
 #endif
 
-#define GIN_DEVICE_ABI 3u
+#define GIN_DEVICE_ABI 4u
 
 /* As many first ranks' signals are in the device communicator itself. */
 #define GIN_NEAR_RANKS 16u
@@ -57,8 +57,9 @@ typedef enum ginResult {
 
 /* How one pair of ranks moves data; symmetric, and the same for all windows and signals of it. */
 enum ginRoute {
-	ginRouteNone = 0,  /* no backend reaches this peer */
-	ginRouteDirect = 1 /* loads, stores and native atomics in the peer's memory */
+	ginRouteNone = 0,   /* no backend reaches this peer */
+	ginRouteDirect = 1, /* loads, stores and native atomics in the peer's memory */
+	ginRouteProxy = 2   /* descriptors to CPU threads of this process, which move the data */
 };
 
 enum ginPeerState {
@@ -76,6 +77,13 @@ enum ginWriterClass {
 	ginWriterNic = 1, /* GPU memory, written by exactly one NIC per context */
 	ginWriterCpu = 2, /* host memory, written by CPUs */
 	GIN_WRITER_CLASSES = 3
+};
+
+/* Who executes atomics and signals on the words of a window: one for all ranks that do so. */
+enum ginAgent {
+	ginAgentGpu = 0,   /* the calling GPU: every peer is direct */
+	ginAgentProxy = 1, /* the proxy's CPU threads, direct peers included */
+	ginAgentNone = 2   /* nobody can: ginErrorUnsupported */
 };
 
 /* One peer as the kernels of a device communicator see it. */
@@ -96,6 +104,10 @@ struct ginWindowTable {
 	uint32_t rank;
 	uint32_t nRanks;
 	uint64_t serial; /* the communicator's n-th window: names it in messages */
+	uint32_t slot;	 /* its number in descriptors; every rank has its own */
+	uint32_t fence;	 /* enum ginScope: how far a source here is released for the proxy */
+	uint32_t agent;	 /* enum ginAgent */
+	uint32_t pad;
 };
 
 /* One pointer, and of a type of its own, so that no buffer can be passed for a window. */
@@ -112,6 +124,43 @@ struct ginAbortLine {
 	uint64_t pad[7];
 };
 
+/* Atomics of one context that can wait for their old values at the same time. */
+#define GIN_QUEUE_RESULTS 32
+
+/*
+ * One context's queue to the proxy: kernels post descriptors (descriptor.h), CPU threads take them.
+ * In GPU memory, and so are `posted`, `producer` and `shadow`; what the CPU writes is host-pinned.
+ *
+ * A ticket is a descriptor's number, and its place in the ring is the ticket modulo the depth.
+ */
+struct ginQueue {
+	uint64_t *ring;		  /* [depth][GIN_DESCRIPTOR_WORDS], host-pinned */
+	const uint64_t *consumed; /* tickets below it have left the ring, host-pinned */
+	/*
+	 * [nRanks + 1], host-pinned: descriptors to the peer with lower tickets have been done,
+	 * [nRanks] those to all peers. With GIN_QUEUE_FAILED one was not, and the low half says why.
+	 */
+	const uint64_t *done;
+	/* ginResult_t of what ended the queue, 0: nothing; and of the first transfer that failed. */
+	const uint64_t *failed; /* [2], host-pinned */
+	uint64_t *posted; /* [nRanks + 1]: 1 + the highest ticket to the peer, [nRanks] to any */
+	const uint64_t *result; /* [GIN_QUEUE_RESULTS], host-pinned: old values of atomics */
+	/* The same: 1 + the ticket of the last one that used the place; GIN_QUEUE_FAILED: it is lost. */
+	const uint64_t *settled;
+	uint32_t logDepth;
+	uint32_t nRanks;
+	uint64_t producer; /* the next ticket */
+	uint64_t pad[7];
+	uint64_t shadow;      /* a copy of *consumed, brought up to date when the ring looks full */
+	uint64_t freeResults; /* a bit each */
+	/* 1 + the ticket of an atomic whose caller has given up; the place is free once it has settled */
+	uint64_t abandoned[GIN_QUEUE_RESULTS];
+	uint64_t waits; /* descriptors for which there was no room at once; for ginCommGetStats() */
+	uint64_t pad2[5];
+};
+
+#define GIN_QUEUE_FAILED (1ull << 63)
+
 /* Device calls that can fail, as the error record names them. */
 enum ginCall {
 	ginCallNone = 0,
@@ -122,7 +171,8 @@ enum ginCall {
 	ginCallGet = 5,
 	ginCallAtomic = 6,
 	ginCallWaitCounter = 7,
-	ginCallBarrier = 8
+	ginCallBarrier = 8,
+	ginCallFlush = 9
 };
 
 /* The first failure of a device communicator; ginDevCommGetError() returns a copy. */
@@ -156,31 +206,43 @@ typedef struct ginDevComm {
 	uint32_t signals;  /* per context, ids 0 to signals - 1 */
 	uint32_t counters; /* per context, ids 0 to counters - 1 */
 	uint32_t barriers; /* of the whole, indexes 0 to barriers - 1 */
-	uint64_t timeout;  /* nanoseconds that a wait may take when it names none; 0: for ever */
+	uint32_t route;	   /* enum ginRoute, when all peers have the same; else ginRouteNone */
+	uint32_t pad;
+	uint64_t timeout; /* nanoseconds that a wait may take when it names none; 0: for ever */
 	struct ginPeer *peers; /* [nRanks] */
 	/*
-	 * Own words: [context][signal]; NULL: class unused. In class gpu the barriers' words
-	 * follow, [barrier][GIN_BARRIER_ROUNDS].
+	 * Own words: [context][signal]; NULL: nobody raises the class. In classes gpu and cpu the barriers'
+	 * words follow, [barrier][GIN_BARRIER_ROUNDS].
 	 */
 	uint64_t *signal[GIN_WRITER_CLASSES];
-	uint64_t *counter; /* [context][counter], GPU memory */
-	uint64_t *shadow;  /* [context][signal], GPU memory: the user's, beside each signal */
-	uint64_t *epoch;   /* [barrier], GPU memory: how often it was passed here */
+	uint64_t *words[GIN_WRITER_CLASSES]; /* those of them that peers raise, NULL behind them */
+	uint64_t *counter;		     /* [context][counter], GPU memory */
+	uint64_t *shadow; /* [context][signal], GPU memory: the user's, beside each signal */
+	uint64_t *epoch;  /* [barrier], GPU memory: how often it was passed here */
 	const struct ginAbortLine *abortLine;  /* host-pinned */
 	struct ginErrorRecord *errorRecord;    /* host-pinned */
 	uint32_t *errorClaim;		       /* GPU memory: who takes it writes the record */
 	uint64_t id;			       /* the communicator's n-th */
 	uint64_t *nearSignals[GIN_NEAR_RANKS]; /* as peers[].signals: saves a signal the load */
+	struct ginQueue *queues;	       /* [context]; NULL: every peer is direct */
+	/* What posts need of a context's queue: as in it, and the next context's so many words on. */
+	uint64_t *rings, *posted;
+	uint64_t ringStride;
+	uint32_t postedStride, logDepth;
+	uint64_t *hostCounter; /* [context][counter], host-pinned: what the proxy counts */
 } ginDevComm;
 
 #ifdef __cplusplus
 static_assert(sizeof(ginDevComm) <= 512, "passed by value");
 static_assert(sizeof(ginWindow_t) == sizeof(void *), "one pointer");
 static_assert(sizeof(struct ginAbortLine) == 64, "one line");
+static_assert(sizeof(struct ginQueue) == 448, "what is read, producer, shadow: lines of their own");
 #else
 _Static_assert(sizeof(ginDevComm) <= 512, "passed by value");
 _Static_assert(sizeof(ginWindow_t) == sizeof(void *), "one pointer");
 _Static_assert(sizeof(struct ginAbortLine) == 64, "one line");
+_Static_assert(sizeof(struct ginQueue) == 448,
+	       "what is read, producer, shadow: lines of their own");
 #endif
 
 #endif

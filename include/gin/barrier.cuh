@@ -25,15 +25,18 @@ public:
 	{
 	}
 
-	/* This rank has come; it need not wait yet. ginErrorPeer, ginErrorAborted. */
+	/*
+	 * This rank has come; it need not wait for the others yet. With peers on the proxy route it
+	 * waits until what this rank has posted is done. ginErrorTimeout, ginErrorPeer,
+	 * ginErrorAborted.
+	 */
 	template <class Coop = GinThread>
 	GIN_FN ginResult_t arrive(Coop coop = {}, ginOptions options = {}) const
 	{
-		(void)options;
 		ginResult_t result = ginSuccess;
 		coop.sync(); /* it covers what the coop did before */
-		if (coop.thread_rank() == 0 && team.nRanks > 1)
-			result = tell(0, next());
+		if (coop.thread_rank() == 0)
+			result = begin(options);
 		return ginAgree(coop, result);
 	}
 
@@ -72,19 +75,45 @@ private:
 		       static_cast<size_t>(index) * GIN_BARRIER_ROUNDS + round;
 	}
 
+	/* What this rank has posted, in any context, is done before it tells: others tell others. */
+	GIN_FN ginResult_t begin(const ginOptions &options) const
+	{
+		struct ginPoll own = ginPollStart(dc, options);
+		ginResult_t result = ginSuccess;
+		for (uint32_t c = 0; dc.queues && result == ginSuccess && c < dc.contexts; c++)
+			result = ginQueueFinish(dc.queues + c, teamSet(), &own);
+		if (result != ginSuccess)
+			leaveError(result, -1, next(), next() - 1);
+		else if (nRanks() > 1)
+			result = tell(0, next(), options);
+		return result;
+	}
+
+	/* The proxy sets the word: an index has its context. */
+	GIN_FN ginResult_t post(int world, uint32_t round, uint64_t epoch,
+				const ginOptions &options) const
+	{
+		struct ginPoll own = ginPollStart(dc, options);
+		return ginPostBarrier(dc.queues + index % dc.contexts, world,
+				      index * GIN_BARRIER_ROUNDS + round, epoch, &own);
+	}
+
 	/* B, release end: pairs with ginBarrierObserve in hear() at that peer. */
-	GIN_FN ginResult_t tell(uint32_t round, uint64_t epoch) const
+	GIN_FN ginResult_t tell(uint32_t round, uint64_t epoch, const ginOptions &options) const
 	{
 		int peer = (team.rank + static_cast<int>(1u << round)) % team.nRanks;
 		int world = ginTeamToWorld(dc, team, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[world]);
-		if (to.state != ginPeerAlive) {
-			ginResult_t result = ginPeerLost(dc.abortLine);
+		ginResult_t result = ginSuccess;
+		if (to.state != ginPeerAlive)
+			result = ginPeerLost(dc.abortLine);
+		else if (dc.queues && to.route == ginRouteProxy)
+			result = post(world, round, epoch, options);
+		else
+			ginBarrierPublish(to.signals + wordIndex(round), epoch);
+		if (result != ginSuccess)
 			leaveError(result, world, epoch, epoch - 1);
-			return result;
-		}
-		ginBarrierPublish(to.signals + wordIndex(round), epoch);
-		return ginSuccess;
+		return result;
 	}
 
 	GIN_FN void leaveError(ginResult_t result, int peer, uint64_t expected, uint64_t seen) const
@@ -93,30 +122,46 @@ private:
 			      expected, seen);
 	}
 
-	/* B, acquire end. */
-	GIN_FN ginResult_t hear(uint32_t round, uint64_t epoch, struct ginPoll &poll) const
+	/* The class of the words that the rank writes from which this one hears. */
+	GIN_FN ginWriterClass writer(uint32_t round) const
 	{
-		const uint64_t *word = dc.signal[ginWriterGpu] + wordIndex(round);
+		if (dc.route != ginRouteNone)
+			return dc.route == ginRouteProxy ? ginWriterCpu : ginWriterGpu;
+		int back = static_cast<int>((1u << round) % nRanks());
+		int peer = (team.rank + team.nRanks - back) % team.nRanks;
+		int world = ginTeamToWorld(dc, team, peer);
+		return ginPeerObserve(&dc.peers[world]).route == ginRouteProxy ? ginWriterCpu
+									       : ginWriterGpu;
+	}
+
+	/* B, acquire end. */
+	GIN_FN ginResult_t hear(uint32_t round, uint64_t epoch, const ginOptions &options,
+				uint64_t *start) const
+	{
+		const uint64_t *word = dc.signal[writer(round)] + wordIndex(round);
 		auto look = [word] { return ginBarrierObserve(word); };
+		struct ginPoll poll = ginPollStart(dc, options);
 		uint64_t seen;
-		ginResult_t result = ginPollUntil(dc, poll, look, epoch, 64, &seen);
+		poll.start = poll.looked = *start;
+		ginResult_t result = ginPollUntil(poll, look, epoch, 64, &seen);
+		*start = poll.start;
 		if (result != ginSuccess)
 			leaveError(result, poll.failed, epoch, seen);
 		return result;
 	}
 
+	/* One timeout for all rounds: what is kept of the wait from one to the next is its start. */
 	GIN_FN ginResult_t rounds(ginOptions options) const
 	{
 		if (!options.from.count)
 			options.from = teamSet();
-		struct ginPoll poll = ginPollStart(dc, options);
-		uint64_t epoch = next();
+		uint64_t epoch = next(), start = 0;
 		ginResult_t result = ginSuccess;
 		for (uint32_t k = 0; result == ginSuccess && (1u << k) < nRanks(); k++) {
 			if (k)
-				result = tell(k, epoch);
+				result = tell(k, epoch, options);
 			if (result == ginSuccess)
-				result = hear(k, epoch, poll);
+				result = hear(k, epoch, options, &start);
 		}
 		if (result == ginSuccess)
 			ginLocalStore(&dc.epoch[index], epoch);

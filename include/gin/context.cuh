@@ -7,12 +7,14 @@
 
 #include "coop.cuh"
 #include "direct.cuh"
+#include "proxy.cuh"
 #include "team.cuh"
 #include "wait.cuh"
 
 /*
- * Who uses the context while this object does: a promise that a route with queues may make use of.
- * The direct route has none.
+ * Who uses the context while this object does: all threads of the GPU, those of one block, or this
+ * thread alone. A promise that routes with queues make use of: a thread that is alone posts without
+ * atomics. The direct route has none. Barriers count as use of context index % contexts.
  */
 enum ginSharing { ginSharingGpu = 0, ginSharingCta = 1, ginSharingThread = 2 };
 
@@ -39,46 +41,40 @@ class Gin
 {
 public:
 	GIN_FN Gin(const ginDevComm &devComm, uint32_t contextIndex,
-		   ginSharing sharing = ginSharingGpu)
-	    : dc(devComm), context(contextIndex)
+		   ginSharing contextSharing = ginSharingGpu)
+	    : dc(devComm), context(contextIndex), sharing(contextSharing)
 	{
-		(void)sharing;
 	}
 
 	/*
 	 * Write `bytes` bytes from offset srcOff of this rank's part of srcWin to offset dstOff of
 	 * the peer's part of dstWin, then do `remote` there and, once the source bytes may be
-	 * reused, `local` here. All threads of the coop copy. Zero bytes and the own rank are like
-	 * any other. ginErrorPeer, ginErrorAborted: neither action is done, and the target may have
-	 * been written in part.
+	 * reused, `local` here. All threads of the coop copy, or one posts, by the proxy route: the
+	 * source is read later then. Zero bytes and the own rank are like any other.
+	 * ginErrorTimeout: the queue is full, nothing is posted; ginErrorPeer, ginErrorAborted:
+	 * neither action is done, and the target may have been written in part.
 	 */
 	template <class Remote = GinNone, class Local = GinNone, class Coop = GinThread>
 	GIN_FN ginResult_t put(int peer, ginWindow_t dstWin, size_t dstOff, ginWindow_t srcWin,
 			       size_t srcOff, size_t bytes, Remote remote = {}, Local local = {},
 			       Coop coop = {}, ginOptions options = {}) const
 	{
-		return putFrom(peer, dstWin, dstOff, own(srcWin, srcOff), bytes, remote, local,
-			       coop, options);
+		return putSource(peer, dstWin, dstOff, {srcWin, srcOff, nullptr}, bytes,
+				 ginSignalOf(remote), ginCounterOf(local), coop, options);
 	}
 
 	/*
 	 * The same from anywhere in a registered window of this rank. The direct route reads there;
-	 * a route through a NIC has to find the window, which costs a search.
+	 * by the proxy route the CPU has to find the window, a search among all of them, and a
+	 * source that is not known to be this GPU's memory is released to the system.
 	 */
 	template <class Remote = GinNone, class Local = GinNone, class Coop = GinThread>
 	GIN_FN ginResult_t putFrom(int peer, ginWindow_t dstWin, size_t dstOff, const void *src,
 				   size_t bytes, Remote remote = {}, Local local = {},
 				   Coop coop = {}, ginOptions options = {}) const
 	{
-		coop.sync(); /* what the coop wrote is what is sent */
-		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
-		char *dst = ginWindowAt(dstWin, peer).address + dstOff;
-		bool moved = ginMove(dst, static_cast<const char *>(src), bytes, coop, options,
-				     [&] { return to.state == ginPeerAlive; });
-		ginResult_t result = ginAgree(coop, moved ? ginSuccess : lost());
-		act(coop.thread_rank() == 0, ginCallPut, to, peer, result, ginSignalOf(remote),
-		    ginCounterOf(local), options);
-		return result;
+		return putSource(peer, dstWin, dstOff, {{nullptr}, 0, src}, bytes,
+				 ginSignalOf(remote), ginCounterOf(local), coop, options);
 	}
 
 	/*
@@ -94,14 +90,20 @@ public:
 		static_assert(sizeof(Value) <= 32, "putValue takes up to 32 bytes: use put");
 		static_assert(__is_trivially_copyable(Value), "a value is sent as its bytes");
 		coop.sync(); /* a value may be a flag: all of the coop have come before it */
+		struct ginSignalOp op = ginSignalOf(remote);
+		if (dc.queues && beyondAll(op))
+			return refuse(coop, ginCallPutValue, peer);
+		if (queued(peer))
+			return post(coop, ginCallPutValue, peer, op.id, 0, options, [&] {
+				return ginDescribeValue(peer, ginPlaceIn(dstWin, dstOff), value,
+							op);
+			});
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		ginResult_t result = usable(to);
 		if (result == ginSuccess && coop.thread_rank() == 0)
 			ginDirectStore(ginWindowAt(dstWin, peer).address + dstOff, value);
 		result = ginAgree(coop, result);
-		act(coop.thread_rank() == 0, ginCallPutValue, to, peer, result, ginSignalOf(remote),
-		    UINT32_MAX, options);
-		return result;
+		return act(coop, ginCallPutValue, to, peer, result, op, UINT32_MAX, options);
 	}
 
 	/*
@@ -116,14 +118,18 @@ public:
 			       ginOptions options = {}) const
 	{
 		coop.sync(); /* none of the coop uses the bytes that are replaced */
+		if (queued(peer))
+			return post(coop, ginCallGet, peer, UINT32_MAX, 0, options, [&] {
+				return ginDescribeGet(peer, ginPlaceIn(srcWin, srcOff),
+						      ginPlaceIn(dstWin, dstOff), bytes);
+			});
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		const char *src = ginWindowAt(srcWin, peer).address + srcOff;
 		bool moved = ginMove(own(dstWin, dstOff), src, bytes, coop, options,
 				     [&] { return to.state == ginPeerAlive; });
 		ginResult_t result = ginAgree(coop, moved ? ginSuccess : lost());
-		act(coop.thread_rank() == 0, ginCallGet, to, peer, result, ginSignalOf(GinNone{}),
-		    UINT32_MAX, options);
-		return result;
+		return act(coop, ginCallGet, to, peer, result, ginSignalOf(GinNone{}), UINT32_MAX,
+			   options);
 	}
 
 	/* Do `remote` at the peer. ginErrorPeer, ginErrorAborted: it may have been done. */
@@ -137,6 +143,8 @@ public:
 		struct ginSignalOp op = ginSignalOf(remote);
 		bool mine = coop.thread_rank() == 0;
 		coop.sync(); /* it covers what the coop put */
+		if (dc.queues && (queued(peer) || byAgent(op)))
+			return postSignal(coop, ginCallSignal, peer, op, options);
 		uint64_t *signals = ginDirectSignals(dc, peer);
 		ginDirectSignal(mine, ginDirectWord(dc, signals, peer, context, op), op, false,
 				options.given);
@@ -159,7 +167,10 @@ public:
 								ginOptions options = {}) const
 	{
 		ginBits<Word> *word = nullptr;
-		ginResult_t result = atomicWord(peer, win, off, &word, options);
+		if (win.table->agent != ginAgentGpu)
+			return postAtomic<Word>(ginOpFetchAdd, peer, win, off, value, 0, old,
+						options);
+		ginResult_t result = atomicWord(peer, win, off, &word);
 		if (result == ginSuccess)
 			keep<Word>(ginAtomicAdd(word, static_cast<ginBits<Word>>(value)), old);
 		return result;
@@ -173,7 +184,10 @@ public:
 					     ginOptions options = {}) const
 	{
 		ginBits<Word> *word = nullptr;
-		ginResult_t result = atomicWord(peer, win, off, &word, options);
+		if (win.table->agent != ginAgentGpu)
+			return postAtomic<Word>(ginOpCompareSwap, peer, win, off, value, compare,
+						old, options);
+		ginResult_t result = atomicWord(peer, win, off, &word);
 		if (result == ginSuccess)
 			keep<Word>(ginAtomicCas(word, static_cast<ginBits<Word>>(compare),
 						static_cast<ginBits<Word>>(value)),
@@ -186,7 +200,9 @@ public:
 				      ginSame<Word> *old = nullptr, ginOptions options = {}) const
 	{
 		ginBits<Word> *word = nullptr;
-		ginResult_t result = atomicWord(peer, win, off, &word, options);
+		if (win.table->agent != ginAgentGpu)
+			return postAtomic<Word>(ginOpSwap, peer, win, off, value, 0, old, options);
+		ginResult_t result = atomicWord(peer, win, off, &word);
 		if (result == ginSuccess)
 			keep<Word>(ginAtomicSwap(word, static_cast<ginBits<Word>>(value)), old);
 		return result;
@@ -195,14 +211,16 @@ public:
 	/*
 	 * The source bytes of all puts of this context that happen before the call may be reused,
 	 * and the bytes of all gets are there. It says nothing of the targets. Direct puts and gets
-	 * have done so when they return: the coop only has to meet.
+	 * have done so when they return: the coop only has to meet. ginErrorTimeout; what a transfer
+	 * has failed with; ginErrorPeer, ginErrorAborted.
 	 */
 	template <class Coop = GinThread>
 	GIN_FN ginResult_t flush(Coop coop = {}, ginOptions options = {}) const
 	{
-		(void)options;
 		coop.sync();
-		return ginSuccess;
+		if (!dc.queues)
+			return ginSuccess;
+		return await(coop, dc.nRanks, ginLocalLoad(&queue()->posted[dc.nRanks]), options);
 	}
 
 	/* The same for one peer, in two steps: a ticket now, the wait when it is needed. */
@@ -210,27 +228,30 @@ public:
 	GIN_FN struct ginRequest flushAsync(int peer, Coop coop = {}) const
 	{
 		coop.sync();
-		return {{static_cast<uint64_t>(peer), 0}};
+		return {{static_cast<uint64_t>(peer),
+			 dc.queues ? ginLocalLoad(&queue()->posted[peer]) : 0}};
 	}
 
 	template <class Coop = GinThread> GIN_FN ginResult_t wait(const struct ginRequest &request,
 								  Coop coop = {},
 								  ginOptions options = {}) const
 	{
-		(void)request;
-		(void)options;
 		coop.sync();
-		return ginSuccess;
+		if (!request.opaque[1])
+			return ginSuccess;
+		return await(coop, static_cast<uint32_t>(request.opaque[0]), request.opaque[1],
+			     options);
 	}
 
 	/* The value of this rank's signal; what it covers is visible to the calling thread. */
 	GIN_FN uint64_t readSignal(uint32_t id) const
 	{
-		uint64_t sum = ginSignalObserve(signalWord(ginWriterGpu, id));
-		if (dc.signal[ginWriterCpu])
-			sum += ginSignalObserve(signalWord(ginWriterCpu, id));
-		if (dc.signal[ginWriterNic])
-			sum += ginSignalObserve(signalWord(ginWriterNic, id));
+		size_t at = wordIndex(id);
+		uint64_t sum = ginSignalObserve(dc.words[0] + at);
+		if (dc.words[1])
+			sum += ginSignalObserve(dc.words[1] + at);
+		if (dc.words[2])
+			sum += ginSignalObserve(dc.words[2] + at);
 		return sum;
 	}
 
@@ -243,8 +264,8 @@ public:
 	GIN_FN void resetSignal(uint32_t id) const
 	{
 		for (int c = 0; c < GIN_WRITER_CLASSES; c++)
-			if (dc.signal[c])
-				ginWordClear(signalWord(c, id));
+			if (dc.words[c])
+				ginWordClear(dc.words[c] + wordIndex(id));
 		ginLocalStore(signalShadow(id), 0);
 	}
 
@@ -327,11 +348,17 @@ public:
 	/* How many puts with this local action may have their source reused. */
 	GIN_FN uint64_t readCounter(uint32_t id) const
 	{
-		return ginCounterObserve(counterWord(id));
+		uint64_t sum = ginCounterObserve(counterWord(id));
+		return dc.queues ? sum + ginDoneObserve(hostCounterWord(id)) : sum;
 	}
 
 	/* Set the counter to 0. No put that counts may be under way. By one thread. */
-	GIN_FN void resetCounter(uint32_t id) const { ginWordClear(counterWord(id)); }
+	GIN_FN void resetCounter(uint32_t id) const
+	{
+		ginWordClear(counterWord(id));
+		if (dc.queues)
+			ginWordClear(hostCounterWord(id));
+	}
 
 	/* Wait until the counter is at least `least`; results as waitSignal's. */
 	template <class Coop = GinThread>
@@ -339,7 +366,8 @@ public:
 				       ginOptions options = {}) const
 	{
 		auto look = [this, id] { return readCounter(id); };
-		return pollFor(ginCallWaitCounter, id, look, least, coop, options);
+		const uint64_t *failed = dc.queues ? queue()->failed + 1 : nullptr;
+		return pollFor(ginCallWaitCounter, id, look, least, coop, options, failed);
 	}
 
 	/* The same calls with a team in front of the peer. */
@@ -401,6 +429,7 @@ public:
 
 	const ginDevComm &dc;
 	const uint32_t context;
+	const ginSharing sharing;
 
 private:
 	GIN_FN char *own(ginWindow_t window, size_t offset) const
@@ -413,14 +442,160 @@ private:
 		return reinterpret_cast<uint64_t *>(own(window, offset));
 	}
 
-	GIN_FN uint64_t *signalWord(int writerClass, uint32_t id) const
+	GIN_FN size_t wordIndex(uint32_t id) const
 	{
-		return dc.signal[writerClass] + static_cast<size_t>(context) * dc.signals + id;
+		return static_cast<size_t>(context) * dc.signals + id;
 	}
 
 	GIN_FN uint64_t *counterWord(uint32_t id) const
 	{
 		return dc.counter + static_cast<size_t>(context) * dc.counters + id;
+	}
+
+	GIN_FN uint64_t *hostCounterWord(uint32_t id) const
+	{
+		return dc.hostCounter + static_cast<size_t>(context) * dc.counters + id;
+	}
+
+	GIN_FN struct ginQueue *queue() const { return dc.queues + context; }
+
+	/* Is it one that nobody can raise? */
+	GIN_FN static bool beyondAll(const ginSignalOp &op)
+	{
+		return byAgent(op) && op.window.table->agent == ginAgentNone;
+	}
+
+	GIN_FN struct ginPoster poster(uint32_t scope) const
+	{
+		return ginPosterOf(dc, context, scope, sharing == ginSharingThread);
+	}
+
+	/* Does what goes to this peer go through the queue? Known without a load, if for all. */
+	GIN_FN bool queued(int peer) const
+	{
+		if (dc.route != ginRouteNone)
+			return dc.route == ginRouteProxy;
+		return ginPeerObserve(&dc.peers[peer]).route == ginRouteProxy;
+	}
+
+	/* Is it a word in a window that no GPU changes? */
+	GIN_FN static bool byAgent(const ginSignalOp &op)
+	{
+		return op.present && op.id == UINT32_MAX && op.window.table->agent != ginAgentGpu;
+	}
+
+	/* Posts the descriptor that `make` makes, by one thread. */
+	template <class Make> GIN_FN ginResult_t postOne(int peer, uint32_t scope,
+							 const ginOptions &options, Make make) const
+	{
+		struct ginPosting p = {make(), poster(scope), &dc.peers[peer], 0};
+		return ginPost(&p, dc, options);
+	}
+
+	/* The same by the coop's first thread. */
+	template <class Coop, class Make>
+	GIN_FN ginResult_t post(Coop coop, uint32_t call, int peer, uint32_t id, uint32_t scope,
+				const ginOptions &options, Make make) const
+	{
+		bool mine = coop.thread_rank() == 0;
+		ginResult_t result = ginSuccess;
+		if (mine)
+			result = postOne(peer, scope, options, make);
+		result = ginAgree(coop, result);
+		if (result != ginSuccess && mine)
+			leaveError(call, result, peer, id, 0, 0);
+		return result;
+	}
+
+	/* A strong signal releases the caller's writes, for who gets them afterwards. */
+	template <class Coop> GIN_FN ginResult_t postSignal(Coop coop, uint32_t call, int peer,
+							    const ginSignalOp &op,
+							    const ginOptions &options) const
+	{
+		/* Puts before it, or of this call, may have been direct: into another GPU's memory. */
+		bool mayBeDirect = call != ginCallSignal || dc.route == ginRouteNone;
+		uint32_t scope =
+			ginFenceLeft(options.given, mayBeDirect ? ginScopeSystem : ginScopeDevice);
+		if (call == ginCallSignal && !op.strong)
+			scope = ginScopeThread;
+		if (beyondAll(op))
+			return refuse(coop, call, peer);
+		return post(coop, call, peer, op.id, scope, options,
+			    [&] { return ginDescribe(ginOpSignal, peer, op, 0); });
+	}
+
+	template <class Coop> GIN_FN ginResult_t refuse(Coop coop, uint32_t call, int peer) const
+	{
+		if (coop.thread_rank() == 0)
+			leaveError(call, ginErrorUnsupported, peer, UINT32_MAX, 0, 0);
+		coop.sync();
+		return ginErrorUnsupported;
+	}
+
+	template <class Word> GIN_FN ginResult_t postAtomic(uint32_t op, int peer, ginWindow_t win,
+							    size_t off, Word operand, Word compare,
+							    Word *old,
+							    const ginOptions &options) const
+	{
+		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
+		uint64_t seen = 0;
+		ginResult_t result = usable(to);
+		if (result == ginSuccess && win.table->agent == ginAgentNone)
+			result = ginErrorUnsupported;
+		if (result == ginSuccess) {
+			struct ginPosting p = {
+				ginDescribeAtomic(op, peer, ginPlaceIn(win, off), sizeof(Word),
+						  static_cast<ginBits<Word>>(operand),
+						  static_cast<ginBits<Word>>(compare)),
+				poster(ginFenceLeft(options.given, ginScopeSystem)), nullptr, 0};
+			result = old ? ginPostAtomic(&p, dc, options, &seen)
+				     : ginPost(&p, dc, options);
+		}
+		if (result == ginSuccess)
+			keep<Word>(static_cast<ginBits<Word>>(seen), old);
+		else
+			leaveError(ginCallAtomic, result, peer, UINT32_MAX, 0, 0);
+		return result;
+	}
+
+	/* Waits for descriptors to `peer`, or with nRanks to all, by the coop's first thread. R. */
+	template <class Coop> GIN_FN ginResult_t await(Coop coop, uint32_t peer, uint64_t ticket,
+						       const ginOptions &options) const
+	{
+		ginResult_t result = ginSuccess;
+		bool mine = coop.thread_rank() == 0;
+		if (mine)
+			result = ginQueueWait(queue(), peer, ticket, ginPollStart(dc, options));
+		result = ginAgree(coop, result);
+		if (result != ginSuccess && mine)
+			leaveError(ginCallFlush, result,
+				   peer == dc.nRanks ? -1 : static_cast<int>(peer), UINT32_MAX,
+				   ticket, ginHostWordObserve(&queue()->done[peer]));
+		return result;
+	}
+
+	template <class Coop>
+	GIN_FN ginResult_t putSource(int peer, ginWindow_t dstWin, size_t dstOff, ginSource source,
+				     size_t bytes, const ginSignalOp &remote, uint32_t counter,
+				     Coop coop, const ginOptions &options) const
+	{
+		coop.sync(); /* what the coop wrote is what is sent */
+		if (dc.queues && beyondAll(remote))
+			return refuse(coop, ginCallPut, peer);
+		if (queued(peer))
+			return post(coop, ginCallPut, peer, remote.id, ginPutFence(source, options),
+				    options, [&] {
+					    return ginDescribePut(peer, ginPlaceIn(dstWin, dstOff),
+								  source, bytes, remote, counter);
+				    });
+		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
+		const char *src = source.window.table ? own(source.window, source.offset)
+						      : static_cast<const char *>(source.address);
+		char *dst = ginWindowAt(dstWin, peer).address + dstOff;
+		bool moved = ginMove(dst, src, bytes, coop, options,
+				     [&] { return to.state == ginPeerAlive; });
+		ginResult_t result = ginAgree(coop, moved ? ginSuccess : lost());
+		return act(coop, ginCallPut, to, peer, result, remote, counter, options);
 	}
 
 	template <class Word> GIN_FN static void keep(ginBits<Word> value, Word *old)
@@ -447,29 +622,32 @@ private:
 
 	/*
 	 * By all threads, after the coop has agreed on `result` and so has met: its accesses come
-	 * before these, which are done by the one that says `mine`. C and S, release ends.
+	 * before these, which are done by the first thread. C and S, release ends.
 	 */
-	GIN_FN void act(bool mine, uint32_t call, const struct ginPeer &to, int peer,
-			ginResult_t result, const ginSignalOp &remote, uint32_t counter,
-			const ginOptions &options) const
+	template <class Coop>
+	GIN_FN ginResult_t act(Coop coop, uint32_t call, const struct ginPeer &to, int peer,
+			       ginResult_t result, const ginSignalOp &remote, uint32_t counter,
+			       const ginOptions &options) const
 	{
+		bool mine = coop.thread_rank() == 0;
 		if (result != ginSuccess) {
 			if (mine)
 				leaveError(call, result, peer, remote.id, 0, 0);
-			return;
+			return result;
 		}
 		if (counter != UINT32_MAX && mine)
 			ginCounterPublish(counterWord(counter));
+		if (dc.queues && byAgent(remote))
+			return postSignal(coop, call, peer, remote, options);
 		if (remote.present)
 			ginDirectSignal(mine, ginDirectWord(dc, to.signals, peer, context, remote),
 					remote, true, options.given);
+		return ginSuccess;
 	}
 
-	template <class Word> GIN_FN ginResult_t atomicWord(int peer, ginWindow_t win, size_t off,
-							    Word **word,
-							    const ginOptions &options) const
+	template <class Word>
+	GIN_FN ginResult_t atomicWord(int peer, ginWindow_t win, size_t off, Word **word) const
 	{
-		(void)options;
 		static_assert(sizeof(Word) == 4 || sizeof(Word) == 8, "32 or 64 bits");
 		ginResult_t result = usable(ginPeerObserve(&dc.peers[peer]));
 		if (result != ginSuccess)
@@ -479,12 +657,13 @@ private:
 	}
 
 	template <class Look> GIN_FN ginResult_t poll(uint32_t call, uint32_t id, Look look,
-						      uint64_t least,
-						      const ginOptions &options) const
+						      uint64_t least, const ginOptions &options,
+						      const uint64_t *failed) const
 	{
 		struct ginPoll waiting = ginPollStart(dc, options);
+		waiting.queue = failed;
 		uint64_t seen;
-		ginResult_t result = ginPollUntil(dc, waiting, look, least, options.bits, &seen);
+		ginResult_t result = ginPollUntil(waiting, look, least, options.bits, &seen);
 		if (result != ginSuccess)
 			leaveError(call, result, waiting.failed, id, least, seen);
 		return result;
@@ -496,11 +675,12 @@ private:
 	 */
 	template <class Look, class Coop>
 	GIN_FN ginResult_t pollFor(uint32_t call, uint32_t id, Look look, uint64_t least, Coop coop,
-				   const ginOptions &options) const
+				   const ginOptions &options,
+				   const uint64_t *failed = nullptr) const
 	{
 		ginResult_t result = ginSuccess;
 		if (ginLeads(coop))
-			result = poll(call, id, look, least, options);
+			result = poll(call, id, look, least, options, failed);
 		return ginAgree(coop, result);
 	}
 };

@@ -11,6 +11,10 @@
  *   C     ginCounterPublish        ginCounterObserve      reads of a source, to its reuse
  *   A     ginAtomic... (both)      ginAtomic..., S        all before, to who sees the word
  *   E     ginErrorPublish          ginDevCommGetError     the error record, to the host
+ *   D     ginSourceRelease, then
+ *         ginDescriptorPublish     descriptorTake         a descriptor and its source, to the proxy
+ *   R     proxy: done words        ginDoneObserve         what it has done, to who waits for it
+ *   Q     proxy: consumed word     ginConsumedObserve     its reads of a place, to the next in it
  *
  * Accesses without an edge are relaxed: they stand for themselves (a state, an abort word, a byte
  * of data that an edge publishes). On a GPU all but C are of system scope, because the peer may be
@@ -216,6 +220,123 @@ template <class Word> GIN_FN Word ginAtomicCas(Word *word, Word compare, Word va
 	__atomic_compare_exchange_n(word, &compare, value, false, __ATOMIC_ACQ_REL,
 				    __ATOMIC_ACQUIRE);
 	return compare;
+#endif
+}
+
+/*
+ * D, release end, with ginDescriptorPublish behind it. Observers: this thread, all whose writes
+ * happen before the call, and the CPU that finds the phase of its lap in every word (descriptorTake
+ * in backends/proxy/descriptor.c). One fence stands for all eight words, which are relaxed. To the
+ * device is enough for a source in this GPU's own memory: the CPU has it read by agents that go
+ * through the same L2. For memory elsewhere the words may not overtake the source on their way:
+ * system. On the host the stores of the words release.
+ */
+GIN_FN void ginSourceRelease(uint32_t scope)
+{
+#if GIN_ON_GPU
+	if (scope == 2) /* ginScopeDevice */
+		asm volatile("fence.acq_rel.gpu;" ::: "memory");
+	else if (scope == 3) /* ginScopeSystem */
+		asm volatile("fence.acq_rel.sys;" ::: "memory");
+#else
+	(void)scope;
+#endif
+}
+
+/* D, behind ginSourceRelease: two words of a descriptor. */
+GIN_FN void ginDescriptorPublish(uint64_t *place, uint64_t first, uint64_t second)
+{
+#if GIN_ON_GPU
+	asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(place), "l"(first),
+		     "l"(second)
+		     : "memory");
+#else
+	__atomic_store_n(place, first, __ATOMIC_RELEASE);
+	__atomic_store_n(place + 1, second, __ATOMIC_RELEASE);
+#endif
+}
+
+/* R, acquire end: pairs with the proxy's store of a done word. */
+GIN_FN uint64_t ginDoneObserve(const uint64_t *word)
+{
+	return ginAcquireSystem(word);
+}
+
+/* Q, acquire end: the proxy has read the places of lower tickets. */
+GIN_FN uint64_t ginConsumedObserve(const uint64_t *word)
+{
+	return ginAcquireSystem(word);
+}
+
+/*
+ * Q goes on from thread to thread by the shadow. Relaxed on a GPU: the stores into a place depend on
+ * the branch that has found it free, and no GPU stores before it knows.
+ */
+GIN_FN uint64_t ginShadowObserve(const uint64_t *shadow)
+{
+#if GIN_ON_GPU
+	return ginLocalLoad(shadow);
+#else
+	return __atomic_load_n(shadow, __ATOMIC_ACQUIRE);
+#endif
+}
+
+/* The largest that any thread has brought. */
+GIN_FN void ginLocalMax(uint64_t *word, uint64_t value)
+{
+#if GIN_ON_GPU
+	asm volatile("red.relaxed.gpu.global.max.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+#else
+	uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
+	while (old < value && !__atomic_compare_exchange_n(word, &old, value, true,
+							   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		;
+#endif
+}
+
+/* Tickets; relaxed, because descriptors carry their phase and nothing else hangs on a ticket. */
+GIN_FN uint64_t ginTicketAdd(uint64_t *producer, uint64_t count)
+{
+#if GIN_ON_GPU
+	uint64_t old;
+	asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;"
+		     : "=l"(old)
+		     : "l"(producer), "l"(count)
+		     : "memory");
+	return old;
+#else
+	return __atomic_fetch_add(producer, count, __ATOMIC_RELAXED);
+#endif
+}
+
+/*
+ * Sets *word to `value` when it is `compare`. Of both orders, as it hands things from thread to
+ * thread: who gives back a place has read it before the next one has it.
+ */
+GIN_FN bool ginLocalCas(uint64_t *word, uint64_t compare, uint64_t value)
+{
+#if GIN_ON_GPU
+	uint64_t old;
+	asm volatile("atom.acq_rel.gpu.global.cas.b64 %0, [%1], %2, %3;"
+		     : "=l"(old)
+		     : "l"(word), "l"(compare), "l"(value)
+		     : "memory");
+	return old == compare;
+#else
+	return __atomic_compare_exchange_n(word, &compare, value, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_RELAXED);
+#endif
+}
+
+/* Relaxed: a word of the host's that says all by itself. */
+GIN_FN uint64_t ginHostWordObserve(const uint64_t *word)
+{
+#if GIN_ON_GPU
+	uint64_t value;
+	asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+	return value;
+#else
+	return __atomic_load_n(word, __ATOMIC_RELAXED);
 #endif
 }
 

@@ -31,8 +31,9 @@ struct ginOptions {
 	ginPeerSet from = {};
 
 	/*
-	 * Signals without data: how far the caller has released its earlier writes already. Given
-	 * the system, the call orders nothing by itself and costs less.
+	 * How far the caller has released its earlier writes already. Signals without data: given the
+	 * system, the call orders nothing by itself and costs less. By the proxy route puts and
+	 * atomics, too: what was given as far as they need is not released again.
 	 */
 	ginScope given = ginScopeThread;
 

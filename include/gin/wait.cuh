@@ -8,9 +8,12 @@
 #include "memory.cuh"
 #include "options.cuh"
 
-/* A wait in progress. */
+/* A wait in progress, and what it looks at while it lasts. */
 struct ginPoll {
-	uint64_t timeout; /* GIN_FOREVER: none */
+	const struct ginAbortLine *abortLine;
+	const struct ginPeer *peers;
+	const uint64_t *queue; /* the word that says that the queue has failed, or NULL */
+	uint64_t timeout;      /* GIN_FOREVER: none */
 	ginPeerSet from;
 	uint64_t start;	 /* of the first look at the clock */
 	uint64_t looked; /* when the abort line was last read */
@@ -21,7 +24,15 @@ struct ginPoll {
 GIN_FN struct ginPoll ginPollStart(const ginDevComm &dc, const ginOptions &options)
 {
 	uint64_t timeout = options.timeout ? options.timeout : dc.timeout;
-	return {timeout ? timeout : GIN_FOREVER, options.from, 0, 0, 0, -1};
+	return {dc.abortLine,
+		dc.peers,
+		nullptr,
+		timeout ? timeout : GIN_FOREVER,
+		options.from,
+		0,
+		0,
+		0,
+		-1};
 }
 
 GIN_FN ginResult_t ginAbortResult(uint64_t word)
@@ -30,26 +41,26 @@ GIN_FN ginResult_t ginAbortResult(uint64_t word)
 }
 
 /* The first of these peers that has failed, or -1. */
-GIN_FN int32_t ginFailedOf(const ginDevComm &dc, const ginPeerSet &from)
+GIN_FN int32_t ginFailedOf(const struct ginPeer *peers, const ginPeerSet &from)
 {
 	for (uint32_t i = 0; i < from.count; i++) {
 		uint32_t peer = from.first + i * from.stride;
-		if (ginPeerObserve(&dc.peers[peer]).state != ginPeerAlive)
+		if (ginPeerObserve(&peers[peer]).state != ginPeerAlive)
 			return static_cast<int32_t>(peer);
 	}
 	return -1;
 }
 
 /* Does what the abort line says end this wait? A peer that it does not depend on does not. */
-GIN_FN ginResult_t ginPollAbort(const ginDevComm &dc, struct ginPoll &poll)
+GIN_FN ginResult_t ginPollAbort(struct ginPoll &poll)
 {
-	uint64_t word = ginAbortObserve(dc.abortLine);
+	uint64_t word = ginAbortObserve(poll.abortLine);
 	ginResult_t result = ginAbortResult(word);
 
 	if (result != ginErrorPeer)
 		return result;
 	if (poll.from.count)
-		poll.failed = ginFailedOf(dc, poll.from);
+		poll.failed = ginFailedOf(poll.peers, poll.from);
 	else
 		poll.failed = static_cast<int32_t>(word >> 32);
 	return poll.from.count && poll.failed < 0 ? ginSuccess : ginErrorPeer;
@@ -57,10 +68,10 @@ GIN_FN ginResult_t ginPollAbort(const ginDevComm &dc, struct ginPoll &poll)
 
 /*
  * One turn of a waiting loop: ginSuccess to go on, else why to stop. The clock is read every 16th
- * step only, and the abort line, a load from host memory, every 4 us. On the host each step yields:
+ * step only, and the abort line and the queue's word, loads from host memory, every 4 us. On the host each step yields:
  * the thread waited for may need this core.
  */
-GIN_FN ginResult_t ginPollStep(const ginDevComm &dc, struct ginPoll &poll)
+GIN_FN ginResult_t ginPollStep(struct ginPoll &poll)
 {
 #if !GIN_ON_GPU
 	sched_yield();
@@ -72,7 +83,9 @@ GIN_FN ginResult_t ginPollStep(const ginDevComm &dc, struct ginPoll &poll)
 		poll.start = poll.looked = now; /* most waits end before the first look */
 	if (now - poll.looked >= 4000) {
 		poll.looked = now;
-		ginResult_t result = ginPollAbort(dc, poll);
+		ginResult_t result = ginPollAbort(poll);
+		if (result == ginSuccess && poll.queue)
+			result = ginAbortResult(ginHostWordObserve(poll.queue));
 		if (result != ginSuccess)
 			return result;
 	}
@@ -89,16 +102,15 @@ GIN_FN bool ginReached(uint64_t seen, uint64_t least, uint32_t bits)
  * Look until the word has come to `least`; *seen is what it was last. One loop: two, with looks in
  * the inner one, cost a put and its signal 0.1 us more.
  */
-template <class Look> GIN_FN ginResult_t ginPollUntil(const ginDevComm &dc, struct ginPoll &poll,
-						      Look look, uint64_t least, uint32_t bits,
-						      uint64_t *seen)
+template <class Look> GIN_FN ginResult_t ginPollUntil(struct ginPoll &poll, Look look,
+						      uint64_t least, uint32_t bits, uint64_t *seen)
 {
 	ginResult_t result = ginSuccess;
 	while (result == ginSuccess) {
 		*seen = look();
 		if (ginReached(*seen, least, bits))
 			return ginSuccess;
-		result = ginPollStep(dc, poll);
+		result = ginPollStep(poll);
 	}
 	return result;
 }

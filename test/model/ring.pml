@@ -3,10 +3,10 @@
  * ring.pml - how descriptors go from GPU threads through the ring to the proxy; for spin
  *
  *   here           there
- *   reserve        ginQueueReserve, its first line      include/gin/queue.cuh
- *   take           ginQueueTake, ginQueueRefresh
- *   less           ginQueueReserve, its loop
- *   poll           ginPost, where ginPollStep says go on, or why to stop; then a look for room
+ *   reserve        ginQueueSettle: the shadow           include/gin/queue.cuh
+ *   take           ginTryPost: claim; ginQueueKeep
+ *   less           ginQueueSettle, its loop
+ *   poll           ginPostWaiting: ginPollStep says go on, or why to stop; then a look for room
  *   write          ginQueueWrite, ginDescriptorPublish  include/gin/memory.cuh
  *   cpu            the proxy: descriptorTake, and its store of the consumed word
  *

@@ -107,6 +107,13 @@ static void expectText(const std::string &seen, const std::string &expected)
 	EXPECT(seen == expected);
 }
 
+/* What a pair of two hosts says that it has no route. */
+static std::string elsewhere(const std::string &host)
+{
+	std::string why = "another host (" + nameOf(host) + ")";
+	return "direct: " + why + "; proxy: " + why;
+}
+
 static void expectPeer(const Rank &r, const Hosts &hosts, int peer)
 {
 	ginPeerInfo_t info = GIN_PEER_INFO_INIT;
@@ -117,7 +124,7 @@ static void expectPeer(const Rank &r, const Hosts &hosts, int peer)
 	expectText(info.backend, same ? "direct" : "none");
 	expectText(info.why, peer == r.rank ? "the same memory"
 			     : same	    ? "shared memory of one host"
-					    : "another host (" + nameOf(hosts[peer]) + ")");
+					    : elsewhere(hosts[peer]));
 	EXPECT(info.route == (same ? ginRouteDirect : ginRouteNone));
 	EXPECT(info.sameHost == same && info.sameProcess == (peer == r.rank));
 }
@@ -135,8 +142,7 @@ static void expectNoDevComm(const Rank &r, const Hosts &hosts)
 		return;
 	std::string expected = "ginDevCommCreate: rank 0: no backend connects rank 0 and rank " +
 			       std::to_string(other) + " (host " + nameOf(hosts[other]) +
-			       "): direct: another host (" + nameOf(hosts[other]) +
-			       "); this libgin has no network backend";
+			       "): " + elsewhere(hosts[other]);
 	EXPECT(ginDevCommCreate(r.comm, &want, &dc) == ginErrorUnsupported);
 	expectText(ginGetLastError(), expected);
 }

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* descriptor.c - out of the ring, and into addresses */
+#include "descriptor.h"
+
+#include <string.h>
+
+/* D, acquire end: pairs with ginDescriptorPublish; each word by itself, as they may come singly. */
+int descriptorTake(const uint64_t *place, uint64_t phase, uint64_t words[GIN_DESCRIPTOR_WORDS])
+{
+	static const uint8_t spilled[] = {2, 3, 4, 5, 7};
+
+	for (int i = 0; i < GIN_DESCRIPTOR_WORDS; i++) {
+		words[i] = __atomic_load_n(place + i, __ATOMIC_ACQUIRE);
+		if ((words[i] ^ phase) & GIN_DESCRIPTOR_PHASE)
+			return 0;
+		words[i] &= ~GIN_DESCRIPTOR_PHASE;
+	}
+	for (unsigned i = 0; i < sizeof(spilled); i++)
+		words[spilled[i]] |= words[0] >> (GIN_D0_SPILL + i) << 63;
+	return 1;
+}
+
+static uint32_t field(uint64_t word, int at, int bits)
+{
+	return (uint32_t)(word >> at & ((1u << bits) - 1));
+}
+
+/* [offset, offset + bytes) of what `place` names, at `rank`. */
+static const char *resolvePlace(const struct scope *scope, uint64_t named, uint32_t rank,
+				uint64_t bytes, struct place *out)
+{
+	uint64_t offset = named & ((1ull << GIN_DESCRIPTOR_OFFSET_BITS) - 1);
+	const struct proxyWindow *w =
+		slotsFind(scope->slots, (uint32_t)(named >> GIN_DESCRIPTOR_OFFSET_BITS) &
+						(GIN_DESCRIPTOR_SLOTS - 1));
+
+	if (!w)
+		return "it names a window that is not registered";
+	const struct part *part = &w->part[rank];
+	if (offset > part->bytes || bytes > part->bytes - offset)
+		return "it goes beyond the end of a window";
+	if (bytes && !part->place.at)
+		return "this rank does not reach a window at the peer";
+	*out = (struct place){part->place.at + offset, part->place.byCpu};
+	return NULL;
+}
+
+static const char *resolveAddress(const struct scope *scope, uint64_t address, uint64_t bytes,
+				  struct place *out)
+{
+	void *at = (void *)(uintptr_t)address;
+
+	if (!bytes)
+		return NULL;
+	const struct proxyWindow *w = slotsSearch(scope->slots, at, bytes);
+	if (!w)
+		return "its source is in no window of this rank";
+	*out = (struct place){at, w->part[w->rank].place.byCpu};
+	return NULL;
+}
+
+/* A word that CPUs change: aligned, and where they can. */
+static const char *resolveWord(const struct scope *scope, uint64_t named, uint32_t rank,
+			       uint32_t bytes, uint64_t **out)
+{
+	struct place place;
+	const char *wrong = resolvePlace(scope, named, rank, bytes, &place);
+
+	if (wrong)
+		return wrong;
+	if (!place.byCpu)
+		return "it changes a word in GPU memory, which no CPU can";
+	if ((uintptr_t)place.at % bytes)
+		return "it changes a word that is not aligned";
+	*out = (uint64_t *)(void *)place.at;
+	return NULL;
+}
+
+static uint64_t *wordOf(const struct scope *scope, uint32_t rank, uint64_t index)
+{
+	return (uint64_t *)(void *)scope->words->part[rank].place.at + index;
+}
+
+static const char *resolveRaise(const struct scope *scope, const uint64_t *words,
+				struct proxyWork *work)
+{
+	uint32_t raise = field(words[0], GIN_D0_SIGNAL, 3);
+
+	work->word = NULL;
+	work->addend = words[7];
+	work->isWeak = raise == ginRaiseWeakId || raise == ginRaiseWeakAt;
+	if (raise == ginRaiseNone)
+		return NULL;
+	if (raise == ginRaiseStrongAt || raise == ginRaiseWeakAt)
+		return resolveWord(scope, words[6], work->peer, 8, &work->word);
+	if (raise > ginRaiseWeakAt)
+		return "it raises a signal in no known way";
+	if (words[6] >= scope->signals)
+		return "it raises a signal that does not exist";
+	work->word = wordOf(scope, work->peer, scope->firstSignal + words[6]);
+	return NULL;
+}
+
+static const char *resolvePut(const struct scope *scope, const uint64_t *words,
+			      struct proxyWork *work)
+{
+	uint32_t counter = field(words[0], GIN_D0_COUNTER, 24);
+	const char *wrong;
+
+	work->bytes = words[3];
+	if (counter > scope->nCounters)
+		return "it counts on a counter that does not exist";
+	work->counter = counter ? scope->counters + counter - 1 : NULL;
+	wrong = resolvePlace(scope, words[1], work->peer, work->bytes, &work->to);
+	if (!wrong && field(words[0], GIN_D0_ADDRESS, 1))
+		wrong = resolveAddress(scope, words[2], work->bytes, &work->from);
+	else if (!wrong)
+		wrong = resolvePlace(scope, words[2], scope->words->rank, work->bytes, &work->from);
+	return wrong ? wrong : resolveRaise(scope, words, work);
+}
+
+static const char *resolveValue(const struct scope *scope, const uint64_t *words,
+				struct proxyWork *work)
+{
+	work->bytes = field(words[0], GIN_D0_COUNTER, 24);
+	if (work->bytes > sizeof(work->value))
+		return "its value is longer than 32 bytes";
+	memcpy(work->value, words + 2, sizeof(work->value));
+	const char *wrong = resolvePlace(scope, words[1], work->peer, work->bytes, &work->to);
+	return wrong ? wrong : resolveRaise(scope, words, work);
+}
+
+static const char *resolveGet(const struct scope *scope, const uint64_t *words,
+			      struct proxyWork *work)
+{
+	work->bytes = words[3];
+	const char *wrong = resolvePlace(scope, words[1], work->peer, work->bytes, &work->from);
+	return wrong ? wrong
+		     : resolvePlace(scope, words[2], scope->words->rank, work->bytes, &work->to);
+}
+
+static const char *resolveBarrier(const struct scope *scope, const uint64_t *words,
+				  struct proxyWork *work)
+{
+	if (words[1] >= scope->nBarrierWords)
+		return "it is for a barrier that does not exist";
+	work->word = wordOf(scope, work->peer, scope->firstBarrier + words[1]);
+	work->value[0] = words[2];
+	return NULL;
+}
+
+static const char *resolveAtomic(const struct scope *scope, const uint64_t *words,
+				 struct proxyWork *work)
+{
+	uint32_t bytes = field(words[0], GIN_D0_COUNTER, 24);
+
+	if (bytes != 4 && bytes != 8)
+		return "its word has neither 4 nor 8 bytes";
+	if (words[4] > GIN_QUEUE_RESULTS)
+		return "it wants its result in a place that does not exist";
+	work->bytes = bytes;
+	work->value[0] = words[2];
+	work->value[1] = words[3];
+	work->oldValue = words[4] ? scope->results + words[4] - 1 : NULL;
+	work->settled = words[4] ? scope->settled + words[4] - 1 : NULL;
+	return resolveWord(scope, words[1], work->peer, bytes, &work->word);
+}
+
+const char *descriptorResolve(const struct scope *scope, const uint64_t *words,
+			      struct proxyWork *work)
+{
+	work->op = (uint8_t)field(words[0], GIN_D0_OP, 4);
+	work->peer = field(words[0], GIN_D0_PEER, 20);
+	work->isWeak = 0;
+	work->word = work->counter = work->oldValue = work->settled = NULL;
+	work->bytes = 0;
+	work->to = work->from = (struct place){NULL, 1};
+	if (work->peer >= scope->nRanks)
+		return "it is for a rank that does not exist";
+	switch (work->op) {
+	case ginOpPut:
+		return resolvePut(scope, words, work);
+	case ginOpPutValue:
+		return resolveValue(scope, words, work);
+	case ginOpGet:
+		return resolveGet(scope, words, work);
+	case ginOpSignal:
+		return resolveRaise(scope, words, work);
+	case ginOpBarrier:
+		return resolveBarrier(scope, words, work);
+	case ginOpFetchAdd:
+	case ginOpCompareSwap:
+	case ginOpSwap:
+		return resolveAtomic(scope, words, work);
+	case ginOpNothing:
+		return NULL;
+	}
+	return "it names no operation";
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ipc.c - the transport between ranks of one host
+ *
+ * What CPUs reach at both ends they copy. Where one end is GPU memory a copy engine does, which needs
+ * no SM: what was started goes into one of several streams, and behind each batch the stream writes
+ * how many copies it has done. A peer's stay in one stream, and so land in order.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../lib/log.h"
+#include "transport.h"
+
+#define STREAMS 4u
+
+/* Up to here a copy is made of words, so that one of 4 or 8 bytes is seen whole. */
+#define WORDS_BYTES 64u
+
+struct stream {
+	cuStream stream;     /* NULL without a GPU */
+	uint64_t *done;	     /* copies that the stream has done; host-pinned, it writes there */
+	uint64_t sent;	     /* copies that went in */
+	uint64_t told;	     /* as many are covered by a write to `done` that is in the stream */
+	ginResult_t failure; /* of a write to `done`: nobody knows what has landed */
+	struct proxyWork *head, *tail;
+};
+
+struct ipc {
+	const struct device *device;
+	struct stream stream[STREAMS];
+	uint64_t *lines; /* a line for each stream's `done` */
+};
+
+static void ipcClose(void *state)
+{
+	struct ipc *ipc = state;
+
+	for (uint32_t s = 0; s < STREAMS; s++)
+		if (ipc->stream[s].stream)
+			ipc->device->cuda->streamDestroy(ipc->stream[s].stream);
+	pinnedFree(ipc->device, ipc->lines);
+	free(ipc);
+}
+
+static ginResult_t openStreams(struct ipc *ipc)
+{
+	const struct cuda *cuda = ipc->device->cuda;
+	cuResult result = 0;
+
+	for (uint32_t s = 0; s < STREAMS && !result; s++) {
+		ipc->stream[s].done = ipc->lines + s * 8;
+		if (cuda)
+			result = cuda->streamCreate(&ipc->stream[s].stream, cuNonBlocking);
+	}
+	return result ? cudaFail(cuda, "cuStreamCreate", result) : ginSuccess;
+}
+
+/* Streams are made now, when no kernel waits for what they are to move. */
+static ginResult_t ipcOpen(const struct backendHost *host, void **state)
+{
+	struct ipc *ipc = calloc(1, sizeof(*ipc));
+	void *lines = NULL;
+
+	if (!ipc)
+		return fail(ginErrorSystem, "no memory");
+	ipc->device = host->device;
+	ginResult_t result =
+		pinnedAlloc(host->device, STREAMS * 64, host->device->numaNode, &lines);
+	ipc->lines = lines;
+	if (result == ginSuccess)
+		result = openStreams(ipc);
+	if (result == ginSuccess)
+		*state = ipc;
+	else
+		ipcClose(ipc);
+	return result;
+}
+
+/* One store of the largest size that address and length allow; how many bytes it took. */
+static size_t copyOne(char *to, const char *from, size_t bytes)
+{
+	uint64_t word;
+	uintptr_t at = (uintptr_t)to;
+
+	if (bytes >= 8 && at % 8 == 0) {
+		memcpy(&word, from, 8);
+		__atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELAXED);
+		return 8;
+	}
+	if (bytes >= 4 && at % 4 == 0) {
+		uint32_t half;
+		memcpy(&half, from, 4);
+		__atomic_store_n((uint32_t *)(void *)to, half, __ATOMIC_RELAXED);
+		return 4;
+	}
+	__atomic_store_n(to, *from, __ATOMIC_RELAXED);
+	return 1;
+}
+
+static void copyByCpu(char *to, const char *from, size_t bytes)
+{
+	size_t done = 0;
+
+	if (bytes > WORDS_BYTES)
+		memcpy(to, from, bytes);
+	else
+		while (done < bytes)
+			done += copyOne(to + done, from + done, bytes - done);
+}
+
+static struct stream *streamOf(struct ipc *ipc, const struct proxyWork *w)
+{
+	return &ipc->stream[(w->peer + w->context) % STREAMS];
+}
+
+/* An aligned value of 4 or 8 bytes needs no copy engine. */
+static cuResult sendValue(const struct cuda *cuda, const struct proxyWork *w, cuStream stream)
+{
+	cuPtr to = (cuPtr)(uintptr_t)w->to.at;
+
+	if (w->bytes == 8 && to % 8 == 0)
+		return cuda->streamWrite64(stream, to, w->value[0], 0);
+	if (w->bytes == 4 && to % 4 == 0)
+		return cuda->streamWrite32(stream, to, (uint32_t)w->value[0], 0);
+	return cuda->copyToDevice(to, w->value, w->bytes, stream);
+}
+
+static ginResult_t send(struct ipc *ipc, struct proxyWork *w)
+{
+	const struct cuda *cuda = ipc->device->cuda;
+	struct stream *s = streamOf(ipc, w);
+	cuResult result;
+
+	if (w->op == ginOpPutValue)
+		result = sendValue(cuda, w, s->stream);
+	else
+		result = cuda->copy((cuPtr)(uintptr_t)w->to.at, (cuPtr)(uintptr_t)w->from.at,
+				    w->bytes, s->stream);
+	if (result)
+		return cudaFail(cuda, "a copy", result);
+	w->landsAt = ++s->sent;
+	w->nextSent = NULL;
+	if (s->head)
+		s->tail->nextSent = w;
+	else
+		s->head = w;
+	s->tail = w;
+	return ginSuccess;
+}
+
+static ginResult_t ipcStart(void *state, struct proxyWork *w)
+{
+	const char *from = w->op == ginOpPutValue ? (const char *)w->value : w->from.at;
+
+	if (!w->to.byCpu || !(w->from.byCpu || w->op == ginOpPutValue))
+		return send(state, w);
+	copyByCpu(w->to.at, from, w->bytes);
+	w->state = workLanded;
+	return ginSuccess;
+}
+
+/* The write waits for the copies before it: whoever sees it finds them done. */
+static void chainStream(const struct ipc *ipc, struct stream *s)
+{
+	const struct cuda *cuda = ipc->device->cuda;
+
+	if (s->told == s->sent)
+		return;
+	cuResult result = cuda->streamWrite64(s->stream, (cuPtr)(uintptr_t)s->done, s->sent, 0);
+	s->told = s->sent;
+	if (result)
+		s->failure = cudaFail(cuda, "cuStreamWriteValue64", result);
+}
+
+static void ipcChain(void *state)
+{
+	struct ipc *ipc = state;
+
+	for (uint32_t s = 0; s < STREAMS; s++)
+		chainStream(ipc, &ipc->stream[s]);
+}
+
+static struct proxyWork *landedIn(struct stream *s)
+{
+	struct proxyWork *w = s->head;
+
+	if (!w)
+		return NULL;
+	/* Acquire: pairs with the stream's write, which follows the copies. */
+	if (__atomic_load_n(s->done, __ATOMIC_ACQUIRE) < w->landsAt) {
+		if (s->failure == ginSuccess)
+			return NULL;
+		w->result = (uint8_t)s->failure;
+	}
+	s->head = w->nextSent;
+	return w;
+}
+
+static struct proxyWork *ipcLanded(void *state)
+{
+	struct ipc *ipc = state;
+	struct proxyWork *w = NULL;
+
+	for (uint32_t s = 0; s < STREAMS && !w; s++)
+		w = landedIn(&ipc->stream[s]);
+	return w;
+}
+
+static void ipcDrain(void *state)
+{
+	struct ipc *ipc = state;
+
+	for (uint32_t s = 0; s < STREAMS; s++)
+		if (ipc->stream[s].head)
+			ipc->device->cuda->streamSynchronize(ipc->stream[s].stream);
+}
+
+const struct transportOps transportIpc = {
+	.name = "ipc",
+	.open = ipcOpen,
+	.close = ipcClose,
+	.start = ipcStart,
+	.chain = ipcChain,
+	.landed = ipcLanded,
+	.drain = ipcDrain,
+};

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * proxy.c - the proxy backend: CPU threads move the data that kernels ask for
+ *
+ * Kernels post descriptors into the queue of a context (include/gin/queue.cuh); a thread (thread.c)
+ * takes them (engine.c), resolves them (descriptor.c) and has a transport (ipc.c) move the data.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "thread.h"
+
+struct proxy {
+	const struct backendHost *host;
+	struct peermem *peermem;
+	struct slots slots;
+	struct workers workers;
+};
+
+/* A window of the core's: it knows whose it is. */
+struct handle {
+	struct proxy *proxy;
+	struct proxyWindow *window;
+	int hasSlot;
+};
+
+struct contextsState {
+	struct proxy *proxy;
+	struct queues queues;
+	uint32_t made; /* engines that have a worker */
+	struct engine *engine[];
+};
+
+static int proxyProbe(const struct backendHost *host, void *blob, char *why)
+{
+	struct peermemBlob mine;
+
+	peermemTell(host->device, &mine);
+	memcpy(blob, &mine, sizeof(mine));
+	why[0] = '\0';
+	return 1;
+}
+
+static int proxyReach(const struct backendHost *host, int peer, const void *mine,
+		      const void *theirs, char *why)
+{
+	struct peermemBlob blob;
+	struct peermemLink link;
+
+	(void)mine;
+	memcpy(&blob, theirs, sizeof(blob));
+	return peermemReach(host, peer, &blob, &link, why);
+}
+
+/* Direct peers too: words at offsets have one agent, which is this one where it is in use. */
+static int serves(const void *of, int rank)
+{
+	const struct backendHost *host = of;
+
+	return host->routes[rank] != ginRouteNone;
+}
+
+static void closeProxy(struct proxy *p)
+{
+	slotsClose(&p->slots);
+	peermemClose(p->peermem);
+	free(p);
+}
+
+static ginResult_t openProxy(struct proxy *p, const struct backendHost *host)
+{
+	const struct peermemPeers peers = {serves, host};
+
+	p->host = host;
+	ginResult_t result = peermemOpen(host, "proxy", &peers, &p->peermem);
+	if (result == ginSuccess)
+		result = slotsOpen(&p->slots);
+	if (result == ginSuccess)
+		result = workersOpen(host, &transportIpc, paramNumber(paramProxyThreads),
+				     &p->workers);
+	return result;
+}
+
+static ginResult_t proxyOpen(const struct backendHost *host, void **state)
+{
+	struct deviceScope scope;
+	struct proxy *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return fail(ginErrorSystem, "no memory");
+	ginResult_t result = deviceEnter(host->device, &scope);
+	if (result == ginSuccess) {
+		result = openProxy(p, host);
+		deviceLeave(host->device, &scope);
+	}
+	if (result == ginSuccess)
+		*state = p;
+	else
+		closeProxy(p);
+	return result;
+}
+
+static void proxyClose(void *state)
+{
+	struct proxy *p = state;
+
+	workersClose(&p->workers);
+	closeProxy(p);
+}
+
+static void proxyWindowDeregister(void *state, void *window)
+{
+	struct proxy *p = state;
+	struct handle *h = window;
+
+	if (h->hasSlot) {
+		slotsGive(&p->slots, h->window);
+		workersPass(&p->workers);
+	}
+	proxyWindowFree(p->peermem, h->window);
+	free(h);
+}
+
+static ginResult_t proxyWindowOffer(void *state, const struct memory *memory, void *offer,
+				    void **window)
+{
+	struct proxy *p = state;
+	struct handle *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return fail(ginErrorSystem, "no memory");
+	h->proxy = p;
+	ginResult_t result = proxyWindowMake(p->peermem, p->host, memory, offer, &h->window);
+	if (result != ginSuccess) {
+		free(h);
+		return result;
+	}
+	if (!offer) {
+		result = slotsTake(&p->slots, h->window);
+		h->hasSlot = result == ginSuccess;
+	}
+	if (result == ginSuccess)
+		*window = h;
+	else
+		proxyWindowDeregister(p, h);
+	return result;
+}
+
+static ginResult_t proxyWindowRegister(void *state, const char *call, ginResult_t mine,
+				       const uint8_t *offers, size_t stride, void *window)
+{
+	struct proxy *p = state;
+	struct handle *h = window;
+
+	(void)call;
+	mine = proxyWindowReach(p->peermem, p->host, mine, offers, stride, h->window);
+	if (mine == ginSuccess) {
+		mine = slotsTake(&p->slots, h->window);
+		h->hasSlot = mine == ginSuccess;
+	}
+	return mine;
+}
+
+static void proxyWindowTell(void *window, struct ginWindowTable *table)
+{
+	const struct handle *h = window;
+
+	table->slot = h->window->slot;
+	table->fence = h->window->fence;
+	table->agent = proxyWindowAgent(h->window);
+}
+
+static struct scope scopeOf(struct proxy *p, const struct contextsState *s,
+			    const struct hostQueue *host, uint32_t context)
+{
+	const struct backendContexts *want = &s->queues.want;
+	const struct handle *words = want->words;
+
+	return (struct scope){.slots = &p->slots,
+			      .words = words->window,
+			      .counters = host->counters,
+			      .results = host->results,
+			      .settled = host->settled,
+			      .firstSignal = (uint64_t)context * want->signals,
+			      .firstBarrier = (uint64_t)want->contexts * want->signals,
+			      .signals = want->signals,
+			      .nCounters = want->counters,
+			      .nBarrierWords = want->barriers * GIN_BARRIER_ROUNDS,
+			      .nRanks = (uint32_t)p->host->nRanks};
+}
+
+static ginResult_t makeEngine(struct proxy *p, struct contextsState *s, uint32_t context)
+{
+	const struct hostQueue host = queuesHost(&s->queues, context);
+	const struct scope scope = scopeOf(p, s, &host, context);
+	ginResult_t result = engineMake(&host, &scope, s->queues.want.depth, &s->engine[context]);
+
+	if (result != ginSuccess)
+		return result;
+	s->engine[context]->context = context;
+	s->engine[context]->rank = (uint32_t)p->host->rank;
+	workersAdd(&p->workers, s->engine[context]);
+	s->made++;
+	return ginSuccess;
+}
+
+static ginResult_t proxyContextsStats(void *contexts, uint32_t context, ginStats_t *stats)
+{
+	struct contextsState *s = contexts;
+	const struct engine *engine = s->engine[context];
+
+	statsRead(&engine->stats, stats);
+	workersStats(&s->proxy->workers, engine, stats);
+	return queuesWaits(&s->queues, context, &stats->waitsForRoom);
+}
+
+static void proxyContextsFinish(void *state, void *contexts)
+{
+	struct proxy *p = state;
+	struct contextsState *s = contexts;
+
+	while (s->made)
+		workersRemove(&p->workers, s->engine[--s->made]);
+}
+
+static void proxyContextsClose(void *state, void *contexts)
+{
+	struct contextsState *s = contexts;
+
+	proxyContextsFinish(state, s);
+	for (uint32_t c = 0; c < s->queues.want.contexts; c++)
+		engineFree(s->engine[c]);
+	queuesFree(&s->queues);
+	free(s);
+}
+
+static ginResult_t proxyContextsOpen(void *state, const char *call, ginResult_t mine,
+				     const struct backendContexts *want, void **contexts)
+{
+	struct proxy *p = state;
+
+	(void)call;
+	if (mine != ginSuccess)
+		return mine;
+	struct contextsState *s = calloc(1, sizeof(*s) + want->contexts * sizeof(s->engine[0]));
+	if (!s)
+		return fail(ginErrorSystem, "no memory");
+	s->proxy = p;
+	mine = queuesMake(p->host->device, p->host->nRanks, want, &s->queues);
+	for (uint32_t c = 0; c < want->contexts && mine == ginSuccess; c++)
+		mine = makeEngine(p, s, c);
+	if (mine == ginSuccess)
+		*contexts = s;
+	else
+		proxyContextsClose(p, s);
+	return mine;
+}
+
+static void proxyContextsTell(void *contexts, ginDevComm *devComm)
+{
+	struct contextsState *s = contexts;
+
+	queuesTell(&s->queues, devComm);
+	for (uint32_t c = 0; c < s->queues.want.contexts; c++)
+		s->engine[c]->devComm = devComm->id;
+}
+
+static int proxyProgress(void *state)
+{
+	struct proxy *p = state;
+
+	return workersTurn(&p->workers);
+}
+
+const struct backendOps backendProxy = {
+	.name = "proxy",
+	.route = ginRouteProxy,
+	.writer = ginWriterCpu,
+	.network = 1,
+	.probe = proxyProbe,
+	.reach = proxyReach,
+	.open = proxyOpen,
+	.close = proxyClose,
+	.windowOffer = proxyWindowOffer,
+	.windowRegister = proxyWindowRegister,
+	.windowDeregister = proxyWindowDeregister,
+	.windowTell = proxyWindowTell,
+	.contextsOpen = proxyContextsOpen,
+	.contextsTell = proxyContextsTell,
+	.contextsStats = proxyContextsStats,
+	.contextsFinish = proxyContextsFinish,
+	.contextsClose = proxyContextsClose,
+	.progress = proxyProgress,
+};

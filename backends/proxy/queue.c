@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* queue.c - the memory of a device communicator's queues */
+#include "queue.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../include/gin/descriptor.h"
+
+#define LINE 64u
+
+static size_t lines(size_t bytes)
+{
+	return (bytes + LINE - 1) / LINE * LINE;
+}
+
+static size_t ringBytes(const struct queues *q)
+{
+	return (size_t)q->want.depth * GIN_DESCRIPTOR_WORDS * sizeof(uint64_t);
+}
+
+static size_t doneBytes(const struct queues *q)
+{
+	return lines((q->nRanks + 1u) * sizeof(uint64_t));
+}
+
+/* All contexts' counters, one block, in front of the contexts. */
+static size_t counterBytes(const struct queues *q)
+{
+	return lines((size_t)q->want.contexts * q->want.counters * sizeof(uint64_t));
+}
+
+static size_t postedBytes(const struct queues *q)
+{
+	return lines((q->nRanks + 1u) * sizeof(uint64_t));
+}
+
+static uint64_t *counters(const struct queues *q)
+{
+	return (uint64_t *)(void *)q->host;
+}
+
+/* The ring, `consumed`, `failed`, results, `settled`, `done`: a line each at least. */
+struct hostQueue queuesHost(const struct queues *q, uint32_t context)
+{
+	char *at = q->host + counterBytes(q) + context * q->contextBytes;
+	struct hostQueue host = {.ring = (uint64_t *)(void *)at};
+
+	at += ringBytes(q);
+	host.consumed = (uint64_t *)(void *)at;
+	host.failed = (uint64_t *)(void *)(at + LINE);
+	host.results = (uint64_t *)(void *)(at + 2 * LINE);
+	host.settled = host.results + GIN_QUEUE_RESULTS;
+	host.done = host.settled + GIN_QUEUE_RESULTS;
+	host.counters = counters(q) + (size_t)context * q->want.counters;
+	return host;
+}
+
+static uint64_t *postedOf(const struct queues *q, uint32_t context)
+{
+	char *first = (char *)(q->kernel + q->want.contexts);
+
+	return (uint64_t *)(void *)(first + context * postedBytes(q));
+}
+
+static struct ginQueue kernelQueue(const struct queues *q, uint32_t context)
+{
+	const struct hostQueue host = queuesHost(q, context);
+
+	return (struct ginQueue){.ring = host.ring,
+				 .consumed = host.consumed,
+				 .done = host.done,
+				 .failed = host.failed,
+				 .posted = postedOf(q, context),
+				 .result = host.results,
+				 .settled = host.settled,
+				 .logDepth = (uint32_t)__builtin_ctz(q->want.depth),
+				 .nRanks = q->nRanks,
+				 .freeResults = (1ull << GIN_QUEUE_RESULTS) - 1};
+}
+
+static ginResult_t writeKernel(struct queues *q, size_t bytes)
+{
+	struct ginQueue *copy = calloc(1, bytes);
+
+	if (!copy)
+		return fail(ginErrorSystem, "no memory");
+	for (uint32_t c = 0; c < q->want.contexts; c++)
+		copy[c] = kernelQueue(q, c);
+	ginResult_t result = deviceWrite(q->device, q->kernel, copy, bytes);
+	free(copy);
+	return result;
+}
+
+ginResult_t queuesMake(const struct device *d, int nRanks, const struct backendContexts *want,
+		       struct queues *q)
+{
+	void *host = NULL, *kernel = NULL;
+
+	*q = (struct queues){.device = d, .nRanks = (uint32_t)nRanks, .want = *want};
+	q->contextBytes =
+		ringBytes(q) + 2 * LINE + 2 * GIN_QUEUE_RESULTS * sizeof(uint64_t) + doneBytes(q);
+	size_t bytes = counterBytes(q) + want->contexts * q->contextBytes;
+	ginResult_t result = pinnedAlloc(d, bytes, d->numaNode, &host);
+	if (result != ginSuccess)
+		return result;
+	q->host = host;
+	bytes = want->contexts * (sizeof(struct ginQueue) + postedBytes(q));
+	result = memoryAlloc(d, bytes, &kernel);
+	q->kernel = kernel;
+	if (result == ginSuccess)
+		result = writeKernel(q, bytes);
+	if (result != ginSuccess)
+		queuesFree(q);
+	return result;
+}
+
+ginResult_t queuesWaits(const struct queues *q, uint32_t context, uint64_t *waits)
+{
+	const uint64_t *word = &q->kernel[context].waits;
+
+	if (q->device->cuda)
+		return deviceRead(q->device, waits, word, sizeof(*waits));
+	*waits = __atomic_load_n(word, __ATOMIC_RELAXED);
+	return ginSuccess;
+}
+
+void queuesTell(const struct queues *q, ginDevComm *d)
+{
+	d->queues = q->kernel;
+	d->hostCounter = counters(q);
+	d->rings = queuesHost(q, 0).ring;
+	d->ringStride = q->contextBytes / sizeof(uint64_t);
+	d->posted = postedOf(q, 0);
+	d->postedStride = (uint32_t)(postedBytes(q) / sizeof(uint64_t));
+	d->logDepth = (uint32_t)__builtin_ctz(q->want.depth);
+}
+
+void queuesFree(struct queues *q)
+{
+	if (!q->device)
+		return;
+	if (q->kernel)
+		memoryFree(q->device, q->kernel);
+	pinnedFree(q->device, q->host);
+	*q = (struct queues){NULL};
+}

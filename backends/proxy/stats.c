@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* stats.c - what went through one context's queue */
+#include "stats.h"
+
+#include "../../lib/clock.h"
+
+static int bucketOf(uint64_t value)
+{
+	int bucket = value ? 63 - __builtin_clzll(value) : 0;
+
+	return bucket < GIN_HISTOGRAM_BUCKETS ? bucket : GIN_HISTOGRAM_BUCKETS - 1;
+}
+
+static void note(ginHistogram_t *h, uint64_t value)
+{
+	statsAdd(&h->count, 1);
+	statsAdd(&h->sum, value);
+	statsAdd(&h->bucket[bucketOf(value)], 1);
+	if (value > h->most)
+		__atomic_store_n(&h->most, value, __ATOMIC_RELAXED);
+}
+
+void statsBatch(struct stats *s, uint64_t count)
+{
+	note(&s->batch, count);
+}
+
+void statsSample(struct stats *s, const struct proxyWork *w)
+{
+	s->sampled = w;
+	s->nextSample = w->ticket + STATS_SAMPLE;
+	s->sampledAt = clockNow();
+}
+
+void statsSampleLanded(struct stats *s)
+{
+	if (s->sampled->op == ginOpPut && s->sampled->result == ginSuccess)
+		note(&s->takenToReleased, clockNow() - s->sampledAt);
+}
+
+void statsSampleFinished(struct stats *s, int well)
+{
+	if (well)
+		note(&s->takenToVisible, clockNow() - s->sampledAt);
+	s->sampled = NULL;
+}
+
+static uint64_t word(const uint64_t *at)
+{
+	return __atomic_load_n(at, __ATOMIC_RELAXED);
+}
+
+static void readHistogram(const ginHistogram_t *h, ginHistogram_t *out)
+{
+	out->count = word(&h->count);
+	out->sum = word(&h->sum);
+	out->most = word(&h->most);
+	for (int b = 0; b < GIN_HISTOGRAM_BUCKETS; b++)
+		out->bucket[b] = word(&h->bucket[b]);
+}
+
+void statsRead(const struct stats *s, ginStats_t *out)
+{
+	out->completed = word(&s->completed);
+	out->failed = word(&s->failed);
+	out->putBytes = word(&s->putBytes);
+	out->getBytes = word(&s->getBytes);
+	readHistogram(&s->batch, &out->batch);
+	readHistogram(&s->takenToReleased, &out->takenToReleased);
+	readHistogram(&s->takenToVisible, &out->takenToVisible);
+	/* A batch is noted when all of it has been started. */
+	out->posted = out->batch.sum;
+	if (out->posted < out->completed + out->failed)
+		out->posted = out->completed + out->failed;
+}

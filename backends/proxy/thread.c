@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* thread.c - the CPU threads of a communicator that move data for kernels */
+#include "thread.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../lib/clock.h"
+#include "../../lib/log.h"
+#include "../../lib/place.h"
+#include "../../lib/thread.h"
+
+/*
+ * Idle, a thread spins for SPIN, naps for NAP each time until REST, and sleeps from then on: 64 times
+ * as long as waking up and looking takes, which is under 2 % of a core whatever that costs, and not
+ * longer than SLEEP_MOST, which takes hundreds of contexts. So late may it be for the first
+ * descriptor after a pause.
+ */
+#define SPIN (SECOND / 2000)
+#define REST (SECOND / 50)
+#define NAP 20000
+#define SLEEP_LEAST 400000
+#define SLEEP_MOST 5000000
+
+/* One that has failed is as good as landed: its flow must go on. */
+static void landAll(struct worker *w)
+{
+	for (;;) {
+		struct proxyWork *work = w->ops->landed(w->transport);
+		if (!work)
+			return;
+		engineLanded(work);
+	}
+}
+
+/* The lock is held. 1 when something was done. */
+static int turn(struct worker *w)
+{
+	uint32_t taken = 0, before = 0, after = 0;
+
+	for (struct engine *e = w->engines; e; e = e->next)
+		taken += engineTake(e, w->ops, w->transport);
+	if (taken)
+		w->ops->chain(w->transport);
+	landAll(w);
+	for (struct engine *e = w->engines; e; e = e->next) {
+		before += (uint32_t)(e->taken - e->retired);
+		engineTell(e);
+		after += (uint32_t)(e->taken - e->retired);
+	}
+	return taken || before || after;
+}
+
+/* Who wants the lock gets it: a mutex alone would let this thread have it again and again. */
+static int turnOf(struct worker *w)
+{
+	while (__atomic_load_n(&w->wanted, __ATOMIC_RELAXED))
+		sched_yield();
+	pthread_mutex_lock(&w->lock);
+	int busy = turn(w);
+	pthread_mutex_unlock(&w->lock);
+	return busy;
+}
+
+static uint64_t ranFor(void)
+{
+	struct timespec ran;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ran);
+	return (uint64_t)ran.tv_sec * SECOND + (uint64_t)ran.tv_nsec;
+}
+
+/* By what the thread has run for since it slept last. */
+static uint64_t sleepLength(struct worker *w)
+{
+	uint64_t ran = ranFor(), length = (ran - w->ranFor) * 64;
+
+	w->ranFor = ran;
+	if (length < SLEEP_LEAST)
+		return SLEEP_LEAST;
+	return length < SLEEP_MOST ? length : SLEEP_MOST;
+}
+
+static void rest(struct worker *w, uint64_t idle)
+{
+	struct timespec pause = {0};
+
+	if (idle < SPIN) {
+		if (!w->device->cuda)
+			sched_yield(); /* the thread that posts may need this core */
+		return;
+	}
+	uint64_t length = sleepLength(w);
+	pause.tv_nsec = (long)(idle < REST ? NAP : length);
+	__atomic_store_n(&w->sleeps, w->sleeps + 1, __ATOMIC_RELAXED);
+	nanosleep(&pause, NULL);
+}
+
+static void *run(void *arg)
+{
+	struct worker *w = arg;
+	struct deviceScope scope;
+	uint64_t busy = clockNow();
+
+	if (deviceEnter(w->device, &scope) != ginSuccess) {
+		logWrite(logError, "a proxy thread cannot use GPU %d: nothing moves",
+			 w->device->ordinal);
+		return NULL;
+	}
+	while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
+		int did = turnOf(w);
+		uint64_t now = clockNow();
+		if (did)
+			busy = now;
+		else
+			rest(w, now - busy);
+	}
+	deviceLeave(w->device, &scope);
+	return NULL;
+}
+
+static void take(struct worker *w)
+{
+	__atomic_fetch_add(&w->wanted, 1, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&w->lock);
+	__atomic_fetch_sub(&w->wanted, 1, __ATOMIC_RELAXED);
+}
+
+static void warnOfOneCpu(const cpu_set_t *own)
+{
+	static int warned;
+
+	if (CPU_COUNT(own) > 1 || sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		return;
+	if (!__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
+		logWrite(logWarn, "the proxy's threads share the one CPU that this process may use "
+				  "with the program: allow it more, by mpirun --bind-to none say");
+}
+
+/* Processes of this host do not have the same numbers: its ranks count in turn. */
+static unsigned numberOf(const struct backendHost *host)
+{
+	static unsigned started;
+	unsigned local = 0, locals = 0;
+
+	for (int r = 0; r < host->nRanks; r++) {
+		unsigned here = identitySameHost(&host->ranks[r], &host->ranks[host->rank]) != 0;
+		local += here && r < host->rank;
+		locals += here;
+	}
+	return local + locals * __atomic_fetch_add(&started, 1, __ATOMIC_RELAXED);
+}
+
+/* Within what the calling thread may use, which is what the launcher allows the process. */
+static void findCpus(const struct backendHost *host, cpu_set_t *among)
+{
+	cpu_set_t own;
+
+	CPU_ZERO(among);
+	if (sched_getaffinity(0, sizeof(own), &own))
+		return;
+	warnOfOneCpu(&own);
+	placeChoose(host->device, &own, among);
+}
+
+static void placeWorker(const struct backendHost *host, const cpu_set_t *among, struct worker *w)
+{
+	char text[64];
+
+	if (!CPU_COUNT(among))
+		return;
+	placeThread(among, numberOf(host), &w->cpus);
+	pthread_setaffinity_np(w->thread, sizeof(w->cpus), &w->cpus);
+	placeList(&w->cpus, text, sizeof(text));
+	logWrite(logInfo, "rank %d: a thread of the proxy runs on CPUs %s", host->rank, text);
+}
+
+/* 0, or an error number. */
+static int startThread(const struct backendHost *host, const cpu_set_t *among, struct worker *w)
+{
+	int error = threadStart(&w->thread, "gin-proxy", run, w);
+
+	w->runs = !error;
+	if (w->runs)
+		placeWorker(host, among, w);
+	return error;
+}
+
+/* `among` NULL: it has no thread. */
+static ginResult_t openWorker(const struct backendHost *host, const struct transportOps *ops,
+			      const cpu_set_t *among, struct worker *w)
+{
+	w->device = host->device;
+	w->ops = ops;
+	ginResult_t result = ops->open(host, &w->transport);
+	if (result != ginSuccess)
+		return result;
+	pthread_mutex_init(&w->lock, NULL);
+	int error = among ? startThread(host, among, w) : 0;
+	if (!error)
+		return ginSuccess;
+	pthread_mutex_destroy(&w->lock);
+	ops->close(w->transport);
+	return fail(ginErrorSystem, "cannot start a thread for the proxy: %s", strerror(error));
+}
+
+static void closeWorker(struct worker *w)
+{
+	__atomic_store_n(&w->stop, 1, __ATOMIC_RELEASE);
+	if (w->runs)
+		pthread_join(w->thread, NULL);
+	pthread_mutex_destroy(&w->lock);
+	w->ops->close(w->transport);
+}
+
+ginResult_t workersOpen(const struct backendHost *host, const struct transportOps *ops,
+			unsigned threads, struct workers *out)
+{
+	uint32_t count = threads ? threads : 1;
+	cpu_set_t among;
+
+	*out = (struct workers){.host = host, .worker = calloc(count, sizeof(*out->worker))};
+	if (!out->worker)
+		return fail(ginErrorSystem, "no memory");
+	if (threads)
+		findCpus(host, &among);
+	for (; out->count < count; out->count++) {
+		ginResult_t result =
+			openWorker(host, ops, threads ? &among : NULL, &out->worker[out->count]);
+		if (result != ginSuccess) {
+			workersClose(out);
+			return result;
+		}
+	}
+	return ginSuccess;
+}
+
+void workersClose(struct workers *workers)
+{
+	while (workers->count)
+		closeWorker(&workers->worker[--workers->count]);
+	free(workers->worker);
+}
+
+static struct worker *workerOf(struct workers *workers, const struct engine *engine)
+{
+	return &workers->worker[engine->worker];
+}
+
+void workersAdd(struct workers *workers, struct engine *engine)
+{
+	engine->worker = workers->next++ % workers->count;
+	struct worker *w = workerOf(workers, engine);
+
+	take(w);
+	engine->next = w->engines;
+	w->engines = engine;
+	pthread_mutex_unlock(&w->lock);
+}
+
+void workersRemove(struct workers *workers, struct engine *engine)
+{
+	struct worker *w = workerOf(workers, engine);
+
+	take(w);
+	/* Its own only: others may go on posting for ever. */
+	while (engineTake(engine, w->ops, w->transport) || engineIsBusy(engine)) {
+		w->ops->chain(w->transport);
+		w->ops->drain(w->transport);
+		landAll(w);
+		engineTell(engine);
+	}
+	struct engine **at = &w->engines;
+	while (*at != engine)
+		at = &(*at)->next;
+	*at = engine->next;
+	pthread_mutex_unlock(&w->lock);
+}
+
+void workersStats(const struct workers *workers, const struct engine *engine, ginStats_t *stats)
+{
+	const struct worker *w = &workers->worker[engine->worker];
+
+	stats->sleeps = __atomic_load_n(&w->sleeps, __ATOMIC_RELAXED);
+	placeList(&w->cpus, stats->cpus, sizeof(stats->cpus));
+}
+
+void workersPass(struct workers *workers)
+{
+	for (uint32_t i = 0; i < workers->count; i++) {
+		take(&workers->worker[i]);
+		pthread_mutex_unlock(&workers->worker[i].lock);
+	}
+}
+
+int workersTurn(struct workers *workers)
+{
+	int did = 0;
+
+	for (uint32_t i = 0; i < workers->count; i++) {
+		take(&workers->worker[i]);
+		did |= turn(&workers->worker[i]);
+		pthread_mutex_unlock(&workers->worker[i].lock);
+	}
+	return did;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* window.c - windows as the proxy's threads find them */
+#include "window.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Behind what peermem offers. */
+#define OFFER_BYTES_AT (BACKEND_OFFER - sizeof(uint64_t))
+
+ginResult_t slotsOpen(struct slots *slots)
+{
+	slots->at = calloc(GIN_DESCRIPTOR_SLOTS, sizeof(struct proxyWindow *));
+	slots->used = 0;
+	if (!slots->at)
+		return fail(ginErrorSystem, "no memory");
+	pthread_mutex_init(&slots->lock, NULL);
+	return ginSuccess;
+}
+
+void slotsClose(struct slots *slots)
+{
+	if (slots->at)
+		pthread_mutex_destroy(&slots->lock);
+	free(slots->at);
+}
+
+static uint32_t firstFree(const struct slots *slots)
+{
+	uint32_t slot = 0;
+
+	while (slot < slots->used && slots->at[slot])
+		slot++;
+	return slot;
+}
+
+ginResult_t slotsTake(struct slots *slots, struct proxyWindow *window)
+{
+	pthread_mutex_lock(&slots->lock);
+	uint32_t slot = slots->used < GIN_DESCRIPTOR_SLOTS ? slots->used : firstFree(slots);
+	if (slot < GIN_DESCRIPTOR_SLOTS) {
+		window->slot = slot;
+		__atomic_store_n(&slots->at[slot], window, __ATOMIC_RELEASE);
+		if (slot == slots->used)
+			__atomic_store_n(&slots->used, slot + 1, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&slots->lock);
+	if (slot < GIN_DESCRIPTOR_SLOTS)
+		return ginSuccess;
+	return fail(ginErrorInvalidUsage,
+		    "%u windows are registered, and the proxy knows no more at a time: deregister "
+		    "some",
+		    GIN_DESCRIPTOR_SLOTS);
+}
+
+void slotsGive(struct slots *slots, struct proxyWindow *window)
+{
+	pthread_mutex_lock(&slots->lock);
+	__atomic_store_n(&slots->at[window->slot], NULL, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&slots->lock);
+}
+
+static int holds(const struct proxyWindow *w, const void *address, uint64_t bytes)
+{
+	const struct part *own = &w->part[w->rank];
+	uint64_t offset = (uintptr_t)address - (uintptr_t)own->place.at;
+
+	return own->place.at && offset < own->bytes && bytes <= own->bytes - offset;
+}
+
+const struct proxyWindow *slotsSearch(const struct slots *slots, const void *address,
+				      uint64_t bytes)
+{
+	uint32_t used = __atomic_load_n(&slots->used, __ATOMIC_ACQUIRE);
+
+	for (uint32_t slot = 0; slot < used; slot++) {
+		const struct proxyWindow *w = slotsFind(slots, slot);
+		if (w && holds(w, address, bytes))
+			return w;
+	}
+	return NULL;
+}
+
+/* A put whose source is in this GPU's memory is read through the GPU's L2: see D in memory.cuh. */
+static uint32_t fenceOf(const struct memory *memory)
+{
+	int isGpu = memory->kind == memoryVmm || memory->kind == memoryIpc;
+
+	if (isGpu && paramChoice(paramProxyFence) == proxyFenceAuto)
+		return 2; /* ginScopeDevice */
+	return 3;	  /* ginScopeSystem */
+}
+
+static int reachedByCpu(const struct device *d, enum memoryKind kind)
+{
+	return !d->cuda || kind == memoryShared;
+}
+
+ginResult_t proxyWindowMake(struct peermem *peermem, const struct backendHost *host,
+			    const struct memory *memory, void *offer, struct proxyWindow **out)
+{
+	size_t n = (size_t)host->nRanks;
+	struct proxyWindow *w = calloc(1, sizeof(*w) + n * sizeof(w->part[0]));
+	ginResult_t result = ginSuccess;
+
+	if (!w)
+		return fail(ginErrorSystem, "no memory");
+	w->rank = (uint32_t)host->rank;
+	w->nRanks = (uint32_t)host->nRanks;
+	w->fence = fenceOf(memory);
+	w->part[w->rank].place.at = memory->bytes ? memory->address : NULL;
+	w->part[w->rank].place.byCpu = reachedByCpu(host->device, memory->kind);
+	w->part[w->rank].bytes = memory->bytes;
+	if (offer)
+		result = peermemOffer(peermem, memory, offer, &w->mapped);
+	if (result != ginSuccess) {
+		free(w);
+		return result;
+	}
+	if (offer)
+		memcpy((char *)offer + OFFER_BYTES_AT, &w->part[w->rank].bytes, sizeof(uint64_t));
+	*out = w;
+	return ginSuccess;
+}
+
+static void fillPart(const struct backendHost *host, struct proxyWindow *w, const uint8_t *offer,
+		     int rank)
+{
+	struct part *part = &w->part[rank];
+
+	memcpy(&part->bytes, offer + OFFER_BYTES_AT, sizeof(part->bytes));
+	if (rank == host->rank)
+		return;
+	part->place.at = peermemAddress(w->mapped, rank);
+	part->place.byCpu = reachedByCpu(host->device, peermemKind(w->mapped, rank));
+}
+
+ginResult_t proxyWindowReach(struct peermem *peermem, const struct backendHost *host,
+			     ginResult_t mine, const uint8_t *offers, size_t stride,
+			     struct proxyWindow *window)
+{
+	ginResult_t result = peermemRegister(peermem, mine, offers, stride, window->mapped);
+
+	for (int r = 0; result == ginSuccess && r < host->nRanks; r++)
+		fillPart(host, window, offers + (size_t)r * stride, r);
+	return result;
+}
+
+void proxyWindowFree(struct peermem *peermem, struct proxyWindow *window)
+{
+	if (window->mapped)
+		peermemDeregister(peermem, window->mapped);
+	free(window);
+}
+
+uint32_t proxyWindowAgent(const struct proxyWindow *window)
+{
+	for (uint32_t r = 0; r < window->nRanks; r++)
+		if (window->part[r].bytes && !window->part[r].place.byCpu)
+			return ginAgentNone;
+	return ginAgentProxy;
+}

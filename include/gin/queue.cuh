@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * queue.cuh - posting descriptors to a context's queue
+ *
+ * Any number of threads post at the same time; those of a warp that come together reserve together.
+ * Room comes first: a ticket for which there is none is given back, so that who gives up holds
+ * nothing. test/model/ring.pml is a model of it.
+ */
+#ifndef GIN_QUEUE_CUH
+#define GIN_QUEUE_CUH
+
+#include "descriptor.h"
+#include "wait.cuh"
+
+/* A descriptor as it is made: the top bits are clear, and in word 0 where they count. */
+struct ginDescriptor {
+	uint64_t word[GIN_DESCRIPTOR_WORDS];
+};
+
+/* Who posts, how, and where: what never changes of the queue comes along, not to be loaded. */
+struct ginPoster {
+	struct ginQueue *queue;
+	uint64_t *ring, *posted; /* as in the queue */
+	uint32_t logDepth, nRanks;
+	uint32_t scope; /* how far the source has yet to be released, enum ginScope */
+	bool alone;	/* no other thread uses the context */
+};
+
+GIN_FN struct ginPoster ginPosterOf(const ginDevComm &dc, uint32_t context, uint32_t scope,
+				    bool alone)
+{
+	return {dc.queues + context,
+		dc.rings + context * dc.ringStride,
+		dc.posted + static_cast<size_t>(context) * dc.postedStride,
+		dc.logDepth,
+		dc.nRanks,
+		scope,
+		alone};
+}
+
+/* Threads of a warp that execute together, for the same queue. */
+struct ginTogether {
+	uint32_t count;
+	uint32_t rank; /* of this one; 0 leads */
+	uint32_t mask; /* lanes, on a GPU */
+};
+
+GIN_FN struct ginTogether ginTogetherFor(const struct ginPoster &poster)
+{
+#if GIN_ON_GPU
+	if (!poster.alone) {
+		uint32_t mask =
+			__match_any_sync(__activemask(), reinterpret_cast<uint64_t>(poster.queue));
+		uint32_t below = mask & ((1u << ginLane()) - 1);
+		return {static_cast<uint32_t>(__popc(mask)), static_cast<uint32_t>(__popc(below)),
+			mask};
+	}
+#else
+	(void)poster;
+#endif
+	return {1, 0, 0};
+}
+
+/* What the leader has, for all of them. */
+GIN_FN uint64_t ginFromLeader(const struct ginTogether &all, uint64_t value)
+{
+#if GIN_ON_GPU
+	if (all.count > 1)
+		return __shfl_sync(all.mask, value, __ffs(static_cast<int>(all.mask)) - 1);
+#endif
+	(void)all;
+	return value;
+}
+
+/*
+ * How a thread uses the words that those who post share. Alone on the context it needs no atomics,
+ * and finds them in its L1.
+ */
+struct ginSharedWords {
+	const struct ginPoster &poster;
+	struct ginQueue *queue;
+
+	GIN_FN uint64_t claim(uint64_t count) const
+	{
+		if (!poster.alone)
+			return ginTicketAdd(&queue->producer, count);
+		uint64_t first = queue->producer;
+		queue->producer = first + count;
+		return first;
+	}
+
+	/* False: somebody has claimed tickets above. */
+	GIN_FN bool giveBack(uint64_t first, uint64_t count) const
+	{
+		if (!poster.alone)
+			return ginLocalCas(&queue->producer, first + count, first);
+		queue->producer = first;
+		return true;
+	}
+
+	GIN_FN uint64_t consumed() const
+	{
+		return poster.alone ? queue->shadow : ginShadowObserve(&queue->shadow);
+	}
+
+	/* Brings the shadow up to date, and returns it. Q. */
+	GIN_FN uint64_t refresh() const
+	{
+		uint64_t now = ginConsumedObserve(queue->consumed);
+		if (poster.alone)
+			queue->shadow = now;
+		else
+			ginLocalMax(&queue->shadow, now);
+		return now;
+	}
+
+	/*
+	 * Looks the ring full? Asked before another try: tickets without room can be given back from
+	 * the top alone, and those who try on and on would keep others from it.
+	 */
+	GIN_FN bool full() const
+	{
+		uint64_t next = poster.alone ? queue->producer : ginLocalLoad(&queue->producer);
+		uint64_t depth = 1ull << poster.logDepth;
+		return next - consumed() >= depth && next - refresh() >= depth;
+	}
+
+	GIN_FN void posted(uint32_t peer, uint64_t tickets) const
+	{
+		ginLocalMax(&poster.posted[peer], tickets);
+		ginLocalMax(&poster.posted[poster.nRanks], tickets);
+	}
+};
+
+/*
+ * Is there room for the claimed tickets from `first` on? If not they are given back, unless somebody
+ * has claimed more since: he does the same first, or has found room, and then there is room for
+ * these too.
+ */
+GIN_FN bool ginQueueKeep(const ginSharedWords &words, uint64_t first, uint64_t count,
+			 uint64_t *consumed)
+{
+	uint64_t depth = 1ull << words.poster.logDepth;
+
+	while (first + count - *consumed > depth) {
+		*consumed = words.refresh();
+		if (first + count - *consumed <= depth)
+			break;
+		if (words.giveBack(first, count))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Of `count` claimed tickets from *first on, or anew from another, how many have room; 0: none.
+ * `consumed`: what the shadow was.
+ */
+GIN_FN uint64_t ginQueueSettle(const ginSharedWords &words, uint64_t consumed, uint64_t count,
+			       uint64_t *first)
+{
+	uint64_t depth = 1ull << words.poster.logDepth;
+
+	while (!ginQueueKeep(words, *first, count, &consumed)) {
+		uint64_t used = *first - consumed;
+		count = used < depth ? depth - used : 0;
+		if (!count)
+			return 0;
+		*first = words.claim(count);
+	}
+	return count;
+}
+
+/*
+ * A post on its way. In memory, so that those who never post to a queue do not lose the registers:
+ * it is made behind the look at the route.
+ */
+struct ginPosting {
+	struct ginDescriptor d;
+	struct ginPoster poster;
+	const struct ginPeer *to; /* NULL: whatever the peer's state is */
+	uint64_t ticket;	  /* once it is posted */
+};
+
+/* Writes the descriptor into the place of its ticket. D, release end. */
+GIN_FN void ginQueueWrite(const struct ginPosting *p, uint64_t first)
+{
+	uint64_t lap = p->ticket >> p->poster.logDepth;
+	uint64_t phase = (~lap & 1) << 63;
+	uint64_t place = p->ticket & ((1ull << p->poster.logDepth) - 1);
+	uint64_t *to = p->poster.ring + place * GIN_DESCRIPTOR_WORDS;
+
+	ginDescriptorPublish(to, first | phase, p->d.word[1] | phase);
+	for (int i = 2; i < GIN_DESCRIPTOR_WORDS; i += 2)
+		ginDescriptorPublish(to + i, p->d.word[i] | phase, p->d.word[i + 1] | phase);
+}
+
+/* What became of a post. */
+enum ginPosted { ginPostedFull = 0, ginPostedWell = 1, ginPostedLost = 2 };
+
+/*
+ * Posts one descriptor of this thread; others may post theirs along. ginPostedFull: there was no
+ * room, and nothing is posted; `again`: it was tried before. ginPostedLost: the peer has failed, and
+ * the ticket went to nothing. The look at the peer and the tickets' and the shadow's way from memory
+ * go on while the source is released.
+ */
+GIN_FN_COLD uint32_t ginTryPost(struct ginPosting *p, bool again)
+{
+	const ginSharedWords words = {p->poster, p->poster.queue};
+	uint32_t state = p->to ? ginPeerObserve(p->to).state : static_cast<uint32_t>(ginPeerAlive);
+	struct ginTogether all = ginTogetherFor(p->poster);
+	bool claims = all.rank == 0 && !(again && words.full());
+	uint64_t first = claims ? words.claim(all.count) : 0, got = 0;
+	uint64_t consumed = claims ? words.consumed() : 0;
+
+	if (!again)
+		ginSourceRelease(p->poster.scope);
+	if (claims)
+		got = ginQueueSettle(words, consumed, all.count, &first);
+	got = ginFromLeader(all, got);
+	p->ticket = ginFromLeader(all, first) + all.rank;
+	if (all.rank >= got)
+		return ginPostedFull;
+	if (state != ginPeerAlive) {
+		ginQueueWrite(p, ginOpNothing);
+		return ginPostedLost;
+	}
+	ginQueueWrite(p, p->d.word[0]);
+	words.posted(static_cast<uint32_t>(p->d.word[0] >> GIN_D0_PEER) & 0xfffffu, p->ticket + 1);
+	return ginPostedWell;
+}
+
+GIN_FN ginResult_t ginPostResult(uint32_t posted, const struct ginAbortLine *line)
+{
+	return posted == ginPostedWell ? ginSuccess : ginPeerLost(line);
+}
+
+/* The same until there is room, or the wait ends otherwise. */
+GIN_FN_COLD ginResult_t ginPostWaiting(struct ginPosting *p, struct ginPoll *poll)
+{
+	uint32_t posted = ginPostedFull;
+
+	ginLocalAdd(&p->poster.queue->waits, 1);
+	poll->queue = p->poster.queue->failed;
+	while (posted == ginPostedFull) {
+		ginResult_t result = ginPollStep(*poll);
+		if (result != ginSuccess)
+			return result;
+		posted = ginTryPost(p, true);
+	}
+	return ginPostResult(posted, poll->abortLine);
+}
+
+/* Posts, and waits for room. */
+GIN_FN ginResult_t ginPost(struct ginPosting *p, const ginDevComm &dc, const ginOptions &options)
+{
+	uint32_t posted = ginTryPost(p, false);
+	if (posted != ginPostedFull)
+		return ginPostResult(posted, dc.abortLine);
+	struct ginPoll poll = ginPollStart(dc, options);
+	return ginPostWaiting(p, &poll);
+}
+
+/*
+ * Waits until all descriptors below `ticket` have been done, to `peer` or, with nRanks, to all. R.
+ */
+GIN_FN_COLD ginResult_t ginQueueWait(const struct ginQueue *queue, uint32_t peer, uint64_t ticket,
+				     struct ginPoll poll)
+{
+	if (!ticket)
+		return ginSuccess;
+	poll.queue = queue->failed;
+	for (;;) {
+		uint64_t done = ginDoneObserve(&queue->done[peer]);
+		if (done & GIN_QUEUE_FAILED)
+			return ginAbortResult(done);
+		if (done >= ticket)
+			return ginSuccess;
+		ginResult_t result = ginPollStep(poll);
+		if (result != ginSuccess)
+			return result;
+	}
+}
+
+/* All that has been posted to the peer before, by whoever. */
+GIN_FN ginResult_t ginQueueFlush(const struct ginQueue *queue, uint32_t peer,
+				 const struct ginPoll &poll)
+{
+	return ginQueueWait(queue, peer, ginLocalLoad(&queue->posted[peer]), poll);
+}
+
+/* Has all that was posted been done, and well? One look for all peers. R. */
+GIN_FN bool ginQueueIdle(const struct ginQueue *queue)
+{
+	uint64_t posted = ginLocalLoad(&queue->posted[queue->nRanks]);
+	uint64_t done = posted ? ginDoneObserve(&queue->done[queue->nRanks]) : 0;
+	return !(done & GIN_QUEUE_FAILED) && done >= posted;
+}
+
+/* All that has been posted to these peers is done; to others it need not be. */
+GIN_FN_COLD ginResult_t ginQueueFinish(const struct ginQueue *queue, ginPeerSet peers,
+				       const struct ginPoll *poll)
+{
+	ginResult_t result = ginSuccess;
+
+	if (ginQueueIdle(queue))
+		return ginSuccess;
+	for (uint32_t i = 0; result == ginSuccess && i < peers.count; i++)
+		result = ginQueueFlush(queue, peers.first + i * peers.stride, *poll);
+	return result;
+}
+
+#endif

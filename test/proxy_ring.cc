@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * proxy_ring.cc - many descriptors of many threads through one ring, every byte looked at
+ *
+ *	DESCRIPTORS=n	how many each rank posts, GRID and BLOCK by how many threads, QUEUE_DEPTH (16)
+ *	SEED=n		with GIN_PROXY_THREADS=0: when this program calls ginCommProgress()
+ *
+ * Every pair of ranks has the proxy route. With GIN_PROXY_THREADS=0 the ring is emptied at random
+ * times, and not at all while calls have to time out.
+ */
+#include "suite.h"
+
+#include <atomic>
+#include <random>
+#include <thread>
+
+static uint64_t number(const char *name, uint64_t preset)
+{
+	const char *text = getenv(name);
+	return text ? strtoull(text, nullptr, 10) : preset;
+}
+
+/* What stands in a test's way here is this program itself. */
+static bool isCallerDriven()
+{
+	return number("GIN_PROXY_THREADS", 1) == 0;
+}
+
+/* Empties the rings, at random times, as long as it lives; nothing where the proxy has threads. */
+class Progress
+{
+public:
+	explicit Progress(Rank &r) : comm(r.comm), random(seed(r)), stop(false)
+	{
+		if (isCallerDriven())
+			thread = std::thread([this] { run(); });
+	}
+
+	~Progress()
+	{
+		stop = true;
+		if (thread.joinable())
+			thread.join();
+	}
+
+	Progress(const Progress &) = delete;
+	Progress &operator=(const Progress &) = delete;
+
+private:
+	ginComm_t comm;
+	std::mt19937_64 random;
+	std::atomic<bool> stop;
+	std::thread thread;
+
+	static uint64_t seed(const Rank &r)
+	{
+		return number("SEED", 1) * 1000 + static_cast<uint64_t>(r.rank);
+	}
+
+	void run()
+	{
+		while (!stop) {
+			uint64_t turns = random() % 8;
+			for (uint64_t i = 0; i < turns; i++)
+				CHECK(ginCommProgress(comm, nullptr));
+			if (random() % 4 == 0)
+				usleep(static_cast<useconds_t>(random() % 300));
+			else
+				sched_yield();
+		}
+	}
+};
+
+/* How the bytes of a place come there; places are taken in turn. */
+enum Way {
+	asValue = 8, /* below: values of several sizes */
+	withSignal = 8,
+	withWeakSignal,
+	byPut,
+	byPutAndSignal,
+	byGet,
+	byAtomic,
+	asLongValue,
+	byAddress,
+	WAYS
+};
+
+enum { PLACE = 32 };
+
+struct Place {
+	unsigned char byte[PLACE];
+};
+
+/* All bytes of a place depend on who sends them, when, and on the place. */
+GIN_FN Place placeOf(uint32_t sender, uint32_t round, uint64_t place)
+{
+	Place out;
+	uint64_t x = place * 0x9e3779b97f4a7c15ull +
+		     (sender * 0x10001ull + round) * 0x2545f4914f6cdd1dull;
+	for (int i = 0; i < PLACE; i += 8) {
+		x = (x ^ x >> 29) * 0xbf58476d1ce4e5b9ull + static_cast<uint64_t>(i);
+		memcpy(out.byte + i, &x, 8);
+	}
+	return out;
+}
+
+GIN_FN uint32_t valueBytes(uint64_t place)
+{
+	return 0x08201f1408070401ull >> (place % 8 * 8) & 0xff;
+}
+
+/* Of them so many are written at the target; the rest is poison. */
+GIN_FN uint32_t bytesAtTarget(uint64_t place)
+{
+	switch (place % WAYS) {
+	case withSignal:
+	case withWeakSignal:
+		return 8;
+	case byPutAndSignal:
+		return 24;
+	case byGet:
+	case byAtomic:
+		return 0;
+	case byPut:
+	case asLongValue:
+	case byAddress:
+		return PLACE;
+	}
+	return valueBytes(place);
+}
+
+/* What is put from memory is that of round 0: it is not written again. */
+GIN_FN uint32_t roundAtTarget(uint64_t place, uint32_t round)
+{
+	uint64_t way = place % WAYS;
+	return way == byPut || way == byPutAndSignal || way == byAddress ? 0 : round;
+}
+
+template <uint32_t n> struct Head {
+	unsigned char byte[n];
+};
+
+struct Windows {
+	ginWindow_t target, source, got, words;
+	char *targetAt, *sourceAt, *gotAt;
+};
+
+/* All places of a round, by all threads; each waits for its own at the end. */
+struct PostRound {
+	ginDevComm dc;
+	Windows at;
+	uint64_t places;
+	uint32_t round;
+	uint64_t *results;
+
+	template <uint32_t n, class Remote>
+	GIN_FN ginResult_t head(const Gin &gin, uint64_t place, Remote remote) const
+	{
+		Place all = placeOf(dc.rank, round, place);
+		Head<n> value;
+		memcpy(value.byte, all.byte, n);
+		return gin.putValue(rightOf(dc), at.target, place * PLACE, value, remote);
+	}
+
+	GIN_FN ginResult_t value(const Gin &gin, uint64_t place) const
+	{
+		switch (valueBytes(place)) {
+		case 1:
+			return head<1>(gin, place, GinNone{});
+		case 4:
+			return head<4>(gin, place, GinNone{});
+		case 7:
+			return head<7>(gin, place, GinNone{});
+		case 8:
+			return head<8>(gin, place, GinNone{});
+		case 20:
+			return head<20>(gin, place, GinNone{});
+		case 31:
+			return head<31>(gin, place, GinNone{});
+		}
+		return head<32>(gin, place, GinNone{});
+	}
+
+	GIN_FN ginResult_t other(const Gin &gin, uint64_t place) const
+	{
+		int to = rightOf(dc);
+		size_t off = place * PLACE;
+		switch (place % WAYS) {
+		case withSignal:
+			return head<8>(gin, place, GinSignalInc{0});
+		case withWeakSignal:
+			return head<8>(gin, place, GinWeakSignalAdd{0, 2});
+		case byPut:
+			return gin.put(to, at.target, off, at.source, off, PLACE, GinNone{},
+				       GinCounterInc{0});
+		case byPutAndSignal:
+			return gin.put(to, at.target, off, at.source, off, 24, GinSignalInc{0},
+				       GinCounterInc{0});
+		case byGet:
+			return gin.get(to, at.source, off, at.got, off, PLACE);
+		case byAtomic:
+			return gin.atomicFetchAdd(to, at.words, 0, place);
+		case byAddress:
+			return gin.putFrom(to, at.target, off, at.sourceAt + off, PLACE);
+		}
+		return head<PLACE>(gin, place, GinNone{});
+	}
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		uint64_t thread = ginBlockIndex() * ginBlockSize() + ginThreadIndex();
+		uint64_t threads = static_cast<uint64_t>(ginGridSize()) * ginBlockSize();
+		ginResult_t result = ginSuccess;
+		for (uint64_t p = thread; p < places && result == ginSuccess; p += threads)
+			result = p % WAYS < asValue ? value(gin, p) : other(gin, p);
+		if (result == ginSuccess)
+			result = gin.wait(gin.flushAsync(rightOf(dc)));
+		results[thread] = result;
+	}
+};
+
+/* Bytes that are not what they should be. */
+struct CountWrong {
+	ginDevComm dc;
+	Windows at;
+	uint64_t places;
+	uint32_t round;
+	uint64_t *wrong;
+
+	GIN_FN uint64_t compare(const char *seen, const Place &expected, uint32_t bytes) const
+	{
+		uint64_t n = 0;
+		for (uint32_t i = 0; i < PLACE; i++)
+			n += static_cast<unsigned char>(seen[i]) !=
+			     (i < bytes ? expected.byte[i] : 0x5a);
+		return n;
+	}
+
+	GIN_FN void operator()() const
+	{
+		uint64_t thread = ginBlockIndex() * ginBlockSize() + ginThreadIndex(), n = 0;
+		uint64_t threads = static_cast<uint64_t>(ginGridSize()) * ginBlockSize();
+		uint32_t left = static_cast<uint32_t>(leftOf(dc));
+		uint32_t right = static_cast<uint32_t>(rightOf(dc));
+		for (uint64_t p = thread; p < places; p += threads) {
+			n += compare(at.targetAt + p * PLACE,
+				     placeOf(left, roundAtTarget(p, round), p), bytesAtTarget(p));
+			n += compare(at.gotAt + p * PLACE, placeOf(right, 0, p),
+				     p % WAYS == byGet ? static_cast<uint32_t>(PLACE) : 0);
+		}
+		wrong[thread] = n;
+	}
+};
+
+/* The sums of all rounds, by one thread: counter, signal, and the word of the atomics. */
+struct ReadSums {
+	ginDevComm dc;
+	ginWindow_t words;
+	uint64_t *values;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		values[0] = gin.flush();
+		values[1] = gin.readCounter(0);
+		values[2] = gin.readSignal(0);
+		values[3] = gin.readSignal(words, 0);
+	}
+};
+
+/* A device communicator whose context has the least ring, unless QUEUE_DEPTH says another. */
+static ginDevComm openRing(Rank &r, uint32_t depth)
+{
+	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
+	ginDevComm dc;
+	want.contexts = 1;
+	want.signals = 1;
+	want.timeout = 100000000000ull;
+	want.queueDepth = static_cast<uint32_t>(number("QUEUE_DEPTH", depth));
+	CHECK(ginDevCommCreate(r.comm, &want, &dc));
+	EXPECT(dc.queues != nullptr);
+	return dc;
+}
+
+static void settleRing(Rank &r, const ginDevComm &dc)
+{
+	Results result(r, 1);
+	launch(r, 1, 1, Settle{dc, result.words});
+	EXPECT(result.all(ginSuccess));
+}
+
+static void expectSums(Rank &r, const ginDevComm &dc, ginWindow_t words, uint64_t places,
+		       uint64_t rounds)
+{
+	Results values(r, 4);
+	uint64_t each = places / WAYS;
+	uint64_t atomics = each * byAtomic + WAYS * (each * (each - 1) / 2);
+
+	launch(r, 1, 1, ReadSums{dc, words, values.words});
+	EXPECT(values.words[0] == ginSuccess);
+	EXPECT(values.words[1] == rounds * 2 * each);
+	EXPECT(values.words[2] == rounds * 4 * each);
+	EXPECT(values.words[3] == rounds * atomics);
+}
+
+static void fillSource(Rank &r, Buffer &source)
+{
+	std::vector<unsigned char> bytes(source.bytes);
+	for (uint64_t p = 0; p < source.bytes / PLACE; p++) {
+		Place place = placeOf(static_cast<uint32_t>(r.rank), 0, p);
+		memcpy(&bytes[p * PLACE], place.byte, PLACE);
+	}
+	source.write(bytes);
+}
+
+static void everyByte(Rank &r)
+{
+	uint64_t all = number("DESCRIPTORS", 200000), places = r.device < 0 ? 4096 : 1 << 20;
+	uint32_t grid = static_cast<uint32_t>(number("GRID", r.device < 0 ? 3 : 132));
+	uint32_t block = static_cast<uint32_t>(number("BLOCK", r.device < 0 ? 4 : 128));
+	Buffer target(r, places * PLACE), source(r, places * PLACE), got(r, places * PLACE);
+	Buffer words(r, 8, wordsAllocator(r));
+	Windows at = {target.window, source.window, got.window, words.window,
+		      target.ptr,    source.ptr,    got.ptr};
+	Results results(r, grid * block);
+	uint32_t rounds = static_cast<uint32_t>((all + places - 1) / places);
+
+	fillSource(r, source);
+	words.write(std::vector<unsigned char>(8, 0));
+	ginDevComm dc = openRing(r, 16);
+	{
+		Progress progress(r);
+		for (uint32_t round = 1; round <= rounds; round++) {
+			target.poison();
+			got.poison();
+			meet(r);
+			launch(r, grid, block, PostRound{dc, at, places, round, results.words});
+			EXPECT(results.all(ginSuccess));
+			settleRing(r, dc);
+			launch(r, grid, block, CountWrong{dc, at, places, round, results.words});
+			EXPECT(results.all(0));
+			expectSums(r, dc, at.words, places, round);
+			meet(r);
+		}
+	}
+	if (r.rank == 0)
+		printf("%llu descriptors of each rank, by %u threads\n",
+		       static_cast<unsigned long long>(rounds * places), grid * block);
+	CHECK(ginDevCommDestroy(r.comm, &dc));
+}
+
+/* Nobody empties the ring: what has room is posted, the rest times out and is as if never called. */
+struct PostUntilFull {
+	ginDevComm dc;
+	uint32_t tries;
+	uint64_t *results; /* by thread: posts, the sum of their values, and of other errors */
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		uint64_t thread = ginBlockIndex() * ginBlockSize() + ginThreadIndex();
+		uint64_t *mine = results + thread * 3;
+		mine[0] = mine[1] = mine[2] = 0;
+		for (uint32_t i = 0; i < tries; i++) {
+			uint64_t value = thread * 1000 + i + 1;
+			ginResult_t result =
+				gin.signal(static_cast<int>(dc.rank), GinSignalAdd{0, value},
+					   GinThread{}, ginTimeout(1000000));
+			mine[0] += result == ginSuccess;
+			mine[1] += result == ginSuccess ? value : 0;
+			mine[2] += result != ginSuccess && result != ginErrorTimeout;
+		}
+	}
+};
+
+/* Flush and wait, of what has been posted: with a timeout, or until it is done. */
+struct FlushAndWait {
+	ginDevComm dc;
+	uint64_t timeout;
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		ginOptions options = ginTimeout(timeout);
+		ginRequest request = gin.flushAsync(static_cast<int>(dc.rank));
+		results[0] = gin.wait(request, GinThread{}, options);
+		results[1] = gin.flush(GinThread{}, options);
+		results[2] = GinBarrier(dc, {1, 0, 1}, 0).arrive(GinThread{}, options);
+	}
+};
+
+struct ReadOne {
+	ginDevComm dc;
+	uint64_t *value;
+
+	GIN_FN void operator()() const { *value = Gin(dc, 0).readSignal(0); }
+};
+
+static uint64_t sumOf(const Results &results, size_t first, size_t step)
+{
+	uint64_t sum = 0;
+	for (size_t i = first; i < results.count; i += step)
+		sum += results.words[i];
+	return sum;
+}
+
+static void timeoutsReserveNothing(Rank &r)
+{
+	uint32_t grid = 2, block = r.device < 0 ? 6 : 96;
+	ginDevComm dc = openRing(r, 16);
+	Results posts(r, grid * block * 3), ends(r, 3), value(r, 1);
+	uint64_t sum = 0;
+
+	for (int round = 0; round < 5; round++) {
+		launch(r, grid, block, PostUntilFull{dc, 3, posts.words});
+		EXPECT(sumOf(posts, 2, 3) == 0);
+		EXPECT(sumOf(posts, 0, 3) == number("QUEUE_DEPTH", 16));
+		launch(r, 1, 1, FlushAndWait{dc, 1000000, ends.words});
+		EXPECT(ends.all(ginErrorTimeout));
+		launch(r, 1, 1, ReadOne{dc, value.words});
+		EXPECT(value.all(sum));
+		sum += sumOf(posts, 1, 3);
+		Progress progress(r);
+		launch(r, 1, 1, FlushAndWait{dc, 0, ends.words});
+		EXPECT(ends.all(ginSuccess));
+		launch(r, 1, 1, ReadOne{dc, value.words});
+		EXPECT(value.all(sum));
+	}
+	CHECK(ginDevCommDestroy(r.comm, &dc));
+}
+
+/* Atomics whose callers wait for the old value, or give up and leave its place behind. */
+struct FetchOrLeave {
+	ginDevComm dc;
+	ginWindow_t words;
+	uint64_t *olds; /* how often each old value was seen */
+	uint32_t times;
+	uint64_t timeout; /* of every second call */
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		uint64_t thread = ginBlockIndex() * ginBlockSize() + ginThreadIndex();
+		uint64_t *mine = results + thread * 2, old = 0;
+		mine[0] = mine[1] = 0;
+		for (uint32_t i = 0; i < times; i++) {
+			uint64_t most = (thread + i) % 2 ? timeout : 0;
+			ginResult_t result = gin.atomicFetchAdd(static_cast<int>(dc.rank), words, 0,
+								static_cast<uint64_t>(1), &old,
+								ginTimeout(most));
+			if (result == ginSuccess)
+				ginLocalAdd(olds + old, 1);
+			mine[0] += result == ginSuccess;
+			mine[1] += result != ginSuccess && result != ginErrorTimeout;
+		}
+	}
+};
+
+static void placesOfResults(Rank &r)
+{
+	uint32_t grid = 2, block = r.device < 0 ? 24 : 64, times = 40;
+	size_t calls = static_cast<size_t>(grid) * block * times * 2;
+	Buffer words(r, 8, wordsAllocator(r)), olds(r, calls * 8);
+	Results results(r, grid * block * 2);
+	uint64_t sum = 0, seen = 0;
+
+	words.write(std::vector<unsigned char>(8, 0));
+	olds.write(std::vector<unsigned char>(olds.bytes, 0));
+	ginDevComm dc = openRing(r, 64);
+	FetchOrLeave body = {dc,    words.window, reinterpret_cast<uint64_t *>(olds.ptr),
+			     times, 30000,	  results.words};
+	{
+		Progress progress(r);
+		launch(r, grid, block, body);
+		EXPECT(sumOf(results, 1, 2) == 0);
+		seen = sumOf(results, 0, 2);
+		EXPECT(seen >= calls / 4);
+		body.timeout = 0; /* every place is there again, or these would not end */
+		launch(r, grid, block, body);
+		EXPECT(sumOf(results, 1, 2) == 0 && sumOf(results, 0, 2) == calls / 2);
+		seen += calls / 2;
+		settleRing(r, dc);
+		meet(r); /* others wait for what this rank has yet to tell */
+	}
+	copyBytes(r, &sum, words.ptr, 8);
+	EXPECT(sum >= seen && sum <= calls);
+	std::vector<unsigned char> counts = olds.read();
+	uint64_t once = 0;
+	for (size_t i = 0; i < calls; i++) {
+		uint64_t count;
+		memcpy(&count, &counts[i * 8], 8);
+		EXPECT(count <= (i < sum ? 1u : 0u));
+		once += count;
+	}
+	EXPECT(once == seen);
+	CHECK(ginDevCommDestroy(r.comm, &dc));
+}
+
+/* Every place of a result is waited for by somebody who gives up, and comes back. */
+static void allPlacesAreLeft(Rank &r)
+{
+	uint32_t grid = 1, block = r.device < 0 ? 40 : 64;
+	Buffer words(r, 8, wordsAllocator(r)), olds(r, 4096);
+	Results results(r, grid * block * 2);
+	FetchOrLeave body = {
+		openRing(r, 64), words.window, reinterpret_cast<uint64_t *>(olds.ptr), 1,
+		2000000,	 results.words};
+
+	words.write(std::vector<unsigned char>(8, 0));
+	body.dc.timeout = 2000000;
+	launch(r, grid, block, body);
+	EXPECT(results.all(0)); /* nobody had his value, and nothing else went wrong */
+	body.dc.timeout = 100000000000ull;
+	body.timeout = 0;
+	{
+		Progress progress(r);
+		launch(r, grid, block, body);
+		settleRing(r, body.dc);
+		meet(r);
+	}
+	EXPECT(sumOf(results, 0, 2) == grid * block && sumOf(results, 1, 2) == 0);
+	uint64_t sum = 0;
+	copyBytes(r, &sum, words.ptr, 8);
+	EXPECT(sum >= grid * block && sum <= grid * block + GIN_QUEUE_RESULTS);
+	CHECK(ginDevCommDestroy(r.comm, &body.dc));
+}
+
+static const Test always[] = {
+	{"every byte of every descriptor", everyByte},
+	{"places of results", placesOfResults},
+};
+
+static const Test callerDriven[] = {
+	{"every byte of every descriptor", everyByte},
+	{"places of results", placesOfResults},
+	{"timeouts reserve nothing", timeoutsReserveNothing},
+	{"all places of results are left", allPlacesAreLeft},
+};
+
+static int run(const ginConfig_t *config)
+{
+	Rank r;
+	rankOpen(r, config);
+	if (isCallerDriven())
+		runTests(r, "proxy_ring, emptied at random times", callerDriven);
+	else
+		runTests(r, "proxy_ring", always);
+	rankClose(r);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	setenv("GIN_ROUTE", "network", 1);
+	return suiteMain(argc, argv, run);
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stats.cc - ginCommGetStats() and GIN_LOG=stats against what is known to have been posted, and on
+ * which CPUs the threads run that it tells of
+ *
+ * Each test is a process of its own, for its environment variables; all routes are the proxy's.
+ */
+#include "suite.h"
+
+#include <dirent.h>
+#include <sched.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <string>
+#include <thread>
+
+enum { PUTS = 100, PUT_BYTES = 48, VALUES = 7, GETS = 5, GET_BYTES = 32 };
+enum { ALL = PUTS + VALUES + GETS + 1 };
+
+/* Puts, values, gets and a signal, one after the other, then a flush; in context 0. */
+struct Known {
+	ginDevComm dc;
+	ginWindow_t target, source;
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		int peer = rightOf(dc);
+		ginResult_t result = ginSuccess;
+		for (int i = 0; i < PUTS && result == ginSuccess; i++)
+			result = gin.put(peer, target, 64, source, 0, PUT_BYTES);
+		for (int i = 0; i < VALUES && result == ginSuccess; i++)
+			result = gin.putValue(peer, target, 128, uint64_t{1});
+		for (int i = 0; i < GETS && result == ginSuccess; i++)
+			result = gin.get(peer, source, 0, target, 256, GET_BYTES);
+		if (result == ginSuccess)
+			result = gin.signal(peer, GinSignalInc{0});
+		if (result == ginSuccess)
+			result = gin.flush();
+		results[0] = result;
+	}
+};
+
+/* A put beyond the end of the window, and what comes of it. */
+struct Wrong {
+	ginDevComm dc;
+	ginWindow_t target, source;
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		results[0] = gin.put(0, target, 0, source, 0, 8);
+		results[1] = gin.flush();
+		results[2] = gin.put(0, target, 1u << 20, source, 0, 8);
+		results[3] = gin.flush();
+	}
+};
+
+static ginStats_t statsOf(Rank &r, const ginDevComm &dc, uint32_t context)
+{
+	ginStats_t stats = GIN_STATS_INIT;
+	CHECK(ginCommGetStats(r.comm, &dc, context, &stats));
+	return stats;
+}
+
+/* A histogram says one thing three times. */
+static void expectConsistent(const ginHistogram_t &h)
+{
+	uint64_t count = 0, least = 0, last = 0;
+	for (int b = 0; b < GIN_HISTOGRAM_BUCKETS; b++) {
+		count += h.bucket[b];
+		least += b ? h.bucket[b] << b : 0;
+		last = h.bucket[b] ? static_cast<uint64_t>(b) : last;
+	}
+	EXPECT(h.count == count);
+	EXPECT(h.sum >= least && h.sum >= h.most && h.sum <= h.count * h.most);
+	EXPECT(!h.count || (h.most < 2 ? last == 0 : h.most >> last == 1));
+}
+
+static void expectNothing(const ginStats_t &s)
+{
+	EXPECT(!s.posted && !s.completed && !s.failed && !s.putBytes && !s.getBytes);
+	EXPECT(!s.waitsForRoom && !s.batch.count && !s.takenToReleased.count);
+	EXPECT(!s.takenToVisible.count);
+}
+
+/* Of every 31st descriptor times are taken, unless those of the last one still are. */
+static void expectSamples(Rank &r, const ginStats_t &s)
+{
+	uint64_t all = (ALL + 30) / 31, puts = (PUTS + 30) / 31;
+	expectConsistent(s.takenToReleased);
+	expectConsistent(s.takenToVisible);
+	EXPECT(s.takenToVisible.count >= 1 && s.takenToVisible.count <= all);
+	EXPECT(s.takenToReleased.count >= 1 && s.takenToReleased.count <= puts);
+	if (r.device < 0) { /* copied at once, by the CPU */
+		EXPECT(s.takenToVisible.count == all);
+		EXPECT(s.takenToReleased.count == puts);
+	}
+}
+
+/* The batch is written down when what it had is under way, or done. */
+static ginStats_t statsWithBatches(Rank &r, const ginDevComm &dc)
+{
+	ginStats_t s = statsOf(r, dc, 0);
+	while (s.batch.sum < s.posted) {
+		std::this_thread::yield();
+		s = statsOf(r, dc, 0);
+	}
+	return s;
+}
+
+static ginDevComm create(Rank &r, uint32_t contexts, uint32_t depth)
+{
+	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
+	ginDevComm dc;
+	want.contexts = contexts;
+	want.queueDepth = depth;
+	want.timeout = 60000000000ull;
+	CHECK(ginDevCommCreate(r.comm, &want, &dc));
+	return dc;
+}
+
+static int knownNumbers(const ginConfig_t *config)
+{
+	Rank r;
+	rankOpen(r, config);
+	ginDevComm dc = create(r, 2, 1024);
+	{
+		Buffer target(r, 4096), source(r, 4096);
+		Results results(r, 1);
+		launch(r, 1, 1, Known{dc, target.window, source.window, results.words});
+		EXPECT(results.all(ginSuccess));
+		ginStats_t s = statsWithBatches(r, dc);
+		EXPECT(s.posted == ALL && s.completed == ALL && s.failed == 0);
+		EXPECT(s.putBytes == PUTS * PUT_BYTES + VALUES * 8);
+		EXPECT(s.getBytes == GETS * GET_BYTES);
+		EXPECT(s.waitsForRoom == 0 && s.batch.sum == ALL && s.batch.most <= ALL);
+		expectConsistent(s.batch);
+		expectSamples(r, s);
+		EXPECT(s.cpus[0] != '\0');
+		expectNothing(statsOf(r, dc, 1));
+		launch(r, 1, 1, Known{dc, target.window, source.window, results.words});
+		EXPECT(results.all(ginSuccess));
+		s = statsOf(r, dc, 0);
+		EXPECT(s.posted == 2 * ALL && s.completed == 2 * ALL);
+		meet(r);
+	}
+	CHECK(ginDevCommDestroy(r.comm, &dc));
+	rankClose(r);
+	return 0;
+}
+
+static int wrongDescriptor(const ginConfig_t *config)
+{
+	Rank r;
+	rankOpen(r, config);
+	ginDevComm dc = create(r, 1, 1024);
+	{
+		Buffer target(r, 4096), source(r, 4096);
+		Results results(r, 4);
+		launch(r, 1, 1, Wrong{dc, target.window, source.window, results.words});
+		EXPECT(results.words[0] == ginSuccess && results.words[1] == ginSuccess);
+		EXPECT(results.words[2] == ginSuccess && results.words[3] != ginSuccess);
+	}
+	/* The context's failure is told first. */
+	ginStats_t s = statsOf(r, dc, 0);
+	while (!s.failed)
+		s = statsOf(r, dc, 0);
+	EXPECT(s.posted == 2 && s.completed == 1 && s.failed == 1 && s.putBytes == 8);
+	CHECK(ginDevCommDestroy(r.comm, &dc));
+	rankClose(r);
+	return 0;
+}
+
+/* Nobody takes descriptors: the queue is full after 16, and who posts the next waits, once. */
+static int noRoom(const ginConfig_t *config)
+{
+	Rank r;
+	rankOpen(r, config);
+	ginDevComm dc = create(r, 1, 16);
+	{
+		Buffer target(r, 4096), source(r, 4096);
+		Results results(r, 1);
+		int ended = 0;
+		std::thread kernel([&] {
+			launch(r, 1, 1, Known{dc, target.window, source.window, results.words});
+			__atomic_store_n(&ended, 1, __ATOMIC_RELEASE);
+		});
+		while (!statsOf(r, dc, 0).waitsForRoom)
+			std::this_thread::yield();
+		ginStats_t s = statsOf(r, dc, 0);
+		EXPECT(s.waitsForRoom == 1 && s.posted == 0 && s.completed == 0);
+		while (!__atomic_load_n(&ended, __ATOMIC_ACQUIRE))
+			CHECK(ginCommProgress(r.comm, nullptr));
+		kernel.join();
+		EXPECT(results.all(ginSuccess));
+		s = statsOf(r, dc, 0);
+		EXPECT(s.posted == ALL && s.completed == ALL && s.batch.sum == ALL);
+		EXPECT(s.waitsForRoom >= 1 && s.waitsForRoom <= ALL - 16 && s.batch.most <= 16);
+		EXPECT(s.sleeps == 0 && s.cpus[0] == '\0');
+	}
+	CHECK(ginDevCommDestroy(r.comm, &dc));
+	rankClose(r);
+	return 0;
+}
+
+/* The affinity masks of this process's proxy threads. */
+static std::vector<cpu_set_t> masksOfProxies()
+{
+	std::vector<cpu_set_t> masks;
+	DIR *dir = opendir("/proc/self/task");
+	while (const struct dirent *entry = dir ? readdir(dir) : nullptr) {
+		std::string path = std::string("/proc/self/task/") + entry->d_name + "/comm";
+		char name[32] = "";
+		cpu_set_t mask;
+		FILE *file = fopen(path.c_str(), "re");
+		if (file && fgets(name, sizeof(name), file) && !strcmp(name, "gin-proxy\n") &&
+		    !sched_getaffinity(atoi(entry->d_name), sizeof(mask), &mask))
+			masks.push_back(mask);
+		if (file)
+			fclose(file);
+	}
+	closedir(dir);
+	return masks;
+}
+
+static cpu_set_t ownMask()
+{
+	cpu_set_t own;
+	EXPECT(!sched_getaffinity(0, sizeof(own), &own));
+	return own;
+}
+
+static int firstOf(const cpu_set_t &mask)
+{
+	int cpu = 0;
+	while (!CPU_ISSET(cpu, &mask))
+		cpu++;
+	return cpu;
+}
+
+/* One thread for each rank of this process, once all of them have theirs. */
+static std::vector<cpu_set_t> masksOfRanks(Rank &r)
+{
+	std::vector<cpu_set_t> masks = masksOfProxies();
+	while (masks.size() < static_cast<size_t>(r.nRanks)) { /* a thread gets its name late */
+		std::this_thread::yield();
+		masks = masksOfProxies();
+	}
+	EXPECT(masks.size() == static_cast<size_t>(r.nRanks));
+	return masks;
+}
+
+/* The process may use one CPU alone: the proxy is there, too, and says so. */
+static int onOneCpu(const ginConfig_t *config)
+{
+	cpu_set_t own = ownMask();
+	int cpu = firstOf(own);
+	Rank r;
+	CPU_ZERO(&own);
+	CPU_SET(cpu, &own);
+	EXPECT(!sched_setaffinity(0, sizeof(own), &own));
+	rankOpen(r, config);
+	ginDevComm dc = create(r, 1, 16);
+	EXPECT(statsOf(r, dc, 0).cpus == std::to_string(cpu));
+	for (const cpu_set_t &mask : masksOfRanks(r))
+		EXPECT(CPU_EQUAL(&mask, &own));
+	meet(r);
+	CHECK(ginDevCommDestroy(r.comm, &dc));
+	rankClose(r);
+	return 0;
+}
+
+/* GIN_PROXY_AFFINITY=cpu: a CPU of the process's own for each, and not the same for two of them. */
+static int pinned(const ginConfig_t *config)
+{
+	cpu_set_t own = ownMask(), all;
+	Rank r;
+	rankOpen(r, config);
+	ginDevComm dc = create(r, 1, 16);
+	meet(r);
+	CPU_ZERO(&all);
+	for (const cpu_set_t &mask : masksOfRanks(r)) {
+		EXPECT(CPU_COUNT(&mask) == 1 && CPU_ISSET(firstOf(mask), &own));
+		CPU_OR(&all, &all, &mask);
+	}
+	EXPECT(CPU_COUNT(&all) == std::min(r.nRanks, CPU_COUNT(&own)));
+	EXPECT(CPU_ISSET(atoi(statsOf(r, dc, 0).cpus), &all));
+	meet(r);
+	CHECK(ginDevCommDestroy(r.comm, &dc));
+	rankClose(r);
+	return 0;
+}
+
+/* Runs it in a process of its own, as `n` threads; what it writes to standard error is returned. */
+static std::string inChild(const char *name, int n, int (*run)(const ginConfig_t *config))
+{
+	char path[] = "/tmp/gin-stats-XXXXXX", text[16384];
+	int fd = mkstemp(path), status = -1;
+	EXPECT(fd >= 0 && unlink(path) == 0);
+	fflush(nullptr);
+	pid_t child = fork();
+	if (child == 0) {
+		dup2(fd, 2);
+		const int *result = ranksStart(n, 1, run);
+		exit(result[0] || result[n - 1]);
+	}
+	EXPECT(child > 0 && waitpid(child, &status, 0) == child);
+	ssize_t length = pread(fd, text, sizeof(text), 0);
+	std::string out(text, length > 0 ? static_cast<size_t>(length) : 0);
+	close(fd);
+	fprintf(stderr, "%s", status ? out.c_str() : "");
+	require(status == 0, name, __LINE__);
+	printf("ok: %s\n", name);
+	return out;
+}
+
+static void expectHas(const std::string &text, const char *words, bool has)
+{
+	bool seen = text.find(words) != std::string::npos;
+	if (seen != has)
+		fprintf(stderr, "%s\"%s\" in:\n%s", has ? "no " : "", words, text.c_str());
+	EXPECT(seen == has);
+}
+
+static size_t countOf(const std::string &text, const char *words)
+{
+	size_t count = 0, at = 0;
+	while ((at = text.find(words, at)) != std::string::npos)
+		at++, count++;
+	return count;
+}
+
+static void testPlaces()
+{
+	setenv("GIN_LOG", "warn", 1);
+	std::string log = inChild("2 ranks on one CPU", 2, onOneCpu);
+	EXPECT(countOf(log, "share the one CPU") == (sysconf(_SC_NPROCESSORS_ONLN) > 1));
+	setenv("GIN_PROXY_AFFINITY", "cpu", 1);
+	log = inChild("2 ranks, GIN_PROXY_AFFINITY=cpu", 2, pinned);
+	inChild("5 ranks, GIN_PROXY_AFFINITY=cpu", 5, pinned);
+	cpu_set_t own = ownMask();
+	EXPECT(CPU_COUNT(&own) < 2 || !countOf(log, "share the one CPU"));
+	unsetenv("GIN_PROXY_AFFINITY");
+}
+
+int main()
+{
+	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+	setenv("GIN_ROUTE", "network", 1);
+	inChild("known numbers, 1 rank", 1, knownNumbers);
+	std::string log = inChild("known numbers, 3 ranks", 3, knownNumbers);
+	expectHas(log, "STATS", false);
+	setenv("GIN_LOG", "stats", 1);
+	log = inChild("known numbers, GIN_LOG=stats", 2, knownNumbers);
+	expectHas(log, "STATS rank 0, device communicator 1, context 0: 226 posted", true);
+	expectHas(log, "226 completed, 0 failed; 9712 bytes put, 320 got; 0 waits", true);
+	expectHas(log, "STATS rank 1, ", true);
+	expectHas(log, "context 1:", false);
+	testPlaces();
+	setenv("GIN_LOG", "none", 1);
+	inChild("a wrong descriptor", 1, wrongDescriptor);
+	setenv("GIN_PROXY_THREADS", "0", 1);
+	inChild("no room", 1, noRoom);
+	return 0;
+}
