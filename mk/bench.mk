@@ -2,9 +2,9 @@
 #
 # bench.mk - measurements; results go to bench/results
 
-BENCHES := $(addprefix $(BUILD)/bench/start/,start $(if $(PMIX),pmix))
+BENCHES := $(addprefix $(BUILD)/bench/start/,start $(if $(PMIX),pmix)) $(BUILD)/bench/proxy/idle
 
-.PHONY: benches bench-start
+.PHONY: benches bench-start bench-idle
 
 benches: $(BENCHES)
 
@@ -20,3 +20,19 @@ $(BUILD)/bench/start/pmix: bench/start/pmix.c $(BUILD)/bench/start/stage.o
 # What it costs to start. BENCH="-r 3 2 4 8": repetitions and numbers of ranks.
 bench-start: lib benches
 	$(Q)BUILD=$(BUILD) bench/start/run $(BENCH)
+
+$(BUILD)/bench/proxy/idle: bench/proxy/idle.cc $(LINKS)
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(CXX) $(CXXFLAGS_ALL) -o $@ $< $(LDFLAGS_ALL) $(LINKGIN)
+
+# What the proxy costs while there is nothing to do, and how soon it wakes up.
+bench-idle: lib $(BUILD)/bench/proxy/idle
+	$(Q)$(BUILD)/bench/proxy/idle
+
+# Beside the copy engines, which the driver API drives.
+$(BUILD)/bench/proxy/proxy: bench/proxy/proxy.cu $(wildcard bench/proxy/*.cuh) $(LINKS)
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -L$(BUILD) -lgin -lcuda \
+		-Xlinker -rpath$(comma)'$$ORIGIN/../..' -Xcompiler -pthread

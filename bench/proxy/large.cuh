@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// large.cuh - large puts, with the SMs idle or all busy in another kernel
+#ifndef GIN_BENCH_PROXY_LARGE_CUH
+#define GIN_BENCH_PROXY_LARGE_CUH
+
+#include "raw.cuh"
+
+constexpr size_t LARGE = 256u << 20;
+enum { LARGE_PUTS = 16 };
+
+struct LargePuts {
+	ginDevComm dc;
+	ginWindow_t to, from;
+	uint64_t *ns;
+
+	__device__ void operator()() const
+	{
+		Gin gin(dc, 0);
+		int peer = static_cast<int>((dc.rank + 1) % dc.nRanks);
+		uint64_t start = ginNow();
+		for (int i = 0; i < LARGE_PUTS; i++)
+			gin.put(peer, to, 0, from, 0, LARGE);
+		gin.flush();
+		*ns = ginNow() - start;
+	}
+};
+
+// Looks at nothing but the clock: words of the host would take the bus from the descriptors.
+struct Busy {
+	uint64_t ns;
+
+	__device__ void operator()() const
+	{
+		uint64_t end = ginNow() + ns;
+		while (ginNow() < end)
+			__nanosleep(1000);
+	}
+};
+
+// Made before any kernel stays: freeing pinned memory waits for all.
+struct Large {
+	Rank &rank;
+	Window to, from;
+	Device device;
+	Pinned<uint64_t> ns;
+
+	explicit Large(Rank &r) : rank(r), to(r, LARGE), from(r, LARGE), device(r, 64), ns(1) {}
+
+	double once()
+	{
+		meet(rank);
+		if (rank.rank == 0)
+			launch(rank, 1, 1, LargePuts{device.dc, to.win, from.win, ns.at});
+		meet(rank);
+		return rank.rank ? 0
+				 : static_cast<double>(LARGE) * LARGE_PUTS /
+					   static_cast<double>(*ns.at);
+	}
+
+	void measure(const char *what)
+	{
+		std::vector<double> each;
+		for (int i = 0; i < 3; i++)
+			each.push_back(once());
+		say(rank, what, median(each), "GB/s");
+	}
+};
+
+inline void measureEngineLarge(Rank &r)
+{
+	char *here, *there;
+	cudaEvent_t start, end;
+	std::vector<double> each;
+	int count, other = r.device;
+	float ms;
+
+	CUDA(cudaGetDeviceCount(&count));
+	CUDA(cudaMalloc(&here, LARGE));
+	if (count > 1) {
+		other = (r.device + 1) % count;
+		CUDA(cudaSetDevice(other));
+	}
+	CUDA(cudaMalloc(&there, LARGE));
+	CUDA(cudaSetDevice(r.device));
+	CUDA(cudaEventCreate(&start));
+	CUDA(cudaEventCreate(&end));
+	for (int i = 0; i < 3; i++) {
+		CUDA(cudaEventRecord(start, r.stream));
+		for (int k = 0; k < LARGE_PUTS; k++)
+			CUDA(cudaMemcpyAsync(there, here, LARGE, cudaMemcpyDefault, r.stream));
+		CUDA(cudaEventRecord(end, r.stream));
+		CUDA(cudaEventSynchronize(end));
+		CUDA(cudaEventElapsedTime(&ms, start, end));
+		each.push_back(static_cast<double>(LARGE) * LARGE_PUTS / ms / 1e6);
+	}
+	cudaFree(here);
+	cudaFree(there);
+	say(r, "copy engine, 256 MiB (limit)", median(each), "GB/s");
+}
+
+// Every SM but one holds a CTA that takes all of its shared memory.
+inline void measureBusy(Rank &r, Large &puts)
+{
+	cudaStream_t other;
+	int sms, most;
+
+	CUDA(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, r.device));
+	CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, r.device));
+	CUDA(cudaFuncSetAttribute(runKernel<Busy>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+				  most));
+	CUDA(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+	runKernel<<<static_cast<uint32_t>(sms - 1), 1024, static_cast<size_t>(most), other>>>(
+		Busy{1500000000});
+	CUDA(cudaGetLastError());
+	puts.measure("put of 256 MiB, all SMs but one busy");
+	CUDA(cudaStreamSynchronize(other));
+}
+
+inline void measureLargePuts(Rank &r)
+{
+	Large puts(r);
+
+	if (r.rank == 0)
+		measureEngineLarge(r);
+	puts.measure("put of 256 MiB");
+	measureBusy(r, puts);
+}
+
+#endif

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// post.cuh - what a post costs the threads that make it; the ring never fills
+#ifndef GIN_BENCH_PROXY_POST_CUH
+#define GIN_BENCH_PROXY_POST_CUH
+
+#include "raw.cuh"
+
+enum { POSTS = 16384, RING = 65536 };
+
+template <Shape shape> struct PostRaw {
+	char *ring;
+	uint64_t *payload, *ns;
+
+	__device__ void operator()() const
+	{
+		uint64_t start = ginNow();
+		for (uint32_t i = 0; i < POSTS; i++) {
+			payload[i & 15] = i;
+			postRaw<shape>(ring + static_cast<size_t>(i) * bytesOf(shape), i + 1);
+		}
+		*ns = ginNow() - start;
+	}
+};
+
+template <Shape shape> void measureRaw(Rank &r, const char *what)
+{
+	Pinned<char> ring(static_cast<size_t>(POSTS) * 128);
+	Pinned<uint64_t> ns(1);
+	uint64_t *payload;
+	std::vector<double> each;
+
+	CUDA(cudaMalloc(&payload, 4096));
+	for (int i = 0; i < 7; i++) {
+		launch(r, 1, 1, PostRaw<shape>{ring.at, payload, ns.at});
+		each.push_back(static_cast<double>(*ns.at) / POSTS);
+	}
+	cudaFree(payload);
+	say(r, what, median(each), "ns");
+}
+
+// Puts of 8 bytes to this rank, each by a thread of its own.
+struct PostPuts {
+	ginDevComm dc;
+	ginWindow_t win;
+	uint64_t *payload, *ns;
+	ginSharing sharing;
+	bool released;
+
+	__device__ void operator()() const
+	{
+		Gin gin(dc, 0, sharing);
+		ginOptions options;
+		if (released)
+			options.given = ginScopeSystem;
+		int self = static_cast<int>(dc.rank);
+		uint64_t start = ginNow();
+		for (uint32_t i = 0; i < POSTS / ginBlockSize(); i++) {
+			if (!released)
+				payload[threadIdx.x] = i;
+			gin.put(self, win, threadIdx.x * 8, win, 4096, 8, GinNone{}, GinNone{},
+				GinThread{}, options);
+		}
+		uint64_t took = ginNow() - start;
+		if (threadIdx.x == 0)
+			*ns = took;
+		__syncthreads();
+		gin.flush();
+	}
+};
+
+inline void measurePuts(Rank &r, const char *what, uint32_t threads, ginSharing sharing,
+			bool released)
+{
+	Window win(r, 65536);
+	Device device(r, RING);
+	Pinned<uint64_t> ns(1);
+	std::vector<double> each;
+
+	for (int i = 0; i < 7; i++) {
+		launch(r, 1, threads,
+		       PostPuts{device.dc, win.win, reinterpret_cast<uint64_t *>(win.ptr + 8192),
+				ns.at, sharing, released});
+		each.push_back(static_cast<double>(*ns.at) / POSTS);
+	}
+	say(r, what, median(each), "ns");
+}
+
+inline void measurePosts(Rank &r)
+{
+	measureRaw<shapeRelaxed16>(r, "post, 16 B relaxed, no ticket, no fence");
+	measureRaw<shapeRelease16>(r, "post, 16 B st.release.sys (MSCCL++'s shape), no ticket");
+	measureRaw<shapeGpu64>(r, "post, fence.gpu + 64 B, no ticket");
+	measureRaw<shapeSystem128>(r, "post, fence.sys + 128 B (NCCL's shape), no ticket");
+	measurePuts(r, "put, one thread", 1, ginSharingGpu, false);
+	measurePuts(r, "put, one thread, alone on the context", 1, ginSharingThread, false);
+	measurePuts(r, "put, one thread, released", 1, ginSharingGpu, true);
+	measurePuts(r, "put, one thread, released, alone", 1, ginSharingThread, true);
+	measurePuts(r, "put, each of a warp's 32 threads", 32, ginSharingGpu, false);
+	measurePuts(r, "put, each of a warp's 32 threads, released", 32, ginSharingGpu, true);
+	measurePuts(r, "put, each of 256 threads, released", 256, ginSharingGpu, true);
+}
+
+#endif
