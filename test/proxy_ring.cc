@@ -3,6 +3,7 @@
  * proxy_ring.cc - many descriptors of many threads through one ring, every byte looked at
  *
  *	DESCRIPTORS=n	how many each rank posts, GRID and BLOCK by how many threads, QUEUE_DEPTH (16)
+ *	MEMORY=host	windows in host memory, where CPUs copy: on a GPU the copy engines do else
  *	SEED=n		with GIN_PROXY_THREADS=0: when this program calls ginCommProgress()
  *
  * Every pair of ranks has the proxy route. With GIN_PROXY_THREADS=0 the ring is emptied at random
@@ -319,8 +320,9 @@ static void everyByte(Rank &r)
 	uint64_t all = number("DESCRIPTORS", 200000), places = r.device < 0 ? 4096 : 1 << 20;
 	uint32_t grid = static_cast<uint32_t>(number("GRID", r.device < 0 ? 3 : 132));
 	uint32_t block = static_cast<uint32_t>(number("BLOCK", r.device < 0 ? 4 : 128));
-	Buffer target(r, places * PLACE), source(r, places * PLACE), got(r, places * PLACE);
-	Buffer words(r, 8, wordsAllocator(r));
+	Allocator *memory = getenv("MEMORY") ? ginMemAllocHost : ginMemAlloc;
+	Buffer target(r, places * PLACE, memory), source(r, places * PLACE, memory);
+	Buffer got(r, places * PLACE, memory), words(r, 8, wordsAllocator(r));
 	Windows at = {target.window, source.window, got.window, words.window,
 		      target.ptr,    source.ptr,    got.ptr};
 	Results results(r, grid * block);

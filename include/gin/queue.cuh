@@ -115,14 +115,26 @@ struct ginSharedWords {
 	}
 
 	/*
-	 * Looks the ring full? Asked before another try: tickets without room can be given back from
-	 * the top alone, and those who try on and on would keep others from it.
+	 * Claims up to `count` tickets from *first on for which there is room, and returns how many. For
+	 * those who have found none before: they claim nothing that they would have to give back, which
+	 * can be done from the top alone, and so keep nobody else from it.
 	 */
-	GIN_FN bool full() const
+	GIN_FN uint64_t claimRoom(uint64_t count, uint64_t *first) const
 	{
-		uint64_t next = poster.alone ? queue->producer : ginLocalLoad(&queue->producer);
 		uint64_t depth = 1ull << poster.logDepth;
-		return next - consumed() >= depth && next - refresh() >= depth;
+		uint64_t next = poster.alone ? queue->producer : ginLocalLoad(&queue->producer);
+		uint64_t used = next - consumed();
+		if (used >= depth)
+			used = next - refresh();
+		if (used >= depth) /* or others have gone on meanwhile */
+			return 0;
+		uint64_t got = count < depth - used ? count : depth - used;
+		*first = next;
+		if (poster.alone)
+			queue->producer = next + got;
+		else if (!ginLocalCas(&queue->producer, next, next + got))
+			return 0;
+		return got;
 	}
 
 	GIN_FN void posted(uint32_t peer, uint64_t tickets) const
@@ -133,42 +145,23 @@ struct ginSharedWords {
 };
 
 /*
- * Is there room for the claimed tickets from `first` on? If not they are given back, unless somebody
+ * Is there room for the claimed tickets from `first` on? `consumed`: what the shadow was. If not they are given back, unless somebody
  * has claimed more since: he does the same first, or has found room, and then there is room for
  * these too.
  */
 GIN_FN bool ginQueueKeep(const ginSharedWords &words, uint64_t first, uint64_t count,
-			 uint64_t *consumed)
+			 uint64_t consumed)
 {
 	uint64_t depth = 1ull << words.poster.logDepth;
 
-	while (first + count - *consumed > depth) {
-		*consumed = words.refresh();
-		if (first + count - *consumed <= depth)
+	while (first + count - consumed > depth) {
+		consumed = words.refresh();
+		if (first + count - consumed <= depth)
 			break;
 		if (words.giveBack(first, count))
 			return false;
 	}
 	return true;
-}
-
-/*
- * Of `count` claimed tickets from *first on, or anew from another, how many have room; 0: none.
- * `consumed`: what the shadow was.
- */
-GIN_FN uint64_t ginQueueSettle(const ginSharedWords &words, uint64_t consumed, uint64_t count,
-			       uint64_t *first)
-{
-	uint64_t depth = 1ull << words.poster.logDepth;
-
-	while (!ginQueueKeep(words, *first, count, &consumed)) {
-		uint64_t used = *first - consumed;
-		count = used < depth ? depth - used : 0;
-		if (!count)
-			return 0;
-		*first = words.claim(count);
-	}
-	return count;
 }
 
 /*
@@ -209,14 +202,17 @@ GIN_FN_COLD uint32_t ginTryPost(struct ginPosting *p, bool again)
 	const ginSharedWords words = {p->poster, p->poster.queue};
 	uint32_t state = p->to ? ginPeerObserve(p->to).state : static_cast<uint32_t>(ginPeerAlive);
 	struct ginTogether all = ginTogetherFor(p->poster);
-	bool claims = all.rank == 0 && !(again && words.full());
-	uint64_t first = claims ? words.claim(all.count) : 0, got = 0;
-	uint64_t consumed = claims ? words.consumed() : 0;
+	bool leads = all.rank == 0;
+	uint64_t first = 0, got = 0;
 
-	if (!again)
+	if (!again) {
+		first = leads ? words.claim(all.count) : 0;
+		uint64_t consumed = leads ? words.consumed() : 0;
 		ginSourceRelease(p->poster.scope);
-	if (claims)
-		got = ginQueueSettle(words, consumed, all.count, &first);
+		got = leads && ginQueueKeep(words, first, all.count, consumed) ? all.count : 0;
+	} else if (leads) {
+		got = words.claimRoom(all.count, &first);
+	}
 	got = ginFromLeader(all, got);
 	p->ticket = ginFromLeader(all, first) + all.rank;
 	if (all.rank >= got)

@@ -3,10 +3,10 @@
  * ring.pml - how descriptors go from GPU threads through the ring to the proxy; for spin
  *
  *   here           there
- *   reserve        ginQueueSettle: the shadow           include/gin/queue.cuh
+ *   reserve        ginTryPost: the shadow               include/gin/queue.cuh
  *   take           ginTryPost: claim; ginQueueKeep
- *   less           ginQueueSettle, its loop
- *   poll           ginPostWaiting: ginPollStep says go on, or why to stop; then a look for room
+ *   poll           ginPostWaiting: ginPollStep says go on, or why to stop
+ *   again          claimRoom, of ginSharedWords
  *   write          ginQueueWrite, ginDescriptorPublish  include/gin/memory.cuh
  *   cpu            the proxy: descriptorTake, and its store of the consumed word
  *
@@ -25,7 +25,7 @@
  * - with MORTAL, where the proxy may end at any time: all get away from the ring;
  * - with STALLED, where it takes nothing: who holds a ticket without room gives it back, and so gets
  *   to look at the clock. He cannot while others come and go above him; so who has found no room once
- *   looks whether there is some before he takes a ticket again.
+ *   takes tickets only where there is some.
  *
  * Posts are few, so that numbers end; they are three laps and more of the ring.
  *
@@ -103,20 +103,20 @@ inline write(ticket)
 inline give_back(me)
 {
 #if defined(BREAK_TAKE_BACK_STORE)
-	producer = first; held[me] = 0; goto less
+	producer = first; held[me] = 0; goto poll
 #elif defined(BREAK_TAKE_BACK_SUBTRACT)
-	producer = producer - count; held[me] = 0; goto less
+	producer = producer - count; held[me] = 0; goto poll
 #elif defined(BREAK_TAKE_BACK_NEVER)
-	goto less
+	goto poll
 #elif defined(BREAK_TAKE_BACK_ONCE)
 	if
 	:: producer == first + count -> producer = first; held[me] = 0
 	:: else
 	fi;
-	goto less
+	goto poll
 #else
 	if
-	:: producer == first + count -> producer = first; held[me] = 0; goto less
+	:: producer == first + count -> producer = first; held[me] = 0; goto poll
 	:: else -> goto occupied
 	fi
 #endif
@@ -178,13 +178,6 @@ occupied:
 	atomic {
 		give_back(me)
 	}
-less:
-	atomic {
-		if
-		:: first - freed < DEPTH -> count = DEPTH - (first - freed); goto take
-		:: else -> count = 0; goto poll
-		fi
-	}
 found:
 	atomic {
 		held[me]--;
@@ -217,15 +210,35 @@ poll:
 		:: else -> assert(held[me] == 0); goto begin
 		fi
 	}
-#ifndef BREAK_LOOK
+#ifdef BREAK_LOOK
+	goto reserve;
+#endif
+again:
+	first = producer;
+	if
+	:: freed = consumed
+#ifndef PATIENT
+	:: freed = shadow /* it reads an old one */
+#endif
+	fi;
 	atomic {
 		if
-		:: room(producer + 1, consumed)
+#ifdef BREAK_AGAIN
+		:: freed <= first && room(first + 1, freed) ->
+#else
+		:: producer == first && freed <= first && room(first + 1, freed) ->
+#endif
+			count = DEPTH - (first - freed);
+			if
+			:: count > want -> count = want
+			:: else
+			fi;
+			producer = first + count;
+			held[me] = count;
+			goto found
 		:: else -> goto poll
 		fi
 	}
-#endif
-	goto reserve;
 out:
 	skip
 }
