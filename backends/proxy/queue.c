@@ -143,5 +143,5 @@ void queuesFree(struct queues *q)
 	if (q->kernel)
 		memoryFree(q->device, q->kernel);
 	pinnedFree(q->device, q->host);
-	*q = (struct queues){NULL};
+	*q = (struct queues){.device = NULL};
 }
