@@ -4,9 +4,37 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "log.h"
 #include "param.h"
+
+/* What nearCpus() has said last: it takes milliseconds, and a process mostly has one GPU. */
+static struct {
+	char busId[sizeof(((struct device *)0)->pciBusId)];
+	int numaNode;
+	const char *why; /* NULL: nothing yet */
+	int known;
+	cpu_set_t cpus;
+} last;
+static pthread_mutex_t lastLock = PTHREAD_MUTEX_INITIALIZER;
+
+static int nearOnce(const struct device *d, cpu_set_t *cpus, const char **why)
+{
+	pthread_mutex_lock(&lastLock);
+	if (!last.why || last.numaNode != d->numaNode || strcmp(last.busId, d->pciBusId)) {
+		memcpy(last.busId, d->pciBusId, sizeof(last.busId));
+		last.numaNode = d->numaNode;
+		last.why = "";
+		last.known = nearCpus(d->pciBusId, d->numaNode, &last.cpus, &last.why);
+	}
+	int known = last.known;
+	*cpus = last.cpus;
+	if (!known)
+		*why = last.why;
+	pthread_mutex_unlock(&lastLock);
+	return known;
+}
 
 /* Those of `own` that are near to the GPU, or all of them. */
 static void chooseNear(const struct device *d, const cpu_set_t *own, cpu_set_t *cpus)
@@ -17,7 +45,7 @@ static void chooseNear(const struct device *d, const cpu_set_t *own, cpu_set_t *
 	*cpus = *own;
 	if (!d->cuda)
 		return;
-	if (nearCpus(d->pciBusId, d->numaNode, &near, &why)) {
+	if (nearOnce(d, &near, &why)) {
 		CPU_AND(cpus, own, &near);
 		if (CPU_COUNT(cpus))
 			return;

@@ -54,6 +54,12 @@ static void synthetic(void)
 	expectChosen(&second, "013", "0-1,3"); /* none is near: they stay */
 	expectChosen(&lost, "02", "0,2");
 	expectChosen(&far, "01234567", "0-7");
+	expectChosen(&second, "01234567", "4-7");
+	expectChosen(&second, "0123", "0-3");
+	setenv("HWLOC_SYNTHETIC", "numa:4 core:2 pu:1",
+	       1); /* it is known now, and not asked again */
+	expectChosen(&second, "01234567", "4-7");
+	expectChosen(&first, "01234567", "0-1");
 }
 
 static void bySysfs(void)
