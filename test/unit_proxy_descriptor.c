@@ -68,23 +68,23 @@ static void words(void)
 static void goodPuts(void)
 {
 	uint64_t source = (uintptr_t)(rig.bytes[ME] + 5);
-	uint64_t put[] = {word0(ginOpPut, ginRaiseStrongId, 2, COUNTERS),
-			  at(rig.data, 9),
-			  at(rig.data, 5),
-			  7,
-			  0,
-			  0,
-			  SIGNALS - 1,
-			  3};
-	uint64_t from[] = {word0(ginOpPut, ginRaiseWeakAt, 1, 0) | 1ull << GIN_D0_ADDRESS,
-			   at(rig.gpu, 0),
-			   source,
-			   BYTES - 5,
+	uint64_t put[8] = {word0(ginOpPut, ginRaiseStrongId, 2, COUNTERS),
+			   at(rig.data, 9),
+			   at(rig.data, 5),
+			   7,
 			   0,
 			   0,
-			   at(rig.data, 8),
-			   4};
-	uint64_t value[] = {word0(ginOpPutValue, 0, 1, 32), at(rig.data, BYTES - 32), 1, 2, 3, 4};
+			   SIGNALS - 1,
+			   3};
+	uint64_t from[8] = {word0(ginOpPut, ginRaiseWeakAt, 1, 0) | 1ull << GIN_D0_ADDRESS,
+			    at(rig.gpu, 0),
+			    source,
+			    BYTES - 5,
+			    0,
+			    0,
+			    at(rig.data, 8),
+			    4};
+	uint64_t value[8] = {word0(ginOpPutValue, 0, 1, 32), at(rig.data, BYTES - 32), 1, 2, 3, 4};
 
 	expectResolves(put);
 	EXPECT(work.peer == 2 && work.to.at == (char *)rig.bytes[2] + 9 && work.to.byCpu);
@@ -102,11 +102,11 @@ static void goodPuts(void)
 
 static void goodOthers(void)
 {
-	uint64_t get[] = {word0(ginOpGet, 0, 1, 0), at(rig.data, 1), at(rig.gpu, 2), BYTES - 2};
-	uint64_t barrier[] = {word0(ginOpBarrier, 0, 1, 0), 2 * GIN_BARRIER_ROUNDS - 1, 9};
-	uint64_t atomic[] = {word0(ginOpCompareSwap, 0, 1, 4), at(rig.data, BYTES - 4), 5, 6,
-			     GIN_QUEUE_RESULTS};
-	uint64_t unheard[] = {word0(ginOpSwap, 0, ME, 8), at(rig.data, 8), 5, 0, 0};
+	uint64_t get[8] = {word0(ginOpGet, 0, 1, 0), at(rig.data, 1), at(rig.gpu, 2), BYTES - 2};
+	uint64_t barrier[8] = {word0(ginOpBarrier, 0, 1, 0), 2 * GIN_BARRIER_ROUNDS - 1, 9};
+	uint64_t atomic[8] = {word0(ginOpCompareSwap, 0, 1, 4), at(rig.data, BYTES - 4), 5, 6,
+			      GIN_QUEUE_RESULTS};
+	uint64_t unheard[8] = {word0(ginOpSwap, 0, ME, 8), at(rig.data, 8), 5, 0, 0};
 
 	expectResolves(get);
 	EXPECT(work.from.at == (char *)rig.bytes[1] + 1 && work.to.at == (char *)rig.bytes[ME] + 2);
