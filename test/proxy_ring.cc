@@ -209,9 +209,9 @@ struct PostRound {
 
 	GIN_FN void operator()() const
 	{
-		Gin gin(dc, 0);
 		uint64_t thread = ginBlockIndex() * ginBlockSize() + ginThreadIndex();
 		uint64_t threads = static_cast<uint64_t>(ginGridSize()) * ginBlockSize();
+		Gin gin(dc, 0, threads == 1 ? ginSharingThread : ginSharingGpu);
 		ginResult_t result = ginSuccess;
 		for (uint64_t p = thread; p < places && result == ginSuccess; p += threads)
 			result = p % WAYS < asValue ? value(gin, p) : other(gin, p);
