@@ -295,6 +295,64 @@ static void rule10_barrier(Rank &r)
 	}
 }
 
+/* Puts by every context, of which the barrier's own has one alone, are there after it. */
+struct BarrierOverContexts {
+	ginDevComm dc;
+	ginWindow_t window;
+	uint64_t *in;
+	uint32_t each, rounds;
+	uint64_t *wrong;
+
+	GIN_FN uint64_t word(uint32_t rank, uint32_t round, uint32_t i) const
+	{
+		return (rank * 1000ull + round) * 1000003 + i;
+	}
+
+	GIN_FN void put(uint32_t round) const
+	{
+		for (uint32_t i = 0; i < each * dc.contexts; i++) {
+			Gin gin(dc, dc.contexts - 1 - i / each);
+			gin.putValue(rightOf(dc), window, i * 8, word(dc.rank, round, i));
+		}
+	}
+
+	GIN_FN uint64_t countWrong(uint32_t round) const
+	{
+		uint32_t left = static_cast<uint32_t>(leftOf(dc));
+		uint64_t n = 0;
+		for (uint32_t i = 0; i < each * dc.contexts; i++)
+			n += in[i] != word(left, round, i);
+		return n;
+	}
+
+	GIN_FN void operator()() const
+	{
+		GinBarrier barrier(dc, ginTeamWorld(dc), 0);
+		uint64_t n = 0;
+		for (uint32_t round = 1; round <= rounds && n == 0; round++) {
+			put(round);
+			n += barrier.sync() != ginSuccess;
+			n += countWrong(round);
+			n += barrier.sync() != ginSuccess;
+		}
+		*wrong = n;
+	}
+};
+
+static void rule10_barrierOverContexts(Rank &r)
+{
+	const uint32_t contexts = 3, each = 300;
+	Buffer words(r, contexts * each * 8);
+	Device device(r, contexts, 1);
+	Results wrong(r, 1);
+
+	launch(r, 1, 1,
+	       BarrierOverContexts{device.dc, words.window, reinterpret_cast<uint64_t *>(words.ptr),
+				   each, r.device < 0 ? 10u : 200u, wrong.words});
+	EXPECT(wrong.all(0));
+	meet(r);
+}
+
 struct BarrierOnce {
 	ginDevComm dc;
 	uint64_t timeout;
@@ -455,6 +513,7 @@ static const Test tests[] = {
 	{"shadows follow", shadowsFollow},
 	{"rule 4: a narrow compare rolls", rule4_narrowCompareRolls},
 	{"rule 10: barriers order all before to all after", rule10_barrier},
+	{"rule 10: barriers order the puts of all contexts", rule10_barrierOverContexts},
 	{"rule 10: a barrier that timed out can be repeated", rule10_barrierTimeout},
 	{"teams have numbers", teamsHaveNumbers},
 	{"the calls as C functions", callsAsFunctions},

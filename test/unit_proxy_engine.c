@@ -338,6 +338,7 @@ static void failingLater(void)
 
 int main(void)
 {
+	setenv("GIN_LOG", "error", 1); /* what is said is looked at */
 	expectChild("laps of the ring", laps);
 	expectChild("a descriptor that is half there", halfWritten);
 	expectChild("strong signals, barriers and atomics wait, weak ones do not",
