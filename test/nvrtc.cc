@@ -46,7 +46,8 @@ extern "C" __global__ void all(ginDevComm dc, ginWindow_t w, char *p, unsigned l
 extern "C" __global__ void wqes(ginMlx5Slot slot, ginMlx5Memory there, ginMlx5Memory here,
 				ginMlx5Wqebb *out, ginMlx5TwoWqebbs *two, uint32_t *words)
 {
-	out[0] = ginMlx5Nop(slot);
+	ginMlx5StoreWqebb(out, ginMlx5Nop(slot));
+	ginMlx5Store(out[13].segment, ginMlx5SegmentOf(out[0], slot.index));
 	out[1] = ginMlx5Dump(slot, here, 1);
 	out[2] = ginMlx5Write(slot, there, here, 8);
 	out[3] = ginMlx5WriteImmediate(slot, there, here, 8, 5);

@@ -213,6 +213,19 @@ static void atomics(void)
 	    "ATOMIC_MASKED_CS, 8 bytes");
 }
 
+static void stores(void)
+{
+	struct ginMlx5Wqebb wqe = ginMlx5FetchAdd(slot(0), remote(), local(), 0x1122334455667788);
+	struct ginMlx5Wqebb byOne, byFour;
+
+	ginMlx5StoreWqebb(&byOne, wqe);
+	EXPECT(!memcmp(&byOne, &wqe, sizeof(wqe)));
+	for (uint32_t lane = 0; lane < 4; lane++)
+		ginMlx5Store(&byFour.segment[lane], ginMlx5SegmentOf(wqe, lane));
+	EXPECT(!memcmp(&byFour, &wqe, sizeof(wqe)));
+	printf("ok: stored by one thread and by four\n");
+}
+
 static void doorbells(void)
 {
 	uint64_t doorbell = ginMlx5Doorbell(ginMlx5Queue(0x123456), 0x5abcd);
@@ -249,6 +262,7 @@ int main(void)
 	transfers();
 	inlineWrites();
 	atomics();
+	stores();
 	doorbells();
 	completions();
 	return 0;

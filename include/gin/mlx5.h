@@ -2,8 +2,9 @@
 /*
  * mlx5.h - what an mlx5 NIC reads and writes: work queue elements, completions, doorbells
  *
- * Encoders make a WQE in registers, as 16-byte segments ready to be stored; who stores, orders and
- * rings is the caller. A WQE is one WQEBB of 64 bytes but for the two that the names say are two.
+ * Encoders make a WQE in registers, as 16-byte segments; ginMlx5Store() puts each into the queue by
+ * one store. Which lane makes which WQE, what orders the stores and who rings is the caller's. A WQE
+ * is one WQEBB of 64 bytes, but for the two whose type says that they are two.
  *
  * Everything is big-endian in memory. What is the same in many WQEs is taken as it lies there, so
  * that it is turned once: "queue" from ginMlx5Queue(), "key" from ginMlx5Key(). All else is taken
@@ -223,6 +224,46 @@ GIN_MLX5_FN struct ginMlx5Segment ginMlx5NoSegment(void)
 	struct ginMlx5Segment zeros = {{0, 0, 0, 0}};
 
 	return zeros;
+}
+
+/*
+ * One plain 16-byte store. The NIC sees it when a release and then the doorbell record and the
+ * doorbell have followed.
+ */
+GIN_MLX5_FN void ginMlx5Store(struct ginMlx5Segment *place, struct ginMlx5Segment segment)
+{
+#if defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__)
+	asm volatile("st.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(place), "r"(segment.word[0]),
+		     "r"(segment.word[1]), "r"(segment.word[2]), "r"(segment.word[3])
+		     : "memory");
+#else
+	*place = segment;
+#endif
+}
+
+/* By one thread: four stores. */
+GIN_MLX5_FN void ginMlx5StoreWqebb(struct ginMlx5Wqebb *place, struct ginMlx5Wqebb wqebb)
+{
+	ginMlx5Store(&place->segment[0], wqebb.segment[0]);
+	ginMlx5Store(&place->segment[1], wqebb.segment[1]);
+	ginMlx5Store(&place->segment[2], wqebb.segment[2]);
+	ginMlx5Store(&place->segment[3], wqebb.segment[3]);
+}
+
+/*
+ * Segment `i` of a WQEBB that stays in registers, which an array's index would put into memory: so
+ * that four lanes, who have made the same, store one segment each.
+ */
+GIN_MLX5_FN struct ginMlx5Segment ginMlx5SegmentOf(struct ginMlx5Wqebb wqebb, uint32_t i)
+{
+	struct ginMlx5Segment segment;
+
+	for (uint32_t k = 0; k < 4; k++) {
+		uint32_t low = i & 1 ? wqebb.segment[1].word[k] : wqebb.segment[0].word[k];
+		uint32_t high = i & 1 ? wqebb.segment[3].word[k] : wqebb.segment[2].word[k];
+		segment.word[k] = i & 2 ? high : low;
+	}
+	return segment;
 }
 
 /* Moves nothing; completes in its turn. */
