@@ -54,10 +54,14 @@ LINKS := $(BUILD)/libgin.so.$(SOVERSION) $(BUILD)/libgin.so
 # Without PMIx the library is whole: ranks then find each other by TCP or config.allgather.
 PMIX := $(if $(shell $(PKG_CONFIG) --exists pmix 2>/dev/null && echo yes),$(BUILD)/libgin-pmix.so)
 
+# What mlx5 devices read and write, in words; libgin.so is without it.
+MLX5_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard mlx5/*.c))
+
 # A tool NAME is tools/NAME.c and what there is of tools/NAME_*.c. One that asks hwloc is left out where
 # there is no hwloc.
 tool-sources = $(wildcard tools/$(1).c tools/$(1)_*.c)
-tool-objects = $(patsubst %.c,$(BUILD)/%.o,$(call tool-sources,$(1)))
+tool-objects = $(patsubst %.c,$(BUILD)/%.o,$(call tool-sources,$(1))) \
+	$(if $(filter gin_mlx5dump,$(1)),$(MLX5_OBJ))
 TOOL_NAMES := $(patsubst tools/%.c,%,$(shell grep -l '^int main\>' /dev/null tools/*.c 2>/dev/null))
 HWLOC_TOOLS := $(foreach tool,$(TOOL_NAMES),\
 	$(if $(shell grep -l 'hwloc\.h' /dev/null $(wildcard tools/$(tool).[ch] tools/$(tool)_*.[ch])),$(tool)))
@@ -178,10 +182,11 @@ $(BUILD)/bench/nvshmem_perf: bench/nvshmem/nvshmem_perf.cu
 
 tests: $(TESTS_C) $(TESTS_CC) $(BUILD)/test/fake/libcuda.so.1
 
-$(TESTS_C): $(BUILD)/test/%: test/%.c $(LINKS) $(LIB_OBJ)
+$(TESTS_C): $(BUILD)/test/%: test/%.c $(LINKS) $(LIB_OBJ) $(MLX5_OBJ)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS_ALL) -Ilib -Wno-pedantic -o $@ $< $(LIB_OBJ) $(LDFLAGS_ALL) -pthread -ldl
+	$(Q)$(CC) $(CFLAGS_ALL) -Ilib -Wno-pedantic -o $@ $< $(LIB_OBJ) $(MLX5_OBJ) \
+		$(LDFLAGS_ALL) -pthread -ldl
 
 # The library's allocations go through the test, which lets some fail.
 $(BUILD)/test/limits_memory: LDFLAGS += \
