@@ -77,7 +77,10 @@ CXX_ALONE := $(CXX)
 without_mpi = $(filter-out $(if $(MPICXX),,%/mpi.cu %/mpi.cc),$(1))
 
 EXAMPLES := $(patsubst examples/%.cu,$(BUILD)/examples/%,$(call without_mpi,$(wildcard examples/*.cu)))
-TESTS_C := $(patsubst test/%.c,$(BUILD)/test/%,$(wildcard test/*.c))
+# What is named mlx5_ needs libibverbs and libmlx5.
+VERBS := $(shell $(PKG_CONFIG) --exists libmlx5 libibverbs 2>/dev/null && echo yes)
+TESTS_C := $(patsubst test/%.c,$(BUILD)/test/%,$(filter-out $(if $(VERBS),,test/mlx5_%), \
+	$(wildcard test/*.c)))
 TESTS_CC := $(patsubst test/%.cc,$(BUILD)/test/%,$(call without_mpi, \
 	$(wildcard test/*.cc test/*/*.cc)))
 # The same sources with kernels.
@@ -187,6 +190,8 @@ $(TESTS_C): $(BUILD)/test/%: test/%.c $(LINKS) $(LIB_OBJ) $(MLX5_OBJ)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS_ALL) -Ilib -Wno-pedantic -o $@ $< $(LIB_OBJ) $(MLX5_OBJ) \
 		$(LDFLAGS_ALL) -pthread -ldl
+
+$(BUILD)/test/mlx5_verbs: LDFLAGS += $(shell $(PKG_CONFIG) --libs libmlx5 libibverbs 2>/dev/null)
 
 # The library's allocations go through the test, which lets some fail.
 $(BUILD)/test/limits_memory: LDFLAGS += \
