@@ -8,7 +8,7 @@
 
 #include <gin/mlx5.h>
 
-void cqeDefect(struct cqe *c, const char *format, ...)
+void cqeDefect(struct decodedCqe *c, const char *format, ...)
 {
 	struct text text = {c->defects, sizeof(c->defects), strlen(c->defects)};
 	char sentence[120];
@@ -20,29 +20,29 @@ void cqeDefect(struct cqe *c, const char *format, ...)
 	textAdd(&text, "%s%s", text.used ? "; " : "", sentence);
 }
 
-bool cqeIsError(const struct cqe *c)
+bool cqeIsError(const struct decodedCqe *c)
 {
 	return c->opcode == ginMlx5CqeRequestError || c->opcode == ginMlx5CqeResponseError;
 }
 
-bool cqeIsBlank(const struct cqe *c)
+bool cqeIsBlank(const struct decodedCqe *c)
 {
 	return c->opcode == ginMlx5CqeInvalid;
 }
 
 /* Of a request, done or not. */
-static bool hasWqe(const struct cqe *c)
+static bool hasWqe(const struct decodedCqe *c)
 {
 	return c->opcode == ginMlx5CqeRequest || c->opcode == ginMlx5CqeRequestError;
 }
 
-static bool hasImmediate(const struct cqe *c)
+static bool hasImmediate(const struct decodedCqe *c)
 {
 	return c->opcode == ginMlx5CqeReceivedImmediate ||
 	       c->opcode == ginMlx5CqeReceivedSendImmediate;
 }
 
-static void check(struct cqe *c)
+static void check(struct decodedCqe *c)
 {
 	if (!cqeOpcodeName(c->opcode))
 		cqeDefect(c, "there is no CQE opcode %u", c->opcode);
@@ -54,12 +54,12 @@ static void check(struct cqe *c)
 		cqeDefect(c, "format is %u, of an error 0", c->format);
 }
 
-void cqeRead(const void *bytes, struct cqe *c)
+void cqeDecode(const void *bytes, struct decodedCqe *c)
 {
 	struct ginMlx5Cqe raw;
 
 	memcpy(&raw, bytes, sizeof(raw));
-	*c = (struct cqe){
+	*c = (struct decodedCqe){
 		.opcode = (uint8_t)ginMlx5CqeOpcode(raw.state),
 		.format = (uint8_t)ginMlx5CqeFormat(raw.state),
 		.owner = (uint8_t)ginMlx5CqeOwner(raw.state),
@@ -80,7 +80,7 @@ void cqeRead(const void *bytes, struct cqe *c)
 	check(c);
 }
 
-static void errorText(const struct cqe *c, const char *between, struct text *t)
+static void errorText(const struct decodedCqe *c, const char *between, struct text *t)
 {
 	const char *why = syndromeText(c->syndrome);
 
@@ -92,7 +92,7 @@ static void errorText(const struct cqe *c, const char *between, struct text *t)
 		textAdd(t, ", %s", why);
 }
 
-static void doneText(const struct cqe *c, struct text *t)
+static void doneText(const struct decodedCqe *c, struct text *t)
 {
 	static const char *const formats[] = {"", ", data in the CQE", ", data in the CQE",
 					      ", compressed"};
@@ -105,7 +105,7 @@ static void doneText(const struct cqe *c, struct text *t)
 	textAdd(t, "%s", formats[c->format]);
 }
 
-size_t cqeText(const struct cqe *c, const char *between, char *out, size_t room)
+size_t cqeText(const struct decodedCqe *c, const char *between, char *out, size_t room)
 {
 	const char *name = cqeOpcodeName(c->opcode), *of = wqeOpcodeName(c->wqeOpcode);
 	struct text t = {out, room, 0};

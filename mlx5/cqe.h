@@ -2,7 +2,7 @@
 /*
  * cqe.h - a completion, read back from its bytes
  *
- * For error messages, the software device and gin_mlx5dump(1). Any bytes give a struct cqe, and what
+ * For error messages, the software device and gin_mlx5dump(1). Any bytes give a struct decodedCqe, and what
  * is wrong with them is said in `defects`.
  */
 #ifndef GIN_MLX5_CQE_H
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct cqe {
+struct decodedCqe {
 	uint8_t opcode, format, owner, signature;
 	uint8_t wqeOpcode; /* of a request, and of its error */
 	uint16_t counter;  /* index of the first WQEBB of the WQE that is done */
@@ -24,20 +24,21 @@ struct cqe {
 };
 
 /* 64 bytes; unaligned memory will do. */
-void cqeRead(const void *bytes, struct cqe *cqe);
+void cqeDecode(const void *bytes, struct decodedCqe *cqe);
 
-bool cqeIsError(const struct cqe *cqe);
+bool cqeIsError(const struct decodedCqe *cqe);
 
 /* The device has not written it. */
-bool cqeIsBlank(const struct cqe *cqe);
+bool cqeIsBlank(const struct decodedCqe *cqe);
 
 /* What else is wrong with it, beside its defects. */
-__attribute__((format(printf, 2, 3))) void cqeDefect(struct cqe *cqe, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void cqeDefect(struct decodedCqe *cqe, const char *format,
+						     ...);
 
 /*
  * In words, without its defects: "REQ: RDMA_WRITE of queue 0x1a2 done, index 0x5", or "REQ_ERR:
  * ...", with what the syndrome means behind `between`. Returns what snprintf() would.
  */
-size_t cqeText(const struct cqe *cqe, const char *between, char *out, size_t room);
+size_t cqeText(const struct decodedCqe *cqe, const char *between, char *out, size_t room);
 
 #endif

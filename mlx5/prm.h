@@ -91,7 +91,7 @@ static inline uint8_t *fieldBytes(void *mailbox, uint32_t bit)
 	return (uint8_t *)mailbox + bit / 8;
 }
 
-enum command_opcode {
+enum commandOpcode {
 	COMMAND_QUERY_HCA_CAP = 0x100,
 	COMMAND_CREATE_MKEY = 0x200,
 	COMMAND_DESTROY_MKEY = 0x202,
@@ -118,7 +118,7 @@ enum command_opcode {
 };
 
 /* In words: commandStatusText(). */
-enum command_status {
+enum commandStatus {
 	STATUS_OK = 0x00,
 	STATUS_INTERNAL = 0x01,
 	STATUS_BAD_OP = 0x02,
@@ -193,7 +193,7 @@ enum {
 /* CREATE_QP, what changes a queue pair, and QUERY_QP's answer have the context at one place. */
 enum {
 	QP_IN_QPN = IN_NUMBER,
-	QP_IN_OPT_PARAM_MASK = FIELD(0x80, 32), /* enum opt_param */
+	QP_IN_OPT_PARAM_MASK = FIELD(0x80, 32), /* enum optParam */
 	QP_IN_ECE = FIELD(0xa0, 32),
 	QP_IN_QPC = 0xc0,
 	QP_OUT_QPC = 0xc0,
@@ -206,7 +206,7 @@ enum {
 enum {
 	QPC_STATE = FIELD(0x0, 4),
 	QPC_LAG_TX_PORT_AFFINITY = FIELD(0x4, 4),
-	QPC_ST = FIELD(0x8, 8), /* enum qpc_service */
+	QPC_ST = FIELD(0x8, 8), /* enum qpcService */
 	QPC_ISOLATE_VL_TC = FIELD(0x12, 1),
 	QPC_PM_STATE = FIELD(0x13, 2),
 	QPC_PD = FIELD(0x28, 24),
@@ -235,7 +235,7 @@ enum {
 	QPC_NEXT_SEND_PSN = FIELD(0x3c8, 24),
 	QPC_CQN_SND = FIELD(0x3e8, 24),
 	QPC_LOG_RRA_MAX = FIELD(0x488, 3), /* and as responder */
-	QPC_ATOMIC_MODE = FIELD(0x48c, 4), /* enum qpc_atomic_mode */
+	QPC_ATOMIC_MODE = FIELD(0x48c, 4), /* enum qpcAtomicMode */
 	QPC_RRE = FIELD(0x490, 1),
 	QPC_RWE = FIELD(0x491, 1),
 	QPC_RAE = FIELD(0x492, 1),
@@ -248,7 +248,7 @@ enum {
 	QPC_CQN_RCV = FIELD(0x4e8, 24),
 	QPC_DBR_ADDR = FIELD(0x500, 64), /* with a umem: offset in it */
 	QPC_Q_KEY = FIELD(0x540, 32),
-	QPC_RQ_TYPE = FIELD(0x565, 3), /* enum qpc_rq_type */
+	QPC_RQ_TYPE = FIELD(0x565, 3), /* enum qpcRqType */
 	QPC_SRQN = FIELD(0x568, 24),
 	QPC_HW_SQ_COUNTER = FIELD(0x5a0, 16),
 	QPC_SW_SQ_COUNTER = FIELD(0x5b0, 16),
@@ -258,19 +258,19 @@ enum {
 	QPC_DBR_UMEM_ID = FIELD(0x720, 32),
 };
 
-enum qpc_service { QPC_SERVICE_RC = 0x0, QPC_SERVICE_UC = 0x1, QPC_SERVICE_UD = 0x2 };
+enum qpcService { QPC_SERVICE_RC = 0x0, QPC_SERVICE_UC = 0x1, QPC_SERVICE_UD = 0x2 };
 enum { QPC_PM_MIGRATED = 0x3 };
-enum qpc_rq_type { QPC_RQ_REGULAR = 0x0, QPC_RQ_SHARED = 0x1, QPC_RQ_NONE = 0x3 };
+enum qpcRqType { QPC_RQ_REGULAR = 0x0, QPC_RQ_SHARED = 0x1, QPC_RQ_NONE = 0x3 };
 
 /* The masked atomics go with QPC_ATOMIC_UP_TO_64B. */
-enum qpc_atomic_mode {
+enum qpcAtomicMode {
 	QPC_ATOMIC_IB_SPEC = 0x1,
 	QPC_ATOMIC_ONLY_8B = 0x2,
 	QPC_ATOMIC_UP_TO_8B = 0x3,
 	QPC_ATOMIC_UP_TO_64B = 0x6,
 };
 
-enum qpc_ts_format { QPC_TS_FREE_RUNNING = 0x0, QPC_TS_DEFAULT = 0x1, QPC_TS_REAL_TIME = 0x2 };
+enum qpcTsFormat { QPC_TS_FREE_RUNNING = 0x0, QPC_TS_DEFAULT = 0x1, QPC_TS_REAL_TIME = 0x2 };
 
 /* The path to the peer. VLAN and source MAC come from the GID that the index names. */
 enum {
@@ -298,7 +298,7 @@ enum {
 };
 
 /* What may be changed beside what a transition always sets. */
-enum opt_param {
+enum optParam {
 	OPT_PARAM_RRE = 1 << 1,
 	OPT_PARAM_RAE = 1 << 2,
 	OPT_PARAM_RWE = 1 << 3,
@@ -315,10 +315,10 @@ enum opt_param {
 	OPT_PARAM_COUNTER_SET_ID = 1 << 25,
 };
 
-/* QUERY_HCA_CAP: op_mod is capability_group << 1, and 1 for what holds now, 0 for the most. */
+/* QUERY_HCA_CAP: op_mod is capabilityGroup << 1, and 1 for what holds now, 0 for the most. */
 enum { QUERY_CAP_OUT = 0x80 };
 
-enum capability_group {
+enum capabilityGroup {
 	CAP_GENERAL = 0x00,
 	CAP_ATOMIC = 0x03,
 	CAP_ROCE = 0x04,
@@ -362,12 +362,12 @@ enum { CAP_2_SEND_DBR_MODE_NO_DBR_EXT = FIELD(0x2e1, 1) };
 enum {
 	ATOMIC_8B_ENDIANNESS_MODE = FIELD(0x40, 2),
 	ATOMIC_8B_ENDIANNESS_HOST = FIELD(0x46, 1),
-	ATOMIC_OPERATIONS = FIELD(0x90, 16), /* enum atomic_operation */
+	ATOMIC_OPERATIONS = FIELD(0x90, 16), /* enum atomicOperation */
 	ATOMIC_SIZE_QP = FIELD(0xb0, 16),    /* 4: of 4 bytes, 8: of 8 bytes, and so on */
 	ATOMIC_SIZE_DC = FIELD(0xd0, 16),
 };
 
-enum atomic_operation {
+enum atomicOperation {
 	ATOMIC_COMPARE_SWAP = 1 << 0,
 	ATOMIC_FETCH_ADD = 1 << 1,
 	ATOMIC_MASKED_COMPARE_SWAP = 1 << 2,

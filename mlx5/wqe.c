@@ -18,7 +18,7 @@ struct reader {
 	uint32_t next, end;
 };
 
-void wqeDefect(struct wqe *w, const char *format, ...)
+void wqeDefect(struct decodedWqe *w, const char *format, ...)
 {
 	struct text text = {w->defects, sizeof(w->defects), strlen(w->defects)};
 	char sentence[160];
@@ -37,36 +37,36 @@ bool wqeIsBlank(const void *queue, uint32_t slot)
 	return !memcmp((const uint8_t *)queue + (size_t)slot * sizeof(zeros), zeros, sizeof(zeros));
 }
 
-static enum wqe_kind kindOf(unsigned opcode)
+static enum wqeKind kindOf(unsigned opcode)
 {
 	switch (opcode) {
 	case ginMlx5OpNop:
-		return WQE_EMPTY;
+		return wqeKindEmpty;
 	case ginMlx5OpDump:
-		return WQE_LOCAL;
+		return wqeKindLocal;
 	case ginMlx5OpWrite:
 	case ginMlx5OpWriteImmediate:
-		return WQE_WRITE;
+		return wqeKindWrite;
 	case ginMlx5OpRead:
-		return WQE_READ;
+		return wqeKindRead;
 	case OPCODE_SEND:
 	case OPCODE_SEND_IMM:
 	case OPCODE_SEND_INVAL:
-		return WQE_SEND;
+		return wqeKindSend;
 	case ginMlx5OpCompareSwap:
 	case ginMlx5OpFetchAdd:
 	case ginMlx5OpMaskedCompareSwap:
 	case ginMlx5OpMaskedFetchAdd:
-		return WQE_ATOMIC;
+		return wqeKindAtomic;
 	case OPCODE_WAIT:
-		return WQE_WAIT;
+		return wqeKindWait;
 	default:
-		return wqeOpcodeName(opcode) ? WQE_OPAQUE : WQE_UNKNOWN;
+		return wqeOpcodeName(opcode) ? wqeKindOpaque : wqeKindUnknown;
 	}
 }
 
 /* The next segment; NULL, and a defect, when the WQE ends before. */
-static const uint8_t *segment(struct reader *r, struct wqe *w, const char *what)
+static const uint8_t *segment(struct reader *r, struct decodedWqe *w, const char *what)
 {
 	if (r->next >= r->end) {
 		wqeDefect(w, "ds %u leaves no room for %s", w->segments, what);
@@ -80,7 +80,7 @@ static uint64_t pairGet(const uint8_t *at)
 	return (uint64_t)wordGet(at, 0) << 32 | wordGet(at, 1);
 }
 
-static void readControl(struct wqe *w, const uint8_t *at)
+static void readControl(struct decodedWqe *w, const uint8_t *at)
 {
 	uint32_t word = wordGet(at, 0);
 
@@ -98,9 +98,9 @@ static void readControl(struct wqe *w, const uint8_t *at)
 		w->wqebbs = (w->segments + 3u) / 4;
 }
 
-static void checkControl(struct wqe *w, const uint8_t *at)
+static void checkControl(struct decodedWqe *w, const uint8_t *at)
 {
-	if (w->kind == WQE_UNKNOWN)
+	if (w->kind == wqeKindUnknown)
 		wqeDefect(w, "there is no opcode 0x%02x", w->opcode);
 	if (w->segments == 0)
 		wqeDefect(w, "ds is 0");
@@ -114,7 +114,7 @@ static void checkControl(struct wqe *w, const uint8_t *at)
 		wqeDefect(w, "reserved bytes 9 and 10 are %02x%02x", at[9], at[10]);
 }
 
-static void readRemote(struct reader *r, struct wqe *w)
+static void readRemote(struct reader *r, struct decodedWqe *w)
 {
 	const uint8_t *at = segment(r, w, "the remote address");
 
@@ -126,7 +126,7 @@ static void readRemote(struct reader *r, struct wqe *w)
 		wqeDefect(w, "reserved word of the remote address is 0x%08x", wordGet(at, 3));
 }
 
-static void readInline(struct reader *r, struct wqe *w, const uint8_t *at)
+static void readInline(struct reader *r, struct decodedWqe *w, const uint8_t *at)
 {
 	uint32_t bytes = wordGet(at, 0) & ~(1u << 31);
 	uint32_t room = 16 * (r->end - r->next) + 12;
@@ -135,7 +135,7 @@ static void readInline(struct reader *r, struct wqe *w, const uint8_t *at)
 	if (bytes > room)
 		wqeDefect(w, "ds %u has room for %u inline bytes, not for %u", w->segments, room,
 			  bytes);
-	if (w->kind == WQE_READ || w->kind == WQE_LOCAL || w->kind == WQE_ATOMIC)
+	if (w->kind == wqeKindRead || w->kind == wqeKindLocal || w->kind == wqeKindAtomic)
 		wqeDefect(w, "inline bytes, where there has to be local memory");
 	if (w->inlinedBytes + kept > sizeof(w->inlined))
 		return;
@@ -144,10 +144,10 @@ static void readInline(struct reader *r, struct wqe *w, const uint8_t *at)
 	r->next += (4 + kept + 15) / 16 - 1;
 }
 
-static void readLocal(struct reader *r, struct wqe *w)
+static void readLocal(struct reader *r, struct decodedWqe *w)
 {
 	const uint8_t *at = segment(r, w, "local memory");
-	struct wqe_memory *local = &w->local[w->locals];
+	struct wqeMemory *local = &w->local[w->locals];
 
 	if (!at)
 		return;
@@ -157,14 +157,14 @@ static void readLocal(struct reader *r, struct wqe *w)
 	}
 	if (w->locals == WQE_LOCALS_MOST)
 		return;
-	*local = (struct wqe_memory){pairGet(at + 8), wordGet(at, 1), wordGet(at, 0)};
+	*local = (struct wqeMemory){pairGet(at + 8), wordGet(at, 1), wordGet(at, 0)};
 	w->locals++;
 	if (local->bytes == 0)
 		wqeDefect(w, "a length of 0, which means 2 GiB");
 }
 
 /* As many as there are: none is a message of no bytes. */
-static void readLocals(struct reader *r, struct wqe *w)
+static void readLocals(struct reader *r, struct decodedWqe *w)
 {
 	uint64_t bytes = w->inlinedBytes;
 
@@ -176,12 +176,12 @@ static void readLocals(struct reader *r, struct wqe *w)
 		wqeDefect(w, "it moves %llu bytes, more than 1 GiB", (unsigned long long)bytes);
 }
 
-static bool isMasked(const struct wqe *w)
+static bool isMasked(const struct decodedWqe *w)
 {
 	return w->opcode == ginMlx5OpMaskedCompareSwap || w->opcode == ginMlx5OpMaskedFetchAdd;
 }
 
-static void readOperands4(const uint8_t *at, struct wqe_operands *o)
+static void readOperands4(const uint8_t *at, struct wqeOperands *o)
 {
 	o->swapOrAdd = wordGet(at, 0);
 	o->compare = wordGet(at, 1);
@@ -189,7 +189,7 @@ static void readOperands4(const uint8_t *at, struct wqe_operands *o)
 	o->compareMask = wordGet(at, 3);
 }
 
-static void readOperands(struct reader *r, struct wqe *w)
+static void readOperands(struct reader *r, struct decodedWqe *w)
 {
 	const uint8_t *at = segment(r, w, "the atomic's operands");
 
@@ -211,7 +211,7 @@ static void readOperands(struct reader *r, struct wqe *w)
 	w->operands.compareMask = pairGet(at + 8);
 }
 
-static void checkAtomic(struct wqe *w)
+static void checkAtomic(struct decodedWqe *w)
 {
 	if (isMasked(w) && w->opMod != ginMlx5Atomic4 && w->opMod != ginMlx5Atomic8)
 		wqeDefect(w, "op_mod is 0x%02x, of a masked atomic 0x08 or 0x09", w->opMod);
@@ -222,7 +222,7 @@ static void checkAtomic(struct wqe *w)
 		wqeDefect(w, "%u bytes for the old value of %u", w->local[0].bytes, w->width);
 }
 
-static void readWait(struct reader *r, struct wqe *w)
+static void readWait(struct reader *r, struct decodedWqe *w)
 {
 	const uint8_t *at = segment(r, w, "what it waits for");
 
@@ -232,25 +232,25 @@ static void readWait(struct reader *r, struct wqe *w)
 	w->waitQueue = wordGet(at, 3) & 0xffffff;
 }
 
-static void readSegments(struct reader *r, struct wqe *w)
+static void readSegments(struct reader *r, struct decodedWqe *w)
 {
-	if (w->kind == WQE_WRITE || w->kind == WQE_READ || w->kind == WQE_ATOMIC)
+	if (w->kind == wqeKindWrite || w->kind == wqeKindRead || w->kind == wqeKindAtomic)
 		readRemote(r, w);
-	if (w->kind == WQE_ATOMIC)
+	if (w->kind == wqeKindAtomic)
 		readOperands(r, w);
-	if (w->kind == WQE_ATOMIC || w->kind == WQE_LOCAL)
+	if (w->kind == wqeKindAtomic || w->kind == wqeKindLocal)
 		readLocal(r, w);
-	if (w->kind == WQE_WRITE || w->kind == WQE_READ || w->kind == WQE_SEND)
+	if (w->kind == wqeKindWrite || w->kind == wqeKindRead || w->kind == wqeKindSend)
 		readLocals(r, w);
-	if (w->kind == WQE_WAIT)
+	if (w->kind == wqeKindWait)
 		readWait(r, w);
 }
 
-static void checkSegments(const struct reader *r, struct wqe *w)
+static void checkSegments(const struct reader *r, struct decodedWqe *w)
 {
-	if (w->kind == WQE_UNKNOWN || w->kind == WQE_OPAQUE)
+	if (w->kind == wqeKindUnknown || w->kind == wqeKindOpaque)
 		return;
-	if (w->kind == WQE_ATOMIC)
+	if (w->kind == wqeKindAtomic)
 		checkAtomic(w);
 	if (w->opMod && !isMasked(w))
 		wqeDefect(w, "op_mod is 0x%02x, of %s 0", w->opMod, wqeOpcodeName(w->opcode));
@@ -268,7 +268,7 @@ static void gather(const uint8_t *queue, uint32_t wqebbs, uint32_t slot, uint32_
 		       GIN_MLX5_WQEBB_BYTES);
 }
 
-void wqeRead(const void *queue, uint32_t wqebbs, uint32_t slot, struct wqe *w)
+void wqeDecode(const void *queue, uint32_t wqebbs, uint32_t slot, struct decodedWqe *w)
 {
 	uint8_t bytes[GIN_MLX5_WQEBB_BYTES * 16];
 	struct reader r = {bytes, 1, 0};

@@ -9,7 +9,7 @@
 
 enum { INLINE_SHOWN = 32 };
 
-static void flagsText(const struct wqe *w, struct text *t)
+static void flagsText(const struct decodedWqe *w, struct text *t)
 {
 	static const char *const completions[] = {"", ", CQE on the first error", ", CQE",
 						  ", CQE and event"};
@@ -21,7 +21,7 @@ static void flagsText(const struct wqe *w, struct text *t)
 		w->flags & ginMlx5Solicited ? ", solicited" : "");
 }
 
-static void controlText(const struct wqe *w, struct text *t)
+static void controlText(const struct decodedWqe *w, struct text *t)
 {
 	const char *name = wqeOpcodeName(w->opcode);
 
@@ -41,7 +41,7 @@ static void controlText(const struct wqe *w, struct text *t)
 		textAdd(t, ", signature 0x%02x", w->signature);
 }
 
-static void inlineText(const struct wqe *w, const char *between, struct text *t)
+static void inlineText(const struct decodedWqe *w, const char *between, struct text *t)
 {
 	uint32_t shown = w->inlinedBytes < INLINE_SHOWN ? w->inlinedBytes : INLINE_SHOWN;
 
@@ -52,9 +52,9 @@ static void inlineText(const struct wqe *w, const char *between, struct text *t)
 		textAdd(t, " ...");
 }
 
-static void localsText(const struct wqe *w, const char *between, struct text *t)
+static void localsText(const struct decodedWqe *w, const char *between, struct text *t)
 {
-	const char *way = w->kind == WQE_READ || w->kind == WQE_ATOMIC ? "to" : "from";
+	const char *way = w->kind == wqeKindRead || w->kind == wqeKindAtomic ? "to" : "from";
 
 	for (uint32_t i = 0; i < w->locals; i++)
 		textAdd(t, "%s%u bytes %s 0x%llx lkey 0x%x", between, w->local[i].bytes, way,
@@ -63,7 +63,7 @@ static void localsText(const struct wqe *w, const char *between, struct text *t)
 		inlineText(w, between, t);
 }
 
-static void operandsText(const struct wqe *w, const char *between, struct text *t)
+static void operandsText(const struct decodedWqe *w, const char *between, struct text *t)
 {
 	unsigned long long first = w->operands.swapOrAdd, second = w->operands.compare;
 
@@ -84,23 +84,24 @@ static void operandsText(const struct wqe *w, const char *between, struct text *
 	}
 }
 
-static bool hasRemote(const struct wqe *w)
+static bool hasRemote(const struct decodedWqe *w)
 {
-	return (w->kind == WQE_WRITE || w->kind == WQE_READ || w->kind == WQE_ATOMIC) &&
+	return (w->kind == wqeKindWrite || w->kind == wqeKindRead || w->kind == wqeKindAtomic) &&
 	       w->read > 1;
 }
 
-size_t wqeText(const struct wqe *w, const char *between, char *out, size_t room)
+size_t wqeText(const struct decodedWqe *w, const char *between, char *out, size_t room)
 {
 	struct text t = {out, room, 0};
 
 	controlText(w, &t);
 	if (hasRemote(w))
-		textAdd(&t, "%s%s 0x%llx rkey 0x%x", between, w->kind == WQE_READ ? "from" : "to",
+		textAdd(&t, "%s%s 0x%llx rkey 0x%x", between,
+			w->kind == wqeKindRead ? "from" : "to",
 			(unsigned long long)w->remote.address, w->remote.key);
-	if (w->kind == WQE_ATOMIC && w->read > 2)
+	if (w->kind == wqeKindAtomic && w->read > 2)
 		operandsText(w, between, &t);
-	if (w->kind == WQE_WAIT && w->read > 1)
+	if (w->kind == wqeKindWait && w->read > 1)
 		textAdd(&t, "%suntil index 0x%x of completion queue 0x%x", between, w->waitIndex,
 			w->waitQueue);
 	localsText(w, between, &t);

@@ -303,9 +303,9 @@ static void clearNext(const struct loop *l)
 static void compareWqe(const struct loop *l, const struct ginMlx5TwoWqebbs *ours, uint32_t wqebbs)
 {
 	char text[512];
-	struct wqe w;
+	struct decodedWqe w;
 
-	wqeRead(l->queue.sq.buf, l->queue.sq.wqe_cnt, l->posted % l->queue.sq.wqe_cnt, &w);
+	wqeDecode(l->queue.sq.buf, l->queue.sq.wqe_cnt, l->posted % l->queue.sq.wqe_cnt, &w);
 	wqeText(&w, "; ", text, sizeof(text));
 	expectThat(!*w.defects, __FILE__, __LINE__, "%s: %s: %s", l->name, text, w.defects);
 	EXPECT_EQUAL(w.wqebbs, wqebbs);
@@ -346,20 +346,20 @@ static struct ibv_wc pollOne(struct ibv_cq *cq, const struct loop *l)
 }
 
 /* The CQE that libmlx5 has just polled. */
-static struct cqe cqeOf(const struct mlx5dv_cq *cq, uint32_t index)
+static struct decodedCqe cqeOf(const struct mlx5dv_cq *cq, uint32_t index)
 {
-	struct cqe c;
+	struct decodedCqe c;
 
-	cqeRead((const uint8_t *)cq->buf + (size_t)(index % cq->cqe_cnt) * 64, &c);
+	cqeDecode((const uint8_t *)cq->buf + (size_t)(index % cq->cqe_cnt) * 64, &c);
 	EXPECT_TEXT(c.defects, "");
 	EXPECT_EQUAL(c.owner, index / cq->cqe_cnt & 1);
 	return c;
 }
 
-static struct cqe pollSent(struct loop *l, struct ibv_wc *wc, uint32_t first)
+static struct decodedCqe pollSent(struct loop *l, struct ibv_wc *wc, uint32_t first)
 {
 	*wc = pollOne(device.sent, l);
-	struct cqe c = cqeOf(&l->completions, l->polled++);
+	struct decodedCqe c = cqeOf(&l->completions, l->polled++);
 	EXPECT_EQUAL(wc->wr_id, first);
 	EXPECT_EQUAL(c.counter, first & 0xffff);
 	EXPECT_EQUAL(c.queue, wc->qp_num);
@@ -376,7 +376,7 @@ static void complete(struct loop *l, const struct request *r)
 	post(l, r);
 	if (!(r->flags & IBV_SEND_SIGNALED))
 		return;
-	struct cqe c = pollSent(l, &wc, first);
+	struct decodedCqe c = pollSent(l, &wc, first);
 	expectThat(wc.status == IBV_WC_SUCCESS, __FILE__, __LINE__, "%s: %s", l->name,
 		   ibv_wc_status_str(wc.status));
 	EXPECT_EQUAL(c.opcode, ginMlx5CqeRequest);
@@ -478,7 +478,7 @@ static void immediates(struct loop *l)
 	complete(l, &r);
 	expectMoved(l, &r);
 	struct ibv_wc wc = pollOne(device.received, l);
-	struct cqe c = cqeOf(&l->received, l->receives++);
+	struct decodedCqe c = cqeOf(&l->received, l->receives++);
 	EXPECT(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM);
 	EXPECT_EQUAL(wc.wr_id, 77);
 	EXPECT_EQUAL(c.opcode, ginMlx5CqeReceivedImmediate);
@@ -537,7 +537,7 @@ static void errors(struct loop *l)
 	struct ibv_wc wc;
 
 	post(l, &r);
-	struct cqe c = pollSent(l, &wc, first);
+	struct decodedCqe c = pollSent(l, &wc, first);
 	EXPECT_EQUAL(wc.status, IBV_WC_REM_ACCESS_ERR);
 	EXPECT_EQUAL(c.opcode, ginMlx5CqeRequestError);
 	EXPECT_EQUAL(c.syndrome, ginMlx5RemoteAccess);

@@ -2,6 +2,7 @@
 /*
  * unit_mlx5_text.c - mlx5/: WQEs and CQEs in words; what is malformed is called so, and no bytes do harm
  */
+#include "../mlx5/command.h"
 #include "../mlx5/cqe.h"
 #include "../mlx5/prm.h"
 #include "../mlx5/words.h"
@@ -37,9 +38,9 @@ static struct ginMlx5Memory local(void)
 static void expectText(const void *wqe, uint32_t count, const char *expected)
 {
 	char text[512];
-	struct wqe w;
+	struct decodedWqe w;
 
-	wqeRead(wqe, count, 0, &w);
+	wqeDecode(wqe, count, 0, &w);
 	EXPECT_TEXT(w.defects, "");
 	EXPECT_EQUAL(w.wqebbs, count);
 	EXPECT_EQUAL(wqeText(&w, "; ", text, sizeof(text)), strlen(expected));
@@ -135,10 +136,10 @@ static void malformed(const char *hex, const char *defect)
 {
 	uint8_t bytes[64] = {0};
 	char text[512];
-	struct wqe w;
+	struct decodedWqe w;
 
 	hexRead(hex, bytes, sizeof(bytes));
-	wqeRead(bytes, 1, 0, &w);
+	wqeDecode(bytes, 1, 0, &w);
 	EXPECT_TEXT(w.defects, defect);
 	wqeText(&w, "; ", text, sizeof(text));
 	printf("ok: %s: %s\n", text, w.defects);
@@ -194,11 +195,11 @@ static void goesRound(void)
 	struct ginMlx5Wqebb queue[4] = {0};
 	uint32_t value[8] = {1, 2, 3, 4, 5, 6, 7, 8};
 	struct ginMlx5TwoWqebbs wqe = ginMlx5WriteInline32(slot(0), remote(), value);
-	struct wqe w;
+	struct decodedWqe w;
 
 	queue[3] = wqe.wqebb[0];
 	queue[0] = wqe.wqebb[1];
-	wqeRead(queue, 4, 3, &w);
+	wqeDecode(queue, 4, 3, &w);
 	EXPECT_TEXT(w.defects, "");
 	EXPECT_EQUAL(w.inlinedBytes, 32);
 	EXPECT(!memcmp(w.inlined, value, 32));
@@ -210,10 +211,10 @@ static void completion(const char *hex, const char *expected, const char *defect
 {
 	uint8_t bytes[64] = {0};
 	char text[512];
-	struct cqe c;
+	struct decodedCqe c;
 
 	hexRead(hex, bytes + 32, 32);
-	cqeRead(bytes, &c);
+	cqeDecode(bytes, &c);
 	EXPECT_EQUAL(cqeText(&c, "; ", text, sizeof(text)), strlen(expected));
 	EXPECT_TEXT(text, expected);
 	EXPECT_TEXT(c.defects, defects);
@@ -293,6 +294,26 @@ static void words(void)
 	printf("ok: words\n");
 }
 
+static void commands(void)
+{
+	uint8_t in[COMMAND_BYTES] = {0}, out[COMMAND_BYTES] = {0};
+	char text[256];
+
+	fieldSet(in, IN_OPCODE, COMMAND_CREATE_QP);
+	EXPECT(commandSucceeded(out));
+	fieldSet(out, OUT_STATUS, STATUS_BAD_PARAM);
+	fieldSet(out, OUT_SYNDROME, 0x12ab);
+	EXPECT(!commandSucceeded(out));
+	size_t length = commandText(in, out, text, sizeof(text));
+	EXPECT_EQUAL(length, strlen(text));
+	EXPECT_TEXT(text, "CREATE_QP: bad parameter: a field has a value that it must not have "
+			  "(status 0x03, syndrome 0x0012ab)");
+	fieldSet(in, IN_OPCODE, 0x999);
+	commandText(in, out, text, 14);
+	EXPECT_TEXT(text, "command 0x999");
+	printf("ok: a command's answer\n");
+}
+
 /* Any bytes can be read, and fit into any room. */
 static void anyBytes(void)
 {
@@ -304,17 +325,17 @@ static void anyBytes(void)
 
 	srand(seed);
 	for (int round = 0; round < 20000; round++) {
-		struct wqe w;
-		struct cqe c;
+		struct decodedWqe w;
+		struct decodedCqe c;
 		for (size_t i = 0; i < sizeof(queue); i++)
 			bytes[i] = (uint8_t)rand();
 		uint32_t count = 1 + (uint32_t)rand() % 16, at = (uint32_t)rand() % count;
 		bytes[64 * at + 3] &= 0x1f; /* mostly opcodes that there are */
-		wqeRead(queue, count, at, &w);
+		wqeDecode(queue, count, at, &w);
 		EXPECT(w.wqebbs >= 1 && w.wqebbs <= count);
 		size_t room = (size_t)rand() % sizeof(text), length = wqeText(&w, "\n", text, room);
 		EXPECT(room == 0 || strlen(text) == (length < room ? length : room - 1));
-		cqeRead(bytes, &c);
+		cqeDecode(bytes, &c);
 		length = cqeText(&c, "\n", text, room);
 		EXPECT(room == 0 || strlen(text) == (length < room ? length : room - 1));
 		sound += !*w.defects;
@@ -331,6 +352,7 @@ int main(void)
 	goesRound();
 	completions();
 	words();
+	commands();
 	anyBytes();
 	return 0;
 }

@@ -55,7 +55,8 @@ static int indexFits(uint32_t index, uint32_t wanted, size_t elements)
 	return (index - wanted) % period == 0;
 }
 
-static void checkNeighbours(struct wqe *w, size_t offset, size_t elements, struct expected *e)
+static void checkNeighbours(struct decodedWqe *w, size_t offset, size_t elements,
+			    struct expected *e)
 {
 	if (e->index < 0)
 		e->index = (long)(w->index - offset);
@@ -77,7 +78,7 @@ size_t printSendQueue(const struct dump *d, const struct expected *expected)
 	while (offset < elements) {
 		size_t slot = (first + offset) % elements;
 		char text[4096];
-		struct wqe w;
+		struct decodedWqe w;
 
 		if (wqeIsBlank(d->bytes, (uint32_t)slot)) {
 			run++, blank++, offset++;
@@ -85,7 +86,7 @@ size_t printSendQueue(const struct dump *d, const struct expected *expected)
 		}
 		printBlank(first + offset - run, run, elements);
 		run = 0;
-		wqeRead(d->bytes, (uint32_t)elements, (uint32_t)slot, &w);
+		wqeDecode(d->bytes, (uint32_t)elements, (uint32_t)slot, &w);
 		checkNeighbours(&w, offset, elements, &e);
 		wqeText(&w, between, text, sizeof(text));
 		printElement(slot, text, w.defects);
@@ -126,9 +127,9 @@ size_t printCompletionQueue(const struct dump *d)
 
 	for (size_t slot = 0; slot < elements; slot++) {
 		char text[1024];
-		struct cqe c;
+		struct decodedCqe c;
 
-		cqeRead(d->bytes + slot * ELEMENT_BYTES, &c);
+		cqeDecode(d->bytes + slot * ELEMENT_BYTES, &c);
 		int now = cqeIsBlank(&c) ? ownerBlank : c.owner;
 		const char *wrong = ownerWrong(owner, now, &switches);
 		if (wrong)
