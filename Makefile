@@ -191,7 +191,7 @@ $(TESTS_C): $(BUILD)/test/%: test/%.c $(LINKS) $(LIB_OBJ) $(MLX5_OBJ)
 	$(Q)$(CC) $(CFLAGS_ALL) -Ilib -Wno-pedantic -o $@ $< $(LIB_OBJ) $(MLX5_OBJ) \
 		$(LDFLAGS_ALL) -pthread -ldl
 
-$(BUILD)/test/mlx5_verbs: LDFLAGS += $(shell $(PKG_CONFIG) --libs libmlx5 libibverbs 2>/dev/null)
+$(BUILD)/test/mlx5_%: LDFLAGS += $(shell $(PKG_CONFIG) --libs libmlx5 libibverbs 2>/dev/null)
 
 # The library's allocations go through the test, which lets some fail.
 $(BUILD)/test/limits_memory: LDFLAGS += \

@@ -37,6 +37,7 @@ struct device {
 	struct ibv_pd *pd;
 	struct ibv_cq *sent, *received;
 	struct ibv_mr *mr;
+	int atomics;	 /* it has them */
 	uint8_t *memory; /* [2 * BYTES]: local, and what the peer's keys are for */
 };
 
@@ -85,7 +86,11 @@ static void openAll(void)
 	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 		     IBV_ACCESS_REMOTE_ATOMIC;
 
+	struct ibv_device_attr attr;
+
 	device.context = openDevice();
+	EXPECT(!ibv_query_device(device.context, &attr));
+	device.atomics = attr.atomic_cap != IBV_ATOMIC_NONE;
 	device.memory = aligned_alloc(4096, 2 * BYTES);
 	EXPECT(device.memory);
 	device.pd = ibv_alloc_pd(device.context);
@@ -130,10 +135,11 @@ static struct ibv_qp *makeQp(int extended)
 	if (extended) {
 		attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 		attr.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE |
-				      IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-				      IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-				      IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+				      IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ;
 	}
+	if (extended && device.atomics)
+		attr.send_ops_flags |=
+			IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 	struct ibv_qp *qp = ibv_create_qp_ex(device.context, &attr);
 	EXPECT(qp);
 	return qp;
@@ -494,7 +500,7 @@ static struct request any(void)
 	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
 						     IBV_WR_ATOMIC_FETCH_AND_ADD,
 						     IBV_WR_ATOMIC_CMP_AND_SWP};
-	struct request r = {.opcode = opcodes[rand() % 4],
+	struct request r = {.opcode = opcodes[rand() % (device.atomics ? 4 : 2)],
 			    .bytes = 1 + (uint32_t)rand() % 4096,
 			    .localOffset = (uint32_t)rand() % (BYTES - 4096),
 			    .remoteOffset = (uint32_t)rand() % (BYTES - 4096),
@@ -563,7 +569,8 @@ int main(int argc, char **argv)
 		loopOpen(&l, extended);
 		transfers(&l);
 		inlineWrites(&l);
-		atomics(&l);
+		if (device.atomics)
+			atomics(&l);
 		immediates(&l);
 		many(&l, seed);
 		errors(&l);
