@@ -360,10 +360,10 @@ enum {
 enum { CAP_2_SEND_DBR_MODE_NO_DBR_EXT = FIELD(0x2e1, 1) };
 
 enum {
-	ATOMIC_8B_ENDIANNESS_MODE = FIELD(0x40, 2),
-	ATOMIC_8B_ENDIANNESS_HOST = FIELD(0x46, 1),
-	ATOMIC_OPERATIONS = FIELD(0x90, 16), /* enum atomicOperation */
-	ATOMIC_SIZE_QP = FIELD(0xb0, 16),    /* 4: of 4 bytes, 8: of 8 bytes, and so on */
+	ATOMIC_8B_ENDIANNESS_MODE = FIELD(0x40, 2), /* 1: old values come in the host's order */
+	ATOMIC_8B_ENDIANNESS_HOST = FIELD(0x46, 1), /* 1 can be had; the kernel sets it */
+	ATOMIC_OPERATIONS = FIELD(0x90, 16),	    /* enum atomicOperation */
+	ATOMIC_SIZE_QP = FIELD(0xb0, 16),	    /* 4: of 4 bytes, 8: of 8 bytes, and so on */
 	ATOMIC_SIZE_DC = FIELD(0xd0, 16),
 };
 

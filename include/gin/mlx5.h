@@ -412,7 +412,12 @@ GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5CompareSwap(struct ginMlx5Slot slot,
 			     ginMlx5Pair(swap, compare), 8);
 }
 
-/* No carry leaves a bit that `boundary` has; 0: one number of 4 bytes. */
+/*
+ * No carry leaves a bit that `boundary` has; 0: one number of 4 bytes.
+ *
+ * Devices answer atomics of 4 bytes with the old value in big-endian order, whatever they do with 8:
+ * what is in `local` then needs ginMlx5Swap().
+ */
 GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5MaskedFetchAdd4(struct ginMlx5Slot slot,
 						       struct ginMlx5Memory remote,
 						       struct ginMlx5Memory local, uint32_t add,
@@ -433,7 +438,8 @@ GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5MaskedFetchAdd8(struct ginMlx5Slot slot,
 
 /*
  * Bits of a masked compare and swap: those of `compareMask` are compared, and when they are equal,
- * those of `swapMask` are stored. compareMask 0: a plain swap.
+ * those of `swapMask` are stored. compareMask 0: a plain swap. The old value comes as a masked
+ * add's.
  */
 struct ginMlx5Swap4 {
 	uint32_t compare, compareMask, swap, swapMask;
