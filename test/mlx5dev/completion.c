@@ -181,16 +181,18 @@ uint64_t completionsDue(uint64_t now)
 	return next;
 }
 
-void completionArmed(struct cq *cq)
+void completionArm(struct cq *cq)
 {
 	uint32_t consumed = memoryRecord(cq->dbr) & 0xffffff;
-	uint32_t request = memoryRecord(cq->dbr + 4);
 
-	if (request == cq->request)
-		return;
-	cq->request = request;
+	cq->request = memoryRecord(cq->dbr + 4);
 	/* What came since the program looked makes an event at once. */
 	cq->armed = (cq->producer & 0xffffff) == consumed;
 	if (!cq->armed)
 		eventCompletion(cq);
+}
+
+bool completionAsks(const struct cq *cq)
+{
+	return cq->request != memoryRecord(cq->dbr + 4);
 }

@@ -16,7 +16,10 @@ void completionsForget(struct qp *qp);
 /* Writes those that are due; the time of the next one, or 0. */
 uint64_t completionsDue(uint64_t now);
 
-/* A doorbell rang: where the record says so, the queue asks for an event. */
-void completionArmed(struct cq *cq);
+/* The queue's doorbell: it asks for an event. */
+void completionArm(struct cq *cq);
+
+/* Whether its record asks for another event than it did before. */
+bool completionAsks(const struct cq *cq);
 
 #endif

@@ -147,7 +147,8 @@ static void lookAtCqs(const struct device *device)
 {
 	for (int i = 0; i < 256; i++)
 		for (struct object *o = device->objects[KIND_CQ][i]; o; o = o->next)
-			completionArmed((struct cq *)o);
+			if (completionAsks((struct cq *)o))
+				completionArm((struct cq *)o);
 }
 
 static void ringCq(uint64_t raw)
@@ -157,10 +158,10 @@ static void ringCq(uint64_t raw)
 	for (int i = 0; i < options.devices; i++) {
 		struct cq *cq = objectFind(&devices[i], KIND_CQ, cqn);
 
+		if (cq)
+			completionArm(cq);
 		if (options.polling)
 			lookAtCqs(&devices[i]);
-		else if (cq)
-			completionArmed(cq);
 	}
 }
 

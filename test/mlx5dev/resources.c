@@ -112,6 +112,7 @@ struct cq *cqCreate(struct device *device, int context, const struct cq *filled)
 	object = cq->object;
 	*cq = *filled;
 	cq->object = object;
+	cq->request = ~0u; /* none */
 	if (cq->memory)
 		cq->memory->users++;
 	if (cq->record)
