@@ -268,4 +268,5 @@ clean:
 	$(Q)rm -rf $(BUILD)
 
 include mk/bench.mk
+include mk/mlx5dev.mk
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
