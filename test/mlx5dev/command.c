@@ -27,7 +27,7 @@ static const struct kind_of_command {
 	{COMMAND_QUERY_QP, 16, 256, commandQueryQp},
 };
 
-bool commandRefuse(struct command *command, enum command_status status,
+bool commandRefuse(struct command *command, enum commandStatus status,
 		   enum command_syndrome syndrome, const char *reason)
 {
 	trace("command 0x%x refused, status 0x%x, syndrome 0x%x: %s",

@@ -6,7 +6,7 @@
 #define MLX5DEV_COMMAND_H
 
 #include "device.h"
-#include "fields.h"
+#include "../../mlx5/prm.h"
 
 /* What a syndrome of this device says; hardware has others for the same. */
 enum command_syndrome {
@@ -36,7 +36,7 @@ struct command {
 bool commandRun(struct command *command);
 
 /* False, with that in `out`. */
-bool commandRefuse(struct command *command, enum command_status status,
+bool commandRefuse(struct command *command, enum commandStatus status,
 		   enum command_syndrome syndrome, const char *reason);
 
 /* The fields of a structure that begins at `base`. */
