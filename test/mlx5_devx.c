@@ -431,15 +431,16 @@ static void atomics(struct queue *q)
 	expectWord(6ull << 40, 6ull << 40, "compare-swap of another value");
 }
 
-/* Four bytes leave those beside them alone. */
+/* Four bytes leave those beside them alone, and bring back their old value in the wire's order. */
 static void maskedAtomics(struct queue *q)
 {
 	setWord(0xaaaaaaaaffffffff);
 	one(q, ginMlx5MaskedFetchAdd4(slot(q), there(0), here(0), 3, 0), "FA4");
-	expectWord(0xaaaaaaaa00000002, 0xffffffff, "fetch-add of 4 bytes");
+	expectWord(0xaaaaaaaa00000002, ginMlx5Swap(0xffffffff), "fetch-add of 4 bytes");
 	setWord(0xaaaaaaaa0000ffff);
 	one(q, ginMlx5MaskedFetchAdd4(slot(q), there(0), here(0), 0x00010001, 1u << 15), "FA4");
-	expectWord(0xaaaaaaaa00010000, 0x0000ffff, "fetch-add of 4 bytes, in two fields");
+	expectWord(0xaaaaaaaa00010000, ginMlx5Swap(0x0000ffff),
+		   "fetch-add of 4 bytes, in two fields");
 	setWord(0x00000001ffffffff);
 	one(q, ginMlx5MaskedFetchAdd8(slot(q), there(0), here(0), 1, 1u << 31), "FA8");
 	expectWord(0x0000000100000000, 0x00000001ffffffff, "fetch-add of 8 bytes, in two fields");
@@ -448,14 +449,14 @@ static void maskedAtomics(struct queue *q)
 	    ginMlx5MaskedCompareSwap4(slot(q), there(0), here(0),
 				      (struct ginMlx5Swap4){5, ~0u, 9, ~0u}),
 	    "CS4");
-	expectWord(0xaaaaaaaa00000009, 5, "compare-swap of 4 bytes");
+	expectWord(0xaaaaaaaa00000009, ginMlx5Swap(5), "compare-swap of 4 bytes");
 	setWord(0xaaaaaaaa12345678);
 	one(q,
 	    ginMlx5MaskedCompareSwap4(
 		    slot(q), there(0), here(0),
 		    (struct ginMlx5Swap4){.swap = 0x0000ff00, .swapMask = 0xffff}),
 	    "CS4");
-	expectWord(0xaaaaaaaa1234ff00, 0x12345678, "swap of 2 bytes");
+	expectWord(0xaaaaaaaa1234ff00, ginMlx5Swap(0x12345678), "swap of 2 bytes");
 	setWord(0x1122334455667788);
 	two(q,
 	    ginMlx5MaskedCompareSwap8(slot(q), there(0), here(0),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "requester.h"
 
+#include <endian.h>
 #include <infiniband/verbs.h>
 
 #include "access.h"
@@ -220,9 +221,10 @@ static void scatter(struct qp *qp, const struct request *request, const struct p
 	}
 }
 
+/* Of 8 bytes in the host's order, as the mode says that the kernel sets; of 4 in that of the wire. */
 static void storeResult(struct qp *qp, const struct request *request, const struct packet *packet)
 {
-	uint32_t narrow = (uint32_t)packet->operands[0];
+	uint32_t narrow = htobe32((uint32_t)packet->operands[0]);
 	const void *result = request->operandBytes == 8 ? (const void *)packet->operands : &narrow;
 
 	place(qp, &request->sinks[0], 0, result, request->operandBytes, false);
