@@ -6,13 +6,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What the device says. Where the kernel has failed before it asked, `out` is zeros, and errno says. */
+/* By the device. Where the kernel failed before it asked, `out` is zeros, and errno says why. */
 bool commandSucceeded(const void *out);
 
 /*
  * "CREATE_QP: bad parameter: a field has a value that it must not have (status 0x03, syndrome
- * 0x0012ab)". The syndrome is the device's own number, for those who can ask its maker. Returns what
- * snprintf() would.
+ * 0x0012ab)". The syndrome is the device's own number, for those who can ask its maker. Returns
+ * what snprintf() would.
  */
 size_t commandText(const void *in, const void *out, char *text, size_t room);
 

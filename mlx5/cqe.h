@@ -2,8 +2,8 @@
 /*
  * cqe.h - a completion, read back from its bytes
  *
- * For error messages, the software device and gin_mlx5dump(1). Any bytes give a struct decodedCqe, and what
- * is wrong with them is said in `defects`.
+ * For error messages, the software device and gin_mlx5dump(1). Any bytes give a struct decodedCqe,
+ * and what is wrong with them is said in `defects`.
  */
 #ifndef GIN_MLX5_CQE_H
 #define GIN_MLX5_CQE_H

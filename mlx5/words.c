@@ -3,6 +3,7 @@
 #include "words.h"
 
 #include "prm.h"
+#include "wqe.h"
 
 #include <gin/mlx5.h>
 #include <stddef.h>
@@ -27,13 +28,13 @@ const char *wqeOpcodeName(unsigned opcode)
 {
 	static const struct word names[] = {
 		{ginMlx5OpNop, "NOP"},
-		{0x01, "SEND_INVAL"},
+		{wqeOpcodeSendInvalidate, "SEND_INVAL"},
 		{ginMlx5OpWrite, "RDMA_WRITE"},
 		{ginMlx5OpWriteImmediate, "RDMA_WRITE_IMM"},
-		{0x0a, "SEND"},
-		{0x0b, "SEND_IMM"},
+		{wqeOpcodeSend, "SEND"},
+		{wqeOpcodeSendImmediate, "SEND_IMM"},
 		{0x0e, "TSO"},
-		{0x0f, "WAIT"},
+		{wqeOpcodeWait, "WAIT"},
 		{ginMlx5OpRead, "RDMA_READ"},
 		{ginMlx5OpCompareSwap, "ATOMIC_CS"},
 		{ginMlx5OpFetchAdd, "ATOMIC_FA"},

@@ -8,8 +8,6 @@
 
 #include <gin/mlx5.h>
 
-enum { OPCODE_SEND_INVAL = 0x01, OPCODE_SEND = 0x0a, OPCODE_SEND_IMM = 0x0b, OPCODE_WAIT = 0x0f };
-
 enum { RESERVED_FLAGS = 0x11 };
 
 /* Where reading stands: the WQE as a whole, and the segment that comes next. */
@@ -49,16 +47,16 @@ static enum wqeKind kindOf(unsigned opcode)
 		return wqeKindWrite;
 	case ginMlx5OpRead:
 		return wqeKindRead;
-	case OPCODE_SEND:
-	case OPCODE_SEND_IMM:
-	case OPCODE_SEND_INVAL:
+	case wqeOpcodeSend:
+	case wqeOpcodeSendImmediate:
+	case wqeOpcodeSendInvalidate:
 		return wqeKindSend;
 	case ginMlx5OpCompareSwap:
 	case ginMlx5OpFetchAdd:
 	case ginMlx5OpMaskedCompareSwap:
 	case ginMlx5OpMaskedFetchAdd:
 		return wqeKindAtomic;
-	case OPCODE_WAIT:
+	case wqeOpcodeWait:
 		return wqeKindWait;
 	default:
 		return wqeOpcodeName(opcode) ? wqeKindOpaque : wqeKindUnknown;

@@ -14,6 +14,14 @@
 
 enum { WQE_SEGMENTS_MOST = 63, WQE_LOCALS_MOST = 61 };
 
+/* Opcodes that are read beside those that gin/mlx5.h writes. */
+enum wqeOpcode {
+	wqeOpcodeSendInvalidate = 0x01,
+	wqeOpcodeSend = 0x0a,
+	wqeOpcodeSendImmediate = 0x0b,
+	wqeOpcodeWait = 0x0f
+};
+
 /* What an opcode's segments are. */
 enum wqeKind {
 	wqeKindUnknown, /* there is no such opcode */

@@ -33,9 +33,9 @@ static void controlText(const struct decodedWqe *w, struct text *t)
 		textAdd(t, " op_mod 0x%02x", w->opMod);
 	textAdd(t, ", index 0x%x, queue 0x%x, ds %u", w->index, w->queue, w->segments);
 	flagsText(w, t);
-	if (w->opcode == ginMlx5OpWriteImmediate || w->opcode == 0x0b)
+	if (w->opcode == ginMlx5OpWriteImmediate || w->opcode == wqeOpcodeSendImmediate)
 		textAdd(t, ", immediate 0x%08x", w->immediate);
-	if (w->opcode == 0x01)
+	if (w->opcode == wqeOpcodeSendInvalidate)
 		textAdd(t, ", invalidates key 0x%08x", w->immediate);
 	if (w->signature)
 		textAdd(t, ", signature 0x%02x", w->signature);

@@ -45,8 +45,8 @@ static size_t elementsOf(const struct dump *d, size_t *malformed)
 }
 
 /*
- * The index that a queue's slot has to have: 16 bits that count on from the first one, or, where the
- * queue has not been written anew yet, less by its length, if that is known.
+ * The index that a queue's slot has to have: 16 bits that count on from the first one, or, where
+ * the queue has not been written anew yet, less by its length, if that is known.
  */
 static int indexFits(uint32_t index, uint32_t wanted, size_t elements)
 {

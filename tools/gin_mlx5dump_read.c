@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gin_mlx5dump_read.c - bytes from a file: as they are, or as hex digits in some of the ways in which
- * people come by them
+ * gin_mlx5dump_read.c - bytes from a file: as they are, or as hex digits in some of the ways in
+ * which people come by them
  */
 #include "gin_mlx5dump.h"
 
@@ -14,9 +14,9 @@
 /* 0, or -1 without memory. */
 static int append(struct dump *d, const void *bytes, size_t count)
 {
-	/* Twice what there is, whenever that is a power of two. */
 	for (size_t i = 0; i < count; i++) {
-		if ((d->count & (d->count - 1)) == 0 || d->count == 0) {
+		/* Room for twice what there is, whenever that is a power of two. */
+		if ((d->count & (d->count - 1)) == 0) {
 			uint8_t *more = realloc(d->bytes, d->count ? 2 * d->count : 1);
 			if (!more)
 				return -1;
@@ -49,8 +49,8 @@ static int isText(const struct dump *d)
 }
 
 /*
- * Behind an offset, as hexdump -C without its colon has none, but xxd, dmesg and gdb have: "0040:",
- * "0x7f00: ", "0x7f00 <ring+64>:". NULL: the line has none.
+ * What follows an offset and its colon, as xxd, dmesg and gdb print them: "0040:",
+ * "0x7f00 <ring+64>:". NULL: the line has none.
  */
 static char *behindOffset(char *line)
 {
