@@ -2,9 +2,10 @@
 /*
  * mlx5_devx.c - queues made by the commands of mlx5/prm.h, and driven by nothing but gin/mlx5.h
  *
- * What a GPU does, done by one thread: WQEs stored, doorbell record, doorbell, a collapsed completion
- * queue polled. Each kind of WQE has to do what it says, those too that libmlx5 cannot make. Two
- * queue pairs in a loop on one device: the software one (test/mlx5dev/with-device), or hardware.
+ * What a GPU does, done by one thread: WQEs stored, doorbell record, doorbell, a collapsed
+ * completion queue polled. Each kind of WQE has to do what it says, those too that libmlx5 cannot
+ * make. Two queue pairs in a loop on one device: the software one (test/mlx5dev/with-device), or
+ * hardware.
  */
 #include "../mlx5/command.h"
 #include "../mlx5/cqe.h"

@@ -3,8 +3,8 @@
  * mlx5_verbs.c - what libmlx5 puts into its queues is what gin/mlx5.h makes, byte for byte
  *
  * Each work request goes through ibv_post_send() and through ibv_wr_*(), in a loop on one device:
- * the send queue then has the bytes of our encoder, libmlx5's CQE says by our words what ibv_wc says,
- * and the data has moved. Runs on the software device (test/mlx5dev/with-device), or on hardware.
+ * the send queue then has the bytes of our encoder, libmlx5's CQE says by our words what ibv_wc
+ * says, and the data has moved. Runs on the software device (test/mlx5dev/with-device), or on hardware.
  */
 #include "../mlx5/cqe.h"
 #include "../mlx5/wqe.h"

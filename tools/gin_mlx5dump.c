@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gin_mlx5dump.c - what the bytes of an mlx5 send or completion queue say, and what its numbers mean
+ * gin_mlx5dump.c - what an mlx5 send or completion queue says, and what its numbers mean
  *
  * Needs no device and no driver: the bytes come from a file.
  */

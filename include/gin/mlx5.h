@@ -3,8 +3,8 @@
  * mlx5.h - what an mlx5 NIC reads and writes: work queue elements, completions, doorbells
  *
  * Encoders make a WQE in registers, as 16-byte segments; ginMlx5Store() puts each into the queue by
- * one store. Which lane makes which WQE, what orders the stores and who rings is the caller's. A WQE
- * is one WQEBB of 64 bytes, but for the two whose type says that they are two.
+ * one store. Which lane makes which WQE, what orders the stores and who rings is the caller's. A
+ * WQE is one WQEBB of 64 bytes, but for the two whose type says that they are two.
  *
  * Everything is big-endian in memory. What is the same in many WQEs is taken as it lies there, so
  * that it is turned once: "queue" from ginMlx5Queue(), "key" from ginMlx5Key(). All else is taken
@@ -415,8 +415,8 @@ GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5CompareSwap(struct ginMlx5Slot slot,
 /*
  * No carry leaves a bit that `boundary` has; 0: one number of 4 bytes.
  *
- * Devices answer atomics of 4 bytes with the old value in big-endian order, whatever they do with 8:
- * what is in `local` then needs ginMlx5Swap().
+ * Devices answer atomics of 4 bytes with the old value in big-endian order, whatever they do with
+ * 8: what is in `local` then needs ginMlx5Swap().
  */
 GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5MaskedFetchAdd4(struct ginMlx5Slot slot,
 						       struct ginMlx5Memory remote,
