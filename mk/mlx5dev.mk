@@ -19,3 +19,23 @@ $(MLX5DEV).so: $(MLX5DEV_OBJ)
 $(MLX5DEV).a: $(filter-out %/preload.o,$(MLX5DEV_OBJ))
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+# A test is a file of its own with what all share, twice: on rdma-core, and with the engine linked in.
+MLX5DEV_SHARED := test/mlx5dev/tests/queue.c
+MLX5DEV_TEST_SRC := $(filter-out %/queue.c %/host_verbs.c %/host_engine.c,$(wildcard test/mlx5dev/tests/*.c))
+MLX5DEV_VERBS := $(MLX5DEV_TEST_SRC:%.c=$(BUILD)/%)
+MLX5DEV_ENGINE := $(MLX5DEV_VERBS:%=%_engine)
+mlx5dev-objects = $(patsubst %.c,$(BUILD)/%.o,$(MLX5DEV_SHARED) test/mlx5dev/tests/$(1).c)
+
+.PHONY: mlx5dev-tests
+mlx5dev-tests: mlx5dev $(MLX5DEV_VERBS) $(MLX5DEV_ENGINE)
+
+$(BUILD)/test/mlx5dev/tests/%.o: CFLAGS_ALL += -Itest
+
+$(MLX5DEV_VERBS): %: %.o $(call mlx5dev-objects,host_verbs)
+	$(call say,LINK,$@)
+	$(Q)$(CC) -o $@ $^ $(LDFLAGS_ALL) -lmlx5 -libverbs
+
+$(MLX5DEV_ENGINE): %_engine: %.o $(call mlx5dev-objects,host_engine) $(MLX5DEV).a
+	$(call say,LINK,$@)
+	$(Q)$(CC) -o $@ $^ $(LDFLAGS_ALL) -pthread
