@@ -4,6 +4,10 @@
 #include <endian.h>
 #include <string.h>
 
+#ifdef __SANITIZE_THREAD__
+void AnnotateHappensBefore(const char *file, int line, const volatile void *address);
+#endif
+
 static void *pointer(uint64_t address)
 {
 	return (void *)(uintptr_t)address;
@@ -11,7 +15,6 @@ static void *pointer(uint64_t address)
 
 static void plainRead(void *to, uint64_t from, size_t bytes)
 {
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	memcpy(to, pointer(from), bytes);
 }
 
@@ -60,6 +63,15 @@ static bool plainExchange(uint64_t at, size_t bytes, uint64_t *seen, uint64_t va
 						false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 	*seen = expected;
 	return done;
+}
+
+void memoryPublishes(uint64_t address)
+{
+#ifdef __SANITIZE_THREAD__
+	AnnotateHappensBefore(__FILE__, __LINE__, pointer(address));
+#else
+	(void)address;
+#endif
 }
 
 struct memory_access memory = {plainRead, plainWrite, plainExchange};

@@ -259,9 +259,17 @@ uint8_t queueEntryOpcode(const uint8_t *entry)
 	return __atomic_load_n(entry + 63, __ATOMIC_ACQUIRE) >> 4;
 }
 
+/* The counter, the signature, opcode and owner bit. */
+static uint32_t lastWord(const uint8_t *entry)
+{
+	const uint32_t *last = (const uint32_t *)(const void *)(entry + 60);
+
+	return be32toh(__atomic_load_n(last, __ATOMIC_ACQUIRE));
+}
+
 uint16_t queueEntryCounter(const uint8_t *entry)
 {
-	return (uint16_t)(entry[60] << 8 | entry[61]);
+	return (uint16_t)(lastWord(entry) >> 16);
 }
 
 uint8_t queueEntrySyndrome(const uint8_t *entry)
@@ -288,13 +296,10 @@ const uint8_t *queueNext(struct queue *queue)
 	return entry;
 }
 
-/* The opcode and the counter are in one aligned word. */
 static void awaitCollapsed(const struct queue *queue, uint32_t index)
 {
-	const uint32_t *last = (const uint32_t *)(const void *)(queue->cq + 60);
-
 	for (;;) {
-		uint32_t word = be32toh(__atomic_load_n(last, __ATOMIC_ACQUIRE));
+		uint32_t word = lastWord(queue->cq);
 		uint8_t opcode = (word & 0xff) >> 4;
 
 		EXPECT(opcode == 15 || opcode == 0);
