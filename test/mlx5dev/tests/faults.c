@@ -277,6 +277,17 @@ static void outOfBounds(void)
 	queueAwaitError(&queue, 0, 0x13);
 }
 
+static void longerThanRegion(void)
+{
+	uint32_t own;
+
+	begin();
+	own = hostRegister(memory, 4, 0, ALL);
+	queueInline(&queue, (struct range){0, own}, "12345678", 8, SIGNALED);
+	queueRing(&queue);
+	queueAwaitError(&queue, 0, 0x13);
+}
+
 static void noRight(void)
 {
 	uint32_t own;
@@ -284,6 +295,17 @@ static void noRight(void)
 	begin();
 	own = hostRegister(memory, sizeof(memory), 0, IBV_ACCESS_LOCAL_WRITE);
 	queueInline(&queue, (struct range){64, own}, "12345678", 8, SIGNALED);
+	queueRing(&queue);
+	queueAwaitError(&queue, 0, 0x13);
+}
+
+static void otherDomain(void)
+{
+	uint32_t other;
+
+	begin();
+	other = hostRegisterElsewhere(memory, sizeof(memory), 0, ALL);
+	queueInline(&queue, (struct range){64, other}, "12345678", 8, SIGNALED);
 	queueRing(&queue);
 	queueAwaitError(&queue, 0, 0x13);
 }
@@ -360,7 +382,9 @@ static const struct fault {
 	{"one QP's error, by control", qpErrorByControl, NULL},
 	{"wrong key", wrongKey, NULL},
 	{"out of bounds", outOfBounds, NULL},
+	{"longer than the region", longerThanRegion, NULL},
 	{"no right", noRight, NULL},
+	{"another protection domain", otherDomain, NULL},
 	{"wrong local key", wrongLocalKey, NULL},
 	{"unaligned atomic", unalignedAtomic, NULL},
 	{"wrong PSN", wrongPsn, NULL},
