@@ -3,6 +3,7 @@
 
 #include <endian.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #ifdef __SANITIZE_THREAD__
 void AnnotateHappensBefore(const char *file, int line, const volatile void *address);
@@ -75,6 +76,16 @@ void memoryPublishes(uint64_t address)
 }
 
 struct memory_access memory = {plainRead, plainWrite, plainExchange};
+
+/* msync() with nothing to do says whether pages are mapped. */
+bool memoryIsThere(uint64_t address, uint64_t bytes)
+{
+	uint64_t first = address & ~4095ull;
+
+	if (memory.read != plainRead)
+		return true;
+	return !msync(pointer(first), address + bytes - first, MS_ASYNC);
+}
 
 static uint32_t plainRecord(uint64_t address)
 {

@@ -22,6 +22,9 @@ struct memory_access {
 
 extern struct memory_access memory;
 
+/* Whether the program has all of that, as far as the host can tell. */
+bool memoryIsThere(uint64_t address, uint64_t bytes);
+
 /*
  * A program may look at `address` for what is written next there or around: ThreadSanitizer takes a
  * load of another address than the store's for something else.

@@ -326,6 +326,14 @@ static void unalignedAtomic(void)
 	queueAwaitError(&queue, 0, 0x12);
 }
 
+static void notMapped(void)
+{
+	uint8_t *nothing = (uint8_t *)0x10000;
+
+	begin();
+	EXPECT(!hostRegister(nothing, 4096, 0, ALL) && !hostUmem(nothing, 4096));
+}
+
 static void wrongPsn(void)
 {
 	const struct queue_options options = {.sendPsn = 1};
@@ -387,6 +395,7 @@ static const struct fault {
 	{"another protection domain", otherDomain, NULL},
 	{"wrong local key", wrongLocalKey, NULL},
 	{"unaligned atomic", unalignedAtomic, NULL},
+	{"memory that is not there", notMapped, NULL},
 	{"wrong PSN", wrongPsn, NULL},
 	{"the peer gone", peerGone, NULL},
 	{"atomics on a device without", noAtomics, NULL},
