@@ -39,3 +39,8 @@ $(MLX5DEV_VERBS): %: %.o $(call mlx5dev-objects,host_verbs)
 $(MLX5DEV_ENGINE): %_engine: %.o $(call mlx5dev-objects,host_engine) $(MLX5DEV).a
 	$(call say,LINK,$@)
 	$(Q)$(CC) -o $@ $^ $(LDFLAGS_ALL) -pthread
+
+# A kernel posts: for a machine with a GPU.
+$(BUILD)/test/mlx5dev/tests/gpu: $(BUILD)/test/mlx5dev/tests/gpu.cu.o $(call mlx5dev-objects,host_engine) $(MLX5DEV).a
+	$(call say,LINK,$@)
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $^ -Xcompiler -pthread
