@@ -3,7 +3,6 @@
 
 #include "../command.h"
 #include "../doorbell.h"
-#include "../fabric.h"
 #include "../resources.h"
 #include "expect.h"
 
