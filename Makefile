@@ -87,7 +87,7 @@ TESTS_CC := $(patsubst test/%.cc,$(BUILD)/test/%,$(call without_mpi, \
 TESTS_GPU := $(patsubst test/%.cc,$(BUILD)/test/%_gpu,$(filter-out test/nvrtc.cc test/mpi.cc, \
 	$(wildcard test/*.cc test/port/*.cc)))
 
-.PHONY: all lib tools examples tests tests-gpu man deps deps-check demo check check-long \
+.PHONY: all lib tools examples tests tests-gpu man deps deps-check demo check check-mlx5dev check-long \
 	check-mutations check-system check-gpu bench abi version clean always
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -240,6 +240,10 @@ check:
 check-system:
 	$(Q)DEPS=$(DEPS) tools/install-deps check
 	$(Q)test/run check-system
+
+check-mlx5dev:
+	$(Q)DEPS=$(DEPS) tools/install-deps check
+	$(Q)test/run check-mlx5dev
 
 check-long:
 	$(Q)DEPS=$(DEPS) tools/install-deps check

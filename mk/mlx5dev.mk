@@ -24,7 +24,7 @@ $(MLX5DEV).a: $(filter-out %/preload.o,$(MLX5DEV_OBJ))
 MLX5DEV_SHARED := test/mlx5dev/tests/queue.c
 MLX5DEV_TEST_SRC := $(filter-out %/queue.c %/host_verbs.c %/host_engine.c,$(wildcard test/mlx5dev/tests/*.c))
 MLX5DEV_VERBS := $(MLX5DEV_TEST_SRC:%.c=$(BUILD)/%)
-MLX5DEV_ENGINE := $(MLX5DEV_VERBS:%=%_engine)
+MLX5DEV_ENGINE := $(patsubst %,%_engine,$(filter-out %/verbs %/processes,$(MLX5DEV_VERBS)))
 mlx5dev-objects = $(patsubst %.c,$(BUILD)/%.o,$(MLX5DEV_SHARED) test/mlx5dev/tests/$(1).c)
 
 .PHONY: mlx5dev-tests
@@ -39,3 +39,8 @@ $(MLX5DEV_VERBS): %: %.o $(call mlx5dev-objects,host_verbs)
 $(MLX5DEV_ENGINE): %_engine: %.o $(call mlx5dev-objects,host_engine) $(MLX5DEV).a
 	$(call say,LINK,$@)
 	$(Q)$(CC) -o $@ $^ $(LDFLAGS_ALL) -pthread
+
+# A kernel posts: for a machine with a GPU.
+$(BUILD)/test/mlx5dev/tests/gpu: $(BUILD)/test/mlx5dev/tests/gpu.cu.o $(call mlx5dev-objects,host_engine) $(MLX5DEV).a
+	$(call say,LINK,$@)
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $^ -Xcompiler -pthread

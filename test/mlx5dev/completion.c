@@ -74,7 +74,7 @@ static void expectRoom(const struct cq *cq, const struct completion *completion)
 			  cq->object.id, cq->cqes, consumed, cq->producer);
 }
 
-/* The owner bit comes last, with the word it is in: that one tells the program that all is there. */
+/* The owner bit comes last, with the word it is in, which programs may load at once. */
 static void writeEntry(struct cq *cq, uint8_t *entry, const struct completion *completion)
 {
 	uint32_t at = cq->collapsed ? 0 : cq->producer & (cq->cqes - 1);
@@ -82,8 +82,10 @@ static void writeEntry(struct cq *cq, uint8_t *entry, const struct completion *c
 	uint64_t to = cq->buffer + (uint64_t)at * CQE_BYTES;
 
 	entry[CQE_OP_OWN] = (uint8_t)(completion->opcode << 4 | owner);
-	memory.write(to, entry, CQE_BYTES - 8);
-	memory.write(to + CQE_BYTES - 8, entry + CQE_BYTES - 8, 8);
+	memory.write(to, entry, CQE_COUNTER);
+	memoryPublishes(to + CQE_OP_OWN);
+	memoryPublishes(to + CQE_COUNTER);
+	memory.write(to + CQE_COUNTER, entry + CQE_COUNTER, CQE_BYTES - CQE_COUNTER);
 	cq->producer++;
 }
 

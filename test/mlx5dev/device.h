@@ -156,7 +156,7 @@ struct qp {
 	/* responder */
 	struct packet *inbound, **inboundEnd;
 	uint64_t stalledSince;
-	uint32_t received, receivedBytes;
+	uint32_t received;
 	struct late_piece *late;
 	uint32_t lateCount;
 

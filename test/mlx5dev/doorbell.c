@@ -22,6 +22,7 @@ enum { REGISTERS = DOORBELL_PAGE_BYTES / DOORBELL_REGISTER_BYTES };
 static int pagesFd = -1;
 static uint8_t *pages;
 static bool used[DOORBELL_PAGES];
+static int deviceOf[DOORBELL_PAGES];		    /* two may have the same QPN */
 static uint32_t most;				    /* pages that were ever used */
 static uint32_t rungBy[DOORBELL_PAGES * REGISTERS]; /* QPNs, by polling */
 
@@ -45,12 +46,13 @@ uint8_t *doorbellMemory(void)
 	return pages;
 }
 
-int doorbellPage(void)
+int doorbellPage(int device)
 {
 	for (uint32_t i = 0; i < DOORBELL_PAGES; i++) {
 		if (used[i])
 			continue;
 		used[i] = true;
+		deviceOf[i] = device;
 		if (i >= most)
 			most = i + 1;
 		memset(pages + (size_t)i * DOORBELL_PAGE_BYTES, 0, DOORBELL_PAGE_BYTES);
@@ -74,12 +76,10 @@ void *doorbellMap(void *where, size_t bytes, int protection, int flags, uint32_t
 	return at;
 }
 
-static struct qp *qpRung(uint32_t qpn, uint32_t index)
+static struct qp *qpRung(uint32_t page, uint32_t qpn, uint32_t index)
 {
-	struct qp *qp = NULL;
+	struct qp *qp = objectFind(&devices[deviceOf[page]], KIND_QP, qpn);
 
-	for (int i = 0; i < options.devices && !qp; i++)
-		qp = objectFind(&devices[i], KIND_QP, qpn);
 	if (!qp)
 		violationAlone("a doorbell for QP 0x%x, which there is not, index %u", qpn, index);
 	if (qp->object.destroyed)
@@ -130,7 +130,7 @@ static void ring(uint32_t page, uint32_t offset, uint64_t raw)
 {
 	uint32_t first = be32toh((uint32_t)raw), second = be32toh((uint32_t)(raw >> 32));
 	uint16_t index = (uint16_t)(first >> 8);
-	struct qp *qp = qpRung(second >> 8, index);
+	struct qp *qp = qpRung(page, second >> 8, index);
 
 	index = (uint16_t)(index + ((second & 0x3f) + 3) / 4);
 	if (!qp || faultOfDoorbell())
@@ -151,18 +151,16 @@ static void lookAtCqs(const struct device *device)
 				completionArm((struct cq *)o);
 }
 
-static void ringCq(uint64_t raw)
+static void ringCq(uint32_t page, uint64_t raw)
 {
 	uint32_t cqn = be32toh((uint32_t)(raw >> 32)) & 0xffffff;
+	struct device *device = &devices[deviceOf[page]];
+	struct cq *cq = objectFind(device, KIND_CQ, cqn);
 
-	for (int i = 0; i < options.devices; i++) {
-		struct cq *cq = objectFind(&devices[i], KIND_CQ, cqn);
-
-		if (cq)
-			completionArm(cq);
-		if (options.polling)
-			lookAtCqs(&devices[i]);
-	}
+	if (cq)
+		completionArm(cq);
+	if (options.polling)
+		lookAtCqs(device);
 }
 
 static uint64_t *registerAt(uint32_t page, uint32_t offset)
@@ -176,7 +174,7 @@ void doorbellStored(uint32_t page, uint32_t offset, size_t bytes)
 	uint32_t within = offset % DOORBELL_REGISTER_BYTES;
 
 	if (offset == DOORBELL_CQ && bytes == 8) {
-		ringCq(*registerAt(page, offset));
+		ringCq(page, *registerAt(page, offset));
 		return;
 	}
 	if (offset < DOORBELL_REGISTER)
@@ -206,7 +204,7 @@ static bool pollPage(uint32_t page)
 	uint64_t cq = takeRegister(page, DOORBELL_CQ);
 
 	if (cq)
-		ringCq(cq);
+		ringCq(page, cq);
 	for (uint32_t at = DOORBELL_REGISTER; at < DOORBELL_PAGE_BYTES;
 	     at += DOORBELL_REGISTER_BYTES) {
 		uint64_t raw = takeRegister(page, at);

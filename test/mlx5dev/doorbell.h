@@ -18,8 +18,8 @@ enum { DOORBELL_REGISTER = 0x800, DOORBELL_REGISTER_BYTES = 0x100, DOORBELL_CQ =
 
 void doorbellOpen(void);
 
-/* A page, or -1. */
-int doorbellPage(void);
+/* A page of that device, or -1. */
+int doorbellPage(int device);
 void doorbellPageFree(uint32_t page);
 
 /* As mmap() of pages from `first` on: in *address what programs get. */

@@ -96,15 +96,20 @@ static uint8_t localAccess(const struct qp *qp, const struct wqe *wqe)
 	return 0;
 }
 
-static uint32_t packetLimit(void)
+/* Long messages would be in very many packets. */
+static uint32_t packetLimit(uint32_t bytes)
 {
-	return adversaryOnce(4) ? 256 * (1 + adversaryNumber(16)) : PACKET_DATA;
+	uint32_t least = bytes / 32 + 256;
+
+	if (!adversaryOnce(4) || least > PACKET_DATA)
+		return PACKET_DATA;
+	return least + adversaryNumber(PACKET_DATA - least + 1);
 }
 
 static uint8_t sendData(const struct qp *qp, const struct request *request, const struct wqe *wqe)
 {
 	struct gather gather = {.qp = qp, .wqe = wqe};
-	uint32_t done = 0, limit = packetLimit();
+	uint32_t done = 0, limit = packetLimit(wqe->bytes);
 
 	do {
 		struct packet *packet = head(qp, request, wqe);

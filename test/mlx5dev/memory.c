@@ -3,6 +3,11 @@
 
 #include <endian.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#ifdef __SANITIZE_THREAD__
+void AnnotateHappensBefore(const char *file, int line, const volatile void *address);
+#endif
 
 static void *pointer(uint64_t address)
 {
@@ -11,7 +16,6 @@ static void *pointer(uint64_t address)
 
 static void plainRead(void *to, uint64_t from, size_t bytes)
 {
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	memcpy(to, pointer(from), bytes);
 }
 
@@ -62,7 +66,26 @@ static bool plainExchange(uint64_t at, size_t bytes, uint64_t *seen, uint64_t va
 	return done;
 }
 
+void memoryPublishes(uint64_t address)
+{
+#ifdef __SANITIZE_THREAD__
+	AnnotateHappensBefore(__FILE__, __LINE__, pointer(address));
+#else
+	(void)address;
+#endif
+}
+
 struct memory_access memory = {plainRead, plainWrite, plainExchange};
+
+/* msync() with nothing to do says whether pages are mapped. */
+bool memoryIsThere(uint64_t address, uint64_t bytes)
+{
+	uint64_t first = address & ~4095ull;
+
+	if (memory.read != plainRead)
+		return true;
+	return !msync(pointer(first), address + bytes - first, MS_ASYNC);
+}
 
 static uint32_t plainRecord(uint64_t address)
 {

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 struct memory_access {
-	/* Ordered after all reads and writes before. */
+	/* What is read was published before: by a record or a doorbell that the device has read. */
 	void (*read)(void *to, uint64_t from, size_t bytes);
 	/* Ordered before all that come after; 8 bytes or fewer, aligned, at once. */
 	void (*write)(uint64_t to, const void *from, size_t bytes);
@@ -21,6 +21,15 @@ struct memory_access {
 };
 
 extern struct memory_access memory;
+
+/* Whether the program has all of that, as far as the host can tell. */
+bool memoryIsThere(uint64_t address, uint64_t bytes);
+
+/*
+ * A program may look at `address` for what is written next there or around: ThreadSanitizer takes a
+ * load of another address than the store's for something else.
+ */
+void memoryPublishes(uint64_t address);
 
 /* A big-endian word that the program writes at the same time: a doorbell record. */
 uint32_t memoryRecord(uint64_t address);

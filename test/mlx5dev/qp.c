@@ -51,7 +51,7 @@ void qpReset(struct qp *qp)
 	completionsForget(qp);
 	qp->rung = qp->fetched = qp->freed = qp->sequence = 0;
 	qp->oldest = qp->newest = qp->readsInFlight = 0;
-	qp->received = qp->receivedBytes = 0;
+	qp->received = 0;
 	qp->failing = false;
 	qp->stalledSince = qp->readyAt = 0;
 	qp->path.device = -1;

@@ -10,6 +10,7 @@
 #include "fabric.h"
 #include "fault.h"
 #include "late.h"
+#include "memory.h"
 #include "qp.h"
 
 static void *create(struct device *device, int context, enum kind kind, size_t bytes)
@@ -33,11 +34,11 @@ struct ah *ahCreate(struct device *device, int context)
 	return create(device, context, KIND_AH, sizeof(struct ah));
 }
 
-/* Of a dma-buf the device has a mapping of its own. */
+/* Of a dma-buf the device has a mapping of its own; other memory is the program's, NULL. */
 static void *mapped(int dmabuf, uint64_t offset, uint64_t length, uint64_t *address, size_t *bytes)
 {
 	if (dmabuf < 0)
-		return NULL;
+		return memoryIsThere(offset, length) ? NULL : (errno = EFAULT, MAP_FAILED);
 	*bytes = offset + length;
 	void *all = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf, 0);
 	if (all != MAP_FAILED)
@@ -90,9 +91,9 @@ struct umem *umemCreate(struct device *device, int context, uint64_t address, ui
 
 struct uar *uarCreate(struct device *device, int context)
 {
-	int page = doorbellPage();
+	int page = faultAtCreation(KIND_UAR) ? -1 : doorbellPage(device->index);
 
-	if (page < 0 || faultAtCreation(KIND_UAR))
+	if (page < 0)
 		return errno = ENOMEM, NULL;
 	struct uar *uar = calloc(1, sizeof(*uar));
 	if (!uar)

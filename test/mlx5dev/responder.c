@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "access.h"
-#include "adversary.h"
 #include "atomic.h"
 #include "completion.h"
 #include "engine.h"

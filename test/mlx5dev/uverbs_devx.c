@@ -5,7 +5,6 @@
 #include <rdma/mlx5_user_ioctl_cmds.h>
 
 #include "command.h"
-#include "resources.h"
 
 int uverbsDevxQueryEqn(const struct call *call)
 {

@@ -8,9 +8,7 @@
 #include <rdma/mlx5-abi.h>
 #include <string.h>
 
-#include "doorbell.h"
 #include "event.h"
-#include "options.h"
 #include "resources.h"
 
 int legacyCreateChannel(const struct call *call)

@@ -2,6 +2,8 @@
 #include "wqe.h"
 
 #include <endian.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "memory.h"
@@ -30,9 +32,19 @@ static uint64_t slot(const struct qp *qp, uint32_t index)
 	return qp->sq + (uint64_t)(index & (qp->wqebbs - 1)) * WQEBB;
 }
 
-#define WRONG(wqe, ...)                                                                            \
-	violation(qp, (wqe)->index, (wqe)->raw,                                                    \
-		  (wqe)->wqebbs ? (size_t)(wqe)->wqebbs *WQEBB : WQEBB, __VA_ARGS__)
+static void wrong(const struct qp *qp, const struct wqe *wqe, const char *format, ...)
+	__attribute__((noreturn, format(printf, 3, 4)));
+
+static void wrong(const struct qp *qp, const struct wqe *wqe, const char *format, ...)
+{
+	char text[256];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	violation(qp, wqe->index, wqe->raw, wqe->wqebbs ? wqe->wqebbs * WQEBB : WQEBB, "%s", text);
+}
 
 static void expectControl(const struct qp *qp, uint32_t index, const uint8_t *raw, const char *who)
 {
@@ -60,19 +72,20 @@ static uint32_t takeRemote(const struct qp *qp, struct wqe *wqe)
 	const uint8_t *segment = wqe->raw + SEGMENT;
 
 	if (wqe->segments < 2)
-		WRONG(wqe, "opcode 0x%02x without remote address: ds is %u", wqe->opcode,
+		wrong(qp, wqe, "opcode 0x%02x without remote address: ds is %u", wqe->opcode,
 		      wqe->segments);
 	wqe->address = doubleWord(segment);
 	wqe->key = word(segment + 8);
 	if (word(segment + 12))
-		WRONG(wqe, "reserved bits of the remote address segment are set");
+		wrong(qp, wqe, "reserved bits of the remote address segment are set");
 	return 2 * SEGMENT;
 }
 
 static void expectSegments(const struct qp *qp, const struct wqe *wqe, uint32_t expected)
 {
 	if (wqe->segments != expected)
-		WRONG(wqe, "ds is %u; opcode 0x%02x has %u", wqe->segments, wqe->opcode, expected);
+		wrong(qp, wqe, "ds is %u; opcode 0x%02x has %u", wqe->segments, wqe->opcode,
+		      expected);
 }
 
 static uint32_t takePlainAtomic(const struct qp *qp, struct wqe *wqe)
@@ -112,7 +125,8 @@ static uint32_t takeMaskedAtomic(const struct qp *qp, struct wqe *wqe)
 	uint8_t mod = wqe->raw[0];
 
 	if (mod != MOD_ATOMIC_4 && mod != MOD_ATOMIC_8)
-		WRONG(wqe, "opmod 0x%02x of a masked atomic is neither 0x08 (4 bytes) nor 0x09 (8)",
+		wrong(qp, wqe,
+		      "opmod 0x%02x of a masked atomic is neither 0x08 (4 bytes) nor 0x09 (8)",
 		      mod);
 	wqe->operandBytes = mod == MOD_ATOMIC_4 ? 4 : 8;
 	return mod == MOD_ATOMIC_4 ? takeMaskedAtomic4(qp, wqe) : takeMaskedAtomic8(qp, wqe);
@@ -133,7 +147,7 @@ static uint32_t takeInlined(const struct qp *qp, struct wqe *wqe, uint32_t at)
 	data->bytes = word(wqe->raw + at) & ~INLINED;
 	data->inlined = wqe->raw + at + 4;
 	if (data->bytes > end - at - 4)
-		WRONG(wqe, "ds is %u, but %u bytes are inlined at byte %u", wqe->segments,
+		wrong(qp, wqe, "ds is %u, but %u bytes are inlined at byte %u", wqe->segments,
 		      data->bytes, at);
 	return at + ((4 + data->bytes + SEGMENT - 1) & ~(SEGMENT - 1u));
 }
@@ -144,7 +158,7 @@ static uint32_t takePointer(const struct qp *qp, struct wqe *wqe, uint32_t at)
 
 	data->bytes = word(wqe->raw + at);
 	if (!data->bytes)
-		WRONG(wqe, "a byte count of 0 means 2 GiB: no data is no data segment");
+		wrong(qp, wqe, "a byte count of 0 means 2 GiB: no data is no data segment");
 	data->key = word(wqe->raw + at + 4);
 	data->address = doubleWord(wqe->raw + at + 8);
 	data->inlined = NULL;
@@ -155,7 +169,7 @@ static void takeData(const struct qp *qp, struct wqe *wqe, uint32_t at)
 {
 	while (at < wqe->segments * SEGMENT) {
 		if (wqe->dataCount == SINKS)
-			WRONG(wqe, "more than %d data segments", SINKS);
+			wrong(qp, wqe, "more than %d data segments", SINKS);
 		at = word(wqe->raw + at) & INLINED ? takeInlined(qp, wqe, at)
 						   : takePointer(qp, wqe, at);
 		wqe->bytes += wqe->data[wqe->dataCount - 1].bytes;
@@ -167,10 +181,10 @@ static void expectResult(const struct qp *qp, const struct wqe *wqe)
 	const struct wqe_data *result = &wqe->data[0];
 
 	if (wqe->dataCount != 1 || result->inlined || wqe->bytes != wqe->operandBytes)
-		WRONG(wqe, "an atomic of %u bytes with a result of %u", wqe->operandBytes,
+		wrong(qp, wqe, "an atomic of %u bytes with a result of %u", wqe->operandBytes,
 		      wqe->bytes);
 	if (result->address % wqe->operandBytes)
-		WRONG(wqe, "the result's address 0x%llx is unaligned",
+		wrong(qp, wqe, "the result's address 0x%llx is unaligned",
 		      (unsigned long long)result->address);
 }
 
@@ -207,7 +221,7 @@ static void takeByOpcode(const struct qp *qp, struct wqe *wqe)
 		expectResult(qp, wqe);
 		return;
 	default:
-		WRONG(wqe, "opcode 0x%02x is not known", wqe->opcode);
+		wrong(qp, wqe, "opcode 0x%02x is not known", wqe->opcode);
 	}
 }
 
@@ -226,13 +240,13 @@ static void takeControl(const struct qp *qp, struct wqe *wqe)
 	wqe->signaled = (flags >> 2 & 3) == 2;
 	memcpy(&wqe->immediate, wqe->raw + 12, 4);
 	if (wqe->raw[7] & 0xc0 || wqe->raw[9] || wqe->raw[10] || flags & 0x11)
-		WRONG(wqe, "reserved bits of the control segment are set");
+		wrong(qp, wqe, "reserved bits of the control segment are set");
 	if (wqe->raw[0] && !hasModifier(wqe->opcode))
-		WRONG(wqe, "opmod 0x%02x with opcode 0x%02x", wqe->raw[0], wqe->opcode);
+		wrong(qp, wqe, "opmod 0x%02x with opcode 0x%02x", wqe->raw[0], wqe->opcode);
 	if (wqe->fence > FENCE_READS_SMALL)
-		WRONG(wqe, "fence mode %u is not known", wqe->fence);
+		wrong(qp, wqe, "fence mode %u is not known", wqe->fence);
 	if ((flags >> 2 & 3) == 3)
-		WRONG(wqe, "completion mode 3 is not known");
+		wrong(qp, wqe, "completion mode 3 is not known");
 }
 
 void wqeFetch(const struct qp *qp, uint32_t index, uint32_t end, struct wqe *wqe)
@@ -243,7 +257,7 @@ void wqeFetch(const struct qp *qp, uint32_t index, uint32_t end, struct wqe *wqe
 	wqe->wqebbs = (wqe->segments + 3) / 4;
 	takeControl(qp, wqe);
 	if (!wqe->segments)
-		WRONG(wqe, "ds is 0");
+		wrong(qp, wqe, "ds is 0");
 	if (wqe->wqebbs > end - index)
 		violation(qp, index, wqe->raw, WQEBB,
 			  "ds is %u, which needs %u WQEBBs, but the doorbell says %u",

@@ -23,6 +23,8 @@ void hostOpen(void);
 uint32_t hostPdn(void);
 /* The key, or 0. access: IBV_ACCESS_ */
 uint32_t hostRegister(void *address, size_t bytes, uint64_t iova, unsigned int access);
+/* The same in another protection domain. */
+uint32_t hostRegisterElsewhere(void *address, size_t bytes, uint64_t iova, unsigned int access);
 /* The umem's id, or 0. */
 uint32_t hostUmem(void *address, size_t bytes);
 bool hostUar(struct host_uar *uar);

@@ -3,7 +3,6 @@
 
 #include "../command.h"
 #include "../doorbell.h"
-#include "../fabric.h"
 #include "../resources.h"
 #include "expect.h"
 
@@ -45,12 +44,26 @@ uint32_t hostPdn(void)
 	return pd->object.id;
 }
 
-uint32_t hostRegister(void *address, size_t bytes, uint64_t iova, unsigned int access)
+static uint32_t registerIn(struct pd *domain, void *address, size_t bytes, uint64_t iova,
+			   unsigned int access)
 {
 	deviceLock();
-	struct mr *mr = mrCreate(pd, CONTEXT_NONE, (uintptr_t)address, iova, bytes, access, -1);
+	struct mr *mr = mrCreate(domain, CONTEXT_NONE, (uintptr_t)address, iova, bytes, access, -1);
 	deviceUnlock();
 	return mr ? mr->key : 0;
+}
+
+uint32_t hostRegister(void *address, size_t bytes, uint64_t iova, unsigned int access)
+{
+	return registerIn(pd, address, bytes, iova, access);
+}
+
+uint32_t hostRegisterElsewhere(void *address, size_t bytes, uint64_t iova, unsigned int access)
+{
+	deviceLock();
+	struct pd *other = pdCreate(device, CONTEXT_NONE);
+	deviceUnlock();
+	return registerIn(other, address, bytes, iova, access);
 }
 
 uint32_t hostUmem(void *address, size_t bytes)

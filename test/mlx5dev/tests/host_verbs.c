@@ -38,6 +38,13 @@ uint32_t hostRegister(void *address, size_t bytes, uint64_t iova, unsigned int a
 	return mr ? mr->lkey : 0;
 }
 
+uint32_t hostRegisterElsewhere(void *address, size_t bytes, uint64_t iova, unsigned int access)
+{
+	struct ibv_mr *mr = ibv_reg_mr_iova2(ibv_alloc_pd(context), address, bytes, iova, access);
+
+	return mr ? mr->lkey : 0;
+}
+
 uint32_t hostUmem(void *address, size_t bytes)
 {
 	struct mlx5dv_devx_umem *umem =

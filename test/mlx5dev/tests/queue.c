@@ -7,16 +7,18 @@
 #include "../../../mlx5/prm.h"
 #include "expect.h"
 
-enum { PAGE = 4096, IN_BYTES = 272, OUT_BYTES = 16, INVALID_ENTRY = 0xf1 };
+enum { PAGE = 4096, IN_BYTES = 272, OUT_BYTES = 16, INVALID_ENTRY = 0xff };
 
-static void *pages(size_t bytes)
+static void *pages(size_t bytes, int value)
 {
 	void *memory = aligned_alloc(PAGE, (bytes + PAGE - 1) / PAGE * PAGE);
 
 	EXPECT(memory);
-	memset(memory, 0, bytes);
+	memset(memory, value, bytes);
 	return memory;
 }
+
+void *(*queueMemory)(size_t bytes, int value) = pages;
 
 static void refused(const char *what, const uint8_t *out)
 {
@@ -31,9 +33,7 @@ static void createCq(struct queue *queue, const struct queue_options *options, u
 	uint8_t in[IN_BYTES] = {0}, out[OUT_BYTES] = {0};
 	uint32_t bytes = queue->wqebbs * 64;
 
-	queue->cq = pages(bytes);
-	for (uint32_t i = 0; i < queue->wqebbs; i++)
-		queue->cq[i * 64 + 63] = INVALID_ENTRY;
+	queue->cq = queueMemory(bytes, INVALID_ENTRY);
 	fieldSet(in, IN_OPCODE, COMMAND_CREATE_CQ);
 	fieldSet(in, CREATE_CQ_UMEM_ID, hostUmem(queue->cq, bytes));
 	fieldSet(in, CREATE_CQ_UMEM_VALID, 1);
@@ -55,7 +55,7 @@ static void createQp(struct queue *queue, uint32_t logSize, uint32_t records)
 {
 	uint8_t in[IN_BYTES] = {0}, out[OUT_BYTES] = {0};
 
-	queue->wq = pages((size_t)queue->wqebbs * 64);
+	queue->wq = queueMemory((size_t)queue->wqebbs * 64, 0);
 	fieldSet(in, IN_OPCODE, COMMAND_CREATE_QP);
 	fieldSet(in, CREATE_QP_UMEM_ID, hostUmem(queue->wq, (size_t)queue->wqebbs * 64));
 	fieldSet(in, CREATE_QP_UMEM_VALID, 1);
@@ -80,7 +80,7 @@ void queueCreate(struct queue *queue, const struct queue_options *options)
 	uint32_t records;
 
 	*queue = (struct queue){.wqebbs = 1u << logSize, .collapsed = options->collapsed};
-	queue->records = pages(PAGE);
+	queue->records = queueMemory(PAGE, 0);
 	records = hostUmem(queue->records, PAGE);
 	EXPECT(records && hostUar(&queue->uar));
 	createCq(queue, options, logSize, records);
@@ -259,9 +259,17 @@ uint8_t queueEntryOpcode(const uint8_t *entry)
 	return __atomic_load_n(entry + 63, __ATOMIC_ACQUIRE) >> 4;
 }
 
+/* The counter, the signature, opcode and owner bit. */
+static uint32_t lastWord(const uint8_t *entry)
+{
+	const uint32_t *last = (const uint32_t *)(const void *)(entry + 60);
+
+	return be32toh(__atomic_load_n(last, __ATOMIC_ACQUIRE));
+}
+
 uint16_t queueEntryCounter(const uint8_t *entry)
 {
-	return (uint16_t)(entry[60] << 8 | entry[61]);
+	return (uint16_t)(lastWord(entry) >> 16);
 }
 
 uint8_t queueEntrySyndrome(const uint8_t *entry)
@@ -288,13 +296,10 @@ const uint8_t *queueNext(struct queue *queue)
 	return entry;
 }
 
-/* The opcode and the counter are in one aligned word. */
 static void awaitCollapsed(const struct queue *queue, uint32_t index)
 {
-	const uint32_t *last = (const uint32_t *)(const void *)(queue->cq + 60);
-
 	for (;;) {
-		uint32_t word = be32toh(__atomic_load_n(last, __ATOMIC_ACQUIRE));
+		uint32_t word = lastWord(queue->cq);
 		uint8_t opcode = (word & 0xff) >> 4;
 
 		EXPECT(opcode == 15 || opcode == 0);

@@ -47,6 +47,9 @@ struct range {
 	uint32_t key;
 };
 
+/* Page-aligned memory with that byte everywhere; another one where a GPU is to reach it. */
+extern void *(*queueMemory)(size_t bytes, int value);
+
 void queueCreate(struct queue *queue, const struct queue_options *options);
 /* Up to RTS, with the queue pair of that number; on the same device. */
 void queueConnect(struct queue *queue, uint32_t qpn, const struct queue_options *options);
