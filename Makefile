@@ -59,10 +59,14 @@ LINKS := $(BUILD)/libgin.so.$(SOVERSION) $(BUILD)/libgin.so
 # Without PMIx the library is whole: ranks then find each other by TCP or config.allgather.
 PMIX := $(if $(shell $(PKG_CONFIG) --exists pmix 2>/dev/null && echo yes),$(BUILD)/libgin-pmix.so)
 
+# What mlx5 devices read and write, in words; libgin.so is without it.
+MLX5_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard mlx5/*.c))
+
 # A tool NAME is tools/NAME.c and what there is of tools/NAME_*.c. One that asks hwloc is left out where
 # there is no hwloc.
 tool-sources = $(wildcard tools/$(1).c tools/$(1)_*.c)
-tool-objects = $(patsubst %.c,$(BUILD)/%.o,$(call tool-sources,$(1)))
+tool-objects = $(patsubst %.c,$(BUILD)/%.o,$(call tool-sources,$(1))) \
+	$(if $(filter gin_mlx5dump,$(1)),$(MLX5_OBJ))
 TOOL_NAMES := $(patsubst tools/%.c,%,$(shell grep -l '^int main\>' /dev/null tools/*.c 2>/dev/null))
 HWLOC_TOOLS := $(foreach tool,$(TOOL_NAMES),\
 	$(if $(shell grep -l 'hwloc\.h' /dev/null $(wildcard tools/$(tool).[ch] tools/$(tool)_*.[ch])),$(tool)))
@@ -77,14 +81,17 @@ CXX_ALONE := $(CXX)
 without_mpi = $(filter-out $(if $(MPICXX),,%/mpi.cu %/mpi.cc),$(1))
 
 EXAMPLES := $(patsubst examples/%.cu,$(BUILD)/examples/%,$(call without_mpi,$(wildcard examples/*.cu)))
-TESTS_C := $(patsubst test/%.c,$(BUILD)/test/%,$(wildcard test/*.c))
+# What is named mlx5_ needs libibverbs and libmlx5.
+VERBS := $(shell $(PKG_CONFIG) --exists libmlx5 libibverbs 2>/dev/null && echo yes)
+TESTS_C := $(patsubst test/%.c,$(BUILD)/test/%,$(filter-out $(if $(VERBS),,test/mlx5_%), \
+	$(wildcard test/*.c)))
 TESTS_CC := $(patsubst test/%.cc,$(BUILD)/test/%,$(call without_mpi, \
 	$(wildcard test/*.cc test/*/*.cc)))
 # The same sources with kernels.
 TESTS_GPU := $(patsubst test/%.cc,$(BUILD)/test/%_gpu,$(filter-out test/nvrtc.cc test/mpi.cc, \
 	$(wildcard test/*.cc test/port/*.cc)))
 
-.PHONY: all lib tools examples tests tests-gpu man deps deps-check demo check check-long \
+.PHONY: all lib tools examples tests tests-gpu man deps deps-check demo check check-mlx5dev check-long \
 	check-mutations check-system check-gpu bench abi version clean always
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -184,11 +191,13 @@ $(BUILD)/bench/nvshmem_perf: bench/nvshmem/nvshmem_perf.cu
 
 tests: $(TESTS_C) $(TESTS_CC) $(BUILD)/test/fake/libcuda.so.1
 
-$(TESTS_C): $(BUILD)/test/%: test/%.c $(LINKS) $(LIB_OBJ)
+$(TESTS_C): $(BUILD)/test/%: test/%.c $(LINKS) $(LIB_OBJ) $(MLX5_OBJ)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS_ALL) -Ilib -Wno-pedantic -o $@ $< $(LIB_OBJ) $(LDFLAGS_ALL) -pthread -ldl \
-		$(HWLOC_LIBS)
+	$(Q)$(CC) $(CFLAGS_ALL) -Ilib -Wno-pedantic -o $@ $< $(LIB_OBJ) $(MLX5_OBJ) \
+		$(LDFLAGS_ALL) -pthread -ldl $(HWLOC_LIBS)
+
+$(BUILD)/test/mlx5_%: LDFLAGS += $(shell $(PKG_CONFIG) --libs libmlx5 libibverbs 2>/dev/null)
 
 # The library's allocations go through the test, which lets some fail.
 $(BUILD)/test/limits_memory: LDFLAGS += \
@@ -238,6 +247,10 @@ check-system:
 	$(Q)DEPS=$(DEPS) tools/install-deps check
 	$(Q)test/run check-system
 
+check-mlx5dev:
+	$(Q)DEPS=$(DEPS) tools/install-deps check
+	$(Q)test/run check-mlx5dev
+
 check-long:
 	$(Q)DEPS=$(DEPS) tools/install-deps check
 	$(Q)test/run check-long
@@ -265,4 +278,5 @@ clean:
 	$(Q)rm -rf $(BUILD)
 
 include mk/bench.mk
+include mk/mlx5dev.mk
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

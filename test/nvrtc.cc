@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nvrtc.cc - a kernel that makes every device call compiles at run time, by NVRTC
+ * nvrtc.cc - kernels that make every device call and every WQE compile at run time, by NVRTC
  *
  * The compiler is loaded, not linked: it may be missing, and it needs no GPU.
  */
@@ -40,6 +40,31 @@ extern "C" __global__ void all(ginDevComm dc, ginWindow_t w, char *p, unsigned l
 	GinBarrier(dc, ginTeamDomain(dc), 0).sync(cta);
 	out[1] = ginPut(&dc, 0, 1, w.table, 0, w.table, 0, 8, 0, nullptr, 0, 0, UINT32_MAX, 0, 0);
 	out[2] = reinterpret_cast<uint64_t>(ginPeerPointer(w, 0, 1));
+}
+
+#include "gin/mlx5.h"
+extern "C" __global__ void wqes(ginMlx5Slot slot, ginMlx5Memory there, ginMlx5Memory here,
+				ginMlx5Wqebb *out, ginMlx5TwoWqebbs *two, uint32_t *words)
+{
+	ginMlx5StoreWqebb(out, ginMlx5Nop(slot));
+	ginMlx5Store(out[13].segment, ginMlx5SegmentOf(out[0], slot.index));
+	out[1] = ginMlx5Dump(slot, here, 1);
+	out[2] = ginMlx5Write(slot, there, here, 8);
+	out[3] = ginMlx5WriteImmediate(slot, there, here, 8, 5);
+	out[4] = ginMlx5Read(slot, there, here, 8);
+	out[5] = ginMlx5WriteInline4(slot, there, 1);
+	out[6] = ginMlx5WriteInline8(slot, there, 1);
+	out[7] = ginMlx5WriteInline(slot, there, words, 28);
+	out[8] = ginMlx5FetchAdd(slot, there, here, 1);
+	out[9] = ginMlx5CompareSwap(slot, there, here, 1, 2);
+	out[10] = ginMlx5MaskedFetchAdd4(slot, there, here, 1, 0);
+	out[11] = ginMlx5MaskedFetchAdd8(slot, there, here, 1, 0);
+	out[12] = ginMlx5MaskedCompareSwap4(slot, there, here, {1, ~0u, 2, ~0u});
+	two[0] = ginMlx5WriteInline32(slot, there, words);
+	two[1] = ginMlx5MaskedCompareSwap8(slot, there, here, {1, ~0ul, 2, ~0ul});
+	words[8] = ginMlx5RecordWord(slot.index) + ginMlx5Key(1) +
+		   static_cast<uint32_t>(ginMlx5Doorbell(ginMlx5Queue(2), 3)) +
+		   ginMlx5CqeCounter(words[0]) + ginMlx5CqeSyndrome(words[1]) + ginMlx5CqeEmpty();
 }
 )";
 

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# mlx5dev.mk - the software mlx5 device, test/mlx5dev: to preload, and to link in
+
+MLX5DEV_SRC := $(wildcard test/mlx5dev/*.c)
+MLX5DEV_OBJ := $(MLX5DEV_SRC:%.c=$(BUILD)/%.o)
+MLX5DEV := $(BUILD)/test/mlx5dev/libmlx5dev
+
+.PHONY: mlx5dev
+
+# Its headers are of the uverbs ABI: rdma-core's, from libibverbs-dev.
+mlx5dev: $(MLX5DEV).so $(MLX5DEV).a
+
+$(MLX5DEV).so: $(MLX5DEV_OBJ)
+	$(call say,LINK,$@)
+	$(Q)$(CC) -shared -o $@ $^ $(LDFLAGS_ALL) -Wl,-z,defs -pthread -ldl
+
+# With an engine linked in nothing stands in front of libc.
+$(MLX5DEV).a: $(filter-out %/preload.o,$(MLX5DEV_OBJ))
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+# A test is a file of its own with what all share, twice: on rdma-core, and with the engine linked in.
+MLX5DEV_SHARED := test/mlx5dev/tests/queue.c
+MLX5DEV_TEST_SRC := $(filter-out %/queue.c %/host_verbs.c %/host_engine.c,$(wildcard test/mlx5dev/tests/*.c))
+MLX5DEV_VERBS := $(MLX5DEV_TEST_SRC:%.c=$(BUILD)/%)
+MLX5DEV_ENGINE := $(patsubst %,%_engine,$(filter-out %/verbs %/processes,$(MLX5DEV_VERBS)))
+mlx5dev-objects = $(patsubst %.c,$(BUILD)/%.o,$(MLX5DEV_SHARED) test/mlx5dev/tests/$(1).c)
+
+.PHONY: mlx5dev-tests
+mlx5dev-tests: mlx5dev $(MLX5DEV_VERBS) $(MLX5DEV_ENGINE)
+
+$(BUILD)/test/mlx5dev/tests/%.o: CFLAGS_ALL += -Itest
+
+$(MLX5DEV_VERBS): %: %.o $(call mlx5dev-objects,host_verbs)
+	$(call say,LINK,$@)
+	$(Q)$(CC) -o $@ $^ $(LDFLAGS_ALL) -lmlx5 -libverbs
+
+$(MLX5DEV_ENGINE): %_engine: %.o $(call mlx5dev-objects,host_engine) $(MLX5DEV).a
+	$(call say,LINK,$@)
+	$(Q)$(CC) -o $@ $^ $(LDFLAGS_ALL) -pthread
+
+# A kernel posts: for a machine with a GPU.
+$(BUILD)/test/mlx5dev/tests/gpu: $(BUILD)/test/mlx5dev/tests/gpu.cu.o $(call mlx5dev-objects,host_engine) $(MLX5DEV).a
+	$(call say,LINK,$@)
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $^ -Xcompiler -pthread

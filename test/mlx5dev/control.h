@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * control.h - the socket `control.PID` in options.directory: a word in, "ok" or a sentence out
+ */
+#ifndef MLX5DEV_CONTROL_H
+#define MLX5DEV_CONTROL_H
+
+void controlOpen(void);
+
+/* Answers all that have come; `take` says what is wrong with a word, or NULL. */
+void controlServe(const char *(*take)(const char *word));
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * late.h - how data gets to memory: at once and in order, or, with an adversary, in pieces, in any
+ * order, and late where an ordering point has not come yet
+ *
+ * Ordering points of a queue pair: data or an atomic for a region without relaxed ordering, a READ, a
+ * DUMP, a completion. With `weakcqe` a completion is none for the data of a READ.
+ */
+#ifndef MLX5DEV_LATE_H
+#define MLX5DEV_LATE_H
+
+#include "device.h"
+
+/* `late`: it may stay away until lateFlush(). */
+void latePlace(struct qp *qp, uint64_t to, const void *data, uint32_t bytes, bool late);
+
+/* All of it, now. */
+void lateFlush(struct qp *qp);
+void lateFlushAll(struct device *device);
+
+/* Some of it comes by itself. Whether there is more. */
+bool lateTrickle(struct qp *qp);
+
+#endif

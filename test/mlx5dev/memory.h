@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * memory.h - how the device reads and writes what the program registered
+ *
+ * Addresses are the program's. A test whose queues or windows a GPU maps gives its own accesses.
+ */
+#ifndef MLX5DEV_MEMORY_H
+#define MLX5DEV_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct memory_access {
+	/* What is read was published before: by a record or a doorbell that the device has read. */
+	void (*read)(void *to, uint64_t from, size_t bytes);
+	/* Ordered before all that come after; 8 bytes or fewer, aligned, at once. */
+	void (*write)(uint64_t to, const void *from, size_t bytes);
+	/* Of 4 or 8 bytes; false with what is there in *seen when that is not `expected`. */
+	bool (*exchange)(uint64_t at, size_t bytes, uint64_t *seen, uint64_t value);
+};
+
+extern struct memory_access memory;
+
+/* Whether the program has all of that, as far as the host can tell. */
+bool memoryIsThere(uint64_t address, uint64_t bytes);
+
+/*
+ * A program may look at `address` for what is written next there or around: ThreadSanitizer takes a
+ * load of another address than the store's for something else.
+ */
+void memoryPublishes(uint64_t address);
+
+/* A big-endian word that the program writes at the same time: a doorbell record. */
+uint32_t memoryRecord(uint64_t address);
+
+#endif

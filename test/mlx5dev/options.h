@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * options.h - what the environment says about the devices; README.md has the list
+ */
+#ifndef MLX5DEV_OPTIONS_H
+#define MLX5DEV_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct options {
+	char directory[96]; /* of the fabric: where processes meet */
+	int devices;
+	bool roce, atomics, relaxed;
+	int generation; /* ConnectX-6 or -7 */
+	bool polling, trace;
+	bool adversary, weakCqe;
+	uint64_t seed;
+	uint32_t slowNs; /* for each work request */
+};
+
+extern struct options options;
+
+void optionsRead(void);
+
+/* Each of the words between commas; NULL: none. */
+void optionsWords(const char *words, void (*take)(const char *word));
+
+/* What happens, with MLX5DEV_TRACE=1. */
+void trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

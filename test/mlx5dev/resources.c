@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "resources.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "doorbell.h"
+#include "fabric.h"
+#include "fault.h"
+#include "late.h"
+#include "memory.h"
+#include "qp.h"
+
+static void *create(struct device *device, int context, enum kind kind, size_t bytes)
+{
+	if (faultAtCreation(kind))
+		return errno = ENOMEM, NULL;
+	struct object *object = calloc(1, bytes);
+	if (!object)
+		return NULL;
+	objectAdd(object, device, kind, fabricNewId(device->index, kind), context);
+	return object;
+}
+
+struct pd *pdCreate(struct device *device, int context)
+{
+	return create(device, context, KIND_PD, sizeof(struct pd));
+}
+
+struct ah *ahCreate(struct device *device, int context)
+{
+	return create(device, context, KIND_AH, sizeof(struct ah));
+}
+
+/* Of a dma-buf the device has a mapping of its own; other memory is the program's, NULL. */
+static void *mapped(int dmabuf, uint64_t offset, uint64_t length, uint64_t *address, size_t *bytes)
+{
+	if (dmabuf < 0)
+		return memoryIsThere(offset, length) ? NULL : (errno = EFAULT, MAP_FAILED);
+	*bytes = offset + length;
+	void *all = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf, 0);
+	if (all != MAP_FAILED)
+		*address = (uintptr_t)all + offset;
+	return all;
+}
+
+struct mr *mrCreate(struct pd *pd, int context, uint64_t address, uint64_t iova, uint64_t length,
+		    uint32_t access, int dmabuf)
+{
+	size_t bytes = 0;
+	void *all = mapped(dmabuf, address, length, &address, &bytes);
+	struct mr *mr = NULL;
+
+	if (all == MAP_FAILED)
+		return NULL;
+	mr = create(pd->object.device, context, KIND_MR, sizeof(*mr));
+	if (!mr)
+		return NULL;
+	mr->pd = pd;
+	mr->pd->object.users++;
+	mr->key = mr->object.id << 8 | 0x5a;
+	mr->address = address;
+	mr->iova = iova;
+	mr->length = length;
+	mr->access = access;
+	mr->mapped = all;
+	mr->mappedBytes = bytes;
+	return mr;
+}
+
+struct umem *umemCreate(struct device *device, int context, uint64_t address, uint64_t length,
+			int dmabuf)
+{
+	size_t bytes = 0;
+	void *all = mapped(dmabuf, address, length, &address, &bytes);
+	struct umem *umem = NULL;
+
+	if (all == MAP_FAILED)
+		return NULL;
+	umem = create(device, context, KIND_UMEM, sizeof(*umem));
+	if (!umem)
+		return NULL;
+	umem->address = address;
+	umem->length = length;
+	umem->mapped = all;
+	umem->mappedBytes = bytes;
+	return umem;
+}
+
+struct uar *uarCreate(struct device *device, int context)
+{
+	int page = faultAtCreation(KIND_UAR) ? -1 : doorbellPage(device->index);
+
+	if (page < 0)
+		return errno = ENOMEM, NULL;
+	struct uar *uar = calloc(1, sizeof(*uar));
+	if (!uar)
+		return NULL;
+	uar->index = (uint32_t)page;
+	objectAdd(&uar->object, device, KIND_UAR, DOORBELL_PAGE_ID + uar->index, context);
+	return uar;
+}
+
+struct cq *cqCreate(struct device *device, int context, const struct cq *filled)
+{
+	struct cq *cq = create(device, context, KIND_CQ, sizeof(*cq));
+	struct object object;
+
+	if (!cq)
+		return NULL;
+	object = cq->object;
+	*cq = *filled;
+	cq->object = object;
+	cq->request = ~0u; /* none */
+	if (cq->memory)
+		cq->memory->users++;
+	if (cq->record)
+		cq->record->users++;
+	return cq;
+}
+
+static void cqUnmake(struct cq *cq)
+{
+	if (cq->memory)
+		cq->memory->users--;
+	if (cq->record)
+		cq->record->users--;
+}
+
+struct qp *qpCreate(struct device *device, int context, const struct qp *filled)
+{
+	if (faultAtCreation(KIND_QP))
+		return errno = ENOMEM, NULL;
+	struct qp *qp = malloc(sizeof(*qp));
+	if (!qp)
+		return NULL;
+	*qp = *filled;
+	objectAdd(&qp->object, device, KIND_QP, fabricNewQpn(device->index), context);
+	qpAdd(qp);
+	return qp;
+}
+
+static void unmap(void *all, size_t bytes)
+{
+	if (all)
+		munmap(all, bytes);
+}
+
+static void mrUnmake(struct mr *mr)
+{
+	lateFlushAll(mr->object.device);
+	mr->pd->object.users--;
+	unmap(mr->mapped, mr->mappedBytes);
+}
+
+bool resourceDestroy(struct object *object)
+{
+	if (object->users)
+		return errno = EBUSY, false;
+	switch (object->kind) {
+	case KIND_QP:
+		qpDestroy((
+			struct qp *)object); /* stays, for the sake of the sentence about its use */
+		return true;
+	case KIND_MR:
+		mrUnmake((struct mr *)object);
+		break;
+	case KIND_UMEM:
+		unmap(((struct umem *)object)->mapped, ((struct umem *)object)->mappedBytes);
+		break;
+	case KIND_UAR:
+		doorbellPageFree(((struct uar *)object)->index);
+		break;
+	case KIND_CQ:
+		cqUnmake((struct cq *)object);
+		break;
+	default:
+		break;
+	}
+	objectRemove(object);
+	return true;
+}
+
+static void destroyAnyhow(struct object *object)
+{
+	resourceDestroy(object);
+}
+
+void resourcesOfContext(int context)
+{
+	objectsOfContext(context, destroyAnyhow);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * violation.h - software broke the device's rules: one sentence, and the end of the process
+ */
+#ifndef MLX5DEV_VIOLATION_H
+#define MLX5DEV_VIOLATION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct qp;
+
+/* What is wrong with the work request at `index` of `qp`, and the bytes that show it. Never returns. */
+void violation(const struct qp *qp, uint32_t index, const void *bytes, size_t length,
+	       const char *format, ...) __attribute__((noreturn, format(printf, 5, 6)));
+
+/* The same where there is no queue pair. */
+void violationAlone(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+#endif
