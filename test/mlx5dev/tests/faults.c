@@ -357,6 +357,24 @@ static void peerGone(void)
 	queueAwaitError(&queue, 0, 0x15);
 }
 
+static void maskedInPlainMode(void)
+{
+	const struct queue_options options = {.atomicMode = 1};
+
+	begin();
+	queueCreate(&queue, &options);
+	queueCreate(&peer, &options);
+	queueConnect(&queue, peer.qpn, &options);
+	queueConnect(&peer, queue.qpn, &options);
+	queueAtomic(&queue, FETCH_ADD, at(64), at(0), 1, 0, SIGNALED);
+	queueRing(&queue);
+	queueAwait(&queue, 0);
+	queueAtomic(&queue, MASKED_FETCH_ADD, at(64), at(0), 1, 0, SIGNALED);
+	queue.wq[64] = 0x09;
+	queueRing(&queue);
+	queueAwaitError(&queue, 1, 0x12);
+}
+
 static void noAtomics(void)
 {
 	setenv("MLX5DEV_PROFILE", "cx7,ib,noatomics", 1);
@@ -398,6 +416,7 @@ static const struct fault {
 	{"memory that is not there", notMapped, NULL},
 	{"wrong PSN", wrongPsn, NULL},
 	{"the peer gone", peerGone, NULL},
+	{"masks in atomic_mode 1", maskedInPlainMode, NULL},
 	{"atomics on a device without", noAtomics, NULL},
 };
 

@@ -141,6 +141,36 @@ static void regionOfDescriptor(void)
 	EXPECT(!ibv_dereg_mr(mr));
 }
 
+static void umemOfDescriptor(void)
+{
+	int fd = memfd_create("queue", MFD_CLOEXEC);
+	struct mlx5dv_devx_umem_in in = {
+		.addr = (void *)4096,
+		.size = 4096,
+		.access = IBV_ACCESS_LOCAL_WRITE,
+		.pgsz_bitmap = 4096,
+		.comp_mask = MLX5DV_UMEM_MASK_DMABUF,
+		.dmabuf_fd = fd,
+	};
+
+	begin();
+	EXPECT(fd >= 0 && !ftruncate(fd, BYTES));
+	struct mlx5dv_devx_umem *umem = mlx5dv_devx_umem_reg_ex(context, &in);
+	EXPECT(umem && umem->umem_id);
+	EXPECT(!mlx5dv_devx_umem_dereg(umem));
+}
+
+static void profiles(void)
+{
+	struct ibv_device_attr attributes;
+
+	setenv("MLX5DEV_PROFILE", "cx6,noatomics", 1);
+	begin();
+	EXPECT(!ibv_query_device(context, &attributes));
+	EXPECT_EQUAL(attributes.vendor_part_id, 4123);
+	EXPECT_EQUAL(attributes.atomic_cap, IBV_ATOMIC_NONE);
+}
+
 static void accessOfRegions(void)
 {
 	static uint8_t memory[BYTES] __attribute__((aligned(4096)));
@@ -309,6 +339,8 @@ static const struct part {
 	void (*body)(void);
 } parts[] = {
 	{"a region of a descriptor", regionOfDescriptor},
+	{"a umem of a descriptor", umemOfDescriptor},
+	{"another device", profiles},
 	{"access of regions", accessOfRegions},
 	{"states", states},
 	{"immediate data", immediate},
