@@ -5,6 +5,8 @@
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
 #include <rdma/ib_user_ioctl_verbs.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -334,6 +336,38 @@ static void channelEvents(void)
 	EXPECT(!ibv_destroy_qp(one) && !ibv_destroy_cq(own) && !ibv_destroy_comp_channel(channel));
 }
 
+static sigjmp_buf back;
+
+static void onFault(int number)
+{
+	siglongjmp(back, number);
+}
+
+/* A program's handler is for its own faults, and no mask keeps doorbells away. */
+static void signalsOfPrograms(void)
+{
+	static uint8_t memory[BYTES] __attribute__((aligned(4096)));
+	volatile int *closed = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct sigaction action = {.sa_handler = onFault};
+	sigset_t all;
+
+	begin();
+	struct ibv_mr *mr = ibv_reg_mr(pd, memory, BYTES, ALL);
+	struct ibv_qp *one = newQp(), *other = newQp();
+	connectPair(one, other);
+	EXPECT(!sigaction(SIGSEGV, &action, NULL));
+	sigfillset(&all);
+	EXPECT(!pthread_sigmask(SIG_SETMASK, &all, NULL));
+	struct ibv_wc completion =
+		post(one, IBV_WR_RDMA_WRITE, mr, (uintptr_t)memory, mr, (uintptr_t)memory + 4096);
+	EXPECT_EQUAL(completion.status, IBV_WC_SUCCESS);
+	EXPECT(signal(SIGSEGV, onFault) == onFault);
+	if (!sigsetjmp(back, 1)) {
+		*closed = 1;
+		EXPECT(false);
+	}
+}
+
 static const struct part {
 	const char *name;
 	void (*body)(void);
@@ -348,6 +382,7 @@ static const struct part {
 	{"events of port and device", portEvents},
 	{"RoCE addresses", addresses},
 	{"events of a channel", channelEvents},
+	{"a program's own signals", signalsOfPrograms},
 };
 
 int main(void)
