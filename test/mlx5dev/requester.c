@@ -17,6 +17,8 @@
 #include "qp.h"
 #include "violation.h"
 
+enum { DELAY_NS = 100000 };
+
 static struct request *at(struct qp *qp, uint32_t position)
 {
 	return &qp->inFlight[position % IN_FLIGHT];
@@ -60,7 +62,11 @@ void requesterRing(struct qp *qp, uint16_t index)
 	if (qp->state == QP_RTS)
 		expectRecord(qp, qp->rung + forward);
 	qp->rung += forward;
-	engineWake(qp);
+	/* Who changes elements or data before a completion is found out. */
+	if (adversaryOnce(4))
+		engineWakeAt(qp, deviceClock() + adversaryNumber(DELAY_NS));
+	else
+		engineWake(qp);
 }
 
 static bool isBlocked(const struct qp *qp, const struct wqe *wqe)
@@ -183,7 +189,7 @@ bool requesterStep(struct qp *qp)
 	if (qp->object.device->removed)
 		return false;
 	if (adversaryOnce(16))
-		qp->readyAt = deviceClock() + adversaryNumber(100000);
+		qp->readyAt = deviceClock() + adversaryNumber(DELAY_NS);
 	while (most-- && more)
 		more = canStart(qp) && start(qp);
 	more |= retire(qp);
