@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -32,7 +33,11 @@ void controlOpen(void)
 
 static void serveOne(int fd, const char *(*take)(const char *word))
 {
+	const struct timeval limit = {.tv_sec = 1};
 	char word[128], answer[256];
+
+	/* All else of the device waits meanwhile. */
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	ssize_t length = recv(fd, word, sizeof(word) - 1, 0);
 
 	if (length > 0) {

@@ -16,6 +16,7 @@
 #include "requester.h"
 #include "trap.h"
 #include "violation.h"
+#include "wqe.h"
 
 enum { REGISTERS = DOORBELL_PAGE_BYTES / DOORBELL_REGISTER_BYTES };
 
@@ -132,9 +133,11 @@ static void ring(uint32_t page, uint32_t offset, uint64_t raw)
 	uint16_t index = (uint16_t)(first >> 8);
 	struct qp *qp = qpRung(page, second >> 8, index);
 
-	index = (uint16_t)(index + ((second & 0x3f) + 3) / 4);
 	if (!qp || faultOfDoorbell())
 		return;
+	if (second & 0x3f && qp->state == QP_RTS)
+		wqeExpectSegments(qp, index, second & 0x3f);
+	index = (uint16_t)(index + ((second & 0x3f) + 3) / 4);
 	trace("doorbell: page %u, QP 0x%x, next index %u", page, qp->object.id, index);
 	expectOwnRegister(qp, page, index);
 	if (!options.polling ||

@@ -141,6 +141,39 @@ PUBLIC int sigaction(int number, const struct sigaction *action, struct sigactio
 	return next(number, action, before);
 }
 
+PUBLIC sighandler_t signal(int number, sighandler_t handler)
+{
+	struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, before;
+
+	return sigaction(number, &action, &before) ? SIG_ERR : before.sa_handler;
+}
+
+/* A thread that blocks all signals rings doorbells, too: the kernel would end the process. */
+static const sigset_t *withoutFault(const sigset_t *set, sigset_t *copy)
+{
+	if (!set)
+		return NULL;
+	*copy = *set;
+	sigdelset(copy, SIGSEGV);
+	return copy;
+}
+
+PUBLIC int pthread_sigmask(int how, const sigset_t *set, sigset_t *before)
+{
+	NEXT(pthread_sigmask);
+	sigset_t copy;
+
+	return next(how, how == SIG_UNBLOCK ? set : withoutFault(set, &copy), before);
+}
+
+PUBLIC int sigprocmask(int how, const sigset_t *set, sigset_t *before)
+{
+	NEXT(sigprocmask);
+	sigset_t copy;
+
+	return next(how, how == SIG_UNBLOCK ? set : withoutFault(set, &copy), before);
+}
+
 static int realSigaction(int number, const struct sigaction *action, struct sigaction *before)
 {
 	NEXT(sigaction);

@@ -3,6 +3,8 @@
 
 #include <endian.h>
 #include <infiniband/verbs.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 #include "access.h"
 #include "adversary.h"
@@ -18,23 +20,40 @@
 #include "qp.h"
 #include "violation.h"
 
+enum { DELAY_NS = 100000 };
+
 static struct request *at(struct qp *qp, uint32_t position)
 {
 	return &qp->inFlight[position % IN_FLIGHT];
+}
+
+/* The bytes that a sentence about a doorbell shows are the record's. */
+static void wrong(const struct qp *qp, uint32_t index, const char *format, ...)
+	__attribute__((noreturn, format(printf, 3, 4)));
+
+static void wrong(const struct qp *qp, uint32_t index, const char *format, ...)
+{
+	char text[256];
+	uint8_t record[8];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	memory.read(record, qp->dbr, sizeof(record));
+	violation(qp, index, record, sizeof(record), "%s; the record:", text);
 }
 
 /* The program's WQEBBs up to `end` must be its own to write. */
 static void expectFree(const struct qp *qp, uint32_t end)
 {
 	if (end - qp->fetched > qp->wqebbs)
-		violation(qp, end - 1, NULL, 0,
-			  "beyond the ring: of %u WQEBBs the device has not read %u", qp->wqebbs,
-			  qp->rung - qp->fetched);
+		wrong(qp, end - 1, "beyond the ring: of %u WQEBBs the device has not read %u",
+		      qp->wqebbs, qp->rung - qp->fetched);
 	if (end - qp->freed > qp->wqebbs)
-		violation(qp, end - 1, NULL, 0,
-			  "the slot of index %u is used again, and no completion says that it is "
-			  "free",
-			  end - 1 - qp->wqebbs);
+		wrong(qp, end - 1,
+		      "the slot of index %u is used again, and no completion says that it is free",
+		      end - 1 - qp->wqebbs);
 }
 
 /* The record may be behind the doorbell. Ahead of it, the device may read up to there. */
@@ -54,14 +73,17 @@ void requesterRing(struct qp *qp, uint16_t index)
 	uint16_t forward = (uint16_t)(index - (uint16_t)qp->rung);
 
 	if (forward >= 0x8000)
-		violation(qp, index, NULL, 0,
-			  "the doorbell goes backwards: it rang for index %u before",
-			  qp->rung & 0xffff);
+		wrong(qp, index, "the doorbell goes backwards: it rang for index %u before",
+		      qp->rung & 0xffff);
 	expectFree(qp, qp->rung + forward);
 	if (qp->state == QP_RTS)
 		expectRecord(qp, qp->rung + forward);
 	qp->rung += forward;
-	engineWake(qp);
+	/* Who changes elements or data before a completion is found out. */
+	if (adversaryOnce(4))
+		engineWakeAt(qp, deviceClock() + adversaryNumber(DELAY_NS));
+	else
+		engineWake(qp);
 }
 
 static bool isBlocked(const struct qp *qp, const struct wqe *wqe)
@@ -184,7 +206,7 @@ bool requesterStep(struct qp *qp)
 	if (qp->object.device->removed)
 		return false;
 	if (adversaryOnce(16))
-		qp->readyAt = deviceClock() + adversaryNumber(100000);
+		qp->readyAt = deviceClock() + adversaryNumber(DELAY_NS);
 	while (most-- && more)
 		more = canStart(qp) && start(qp);
 	more |= retire(qp);

@@ -24,6 +24,9 @@ enum { NOT_READY = 0x100 };
 
 enum { STALL_LOOK_NS = 50000 };
 
+/* Below, only what IB has: 8 bytes, without masks. */
+enum { ATOMIC_MODE_UP_TO_8 = 3 };
+
 static void answerTo(const struct packet *request, struct packet *answer, uint8_t syndrome)
 {
 	answer->kind = PACKET_RESPONSE;
@@ -156,7 +159,8 @@ static uint32_t executeAtomic(struct qp *qp, const struct packet *packet)
 	struct packet *answer = blank();
 	struct mr *mr;
 
-	if (packet->address % packet->operandBytes)
+	if (packet->address % packet->operandBytes ||
+	    (wqeIsMasked(packet->opcode) && qp->path.atomicMode < ATOMIC_MODE_UP_TO_8))
 		return SYNDROME_REMOTE_INVALID;
 	mr = region(qp, packet, packet->operandBytes);
 	if (!mr)

@@ -10,6 +10,7 @@
 #include "options.h"
 #include "qp.h"
 
+enum { ATOMIC_MODE_UP_TO_8 = 3 }; /* what the kernel chooses */
 enum { OPTIONAL_ALWAYS = IBV_QP_STATE | IBV_QP_CUR_STATE };
 
 /* What verbs want and allow for an RC queue pair. */
@@ -92,6 +93,7 @@ static void takeRights(struct path *path, uint32_t access)
 	path->readable = access & IBV_ACCESS_REMOTE_READ;
 	path->writable = access & IBV_ACCESS_REMOTE_WRITE;
 	path->atomic = access & IBV_ACCESS_REMOTE_ATOMIC;
+	path->atomicMode = ATOMIC_MODE_UP_TO_8;
 }
 
 static void turn(struct qp *qp, enum ibv_qp_state to)

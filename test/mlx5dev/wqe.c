@@ -66,6 +66,16 @@ void wqeExpect(const struct qp *qp, uint32_t index, const char *who)
 	expectControl(qp, index, raw, who);
 }
 
+void wqeExpectSegments(const struct qp *qp, uint32_t index, uint32_t segments)
+{
+	uint8_t raw[WQEBB];
+
+	memory.read(raw, slot(qp, index), sizeof(raw));
+	if ((raw[7] & 0x3f) != segments)
+		violation(qp, index, raw, WQEBB, "the doorbell says ds %u, the control segment %u",
+			  segments, raw[7] & 0x3f);
+}
+
 /* Where data segments begin, after what the opcode has before them. */
 static uint32_t takeRemote(const struct qp *qp, struct wqe *wqe)
 {
@@ -132,13 +142,6 @@ static uint32_t takeMaskedAtomic(const struct qp *qp, struct wqe *wqe)
 	return mod == MOD_ATOMIC_4 ? takeMaskedAtomic4(qp, wqe) : takeMaskedAtomic8(qp, wqe);
 }
 
-static void takeWait(const struct qp *qp, struct wqe *wqe)
-{
-	expectSegments(qp, wqe, 2);
-	wqe->waitIndex = word(wqe->raw + SEGMENT + 8);
-	wqe->waitCqn = word(wqe->raw + SEGMENT + 12);
-}
-
 static uint32_t takeInlined(const struct qp *qp, struct wqe *wqe, uint32_t at)
 {
 	struct wqe_data *data = &wqe->data[wqe->dataCount++];
@@ -194,8 +197,8 @@ static void takeByOpcode(const struct qp *qp, struct wqe *wqe)
 	case WQE_NOP:
 		expectSegments(qp, wqe, 1);
 		return;
-	case WQE_WAIT:
-		takeWait(qp, wqe);
+	case WQE_WAIT: /* ends with an error: no queue pair here is a master */
+		expectSegments(qp, wqe, 2);
 		return;
 	case WQE_DUMP:
 		expectSegments(qp, wqe, 2);
@@ -225,11 +228,6 @@ static void takeByOpcode(const struct qp *qp, struct wqe *wqe)
 	}
 }
 
-static bool hasModifier(uint8_t opcode)
-{
-	return opcode == WQE_MASKED_COMPARE_SWAP || opcode == WQE_MASKED_FETCH_ADD;
-}
-
 static void takeControl(const struct qp *qp, struct wqe *wqe)
 {
 	uint8_t flags = wqe->raw[11];
@@ -241,7 +239,7 @@ static void takeControl(const struct qp *qp, struct wqe *wqe)
 	memcpy(&wqe->immediate, wqe->raw + 12, 4);
 	if (wqe->raw[7] & 0xc0 || wqe->raw[9] || wqe->raw[10] || flags & 0x11)
 		wrong(qp, wqe, "reserved bits of the control segment are set");
-	if (wqe->raw[0] && !hasModifier(wqe->opcode))
+	if (wqe->raw[0] && !wqeIsMasked(wqe->opcode))
 		wrong(qp, wqe, "opmod 0x%02x with opcode 0x%02x", wqe->raw[0], wqe->opcode);
 	if (wqe->fence > FENCE_READS_SMALL)
 		wrong(qp, wqe, "fence mode %u is not known", wqe->fence);

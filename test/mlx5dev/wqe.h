@@ -57,7 +57,6 @@ struct wqe {
 	uint64_t operands[4];
 	struct wqe_data data[SINKS];
 	uint32_t dataCount, bytes;
-	uint32_t waitIndex, waitCqn;
 };
 
 /* Copies what is at qp's index `index`, up to `end`; what cannot be one is a violation. */
@@ -66,10 +65,17 @@ void wqeFetch(const struct qp *qp, uint32_t index, uint32_t end, struct wqe *wqe
 /* Whether there is one of that index: what the device sees when it looks at a record. */
 void wqeExpect(const struct qp *qp, uint32_t index, const char *who);
 
+/* The doorbell is the control segment's first 8 bytes: so many segments. */
+void wqeExpectSegments(const struct qp *qp, uint32_t index, uint32_t segments);
+
+static inline bool wqeIsMasked(uint8_t opcode)
+{
+	return opcode == WQE_MASKED_COMPARE_SWAP || opcode == WQE_MASKED_FETCH_ADD;
+}
+
 static inline bool wqeIsAtomic(uint8_t opcode)
 {
-	return opcode == WQE_COMPARE_SWAP || opcode == WQE_FETCH_ADD ||
-	       opcode == WQE_MASKED_COMPARE_SWAP || opcode == WQE_MASKED_FETCH_ADD;
+	return opcode == WQE_COMPARE_SWAP || opcode == WQE_FETCH_ADD || wqeIsMasked(opcode);
 }
 
 static inline bool wqeIsSend(uint8_t opcode)

@@ -174,8 +174,20 @@ static void batch(uint32_t round)
 	EXPECT_EQUAL(*number(HALF + 8192), before + count);
 }
 
+/* The record may be behind: the doorbell alone counts. */
+static void aheadOfRecord(uint32_t round)
+{
+	uint64_t value = round;
+	uint32_t index = queue.producer;
+
+	queueInline(&queue, at(HALF + 256), &value, sizeof(value), SIGNALED);
+	queueDoorbell(&queue, queue.producer);
+	queueAwait(&queue, index);
+	EXPECT_EQUAL(*number(HALF + 256), round);
+}
+
 static void (*const kinds[])(uint32_t round) = {
-	put, putInline, get, add, swap, maskedAdd, maskedSwap, narrowAdd, batch,
+	put, putInline, get, add, swap, maskedAdd, maskedSwap, narrowAdd, batch, aheadOfRecord,
 };
 
 int main(int argc, char **argv)

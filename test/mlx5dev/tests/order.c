@@ -236,6 +236,25 @@ static void completionsLate(void)
 	EXPECT(late > 0);
 }
 
+/* Until its completion, the device may still read what a request sends. */
+static void sourcesReadLate(void)
+{
+	int changed = 0;
+
+	begin();
+	for (uint64_t round = 1; round <= ROUNDS; round++) {
+		uint32_t index = queue.producer;
+
+		putData(round, strict, SIGNALED);
+		queueRing(&queue);
+		__atomic_store_n(words(sourceOf(round)), ~0ull, __ATOMIC_RELAXED);
+		queueAwait(&queue, index);
+		changed += load(DATA) == ~0ull;
+	}
+	printf("sources changed in time: %d of %d\n", changed, ROUNDS);
+	EXPECT(changed > 0);
+}
+
 static int readsIncomplete(bool dump)
 {
 	int incomplete = 0;
@@ -312,6 +331,7 @@ static const struct rule {
 	{"a write is there in part", writeInPieces},
 	{"queue pairs overtake each other", queuesOvertake},
 	{"completions come late", completionsLate},
+	{"sources are read late", sourcesReadLate},
 	{"a read is there with its completion", readAfterCompletion},
 	{"weak completions: a read is there after a DUMP", readAfterDump},
 	{"weak completions: a read may not be there", readAfterWeakCompletion},

@@ -102,6 +102,28 @@ static uint32_t path(uint32_t field)
 	return fieldAt(QP_IN_QPC, fieldAt(QPC_PRIMARY_PATH, field));
 }
 
+static void setRocePath(uint8_t *rtr)
+{
+	const uint8_t gid[16] = {[10] = 0xff, 0xff, 10, 9, 0, 1};
+
+	memcpy(rtr + (QP_IN_QPC + QPC_PRIMARY_PATH + ADS_RGID) / 8, gid, sizeof(gid));
+	fieldSet(rtr, path(ADS_SRC_ADDR_INDEX), 3);
+	fieldSet(rtr, path(ADS_HOP_LIMIT), 64);
+	fieldSet(rtr, path(ADS_UDP_SPORT), 0xc123);
+	fieldSet(rtr, path(ADS_RMAC_47_32), 0x0215);
+	fieldSet(rtr, path(ADS_RMAC_31_0), 0xb3000001);
+}
+
+static void setPath(uint8_t *rtr)
+{
+	const char *profile = getenv("MLX5DEV_PROFILE");
+
+	if (profile && strstr(profile, "roce"))
+		setRocePath(rtr);
+	else
+		fieldSet(rtr, path(ADS_RLID), 7);
+}
+
 void queueConnect(struct queue *queue, uint32_t qpn, const struct queue_options *options)
 {
 	uint8_t init[IN_BYTES] = {0}, rtr[IN_BYTES] = {0}, rts[IN_BYTES] = {0};
@@ -110,7 +132,8 @@ void queueConnect(struct queue *queue, uint32_t qpn, const struct queue_options 
 	fieldSet(init, fieldAt(QP_IN_QPC, QPC_RRE), 1);
 	fieldSet(init, fieldAt(QP_IN_QPC, QPC_RWE), 1);
 	fieldSet(init, fieldAt(QP_IN_QPC, QPC_RAE), 1);
-	fieldSet(init, fieldAt(QP_IN_QPC, QPC_ATOMIC_MODE), 3);
+	fieldSet(init, fieldAt(QP_IN_QPC, QPC_ATOMIC_MODE),
+		 options->atomicMode ? options->atomicMode : 3);
 	fieldSet(init, path(ADS_VHCA_PORT_NUM), 1);
 	modify(queue, init, COMMAND_RST2INIT_QP, "RST2INIT");
 	fieldSet(rtr, fieldAt(QP_IN_QPC, QPC_MTU), options->mtu ? options->mtu : 5);
@@ -119,7 +142,7 @@ void queueConnect(struct queue *queue, uint32_t qpn, const struct queue_options 
 	fieldSet(rtr, fieldAt(QP_IN_QPC, QPC_NEXT_RCV_PSN), options->receivePsn);
 	fieldSet(rtr, fieldAt(QP_IN_QPC, QPC_LOG_RRA_MAX), 4);
 	fieldSet(rtr, fieldAt(QP_IN_QPC, QPC_MIN_RNR_NAK), 12);
-	fieldSet(rtr, path(ADS_RLID), 7);
+	setPath(rtr);
 	modify(queue, rtr, COMMAND_INIT2RTR_QP, "INIT2RTR");
 	fieldSet(rts, fieldAt(QP_IN_QPC, QPC_NEXT_SEND_PSN), options->sendPsn);
 	fieldSet(rts, fieldAt(QP_IN_QPC, QPC_LOG_SRA_MAX),

@@ -38,7 +38,7 @@ struct queue {
 struct queue_options {
 	bool collapsed, overrun; /* overrun: the record of the completion queue counts */
 	uint32_t logSize;	 /* 0: QUEUE_WQEBBS */
-	uint32_t mtu, sendPsn, receivePsn, readsLog;
+	uint32_t mtu, sendPsn, receivePsn, readsLog, atomicMode;
 };
 
 /* One end of a message. */
@@ -51,7 +51,7 @@ struct range {
 extern void *(*queueMemory)(size_t bytes, int value);
 
 void queueCreate(struct queue *queue, const struct queue_options *options);
-/* Up to RTS, with the queue pair of that number; on the same device. */
+/* Up to RTS, with the queue pair of that number on the first device, as its port wants it. */
 void queueConnect(struct queue *queue, uint32_t qpn, const struct queue_options *options);
 void queuePair(struct queue *one, struct queue *other);
 void queueDestroy(struct queue *queue);

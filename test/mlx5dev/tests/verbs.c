@@ -5,6 +5,8 @@
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
 #include <rdma/ib_user_ioctl_verbs.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -139,6 +141,36 @@ static void regionOfDescriptor(void)
 	EXPECT_EQUAL(completion.status, IBV_WC_SUCCESS);
 	EXPECT(!memcmp(memory + 8192, memory + 4096, 64));
 	EXPECT(!ibv_dereg_mr(mr));
+}
+
+static void umemOfDescriptor(void)
+{
+	int fd = memfd_create("queue", MFD_CLOEXEC);
+	struct mlx5dv_devx_umem_in in = {
+		.addr = (void *)4096,
+		.size = 4096,
+		.access = IBV_ACCESS_LOCAL_WRITE,
+		.pgsz_bitmap = 4096,
+		.comp_mask = MLX5DV_UMEM_MASK_DMABUF,
+		.dmabuf_fd = fd,
+	};
+
+	begin();
+	EXPECT(fd >= 0 && !ftruncate(fd, BYTES));
+	struct mlx5dv_devx_umem *umem = mlx5dv_devx_umem_reg_ex(context, &in);
+	EXPECT(umem && umem->umem_id);
+	EXPECT(!mlx5dv_devx_umem_dereg(umem));
+}
+
+static void profiles(void)
+{
+	struct ibv_device_attr attributes;
+
+	setenv("MLX5DEV_PROFILE", "cx6,noatomics", 1);
+	begin();
+	EXPECT(!ibv_query_device(context, &attributes));
+	EXPECT_EQUAL(attributes.vendor_part_id, 4123);
+	EXPECT_EQUAL(attributes.atomic_cap, IBV_ATOMIC_NONE);
 }
 
 static void accessOfRegions(void)
@@ -304,11 +336,45 @@ static void channelEvents(void)
 	EXPECT(!ibv_destroy_qp(one) && !ibv_destroy_cq(own) && !ibv_destroy_comp_channel(channel));
 }
 
+static sigjmp_buf back;
+
+static void onFault(int number)
+{
+	siglongjmp(back, number);
+}
+
+/* A program's handler is for its own faults, and no mask keeps doorbells away. */
+static void signalsOfPrograms(void)
+{
+	static uint8_t memory[BYTES] __attribute__((aligned(4096)));
+	volatile int *closed = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct sigaction action = {.sa_handler = onFault};
+	sigset_t all;
+
+	begin();
+	struct ibv_mr *mr = ibv_reg_mr(pd, memory, BYTES, ALL);
+	struct ibv_qp *one = newQp(), *other = newQp();
+	connectPair(one, other);
+	EXPECT(!sigaction(SIGSEGV, &action, NULL));
+	sigfillset(&all);
+	EXPECT(!pthread_sigmask(SIG_SETMASK, &all, NULL));
+	struct ibv_wc completion =
+		post(one, IBV_WR_RDMA_WRITE, mr, (uintptr_t)memory, mr, (uintptr_t)memory + 4096);
+	EXPECT_EQUAL(completion.status, IBV_WC_SUCCESS);
+	EXPECT(signal(SIGSEGV, onFault) == onFault);
+	if (!sigsetjmp(back, 1)) {
+		*closed = 1;
+		EXPECT(false);
+	}
+}
+
 static const struct part {
 	const char *name;
 	void (*body)(void);
 } parts[] = {
 	{"a region of a descriptor", regionOfDescriptor},
+	{"a umem of a descriptor", umemOfDescriptor},
+	{"another device", profiles},
 	{"access of regions", accessOfRegions},
 	{"states", states},
 	{"immediate data", immediate},
@@ -316,6 +382,7 @@ static const struct part {
 	{"events of port and device", portEvents},
 	{"RoCE addresses", addresses},
 	{"events of a channel", channelEvents},
+	{"a program's own signals", signalsOfPrograms},
 };
 
 int main(void)

@@ -225,6 +225,28 @@ static void notARegister(void)
 	ring();
 }
 
+static void halfADoorbell(void)
+{
+	begin();
+	queueNop(&queue, SIGNALED);
+	queueRecord(&queue);
+	*(volatile uint32_t *)queue.uar.doorbell = 0;
+}
+
+/* As rdma-core rings: the last one's control segment. */
+static void otherSegments(void)
+{
+	uint64_t value;
+
+	begin();
+	queueNop(&queue, SIGNALED);
+	queueRecord(&queue);
+	memcpy(&value, queue.wq, sizeof(value));
+	value += 1ull << 56;
+	__atomic_store_n(queue.uar.doorbell, value, __ATOMIC_RELEASE);
+	sleep(5);
+}
+
 static const struct rule {
 	const char *name;
 	void (*body)(void);
@@ -251,6 +273,9 @@ static const struct rule {
 	{"another's page", otherPage, "rings on page", false},
 	{"slot used again", slotReused, "no completion says that it is free", false},
 	{"completion overrun", completionOverrun, "overruns CQ", false},
+	{"half a doorbell", halfADoorbell, "a doorbell is 8 bytes at once", true},
+	{"ds of doorbell and WQE", otherSegments, "the doorbell says ds 2, the control segment 1",
+	 false},
 	{"not a register", notARegister, "nothing is there", true},
 };
 
