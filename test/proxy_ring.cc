@@ -271,11 +271,11 @@ struct ReadSums {
 };
 
 /* A device communicator whose context has the least ring, unless QUEUE_DEPTH says another. */
-static ginDevComm openRing(Rank &r, uint32_t depth)
+static ginDevComm openRing(Rank &r, uint32_t depth, uint32_t contexts = 1)
 {
 	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
 	ginDevComm dc;
-	want.contexts = 1;
+	want.contexts = contexts;
 	want.signals = 1;
 	want.timeout = 100000000000ull;
 	want.queueDepth = static_cast<uint32_t>(number("QUEUE_DEPTH", depth));
@@ -530,13 +530,75 @@ static void allPlacesAreLeft(Rank &r)
 	CHECK(ginDevCommDestroy(r.comm, &body.dc));
 }
 
+/* Context 0 puts where no window is; context 1 puts as it should. */
+struct PutBeyond {
+	ginDevComm dc;
+	ginWindow_t target, source, words;
+	size_t beyond;
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		Gin bad(dc, 0), good(dc, 1);
+		int to = rightOf(dc);
+		results[0] = bad.put(to, target, beyond, source, 0, 8, GinSignalInc{0},
+				     GinCounterInc{0});
+		results[1] = bad.flush();
+		results[2] = bad.wait(bad.flushAsync(to));
+		results[3] = bad.waitCounter(0, 1);
+		results[4] =
+			bad.atomicFetchAdd(to, words, 0, static_cast<uint64_t>(1), results + 9);
+		results[5] =
+			good.put(to, target, 8, source, 8, 8, GinSignalInc{0}, GinCounterInc{0});
+		results[6] = good.waitCounter(0, 1);
+		results[7] = good.waitSignal(0, 1);
+		results[8] = bad.readSignal(0) + bad.readCounter(0);
+	}
+};
+
+static void wrongOnesFailTheirContextAlone(Rank &r)
+{
+	Buffer target(r, 64), source(r, 64), words(r, 8, wordsAllocator(r));
+	std::vector<unsigned char> bytes(64), expected(64, 0x5a);
+	Results results(r, 10);
+
+	for (size_t i = 0; i < bytes.size(); i++)
+		bytes[i] = pattern(static_cast<uint32_t>(r.rank), 0, i);
+	for (size_t i = 8; i < 16; i++)
+		expected[i] = pattern(static_cast<uint32_t>(r.rank + r.nRanks - 1) %
+					      static_cast<uint32_t>(r.nRanks),
+				      0, i);
+	source.write(bytes);
+	words.write(std::vector<unsigned char>(8, 0));
+	for (size_t beyond : {static_cast<size_t>(57), static_cast<size_t>(1) << 40}) {
+		target.poison();
+		ginDevComm dc = openRing(r, 16, 2);
+		{
+			Progress progress(r);
+			launch(r, 1, 1,
+			       PutBeyond{dc, target.window, source.window, words.window, beyond,
+					 results.words});
+			meet(r);
+		}
+		for (int i = 1; i < 5; i++)
+			EXPECT(results.words[i] == ginErrorInvalidArgument);
+		for (int i : {0, 5, 6, 7})
+			EXPECT(results.words[i] == ginSuccess);
+		EXPECT(results.words[8] == 0);
+		EXPECT(target.read() == expected);
+		CHECK(ginDevCommDestroy(r.comm, &dc));
+	}
+}
+
 static const Test always[] = {
 	{"every byte of every descriptor", everyByte},
+	{"wrong ones fail their context alone", wrongOnesFailTheirContextAlone},
 	{"places of results", placesOfResults},
 };
 
 static const Test callerDriven[] = {
 	{"every byte of every descriptor", everyByte},
+	{"wrong ones fail their context alone", wrongOnesFailTheirContextAlone},
 	{"places of results", placesOfResults},
 	{"timeouts reserve nothing", timeoutsReserveNothing},
 	{"all places of results are left", allPlacesAreLeft},
@@ -557,5 +619,6 @@ static int run(const ginConfig_t *config)
 int main(int argc, char **argv)
 {
 	setenv("GIN_ROUTE", "network", 1);
+	setenv("GIN_LOG", "none", 0); /* of descriptors that are wrong on purpose */
 	return suiteMain(argc, argv, run);
 }

@@ -329,7 +329,7 @@ struct BarrierOverContexts {
 	{
 		GinBarrier barrier(dc, ginTeamWorld(dc), 0);
 		uint64_t n = 0;
-		for (uint32_t round = 1; round <= rounds && n == 0; round++) {
+		for (uint32_t round = 1; round <= rounds; round++) {
 			put(round);
 			n += barrier.sync() != ginSuccess;
 			n += countWrong(round);

@@ -243,6 +243,7 @@ static void hear(void)
 static void expectContextFailed(const struct ring *ring)
 {
 	EXPECT_EQUAL(ring->failed[0], ginErrorInvalidArgument);
+	EXPECT_EQUAL(ring->failed[1], ginErrorInvalidArgument);
 	for (uint32_t r = 0; r <= RANKS; r++)
 		expectFailed(ring, r, ginErrorInvalidArgument);
 }

@@ -111,6 +111,13 @@ static void count(struct proxyWork *w)
 		__atomic_fetch_add(w->counter, 1, __ATOMIC_RELEASE);
 }
 
+/* Waits for counters end. Relaxed: pairs with ginHostWordObserve, the word says all. */
+static void tellCounters(struct engine *e, ginResult_t why)
+{
+	if (!e->queue.failed[1])
+		__atomic_store_n(&e->queue.failed[1], (uint64_t)why, __ATOMIC_RELAXED);
+}
+
 /* The first failure to the peer stays: what comes behind it would cover what never came. */
 static void failFlow(struct engine *e, struct flow *flow, struct proxyWork *w)
 {
@@ -118,9 +125,7 @@ static void failFlow(struct engine *e, struct flow *flow, struct proxyWork *w)
 		flow->failure = w->result;
 	tellFailed(e, w->peer, flow->failure);
 	tellFailed(e, e->scope.nRanks, flow->failure);
-	/* Relaxed: pairs with ginHostWordObserve in the waits for counters. */
-	if (!e->queue.failed[1])
-		__atomic_store_n(&e->queue.failed[1], (uint64_t)flow->failure, __ATOMIC_RELAXED);
+	tellCounters(e, flow->failure);
 }
 
 /* An atomic that is not done: who waits for the old value finds the reason in the done word. R. */
@@ -205,6 +210,7 @@ static void failQueue(struct engine *e, uint64_t ticket, const char *wrong)
 		 wrong);
 	/* Relaxed: pairs with ginHostWordObserve, the word says all. */
 	__atomic_store_n(e->queue.failed, (uint64_t)e->failure, __ATOMIC_RELAXED);
+	tellCounters(e, e->failure);
 	for (uint32_t r = 0; r <= e->scope.nRanks; r++)
 		tellFailed(e, r, e->failure);
 }
