@@ -36,6 +36,7 @@ static const struct paramInfo table[PARAM_COUNT] = {
 					"the GPU whose memory it is in"},
 	[paramProxyThreads] = {.name = "GIN_PROXY_THREADS",
 			       .isNumber = 1,
+			       .most = 64,
 			       .preset = "1",
 			       .meaning = "CPU threads of each communicator that move data for "
 					  "kernels; 0: the program calls ginCommProgress()"},
@@ -60,6 +61,7 @@ static const struct paramInfo table[PARAM_COUNT] = {
 	[paramTimeout] = {.name = "GIN_TIMEOUT",
 			  .isNumber = 1,
 			  .least = 1,
+			  .most = 1000000000,
 			  .preset = "600",
 			  .meaning = "seconds until a collective call gives up"},
 };
@@ -99,7 +101,7 @@ static int parse(const struct paramInfo *info, const char *text, unsigned *value
 	} else if (info->isNumber) {
 		char *end;
 		long number = strtol(text, &end, 10);
-		if (*end || end == text || number < info->least || number > 1000000000)
+		if (*end || end == text || number < info->least || number > info->most)
 			return 0;
 		*value = (unsigned)number;
 	}
@@ -169,11 +171,15 @@ static void warnUnknown(void)
 
 static pthread_once_t warned = PTHREAD_ONCE_INIT;
 
-static const char *wanted(const struct paramInfo *info)
+static ginResult_t failBad(enum param param)
 {
+	const struct paramInfo *info = &table[param];
+
 	if (info->choices)
-		return info->choices;
-	return info->least ? "a number from 1" : "a number from 0";
+		return fail(ginErrorInvalidArgument, "%s=%s: must be %s", info->name,
+			    paramShown(param), info->choices);
+	return fail(ginErrorInvalidArgument, "%s=%s: must be a number from %d to %d", info->name,
+		    paramShown(param), info->least, info->most);
 }
 
 ginResult_t paramCheck(void)
@@ -182,8 +188,7 @@ ginResult_t paramCheck(void)
 	pthread_once(&warned, warnUnknown);
 	for (int p = 0; p < PARAM_COUNT; p++)
 		if (values[p].bad)
-			return fail(ginErrorInvalidArgument, "%s=%s: must be %s", table[p].name,
-				    paramShown(p), wanted(&table[p]));
+			return failBad(p);
 	return ginSuccess;
 }
 

@@ -35,8 +35,8 @@ enum { routeAuto, routeDirect, routeNetwork };
 struct paramInfo {
 	const char *name;
 	const char *choices; /* "a|b|c"; NULL: a text, or a number when isNumber */
-	int isNumber;	     /* a whole number of at least `least` */
-	int least;
+	int isNumber;	     /* a whole number from `least` to `most` */
+	int least, most;
 	const char *preset;
 	const char *meaning;
 	int isSecret; /* the value is never shown */

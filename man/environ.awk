@@ -15,7 +15,7 @@ function head(row,    field, kind) {
 	if (kind == "text")
 		kind = "any text"
 	if (kind ~ /^number/)
-		kind = "a number from " (kind == "number" ? 1 : 0) " to 1000000000"
+		kind = "a " kind
 	return ".It Ev " field[1] "\n" toupper(substr(field[4], 1, 1)) substr(field[4], 2) ".\n" \
 		".br\nValues: " kind "\n.br\nDefault: " (field[3] == "" ? "none" : field[3]) "\n"
 }

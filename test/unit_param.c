@@ -14,11 +14,14 @@
 /* How --list and a test of gin_environ(7) call what a variable can have. */
 static const char *kindOf(const struct paramInfo *info)
 {
+	static char text[64];
+
 	if (info->choices)
 		return info->choices;
 	if (!info->isNumber)
 		return "text";
-	return info->least ? "number" : "number from 0";
+	snprintf(text, sizeof(text), "number from %d to %d", info->least, info->most);
+	return text;
 }
 
 static int list(void)
@@ -146,15 +149,15 @@ static void tryBad(void)
 	setenv(info->name, tried.text, 1);
 	snprintf(assignment, sizeof(assignment), "%s=%s", info->name, tried.text);
 	EXPECT_FAILS(paramCheck(), ginErrorInvalidArgument, assignment,
-		     info->choices ? info->choices
-		     : info->least ? "a number from 1"
-				   : "a number from 0");
+		     info->choices ? info->choices : kindOf(info));
 	EXPECT_FAILS(paramCheck(), ginErrorInvalidArgument, assignment); /* it stays bad */
 	unsetenv(info->name);
 	if (tried.param == paramLog)
 		EXPECT_EQUAL(paramChoice(paramLog), logWarn);
 	else if (tried.param == paramTimeout)
 		EXPECT_EQUAL(paramNumber(paramTimeout), 600);
+	else if (tried.param == paramProxyThreads)
+		EXPECT_EQUAL(paramNumber(paramProxyThreads), 1);
 	else
 		EXPECT_EQUAL(paramChoice(tried.param), 0);
 }
@@ -256,6 +259,7 @@ int main(int argc, char **argv)
 	badValues(paramRoute, (const char *const[]){"Direct", " direct", "direct ", "|", NULL});
 	badValues(paramTimeout, (const char *const[]){"0", "-1", "1.5", "10s", "0x10", "ten",
 						      "1000000001", "99999999999999999999", NULL});
+	badValues(paramProxyThreads, (const char *const[]){"-1", "65", "all", NULL});
 	expectChild("a variable that is none is warned of", unknownIsWarnedOf);
 	expectChild("GIN_LOG=error keeps the warning back", logKeepsWarningsBack);
 	expectChild("no warning of variables that are some", knownAreNotWarnedOf);
