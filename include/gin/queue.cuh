@@ -145,9 +145,9 @@ struct ginSharedWords {
 };
 
 /*
- * Is there room for the claimed tickets from `first` on? `consumed`: what the shadow was. If not they are given back, unless somebody
- * has claimed more since: he does the same first, or has found room, and then there is room for
- * these too.
+ * Is there room for the claimed tickets from `first` on? `consumed`: what the shadow was. If not they
+ * are given back, unless somebody has claimed more since: he does the same first, or has found room,
+ * and then there is room for these too.
  */
 GIN_FN bool ginQueueKeep(const ginSharedWords &words, uint64_t first, uint64_t count,
 			 uint64_t consumed)

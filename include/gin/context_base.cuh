@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * context_base.cuh - what the calls on a context consist of: where its parts are, and the two ways on
+ *
+ * Direct: move the bytes, vote, act. By a queue: describe, post, vote.
+ */
+#ifndef GIN_CONTEXT_BASE_CUH
+#define GIN_CONTEXT_BASE_CUH
+
+#include "coop.cuh"
+#include "direct.cuh"
+#include "proxy.cuh"
+#include "wait.cuh"
+
+/*
+ * Who uses the context while this object does: all threads of the GPU, those of one block, or this
+ * thread alone. A promise that routes with queues make use of: a thread that is alone posts without
+ * atomics. The direct route has none. Barriers count as use of context index % contexts.
+ */
+enum ginSharing { ginSharingGpu = 0, ginSharingCta = 1, ginSharingThread = 2 };
+
+/* The type itself, where it is not to be deduced; and the word of as many bytes that atomics use. */
+template <class Type> struct ginSameType {
+	typedef Type type;
+};
+template <class Type> using ginSame = typename ginSameType<Type>::type;
+template <class Word> using ginBits = typename ginUint<sizeof(Word)>::type;
+
+/* A context of a device communicator. Gin, in context.cuh, has the calls. */
+class GinContext
+{
+public:
+	const ginDevComm &dc;
+	const uint32_t context;
+	const ginSharing sharing;
+
+protected:
+	GIN_FN GinContext(const ginDevComm &devComm, uint32_t contextIndex,
+			  ginSharing contextSharing)
+	    : dc(devComm), context(contextIndex), sharing(contextSharing)
+	{
+	}
+
+	GIN_FN char *own(ginWindow_t window, size_t offset) const
+	{
+		return ginWindowAt(window, static_cast<int>(dc.rank)).address + offset;
+	}
+
+	GIN_FN uint64_t *ownWord(ginWindow_t window, size_t offset) const
+	{
+		return reinterpret_cast<uint64_t *>(own(window, offset));
+	}
+
+	GIN_FN size_t wordIndex(uint32_t id) const
+	{
+		return static_cast<size_t>(context) * dc.signals + id;
+	}
+
+	GIN_FN uint64_t *counterWord(uint32_t id) const
+	{
+		return dc.counter + static_cast<size_t>(context) * dc.counters + id;
+	}
+
+	GIN_FN uint64_t *hostCounterWord(uint32_t id) const
+	{
+		return dc.hostCounter + static_cast<size_t>(context) * dc.counters + id;
+	}
+
+	GIN_FN struct ginQueue *queue() const { return dc.queues + context; }
+
+	/* Is it one that nobody can raise? */
+	GIN_FN static bool beyondAll(const ginSignalOp &op)
+	{
+		return byAgent(op) && op.window.table->agent == ginAgentNone;
+	}
+
+	GIN_FN struct ginPoster poster(uint32_t scope) const
+	{
+		return ginPosterOf(dc, context, scope, sharing == ginSharingThread);
+	}
+
+	/* Does what goes to this peer go through the queue? Known without a load, if for all. */
+	GIN_FN bool queued(int peer) const
+	{
+		if (dc.route != ginRouteNone)
+			return dc.route == ginRouteProxy;
+		return ginPeerObserve(&dc.peers[peer]).route == ginRouteProxy;
+	}
+
+	/* Is it a word in a window that no GPU changes? */
+	GIN_FN static bool byAgent(const ginSignalOp &op)
+	{
+		return op.present && op.id == UINT32_MAX && op.window.table->agent != ginAgentGpu;
+	}
+
+	/* Posts the descriptor that `make` makes, by one thread. */
+	template <class Make> GIN_FN ginResult_t postOne(int peer, uint32_t scope,
+							 const ginOptions &options, Make make) const
+	{
+		struct ginPosting p = {make(), poster(scope), &dc.peers[peer], 0};
+		return ginPost(&p, dc, options);
+	}
+
+	/* The same by the coop's first thread. */
+	template <class Coop, class Make>
+	GIN_FN ginResult_t post(Coop coop, uint32_t call, int peer, uint32_t id, uint32_t scope,
+				const ginOptions &options, Make make) const
+	{
+		bool mine = coop.thread_rank() == 0;
+		ginResult_t result = ginSuccess;
+		if (mine)
+			result = postOne(peer, scope, options, make);
+		result = ginAgree(coop, result);
+		if (result != ginSuccess && mine)
+			leaveError(call, result, peer, id, 0, 0);
+		return result;
+	}
+
+	/* A strong signal releases the caller's writes, for who gets them afterwards. */
+	template <class Coop> GIN_FN ginResult_t postSignal(Coop coop, uint32_t call, int peer,
+							    const ginSignalOp &op,
+							    const ginOptions &options) const
+	{
+		/* Puts before it, or of this call, may have been direct: into another GPU's memory. */
+		bool mayBeDirect = call != ginCallSignal || dc.route == ginRouteNone;
+		uint32_t scope =
+			ginFenceLeft(options.given, mayBeDirect ? ginScopeSystem : ginScopeDevice);
+		if (call == ginCallSignal && !op.strong)
+			scope = ginScopeThread;
+		if (beyondAll(op))
+			return refuse(coop, call, peer);
+		return post(coop, call, peer, op.id, scope, options,
+			    [&] { return ginDescribe(ginOpSignal, peer, op, 0); });
+	}
+
+	template <class Coop> GIN_FN ginResult_t refuse(Coop coop, uint32_t call, int peer) const
+	{
+		if (coop.thread_rank() == 0)
+			leaveError(call, ginErrorUnsupported, peer, UINT32_MAX, 0, 0);
+		coop.sync();
+		return ginErrorUnsupported;
+	}
+
+	template <class Word> GIN_FN ginResult_t postAtomic(uint32_t op, int peer, ginWindow_t win,
+							    size_t off, Word operand, Word compare,
+							    Word *old,
+							    const ginOptions &options) const
+	{
+		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
+		uint64_t seen = 0;
+		ginResult_t result = usable(to);
+		if (result == ginSuccess && win.table->agent == ginAgentNone)
+			result = ginErrorUnsupported;
+		if (result == ginSuccess) {
+			struct ginPosting p = {
+				ginDescribeAtomic(op, peer, ginPlaceIn(win, off), sizeof(Word),
+						  static_cast<ginBits<Word>>(operand),
+						  static_cast<ginBits<Word>>(compare)),
+				poster(ginFenceLeft(options.given, ginScopeSystem)), nullptr, 0};
+			result = old ? ginPostAtomic(&p, dc, options, &seen)
+				     : ginPost(&p, dc, options);
+		}
+		if (result == ginSuccess)
+			keep<Word>(static_cast<ginBits<Word>>(seen), old);
+		else
+			leaveError(ginCallAtomic, result, peer, UINT32_MAX, 0, 0);
+		return result;
+	}
+
+	/* Waits for descriptors to `peer`, or with nRanks to all, by the coop's first thread. R. */
+	template <class Coop> GIN_FN ginResult_t await(Coop coop, uint32_t peer, uint64_t ticket,
+						       const ginOptions &options) const
+	{
+		ginResult_t result = ginSuccess;
+		bool mine = coop.thread_rank() == 0;
+		if (mine)
+			result = ginQueueWait(queue(), peer, ticket, ginPollStart(dc, options));
+		result = ginAgree(coop, result);
+		if (result != ginSuccess && mine)
+			leaveError(ginCallFlush, result,
+				   peer == dc.nRanks ? -1 : static_cast<int>(peer), UINT32_MAX,
+				   ticket, ginHostWordObserve(&queue()->done[peer]));
+		return result;
+	}
+
+	template <class Coop>
+	GIN_FN ginResult_t putSource(int peer, ginWindow_t dstWin, size_t dstOff, ginSource source,
+				     size_t bytes, const ginSignalOp &remote, uint32_t counter,
+				     Coop coop, const ginOptions &options) const
+	{
+		coop.sync(); /* what the coop wrote is what is sent */
+		if (dc.queues && beyondAll(remote))
+			return refuse(coop, ginCallPut, peer);
+		if (queued(peer))
+			return post(coop, ginCallPut, peer, remote.id, ginPutFence(source, options),
+				    options, [&] {
+					    return ginDescribePut(peer, ginPlaceIn(dstWin, dstOff),
+								  source, bytes, remote, counter);
+				    });
+		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
+		const char *src = source.window.table ? own(source.window, source.offset)
+						      : static_cast<const char *>(source.address);
+		char *dst = ginWindowAt(dstWin, peer).address + dstOff;
+		bool moved = ginMove(dst, src, bytes, coop, options,
+				     [&] { return to.state == ginPeerAlive; });
+		ginResult_t result = ginAgree(coop, moved ? ginSuccess : lost());
+		return act(coop, ginCallPut, to, peer, result, remote, counter, options);
+	}
+
+	template <class Word> GIN_FN static void keep(ginBits<Word> value, Word *old)
+	{
+		if (old)
+			*old = static_cast<Word>(value);
+	}
+
+	/* Why a call cannot go to a peer that has failed. */
+	GIN_FN ginResult_t lost() const { return ginPeerLost(dc.abortLine); }
+
+	/* Can a call go to this peer? ginDevCommCreate() has refused peers without a route. */
+	GIN_FN ginResult_t usable(const struct ginPeer &to) const
+	{
+		return to.state == ginPeerAlive ? ginSuccess : lost();
+	}
+
+	GIN_FN void leaveError(uint32_t call, ginResult_t result, int peer, uint32_t id,
+			       uint64_t expected, uint64_t seen) const
+	{
+		ginErrorLeave(dc.errorClaim, dc.errorRecord, result, call, context, peer, id,
+			      expected, seen);
+	}
+
+	/*
+	 * By all threads, after the coop has agreed on `result` and so has met: its accesses come
+	 * before these, which are done by the first thread. C and S, release ends.
+	 */
+	template <class Coop>
+	GIN_FN ginResult_t act(Coop coop, uint32_t call, const struct ginPeer &to, int peer,
+			       ginResult_t result, const ginSignalOp &remote, uint32_t counter,
+			       const ginOptions &options) const
+	{
+		bool mine = coop.thread_rank() == 0;
+		if (result != ginSuccess) {
+			if (mine)
+				leaveError(call, result, peer, remote.id, 0, 0);
+			return result;
+		}
+		if (counter != UINT32_MAX && mine)
+			ginCounterPublish(counterWord(counter));
+		if (dc.queues && byAgent(remote))
+			return postSignal(coop, call, peer, remote, options);
+		if (remote.present)
+			ginDirectSignal(mine, ginDirectWord(dc, to.signals, peer, context, remote),
+					remote, true, options.given);
+		return ginSuccess;
+	}
+
+	template <class Word>
+	GIN_FN ginResult_t atomicWord(int peer, ginWindow_t win, size_t off, Word **word) const
+	{
+		static_assert(sizeof(Word) == 4 || sizeof(Word) == 8, "32 or 64 bits");
+		ginResult_t result = usable(ginPeerObserve(&dc.peers[peer]));
+		if (result != ginSuccess)
+			leaveError(ginCallAtomic, result, peer, UINT32_MAX, 0, 0);
+		*word = reinterpret_cast<Word *>(ginWindowAt(win, peer).address + off);
+		return result;
+	}
+
+	template <class Look> GIN_FN ginResult_t poll(uint32_t call, uint32_t id, Look look,
+						      uint64_t least, const ginOptions &options,
+						      const uint64_t *failed) const
+	{
+		struct ginPoll waiting = ginPollStart(dc, options);
+		waiting.queue = failed;
+		uint64_t seen;
+		ginResult_t result = ginPollUntil(waiting, look, least, options.bits, &seen);
+		if (result != ginSuccess)
+			leaveError(call, result, waiting.failed, id, least, seen);
+		return result;
+	}
+
+	/*
+	 * The coop's first thread polls, with those that it executes together with; the vote makes
+	 * its acquire the whole coop's.
+	 */
+	template <class Look, class Coop>
+	GIN_FN ginResult_t pollFor(uint32_t call, uint32_t id, Look look, uint64_t least, Coop coop,
+				   const ginOptions &options,
+				   const uint64_t *failed = nullptr) const
+	{
+		ginResult_t result = ginSuccess;
+		if (ginLeads(coop))
+			result = poll(call, id, look, least, options, failed);
+		return ginAgree(coop, result);
+	}
+};
+
+#endif
