@@ -168,4 +168,31 @@ static inline void prepareTests(void)
 	setenv("GIN_TIMEOUT", "60", 0);
 }
 
+/* Nothing may be written by a call that fails. */
+struct guarded {
+	union {
+		size_t size;
+		ginCommInfo_t comm;
+		ginBackendInfo_t backend;
+		ginParamInfo_t param;
+		ginDeviceInfo_t device;
+		ginStats_t stats;
+		char bytes[8192];
+	} info;
+};
+
+static inline void poison(struct guarded *g, size_t size)
+{
+	memset(g, 0x5a, sizeof(*g));
+	g->info.size = size;
+}
+
+static inline int untouched(const struct guarded *g)
+{
+	struct guarded same;
+
+	poison(&same, g->info.size);
+	return !memcmp(g, &same, sizeof(same));
+}
+
 #endif

@@ -7,32 +7,6 @@
 
 #include <limits.h>
 
-/* Nothing may be written by a call that fails. */
-struct guarded {
-	union {
-		size_t size;
-		ginCommInfo_t comm;
-		ginBackendInfo_t backend;
-		ginParamInfo_t param;
-		ginDeviceInfo_t device;
-		char bytes[8192];
-	} info;
-};
-
-static void poison(struct guarded *g, size_t size)
-{
-	memset(g, 0x5a, sizeof(*g));
-	g->info.size = size;
-}
-
-static int untouched(const struct guarded *g)
-{
-	struct guarded same;
-
-	poison(&same, g->info.size);
-	return !memcmp(g, &same, sizeof(same));
-}
-
 /* One of the query calls, told only by what it writes to. */
 typedef ginResult_t (*query_t)(ginComm_t comm, void *info);
 

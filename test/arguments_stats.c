@@ -5,29 +5,6 @@
  */
 #include "arguments.h"
 
-/* Nothing may be written by a call that fails. */
-struct guarded {
-	union {
-		size_t size;
-		ginStats_t stats;
-		char bytes[8192];
-	} info;
-};
-
-static void poison(struct guarded *g, size_t size)
-{
-	memset(g, 0x5a, sizeof(*g));
-	g->info.size = size;
-}
-
-static int untouched(const struct guarded *g)
-{
-	struct guarded same;
-
-	poison(&same, g->info.size);
-	return !memcmp(g, &same, sizeof(same));
-}
-
 static ginDevComm twoContexts(ginComm_t comm)
 {
 	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;

@@ -22,7 +22,7 @@ struct stream {
 	uint64_t *done;	     /* copies that the stream has done; host-pinned, it writes there */
 	uint64_t sent;	     /* copies that went in */
 	uint64_t told;	     /* as many are covered by a write to `done` that is in the stream */
-	ginResult_t failure; /* of a write to `done`: nobody knows what has landed */
+	ginResult_t failure; /* of the stream: nobody knows what has landed */
 	struct proxyWork *head, *tail;
 };
 
@@ -207,13 +207,22 @@ static struct proxyWork *ipcLanded(void *state)
 	return w;
 }
 
+/* A stream that has failed writes nothing more. */
+static void drainStream(const struct cuda *cuda, struct stream *s)
+{
+	cuResult result = cuda->streamSynchronize(s->stream);
+
+	if (result)
+		s->failure = cudaFail(cuda, "cuStreamSynchronize", result);
+}
+
 static void ipcDrain(void *state)
 {
 	struct ipc *ipc = state;
 
 	for (uint32_t s = 0; s < STREAMS; s++)
 		if (ipc->stream[s].head)
-			ipc->device->cuda->streamSynchronize(ipc->stream[s].stream);
+			drainStream(ipc->device->cuda, &ipc->stream[s]);
 }
 
 const struct transportOps transportIpc = {

@@ -17,13 +17,6 @@ struct proxy {
 	struct workers workers;
 };
 
-/* A window of the core's: it knows whose it is. */
-struct handle {
-	struct proxy *proxy;
-	struct proxyWindow *window;
-	int hasSlot;
-};
-
 struct contextsState {
 	struct proxy *proxy;
 	struct queues queues;
@@ -111,38 +104,30 @@ static void proxyClose(void *state)
 static void proxyWindowDeregister(void *state, void *window)
 {
 	struct proxy *p = state;
-	struct handle *h = window;
+	struct proxyWindow *w = window;
 
-	if (h->hasSlot) {
-		slotsGive(&p->slots, h->window);
+	if (w->hasSlot) {
+		slotsGive(&p->slots, w);
 		workersPass(&p->workers);
 	}
-	proxyWindowFree(p->peermem, h->window);
-	free(h);
+	proxyWindowFree(p->peermem, w);
 }
 
 static ginResult_t proxyWindowOffer(void *state, const struct memory *memory, void *offer,
 				    void **window)
 {
 	struct proxy *p = state;
-	struct handle *h = calloc(1, sizeof(*h));
+	struct proxyWindow *w = NULL;
+	ginResult_t result = proxyWindowMake(p->peermem, p->host, memory, offer, &w);
 
-	if (!h)
-		return fail(ginErrorSystem, "no memory");
-	h->proxy = p;
-	ginResult_t result = proxyWindowMake(p->peermem, p->host, memory, offer, &h->window);
-	if (result != ginSuccess) {
-		free(h);
+	if (result != ginSuccess)
 		return result;
-	}
-	if (!offer) {
-		result = slotsTake(&p->slots, h->window);
-		h->hasSlot = result == ginSuccess;
-	}
+	if (!offer)
+		result = slotsTake(&p->slots, w);
 	if (result == ginSuccess)
-		*window = h;
+		*window = w;
 	else
-		proxyWindowDeregister(p, h);
+		proxyWindowDeregister(p, w);
 	return result;
 }
 
@@ -150,34 +135,28 @@ static ginResult_t proxyWindowRegister(void *state, const char *call, ginResult_
 				       const uint8_t *offers, size_t stride, void *window)
 {
 	struct proxy *p = state;
-	struct handle *h = window;
 
 	(void)call;
-	mine = proxyWindowReach(p->peermem, p->host, mine, offers, stride, h->window);
-	if (mine == ginSuccess) {
-		mine = slotsTake(&p->slots, h->window);
-		h->hasSlot = mine == ginSuccess;
-	}
-	return mine;
+	mine = proxyWindowReach(p->peermem, p->host, mine, offers, stride, window);
+	return mine == ginSuccess ? slotsTake(&p->slots, window) : mine;
 }
 
 static void proxyWindowTell(void *window, struct ginWindowTable *table)
 {
-	const struct handle *h = window;
+	const struct proxyWindow *w = window;
 
-	table->slot = h->window->slot;
-	table->fence = h->window->fence;
-	table->agent = proxyWindowAgent(h->window);
+	table->slot = w->slot;
+	table->fence = w->fence;
+	table->agent = proxyWindowAgent(w);
 }
 
 static struct scope scopeOf(struct proxy *p, const struct contextsState *s,
 			    const struct hostQueue *host, uint32_t context)
 {
 	const struct backendContexts *want = &s->queues.want;
-	const struct handle *words = want->words;
 
 	return (struct scope){.slots = &p->slots,
-			      .words = words->window,
+			      .words = want->words,
 			      .counters = host->counters,
 			      .results = host->results,
 			      .settled = host->settled,

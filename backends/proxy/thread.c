@@ -38,7 +38,8 @@ static void landAll(struct worker *w)
 /* The lock is held. 1 when something was done. */
 static int turn(struct worker *w)
 {
-	uint32_t taken = 0, before = 0, after = 0;
+	uint32_t taken = 0;
+	int busy = 0;
 
 	for (struct engine *e = w->engines; e; e = e->next)
 		taken += engineTake(e, w->ops, w->transport);
@@ -46,11 +47,10 @@ static int turn(struct worker *w)
 		w->ops->chain(w->transport);
 	landAll(w);
 	for (struct engine *e = w->engines; e; e = e->next) {
-		before += (uint32_t)(e->taken - e->retired);
+		busy |= engineIsBusy(e); /* what was taken in this turn has not been retired */
 		engineTell(e);
-		after += (uint32_t)(e->taken - e->retired);
 	}
-	return taken || before || after;
+	return busy;
 }
 
 /* Who wants the lock gets it: a mutex alone would let this thread have it again and again. */
@@ -88,7 +88,7 @@ static void rest(struct worker *w, uint64_t idle)
 	struct timespec pause = {0};
 
 	if (idle < SPIN) {
-		if (!w->device->cuda)
+		if (!w->host->device->cuda)
 			sched_yield(); /* the thread that posts may need this core */
 		return;
 	}
@@ -104,9 +104,10 @@ static void *run(void *arg)
 	struct deviceScope scope;
 	uint64_t busy = clockNow();
 
-	if (deviceEnter(w->device, &scope) != ginSuccess) {
-		logWrite(logError, "a proxy thread cannot use GPU %d: nothing moves",
-			 w->device->ordinal);
+	/* Kernels would wait for ever for what nobody moves. */
+	if (deviceEnter(w->host->device, &scope) != ginSuccess) {
+		w->host->peerFailed(w->host->core, w->host->rank,
+				    "a thread of its proxy cannot use the GPU");
 		return NULL;
 	}
 	while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
@@ -117,7 +118,7 @@ static void *run(void *arg)
 		else
 			rest(w, now - busy);
 	}
-	deviceLeave(w->device, &scope);
+	deviceLeave(w->host->device, &scope);
 	return NULL;
 }
 
@@ -192,7 +193,7 @@ static int startThread(const struct backendHost *host, const cpu_set_t *among, s
 static ginResult_t openWorker(const struct backendHost *host, const struct transportOps *ops,
 			      const cpu_set_t *among, struct worker *w)
 {
-	w->device = host->device;
+	w->host = host;
 	w->ops = ops;
 	ginResult_t result = ops->open(host, &w->transport);
 	if (result != ginSuccess)

@@ -16,7 +16,7 @@ struct worker {
 	pthread_t thread;
 	int runs; /* it has a thread of its own */
 	int stop; /* atomic */
-	const struct device *device;
+	const struct backendHost *host;
 	const struct transportOps *ops;
 	void *transport;
 	pthread_mutex_t lock; /* of all that follows, and of the transport */

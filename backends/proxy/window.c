@@ -40,6 +40,7 @@ ginResult_t slotsTake(struct slots *slots, struct proxyWindow *window)
 	uint32_t slot = slots->used < GIN_DESCRIPTOR_SLOTS ? slots->used : firstFree(slots);
 	if (slot < GIN_DESCRIPTOR_SLOTS) {
 		window->slot = slot;
+		window->hasSlot = 1;
 		__atomic_store_n(&slots->at[slot], window, __ATOMIC_RELEASE);
 		if (slot == slots->used)
 			__atomic_store_n(&slots->used, slot + 1, __ATOMIC_RELEASE);
@@ -87,8 +88,8 @@ static uint32_t fenceOf(const struct memory *memory)
 	int isGpu = memory->kind == memoryVmm || memory->kind == memoryIpc;
 
 	if (isGpu && paramChoice(paramProxyFence) == proxyFenceAuto)
-		return 2; /* ginScopeDevice */
-	return 3;	  /* ginScopeSystem */
+		return ginScopeDevice;
+	return ginScopeSystem;
 }
 
 static int reachedByCpu(const struct device *d, enum memoryKind kind)

@@ -20,6 +20,7 @@ struct part {
 
 struct proxyWindow {
 	struct peermemWindow *mapped; /* NULL: a source of this rank alone */
+	int hasSlot;
 	uint32_t slot, rank, nRanks;
 	uint32_t fence; /* enum ginScope */
 	struct part part[];

@@ -62,6 +62,9 @@ enum ginRoute {
 	ginRouteProxy = 2   /* descriptors to CPU threads of this process, which move the data */
 };
 
+/* How far a release reaches, or has to reach. */
+enum ginScope { ginScopeThread = 0, ginScopeCta = 1, ginScopeDevice = 2, ginScopeSystem = 3 };
+
 enum ginPeerState {
 	ginPeerAlive = 0,
 	ginPeerFailed = 1 /* set by the host while kernels run; calls on this peer return at once */

@@ -234,9 +234,9 @@ template <class Word> GIN_FN Word ginAtomicCas(Word *word, Word compare, Word va
 GIN_FN void ginSourceRelease(uint32_t scope)
 {
 #if GIN_ON_GPU
-	if (scope == 2) /* ginScopeDevice */
+	if (scope == ginScopeDevice)
 		asm volatile("fence.acq_rel.gpu;" ::: "memory");
-	else if (scope == 3) /* ginScopeSystem */
+	else if (scope == ginScopeSystem)
 		asm volatile("fence.acq_rel.sys;" ::: "memory");
 #else
 	(void)scope;

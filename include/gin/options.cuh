@@ -10,9 +10,6 @@
 /* ginOptions.timeout: wait until success, abort or a peer's failure. */
 #define GIN_FOREVER UINT64_MAX
 
-/* How far a release reaches, or has to reach. */
-enum ginScope { ginScopeThread = 0, ginScopeCta = 1, ginScopeDevice = 2, ginScopeSystem = 3 };
-
 /* Ranks first, first + stride, ...: `count` of them. None: all ranks. */
 struct ginPeerSet {
 	uint32_t first = 0;

@@ -212,9 +212,8 @@ GIN_FN ginResult_t ginPostAtomic(struct ginPosting *p, const ginDevComm &dc,
 		ginLocalStore(&queue->abandoned[place], ticket + 1);
 		return result;
 	}
-	uint32_t peer = static_cast<uint32_t>(p->d.word[0] >> GIN_D0_PEER) & 0xfffffu;
 	if (seen == 2)
-		result = ginAbortResult(ginHostWordObserve(&queue->done[peer]));
+		result = ginAbortResult(ginHostWordObserve(&queue->done[ginDescriptorPeer(p->d)]));
 	else
 		*old = ginHostWordObserve(&queue->result[place]);
 	ginResultGive(queue, place);

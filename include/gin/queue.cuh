@@ -17,6 +17,11 @@ struct ginDescriptor {
 	uint64_t word[GIN_DESCRIPTOR_WORDS];
 };
 
+GIN_FN uint32_t ginDescriptorPeer(const struct ginDescriptor &d)
+{
+	return static_cast<uint32_t>(d.word[0] >> GIN_D0_PEER) & 0xfffffu;
+}
+
 /* Who posts, how, and where: what never changes of the queue comes along, not to be loaded. */
 struct ginPoster {
 	struct ginQueue *queue;
@@ -78,14 +83,13 @@ GIN_FN uint64_t ginFromLeader(const struct ginTogether &all, uint64_t value)
  */
 struct ginSharedWords {
 	const struct ginPoster &poster;
-	struct ginQueue *queue;
 
 	GIN_FN uint64_t claim(uint64_t count) const
 	{
 		if (!poster.alone)
-			return ginTicketAdd(&queue->producer, count);
-		uint64_t first = queue->producer;
-		queue->producer = first + count;
+			return ginTicketAdd(&poster.queue->producer, count);
+		uint64_t first = poster.queue->producer;
+		poster.queue->producer = first + count;
 		return first;
 	}
 
@@ -93,24 +97,25 @@ struct ginSharedWords {
 	GIN_FN bool giveBack(uint64_t first, uint64_t count) const
 	{
 		if (!poster.alone)
-			return ginLocalCas(&queue->producer, first + count, first);
-		queue->producer = first;
+			return ginLocalCas(&poster.queue->producer, first + count, first);
+		poster.queue->producer = first;
 		return true;
 	}
 
 	GIN_FN uint64_t consumed() const
 	{
-		return poster.alone ? queue->shadow : ginShadowObserve(&queue->shadow);
+		return poster.alone ? poster.queue->shadow
+				    : ginShadowObserve(&poster.queue->shadow);
 	}
 
 	/* Brings the shadow up to date, and returns it. Q. */
 	GIN_FN uint64_t refresh() const
 	{
-		uint64_t now = ginConsumedObserve(queue->consumed);
+		uint64_t now = ginConsumedObserve(poster.queue->consumed);
 		if (poster.alone)
-			queue->shadow = now;
+			poster.queue->shadow = now;
 		else
-			ginLocalMax(&queue->shadow, now);
+			ginLocalMax(&poster.queue->shadow, now);
 		return now;
 	}
 
@@ -122,7 +127,8 @@ struct ginSharedWords {
 	GIN_FN uint64_t claimRoom(uint64_t count, uint64_t *first) const
 	{
 		uint64_t depth = 1ull << poster.logDepth;
-		uint64_t next = poster.alone ? queue->producer : ginLocalLoad(&queue->producer);
+		uint64_t next = poster.alone ? poster.queue->producer
+					     : ginLocalLoad(&poster.queue->producer);
 		uint64_t used = next - consumed();
 		if (used >= depth)
 			used = next - refresh();
@@ -131,8 +137,8 @@ struct ginSharedWords {
 		uint64_t got = count < depth - used ? count : depth - used;
 		*first = next;
 		if (poster.alone)
-			queue->producer = next + got;
-		else if (!ginLocalCas(&queue->producer, next, next + got))
+			poster.queue->producer = next + got;
+		else if (!ginLocalCas(&poster.queue->producer, next, next + got))
 			return 0;
 		return got;
 	}
@@ -147,7 +153,8 @@ struct ginSharedWords {
 /*
  * Is there room for the claimed tickets from `first` on? `consumed`: what the shadow was. If not they
  * are given back, unless somebody has claimed more since: he does the same first, or has found room,
- * and then there is room for these too.
+ * and then there is room for these too. Who holds tickets cannot leave: no poll step, but a host
+ * thread lets that somebody run.
  */
 GIN_FN bool ginQueueKeep(const ginSharedWords &words, uint64_t first, uint64_t count,
 			 uint64_t consumed)
@@ -160,6 +167,7 @@ GIN_FN bool ginQueueKeep(const ginSharedWords &words, uint64_t first, uint64_t c
 			break;
 		if (words.giveBack(first, count))
 			return false;
+		ginYield();
 	}
 	return true;
 }
@@ -199,7 +207,7 @@ enum ginPosted { ginPostedFull = 0, ginPostedWell = 1, ginPostedLost = 2 };
  */
 GIN_FN_COLD uint32_t ginTryPost(struct ginPosting *p, bool again)
 {
-	const ginSharedWords words = {p->poster, p->poster.queue};
+	const ginSharedWords words = {p->poster};
 	uint32_t state = p->to ? ginPeerObserve(p->to).state : static_cast<uint32_t>(ginPeerAlive);
 	struct ginTogether all = ginTogetherFor(p->poster);
 	bool leads = all.rank == 0;
@@ -222,7 +230,7 @@ GIN_FN_COLD uint32_t ginTryPost(struct ginPosting *p, bool again)
 		return ginPostedLost;
 	}
 	ginQueueWrite(p, p->d.word[0]);
-	words.posted(static_cast<uint32_t>(p->d.word[0] >> GIN_D0_PEER) & 0xfffffu, p->ticket + 1);
+	words.posted(ginDescriptorPeer(p->d), p->ticket + 1);
 	return ginPostedWell;
 }
 
@@ -266,16 +274,14 @@ GIN_FN_COLD ginResult_t ginQueueWait(const struct ginQueue *queue, uint32_t peer
 	if (!ticket)
 		return ginSuccess;
 	poll.queue = queue->failed;
-	for (;;) {
-		uint64_t done = ginDoneObserve(&queue->done[peer]);
-		if (done & GIN_QUEUE_FAILED)
-			return ginAbortResult(done);
-		if (done >= ticket)
-			return ginSuccess;
-		ginResult_t result = ginPollStep(poll);
-		if (result != ginSuccess)
-			return result;
-	}
+	const uint64_t *word = &queue->done[peer];
+	auto look = [word, ticket] {
+		uint64_t done = ginDoneObserve(word);
+		return done & GIN_QUEUE_FAILED ? 2u : done >= ticket ? 1u : 0u;
+	};
+	uint64_t seen;
+	ginResult_t result = ginPollUntil(poll, look, 1, 64, &seen);
+	return seen == 2 ? ginAbortResult(ginHostWordObserve(word)) : result;
 }
 
 /* All that has been posted to the peer before, by whoever. */

@@ -2,34 +2,9 @@
 /*
  * violations - each rule of the device, broken: the process ends, and one sentence says why
  */
-#include <infiniband/verbs.h>
 #include <signal.h>
 
-#include "child.h"
-#include "queue.h"
-
-enum { BUFFER = 1 << 14 };
-enum {
-	ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-	      IBV_ACCESS_REMOTE_ATOMIC
-};
-
-static uint8_t memory[BUFFER] __attribute__((aligned(4096)));
-static struct queue queue, peer;
-static uint32_t key;
-
-static struct range at(uint32_t offset)
-{
-	return (struct range){offset, key};
-}
-
-static void begin(void)
-{
-	hostOpen();
-	key = hostRegister(memory, sizeof(memory), 0, ALL);
-	EXPECT(key);
-	queuePair(&queue, &peer);
-}
+#include "pair.h"
 
 /* The device's thread ends the process where it polls. */
 static void ring(void)
