@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "capability.h"
 
-#include <errno.h>
 #include <infiniband/mlx5dv.h>
 
 #include "../../../mlx5/command.h"
@@ -22,9 +21,9 @@ static int ask(struct ibv_context *context, enum capabilityGroup group, struct a
 	*answer = (struct answer){{0}};
 	fieldSet(in, IN_OPCODE, COMMAND_QUERY_HCA_CAP);
 	fieldSet(in, IN_OP_MOD, group << 1 | CURRENT);
-	if (mlx5dv_devx_general_cmd(context, in, sizeof(in), answer->bytes, sizeof(*answer)))
-		return sayCommand(why, errno, in, answer->bytes);
-	return 0;
+	int error =
+		mlx5dv_devx_general_cmd(context, in, sizeof(in), answer->bytes, sizeof(*answer));
+	return error ? sayCommand(why, error, in, answer->bytes) : 0;
 }
 
 static uint32_t get(const struct answer *answer, uint32_t field)

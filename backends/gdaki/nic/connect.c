@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* connect.c - a queue pair from its first state to the one in which it sends */
-#include <errno.h>
-
 #include "../../../mlx5/prm.h"
 #include "path.h"
 #include "queues.h"
@@ -24,9 +22,8 @@ static int modify(struct queue *queue, uint32_t opcode, struct mailbox *m, char 
 
 	fieldSet(m->in, IN_OPCODE, opcode);
 	fieldSet(m->in, QP_IN_QPN, queue->end.number);
-	if (mlx5dv_devx_obj_modify(queue->qp, m->in, sizeof(m->in), out, sizeof(out)))
-		return sayCommand(why, errno, m->in, out);
-	return 0;
+	int error = mlx5dv_devx_obj_modify(queue->qp, m->in, sizeof(m->in), out, sizeof(out));
+	return error ? sayCommand(why, error, m->in, out) : 0;
 }
 
 static int toInit(const struct rdmaPort *port, struct queue *queue, char *why)
@@ -47,22 +44,19 @@ static uint8_t least(uint8_t a, uint8_t b)
 	return a < b ? a : b;
 }
 
-static int toReceive(const struct rdmaPort *port, struct queue *queue,
-		     const struct rdmaAddress *address, const struct rdmaEnd *peer,
-		     const struct rdmaPath *path, char *why)
+static int fillReceive(const struct rdmaPort *port, const struct queue *queue,
+		       const struct rdmaAddress *address, const struct rdmaEnd *peer,
+		       const struct rdmaPath *path, struct mailbox *m, char *why)
 {
 	uint32_t spread = queue->end.number ^ peer->number << 12;
-	struct mailbox m = {{0}};
 
-	if (pathSet(port, address, path, spread, m.in, why))
-		return -1;
-	set(&m, QPC_MTU, least(port->mtu, address->mtu));
-	set(&m, QPC_LOG_MSG_MAX, MESSAGE_LOG);
-	set(&m, QPC_REMOTE_QPN, peer->number);
-	set(&m, QPC_NEXT_RCV_PSN, peer->packet);
-	set(&m, QPC_LOG_RRA_MAX, port->logReads);
-	set(&m, QPC_MIN_RNR_NAK, RNR_TIMER_640_US);
-	return modify(queue, COMMAND_INIT2RTR_QP, &m, why);
+	set(m, QPC_MTU, least(port->mtu, address->mtu));
+	set(m, QPC_LOG_MSG_MAX, MESSAGE_LOG);
+	set(m, QPC_REMOTE_QPN, peer->number);
+	set(m, QPC_NEXT_RCV_PSN, peer->packet);
+	set(m, QPC_LOG_RRA_MAX, port->logReads);
+	set(m, QPC_MIN_RNR_NAK, RNR_TIMER_640_US);
+	return pathSet(port, address, path, spread, m->in, why);
 }
 
 static int toSend(const struct rdmaPort *port, struct queue *queue,
@@ -78,12 +72,15 @@ static int toSend(const struct rdmaPort *port, struct queue *queue,
 	return modify(queue, COMMAND_RTR2RTS_QP, &m, why);
 }
 
+/* Where no way leads to the peer, the queue pair is as it was. */
 int queueConnect(struct rdmaQueues *q, uint32_t i, const struct rdmaAddress *address,
 		 const struct rdmaEnd *peer, const struct rdmaPath *path, char *why)
 {
 	struct queue *queue = &q->queue[i];
+	struct mailbox receive = {{0}};
 
-	if (toInit(q->port, queue, why) || toReceive(q->port, queue, address, peer, path, why))
+	if (fillReceive(q->port, queue, address, peer, path, &receive, why) ||
+	    toInit(q->port, queue, why) || modify(queue, COMMAND_INIT2RTR_QP, &receive, why))
 		return -1;
 	return toSend(q->port, queue, address, path, why);
 }

@@ -30,21 +30,21 @@ static uint64_t inPage(const struct rdmaMemory *memory)
 	return (uintptr_t)memory->address % RDMA_PAGE;
 }
 
-/* Both ways have failed, or there was one. */
-static int sayBoth(char *why, const struct rdmaMemory *memory, int byDmabuf, int byAddress,
-		   const char *use)
+/* By both ways, or by the one that there was. */
+static int sayFailed(char *why, const struct rdmaMemory *memory, int byDmabuf, int byAddress,
+		     const char *use)
 {
-	char first[64];
+	const char *limit =
+		byAddress == ENOMEM
+			? " (is the limit on locked memory too low? ulimit -l unlimited)"
+			: "";
+	char first[64] = "", *words = "";
 
-	if (memory->dmabuf < 0)
-		return sayErrno(why, byAddress, "%zu bytes at %p %s", memory->bytes,
-				memory->address, use);
-	/* strerror() is not for threads, and this is read at once. */
-	strerror_r(byDmabuf, first, sizeof(first));
-	return sayErrno(why, byAddress,
-			"%zu bytes at %p %s: by dma-buf: %s; by address, which for GPU memory "
-			"takes nvidia-peermem",
-			memory->bytes, memory->address, use, first);
+	if (memory->dmabuf >= 0)
+		words = strerror_r(byDmabuf, first, sizeof(first));
+	return sayErrno(why, byAddress, "%zu bytes at %p %s%s%s%s%s", memory->bytes,
+			memory->address, use, limit, *words ? ": by dma-buf: " : "", words,
+			*words ? "; by address, which for GPU memory takes nvidia-peermem" : "");
 }
 
 static struct ibv_mr *registerMemory(struct rdmaRegion *region, struct rdmaPort *port,
@@ -65,7 +65,7 @@ static struct ibv_mr *registerMemory(struct rdmaRegion *region, struct rdmaPort 
 	mr = ibv_reg_mr_iova2(port->pd, memory->address, memory->bytes, inPage(memory),
 			      (unsigned)flags);
 	if (!mr)
-		sayBoth(why, memory, byDmabuf, errno, "cannot be registered");
+		sayFailed(why, memory, byDmabuf, errno, "cannot be registered");
 	return mr;
 }
 
@@ -120,7 +120,7 @@ int umemOpen(struct rdmaPort *port, const struct rdmaMemory *memory, struct mlx5
 		made = mlx5dv_devx_umem_reg(port->context, memory->address, memory->bytes,
 					    IBV_ACCESS_LOCAL_WRITE);
 	if (!made)
-		return sayBoth(why, memory, error, errno, "cannot hold queues");
+		return sayFailed(why, memory, error, errno, "cannot hold queues");
 	*umem = made;
 	return 0;
 }

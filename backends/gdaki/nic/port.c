@@ -110,10 +110,9 @@ static int openObjects(struct rdmaPort *p, char *why)
 		return sayErrno(why, errno, "a protection domain");
 	if (mlx5dv_init_obj(&object, MLX5DV_OBJ_PD))
 		return sayErrno(why, errno, "the protection domain's number");
-	if (mlx5dv_devx_query_eqn(p->context, 0, &p->eventQueue))
-		return sayErrno(why, errno, "the event queue's number");
 	p->pdNumber = numbers.pdn;
-	return 0;
+	int error = mlx5dv_devx_query_eqn(p->context, 0, &p->eventQueue);
+	return error ? sayErrno(why, error, "the event queue's number") : 0;
 }
 
 /* Events are asked for, never waited for. */

@@ -24,9 +24,6 @@ int say(char *why, const char *format, ...)
 static const char *remedy(int error)
 {
 	switch (error) {
-	case ENOMEM:
-		return "; the limit on locked memory may be the cause: raise it (ulimit -l "
-		       "unlimited)";
 	case EACCES:
 	case EPERM:
 		return "; this user needs /dev/infiniband/uverbs* for reading and writing";

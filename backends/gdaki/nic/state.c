@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* state.c - which state a queue pair is in, and putting it into the last one */
-#include <errno.h>
-
 #include "../../../mlx5/prm.h"
 #include "queues.h"
 #include "say.h"
@@ -13,9 +11,8 @@ int queueFail(struct rdmaQueues *q, uint32_t i, char *why)
 
 	fieldSet(in, IN_OPCODE, COMMAND_2ERR_QP);
 	fieldSet(in, QP_IN_QPN, queue->end.number);
-	if (mlx5dv_devx_obj_modify(queue->qp, in, sizeof(in), out, sizeof(out)))
-		return sayCommand(why, errno, in, out);
-	return 0;
+	int error = mlx5dv_devx_obj_modify(queue->qp, in, sizeof(in), out, sizeof(out));
+	return error ? sayCommand(why, error, in, out) : 0;
 }
 
 int queueState(struct rdmaQueues *q, uint32_t i, int *state, char *why)
@@ -25,8 +22,9 @@ int queueState(struct rdmaQueues *q, uint32_t i, int *state, char *why)
 
 	fieldSet(in, IN_OPCODE, COMMAND_QUERY_QP);
 	fieldSet(in, QP_IN_QPN, queue->end.number);
-	if (mlx5dv_devx_obj_query(queue->qp, in, sizeof(in), out, sizeof(out)))
-		return sayCommand(why, errno, in, out);
+	int error = mlx5dv_devx_obj_query(queue->qp, in, sizeof(in), out, sizeof(out));
+	if (error)
+		return sayCommand(why, error, in, out);
 	*state = (int)fieldGet(out, fieldAt(QP_OUT_QPC, QPC_STATE));
 	return 0;
 }
