@@ -64,6 +64,12 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			  .most = 1000000000,
 			  .preset = "600",
 			  .meaning = "seconds until a collective call gives up"},
+	[paramUarMap] = {.name = "GIN_UAR_MAP",
+			 .choices = "io|plain",
+			 .preset = "io",
+			 .meaning =
+				 "how a NIC's doorbell registers are mapped for the GPU; plain: as "
+				 "ordinary memory, where the driver refuses io"},
 };
 
 static struct {
