@@ -23,6 +23,15 @@ static const struct paramInfo table[PARAM_COUNT] = {
 		      .choices = "none|error|warn|info|stats|debug",
 		      .preset = "warn",
 		      .meaning = "what goes to standard error"},
+	[paramNic] = {.name = "GIN_NIC",
+		      .preset = "",
+		      .meaning =
+			      "ports of NICs that may be used, as mlx5_0,mlx5_2:1; default: all"},
+	[paramNicGid] = {.name = "GIN_NIC_GID",
+			 .preset = "",
+			 .meaning =
+				 "index in the NIC port's table of addresses (GIDs); default: the "
+				 "best, RoCE v2 and IPv4 first"},
 	[paramProxyAffinity] = {.name = "GIN_PROXY_AFFINITY",
 				.choices = "near|cpu|none",
 				.preset = "near",

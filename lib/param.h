@@ -14,6 +14,8 @@ enum param {
 	paramBootstrap,
 	paramHostId,
 	paramLog,
+	paramNic,
+	paramNicGid,
 	paramProxyAffinity,
 	paramProxyFence,
 	paramProxyThreads,

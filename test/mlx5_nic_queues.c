@@ -5,6 +5,9 @@
  */
 #include "nic_rig.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+
 enum { COUNT = 6, DEPTH = 64, AT = 4096, LAPS = 5 };
 
 /* What one end tells the other. */
@@ -89,6 +92,65 @@ static void loop(void)
 		EXPECT_EQUAL(ginMlx5Swap(rigCqe(&q)->userIndex), 0x1000 + i);
 	}
 	rigClose(&r);
+}
+
+/* Shared memory stands in for that of a GPU: its descriptor for a dma-buf's. */
+static void *sharedPages(size_t bytes, int *fd)
+{
+	*fd = memfd_create("pages", MFD_CLOEXEC);
+	EXPECT(*fd >= 0 && !ftruncate(*fd, (off_t)bytes));
+	void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+	EXPECT(pages != MAP_FAILED);
+	return pages;
+}
+
+/*
+ * Queues and a window by dma-buf, which begin within it; with a descriptor that is none, by
+ * address.
+ */
+static void byDmabuf(int valid)
+{
+	enum { BEFORE = 2 * RDMA_PAGE };
+	size_t bytes = BEFORE + rdmaSlabBytes(2, DEPTH) + RIG_WINDOW;
+	int fd, none = open("/dev/null", O_RDWR);
+	char *memory = (char *)sharedPages(bytes, &fd) + BEFORE;
+	struct rdmaMemory window = {memory + rdmaSlabBytes(2, DEPTH), RIG_WINDOW, fd,
+				    BEFORE + rdmaSlabBytes(2, DEPTH)};
+	struct told told[2];
+	struct rig r;
+
+	rigMemory(&r, 2, DEPTH);
+	memcpy(memory, r.slab.memory.address, r.slab.memory.bytes);
+	free(r.slab.memory.address);
+	r.slab.memory.address = memory;
+	r.slab.memory.dmabuf = window.dmabuf = valid ? fd : none;
+	r.slab.memory.dmabufOffset = BEFORE;
+	EXPECT_NIC(rigOpen(&r));
+	nic->regionClose(r.region);
+	EXPECT_NIC(nic->regionOpen(r.port, &window, rdmaRemote, &r.region, &r.keys, nicWhy));
+	EXPECT_EQUAL(r.keys.via, valid ? rdmaViaDmabuf : rdmaViaAddress);
+	EXPECT_EQUAL(r.keys.first, 0);
+	free(r.window);
+	r.window = window.address;
+	close(fd);
+	for (uint32_t i = 0; i < 2; i++)
+		told[i] = make(&r, i);
+	connectTo(&r, 0, &told[1]);
+	connectTo(&r, 1, &told[0]);
+	struct rigQueue q = rigQueue(&r, 0, &told[0].end);
+	drive(&r, &q, &told[1], AT);
+	r.window = r.slab.memory.address = NULL;
+	rigClose(&r);
+}
+
+static void dmabuf(void)
+{
+	byDmabuf(1);
+}
+
+static void noDmabuf(void)
+{
+	byDmabuf(0);
 }
 
 /* The deepest queue, all of it posted by one doorbell; and a depth that the device has not. */
@@ -238,6 +300,8 @@ int main(void)
 		return 77;
 	}
 	expectChild("loop", loop);
+	expectChild("by dma-buf", dmabuf);
+	expectChild("by address, for there is no dma-buf", noDmabuf);
 	expectChild("deep", deep);
 	expectChild("refusals", refusals);
 	expectChild("unreachable", unreachable);
