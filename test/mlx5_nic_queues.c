@@ -49,7 +49,10 @@ static struct ginMlx5Memory there(const struct told *peer, uint64_t offset)
 	return (struct ginMlx5Memory){peer->window + offset, ginMlx5Key(peer->key)};
 }
 
-/* A write, an add that brings back the old value, a read of both; many times around the queue. */
+/*
+ * A write, an add that brings back the old value, a read of both, and what makes its data
+ * visible; many times around the queue.
+ */
 static void drive(struct rig *r, struct rigQueue *q, const struct told *peer, uint64_t to)
 {
 	uint64_t seen[2];
@@ -63,6 +66,8 @@ static void drive(struct rig *r, struct rigQueue *q, const struct told *peer, ui
 			ginMlx5CqeRequest);
 		EXPECT(!memcmp(r->window + 8, &(uint64_t){3 * n}, 8));
 		EXPECT_EQUAL(rigRun(q, ginMlx5Read(rigSlot(q), there(peer, to), here(r, 16), 16)),
+			     ginMlx5CqeRequest);
+		EXPECT_EQUAL(rigRun(q, ginMlx5Dump(rigSlot(q), here(r, 16), 16)),
 			     ginMlx5CqeRequest);
 		memcpy(seen, r->window + 16, sizeof(seen));
 		EXPECT_EQUAL(seen[0], n);

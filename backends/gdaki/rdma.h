@@ -9,6 +9,12 @@
  * refuses the sentence has status and syndrome. Outputs are set on success only. Any thread; calls
  * on one struct rdmaQueues not at the same time. What was made is to be closed before what it was
  * made with; closing works in any state, also when the device is gone.
+ *
+ * Files of libgin-rdma.so, in nic/: list.c, port.c, gid.c, capability.c and event.c ports; memory.c
+ * keys and memory for queues; uar.c, queues.c, make.c, connect.c, path.c and state.c queues; say.c
+ * what failed; rdma.c the struct at the end. Of libgin.so, here: load.c opens it, probe.c and
+ * choose.c find a rank's port, doorbell.c maps registers, pairs.c has the queues of a device
+ * communicator.
  */
 #ifndef GIN_BACKENDS_RDMA_H
 #define GIN_BACKENDS_RDMA_H
