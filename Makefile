@@ -62,6 +62,12 @@ PMIX := $(if $(shell $(PKG_CONFIG) --exists pmix 2>/dev/null && echo yes),$(BUIL
 # What mlx5 devices read and write, in words; libgin.so is without it.
 MLX5_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard mlx5/*.c))
 
+# Without libibverbs and libmlx5 the library is whole: GPU threads then write no work requests of a NIC.
+VERBS := $(shell $(PKG_CONFIG) --exists libmlx5 libibverbs 2>/dev/null && echo yes)
+VERBS_LIBS := $(if $(VERBS),$(shell $(PKG_CONFIG) --libs libmlx5 libibverbs))
+NIC_OBJ := $(if $(VERBS),$(patsubst %.c,$(BUILD)/%.o,$(wildcard backends/gdaki/nic/*.c)))
+RDMA := $(if $(VERBS),$(BUILD)/libgin-rdma.so)
+
 # A tool NAME is tools/NAME.c and what there is of tools/NAME_*.c. One that asks hwloc is left out where
 # there is no hwloc.
 tool-sources = $(wildcard tools/$(1).c tools/$(1)_*.c)
@@ -82,7 +88,6 @@ without_mpi = $(filter-out $(if $(MPICXX),,%/mpi.cu %/mpi.cc),$(1))
 
 EXAMPLES := $(patsubst examples/%.cu,$(BUILD)/examples/%,$(call without_mpi,$(wildcard examples/*.cu)))
 # What is named mlx5_ needs libibverbs and libmlx5.
-VERBS := $(shell $(PKG_CONFIG) --exists libmlx5 libibverbs 2>/dev/null && echo yes)
 TESTS_C := $(patsubst test/%.c,$(BUILD)/test/%,$(filter-out $(if $(VERBS),,test/mlx5_%), \
 	$(wildcard test/*.c)))
 TESTS_CC := $(patsubst test/%.cc,$(BUILD)/test/%,$(call without_mpi, \
@@ -98,7 +103,7 @@ TESTS_GPU := $(patsubst test/%.cc,$(BUILD)/test/%_gpu,$(filter-out test/nvrtc.cc
 
 all: lib tools examples
 
-lib: $(LIB) $(LINKS) $(PMIX)
+lib: $(LIB) $(LINKS) $(PMIX) $(RDMA)
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
@@ -122,6 +127,14 @@ $(BUILD)/libgin-pmix.so: bootstrap/pmix.c bootstrap/bootstrap.h bootstrap/plugin
 	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS_ALL)) $(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags pmix)) \
 		-shared -o $@ $< $(LDFLAGS_ALL) -Wl,--version-script,bootstrap/plugin.map \
 		$(shell $(PKG_CONFIG) --libs pmix) -pthread
+
+$(NIC_OBJ): CPPFLAGS += $(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags libmlx5 libibverbs))
+
+$(BUILD)/libgin-rdma.so: $(NIC_OBJ) $(MLX5_OBJ) backends/gdaki/nic/rdma.map
+	$(call say,LINK,$@)
+	$(Q)$(CC) -shared -o $@ $(NIC_OBJ) $(MLX5_OBJ) $(LDFLAGS_ALL) \
+		$(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-z,relro,-z,now \
+		-Wl,--version-script,backends/gdaki/nic/rdma.map $(VERBS_LIBS)
 
 tools: $(TOOLS:%=$(BUILD)/tools/%)
 	$(foreach tool,$(filter-out $(TOOLS),$(TOOL_NAMES)), \
@@ -197,7 +210,15 @@ $(TESTS_C): $(BUILD)/test/%: test/%.c $(LINKS) $(LIB_OBJ) $(MLX5_OBJ)
 	$(Q)$(CC) $(CFLAGS_ALL) -Ilib -Wno-pedantic -o $@ $< $(LIB_OBJ) $(MLX5_OBJ) \
 		$(LDFLAGS_ALL) -pthread -ldl $(HWLOC_LIBS)
 
-$(BUILD)/test/mlx5_%: LDFLAGS += $(shell $(PKG_CONFIG) --libs libmlx5 libibverbs 2>/dev/null)
+$(BUILD)/test/mlx5_%: LDFLAGS += $(VERBS_LIBS)
+
+# They open the plug-in.
+$(BUILD)/test/mlx5_nic_%: LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
+$(filter $(BUILD)/test/mlx5_nic_%,$(TESTS_C)): $(RDMA)
+
+# The plug-in finds the test's calls before those of libmlx5.
+$(BUILD)/test/mlx5_nic_failures: CFLAGS_ALL += -fvisibility=default
+$(BUILD)/test/mlx5_nic_failures: LDFLAGS += -rdynamic -Wl,--no-as-needed $(VERBS_LIBS)
 
 # The library's allocations go through the test, which lets some fail.
 $(BUILD)/test/limits_memory: LDFLAGS += \

@@ -5,13 +5,12 @@
  * PMIx is asked once per process. What later communicators need goes to the root, so that they may
  * be made at the same time and in any order, which fences cannot do.
  */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "../lib/plugin.h"
 #include "meeting.h"
 
 #define PLUGIN "libgin-pmix.so"
@@ -23,67 +22,30 @@ static struct {
 	struct rootContact contact;
 } job = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Where libgin.so lies, its last slash included; "" when that is not known. */
-static void ownFolder(char *folder, size_t size)
+static const struct bootstrapPmix *loadPlugin(char *why)
 {
-	Dl_info self;
-	const char *slash = NULL;
+	static const struct plugin plugin = {PLUGIN, BOOTSTRAP_PMIX_SYMBOL,
+					     sizeof(struct bootstrapPmix)};
+	const void *pmix = NULL;
+	char reason[160];
 
-	if (dladdr((const void *)&bootstrapPmixOps, &self) && self.dli_fname)
-		slash = strrchr(self.dli_fname, '/');
-	if (!slash || slash - self.dli_fname + 2 > (long)size)
-		folder[0] = 0;
-	else
-		snprintf(folder, size, "%.*s/", (int)(slash - self.dli_fname), self.dli_fname);
-}
-
-/*
- * The plug-in: beside libgin.so in a build tree, in a folder of its own where libgin is installed;
- * else its bare name, for the loader to look.
- */
-static void findPlugin(const char *folder, char *path, size_t size)
-{
-	static const char *const places[] = {"", "libgin0/"};
-
-	for (size_t i = 0; folder[0] && i < sizeof(places) / sizeof(places[0]); i++) {
-		snprintf(path, size, "%s%s" PLUGIN, folder, places[i]);
-		if (!access(path, F_OK))
-			return;
-	}
-	snprintf(path, size, PLUGIN);
-}
-
-static void *openPlugin(char *why)
-{
-	char folder[1024], path[1100];
-
-	ownFolder(folder, sizeof(folder));
-	findPlugin(folder, path, sizeof(path));
-	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (library)
-		return library;
-	if (strchr(path, '/'))
-		snprintf(why, BOOTSTRAP_WHY, "PMIx is needed, but %.150s; install PMIx (libpmix2)",
-			 dlerror());
-	else
+	switch (pluginOpen(&plugin, &pmix, reason, sizeof(reason))) {
+	case pluginFound:
+		return pmix;
+	case pluginMissing:
 		snprintf(why, BOOTSTRAP_WHY,
 			 "PMIx is needed, but %.110s has no " PLUGIN ": install it, or build "
 			 "libgin where libpmix-dev is; or GIN_ROOT=host:port, GIN_BOOTSTRAP=tcp",
-			 folder[0] ? folder : "the loader's path");
-	return NULL;
-}
-
-static const struct bootstrapPmix *loadPlugin(char *why)
-{
-	void *library = openPlugin(why);
-	const struct bootstrapPmix *pmix = library ? dlsym(library, BOOTSTRAP_PMIX_SYMBOL) : NULL;
-
-	if (!library)
+			 reason);
 		return NULL;
-	if (pmix && pmix->size == sizeof(*pmix))
-		return pmix;
-	snprintf(why, BOOTSTRAP_WHY, PLUGIN " belongs to another libgin");
-	return NULL;
+	case pluginBroken:
+		snprintf(why, BOOTSTRAP_WHY, "PMIx is needed, but %.150s; install PMIx (libpmix2)",
+			 reason);
+		return NULL;
+	default:
+		snprintf(why, BOOTSTRAP_WHY, "%s", reason);
+		return NULL;
+	}
 }
 
 /*

@@ -61,8 +61,10 @@ enum {
 	cuGranularityMinimum = 0,
 	cuHostPortable = 1,
 	cuHostMapped = 2,
-	cuRegisterPortable = 1, /* CU_MEMHOSTREGISTER_PORTABLE */
-	cuRegisterMapped = 2,	/* CU_MEMHOSTREGISTER_DEVICEMAP */
+	cuRegisterPortable = 1,	   /* CU_MEMHOSTREGISTER_PORTABLE */
+	cuRegisterMapped = 2,	   /* CU_MEMHOSTREGISTER_DEVICEMAP */
+	cuRegisterIoMemory = 4,	   /* CU_MEMHOSTREGISTER_IOMEMORY */
+	cuAlreadyRegistered = 712, /* CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED */
 	cuIpcLazyPeerAccess = 1,
 	cuNonBlocking = 1,	/* CU_STREAM_NON_BLOCKING */
 	cuCaptureRelaxed = 2,	/* CU_STREAM_CAPTURE_MODE_RELAXED */

@@ -23,6 +23,15 @@ static const struct paramInfo table[PARAM_COUNT] = {
 		      .choices = "none|error|warn|info|stats|debug",
 		      .preset = "warn",
 		      .meaning = "what goes to standard error"},
+	[paramNic] = {.name = "GIN_NIC",
+		      .preset = "",
+		      .meaning =
+			      "ports of NICs that may be used, as mlx5_0,mlx5_2:1; default: all"},
+	[paramNicGid] = {.name = "GIN_NIC_GID",
+			 .preset = "",
+			 .meaning =
+				 "index in the NIC port's table of addresses (GIDs); default: the "
+				 "best, RoCE v2 and IPv4 first"},
 	[paramProxyAffinity] = {.name = "GIN_PROXY_AFFINITY",
 				.choices = "near|cpu|none",
 				.preset = "near",
@@ -64,6 +73,12 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			  .most = 1000000000,
 			  .preset = "600",
 			  .meaning = "seconds until a collective call gives up"},
+	[paramUarMap] = {.name = "GIN_UAR_MAP",
+			 .choices = "io|plain",
+			 .preset = "io",
+			 .meaning =
+				 "how a NIC's doorbell registers are mapped for the GPU; plain: as "
+				 "ordinary memory, where the driver refuses io"},
 };
 
 static struct {

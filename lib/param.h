@@ -14,6 +14,8 @@ enum param {
 	paramBootstrap,
 	paramHostId,
 	paramLog,
+	paramNic,
+	paramNicGid,
 	paramProxyAffinity,
 	paramProxyFence,
 	paramProxyThreads,
@@ -22,14 +24,16 @@ enum param {
 	paramSecret,
 	paramSocketIfname,
 	paramTimeout,
+	paramUarMap,
 	PARAM_COUNT
 };
 
-/* Of GIN_BOOTSTRAP, GIN_PROXY_AFFINITY, GIN_PROXY_FENCE and GIN_ROUTE, in the order of their choices in the table. */
+/* Of GIN_BOOTSTRAP, GIN_PROXY_AFFINITY, GIN_PROXY_FENCE, GIN_ROUTE and GIN_UAR_MAP, in the order of their choices in the table. */
 enum { bootstrapAuto, bootstrapPmix, bootstrapTcp, bootstrapSelf };
 enum { proxyAffinityNear, proxyAffinityCpu, proxyAffinityNone };
 enum { proxyFenceAuto, proxyFenceSystem };
 enum { routeAuto, routeDirect, routeNetwork };
+enum { uarMapIo, uarMapPlain };
 
 /* A row of the table. */
 struct paramInfo {

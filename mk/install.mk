@@ -14,7 +14,7 @@ PKGCONFIGDIR ?= $(LIBDIR)/pkgconfig
 CMAKEDIR ?= $(LIBDIR)/cmake/gin
 INSTALL ?= install
 
-# bootstrap/choose.c looks there; two libgin of different SONAMEs do not share their plug-ins.
+# lib/plugin.c looks there; two libgin of different SONAMEs do not share their plug-ins.
 PLUGINDIR = $(LIBDIR)/libgin$(SOVERSION)
 OWN_DIRS = "$(INCLUDEDIR)/gin" "$(PLUGINDIR)" "$(CMAKEDIR)" "$(DOCDIR)/examples" "$(DOCDIR)"
 PATHS = $(PREFIX)$(BINDIR)$(LIBDIR)$(INCLUDEDIR)$(MANDIR)$(DOCDIR)$(PKGCONFIGDIR)$(CMAKEDIR)$(DESTDIR)
@@ -45,7 +45,7 @@ endef
 put-files = $(if $(3),$(Q)$(INSTALL) -d "$(DESTDIR)$(2)" && \
 	$(INSTALL) -m $(1) $(3) "$(DESTDIR)$(2)")
 put-link = $(Q)ln -sf $(2) "$(DESTDIR)$(1)"
-put-plugins = $(PMIX)
+put-plugins = $(PMIX) $(RDMA)
 put-tool = $(if $(filter $(1),$(TOOLS)),$(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" && \
 	$(call link-tool,$(1),"$(DESTDIR)$(BINDIR)/$(1)",$(TOOL_RPATH)))
 
@@ -54,7 +54,7 @@ put-tool-cu = $(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" && \
 
 take-files = $(if $(3),$(Q)rm -f $(foreach file,$(3),"$(DESTDIR)$(2)/$(notdir $(file))"))
 take-link = $(Q)rm -f "$(DESTDIR)$(1)"
-take-plugins = $(BUILD)/libgin-pmix.so
+take-plugins = $(BUILD)/libgin-pmix.so $(BUILD)/libgin-rdma.so
 take-tool = $(Q)rm -f "$(DESTDIR)$(BINDIR)/$(1)"
 take-tool-cu = $(call take-tool,$(notdir $(1)))
 
@@ -73,6 +73,9 @@ install: install-paths lib tools $(addprefix $(BUILD)/install/,gin.pc gin-config
 ifeq ($(PMIX),)
 	@echo "There was no PMIx (libpmix-dev), so that libgin-pmix.so is left out: with mpirun or" \
 		"srun, ranks then need config.allgather."
+endif
+ifeq ($(RDMA),)
+	@echo "There were no libibverbs and libmlx5 (libibverbs-dev), so that libgin-rdma.so is left out."
 endif
 
 uninstall: install-paths

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* choose.h - which of this host's ports is a rank's: its rail */
+#ifndef GIN_GDAKI_CHOOSE_H
+#define GIN_GDAKI_CHOOSE_H
+
+#include "../backend.h"
+#include "rdma.h"
+
+/*
+ * Of the usable ports that `names` allows ("mlx5_0,mlx5_2:1"; "": any), those nearest to the GPU;
+ * of several alike, ranks of one host take one each, in turn. Returns its index in `found`, or -1
+ * and `why`, of RDMA_WHY bytes: what is the matter with each.
+ */
+int portChoose(const struct backendHost *host, const char *names, const struct rdmaFound *found,
+	       int count, char *why);
+
+#endif

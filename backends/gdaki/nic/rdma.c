@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rdma.c - what libgin-rdma.so exports */
+#include "memory.h"
+#include "port.h"
+#include "queues.h"
+
+__attribute__((visibility("default"))) const struct rdma ginRdma = {
+	.size = sizeof(ginRdma),
+	.list = portList,
+	.portOpen = portOpen,
+	.portClose = portClose,
+	.portTell = portTell,
+	.portEvent = portEvent,
+	.regionOpen = regionOpen,
+	.regionClose = regionClose,
+	.queuesOpen = queuesOpen,
+	.queuesClose = queuesClose,
+	.queueMake = queueMake,
+	.queueConnect = queueConnect,
+	.queueFail = queueFail,
+	.queueState = queueState,
+	.queueRegister = queueRegister,
+};

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "say.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../../../mlx5/command.h"
+#include "../../../mlx5/prm.h"
+#include "../../../mlx5/words.h"
+#include "../rdma.h"
+
+int say(char *why, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, RDMA_WHY, format, args);
+	va_end(args);
+	return -1;
+}
+
+static const char *remedy(int error)
+{
+	switch (error) {
+	case EACCES:
+	case EPERM:
+		return "; this user needs /dev/infiniband/uverbs* for reading and writing";
+	case EIO:
+		return "; the device is gone or has failed: see the kernel's log";
+	default:
+		return "";
+	}
+}
+
+int sayErrno(char *why, int error, const char *format, ...)
+{
+	char what[RDMA_WHY / 2];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(what, sizeof(what), format, args);
+	va_end(args);
+	return say(why, "%s: %s%s", what, strerror(error), remedy(error));
+}
+
+int sayCommand(char *why, int error, const void *in, const void *out)
+{
+	const char *name = commandName((unsigned)fieldGet(in, IN_OPCODE));
+
+	if (commandSucceeded(out))
+		return sayErrno(why, error, "%s did not come to the device",
+				name ? name : "a command");
+	commandText(in, out, why, RDMA_WHY);
+	return -1;
+}

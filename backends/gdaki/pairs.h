@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pairs.h - the queue pairs of a device communicator: one for each context and peer on this route
+ *
+ * Peers on other routes have none. The own rank, where it is on this route, has one that is
+ * connected to itself.
+ */
+#ifndef GIN_GDAKI_PAIRS_H
+#define GIN_GDAKI_PAIRS_H
+
+#include "../backend.h"
+#include "rdma.h"
+
+struct pairsWanted {
+	const struct backendHost *host;
+	const struct rdma *rdma;
+	struct rdmaPort *port;
+	const struct rdmaAddress *addresses; /* [nRanks], of the peers on this route */
+	int (*serves)(const void *of, int rank);
+	const void *of;
+	struct rdmaPath path;
+	uint32_t contexts, depth;
+	uint32_t registers; /* doorbell registers, 1 at least */
+};
+
+struct pairs {
+	struct pairsWanted wanted;
+	struct rdmaQueues *queues; /* NULL: no peer is on this route */
+	char *slab;		   /* rdmaPlaceOf() says what is where */
+	uint32_t peers;		   /* on this route */
+	uint32_t *place;	   /* [nRanks]: which of these, PAIRS_NONE: none */
+	struct rdmaEnd *ends;	   /* [contexts * peers] */
+};
+
+#define PAIRS_NONE UINT32_MAX
+
+/* Collective, as windowRegister(); the device's scope is entered. */
+ginResult_t pairsOpen(const struct pairsWanted *wanted, const char *call, ginResult_t mine,
+		      struct pairs **pairs);
+/* No kernel uses them any more. */
+void pairsClose(struct pairs *pairs);
+
+/* The queue for that peer, by its index in the slab, or PAIRS_NONE. */
+uint32_t pairsQueue(const struct pairs *pairs, uint32_t context, int peer);
+
+/*
+ * Which queue pairs have failed, as the device says: the first peer that has one, and `why`; or -1.
+ * One command for each: some 100 us. Not with pairsClose() at the same time.
+ */
+int pairsFailed(const struct pairs *pairs, char *why);
+
+#endif

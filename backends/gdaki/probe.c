@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "probe.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "choose.h"
+#include "load.h"
+
+enum { PORTS = 64 };
+
+static_assert(sizeof(struct rdmaAddress) <= BACKEND_BLOB, "a port's address travels as a blob");
+
+static int wantedGid(int *gid, char *why)
+{
+	const char *text = paramText(paramNicGid);
+	char *end;
+
+	*gid = -1;
+	if (!text[0])
+		return 0;
+	long index = strtol(text, &end, 10);
+	*gid = (int)index;
+	if (!*end && index >= 0 && index < 65536)
+		return 0;
+	snprintf(why, RDMA_WHY, "GIN_NIC_GID=%.40s: must be an index, 0 at least", text);
+	return -1;
+}
+
+static int openChosen(const struct backendHost *host, const struct rdma *rdma,
+		      struct rdmaPort **port, char *why)
+{
+	struct rdmaFound found[PORTS];
+	struct rdmaWanted wanted = {0};
+
+	if (wantedGid(&wanted.gid, why))
+		return -1;
+	int count = rdma->list(&wanted, found, PORTS, why);
+	if (count < 0)
+		return -1;
+	int chosen =
+		portChoose(host, paramText(paramNic), found, count < PORTS ? count : PORTS, why);
+	if (chosen < 0)
+		return -1;
+	wanted.device = found[chosen].device;
+	wanted.port = found[chosen].port;
+	return rdma->portOpen(&wanted, port, why);
+}
+
+static int openPort(const struct backendHost *host, const struct rdma **rdma,
+		    struct rdmaPort **port, char *why)
+{
+	*rdma = rdmaLoad(why, RDMA_WHY);
+	return *rdma ? openChosen(host, *rdma, port, why) : -1;
+}
+
+int gdakiProbe(const struct backendHost *host, struct rdmaAddress *address, char why[BACKEND_WHY])
+{
+	struct rdmaFeatures features;
+	const struct rdma *rdma;
+	struct rdmaPort *port;
+	char reason[RDMA_WHY];
+
+	if (openPort(host, &rdma, &port, reason)) {
+		snprintf(why, BACKEND_WHY, "%.*s", BACKEND_WHY - 1, reason);
+		return 0;
+	}
+	rdma->portTell(port, address, &features);
+	rdma->portClose(port);
+	why[0] = '\0';
+	return 1;
+}
+
+ginResult_t gdakiPortOpen(const struct backendHost *host, const struct rdma **rdma,
+			  struct rdmaPort **port)
+{
+	char why[RDMA_WHY];
+
+	if (openPort(host, rdma, port, why))
+		return fail(ginErrorSystem, "gdaki: %s", why);
+	return ginSuccess;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "plugin.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FOLDER = 1024, FILE_PATH = FOLDER + 128 };
+
+/* Where libgin.so lies, its last slash included; "" when that is not known. */
+static void ownFolder(char *folder)
+{
+	Dl_info self;
+	const char *slash = NULL;
+
+	if (dladdr((const void *)pluginOpen, &self) && self.dli_fname)
+		slash = strrchr(self.dli_fname, '/');
+	if (!slash || slash - self.dli_fname + 2 > FOLDER)
+		folder[0] = 0;
+	else
+		snprintf(folder, FOLDER, "%.*s/", (int)(slash - self.dli_fname), self.dli_fname);
+}
+
+/*
+ * The plug-in: beside libgin.so in a build tree, in a folder of its own where libgin is installed;
+ * else its bare name, for the loader to look.
+ */
+static void find(const char *folder, const char *file, char *path)
+{
+	static const char *const places[] = {"", "libgin0/"};
+
+	for (size_t i = 0; folder[0] && i < sizeof(places) / sizeof(places[0]); i++) {
+		snprintf(path, FILE_PATH, "%s%s%s", folder, places[i], file);
+		if (!access(path, F_OK))
+			return;
+	}
+	snprintf(path, FILE_PATH, "%s", file);
+}
+
+static enum pluginResult notOpened(const char *folder, const char *path, char *why, size_t room)
+{
+	if (strchr(path, '/')) {
+		snprintf(why, room, "%s", dlerror());
+		return pluginBroken;
+	}
+	snprintf(why, room, "%s", folder[0] ? folder : "the loader's path");
+	return pluginMissing;
+}
+
+enum pluginResult pluginOpen(const struct plugin *plugin, const void **calls, char *why,
+			     size_t room)
+{
+	char folder[FOLDER], path[FILE_PATH];
+	size_t size;
+
+	ownFolder(folder);
+	find(folder, plugin->file, path);
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!library)
+		return notOpened(folder, path, why, room);
+	const void *found = dlsym(library, plugin->symbol);
+	if (found)
+		memcpy(&size, found, sizeof(size));
+	if (!found || size != plugin->size) {
+		snprintf(why, room, "%s belongs to another libgin", plugin->file);
+		return pluginForeign;
+	}
+	*calls = found;
+	return pluginFound;
+}

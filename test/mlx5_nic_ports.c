@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mlx5_nic_ports.c - libgin-rdma.so: which ports there are, which are usable and why not
+ *
+ * What is expected is the software device's profile.
+ */
+#include "nic.h"
+
+enum { ROOM = 16, NO_GID = 7 };
+
+static const struct rdmaWanted anyPort = {.device = "mlx5_0", .gid = -1};
+
+static void listed(void)
+{
+	struct rdmaFound found[ROOM];
+	const char *words = nicProfile("noatomics") ? "atomics"
+			    : nicProfile("roce")    ? "RoCE v2, GID 3, MTU 1024"
+						    : "InfiniBand, GID 0, MTU 4096";
+	int count = nic->list(&anyPort, found, ROOM, nicWhy);
+
+	EXPECT_EQUAL(count, atoi(getenv("MLX5DEV_DEVICES") ? getenv("MLX5DEV_DEVICES") : "1"));
+	for (int i = 0; i < count; i++) {
+		printf("ok: %s, port %d: %s\n", found[i].device, found[i].port, found[i].why);
+		EXPECT_EQUAL(found[i].usable, !nicProfile("noatomics"));
+		EXPECT_EQUAL(found[i].port, 1);
+		EXPECT_HAS(found[i].why, words);
+	}
+	EXPECT_EQUAL(nic->list(&anyPort, found, 0, nicWhy), count);
+}
+
+static void refusals(void)
+{
+	struct rdmaWanted wanted = anyPort;
+	struct rdmaPort *port;
+
+	wanted.device = "mlx5_9";
+	EXPECT_REFUSED(nic->portOpen(&wanted, &port, nicWhy), "there is no RDMA device mlx5_9");
+	wanted = anyPort;
+	wanted.port = 2;
+	EXPECT_REFUSED(nic->portOpen(&wanted, &port, nicWhy), "port 2: ");
+	wanted = anyPort;
+	wanted.gid = NO_GID;
+	EXPECT_REFUSED(nic->portOpen(&wanted, &port, nicWhy), "has no GID of index 7");
+	wanted = anyPort;
+	wanted.mtu = 255;
+	EXPECT_REFUSED(nic->portOpen(&wanted, &port, nicWhy), "MTU of 255 bytes is too small");
+}
+
+static void chosen(int gid, uint32_t mtu, int version, int mtuNumber)
+{
+	struct rdmaWanted wanted = anyPort;
+	struct rdmaFeatures features;
+	struct rdmaAddress address;
+	struct rdmaPort *port;
+
+	wanted.gid = gid;
+	wanted.mtu = mtu;
+	EXPECT_NIC(nic->portOpen(&wanted, &port, nicWhy));
+	nic->portTell(port, &address, &features);
+	EXPECT_EQUAL(address.mtu, mtuNumber);
+	EXPECT_EQUAL(features.roceVersion, version);
+	EXPECT_EQUAL(address.logReads, 4);
+	EXPECT_EQUAL(address.ethernet, version != 0);
+	EXPECT(address.ethernet ? !address.lid : address.lid);
+	EXPECT(address.atomics & rdmaAtomics8);
+	EXPECT_EQUAL(features.maxDepth, RDMA_MAX_DEPTH);
+	EXPECT_EQUAL(features.relaxedOrdering, !nicProfile("norelaxed"));
+	if (gid >= 0)
+		EXPECT_EQUAL(features.gid, gid);
+	nic->portClose(port);
+}
+
+static void choices(void)
+{
+	if (!nicProfile("roce")) {
+		chosen(-1, 0, 0, 5);
+		chosen(0, 2047, 0, 3);
+		chosen(0, 256, 0, 1);
+		return;
+	}
+	chosen(-1, 0, 2, 3);
+	chosen(1, 65536, 2, 3);
+	chosen(0, 512, 1, 2);
+}
+
+/* What was asked for before it is gone comes as a sentence, once. */
+static void events(void)
+{
+	struct rdmaPort *port;
+	char text[RDMA_WHY];
+
+	EXPECT_NIC(nic->portOpen(&anyPort, &port, nicWhy));
+	EXPECT_EQUAL(nic->portEvent(port, text), 0);
+	nicFault("portdown");
+	EXPECT_EQUAL(nic->portEvent(port, text), 1);
+	EXPECT_TEXT(text, "mlx5_0, port 1: the port is down");
+	EXPECT_EQUAL(nic->portEvent(port, text), 0);
+	nic->portClose(port);
+	EXPECT_REFUSED(nic->portOpen(&anyPort, &port, nicWhy), "port 1 is down");
+}
+
+static void resources(void)
+{
+	struct rdmaPort *port, *second;
+
+	EXPECT_NIC(nic->portOpen(&anyPort, &port, nicWhy));
+	nicFault("no-pd=0");
+	EXPECT_REFUSED(nic->portOpen(&anyPort, &second, nicWhy), "a protection domain: ");
+	nic->portClose(port);
+}
+
+static void gone(void)
+{
+	struct rdmaPort *port, *second;
+	char text[RDMA_WHY];
+
+	EXPECT_NIC(nic->portOpen(&anyPort, &port, nicWhy));
+	nicFault("remove");
+	while (nic->portEvent(port, text) == 1)
+		printf("ok: %s\n", text);
+	EXPECT_REFUSED(nic->portOpen(&anyPort, &second, nicWhy), "Input/output error");
+	nic->portClose(port);
+}
+
+/* No device of libgin's, or hardware. */
+static int unknown(void)
+{
+	struct rdmaFound found[ROOM];
+	int count = nic->list(&anyPort, found, ROOM, nicWhy);
+
+	for (int i = 0; i < count && i < ROOM; i++) {
+		EXPECT(found[i].device[0] && found[i].why[0]);
+		printf("%s, port %d: %s%s\n", found[i].device, found[i].port,
+		       found[i].usable ? "" : "not usable: ", found[i].why);
+	}
+	if (count < 0)
+		EXPECT(nicWhy[0]);
+	printf("%d ports; %s\n", count, nicWhy);
+	return 0;
+}
+
+int main(void)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	nicLoad();
+	if (!nicIsSoftware())
+		return unknown();
+	expectChild("listed", listed);
+	if (nicProfile("noatomics"))
+		return expectFailures != 0;
+	expectChild("refusals", refusals);
+	expectChild("choices", choices);
+	expectChild("events", events);
+	expectChild("resources", resources);
+	expectChild("gone", gone);
+	return expectFailures != 0;
+}
