@@ -13,6 +13,13 @@
 /* How far a release reaches, or has to reach. */
 enum ginScope { ginScopeThread = 0, ginScopeCta = 1, ginScopeDevice = 2, ginScopeSystem = 3 };
 
+/*
+ * Who uses the context while this object does: all threads of the GPU, those of one block, or this
+ * thread alone. A promise that routes with queues make use of: a thread that is alone posts without
+ * atomics. The direct route has none. Barriers count as use of context index % contexts.
+ */
+enum ginSharing { ginSharingGpu = 0, ginSharingCta = 1, ginSharingThread = 2 };
+
 /* Ranks first, first + stride, ...: `count` of them. None: all ranks. */
 struct ginPeerSet {
 	uint32_t first = 0;
