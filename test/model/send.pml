@@ -3,7 +3,7 @@
  * send.pml - how WQEs go from GPU threads through a QP's send queue to the NIC; for spin
  *
  *   here           there                                                   include/gin/gdaki.cuh
- *   claim          ginSendClaim: room, then indexes; ring.pml has how these are given back
+ *   claim          ginSendClaim, at once; ring.pml has how these are given back
  *   write          the WQEs' stores, by all lanes; and their release
  *   mark           ginSendHandOver
  *   hold           ginSendHold: what who has the turn does
