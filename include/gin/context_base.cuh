@@ -12,13 +12,6 @@
 #include "proxy.cuh"
 #include "wait.cuh"
 
-/*
- * Who uses the context while this object does: all threads of the GPU, those of one block, or this
- * thread alone. A promise that routes with queues make use of: a thread that is alone posts without
- * atomics. The direct route has none. Barriers count as use of context index % contexts.
- */
-enum ginSharing { ginSharingGpu = 0, ginSharingCta = 1, ginSharingThread = 2 };
-
 /* The type itself, where it is not to be deduced; and the word of as many bytes that atomics use. */
 template <class Type> struct ginSameType {
 	typedef Type type;

@@ -10,6 +10,13 @@
 /* ginOptions.timeout: wait until success, abort or a peer's failure. */
 #define GIN_FOREVER UINT64_MAX
 
+/*
+ * Who uses the context while this object does: all threads of the GPU, those of one block, or this
+ * thread alone. A promise that routes with queues make use of: a thread that is alone posts without
+ * atomics. The direct route has none. Barriers count as use of context index % contexts.
+ */
+enum ginSharing { ginSharingGpu = 0, ginSharingCta = 1, ginSharingThread = 2 };
+
 /* Ranks first, first + stride, ...: `count` of them. None: all ranks. */
 struct ginPeerSet {
 	uint32_t first = 0;

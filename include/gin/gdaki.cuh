@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * gdaki.cuh - GPU threads post to an mlx5 NIC
+ *
+ * A post goes five steps. test/model/send.pml is a model of all but the second.
+ *
+ *   room, reserve   ginSendClaim: indexes for which there is room, or none. Who gives up holds none.
+ *   write           each lane makes its WQEs and stores them at its indexes.
+ *   hand over       ginSendHandOver, by one for all who post together: one exchange.
+ *   ring            ginSendHold, by who has the turn: for all that has been handed over.
+ *
+ * The turn. The NIC reads WQEs in the order of indexes, and threads come to the end of writing in any.
+ * So one turn goes along the queue: it lies in the turn word of the first index that has not been
+ * handed over, unless a thread has it. Who has written exchanges the word of his first index for a
+ * mark, which says how many there are. If the turn lay there it is his, else he goes: who brings the
+ * turn there finds the mark. He never waits for a slower one, and a call that can time out does so
+ * before it has reserved anything. Who has the turn takes the marks that follow, clears their words,
+ * rings once for all of them, and puts the turn down in the next word; when that has been marked
+ * meanwhile he goes on. What belongs to the turn, the record and the doorbell, needs no lock, and no
+ * doorbell can say less than the one before.
+ *
+ * Held back. A post that aggregates says so in its mark, and does not ring alone. One behind it that
+ * does not aggregate rings for it, or whoever waits, for room or for an end: ginSendNudge picks the
+ * turn up and rings.
+ *
+ * The record is followed by a fence before the doorbell. Without it a NIC that drops the doorbell
+ * could find the older record, and only another doorbell would help: one comes from who waits, but
+ * the sender of a signal need not wait for anything.
+ *
+ * Completion. The CQ is collapsed, and the last WQE of each post has a CQE: one word says which index
+ * was completed last, in 16 bits, and whether well. `done` is behind it by the depth at most, which is
+ * half of what 16 bits count, and makes a whole number of it. It is to be read before the CQE: others
+ * may raise it past a CQE that was read before, and the difference would then look like one of nearly
+ * 65536. A WQE of two WQEBBs is counted by its first; a NOP that follows gives the post its CQE.
+ *
+ * Errors. Behind the WQE that failed all others are flushed, each with an error CQE over the one
+ * before. So the first thread that sees one latches it; it says ginMlx5Flushed when the cause is gone.
+ * Every later call on the queue returns it.
+ *
+ * Sharing. By the GPU or by a block: the same steps, with words of that scope. By one thread: no
+ * turn, no atomics; it writes and rings.
+ */
+#ifndef GIN_GDAKI_CUH
+#define GIN_GDAKI_CUH
+
+#include "turn.cuh"
+#include "wait.cuh"
+
+/* WQEBBs of one queue that were reserved together. */
+struct ginSendRange {
+	uint64_t first;
+	uint32_t count; /* at most the depth */
+};
+
+GIN_FN uint64_t ginSendMask(const struct ginSendQueue *q)
+{
+	return (1ull << q->logDepth) - 1;
+}
+
+GIN_FN struct ginMlx5Wqebb *ginSendPlace(const struct ginSendQueue *q, uint64_t index)
+{
+	return &q->wqes[index & ginSendMask(q)];
+}
+
+/* For the encoders in mlx5.h. The last WQE of a range has a CQE; the others need none. */
+GIN_FN struct ginMlx5Slot ginSendSlot(const struct ginSendQueue *q, struct ginSendRange range,
+				      uint32_t i)
+{
+	return {q->queue, static_cast<uint32_t>(range.first) + i,
+		i + 1 == range.count ? static_cast<uint32_t>(ginMlx5Signaled) : 0u};
+}
+
+/* Latches an error, unless one is. `state`: of the CQE. */
+GIN_FN_COLD void ginSendLatch(struct ginSendQueue *q, uint32_t state)
+{
+	uint32_t error = ginCqeWord(&q->cqe->timestampLow);
+	uint64_t why = ginMlx5CqeCounter(state) | ginMlx5CqeVendorSyndrome(error) << 16 |
+		       ginMlx5CqeSyndrome(error) << 24;
+
+	ginLocalCas(&q->latched, 0, why << 32 | ginErrorPeer);
+}
+
+/* What the CQE says, as an index: all below are done. First `done`, then the CQE. K, F. */
+GIN_FN uint64_t ginSendRefresh(struct ginSendQueue *q, ginSharing sharing)
+{
+	uint64_t done = ginDoneLook(&q->done, sharing);
+	uint32_t state = ginCqeObserve(&q->cqe->state);
+	uint32_t opcode = ginMlx5CqeOpcode(state);
+
+	if (opcode == ginMlx5CqeInvalid)
+		return done;
+	if (opcode != ginMlx5CqeRequest) {
+		ginSendLatch(q, state);
+		return done;
+	}
+	uint32_t more = (ginMlx5CqeCounter(state) + 1 - static_cast<uint32_t>(done)) & 0xffff;
+	if (more)
+		ginDoneRaise(&q->done, done, done + more, sharing);
+	return done + more;
+}
+
+/* ginSuccess, or the queue's first error. */
+GIN_FN ginResult_t ginSendState(const struct ginSendQueue *q)
+{
+	return ginAbortResult(ginLocalLoad(&q->latched));
+}
+
+/* Rings for all below `next`. By who has the turn. N, release end. */
+GIN_FN void ginSendRing(struct ginSendQueue *q, uint64_t next)
+{
+	uint32_t low = static_cast<uint32_t>(next);
+
+	ginNicRing(&q->record->send, ginMlx5RecordWord(low), q->doorbell,
+		   ginMlx5Doorbell(q->queue, low));
+	ginLocalStore(&q->rung, next);
+}
+
+/* Takes the marks from *at on; does any of them ask for a doorbell? W, acquire end. */
+GIN_FN bool ginSendCollect(struct ginSendQueue *q, uint64_t *at, bool ring)
+{
+	uint64_t from = *at;
+
+	for (;;) {
+		uint32_t mark = ginTurnTake(&q->turn[*at & ginSendMask(q)]);
+		if (!mark)
+			break;
+		ring |= !(mark & GIN_TURN_HELD_BACK);
+		*at += mark & GIN_TURN_COUNT;
+	}
+	if (!ring && *at != from)
+		ginTurnTaken();
+	return ring;
+}
+
+/* What who has the turn does with it; all below `at` is handed over. */
+GIN_FN void ginSendHold(struct ginSendQueue *q, uint64_t at, bool ring, ginSharing sharing)
+{
+	do {
+		if (ginSendCollect(q, &at, ring))
+			ginSendRing(q, at);
+		ring = false;
+		ginLocalStore(&q->handed, at);
+	} while (!ginTurnPutDown(&q->turn[at & ginSendMask(q)], sharing));
+}
+
+/* By a thread that has the queue for itself. */
+GIN_FN void ginSendAlone(struct ginSendQueue *q, uint64_t at, bool ring)
+{
+	if (ring)
+		ginSendRing(q, at);
+	q->handed = at;
+}
+
+/*
+ * Hands over what was written, by one thread behind a sync of all who wrote. `hold`: no doorbell for
+ * this alone. W, release end.
+ */
+GIN_FN void ginSendHandOver(struct ginSendQueue *q, struct ginSendRange range, bool hold,
+			    ginSharing sharing)
+{
+	uint32_t *word = &q->turn[range.first & ginSendMask(q)];
+
+	if (sharing == ginSharingThread) {
+		ginSendAlone(q, range.first + range.count, !hold);
+		return;
+	}
+	if (ginTurnMark(word, range.count | (hold ? GIN_TURN_HELD_BACK : 0), sharing) != GIN_TURN)
+		return;
+	ginTurnClear(word);
+	ginSendHold(q, range.first + range.count, !hold, sharing);
+}
+
+/*
+ * Rings for what is held back; `again`: also when nothing is. If somebody has the turn he will do
+ * what he finds, and the caller comes again.
+ */
+GIN_FN void ginSendNudge(struct ginSendQueue *q, bool again, ginSharing sharing)
+{
+	uint64_t at = ginLocalLoad(&q->handed);
+
+	if (at == 0 || (!again && at == ginLocalLoad(&q->rung)))
+		return;
+	if (sharing == ginSharingThread) {
+		ginSendAlone(q, at, true);
+		return;
+	}
+	if (ginTurnPickUp(&q->turn[at & ginSendMask(q)], sharing)) /* `at` may be a lap behind */
+		ginSendHold(q, ginLocalLoad(&q->handed), true, sharing);
+}
+
+/* One turn of a loop that waits for the queue. */
+GIN_FN ginResult_t ginSendPollStep(struct ginSendQueue *q, struct ginPoll &poll, ginSharing sharing)
+{
+	ginSendNudge(q, poll.steps % 4096 == 4095, sharing);
+	ginResult_t result = ginSendState(q);
+	return result == ginSuccess ? ginPollStep(poll) : result;
+}
+
+/* Is there room up to `end`? `done` is brought up to date when it looks as if not. */
+GIN_FN bool ginSendHasRoom(struct ginSendQueue *q, uint64_t end, ginSharing sharing)
+{
+	uint64_t depth = 1ull << q->logDepth;
+
+	return end - ginDoneLook(&q->done, sharing) <= depth ||
+	       end - ginSendRefresh(q, sharing) <= depth;
+}
+
+/*
+ * Reserves at once, without a look before. If there is no room the indexes are given back, unless
+ * somebody has reserved more since: he does the same first, or has found room, and then there is room
+ * for these, too.
+ */
+GIN_FN bool ginSendTry(struct ginSendQueue *q, uint32_t count, uint64_t *first, ginSharing sharing)
+{
+	if (sharing == ginSharingThread) {
+		*first = q->reserved;
+		if (!ginSendHasRoom(q, *first + count, sharing))
+			return false;
+		q->reserved = *first + count;
+		return true;
+	}
+	*first = ginTicketAdd(&q->reserved, count);
+	while (!ginSendHasRoom(q, *first + count, sharing))
+		if (ginLocalCas(&q->reserved, *first + count, *first))
+			return false;
+	return true;
+}
+
+/* Reserves where it has seen room: for who has found none before, and so keeps nobody from it. */
+GIN_FN bool ginSendTryAgain(struct ginSendQueue *q, uint32_t count, uint64_t *first,
+			    ginSharing sharing)
+{
+	if (sharing == ginSharingThread)
+		return ginSendTry(q, count, first, sharing);
+	*first = ginLocalLoad(&q->reserved);
+	return ginSendHasRoom(q, *first + count, sharing) &&
+	       ginLocalCas(&q->reserved, *first, *first + count);
+}
+
+/* Reserves range->count WQEBBs, and waits for room. Not ginSuccess: nothing is reserved. */
+GIN_FN ginResult_t ginSendClaim(struct ginSendQueue *q, struct ginSendRange *range,
+				struct ginPoll &poll, ginSharing sharing)
+{
+	ginResult_t result = ginSendState(q);
+	if (result != ginSuccess || ginSendTry(q, range->count, &range->first, sharing))
+		return result;
+	do {
+		result = ginSendPollStep(q, poll, sharing);
+		if (result != ginSuccess)
+			return result;
+	} while (!ginSendTryAgain(q, range->count, &range->first, sharing));
+	return ginSuccess;
+}
+
+/*
+ * Waits until all below `end` is done. A ticket may be above what anybody keeps: it was taken while
+ * somebody held indexes that he has given back.
+ */
+GIN_FN ginResult_t ginSendWait(struct ginSendQueue *q, uint64_t end, struct ginPoll &poll,
+			       ginSharing sharing)
+{
+	ginResult_t result = ginSendState(q);
+
+	while (result == ginSuccess && ginSendRefresh(q, sharing) < end) {
+		uint64_t reserved = ginLocalLoad(&q->reserved);
+		if (reserved < end)
+			end = reserved;
+		result = ginSendPollStep(q, poll, sharing);
+	}
+	return result;
+}
+
+/* What a flush waits for: all that has been reserved, whoever did. */
+GIN_FN uint64_t ginSendTicket(const struct ginSendQueue *q)
+{
+	return ginLocalLoad(&q->reserved);
+}
+
+#endif

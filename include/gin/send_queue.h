@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * send_queue.h - one RC QP's send queue, as the host lays it out and GPU threads use it
+ *
+ * Plain C11 and C++17, as abi.h. An index counts WQEBBs from the queue's beginning and never wraps;
+ * its slot is the index modulo the depth, and the NIC gets its low 16 bits.
+ */
+#ifndef GIN_SEND_QUEUE_H
+#define GIN_SEND_QUEUE_H
+
+#include "mlx5.h"
+
+/* At most half of what 16 bits count, so that what a CQE says is told from what it said before. */
+#define GIN_SEND_MAX_LOG_DEPTH 15
+
+/* A turn word: 0; the turn; or a mark: how many WQEBBs from here on are written, and how. */
+#define GIN_TURN (1u << 31)
+#define GIN_TURN_HELD_BACK (1u << 30) /* no doorbell for these alone */
+#define GIN_TURN_COUNT 0xffffu
+
+/*
+ * In GPU memory, as all that it points to but the doorbell. Zeros, but what the first line has,
+ * turn[0] = GIN_TURN, and every CQE's state ginMlx5CqeEmpty().
+ */
+struct ginSendQueue {
+	struct ginMlx5Wqebb *wqes;	      /* [depth]; the NIC reads */
+	uint32_t *turn;			      /* [depth] */
+	const struct ginMlx5Cqe *cqe;	      /* of a collapsed CQ; the NIC writes */
+	struct ginMlx5DoorbellRecord *record; /* the NIC reads */
+	uint64_t *doorbell;		      /* the NIC's register */
+	uint32_t queue;			      /* ginMlx5Queue() */
+	uint32_t logDepth;
+	uint64_t pad[2];
+
+	uint64_t reserved; /* the next index that is nobody's */
+	uint64_t pad2[7];
+
+	uint64_t done; /* indexes below it are completed, as far as somebody has looked */
+	/*
+	 * The first error that was seen; 0: none. ginResult_t in the low half, then the WQE's low 16 bits
+	 * of its index, the vendor's syndrome and the syndrome; ginMlx5Flushed: the cause was lost.
+	 */
+	uint64_t latched;
+	uint64_t pad3[6];
+
+	uint64_t handed; /* where the turn lies; written by who has it, as is the next */
+	uint64_t rung;	 /* the last doorbell */
+	uint64_t pad4[6];
+};
+
+#ifdef __cplusplus
+static_assert(sizeof(struct ginSendQueue) == 256, "four lines, by who writes them");
+#else
+_Static_assert(sizeof(struct ginSendQueue) == 256, "four lines, by who writes them");
+#endif
+
+#endif

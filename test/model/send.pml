@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * send.pml - how WQEs go from GPU threads through a QP's send queue to the NIC; for spin
+ *
+ *   here           there                                                   include/gin/gdaki.cuh
+ *   claim          ginSendClaim, at once; ring.pml has how these are given back
+ *   write          the WQEs' stores, by all lanes; and their release
+ *   mark           ginSendHandOver
+ *   hold           ginSendHold: what who has the turn does
+ *   refresh        ginSendRefresh
+ *   nudge          ginSendNudge
+ *   flush          ginSendWait, for all that has been reserved
+ *   nic            the NIC
+ *
+ * There is one turn, and unless somebody holds it, it lies in the turn word of the first index that
+ * has not been handed over. Who has written his WQEs exchanges the word of his first index for a mark.
+ * If the turn lay there it is his; else he goes on, and who comes to put the turn down there finds the
+ * mark. So nobody waits for a slower one, and the slowest rings for all behind him. Who holds the turn
+ * takes all marks that follow, clears their words, rings once for all, and puts the turn down in the
+ * next word, unless that has been marked meanwhile. He alone touches the record and the doorbell.
+ *
+ * Posts that aggregate ring when one follows that does not, or when somebody waits, for room or for
+ * an end: he picks the turn up from where it lies, and rings, perhaps again.
+ *
+ * The NIC counts modulo MODULUS, which is twice the depth; the shadow, which is behind by the depth at
+ * most, makes a whole number of what the CQE says. What is written is garbage to the NIC until it is
+ * released. With DROPS the NIC may drop a doorbell; then it reads the record, once, some time later, and
+ * goes by it if it is news.
+ * With LATE no fence stands between the record and the doorbell, and it may find an older record.
+ * With ALONE one thread has the queue for itself, and needs no turn.
+ *
+ * Held to, in every interleaving:
+ * - the NIC reads WQEs that are whole and of their own index; no slot is written before what was in
+ *   it has been completed;
+ * - one at a time has the turn; no doorbell says less than one before, or more than is written;
+ * - a wait that succeeds: all before is done, and well. One that fails: something has failed, and what
+ *   is latched first stays (with FAILS, where any WQE may fail and those behind it are flushed);
+ * - when all have left, be it without a wait, the NIC knows of all that was posted and is not held
+ *   back (but with LATE and DROPS);
+ * - nobody hangs; with PATIENT, where nobody gives up, all waits end;
+ * - with STALLED, where a poster stays for ever before what he has claimed, the other leaves.
+ *
+ * Each macro that begins with BREAK_ takes one thing out; test/model/run sees that it is noticed.
+ */
+
+#ifndef DEPTH
+#define DEPTH 2
+#endif
+#define MODULUS (2 * DEPTH)
+#ifndef POSTS_0
+#define POSTS_0 4 /* WQEs of a warp of two lanes: two at a time, or one */
+#endif
+#ifndef POSTS_1
+#define POSTS_1 3 /* of a thread: one at a time */
+#endif
+#ifdef ALONE
+#define THREADS 1
+#else
+#define THREADS 2
+#endif
+
+/* Turn words: 0, the turn, or a mark: how many WQEs, and whether they are held back. */
+#define TURN 128
+#define HELD_BACK 64
+#define marked(word) ((word) && (word) != TURN)
+#define wqes(mark) ((mark) & 63)
+
+#define EMPTY 255
+#define GARBAGE 254
+#define FLUSHED 253
+
+/* What the threads share. */
+byte reserved, shadow;
+byte turn[DEPTH];
+byte handed;  /* where the turn lies: for who has it */
+byte latched; /* the first error that was seen: 1 + its index, or FLUSHED */
+
+/* What they share with the NIC. */
+byte wqe[DEPTH];  /* 1 + the index; 0 as it begins */
+bool quiet[DEPTH]; /* no CQE */
+byte record;	  /* the NIC gets it modulo MODULUS, as the doorbell */
+byte cqe = EMPTY; /* the index of what was completed last, modulo MODULUS */
+byte cause;	  /* of an error: 1 + the index, or FLUSHED */
+
+/* The NIC's own. */
+byte known, fetched, completed;
+byte arrived;	 /* the record as it would read it */
+bool recovering; /* it has dropped a doorbell */
+
+/* What only the properties look at. */
+bool held;	/* somebody has the turn */
+byte rung;	/* the last doorbell */
+byte wanted;	/* posts before this index are not held back */
+byte failed;	/* 1 + the index of what has failed */
+byte finished;	/* threads */
+hidden byte i;
+
+#define small(index) ((index) % MODULUS)
+/* The number that `rest` is of: `from`, or less than MODULUS above it. */
+#define large(rest, from) ((from) + ((rest) + 8 * MODULUS - (from)) % MODULUS)
+
+#ifdef BREAK_ROOM
+#define room(end) ((end) - shadow <= DEPTH + 1)
+#else
+#define room(end) ((end) - shadow <= DEPTH)
+#endif
+
+inline take_turn()
+{
+	assert(!held);
+	held = true
+}
+
+/*
+ * First the shadow, then the CQE: between a look at the CQE and one at the shadow others may bring
+ * the shadow past it, and then it says MODULUS too much.
+ */
+inline refresh()
+{
+#ifdef BREAK_REFRESH
+	atomic { seen = cqe; why = cause }
+	freed = shadow;
+#else
+	freed = shadow;
+	atomic { seen = cqe; why = cause }
+#endif
+	atomic {
+		if
+		:: seen == EMPTY
+#ifdef BREAK_FAILURE
+		:: seen != EMPTY ->
+#else
+		:: seen != EMPTY && why ->
+			if
+			:: !latched -> latched = why
+			:: else
+			fi
+		:: seen != EMPTY && !why ->
+#endif
+			freed = large(small(seen + 1), freed);
+			assert(freed <= completed);
+#ifndef BREAK_SHADOW
+			if
+			:: shadow < freed -> shadow = freed
+			:: else
+			fi
+#endif
+		fi
+	}
+#ifdef BREAK_SHADOW
+	if
+	:: seen != EMPTY && !why -> shadow = freed
+	:: else
+	fi;
+#endif
+	atomic { seen = 0; why = 0; freed = 0 }
+}
+
+/* Goes to `hold` with the turn, and from there back, if it lies somewhere. */
+inline nudge(to)
+{
+#ifndef BREAK_NUDGE
+	freed = handed;
+	atomic {
+#ifdef ALONE
+		if
+		:: true ->
+#else
+		if
+		:: turn[freed % DEPTH] == TURN ->
+			turn[freed % DEPTH] = 0;
+#endif
+			take_turn();
+#ifdef BREAK_NUDGE_HANDED
+			at = freed;
+#else
+			at = handed;
+#endif
+			freed = 0;
+			ring = true;
+			back = to;
+			goto hold
+#ifndef ALONE
+		:: else -> freed = 0
+#endif
+		fi
+	}
+#else
+	skip
+#endif
+}
+
+proctype gpu(byte me, posts, together)
+{
+	byte want, first, at, target;
+	byte freed, seen, why;
+	byte back; /* where to go on after `hold` */
+	bool ring, aggregate;
+
+begin:
+	atomic {
+		back = 0; target = 0; aggregate = false;
+		if
+		:: posts == 0 || latched -> goto flush
+		:: posts > 0 && !latched -> want = 1
+		:: posts > 1 && !latched && together > 1 -> want = 2
+		fi;
+		posts = posts - want
+#ifdef AGGREGATE
+		;
+		if
+		:: aggregate = true
+		:: skip
+		fi
+#endif
+	}
+claim:
+	atomic {
+		back = 0;
+		if
+		:: latched -> want = 0; goto begin
+		:: !latched && room(reserved + want) ->
+			first = reserved;
+			reserved = reserved + want;
+			goto write
+		:: else
+		fi
+	}
+	refresh();
+	nudge(1);
+claim_again:
+#ifdef PATIENT
+	goto claim;
+#else
+	if
+	:: goto claim
+	:: atomic { want = 0; goto begin } /* time is up, and nothing is reserved */
+	fi;
+#endif
+write:
+#ifdef STALLED
+	me == 0;
+#endif
+	atomic {
+		for (i : first .. first + want - 1) {
+			assert(i - completed < DEPTH);
+			wqe[i % DEPTH] = GARBAGE;
+			quiet[i % DEPTH] = i + 1 < first + want
+		}
+		i = 0
+	}
+#ifndef BREAK_RELEASE
+	d_step {
+		for (i : first .. first + want - 1) {
+			wqe[i % DEPTH] = i + 1
+		}
+		i = 0
+	}
+#endif
+mark:
+	atomic {
+		at = first + want;
+		if
+		:: !aggregate && wanted < at -> wanted = at
+		:: else
+		fi;
+#ifdef ALONE
+		if
+		:: true ->
+#else
+		if
+#ifdef BREAK_TURN
+		:: true ->
+#else
+		:: turn[first % DEPTH] == TURN ->
+#endif
+#ifndef BREAK_CLEAR
+			turn[first % DEPTH] = 0;
+			first = 0;
+#endif
+#endif
+			take_turn();
+			ring = !aggregate;
+			want = 0;
+			goto hold
+#ifndef ALONE
+		:: else ->
+			assert(!turn[first % DEPTH]);
+			turn[first % DEPTH] = (aggregate -> HELD_BACK : 0) + want;
+			at = 0; want = 0;
+#ifdef BREAK_WAIT
+			goto mine
+#else
+			first = 0;
+			goto begin
+#endif
+#endif
+		fi
+	}
+#ifdef BREAK_WAIT
+mine:
+	atomic { handed > first -> first = 0; goto begin }
+#endif
+hold:
+#ifndef ALONE
+	atomic {
+		do
+		:: marked(turn[at % DEPTH]) ->
+			freed = turn[at % DEPTH];
+			turn[at % DEPTH] = 0;
+#ifndef BREAK_HELD_BACK
+			ring = ring || !(freed & HELD_BACK);
+#endif
+			at = at + wqes(freed)
+		:: else -> freed = 0; break
+		od
+	}
+#endif
+	if
+	:: !ring
+	:: ring ->
+#ifdef BREAK_RECORD
+		skip
+#else
+		atomic {
+			record = at;
+#ifndef LATE
+			arrived = at
+#endif
+		}
+#endif
+		;
+		atomic {
+			assert(at >= rung);
+			rung = at;
+			if
+			:: true ->
+				assert(large(small(at), known) == at);
+				known = at
+#ifdef DROPS
+			:: recovering = true
+#endif
+			fi;
+			ring = false
+		}
+	fi;
+#ifdef BREAK_CLEAR
+	atomic { turn[first % DEPTH] = 0; first = 0 }
+#endif
+#ifndef BREAK_HANDED
+	handed = at;
+#endif
+
+	atomic {
+		held = false;
+#ifndef ALONE
+		if
+#ifdef BREAK_PUT_DOWN
+		:: true ->
+#else
+		:: !turn[at % DEPTH] ->
+#endif
+			turn[at % DEPTH] = TURN
+#ifndef BREAK_GO
+		:: else -> take_turn(); goto hold
+#else
+		:: else
+#endif
+		fi
+#endif
+	}
+#ifdef BREAK_HANDED
+	handed = at;
+#endif
+	atomic {
+		at = 0;
+		if
+		:: back == 0 -> goto begin
+		:: back == 1 -> goto claim_again
+		:: back == 2 -> goto wait_again
+		fi
+	}
+flush:
+#ifndef STALLED
+	target = reserved;
+#endif
+wait:
+	atomic {
+		back = 0;
+		if
+		:: latched ->
+			assert(failed && (latched == failed || latched == FLUSHED));
+			goto out
+		:: !latched && shadow >= target ->
+			assert(completed >= target);
+			assert(!failed || failed > target);
+			goto out
+		:: else
+		fi
+	}
+	refresh();
+	nudge(2);
+wait_again:
+#ifdef PATIENT
+	goto wait;
+#else
+	if
+	:: goto wait
+	:: goto out
+	fi;
+#endif
+out:
+	atomic { target = 0; finished++ }
+}
+
+inline complete()
+{
+	if
+#ifdef FAILS
+	:: failed -> cqe = small(completed); cause = FLUSHED
+	:: !failed -> failed = completed + 1; cqe = small(completed); cause = failed
+#endif
+	:: !failed ->
+		if
+		:: !quiet[completed % DEPTH] -> cqe = small(completed)
+		:: else
+		fi
+	fi;
+	completed++
+}
+
+active proctype nic()
+{
+end:
+	do
+	:: atomic {
+		fetched < known ->
+		assert(wqe[fetched % DEPTH] == fetched + 1);
+		fetched++
+	}
+	:: atomic { completed < fetched -> complete() }
+	:: atomic {
+		finished == THREADS && !recovering && completed == known ->
+#ifndef REPAIRED
+		assert(known >= wanted);
+#endif
+		assert(!held);
+		break
+	}
+	od
+}
+
+#ifdef DROPS
+active proctype recovery()
+{
+	do
+	:: finished == THREADS && !recovering -> break
+	:: atomic {
+		recovering ->
+		if
+		:: known < arrived -> known = arrived
+		:: else
+		fi;
+		recovering = false
+	}
+	od
+}
+#endif
+
+#ifdef LATE
+active proctype memory()
+{
+	do
+	:: finished == THREADS && arrived == record -> break
+	:: arrived < record -> arrived = record
+	od
+}
+#endif
+
+init
+{
+	atomic {
+		turn[0] = TURN;
+		run gpu(0, POSTS_0, 2)
+#ifndef ALONE
+		;
+		run gpu(1, POSTS_1, 1)
+#endif
+	}
+}
+
+#ifdef PATIENT
+#ifdef STALLED
+ltl the_other_leaves { <> (finished == 1) }
+#else
+ltl all_leave { <> (finished == THREADS) }
+#endif
+#endif
