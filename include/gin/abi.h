@@ -29,7 +29,7 @@ typedef signed long int64_t;
 #include <stdint.h>
 #endif
 
-#define GIN_DEVICE_ABI 4u
+#define GIN_DEVICE_ABI 5u
 
 /* As many first ranks' signals are in the device communicator itself. */
 #define GIN_NEAR_RANKS 16u
@@ -59,7 +59,8 @@ typedef enum ginResult {
 enum ginRoute {
 	ginRouteNone = 0,   /* no backend reaches this peer */
 	ginRouteDirect = 1, /* loads, stores and native atomics in the peer's memory */
-	ginRouteProxy = 2   /* descriptors to CPU threads of this process, which move the data */
+	ginRouteProxy = 2,  /* descriptors to CPU threads of this process, which move the data */
+	ginRouteGdaki = 3   /* work requests to an mlx5 NIC, which moves the data */
 };
 
 /* How far a release reaches, or has to reach. */
@@ -86,7 +87,8 @@ enum ginWriterClass {
 enum ginAgent {
 	ginAgentGpu = 0,   /* the calling GPU: every peer is direct */
 	ginAgentProxy = 1, /* the proxy's CPU threads, direct peers included */
-	ginAgentNone = 2   /* nobody can: ginErrorUnsupported */
+	ginAgentNic = 2,   /* the peer's NIC: every peer is on that route */
+	ginAgentNone = 3   /* nobody can: ginErrorUnsupported */
 };
 
 /* One peer as the kernels of a device communicator see it. */
@@ -94,12 +96,20 @@ struct ginPeer {
 	uint32_t route;	   /* enum ginRoute */
 	uint32_t state;	   /* enum ginPeerState */
 	uint64_t *signals; /* direct: the peer's words of class gpu, as ginDevComm.signal[gpu] */
+	/* Gdaki: the peer's words of class nic, where NICs have them, and their key. */
+	uint64_t nicSignals;
+	uint32_t nicKey;
+	uint32_t sendQueue; /* gdaki: which of a context's ginDevComm.sendQueues */
 };
 
 /* What a window is at one rank. */
 struct ginWindowPeer {
 	char *address;	/* where this rank loads and stores it; NULL when it cannot */
 	uint64_t bytes; /* sizes may differ per rank, zero included */
+	/* Gdaki: where NICs have its first byte, and its keys: for data, and where order is kept. */
+	uint64_t nicAddress;
+	uint32_t nicKey;
+	uint32_t nicStrictKey;
 };
 
 /* A registered window; nRanks entries of ginWindowPeer follow it in memory, own rank included. */
@@ -110,7 +120,25 @@ struct ginWindowTable {
 	uint32_t slot;	 /* its number in descriptors; every rank has its own */
 	uint32_t fence;	 /* enum ginScope: how far a source here is released for the proxy */
 	uint32_t agent;	 /* enum ginAgent */
+	/* Gdaki: own memory as source of puts and target of gets: the key, and its first byte. */
+	uint32_t nicKey;
+	uint64_t nicAddress;
+	uint64_t pad[3];
+};
+
+/* Own memory in which a put may have its source, by address: an entry of ginSources. */
+struct ginSourceEntry {
+	uint64_t address;
+	uint64_t bytes; /* 0: a free entry */
+	uint64_t nicAddress;
+	uint32_t nicKey;
 	uint32_t pad;
+};
+
+/* All windows of this rank, for the gdaki route; `used` entries follow it in memory. */
+struct ginSources {
+	uint64_t used;
+	uint64_t pad[3];
 };
 
 /* One pointer, and of a type of its own, so that no buffer can be passed for a window. */
@@ -233,6 +261,12 @@ typedef struct ginDevComm {
 	uint64_t ringStride;
 	uint32_t postedStride, logDepth;
 	uint64_t *hostCounter; /* [context][counter], host-pinned: what the proxy counts */
+	struct ginSendQueue
+		*sendQueues; /* [context][nSendQueues]; NULL: no peer is on route gdaki */
+	struct ginSendResults *results; /* [context]: of atomics on route gdaki */
+	const struct ginSources *sources;
+	uint32_t nSendQueues; /* of a context: one for each peer on route gdaki */
+	uint32_t pad2;
 } ginDevComm;
 
 #ifdef __cplusplus

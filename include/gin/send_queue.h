@@ -8,6 +8,7 @@
 #ifndef GIN_SEND_QUEUE_H
 #define GIN_SEND_QUEUE_H
 
+#include "abi.h"
 #include "mlx5.h"
 
 /* At most half of what 16 bits count, so that what a CQE says is told from what it said before. */
@@ -23,14 +24,17 @@
  * turn[0] = GIN_TURN, and every CQE's state ginMlx5CqeEmpty().
  */
 struct ginSendQueue {
-	struct ginMlx5Wqebb *wqes;	      /* [depth]; the NIC reads */
-	uint32_t *turn;			      /* [depth] */
+	struct ginMlx5Wqebb *wqes; /* [depth]; the NIC reads */
+	uint32_t *turn;		   /* [depth] */
+	/* [depth]: 1 + the counter that is raised when the WQE of the slot is done; 0: none. */
+	uint32_t *counter;
 	const struct ginMlx5Cqe *cqe;	      /* of a collapsed CQ; the NIC writes */
 	struct ginMlx5DoorbellRecord *record; /* the NIC reads */
 	uint64_t *doorbell;		      /* the NIC's register */
 	uint32_t queue;			      /* ginMlx5Queue() */
 	uint32_t logDepth;
-	uint64_t pad[2];
+	uint32_t sinkKey; /* 8 bytes for old values that nobody wants, at this NIC address */
+	uint32_t sink;
 
 	uint64_t reserved; /* the next index that is nobody's */
 	uint64_t pad2[7];
@@ -46,6 +50,22 @@ struct ginSendQueue {
 	uint64_t handed; /* where the turn lies; written by who has it, as is the next */
 	uint64_t rung;	 /* the last doorbell */
 	uint64_t pad4[6];
+};
+
+/*
+ * Where a context's atomics get their old values. In GPU memory; `result` and the address are the
+ * same memory, the NIC's to write.
+ */
+struct ginSendResults {
+	const uint64_t *result; /* [GIN_QUEUE_RESULTS] */
+	uint64_t nicAddress;
+	uint32_t nicKey;
+	uint32_t pad;
+	uint64_t freeResults; /* a bit each */
+	uint64_t pad2[4];
+	/* 1 + the index in its queue of an atomic whose caller has given up; free once it is done. */
+	uint64_t abandoned[GIN_QUEUE_RESULTS];
+	uint32_t queue[GIN_QUEUE_RESULTS]; /* which of the context's, for an abandoned one */
 };
 
 #ifdef __cplusplus
