@@ -97,8 +97,11 @@ struct backendOps {
 	 */
 	char *(*windowAddress)(void *window, int peer);
 
-	/* Network backends: fills in slot, fence and agent, once the window is registered. */
+	/* Network backends: fills in what is theirs in the table, once the window is registered. */
 	void (*windowTell)(void *window, struct ginWindowTable *table);
+
+	/* The same of the window at a peer on this route; NULL: `address` and `bytes` say all. */
+	void (*windowTellPeer)(void *window, int peer, struct ginWindowPeer *entry);
 
 	/*
 	 * Collective, as windowRegister: the queues of a device communicator. NULL: contexts need
@@ -109,6 +112,9 @@ struct backendOps {
 
 	/* Fills in what kernels have to know of the queues. */
 	void (*contextsTell)(void *contexts, ginDevComm *devComm);
+
+	/* The same of a peer on this route; NULL: route and state say all. */
+	void (*contextsTellPeer)(void *contexts, int peer, struct ginPeer *entry);
 
 	/*
 	 * Fills in what went through the queue of a context; the rest is zero. Any thread, also while

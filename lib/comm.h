@@ -105,8 +105,10 @@ ginResult_t routesShare(ginComm_t comm, const char *call, ginResult_t mine,
 /* Not collective: memory that is a source of this rank alone. */
 ginResult_t routesShareLocal(ginComm_t comm, const struct memory *memory, struct shared *shared);
 
-/* What network backends have in a window's table. */
+/* What network backends have in a window's table, and of a window at a peer. */
 void routesTell(ginComm_t comm, const struct shared *shared, struct ginWindowTable *table);
+void routesTellPeer(ginComm_t comm, const struct shared *shared, int peer,
+		    struct ginWindowPeer *entry);
 void routesUnshare(ginComm_t comm, struct shared *shared);
 char *routesAddress(ginComm_t comm, const struct shared *shared, int peer);
 
@@ -118,11 +120,18 @@ struct contexts {
 	void *of[COMM_BACKENDS];
 };
 
-/* `words`, of each writer class: where its signals lie. */
+/*
+ * `words`, of each writer class: where its signals lie. It may fail on one rank alone: the caller
+ * lets all agree.
+ */
 ginResult_t routesContextsOpen(ginComm_t comm, const char *call, ginResult_t mine,
 			       const struct backendContexts *want, const struct shared *words,
 			       struct contexts *contexts);
 void routesContextsTell(ginComm_t comm, const struct contexts *contexts, ginDevComm *devComm);
+void routesContextsTellPeer(ginComm_t comm, const struct contexts *contexts, int peer,
+			    struct ginPeer *entry);
+/* Has any backend queues? */
+int routesContextsAny(const struct contexts *contexts);
 ginResult_t routesContextsStats(ginComm_t comm, const struct contexts *contexts, uint32_t context,
 				ginStats_t *stats);
 void routesContextsFinish(ginComm_t comm, const struct contexts *contexts);

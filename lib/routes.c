@@ -279,6 +279,25 @@ void routesTell(ginComm_t comm, const struct shared *shared, struct ginWindowTab
 			comm->backend[b].ops->windowTell(shared->window[b], table);
 }
 
+/* The backend of this rank's route to `peer`, or NULL. */
+static const struct backendUse *useOf(ginComm_t comm, int peer, int *index)
+{
+	for (*index = 0; *index < COMM_BACKENDS; ++*index)
+		if (comm->backend[*index].ops->route == comm->routes[peer])
+			return &comm->backend[*index];
+	return NULL;
+}
+
+void routesTellPeer(ginComm_t comm, const struct shared *shared, int peer,
+		    struct ginWindowPeer *entry)
+{
+	int b;
+	const struct backendUse *use = useOf(comm, peer, &b);
+
+	if (use && shared->window[b] && use->ops->windowTellPeer)
+		use->ops->windowTellPeer(shared->window[b], peer, entry);
+}
+
 void routesUnshare(ginComm_t comm, struct shared *shared)
 {
 	for (int b = COMM_BACKENDS - 1; b >= 0; b--)
@@ -290,11 +309,11 @@ void routesUnshare(ginComm_t comm, struct shared *shared)
 
 char *routesAddress(ginComm_t comm, const struct shared *shared, int peer)
 {
-	for (int b = 0; b < COMM_BACKENDS; b++) {
-		const struct backendOps *ops = comm->backend[b].ops;
-		if (shared->window[b] && ops->route == comm->routes[peer] && ops->windowAddress)
-			return ops->windowAddress(shared->window[b], peer);
-	}
+	int b;
+	const struct backendUse *use = useOf(comm, peer, &b);
+
+	if (use && shared->window[b] && use->ops->windowAddress)
+		return use->ops->windowAddress(shared->window[b], peer);
 	return NULL;
 }
 
@@ -326,10 +345,15 @@ ginResult_t routesContextsOpen(ginComm_t comm, const char *call, ginResult_t min
 			mine = openContexts(use, call, mine, want,
 					    words[use->ops->writer].window[b], &contexts->of[b]);
 	}
-	mine = controlAgree(&comm->control, call, mine);
-	if (mine != ginSuccess)
-		routesContextsClose(comm, contexts);
 	return mine;
+}
+
+int routesContextsAny(const struct contexts *contexts)
+{
+	for (int b = 0; b < COMM_BACKENDS; b++)
+		if (contexts->of[b])
+			return 1;
+	return 0;
 }
 
 void routesContextsTell(ginComm_t comm, const struct contexts *contexts, ginDevComm *devComm)
@@ -337,6 +361,16 @@ void routesContextsTell(ginComm_t comm, const struct contexts *contexts, ginDevC
 	for (int b = 0; b < COMM_BACKENDS; b++)
 		if (contexts->of[b])
 			comm->backend[b].ops->contextsTell(contexts->of[b], devComm);
+}
+
+void routesContextsTellPeer(ginComm_t comm, const struct contexts *contexts, int peer,
+			    struct ginPeer *entry)
+{
+	int b;
+	const struct backendUse *use = useOf(comm, peer, &b);
+
+	if (use && contexts->of[b] && use->ops->contextsTellPeer)
+		use->ops->contextsTellPeer(contexts->of[b], peer, entry);
 }
 
 /* All that have queues are network backends, and one of these is in use. */
