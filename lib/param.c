@@ -11,6 +11,10 @@
 #include "log.h"
 
 static const struct paramInfo table[PARAM_COUNT] = {
+	[paramBackend] = {.name = "GIN_BACKEND",
+			  .choices = "auto|gdaki|proxy",
+			  .preset = "auto",
+			  .meaning = "what moves data between ranks that are no direct peers"},
 	[paramBootstrap] = {.name = "GIN_BOOTSTRAP",
 			    .choices = "auto|pmix|tcp|self",
 			    .preset = "auto",

@@ -11,6 +11,7 @@
 #include "gin.h"
 
 enum param {
+	paramBackend,
 	paramBootstrap,
 	paramGdakiDoorbells,
 	paramGdakiQueues,
