@@ -241,20 +241,28 @@ static const char *routeWhy(ginComm_t comm, int b, int peer, char why[BACKEND_WH
 	return why;
 }
 
-const char *commRouteWhy(ginComm_t comm, int peer, char why[BACKEND_WHY])
+/* Of each backend at most `room` bytes; returns how long it would have been. */
+static size_t listWhy(ginComm_t comm, int peer, int room, char why[BACKEND_WHY])
 {
 	char each[BACKEND_WHY];
 	size_t length = 0;
 
-	why[0] = '\0';
 	for (int b = 0; b < COMM_BACKENDS; b++) {
-		if (comm->routes[peer] == backends[b]->route)
-			return routeWhy(comm, b, peer, why);
+		size_t left = length < BACKEND_WHY ? BACKEND_WHY - length : 0;
 		backendWhy(comm, b, peer, each);
-		int room = (int)((BACKEND_WHY - length) / (size_t)(COMM_BACKENDS - b)) - 12;
-		length += (size_t)snprintf(why + length, BACKEND_WHY - length, "%s%s: %.*s",
+		length += (size_t)snprintf(why + BACKEND_WHY - left, left, "%s%s: %.*s",
 					   b ? "; " : "", backends[b]->name, room, each);
 	}
+	return length;
+}
+
+const char *commRouteWhy(ginComm_t comm, int peer, char why[BACKEND_WHY])
+{
+	for (int b = 0; b < COMM_BACKENDS; b++)
+		if (comm->routes[peer] == backends[b]->route)
+			return routeWhy(comm, b, peer, why);
+	if (listWhy(comm, peer, BACKEND_WHY, why) >= BACKEND_WHY)
+		listWhy(comm, peer, BACKEND_WHY / COMM_BACKENDS - 12, why);
 	return why;
 }
 
