@@ -6,7 +6,8 @@
  * offers every window and device communicator to the backends that are in use. A backend sees the
  * core only through the struct backendHost that it is handed, and no other backend.
  *
- * Direct is chosen pair by pair; of network backends all ranks use the same one. A backend that
+ * Direct is chosen pair by pair; of network backends all ranks use the same one, the first that
+ * works on all. A backend that
  * needs CPU threads to make progress starts them when it is opened and ends them when it is closed;
  * one that finds a peer lost, by an error completion say, tells the core by host->peerFailed.
  */
@@ -29,12 +30,15 @@ struct backendHost {
 	const struct identity *ranks; /* [nRanks]: host and process of each */
 	const struct device *device;
 	const uint8_t *routes; /* [nRanks]: enum ginRoute, once open() is called */
+	int mixed;	       /* some rank has direct peers, too; once open() is called */
 
 	/* As controlAllgather() and handlesExchange(), with `core` in front. */
 	ginResult_t (*allgather)(void *core, const char *call, ginResult_t mine, const void *in,
 				 void *out, size_t bytes);
 	ginResult_t (*exchangeHandles)(void *core, int fd, const uint8_t *to, const uint8_t *from,
 				       int *fds);
+	/* What the backend of this route told on a rank when it was probed; once open() is called. */
+	const void *(*blob)(void *core, int rank, uint32_t route);
 	/* Any thread. The communicator fails on all ranks with this sentence. */
 	void (*peerFailed)(void *core, int peer, const char *why);
 	void *core;
@@ -62,12 +66,15 @@ struct backendOps {
 
 	/*
 	 * Can this rank reach `peer`, which may be itself? `why` says how, or why not. Any thread,
-	 * any time after the probe.
+	 * any time after the probe. Of peers on other hosts both ends must say the same.
 	 */
 	int (*reach)(const struct backendHost *host, int peer, const void *mine, const void *theirs,
 		     char *why);
 
-	/* Collective, when some pair has this route. */
+	/*
+	 * When some pair has this route; every rank opens it. A network backend that can fail on this
+	 * machine fails here, and not later: all then use the next one.
+	 */
 	ginResult_t (*open)(const struct backendHost *host, void **state);
 	void (*close)(void *state);
 
@@ -97,8 +104,11 @@ struct backendOps {
 	 */
 	char *(*windowAddress)(void *window, int peer);
 
-	/* Network backends: fills in slot, fence and agent, once the window is registered. */
+	/* Network backends: fills in what is theirs in the table, once the window is registered. */
 	void (*windowTell)(void *window, struct ginWindowTable *table);
+
+	/* The same of the window at a peer on this route; NULL: `address` and `bytes` say all. */
+	void (*windowTellPeer)(void *window, int peer, struct ginWindowPeer *entry);
 
 	/*
 	 * Collective, as windowRegister: the queues of a device communicator. NULL: contexts need
@@ -109,6 +119,9 @@ struct backendOps {
 
 	/* Fills in what kernels have to know of the queues. */
 	void (*contextsTell)(void *contexts, ginDevComm *devComm);
+
+	/* The same of a peer on this route; NULL: route and state say all. */
+	void (*contextsTellPeer)(void *contexts, int peer, struct ginPeer *entry);
 
 	/*
 	 * Fills in what went through the queue of a context; the rest is zero. Any thread, also while
@@ -129,6 +142,6 @@ struct backendOps {
 	int (*progress)(void *state);
 };
 
-extern const struct backendOps backendDirect, backendProxy;
+extern const struct backendOps backendDirect, backendGdaki, backendProxy;
 
 #endif

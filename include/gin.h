@@ -49,14 +49,15 @@ typedef struct ginConfig {
 	int device;		  /* CUDA ordinal, GIN_DEVICE_AUTO or GIN_DEVICE_NONE */
 	ginAllgather_t allgather; /* NULL: the launcher's way, see ginCommInit() */
 	void *allgatherArg;
-	int rank;	  /* only with allgather */
-	int nRanks;	  /* only with allgather */
-	const char *name; /* tells communicators apart while they are made; NULL: "" */
+	int rank;	     /* only with allgather */
+	int nRanks;	     /* only with allgather */
+	const char *name;    /* tells communicators apart while they are made; NULL: "" */
+	const char *backend; /* "gdaki", "proxy": as GIN_BACKEND, which goes first; NULL: any */
 } ginConfig_t;
 
 #define GIN_CONFIG_INIT                                                                            \
 	{                                                                                          \
-		sizeof(ginConfig_t), GIN_DEVICE_AUTO, NULL, NULL, 0, 1, NULL                       \
+		sizeof(ginConfig_t), GIN_DEVICE_AUTO, NULL, NULL, 0, 1, NULL, NULL                 \
 	}
 
 /*
@@ -152,7 +153,7 @@ typedef struct ginPeerInfo {
 	int sameProcess;  /* the peer is a thread of this process */
 	char host[64];	  /* its host's name */
 	char device[96];  /* its GPU's name, or "host threads" */
-	char backend[16]; /* "direct", "proxy", or "none" */
+	char backend[16]; /* "direct", "gdaki", "proxy", or "none" */
 	char why[160];	  /* why this route, in words */
 } ginPeerInfo_t;
 
@@ -183,7 +184,7 @@ typedef struct ginCommInfo {
 	/*
 	 * 1: kernels do atomics, and raise signals at offsets, in windows of any memory that the man
 	 * pages allow. 0: in GPU memory no agent of some pair's route can; in windows of
-	 * ginMemAllocHost() they do.
+	 * ginMemAllocHost() they do, unless some pairs are direct and others have the route gdaki.
 	 */
 	int deviceAtomics;
 } ginCommInfo_t;
@@ -201,7 +202,7 @@ typedef struct ginBackendInfo {
 	size_t size;   /* sizeof(ginBackendInfo_t), set by the caller */
 	int usable;    /* this rank can use it */
 	int pairs;     /* ranks that this one reaches by it, own rank included */
-	char name[16]; /* "direct", "proxy" */
+	char name[16]; /* "direct", "gdaki", "proxy" */
 	char why[160]; /* when it is not usable: why not, and what to change */
 } ginBackendInfo_t;
 
@@ -263,7 +264,9 @@ typedef struct ginStats {
 	}
 
 /*
- * ginCommGetStats - what a context's queue to the proxy has been through
+ * ginCommGetStats - what a context's queues have been through
+ *
+ * On the route gdaki: `posted`, `completed` and `failed`, in places of the queues.
  *
  * Any thread, also while kernels run; not collective. `context` is 0 to devComm->contexts - 1. Every
  * number is right by itself; what one kernel call has waited for is in all but `batch`.

@@ -9,12 +9,13 @@
 #include "handles.h"
 #include "pool.h"
 
-/* Their places in ginComm.backend, the preferred ones first. */
-enum { COMM_DIRECT, COMM_PROXY, COMM_BACKENDS };
+/* Their places in ginComm.backend, the preferred ones first; the choices of GIN_BACKEND. */
+enum { COMM_DIRECT, COMM_GDAKI, COMM_PROXY, COMM_BACKENDS };
 
 /* What a backend's probe came to at one rank. */
 struct probed {
 	uint8_t usable;
+	uint8_t allowed; /* by GIN_ROUTE */
 	uint8_t blob[BACKEND_BLOB];
 };
 
@@ -24,7 +25,9 @@ struct backendUse {
 	int usable;	       /* the probe said so */
 	char why[BACKEND_WHY]; /* what the probe said */
 	int used;	       /* by a pair of any ranks */
-	void *state;	       /* NULL: not open */
+	/* Why all do without it, where some pair could have used it; "": they do not. */
+	char left[BACKEND_WHY];
+	void *state; /* NULL: not open */
 };
 
 struct devComm; /* devcomm.c */
@@ -40,6 +43,8 @@ struct ginComm {
 	char (*deviceNames)[sizeof(((struct device *)0)->name)]; /* [nRanks] */
 	struct probed (*probed)[COMM_BACKENDS];			 /* [nRanks] */
 	uint8_t *routes;					 /* [nRanks]: enum ginRoute */
+	uint8_t *reached; /* [nRanks]: a bit for each backend by which the two reach each other */
+	int forced;	  /* the one network backend that may be used; 0: any */
 	struct backendHost host;
 	struct backendUse backend[COMM_BACKENDS];
 	struct pool pool;
@@ -55,6 +60,7 @@ struct commStart {
 	struct bootstrapWanted wanted;
 	const struct bootstrapOps *bootstrap; /* NULL: bootstrapChoose() */
 	int device;			      /* as ginConfig_t's */
+	int forced;			      /* as ginComm's */
 };
 
 /*
@@ -72,20 +78,26 @@ ginResult_t commEnter(ginComm_t comm, const char *call);
 /* As ginCommQueryBackend's: what the probe said, unless GIN_ROUTE rules it out. */
 int commBackendUsable(const struct backendUse *use, char why[BACKEND_WHY]);
 
+/* Which backend is forced, or 0: GIN_BACKEND goes before the caller's choice. -1: no such name. */
+int commForced(const char *name);
+
 /* As ginCommQueryPeer's `why`. */
 const char *commRouteWhy(ginComm_t comm, int peer, char why[BACKEND_WHY]);
 
-/* routes.c: what this rank's backends say of themselves. */
+/* routes.c: what this rank's backends say of themselves, and which one may be used. */
 void routesProbe(ginComm_t comm, struct probed mine[COMM_BACKENDS]);
 
 /* Collective: each pair gets its route, by what the ranks have said. */
 ginResult_t routesAgree(ginComm_t comm, ginResult_t mine);
 
-/* Collective: opens the backends that have a pair anywhere. */
+/* All ranks' wishes, [nRanks], must fit together. */
+ginResult_t routesForce(ginComm_t comm, const uint8_t *forced);
+
+/* Collective: opens the backends that have a pair anywhere, and of network backends one. */
 ginResult_t routesOpen(ginComm_t comm, ginResult_t mine);
 void routesClose(ginComm_t comm);
 
-/* Every backend in use, of whatever writer class. */
+/* share.c. Every backend in use, of whatever writer class. */
 #define ROUTES_ALL (-1)
 
 /* Memory that backends in use have made reachable for the peers. */
@@ -105,8 +117,10 @@ ginResult_t routesShare(ginComm_t comm, const char *call, ginResult_t mine,
 /* Not collective: memory that is a source of this rank alone. */
 ginResult_t routesShareLocal(ginComm_t comm, const struct memory *memory, struct shared *shared);
 
-/* What network backends have in a window's table. */
+/* What network backends have in a window's table, and of a window at a peer. */
 void routesTell(ginComm_t comm, const struct shared *shared, struct ginWindowTable *table);
+void routesTellPeer(ginComm_t comm, const struct shared *shared, int peer,
+		    struct ginWindowPeer *entry);
 void routesUnshare(ginComm_t comm, struct shared *shared);
 char *routesAddress(ginComm_t comm, const struct shared *shared, int peer);
 
@@ -118,11 +132,18 @@ struct contexts {
 	void *of[COMM_BACKENDS];
 };
 
-/* `words`, of each writer class: where its signals lie. */
+/*
+ * `words`, of each writer class: where its signals lie. It may fail on one rank alone: the caller
+ * lets all agree.
+ */
 ginResult_t routesContextsOpen(ginComm_t comm, const char *call, ginResult_t mine,
 			       const struct backendContexts *want, const struct shared *words,
 			       struct contexts *contexts);
 void routesContextsTell(ginComm_t comm, const struct contexts *contexts, ginDevComm *devComm);
+void routesContextsTellPeer(ginComm_t comm, const struct contexts *contexts, int peer,
+			    struct ginPeer *entry);
+/* Has any backend queues? */
+int routesContextsAny(const struct contexts *contexts);
 ginResult_t routesContextsStats(ginComm_t comm, const struct contexts *contexts, uint32_t context,
 				ginStats_t *stats);
 void routesContextsFinish(ginComm_t comm, const struct contexts *contexts);

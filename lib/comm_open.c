@@ -28,7 +28,8 @@ static ginResult_t allocRanks(ginComm_t comm)
 	comm->deviceNames = calloc(n, sizeof(*comm->deviceNames));
 	comm->probed = calloc(n, sizeof(*comm->probed));
 	comm->routes = calloc(n, 1);
-	if (comm->ranks && comm->deviceNames && comm->probed && comm->routes)
+	comm->reached = calloc(n, 1);
+	if (comm->ranks && comm->deviceNames && comm->probed && comm->routes && comm->reached)
 		return ginSuccess;
 	return fail(ginErrorSystem, "no memory");
 }
@@ -39,6 +40,7 @@ static void freeRanks(ginComm_t comm)
 	free(comm->deviceNames);
 	free(comm->probed);
 	free(comm->routes);
+	free(comm->reached);
 }
 
 _Static_assert(sizeof(struct identity) <= BOOTSTRAP_DATA, "an identity travels in an entry");
@@ -125,6 +127,16 @@ static ginResult_t hostExchange(void *core, int fd, const uint8_t *to, const uin
 	return handlesExchange(&((ginComm_t)core)->handles, fd, to, from, fds);
 }
 
+static const void *hostBlob(void *core, int rank, uint32_t route)
+{
+	ginComm_t comm = core;
+	int b = 0;
+
+	while (comm->backend[b].ops->route != route)
+		b++;
+	return comm->probed[rank][b].blob;
+}
+
 static void hostPeerFailed(void *core, int peer, const char *why)
 {
 	controlReport(&((ginComm_t)core)->control, peer, why);
@@ -140,6 +152,7 @@ static void fillHost(ginComm_t comm)
 					  .routes = comm->routes,
 					  .allgather = hostAllgather,
 					  .exchangeHandles = hostExchange,
+					  .blob = hostBlob,
 					  .peerFailed = hostPeerFailed,
 					  .core = comm};
 }
@@ -149,17 +162,20 @@ struct introduction {
 	char device[sizeof(((struct device *)0)->name)];
 	struct handleName handles;
 	struct probed probed[COMM_BACKENDS];
+	uint8_t forced; /* as ginComm's, of this rank */
 };
 
-static ginResult_t makeIntroduction(ginComm_t comm, int wanted, struct introduction *mine)
+static ginResult_t makeIntroduction(ginComm_t comm, const struct commStart *start,
+				    struct introduction *mine)
 {
-	ginResult_t result = deviceOpen(&comm->device, wanted, localRank(comm));
+	ginResult_t result = deviceOpen(&comm->device, start->device, localRank(comm));
 
 	if (result == ginSuccess)
 		result = handlesBind(&comm->handles, &comm->control, &mine->handles);
 	if (result != ginSuccess)
 		return result;
 	memcpy(mine->device, comm->device.name, sizeof(mine->device));
+	mine->forced = (uint8_t)start->forced;
 	routesProbe(comm, mine->probed);
 	return ginSuccess;
 }
@@ -167,17 +183,19 @@ static ginResult_t makeIntroduction(ginComm_t comm, int wanted, struct introduct
 static ginResult_t keepIntroductions(ginComm_t comm, const struct introduction *all)
 {
 	ginResult_t result = ginSuccess;
+	uint8_t *forced = comm->routes; /* until there are some */
 
 	for (int r = 0; r < comm->nRanks && result == ginSuccess; r++) {
+		forced[r] = all[r].forced;
 		memcpy(comm->deviceNames[r], all[r].device, sizeof(all[r].device));
 		memcpy(comm->probed[r], all[r].probed, sizeof(all[r].probed));
 		result = handlesConnect(&comm->handles, r, &all[r].handles);
 	}
-	return result;
+	return result == ginSuccess ? routesForce(comm, forced) : result;
 }
 
 /* Device, handles and routes, in three rounds of the control plane. */
-static ginResult_t openRoutes(ginComm_t comm, int wanted)
+static ginResult_t openRoutes(ginComm_t comm, const struct commStart *start)
 {
 	struct introduction mine = {.device = ""},
 			    *all = calloc((size_t)comm->nRanks, sizeof(*all));
@@ -185,7 +203,7 @@ static ginResult_t openRoutes(ginComm_t comm, int wanted)
 
 	fillHost(comm);
 	if (result == ginSuccess)
-		result = makeIntroduction(comm, wanted, &mine);
+		result = makeIntroduction(comm, start, &mine);
 	result = controlAllgather(&comm->control, "devices", result, &mine, all, sizeof(mine));
 	int met = result == ginSuccess;
 	if (met)
@@ -208,7 +226,7 @@ static ginResult_t openAll(ginComm_t comm, const char *call, const struct commSt
 	result = openControl(comm);
 	if (result != ginSuccess)
 		goto closeBootstrap;
-	result = openRoutes(comm, start->device);
+	result = openRoutes(comm, start);
 	if (result == ginSuccess)
 		return ginSuccess;
 

@@ -86,8 +86,11 @@ static void countRanks(const struct ginComm *comm, ginCommInfo_t *info)
 	}
 }
 
+/* A NIC's are none to GPUs that add, too. */
 static int deviceAtomics(const struct ginComm *comm)
 {
+	if (comm->backend[COMM_GDAKI].used && comm->host.mixed)
+		return 0;
 	for (int b = 0; b < COMM_BACKENDS; b++)
 		if (comm->backend[b].used && !comm->backend[b].ops->deviceAtomics)
 			return !comm->device.cuda;

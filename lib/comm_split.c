@@ -124,6 +124,7 @@ ginResult_t ginCommSplit(ginComm_t comm, int color, int key, ginComm_t *part)
 			      "color is %d: must be 0 or more, or GIN_NO_COLOR", color);
 	result = gatherVotes(&split, result, &vote);
 	struct commStart start = {.device = comm->device.ordinal,
+				  .forced = comm->forced,
 				  .bootstrap = &splitOps,
 				  .wanted = {.allgatherArg = &split}};
 	if (result == ginSuccess)

@@ -79,6 +79,7 @@ enum {
 	cuHasPosixFd = 103,	  /* ..._HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED */
 	cuHasRdmaVmm = 110,	  /* ..._GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
 	cuHasPageableAccess = 88, /* CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS */
+	cuDmaBufFd = 1,		  /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
 	cuPointerMemoryType = 2,
 	cuPointerDevicePointer = 3,
 	cuPointerBufferId = 7,
@@ -149,6 +150,8 @@ enum {
 	X(setAccess, "cuMemSetAccess",                                                             \
 	  (cuPtr ptr, size_t bytes, const cuAccess *access, size_t count))                         \
 	X(addressRange, "cuMemGetAddressRange_v2", (cuPtr * base, size_t * bytes, cuPtr ptr))      \
+	X(addressHandle, "cuMemGetHandleForAddressRange",                                          \
+	  (void *out, cuPtr ptr, size_t bytes, int type, unsigned long long flags))                \
 	X(pointerAttribute, "cuPointerGetAttribute", (void *out, int which, cuPtr ptr))            \
 	X(ipcGet, "cuIpcGetMemHandle", (cuIpcHandle * out, cuPtr ptr))                             \
 	X(ipcOpen, "cuIpcOpenMemHandle_v2", (cuPtr * out, cuIpcHandle handle, unsigned flags))     \

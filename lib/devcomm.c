@@ -230,6 +230,17 @@ static ginResult_t makeLines(ginComm_t comm, struct devComm *dc)
 	return ginSuccess;
 }
 
+static void fillPeer(ginComm_t comm, const struct devComm *dc, int r, struct ginPeer *peer)
+{
+	char *signals = routesAddress(comm, &dc->shared[ginWriterGpu], r);
+
+	*peer = (struct ginPeer){.route = comm->routes[r],
+				 .state = ginPeerAlive,
+				 .signals = (uint64_t *)(void *)signals};
+	routesContextsTellPeer(comm, &dc->contexts, r, peer);
+}
+
+/* Once the contexts are open. */
 static ginResult_t makePeers(ginComm_t comm, struct devComm *dc)
 {
 	void *at = NULL;
@@ -239,9 +250,7 @@ static ginResult_t makePeers(ginComm_t comm, struct devComm *dc)
 	if (!peers)
 		return fail(ginErrorSystem, "no memory");
 	for (int r = 0; r < comm->nRanks; r++)
-		peers[r] = (struct ginPeer){
-			comm->routes[r], ginPeerAlive,
-			(uint64_t *)(void *)routesAddress(comm, &dc->shared[ginWriterGpu], r)};
+		fillPeer(comm, dc, r, &peers[r]);
 	for (int r = 0; r < comm->nRanks && r < (int)GIN_NEAR_RANKS; r++)
 		dc->device.nearSignals[r] = peers[r].signals;
 	ginResult_t result = poolAlloc(&comm->pool, dc->peersBytes, &at);
@@ -293,14 +302,14 @@ static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommReq
 	if (mine == ginSuccess)
 		mine = makeLines(comm, dc);
 	mine = shareWords(comm, call, mine, dc, want);
-	if (mine == ginSuccess) {
+	if (mine == ginSuccess)
 		fillDevice(comm, dc, want, domain);
+	mine = routesContextsOpen(comm, call, mine, &queues, dc->shared, &dc->contexts);
+	if (mine == ginSuccess) {
+		routesContextsTell(comm, &dc->contexts, &dc->device);
 		mine = makePeers(comm, dc);
 	}
-	mine = routesContextsOpen(comm, call, mine, &queues, dc->shared, &dc->contexts);
-	if (mine == ginSuccess)
-		routesContextsTell(comm, &dc->contexts, &dc->device);
-	return mine;
+	return controlAgree(&comm->control, call, mine);
 }
 
 /* A failure from now on reaches its kernels; one before has been seen by the last agreement. */
@@ -396,11 +405,13 @@ ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm)
 		return result;
 	struct devComm *dc = takeDevComm(comm, devComm);
 	result = deviceEnter(&comm->device, &scope);
-	/* What kernels have posted is done at all ranks before the words go that it raises. */
+	/*
+	 * What kernels have posted is done at all ranks before the queues go that it comes by, and the
+	 * words that it raises.
+	 */
 	routesContextsFinish(comm, &dc->contexts);
 	devCommLogStats(comm, dc);
-	routesContextsClose(comm, &dc->contexts);
-	if (dc->device.queues)
+	if (routesContextsAny(&dc->contexts))
 		controlAgree(&comm->control, "ginDevCommDestroy", ginSuccess);
 	freeDevComm(comm, dc);
 	if (result == ginSuccess)

@@ -13,11 +13,22 @@
 static _Thread_local char sentence[SENTENCE_BYTES];
 static _Thread_local const char *scopeCall = "libgin";
 static _Thread_local int scopeRank = -1;
+static _Thread_local int isQuiet;
 
 void errorScope(const char *call, int rank)
 {
 	scopeCall = call;
 	scopeRank = rank;
+}
+
+void errorQuiet(int quiet)
+{
+	isQuiet = quiet;
+}
+
+static void logSentence(void)
+{
+	logWrite(isQuiet ? logInfo : logError, "%s", sentence);
 }
 
 static size_t writePrefix(char *out, size_t bytes)
@@ -43,7 +54,7 @@ ginResult_t fail(ginResult_t result, const char *format, ...)
 	va_start(args, format);
 	writeSentence(format, args);
 	va_end(args);
-	logWrite(logError, "%s", sentence);
+	logSentence();
 	return result;
 }
 
@@ -87,7 +98,7 @@ ginResult_t failErrno(const char *format, ...)
 	writeRemedy(remedy, sizeof(remedy), reason);
 	errno = reason;
 	snprintf(sentence + used, sizeof(sentence) - used, ": %m%s", remedy);
-	logWrite(logError, "%s", sentence);
+	logSentence();
 	return ginErrorSystem;
 }
 

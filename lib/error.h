@@ -17,6 +17,9 @@ void errorScope(const char *call, int rank);
  */
 ginResult_t fail(ginResult_t result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Until it is 0 again this thread's sentences are no errors to the user: there is another way. */
+void errorQuiet(int quiet);
+
 /*
  * The same for a call of the operating system: ginErrorSystem, and the sentence goes on with what
  * errno means and, where a limit is the cause, which one it is and how to raise it.

@@ -11,10 +11,25 @@
 #include "log.h"
 
 static const struct paramInfo table[PARAM_COUNT] = {
+	[paramBackend] = {.name = "GIN_BACKEND",
+			  .choices = "auto|gdaki|proxy",
+			  .preset = "auto",
+			  .meaning = "what moves data between ranks that are no direct peers"},
 	[paramBootstrap] = {.name = "GIN_BOOTSTRAP",
 			    .choices = "auto|pmix|tcp|self",
 			    .preset = "auto",
 			    .meaning = "how the ranks find each other"},
+	[paramGdakiDoorbells] = {.name = "GIN_GDAKI_DOORBELLS",
+				 .isNumber = 1,
+				 .least = 1,
+				 .most = 4096,
+				 .preset = "16",
+				 .meaning = "doorbell registers of the NIC that the queues of a "
+					    "device communicator share, at most"},
+	[paramGdakiQueues] = {.name = "GIN_GDAKI_QUEUES",
+			      .choices = "gpu|host",
+			      .preset = "gpu",
+			      .meaning = "whose memory the queues of the NIC are in"},
 	[paramHostId] = {.name = "GIN_HOSTID",
 			 .preset = "",
 			 .meaning = "ranks with the same text are on one host; default: what the "
@@ -32,6 +47,31 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			 .meaning =
 				 "index in the NIC port's table of addresses (GIDs); default: the "
 				 "best, RoCE v2 and IPv4 first"},
+	[paramNicRetries] = {.name = "GIN_NIC_RETRIES",
+			     .isNumber = 1,
+			     .most = 7,
+			     .preset = "7",
+			     .meaning = "how often a NIC sends again what nobody answers"},
+	[paramNicSl] = {.name = "GIN_NIC_SL",
+			.isNumber = 1,
+			.most = 15,
+			.preset = "0",
+			.meaning =
+				"service level of the NIC's packets; on Ethernet their priority, "
+				"7 at most"},
+	[paramNicTc] = {.name = "GIN_NIC_TC",
+			.isNumber = 1,
+			.most = 255,
+			.preset = "0",
+			.meaning = "traffic class of the NIC's packets; its upper 6 bits are the "
+				   "DSCP"},
+	[paramNicTimeout] = {.name = "GIN_NIC_TIMEOUT",
+			     .isNumber = 1,
+			     .least = 1,
+			     .most = 31,
+			     .preset = "18",
+			     .meaning = "a NIC waits 4.096 us * 2^number for an answer before it "
+					"sends again; 18: 1.07 s"},
 	[paramProxyAffinity] = {.name = "GIN_PROXY_AFFINITY",
 				.choices = "near|cpu|none",
 				.preset = "near",

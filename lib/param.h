@@ -11,11 +11,18 @@
 #include "gin.h"
 
 enum param {
+	paramBackend,
 	paramBootstrap,
+	paramGdakiDoorbells,
+	paramGdakiQueues,
 	paramHostId,
 	paramLog,
 	paramNic,
 	paramNicGid,
+	paramNicRetries,
+	paramNicSl,
+	paramNicTc,
+	paramNicTimeout,
 	paramProxyAffinity,
 	paramProxyFence,
 	paramProxyThreads,
@@ -28,8 +35,9 @@ enum param {
 	PARAM_COUNT
 };
 
-/* Of GIN_BOOTSTRAP, GIN_PROXY_AFFINITY, GIN_PROXY_FENCE, GIN_ROUTE and GIN_UAR_MAP, in the order of their choices in the table. */
+/* Of variables with choices, in the order of these in the table. */
 enum { bootstrapAuto, bootstrapPmix, bootstrapTcp, bootstrapSelf };
+enum { gdakiQueuesGpu, gdakiQueuesHost };
 enum { proxyAffinityNear, proxyAffinityCpu, proxyAffinityNone };
 enum { proxyFenceAuto, proxyFenceSystem };
 enum { routeAuto, routeDirect, routeNetwork };

@@ -12,7 +12,7 @@ static ginResult_t readStats(ginComm_t comm, const struct devComm *dc, uint32_t 
 	if (context >= dc->device.contexts)
 		return fail(ginErrorInvalidArgument, "context is %u: must be 0 to %u", context,
 			    dc->device.contexts - 1);
-	if (!dc->device.queues)
+	if (!routesContextsAny(&dc->contexts))
 		return fail(ginErrorUnsupported,
 			    "device communicator %llu has no queues, and so no statistics: every "
 			    "peer's route is direct",
@@ -65,7 +65,7 @@ static void logContext(ginComm_t comm, const struct devComm *dc, uint32_t contex
 
 void devCommLogStats(ginComm_t comm, const struct devComm *dc)
 {
-	if (!dc->device.queues || !logWants(logStats))
+	if (!routesContextsAny(&dc->contexts) || !logWants(logStats))
 		return;
 	for (uint32_t c = 0; c < dc->device.contexts; c++) {
 		ginStats_t stats = GIN_STATS_INIT;

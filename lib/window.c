@@ -139,8 +139,9 @@ static void fillTable(ginComm_t comm, const struct window *w, struct ginWindowTa
 					 .agent = ginAgentGpu};
 	routesTell(comm, &w->shared, table);
 	for (int r = 0; r < comm->nRanks; r++) {
-		peers[r].bytes = w->bytes[r];
-		peers[r].address = addressAt(comm, w, r);
+		peers[r] = (struct ginWindowPeer){.bytes = w->bytes[r],
+						  .address = addressAt(comm, w, r)};
+		routesTellPeer(comm, &w->shared, r, &peers[r]);
 	}
 }
 

@@ -52,6 +52,7 @@ SAME_SIZE(int, CUpointer_attribute);
 SAME_SIZE(int, CUmemorytype);
 SAME_SIZE(int, CUstreamCaptureMode);
 SAME_SIZE(int, CUmemAllocationHandleType);
+SAME_SIZE(int, CUmemRangeHandleType);
 SAME_SIZE(int, CUmemAllocationGranularity_flags);
 
 #define SAME_MEMBER(own, member, theirs, other)                                                    \
@@ -106,6 +107,7 @@ SAME_NUMBER(cuHasVmm, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
 SAME_NUMBER(cuHasPosixFd, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
 SAME_NUMBER(cuHasRdmaVmm, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
 SAME_NUMBER(cuHasPageableAccess, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
+SAME_NUMBER(cuDmaBufFd, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD);
 SAME_NUMBER(cuPointerMemoryType, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
 SAME_NUMBER(cuPointerDevicePointer, CU_POINTER_ATTRIBUTE_DEVICE_POINTER);
 SAME_NUMBER(cuPointerBufferId, CU_POINTER_ATTRIBUTE_BUFFER_ID);
@@ -160,6 +162,7 @@ SAME_NUMBER(cuMemoryIsDevice, CU_MEMORYTYPE_DEVICE);
 	X(unmap, cuMemUnmap)                                                                       \
 	X(setAccess, cuMemSetAccess)                                                               \
 	X(addressRange, cuMemGetAddressRange)                                                      \
+	X(addressHandle, cuMemGetHandleForAddressRange)                                            \
 	X(pointerAttribute, cuPointerGetAttribute)                                                 \
 	X(ipcGet, cuIpcGetMemHandle)                                                               \
 	X(ipcOpen, cuIpcOpenMemHandle)                                                             \

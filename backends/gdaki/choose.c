@@ -54,8 +54,8 @@ static int sayNone(const char *names, const struct rdmaFound *found, int count, 
 	for (int i = 0; i < count && used < RDMA_WHY - 1; i++) {
 		if (!allowed(names, &found[i]))
 			continue;
-		snprintf(why + used, RDMA_WHY - used, "; %s: %s", found[i].device, found[i].why);
-		used = strlen(why);
+		used += (size_t)snprintf(why + used, RDMA_WHY - used, "; %s: %s", found[i].device,
+					 found[i].why);
 	}
 	return -1;
 }

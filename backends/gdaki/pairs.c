@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../../include/gin/mlx5.h"
+#include "slab.h"
 
 static uint32_t ranks(const struct pairs *p)
 {
@@ -36,40 +36,25 @@ static ginResult_t findPeers(struct pairs *p)
 	return p->ends ? ginSuccess : fail(ginErrorSystem, "no memory");
 }
 
-/* Every completion entry empty; all else is zero. */
-static void blank(struct pairs *p)
-{
-	for (uint32_t i = 0; i < count(p); i++) {
-		uint64_t at = rdmaPlaceOf(i, p->wanted.depth).cqe;
-		((struct ginMlx5Cqe *)(void *)(p->slab + at))->state = ginMlx5CqeEmpty();
-	}
-}
-
 static ginResult_t openQueues(struct pairs *p)
 {
 	const struct pairsWanted *want = &p->wanted;
 	const struct device *d = want->host->device;
-	size_t bytes = rdmaSlabBytes(count(p), want->depth);
-	struct rdmaSlab slab = {.count = count(p), .depth = want->depth};
-	char why[RDMA_WHY];
-	void *memory;
+	const struct rdmaSlab shape = {
+		.count = count(p), .depth = want->depth, .registers = want->registers};
+	ginResult_t result = slabAlloc(d, shape.count, shape.depth, &p->slab);
 
-	ginResult_t result = memoryAllocNear(d, bytes, d->numaNode, &memory);
 	if (result != ginSuccess)
 		return result;
-	p->slab = memory;
-	blank(p);
-	slab.memory = (struct rdmaMemory){memory, bytes, -1, 0};
-	slab.registers = want->registers;
-	if (want->rdma->queuesOpen(want->port, &slab, &p->queues, why))
-		return fail(ginErrorSystem, "gdaki: %s", why);
-	return ginSuccess;
+	return slabQueues(d, want->rdma, want->port, p->slab, &shape, &p->queues);
 }
 
 static ginResult_t failPair(uint32_t context, uint32_t peer, const char *why)
 {
-	return fail(ginErrorSystem, "gdaki: queue pair of context %u to rank %u: %s", context, peer,
-		    why);
+	return fail(ginErrorSystem,
+		    "gdaki: queue pair of context %u to rank %u: %s; fewer contexts take fewer of "
+		    "the NIC, GIN_BACKEND=proxy none",
+		    context, peer, why);
 }
 
 static ginResult_t makeQueues(struct pairs *p, uint32_t context)
@@ -97,7 +82,9 @@ static ginResult_t make(struct pairs *p)
 	return result;
 }
 
-static ginResult_t connectQueues(struct pairs *p, uint32_t context, const struct rdmaEnd *all)
+/* `all`: of each rank its ends in this context, by peer; ranks are `stride` ends apart. */
+static ginResult_t connectQueues(struct pairs *p, uint32_t context, const struct rdmaEnd *all,
+				 size_t stride)
 {
 	const struct pairsWanted *want = &p->wanted;
 	const uint32_t me = (uint32_t)want->host->rank;
@@ -107,7 +94,7 @@ static ginResult_t connectQueues(struct pairs *p, uint32_t context, const struct
 		uint32_t i = pairsQueue(p, context, (int)r);
 		if (i == PAIRS_NONE)
 			continue;
-		const struct rdmaEnd *peer = &all[(r * want->contexts + context) * ranks(p) + me];
+		const struct rdmaEnd *peer = &all[r * stride + me];
 		if (want->rdma->queueConnect(p->queues, i, &want->addresses[r], peer, &want->path,
 					     why))
 			return failPair(context, r, why);
@@ -115,34 +102,53 @@ static ginResult_t connectQueues(struct pairs *p, uint32_t context, const struct
 	return ginSuccess;
 }
 
-/* By context and rank. */
-static void tell(const struct pairs *p, struct rdmaEnd *mine)
+/* Contexts first to first + count - 1, whose ends travel together. */
+struct batch {
+	uint32_t first, count;
+};
+
+static void tell(const struct pairs *p, struct batch batch, struct rdmaEnd *mine)
 {
-	for (uint32_t c = 0; c < p->wanted.contexts; c++)
+	for (uint32_t c = 0; c < batch.count; c++)
 		for (uint32_t r = 0; r < ranks(p); r++) {
-			uint32_t i = pairsQueue(p, c, (int)r);
+			uint32_t i = pairsQueue(p, batch.first + c, (int)r);
 			if (i != PAIRS_NONE)
 				mine[c * ranks(p) + r] = p->ends[i];
 		}
 }
 
-/* The one exchange: every rank tells its ends, and takes those that are for it. */
-static ginResult_t connectAll(struct pairs *p, const char *call, ginResult_t mine)
+/* Every rank tells its ends, and takes those that are for it. */
+static ginResult_t connectBatch(struct pairs *p, const char *call, ginResult_t mine,
+				struct batch batch)
 {
 	const struct backendHost *host = p->wanted.host;
-	size_t ends = (size_t)p->wanted.contexts * ranks(p);
+	size_t ends = (size_t)batch.count * ranks(p);
 	struct rdmaEnd *told = calloc(ends, sizeof(*told));
 	struct rdmaEnd *all = calloc(ends, ranks(p) * sizeof(*all));
 
 	if (mine == ginSuccess && (!told || !all))
 		mine = fail(ginErrorSystem, "no memory");
 	if (mine == ginSuccess)
-		tell(p, told);
+		tell(p, batch, told);
 	mine = host->allgather(host->core, call, mine, told, all, ends * sizeof(*told));
-	for (uint32_t c = 0; c < p->wanted.contexts && mine == ginSuccess; c++)
-		mine = connectQueues(p, c, all);
+	for (uint32_t c = 0; c < batch.count && mine == ginSuccess; c++)
+		mine = connectQueues(p, batch.first + c, all + c * ranks(p), ends);
 	free(told);
 	free(all);
+	return mine;
+}
+
+/* In one exchange, unless that is more than a rank may tell at a time. */
+static ginResult_t connectAll(struct pairs *p, const char *call, ginResult_t mine)
+{
+	uint32_t most = GIN_ALLGATHER_BYTES / (ranks(p) * (uint32_t)sizeof(struct rdmaEnd));
+	struct batch batch = {.count = most ? most : 1};
+
+	for (; batch.first < p->wanted.contexts; batch.first += batch.count) {
+		if (batch.count > p->wanted.contexts - batch.first)
+			batch.count = p->wanted.contexts - batch.first;
+		mine = connectBatch(p, call, mine, batch);
+	}
 	return mine;
 }
 
@@ -168,8 +174,7 @@ void pairsClose(struct pairs *p)
 {
 	if (p->queues)
 		p->wanted.rdma->queuesClose(p->queues);
-	if (p->slab)
-		memoryFree(p->wanted.host->device, p->slab);
+	slabFree(p->wanted.host->device, p->slab);
 	free(p->ends);
 	free(p->place);
 	free(p);

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * gdaki.c - the gdaki backend: GPU threads write work requests of an mlx5 NIC and ring its doorbell
+ *
+ * The host makes and connects queue pairs (pairs.c), registers windows (window.c) and lays out what
+ * kernels need (contexts.c); no CPU thread moves data. rdma.h says which file does what.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dmabuf.h"
+#include "doorbell.h"
+#include "probe.h"
+#include "slab.h"
+#include "within.h"
+
+enum { HOPS = 64, MOST_PRIORITY = 7 };
+
+static int probe(const struct backendHost *host, void *blob, char *why)
+{
+	struct rdmaAddress mine;
+
+	if (!gdakiProbe(host, &mine, why))
+		return 0;
+	memcpy(blob, &mine, sizeof(mine));
+	return 1;
+}
+
+/* The same for both ends. */
+static int reach(const struct backendHost *host, int peer, const void *mine, const void *theirs,
+		 char *why)
+{
+	struct rdmaAddress here, there;
+
+	(void)host;
+	(void)peer;
+	memcpy(&here, mine, sizeof(here));
+	memcpy(&there, theirs, sizeof(there));
+	if (here.ethernet != there.ethernet)
+		snprintf(why, BACKEND_WHY,
+			 "one port is on Ethernet and the other on InfiniBand: name others by "
+			 "GIN_NIC");
+	else if (here.atomics != there.atomics)
+		snprintf(why, BACKEND_WHY, "the two NICs have different atomics");
+	else
+		snprintf(why, BACKEND_WHY, "mlx5 NICs, %s",
+			 here.ethernet ? "Ethernet" : "InfiniBand");
+	return here.ethernet == there.ethernet && here.atomics == there.atomics;
+}
+
+static ginResult_t keepAddresses(struct gdaki *g)
+{
+	const struct backendHost *host = g->host;
+
+	g->addresses = calloc((size_t)host->nRanks, sizeof(*g->addresses));
+	if (!g->addresses)
+		return fail(ginErrorSystem, "no memory");
+	for (int r = 0; r < host->nRanks; r++)
+		memcpy(&g->addresses[r], host->blob(host->core, r, ginRouteGdaki),
+		       sizeof(g->addresses[r]));
+	return ginSuccess;
+}
+
+static ginResult_t choosePath(struct gdaki *g)
+{
+	g->path = (struct rdmaPath){.serviceLevel = (uint8_t)paramNumber(paramNicSl),
+				    .trafficClass = (uint8_t)paramNumber(paramNicTc),
+				    .timeout = (uint8_t)paramNumber(paramNicTimeout),
+				    .retries = (uint8_t)paramNumber(paramNicRetries),
+				    .hopLimit = HOPS};
+	if (!g->addresses[g->host->rank].ethernet || g->path.serviceLevel <= MOST_PRIORITY)
+		return ginSuccess;
+	return fail(ginErrorInvalidArgument, "GIN_NIC_SL=%u: must be 0 to %d on Ethernet",
+		    g->path.serviceLevel, MOST_PRIORITY);
+}
+
+static ginResult_t tryRegion(struct gdaki *g, char *slab, size_t bytes)
+{
+	struct rdmaMemory memory = dmabufOf(g->host->device, slab, bytes);
+	struct rdmaRegion *region;
+	struct rdmaKeys keys;
+	char why[RDMA_WHY];
+	int failed = g->rdma->regionOpen(g->port, &memory, rdmaRemote, &region, &keys, why);
+
+	dmabufClose(&memory);
+	if (failed)
+		return fail(ginErrorSystem, "gdaki: %s", why);
+	g->rdma->regionClose(region);
+	return ginSuccess;
+}
+
+static ginResult_t tryQueue(struct gdaki *g, struct rdmaQueues *queues)
+{
+	struct rdmaRegister where;
+	struct rdmaEnd end;
+	char why[RDMA_WHY];
+	void *doorbell;
+
+	if (g->rdma->queueMake(queues, 0, 0, &end, why))
+		return fail(ginErrorSystem, "gdaki: %s", why);
+	g->rdma->queueRegister(queues, 0, &where);
+	ginResult_t result = doorbellMap(g->host->device, &where, &doorbell);
+	if (result == ginSuccess)
+		doorbellUnmap(g->host->device, &where);
+	return result;
+}
+
+/*
+ * Once, all that device communicators and windows need is made and given back: what this machine
+ * cannot do is seen while there is another way.
+ */
+static ginResult_t tryAll(struct gdaki *g)
+{
+	const struct device *d = g->host->device;
+	const struct rdmaSlab shape = {.count = 1, .depth = GDAKI_MIN_DEPTH, .registers = 1};
+	struct rdmaQueues *queues = NULL;
+	char *slab = NULL;
+	ginResult_t result = slabAlloc(d, shape.count, shape.depth, &slab);
+
+	if (result == ginSuccess)
+		result = tryRegion(g, slab, rdmaSlabBytes(shape.count, shape.depth));
+	if (result == ginSuccess)
+		result = slabQueues(d, g->rdma, g->port, slab, &shape, &queues);
+	if (result == ginSuccess)
+		result = tryQueue(g, queues);
+	if (queues)
+		g->rdma->queuesClose(queues);
+	slabFree(d, slab);
+	return result;
+}
+
+static void closeGdaki(void *state)
+{
+	struct deviceScope scope;
+	struct gdaki *g = state;
+	ginResult_t entered = deviceEnter(g->host->device, &scope);
+
+	sourcesClose(&g->sources);
+	if (entered == ginSuccess)
+		deviceLeave(g->host->device, &scope);
+	if (g->port)
+		g->rdma->portClose(g->port);
+	free(g->addresses);
+	free(g);
+}
+
+static ginResult_t openGdaki(struct gdaki *g)
+{
+	struct rdmaAddress own;
+	ginResult_t result = keepAddresses(g);
+
+	if (result == ginSuccess)
+		result = choosePath(g);
+	if (result == ginSuccess)
+		result = gdakiPortOpen(g->host, &g->rdma, &g->port);
+	if (result == ginSuccess) {
+		g->rdma->portTell(g->port, &own, &g->features);
+		result = sourcesOpen(g->host->device, &g->sources);
+	}
+	return result == ginSuccess ? tryAll(g) : result;
+}
+
+static ginResult_t open(const struct backendHost *host, void **state)
+{
+	struct deviceScope scope;
+	struct gdaki *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return fail(ginErrorSystem, "no memory");
+	g->host = host;
+	ginResult_t result = deviceEnter(host->device, &scope);
+	if (result == ginSuccess) {
+		result = openGdaki(g);
+		deviceLeave(host->device, &scope);
+	}
+	if (result == ginSuccess)
+		*state = g;
+	else
+		closeGdaki(g);
+	return result;
+}
+
+const struct backendOps backendGdaki = {
+	.name = "gdaki",
+	.route = ginRouteGdaki,
+	.writer = ginWriterNic,
+	.network = 1,
+	.deviceAtomics = 1,
+	.probe = probe,
+	.reach = reach,
+	.open = open,
+	.close = closeGdaki,
+	.windowOffer = gdakiWindowOffer,
+	.windowRegister = gdakiWindowRegister,
+	.windowDeregister = gdakiWindowDeregister,
+	.windowTell = gdakiWindowTell,
+	.windowTellPeer = gdakiWindowTellPeer,
+	.contextsOpen = gdakiContextsOpen,
+	.contextsTell = gdakiContextsTell,
+	.contextsTellPeer = gdakiContextsTellPeer,
+	.contextsStats = gdakiContextsStats,
+	.contextsFinish = gdakiContextsFinish,
+	.contextsClose = gdakiContextsClose,
+};
