@@ -38,7 +38,19 @@ $(MLX5DEV_VERBS): %: %.o $(call mlx5dev-objects,host_verbs)
 
 $(MLX5DEV_ENGINE): %_engine: %.o $(call mlx5dev-objects,host_engine) $(MLX5DEV).a
 	$(call say,LINK,$@)
-	$(Q)$(CC) -o $@ $^ $(LDFLAGS_ALL) -pthread
+	$(Q)$(CC) -o $@ $^ $(LDFLAGS_ALL) -pthread -ldl
+
+# A CUDA driver whose GPU is this host.
+MLX5DEV_FAKE := $(BUILD)/test/mlx5dev/fake/libcuda.so.1
+
+$(MLX5DEV_FAKE): test/mlx5dev/fake/gpu.c test/mlx5dev/fake/gpu.h lib/cuda.h
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(filter-out -MMD -MP $(SANFLAGS),$(CFLAGS_ALL)) -shared -o $@ $< -Wl,-soname,libcuda.so.1
+
+MLX5DEV_FAKED := $(addprefix $(BUILD)/test/mlx5dev/tests/,gpu_memory gpu_memory_engine)
+$(MLX5DEV_FAKED): $(MLX5DEV_FAKE)
+$(MLX5DEV_FAKED): LDFLAGS += -Wl,-rpath,'$$ORIGIN/../fake'
 
 # A kernel posts: for a machine with a GPU.
 $(BUILD)/test/mlx5dev/tests/gpu: $(BUILD)/test/mlx5dev/tests/gpu.cu.o $(call mlx5dev-objects,host_engine) $(MLX5DEV).a

@@ -82,10 +82,10 @@ static void writeEntry(struct cq *cq, uint8_t *entry, const struct completion *c
 	uint64_t to = cq->buffer + (uint64_t)at * CQE_BYTES;
 
 	entry[CQE_OP_OWN] = (uint8_t)(completion->opcode << 4 | owner);
-	memory.write(to, entry, CQE_COUNTER);
+	memoryWrite(to, entry, CQE_COUNTER);
 	memoryPublishes(to + CQE_OP_OWN);
 	memoryPublishes(to + CQE_COUNTER);
-	memory.write(to + CQE_COUNTER, entry + CQE_COUNTER, CQE_BYTES - CQE_COUNTER);
+	memoryWrite(to + CQE_COUNTER, entry + CQE_COUNTER, CQE_BYTES - CQE_COUNTER);
 	cq->producer++;
 }
 

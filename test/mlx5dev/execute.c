@@ -64,7 +64,7 @@ static void gatherRead(struct gather *gather, uint8_t *to, uint32_t bytes)
 		} else {
 			uint64_t from = data->address + gather->offset;
 
-			memory.read(
+			memoryRead(
 				to,
 				accessAddress(accessFind(gather->qp->pd, data->key, from, now, 0),
 					      from),

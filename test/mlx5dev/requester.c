@@ -40,7 +40,7 @@ static void wrong(const struct qp *qp, uint32_t index, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	memory.read(record, qp->dbr, sizeof(record));
+	memoryRead(record, qp->dbr, sizeof(record));
 	violation(qp, index, record, sizeof(record), "%s; the record:", text);
 }
 
