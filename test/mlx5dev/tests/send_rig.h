@@ -287,6 +287,17 @@ public:
 		copyBytes(&queues[i], &q, sizeof(q));
 	}
 
+	/* The i-th as it was after open(), whatever has happened to it. Nobody posts. */
+	void mend(uint32_t i)
+	{
+		while (__atomic_load_n(mine[i].uar.doorbell, __ATOMIC_RELAXED))
+			sched_yield(); /* the device has not seen the last one */
+		queueReset(&mine[i]);
+		queueReset(&peers[i]);
+		connect(i);
+		fresh(i);
+	}
+
 	Posters posters() const
 	{
 		ginDevComm dc = {};
@@ -329,6 +340,14 @@ private:
 	uint32_t *turns, *counters, *bad, *results;
 	ginAbortLine *line;
 
+	void connect(uint32_t i)
+	{
+		const struct queue_options options = {};
+
+		queueConnect(&mine[i], peers[i].qpn, &options);
+		queueConnect(&peers[i], mine[i].qpn, &options);
+	}
+
 	void openQueue(uint32_t i)
 	{
 		struct queue_options options = {};
@@ -336,8 +355,7 @@ private:
 		options.logSize = logDepth;
 		queueCreate(&mine[i], &options);
 		queueCreate(&peers[i], &options);
-		queueConnect(&mine[i], peers[i].qpn, &options);
-		queueConnect(&peers[i], mine[i].qpn, &options);
+		connect(i);
 		doorbells[i] = doorbellFor(mine[i].uar.doorbell);
 	}
 };
