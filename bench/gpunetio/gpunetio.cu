@@ -4,7 +4,10 @@
 // Posting cost, no NIC: the same queue memory on both sides (rig.cuh), in turn, in one process. A
 // line has what was posted, our median, smallest and largest, theirs, and their unit; every element,
 // record and doorbell is compared with what it should be.
+#include "raw.cuh"
 #include "theirs.cuh"
+
+#include <string>
 
 static std::vector<double> sorted(std::vector<double> values)
 {
@@ -12,13 +15,22 @@ static std::vector<double> sorted(std::vector<double> values)
 	return values;
 }
 
+static std::string spread(const std::vector<double> &values)
+{
+	std::vector<double> v = sorted(values);
+	char text[64];
+
+	if (v.empty())
+		return "";
+	snprintf(text, sizeof(text), "%10.2f %10.2f %10.2f", v[v.size() / 2], v.front(), v.back());
+	return text;
+}
+
 static void say(const char *what, const char *unit, const std::vector<double> &ours,
 		const std::vector<double> &theirs)
 {
-	std::vector<double> a = sorted(ours), b = sorted(theirs);
-
-	printf("%-62s | %-5s | %10.2f %10.2f %10.2f | %10.2f %10.2f %10.2f\n", what, unit,
-	       a[a.size() / 2], a.front(), a.back(), b[b.size() / 2], b.front(), b.back());
+	printf("%-62s | %-5s | %s | %s\n", what, unit, spread(ours).c_str(),
+	       spread(theirs).c_str());
 	fflush(stdout);
 }
 
@@ -45,6 +57,17 @@ struct Bench {
 			its.push_back(rate ? each / b : b / each);
 		}
 		say(what, rate ? "M/s" : "ns", mine, its);
+	}
+
+	template <Order order> void limit(const char *what)
+	{
+		const Shape one = {1, 1, 1, 8192, 1, false};
+		std::vector<double> mine;
+
+		for (int i = 0; i <= rounds; i++)
+			mine.push_back(timeOnce<Ours, RawPost<order>>(rig, ours, one) / one.calls);
+		mine.erase(mine.begin());
+		say(what, "ns", mine, {});
 	}
 };
 
@@ -121,6 +144,15 @@ static void withNic(Bench &b)
 		"put, 100 CTAs x 1, one queue, 1024 slots", {100, 1, 1, 200, 1, true}, true);
 }
 
+static void limits(Bench &b)
+{
+	b.limit<SYSTEM_FENCES>("limit: WQE, fence.sys, record, fence.sys, doorbell");
+	b.limit<GPU_FENCES>("limit: WQE, fence.gpu, record, fence.gpu, doorbell");
+	b.limit<ONE_FENCE>("limit: WQE, record, fence.gpu, doorbell");
+	b.limit<NO_MMIO>("limit: WQE, record, fence.gpu, doorbell not by st.mmio");
+	b.limit<NO_FENCE>("limit: WQE, record, doorbell, no fence");
+}
+
 int main(int argc, char **argv)
 {
 	int gpus = 0;
@@ -131,6 +163,7 @@ int main(int argc, char **argv)
 	}
 	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
 	Bench bench = {argc > 1 ? atoi(argv[1]) : 11, {}, {}, {}};
+	limits(bench);
 	byOneThread(bench);
 	byOneBlock(bench);
 	byManyBlocks(bench);
