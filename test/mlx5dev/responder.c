@@ -5,7 +5,6 @@
 #include <infiniband/verbs.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "access.h"
 #include "atomic.h"
@@ -37,7 +36,7 @@ static void answerTo(const struct packet *request, struct packet *answer, uint8_
 	answer->toQpn = request->fromQpn;
 	answer->fromQpn = request->toQpn;
 	answer->sequence = request->sequence;
-	answer->pid = getpid();
+	answer->pid = devicePid;
 	packetSend(request->pid, answer);
 }
 
@@ -83,7 +82,7 @@ void responderTake(const struct packet *packet)
 	qp->inboundEnd = &(*qp->inboundEnd)->next;
 	engineWake(qp);
 	/* Or a long message to ourselves would be in memory twice. */
-	while (!options.adversary && packet->pid == getpid() && responderStep(qp)) {
+	while (!options.adversary && packet->pid == devicePid && responderStep(qp)) {
 	}
 }
 

@@ -228,7 +228,7 @@ struct PostMany {
 		for (uint64_t n = first; n < first + posts && result == ginSuccess; n++)
 			result = isTogether(n) && !alone ? postTogether(q, n) : post(q, n);
 		if (result != ginSuccess)
-			countBad(posters.bad);
+			countBad(posters.bad, result);
 	}
 };
 
@@ -289,40 +289,57 @@ static void fillPatterns(const SendRig &rig, std::vector<uint8_t> &image)
 	copyBytes(rig.window, image.data(), image.size());
 }
 
+static void say(const SendRig &rig, const char *how, uint64_t count, uint64_t nanoseconds)
+{
+	printf("%s%llu work requests by %u threads of %s, %u queues of %u in %s memory, %.1f s, "
+	       "%.3f M/s\n",
+	       how, static_cast<unsigned long long>(count), rig.threads(),
+	       ON_GPU ? "a GPU" : "the host", rig.nQueues, 1u << rig.logDepth,
+	       settingIs("MEMORY", "gpu") ? "GPU" : "host", static_cast<double>(nanoseconds) / 1e9,
+	       static_cast<double>(count) * 1e3 / static_cast<double>(nanoseconds));
+	fflush(stdout);
+}
+
+/* One piece of the work; how long it took. */
+static uint64_t postPiece(const SendRig &rig, uint64_t first, uint64_t posts)
+{
+	uint64_t start = ginHostNow();
+
+	launch(rig.grid, rig.block, PostMany{rig.posters(), first, posts});
+	for (ginResult_t result : rig.finish())
+		EXPECT(result == ginSuccess);
+	return ginHostNow() - start;
+}
+
 int main()
 {
 	bool onGpu = settingIs("MEMORY", "gpu");
 	SendRig rig(ON_GPU ? 132 : 3, ON_GPU ? 32 : 2, ON_GPU ? 4 : 2, ON_GPU ? 12 : 6);
 	uint64_t wanted = setting("WQES", onGpu ? 100000 : 1000000),
 		 limit = setting("LIMIT_S", 280);
-	uint64_t posts = wanted / 2 / rig.threads() + 1, count = 0, took = 0;
+	uint64_t posts = wanted / 2 / rig.threads() + 1, count = 0, took = 0, said = 0;
 	uint64_t piece = (onGpu ? 50000 : 1000000) / rig.threads() + 1;
 
 	rig.open(posterAt(rig.threads()));
 	std::vector<uint8_t> image(rig.windowBytes);
 	fillPatterns(rig, image);
 	for (uint64_t n = 0; n < posts; n += piece) {
-		uint64_t now = posts - n < piece ? posts - n : piece, start = ginHostNow();
+		uint64_t now = posts - n < piece ? posts - n : piece;
 
-		launch(rig.grid, rig.block, PostMany{rig.posters(), n, now});
-		for (ginResult_t result : rig.finish())
-			EXPECT(result == ginSuccess);
-		took += ginHostNow() - start;
+		took += postPiece(rig, n, now);
 		count += replay(rig.threads(), n, now, image);
 		expectSame(rig, image);
+		if (took - said > 20000000000) {
+			say(rig, "so far ", count, took);
+			said = took;
+		}
 		if (took > limit * 1000000000) {
-			printf("only %llu work requests in %llu s\n",
-			       static_cast<unsigned long long>(count),
-			       static_cast<unsigned long long>(limit));
+			say(rig, "only ", count, took);
 			return 1;
 		}
 	}
-	printf("%llu work requests, %llu WQEBBs, %u threads of %s, %u queues of %u in %s memory, "
-	       "%.3f M/s: no violation, every byte right\n",
-	       static_cast<unsigned long long>(count),
-	       static_cast<unsigned long long>(expectQuiet(rig)), rig.threads(),
-	       ON_GPU ? "a GPU" : "the host", rig.nQueues, 1u << rig.logDepth,
-	       onGpu ? "GPU" : "host",
-	       static_cast<double>(count) * 1e3 / static_cast<double>(took));
+	say(rig, "", count, took);
+	printf("%llu WQEBBs: no violation, every byte right\n",
+	       static_cast<unsigned long long>(expectQuiet(rig)));
 	return 0;
 }
