@@ -4,6 +4,7 @@
 // Posting cost, no NIC: the same queue memory on both sides (rig.cuh), in turn, in one process. A
 // line has what was posted, our median, smallest and largest, theirs, and their unit; every element,
 // record and doorbell is compared with what it should be.
+#include "calls.cuh"
 #include "raw.cuh"
 #include "theirs.cuh"
 
@@ -38,18 +39,32 @@ struct Bench {
 	int rounds;
 	Rig rig;
 	Ours ours;
+	Calls calls;
 	Theirs theirs;
 
-	// One round to warm up. ns: of each call of a thread; M/s: WQEs of all.
 	template <class OurPost, class TheirPost>
 	void compare(const char *what, const Shape &shape, bool rate)
+	{
+		compareSides<OurPost, TheirPost>(ours, what, shape, rate);
+	}
+
+	// By the calls that kernels make.
+	template <class OurPost, class TheirPost>
+	void compareCalls(const char *what, const Shape &shape, bool rate)
+	{
+		compareSides<OurPost, TheirPost>(calls, what, shape, rate);
+	}
+
+	// One round to warm up. ns: of each call of a thread; M/s: WQEs of all.
+	template <class OurPost, class TheirPost, class Side>
+	void compareSides(Side &side, const char *what, const Shape &shape, bool rate)
 	{
 		std::vector<double> mine, its;
 		double each = rate ? 1e3 * static_cast<double>(shape.posted()) * shape.queues
 				   : shape.calls;
 
 		for (int i = 0; i <= rounds; i++) {
-			double a = timeOnce<Ours, OurPost>(rig, ours, shape);
+			double a = timeOnce<Side, OurPost>(rig, side, shape);
 			double b = timeOnce<Theirs, TheirPost>(rig, theirs, shape);
 			if (i == 0)
 				continue;
@@ -144,6 +159,53 @@ static void withNic(Bench &b)
 		"put, 100 CTAs x 1, one queue, 1024 slots", {100, 1, 1, 200, 1, true}, true);
 }
 
+#if __has_include(<gin/gdaki_call.cuh>)
+static void callsByOneThread(Bench &b)
+{
+	const Shape one = {1, 1, 1, 8192, 1, false}, two = {1, 1, 1, 8192, 2, false};
+
+	b.compareCalls<CallsEach<PUT, ALONE>, TheirsEach<PUT, ALONE>>(
+		"Gin: put, one thread, exclusive", one, false);
+	b.compareCalls<CallsEach<PUT, GPU>, TheirsEach<PUT, GPU>>(
+		"Gin: put, one thread, GPU-shared", one, false);
+	b.compareCalls<CallsEach<PUT_SIGNAL, ALONE>, TheirsEach<PUT_SIGNAL, ALONE>>(
+		"Gin: put+signal, one thread, exclusive", two, false);
+	b.compareCalls<CallsEach<PUT_SIGNAL, GPU>, TheirsEach<PUT_SIGNAL, GPU>>(
+		"Gin: put+signal, one thread, GPU-shared", two, false);
+	b.compareCalls<CallsEach<PUT_VALUE, ALONE>, TheirsEach<PUT_VALUE, ALONE>>(
+		"Gin: putValue 8 B, one thread, exclusive", one, false);
+	b.compareCalls<CallsEach<PUT_VALUE, GPU>, TheirsEach<PUT_VALUE, GPU>>(
+		"Gin: putValue 8 B, one thread, GPU-shared", one, false);
+	b.compareCalls<CallsEach<PUT, GPU, GinWarp>, TheirsWarp<GPU>>(
+		"Gin: put, one by a whole warp, GPU-shared", {1, 32, 1, 256, 1, false}, false);
+}
+
+static void callsByMany(Bench &b)
+{
+	const Shape warp = {1, 32, 1, 512, 1, false};
+
+	b.compareCalls<CallsEach<PUT, CTA>, TheirsEach<PUT, CTA>>(
+		"Gin: put, each of a warp's 32 threads, CTA-shared", warp, true);
+	b.compareCalls<CallsEach<PUT, GPU>, TheirsEach<PUT, GPU>>(
+		"Gin: put, each of a warp's 32 threads, GPU-shared", warp, true);
+	b.compareCalls<CallsEach<PUT_SIGNAL, GPU>, TheirsEach<PUT_SIGNAL, GPU>>(
+		"Gin: put+signal, each of a warp's 32 threads, GPU-shared",
+		{1, 32, 1, 256, 2, false}, true);
+	b.compareCalls<CallsEach<PUT, GPU>, TheirsEach<PUT, GPU>>(
+		"Gin: put, 256 threads, GPU-shared", {1, 256, 1, 64, 1, false}, true);
+	b.compareCalls<CallsEach<PUT, GPU>, TheirsEach<PUT, GPU>>(
+		"Gin: put, 132 CTAs x 1, one queue", {132, 1, 1, 200, 1, false}, true);
+	b.compareCalls<CallsEach<PUT, GPU>, TheirsEach<PUT, GPU>>("Gin: put, 132 warps, one queue",
+								  {132, 32, 1, 7, 1, false}, true);
+	b.compareCalls<CallsEach<PUT, ALONE>, TheirsEach<PUT, ALONE>>(
+		"Gin: put, 132 CTAs x 1, a queue each, exclusive", {132, 1, 132, 4096, 1, false},
+		true);
+	b.compareCalls<CallsEach<PUT, GPU>, TheirsEach<PUT, GPU>>(
+		"Gin: put, each of a warp's 32 threads, GPU-shared, 1024 slots",
+		{1, 32, 1, 512, 1, true}, true);
+}
+#endif
+
 static void limits(Bench &b)
 {
 	b.limit<SYSTEM_FENCES>("limit: WQE, fence.sys, record, fence.sys, doorbell");
@@ -162,11 +224,15 @@ int main(int argc, char **argv)
 		return 77;
 	}
 	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
-	Bench bench = {argc > 1 ? atoi(argv[1]) : 11, {}, {}, {}};
+	Bench bench = {argc > 1 ? atoi(argv[1]) : 11, {}, {}, {}, {}};
 	limits(bench);
 	byOneThread(bench);
 	byOneBlock(bench);
 	byManyBlocks(bench);
 	withNic(bench);
+#if __has_include(<gin/gdaki_call.cuh>)
+	callsByOneThread(bench);
+	callsByMany(bench);
+#endif
 	return 0;
 }

@@ -37,12 +37,12 @@ struct Ours {
 	Ours(const Ours &) = delete;
 	Ours &operator=(const Ours &) = delete;
 
-	ginDevComm dc() const
+	Call call() const
 	{
 		ginDevComm dc = {};
 		dc.abortLine = line;
 		dc.timeout = PATIENCE;
-		return dc;
+		return {dc, {}};
 	}
 
 	ginSendQueue fresh(const Rig &rig, const Shape &shape, uint32_t number) const
@@ -59,6 +59,9 @@ struct Ours {
 		q.logDepth = static_cast<uint32_t>(__builtin_ctz(shape.slots()));
 		q.sinkKey = ginMlx5Key(0x2222);
 		q.sink = 128;
+#if __has_include(<gin/gdaki_call.cuh>)
+		q.near = 1;
+#endif
 		return q;
 	}
 
@@ -110,10 +113,10 @@ __device__ void writeElements(ginSendQueue *q, ginSendRange range, uint32_t at, 
 }
 
 // Each thread by itself.
-template <What what, ginSharing sharing> struct OursEach {
-	static __device__ ginResult_t post(ginSendQueue *q, const ginDevComm &dc, uint32_t i)
+template <What what, ginSharing sharing> struct OursEach : Poster<Ours> {
+	__device__ ginResult_t operator()(uint32_t i) const
 	{
-		ginPoll poll = ginPollStart(dc, ginOptions());
+		ginPoll poll = ginPollStart(call.dc, ginOptions());
 		ginSendRange range = {0, wqesOf(what)};
 
 		ginResult_t result = ginSendClaim(q, &range, poll, sharing);
@@ -126,8 +129,8 @@ template <What what, ginSharing sharing> struct OursEach {
 };
 
 // Lanes of a warp that come together, each with its own: as one post.
-template <What what, ginSharing sharing> struct OursTogether {
-	static __device__ ginTogether together(const ginSendQueue *q)
+template <What what, ginSharing sharing> struct OursTogether : Poster<Ours> {
+	__device__ ginTogether together() const
 	{
 		uint32_t mask = __match_any_sync(__activemask(), reinterpret_cast<uint64_t>(q));
 		uint32_t below = mask & ((1u << ginLane()) - 1);
@@ -135,14 +138,14 @@ template <What what, ginSharing sharing> struct OursTogether {
 			mask};
 	}
 
-	static __device__ ginResult_t post(ginSendQueue *q, const ginDevComm &dc, uint32_t i)
+	__device__ ginResult_t operator()(uint32_t i) const
 	{
-		ginTogether all = together(q);
+		ginTogether all = together();
 		ginSendRange range = {0, all.count * wqesOf(what)};
 		ginResult_t result = ginSuccess;
 
 		if (all.rank == 0) {
-			ginPoll poll = ginPollStart(dc, ginOptions());
+			ginPoll poll = ginPollStart(call.dc, ginOptions());
 			result = ginSendClaim(q, &range, poll, sharing);
 		}
 		result = static_cast<ginResult_t>(ginFromLeader(all, result));
@@ -159,8 +162,8 @@ template <What what, ginSharing sharing> struct OursTogether {
 };
 
 // One put by a warp: four lanes store a segment each.
-template <ginSharing sharing> struct OursWarp {
-	static __device__ ginResult_t post(ginSendQueue *q, const ginDevComm &dc, uint32_t)
+template <ginSharing sharing> struct OursWarp : Poster<Ours> {
+	__device__ ginResult_t operator()(uint32_t) const
 	{
 		const ginTogether all = {32, ginLane(), ~0u};
 		ginSendRange range = {0, 1};
@@ -168,7 +171,7 @@ template <ginSharing sharing> struct OursWarp {
 
 		__syncwarp();
 		if (all.rank == 0) {
-			ginPoll poll = ginPollStart(dc, ginOptions());
+			ginPoll poll = ginPollStart(call.dc, ginOptions());
 			result = ginSendClaim(q, &range, poll, sharing);
 		}
 		result = static_cast<ginResult_t>(ginFromLeader(all, result));

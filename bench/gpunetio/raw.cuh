@@ -22,8 +22,8 @@ template <Order order> __device__ void fence()
 		asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
 
-template <Order order> struct RawPost {
-	static __device__ ginResult_t post(ginSendQueue *q, const ginDevComm &, uint32_t i)
+template <Order order> struct RawPost : Poster<Ours> {
+	__device__ ginResult_t operator()(uint32_t i) const
 	{
 		uint64_t ring = ginMlx5Doorbell(q->queue, i + 1);
 		ginSendRange range = {i, 1};

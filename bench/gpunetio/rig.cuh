@@ -135,16 +135,28 @@ __device__ void serve(Hardware hardware, uint32_t slots, Outcome *outcome, uint3
 	}
 }
 
-template <class Side, class Post> struct Job {
+// What a thread that posts is given, beside the queue.
+struct Call {
+	ginDevComm dc;
+	ginWindow_t window;
+};
+
+// What posts: a type of its own for each way, called with the number of the call.
+template <class Side> struct Poster {
+	typename Side::Queue *q;
+	const Call &call;
+	uint32_t context; // the queue's number
+};
+
+template <class Side> struct Job {
 	typename Side::Queue *queues;
 	Hardware hardware; // of the first
 	Shape shape;
-	ginDevComm dc;
+	Call call;
 	Outcome *outcome;
 };
 
-template <class Side, class Post>
-__global__ void postMany(const __grid_constant__ Job<Side, Post> job)
+template <class Side, class Post> __global__ void postMany(const __grid_constant__ Job<Side> job)
 {
 	if (blockIdx.x == job.shape.grid) {
 		if (threadIdx.x == 0)
@@ -152,13 +164,14 @@ __global__ void postMany(const __grid_constant__ Job<Side, Post> job)
 				    job.shape.grid * job.shape.block);
 		return;
 	}
-	typename Side::Queue *queue = job.queues + blockIdx.x % job.shape.queues;
+	uint32_t context = blockIdx.x % job.shape.queues;
+	const Post post = Post{{job.queues + context, job.call, context}};
 	ginResult_t result = ginSuccess;
 	uint64_t begin = ginNow();
 
 #pragma unroll 1
 	for (uint32_t i = 0; i < job.shape.calls && result == ginSuccess; i++)
-		result = Post::post(queue, job.dc, i);
+		result = post(i);
 	uint64_t end = ginNow();
 	if (result != ginSuccess)
 		atomicAdd(&job.outcome->failed, 1);
@@ -204,7 +217,7 @@ inline void verifyQueue(const Rig &rig, const Shape &shape, uint32_t number)
 // Nanoseconds from the first thread's first call to the last one's end.
 template <class Side, class Post> double timeOnce(Rig &rig, Side &side, const Shape &shape)
 {
-	Job<Side, Post> job = {side.queues, rig.hardware(0), shape, side.dc(), rig.outcome};
+	Job<Side> job = {side.queues, rig.hardware(0), shape, side.call(), rig.outcome};
 
 	rig.reset();
 	side.reset(rig, shape);

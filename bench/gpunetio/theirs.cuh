@@ -20,7 +20,7 @@ struct Theirs {
 	Theirs(const Theirs &) = delete;
 	Theirs &operator=(const Theirs &) = delete;
 
-	ginDevComm dc() const { return {}; }
+	Call call() const { return {}; }
 
 	// As NCCL's host code fills it.
 	static doca_gpu_dev_verbs_qp fresh(const Rig &rig, const Shape &shape, uint32_t number)
@@ -87,8 +87,8 @@ GIN_FN constexpr doca_gpu_dev_verbs_resource_sharing_mode theirSharing(ginSharin
 // By a thread, or by the 32 of a warp: one put of each.
 template <What what, ginSharing sharing,
 	  doca_gpu_dev_verbs_exec_scope scope = DOCA_GPUNETIO_VERBS_EXEC_SCOPE_THREAD>
-struct TheirsEach {
-	static __device__ ginResult_t post(doca_gpu_dev_verbs_qp *q, const ginDevComm &, uint32_t i)
+struct TheirsEach : Poster<Theirs> {
+	__device__ ginResult_t operator()(uint32_t i) const
 	{
 		constexpr auto mode = theirSharing(sharing);
 		const doca_gpu_dev_verbs_addr there = {4096, ginMlx5Key(0x1234)},
@@ -109,13 +109,12 @@ struct TheirsEach {
 };
 
 // One put by a warp, as NCCL's ncclGin does it.
-template <ginSharing sharing> struct TheirsWarp {
-	static __device__ ginResult_t post(doca_gpu_dev_verbs_qp *q, const ginDevComm &dc,
-					   uint32_t i)
+template <ginSharing sharing> struct TheirsWarp : TheirsEach<PUT, sharing> {
+	__device__ ginResult_t operator()(uint32_t i) const
 	{
 		__syncwarp();
 		if (ginLane() == 0)
-			TheirsEach<PUT, sharing>::post(q, dc, i);
+			TheirsEach<PUT, sharing>::operator()(i);
 		__syncwarp();
 		return ginSuccess;
 	}
