@@ -4,7 +4,7 @@
 
 BENCHES := $(addprefix $(BUILD)/bench/start/,start $(if $(PMIX),pmix)) $(BUILD)/bench/proxy/idle
 
-.PHONY: benches bench-start bench-idle
+.PHONY: benches bench-start bench-idle bench-gpunetio
 
 benches: $(BENCHES)
 
@@ -36,3 +36,13 @@ $(BUILD)/bench/proxy/proxy: bench/proxy/proxy.cu $(wildcard bench/proxy/*.cuh) $
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -L$(BUILD) -lgin -lcuda \
 		-Xlinker -rpath$(comma)'$$ORIGIN/../..' -Xcompiler -pthread
+
+# GPUNETIO: the folder of GPUNetIO's headers; bench/gpunetio/run finds it.
+$(BUILD)/bench/gpunetio/gpunetio: bench/gpunetio/gpunetio.cu $(wildcard bench/gpunetio/*.cuh include/gin/*)
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -isystem $(GPUNETIO) -o $@ $<
+
+# What posting to an NIC's queue costs, beside GPUNetIO; on one GPU, without an NIC.
+bench-gpunetio:
+	$(Q)bench/gpunetio/run $(BENCH)

@@ -38,7 +38,40 @@ $(MLX5DEV_VERBS): %: %.o $(call mlx5dev-objects,host_verbs)
 
 $(MLX5DEV_ENGINE): %_engine: %.o $(call mlx5dev-objects,host_engine) $(MLX5DEV).a
 	$(call say,LINK,$@)
-	$(Q)$(CC) -o $@ $^ $(LDFLAGS_ALL) -pthread
+	$(Q)$(CC) -o $@ $^ $(LDFLAGS_ALL) -pthread -ldl
+
+# A CUDA driver whose GPU is this host.
+MLX5DEV_FAKE := $(BUILD)/test/mlx5dev/fake/libcuda.so.1
+
+$(MLX5DEV_FAKE): test/mlx5dev/fake/gpu.c test/mlx5dev/fake/gpu.h lib/cuda.h
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(filter-out -MMD -MP $(SANFLAGS),$(CFLAGS_ALL)) -shared -o $@ $< -Wl,-soname,libcuda.so.1
+
+MLX5DEV_FAKED := $(addprefix $(BUILD)/test/mlx5dev/tests/,gpu_memory gpu_memory_engine)
+$(MLX5DEV_FAKED): $(MLX5DEV_FAKE)
+$(MLX5DEV_FAKED): LDFLAGS += -Wl,-rpath,'$$ORIGIN/../fake'
+
+# Threads post by the headers that kernels use; the engine is linked in. One source for host threads
+# and, as NAME_gpu, kernels.
+MLX5DEV_SENDS := $(patsubst %.cc,$(BUILD)/%,$(wildcard test/mlx5dev/tests/send_*.cc))
+mlx5dev-tests: $(MLX5DEV_SENDS)
+
+mlx5dev-engine := $(call mlx5dev-objects,host_engine) $(MLX5DEV).a
+
+$(MLX5DEV_SENDS): %: %.o $(mlx5dev-engine)
+	$(call say,LINK,$@)
+	$(Q)$(CXX) -o $@ $^ $(LDFLAGS_ALL) -pthread -ldl
+
+$(BUILD)/test/mlx5dev/tests/send_%.o: test/mlx5dev/tests/send_%.cc
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(CXX) $(CXXFLAGS_ALL) -c -o $@ $<
+
+$(MLX5DEV_SENDS:=_gpu): $(BUILD)/%_gpu: %.cc $(mlx5dev-engine) $(BUILD)/nvcc-used
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -MD -MP -MF $@.d -MT $@ -x cu -c -o $@.o $<
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $@.o $(mlx5dev-engine) -Xcompiler -pthread
 
 # A kernel posts: for a machine with a GPU.
 $(BUILD)/test/mlx5dev/tests/gpu: $(BUILD)/test/mlx5dev/tests/gpu.cu.o $(call mlx5dev-objects,host_engine) $(MLX5DEV).a

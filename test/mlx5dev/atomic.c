@@ -33,8 +33,8 @@ uint64_t atomicExecute(uint8_t opcode, uint64_t at, uint32_t bytes, const uint64
 {
 	uint64_t seen = 0;
 
-	memory.read(&seen, at, bytes);
-	while (!memory.exchange(at, bytes, &seen, replaced(opcode, seen, operands))) {
+	memoryRead(&seen, at, bytes);
+	while (!memoryExchange(at, bytes, &seen, replaced(opcode, seen, operands))) {
 		/* `seen` is what is there now. */
 	}
 	return seen;

@@ -20,6 +20,7 @@ enum {
 	CQE_IMMEDIATE = 36,
 	CQE_BYTE_COUNT = 44,
 	CQE_TIMESTAMP = 48,
+	CQE_ERROR = 52, /* the word that has the syndromes */
 	CQE_VENDOR_SYNDROME = 54,
 	CQE_SYNDROME = 55,
 	CQE_OPCODE_QPN = 56,
@@ -74,7 +75,10 @@ static void expectRoom(const struct cq *cq, const struct completion *completion)
 			  cq->object.id, cq->cqes, consumed, cq->producer);
 }
 
-/* The owner bit comes last, with the word it is in, which programs may load at once. */
+/*
+ * The owner bit comes last, with the word it is in, which programs may load at once. So is the word that
+ * has the syndromes: programs look at it while the next error overwrites it.
+ */
 static void writeEntry(struct cq *cq, uint8_t *entry, const struct completion *completion)
 {
 	uint32_t at = cq->collapsed ? 0 : cq->producer & (cq->cqes - 1);
@@ -82,10 +86,16 @@ static void writeEntry(struct cq *cq, uint8_t *entry, const struct completion *c
 	uint64_t to = cq->buffer + (uint64_t)at * CQE_BYTES;
 
 	entry[CQE_OP_OWN] = (uint8_t)(completion->opcode << 4 | owner);
-	memory.write(to, entry, CQE_COUNTER);
+	if (isError(completion)) {
+		memoryWrite(to, entry, CQE_ERROR);
+		memoryWrite(to + CQE_ERROR, entry + CQE_ERROR, CQE_OPCODE_QPN - CQE_ERROR);
+		memoryWrite(to + CQE_OPCODE_QPN, entry + CQE_OPCODE_QPN, 4);
+	} else {
+		memoryWrite(to, entry, CQE_COUNTER);
+	}
 	memoryPublishes(to + CQE_OP_OWN);
 	memoryPublishes(to + CQE_COUNTER);
-	memory.write(to + CQE_COUNTER, entry + CQE_COUNTER, CQE_BYTES - CQE_COUNTER);
+	memoryWrite(to + CQE_COUNTER, entry + CQE_COUNTER, CQE_BYTES - CQE_COUNTER);
 	cq->producer++;
 }
 

@@ -175,6 +175,9 @@ struct device {
 
 extern struct device devices[DEVICES_MAX];
 
+/* This process, from deviceStart() on: getpid() is a call of the kernel. */
+extern int devicePid;
+
 void deviceLock(void);
 void deviceUnlock(void);
 

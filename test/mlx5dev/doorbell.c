@@ -120,7 +120,7 @@ static bool isStale(struct qp *qp, uint32_t at, uint16_t index)
 	uint32_t before = qp->doorbellRegister;
 
 	expectNotShared(qp, at, index);
-	if ((uint16_t)(index - (uint16_t)qp->rung) >= 0x8000 && before != at)
+	if (requesterIsBehind(qp, index) && before != at)
 		return true;
 	qp->doorbellRegister = at;
 	return false;

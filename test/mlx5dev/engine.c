@@ -21,7 +21,7 @@
 #include "responder.h"
 #include "wire.h"
 
-enum { IDLE_LOOKS = 2000, IDLE_NS = 100000, LATE_NS = 500000 };
+enum { IDLE_LOOKS = 2000, IDLE_NS = 100000, LATE_NS = 500000, CONTROL_LOOKS = 64 };
 
 static struct qp *first, **end = &first;
 static uint64_t nextWake; /* of all queue pairs */
@@ -139,6 +139,14 @@ static int64_t untilNext(void)
 	return next > now ? (int64_t)(next - now) : 0;
 }
 
+/* Whether to look for words by the control socket, a call of the kernel. */
+static bool isControlsTurn(void)
+{
+	static unsigned int turns;
+
+	return !options.polling || ++turns % CONTROL_LOOKS == 0;
+}
+
 /* Looks often while something happens, and seldom when it does not. */
 static int64_t pollingPause(bool rang)
 {
@@ -163,7 +171,8 @@ static void *serve(void *unused)
 		deviceLock();
 		bool rang = options.polling && doorbellPoll();
 		engineRun();
-		faultControl();
+		if (isControlsTurn())
+			faultControl();
 		wait = untilNext();
 		deviceUnlock();
 		if (options.polling) {
@@ -180,6 +189,7 @@ static void startOnce(void)
 	pthread_t thread;
 
 	optionsRead();
+	devicePid = getpid();
 	for (int i = 0; i < DEVICES_MAX; i++)
 		devices[i].index = i;
 	fabricOpen();

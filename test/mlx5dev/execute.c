@@ -3,7 +3,6 @@
 
 #include <infiniband/verbs.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "access.h"
 #include "adversary.h"
@@ -31,7 +30,7 @@ static struct packet *head(const struct qp *qp, const struct request *request,
 	packet.toDevice = (int16_t)qp->path.device;
 	packet.fromQpn = qp->object.id;
 	packet.toQpn = qp->path.qpn;
-	packet.pid = getpid();
+	packet.pid = devicePid;
 	packet.sequence = request->sequence;
 	packet.psn = qp->path.sendPsn;
 	packet.total = wqe->bytes;
@@ -64,7 +63,7 @@ static void gatherRead(struct gather *gather, uint8_t *to, uint32_t bytes)
 		} else {
 			uint64_t from = data->address + gather->offset;
 
-			memory.read(
+			memoryRead(
 				to,
 				accessAddress(accessFind(gather->qp->pd, data->key, from, now, 0),
 					      from),

@@ -150,7 +150,7 @@ static bool waits(const struct fault *fault)
 	       fault->action == ACTION_NO_MORE;
 }
 
-static const char *take(const char *text)
+const char *faultTake(const char *text)
 {
 	struct fault fault;
 
@@ -167,7 +167,7 @@ static const char *take(const char *text)
 
 static void takeWord(const char *word)
 {
-	const char *reason = take(word);
+	const char *reason = faultTake(word);
 
 	if (!reason)
 		return;
@@ -183,7 +183,7 @@ void faultOpen(void)
 
 void faultControl(void)
 {
-	controlServe(take);
+	controlServe(faultTake);
 }
 
 static void forget(int at)

@@ -9,6 +9,9 @@
 
 void faultOpen(void);
 
+/* One word, as MLX5DEV_FAULT has them. NULL, or what is wrong with it. */
+const char *faultTake(const char *word);
+
 /* What has come by the control socket. */
 void faultControl(void);
 

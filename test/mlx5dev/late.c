@@ -14,7 +14,7 @@ static void flushOne(struct qp *qp, uint32_t at)
 {
 	struct late_piece *piece = &qp->late[at];
 
-	memory.write(piece->address, piece->data, piece->bytes);
+	memoryWrite(piece->address, piece->data, piece->bytes);
 	qp->late[at] = qp->late[--qp->lateCount];
 }
 
@@ -48,7 +48,7 @@ static void placePiece(struct qp *qp, uint64_t to, const char *data, uint32_t by
 		keep(qp, to, data, bytes);
 		return;
 	}
-	memory.write(to, data, bytes);
+	memoryWrite(to, data, bytes);
 	adversaryPause();
 }
 
@@ -72,7 +72,7 @@ void latePlace(struct qp *qp, uint64_t to, const void *data, uint32_t bytes, boo
 	uint32_t offsets[PIECES + 1], order[PIECES], count;
 
 	if (!options.adversary) {
-		memory.write(to, data, bytes);
+		memoryWrite(to, data, bytes);
 		return;
 	}
 	if (!late)

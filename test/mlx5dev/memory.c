@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "gpu.h"
+
 #ifdef __SANITIZE_THREAD__
 void AnnotateHappensBefore(const char *file, int line, const volatile void *address);
 #endif
@@ -75,16 +77,51 @@ void memoryPublishes(uint64_t address)
 #endif
 }
 
-struct memory_access memory = {plainRead, plainWrite, plainExchange};
+void memoryRead(void *to, uint64_t from, size_t bytes)
+{
+	if (gpuHas(from))
+		gpuRead(to, from, bytes);
+	else
+		plainRead(to, from, bytes);
+}
+
+void memoryWrite(uint64_t to, const void *from, size_t bytes)
+{
+	if (gpuHas(to))
+		gpuWrite(to, from, bytes);
+	else
+		plainWrite(to, from, bytes);
+}
+
+bool memoryExchange(uint64_t at, size_t bytes, uint64_t *seen, uint64_t value)
+{
+	return gpuHas(at) ? gpuExchange(at, bytes, seen, value)
+			  : plainExchange(at, bytes, seen, value);
+}
 
 /* msync() with nothing to do says whether pages are mapped. */
-bool memoryIsThere(uint64_t address, uint64_t bytes)
+static bool isMapped(uint64_t address, uint64_t bytes)
 {
 	uint64_t first = address & ~4095ull;
 
-	if (memory.read != plainRead)
-		return true;
 	return !msync(pointer(first), address + bytes - first, MS_ASYNC);
+}
+
+bool memoryTake(uint64_t address, uint64_t bytes)
+{
+	switch (gpuTake(address, bytes)) {
+	case GPU_MEMORY:
+		return true;
+	case GPU_REFUSED:
+		return false;
+	default:
+		return isMapped(address, bytes);
+	}
+}
+
+void memoryForget(uint64_t address, uint64_t bytes)
+{
+	gpuForget(address, bytes);
 }
 
 static uint32_t plainRecord(uint64_t address)
@@ -96,8 +133,8 @@ uint32_t memoryRecord(uint64_t address)
 {
 	uint32_t word;
 
-	if (memory.read == plainRead)
+	if (!gpuHas(address))
 		return plainRecord(address);
-	memory.read(&word, address, sizeof(word));
+	gpuRead(&word, address, sizeof(word));
 	return be32toh(word);
 }

@@ -2,7 +2,8 @@
 /*
  * memory.h - how the device reads and writes what the program registered
  *
- * Addresses are the program's. A test whose queues or windows a GPU maps gives its own accesses.
+ * Addresses are the program's. The host's memory is accessed as it is, that of GPUs by their driver
+ * (gpu.h).
  */
 #ifndef MLX5DEV_MEMORY_H
 #define MLX5DEV_MEMORY_H
@@ -11,19 +12,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct memory_access {
-	/* What is read was published before: by a record or a doorbell that the device has read. */
-	void (*read)(void *to, uint64_t from, size_t bytes);
-	/* Ordered before all that come after; 8 bytes or fewer, aligned, at once. */
-	void (*write)(uint64_t to, const void *from, size_t bytes);
-	/* Of 4 or 8 bytes; false with what is there in *seen when that is not `expected`. */
-	bool (*exchange)(uint64_t at, size_t bytes, uint64_t *seen, uint64_t value);
-};
+/* Whether the program has all of that, as far as the host can tell. Then it is to be forgotten. */
+bool memoryTake(uint64_t address, uint64_t bytes);
+void memoryForget(uint64_t address, uint64_t bytes);
 
-extern struct memory_access memory;
-
-/* Whether the program has all of that, as far as the host can tell. */
-bool memoryIsThere(uint64_t address, uint64_t bytes);
+/* What is read was published before: by a record or a doorbell that the device has read. */
+void memoryRead(void *to, uint64_t from, size_t bytes);
+/* Ordered before all that come after; 8 bytes or fewer, aligned, at once. */
+void memoryWrite(uint64_t to, const void *from, size_t bytes);
+/* Of 4 or 8 bytes; false with what is there in *seen when that is not `expected`. */
+bool memoryExchange(uint64_t at, size_t bytes, uint64_t *seen, uint64_t value);
 
 /*
  * A program may look at `address` for what is written next there or around: ThreadSanitizer takes a

@@ -6,6 +6,7 @@
 #include <time.h>
 
 struct device devices[DEVICES_MAX];
+int devicePid;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 

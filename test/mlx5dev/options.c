@@ -9,7 +9,14 @@
 
 #include "device.h"
 
-struct options options = {.devices = 1, .atomics = true, .relaxed = true, .generation = 7};
+struct options options = {
+	.devices = 1,
+	.atomics = true,
+	.relaxed = true,
+	.dmabuf = true,
+	.peermem = true,
+	.generation = 7,
+};
 
 static const char *variable(const char *name, const char *otherwise)
 {
@@ -39,6 +46,10 @@ static void profileWord(const char *word)
 		options.atomics = false;
 	else if (!strcmp(word, "norelaxed"))
 		options.relaxed = false;
+	else if (!strcmp(word, "nodmabuf"))
+		options.dmabuf = false;
+	else if (!strcmp(word, "nopeermem"))
+		options.peermem = false;
 	else
 		refuse("MLX5DEV_PROFILE", word);
 }

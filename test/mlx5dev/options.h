@@ -12,7 +12,8 @@ struct options {
 	char directory[96]; /* of the fabric: where processes meet */
 	int devices;
 	bool roce, atomics, relaxed;
-	int generation; /* ConnectX-6 or -7 */
+	bool dmabuf, peermem; /* memory of others: by its descriptor; a GPU's by its address */
+	int generation;	      /* ConnectX-6 or -7 */
 	bool polling, trace;
 	bool adversary, weakCqe;
 	uint64_t seed;

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "requester.h"
 #include "responder.h"
@@ -32,7 +31,7 @@ bool packetSend(int pid, const struct packet *packet)
 {
 	if (!pid)
 		return false;
-	if (pid != getpid())
+	if (pid != devicePid)
 		return wireSend(pid, packet);
 	take(packet);
 	return true;

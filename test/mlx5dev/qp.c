@@ -49,7 +49,7 @@ void qpReset(struct qp *qp)
 	lateFlush(qp);
 	inboundDrop(qp);
 	completionsForget(qp);
-	qp->rung = qp->fetched = qp->freed = qp->sequence = 0;
+	qp->rung = qp->fetched = qp->freed = qp->sequence = qp->started = 0;
 	qp->oldest = qp->newest = qp->readsInFlight = 0;
 	qp->received = 0;
 	qp->failing = false;

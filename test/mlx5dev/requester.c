@@ -40,7 +40,7 @@ static void wrong(const struct qp *qp, uint32_t index, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	memory.read(record, qp->dbr, sizeof(record));
+	memoryRead(record, qp->dbr, sizeof(record));
 	violation(qp, index, record, sizeof(record), "%s; the record:", text);
 }
 
@@ -68,11 +68,18 @@ static void expectRecord(const struct qp *qp, uint32_t end)
 	wqeExpect(qp, end + ahead - 1, "the doorbell record is ahead of its WQE");
 }
 
+bool requesterIsBehind(const struct qp *qp, uint16_t index)
+{
+	uint16_t forward = (uint16_t)(index - (uint16_t)qp->rung);
+
+	return forward > 0x8000 || (forward == 0x8000 && qp->wqebbs < 0x8000);
+}
+
 void requesterRing(struct qp *qp, uint16_t index)
 {
 	uint16_t forward = (uint16_t)(index - (uint16_t)qp->rung);
 
-	if (forward >= 0x8000)
+	if (requesterIsBehind(qp, index))
 		wrong(qp, index, "the doorbell goes backwards: it rang for index %u before",
 		      qp->rung & 0xffff);
 	expectFree(qp, qp->rung + forward);

@@ -7,6 +7,9 @@
 
 #include "device.h"
 
+/* Whether a doorbell for `index` says less than the one before. A whole ring of 32768 is more. */
+bool requesterIsBehind(const struct qp *qp, uint16_t index);
+
 /* The send queue goes up to `index`, 16 bits of it. */
 void requesterRing(struct qp *qp, uint16_t index);
 

@@ -11,6 +11,7 @@
 #include "fault.h"
 #include "late.h"
 #include "memory.h"
+#include "options.h"
 #include "qp.h"
 
 static void *create(struct device *device, int context, enum kind kind, size_t bytes)
@@ -34,16 +35,36 @@ struct ah *ahCreate(struct device *device, int context)
 	return create(device, context, KIND_AH, sizeof(struct ah));
 }
 
+/* A CPU cannot map a GPU's; as on kernels without dma-buf there is the way by address then. */
+static void *refuseDmabuf(const char *why)
+{
+	trace("a dma-buf is refused: %s; memory of a GPU can be registered by its address, as with "
+	      "nvidia-peermem",
+	      why);
+	return errno = EOPNOTSUPP, MAP_FAILED;
+}
+
 /* Of a dma-buf the device has a mapping of its own; other memory is the program's, NULL. */
 static void *mapped(int dmabuf, uint64_t offset, uint64_t length, uint64_t *address, size_t *bytes)
 {
 	if (dmabuf < 0)
-		return memoryIsThere(offset, length) ? NULL : (errno = EFAULT, MAP_FAILED);
+		return memoryTake(offset, length) ? NULL : (errno = EFAULT, MAP_FAILED);
+	if (!options.dmabuf)
+		return refuseDmabuf("the profile says nodmabuf");
 	*bytes = offset + length;
 	void *all = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf, 0);
-	if (all != MAP_FAILED)
-		*address = (uintptr_t)all + offset;
+	if (all == MAP_FAILED)
+		return refuseDmabuf("this CPU cannot map it");
+	*address = (uintptr_t)all + offset;
 	return all;
+}
+
+static void unmapped(void *all, size_t bytes, uint64_t address, uint64_t length)
+{
+	if (all)
+		munmap(all, bytes);
+	else
+		memoryForget(address, length);
 }
 
 struct mr *mrCreate(struct pd *pd, int context, uint64_t address, uint64_t iova, uint64_t length,
@@ -57,7 +78,7 @@ struct mr *mrCreate(struct pd *pd, int context, uint64_t address, uint64_t iova,
 		return NULL;
 	mr = create(pd->object.device, context, KIND_MR, sizeof(*mr));
 	if (!mr)
-		return NULL;
+		return unmapped(all, bytes, address, length), NULL;
 	mr->pd = pd;
 	mr->pd->object.users++;
 	mr->key = mr->object.id << 8 | 0x5a;
@@ -81,7 +102,7 @@ struct umem *umemCreate(struct device *device, int context, uint64_t address, ui
 		return NULL;
 	umem = create(device, context, KIND_UMEM, sizeof(*umem));
 	if (!umem)
-		return NULL;
+		return unmapped(all, bytes, address, length), NULL;
 	umem->address = address;
 	umem->length = length;
 	umem->mapped = all;
@@ -142,17 +163,16 @@ struct qp *qpCreate(struct device *device, int context, const struct qp *filled)
 	return qp;
 }
 
-static void unmap(void *all, size_t bytes)
-{
-	if (all)
-		munmap(all, bytes);
-}
-
 static void mrUnmake(struct mr *mr)
 {
 	lateFlushAll(mr->object.device);
 	mr->pd->object.users--;
-	unmap(mr->mapped, mr->mappedBytes);
+	unmapped(mr->mapped, mr->mappedBytes, mr->address, mr->length);
+}
+
+static void umemUnmake(struct umem *umem)
+{
+	unmapped(umem->mapped, umem->mappedBytes, umem->address, umem->length);
 }
 
 bool resourceDestroy(struct object *object)
@@ -168,7 +188,7 @@ bool resourceDestroy(struct object *object)
 		mrUnmake((struct mr *)object);
 		break;
 	case KIND_UMEM:
-		unmap(((struct umem *)object)->mapped, ((struct umem *)object)->mappedBytes);
+		umemUnmake((struct umem *)object);
 		break;
 	case KIND_UAR:
 		doorbellPageFree(((struct uar *)object)->index);

@@ -5,7 +5,6 @@
 #include <infiniband/verbs.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "access.h"
 #include "atomic.h"
@@ -37,7 +36,7 @@ static void answerTo(const struct packet *request, struct packet *answer, uint8_
 	answer->toQpn = request->fromQpn;
 	answer->fromQpn = request->toQpn;
 	answer->sequence = request->sequence;
-	answer->pid = getpid();
+	answer->pid = devicePid;
 	packetSend(request->pid, answer);
 }
 
@@ -83,7 +82,7 @@ void responderTake(const struct packet *packet)
 	qp->inboundEnd = &(*qp->inboundEnd)->next;
 	engineWake(qp);
 	/* Or a long message to ourselves would be in memory twice. */
-	while (!options.adversary && packet->pid == getpid() && responderStep(qp)) {
+	while (!options.adversary && packet->pid == devicePid && responderStep(qp)) {
 	}
 }
 
@@ -145,8 +144,8 @@ static uint32_t executeRead(struct qp *qp, const struct packet *packet)
 		answer->bytes = left < PACKET_DATA ? left : PACKET_DATA;
 		answer->offset = done;
 		if (mr)
-			memory.read(answer->data, accessAddress(mr, packet->address) + done,
-				    answer->bytes);
+			memoryRead(answer->data, accessAddress(mr, packet->address) + done,
+				   answer->bytes);
 		done += answer->bytes;
 		answer->last = done == packet->total;
 		answerTo(packet, answer, 0);
@@ -189,7 +188,7 @@ static uint32_t scatter(struct qp *qp, const struct packet *packet)
 	for (uint32_t i = 0; i < buffers && done < packet->bytes; i++) {
 		uint32_t words[4];
 
-		memory.read(words, entry + (uint64_t)i * SEGMENT, sizeof(words));
+		memoryRead(words, entry + (uint64_t)i * SEGMENT, sizeof(words));
 		uint32_t room = be32toh(words[0]), at = packet->offset + done;
 		uint64_t to = (uint64_t)be32toh(words[2]) << 32 | be32toh(words[3]);
 		if (at < begin + room) {

@@ -62,7 +62,7 @@ void wqeExpect(const struct qp *qp, uint32_t index, const char *who)
 {
 	uint8_t raw[WQEBB];
 
-	memory.read(raw, slot(qp, index), sizeof(raw));
+	memoryRead(raw, slot(qp, index), sizeof(raw));
 	expectControl(qp, index, raw, who);
 }
 
@@ -70,7 +70,7 @@ void wqeExpectSegments(const struct qp *qp, uint32_t index, uint32_t segments)
 {
 	uint8_t raw[WQEBB];
 
-	memory.read(raw, slot(qp, index), sizeof(raw));
+	memoryRead(raw, slot(qp, index), sizeof(raw));
 	if ((raw[7] & 0x3f) != segments)
 		violation(qp, index, raw, WQEBB, "the doorbell says ds %u, the control segment %u",
 			  segments, raw[7] & 0x3f);
@@ -250,7 +250,7 @@ static void takeControl(const struct qp *qp, struct wqe *wqe)
 void wqeFetch(const struct qp *qp, uint32_t index, uint32_t end, struct wqe *wqe)
 {
 	*wqe = (struct wqe){.index = index};
-	memory.read(wqe->raw, slot(qp, index), WQEBB);
+	memoryRead(wqe->raw, slot(qp, index), WQEBB);
 	wqe->segments = wqe->raw[7] & 0x3f;
 	wqe->wqebbs = (wqe->segments + 3) / 4;
 	takeControl(qp, wqe);
@@ -261,6 +261,6 @@ void wqeFetch(const struct qp *qp, uint32_t index, uint32_t end, struct wqe *wqe
 			  "ds is %u, which needs %u WQEBBs, but the doorbell says %u",
 			  wqe->segments, wqe->wqebbs, end - index);
 	for (uint32_t i = 1; i < wqe->wqebbs; i++)
-		memory.read(wqe->raw + (size_t)i * WQEBB, slot(qp, index + i), WQEBB);
+		memoryRead(wqe->raw + (size_t)i * WQEBB, slot(qp, index + i), WQEBB);
 	takeByOpcode(qp, wqe);
 }

@@ -2,8 +2,8 @@
 /*
  * gpu [memory] - a kernel posts to a queue pair, rings its doorbell and polls for completions
  *
- * Queues and data are the host's, which the GPU maps; with `memory` they are the GPU's, and the
- * device reaches them through functions that copy.
+ * Queues and data are the host's, which the GPU maps; with `memory` they are the GPU's, which the
+ * device reaches by the CUDA driver.
  */
 #include <cuda_runtime.h>
 #include <infiniband/verbs.h>
@@ -13,7 +13,6 @@
 
 extern "C" {
 #include "../doorbell.h"
-#include "../memory.h"
 #include "queue.h"
 }
 
@@ -47,40 +46,6 @@ static void *gpuMemory(size_t bytes, int value)
 	check(cudaMalloc(&memory, bytes < 65536 ? 65536 : bytes), "cudaMalloc");
 	check(cudaMemset(memory, value, bytes), "cudaMemset");
 	return memory;
-}
-
-static cudaStream_t stream;
-
-static void copy(void *to, const void *from, size_t bytes)
-{
-	if (!stream)
-		check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
-	check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
-	check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-}
-
-static void copyRead(void *to, uint64_t from, size_t bytes)
-{
-	copy(to, (const void *)from, bytes);
-}
-
-static void copyWrite(uint64_t to, const void *from, size_t bytes)
-{
-	copy((void *)to, from, bytes);
-}
-
-/* Nobody else changes what this test has atomics on. */
-static bool copyExchange(uint64_t at, size_t bytes, uint64_t *seen, uint64_t value)
-{
-	uint64_t now = 0;
-
-	copy(&now, (const void *)at, bytes);
-	if (now != *seen) {
-		*seen = now;
-		return false;
-	}
-	copy((void *)at, &value, bytes);
-	return true;
 }
 
 /* What a kernel needs of a queue. */
@@ -210,8 +175,6 @@ int main(int argc, char **argv)
 		printf("there is no GPU\n");
 		return 77;
 	}
-	if (isGpu)
-		memory = {copyRead, copyWrite, copyExchange};
 	queueMemory = isGpu ? gpuMemory : hostMemory;
 	hostOpen();
 	uint8_t *window = (uint8_t *)queueMemory(BYTES, 0);

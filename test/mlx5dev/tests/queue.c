@@ -97,6 +97,17 @@ static void modify(struct queue *queue, uint8_t *in, uint32_t opcode, const char
 		refused(what, out);
 }
 
+void queueReset(struct queue *queue)
+{
+	uint8_t in[OUT_BYTES] = {0}, out[OUT_BYTES] = {0};
+
+	fieldSet(in, IN_OPCODE, COMMAND_2RST_QP);
+	fieldSet(in, QP_IN_QPN, queue->qpn);
+	if (!hostModify(queue->qpObject, in, sizeof(in), out, sizeof(out)))
+		refused("2RST", out);
+	queue->producer = queue->consumer = 0;
+}
+
 static uint32_t path(uint32_t field)
 {
 	return fieldAt(QP_IN_QPC, fieldAt(QPC_PRIMARY_PATH, field));

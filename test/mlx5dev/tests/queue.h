@@ -53,6 +53,8 @@ extern void *(*queueMemory)(size_t bytes, int value);
 void queueCreate(struct queue *queue, const struct queue_options *options);
 /* Up to RTS, with the queue pair of that number on the first device, as its port wants it. */
 void queueConnect(struct queue *queue, uint32_t qpn, const struct queue_options *options);
+/* Back to where queueConnect() begins, from any state; the memory stays as it is. */
+void queueReset(struct queue *queue);
 void queuePair(struct queue *one, struct queue *other);
 void queueDestroy(struct queue *queue);
 

@@ -162,6 +162,17 @@ static void umemOfDescriptor(void)
 	EXPECT(!mlx5dv_devx_umem_dereg(umem));
 }
 
+static void withoutDescriptors(void)
+{
+	int fd = memfd_create("window", MFD_CLOEXEC);
+
+	setenv("MLX5DEV_PROFILE", "nodmabuf", 1);
+	begin();
+	EXPECT(fd >= 0 && !ftruncate(fd, BYTES));
+	EXPECT(!ibv_reg_dmabuf_mr(pd, 4096, 8192, 0, fd, ALL));
+	EXPECT_EQUAL(errno, EOPNOTSUPP);
+}
+
 static void profiles(void)
 {
 	struct ibv_device_attr attributes;
@@ -374,6 +385,7 @@ static const struct part {
 } parts[] = {
 	{"a region of a descriptor", regionOfDescriptor},
 	{"a umem of a descriptor", umemOfDescriptor},
+	{"a device that takes no descriptors", withoutDescriptors},
 	{"another device", profiles},
 	{"access of regions", accessOfRegions},
 	{"states", states},

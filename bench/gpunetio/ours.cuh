@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// ours.cuh - posts by gin/gdaki.cuh and gin/mlx5.h
+#ifndef GIN_BENCH_GPUNETIO_OURS_CUH
+#define GIN_BENCH_GPUNETIO_OURS_CUH
+
+#include "rig.cuh"
+
+#include <gin/queue.cuh>
+
+struct Ours {
+	using Queue = ginSendQueue;
+
+	ginSendQueue *queues;
+	uint32_t *turns, *counters;
+	ginMlx5Cqe *cqes;
+	ginAbortLine *line;
+
+	Ours()
+	{
+		size_t slots = static_cast<size_t>(QUEUES) * SLOTS;
+		CUDA(cudaMalloc(&queues, QUEUES * sizeof(*queues)));
+		CUDA(cudaMalloc(&turns, slots * sizeof(*turns)));
+		CUDA(cudaMalloc(&counters, slots * sizeof(*counters)));
+		CUDA(cudaMemset(counters, 0, slots * sizeof(*counters)));
+		CUDA(cudaHostAlloc(&line, sizeof(*line), cudaHostAllocMapped));
+		memset(static_cast<void *>(line), 0, sizeof(*line));
+	}
+
+	~Ours()
+	{
+		cudaFree(queues);
+		cudaFree(turns);
+		cudaFree(counters);
+		cudaFreeHost(line);
+	}
+
+	Ours(const Ours &) = delete;
+	Ours &operator=(const Ours &) = delete;
+
+	Call call() const
+	{
+		ginDevComm dc = {};
+		dc.abortLine = line;
+		dc.timeout = PATIENCE;
+		return {dc, {}};
+	}
+
+	ginSendQueue fresh(const Rig &rig, const Shape &shape, uint32_t number) const
+	{
+		Hardware hardware = rig.hardware(number);
+		ginSendQueue q = {};
+		q.wqes = hardware.wqes;
+		q.turn = turns + static_cast<size_t>(number) * SLOTS;
+		q.counter = counters + static_cast<size_t>(number) * SLOTS;
+		q.cqe = hardware.cqes;
+		q.record = hardware.record;
+		q.doorbell = hardware.doorbell;
+		q.queue = ginMlx5Queue(NUMBER + number);
+		q.logDepth = static_cast<uint32_t>(__builtin_ctz(shape.slots()));
+		q.sinkKey = ginMlx5Key(0x2222);
+		q.sink = 128;
+#if __has_include(<gin/gdaki_call.cuh>)
+		q.near = 1;
+#endif
+		return q;
+	}
+
+	void reset(const Rig &rig, const Shape &shape)
+	{
+		const uint32_t turn = GIN_TURN;
+		std::vector<ginSendQueue> all;
+
+		for (uint32_t i = 0; i < shape.queues; i++)
+			all.push_back(fresh(rig, shape, i));
+		CUDA(cudaMemcpy(queues, all.data(), all.size() * sizeof(all[0]),
+				cudaMemcpyHostToDevice));
+		CUDA(cudaMemset(turns, 0, shape.queues * SLOTS * sizeof(*turns)));
+		for (const ginSendQueue &q : all)
+			CUDA(cudaMemcpy(q.turn, &turn, sizeof(turn), cudaMemcpyHostToDevice));
+	}
+
+	// Of a collapsed CQ.
+	static __device__ void complete(ginMlx5Cqe *cqe, uint32_t, uint64_t, uint64_t end)
+	{
+		uint32_t state = ginMlx5Swap((static_cast<uint32_t>(end) - 1) << 16);
+		asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(&cqe->state), "r"(state)
+			     : "memory");
+	}
+};
+
+// What is posted, as NCCL would: 4096 bytes, and the signal an atomic add.
+enum What { PUT, PUT_SIGNAL, PUT_VALUE };
+
+GIN_FN constexpr uint32_t wqesOf(What what)
+{
+	return what == PUT_SIGNAL ? 2 : 1;
+}
+
+// One call's WQEs, from the `at`-th of the range on.
+template <What what>
+__device__ void writeElements(ginSendQueue *q, ginSendRange range, uint32_t at, uint32_t i)
+{
+	const ginMlx5Memory there = {4096, ginMlx5Key(0x1234)}, here = {8192, ginMlx5Key(0x5678)};
+	const ginMlx5Memory signal = {64, ginMlx5Key(0x1111)}, sink = {q->sink, q->sinkKey};
+	ginMlx5Slot slot = ginSendSlot(q, range, at);
+
+	ginMlx5StoreWqebb(ginSendPlace(q, range.first + at),
+			  what == PUT_VALUE ? ginMlx5WriteInline8(slot, there, i)
+					    : ginMlx5Write(slot, there, here, 4096));
+	if (what == PUT_SIGNAL)
+		ginMlx5StoreWqebb(ginSendPlace(q, range.first + at + 1),
+				  ginMlx5FetchAdd(ginSendSlot(q, range, at + 1), signal, sink, 1));
+}
+
+// Each thread by itself.
+template <What what, ginSharing sharing> struct OursEach : Poster<Ours> {
+	__device__ ginResult_t operator()(uint32_t i) const
+	{
+		ginPoll poll = ginPollStart(call.dc, ginOptions());
+		ginSendRange range = {0, wqesOf(what)};
+
+		ginResult_t result = ginSendClaim(q, &range, poll, sharing);
+		if (result != ginSuccess)
+			return result;
+		writeElements<what>(q, range, 0, i);
+		ginSendHandOver(q, range, false, sharing);
+		return ginSuccess;
+	}
+};
+
+// Lanes of a warp that come together, each with its own: as one post.
+template <What what, ginSharing sharing> struct OursTogether : Poster<Ours> {
+	__device__ ginTogether together() const
+	{
+		uint32_t mask = __match_any_sync(__activemask(), reinterpret_cast<uint64_t>(q));
+		uint32_t below = mask & ((1u << ginLane()) - 1);
+		return {static_cast<uint32_t>(__popc(mask)), static_cast<uint32_t>(__popc(below)),
+			mask};
+	}
+
+	__device__ ginResult_t operator()(uint32_t i) const
+	{
+		ginTogether all = together();
+		ginSendRange range = {0, all.count * wqesOf(what)};
+		ginResult_t result = ginSuccess;
+
+		if (all.rank == 0) {
+			ginPoll poll = ginPollStart(call.dc, ginOptions());
+			result = ginSendClaim(q, &range, poll, sharing);
+		}
+		result = static_cast<ginResult_t>(ginFromLeader(all, result));
+		range.first = ginFromLeader(all, range.first);
+		if (result != ginSuccess)
+			return result;
+		writeElements<what>(q, range, all.rank * wqesOf(what), i);
+		__syncwarp(all.mask);
+		if (all.rank == 0)
+			ginSendHandOver(q, range, false, sharing);
+		__syncwarp(all.mask);
+		return ginSuccess;
+	}
+};
+
+// One put by a warp: four lanes store a segment each.
+template <ginSharing sharing> struct OursWarp : Poster<Ours> {
+	__device__ ginResult_t operator()(uint32_t) const
+	{
+		const ginTogether all = {32, ginLane(), ~0u};
+		ginSendRange range = {0, 1};
+		ginResult_t result = ginSuccess;
+
+		__syncwarp();
+		if (all.rank == 0) {
+			ginPoll poll = ginPollStart(call.dc, ginOptions());
+			result = ginSendClaim(q, &range, poll, sharing);
+		}
+		result = static_cast<ginResult_t>(ginFromLeader(all, result));
+		range.first = ginFromLeader(all, range.first);
+		if (result != ginSuccess)
+			return result;
+		ginMlx5Wqebb wqe =
+			ginMlx5Write(ginSendSlot(q, range, 0), {4096, ginMlx5Key(0x1234)},
+				     {8192, ginMlx5Key(0x5678)}, 4096);
+		if (all.rank < 4)
+			ginMlx5Store(&ginSendPlace(q, range.first)->segment[all.rank],
+				     ginMlx5SegmentOf(wqe, all.rank));
+		__syncwarp();
+		if (all.rank == 0)
+			ginSendHandOver(q, range, false, sharing);
+		__syncwarp();
+		return ginSuccess;
+	}
+};
+
+#endif
