@@ -193,7 +193,7 @@ GIN_FN ginResult_t ginPostAtomic(struct ginPosting *p, const ginDevComm &dc,
 	struct ginQueue *queue = p->poster.queue;
 	uint32_t place = ginResultTake(queue);
 	uint64_t seen;
-	poll.queue = queue->failed;
+	poll.queue = &queue->failed[0];
 	for (; place == GIN_QUEUE_RESULTS; place = ginResultTake(queue)) {
 		ginResult_t result = ginPollStep(poll);
 		if (result != ginSuccess)

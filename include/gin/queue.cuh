@@ -104,19 +104,18 @@ struct ginSharedWords {
 
 	GIN_FN uint64_t consumed() const
 	{
-		return poster.alone ? poster.queue->shadow
-				    : ginShadowObserve(&poster.queue->shadow);
+		return poster.alone ? poster.queue->shadow.seen
+				    : ginShadowObserve(&poster.queue->shadow.seen);
 	}
 
 	/* Brings the shadow up to date, and returns it. Q. */
 	GIN_FN uint64_t refresh() const
 	{
-		uint64_t now = ginConsumedObserve(poster.queue->consumed);
-		if (poster.alone)
-			poster.queue->shadow = now;
-		else
-			ginLocalMax(&poster.queue->shadow, now);
-		return now;
+		struct ginMirror *shadow = &poster.queue->shadow;
+		if (!poster.alone)
+			return ginHostLook(poster.queue->consumed, shadow)();
+		shadow->seen = ginAcquireSystem(poster.queue->consumed);
+		return shadow->seen;
 	}
 
 	/*
@@ -234,9 +233,9 @@ GIN_FN_COLD uint32_t ginTryPost(struct ginPosting *p, bool again)
 	return ginPostedWell;
 }
 
-GIN_FN ginResult_t ginPostResult(uint32_t posted, const struct ginAbortLine *line)
+GIN_FN ginResult_t ginPostResult(uint32_t posted, const uint64_t *abortWord)
 {
-	return posted == ginPostedWell ? ginSuccess : ginPeerLost(line);
+	return posted == ginPostedWell ? ginSuccess : ginPeerLost(abortWord);
 }
 
 /* The same until there is room, or the wait ends otherwise. */
@@ -245,14 +244,14 @@ GIN_FN_COLD ginResult_t ginPostWaiting(struct ginPosting *p, struct ginPoll *pol
 	uint32_t posted = ginPostedFull;
 
 	ginLocalAdd(&p->poster.queue->waits, 1);
-	poll->queue = p->poster.queue->failed;
+	poll->queue = &p->poster.queue->failed[0];
 	while (posted == ginPostedFull) {
 		ginResult_t result = ginPollStep(*poll);
 		if (result != ginSuccess)
 			return result;
 		posted = ginTryPost(p, true);
 	}
-	return ginPostResult(posted, poll->abortLine);
+	return ginPostResult(posted, poll->abort->word);
 }
 
 /* Posts, and waits for room. */
@@ -260,7 +259,7 @@ GIN_FN ginResult_t ginPost(struct ginPosting *p, const ginDevComm &dc, const gin
 {
 	uint32_t posted = ginTryPost(p, false);
 	if (posted != ginPostedFull)
-		return ginPostResult(posted, dc.abortLine);
+		return ginPostResult(posted, &dc.abortLine->word);
 	struct ginPoll poll = ginPollStart(dc, options);
 	return ginPostWaiting(p, &poll);
 }
@@ -268,16 +267,17 @@ GIN_FN ginResult_t ginPost(struct ginPosting *p, const ginDevComm &dc, const gin
 /*
  * Waits until all descriptors below `ticket` have been done, to `peer` or, with nRanks, to all. R.
  */
-GIN_FN_COLD ginResult_t ginQueueWait(const struct ginQueue *queue, uint32_t peer, uint64_t ticket,
+GIN_FN_COLD ginResult_t ginQueueWait(struct ginQueue *queue, uint32_t peer, uint64_t ticket,
 				     struct ginPoll poll)
 {
 	if (!ticket)
 		return ginSuccess;
-	poll.queue = queue->failed;
+	poll.queue = &queue->failed[0];
 	const uint64_t *word = &queue->done[peer];
-	auto look = [word, ticket] {
-		uint64_t done = ginDoneObserve(word);
-		return done & GIN_QUEUE_FAILED ? 2u : done >= ticket ? 1u : 0u;
+	ginHostLook done(word, &queue->doneMirror[peer]);
+	auto look = [&done, ticket] {
+		uint64_t tickets = done();
+		return tickets & GIN_QUEUE_FAILED ? 2u : tickets >= ticket ? 1u : 0u;
 	};
 	uint64_t seen;
 	ginResult_t result = ginPollUntil(poll, look, 1, 64, &seen);
@@ -285,8 +285,7 @@ GIN_FN_COLD ginResult_t ginQueueWait(const struct ginQueue *queue, uint32_t peer
 }
 
 /* All that has been posted to the peer before, by whoever. */
-GIN_FN ginResult_t ginQueueFlush(const struct ginQueue *queue, uint32_t peer,
-				 const struct ginPoll &poll)
+GIN_FN ginResult_t ginQueueFlush(struct ginQueue *queue, uint32_t peer, const struct ginPoll &poll)
 {
 	return ginQueueWait(queue, peer, ginLocalLoad(&queue->posted[peer]), poll);
 }
@@ -300,7 +299,7 @@ GIN_FN bool ginQueueIdle(const struct ginQueue *queue)
 }
 
 /* All that has been posted to these peers is done; to others it need not be. */
-GIN_FN_COLD ginResult_t ginQueueFinish(const struct ginQueue *queue, ginPeerSet peers,
+GIN_FN_COLD ginResult_t ginQueueFinish(struct ginQueue *queue, ginPeerSet peers,
 				       const struct ginPoll *poll)
 {
 	ginResult_t result = ginSuccess;
