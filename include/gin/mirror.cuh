@@ -69,6 +69,14 @@ GIN_FN uint32_t ginMirrorLeave(uint32_t *looking)
 #endif
 }
 
+/* On the host the thread waited for may need this core. */
+GIN_FN void ginYield()
+{
+#if !GIN_ON_GPU
+	sched_yield();
+#endif
+}
+
 /*
  * The looks of one thread at a word, all with the acquire that the word's edge asks for. Who has found
  * himself alone loads the word while he asks whether he still is.
@@ -98,6 +106,7 @@ private:
 	{
 		if (ginMirrorCome(&mirror->looking))
 			return ginMirrorObserve(&mirror->seen);
+		ginYield(); /* as long as on a GPU a look takes */
 		uint64_t seen = ginAcquireSystem(word);
 		if (seen != ginLocalLoad(&mirror->seen))
 			ginMirrorPublish(&mirror->seen, seen);

@@ -129,7 +129,8 @@ GIN_FN_COLD ginResult_t ginPostBarrier(struct ginQueue *queue, int peer, uint64_
 
 	p.d.word[1] = word;
 	ginDescribeWord(&p.d, 2, epoch);
-	return ginTryPost(&p, false) == ginPostedFull ? ginPostWaiting(&p, poll) : ginSuccess;
+	struct ginPostedAs as = ginPostOnce(p, poll->abort->word);
+	return as.posted == ginPostedFull ? ginPostWaiting(p, poll).result : as.result;
 }
 
 GIN_FN struct ginDescriptor ginDescribeAtomic(uint32_t op, int peer, uint64_t word, uint32_t bytes,

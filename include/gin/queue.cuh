@@ -171,10 +171,7 @@ GIN_FN bool ginQueueKeep(const ginSharedWords &words, uint64_t first, uint64_t c
 	return true;
 }
 
-/*
- * A post on its way. In memory, so that those who never post to a queue do not lose the registers:
- * it is made behind the look at the route.
- */
+/* A post on its way, made behind the look at the route. */
 struct ginPosting {
 	struct ginDescriptor d;
 	struct ginPoster poster;
@@ -198,13 +195,19 @@ GIN_FN void ginQueueWrite(const struct ginPosting *p, uint64_t first)
 /* What became of a post. */
 enum ginPosted { ginPostedFull = 0, ginPostedWell = 1, ginPostedLost = 2 };
 
+struct ginPostedAs {
+	uint64_t ticket; /* once it is posted */
+	uint32_t posted; /* enum ginPosted */
+	ginResult_t result;
+};
+
 /*
  * Posts one descriptor of this thread; others may post theirs along. ginPostedFull: there was no
  * room, and nothing is posted; `again`: it was tried before. ginPostedLost: the peer has failed, and
  * the ticket went to nothing. The look at the peer and the tickets' and the shadow's way from memory
  * go on while the source is released.
  */
-GIN_FN_COLD uint32_t ginTryPost(struct ginPosting *p, bool again)
+GIN_FN uint32_t ginTryPost(struct ginPosting *p, bool again)
 {
 	const ginSharedWords words = {p->poster};
 	uint32_t state = p->to ? ginPeerObserve(p->to).state : static_cast<uint32_t>(ginPeerAlive);
@@ -233,35 +236,49 @@ GIN_FN_COLD uint32_t ginTryPost(struct ginPosting *p, bool again)
 	return ginPostedWell;
 }
 
-GIN_FN ginResult_t ginPostResult(uint32_t posted, const uint64_t *abortWord)
+GIN_FN struct ginPostedAs ginPostEnd(const struct ginPosting *p, uint32_t posted,
+				     const uint64_t *abortWord)
 {
-	return posted == ginPostedWell ? ginSuccess : ginPeerLost(abortWord);
+	return {p->ticket, posted, posted == ginPostedLost ? ginPeerLost(abortWord) : ginSuccess};
+}
+
+/*
+ * Called with what is in registers, so that a call that does not post, or has another route, is not
+ * larger for it than this.
+ */
+GIN_FN_COLD struct ginPostedAs ginPostOnce(struct ginPosting p, const uint64_t *abortWord)
+{
+	uint32_t posted = ginTryPost(&p, false);
+	return ginPostEnd(&p, posted, abortWord);
 }
 
 /* The same until there is room, or the wait ends otherwise. */
-GIN_FN_COLD ginResult_t ginPostWaiting(struct ginPosting *p, struct ginPoll *poll)
+GIN_FN_COLD struct ginPostedAs ginPostWaiting(struct ginPosting p, struct ginPoll *poll)
 {
 	uint32_t posted = ginPostedFull;
 
-	ginLocalAdd(&p->poster.queue->waits, 1);
-	poll->queue = &p->poster.queue->failed[0];
+	ginLocalAdd(&p.poster.queue->waits, 1);
+	poll->queue = &p.poster.queue->failed[0];
 	while (posted == ginPostedFull) {
 		ginResult_t result = ginPollStep(*poll);
 		if (result != ginSuccess)
-			return result;
-		posted = ginTryPost(p, true);
+			return {0, ginPostedFull, result};
+		posted = ginTryPost(&p, true);
 	}
-	return ginPostResult(posted, poll->abort->word);
+	return ginPostEnd(&p, posted, poll->abort->word);
 }
 
 /* Posts, and waits for room. */
 GIN_FN ginResult_t ginPost(struct ginPosting *p, const ginDevComm &dc, const ginOptions &options)
 {
-	uint32_t posted = ginTryPost(p, false);
-	if (posted != ginPostedFull)
-		return ginPostResult(posted, &dc.abortLine->word);
-	struct ginPoll poll = ginPollStart(dc, options);
-	return ginPostWaiting(p, &poll);
+	struct ginPostedAs as = ginPostOnce(*p, &dc.abortLine->word);
+
+	if (as.posted == ginPostedFull) {
+		struct ginPoll poll = ginPollStart(dc, options);
+		as = ginPostWaiting(*p, &poll);
+	}
+	p->ticket = as.ticket;
+	return as.result;
 }
 
 /*

@@ -59,14 +59,6 @@ GIN_FN ginResult_t ginPollAbort(struct ginPoll &poll)
 	return poll.from.count && poll.failed < 0 ? ginSuccess : ginErrorPeer;
 }
 
-/* On the host the thread waited for may need this core. */
-GIN_FN void ginYield()
-{
-#if !GIN_ON_GPU
-	sched_yield();
-#endif
-}
-
 /*
  * One turn of a waiting loop: ginSuccess to go on, else why to stop. The clock is read every 16th
  * step only, and the abort line and the queue's word, in host memory, every 4 us.
