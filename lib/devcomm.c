@@ -150,12 +150,12 @@ static void freeDevComm(ginComm_t comm, struct devComm *dc)
 	free(dc);
 }
 
-static size_t wordBytes(const ginDevCommRequirements_t *want)
+static size_t wordBytes(const ginDevCommRequirements_t *want, int writer)
 {
 	size_t words = (size_t)want->contexts * want->signals +
 		       (size_t)want->barriers * GIN_BARRIER_ROUNDS;
 
-	return words * sizeof(uint64_t);
+	return words * sizeof(uint64_t) * (writer == ginWriterCpu ? GIN_CPU_WORD_STRIDE : 1);
 }
 
 /* Signals, and behind them the barriers' words; zeroed before any peer knows where they are. */
@@ -181,42 +181,54 @@ static ginResult_t makeWords(ginComm_t comm, struct devComm *dc, int writer, siz
 static ginResult_t shareWords(ginComm_t comm, const char *call, ginResult_t mine,
 			      struct devComm *dc, const ginDevCommRequirements_t *want)
 {
-	int inUse = 0;
-
 	for (int writer = 0; writer < GIN_WRITER_CLASSES; writer++) {
 		struct memory memory = {0};
 		int used = routesWriterUsed(comm, writer);
 		if (mine == ginSuccess && used)
-			mine = makeWords(comm, dc, writer, wordBytes(want), &memory);
+			mine = makeWords(comm, dc, writer, wordBytes(want, writer), &memory);
 		if (used)
 			mine = routesShare(comm, call, mine, &memory, writer, &dc->shared[writer],
 					   NULL);
-		if (mine == ginSuccess && used) {
+		if (mine == ginSuccess && used)
 			dc->device.signal[writer] = (uint64_t *)(void *)memory.address;
-			dc->device.words[inUse++] = dc->device.signal[writer];
-		}
 	}
 	return mine;
 }
 
-/* What only this rank's kernels use: counters, shadows, epochs and the claim, in this order. */
+/* Mirrors of what CPUs raise. */
+static void placeMirrors(ginDevComm *d, struct ginMirror *at, size_t signals)
+{
+	d->signalMirror = at;
+	d->counterMirror = at + signals;
+}
+
+/* What only this rank's kernels use: the watch, mirrors, counters, shadows, epochs and the claim. */
 static ginResult_t makeLocal(ginComm_t comm, struct devComm *dc,
 			     const ginDevCommRequirements_t *want)
 {
 	size_t counters = (size_t)want->contexts * want->counters;
-	size_t shadows = (size_t)want->contexts * want->signals;
+	size_t signals = (size_t)want->contexts * want->signals;
+	size_t mirrors = routesWriterUsed(comm, ginWriterCpu) ? counters + signals : 0;
+	const struct ginWatch watch = {.word = &dc->lines->abort.word};
 	void *at = NULL;
 
-	dc->localBytes = (counters + shadows + want->barriers + 1) * sizeof(uint64_t);
+	dc->localBytes = sizeof(watch) + mirrors * sizeof(struct ginMirror) +
+			 (counters + signals + want->barriers + 1) * sizeof(uint64_t);
 	ginResult_t result = poolAlloc(&comm->pool, dc->localBytes, &at);
 	if (result != ginSuccess)
 		return result;
 	dc->local = at;
-	dc->device.counter = at;
+	dc->device.abort = at;
+	struct ginMirror *mirror = (struct ginMirror *)(dc->device.abort + 1);
+	if (mirrors)
+		placeMirrors(&dc->device, mirror, signals);
+	dc->device.counter = (uint64_t *)(mirror + mirrors);
 	dc->device.shadow = dc->device.counter + counters;
-	dc->device.epoch = dc->device.shadow + shadows;
+	dc->device.epoch = dc->device.shadow + signals;
 	dc->device.errorClaim = (uint32_t *)(dc->device.epoch + want->barriers);
-	return deviceWrite(&comm->device, at, NULL, dc->localBytes);
+	result = deviceWrite(&comm->device, at, NULL, dc->localBytes);
+	return result == ginSuccess ? deviceWrite(&comm->device, at, &watch, sizeof(watch))
+				    : result;
 }
 
 static ginResult_t makeLines(ginComm_t comm, struct devComm *dc)
@@ -297,10 +309,10 @@ static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommReq
 	static const char call[] = "ginDevCommCreate";
 	const struct backendContexts queues = {want->contexts, want->signals,	 want->counters,
 					       want->barriers, want->queueDepth, NULL};
-	ginResult_t mine = makeLocal(comm, dc, want);
+	ginResult_t mine = makeLines(comm, dc);
 
 	if (mine == ginSuccess)
-		mine = makeLines(comm, dc);
+		mine = makeLocal(comm, dc, want);
 	mine = shareWords(comm, call, mine, dc, want);
 	if (mine == ginSuccess)
 		fillDevice(comm, dc, want, domain);

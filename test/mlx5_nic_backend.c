@@ -159,8 +159,8 @@ static void expectFields(const struct part *p)
 
 	EXPECT_EQUAL(p->dc.route, ginRouteGdaki);
 	EXPECT_EQUAL(p->dc.nSendQueues, p->n);
-	EXPECT(p->dc.signal[ginWriterNic] && p->dc.words[0] == p->dc.signal[ginWriterNic]);
-	EXPECT(!p->dc.words[1] && !p->dc.signal[ginWriterGpu] && !p->dc.signal[ginWriterCpu]);
+	EXPECT(p->dc.signal[ginWriterNic]);
+	EXPECT(!p->dc.signal[ginWriterGpu] && !p->dc.signal[ginWriterCpu]);
 	EXPECT(!p->dc.queues);
 	EXPECT_EQUAL(p->in.table->agent, ginAgentNic);
 	EXPECT_SUCCESS(ginCommQuery(p->comm, &info));
@@ -411,7 +411,7 @@ static int twoHosts(const ginConfig_t *config)
 	EXPECT_SUCCESS(ginWindowRegister(comm, page, PAGE, 0, &window));
 	EXPECT_SUCCESS(ginDevCommCreate(comm, &want, &dc));
 	EXPECT_EQUAL(dc.route, ginRouteNone);
-	EXPECT(dc.words[0] == dc.signal[ginWriterGpu] && dc.words[1] == dc.signal[ginWriterNic]);
+	EXPECT(dc.signal[ginWriterGpu] && dc.signal[ginWriterNic]);
 	EXPECT_EQUAL(window.table->agent, ginAgentNone);
 	EXPECT_SUCCESS(ginCommQuery(comm, &info));
 	EXPECT_EQUAL(info.deviceAtomics, 0);

@@ -26,7 +26,7 @@ static struct {
 	struct proxyWindow *gpu;  /* of which no CPU loads or stores a byte */
 	struct proxyWindow *far;  /* the last rank's part is not reached */
 	struct proxyWindow *gone; /* deregistered: its number is free */
-	uint64_t words64[RANKS][FIRST_BARRIER + BARRIERS * GIN_BARRIER_ROUNDS];
+	uint64_t words64[RANKS][FIRST_BARRIER + BARRIERS * GIN_BARRIER_ROUNDS][GIN_CPU_WORD_STRIDE];
 	_Alignas(8) unsigned char bytes[RANKS][BYTES];
 } rig;
 

@@ -94,6 +94,8 @@ public:
 		q.logDepth = logDepth;
 		doorbell = ginMlx5Doorbell(q.queue, 0);
 		dc.abortLine = &line;
+		watch.word = &line.word;
+		dc.abort = &watch;
 		thread = std::thread([this] { run(); });
 	}
 
@@ -129,6 +131,7 @@ private:
 	struct ginMlx5DoorbellRecord record;
 	uint64_t doorbell;
 	struct ginAbortLine line;
+	struct ginWatch watch = {};
 	std::mt19937_64 random;
 	struct {
 		uint64_t post;

@@ -90,7 +90,7 @@ static void goodPuts(void)
 	EXPECT(work.peer == 2 && work.to.at == (char *)rig.bytes[2] + 9 && work.to.byCpu);
 	EXPECT(work.from.at == (char *)rig.bytes[ME] + 5 && work.bytes == 7);
 	EXPECT(work.counter == &ring.counters[COUNTERS - 1]);
-	EXPECT(work.word == &rig.words64[2][SIGNALS + SIGNALS - 1] && work.addend == 3);
+	EXPECT(work.word == rig.words64[2][SIGNALS + SIGNALS - 1] && work.addend == 3);
 	EXPECT(!work.isWeak);
 	expectResolves(from);
 	EXPECT(work.from.at == (char *)rig.bytes[ME] + 5 && work.counter == NULL);
@@ -112,7 +112,7 @@ static void goodOthers(void)
 	EXPECT(work.from.at == (char *)rig.bytes[1] + 1 && work.to.at == (char *)rig.bytes[ME] + 2);
 	EXPECT(work.bytes == BYTES - 2 && !work.to.byCpu);
 	expectResolves(barrier);
-	EXPECT(work.word == &rig.words64[1][FIRST_BARRIER + 63] && work.value[0] == 9);
+	EXPECT(work.word == rig.words64[1][FIRST_BARRIER + 63] && work.value[0] == 9);
 	expectResolves(atomic);
 	EXPECT(work.word == (void *)(rig.bytes[1] + BYTES - 4) && work.bytes == 4);
 	EXPECT(work.value[0] == 5 && work.value[1] == 6);

@@ -8,7 +8,10 @@
 #include <fcntl.h>
 
 static struct ring a, b;
-static uint64_t (*const signals)[FIRST_BARRIER + BARRIERS * GIN_BARRIER_ROUNDS] = rig.words64;
+static uint64_t raised(int rank, int index)
+{
+	return rig.words64[rank][index][0];
+}
 
 static void openAll(void)
 {
@@ -84,7 +87,7 @@ static void laps(void)
 		EXPECT_EQUAL(a.consumed, i + 1);
 		EXPECT_EQUAL(a.done[1], i + 1);
 		EXPECT_EQUAL(a.done[RANKS], i + 1);
-		EXPECT_EQUAL(signals[1][0], i + 1);
+		EXPECT_EQUAL(raised(1, 0), i + 1);
 		EXPECT_EQUAL(a.counters[0], i + 1);
 	}
 	EXPECT_EQUAL(a.done[2], 0);
@@ -123,16 +126,16 @@ static void strongWaitsForEarlier(void)
 	postSignal(&a, ginRaiseStrongId, 2, 1000); /* to another: waits for nobody */
 	EXPECT_EQUAL(turnOf(&a), 7);
 	EXPECT_EQUAL(a.consumed, 7); /* the ring is free, whatever is under way */
-	EXPECT(signals[1][0] == 0 && signals[2][0] == 1000 && a.done[2] == 7);
+	EXPECT(raised(1, 0) == 0 && raised(2, 0) == 1000 && a.done[2] == 7);
 	land(2);
-	EXPECT(turnOf(&a) == 0 && signals[1][0] == 0 && a.counters[2] == 0);
+	EXPECT(turnOf(&a) == 0 && raised(1, 0) == 0 && a.counters[2] == 0);
 	land(1);
-	EXPECT(turnOf(&a) == 0 && signals[1][0] == 1 && a.done[1] == 0);
-	EXPECT(a.settled[0] == 0 && signals[1][FIRST_BARRIER + 3] == 0);
+	EXPECT(turnOf(&a) == 0 && raised(1, 0) == 1 && a.done[1] == 0);
+	EXPECT(a.settled[0] == 0 && raised(1, FIRST_BARRIER + 3) == 0);
 	EXPECT(a.done[RANKS] == 0);
 	land(0);
 	turnOf(&a);
-	EXPECT(signals[1][0] == 102 && signals[1][FIRST_BARRIER + 3] == 5);
+	EXPECT(raised(1, 0) == 102 && raised(1, FIRST_BARRIER + 3) == 5);
 	EXPECT(a.settled[0] == 6 && a.results[0] == 0);
 	EXPECT(a.counters[0] == 1 && a.counters[1] == 1 && a.counters[2] == 1);
 	EXPECT(a.done[1] == 6 && a.done[RANKS] == 7);
@@ -279,10 +282,10 @@ static void corrupt(void)
 	EXPECT_EQUAL(a.consumed, a.posted);
 	EXPECT_EQUAL(a.engine->retired, a.posted);
 	EXPECT(rig.bytes[1][0] == 10 && rig.bytes[2][2] == 0 && rig.bytes[2][4] == 0);
-	EXPECT(signals[1][0] == 0 && signals[2][0] == 0 && a.counters[1] == 0);
+	EXPECT(raised(1, 0) == 0 && raised(2, 0) == 0 && a.counters[1] == 0);
 	expectContextFailed(&a);
 	EXPECT_EQUAL(turnOf(&b), 1);
-	EXPECT(rig.bytes[2][3] == 13 && signals[2][SIGNALS] == 1 && b.counters[1] == 1);
+	EXPECT(rig.bytes[2][3] == 13 && raised(2, SIGNALS) == 1 && b.counters[1] == 1);
 	EXPECT(b.failed[0] == 0 && b.done[2] == 1 && b.done[RANKS] == 1);
 	closeAll();
 }
@@ -305,9 +308,9 @@ static void failingPeer(int landsLater)
 	turnOf(&a);
 	expectFailed(&a, 1, ginErrorSystem);
 	expectFailed(&a, RANKS, ginErrorSystem);
-	EXPECT(a.done[2] == 3 && a.failed[0] == 0 && signals[2][0] == 2);
+	EXPECT(a.done[2] == 3 && a.failed[0] == 0 && raised(2, 0) == 2);
 	EXPECT_EQUAL(a.failed[1], ginErrorSystem); /* ends waits for counters */
-	EXPECT(a.counters[0] == 2 && a.counters[1] == 0 && signals[1][0] == 0);
+	EXPECT(a.counters[0] == 2 && a.counters[1] == 0 && raised(1, 0) == 0);
 
 	transport.holds = 0;
 	transport.failingPeer = -1; /* what comes now could be done */
@@ -318,10 +321,10 @@ static void failingPeer(int landsLater)
 	postSignal(&a, ginRaiseWeakId, 1, 3);
 	postSignal(&a, ginRaiseStrongId, 2, 10);
 	turnOf(&a);
-	EXPECT_EQUAL(signals[1][0], 3);
-	EXPECT(signals[1][FIRST_BARRIER + 3] == 0 && rig.bytes[1][64] == 0);
+	EXPECT_EQUAL(raised(1, 0), 3);
+	EXPECT(raised(1, FIRST_BARRIER + 3) == 0 && rig.bytes[1][64] == 0);
 	EXPECT_EQUAL(a.settled[0], GIN_QUEUE_FAILED | 7);
-	EXPECT(signals[2][0] == 12 && a.done[2] == 9 && a.failed[0] == 0);
+	EXPECT(raised(2, 0) == 12 && a.done[2] == 9 && a.failed[0] == 0);
 	expectFailed(&a, 1, ginErrorSystem);
 	EXPECT_EQUAL(a.engine->retired, 9);
 	closeAll();

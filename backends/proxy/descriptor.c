@@ -78,7 +78,7 @@ static const char *resolveWord(const struct scope *scope, uint64_t named, uint32
 
 static uint64_t *wordOf(const struct scope *scope, uint32_t rank, uint64_t index)
 {
-	return (uint64_t *)(void *)scope->words->part[rank].place.at + index;
+	return (uint64_t *)(void *)scope->words->part[rank].place.at + index * GIN_CPU_WORD_STRIDE;
 }
 
 static const char *resolveRaise(const struct scope *scope, const uint64_t *words,

@@ -56,11 +56,24 @@ struct hostQueue queuesHost(const struct queues *q, uint32_t context)
 	return host;
 }
 
+static size_t mirrorBytes(const struct queues *q)
+{
+	return lines((q->nRanks + 1u) * sizeof(struct ginMirror));
+}
+
+/* Behind the queues: what is posted, of all contexts, then the mirrors. */
 static uint64_t *postedOf(const struct queues *q, uint32_t context)
 {
 	char *first = (char *)(q->kernel + q->want.contexts);
 
 	return (uint64_t *)(void *)(first + context * postedBytes(q));
+}
+
+static struct ginMirror *doneMirrorOf(const struct queues *q, uint32_t context)
+{
+	char *first = (char *)postedOf(q, q->want.contexts);
+
+	return (struct ginMirror *)(void *)(first + context * mirrorBytes(q));
 }
 
 static struct ginQueue kernelQueue(const struct queues *q, uint32_t context)
@@ -70,7 +83,8 @@ static struct ginQueue kernelQueue(const struct queues *q, uint32_t context)
 	return (struct ginQueue){.ring = host.ring,
 				 .consumed = host.consumed,
 				 .done = host.done,
-				 .failed = host.failed,
+				 .failed = {{.word = host.failed}, {.word = host.failed + 1}},
+				 .doneMirror = doneMirrorOf(q, context),
 				 .posted = postedOf(q, context),
 				 .result = host.results,
 				 .settled = host.settled,
@@ -105,7 +119,7 @@ ginResult_t queuesMake(const struct device *d, int nRanks, const struct backendC
 	if (result != ginSuccess)
 		return result;
 	q->host = host;
-	bytes = want->contexts * (sizeof(struct ginQueue) + postedBytes(q));
+	bytes = want->contexts * (sizeof(struct ginQueue) + postedBytes(q) + mirrorBytes(q));
 	result = memoryAlloc(d, bytes, &kernel);
 	q->kernel = kernel;
 	if (result == ginSuccess)

@@ -14,6 +14,7 @@ struct Ours {
 	uint32_t *turns, *counters;
 	ginMlx5Cqe *cqes;
 	ginAbortLine *line;
+	ginWatch *watch;
 
 	Ours()
 	{
@@ -24,6 +25,9 @@ struct Ours {
 		CUDA(cudaMemset(counters, 0, slots * sizeof(*counters)));
 		CUDA(cudaHostAlloc(&line, sizeof(*line), cudaHostAllocMapped));
 		memset(static_cast<void *>(line), 0, sizeof(*line));
+		const ginWatch onLine = {&line->word, {0, 0, 0}, 0};
+		CUDA(cudaMalloc(&watch, sizeof(*watch)));
+		CUDA(cudaMemcpy(watch, &onLine, sizeof(onLine), cudaMemcpyHostToDevice));
 	}
 
 	~Ours()
@@ -31,6 +35,7 @@ struct Ours {
 		cudaFree(queues);
 		cudaFree(turns);
 		cudaFree(counters);
+		cudaFree(watch);
 		cudaFreeHost(line);
 	}
 
@@ -41,6 +46,7 @@ struct Ours {
 	{
 		ginDevComm dc = {};
 		dc.abortLine = line;
+		dc.abort = watch;
 		dc.timeout = PATIENCE;
 		return {dc, {}};
 	}

@@ -29,7 +29,7 @@ typedef signed long int64_t;
 #include <stdint.h>
 #endif
 
-#define GIN_DEVICE_ABI 5u
+#define GIN_DEVICE_ABI 6u
 
 /* As many first ranks' signals are in the device communicator itself. */
 #define GIN_NEAR_RANKS 16u
@@ -155,12 +155,35 @@ struct ginAbortLine {
 	uint64_t pad[7];
 };
 
+/*
+ * Beside a word in host memory for which many threads may wait, in GPU memory: of them one at a time
+ * looks at the word, and tells the others here (mirror.cuh).
+ */
+struct ginMirror {
+	uint64_t seen;
+	uint32_t looking; /* threads that have come since nobody looked; who was the first looks */
+	uint32_t pad;
+};
+
+/* A word in host memory, and its mirror. In GPU memory. */
+struct ginWatch {
+	const uint64_t *word;
+	struct ginMirror mirror;
+	uint64_t pad;
+};
+
+/*
+ * Words of class cpu are so many apart: a GPU loads what lies in the same 32 bytes of host memory once
+ * at a time.
+ */
+#define GIN_CPU_WORD_STRIDE 4u
+
 /* Atomics of one context that can wait for their old values at the same time. */
 #define GIN_QUEUE_RESULTS 32
 
 /*
  * One context's queue to the proxy: kernels post descriptors (descriptor.h), CPU threads take them.
- * In GPU memory, and so are `posted`, `producer` and `shadow`; what the CPU writes is host-pinned.
+ * In GPU memory, and so are `posted`, mirrors, `producer`; what the CPU writes is host-pinned.
  *
  * A ticket is a descriptor's number, and its place in the ring is the ticket modulo the depth.
  */
@@ -172,8 +195,7 @@ struct ginQueue {
 	 * [nRanks] those to all peers. With GIN_QUEUE_FAILED one was not, and the low half says why.
 	 */
 	const uint64_t *done;
-	/* ginResult_t of what ended the queue, 0: nothing; and of the first transfer that failed. */
-	const uint64_t *failed; /* [2], host-pinned */
+	struct ginMirror *doneMirror; /* [nRanks + 1] */
 	uint64_t *posted; /* [nRanks + 1]: 1 + the highest ticket to the peer, [nRanks] to any */
 	const uint64_t *result; /* [GIN_QUEUE_RESULTS], host-pinned: old values of atomics */
 	/* The same: 1 + the ticket of the last one that used the place; GIN_QUEUE_FAILED: it is lost. */
@@ -182,12 +204,14 @@ struct ginQueue {
 	uint32_t nRanks;
 	uint64_t producer; /* the next ticket */
 	uint64_t pad[7];
-	uint64_t shadow;      /* a copy of *consumed, brought up to date when the ring looks full */
+	struct ginMirror shadow; /* of *consumed, brought up to date when the ring looks full */
+	/* ginResult_t of what ended the queue, 0: nothing; and of the first transfer that failed. */
+	struct ginWatch failed[2];
 	uint64_t freeResults; /* a bit each */
 	/* 1 + the ticket of an atomic whose caller has given up; the place is free once it has settled */
 	uint64_t abandoned[GIN_QUEUE_RESULTS];
 	uint64_t waits; /* descriptors for which there was no room at once; for ginCommGetStats() */
-	uint64_t pad2[5];
+	uint64_t pad2[4];
 };
 
 #define GIN_QUEUE_FAILED (1ull << 63)
@@ -243,14 +267,14 @@ typedef struct ginDevComm {
 	struct ginPeer *peers; /* [nRanks] */
 	/*
 	 * Own words: [context][signal]; NULL: nobody raises the class. The barriers' words follow,
-	 * [barrier][GIN_BARRIER_ROUNDS].
+	 * [barrier][GIN_BARRIER_ROUNDS]. In class cpu GIN_CPU_WORD_STRIDE apart.
 	 */
 	uint64_t *signal[GIN_WRITER_CLASSES];
-	uint64_t *words[GIN_WRITER_CLASSES]; /* those of them that peers raise, NULL behind them */
-	uint64_t *counter;		     /* [context][counter], GPU memory */
-	uint64_t *shadow; /* [context][signal], GPU memory: the user's, beside each signal */
-	uint64_t *epoch;  /* [barrier], GPU memory: how often it was passed here */
+	uint64_t *counter; /* [context][counter], GPU memory */
+	uint64_t *shadow;  /* [context][signal], GPU memory: the user's, beside each signal */
+	uint64_t *epoch;   /* [barrier], GPU memory: how often it was passed here */
 	const struct ginAbortLine *abortLine;  /* host-pinned */
+	struct ginWatch *abort;		       /* its word, for those who wait */
 	struct ginErrorRecord *errorRecord;    /* host-pinned */
 	uint32_t *errorClaim;		       /* GPU memory: who takes it writes the record */
 	uint64_t id;			       /* the communicator's n-th */
@@ -260,9 +284,11 @@ typedef struct ginDevComm {
 	uint64_t *rings, *posted;
 	uint64_t ringStride;
 	uint32_t postedStride, logDepth;
-	uint64_t *hostCounter; /* [context][counter], host-pinned: what the proxy counts */
-	struct ginSendQueue
-		*sendQueues; /* [context][nSendQueues]; NULL: no peer is on route gdaki */
+	uint64_t *hostCounter;		/* [context][counter], host-pinned: what the proxy counts */
+	struct ginMirror *signalMirror; /* [context][signal], of signal[cpu] */
+	struct ginMirror *counterMirror; /* [context][counter], of hostCounter */
+	/* [context][nSendQueues]; NULL: no peer is on route gdaki. */
+	struct ginSendQueue *sendQueues;
 	struct ginSendResults *results; /* [context]: of atomics on route gdaki */
 	const struct ginSources *sources;
 	uint32_t nSendQueues; /* of a context: one for each peer on route gdaki */
@@ -273,12 +299,12 @@ typedef struct ginDevComm {
 static_assert(sizeof(ginDevComm) <= 512, "passed by value");
 static_assert(sizeof(ginWindow_t) == sizeof(void *), "one pointer");
 static_assert(sizeof(struct ginAbortLine) == 64, "one line");
-static_assert(sizeof(struct ginQueue) == 448, "what is read, producer, shadow: lines of their own");
+static_assert(sizeof(struct ginQueue) == 512, "what is read, producer, shadow: lines of their own");
 #else
 _Static_assert(sizeof(ginDevComm) <= 512, "passed by value");
 _Static_assert(sizeof(ginWindow_t) == sizeof(void *), "one pointer");
 _Static_assert(sizeof(struct ginAbortLine) == 64, "one line");
-_Static_assert(sizeof(struct ginQueue) == 448,
+_Static_assert(sizeof(struct ginQueue) == 512,
 	       "what is read, producer, shadow: lines of their own");
 #endif
 

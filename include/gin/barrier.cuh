@@ -111,7 +111,7 @@ private:
 		struct ginPeer to = ginPeerObserve(&dc.peers[world]);
 		ginResult_t result = ginSuccess;
 		if (to.state != ginPeerAlive)
-			result = ginPeerLost(dc.abortLine);
+			result = ginPeerLost(&dc.abortLine->word);
 		else if (to.route != ginRouteDirect)
 			result = post(world, round, epoch, options);
 		else
@@ -149,7 +149,10 @@ private:
 	GIN_FN ginResult_t hear(uint32_t round, uint64_t epoch, const ginOptions &options,
 				uint64_t *start) const
 	{
-		const uint64_t *word = dc.signal[writer(round)] + wordIndex(round);
+		ginWriterClass by = writer(round);
+		const uint64_t *word =
+			dc.signal[by] +
+			wordIndex(round) * (by == ginWriterCpu ? GIN_CPU_WORD_STRIDE : 1);
 		auto look = [word] { return ginBarrierObserve(word); };
 		struct ginPoll poll = ginPollStart(dc, options);
 		uint64_t seen;

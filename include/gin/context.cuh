@@ -250,12 +250,9 @@ public:
 	/* The value of this rank's signal; what it covers is visible to the calling thread. */
 	GIN_FN uint64_t readSignal(uint32_t id) const
 	{
-		size_t at = wordIndex(id);
-		uint64_t sum = ginSignalObserve(dc.words[0] + at);
-		if (dc.words[1])
-			sum += ginSignalObserve(dc.words[1] + at);
-		if (dc.words[2])
-			sum += ginSignalObserve(dc.words[2] + at);
+		uint64_t sum = gpuSignal(wordIndex(id));
+		if (dc.signalMirror)
+			sum += ginSignalObserve(cpuSignal(wordIndex(id)));
 		return sum;
 	}
 
@@ -267,9 +264,15 @@ public:
 	/* Set the signal, and its shadow, to 0. Nobody may raise it meanwhile. By one thread. */
 	GIN_FN void resetSignal(uint32_t id) const
 	{
-		for (int c = 0; c < GIN_WRITER_CLASSES; c++)
-			if (dc.words[c])
-				ginWordClear(dc.words[c] + wordIndex(id));
+		size_t at = wordIndex(id);
+		if (dc.signal[ginWriterGpu])
+			ginWordClear(dc.signal[ginWriterGpu] + at);
+		if (dc.signal[ginWriterNic])
+			ginWordClear(dc.signal[ginWriterNic] + at);
+		if (dc.signalMirror) {
+			ginWordClear(cpuSignal(at));
+			ginLocalStore(&dc.signalMirror[at].seen, 0);
+		}
 		ginLocalStore(signalShadow(id), 0);
 	}
 
@@ -287,7 +290,11 @@ public:
 	GIN_FN ginResult_t waitSignal(uint32_t id, uint64_t least, Coop coop = {},
 				      ginOptions options = {}) const
 	{
-		auto look = [this, id] { return readSignal(id); };
+		size_t at = wordIndex(id);
+		ginHostLook cpu = signalLook(at);
+		auto look = [this, at, cpu]() mutable {
+			return dc.signalMirror ? gpuSignal(at) + cpu() : gpuSignal(at);
+		};
 		return pollFor(ginCallWaitSignal, id, look, least, coop, options);
 	}
 
@@ -365,8 +372,10 @@ public:
 	GIN_FN void resetCounter(uint32_t id) const
 	{
 		ginWordClear(counterWord(id));
-		if (dc.queues)
-			ginWordClear(hostCounterWord(id));
+		if (!dc.counterMirror)
+			return;
+		ginWordClear(hostCounterWord(id));
+		ginLocalStore(&dc.counterMirror[counterIndex(id)].seen, 0);
 	}
 
 	/* Wait until the counter is at least `least`; results as waitSignal's. */
@@ -376,8 +385,12 @@ public:
 	{
 		if (dc.sendQueues)
 			return waitCounterNic(id, least, coop, options);
-		auto look = [this, id] { return readCounter(id); };
-		const uint64_t *failed = dc.queues ? queue()->failed + 1 : nullptr;
+		ginHostLook host = counterLook(id);
+		auto look = [this, id, host]() mutable {
+			uint64_t sum = ginCounterObserve(counterWord(id));
+			return dc.counterMirror ? sum + host() : sum;
+		};
+		struct ginWatch *failed = dc.queues ? &queue()->failed[1] : nullptr;
 		return pollFor(ginCallWaitCounter, id, look, least, coop, options, failed);
 	}
 

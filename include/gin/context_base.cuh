@@ -51,17 +51,57 @@ protected:
 		return static_cast<size_t>(context) * dc.signals + id;
 	}
 
-	GIN_FN uint64_t *counterWord(uint32_t id) const
+	GIN_FN size_t counterIndex(uint32_t id) const
 	{
-		return dc.counter + static_cast<size_t>(context) * dc.counters + id;
+		return static_cast<size_t>(context) * dc.counters + id;
 	}
+
+	GIN_FN uint64_t *counterWord(uint32_t id) const { return dc.counter + counterIndex(id); }
 
 	GIN_FN uint64_t *hostCounterWord(uint32_t id) const
 	{
-		return dc.hostCounter + static_cast<size_t>(context) * dc.counters + id;
+		return dc.hostCounter + counterIndex(id);
 	}
 
 	GIN_FN struct ginQueue *queue() const { return dc.queues + context; }
+
+	/* The sum of a signal's words in GPU memory, and its word in host memory. S, acquire end. */
+	GIN_FN uint64_t gpuSignal(size_t index) const
+	{
+		uint64_t sum = 0;
+		if (dc.signal[ginWriterGpu])
+			sum += ginSignalObserve(dc.signal[ginWriterGpu] + index);
+		if (dc.signal[ginWriterNic])
+			sum += ginSignalObserve(dc.signal[ginWriterNic] + index);
+		return sum;
+	}
+
+	GIN_FN uint64_t *cpuSignal(size_t index) const
+	{
+		return dc.signal[ginWriterCpu] + index * GIN_CPU_WORD_STRIDE;
+	}
+
+	/* The looks of a wait at a word that the host raises; of one that it never does, none. */
+	GIN_FN ginHostLook signalLook(size_t index) const
+	{
+		if (!dc.signalMirror)
+			return ginHostLook(nullptr, nullptr);
+		return ginHostLook(cpuSignal(index), mirrorOf(dc.signalMirror, index));
+	}
+
+	GIN_FN ginHostLook counterLook(uint32_t id) const
+	{
+		if (!dc.counterMirror)
+			return ginHostLook(nullptr, nullptr);
+		return ginHostLook(hostCounterWord(id),
+				   mirrorOf(dc.counterMirror, counterIndex(id)));
+	}
+
+	/* Who has the context for himself needs none. */
+	GIN_FN struct ginMirror *mirrorOf(struct ginMirror *mirrors, size_t index) const
+	{
+		return sharing == ginSharingThread ? nullptr : mirrors + index;
+	}
 
 	/* Is it one that nobody can raise? */
 	GIN_FN static bool beyondAll(const ginSignalOp &op)
@@ -283,7 +323,7 @@ protected:
 	}
 
 	/* Why a call cannot go to a peer that has failed. */
-	GIN_FN ginResult_t lost() const { return ginPeerLost(dc.abortLine); }
+	GIN_FN ginResult_t lost() const { return ginPeerLost(&dc.abortLine->word); }
 
 	/* Can a call go to this peer? ginDevCommCreate() has refused peers without a route. */
 	GIN_FN ginResult_t usable(const struct ginPeer &to) const
@@ -336,7 +376,7 @@ protected:
 
 	template <class Look> GIN_FN ginResult_t poll(uint32_t call, uint32_t id, Look look,
 						      uint64_t least, const ginOptions &options,
-						      const uint64_t *failed) const
+						      struct ginWatch *failed) const
 	{
 		struct ginPoll waiting = ginPollStart(dc, options);
 		waiting.queue = failed;
@@ -354,7 +394,7 @@ protected:
 	template <class Look, class Coop>
 	GIN_FN ginResult_t pollFor(uint32_t call, uint32_t id, Look look, uint64_t least, Coop coop,
 				   const ginOptions &options,
-				   const uint64_t *failed = nullptr) const
+				   struct ginWatch *failed = nullptr) const
 	{
 		ginResult_t result = ginSuccess;
 		if (ginLeads(coop))

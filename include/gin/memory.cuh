@@ -14,7 +14,7 @@
  *   D     ginSourceRelease, then
  *         ginDescriptorPublish     descriptorTake         a descriptor and its source, to the proxy
  *   R     proxy: done words        ginDoneObserve         what it has done, to who waits for it
- *   Q     proxy: consumed word     ginConsumedObserve     its reads of a place, to the next in it
+ *   Q     proxy: consumed word     ginHostLook            its reads of a place, to the next in it
  *
  * Accesses without an edge are relaxed: they stand for themselves (a state, an abort word, a byte
  * of data that an edge publishes). On a GPU all but C are of system scope, because the peer may be
@@ -262,12 +262,6 @@ GIN_FN uint64_t ginDoneObserve(const uint64_t *word)
 	return ginAcquireSystem(word);
 }
 
-/* Q, acquire end: the proxy has read the places of lower tickets. */
-GIN_FN uint64_t ginConsumedObserve(const uint64_t *word)
-{
-	return ginAcquireSystem(word);
-}
-
 /*
  * Q goes on from thread to thread by the shadow. Relaxed on a GPU: the stores into a place depend on
  * the branch that has found it free, and no GPU stores before it knows.
@@ -328,7 +322,7 @@ GIN_FN bool ginLocalCas(uint64_t *word, uint64_t compare, uint64_t value)
 #endif
 }
 
-/* Relaxed: a word of the host's that says all by itself. */
+/* Relaxed: a word of the host's that says all by itself, no data stands behind it. */
 GIN_FN uint64_t ginHostWordObserve(const uint64_t *word)
 {
 #if GIN_ON_GPU
@@ -337,18 +331,6 @@ GIN_FN uint64_t ginHostWordObserve(const uint64_t *word)
 	return value;
 #else
 	return __atomic_load_n(word, __ATOMIC_RELAXED);
-#endif
-}
-
-/* Relaxed: the word says all, no data stands behind it. Written by the host's control thread. */
-GIN_FN uint64_t ginAbortObserve(const struct ginAbortLine *line)
-{
-#if GIN_ON_GPU
-	uint64_t word;
-	asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(word) : "l"(&line->word));
-	return word;
-#else
-	return __atomic_load_n(&line->word, __ATOMIC_RELAXED);
 #endif
 }
 

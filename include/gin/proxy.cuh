@@ -107,7 +107,8 @@ GIN_FN_COLD ginResult_t ginPostBarrier(struct ginQueue *queue, int peer, uint64_
 
 	p.d.word[1] = word;
 	ginDescribeWord(&p.d, 2, epoch);
-	return ginTryPost(&p, false) == ginPostedFull ? ginPostWaiting(&p, poll) : ginSuccess;
+	struct ginPostedAs as = ginPostOnce(p, poll->abort->word);
+	return as.posted == ginPostedFull ? ginPostWaiting(p, poll).result : as.result;
 }
 
 GIN_FN struct ginDescriptor ginDescribeAtomic(uint32_t op, int peer, uint64_t word, uint32_t bytes,
@@ -156,7 +157,7 @@ GIN_FN ginResult_t ginPostAtomic(struct ginPosting *p, const ginDevComm &dc,
 	struct ginQueue *queue = p->poster.queue;
 	uint32_t place = ginResultTake(queue);
 	uint64_t seen;
-	poll.queue = queue->failed;
+	poll.queue = &queue->failed[0];
 	for (; place == GIN_QUEUE_RESULTS; place = ginResultTake(queue)) {
 		ginResult_t result = ginPollStep(poll);
 		if (result != ginSuccess)

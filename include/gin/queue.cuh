@@ -71,19 +71,18 @@ struct ginSharedWords {
 
 	GIN_FN uint64_t consumed() const
 	{
-		return poster.alone ? poster.queue->shadow
-				    : ginShadowObserve(&poster.queue->shadow);
+		return poster.alone ? poster.queue->shadow.seen
+				    : ginShadowObserve(&poster.queue->shadow.seen);
 	}
 
 	/* Brings the shadow up to date, and returns it. Q. */
 	GIN_FN uint64_t refresh() const
 	{
-		uint64_t now = ginConsumedObserve(poster.queue->consumed);
-		if (poster.alone)
-			poster.queue->shadow = now;
-		else
-			ginLocalMax(&poster.queue->shadow, now);
-		return now;
+		struct ginMirror *shadow = &poster.queue->shadow;
+		if (!poster.alone)
+			return ginHostLook(poster.queue->consumed, shadow)();
+		shadow->seen = ginAcquireSystem(poster.queue->consumed);
+		return shadow->seen;
 	}
 
 	/*
@@ -139,10 +138,7 @@ GIN_FN bool ginQueueKeep(const ginSharedWords &words, uint64_t first, uint64_t c
 	return true;
 }
 
-/*
- * A post on its way. In memory, so that those who never post to a queue do not lose the registers:
- * it is made behind the look at the route.
- */
+/* A post on its way, made behind the look at the route. */
 struct ginPosting {
 	struct ginDescriptor d;
 	struct ginPoster poster;
@@ -166,13 +162,19 @@ GIN_FN void ginQueueWrite(const struct ginPosting *p, uint64_t first)
 /* What became of a post. */
 enum ginPosted { ginPostedFull = 0, ginPostedWell = 1, ginPostedLost = 2 };
 
+struct ginPostedAs {
+	uint64_t ticket; /* once it is posted */
+	uint32_t posted; /* enum ginPosted */
+	ginResult_t result;
+};
+
 /*
  * Posts one descriptor of this thread; others may post theirs along. ginPostedFull: there was no
  * room, and nothing is posted; `again`: it was tried before. ginPostedLost: the peer has failed, and
  * the ticket went to nothing. The look at the peer and the tickets' and the shadow's way from memory
  * go on while the source is released.
  */
-GIN_FN_COLD uint32_t ginTryPost(struct ginPosting *p, bool again)
+GIN_FN uint32_t ginTryPost(struct ginPosting *p, bool again)
 {
 	const ginSharedWords words = {p->poster};
 	uint32_t state = p->to ? ginPeerObserve(p->to).state : static_cast<uint32_t>(ginPeerAlive);
@@ -202,50 +204,65 @@ GIN_FN_COLD uint32_t ginTryPost(struct ginPosting *p, bool again)
 	return ginPostedWell;
 }
 
-GIN_FN ginResult_t ginPostResult(uint32_t posted, const struct ginAbortLine *line)
+GIN_FN struct ginPostedAs ginPostEnd(const struct ginPosting *p, uint32_t posted,
+				     const uint64_t *abortWord)
 {
-	return posted == ginPostedWell ? ginSuccess : ginPeerLost(line);
+	return {p->ticket, posted, posted == ginPostedLost ? ginPeerLost(abortWord) : ginSuccess};
+}
+
+/*
+ * Called with what is in registers, so that a call that does not post, or has another route, is not
+ * larger for it than this.
+ */
+GIN_FN_COLD struct ginPostedAs ginPostOnce(struct ginPosting p, const uint64_t *abortWord)
+{
+	uint32_t posted = ginTryPost(&p, false);
+	return ginPostEnd(&p, posted, abortWord);
 }
 
 /* The same until there is room, or the wait ends otherwise. */
-GIN_FN_COLD ginResult_t ginPostWaiting(struct ginPosting *p, struct ginPoll *poll)
+GIN_FN_COLD struct ginPostedAs ginPostWaiting(struct ginPosting p, struct ginPoll *poll)
 {
 	uint32_t posted = ginPostedFull;
 
-	ginLocalAdd(&p->poster.queue->waits, 1);
-	poll->queue = p->poster.queue->failed;
+	ginLocalAdd(&p.poster.queue->waits, 1);
+	poll->queue = &p.poster.queue->failed[0];
 	while (posted == ginPostedFull) {
 		ginResult_t result = ginPollStep(*poll);
 		if (result != ginSuccess)
-			return result;
-		posted = ginTryPost(p, true);
+			return {0, ginPostedFull, result};
+		posted = ginTryPost(&p, true);
 	}
-	return ginPostResult(posted, poll->abortLine);
+	return ginPostEnd(&p, posted, poll->abort->word);
 }
 
 /* Posts, and waits for room. */
 GIN_FN ginResult_t ginPost(struct ginPosting *p, const ginDevComm &dc, const ginOptions &options)
 {
-	uint32_t posted = ginTryPost(p, false);
-	if (posted != ginPostedFull)
-		return ginPostResult(posted, dc.abortLine);
-	struct ginPoll poll = ginPollStart(dc, options);
-	return ginPostWaiting(p, &poll);
+	struct ginPostedAs as = ginPostOnce(*p, &dc.abortLine->word);
+
+	if (as.posted == ginPostedFull) {
+		struct ginPoll poll = ginPollStart(dc, options);
+		as = ginPostWaiting(*p, &poll);
+	}
+	p->ticket = as.ticket;
+	return as.result;
 }
 
 /*
  * Waits until all descriptors below `ticket` have been done, to `peer` or, with nRanks, to all. R.
  */
-GIN_FN_COLD ginResult_t ginQueueWait(const struct ginQueue *queue, uint32_t peer, uint64_t ticket,
+GIN_FN_COLD ginResult_t ginQueueWait(struct ginQueue *queue, uint32_t peer, uint64_t ticket,
 				     struct ginPoll poll)
 {
 	if (!ticket)
 		return ginSuccess;
-	poll.queue = queue->failed;
+	poll.queue = &queue->failed[0];
 	const uint64_t *word = &queue->done[peer];
-	auto look = [word, ticket] {
-		uint64_t done = ginDoneObserve(word);
-		return done & GIN_QUEUE_FAILED ? 2u : done >= ticket ? 1u : 0u;
+	ginHostLook done(word, &queue->doneMirror[peer]);
+	auto look = [&done, ticket] {
+		uint64_t tickets = done();
+		return tickets & GIN_QUEUE_FAILED ? 2u : tickets >= ticket ? 1u : 0u;
 	};
 	uint64_t seen;
 	ginResult_t result = ginPollUntil(poll, look, 1, 64, &seen);
@@ -253,8 +270,7 @@ GIN_FN_COLD ginResult_t ginQueueWait(const struct ginQueue *queue, uint32_t peer
 }
 
 /* All that has been posted to the peer before, by whoever. */
-GIN_FN ginResult_t ginQueueFlush(const struct ginQueue *queue, uint32_t peer,
-				 const struct ginPoll &poll)
+GIN_FN ginResult_t ginQueueFlush(struct ginQueue *queue, uint32_t peer, const struct ginPoll &poll)
 {
 	return ginQueueWait(queue, peer, ginLocalLoad(&queue->posted[peer]), poll);
 }
@@ -268,7 +284,7 @@ GIN_FN bool ginQueueIdle(const struct ginQueue *queue)
 }
 
 /* All that has been posted to these peers is done; to others it need not be. */
-GIN_FN_COLD ginResult_t ginQueueFinish(const struct ginQueue *queue, ginPeerSet peers,
+GIN_FN_COLD ginResult_t ginQueueFinish(struct ginQueue *queue, ginPeerSet peers,
 				       const struct ginPoll *poll)
 {
 	ginResult_t result = ginSuccess;

@@ -5,18 +5,18 @@
 #ifndef GIN_WAIT_CUH
 #define GIN_WAIT_CUH
 
-#include "memory.cuh"
+#include "mirror.cuh"
 #include "options.cuh"
 
 /* A wait in progress, and what it looks at while it lasts. */
 struct ginPoll {
-	const struct ginAbortLine *abortLine;
+	struct ginWatch *abort;
 	const struct ginPeer *peers;
-	const uint64_t *queue; /* the word that says that the queue has failed, or NULL */
-	uint64_t timeout;      /* GIN_FOREVER: none */
+	struct ginWatch *queue; /* of the word that says that the queue has failed, or NULL */
+	uint64_t timeout;	/* GIN_FOREVER: none */
 	ginPeerSet from;
 	uint64_t start;	 /* of the first look at the clock */
-	uint64_t looked; /* when the abort line was last read */
+	uint64_t looked; /* when it last looked at the abort line */
 	uint32_t steps;
 	int32_t failed; /* the peer that ended it, or -1 */
 };
@@ -24,15 +24,8 @@ struct ginPoll {
 GIN_FN struct ginPoll ginPollStart(const ginDevComm &dc, const ginOptions &options)
 {
 	uint64_t timeout = options.timeout ? options.timeout : dc.timeout;
-	return {dc.abortLine,
-		dc.peers,
-		nullptr,
-		timeout ? timeout : GIN_FOREVER,
-		options.from,
-		0,
-		0,
-		0,
-		-1};
+	return {dc.abort, dc.peers, nullptr, timeout ? timeout : GIN_FOREVER, options.from, 0,
+		0,	  0,	    -1};
 }
 
 GIN_FN ginResult_t ginAbortResult(uint64_t word)
@@ -54,7 +47,7 @@ GIN_FN int32_t ginFailedOf(const struct ginPeer *peers, const ginPeerSet &from)
 /* Does what the abort line says end this wait? A peer that it does not depend on does not. */
 GIN_FN ginResult_t ginPollAbort(struct ginPoll &poll)
 {
-	uint64_t word = ginAbortObserve(poll.abortLine);
+	uint64_t word = ginWatchLook(poll.abort);
 	ginResult_t result = ginAbortResult(word);
 
 	if (result != ginErrorPeer)
@@ -66,17 +59,9 @@ GIN_FN ginResult_t ginPollAbort(struct ginPoll &poll)
 	return poll.from.count && poll.failed < 0 ? ginSuccess : ginErrorPeer;
 }
 
-/* On the host the thread waited for may need this core. */
-GIN_FN void ginYield()
-{
-#if !GIN_ON_GPU
-	sched_yield();
-#endif
-}
-
 /*
  * One turn of a waiting loop: ginSuccess to go on, else why to stop. The clock is read every 16th
- * step only, and the abort line and the queue's word, loads from host memory, every 4 us.
+ * step only, and the abort line and the queue's word, in host memory, every 4 us.
  */
 GIN_FN ginResult_t ginPollStep(struct ginPoll &poll)
 {
@@ -90,7 +75,7 @@ GIN_FN ginResult_t ginPollStep(struct ginPoll &poll)
 		poll.looked = now;
 		ginResult_t result = ginPollAbort(poll);
 		if (result == ginSuccess && poll.queue)
-			result = ginAbortResult(ginHostWordObserve(poll.queue));
+			result = ginAbortResult(ginWatchLook(poll.queue));
 		if (result != ginSuccess)
 			return result;
 	}
@@ -121,9 +106,9 @@ template <class Look> GIN_FN ginResult_t ginPollUntil(struct ginPoll &poll, Look
 }
 
 /* What calls on a peer that has failed return. */
-GIN_FN_COLD ginResult_t ginPeerLost(const struct ginAbortLine *line)
+GIN_FN_COLD ginResult_t ginPeerLost(const uint64_t *abortWord)
 {
-	uint64_t why = ginAbortObserve(line);
+	uint64_t why = ginHostWordObserve(abortWord);
 	return why ? ginAbortResult(why) : ginErrorPeer;
 }
 

@@ -232,7 +232,7 @@ public:
 	      block(static_cast<uint32_t>(setting("BLOCK", defaultBlock))), key(0),
 	      sharing(ginSharingGpu), mine(nQueues), peers(nQueues), queues(nullptr),
 	      window(nullptr), windowBytes(0), doorbells(nQueues), turns(nullptr),
-	      counters(nullptr), bad(nullptr), results(nullptr), line(nullptr)
+	      counters(nullptr), bad(nullptr), results(nullptr), line(nullptr), watch(nullptr)
 	{
 		if (settingIs("SHARING", "cta"))
 			sharing = ginSharingCta;
@@ -268,6 +268,9 @@ public:
 		bad = static_cast<uint32_t *>(threadMemory(16));
 		results = static_cast<uint32_t *>(threadMemory(nQueues * sizeof(*results)));
 		line = static_cast<ginAbortLine *>(threadMemory(sizeof(*line)));
+		watch = static_cast<ginWatch *>(threadMemory(sizeof(*watch)));
+		const ginWatch onLine = {&line->word, {0, 0, 0}, 0};
+		copyBytes(watch, &onLine, sizeof(onLine));
 		for (uint32_t i = 0; i < nQueues; i++)
 			fresh(i);
 	}
@@ -315,6 +318,7 @@ public:
 	{
 		ginDevComm dc = {};
 		dc.abortLine = line;
+		dc.abort = watch;
 		return {queues, nQueues, key, sharing, dc, bad};
 	}
 
@@ -355,6 +359,7 @@ private:
 	std::vector<uint64_t *> doorbells;
 	uint32_t *turns, *counters, *bad, *results;
 	ginAbortLine *line;
+	ginWatch *watch; /* of it */
 
 	void connect(uint32_t i)
 	{

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * semantics_crowd.cc - many threads wait for the same signal
+ *
+ * Of those who wait for a word in host memory one looks at a time, and tells the others.
+ */
+#include "suite.h"
+
+/*
+ * Many wait for one signal, and each finds what it announces. Block 0 sends and collects: in each round
+ * all blocks of a rank have seen the left neighbour's word before that goes on.
+ */
+struct Crowd {
+	ginDevComm dc;
+	ginWindow_t target, source;
+	char *in, *out;
+	uint32_t rounds;
+	uint64_t *wrong; /* [block] */
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		uint64_t bad = 0;
+
+		for (uint64_t round = 1; round <= rounds; round++) {
+			if (ginBlockIndex() == 0)
+				bad += send(gin, round);
+			bad += gin.waitSignal(0, round) != ginSuccess;
+			for (size_t at = 0; at < BYTES; at += 8)
+				bad += ginDataLoad<uint64_t>(in + at) != round;
+			bad += gin.signal(static_cast<int>(dc.rank), GinSignalInc{1}) != ginSuccess;
+			if (ginBlockIndex() == 0)
+				bad += collect(gin, round);
+		}
+		wrong[ginBlockIndex()] = bad;
+	}
+
+	GIN_FN int send(const Gin &gin, uint64_t round) const
+	{
+		for (size_t at = 0; at < BYTES; at += 8)
+			ginDataStore(out + at, round);
+		return gin.put(rightOf(dc), target, 0, source, 0, BYTES, GinSignalInc{0}) !=
+		       ginSuccess;
+	}
+
+	GIN_FN int collect(const Gin &gin, uint64_t round) const
+	{
+		int n = static_cast<int>(dc.nRanks), left = (static_cast<int>(dc.rank) + n - 1) % n;
+		int bad = gin.waitSignal(1, round * ginGridSize()) != ginSuccess;
+		bad += gin.signal(left, GinSignalInc{2}) != ginSuccess;
+		return bad + (gin.waitSignal(2, round) != ginSuccess);
+	}
+
+	enum { BYTES = 128 };
+};
+
+/* After a reset nobody finds what was there before. */
+struct CrowdInVain {
+	ginDevComm dc;
+	bool resets;
+	uint64_t *wrong;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		if (resets)
+			gin.resetSignal(0);
+		else
+			wrong[ginBlockIndex()] =
+				gin.waitSignal(0, 1, GinThread{}, ginTimeout(3000000)) !=
+				ginErrorTimeout;
+	}
+};
+
+static void rule5_manyWaitForOne(Rank &r)
+{
+	const uint32_t blocks = r.device < 0 ? 9 : 264;
+	Buffer target(r, Crowd::BYTES), source(r, Crowd::BYTES);
+	Results wrong(r, blocks), late(r, blocks);
+	Device device(r, 1, 3);
+
+	launch(r, blocks, 1,
+	       Crowd{device.dc, target.window, source.window, target.ptr, source.ptr,
+		     r.device < 0 ? 50u : 300u, wrong.words});
+	EXPECT(wrong.all(0));
+	meet(r);
+	launch(r, 1, 1, CrowdInVain{device.dc, true, late.words});
+	launch(r, blocks, 1, CrowdInVain{device.dc, false, late.words});
+	EXPECT(late.all(0));
+	meet(r);
+}
+
+static const Test tests[] = {
+	{"rule 5: many wait for one signal", rule5_manyWaitForOne},
+};
+
+static int run(const ginConfig_t *config)
+{
+	Rank r;
+	rankOpen(r, config);
+	runTests(r, "semantics_crowd", tests);
+	rankClose(r);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	return suiteMain(argc, argv, run);
+}
