@@ -295,7 +295,8 @@ GIN_FN_COLD ginResult_t ginSendReserveWaiting(struct ginSend *p)
 		if (ginSendReserve(p, true))
 			return ginSuccess;
 	}
-	return p->fate == ginSentQueueLost ? ginSendState(p->queue) : ginPeerLost(&p->dc->abortLine->word);
+	return p->fate == ginSentQueueLost ? ginSendState(p->queue)
+					   : ginPeerLost(&p->dc->abortLine->word);
 }
 
 /* Posts, and waits for room. Others may post theirs along. */
@@ -310,7 +311,8 @@ GIN_FN_COLD ginResult_t ginSendPost(struct ginSend *p)
 	ginSendTogether(p);
 	if (p->fate == ginSentWell)
 		return ginSuccess;
-	return p->fate == ginSentQueueLost ? ginSendState(p->queue) : ginPeerLost(&p->dc->abortLine->word);
+	return p->fate == ginSentQueueLost ? ginSendState(p->queue)
+					   : ginPeerLost(&p->dc->abortLine->word);
 }
 
 /* Once it is posted: what to wait for. */
