@@ -453,6 +453,65 @@ static int leftBehind(const ginConfig_t *config)
 	return 0;
 }
 
+static void awaitError(ginComm_t comm)
+{
+	time_t end = time(NULL) + PATIENCE_S;
+	ginResult_t error = ginSuccess;
+
+	while (error == ginSuccess && time(NULL) < end)
+		EXPECT_SUCCESS(ginCommGetAsyncError(comm, &error));
+	EXPECT_EQUAL(error, ginErrorPeer);
+}
+
+/* What a failed communicator leaves is freed without the others. */
+static int leaveFailed(struct part *p)
+{
+	EXPECT_EQUAL(p->dc.abortLine->word & UINT32_MAX, ginErrorPeer);
+	ginDevCommDestroy(p->comm, &p->dc);
+	ginWindowDeregister(p->comm, p->out);
+	ginWindowDeregister(p->comm, p->in);
+	EXPECT_SUCCESS(ginCommDestroy(p->comm));
+	free(p->inbox);
+	free(p->outbox);
+	return 0;
+}
+
+/* Rank 0 does not answer rank 1 any more: all hear of it, though nobody looks at a queue. */
+static int peerLost(const ginConfig_t *config)
+{
+	struct part p;
+
+	if (config->rank == WRONG)
+		setenv("MLX5DEV_FAULT", "retry@3", 1);
+	openPart(&p, config);
+	struct ginSendQueue *q = queueOf(&p.dc, 1, 0);
+	for (int i = 0; p.me == WRONG && i < 4; i++)
+		store(q, ginMlx5Nop(slotOf(q)));
+	if (p.me == WRONG)
+		ring(q);
+	awaitError(p.comm);
+	EXPECT_HAS(ginGetLastError(), "rank 1: gdaki: queue pair 0x");
+	EXPECT_HAS(ginGetLastError(), "of context 1 to rank 0 has failed: ");
+	return leaveFailed(&p);
+}
+
+/* A device falls off its bus. */
+static int deviceGone(const ginConfig_t *config)
+{
+	struct part p;
+
+	if (config->rank == WRONG)
+		setenv("MLX5DEV_FAULT", "remove@0", 1);
+	openPart(&p, config);
+	struct ginSendQueue *q = queueOf(&p.dc, 0, 0);
+	store(q, ginMlx5Nop(slotOf(q)));
+	if (p.me == WRONG)
+		ring(q);
+	awaitError(p.comm);
+	EXPECT_HAS(ginGetLastError(), "rank 1: gdaki: mlx5_0: ");
+	return leaveFailed(&p);
+}
+
 static ginResult_t initWith(const ginConfig_t *config, const char *backend, ginComm_t *comm)
 {
 	ginConfig_t host = hostConfig(config);
@@ -592,6 +651,8 @@ static void testRanks(void)
 	runForks("a queue that has failed", 2, failedQueue);
 	runThreads("depths", 2, depths);
 	runThreads("left behind", 2, leftBehind);
+	runForks("a peer does not answer", 3, peerLost);
+	runForks("a device is gone", 3, deviceGone);
 }
 
 static void testForced(void)

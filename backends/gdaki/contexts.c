@@ -166,7 +166,8 @@ static ginResult_t makeTables(struct gdakiContexts *s)
 	s->count = s->pairs->peers * s->contexts;
 	if (!s->count)
 		return ginSuccess;
-	ginResult_t result = allocTables(s);
+	s->told = calloc(s->count, 1);
+	ginResult_t result = s->told ? allocTables(s) : fail(ginErrorSystem, "no memory");
 	if (result == ginSuccess)
 		result = openLanding(s);
 	return result == ginSuccess ? fillTables(s) : result;
@@ -193,10 +194,12 @@ ginResult_t gdakiContextsOpen(void *state, const char *call, ginResult_t mine,
 				    .pairs = pairs};
 	if (mine == ginSuccess)
 		mine = makeTables(s);
-	if (mine == ginSuccess)
+	if (mine == ginSuccess) {
+		watchAdd(g, s);
 		*contexts = s;
-	else
+	} else {
 		gdakiContextsClose(g, s);
+	}
 	return mine;
 }
 
@@ -208,6 +211,7 @@ void gdakiContextsClose(void *state, void *contexts)
 	const struct device *d = g->host->device;
 	struct rdmaRegister where;
 
+	watchRemove(g, s);
 	while (s->mapped) {
 		g->rdma->queueRegister(s->pairs->queues, --s->mapped, &where);
 		doorbellUnmap(d, &where);
@@ -220,6 +224,7 @@ void gdakiContextsClose(void *state, void *contexts)
 		memoryFree(d, s->landing);
 	if (s->queues)
 		memoryFree(d, s->queues);
+	free(s->told);
 	free(s);
 }
 

@@ -22,6 +22,9 @@ struct gdakiContexts {
 	char *landing;			/* old values of atomics, the sink in front of them */
 	struct rdmaRegion *region;
 	struct rdmaKeys keys; /* of it */
+	/* watch.c's: */
+	struct gdakiContexts *next;
+	uint8_t *told; /* [count]: its failure was said */
 };
 
 /* What a queue's words say, while kernels run or after. */

@@ -51,12 +51,16 @@ struct gdakiLook gdakiLook(const struct gdakiContexts *s, const struct ginSendQu
 {
 	struct gdakiLook look = {.posted = load(&q->handed), .completed = load(&q->done)};
 	uint64_t latched = load(&q->latched);
-	uint32_t state = cqeWord(s, &q->cqe->state), opcode = ginMlx5CqeOpcode(state);
 
 	if (latched) {
 		look.syndrome = (uint32_t)(latched >> 56);
 		look.vendor = (uint32_t)(latched >> 48) & 0xff;
-	} else if (opcode == ginMlx5CqeRequest) {
+		return look;
+	}
+	if (look.completed >= look.posted)
+		return look;
+	uint32_t state = cqeWord(s, &q->cqe->state), opcode = ginMlx5CqeOpcode(state);
+	if (opcode == ginMlx5CqeRequest) {
 		look.completed +=
 			(ginMlx5CqeCounter(state) + 1 - (uint32_t)look.completed) & 0xffff;
 	} else if (opcode != ginMlx5CqeInvalid) {

@@ -134,6 +134,8 @@ static void closeGdaki(void *state)
 {
 	struct deviceScope scope;
 	struct gdaki *g = state;
+
+	watchClose(g);
 	ginResult_t entered = deviceEnter(g->host->device, &scope);
 
 	sourcesClose(&g->sources);
@@ -158,7 +160,9 @@ static ginResult_t openGdaki(struct gdaki *g)
 		g->rdma->portTell(g->port, &own, &g->features);
 		result = sourcesOpen(g->host->device, &g->sources);
 	}
-	return result == ginSuccess ? tryAll(g) : result;
+	if (result == ginSuccess)
+		result = tryAll(g);
+	return result == ginSuccess ? watchOpen(g) : result;
 }
 
 static ginResult_t open(const struct backendHost *host, void **state)

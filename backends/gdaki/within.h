@@ -5,6 +5,7 @@
 
 #include "pairs.h"
 #include "sources.h"
+#include "watch.h"
 
 enum { GDAKI_MIN_DEPTH = RDMA_MIN_DEPTH, GDAKI_MAX_DEPTH = 16384 };
 
@@ -16,6 +17,7 @@ struct gdaki {
 	struct rdmaAddress *addresses; /* [nRanks] */
 	struct rdmaPath path;
 	struct sources sources;
+	struct watch watch;
 };
 
 /* window.c: what a rank tells of its part of a window. */
