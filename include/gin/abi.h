@@ -242,8 +242,8 @@ typedef struct ginDevComm {
 	uint64_t timeout; /* nanoseconds that a wait may take when it names none; 0: for ever */
 	struct ginPeer *peers; /* [nRanks] */
 	/*
-	 * Own words: [context][signal]; NULL: nobody raises the class. In classes gpu and cpu the barriers'
-	 * words follow, [barrier][GIN_BARRIER_ROUNDS].
+	 * Own words: [context][signal]; NULL: nobody raises the class. The barriers' words follow,
+	 * [barrier][GIN_BARRIER_ROUNDS].
 	 */
 	uint64_t *signal[GIN_WRITER_CLASSES];
 	uint64_t *words[GIN_WRITER_CLASSES]; /* those of them that peers raise, NULL behind them */

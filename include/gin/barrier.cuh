@@ -26,8 +26,8 @@ public:
 	}
 
 	/*
-	 * This rank has come; it need not wait for the others yet. With peers on the proxy route it
-	 * waits until what this rank has posted is done. ginErrorTimeout, ginErrorPeer,
+	 * This rank has come; it need not wait for the others yet. With peers on a route with queues
+	 * it waits until what this rank has posted is done. ginErrorTimeout, ginErrorPeer,
 	 * ginErrorAborted.
 	 */
 	template <class Coop = GinThread>
@@ -82,6 +82,8 @@ private:
 		ginResult_t result = ginSuccess;
 		for (uint32_t c = 0; dc.queues && result == ginSuccess && c < dc.contexts; c++)
 			result = ginQueueFinish(dc.queues + c, teamSet(), &own);
+		if (dc.sendQueues)
+			result = ginSendFinish(dc, teamSet(), &own);
 		if (result != ginSuccess)
 			leaveError(result, -1, next(), next() - 1);
 		else if (nRanks() > 1)
@@ -89,10 +91,13 @@ private:
 		return result;
 	}
 
-	/* The proxy sets the word: an index has its context. */
+	/* The proxy, or the peer's NIC, sets the word: an index has its context. */
 	GIN_FN ginResult_t post(int world, uint32_t round, uint64_t epoch,
 				const ginOptions &options) const
 	{
+		if (dc.sendQueues)
+			return ginSendBarrier(dc, index % dc.contexts, world, wordIndex(round),
+					      epoch, options);
 		struct ginPoll own = ginPollStart(dc, options);
 		return ginPostBarrier(dc.queues + index % dc.contexts, world,
 				      index * GIN_BARRIER_ROUNDS + round, epoch, &own);
@@ -107,7 +112,7 @@ private:
 		ginResult_t result = ginSuccess;
 		if (to.state != ginPeerAlive)
 			result = ginPeerLost(dc.abortLine);
-		else if (dc.queues && to.route == ginRouteProxy)
+		else if (to.route != ginRouteDirect)
 			result = post(world, round, epoch, options);
 		else
 			ginBarrierPublish(to.signals + wordIndex(round), epoch);
@@ -126,12 +131,18 @@ private:
 	GIN_FN ginWriterClass writer(uint32_t round) const
 	{
 		if (dc.route != ginRouteNone)
-			return dc.route == ginRouteProxy ? ginWriterCpu : ginWriterGpu;
+			return writerOf(dc.route);
 		int back = static_cast<int>((1u << round) % nRanks());
 		int peer = (team.rank + team.nRanks - back) % team.nRanks;
 		int world = ginTeamToWorld(dc, team, peer);
-		return ginPeerObserve(&dc.peers[world]).route == ginRouteProxy ? ginWriterCpu
-									       : ginWriterGpu;
+		return writerOf(ginPeerObserve(&dc.peers[world]).route);
+	}
+
+	GIN_FN static ginWriterClass writerOf(uint32_t route)
+	{
+		if (route == ginRouteDirect)
+			return ginWriterGpu;
+		return route == ginRouteProxy ? ginWriterCpu : ginWriterNic;
 	}
 
 	/* B, acquire end. */

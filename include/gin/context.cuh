@@ -74,8 +74,15 @@ public:
 		static_assert(__is_trivially_copyable(Value), "a value is sent as its bytes");
 		coop.sync(); /* a value may be a flag: all of the coop have come before it */
 		struct ginSignalOp op = ginSignalOf(remote);
-		if (dc.queues && beyondAll(op))
+		if (networked() && beyondAll(op))
 			return refuse(coop, ginCallPutValue, peer);
+		if (queued(peer) && dc.sendQueues)
+			return send(coop, ginCallPutValue, peer, op.id, [&] {
+				uint32_t words[8];
+				memcpy(words, &value, sizeof(value));
+				return ginSendPutValue(sender(), peer, dstWin, dstOff, words,
+						       sizeof(value), op, options);
+			});
 		if (queued(peer))
 			return post(coop, ginCallPutValue, peer, op.id, 0, options, [&] {
 				return ginDescribeValue(peer, ginPlaceIn(dstWin, dstOff), value,
@@ -101,6 +108,11 @@ public:
 			       ginOptions options = {}) const
 	{
 		coop.sync(); /* none of the coop uses the bytes that are replaced */
+		if (queued(peer) && dc.sendQueues)
+			return send(coop, ginCallGet, peer, UINT32_MAX, [&] {
+				return ginSendGet(sender(), peer, srcWin, srcOff, dstWin, dstOff,
+						  bytes, options);
+			});
 		if (queued(peer))
 			return post(coop, ginCallGet, peer, UINT32_MAX, 0, options, [&] {
 				return ginDescribeGet(peer, ginPlaceIn(srcWin, srcOff),
@@ -126,7 +138,7 @@ public:
 		struct ginSignalOp op = ginSignalOf(remote);
 		bool mine = coop.thread_rank() == 0;
 		coop.sync(); /* it covers what the coop put */
-		if (dc.queues && (queued(peer) || byAgent(op)))
+		if (networked() && (queued(peer) || byAgent(op)))
 			return postSignal(coop, ginCallSignal, peer, op, options);
 		uint64_t *signals = ginDirectSignals(dc, peer);
 		ginDirectSignal(mine, ginDirectWord(dc, signals, peer, context, op), op, false,
@@ -201,8 +213,10 @@ public:
 	GIN_FN ginResult_t flush(Coop coop = {}, ginOptions options = {}) const
 	{
 		coop.sync();
-		if (!dc.queues)
+		if (!networked())
 			return ginSuccess;
+		if (dc.sendQueues)
+			return awaitNic(coop, -1, 0, options);
 		return await(coop, dc.nRanks, ginLocalLoad(&queue()->posted[dc.nRanks]), options);
 	}
 
@@ -211,8 +225,12 @@ public:
 	GIN_FN struct ginRequest flushAsync(int peer, Coop coop = {}) const
 	{
 		coop.sync();
-		return {{static_cast<uint64_t>(peer),
-			 dc.queues ? ginLocalLoad(&queue()->posted[peer]) : 0}};
+		uint64_t ticket = 0;
+		if (dc.queues)
+			ticket = ginLocalLoad(&queue()->posted[peer]);
+		else if (struct ginSendQueue *q = sendQueue(peer))
+			ticket = ginSendTicket(q);
+		return {{static_cast<uint64_t>(peer), ticket}};
 	}
 
 	template <class Coop = GinThread> GIN_FN ginResult_t wait(const struct ginRequest &request,
@@ -222,6 +240,9 @@ public:
 		coop.sync();
 		if (!request.opaque[1])
 			return ginSuccess;
+		if (dc.sendQueues)
+			return awaitNic(coop, static_cast<int>(request.opaque[0]),
+					request.opaque[1], options);
 		return await(coop, static_cast<uint32_t>(request.opaque[0]), request.opaque[1],
 			     options);
 	}
@@ -328,9 +349,14 @@ public:
 		return result;
 	}
 
-	/* How many puts with this local action may have their source reused. */
+	/*
+	 * How many puts with this local action may have their source reused. By the gdaki route it looks
+	 * at each of the context's queues in which a put that counts is under way.
+	 */
 	GIN_FN uint64_t readCounter(uint32_t id) const
 	{
+		if (dc.sendQueues)
+			ginSendCredits(sender());
 		uint64_t sum = ginCounterObserve(counterWord(id));
 		return dc.queues ? sum + ginDoneObserve(hostCounterWord(id)) : sum;
 	}
@@ -348,6 +374,8 @@ public:
 	GIN_FN ginResult_t waitCounter(uint32_t id, uint64_t least, Coop coop = {},
 				       ginOptions options = {}) const
 	{
+		if (dc.sendQueues)
+			return waitCounterNic(id, least, coop, options);
 		auto look = [this, id] { return readCounter(id); };
 		const uint64_t *failed = dc.queues ? queue()->failed + 1 : nullptr;
 		return pollFor(ginCallWaitCounter, id, look, least, coop, options, failed);

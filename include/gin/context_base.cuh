@@ -2,13 +2,15 @@
 /*
  * context_base.cuh - what the calls on a context consist of: where its parts are, and the two ways on
  *
- * Direct: move the bytes, vote, act. By a queue: describe, post, vote.
+ * Direct: move the bytes, vote, act. By a queue, to the proxy or the NIC: describe, post, vote.
  */
 #ifndef GIN_CONTEXT_BASE_CUH
 #define GIN_CONTEXT_BASE_CUH
 
 #include "coop.cuh"
 #include "direct.cuh"
+#include "gdaki_atomic.cuh"
+#include "gdaki_wait.cuh"
 #include "proxy.cuh"
 #include "wait.cuh"
 
@@ -72,12 +74,28 @@ protected:
 		return ginPosterOf(dc, context, scope, sharing == ginSharingThread);
 	}
 
-	/* Does what goes to this peer go through the queue? Known without a load, if for all. */
+	/* Does anything go through queues? */
+	GIN_FN bool networked() const { return dc.route != ginRouteDirect; }
+
+	/* Does what goes to this peer? Known without a load, if for all. */
 	GIN_FN bool queued(int peer) const
 	{
 		if (dc.route != ginRouteNone)
-			return dc.route == ginRouteProxy;
-		return ginPeerObserve(&dc.peers[peer]).route == ginRouteProxy;
+			return dc.route != ginRouteDirect;
+		return ginPeerObserve(&dc.peers[peer]).route != ginRouteDirect;
+	}
+
+	GIN_FN struct ginSender sender() const { return {&dc, context, sharing}; }
+
+	/* `post` posts to the peer's NIC, by the coop's first thread. */
+	template <class Coop, class Post>
+	GIN_FN ginResult_t send(Coop coop, uint32_t call, int peer, uint32_t id, Post post) const
+	{
+		bool mine = coop.thread_rank() == 0;
+		ginResult_t result = ginAgree(coop, mine ? post() : ginSuccess);
+		if (result != ginSuccess && mine)
+			leaveError(call, result, peer, id, 0, 0);
+		return result;
 	}
 
 	/* Is it a word in a window that no GPU changes? */
@@ -122,8 +140,56 @@ protected:
 			scope = ginScopeThread;
 		if (beyondAll(op))
 			return refuse(coop, call, peer);
+		if (dc.sendQueues)
+			return send(coop, call, peer, op.id, [&] {
+				return ginSendSignal(sender(), peer, op, scope, options);
+			});
 		return post(coop, call, peer, op.id, scope, options,
 			    [&] { return ginDescribe(ginOpSignal, peer, op, 0); });
+	}
+
+	/* The send queue to a peer whose route is gdaki; NULL: it is another. */
+	GIN_FN struct ginSendQueue *sendQueue(int peer) const
+	{
+		if (!dc.sendQueues || ginPeerObserve(&dc.peers[peer]).route != ginRouteGdaki)
+			return nullptr;
+		return ginSendQueueOf(dc, context, peer);
+	}
+
+	/* Waits for what was posted to a peer, or with -1 to all, by the coop's first thread. */
+	template <class Coop> GIN_FN ginResult_t awaitNic(Coop coop, int peer, uint64_t ticket,
+							  const ginOptions &options) const
+	{
+		bool mine = coop.thread_rank() == 0;
+		ginResult_t result = ginSuccess;
+		if (mine) {
+			struct ginPoll poll = ginPollStart(dc, options);
+			result = peer < 0 ? ginSendFlush(sender(), &poll)
+					  : ginSendWaitQueue(sendQueue(peer), ticket, &poll,
+							     sharing);
+		}
+		result = ginAgree(coop, result);
+		if (result != ginSuccess && mine)
+			leaveError(ginCallFlush, result, peer, UINT32_MAX, ticket,
+				   peer < 0 ? 0 : ginSendDone(sendQueue(peer), sharing));
+		return result;
+	}
+
+	template <class Coop> GIN_FN ginResult_t waitCounterNic(uint32_t id, uint64_t least,
+								Coop coop,
+								const ginOptions &options) const
+	{
+		ginResult_t result = ginSuccess;
+		if (coop.thread_rank() == 0) {
+			struct ginPoll poll = ginPollStart(dc, options);
+			uint64_t seen;
+			result =
+				ginSendWaitCounter(sender(), id, least, options.bits, &poll, &seen);
+			if (result != ginSuccess)
+				leaveError(ginCallWaitCounter, result, poll.failed, id, least,
+					   seen);
+		}
+		return ginAgree(coop, result);
 	}
 
 	template <class Coop> GIN_FN ginResult_t refuse(Coop coop, uint32_t call, int peer) const
@@ -134,9 +200,9 @@ protected:
 		return ginErrorUnsupported;
 	}
 
-	template <class Word> GIN_FN ginResult_t postAtomic(uint32_t op, int peer, ginWindow_t win,
-							    size_t off, Word operand, Word compare,
-							    Word *old,
+	template <class Word> GIN_FN ginResult_t postAtomic(enum ginOp op, int peer,
+							    ginWindow_t win, size_t off,
+							    Word operand, Word compare, Word *old,
 							    const ginOptions &options) const
 	{
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
@@ -144,7 +210,12 @@ protected:
 		ginResult_t result = usable(to);
 		if (result == ginSuccess && win.table->agent == ginAgentNone)
 			result = ginErrorUnsupported;
-		if (result == ginSuccess) {
+		if (result == ginSuccess && dc.sendQueues) {
+			result = ginSendAtomic(sender(), op, peer, win, off, sizeof(Word),
+					       static_cast<ginBits<Word>>(operand),
+					       static_cast<ginBits<Word>>(compare),
+					       old ? &seen : nullptr, options);
+		} else if (result == ginSuccess) {
 			struct ginPosting p = {
 				ginDescribeAtomic(op, peer, ginPlaceIn(win, off), sizeof(Word),
 						  static_cast<ginBits<Word>>(operand),
@@ -182,8 +253,13 @@ protected:
 				     Coop coop, const ginOptions &options) const
 	{
 		coop.sync(); /* what the coop wrote is what is sent */
-		if (dc.queues && beyondAll(remote))
+		if (networked() && beyondAll(remote))
 			return refuse(coop, ginCallPut, peer);
+		if (queued(peer) && dc.sendQueues)
+			return send(coop, ginCallPut, peer, remote.id, [&] {
+				return ginSendPut(sender(), peer, dstWin, dstOff, source, bytes,
+						  remote, counter, options);
+			});
 		if (queued(peer))
 			return post(coop, ginCallPut, peer, remote.id, ginPutFence(source, options),
 				    options, [&] {
@@ -239,7 +315,7 @@ protected:
 		}
 		if (counter != UINT32_MAX && mine)
 			ginCounterPublish(counterWord(counter));
-		if (dc.queues && byAgent(remote))
+		if (networked() && byAgent(remote))
 			return postSignal(coop, call, peer, remote, options);
 		if (remote.present)
 			ginDirectSignal(mine, ginDirectWord(dc, to.signals, peer, context, remote),

@@ -33,12 +33,19 @@
  * may raise it past a CQE that was read before, and the difference would then look like one of nearly
  * 65536. A WQE of two WQEBBs is counted by its first; a NOP that follows gives the post its CQE.
  *
+ * Counters. A put that counts leaves the counter's number beside the slot of its last WQE. Who raises
+ * `done` past such a slot first takes the right to do so, by GIN_SEND_CREDITING, then raises the
+ * counters, then `done`: what is seen to be done has been counted, and no slot is used again before.
+ * Others see the old `done` meanwhile, and come again. `counted` is read behind the CQE, and says
+ * whether there is anything to count at all: without, raising `done` is one compare and swap. Nobody
+ * counts for who only waits: readCounter and waitCounter look at the queues themselves.
+ *
  * Errors. Behind the WQE that failed all others are flushed, each with an error CQE over the one
  * before. So the first thread that sees one latches it; it says ginMlx5Flushed when the cause is gone.
  * Every later call on the queue returns it.
  *
  * Sharing. By the GPU or by a block: the same steps, with words of that scope. By one thread: no
- * turn, no atomics; it writes and rings.
+ * atomics; it writes, rings, and lays the turn where it would be, for who uses the queue next.
  */
 #ifndef GIN_GDAKI_CUH
 #define GIN_GDAKI_CUH
@@ -80,10 +87,18 @@ GIN_FN_COLD void ginSendLatch(struct ginSendQueue *q, uint32_t state)
 	ginLocalCas(&q->latched, 0, why << 32 | ginErrorPeer);
 }
 
-/* What the CQE says, as an index: all below are done. First `done`, then the CQE. K, F. */
-GIN_FN uint64_t ginSendRefresh(struct ginSendQueue *q, ginSharing sharing)
+/* All below are done, and counted. F, acquire end. */
+GIN_FN uint64_t ginSendDone(const struct ginSendQueue *q, ginSharing sharing)
 {
-	uint64_t done = ginDoneLook(&q->done, sharing);
+	return ginDoneLook(&q->done, sharing) & ~GIN_SEND_CREDITING;
+}
+
+/*
+ * What the CQE says, as an index: all below are completed. Raises nothing, so that it is for those,
+ * too, who do not share the queue. First `done`, then the CQE. K, acquire end.
+ */
+GIN_FN uint64_t ginSendCompleted(struct ginSendQueue *q, uint64_t done)
+{
 	uint32_t state = ginCqeObserve(&q->cqe->state);
 	uint32_t opcode = ginMlx5CqeOpcode(state);
 
@@ -93,10 +108,39 @@ GIN_FN uint64_t ginSendRefresh(struct ginSendQueue *q, ginSharing sharing)
 		ginSendLatch(q, state);
 		return done;
 	}
-	uint32_t more = (ginMlx5CqeCounter(state) + 1 - static_cast<uint32_t>(done)) & 0xffff;
-	if (more)
-		ginDoneRaise(&q->done, done, done + more, sharing);
-	return done + more;
+	return done + ((ginMlx5CqeCounter(state) + 1 - static_cast<uint32_t>(done)) & 0xffff);
+}
+
+/* Raises the counters of these, then `done`. What it is then. C and F, release ends. */
+GIN_FN_COLD uint64_t ginSendCredit(struct ginSendQueue *q, uint64_t from, uint64_t to,
+				   ginSharing sharing)
+{
+	if (sharing != ginSharingThread && !ginLocalCas(&q->done, from, from | GIN_SEND_CREDITING))
+		return ginSendDone(q, sharing);
+	uint64_t end = ginLocalLoad(&q->counted), *counters = ginPointerOf(&q->counters);
+	GIN_NO_UNROLL
+	for (uint64_t i = from; i < to && i < end; i++) {
+		uint32_t counter = ginSlotCounterTake(&q->counter[i & ginSendMask(q)]);
+		if (counter)
+			ginCounterPublish(&counters[counter - 1]);
+	}
+	ginDoneCredited(&q->done, to);
+	return to;
+}
+
+/* Brings `done` up to date, and returns it. K, F. */
+GIN_FN_COLD uint64_t ginSendRefresh(struct ginSendQueue *q, ginSharing sharing)
+{
+	uint64_t done = ginDoneLook(&q->done, sharing);
+	uint64_t now = ginSendCompleted(q, done & ~GIN_SEND_CREDITING);
+
+	if (done & GIN_SEND_CREDITING)
+		return done & ~GIN_SEND_CREDITING;
+	if (now == done)
+		return done;
+	if (ginLocalLoad(&q->counted) > done)
+		return ginSendCredit(q, done, now, sharing);
+	return ginDoneRaise(&q->done, done, now, sharing) ? now : ginSendDone(q, sharing);
 }
 
 /* ginSuccess, or the queue's first error. */
@@ -111,7 +155,7 @@ GIN_FN void ginSendRing(struct ginSendQueue *q, uint64_t next)
 	uint32_t low = static_cast<uint32_t>(next);
 
 	ginNicRing(&q->record->send, ginMlx5RecordWord(low), q->doorbell,
-		   ginMlx5Doorbell(q->queue, low));
+		   ginMlx5Doorbell(q->queue, low), q->near);
 	ginLocalStore(&q->rung, next);
 }
 
@@ -133,7 +177,7 @@ GIN_FN bool ginSendCollect(struct ginSendQueue *q, uint64_t *at, bool ring)
 }
 
 /* What who has the turn does with it; all below `at` is handed over. */
-GIN_FN void ginSendHold(struct ginSendQueue *q, uint64_t at, bool ring, ginSharing sharing)
+GIN_FN_COLD void ginSendHold(struct ginSendQueue *q, uint64_t at, bool ring, ginSharing sharing)
 {
 	do {
 		if (ginSendCollect(q, &at, ring))
@@ -143,12 +187,16 @@ GIN_FN void ginSendHold(struct ginSendQueue *q, uint64_t at, bool ring, ginShari
 	} while (!ginTurnPutDown(&q->turn[at & ginSendMask(q)], sharing));
 }
 
-/* By a thread that has the queue for itself. */
-GIN_FN void ginSendAlone(struct ginSendQueue *q, uint64_t at, bool ring)
+/* By a thread that has the queue for itself; the turn goes from one index to the other. */
+GIN_FN void ginSendAlone(struct ginSendQueue *q, uint64_t from, uint64_t at, bool ring)
 {
 	if (ring)
 		ginSendRing(q, at);
-	q->handed = at;
+	if (from == at)
+		return;
+	ginTurnClear(&q->turn[from & ginSendMask(q)]);
+	ginTurnLay(&q->turn[at & ginSendMask(q)]);
+	ginLocalStore(&q->handed, at);
 }
 
 /*
@@ -161,7 +209,7 @@ GIN_FN void ginSendHandOver(struct ginSendQueue *q, struct ginSendRange range, b
 	uint32_t *word = &q->turn[range.first & ginSendMask(q)];
 
 	if (sharing == ginSharingThread) {
-		ginSendAlone(q, range.first + range.count, !hold);
+		ginSendAlone(q, range.first, range.first + range.count, !hold);
 		return;
 	}
 	if (ginTurnMark(word, range.count | (hold ? GIN_TURN_HELD_BACK : 0), sharing) != GIN_TURN)
@@ -174,14 +222,14 @@ GIN_FN void ginSendHandOver(struct ginSendQueue *q, struct ginSendRange range, b
  * Rings for what is held back; `again`: also when nothing is. If somebody has the turn he will do
  * what he finds, and the caller comes again.
  */
-GIN_FN void ginSendNudge(struct ginSendQueue *q, bool again, ginSharing sharing)
+GIN_FN_COLD void ginSendNudge(struct ginSendQueue *q, bool again, ginSharing sharing)
 {
 	uint64_t at = ginLocalLoad(&q->handed);
 
 	if (at == 0 || (!again && at == ginLocalLoad(&q->rung)))
 		return;
 	if (sharing == ginSharingThread) {
-		ginSendAlone(q, at, true);
+		ginSendAlone(q, at, at, true);
 		return;
 	}
 	if (ginTurnPickUp(&q->turn[at & ginSendMask(q)], sharing)) /* `at` may be a lap behind */
@@ -189,7 +237,8 @@ GIN_FN void ginSendNudge(struct ginSendQueue *q, bool again, ginSharing sharing)
 }
 
 /* One turn of a loop that waits for the queue. */
-GIN_FN ginResult_t ginSendPollStep(struct ginSendQueue *q, struct ginPoll &poll, ginSharing sharing)
+GIN_FN_COLD ginResult_t ginSendPollStep(struct ginSendQueue *q, struct ginPoll &poll,
+					ginSharing sharing)
 {
 	ginSendNudge(q, poll.steps % 4096 == 4095, sharing);
 	ginResult_t result = ginSendState(q);
@@ -201,8 +250,7 @@ GIN_FN bool ginSendHasRoom(struct ginSendQueue *q, uint64_t end, ginSharing shar
 {
 	uint64_t depth = 1ull << q->logDepth;
 
-	return end - ginDoneLook(&q->done, sharing) <= depth ||
-	       end - ginSendRefresh(q, sharing) <= depth;
+	return end - ginSendDone(q, sharing) <= depth || end - ginSendRefresh(q, sharing) <= depth;
 }
 
 /*
@@ -213,28 +261,44 @@ GIN_FN bool ginSendHasRoom(struct ginSendQueue *q, uint64_t end, ginSharing shar
 GIN_FN bool ginSendTry(struct ginSendQueue *q, uint32_t count, uint64_t *first, ginSharing sharing)
 {
 	if (sharing == ginSharingThread) {
-		*first = q->reserved;
+		*first = ginOwnLoad(&q->reserved);
 		if (!ginSendHasRoom(q, *first + count, sharing))
 			return false;
-		q->reserved = *first + count;
+		ginLocalStore(&q->reserved, *first + count);
 		return true;
 	}
 	*first = ginTicketAdd(&q->reserved, count);
-	while (!ginSendHasRoom(q, *first + count, sharing))
+	while (!ginSendHasRoom(q, *first + count, sharing)) {
 		if (ginLocalCas(&q->reserved, *first + count, *first))
 			return false;
+		ginYield();
+	}
 	return true;
 }
 
-/* Reserves where it has seen room: for who has found none before, and so keeps nobody from it. */
-GIN_FN bool ginSendTryAgain(struct ginSendQueue *q, uint32_t count, uint64_t *first,
-			    ginSharing sharing)
+/*
+ * Reserves for as many posts of `each` WQEBBs as it has seen room for, at most `posts`, and returns how
+ * many: for who has found none before, and so keeps nobody from it.
+ */
+GIN_FN uint32_t ginSendTryAgain(struct ginSendQueue *q, uint32_t each, uint32_t posts,
+				uint64_t *first, ginSharing sharing)
 {
+	uint64_t depth = 1ull << q->logDepth, next = ginLocalLoad(&q->reserved);
+	uint64_t used = next - ginSendDone(q, sharing);
+
+	if (used + each > depth)
+		used = next - ginSendRefresh(q, sharing);
+	if (used + each > depth) /* or others have gone on meanwhile */
+		return 0;
+	uint64_t fit = static_cast<uint32_t>(depth - used) / each;
+	if (fit > posts)
+		fit = posts;
+	*first = next;
 	if (sharing == ginSharingThread)
-		return ginSendTry(q, count, first, sharing);
-	*first = ginLocalLoad(&q->reserved);
-	return ginSendHasRoom(q, *first + count, sharing) &&
-	       ginLocalCas(&q->reserved, *first, *first + count);
+		ginLocalStore(&q->reserved, next + fit * each);
+	else if (!ginLocalCas(&q->reserved, next, next + fit * each))
+		return 0;
+	return static_cast<uint32_t>(fit);
 }
 
 /* Reserves range->count WQEBBs, and waits for room. Not ginSuccess: nothing is reserved. */
@@ -248,7 +312,7 @@ GIN_FN ginResult_t ginSendClaim(struct ginSendQueue *q, struct ginSendRange *ran
 		result = ginSendPollStep(q, poll, sharing);
 		if (result != ginSuccess)
 			return result;
-	} while (!ginSendTryAgain(q, range->count, &range->first, sharing));
+	} while (!ginSendTryAgain(q, range->count, 1, &range->first, sharing));
 	return ginSuccess;
 }
 

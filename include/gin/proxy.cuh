@@ -10,14 +10,9 @@
 
 #include "action.cuh"
 #include "options.cuh"
+#include "places.cuh"
 #include "queue.cuh"
-
-/* Where a put reads: in a window, or, window NULL, at an address in any of this rank's windows. */
-struct ginSource {
-	ginWindow_t window;
-	size_t offset;
-	const void *address;
-};
+#include "source.cuh"
 
 GIN_FN uint64_t ginPlace(uint32_t slot, size_t offset)
 {
@@ -62,13 +57,6 @@ GIN_FN struct ginDescriptor ginDescribe(uint32_t op, int peer, const ginSignalOp
 	return d;
 }
 
-/* How far a source must yet be released, given how far the caller has. */
-GIN_FN uint32_t ginFenceLeft(ginScope given, uint32_t required)
-{
-	return given >= required ? static_cast<uint32_t>(ginScopeThread) : required;
-}
-
-/* put, and the scope that its source needs: that of its window, or what the caller asks for. */
 GIN_FN struct ginDescriptor ginDescribePut(int peer, uint64_t dst, const ginSource &src,
 					   size_t bytes, const ginSignalOp &remote,
 					   uint32_t counter)
@@ -83,16 +71,6 @@ GIN_FN struct ginDescriptor ginDescribePut(int peer, uint64_t dst, const ginSour
 	}
 	d.word[3] = bytes & ~GIN_DESCRIPTOR_PHASE; /* too many are too many */
 	return d;
-}
-
-GIN_FN uint32_t ginPutFence(const ginSource &src, const ginOptions &options)
-{
-	uint32_t required = static_cast<uint32_t>(ginScopeSystem);
-	if (src.window.table)
-		required = src.window.table->fence;
-	if (required < static_cast<uint32_t>(options.required))
-		required = options.required;
-	return ginFenceLeft(options.given, required);
 }
 
 /* A value of up to 32 bytes travels in the descriptor: no source, no fence. */
@@ -166,23 +144,8 @@ GIN_FN uint32_t ginResultReclaim(struct ginQueue *queue)
 /* A place for a result in this queue; GIN_QUEUE_RESULTS when all are in use. */
 GIN_FN uint32_t ginResultTake(struct ginQueue *queue)
 {
-	for (;;) {
-		uint64_t free = ginLocalLoad(&queue->freeResults);
-		if (!free)
-			return ginResultReclaim(queue);
-		uint32_t lowest = 0;
-		while (!(free >> lowest & 1))
-			lowest++;
-		if (ginLocalCas(&queue->freeResults, free, free & (free - 1)))
-			return lowest;
-	}
-}
-
-GIN_FN void ginResultGive(struct ginQueue *queue, uint32_t result)
-{
-	uint64_t free = ginLocalLoad(&queue->freeResults);
-	while (!ginLocalCas(&queue->freeResults, free, free | 1ull << result))
-		free = ginLocalLoad(&queue->freeResults);
+	uint32_t place = ginPlaceTake(&queue->freeResults);
+	return place == GIN_QUEUE_RESULTS ? ginResultReclaim(queue) : place;
 }
 
 /* Posts the atomic and waits for the old value. After a timeout the atomic may yet be done. */
@@ -202,7 +165,7 @@ GIN_FN ginResult_t ginPostAtomic(struct ginPosting *p, const ginDevComm &dc,
 	p->d.word[4] = place + 1u;
 	ginResult_t result = ginPost(p, dc, options);
 	if (result != ginSuccess) {
-		ginResultGive(queue, place);
+		ginPlaceGive(&queue->freeResults, place);
 		return result;
 	}
 	uint64_t ticket = p->ticket;
@@ -216,7 +179,7 @@ GIN_FN ginResult_t ginPostAtomic(struct ginPosting *p, const ginDevComm &dc,
 		result = ginAbortResult(ginHostWordObserve(&queue->done[ginDescriptorPeer(p->d)]));
 	else
 		*old = ginHostWordObserve(&queue->result[place]);
-	ginResultGive(queue, place);
+	ginPlaceGive(&queue->freeResults, place);
 	return result;
 }
 

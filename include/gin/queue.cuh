@@ -10,6 +10,7 @@
 #define GIN_QUEUE_CUH
 
 #include "descriptor.h"
+#include "together.cuh"
 #include "wait.cuh"
 
 /* A descriptor as it is made: the top bits are clear, and in word 0 where they count. */
@@ -41,40 +42,6 @@ GIN_FN struct ginPoster ginPosterOf(const ginDevComm &dc, uint32_t context, uint
 		dc.nRanks,
 		scope,
 		alone};
-}
-
-/* Threads of a warp that execute together, for the same queue. */
-struct ginTogether {
-	uint32_t count;
-	uint32_t rank; /* of this one; 0 leads */
-	uint32_t mask; /* lanes, on a GPU */
-};
-
-GIN_FN struct ginTogether ginTogetherFor(const struct ginPoster &poster)
-{
-#if GIN_ON_GPU
-	if (!poster.alone) {
-		uint32_t mask =
-			__match_any_sync(__activemask(), reinterpret_cast<uint64_t>(poster.queue));
-		uint32_t below = mask & ((1u << ginLane()) - 1);
-		return {static_cast<uint32_t>(__popc(mask)), static_cast<uint32_t>(__popc(below)),
-			mask};
-	}
-#else
-	(void)poster;
-#endif
-	return {1, 0, 0};
-}
-
-/* What the leader has, for all of them. */
-GIN_FN uint64_t ginFromLeader(const struct ginTogether &all, uint64_t value)
-{
-#if GIN_ON_GPU
-	if (all.count > 1)
-		return __shfl_sync(all.mask, value, __ffs(static_cast<int>(all.mask)) - 1);
-#endif
-	(void)all;
-	return value;
 }
 
 /*
@@ -209,7 +176,8 @@ GIN_FN_COLD uint32_t ginTryPost(struct ginPosting *p, bool again)
 {
 	const ginSharedWords words = {p->poster};
 	uint32_t state = p->to ? ginPeerObserve(p->to).state : static_cast<uint32_t>(ginPeerAlive);
-	struct ginTogether all = ginTogetherFor(p->poster);
+	struct ginTogether all =
+		ginTogetherFor(reinterpret_cast<uintptr_t>(p->poster.queue), p->poster.alone);
 	bool leads = all.rank == 0;
 	uint64_t first = 0, got = 0;
 

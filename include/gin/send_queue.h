@@ -14,6 +14,9 @@
 /* At most half of what 16 bits count, so that what a CQE says is told from what it said before. */
 #define GIN_SEND_MAX_LOG_DEPTH 15
 
+/* In ginSendQueue.done: somebody raises the counters of what is completed next. */
+#define GIN_SEND_CREDITING (1ull << 63)
+
 /* A turn word: 0; the turn; or a mark: how many WQEBBs from here on are written, and how. */
 #define GIN_TURN (1u << 31)
 #define GIN_TURN_HELD_BACK (1u << 30) /* no doorbell for these alone */
@@ -32,20 +35,24 @@ struct ginSendQueue {
 	struct ginMlx5DoorbellRecord *record; /* the NIC reads */
 	uint64_t *doorbell;		      /* the NIC's register */
 	uint32_t queue;			      /* ginMlx5Queue() */
-	uint32_t logDepth;
+	uint16_t logDepth;		      /* at least 4 */
+	uint16_t near;	  /* 1: all of it but the doorbell is this GPU's memory; 0: or elsewhere */
 	uint32_t sinkKey; /* 8 bytes for old values that nobody wants, at this NIC address */
 	uint32_t sink;
 
 	uint64_t reserved; /* the next index that is nobody's */
 	uint64_t pad2[7];
 
-	uint64_t done; /* indexes below it are completed, as far as somebody has looked */
+	/* Indexes below it are completed, as far as somebody has looked; and GIN_SEND_CREDITING. */
+	uint64_t done;
+	uint64_t counted; /* no slot of this index or a higher one names a counter */
 	/*
 	 * The first error that was seen; 0: none. ginResult_t in the low half, then the WQE's low 16 bits
 	 * of its index, the vendor's syndrome and the syndrome; ginMlx5Flushed: the cause was lost.
 	 */
 	uint64_t latched;
-	uint64_t pad3[6];
+	uint64_t *counters; /* the context's, as ginDevComm.counter; set by who counts */
+	uint64_t pad3[4];
 
 	uint64_t handed; /* where the turn lies; written by who has it, as is the next */
 	uint64_t rung;	 /* the last doorbell */
@@ -63,9 +70,11 @@ struct ginSendResults {
 	uint32_t pad;
 	uint64_t freeResults; /* a bit each */
 	uint64_t pad2[4];
-	/* 1 + the index in its queue of an atomic whose caller has given up; free once it is done. */
+	/*
+	 * Of an atomic whose caller has given up: 1 + which of the context's queues + the end of its post x
+	 * their number; the place is free once that is done.
+	 */
 	uint64_t abandoned[GIN_QUEUE_RESULTS];
-	uint32_t queue[GIN_QUEUE_RESULTS]; /* which of the context's, for an abandoned one */
 };
 
 #ifdef __cplusplus

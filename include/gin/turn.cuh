@@ -116,17 +116,43 @@ GIN_FN void ginTurnClear(uint32_t *word)
 #endif
 }
 
+/* Relaxed: where the turn lies next, by a thread that has the queue for itself. */
+GIN_FN void ginTurnLay(uint32_t *word)
+{
+#if GIN_ON_GPU
+	asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(word), "r"(GIN_TURN) : "memory");
+#else
+	__atomic_store_n(word, GIN_TURN, __ATOMIC_RELAXED);
+#endif
+}
+
+/* Stands between what the NIC reads and what tells it so; memory of this GPU alone: `near`. */
+GIN_FN void ginNicFence(bool near)
+{
+#if GIN_ON_GPU
+	if (near)
+		asm volatile("fence.acq_rel.gpu;" ::: "memory");
+	else
+		asm volatile("fence.acq_rel.sys;" ::: "memory");
+#else
+	(void)near;
+#endif
+}
+
 /*
  * N, release end; observer: the NIC. The first fence stands between the WQEs, of whoever has handed
  * them over, and the record, by which the NIC may go at any time; the second between the record and
- * the doorbell, so that a NIC that drops the doorbell does not find an older record.
+ * the doorbell, so that a NIC that drops the doorbell does not find an older record. The NIC reads
+ * this GPU's memory through its L2, which is where the device's scope ends: where the queue is there,
+ * `near`, no fence of the system is needed. Sources elsewhere have been released by their posters.
  */
-GIN_FN void ginNicRing(uint32_t *record, uint32_t next, uint64_t *doorbell, uint64_t ring)
+GIN_FN void ginNicRing(uint32_t *record, uint32_t next, uint64_t *doorbell, uint64_t ring,
+		       bool near)
 {
+	ginNicFence(near);
 #if GIN_ON_GPU
-	asm volatile("fence.acq_rel.sys;" ::: "memory");
 	asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(record), "r"(next) : "memory");
-	asm volatile("fence.acq_rel.sys;" ::: "memory");
+	ginNicFence(near);
 	asm volatile("st.mmio.relaxed.sys.global.u64 [%0], %1;" ::"l"(doorbell), "l"(ring)
 		     : "memory");
 #else
@@ -174,13 +200,81 @@ GIN_FN uint64_t ginDoneLook(const uint64_t *done, ginSharing sharing)
 #endif
 }
 
-/* F, release end. It does not go back: when it is not `from` any more, somebody has raised it. */
-GIN_FN void ginDoneRaise(uint64_t *done, uint64_t from, uint64_t to, ginSharing sharing)
+/*
+ * F, release end: raises `done`, and returns true, when it is still `from`. It does not go back, and
+ * nobody else raises it while it has GIN_SEND_CREDITING.
+ */
+GIN_FN bool ginDoneRaise(uint64_t *done, uint64_t from, uint64_t to, ginSharing sharing)
 {
-	if (sharing == ginSharingThread)
-		*done = to;
-	else
-		ginLocalCas(done, from, to);
+	if (sharing != ginSharingThread)
+		return ginLocalCas(done, from, to);
+	ginLocalStore(done, to);
+	return true;
+}
+
+/* F, release end, by who has set GIN_SEND_CREDITING: it goes, and the counters are raised. */
+GIN_FN void ginDoneCredited(uint64_t *done, uint64_t to)
+{
+#if GIN_ON_GPU
+	asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(done), "l"(to) : "memory");
+#else
+	__atomic_store_n(done, to, __ATOMIC_RELEASE);
+#endif
+}
+
+/* Relaxed: which counter the WQE of the slot has; W, N and K carry it to who credits it. */
+GIN_FN void ginSlotCounterSet(uint32_t *slot, uint32_t counter)
+{
+#if GIN_ON_GPU
+	asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(slot), "r"(counter) : "memory");
+#else
+	__atomic_store_n(slot, counter, __ATOMIC_RELAXED);
+#endif
+}
+
+/* By who credits: the counter, which he clears, or 0. F carries that to who uses the slot next. */
+GIN_FN uint32_t ginSlotCounterTake(uint32_t *slot)
+{
+#if GIN_ON_GPU
+	uint32_t counter;
+	asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(counter) : "l"(slot) : "memory");
+#else
+	uint32_t counter = __atomic_load_n(slot, __ATOMIC_RELAXED);
+#endif
+	if (counter)
+		ginSlotCounterSet(slot, 0);
+	return counter;
+}
+
+/* Relaxed: all who set it set the same. As the slots' counters. */
+GIN_FN void ginPointerSet(uint64_t **place, uint64_t *pointer)
+{
+#if GIN_ON_GPU
+	asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(place), "l"(pointer) : "memory");
+#else
+	__atomic_store_n(place, pointer, __ATOMIC_RELAXED);
+#endif
+}
+
+GIN_FN uint64_t *ginPointerOf(uint64_t *const *place)
+{
+#if GIN_ON_GPU
+	uint64_t *pointer;
+	asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(pointer) : "l"(place) : "memory");
+	return pointer;
+#else
+	return __atomic_load_n(place, __ATOMIC_RELAXED);
+#endif
+}
+
+/* A word that only this thread writes; others may look at it. */
+GIN_FN uint64_t ginOwnLoad(const uint64_t *word)
+{
+#if GIN_ON_GPU
+	return *word;
+#else
+	return __atomic_load_n(word, __ATOMIC_RELAXED);
+#endif
 }
 
 #endif

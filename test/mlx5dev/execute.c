@@ -148,7 +148,7 @@ static uint8_t dump(struct qp *qp, struct request *request, const struct wqe *wq
 	struct gather gather = {.qp = qp, .wqe = wqe};
 	uint8_t bytes[256];
 
-	lateFlush(qp);
+	lateFlushAll(qp->object.device);
 	gatherRead(&gather, bytes, wqe->bytes < sizeof(bytes) ? wqe->bytes : sizeof(bytes));
 	request->done = true;
 	return 0;

@@ -75,7 +75,9 @@ void latePlace(struct qp *qp, uint64_t to, const void *data, uint32_t bytes, boo
 		memory.write(to, data, bytes);
 		return;
 	}
-	if (!late || overlaps(qp, to, bytes))
+	if (!late)
+		lateFlushAll(qp->object.device);
+	else if (overlaps(qp, to, bytes))
 		lateFlush(qp);
 	count = cut(to, bytes, offsets);
 	for (uint32_t i = 0; i < count; i++) {

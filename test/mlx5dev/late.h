@@ -3,8 +3,10 @@
  * late.h - how data gets to memory: at once and in order, or, with an adversary, in pieces, in any
  * order, and late where an ordering point has not come yet
  *
- * Ordering points of a queue pair: data or an atomic for a region without relaxed ordering, a READ, a
- * DUMP, a completion. With `weakcqe` a completion is none for the data of a READ.
+ * Ordering points of a device: data or an atomic for a region without relaxed ordering, a READ, a
+ * DUMP. They are PCIe's, which knows no queue pairs: neither a read nor a write that is not relaxed
+ * passes writes that were sent before. Of a queue pair: a completion, but with `weakcqe` not for the data
+ * of a READ.
  */
 #ifndef MLX5DEV_LATE_H
 #define MLX5DEV_LATE_H

@@ -137,7 +137,7 @@ static uint32_t executeRead(struct qp *qp, const struct packet *packet)
 
 	if (packet->total && !mr)
 		return SYNDROME_REMOTE_ACCESS;
-	lateFlush(qp);
+	lateFlushAll(qp->object.device);
 	do {
 		struct packet *answer = blank();
 		uint32_t left = packet->total - done;
@@ -166,7 +166,7 @@ static uint32_t executeAtomic(struct qp *qp, const struct packet *packet)
 	if (!mr)
 		return SYNDROME_REMOTE_ACCESS;
 	if (!isRelaxed(mr))
-		lateFlush(qp);
+		lateFlushAll(qp->object.device);
 	answer->operands[0] = atomicExecute(packet->opcode, accessAddress(mr, packet->address),
 					    packet->operandBytes, packet->operands);
 	answer->last = true;

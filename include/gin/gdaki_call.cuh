@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * gdaki_call.cuh - the gdaki route: calls become posts to the peer's send queue
+ *
+ * One thread of the calling coop makes the post; the NIC does the rest.
+ */
+#ifndef GIN_GDAKI_CALL_CUH
+#define GIN_GDAKI_CALL_CUH
+
+#include "direct.cuh"
+#include "gdaki_post.cuh"
+#include "source.cuh"
+
+/* Who makes a call. */
+struct ginSender {
+	const ginDevComm *dc;
+	uint32_t context;
+	ginSharing sharing;
+};
+
+/* The context's queues, and the one to a peer. */
+GIN_FN struct ginSendQueue *ginSendQueues(const ginDevComm &dc, uint32_t context)
+{
+	return dc.sendQueues + static_cast<size_t>(context) * dc.nSendQueues;
+}
+
+GIN_FN struct ginSendQueue *ginSendQueueOf(const ginDevComm &dc, uint32_t context, int peer)
+{
+	return ginSendQueues(dc, context) + dc.peers[peer].sendQueue;
+}
+
+/* The word that a signal raises: of the context, or in a window. */
+GIN_FN struct ginMlx5Memory ginSendWord(const struct ginSender &me, int peer, const ginSignalOp &op)
+{
+	if (op.id == UINT32_MAX) {
+		const struct ginWindowPeer &at = ginWindowAt(op.window, peer);
+		return {at.nicAddress + op.offset, at.nicStrictKey};
+	}
+	const struct ginPeer *to = &me.dc->peers[peer];
+	uint64_t word = static_cast<uint64_t>(me.context) * me.dc->signals + op.id;
+	return {to->nicSignals + word * sizeof(uint64_t), to->nicKey};
+}
+
+/* Data at the peer. Its key lets PCIe reorder; what raises a signal is behind it all the same. */
+GIN_FN struct ginMlx5Memory ginSendThere(ginWindow_t window, size_t offset, int peer)
+{
+	const struct ginWindowPeer &at = ginWindowAt(window, peer);
+	return {at.nicAddress + offset, at.nicKey};
+}
+
+/* This rank's end of a transfer; false: no window has it. */
+GIN_FN bool ginSendHere(const struct ginSender &me, const ginSource &source, size_t bytes,
+			struct ginMlx5Memory *here)
+{
+	const struct ginWindowTable *table = source.window.table;
+
+	if (!table)
+		return ginSourceFind(me.dc->sources, source.address, bytes, here);
+	*here = {table->nicAddress + source.offset, table->nicKey};
+	return true;
+}
+
+/* What every post of a context has. */
+GIN_FN void ginSendBegin(struct ginSend *p, const struct ginSender &me, enum ginOp op, int peer,
+			 uint32_t scope, const ginOptions &options)
+{
+	struct ginSendQueue *q = ginSendQueueOf(*me.dc, me.context, peer);
+
+	p->queue = q;
+	p->to = &me.dc->peers[peer];
+	p->context = me.context;
+	p->dc = me.dc;
+	p->options = &options;
+	p->op = op;
+	p->sharing = me.sharing;
+	p->scope = scope;
+	p->counter = 0;
+	p->hold = p->raises = false;
+	p->local = p->sink = {q->sink, q->sinkKey};
+	p->bytes = 0;
+}
+
+GIN_FN void ginSendRaise(struct ginSend *p, const struct ginSender &me, int peer,
+			 const ginSignalOp &op)
+{
+	if (!op.present)
+		return;
+	p->raises = true;
+	p->word = ginSendWord(me, peer, op);
+	p->add = op.value;
+}
+
+/* In several posts, when one would be too long: what is raised and counted goes with the last. */
+GIN_FN_COLD ginResult_t ginSendLong(struct ginSend *p)
+{
+	struct ginSend piece = *p;
+	ginResult_t result = ginSuccess;
+
+	piece.bytes = GIN_SEND_BYTES;
+	piece.raises = false;
+	piece.counter = 0;
+	for (; result == ginSuccess && p->bytes > GIN_SEND_BYTES; p->bytes -= GIN_SEND_BYTES) {
+		piece.remote = p->remote;
+		piece.local = p->local;
+		result = ginSendPost(&piece);
+		p->remote.address += GIN_SEND_BYTES;
+		p->local.address += GIN_SEND_BYTES;
+	}
+	return result == ginSuccess ? ginSendPost(p) : result;
+}
+
+GIN_FN ginResult_t ginSendMove(struct ginSend *p, const struct ginSender &me, const ginSource &here)
+{
+	if (p->bytes && !ginSendHere(me, here, p->bytes, &p->local))
+		return ginErrorInvalidArgument;
+	if (p->bytes > GIN_SEND_BYTES)
+		return ginSendLong(p);
+	return ginSendPost(p);
+}
+
+GIN_FN_COLD ginResult_t ginSendPut(struct ginSender me, int peer, ginWindow_t dstWin, size_t dstOff,
+				   const ginSource &source, size_t bytes, const ginSignalOp &remote,
+				   uint32_t counter, const ginOptions &options)
+{
+	struct ginSend p;
+
+	ginSendBegin(&p, me, ginOpPut, peer, ginPutFence(source, options), options);
+	p.remote = ginSendThere(dstWin, dstOff, peer);
+	p.bytes = bytes;
+	p.counter = counter + 1u;
+	p.hold = options.aggregate;
+	ginSendRaise(&p, me, peer, remote);
+	return ginSendMove(&p, me, source);
+}
+
+/* `value`: whole words. */
+GIN_FN_COLD ginResult_t ginSendPutValue(struct ginSender me, int peer, ginWindow_t dstWin,
+					size_t dstOff, const uint32_t *value, uint32_t bytes,
+					const ginSignalOp &remote, const ginOptions &options)
+{
+	struct ginSend p;
+
+	ginSendBegin(&p, me, ginOpPutValue, peer, ginScopeThread, options);
+	p.remote = ginSendThere(dstWin, dstOff, peer);
+	p.bytes = bytes;
+	p.value = value;
+	p.hold = options.aggregate;
+	ginSendRaise(&p, me, peer, remote);
+	return ginSendPost(&p);
+}
+
+GIN_FN_COLD ginResult_t ginSendGet(struct ginSender me, int peer, ginWindow_t srcWin, size_t srcOff,
+				   ginWindow_t dstWin, size_t dstOff, size_t bytes,
+				   const ginOptions &options)
+{
+	struct ginSend p;
+
+	ginSendBegin(&p, me, ginOpGet, peer, ginScopeThread, options);
+	p.remote = ginSendThere(srcWin, srcOff, peer);
+	p.bytes = bytes;
+	p.hold = options.aggregate;
+	return ginSendMove(&p, me, {dstWin, dstOff, nullptr});
+}
+
+GIN_FN_COLD ginResult_t ginSendSignal(struct ginSender me, int peer, const ginSignalOp &op,
+				      uint32_t scope, const ginOptions &options)
+{
+	struct ginSend p;
+
+	ginSendBegin(&p, me, ginOpSignal, peer, scope, options);
+	ginSendRaise(&p, me, peer, op);
+	return ginSendPost(&p);
+}
+
+/*
+ * Sets a barrier's word at the peer, by value. All that the caller has seen comes before it. By steps of
+ * its own, which need few registers: a barrier has many.
+ */
+GIN_FN_COLD ginResult_t ginSendBarrier(const ginDevComm &dc, uint32_t context, int peer,
+				       uint64_t word, uint64_t epoch, const ginOptions &options)
+{
+	struct ginSendQueue *q = ginSendQueueOf(dc, context, peer);
+	const struct ginPeer *to = &dc.peers[peer];
+	struct ginSendRange range = {0, 1};
+	struct ginPoll poll = ginPollStart(dc, options);
+
+	ginResult_t result = ginSendClaim(q, &range, poll, ginSharingGpu);
+	if (result != ginSuccess)
+		return result;
+	ginMlx5StoreWqebb(
+		ginSendPlace(q, range.first),
+		ginMlx5WriteInline8(ginSendSlot(q, range, 0),
+				    {to->nicSignals + word * sizeof(uint64_t), to->nicKey}, epoch));
+	ginSourceRelease(ginScopeSystem);
+	ginSendHandOver(q, range, false, ginSharingGpu);
+	return ginSuccess;
+}
+
+#endif

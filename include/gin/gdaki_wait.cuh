@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * gdaki_wait.cuh - the gdaki route: waits for what was posted, in one queue or all of a context
+ */
+#ifndef GIN_GDAKI_WAIT_CUH
+#define GIN_GDAKI_WAIT_CUH
+
+#include "gdaki_call.cuh"
+
+/* All that was posted is completed, as far as `end`, which others may have given back. */
+GIN_FN_COLD ginResult_t ginSendWaitQueue(struct ginSendQueue *q, uint64_t end, struct ginPoll *poll,
+					 ginSharing sharing)
+{
+	if (ginSendDone(q, sharing) >= end) /* most have nothing to wait for */
+		return ginSendState(q);
+	return ginSendWait(q, end, *poll, sharing);
+}
+
+/* All that was posted in the context, to whomever. */
+GIN_FN_COLD ginResult_t ginSendFlush(struct ginSender me, struct ginPoll *poll)
+{
+	struct ginSendQueue *q = ginSendQueues(*me.dc, me.context);
+	ginResult_t result = ginSuccess;
+
+	for (uint32_t i = 0; result == ginSuccess && i < me.dc->nSendQueues; i++, q++)
+		result = ginSendWaitQueue(q, ginSendTicket(q), poll, me.sharing);
+	return result;
+}
+
+/*
+ * The same for a barrier, which does not share the context: somebody else may have it for himself. So
+ * nothing is raised, and nothing is rung.
+ */
+GIN_FN_COLD ginResult_t ginSendFinishQueue(struct ginSendQueue *q, struct ginPoll *poll)
+{
+	uint64_t end = ginSendTicket(q);
+	ginResult_t result = ginSendState(q);
+
+	while (result == ginSuccess && ginSendCompleted(q, ginSendDone(q, ginSharingGpu)) < end) {
+		uint64_t reserved = ginSendTicket(q);
+		if (reserved < end)
+			end = reserved;
+		result = ginSendState(q);
+		if (result == ginSuccess)
+			result = ginPollStep(*poll);
+	}
+	return result;
+}
+
+/* All that was posted to these peers, in all contexts. */
+GIN_FN_COLD ginResult_t ginSendFinish(const ginDevComm &dc, const ginPeerSet &peers,
+				      struct ginPoll *poll)
+{
+	ginResult_t result = ginSuccess;
+
+	for (uint32_t i = 0; i < peers.count; i++) {
+		int peer = static_cast<int>(peers.first + i * peers.stride);
+		if (ginPeerObserve(&dc.peers[peer]).route != ginRouteGdaki)
+			continue;
+		for (uint32_t c = 0; result == ginSuccess && c < dc.contexts; c++)
+			result = ginSendFinishQueue(ginSendQueueOf(dc, c, peer), poll);
+	}
+	return result;
+}
+
+/* Raises the counters of what is done, in all queues of the context; the error of one that counts. */
+GIN_FN_COLD ginResult_t ginSendCredits(struct ginSender me)
+{
+	struct ginSendQueue *q = ginSendQueues(*me.dc, me.context);
+	ginResult_t result = ginSuccess;
+
+	GIN_NO_UNROLL
+	for (uint32_t i = 0; i < me.dc->nSendQueues; i++, q++) {
+		if (ginLocalLoad(&q->counted) <= ginSendDone(q, me.sharing))
+			continue;
+		if (ginSendRefresh(q, me.sharing) >= ginLocalLoad(&q->counted))
+			continue;
+		ginSendNudge(q, false, me.sharing);
+		if (result == ginSuccess)
+			result = ginSendState(q);
+	}
+	return result;
+}
+
+/* Waits until the counter is at least `least`; *seen is what it was last. C, acquire end. */
+GIN_FN_COLD ginResult_t ginSendWaitCounter(struct ginSender me, uint32_t id, uint64_t least,
+					   uint32_t bits, struct ginPoll *poll, uint64_t *seen)
+{
+	const uint64_t *word =
+		me.dc->counter + static_cast<size_t>(me.context) * me.dc->counters + id;
+
+	for (;;) {
+		ginResult_t result = ginSendCredits(me);
+		*seen = ginCounterObserve(word);
+		if (ginReached(*seen, least, bits))
+			return ginSuccess;
+		if (result == ginSuccess)
+			result = ginPollStep(*poll);
+		if (result != ginSuccess)
+			return result;
+	}
+}
+
+#endif
