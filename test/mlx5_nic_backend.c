@@ -649,6 +649,11 @@ static void testRanks(void)
 	setenv("GIN_GDAKI_QUEUES", "host", 1);
 	runForks("queues on the host", 2, allOverTheNic);
 	unsetenv("GIN_GDAKI_QUEUES");
+	setenv("GIN_UAR_MAP", "cpu", 1);
+	runForks("a thread rings", 3, allOverTheNic);
+	runThreads("a thread rings", 2, allOverTheNic);
+	runThreads("a thread rings, held back", 2, heldBack);
+	unsetenv("GIN_UAR_MAP");
 	runForks("parts of different sizes", 3, sizes);
 	runForks("held back", 3, heldBack);
 	runThreads("held back", 2, heldBack);

@@ -71,7 +71,10 @@ struct gdakiLook gdakiLook(const struct gdakiContexts *s, const struct ginSendQu
 	return look;
 }
 
-/* By the CPU's mapping of the register: what was held back, or if the NIC has lost the last one. */
+/*
+ * What was held back, or if the NIC has lost the last one: by the CPU's mapping of the register, or by
+ * who rings for all.
+ */
 static void ring(const struct gdakiContexts *s, uint32_t i, const struct ginSendQueue *q)
 {
 	const struct device *d = s->g->host->device;
@@ -83,7 +86,8 @@ static void ring(const struct gdakiContexts *s, uint32_t i, const struct ginSend
 		deviceWrite(d, &q->record->send, &record, sizeof(record));
 	else
 		__atomic_store_n(&q->record->send, record, __ATOMIC_RELEASE);
-	__atomic_store_n((uint64_t *)where.at, ginMlx5Doorbell(q->queue, next), __ATOMIC_RELEASE);
+	__atomic_store_n(s->rings ? &s->rings->words[i] : (uint64_t *)where.at,
+			 ginMlx5Doorbell(q->queue, next), __ATOMIC_RELEASE);
 }
 
 /* How many queues have something under way; each is rung for if `again`. */

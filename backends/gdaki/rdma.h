@@ -15,7 +15,7 @@
  * what failed; rdma.c the struct at the end. Of libgin.so, here: load.c opens it, probe.c and
  * choose.c find a rank's port, doorbell.c maps registers; slab.c, pairs.c and contexts.c make the
  * queues of a device communicator, and finish.c looks how far they have come; window.c and sources.c
- * have memory; dmabuf.c asks the driver for it; watch.c looks whether all is well; gdaki.c is the
+ * have memory; dmabuf.c asks the driver for it; ringer.c rings for the GPU; watch.c looks whether all is well; gdaki.c is the
  * backend.
  */
 #ifndef GIN_BACKENDS_RDMA_H

@@ -191,9 +191,8 @@ void watchRemove(struct gdaki *g, struct gdakiContexts *contexts)
 {
 	pthread_mutex_lock(&g->watch.lock);
 	struct gdakiContexts **at = &g->watch.contexts;
-	while (*at && *at != contexts)
+	while (*at != contexts)
 		at = &(*at)->next;
-	if (*at)
-		*at = contexts->next;
+	*at = contexts->next;
 	pthread_mutex_unlock(&g->watch.lock);
 }

@@ -4,6 +4,7 @@
 #define GIN_GDAKI_WITHIN_H
 
 #include "pairs.h"
+#include "ringer.h"
 #include "sources.h"
 #include "watch.h"
 
@@ -18,6 +19,7 @@ struct gdaki {
 	struct rdmaPath path;
 	struct sources sources;
 	struct watch watch;
+	struct ringer ringer; /* started: kernels have no doorbell registers */
 };
 
 /* window.c: what a rank tells of its part of a window. */
