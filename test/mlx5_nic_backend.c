@@ -678,6 +678,7 @@ static void testForced(void)
 int main(int argc, char **argv)
 {
 	prepareTests();
+	unsetenv("GIN_BACKEND");
 	if (!getenv("MLX5DEV_DIR")) {
 		printf("there is no software mlx5 device: test/mlx5dev/with-device\n");
 		return 77;
