@@ -115,6 +115,15 @@ static void pause(void)
 	nanosleep(&time, NULL);
 }
 
+static void giveUp(const struct gdakiContexts *s, uint32_t left)
+{
+	char why[RDMA_WHY];
+	int peer = pairsFailed(s->pairs, why);
+
+	logWrite(logWarn, "rank %d: gdaki: %u queues are not done after %u s%s%s", s->g->host->rank,
+		 left, paramNumber(paramTimeout), peer < 0 ? "" : ": ", peer < 0 ? "" : why);
+}
+
 void gdakiContextsFinish(void *state, void *contexts)
 {
 	const struct gdakiContexts *s = contexts;
@@ -124,8 +133,7 @@ void gdakiContextsFinish(void *state, void *contexts)
 	(void)state;
 	while ((left = underWay(s, now >= next))) {
 		if (now > end) {
-			logWrite(logWarn, "rank %d: gdaki: %u queues are not done after %u s",
-				 s->g->host->rank, left, paramNumber(paramTimeout));
+			giveUp(s, left);
 			return;
 		}
 		next = now >= next ? now + RING_AGAIN_NS : next;

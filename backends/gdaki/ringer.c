@@ -9,7 +9,7 @@
 #include "../../lib/clock.h"
 #include "../../lib/thread.h"
 
-enum { SPIN_NS = 1000000, NAP_NS = 20000 };
+enum { SPIN_NS = 1000000, NAP_NS = 20000, LONG_NS = 20000000, LONG_NAP_NS = 400000 };
 
 /*
  * Taken, not looked at: a kernel may ring once more with what it has rung with before. Acquire: the
@@ -45,9 +45,10 @@ static int turn(struct ringer *r)
 /* `last`: when something was rung. */
 static void rest(uint64_t last)
 {
-	const struct timespec nap = {0, NAP_NS};
+	uint64_t idle = clockNow() - last;
+	const struct timespec nap = {0, idle < LONG_NS ? NAP_NS : LONG_NAP_NS};
 
-	if (clockNow() - last < SPIN_NS)
+	if (idle < SPIN_NS)
 		sched_yield();
 	else
 		nanosleep(&nap, NULL);

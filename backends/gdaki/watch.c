@@ -101,6 +101,19 @@ static int nextOfDevice(struct gdaki *g, struct finding *finding)
 	return 1;
 }
 
+/* Each queue pair, as the device says: when something has happened to the port. */
+static void askAll(const struct gdaki *g)
+{
+	char why[RDMA_WHY];
+
+	for (const struct gdakiContexts *s = g->watch.contexts; s; s = s->next) {
+		int peer = pairsFailed(s->pairs, why);
+		if (peer >= 0)
+			logWrite(logWarn, "rank %d: gdaki: to rank %d: %s", g->host->rank, peer,
+				 why);
+	}
+}
+
 /* The lock is held, but for what the communicator does. */
 static void report(struct gdaki *g, const struct finding *finding)
 {
@@ -115,9 +128,14 @@ static void report(struct gdaki *g, const struct finding *finding)
 static void look(struct gdaki *g, int atQueues)
 {
 	struct finding finding;
+	int heard = 0;
 
-	while (nextOfDevice(g, &finding))
+	while (nextOfDevice(g, &finding)) {
 		report(g, &finding);
+		heard = 1;
+	}
+	if (heard && !g->watch.deviceGone)
+		askAll(g);
 	while (atQueues && !g->watch.closing && nextOfQueues(g, &finding))
 		report(g, &finding);
 }
