@@ -159,7 +159,6 @@ static void withNic(Bench &b)
 		"put, 100 CTAs x 1, one queue, 1024 slots", {100, 1, 1, 200, 1, true}, true);
 }
 
-#if __has_include(<gin/gdaki_call.cuh>)
 static void callsByOneThread(Bench &b)
 {
 	const Shape one = {1, 1, 1, 8192, 1, false}, two = {1, 1, 1, 8192, 2, false};
@@ -204,7 +203,6 @@ static void callsByMany(Bench &b)
 		"Gin: put, each of a warp's 32 threads, GPU-shared, 1024 slots",
 		{1, 32, 1, 512, 1, true}, true);
 }
-#endif
 
 static void limits(Bench &b)
 {
@@ -230,9 +228,7 @@ int main(int argc, char **argv)
 	byOneBlock(bench);
 	byManyBlocks(bench);
 	withNic(bench);
-#if __has_include(<gin/gdaki_call.cuh>)
 	callsByOneThread(bench);
 	callsByMany(bench);
-#endif
 	return 0;
 }

@@ -65,9 +65,7 @@ struct Ours {
 		q.logDepth = static_cast<uint32_t>(__builtin_ctz(shape.slots()));
 		q.sinkKey = ginMlx5Key(0x2222);
 		q.sink = 128;
-#if __has_include(<gin/gdaki_call.cuh>)
 		q.near = 1;
-#endif
 		return q;
 	}
 

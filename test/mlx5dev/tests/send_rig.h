@@ -294,9 +294,7 @@ public:
 		q.logDepth = logDepth;
 		q.sinkKey = ginMlx5Key(key);
 		q.sink = static_cast<uint32_t>(windowBytes - 8);
-#if __has_include(<gin/gdaki_call.cuh>)
 		q.near = settingIs("MEMORY", "gpu");
-#endif
 		copyBytes(mine[i].cq, &empty, sizeof(empty));
 		copyBytes(q.turn, none.data(), none.size() * sizeof(none[0]));
 		copyBytes(q.turn, &turn, sizeof(turn));
