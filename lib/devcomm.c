@@ -202,7 +202,7 @@ static void placeMirrors(ginDevComm *d, struct ginMirror *at, size_t signals)
 	d->counterMirror = at + signals;
 }
 
-/* What only this rank's kernels use: the watch, mirrors, counters, shadows, epochs and the claim. */
+/* What only this rank's kernels use: itself, the watch, mirrors, counters, shadows, epochs, the claim. */
 static ginResult_t makeLocal(ginComm_t comm, struct devComm *dc,
 			     const ginDevCommRequirements_t *want)
 {
@@ -212,13 +212,14 @@ static ginResult_t makeLocal(ginComm_t comm, struct devComm *dc,
 	const struct ginWatch watch = {.word = &dc->lines->abort.word};
 	void *at = NULL;
 
-	dc->localBytes = sizeof(watch) + mirrors * sizeof(struct ginMirror) +
+	dc->localBytes = sizeof(ginDevComm) + sizeof(watch) + mirrors * sizeof(struct ginMirror) +
 			 (counters + signals + want->barriers + 1) * sizeof(uint64_t);
 	ginResult_t result = poolAlloc(&comm->pool, dc->localBytes, &at);
 	if (result != ginSuccess)
 		return result;
 	dc->local = at;
-	dc->device.abort = at;
+	dc->device.self = at;
+	dc->device.abort = (struct ginWatch *)((ginDevComm *)at + 1);
 	struct ginMirror *mirror = (struct ginMirror *)(dc->device.abort + 1);
 	if (mirrors)
 		placeMirrors(&dc->device, mirror, signals);
@@ -227,8 +228,9 @@ static ginResult_t makeLocal(ginComm_t comm, struct devComm *dc,
 	dc->device.epoch = dc->device.shadow + signals;
 	dc->device.errorClaim = (uint32_t *)(dc->device.epoch + want->barriers);
 	result = deviceWrite(&comm->device, at, NULL, dc->localBytes);
-	return result == ginSuccess ? deviceWrite(&comm->device, at, &watch, sizeof(watch))
-				    : result;
+	return result == ginSuccess
+		       ? deviceWrite(&comm->device, dc->device.abort, &watch, sizeof(watch))
+		       : result;
 }
 
 static ginResult_t makeLines(ginComm_t comm, struct devComm *dc)
@@ -321,6 +323,8 @@ static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommReq
 		routesContextsTell(comm, &dc->contexts, &dc->device);
 		mine = makePeers(comm, dc);
 	}
+	if (mine == ginSuccess)
+		mine = deviceWrite(&comm->device, dc->local, &dc->device, sizeof(dc->device));
 	return controlAgree(&comm->control, call, mine);
 }
 

@@ -16,6 +16,7 @@ struct Calls : Ours {
 	Table *table;
 	ginErrorRecord *record;
 	uint32_t *claim;
+	ginDevComm *self;
 
 	Calls()
 	{
@@ -33,6 +34,7 @@ struct Calls : Ours {
 		window.own.nicAddress = 8192;
 		peers = gpuCopy(both, sizeof(both));
 		table = gpuCopy(&window, sizeof(window));
+		CUDA(cudaMalloc(&self, sizeof(*self)));
 		CUDA(cudaMalloc(&claim, sizeof(*claim)));
 		CUDA(cudaMemset(claim, 0, sizeof(*claim)));
 		CUDA(cudaHostAlloc(&record, sizeof(*record), cudaHostAllocMapped));
@@ -44,6 +46,7 @@ struct Calls : Ours {
 		cudaFree(peers);
 		cudaFree(table);
 		cudaFree(claim);
+		cudaFree(self);
 		cudaFreeHost(record);
 	}
 
@@ -70,6 +73,8 @@ struct Calls : Ours {
 		dc.errorClaim = claim;
 		dc.sendQueues = queues;
 		dc.nSendQueues = 1;
+		dc.self = self;
+		CUDA(cudaMemcpy(self, &dc, sizeof(dc), cudaMemcpyHostToDevice));
 		return {dc, {&table->own}};
 	}
 };

@@ -293,6 +293,7 @@ typedef struct ginDevComm {
 	const struct ginSources *sources;
 	uint32_t nSendQueues; /* of a context: one for each peer on route gdaki */
 	uint32_t pad2;
+	const struct ginDevComm *self; /* this one as it was made, in GPU memory */
 } ginDevComm;
 
 #ifdef __cplusplus

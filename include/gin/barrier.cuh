@@ -83,7 +83,7 @@ private:
 		for (uint32_t c = 0; dc.queues && result == ginSuccess && c < dc.contexts; c++)
 			result = ginQueueFinish(dc.queues + c, teamSet(), &own);
 		if (dc.sendQueues)
-			result = ginSendFinish(dc, teamSet(), &own);
+			result = ginSendFinish(*dc.self, teamSet(), &own);
 		if (result != ginSuccess)
 			leaveError(result, -1, next(), next() - 1);
 		else if (nRanks() > 1)
@@ -96,7 +96,7 @@ private:
 				const ginOptions &options) const
 	{
 		if (dc.sendQueues)
-			return ginSendBarrier(dc, index % dc.contexts, world, wordIndex(round),
+			return ginSendBarrier(*dc.self, index % dc.contexts, world, wordIndex(round),
 					      epoch, options);
 		struct ginPoll own = ginPollStart(dc, options);
 		return ginPostBarrier(dc.queues + index % dc.contexts, world,

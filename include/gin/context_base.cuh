@@ -125,7 +125,7 @@ protected:
 		return ginPeerObserve(&dc.peers[peer]).route != ginRouteDirect;
 	}
 
-	GIN_FN struct ginSender sender() const { return {&dc, context, sharing}; }
+	GIN_FN struct ginSender sender() const { return {dc.self, context, sharing}; }
 
 	/* `post` posts to the peer's NIC, by the coop's first thread. */
 	template <class Coop, class Post>

@@ -11,9 +11,12 @@
 #include "gdaki_post.cuh"
 #include "source.cuh"
 
-/* Who makes a call. */
+/*
+ * Who makes a call. What the functions of this route are called with is a value, or in GPU memory:
+ * the address of an argument of the kernel would have all calls keep it in local memory.
+ */
 struct ginSender {
-	const ginDevComm *dc;
+	const ginDevComm *dc; /* ginDevComm.self */
 	uint32_t context;
 	ginSharing sharing;
 };
@@ -119,8 +122,8 @@ GIN_FN ginResult_t ginSendMove(struct ginSend *p, const struct ginSender &me, co
 }
 
 GIN_FN_COLD ginResult_t ginSendPut(struct ginSender me, int peer, ginWindow_t dstWin, size_t dstOff,
-				   const ginSource &source, size_t bytes, const ginSignalOp &remote,
-				   uint32_t counter, const ginOptions &options)
+				   ginSource source, size_t bytes, ginSignalOp remote,
+				   uint32_t counter, ginOptions options)
 {
 	struct ginSend p;
 
@@ -136,7 +139,7 @@ GIN_FN_COLD ginResult_t ginSendPut(struct ginSender me, int peer, ginWindow_t ds
 /* `value`: whole words. */
 GIN_FN_COLD ginResult_t ginSendPutValue(struct ginSender me, int peer, ginWindow_t dstWin,
 					size_t dstOff, const uint32_t *value, uint32_t bytes,
-					const ginSignalOp &remote, const ginOptions &options)
+					ginSignalOp remote, ginOptions options)
 {
 	struct ginSend p;
 
@@ -151,7 +154,7 @@ GIN_FN_COLD ginResult_t ginSendPutValue(struct ginSender me, int peer, ginWindow
 
 GIN_FN_COLD ginResult_t ginSendGet(struct ginSender me, int peer, ginWindow_t srcWin, size_t srcOff,
 				   ginWindow_t dstWin, size_t dstOff, size_t bytes,
-				   const ginOptions &options)
+				   ginOptions options)
 {
 	struct ginSend p;
 
@@ -162,8 +165,8 @@ GIN_FN_COLD ginResult_t ginSendGet(struct ginSender me, int peer, ginWindow_t sr
 	return ginSendMove(&p, me, {dstWin, dstOff, nullptr});
 }
 
-GIN_FN_COLD ginResult_t ginSendSignal(struct ginSender me, int peer, const ginSignalOp &op,
-				      uint32_t scope, const ginOptions &options)
+GIN_FN_COLD ginResult_t ginSendSignal(struct ginSender me, int peer, ginSignalOp op,
+				      uint32_t scope, ginOptions options)
 {
 	struct ginSend p;
 
@@ -177,7 +180,7 @@ GIN_FN_COLD ginResult_t ginSendSignal(struct ginSender me, int peer, const ginSi
  * its own, which need few registers: a barrier has many.
  */
 GIN_FN_COLD ginResult_t ginSendBarrier(const ginDevComm &dc, uint32_t context, int peer,
-				       uint64_t word, uint64_t epoch, const ginOptions &options)
+				       uint64_t word, uint64_t epoch, ginOptions options)
 {
 	struct ginSendQueue *q = ginSendQueueOf(dc, context, peer);
 	const struct ginPeer *to = &dc.peers[peer];
