@@ -96,8 +96,8 @@ private:
 				const ginOptions &options) const
 	{
 		if (dc.sendQueues)
-			return ginSendBarrier(*dc.self, index % dc.contexts, world, wordIndex(round),
-					      epoch, options);
+			return ginSendBarrier(*dc.self, index % dc.contexts, world,
+					      wordIndex(round), epoch, options);
 		struct ginPoll own = ginPollStart(dc, options);
 		return ginPostBarrier(dc.queues + index % dc.contexts, world,
 				      index * GIN_BARRIER_ROUNDS + round, epoch, &own);

@@ -165,8 +165,8 @@ GIN_FN_COLD ginResult_t ginSendGet(struct ginSender me, int peer, ginWindow_t sr
 	return ginSendMove(&p, me, {dstWin, dstOff, nullptr});
 }
 
-GIN_FN_COLD ginResult_t ginSendSignal(struct ginSender me, int peer, ginSignalOp op,
-				      uint32_t scope, ginOptions options)
+GIN_FN_COLD ginResult_t ginSendSignal(struct ginSender me, int peer, ginSignalOp op, uint32_t scope,
+				      ginOptions options)
 {
 	struct ginSend p;
 
