@@ -491,7 +491,7 @@ static void inTurn()
 		EXPECT(r.m->turn[i] == (i == r.q->handed % DEPTH ? GIN_TURN : 0));
 }
 
-/* A barrier waits for what all contexts have posted, then sets its word at the peer. */
+/* A barrier waits for what all contexts have posted, reads behind it, then sets its word at the peer. */
 static void barrier()
 {
 	Rig r;
@@ -503,15 +503,21 @@ static void barrier()
 	EXPECT(Gin(r.dc, 1, ginSharingThread).putValue(PEER, r.window, 0, 1u) == ginSuccess);
 	EXPECT(barrier.arrive() == ginErrorTimeout && r.q->reserved == 0);
 	r.memory[2 + PEER].complete(0);
-	EXPECT(barrier.arrive() == ginSuccess && r.q->reserved == 1);
-	struct ginMlx5Wqebb wqe = ginMlx5WriteInline8(
-		{r.q->queue, 0, CQE},
-		{0x90001000 + sizeof(uint64_t) * CONTEXTS * SIGNALS, ginMlx5Key(0x62)}, 5);
-	EXPECT(!memcmp(&r.m->wqes[0], &wqe, sizeof(wqe)) && r.m->rung() == 1);
+	Expected e(r);
+	EXPECT(barrier.arrive() == ginErrorTimeout); /* its READ is under way */
+	e.one(ginMlx5Read(e.slot(CQE), {0x90001000, ginMlx5Key(0x62)}, sink, 8));
+	EXPECT(barrier.arrive() == ginErrorTimeout && r.q->reserved == 1); /* one is enough */
+	r.m->complete(0);
+	EXPECT(barrier.arrive() == ginSuccess);
+	e.one(ginMlx5WriteInline8(
+		e.slot(CQE), {0x90001000 + sizeof(uint64_t) * CONTEXTS * SIGNALS, ginMlx5Key(0x62)},
+		5));
+	e.end();
 	EXPECT(barrier.wait() == ginErrorTimeout && epoch == 4);
 	words[CONTEXTS * SIGNALS] = 5;
 	EXPECT(barrier.wait() == ginSuccess && epoch == 5);
-	r.memory[PEER].complete(0, ginMlx5CqeRequestError, ginMlx5TransportRetries);
+	EXPECT(barrier.arrive() == ginSuccess && r.q->reserved == 3); /* no put: no READ */
+	r.m->complete(2, ginMlx5CqeRequestError, ginMlx5TransportRetries);
 	EXPECT(barrier.arrive() == ginErrorPeer);
 }
 
