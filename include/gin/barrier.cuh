@@ -98,7 +98,7 @@ private:
 	{
 		if (dc.sendQueues)
 			return ginSendBarrier(*dc.self, index % dc.contexts, world,
-					      wordIndex(round), epoch, options);
+					      wordIndex(round), epoch, ginOptions(options));
 		struct ginPoll own = ginPollStart(dc, options);
 		return ginPostBarrier(dc.queues + index % dc.contexts, world,
 				      index * GIN_BARRIER_ROUNDS + round, epoch, &own);

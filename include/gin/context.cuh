@@ -81,7 +81,8 @@ public:
 				uint32_t words[8];
 				memcpy(words, &value, sizeof(value));
 				return ginSendPutValue(sender(), peer, dstWin, dstOff, words,
-						       sizeof(value), op, options);
+						       sizeof(value), ginSignalOp(op),
+						       ginOptions(options));
 			});
 		if (queued(peer))
 			return post(coop, ginCallPutValue, peer, op.id, 0, options, [&] {
@@ -111,7 +112,7 @@ public:
 		if (queued(peer) && dc.sendQueues)
 			return send(coop, ginCallGet, peer, UINT32_MAX, [&] {
 				return ginSendGet(sender(), peer, srcWin, srcOff, dstWin, dstOff,
-						  bytes, options);
+						  bytes, ginOptions(options));
 			});
 		if (queued(peer))
 			return post(coop, ginCallGet, peer, UINT32_MAX, 0, options, [&] {

@@ -182,7 +182,8 @@ protected:
 			return refuse(coop, call, peer);
 		if (dc.sendQueues)
 			return send(coop, call, peer, op.id, [&] {
-				return ginSendSignal(sender(), peer, op, scope, options);
+				return ginSendSignal(sender(), peer, ginSignalOp(op), scope,
+						     ginOptions(options));
 			});
 		return post(coop, call, peer, op.id, scope, options,
 			    [&] { return ginDescribe(ginOpSignal, peer, op, 0); });
@@ -254,7 +255,7 @@ protected:
 			result = ginSendAtomic(sender(), op, peer, win, off, sizeof(Word),
 					       static_cast<ginBits<Word>>(operand),
 					       static_cast<ginBits<Word>>(compare),
-					       old ? &seen : nullptr, options);
+					       old ? &seen : nullptr, ginOptions(options));
 		} else if (result == ginSuccess) {
 			struct ginPosting p = {
 				ginDescribeAtomic(op, peer, ginPlaceIn(win, off), sizeof(Word),
@@ -297,8 +298,9 @@ protected:
 			return refuse(coop, ginCallPut, peer);
 		if (queued(peer) && dc.sendQueues)
 			return send(coop, ginCallPut, peer, remote.id, [&] {
-				return ginSendPut(sender(), peer, dstWin, dstOff, source, bytes,
-						  remote, counter, options);
+				return ginSendPut(sender(), peer, dstWin, dstOff, ginSource(source),
+						  bytes, ginSignalOp(remote), counter,
+						  ginOptions(options));
 			});
 		if (queued(peer))
 			return post(coop, ginCallPut, peer, remote.id, ginPutFence(source, options),

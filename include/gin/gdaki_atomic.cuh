@@ -90,7 +90,7 @@ GIN_FN ginResult_t ginSendAtomicWait(const struct ginSender &me, struct ginSend 
 /* Of `bytes`, 4 or 8. `old`: NULL when nobody wants it. */
 GIN_FN_COLD ginResult_t ginSendAtomic(struct ginSender me, enum ginOp op, int peer, ginWindow_t win,
 				      size_t off, uint32_t bytes, uint64_t operand,
-				      uint64_t compare, uint64_t *old, ginOptions options)
+				      uint64_t compare, uint64_t *old, const ginOptions &options)
 {
 	const struct ginWindowPeer &at = ginWindowAt(win, peer);
 	struct ginSend p;

@@ -57,7 +57,7 @@ GIN_FN_COLD ginResult_t ginSendOne(struct ginSendQueue *q, struct ginMlx5Memory 
 
 /* Sets a barrier's word at the peer, by value. All that the caller has seen comes before it. */
 GIN_FN_COLD ginResult_t ginSendBarrier(const ginDevComm &dc, uint32_t context, int peer,
-				       uint64_t word, uint64_t epoch, ginOptions options)
+				       uint64_t word, uint64_t epoch, const ginOptions &options)
 {
 	const struct ginPeer *to = &dc.peers[peer];
 	struct ginPoll poll = ginPollStart(dc, options);
@@ -102,8 +102,8 @@ GIN_FN ginResult_t ginSendSettle(const ginDevComm &dc, uint32_t own, int peer, b
 }
 
 /* What was posted to these peers, in all contexts, is in their memory. */
-GIN_FN_COLD ginResult_t ginSendFinish(const ginDevComm &dc, uint32_t own, const ginPeerSet &peers,
-				      struct ginPoll *poll)
+GIN_FN ginResult_t ginSendFinish(const ginDevComm &dc, uint32_t own, const ginPeerSet &peers,
+				 struct ginPoll *poll)
 {
 	ginResult_t result = ginSuccess;
 

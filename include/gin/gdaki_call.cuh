@@ -12,8 +12,9 @@
 #include "source.cuh"
 
 /*
- * Who makes a call. What the functions of this route are called with is a value, or in GPU memory:
- * the address of an argument of the kernel would have all calls keep it in local memory.
+ * Who makes a call. The functions of this route are called with values, with copies made for it, and
+ * with what is in GPU memory: if they had the address of an argument of the kernel or of a call, that
+ * would be kept in local memory on every route.
  */
 struct ginSender {
 	const ginDevComm *dc; /* ginDevComm.self */
@@ -122,8 +123,8 @@ GIN_FN ginResult_t ginSendMove(struct ginSend *p, const struct ginSender &me, co
 }
 
 GIN_FN_COLD ginResult_t ginSendPut(struct ginSender me, int peer, ginWindow_t dstWin, size_t dstOff,
-				   ginSource source, size_t bytes, ginSignalOp remote,
-				   uint32_t counter, ginOptions options)
+				   const ginSource &source, size_t bytes, const ginSignalOp &remote,
+				   uint32_t counter, const ginOptions &options)
 {
 	struct ginSend p;
 
@@ -139,7 +140,7 @@ GIN_FN_COLD ginResult_t ginSendPut(struct ginSender me, int peer, ginWindow_t ds
 /* `value`: whole words. */
 GIN_FN_COLD ginResult_t ginSendPutValue(struct ginSender me, int peer, ginWindow_t dstWin,
 					size_t dstOff, const uint32_t *value, uint32_t bytes,
-					ginSignalOp remote, ginOptions options)
+					const ginSignalOp &remote, const ginOptions &options)
 {
 	struct ginSend p;
 
@@ -154,7 +155,7 @@ GIN_FN_COLD ginResult_t ginSendPutValue(struct ginSender me, int peer, ginWindow
 
 GIN_FN_COLD ginResult_t ginSendGet(struct ginSender me, int peer, ginWindow_t srcWin, size_t srcOff,
 				   ginWindow_t dstWin, size_t dstOff, size_t bytes,
-				   ginOptions options)
+				   const ginOptions &options)
 {
 	struct ginSend p;
 
@@ -165,8 +166,8 @@ GIN_FN_COLD ginResult_t ginSendGet(struct ginSender me, int peer, ginWindow_t sr
 	return ginSendMove(&p, me, {dstWin, dstOff, nullptr});
 }
 
-GIN_FN_COLD ginResult_t ginSendSignal(struct ginSender me, int peer, ginSignalOp op, uint32_t scope,
-				      ginOptions options)
+GIN_FN_COLD ginResult_t ginSendSignal(struct ginSender me, int peer, const ginSignalOp &op,
+				      uint32_t scope, const ginOptions &options)
 {
 	struct ginSend p;
 

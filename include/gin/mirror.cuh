@@ -126,7 +126,7 @@ private:
 };
 
 /* One look at a word that others may look at. */
-GIN_FN_COLD uint64_t ginWatchLook(struct ginWatch *watch)
+GIN_FN uint64_t ginWatchLook(struct ginWatch *watch)
 {
 	return ginHostLook(watch->word, &watch->mirror)();
 }
