@@ -10,6 +10,7 @@
 #define GIN_BARRIER_CUH
 
 #include "context.cuh"
+#include "gdaki_barrier.cuh"
 
 /*
  * Barrier `index` of the device communicator, 0 to barriers - 1. An index belongs to one team: a rank
@@ -83,7 +84,7 @@ private:
 		for (uint32_t c = 0; dc.queues && result == ginSuccess && c < dc.contexts; c++)
 			result = ginQueueFinish(dc.queues + c, teamSet(), &own);
 		if (dc.sendQueues)
-			result = ginSendFinish(dc, teamSet(), &own);
+			result = ginSendFinish(dc, index % dc.contexts, teamSet(), &own);
 		if (result != ginSuccess)
 			leaveError(result, -1, next(), next() - 1);
 		else if (nRanks() > 1)

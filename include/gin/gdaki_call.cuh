@@ -172,28 +172,4 @@ GIN_FN_COLD ginResult_t ginSendSignal(struct ginSender me, int peer, const ginSi
 	return ginSendPost(&p);
 }
 
-/*
- * Sets a barrier's word at the peer, by value. All that the caller has seen comes before it. By steps of
- * its own, which need few registers: a barrier has many.
- */
-GIN_FN_COLD ginResult_t ginSendBarrier(const ginDevComm &dc, uint32_t context, int peer,
-				       uint64_t word, uint64_t epoch, const ginOptions &options)
-{
-	struct ginSendQueue *q = ginSendQueueOf(dc, context, peer);
-	const struct ginPeer *to = &dc.peers[peer];
-	struct ginSendRange range = {0, 1};
-	struct ginPoll poll = ginPollStart(dc, options);
-
-	ginResult_t result = ginSendClaim(q, &range, poll, ginSharingGpu);
-	if (result != ginSuccess)
-		return result;
-	ginMlx5StoreWqebb(
-		ginSendPlace(q, range.first),
-		ginMlx5WriteInline8(ginSendSlot(q, range, 0),
-				    {to->nicSignals + word * sizeof(uint64_t), to->nicKey}, epoch));
-	ginSourceRelease(ginScopeSystem);
-	ginSendHandOver(q, range, false, ginSharingGpu);
-	return ginSuccess;
-}
-
 #endif

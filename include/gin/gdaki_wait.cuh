@@ -27,42 +27,6 @@ GIN_FN_COLD ginResult_t ginSendFlush(struct ginSender me, struct ginPoll *poll)
 	return result;
 }
 
-/*
- * The same for a barrier, which does not share the context: somebody else may have it for himself. So
- * nothing is raised, and nothing is rung.
- */
-GIN_FN_COLD ginResult_t ginSendFinishQueue(struct ginSendQueue *q, struct ginPoll *poll)
-{
-	uint64_t end = ginSendTicket(q);
-	ginResult_t result = ginSendState(q);
-
-	while (result == ginSuccess && ginSendCompleted(q, ginSendDone(q, ginSharingGpu)) < end) {
-		uint64_t reserved = ginSendTicket(q);
-		if (reserved < end)
-			end = reserved;
-		result = ginSendState(q);
-		if (result == ginSuccess)
-			result = ginPollStep(*poll);
-	}
-	return result;
-}
-
-/* All that was posted to these peers, in all contexts. */
-GIN_FN_COLD ginResult_t ginSendFinish(const ginDevComm &dc, const ginPeerSet &peers,
-				      struct ginPoll *poll)
-{
-	ginResult_t result = ginSuccess;
-
-	for (uint32_t i = 0; i < peers.count; i++) {
-		int peer = static_cast<int>(peers.first + i * peers.stride);
-		if (ginPeerObserve(&dc.peers[peer]).route != ginRouteGdaki)
-			continue;
-		for (uint32_t c = 0; result == ginSuccess && c < dc.contexts; c++)
-			result = ginSendFinishQueue(ginSendQueueOf(dc, c, peer), poll);
-	}
-	return result;
-}
-
 /* Raises the counters of what is done, in all queues of the context; the error of one that counts. */
 GIN_FN_COLD ginResult_t ginSendCredits(struct ginSender me)
 {

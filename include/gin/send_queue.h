@@ -52,7 +52,8 @@ struct ginSendQueue {
 	 */
 	uint64_t latched;
 	uint64_t *counters; /* the context's, as ginDevComm.counter; set by who counts */
-	uint64_t pad3[4];
+	uint64_t pushed; /* what is below is in the peer's memory once a barrier's READ is done */
+	uint64_t pad3[3];
 
 	uint64_t handed; /* where the turn lies; written by who has it, as is the next */
 	uint64_t rung;	 /* the last doorbell */

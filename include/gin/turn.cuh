@@ -267,6 +267,16 @@ GIN_FN uint64_t *ginPointerOf(uint64_t *const *place)
 #endif
 }
 
+/* Raised by barriers, which read it by ginDoneLook: what they have reserved before is seen then. */
+GIN_FN void ginPushedRaise(uint64_t *pushed, uint64_t to)
+{
+#if GIN_ON_GPU
+	asm volatile("red.release.gpu.global.max.u64 [%0], %1;" ::"l"(pushed), "l"(to) : "memory");
+#else
+	ginLocalMax(pushed, to);
+#endif
+}
+
 /* A word that only this thread writes; others may look at it. */
 GIN_FN uint64_t ginOwnLoad(const uint64_t *word)
 {

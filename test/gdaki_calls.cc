@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * gdaki_calls.cc - what each call puts into a send queue, and what it makes of a completion
+ *
+ * Rank 0 of two, on a queue for each, laid out here; no NIC: doorbells are looked at, completions
+ * written by hand.
+ */
+#include <gin_device.cuh>
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <vector>
+
+#define EXPECT(condition) require(condition, #condition, __LINE__)
+
+static void require(bool ok, const char *what, int line)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "line %d: %s\n", line, what);
+	_exit(1);
+}
+
+enum { PEER = 1, DEPTH_LOG = 4, DEPTH = 1 << DEPTH_LOG, SIGNALS = 4, COUNTERS = 3, CONTEXTS = 2 };
+static const uint64_t GIB = 1ull << 30, SHORT = 200000; /* of patience: nanoseconds */
+
+struct Table {
+	struct ginWindowTable head;
+	struct ginWindowPeer peers[2];
+};
+
+/* One queue's memory. */
+struct Queue {
+	struct ginMlx5Wqebb wqes[DEPTH];
+	uint32_t turn[DEPTH], counter[DEPTH];
+	struct ginMlx5Cqe cqe;
+	struct ginMlx5DoorbellRecord record;
+	uint64_t doorbell;
+
+	void lay(struct ginSendQueue *q, uint32_t number)
+	{
+		*q = {};
+		turn[0] = GIN_TURN;
+		cqe.state = ginMlx5CqeEmpty();
+		q->wqes = wqes;
+		q->turn = turn;
+		q->counter = counter;
+		q->cqe = &cqe;
+		q->record = &record;
+		q->doorbell = &doorbell;
+		q->queue = ginMlx5Queue(number);
+		q->logDepth = DEPTH_LOG;
+		q->sink = 0x1000;
+		q->sinkKey = ginMlx5Key(0x51);
+	}
+
+	void complete(uint64_t index, uint32_t opcode = ginMlx5CqeRequest, uint32_t syndrome = 0)
+	{
+		cqe.timestampLow = syndrome << 24;
+		cqe.state = ginMlx5Swap(static_cast<uint32_t>(index & 0xffff) << 16 | opcode << 4);
+	}
+
+	uint32_t rung() const { return ginMlx5Swap(static_cast<uint32_t>(doorbell)) >> 8 & 0xffff; }
+};
+
+class Rig
+{
+public:
+	ginDevComm dc;
+	ginWindow_t window;
+	struct ginSendQueue queues[CONTEXTS * 2], *q;
+	Queue memory[CONTEXTS * 2], *m;
+	struct ginSendResults results[CONTEXTS];
+	uint64_t old[GIN_QUEUE_RESULTS], counters[CONTEXTS * COUNTERS];
+	struct ginErrorRecord error;
+	struct ginPeer peers[2];
+	struct {
+		struct ginSources head;
+		struct ginSourceEntry entry[2];
+	} sources;
+
+	Rig()
+	    : dc(), window(), queues(), q(&queues[PEER]), memory(), m(&memory[PEER]), results(),
+	      old(), counters(), error(), peers(), sources(), table(), line(), claim(0)
+	{
+		for (uint32_t i = 0; i < CONTEXTS * 2; i++)
+			memory[i].lay(&queues[i], 0x100 + i);
+		for (uint32_t i = 0; i < 2; i++)
+			peers[i] = {ginRouteGdaki,	     ginPeerAlive,	   nullptr,
+				    0x90000000 + i * 0x1000, ginMlx5Key(0x61 + i), i};
+		for (uint32_t i = 0; i < CONTEXTS; i++) {
+			results[i].result = old;
+			results[i].nicAddress = 0x7000;
+			results[i].nicKey = ginMlx5Key(0x71);
+			results[i].freeResults = UINT32_MAX;
+		}
+		fillTable();
+		fillComm();
+	}
+
+	Rig(const Rig &) = delete;
+	Rig &operator=(const Rig &) = delete;
+
+private:
+	Table table;
+	struct ginAbortLine line;
+	uint32_t claim;
+
+	void fillTable()
+	{
+		table.head.fence = ginScopeDevice;
+		table.head.agent = ginAgentNic;
+		table.head.nicKey = ginMlx5Key(0x31);
+		table.head.nicAddress = 0x4000000;
+		for (uint32_t i = 0; i < 2; i++)
+			table.peers[i] = {nullptr, 64 * GIB, (i + 1) << 16, ginMlx5Key(0x41 + i),
+					  ginMlx5Key(0x45 + i)};
+		window.table = &table.head;
+		sources.head.used = 2;
+		sources.entry[1] = {0x5000, 0x100, 0x995000, ginMlx5Key(0x91), 0};
+	}
+
+	void fillComm()
+	{
+		dc.nRanks = 2;
+		dc.contexts = CONTEXTS;
+		dc.signals = SIGNALS;
+		dc.counters = COUNTERS;
+		dc.route = ginRouteGdaki;
+		dc.timeout = SHORT;
+		dc.peers = peers;
+		dc.counter = counters;
+		dc.abortLine = &line;
+		dc.errorRecord = &error;
+		dc.errorClaim = &claim;
+		dc.sendQueues = queues;
+		dc.nSendQueues = 2;
+		dc.results = results;
+		dc.sources = &sources.head;
+	}
+};
+
+static const struct ginMlx5Memory there = {0x20000 + 64, ginMlx5Key(0x42)},
+				  strict = {0x20000 + 64, ginMlx5Key(0x46)},
+				  here = {0x4000000 + 8, ginMlx5Key(0x31)},
+				  sink = {0x1000, ginMlx5Key(0x51)};
+
+static struct ginMlx5Memory part(struct ginMlx5Memory memory, uint64_t offset)
+{
+	return {memory.address + offset, memory.key};
+}
+
+/* The signal's word: context 0. */
+static struct ginMlx5Memory word(uint32_t id)
+{
+	return {0x90001000 + id * 8, ginMlx5Key(0x62)};
+}
+
+/* What stands in the queue to the peer, from its beginning on. */
+class Expected
+{
+public:
+	explicit Expected(Rig &rig) : r(rig), index(rig.q->handed) {}
+
+	struct ginMlx5Slot slot(uint32_t flags = 0) const
+	{
+		return {r.q->queue, static_cast<uint32_t>(index), flags};
+	}
+
+	/* Of a value, those that are sent: what is behind it is whatever it was. */
+	void first(struct ginMlx5Wqebb wqe, size_t bytes)
+	{
+		EXPECT(!memcmp(&r.m->wqes[index % DEPTH], &wqe, bytes));
+		index++;
+	}
+
+	void one(struct ginMlx5Wqebb wqe) { first(wqe, sizeof(wqe)); }
+
+	/* No more than that was posted, and the NIC knows. */
+	void end()
+	{
+		EXPECT(r.q->reserved == index && r.q->handed == index);
+		EXPECT(r.m->rung() == (index & 0xffff));
+		r.m->complete(index - 1);
+		EXPECT(Gin(r.dc, 0).flush() == ginSuccess);
+	}
+
+private:
+	Rig &r;
+	uint64_t index;
+};
+
+static const uint32_t CQE = ginMlx5Signaled;
+
+static void puts()
+{
+	Rig r;
+	Gin gin(r.dc, 0);
+	Expected plain(r);
+	EXPECT(gin.put(PEER, r.window, 64, r.window, 8, 100) == ginSuccess);
+	plain.one(ginMlx5Write(plain.slot(CQE), there, here, 100));
+	plain.end();
+
+	Expected raises(r);
+	EXPECT(gin.put(PEER, r.window, 64, r.window, 8, 100, GinSignalAdd{2, 7}) == ginSuccess);
+	raises.one(ginMlx5Write(raises.slot(), there, here, 100));
+	raises.one(ginMlx5FetchAdd(raises.slot(CQE), word(2), sink, 7));
+	raises.end();
+
+	Expected nothing(r);
+	EXPECT(gin.put(PEER, r.window, 64, r.window, 8, 0) == ginSuccess);
+	nothing.one(ginMlx5Nop(nothing.slot(CQE)));
+	EXPECT(gin.put(PEER, r.window, 64, r.window, 8, 0, GinSignalInc{1}) == ginSuccess);
+	nothing.one(ginMlx5FetchAdd(nothing.slot(CQE), word(1), sink, 1));
+	nothing.end();
+
+	Expected from(r);
+	const char *source = reinterpret_cast<const char *>(0x5010);
+	EXPECT(gin.putFrom(PEER, r.window, 64, source, 0xf0) == ginSuccess);
+	from.one(ginMlx5Write(from.slot(CQE), there, {0x995010, ginMlx5Key(0x91)}, 0xf0));
+	from.end();
+	EXPECT(!r.error.valid);
+	EXPECT(gin.putFrom(PEER, r.window, 64, source, 0xf1) == ginErrorInvalidArgument);
+	EXPECT(r.error.valid && r.error.result == ginErrorInvalidArgument && r.error.peer == PEER);
+	EXPECT(gin.putFrom(PEER, r.window, 64, source - 0x11, 1) == ginErrorInvalidArgument);
+	from.end();
+}
+
+/* In pieces of 1 GiB, and of 8 of them: what is raised comes last. */
+static void longPuts()
+{
+	Rig r;
+	Gin gin(r.dc, 0);
+	Expected e(r);
+	EXPECT(gin.put(PEER, r.window, 64, r.window, 8, 9 * GIB + 5, GinSignalInc{0},
+		       GinCounterInc{0}) == ginSuccess);
+	for (uint32_t i = 0; i < 8; i++)
+		e.one(ginMlx5Write(e.slot(i == 7 ? CQE : 0), part(there, i * GIB),
+				   part(here, i * GIB), GIN_MLX5_MESSAGE_BYTES));
+	e.one(ginMlx5Write(e.slot(), part(there, 8 * GIB), part(here, 8 * GIB),
+			   GIN_MLX5_MESSAGE_BYTES));
+	e.one(ginMlx5Write(e.slot(), part(there, 9 * GIB), part(here, 9 * GIB), 5));
+	e.one(ginMlx5FetchAdd(e.slot(CQE), word(0), sink, 1));
+	r.m->complete(7);
+	EXPECT(gin.readCounter(0) == 0);
+	e.end();
+	EXPECT(gin.readCounter(0) == 1);
+}
+
+template <size_t bytes> struct Value {
+	unsigned char byte[bytes];
+};
+
+template <size_t bytes> static Value<bytes> valueOf()
+{
+	Value<bytes> value;
+	for (size_t i = 0; i < bytes; i++)
+		value.byte[i] = static_cast<unsigned char>(i * 7 + 1);
+	return value;
+}
+
+template <size_t bytes> static void value(Rig &r)
+{
+	Value<bytes> v = valueOf<bytes>();
+	uint32_t words[8] = {};
+	Expected e(r);
+	memcpy(words, &v, bytes);
+	EXPECT(Gin(r.dc, 0).putValue(PEER, r.window, 64, v, GinSignalInc{3}) == ginSuccess);
+	if constexpr (bytes <= 28) {
+		e.first(ginMlx5WriteInline(e.slot(), there, words, bytes), 36 + bytes);
+	} else {
+		e.first(ginMlx5WriteInline(e.slot(), there, words, 16), 36 + 16);
+		e.first(ginMlx5WriteInline(e.slot(), part(there, 16), words + 4, bytes - 16),
+			36 + bytes - 16);
+	}
+	e.one(ginMlx5FetchAdd(e.slot(CQE), word(3), sink, 1));
+	e.end();
+}
+
+static void values()
+{
+	Rig r;
+	value<1>(r);
+	value<4>(r);
+	value<8>(r);
+	value<28>(r);
+	value<29>(r);
+	value<31>(r);
+	value<32>(r);
+}
+
+static void signalsAndGets()
+{
+	Rig r;
+	Gin gin(r.dc, 0);
+	Expected e(r);
+	EXPECT(gin.signal(PEER, GinSignalAdd{3, 1ull << 40}) == ginSuccess);
+	e.one(ginMlx5FetchAdd(e.slot(CQE), word(3), sink, 1ull << 40));
+	EXPECT(gin.signal(PEER, GinWeakSignalIncAt{r.window, 64}) == ginSuccess);
+	e.one(ginMlx5FetchAdd(e.slot(CQE), strict, sink, 1));
+	EXPECT(gin.get(PEER, r.window, 64, r.window, 8, 12) == ginSuccess);
+	e.one(ginMlx5Read(e.slot(), there, here, 12));
+	e.one(ginMlx5Dump(e.slot(CQE | ginMlx5FenceAndSmall), here, 1));
+	EXPECT(gin.get(PEER, r.window, 64, r.window, 8, 0) == ginSuccess);
+	e.one(ginMlx5Nop(e.slot(CQE)));
+	e.end();
+	Expected other(r);
+	EXPECT(Gin(r.dc, 1).signal(0, GinSignalInc{1}) == ginSuccess);
+	struct ginMlx5Wqebb there0 =
+		ginMlx5FetchAdd({r.queues[2].queue, 0, CQE},
+				{0x90000000 + (SIGNALS + 1) * 8, ginMlx5Key(0x61)}, sink, 1);
+	EXPECT(!memcmp(&r.memory[2].wqes[0], &there0, sizeof(there0)));
+	other.end();
+}
+
+/* Without a wish for the old value, and with: there is one, but no NIC to write it. */
+static void atomics()
+{
+	Rig r;
+	Gin gin(r.dc, 0);
+	Expected e(r);
+	EXPECT(gin.atomicFetchAdd(PEER, r.window, 64, uint64_t{5}) == ginSuccess);
+	e.one(ginMlx5FetchAdd(e.slot(CQE), strict, sink, 5));
+	EXPECT(gin.atomicCompareSwap(PEER, r.window, 64, 6, uint64_t{7}) == ginSuccess);
+	e.one(ginMlx5CompareSwap(e.slot(CQE), strict, sink, 6, 7));
+	EXPECT(gin.atomicFetchAdd(PEER, r.window, 64, 5u) == ginSuccess);
+	e.one(ginMlx5MaskedFetchAdd4(e.slot(CQE), strict, sink, 5, 0));
+	EXPECT(gin.atomicCompareSwap(PEER, r.window, 64, 6, 7u) == ginSuccess);
+	e.one(ginMlx5MaskedCompareSwap4(e.slot(CQE), strict, sink, {6, UINT32_MAX, 7, UINT32_MAX}));
+	EXPECT(gin.atomicSwap(PEER, r.window, 64, 7u) == ginSuccess);
+	e.one(ginMlx5MaskedCompareSwap4(e.slot(CQE), strict, sink, {0, 0, 7, UINT32_MAX}));
+	EXPECT(gin.atomicSwap(PEER, r.window, 64, uint64_t{9}) == ginSuccess);
+	struct ginMlx5TwoWqebbs two =
+		ginMlx5MaskedCompareSwap8(e.slot(), strict, sink, {0, 0, 9, UINT64_MAX});
+	e.one(two.wqebb[0]);
+	e.one(two.wqebb[1]);
+	e.one(ginMlx5Nop(e.slot(CQE)));
+	e.end();
+}
+
+/* Those who give up leave their places; each is free again when its own queue has come so far. */
+static void places()
+{
+	Rig r;
+	Gin gin(r.dc, 0);
+	uint64_t old = 0;
+	r.results[0].freeResults = 3;
+	for (int peer : {0, 1})
+		EXPECT(gin.atomicFetchAdd(peer, r.window, 64, uint64_t{1}, &old) ==
+		       ginErrorTimeout);
+	EXPECT(!r.results[0].freeResults && r.results[0].abandoned[0] && r.results[0].abandoned[1]);
+	EXPECT(gin.atomicFetchAdd(PEER, r.window, 64, uint64_t{1}, &old) == ginErrorTimeout);
+	EXPECT(r.q->reserved == 1); /* it has found no place, and posted nothing */
+	r.m->complete(0);
+	EXPECT(gin.atomicFetchAdd(0, r.window, 64, uint64_t{1}, &old) == ginErrorTimeout);
+	struct ginMlx5Wqebb wqe = r.memory[0].wqes[1];
+	EXPECT(wqe.segment[3].word[3] == ginMlx5Swap(0x7000 + 8)); /* the peer's, not queue 0's */
+	EXPECT(r.queues[0].reserved == 2 && old == 0);
+}
+
+/* Posts that aggregate ring with the first that does not, or with who waits. */
+static void aggregate()
+{
+	Rig r;
+	Gin gin(r.dc, 0);
+	ginOptions more;
+	more.aggregate = true;
+	for (int i = 0; i < 3; i++)
+		EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8, GinNone{}, GinNone{}, GinThread{},
+			       more) == ginSuccess);
+	EXPECT(r.m->rung() == 0 && r.q->handed == 3);
+	EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8) == ginSuccess);
+	EXPECT(r.m->rung() == 4);
+	EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8, GinNone{}, GinNone{}, GinThread{},
+		       more) == ginSuccess);
+	EXPECT(r.m->rung() == 4);
+	EXPECT(gin.flush(GinThread{}, ginTimeout(SHORT)) == ginErrorTimeout);
+	EXPECT(r.m->rung() == 5);
+}
+
+/* A full queue: calls time out, with nothing reserved; then they go on. */
+static void full(ginSharing sharing)
+{
+	Rig r;
+	Gin gin(r.dc, 0, sharing);
+	for (int i = 0; i < DEPTH / 2; i++)
+		EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8, GinSignalInc{0}) == ginSuccess);
+	EXPECT(gin.putValue(PEER, r.window, 0, 1u) == ginErrorTimeout);
+	EXPECT(r.q->reserved == DEPTH && r.error.valid && r.error.call == ginCallPutValue);
+	r.m->complete(0); /* room for one */
+	EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8, GinSignalInc{0}) == ginErrorTimeout);
+	EXPECT(r.q->reserved == DEPTH);
+	EXPECT(gin.putValue(PEER, r.window, 0, 1u) == ginSuccess);
+	EXPECT(r.q->reserved == DEPTH + 1 && r.m->rung() == DEPTH + 1);
+	struct ginRequest request = gin.flushAsync(PEER);
+	r.m->complete(DEPTH - 1);
+	EXPECT(gin.wait(request, GinThread{}, ginTimeout(SHORT)) == ginErrorTimeout);
+	r.m->complete(DEPTH);
+	EXPECT(gin.wait(request) == ginSuccess);
+}
+
+/* Each counter of what is done, once; whoever looks. */
+static void counters(ginSharing sharing)
+{
+	Rig r;
+	Gin gin(r.dc, 0, sharing), other(r.dc, 1);
+	for (uint32_t i = 0; i < 3 * DEPTH; i++) {
+		EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8, GinNone{},
+			       GinCounterInc{i % 2}) == ginSuccess);
+		EXPECT(gin.put(0, r.window, 0, r.window, 0, 8, GinNone{}, GinCounterInc{2}) ==
+		       ginSuccess);
+		r.memory[0].complete(i);
+		if (i % 5 == 4)
+			r.m->complete(i);
+	}
+	EXPECT(gin.waitCounter(2, 3 * DEPTH) == ginSuccess);
+	uint64_t done = (3 * DEPTH) / 5 * 5;
+	EXPECT(gin.readCounter(0) + gin.readCounter(1) == done);
+	EXPECT(gin.waitCounter(1, 3 * DEPTH / 2) == ginErrorTimeout);
+	EXPECT(other.readCounter(0) == 0 && other.flush() == ginSuccess);
+	r.m->complete(3 * DEPTH - 1);
+	EXPECT(gin.waitCounter(1, 3 * DEPTH / 2) == ginSuccess);
+	EXPECT(gin.readCounter(0) == 3 * DEPTH / 2 && gin.readCounter(2) == 3 * DEPTH);
+	gin.resetCounter(0);
+	EXPECT(gin.flush() == ginSuccess && gin.readCounter(0) == 0);
+}
+
+/* A WQE fails: what is behind it does not count, and every later call on the queue says so. */
+static void failure(ginSharing sharing)
+{
+	Rig r;
+	Gin gin(r.dc, 0, sharing);
+	uint64_t old = 0;
+	for (int i = 0; i < 3; i++)
+		EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8, GinNone{}, GinCounterInc{0}) ==
+		       ginSuccess);
+	r.m->complete(0);
+	EXPECT(gin.readCounter(0) == 1);
+	r.m->complete(1, ginMlx5CqeRequestError, ginMlx5RemoteAccess);
+	EXPECT(gin.waitCounter(0, 1) == ginSuccess); /* it had come to that */
+	EXPECT(gin.waitCounter(0, 2, GinThread{}, ginTimeout(GIN_FOREVER)) == ginErrorPeer);
+	EXPECT(r.error.valid && r.error.call == ginCallWaitCounter && r.error.seen == 1);
+	r.m->complete(2, ginMlx5CqeRequestError, ginMlx5Flushed);
+	EXPECT(r.q->latched >> 56 == ginMlx5RemoteAccess && (r.q->latched >> 32 & 0xffff) == 1);
+	EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8) == ginErrorPeer);
+	EXPECT(gin.putValue(PEER, r.window, 0, 1u) == ginErrorPeer);
+	EXPECT(gin.get(PEER, r.window, 0, r.window, 0, 8) == ginErrorPeer);
+	EXPECT(gin.signal(PEER, GinSignalInc{0}) == ginErrorPeer);
+	EXPECT(gin.atomicSwap(PEER, r.window, 0, 1u) == ginErrorPeer);
+	EXPECT(gin.atomicFetchAdd(PEER, r.window, 0, uint64_t{1}, &old) == ginErrorPeer);
+	EXPECT(gin.flush() == ginErrorPeer && gin.wait(gin.flushAsync(PEER)) == ginErrorPeer);
+	EXPECT(r.counters[0] == 1 && r.results[0].freeResults == UINT32_MAX);
+	EXPECT(gin.put(0, r.window, 0, r.window, 0, 8) == ginSuccess); /* the other queue */
+}
+
+/* The host says that a peer has failed: calls return at once, and post nothing that moves. */
+static void lostPeer()
+{
+	Rig r;
+	Gin gin(r.dc, 0);
+	Expected e(r);
+	r.peers[PEER].state = ginPeerFailed;
+	EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8, GinSignalInc{0}, GinCounterInc{0}) ==
+	       ginErrorPeer);
+	e.one(ginMlx5Nop(e.slot()));
+	e.one(ginMlx5Nop(e.slot(CQE)));
+	e.end();
+	EXPECT(gin.readCounter(0) == 0 && r.error.valid && r.error.peer == PEER);
+}
+
+/* A context that one after another use in different ways. */
+static void inTurn()
+{
+	const ginSharing ways[] = {ginSharingThread, ginSharingGpu, ginSharingCta};
+	Rig r;
+	for (uint32_t i = 0; i < 20 * DEPTH; i++) {
+		ginOptions options;
+		options.aggregate = i % 3 == 1;
+		Gin gin(r.dc, 0, ways[i * 7 / 5 % 3]);
+		EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8, GinNone{}, GinCounterInc{1},
+			       GinThread{}, options) == ginSuccess);
+		if (i % 7 == 6) {
+			r.m->complete(i);
+			EXPECT(gin.flush() == ginSuccess && gin.readCounter(1) == i + 1);
+			EXPECT(options.aggregate || r.m->rung() == ((i + 1) & 0xffff));
+		}
+	}
+	for (uint64_t i = 0; i < DEPTH; i++)
+		EXPECT(r.m->turn[i] == (i == r.q->handed % DEPTH ? GIN_TURN : 0));
+}
+
+/* A barrier waits for what all contexts have posted, reads behind it, then sets its word at the peer. */
+static void barrier()
+{
+	Rig r;
+	uint64_t words[CONTEXTS * SIGNALS + GIN_BARRIER_ROUNDS] = {}, epoch = 4;
+	r.dc.signal[ginWriterNic] = words;
+	r.dc.epoch = &epoch;
+	r.dc.barriers = 1;
+	GinBarrier barrier(r.dc, ginTeamWorld(r.dc), 0);
+	EXPECT(Gin(r.dc, 1, ginSharingThread).putValue(PEER, r.window, 0, 1u) == ginSuccess);
+	EXPECT(barrier.arrive() == ginErrorTimeout && r.q->reserved == 0);
+	r.memory[2 + PEER].complete(0);
+	Expected e(r);
+	EXPECT(barrier.arrive() == ginErrorTimeout); /* its READ is under way */
+	e.one(ginMlx5Read(e.slot(CQE), {0x90001000, ginMlx5Key(0x62)}, sink, 8));
+	EXPECT(barrier.arrive() == ginErrorTimeout && r.q->reserved == 1); /* one is enough */
+	r.m->complete(0);
+	EXPECT(barrier.arrive() == ginSuccess);
+	e.one(ginMlx5WriteInline8(
+		e.slot(CQE), {0x90001000 + sizeof(uint64_t) * CONTEXTS * SIGNALS, ginMlx5Key(0x62)},
+		5));
+	e.end();
+	EXPECT(barrier.wait() == ginErrorTimeout && epoch == 4);
+	words[CONTEXTS * SIGNALS] = 5;
+	EXPECT(barrier.wait() == ginSuccess && epoch == 5);
+	EXPECT(barrier.arrive() == ginSuccess && r.q->reserved == 3); /* no put: no READ */
+	r.m->complete(2, ginMlx5CqeRequestError, ginMlx5TransportRetries);
+	EXPECT(barrier.arrive() == ginErrorPeer);
+}
+
+int main()
+{
+	puts();
+	longPuts();
+	values();
+	signalsAndGets();
+	atomics();
+	places();
+	aggregate();
+	for (ginSharing sharing : {ginSharingGpu, ginSharingCta, ginSharingThread}) {
+		full(sharing);
+		counters(sharing);
+		failure(sharing);
+	}
+	lostPeer();
+	inTurn();
+	barrier();
+	printf("every call posts what it should\n");
+	return 0;
+}
