@@ -6,7 +6,7 @@
  *	SEED=n
  *
  * The NIC takes what the doorbell tells, or, as if it had dropped that, the record, at random times
- * and in random batches. No libgin is at work: the queue is laid out here.
+ * and in random batches. No libgin is at work: the queue is laid out here. Some posts count.
  */
 #include <gin/gdaki.cuh>
 
@@ -44,6 +44,12 @@ static uint32_t wqesOf(uint64_t poster, uint64_t n)
 	return 1 + static_cast<uint32_t>(((poster * 7 + n * 2654435761u) >> 8) % 3);
 }
 
+/* Does it raise the poster's counter? */
+static bool counts(uint64_t poster, uint64_t n)
+{
+	return (poster * 3 + n) % 4 == 0;
+}
+
 static bool heldBack(uint64_t poster, uint64_t n)
 {
 	return (poster + n) % 5 == 0;
@@ -72,21 +78,24 @@ class Nic
 public:
 	struct ginSendQueue q;
 	ginDevComm dc;
-	std::atomic<bool> paused, stop;
+	std::atomic<bool> paused, resting, stop;
 	std::atomic<uint64_t> fails; /* the WQE of this index */
 	std::atomic<uint64_t> fetched;
 	uint64_t wanted;		      /* posts below this index are not held back */
 	std::atomic<uint64_t> posts[POSTERS]; /* that are completed */
+	uint64_t counters[POSTERS];
 
 	explicit Nic(uint32_t logDepth)
-	    : q(), dc(), paused(false), stop(false), fails(UINT64_MAX), fetched(0), wanted(0),
-	      posts(), wqes(1u << logDepth), turn(1u << logDepth), cqe(), record(), doorbell(0),
-	      line(), random(number("SEED", 1)), at(), failed(false), rung(0), known(0)
+	    : q(), dc(), paused(false), resting(false), stop(false), fails(UINT64_MAX), fetched(0),
+	      wanted(0), posts(), counters(), wqes(1u << logDepth), turn(1u << logDepth),
+	      side(1u << logDepth), cqe(), record(), doorbell(0), line(), random(number("SEED", 1)),
+	      at(), failed(false), rung(0), known(0)
 	{
 		cqe.state = ginMlx5CqeEmpty();
 		turn[0] = GIN_TURN;
 		q.wqes = wqes.data();
 		q.turn = turn.data();
+		q.counter = side.data();
 		q.cqe = &cqe;
 		q.record = &record;
 		q.doorbell = &doorbell;
@@ -124,7 +133,7 @@ public:
 
 private:
 	std::vector<struct ginMlx5Wqebb> wqes;
-	std::vector<uint32_t> turn;
+	std::vector<uint32_t> turn, side;
 	struct ginMlx5Cqe cqe;
 	struct ginMlx5DoorbellRecord record;
 	uint64_t doorbell;
@@ -214,8 +223,9 @@ private:
 	{
 		while (!stop) {
 			uint64_t from = fetched;
+			resting = paused.load();
 			uint32_t more =
-				paused ? 0 : (told() - static_cast<uint32_t>(from)) & 0xffff;
+				resting ? 0 : (told() - static_cast<uint32_t>(from)) & 0xffff;
 			EXPECT(more <= wqes.size());
 			if (more)
 				more = 1 + random() % more;
@@ -244,6 +254,13 @@ static ginResult_t post(Nic &nic, uint64_t poster, uint64_t n, ginSharing sharin
 		if ((n + i) % 61 == 0)
 			sched_yield(); /* a slow one */
 	}
+	if (counts(poster, n)) {
+		uint64_t last = range.first + range.count - 1;
+		ginSlotCounterSet(&nic.q.counter[last & ginSendMask(&nic.q)],
+				  static_cast<uint32_t>(poster) + 1);
+		ginPointerSet(&nic.q.counters, nic.counters);
+		ginLocalMax(&nic.q.counted, last + 1);
+	}
 	ginSendHandOver(&nic.q, range, heldBack(poster, n), sharing);
 	*end = range.first + range.count;
 	if (!heldBack(poster, n))
@@ -251,13 +268,23 @@ static ginResult_t post(Nic &nic, uint64_t poster, uint64_t n, ginSharing sharin
 	return ginSuccess;
 }
 
+/* How many of the first `posts` of a poster count. */
+static uint64_t countsOf(uint64_t poster, uint64_t posts)
+{
+	uint64_t sum = 0;
+	for (uint64_t n = 0; n < posts; n++)
+		sum += counts(poster, n);
+	return sum;
+}
+
 /* Posts; repeats those that time out; now and then waits for its own. Until all is posted or fails. */
 static ginResult_t postMany(Nic &nic, uint64_t poster, uint64_t posts, ginSharing sharing)
 {
-	uint64_t end = 0;
+	uint64_t end = 0, counted = 0;
 
 	for (uint64_t n = 0; n < posts; n++) {
 		ginResult_t result = ginErrorTimeout;
+		counted += counts(poster, n);
 		while (result == ginErrorTimeout)
 			result =
 				post(nic, poster, n, sharing, n % 3 ? 60000000000ull : 20000, &end);
@@ -265,7 +292,8 @@ static ginResult_t postMany(Nic &nic, uint64_t poster, uint64_t posts, ginSharin
 			struct ginPoll poll = nic.poll(60000000000ull);
 			result = ginSendWait(&nic.q, end, poll, sharing);
 			if (result == ginSuccess)
-				EXPECT(nic.posts[poster] > n);
+				EXPECT(nic.posts[poster] > n &&
+				       ginCounterObserve(&nic.counters[poster]) == counted);
 		}
 		if (result != ginSuccess)
 			return result;
@@ -300,7 +328,7 @@ static void everyByte(uint32_t logDepth, uint64_t posters, ginSharing sharing)
 	EXPECT(ginSendWait(&nic.q, ginSendTicket(&nic.q), poll, sharing) == ginSuccess);
 	EXPECT(nic.fetched == nic.q.reserved && nic.q.done == nic.q.reserved);
 	for (uint64_t p = 0; p < posters; p++)
-		EXPECT(nic.posts[p] == posts);
+		EXPECT(nic.posts[p] == posts && nic.counters[p] == countsOf(p, posts));
 }
 
 /* A few posts, and nobody waits for anything: the NIC hears of all that is not held back. */
@@ -320,6 +348,8 @@ static void full(ginSharing sharing)
 	ginResult_t result = ginSuccess;
 
 	nic.paused = true;
+	while (!nic.resting)
+		sched_yield();
 	while (result == ginSuccess)
 		result = post(nic, 0, n++, sharing, 1000000, &end);
 	EXPECT(result == ginErrorTimeout && nic.q.reserved == end && end > 12 && end <= 16);
@@ -343,6 +373,8 @@ static void failure(uint64_t posters, ginSharing sharing)
 	nic.fails = 70001;
 	postAll(nic, posters, NEVER, sharing, ginErrorPeer);
 	EXPECT(nic.q.done <= 70001);
+	for (uint64_t p = 0; p < posters; p++)
+		EXPECT(nic.counters[p] <= countsOf(p, nic.posts[p]));
 	uint32_t syndrome = static_cast<uint32_t>(nic.q.latched >> 56);
 	EXPECT(syndrome == ginMlx5RemoteAccess || syndrome == ginMlx5Flushed);
 	struct ginPoll poll = nic.poll(0);
