@@ -129,10 +129,13 @@ struct backendOps {
 	 */
 	ginResult_t (*contextsStats)(void *contexts, uint32_t context, ginStats_t *stats);
 
-	/* No kernel uses them any more: what they have posted is done when it returns. */
+	/*
+	 * No kernel uses them any more: what they have posted is done, or has failed, when it returns.
+	 * Not when the communicator has failed.
+	 */
 	void (*contextsFinish)(void *state, void *contexts);
 
-	/* Finishes them, if need be, and frees them. */
+	/* Ends what is left of it, and frees them. */
 	void (*contextsClose)(void *state, void *contexts);
 
 	/*

@@ -409,7 +409,8 @@ ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm)
 	 * What kernels have posted is done at all ranks before the queues go that it comes by, and the
 	 * words that it raises.
 	 */
-	routesContextsFinish(comm, &dc->contexts);
+	if (controlError(&comm->control) == ginSuccess)
+		routesContextsFinish(comm, &dc->contexts);
 	devCommLogStats(comm, dc);
 	if (routesContextsAny(&dc->contexts))
 		controlAgree(&comm->control, "ginDevCommDestroy", ginSuccess);

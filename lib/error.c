@@ -21,9 +21,12 @@ void errorScope(const char *call, int rank)
 	scopeRank = rank;
 }
 
-void errorQuiet(int quiet)
+int errorQuiet(int quiet)
 {
+	int before = isQuiet;
+
 	isQuiet = quiet;
+	return before;
 }
 
 static void logSentence(void)

@@ -17,8 +17,11 @@ void errorScope(const char *call, int rank);
  */
 ginResult_t fail(ginResult_t result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Until it is 0 again this thread's sentences are no errors to the user: there is another way. */
-void errorQuiet(int quiet);
+/*
+ * As long as it is not 0 this thread's sentences are no errors to the user: there is another way.
+ * Returns what it was.
+ */
+int errorQuiet(int quiet);
 
 /*
  * The same for a call of the operating system: ginErrorSystem, and the sentence goes on with what

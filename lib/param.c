@@ -114,11 +114,11 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			  .preset = "600",
 			  .meaning = "seconds until a collective call gives up"},
 	[paramUarMap] = {.name = "GIN_UAR_MAP",
-			 .choices = "io|plain",
+			 .choices = "io|plain|cpu",
 			 .preset = "io",
 			 .meaning =
 				 "how a NIC's doorbell registers are mapped for the GPU; plain: as "
-				 "ordinary memory, where the driver refuses io"},
+				 "ordinary memory; cpu: not at all"},
 };
 
 static struct {

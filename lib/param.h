@@ -41,7 +41,7 @@ enum { gdakiQueuesGpu, gdakiQueuesHost };
 enum { proxyAffinityNear, proxyAffinityCpu, proxyAffinityNone };
 enum { proxyFenceAuto, proxyFenceSystem };
 enum { routeAuto, routeDirect, routeNetwork };
-enum { uarMapIo, uarMapPlain };
+enum { uarMapIo, uarMapPlain, uarMapCpu };
 
 /* A row of the table. */
 struct paramInfo {

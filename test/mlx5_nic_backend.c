@@ -164,7 +164,7 @@ static void expectFields(const struct part *p)
 	EXPECT(!p->dc.queues);
 	EXPECT_EQUAL(p->in.table->agent, ginAgentNic);
 	EXPECT_SUCCESS(ginCommQuery(p->comm, &info));
-	EXPECT_EQUAL(info.deviceAtomics, 1);
+	EXPECT(info.deviceAtomics == 1 && info.atomics == 1);
 	for (int r = 0; r < p->n; r++) {
 		EXPECT_TEXT(peerInfo(p->comm, r).backend, "gdaki");
 		EXPECT_HAS(peerInfo(p->comm, r).why, "mlx5 NICs, ");
@@ -414,7 +414,7 @@ static int twoHosts(const ginConfig_t *config)
 	EXPECT(dc.words[0] == dc.signal[ginWriterGpu] && dc.words[1] == dc.signal[ginWriterNic]);
 	EXPECT_EQUAL(window.table->agent, ginAgentNone);
 	EXPECT_SUCCESS(ginCommQuery(comm, &info));
-	EXPECT_EQUAL(info.deviceAtomics, 0);
+	EXPECT(info.deviceAtomics == 0 && info.atomics == 0);
 	EXPECT_EQUAL(dc.nSendQueues, me == WRONG ? 2 : 1);
 	for (int r = 0; r < 3; r++) {
 		int afar = (r == WRONG) != (me == WRONG);
@@ -451,6 +451,69 @@ static int leftBehind(const ginConfig_t *config)
 	free(p.inbox);
 	free(p.outbox);
 	return 0;
+}
+
+/* The host's calls hear of it, and then kernels that wait. */
+static void awaitError(const struct part *p)
+{
+	time_t end = time(NULL) + PATIENCE_S;
+	ginResult_t error = ginSuccess;
+	uint64_t line = 0;
+
+	while (error == ginSuccess && time(NULL) < end)
+		EXPECT_SUCCESS(ginCommGetAsyncError(p->comm, &error));
+	EXPECT_EQUAL(error, ginErrorPeer);
+	while (!line && time(NULL) < end)
+		line = __atomic_load_n(&p->dc.abortLine->word, __ATOMIC_RELAXED);
+	EXPECT_EQUAL(line & UINT32_MAX, ginErrorPeer);
+}
+
+/* What a failed communicator leaves is freed without the others. */
+static int leaveFailed(struct part *p)
+{
+	ginDevCommDestroy(p->comm, &p->dc);
+	ginWindowDeregister(p->comm, p->out);
+	ginWindowDeregister(p->comm, p->in);
+	EXPECT_SUCCESS(ginCommDestroy(p->comm));
+	free(p->inbox);
+	free(p->outbox);
+	return 0;
+}
+
+/* Rank 0 does not answer rank 1 any more: all hear of it, though nobody looks at a queue. */
+static int peerLost(const ginConfig_t *config)
+{
+	struct part p;
+
+	if (config->rank == WRONG)
+		setenv("MLX5DEV_FAULT", "retry@3", 1);
+	openPart(&p, config);
+	struct ginSendQueue *q = queueOf(&p.dc, 1, 0);
+	for (int i = 0; p.me == WRONG && i < 4; i++)
+		store(q, ginMlx5Nop(slotOf(q)));
+	if (p.me == WRONG)
+		ring(q);
+	awaitError(&p);
+	EXPECT_HAS(ginGetLastError(), "rank 1: gdaki: queue pair 0x");
+	EXPECT_HAS(ginGetLastError(), "of context 1 to rank 0 has failed: ");
+	return leaveFailed(&p);
+}
+
+/* A device falls off its bus. */
+static int deviceGone(const ginConfig_t *config)
+{
+	struct part p;
+
+	if (config->rank == WRONG)
+		setenv("MLX5DEV_FAULT", "remove@0", 1);
+	openPart(&p, config);
+	struct ginSendQueue *q = queueOf(&p.dc, 0, 0);
+	store(q, ginMlx5Nop(slotOf(q)));
+	if (p.me == WRONG)
+		ring(q);
+	awaitError(&p);
+	EXPECT_HAS(ginGetLastError(), "rank 1: gdaki: mlx5_0: ");
+	return leaveFailed(&p);
 }
 
 static ginResult_t initWith(const ginConfig_t *config, const char *backend, ginComm_t *comm)
@@ -586,12 +649,19 @@ static void testRanks(void)
 	setenv("GIN_GDAKI_QUEUES", "host", 1);
 	runForks("queues on the host", 2, allOverTheNic);
 	unsetenv("GIN_GDAKI_QUEUES");
+	setenv("GIN_UAR_MAP", "cpu", 1);
+	runForks("a thread rings", 3, allOverTheNic);
+	runThreads("a thread rings", 2, allOverTheNic);
+	runThreads("a thread rings, held back", 2, heldBack);
+	unsetenv("GIN_UAR_MAP");
 	runForks("parts of different sizes", 3, sizes);
 	runForks("held back", 3, heldBack);
 	runThreads("held back", 2, heldBack);
 	runForks("a queue that has failed", 2, failedQueue);
 	runThreads("depths", 2, depths);
 	runThreads("left behind", 2, leftBehind);
+	runForks("a peer does not answer", 3, peerLost);
+	runForks("a device is gone", 3, deviceGone);
 }
 
 static void testForced(void)
@@ -608,6 +678,7 @@ static void testForced(void)
 int main(int argc, char **argv)
 {
 	prepareTests();
+	unsetenv("GIN_BACKEND");
 	if (!getenv("MLX5DEV_DIR")) {
 		printf("there is no software mlx5 device: test/mlx5dev/with-device\n");
 		return 77;

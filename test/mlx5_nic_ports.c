@@ -88,13 +88,14 @@ static void events(void)
 {
 	struct rdmaPort *port;
 	char text[RDMA_WHY];
+	int lost = 0;
 
 	EXPECT_NIC(nic->portOpen(&anyPort, &port, nicWhy));
-	EXPECT_EQUAL(nic->portEvent(port, text), 0);
+	EXPECT_EQUAL(nic->portEvent(port, text, &lost), 0);
 	nicFault("portdown");
-	EXPECT_EQUAL(nic->portEvent(port, text), 1);
+	EXPECT_EQUAL(nic->portEvent(port, text, &lost), 1);
 	EXPECT_TEXT(text, "mlx5_0, port 1: the port is down");
-	EXPECT_EQUAL(nic->portEvent(port, text), 0);
+	EXPECT_EQUAL(nic->portEvent(port, text, &lost), 0);
 	nic->portClose(port);
 	EXPECT_REFUSED(nic->portOpen(&anyPort, &port, nicWhy), "port 1 is down");
 }
@@ -113,10 +114,11 @@ static void gone(void)
 {
 	struct rdmaPort *port, *second;
 	char text[RDMA_WHY];
+	int lost = 0;
 
 	EXPECT_NIC(nic->portOpen(&anyPort, &port, nicWhy));
 	nicFault("remove");
-	while (nic->portEvent(port, text) == 1)
+	while (nic->portEvent(port, text, &lost) == 1)
 		printf("ok: %s\n", text);
 	EXPECT_REFUSED(nic->portOpen(&anyPort, &second, nicWhy), "Input/output error");
 	nic->portClose(port);

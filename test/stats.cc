@@ -351,6 +351,7 @@ int main()
 {
 	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
 	setenv("GIN_ROUTE", "network", 1);
+	setenv("GIN_BACKEND", "proxy", 1);
 	inChild("known numbers, 1 rank", 1, knownNumbers);
 	std::string log = inChild("known numbers, 3 ranks", 3, knownNumbers);
 	expectHas(log, "STATS", false);

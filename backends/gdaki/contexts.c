@@ -67,18 +67,30 @@ static ginResult_t openLanding(struct gdakiContexts *s)
 	return failed ? fail(ginErrorSystem, "gdaki: %s", why) : ginSuccess;
 }
 
+static ginResult_t giveDoorbell(struct gdakiContexts *s, uint32_t i, void **doorbell)
+{
+	struct rdmaRegister where;
+
+	s->g->rdma->queueRegister(s->pairs->queues, i, &where);
+	if (s->rings) {
+		s->rings->registers[i] = where.at;
+		*doorbell = &s->rings->words[i];
+		return ginSuccess;
+	}
+	ginResult_t result = doorbellMap(s->g->host->device, &where, doorbell);
+	s->mapped += result == ginSuccess;
+	return result;
+}
+
 static ginResult_t fillQueue(struct gdakiContexts *s, uint32_t i, struct ginSendQueue *out)
 {
 	const struct rdmaPlace place = rdmaPlaceOf(i, s->depth);
 	char *slab = s->pairs->slab;
-	struct rdmaRegister where;
 	void *doorbell = NULL;
+	ginResult_t result = giveDoorbell(s, i, &doorbell);
 
-	s->g->rdma->queueRegister(s->pairs->queues, i, &where);
-	ginResult_t result = doorbellMap(s->g->host->device, &where, &doorbell);
 	if (result != ginSuccess)
 		return result;
-	s->mapped++;
 	*out = (struct ginSendQueue){
 		.wqes = (void *)(slab + place.wqes),
 		.turn = s->turn + (size_t)i * s->depth,
@@ -166,10 +178,31 @@ static ginResult_t makeTables(struct gdakiContexts *s)
 	s->count = s->pairs->peers * s->contexts;
 	if (!s->count)
 		return ginSuccess;
-	ginResult_t result = allocTables(s);
+	s->told = calloc(s->count, 1);
+	ginResult_t result = s->told ? allocTables(s) : fail(ginErrorSystem, "no memory");
 	if (result == ginSuccess)
 		result = openLanding(s);
+	if (result == ginSuccess && s->g->ringer.started)
+		result = ringsMake(s->g->host->device, s->count, &s->rings);
 	return result == ginSuccess ? fillTables(s) : result;
+}
+
+/* All is there: threads may look at it. */
+static void start(struct gdakiContexts *s)
+{
+	if (s->rings)
+		ringerAdd(&s->g->ringer, s->rings);
+	watchAdd(s->g, s);
+	s->running = 1;
+}
+
+static void stop(struct gdakiContexts *s)
+{
+	if (!s->running)
+		return;
+	watchRemove(s->g, s);
+	if (s->rings)
+		ringerRemove(&s->g->ringer, s->rings);
 }
 
 ginResult_t gdakiContextsOpen(void *state, const char *call, ginResult_t mine,
@@ -193,10 +226,12 @@ ginResult_t gdakiContextsOpen(void *state, const char *call, ginResult_t mine,
 				    .pairs = pairs};
 	if (mine == ginSuccess)
 		mine = makeTables(s);
-	if (mine == ginSuccess)
+	if (mine == ginSuccess) {
+		start(s);
 		*contexts = s;
-	else
+	} else {
 		gdakiContextsClose(g, s);
+	}
 	return mine;
 }
 
@@ -208,18 +243,22 @@ void gdakiContextsClose(void *state, void *contexts)
 	const struct device *d = g->host->device;
 	struct rdmaRegister where;
 
+	stop(s);
 	while (s->mapped) {
 		g->rdma->queueRegister(s->pairs->queues, --s->mapped, &where);
 		doorbellUnmap(d, &where);
 	}
 	if (s->pairs)
 		pairsClose(s->pairs);
+	if (s->rings)
+		ringsFree(d, s->rings);
 	if (s->region)
 		g->rdma->regionClose(s->region);
 	if (s->landing)
 		memoryFree(d, s->landing);
 	if (s->queues)
 		memoryFree(d, s->queues);
+	free(s->told);
 	free(s);
 }
 

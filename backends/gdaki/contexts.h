@@ -13,8 +13,9 @@ struct gdakiContexts {
 	const struct gdakiWindow *words;
 	uint32_t contexts, depth;
 	struct pairs *pairs;
-	uint32_t count;	 /* of queues */
-	uint32_t mapped; /* of these, whose doorbell kernels have */
+	uint32_t count;	     /* of queues */
+	uint32_t mapped;     /* of these, whose doorbell register kernels have */
+	struct rings *rings; /* what they have instead; NULL: none */
 	/* In GPU memory, one after the other: */
 	struct ginSendQueue *queues;	/* [count] */
 	struct ginSendResults *results; /* [contexts] */
@@ -22,6 +23,10 @@ struct gdakiContexts {
 	char *landing;			/* old values of atomics, the sink in front of them */
 	struct rdmaRegion *region;
 	struct rdmaKeys keys; /* of it */
+	int running;	      /* the threads have it */
+	/* watch.c's: */
+	struct gdakiContexts *next;
+	uint8_t *told; /* [count]: its failure was said */
 };
 
 /* What a queue's words say, while kernels run or after. */

@@ -51,12 +51,16 @@ struct gdakiLook gdakiLook(const struct gdakiContexts *s, const struct ginSendQu
 {
 	struct gdakiLook look = {.posted = load(&q->handed), .completed = load(&q->done)};
 	uint64_t latched = load(&q->latched);
-	uint32_t state = cqeWord(s, &q->cqe->state), opcode = ginMlx5CqeOpcode(state);
 
 	if (latched) {
 		look.syndrome = (uint32_t)(latched >> 56);
 		look.vendor = (uint32_t)(latched >> 48) & 0xff;
-	} else if (opcode == ginMlx5CqeRequest) {
+		return look;
+	}
+	if (look.completed >= look.posted)
+		return look;
+	uint32_t state = cqeWord(s, &q->cqe->state), opcode = ginMlx5CqeOpcode(state);
+	if (opcode == ginMlx5CqeRequest) {
 		look.completed +=
 			(ginMlx5CqeCounter(state) + 1 - (uint32_t)look.completed) & 0xffff;
 	} else if (opcode != ginMlx5CqeInvalid) {
@@ -67,7 +71,10 @@ struct gdakiLook gdakiLook(const struct gdakiContexts *s, const struct ginSendQu
 	return look;
 }
 
-/* By the CPU's mapping of the register: what was held back, or if the NIC has lost the last one. */
+/*
+ * What was held back, or if the NIC has lost the last one: by the CPU's mapping of the register, or by
+ * who rings for all.
+ */
 static void ring(const struct gdakiContexts *s, uint32_t i, const struct ginSendQueue *q)
 {
 	const struct device *d = s->g->host->device;
@@ -79,7 +86,8 @@ static void ring(const struct gdakiContexts *s, uint32_t i, const struct ginSend
 		deviceWrite(d, &q->record->send, &record, sizeof(record));
 	else
 		__atomic_store_n(&q->record->send, record, __ATOMIC_RELEASE);
-	__atomic_store_n((uint64_t *)where.at, ginMlx5Doorbell(q->queue, next), __ATOMIC_RELEASE);
+	__atomic_store_n(s->rings ? &s->rings->words[i] : (uint64_t *)where.at,
+			 ginMlx5Doorbell(q->queue, next), __ATOMIC_RELEASE);
 }
 
 /* How many queues have something under way; each is rung for if `again`. */
@@ -107,6 +115,15 @@ static void pause(void)
 	nanosleep(&time, NULL);
 }
 
+static void giveUp(const struct gdakiContexts *s, uint32_t left)
+{
+	char why[RDMA_WHY];
+	int peer = pairsFailed(s->pairs, why);
+
+	logWrite(logWarn, "rank %d: gdaki: %u queues are not done after %u s%s%s", s->g->host->rank,
+		 left, paramNumber(paramTimeout), peer < 0 ? "" : ": ", peer < 0 ? "" : why);
+}
+
 void gdakiContextsFinish(void *state, void *contexts)
 {
 	const struct gdakiContexts *s = contexts;
@@ -116,8 +133,7 @@ void gdakiContextsFinish(void *state, void *contexts)
 	(void)state;
 	while ((left = underWay(s, now >= next))) {
 		if (now > end) {
-			logWrite(logWarn, "rank %d: gdaki: %u queues are not done after %u s",
-				 s->g->host->rank, left, paramNumber(paramTimeout));
+			giveUp(s, left);
 			return;
 		}
 		next = now >= next ? now + RING_AGAIN_NS : next;

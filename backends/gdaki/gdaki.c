@@ -3,12 +3,14 @@
  * gdaki.c - the gdaki backend: GPU threads write work requests of an mlx5 NIC and ring its doorbell
  *
  * The host makes and connects queue pairs (pairs.c), registers windows (window.c) and lays out what
- * kernels need (contexts.c); no CPU thread moves data. rdma.h says which file does what.
+ * kernels need (contexts.c); no CPU thread moves data, but one may have to ring (ringer.c). rdma.h says
+ * which file does what.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../lib/log.h"
 #include "dmabuf.h"
 #include "doorbell.h"
 #include "probe.h"
@@ -90,20 +92,36 @@ static ginResult_t tryRegion(struct gdaki *g, char *slab, size_t bytes)
 	return ginSuccess;
 }
 
+/* Where kernels cannot have the register a thread rings for them. */
+static ginResult_t tryDoorbell(struct gdaki *g, const struct rdmaRegister *where)
+{
+	const struct device *d = g->host->device;
+	int wanted = paramChoice(paramUarMap) != uarMapCpu;
+	void *doorbell;
+
+	int quiet = errorQuiet(1);
+	int mapped = wanted && doorbellMap(d, where, &doorbell) == ginSuccess;
+	errorQuiet(quiet);
+	if (mapped) {
+		doorbellUnmap(d, where);
+		return ginSuccess;
+	}
+	if (wanted)
+		logWrite(logWarn, "rank %d: a CPU thread rings doorbells: %s", g->host->rank,
+			 ginGetLastError());
+	return ringerOpen(&g->ringer);
+}
+
 static ginResult_t tryQueue(struct gdaki *g, struct rdmaQueues *queues)
 {
 	struct rdmaRegister where;
 	struct rdmaEnd end;
 	char why[RDMA_WHY];
-	void *doorbell;
 
 	if (g->rdma->queueMake(queues, 0, 0, &end, why))
 		return fail(ginErrorSystem, "gdaki: %s", why);
 	g->rdma->queueRegister(queues, 0, &where);
-	ginResult_t result = doorbellMap(g->host->device, &where, &doorbell);
-	if (result == ginSuccess)
-		doorbellUnmap(g->host->device, &where);
-	return result;
+	return tryDoorbell(g, &where);
 }
 
 /*
@@ -134,6 +152,9 @@ static void closeGdaki(void *state)
 {
 	struct deviceScope scope;
 	struct gdaki *g = state;
+
+	watchClose(g);
+	ringerClose(&g->ringer);
 	ginResult_t entered = deviceEnter(g->host->device, &scope);
 
 	sourcesClose(&g->sources);
@@ -158,7 +179,9 @@ static ginResult_t openGdaki(struct gdaki *g)
 		g->rdma->portTell(g->port, &own, &g->features);
 		result = sourcesOpen(g->host->device, &g->sources);
 	}
-	return result == ginSuccess ? tryAll(g) : result;
+	if (result == ginSuccess)
+		result = tryAll(g);
+	return result == ginSuccess ? watchOpen(g) : result;
 }
 
 static ginResult_t open(const struct backendHost *host, void **state)

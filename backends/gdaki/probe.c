@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../../lib/log.h"
 #include "choose.h"
 #include "load.h"
 
@@ -28,6 +29,7 @@ static int wantedGid(int *gid, char *why)
 	return -1;
 }
 
+/* `why`: why not, else which one it is. */
 static int openChosen(const struct backendHost *host, const struct rdma *rdma,
 		      struct rdmaPort **port, char *why)
 {
@@ -45,7 +47,10 @@ static int openChosen(const struct backendHost *host, const struct rdma *rdma,
 		return -1;
 	wanted.device = found[chosen].device;
 	wanted.port = found[chosen].port;
-	return rdma->portOpen(&wanted, port, why);
+	if (rdma->portOpen(&wanted, port, why))
+		return -1;
+	snprintf(why, RDMA_WHY, "%s:%d: %.200s", wanted.device, wanted.port, found[chosen].why);
+	return 0;
 }
 
 static int openPort(const struct backendHost *host, const struct rdma **rdma,
@@ -75,9 +80,10 @@ int gdakiProbe(const struct backendHost *host, struct rdmaAddress *address, char
 ginResult_t gdakiPortOpen(const struct backendHost *host, const struct rdma **rdma,
 			  struct rdmaPort **port)
 {
-	char why[RDMA_WHY];
+	char why[RDMA_WHY] = "";
 
 	if (openPort(host, rdma, port, why))
 		return fail(ginErrorSystem, "gdaki: %s", why);
+	logWrite(logInfo, "rank %d: gdaki: port %s", host->rank, why);
 	return ginSuccess;
 }

@@ -13,8 +13,10 @@
  * Files of libgin-rdma.so, in nic/: list.c, port.c, gid.c, capability.c and event.c ports; memory.c
  * keys and memory for queues; uar.c, queues.c, make.c, connect.c, path.c and state.c queues; say.c
  * what failed; rdma.c the struct at the end. Of libgin.so, here: load.c opens it, probe.c and
- * choose.c find a rank's port, doorbell.c maps registers, pairs.c has the queues of a device
- * communicator.
+ * choose.c find a rank's port, doorbell.c maps registers; slab.c, pairs.c and contexts.c make the
+ * queues of a device communicator, and finish.c looks how far they have come; window.c and sources.c
+ * have memory; dmabuf.c asks the driver for it; ringer.c rings for the GPU; watch.c looks whether all is well; gdaki.c is the
+ * backend.
  */
 #ifndef GIN_BACKENDS_RDMA_H
 #define GIN_BACKENDS_RDMA_H
@@ -174,10 +176,13 @@ struct rdma {
 			 struct rdmaFeatures *features);
 
 	/*
-	 * The next event of the device, without waiting: 1 and a sentence, 0 when there is none.
-	 * Queue pairs made here have none: queueState() says how they are.
+	 * The next event of the device, without waiting: 1 and a sentence, 0 when there is none; `lost`
+	 * says whether the device is. Queue pairs made here have none: queueState() says how they are.
 	 */
-	int (*portEvent)(struct rdmaPort *port, char *text);
+	int (*portEvent)(struct rdmaPort *port, char *text, int *lost);
+
+	/* What a completion with an error says, in words. */
+	void (*errorText)(unsigned syndrome, unsigned vendor, char *text);
 
 	/* By dma-buf where there is one, else by address: for GPU memory that takes nvidia-peermem. */
 	int (*regionOpen)(struct rdmaPort *port, const struct rdmaMemory *memory, unsigned access,

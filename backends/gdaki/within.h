@@ -4,7 +4,9 @@
 #define GIN_GDAKI_WITHIN_H
 
 #include "pairs.h"
+#include "ringer.h"
 #include "sources.h"
+#include "watch.h"
 
 enum { GDAKI_MIN_DEPTH = RDMA_MIN_DEPTH, GDAKI_MAX_DEPTH = 16384 };
 
@@ -16,6 +18,8 @@ struct gdaki {
 	struct rdmaAddress *addresses; /* [nRanks] */
 	struct rdmaPath path;
 	struct sources sources;
+	struct watch watch;
+	struct ringer ringer; /* started: kernels have no doorbell registers */
 };
 
 /* window.c: what a rank tells of its part of a window. */

@@ -22,7 +22,15 @@ static int isOfPort(enum ibv_event_type type)
 	}
 }
 
-int portEvent(struct rdmaPort *p, char *text)
+void errorText(unsigned syndrome, unsigned vendor, char *text)
+{
+	const char *words = syndromeText(syndrome);
+
+	say(text, "%s (syndrome 0x%02x, the vendor's 0x%02x)",
+	    words ? words : "it has no words for it", syndrome, vendor);
+}
+
+int portEvent(struct rdmaPort *p, char *text, int *lost)
 {
 	struct ibv_async_event event;
 
@@ -32,6 +40,7 @@ int portEvent(struct rdmaPort *p, char *text)
 		return sayErrno(text, errno, "events of %s", p->context->device->name);
 	}
 	const char *words = verbsEventText(event.event_type);
+	*lost = event.event_type == IBV_EVENT_DEVICE_FATAL;
 	if (isOfPort(event.event_type))
 		say(text, "%s, port %d: %s", p->context->device->name, event.element.port_num,
 		    words);

@@ -29,7 +29,8 @@ int portOpen(const struct rdmaWanted *wanted, struct rdmaPort **port, char *why)
 void portClose(struct rdmaPort *port);
 void portTell(const struct rdmaPort *port, struct rdmaAddress *address,
 	      struct rdmaFeatures *features);
-int portEvent(struct rdmaPort *port, char *text);
+int portEvent(struct rdmaPort *port, char *text, int *lost);
+void errorText(unsigned syndrome, unsigned vendor, char *text);
 
 /* list.c */
 int portList(const struct rdmaWanted *wanted, struct rdmaFound *found, int room, char *why);

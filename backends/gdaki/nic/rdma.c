@@ -11,6 +11,7 @@ __attribute__((visibility("default"))) const struct rdma ginRdma = {
 	.portClose = portClose,
 	.portTell = portTell,
 	.portEvent = portEvent,
+	.errorText = errorText,
 	.regionOpen = regionOpen,
 	.regionClose = regionClose,
 	.queuesOpen = queuesOpen,

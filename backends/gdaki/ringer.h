@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ringer.h - a thread that rings for kernels, where the GPU cannot have the doorbell registers
+ *
+ * A queue's doorbell is then a word of pinned host memory. What a kernel stores there the thread takes
+ * and stores to the register. It spins while there is something to do, and naps else.
+ */
+#ifndef GIN_GDAKI_RINGER_H
+#define GIN_GDAKI_RINGER_H
+
+#include <pthread.h>
+
+#include "../backend.h"
+#include "rdma.h"
+
+/* The words of a device communicator. */
+struct rings {
+	struct rings *next;
+	uint64_t *words;      /* [count], pinned */
+	uint64_t **registers; /* [count] */
+	uint32_t count;
+};
+
+struct ringer {
+	pthread_t thread;
+	int started, closing;
+	pthread_mutex_t lock; /* of the list, and `closing` */
+	pthread_cond_t wake;
+	struct rings *rings;
+};
+
+ginResult_t ringerOpen(struct ringer *ringer);
+/* All rings have been removed. One that is not open is allowed. */
+void ringerClose(struct ringer *ringer);
+
+/* Zero; `registers` is to be filled in. The device's scope is entered, as for the next two. */
+ginResult_t ringsMake(const struct device *d, uint32_t count, struct rings **rings);
+void ringsFree(const struct device *d, struct rings *rings);
+
+void ringerAdd(struct ringer *ringer, struct rings *rings);
+/* No kernel rings any more: what is still in the words is rung. */
+void ringerRemove(struct ringer *ringer, struct rings *rings);
+
+#endif
