@@ -6,6 +6,7 @@
 
 #include "dmabuf.h"
 #include "doorbell.h"
+#include "slab.h"
 
 /* The sink, then each context's old values. */
 enum { SINK_BYTES = 64, VALUE_BYTES = GIN_QUEUE_RESULTS * sizeof(uint64_t) };
@@ -52,7 +53,7 @@ static ginResult_t openLanding(struct gdakiContexts *s)
 	const struct device *d = s->g->host->device;
 	char why[RDMA_WHY];
 	void *at = NULL;
-	ginResult_t result = memoryAlloc(d, valuesOf(s->contexts), &at);
+	ginResult_t result = slabMemory(d, valuesOf(s->contexts), &at);
 
 	if (result != ginSuccess)
 		return result;
@@ -99,7 +100,8 @@ static ginResult_t fillQueue(struct gdakiContexts *s, uint32_t i, struct ginSend
 		.record = (void *)(slab + place.record),
 		.doorbell = doorbell,
 		.queue = ginMlx5Queue(s->pairs->ends[i].number),
-		.logDepth = (uint32_t)__builtin_ctz(s->depth),
+		.logDepth = (uint16_t)__builtin_ctz(s->depth),
+		.near = (uint16_t)slabIsNear(s->g->host->device),
 		.sinkKey = ginMlx5Key(s->keys.local),
 		.sink = (uint32_t)s->keys.first,
 	};

@@ -49,7 +49,8 @@ static uint32_t cqeWord(const struct gdakiContexts *s, const uint32_t *at)
 /* As ginSendRefresh in gin/gdaki.cuh: first `done`, then the CQE. */
 struct gdakiLook gdakiLook(const struct gdakiContexts *s, const struct ginSendQueue *q)
 {
-	struct gdakiLook look = {.posted = load(&q->handed), .completed = load(&q->done)};
+	struct gdakiLook look = {.posted = load(&q->handed),
+				 .completed = load(&q->done) & ~GIN_SEND_CREDITING};
 	uint64_t latched = load(&q->latched);
 
 	if (latched) {

@@ -14,13 +14,23 @@ static ginResult_t blank(const struct device *d, uint32_t count, uint32_t depth,
 	return result;
 }
 
+int slabIsNear(const struct device *d)
+{
+	return d->cuda && paramChoice(paramGdakiQueues) != gdakiQueuesHost;
+}
+
+ginResult_t slabMemory(const struct device *d, size_t bytes, void **at)
+{
+	if (paramChoice(paramGdakiQueues) == gdakiQueuesHost)
+		return memoryAllocNear(d, bytes, d->numaNode, at);
+	return memoryAlloc(d, bytes, at);
+}
+
 ginResult_t slabAlloc(const struct device *d, uint32_t count, uint32_t depth, char **slab)
 {
 	size_t bytes = rdmaSlabBytes(count, depth);
 	void *at = NULL;
-	ginResult_t result = paramChoice(paramGdakiQueues) == gdakiQueuesHost
-				     ? memoryAllocNear(d, bytes, d->numaNode, &at)
-				     : memoryAlloc(d, bytes, &at);
+	ginResult_t result = slabMemory(d, bytes, &at);
 
 	if (result != ginSuccess)
 		return result;

@@ -6,6 +6,12 @@
 #include "../backend.h"
 #include "rdma.h"
 
+/* Is it memory of this GPU? */
+int slabIsNear(const struct device *d);
+
+/* Memory where queues are, for what their completions have to prove. The scope is entered. */
+ginResult_t slabMemory(const struct device *d, size_t bytes, void **at);
+
 /* Of rdmaSlabBytes(), with every completion entry empty. The scope is entered. */
 ginResult_t slabAlloc(const struct device *d, uint32_t count, uint32_t depth, char **slab);
 

@@ -46,8 +46,16 @@ static ginResult_t openLocal(struct gdakiWindow *w, const struct rdmaMemory *mem
 	return result;
 }
 
+/* The NIC reads this GPU's memory through its L2. */
+static uint32_t fenceOf(const struct memory *memory)
+{
+	return memory->kind == memoryVmm || memory->kind == memoryIpc ? ginScopeDevice
+								      : ginScopeSystem;
+}
+
 static ginResult_t openMemory(struct gdakiWindow *w, const struct memory *memory, int isShared)
 {
+	w->fence = fenceOf(memory);
 	if (!memory->bytes)
 		return ginSuccess;
 	struct rdmaMemory whole = dmabufOf(w->g->host->device, memory->address, memory->bytes);
@@ -124,6 +132,7 @@ void gdakiWindowTell(void *window, struct ginWindowTable *table)
 
 	table->nicKey = w->localKey;
 	table->nicAddress = w->own.first;
+	table->fence = w->fence;
 	table->agent = w->g->host->mixed ? ginAgentNone : ginAgentNic;
 }
 

@@ -33,6 +33,7 @@ struct gdakiWindow {
 	struct rdmaRegion *strict, *relaxed; /* NULL: none; of an empty part neither */
 	struct gdakiPart own;
 	uint32_t localKey;
+	uint32_t fence; /* enum ginScope: how far a source here is released for the NIC */
 	struct ginSourceEntry source;
 	uint32_t slot;		 /* among the sources; GDAKI_NO_SLOT: none */
 	int isLocal;		 /* a source of this rank alone, that has no parts */

@@ -32,8 +32,8 @@ public:
 	/*
 	 * Write `bytes` bytes from offset srcOff of this rank's part of srcWin to offset dstOff of
 	 * the peer's part of dstWin, then do `remote` there and, once the source bytes may be
-	 * reused, `local` here. All threads of the coop copy, or one posts, by the proxy route: the
-	 * source is read later then. Zero bytes and the own rank are like any other.
+	 * reused, `local` here. All threads of the coop copy, or one posts, by a route with queues:
+	 * the source is read later then. Zero bytes and the own rank are like any other.
 	 * ginErrorTimeout: the queue is full, nothing is posted; ginErrorPeer, ginErrorAborted:
 	 * neither action is done, and the target may have been written in part.
 	 */
@@ -48,8 +48,9 @@ public:
 
 	/*
 	 * The same from anywhere in a registered window of this rank. The direct route reads there;
-	 * by the proxy route the CPU has to find the window, a search among all of them, and a
-	 * source that is not known to be this GPU's memory is released to the system.
+	 * by routes with queues the window has to be found, a search among all of them, by the CPU
+	 * for the proxy, by the caller for a NIC, and a source that is not known to be this GPU's
+	 * memory is released to the system. ginErrorInvalidArgument: the caller has found none.
 	 */
 	template <class Remote = GinNone, class Local = GinNone, class Coop = GinThread>
 	GIN_FN ginResult_t putFrom(int peer, ginWindow_t dstWin, size_t dstOff, const void *src,

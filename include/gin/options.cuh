@@ -36,7 +36,7 @@ struct ginOptions {
 
 	/*
 	 * How far the caller has released its earlier writes already. Signals without data: given the
-	 * system, the call orders nothing by itself and costs less. By the proxy route puts and
+	 * system, the call orders nothing by itself and costs less. By routes with queues puts and
 	 * atomics, too: what was given as far as they need is not released again.
 	 */
 	ginScope given = ginScopeThread;

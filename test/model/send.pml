@@ -8,6 +8,7 @@
  *   mark           ginSendHandOver
  *   hold           ginSendHold: what who has the turn does
  *   refresh        ginSendRefresh
+ *   credit         ginSendCredit
  *   nudge          ginSendNudge
  *   flush          ginSendWait, for all that has been reserved
  *   nic            the NIC
@@ -28,6 +29,8 @@
  * goes by it if it is news.
  * With LATE no fence stands between the record and the doorbell, and it may find an older record.
  * With ALONE one thread has the queue for itself, and needs no turn.
+ * With COUNTS posts of the first thread leave a counter beside their last slot, and who raises the
+ * shadow past such a slot raises the counter first, while nobody else raises either.
  *
  * Held to, in every interleaving:
  * - the NIC reads WQEs that are whole and of their own index; no slot is written before what was in
@@ -37,6 +40,8 @@
  *   is latched first stays (with FAILS, where any WQE may fail and those behind it are flushed);
  * - when all have left, be it without a wait, the NIC knows of all that was posted and is not held
  *   back (but with LATE and DROPS);
+ * - with COUNTS, each counter is raised once, after its WQE is completed well and before anybody sees
+ *   it as done;
  * - nobody hangs; with PATIENT, where nobody gives up, all waits end;
  * - with STALLED, where a poster stays for ever before what he has claimed, the other leaves.
  *
@@ -87,6 +92,13 @@ byte known, fetched, completed;
 byte arrived;	 /* the record as it would read it */
 bool recovering; /* it has dropped a doorbell */
 
+#ifdef COUNTS
+bool side[DEPTH]; /* the slot's WQE counts */
+byte counted;	  /* no such slot at this index or above */
+bool crediting;	  /* with the shadow, in one word */
+bool owed[8], paid[8]; /* by index; what only the properties look at, as */
+#endif
+
 /* What only the properties look at. */
 bool held;	/* somebody has the turn */
 byte rung;	/* the last doorbell */
@@ -115,6 +127,82 @@ inline take_turn()
  * First the shadow, then the CQE: between a look at the CQE and one at the shadow others may bring
  * the shadow past it, and then it says MODULUS too much.
  */
+#ifdef COUNTS
+/* Raises the counters of the slots from `old` to `freed`, then the shadow. */
+inline credit()
+{
+	if
+	:: atomic {
+#ifndef BREAK_CREDIT
+		shadow == old && !crediting ->
+#else
+		shadow == old ->
+#endif
+		crediting = true
+	}
+#ifdef BREAK_PAY
+		atomic { shadow = freed; crediting = false };
+#endif
+		do
+		:: old < freed ->
+			atomic {
+				if
+				:: side[old % DEPTH] ->
+					side[old % DEPTH] = false;
+					assert(owed[old] && !paid[old]);
+					assert(old < completed && (!failed || old + 1 < failed));
+					paid[old] = true
+				:: else
+				fi;
+				old++
+			}
+		:: else -> break
+		od;
+#ifndef BREAK_PAY
+		atomic { shadow = freed; crediting = false }
+#endif
+	:: atomic { else -> skip }
+	fi
+}
+
+/* `counted` behind the CQE: what that tells of was handed over before. */
+inline refresh()
+{
+	atomic { freed = shadow; old = shadow; busy = crediting };
+#ifdef BREAK_COUNTED
+	some = counted;
+#endif
+	atomic { seen = cqe; why = cause }
+	atomic {
+		if
+		:: seen == EMPTY
+		:: seen != EMPTY && why ->
+			if
+			:: !latched -> latched = why
+			:: else
+			fi
+		:: seen != EMPTY && !why ->
+			freed = large(small(seen + 1), freed);
+			assert(freed <= completed)
+		fi
+	}
+#ifndef BREAK_COUNTED
+	some = counted;
+#endif
+	if
+	:: busy || freed == old
+	:: !busy && freed > old && some > old -> credit()
+	:: !busy && freed > old && some <= old ->
+		atomic {
+			if
+			:: shadow == old && !crediting -> shadow = freed
+			:: else
+			fi
+		}
+	fi;
+	atomic { seen = 0; why = 0; freed = 0; old = 0; busy = false; some = 0 }
+}
+#else
 inline refresh()
 {
 #ifdef BREAK_REFRESH
@@ -155,6 +243,7 @@ inline refresh()
 #endif
 	atomic { seen = 0; why = 0; freed = 0 }
 }
+#endif
 
 /* Goes to `hold` with the turn, and from there back, if it lies somewhere. */
 inline nudge(to)
@@ -196,6 +285,10 @@ proctype gpu(byte me, posts, together)
 	byte freed, seen, why;
 	byte back; /* where to go on after `hold` */
 	bool ring, aggregate;
+#ifdef COUNTS
+	byte old, some;
+	bool busy;
+#endif
 
 begin:
 	atomic {
@@ -245,6 +338,9 @@ write:
 		for (i : first .. first + want - 1) {
 			assert(i - completed < DEPTH);
 			wqe[i % DEPTH] = GARBAGE;
+#ifdef COUNTS
+			assert(!side[i % DEPTH]);
+#endif
 			quiet[i % DEPTH] = i + 1 < first + want
 		}
 		i = 0
@@ -256,6 +352,19 @@ write:
 		}
 		i = 0
 	}
+#endif
+#ifdef COUNTS
+	if
+	:: me == 0 ->
+		atomic { side[(first + want - 1) % DEPTH] = true; owed[first + want - 1] = true };
+		atomic {
+			if
+			:: counted < first + want -> counted = first + want
+			:: else
+			fi
+		}
+	:: else
+	fi;
 #endif
 mark:
 	atomic {
@@ -394,6 +503,12 @@ wait:
 		:: !latched && shadow >= target ->
 			assert(completed >= target);
 			assert(!failed || failed > target);
+#ifdef COUNTS
+			for (i : 1 .. target) {
+				assert(!owed[i - 1] || paid[i - 1])
+			}
+			i = 0;
+#endif
 			goto out
 		:: else
 		fi
