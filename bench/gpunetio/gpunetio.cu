@@ -208,8 +208,8 @@ static void limits(Bench &b)
 {
 	b.limit<SYSTEM_FENCES>("limit: WQE, fence.sys, record, fence.sys, doorbell");
 	b.limit<GPU_FENCES>("limit: WQE, fence.gpu, record, fence.gpu, doorbell");
-	b.limit<ONE_FENCE>("limit: WQE, record, fence.gpu, doorbell");
-	b.limit<NO_MMIO>("limit: WQE, record, fence.gpu, doorbell not by st.mmio");
+	b.limit<ONE_FENCE>("limit: WQE, fence.gpu, record, doorbell");
+	b.limit<NO_MMIO>("limit: WQE, fence.gpu, record, doorbell not by st.mmio");
 	b.limit<NO_FENCE>("limit: WQE, record, doorbell, no fence");
 }
 

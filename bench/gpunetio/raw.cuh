@@ -7,9 +7,9 @@
 
 // The order of what a post stores, and what stands between.
 enum Order {
-	SYSTEM_FENCES, // WQE, fence, record, fence, doorbell: as ginNicRing() does
+	SYSTEM_FENCES, // WQE, fence, record, fence, doorbell
 	GPU_FENCES,    // the same with fences of the GPU's scope
-	ONE_FENCE,     // WQE, record, fence, doorbell
+	ONE_FENCE,     // WQE, fence, record, doorbell: as ginNicRing() does
 	NO_MMIO,       // the same, the doorbell by a plain store of system scope
 	NO_FENCE       // WQE, record, doorbell: no NIC could work with that
 };
@@ -29,12 +29,12 @@ template <Order order> struct RawPost : Poster<Ours> {
 		ginSendRange range = {i, 1};
 
 		writeElements<PUT>(q, range, 0, i);
-		if (order == SYSTEM_FENCES || order == GPU_FENCES)
-			fence<order>();
+		fence<order>();
 		asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(&q->record->send),
 			     "r"(ginMlx5RecordWord(i + 1))
 			     : "memory");
-		fence<order>();
+		if (order == SYSTEM_FENCES || order == GPU_FENCES)
+			fence<order>();
 		if (order == NO_MMIO)
 			asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(q->doorbell),
 				     "l"(ring)

@@ -23,9 +23,10 @@
  * does not aggregate rings for it, or whoever waits, for room or for an end: ginSendNudge picks the
  * turn up and rings.
  *
- * The record is followed by a fence before the doorbell. Without it a NIC that drops the doorbell
- * could find the older record, and only another doorbell would help: one comes from who waits, but
- * the sender of a signal need not wait for anything.
+ * The record is not followed by a fence before the doorbell. Should a NIC drop the doorbell, and then
+ * find the older record, another doorbell helps: of the next post, or of who waits, who rings again
+ * when nothing comes (ginSendNudge). A sender who never posts or waits again would not be helped; the
+ * record would have to be later than the NIC's read, which crosses PCIe twice after the doorbell.
  *
  * Completion. The CQ is collapsed, and the last WQE of each post has a CQE: one word says which index
  * was completed last, in 16 bits, and whether well. `done` is behind it by the depth at most, which is
@@ -149,13 +150,13 @@ GIN_FN ginResult_t ginSendState(const struct ginSendQueue *q)
 	return ginAbortResult(ginLocalLoad(&q->latched));
 }
 
-/* Rings for all below `next`. By who has the turn. N, release end. */
-GIN_FN void ginSendRing(struct ginSendQueue *q, uint64_t next)
+/* Rings for all below `next`. By who has the turn. `released`: as in ginNicRing. N, release end. */
+GIN_FN void ginSendRing(struct ginSendQueue *q, uint64_t next, bool released)
 {
 	uint32_t low = static_cast<uint32_t>(next);
 
 	ginNicRing(&q->record->send, ginMlx5RecordWord(low), q->doorbell,
-		   ginMlx5Doorbell(q->queue, low), q->near);
+		   ginMlx5Doorbell(q->queue, low), q->near, released);
 	ginLocalStore(&q->rung, next);
 }
 
@@ -176,12 +177,13 @@ GIN_FN bool ginSendCollect(struct ginSendQueue *q, uint64_t *at, bool ring)
 	return ring;
 }
 
-/* What who has the turn does with it; all below `at` is handed over. */
+/* What who has the turn does with it; all below `at` is handed over, which is a release in its scope. */
 GIN_FN_COLD void ginSendHold(struct ginSendQueue *q, uint64_t at, bool ring, ginSharing sharing)
 {
 	do {
+		uint64_t released = sharing == ginSharingGpu ? at : 0;
 		if (ginSendCollect(q, &at, ring))
-			ginSendRing(q, at);
+			ginSendRing(q, at, at == released);
 		ring = false;
 		ginLocalStore(&q->handed, at);
 	} while (!ginTurnPutDown(&q->turn[at & ginSendMask(q)], sharing));
@@ -191,7 +193,7 @@ GIN_FN_COLD void ginSendHold(struct ginSendQueue *q, uint64_t at, bool ring, gin
 GIN_FN void ginSendAlone(struct ginSendQueue *q, uint64_t from, uint64_t at, bool ring)
 {
 	if (ring)
-		ginSendRing(q, at);
+		ginSendRing(q, at, false);
 	if (from == at)
 		return;
 	ginTurnClear(&q->turn[from & ginSendMask(q)]);

@@ -27,7 +27,7 @@
  * most, makes a whole number of what the CQE says. What is written is garbage to the NIC until it is
  * released. With DROPS the NIC may drop a doorbell; then it reads the record, once, some time later, and
  * goes by it if it is news.
- * With LATE no fence stands between the record and the doorbell, and it may find an older record.
+ * With LATE, as it is, no fence stands between the record and the doorbell, and it may find an older record.
  * With ALONE one thread has the queue for itself, and needs no turn.
  * With COUNTS posts of the first thread leave a counter beside their last slot, and who raises the
  * shadow past such a slot raises the counter first, while nobody else raises either.
