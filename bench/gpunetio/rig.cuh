@@ -210,6 +210,10 @@ inline void verifyQueue(const Rig &rig, const Shape &shape, uint32_t number)
 		EXPECT(isElement(wqes[i % shape.slots()], static_cast<uint32_t>(i), queue,
 				 &atomics));
 	EXPECT(atomics * shape.wqes == there * (shape.wqes - 1));
+	if (record.send != ginMlx5RecordWord(static_cast<uint32_t>(posted)))
+		fprintf(stderr, "%llu posted, record %08x, doorbell %016llx\n",
+			static_cast<unsigned long long>(posted), ginMlx5Swap(record.send),
+			static_cast<unsigned long long>(*hardware.doorbell));
 	EXPECT(record.send == ginMlx5RecordWord(static_cast<uint32_t>(posted)));
 	EXPECT(*hardware.doorbell == ginMlx5Doorbell(queue, static_cast<uint32_t>(posted)));
 }
@@ -221,6 +225,8 @@ template <class Side, class Post> double timeOnce(Rig &rig, Side &side, const Sh
 
 	rig.reset();
 	side.reset(rig, shape);
+	if (getenv("VERBOSE"))
+		fprintf(stderr, "%s\n", __PRETTY_FUNCTION__);
 	postMany<Side, Post><<<shape.grid + shape.nic, shape.block>>>(job);
 	CUDA(cudaGetLastError());
 	CUDA(cudaDeviceSynchronize());

@@ -95,7 +95,7 @@ GIN_FN ginMlx5Wqebb encode(const Request &r, ginMlx5Slot slot, const ginSendQueu
 }
 
 /* The same, by this program. */
-static void apply(const Request &r, std::vector<uint8_t> &image)
+static void applyTo(const Request &r, std::vector<uint8_t> &image)
 {
 	uint64_t value;
 
@@ -246,7 +246,7 @@ static uint64_t replay(uint32_t posters, uint64_t first, uint64_t posts,
 			if (isLong(n))
 				memcpy(&image[posterAt(poster) + NUMBERS * 8], value, 32);
 			for (uint32_t i = 0; i < wqesOf(poster, n) && !isLong(n); i++)
-				apply(requestOf(poster, n, i), image);
+				applyTo(requestOf(poster, n, i), image);
 			count += isLong(n) ? 2 : wqesOf(poster, n);
 		}
 	return count;
