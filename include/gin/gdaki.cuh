@@ -149,7 +149,7 @@ GIN_FN ginResult_t ginSendState(const struct ginSendQueue *q)
 	return ginAbortResult(ginLocalLoad(&q->latched));
 }
 
-/* Rings for all below `next`. By who has the turn. N, release end. */
+/* Rings for all below `next`, behind a fence. By who has the turn. N, release end. */
 GIN_FN void ginSendRing(struct ginSendQueue *q, uint64_t next)
 {
 	uint32_t low = static_cast<uint32_t>(next);
@@ -180,14 +180,16 @@ GIN_FN bool ginSendCollect(struct ginSendQueue *q, uint64_t *at, bool ring)
 GIN_FN_COLD void ginSendHold(struct ginSendQueue *q, uint64_t at, bool ring, ginSharing sharing)
 {
 	do {
-		if (ginSendCollect(q, &at, ring))
+		if (ginSendCollect(q, &at, ring)) {
+			ginNicFence(q->near);
 			ginSendRing(q, at);
+		}
 		ring = false;
 		ginLocalStore(&q->handed, at);
 	} while (!ginTurnPutDown(&q->turn[at & ginSendMask(q)], sharing));
 }
 
-/* By a thread that has the queue for itself; the turn goes from one index to the other. */
+/* By a thread that has the queue for itself, behind a fence; the turn goes from one index to the other. */
 GIN_FN void ginSendAlone(struct ginSendQueue *q, uint64_t from, uint64_t at, bool ring)
 {
 	if (ring)
@@ -209,6 +211,7 @@ GIN_FN void ginSendHandOver(struct ginSendQueue *q, struct ginSendRange range, b
 	uint32_t *word = &q->turn[range.first & ginSendMask(q)];
 
 	if (sharing == ginSharingThread) {
+		ginNicFence(q->near);
 		ginSendAlone(q, range.first, range.first + range.count, !hold);
 		return;
 	}
@@ -229,6 +232,7 @@ GIN_FN_COLD void ginSendNudge(struct ginSendQueue *q, bool again, ginSharing sha
 	if (at == 0 || (!again && at == ginLocalLoad(&q->rung)))
 		return;
 	if (sharing == ginSharingThread) {
+		ginNicFence(q->near);
 		ginSendAlone(q, at, at, true);
 		return;
 	}

@@ -140,22 +140,22 @@ GIN_FN void ginNicFence(bool near)
 }
 
 /*
- * N, release end; observer: the NIC. The first fence stands between the WQEs, of whoever has handed
- * them over, and the record, by which the NIC may go at any time; the second between the record and
- * the doorbell, so that a NIC that drops the doorbell does not find an older record. The NIC reads
- * this GPU's memory through its L2, which is where the device's scope ends: where the queue is there,
- * `near`, no fence of the system is needed. Sources elsewhere have been released by their posters.
+ * N, release end, behind ginNicFence; observer: the NIC. That fence stands between the WQEs, of whoever
+ * has handed them over, and the record, by which the NIC may go at any time; the one here between the
+ * record and the doorbell, so that a NIC that drops the doorbell does not find an older record. The NIC
+ * reads this GPU's memory through its L2, which is where the device's scope ends: where the queue is
+ * there, `near`, no fence of the system is needed. Sources elsewhere have been released by their posters.
  */
 GIN_FN void ginNicRing(uint32_t *record, uint32_t next, uint64_t *doorbell, uint64_t ring,
 		       bool near)
 {
-	ginNicFence(near);
 #if GIN_ON_GPU
 	asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(record), "r"(next) : "memory");
 	ginNicFence(near);
 	asm volatile("st.mmio.relaxed.sys.global.u64 [%0], %1;" ::"l"(doorbell), "l"(ring)
 		     : "memory");
 #else
+	(void)near;
 	__atomic_store_n(record, next, __ATOMIC_RELEASE);
 	__atomic_store_n(doorbell, ring, __ATOMIC_RELEASE);
 #endif
