@@ -459,10 +459,10 @@ static void failure(ginSharing sharing)
 }
 
 /* The host says that a peer has failed: calls return at once, and post nothing that moves. */
-static void lostPeer()
+static void lostPeer(ginSharing sharing)
 {
 	Rig r;
-	Gin gin(r.dc, 0);
+	Gin gin(r.dc, 0, sharing);
 	Expected e(r);
 	r.peers[PEER].state = ginPeerFailed;
 	EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8, GinSignalInc{0}, GinCounterInc{0}) ==
@@ -537,8 +537,8 @@ int main()
 		full(sharing);
 		counters(sharing);
 		failure(sharing);
+		lostPeer(sharing);
 	}
-	lostPeer();
 	inTurn();
 	barrier();
 	printf("every call posts what it should\n");

@@ -105,7 +105,7 @@ static void byOneThread(Bench &b)
 	b.compare<OursEach<PUT_VALUE, GPU>, TheirsEach<PUT_VALUE, GPU>>(
 		"putValue 8 B, one thread, GPU-shared", one, false);
 	b.compare<OursWarp<GPU>, TheirsWarp<GPU>>("put, one by a whole warp, GPU-shared",
-						  {1, 32, 1, 256, 1, false}, false);
+						  {1, 32, 1, 256, 1, false, 32}, false);
 }
 
 static void byOneBlock(Bench &b)
@@ -176,7 +176,7 @@ static void callsByOneThread(Bench &b)
 	b.compareCalls<CallsEach<PUT_VALUE, GPU>, TheirsEach<PUT_VALUE, GPU>>(
 		"Gin: putValue 8 B, one thread, GPU-shared", one, false);
 	b.compareCalls<CallsEach<PUT, GPU, GinWarp>, TheirsWarp<GPU>>(
-		"Gin: put, one by a whole warp, GPU-shared", {1, 32, 1, 256, 1, false}, false);
+		"Gin: put, one by a whole warp, GPU-shared", {1, 32, 1, 256, 1, false, 32}, false);
 }
 
 static void callsByMany(Bench &b)

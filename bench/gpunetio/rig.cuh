@@ -42,10 +42,11 @@ struct Shape {
 	uint32_t calls; // of each thread
 	uint32_t wqes;	// of each call
 	bool nic;
+	uint32_t together = 1; // threads of one call
 
 	uint64_t posted() const // to each queue
 	{
-		return static_cast<uint64_t>(grid) / queues * block * calls * wqes;
+		return static_cast<uint64_t>(grid) / queues * block / together * calls * wqes;
 	}
 
 	GIN_FN uint32_t slots() const { return nic ? FEW_SLOTS : SLOTS; }

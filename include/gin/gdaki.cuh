@@ -95,12 +95,27 @@ GIN_FN uint64_t ginSendDone(const struct ginSendQueue *q, ginSharing sharing)
 }
 
 /*
+ * The CQE's state. One in host memory is looked at by one thread at a time, as in mirror.cuh; others find
+ * nothing new there, and `done`. K, acquire end.
+ */
+GIN_FN uint32_t ginSendLook(struct ginSendQueue *q)
+{
+	if (q->near)
+		return ginCqeObserve(&q->cqe->state);
+	if (ginMirrorCome(&q->looking))
+		return ginMlx5CqeEmpty();
+	uint32_t state = ginCqeObserve(&q->cqe->state);
+	ginMirrorLeave(&q->looking);
+	return state;
+}
+
+/*
  * What the CQE says, as an index: all below are completed. Raises nothing, so that it is for those,
  * too, who do not share the queue. First `done`, then the CQE. K, acquire end.
  */
 GIN_FN uint64_t ginSendCompleted(struct ginSendQueue *q, uint64_t done)
 {
-	uint32_t state = ginCqeObserve(&q->cqe->state);
+	uint32_t state = ginSendLook(q);
 	uint32_t opcode = ginMlx5CqeOpcode(state);
 
 	if (opcode == ginMlx5CqeInvalid)
@@ -150,13 +165,13 @@ GIN_FN ginResult_t ginSendState(const struct ginSendQueue *q)
 	return ginAbortResult(ginLocalLoad(&q->latched));
 }
 
-/* Rings for all below `next`. By who has the turn. `released`: as in ginNicRing. N, release end. */
-GIN_FN void ginSendRing(struct ginSendQueue *q, uint64_t next, bool released)
+/* Rings for all below `next`, behind a fence. By who has the turn. N, release end. */
+GIN_FN void ginSendRing(struct ginSendQueue *q, uint64_t next)
 {
 	uint32_t low = static_cast<uint32_t>(next);
 
 	ginNicRing(&q->record->send, ginMlx5RecordWord(low), q->doorbell,
-		   ginMlx5Doorbell(q->queue, low), q->near, released);
+		   ginMlx5Doorbell(q->queue, low));
 	ginLocalStore(&q->rung, next);
 }
 
@@ -181,19 +196,22 @@ GIN_FN bool ginSendCollect(struct ginSendQueue *q, uint64_t *at, bool ring)
 GIN_FN_COLD void ginSendHold(struct ginSendQueue *q, uint64_t at, bool ring, ginSharing sharing)
 {
 	do {
-		uint64_t released = sharing == ginSharingGpu ? at : 0;
-		if (ginSendCollect(q, &at, ring))
-			ginSendRing(q, at, at == released);
+		uint64_t released = q->near && sharing == ginSharingGpu ? at : 0;
+		if (ginSendCollect(q, &at, ring)) {
+			if (at != released)
+				ginNicFence(q->near);
+			ginSendRing(q, at);
+		}
 		ring = false;
 		ginLocalStore(&q->handed, at);
 	} while (!ginTurnPutDown(&q->turn[at & ginSendMask(q)], sharing));
 }
 
-/* By a thread that has the queue for itself; the turn goes from one index to the other. */
+/* By a thread that has the queue for itself, behind a fence; the turn goes from one index to the other. */
 GIN_FN void ginSendAlone(struct ginSendQueue *q, uint64_t from, uint64_t at, bool ring)
 {
 	if (ring)
-		ginSendRing(q, at, false);
+		ginSendRing(q, at);
 	if (from == at)
 		return;
 	ginTurnClear(&q->turn[from & ginSendMask(q)]);
@@ -211,6 +229,7 @@ GIN_FN void ginSendHandOver(struct ginSendQueue *q, struct ginSendRange range, b
 	uint32_t *word = &q->turn[range.first & ginSendMask(q)];
 
 	if (sharing == ginSharingThread) {
+		ginNicFence(q->near);
 		ginSendAlone(q, range.first, range.first + range.count, !hold);
 		return;
 	}
@@ -231,6 +250,7 @@ GIN_FN_COLD void ginSendNudge(struct ginSendQueue *q, bool again, ginSharing sha
 	if (at == 0 || (!again && at == ginLocalLoad(&q->rung)))
 		return;
 	if (sharing == ginSharingThread) {
+		ginNicFence(q->near);
 		ginSendAlone(q, at, at, true);
 		return;
 	}

@@ -207,8 +207,9 @@ GIN_FN_COLD void ginSendWrite(const struct ginSend *p)
 			ginSendStoreOne(p, place, slot, i, i + 1 == p->each);
 	}
 	uint64_t last = p->range.first + at + p->each - 1;
-	if (p->counter && p->fate == ginSentWell)
-		ginSlotCounterSet(&p->queue->counter[last & ginSendMask(p->queue)], p->counter);
+	if (p->counter)
+		ginSlotCounterSet(&p->queue->counter[last & ginSendMask(p->queue)],
+				  p->fate == ginSentWell ? p->counter : 0);
 }
 
 GIN_FN uint32_t ginSendFate(uint32_t state, uint64_t latched)
@@ -216,6 +217,11 @@ GIN_FN uint32_t ginSendFate(uint32_t state, uint64_t latched)
 	if (latched)
 		return ginSentQueueLost;
 	return state == ginPeerAlive ? ginSentWell : ginSentPeerLost;
+}
+
+GIN_FN uint32_t ginSendPeerState(const struct ginSend *p)
+{
+	return p->to ? ginPeerObserve(p->to).state : static_cast<uint32_t>(ginPeerAlive);
 }
 
 /* Room for as many as there is of `posts` posts of `each` WQEBBs; how many, and from where on. */
@@ -228,21 +234,36 @@ GIN_FN uint32_t ginSendRoom(const struct ginSend *p, uint32_t posts, bool again,
 	return ginSendTry(p->queue, all, first, p->sharing) ? posts : 0;
 }
 
-/*
- * Reserves, together with others; false: nothing, as there was no room, or all has failed. `again`: it was
- * tried before. The looks at the peer and the queue and the ticket's way from memory overlap: who has
- * reserved and then sees that one of them has failed posts NOPs.
- */
-GIN_FN_COLD bool ginSendReserve(struct ginSend *p, bool again)
+/* Reserves; false: there was no room. By a thread that has the queue for itself: ginSendGo looks. */
+GIN_FN bool ginSendReserveAlone(struct ginSend *p, bool again)
 {
-	uint32_t state = p->to ? ginPeerObserve(p->to).state : static_cast<uint32_t>(ginPeerAlive);
+	uint64_t first = 0;
+
+	p->each = ginSendCount(p);
+	p->all = {1, 0, 0};
+	p->fate = ginSentWell;
+	if (ginSendRoom(p, 1, again, &first)) {
+		p->range = {first, p->each};
+		return true;
+	}
+	p->fate = ginSendFate(ginSendPeerState(p), ginLocalLoad(&p->queue->latched));
+	return false;
+}
+
+/*
+ * The same together with others. The looks at the peer and the queue and the ticket's way from memory
+ * overlap: who has reserved and then sees that one of them has failed posts NOPs.
+ */
+GIN_FN bool ginSendReserveShared(struct ginSend *p, bool again)
+{
+	uint32_t state = ginSendPeerState(p);
 	uint64_t latched = ginLocalLoad(&p->queue->latched), first = 0;
 	uint32_t got = 0;
 
 	p->each = ginSendCount(p);
 	p->all = ginTogetherFor(reinterpret_cast<uintptr_t>(p->queue) ^
 					static_cast<uint64_t>(p->each) << 48,
-				p->sharing == ginSharingThread);
+				false);
 	if (!p->all.rank)
 		got = ginSendRoom(p, p->all.count, again, &first);
 	got = static_cast<uint32_t>(ginFromLeader(p->all, got));
@@ -250,7 +271,14 @@ GIN_FN_COLD bool ginSendReserve(struct ginSend *p, bool again)
 	p->all = ginFirstOf(p->all, got);
 	p->range = {first, got * p->each};
 	p->fate = ginSendFate(state, latched);
-	if (p->all.rank < got)
+	return p->all.rank < got;
+}
+
+/* `again`: it was tried before. False: nothing is reserved, and p->fate says why. */
+GIN_FN_COLD bool ginSendReserve(struct ginSend *p, bool again)
+{
+	if (p->sharing == ginSharingThread ? ginSendReserveAlone(p, again)
+					   : ginSendReserveShared(p, again))
 		return true;
 	if (p->fate == ginSentWell)
 		p->fate = ginSentFull;
@@ -265,6 +293,27 @@ GIN_FN void ginSendCounts(const struct ginSend *p)
 	ginPointerSet(&p->queue->counters,
 		      dc.counter + static_cast<size_t>(p->context) * dc.counters);
 	ginLocalMax(&p->queue->counted, p->range.first + p->range.count);
+}
+
+/*
+ * By a thread that has the queue for itself: the looks at the peer and the queue go on while the fence
+ * waits for the WQEs. When one of them has failed the WQEs become NOPs.
+ */
+GIN_FN_COLD void ginSendGo(struct ginSend *p)
+{
+	const bool near = p->queue->near && p->scope != ginScopeSystem;
+	uint32_t state = ginSendPeerState(p);
+	uint64_t latched = ginLocalLoad(&p->queue->latched);
+
+	ginNicFence(near);
+	p->fate = ginSendFate(state, latched);
+	if (p->fate != ginSentWell) {
+		ginSendWrite(p);
+		ginNicFence(near);
+	}
+	if (p->counter)
+		ginSendCounts(p);
+	ginSendAlone(p->queue, p->range.first, p->range.first + p->range.count, !p->hold);
 }
 
 /* By all who have written: one of them hands over, and rings. */
@@ -308,7 +357,10 @@ GIN_FN_COLD ginResult_t ginSendPost(struct ginSend *p)
 			return result;
 	}
 	ginSendWrite(p);
-	ginSendTogether(p);
+	if (p->sharing == ginSharingThread)
+		ginSendGo(p);
+	else
+		ginSendTogether(p);
 	if (p->fate == ginSentWell)
 		return ginSuccess;
 	return p->fate == ginSentQueueLost ? ginSendState(p->queue)

@@ -53,7 +53,9 @@ struct ginSendQueue {
 	uint64_t latched;
 	uint64_t *counters; /* the context's, as ginDevComm.counter; set by who counts */
 	uint64_t pushed; /* what is below is in the peer's memory once a barrier's READ is done */
-	uint64_t pad3[3];
+	uint32_t
+		looking; /* as in struct ginMirror, of a CQE in host memory: `done` is its mirror */
+	uint32_t pad3[5];
 
 	uint64_t handed; /* where the turn lies; written by who has it, as is the next */
 	uint64_t rung;	 /* the last doorbell */

@@ -140,20 +140,17 @@ GIN_FN void ginNicFence(bool near)
 }
 
 /*
- * N, release end; observer: the NIC. The fence stands between the WQEs, of whoever has handed them
- * over, and the record, by which the NIC may go at any time. The NIC reads this GPU's memory through
- * its L2, which is where the device's scope ends: where the queue is there, `near`, no fence of the
- * system is needed, and none at all for who has `released` all of them to the device. Sources
- * elsewhere have been released by their posters.
+ * N, release end; observer: the NIC. ginNicFence comes before it, between the WQEs, of whoever has
+ * handed them over, and the record, by which the NIC may go at any time. The NIC reads this GPU's
+ * memory through its L2, which is where the device's scope ends: where the queue is there, `near`, no
+ * fence of the system is needed, and none at all for who has released all of them to the device by
+ * handing over. Sources elsewhere have been released by their posters.
  *
  * None stands between record and doorbell, each of which would do: one costs a post as much as the rest
  * of it. A NIC that drops the doorbell and then finds an older record has all the same to be told again.
  */
-GIN_FN void ginNicRing(uint32_t *record, uint32_t next, uint64_t *doorbell, uint64_t ring,
-		       bool near, bool released)
+GIN_FN void ginNicRing(uint32_t *record, uint32_t next, uint64_t *doorbell, uint64_t ring)
 {
-	if (!near || !released)
-		ginNicFence(near);
 #if GIN_ON_GPU
 	asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(record), "r"(next) : "memory");
 	asm volatile("st.mmio.relaxed.sys.global.u64 [%0], %1;" ::"l"(doorbell), "l"(ring)
