@@ -161,8 +161,8 @@ GIN_FN void ginSendTail(const struct ginSend *p, struct ginMlx5Wqebb *place,
 }
 
 /* All but puts and signals. */
-GIN_FN_COLD void ginSendStore(const struct ginSend *p, struct ginMlx5Wqebb *place,
-			      struct ginMlx5Slot slot, uint32_t i)
+GIN_FN void ginSendStore(const struct ginSend *p, struct ginMlx5Wqebb *place,
+			 struct ginMlx5Slot slot, uint32_t i)
 {
 	if (i >= ginSendMoves(p))
 		ginSendTail(p, place, slot);
@@ -193,7 +193,7 @@ GIN_FN void ginSendStoreOne(const struct ginSend *p, struct ginMlx5Wqebb *place,
 }
 
 /* Writes this thread's part of the range; NOPs when its post goes nowhere. */
-GIN_FN_COLD void ginSendWrite(const struct ginSend *p)
+GIN_FN void ginSendWrite(const struct ginSend *p)
 {
 	uint32_t at = p->all.rank * p->each;
 
@@ -275,7 +275,7 @@ GIN_FN bool ginSendReserveShared(struct ginSend *p, bool again)
 }
 
 /* `again`: it was tried before. False: nothing is reserved, and p->fate says why. */
-GIN_FN_COLD bool ginSendReserve(struct ginSend *p, bool again)
+GIN_FN bool ginSendReserve(struct ginSend *p, bool again)
 {
 	if (p->sharing == ginSharingThread ? ginSendReserveAlone(p, again)
 					   : ginSendReserveShared(p, again))
@@ -299,7 +299,7 @@ GIN_FN void ginSendCounts(const struct ginSend *p)
  * By a thread that has the queue for itself: the looks at the peer and the queue go on while the fence
  * waits for the WQEs. When one of them has failed the WQEs become NOPs.
  */
-GIN_FN_COLD void ginSendGo(struct ginSend *p)
+GIN_FN void ginSendGo(struct ginSend *p)
 {
 	const bool near = p->queue->near && p->scope != ginScopeSystem;
 	uint32_t state = ginSendPeerState(p);
@@ -317,7 +317,7 @@ GIN_FN_COLD void ginSendGo(struct ginSend *p)
 }
 
 /* By all who have written: one of them hands over, and rings. */
-GIN_FN_COLD void ginSendTogether(const struct ginSend *p)
+GIN_FN void ginSendTogether(const struct ginSend *p)
 {
 	bool counts = ginAnyOf(p->all, p->counter), rings = ginAnyOf(p->all, !p->hold);
 	bool far = ginAnyOf(p->all, p->scope == ginScopeSystem);
@@ -348,6 +348,16 @@ GIN_FN_COLD ginResult_t ginSendReserveWaiting(struct ginSend *p)
 					   : ginPeerLost(&p->dc->abortLine->word);
 }
 
+/* Once it is reserved. */
+GIN_FN void ginSendReserved(struct ginSend *p)
+{
+	ginSendWrite(p);
+	if (p->sharing == ginSharingThread)
+		ginSendGo(p);
+	else
+		ginSendTogether(p);
+}
+
 /* Posts, and waits for room. Others may post theirs along. */
 GIN_FN_COLD ginResult_t ginSendPost(struct ginSend *p)
 {
@@ -356,11 +366,7 @@ GIN_FN_COLD ginResult_t ginSendPost(struct ginSend *p)
 		if (result != ginSuccess)
 			return result;
 	}
-	ginSendWrite(p);
-	if (p->sharing == ginSharingThread)
-		ginSendGo(p);
-	else
-		ginSendTogether(p);
+	ginSendReserved(p);
 	if (p->fate == ginSentWell)
 		return ginSuccess;
 	return p->fate == ginSentQueueLost ? ginSendState(p->queue)
