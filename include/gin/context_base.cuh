@@ -10,6 +10,7 @@
 #include "coop.cuh"
 #include "direct.cuh"
 #include "gdaki_atomic.cuh"
+#include "gdaki_once.cuh"
 #include "gdaki_wait.cuh"
 #include "proxy.cuh"
 #include "wait.cuh"
@@ -288,6 +289,25 @@ protected:
 		return result;
 	}
 
+	/* The short way of a put by the NIC. Not ginSentWell: the long way has to find out why. */
+	GIN_FN uint32_t putOnce(int peer, ginWindow_t dstWin, size_t dstOff,
+				const ginSource &source, size_t bytes, const ginSignalOp &remote,
+				uint32_t counter, const ginOptions &options) const
+	{
+		if (!source.window.table || bytes - 1 >= GIN_MLX5_MESSAGE_BYTES ||
+		    counter != UINT32_MAX)
+			return ginSentFull;
+		uint32_t queue = dc.route == ginRouteGdaki ? static_cast<uint32_t>(peer)
+							   : dc.peers[peer].sendQueue;
+		return ginSendPutOnce(
+			{dc.sendQueues + static_cast<size_t>(context) * dc.nSendQueues + queue,
+			 &dc.peers[peer], dstWin, source.window, dstOff, source.offset, remote,
+			 context * dc.signals, static_cast<uint32_t>(bytes), peer,
+			 static_cast<uint8_t>(options.given),
+			 static_cast<uint8_t>(options.required), static_cast<uint8_t>(sharing),
+			 options.aggregate});
+	}
+
 	template <class Coop>
 	GIN_FN ginResult_t putSource(int peer, ginWindow_t dstWin, size_t dstOff, ginSource source,
 				     size_t bytes, const ginSignalOp &remote, uint32_t counter,
@@ -298,6 +318,10 @@ protected:
 			return refuse(coop, ginCallPut, peer);
 		if (queued(peer) && dc.sendQueues)
 			return send(coop, ginCallPut, peer, remote.id, [&] {
+				uint32_t fate = putOnce(peer, dstWin, dstOff, source, bytes, remote,
+							counter, options);
+				if (fate == ginSentWell)
+					return ginSuccess;
 				return ginSendPut(sender(), peer, dstWin, dstOff, ginSource(source),
 						  bytes, ginSignalOp(remote), counter,
 						  ginOptions(options));

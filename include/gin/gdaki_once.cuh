@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * gdaki_once.cuh - the gdaki route: the posts that are most, in registers
+ *
+ * A put of one WQE, or its signal, or both; there is room, and nothing counts. All else, and whoever has
+ * to wait, goes by gdaki_post.cuh; both reserve, hand over and ring in the same way.
+ */
+#ifndef GIN_GDAKI_ONCE_CUH
+#define GIN_GDAKI_ONCE_CUH
+
+#include "gdaki_call.cuh"
+
+struct ginSendOnce {
+	struct ginSendQueue *queue;
+	const struct ginPeer *to;
+	struct ginMlx5Memory remote, local, word;
+	uint64_t add;
+	uint32_t bytes; /* 0: the signal alone */
+	bool raises;
+	bool far; /* a source that has yet to be released to the system */
+	bool hold;
+};
+
+GIN_FN uint32_t ginSendOnceCount(const struct ginSendOnce &s)
+{
+	return (s.bytes ? 1 : 0) + s.raises;
+}
+
+/* This thread's WQEs, from index `at` of the range on; NOPs, when they go nowhere. */
+GIN_FN void ginSendOnceWrite(const struct ginSendOnce &s, struct ginSendRange range, uint32_t at,
+			     bool well)
+{
+	struct ginSendQueue *q = s.queue;
+	uint32_t i = at;
+
+	if (s.bytes && well)
+		ginMlx5StoreWqebb(
+			ginSendPlace(q, range.first + i),
+			ginMlx5Write(ginSendSlot(q, range, i), s.remote, s.local, s.bytes));
+	else if (s.bytes)
+		ginMlx5StoreWqebb(ginSendPlace(q, range.first + i),
+				  ginMlx5Nop(ginSendSlot(q, range, i)));
+	i += s.bytes ? 1 : 0;
+	if (s.raises && well)
+		ginMlx5StoreWqebb(ginSendPlace(q, range.first + i),
+				  ginMlx5FetchAdd(ginSendSlot(q, range, i), s.word,
+						  {q->sink, q->sinkKey}, s.add));
+	else if (s.raises)
+		ginMlx5StoreWqebb(ginSendPlace(q, range.first + i),
+				  ginMlx5Nop(ginSendSlot(q, range, i)));
+}
+
+/* By a thread that has the queue for itself: the looks go on while the fence waits for the WQEs. */
+GIN_FN uint32_t ginSendOnceAlone(const struct ginSendOnce &s)
+{
+	struct ginSendQueue *q = s.queue;
+	const bool near = q->near && !s.far;
+	struct ginSendRange range = {0, ginSendOnceCount(s)};
+
+	if (!ginSendTry(q, range.count, &range.first, ginSharingThread))
+		return ginSentFull;
+	ginSendOnceWrite(s, range, 0, true);
+	uint32_t state = ginPeerObserve(s.to).state;
+	uint64_t latched = ginLocalLoad(&q->latched);
+	ginNicFence(near);
+	uint32_t fate = ginSendFate(state, latched);
+	if (fate != ginSentWell) {
+		ginSendOnceWrite(s, range, 0, false);
+		ginNicFence(near);
+	}
+	ginSendAlone(q, range.first, range.first + range.count, !s.hold);
+	return fate;
+}
+
+/* Others may post theirs along. */
+GIN_FN uint32_t ginSendOnceShared(const struct ginSendOnce &s, ginSharing sharing)
+{
+	struct ginSendQueue *q = s.queue;
+	uint32_t each = ginSendOnceCount(s);
+	uint32_t state = ginPeerObserve(s.to).state;
+	uint64_t latched = ginLocalLoad(&q->latched), first = 0;
+	struct ginTogether all = ginTogetherFor(
+		reinterpret_cast<uintptr_t>(q) ^ static_cast<uint64_t>(each) << 48, false);
+	bool room = !all.rank && each * all.count <= 1u << q->logDepth &&
+		    ginSendTry(q, each * all.count, &first, sharing);
+
+	if (!ginFromLeader(all, room))
+		return ginSentFull;
+	first = ginFromLeader(all, first);
+	struct ginSendRange range = {first, each * all.count};
+	uint32_t fate = ginSendFate(state, latched);
+	ginSendOnceWrite(s, range, all.rank * each, fate == ginSentWell);
+	bool rings = ginAnyOf(all, !s.hold), far = ginAnyOf(all, s.far);
+	ginMeetAll(all);
+	if (all.rank)
+		return fate;
+	if (far) /* cumulative: it stands for all of them */
+		ginSourceRelease(ginScopeSystem);
+	ginSendHandOver(q, range, !rings, sharing);
+	return fate;
+}
+
+/* A put, or with no bytes its signal, as the caller has it. */
+struct ginPutOnce {
+	struct ginSendQueue *queue;
+	const struct ginPeer *to;
+	ginWindow_t dst, src;
+	size_t dstOff, srcOff;
+	struct ginSignalOp remote;
+	uint32_t firstSignal; /* of the context */
+	uint32_t bytes;
+	int peer;
+	uint8_t given, required; /* enum ginScope, as in ginOptions */
+	uint8_t sharing;	 /* enum ginSharing */
+	bool hold;
+};
+
+GIN_FN struct ginMlx5Memory ginPutOnceWord(const struct ginPutOnce &put)
+{
+	const struct ginSignalOp &op = put.remote;
+
+	if (op.id != UINT32_MAX)
+		return {put.to->nicSignals +
+				(static_cast<uint64_t>(put.firstSignal) + op.id) * sizeof(uint64_t),
+			put.to->nicKey};
+	const struct ginWindowPeer &at = ginWindowAt(op.window, put.peer);
+	return {at.nicAddress + op.offset, at.nicStrictKey};
+}
+
+/* enum ginSent; ginSentFull: nothing is done, and it is for gdaki_post.cuh. */
+GIN_FN_COLD uint32_t ginSendPutOnce(struct ginPutOnce put)
+{
+	struct ginSendOnce s = {};
+
+	s.queue = put.queue;
+	s.to = put.to;
+	s.bytes = put.bytes;
+	s.raises = put.remote.present;
+	s.hold = put.hold;
+	if (s.bytes) {
+		uint32_t required = put.src.table->fence;
+		s.remote = ginSendThere(put.dst, put.dstOff, put.peer);
+		s.local = {put.src.table->nicAddress + put.srcOff, put.src.table->nicKey};
+		required = required < put.required ? put.required : required;
+		s.far = required == ginScopeSystem && put.given < required;
+	}
+	if (s.raises) {
+		s.word = ginPutOnceWord(put);
+		s.add = put.remote.value;
+	}
+	ginSharing sharing = static_cast<ginSharing>(put.sharing);
+	return sharing == ginSharingThread ? ginSendOnceAlone(s) : ginSendOnceShared(s, sharing);
+}
+
+#endif
