@@ -213,7 +213,7 @@ $(TESTS_C): $(BUILD)/test/%: test/%.c $(LINKS) $(LIB_OBJ) $(MLX5_OBJ)
 $(BUILD)/test/mlx5_%: LDFLAGS += $(VERBS_LIBS)
 
 # They open the plug-in.
-$(BUILD)/test/mlx5_nic_%: LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
+$(BUILD)/test/mlx5_nic_%: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
 $(filter $(BUILD)/test/mlx5_nic_%,$(TESTS_C)): $(RDMA)
 
 # The plug-in finds the test's calls before those of libmlx5.

@@ -50,7 +50,7 @@ $(MLX5DEV_FAKE): test/mlx5dev/fake/gpu.c test/mlx5dev/fake/gpu.h lib/cuda.h
 
 MLX5DEV_FAKED := $(addprefix $(BUILD)/test/mlx5dev/tests/,gpu_memory gpu_memory_engine)
 $(MLX5DEV_FAKED): $(MLX5DEV_FAKE)
-$(MLX5DEV_FAKED): LDFLAGS += -Wl,-rpath,'$$ORIGIN/../fake'
+$(MLX5DEV_FAKED): private LDFLAGS += -Wl,-rpath,'$$ORIGIN/../fake'
 
 # Threads post by the headers that kernels use; the engine is linked in. One source for host threads
 # and, as NAME_gpu, kernels.

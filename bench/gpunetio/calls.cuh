@@ -85,13 +85,13 @@ template <What what, ginSharing sharing, class Coop = GinThread> struct CallsEac
 		Gin gin(call.dc, context, sharing);
 
 		if constexpr (what == PUT)
-			return gin.put(1, call.window, 0, call.window, 0, 4096, GinNone{},
+			return gin.put(0, call.window, 0, call.window, 0, 4096, GinNone{},
 				       GinNone{}, Coop{});
 		else if constexpr (what == PUT_SIGNAL)
-			return gin.put(1, call.window, 0, call.window, 0, 4096, GinSignalInc{0},
+			return gin.put(0, call.window, 0, call.window, 0, 4096, GinSignalInc{0},
 				       GinNone{}, Coop{});
 		else
-			return gin.putValue(1, call.window, 0, static_cast<uint64_t>(i), GinNone{},
+			return gin.putValue(0, call.window, 0, static_cast<uint64_t>(i), GinNone{},
 					    Coop{});
 	}
 };
