@@ -210,14 +210,14 @@ $(TESTS_C): $(BUILD)/test/%: test/%.c $(LINKS) $(LIB_OBJ) $(MLX5_OBJ)
 	$(Q)$(CC) $(CFLAGS_ALL) -Ilib -Wno-pedantic -o $@ $< $(LIB_OBJ) $(MLX5_OBJ) \
 		$(LDFLAGS_ALL) -pthread -ldl $(HWLOC_LIBS)
 
-$(BUILD)/test/mlx5_%: LDFLAGS += $(VERBS_LIBS)
+$(BUILD)/test/mlx5_%: private LDFLAGS += $(VERBS_LIBS)
 
 # They open the plug-in.
 $(BUILD)/test/mlx5_nic_%: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
 $(filter $(BUILD)/test/mlx5_nic_%,$(TESTS_C)): $(RDMA)
 
 # The plug-in finds the test's calls before those of libmlx5.
-$(BUILD)/test/mlx5_nic_failures: CFLAGS_ALL += -fvisibility=default
+$(BUILD)/test/mlx5_nic_failures: private CFLAGS_ALL += -fvisibility=default
 $(BUILD)/test/mlx5_nic_failures: LDFLAGS += -rdynamic -Wl,--no-as-needed $(VERBS_LIBS)
 
 # The library's allocations go through the test, which lets some fail.
