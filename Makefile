@@ -218,10 +218,10 @@ $(filter $(BUILD)/test/mlx5_nic_%,$(TESTS_C)): $(RDMA)
 
 # The plug-in finds the test's calls before those of libmlx5.
 $(BUILD)/test/mlx5_nic_failures: private CFLAGS_ALL += -fvisibility=default
-$(BUILD)/test/mlx5_nic_failures: LDFLAGS += -rdynamic -Wl,--no-as-needed $(VERBS_LIBS)
+$(BUILD)/test/mlx5_nic_failures: private LDFLAGS += -rdynamic -Wl,--no-as-needed $(VERBS_LIBS)
 
 # The library's allocations go through the test, which lets some fail.
-$(BUILD)/test/limits_memory: LDFLAGS += \
+$(BUILD)/test/limits_memory: private LDFLAGS += \
 	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=tsearch
 
 # A CUDA driver that answers questions only.

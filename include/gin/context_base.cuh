@@ -183,6 +183,8 @@ protected:
 			return refuse(coop, call, peer);
 		if (dc.sendQueues)
 			return send(coop, call, peer, op.id, [&] {
+				if (signalOnce(peer, op, scope) == ginSentWell)
+					return ginSuccess;
 				return ginSendSignal(sender(), peer, ginSignalOp(op), scope,
 						     ginOptions(options));
 			});
@@ -297,15 +299,39 @@ protected:
 		if (!source.window.table || bytes - 1 >= GIN_MLX5_MESSAGE_BYTES ||
 		    counter != UINT32_MAX)
 			return ginSentFull;
+		return ginSendPutOnce({onceQueue(peer), &dc.peers[peer], dstWin, source.window,
+				       dstOff, source.offset, remote, context * dc.signals,
+				       static_cast<uint32_t>(bytes), peer,
+				       static_cast<uint8_t>(options.given),
+				       static_cast<uint8_t>(options.required),
+				       static_cast<uint8_t>(sharing), options.aggregate});
+	}
+
+	/* The same of a signal; `scope`: what has yet to be released. */
+	GIN_FN uint32_t signalOnce(int peer, const ginSignalOp &op, uint32_t scope) const
+	{
+		return ginSendPutOnce({onceQueue(peer),
+				       &dc.peers[peer],
+				       {},
+				       {},
+				       0,
+				       0,
+				       op,
+				       context * dc.signals,
+				       0,
+				       peer,
+				       ginScopeThread,
+				       static_cast<uint8_t>(scope),
+				       static_cast<uint8_t>(sharing),
+				       false});
+	}
+
+	/* Where every peer is on this route their queues have their numbers. */
+	GIN_FN struct ginSendQueue *onceQueue(int peer) const
+	{
 		uint32_t queue = dc.route == ginRouteGdaki ? static_cast<uint32_t>(peer)
 							   : dc.peers[peer].sendQueue;
-		return ginSendPutOnce(
-			{dc.sendQueues + static_cast<size_t>(context) * dc.nSendQueues + queue,
-			 &dc.peers[peer], dstWin, source.window, dstOff, source.offset, remote,
-			 context * dc.signals, static_cast<uint32_t>(bytes), peer,
-			 static_cast<uint8_t>(options.given),
-			 static_cast<uint8_t>(options.required), static_cast<uint8_t>(sharing),
-			 options.aggregate});
+		return dc.sendQueues + static_cast<size_t>(context) * dc.nSendQueues + queue;
 	}
 
 	template <class Coop>
@@ -318,9 +344,8 @@ protected:
 			return refuse(coop, ginCallPut, peer);
 		if (queued(peer) && dc.sendQueues)
 			return send(coop, ginCallPut, peer, remote.id, [&] {
-				uint32_t fate = putOnce(peer, dstWin, dstOff, source, bytes, remote,
-							counter, options);
-				if (fate == ginSentWell)
+				if (putOnce(peer, dstWin, dstOff, source, bytes, remote, counter,
+					    options) == ginSentWell)
 					return ginSuccess;
 				return ginSendPut(sender(), peer, dstWin, dstOff, ginSource(source),
 						  bytes, ginSignalOp(remote), counter,

@@ -137,13 +137,14 @@ GIN_FN_COLD uint32_t ginSendPutOnce(struct ginPutOnce put)
 	s.bytes = put.bytes;
 	s.raises = put.remote.present;
 	s.hold = put.hold;
+	uint32_t required = put.required;
 	if (s.bytes) {
-		uint32_t required = put.src.table->fence;
 		s.remote = ginSendThere(put.dst, put.dstOff, put.peer);
 		s.local = {put.src.table->nicAddress + put.srcOff, put.src.table->nicKey};
-		required = required < put.required ? put.required : required;
-		s.far = required == ginScopeSystem && put.given < required;
+		if (required < put.src.table->fence)
+			required = put.src.table->fence;
 	}
+	s.far = required == ginScopeSystem && put.given < required;
 	if (s.raises) {
 		s.word = ginPutOnceWord(put);
 		s.add = put.remote.value;
