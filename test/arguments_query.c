@@ -106,6 +106,10 @@ static void badIndexes(ginComm_t comm)
 			     "ginParamQuery: index is ", "must be 0 to ");
 		EXPECT(untouched(&g));
 	}
+	poison(&g, sizeof(ginNicInfo_t));
+	EXPECT_FAILS(ginNicQuery(-1, &g.info.nic), ginErrorInvalidArgument,
+		     "ginNicQuery: index is -1", "must be 0 or more");
+	EXPECT(untouched(&g));
 }
 
 static void withoutComm(void)
