@@ -65,6 +65,11 @@ struct backendOps {
 	int (*probe)(const struct backendHost *host, void *blob, char *why);
 
 	/*
+	 * ginNicQuery(), of a backend that has NICs. A sentence in `why` of `info` without a port.
+	 */
+	ginResult_t (*nic)(int index, ginNicInfo_t *info);
+
+	/*
 	 * Can this rank reach `peer`, which may be itself? `why` says how, or why not. Any thread,
 	 * any time after the probe. Of peers on other hosts both ends must say the same.
 	 */

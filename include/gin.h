@@ -348,6 +348,30 @@ typedef struct ginDeviceInfo {
  */
 ginResult_t ginDeviceQuery(int ordinal, ginDeviceInfo_t *info);
 
+/* A port of an RDMA NIC of this machine. */
+typedef struct ginNicInfo {
+	size_t size;   /* sizeof(ginNicInfo_t), set by the caller */
+	int count;     /* ports; 0: `why` says why there are none, the rest is empty */
+	int usable;    /* GPU threads can post to it (route gdaki) */
+	int port;      /* from 1 on */
+	char name[64]; /* of its device: "mlx5_0" */
+	char why[320]; /* what it is; not usable: why not, and what to change */
+} ginNicInfo_t;
+
+#define GIN_NIC_INFO_INIT                                                                          \
+	{                                                                                          \
+		sizeof(ginNicInfo_t), 0, 0, 0, "", ""                                              \
+	}
+
+/*
+ * ginNicQuery - what is known of a port of an RDMA NIC, and whether libgin can use it
+ *
+ * Any thread, any time. `index` is 0 to count - 1. Index 0 looks at all ports, and opens each device
+ * for that; others answer with what was seen then. Without libgin-rdma.so, RDMA devices or a port it
+ * succeeds, whatever the index, with count 0 and the reason.
+ */
+ginResult_t ginNicQuery(int index, ginNicInfo_t *info);
+
 /*
  * ginMemAlloc - memory that every route reaches
  *

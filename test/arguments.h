@@ -177,6 +177,7 @@ struct guarded {
 		ginBackendInfo_t backend;
 		ginParamInfo_t param;
 		ginDeviceInfo_t device;
+		ginNicInfo_t nic;
 		ginStats_t stats;
 		char bytes[8192];
 	} info;

@@ -32,6 +32,12 @@ static ginResult_t queryDevice(ginComm_t comm, void *info)
 	return ginDeviceQuery(0, info);
 }
 
+static ginResult_t queryNic(ginComm_t comm, void *info)
+{
+	(void)comm;
+	return ginNicQuery(0, info);
+}
+
 static const struct {
 	query_t query;
 	size_t size;
@@ -41,6 +47,7 @@ static const struct {
 	{queryBackend, sizeof(ginBackendInfo_t), "GIN_BACKEND_INFO_INIT"},
 	{queryParam, sizeof(ginParamInfo_t), "GIN_PARAM_INFO_INIT"},
 	{queryDevice, sizeof(ginDeviceInfo_t), "GIN_DEVICE_INFO_INIT"},
+	{queryNic, sizeof(ginNicInfo_t), "GIN_NIC_INFO_INIT"},
 };
 
 enum { QUERIES = sizeof(queries) / sizeof(queries[0]) };
@@ -99,6 +106,10 @@ static void badIndexes(ginComm_t comm)
 			     "ginParamQuery: index is ", "must be 0 to ");
 		EXPECT(untouched(&g));
 	}
+	poison(&g, sizeof(ginNicInfo_t));
+	EXPECT_FAILS(ginNicQuery(-1, &g.info.nic), ginErrorInvalidArgument,
+		     "ginNicQuery: index is -1", "must be 0 or more");
+	EXPECT(untouched(&g));
 }
 
 static void withoutComm(void)

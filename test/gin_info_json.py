@@ -44,6 +44,8 @@ for group in document["system"]:
 for group in document["gpus"]:
     assert len(group["devices"]) == group["count"] and (group["count"] > 0) == (not group["why"])
 for group in document["nics"]:
+    for port in group["ports"]:
+        assert (port["gdaki"] is None) == (port["gdakiWhy"] is None) and (port["rdma"] or not port["gdaki"])
     assert bool(group["why"]) == (not any(port["rdma"] for port in group["ports"]))
 assert ("routes" in document) == ("backends" in document) == (ranks > 0)
 if ranks:

@@ -5,8 +5,8 @@
  * Each rank fills a struct facts. Its sections have fixed sizes and zeroes where nothing stands, so
  * that those of two ranks can be compared as bytes; rank 0 prints equal ones once.
  *
- * Files: gin_info.c the program, gin_info_local.c and gin_info_topology.c one rank's facts,
- * gin_info_merge.c those of all, gin_info_text.c (with gin_info_table.c) and gin_info_json.c
+ * Files: gin_info.c the program, gin_info_local.c, gin_info_topology.c and gin_info_gdaki.c
+ * one rank's facts, gin_info_merge.c those of all, gin_info_text.c (with gin_info_table.c) and gin_info_json.c
  * printing.
  */
 #ifndef GIN_TOOLS_GIN_INFO_H
@@ -64,12 +64,17 @@ struct nic {
 	char link[16];
 	char rate[32];
 	int numaNode;
+	int gdaki;	    /* GPU threads can post to it */
+	char gdakiWhy[320]; /* what it is to them, or why they cannot; "": libgin does not say */
 	uint8_t distance[GPUS_MOST]; /* enum distance of each GPU */
 };
 
 struct nics {
 	int count, rdma;
-	char why[96]; /* why there is no RDMA NIC */
+	char why[96];	     /* why there is no RDMA NIC */
+	char gdakiWhy[320];  /* why libgin sees none */
+	char gpuMemory[160]; /* how NICs reach it, for all that the driver says */
+	char doorbell[160];  /* whether GPUs may write NICs' registers */
 	struct nic nic[NICS_MOST];
 };
 
@@ -141,9 +146,13 @@ struct report {
 	uint16_t *matrix; /* [n][n]: which of the reasons; NULL without a communicator */
 };
 
-/* gin_info_local.c, gin_info_topology.c: what this process sees. */
+/* gin_info_local.c, gin_info_topology.c, gin_info_gdaki.c: what this process sees. */
 void factsLocal(struct facts *f);
 void factsTopology(struct facts *f);
+void factsGdaki(struct facts *f); /* of the GPUs and NICs that are in it */
+
+/* What stands before /sys and /proc: "". */
+const char *factsRoot(void);
 void factsOfComm(ginComm_t comm, struct facts *f);
 int launcherRank(void);
 

@@ -198,6 +198,11 @@ static void nic(const struct nic *n, int gpuCount)
 	textOrNull("linkLayer", n->link);
 	textOrNull("rate", n->rate);
 	numberOrNull("numaNode", n->numaNode >= 0, (uint64_t)n->numaNode);
+	if (*n->gdakiWhy)
+		flag("gdaki", n->gdaki);
+	else
+		textOrNull("gdaki", "");
+	textOrNull("gdakiWhy", n->gdakiWhy);
 	openWith("gpus", '[');
 	for (int g = 0; g < gpuCount && g < GPUS_MOST; g++)
 		text(NULL, distanceWords(n->distance[g]));
@@ -212,6 +217,9 @@ static void nics(const struct facts *f)
 	for (int i = 0; i < f->nics.count; i++)
 		nic(&f->nics.nic[i], f->gpus.count);
 	closeWith(']');
+	textOrNull("gdakiWhy", f->nics.gdakiWhy);
+	textOrNull("gpuMemory", f->nics.gpuMemory);
+	textOrNull("doorbells", f->nics.doorbell);
 }
 
 static void backends(const struct facts *f)

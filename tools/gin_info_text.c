@@ -198,6 +198,20 @@ static void addNic(struct table *t, const struct nic *n, int gpuCount)
 				       *n->rate ? n->rate : "-", node, near});
 }
 
+static void gdaki(const struct nics *n)
+{
+	if (*n->gdakiWhy)
+		item("gdaki", "no port that libgin sees: %s", n->gdakiWhy);
+	for (int i = 0; i < n->count; i++)
+		if (n->nic[i].rdma && *n->nic[i].gdakiWhy)
+			item("gdaki", "%s port %d: %s%s", n->nic[i].name, n->nic[i].port,
+			     n->nic[i].gdaki ? "usable: " : "not usable: ", n->nic[i].gdakiWhy);
+	if (*n->gpuMemory)
+		item("GPU memory", "%s", n->gpuMemory);
+	if (*n->doorbell)
+		item("doorbells", "%s", n->doorbell);
+}
+
 static void nics(const struct facts *f)
 {
 	int gpuCount = f->gpus.count < GPUS_MOST ? f->gpus.count : GPUS_MOST;
@@ -212,6 +226,8 @@ static void nics(const struct facts *f)
 	for (int i = 0; i < f->nics.count; i++)
 		addNic(&t, &f->nics.nic[i], gpuCount);
 	tablePrint(&t);
+	if (f->nics.rdma)
+		gdaki(&f->nics);
 }
 
 static const struct report *current; /* for what a section says of all ranks together */

@@ -14,20 +14,24 @@
 #include <string.h>
 
 /* hwloc's own variable, for machines that are described elsewhere: for tests. */
-static const char *root(void)
+const char *factsRoot(void)
 {
 	const char *fsroot = getenv("HWLOC_FSROOT");
 
 	return fsroot ? fsroot : "";
 }
 
-/* A path below /sys. */
+/* A path below /sys; of RDMA devices where libibverbs looks. */
 static void sysfsPath(char *out, size_t bytes, const char *format, va_list args)
 {
-	int used = snprintf(out, bytes, "%s/sys/", root());
+	const char *other = getenv("SYSFS_PATH"), *rdma = "class/infiniband";
+	char below[300];
 
-	if (used >= 0 && (size_t)used < bytes)
-		vsnprintf(out + used, bytes - (size_t)used, format, args);
+	vsnprintf(below, sizeof(below), format, args);
+	if (other && *other && !strncmp(below, rdma, strlen(rdma)))
+		snprintf(out, bytes, "%s/%s", other, below);
+	else
+		snprintf(out, bytes, "%s/sys/%s", factsRoot(), below);
 }
 
 /* The first line of a file; "" when it cannot be read. All of `out` is written. */
@@ -340,6 +344,7 @@ void factsTopology(struct facts *f)
 			 found < 0 ? "the kernel has no RDMA devices (/sys/class/infiniband)"
 				   : "/sys/class/infiniband lists no port");
 	addClass(topology, "net", f, addInterface);
+	factsGdaki(f);
 	if (topology)
 		hwloc_topology_destroy(topology);
 }

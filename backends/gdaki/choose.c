@@ -7,8 +7,7 @@
 
 #include "near.h"
 
-/* Is the port in the list? A name without a port allows all of the device's. */
-static int allowed(const char *names, const struct rdmaFound *found)
+int portAllowed(const char *names, const struct rdmaFound *found)
 {
 	char copy[512], whole[80], *rest = NULL;
 
@@ -52,7 +51,7 @@ static int sayNone(const char *names, const struct rdmaFound *found, int count, 
 		return -1;
 	used = strlen(why);
 	for (int i = 0; i < count && used < RDMA_WHY - 1; i++) {
-		if (!allowed(names, &found[i]))
+		if (!portAllowed(names, &found[i]))
 			continue;
 		used += (size_t)snprintf(why + used, RDMA_WHY - used, "; %s: %s", found[i].device,
 					 found[i].why);
@@ -67,7 +66,7 @@ static unsigned nearest(const struct backendHost *host, const char *names,
 
 	*how = 0;
 	for (int i = 0; i < count; i++) {
-		if (!found[i].usable || !allowed(names, &found[i]))
+		if (!found[i].usable || !portAllowed(names, &found[i]))
 			continue;
 		unsigned near = nearnessOf(host, &found[i]);
 		*how = near == most ? *how + 1 : near > most ? 1 : *how;
@@ -85,7 +84,7 @@ int portChoose(const struct backendHost *host, const char *names, const struct r
 	if (!alike)
 		return sayNone(names, found, count, why);
 	int turn = localIndex(host) % alike, i = 0;
-	while (!found[i].usable || !allowed(names, &found[i]) ||
+	while (!found[i].usable || !portAllowed(names, &found[i]) ||
 	       nearnessOf(host, &found[i]) != most || turn-- > 0)
 		i++;
 	return i;

@@ -14,4 +14,7 @@
 int portChoose(const struct backendHost *host, const char *names, const struct rdmaFound *found,
 	       int count, char *why);
 
+/* Is the port in the list? A name without a port allows all of the device's. */
+int portAllowed(const char *names, const struct rdmaFound *found);
+
 #endif

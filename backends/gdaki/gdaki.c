@@ -210,6 +210,7 @@ const struct backendOps backendGdaki = {
 	.writer = ginWriterNic,
 	.network = 1,
 	.deviceAtomics = 1,
+	.nic = gdakiNic,
 	.probe = probe,
 	.reach = reach,
 	.open = open,

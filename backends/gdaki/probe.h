@@ -12,7 +12,10 @@
  */
 int gdakiProbe(const struct backendHost *host, struct rdmaAddress *address, char why[BACKEND_WHY]);
 
-/* The same port, for queues; it is the caller's to close. */
+/* ginNicQuery(): each port of this machine, those that GIN_NIC leaves out as not usable. */
+ginResult_t gdakiNic(int index, ginNicInfo_t *info);
+
+/* The same port as the probe's, for queues; it is the caller's to close. */
 ginResult_t gdakiPortOpen(const struct backendHost *host, const struct rdma **rdma,
 			  struct rdmaPort **port);
 

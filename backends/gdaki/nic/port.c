@@ -39,7 +39,10 @@ static struct ibv_context *openDevice(const char *name, char *why)
 	} else {
 		context = mlx5dv_open_device(found, &attr);
 		if (!context)
-			sayErrno(why, errno, "%.60s cannot be opened for commands (DEVX)", name);
+			sayErrno(why, errno, "%.60s cannot be opened for commands (DEVX)%s", name,
+				 errno == EINVAL ? ", which takes UCTX_EN=1 in its firmware "
+						   "(mlxconfig)"
+						 : "");
 	}
 	ibv_free_device_list(list);
 	return context;
