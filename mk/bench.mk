@@ -37,6 +37,12 @@ $(BUILD)/bench/proxy/proxy: bench/proxy/proxy.cu $(wildcard bench/proxy/*.cuh) $
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -L$(BUILD) -lgin -lcuda \
 		-Xlinker -rpath$(comma)'$$ORIGIN/../..' -Xcompiler -pthread
 
+# What many threads that look at host memory cost; on one GPU.
+$(BUILD)/bench/host_loads: bench/host_loads.cu
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -lcuda
+
 # GPUNETIO: the folder of GPUNetIO's headers; bench/gpunetio/run finds it.
 $(BUILD)/bench/gpunetio/gpunetio: bench/gpunetio/gpunetio.cu $(wildcard bench/gpunetio/*.cuh include/gin/*)
 	@mkdir -p $(@D)
