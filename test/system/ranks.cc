@@ -107,6 +107,14 @@ static void expectText(const std::string &seen, const std::string &expected)
 	EXPECT(seen == expected);
 }
 
+/* Machines differ in why they have no NIC. */
+static std::string withoutNic(std::string text)
+{
+	size_t from = text.find("gdaki: "), to = text.find("proxy: ");
+	EXPECT(from != text.npos && to != text.npos && from < to);
+	return text.substr(0, from) + text.substr(to);
+}
+
 /* What a pair of two hosts says that it has no route. */
 static std::string elsewhere(const std::string &host)
 {
@@ -122,9 +130,11 @@ static void expectPeer(const Rank &r, const Hosts &hosts, int peer)
 	CHECK(ginCommQueryPeer(r.comm, peer, &info));
 	expectText(info.host, nameOf(hosts[peer]));
 	expectText(info.backend, same ? "direct" : "none");
-	expectText(info.why, peer == r.rank ? "the same memory"
-			     : same	    ? "shared memory of one host"
-					    : elsewhere(hosts[peer]));
+	if (same)
+		expectText(info.why,
+			   peer == r.rank ? "the same memory" : "shared memory of one host");
+	else
+		expectText(withoutNic(info.why), elsewhere(hosts[peer]));
 	EXPECT(info.route == (same ? ginRouteDirect : ginRouteNone));
 	EXPECT(info.sameHost == same && info.sameProcess == (peer == r.rank));
 }
@@ -144,7 +154,7 @@ static void expectNoDevComm(const Rank &r, const Hosts &hosts)
 			       std::to_string(other) + " (host " + nameOf(hosts[other]) +
 			       "): " + elsewhere(hosts[other]);
 	EXPECT(ginDevCommCreate(r.comm, &want, &dc) == ginErrorUnsupported);
-	expectText(ginGetLastError(), expected);
+	expectText(withoutNic(ginGetLastError()), expected);
 }
 
 /* Each rank has a cell for each, in both windows. */
