@@ -37,6 +37,7 @@ static inline ginPeerInfo_t peerInfo(ginComm_t comm, int peer)
 static inline struct ginSendQueue *queueOf(const ginDevComm *dc, uint32_t context, int peer)
 {
 	EXPECT(dc->peers[peer].sendQueue < dc->nSendQueues);
+	EXPECT(dc->route != ginRouteGdaki || dc->peers[peer].sendQueue == (uint32_t)peer);
 	return &dc->sendQueues[context * dc->nSendQueues + dc->peers[peer].sendQueue];
 }
 

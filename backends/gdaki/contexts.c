@@ -83,6 +83,12 @@ static ginResult_t giveDoorbell(struct gdakiContexts *s, uint32_t i, void **door
 	return result;
 }
 
+/* Peers have the same ones. */
+static uint8_t hasMaskedAtomics(const struct gdaki *g)
+{
+	return (g->addresses[g->host->rank].atomics & rdmaAtomicsMasked) != 0;
+}
+
 static ginResult_t fillQueue(struct gdakiContexts *s, uint32_t i, struct ginSendQueue *out)
 {
 	const struct rdmaPlace place = rdmaPlaceOf(i, s->depth);
@@ -101,7 +107,8 @@ static ginResult_t fillQueue(struct gdakiContexts *s, uint32_t i, struct ginSend
 		.doorbell = doorbell,
 		.queue = ginMlx5Queue(s->pairs->ends[i].number),
 		.logDepth = (uint16_t)__builtin_ctz(s->depth),
-		.near = (uint16_t)slabIsNear(s->g->host->device),
+		.near = (uint8_t)slabIsNear(s->g->host->device),
+		.masked = hasMaskedAtomics(s->g),
 		.sinkKey = ginMlx5Key(s->keys.local),
 		.sink = (uint32_t)s->keys.first,
 	};

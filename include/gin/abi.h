@@ -99,7 +99,8 @@ struct ginPeer {
 	/* Gdaki: the peer's words of class nic, where NICs have them, and their key. */
 	uint64_t nicSignals;
 	uint32_t nicKey;
-	uint32_t sendQueue; /* gdaki: which of a context's ginDevComm.sendQueues */
+	/* Gdaki: which of a context's ginDevComm.sendQueues; the rank, where all are on that route. */
+	uint32_t sendQueue;
 };
 
 /* What a window is at one rank. */

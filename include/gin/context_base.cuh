@@ -183,8 +183,9 @@ protected:
 			return refuse(coop, call, peer);
 		if (dc.sendQueues)
 			return send(coop, call, peer, op.id, [&] {
-				if (signalOnce(peer, op, scope) == ginSentWell)
-					return ginSuccess;
+				uint32_t fate = signalOnce(peer, op, scope);
+				if (fate != ginSentFull)
+					return onceResult(peer, fate);
 				return ginSendSignal(sender(), peer, ginSignalOp(op), scope,
 						     ginOptions(options));
 			});
@@ -291,7 +292,12 @@ protected:
 		return result;
 	}
 
-	/* The short way of a put by the NIC. Not ginSentWell: the long way has to find out why. */
+	GIN_FN ginResult_t onceResult(int peer, uint32_t fate) const
+	{
+		return ginSendResult(fate, onceQueue(peer), &dc.abortLine->word);
+	}
+
+	/* The short way of a put by the NIC; enum ginSent, ginSentFull: it has to go the long way. */
 	GIN_FN uint32_t putOnce(int peer, ginWindow_t dstWin, size_t dstOff,
 				const ginSource &source, size_t bytes, const ginSignalOp &remote,
 				uint32_t counter, const ginOptions &options) const
@@ -344,9 +350,10 @@ protected:
 			return refuse(coop, ginCallPut, peer);
 		if (queued(peer) && dc.sendQueues)
 			return send(coop, ginCallPut, peer, remote.id, [&] {
-				if (putOnce(peer, dstWin, dstOff, source, bytes, remote, counter,
-					    options) == ginSentWell)
-					return ginSuccess;
+				uint32_t fate = putOnce(peer, dstWin, dstOff, source, bytes, remote,
+							counter, options);
+				if (fate != ginSentFull)
+					return onceResult(peer, fate);
 				return ginSendPut(sender(), peer, dstWin, dstOff, ginSource(source),
 						  bytes, ginSignalOp(remote), counter,
 						  ginOptions(options));

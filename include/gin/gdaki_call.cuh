@@ -33,15 +33,15 @@ GIN_FN struct ginSendQueue *ginSendQueueOf(const ginDevComm &dc, uint32_t contex
 	return ginSendQueues(dc, context) + dc.peers[peer].sendQueue;
 }
 
-/* The word that a signal raises: of the context, or in a window. */
-GIN_FN struct ginMlx5Memory ginSendWord(const struct ginSender &me, int peer, const ginSignalOp &op)
+/* The word that a signal raises: of the context, whose first is `firstSignal`, or in a window. */
+GIN_FN struct ginMlx5Memory ginSendWord(const struct ginPeer *to, uint32_t firstSignal, int peer,
+					const ginSignalOp &op)
 {
 	if (op.id == UINT32_MAX) {
 		const struct ginWindowPeer &at = ginWindowAt(op.window, peer);
 		return {at.nicAddress + op.offset, at.nicStrictKey};
 	}
-	const struct ginPeer *to = &me.dc->peers[peer];
-	uint64_t word = static_cast<uint64_t>(me.context) * me.dc->signals + op.id;
+	uint64_t word = static_cast<uint64_t>(firstSignal) + op.id;
 	return {to->nicSignals + word * sizeof(uint64_t), to->nicKey};
 }
 
@@ -90,7 +90,7 @@ GIN_FN void ginSendRaise(struct ginSend *p, const struct ginSender &me, int peer
 	if (!op.present)
 		return;
 	p->raises = true;
-	p->word = ginSendWord(me, peer, op);
+	p->word = ginSendWord(p->to, me.context * me.dc->signals, peer, op);
 	p->add = op.value;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gdaki_once.cuh - the gdaki route: the posts that are most, in registers
+ * gdaki_once.cuh - the gdaki route: the commonest posts, in registers
  *
  * A put of one WQE, or its signal, or both; there is room, and nothing counts. All else, and whoever has
  * to wait, goes by gdaki_post.cuh; both reserve, hand over and ring in the same way.
@@ -26,28 +26,35 @@ GIN_FN uint32_t ginSendOnceCount(const struct ginSendOnce &s)
 	return (s.bytes ? 1 : 0) + s.raises;
 }
 
-/* This thread's WQEs, from index `at` of the range on; NOPs, when they go nowhere. */
+/* A WQE of the range, at its place; a NOP, when it goes nowhere. */
+GIN_FN void ginSendOnceStore(struct ginSendQueue *q, struct ginSendRange range, uint32_t i,
+			     const ginMlx5Wqebb &wqe, bool well)
+{
+	struct ginMlx5Wqebb *place = ginSendPlace(q, range.first + i);
+
+	if (well)
+		ginMlx5StoreWqebb(place, wqe);
+	else
+		ginMlx5StoreWqebb(place, ginMlx5Nop(ginSendSlot(q, range, i)));
+}
+
+/* This thread's WQEs, from index `at` of the range on. */
 GIN_FN void ginSendOnceWrite(const struct ginSendOnce &s, struct ginSendRange range, uint32_t at,
 			     bool well)
 {
 	struct ginSendQueue *q = s.queue;
 	uint32_t i = at;
 
-	if (s.bytes && well)
-		ginMlx5StoreWqebb(
-			ginSendPlace(q, range.first + i),
-			ginMlx5Write(ginSendSlot(q, range, i), s.remote, s.local, s.bytes));
-	else if (s.bytes)
-		ginMlx5StoreWqebb(ginSendPlace(q, range.first + i),
-				  ginMlx5Nop(ginSendSlot(q, range, i)));
-	i += s.bytes ? 1 : 0;
-	if (s.raises && well)
-		ginMlx5StoreWqebb(ginSendPlace(q, range.first + i),
-				  ginMlx5FetchAdd(ginSendSlot(q, range, i), s.word,
-						  {q->sink, q->sinkKey}, s.add));
-	else if (s.raises)
-		ginMlx5StoreWqebb(ginSendPlace(q, range.first + i),
-				  ginMlx5Nop(ginSendSlot(q, range, i)));
+	if (s.bytes) {
+		struct ginMlx5Slot slot = ginSendSlot(q, range, i);
+		ginSendOnceStore(q, range, i++, ginMlx5Write(slot, s.remote, s.local, s.bytes),
+				 well);
+	}
+	if (s.raises) {
+		struct ginMlx5Slot slot = ginSendSlot(q, range, i);
+		ginSendOnceStore(q, range, i,
+				 ginMlx5FetchAdd(slot, s.word, {q->sink, q->sinkKey}, s.add), well);
+	}
 }
 
 /* By a thread that has the queue for itself: the looks go on while the fence waits for the WQEs. */
@@ -115,18 +122,6 @@ struct ginPutOnce {
 	bool hold;
 };
 
-GIN_FN struct ginMlx5Memory ginPutOnceWord(const struct ginPutOnce &put)
-{
-	const struct ginSignalOp &op = put.remote;
-
-	if (op.id != UINT32_MAX)
-		return {put.to->nicSignals +
-				(static_cast<uint64_t>(put.firstSignal) + op.id) * sizeof(uint64_t),
-			put.to->nicKey};
-	const struct ginWindowPeer &at = ginWindowAt(op.window, put.peer);
-	return {at.nicAddress + op.offset, at.nicStrictKey};
-}
-
 /* enum ginSent; ginSentFull: nothing is done, and it is for gdaki_post.cuh. */
 GIN_FN_COLD uint32_t ginSendPutOnce(struct ginPutOnce put)
 {
@@ -146,7 +141,7 @@ GIN_FN_COLD uint32_t ginSendPutOnce(struct ginPutOnce put)
 	}
 	s.far = required == ginScopeSystem && put.given < required;
 	if (s.raises) {
-		s.word = ginPutOnceWord(put);
+		s.word = ginSendWord(put.to, put.firstSignal, put.peer, put.remote);
 		s.add = put.remote.value;
 	}
 	ginSharing sharing = static_cast<ginSharing>(put.sharing);

@@ -219,6 +219,15 @@ GIN_FN uint32_t ginSendFate(uint32_t state, uint64_t latched)
 	return state == ginPeerAlive ? ginSentWell : ginSentPeerLost;
 }
 
+/* What the call returns; not for ginSentFull. */
+GIN_FN ginResult_t ginSendResult(uint32_t fate, const struct ginSendQueue *q,
+				 const uint64_t *abortWord)
+{
+	if (fate == ginSentWell)
+		return ginSuccess;
+	return fate == ginSentQueueLost ? ginSendState(q) : ginPeerLost(abortWord);
+}
+
 GIN_FN uint32_t ginSendPeerState(const struct ginSend *p)
 {
 	return p->to ? ginPeerObserve(p->to).state : static_cast<uint32_t>(ginPeerAlive);
@@ -344,8 +353,7 @@ GIN_FN_COLD ginResult_t ginSendReserveWaiting(struct ginSend *p)
 		if (ginSendReserve(p, true))
 			return ginSuccess;
 	}
-	return p->fate == ginSentQueueLost ? ginSendState(p->queue)
-					   : ginPeerLost(&p->dc->abortLine->word);
+	return ginSendResult(p->fate, p->queue, &p->dc->abortLine->word);
 }
 
 /* Once it is reserved. */
@@ -367,10 +375,7 @@ GIN_FN_COLD ginResult_t ginSendPost(struct ginSend *p)
 			return result;
 	}
 	ginSendReserved(p);
-	if (p->fate == ginSentWell)
-		return ginSuccess;
-	return p->fate == ginSentQueueLost ? ginSendState(p->queue)
-					   : ginPeerLost(&p->dc->abortLine->word);
+	return ginSendResult(p->fate, p->queue, &p->dc->abortLine->word);
 }
 
 /* Once it is posted: what to wait for. */

@@ -36,7 +36,8 @@ struct ginSendQueue {
 	uint64_t *doorbell;		      /* the NIC's register */
 	uint32_t queue;			      /* ginMlx5Queue() */
 	uint16_t logDepth;		      /* at least 4 */
-	uint16_t near;	  /* 1: all of it but the doorbell is this GPU's memory; 0: or elsewhere */
+	uint8_t near;	  /* 1: all of it but the doorbell is this GPU's memory; 0: or elsewhere */
+	uint8_t masked;	  /* 1: both NICs have masked atomics */
 	uint32_t sinkKey; /* 8 bytes for old values that nobody wants, at this NIC address */
 	uint32_t sink;
 

@@ -146,8 +146,9 @@ GIN_FN void ginNicFence(bool near)
  * fence of the system is needed, and none at all for who has released all of them to the device by
  * handing over. Sources elsewhere have been released by their posters.
  *
- * None stands between record and doorbell, each of which would do: one costs a post as much as the rest
- * of it. A NIC that drops the doorbell and then finds an older record has all the same to be told again.
+ * None stands between record and doorbell, each of which would do: it would cost 0.4 us
+ * (docs/performance.md). A NIC that drops the doorbell and then finds an older record has all the same
+ * to be told again.
  */
 GIN_FN void ginNicRing(uint32_t *record, uint32_t next, uint64_t *doorbell, uint64_t ring)
 {
