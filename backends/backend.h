@@ -112,7 +112,7 @@ struct backendOps {
 	/* Network backends: fills in what is theirs in the table, once the window is registered. */
 	void (*windowTell)(void *window, struct ginWindowTable *table);
 
-	/* The same of the window at a peer on this route; NULL: `address` and `bytes` say all. */
+	/* The same of the window at a peer, on whatever route; NULL: `address` and `bytes` say all. */
 	void (*windowTellPeer)(void *window, int peer, struct ginWindowPeer *entry);
 
 	/*
@@ -125,7 +125,7 @@ struct backendOps {
 	/* Fills in what kernels have to know of the queues. */
 	void (*contextsTell)(void *contexts, ginDevComm *devComm);
 
-	/* The same of a peer on this route; NULL: route and state say all. */
+	/* The same of a peer, on whatever route; NULL: route and state say all. */
 	void (*contextsTellPeer)(void *contexts, int peer, struct ginPeer *entry);
 
 	/*

@@ -184,16 +184,14 @@ typedef struct ginCommInfo {
 	/*
 	 * 1: kernels do atomics, and raise signals at offsets, in windows of any memory that the man
 	 * pages allow. 0: in GPU memory no agent of some pair's route can; in windows of
-	 * ginMemAllocHost() they do, if `atomics` is 1.
+	 * ginMemAllocHost() they do.
 	 */
 	int deviceAtomics;
-	/* 0: in no window at all, as some pairs are direct and others have the route gdaki; else 1. */
-	int atomics;
 } ginCommInfo_t;
 
 #define GIN_COMM_INFO_INIT                                                                         \
 	{                                                                                          \
-		sizeof(ginCommInfo_t), 0, 0, 0, 0, 0, 0, 0, "", "", "", 0, 0                       \
+		sizeof(ginCommInfo_t), 0, 0, 0, 0, 0, 0, 0, "", "", "", 0                          \
 	}
 
 /* ginCommQuery - who this rank is, and what the communicator consists of. Any thread. */

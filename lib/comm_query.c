@@ -86,16 +86,8 @@ static void countRanks(const struct ginComm *comm, ginCommInfo_t *info)
 	}
 }
 
-/* A NIC's are none to GPUs that add, too. */
-static int atomics(const struct ginComm *comm)
-{
-	return !comm->backend[COMM_GDAKI].used || !comm->host.mixed;
-}
-
 static int deviceAtomics(const struct ginComm *comm)
 {
-	if (!atomics(comm))
-		return 0;
 	for (int b = 0; b < COMM_BACKENDS; b++)
 		if (comm->backend[b].used && !comm->backend[b].ops->deviceAtomics)
 			return !comm->device.cuda;
@@ -114,7 +106,6 @@ ginResult_t ginCommQuery(ginComm_t comm, ginCommInfo_t *out)
 	info.device = comm->device.ordinal;
 	info.backends = COMM_BACKENDS;
 	info.deviceAtomics = deviceAtomics(comm);
-	info.atomics = atomics(comm);
 	countRanks(comm, &info);
 	snprintf(info.bootstrap, sizeof(info.bootstrap), "%s", comm->bootstrap->name);
 	snprintf(info.host, sizeof(info.host), "%s", comm->ranks[comm->rank].host);

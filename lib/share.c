@@ -103,11 +103,9 @@ static const struct backendUse *useOf(ginComm_t comm, int peer, int *index)
 void routesTellPeer(ginComm_t comm, const struct shared *shared, int peer,
 		    struct ginWindowPeer *entry)
 {
-	int b;
-	const struct backendUse *use = useOf(comm, peer, &b);
-
-	if (use && shared->window[b] && use->ops->windowTellPeer)
-		use->ops->windowTellPeer(shared->window[b], peer, entry);
+	for (int b = 0; b < COMM_BACKENDS; b++)
+		if (shared->window[b] && comm->backend[b].ops->windowTellPeer)
+			comm->backend[b].ops->windowTellPeer(shared->window[b], peer, entry);
 }
 
 void routesUnshare(ginComm_t comm, struct shared *shared)
@@ -178,11 +176,9 @@ void routesContextsTell(ginComm_t comm, const struct contexts *contexts, ginDevC
 void routesContextsTellPeer(ginComm_t comm, const struct contexts *contexts, int peer,
 			    struct ginPeer *entry)
 {
-	int b;
-	const struct backendUse *use = useOf(comm, peer, &b);
-
-	if (use && contexts->of[b] && use->ops->contextsTellPeer)
-		use->ops->contextsTellPeer(contexts->of[b], peer, entry);
+	for (int b = 0; b < COMM_BACKENDS; b++)
+		if (contexts->of[b] && comm->backend[b].ops->contextsTellPeer)
+			comm->backend[b].ops->contextsTellPeer(contexts->of[b], peer, entry);
 }
 
 /* All that have queues are network backends, and one of these is in use. */

@@ -73,7 +73,7 @@ public:
 	ginWindow_t window;
 	struct ginSendQueue queues[CONTEXTS * 2], *q;
 	Queue memory[CONTEXTS * 2], *m;
-	struct ginSendResults results[CONTEXTS];
+	struct ginSendResults results[CONTEXTS + 1];
 	uint64_t old[GIN_QUEUE_RESULTS], counters[CONTEXTS * COUNTERS];
 	struct ginErrorRecord error;
 	struct ginPeer peers[2];
@@ -91,7 +91,7 @@ public:
 		for (uint32_t i = 0; i < 2; i++)
 			peers[i] = {ginRouteGdaki,	     ginPeerAlive,	   nullptr,
 				    0x90000000 + i * 0x1000, ginMlx5Key(0x61 + i), i};
-		for (uint32_t i = 0; i < CONTEXTS; i++) {
+		for (uint32_t i = 0; i <= CONTEXTS; i++) {
 			results[i].result = old;
 			results[i].nicAddress = 0x7000;
 			results[i].nicKey = ginMlx5Key(0x71);
@@ -99,6 +99,20 @@ public:
 		}
 		fillTable();
 		fillComm();
+	}
+
+	/* The peer is direct: `part` is its window's. Its queue, of all contexts, stands last. */
+	void makeDirect(char *part, uint64_t *signals)
+	{
+		dc.route = ginRouteNone;
+		peers[PEER].route = ginRouteDirect;
+		peers[PEER].signals = signals;
+		dc.nearSignals[PEER] = signals;
+		table.peers[PEER].address = part;
+		peers[PEER].sendQueue = 0;
+		dc.nSendQueues = 1;
+		q = &queues[CONTEXTS];
+		m = &memory[CONTEXTS];
 	}
 
 	Rig(const Rig &) = delete;
@@ -549,6 +563,44 @@ static void barrier()
 	EXPECT(barrier.arrive() == ginErrorPeer);
 }
 
+/* What goes to a direct peer: by stores, but words in windows by the NIC, in one queue of all contexts. */
+static void directPeer()
+{
+	Rig r;
+	char part[256] = {}, own[256] = "words";
+	uint64_t words[CONTEXTS * SIGNALS + GIN_BARRIER_ROUNDS] = {}, epoch = 0;
+	r.makeDirect(part, words);
+	r.dc.signal[ginWriterGpu] = words;
+	r.dc.epoch = &epoch;
+	r.dc.barriers = 1;
+	Expected e(r);
+	Gin gin(r.dc, 0), other(r.dc, 1, ginSharingThread);
+	EXPECT(gin.signal(PEER, GinSignalAdd{1, 4}) == ginSuccess && words[1] == 4);
+	EXPECT(r.q->reserved == 0);
+	EXPECT(gin.signal(PEER, GinSignalAddAt{r.window, 64, 3}) == ginSuccess);
+	e.one(ginMlx5FetchAdd(e.slot(CQE), strict, sink, 3));
+	EXPECT(other.putFrom(PEER, r.window, 8, own, 5, GinSignalIncAt{r.window, 64}) ==
+	       ginSuccess);
+	e.one(ginMlx5FetchAdd(e.slot(CQE), strict, sink, 1));
+	EXPECT(!memcmp(part + 8, "words", 6));
+	EXPECT(other.atomicSwap(PEER, r.window, 64, 7u) == ginSuccess);
+	e.one(ginMlx5MaskedCompareSwap4(e.slot(CQE), strict, sink, {0, 0, 7, UINT32_MAX}));
+	EXPECT(gin.flush() == ginErrorTimeout);
+	e.end();
+	for (uint32_t i = 0; i < CONTEXTS; i++)
+		EXPECT(r.queues[i].reserved == 0);
+
+	GinBarrier barrier(r.dc, ginTeamWorld(r.dc), 0);
+	EXPECT(barrier.arrive() == ginErrorTimeout);
+	e.one(ginMlx5Read(e.slot(CQE), {0x90001000, ginMlx5Key(0x62)}, sink, 8));
+	EXPECT(words[CONTEXTS * SIGNALS] == 0);
+	r.m->complete(3);
+	EXPECT(barrier.arrive() == ginSuccess && words[CONTEXTS * SIGNALS] == 1);
+	e.end();
+	r.peers[PEER].state = ginPeerFailed;
+	EXPECT(gin.atomicSwap(PEER, r.window, 64, 7u) == ginErrorPeer);
+}
+
 int main()
 {
 	puts();
@@ -559,6 +611,7 @@ int main()
 	atomicsWithoutMasks();
 	places();
 	aggregate();
+	directPeer();
 	for (ginSharing sharing : {ginSharingGpu, ginSharingCta, ginSharingThread}) {
 		full(sharing);
 		counters(sharing);

@@ -69,13 +69,14 @@ static struct pairsWanted wantedBy(const struct backendHost *host, struct rdmaPo
 				    .path = rigPath,
 				    .contexts = CONTEXTS,
 				    .depth = host->rank == refusing ? 96 : DEPTH,
+				    .shared = direct,
 				    .registers = 2};
 }
 
 /* Where rank `from` writes at any rank, for one context. */
 static uint64_t slotOf(int from, uint32_t context)
 {
-	return (uint64_t)SLOT * ((uint32_t)from * CONTEXTS + context);
+	return (uint64_t)SLOT * ((uint32_t)from * (CONTEXTS + 1) + context);
 }
 
 static struct rigQueue queueOf(const struct pairs *p, uint32_t i)
@@ -90,14 +91,23 @@ static struct rigQueue queueOf(const struct pairs *p, uint32_t i)
 				 .doorbell = where.at};
 }
 
+/* Those of all contexts stand behind the last one's. */
+static int hasQueue(int from, int to, uint32_t context)
+{
+	int served = serves(&from, to) != 0;
+
+	return context < CONTEXTS ? served : !served;
+}
+
 /* One add of a number that tells source, target and context. */
 static void addAt(const struct pairs *p, int from, int to, uint32_t context)
 {
 	uint32_t i = pairsQueue(p, context, to);
 
-	EXPECT_EQUAL(i == PAIRS_NONE, !serves(&from, to));
+	EXPECT_EQUAL(i != PAIRS_NONE, hasQueue(from, to, context));
 	if (i == PAIRS_NONE)
 		return;
+	EXPECT_EQUAL(pairsPeer(p, i), to);
 	struct rigQueue q = queueOf(p, i);
 	struct ginMlx5Memory far = {keys[to].first + slotOf(from, context),
 				    ginMlx5Key(keys[to].remote)};
@@ -114,18 +124,19 @@ static void received(int me, int from, uint32_t context)
 	uint64_t number = 1 + (uint64_t)from * 10000 + (uint64_t)me * 100 + context;
 
 	memcpy(&seen, windows[me] + slotOf(from, context), sizeof(seen));
-	EXPECT_EQUAL(seen, serves(&me, from) ? number : 0);
+	EXPECT_EQUAL(seen, hasQueue(from, me, context) ? number : 0);
 }
 
 static void useAll(const struct pairs *p, int me)
 {
 	char why[RDMA_WHY];
 
-	for (uint32_t c = 0; c < CONTEXTS; c++)
+	EXPECT_EQUAL(pairsCount(p), direct ? CONTEXTS * RANKS / 2 + RANKS / 2 : CONTEXTS * RANKS);
+	for (uint32_t c = 0; c < CONTEXTS + (uint32_t)direct; c++)
 		for (int peer = 0; peer < RANKS; peer++)
 			addAt(p, me, peer, c);
 	meet();
-	for (uint32_t c = 0; c < CONTEXTS; c++)
+	for (uint32_t c = 0; c < CONTEXTS + (uint32_t)direct; c++)
 		for (int peer = 0; peer < RANKS; peer++)
 			received(me, peer, c);
 	EXPECT_EQUAL(pairsFailed(p, why), -1);

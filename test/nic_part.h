@@ -33,10 +33,10 @@ static inline ginPeerInfo_t peerInfo(ginComm_t comm, int peer)
 	return info;
 }
 
-/* The queue of a context for a peer. */
+/* The queue of a context for a peer; dc->contexts: that of all, for a direct peer. */
 static inline struct ginSendQueue *queueOf(const ginDevComm *dc, uint32_t context, int peer)
 {
-	EXPECT(dc->peers[peer].sendQueue < dc->nSendQueues);
+	EXPECT(context == dc->contexts || dc->peers[peer].sendQueue < dc->nSendQueues);
 	EXPECT(dc->route != ginRouteGdaki || dc->peers[peer].sendQueue == (uint32_t)peer);
 	return &dc->sendQueues[context * dc->nSendQueues + dc->peers[peer].sendQueue];
 }

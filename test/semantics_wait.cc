@@ -87,8 +87,6 @@ struct Announce {
 
 static void rules1and4_signalsOfEveryKind(Rank &r)
 {
-	if (!wordsAnywhere(r))
-		return;
 	uint32_t block = r.device < 0 ? 3 : 96;
 	const size_t bytes = 1001;
 	const std::vector<unsigned char> zeros(24, 0);
@@ -135,8 +133,6 @@ struct WordsAlone {
 
 static void rule4_signalsAlone(Rank &r)
 {
-	if (!wordsAnywhere(r))
-		return;
 	Buffer words(r, 8, wordsAllocator(r));
 	Results results(r, 5);
 
@@ -507,8 +503,6 @@ struct Functions {
 
 static void callsAsFunctions(Rank &r)
 {
-	if (!wordsAnywhere(r))
-		return;
 	Buffer window(r, 64, wordsAllocator(r));
 	Results wrong(r, 2);
 

@@ -92,17 +92,7 @@ inline bool isDirect(Rank &r)
 	return true;
 }
 
-/* Are there windows in which signals are raised at offsets, or atomics done? */
-inline bool wordsAnywhere(Rank &r)
-{
-	ginCommInfo_t info = GIN_COMM_INFO_INIT;
-	CHECK(ginCommQuery(r.comm, &info));
-	if (!info.atomics && r.rank == 0)
-		printf("skipped: a test with atomics: direct and gdaki in one communicator\n");
-	return info.atomics;
-}
-
-/* For such windows. */
+/* For windows in which signals are raised at offsets, or atomics done. */
 inline Allocator *wordsAllocator(Rank &r)
 {
 	ginCommInfo_t info = GIN_COMM_INFO_INIT;

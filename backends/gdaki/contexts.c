@@ -8,12 +8,12 @@
 #include "doorbell.h"
 #include "slab.h"
 
-/* The sink, then each context's old values. */
+/* The sink, then each context's old values, then those of the queues of all contexts. */
 enum { SINK_BYTES = 64, VALUE_BYTES = GIN_QUEUE_RESULTS * sizeof(uint64_t) };
 
 static size_t tableBytes(const struct gdakiContexts *s)
 {
-	return s->count * sizeof(*s->queues) + s->contexts * sizeof(*s->results);
+	return s->count * sizeof(*s->queues) + (s->contexts + 1) * sizeof(*s->results);
 }
 
 static uint64_t valuesOf(uint32_t context)
@@ -43,7 +43,7 @@ static ginResult_t allocTables(struct gdakiContexts *s)
 		return result;
 	s->queues = at;
 	s->results = (struct ginSendResults *)(void *)(s->queues + s->count);
-	s->turn = (uint32_t *)(void *)(s->results + s->contexts);
+	s->turn = (uint32_t *)(void *)(s->results + s->contexts + 1);
 	s->counter = s->turn + slots;
 	return deviceWrite(d, at, NULL, bytes);
 }
@@ -53,15 +53,16 @@ static ginResult_t openLanding(struct gdakiContexts *s)
 	const struct device *d = s->g->host->device;
 	char why[RDMA_WHY];
 	void *at = NULL;
-	ginResult_t result = slabMemory(d, valuesOf(s->contexts), &at);
+	uint64_t bytes = valuesOf(s->contexts + 1);
+	ginResult_t result = slabMemory(d, bytes, &at);
 
 	if (result != ginSuccess)
 		return result;
 	s->landing = at;
-	result = deviceWrite(d, at, NULL, valuesOf(s->contexts));
+	result = deviceWrite(d, at, NULL, bytes);
 	if (result != ginSuccess)
 		return result;
-	struct rdmaMemory memory = dmabufOf(d, at, valuesOf(s->contexts));
+	struct rdmaMemory memory = dmabufOf(d, at, bytes);
 	int failed =
 		s->g->rdma->regionOpen(s->g->port, &memory, rdmaLocal, &s->region, &s->keys, why);
 	dmabufClose(&memory);
@@ -146,7 +147,7 @@ static ginResult_t fillTables(struct gdakiContexts *s)
 		result = fillQueue(s, i, &queues[i]);
 	if (result == ginSuccess) {
 		struct ginSendResults *results = (void *)(queues + s->count);
-		for (uint32_t c = 0; c < s->contexts; c++)
+		for (uint32_t c = 0; c <= s->contexts; c++)
 			results[c] = resultsOf(s, c);
 		result = deviceWrite(s->g->host->device, s->queues, queues, tableBytes(s));
 	}
@@ -168,7 +169,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 
 static struct pairsWanted pairsFor(const struct gdaki *g, uint32_t contexts, uint32_t depth)
 {
-	uint32_t queues = contexts * (uint32_t)g->host->nRanks;
+	uint32_t queues = (contexts + 1) * (uint32_t)g->host->nRanks;
 
 	return (struct pairsWanted){.host = g->host,
 				    .rdma = g->rdma,
@@ -179,12 +180,13 @@ static struct pairsWanted pairsFor(const struct gdaki *g, uint32_t contexts, uin
 				    .path = g->path,
 				    .contexts = contexts,
 				    .depth = depth,
+				    .shared = g->host->mixed,
 				    .registers = least(paramNumber(paramGdakiDoorbells), queues)};
 }
 
 static ginResult_t makeTables(struct gdakiContexts *s)
 {
-	s->count = s->pairs->peers * s->contexts;
+	s->count = pairsCount(s->pairs);
 	if (!s->count)
 		return ginSuccess;
 	s->told = calloc(s->count, 1);
@@ -287,5 +289,5 @@ void gdakiContextsTellPeer(void *contexts, int peer, struct ginPeer *entry)
 
 	entry->nicSignals = s->words->part[peer].first;
 	entry->nicKey = s->words->part[peer].strictKey;
-	entry->sendQueue = pairsQueue(s->pairs, 0, peer);
+	entry->sendQueue = s->pairs->place[peer];
 }

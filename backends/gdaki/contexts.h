@@ -18,7 +18,7 @@ struct gdakiContexts {
 	struct rings *rings; /* what they have instead; NULL: none */
 	/* In GPU memory, one after the other: */
 	struct ginSendQueue *queues;	/* [count] */
-	struct ginSendResults *results; /* [contexts] */
+	struct ginSendResults *results; /* [contexts + 1] */
 	uint32_t *turn, *counter;	/* [count][depth] */
 	char *landing;			/* old values of atomics, the sink in front of them */
 	struct rdmaRegion *region;

@@ -11,16 +11,49 @@ static uint32_t ranks(const struct pairs *p)
 	return (uint32_t)p->wanted.host->nRanks;
 }
 
-static uint32_t count(const struct pairs *p)
+/* With those of all contexts. */
+static uint32_t contexts(const struct pairs *p)
 {
-	return p->peers * p->wanted.contexts;
+	return p->wanted.contexts + (p->wanted.shared ? 1 : 0);
+}
+
+uint32_t pairsCount(const struct pairs *p)
+{
+	return p->peers * p->wanted.contexts + p->others;
 }
 
 uint32_t pairsQueue(const struct pairs *p, uint32_t context, int peer)
 {
-	uint32_t place = p->place[peer];
+	int served = p->wanted.serves(p->wanted.of, peer) != 0;
+	int shared = context == p->wanted.contexts;
 
-	return place == PAIRS_NONE ? PAIRS_NONE : context * p->peers + place;
+	return served == shared ? PAIRS_NONE : context * p->peers + p->place[peer];
+}
+
+static uint32_t contextOf(const struct pairs *p, uint32_t queue)
+{
+	uint32_t own = p->peers * p->wanted.contexts;
+
+	return queue < own ? queue / p->peers : p->wanted.contexts;
+}
+
+void pairsOwner(const struct pairs *p, uint32_t queue, char text[PAIRS_OWNER])
+{
+	uint32_t context = contextOf(p, queue);
+
+	if (context < p->wanted.contexts)
+		snprintf(text, PAIRS_OWNER, "context %u", context);
+	else
+		snprintf(text, PAIRS_OWNER, "all contexts");
+}
+
+int pairsPeer(const struct pairs *p, uint32_t queue)
+{
+	int peer = 0;
+
+	while (pairsQueue(p, contextOf(p, queue), peer) != queue)
+		peer++;
+	return peer;
 }
 
 static ginResult_t findPeers(struct pairs *p)
@@ -31,8 +64,10 @@ static ginResult_t findPeers(struct pairs *p)
 	if (!p->place)
 		return fail(ginErrorSystem, "no memory");
 	for (uint32_t r = 0; r < ranks(p); r++)
-		p->place[r] = want->serves(want->of, (int)r) ? p->peers++ : PAIRS_NONE;
-	p->ends = calloc(count(p) + 1, sizeof(*p->ends));
+		p->place[r] = want->serves(want->of, (int)r) ? p->peers++ : p->others++;
+	if (!want->shared)
+		p->others = 0;
+	p->ends = calloc(pairsCount(p) + 1, sizeof(*p->ends));
 	return p->ends ? ginSuccess : fail(ginErrorSystem, "no memory");
 }
 
@@ -41,7 +76,7 @@ static ginResult_t openQueues(struct pairs *p)
 	const struct pairsWanted *want = &p->wanted;
 	const struct device *d = want->host->device;
 	const struct rdmaSlab shape = {
-		.count = count(p), .depth = want->depth, .registers = want->registers};
+		.count = pairsCount(p), .depth = want->depth, .registers = want->registers};
 	ginResult_t result = slabAlloc(d, shape.count, shape.depth, &p->slab);
 
 	if (result != ginSuccess)
@@ -49,12 +84,15 @@ static ginResult_t openQueues(struct pairs *p)
 	return slabQueues(d, want->rdma, want->port, p->slab, &shape, &p->queues);
 }
 
-static ginResult_t failPair(uint32_t context, uint32_t peer, const char *why)
+static ginResult_t failPair(const struct pairs *p, uint32_t queue, uint32_t peer, const char *why)
 {
+	char owner[PAIRS_OWNER];
+
+	pairsOwner(p, queue, owner);
 	return fail(ginErrorSystem,
-		    "gdaki: queue pair of context %u to rank %u: %s; fewer contexts take fewer of "
-		    "the NIC, GIN_BACKEND=proxy none",
-		    context, peer, why);
+		    "gdaki: queue pair of %s to rank %u: %s; fewer contexts take fewer of the NIC, "
+		    "GIN_BACKEND=proxy none",
+		    owner, peer, why);
 }
 
 static ginResult_t makeQueues(struct pairs *p, uint32_t context)
@@ -65,7 +103,7 @@ static ginResult_t makeQueues(struct pairs *p, uint32_t context)
 	for (uint32_t r = 0; r < ranks(p); r++) {
 		uint32_t i = pairsQueue(p, context, (int)r);
 		if (i != PAIRS_NONE && rdma->queueMake(p->queues, i, i, &p->ends[i], why))
-			return failPair(context, r, why);
+			return failPair(p, i, r, why);
 	}
 	return ginSuccess;
 }
@@ -74,10 +112,10 @@ static ginResult_t make(struct pairs *p)
 {
 	ginResult_t result = findPeers(p);
 
-	if (result != ginSuccess || !p->peers)
+	if (result != ginSuccess || !pairsCount(p))
 		return result;
 	result = openQueues(p);
-	for (uint32_t c = 0; c < p->wanted.contexts && result == ginSuccess; c++)
+	for (uint32_t c = 0; c < contexts(p) && result == ginSuccess; c++)
 		result = makeQueues(p, c);
 	return result;
 }
@@ -97,12 +135,12 @@ static ginResult_t connectQueues(struct pairs *p, uint32_t context, const struct
 		const struct rdmaEnd *peer = &all[r * stride + me];
 		if (want->rdma->queueConnect(p->queues, i, &want->addresses[r], peer, &want->path,
 					     why))
-			return failPair(context, r, why);
+			return failPair(p, i, r, why);
 	}
 	return ginSuccess;
 }
 
-/* Contexts first to first + count - 1, whose ends travel together. */
+/* Contexts first to first + count - 1, those of all behind them, whose ends travel together. */
 struct batch {
 	uint32_t first, count;
 };
@@ -144,9 +182,9 @@ static ginResult_t connectAll(struct pairs *p, const char *call, ginResult_t min
 	uint32_t most = GIN_ALLGATHER_BYTES / (ranks(p) * (uint32_t)sizeof(struct rdmaEnd));
 	struct batch batch = {.count = most ? most : 1};
 
-	for (; batch.first < p->wanted.contexts; batch.first += batch.count) {
-		if (batch.count > p->wanted.contexts - batch.first)
-			batch.count = p->wanted.contexts - batch.first;
+	for (; batch.first < contexts(p); batch.first += batch.count) {
+		if (batch.count > contexts(p) - batch.first)
+			batch.count = contexts(p) - batch.first;
 		mine = connectBatch(p, call, mine, batch);
 	}
 	return mine;
@@ -195,11 +233,8 @@ static int hasFailed(const struct pairs *p, uint32_t i, char *why)
 
 int pairsFailed(const struct pairs *p, char *why)
 {
-	for (uint32_t c = 0; p->peers && c < p->wanted.contexts; c++)
-		for (uint32_t r = 0; r < ranks(p); r++) {
-			uint32_t i = pairsQueue(p, c, (int)r);
-			if (i != PAIRS_NONE && hasFailed(p, i, why))
-				return (int)r;
-		}
+	for (uint32_t i = 0; i < pairsCount(p); i++)
+		if (hasFailed(p, i, why))
+			return pairsPeer(p, i);
 	return -1;
 }

@@ -2,8 +2,8 @@
 /*
  * pairs.h - the queue pairs of a device communicator: one for each context and peer on this route
  *
- * Peers on other routes have none. The own rank, where it is on this route, has one that is
- * connected to itself.
+ * Peers on other routes have none, or one for all contexts. The own rank is a peer, too, whose queue pair
+ * is connected to itself.
  */
 #ifndef GIN_GDAKI_PAIRS_H
 #define GIN_GDAKI_PAIRS_H
@@ -20,6 +20,7 @@ struct pairsWanted {
 	const void *of;
 	struct rdmaPath path;
 	uint32_t contexts, depth;
+	int shared;	    /* 1: one more for each rank on another route, of all contexts */
 	uint32_t registers; /* doorbell registers, 1 at least */
 };
 
@@ -28,8 +29,9 @@ struct pairs {
 	struct rdmaQueues *queues; /* NULL: no peer is on this route */
 	char *slab;		   /* rdmaPlaceOf() says what is where */
 	uint32_t peers;		   /* on this route */
-	uint32_t *place;	   /* [nRanks]: which of these, PAIRS_NONE: none */
-	struct rdmaEnd *ends;	   /* [contexts * peers] */
+	uint32_t others;	   /* that have one of all contexts */
+	uint32_t *place;	   /* [nRanks]: which of these, or of those */
+	struct rdmaEnd *ends;	   /* [contexts * peers + others] */
 };
 
 #define PAIRS_NONE UINT32_MAX
@@ -40,8 +42,18 @@ ginResult_t pairsOpen(const struct pairsWanted *wanted, const char *call, ginRes
 /* No kernel uses them any more. */
 void pairsClose(struct pairs *pairs);
 
-/* The queue for that peer, by its index in the slab, or PAIRS_NONE. */
+/*
+ * The queue for that peer, by its index in the slab, or PAIRS_NONE. Those of all contexts stand last, as
+ * if they were of one more.
+ */
 uint32_t pairsQueue(const struct pairs *pairs, uint32_t context, int peer);
+uint32_t pairsCount(const struct pairs *pairs);
+
+/* Whose the queue is, in words. */
+enum { PAIRS_OWNER = 64 };
+void pairsOwner(const struct pairs *pairs, uint32_t queue, char text[PAIRS_OWNER]);
+/* To which rank it is. */
+int pairsPeer(const struct pairs *pairs, uint32_t queue);
 
 /*
  * Which queue pairs have failed, as the device says: the first peer that has one, and `why`; or -1.

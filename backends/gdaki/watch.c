@@ -18,20 +18,6 @@ struct finding {
 	int lost; /* the rank that is; -1: none */
 };
 
-static int contextOf(const struct gdakiContexts *s, uint32_t i)
-{
-	return (int)(i / s->pairs->peers);
-}
-
-static int peerOf(const struct gdakiContexts *s, uint32_t i)
-{
-	int peer = 0;
-
-	while (pairsQueue(s->pairs, (uint32_t)contextOf(s, i), peer) != i)
-		peer++;
-	return peer;
-}
-
 /* A peer that does not answer is lost; what else fails is of this rank's kernels. */
 static int meansLost(uint32_t syndrome)
 {
@@ -41,13 +27,14 @@ static int meansLost(uint32_t syndrome)
 static void sayQueue(const struct gdakiContexts *s, uint32_t i, const struct gdakiLook *look,
 		     struct finding *finding)
 {
-	int peer = peerOf(s, i);
-	char why[RDMA_WHY];
+	int peer = pairsPeer(s->pairs, i);
+	char why[RDMA_WHY], owner[PAIRS_OWNER];
 
+	pairsOwner(s->pairs, i, owner);
 	s->g->rdma->errorText(look->syndrome, look->vendor, why);
 	snprintf(finding->text, sizeof(finding->text),
-		 "rank %d: gdaki: queue pair 0x%x of context %d to rank %d has failed: %s",
-		 s->g->host->rank, s->pairs->ends[i].number, contextOf(s, i), peer, why);
+		 "rank %d: gdaki: queue pair 0x%x of %s to rank %d has failed: %s",
+		 s->g->host->rank, s->pairs->ends[i].number, owner, peer, why);
 	finding->lost = meansLost(look->syndrome) ? peer : -1;
 }
 

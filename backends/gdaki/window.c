@@ -125,7 +125,6 @@ ginResult_t gdakiWindowRegister(void *state, const char *call, ginResult_t mine,
 	return list(w);
 }
 
-/* Direct peers add by GPUs, to which the NIC's atomics are none. */
 void gdakiWindowTell(void *window, struct ginWindowTable *table)
 {
 	const struct gdakiWindow *w = window;
@@ -133,7 +132,7 @@ void gdakiWindowTell(void *window, struct ginWindowTable *table)
 	table->nicKey = w->localKey;
 	table->nicAddress = w->own.first;
 	table->fence = w->fence;
-	table->agent = w->g->host->mixed ? ginAgentNone : ginAgentNic;
+	table->agent = ginAgentNic;
 }
 
 void gdakiWindowTellPeer(void *window, int peer, struct ginWindowPeer *entry)

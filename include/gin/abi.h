@@ -87,7 +87,7 @@ enum ginWriterClass {
 enum ginAgent {
 	ginAgentGpu = 0,   /* the calling GPU: every peer is direct */
 	ginAgentProxy = 1, /* the proxy's CPU threads, direct peers included */
-	ginAgentNic = 2,   /* the peer's NIC: every peer is on that route */
+	ginAgentNic = 2,   /* the peer's NIC, direct peers included */
 	ginAgentNone = 3   /* nobody can: ginErrorUnsupported */
 };
 
@@ -99,7 +99,10 @@ struct ginPeer {
 	/* Gdaki: the peer's words of class nic, where NICs have them, and their key. */
 	uint64_t nicSignals;
 	uint32_t nicKey;
-	/* Gdaki: which of a context's ginDevComm.sendQueues; the rank, where all are on that route. */
+	/*
+	 * Gdaki: which of a context's ginDevComm.sendQueues; the rank, where all are on that route. Of a
+	 * direct peer, which of those that all contexts share.
+	 */
 	uint32_t sendQueue;
 };
 
@@ -288,9 +291,13 @@ typedef struct ginDevComm {
 	uint64_t *hostCounter;		/* [context][counter], host-pinned: what the proxy counts */
 	struct ginMirror *signalMirror; /* [context][signal], of signal[cpu] */
 	struct ginMirror *counterMirror; /* [context][counter], of hostCounter */
-	/* [context][nSendQueues]; NULL: no peer is on route gdaki. */
+	/*
+	 * [context][nSendQueues], and one for each direct peer, which all contexts share: for words in
+	 * windows, which NICs change. NULL: no peer is on route gdaki.
+	 */
 	struct ginSendQueue *sendQueues;
-	struct ginSendResults *results; /* [context]: of atomics on route gdaki */
+	struct ginSendResults
+		*results; /* [context], of atomics on route gdaki, and of those shared */
 	const struct ginSources *sources;
 	uint32_t nSendQueues; /* of a context: one for each peer on route gdaki */
 	uint32_t pad2;

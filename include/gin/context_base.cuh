@@ -128,6 +128,20 @@ protected:
 
 	GIN_FN struct ginSender sender() const { return {dc.self, context, sharing}; }
 
+	/* Who posts for words in windows of the peer: for a direct one, all contexts together. */
+	GIN_FN struct ginSender wordSender(int peer) const
+	{
+		if (queued(peer))
+			return sender();
+		ginLocalStore(&dc.results[dc.contexts].words, 1);
+		return {dc.self, dc.contexts, ginSharingGpu};
+	}
+
+	GIN_FN struct ginSender senderOf(int peer, const ginSignalOp &op) const
+	{
+		return op.id == UINT32_MAX ? wordSender(peer) : sender();
+	}
+
 	/* `post` posts to the peer's NIC, by the coop's first thread. */
 	template <class Coop, class Post>
 	GIN_FN ginResult_t send(Coop coop, uint32_t call, int peer, uint32_t id, Post post) const
@@ -183,10 +197,11 @@ protected:
 			return refuse(coop, call, peer);
 		if (dc.sendQueues)
 			return send(coop, call, peer, op.id, [&] {
-				uint32_t fate = signalOnce(peer, op, scope);
+				struct ginSender me = senderOf(peer, op);
+				uint32_t fate = signalOnce(me, peer, op, scope);
 				if (fate != ginSentFull)
-					return onceResult(peer, fate);
-				return ginSendSignal(sender(), peer, ginSignalOp(op), scope,
+					return onceResult(me, peer, fate);
+				return ginSendSignal(me, peer, ginSignalOp(op), scope,
 						     ginOptions(options));
 			});
 		return post(coop, call, peer, op.id, scope, options,
@@ -256,7 +271,7 @@ protected:
 		if (result == ginSuccess && win.table->agent == ginAgentNone)
 			result = ginErrorUnsupported;
 		if (result == ginSuccess && dc.sendQueues) {
-			result = ginSendAtomic(sender(), op, peer, win, off, sizeof(Word),
+			result = ginSendAtomic(wordSender(peer), op, peer, win, off, sizeof(Word),
 					       static_cast<ginBits<Word>>(operand),
 					       static_cast<ginBits<Word>>(compare),
 					       old ? &seen : nullptr, ginOptions(options));
@@ -292,9 +307,9 @@ protected:
 		return result;
 	}
 
-	GIN_FN ginResult_t onceResult(int peer, uint32_t fate) const
+	GIN_FN ginResult_t onceResult(const ginSender &me, int peer, uint32_t fate) const
 	{
-		return ginSendResult(fate, onceQueue(peer), &dc.abortLine->word);
+		return ginSendResult(fate, onceQueue(me, peer), &dc.abortLine->word);
 	}
 
 	/* The short way of a put by the NIC; enum ginSent, ginSentFull: it has to go the long way. */
@@ -305,18 +320,19 @@ protected:
 		if (!source.window.table || bytes - 1 >= GIN_MLX5_MESSAGE_BYTES ||
 		    counter != UINT32_MAX)
 			return ginSentFull;
-		return ginSendPutOnce({onceQueue(peer), &dc.peers[peer], dstWin, source.window,
-				       dstOff, source.offset, remote, context * dc.signals,
-				       static_cast<uint32_t>(bytes), peer,
+		return ginSendPutOnce({onceQueue(sender(), peer), &dc.peers[peer], dstWin,
+				       source.window, dstOff, source.offset, remote,
+				       context * dc.signals, static_cast<uint32_t>(bytes), peer,
 				       static_cast<uint8_t>(options.given),
 				       static_cast<uint8_t>(options.required),
 				       static_cast<uint8_t>(sharing), options.aggregate});
 	}
 
 	/* The same of a signal; `scope`: what has yet to be released. */
-	GIN_FN uint32_t signalOnce(int peer, const ginSignalOp &op, uint32_t scope) const
+	GIN_FN uint32_t signalOnce(const ginSender &me, int peer, const ginSignalOp &op,
+				   uint32_t scope) const
 	{
-		return ginSendPutOnce({onceQueue(peer),
+		return ginSendPutOnce({onceQueue(me, peer),
 				       &dc.peers[peer],
 				       {},
 				       {},
@@ -328,16 +344,16 @@ protected:
 				       peer,
 				       ginScopeThread,
 				       static_cast<uint8_t>(scope),
-				       static_cast<uint8_t>(sharing),
+				       static_cast<uint8_t>(me.sharing),
 				       false});
 	}
 
 	/* Where every peer is on this route their queues have their numbers. */
-	GIN_FN struct ginSendQueue *onceQueue(int peer) const
+	GIN_FN struct ginSendQueue *onceQueue(const ginSender &me, int peer) const
 	{
 		uint32_t queue = dc.route == ginRouteGdaki ? static_cast<uint32_t>(peer)
 							   : dc.peers[peer].sendQueue;
-		return dc.sendQueues + static_cast<size_t>(context) * dc.nSendQueues + queue;
+		return ginSendQueues(dc, me.context) + queue;
 	}
 
 	template <class Coop>
@@ -353,7 +369,7 @@ protected:
 				uint32_t fate = putOnce(peer, dstWin, dstOff, source, bytes, remote,
 							counter, options);
 				if (fate != ginSentFull)
-					return onceResult(peer, fate);
+					return onceResult(sender(), peer, fate);
 				return ginSendPut(sender(), peer, dstWin, dstOff, ginSource(source),
 						  bytes, ginSignalOp(remote), counter,
 						  ginOptions(options));

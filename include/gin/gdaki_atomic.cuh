@@ -15,9 +15,9 @@
 GIN_FN bool ginSendSettled(const struct ginSender &me, uint64_t abandoned)
 {
 	struct ginSendQueue *q =
-		ginSendQueues(*me.dc, me.context) + (abandoned - 1) % me.dc->nSendQueues;
+		ginSendQueues(*me.dc, me.context) + (abandoned - 1) % me.dc->nRanks;
 
-	return ginSendRefresh(q, me.sharing) >= (abandoned - 1) / me.dc->nSendQueues ||
+	return ginSendRefresh(q, me.sharing) >= (abandoned - 1) / me.dc->nRanks ||
 	       ginSendState(q) != ginSuccess;
 }
 
@@ -79,7 +79,7 @@ GIN_FN ginResult_t ginSendAtomicWait(const struct ginSender &me, struct ginSend 
 	result = ginSendWait(p->queue, ginSendEnd(p), poll, me.sharing);
 	if (result != ginSuccess) { /* whoever wants one takes it once the NIC has written it */
 		ginLocalStore(&results->abandoned[place],
-			      1 + dc.peers[peer].sendQueue + ginSendEnd(p) * dc.nSendQueues);
+			      1 + dc.peers[peer].sendQueue + ginSendEnd(p) * dc.nRanks);
 		return result;
 	}
 	*old = ginSendOld(results, place, p->bytes);

@@ -101,16 +101,29 @@ GIN_FN ginResult_t ginSendSettle(const ginDevComm &dc, uint32_t own, int peer, b
 	return result;
 }
 
+/* The same of words in windows of a direct peer, which have one queue. */
+GIN_FN ginResult_t ginSendSettleWords(const ginDevComm &dc, int peer, bool wait,
+				      struct ginPoll *poll)
+{
+	uint64_t end;
+
+	return wait ? ginSendFinishQueue(ginSendQueueOf(dc, dc.contexts, peer), &end, poll)
+		    : ginSendPush(dc, dc.contexts, dc.contexts, peer, poll);
+}
+
 /* What was posted to these peers, in all contexts, is in their memory. */
 GIN_FN ginResult_t ginSendFinish(const ginDevComm &dc, uint32_t own, const ginPeerSet &peers,
 				 struct ginPoll *poll)
 {
+	const bool words = ginLocalLoad(&dc.results[dc.contexts].words);
 	ginResult_t result = ginSuccess;
 
 	for (uint32_t i = 0; result == ginSuccess && i < 2 * peers.count; i++) {
 		int peer = static_cast<int>(peers.first + i % peers.count * peers.stride);
 		if (ginPeerObserve(&dc.peers[peer]).route == ginRouteGdaki)
 			result = ginSendSettle(dc, own, peer, i >= peers.count, poll);
+		else if (words)
+			result = ginSendSettleWords(dc, peer, i >= peers.count, poll);
 	}
 	return result;
 }

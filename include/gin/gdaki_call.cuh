@@ -12,7 +12,8 @@
 #include "source.cuh"
 
 /*
- * Who makes a call. The functions of this route are called with values, with copies made for it, and
+ * Who makes a call: a context, or, for words in windows of direct peers, by ginDevComm.contexts all of
+ * them together. The functions of this route are called with values, with copies made for it, and
  * with what is in GPU memory: if they had the address of an argument of the kernel or of a call, that
  * would be kept in local memory on every route.
  */

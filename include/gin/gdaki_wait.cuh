@@ -16,15 +16,28 @@ GIN_FN_COLD ginResult_t ginSendWaitQueue(struct ginSendQueue *q, uint64_t end, s
 	return ginSendWait(q, end, *poll, sharing);
 }
 
-/* All that was posted in the context, to whomever. */
-GIN_FN_COLD ginResult_t ginSendFlush(struct ginSender me, struct ginPoll *poll)
+/* All that was posted in these queues. */
+GIN_FN ginResult_t ginSendWaitQueues(struct ginSendQueue *q, uint32_t count, struct ginPoll *poll,
+				     ginSharing sharing)
 {
-	struct ginSendQueue *q = ginSendQueues(*me.dc, me.context);
 	ginResult_t result = ginSuccess;
 
-	for (uint32_t i = 0; result == ginSuccess && i < me.dc->nSendQueues; i++, q++)
-		result = ginSendWaitQueue(q, ginSendTicket(q), poll, me.sharing);
+	for (uint32_t i = 0; result == ginSuccess && i < count; i++, q++)
+		result = ginSendWaitQueue(q, ginSendTicket(q), poll, sharing);
 	return result;
+}
+
+/* All that was posted in the context, to whomever, and to direct peers' words in any. */
+GIN_FN_COLD ginResult_t ginSendFlush(struct ginSender me, struct ginPoll *poll)
+{
+	const ginDevComm &dc = *me.dc;
+	ginResult_t result =
+		ginSendWaitQueues(ginSendQueues(dc, me.context), dc.nSendQueues, poll, me.sharing);
+
+	if (result != ginSuccess || !ginLocalLoad(&dc.results[dc.contexts].words))
+		return result;
+	return ginSendWaitQueues(ginSendQueues(dc, dc.contexts), dc.nRanks - dc.nSendQueues, poll,
+				 ginSharingGpu);
 }
 
 /* Raises the counters of what is done, in all queues of the context; the error of one that counts. */

@@ -73,10 +73,11 @@ struct ginSendResults {
 	uint32_t nicKey;
 	uint32_t pad;
 	uint64_t freeResults; /* a bit each */
-	uint64_t pad2[4];
+	uint64_t words; /* of those that all contexts share: 1 once something was posted there */
+	uint64_t pad2[3];
 	/*
 	 * Of an atomic whose caller has given up: 1 + which of the context's queues + the end of its post x
-	 * their number; the place is free once that is done.
+	 * the ranks; the place is free once that is done.
 	 */
 	uint64_t abandoned[GIN_QUEUE_RESULTS];
 };
