@@ -162,6 +162,7 @@ private:
 
 static const struct ginMlx5Memory there = {0x20000 + 64, ginMlx5Key(0x42)},
 				  strict = {0x20000 + 64, ginMlx5Key(0x46)},
+				  base = {0x4000000, ginMlx5Key(0x31)},
 				  here = {0x4000000 + 8, ginMlx5Key(0x31)},
 				  sink = {0x1000, ginMlx5Key(0x51)};
 
@@ -319,10 +320,11 @@ static void signalsAndGets()
 	EXPECT(gin.signal(PEER, GinWeakSignalIncAt{r.window, 64}) == ginSuccess);
 	e.one(ginMlx5FetchAdd(e.slot(CQE), strict, sink, 1));
 	EXPECT(gin.get(PEER, r.window, 64, r.window, 8, 12) == ginSuccess);
-	e.one(ginMlx5Read(e.slot(), there, here, 12));
-	e.one(ginMlx5Dump(e.slot(CQE | ginMlx5FenceAndSmall), here, 1));
+	e.one(ginMlx5Read(e.slot(CQE), there, here, 12));
 	EXPECT(gin.get(PEER, r.window, 64, r.window, 8, 0) == ginSuccess);
 	e.one(ginMlx5Nop(e.slot(CQE)));
+	EXPECT(gin.flush() == ginErrorTimeout && gin.flush() == ginErrorTimeout);
+	e.one(ginMlx5Dump(e.slot(CQE | ginMlx5FenceAndSmall), base, 1)); /* one is enough */
 	e.end();
 	Expected other(r);
 	EXPECT(Gin(r.dc, 1).signal(0, GinSignalInc{1}) == ginSuccess);
@@ -331,6 +333,35 @@ static void signalsAndGets()
 				{0x90000000 + (SIGNALS + 1) * 8, ginMlx5Key(0x61)}, sink, 1);
 	EXPECT(!memcmp(&r.memory[2].wqes[0], &there0, sizeof(there0)));
 	other.end();
+}
+
+/* Tickets for gets have their DUMPs; gets behind them, into memory of two kinds, another two. */
+static void getsByTicket(ginSharing sharing)
+{
+	Rig r;
+	Gin gin(r.dc, 0, sharing);
+	Expected e(r);
+	Table hosts;
+	ginWindow_t host = {&hosts.head};
+	memcpy(&hosts, r.window.table, sizeof(hosts));
+	hosts.head.fence = ginScopeSystem;
+	hosts.head.nicKey = ginMlx5Key(0x32);
+	EXPECT(gin.get(PEER, r.window, 64, r.window, 8, 12) == ginSuccess);
+	e.one(ginMlx5Read(e.slot(CQE), there, here, 12));
+	struct ginRequest request = gin.flushAsync(PEER);
+	e.one(ginMlx5Dump(e.slot(CQE | ginMlx5FenceAndSmall), base, 1));
+	EXPECT(gin.get(PEER, r.window, 64, host, 8, 12) == ginSuccess);
+	e.one(ginMlx5Read(e.slot(CQE), there, {here.address, ginMlx5Key(0x32)}, 12));
+	EXPECT(gin.get(PEER, r.window, 64, r.window, 8, 12) == ginSuccess);
+	e.one(ginMlx5Read(e.slot(CQE), there, here, 12));
+	EXPECT(gin.wait(request) == ginErrorTimeout);
+	r.m->complete(1);
+	EXPECT(gin.wait(request) == ginSuccess);
+	EXPECT(gin.flush() == ginErrorTimeout);
+	e.one(ginMlx5Dump(e.slot(CQE | ginMlx5FenceAndSmall), base, 1));
+	e.one(ginMlx5Dump(e.slot(CQE | ginMlx5FenceAndSmall), {base.address, ginMlx5Key(0x32)}, 1));
+	e.end();
+	EXPECT(gin.flush() == ginSuccess && r.q->reserved == 6);
 }
 
 /* Without a wish for the old value, and with: there is one, but no NIC to write it. */
@@ -615,6 +646,7 @@ int main()
 	for (ginSharing sharing : {ginSharingGpu, ginSharingCta, ginSharingThread}) {
 		full(sharing);
 		counters(sharing);
+		getsByTicket(sharing);
 		failure(sharing);
 		lostPeer(sharing);
 	}

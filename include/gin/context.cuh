@@ -231,7 +231,8 @@ public:
 		if (dc.queues)
 			ticket = ginLocalLoad(&queue()->posted[peer]);
 		else if (struct ginSendQueue *q = sendQueue(peer))
-			ticket = ginSendTicket(q);
+			ticket =
+				coop.thread_rank() == 0 ? ginSendAsk(q, sharing) : ginSendTicket(q);
 		return {{static_cast<uint64_t>(peer), ticket}};
 	}
 

@@ -230,7 +230,7 @@ protected:
 		}
 		result = ginAgree(coop, result);
 		if (result != ginSuccess && mine)
-			leaveError(ginCallFlush, result, peer, UINT32_MAX, ticket,
+			leaveError(ginCallFlush, result, peer, UINT32_MAX, ticket & ~GIN_SEND_SHOWN,
 				   peer < 0 ? 0 : ginSendDone(sendQueue(peer), sharing));
 		return result;
 	}

@@ -48,7 +48,7 @@ GIN_FN_COLD ginResult_t ginSendOne(struct ginSendQueue *q, struct ginMlx5Memory 
 		ginLocalCas(&q->pushed, range.first, range.first + 1);
 	} else {
 		ginMlx5StoreWqebb(place, ginMlx5Read(slot, remote, {q->sink, q->sinkKey}, 8));
-		ginPushedRaise(&q->pushed, range.first + 1);
+		ginEndRaise(&q->pushed, range.first + 1);
 	}
 	ginSourceRelease(ginScopeSystem);
 	ginSendHandOver(q, range, false, ginSharingGpu);
@@ -84,7 +84,7 @@ GIN_FN ginResult_t ginSendPush(const ginDevComm &dc, uint32_t context, uint32_t 
 		result = ginSendOne(by, {to->nicSignals, to->nicKey}, nullptr, poll);
 	/* Behind the READ's reservation: who sees this waits for that READ, too. */
 	if (result == ginSuccess && q != by)
-		ginPushedRaise(&q->pushed, end);
+		ginEndRaise(&q->pushed, end);
 	return result;
 }
 

@@ -154,19 +154,6 @@ GIN_FN_COLD ginResult_t ginSendPutValue(struct ginSender me, int peer, ginWindow
 	return ginSendPost(&p);
 }
 
-GIN_FN_COLD ginResult_t ginSendGet(struct ginSender me, int peer, ginWindow_t srcWin, size_t srcOff,
-				   ginWindow_t dstWin, size_t dstOff, size_t bytes,
-				   const ginOptions &options)
-{
-	struct ginSend p;
-
-	ginSendBegin(&p, me, ginOpGet, peer, ginScopeThread, options);
-	p.remote = ginSendThere(srcWin, srcOff, peer);
-	p.bytes = bytes;
-	p.hold = options.aggregate;
-	return ginSendMove(&p, me, {dstWin, dstOff, nullptr});
-}
-
 GIN_FN_COLD ginResult_t ginSendSignal(struct ginSender me, int peer, const ginSignalOp &op,
 				      uint32_t scope, const ginOptions &options)
 {

@@ -70,14 +70,14 @@ GIN_FN uint32_t ginSendMoves(const struct ginSend *p)
 }
 
 /*
- * What stands behind them: a get's DUMP, or a NOP whose CQE counts two WQEBBs of one WQE; then what is
- * raised. A post of nothing is a NOP.
+ * What stands behind them: a NOP whose CQE counts two WQEBBs of one WQE; then what is raised. A post of
+ * nothing is a NOP.
  */
 GIN_FN uint32_t ginSendCount(const struct ginSend *p)
 {
 	uint32_t count = ginSendMoves(p) + p->raises;
 
-	if (!count || p->op == ginOpGet || ginSendIsSwap8(p))
+	if (!count || ginSendIsSwap8(p))
 		count++;
 	return count;
 }
@@ -148,24 +148,12 @@ GIN_FN void ginSendAtomic8(const struct ginSend *p, struct ginMlx5Wqebb *place,
 							    p->operand));
 }
 
-/* What stands behind the data. A DUMP waits for the READs before it, and reads behind their bytes. */
-GIN_FN void ginSendTail(const struct ginSend *p, struct ginMlx5Wqebb *place,
-			struct ginMlx5Slot slot)
-{
-	if (p->op == ginOpGet && p->bytes) {
-		slot.flags |= ginMlx5FenceAndSmall;
-		ginMlx5StoreWqebb(place, ginMlx5Dump(slot, p->local, 1));
-	} else {
-		ginMlx5StoreWqebb(place, ginMlx5Nop(slot));
-	}
-}
-
 /* All but puts and signals. */
 GIN_FN void ginSendStore(const struct ginSend *p, struct ginMlx5Wqebb *place,
 			 struct ginMlx5Slot slot, uint32_t i)
 {
 	if (i >= ginSendMoves(p))
-		ginSendTail(p, place, slot);
+		ginMlx5StoreWqebb(place, ginMlx5Nop(slot));
 	else if (p->op == ginOpGet)
 		ginMlx5StoreWqebb(place,
 				  ginMlx5Read(slot, ginSendPart(p->remote, i),

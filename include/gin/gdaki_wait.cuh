@@ -5,12 +5,23 @@
 #ifndef GIN_GDAKI_WAIT_CUH
 #define GIN_GDAKI_WAIT_CUH
 
-#include "gdaki_call.cuh"
+#include "gdaki_get.cuh"
 
-/* All that was posted is completed, as far as `end`, which others may have given back. */
-GIN_FN_COLD ginResult_t ginSendWaitQueue(struct ginSendQueue *q, uint64_t end, struct ginPoll *poll,
-					 ginSharing sharing)
+/*
+ * All that was posted is completed, and the bytes of gets are there, as far as the ticket, which others may
+ * have given back.
+ */
+GIN_FN_COLD ginResult_t ginSendWaitQueue(struct ginSendQueue *q, uint64_t ticket,
+					 struct ginPoll *poll, ginSharing sharing)
 {
+	uint64_t end = ticket & ~GIN_SEND_SHOWN;
+
+	if (!(ticket & GIN_SEND_SHOWN) &&
+	    (ginLocalLoad(&q->gets[0].read) | ginLocalLoad(&q->gets[1].read))) {
+		ginResult_t result = ginGetsShow(q, &end, poll, sharing);
+		if (result != ginSuccess)
+			return result;
+	}
 	if (ginSendDone(q, sharing) >= end) /* most have nothing to wait for */
 		return ginSendState(q);
 	return ginSendWait(q, end, *poll, sharing);

@@ -17,10 +17,23 @@
 /* In ginSendQueue.done: somebody raises the counters of what is completed next. */
 #define GIN_SEND_CREDITING (1ull << 63)
 
+/* In a ticket: the gets before it have a DUMP before it, too. */
+#define GIN_SEND_SHOWN (1ull << 63)
+
 /* A turn word: 0; the turn; or a mark: how many WQEBBs from here on are written, and how. */
 #define GIN_TURN (1u << 31)
 #define GIN_TURN_HELD_BACK (1u << 30) /* no doorbell for these alone */
 #define GIN_TURN_COUNT 0xffffu
+
+/*
+ * Gets into one kind of memory. A CQE does not say that a READ's bytes are in memory: a DUMP, which waits
+ * for the READs before it and reads there, does.
+ */
+struct ginSendGets {
+	uint64_t read;	 /* the end of the last get's READs */
+	uint64_t dumped; /* the end of the last DUMP */
+	uint64_t into;	 /* the last get's const struct ginWindowTable * */
+};
 
 /*
  * In GPU memory, as all that it points to but the doorbell. Zeros, but what the first line has,
@@ -58,9 +71,9 @@ struct ginSendQueue {
 		looking; /* as in struct ginMirror, of a CQE in host memory: `done` is its mirror */
 	uint32_t pad3[5];
 
-	uint64_t handed; /* where the turn lies; written by who has it, as is the next */
-	uint64_t rung;	 /* the last doorbell */
-	uint64_t pad4[6];
+	uint64_t handed;	    /* where the turn lies; written by who has it, as is the next */
+	uint64_t rung;		    /* the last doorbell */
+	struct ginSendGets gets[2]; /* into memory of this GPU; elsewhere */
 };
 
 /*

@@ -10,8 +10,9 @@
  *   N     ginNicRing               the NIC                WQEs, their sources, then the record
  *   K     the NIC: a CQE           ginCqeObserve          its reads of WQEs and sources
  *   F     ginDoneRaise             ginDoneLook            K, from thread to thread
+ *   E     ginEndRaise              ginDoneLook            what was reserved, and said of it, before
  *
- * W and F are between threads that share the queue: those of the GPU, or of one block.
+ * W, F and E are between threads that share the queue: those of the GPU, or of one block.
  */
 #ifndef GIN_TURN_CUH
 #define GIN_TURN_CUH
@@ -186,7 +187,7 @@ GIN_FN uint32_t ginCqeWord(const uint32_t *word)
 #endif
 }
 
-/* F, acquire end. What it returns comes before every later look at the CQE. */
+/* F and E, acquire end. What it returns of `done` comes before every later look at the CQE. */
 GIN_FN uint64_t ginDoneLook(const uint64_t *done, ginSharing sharing)
 {
 #if GIN_ON_GPU
@@ -268,13 +269,13 @@ GIN_FN uint64_t *ginPointerOf(uint64_t *const *place)
 #endif
 }
 
-/* Raised by barriers, which read it by ginDoneLook: what they have reserved before is seen then. */
-GIN_FN void ginPushedRaise(uint64_t *pushed, uint64_t to)
+/* E, release end: an index, up to which something was posted. */
+GIN_FN void ginEndRaise(uint64_t *end, uint64_t to)
 {
 #if GIN_ON_GPU
-	asm volatile("red.release.gpu.global.max.u64 [%0], %1;" ::"l"(pushed), "l"(to) : "memory");
+	asm volatile("red.release.gpu.global.max.u64 [%0], %1;" ::"l"(end), "l"(to) : "memory");
 #else
-	ginLocalMax(pushed, to);
+	ginLocalMax(end, to);
 #endif
 }
 
