@@ -14,16 +14,18 @@
 GIN_FN_COLD ginResult_t ginSendWaitQueue(struct ginSendQueue *q, uint64_t ticket,
 					 struct ginPoll *poll, ginSharing sharing)
 {
-	uint64_t end = ticket & ~GIN_SEND_SHOWN;
+	uint64_t end = ticket & ~GIN_SEND_SHOWN, gets = 0;
+	ginResult_t result = ginSuccess;
 
-	if (!(ticket & GIN_SEND_SHOWN) &&
-	    (ginLocalLoad(&q->gets[0].read) | ginLocalLoad(&q->gets[1].read))) {
-		ginResult_t result = ginGetsShow(q, &end, poll, sharing);
-		if (result != ginSuccess)
-			return result;
-	}
-	if (ginSendDone(q, sharing) >= end) /* most have nothing to wait for */
+	if (!(ticket & GIN_SEND_SHOWN))
+		gets = ginLocalLoad(&q->gets[0].read) | ginLocalLoad(&q->gets[1].read);
+	bool done = ginSendDone(q, sharing) >= end;
+	if (!gets && done) /* most have nothing to wait for */
 		return ginSendState(q);
+	if (gets)
+		result = ginGetsShow(q, &end, poll, sharing);
+	if (result != ginSuccess)
+		return result;
 	return ginSendWait(q, end, *poll, sharing);
 }
 
