@@ -224,6 +224,9 @@ static void puts()
 	const char *source = reinterpret_cast<const char *>(0x5010);
 	EXPECT(gin.putFrom(PEER, r.window, 64, source, 0xf0) == ginSuccess);
 	from.one(ginMlx5Write(from.slot(CQE), there, {0x995010, ginMlx5Key(0x91)}, 0xf0));
+	EXPECT(gin.putFrom(PEER, r.window, 64, source, 1, GinSignalAdd{2, 7}) == ginSuccess);
+	from.one(ginMlx5Write(from.slot(), there, {0x995010, ginMlx5Key(0x91)}, 1));
+	from.one(ginMlx5FetchAdd(from.slot(CQE), word(2), sink, 7));
 	from.end();
 	EXPECT(!r.error.valid);
 	EXPECT(gin.putFrom(PEER, r.window, 64, source, 0xf1) == ginErrorInvalidArgument);
@@ -453,16 +456,26 @@ static void full(ginSharing sharing)
 	EXPECT(gin.wait(request) == ginSuccess);
 }
 
+/* A put that counts, by the short way or, when nobody says in which window its source is, the long way. */
+static ginResult_t countedPut(const Rig &r, const Gin &gin, int peer, uint32_t counter, bool known,
+			      ginOptions options = {})
+{
+	const char *source = reinterpret_cast<const char *>(0x5010);
+
+	return known ? gin.put(peer, r.window, 0, r.window, 0, 8, GinNone{}, GinCounterInc{counter},
+			       GinThread{}, options)
+		     : gin.putFrom(peer, r.window, 0, source, 8, GinNone{}, GinCounterInc{counter},
+				   GinThread{}, options);
+}
+
 /* Each counter of what is done, once; whoever looks. */
-static void counters(ginSharing sharing)
+static void counters(ginSharing sharing, bool known)
 {
 	Rig r;
 	Gin gin(r.dc, 0, sharing), other(r.dc, 1);
 	for (uint32_t i = 0; i < 3 * DEPTH; i++) {
-		EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8, GinNone{},
-			       GinCounterInc{i % 2}) == ginSuccess);
-		EXPECT(gin.put(0, r.window, 0, r.window, 0, 8, GinNone{}, GinCounterInc{2}) ==
-		       ginSuccess);
+		EXPECT(countedPut(r, gin, PEER, i % 2, known) == ginSuccess);
+		EXPECT(countedPut(r, gin, 0, 2, known) == ginSuccess);
 		r.memory[0].complete(i);
 		if (i % 5 == 4)
 			r.m->complete(i);
@@ -477,6 +490,19 @@ static void counters(ginSharing sharing)
 	EXPECT(gin.readCounter(0) == 3 * DEPTH / 2 && gin.readCounter(2) == 3 * DEPTH);
 	gin.resetCounter(0);
 	EXPECT(gin.flush() == ginSuccess && gin.readCounter(0) == 0);
+}
+
+/* One that raises a signal, too, counts with that, which is its last WQE. */
+static void countsLast(ginSharing sharing)
+{
+	Rig r;
+	Gin gin(r.dc, 0, sharing);
+	EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8, GinSignalInc{0}, GinCounterInc{1}) ==
+	       ginSuccess);
+	r.m->complete(0);
+	EXPECT(gin.readCounter(1) == 0);
+	r.m->complete(1);
+	EXPECT(gin.readCounter(1) == 1);
 }
 
 /* A WQE fails: what is behind it does not count, and every later call on the queue says so. */
@@ -517,6 +543,9 @@ static void lostPeer(ginSharing sharing)
 	EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8, GinSignalInc{0}, GinCounterInc{0}) ==
 	       ginErrorPeer);
 	e.one(ginMlx5Nop(e.slot()));
+	e.one(ginMlx5Nop(e.slot(CQE)));
+	e.end();
+	EXPECT(countedPut(r, gin, PEER, 0, false) == ginErrorPeer);
 	e.one(ginMlx5Nop(e.slot(CQE)));
 	e.end();
 	EXPECT(gin.readCounter(0) == 0 && r.error.valid && r.error.peer == PEER);
@@ -560,8 +589,7 @@ static void inTurn()
 		ginOptions options;
 		options.aggregate = i % 3 == 1;
 		Gin gin(r.dc, 0, ways[i * 7 / 5 % 3]);
-		EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8, GinNone{}, GinCounterInc{1},
-			       GinThread{}, options) == ginSuccess);
+		EXPECT(countedPut(r, gin, PEER, 1, i % 4 < 2, options) == ginSuccess);
 		if (i % 7 == 6) {
 			r.m->complete(i);
 			EXPECT(gin.flush() == ginSuccess && gin.readCounter(1) == i + 1);
@@ -614,7 +642,9 @@ int main()
 	for (ginSharing sharing : {ginSharingGpu, ginSharingCta, ginSharingThread}) {
 		aggregate(sharing);
 		full(sharing);
-		counters(sharing);
+		counters(sharing, true);
+		counters(sharing, false);
+		countsLast(sharing);
 		failure(sharing);
 		lostPeer(sharing);
 		lostPeerWhenFull(sharing);

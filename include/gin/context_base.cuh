@@ -317,11 +317,11 @@ protected:
 				const ginSource &source, size_t bytes, const ginSignalOp &remote,
 				uint32_t counter, const ginOptions &options) const
 	{
-		if (!source.window.table || bytes - 1 >= GIN_MLX5_MESSAGE_BYTES ||
-		    counter != UINT32_MAX)
+		if (!source.window.table || bytes - 1 >= GIN_MLX5_MESSAGE_BYTES)
 			return ginSentFull;
 		return ginSendPutOnce(callOnce(peer, dstWin, dstOff, remote, options.aggregate),
-				      {source.window, source.offset, static_cast<uint32_t>(bytes),
+				      {source.window, source.offset, counterWord(0), counter + 1u,
+				       static_cast<uint32_t>(bytes),
 				       static_cast<uint32_t>(options.given),
 				       static_cast<uint32_t>(options.required)});
 	}
@@ -345,7 +345,7 @@ protected:
 	GIN_FN uint32_t signalOnce(int peer, const ginSignalOp &op, uint32_t scope) const
 	{
 		return ginSendPutOnce(callOnce(peer, {}, 0, op, false),
-				      {{}, 0, 0, ginScopeThread, scope});
+				      {{}, 0, nullptr, 0, 0, ginScopeThread, scope});
 	}
 
 	/* Where every peer is on this route their queues have their numbers. */

@@ -2,8 +2,8 @@
 /*
  * gdaki_once.cuh - the gdaki route: the commonest posts, in registers
  *
- * A put or a value of one WQE, or a signal, or both; there is room, and nothing counts. All else, and
- * whoever has to wait, goes by gdaki_post.cuh; both reserve, hand over and ring in the same way.
+ * A put or a value of one WQE, or a signal, or both; and there is room. All else, and whoever has to
+ * wait, goes by gdaki_post.cuh; both reserve, hand over and ring in the same way.
  */
 #ifndef GIN_GDAKI_ONCE_CUH
 #define GIN_GDAKI_ONCE_CUH
@@ -16,7 +16,9 @@ struct ginSendOnce {
 	struct ginMlx5Memory remote, local, word;
 	const uint32_t *value; /* the bytes, as words; NULL: they are at `local` */
 	uint64_t add;
-	uint32_t bytes; /* 0: the signal alone */
+	uint64_t *counters; /* the context's */
+	uint32_t counter;   /* 1 + the one to raise; 0: none */
+	uint32_t bytes;	    /* 0: the signal alone */
 	bool raises;
 	bool far; /* a source that has yet to be released to the system */
 	bool hold;
@@ -62,6 +64,10 @@ GIN_FN void ginSendOnceWrite(const struct ginSendOnce &s, struct ginSendRange ra
 		ginSendOnceStore(q, range, i,
 				 ginMlx5FetchAdd(slot, s.word, {q->sink, q->sinkKey}, s.add), well);
 	}
+	if (s.counter) {
+		uint64_t last = range.first + at + ginSendOnceCount(s) - 1;
+		ginSlotCounterSet(&q->counter[last & ginSendMask(q)], well ? s.counter : 0);
+	}
 }
 
 /* By a thread that has the queue for itself: the looks go on while the fence waits for the WQEs. */
@@ -82,6 +88,8 @@ GIN_FN uint32_t ginSendOnceAlone(const struct ginSendOnce &s)
 		ginSendOnceWrite(s, range, 0, false);
 		ginNicFence(near);
 	}
+	if (s.counter)
+		ginSendCounts(q, s.counters, range.first + range.count);
 	ginSendAlone(q, range.first, range.first + range.count, !s.hold);
 	return fate;
 }
@@ -93,8 +101,8 @@ GIN_FN uint32_t ginSendOnceShared(const struct ginSendOnce &s, ginSharing sharin
 	uint32_t each = ginSendOnceCount(s);
 	uint32_t state = ginPeerObserve(s.to).state;
 	uint64_t latched = ginLocalLoad(&q->latched), first = 0;
-	struct ginTogether all = ginTogetherFor(
-		reinterpret_cast<uintptr_t>(q) ^ static_cast<uint64_t>(each) << 48, false);
+	uint64_t kind = each | (s.counter ? 4 : 0); /* those who count are together, too */
+	struct ginTogether all = ginTogetherFor(reinterpret_cast<uintptr_t>(q) ^ kind << 48, false);
 	bool room = !all.rank && each * all.count <= 1u << q->logDepth &&
 		    ginSendTry(q, each * all.count, &first, sharing);
 
@@ -108,6 +116,8 @@ GIN_FN uint32_t ginSendOnceShared(const struct ginSendOnce &s, ginSharing sharin
 	ginMeetAll(all);
 	if (all.rank)
 		return fate;
+	if (s.counter)
+		ginSendCounts(q, s.counters, range.first + range.count);
 	if (far) /* cumulative: it stands for all of them */
 		ginSourceRelease(ginScopeSystem);
 	ginSendHandOver(q, range, !rings, sharing);
@@ -134,6 +144,8 @@ struct ginCallOnce {
 struct ginSourceOnce {
 	ginWindow_t window;
 	size_t offset;
+	uint64_t *counters; /* the context's */
+	uint32_t counter;   /* 1 + the one to raise; 0: none */
 	uint32_t bytes;
 	uint32_t given, required; /* enum ginScope, as in ginOptions */
 };
@@ -168,6 +180,8 @@ GIN_FN_COLD uint32_t ginSendPutOnce(struct ginCallOnce call, struct ginSourceOnc
 	struct ginSendOnce s = {};
 	uint32_t required = source.required;
 
+	s.counters = source.counters;
+	s.counter = source.counter;
 	s.bytes = source.bytes;
 	if (s.bytes) {
 		s.local = {table->nicAddress + source.offset, table->nicKey};
