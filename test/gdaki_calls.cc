@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <vector>
+#include <utility>
 
 #define EXPECT(condition) require(condition, #condition, __LINE__)
 
@@ -239,6 +239,9 @@ static void puts()
 	const char *source = reinterpret_cast<const char *>(0x5010);
 	EXPECT(gin.putFrom(PEER, r.window, 64, source, 0xf0) == ginSuccess);
 	from.one(ginMlx5Write(from.slot(CQE), there, {0x995010, ginMlx5Key(0x91)}, 0xf0));
+	EXPECT(gin.putFrom(PEER, r.window, 64, source, 1, GinSignalAdd{2, 7}) == ginSuccess);
+	from.one(ginMlx5Write(from.slot(), there, {0x995010, ginMlx5Key(0x91)}, 1));
+	from.one(ginMlx5FetchAdd(from.slot(CQE), word(2), sink, 7));
 	from.end();
 	EXPECT(!r.error.valid);
 	EXPECT(gin.putFrom(PEER, r.window, 64, source, 0xf1) == ginErrorInvalidArgument);
@@ -280,34 +283,60 @@ template <size_t bytes> static Value<bytes> valueOf()
 	return value;
 }
 
-template <size_t bytes> static void value(Rig &r)
+/* By Gin's call, which takes the short way where it can, or by the long way. */
+template <size_t bytes>
+static ginResult_t putValue(Rig &r, ginSharing sharing, bool call, const ginSignalOp &remote)
 {
-	Value<bytes> v = valueOf<bytes>();
-	uint32_t words[8] = {};
-	Expected e(r);
+	const Value<bytes> v = valueOf<bytes>();
+	uint32_t words[8];
+
+	if (call)
+		return Gin(r.dc, 0, sharing).putValue(PEER, r.window, 64, v, remote);
 	memcpy(words, &v, bytes);
-	EXPECT(Gin(r.dc, 0).putValue(PEER, r.window, 64, v, GinSignalInc{3}) == ginSuccess);
+	return ginSendPutValue({&r.dc, 0, sharing}, PEER, r.window, 64, words, bytes, remote,
+			       ginOptions());
+}
+
+/* In one WQE or two; the last of all has the CQE. */
+template <size_t bytes> static void expectValue(Expected &e, uint32_t last)
+{
+	const Value<bytes> v = valueOf<bytes>();
+	uint32_t words[8] = {};
+
+	memcpy(words, &v, bytes);
 	if constexpr (bytes <= 28) {
-		e.first(ginMlx5WriteInline(e.slot(), there, words, bytes), 36 + bytes);
+		e.first(ginMlx5WriteInline(e.slot(last), there, words, bytes), 36 + bytes);
 	} else {
 		e.first(ginMlx5WriteInline(e.slot(), there, words, 16), 36 + 16);
-		e.first(ginMlx5WriteInline(e.slot(), part(there, 16), words + 4, bytes - 16),
+		e.first(ginMlx5WriteInline(e.slot(last), part(there, 16), words + 4, bytes - 16),
 			36 + bytes - 16);
 	}
+}
+
+template <size_t bytes> static void value(Rig &r, ginSharing sharing, bool call)
+{
+	Expected e(r);
+	EXPECT(putValue<bytes>(r, sharing, call, ginSignalOf(GinNone{})) == ginSuccess);
+	expectValue<bytes>(e, CQE);
+	EXPECT(putValue<bytes>(r, sharing, call, ginSignalOf(GinSignalInc{3})) == ginSuccess);
+	expectValue<bytes>(e, 0);
 	e.one(ginMlx5FetchAdd(e.slot(CQE), word(3), sink, 1));
+	EXPECT(putValue<bytes>(r, sharing, call,
+			       ginSignalOf(GinSignalAddAt{r.window, 64, 1ull << 40})) ==
+	       ginSuccess);
+	expectValue<bytes>(e, 0);
+	e.one(ginMlx5FetchAdd(e.slot(CQE), strict, sink, 1ull << 40));
 	e.end();
 }
 
-static void values()
+template <size_t... less> static void values(std::index_sequence<less...>)
 {
-	Rig r;
-	value<1>(r);
-	value<4>(r);
-	value<8>(r);
-	value<28>(r);
-	value<29>(r);
-	value<31>(r);
-	value<32>(r);
+	for (ginSharing sharing : {ginSharingGpu, ginSharingCta, ginSharingThread}) {
+		for (bool call : {true, false}) {
+			Rig r;
+			(value<less + 1>(r, sharing, call), ...);
+		}
+	}
 }
 
 static void signalsAndGets()
@@ -427,10 +456,10 @@ static void places()
 }
 
 /* Posts that aggregate ring with the first that does not, or with who waits. */
-static void aggregate()
+static void aggregate(ginSharing sharing)
 {
 	Rig r;
-	Gin gin(r.dc, 0);
+	Gin gin(r.dc, 0, sharing);
 	ginOptions more;
 	more.aggregate = true;
 	for (int i = 0; i < 2; i++)
@@ -438,13 +467,16 @@ static void aggregate()
 			       more) == ginSuccess);
 	EXPECT(gin.putValue(PEER, r.window, 0, 1, GinNone{}, GinThread{}, more) == ginSuccess);
 	EXPECT(r.m->rung() == 0 && r.q->handed == 3);
+	EXPECT(gin.putValue(PEER, r.window, 0, valueOf<32>(), GinNone{}, GinThread{}, more) ==
+	       ginSuccess);
+	EXPECT(r.m->rung() == 0 && r.q->handed == 5);
 	EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8) == ginSuccess);
-	EXPECT(r.m->rung() == 4);
+	EXPECT(r.m->rung() == 6);
 	EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8, GinNone{}, GinNone{}, GinThread{},
 		       more) == ginSuccess);
-	EXPECT(r.m->rung() == 4);
+	EXPECT(r.m->rung() == 6);
 	EXPECT(gin.flush(GinThread{}, ginTimeout(SHORT)) == ginErrorTimeout);
-	EXPECT(r.m->rung() == 5);
+	EXPECT(r.m->rung() == 7);
 }
 
 /* A full queue: calls time out, with nothing reserved; then they go on. */
@@ -458,6 +490,7 @@ static void full(ginSharing sharing)
 	EXPECT(r.q->reserved == DEPTH && r.error.valid && r.error.call == ginCallPutValue);
 	r.m->complete(0); /* room for one */
 	EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8, GinSignalInc{0}) == ginErrorTimeout);
+	EXPECT(gin.putValue(PEER, r.window, 0, 1u, GinSignalInc{0}) == ginErrorTimeout);
 	EXPECT(r.q->reserved == DEPTH);
 	EXPECT(gin.putValue(PEER, r.window, 0, 1u) == ginSuccess);
 	EXPECT(r.q->reserved == DEPTH + 1 && r.m->rung() == DEPTH + 1);
@@ -468,16 +501,26 @@ static void full(ginSharing sharing)
 	EXPECT(gin.wait(request) == ginSuccess);
 }
 
+/* A put that counts, by the short way or, when nobody says in which window its source is, the long way. */
+static ginResult_t countedPut(const Rig &r, const Gin &gin, int peer, uint32_t counter, bool known,
+			      ginOptions options = {})
+{
+	const char *source = reinterpret_cast<const char *>(0x5010);
+
+	return known ? gin.put(peer, r.window, 0, r.window, 0, 8, GinNone{}, GinCounterInc{counter},
+			       GinThread{}, options)
+		     : gin.putFrom(peer, r.window, 0, source, 8, GinNone{}, GinCounterInc{counter},
+				   GinThread{}, options);
+}
+
 /* Each counter of what is done, once; whoever looks. */
-static void counters(ginSharing sharing)
+static void counters(ginSharing sharing, bool known)
 {
 	Rig r;
 	Gin gin(r.dc, 0, sharing), other(r.dc, 1);
 	for (uint32_t i = 0; i < 3 * DEPTH; i++) {
-		EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8, GinNone{},
-			       GinCounterInc{i % 2}) == ginSuccess);
-		EXPECT(gin.put(0, r.window, 0, r.window, 0, 8, GinNone{}, GinCounterInc{2}) ==
-		       ginSuccess);
+		EXPECT(countedPut(r, gin, PEER, i % 2, known) == ginSuccess);
+		EXPECT(countedPut(r, gin, 0, 2, known) == ginSuccess);
 		r.memory[0].complete(i);
 		if (i % 5 == 4)
 			r.m->complete(i);
@@ -492,6 +535,19 @@ static void counters(ginSharing sharing)
 	EXPECT(gin.readCounter(0) == 3 * DEPTH / 2 && gin.readCounter(2) == 3 * DEPTH);
 	gin.resetCounter(0);
 	EXPECT(gin.flush() == ginSuccess && gin.readCounter(0) == 0);
+}
+
+/* One that raises a signal, too, counts with that, which is its last WQE. */
+static void countsLast(ginSharing sharing)
+{
+	Rig r;
+	Gin gin(r.dc, 0, sharing);
+	EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8, GinSignalInc{0}, GinCounterInc{1}) ==
+	       ginSuccess);
+	r.m->complete(0);
+	EXPECT(gin.readCounter(1) == 0);
+	r.m->complete(1);
+	EXPECT(gin.readCounter(1) == 1);
 }
 
 /* A WQE fails: what is behind it does not count, and every later call on the queue says so. */
@@ -534,6 +590,9 @@ static void lostPeer(ginSharing sharing)
 	e.one(ginMlx5Nop(e.slot()));
 	e.one(ginMlx5Nop(e.slot(CQE)));
 	e.end();
+	EXPECT(countedPut(r, gin, PEER, 0, false) == ginErrorPeer);
+	e.one(ginMlx5Nop(e.slot(CQE)));
+	e.end();
 	EXPECT(gin.readCounter(0) == 0 && r.error.valid && r.error.peer == PEER);
 	EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8, GinSignalInc{0}) == ginErrorPeer);
 	EXPECT(gin.signal(PEER, GinSignalInc{0}) == ginErrorPeer);
@@ -541,6 +600,29 @@ static void lostPeer(ginSharing sharing)
 	e.one(ginMlx5Nop(e.slot(CQE)));
 	e.one(ginMlx5Nop(e.slot(CQE)));
 	e.end();
+	EXPECT(gin.putValue(PEER, r.window, 0, 1u) == ginErrorPeer);
+	EXPECT(gin.putValue(PEER, r.window, 0, 1u, GinSignalInc{0}) == ginErrorPeer);
+	EXPECT(gin.putValue(PEER, r.window, 0, valueOf<32>()) == ginErrorPeer);
+	e.one(ginMlx5Nop(e.slot(CQE)));
+	e.one(ginMlx5Nop(e.slot()));
+	e.one(ginMlx5Nop(e.slot(CQE)));
+	e.one(ginMlx5Nop(e.slot()));
+	e.one(ginMlx5Nop(e.slot(CQE)));
+	e.end();
+}
+
+/* The same when there is no room: nobody waits for it. */
+static void lostPeerWhenFull(ginSharing sharing)
+{
+	Rig r;
+	Gin gin(r.dc, 0, sharing);
+	for (int i = 0; i < DEPTH; i++)
+		EXPECT(gin.putValue(PEER, r.window, 0, 1u) == ginSuccess);
+	r.peers[PEER].state = ginPeerFailed;
+	r.dc.timeout = GIN_FOREVER;
+	EXPECT(gin.putValue(PEER, r.window, 0, 1u, GinSignalInc{0}) == ginErrorPeer);
+	EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8) == ginErrorPeer);
+	EXPECT(r.q->reserved == DEPTH && r.m->rung() == DEPTH);
 }
 
 /* A context that one after another use in different ways. */
@@ -552,8 +634,7 @@ static void inTurn()
 		ginOptions options;
 		options.aggregate = i % 3 == 1;
 		Gin gin(r.dc, 0, ways[i * 7 / 5 % 3]);
-		EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8, GinNone{}, GinCounterInc{1},
-			       GinThread{}, options) == ginSuccess);
+		EXPECT(countedPut(r, gin, PEER, 1, i % 4 < 2, options) == ginSuccess);
 		if (i % 7 == 6) {
 			r.m->complete(i);
 			EXPECT(gin.flush() == ginSuccess && gin.readCounter(1) == i + 1);
@@ -636,19 +717,22 @@ int main()
 {
 	puts();
 	longPuts();
-	values();
+	values(std::make_index_sequence<32>());
 	signalsAndGets();
 	atomics();
 	atomicsWithoutMasks();
 	places();
-	aggregate();
 	directPeer();
 	for (ginSharing sharing : {ginSharingGpu, ginSharingCta, ginSharingThread}) {
+		aggregate(sharing);
 		full(sharing);
-		counters(sharing);
+		counters(sharing, true);
+		counters(sharing, false);
+		countsLast(sharing);
 		getsByTicket(sharing);
 		failure(sharing);
 		lostPeer(sharing);
+		lostPeerWhenFull(sharing);
 	}
 	inTurn();
 	barrier();

@@ -79,6 +79,9 @@ public:
 			return refuse(coop, ginCallPutValue, peer);
 		if (queued(peer) && dc.sendQueues)
 			return send(coop, ginCallPutValue, peer, op.id, [&] {
+				uint32_t fate = valueOnce(peer, dstWin, dstOff, value, op, options);
+				if (fate != ginSentFull)
+					return onceResult(sender(), peer, fate);
 				uint32_t words[8];
 				memcpy(words, &value, sizeof(value));
 				return ginSendPutValue(sender(), peer, dstWin, dstOff, words,

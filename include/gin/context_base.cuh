@@ -312,40 +312,58 @@ protected:
 		return ginSendResult(fate, onceQueue(me, peer), &dc.abortLine->word);
 	}
 
-	/* The short way of a put by the NIC; enum ginSent, ginSentFull: it has to go the long way. */
+	/* A call as the short way has it: of one WQE to the NIC, and a signal behind it. */
+	GIN_FN struct ginCallOnce callOnce(const ginSender &me, int peer, ginWindow_t dstWin,
+					   size_t dstOff, const ginSignalOp &remote,
+					   bool hold) const
+	{
+		return {onceQueue(me, peer),
+			&dc.peers[peer],
+			dstWin,
+			dstOff,
+			remote,
+			context * dc.signals,
+			peer,
+			static_cast<uint32_t>(me.sharing),
+			hold};
+	}
+
+	/* A put by it; enum ginSent, ginSentFull: it has to go the long way. */
 	GIN_FN uint32_t putOnce(int peer, ginWindow_t dstWin, size_t dstOff,
 				const ginSource &source, size_t bytes, const ginSignalOp &remote,
 				uint32_t counter, const ginOptions &options) const
 	{
-		if (!source.window.table || bytes - 1 >= GIN_MLX5_MESSAGE_BYTES ||
-		    counter != UINT32_MAX)
+		if (!source.window.table || bytes - 1 >= GIN_MLX5_MESSAGE_BYTES)
 			return ginSentFull;
-		return ginSendPutOnce({onceQueue(sender(), peer), &dc.peers[peer], dstWin,
-				       source.window, dstOff, source.offset, remote,
-				       context * dc.signals, static_cast<uint32_t>(bytes), peer,
-				       static_cast<uint8_t>(options.given),
-				       static_cast<uint8_t>(options.required),
-				       static_cast<uint8_t>(sharing), options.aggregate});
+		return ginSendPutOnce(
+			callOnce(sender(), peer, dstWin, dstOff, remote, options.aggregate),
+			{source.window, source.offset, counterWord(0), counter + 1u,
+			 static_cast<uint32_t>(bytes), static_cast<uint32_t>(options.given),
+			 static_cast<uint32_t>(options.required)});
+	}
+
+	/* The same of a value. */
+	template <class Value>
+	GIN_FN uint32_t valueOnce(int peer, ginWindow_t dstWin, size_t dstOff, const Value &value,
+				  const ginSignalOp &remote, const ginOptions &options) const
+	{
+		if constexpr (sizeof(Value) > GIN_MLX5_INLINE_BYTES) {
+			return ginSentFull;
+		} else {
+			struct ginValueOnce words = {{}, sizeof(Value)};
+			memcpy(words.word, &value, sizeof(Value));
+			return ginSendValueOnce(
+				callOnce(sender(), peer, dstWin, dstOff, remote, options.aggregate),
+				words);
+		}
 	}
 
 	/* The same of a signal; `scope`: what has yet to be released. */
 	GIN_FN uint32_t signalOnce(const ginSender &me, int peer, const ginSignalOp &op,
 				   uint32_t scope) const
 	{
-		return ginSendPutOnce({onceQueue(me, peer),
-				       &dc.peers[peer],
-				       {},
-				       {},
-				       0,
-				       0,
-				       op,
-				       context * dc.signals,
-				       0,
-				       peer,
-				       ginScopeThread,
-				       static_cast<uint8_t>(scope),
-				       static_cast<uint8_t>(me.sharing),
-				       false});
+		return ginSendPutOnce(callOnce(me, peer, {}, 0, op, false),
+				      {{}, 0, nullptr, 0, 0, ginScopeThread, scope});
 	}
 
 	/* Where every peer is on this route their queues have their numbers. */

@@ -41,7 +41,8 @@ template <class Value> GIN_FN void ginDirectStore(char *dst, const Value &value)
 			return;
 		}
 	}
-	ginCopyShort(dst, reinterpret_cast<const char *>(&value), bytes);
+	const Value copy = value; /* the value itself stays in registers */
+	ginCopyShort(dst, reinterpret_cast<const char *>(&copy), bytes);
 }
 
 /* The word that a remote action raises at the peer. */

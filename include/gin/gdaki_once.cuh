@@ -2,8 +2,8 @@
 /*
  * gdaki_once.cuh - the gdaki route: the commonest posts, in registers
  *
- * A put of one WQE, or its signal, or both; there is room, and nothing counts. All else, and whoever has
- * to wait, goes by gdaki_post.cuh; both reserve, hand over and ring in the same way.
+ * A put or a value of one WQE, or a signal, or both; and there is room. All else, and whoever has to
+ * wait, goes by gdaki_post.cuh; both reserve, hand over and ring in the same way.
  */
 #ifndef GIN_GDAKI_ONCE_CUH
 #define GIN_GDAKI_ONCE_CUH
@@ -14,8 +14,11 @@ struct ginSendOnce {
 	struct ginSendQueue *queue;
 	const struct ginPeer *to;
 	struct ginMlx5Memory remote, local, word;
+	const uint32_t *value; /* the bytes, as words; NULL: they are at `local` */
 	uint64_t add;
-	uint32_t bytes; /* 0: the signal alone */
+	uint64_t *counters; /* the context's */
+	uint32_t counter;   /* 1 + the one to raise; 0: none */
+	uint32_t bytes;	    /* 0: the signal alone */
 	bool raises;
 	bool far; /* a source that has yet to be released to the system */
 	bool hold;
@@ -38,6 +41,13 @@ GIN_FN void ginSendOnceStore(struct ginSendQueue *q, struct ginSendRange range, 
 		ginMlx5StoreWqebb(place, ginMlx5Nop(ginSendSlot(q, range, i)));
 }
 
+/* Of the bytes. */
+GIN_FN struct ginMlx5Wqebb ginSendOnceMove(const struct ginSendOnce &s, struct ginMlx5Slot slot)
+{
+	return s.value ? ginMlx5WriteInline(slot, s.remote, s.value, s.bytes)
+		       : ginMlx5Write(slot, s.remote, s.local, s.bytes);
+}
+
 /* This thread's WQEs, from index `at` of the range on. */
 GIN_FN void ginSendOnceWrite(const struct ginSendOnce &s, struct ginSendRange range, uint32_t at,
 			     bool well)
@@ -47,13 +57,16 @@ GIN_FN void ginSendOnceWrite(const struct ginSendOnce &s, struct ginSendRange ra
 
 	if (s.bytes) {
 		struct ginMlx5Slot slot = ginSendSlot(q, range, i);
-		ginSendOnceStore(q, range, i++, ginMlx5Write(slot, s.remote, s.local, s.bytes),
-				 well);
+		ginSendOnceStore(q, range, i++, ginSendOnceMove(s, slot), well);
 	}
 	if (s.raises) {
 		struct ginMlx5Slot slot = ginSendSlot(q, range, i);
 		ginSendOnceStore(q, range, i,
 				 ginMlx5FetchAdd(slot, s.word, {q->sink, q->sinkKey}, s.add), well);
+	}
+	if (s.counter) {
+		uint64_t last = range.first + at + ginSendOnceCount(s) - 1;
+		ginSlotCounterSet(&q->counter[last & ginSendMask(q)], well ? s.counter : 0);
 	}
 }
 
@@ -75,6 +88,8 @@ GIN_FN uint32_t ginSendOnceAlone(const struct ginSendOnce &s)
 		ginSendOnceWrite(s, range, 0, false);
 		ginNicFence(near);
 	}
+	if (s.counter)
+		ginSendCounts(q, s.counters, range.first + range.count);
 	ginSendAlone(q, range.first, range.first + range.count, !s.hold);
 	return fate;
 }
@@ -86,8 +101,8 @@ GIN_FN uint32_t ginSendOnceShared(const struct ginSendOnce &s, ginSharing sharin
 	uint32_t each = ginSendOnceCount(s);
 	uint32_t state = ginPeerObserve(s.to).state;
 	uint64_t latched = ginLocalLoad(&q->latched), first = 0;
-	struct ginTogether all = ginTogetherFor(
-		reinterpret_cast<uintptr_t>(q) ^ static_cast<uint64_t>(each) << 48, false);
+	uint64_t kind = each | (s.counter ? 4 : 0); /* those who count are together, too */
+	struct ginTogether all = ginTogetherFor(reinterpret_cast<uintptr_t>(q) ^ kind << 48, false);
 	bool room = !all.rank && each * all.count <= 1u << q->logDepth &&
 		    ginSendTry(q, each * all.count, &first, sharing);
 
@@ -101,51 +116,89 @@ GIN_FN uint32_t ginSendOnceShared(const struct ginSendOnce &s, ginSharing sharin
 	ginMeetAll(all);
 	if (all.rank)
 		return fate;
+	if (s.counter)
+		ginSendCounts(q, s.counters, range.first + range.count);
 	if (far) /* cumulative: it stands for all of them */
 		ginSourceRelease(ginScopeSystem);
 	ginSendHandOver(q, range, !rings, sharing);
 	return fate;
 }
 
-/* A put, or with no bytes its signal, as the caller has it. */
-struct ginPutOnce {
+/*
+ * A call, beside its bytes. Flags are words: what a kernel always says the same is known to the compiler
+ * beyond the call then, as it is not of a byte with padding behind it.
+ */
+struct ginCallOnce {
 	struct ginSendQueue *queue;
 	const struct ginPeer *to;
-	ginWindow_t dst, src;
-	size_t dstOff, srcOff;
+	ginWindow_t dst;
+	size_t dstOff;
 	struct ginSignalOp remote;
 	uint32_t firstSignal; /* of the context */
-	uint32_t bytes;
 	int peer;
-	uint8_t given, required; /* enum ginScope, as in ginOptions */
-	uint8_t sharing;	 /* enum ginSharing */
-	bool hold;
+	uint32_t sharing; /* enum ginSharing */
+	uint32_t hold;
 };
 
+/* The bytes of a put; of a signal alone none, in no window. */
+struct ginSourceOnce {
+	ginWindow_t window;
+	size_t offset;
+	uint64_t *counters; /* the context's */
+	uint32_t counter;   /* 1 + the one to raise; 0: none */
+	uint32_t bytes;
+	uint32_t given, required; /* enum ginScope, as in ginOptions */
+};
+
+/* Those of a value. */
+struct ginValueOnce {
+	uint32_t word[GIN_MLX5_INLINE_BYTES / 4];
+	uint32_t bytes;
+};
+
+/* `s` has what is of the bytes. */
+GIN_FN uint32_t ginSendOncePost(struct ginSendOnce *s, const struct ginCallOnce &call)
+{
+	s->queue = call.queue;
+	s->to = call.to;
+	s->raises = call.remote.present;
+	s->hold = call.hold;
+	if (s->bytes)
+		s->remote = ginSendThere(call.dst, call.dstOff, call.peer);
+	if (s->raises) {
+		s->word = ginSendWord(call.to, call.firstSignal, call.peer, call.remote);
+		s->add = call.remote.value;
+	}
+	ginSharing sharing = static_cast<ginSharing>(call.sharing);
+	return sharing == ginSharingThread ? ginSendOnceAlone(*s) : ginSendOnceShared(*s, sharing);
+}
+
 /* enum ginSent; ginSentFull: nothing is done, and it is for gdaki_post.cuh. */
-GIN_FN_COLD uint32_t ginSendPutOnce(struct ginPutOnce put)
+GIN_FN_COLD uint32_t ginSendPutOnce(struct ginCallOnce call, struct ginSourceOnce source)
+{
+	const struct ginWindowTable *table = source.window.table;
+	struct ginSendOnce s = {};
+	uint32_t required = source.required;
+
+	s.counters = source.counters;
+	s.counter = source.counter;
+	s.bytes = source.bytes;
+	if (s.bytes) {
+		s.local = {table->nicAddress + source.offset, table->nicKey};
+		if (required < table->fence)
+			required = table->fence;
+	}
+	s.far = required == ginScopeSystem && source.given < required;
+	return ginSendOncePost(&s, call);
+}
+
+GIN_FN_COLD uint32_t ginSendValueOnce(struct ginCallOnce call, struct ginValueOnce value)
 {
 	struct ginSendOnce s = {};
 
-	s.queue = put.queue;
-	s.to = put.to;
-	s.bytes = put.bytes;
-	s.raises = put.remote.present;
-	s.hold = put.hold;
-	uint32_t required = put.required;
-	if (s.bytes) {
-		s.remote = ginSendThere(put.dst, put.dstOff, put.peer);
-		s.local = {put.src.table->nicAddress + put.srcOff, put.src.table->nicKey};
-		if (required < put.src.table->fence)
-			required = put.src.table->fence;
-	}
-	s.far = required == ginScopeSystem && put.given < required;
-	if (s.raises) {
-		s.word = ginSendWord(put.to, put.firstSignal, put.peer, put.remote);
-		s.add = put.remote.value;
-	}
-	ginSharing sharing = static_cast<ginSharing>(put.sharing);
-	return sharing == ginSharingThread ? ginSendOnceAlone(s) : ginSendOnceShared(s, sharing);
+	s.value = value.word;
+	s.bytes = value.bytes;
+	return ginSendOncePost(&s, call);
 }
 
 #endif

@@ -282,14 +282,23 @@ GIN_FN bool ginSendReserve(struct ginSend *p, bool again)
 	return false;
 }
 
-/* By the one who hands over: some of the range count. Before the doorbell, as the slots' counters. */
-GIN_FN void ginSendCounts(const struct ginSend *p)
+/* The counters of a context. */
+GIN_FN uint64_t *ginSendCounters(const ginDevComm &dc, uint32_t context)
 {
-	const ginDevComm &dc = *p->dc;
+	return dc.counter + static_cast<size_t>(context) * dc.counters;
+}
 
-	ginPointerSet(&p->queue->counters,
-		      dc.counter + static_cast<size_t>(p->context) * dc.counters);
-	ginLocalMax(&p->queue->counted, p->range.first + p->range.count);
+/* By the one who hands over: some below `end` count. Before the doorbell, as the slots' counters. */
+GIN_FN void ginSendCounts(struct ginSendQueue *q, uint64_t *counters, uint64_t end)
+{
+	ginPointerSet(&q->counters, counters);
+	ginLocalMax(&q->counted, end);
+}
+
+/* What to wait for, once it is posted. */
+GIN_FN uint64_t ginSendEnd(const struct ginSend *p)
+{
+	return p->range.first + p->range.count;
 }
 
 /*
@@ -309,7 +318,7 @@ GIN_FN void ginSendGo(struct ginSend *p)
 		ginNicFence(near);
 	}
 	if (p->counter)
-		ginSendCounts(p);
+		ginSendCounts(p->queue, ginSendCounters(*p->dc, p->context), ginSendEnd(p));
 	ginSendAlone(p->queue, p->range.first, p->range.first + p->range.count, !p->hold);
 }
 
@@ -323,7 +332,7 @@ GIN_FN void ginSendTogether(const struct ginSend *p)
 	if (p->all.rank)
 		return;
 	if (counts)
-		ginSendCounts(p);
+		ginSendCounts(p->queue, ginSendCounters(*p->dc, p->context), ginSendEnd(p));
 	if (far) /* cumulative: it stands for all of them */
 		ginSourceRelease(ginScopeSystem);
 	ginSendHandOver(p->queue, p->range, !rings, p->sharing);
@@ -364,12 +373,6 @@ GIN_FN_COLD ginResult_t ginSendPost(struct ginSend *p)
 	}
 	ginSendReserved(p);
 	return ginSendResult(p->fate, p->queue, &p->dc->abortLine->word);
-}
-
-/* Once it is posted: what to wait for. */
-GIN_FN uint64_t ginSendEnd(const struct ginSend *p)
-{
-	return p->range.first + p->range.count;
 }
 
 #endif
