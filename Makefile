@@ -281,8 +281,9 @@ check-mutations:
 	$(Q)DEPS=$(DEPS) tools/install-deps check
 	$(Q)test/mutations
 
+# PARTS="direct proxy": not all; test/run names them.
 check-gpu:
-	$(Q)test/run check-gpu
+	$(Q)PARTS='$(PARTS)' test/run check-gpu
 
 # Beside NVSHMEM, on two GPUs or more.
 bench:
