@@ -142,12 +142,16 @@ static uint32_t stress(Rank &r, uint32_t grid, uint32_t block, uint64_t *count)
 	Device device(r, grid, 2);
 	Results stale(r, grid), results(r, grid);
 	const time_t start = time(nullptr);
+	ginErrorRecord_t record;
 	uint32_t done = 0;
 
+	meet(r); /* nobody allocates while another's kernel waits */
 	do {
 		launch(r, grid, block,
 		       Stale{device.dc, target.window, source.window, target.ptr, source.ptr, done,
 			     rounds, stale.words, results.words});
+		CHECK(ginDevCommGetError(r.comm, &device.dc,
+					 &record)); /* the last error, in words */
 		EXPECT(results.all(ginSuccess));
 		for (uint32_t b = 0; b < grid; b++)
 			*count += stale.words[b];
