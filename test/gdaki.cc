@@ -12,7 +12,7 @@
 
 #include <time.h>
 
-enum { TIMEOUT_S = 20 };
+enum { TIMEOUT_S = 40 };
 enum { TARGET = 0, SOURCE = 96, BACK = 160, SWAPPED = 256, NARROW = 264, STRETCH = 272 };
 
 struct Value {
