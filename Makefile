@@ -37,7 +37,8 @@ CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE $(OPT) -fPIC -fvisibility=hidden $(WARN) $
 CXXFLAGS_ALL = -std=c++17 $(OPT) $(WARN) $(SANFLAGS) -Iinclude -MMD -MP \
 	$(CPPFLAGS) $(CXXFLAGS)
 NVCCFLAGS_ALL = -std=c++17 -O3 -lineinfo -arch=$(ARCH) -Iinclude \
-	-Xcompiler -Wall,-Wextra$(if $(filter 1,$(WERROR)),$(comma)-Werror) $(NVCCFLAGS)
+	-Xcompiler -Wall,-Wextra$(if $(filter 1,$(WERROR)),$(comma)-Werror -Werror cross-execution-space-call) \
+	$(NVCCFLAGS)
 comma := ,
 space := $(subst ,, )
 define newline
@@ -280,8 +281,9 @@ check-mutations:
 	$(Q)DEPS=$(DEPS) tools/install-deps check
 	$(Q)test/mutations
 
+# PARTS="direct proxy": not all; test/run names them.
 check-gpu:
-	$(Q)test/run check-gpu
+	$(Q)PARTS='$(PARTS)' test/run check-gpu
 
 # Beside NVSHMEM, on two GPUs or more.
 bench:

@@ -3,11 +3,9 @@
 //
 // Signals go on from one replay to the next, so that a kernel must not wait for absolute values:
 // the shadow of the signal remembers how far it had come. Without a GPU the same body is called
-// again.
-//   mpirun -n 2 ./graph
+// again. What arrived is passed on, plus one: in the end the word says how often.
+//   mpirun -n 2 ./graph [REPLAYS]
 #include "launch.h"
-
-enum { REPLAYS = 50 };
 
 struct Shift {
 	ginDevComm dc;
@@ -39,7 +37,7 @@ struct Shift {
 };
 
 #ifdef __CUDACC__
-static void replay(Shift shift)
+static void replay(Shift shift, unsigned replays)
 {
 	cudaStream_t stream;
 	cudaGraph_t graph;
@@ -51,7 +49,7 @@ static void replay(Shift shift)
 	ok = cudaStreamEndCapture(stream, &graph) == cudaSuccess &&
 	     cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess;
 	check(ok, "graph");
-	for (int i = 0; i < REPLAYS; i++)
+	for (unsigned i = 0; i < replays; i++)
 		check(cudaGraphLaunch(exec, stream) == cudaSuccess, "cudaGraphLaunch");
 	check(cudaStreamSynchronize(stream) == cudaSuccess, "replay");
 	cudaGraphExecDestroy(exec);
@@ -60,21 +58,36 @@ static void replay(Shift shift)
 }
 #endif
 
-static void run(const Ranks &r, Shift shift)
+static void run(const Ranks &r, Shift shift, unsigned replays)
 {
 #ifdef __CUDACC__
 	if (r.device >= 0) {
-		replay(shift);
+		replay(shift, replays);
 		return;
 	}
 #endif
-	for (int i = 0; i < REPLAYS; i++)
+	for (unsigned i = 0; i < replays; i++)
 		launch(r, 1, 1, shift);
 }
 
-int main()
+// 50, or what the argument says; 0 when that is no number.
+static unsigned replaysOf(int argc, char **argv)
+{
+	char *end;
+	if (argc < 2)
+		return 50;
+	unsigned long replays = strtoul(argv[1], &end, 10);
+	return argc == 2 && !*end && replays <= 1000000 ? static_cast<unsigned>(replays) : 0;
+}
+
+int main(int argc, char **argv)
 {
 	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
+	unsigned replays = replaysOf(argc, argv);
+	if (!replays) {
+		fprintf(stderr, "%s [REPLAYS]: from 1 to 1000000\n", argv[0]);
+		return 2;
+	}
 	ginDevComm dc;
 	Ranks r = openRanks();
 	std::vector<uint64_t> word(1, 0);
@@ -82,11 +95,16 @@ int main()
 	ginResult_t *result = resultWord<ginResult_t>(r);
 
 	CHECK(ginDevCommCreate(r.comm, &want, &dc));
-	run(r, Shift{dc, in.window, out.window, static_cast<uint64_t *>(in.ptr),
-		     static_cast<uint64_t *>(out.ptr), result});
+	run(r,
+	    Shift{dc, in.window, out.window, static_cast<uint64_t *>(in.ptr),
+		  static_cast<uint64_t *>(out.ptr), result},
+	    replays);
 	check(*result == ginSuccess, ginGetErrorString(*result));
 	copyBytes(r, word.data(), out.ptr, sizeof(uint64_t));
-	int status = report(r, word[0] != REPLAYS);
+	if (r.rank == 0)
+		printf("passed on %llu times in %u replays\n",
+		       static_cast<unsigned long long>(word[0]), replays);
+	int status = report(r, word[0] != replays);
 	CHECK(ginDevCommDestroy(r.comm, &dc));
 	freeWindow(r, in);
 	freeWindow(r, out);

@@ -210,7 +210,7 @@ static void rules0to2and5_messages(Rank &r)
 		launch(r, way == otherBlock ? 2 : 1, block,
 		       Messages{device.dc, target.window, source.window, target.ptr, source.ptr,
 				reinterpret_cast<uint32_t *>(count.ptr), bytes,
-				r.device < 0 ? 25u : 2000u, static_cast<Way>(way), wrong.words});
+				roundsFor(r, 25, 2000), static_cast<Way>(way), wrong.words});
 		EXPECT(wrong.all(0));
 	}
 }

@@ -81,7 +81,7 @@ static void rule5_manyWaitForOne(Rank &r)
 
 	launch(r, blocks, 1,
 	       Crowd{device.dc, target.window, source.window, target.ptr, source.ptr,
-		     r.device < 0 ? 50u : 300u, wrong.words});
+		     roundsFor(r, 50, 300), wrong.words});
 	EXPECT(wrong.all(0));
 	meet(r);
 	launch(r, 1, 1, CrowdInVain{device.dc, true, late.words});

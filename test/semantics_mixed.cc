@@ -73,7 +73,7 @@ struct ReadBoth {
 
 static void rule4_addersOfAllRoutes(Rank &r)
 {
-	uint32_t grid = 3, block = r.device < 0 ? 2 : 32, times = r.device < 0 ? 150 : 500;
+	uint32_t grid = 3, block = r.device < 0 ? 2 : 32, times = roundsFor(r, 150, 500);
 	uint64_t n = static_cast<uint64_t>(r.nRanks);
 	uint64_t total = n * (n + 1) / 2 * (grid - 1) * block * times;
 	Buffer words(r, 16, wordsAllocator(r));
@@ -177,7 +177,7 @@ static void rules1and4_sumsCoverAllPuts(Rank &r)
 		Device device(r, 1, 2);
 		launch(r, 1, block,
 		       PutToAll{device.dc, target.window, source.window, words.window, target.ptr,
-				source.ptr, bytes, r.device < 0 ? 30u : 1000u,
+				source.ptr, bytes, roundsFor(r, 30, 1000),
 				static_cast<Raised>(raised), wrong.words});
 		EXPECT(wrong.all(0));
 		meet(r);

@@ -98,8 +98,8 @@ static void rules1and4_signalsOfEveryKind(Rank &r)
 		Device device(r, 1, 1);
 		launch(r, 1, block,
 		       Announce{device.dc, target.window, source.window, words.window, target.ptr,
-				source.ptr, bytes, r.device < 0 ? 20u : 500u,
-				static_cast<Kind>(kind), wrong.words});
+				source.ptr, bytes, roundsFor(r, 20, 500), static_cast<Kind>(kind),
+				wrong.words});
 		EXPECT(wrong.all(0));
 		meet(r);
 	}
@@ -279,7 +279,7 @@ static void barrierRounds(Rank &r, ginTeam team, uint32_t index)
 	Results wrong(r, block);
 
 	launch(r, 1, block,
-	       BarrierRounds{device.dc, team, index, r.device < 0 ? 25u : 1000u, words.window,
+	       BarrierRounds{device.dc, team, index, roundsFor(r, 25, 1000), words.window,
 			     reinterpret_cast<uint64_t *>(words.ptr), wrong.words});
 	EXPECT(wrong.all(0));
 	meet(r);
@@ -348,7 +348,7 @@ static void rule10_barrierOverContexts(Rank &r)
 
 	launch(r, 1, 1,
 	       BarrierOverContexts{device.dc, words.window, reinterpret_cast<uint64_t *>(words.ptr),
-				   each, r.device < 0 ? 10u : 200u, wrong.words});
+				   each, roundsFor(r, 10, 200), wrong.words});
 	EXPECT(wrong.all(0));
 	meet(r);
 }
