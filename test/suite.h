@@ -10,7 +10,8 @@
 /* Byte i of what `sender` sends in `round`; never the poison's 0x5a. */
 GIN_FN unsigned char pattern(uint32_t sender, uint32_t round, size_t i)
 {
-	uint64_t x = (i + 1) * 0x9e3779b97f4a7c15ull + sender * 0x10001u + round * 0x101u;
+	uint64_t x = (i + 1) * 0x9e3779b97f4a7c15ull + sender * 0xd1342543de82ef95ull +
+		     round * 0xaef17502108ef2d9ull;
 	unsigned char byte = static_cast<unsigned char>(x >> 32 ^ x >> 11);
 	return byte == 0x5a ? 0xa5 : byte;
 }
