@@ -150,8 +150,8 @@ static uint32_t stress(Rank &r, uint32_t grid, uint32_t block, uint64_t *count)
 		launch(r, grid, block,
 		       Stale{device.dc, target.window, source.window, target.ptr, source.ptr, done,
 			     rounds, stale.words, results.words});
-		CHECK(ginDevCommGetError(r.comm, &device.dc,
-					 &record)); /* the last error, in words */
+		/* The last error, in words. */
+		CHECK(ginDevCommGetError(r.comm, &device.dc, &record));
 		EXPECT(results.all(ginSuccess));
 		for (uint32_t b = 0; b < grid; b++)
 			*count += stale.words[b];
@@ -170,9 +170,8 @@ static int run(const ginConfig_t *config)
 	EXPECT(info.route == ginRouteProxy);
 	const uint32_t grid = setting("GRID", r.device < 0 ? 3 : 64);
 	uint32_t rounds = stress(r, grid, r.device < 0 ? 4 : 256, &stale);
-	printf("proxy_stale, rank %d: tries %llu, stale %llu, in %u rounds of %u blocks on %s, in "
-	       "%s "
-	       "memory\n",
+	printf("proxy_stale, rank %d: tries %llu, stale %llu, in %u rounds of %u blocks on %s, "
+	       "in %s memory\n",
 	       r.rank, static_cast<unsigned long long>(rounds) * grid,
 	       static_cast<unsigned long long>(stale), rounds, grid,
 	       r.device < 0 ? "host threads" : "a GPU",
