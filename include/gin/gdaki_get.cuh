@@ -36,7 +36,7 @@ GIN_FN_COLD ginResult_t ginSendGet(struct ginSender me, int peer, ginWindow_t sr
 	return result;
 }
 
-/* Are there any without a DUMP? */
+/* Are there any without a DUMP? One of a higher index is behind them, whatever who posted it knew. */
 GIN_FN bool ginGetsHidden(const struct ginSendGets *gets)
 {
 	return ginLocalLoad(&gets->read) > ginLocalLoad(&gets->dumped);
