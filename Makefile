@@ -31,7 +31,7 @@ endif
 
 WARN := -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror)
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
-OPT ?= $(if $(SAN),-O1 -g1,-O2 -g)
+OPT ?= -O2 $(if $(SAN),-g1,-g)
 CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE $(OPT) -fPIC -fvisibility=hidden $(WARN) $(SANFLAGS) \
 	-Iinclude -MMD -MP $(CPPFLAGS) $(CFLAGS)
 CXXFLAGS_ALL = -std=c++17 $(OPT) $(WARN) $(SANFLAGS) -Iinclude -MMD -MP \
