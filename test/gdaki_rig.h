@@ -9,20 +9,9 @@
 #define GIN_TEST_GDAKI_RIG_H
 
 #include <gin_device.cuh>
-
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#define EXPECT(condition) require(condition, #condition, __LINE__)
-
-static void require(bool ok, const char *what, int line)
-{
-	if (ok)
-		return;
-	fprintf(stderr, "line %d: %s\n", line, what);
-	_exit(1);
-}
+#include "require.h"
 
 enum { PEER = 1, DEPTH_LOG = 4, DEPTH = 1 << DEPTH_LOG, SIGNALS = 4, COUNTERS = 3, CONTEXTS = 2 };
 static const uint64_t GIB = 1ull << 30, SHORT = 200000; /* of patience: nanoseconds */

@@ -20,15 +20,7 @@
 #include <thread>
 #include <vector>
 
-#define EXPECT(condition) require(condition, #condition, __LINE__)
-
-static void require(bool ok, const char *what, int line)
-{
-	if (ok)
-		return;
-	fprintf(stderr, "line %d: %s\n", line, what);
-	_exit(1);
-}
+#include "require.h"
 
 static uint64_t number(const char *name, uint64_t preset)
 {

@@ -11,8 +11,8 @@ static uint32_t ranks(const struct pairs *p)
 	return (uint32_t)p->wanted.host->nRanks;
 }
 
-/* With those of all contexts. */
-static uint32_t contexts(const struct pairs *p)
+/* Of queues: each context's, and those of all contexts. */
+static uint32_t groups(const struct pairs *p)
 {
 	return p->wanted.contexts + (p->wanted.shared ? 1 : 0);
 }
@@ -115,7 +115,7 @@ static ginResult_t make(struct pairs *p)
 	if (result != ginSuccess || !pairsCount(p))
 		return result;
 	result = openQueues(p);
-	for (uint32_t c = 0; c < contexts(p) && result == ginSuccess; c++)
+	for (uint32_t c = 0; c < groups(p) && result == ginSuccess; c++)
 		result = makeQueues(p, c);
 	return result;
 }
@@ -182,9 +182,9 @@ static ginResult_t connectAll(struct pairs *p, const char *call, ginResult_t min
 	uint32_t most = GIN_ALLGATHER_BYTES / (ranks(p) * (uint32_t)sizeof(struct rdmaEnd));
 	struct batch batch = {.count = most ? most : 1};
 
-	for (; batch.first < contexts(p); batch.first += batch.count) {
-		if (batch.count > contexts(p) - batch.first)
-			batch.count = contexts(p) - batch.first;
+	for (; batch.first < groups(p); batch.first += batch.count) {
+		if (batch.count > groups(p) - batch.first)
+			batch.count = groups(p) - batch.first;
 		mine = connectBatch(p, call, mine, batch);
 	}
 	return mine;

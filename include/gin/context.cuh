@@ -234,8 +234,8 @@ public:
 		if (dc.queues)
 			ticket = ginLocalLoad(&queue()->posted[peer]);
 		else if (struct ginSendQueue *q = sendQueue(peer))
-			ticket =
-				coop.thread_rank() == 0 ? ginSendAsk(q, sharing) : ginSendTicket(q);
+			ticket = coop.thread_rank() == 0 ? ginGetsTicket(q, sharing)
+							 : ginSendTicket(q);
 		return {{static_cast<uint64_t>(peer), ticket}};
 	}
 

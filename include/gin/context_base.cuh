@@ -128,7 +128,10 @@ protected:
 
 	GIN_FN struct ginSender sender() const { return {dc.self, context, sharing}; }
 
-	/* Who posts for words in windows of the peer: for a direct one, all contexts together. */
+	/*
+	 * Who posts for words in windows of the peer: for a direct one all contexts together, and flush
+	 * and barriers look there from now on.
+	 */
 	GIN_FN struct ginSender wordSender(int peer) const
 	{
 		if (queued(peer))

@@ -79,7 +79,7 @@ GIN_FN_COLD ginResult_t ginGetsShow(struct ginSendQueue *q, uint64_t *end, struc
 }
 
 /* A ticket for all that has been posted, with DUMPs before it if there is room. */
-GIN_FN_COLD uint64_t ginSendAsk(struct ginSendQueue *q, ginSharing sharing)
+GIN_FN_COLD uint64_t ginGetsTicket(struct ginSendQueue *q, ginSharing sharing)
 {
 	struct ginSendRange range = {0, 1};
 
