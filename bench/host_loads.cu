@@ -37,7 +37,8 @@ __device__ uint64_t look(const uint64_t *word)
 	return value;
 }
 
-// A block is a warp, of which one thread looks; the stop flag, host memory too, is seldom looked at.
+// A block is a warp, of which one thread looks, and looks again when it has seen; the stop flag, host
+// memory too, is seldom looked at. The words are zeros.
 __global__ void lookAgain(Host host, uint32_t stride, unsigned long long *loads)
 {
 	const uint64_t *word = host.words + blockIdx.x * stride / 8;
@@ -45,8 +46,8 @@ __global__ void lookAgain(Host host, uint32_t stride, unsigned long long *loads)
 	int stop = 0;
 
 	while (!stop) {
-		for (int i = 0; i < 1024; i++, count++)
-			look(word);
+		for (int i = 0; i < 1024 && !look(word); i++)
+			count++;
 		stop = *const_cast<volatile int *>(host.stop);
 	}
 	atomicAdd(loads, count);

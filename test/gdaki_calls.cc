@@ -151,7 +151,7 @@ static void signalsAndGets()
 	Expected other(r);
 	EXPECT(Gin(r.dc, 1).signal(0, GinSignalInc{1}) == ginSuccess);
 	struct ginMlx5Wqebb there0 =
-		ginMlx5FetchAdd({r.queues[2].queue, 0, CQE},
+		ginMlx5FetchAdd({r.queues[2].fixed.queue, 0, CQE},
 				{0x90000000 + (SIGNALS + 1) * 8, ginMlx5Key(0x61)}, sink, 1);
 	EXPECT(!memcmp(&r.memory[2].wqes[0], &there0, sizeof(there0)));
 	other.end();
@@ -217,7 +217,7 @@ static void atomicsWithoutMasks()
 	Rig r;
 	Gin gin(r.dc, 0);
 	Expected e(r);
-	r.q->masked = 0;
+	r.q->fixed.masked = 0;
 	EXPECT(gin.atomicFetchAdd(PEER, r.window, 64, 5u) == ginErrorUnsupported);
 	EXPECT(gin.atomicCompareSwap(PEER, r.window, 64, 6, 7u) == ginErrorUnsupported);
 	EXPECT(gin.atomicSwap(PEER, r.window, 64, 7u) == ginErrorUnsupported);

@@ -34,17 +34,17 @@ struct Queue {
 		*q = {};
 		turn[0] = GIN_TURN;
 		cqe.state = ginMlx5CqeEmpty();
-		q->wqes = wqes;
-		q->turn = turn;
-		q->counter = counter;
-		q->cqe = &cqe;
-		q->record = &record;
-		q->doorbell = &doorbell;
-		q->queue = ginMlx5Queue(number);
-		q->logDepth = DEPTH_LOG;
-		q->masked = 1;
-		q->sink = 0x1000;
-		q->sinkKey = ginMlx5Key(0x51);
+		q->fixed.wqes = wqes;
+		q->fixed.turn = turn;
+		q->fixed.counter = counter;
+		q->fixed.cqe = &cqe;
+		q->fixed.record = &record;
+		q->fixed.doorbell = &doorbell;
+		q->fixed.queue = ginMlx5Queue(number);
+		q->fixed.logDepth = DEPTH_LOG;
+		q->fixed.masked = 1;
+		q->fixed.sink = 0x1000;
+		q->fixed.sinkKey = ginMlx5Key(0x51);
 	}
 
 	void complete(uint64_t index, uint32_t opcode = ginMlx5CqeRequest, uint32_t syndrome = 0)
@@ -175,7 +175,7 @@ public:
 
 	struct ginMlx5Slot slot(uint32_t flags = 0) const
 	{
-		return {r.q->queue, static_cast<uint32_t>(index), flags};
+		return {r.q->fixed.queue, static_cast<uint32_t>(index), flags};
 	}
 
 	/* Of a value, those that are sent: what is behind it is whatever it was. */

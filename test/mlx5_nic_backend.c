@@ -71,7 +71,7 @@ static void addAll(struct part *p, uint64_t amount)
 			uint64_t place = results->nicAddress + (GIN_QUEUE_RESULTS - 1) * 8;
 			struct ginMlx5Memory old = {place, results->nicKey};
 			if (word % 2)
-				old = (struct ginMlx5Memory){q->sink, q->sinkKey};
+				old = (struct ginMlx5Memory){q->fixed.sink, q->fixed.sinkKey};
 			run(q, ginMlx5FetchAdd(slotOf(q), signalAt(p, r, word), old, amount));
 			if (word % 2 == 0)
 				EXPECT(results->result[GIN_QUEUE_RESULTS - 1] % amount == 0);
@@ -193,7 +193,7 @@ static int heldBack(const ginConfig_t *config)
 		store(q, ginMlx5Write(slotOf(q), dataAt(p.in, right, slotAt(p.me, 0) + i * 100),
 				      ownAt(p.out, i * 100ull), 100));
 	store(q, ginMlx5FetchAdd(slotOf(q), signalAt(&p, right, 0),
-				 (struct ginMlx5Memory){q->sink, q->sinkKey}, 1));
+				 (struct ginMlx5Memory){q->fixed.sink, q->fixed.sinkKey}, 1));
 	EXPECT_SUCCESS(ginDevCommDestroy(p.comm, &p.dc));
 	for (uint32_t i = 0; i < BYTES; i++)
 		EXPECT_EQUAL(p.inbox[100 + slotAt(left, 0) + i], pattern(left, p.me, 0, i));
@@ -233,11 +233,11 @@ static void expectDepth(ginComm_t comm, uint32_t depth, uint32_t logDepth)
 	EXPECT_SUCCESS(ginDevCommCreate(comm, &want, &dc));
 	for (uint32_t i = 0; i < dc.nSendQueues; i++) {
 		struct ginSendQueue *q = &dc.sendQueues[i];
-		EXPECT_EQUAL(q->logDepth, logDepth);
-		EXPECT_EQUAL(q->turn[0], GIN_TURN);
-		EXPECT_EQUAL(q->turn[(1u << logDepth) - 1], 0);
-		EXPECT_EQUAL(q->counter[(1u << logDepth) - 1], 0);
-		EXPECT_EQUAL(ginMlx5CqeOpcode(q->cqe->state), ginMlx5CqeInvalid);
+		EXPECT_EQUAL(q->fixed.logDepth, logDepth);
+		EXPECT_EQUAL(q->fixed.turn[0], GIN_TURN);
+		EXPECT_EQUAL(q->fixed.turn[(1u << logDepth) - 1], 0);
+		EXPECT_EQUAL(q->fixed.counter[(1u << logDepth) - 1], 0);
+		EXPECT_EQUAL(ginMlx5CqeOpcode(q->fixed.cqe->state), ginMlx5CqeInvalid);
 		run(q, ginMlx5Nop(slotOf(q)));
 	}
 	EXPECT_SUCCESS(ginDevCommDestroy(comm, &dc));

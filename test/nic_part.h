@@ -43,21 +43,21 @@ static inline struct ginSendQueue *queueOf(const ginDevComm *dc, uint32_t contex
 
 static inline struct ginMlx5Slot slotOf(const struct ginSendQueue *q)
 {
-	return (struct ginMlx5Slot){q->queue, (uint32_t)q->handed, ginMlx5Signaled};
+	return (struct ginMlx5Slot){q->fixed.queue, (uint32_t)q->handed, ginMlx5Signaled};
 }
 
 static inline void store(struct ginSendQueue *q, struct ginMlx5Wqebb wqebb)
 {
-	ginMlx5StoreWqebb(&q->wqes[q->handed % (1ull << q->logDepth)], wqebb);
+	ginMlx5StoreWqebb(&q->fixed.wqes[q->handed % (1ull << q->fixed.logDepth)], wqebb);
 	__atomic_store_n(&q->handed, q->handed + 1, __ATOMIC_RELEASE);
 	q->reserved = q->handed;
 }
 
 static inline void ring(struct ginSendQueue *q)
 {
-	__atomic_store_n(&q->record->send, ginMlx5RecordWord((uint32_t)q->handed),
+	__atomic_store_n(&q->fixed.record->send, ginMlx5RecordWord((uint32_t)q->handed),
 			 __ATOMIC_RELEASE);
-	__atomic_store_n(q->doorbell, ginMlx5Doorbell(q->queue, (uint32_t)q->handed),
+	__atomic_store_n(q->fixed.doorbell, ginMlx5Doorbell(q->fixed.queue, (uint32_t)q->handed),
 			 __ATOMIC_RELEASE);
 }
 
@@ -67,7 +67,7 @@ static inline uint32_t await(const struct ginSendQueue *q)
 	time_t end = time(NULL) + PATIENCE_S;
 
 	for (;;) {
-		uint32_t state = __atomic_load_n(&q->cqe->state, __ATOMIC_ACQUIRE);
+		uint32_t state = __atomic_load_n(&q->fixed.cqe->state, __ATOMIC_ACQUIRE);
 		uint32_t opcode = ginMlx5CqeOpcode(state);
 		if (opcode != ginMlx5CqeInvalid &&
 		    (opcode != ginMlx5CqeRequest ||

@@ -85,15 +85,15 @@ public:
 	{
 		cqe.state = ginMlx5CqeEmpty();
 		turn[0] = GIN_TURN;
-		q.wqes = wqes.data();
-		q.turn = turn.data();
-		q.counter = side.data();
-		q.cqe = &cqe;
-		q.record = &record;
-		q.doorbell = &doorbell;
-		q.queue = ginMlx5Queue(QUEUE);
-		q.logDepth = logDepth;
-		doorbell = ginMlx5Doorbell(q.queue, 0);
+		q.fixed.wqes = wqes.data();
+		q.fixed.turn = turn.data();
+		q.fixed.counter = side.data();
+		q.fixed.cqe = &cqe;
+		q.fixed.record = &record;
+		q.fixed.doorbell = &doorbell;
+		q.fixed.queue = ginMlx5Queue(QUEUE);
+		q.fixed.logDepth = logDepth;
+		doorbell = ginMlx5Doorbell(q.fixed.queue, 0);
 		dc.abortLine = &line;
 		watch.word = &line.word;
 		dc.abort = &watch;
@@ -123,7 +123,7 @@ public:
 		if (sharing == ginSharingThread)
 			return;
 		for (uint64_t i = 0; i < turn.size(); i++)
-			EXPECT(turn[i] == (i == (q.handed & ginSendMask(&q)) ? GIN_TURN : 0));
+			EXPECT(turn[i] == (i == (q.handed & ginSendMask(q.fixed)) ? GIN_TURN : 0));
 	}
 
 private:
@@ -157,7 +157,7 @@ private:
 		uint64_t says = known + static_cast<uint64_t>(static_cast<int16_t>(
 						next - static_cast<uint32_t>(known)));
 
-		EXPECT(ring >> 32 == q.queue);
+		EXPECT(ring >> 32 == q.fixed.queue);
 		EXPECT(says >= rung && says - rung <= 2 * wqes.size()); /* it never goes back */
 		EXPECT(ahead <= wqes.size());
 		rung = says;
@@ -171,7 +171,7 @@ private:
 	/* Looks at one WQE; true when it has a CQE. */
 	bool take(uint64_t index)
 	{
-		const struct ginMlx5Wqebb &wqe = wqes[index & ginSendMask(&q)];
+		const struct ginMlx5Wqebb &wqe = wqes[index & ginSendMask(q.fixed)];
 		uint64_t name = nameOf(wqe), poster = name >> 56, n = name << 8 >> 16;
 		uint32_t i = name & 0xff;
 
@@ -179,7 +179,7 @@ private:
 		EXPECT(n == at[poster].post && i == at[poster].wqe);
 		bool last = i + 1 == wqesOf(poster, n);
 		struct ginMlx5Wqebb right =
-			makeWqe({q.queue, static_cast<uint32_t>(index),
+			makeWqe({q.fixed.queue, static_cast<uint32_t>(index),
 				 last ? static_cast<uint32_t>(ginMlx5Signaled) : 0u},
 				poster, n, i);
 		EXPECT(!memcmp(&right, &wqe, sizeof(wqe)));
@@ -245,19 +245,19 @@ static ginResult_t post(Nic &nic, uint64_t poster, uint64_t n, ginSharing sharin
 	if (result != ginSuccess)
 		return result;
 	for (uint32_t i = 0; i < range.count; i++) {
-		ginMlx5StoreWqebb(ginSendPlace(&nic.q, range.first + i),
-				  makeWqe(ginSendSlot(&nic.q, range, i), poster, n, i));
+		ginMlx5StoreWqebb(ginSendPlace(nic.q.fixed, range.first + i),
+				  makeWqe(ginSendSlot(nic.q.fixed, range, i), poster, n, i));
 		if ((n + i) % 61 == 0)
 			sched_yield(); /* a slow one */
 	}
 	if (counts(poster, n)) {
 		uint64_t last = range.first + range.count - 1;
-		ginSlotCounterSet(&nic.q.counter[last & ginSendMask(&nic.q)],
+		ginSlotCounterSet(&nic.q.fixed.counter[last & ginSendMask(nic.q.fixed)],
 				  static_cast<uint32_t>(poster) + 1);
 		ginPointerSet(&nic.q.counters, nic.counters);
 		ginLocalMax(&nic.q.counted, last + 1);
 	}
-	ginSendHandOver(&nic.q, range, heldBack(poster, n), sharing);
+	ginSendHandOver(&nic.q, nic.q.fixed, range, heldBack(poster, n), sharing);
 	*end = range.first + range.count;
 	if (!heldBack(poster, n))
 		ginLocalMax(&nic.wanted, *end);

@@ -99,7 +99,8 @@ static ginResult_t fillQueue(struct gdakiContexts *s, uint32_t i, struct ginSend
 
 	if (result != ginSuccess)
 		return result;
-	*out = (struct ginSendQueue){
+	*out = (struct ginSendQueue){0};
+	out->fixed = (struct ginSendFixed){
 		.wqes = (void *)(slab + place.wqes),
 		.turn = s->turn + (size_t)i * s->depth,
 		.counter = s->counter + (size_t)i * s->depth,

@@ -60,12 +60,12 @@ struct gdakiLook gdakiLook(const struct gdakiContexts *s, const struct ginSendQu
 	}
 	if (look.completed >= look.posted)
 		return look;
-	uint32_t state = cqeWord(s, &q->cqe->state), opcode = ginMlx5CqeOpcode(state);
+	uint32_t state = cqeWord(s, &q->fixed.cqe->state), opcode = ginMlx5CqeOpcode(state);
 	if (opcode == ginMlx5CqeRequest) {
 		look.completed +=
 			(ginMlx5CqeCounter(state) + 1 - (uint32_t)look.completed) & 0xffff;
 	} else if (opcode != ginMlx5CqeInvalid) {
-		uint32_t error = cqeWord(s, &q->cqe->timestampLow);
+		uint32_t error = cqeWord(s, &q->fixed.cqe->timestampLow);
 		look.syndrome = ginMlx5CqeSyndrome(error);
 		look.vendor = ginMlx5CqeVendorSyndrome(error);
 	}
@@ -84,11 +84,11 @@ static void ring(const struct gdakiContexts *s, uint32_t i, const struct ginSend
 
 	s->g->rdma->queueRegister(s->pairs->queues, i, &where);
 	if (d->cuda)
-		deviceWrite(d, &q->record->send, &record, sizeof(record));
+		deviceWrite(d, &q->fixed.record->send, &record, sizeof(record));
 	else
-		__atomic_store_n(&q->record->send, record, __ATOMIC_RELEASE);
+		__atomic_store_n(&q->fixed.record->send, record, __ATOMIC_RELEASE);
 	__atomic_store_n(s->rings ? &s->rings->words[i] : (uint64_t *)where.at,
-			 ginMlx5Doorbell(q->queue, next), __ATOMIC_RELEASE);
+			 ginMlx5Doorbell(q->fixed.queue, next), __ATOMIC_RELEASE);
 }
 
 /* How many queues have something under way; each is rung for if `again`. */

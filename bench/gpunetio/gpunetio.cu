@@ -84,6 +84,20 @@ struct Bench {
 		mine.erase(mine.begin());
 		say(what, "ns", mine, {});
 	}
+
+	template <uint32_t lanes> void limitShared(const char *what)
+	{
+		const Shape shape = {1, lanes, 1, lanes == 1 ? 8192u : 512u, 1, false};
+		std::vector<double> mine;
+
+		for (int i = 0; i <= rounds; i++)
+			mine.push_back(timeOnce<Ours, RawShared<lanes>>(rig, ours, shape));
+		mine.erase(mine.begin());
+		for (double &ns : mine)
+			ns = lanes == 1 ? ns / shape.calls
+					: 1e3 * static_cast<double>(shape.posted()) / ns;
+		say(what, lanes == 1 ? "ns" : "M/s", mine, {});
+	}
 };
 
 constexpr ginSharing ALONE = ginSharingThread, CTA = ginSharingCta, GPU = ginSharingGpu;
@@ -211,6 +225,8 @@ static void limits(Bench &b)
 	b.limit<ONE_FENCE>("limit: WQE, fence.gpu, record, doorbell");
 	b.limit<NO_MMIO>("limit: WQE, fence.gpu, record, doorbell not by st.mmio");
 	b.limit<NO_FENCE>("limit: WQE, record, doorbell, no fence");
+	b.limitShared<1>("limit: shared, by one thread");
+	b.limitShared<32>("limit: shared, by a warp's 32 threads together");
 }
 
 int main(int argc, char **argv)

@@ -55,17 +55,17 @@ struct Ours {
 	{
 		Hardware hardware = rig.hardware(number);
 		ginSendQueue q = {};
-		q.wqes = hardware.wqes;
-		q.turn = turns + static_cast<size_t>(number) * SLOTS;
-		q.counter = counters + static_cast<size_t>(number) * SLOTS;
-		q.cqe = hardware.cqes;
-		q.record = hardware.record;
-		q.doorbell = hardware.doorbell;
-		q.queue = ginMlx5Queue(NUMBER + number);
-		q.logDepth = static_cast<uint32_t>(__builtin_ctz(shape.slots()));
-		q.sinkKey = ginMlx5Key(0x2222);
-		q.sink = 128;
-		q.near = 1;
+		q.fixed.wqes = hardware.wqes;
+		q.fixed.turn = turns + static_cast<size_t>(number) * SLOTS;
+		q.fixed.counter = counters + static_cast<size_t>(number) * SLOTS;
+		q.fixed.cqe = hardware.cqes;
+		q.fixed.record = hardware.record;
+		q.fixed.doorbell = hardware.doorbell;
+		q.fixed.queue = ginMlx5Queue(NUMBER + number);
+		q.fixed.logDepth = static_cast<uint32_t>(__builtin_ctz(shape.slots()));
+		q.fixed.sinkKey = ginMlx5Key(0x2222);
+		q.fixed.sink = 128;
+		q.fixed.near = 1;
 		return q;
 	}
 
@@ -80,7 +80,7 @@ struct Ours {
 				cudaMemcpyHostToDevice));
 		CUDA(cudaMemset(turns, 0, shape.queues * SLOTS * sizeof(*turns)));
 		for (const ginSendQueue &q : all)
-			CUDA(cudaMemcpy(q.turn, &turn, sizeof(turn), cudaMemcpyHostToDevice));
+			CUDA(cudaMemcpy(q.fixed.turn, &turn, sizeof(turn), cudaMemcpyHostToDevice));
 	}
 
 	// Of a collapsed CQ.
@@ -102,18 +102,18 @@ GIN_FN constexpr uint32_t wqesOf(What what)
 
 // One call's WQEs, from the `at`-th of the range on.
 template <What what>
-__device__ void writeElements(ginSendQueue *q, ginSendRange range, uint32_t at, uint32_t i)
+__device__ void writeElements(const ginSendFixed &f, ginSendRange range, uint32_t at, uint32_t i)
 {
 	const ginMlx5Memory there = {4096, ginMlx5Key(0x1234)}, here = {8192, ginMlx5Key(0x5678)};
-	const ginMlx5Memory signal = {64, ginMlx5Key(0x1111)}, sink = {q->sink, q->sinkKey};
-	ginMlx5Slot slot = ginSendSlot(q, range, at);
+	const ginMlx5Memory signal = {64, ginMlx5Key(0x1111)}, sink = {f.sink, f.sinkKey};
+	ginMlx5Slot slot = ginSendSlot(f, range, at);
 
-	ginMlx5StoreWqebb(ginSendPlace(q, range.first + at),
+	ginMlx5StoreWqebb(ginSendPlace(f, range.first + at),
 			  what == PUT_VALUE ? ginMlx5WriteInline8(slot, there, i)
 					    : ginMlx5Write(slot, there, here, 4096));
 	if (what == PUT_SIGNAL)
-		ginMlx5StoreWqebb(ginSendPlace(q, range.first + at + 1),
-				  ginMlx5FetchAdd(ginSendSlot(q, range, at + 1), signal, sink, 1));
+		ginMlx5StoreWqebb(ginSendPlace(f, range.first + at + 1),
+				  ginMlx5FetchAdd(ginSendSlot(f, range, at + 1), signal, sink, 1));
 }
 
 // Each thread by itself.
@@ -121,13 +121,14 @@ template <What what, ginSharing sharing> struct OursEach : Poster<Ours> {
 	__device__ ginResult_t operator()(uint32_t i) const
 	{
 		ginPoll poll = ginPollStart(call.dc, ginOptions());
+		const ginSendFixed f = q->fixed;
 		ginSendRange range = {0, wqesOf(what)};
 
 		ginResult_t result = ginSendClaim(q, &range, poll, sharing);
 		if (result != ginSuccess)
 			return result;
-		writeElements<what>(q, range, 0, i);
-		ginSendHandOver(q, range, false, sharing);
+		writeElements<what>(f, range, 0, i);
+		ginSendHandOver(q, f, range, false, sharing);
 		return ginSuccess;
 	}
 };
@@ -145,6 +146,7 @@ template <What what, ginSharing sharing> struct OursTogether : Poster<Ours> {
 	__device__ ginResult_t operator()(uint32_t i) const
 	{
 		ginTogether all = together();
+		const ginSendFixed f = q->fixed;
 		ginSendRange range = {0, all.count * wqesOf(what)};
 		ginResult_t result = ginSuccess;
 
@@ -156,10 +158,10 @@ template <What what, ginSharing sharing> struct OursTogether : Poster<Ours> {
 		range.first = ginFromLeader(all, range.first);
 		if (result != ginSuccess)
 			return result;
-		writeElements<what>(q, range, all.rank * wqesOf(what), i);
+		writeElements<what>(f, range, all.rank * wqesOf(what), i);
 		__syncwarp(all.mask);
 		if (all.rank == 0)
-			ginSendHandOver(q, range, false, sharing);
+			ginSendHandOver(q, f, range, false, sharing);
 		__syncwarp(all.mask);
 		return ginSuccess;
 	}
@@ -170,6 +172,7 @@ template <ginSharing sharing> struct OursWarp : Poster<Ours> {
 	__device__ ginResult_t operator()(uint32_t) const
 	{
 		const ginTogether all = {32, ginLane(), ~0u};
+		const ginSendFixed f = q->fixed;
 		ginSendRange range = {0, 1};
 		ginResult_t result = ginSuccess;
 
@@ -183,14 +186,14 @@ template <ginSharing sharing> struct OursWarp : Poster<Ours> {
 		if (result != ginSuccess)
 			return result;
 		ginMlx5Wqebb wqe =
-			ginMlx5Write(ginSendSlot(q, range, 0), {4096, ginMlx5Key(0x1234)},
+			ginMlx5Write(ginSendSlot(f, range, 0), {4096, ginMlx5Key(0x1234)},
 				     {8192, ginMlx5Key(0x5678)}, 4096);
 		if (all.rank < 4)
-			ginMlx5Store(&ginSendPlace(q, range.first)->segment[all.rank],
+			ginMlx5Store(&ginSendPlace(f, range.first)->segment[all.rank],
 				     ginMlx5SegmentOf(wqe, all.rank));
 		__syncwarp();
 		if (all.rank == 0)
-			ginSendHandOver(q, range, false, sharing);
+			ginSendHandOver(q, f, range, false, sharing);
 		__syncwarp();
 		return ginSuccess;
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// raw.cuh - bare posts by one thread: no room, no turn; what stores and fences alone cost
+// raw.cuh - bare posts: what the order alone costs, of stores and fences, and of a queue that many share
 #ifndef GIN_BENCH_GPUNETIO_RAW_CUH
 #define GIN_BENCH_GPUNETIO_RAW_CUH
 
@@ -25,25 +25,70 @@ template <Order order> __device__ void fence()
 template <Order order> struct RawPost : Poster<Ours> {
 	__device__ ginResult_t operator()(uint32_t i) const
 	{
-		uint64_t ring = ginMlx5Doorbell(q->queue, i + 1);
+		const ginSendFixed f = q->fixed;
+		uint64_t ring = ginMlx5Doorbell(f.queue, i + 1);
 		ginSendRange range = {i, 1};
 
-		writeElements<PUT>(q, range, 0, i);
+		writeElements<PUT>(f, range, 0, i);
 		fence<order>();
-		asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(&q->record->send),
+		asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(&f.record->send),
 			     "r"(ginMlx5RecordWord(i + 1))
 			     : "memory");
 		if (order == SYSTEM_FENCES || order == GPU_FENCES)
 			fence<order>();
 		if (order == NO_MMIO)
-			asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(q->doorbell),
+			asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(f.doorbell),
 				     "l"(ring)
 				     : "memory");
 		else
-			asm volatile("st.mmio.relaxed.sys.global.u64 [%0], %1;" ::"l"(q->doorbell),
+			asm volatile("st.mmio.relaxed.sys.global.u64 [%0], %1;" ::"l"(f.doorbell),
 				     "l"(ring)
 				     : "memory");
 		return ginSuccess;
+	}
+};
+
+// A queue that others may share: a ticket and the look for room, WQEs, their release to who rings, the
+// doorbell, and its release to the next who does. By the lanes of a warp: once for all. With `lanes` 1
+// or 32, and nobody beside them.
+template <uint32_t lanes> struct RawShared : Poster<Ours> {
+	__device__ ginResult_t operator()(uint32_t) const
+	{
+		const ginSendFixed f = q->fixed;
+		uint64_t first = 0, done = 0;
+
+		if (ginLane() == 0) {
+			first = ginTicketAdd(&q->reserved, lanes);
+			done = ginDoneLook(&q->done, ginSharingGpu);
+		}
+		if (lanes > 1) {
+			first = __shfl_sync(~0u, first, 0);
+			done = __shfl_sync(~0u, done, 0);
+		}
+		if (first + lanes - done > 1ull << f.logDepth)
+			return ginErrorTimeout;
+		writeElements<PUT>(f, {first, lanes}, ginLane() % lanes, 0);
+		if (lanes > 1)
+			__syncwarp();
+		if (ginLane() == 0)
+			ring(f, first, first + lanes);
+		if (lanes > 1)
+			__syncwarp();
+		return ginSuccess;
+	}
+
+private:
+	__device__ void ring(const ginSendFixed &f, uint64_t from, uint64_t to) const
+	{
+		uint32_t low = static_cast<uint32_t>(to);
+		uint32_t slot = static_cast<uint32_t>(from & ginSendMask(f));
+
+		if (ginTurnMark(&f.turn[slot], lanes, ginSharingGpu) != GIN_TURN)
+			__trap();
+		ginNicRing(&f.record->send, ginMlx5RecordWord(low), f.doorbell,
+			   ginMlx5Doorbell(f.queue, low));
+		if (!ginTurnPutDown(&f.turn[to & ginSendMask(f)], ginSharingGpu))
+			__trap();
 	}
 };
 

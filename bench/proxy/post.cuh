@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // post.cuh - what a post costs the threads that make it; the ring never fills
+//
+// With GIN_PROXY_THREADS=0 nobody takes descriptors while they are posted, as nobody takes those of the
+// other shapes; with a proxy thread a CPU reads the lines that the GPU writes.
 #ifndef GIN_BENCH_PROXY_POST_CUH
 #define GIN_BENCH_PROXY_POST_CUH
 
@@ -38,6 +41,56 @@ template <Shape shape> void measureRaw(Rank &r, const char *what)
 	say(r, what, median(each), "ns");
 }
 
+// The order that a post of many threads needs, by hand: a ticket for all who come together, room, the
+// release of the payload and 64 bytes.
+template <bool released> struct PostBare {
+	char *ring;
+	uint64_t *payload, *words, *ns; // words: the next ticket, and how many have left the ring
+
+	__device__ void operator()() const
+	{
+		uint32_t lane = threadIdx.x % 32, posters = min(blockDim.x, 32);
+		uint64_t start = ginNow();
+		for (uint32_t i = 0; i < POSTS / blockDim.x; i++) {
+			if (!released)
+				payload[threadIdx.x] = i;
+			uint64_t first = 0, taken = 0;
+			if (lane == 0) {
+				first = ginTicketAdd(words, posters);
+				taken = ginShadowObserve(words + 16);
+			}
+			if (!released)
+				asm volatile("fence.acq_rel.gpu;" ::: "memory");
+			if (posters > 1)
+				first = __shfl_sync(~0u, first, 0);
+			if (lane == 0 && first + posters - taken > RING)
+				return;
+			uint64_t place = (first + lane) % RING;
+			postRaw<shapeRelaxed64>(ring + place * 64, (first + lane) / RING + 1);
+		}
+		uint64_t took = ginNow() - start;
+		if (threadIdx.x == 0)
+			*ns = took;
+	}
+};
+
+template <bool released> void measureBare(Rank &r, const char *what, uint32_t threads)
+{
+	Pinned<char> ring(static_cast<size_t>(RING) * 64);
+	Pinned<uint64_t> ns(1);
+	uint64_t *words;
+	std::vector<double> each;
+
+	CUDA(cudaMalloc(&words, 8192));
+	for (int i = 0; i < 7; i++) {
+		CUDA(cudaMemset(words, 0, 8192));
+		launch(r, 1, threads, PostBare<released>{ring.at, words + 512, words, ns.at});
+		each.push_back(static_cast<double>(*ns.at) / POSTS);
+	}
+	cudaFree(words);
+	say(r, what, median(each), "ns");
+}
+
 // Puts of 8 bytes to this rank, each by a thread of its own.
 struct PostPuts {
 	ginDevComm dc;
@@ -63,10 +116,15 @@ struct PostPuts {
 		uint64_t took = ginNow() - start;
 		if (threadIdx.x == 0)
 			*ns = took;
-		__syncthreads();
-		gin.flush();
 	}
 };
+
+// All that was posted is done.
+inline void drainPosts(Rank &r)
+{
+	for (int did = 1; did;)
+		CHECK(ginCommProgress(r.comm, &did));
+}
 
 inline void measurePuts(Rank &r, const char *what, uint32_t threads, ginSharing sharing,
 			bool released)
@@ -80,6 +138,7 @@ inline void measurePuts(Rank &r, const char *what, uint32_t threads, ginSharing 
 		launch(r, 1, threads,
 		       PostPuts{device.dc, win.win, reinterpret_cast<uint64_t *>(win.ptr + 8192),
 				ns.at, sharing, released});
+		drainPosts(r);
 		each.push_back(static_cast<double>(*ns.at) / POSTS);
 	}
 	say(r, what, median(each), "ns");
@@ -89,8 +148,12 @@ inline void measurePosts(Rank &r)
 {
 	measureRaw<shapeRelaxed16>(r, "post, 16 B relaxed, no ticket, no fence");
 	measureRaw<shapeRelease16>(r, "post, 16 B st.release.sys (MSCCL++'s shape), no ticket");
+	measureRaw<shapeRelaxed64>(r, "post, 64 B relaxed, no ticket, no fence");
 	measureRaw<shapeGpu64>(r, "post, fence.gpu + 64 B, no ticket");
 	measureRaw<shapeSystem128>(r, "post, fence.sys + 128 B (NCCL's shape), no ticket");
+	measureBare<false>(r, "post, ticket, room, fence.gpu + 64 B, one thread (bare)", 1);
+	measureBare<true>(r, "post, ticket, room, 64 B, one thread (bare)", 1);
+	measureBare<true>(r, "post, ticket, room, 64 B, each of 32 threads (bare)", 32);
 	measurePuts(r, "put, one thread", 1, ginSharingGpu, false);
 	measurePuts(r, "put, one thread, alone on the context", 1, ginSharingThread, false);
 	measurePuts(r, "put, one thread, released", 1, ginSharingGpu, true);
@@ -98,6 +161,16 @@ inline void measurePosts(Rank &r)
 	measurePuts(r, "put, each of a warp's 32 threads", 32, ginSharingGpu, false);
 	measurePuts(r, "put, each of a warp's 32 threads, released", 32, ginSharingGpu, true);
 	measurePuts(r, "put, each of 256 threads, released", 256, ginSharingGpu, true);
+}
+
+// The same while a CPU takes them.
+inline void measureTaken(Rank &r)
+{
+	measurePuts(r, "put, one thread, taken meanwhile", 1, ginSharingGpu, false);
+	measurePuts(r, "put, one thread, released, alone, taken meanwhile", 1, ginSharingThread,
+		    true);
+	measurePuts(r, "put, each of a warp's 32 threads, taken meanwhile", 32, ginSharingGpu,
+		    false);
 }
 
 #endif

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // proxy - what the proxy route costs, beside the limits of the machine and other proxies' shapes
 //
-//   mpirun --bind-to none -n 2 proxy [post] [drain] [trip] [large]
+//   GIN_PROXY_THREADS=0 proxy post
+//   mpirun --bind-to none -n 2 proxy [taken] [drain] [trip] [large]
 //
 // All pairs of ranks go through the proxy, and with one rank its pair with itself. Rank 0 measures
-// posts and the drain rate, two ranks trips and large puts. Everything of one run is measured in it.
+// posts and the drain rate, two ranks trips and large puts. `taken` is posts that a CPU takes meanwhile.
 #include "drain.cuh"
 #include "large.cuh"
 #include "post.cuh"
@@ -40,8 +41,10 @@ int main(int argc, char **argv)
 
 	open(r);
 	// Posts go to the rank itself; the other one looks on, as windows are made together.
-	if (wanted(argc, argv, "post"))
+	if (!strcmp(argc > 1 ? argv[1] : "", "post"))
 		measurePosts(r);
+	if (wanted(argc, argv, "taken"))
+		measureTaken(r);
 	if (wanted(argc, argv, "drain"))
 		measureDrain(r);
 	if (wanted(argc, argv, "trip"))

@@ -29,9 +29,9 @@ typedef signed long int64_t;
 #include <stdint.h>
 #endif
 
-#define GIN_DEVICE_ABI 6u
+#define GIN_DEVICE_ABI 7u
 
-/* As many first ranks' signals are in the device communicator itself. */
+/* So many first ranks' signals are in the device communicator itself. */
 #define GIN_NEAR_RANKS 16u
 
 /* Most contexts that one device communicator can have. */
@@ -277,13 +277,14 @@ typedef struct ginDevComm {
 	uint64_t *counter; /* [context][counter], GPU memory */
 	uint64_t *shadow;  /* [context][signal], GPU memory: the user's, beside each signal */
 	uint64_t *epoch;   /* [barrier], GPU memory: how often it was passed here */
-	const struct ginAbortLine *abortLine;  /* host-pinned */
-	struct ginWatch *abort;		       /* its word, for those who wait */
-	struct ginErrorRecord *errorRecord;    /* host-pinned */
-	uint32_t *errorClaim;		       /* GPU memory: who takes it writes the record */
-	uint64_t id;			       /* the communicator's n-th */
-	uint64_t *nearSignals[GIN_NEAR_RANKS]; /* as peers[].signals: saves a signal the load */
-	struct ginQueue *queues;	       /* [context]; NULL: every peer is direct */
+	const struct ginAbortLine *abortLine; /* host-pinned */
+	struct ginWatch *abort;		      /* its word, for those who wait */
+	struct ginErrorRecord *errorRecord;   /* host-pinned */
+	uint32_t *errorClaim;		      /* GPU memory: who takes it writes the record */
+	uint64_t id;			      /* the communicator's n-th */
+	/* Of direct ones peers[].signals, which saves a signal the load; else NULL. */
+	uint64_t *nearSignals[GIN_NEAR_RANKS];
+	struct ginQueue *queues; /* [context]; NULL: every peer is direct */
 	/* What posts need of a context's queue: as in it, and the next context's so many words on. */
 	uint64_t *rings, *posted;
 	uint64_t ringStride;

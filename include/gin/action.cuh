@@ -61,7 +61,8 @@ struct GinCounterInc {
 struct ginSignalOp {
 	bool present;
 	bool strong;
-	uint32_t id;	    /* UINT32_MAX: at the window's offset */
+	bool at;	    /* the word at the window's offset; else by id */
+	uint32_t id;	    /* UINT32_MAX, when it is not by id */
 	ginWindow_t window; /* only then */
 	size_t offset;
 	uint64_t value;
@@ -69,18 +70,18 @@ struct ginSignalOp {
 
 GIN_FN constexpr ginSignalOp ginSignalById(bool strong, uint32_t id, uint64_t value)
 {
-	return {true, strong, id, {nullptr}, 0, value};
+	return {true, strong, false, id, {nullptr}, 0, value};
 }
 
 GIN_FN constexpr ginSignalOp ginSignalByOffset(bool strong, ginWindow_t window, size_t offset,
 					       uint64_t value)
 {
-	return {true, strong, UINT32_MAX, window, offset, value};
+	return {true, strong, true, UINT32_MAX, window, offset, value};
 }
 
 GIN_FN constexpr ginSignalOp ginSignalOf(GinNone)
 {
-	return {false, false, UINT32_MAX, {nullptr}, 0, 0};
+	return {false, false, false, UINT32_MAX, {nullptr}, 0, 0};
 }
 GIN_FN constexpr ginSignalOp ginSignalOf(GinSignalInc a)
 {

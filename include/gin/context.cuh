@@ -89,10 +89,10 @@ public:
 						       ginOptions(options));
 			});
 		if (queued(peer))
-			return post(coop, ginCallPutValue, peer, op.id, 0, options, [&] {
-				return ginDescribeValue(peer, ginPlaceIn(dstWin, dstOff), value,
-							op);
-			});
+			return post(coop, ginCallPutValue, peer, op.id, options,
+				    ginDescribed{ginDescribeValue(peer, ginPlaceIn(dstWin, dstOff),
+								  value, op),
+						 ginScopeThread});
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		ginResult_t result = usable(to);
 		if (result == ginSuccess && coop.thread_rank() == 0)
@@ -119,10 +119,10 @@ public:
 						  bytes, ginOptions(options));
 			});
 		if (queued(peer))
-			return post(coop, ginCallGet, peer, UINT32_MAX, 0, options, [&] {
-				return ginDescribeGet(peer, ginPlaceIn(srcWin, srcOff),
-						      ginPlaceIn(dstWin, dstOff), bytes);
-			});
+			return post(coop, ginCallGet, peer, UINT32_MAX, options,
+				    ginDescribed{ginDescribeGet(peer, ginPlaceIn(srcWin, srcOff),
+								ginPlaceIn(dstWin, dstOff), bytes),
+						 ginScopeThread});
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		const char *src = ginWindowAt(srcWin, peer).address + srcOff;
 		bool moved = ginMove(own(dstWin, dstOff), src, bytes, coop, options,
@@ -143,9 +143,12 @@ public:
 		struct ginSignalOp op = ginSignalOf(remote);
 		bool mine = coop.thread_rank() == 0;
 		coop.sync(); /* it covers what the coop put */
-		if (networked() && (queued(peer) || byAgent(op)))
-			return postSignal(coop, ginCallSignal, peer, op, options);
-		uint64_t *signals = ginDirectSignals(dc, peer);
+		uint64_t *signals = op.at ? nullptr : ginDirectNear(dc, peer);
+		if (!signals) {
+			if (networked() && (queued(peer) || byAgent(op)))
+				return postSignal(coop, ginCallSignal, peer, op, options);
+			signals = ginPeerObserve(&dc.peers[peer]).signals;
+		}
 		ginDirectSignal(mine, ginDirectWord(dc, signals, peer, context, op), op, false,
 				options.given);
 		/* Looked at behind the signal, which is not held up: a failed peer's memory stays. */
@@ -256,10 +259,8 @@ public:
 	/* The value of this rank's signal; what it covers is visible to the calling thread. */
 	GIN_FN uint64_t readSignal(uint32_t id) const
 	{
-		uint64_t sum = gpuSignal(wordIndex(id));
-		if (dc.signalMirror)
-			sum += ginSignalObserve(cpuSignal(wordIndex(id)));
-		return sum;
+		const size_t at = wordIndex(id);
+		return gpuSignals(at)() + (dc.signalMirror ? ginSignalObserve(cpuSignal(at)) : 0);
 	}
 
 	GIN_FN uint64_t readSignal(ginWindow_t win, size_t off) const
@@ -296,20 +297,23 @@ public:
 	GIN_FN ginResult_t waitSignal(uint32_t id, uint64_t least, Coop coop = {},
 				      ginOptions options = {}) const
 	{
-		size_t at = wordIndex(id);
-		ginHostLook cpu = signalLook(at);
-		auto look = [this, at, cpu]() mutable {
-			return dc.signalMirror ? gpuSignal(at) + cpu() : gpuSignal(at);
-		};
-		return pollFor(ginCallWaitSignal, id, look, least, coop, options);
+		const uint64_t *only = onlySignal(wordIndex(id));
+		if (only)
+			return pollFor(ginCallWaitSignal, id, ginWordLook{only}, least, coop,
+				       options);
+		ginResult_t result = ginSuccess;
+		if (ginLeads(coop))
+			result = pollOn(ginCallWaitSignal, id, signalLook(wordIndex(id)), least,
+					options, nullptr);
+		return ginAgree(coop, result);
 	}
 
 	template <class Coop = GinThread>
 	GIN_FN ginResult_t waitSignal(ginWindow_t win, size_t off, uint64_t least, Coop coop = {},
 				      ginOptions options = {}) const
 	{
-		auto look = [this, win, off] { return readSignal(win, off); };
-		return pollFor(ginCallWaitSignal, UINT32_MAX, look, least, coop, options);
+		return pollFor(ginCallWaitSignal, UINT32_MAX, ginWordLook{ownWord(win, off)}, least,
+			       coop, options);
 	}
 
 	/*
@@ -391,13 +395,9 @@ public:
 	{
 		if (dc.sendQueues)
 			return waitCounterNic(id, least, coop, options);
-		ginHostLook host = counterLook(id);
-		auto look = [this, id, host]() mutable {
-			uint64_t sum = ginCounterObserve(counterWord(id));
-			return dc.counterMirror ? sum + host() : sum;
-		};
 		struct ginWatch *failed = dc.queues ? &queue()->failed[1] : nullptr;
-		return pollFor(ginCallWaitCounter, id, look, least, coop, options, failed);
+		return pollFor(ginCallWaitCounter, id, counterLook(id), least, coop, options,
+			       failed);
 	}
 
 	/* The same calls with a team in front of the peer. */

@@ -66,15 +66,11 @@ protected:
 
 	GIN_FN struct ginQueue *queue() const { return dc.queues + context; }
 
-	/* The sum of a signal's words in GPU memory, and its word in host memory. S, acquire end. */
-	GIN_FN uint64_t gpuSignal(size_t index) const
+	/* A signal's words in GPU memory, and its word in host memory. */
+	GIN_FN ginGpuLook gpuSignals(size_t index) const
 	{
-		uint64_t sum = 0;
-		if (dc.signal[ginWriterGpu])
-			sum += ginSignalObserve(dc.signal[ginWriterGpu] + index);
-		if (dc.signal[ginWriterNic])
-			sum += ginSignalObserve(dc.signal[ginWriterNic] + index);
-		return sum;
+		const uint64_t *gpu = dc.signal[ginWriterGpu], *nic = dc.signal[ginWriterNic];
+		return {gpu ? gpu + index : nullptr, nic ? nic + index : nullptr};
 	}
 
 	GIN_FN uint64_t *cpuSignal(size_t index) const
@@ -82,20 +78,29 @@ protected:
 		return dc.signal[ginWriterCpu] + index * GIN_CPU_WORD_STRIDE;
 	}
 
-	/* The looks of a wait at a word that the host raises; of one that it never does, none. */
-	GIN_FN ginHostLook signalLook(size_t index) const
+	/* The one word that a signal consists of, where all peers raise the same; NULL: there are more. */
+	GIN_FN const uint64_t *onlySignal(size_t index) const
 	{
-		if (!dc.signalMirror)
-			return ginHostLook(nullptr, nullptr);
-		return ginHostLook(cpuSignal(index), mirrorOf(dc.signalMirror, index));
+		if (dc.route == ginRouteDirect)
+			return dc.signal[ginWriterGpu] + index;
+		return dc.route == ginRouteGdaki ? dc.signal[ginWriterNic] + index : nullptr;
 	}
 
-	GIN_FN ginHostLook counterLook(uint32_t id) const
+	/* The looks of a wait; at a word that the host raises, if it ever does. */
+	GIN_FN ginSignalLook signalLook(size_t index) const
+	{
+		if (!dc.signalMirror)
+			return {gpuSignals(index), ginHostLook(nullptr, nullptr)};
+		return {gpuSignals(index),
+			ginHostLook(cpuSignal(index), mirrorOf(dc.signalMirror, index))};
+	}
+
+	GIN_FN ginCounterLook counterLook(uint32_t id) const
 	{
 		if (!dc.counterMirror)
-			return ginHostLook(nullptr, nullptr);
-		return ginHostLook(hostCounterWord(id),
-				   mirrorOf(dc.counterMirror, counterIndex(id)));
+			return {counterWord(id), ginHostLook(nullptr, nullptr)};
+		return {counterWord(id), ginHostLook(hostCounterWord(id),
+						     mirrorOf(dc.counterMirror, counterIndex(id)))};
 	}
 
 	/* Who has the context for himself needs none. */
@@ -110,9 +115,9 @@ protected:
 		return byAgent(op) && op.window.table->agent == ginAgentNone;
 	}
 
-	GIN_FN struct ginPoster poster(uint32_t scope) const
+	GIN_FN struct ginPoster poster() const
 	{
-		return ginPosterOf(dc, context, scope, sharing == ginSharingThread);
+		return ginPosterOf(dc, context, sharing == ginSharingThread);
 	}
 
 	/* Does anything go through queues? */
@@ -142,7 +147,7 @@ protected:
 
 	GIN_FN struct ginSender senderOf(int peer, const ginSignalOp &op) const
 	{
-		return op.id == UINT32_MAX ? wordSender(peer) : sender();
+		return op.at ? wordSender(peer) : sender();
 	}
 
 	/* `post` posts to the peer's NIC, by the coop's first thread. */
@@ -159,29 +164,21 @@ protected:
 	/* Is it a word in a window that no GPU changes? */
 	GIN_FN static bool byAgent(const ginSignalOp &op)
 	{
-		return op.present && op.id == UINT32_MAX && op.window.table->agent != ginAgentGpu;
+		return op.at && op.window.table->agent != ginAgentGpu;
 	}
 
-	/* Posts the descriptor that `make` makes, by one thread. */
-	template <class Make> GIN_FN ginResult_t postOne(int peer, uint32_t scope,
-							 const ginOptions &options, Make make) const
-	{
-		struct ginPosting p = {make(), poster(scope), &dc.peers[peer], 0};
-		return ginPost(&p, dc, options);
-	}
-
-	/* The same by the coop's first thread. */
-	template <class Coop, class Make>
-	GIN_FN ginResult_t post(Coop coop, uint32_t call, int peer, uint32_t id, uint32_t scope,
-				const ginOptions &options, Make make) const
+	/* `call` is described and posted by the coop's first thread. */
+	template <class Coop, class Call>
+	GIN_FN ginResult_t post(Coop coop, uint32_t number, int peer, uint32_t id,
+				const ginOptions &options, const Call &call) const
 	{
 		bool mine = coop.thread_rank() == 0;
 		ginResult_t result = ginSuccess;
 		if (mine)
-			result = postOne(peer, scope, options, make);
+			result = ginPost(call, poster(), &dc.peers[peer], dc, options).result;
 		result = ginAgree(coop, result);
 		if (result != ginSuccess && mine)
-			leaveError(call, result, peer, id, 0, 0);
+			leaveError(number, result, peer, id, 0, 0);
 		return result;
 	}
 
@@ -207,8 +204,8 @@ protected:
 				return ginSendSignal(me, peer, ginSignalOp(op), scope,
 						     ginOptions(options));
 			});
-		return post(coop, call, peer, op.id, scope, options,
-			    [&] { return ginDescribe(ginOpSignal, peer, op, 0); });
+		return post(coop, call, peer, op.id, options,
+			    ginDescribed{ginDescribe(ginOpSignal, peer, op, 0), scope});
 	}
 
 	/* The send queue to a peer whose route is gdaki; NULL: it is another. */
@@ -279,13 +276,13 @@ protected:
 					       static_cast<ginBits<Word>>(compare),
 					       old ? &seen : nullptr, ginOptions(options));
 		} else if (result == ginSuccess) {
-			struct ginPosting p = {
+			struct ginDescribed call = {
 				ginDescribeAtomic(op, peer, ginPlaceIn(win, off), sizeof(Word),
 						  static_cast<ginBits<Word>>(operand),
 						  static_cast<ginBits<Word>>(compare)),
-				poster(ginFenceLeft(options.given, ginScopeSystem)), nullptr, 0};
-			result = old ? ginPostAtomic(&p, dc, options, &seen)
-				     : ginPost(&p, dc, options);
+				ginFenceLeft(options.given, ginScopeSystem)};
+			result = old ? ginPostAtomic(&call, poster(), dc, options, &seen)
+				     : ginPost(call, poster(), nullptr, dc, options).result;
 		}
 		if (result == ginSuccess)
 			keep<Word>(static_cast<ginBits<Word>>(seen), old);
@@ -396,11 +393,10 @@ protected:
 						  ginOptions(options));
 			});
 		if (queued(peer))
-			return post(coop, ginCallPut, peer, remote.id, ginPutFence(source, options),
-				    options, [&] {
-					    return ginDescribePut(peer, ginPlaceIn(dstWin, dstOff),
-								  source, bytes, remote, counter);
-				    });
+			return post(coop, ginCallPut, peer, remote.id, options,
+				    ginPutCall{source, dstWin, dstOff, bytes, remote, peer, counter,
+					       static_cast<uint32_t>(options.given),
+					       static_cast<uint32_t>(options.required)});
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		const char *src = source.window.table ? own(source.window, source.offset)
 						      : static_cast<const char *>(source.address);
@@ -469,17 +465,16 @@ protected:
 		return result;
 	}
 
-	template <class Look> GIN_FN ginResult_t poll(uint32_t call, uint32_t id, Look look,
-						      uint64_t least, const ginOptions &options,
-						      struct ginWatch *failed) const
+	/* A wait that takes longer than a few looks. */
+	template <class Look> GIN_FN ginResult_t pollOn(uint32_t call, uint32_t id, Look look,
+							uint64_t least, const ginOptions &options,
+							struct ginWatch *failed) const
 	{
-		struct ginPoll waiting = ginPollStart(dc, options);
-		waiting.queue = failed;
-		uint64_t seen;
-		ginResult_t result = ginPollUntil(waiting, look, least, options.bits, &seen);
-		if (result != ginSuccess)
-			leaveError(call, result, waiting.failed, id, least, seen);
-		return result;
+		struct ginWaited waited =
+			ginWaitOn(ginPollStart(dc, options), failed, look, least, options.bits);
+		if (waited.result != ginSuccess)
+			leaveError(call, waited.result, waited.failed, id, least, waited.seen);
+		return waited.result;
 	}
 
 	/*
@@ -491,10 +486,17 @@ protected:
 				   const ginOptions &options,
 				   struct ginWatch *failed = nullptr) const
 	{
-		ginResult_t result = ginSuccess;
-		if (ginLeads(coop))
-			result = poll(call, id, look, least, options, failed);
-		return ginAgree(coop, result);
+		/* One thread: by the shortest way to what comes next. */
+		if constexpr (ginFixedSize<Coop>(0) == 1) {
+			if (ginLookBriefly(look, least, options.bits))
+				return ginSuccess;
+			return pollOn(call, id, look, least, options, failed);
+		} else {
+			ginResult_t result = ginSuccess;
+			if (ginLeads(coop) && !ginLookBriefly(look, least, options.bits))
+				result = pollOn(call, id, look, least, options, failed);
+			return ginAgree(coop, result);
+		}
 	}
 };
 

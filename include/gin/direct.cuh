@@ -45,22 +45,20 @@ template <class Value> GIN_FN void ginDirectStore(char *dst, const Value &value)
 	ginCopyShort(dst, reinterpret_cast<const char *>(&copy), bytes);
 }
 
+/* A direct peer's signals, when they are known without a load: NULL, when it is far or not direct. */
+GIN_FN uint64_t *ginDirectNear(const ginDevComm &dc, int peer)
+{
+	return static_cast<uint32_t>(peer) < GIN_NEAR_RANKS ? dc.nearSignals[peer] : nullptr;
+}
+
 /* The word that a remote action raises at the peer. */
 GIN_FN uint64_t *ginDirectWord(const ginDevComm &dc, uint64_t *peerSignals, int peer,
 			       uint32_t context, const ginSignalOp &op)
 {
-	if (op.id != UINT32_MAX)
+	if (!op.at)
 		return peerSignals + static_cast<size_t>(context) * dc.signals + op.id;
 	char *at = ginWindowAt(op.window, peer).address + op.offset;
 	return reinterpret_cast<uint64_t *>(at);
-}
-
-/* Where a peer's signals are: of a near rank, known without a load. */
-GIN_FN uint64_t *ginDirectSignals(const ginDevComm &dc, int peer)
-{
-	if (static_cast<uint32_t>(peer) < GIN_NEAR_RANKS)
-		return dc.nearSignals[peer];
-	return ginPeerObserve(&dc.peers[peer]).signals;
 }
 
 /*

@@ -7,17 +7,18 @@
  *   room, reserve   ginSendClaim: indexes for which there is room, or none. Who gives up holds none.
  *   write           each lane makes its WQEs and stores them at its indexes.
  *   hand over       ginSendHandOver, by one for all who post together: one exchange.
- *   ring            ginSendHold, by who has the turn: for all that has been handed over.
+ *   ring            ginSendTake, by who has the turn: for all that has been handed over.
  *
  * The turn. The NIC reads WQEs in the order of indexes, and threads come to the end of writing in any.
  * So one turn goes along the queue: it lies in the turn word of the first index that has not been
  * handed over, unless a thread has it. Who has written exchanges the word of his first index for a
  * mark, which says how many there are. If the turn lay there it is his, else he goes: who brings the
  * turn there finds the mark. He never waits for a slower one, and a call that can time out does so
- * before it has reserved anything. Who has the turn takes the marks that follow, clears their words,
- * rings once for all of them, and puts the turn down in the next word; when that has been marked
- * meanwhile he goes on. What belongs to the turn, the record and the doorbell, needs no lock, and no
- * doorbell can say less than the one before.
+ * before it has reserved anything. Who has the turn rings for his own and puts it down in the next word,
+ * without a look before: who posts alone has nothing to find. When that word has been marked meanwhile
+ * he keeps the turn, takes all marks that follow, clears their words, rings once for all of them, and
+ * so on. What belongs to the turn, the record and the doorbell, needs no lock, and no doorbell can say
+ * less than the one before.
  *
  * Held back. A post that aggregates says so in its mark, and does not ring alone. One behind it that
  * does not aggregate rings for it, or whoever waits, for room or for an end: ginSendNudge picks the
@@ -60,28 +61,44 @@ struct ginSendRange {
 	uint32_t count; /* at most the depth */
 };
 
-GIN_FN uint64_t ginSendMask(const struct ginSendQueue *q)
+/*
+ * What never changes, loaded here and now, and at once: compilers move plain loads behind the branches
+ * that follow, where they come late.
+ */
+GIN_FN struct ginSendFixed ginSendFixedOf(const struct ginSendQueue *q)
 {
-	return (1ull << q->logDepth) - 1;
+	const char *at = reinterpret_cast<const char *>(&q->fixed);
+	ginWord16 word[4] = {ginDataLoad<ginWord16>(at), ginDataLoad<ginWord16>(at + 16),
+			     ginDataLoad<ginWord16>(at + 32), ginDataLoad<ginWord16>(at + 48)};
+	struct ginSendFixed fixed;
+
+	static_assert(sizeof(fixed) == sizeof(word), "a line");
+	memcpy(&fixed, word, sizeof(fixed));
+	return fixed;
 }
 
-GIN_FN struct ginMlx5Wqebb *ginSendPlace(const struct ginSendQueue *q, uint64_t index)
+GIN_FN uint32_t ginSendMask(const struct ginSendFixed &f)
 {
-	return &q->wqes[index & ginSendMask(q)];
+	return (1u << f.logDepth) - 1;
+}
+
+GIN_FN struct ginMlx5Wqebb *ginSendPlace(const struct ginSendFixed &f, uint64_t index)
+{
+	return &f.wqes[index & ginSendMask(f)];
 }
 
 /* For the encoders in mlx5.h. The last WQE of a range has a CQE; the others need none. */
-GIN_FN struct ginMlx5Slot ginSendSlot(const struct ginSendQueue *q, struct ginSendRange range,
+GIN_FN struct ginMlx5Slot ginSendSlot(const struct ginSendFixed &f, struct ginSendRange range,
 				      uint32_t i)
 {
-	return {q->queue, static_cast<uint32_t>(range.first) + i,
+	return {f.queue, static_cast<uint32_t>(range.first) + i,
 		i + 1 == range.count ? static_cast<uint32_t>(ginMlx5Signaled) : 0u};
 }
 
 /* Latches an error, unless one is. `state`: of the CQE. */
 GIN_FN_COLD void ginSendLatch(struct ginSendQueue *q, uint32_t state)
 {
-	uint32_t error = ginCqeWord(&q->cqe->timestampLow);
+	uint32_t error = ginCqeWord(&q->fixed.cqe->timestampLow);
 	uint64_t why = ginMlx5CqeCounter(state) | ginMlx5CqeVendorSyndrome(error) << 16 |
 		       ginMlx5CqeSyndrome(error) << 24;
 
@@ -100,11 +117,11 @@ GIN_FN uint64_t ginSendDone(const struct ginSendQueue *q, ginSharing sharing)
  */
 GIN_FN uint32_t ginSendLook(struct ginSendQueue *q)
 {
-	if (q->near)
-		return ginCqeObserve(&q->cqe->state);
+	if (q->fixed.near)
+		return ginCqeObserve(&q->fixed.cqe->state);
 	if (ginMirrorCome(&q->looking))
 		return ginMlx5CqeEmpty();
-	uint32_t state = ginCqeObserve(&q->cqe->state);
+	uint32_t state = ginCqeObserve(&q->fixed.cqe->state);
 	ginMirrorLeave(&q->looking);
 	return state;
 }
@@ -136,7 +153,7 @@ GIN_FN_COLD uint64_t ginSendCredit(struct ginSendQueue *q, uint64_t from, uint64
 	uint64_t end = ginLocalLoad(&q->counted), *counters = ginPointerOf(&q->counters);
 	GIN_NO_UNROLL
 	for (uint64_t i = from; i < to && i < end; i++) {
-		uint32_t counter = ginSlotCounterTake(&q->counter[i & ginSendMask(q)]);
+		uint32_t counter = ginSlotCounterTake(&q->fixed.counter[i & ginSendMask(q->fixed)]);
 		if (counter)
 			ginCounterPublish(&counters[counter - 1]);
 	}
@@ -166,22 +183,29 @@ GIN_FN ginResult_t ginSendState(const struct ginSendQueue *q)
 }
 
 /* Rings for all below `next`, behind a fence. By who has the turn. N, release end. */
-GIN_FN void ginSendRing(struct ginSendQueue *q, uint64_t next)
+GIN_FN void ginSendRing(struct ginSendQueue *q, const struct ginSendFixed &f, uint64_t next)
 {
 	uint32_t low = static_cast<uint32_t>(next);
 
-	ginNicRing(&q->record->send, ginMlx5RecordWord(low), q->doorbell,
-		   ginMlx5Doorbell(q->queue, low));
+	ginNicRing(&f.record->send, ginMlx5RecordWord(low), f.doorbell,
+		   ginMlx5Doorbell(f.queue, low));
 	ginLocalStore(&q->rung, next);
 }
 
+/* The turn word of an index. */
+GIN_FN uint32_t *ginSendTurn(const struct ginSendFixed &f, uint64_t index)
+{
+	return &f.turn[index & ginSendMask(f)];
+}
+
 /* Takes the marks from *at on; does any of them ask for a doorbell? W, acquire end. */
-GIN_FN bool ginSendCollect(struct ginSendQueue *q, uint64_t *at, bool ring)
+GIN_FN bool ginSendCollect(const struct ginSendFixed &f, uint64_t *at)
 {
 	uint64_t from = *at;
+	bool ring = false;
 
 	for (;;) {
-		uint32_t mark = ginTurnTake(&q->turn[*at & ginSendMask(q)]);
+		uint32_t mark = ginTurnTake(ginSendTurn(f, *at));
 		if (!mark)
 			break;
 		ring |= !(mark & GIN_TURN_HELD_BACK);
@@ -192,51 +216,82 @@ GIN_FN bool ginSendCollect(struct ginSendQueue *q, uint64_t *at, bool ring)
 	return ring;
 }
 
-/* What who has the turn does with it; all below `at` is handed over, which is a release in its scope. */
-GIN_FN_COLD void ginSendHold(struct ginSendQueue *q, uint64_t at, bool ring, ginSharing sharing)
+/* Puts the turn down at `at`; false: that index is marked, and he who has the turn keeps it. W. */
+GIN_FN bool ginSendPutDown(struct ginSendQueue *q, const struct ginSendFixed &f, uint64_t at,
+			   ginSharing sharing)
 {
+	ginLocalStore(&q->handed, at);
+	return ginTurnPutDown(ginSendTurn(f, at), sharing);
+}
+
+/*
+ * By who has the turn, where the next index is marked: rings for all that follow, and puts it down.
+ * `Fixed` is what ginSendHandOver was called with.
+ */
+template <class Fixed>
+GIN_FN_COLD void ginSendHold(struct ginSendQueue *q, uint64_t at, ginSharing sharing)
+{
+	Fixed f = q->fixed;
+
 	do {
-		uint64_t released = q->near && sharing == ginSharingGpu ? at : 0;
-		if (ginSendCollect(q, &at, ring)) {
-			if (at != released)
-				ginNicFence(q->near);
-			ginSendRing(q, at);
+		if (ginSendCollect(f, &at)) {
+			ginNicFence(f.near);
+			ginSendRing(q, f, at);
 		}
-		ring = false;
-		ginLocalStore(&q->handed, at);
-	} while (!ginTurnPutDown(&q->turn[at & ginSendMask(q)], sharing));
+	} while (!ginSendPutDown(q, f, at, sharing));
 }
 
 /* By a thread that has the queue for itself, behind a fence; the turn goes from one index to the other. */
-GIN_FN void ginSendAlone(struct ginSendQueue *q, uint64_t from, uint64_t at, bool ring)
+GIN_FN void ginSendAlone(struct ginSendQueue *q, const struct ginSendFixed &f, uint64_t from,
+			 uint64_t at, bool ring)
 {
 	if (ring)
-		ginSendRing(q, at);
+		ginSendRing(q, f, at);
 	if (from == at)
 		return;
-	ginTurnClear(&q->turn[from & ginSendMask(q)]);
-	ginTurnLay(&q->turn[at & ginSendMask(q)]);
+	ginTurnClear(ginSendTurn(f, from));
+	ginTurnLay(ginSendTurn(f, at));
 	ginLocalStore(&q->handed, at);
+}
+
+/*
+ * By who has the turn, which lies at `at`. What is below is handed over to him, which was a release in
+ * that scope: to the device it is enough for a queue that is near. W.
+ */
+template <class Fixed>
+GIN_FN void ginSendTake(struct ginSendQueue *q, Fixed f, uint64_t at, bool ring, ginSharing sharing)
+{
+	if (ring) {
+		if (!f.near || sharing != ginSharingGpu)
+			ginNicFence(f.near);
+		ginSendRing(q, f, at);
+	}
+	if (!ginSendPutDown(q, f, at, sharing))
+		ginSendHold<Fixed>(q, at, sharing);
 }
 
 /*
  * Hands over what was written, by one thread behind a sync of all who wrote. `hold`: no doorbell for
  * this alone. W, release end.
+ *
+ * Fixed: ginSendFixed, a copy in registers, which no fence makes the caller load again; or, of few
+ * registers, const ginSendFixed &.
  */
-GIN_FN void ginSendHandOver(struct ginSendQueue *q, struct ginSendRange range, bool hold,
-			    ginSharing sharing)
+template <class Fixed> GIN_FN void ginSendHandOver(struct ginSendQueue *q, Fixed f,
+						   struct ginSendRange range, bool hold,
+						   ginSharing sharing)
 {
-	uint32_t *word = &q->turn[range.first & ginSendMask(q)];
+	uint32_t *word = ginSendTurn(f, range.first);
 
 	if (sharing == ginSharingThread) {
-		ginNicFence(q->near);
-		ginSendAlone(q, range.first, range.first + range.count, !hold);
+		ginNicFence(f.near);
+		ginSendAlone(q, f, range.first, range.first + range.count, !hold);
 		return;
 	}
 	if (ginTurnMark(word, range.count | (hold ? GIN_TURN_HELD_BACK : 0), sharing) != GIN_TURN)
 		return;
 	ginTurnClear(word);
-	ginSendHold(q, range.first + range.count, !hold, sharing);
+	ginSendTake<Fixed>(q, f, range.first + range.count, !hold, sharing);
 }
 
 /*
@@ -249,13 +304,14 @@ GIN_FN_COLD void ginSendNudge(struct ginSendQueue *q, bool again, ginSharing sha
 
 	if (at == 0 || (!again && at == ginLocalLoad(&q->rung)))
 		return;
+	const struct ginSendFixed &f = q->fixed;
 	if (sharing == ginSharingThread) {
-		ginNicFence(q->near);
-		ginSendAlone(q, at, at, true);
+		ginNicFence(f.near);
+		ginSendAlone(q, f, at, at, true);
 		return;
 	}
-	if (ginTurnPickUp(&q->turn[at & ginSendMask(q)], sharing)) /* `at` may be a lap behind */
-		ginSendHold(q, ginLocalLoad(&q->handed), true, sharing);
+	if (ginTurnPickUp(ginSendTurn(f, at), sharing)) /* `at` may be a lap behind */
+		ginSendTake<const ginSendFixed &>(q, f, ginLocalLoad(&q->handed), true, sharing);
 }
 
 /* One turn of a loop that waits for the queue. */
@@ -267,30 +323,26 @@ GIN_FN_COLD ginResult_t ginSendPollStep(struct ginSendQueue *q, struct ginPoll &
 	return result == ginSuccess ? ginPollStep(poll) : result;
 }
 
-/* Is there room up to `end`? `done` is brought up to date when it looks as if not. */
-GIN_FN bool ginSendHasRoom(struct ginSendQueue *q, uint64_t end, ginSharing sharing)
-{
-	uint64_t depth = 1ull << q->logDepth;
-
-	return end - ginSendDone(q, sharing) <= depth || end - ginSendRefresh(q, sharing) <= depth;
-}
-
 /*
- * Reserves at once, without a look before. If there is no room the indexes are given back, unless
- * somebody has reserved more since: he does the same first, or has found room, and then there is room
- * for these, too.
+ * Reserves at once, without a look before. If there is no room, as far as `done` says, the indexes are
+ * given back, unless somebody has reserved more since: he does the same first, or somebody brings `done`
+ * up to date, and then there is room for these, too. Who gets nothing goes by ginSendTryAgain, which
+ * does that.
  */
-GIN_FN bool ginSendTry(struct ginSendQueue *q, uint32_t count, uint64_t *first, ginSharing sharing)
+GIN_FN bool ginSendTry(struct ginSendQueue *q, uint32_t logDepth, uint32_t count, uint64_t *first,
+		       ginSharing sharing)
 {
+	uint64_t depth = 1ull << logDepth;
+
 	if (sharing == ginSharingThread) {
 		*first = ginOwnLoad(&q->reserved);
-		if (!ginSendHasRoom(q, *first + count, sharing))
+		if (*first + count - ginSendDone(q, sharing) > depth)
 			return false;
 		ginLocalStore(&q->reserved, *first + count);
 		return true;
 	}
 	*first = ginTicketAdd(&q->reserved, count);
-	while (!ginSendHasRoom(q, *first + count, sharing)) {
+	while (*first + count - ginSendDone(q, sharing) > depth) {
 		if (ginLocalCas(&q->reserved, *first + count, *first))
 			return false;
 		ginYield();
@@ -305,7 +357,7 @@ GIN_FN bool ginSendTry(struct ginSendQueue *q, uint32_t count, uint64_t *first, 
 GIN_FN uint32_t ginSendTryAgain(struct ginSendQueue *q, uint32_t each, uint32_t posts,
 				uint64_t *first, ginSharing sharing)
 {
-	uint64_t depth = 1ull << q->logDepth, next = ginLocalLoad(&q->reserved);
+	uint64_t depth = 1ull << q->fixed.logDepth, next = ginLocalLoad(&q->reserved);
 	uint64_t used = next - ginSendDone(q, sharing);
 
 	if (used + each > depth)
@@ -328,7 +380,8 @@ GIN_FN ginResult_t ginSendClaim(struct ginSendQueue *q, struct ginSendRange *ran
 				struct ginPoll &poll, ginSharing sharing)
 {
 	ginResult_t result = ginSendState(q);
-	if (result != ginSuccess || ginSendTry(q, range->count, &range->first, sharing))
+	if (result != ginSuccess ||
+	    ginSendTry(q, q->fixed.logDepth, range->count, &range->first, sharing))
 		return result;
 	do {
 		result = ginSendPollStep(q, poll, sharing);

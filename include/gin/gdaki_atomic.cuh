@@ -100,7 +100,7 @@ GIN_FN_COLD ginResult_t ginSendAtomic(struct ginSender me, enum ginOp op, int pe
 	p.bytes = bytes;
 	p.operand = operand;
 	p.compare = compare;
-	if (!p.queue->masked && (bytes == 4 || op == ginOpSwap))
+	if (!p.fixed.masked && (bytes == 4 || op == ginOpSwap))
 		return ginErrorUnsupported;
 	if (old)
 		return ginSendAtomicWait(me, &p, peer, old, options);

@@ -41,17 +41,18 @@ GIN_FN_COLD ginResult_t ginSendOne(struct ginSendQueue *q, struct ginMlx5Memory 
 
 	if (result != ginSuccess)
 		return result;
-	struct ginMlx5Wqebb *place = ginSendPlace(q, range.first);
-	struct ginMlx5Slot slot = ginSendSlot(q, range, 0);
+	const struct ginSendFixed &f = q->fixed;
+	struct ginMlx5Wqebb *place = ginSendPlace(f, range.first);
+	struct ginMlx5Slot slot = ginSendSlot(f, range, 0);
 	if (epoch) {
 		ginMlx5StoreWqebb(place, ginMlx5WriteInline8(slot, remote, *epoch));
 		ginLocalCas(&q->pushed, range.first, range.first + 1);
 	} else {
-		ginMlx5StoreWqebb(place, ginMlx5Read(slot, remote, {q->sink, q->sinkKey}, 8));
+		ginMlx5StoreWqebb(place, ginMlx5Read(slot, remote, {f.sink, f.sinkKey}, 8));
 		ginEndRaise(&q->pushed, range.first + 1);
 	}
 	ginSourceRelease(ginScopeSystem);
-	ginSendHandOver(q, range, false, ginSharingGpu);
+	ginSendHandOver<const ginSendFixed &>(q, f, range, false, ginSharingGpu);
 	return ginSuccess;
 }
 

@@ -38,7 +38,7 @@ GIN_FN struct ginSendQueue *ginSendQueueOf(const ginDevComm &dc, uint32_t contex
 GIN_FN struct ginMlx5Memory ginSendWord(const struct ginPeer *to, uint32_t firstSignal, int peer,
 					const ginSignalOp &op)
 {
-	if (op.id == UINT32_MAX) {
+	if (op.at) {
 		const struct ginWindowPeer &at = ginWindowAt(op.window, peer);
 		return {at.nicAddress + op.offset, at.nicStrictKey};
 	}
@@ -69,9 +69,8 @@ GIN_FN bool ginSendHere(const struct ginSender &me, const ginSource &source, siz
 GIN_FN void ginSendBegin(struct ginSend *p, const struct ginSender &me, enum ginOp op, int peer,
 			 uint32_t scope, const ginOptions &options)
 {
-	struct ginSendQueue *q = ginSendQueueOf(*me.dc, me.context, peer);
-
-	p->queue = q;
+	p->queue = ginSendQueueOf(*me.dc, me.context, peer);
+	p->fixed = p->queue->fixed;
 	p->to = &me.dc->peers[peer];
 	p->context = me.context;
 	p->dc = me.dc;
@@ -81,7 +80,7 @@ GIN_FN void ginSendBegin(struct ginSend *p, const struct ginSender &me, enum gin
 	p->scope = scope;
 	p->counter = 0;
 	p->hold = p->raises = false;
-	p->local = p->sink = {q->sink, q->sinkKey};
+	p->local = p->sink = {p->fixed.sink, p->fixed.sinkKey};
 	p->bytes = 0;
 }
 
@@ -129,7 +128,8 @@ GIN_FN_COLD ginResult_t ginSendPut(struct ginSender me, int peer, ginWindow_t ds
 {
 	struct ginSend p;
 
-	ginSendBegin(&p, me, ginOpPut, peer, ginPutFence(source, options), options);
+	ginSendBegin(&p, me, ginOpPut, peer, ginPutFence(source, options.given, options.required),
+		     options);
 	p.remote = ginSendThere(dstWin, dstOff, peer);
 	p.bytes = bytes;
 	p.counter = counter + 1u;

@@ -49,13 +49,13 @@ GIN_FN void ginGetsDump(struct ginSendQueue *q, struct ginSendGets *gets, struct
 	ginDoneLook(&gets->read, ginSharingGpu);
 	const struct ginWindowTable *into = reinterpret_cast<const struct ginWindowTable *>(
 		static_cast<uintptr_t>(ginLocalLoad(&gets->into)));
-	struct ginMlx5Slot slot = ginSendSlot(q, range, 0);
+	struct ginMlx5Slot slot = ginSendSlot(q->fixed, range, 0);
 
 	slot.flags |= ginMlx5FenceAndSmall;
-	ginMlx5StoreWqebb(ginSendPlace(q, range.first),
+	ginMlx5StoreWqebb(ginSendPlace(q->fixed, range.first),
 			  ginMlx5Dump(slot, {into->nicAddress, into->nicKey}, 1));
 	ginEndRaise(&gets->dumped, range.first + 1);
-	ginSendHandOver(q, range, false, sharing);
+	ginSendHandOver<const ginSendFixed &>(q, q->fixed, range, false, sharing);
 }
 
 /* A DUMP for all gets that need one, by who waits. *end is raised to where the bytes of all are there. */
@@ -86,7 +86,7 @@ GIN_FN_COLD uint64_t ginGetsTicket(struct ginSendQueue *q, ginSharing sharing)
 	for (struct ginSendGets *gets = q->gets; gets < q->gets + 2; gets++) {
 		if (!ginGetsHidden(gets))
 			continue;
-		if (!ginSendTry(q, 1, &range.first, sharing))
+		if (!ginSendTryAgain(q, 1, 1, &range.first, sharing))
 			return ginSendTicket(q);
 		ginGetsDump(q, gets, range, sharing);
 	}

@@ -30,15 +30,15 @@ GIN_FN uint32_t ginSendOnceCount(const struct ginSendOnce &s)
 }
 
 /* A WQE of the range, at its place; a NOP, when it goes nowhere. */
-GIN_FN void ginSendOnceStore(struct ginSendQueue *q, struct ginSendRange range, uint32_t i,
+GIN_FN void ginSendOnceStore(const struct ginSendFixed &f, struct ginSendRange range, uint32_t i,
 			     const ginMlx5Wqebb &wqe, bool well)
 {
-	struct ginMlx5Wqebb *place = ginSendPlace(q, range.first + i);
+	struct ginMlx5Wqebb *place = ginSendPlace(f, range.first + i);
 
 	if (well)
 		ginMlx5StoreWqebb(place, wqe);
 	else
-		ginMlx5StoreWqebb(place, ginMlx5Nop(ginSendSlot(q, range, i)));
+		ginMlx5StoreWqebb(place, ginMlx5Nop(ginSendSlot(f, range, i)));
 }
 
 /* Of the bytes. */
@@ -49,24 +49,23 @@ GIN_FN struct ginMlx5Wqebb ginSendOnceMove(const struct ginSendOnce &s, struct g
 }
 
 /* This thread's WQEs, from index `at` of the range on. */
-GIN_FN void ginSendOnceWrite(const struct ginSendOnce &s, struct ginSendRange range, uint32_t at,
-			     bool well)
+GIN_FN void ginSendOnceWrite(const struct ginSendOnce &s, const struct ginSendFixed &f,
+			     struct ginSendRange range, uint32_t at, bool well)
 {
-	struct ginSendQueue *q = s.queue;
 	uint32_t i = at;
 
 	if (s.bytes) {
-		struct ginMlx5Slot slot = ginSendSlot(q, range, i);
-		ginSendOnceStore(q, range, i++, ginSendOnceMove(s, slot), well);
+		struct ginMlx5Slot slot = ginSendSlot(f, range, i);
+		ginSendOnceStore(f, range, i++, ginSendOnceMove(s, slot), well);
 	}
 	if (s.raises) {
-		struct ginMlx5Slot slot = ginSendSlot(q, range, i);
-		ginSendOnceStore(q, range, i,
-				 ginMlx5FetchAdd(slot, s.word, {q->sink, q->sinkKey}, s.add), well);
+		struct ginMlx5Slot slot = ginSendSlot(f, range, i);
+		ginSendOnceStore(f, range, i,
+				 ginMlx5FetchAdd(slot, s.word, {f.sink, f.sinkKey}, s.add), well);
 	}
 	if (s.counter) {
 		uint64_t last = range.first + at + ginSendOnceCount(s) - 1;
-		ginSlotCounterSet(&q->counter[last & ginSendMask(q)], well ? s.counter : 0);
+		ginSlotCounterSet(&f.counter[last & ginSendMask(f)], well ? s.counter : 0);
 	}
 }
 
@@ -74,23 +73,24 @@ GIN_FN void ginSendOnceWrite(const struct ginSendOnce &s, struct ginSendRange ra
 GIN_FN uint32_t ginSendOnceAlone(const struct ginSendOnce &s)
 {
 	struct ginSendQueue *q = s.queue;
-	const bool near = q->near && !s.far;
+	const struct ginSendFixed f = ginSendFixedOf(q);
+	const bool near = f.near && !s.far;
 	struct ginSendRange range = {0, ginSendOnceCount(s)};
 
-	if (!ginSendTry(q, range.count, &range.first, ginSharingThread))
+	if (!ginSendTry(q, f.logDepth, range.count, &range.first, ginSharingThread))
 		return ginSentFull;
-	ginSendOnceWrite(s, range, 0, true);
+	ginSendOnceWrite(s, f, range, 0, true);
 	uint32_t state = ginPeerObserve(s.to).state;
 	uint64_t latched = ginLocalLoad(&q->latched);
 	ginNicFence(near);
 	uint32_t fate = ginSendFate(state, latched);
 	if (fate != ginSentWell) {
-		ginSendOnceWrite(s, range, 0, false);
+		ginSendOnceWrite(s, f, range, 0, false);
 		ginNicFence(near);
 	}
 	if (s.counter)
 		ginSendCounts(q, s.counters, range.first + range.count);
-	ginSendAlone(q, range.first, range.first + range.count, !s.hold);
+	ginSendAlone(q, f, range.first, range.first + range.count, !s.hold);
 	return fate;
 }
 
@@ -98,20 +98,21 @@ GIN_FN uint32_t ginSendOnceAlone(const struct ginSendOnce &s)
 GIN_FN uint32_t ginSendOnceShared(const struct ginSendOnce &s, ginSharing sharing)
 {
 	struct ginSendQueue *q = s.queue;
+	const struct ginSendFixed f = ginSendFixedOf(q);
 	uint32_t each = ginSendOnceCount(s);
 	uint32_t state = ginPeerObserve(s.to).state;
 	uint64_t latched = ginLocalLoad(&q->latched), first = 0;
 	uint64_t kind = each | (s.counter ? 4 : 0); /* those who count are together, too */
 	struct ginTogether all = ginTogetherFor(reinterpret_cast<uintptr_t>(q) ^ kind << 48, false);
-	bool room = !all.rank && each * all.count <= 1u << q->logDepth &&
-		    ginSendTry(q, each * all.count, &first, sharing);
+	bool room = !all.rank && each * all.count <= 1u << f.logDepth &&
+		    ginSendTry(q, f.logDepth, each * all.count, &first, sharing);
 
 	if (!ginFromLeader(all, room))
 		return ginSentFull;
 	first = ginFromLeader(all, first);
 	struct ginSendRange range = {first, each * all.count};
 	uint32_t fate = ginSendFate(state, latched);
-	ginSendOnceWrite(s, range, all.rank * each, fate == ginSentWell);
+	ginSendOnceWrite(s, f, range, all.rank * each, fate == ginSentWell);
 	bool rings = ginAnyOf(all, !s.hold), far = ginAnyOf(all, s.far);
 	ginMeetAll(all);
 	if (all.rank)
@@ -120,7 +121,7 @@ GIN_FN uint32_t ginSendOnceShared(const struct ginSendOnce &s, ginSharing sharin
 		ginSendCounts(q, s.counters, range.first + range.count);
 	if (far) /* cumulative: it stands for all of them */
 		ginSourceRelease(ginScopeSystem);
-	ginSendHandOver(q, range, !rings, sharing);
+	ginSendHandOver(q, f, range, !rings, sharing);
 	return fate;
 }
 

@@ -18,7 +18,8 @@
  */
 struct ginSend {
 	struct ginSendQueue *queue;
-	const struct ginPeer *to; /* NULL: whatever the peer's state is */
+	struct ginSendFixed fixed; /* the queue's */
+	const struct ginPeer *to;  /* NULL: whatever the peer's state is */
 	uint32_t context;
 	enum ginOp op;
 	ginSharing sharing;
@@ -187,8 +188,8 @@ GIN_FN void ginSendWrite(const struct ginSend *p)
 
 	GIN_NO_UNROLL
 	for (uint32_t i = 0; i < p->each; i++) {
-		struct ginMlx5Slot slot = ginSendSlot(p->queue, p->range, at + i);
-		struct ginMlx5Wqebb *place = ginSendPlace(p->queue, p->range.first + at + i);
+		struct ginMlx5Slot slot = ginSendSlot(p->fixed, p->range, at + i);
+		struct ginMlx5Wqebb *place = ginSendPlace(p->fixed, p->range.first + at + i);
 		if (p->fate != ginSentWell)
 			ginMlx5StoreWqebb(place, ginMlx5Nop(slot));
 		else
@@ -196,7 +197,7 @@ GIN_FN void ginSendWrite(const struct ginSend *p)
 	}
 	uint64_t last = p->range.first + at + p->each - 1;
 	if (p->counter)
-		ginSlotCounterSet(&p->queue->counter[last & ginSendMask(p->queue)],
+		ginSlotCounterSet(&p->fixed.counter[last & ginSendMask(p->fixed)],
 				  p->fate == ginSentWell ? p->counter : 0);
 }
 
@@ -226,9 +227,9 @@ GIN_FN uint32_t ginSendRoom(const struct ginSend *p, uint32_t posts, bool again,
 {
 	uint32_t all = p->each * posts;
 
-	if (again || all > 1u << p->queue->logDepth)
+	if (again || all > 1u << p->fixed.logDepth)
 		return ginSendTryAgain(p->queue, p->each, posts, first, p->sharing);
-	return ginSendTry(p->queue, all, first, p->sharing) ? posts : 0;
+	return ginSendTry(p->queue, p->fixed.logDepth, all, first, p->sharing) ? posts : 0;
 }
 
 /* Reserves; false: there was no room. By a thread that has the queue for itself: ginSendGo looks. */
@@ -307,7 +308,7 @@ GIN_FN uint64_t ginSendEnd(const struct ginSend *p)
  */
 GIN_FN void ginSendGo(struct ginSend *p)
 {
-	const bool near = p->queue->near && p->scope != ginScopeSystem;
+	const bool near = p->fixed.near && p->scope != ginScopeSystem;
 	uint32_t state = ginSendPeerState(p);
 	uint64_t latched = ginLocalLoad(&p->queue->latched);
 
@@ -319,7 +320,7 @@ GIN_FN void ginSendGo(struct ginSend *p)
 	}
 	if (p->counter)
 		ginSendCounts(p->queue, ginSendCounters(*p->dc, p->context), ginSendEnd(p));
-	ginSendAlone(p->queue, p->range.first, p->range.first + p->range.count, !p->hold);
+	ginSendAlone(p->queue, p->fixed, p->range.first, p->range.first + p->range.count, !p->hold);
 }
 
 /* By all who have written: one of them hands over, and rings. */
@@ -335,7 +336,7 @@ GIN_FN void ginSendTogether(const struct ginSend *p)
 		ginSendCounts(p->queue, ginSendCounters(*p->dc, p->context), ginSendEnd(p));
 	if (far) /* cumulative: it stands for all of them */
 		ginSourceRelease(ginScopeSystem);
-	ginSendHandOver(p->queue, p->range, !rings, p->sharing);
+	ginSendHandOver<const ginSendFixed &>(p->queue, p->fixed, p->range, !rings, p->sharing);
 }
 
 /* Waits until there is room. */

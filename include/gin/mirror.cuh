@@ -90,6 +90,8 @@ public:
 	{
 	}
 
+	GIN_FN bool present() const { return word; }
+
 	GIN_FN uint64_t operator()()
 	{
 		if (!mirror)

@@ -29,7 +29,7 @@ GIN_FN uint64_t ginRaiseOf(const ginSignalOp &op)
 {
 	if (!op.present)
 		return ginRaiseNone;
-	if (op.id != UINT32_MAX)
+	if (!op.at)
 		return op.strong ? ginRaiseStrongId : ginRaiseWeakId;
 	return op.strong ? ginRaiseStrongAt : ginRaiseWeakAt;
 }
@@ -50,8 +50,7 @@ GIN_FN struct ginDescriptor ginDescribe(uint32_t op, int peer, const ginSignalOp
 	d.word[0] = op | ginRaiseOf(remote) << GIN_D0_SIGNAL |
 		    static_cast<uint64_t>(peer) << GIN_D0_PEER | extra << GIN_D0_COUNTER;
 	if (remote.present) {
-		d.word[6] = remote.id != UINT32_MAX ? remote.id
-						    : ginPlaceIn(remote.window, remote.offset);
+		d.word[6] = remote.at ? ginPlaceIn(remote.window, remote.offset) : remote.id;
 		ginDescribeWord(&d, 7, remote.value);
 	}
 	return d;
@@ -72,6 +71,25 @@ GIN_FN struct ginDescriptor ginDescribePut(int peer, uint64_t dst, const ginSour
 	d.word[3] = bytes & ~GIN_DESCRIPTOR_PHASE; /* too many are too many */
 	return d;
 }
+
+/* A put that is yet to be described: what it takes from memory is loaded behind the claim of a ticket. */
+struct ginPutCall {
+	ginSource source;
+	ginWindow_t dstWin;
+	size_t dstOff, bytes;
+	ginSignalOp remote;
+	int peer;
+	uint32_t counter;	  /* or UINT32_MAX */
+	uint32_t given, required; /* enum ginScope, as in ginOptions */
+
+	GIN_FN uint32_t scope() const { return ginPutFence(source, given, required); }
+
+	GIN_FN struct ginDescriptor describe() const
+	{
+		return ginDescribePut(peer, ginPlaceIn(dstWin, dstOff), source, bytes, remote,
+				      counter);
+	}
+};
 
 /* A value of up to 32 bytes travels in the descriptor: no source, no fence. */
 template <class Value> GIN_FN struct ginDescriptor
@@ -99,16 +117,17 @@ GIN_FN struct ginDescriptor ginDescribeGet(int peer, uint64_t src, uint64_t dst,
 GIN_FN_COLD ginResult_t ginPostBarrier(struct ginQueue *queue, int peer, uint64_t word,
 				       uint64_t epoch, struct ginPoll *poll)
 {
-	struct ginPosting p = {ginDescribe(ginOpBarrier, peer, ginSignalOf(GinNone{}), 0),
-			       {queue, queue->ring, queue->posted, queue->logDepth, queue->nRanks,
-				static_cast<uint32_t>(ginScopeSystem), false},
-			       nullptr,
-			       0};
+	const struct ginPoster poster = {queue,		  queue->ring,	 queue->posted,
+					 queue->logDepth, queue->nRanks, false};
+	struct ginDescribed call = {ginDescribe(ginOpBarrier, peer, ginSignalOf(GinNone{}), 0),
+				    ginScopeSystem};
 
-	p.d.word[1] = word;
-	ginDescribeWord(&p.d, 2, epoch);
-	struct ginPostedAs as = ginPostOnce(p, poll->abort->word);
-	return as.posted == ginPostedFull ? ginPostWaiting(p, poll).result : as.result;
+	call.d.word[1] = word;
+	ginDescribeWord(&call.d, 2, epoch);
+	struct ginPostedAs as = ginPostOnce(call, poster, nullptr, poll->abort->word);
+	if (as.posted == ginPostedFull)
+		as = ginPostWaiting({call.d, poster, nullptr, 0}, poll);
+	return as.result;
 }
 
 GIN_FN struct ginDescriptor ginDescribeAtomic(uint32_t op, int peer, uint64_t word, uint32_t bytes,
@@ -150,11 +169,11 @@ GIN_FN uint32_t ginResultTake(struct ginQueue *queue)
 }
 
 /* Posts the atomic and waits for the old value. After a timeout the atomic may yet be done. */
-GIN_FN ginResult_t ginPostAtomic(struct ginPosting *p, const ginDevComm &dc,
-				 const ginOptions &options, uint64_t *old)
+GIN_FN ginResult_t ginPostAtomic(struct ginDescribed *call, const struct ginPoster &poster,
+				 const ginDevComm &dc, const ginOptions &options, uint64_t *old)
 {
 	struct ginPoll poll = ginPollStart(dc, options);
-	struct ginQueue *queue = p->poster.queue;
+	struct ginQueue *queue = poster.queue;
 	uint32_t place = ginResultTake(queue);
 	uint64_t seen;
 	poll.queue = &queue->failed[0];
@@ -163,21 +182,22 @@ GIN_FN ginResult_t ginPostAtomic(struct ginPosting *p, const ginDevComm &dc,
 		if (result != ginSuccess)
 			return result;
 	}
-	p->d.word[4] = place + 1u;
-	ginResult_t result = ginPost(p, dc, options);
-	if (result != ginSuccess) {
+	call->d.word[4] = place + 1u;
+	struct ginPostedAs as = ginPost(*call, poster, nullptr, dc, options);
+	if (as.result != ginSuccess) {
 		ginPlaceGive(&queue->freeResults, place);
-		return result;
+		return as.result;
 	}
-	uint64_t ticket = p->ticket;
+	uint64_t ticket = as.ticket;
 	auto look = [queue, place, ticket] { return ginResultSettled(queue, place, ticket + 1); };
-	result = ginPollUntil(poll, look, 1, 64, &seen);
+	ginResult_t result = ginPollUntil(poll, look, 1, 64, &seen);
 	if (result != ginSuccess) {
 		ginLocalStore(&queue->abandoned[place], ticket + 1);
 		return result;
 	}
 	if (seen == 2)
-		result = ginAbortResult(ginHostWordObserve(&queue->done[ginDescriptorPeer(p->d)]));
+		result = ginAbortResult(
+			ginHostWordObserve(&queue->done[ginDescriptorPeer(call->d)]));
 	else
 		*old = ginHostWordObserve(&queue->result[place]);
 	ginPlaceGive(&queue->freeResults, place);

@@ -28,19 +28,16 @@ struct ginPoster {
 	struct ginQueue *queue;
 	uint64_t *ring, *posted; /* as in the queue */
 	uint32_t logDepth, nRanks;
-	uint32_t scope; /* how far the source has yet to be released, enum ginScope */
-	bool alone;	/* no other thread uses the context */
+	bool alone; /* no other thread uses the context */
 };
 
-GIN_FN struct ginPoster ginPosterOf(const ginDevComm &dc, uint32_t context, uint32_t scope,
-				    bool alone)
+GIN_FN struct ginPoster ginPosterOf(const ginDevComm &dc, uint32_t context, bool alone)
 {
 	return {dc.queues + context,
 		dc.rings + context * dc.ringStride,
 		dc.posted + static_cast<size_t>(context) * dc.postedStride,
 		dc.logDepth,
 		dc.nRanks,
-		scope,
 		alone};
 }
 
@@ -138,7 +135,7 @@ GIN_FN bool ginQueueKeep(const ginSharedWords &words, uint64_t first, uint64_t c
 	return true;
 }
 
-/* A post on its way, made behind the look at the route. */
+/* A post on its way. */
 struct ginPosting {
 	struct ginDescriptor d;
 	struct ginPoster poster;
@@ -168,32 +165,29 @@ struct ginPostedAs {
 	ginResult_t result;
 };
 
+/* What those who have come together have claimed: of the leader, who tells the others. */
+struct ginClaimed {
+	struct ginTogether all;
+	uint64_t first, got;
+};
+
+GIN_FN uint32_t ginPostState(const struct ginPeer *to)
+{
+	return to ? ginPeerObserve(to).state : static_cast<uint32_t>(ginPeerAlive);
+}
+
 /*
- * Posts one descriptor of this thread; others may post theirs along. ginPostedFull: there was no
- * room, and nothing is posted; `again`: it was tried before. ginPostedLost: the peer has failed, and
- * the ticket went to nothing. The look at the peer and the tickets' and the shadow's way from memory
- * go on while the source is released.
+ * Writes this thread's descriptor, if there was room. ginPostedLost: the peer has failed, and the
+ * ticket went to nothing.
  */
-GIN_FN uint32_t ginTryPost(struct ginPosting *p, bool again)
+GIN_FN uint32_t ginPostClaimed(struct ginPosting *p, const struct ginClaimed &claimed,
+			       uint32_t state)
 {
 	const ginSharedWords words = {p->poster};
-	uint32_t state = p->to ? ginPeerObserve(p->to).state : static_cast<uint32_t>(ginPeerAlive);
-	struct ginTogether all =
-		ginTogetherFor(reinterpret_cast<uintptr_t>(p->poster.queue), p->poster.alone);
-	bool leads = all.rank == 0;
-	uint64_t first = 0, got = 0;
+	uint64_t got = ginFromLeader(claimed.all, claimed.got);
 
-	if (!again) {
-		first = leads ? words.claim(all.count) : 0;
-		uint64_t consumed = leads ? words.consumed() : 0;
-		ginSourceRelease(p->poster.scope);
-		got = leads && ginQueueKeep(words, first, all.count, consumed) ? all.count : 0;
-	} else if (leads) {
-		got = words.claimRoom(all.count, &first);
-	}
-	got = ginFromLeader(all, got);
-	p->ticket = ginFromLeader(all, first) + all.rank;
-	if (all.rank >= got)
+	p->ticket = ginFromLeader(claimed.all, claimed.first) + claimed.all.rank;
+	if (claimed.all.rank >= got)
 		return ginPostedFull;
 	if (state != ginPeerAlive) {
 		ginQueueWrite(p, ginOpNothing);
@@ -210,17 +204,57 @@ GIN_FN struct ginPostedAs ginPostEnd(const struct ginPosting *p, uint32_t posted
 	return {p->ticket, posted, posted == ginPostedLost ? ginPeerLost(abortWord) : ginSuccess};
 }
 
+/* A call whose descriptor is there already, and how far what it sends has yet to be released. */
+struct ginDescribed {
+	struct ginDescriptor d;
+	uint32_t left; /* enum ginScope */
+
+	GIN_FN uint32_t scope() const { return left; }
+	GIN_FN struct ginDescriptor describe() const { return d; }
+};
+
 /*
+ * Posts one descriptor of this thread; others may post theirs along. ginPostedFull: there was no room,
+ * and nothing is posted. What the call takes from memory to describe itself, the look at the peer, the
+ * tickets and the shadow are under way at the same time.
+ *
  * Called with what is in registers, so that a call that does not post, or has another route, is not
  * larger for it than this.
  */
-GIN_FN_COLD struct ginPostedAs ginPostOnce(struct ginPosting p, const uint64_t *abortWord)
+template <class Call> GIN_FN_COLD struct ginPostedAs
+ginPostOnce(Call call, struct ginPoster poster, const struct ginPeer *to, const uint64_t *abortWord)
 {
-	uint32_t posted = ginTryPost(&p, false);
+	const ginSharedWords words = {poster};
+	uint32_t state = ginPostState(to);
+	struct ginClaimed claimed = {
+		ginTogetherFor(reinterpret_cast<uintptr_t>(poster.queue), poster.alone), 0, 0};
+	bool leads = claimed.all.rank == 0;
+
+	claimed.first = leads ? words.claim(claimed.all.count) : 0;
+	uint64_t consumed = leads ? words.consumed() : 0;
+	struct ginPosting p = {call.describe(), poster, to, 0};
+	ginSourceRelease(call.scope());
+	if (leads && ginQueueKeep(words, claimed.first, claimed.all.count, consumed))
+		claimed.got = claimed.all.count;
+	uint32_t posted = ginPostClaimed(&p, claimed, state);
 	return ginPostEnd(&p, posted, abortWord);
 }
 
-/* The same until there is room, or the wait ends otherwise. */
+/* The same of one for which there was no room before, and whose source is released. */
+GIN_FN uint32_t ginPostAgain(struct ginPosting *p)
+{
+	const ginSharedWords words = {p->poster};
+	uint32_t state = ginPostState(p->to);
+	struct ginClaimed claimed = {
+		ginTogetherFor(reinterpret_cast<uintptr_t>(p->poster.queue), p->poster.alone), 0,
+		0};
+
+	if (claimed.all.rank == 0)
+		claimed.got = words.claimRoom(claimed.all.count, &claimed.first);
+	return ginPostClaimed(p, claimed, state);
+}
+
+/* Until there is room, or the wait ends otherwise. */
 GIN_FN_COLD struct ginPostedAs ginPostWaiting(struct ginPosting p, struct ginPoll *poll)
 {
 	uint32_t posted = ginPostedFull;
@@ -231,22 +265,24 @@ GIN_FN_COLD struct ginPostedAs ginPostWaiting(struct ginPosting p, struct ginPol
 		ginResult_t result = ginPollStep(*poll);
 		if (result != ginSuccess)
 			return {0, ginPostedFull, result};
-		posted = ginTryPost(&p, true);
+		posted = ginPostAgain(&p);
 	}
 	return ginPostEnd(&p, posted, poll->abort->word);
 }
 
 /* Posts, and waits for room. */
-GIN_FN ginResult_t ginPost(struct ginPosting *p, const ginDevComm &dc, const ginOptions &options)
+template <class Call>
+GIN_FN struct ginPostedAs ginPost(const Call &call, const struct ginPoster &poster,
+				  const struct ginPeer *to, const ginDevComm &dc,
+				  const ginOptions &options)
 {
-	struct ginPostedAs as = ginPostOnce(*p, &dc.abortLine->word);
+	struct ginPostedAs as = ginPostOnce(call, poster, to, &dc.abortLine->word);
 
 	if (as.posted == ginPostedFull) {
 		struct ginPoll poll = ginPollStart(dc, options);
-		as = ginPostWaiting(*p, &poll);
+		as = ginPostWaiting({call.describe(), poster, to, 0}, &poll);
 	}
-	p->ticket = as.ticket;
-	return as.result;
+	return as;
 }
 
 /*

@@ -35,24 +35,29 @@ struct ginSendGets {
 	uint64_t into;	 /* the last get's const struct ginWindowTable * */
 };
 
+/* What never changes of a queue: a line of its own, that who posts loads once, what he needs first together. */
+struct ginSendFixed {
+	struct ginMlx5Wqebb *wqes; /* [depth]; the NIC reads */
+	uint32_t queue;		   /* ginMlx5Queue() */
+	uint16_t logDepth;	   /* at least 4 */
+	uint8_t near;	/* 1: all of it but the doorbell is this GPU's memory; 0: or elsewhere */
+	uint8_t masked; /* 1: both NICs have masked atomics */
+	uint32_t *turn; /* [depth] */
+	struct ginMlx5DoorbellRecord *record; /* the NIC reads */
+	uint64_t *doorbell;		      /* the NIC's register */
+	/* [depth]: 1 + the counter that is raised when the WQE of the slot is done; 0: none. */
+	uint32_t *counter;
+	const struct ginMlx5Cqe *cqe; /* of a collapsed CQ; the NIC writes */
+	uint32_t sinkKey; /* 8 bytes for old values that nobody wants, at this NIC address */
+	uint32_t sink;
+};
+
 /*
- * In GPU memory, as all that it points to but the doorbell. Zeros, but what the first line has,
+ * In GPU memory, as all that it points to but the doorbell. Zeros, but what never changes,
  * turn[0] = GIN_TURN, and every CQE's state ginMlx5CqeEmpty().
  */
 struct ginSendQueue {
-	struct ginMlx5Wqebb *wqes; /* [depth]; the NIC reads */
-	uint32_t *turn;		   /* [depth] */
-	/* [depth]: 1 + the counter that is raised when the WQE of the slot is done; 0: none. */
-	uint32_t *counter;
-	const struct ginMlx5Cqe *cqe;	      /* of a collapsed CQ; the NIC writes */
-	struct ginMlx5DoorbellRecord *record; /* the NIC reads */
-	uint64_t *doorbell;		      /* the NIC's register */
-	uint32_t queue;			      /* ginMlx5Queue() */
-	uint16_t logDepth;		      /* at least 4 */
-	uint8_t near;	  /* 1: all of it but the doorbell is this GPU's memory; 0: or elsewhere */
-	uint8_t masked;	  /* 1: both NICs have masked atomics */
-	uint32_t sinkKey; /* 8 bytes for old values that nobody wants, at this NIC address */
-	uint32_t sink;
+	struct ginSendFixed fixed;
 
 	uint64_t reserved; /* the next index that is nobody's */
 	uint64_t pad2[7];

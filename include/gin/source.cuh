@@ -16,21 +16,19 @@ struct ginSource {
 	const void *address;
 };
 
-/* How far a source must yet be released, given how far the caller has. */
-GIN_FN uint32_t ginFenceLeft(ginScope given, uint32_t required)
+/* How far a source must yet be released, given how far the caller has; all of them enum ginScope. */
+GIN_FN uint32_t ginFenceLeft(uint32_t given, uint32_t required)
 {
 	return given >= required ? static_cast<uint32_t>(ginScopeThread) : required;
 }
 
 /* The scope that a put's source needs: that of its window, or what the caller asks for. */
-GIN_FN uint32_t ginPutFence(const ginSource &src, const ginOptions &options)
+GIN_FN uint32_t ginPutFence(const ginSource &src, uint32_t given, uint32_t asked)
 {
 	uint32_t required = static_cast<uint32_t>(ginScopeSystem);
 	if (src.window.table)
 		required = src.window.table->fence;
-	if (required < static_cast<uint32_t>(options.required))
-		required = options.required;
-	return ginFenceLeft(options.given, required);
+	return ginFenceLeft(given, required < asked ? asked : required);
 }
 
 /* Relaxed: windows come and go while kernels run, but not the one that a put reads. */

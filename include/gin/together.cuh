@@ -20,8 +20,9 @@ struct ginTogether {
 GIN_FN struct ginTogether ginTogetherFor(uint64_t key, bool alone)
 {
 #if GIN_ON_GPU
-	if (!alone) {
-		uint32_t mask = __match_any_sync(__activemask(), key);
+	uint32_t active = __activemask();
+	if (!alone && (active & (active - 1))) {
+		uint32_t mask = __match_any_sync(active, key);
 		uint32_t below = mask & ((1u << ginLane()) - 1);
 		return {static_cast<uint32_t>(__popc(mask)), static_cast<uint32_t>(__popc(below)),
 			mask};

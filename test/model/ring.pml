@@ -3,8 +3,8 @@
  * ring.pml - how descriptors go from GPU threads through the ring to the proxy; for spin
  *
  *   here           there
- *   reserve        ginTryPost: the shadow               include/gin/queue.cuh
- *   take           ginTryPost: claim; ginQueueKeep
+ *   reserve        ginPostOnce: the shadow              include/gin/queue.cuh
+ *   take           ginPostOnce: claim; ginQueueKeep
  *   poll           ginPostWaiting: ginPollStep says go on, or why to stop
  *   again          claimRoom, of ginSharedWords
  *   write          ginQueueWrite, ginDescriptorPublish  include/gin/memory.cuh
@@ -26,6 +26,9 @@
  * - with STALLED, where it takes nothing: who holds a ticket without room gives it back, and so gets
  *   to look at the clock. He cannot while others come and go above him; so who has found no room once
  *   takes tickets only where there is some.
+ *
+ * With SHADOW_ALONE who has claimed looks at the shadow only, which those bring up to date who come again:
+ * as ginSendTry and ginSendTryAgain do in include/gin/gdaki.cuh.
  *
  * Posts are few, so that numbers end; they are three laps and more of the ring.
  *
@@ -160,7 +163,12 @@ take:
 		found_room()
 	}
 occupied:
-#ifndef BREAK_REFRESH
+#ifdef SHADOW_ALONE
+	atomic {
+		freed = shadow;
+		found_room()
+	}
+#elif !defined(BREAK_REFRESH)
 	if
 	:: freed = consumed
 #ifndef PATIENT
@@ -221,6 +229,14 @@ again:
 	:: freed = shadow /* it reads an old one */
 #endif
 	fi;
+#ifndef BREAK_TELL
+	atomic {
+		if
+		:: shadow < freed -> shadow = freed
+		:: else
+		fi
+	}
+#endif
 	atomic {
 		if
 #ifdef BREAK_AGAIN

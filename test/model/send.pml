@@ -3,10 +3,11 @@
  * send.pml - how WQEs go from GPU threads through a QP's send queue to the NIC; for spin
  *
  *   here           there                                                   include/gin/gdaki.cuh
- *   claim          ginSendClaim, at once; ring.pml has how these are given back
+ *   claim          ginSendClaim, at once; ring.pml with SHADOW_ALONE has how these are given back
  *   write          the WQEs' stores, by all lanes; and their release
  *   mark           ginSendHandOver
- *   hold           ginSendHold: what who has the turn does
+ *   take           ginSendTake: what who has the turn does
+ *   hold           ginSendHold: with what others have handed over meanwhile
  *   refresh        ginSendRefresh
  *   credit         ginSendCredit
  *   nudge          ginSendNudge
@@ -16,9 +17,10 @@
  * There is one turn, and unless somebody holds it, it lies in the turn word of the first index that
  * has not been handed over. Who has written his WQEs exchanges the word of his first index for a mark.
  * If the turn lay there it is his; else he goes on, and who comes to put the turn down there finds the
- * mark. So nobody waits for a slower one, and the slowest rings for all behind him. Who holds the turn
- * takes all marks that follow, clears their words, rings once for all, and puts the turn down in the
- * next word, unless that has been marked meanwhile. He alone touches the record and the doorbell.
+ * mark. So nobody waits for a slower one, and the slowest rings for all behind him. Who has the turn
+ * rings for what he has handed over, and puts the turn down in the next word. If that has been marked
+ * meanwhile he takes all marks that follow, clears their words, rings once for all, and comes to put the
+ * turn down again. He alone touches the record and the doorbell.
  *
  * Posts that aggregate ring when one follows that does not, or when somebody waits, for room or for
  * an end: he picks the turn up from where it lies, and rings, perhaps again.
@@ -245,7 +247,7 @@ inline refresh()
 }
 #endif
 
-/* Goes to `hold` with the turn, and from there back, if it lies somewhere. */
+/* Goes to `take` with the turn, and from there back, if it lies somewhere. */
 inline nudge(to)
 {
 #ifndef BREAK_NUDGE
@@ -268,7 +270,7 @@ inline nudge(to)
 			freed = 0;
 			ring = true;
 			back = to;
-			goto hold
+			goto take
 #ifndef ALONE
 		:: else -> freed = 0
 #endif
@@ -283,7 +285,7 @@ proctype gpu(byte me, posts, together)
 {
 	byte want, first, at, target;
 	byte freed, seen, why;
-	byte back; /* where to go on after `hold` */
+	byte back; /* where to go on behind `take` */
 	bool ring, aggregate;
 #ifdef COUNTS
 	byte old, some;
@@ -391,7 +393,7 @@ mark:
 			take_turn();
 			ring = !aggregate;
 			want = 0;
-			goto hold
+			goto take
 #ifndef ALONE
 		:: else ->
 			assert(!turn[first % DEPTH]);
@@ -425,6 +427,7 @@ hold:
 		od
 	}
 #endif
+take:
 	if
 	:: !ring
 	:: ring ->

@@ -55,12 +55,12 @@ struct PostUntil {
 		for (uint32_t i = 0; i < range.count; i++) {
 			bool isWrong = range.first + i == wrongKey[number];
 			uint32_t key = ginMlx5Key(posters.key ^ (isWrong ? 1 : 0));
-			ginMlx5StoreWqebb(ginSendPlace(q, range.first + i),
-					  ginMlx5FetchAdd(ginSendSlot(q, range, i),
-							  {number * 8, key}, {q->sink, q->sinkKey},
-							  1));
+			ginMlx5StoreWqebb(ginSendPlace(q->fixed, range.first + i),
+					  ginMlx5FetchAdd(ginSendSlot(q->fixed, range, i),
+							  {number * 8, key},
+							  {q->fixed.sink, q->fixed.sinkKey}, 1));
 		}
-		ginSendHandOver(q, range, (posters.self() + n) % 5 == 0, posters.sharing);
+		ginSendHandOver(q, q->fixed, range, (posters.self() + n) % 5 == 0, posters.sharing);
 		*end = range.first + range.count;
 		return ginSuccess;
 	}
@@ -223,10 +223,9 @@ struct Faults {
 	void verify(const std::vector<ginResult_t> &results)
 	{
 		std::vector<Outcome> seen(rig.threads());
-		std::vector<uint64_t> executed(rig.nQueues);
+		std::vector<uint64_t> executed = fetchWords(rig.window, rig.nQueues);
 
 		fetch(seen.data(), outcomes, seen.size() * sizeof(seen[0]));
-		fetch(executed.data(), rig.window, executed.size() * 8);
 		for (uint32_t i = 0; i < rig.nQueues; i++) {
 			ginSendQueue q = rig.look(i);
 

@@ -86,7 +86,7 @@ GIN_FN ginMlx5Wqebb encode(const Request &r, ginMlx5Slot slot, const ginSendQueu
 	case NUMBER:
 		return ginMlx5WriteInline8(slot, there, r.value);
 	case SUM:
-		return ginMlx5FetchAdd(slot, there, {q->sink, q->sinkKey}, r.value);
+		return ginMlx5FetchAdd(slot, there, {q->fixed.sink, q->fixed.sinkKey}, r.value);
 	case BYTES:
 		return ginMlx5Write(slot, there, here, r.bytes);
 	default:
@@ -171,20 +171,21 @@ struct PostMany {
 
 		longValue(poster, n, value);
 		ginMlx5TwoWqebbs two = ginMlx5WriteInline32(
-			ginSendSlot(q, range, 0),
+			ginSendSlot(q->fixed, range, 0),
 			{posterAt(poster) + NUMBERS * 8, ginMlx5Key(posters.key)}, value);
-		ginMlx5StoreWqebb(ginSendPlace(q, range.first), two.wqebb[0]);
-		ginMlx5StoreWqebb(ginSendPlace(q, range.first + 1), two.wqebb[1]);
-		ginMlx5StoreWqebb(ginSendPlace(q, range.first + 2),
-				  ginMlx5Nop(ginSendSlot(q, range, 2)));
+		ginMlx5StoreWqebb(ginSendPlace(q->fixed, range.first), two.wqebb[0]);
+		ginMlx5StoreWqebb(ginSendPlace(q->fixed, range.first + 1), two.wqebb[1]);
+		ginMlx5StoreWqebb(ginSendPlace(q->fixed, range.first + 2),
+				  ginMlx5Nop(ginSendSlot(q->fixed, range, 2)));
 	}
 
 	GIN_FN void write(ginSendQueue *q, const ginSendRange &range, uint32_t at, uint64_t n,
 			  uint32_t i) const
 	{
-		ginMlx5StoreWqebb(ginSendPlace(q, range.first + at),
-				  encode(requestOf(posters.self(), n, i), ginSendSlot(q, range, at),
-					 q, ginMlx5Key(posters.key)));
+		ginMlx5StoreWqebb(ginSendPlace(q->fixed, range.first + at),
+				  encode(requestOf(posters.self(), n, i),
+					 ginSendSlot(q->fixed, range, at), q,
+					 ginMlx5Key(posters.key)));
 	}
 
 	GIN_FN ginResult_t post(ginSendQueue *q, uint64_t n) const
@@ -198,7 +199,7 @@ struct PostMany {
 			write(q, range, i, n, i);
 		if (isLong(n))
 			writeLong(q, range, n);
-		ginSendHandOver(q, range, heldBack(posters.self(), n), posters.sharing);
+		ginSendHandOver(q, q->fixed, range, heldBack(posters.self(), n), posters.sharing);
 		return ginSuccess;
 	}
 
@@ -215,7 +216,7 @@ struct PostMany {
 		write(q, range, lanes.rank, n, 0);
 		lanes.sync();
 		if (lanes.rank == 0)
-			ginSendHandOver(q, range, false, posters.sharing);
+			ginSendHandOver(q, q->fixed, range, false, posters.sharing);
 		return ginSuccess;
 	}
 

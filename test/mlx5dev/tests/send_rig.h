@@ -170,6 +170,19 @@ inline void fetch(void *to, const void *from, size_t bytes)
 	copyBytes(to, from, bytes);
 }
 
+/* Words that the device may still change: what is in flight when a queue pair breaks is executed. */
+inline std::vector<uint64_t> fetchWords(const void *from, size_t count)
+{
+	std::vector<uint64_t> words(count);
+
+	if (ON_GPU)
+		fetch(words.data(), from, count * sizeof(words[0]));
+	for (size_t i = 0; !ON_GPU && i < count; i++)
+		words[i] =
+			__atomic_load_n(static_cast<const uint64_t *>(from) + i, __ATOMIC_ACQUIRE);
+	return words;
+}
+
 GIN_FN void countBad(uint32_t *bad, ginResult_t result)
 {
 #if GIN_ON_GPU
@@ -284,20 +297,20 @@ public:
 		ginSendQueue q = {};
 
 		empty.state = ginMlx5CqeEmpty();
-		q.wqes = reinterpret_cast<ginMlx5Wqebb *>(mine[i].wq);
-		q.turn = turns + (static_cast<size_t>(i) << logDepth);
-		q.counter = counters + (static_cast<size_t>(i) << logDepth);
-		q.cqe = reinterpret_cast<ginMlx5Cqe *>(mine[i].cq);
-		q.record = reinterpret_cast<ginMlx5DoorbellRecord *>(mine[i].records);
-		q.doorbell = doorbells[i];
-		q.queue = ginMlx5Queue(mine[i].qpn);
-		q.logDepth = logDepth;
-		q.sinkKey = ginMlx5Key(key);
-		q.sink = static_cast<uint32_t>(windowBytes - 8);
-		q.near = settingIs("MEMORY", "gpu");
+		q.fixed.wqes = reinterpret_cast<ginMlx5Wqebb *>(mine[i].wq);
+		q.fixed.turn = turns + (static_cast<size_t>(i) << logDepth);
+		q.fixed.counter = counters + (static_cast<size_t>(i) << logDepth);
+		q.fixed.cqe = reinterpret_cast<ginMlx5Cqe *>(mine[i].cq);
+		q.fixed.record = reinterpret_cast<ginMlx5DoorbellRecord *>(mine[i].records);
+		q.fixed.doorbell = doorbells[i];
+		q.fixed.queue = ginMlx5Queue(mine[i].qpn);
+		q.fixed.logDepth = logDepth;
+		q.fixed.sinkKey = ginMlx5Key(key);
+		q.fixed.sink = static_cast<uint32_t>(windowBytes - 8);
+		q.fixed.near = settingIs("MEMORY", "gpu");
 		copyBytes(mine[i].cq, &empty, sizeof(empty));
-		copyBytes(q.turn, none.data(), none.size() * sizeof(none[0]));
-		copyBytes(q.turn, &turn, sizeof(turn));
+		copyBytes(q.fixed.turn, none.data(), none.size() * sizeof(none[0]));
+		copyBytes(q.fixed.turn, &turn, sizeof(turn));
 		copyBytes(&queues[i], &q, sizeof(q));
 	}
 
