@@ -43,6 +43,12 @@ $(BUILD)/bench/host_loads: bench/host_loads.cu
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -lcuda
 
+# What a signal costs beyond a word that one GPU writes and another polls; on two GPUs.
+$(BUILD)/bench/signal_steps: bench/signal_steps.cu $(wildcard include/gin/*)
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $<
+
 # GPUNETIO: the folder of GPUNetIO's headers; bench/gpunetio/run finds it.
 $(BUILD)/bench/gpunetio/gpunetio: bench/gpunetio/gpunetio.cu $(wildcard bench/gpunetio/*.cuh include/gin/*)
 	@mkdir -p $(@D)
