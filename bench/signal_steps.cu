@@ -87,16 +87,15 @@ template <Signal how, bool strong> __device__ ginResult_t send(const Side &side)
 	return ginSuccess;
 }
 
-// Up to 512 cycles.
+// Up to 512 cycles, and a few: what it took.
 __device__ uint64_t spin(uint32_t *random)
 {
-	uint64_t begin = clock64(), cycles;
+	uint64_t begin = clock64();
 
 	*random = *random * 1664525u + 1013904223u;
-	do
-		cycles = clock64() - begin;
-	while (cycles < *random >> 23);
-	return cycles;
+	while (clock64() - begin < *random >> 23)
+		;
+	return clock64() - begin;
 }
 
 template <Wait wait, Signal signal, bool strong>

@@ -134,6 +134,7 @@ private:
 		dc.contexts = CONTEXTS;
 		dc.signals = SIGNALS;
 		dc.counters = COUNTERS;
+		dc.domainSize = 1;
 		dc.route = ginRouteGdaki;
 		dc.timeout = SHORT;
 		dc.peers = peers;

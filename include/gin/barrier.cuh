@@ -2,9 +2,10 @@
 /*
  * barrier.cuh - all ranks of a team have come here
  *
- * By dissemination: in round k a rank tells the one 2^k further on, and hears from the one 2^k
- * before, so that after log2(n) rounds each has heard of all. A round's word has one writer and is
- * set to the barrier's epoch: writing it again, after a timeout, changes nothing.
+ * Few ranks that are all direct peers of each other tell each other: a word each for every other. More,
+ * or others, by dissemination: in round k a rank tells the one 2^k further on, and hears from the one
+ * 2^k before, so that after log2(n) rounds each has heard of all. A word has one writer and is set to
+ * the barrier's epoch: writing it again, after a timeout, changes nothing.
  */
 #ifndef GIN_BARRIER_CUH
 #define GIN_BARRIER_CUH
@@ -51,7 +52,7 @@ public:
 	{
 		ginResult_t result = ginSuccess;
 		if (coop.thread_rank() == 0)
-			result = rounds(options);
+			result = finish(options);
 		return ginAgree(coop, result);
 	}
 
@@ -87,8 +88,51 @@ private:
 			result = ginSendFinish(*dc.self, index % dc.contexts, teamSet(), &own);
 		if (result != ginSuccess)
 			leaveError(result, -1, next(), next() - 1);
-		else if (nRanks() > 1)
+		else if (isFlat())
+			result = tellAll(next());
+		else
 			result = tell(0, next(), options);
+		return result;
+	}
+
+	/* Few that are direct peers of each other; the same answer on all ranks of the team. */
+	GIN_FN bool isFlat() const
+	{
+		if (nRanks() > GIN_BARRIER_ROUNDS)
+			return false;
+		if (dc.domainSize == dc.nRanks || nRanks() == 1)
+			return true;
+		uint32_t first = static_cast<uint32_t>(ginTeamToWorld(dc, team, 0));
+		uint32_t last = static_cast<uint32_t>(ginTeamToWorld(dc, team, team.nRanks - 1));
+		return first / dc.domainSize == last / dc.domainSize;
+	}
+
+	GIN_FN uint64_t *signalsOf(int world) const
+	{
+		uint64_t *near = ginDirectNear(dc, world);
+		return near ? near : ginPeerObserve(&dc.peers[world]).signals;
+	}
+
+	/*
+	 * B, release end: pairs with ginBarrierObserve in hear() at all of them, in this rank's words. The
+	 * peers' states are looked at behind it, all at once: a failed peer's memory stays.
+	 */
+	GIN_FN ginResult_t tellAll(uint64_t epoch) const
+	{
+		size_t word = wordIndex(static_cast<uint32_t>(team.rank));
+		bool lost = false;
+		ginBarrierRelease();
+		for (int peer = 0; peer < team.nRanks; peer++)
+			if (peer != team.rank)
+				ginBarrierTell(signalsOf(ginTeamToWorld(dc, team, peer)) + word,
+					       epoch);
+		for (int peer = 0; peer < team.nRanks; peer++)
+			lost |= ginPeerObserve(&dc.peers[ginTeamToWorld(dc, team, peer)]).state !=
+				ginPeerAlive;
+		if (!lost)
+			return ginSuccess;
+		ginResult_t result = ginPeerLost(&dc.abortLine->word);
+		leaveError(result, ginFailedOf(dc.peers, teamSet()), epoch, epoch - 1);
 		return result;
 	}
 
@@ -111,12 +155,14 @@ private:
 		int world = ginTeamToWorld(dc, team, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[world]);
 		ginResult_t result = ginSuccess;
-		if (to.state != ginPeerAlive)
+		if (to.state != ginPeerAlive) {
 			result = ginPeerLost(&dc.abortLine->word);
-		else if (to.route != ginRouteDirect)
+		} else if (to.route != ginRouteDirect) {
 			result = post(world, round, epoch, options);
-		else
-			ginBarrierPublish(to.signals + wordIndex(round), epoch);
+		} else {
+			ginBarrierRelease();
+			ginBarrierTell(to.signals + wordIndex(round), epoch);
+		}
 		if (result != ginSuccess)
 			leaveError(result, world, epoch, epoch - 1);
 		return result;
@@ -146,14 +192,18 @@ private:
 		return route == ginRouteProxy ? ginWriterCpu : ginWriterNic;
 	}
 
-	/* B, acquire end. */
-	GIN_FN ginResult_t hear(uint32_t round, uint64_t epoch, const ginOptions &options,
-				uint64_t *start) const
+	/* The word of a round. */
+	GIN_FN const uint64_t *wordOf(uint32_t round) const
 	{
 		ginWriterClass by = writer(round);
-		const uint64_t *word =
-			dc.signal[by] +
-			wordIndex(round) * (by == ginWriterCpu ? GIN_CPU_WORD_STRIDE : 1);
+		return dc.signal[by] +
+		       wordIndex(round) * (by == ginWriterCpu ? GIN_CPU_WORD_STRIDE : 1);
+	}
+
+	/* B, acquire end. */
+	GIN_FN ginResult_t hear(const uint64_t *word, uint64_t epoch, const ginOptions &options,
+				uint64_t *start) const
+	{
 		auto look = [word] { return ginBarrierObserve(word); };
 		struct ginPoll poll = ginPollStart(dc, options);
 		uint64_t seen;
@@ -165,19 +215,38 @@ private:
 		return result;
 	}
 
-	/* One timeout for all rounds: what is kept of the wait from one to the next is its start. */
-	GIN_FN ginResult_t rounds(ginOptions options) const
+	/* One timeout for all words: what is kept of the wait from one to the next is its start. */
+	GIN_FN ginResult_t hearAll(uint64_t epoch, const ginOptions &options) const
 	{
-		if (!options.from.count)
-			options.from = teamSet();
-		uint64_t epoch = next(), start = 0;
+		uint64_t start = 0;
+		ginResult_t result = ginSuccess;
+		GIN_NO_UNROLL
+		for (uint32_t peer = 0; result == ginSuccess && peer < nRanks(); peer++)
+			if (peer != static_cast<uint32_t>(team.rank))
+				result = hear(dc.signal[ginWriterGpu] + wordIndex(peer), epoch,
+					      options, &start);
+		return result;
+	}
+
+	GIN_FN ginResult_t rounds(uint64_t epoch, const ginOptions &options) const
+	{
+		uint64_t start = 0;
 		ginResult_t result = ginSuccess;
 		for (uint32_t k = 0; result == ginSuccess && (1u << k) < nRanks(); k++) {
 			if (k)
 				result = tell(k, epoch, options);
 			if (result == ginSuccess)
-				result = hear(k, epoch, options, &start);
+				result = hear(wordOf(k), epoch, options, &start);
 		}
+		return result;
+	}
+
+	GIN_FN ginResult_t finish(ginOptions options) const
+	{
+		if (!options.from.count)
+			options.from = teamSet();
+		uint64_t epoch = next();
+		ginResult_t result = isFlat() ? hearAll(epoch, options) : rounds(epoch, options);
 		if (result == ginSuccess)
 			ginLocalStore(&dc.epoch[index], epoch);
 		return result;

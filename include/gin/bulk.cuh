@@ -42,7 +42,7 @@ struct ginBulk {
 	uint32_t barriers; /* shared memory addresses */
 	uint32_t base;
 	uint32_t count;
-	uint32_t shift; /* a buffer has 1 << shift bytes */
+	uint32_t size; /* of each */
 };
 
 GIN_FN void ginBulkOpen(const ginBulk &b)
@@ -67,7 +67,7 @@ GIN_FN void ginBulkClose(const ginBulk &b)
 
 GIN_FN void ginBulkLoad(const ginBulk &b, uint32_t buffer, const char *src, uint32_t bytes)
 {
-	uint32_t barrier = b.barriers + 8 * buffer, at = b.base + (buffer << b.shift);
+	uint32_t barrier = b.barriers + 8 * buffer, at = b.base + buffer * b.size;
 	asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
 		     "r"(bytes)
 		     : "memory");
@@ -93,32 +93,53 @@ GIN_FN void ginBulkAwait(const ginBulk &b, uint32_t buffer, uint32_t phase)
 GIN_FN void ginBulkStore(const ginBulk &b, uint32_t buffer, char *dst, uint32_t bytes)
 {
 	asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(dst),
-		     "r"(b.base + (buffer << b.shift)), "r"(bytes)
+		     "r"(b.base + buffer * b.size), "r"(bytes)
 		     : "memory");
 	asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-/* Chunk `c` of a copy: its place and how many bytes it has. */
-GIN_FN size_t ginBulkFrom(const ginBulk &b, uint32_t c)
-{
-	return static_cast<size_t>(c) << b.shift;
-}
+/* A copy that goes by chunks: what is left of it. */
+struct ginBulkRest {
+	const char *src;
+	char *dst;
+	size_t bytes;
 
-GIN_FN uint32_t ginBulkLength(const ginBulk &b, uint32_t c, size_t bytes)
-{
-	size_t left = bytes - ginBulkFrom(b, c), whole = static_cast<size_t>(1) << b.shift;
-	return static_cast<uint32_t>(left < whole ? left : whole);
-}
+	GIN_FN uint32_t chunk(const ginBulk &b) const
+	{
+		return bytes < b.size ? static_cast<uint32_t>(bytes) : b.size;
+	}
 
-/* Buffers of 8 KiB when four of them fit, as larger ones bring no more, else of 4 KiB. */
+	GIN_FN void pass(uint32_t done)
+	{
+		src += done;
+		dst += done;
+		bytes -= done;
+	}
+};
+
+/* Four buffers or more, of 8 KiB, as larger ones bring no more, or as much as four of them can have. */
 GIN_FN ginBulk ginBulkPlan(size_t bytes, void *scratch, uint32_t scratchBytes)
 {
 	uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(scratch));
-	uint32_t room = scratchBytes - GIN_BULK_HEADER, shift = room >= 4u << 13 ? 13 : 12;
-	size_t chunks = (bytes + (1u << shift) - 1) >> shift;
-	uint32_t fit = room >> shift, most = fit < GIN_BULK_BUFFERS ? fit : GIN_BULK_BUFFERS;
-	return {at, at + GIN_BULK_HEADER, chunks < most ? static_cast<uint32_t>(chunks) : most,
-		shift};
+	uint32_t room = scratchBytes - GIN_BULK_HEADER, size = room / 4 & ~127u, most = 4,
+		 count = 1;
+
+	if (size > 8192)
+		size = 8192;
+	if (size == 8192)
+		most = room >> 13 < GIN_BULK_BUFFERS ? room >> 13 : GIN_BULK_BUFFERS;
+	while (count < most && bytes > static_cast<size_t>(count) * size)
+		count++;
+	return {at, at + GIN_BULK_HEADER, count, size};
+}
+
+/* The next chunk, into this buffer. */
+GIN_FN void ginBulkLoadNext(const ginBulk &b, uint32_t buffer, struct ginBulkRest *rest)
+{
+	uint32_t bytes = rest->chunk(b);
+
+	ginBulkLoad(b, buffer, rest->src, bytes);
+	rest->pass(bytes);
 }
 
 /* By one thread; 16-byte aligned, whole words of 16 bytes. Complete when it returns. */
@@ -126,27 +147,25 @@ GIN_FN_COLD void ginBulkCopy(char *dst, const char *src, size_t bytes, void *scr
 			     uint32_t scratchBytes)
 {
 	ginBulk b = ginBulkPlan(bytes, scratch, scratchBytes);
-	uint32_t chunks = static_cast<uint32_t>((bytes + (1u << b.shift) - 1) >> b.shift);
-	uint32_t loaded = 0, loading = 0, storing = 0, phase = 0;
+	struct ginBulkRest load = {src, dst, bytes}, store = load;
+	uint32_t loading = 0, storing = 0, phase = 0;
 
 	ginBulkOpen(b);
-	for (; loaded < b.count; loaded++)
-		ginBulkLoad(b, loaded, src + ginBulkFrom(b, loaded),
-			    ginBulkLength(b, loaded, bytes));
-	GIN_NO_UNROLL
-	for (uint32_t c = 0; c < chunks; c++) {
+	for (uint32_t i = 0; i < b.count; i++)
+		ginBulkLoadNext(b, i, &load);
+	for (bool first = true; store.bytes; first = false) {
+		uint32_t chunk = store.chunk(b);
 		ginBulkAwait(b, storing, phase);
-		ginBulkStore(b, storing, dst + ginBulkFrom(b, c), ginBulkLength(b, c, bytes));
+		ginBulkStore(b, storing, store.dst, chunk);
+		store.pass(chunk);
 		storing = storing + 1 < b.count ? storing + 1 : 0;
 		phase ^= storing == 0;
-		if (!c || loaded == chunks)
+		if (first || !load.bytes)
 			continue;
 		/* All stores but this one have read their buffers. */
 		asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
-		ginBulkLoad(b, loading, src + ginBulkFrom(b, loaded),
-			    ginBulkLength(b, loaded, bytes));
+		ginBulkLoadNext(b, loading, &load);
 		loading = loading + 1 < b.count ? loading + 1 : 0;
-		loaded++;
 	}
 	ginBulkClose(b);
 }

@@ -7,7 +7,8 @@
  *
  *   edge  publishes (release)     observes (acquire)     what it carries
  *   S     ginSignalPublish         ginSignalObserve       data of puts, to the target
- *   B     ginBarrierPublish        ginBarrierObserve      all before a barrier, to all after
+ *   B     ginBarrierRelease, then
+ *         ginBarrierTell           ginBarrierObserve      all before a barrier, to all after
  *   C     ginCounterPublish        ginCounterObserve      reads of a source, to its reuse
  *   A     ginAtomic... (both)      ginAtomic..., S        all before, to who sees the word
  *   E     ginErrorPublish          ginDevCommGetError     the error record, to the host
@@ -92,11 +93,22 @@ GIN_FN void ginWordClear(uint64_t *word)
 #endif
 }
 
-/* B, release end: the word has this one writer. Observer: the peer's ginBarrierObserve. */
-GIN_FN void ginBarrierPublish(uint64_t *word, uint64_t epoch)
+/*
+ * B, release end: once, then ginBarrierTell for each word that is to say so. Observers: the peers'
+ * ginBarrierObserve. On the host each of the stores is a release.
+ */
+GIN_FN void ginBarrierRelease()
 {
 #if GIN_ON_GPU
-	asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(word), "l"(epoch) : "memory");
+	asm volatile("fence.acq_rel.sys;" ::: "memory");
+#endif
+}
+
+/* Behind ginBarrierRelease; the word has this one writer. */
+GIN_FN void ginBarrierTell(uint64_t *word, uint64_t epoch)
+{
+#if GIN_ON_GPU
+	asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(word), "l"(epoch) : "memory");
 #else
 	__atomic_store_n(word, epoch, __ATOMIC_RELEASE);
 #endif
