@@ -172,7 +172,7 @@ static void load(Rank &r, ginSharing sharing, uint32_t grid, uint32_t block)
 	CHECK(ginDevCommGetError(r.comm, &device.dc, &record)); /* the last error, in words */
 	EXPECT(wrong.all(0));
 	if (rounds * threads > 9900) /* 16 bits have gone round */
-		EXPECT(wqebbs.words[0] > 70000);
+		EXPECT(wqebbs.words[0] > 65536);
 	meet(r);
 	std::vector<unsigned char> seen = words.read();
 	uint64_t sums[2];

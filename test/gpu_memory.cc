@@ -433,7 +433,7 @@ static int run(const ginConfig_t *config)
 
 int main(int argc, char **argv)
 {
-	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+	shareGpu();
 	setenv("GIN_LOG", "none", 0); /* errors are expected */
 	return ranksMain(argc, argv, run);
 }

@@ -242,6 +242,24 @@ struct Device {
 	Device &operator=(const Device &) = delete;
 };
 
+/*
+ * Ranks that are threads share a GPU, and wait for each other there: no kernel may be loaded while another
+ * waits, and no two streams may have one connection to the GPU, where all stand in line.
+ */
+inline void shareGpu()
+{
+	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
+}
+
+/* For windows in which signals are raised at offsets, or atomics done. */
+inline Allocator *wordsAllocator(Rank &r)
+{
+	ginCommInfo_t info = GIN_COMM_INFO_INIT;
+	CHECK(ginCommQuery(r.comm, &info));
+	return info.deviceAtomics ? ginMemAlloc : ginMemAllocHost;
+}
+
 struct Settle {
 	ginDevComm dc;
 	uint64_t *result;

@@ -104,6 +104,6 @@ static int run(const ginConfig_t *config)
 
 int main(int argc, char **argv)
 {
-	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+	shareGpu();
 	return ranksMain(argc, argv, run);
 }

@@ -349,7 +349,7 @@ static void testPlaces()
 
 int main()
 {
-	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+	shareGpu();
 	setenv("GIN_ROUTE", "network", 1);
 	setenv("GIN_BACKEND", "proxy", 1);
 	inChild("known numbers, 1 rank", 1, knownNumbers);

@@ -99,14 +99,6 @@ inline bool isDirect(Rank &r)
 	return true;
 }
 
-/* For windows in which signals are raised at offsets, or atomics done. */
-inline Allocator *wordsAllocator(Rank &r)
-{
-	ginCommInfo_t info = GIN_COMM_INFO_INIT;
-	CHECK(ginCommQuery(r.comm, &info));
-	return info.deviceAtomics ? ginMemAlloc : ginMemAllocHost;
-}
-
 /* A test of the suite, named by the rule of gin_memory_model(7) that it holds to. */
 struct Test {
 	const char *name;
@@ -133,8 +125,7 @@ template <size_t n> void runTests(Rank &r, const char *suite, const Test (&tests
 /* main() of a file of the suite. */
 inline int suiteMain(int argc, char **argv, int (*run)(const ginConfig_t *config))
 {
-	/* Ranks that are threads share the GPU: no kernel may load while another waits. */
-	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+	shareGpu();
 	return ranksMain(argc, argv, run);
 }
 

@@ -30,7 +30,7 @@ public:
 	/*
 	 * This rank has come; it need not wait for the others yet. With peers on a route with queues
 	 * it waits until what this rank has posted is done. ginErrorTimeout, ginErrorPeer,
-	 * ginErrorAborted.
+	 * ginErrorAborted. A direct peer that has failed ends the wait, and may end the arrival.
 	 */
 	template <class Coop = GinThread>
 	GIN_FN ginResult_t arrive(Coop coop = {}, ginOptions options = {}) const
@@ -89,7 +89,7 @@ private:
 		if (result != ginSuccess)
 			leaveError(result, -1, next(), next() - 1);
 		else if (isFlat())
-			result = tellAll(next());
+			tellAll(next());
 		else
 			result = tell(0, next(), options);
 		return result;
@@ -114,26 +114,17 @@ private:
 	}
 
 	/*
-	 * B, release end: pairs with ginBarrierObserve in hear() at all of them, in this rank's words. The
-	 * peers' states are looked at behind it, all at once: a failed peer's memory stays.
+	 * B, release end: pairs with ginBarrierObserve in hear() at all of them, in this rank's words. A
+	 * failed peer's memory stays; it is the wait that ends for it.
 	 */
-	GIN_FN ginResult_t tellAll(uint64_t epoch) const
+	GIN_FN void tellAll(uint64_t epoch) const
 	{
 		size_t word = wordIndex(static_cast<uint32_t>(team.rank));
-		bool lost = false;
 		ginBarrierRelease();
 		for (int peer = 0; peer < team.nRanks; peer++)
 			if (peer != team.rank)
 				ginBarrierTell(signalsOf(ginTeamToWorld(dc, team, peer)) + word,
 					       epoch);
-		for (int peer = 0; peer < team.nRanks; peer++)
-			lost |= ginPeerObserve(&dc.peers[ginTeamToWorld(dc, team, peer)]).state !=
-				ginPeerAlive;
-		if (!lost)
-			return ginSuccess;
-		ginResult_t result = ginPeerLost(&dc.abortLine->word);
-		leaveError(result, ginFailedOf(dc.peers, teamSet()), epoch, epoch - 1);
-		return result;
 	}
 
 	/* The proxy, or the peer's NIC, sets the word: an index has its context. */

@@ -43,7 +43,8 @@ static void ringRounds(Rank &r, uint32_t chunks, uint32_t chunkWords)
 	const uint32_t ranks = static_cast<uint32_t>(r.nRanks), channels = grid.blocks;
 	const size_t words = static_cast<size_t>(chunks) * chunkWords; /* of a channel */
 	Buffer input(r, channels * words * 4), total(r, channels * words * 4);
-	Buffer slots(r, channels * (chunks + 2) * chunkWords * 4ull), credits(r, channels * 8);
+	Buffer slots(r, channels * (chunks + 2) * chunkWords * 4ull),
+		credits(r, channels * 8, wordsAllocator(r));
 	Buffer sums(r, ranks * channels * 8);
 	credits.write(std::vector<unsigned char>(credits.bytes, 0));
 	Results results(r, grid.blocks * grid.threads);
@@ -132,7 +133,7 @@ static void fetches(Rank &r)
 
 static void lateness(Rank &r)
 {
-	Buffer words(r, 64);
+	Buffer words(r, 64, wordsAllocator(r));
 	words.write(std::vector<unsigned char>(64, 0));
 	Results results(r, 1);
 	Communicator device(r, 1, 1, 0, 0);

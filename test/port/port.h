@@ -201,8 +201,7 @@ inline void portSay(const Rank &r, const char *name)
 /* The main() of a port. */
 inline int portMain(int argc, char **argv, int (*run)(const ginConfig_t *config))
 {
-	/* Ranks that are threads share the GPU: no kernel may load while another waits. */
-	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+	shareGpu();
 	return ranksMain(argc, argv, run);
 }
 
