@@ -13,7 +13,7 @@
 #include "together.cuh"
 
 /*
- * A post on its way, as one thread makes it. In memory, as ginPosting: behind the look at the route.
+ * A post on its way, as one thread makes it. In memory, behind the look at the route.
  * Which members count depends on `op`.
  */
 struct ginSend {
