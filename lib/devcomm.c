@@ -266,8 +266,7 @@ static ginResult_t makePeers(ginComm_t comm, struct devComm *dc)
 	for (int r = 0; r < comm->nRanks; r++)
 		fillPeer(comm, dc, r, &peers[r]);
 	for (int r = 0; r < comm->nRanks && r < (int)GIN_NEAR_RANKS; r++)
-		if (comm->routes[r] == ginRouteDirect)
-			dc->device.nearSignals[r] = peers[r].signals;
+		dc->device.nearSignals[r] = peers[r].signals;
 	ginResult_t result = poolAlloc(&comm->pool, dc->peersBytes, &at);
 	if (result == ginSuccess) {
 		dc->device.peers = at;

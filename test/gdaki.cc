@@ -141,7 +141,7 @@ struct Counting {
 static uint32_t roundsOfAll()
 {
 	const char *text = getenv("ROUNDS");
-	return text ? static_cast<uint32_t>(atoi(text)) : 10000;
+	return text ? static_cast<uint32_t>(atoi(text)) : 10500;
 }
 
 static uint64_t nowNs()
@@ -172,7 +172,7 @@ static void load(Rank &r, ginSharing sharing, uint32_t grid, uint32_t block)
 	CHECK(ginDevCommGetError(r.comm, &device.dc, &record)); /* the last error, in words */
 	EXPECT(wrong.all(0));
 	if (rounds * threads > 9900) /* 16 bits have gone round */
-		EXPECT(wqebbs.words[0] > 65536);
+		EXPECT(wqebbs.words[0] > 70000);
 	meet(r);
 	std::vector<unsigned char> seen = words.read();
 	uint64_t sums[2];

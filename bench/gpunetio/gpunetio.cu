@@ -55,48 +55,39 @@ struct Bench {
 		compareSides<OurPost, TheirPost>(calls, what, shape, rate);
 	}
 
-	// One round to warm up. ns: of each call of a thread; M/s: WQEs of all.
+	// ns: of each call of a thread; M/s: WQEs of all.
+	static double figure(const Shape &shape, bool rate, double ns)
+	{
+		if (!rate)
+			return ns / shape.calls;
+		return 1e3 * static_cast<double>(shape.posted()) * shape.queues / ns;
+	}
+
+	// One round to warm up.
 	template <class OurPost, class TheirPost, class Side>
 	void compareSides(Side &side, const char *what, const Shape &shape, bool rate)
 	{
 		std::vector<double> mine, its;
-		double each = rate ? 1e3 * static_cast<double>(shape.posted()) * shape.queues
-				   : shape.calls;
 
 		for (int i = 0; i <= rounds; i++) {
 			double a = timeOnce<Side, OurPost>(rig, side, shape);
 			double b = timeOnce<Theirs, TheirPost>(rig, theirs, shape);
 			if (i == 0)
 				continue;
-			mine.push_back(rate ? each / a : a / each);
-			its.push_back(rate ? each / b : b / each);
+			mine.push_back(figure(shape, rate, a));
+			its.push_back(figure(shape, rate, b));
 		}
 		say(what, rate ? "M/s" : "ns", mine, its);
 	}
 
-	template <Order order> void limit(const char *what)
+	template <class Post> void limit(const char *what, const Shape &shape, bool rate)
 	{
-		const Shape one = {1, 1, 1, 8192, 1, false};
 		std::vector<double> mine;
 
 		for (int i = 0; i <= rounds; i++)
-			mine.push_back(timeOnce<Ours, RawPost<order>>(rig, ours, one) / one.calls);
+			mine.push_back(figure(shape, rate, timeOnce<Ours, Post>(rig, ours, shape)));
 		mine.erase(mine.begin());
-		say(what, "ns", mine, {});
-	}
-
-	template <uint32_t lanes> void limitShared(const char *what)
-	{
-		const Shape shape = {1, lanes, 1, lanes == 1 ? 8192u : 512u, 1, false};
-		std::vector<double> mine;
-
-		for (int i = 0; i <= rounds; i++)
-			mine.push_back(timeOnce<Ours, RawShared<lanes>>(rig, ours, shape));
-		mine.erase(mine.begin());
-		for (double &ns : mine)
-			ns = lanes == 1 ? ns / shape.calls
-					: 1e3 * static_cast<double>(shape.posted()) / ns;
-		say(what, lanes == 1 ? "ns" : "M/s", mine, {});
+		say(what, rate ? "M/s" : "ns", mine, {});
 	}
 };
 
@@ -220,13 +211,18 @@ static void callsByMany(Bench &b)
 
 static void limits(Bench &b)
 {
-	b.limit<SYSTEM_FENCES>("limit: WQE, fence.sys, record, fence.sys, doorbell");
-	b.limit<GPU_FENCES>("limit: WQE, fence.gpu, record, fence.gpu, doorbell");
-	b.limit<ONE_FENCE>("limit: WQE, fence.gpu, record, doorbell");
-	b.limit<NO_MMIO>("limit: WQE, fence.gpu, record, doorbell not by st.mmio");
-	b.limit<NO_FENCE>("limit: WQE, record, doorbell, no fence");
-	b.limitShared<1>("limit: shared, by one thread");
-	b.limitShared<32>("limit: shared, by a warp's 32 threads together");
+	const Shape one = {1, 1, 1, 8192, 1, false}, warp = {1, 32, 1, 512, 1, false};
+
+	b.limit<RawPost<SYSTEM_FENCES>>("limit: WQE, fence.sys, record, fence.sys, doorbell", one,
+					false);
+	b.limit<RawPost<GPU_FENCES>>("limit: WQE, fence.gpu, record, fence.gpu, doorbell", one,
+				     false);
+	b.limit<RawPost<ONE_FENCE>>("limit: WQE, fence.gpu, record, doorbell", one, false);
+	b.limit<RawPost<NO_MMIO>>("limit: WQE, fence.gpu, record, doorbell not by st.mmio", one,
+				  false);
+	b.limit<RawPost<NO_FENCE>>("limit: WQE, record, doorbell, no fence", one, false);
+	b.limit<RawShared<1>>("limit: shared, by one thread", one, false);
+	b.limit<RawShared<32>>("limit: shared, by a warp's 32 threads together", warp, true);
 }
 
 int main(int argc, char **argv)

@@ -25,20 +25,29 @@ template <Shape shape> struct PostRaw {
 	}
 };
 
+// Runs it some times, and `between` them and after the last.
+template <class Body, class Between>
+void timePosts(Rank &r, const char *what, uint32_t threads, const Body &body, Between between)
+{
+	std::vector<double> each;
+
+	for (int i = 0; i < 7; i++) {
+		launch(r, 1, threads, body);
+		each.push_back(static_cast<double>(*body.ns) / POSTS);
+		between();
+	}
+	say(r, what, median(each), "ns");
+}
+
 template <Shape shape> void measureRaw(Rank &r, const char *what)
 {
 	Pinned<char> ring(static_cast<size_t>(POSTS) * 128);
 	Pinned<uint64_t> ns(1);
 	uint64_t *payload;
-	std::vector<double> each;
 
 	CUDA(cudaMalloc(&payload, 4096));
-	for (int i = 0; i < 7; i++) {
-		launch(r, 1, 1, PostRaw<shape>{ring.at, payload, ns.at});
-		each.push_back(static_cast<double>(*ns.at) / POSTS);
-	}
+	timePosts(r, what, 1, PostRaw<shape>{ring.at, payload, ns.at}, [] {});
 	cudaFree(payload);
-	say(r, what, median(each), "ns");
 }
 
 // The order that a post of many threads needs, by hand: a ticket for all who come together, room, the
@@ -79,16 +88,12 @@ template <bool released> void measureBare(Rank &r, const char *what, uint32_t th
 	Pinned<char> ring(static_cast<size_t>(RING) * 64);
 	Pinned<uint64_t> ns(1);
 	uint64_t *words;
-	std::vector<double> each;
+	auto empty = [&words] { CUDA(cudaMemset(words, 0, 8192)); };
 
 	CUDA(cudaMalloc(&words, 8192));
-	for (int i = 0; i < 7; i++) {
-		CUDA(cudaMemset(words, 0, 8192));
-		launch(r, 1, threads, PostBare<released>{ring.at, words + 512, words, ns.at});
-		each.push_back(static_cast<double>(*ns.at) / POSTS);
-	}
+	empty();
+	timePosts(r, what, threads, PostBare<released>{ring.at, words + 512, words, ns.at}, empty);
 	cudaFree(words);
-	say(r, what, median(each), "ns");
 }
 
 // Puts of 8 bytes to this rank, each by a thread of its own.
@@ -132,16 +137,11 @@ inline void measurePuts(Rank &r, const char *what, uint32_t threads, ginSharing 
 	Window win(r, 65536);
 	Device device(r, RING);
 	Pinned<uint64_t> ns(1);
-	std::vector<double> each;
 
-	for (int i = 0; i < 7; i++) {
-		launch(r, 1, threads,
-		       PostPuts{device.dc, win.win, reinterpret_cast<uint64_t *>(win.ptr + 8192),
-				ns.at, sharing, released});
-		drainPosts(r);
-		each.push_back(static_cast<double>(*ns.at) / POSTS);
-	}
-	say(r, what, median(each), "ns");
+	timePosts(r, what, threads,
+		  PostPuts{device.dc, win.win, reinterpret_cast<uint64_t *>(win.ptr + 8192), ns.at,
+			   sharing, released},
+		  [&r] { drainPosts(r); });
 }
 
 inline void measurePosts(Rank &r)

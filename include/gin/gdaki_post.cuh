@@ -217,11 +217,6 @@ GIN_FN ginResult_t ginSendResult(uint32_t fate, const struct ginSendQueue *q,
 	return fate == ginSentQueueLost ? ginSendState(q) : ginPeerLost(abortWord);
 }
 
-GIN_FN uint32_t ginSendPeerState(const struct ginSend *p)
-{
-	return p->to ? ginPeerObserve(p->to).state : static_cast<uint32_t>(ginPeerAlive);
-}
-
 /* Room for as many as there is of `posts` posts of `each` WQEBBs; how many, and from where on. */
 GIN_FN uint32_t ginSendRoom(const struct ginSend *p, uint32_t posts, bool again, uint64_t *first)
 {
@@ -244,7 +239,7 @@ GIN_FN bool ginSendReserveAlone(struct ginSend *p, bool again)
 		p->range = {first, p->each};
 		return true;
 	}
-	p->fate = ginSendFate(ginSendPeerState(p), ginLocalLoad(&p->queue->latched));
+	p->fate = ginSendFate(ginPeerStateOf(p->to), ginLocalLoad(&p->queue->latched));
 	return false;
 }
 
@@ -254,7 +249,7 @@ GIN_FN bool ginSendReserveAlone(struct ginSend *p, bool again)
  */
 GIN_FN bool ginSendReserveShared(struct ginSend *p, bool again)
 {
-	uint32_t state = ginSendPeerState(p);
+	uint32_t state = ginPeerStateOf(p->to);
 	uint64_t latched = ginLocalLoad(&p->queue->latched), first = 0;
 	uint32_t got = 0;
 
@@ -309,7 +304,7 @@ GIN_FN uint64_t ginSendEnd(const struct ginSend *p)
 GIN_FN void ginSendGo(struct ginSend *p)
 {
 	const bool near = p->fixed.near && p->scope != ginScopeSystem;
-	uint32_t state = ginSendPeerState(p);
+	uint32_t state = ginPeerStateOf(p->to);
 	uint64_t latched = ginLocalLoad(&p->queue->latched);
 
 	ginNicFence(near);

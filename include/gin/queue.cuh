@@ -171,11 +171,6 @@ struct ginClaimed {
 	uint64_t first, got;
 };
 
-GIN_FN uint32_t ginPostState(const struct ginPeer *to)
-{
-	return to ? ginPeerObserve(to).state : static_cast<uint32_t>(ginPeerAlive);
-}
-
 /*
  * Writes this thread's descriptor, if there was room. ginPostedLost: the peer has failed, and the
  * ticket went to nothing.
@@ -225,7 +220,7 @@ template <class Call> GIN_FN_COLD struct ginPostedAs
 ginPostOnce(Call call, struct ginPoster poster, const struct ginPeer *to, const uint64_t *abortWord)
 {
 	const ginSharedWords words = {poster};
-	uint32_t state = ginPostState(to);
+	uint32_t state = ginPeerStateOf(to);
 	struct ginClaimed claimed = {
 		ginTogetherFor(reinterpret_cast<uintptr_t>(poster.queue), poster.alone), 0, 0};
 	bool leads = claimed.all.rank == 0;
@@ -244,7 +239,7 @@ ginPostOnce(Call call, struct ginPoster poster, const struct ginPeer *to, const 
 GIN_FN uint32_t ginPostAgain(struct ginPosting *p)
 {
 	const ginSharedWords words = {p->poster};
-	uint32_t state = ginPostState(p->to);
+	uint32_t state = ginPeerStateOf(p->to);
 	struct ginClaimed claimed = {
 		ginTogetherFor(reinterpret_cast<uintptr_t>(p->poster.queue), p->poster.alone), 0,
 		0};

@@ -35,7 +35,10 @@ struct ginSendGets {
 	uint64_t into;	 /* the last get's const struct ginWindowTable * */
 };
 
-/* What never changes of a queue: a line of its own, that who posts loads once, what he needs first together. */
+/*
+ * What never changes of a queue: a line of its own, that who posts loads once, with what he needs first
+ * side by side.
+ */
 struct ginSendFixed {
 	struct ginMlx5Wqebb *wqes; /* [depth]; the NIC reads */
 	uint32_t queue;		   /* ginMlx5Queue() */

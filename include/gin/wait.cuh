@@ -33,6 +33,12 @@ GIN_FN ginResult_t ginAbortResult(uint64_t word)
 	return static_cast<ginResult_t>(word & 0xffffffffu);
 }
 
+/* NULL: whatever the peer's state is. */
+GIN_FN uint32_t ginPeerStateOf(const struct ginPeer *peer)
+{
+	return peer ? ginPeerObserve(peer).state : static_cast<uint32_t>(ginPeerAlive);
+}
+
 /* The first of these peers that has failed, or -1. */
 GIN_FN int32_t ginFailedOf(const struct ginPeer *peers, const ginPeerSet &from)
 {
