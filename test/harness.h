@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <map>
+#include <mutex>
 #include <vector>
 
 #include "ranks.h"
@@ -123,6 +125,43 @@ inline void copyBytes(Rank &r, void *dst, const void *src, size_t bytes)
 		memcpy(dst, src, bytes);
 }
 
+#ifdef __CUDACC__
+/* Pinned once, and kept: cudaFreeHost() waits for the kernels of all ranks of the process, see gin_proxy(7). */
+class PinnedWords
+{
+	std::mutex mutex;
+	std::multimap<size_t, uint64_t *> unused; /* by their count */
+
+public:
+	uint64_t *take(size_t count)
+	{
+		std::lock_guard<std::mutex> lock(mutex);
+		auto found = unused.find(count);
+		uint64_t *words;
+
+		if (found == unused.end()) {
+			CUDA(cudaHostAlloc(&words, count * sizeof(*words), cudaHostAllocPortable));
+			return words;
+		}
+		words = found->second;
+		unused.erase(found);
+		return words;
+	}
+
+	void giveBack(size_t count, uint64_t *words)
+	{
+		std::lock_guard<std::mutex> lock(mutex);
+		unused.insert({count, words});
+	}
+};
+
+inline PinnedWords &pinnedWords()
+{
+	static PinnedWords words;
+	return words;
+}
+#endif
+
 /* Words that a body writes and the host reads after launch(). */
 struct Results {
 	uint64_t *words;
@@ -132,7 +171,7 @@ struct Results {
 	{
 #ifdef __CUDACC__
 		if (gpu)
-			CUDA(cudaHostAlloc(&words, n * sizeof(*words), cudaHostAllocPortable));
+			words = pinnedWords().take(n);
 #endif
 		if (!gpu)
 			words = static_cast<uint64_t *>(malloc(n * sizeof(*words)));
@@ -144,7 +183,7 @@ struct Results {
 	{
 #ifdef __CUDACC__
 		if (gpu)
-			cudaFreeHost(words);
+			pinnedWords().giveBack(count, words);
 #endif
 		if (!gpu)
 			free(words);
@@ -242,14 +281,10 @@ struct Device {
 	Device &operator=(const Device &) = delete;
 };
 
-/*
- * Ranks that are threads share a GPU, and wait for each other there: no kernel may be loaded while another
- * waits, and no two streams may have one connection to the GPU, where all stand in line.
- */
+/* Ranks that are threads share a GPU and wait for each other there: no kernel may be loaded meanwhile. */
 inline void shareGpu()
 {
 	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
-	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
 }
 
 /* For windows in which signals are raised at offsets, or atomics done. */

@@ -91,34 +91,13 @@ static ginWindow_t registerPart(Rank &r, char *at, size_t bytes, int flags = 0)
 
 /* Host memory that only this process has; pinned when a GPU is to read it. */
 struct HostMemory {
+	Results words;
 	unsigned char *at;
 
-	HostMemory(Rank &r, size_t bytes) : at(nullptr), pinned(r.device >= 0)
+	HostMemory(Rank &r, size_t bytes)
+	    : words(r, (bytes + 7) / 8), at(reinterpret_cast<unsigned char *>(words.words))
 	{
-#ifdef __CUDACC__
-		if (pinned)
-			CUDA(cudaHostAlloc(&at, bytes, cudaHostAllocPortable));
-#endif
-		if (!pinned)
-			at = static_cast<unsigned char *>(malloc(bytes));
-		EXPECT(at != nullptr);
 	}
-
-	~HostMemory()
-	{
-#ifdef __CUDACC__
-		if (pinned)
-			cudaFreeHost(at);
-#endif
-		if (!pinned)
-			free(at);
-	}
-
-	HostMemory(const HostMemory &) = delete;
-	HostMemory &operator=(const HostMemory &) = delete;
-
-private:
-	bool pinned;
 };
 
 /* A local window sends from host memory; each rank makes another number of them. */
