@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DOORBELL_PAGE_BYTES = 4096, DOORBELL_PAGES = 1024, DOORBELL_PAGE_ID = 0x40 };
+enum { DOORBELL_PAGE_BYTES = 4096, DOORBELL_PAGES = 8192, DOORBELL_PAGE_ID = 0x40 };
 enum { DOORBELL_REGISTER = 0x800, DOORBELL_REGISTER_BYTES = 0x100, DOORBELL_CQ = 0x20 };
 
 void doorbellOpen(void);

@@ -12,7 +12,7 @@
 #include "store.h"
 #include "violation.h"
 
-enum { MAPS = 1024 };
+enum { MAPS = DOORBELL_PAGES };
 
 static struct map {
 	uint8_t *address;
