@@ -57,8 +57,8 @@ template <Wait how> __device__ ginResult_t await(const Side &side, uint64_t leas
 		const ginWordLook look = {side.mine};
 		if (ginLookBriefly(look, least, 64))
 			return ginSuccess;
-		ginPoll poll = ginPollStart(side.dc, ginOptions());
-		return ginWaitOn(poll, nullptr, look, least, 64).result;
+		return ginWaitOn(side.dc.self, look,
+				 {ginCallWaitSignal, 0, 0, 64, least, 0, {}, nullptr});
 	} else {
 		while (ginSignalObserve(side.mine) < least)
 			;
@@ -183,6 +183,7 @@ struct Rig {
 		s.dc.nearSignals[1 - d] = theirs;
 		s.dc.abortLine = line;
 		s.dc.abort = onGpu(ginWatch{&line->word, {0, 0, 0}, 0});
+		s.dc.self = onGpu(s.dc);
 	}
 
 	template <Wait wait, Signal signal, bool strong = false> void measure(const char *what)

@@ -77,8 +77,8 @@ private:
 		       static_cast<size_t>(index) * GIN_BARRIER_ROUNDS + round;
 	}
 
-	/* What this rank has posted, in any context, is done before it tells: others tell others. */
-	GIN_FN ginResult_t begin(const ginOptions &options) const
+	/* What this rank has posted, in any context, is done. */
+	GIN_FN ginResult_t drain(const ginOptions &options) const
 	{
 		struct ginPoll own = ginPollStart(dc, options);
 		ginResult_t result = ginSuccess;
@@ -88,11 +88,19 @@ private:
 			result = ginSendFinish(*dc.self, index % dc.contexts, teamSet(), &own);
 		if (result != ginSuccess)
 			leaveError(result, -1, next(), next() - 1);
-		else if (isFlat())
-			tellAll(next());
-		else
-			result = tell(0, next(), options);
 		return result;
+	}
+
+	/* Before it tells anybody: others tell others. */
+	GIN_FN ginResult_t begin(const ginOptions &options) const
+	{
+		ginResult_t result = dc.route == ginRouteDirect ? ginSuccess : drain(options);
+		if (result != ginSuccess)
+			return result;
+		if (!isFlat())
+			return tell(0, next(), options);
+		tellAll(next());
+		return ginSuccess;
 	}
 
 	/* Few that are direct peers of each other; the same answer on all ranks of the team. */
@@ -161,8 +169,7 @@ private:
 
 	GIN_FN void leaveError(ginResult_t result, int peer, uint64_t expected, uint64_t seen) const
 	{
-		ginErrorLeave(dc.errorClaim, dc.errorRecord, result, ginCallBarrier, 0, peer, index,
-			      expected, seen);
+		ginErrorLeave(dc.self, result, ginCallBarrier, 0, peer, index, expected, seen);
 	}
 
 	/* The class of the words that the rank writes from which this one hears. */
@@ -232,12 +239,44 @@ private:
 		return result;
 	}
 
-	GIN_FN ginResult_t finish(ginOptions options) const
+	/* The first looks at all words, with which most waits end. B, acquire end. */
+	GIN_FN bool areThere(uint64_t epoch) const
+	{
+		bool there = true;
+		GIN_NO_UNROLL
+		for (uint32_t peer = 0; there && peer < nRanks(); peer++) {
+			const uint64_t *word = dc.signal[ginWriterGpu] + wordIndex(peer);
+			auto look = [word] { return ginBarrierObserve(word); };
+			if (peer != static_cast<uint32_t>(team.rank))
+				there = ginLookBriefly(look, epoch, 64);
+		}
+		return there;
+	}
+
+	/* Who ends the wait by failing: all of the team, if nothing else is asked for. */
+	GIN_FN ginOptions onTeam(ginOptions options) const
 	{
 		if (!options.from.count)
 			options.from = teamSet();
+		return options;
+	}
+
+	/* All other looks; by what memory holds, see wait.cuh. */
+	GIN_FN_COLD static ginResult_t listen(const ginDevComm *dc, ginTeam team, uint32_t index,
+					      uint64_t epoch, ginOptions options)
+	{
+		const GinBarrier barrier(*dc, team, index);
+		return barrier.hearAll(epoch, barrier.onTeam(options));
+	}
+
+	GIN_FN ginResult_t finish(const ginOptions &options) const
+	{
 		uint64_t epoch = next();
-		ginResult_t result = isFlat() ? hearAll(epoch, options) : rounds(epoch, options);
+		ginResult_t result = ginSuccess;
+		if (!isFlat())
+			result = rounds(epoch, onTeam(options));
+		else if (!areThere(epoch))
+			result = listen(dc.self, team, index, epoch, options);
 		if (result == ginSuccess)
 			ginLocalStore(&dc.epoch[index], epoch);
 		return result;

@@ -141,21 +141,14 @@ public:
 				      sizeof(Remote) == sizeof(ginSignalOp),
 			      "signal needs a remote action");
 		struct ginSignalOp op = ginSignalOf(remote);
-		bool mine = coop.thread_rank() == 0;
 		coop.sync(); /* it covers what the coop put */
-		uint64_t *signals = op.at ? nullptr : ginDirectNear(dc, peer);
-		if (!signals) {
-			if (networked() && (queued(peer) || byAgent(op)))
-				return postSignal(coop, ginCallSignal, peer, op, options);
-			signals = ginPeerObserve(&dc.peers[peer]).signals;
-		}
-		ginDirectSignal(mine, ginDirectWord(dc, signals, peer, context, op), op, false,
-				options.given);
-		/* Looked at behind the signal, which is not held up: a failed peer's memory stays. */
-		ginResult_t result = ginAgree(coop, usable(ginPeerObserve(&dc.peers[peer])));
-		if (result != ginSuccess && mine)
-			leaveError(ginCallSignal, result, peer, op.id, 0, 0);
-		return result;
+		uint64_t *near = op.at ? nullptr : ginDirectNear(dc, peer);
+		if (near)
+			return signalDirect(coop, peer, near, op, options);
+		if (networked() && (queued(peer) || byAgent(op)))
+			return postSignal(coop, ginCallSignal, peer, op, options);
+		return signalDirect(coop, peer, ginPeerObserve(&dc.peers[peer]).signals, op,
+				    options);
 	}
 
 	/*

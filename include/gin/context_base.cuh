@@ -425,8 +425,7 @@ protected:
 	GIN_FN void leaveError(uint32_t call, ginResult_t result, int peer, uint32_t id,
 			       uint64_t expected, uint64_t seen) const
 	{
-		ginErrorLeave(dc.errorClaim, dc.errorRecord, result, call, context, peer, id,
-			      expected, seen);
+		ginErrorLeave(dc.self, result, call, context, peer, id, expected, seen);
 	}
 
 	/*
@@ -454,6 +453,21 @@ protected:
 		return ginSuccess;
 	}
 
+	/* A signal of its own, in the peer's memory. */
+	template <class Coop>
+	GIN_FN ginResult_t signalDirect(Coop coop, int peer, uint64_t *signals,
+					const ginSignalOp &op, const ginOptions &options) const
+	{
+		bool mine = coop.thread_rank() == 0;
+		ginDirectSignal(mine, ginDirectWord(dc, signals, peer, context, op), op, false,
+				options.given);
+		/* Looked at behind the signal, which is not held up: a failed peer's memory stays. */
+		ginResult_t result = ginAgree(coop, usable(ginPeerObserve(&dc.peers[peer])));
+		if (result != ginSuccess && mine)
+			leaveError(ginCallSignal, result, peer, op.id, 0, 0);
+		return result;
+	}
+
 	template <class Word>
 	GIN_FN ginResult_t atomicWord(int peer, ginWindow_t win, size_t off, Word **word) const
 	{
@@ -470,11 +484,9 @@ protected:
 							uint64_t least, const ginOptions &options,
 							struct ginWatch *failed) const
 	{
-		struct ginWaited waited =
-			ginWaitOn(ginPollStart(dc, options), failed, look, least, options.bits);
-		if (waited.result != ginSuccess)
-			leaveError(call, waited.result, waited.failed, id, least, waited.seen);
-		return waited.result;
+		return ginWaitOn(dc.self, look,
+				 {call, context, id, options.bits, least, options.timeout,
+				  options.from, failed});
 	}
 
 	/*

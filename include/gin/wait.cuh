@@ -136,25 +136,6 @@ template <class Look> GIN_FN ginResult_t ginPollUntil(struct ginPoll &poll, Look
 	return result;
 }
 
-/* How a wait has ended: with what its word was last, and the peer that ended it, or -1. */
-struct ginWaited {
-	ginResult_t result;
-	int32_t failed;
-	uint64_t seen;
-};
-
-/* The same for who has no use for the poll behind it. */
-template <class Look> GIN_FN_COLD struct ginWaited
-ginWaitOn(struct ginPoll poll, struct ginWatch *failed, Look look, uint64_t least, uint32_t bits)
-{
-	struct ginWaited waited;
-
-	poll.queue = failed;
-	waited.result = ginPollUntil(poll, look, least, bits, &waited.seen);
-	waited.failed = poll.failed;
-	return waited;
-}
-
 /* A signal's word, or of a window. S, acquire end. */
 struct ginWordLook {
 	const uint64_t *word;
@@ -198,12 +179,19 @@ GIN_FN_COLD ginResult_t ginPeerLost(const uint64_t *abortWord)
 	return why ? ginAbortResult(why) : ginErrorPeer;
 }
 
+/*
+ * What is seldom called takes the device communicator as memory holds it, not what parameters hold: to be
+ * handed over these would be loaded ahead of the branch around the call, in the way of every signal.
+ */
+
 /* Leave word of a failure where the host can read it, unless an earlier one did. Any thread. */
-GIN_FN_COLD void ginErrorLeave(uint32_t *claim, struct ginErrorRecord *record, ginResult_t result,
-			       uint32_t call, uint32_t context, int peer, uint32_t id,
-			       uint64_t expected, uint64_t seen)
+GIN_FN_COLD void ginErrorLeave(const ginDevComm *dc, ginResult_t result, uint32_t call,
+			       uint32_t context, int peer, uint32_t id, uint64_t expected,
+			       uint64_t seen)
 {
-	if (!ginErrorClaim(claim))
+	struct ginErrorRecord *record = dc->errorRecord;
+
+	if (!ginErrorClaim(dc->errorClaim))
 		return;
 	record->result = static_cast<uint32_t>(result);
 	record->call = call;
@@ -213,6 +201,30 @@ GIN_FN_COLD void ginErrorLeave(uint32_t *claim, struct ginErrorRecord *record, g
 	record->expected = expected;
 	record->seen = seen;
 	ginErrorPublish(&record->valid);
+}
+
+/* What a wait waits for, and for its error record, in which call. */
+struct ginWaitFor {
+	uint32_t call, context, id;
+	uint32_t bits; /* this and `from`, `timeout`: as in ginOptions */
+	uint64_t least, timeout;
+	ginPeerSet from;
+	struct ginWatch *failed; /* of the word that says that the queue has failed, or NULL */
+};
+
+/* A wait that takes longer than a few looks. */
+template <class Look>
+GIN_FN_COLD ginResult_t ginWaitOn(const ginDevComm *dc, Look look, struct ginWaitFor what)
+{
+	struct ginPoll poll = ginPollStart(*dc, ginOptions{what.timeout, what.from});
+	uint64_t seen;
+
+	poll.queue = what.failed;
+	ginResult_t result = ginPollUntil(poll, look, what.least, what.bits, &seen);
+	if (result != ginSuccess)
+		ginErrorLeave(dc, result, what.call, what.context, poll.failed, what.id, what.least,
+			      seen);
+	return result;
 }
 
 #endif
