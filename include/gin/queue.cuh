@@ -216,9 +216,10 @@ struct ginDescribed {
  * Called with what is in registers, so that a call that does not post, or has another route, is not
  * larger for it than this.
  */
-template <class Call> GIN_FN_COLD struct ginPostedAs
+template <bool alone, class Call> GIN_FN_COLD struct ginPostedAs
 ginPostOnce(Call call, struct ginPoster poster, const struct ginPeer *to, const uint64_t *abortWord)
 {
+	poster.alone = alone; /* as it is; with this the compiler knows it */
 	const ginSharedWords words = {poster};
 	uint32_t state = ginPeerStateOf(to);
 	struct ginClaimed claimed = {
@@ -226,7 +227,8 @@ ginPostOnce(Call call, struct ginPoster poster, const struct ginPeer *to, const 
 	bool leads = claimed.all.rank == 0;
 
 	claimed.first = leads ? words.claim(claimed.all.count) : 0;
-	uint64_t consumed = leads ? words.consumed() : 0;
+	uint64_t consumed =
+		words.consumed(); /* by all, or the leader would wait for it right here */
 	struct ginPosting p = {call.describe(), poster, to, 0};
 	ginSourceRelease(call.scope());
 	if (leads && ginQueueKeep(words, claimed.first, claimed.all.count, consumed))
@@ -271,7 +273,9 @@ GIN_FN struct ginPostedAs ginPost(const Call &call, const struct ginPoster &post
 				  const struct ginPeer *to, const ginDevComm &dc,
 				  const ginOptions &options)
 {
-	struct ginPostedAs as = ginPostOnce(call, poster, to, &dc.abortLine->word);
+	const uint64_t *abortWord = &dc.abortLine->word;
+	struct ginPostedAs as = poster.alone ? ginPostOnce<true>(call, poster, to, abortWord)
+					     : ginPostOnce<false>(call, poster, to, abortWord);
 
 	if (as.posted == ginPostedFull) {
 		struct ginPoll poll = ginPollStart(dc, options);
