@@ -324,30 +324,37 @@ GIN_FN_COLD ginResult_t ginSendPollStep(struct ginSendQueue *q, struct ginPoll &
 }
 
 /*
- * Reserves at once, without a look before. If there is no room, as far as `done` says, the indexes are
- * given back, unless somebody has reserved more since: he does the same first, or somebody brings `done`
- * up to date, and then there is room for these, too. Who gets nothing goes by ginSendTryAgain, which
- * does that.
+ * Is there room for `count` indexes from `first` on, which were reserved at once, without a look before? If
+ * not, as far as `done` says, they are given back, unless somebody has reserved more since: he does the same
+ * first, or somebody brings `done` up to date, and then there is room for these, too. Who gets nothing goes
+ * by ginSendTryAgain, which does that. `done`: looked at before, or while the reservation was under way.
  */
+GIN_FN bool ginSendKeep(struct ginSendQueue *q, uint32_t logDepth, uint32_t count, uint64_t first,
+			uint64_t done, ginSharing sharing)
+{
+	while (first + count - done > 1ull << logDepth) {
+		if (ginLocalCas(&q->reserved, first + count, first))
+			return false;
+		ginYield();
+		done = ginSendDone(q, sharing);
+	}
+	return true;
+}
+
+/* Reserves, if there is room as far as `done` says. */
 GIN_FN bool ginSendTry(struct ginSendQueue *q, uint32_t logDepth, uint32_t count, uint64_t *first,
 		       ginSharing sharing)
 {
-	uint64_t depth = 1ull << logDepth;
-
 	if (sharing == ginSharingThread) {
 		*first = ginOwnLoad(&q->reserved);
-		if (*first + count - ginSendDone(q, sharing) > depth)
+		if (*first + count - ginSendDone(q, sharing) > 1ull << logDepth)
 			return false;
 		ginLocalStore(&q->reserved, *first + count);
 		return true;
 	}
 	*first = ginTicketAdd(&q->reserved, count);
-	while (*first + count - ginSendDone(q, sharing) > depth) {
-		if (ginLocalCas(&q->reserved, *first + count, *first))
-			return false;
-		ginYield();
-	}
-	return true;
+	uint64_t done = ginSendDone(q, sharing); /* here: it does not wait for the ticket */
+	return ginSendKeep(q, logDepth, count, *first, done, sharing);
 }
 
 /*

@@ -10,23 +10,88 @@
 
 #include "gdaki_call.cuh"
 
-struct ginSendOnce {
+/*
+ * A call, beside its bytes. Flags are words: what a kernel always says the same is known to the compiler
+ * beyond the call then, as it is not of a byte with padding behind it.
+ */
+struct ginCallOnce {
 	struct ginSendQueue *queue;
 	const struct ginPeer *to;
+	ginWindow_t dst;
+	size_t dstOff;
+	struct ginSignalOp remote;
+	uint32_t firstSignal; /* of the context */
+	int peer;
+	uint32_t sharing; /* enum ginSharing */
+	uint32_t hold;
+};
+
+/* What is posted, as far as it takes loads to know. */
+struct ginSendOnce {
 	struct ginMlx5Memory remote, local, word;
 	const uint32_t *value; /* the bytes, as words; NULL: they are at `local` */
 	uint64_t add;
-	uint64_t *counters; /* the context's */
-	uint32_t counter;   /* 1 + the one to raise; 0: none */
-	uint32_t bytes;	    /* 0: the signal alone */
+	uint32_t counter; /* 1 + the one to raise; 0: none */
+	uint32_t bytes;	  /* 0: the signal alone */
 	bool raises;
 	bool far; /* a source that has yet to be released to the system */
-	bool hold;
 };
 
-GIN_FN uint32_t ginSendOnceCount(const struct ginSendOnce &s)
+/* The bytes of a put; of a signal alone none, in no window. */
+struct ginSourceOnce {
+	ginWindow_t window;
+	size_t offset;
+	uint64_t *counters; /* the context's */
+	uint32_t counter;   /* 1 + the one to raise; 0: none */
+	uint32_t bytes;
+	uint32_t given, required; /* enum ginScope, as in ginOptions */
+
+	GIN_FN void describe(struct ginSendOnce *s) const
+	{
+		const struct ginWindowTable *table = window.table;
+		uint32_t needed = required;
+
+		if (bytes) {
+			s->local = {table->nicAddress + offset, table->nicKey};
+			if (needed < table->fence)
+				needed = table->fence;
+		}
+		s->far = needed == ginScopeSystem && given < needed;
+	}
+};
+
+/* Those of a value. */
+struct ginValueOnce {
+	uint32_t word[GIN_MLX5_INLINE_BYTES / 4];
+	uint32_t bytes;
+	static constexpr uint64_t *counters = nullptr;
+	static constexpr uint32_t counter = 0;
+
+	GIN_FN void describe(struct ginSendOnce *s) const { s->value = word; }
+};
+
+template <class Bytes>
+GIN_FN uint32_t ginSendOnceCount(const struct ginCallOnce &call, const Bytes &bytes)
 {
-	return (s.bytes ? 1 : 0) + s.raises;
+	return (bytes.bytes ? 1 : 0) + call.remote.present;
+}
+
+template <class Bytes>
+GIN_FN struct ginSendOnce ginSendOnceOf(const struct ginCallOnce &call, const Bytes &bytes)
+{
+	struct ginSendOnce s = {};
+
+	s.bytes = bytes.bytes;
+	s.counter = bytes.counter;
+	s.raises = call.remote.present;
+	bytes.describe(&s);
+	if (s.bytes)
+		s.remote = ginSendThere(call.dst, call.dstOff, call.peer);
+	if (s.raises) {
+		s.word = ginSendWord(call.to, call.firstSignal, call.peer, call.remote);
+		s.add = call.remote.value;
+	}
+	return s;
 }
 
 /* A WQE of the range, at its place; a NOP, when it goes nowhere. */
@@ -60,27 +125,28 @@ GIN_FN void ginSendOnceWrite(const struct ginSendOnce &s, const struct ginSendFi
 	}
 	if (s.raises) {
 		struct ginMlx5Slot slot = ginSendSlot(f, range, i);
-		ginSendOnceStore(f, range, i,
+		ginSendOnceStore(f, range, i++,
 				 ginMlx5FetchAdd(slot, s.word, {f.sink, f.sinkKey}, s.add), well);
 	}
-	if (s.counter) {
-		uint64_t last = range.first + at + ginSendOnceCount(s) - 1;
-		ginSlotCounterSet(&f.counter[last & ginSendMask(f)], well ? s.counter : 0);
-	}
+	if (s.counter)
+		ginSlotCounterSet(&f.counter[(range.first + i - 1) & ginSendMask(f)],
+				  well ? s.counter : 0);
 }
 
 /* By a thread that has the queue for itself: the looks go on while the fence waits for the WQEs. */
-GIN_FN uint32_t ginSendOnceAlone(const struct ginSendOnce &s)
+template <class Bytes>
+GIN_FN uint32_t ginSendOnceAlone(const struct ginCallOnce &call, const Bytes &bytes)
 {
-	struct ginSendQueue *q = s.queue;
+	struct ginSendQueue *q = call.queue;
+	const struct ginSendOnce s = ginSendOnceOf(call, bytes);
 	const struct ginSendFixed f = ginSendFixedOf(q);
 	const bool near = f.near && !s.far;
-	struct ginSendRange range = {0, ginSendOnceCount(s)};
+	struct ginSendRange range = {0, ginSendOnceCount(call, bytes)};
 
 	if (!ginSendTry(q, f.logDepth, range.count, &range.first, ginSharingThread))
 		return ginSentFull;
 	ginSendOnceWrite(s, f, range, 0, true);
-	uint32_t state = ginPeerObserve(s.to).state;
+	uint32_t state = ginPeerObserve(call.to).state;
 	uint64_t latched = ginLocalLoad(&q->latched);
 	ginNicFence(near);
 	uint32_t fate = ginSendFate(state, latched);
@@ -89,117 +155,67 @@ GIN_FN uint32_t ginSendOnceAlone(const struct ginSendOnce &s)
 		ginNicFence(near);
 	}
 	if (s.counter)
-		ginSendCounts(q, s.counters, range.first + range.count);
-	ginSendAlone(q, f, range.first, range.first + range.count, !s.hold);
+		ginSendCounts(q, bytes.counters, range.first + range.count);
+	ginSendAlone(q, f, range.first, range.first + range.count, !call.hold);
 	return fate;
 }
 
-/* Others may post theirs along. */
-GIN_FN uint32_t ginSendOnceShared(const struct ginSendOnce &s, ginSharing sharing)
+/*
+ * Others may post theirs along. The way of the reservation from memory is the longest: it goes first, and
+ * needs nothing that takes a load, so that all others are under way beside it.
+ */
+template <class Bytes>
+GIN_FN uint32_t ginSendOnceShared(const struct ginCallOnce &call, const Bytes &bytes)
 {
-	struct ginSendQueue *q = s.queue;
-	const struct ginSendFixed f = ginSendFixedOf(q);
-	uint32_t each = ginSendOnceCount(s);
-	uint32_t state = ginPeerObserve(s.to).state;
-	uint64_t latched = ginLocalLoad(&q->latched), first = 0;
-	uint64_t kind = each | (s.counter ? 4 : 0); /* those who count are together, too */
+	struct ginSendQueue *q = call.queue;
+	const ginSharing sharing = static_cast<ginSharing>(call.sharing);
+	const uint32_t each = ginSendOnceCount(call, bytes);
+	uint32_t state = ginPeerObserve(call.to).state;
+	uint64_t latched = ginLocalLoad(&q->latched);
+	uint64_t kind = each | (bytes.counter ? 4 : 0); /* those who count are together, too */
 	struct ginTogether all = ginTogetherFor(reinterpret_cast<uintptr_t>(q) ^ kind << 48, false);
-	bool room = !all.rank && each * all.count <= 1u << f.logDepth &&
-		    ginSendTry(q, f.logDepth, each * all.count, &first, sharing);
+	struct ginSendRange range = {0, each * all.count};
 
+	if (!all.rank)
+		range.first = ginTicketAdd(&q->reserved, range.count);
+	const struct ginSendOnce s = ginSendOnceOf(call, bytes);
+	const struct ginSendFixed f = ginSendFixedOf(q);
+	uint64_t done = ginSendDone(q, sharing);
+	bool room =
+		!all.rank && ginSendKeep(q, f.logDepth, range.count, range.first, done, sharing);
 	if (!ginFromLeader(all, room))
 		return ginSentFull;
-	first = ginFromLeader(all, first);
-	struct ginSendRange range = {first, each * all.count};
+	range.first = ginFromLeader(all, range.first);
 	uint32_t fate = ginSendFate(state, latched);
 	ginSendOnceWrite(s, f, range, all.rank * each, fate == ginSentWell);
-	bool rings = ginAnyOf(all, !s.hold), far = ginAnyOf(all, s.far);
+	bool rings = ginAnyOf(all, !call.hold), far = ginAnyOf(all, s.far);
 	ginMeetAll(all);
 	if (all.rank)
 		return fate;
 	if (s.counter)
-		ginSendCounts(q, s.counters, range.first + range.count);
+		ginSendCounts(q, bytes.counters, range.first + range.count);
 	if (far) /* cumulative: it stands for all of them */
 		ginSourceRelease(ginScopeSystem);
 	ginSendHandOver(q, f, range, !rings, sharing);
 	return fate;
 }
 
-/*
- * A call, beside its bytes. Flags are words: what a kernel always says the same is known to the compiler
- * beyond the call then, as it is not of a byte with padding behind it.
- */
-struct ginCallOnce {
-	struct ginSendQueue *queue;
-	const struct ginPeer *to;
-	ginWindow_t dst;
-	size_t dstOff;
-	struct ginSignalOp remote;
-	uint32_t firstSignal; /* of the context */
-	int peer;
-	uint32_t sharing; /* enum ginSharing */
-	uint32_t hold;
-};
-
-/* The bytes of a put; of a signal alone none, in no window. */
-struct ginSourceOnce {
-	ginWindow_t window;
-	size_t offset;
-	uint64_t *counters; /* the context's */
-	uint32_t counter;   /* 1 + the one to raise; 0: none */
-	uint32_t bytes;
-	uint32_t given, required; /* enum ginScope, as in ginOptions */
-};
-
-/* Those of a value. */
-struct ginValueOnce {
-	uint32_t word[GIN_MLX5_INLINE_BYTES / 4];
-	uint32_t bytes;
-};
-
-/* `s` has what is of the bytes. */
-GIN_FN uint32_t ginSendOncePost(struct ginSendOnce *s, const struct ginCallOnce &call)
+template <class Bytes>
+GIN_FN uint32_t ginSendOncePost(const struct ginCallOnce &call, const Bytes &bytes)
 {
-	s->queue = call.queue;
-	s->to = call.to;
-	s->raises = call.remote.present;
-	s->hold = call.hold;
-	if (s->bytes)
-		s->remote = ginSendThere(call.dst, call.dstOff, call.peer);
-	if (s->raises) {
-		s->word = ginSendWord(call.to, call.firstSignal, call.peer, call.remote);
-		s->add = call.remote.value;
-	}
-	ginSharing sharing = static_cast<ginSharing>(call.sharing);
-	return sharing == ginSharingThread ? ginSendOnceAlone(*s) : ginSendOnceShared(*s, sharing);
+	return call.sharing == ginSharingThread ? ginSendOnceAlone(call, bytes)
+						: ginSendOnceShared(call, bytes);
 }
 
 /* enum ginSent; ginSentFull: nothing is done, and it is for gdaki_post.cuh. */
 GIN_FN_COLD uint32_t ginSendPutOnce(struct ginCallOnce call, struct ginSourceOnce source)
 {
-	const struct ginWindowTable *table = source.window.table;
-	struct ginSendOnce s = {};
-	uint32_t required = source.required;
-
-	s.counters = source.counters;
-	s.counter = source.counter;
-	s.bytes = source.bytes;
-	if (s.bytes) {
-		s.local = {table->nicAddress + source.offset, table->nicKey};
-		if (required < table->fence)
-			required = table->fence;
-	}
-	s.far = required == ginScopeSystem && source.given < required;
-	return ginSendOncePost(&s, call);
+	return ginSendOncePost(call, source);
 }
 
 GIN_FN_COLD uint32_t ginSendValueOnce(struct ginCallOnce call, struct ginValueOnce value)
 {
-	struct ginSendOnce s = {};
-
-	s.value = value.word;
-	s.bytes = value.bytes;
-	return ginSendOncePost(&s, call);
+	return ginSendOncePost(call, value);
 }
 
 #endif
