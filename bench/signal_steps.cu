@@ -28,8 +28,9 @@
 enum { TRIPS = 10000, WARM_UP = 100, RUNS = 7 };
 
 enum Wait {
-	waitBare,    // looks, and nothing else: it can never give up
-	waitGivesUp, // 16 looks, then a call that would go on
+	waitBare,	// looks, and nothing else: it can never give up
+	waitBesideCall, // the same looks, beside a call that is never made
+	waitGivesUp,	// 16 looks, then a call that would go on
 	waitGin
 };
 
@@ -49,6 +50,12 @@ struct Side {
 	bool first;
 };
 
+__device__ ginResult_t giveUp(const Side &side, uint64_t least)
+{
+	return ginWaitOn(side.dc.self, ginWordLook{side.mine},
+			 {ginCallWaitSignal, 0, 0, 64, least, 0, {}, nullptr});
+}
+
 template <Wait how> __device__ ginResult_t await(const Side &side, uint64_t least)
 {
 	if constexpr (how == waitGin) {
@@ -57,12 +64,13 @@ template <Wait how> __device__ ginResult_t await(const Side &side, uint64_t leas
 		const ginWordLook look = {side.mine};
 		if (ginLookBriefly(look, least, 64))
 			return ginSuccess;
-		return ginWaitOn(side.dc.self, look,
-				 {ginCallWaitSignal, 0, 0, 64, least, 0, {}, nullptr});
+		return giveUp(side, least);
 	} else {
-		while (ginSignalObserve(side.mine) < least)
-			;
-		return ginSuccess;
+		uint64_t seen;
+		do
+			seen = ginSignalObserve(side.mine);
+		while (seen < least);
+		return how == waitBesideCall && seen == ~0ull ? giveUp(side, least) : ginSuccess;
 	}
 }
 
@@ -220,6 +228,7 @@ int main()
 	Rig rig;
 
 	rig.measure<waitBare, signalBare>("weak signal and wait by hand (limit)");
+	rig.measure<waitBesideCall, signalBare>("the same beside a call that is never made");
 	rig.measure<waitGivesUp, signalBare>("a wait that can give up");
 	rig.measure<waitGin, signalBare>("the wait by Gin::waitSignal");
 	rig.measure<waitBare, signalNear>("the peer's word looked up");
