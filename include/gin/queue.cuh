@@ -216,10 +216,9 @@ struct ginDescribed {
  * Called with what is in registers, so that a call that does not post, or has another route, is not
  * larger for it than this.
  */
-template <bool alone, class Call> GIN_FN_COLD struct ginPostedAs
+template <class Call> GIN_FN_COLD struct ginPostedAs
 ginPostOnce(Call call, struct ginPoster poster, const struct ginPeer *to, const uint64_t *abortWord)
 {
-	poster.alone = alone; /* as it is; with this the compiler knows it */
 	const ginSharedWords words = {poster};
 	uint32_t state = ginPeerStateOf(to);
 	struct ginClaimed claimed = {
@@ -227,8 +226,7 @@ ginPostOnce(Call call, struct ginPoster poster, const struct ginPeer *to, const 
 	bool leads = claimed.all.rank == 0;
 
 	claimed.first = leads ? words.claim(claimed.all.count) : 0;
-	uint64_t consumed =
-		words.consumed(); /* by all, or the leader would wait for it right here */
+	uint64_t consumed = leads ? words.consumed() : 0;
 	struct ginPosting p = {call.describe(), poster, to, 0};
 	ginSourceRelease(call.scope());
 	if (leads && ginQueueKeep(words, claimed.first, claimed.all.count, consumed))
@@ -273,9 +271,7 @@ GIN_FN struct ginPostedAs ginPost(const Call &call, const struct ginPoster &post
 				  const struct ginPeer *to, const ginDevComm &dc,
 				  const ginOptions &options)
 {
-	const uint64_t *abortWord = &dc.abortLine->word;
-	struct ginPostedAs as = poster.alone ? ginPostOnce<true>(call, poster, to, abortWord)
-					     : ginPostOnce<false>(call, poster, to, abortWord);
+	struct ginPostedAs as = ginPostOnce(call, poster, to, &dc.abortLine->word);
 
 	if (as.posted == ginPostedFull) {
 		struct ginPoll poll = ginPollStart(dc, options);
