@@ -327,7 +327,8 @@ GIN_FN_COLD ginResult_t ginSendPollStep(struct ginSendQueue *q, struct ginPoll &
  * Is there room for `count` indexes from `first` on, which were reserved at once, without a look before? If
  * not, as far as `done` says, they are given back, unless somebody has reserved more since: he does the same
  * first, or somebody brings `done` up to date, and then there is room for these, too. Who gets nothing goes
- * by ginSendTryAgain, which does that. `done`: looked at before, or while the reservation was under way.
+ * by ginSendTryAgain, which does that. For more than the queue is deep there is never room. `done`: looked at
+ * before, or while the reservation was under way.
  */
 GIN_FN bool ginSendKeep(struct ginSendQueue *q, uint32_t logDepth, uint32_t count, uint64_t first,
 			uint64_t done, ginSharing sharing)
