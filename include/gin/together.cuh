@@ -16,13 +16,31 @@ struct ginTogether {
 	uint32_t mask; /* lanes, on a GPU */
 };
 
+#if GIN_ON_GPU
+/*
+ * `key`, hidden from ptxas. Where that knows that all lanes have the same one it takes the mask of those who
+ * come together for the same, too, in all who go on together, and a shuffle takes it from any of them
+ * (R2UR; ptxas of CUDA 13.0). But others may have joined them meanwhile, with a mask of their own, where
+ * both leave a branch: lanes then waited for each other forever. What is added is 0: blocks have at most
+ * 1024 threads.
+ */
+GIN_FN uint64_t ginHiddenKey(uint64_t key)
+{
+	asm("{\n\t.reg .b32 x;\n\t.reg .b64 zero;\n\t"
+	    "mov.u32 x, %%tid.x;\n\tshr.u32 x, x, 10;\n\tcvt.u64.u32 zero, x;\n\t"
+	    "add.u64 %0, %0, zero;\n\t}"
+	    : "+l"(key));
+	return key;
+}
+#endif
+
 /* Those with the same `key`; just this one when it is alone. */
 GIN_FN struct ginTogether ginTogetherFor(uint64_t key, bool alone)
 {
 #if GIN_ON_GPU
 	uint32_t active = __activemask();
 	if (!alone && (active & (active - 1))) {
-		uint32_t mask = __match_any_sync(active, key);
+		uint32_t mask = __match_any_sync(active, ginHiddenKey(key));
 		uint32_t below = mask & ((1u << ginLane()) - 1);
 		return {static_cast<uint32_t>(__popc(mask)), static_cast<uint32_t>(__popc(below)),
 			mask};
