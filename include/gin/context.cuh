@@ -42,7 +42,7 @@ public:
 			       size_t srcOff, size_t bytes, Remote remote = {}, Local local = {},
 			       Coop coop = {}, ginOptions options = {}) const
 	{
-		return putSource(peer, dstWin, dstOff, {srcWin, srcOff, nullptr}, bytes,
+		return putSource(peer, dstWin, dstOff, ginSourceIn(srcWin, srcOff), bytes,
 				 ginSignalOf(remote), ginCounterOf(local), coop, options);
 	}
 
@@ -57,7 +57,7 @@ public:
 				   size_t bytes, Remote remote = {}, Local local = {},
 				   Coop coop = {}, ginOptions options = {}) const
 	{
-		return putSource(peer, dstWin, dstOff, {{nullptr}, 0, src}, bytes,
+		return putSource(peer, dstWin, dstOff, ginSourceAnywhere(src), bytes,
 				 ginSignalOf(remote), ginCounterOf(local), coop, options);
 	}
 
@@ -77,22 +77,8 @@ public:
 		struct ginSignalOp op = ginSignalOf(remote);
 		if (networked() && beyondAll(op))
 			return refuse(coop, ginCallPutValue, peer);
-		if (queued(peer) && dc.sendQueues)
-			return send(coop, ginCallPutValue, peer, op.id, [&] {
-				uint32_t fate = valueOnce(peer, dstWin, dstOff, value, op, options);
-				if (fate != ginSentFull)
-					return onceResult(sender(), peer, fate);
-				uint32_t words[8];
-				memcpy(words, &value, sizeof(value));
-				return ginSendPutValue(sender(), peer, dstWin, dstOff, words,
-						       sizeof(value), ginSignalOp(op),
-						       ginOptions(options));
-			});
 		if (queued(peer))
-			return post(coop, ginCallPutValue, peer, op.id, options,
-				    ginDescribed{ginDescribeValue(peer, ginPlaceIn(dstWin, dstOff),
-								  value, op),
-						 ginScopeThread});
+			return valueNetwork(peer, dstWin, dstOff, value, op, coop, options);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		ginResult_t result = usable(to);
 		if (result == ginSuccess && coop.thread_rank() == 0)
@@ -113,16 +99,9 @@ public:
 			       ginOptions options = {}) const
 	{
 		coop.sync(); /* none of the coop uses the bytes that are replaced */
-		if (queued(peer) && dc.sendQueues)
-			return send(coop, ginCallGet, peer, UINT32_MAX, [&] {
-				return ginSendGet(sender(), peer, srcWin, srcOff, dstWin, dstOff,
-						  bytes, ginOptions(options));
-			});
 		if (queued(peer))
-			return post(coop, ginCallGet, peer, UINT32_MAX, options,
-				    ginDescribed{ginDescribeGet(peer, ginPlaceIn(srcWin, srcOff),
-								ginPlaceIn(dstWin, dstOff), bytes),
-						 ginScopeThread});
+			return getNetwork(peer, srcWin, srcOff, dstWin, dstOff, bytes, coop,
+					  options);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		const char *src = ginWindowAt(srcWin, peer).address + srcOff;
 		bool moved = ginMove(own(dstWin, dstOff), src, bytes, coop, options,

@@ -150,15 +150,33 @@ protected:
 		return op.at ? wordSender(peer) : sender();
 	}
 
-	/* `post` posts to the peer's NIC, by the coop's first thread. */
-	template <class Coop, class Post>
-	GIN_FN ginResult_t send(Coop coop, uint32_t call, int peer, uint32_t id, Post post) const
+	/* A result that is to be left when it is an error. */
+	GIN_FN ginResult_t leaving(ginResult_t result, uint32_t call, int peer, uint32_t id) const
 	{
-		bool mine = coop.thread_rank() == 0;
-		ginResult_t result = ginAgree(coop, mine ? post() : ginSuccess);
-		if (result != ginSuccess && mine)
+		if (result != ginSuccess)
 			leaveError(call, result, peer, id, 0, 0);
 		return result;
+	}
+
+	/*
+	 * Posts to the peer's NIC, by the coop's first thread: `once` the short way, enum ginSent, and where
+	 * that is full `atLength`. A post that went well costs one branch behind it.
+	 */
+	template <class Coop, class Once, class AtLength>
+	GIN_FN ginResult_t send(Coop coop, uint32_t call, int peer, const ginSignalOp &op,
+				Once once, AtLength atLength) const
+	{
+		ginResult_t result = ginSuccess;
+		if (coop.thread_rank() == 0) {
+			uint32_t fate = once();
+			if (fate != ginSentWell)
+				result =
+					leaving(fate == ginSentFull ? atLength()
+								    : onceResult(senderOf(peer, op),
+										 peer, fate),
+						call, peer, op.id);
+		}
+		return ginAgree(coop, result);
 	}
 
 	/* Is it a word in a window that no GPU changes? */
@@ -172,14 +190,16 @@ protected:
 	GIN_FN ginResult_t post(Coop coop, uint32_t number, int peer, uint32_t id,
 				const ginOptions &options, const Call &call) const
 	{
-		bool mine = coop.thread_rank() == 0;
 		ginResult_t result = ginSuccess;
-		if (mine)
-			result = ginPost(call, poster(), &dc.peers[peer], dc, options).result;
-		result = ginAgree(coop, result);
-		if (result != ginSuccess && mine)
-			leaveError(number, result, peer, id, 0, 0);
-		return result;
+		if (coop.thread_rank() == 0) {
+			const struct ginPoster by = poster();
+			const struct ginPeer *to = &dc.peers[peer];
+			struct ginPostedAs as = ginPostFirst(call, by, to, dc);
+			if (as.posted != ginPostedWell)
+				result = leaving(ginPostElse(as, call, by, to, dc, options).result,
+						 number, peer, id);
+		}
+		return ginAgree(coop, result);
 	}
 
 	/* A strong signal releases the caller's writes, for who gets them afterwards. */
@@ -196,14 +216,14 @@ protected:
 		if (beyondAll(op))
 			return refuse(coop, call, peer);
 		if (dc.sendQueues)
-			return send(coop, call, peer, op.id, [&] {
-				struct ginSender me = senderOf(peer, op);
-				uint32_t fate = signalOnce(me, peer, op, scope);
-				if (fate != ginSentFull)
-					return onceResult(me, peer, fate);
-				return ginSendSignal(me, peer, ginSignalOp(op), scope,
-						     ginOptions(options));
-			});
+			return send(
+				coop, call, peer, op,
+				[&] { return signalOnce(senderOf(peer, op), peer, op, scope); },
+				[&] {
+					return ginSendSignal(senderOf(peer, op), peer,
+							     ginSignalOp(op), scope,
+							     ginOptions(options));
+				});
 		return post(coop, call, peer, op.id, options,
 			    ginDescribed{ginDescribe(ginOpSignal, peer, op, 0), scope});
 	}
@@ -333,7 +353,7 @@ protected:
 				const ginSource &source, size_t bytes, const ginSignalOp &remote,
 				uint32_t counter, const ginOptions &options) const
 	{
-		if (!source.window.table || bytes - 1 >= GIN_MLX5_MESSAGE_BYTES)
+		if (source.anywhere || bytes - 1 >= GIN_MLX5_MESSAGE_BYTES)
 			return ginSentFull;
 		return ginSendPutOnce(
 			callOnce(sender(), peer, dstWin, dstOff, remote, options.aggregate),
@@ -374,6 +394,63 @@ protected:
 		return ginSendQueues(dc, me.context) + queue;
 	}
 
+	template <class Coop> GIN_FN ginResult_t putNetwork(int peer, ginWindow_t dstWin,
+							    size_t dstOff, const ginSource &source,
+							    size_t bytes, const ginSignalOp &remote,
+							    uint32_t counter, Coop coop,
+							    const ginOptions &options) const
+	{
+		if (!dc.sendQueues)
+			return post(coop, ginCallPut, peer, remote.id, options,
+				    ginPutCall{source, dstWin, dstOff, bytes, remote, peer, counter,
+					       static_cast<uint32_t>(options.given),
+					       static_cast<uint32_t>(options.required)});
+		auto once = [&] {
+			return putOnce(peer, dstWin, dstOff, source, bytes, remote, counter,
+				       options);
+		};
+		return send(coop, ginCallPut, peer, remote, once, [&] {
+			return ginSendPut(sender(), peer, dstWin, dstOff, ginSource(source), bytes,
+					  ginSignalOp(remote), counter, ginOptions(options));
+		});
+	}
+
+	template <class Value, class Coop>
+	GIN_FN ginResult_t valueNetwork(int peer, ginWindow_t dstWin, size_t dstOff,
+					const Value &value, const ginSignalOp &remote, Coop coop,
+					const ginOptions &options) const
+	{
+		if (!dc.sendQueues)
+			return post(coop, ginCallPutValue, peer, remote.id, options,
+				    ginDescribed{ginDescribeValue(peer, ginPlaceIn(dstWin, dstOff),
+								  value, remote),
+						 ginScopeThread});
+		auto once = [&] { return valueOnce(peer, dstWin, dstOff, value, remote, options); };
+		return send(coop, ginCallPutValue, peer, remote, once, [&] {
+			uint32_t words[8];
+			memcpy(words, &value, sizeof(value));
+			return ginSendPutValue(sender(), peer, dstWin, dstOff, words, sizeof(value),
+					       ginSignalOp(remote), ginOptions(options));
+		});
+	}
+
+	template <class Coop> GIN_FN ginResult_t getNetwork(int peer, ginWindow_t srcWin,
+							    size_t srcOff, ginWindow_t dstWin,
+							    size_t dstOff, size_t bytes, Coop coop,
+							    const ginOptions &options) const
+	{
+		if (!dc.sendQueues)
+			return post(coop, ginCallGet, peer, UINT32_MAX, options,
+				    ginDescribed{ginDescribeGet(peer, ginPlaceIn(srcWin, srcOff),
+								ginPlaceIn(dstWin, dstOff), bytes),
+						 ginScopeThread});
+		auto full = [] { return static_cast<uint32_t>(ginSentFull); };
+		return send(coop, ginCallGet, peer, ginSignalOf(GinNone{}), full, [&] {
+			return ginSendGet(sender(), peer, srcWin, srcOff, dstWin, dstOff, bytes,
+					  ginOptions(options));
+		});
+	}
+
 	template <class Coop>
 	GIN_FN ginResult_t putSource(int peer, ginWindow_t dstWin, size_t dstOff, ginSource source,
 				     size_t bytes, const ginSignalOp &remote, uint32_t counter,
@@ -382,24 +459,12 @@ protected:
 		coop.sync(); /* what the coop wrote is what is sent */
 		if (networked() && beyondAll(remote))
 			return refuse(coop, ginCallPut, peer);
-		if (queued(peer) && dc.sendQueues)
-			return send(coop, ginCallPut, peer, remote.id, [&] {
-				uint32_t fate = putOnce(peer, dstWin, dstOff, source, bytes, remote,
-							counter, options);
-				if (fate != ginSentFull)
-					return onceResult(sender(), peer, fate);
-				return ginSendPut(sender(), peer, dstWin, dstOff, ginSource(source),
-						  bytes, ginSignalOp(remote), counter,
-						  ginOptions(options));
-			});
 		if (queued(peer))
-			return post(coop, ginCallPut, peer, remote.id, options,
-				    ginPutCall{source, dstWin, dstOff, bytes, remote, peer, counter,
-					       static_cast<uint32_t>(options.given),
-					       static_cast<uint32_t>(options.required)});
+			return putNetwork(peer, dstWin, dstOff, source, bytes, remote, counter,
+					  coop, options);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
-		const char *src = source.window.table ? own(source.window, source.offset)
-						      : static_cast<const char *>(source.address);
+		const char *src = source.anywhere ? static_cast<const char *>(source.address)
+						  : own(source.window, source.offset);
 		char *dst = ginWindowAt(dstWin, peer).address + dstOff;
 		bool moved = ginMove(dst, src, bytes, coop, options,
 				     [&] { return to.state == ginPeerAlive; });

@@ -315,7 +315,10 @@ template <class Coop> GIN_FN ginResult_t ginAgreeBy(Coop coop, ginResult_t mine,
 
 template <class Coop> GIN_FN ginResult_t ginAgree(Coop coop, ginResult_t mine)
 {
-	return ginAgreeBy(coop, mine, 0);
+	if constexpr (ginFixedSize<Coop>(0) == 1)
+		return mine;
+	else
+		return ginAgreeBy(coop, mine, 0);
 }
 
 #endif

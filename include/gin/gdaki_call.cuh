@@ -59,7 +59,7 @@ GIN_FN bool ginSendHere(const struct ginSender &me, const ginSource &source, siz
 {
 	const struct ginWindowTable *table = source.window.table;
 
-	if (!table)
+	if (source.anywhere)
 		return ginSourceFind(me.dc->sources, source.address, bytes, here);
 	*here = {table->nicAddress + source.offset, table->nicKey};
 	return true;

@@ -30,7 +30,7 @@ GIN_FN_COLD ginResult_t ginSendGet(struct ginSender me, int peer, ginWindow_t sr
 	p.remote = ginSendThere(srcWin, srcOff, peer);
 	p.bytes = bytes;
 	p.hold = options.aggregate;
-	ginResult_t result = ginSendMove(&p, me, {dstWin, dstOff, nullptr});
+	ginResult_t result = ginSendMove(&p, me, ginSourceIn(dstWin, dstOff));
 	if (result == ginSuccess && bytes)
 		ginGetsRaise(p.queue, dstWin.table, ginSendEnd(&p));
 	return result;

@@ -62,7 +62,7 @@ GIN_FN struct ginDescriptor ginDescribePut(int peer, uint64_t dst, const ginSour
 {
 	struct ginDescriptor d = ginDescribe(ginOpPut, peer, remote, counter + 1u);
 	d.word[1] = dst;
-	if (src.window.table) {
+	if (!src.anywhere) {
 		d.word[2] = ginPlaceIn(src.window, src.offset);
 	} else {
 		d.word[0] |= 1ull << GIN_D0_ADDRESS;
@@ -124,7 +124,7 @@ GIN_FN_COLD ginResult_t ginPostBarrier(struct ginQueue *queue, int peer, uint64_
 
 	call.d.word[1] = word;
 	ginDescribeWord(&call.d, 2, epoch);
-	struct ginPostedAs as = ginPostOnce(call, poster, nullptr, poll->abort->word);
+	struct ginPostedAs as = ginPostOnce<false>(call, poster, nullptr, poll->abort->word);
 	if (as.posted == ginPostedFull)
 		as = ginPostWaiting({call.d, poster, nullptr, 0}, poll);
 	return as.result;
@@ -152,6 +152,7 @@ GIN_FN uint64_t ginResultSettled(const struct ginQueue *queue, uint32_t place, u
 /* One that its caller has given up, once the proxy has written it; else GIN_QUEUE_RESULTS. */
 GIN_FN uint32_t ginResultReclaim(struct ginQueue *queue)
 {
+	GIN_NO_UNROLL
 	for (uint32_t i = 0; i < GIN_QUEUE_RESULTS; i++) {
 		uint64_t abandoned = ginLocalLoad(&queue->abandoned[i]);
 		if (abandoned && ginResultSettled(queue, i, abandoned) &&

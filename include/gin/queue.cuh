@@ -216,9 +216,10 @@ struct ginDescribed {
  * Called with what is in registers, so that a call that does not post, or has another route, is not
  * larger for it than this.
  */
-template <class Call> GIN_FN_COLD struct ginPostedAs
+template <bool alone, class Call> GIN_FN_COLD struct ginPostedAs
 ginPostOnce(Call call, struct ginPoster poster, const struct ginPeer *to, const uint64_t *abortWord)
 {
+	poster.alone = alone; /* as it is: the compiler knows it now */
 	const ginSharedWords words = {poster};
 	uint32_t state = ginPeerStateOf(to);
 	struct ginClaimed claimed = {
@@ -226,7 +227,8 @@ ginPostOnce(Call call, struct ginPoster poster, const struct ginPeer *to, const 
 	bool leads = claimed.all.rank == 0;
 
 	claimed.first = leads ? words.claim(claimed.all.count) : 0;
-	uint64_t consumed = leads ? words.consumed() : 0;
+	uint64_t consumed =
+		words.consumed(); /* by all: of the leader alone it would be waited for here */
 	struct ginPosting p = {call.describe(), poster, to, 0};
 	ginSourceRelease(call.scope());
 	if (leads && ginQueueKeep(words, claimed.first, claimed.all.count, consumed))
@@ -265,19 +267,38 @@ GIN_FN_COLD struct ginPostedAs ginPostWaiting(struct ginPosting p, struct ginPol
 	return ginPostEnd(&p, posted, poll->abort->word);
 }
 
+/* Posts where there is room. */
+template <class Call>
+GIN_FN struct ginPostedAs ginPostFirst(const Call &call, const struct ginPoster &poster,
+				       const struct ginPeer *to, const ginDevComm &dc)
+{
+	const uint64_t *abortWord = &dc.abortLine->word;
+
+	return poster.alone ? ginPostOnce<true>(call, poster, to, abortWord)
+			    : ginPostOnce<false>(call, poster, to, abortWord);
+}
+
+/* What ginPostFirst() has not posted well: waits for room, if that is why. */
+template <class Call>
+GIN_FN struct ginPostedAs ginPostElse(const struct ginPostedAs &as, const Call &call,
+				      const struct ginPoster &poster, const struct ginPeer *to,
+				      const ginDevComm &dc, const ginOptions &options)
+{
+	if (as.posted != ginPostedFull)
+		return as;
+	struct ginPoll poll = ginPollStart(dc, options);
+	return ginPostWaiting({call.describe(), poster, to, 0}, &poll);
+}
+
 /* Posts, and waits for room. */
 template <class Call>
 GIN_FN struct ginPostedAs ginPost(const Call &call, const struct ginPoster &poster,
 				  const struct ginPeer *to, const ginDevComm &dc,
 				  const ginOptions &options)
 {
-	struct ginPostedAs as = ginPostOnce(call, poster, to, &dc.abortLine->word);
+	struct ginPostedAs as = ginPostFirst(call, poster, to, dc);
 
-	if (as.posted == ginPostedFull) {
-		struct ginPoll poll = ginPollStart(dc, options);
-		as = ginPostWaiting({call.describe(), poster, to, 0}, &poll);
-	}
-	return as;
+	return as.posted == ginPostedWell ? as : ginPostElse(as, call, poster, to, dc, options);
 }
 
 /*

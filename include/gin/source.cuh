@@ -9,16 +9,32 @@
 #include "mlx5.h"
 #include "options.cuh"
 
-/* In a window, or, window NULL, at an address in any of this rank's windows. */
+/*
+ * In a window, or at an address in any of this rank's windows. `anywhere` says which, and the compiler knows
+ * it of every call: whether a window is NULL it would not.
+ */
 struct ginSource {
-	ginWindow_t window;
+	bool anywhere;
+	const void *address; /* if so */
+	ginWindow_t window;  /* if not */
 	size_t offset;
-	const void *address;
 };
+
+GIN_FN constexpr ginSource ginSourceIn(ginWindow_t window, size_t offset)
+{
+	return {false, nullptr, window, offset};
+}
+
+GIN_FN constexpr ginSource ginSourceAnywhere(const void *address)
+{
+	return {true, address, {nullptr}, 0};
+}
 
 /* How far a source must yet be released, given how far the caller has; all of them enum ginScope. */
 GIN_FN uint32_t ginFenceLeft(uint32_t given, uint32_t required)
 {
+	if (given >= ginScopeSystem) /* whatever is required: most often the compiler knows this */
+		return ginScopeThread;
 	return given >= required ? static_cast<uint32_t>(ginScopeThread) : required;
 }
 
@@ -26,7 +42,7 @@ GIN_FN uint32_t ginFenceLeft(uint32_t given, uint32_t required)
 GIN_FN uint32_t ginPutFence(const ginSource &src, uint32_t given, uint32_t asked)
 {
 	uint32_t required = static_cast<uint32_t>(ginScopeSystem);
-	if (src.window.table)
+	if (!src.anywhere)
 		required = src.window.table->fence;
 	return ginFenceLeft(given, required < asked ? asked : required);
 }
