@@ -31,7 +31,7 @@ bench-idle: lib $(BUILD)/bench/proxy/idle
 	$(Q)$(BUILD)/bench/proxy/idle
 
 # Beside the copy engines, which the driver API drives.
-$(BUILD)/bench/proxy/proxy: bench/proxy/proxy.cu $(wildcard bench/proxy/*.cuh) $(LINKS)
+$(BUILD)/bench/proxy/proxy: bench/proxy/proxy.cu $(wildcard bench/proxy/*.cuh include/gin/*) $(LINKS)
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -L$(BUILD) -lgin -lcuda \

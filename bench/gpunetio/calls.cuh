@@ -96,4 +96,20 @@ template <What what, ginSharing sharing, class Coop = GinThread> struct CallsEac
 	}
 };
 
+// The short way of a put, without the call in front of it: beside the steps it looks up the windows' keys,
+// the peer and the queue's error. Inline, or `called` as Gin::put does.
+template <ginSharing sharing, bool called> struct OnceEach : Poster<Ours> {
+	__device__ ginResult_t operator()(uint32_t) const
+	{
+		const ginCallOnce once = {
+			q, call.dc.peers, call.window, 0, ginSignalOf(GinNone{}), 0, 0, sharing, 0};
+		const ginSourceOnce source = {call.window,   0, nullptr, 0, 4096, ginScopeThread,
+					      ginScopeDevice};
+		uint32_t fate =
+			called ? ginSendPutOnce(once, source) : ginSendOncePost(once, source);
+
+		return fate == ginSentWell ? ginSuccess : ginErrorTimeout;
+	}
+};
+
 #endif

@@ -82,10 +82,17 @@ struct Bench {
 
 	template <class Post> void limit(const char *what, const Shape &shape, bool rate)
 	{
+		alone<Post>(ours, what, shape, rate);
+	}
+
+	// Nothing of theirs is like it.
+	template <class Post, class Side>
+	void alone(Side &side, const char *what, const Shape &shape, bool rate)
+	{
 		std::vector<double> mine;
 
 		for (int i = 0; i <= rounds; i++)
-			mine.push_back(figure(shape, rate, timeOnce<Ours, Post>(rig, ours, shape)));
+			mine.push_back(figure(shape, rate, timeOnce<Side, Post>(rig, side, shape)));
 		mine.erase(mine.begin());
 		say(what, rate ? "M/s" : "ns", mine, {});
 	}
@@ -168,6 +175,14 @@ static void callsByOneThread(Bench &b)
 {
 	const Shape one = {1, 1, 1, 8192, 1, false}, two = {1, 1, 1, 8192, 2, false};
 
+	b.alone<OnceEach<ALONE, false>>(b.calls, "short way: put, one thread, exclusive, inline",
+					one, false);
+	b.alone<OnceEach<ALONE, true>>(b.calls, "short way: put, one thread, exclusive, called",
+				       one, false);
+	b.alone<OnceEach<GPU, false>>(b.calls, "short way: put, one thread, GPU-shared, inline",
+				      one, false);
+	b.alone<OnceEach<GPU, true>>(b.calls, "short way: put, one thread, GPU-shared, called", one,
+				     false);
 	b.compareCalls<CallsEach<PUT, ALONE>, TheirsEach<PUT, ALONE>>(
 		"Gin: put, one thread, exclusive", one, false);
 	b.compareCalls<CallsEach<PUT, GPU>, TheirsEach<PUT, GPU>>(

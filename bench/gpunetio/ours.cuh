@@ -135,17 +135,9 @@ template <What what, ginSharing sharing> struct OursEach : Poster<Ours> {
 
 // Lanes of a warp that come together, each with its own: as one post.
 template <What what, ginSharing sharing> struct OursTogether : Poster<Ours> {
-	__device__ ginTogether together() const
-	{
-		uint32_t mask = __match_any_sync(__activemask(), reinterpret_cast<uint64_t>(q));
-		uint32_t below = mask & ((1u << ginLane()) - 1);
-		return {static_cast<uint32_t>(__popc(mask)), static_cast<uint32_t>(__popc(below)),
-			mask};
-	}
-
 	__device__ ginResult_t operator()(uint32_t i) const
 	{
-		ginTogether all = together();
+		ginTogether all = ginTogetherFor(reinterpret_cast<uintptr_t>(q), false);
 		const ginSendFixed f = q->fixed;
 		ginSendRange range = {0, all.count * wqesOf(what)};
 		ginResult_t result = ginSuccess;

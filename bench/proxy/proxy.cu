@@ -9,6 +9,7 @@
 #include "drain.cuh"
 #include "large.cuh"
 #include "post.cuh"
+#include "steps.cuh"
 #include "trip.cuh"
 
 static bool wanted(int argc, char **argv, const char *what)
@@ -41,8 +42,10 @@ int main(int argc, char **argv)
 
 	open(r);
 	// Posts go to the rank itself; the other one looks on, as windows are made together.
-	if (!strcmp(argc > 1 ? argv[1] : "", "post"))
+	if (!strcmp(argc > 1 ? argv[1] : "", "post")) {
 		measurePosts(r);
+		measurePostSteps(r);
+	}
 	if (wanted(argc, argv, "taken"))
 		measureTaken(r);
 	if (wanted(argc, argv, "drain"))

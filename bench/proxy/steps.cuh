@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// steps.cuh - a post by the parts of gin/queue.cuh, one more in each row, to see which of them costs what
+#ifndef GIN_BENCH_PROXY_STEPS_CUH
+#define GIN_BENCH_PROXY_STEPS_CUH
+
+#include "post.cuh"
+
+enum Steps {
+	stepWrite,    // a ticket, room, the descriptor into its place
+	stepPosted,   // and what flush has to know
+	stepTogether, // and who else posts along, and whether the peer is alive
+	stepCalled    // all of that by a call that is not inline
+};
+
+// A released put of 8 bytes to this rank, whose descriptor is made beforehand.
+template <Steps steps, bool alone> struct PostSteps {
+	ginDevComm dc;
+	ginWindow_t win;
+	uint64_t *ns;
+
+	__device__ ginPostedAs byHand(const ginDescribed &call, const ginPoster &poster) const
+	{
+		const ginSharedWords words = {poster};
+		ginPosting p = {call.describe(), poster, nullptr, words.claim(1)};
+
+		if (!ginQueueKeep(words, p.ticket, 1, words.consumed()))
+			return {0, ginPostedFull, ginSuccess};
+		ginQueueWrite(&p, p.d.word[0]);
+		if (steps >= stepPosted)
+			words.posted(ginDescriptorPeer(p.d), p.ticket + 1);
+		return ginPostEnd(&p, ginPostedWell, &dc.abortLine->word);
+	}
+
+	// As ginPostOnce() does.
+	__device__ ginPostedAs inlined(const ginDescribed &call, const ginPoster &poster,
+				       const ginPeer *to) const
+	{
+		const ginSharedWords words = {poster};
+		uint32_t state = ginPeerStateOf(to);
+		ginClaimed claimed = {
+			ginTogetherFor(reinterpret_cast<uintptr_t>(poster.queue), alone), 0, 0};
+		bool leads = claimed.all.rank == 0;
+
+		claimed.first = leads ? words.claim(claimed.all.count) : 0;
+		uint64_t consumed = words.consumed();
+		ginPosting p = {call.describe(), poster, to, 0};
+		ginSourceRelease(call.scope());
+		if (leads && ginQueueKeep(words, claimed.first, claimed.all.count, consumed))
+			claimed.got = claimed.all.count;
+		return ginPostEnd(&p, ginPostClaimed(&p, claimed, state), &dc.abortLine->word);
+	}
+
+	__device__ ginPostedAs post(const ginDescribed &call, const ginPoster &poster,
+				    const ginPeer *to) const
+	{
+		if constexpr (steps == stepCalled)
+			return ginPostOnce<alone>(call, poster, to, &dc.abortLine->word);
+		else if constexpr (steps == stepTogether)
+			return inlined(call, poster, to);
+		else
+			return byHand(call, poster);
+	}
+
+	__device__ void operator()() const
+	{
+		const int self = static_cast<int>(dc.rank);
+		const ginPoster poster = ginPosterOf(dc, 0, alone);
+		const ginSource source = ginSourceIn(win, 4096);
+		const ginDescribed call = {ginDescribePut(self, ginPlaceIn(win, threadIdx.x * 8),
+							  source, 8, ginSignalOf(GinNone{}),
+							  UINT32_MAX),
+					   ginScopeThread};
+		uint64_t start = ginNow();
+
+		for (uint32_t i = 0; i < POSTS / ginBlockSize(); i++)
+			if (post(call, poster, dc.peers + self).posted != ginPostedWell)
+				return;
+		uint64_t took = ginNow() - start;
+		if (threadIdx.x == 0)
+			*ns = took;
+	}
+};
+
+template <Steps steps, bool alone> void measureSteps(Rank &r, const char *what)
+{
+	Window win(r, 65536);
+	Device device(r, RING);
+	Pinned<uint64_t> ns(1);
+
+	timePosts(r, what, 1, PostSteps<steps, alone>{device.dc, win.win, ns.at},
+		  [&r] { drainPosts(r); });
+}
+
+// Beside the rows of post.cuh: bare in front of them, Gin::put behind them.
+inline void measurePostSteps(Rank &r)
+{
+	measureSteps<stepWrite, false>(r, "steps, released: ticket, room, descriptor");
+	measureSteps<stepPosted, false>(r, "steps, released: and what flush has to know");
+	measureSteps<stepTogether, false>(r, "steps, released: and who posts along, the peer");
+	measureSteps<stepCalled, false>(r, "steps, released: by a call that is not inline");
+	measureSteps<stepWrite, true>(r, "steps, released, alone: ticket, room, descriptor");
+	measureSteps<stepPosted, true>(r, "steps, released, alone: and what flush has to know");
+	measureSteps<stepTogether, true>(r, "steps, released, alone: and the peer");
+	measureSteps<stepCalled, true>(r, "steps, released, alone: by a call that is not inline");
+}
+
+#endif
