@@ -180,7 +180,7 @@ private:
 		int back = static_cast<int>((1u << round) % nRanks());
 		int peer = (team.rank + team.nRanks - back) % team.nRanks;
 		int world = ginTeamToWorld(dc, team, peer);
-		return writerOf(ginPeerObserve(&dc.peers[world]).route);
+		return writerOf(ginPeerRoute(&dc.peers[world]));
 	}
 
 	GIN_FN static ginWriterClass writerOf(uint32_t route)

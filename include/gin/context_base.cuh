@@ -123,12 +123,12 @@ protected:
 	/* Does anything go through queues? */
 	GIN_FN bool networked() const { return dc.route != ginRouteDirect; }
 
-	/* Does what goes to this peer? Known without a load, if for all. */
+	/* Does what goes to this peer? Known without a load, if the same for all. */
 	GIN_FN bool queued(int peer) const
 	{
 		if (dc.route != ginRouteNone)
 			return dc.route != ginRouteDirect;
-		return ginPeerObserve(&dc.peers[peer]).route != ginRouteDirect;
+		return ginPeerRoute(&dc.peers[peer]) != ginRouteDirect;
 	}
 
 	GIN_FN struct ginSender sender() const { return {dc.self, context, sharing}; }
@@ -231,7 +231,7 @@ protected:
 	/* The send queue to a peer whose route is gdaki; NULL: it is another. */
 	GIN_FN struct ginSendQueue *sendQueue(int peer) const
 	{
-		if (!dc.sendQueues || ginPeerObserve(&dc.peers[peer]).route != ginRouteGdaki)
+		if (!dc.sendQueues || ginPeerRoute(&dc.peers[peer]) != ginRouteGdaki)
 			return nullptr;
 		return ginSendQueueOf(dc, context, peer);
 	}

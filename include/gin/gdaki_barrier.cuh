@@ -121,7 +121,7 @@ GIN_FN ginResult_t ginSendFinish(const ginDevComm &dc, uint32_t own, const ginPe
 
 	for (uint32_t i = 0; result == ginSuccess && i < 2 * peers.count; i++) {
 		int peer = static_cast<int>(peers.first + i % peers.count * peers.stride);
-		if (ginPeerObserve(&dc.peers[peer]).route == ginRouteGdaki)
+		if (ginPeerRoute(&dc.peers[peer]) == ginRouteGdaki)
 			result = ginSendSettle(dc, own, peer, i >= peers.count, poll);
 		else if (words)
 			result = ginSendSettleWords(dc, peer, i >= peers.count, poll);

@@ -346,6 +346,12 @@ GIN_FN uint64_t ginHostWordObserve(const uint64_t *word)
 #endif
 }
 
+/* It never changes: a plain load, which finds it in L1. A look at the state goes further. */
+GIN_FN uint32_t ginPeerRoute(const struct ginPeer *peer)
+{
+	return peer->route;
+}
+
 /* Relaxed: route and signals never change, the state stands for itself. */
 GIN_FN struct ginPeer ginPeerObserve(const struct ginPeer *peer)
 {
