@@ -17,6 +17,7 @@ struct Calls : Ours {
 	ginErrorRecord *record;
 	uint32_t *claim;
 	ginDevComm *self;
+	ginRoute all = ginRouteGdaki; // none: of each peer it has to be looked up
 
 	Calls()
 	{
@@ -67,7 +68,7 @@ struct Calls : Ours {
 		dc.domainSize = 1;
 		dc.contexts = QUEUES;
 		dc.signals = 1;
-		dc.route = ginRouteGdaki;
+		dc.route = all;
 		dc.peers = peers;
 		dc.errorRecord = record;
 		dc.errorClaim = claim;

@@ -187,6 +187,12 @@ static void callsByOneThread(Bench &b)
 		"Gin: put, one thread, exclusive", one, false);
 	b.compareCalls<CallsEach<PUT, GPU>, TheirsEach<PUT, GPU>>(
 		"Gin: put, one thread, GPU-shared", one, false);
+	b.calls.all = ginRouteNone;
+	b.alone<CallsEach<PUT, ALONE>>(
+		b.calls, "Gin: put, one thread, exclusive, beside direct peers", one, false);
+	b.alone<CallsEach<PUT, GPU>>(
+		b.calls, "Gin: put, one thread, GPU-shared, beside direct peers", one, false);
+	b.calls.all = ginRouteGdaki;
 	b.compareCalls<CallsEach<PUT_SIGNAL, ALONE>, TheirsEach<PUT_SIGNAL, ALONE>>(
 		"Gin: put+signal, one thread, exclusive", two, false);
 	b.compareCalls<CallsEach<PUT_SIGNAL, GPU>, TheirsEach<PUT_SIGNAL, GPU>>(

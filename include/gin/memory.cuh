@@ -346,7 +346,7 @@ GIN_FN uint64_t ginHostWordObserve(const uint64_t *word)
 #endif
 }
 
-/* It never changes: a plain load, which finds it in L1. A look at the state goes further. */
+/* It never changes: a plain load, for which L1 is good until the next fence. */
 GIN_FN uint32_t ginPeerRoute(const struct ginPeer *peer)
 {
 	return peer->route;
