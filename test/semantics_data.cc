@@ -141,6 +141,7 @@ struct CountThenReuse {
 	char *out;
 	size_t bytes;
 	uint32_t rounds;
+	bool waits;
 	uint64_t *results;
 
 	GIN_FN void fill(uint32_t round) const
@@ -149,13 +150,27 @@ struct CountThenReuse {
 			out[i] = static_cast<char>(pattern(dc.rank, round, i));
 	}
 
+	/* By the wait, or by looks of the program's own, which are acquires, too. */
+	GIN_FN ginResult_t count(const Gin &gin, uint64_t least) const
+	{
+		if (waits)
+			return gin.waitCounter(1, least, GinCta{});
+		uint64_t begin = ginNow();
+		bool late = false;
+		while (ginThreadIndex() == 0 && !late && gin.readCounter(1) < least) {
+			late = ginNow() - begin > dc.timeout;
+			ginYield();
+		}
+		return GinCta{}.any(late) ? ginErrorTimeout : ginSuccess;
+	}
+
 	GIN_FN ginResult_t round(const Gin &gin, uint32_t n) const
 	{
 		GinCta all;
 		fill(n);
 		ginResult_t result = gin.putFrom(rightOf(dc), target, n * bytes, out, bytes,
 						 GinWeakSignalInc{0}, GinCounterInc{1}, all);
-		return result == ginSuccess ? gin.waitCounter(1, n + 1, all) : result;
+		return result == ginSuccess ? count(gin, n + 1) : result;
 	}
 
 	GIN_FN void operator()() const
@@ -176,7 +191,7 @@ struct CountThenReuse {
 	}
 };
 
-static void rule3_countersFreeTheSource(Rank &r)
+static void reuseBehindCounters(Rank &r, bool waits)
 {
 	const size_t bytes = 1027;
 	const uint32_t rounds = 40;
@@ -187,7 +202,7 @@ static void rule3_countersFreeTheSource(Rank &r)
 
 	launch(r, 1, block,
 	       CountThenReuse{device.dc, target.window, source.window, source.ptr, bytes, rounds,
-			      results.words});
+			      waits, results.words});
 	EXPECT(results.all(0));
 	std::vector<unsigned char> got = target.read();
 	for (uint32_t n = 0; n < rounds; n++)
@@ -195,6 +210,12 @@ static void rule3_countersFreeTheSource(Rank &r)
 			EXPECT(got[n * bytes + i] ==
 			       pattern(left % static_cast<uint32_t>(r.nRanks), n, i));
 	meet(r);
+}
+
+static void rule3_countersFreeTheSource(Rank &r)
+{
+	reuseBehindCounters(r, true);
+	reuseBehindCounters(r, false);
 }
 
 /* Block 0 puts, block 1 writes the source again as soon as the counter lets it. */
