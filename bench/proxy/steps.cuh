@@ -31,32 +31,13 @@ template <Steps steps, bool alone> struct PostSteps {
 		return ginPostEnd(&p, ginPostedWell, &dc.abortLine->word);
 	}
 
-	// As ginPostOnce() does.
-	__device__ ginPostedAs inlined(const ginDescribed &call, const ginPoster &poster,
-				       const ginPeer *to) const
-	{
-		const ginSharedWords words = {poster};
-		uint32_t state = ginPeerStateOf(to);
-		ginClaimed claimed = {
-			ginTogetherFor(reinterpret_cast<uintptr_t>(poster.queue), alone), 0, 0};
-		bool leads = claimed.all.rank == 0;
-
-		claimed.first = leads ? words.claim(claimed.all.count) : 0;
-		uint64_t consumed = words.consumed();
-		ginPosting p = {call.describe(), poster, to, 0};
-		ginSourceRelease(call.scope());
-		if (leads && ginQueueKeep(words, claimed.first, claimed.all.count, consumed))
-			claimed.got = claimed.all.count;
-		return ginPostEnd(&p, ginPostClaimed(&p, claimed, state), &dc.abortLine->word);
-	}
-
 	__device__ ginPostedAs post(const ginDescribed &call, const ginPoster &poster,
 				    const ginPeer *to) const
 	{
 		if constexpr (steps == stepCalled)
 			return ginPostOnce<alone>(call, poster, to, &dc.abortLine->word);
 		else if constexpr (steps == stepTogether)
-			return inlined(call, poster, to);
+			return ginPostInline<alone>(call, poster, to, &dc.abortLine->word);
 		else
 			return byHand(call, poster);
 	}

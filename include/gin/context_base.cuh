@@ -537,9 +537,8 @@ protected:
 	GIN_FN ginResult_t atomicWord(int peer, ginWindow_t win, size_t off, Word **word) const
 	{
 		static_assert(sizeof(Word) == 4 || sizeof(Word) == 8, "32 or 64 bits");
-		ginResult_t result = usable(ginPeerObserve(&dc.peers[peer]));
-		if (result != ginSuccess)
-			leaveError(ginCallAtomic, result, peer, UINT32_MAX, 0, 0);
+		ginResult_t result = leaving(usable(ginPeerObserve(&dc.peers[peer])), ginCallAtomic,
+					     peer, UINT32_MAX);
 		*word = reinterpret_cast<Word *>(ginWindowAt(win, peer).address + off);
 		return result;
 	}
@@ -563,17 +562,10 @@ protected:
 				   const ginOptions &options,
 				   struct ginWatch *failed = nullptr) const
 	{
-		/* One thread: by the shortest way to what comes next. */
-		if constexpr (ginFixedSize<Coop>(0) == 1) {
-			if (ginLookBriefly(look, least, options.bits))
-				return ginSuccess;
-			return pollOn(call, id, look, least, options, failed);
-		} else {
-			ginResult_t result = ginSuccess;
-			if (ginLeads(coop) && !ginLookBriefly(look, least, options.bits))
-				result = pollOn(call, id, look, least, options, failed);
-			return ginAgree(coop, result);
-		}
+		ginResult_t result = ginSuccess;
+		if (ginLeads(coop) && !ginLookBriefly(look, least, options.bits))
+			result = pollOn(call, id, look, least, options, failed);
+		return ginAgree(coop, result);
 	}
 };
 

@@ -212,12 +212,10 @@ struct ginDescribed {
  * Posts one descriptor of this thread; others may post theirs along. ginPostedFull: there was no room,
  * and nothing is posted. What the call takes from memory to describe itself, the look at the peer, the
  * tickets and the shadow are under way at the same time.
- *
- * Called with what is in registers, so that a call that does not post, or has another route, is not
- * larger for it than this.
  */
-template <bool alone, class Call> GIN_FN_COLD struct ginPostedAs
-ginPostOnce(Call call, struct ginPoster poster, const struct ginPeer *to, const uint64_t *abortWord)
+template <bool alone, class Call>
+GIN_FN struct ginPostedAs ginPostInline(const Call &call, struct ginPoster poster,
+					const struct ginPeer *to, const uint64_t *abortWord)
 {
 	poster.alone = alone; /* as it is: the compiler knows it now */
 	const ginSharedWords words = {poster};
@@ -227,14 +225,24 @@ ginPostOnce(Call call, struct ginPoster poster, const struct ginPeer *to, const 
 	bool leads = claimed.all.rank == 0;
 
 	claimed.first = leads ? words.claim(claimed.all.count) : 0;
-	uint64_t consumed =
-		words.consumed(); /* by all: of the leader alone it would be waited for here */
+	/* By all: of the leader alone it would be waited for here. */
+	uint64_t consumed = words.consumed();
 	struct ginPosting p = {call.describe(), poster, to, 0};
 	ginSourceRelease(call.scope());
 	if (leads && ginQueueKeep(words, claimed.first, claimed.all.count, consumed))
 		claimed.got = claimed.all.count;
 	uint32_t posted = ginPostClaimed(&p, claimed, state);
 	return ginPostEnd(&p, posted, abortWord);
+}
+
+/*
+ * Called with what is in registers, so that a call that does not post, or has another route, is not
+ * larger for it than this.
+ */
+template <bool alone, class Call> GIN_FN_COLD struct ginPostedAs
+ginPostOnce(Call call, struct ginPoster poster, const struct ginPeer *to, const uint64_t *abortWord)
+{
+	return ginPostInline<alone>(call, poster, to, abortWord);
 }
 
 /* The same of one for which there was no room before, and whose source is released. */
