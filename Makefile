@@ -33,10 +33,10 @@ WARN := -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror)
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
 OPT ?= -O2 $(if $(SAN),-g1,-g)
 CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE $(OPT) -fPIC -fvisibility=hidden $(WARN) $(SANFLAGS) \
-	-Iinclude -MMD -MP $(CPPFLAGS) $(CFLAGS)
-CXXFLAGS_ALL = -std=c++17 $(OPT) $(WARN) $(SANFLAGS) -Iinclude -MMD -MP \
+	-Iinclude -I. -MMD -MP $(CPPFLAGS) $(CFLAGS)
+CXXFLAGS_ALL = -std=c++17 $(OPT) $(WARN) $(SANFLAGS) -Iinclude -I. -MMD -MP \
 	$(CPPFLAGS) $(CXXFLAGS)
-NVCCFLAGS_ALL = -std=c++17 -O3 -lineinfo -arch=$(ARCH) -Iinclude \
+NVCCFLAGS_ALL = -std=c++17 -O3 -lineinfo -arch=$(ARCH) -Iinclude -I. \
 	-Xcompiler -Wall,-Wextra$(if $(filter 1,$(WERROR)),$(comma)-Werror -Werror cross-execution-space-call) \
 	$(NVCCFLAGS)
 comma := ,
@@ -52,8 +52,8 @@ LINKGIN = -L$(BUILD) -lgin -Wl,-rpath,'$$ORIGIN/..' -Wl,-rpath,'$$ORIGIN/../..' 
 HWLOC := $(shell $(PKG_CONFIG) --exists hwloc 2>/dev/null && echo yes)
 HWLOC_LIBS := $(if $(HWLOC),$(shell $(PKG_CONFIG) --libs hwloc))
 
-LIB_SRC := $(filter-out bootstrap/pmix.c lib/near_$(if $(HWLOC),none,hwloc).c, \
-	$(wildcard lib/*.c backends/*/*.c bootstrap/*.c))
+LIB_SRC := $(filter-out bootstrap/pmix.c lib/gpu/near_$(if $(HWLOC),none,hwloc).c, \
+	$(wildcard lib/*.c lib/*/*.c backends/*/*.c bootstrap/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 LIB := $(BUILD)/libgin.so.$(VERSION)
 LINKS := $(BUILD)/libgin.so.$(SOVERSION) $(BUILD)/libgin.so
@@ -69,18 +69,18 @@ VERBS_LIBS := $(if $(VERBS),$(shell $(PKG_CONFIG) --libs libmlx5 libibverbs))
 NIC_OBJ := $(if $(VERBS),$(patsubst %.c,$(BUILD)/%.o,$(wildcard backends/gdaki/nic/*.c)))
 RDMA := $(if $(VERBS),$(BUILD)/libgin-rdma.so)
 
-# A tool NAME is tools/NAME.c and what there is of tools/NAME_*.c. One that asks hwloc is left out where
-# there is no hwloc.
-tool-sources = $(wildcard tools/$(1).c tools/$(1)_*.c)
-tool-objects = $(patsubst %.c,$(BUILD)/%.o,$(call tool-sources,$(1))) \
+# A tool NAME is the C files, or the one CUDA file, of tools/NAME. One that asks hwloc is left out where there
+# is no hwloc.
+tool-sources = $(wildcard tools/$(1)/*.c)
+tool-objects = $(patsubst tools/%.c,$(BUILD)/tools/obj/%.o,$(call tool-sources,$(1))) \
 	$(if $(filter gin_mlx5dump,$(1)),$(MLX5_OBJ))
-TOOL_NAMES := $(patsubst tools/%.c,%,$(shell grep -l '^int main\>' /dev/null tools/*.c 2>/dev/null))
+TOOL_NAMES := $(sort $(foreach source,$(wildcard tools/*/*.c),$(notdir $(patsubst %/,%,$(dir $(source))))))
 HWLOC_TOOLS := $(foreach tool,$(TOOL_NAMES),\
-	$(if $(shell grep -l 'hwloc\.h' /dev/null $(wildcard tools/$(tool).[ch] tools/$(tool)_*.[ch])),$(tool)))
+	$(if $(shell grep -l 'hwloc\.h' /dev/null $(wildcard tools/$(tool)/*.[ch])),$(tool)))
 TOOLS := $(filter-out $(if $(HWLOC),,$(HWLOC_TOOLS)),$(TOOL_NAMES))
 
 # Tools that are one source for kernels and host threads, as the examples are.
-TOOLS_CU := $(patsubst tools/%.cu,$(BUILD)/tools/%,$(wildcard tools/*.cu))
+TOOLS_CU := $(patsubst %.cu,$(BUILD)/tools/%,$(notdir $(wildcard tools/*/*.cu)))
 
 # What is named mpi needs MPI's compiler; the library does not.
 MPICXX := $(shell command -v mpicxx 2>/dev/null)
@@ -88,14 +88,18 @@ CXX_ALONE := $(CXX)
 without_mpi = $(filter-out $(if $(MPICXX),,%/mpi.cu %/mpi.cc),$(1))
 
 EXAMPLES := $(patsubst examples/%.cu,$(BUILD)/examples/%,$(call without_mpi,$(wildcard examples/*.cu)))
-# What is named mlx5_ needs libibverbs and libmlx5.
-TESTS_C := $(patsubst test/%.c,$(BUILD)/test/%,$(filter-out $(if $(VERBS),,test/mlx5_%), \
-	$(wildcard test/*.c)))
-TESTS_CC := $(patsubst test/%.cc,$(BUILD)/test/%,$(call without_mpi, \
-	$(wildcard test/*.cc test/*/*.cc)))
+# Tests of the core: their programs lie in $(BUILD)/test, whatever folder has the source. What is named mlx5_
+# needs libibverbs and libmlx5.
+TEST_DIRS := $(addprefix test/,unit arguments semantics routes nic launch gpu)
+vpath %.c $(TEST_DIRS)
+vpath %.cc $(TEST_DIRS)
+test-sources = $(notdir $(foreach dir,$(TEST_DIRS),$(wildcard $(dir)/*.$(1))))
+TESTS_C := $(patsubst %.c,$(BUILD)/test/%,$(filter-out $(if $(VERBS),,mlx5_%),$(call test-sources,c)))
+TESTS_CC := $(patsubst %.cc,$(BUILD)/test/%,$(filter-out $(if $(MPICXX),,mpi.cc),$(call test-sources,cc))) \
+	$(patsubst %.cc,$(BUILD)/%,$(wildcard test/port/*.cc test/system/*.cc))
 # The same sources with kernels.
-TESTS_GPU := $(patsubst test/%.cc,$(BUILD)/test/%_gpu,$(filter-out test/nvrtc.cc test/mpi.cc, \
-	$(wildcard test/*.cc test/port/*.cc)))
+TESTS_GPU := $(patsubst %.cc,$(BUILD)/test/%_gpu,$(filter-out nvrtc.cc mpi.cc,$(call test-sources,cc))) \
+	$(patsubst %.cc,$(BUILD)/%_gpu,$(wildcard test/port/*.cc))
 
 .PHONY: all lib tools examples tests tests-gpu man deps deps-check demo check check-mlx5dev check-long \
 	check-mutations check-system check-gpu bench abi version clean always
@@ -111,7 +115,7 @@ $(BUILD)/%.o: %.c
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS_ALL) -c -o $@ $<
 
-$(BUILD)/lib/near_hwloc.o: CPPFLAGS += $(shell $(PKG_CONFIG) --cflags hwloc)
+$(BUILD)/lib/gpu/near_hwloc.o: CPPFLAGS += $(shell $(PKG_CONFIG) --cflags hwloc)
 
 $(LIB): $(LIB_OBJ) lib/libgin.map
 	$(call say,LINK,$@)
@@ -141,7 +145,7 @@ tools: $(TOOLS:%=$(BUILD)/tools/%)
 	$(foreach tool,$(filter-out $(TOOLS),$(TOOL_NAMES)), \
 		$(call say,SKIP,"tools/$(tool): there is no hwloc (libhwloc-dev)")$(newline))
 
-$(BUILD)/tools/%.o: tools/%.c
+$(BUILD)/tools/obj/%.o: tools/%.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS_ALL) $(if $(HWLOC_TOOLS),$(shell $(PKG_CONFIG) --cflags hwloc)) -c -o $@ $<
@@ -192,8 +196,20 @@ $(BUILD)/%.cu.o: %.cu $(BUILD)/nvcc-used
 	$(call say,$(cu),$<)
 	$(Q)$(call cu-compile,$<,$@)
 
-$(EXAMPLES) $(TOOLS_CU) $(BUILD)/bench/limits: $(BUILD)/%: $(BUILD)/%.cu.o $(LINKS)
+$(EXAMPLES) $(BUILD)/bench/limits: $(BUILD)/%: $(BUILD)/%.cu.o $(LINKS)
 	$(Q)$(call cu-link,$<,$@,'$$ORIGIN/..')
+
+# cu-object PROGRAM: of a tool
+cu-object = $(BUILD)/tools/obj/$(notdir $(1))/$(notdir $(1)).cu.o
+
+$(BUILD)/tools/obj/%.cu.o: tools/%.cu $(BUILD)/nvcc-used
+	@mkdir -p $(@D)
+	$(call say,$(cu),$<)
+	$(Q)$(call cu-compile,$<,$@)
+
+$(foreach tool,$(TOOLS_CU),$(eval $(tool): $(call cu-object,$(tool))))
+$(TOOLS_CU): $(LINKS)
+	$(Q)$(call cu-link,$(call cu-object,$@),$@,'$$ORIGIN/..')
 
 # NVSHMEM's wheels have no libnvshmem_host.so.
 $(BUILD)/bench/nvshmem_perf: bench/nvshmem/nvshmem_perf.cu
@@ -205,10 +221,10 @@ $(BUILD)/bench/nvshmem_perf: bench/nvshmem/nvshmem_perf.cu
 
 tests: $(TESTS_C) $(TESTS_CC) $(BUILD)/test/fake/libcuda.so.1
 
-$(TESTS_C): $(BUILD)/test/%: test/%.c $(LINKS) $(LIB_OBJ) $(MLX5_OBJ)
+$(TESTS_C): $(BUILD)/test/%: %.c $(LINKS) $(LIB_OBJ) $(MLX5_OBJ)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS_ALL) -Ilib -Wno-pedantic -o $@ $< $(LIB_OBJ) $(MLX5_OBJ) \
+	$(Q)$(CC) $(CFLAGS_ALL) -Itest/common -Wno-pedantic -o $@ $< $(LIB_OBJ) $(MLX5_OBJ) \
 		$(LDFLAGS_ALL) -pthread -ldl $(HWLOC_LIBS)
 
 $(BUILD)/test/mlx5_%: private LDFLAGS += $(VERBS_LIBS)
@@ -226,7 +242,7 @@ $(BUILD)/test/limits_memory: private LDFLAGS += \
 	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=tsearch
 
 # A CUDA driver that answers questions only.
-$(BUILD)/test/fake/libcuda.so.1: $(wildcard test/fake/*.c) lib/cuda.h
+$(BUILD)/test/fake/libcuda.so.1: $(wildcard test/fake/*.c) lib/gpu/cuda.h
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(filter-out -MMD -MP $(SANFLAGS),$(CFLAGS_ALL)) -shared -o $@ $(wildcard test/fake/*.c) \
@@ -234,19 +250,32 @@ $(BUILD)/test/fake/libcuda.so.1: $(wildcard test/fake/*.c) lib/cuda.h
 
 $(BUILD)/test/unit_device_query: $(BUILD)/test/fake/libcuda.so.1
 
-$(TESTS_CC): $(BUILD)/test/%: test/%.cc $(LINKS)
+test-cc = $(CXX) $(CXXFLAGS_ALL) -Itest/common $(TESTFLAGS) -o $@ $< $(LDFLAGS_ALL) $(LINKGIN)
+
+$(filter-out $(BUILD)/test/port/% $(BUILD)/test/system/%,$(TESTS_CC)): $(BUILD)/test/%: %.cc $(LINKS)
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
-	$(Q)$(CXX) $(CXXFLAGS_ALL) $(TESTFLAGS) -o $@ $< $(LDFLAGS_ALL) $(LINKGIN)
+	$(Q)$(test-cc)
+
+$(filter $(BUILD)/test/port/% $(BUILD)/test/system/%,$(TESTS_CC)): $(BUILD)/%: %.cc $(LINKS)
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(test-cc)
 
 tests-gpu: $(TESTS_GPU)
 
-$(BUILD)/test/%_gpu: test/%.cc $(LINKS) $(BUILD)/nvcc-used
+test-gpu = $(NVCC) $(NVCCFLAGS_ALL) -Itest/common $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< \
+	-L$(BUILD) -lgin -Xlinker -rpath,'$$ORIGIN/..' -Xlinker -rpath,'$$ORIGIN/../..' -Xcompiler -pthread
+
+$(filter-out $(BUILD)/test/port/%,$(TESTS_GPU)): $(BUILD)/test/%_gpu: %.cc $(LINKS) $(BUILD)/nvcc-used
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
-	$(Q)$(NVCC) $(NVCCFLAGS_ALL) $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< -L$(BUILD) \
-		-lgin -Xlinker -rpath,'$$ORIGIN/..' -Xlinker -rpath,'$$ORIGIN/../..' \
-		-Xcompiler -pthread
+	$(Q)$(test-gpu)
+
+$(filter $(BUILD)/test/port/%,$(TESTS_GPU)): $(BUILD)/%_gpu: %.cc $(LINKS) $(BUILD)/nvcc-used
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(Q)$(test-gpu)
 
 deps deps-check: deps%:
 	$(Q)DEPS=$(DEPS) tools/install-deps $(if $(filter deps-check,$@),check,demo)
@@ -290,7 +319,7 @@ bench:
 	$(Q)bench/run
 
 abi:
-	$(Q)test/abi/check --rewrite
+	$(Q)test/lint/abi/check --rewrite
 
 include mk/install.mk
 

@@ -14,11 +14,11 @@
 #ifndef GIN_BACKENDS_BACKEND_H
 #define GIN_BACKENDS_BACKEND_H
 
-#include "../lib/error.h"
-#include "../lib/identity.h"
-#include "../lib/memory.h"
-#include "../lib/param.h"
-#include "../lib/pinned.h"
+#include "lib/base/error.h"
+#include "lib/base/identity.h"
+#include "lib/gpu/memory.h"
+#include "lib/base/param.h"
+#include "lib/gpu/pinned.h"
 
 #define BACKEND_WHY 160	  /* a reason in words, its end included */
 #define BACKEND_BLOB 64	  /* what a backend tells its like on other ranks when it is probed */

@@ -7,9 +7,9 @@
 //                       copies by one thread of the coop
 //   signal_lat          red.release; with --weak relaxed
 // Two ranks, or one; libgin only finds the memory.
-#include "../tools/gin_perf/gin_job.cuh"
-#include "../tools/gin_perf/ranks.h"
-#include "../tools/gin_perf/session.cuh"
+#include "tools/gin_perf/gin_job.cuh"
+#include "tools/gin_perf/ranks.h"
+#include "tools/gin_perf/session.cuh"
 
 // So many looks at a word before a wait ends as a timeout.
 static const uint32_t mostLooks = 1u << 28;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../lib/plugin.h"
+#include "lib/base/plugin.h"
 #include "meeting.h"
 
 #define PLUGIN "libgin-pmix.so"

@@ -11,13 +11,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../lib/clock.h"
-#include "../lib/forkguard.h"
-#include "../lib/handshake.h"
-#include "../lib/hostid.h"
-#include "../lib/log.h"
-#include "../lib/random.h"
-#include "../lib/thread.h"
+#include "lib/base/clock.h"
+#include "lib/base/forkguard.h"
+#include "lib/base/handshake.h"
+#include "lib/base/hostid.h"
+#include "lib/base/log.h"
+#include "lib/base/random.h"
+#include "lib/base/thread.h"
 #include "root_group.h"
 
 #define SILENT_SECONDS 5 /* a stranger who connects and says nothing is sent away */

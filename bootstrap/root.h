@@ -9,8 +9,8 @@
 #ifndef GIN_BOOTSTRAP_ROOT_H
 #define GIN_BOOTSTRAP_ROOT_H
 
-#include "../lib/siphash.h"
-#include "../lib/socket.h"
+#include "lib/base/siphash.h"
+#include "lib/base/socket.h"
 #include "bootstrap.h"
 
 #define ROOT_ADDRESSES 5

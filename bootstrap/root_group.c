@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../lib/clock.h"
-#include "../lib/log.h"
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
 
 #define REPLY_SECONDS 10
 

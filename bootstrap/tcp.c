@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../lib/hostid.h"
+#include "lib/base/hostid.h"
 #include "meeting.h"
 
 /* Of this process; rank 0 has the root. */

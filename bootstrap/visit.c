@@ -6,10 +6,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../lib/clock.h"
-#include "../lib/handshake.h"
-#include "../lib/hostid.h"
-#include "../lib/log.h"
+#include "lib/base/clock.h"
+#include "lib/base/handshake.h"
+#include "lib/base/hostid.h"
+#include "lib/base/log.h"
 #include "root.h"
 
 #define CONNECT_SECONDS 10

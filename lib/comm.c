@@ -2,8 +2,8 @@
 /* comm.c - making, asking and leaving a communicator */
 #include "comm.h"
 
-#include "../bootstrap/root.h"
-#include "param.h"
+#include "bootstrap/root.h"
+#include "lib/base/param.h"
 
 #define NAME_MOST 47
 

@@ -3,11 +3,11 @@
 #ifndef GIN_LIB_COMM_H
 #define GIN_LIB_COMM_H
 
-#include "../backends/backend.h"
-#include "../bootstrap/bootstrap.h"
-#include "control.h"
-#include "handles.h"
-#include "pool.h"
+#include "backends/backend.h"
+#include "bootstrap/bootstrap.h"
+#include "lib/control/control.h"
+#include "lib/control/handles.h"
+#include "lib/gpu/pool.h"
 
 /* Their places in ginComm.backend, the preferred ones first; the choices of GIN_BACKEND. */
 enum { COMM_DIRECT, COMM_GDAKI, COMM_PROXY, COMM_BACKENDS };

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "log.h"
-#include "param.h"
+#include "lib/base/log.h"
+#include "lib/base/param.h"
 
 static ginResult_t openBootstrap(ginComm_t comm, const struct commStart *start)
 {

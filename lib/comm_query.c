@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "comm.h"
-#include "info.h"
+#include "lib/base/info.h"
 
 _Static_assert(GIN_ALLGATHER_BYTES == CONTROL_BYTES, "gin.h says what control.h allows");
 

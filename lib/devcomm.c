@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* devcomm.c - device communicators: making what kernels read */
 #include "devcomm.h"
-#include "log.h"
-#include "pinned.h"
+#include "lib/base/log.h"
+#include "lib/gpu/pinned.h"
 
 #define MOST_SIGNALS (1u << 20)
 #define MOST_BARRIERS (1u << 16)

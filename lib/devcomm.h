@@ -4,7 +4,7 @@
 #define GIN_LIB_DEVCOMM_H
 
 #include "comm.h"
-#include "lines.h"
+#include "lib/gpu/lines.h"
 
 struct devComm {
 	ginDevComm device; /* what the user has */

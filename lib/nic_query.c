@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* nic_query.c - ports of RDMA NICs: the backend that can use them is asked */
-#include "../backends/backend.h"
-#include "error.h"
-#include "info.h"
-#include "param.h"
+#include "backends/backend.h"
+#include "lib/base/error.h"
+#include "lib/base/info.h"
+#include "lib/base/param.h"
 
 ginResult_t ginNicQuery(int index, ginNicInfo_t *info)
 {

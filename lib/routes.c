@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "comm.h"
-#include "log.h"
-#include "param.h"
+#include "lib/base/log.h"
+#include "lib/base/param.h"
 
 /* Ranks of one host that can be direct peers of each other. */
 #define REACH_RANKS 1024

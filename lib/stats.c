@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* stats.c - what went through the queues of a device communicator, for callers and for the log */
 #include "devcomm.h"
-#include "info.h"
-#include "log.h"
+#include "lib/base/info.h"
+#include "lib/base/log.h"
 
 static ginResult_t readStats(ginComm_t comm, const struct devComm *dc, uint32_t context,
 			     ginStats_t *stats)

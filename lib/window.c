@@ -3,7 +3,7 @@
 #include <search.h>
 
 #include "comm.h"
-#include "log.h"
+#include "lib/base/log.h"
 
 struct window {
 	ginWindow_t handle; /* the table that kernels read */

@@ -31,7 +31,7 @@ bench-idle: lib $(BUILD)/bench/proxy/idle
 	$(Q)$(BUILD)/bench/proxy/idle
 
 # Beside the copy engines, which the driver API drives.
-$(BUILD)/bench/proxy/proxy: bench/proxy/proxy.cu $(wildcard bench/proxy/*.cuh include/gin/*) $(LINKS)
+$(BUILD)/bench/proxy/proxy: bench/proxy/proxy.cu $(wildcard bench/proxy/*.cuh include/gin/* include/gin/*/*) $(LINKS)
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -L$(BUILD) -lgin -lcuda \
@@ -44,13 +44,13 @@ $(BUILD)/bench/host_loads: bench/host_loads.cu
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -lcuda
 
 # What a signal costs beyond a word that one GPU writes and another polls; on two GPUs.
-$(BUILD)/bench/signal_steps: bench/signal_steps.cu $(wildcard include/gin/*)
+$(BUILD)/bench/signal_steps: bench/signal_steps.cu $(wildcard include/gin/* include/gin/*/*)
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $<
 
 # GPUNETIO: the folder of GPUNetIO's headers; bench/gpunetio/run finds it.
-$(BUILD)/bench/gpunetio/gpunetio: bench/gpunetio/gpunetio.cu $(wildcard bench/gpunetio/*.cuh include/gin/*)
+$(BUILD)/bench/gpunetio/gpunetio: bench/gpunetio/gpunetio.cu $(wildcard bench/gpunetio/*.cuh include/gin/* include/gin/*/*)
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -isystem $(GPUNETIO) -o $@ $<

@@ -14,16 +14,18 @@ PKGCONFIGDIR ?= $(LIBDIR)/pkgconfig
 CMAKEDIR ?= $(LIBDIR)/cmake/gin
 INSTALL ?= install
 
-# lib/plugin.c looks there; two libgin of different SONAMEs do not share their plug-ins.
+# lib/base/plugin.c looks there; two libgin of different SONAMEs do not share their plug-ins.
 PLUGINDIR = $(LIBDIR)/libgin$(SOVERSION)
-OWN_DIRS = "$(INCLUDEDIR)/gin" "$(PLUGINDIR)" "$(CMAKEDIR)" "$(DOCDIR)/examples" "$(DOCDIR)"
+HEADER_DIRS := $(notdir $(patsubst %/,%,$(wildcard include/gin/*/)))
+OWN_DIRS = $(foreach dir,$(HEADER_DIRS),"$(INCLUDEDIR)/gin/$(dir)") "$(INCLUDEDIR)/gin" "$(PLUGINDIR)" "$(CMAKEDIR)" "$(DOCDIR)/examples" "$(DOCDIR)"
 PATHS = $(PREFIX)$(BINDIR)$(LIBDIR)$(INCLUDEDIR)$(MANDIR)$(DOCDIR)$(PKGCONFIGDIR)$(CMAKEDIR)$(DESTDIR)
 
 # What goes where, said once: contents(put) are the commands that install, contents(take) those that
 # remove the same.
 define contents
 $(call $(1)-files,644,$(INCLUDEDIR),include/gin.h include/gin_device.cuh)
-$(call $(1)-files,644,$(INCLUDEDIR)/gin,$(wildcard include/gin/*))
+$(call $(1)-files,644,$(INCLUDEDIR)/gin,$(wildcard include/gin/*.h include/gin/*.cuh))
+$(foreach dir,$(HEADER_DIRS),$(call $(1)-files,644,$(INCLUDEDIR)/gin/$(dir),$(wildcard include/gin/$(dir)/*))$(newline))
 $(call $(1)-files,755,$(LIBDIR),$(LIB))
 $(call $(1)-link,$(LIBDIR)/libgin.so.$(SOVERSION),$(notdir $(LIB)))
 $(call $(1)-link,$(LIBDIR)/libgin.so,libgin.so.$(SOVERSION))
@@ -50,7 +52,7 @@ put-tool = $(if $(filter $(1),$(TOOLS)),$(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" 
 	$(call link-tool,$(1),"$(DESTDIR)$(BINDIR)/$(1)",$(TOOL_RPATH)))
 
 put-tool-cu = $(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" && \
-	$(call cu-link,$(1).cu.o,"$(DESTDIR)$(BINDIR)/$(notdir $(1))",$(TOOL_RPATH))
+	$(call cu-link,$(call cu-object,$(1)),"$(DESTDIR)$(BINDIR)/$(notdir $(1))",$(TOOL_RPATH))
 
 take-files = $(if $(3),$(Q)rm -f $(foreach file,$(3),"$(DESTDIR)$(2)/$(notdir $(file))"))
 take-link = $(Q)rm -f "$(DESTDIR)$(1)"

@@ -2,7 +2,7 @@
 #
 # mlx5dev.mk - the software mlx5 device, test/mlx5dev: to preload, and to link in
 
-MLX5DEV_SRC := $(wildcard test/mlx5dev/*.c)
+MLX5DEV_SRC := $(wildcard $(addprefix test/mlx5dev/,device/*.c host/*.c engine/*.c command/*.c uverbs/*.c))
 MLX5DEV_OBJ := $(MLX5DEV_SRC:%.c=$(BUILD)/%.o)
 MLX5DEV := $(BUILD)/test/mlx5dev/libmlx5dev
 
@@ -30,7 +30,7 @@ mlx5dev-objects = $(patsubst %.c,$(BUILD)/%.o,$(MLX5DEV_SHARED) test/mlx5dev/tes
 .PHONY: mlx5dev-tests
 mlx5dev-tests: mlx5dev $(MLX5DEV_VERBS) $(MLX5DEV_ENGINE)
 
-$(BUILD)/test/mlx5dev/tests/%.o: CFLAGS_ALL += -Itest
+$(BUILD)/test/mlx5dev/tests/%.o: CFLAGS_ALL += -Itest/common
 
 $(MLX5DEV_VERBS): %: %.o $(call mlx5dev-objects,host_verbs)
 	$(call say,LINK,$@)
@@ -43,7 +43,7 @@ $(MLX5DEV_ENGINE): %_engine: %.o $(call mlx5dev-objects,host_engine) $(MLX5DEV).
 # A CUDA driver whose GPU is this host.
 MLX5DEV_FAKE := $(BUILD)/test/mlx5dev/fake/libcuda.so.1
 
-$(MLX5DEV_FAKE): test/mlx5dev/fake/gpu.c test/mlx5dev/fake/gpu.h lib/cuda.h
+$(MLX5DEV_FAKE): test/mlx5dev/fake/gpu.c test/mlx5dev/fake/gpu.h lib/gpu/cuda.h
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(filter-out -MMD -MP $(SANFLAGS),$(CFLAGS_ALL)) -shared -o $@ $< -Wl,-soname,libcuda.so.1
@@ -66,11 +66,11 @@ $(MLX5DEV_SENDS): %: %.o $(mlx5dev-engine)
 $(BUILD)/test/mlx5dev/tests/send_%.o: test/mlx5dev/tests/send_%.cc
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
-	$(Q)$(CXX) $(CXXFLAGS_ALL) -c -o $@ $<
+	$(Q)$(CXX) $(CXXFLAGS_ALL) -Itest/common -c -o $@ $<
 
 $(MLX5DEV_SENDS:=_gpu): $(BUILD)/%_gpu: %.cc $(mlx5dev-engine) $(BUILD)/nvcc-used
 	$(call say,NVCC,$<)
-	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -MD -MP -MF $@.d -MT $@ -x cu -c -o $@.o $<
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -Itest/common -MD -MP -MF $@.d -MT $@ -x cu -c -o $@.o $<
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $@.o $(mlx5dev-engine) -Xcompiler -pthread
 
 # A kernel posts: for a machine with a GPU.

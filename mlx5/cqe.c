@@ -6,7 +6,7 @@
 #include "text.h"
 #include "words.h"
 
-#include <gin/mlx5.h>
+#include <gin/gdaki/mlx5.h>
 
 void cqeDefect(struct decodedCqe *c, const char *format, ...)
 {

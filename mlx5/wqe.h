@@ -14,7 +14,7 @@
 
 enum { WQE_SEGMENTS_MOST = 63, WQE_LOCALS_MOST = 61 };
 
-/* Opcodes that are read beside those that gin/mlx5.h writes. */
+/* Opcodes that are read beside those that gin/gdaki/mlx5.h writes. */
 enum wqeOpcode {
 	wqeOpcodeSendInvalidate = 0x01,
 	wqeOpcodeSend = 0x0a,

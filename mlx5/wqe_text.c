@@ -5,7 +5,7 @@
 #include "text.h"
 #include "words.h"
 
-#include <gin/mlx5.h>
+#include <gin/gdaki/mlx5.h>
 
 enum { INLINE_SHOWN = 32 };
 

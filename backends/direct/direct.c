@@ -4,11 +4,11 @@
  *
  * GPUs of one host with peer access and native atomics, or host threads over shared memory. All it
  * does on the host is to have memory mapped (backends/peermem); the device side is
- * include/gin/direct.cuh.
+ * include/gin/direct/route.cuh.
  */
 #include <string.h>
 
-#include "../peermem/peermem.h"
+#include "backends/peermem/peermem.h"
 
 static int directProbe(const struct backendHost *host, void *blob, char *why)
 {

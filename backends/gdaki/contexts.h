@@ -5,7 +5,7 @@
 #ifndef GIN_GDAKI_CONTEXTS_H
 #define GIN_GDAKI_CONTEXTS_H
 
-#include "../../include/gin/send_queue.h"
+#include "gin/gdaki/send_queue.h"
 #include "within.h"
 
 struct gdakiContexts {

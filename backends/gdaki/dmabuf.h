@@ -3,7 +3,7 @@
 #ifndef GIN_GDAKI_DMABUF_H
 #define GIN_GDAKI_DMABUF_H
 
-#include "../../lib/device.h"
+#include "lib/gpu/device.h"
 #include "rdma.h"
 
 /*

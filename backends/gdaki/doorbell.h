@@ -7,7 +7,7 @@
 #ifndef GIN_GDAKI_DOORBELL_H
 #define GIN_GDAKI_DOORBELL_H
 
-#include "../backend.h"
+#include "backends/backend.h"
 #include "rdma.h"
 
 /* Where kernels have the register; without a GPU where the CPU has it. The scope is entered. */

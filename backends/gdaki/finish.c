@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../../lib/clock.h"
-#include "../../lib/log.h"
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
 #include "contexts.h"
 
 enum { RING_AGAIN_NS = 10000000, PAUSE_NS = 50000 };
@@ -46,7 +46,7 @@ static uint32_t cqeWord(const struct gdakiContexts *s, const uint32_t *at)
 	return word;
 }
 
-/* As ginSendRefresh in gin/gdaki.cuh: first `done`, then the CQE. */
+/* As ginSendRefresh in gin/gdaki/queue.cuh: first `done`, then the CQE. */
 struct gdakiLook gdakiLook(const struct gdakiContexts *s, const struct ginSendQueue *q)
 {
 	struct gdakiLook look = {.posted = load(&q->handed),

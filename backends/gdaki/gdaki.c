@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../lib/log.h"
+#include "lib/base/log.h"
 #include "dmabuf.h"
 #include "doorbell.h"
 #include "probe.h"

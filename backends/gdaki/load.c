@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "../../lib/plugin.h"
+#include "lib/base/plugin.h"
 
 #define PLUGIN "libgin-rdma.so"
 

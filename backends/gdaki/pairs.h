@@ -8,7 +8,7 @@
 #ifndef GIN_GDAKI_PAIRS_H
 #define GIN_GDAKI_PAIRS_H
 
-#include "../backend.h"
+#include "backends/backend.h"
 #include "rdma.h"
 
 struct pairsWanted {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../../lib/log.h"
+#include "lib/base/log.h"
 #include "choose.h"
 #include "load.h"
 

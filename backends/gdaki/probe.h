@@ -3,7 +3,7 @@
 #ifndef GIN_GDAKI_PROBE_H
 #define GIN_GDAKI_PROBE_H
 
-#include "../backend.h"
+#include "backends/backend.h"
 #include "rdma.h"
 
 /*

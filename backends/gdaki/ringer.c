@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../../lib/clock.h"
-#include "../../lib/thread.h"
+#include "lib/base/clock.h"
+#include "lib/base/thread.h"
 
 enum { SPIN_NS = 1000000, NAP_NS = 20000, LONG_NS = 20000000, LONG_NAP_NS = 400000 };
 

@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-#include "../backend.h"
+#include "backends/backend.h"
 #include "rdma.h"
 
 /* The words of a device communicator. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "slab.h"
 
-#include "../../include/gin/mlx5.h"
+#include "gin/gdaki/mlx5.h"
 #include "dmabuf.h"
 
 static ginResult_t blank(const struct device *d, uint32_t count, uint32_t depth, char *slab)

@@ -3,7 +3,7 @@
 #ifndef GIN_GDAKI_SLAB_H
 #define GIN_GDAKI_SLAB_H
 
-#include "../backend.h"
+#include "backends/backend.h"
 #include "rdma.h"
 
 /* Is it memory of this GPU? */

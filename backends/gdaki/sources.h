@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-#include "../backend.h"
+#include "backends/backend.h"
 
 enum { SOURCES_MOST = 65536 };
 

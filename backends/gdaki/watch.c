@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "../../lib/log.h"
-#include "../../lib/thread.h"
+#include "lib/base/log.h"
+#include "lib/base/thread.h"
 #include "contexts.h"
 
 enum { TICK_MS = 250, TICKS_PER_LOOK = 4 };

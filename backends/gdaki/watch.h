@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-#include "../../lib/error.h"
+#include "lib/base/error.h"
 
 struct gdaki;
 struct gdakiContexts;

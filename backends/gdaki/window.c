@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../include/gin/mlx5.h"
+#include "gin/gdaki/mlx5.h"
 #include "dmabuf.h"
 #include "within.h"
 

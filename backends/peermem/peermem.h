@@ -11,7 +11,7 @@
 #ifndef GIN_BACKENDS_PEERMEM_H
 #define GIN_BACKENDS_PEERMEM_H
 
-#include "../backend.h"
+#include "backends/backend.h"
 
 /* What a rank tells of itself when its backend is probed; may begin the backend's blob. */
 struct peermemBlob {

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "../../lib/log.h"
+#include "lib/base/log.h"
 
 ginResult_t engineMake(const struct hostQueue *queue, const struct scope *scope, uint32_t depth,
 		       struct engine **out)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../lib/log.h"
+#include "lib/base/log.h"
 #include "transport.h"
 
 #define STREAMS 4u

@@ -2,7 +2,7 @@
 /*
  * proxy.c - the proxy backend: CPU threads move the data that kernels ask for
  *
- * Kernels post descriptors into the queue of a context (include/gin/queue.cuh); a thread (thread.c)
+ * Kernels post descriptors into the queue of a context (include/gin/proxy/ring.cuh); a thread (thread.c)
  * takes them (engine.c), resolves them (descriptor.c) and has a transport (ipc.c) move the data.
  */
 #include <stdlib.h>

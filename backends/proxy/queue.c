@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../include/gin/descriptor.h"
+#include "gin/proxy/descriptor.h"
 
 #define LINE 64u
 

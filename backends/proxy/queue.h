@@ -3,7 +3,7 @@
 #ifndef GIN_PROXY_QUEUE_H
 #define GIN_PROXY_QUEUE_H
 
-#include "../backend.h"
+#include "backends/backend.h"
 
 /* One context's, as the proxy uses it. All host-pinned. */
 struct hostQueue {

@@ -2,7 +2,7 @@
 /* stats.c - what went through one context's queue */
 #include "stats.h"
 
-#include "../../lib/clock.h"
+#include "lib/base/clock.h"
 
 static int bucketOf(uint64_t value)
 {

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../lib/clock.h"
-#include "../../lib/log.h"
-#include "../../lib/place.h"
-#include "../../lib/thread.h"
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+#include "lib/gpu/place.h"
+#include "lib/base/thread.h"
 
 /*
  * Idle, a thread spins for SPIN, naps for NAP each time until REST, and sleeps from then on: 64 times

@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-#include "../peermem/peermem.h"
+#include "backends/peermem/peermem.h"
 #include "work.h"
 
 /* A rank's part of a window. */

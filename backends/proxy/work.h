@@ -8,8 +8,8 @@
 #ifndef GIN_PROXY_WORK_H
 #define GIN_PROXY_WORK_H
 
-#include "../../include/gin/descriptor.h"
-#include "../backend.h"
+#include "gin/proxy/descriptor.h"
+#include "backends/backend.h"
 
 enum workState {
 	workUnderWay, /* the transport has it */

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ours.cuh - posts by gin/gdaki.cuh and gin/mlx5.h
+// ours.cuh - posts by gin/gdaki/queue.cuh and gin/gdaki/mlx5.h
 #ifndef GIN_BENCH_GPUNETIO_OURS_CUH
 #define GIN_BENCH_GPUNETIO_OURS_CUH
 
 #include "rig.cuh"
 
-#include <gin/queue.cuh>
+#include <gin/proxy/ring.cuh>
 
 struct Ours {
 	using Queue = ginSendQueue;

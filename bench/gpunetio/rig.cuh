@@ -9,7 +9,7 @@
 #define GIN_BENCH_GPUNETIO_RIG_CUH
 
 #include <gin_device.cuh>
-#include <gin/gdaki.cuh>
+#include <gin/gdaki/queue.cuh>
 
 #include <cuda_runtime.h>
 

@@ -7,8 +7,8 @@
 #include <nvshmem.h>
 #include <nvshmemx.h>
 
-#include "../../tools/gin_perf/bodies.cuh"
-#include "../../tools/gin_perf/session.cuh"
+#include "tools/gin_perf/bodies.cuh"
+#include "tools/gin_perf/session.cuh"
 
 // The host has the type only: these calls are for kernels.
 struct NvshmemEndpoint {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// steps.cuh - a post by the parts of gin/queue.cuh, one more in each row, to see which of them costs what
+// steps.cuh - a post by the parts of gin/proxy/ring.cuh, one more in each row, to see which of them costs what
 #ifndef GIN_BENCH_PROXY_STEPS_CUH
 #define GIN_BENCH_PROXY_STEPS_CUH
 

@@ -10,7 +10,7 @@
 #ifndef GIN_ACTION_CUH
 #define GIN_ACTION_CUH
 
-#include "target.cuh"
+#include "detail/target.cuh"
 
 /* Neither remote nor local action. */
 struct GinNone {

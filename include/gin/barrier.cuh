@@ -11,7 +11,7 @@
 #define GIN_BARRIER_CUH
 
 #include "context.cuh"
-#include "gdaki_barrier.cuh"
+#include "gdaki/barrier.cuh"
 
 /*
  * Barrier `index` of the device communicator, 0 to barriers - 1. An index belongs to one team: a rank

@@ -5,7 +5,7 @@
 #ifndef GIN_CONTEXT_CUH
 #define GIN_CONTEXT_CUH
 
-#include "context_base.cuh"
+#include "detail/context_base.cuh"
 #include "team.cuh"
 
 /* A ticket of Gin::flushAsync; plain data that may be kept in any memory. */

@@ -17,7 +17,7 @@
 #ifndef GIN_COOP_CUH
 #define GIN_COOP_CUH
 
-#include "target.cuh"
+#include "detail/target.cuh"
 
 /* Host threads never execute together. */
 #define GIN_TOGETHER (GIN_ON_GPU ? 32u : 1u)

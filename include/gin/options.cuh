@@ -5,7 +5,7 @@
 #ifndef GIN_OPTIONS_CUH
 #define GIN_OPTIONS_CUH
 
-#include "target.cuh"
+#include "detail/target.cuh"
 
 /* ginOptions.timeout: wait until success, abort or a peer's failure. */
 #define GIN_FOREVER UINT64_MAX

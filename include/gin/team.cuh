@@ -5,7 +5,7 @@
 #ifndef GIN_TEAM_CUH
 #define GIN_TEAM_CUH
 
-#include "target.cuh"
+#include "detail/target.cuh"
 
 /*
  * nRanks ranks, of which this one is number `rank`, each `stride` world ranks after the one before.

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../lib/cuda.h"
+#include "lib/gpu/cuda.h"
 
 enum { GPUS = 5, NO_SUCH_DEVICE = 101 };
 

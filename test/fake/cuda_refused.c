@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cuda_refused.c - every call of the driver that cuda.c does not have */
-#include "../../lib/cuda.h"
+#include "lib/gpu/cuda.h"
 
 __attribute__((used, visibility("default"))) cuResult fakeRefuse(void)
 {

@@ -3,8 +3,8 @@
  * complete.pml - how GPU threads learn that what they have posted is done; for spin
  *
  *   here           there
- *   post           ginPost, from a ticket on; what comes before is in ring.pml  include/gin/queue.cuh
- *   raise          ginLocalMax of posted[peer], then of posted[nRanks]          include/gin/memory.cuh
+ *   post           ginPost, from a ticket on; what comes before is in ring.pml  include/gin/proxy/ring.cuh
+ *   raise          ginLocalMax of posted[peer], then of posted[nRanks]          include/gin/detail/memory.cuh
  *   request        ginQueueFlush, Gin::flush, Gin::flushAsync: they read posted
  *   wait           ginQueueWait
  *   proxy          takes descriptors in order, has them done in any, and stores done words

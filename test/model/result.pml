@@ -3,7 +3,7 @@
  * result.pml - how the old values of atomics come back, in places that are used again; for spin
  *
  *   here           there
- *   claim          ginResultTake, ginResultReclaim                       include/gin/proxy.cuh
+ *   claim          ginResultTake, ginResultReclaim                       include/gin/proxy/route.cuh
  *   post           ginPost; complete.pml has more of it, and of done words
  *   fetch          ginPostAtomic
  *   proxy          writes the old value to its place, then the place's `settled`, then done words

@@ -2,7 +2,7 @@
 /*
  * send.pml - how WQEs go from GPU threads through a QP's send queue to the NIC; for spin
  *
- *   here           there                                                   include/gin/gdaki.cuh
+ *   here           there                                                   include/gin/gdaki/queue.cuh
  *   claim          ginSendClaim, at once; ring.pml with SHADOW_ALONE has how these are given back
  *   write          the WQEs' stores, by all lanes; and their release
  *   mark           ginSendHandOver

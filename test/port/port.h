@@ -9,7 +9,7 @@
 #ifndef GIN_TEST_PORT_H
 #define GIN_TEST_PORT_H
 
-#include "../harness.h"
+#include "harness.h"
 
 /*
  * End run() at the first failure. Results are the same for all threads of the coop that made the

@@ -11,7 +11,7 @@
  * Without a launcher RANK and WORLD_SIZE say which one; GIN_ROOT brings them together, or else the
  * folder MEET, which all ranks share.
  */
-#include "../suite.h"
+#include "suite.h"
 
 #include <fcntl.h>
 

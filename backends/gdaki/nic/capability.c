@@ -3,8 +3,8 @@
 
 #include <infiniband/mlx5dv.h>
 
-#include "../../../mlx5/command.h"
-#include "../../../mlx5/prm.h"
+#include "mlx5/command.h"
+#include "mlx5/prm.h"
 #include "say.h"
 
 enum { CURRENT = 1, SIZES_4_AND_8 = 4 | 8 };

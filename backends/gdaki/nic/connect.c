@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* connect.c - a queue pair from its first state to the one in which it sends */
-#include "../../../mlx5/prm.h"
+#include "mlx5/prm.h"
 #include "path.h"
 #include "queues.h"
 #include "say.h"

@@ -2,7 +2,7 @@
 /* event.c - what the device reports by itself, in words */
 #include <errno.h>
 
-#include "../../../mlx5/words.h"
+#include "mlx5/words.h"
 #include "port.h"
 #include "say.h"
 

@@ -2,8 +2,8 @@
 /* make.c - a queue pair without receives, and its completion queue of one collapsed entry */
 #include <errno.h>
 
-#include "../../../lib/random.h"
-#include "../../../mlx5/prm.h"
+#include "lib/base/random.h"
+#include "mlx5/prm.h"
 #include "queues.h"
 #include "say.h"
 

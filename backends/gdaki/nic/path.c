@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../../../mlx5/prm.h"
+#include "mlx5/prm.h"
 #include "say.h"
 
 static void set(uint8_t *in, uint32_t field, uint64_t value)

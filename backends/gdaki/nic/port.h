@@ -6,7 +6,7 @@
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
 
-#include "../rdma.h"
+#include "backends/gdaki/rdma.h"
 #include "capability.h"
 #include "gid.h"
 

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../../mlx5/command.h"
-#include "../../../mlx5/prm.h"
-#include "../../../mlx5/words.h"
-#include "../rdma.h"
+#include "mlx5/command.h"
+#include "mlx5/prm.h"
+#include "mlx5/words.h"
+#include "backends/gdaki/rdma.h"
 
 int say(char *why, const char *format, ...)
 {

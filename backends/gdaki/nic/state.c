@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* state.c - which state a queue pair is in, and putting it into the last one */
-#include "../../../mlx5/prm.h"
+#include "mlx5/prm.h"
 #include "queues.h"
 #include "say.h"
 

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../../lib/cuda.h"
+#include "lib/gpu/cuda.h"
 
 enum { INVALID_VALUE = 1, INVALID_CONTEXT = 201, ROOM = 1 << 24, PAGE = 4096 };
 

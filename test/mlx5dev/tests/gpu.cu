@@ -12,7 +12,7 @@
 #include <string.h>
 
 extern "C" {
-#include "../doorbell.h"
+#include "test/mlx5dev/engine/doorbell.h"
 #include "queue.h"
 }
 

@@ -6,7 +6,7 @@
  */
 #include <infiniband/verbs.h>
 
-#include "../fake/gpu.h"
+#include "test/mlx5dev/fake/gpu.h"
 #include "expect.h"
 #include "queue.h"
 

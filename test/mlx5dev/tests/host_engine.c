@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "host.h"
 
-#include "../command.h"
-#include "../doorbell.h"
-#include "../resources.h"
+#include "test/mlx5dev/command/command.h"
+#include "test/mlx5dev/engine/doorbell.h"
+#include "test/mlx5dev/device/resources.h"
 #include "expect.h"
 
 static struct device *device;

@@ -4,7 +4,7 @@
  */
 #include <infiniband/verbs.h>
 
-#include "../command.h"
+#include "test/mlx5dev/command/command.h"
 #include "expect.h"
 #include "queue.h"
 

@@ -4,7 +4,7 @@
 #include <endian.h>
 #include <sched.h>
 
-#include "../../../mlx5/prm.h"
+#include "mlx5/prm.h"
 #include "expect.h"
 
 enum { PAGE = 4096, IN_BYTES = 272, OUT_BYTES = 16, INVALID_ENTRY = 0xff };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * send_rig.h - send queues of gin/send_queue.h on the engine that is linked in, for threads of the host
+ * send_rig.h - send queues of gin/gdaki/send_queue.h on the engine that is linked in, for threads of the host
  * or, compiled by nvcc, of a GPU
  *
  *	QUEUES=n	how many, LOG_DEPTH=n of 2^n WQEBBs each, GRID and BLOCK for how many threads
@@ -11,7 +11,7 @@
 #ifndef MLX5DEV_TESTS_SEND_RIG_H
 #define MLX5DEV_TESTS_SEND_RIG_H
 
-#include <gin/gdaki.cuh>
+#include <gin/gdaki/queue.cuh>
 #include <gin/host_launch.h>
 
 #include <infiniband/verbs.h>
@@ -23,9 +23,9 @@
 #include <vector>
 
 extern "C" {
-#include "../device.h"
-#include "../doorbell.h"
-#include "../fault.h"
+#include "test/mlx5dev/device/device.h"
+#include "test/mlx5dev/engine/doorbell.h"
+#include "test/mlx5dev/device/fault.h"
 #include "queue.h"
 }
 

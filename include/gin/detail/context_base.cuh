@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * context_base.cuh - what the calls on a context consist of: where its parts are, and the two ways on
+ *
+ * Direct: move the bytes, vote, act. By a queue, to the proxy or the NIC: describe, post, vote.
+ */
+#ifndef GIN_CONTEXT_BASE_CUH
+#define GIN_CONTEXT_BASE_CUH
+
+#include "../coop.cuh"
+#include "../direct/route.cuh"
+#include "../gdaki/atomic.cuh"
+#include "../gdaki/once.cuh"
+#include "../gdaki/wait.cuh"
+#include "../proxy/route.cuh"
+#include "wait.cuh"
+
+/* The type itself, where it is not to be deduced; and the word of as many bytes that atomics use. */
+template <class Type> struct ginSameType {
+	typedef Type type;
+};
+template <class Type> using ginSame = typename ginSameType<Type>::type;
+template <class Word> using ginBits = typename ginUint<sizeof(Word)>::type;
+
+/* A context of a device communicator. Gin, in context.cuh, has the calls. */
+class GinContext
+{
+public:
+	const ginDevComm &dc;
+	const uint32_t context;
+	const ginSharing sharing;
+
+protected:
+	GIN_FN GinContext(const ginDevComm &devComm, uint32_t contextIndex,
+			  ginSharing contextSharing)
+	    : dc(devComm), context(contextIndex), sharing(contextSharing)
+	{
+	}
+
+	GIN_FN char *own(ginWindow_t window, size_t offset) const
+	{
+		return ginWindowAt(window, static_cast<int>(dc.rank)).address + offset;
+	}
+
+	GIN_FN uint64_t *ownWord(ginWindow_t window, size_t offset) const
+	{
+		return reinterpret_cast<uint64_t *>(own(window, offset));
+	}
+
+	GIN_FN size_t wordIndex(uint32_t id) const
+	{
+		return static_cast<size_t>(context) * dc.signals + id;
+	}
+
+	GIN_FN size_t counterIndex(uint32_t id) const
+	{
+		return static_cast<size_t>(context) * dc.counters + id;
+	}
+
+	GIN_FN uint64_t *counterWord(uint32_t id) const { return dc.counter + counterIndex(id); }
+
+	GIN_FN uint64_t *hostCounterWord(uint32_t id) const
+	{
+		return dc.hostCounter + counterIndex(id);
+	}
+
+	GIN_FN struct ginQueue *queue() const { return dc.queues + context; }
+
+	/* A signal's words in GPU memory, and its word in host memory. */
+	GIN_FN ginGpuLook gpuSignals(size_t index) const
+	{
+		const uint64_t *gpu = dc.signal[ginWriterGpu], *nic = dc.signal[ginWriterNic];
+		return {gpu ? gpu + index : nullptr, nic ? nic + index : nullptr};
+	}
+
+	GIN_FN uint64_t *cpuSignal(size_t index) const
+	{
+		return dc.signal[ginWriterCpu] + index * GIN_CPU_WORD_STRIDE;
+	}
+
+	/* The one word that a signal consists of, where all peers raise the same; NULL: there are more. */
+	GIN_FN const uint64_t *onlySignal(size_t index) const
+	{
+		if (dc.route == ginRouteDirect)
+			return dc.signal[ginWriterGpu] + index;
+		return dc.route == ginRouteGdaki ? dc.signal[ginWriterNic] + index : nullptr;
+	}
+
+	/* The looks of a wait; at a word that the host raises, if it ever does. */
+	GIN_FN ginSignalLook signalLook(size_t index) const
+	{
+		if (!dc.signalMirror)
+			return {gpuSignals(index), ginHostLook(nullptr, nullptr)};
+		return {gpuSignals(index),
+			ginHostLook(cpuSignal(index), mirrorOf(dc.signalMirror, index))};
+	}
+
+	GIN_FN ginCounterLook counterLook(uint32_t id) const
+	{
+		if (!dc.counterMirror)
+			return {counterWord(id), ginHostLook(nullptr, nullptr)};
+		return {counterWord(id), ginHostLook(hostCounterWord(id),
+						     mirrorOf(dc.counterMirror, counterIndex(id)))};
+	}
+
+	/* Who has the context for himself needs none. */
+	GIN_FN struct ginMirror *mirrorOf(struct ginMirror *mirrors, size_t index) const
+	{
+		return sharing == ginSharingThread ? nullptr : mirrors + index;
+	}
+
+	/* Is it one that nobody can raise? */
+	GIN_FN static bool beyondAll(const ginSignalOp &op)
+	{
+		return byAgent(op) && op.window.table->agent == ginAgentNone;
+	}
+
+	GIN_FN struct ginPoster poster() const
+	{
+		return ginPosterOf(dc, context, sharing == ginSharingThread);
+	}
+
+	/* Does anything go through queues? */
+	GIN_FN bool networked() const { return dc.route != ginRouteDirect; }
+
+	/* Does what goes to this peer? Known without a load, if the same for all. */
+	GIN_FN bool queued(int peer) const
+	{
+		if (dc.route != ginRouteNone)
+			return dc.route != ginRouteDirect;
+		return ginPeerRoute(&dc.peers[peer]) != ginRouteDirect;
+	}
+
+	GIN_FN struct ginSender sender() const { return {dc.self, context, sharing}; }
+
+	/*
+	 * Who posts for words in windows of the peer: for a direct one all contexts together, and flush
+	 * and barriers look there from now on.
+	 */
+	GIN_FN struct ginSender wordSender(int peer) const
+	{
+		if (queued(peer))
+			return sender();
+		ginLocalStore(&dc.results[dc.contexts].words, 1);
+		return {dc.self, dc.contexts, ginSharingGpu};
+	}
+
+	GIN_FN struct ginSender senderOf(int peer, const ginSignalOp &op) const
+	{
+		return op.at ? wordSender(peer) : sender();
+	}
+
+	/* A result that is to be left when it is an error. */
+	GIN_FN ginResult_t leaving(ginResult_t result, uint32_t call, int peer, uint32_t id) const
+	{
+		if (result != ginSuccess)
+			leaveError(call, result, peer, id, 0, 0);
+		return result;
+	}
+
+	/*
+	 * Posts to the peer's NIC, by the coop's first thread: `once` the short way, enum ginSent, and where
+	 * that is full `atLength`. A post that went well costs one branch behind it.
+	 */
+	template <class Coop, class Once, class AtLength>
+	GIN_FN ginResult_t send(Coop coop, uint32_t call, int peer, const ginSignalOp &op,
+				Once once, AtLength atLength) const
+	{
+		ginResult_t result = ginSuccess;
+		if (coop.thread_rank() == 0) {
+			uint32_t fate = once();
+			if (fate != ginSentWell)
+				result =
+					leaving(fate == ginSentFull ? atLength()
+								    : onceResult(senderOf(peer, op),
+										 peer, fate),
+						call, peer, op.id);
+		}
+		return ginAgree(coop, result);
+	}
+
+	/* Is it a word in a window that no GPU changes? */
+	GIN_FN static bool byAgent(const ginSignalOp &op)
+	{
+		return op.at && op.window.table->agent != ginAgentGpu;
+	}
+
+	/* `call` is described and posted by the coop's first thread. */
+	template <class Coop, class Call>
+	GIN_FN ginResult_t post(Coop coop, uint32_t number, int peer, uint32_t id,
+				const ginOptions &options, const Call &call) const
+	{
+		ginResult_t result = ginSuccess;
+		if (coop.thread_rank() == 0) {
+			const struct ginPoster by = poster();
+			const struct ginPeer *to = &dc.peers[peer];
+			struct ginPostedAs as = ginPostFirst(call, by, to, dc);
+			if (as.posted != ginPostedWell)
+				result = leaving(ginPostElse(as, call, by, to, dc, options).result,
+						 number, peer, id);
+		}
+		return ginAgree(coop, result);
+	}
+
+	/* A strong signal releases the caller's writes, for who gets them afterwards. */
+	template <class Coop> GIN_FN ginResult_t postSignal(Coop coop, uint32_t call, int peer,
+							    const ginSignalOp &op,
+							    const ginOptions &options) const
+	{
+		/* Puts before it, or of this call, may have been direct: into another GPU's memory. */
+		bool mayBeDirect = call != ginCallSignal || dc.route == ginRouteNone;
+		uint32_t scope =
+			ginFenceLeft(options.given, mayBeDirect ? ginScopeSystem : ginScopeDevice);
+		if (call == ginCallSignal && !op.strong)
+			scope = ginScopeThread;
+		if (beyondAll(op))
+			return refuse(coop, call, peer);
+		if (dc.sendQueues)
+			return send(
+				coop, call, peer, op,
+				[&] { return signalOnce(senderOf(peer, op), peer, op, scope); },
+				[&] {
+					return ginSendSignal(senderOf(peer, op), peer,
+							     ginSignalOp(op), scope,
+							     ginOptions(options));
+				});
+		return post(coop, call, peer, op.id, options,
+			    ginDescribed{ginDescribe(ginOpSignal, peer, op, 0), scope});
+	}
+
+	/* The send queue to a peer whose route is gdaki; NULL: it is another. */
+	GIN_FN struct ginSendQueue *sendQueue(int peer) const
+	{
+		if (!dc.sendQueues || ginPeerRoute(&dc.peers[peer]) != ginRouteGdaki)
+			return nullptr;
+		return ginSendQueueOf(dc, context, peer);
+	}
+
+	/* Waits for what was posted to a peer, or with -1 to all, by the coop's first thread. */
+	template <class Coop> GIN_FN ginResult_t awaitNic(Coop coop, int peer, uint64_t ticket,
+							  const ginOptions &options) const
+	{
+		bool mine = coop.thread_rank() == 0;
+		ginResult_t result = ginSuccess;
+		if (mine) {
+			struct ginPoll poll = ginPollStart(dc, options);
+			result = peer < 0 ? ginSendFlush(sender(), &poll)
+					  : ginSendWaitQueue(sendQueue(peer), ticket, &poll,
+							     sharing);
+		}
+		result = ginAgree(coop, result);
+		if (result != ginSuccess && mine)
+			leaveError(ginCallFlush, result, peer, UINT32_MAX, ticket & ~GIN_SEND_SHOWN,
+				   peer < 0 ? 0 : ginSendDone(sendQueue(peer), sharing));
+		return result;
+	}
+
+	template <class Coop> GIN_FN ginResult_t waitCounterNic(uint32_t id, uint64_t least,
+								Coop coop,
+								const ginOptions &options) const
+	{
+		ginResult_t result = ginSuccess;
+		if (coop.thread_rank() == 0) {
+			struct ginPoll poll = ginPollStart(dc, options);
+			uint64_t seen;
+			result =
+				ginSendWaitCounter(sender(), id, least, options.bits, &poll, &seen);
+			if (result != ginSuccess)
+				leaveError(ginCallWaitCounter, result, poll.failed, id, least,
+					   seen);
+		}
+		return ginAgree(coop, result);
+	}
+
+	template <class Coop> GIN_FN ginResult_t refuse(Coop coop, uint32_t call, int peer) const
+	{
+		if (coop.thread_rank() == 0)
+			leaveError(call, ginErrorUnsupported, peer, UINT32_MAX, 0, 0);
+		coop.sync();
+		return ginErrorUnsupported;
+	}
+
+	template <class Word> GIN_FN ginResult_t postAtomic(enum ginOp op, int peer,
+							    ginWindow_t win, size_t off,
+							    Word operand, Word compare, Word *old,
+							    const ginOptions &options) const
+	{
+		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
+		uint64_t seen = 0;
+		ginResult_t result = usable(to);
+		if (result == ginSuccess && win.table->agent == ginAgentNone)
+			result = ginErrorUnsupported;
+		if (result == ginSuccess && dc.sendQueues) {
+			result = ginSendAtomic(wordSender(peer), op, peer, win, off, sizeof(Word),
+					       static_cast<ginBits<Word>>(operand),
+					       static_cast<ginBits<Word>>(compare),
+					       old ? &seen : nullptr, ginOptions(options));
+		} else if (result == ginSuccess) {
+			struct ginDescribed call = {
+				ginDescribeAtomic(op, peer, ginPlaceIn(win, off), sizeof(Word),
+						  static_cast<ginBits<Word>>(operand),
+						  static_cast<ginBits<Word>>(compare)),
+				ginFenceLeft(options.given, ginScopeSystem)};
+			result = old ? ginPostAtomic(&call, poster(), dc, options, &seen)
+				     : ginPost(call, poster(), nullptr, dc, options).result;
+		}
+		if (result == ginSuccess)
+			keep<Word>(static_cast<ginBits<Word>>(seen), old);
+		else
+			leaveError(ginCallAtomic, result, peer, UINT32_MAX, 0, 0);
+		return result;
+	}
+
+	/* Waits for descriptors to `peer`, or with nRanks to all, by the coop's first thread. R. */
+	template <class Coop> GIN_FN ginResult_t await(Coop coop, uint32_t peer, uint64_t ticket,
+						       const ginOptions &options) const
+	{
+		ginResult_t result = ginSuccess;
+		bool mine = coop.thread_rank() == 0;
+		if (mine)
+			result = ginQueueWait(queue(), peer, ticket, ginPollStart(dc, options));
+		result = ginAgree(coop, result);
+		if (result != ginSuccess && mine)
+			leaveError(ginCallFlush, result,
+				   peer == dc.nRanks ? -1 : static_cast<int>(peer), UINT32_MAX,
+				   ticket, ginHostWordObserve(&queue()->done[peer]));
+		return result;
+	}
+
+	GIN_FN ginResult_t onceResult(const ginSender &me, int peer, uint32_t fate) const
+	{
+		return ginSendResult(fate, onceQueue(me, peer), &dc.abortLine->word);
+	}
+
+	/* A call as the short way has it: of one WQE to the NIC, and a signal behind it. */
+	GIN_FN struct ginCallOnce callOnce(const ginSender &me, int peer, ginWindow_t dstWin,
+					   size_t dstOff, const ginSignalOp &remote,
+					   bool hold) const
+	{
+		return {onceQueue(me, peer),
+			&dc.peers[peer],
+			dstWin,
+			dstOff,
+			remote,
+			context * dc.signals,
+			peer,
+			static_cast<uint32_t>(me.sharing),
+			hold};
+	}
+
+	/* A put by it; enum ginSent, ginSentFull: it has to go the long way. */
+	GIN_FN uint32_t putOnce(int peer, ginWindow_t dstWin, size_t dstOff,
+				const ginSource &source, size_t bytes, const ginSignalOp &remote,
+				uint32_t counter, const ginOptions &options) const
+	{
+		if (source.anywhere || bytes - 1 >= GIN_MLX5_MESSAGE_BYTES)
+			return ginSentFull;
+		return ginSendPutOnce(
+			callOnce(sender(), peer, dstWin, dstOff, remote, options.aggregate),
+			{source.window, source.offset, counterWord(0), counter + 1u,
+			 static_cast<uint32_t>(bytes), static_cast<uint32_t>(options.given),
+			 static_cast<uint32_t>(options.required)});
+	}
+
+	/* The same of a value. */
+	template <class Value>
+	GIN_FN uint32_t valueOnce(int peer, ginWindow_t dstWin, size_t dstOff, const Value &value,
+				  const ginSignalOp &remote, const ginOptions &options) const
+	{
+		if constexpr (sizeof(Value) > GIN_MLX5_INLINE_BYTES) {
+			return ginSentFull;
+		} else {
+			struct ginValueOnce words = {{}, sizeof(Value)};
+			memcpy(words.word, &value, sizeof(Value));
+			return ginSendValueOnce(
+				callOnce(sender(), peer, dstWin, dstOff, remote, options.aggregate),
+				words);
+		}
+	}
+
+	/* The same of a signal; `scope`: what has yet to be released. */
+	GIN_FN uint32_t signalOnce(const ginSender &me, int peer, const ginSignalOp &op,
+				   uint32_t scope) const
+	{
+		return ginSendPutOnce(callOnce(me, peer, {}, 0, op, false),
+				      {{}, 0, nullptr, 0, 0, ginScopeThread, scope});
+	}
+
+	/* Where every peer is on this route their queues have their numbers. */
+	GIN_FN struct ginSendQueue *onceQueue(const ginSender &me, int peer) const
+	{
+		uint32_t queue = dc.route == ginRouteGdaki ? static_cast<uint32_t>(peer)
+							   : dc.peers[peer].sendQueue;
+		return ginSendQueues(dc, me.context) + queue;
+	}
+
+	template <class Coop> GIN_FN ginResult_t putNetwork(int peer, ginWindow_t dstWin,
+							    size_t dstOff, const ginSource &source,
+							    size_t bytes, const ginSignalOp &remote,
+							    uint32_t counter, Coop coop,
+							    const ginOptions &options) const
+	{
+		if (!dc.sendQueues)
+			return post(coop, ginCallPut, peer, remote.id, options,
+				    ginPutCall{source, dstWin, dstOff, bytes, remote, peer, counter,
+					       static_cast<uint32_t>(options.given),
+					       static_cast<uint32_t>(options.required)});
+		auto once = [&] {
+			return putOnce(peer, dstWin, dstOff, source, bytes, remote, counter,
+				       options);
+		};
+		return send(coop, ginCallPut, peer, remote, once, [&] {
+			return ginSendPut(sender(), peer, dstWin, dstOff, ginSource(source), bytes,
+					  ginSignalOp(remote), counter, ginOptions(options));
+		});
+	}
+
+	template <class Value, class Coop>
+	GIN_FN ginResult_t valueNetwork(int peer, ginWindow_t dstWin, size_t dstOff,
+					const Value &value, const ginSignalOp &remote, Coop coop,
+					const ginOptions &options) const
+	{
+		if (!dc.sendQueues)
+			return post(coop, ginCallPutValue, peer, remote.id, options,
+				    ginDescribed{ginDescribeValue(peer, ginPlaceIn(dstWin, dstOff),
+								  value, remote),
+						 ginScopeThread});
+		auto once = [&] { return valueOnce(peer, dstWin, dstOff, value, remote, options); };
+		return send(coop, ginCallPutValue, peer, remote, once, [&] {
+			uint32_t words[8];
+			memcpy(words, &value, sizeof(value));
+			return ginSendPutValue(sender(), peer, dstWin, dstOff, words, sizeof(value),
+					       ginSignalOp(remote), ginOptions(options));
+		});
+	}
+
+	template <class Coop> GIN_FN ginResult_t getNetwork(int peer, ginWindow_t srcWin,
+							    size_t srcOff, ginWindow_t dstWin,
+							    size_t dstOff, size_t bytes, Coop coop,
+							    const ginOptions &options) const
+	{
+		if (!dc.sendQueues)
+			return post(coop, ginCallGet, peer, UINT32_MAX, options,
+				    ginDescribed{ginDescribeGet(peer, ginPlaceIn(srcWin, srcOff),
+								ginPlaceIn(dstWin, dstOff), bytes),
+						 ginScopeThread});
+		auto full = [] { return static_cast<uint32_t>(ginSentFull); };
+		return send(coop, ginCallGet, peer, ginSignalOf(GinNone{}), full, [&] {
+			return ginSendGet(sender(), peer, srcWin, srcOff, dstWin, dstOff, bytes,
+					  ginOptions(options));
+		});
+	}
+
+	template <class Coop>
+	GIN_FN ginResult_t putSource(int peer, ginWindow_t dstWin, size_t dstOff, ginSource source,
+				     size_t bytes, const ginSignalOp &remote, uint32_t counter,
+				     Coop coop, const ginOptions &options) const
+	{
+		coop.sync(); /* what the coop wrote is what is sent */
+		if (networked() && beyondAll(remote))
+			return refuse(coop, ginCallPut, peer);
+		if (queued(peer))
+			return putNetwork(peer, dstWin, dstOff, source, bytes, remote, counter,
+					  coop, options);
+		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
+		const char *src = source.anywhere ? static_cast<const char *>(source.address)
+						  : own(source.window, source.offset);
+		char *dst = ginWindowAt(dstWin, peer).address + dstOff;
+		bool moved = ginMove(dst, src, bytes, coop, options,
+				     [&] { return to.state == ginPeerAlive; });
+		ginResult_t result = ginAgree(coop, moved ? ginSuccess : lost());
+		return act(coop, ginCallPut, to, peer, result, remote, counter, options);
+	}
+
+	template <class Word> GIN_FN static void keep(ginBits<Word> value, Word *old)
+	{
+		if (old)
+			*old = static_cast<Word>(value);
+	}
+
+	/* Why a call cannot go to a peer that has failed. */
+	GIN_FN ginResult_t lost() const { return ginPeerLost(&dc.abortLine->word); }
+
+	/* Can a call go to this peer? ginDevCommCreate() has refused peers without a route. */
+	GIN_FN ginResult_t usable(const struct ginPeer &to) const
+	{
+		return to.state == ginPeerAlive ? ginSuccess : lost();
+	}
+
+	GIN_FN void leaveError(uint32_t call, ginResult_t result, int peer, uint32_t id,
+			       uint64_t expected, uint64_t seen) const
+	{
+		ginErrorLeave(dc.self, result, call, context, peer, id, expected, seen);
+	}
+
+	/*
+	 * By all threads, after the coop has agreed on `result` and so has met: its accesses come
+	 * before these, which are done by the first thread. C and S, release ends.
+	 */
+	template <class Coop>
+	GIN_FN ginResult_t act(Coop coop, uint32_t call, const struct ginPeer &to, int peer,
+			       ginResult_t result, const ginSignalOp &remote, uint32_t counter,
+			       const ginOptions &options) const
+	{
+		bool mine = coop.thread_rank() == 0;
+		if (result != ginSuccess) {
+			if (mine)
+				leaveError(call, result, peer, remote.id, 0, 0);
+			return result;
+		}
+		if (counter != UINT32_MAX && mine)
+			ginCounterPublish(counterWord(counter));
+		if (networked() && byAgent(remote))
+			return postSignal(coop, call, peer, remote, options);
+		if (remote.present)
+			ginDirectSignal(mine, ginDirectWord(dc, to.signals, peer, context, remote),
+					remote, true, options.given);
+		return ginSuccess;
+	}
+
+	/* A signal of its own, in the peer's memory. */
+	template <class Coop>
+	GIN_FN ginResult_t signalDirect(Coop coop, int peer, uint64_t *signals,
+					const ginSignalOp &op, const ginOptions &options) const
+	{
+		bool mine = coop.thread_rank() == 0;
+		ginDirectSignal(mine, ginDirectWord(dc, signals, peer, context, op), op, false,
+				options.given);
+		/* Looked at behind the signal, which is not held up: a failed peer's memory stays. */
+		ginResult_t result = ginAgree(coop, usable(ginPeerObserve(&dc.peers[peer])));
+		if (result != ginSuccess && mine)
+			leaveError(ginCallSignal, result, peer, op.id, 0, 0);
+		return result;
+	}
+
+	template <class Word>
+	GIN_FN ginResult_t atomicWord(int peer, ginWindow_t win, size_t off, Word **word) const
+	{
+		static_assert(sizeof(Word) == 4 || sizeof(Word) == 8, "32 or 64 bits");
+		ginResult_t result = leaving(usable(ginPeerObserve(&dc.peers[peer])), ginCallAtomic,
+					     peer, UINT32_MAX);
+		*word = reinterpret_cast<Word *>(ginWindowAt(win, peer).address + off);
+		return result;
+	}
+
+	/* A wait that takes longer than a few looks. */
+	template <class Look> GIN_FN ginResult_t pollOn(uint32_t call, uint32_t id, Look look,
+							uint64_t least, const ginOptions &options,
+							struct ginWatch *failed) const
+	{
+		return ginWaitOn(dc.self, look,
+				 {call, context, id, options.bits, least, options.timeout,
+				  options.from, failed});
+	}
+
+	/*
+	 * The coop's first thread polls, with those that it executes together with; the vote makes
+	 * its acquire the whole coop's.
+	 */
+	template <class Look, class Coop>
+	GIN_FN ginResult_t pollFor(uint32_t call, uint32_t id, Look look, uint64_t least, Coop coop,
+				   const ginOptions &options,
+				   struct ginWatch *failed = nullptr) const
+	{
+		ginResult_t result = ginSuccess;
+		if (ginLeads(coop) && !ginLookBriefly(look, least, options.bits))
+			result = pollOn(call, id, look, least, options, failed);
+		return ginAgree(coop, result);
+	}
+};
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * target.cuh - one source for GPU threads and host threads
+ *
+ * Compiled by nvcc for a GPU, GIN_ON_GPU is 1 and the code below it is CUDA. In nvcc's host pass
+ * and under plain g++ or clang++ it is 0: a host thread started by ginHostLaunch() then is a GPU
+ * thread.
+ */
+#ifndef GIN_TARGET_CUH
+#define GIN_TARGET_CUH
+
+#include "../abi.h"
+#ifndef __CUDACC_RTC__
+#include <string.h>
+
+#include "../host_launch.h"
+#endif
+
+#ifdef __CUDACC_RTC__
+#define GIN_FN __device__ __forceinline__
+#elif defined(__CUDACC__)
+#define GIN_FN __host__ __device__ __forceinline__
+#else
+#define GIN_FN inline
+#endif
+
+/* What is seldom called, and large: never copied into its callers. */
+#ifdef __CUDACC_RTC__
+#define GIN_FN_COLD __device__ __noinline__
+#elif defined(__CUDACC__)
+#define GIN_FN_COLD inline __host__ __device__ __noinline__
+#else
+#define GIN_FN_COLD inline
+#endif
+
+#if defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__)
+#define GIN_ON_GPU 1
+#else
+#define GIN_ON_GPU 0
+#endif
+
+#if GIN_ON_GPU && __CUDA_ARCH__ < 700
+#error "libgin needs a GPU of compute capability 7.0 or newer: compile with -arch=sm_70, say"
+#endif
+
+/* In front of a loop that is seldom run and should stay small. */
+#if GIN_ON_GPU
+#define GIN_NO_UNROLL _Pragma("unroll 1")
+#else
+#define GIN_NO_UNROLL
+#endif
+
+/* Lanes of a GinWarp. On the host it is 4 unless the program says otherwise. */
+#if GIN_ON_GPU
+#define GIN_WARP_SIZE 32u
+#else
+#define GIN_WARP_SIZE GIN_HOST_WARP
+#endif
+
+/* This thread's number in its block, and its block's number in the grid, both linear. */
+GIN_FN uint32_t ginThreadIndex()
+{
+#if GIN_ON_GPU
+	return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+#else
+	return ginHostSelf()->thread;
+#endif
+}
+
+/* This thread's number in its warp. */
+GIN_FN uint32_t ginLane()
+{
+#if GIN_ON_GPU
+	uint32_t lane;
+	asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+	return lane;
+#else
+	return ginThreadIndex() % GIN_WARP_SIZE;
+#endif
+}
+
+GIN_FN uint32_t ginBlockSize()
+{
+#if GIN_ON_GPU
+	return blockDim.x * blockDim.y * blockDim.z;
+#else
+	return ginHostSelf()->block->size;
+#endif
+}
+
+GIN_FN uint32_t ginBlockIndex()
+{
+#if GIN_ON_GPU
+	return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+#else
+	return ginHostSelf()->blockIndex;
+#endif
+}
+
+GIN_FN uint32_t ginGridSize()
+{
+#if GIN_ON_GPU
+	return gridDim.x * gridDim.y * gridDim.z;
+#else
+	return ginHostSelf()->gridSize;
+#endif
+}
+
+/* Nanoseconds of a clock that never goes back; only differences mean something. */
+GIN_FN uint64_t ginNow()
+{
+#if GIN_ON_GPU
+	uint64_t now;
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+	return now;
+#else
+	return ginHostNow();
+#endif
+}
+
+#endif

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * copy.cuh - bytes from one window to another, by all threads of a coop
+ *
+ * Any size and alignment. Every store is as wide as the target's alignment allows, up to the word
+ * below, so that an aligned value of 4 or 8 bytes arrives in one piece whatever the source's
+ * alignment; a source that is not aligned alike is put together from narrower loads.
+ */
+#ifndef GIN_COPY_CUH
+#define GIN_COPY_CUH
+
+#include "../detail/memory.cuh"
+
+#if GIN_ON_GPU
+typedef ginWord16 ginCopyWord;
+#else
+typedef uint64_t ginCopyWord;
+#endif
+
+GIN_FN uintptr_t ginMisalignment(const void *p, size_t size)
+{
+	return reinterpret_cast<uintptr_t>(p) & (size - 1);
+}
+
+/* The unsigned integer of so many bytes. */
+template <size_t bytes> struct ginUint;
+template <> struct ginUint<8> {
+	typedef uint64_t type;
+};
+template <> struct ginUint<4> {
+	typedef uint32_t type;
+};
+template <> struct ginUint<2> {
+	typedef uint16_t type;
+};
+template <> struct ginUint<1> {
+	typedef uint8_t type;
+};
+
+/* A word from anywhere: whole when it is aligned, else byte by byte (little-endian). */
+template <class Word> GIN_FN Word ginDataGather(const char *src)
+{
+	if (!ginMisalignment(src, sizeof(Word)))
+		return ginDataLoad<Word>(src);
+	uint64_t word = 0;
+	GIN_NO_UNROLL
+	for (size_t i = 0; i < sizeof(Word); i++)
+		word |= static_cast<uint64_t>(ginDataLoad<uint8_t>(src + i)) << (8 * i);
+	return static_cast<Word>(word);
+}
+
+template <class Word> GIN_FN void ginCopyOne(char *&dst, const char *&src, size_t &bytes)
+{
+	ginDataStore<Word>(dst, ginDataGather<Word>(src));
+	dst += sizeof(Word);
+	src += sizeof(Word);
+	bytes -= sizeof(Word);
+}
+
+/* A few bytes, by one thread: what stands before the first and after the last whole word. */
+GIN_FN void ginCopyFew(char *dst, const char *src, size_t bytes)
+{
+	GIN_NO_UNROLL
+	while (bytes) {
+		if (bytes >= 8 && !ginMisalignment(dst, 8))
+			ginCopyOne<uint64_t>(dst, src, bytes);
+		else if (bytes >= 4 && !ginMisalignment(dst, 4))
+			ginCopyOne<uint32_t>(dst, src, bytes);
+		else if (bytes >= 2 && !ginMisalignment(dst, 2))
+			ginCopyOne<uint16_t>(dst, src, bytes);
+		else
+			ginCopyOne<uint8_t>(dst, src, bytes);
+	}
+}
+
+/* Words on their way. Cleared where compilers do not see that only what was loaded is stored. */
+template <class Word, uint32_t count> struct ginWords {
+#if GIN_ON_GPU
+	Word word[count];
+#else
+	Word word[count] = {};
+#endif
+};
+
+/*
+ * Source, target and length aligned to a word: as many accesses of each thread are in flight at a
+ * time as `inFlight` says, also at the end. `fixed` is `size` where the compiler knows it, else 0.
+ */
+template <class Word, uint32_t inFlight, uint32_t fixed>
+GIN_FN void ginCopyAligned(char *dst, const char *src, size_t bytes, uint32_t rank, uint32_t size)
+{
+	const size_t step = (fixed ? fixed : size) * sizeof(Word), first = rank * sizeof(Word);
+	size_t left = bytes > first ? bytes - first : 0;
+	ginWords<Word, inFlight> w;
+
+	src += first;
+	dst += first;
+	GIN_NO_UNROLL
+	while (left > (inFlight - 1) * step) {
+		for (uint32_t u = 0; u < inFlight; u++)
+			w.word[u] = ginDataLoad<Word>(src + u * step);
+		for (uint32_t u = 0; u < inFlight; u++)
+			ginDataStore<Word>(dst + u * step, w.word[u]);
+		src += inFlight * step;
+		dst += inFlight * step;
+		left = left > inFlight * step ? left - inFlight * step : 0;
+	}
+	for (uint32_t u = 0; u < inFlight - 1; u++)
+		if (left > u * step)
+			w.word[u] = ginDataLoad<Word>(src + u * step);
+	for (uint32_t u = 0; u < inFlight - 1; u++)
+		if (left > u * step)
+			ginDataStore<Word>(dst + u * step, w.word[u]);
+}
+
+/* Target aligned to 8 bytes, source to none. */
+GIN_FN void ginCopyUnaligned(char *dst, const char *src, size_t words, uint32_t rank, uint32_t size)
+{
+	GIN_NO_UNROLL
+	for (size_t i = rank; i < words; i += size)
+		ginDataStore<uint64_t>(dst + i * 8, ginDataGather<uint64_t>(src + i * 8));
+}
+
+/*
+ * Thread `rank` of `size` copies its share. These three are called and not inlined, so that every
+ * call costs its caller a few instructions only.
+ */
+template <uint32_t inFlight, uint32_t fixed>
+GIN_FN_COLD void ginCopyLong(char *dst, const char *src, size_t bytes, uint32_t rank, uint32_t size)
+{
+	ginCopyAligned<ginCopyWord, inFlight, fixed>(dst, src, bytes, rank, size);
+}
+
+/* Any size and alignment. */
+GIN_FN_COLD void ginCopyAny(char *dst, const char *src, size_t bytes, uint32_t rank, uint32_t size)
+{
+	constexpr size_t width = sizeof(ginCopyWord);
+	size_t head = (width - ginMisalignment(dst, width)) % width;
+	if (head > bytes)
+		head = bytes;
+	size_t body = (bytes - head) / width * width;
+	size_t tail = bytes - head - body;
+
+	if (head && rank == 0)
+		ginCopyFew(dst, src, head);
+	if (tail && rank == size - 1)
+		ginCopyFew(dst + head + body, src + head + body, tail);
+	dst += head;
+	src += head;
+	if (!ginMisalignment(src, width))
+		ginCopyAligned<ginCopyWord, 4, 0>(dst, src, body, rank, size);
+	else if (!ginMisalignment(src, 8))
+		ginCopyAligned<uint64_t, 4, 0>(dst, src, body, rank, size);
+	else
+		ginCopyUnaligned(dst, src, body / 8, rank, size);
+}
+
+GIN_FN_COLD void ginCopyShort(char *dst, const char *src, uint32_t bytes)
+{
+	ginCopyFew(dst, src, bytes);
+}
+
+/* Are both ends and the length whole words of so many bytes? */
+GIN_FN bool ginCopyFits(const char *dst, const char *src, size_t bytes, size_t width)
+{
+	return !((reinterpret_cast<uintptr_t>(dst) | reinterpret_cast<uintptr_t>(src) | bytes) &
+		 (width - 1));
+}
+
+/* At most `each` words for each thread. */
+template <class Word, uint32_t each, class Ready> GIN_FN bool
+ginCopyOnce(char *dst, const char *src, uint32_t bytes, uint32_t rank, uint32_t size, Ready ready)
+{
+	const uint32_t first = rank * sizeof(Word), step = size * sizeof(Word);
+	ginWords<Word, each> w;
+
+	for (uint32_t u = 0; u < each; u++)
+		if (first + u * step < bytes)
+			w.word[u] = ginDataLoad<Word>(src + first + u * step);
+	bool go = ready();
+	for (uint32_t u = 0; u < each; u++)
+		if (go && first + u * step < bytes)
+			ginDataStore<Word>(dst + first + u * step, w.word[u]);
+	return go;
+}
+
+/*
+ * Thread `rank` of `size` copies its share, if `ready` says so; a short copy asks it after the first
+ * loads, so that what it looks at arrives at the same time. No thread may count on another's share.
+ * The length comes into the tests, so that one that the compiler knows leaves no more than it needs.
+ */
+template <uint32_t inFlight, uint32_t fixed, class Ready> GIN_FN bool
+ginCopy(char *dst, const char *src, size_t bytes, uint32_t rank, uint32_t size, Ready ready)
+{
+	constexpr uint32_t width = sizeof(ginCopyWord);
+	bool whole = ginCopyFits(dst, src, bytes, width);
+
+	if (whole && bytes <= 2 * size * width)
+		return ginCopyOnce<ginCopyWord, 2>(dst, src, static_cast<uint32_t>(bytes), rank,
+						   size, ready);
+	if (!whole && bytes <= size * 8 && ginCopyFits(dst, src, bytes, 8))
+		return ginCopyOnce<uint64_t, 1>(dst, src, static_cast<uint32_t>(bytes), rank, size,
+						ready);
+	if (!ready())
+		return false;
+	if (whole)
+		ginCopyLong<inFlight, fixed>(dst, src, bytes, rank, size);
+	else if (bytes > 32)
+		ginCopyAny(dst, src, bytes, rank, size);
+	else if (rank == 0)
+		ginCopyShort(dst, src, static_cast<uint32_t>(bytes));
+	return true;
+}
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * route.cuh - the proxy route: calls become descriptors
+ *
+ * One thread of the calling coop makes the descriptor and posts it; a CPU thread does the rest, in
+ * backends/proxy/.
+ */
+#ifndef GIN_PROXY_CUH
+#define GIN_PROXY_CUH
+
+#include "../action.cuh"
+#include "../options.cuh"
+#include "../detail/places.cuh"
+#include "ring.cuh"
+#include "../detail/source.cuh"
+
+GIN_FN uint64_t ginPlace(uint32_t slot, size_t offset)
+{
+	return static_cast<uint64_t>(slot) << GIN_DESCRIPTOR_OFFSET_BITS |
+	       (offset & ((1ull << GIN_DESCRIPTOR_OFFSET_BITS) - 1));
+}
+
+GIN_FN uint64_t ginPlaceIn(ginWindow_t window, size_t offset)
+{
+	return ginPlace(window.table->slot, offset);
+}
+
+GIN_FN uint64_t ginRaiseOf(const ginSignalOp &op)
+{
+	if (!op.present)
+		return ginRaiseNone;
+	if (!op.at)
+		return op.strong ? ginRaiseStrongId : ginRaiseWeakId;
+	return op.strong ? ginRaiseStrongAt : ginRaiseWeakAt;
+}
+
+/* A word that may have any value: its top bit goes to word 0. */
+GIN_FN void ginDescribeWord(struct ginDescriptor *d, int word, uint64_t value)
+{
+	const int spill = GIN_D0_SPILL + (word == 7 ? 4 : word - 2);
+	d->word[0] |= value >> 63 << spill;
+	d->word[word] = value & ~GIN_DESCRIPTOR_PHASE;
+}
+
+/* What all descriptors have; `extra` is counter + 1 or bytes, as the operation has it. */
+GIN_FN struct ginDescriptor ginDescribe(uint32_t op, int peer, const ginSignalOp &remote,
+					uint64_t extra)
+{
+	struct ginDescriptor d = {};
+	d.word[0] = op | ginRaiseOf(remote) << GIN_D0_SIGNAL |
+		    static_cast<uint64_t>(peer) << GIN_D0_PEER | extra << GIN_D0_COUNTER;
+	if (remote.present) {
+		d.word[6] = remote.at ? ginPlaceIn(remote.window, remote.offset) : remote.id;
+		ginDescribeWord(&d, 7, remote.value);
+	}
+	return d;
+}
+
+GIN_FN struct ginDescriptor ginDescribePut(int peer, uint64_t dst, const ginSource &src,
+					   size_t bytes, const ginSignalOp &remote,
+					   uint32_t counter)
+{
+	struct ginDescriptor d = ginDescribe(ginOpPut, peer, remote, counter + 1u);
+	d.word[1] = dst;
+	if (!src.anywhere) {
+		d.word[2] = ginPlaceIn(src.window, src.offset);
+	} else {
+		d.word[0] |= 1ull << GIN_D0_ADDRESS;
+		ginDescribeWord(&d, 2, reinterpret_cast<uintptr_t>(src.address));
+	}
+	d.word[3] = bytes & ~GIN_DESCRIPTOR_PHASE; /* too many are too many */
+	return d;
+}
+
+/* A put that is yet to be described: what it takes from memory is loaded behind the claim of a ticket. */
+struct ginPutCall {
+	ginSource source;
+	ginWindow_t dstWin;
+	size_t dstOff, bytes;
+	ginSignalOp remote;
+	int peer;
+	uint32_t counter;	  /* or UINT32_MAX */
+	uint32_t given, required; /* enum ginScope, as in ginOptions */
+
+	GIN_FN uint32_t scope() const { return ginPutFence(source, given, required); }
+
+	GIN_FN struct ginDescriptor describe() const
+	{
+		return ginDescribePut(peer, ginPlaceIn(dstWin, dstOff), source, bytes, remote,
+				      counter);
+	}
+};
+
+/* A value of up to 32 bytes travels in the descriptor: no source, no fence. */
+template <class Value> GIN_FN struct ginDescriptor
+ginDescribeValue(int peer, uint64_t dst, const Value &value, const ginSignalOp &remote)
+{
+	struct ginDescriptor d = ginDescribe(ginOpPutValue, peer, remote, sizeof(Value));
+	d.word[1] = dst;
+	uint64_t word[4] = {};
+	memcpy(word, &value, sizeof(Value));
+	for (int i = 0; i < static_cast<int>(sizeof(Value) + 7) / 8; i++)
+		ginDescribeWord(&d, 2 + i, word[i]);
+	return d;
+}
+
+GIN_FN struct ginDescriptor ginDescribeGet(int peer, uint64_t src, uint64_t dst, size_t bytes)
+{
+	struct ginDescriptor d = ginDescribe(ginOpGet, peer, ginSignalOf(GinNone{}), 0);
+	d.word[1] = src;
+	d.word[2] = dst;
+	d.word[3] = bytes & ~GIN_DESCRIPTOR_PHASE;
+	return d;
+}
+
+/* Sets a barrier's word at the peer. All that the caller has seen comes before it. */
+GIN_FN_COLD ginResult_t ginPostBarrier(struct ginQueue *queue, int peer, uint64_t word,
+				       uint64_t epoch, struct ginPoll *poll)
+{
+	const struct ginPoster poster = {queue,		  queue->ring,	 queue->posted,
+					 queue->logDepth, queue->nRanks, false};
+	struct ginDescribed call = {ginDescribe(ginOpBarrier, peer, ginSignalOf(GinNone{}), 0),
+				    ginScopeSystem};
+
+	call.d.word[1] = word;
+	ginDescribeWord(&call.d, 2, epoch);
+	struct ginPostedAs as = ginPostOnce<false>(call, poster, nullptr, poll->abort->word);
+	if (as.posted == ginPostedFull)
+		as = ginPostWaiting({call.d, poster, nullptr, 0}, poll);
+	return as.result;
+}
+
+GIN_FN struct ginDescriptor ginDescribeAtomic(uint32_t op, int peer, uint64_t word, uint32_t bytes,
+					      uint64_t operand, uint64_t compare)
+{
+	struct ginDescriptor d = ginDescribe(op, peer, ginSignalOf(GinNone{}), bytes);
+	d.word[1] = word;
+	ginDescribeWord(&d, 2, operand);
+	ginDescribeWord(&d, 3, compare);
+	return d;
+}
+
+/* Has the atomic with the ticket before `next` come to its end? 1: well, 2: it is lost. R. */
+GIN_FN uint64_t ginResultSettled(const struct ginQueue *queue, uint32_t place, uint64_t next)
+{
+	uint64_t word = ginDoneObserve(&queue->settled[place]);
+	if ((word & ~GIN_QUEUE_FAILED) != next)
+		return 0;
+	return word & GIN_QUEUE_FAILED ? 2 : 1;
+}
+
+/* One that its caller has given up, once the proxy has written it; else GIN_QUEUE_RESULTS. */
+GIN_FN uint32_t ginResultReclaim(struct ginQueue *queue)
+{
+	GIN_NO_UNROLL
+	for (uint32_t i = 0; i < GIN_QUEUE_RESULTS; i++) {
+		uint64_t abandoned = ginLocalLoad(&queue->abandoned[i]);
+		if (abandoned && ginResultSettled(queue, i, abandoned) &&
+		    ginLocalCas(&queue->abandoned[i], abandoned, 0))
+			return i;
+	}
+	return GIN_QUEUE_RESULTS;
+}
+
+/* A place for a result in this queue; GIN_QUEUE_RESULTS when all are in use. */
+GIN_FN uint32_t ginResultTake(struct ginQueue *queue)
+{
+	uint32_t place = ginPlaceTake(&queue->freeResults);
+	return place == GIN_QUEUE_RESULTS ? ginResultReclaim(queue) : place;
+}
+
+/* Posts the atomic and waits for the old value. After a timeout the atomic may yet be done. */
+GIN_FN ginResult_t ginPostAtomic(struct ginDescribed *call, const struct ginPoster &poster,
+				 const ginDevComm &dc, const ginOptions &options, uint64_t *old)
+{
+	struct ginPoll poll = ginPollStart(dc, options);
+	struct ginQueue *queue = poster.queue;
+	uint32_t place = ginResultTake(queue);
+	uint64_t seen;
+	poll.queue = &queue->failed[0];
+	for (; place == GIN_QUEUE_RESULTS; place = ginResultTake(queue)) {
+		ginResult_t result = ginPollStep(poll);
+		if (result != ginSuccess)
+			return result;
+	}
+	call->d.word[4] = place + 1u;
+	struct ginPostedAs as = ginPost(*call, poster, nullptr, dc, options);
+	if (as.result != ginSuccess) {
+		ginPlaceGive(&queue->freeResults, place);
+		return as.result;
+	}
+	uint64_t ticket = as.ticket;
+	auto look = [queue, place, ticket] { return ginResultSettled(queue, place, ticket + 1); };
+	ginResult_t result = ginPollUntil(poll, look, 1, 64, &seen);
+	if (result != ginSuccess) {
+		ginLocalStore(&queue->abandoned[place], ticket + 1);
+		return result;
+	}
+	if (seen == 2)
+		result = ginAbortResult(
+			ginHostWordObserve(&queue->done[ginDescriptorPeer(call->d)]));
+	else
+		*old = ginHostWordObserve(&queue->result[place]);
+	ginPlaceGive(&queue->freeResults, place);
+	return result;
+}
+
+#endif

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* control.c - the calls of the control plane */
+#include "control.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/forkguard.h"
+#include "lib/base/param.h"
+#include "lib/base/thread.h"
+
+static void closeFile(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+void controlReleaseSpare(struct control *c)
+{
+	if (c->spares)
+		close(c->spare[--c->spares]);
+}
+
+static void freeState(struct control *c)
+{
+	for (int i = 0; i < c->links; i++)
+		if (c->link[i].fd >= 0)
+			forkGuardClose(c->link[i].fd);
+	while (c->spares)
+		controlReleaseSpare(c);
+	closeFile(&c->listener);
+	closeFile(&c->wake);
+	bufferFree(&c->gather.entries);
+	bufferFree(&c->result);
+	free(c->gather.arrived);
+	free(c->failed);
+	pthread_cond_destroy(&c->changed);
+	pthread_mutex_destroy(&c->lock);
+}
+
+static void initLocks(struct control *c)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&c->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+}
+
+static ginResult_t openFiles(struct control *c, uint16_t *port)
+{
+	c->listener = socketListen(port);
+	if (c->listener < 0)
+		return failErrno("cannot listen for the control plane");
+	c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (c->wake < 0)
+		return failErrno("cannot make an eventfd for the control plane");
+	for (int i = controlLinksOf(c->rank, c->nRanks); i > 0; i--) {
+		int fd = fcntl(c->wake, F_DUPFD_CLOEXEC, 0);
+		if (fd < 0)
+			return failErrno("cannot make the sockets of the control plane");
+		c->spare[c->spares++] = fd;
+	}
+	return ginSuccess;
+}
+
+static ginResult_t allocState(struct control *c)
+{
+	c->gather.arrived = calloc((size_t)c->nRanks, 1);
+	c->failed = calloc((size_t)c->nRanks, 1);
+	if (!c->gather.arrived || !c->failed)
+		return fail(ginErrorSystem, "no memory for the control plane");
+	controlGatherReset(c);
+	return ginSuccess;
+}
+
+static ginResult_t startThread(struct control *c)
+{
+	errno = threadStart(&c->thread, "gin-control", controlThread, c);
+	if (errno)
+		return failErrno("cannot start the control plane's thread");
+	c->started = 1;
+	return ginSuccess;
+}
+
+ginResult_t controlPrepare(struct control *c, int rank, int nRanks, uint16_t *port)
+{
+	*c = (struct control){.rank = rank, .nRanks = nRanks, .listener = -1, .wake = -1};
+	initLocks(c);
+	ginResult_t result = openFiles(c, port);
+	if (result == ginSuccess)
+		result = allocState(c);
+	if (result == ginSuccess)
+		result = startThread(c);
+	if (result != ginSuccess)
+		freeState(c);
+	return result;
+}
+
+/* Those who have connected to us learn why there will be no communicator. */
+static void giveUp(struct control *c, ginResult_t result)
+{
+	pthread_mutex_lock(&c->lock);
+	controlBreak(c, -1, result, ginGetLastError(), NULL);
+	pthread_mutex_unlock(&c->lock);
+}
+
+ginResult_t controlOpen(struct control *c, const struct identity *ranks, controlFailure_t onFailure,
+			void *arg)
+{
+	c->ranks = ranks;
+	c->onFailure = onFailure;
+	c->onFailureArg = arg;
+	ginResult_t result = controlConnect(c, clockNow() + paramNumber(paramTimeout) * SECOND);
+	closeFile(&c->listener);
+	if (result != ginSuccess) {
+		giveUp(c, result);
+		return result;
+	}
+	pthread_mutex_lock(&c->lock);
+	c->connected = 1;
+	pthread_cond_broadcast(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+	return ginSuccess;
+}
+
+/* Own entry; the lock is held. */
+static ginResult_t contribute(struct control *c, const char *call, ginResult_t mine, const void *in,
+			      size_t bytes)
+{
+	const char *sentence = ginGetLastError();
+	struct controlEntry entry = {(uint32_t)c->rank, mine, (uint32_t)bytes};
+	struct buffer b = {0};
+	ginResult_t result;
+
+	if (mine != ginSuccess) {
+		in = sentence;
+		entry.bytes = (uint32_t)strlen(sentence);
+	}
+	if (bufferAppend(&b, &entry, sizeof(entry)) || bufferAppend(&b, in, entry.bytes))
+		result = fail(ginErrorSystem, "no memory for a collective");
+	else
+		result = controlGatherAdd(c, call, c->called, &b);
+	bufferFree(&b);
+	return result;
+}
+
+/* Rank 0 gives up first, for all; the rest is for the case that it cannot. */
+static void waitDone(struct control *c)
+{
+	unsigned timeout = paramNumber(paramTimeout);
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += timeout + timeout / 10 + 5;
+	while (c->done != c->called && !c->broken)
+		if (pthread_cond_timedwait(&c->changed, &c->lock, &until) == ETIMEDOUT)
+			break;
+}
+
+static ginResult_t takeFailure(const struct controlEntry *entry, const uint8_t *data, size_t due)
+{
+	char sentence[SENTENCE_BYTES];
+
+	if (entry->result == ginSuccess)
+		return fail(
+			ginErrorInvalidUsage,
+			"rank %u put %u bytes where %zu are due: all ranks must put in the same "
+			"number",
+			entry->rank, entry->bytes, due);
+	snprintf(sentence, sizeof(sentence), "%.*s", (int)entry->bytes, (const char *)data);
+	return failAs((ginResult_t)entry->result, sentence);
+}
+
+/*
+ * A rank that failed goes before one that put in another number of bytes, which not all ranks see
+ * alike; of several the lowest.
+ */
+static int goesBefore(const struct controlEntry *a, const struct controlEntry *b)
+{
+	if ((a->result == ginSuccess) != (b->result == ginSuccess))
+		return a->result != ginSuccess;
+	return a->rank < b->rank;
+}
+
+/* Entries are in no order; nothing is written unless all are good. */
+static ginResult_t takeResult(struct control *c, void *out, size_t bytes)
+{
+	const uint8_t *data = c->result.data, *why = NULL;
+	struct controlEntry entry, failed;
+
+	for (size_t at = 0; at < c->result.used; at += sizeof(entry) + entry.bytes) {
+		memcpy(&entry, data + at, sizeof(entry));
+		if (entry.result == ginSuccess && entry.bytes == bytes)
+			continue;
+		if (!why || goesBefore(&entry, &failed)) {
+			failed = entry;
+			why = data + at + sizeof(entry);
+		}
+	}
+	if (why)
+		return takeFailure(&failed, why, bytes);
+	for (size_t at = 0; bytes && at < c->result.used; at += sizeof(entry) + entry.bytes) {
+		memcpy(&entry, data + at, sizeof(entry));
+		memcpy((uint8_t *)out + entry.rank * bytes, data + at + sizeof(entry), bytes);
+	}
+	return ginSuccess;
+}
+
+static ginResult_t runLocked(struct control *c, const char *call, ginResult_t mine, const void *in,
+			     void *out, size_t bytes)
+{
+	if (c->broken)
+		return failAs(c->broken, c->why);
+	c->called++;
+	ginResult_t result = contribute(c, call, mine, in, bytes);
+	if (result == ginSuccess)
+		waitDone(c);
+	if (result == ginSuccess && c->done == c->called)
+		return takeResult(c, out, bytes);
+	if (result == ginSuccess && !c->broken)
+		result = fail(ginErrorTimeout, "%s: no answer from rank 0 (host %s)", call,
+			      c->ranks[0].host);
+	if (result != ginSuccess)
+		controlBreakHere(c, -1, result, ginGetLastError(), NULL);
+	return failAs(c->broken, c->why);
+}
+
+ginResult_t controlAllgather(struct control *c, const char *call, ginResult_t mine, const void *in,
+			     void *out, size_t bytes)
+{
+	pthread_mutex_lock(&c->lock);
+	ginResult_t result = runLocked(c, call, mine, in, out, bytes);
+	pthread_mutex_unlock(&c->lock);
+	return result;
+}
+
+ginResult_t controlAgree(struct control *c, const char *call, ginResult_t mine)
+{
+	return controlAllgather(c, call, mine, NULL, NULL, 0);
+}
+
+ginResult_t controlAgreeOn(struct control *c, const char *call, ginResult_t mine, uint64_t serial)
+{
+	uint64_t *all = calloc((size_t)c->nRanks, sizeof(*all));
+
+	if (mine == ginSuccess && !all)
+		mine = fail(ginErrorSystem, "no memory");
+	mine = controlAllgather(c, call, mine, &serial, all, sizeof(serial));
+	for (int r = 1; mine == ginSuccess && r < c->nRanks; r++)
+		if (all[r] != all[0])
+			mine = fail(ginErrorInvalidArgument,
+				    "rank %d named the communicator's number %llu, rank 0 number "
+				    "%llu: all ranks must name the same",
+				    r, (unsigned long long)all[r], (unsigned long long)all[0]);
+	free(all);
+	return mine;
+}
+
+void controlAbort(struct control *c)
+{
+	char why[SENTENCE_BYTES];
+
+	snprintf(why, sizeof(why), "rank %d (host %s) called ginCommAbort", c->rank,
+		 c->ranks[c->rank].host);
+	pthread_mutex_lock(&c->lock);
+	controlBreakHere(c, c->rank, ginErrorAborted, why, NULL);
+	pthread_mutex_unlock(&c->lock);
+}
+
+void controlReport(struct control *c, int peer, const char *why)
+{
+	pthread_mutex_lock(&c->lock);
+	controlBreakHere(c, peer, ginErrorPeer, why, NULL);
+	pthread_mutex_unlock(&c->lock);
+}
+
+ginResult_t controlError(struct control *c)
+{
+	pthread_mutex_lock(&c->lock);
+	ginResult_t result = c->broken;
+	if (result != ginSuccess)
+		failAs(result, c->why);
+	pthread_mutex_unlock(&c->lock);
+	return result;
+}
+
+static void sayFarewell(struct control *c)
+{
+	struct controlHeader bye = {.type = controlBye};
+	uint64_t one = 1;
+
+	pthread_mutex_lock(&c->lock);
+	c->closing = 1;
+	pthread_cond_broadcast(&c->changed);
+	for (int i = 0; i < c->links; i++) {
+		controlSend(&c->link[i], &bye, NULL);
+		if (c->link[i].fd >= 0)
+			shutdown(c->link[i].fd, SHUT_WR);
+	}
+	pthread_mutex_unlock(&c->lock);
+	ssize_t written = write(c->wake, &one, sizeof(one));
+	(void)written; /* the thread looks every quarter of a second anyway */
+}
+
+void controlClose(struct control *c)
+{
+	if (!c->started)
+		return;
+	sayFarewell(c);
+	pthread_join(c->thread, NULL);
+	freeState(c);
+	c->started = 0;
+}

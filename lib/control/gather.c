@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gather.c - one collective: entries go up the tree, all of them come down */
+#include <stdio.h>
+
+#include "lib/base/clock.h"
+#include "control.h"
+#include "lib/base/log.h"
+#include "lib/base/param.h"
+
+void controlGatherReset(struct control *c)
+{
+	struct controlGather *g = &c->gather;
+
+	g->seq++;
+	g->call[0] = '\0';
+	g->have = 0;
+	g->entries.used = 0;
+	g->start = 0;
+	g->warned = 0;
+	memset(g->arrived, 0, (size_t)c->nRanks);
+}
+
+/* The entry at `at`, or NULL when the bytes are not whole entries of known ranks. */
+static const struct controlEntry *entryAt(const struct control *c, const struct buffer *b,
+					  size_t at, struct controlEntry *entry)
+{
+	if (b->used - at < sizeof(*entry))
+		return NULL;
+	memcpy(entry, b->data + at, sizeof(*entry));
+	if (entry->rank >= (uint32_t)c->nRanks || entry->bytes > CONTROL_BYTES ||
+	    entry->bytes > b->used - at - sizeof(*entry))
+		return NULL;
+	return entry;
+}
+
+static int wholeEntries(const struct control *c, const struct buffer *b)
+{
+	struct controlEntry entry;
+
+	for (size_t at = 0; at < b->used; at += sizeof(entry) + entry.bytes)
+		if (!entryAt(c, b, at, &entry))
+			return 0;
+	return 1;
+}
+
+static ginResult_t markArrived(struct control *c, const struct buffer *entries)
+{
+	struct controlEntry entry;
+
+	for (size_t at = 0; at < entries->used; at += sizeof(entry) + entry.bytes) {
+		if (!entryAt(c, entries, at, &entry) || c->gather.arrived[entry.rank])
+			return fail(ginErrorSystem, "the control plane received a broken message");
+		c->gather.arrived[entry.rank] = 1;
+		c->gather.first = c->gather.have++ ? c->gather.first : (int)entry.rank;
+	}
+	return ginSuccess;
+}
+
+/* All ranks must be in the same collective: the other way round nothing would fit. */
+static ginResult_t checkCall(struct control *c, const char *call, uint32_t seq,
+			     const struct buffer *entries)
+{
+	struct controlGather *g = &c->gather;
+	struct controlEntry entry = {0};
+
+	if (seq != g->seq)
+		return fail(ginErrorSystem, "collective %u arrived while in %u", seq, g->seq);
+	if (!g->call[0]) {
+		g->start = clockNow();
+		snprintf(g->call, sizeof(g->call), "%s", call);
+	}
+	if (!strncmp(g->call, call, sizeof(g->call)))
+		return ginSuccess;
+	entryAt(c, entries, 0, &entry);
+	return fail(ginErrorInvalidUsage,
+		    "rank %u called %.23s while rank %d called %s: all ranks must make the same "
+		    "collective calls in the same order",
+		    entry.rank, call, g->first, g->call);
+}
+
+static void sendUp(struct control *c)
+{
+	struct controlGather *g = &c->gather;
+	struct controlHeader header = {.type = controlUp, .seq = g->seq, .bytes = g->entries.used};
+
+	memcpy(header.call, g->call, sizeof(header.call));
+	controlSend(&c->link[0], &header, g->entries.data);
+	g->entries.used = 0;
+}
+
+ginResult_t controlGatherAdd(struct control *c, const char *call, uint32_t seq,
+			     const struct buffer *entries)
+{
+	struct controlGather *g = &c->gather;
+	ginResult_t result = checkCall(c, call, seq, entries);
+
+	if (result == ginSuccess)
+		result = markArrived(c, entries);
+	if (result != ginSuccess)
+		return result;
+	if (bufferAppend(&g->entries, entries->data, entries->used))
+		return fail(ginErrorSystem, "no memory for a collective");
+	if (g->have < c->subtree)
+		return ginSuccess;
+	if (!c->rank)
+		return controlGatherDone(c, seq, &g->entries);
+	sendUp(c);
+	return ginSuccess;
+}
+
+ginResult_t controlGatherDone(struct control *c, uint32_t seq, const struct buffer *all)
+{
+	struct controlHeader header = {.type = controlDown, .seq = seq, .bytes = all->used};
+
+	if (seq != c->gather.seq)
+		return fail(ginErrorSystem, "the result of collective %u came in %u", seq,
+			    c->gather.seq);
+	if (!wholeEntries(c, all))
+		return fail(ginErrorSystem, "the control plane received a broken message");
+	for (int i = controlFirstChild(c); i < c->links; i++)
+		controlSend(&c->link[i], &header, all->data);
+	c->result.used = 0;
+	if (bufferAppend(&c->result, all->data, all->used))
+		return fail(ginErrorSystem, "no memory for a collective");
+	controlGatherReset(c);
+	c->done = seq;
+	pthread_cond_broadcast(&c->changed);
+	return ginSuccess;
+}
+
+/* "rank 3 (host a), rank 7 (host b) and 12 more" */
+static void nameMissing(const struct control *c, char *out, size_t bytes)
+{
+	size_t used = 0;
+	int named = 0, more = 0;
+
+	out[0] = '\0';
+	for (int r = 0; r < c->nRanks; r++) {
+		if (c->gather.arrived[r])
+			continue;
+		if (named == 4) {
+			more++;
+			continue;
+		}
+		int n = snprintf(out + used, bytes - used, "%srank %d (host %s)",
+				 named++ ? ", " : "", r, c->ranks[r].host);
+		used += n > 0 && (size_t)n < bytes - used ? (size_t)n : 0;
+	}
+	if (more)
+		snprintf(out + used, bytes - used, " and %d more", more);
+}
+
+/* Rank 0 warns after 10 s and gives up for all after GIN_TIMEOUT. */
+static void tickRoot(struct control *c, uint64_t waited)
+{
+	char missing[360], why[SENTENCE_BYTES];
+	unsigned timeout = paramNumber(paramTimeout);
+
+	if (waited < timeout * SECOND && (c->gather.warned || waited < 10 * SECOND))
+		return;
+	nameMissing(c, missing, sizeof(missing));
+	if (waited >= timeout * SECOND) {
+		snprintf(why, sizeof(why), "%s: no call from %s within %u s (GIN_TIMEOUT)",
+			 c->gather.call, missing, timeout);
+		logWrite(logError, "%s", why);
+		controlBreakHere(c, -1, ginErrorTimeout, why, NULL);
+		return;
+	}
+	c->gather.warned = 1;
+	logWrite(logWarn, "%s: waiting for %s", c->gather.call, missing);
+}
+
+/* Before rank 0 warns, and long before it gives up. */
+static uint64_t passOnAfter(void)
+{
+	uint64_t part = paramNumber(paramTimeout) * SECOND / 100;
+
+	return part < 5 * SECOND ? part : 5 * SECOND;
+}
+
+/* Others pass on what they have after some seconds, so that rank 0 can name who is missing. */
+void controlGatherTick(struct control *c, uint64_t now)
+{
+	if (!c->gather.call[0] || c->broken)
+		return;
+	uint64_t waited = now - c->gather.start;
+	if (c->rank == 0)
+		tickRoot(c, waited);
+	else if (c->gather.entries.used && waited > passOnAfter())
+		sendUp(c);
+}

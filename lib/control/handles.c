@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* handles.c - file descriptors to the other ranks of this host */
+#include "handles.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/param.h"
+#include "lib/base/random.h"
+
+struct handleMessage {
+	uint32_t rank;
+	uint32_t serial;
+};
+
+/* One file descriptor beside a message. */
+union handleAncillary {
+	struct cmsghdr header;
+	char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+/* The random part cannot be guessed, the mode keeps other users out even so. */
+static ginResult_t bindOwn(struct handles *h, struct sockaddr_un *name)
+{
+	const char *dir = getenv("TMPDIR");
+	uint64_t word[2];
+
+	*name = (struct sockaddr_un){.sun_family = AF_UNIX};
+	if (randomBytes(word, sizeof(word)))
+		return fail(ginErrorSystem, "no random bytes: %m");
+	int length = snprintf(name->sun_path, sizeof(name->sun_path), "%s/gin-%016llx%016llx",
+			      dir && *dir ? dir : "/tmp", (unsigned long long)word[0],
+			      (unsigned long long)word[1]);
+	if (length >= (int)sizeof(name->sun_path))
+		return fail(ginErrorSystem,
+			    "TMPDIR is too long for a socket's name: set a shorter one");
+	h->own = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (h->own < 0)
+		return failErrno("cannot make the socket %s", name->sun_path);
+	if (fchmod(h->own, 0600) || bind(h->own, (const struct sockaddr *)name, sizeof(*name)))
+		return fail(ginErrorSystem,
+			    "cannot make the socket %s: %m: let TMPDIR name a directory in which "
+			    "this process may make files",
+			    name->sun_path);
+	return ginSuccess;
+}
+
+ginResult_t handlesConnect(struct handles *h, int peer, const struct handleName *named)
+{
+	const struct identity *ranks = h->control->ranks;
+	const struct sockaddr_un *name = &named->address;
+
+	if (peer == h->control->rank || !identitySameHost(&ranks[peer], &ranks[h->control->rank]))
+		return ginSuccess;
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	h->to[peer] = fd;
+	if (fd < 0)
+		return failErrno("cannot make a socket for rank %d", peer);
+	if (!connect(fd, (const struct sockaddr *)name, sizeof(*name)))
+		return ginSuccess;
+	return fail(ginErrorSystem,
+		    "cannot reach rank %d of the same host by %s: %m; do both see the same TMPDIR? "
+		    "if it is another machine after all, set GIN_HOSTID",
+		    peer, name->sun_path);
+}
+
+ginResult_t handlesBind(struct handles *h, struct control *control, struct handleName *name)
+{
+	size_t n = (size_t)control->nRanks;
+
+	*h = (struct handles){.control = control, .own = -1, .to = malloc(n * sizeof(int))};
+	if (!h->to)
+		return fail(ginErrorSystem, "no memory");
+	for (size_t r = 0; r < n; r++)
+		h->to[r] = -1;
+	return bindOwn(h, &name->address);
+}
+
+void handlesUnbind(const struct handleName *name)
+{
+	if (name->address.sun_path[0])
+		unlink(name->address.sun_path);
+}
+
+void handlesClose(struct handles *h)
+{
+	if (!h->to)
+		return;
+	for (int r = 0; r < h->control->nRanks; r++)
+		if (h->to[r] >= 0)
+			close(h->to[r]);
+	free(h->to);
+	if (h->own >= 0)
+		close(h->own);
+	*h = (struct handles){.own = -1};
+}
+
+static void addHandle(struct msghdr *message, union handleAncillary *ancillary, int fd)
+{
+	message->msg_control = ancillary->bytes;
+	message->msg_controllen = sizeof(ancillary->bytes);
+	struct cmsghdr *header = CMSG_FIRSTHDR(message);
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(header), &fd, sizeof(int));
+}
+
+/* The peer's queue is full, or more descriptors are under way than this user may have there. */
+static int mayRetry(int reason)
+{
+	return reason == EAGAIN || reason == EINTR || reason == ENOBUFS || reason == ETOOMANYREFS;
+}
+
+/* A descriptor, or none when fd is -1. 1 when it is sent, 0 to try again, -1 with errno. */
+static int sendHandle(struct handles *h, int peer, int fd)
+{
+	struct handleMessage text = {(uint32_t)h->control->rank, h->serial};
+	struct iovec part = {&text, sizeof(text)};
+	union handleAncillary ancillary = {.bytes = {0}};
+	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+
+	if (fd >= 0)
+		addHandle(&message, &ancillary, fd);
+	if (sendmsg(h->to[peer], &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+		return 1;
+	return mayRetry(errno) ? 0 : -1;
+}
+
+/* The descriptor of a message, or -1 when it brings none. */
+static int takeHandle(struct msghdr *message)
+{
+	struct cmsghdr *header = CMSG_FIRSTHDR(message);
+	int fd = -1;
+
+	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+	    header->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(&fd, CMSG_DATA(header), sizeof(int));
+	return fd;
+}
+
+/* 1 when one arrived that was waited for, 0 when none is there, -1 with errno. */
+static int receiveHandle(struct handles *h, const uint8_t *from, int *fds)
+{
+	struct handleMessage text = {0};
+	struct iovec part = {&text, sizeof(text)};
+	union handleAncillary ancillary;
+	struct msghdr message = {.msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = ancillary.bytes,
+				 .msg_controllen = sizeof(ancillary.bytes)};
+	ssize_t got = recvmsg(h->own, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (got < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -1;
+	int fd = takeHandle(&message);
+	if (got == sizeof(text) && fd >= 0 && text.serial == h->serial &&
+	    text.rank < (uint32_t)h->control->nRanks && from[text.rank] && fds[text.rank] < 0) {
+		fds[text.rank] = fd;
+		return 1;
+	}
+	if (fd >= 0)
+		close(fd);
+	errno = message.msg_flags & MSG_CTRUNC ? EMFILE : EPROTO;
+	return -1;
+}
+
+/* Waits for something to receive, or for room at `peer` when it is one. */
+static void awaitRoom(struct handles *h, int peer)
+{
+	struct pollfd fds[2] = {{.fd = h->own, .events = POLLIN},
+				{.fd = peer < 0 ? -1 : h->to[peer], .events = POLLOUT}};
+
+	poll(fds, 2, 100);
+}
+
+static int nextPeer(const uint8_t *set, int from, int nRanks)
+{
+	while (from < nRanks && !set[from])
+		from++;
+	return from;
+}
+
+/* An exchange in progress. */
+struct exchange {
+	int fd;
+	const uint8_t *to, *from;
+	int *fds;
+	int sending; /* the next rank to send to; nRanks: done */
+	int missing; /* descriptors still to come */
+	ginResult_t result;
+};
+
+static void exchangeFailed(struct exchange *e, const char *what)
+{
+	if (e->result != ginSuccess)
+		return;
+	if (errno == EPROTO)
+		e->result = fail(ginErrorSystem, "a peer could not send its memory handle: see "
+						 "its own message");
+	else
+		e->result = failErrno("cannot %s a memory handle", what);
+}
+
+/* After a failure messages go out all the same, without a descriptor: the others wait for them. */
+static int sendNext(struct handles *h, struct exchange *e)
+{
+	int sent = e->sending < h->control->nRanks ? sendHandle(h, e->sending, e->fd) : 0;
+
+	if (sent < 0) {
+		exchangeFailed(e, "send");
+		e->fd = -1;
+		sent = sendHandle(h, e->sending, e->fd);
+	}
+	if (sent)
+		e->sending = nextPeer(e->to, e->sending + 1, h->control->nRanks);
+	return sent;
+}
+
+static int receiveNext(struct handles *h, struct exchange *e)
+{
+	int got = e->missing ? receiveHandle(h, e->from, e->fds) : 0;
+
+	if (got < 0)
+		exchangeFailed(e, "receive");
+	if (got) /* it came, even when there was no descriptor left for what it brought */
+		e->missing--;
+	return got;
+}
+
+ginResult_t handlesExchange(struct handles *h, int fd, const uint8_t *to, const uint8_t *from,
+			    int *fds)
+{
+	int n = h->control->nRanks;
+	uint64_t deadline = clockNow() + paramNumber(paramTimeout) * SECOND;
+	struct exchange e = {fd, to, from, fds, nextPeer(to, 0, n), 0, ginSuccess};
+
+	h->serial++;
+	for (int r = 0; r < n; r++) {
+		fds[r] = -1;
+		e.missing += from[r] != 0;
+	}
+	while (e.sending < n || e.missing) {
+		int sent = sendNext(h, &e), got = receiveNext(h, &e);
+		if (!sent && !got)
+			awaitRoom(h, e.sending < n ? e.sending : -1);
+		ginResult_t broken = controlError(h->control);
+		if (broken != ginSuccess)
+			return broken;
+		if (clockNow() > deadline)
+			return fail(ginErrorTimeout, "memory handles did not arrive");
+	}
+	return e.result;
+}

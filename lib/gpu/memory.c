@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* memory.c - libgin's own memory: GPU memory that can be exported, or shared host memory */
+#include "memory.h"
+
+#include <pthread.h>
+#include <search.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "lib/base/error.h"
+
+/* All of this process: memory of one communicator may be registered with another. */
+struct allocation {
+	char *base;
+	size_t span;
+	uint64_t id;
+	int fd;	      /* -1: GPU memory */
+	int isPinned; /* host memory that GPUs reach */
+	int windows;  /* registered ones that lie in it */
+};
+
+static void *allocations; /* tsearch() of struct allocation, none of which overlap */
+static uint64_t lastId;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Those that overlap are equal, so that a byte finds the allocation around it. */
+static int compareRanges(const void *x, const void *y)
+{
+	const struct allocation *a = x, *b = y;
+
+	if (a->base + a->span <= b->base)
+		return -1;
+	return b->base + b->span <= a->base;
+}
+
+/* The lock is held. */
+static struct allocation *allocationAround(const void *ptr)
+{
+	const struct allocation byte = {.base = (char *)(uintptr_t)ptr, .span = 1};
+	struct allocation *const *found = tfind(&byte, &allocations, compareRanges);
+
+	return found ? *found : NULL;
+}
+
+static void freeAllocation(const struct device *d, const struct allocation *a)
+{
+	if (a->fd < 0) {
+		deviceUnmap(d, a->base, a->span);
+		return;
+	}
+	if (a->isPinned)
+		deviceUnpin(d, a->base);
+	munmap(a->base, a->span);
+	close(a->fd);
+}
+
+static ginResult_t addAllocation(struct allocation *a)
+{
+	pthread_mutex_lock(&lock);
+	a->id = ++lastId;
+	int added = tsearch(a, &allocations, compareRanges) != NULL;
+	pthread_mutex_unlock(&lock);
+	return added ? ginSuccess : fail(ginErrorSystem, "no memory");
+}
+
+static ginResult_t mapNew(const struct device *d, int onHost, int node, struct allocation *a,
+			  void **at)
+{
+	return onHost ? memoryHostMap(d, &a->span, node, &a->fd, at) : deviceMap(d, &a->span, at);
+}
+
+static ginResult_t alloc(const struct device *d, int onHost, int node, size_t bytes, void **ptr)
+{
+	struct allocation *a = malloc(sizeof(*a));
+	void *at = NULL;
+
+	if (!a)
+		return fail(ginErrorSystem, "no memory");
+	*a = (struct allocation){.span = bytes, .fd = -1, .isPinned = onHost && d->cuda};
+	ginResult_t result = mapNew(d, onHost, node, a, &at);
+	if (result == ginSuccess) {
+		a->base = at;
+		result = addAllocation(a);
+		if (result != ginSuccess)
+			freeAllocation(d, a);
+	}
+	if (result != ginSuccess) {
+		free(a);
+		return result;
+	}
+	*ptr = at;
+	return ginSuccess;
+}
+
+ginResult_t memoryAlloc(const struct device *d, size_t bytes, void **ptr)
+{
+	return alloc(d, !d->cuda, -1, bytes, ptr);
+}
+
+ginResult_t memoryAllocHost(const struct device *d, size_t bytes, void **ptr)
+{
+	return memoryAllocNear(d, bytes, -1, ptr);
+}
+
+ginResult_t memoryAllocNear(const struct device *d, size_t bytes, int node, void **ptr)
+{
+	return alloc(d, 1, node, bytes, ptr);
+}
+
+void memoryHold(const void *ptr, int by)
+{
+	pthread_mutex_lock(&lock);
+	struct allocation *a = allocationAround(ptr);
+	if (a)
+		a->windows += by;
+	pthread_mutex_unlock(&lock);
+}
+
+/* Takes it out of the tree, unless it is in a window. */
+static ginResult_t takeAllocation(const struct device *d, const void *ptr, struct allocation **out)
+{
+	struct allocation *a = allocationAround(ptr);
+
+	if (!a || a->base != ptr)
+		return fail(ginErrorInvalidArgument,
+			    "ptr %p is not of ginMemAlloc or ginMemAllocHost", ptr);
+	if (!d->cuda && (a->fd < 0 || a->isPinned))
+		return fail(ginErrorInvalidArgument,
+			    "ptr %p is of a communicator with a GPU: free it with that one", ptr);
+	if (a->windows)
+		return fail(ginErrorInvalidUsage,
+			    "ptr %p is in a registered window: call ginWindowDeregister() first",
+			    ptr);
+	tdelete(a, &allocations, compareRanges);
+	*out = a;
+	return ginSuccess;
+}
+
+ginResult_t memoryFree(const struct device *d, void *ptr)
+{
+	struct allocation *a = NULL;
+
+	pthread_mutex_lock(&lock);
+	ginResult_t result = takeAllocation(d, ptr, &a);
+	pthread_mutex_unlock(&lock);
+	if (result != ginSuccess)
+		return result;
+	freeAllocation(d, a);
+	free(a);
+	return ginSuccess;
+}
+
+int memoryFind(struct memory *m)
+{
+	pthread_mutex_lock(&lock);
+	const struct allocation *a = allocationAround(m->address);
+	int found = a && a->fd >= 0;
+	if (found) {
+		m->kind = memoryShared;
+		m->base = a->base;
+		m->span = a->span;
+		m->id = a->id;
+		m->fd = a->fd;
+	}
+	pthread_mutex_unlock(&lock);
+	return found;
+}

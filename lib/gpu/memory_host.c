@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* memory_host.c - host memory that other processes can map, and GPUs reach where there is one */
+#include "memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/mempolicy.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/base/error.h"
+#include "room.h"
+
+#define PAGE 4096u
+
+/* Smaller ones are not worth the question of how much memory there is left. */
+#define ROOM_ASKED (1u << 20)
+
+/* More than there is would end this process or another, by SIGXFSZ or for lack of memory. */
+static ginResult_t checkRoom(size_t span)
+{
+	struct rlimit file = {0};
+	const char *what = "";
+	uint64_t room = span < ROOM_ASKED ? UINT64_MAX : roomLeft(&what);
+
+	getrlimit(RLIMIT_FSIZE, &file);
+	if (span > file.rlim_cur) {
+		errno = EFBIG;
+		return failErrno("no %zu bytes of shared memory, %llu at most", span,
+				 (unsigned long long)file.rlim_cur);
+	}
+	if (span > room)
+		return fail(ginErrorSystem, "no %zu bytes of shared memory: %s has %llu left", span,
+			    what, (unsigned long long)room);
+	return ginSuccess;
+}
+
+#define MOST_NODES 1024
+#define WORD_BITS (sizeof(unsigned long) * CHAR_BIT)
+
+/* For pages that are not there yet. A container may forbid it: then they are where they are. */
+static void preferNode(void *at, size_t span, int node)
+{
+	unsigned long nodes[MOST_NODES / WORD_BITS] = {0};
+
+	if (node < 0 || node >= MOST_NODES)
+		return;
+	nodes[(size_t)node / WORD_BITS] = 1ul << ((size_t)node % WORD_BITS);
+	/* One more than there are bits: so the kernel counts. */
+	syscall(SYS_mbind, at, span, MPOL_PREFERRED, nodes, MOST_NODES + 1, 0);
+}
+
+static ginResult_t fill(int fd, size_t span, int node, void **ptr)
+{
+	ginResult_t result = checkRoom(span);
+
+	if (result != ginSuccess)
+		return result;
+	void *at = mmap(NULL, span, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED)
+		return failErrno("cannot map %zu bytes of shared memory", span);
+	preferNode(at, span, node);
+	/* Now, not by a SIGBUS later. */
+	if (fallocate(fd, 0, 0, (off_t)span)) {
+		result = failErrno("no %zu bytes of shared memory", span);
+		munmap(at, span);
+		return result;
+	}
+	*ptr = at;
+	return ginSuccess;
+}
+
+static ginResult_t make(size_t span, int node, int *fd, void **ptr)
+{
+	int made = memfd_create("libgin", MFD_CLOEXEC);
+
+	if (made < 0)
+		return failErrno("cannot create %zu bytes of shared memory", span);
+	ginResult_t result = fill(made, span, node, ptr);
+	if (result == ginSuccess)
+		*fd = made;
+	else
+		close(made);
+	return result;
+}
+
+/* What is mapped at `at` is unmapped when the GPU cannot have it. */
+static ginResult_t pin(const struct device *d, void *at, size_t span, void **ptr)
+{
+	ginResult_t result = d && d->cuda ? devicePin(d, at, span) : ginSuccess;
+
+	if (result == ginSuccess)
+		*ptr = at;
+	else
+		munmap(at, span);
+	return result;
+}
+
+ginResult_t memoryHostMap(const struct device *d, size_t *span, int node, int *fd, void **ptr)
+{
+	void *at = NULL;
+	int made = -1;
+
+	if (*span > SIZE_MAX / 2)
+		return fail(ginErrorInvalidArgument, "%zu bytes are too many", *span);
+	*span = (*span + PAGE - 1) / PAGE * PAGE;
+	ginResult_t result = make(*span, node, &made, &at);
+	if (result != ginSuccess)
+		return result;
+	result = pin(d, at, *span, ptr);
+	if (result == ginSuccess)
+		*fd = made;
+	else
+		close(made);
+	return result;
+}
+
+ginResult_t memoryHostImport(const struct device *d, int fd, size_t span, int owner, void **ptr)
+{
+	struct stat file;
+
+	if (fstat(fd, &file) || (uint64_t)file.st_size < span)
+		return fail(ginErrorSystem, "the memory of rank %d is smaller than it said", owner);
+	void *at = mmap(NULL, span, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED)
+		return failErrno("cannot map the %zu bytes in which the window of rank %d lies",
+				 span, owner);
+	return pin(d, at, span, ptr);
+}
+
+void memoryHostUnmap(const struct device *d, void *ptr, size_t span)
+{
+	if (d && d->cuda)
+		deviceUnpin(d, ptr);
+	munmap(ptr, span);
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* memory_kind.c - what kind of memory an address is, and what windows may lie in it */
+#include "lib/base/error.h"
+#include "memory.h"
+
+/* Without a GPU; of memory that is not libgin's nobody knows where it ends. */
+static void describeHost(struct memory *m)
+{
+	if (memoryFind(m))
+		return;
+	m->kind = memoryPrivate;
+	m->what = "private memory of this process";
+}
+
+static int attribute(const struct device *d, int which, const struct memory *m)
+{
+	int value = 0;
+
+	if (d->cuda->pointerAttribute(&value, which, (cuPtr)(uintptr_t)m->address))
+		return 0;
+	return value;
+}
+
+/* Whose address the driver does not know is host memory that was never registered with it. */
+static int isGpuMemory(const struct device *d, const struct memory *m)
+{
+	return attribute(d, cuPointerMemoryType, m) == cuMemoryIsDevice;
+}
+
+static int isManaged(const struct device *d, const struct memory *m)
+{
+	uint64_t managed = 0; /* a bool, of whatever size */
+
+	return !d->cuda->pointerAttribute(&managed, cuPointerIsManaged,
+					  (cuPtr)(uintptr_t)m->address) &&
+	       managed;
+}
+
+static int isOfPool(const struct device *d, const struct memory *m)
+{
+	void *pool = NULL;
+
+	return !d->cuda->pointerAttribute(&pool, cuPointerPool, (cuPtr)(uintptr_t)m->address) &&
+	       pool;
+}
+
+static ginResult_t checkOrdinal(const struct device *d, const struct memory *m)
+{
+	int ordinal = -1;
+
+	d->cuda->pointerAttribute(&ordinal, cuPointerOrdinal, (cuPtr)(uintptr_t)m->address);
+	if (ordinal == d->ordinal)
+		return ginSuccess;
+	return fail(ginErrorInvalidArgument,
+		    "ptr %p is memory of GPU %d, the communicator's is GPU %d: register it with a "
+		    "communicator of GPU %d",
+		    (void *)m->address, ordinal, d->ordinal, ordinal);
+}
+
+static cuResult findRange(const struct device *d, struct memory *m)
+{
+	cuPtr base = 0, at = (cuPtr)(uintptr_t)m->address;
+	size_t span = 0;
+	cuResult result = d->cuda->addressRange(&base, &span, at);
+
+	if (result)
+		return result;
+	m->base = (char *)(uintptr_t)base;
+	m->span = span;
+	if (d->cuda->pointerAttribute(&m->id, cuPointerBufferId, at))
+		m->id = 0;
+	return 0;
+}
+
+/* Can VMM memory be exported by a file descriptor? -1: it is not VMM memory. */
+static int isExportable(const struct device *d, void *ptr)
+{
+	cuAllocation allocation;
+	cuAllocationProp prop = {0};
+
+	if (d->cuda->allocationRetain(&allocation, ptr))
+		return -1;
+	int exportable =
+		!d->cuda->allocationProp(&prop, allocation) && (prop.handleTypes & cuPosixFd);
+	d->cuda->allocationRelease(allocation);
+	return exportable;
+}
+
+static void findKind(const struct device *d, struct memory *m)
+{
+	if (isOfPool(d, m)) {
+		m->kind = memoryPrivate;
+		m->what = "memory of a pool (cudaMallocAsync)";
+		return;
+	}
+	int exportable = isExportable(d, m->address);
+	m->kind = exportable < 0 ? memoryIpc : exportable ? memoryVmm : memoryPrivate;
+	m->what = "GPU memory that was made without a POSIX file descriptor handle";
+}
+
+/* The address by which kernels use pinned memory, which may be another; NULL when it is none. */
+static char *pinnedAddress(const struct device *d, char *host)
+{
+	cuPtr at = 0;
+
+	if (d->cuda->pointerAttribute(&at, cuPointerDevicePointer, (cuPtr)(uintptr_t)host))
+		return NULL;
+	return (char *)(uintptr_t)at;
+}
+
+/* Host memory that peers can map: ginMemAllocHost's, or what the user has pinned of such. */
+static int findPinned(const struct device *d, struct memory *m)
+{
+	char *last = m->address + m->bytes - 1;
+
+	return attribute(d, cuPointerMemoryType, m) == cuMemoryIsHost &&
+	       pinnedAddress(d, m->address) == m->address && pinnedAddress(d, last) == last &&
+	       memoryFind(m);
+}
+
+/* Memory that wanders between host and GPU is at no address for a peer. */
+static ginResult_t describeGpu(const struct device *d, struct memory *m)
+{
+	if (findPinned(d, m))
+		return ginSuccess;
+	int managed = isManaged(d, m);
+	if (managed || !isGpuMemory(d, m))
+		return fail(ginErrorInvalidArgument,
+			    "ptr %p is %s memory, which peers' GPUs do not reach: use "
+			    "ginMemAlloc(), ginMemAllocHost() or cudaMalloc(), or GIN_WINDOW_LOCAL "
+			    "for a source",
+			    (void *)m->address, managed ? "managed" : "host");
+	ginResult_t result = checkOrdinal(d, m);
+	if (result != ginSuccess)
+		return result;
+	findKind(d, m);
+	cuResult range = findRange(d, m);
+	if (range && m->kind != memoryPrivate) /* which nobody maps */
+		return cudaFail(d->cuda, "cuMemGetAddressRange", range);
+	return ginSuccess;
+}
+
+static ginResult_t checkRange(const struct memory *m)
+{
+	if (m->bytes <= (size_t)(m->base + m->span - m->address))
+		return ginSuccess;
+	return fail(ginErrorInvalidArgument,
+		    "ptr %p with %zu bytes is more than the one allocation of %zu bytes at %p",
+		    (void *)m->address, m->bytes, m->span, (void *)m->base);
+}
+
+static struct memory memoryAt(void *ptr, size_t bytes)
+{
+	return (struct memory){.kind = memoryNone,
+			       .address = ptr,
+			       .bytes = bytes,
+			       .base = ptr,
+			       .span = bytes,
+			       .fd = -1};
+}
+
+ginResult_t memoryDescribe(const struct device *d, void *ptr, size_t bytes, struct memory *out)
+{
+	ginResult_t result = ginSuccess;
+
+	*out = memoryAt(ptr, bytes);
+	if (!bytes)
+		return ginSuccess;
+	if (d->cuda)
+		result = describeGpu(d, out);
+	else
+		describeHost(out);
+	return result == ginSuccess ? checkRange(out) : result;
+}
+
+static ginResult_t describePinned(const struct device *d, struct memory *m)
+{
+	char *first = pinnedAddress(d, m->address);
+	char *last = pinnedAddress(d, m->address + m->bytes - 1);
+
+	if (!first || last != first + m->bytes - 1)
+		return fail(ginErrorInvalidArgument,
+			    "ptr %p with %zu bytes is not pinned for GPU %d to its end: pin all of "
+			    "it by one cudaHostRegister() or cudaHostAlloc()",
+			    (void *)m->address, m->bytes, d->ordinal);
+	m->address = m->base = first;
+	return ginSuccess;
+}
+
+static ginResult_t describePlain(const struct device *d, const struct memory *m)
+{
+	int pageable = 0;
+
+	d->cuda->deviceGetAttribute(&pageable, cuHasPageableAccess, d->id);
+	if (pageable)
+		return ginSuccess;
+	return fail(ginErrorInvalidArgument,
+		    "ptr %p is host memory that GPU %d does not reach: pin it by "
+		    "cudaHostRegister(), or use cudaHostAlloc()",
+		    (void *)m->address, d->ordinal);
+}
+
+static ginResult_t describeLocalGpu(const struct device *d, struct memory *m)
+{
+	int type = attribute(d, cuPointerMemoryType, m);
+
+	if (isManaged(d, m))
+		return ginSuccess;
+	if (type == cuMemoryIsHost)
+		return describePinned(d, m);
+	if (type != cuMemoryIsDevice)
+		return describePlain(d, m);
+	ginResult_t result = checkOrdinal(d, m);
+	if (result == ginSuccess)
+		findRange(d, m); /* where it is not known, the caller's word is taken */
+	return result;
+}
+
+ginResult_t memoryDescribeLocal(const struct device *d, void *ptr, size_t bytes, struct memory *out)
+{
+	ginResult_t result = ginSuccess;
+
+	*out = memoryAt(ptr, bytes);
+	if (!bytes)
+		return ginSuccess;
+	if (d->cuda)
+		result = describeLocalGpu(d, out);
+	else
+		describeHost(out);
+	return result == ginSuccess ? checkRange(out) : result;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* pool.c - small tables that kernels read */
+#include "pool.h"
+
+#include <stdlib.h>
+
+#include "lib/base/error.h"
+
+/* What is known of a block lies on the host: the GPU's memory cannot be written from here. */
+struct poolBlock {
+	void *ptr;
+	size_t bytes;
+	struct poolBlock *next;
+};
+
+static size_t blockBytes(size_t bytes, int *sizeIndex)
+{
+	size_t size = 64;
+
+	for (*sizeIndex = 0; size < bytes; (*sizeIndex)++)
+		size *= 2;
+	return size;
+}
+
+static ginResult_t push(struct poolBlock **list, void *ptr, size_t bytes)
+{
+	struct poolBlock *block = malloc(sizeof(*block));
+
+	if (!block)
+		return fail(ginErrorSystem, "no memory");
+	*block = (struct poolBlock){ptr, bytes, *list};
+	*list = block;
+	return ginSuccess;
+}
+
+static void *pop(struct poolBlock **list, size_t *bytes)
+{
+	struct poolBlock *block = *list;
+	void *ptr = block->ptr;
+
+	*bytes = block->bytes;
+	*list = block->next;
+	free(block);
+	return ptr;
+}
+
+static ginResult_t addChunk(struct pool *pool, size_t bytes)
+{
+	size_t span = bytes;
+	void *ptr;
+	ginResult_t result = deviceMap(pool->device, &span, &ptr);
+
+	if (result != ginSuccess)
+		return result;
+	result = push(&pool->chunks, ptr, span);
+	if (result != ginSuccess) {
+		deviceUnmap(pool->device, ptr, span);
+		return result;
+	}
+	pool->next = ptr;
+	pool->left = span;
+	return ginSuccess;
+}
+
+ginResult_t poolAlloc(struct pool *pool, size_t bytes, void **ptr)
+{
+	int index;
+	size_t size = blockBytes(bytes, &index);
+
+	if (!pool->device->cuda) {
+		*ptr = aligned_alloc(64, (bytes + 63) / 64 * 64);
+		return *ptr ? ginSuccess : fail(ginErrorSystem, "no memory");
+	}
+	if (pool->free[index]) {
+		*ptr = pop(&pool->free[index], &size);
+		return ginSuccess;
+	}
+	if (pool->left < size) {
+		ginResult_t result = addChunk(pool, size);
+		if (result != ginSuccess)
+			return result;
+	}
+	*ptr = pool->next;
+	pool->next += size;
+	pool->left -= size;
+	return ginSuccess;
+}
+
+void poolFree(struct pool *pool, void *ptr, size_t bytes)
+{
+	int index;
+	size_t size = blockBytes(bytes, &index);
+
+	if (!ptr)
+		return;
+	if (!pool->device->cuda)
+		free(ptr);
+	else
+		push(&pool->free[index], ptr, size); /* without memory it is lost until the end */
+}
+
+void poolClose(struct pool *pool)
+{
+	size_t bytes;
+
+	for (int i = 0; i < POOL_SIZES; i++)
+		while (pool->free[i])
+			pop(&pool->free[i], &bytes);
+	while (pool->chunks) {
+		void *ptr = pop(&pool->chunks, &bytes);
+		deviceUnmap(pool->device, ptr, bytes);
+	}
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * arguments_bootstrap.c - unique ids, names and splits: every argument that is wrong on one rank or
+ * on all; nothing is left behind, and what comes next works
+ */
+#include "arguments.h"
+
+#include "bootstrap/root.h"
+
+#include <limits.h>
+
+static const ginConfig_t host = {
+	.size = sizeof(ginConfig_t), .device = GIN_DEVICE_NONE, .nRanks = 1};
+
+/* Roots are threads of this process: what they have open goes soon, not at once. */
+static void expectFilesSoon(int files)
+{
+	for (int i = 0; i < 20000 && countFiles("/proc/self/fd") > files; i++)
+		usleep(1000);
+	EXPECT(countFiles("/proc/self/fd") <= files);
+}
+
+#define EXPECT_NO_RANK(config, id, rank, nRanks, result, ...)                                      \
+	do {                                                                                       \
+		ginComm_t noComm = POISON;                                                         \
+		int files = countFiles("/proc/self/fd");                                           \
+		EXPECT_FAILS(ginCommInitRank(config, id, rank, nRanks, &noComm), result,           \
+			     "ginCommInitRank", __VA_ARGS__);                                      \
+		EXPECT(noComm == POISON);                                                          \
+		expectFilesSoon(files);                                                            \
+	} while (0)
+
+static ginUniqueId_t newId(void)
+{
+	ginUniqueId_t id;
+
+	EXPECT_SUCCESS(ginGetUniqueId(&id));
+	return id;
+}
+
+static void expectAlone(const ginConfig_t *config, const ginUniqueId_t *id)
+{
+	ginComm_t comm = NULL;
+
+	EXPECT_SUCCESS(ginCommInitRank(config, id, 0, 1, &comm));
+	EXPECT_EQUAL(sizeOf(comm), 1);
+	expectWorks(comm);
+	closeComm(comm);
+}
+
+static int neverCalled(void *arg, const void *in, void *out, size_t bytes)
+{
+	(void)in;
+	(void)out;
+	(void)bytes;
+	EXPECT(arg != arg);
+	return 0;
+}
+
+/* Nobody came to the id's root meanwhile: it still serves. */
+static void badArguments(void)
+{
+	int files = countFiles("/proc/self/fd");
+	ginUniqueId_t id = newId();
+	ginConfig_t config = host;
+
+	EXPECT_FAILS(ginGetUniqueId(NULL), ginErrorInvalidArgument, "ginGetUniqueId: id is NULL");
+	EXPECT_FAILS(ginCommInitRank(&host, &id, 0, 1, NULL), ginErrorInvalidArgument,
+		     "ginCommInitRank: comm is NULL");
+	EXPECT_FAILS(ginCommInitRank(NULL, NULL, 0, 1, NULL), ginErrorInvalidArgument, "is NULL");
+	EXPECT_NO_RANK(&host, NULL, 0, 1, ginErrorInvalidArgument, "id is NULL");
+	config.allgather = neverCalled;
+	EXPECT_NO_RANK(&config, &id, 0, 1, ginErrorInvalidArgument, "config.allgather is set",
+		       "give one of the two");
+	config = host;
+	config.size = 0;
+	EXPECT_NO_RANK(&config, &id, 0, 1, ginErrorInvalidArgument, "config.size is 0",
+		       "GIN_CONFIG_INIT");
+	config.size = 4097;
+	EXPECT_NO_RANK(&config, &id, 0, 1, ginErrorInvalidArgument, "config.size is 4097");
+	expectAlone(&host, &id);
+	expectFilesSoon(files);
+}
+
+static void badRanks(void)
+{
+	static const int pairs[][2] = {{-1, 2}, {2, 2},	      {0, 0},	    {0, -1},
+				       {1, 1},	{INT_MAX, 2}, {0, INT_MIN}, {INT_MIN, INT_MAX}};
+	ginUniqueId_t id = newId();
+	char words[96];
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+		snprintf(words, sizeof(words), "rank is %d and nRanks %d: rank must be",
+			 pairs[i][0], pairs[i][1]);
+		EXPECT_NO_RANK(&host, &id, pairs[i][0], pairs[i][1], ginErrorInvalidArgument,
+			       words);
+	}
+	EXPECT_NO_RANK(&host, &id, 0, INT_MAX, ginErrorInvalidArgument,
+		       "nRanks is 2147483647: at most 1048576");
+	EXPECT_NO_RANK(&host, &id, 0, ROOT_RANKS + 1, ginErrorInvalidArgument,
+		       "nRanks is 1048577: at most 1048576");
+	expectAlone(NULL, &id);
+}
+
+static void badNames(void)
+{
+	ginConfig_t config = host;
+	ginComm_t comm = POISON;
+	ginUniqueId_t id = newId();
+	char name[5000];
+
+	memset(name, 'n', sizeof(name));
+	config.name = name;
+	for (size_t length = 48; length < sizeof(name); length *= 10) {
+		char words[64];
+		name[length] = '\0';
+		snprintf(words, sizeof(words), "config.name has %zu characters: at most 47",
+			 length);
+		EXPECT_FAILS(ginCommInit(&config, &comm), ginErrorInvalidArgument, "ginCommInit",
+			     words);
+		EXPECT_NO_RANK(&config, &id, 0, 1, ginErrorInvalidArgument, words);
+		name[length] = 'n';
+	}
+	EXPECT(comm == POISON);
+	name[47] = '\0';
+	closeComm(openComm(&config));
+	expectAlone(&config, &id);
+}
+
+/* Bytes that are no id, or not quite. */
+static void badIds(void)
+{
+	ginUniqueId_t good = newId(), id = {{0}};
+	struct rootContact contact;
+
+	EXPECT_NO_RANK(&host, &id, 0, 1, ginErrorInvalidArgument,
+		       "id is not of ginGetUniqueId(): did it travel whole?");
+	for (size_t i = 0; i < 8; i++) {
+		id = good;
+		id.bytes[i] ^= 1;
+		EXPECT_NO_RANK(&host, &id, 0, 1, ginErrorInvalidArgument, "did it travel whole?");
+	}
+	for (size_t i = 0; i < sizeof(contact.key); i++) {
+		id = good;
+		id.bytes[offsetof(struct rootContact, key) + i] ^= 1;
+		EXPECT_NO_RANK(&host, &id, 0, 1, ginErrorBootstrap, "another secret",
+			       "the id is of another job");
+	}
+	memcpy(&contact, &good, sizeof(contact));
+	contact.hostId ^= 1;
+	contact.addresses = 0;
+	memcpy(&id, &contact, sizeof(contact));
+	EXPECT_NO_RANK(&host, &id, 0, 1, ginErrorBootstrap,
+		       "no connection to the process that made the id", "0 addresses");
+	memset(contact.address, 0, sizeof(contact.address));
+	contact.addresses = UINT16_MAX; /* more than there is room for */
+	contact.port = 1;
+	memcpy(&id, &contact, sizeof(contact));
+	EXPECT_NO_RANK(&host, &id, 0, 1, ginErrorBootstrap,
+		       "no connection to the process that made the id", "port 1");
+	expectAlone(&host, &good);
+}
+
+/* An id serves one communicator, whole or not. */
+static void usedIds(void)
+{
+	ginUniqueId_t id = newId();
+
+	expectAlone(&host, &id);
+	EXPECT_NO_RANK(&host, &id, 0, 1, ginErrorBootstrap, "each id serves one communicator");
+	id = newId();
+	EXPECT_NO_RANK(&host, &id, 1, 2, ginErrorTimeout,
+		       "rank 0 did not come within 1 s (GIN_TIMEOUT)");
+	EXPECT_NO_RANK(&host, &id, 0, 2, ginErrorTimeout, "rank 0 did not come within 1 s");
+}
+
+static void badEnvironment(void)
+{
+	ginUniqueId_t id = {{0}}, none = id;
+
+	setenv("GIN_BOOTSTRAP", "udp", 1);
+	EXPECT_FAILS(ginGetUniqueId(&id), ginErrorInvalidArgument,
+		     "ginGetUniqueId: GIN_BOOTSTRAP=udp");
+	EXPECT(!memcmp(&id, &none, sizeof(id)));
+}
+
+/* The same id on all ranks, which are threads here. */
+static ginUniqueId_t sharedId(const ginConfig_t *config)
+{
+	ginUniqueId_t mine = {{0}}, all[RANKS_MOST];
+
+	if (config->rank == config->nRanks - 1)
+		mine = newId();
+	EXPECT(!config->allgather(config->allgatherArg, &mine, all, sizeof(mine)));
+	return all[config->nRanks - 1];
+}
+
+static void expectSharedWorks(const ginConfig_t *config)
+{
+	ginUniqueId_t id = sharedId(config);
+	ginComm_t comm = NULL;
+
+	EXPECT_SUCCESS(ginCommInitRank(&host, &id, config->rank, config->nRanks, &comm));
+	EXPECT_EQUAL(rankOf(comm), config->rank);
+	expectWorks(comm);
+	closeComm(comm);
+}
+
+/* Three ranks say 0, 1, 1; or 0 of 3, 1 of 3, 2 of 4; or one has no such GPU. */
+static int badRankOfOne(const ginConfig_t *config)
+{
+	int rank = config->rank, last = rank == 2;
+	ginUniqueId_t id = sharedId(config);
+	ginConfig_t mine = host;
+	ginComm_t comm = POISON;
+
+	EXPECT_FAILS(ginCommInitRank(&host, &id, rank - last, 3, &comm), ginErrorBootstrap,
+		     "two processes say that they are rank 1");
+	id = sharedId(config);
+	EXPECT_FAILS(ginCommInitRank(&host, &id, rank, 3 + last, &comm), ginErrorBootstrap,
+		     "all must say the same");
+	id = sharedId(config);
+	mine.device = last ? 1000 : GIN_DEVICE_NONE;
+	EXPECT_FAILS(ginCommInitRank(&mine, &id, rank, 3, &comm), ginErrorInvalidArgument,
+		     "rank 2: config.device is 1000");
+	EXPECT(comm == POISON);
+	expectSharedWorks(config);
+	return 0;
+}
+
+static int badSplits(const ginConfig_t *config)
+{
+	static const int colors[] = {-2, INT_MIN, -1000};
+	ginComm_t comm = openComm(config), part = POISON;
+	int odd = config->rank == 1;
+
+	EXPECT_FAILS(ginCommSplit(NULL, 0, 0, &part), ginErrorInvalidArgument,
+		     "ginCommSplit: comm is NULL");
+	int files = countFiles("/proc/self/fd");
+	for (size_t i = 0; i < sizeof(colors) / sizeof(colors[0]); i++) {
+		char words[64];
+		snprintf(words, sizeof(words), "rank 1: color is %d", colors[i]);
+		EXPECT_FAILS(ginCommSplit(comm, odd ? colors[i] : 0, 0, &part),
+			     ginErrorInvalidArgument, words, "GIN_NO_COLOR");
+	}
+	EXPECT_FAILS(ginCommSplit(comm, 0, 0, odd ? NULL : &part), ginErrorInvalidArgument,
+		     "rank 1: part is NULL");
+	EXPECT(part == POISON);
+	if (!ranksTest.asThreads)
+		EXPECT_EQUAL(countFiles("/proc/self/fd"), files);
+	EXPECT_SUCCESS(ginCommSplit(comm, odd, 0, &part));
+	EXPECT_EQUAL(sizeOf(part), odd ? 1 : 2);
+	expectWorks(part);
+	closeComm(part);
+	expectWorks(comm);
+	return closeComm(comm);
+}
+
+/* A part cannot come about on one rank: nobody gets one, of whatever color. */
+static int badDirectoryOfOne(const ginConfig_t *config)
+{
+	ginComm_t comm = openComm(config), part = POISON;
+	int odd = config->rank == 1;
+
+	if (odd)
+		setenv("TMPDIR", "/no/such/directory", 1);
+	EXPECT_FAILS(ginCommSplit(comm, 0, 0, &part), ginErrorSystem,
+		     "rank 1: ", "/no/such/directory");
+	EXPECT(part == POISON);
+	unsetenv("TMPDIR");
+	EXPECT_SUCCESS(ginCommSplit(comm, GIN_NO_COLOR, 0, &part));
+	EXPECT(!part);
+	EXPECT_SUCCESS(ginCommSplit(comm, 0, 0, &part));
+	expectWorks(part);
+	closeComm(part);
+	expectWorks(comm);
+	return closeComm(comm);
+}
+
+static int comeAndGo(const ginConfig_t *config)
+{
+	int files = countFiles("/proc/self/fd");
+
+	for (int i = 0; i < 3; i++) {
+		ginComm_t comm = openComm(config), part = NULL;
+		EXPECT_SUCCESS(ginCommSplit(comm, config->rank % 2, 0, &part));
+		expectWorks(part);
+		closeComm(i % 2 ? comm : part);
+		closeComm(i % 2 ? part : comm);
+		expectSharedWorks(config);
+		expectFilesSoon(files);
+	}
+	return 0;
+}
+
+int main(void)
+{
+	prepareTests();
+	expectChild("wrong arguments", badArguments);
+	expectChild("wrong ranks", badRanks);
+	expectChild("names that are too long", badNames);
+	expectChild("wrong ids", badIds);
+	expectChild("a wrong environment", badEnvironment);
+	runThreads("one wrong rank", 3, badRankOfOne);
+	runForks("one wrong rank", 3, badRankOfOne);
+	runThreads("wrong splits", 3, badSplits);
+	runForks("wrong splits", 3, badSplits);
+	runForks("a split that fails on one rank", 3, badDirectoryOfOne);
+	runForks("nothing stays open", 4, comeAndGo);
+	setenv("GIN_TIMEOUT", "1", 1);
+	expectChild("ids that were used", usedIds);
+	return expectFailures != 0;
+}

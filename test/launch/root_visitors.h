@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * root_visitors.h - a root of the bootstrap, and ranks that come to it as threads
+ *
+ * What a rank brings follows from communicator and rank, every byte of it: who gets another's entry,
+ * or a part of one, is seen.
+ */
+#ifndef GIN_TEST_ROOT_VISITORS_H
+#define GIN_TEST_ROOT_VISITORS_H
+
+#include "bootstrap/root.h"
+#include "lib/base/clock.h"
+#include "lib/base/handshake.h"
+
+#include "test/arguments/arguments.h"
+
+#include <pthread.h>
+#include <sys/socket.h>
+
+#define VISITORS_MOST 1024
+#define VISIT_SECONDS 20 /* what should come at once has not come */
+#define MAGIC UINT64_C(0x1234)
+
+struct visitor {
+	struct rootContact contact;
+	struct rootRequest request;
+	int patient;
+	unsigned seconds;
+	int fd; /* of one that has arrived; 0: it is a thread */
+
+	int result;
+	struct rootReply reply;
+	char why[BOOTSTRAP_WHY];
+	pthread_t thread;
+};
+
+static inline uint8_t entryByte(const char *name, uint32_t generation, uint32_t rank, size_t i)
+{
+	uint32_t x = rank * 2654435761u + generation * 40503u + (uint32_t)i * 69069u;
+
+	for (; *name; name++)
+		x = x * 31 + (uint8_t)*name;
+	return (uint8_t)(x >> 11);
+}
+
+static inline void makeEntry(struct bootstrapEntry *out, const char *name, uint32_t generation,
+			     uint32_t rank)
+{
+	memset(out, 0, sizeof(*out));
+	out->magic = MAGIC;
+	snprintf(out->host, sizeof(out->host), "host%u", rank);
+	for (size_t i = 0; i < sizeof(out->data); i++)
+		out->data[i] = entryByte(name, generation, rank, i);
+}
+
+static inline struct visitor makeVisitor(const struct rootContact *contact, const char *name,
+					 uint32_t generation, uint32_t rank, uint32_t nRanks)
+{
+	struct visitor v = {.contact = *contact,
+			    .seconds = VISIT_SECONDS,
+			    .request = {.generation = generation,
+					.rank = rank,
+					.nRanks = nRanks,
+					.parent = rank ? (rank - 1) / 16 : 0}};
+
+	snprintf(v.request.name, sizeof(v.request.name), "%s", name);
+	makeEntry(&v.request.entry, name, generation, rank);
+	return v;
+}
+
+static inline void *visitThread(void *arg)
+{
+	struct visitor *v = arg;
+
+	v->result = rootVisit(&v->contact, &v->request, v->patient, v->seconds, &v->reply, v->why);
+	return NULL;
+}
+
+static inline void startVisit(struct visitor *v)
+{
+	EXPECT(!pthread_create(&v->thread, NULL, visitThread, v));
+}
+
+static inline void startVisits(struct visitor *v, int n)
+{
+	for (int i = 0; i < n; i++)
+		startVisit(&v[i]);
+}
+
+static inline void expectEntry(const struct visitor *v, const struct bootstrapEntry *seen,
+			       uint32_t rank)
+{
+	const struct rootRequest *request = &v->request;
+	struct bootstrapEntry due;
+
+	makeEntry(&due, request->name, request->generation, rank);
+	expectThat(!memcmp(seen, &due, sizeof(due)), __FILE__, __LINE__,
+		   "\"%s\" %u, rank %u of %u: not rank %u's entry", request->name,
+		   request->generation, request->rank, request->nRanks, rank);
+}
+
+static inline void endVisit(struct visitor *v)
+{
+	uint64_t end = clockNow() + VISIT_SECONDS * SECOND;
+
+	if (!v->fd) {
+		pthread_join(v->thread, NULL);
+		return;
+	}
+	EXPECT(!socketReceive(v->fd, &v->reply, sizeof(v->reply), end));
+	memcpy(v->why, v->reply.why, sizeof(v->why));
+	v->result = v->why[0] ? -1 : 0;
+	shutdown(v->fd, SHUT_RDWR);
+	close(v->fd);
+}
+
+/* Waits for the visitor: it has the entries of rank 0 and of its parent. */
+static inline void expectMet(struct visitor *v)
+{
+	endVisit(v);
+	expectThat(!v->result, __FILE__, __LINE__, "\"%s\" %u, rank %u of %u: %s", v->request.name,
+		   v->request.generation, v->request.rank, v->request.nRanks, v->why);
+	expectEntry(v, &v->reply.root, 0);
+	expectEntry(v, &v->reply.parent, v->request.parent);
+}
+
+static inline void expectAllMet(struct visitor *v, int n)
+{
+	for (int i = 0; i < n; i++)
+		expectMet(&v[i]);
+}
+
+/* Waits for the visitor: it failed, with these words. */
+static inline void expectTold(struct visitor *v, const char *words)
+{
+	endVisit(v);
+	expectThat(v->result < 0, __FILE__, __LINE__, "rank %u of %u: success, expected \"%s\"",
+		   v->request.rank, v->request.nRanks, words);
+	EXPECT_HAS(v->why, words);
+}
+
+static inline void expectAllTold(struct visitor *v, int n, const char *words)
+{
+	for (int i = 0; i < n; i++)
+		expectTold(&v[i], words);
+}
+
+static inline struct rootContact newRoot(int once, unsigned seconds)
+{
+	struct rootContact contact;
+	char why[BOOTSTRAP_WHY] = "";
+
+	expectThat(!rootMake(&contact, "", once, seconds, why), __FILE__, __LINE__, "%s", why);
+	return contact;
+}
+
+/* Whatever came before: the root serves the next communicator. */
+static inline void expectServes(const struct rootContact *contact)
+{
+	static uint32_t generation;
+	struct visitor v[3];
+
+	for (uint32_t r = 0; r < 3; r++)
+		v[r] = makeVisitor(contact, "still served", generation, r, 3);
+	generation++;
+	startVisits(v, 3);
+	expectAllMet(v, 3);
+}
+
+static inline void *nothing(void *arg)
+{
+	return arg;
+}
+
+/* Before a test. A sanitizer has a thread of its own as soon as there is any. */
+static inline int countThreads(void)
+{
+	pthread_t first;
+
+	EXPECT(!pthread_create(&first, NULL, nothing, NULL));
+	pthread_join(first, NULL);
+	usleep(10000); /* a thread that was joined is listed a little longer */
+	return countFiles("/proc/self/task");
+}
+
+/* What a root or a thread leaves behind goes soon, not at once. */
+static inline void expectCountsSoon(int files, int threads)
+{
+	uint64_t end = clockNow() + VISIT_SECONDS * SECOND;
+	int filesNow, threadsNow;
+
+	do {
+		usleep(1000);
+		filesNow = countFiles("/proc/self/fd");
+		threadsNow = countFiles("/proc/self/task");
+	} while ((filesNow > files || threadsNow > threads) && clockNow() < end);
+	expectThat(filesNow <= files && threadsNow <= threads, __FILE__, __LINE__,
+		   "%d descriptors and %d threads, %d and %d before", filesNow, threadsNow, files,
+		   threads);
+}
+
+static const struct netAddress v4Loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
+
+/* A connection that has said nothing. */
+static inline int connectRoot(const struct rootContact *contact)
+{
+	int fd = socketConnect(&v4Loopback, contact->port, clockNow() + VISIT_SECONDS * SECOND);
+
+	expectThat(fd >= 0, __FILE__, __LINE__, "no connection: %s", strerror(errno));
+	return fd;
+}
+
+/* A connection that has proved to be `rank`. */
+static inline int greetRoot(const struct rootContact *contact, uint32_t rank)
+{
+	int fd = connectRoot(contact);
+
+	EXPECT(!handshakeConnect(fd, contact->key, rank, clockNow() + VISIT_SECONDS * SECOND));
+	return fd;
+}
+
+/* A connection that has asked, and waits. */
+static inline int askRoot(const struct visitor *v)
+{
+	int fd = greetRoot(&v->contact, v->request.rank);
+
+	EXPECT(!socketSend(fd, &v->request, sizeof(v->request),
+			   clockNow() + VISIT_SECONDS * SECOND));
+	return fd;
+}
+
+/* The root has taken the request before it looks at whatever comes later. */
+static inline void arrive(struct visitor *v)
+{
+	v->fd = askRoot(v);
+	expectServes(&v->contact);
+}
+
+/* The root has ended the connection; what it said before is read. */
+static inline void expectEnd(int fd)
+{
+	char bytes[256];
+	uint64_t end = clockNow() + VISIT_SECONDS * SECOND;
+
+	while (!socketReceive(fd, bytes, 1, end))
+		;
+	expectThat(errno != ETIMEDOUT, __FILE__, __LINE__, "the root did not end the connection");
+	close(fd);
+}
+
+#endif

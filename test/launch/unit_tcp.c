@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * unit_tcp.c - GIN_ROOT, GIN_SECRET and the launcher's variables: what is read out of them, and each
+ * text that cannot be meant
+ *
+ * Each test runs in a process of its own, as a process joins once.
+ */
+#include "bootstrap/meeting.h"
+
+#include "test/arguments/arguments.h"
+
+#include <netinet/in.h>
+
+static struct bootstrapWanted wanted = {.forced = "auto",
+					.root = "127.0.0.1:5000",
+					.secret = "",
+					.interface = "",
+					.name = "",
+					.seconds = 5};
+
+static void setRank(const char *rank, const char *nRanks)
+{
+	setenv("RANK", rank, 1);
+	setenv("WORLD_SIZE", nRanks, 1);
+}
+
+/* Rank 1 of 3, which has no root to start. */
+static struct meeting *join(void)
+{
+	char why[BOOTSTRAP_WHY] = "";
+	void *state = NULL;
+	int rank = -1, nRanks = -1;
+
+	int result = bootstrapTcpOps.open(&wanted, &state, &rank, &nRanks, why);
+	expectThat(!result, __FILE__, __LINE__, "%s", why);
+	EXPECT_EQUAL(rank, 1);
+	EXPECT_EQUAL(nRanks, 3);
+	return state;
+}
+
+static void expectRefused(const char *words)
+{
+	char why[BOOTSTRAP_WHY] = "";
+	void *state = POISON;
+	int rank = POISON_INT, nRanks = POISON_INT;
+
+	EXPECT_EQUAL(bootstrapTcpOps.open(&wanted, &state, &rank, &nRanks, why), -1);
+	EXPECT_HAS(why, words);
+	EXPECT(state == POISON && rank == POISON_INT && nRanks == POISON_INT);
+}
+
+static void badRoots(void)
+{
+	static const char *const shapes[] = {
+		"host",	   "host:",    ":5000",	      "host:0",	     "host:65536", "host:+5",
+		"host: 5", "host:5 ",  "host:5x",     "host:-1",     "[::1]",	   "::1",
+		"[::1]:",  "host:1e3", "host:000080", "host:123456", ":",	   "host:99999"};
+	char longest[400] = "";
+
+	setRank("1", "3");
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		char words[128];
+		wanted.root = shapes[i];
+		/* "::1" is read as host ":", port 1. */
+		snprintf(words, sizeof(words), "GIN_ROOT=%s: %s", shapes[i],
+			 strcmp(shapes[i], "::1") ? "must be host:port or [address]:port" : "");
+		expectRefused(words);
+	}
+	memset(longest, 'h', sizeof(longest) - 1);
+	memcpy(longest + 380, ":5000", 6);
+	wanted.root = longest;
+	expectRefused("must be host:port");
+	wanted.root = "no-such-host.invalid:5000";
+	expectRefused("GIN_ROOT=no-such-host.invalid:5000: ");
+	wanted.root = "[]:5000";
+	expectRefused("GIN_ROOT=[]:5000: ");
+	wanted.root = "";
+	expectRefused("GIN_BOOTSTRAP=tcp needs GIN_ROOT=host:port");
+	wanted.root = "127.0.0.1:65535";
+	free(join());
+}
+
+static void badRanks(void)
+{
+	static const char *const pairs[][2] = {{"3", "3"},	 {"-1", "3"},
+					       {"x", "3"},	 {"1", "y"},
+					       {"1", "0"},	 {"0", "0"},
+					       {"1 ", "3"},	 {"1.0", "3"},
+					       {"0", "1048577"}, {"9999999999999999999", "3"},
+					       {"1", "-3"}};
+
+	expectRefused("set RANK (from 0) and WORLD_SIZE");
+	setenv("RANK", "1", 1);
+	expectRefused("set RANK (from 0) and WORLD_SIZE");
+	setRank("", "3");
+	expectRefused("set RANK (from 0) and WORLD_SIZE");
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+		char words[96];
+		setRank(pairs[i][0], pairs[i][1]);
+		snprintf(words, sizeof(words), "RANK=%s and WORLD_SIZE=%s: must be numbers",
+			 pairs[i][0], pairs[i][1]);
+		expectRefused(words);
+	}
+	setRank("1", "3");
+	free(join());
+}
+
+/* The first pair that is whole counts. */
+static void launchers(void)
+{
+	static const char *const pairs[][2] = {{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+					       {"PMI_RANK", "PMI_SIZE"},
+					       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+					       {"RANK", "WORLD_SIZE"}};
+	char why[BOOTSTRAP_WHY] = "";
+	int rank, nRanks;
+
+	for (int i = 0; i < 4; i++) {
+		char text[2][16];
+		snprintf(text[0], sizeof(text[0]), "%d", i);
+		snprintf(text[1], sizeof(text[1]), "%d", i + 5);
+		setenv(pairs[i][0], text[0], 1);
+		if (i) { /* a pair that is not whole is none */
+			EXPECT_EQUAL(launcherRank(&rank, &nRanks, why), 0);
+			EXPECT_EQUAL(rank, i - 1);
+		}
+		setenv(pairs[i][1], text[1], 1);
+		EXPECT_EQUAL(launcherRank(&rank, &nRanks, why), 0);
+		EXPECT_EQUAL(rank, i);
+		EXPECT_EQUAL(nRanks, i + 5);
+	}
+	setenv("RANK", "99", 1);
+	EXPECT_EQUAL(launcherRank(&rank, &nRanks, why), -1);
+	EXPECT_HAS(why, "RANK=99 and WORLD_SIZE=8");
+}
+
+static void ipv4(void)
+{
+	setRank("1", "3");
+	wanted.root = "127.0.0.7:4711";
+	struct meeting *meeting = join();
+	EXPECT_EQUAL(meeting->contact.port, 4711);
+	EXPECT_EQUAL(meeting->contact.addresses, 1);
+	EXPECT_EQUAL(meeting->contact.address[0].family, AF_INET);
+	EXPECT(!memcmp(meeting->contact.address[0].bytes, "\x7f\0\0\x07", 4));
+	EXPECT(meeting->patient);
+	free(meeting);
+}
+
+static void ipv6(void)
+{
+	static const uint8_t own[16] = {[15] = 1};
+
+	setRank("1", "3");
+	wanted.root = "[::1]:1";
+	struct meeting *meeting = join();
+	EXPECT_EQUAL(meeting->contact.port, 1);
+	EXPECT_EQUAL(meeting->contact.address[0].family, AF_INET6);
+	EXPECT(!memcmp(meeting->contact.address[0].bytes, own, 16));
+	free(meeting);
+}
+
+/* What others can reach needs a secret; what only this host can does not. */
+static void openRoots(void)
+{
+	static const char *const open[] = {"192.0.2.1:5000", "[2001:db8::1]:5000", "0.0.0.0:5000",
+					   "[::]:5000", "128.0.0.1:5000"};
+
+	setRank("1", "3");
+	for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++) {
+		char words[96];
+		wanted.root = open[i];
+		snprintf(words, sizeof(words),
+			 "GIN_ROOT=%s is open to other hosts: set GIN_SECRET, on all ranks",
+			 open[i]);
+		expectRefused(words);
+	}
+	wanted.secret = "s";
+	free(join());
+}
+
+static void keyOf(const char *secret, uint8_t key[SIPHASH_KEY_BYTES])
+{
+	int channel[2], status;
+
+	EXPECT(!pipe(channel));
+	pid_t child = fork();
+	if (!child) {
+		wanted.secret = secret;
+		setRank("1", "3");
+		struct meeting *meeting = join();
+		EXPECT(write(channel[1], meeting->contact.key, SIPHASH_KEY_BYTES) ==
+		       SIPHASH_KEY_BYTES);
+		_exit(0);
+	}
+	EXPECT(read(channel[0], key, SIPHASH_KEY_BYTES) == SIPHASH_KEY_BYTES);
+	EXPECT(waitpid(child, &status, 0) == child && !status);
+	close(channel[0]);
+	close(channel[1]);
+}
+
+/* The same text gives the same key, another text another, in both halves. */
+static void secrets(void)
+{
+	static const char *const texts[] = {
+		"", "a", "b", "ab", "a long random text, A", "a long random text, B"};
+	enum { TEXTS = sizeof(texts) / sizeof(texts[0]) };
+	uint8_t key[TEXTS][SIPHASH_KEY_BYTES], again[SIPHASH_KEY_BYTES];
+
+	for (int i = 0; i < TEXTS; i++) {
+		keyOf(texts[i], key[i]);
+		keyOf(texts[i], again);
+		EXPECT(!memcmp(key[i], again, sizeof(again)));
+		EXPECT(memcmp(key[i], key[i] + 8, 8));
+		for (int j = 0; j < i; j++)
+			EXPECT(memcmp(key[i], key[j], 8) && memcmp(key[i] + 8, key[j] + 8, 8));
+	}
+}
+
+static void expectName(const char *name, uint32_t generation)
+{
+	struct meeting *meeting = join();
+
+	EXPECT_TEXT(meeting->name, name);
+	EXPECT_EQUAL(meeting->generation, generation);
+	free(meeting);
+}
+
+/* A name counts by itself, and a restart begins anew. */
+static void names(void)
+{
+	char longest[48];
+
+	setRank("1", "3");
+	expectName("/", 0);
+	expectName("/", 1);
+	wanted.name = "a";
+	expectName("/a", 0);
+	setenv("TORCHELASTIC_RESTART_COUNT", "1", 1);
+	expectName("1/a", 0);
+	wanted.name = "";
+	expectName("1/", 0);
+	unsetenv("TORCHELASTIC_RESTART_COUNT");
+	expectName("/", 2);
+	memset(longest, 'n', 47);
+	longest[47] = '\0';
+	wanted.name = longest;
+	setenv("TORCHELASTIC_RESTART_COUNT", "123456789012", 1);
+	char whole[64];
+	snprintf(whole, sizeof(whole), "123456789012/%s", longest);
+	expectName(whole, 0);
+	longest[46] = 'm';
+	whole[59] = 'm';
+	expectName(whole, 0);
+}
+
+int main(void)
+{
+	unsetenv("RANK");
+	unsetenv("WORLD_SIZE");
+	prepareTests();
+	expectChild("texts that are no place", badRoots);
+	expectChild("ranks that there are not", badRanks);
+	expectChild("variables of launchers", launchers);
+	expectChild("IPv4", ipv4);
+	expectChild("IPv6", ipv6);
+	expectChild("open to others", openRoots);
+	expectChild("secrets", secrets);
+	expectChild("names", names);
+	return expectFailures != 0;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "options.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "test/mlx5dev/device/device.h"
+
+struct options options = {
+	.devices = 1,
+	.atomics = true,
+	.relaxed = true,
+	.dmabuf = true,
+	.peermem = true,
+	.generation = 7,
+};
+
+static const char *variable(const char *name, const char *otherwise)
+{
+	const char *value = getenv(name);
+
+	return value && *value ? value : otherwise;
+}
+
+static void refuse(const char *name, const char *value)
+{
+	fprintf(stderr, "mlx5dev: %s: \"%s\" is not known: see test/mlx5dev/README.md\n", name,
+		value);
+	exit(2);
+}
+
+static void profileWord(const char *word)
+{
+	if (!strcmp(word, "cx6"))
+		options.generation = 6;
+	else if (!strcmp(word, "cx7"))
+		options.generation = 7;
+	else if (!strcmp(word, "roce"))
+		options.roce = true;
+	else if (!strcmp(word, "ib"))
+		options.roce = false;
+	else if (!strcmp(word, "noatomics"))
+		options.atomics = false;
+	else if (!strcmp(word, "norelaxed"))
+		options.relaxed = false;
+	else if (!strcmp(word, "nodmabuf"))
+		options.dmabuf = false;
+	else if (!strcmp(word, "nopeermem"))
+		options.peermem = false;
+	else
+		refuse("MLX5DEV_PROFILE", word);
+}
+
+void optionsWords(const char *words, void (*take)(const char *word))
+{
+	char copy[256], *rest = NULL;
+
+	snprintf(copy, sizeof(copy), "%s", words ? words : "");
+	for (char *word = strtok_r(copy, ",", &rest); word; word = strtok_r(NULL, ",", &rest))
+		take(word);
+}
+
+static void adversaryWord(const char *word)
+{
+	options.adversary = true;
+	if (!strcmp(word, "weakcqe"))
+		options.weakCqe = true;
+	else
+		options.seed = strtoull(word, NULL, 0);
+}
+
+void optionsRead(void)
+{
+	const char *doorbell = variable("MLX5DEV_DOORBELL", "trap");
+
+	snprintf(options.directory, sizeof(options.directory), "%s",
+		 variable("MLX5DEV_DIR", "/tmp"));
+	options.devices = atoi(variable("MLX5DEV_DEVICES", "1"));
+	if (options.devices < 1 || options.devices > DEVICES_MAX)
+		refuse("MLX5DEV_DEVICES", getenv("MLX5DEV_DEVICES"));
+	optionsWords(variable("MLX5DEV_PROFILE", "cx7,ib"), profileWord);
+	if (strcmp(doorbell, "trap") && strcmp(doorbell, "poll"))
+		refuse("MLX5DEV_DOORBELL", doorbell);
+	options.polling = !strcmp(doorbell, "poll");
+	options.trace = atoi(variable("MLX5DEV_TRACE", "0"));
+	options.slowNs = (uint32_t)atoi(variable("MLX5DEV_SLOW_US", "0")) * 1000;
+	optionsWords(variable("MLX5DEV_ADVERSARY", ""), adversaryWord);
+	if (options.adversary)
+		fprintf(stderr, "mlx5dev: adversary, seed %llu, pid %d\n",
+			(unsigned long long)options.seed, (int)getpid());
+}
+
+void trace(const char *format, ...)
+{
+	char text[256];
+	va_list args;
+
+	if (!options.trace)
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	fprintf(stderr, "mlx5dev %d: %s\n", (int)getpid(), text);
+}

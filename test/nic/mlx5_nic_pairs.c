@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mlx5_nic_pairs.c - the queue pairs of a device communicator: who has one, and that they lead to
+ * whom they should
+ *
+ * Ranks are threads, each with a port of its own.
+ */
+#include "backends/gdaki/load.h"
+#include "backends/gdaki/pairs.h"
+#include "pinning.h"
+
+#include "nic_rig.h"
+
+#include <pthread.h>
+
+enum { RANKS = 4, CONTEXTS = 3, DEPTH = 64, SLOT = 64 };
+
+/* Memory that all ranks look at in a gathering. */
+static struct {
+	pthread_barrier_t barrier;
+	const void *in[RANKS];
+	ginResult_t mine[RANKS];
+} gathering;
+
+static struct rdmaAddress addresses[RANKS];
+static struct rdmaKeys keys[RANKS];
+static uint8_t *windows[RANKS];
+static int direct;   /* ranks of the same parity have another route */
+static int refusing; /* this rank asks for a depth that there is not; -1: none */
+
+static void meet(void)
+{
+	pthread_barrier_wait(&gathering.barrier);
+}
+
+static ginResult_t gather(void *core, const char *call, ginResult_t mine, const void *in, void *out,
+			  size_t bytes)
+{
+	int rank = *(int *)core;
+	ginResult_t result = ginSuccess;
+
+	(void)call;
+	gathering.in[rank] = in;
+	gathering.mine[rank] = mine;
+	meet();
+	for (int r = 0; r < RANKS; r++) {
+		if (gathering.mine[r] != ginSuccess)
+			result = gathering.mine[r];
+	}
+	for (int r = 0; r < RANKS && result == ginSuccess; r++)
+		memcpy((char *)out + (size_t)r * bytes, gathering.in[r], bytes);
+	meet();
+	return result;
+}
+
+static int serves(const void *of, int rank)
+{
+	return !direct || (rank - *(const int *)of) % 2;
+}
+
+static struct pairsWanted wantedBy(const struct backendHost *host, struct rdmaPort *port)
+{
+	return (struct pairsWanted){.host = host,
+				    .rdma = nic,
+				    .port = port,
+				    .addresses = addresses,
+				    .serves = serves,
+				    .of = &host->rank,
+				    .path = rigPath,
+				    .contexts = CONTEXTS,
+				    .depth = host->rank == refusing ? 96 : DEPTH,
+				    .shared = direct,
+				    .registers = 2};
+}
+
+/* Where rank `from` writes at any rank, for one context. */
+static uint64_t slotOf(int from, uint32_t context)
+{
+	return (uint64_t)SLOT * ((uint32_t)from * (CONTEXTS + 1) + context);
+}
+
+static struct rigQueue queueOf(const struct pairs *p, uint32_t i)
+{
+	struct rdmaRegister where;
+
+	nic->queueRegister(p->queues, i, &where);
+	return (struct rigQueue){.memory = (uint8_t *)p->slab,
+				 .place = rdmaPlaceOf(i, DEPTH),
+				 .depth = DEPTH,
+				 .number = p->ends[i].number,
+				 .doorbell = where.at};
+}
+
+/* Those of all contexts stand behind the last one's. */
+static int hasQueue(int from, int to, uint32_t context)
+{
+	int served = serves(&from, to) != 0;
+
+	return context < CONTEXTS ? served : !served;
+}
+
+/* One add of a number that tells source, target and context. */
+static void addAt(const struct pairs *p, int from, int to, uint32_t context)
+{
+	uint32_t i = pairsQueue(p, context, to);
+
+	EXPECT_EQUAL(i != PAIRS_NONE, hasQueue(from, to, context));
+	if (i == PAIRS_NONE)
+		return;
+	EXPECT_EQUAL(pairsPeer(p, i), to);
+	struct rigQueue q = queueOf(p, i);
+	struct ginMlx5Memory far = {keys[to].first + slotOf(from, context),
+				    ginMlx5Key(keys[to].remote)};
+	struct ginMlx5Memory near = {keys[from].first + RIG_WINDOW / 2,
+				     ginMlx5Key(keys[from].local)};
+	uint64_t number = 1 + (uint64_t)from * 10000 + (uint64_t)to * 100 + context;
+	EXPECT_EQUAL(rigRun(&q, ginMlx5FetchAdd(rigSlot(&q), far, near, number)),
+		     ginMlx5CqeRequest);
+}
+
+static void received(int me, int from, uint32_t context)
+{
+	uint64_t seen;
+	uint64_t number = 1 + (uint64_t)from * 10000 + (uint64_t)me * 100 + context;
+
+	memcpy(&seen, windows[me] + slotOf(from, context), sizeof(seen));
+	EXPECT_EQUAL(seen, hasQueue(from, me, context) ? number : 0);
+}
+
+static void useAll(const struct pairs *p, int me)
+{
+	char why[RDMA_WHY];
+
+	EXPECT_EQUAL(pairsCount(p), direct ? CONTEXTS * RANKS / 2 + RANKS / 2 : CONTEXTS * RANKS);
+	for (uint32_t c = 0; c < CONTEXTS + (uint32_t)direct; c++)
+		for (int peer = 0; peer < RANKS; peer++)
+			addAt(p, me, peer, c);
+	meet();
+	for (uint32_t c = 0; c < CONTEXTS + (uint32_t)direct; c++)
+		for (int peer = 0; peer < RANKS; peer++)
+			received(me, peer, c);
+	EXPECT_EQUAL(pairsFailed(p, why), -1);
+	meet();
+}
+
+/* One queue pair fails: which peer's it is. */
+static void failOne(const struct pairs *p, int me)
+{
+	int peer = (me + 1) % RANKS;
+	char why[RDMA_WHY];
+
+	EXPECT_NIC(nic->queueFail(p->queues, pairsQueue(p, 1, peer), nicWhy));
+	EXPECT_EQUAL(pairsFailed(p, why), peer);
+	EXPECT_HAS(why, "is in the error state");
+	meet();
+}
+
+static void *rankMain(void *arg)
+{
+	int rank = *(int *)arg;
+	struct backendHost host = {.rank = rank,
+				   .nRanks = RANKS,
+				   .device = &hostThreads,
+				   .allgather = gather,
+				   .core = &rank};
+	struct pairs *pairs = NULL;
+	struct rig r = {.window = rigPages(RIG_WINDOW)};
+	const struct rdmaWanted port = {.device = "mlx5_0", .gid = -1};
+
+	EXPECT_NIC(nic->portOpen(&port, &r.port, nicWhy));
+	nic->portTell(r.port, &addresses[rank], &r.features);
+	struct rdmaMemory memory = {r.window, RIG_WINDOW, -1, 0};
+	EXPECT_NIC(nic->regionOpen(r.port, &memory, rdmaRemote, &r.region, &keys[rank], nicWhy));
+	windows[rank] = r.window;
+	meet();
+	struct pairsWanted wanted = wantedBy(&host, r.port);
+	ginResult_t result = pairsOpen(&wanted, "test", ginSuccess, &pairs);
+	EXPECT_EQUAL(result, refusing < 0 ? ginSuccess : ginErrorSystem);
+	if (rank == refusing)
+		EXPECT_HAS(ginGetLastError(), "gdaki: a queue depth of 96: a power of two");
+	meet();
+	if (result == ginSuccess) {
+		useAll(pairs, rank);
+		failOne(pairs, rank);
+		pairsClose(pairs);
+	}
+	meet();
+	rigClose(&r);
+	return NULL;
+}
+
+static void allRanks(void)
+{
+	pthread_t threads[RANKS];
+	int ranks[RANKS];
+
+	EXPECT(!pthread_barrier_init(&gathering.barrier, NULL, RANKS));
+	for (int r = 0; r < RANKS; r++) {
+		ranks[r] = r;
+		EXPECT(!pthread_create(&threads[r], NULL, rankMain, &ranks[r]));
+	}
+	for (int r = 0; r < RANKS; r++)
+		EXPECT(!pthread_join(threads[r], NULL));
+}
+
+static void someDirect(void)
+{
+	direct = 1;
+	allRanks();
+}
+
+static void oneRefuses(void)
+{
+	refusing = 2;
+	allRanks();
+}
+
+int main(void)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	nicLoad();
+	EXPECT(rdmaLoad(nicWhy, sizeof(nicWhy)) == nic);
+	refusing = -1;
+	if (!nicIsSoftware() || nicProfile("noatomics")) {
+		printf("there is no software mlx5 device with atomics: test/mlx5dev/with-device\n");
+		return 77;
+	}
+	expectChild("all over the network", allRanks);
+	expectChild("some pairs are direct", someDirect);
+	expectChild("a rank fails", oneRefuses);
+	return expectFailures != 0;
+}

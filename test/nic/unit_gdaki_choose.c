@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* unit_gdaki_choose.c - which port is a rank's, and how near NICs are to GPUs */
+#include "backends/gdaki/choose.h"
+#include "backends/gdaki/near.h"
+#include "pinning.h"
+
+#include <sys/stat.h>
+
+enum { RANKS = 6 };
+
+static struct identity ranks[RANKS]; /* three on one host, three on another */
+static struct backendHost host = {.nRanks = RANKS, .ranks = ranks, .device = &hostThreads};
+
+static const struct rdmaFound ports[] = {
+	{.device = "mlx5_0", .port = 1, .usable = 1, .why = "InfiniBand"},
+	{.device = "mlx5_1", .port = 1, .usable = 0, .why = "port 1 is down"},
+	{.device = "mlx5_2", .port = 1, .usable = 1, .why = "InfiniBand"},
+	{.device = "mlx5_2", .port = 2, .usable = 1, .why = "InfiniBand"},
+	{.device = "qedr0", .port = 1, .usable = 0, .why = "qedr0 is no mlx5 device"},
+};
+
+static int choose(int rank, const char *names, int count, char *why)
+{
+	host.rank = rank;
+	return portChoose(&host, names, ports, count, why);
+}
+
+static void chosen(void)
+{
+	static const int first[] = {0, 2, 3, 0, 2, 3}, two[] = {2, 3, 2, 2, 3, 2};
+	char why[RDMA_WHY];
+
+	for (int r = 0; r < RANKS; r++)
+		ranks[r].hostId = 7 + (uint64_t)(r >= RANKS / 2);
+	for (int r = 0; r < RANKS; r++) {
+		EXPECT_EQUAL(choose(r, "", 5, why), first[r]);
+		EXPECT_EQUAL(choose(r, "mlx5_2", 5, why), two[r]);
+		EXPECT_EQUAL(choose(r, "mlx5_1,mlx5_2:2", 5, why), 3);
+		EXPECT_EQUAL(choose(r, "", 1, why), 0);
+	}
+	printf("ok: in turn\n");
+}
+
+static void none(void)
+{
+	char why[RDMA_WHY];
+
+	EXPECT_EQUAL(choose(0, "", 0, why), -1);
+	EXPECT_TEXT(why, "there is no mlx5 device");
+	EXPECT_EQUAL(choose(0, "mlx5_1", 5, why), -1);
+	EXPECT_TEXT(why, "no usable port of mlx5_1; mlx5_1: port 1 is down");
+	EXPECT_EQUAL(choose(0, "mlx5_1,qedr0", 5, why), -1);
+	EXPECT_TEXT(why, "no usable port of mlx5_1,qedr0; mlx5_1: port 1 is down; qedr0: qedr0 is "
+			 "no mlx5 device");
+	EXPECT_EQUAL(choose(0, "mlx5_2:3", 5, why), -1);
+	EXPECT_TEXT(why, "no usable port of mlx5_2:3");
+	printf("ok: none\n");
+}
+
+static char root[] = "/tmp/unit_gdaki_choose.XXXXXX";
+
+static void folder(const char *path)
+{
+	char whole[512];
+
+	snprintf(whole, sizeof(whole), "%s/%s", root, path);
+	for (char *slash = whole + 1; (slash = strchr(slash + 1, '/'));) {
+		*slash = '\0';
+		EXPECT(!mkdir(whole, 0700) || errno == EEXIST);
+		*slash = '/';
+	}
+	EXPECT(!mkdir(whole, 0700) || errno == EEXIST);
+}
+
+static void linked(const char *from, const char *to)
+{
+	char target[512], name[512];
+
+	folder(to);
+	snprintf(target, sizeof(target), "%s/%s", root, to);
+	snprintf(name, sizeof(name), "%s/%s", root, from);
+	EXPECT(!symlink(target, name));
+}
+
+/* A GPU and NICs: behind one switch, behind one root port, elsewhere. */
+static void near(void)
+{
+	EXPECT(mkdtemp(root));
+	folder("class/infiniband/mlx5_0");
+	folder("class/infiniband/mlx5_1");
+	folder("class/infiniband/mlx5_2");
+	folder("bus/pci/devices");
+	linked("bus/pci/devices/0000:1b:00.0",
+	       "devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:1b:00.0");
+	linked("class/infiniband/mlx5_0/device",
+	       "devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:1c:00.0");
+	linked("class/infiniband/mlx5_1/device",
+	       "devices/pci0000:15/0000:15:01.0/0000:17:00.0/0000:1d:00.0");
+	linked("class/infiniband/mlx5_2/device", "devices/pci0000:a0/0000:a0:01.0/0000:a1:00.0");
+	EXPECT_EQUAL(nearness(root, "mlx5_0", "0000:1B:00.0"), 3);
+	EXPECT_EQUAL(nearness(root, "mlx5_1", "0000:1B:00.0"), 2);
+	EXPECT_EQUAL(nearness(root, "mlx5_2", "0000:1B:00.0"), 0);
+	EXPECT_EQUAL(nearness(root, "mlx5_3", "0000:1B:00.0"), 0);
+	EXPECT_EQUAL(nearness(root, "mlx5_0", "0000:2B:00.0"), 0);
+	printf("ok: near\n");
+}
+
+static void tidy(void)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "rm -rf %s", root);
+	EXPECT(!system(command));
+}
+
+int main(void)
+{
+	chosen();
+	none();
+	near();
+	tidy();
+	return 0;
+}

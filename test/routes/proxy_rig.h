@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * proxy_rig.h - the proxy's parts without a communicator: windows that are arrays, rings that a test
+ * writes itself, and a transport that does what it is told
+ */
+#ifndef GIN_TEST_PROXY_RIG_H
+#define GIN_TEST_PROXY_RIG_H
+
+#include "backends/proxy/engine.h"
+
+#include "expect.h"
+
+#define ME 0
+#define RANKS 3
+#define CONTEXTS 2
+#define SIGNALS 4
+#define COUNTERS 3
+#define BARRIERS 2
+#define DEPTH 16
+#define BYTES 256
+#define FIRST_BARRIER (CONTEXTS * SIGNALS)
+
+static struct {
+	struct slots slots;
+	struct proxyWindow *words, *data;
+	struct proxyWindow *gpu;  /* of which no CPU loads or stores a byte */
+	struct proxyWindow *far;  /* the last rank's part is not reached */
+	struct proxyWindow *gone; /* deregistered: its number is free */
+	uint64_t words64[RANKS][FIRST_BARRIER + BARRIERS * GIN_BARRIER_ROUNDS][GIN_CPU_WORD_STRIDE];
+	_Alignas(8) unsigned char bytes[RANKS][BYTES];
+} rig;
+
+/* One context: its queue, and what kernels would know of it. */
+struct ring {
+	uint64_t place[DEPTH][GIN_DESCRIPTOR_WORDS];
+	uint64_t consumed, failed[2], posted;
+	uint64_t done[RANKS + 1], counters[COUNTERS];
+	uint64_t results[GIN_QUEUE_RESULTS], settled[GIN_QUEUE_RESULTS];
+	struct engine *engine;
+};
+
+/* What the transport is to do, and what it has been given and not finished. */
+static struct {
+	int failingPeer; /* -1: none */
+	int holds;	 /* works stay under way */
+	unsigned started, held;
+	struct proxyWork *work[DEPTH * CONTEXTS];
+} transport;
+
+static void move(const struct proxyWork *w)
+{
+	if (w->bytes)
+		memcpy(w->to.at, w->op == ginOpPutValue ? (const void *)w->value : w->from.at,
+		       w->bytes);
+}
+
+static inline ginResult_t transportStart(void *state, struct proxyWork *w)
+{
+	(void)state;
+	transport.started++;
+	if ((int)w->peer == transport.failingPeer && !transport.holds)
+		return ginErrorSystem;
+	if (transport.holds) {
+		transport.work[transport.held++] = w;
+		return ginSuccess;
+	}
+	move(w);
+	w->state = workLanded;
+	return ginSuccess;
+}
+
+static const struct transportOps transportTest = {.name = "test", .start = transportStart};
+
+/* The i-th that is held has landed, or has failed. */
+static inline void land(unsigned i)
+{
+	struct proxyWork *w = transport.work[i];
+
+	if ((int)w->peer == transport.failingPeer)
+		w->result = ginErrorSystem;
+	else
+		move(w);
+	engineLanded(w);
+}
+
+static inline struct proxyWindow *newWindow(void *first, size_t stride, size_t bytes, int byCpu)
+{
+	struct proxyWindow *w = calloc(1, sizeof(*w) + RANKS * sizeof(w->part[0]));
+
+	EXPECT(w != NULL);
+	w->rank = ME;
+	w->nRanks = RANKS;
+	for (size_t r = 0; r < RANKS; r++)
+		w->part[r] = (struct part){{(char *)first + r * stride, byCpu}, bytes};
+	EXPECT_SUCCESS(slotsTake(&rig.slots, w));
+	return w;
+}
+
+static inline void rigOpen(void)
+{
+	transport.failingPeer = -1;
+	EXPECT_SUCCESS(slotsOpen(&rig.slots));
+	rig.words = newWindow(rig.words64, sizeof(rig.words64[0]), sizeof(rig.words64[0]), 1);
+	rig.data = newWindow(rig.bytes, BYTES, BYTES, 1);
+	rig.gpu = newWindow(rig.bytes, BYTES, BYTES, 0);
+	rig.far = newWindow(rig.bytes, BYTES, BYTES, 1);
+	rig.far->part[RANKS - 1].place.at = NULL;
+	rig.gone = newWindow(rig.bytes, BYTES, BYTES, 1);
+	slotsGive(&rig.slots, rig.gone);
+}
+
+static inline void rigClose(void)
+{
+	slotsClose(&rig.slots);
+	free(rig.words);
+	free(rig.data);
+	free(rig.gpu);
+	free(rig.far);
+	free(rig.gone);
+}
+
+static inline struct scope scopeFor(struct ring *ring, uint32_t context)
+{
+	return (struct scope){.slots = &rig.slots,
+			      .words = rig.words,
+			      .counters = ring->counters,
+			      .results = ring->results,
+			      .settled = ring->settled,
+			      .firstSignal = context * SIGNALS,
+			      .firstBarrier = FIRST_BARRIER,
+			      .signals = SIGNALS,
+			      .nCounters = COUNTERS,
+			      .nBarrierWords = BARRIERS * GIN_BARRIER_ROUNDS,
+			      .nRanks = RANKS};
+}
+
+static inline void ringOpen(struct ring *ring, uint32_t context)
+{
+	const struct hostQueue queue = {.ring = ring->place[0],
+					.consumed = &ring->consumed,
+					.done = ring->done,
+					.failed = ring->failed,
+					.results = ring->results,
+					.settled = ring->settled,
+					.counters = ring->counters};
+	const struct scope scope = scopeFor(ring, context);
+
+	EXPECT_SUCCESS(engineMake(&queue, &scope, DEPTH, &ring->engine));
+	ring->engine->context = context;
+	ring->engine->rank = ME;
+	ring->engine->devComm = 7;
+}
+
+static inline uint64_t at(const struct proxyWindow *window, uint64_t offset)
+{
+	return (uint64_t)window->slot << GIN_DESCRIPTOR_OFFSET_BITS | offset;
+}
+
+static inline uint64_t word0(uint64_t op, uint64_t raise, uint64_t peer, uint64_t extra)
+{
+	return op << GIN_D0_OP | raise << GIN_D0_SIGNAL | peer << GIN_D0_PEER |
+	       extra << GIN_D0_COUNTER;
+}
+
+/* Full words into a place, as ginQueueWrite() in gin/proxy/ring.cuh writes them. */
+static inline void writePlace(uint64_t *place, const uint64_t *full, uint64_t phase)
+{
+	static const int spilled[] = {2, 3, 4, 5, 7};
+	uint64_t first = full[0];
+
+	for (int i = 0; i < 5; i++)
+		first |= full[spilled[i]] >> 63 << (GIN_D0_SPILL + i);
+	for (int i = 0; i < GIN_DESCRIPTOR_WORDS; i++)
+		place[i] = ((i ? full[i] : first) & ~GIN_DESCRIPTOR_PHASE) | phase;
+}
+
+static inline void post(struct ring *ring, const uint64_t *full)
+{
+	uint64_t lap = ring->posted / DEPTH;
+
+	EXPECT(ring->posted - ring->consumed < DEPTH);
+	writePlace(ring->place[ring->posted++ % DEPTH], full, lap & 1 ? 0 : GIN_DESCRIPTOR_PHASE);
+}
+
+/* A turn of the thread that has this context. */
+static inline uint32_t turnOf(struct ring *ring)
+{
+	uint32_t taken = engineTake(ring->engine, &transportTest, NULL);
+
+	engineTell(ring->engine);
+	return taken;
+}
+
+#endif

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * litmus.cc - the orderings that device code relies on, tried very often
+ *
+ *	litmus MODE ROUNDS [ranks.h's arguments]
+ *
+ * Two ranks, and in each launch many blocks, every one a channel of its own. A round of a mode
+ *hands data over by one kind of edge (gin/detail/memory.cuh) and counts what arrived stale. It prints
+ *"MODE: tries T, stale S" and fails when any was. test/gpu/litmus-gpu runs it with and without each
+ *ordering.
+ */
+#include "suite.h"
+
+enum { LINE = 128 }; /* bytes; each thread looks at one word in a line of its own */
+
+/* Weak accesses, as kernels make them to data: an L1 cache may answer until an acquire. */
+GIN_FN uint64_t weakLoad(const uint64_t *word)
+{
+#if GIN_ON_GPU
+	uint64_t value;
+	asm volatile("ld.weak.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+	return value;
+#else
+	return *word;
+#endif
+}
+
+GIN_FN void weakStore(uint64_t *word, uint64_t value)
+{
+#if GIN_ON_GPU
+	asm volatile("st.weak.global.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+#else
+	*word = value;
+#endif
+}
+
+/* One warp falls behind, another one each time. */
+GIN_FN void fallBehind(uint32_t turn)
+{
+	uint32_t warps = (ginBlockSize() + GIN_WARP_SIZE - 1) / GIN_WARP_SIZE;
+	uint64_t start = ginNow();
+	if (ginThreadIndex() / GIN_WARP_SIZE == turn % warps)
+		while (ginNow() - start < 2000)
+			;
+}
+
+/* A block whose second warp falls behind when they have met. */
+struct SkewedCta {
+	GIN_FN uint32_t thread_rank() const { return GinCta{}.thread_rank(); }
+	GIN_FN uint32_t size() const { return GinCta{}.size(); }
+	GIN_FN bool any(bool mine) const { return GinCta{}.any(mine); }
+	GIN_FN void sync() const
+	{
+		GinCta{}.sync();
+		fallBehind(1);
+	}
+	static constexpr bool anyIsSync = true;
+};
+
+struct Channels {
+	ginDevComm dc;
+	ginWindow_t target, source;
+	char *in, *out; /* of all blocks */
+	uint32_t rounds;
+	uint64_t *stale;
+
+	GIN_FN size_t bytes() const { return static_cast<size_t>(ginBlockSize()) * LINE; }
+	GIN_FN size_t base() const { return bytes() * ginBlockIndex(); }
+	GIN_FN int other() const { return static_cast<int>(1 - dc.rank); }
+
+	GIN_FN uint64_t *word(char *memory) const
+	{
+		return reinterpret_cast<uint64_t *>(memory + base() + ginThreadIndex() * LINE);
+	}
+
+	GIN_FN void leave(uint64_t count) const
+	{
+		stale[ginBlockIndex() * ginBlockSize() + ginThreadIndex()] = count;
+	}
+};
+
+/* S: rank 0 puts and signals, rank 1 looks. */
+struct Signals : Channels {
+	GIN_FN void send(const Gin &gin) const
+	{
+		for (uint32_t round = 1; round <= rounds; round++) {
+			fallBehind(round);
+			weakStore(word(out), round);
+			gin.put(1, target, base(), source, base(), bytes(), GinSignalInc{0},
+				GinNone{}, SkewedCta{});
+			gin.waitSignal(1, round, GinCta{});
+		}
+		leave(0);
+	}
+
+	GIN_FN void receive(const Gin &gin) const
+	{
+		uint64_t count = 0;
+		for (uint32_t round = 1; round <= rounds; round++) {
+			gin.waitSignal(0, round, GinCta{});
+			count += weakLoad(word(in)) != round;
+			gin.signal(0, GinSignalInc{1}, GinCta{});
+		}
+		leave(count);
+	}
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, ginBlockIndex());
+		dc.rank == 0 ? send(gin) : receive(gin);
+	}
+};
+
+/*
+ * C: even blocks put into this rank's own target, odd ones spoil the source as soon as the counter
+ * lets them: what arrived must not be spoilt.
+ */
+struct Counters : Channels {
+	GIN_FN size_t pair() const { return bytes() * (ginBlockIndex() / 2); }
+
+	GIN_FN uint64_t *shared(char *memory) const
+	{
+		return reinterpret_cast<uint64_t *>(memory + pair() + ginThreadIndex() * LINE);
+	}
+
+	GIN_FN uint64_t put(const Gin &gin, int self) const
+	{
+		uint64_t count = 0;
+		for (uint32_t round = 1; round <= rounds; round++) {
+			gin.waitSignal(0, round, GinCta{}); /* the source is written */
+			gin.put(self, target, pair(), source, pair(), bytes(), GinNone{},
+				GinCounterInc{0}, GinCta{});
+			gin.waitSignal(1, round, GinCta{}); /* the source is spoilt */
+			count += weakLoad(shared(in)) != round;
+			gin.signal(self, GinSignalInc{2}, GinCta{});
+		}
+		return count;
+	}
+
+	GIN_FN uint64_t spoil(const Gin &gin, int self) const
+	{
+		for (uint32_t round = 1; round <= rounds; round++) {
+			weakStore(shared(out), round);
+			gin.signal(self, GinSignalInc{0}, GinCta{});
+			gin.waitCounter(0, round, GinCta{});
+			weakStore(shared(out), UINT64_MAX);
+			gin.signal(self, GinSignalInc{1}, GinCta{});
+			gin.waitSignal(2, round, GinCta{}); /* it was looked at */
+		}
+		return 0;
+	}
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, ginBlockIndex() / 2);
+		int self = static_cast<int>(dc.rank);
+		leave(ginBlockIndex() % 2 ? spoil(gin, self) : put(gin, self));
+	}
+};
+
+/* B: both ranks store into each other's memory, and a barrier stands between them and the looks. */
+struct Barriers : Channels {
+	GIN_FN void operator()() const
+	{
+		GinBarrier barrier(dc, ginTeamWorld(dc), ginBlockIndex());
+		char *theirs = static_cast<char *>(ginPeerPointer(target, 0, other()));
+		uint64_t count = 0;
+		for (uint32_t round = 1; round <= rounds; round++) {
+			weakStore(word(theirs), round);
+			barrier.sync(GinCta{});
+			count += weakLoad(word(in)) != round;
+			barrier.sync(GinCta{});
+		}
+		leave(count);
+	}
+};
+
+/* A: both ranks count in one word under a lock; a lost update is a stale look. */
+struct Locks : Channels {
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, ginBlockIndex());
+		if (ginThreadIndex() != 0)
+			return leave(0);
+		uint64_t *count = static_cast<uint64_t *>(ginPeerPointer(target, base() + LINE, 0));
+		for (uint32_t round = 1; round <= rounds; round++) {
+			uint32_t old = 1;
+			while (old)
+				gin.atomicCompareSwap(0, target, base(), 0u, 1u, &old);
+			weakStore(count, weakLoad(count) + 1);
+			gin.atomicSwap(0, target, base(), 0u);
+		}
+		GinBarrier(dc, ginTeamWorld(dc), ginBlockIndex()).sync();
+		leave(2ull * rounds - weakLoad(count));
+	}
+};
+
+static const char *const modes[] = {"signals", "counters", "barriers", "locks"};
+static const char *mode;
+static uint32_t rounds;
+
+template <class Body> uint64_t tryOut(Rank &r, uint32_t grid, uint32_t block)
+{
+	Buffer target(r, static_cast<size_t>(grid) * block * LINE);
+	Buffer source(r, static_cast<size_t>(grid) * block * LINE);
+	Results stale(r, grid * block);
+	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
+	ginDevComm dc;
+	uint64_t count = 0;
+
+	want.contexts = grid;
+	want.barriers = grid;
+	target.write(std::vector<unsigned char>(target.bytes, 0));
+	CHECK(ginDevCommCreate(r.comm, &want, &dc));
+	Body body;
+	static_cast<Channels &>(body) = {dc,	     target.window, source.window, target.ptr,
+					 source.ptr, rounds,	    stale.words};
+	launch(r, grid, block, body);
+	meet(r);
+	for (size_t i = 0; i < stale.count; i++)
+		count += stale.words[i];
+	CHECK(ginDevCommDestroy(r.comm, &dc));
+	return count;
+}
+
+static int run(const ginConfig_t *config)
+{
+	Rank r;
+	rankOpen(r, config);
+	EXPECT(r.nRanks == 2);
+	uint32_t grid = r.device < 0 ? 2 : 64, block = r.device < 0 ? 2 : 128;
+	uint64_t stale = 0;
+	if (!strcmp(mode, modes[0]))
+		stale = tryOut<Signals>(r, grid, block);
+	else if (!strcmp(mode, modes[1]))
+		stale = tryOut<Counters>(r, grid, block);
+	else if (!strcmp(mode, modes[2]))
+		stale = tryOut<Barriers>(r, grid, block);
+	else
+		stale = tryOut<Locks>(r, grid, block);
+	printf("%s, rank %d: tries %llu, stale %llu\n", mode, r.rank,
+	       static_cast<unsigned long long>(rounds) * grid,
+	       static_cast<unsigned long long>(stale));
+	rankClose(r);
+	return stale != 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 3) {
+		printf("litmus signals|counters|barriers|locks ROUNDS [--threads 2]\n");
+		return 77;
+	}
+	mode = argv[1];
+	rounds = static_cast<uint32_t>(atoi(argv[2]));
+	return suiteMain(argc - 2, argv + 2, run);
+}

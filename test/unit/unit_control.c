@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * unit_control.c - collectives of the control plane, with ranks that are well and ranks that say no
+ *
+ * 17 ranks are a full node of the tree, 40 have three levels. Ranks that fail:
+ * unit_control_failure.
+ */
+#include "control_team.h"
+
+#include "lib/base/handshake.h"
+
+/* Byte i of what `rank` puts in in `round`. */
+static uint8_t pattern(int rank, unsigned round, size_t i)
+{
+	return (uint8_t)((i + 1) * 0x9e3779b1u >> 13 ^ (unsigned)rank * 37 ^ round * 101);
+}
+
+static uint8_t *newBytes(size_t bytes)
+{
+	uint8_t *at = malloc(bytes + 1);
+
+	EXPECT(at != NULL);
+	memset(at, 0xc3, bytes + 1);
+	return at;
+}
+
+static void expectPattern(const uint8_t *out, int rank, unsigned round, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		if (out[i] != pattern(rank, round, i))
+			expectThat(0, __FILE__, __LINE__,
+				   "round %u, rank %d, byte %zu: seen %u, expected %u", round, rank,
+				   i, out[i], pattern(rank, round, i));
+}
+
+static void gatherOnce(struct member *m, unsigned round, size_t bytes)
+{
+	size_t all = bytes * (size_t)m->nRanks;
+	uint8_t *in = newBytes(bytes), *out = newBytes(all);
+
+	for (size_t i = 0; i < bytes; i++)
+		in[i] = pattern(m->rank, round, i);
+	if (round % 3 == 0)
+		usleep((unsigned)rand_r(&m->seed) % 1000);
+	EXPECT_SUCCESS(controlAllgather(&m->control, "gather", ginSuccess, bytes ? in : NULL,
+					bytes ? out : NULL, bytes));
+	for (int r = 0; r < m->nRanks; r++)
+		expectPattern(out + (size_t)r * bytes, r, round, bytes);
+	EXPECT_EQUAL(out[all], 0xc3);
+	free(in);
+	free(out);
+}
+
+/* Late ranks, ranks that are a round ahead; small and large in turn. */
+static void gather(struct member *m)
+{
+	static const size_t sizes[] = {0, 1, 300};
+
+	EXPECT_SUCCESS(m->opened);
+	for (unsigned round = 0; round < 30; round++)
+		gatherOnce(m, round, sizes[round % 3]);
+	gatherOnce(m, 30, CONTROL_BYTES);
+	gatherOnce(m, 31, 1);
+	gatherOnce(m, 32, CONTROL_BYTES);
+	EXPECT_SUCCESS(controlAgree(&m->control, "agree", ginSuccess));
+	EXPECT_EQUAL(m->failures, 0);
+}
+
+/* Two ranks say no, each in its own words: the lowest one's go to all, and nothing is broken. */
+static void oneSaysNo(struct member *m)
+{
+	int low = m->nRanks / 2, high = m->nRanks - 1, in = m->rank, out[TEAM_MOST];
+	ginResult_t mine = ginSuccess;
+	char words[80];
+
+	EXPECT_SUCCESS(m->opened);
+	memset(out, 0xc3, sizeof(out));
+	if (m->rank == high)
+		mine = fail(ginErrorSystem, "words of rank %d", m->rank);
+	if (m->rank == low)
+		mine = fail(ginErrorCuda, "words of rank %d", m->rank);
+	snprintf(words, sizeof(words), "team: rank %d: words of rank %d", low, low);
+	EXPECT_RESULT(controlAllgather(&m->control, "no", mine, &in, out, sizeof(in)),
+		      ginErrorCuda);
+	EXPECT_TEXT(ginGetLastError(), words);
+	for (int r = 0; r < m->nRanks; r++)
+		EXPECT_EQUAL((unsigned)out[r], 0xc3c3c3c3);
+	teamExpectWell(m);
+	teamMeet(m);
+	EXPECT_EQUAL(m->failures, 0);
+}
+
+/* The longest sentence that there is comes over whole. */
+static void longSentence(struct member *m)
+{
+	char words[2 * SENTENCE_BYTES];
+	ginResult_t mine = ginSuccess;
+
+	EXPECT_SUCCESS(m->opened);
+	memset(words, 'w', sizeof(words));
+	words[sizeof(words) - 1] = '\0';
+	if (m->rank == 1)
+		mine = fail(ginErrorSystem, "%s", words);
+	EXPECT_FAILS(controlAgree(&m->control, "no", mine), ginErrorSystem, "team: rank 1: www");
+	EXPECT_EQUAL(strlen(ginGetLastError()), SENTENCE_BYTES - 1);
+	teamExpectWell(m);
+}
+
+/* One rank puts in more than the others: all fail, by their own judgement, and go on. */
+static void sizesDiffer(struct member *m)
+{
+	int odd = m->nRanks - 1;
+	size_t bytes = m->rank == odd ? 16 : 8;
+	uint8_t in[16] = {0}, out[16 * TEAM_MOST];
+	char words[80];
+
+	EXPECT_SUCCESS(m->opened);
+	snprintf(words, sizeof(words), "rank %d put 16 bytes where 8 are due", odd);
+	EXPECT_FAILS(controlAllgather(&m->control, "sizes", ginSuccess, in, out, bytes),
+		     ginErrorInvalidUsage, m->rank == odd ? "put 8 bytes where 16 are due" : words);
+	teamExpectWell(m);
+}
+
+/* Some are in another collective: all fail, the sentence names both, and that is the end. */
+static void callsDiffer(struct member *m)
+{
+	int other = m->rank == m->nRanks - 1;
+
+	EXPECT_SUCCESS(m->opened);
+	EXPECT_FAILS(controlAgree(&m->control, other ? "putOnHat" : "takeOffHat", ginSuccess),
+		     ginErrorInvalidUsage, "putOnHat", "takeOffHat", "same order");
+	teamExpectFailure(m, -1, ginErrorInvalidUsage);
+	teamExpectFailed(m, ginErrorInvalidUsage, "putOnHat");
+	teamMeet(m);
+	EXPECT_EQUAL(m->failures, 1);
+}
+
+static void callsDifferByHalves(struct member *m)
+{
+	EXPECT_SUCCESS(m->opened);
+	EXPECT_FAILS(controlAgree(&m->control, m->rank % 2 ? "odd" : "even", ginSuccess),
+		     ginErrorInvalidUsage, "odd", "even");
+	teamExpectFailed(m, ginErrorInvalidUsage, "odd");
+}
+
+/* Rank 1 says farewell while the others go on: no failure. */
+static void awaitFarewell(struct member *m)
+{
+	int left = 0;
+
+	for (uint64_t end = clockNow() + TEAM_SECONDS * SECOND; !left && clockNow() < end;) {
+		usleep(1000);
+		pthread_mutex_lock(&m->control.lock);
+		for (int i = 0; i < m->control.links; i++)
+			left |= m->control.link[i].rank == 1 && m->control.link[i].left;
+		pthread_mutex_unlock(&m->control.lock);
+	}
+	EXPECT(left);
+}
+
+static void oneLeavesEarly(struct member *m)
+{
+	EXPECT_SUCCESS(m->opened);
+	teamExpectWell(m);
+	if (m->rank == 1)
+		controlClose(&m->control);
+	if (m->rank == 0)
+		awaitFarewell(m);
+	teamMeet(m);
+	if (m->rank != 1)
+		EXPECT_SUCCESS(controlError(&m->control));
+	EXPECT_EQUAL(m->failures, 0);
+}
+
+/* Strangers at the door of rank 0, while it waits for its children. */
+
+static int knock(const struct member *m)
+{
+	const struct netAddress v4 = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
+	int fd = socketConnect(&v4, m->team->ranks[0].port, clockNow() + TEAM_SECONDS * SECOND);
+
+	EXPECT(fd >= 0);
+	return fd;
+}
+
+/* Rank 0 ends the connection; whatever came before is its challenge or its proof. */
+static void expectSentAway(int fd)
+{
+	char byte;
+	int result;
+
+	do
+		result = socketReceive(fd, &byte, 1, clockNow() + TEAM_SECONDS * SECOND);
+	while (!result);
+	EXPECT_ERRNO(result, ECONNRESET);
+	close(fd);
+}
+
+static void knockAndLeave(const struct member *m)
+{
+	const struct linger reset = {.l_onoff = 1};
+	int fd = knock(m);
+
+	close(fd);
+	fd = knock(m);
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	close(fd);
+}
+
+static void knockWithGarbage(const struct member *m)
+{
+	char garbage[4096];
+	int fd = knock(m);
+
+	memset(garbage, 'g', sizeof(garbage));
+	EXPECT(!socketSend(fd, garbage, sizeof(garbage), clockNow() + TEAM_SECONDS * SECOND));
+	expectSentAway(fd);
+}
+
+/* Knows the secret, but not who may come. */
+static void knockAsRank(const struct member *m, uint32_t rank)
+{
+	int fd = knock(m);
+
+	EXPECT(!handshakeConnect(fd, m->team->ranks[0].secret, rank,
+				 clockNow() + TEAM_SECONDS * SECOND));
+	expectSentAway(fd);
+}
+
+static void knockWithWrongSecret(const struct member *m)
+{
+	int fd = knock(m);
+
+	EXPECT_ERRNO(handshakeConnect(fd, m->team->ranks[1].secret, 1,
+				      clockNow() + TEAM_SECONDS * SECOND),
+		     EACCES);
+	close(fd);
+}
+
+/* All ranks but 0: none comes before the strangers have been. */
+static pthread_barrier_t gate;
+
+static void behindStrangers(struct member *m)
+{
+	if (m->rank == 1) {
+		knockAndLeave(m);
+		knockWithGarbage(m);
+		knockWithWrongSecret(m);
+		knockAsRank(m, 0);
+		knockAsRank(m, 17); /* a rank, but no child of rank 0 */
+		knockAsRank(m, 18);
+		knockAsRank(m, UINT32_MAX);
+	}
+	if (m->rank)
+		pthread_barrier_wait(&gate);
+}
+
+static void afterStrangers(struct member *m)
+{
+	EXPECT_SUCCESS(m->opened);
+	teamExpectWell(m);
+	teamMeet(m);
+	EXPECT_EQUAL(m->failures, 0);
+}
+
+/* Whoever connects and says nothing keeps rank 0 for some seconds, and no longer. */
+static void behindSilence(struct member *m)
+{
+	if (m->rank == 1)
+		knock(m); /* left open */
+	if (m->rank)
+		pthread_barrier_wait(&gate);
+}
+
+/* A second rank 1, while the first is in and rank 2 is awaited; then the first dies. */
+static void behindTwin(struct member *m)
+{
+	if (m->rank == 1) {
+		int fd = knock(m);
+		EXPECT(!handshakeConnect(fd, m->team->ranks[0].secret, 1,
+					 clockNow() + TEAM_SECONDS * SECOND));
+		knockAsRank(m, 1);
+		close(fd);
+	}
+	if (m->rank)
+		pthread_barrier_wait(&gate);
+}
+
+static void afterTwin(struct member *m)
+{
+	if (m->rank == 1)
+		return;
+	EXPECT_SUCCESS(m->opened);
+	teamExpectFailure(m, 1, ginErrorPeer);
+	teamExpectFailed(m, ginErrorPeer, "rank 1 (host ");
+}
+
+static void openBehind(int nRanks, void (*beforeOpen)(struct member *m),
+		       void (*body)(struct member *m))
+{
+	static struct team team;
+
+	team.beforeOpen = beforeOpen;
+	team.body = body;
+	setenv("GIN_TIMEOUT", "60", 1);
+	pthread_barrier_init(&gate, NULL, (unsigned)nRanks - 1);
+	teamStart(&team, nRanks);
+	teamJoin(&team);
+}
+
+static void strangers(void)
+{
+	openBehind(18, behindStrangers, afterStrangers);
+}
+
+static void silentStranger(void)
+{
+	openBehind(3, behindSilence, afterStrangers);
+}
+
+static void twin(void)
+{
+	openBehind(3, behindTwin, afterTwin);
+}
+
+int main(void)
+{
+	static const int counts[] = {1, 2, 3, 17, 40};
+
+	setenv("GIN_LOG", "none", 0);
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		teamChild("gather", counts[i], "60", gather);
+		teamChild("a rank says no", counts[i], "60", oneSaysNo);
+		if (counts[i] == 1)
+			continue;
+		teamChild("sizes differ", counts[i], "60", sizesDiffer);
+		teamChild("calls differ", counts[i], "60", callsDiffer);
+		teamChild("calls differ by halves", counts[i], "60", callsDifferByHalves);
+	}
+	teamChild("a long sentence", 3, "60", longSentence);
+	teamChild("a rank leaves early", 3, "60", oneLeavesEarly);
+	expectChild("strangers at the door", strangers);
+	expectChild("a silent stranger at the door", silentStranger);
+	expectChild("the same rank twice", twin);
+	return expectFailures != 0;
+}

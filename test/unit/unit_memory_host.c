@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * unit_memory_host.c - host memory for a GPU and for peers, by a driver made here
+ *
+ * The driver pins what it is given and remembers it; a row may have it refuse or move.
+ */
+#include "lib/base/error.h"
+#include "expect.h"
+#include "resource_limits.h"
+#include "lib/gpu/memory.h"
+#include "pinning.h"
+
+static const size_t sizes[] = {1, 4095, 4096, 4097, 300001};
+#define SIZES (sizeof(sizes) / sizeof(sizes[0]))
+
+static size_t roundUp(size_t bytes)
+{
+	return (bytes + 4095) / 4096 * 4096;
+}
+
+/* Whole pages, zero, pinned as one; a window may lie anywhere in it. */
+static void oneOf(size_t bytes)
+{
+	struct memory m;
+	void *at = NULL;
+
+	EXPECT_SUCCESS(memoryAllocHost(&pinningGpu, bytes, &at));
+	EXPECT_EQUAL((uintptr_t)at % 4096, 0);
+	EXPECT_EQUAL(pinnedSpan(at), roundUp(bytes));
+	for (size_t i = 0; i < bytes; i++)
+		EXPECT_EQUAL(((char *)at)[i], 0);
+	EXPECT_SUCCESS(memoryDescribe(&pinningGpu, (char *)at + bytes / 2, bytes - bytes / 2, &m));
+	EXPECT_EQUAL(m.kind, memoryShared);
+	EXPECT(m.base == at && m.fd >= 0 && m.address == (char *)at + bytes / 2);
+	EXPECT_EQUAL(m.span, roundUp(bytes));
+	EXPECT_SUCCESS(memoryDescribeLocal(&pinningGpu, at, bytes, &m));
+	EXPECT(m.address == at);
+	EXPECT_SUCCESS(memoryFree(&pinningGpu, at));
+	EXPECT_EQUAL(pinnedSpan(at), 0);
+}
+
+static void ofAllSizes(void)
+{
+	struct holdings before = holdingsNow();
+
+	for (size_t i = 0; i < SIZES; i++)
+		oneOf(sizes[i]);
+	expectHoldings(before);
+}
+
+/* Kernels and CPUs have to have it at one address, to its end. */
+static void onlyWhatIsPinned(void)
+{
+	struct memory m;
+	void *at = NULL, *own = malloc(4096);
+
+	EXPECT_SUCCESS(memoryAllocHost(&pinningGpu, 8192, &at));
+	EXPECT_FAILS(memoryDescribe(&pinningGpu, at, 8193, &m), ginErrorInvalidArgument,
+		     "host memory", "ginMemAllocHost()");
+	EXPECT_FAILS(memoryDescribe(&pinningGpu, own, 4096, &m), ginErrorInvalidArgument,
+		     "host memory", "ginMemAllocHost()", "GIN_WINDOW_LOCAL");
+	pinningMoves = 0x100000;
+	EXPECT_FAILS(memoryDescribe(&pinningGpu, at, 8192, &m), ginErrorInvalidArgument,
+		     "host memory");
+	pinningMoves = 0;
+	EXPECT_SUCCESS(memoryFree(&pinningGpu, at));
+	EXPECT_SUCCESS(memoryAlloc(&hostThreads, 4096, &at));
+	EXPECT_FAILS(memoryDescribe(&pinningGpu, at, 4096, &m), ginErrorInvalidArgument,
+		     "host memory");
+	EXPECT_SUCCESS(memoryFree(&hostThreads, at));
+	free(own);
+}
+
+static void freedByTheRightOne(void)
+{
+	void *at = NULL;
+
+	EXPECT_SUCCESS(memoryAllocHost(&pinningGpu, 4096, &at));
+	EXPECT_FAILS(memoryFree(&hostThreads, at), ginErrorInvalidArgument,
+		     "of a communicator with a GPU");
+	EXPECT_FAILS(memoryFree(&pinningGpu, (char *)at + 1), ginErrorInvalidArgument,
+		     "not of ginMemAlloc or ginMemAllocHost");
+	memoryHold(at, 1);
+	EXPECT_FAILS(memoryFree(&pinningGpu, at), ginErrorInvalidUsage, "in a registered window");
+	memoryHold(at, -1);
+	EXPECT_EQUAL(pinnedSpan(at), 4096);
+	EXPECT_SUCCESS(memoryFree(&pinningGpu, at));
+	EXPECT_FAILS(memoryFree(&pinningGpu, at), ginErrorInvalidArgument, "not of ginMemAlloc");
+}
+
+/* Nothing stays of what the driver refuses. */
+static void refused(void)
+{
+	struct holdings before = holdingsNow();
+	void *at = &before;
+
+	pinningRefuses = cuOutOfMemory;
+	EXPECT_FAILS(memoryAllocHost(&pinningGpu, 5000, &at), ginErrorCuda, "8192 bytes",
+		     "ulimit -l");
+	pinningRefuses = 999;
+	EXPECT_FAILS(memoryAllocHost(&pinningGpu, 5000, &at), ginErrorCuda, "cuMemHostRegister");
+	pinningRefuses = 0;
+	pinningMoves = 0x100000;
+	EXPECT_FAILS(memoryAllocHost(&pinningGpu, 5000, &at), ginErrorUnsupported,
+		     "another address", "ginMemAlloc()");
+	pinningMoves = 0;
+	EXPECT_FAILS(memoryAllocHost(&pinningGpu, SIZE_MAX, &at), ginErrorInvalidArgument, "bytes");
+	EXPECT(at == &before);
+	EXPECT_EQUAL(pinnedCount, 0);
+	expectHoldings(before);
+}
+
+/* As a peer has it: the same bytes at another address, pinned there as well. */
+static void ofAPeer(void)
+{
+	struct holdings before = holdingsNow();
+	void *at = NULL, *there = NULL;
+	struct memory m;
+
+	EXPECT_SUCCESS(memoryAllocHost(&pinningGpu, 10000, &at));
+	EXPECT_SUCCESS(memoryDescribe(&pinningGpu, at, 10000, &m));
+	EXPECT_FAILS(memoryHostImport(&pinningGpu, m.fd, m.span + 1, 7, &there), ginErrorSystem,
+		     "rank 7 is smaller");
+	EXPECT_SUCCESS(memoryHostImport(&pinningGpu, m.fd, m.span, 7, &there));
+	EXPECT(there != at);
+	EXPECT_EQUAL(pinnedSpan(there), m.span);
+	strcpy((char *)at + 9000, "by the owner");
+	EXPECT_TEXT((char *)there + 9000, "by the owner");
+	memoryHostUnmap(&pinningGpu, there, m.span);
+	EXPECT_EQUAL(pinnedSpan(there), 0);
+	pinningRefuses = cuOutOfMemory;
+	EXPECT_FAILS(memoryHostImport(&pinningGpu, m.fd, m.span, 7, &there), ginErrorCuda,
+		     "ulimit -l");
+	pinningRefuses = 0;
+	EXPECT_SUCCESS(memoryFree(&pinningGpu, at));
+	expectHoldings(before);
+}
+
+int main(void)
+{
+	setenv("GIN_LOG", "none", 0);
+	expectChild("host memory of every size", ofAllSizes);
+	expectChild("a window in what is pinned alone", onlyWhatIsPinned);
+	expectChild("freed by the right one", freedByTheRightOne);
+	expectChild("the driver refuses", refused);
+	expectChild("memory of a peer", ofAPeer);
+	return expectFailures != 0;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * unit_memory_kind.c - what windows may lie in which memory, by a driver made here
+ *
+ * The driver says of every address what the row at hand says.
+ */
+#include "lib/base/error.h"
+#include "lib/gpu/memory.h"
+
+#include "expect.h"
+
+#define BASE UINT64_C(0x7f0000000000)
+#define SPAN 0x10000
+#define OURS 1	      /* the communicator's GPU */
+#define MOVED 0x40000 /* from pinned memory to its address for kernels */
+
+struct row {
+	const char *name;
+	int type; /* 0: the driver does not know the address */
+	int managed, ofPool, ordinal;
+	int vmm;	/* -1: none, 0: not exportable, 1: exportable */
+	int pageable;	/* the GPU loads any host memory */
+	int noRange;	/* cuMemGetAddressRange fails */
+	int kind;	/* as a window of all ranks; -1: refused */
+	int local;	/* as a source it works */
+	const char *no; /* words of the refusals */
+};
+
+static const struct row rows[] = {
+	{"ginMemAlloc", cuMemoryIsDevice, 0, 0, OURS, 1, 0, 0, memoryVmm, 1, ""},
+	{"cudaMalloc", cuMemoryIsDevice, 0, 0, OURS, -1, 0, 0, memoryIpc, 1, ""},
+	{"cudaMalloc of nowhere", cuMemoryIsDevice, 0, 0, OURS, -1, 0, 1, -1, 1,
+	 "cuMemGetAddressRange"},
+	{"cuMemCreate, no handle", cuMemoryIsDevice, 0, 0, OURS, 0, 0, 0, memoryPrivate, 1, ""},
+	{"cudaMallocAsync", cuMemoryIsDevice, 0, 1, OURS, -1, 0, 0, memoryPrivate, 1, ""},
+	{"cudaMallocAsync, no range", cuMemoryIsDevice, 0, 1, OURS, -1, 0, 1, memoryPrivate, 1, ""},
+	{"another GPU", cuMemoryIsDevice, 0, 0, 3, 1, 1, 0, -1, 0, "is memory of GPU 3"},
+	{"cudaMallocManaged", cuMemoryIsDevice, 1, 0, OURS, -1, 0, 0, -1, 1, "managed memory"},
+	{"cudaHostAlloc", cuMemoryIsHost, 0, 0, OURS, -1, 0, 1, -1, 1, "host memory"},
+	{"malloc", 0, 0, 0, OURS, -1, 0, 1, -1, 0, "host memory"},
+	{"malloc, all is loaded", 0, 0, 0, OURS, -1, 1, 1, -1, 1, "host memory"},
+};
+
+static const struct row *row;
+
+static cuResult pointerAttribute(void *out, int which, cuPtr at)
+{
+	cuPtr kernels = at + MOVED;
+
+	if (!row->type)
+		return 1;
+	if (which == cuPointerMemoryType)
+		*(unsigned *)out = (unsigned)row->type;
+	else if (which == cuPointerIsManaged)
+		*(unsigned char *)out = (unsigned char)row->managed;
+	else if (which == cuPointerPool)
+		*(void **)out = row->ofPool ? out : NULL;
+	else if (which == cuPointerOrdinal)
+		*(int *)out = row->ordinal;
+	else if (which == cuPointerBufferId)
+		*(uint64_t *)out = 77;
+	else if (which == cuPointerDevicePointer && at >= BASE && at < BASE + SPAN)
+		memcpy(out, &kernels, sizeof(kernels));
+	else
+		return 1;
+	return 0;
+}
+
+static cuResult addressRange(cuPtr *base, size_t *bytes, cuPtr at)
+{
+	(void)at;
+	*base = BASE;
+	*bytes = SPAN;
+	return row->noRange;
+}
+
+static cuResult allocationRetain(cuAllocation *out, void *ptr)
+{
+	(void)ptr;
+	*out = 5;
+	return row->vmm < 0;
+}
+
+static cuResult allocationProp(cuAllocationProp *out, cuAllocation allocation)
+{
+	EXPECT_EQUAL(allocation, 5);
+	out->handleTypes = row->vmm ? cuPosixFd : 0;
+	return 0;
+}
+
+static cuResult allocationRelease(cuAllocation allocation)
+{
+	EXPECT_EQUAL(allocation, 5);
+	return 0;
+}
+
+static cuResult deviceGetAttribute(int *out, int which, cuDevice device)
+{
+	EXPECT_EQUAL(which, cuHasPageableAccess);
+	EXPECT_EQUAL(device, OURS);
+	*out = row->pageable;
+	return 0;
+}
+
+static cuResult getErrorString(cuResult result, const char **out)
+{
+	(void)result;
+	*out = "made up";
+	return 0;
+}
+
+static const struct cuda driver = {.pointerAttribute = pointerAttribute,
+				   .addressRange = addressRange,
+				   .allocationRetain = allocationRetain,
+				   .allocationProp = allocationProp,
+				   .allocationRelease = allocationRelease,
+				   .deviceGetAttribute = deviceGetAttribute,
+				   .getErrorString = getErrorString};
+static const struct device gpu = {.cuda = &driver, .ordinal = OURS, .id = OURS};
+
+static void *addressOf(size_t offset)
+{
+	return (void *)(uintptr_t)(BASE + offset);
+}
+
+static void asWindow(void)
+{
+	struct memory m;
+	ginResult_t result = memoryDescribe(&gpu, addressOf(300), 1000, &m);
+
+	if (row->kind < 0) {
+		EXPECT(result != ginSuccess);
+		EXPECT_HAS(ginGetLastError(), row->no);
+		return;
+	}
+	EXPECT_SUCCESS(result);
+	EXPECT_EQUAL(m.kind, row->kind);
+	EXPECT(m.address == addressOf(300));
+	EXPECT(m.base == addressOf(row->noRange ? 300 : 0));
+	EXPECT_EQUAL(m.id, row->noRange ? 0 : 77);
+	if (!row->noRange)
+		EXPECT_FAILS(memoryDescribe(&gpu, addressOf(300), SPAN - 299, &m),
+			     ginErrorInvalidArgument, "more than the one allocation");
+}
+
+static void asSource(void)
+{
+	struct memory m;
+	int pinned = row->type == cuMemoryIsHost;
+	ginResult_t result = memoryDescribeLocal(&gpu, addressOf(300), 1000, &m);
+
+	if (!row->local) {
+		EXPECT_RESULT(result, ginErrorInvalidArgument);
+		EXPECT_HAS(ginGetLastError(), row->type ? row->no : "cudaHostRegister()");
+		return;
+	}
+	EXPECT_SUCCESS(result);
+	EXPECT(m.address == addressOf(pinned ? 300 + MOVED : 300));
+	EXPECT_SUCCESS(memoryDescribeLocal(&gpu, addressOf(300), SPAN - 300, &m));
+	if (pinned)
+		EXPECT_FAILS(memoryDescribeLocal(&gpu, addressOf(300), SPAN - 299, &m),
+			     ginErrorInvalidArgument, "not pinned", "to its end",
+			     "cudaHostRegister()");
+	else if (!row->noRange && row->type && !row->managed)
+		EXPECT_FAILS(memoryDescribeLocal(&gpu, addressOf(300), SPAN - 299, &m),
+			     ginErrorInvalidArgument, "more than the one allocation");
+}
+
+/* Nothing is of no kind, wherever it is. */
+static void nothing(void)
+{
+	struct memory m;
+
+	EXPECT_SUCCESS(memoryDescribe(&gpu, NULL, 0, &m));
+	EXPECT_EQUAL(m.kind, memoryNone);
+	EXPECT_SUCCESS(memoryDescribeLocal(&gpu, addressOf(SPAN + 5), 0, &m));
+	EXPECT_EQUAL(m.kind, memoryNone);
+}
+
+int main(void)
+{
+	setenv("GIN_LOG", "none", 0);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		row = &rows[i];
+		asWindow();
+		asSource();
+		nothing();
+		printf("ok: %s\n", row->name);
+	}
+	return 0;
+}

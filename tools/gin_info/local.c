@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* local.c - this process: library, host, launcher, variables; what a communicator knows */
+#include "gin_info.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+
+#define COPY(to, from) snprintf(to, sizeof(to), "%.*s", (int)sizeof(to) - 1, from)
+
+#define PLUGIN "libgin-pmix.so"
+
+/* Where libgin looks, in the same order: beside itself, in its folder, wherever the loader does. */
+static void findPlugin(struct build *b)
+{
+	static const char *const places[] = {"", "libgin0/"};
+	const char *slash = strrchr(b->library, '/');
+	int folder = slash ? (int)(slash - b->library) + 1 : 0;
+	char path[300];
+
+	for (size_t i = 0; !b->pmix && i < sizeof(places) / sizeof(places[0]); i++) {
+		snprintf(path, sizeof(path), "%.*s%s" PLUGIN, folder, b->library, places[i]);
+		b->pmix = dlopen(path, RTLD_LAZY | RTLD_LOCAL) != NULL;
+	}
+	b->pmix = b->pmix || dlopen(PLUGIN, RTLD_LAZY | RTLD_LOCAL);
+	if (b->pmix)
+		COPY(b->pmixWhy, PLUGIN " found");
+	else
+		COPY(b->pmixWhy, dlerror());
+}
+
+static void fillBuild(struct build *b)
+{
+	ginResult_t (*known)(int *) = ginGetVersion;
+	const void *address;
+	Dl_info library;
+	int version = 0;
+
+	memcpy(&address, &known, sizeof(address));
+	if (ginGetVersion(&version) == ginSuccess)
+		snprintf(b->version, sizeof(b->version), "%d.%d.%d", version / 10000,
+			 version / 100 % 100, version % 100);
+	snprintf(b->header, sizeof(b->header), "%d.%d.%d", GIN_VERSION_MAJOR, GIN_VERSION_MINOR,
+		 GIN_VERSION_PATCH);
+	b->abi = GIN_DEVICE_ABI;
+	if (dladdr(address, &library) && library.dli_fname)
+		COPY(b->library, library.dli_fname);
+#ifdef __clang__
+	COPY(b->compiler, __VERSION__);
+#else
+	COPY(b->compiler, "gcc " __VERSION__);
+#endif
+	findPlugin(b);
+}
+
+static uint64_t limitOf(rlim_t limit)
+{
+	return limit == RLIM_INFINITY ? UINT64_MAX : (uint64_t)limit;
+}
+
+static void fillSystem(struct system *s)
+{
+	struct utsname name;
+	struct rlimit limit;
+	struct statvfs shm;
+
+	if (!uname(&name))
+		snprintf(s->kernel, sizeof(s->kernel), "%.30s %.50s %.12s", name.sysname,
+			 name.release, name.machine);
+	if (!getrlimit(RLIMIT_MEMLOCK, &limit))
+		s->memlock = limitOf(limit.rlim_cur);
+	if (!getrlimit(RLIMIT_NOFILE, &limit)) {
+		s->files = limitOf(limit.rlim_cur);
+		s->filesHard = limitOf(limit.rlim_max);
+	}
+	if (!statvfs("/dev/shm", &shm)) {
+		s->shm = (uint64_t)shm.f_blocks * shm.f_frsize;
+		s->shmFree = (uint64_t)shm.f_bavail * shm.f_frsize;
+	}
+}
+
+/* Ranks have their own numbers in others, which are not shown. */
+const char *const launcherVariables[VARIABLES] = {
+	"PMIX_NAMESPACE", "PMIX_VERSION",	  "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+	"SLURM_JOB_ID",	  "SLURM_STEP_NUM_TASKS", "TORCHELASTIC_RUN_ID",  "WORLD_SIZE",
+	"TMPDIR",	  "CUDA_VISIBLE_DEVICES"};
+
+static const char *launcherName(void)
+{
+	static const char *const marks[][2] = {{"OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun"},
+					       {"SLURM_STEP_NUM_TASKS", "srun"},
+					       {"TORCHELASTIC_RUN_ID", "torchrun"},
+					       {"PMI_SIZE", "a PMI launcher"},
+					       {"PMIX_NAMESPACE", "a PMIx launcher"},
+					       {"WORLD_SIZE", "WORLD_SIZE by hand"}};
+
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+		if (getenv(marks[i][0]))
+			return marks[i][1];
+	return "none";
+}
+
+static void fillLauncher(struct launcher *l)
+{
+	COPY(l->name, launcherName());
+	for (int i = 0; i < VARIABLES; i++) {
+		const char *value = getenv(launcherVariables[i]);
+		l->isSet[i] = value != NULL;
+		COPY(l->value[i], value ? value : "");
+	}
+}
+
+/* The rank that the launcher gave this process, or 0. */
+int launcherRank(void)
+{
+	static const char *const names[] = {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID",
+					    "PMI_RANK", "RANK"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (getenv(names[i]))
+			return atoi(getenv(names[i]));
+	return 0;
+}
+
+ginParamInfo_t paramRow(int index)
+{
+	ginParamInfo_t info = GIN_PARAM_INFO_INIT;
+
+	if (ginParamQuery(index, &info) != ginSuccess)
+		info.name = info.choices = info.value = info.preset = info.meaning = "";
+	return info;
+}
+
+static void fillParams(struct params *p)
+{
+	p->count = paramRow(0).count < PARAMS_MOST ? paramRow(0).count : PARAMS_MOST;
+	for (int i = 0; i < p->count; i++) {
+		ginParamInfo_t row = paramRow(i);
+		p->param[i].isSet = row.isSet;
+		p->param[i].isBad = row.isBad;
+		COPY(p->param[i].value, row.value);
+	}
+}
+
+static void fillSelf(struct self *s)
+{
+	struct utsname name;
+
+	if (!uname(&name))
+		COPY(s->host, name.nodename);
+}
+
+void factsLocal(struct facts *f)
+{
+	fillBuild(&f->build);
+	fillSystem(&f->system);
+	fillLauncher(&f->launcher);
+	fillParams(&f->params);
+	fillSelf(&f->self);
+}
+
+static const char *bootstrapWhy(const char *bootstrap)
+{
+	const char *forced = getenv("GIN_BOOTSTRAP");
+
+	if (forced && !strcmp(forced, bootstrap))
+		return "GIN_BOOTSTRAP says so";
+	if (!strcmp(bootstrap, "pmix"))
+		return "PMIX_NAMESPACE is set";
+	if (!strcmp(bootstrap, "tcp"))
+		return "GIN_ROOT is set";
+	return "no variable of a launcher names other ranks";
+}
+
+static void fillBackends(ginComm_t comm, int count, struct backends *b)
+{
+	b->count = count < BACKENDS_MOST ? count : BACKENDS_MOST;
+	for (int i = 0; i < b->count; i++) {
+		ginBackendInfo_t info = GIN_BACKEND_INFO_INIT;
+		if (ginCommQueryBackend(comm, i, &info) != ginSuccess)
+			continue;
+		b->backend[i].usable = info.usable;
+		COPY(b->backend[i].name, info.name);
+		COPY(b->backend[i].why, info.why);
+	}
+}
+
+static int leaderOf(ginComm_t comm, int rank)
+{
+	for (int peer = 0; peer < rank; peer++) {
+		ginPeerInfo_t info = GIN_PEER_INFO_INIT;
+		if (ginCommQueryPeer(comm, peer, &info) == ginSuccess && info.sameHost)
+			return peer;
+	}
+	return rank;
+}
+
+void factsOfComm(ginComm_t comm, struct facts *f)
+{
+	ginCommInfo_t info = GIN_COMM_INFO_INIT;
+
+	if (ginCommQuery(comm, &info) != ginSuccess)
+		return;
+	COPY(f->launcher.bootstrap, info.bootstrap);
+	COPY(f->launcher.why, bootstrapWhy(info.bootstrap));
+	fillBackends(comm, info.backends, &f->backends);
+	f->self.leader = leaderOf(comm, info.rank);
+	COPY(f->self.host, info.host);
+	f->device.ordinal = info.device;
+	COPY(f->device.name, info.deviceName);
+}

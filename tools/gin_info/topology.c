@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * topology.c - CPUs, GPUs and NICs, and what is near to what
+ *
+ * GPUs are libgin's answer, NICs those of sysfs, places in the machine hwloc's. Each of the three
+ * may know nothing: then that is what is said.
+ */
+#include "gin_info.h"
+
+#include <dirent.h>
+#include <hwloc.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* hwloc's own variable, for machines that are described elsewhere: for tests. */
+const char *factsRoot(void)
+{
+	const char *fsroot = getenv("HWLOC_FSROOT");
+
+	return fsroot ? fsroot : "";
+}
+
+/* A path below /sys; of RDMA devices where libibverbs looks. */
+static void sysfsPath(char *out, size_t bytes, const char *format, va_list args)
+{
+	const char *other = getenv("SYSFS_PATH"), *rdma = "class/infiniband";
+	char below[300];
+
+	vsnprintf(below, sizeof(below), format, args);
+	if (other && *other && !strncmp(below, rdma, strlen(rdma)))
+		snprintf(out, bytes, "%s/%s", other, below);
+	else
+		snprintf(out, bytes, "%s/sys/%s", factsRoot(), below);
+}
+
+/* The first line of a file; "" when it cannot be read. All of `out` is written. */
+__attribute__((format(printf, 3, 4))) static void readSysfs(char *out, size_t bytes,
+							    const char *format, ...)
+{
+	char path[512];
+	va_list args;
+
+	va_start(args, format);
+	sysfsPath(path, sizeof(path), format, args);
+	va_end(args);
+	memset(out, 0, bytes);
+	FILE *file = fopen(path, "re");
+	if (!file)
+		return;
+	if (fgets(out, (int)bytes, file))
+		memset(out + strcspn(out, "\n"), 0, bytes - strcspn(out, "\n"));
+	fclose(file);
+}
+
+/* Plug-ins of hwloc that would start a GPU's run-time system only to look at it. */
+static void leaveGpusAlone(hwloc_topology_t topology)
+{
+	static const char *const names[] = {"cuda", "nvml", "opencl", "rsmi", "levelzero", "gl"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
+					      names[i]);
+}
+
+/* NULL when hwloc fails. */
+static hwloc_topology_t loadTopology(void)
+{
+	hwloc_topology_t topology;
+
+	if (hwloc_topology_init(&topology))
+		return NULL;
+	leaveGpusAlone(topology);
+	hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+	if (!hwloc_topology_load(topology))
+		return topology;
+	hwloc_topology_destroy(topology);
+	return NULL;
+}
+
+static int countOf(hwloc_topology_t topology, hwloc_obj_type_t type)
+{
+	int count = hwloc_get_nbobjs_by_type(topology, type);
+
+	return count > 0 ? count : 0;
+}
+
+static void fillCpus(hwloc_topology_t topology, struct system *s)
+{
+	s->cores = countOf(topology, HWLOC_OBJ_CORE);
+	s->cpus = countOf(topology, HWLOC_OBJ_PU);
+	s->numaNodes = countOf(topology, HWLOC_OBJ_NUMANODE);
+	/* Not hwloc's: it adds up NUMA nodes, which may lack what was added to a running machine. */
+	s->memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* The part of the machine that has processors and that the device hangs on. */
+static hwloc_obj_t cpusOf(hwloc_topology_t topology, hwloc_obj_t device)
+{
+	return device ? hwloc_get_non_io_ancestor_obj(topology, device) : NULL;
+}
+
+/* `otherwise` when it is near to several, or hwloc does not know it. */
+static int numaOf(hwloc_topology_t topology, hwloc_obj_t device, int otherwise)
+{
+	hwloc_obj_t cpus = cpusOf(topology, device);
+
+	if (!cpus || !cpus->nodeset || hwloc_bitmap_weight(cpus->nodeset) != 1)
+		return otherwise;
+	return hwloc_bitmap_first(cpus->nodeset);
+}
+
+static int ancestorOf(hwloc_obj_t above, hwloc_obj_t below)
+{
+	while (below && below != above)
+		below = below->parent;
+	return below != NULL;
+}
+
+static hwloc_obj_t commonAncestor(hwloc_obj_t a, hwloc_obj_t b)
+{
+	while (a && !ancestorOf(a, b))
+		a = a->parent;
+	return a;
+}
+
+static enum distance distanceOf(hwloc_obj_t a, int nodeA, hwloc_obj_t b, int nodeB)
+{
+	hwloc_obj_t both = a && b ? commonAncestor(a, b) : NULL;
+
+	if (both && both->type == HWLOC_OBJ_BRIDGE &&
+	    both->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI)
+		return distanceSwitch;
+	if (nodeA < 0 || nodeB < 0)
+		return distanceUnknown;
+	return nodeA == nodeB ? distanceNuma : distanceOther;
+}
+
+const char *distanceWords(enum distance distance)
+{
+	static const char *const words[] = {"not known", "same switch", "same NUMA node", "other"};
+
+	return words[distance];
+}
+
+static hwloc_obj_t gpuObject(hwloc_topology_t topology, const struct gpu *g)
+{
+	return topology ? hwloc_get_pcidev_by_busidstring(topology, g->bus) : NULL;
+}
+
+static void placeGpu(hwloc_topology_t topology, struct gpu *g)
+{
+	hwloc_obj_t device = gpuObject(topology, g), cpus = cpusOf(topology, device);
+
+	g->numaNode = numaOf(topology, device, g->numaNode);
+	if (cpus && cpus->cpuset)
+		hwloc_bitmap_list_snprintf(g->cpus, sizeof(g->cpus), cpus->cpuset);
+}
+
+static void fillGpu(struct gpu *g, const ginDeviceInfo_t *info)
+{
+	g->usable = info->usable;
+	g->domain = info->domain;
+	g->numaNode = info->numaNode;
+	g->major = info->computeMajor;
+	g->minor = info->computeMinor;
+	g->memory = info->memoryBytes;
+	snprintf(g->name, sizeof(g->name), "%s", info->name);
+	snprintf(g->bus, sizeof(g->bus), "%s", info->pciBusId);
+	snprintf(g->why, sizeof(g->why), "%s", info->why);
+}
+
+static void fillGpus(hwloc_topology_t topology, struct gpus *g)
+{
+	ginDeviceInfo_t info = GIN_DEVICE_INFO_INIT;
+
+	for (int i = 0; i == 0 || (i < g->count && i < GPUS_MOST); i++) {
+		if (ginDeviceQuery(i, &info) != ginSuccess) {
+			snprintf(g->why, sizeof(g->why), "%.150s", ginGetLastError());
+			return;
+		}
+		g->count = info.count;
+		g->driver = info.driverVersion;
+		if (!g->count) {
+			snprintf(g->why, sizeof(g->why), "%s", info.why);
+			continue;
+		}
+		fillGpu(&g->gpu[i], &info);
+		placeGpu(topology, &g->gpu[i]);
+	}
+	readSysfs(g->module, sizeof(g->module), "module/nvidia/version");
+}
+
+static hwloc_obj_t nicObject(hwloc_topology_t topology, const char *name)
+{
+	hwloc_obj_t device = NULL;
+
+	while (topology && (device = hwloc_get_next_osdev(topology, device)))
+		if (!strcmp(device->name, name))
+			return device;
+	return NULL;
+}
+
+static void placeNic(hwloc_topology_t topology, const char *class, const struct gpus *gpus,
+		     struct nic *n)
+{
+	hwloc_obj_t device = nicObject(topology, n->name);
+	char node[16];
+
+	readSysfs(node, sizeof(node), "class/%s/%s/device/numa_node", class, n->name);
+	n->numaNode = numaOf(topology, device, *node ? atoi(node) : -1);
+	for (int g = 0; g < gpus->count && g < GPUS_MOST; g++)
+		n->distance[g] =
+			(uint8_t)distanceOf(device, n->numaNode, gpuObject(topology, &gpus->gpu[g]),
+					    gpus->gpu[g].numaNode);
+}
+
+/* "4: ACTIVE" without the number. */
+static void dropNumber(char *state, size_t bytes)
+{
+	char *words = strstr(state, ": ");
+
+	if (!words)
+		return;
+	size_t length = strlen(words + 2);
+	memmove(state, words + 2, length);
+	memset(state + length, 0, bytes - length);
+}
+
+static void fillPort(struct nic *n)
+{
+	char folder[64];
+
+	snprintf(folder, sizeof(folder), "class/infiniband/%s/ports/%d", n->name, n->port);
+	readSysfs(n->state, sizeof(n->state), "%s/state", folder);
+	readSysfs(n->link, sizeof(n->link), "%s/link_layer", folder);
+	readSysfs(n->rate, sizeof(n->rate), "%s/rate", folder);
+	dropNumber(n->state, sizeof(n->state));
+}
+
+static void fillInterface(struct nic *n)
+{
+	char text[32];
+
+	readSysfs(n->state, sizeof(n->state), "class/net/%s/operstate", n->name);
+	readSysfs(text, sizeof(text), "class/net/%s/type", n->name);
+	snprintf(n->link, sizeof(n->link), "%s",
+		 atoi(text) == 1    ? "Ethernet"
+		 : atoi(text) == 32 ? "InfiniBand"
+				    : "");
+	readSysfs(text, sizeof(text), "class/net/%s/speed", n->name);
+	if (atoi(text) > 0)
+		snprintf(n->rate, sizeof(n->rate), "%g Gb/sec", atoi(text) / 1000.0);
+}
+
+/* Entries of a folder by name; -1 when there is none. */
+__attribute__((format(printf, 2, 3))) static int listSysfs(struct dirent ***entries,
+							   const char *format, ...)
+{
+	char path[512];
+	va_list args;
+
+	va_start(args, format);
+	sysfsPath(path, sizeof(path), format, args);
+	va_end(args);
+	return scandir(path, entries, NULL, alphasort);
+}
+
+static struct nic *addNic(struct nics *nics, const char *name)
+{
+	struct nic *n = &nics->nic[nics->count++];
+
+	snprintf(n->name, sizeof(n->name), "%.*s", (int)sizeof(n->name) - 1, name);
+	return n;
+}
+
+static void addPorts(hwloc_topology_t topology, const char *name, struct facts *f)
+{
+	struct dirent **ports;
+	int count = listSysfs(&ports, "class/infiniband/%s/ports", name);
+
+	for (int i = 0; i < count; i++) {
+		if (ports[i]->d_name[0] != '.' && f->nics.count < NICS_MOST) {
+			struct nic *n = addNic(&f->nics, name);
+			n->rdma = 1;
+			n->port = atoi(ports[i]->d_name);
+			fillPort(n);
+			placeNic(topology, "infiniband", &f->gpus, n);
+			f->nics.rdma++;
+		}
+		free(ports[i]);
+	}
+	if (count >= 0)
+		free(ports);
+}
+
+/* Those that somebody plugged in or set up: no loopback, nothing virtual that is down. */
+static int interesting(const char *name)
+{
+	char type[16], state[16], node[16];
+
+	readSysfs(type, sizeof(type), "class/net/%s/type", name);
+	readSysfs(state, sizeof(state), "class/net/%s/operstate", name);
+	readSysfs(node, sizeof(node), "class/net/%s/device/uevent", name);
+	return *type && atoi(type) != 772 && (*node || !strcmp(state, "up"));
+}
+
+static void addInterface(hwloc_topology_t topology, const char *name, struct facts *f)
+{
+	if (!interesting(name) || f->nics.count == NICS_MOST)
+		return;
+	struct nic *n = addNic(&f->nics, name);
+	fillInterface(n);
+	placeNic(topology, "net", &f->gpus, n);
+}
+
+/* -1 when there is no such class of devices. */
+static int addClass(hwloc_topology_t topology, const char *class, struct facts *f,
+		    void (*add)(hwloc_topology_t topology, const char *name, struct facts *f))
+{
+	struct dirent **entries;
+	int count = listSysfs(&entries, "class/%s", class);
+
+	for (int i = 0; i < count; i++) {
+		if (entries[i]->d_name[0] != '.')
+			add(topology, entries[i]->d_name, f);
+		free(entries[i]);
+	}
+	if (count >= 0)
+		free(entries);
+	return count;
+}
+
+void factsTopology(struct facts *f)
+{
+	hwloc_topology_t topology = loadTopology();
+
+	if (topology)
+		fillCpus(topology, &f->system);
+	fillGpus(topology, &f->gpus);
+	int found = addClass(topology, "infiniband", f, addPorts);
+	if (!f->nics.rdma)
+		snprintf(f->nics.why, sizeof(f->nics.why), "%s",
+			 found < 0 ? "the kernel has no RDMA devices (/sys/class/infiniband)"
+				   : "/sys/class/infiniband lists no port");
+	addClass(topology, "net", f, addInterface);
+	factsGdaki(f);
+	if (topology)
+		hwloc_topology_destroy(topology);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * gin_mlx5dump.c - what an mlx5 send or completion queue says, and what its numbers mean
+ *
+ * Needs no device and no driver: the bytes come from a file.
+ */
+#include "gin_mlx5dump.h"
+
+#include "mlx5/words.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <gin.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+	"usage: gin_mlx5dump [options] sq [file]\n"
+	"       gin_mlx5dump [options] cq [file]\n"
+	"       gin_mlx5dump syndrome|status|event|device-event number...\n"
+	"\n"
+	"Says what each WQE of a send queue, or each CQE of a completion queue, is, and what is\n"
+	"wrong with it; or what numbers mean. Without a file it reads the standard input.\n"
+	"\n"
+	"  -x, --hex           the file has hex digits, -b, --binary: bytes; else it is looked at\n"
+	"  -f, --first slot    a WQE begins in this slot: one may go round the queue's end\n"
+	"  -i, --index number  index of the first WQE\n"
+	"  -q, --queue number  number of the queue pair\n"
+	"      --help          this text\n"
+	"      --version       gin_mlx5dump's and libgin's version\n"
+	"\n"
+	"Exit status: 0; 1 when something is malformed; 2 when it cannot be read.\n";
+
+struct options {
+	enum format format;
+	struct expected expected;
+};
+
+static int printVersion(void)
+{
+	int version = 0;
+
+	if (ginGetVersion(&version) != ginSuccess)
+		return 2;
+	printf("gin_mlx5dump %d.%d.%d, libgin %d.%d.%d\n", GIN_VERSION_MAJOR, GIN_VERSION_MINOR,
+	       GIN_VERSION_PATCH, version / 10000, version / 100 % 100, version % 100);
+	return 0;
+}
+
+/* 0 to 0xffffffff, decimal, octal or hex; -1 after a sentence. */
+static long number(const char *text)
+{
+	char *end;
+
+	errno = 0;
+	unsigned long value = strtoul(text, &end, 0);
+	if (!errno && *text >= '0' && *text <= '9' && !*end && value <= UINT32_MAX)
+		return (long)value;
+	fprintf(stderr, "gin_mlx5dump: %s is no number of 32 bits\n", text);
+	return -1;
+}
+
+static int numberOption(const char *text, long *out)
+{
+	*out = number(text);
+	return *out < 0 ? 2 : -1;
+}
+
+/* -1: go on; else the exit status. */
+static int readOption(int option, struct options *options)
+{
+	switch (option) {
+	case 'x':
+		options->format = formatHex;
+		return -1;
+	case 'b':
+		options->format = formatBinary;
+		return -1;
+	case 'f':
+		return numberOption(optarg, &options->expected.first);
+	case 'i':
+		return numberOption(optarg, &options->expected.index);
+	case 'q':
+		return numberOption(optarg, &options->expected.queue);
+	case 'h':
+		fputs(usage, stdout);
+		return 0;
+	case 'v':
+		return printVersion();
+	default:
+		fputs(usage, stderr);
+		return 2;
+	}
+}
+
+static int readOptions(int argc, char **argv, struct options *options)
+{
+	static const struct option all[] = {
+		{"hex", no_argument, NULL, 'x'},	 {"binary", no_argument, NULL, 'b'},
+		{"first", required_argument, NULL, 'f'}, {"index", required_argument, NULL, 'i'},
+		{"queue", required_argument, NULL, 'q'}, {"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'v'},	 {NULL, 0, NULL, 0},
+	};
+	int option, status = -1;
+
+	while (status < 0 && (option = getopt_long(argc, argv, "xbf:i:q:", all, NULL)) != -1)
+		status = readOption(option, options);
+	return status;
+}
+
+static const char *syndrome(unsigned number)
+{
+	const char *text = syndromeText(number);
+
+	return text ? text : "a syndrome that is not known";
+}
+
+/* How numbers of that kind are put into words; NULL: there is no such kind. */
+static const char *(*wordsOf(const char *kind))(unsigned)
+{
+	if (!strcmp(kind, "syndrome"))
+		return syndrome;
+	if (!strcmp(kind, "status"))
+		return commandStatusText;
+	if (!strcmp(kind, "event"))
+		return verbsEventText;
+	if (!strcmp(kind, "device-event"))
+		return deviceEventText;
+	return NULL;
+}
+
+static int explain(const char *(*words)(unsigned), char **numbers)
+{
+	if (!*numbers) {
+		fputs("gin_mlx5dump: which number?\n", stderr);
+		return 2;
+	}
+	for (; *numbers; numbers++) {
+		long value = number(*numbers);
+		if (value < 0)
+			return 2;
+		printf("0x%02lx: %s\n", value, words((unsigned)value));
+	}
+	return 0;
+}
+
+static int printQueue(const char *kind, const char *file, const struct options *options)
+{
+	struct dump dump = {0};
+	size_t malformed;
+
+	if (dumpRead(file, options->format, &dump))
+		return 2;
+	if (!strcmp(kind, "sq"))
+		malformed = printSendQueue(&dump, &options->expected);
+	else
+		malformed = printCompletionQueue(&dump);
+	free(dump.bytes);
+	return malformed != 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = {formatGuess, {-1, -1, -1}};
+	int status = readOptions(argc, argv, &options);
+
+	if (status >= 0)
+		return status;
+	const char *kind = optind < argc ? argv[optind] : "";
+	const char *(*words)(unsigned) = wordsOf(kind);
+	if (words)
+		return explain(words, argv + optind + 1);
+	if ((strcmp(kind, "sq") && strcmp(kind, "cq")) || argc > optind + 2) {
+		fputs(usage, stderr);
+		return 2;
+	}
+	return printQueue(kind, argc > optind + 1 ? argv[optind + 1] : "-", &options);
+}
