@@ -110,10 +110,10 @@ struct backendOps {
 	char *(*windowAddress)(void *window, int peer);
 
 	/* Network backends: fills in what is theirs in the table, once the window is registered. */
-	void (*windowTell)(void *window, struct ginWindowTable *table);
+	void (*windowDescribe)(void *window, struct ginWindowTable *table);
 
 	/* The same of the window at a peer, on whatever route; NULL: `address` and `bytes` say all. */
-	void (*windowTellPeer)(void *window, int peer, struct ginWindowPeer *entry);
+	void (*windowDescribePeer)(void *window, int peer, struct ginWindowPeer *entry);
 
 	/*
 	 * Collective, as windowRegister: the queues of a device communicator. NULL: contexts need
@@ -123,10 +123,10 @@ struct backendOps {
 				    const struct backendContexts *want, void **contexts);
 
 	/* Fills in what kernels have to know of the queues. */
-	void (*contextsTell)(void *contexts, ginDevComm *devComm);
+	void (*contextsDescribe)(void *contexts, ginDevComm *devComm);
 
 	/* The same of a peer, on whatever route; NULL: route and state say all. */
-	void (*contextsTellPeer)(void *contexts, int peer, struct ginPeer *entry);
+	void (*contextsDescribePeer)(void *contexts, int peer, struct ginPeer *entry);
 
 	/*
 	 * Fills in what went through the queue of a context; the rest is zero. Any thread, also while
@@ -138,7 +138,7 @@ struct backendOps {
 	 * No kernel uses them any more: what they have posted is done, or has failed, when it returns.
 	 * Not when the communicator has failed.
 	 */
-	void (*contextsFinish)(void *state, void *contexts);
+	void (*contextsDrain)(void *state, void *contexts);
 
 	/* Ends what is left of it, and frees them. */
 	void (*contextsClose)(void *state, void *contexts);

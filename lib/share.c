@@ -87,8 +87,8 @@ ginResult_t routesShareLocal(ginComm_t comm, const struct memory *memory, struct
 void routesTell(ginComm_t comm, const struct shared *shared, struct ginWindowTable *table)
 {
 	for (int b = 0; b < COMM_BACKENDS; b++)
-		if (shared->window[b] && comm->backend[b].ops->windowTell)
-			comm->backend[b].ops->windowTell(shared->window[b], table);
+		if (shared->window[b] && comm->backend[b].ops->windowDescribe)
+			comm->backend[b].ops->windowDescribe(shared->window[b], table);
 }
 
 /* The backend of this rank's route to `peer`, or NULL. */
@@ -104,8 +104,8 @@ void routesTellPeer(ginComm_t comm, const struct shared *shared, int peer,
 		    struct ginWindowPeer *entry)
 {
 	for (int b = 0; b < COMM_BACKENDS; b++)
-		if (shared->window[b] && comm->backend[b].ops->windowTellPeer)
-			comm->backend[b].ops->windowTellPeer(shared->window[b], peer, entry);
+		if (shared->window[b] && comm->backend[b].ops->windowDescribePeer)
+			comm->backend[b].ops->windowDescribePeer(shared->window[b], peer, entry);
 }
 
 void routesUnshare(ginComm_t comm, struct shared *shared)
@@ -170,15 +170,15 @@ void routesContextsTell(ginComm_t comm, const struct contexts *contexts, ginDevC
 {
 	for (int b = 0; b < COMM_BACKENDS; b++)
 		if (contexts->of[b])
-			comm->backend[b].ops->contextsTell(contexts->of[b], devComm);
+			comm->backend[b].ops->contextsDescribe(contexts->of[b], devComm);
 }
 
 void routesContextsTellPeer(ginComm_t comm, const struct contexts *contexts, int peer,
 			    struct ginPeer *entry)
 {
 	for (int b = 0; b < COMM_BACKENDS; b++)
-		if (contexts->of[b] && comm->backend[b].ops->contextsTellPeer)
-			comm->backend[b].ops->contextsTellPeer(contexts->of[b], peer, entry);
+		if (contexts->of[b] && comm->backend[b].ops->contextsDescribePeer)
+			comm->backend[b].ops->contextsDescribePeer(contexts->of[b], peer, entry);
 }
 
 /* All that have queues are network backends, and one of these is in use. */
@@ -195,8 +195,8 @@ void routesContextsFinish(ginComm_t comm, const struct contexts *contexts)
 {
 	for (int b = 0; b < COMM_BACKENDS; b++)
 		if (contexts->of[b])
-			comm->backend[b].ops->contextsFinish(comm->backend[b].state,
-							     contexts->of[b]);
+			comm->backend[b].ops->contextsDrain(comm->backend[b].state,
+							    contexts->of[b]);
 }
 
 void routesContextsClose(ginComm_t comm, struct contexts *contexts)
