@@ -53,9 +53,10 @@ struct backendContexts {
 
 struct backendOps {
 	const char *name;
-	uint32_t route;	 /* enum ginRoute */
-	uint32_t writer; /* enum ginWriterClass: who raises signals on this route */
-	int network;
+	uint32_t route;	   /* enum ginRoute */
+	uint32_t writer;   /* enum ginWriterClass: who raises signals on this route */
+	int network;	   /* else pair by pair */
+	int otherHosts;	   /* may reach ranks of other hosts */
 	int deviceAtomics; /* its agents do atomics in GPU memory too */
 
 	/*
@@ -149,7 +150,5 @@ struct backendOps {
 	 */
 	int (*progress)(void *state);
 };
-
-extern const struct backendOps backendDirect, backendGdaki, backendProxy;
 
 #endif

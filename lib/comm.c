@@ -26,10 +26,10 @@ static ginResult_t readConfig(const ginConfig_t *given, ginConfig_t *config)
 	if (config->name && strlen(config->name) > NAME_MOST)
 		return fail(ginErrorInvalidArgument, "config.name has %zu characters: at most %d",
 			    strlen(config->name), NAME_MOST);
-	if (commForced(config->backend) < 0)
+	if (routesForced(config->backend) < 0)
 		return fail(ginErrorInvalidArgument,
-			    "config.backend is %.40s: must be gdaki or proxy, or NULL",
-			    config->backend);
+			    "config.backend is %.40s: must be NULL or one of %s", config->backend,
+			    strchr(paramBackendChoices, '|') + 1);
 	return ginSuccess;
 }
 
@@ -48,7 +48,7 @@ static ginResult_t checkRank(const char *what, int rank, int nRanks)
 static struct commStart makeStart(const ginConfig_t *config)
 {
 	return (struct commStart){.device = config->device,
-				  .forced = commForced(config->backend),
+				  .forced = routesForced(config->backend),
 				  .wanted = {.forced = paramText(paramBootstrap),
 					     .root = paramText(paramRoot),
 					     .secret = paramText(paramSecret),

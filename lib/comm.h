@@ -3,17 +3,14 @@
 #ifndef GIN_LIB_COMM_H
 #define GIN_LIB_COMM_H
 
-#include "backends/backend.h"
+#include "backends.h"
 #include "bootstrap/bootstrap.h"
 #include "lib/control/control.h"
 #include "lib/control/handles.h"
 #include "lib/gpu/pool.h"
 
-/* Their places in ginComm.backend, the preferred ones first; the choices of GIN_BACKEND. */
-enum { COMM_DIRECT, COMM_GDAKI, COMM_PROXY, COMM_BACKENDS };
-
 /* What a backend's probe came to at one rank. */
-struct probed {
+struct backendProbe {
 	uint8_t usable;
 	uint8_t allowed; /* by GIN_ROUTE */
 	uint8_t blob[BACKEND_BLOB];
@@ -41,12 +38,12 @@ struct ginComm {
 	struct handles handles;
 	struct device device;
 	char (*deviceNames)[sizeof(((struct device *)0)->name)]; /* [nRanks] */
-	struct probed (*probed)[COMM_BACKENDS];			 /* [nRanks] */
+	struct backendProbe (*probed)[BACKENDS_COUNT];		 /* [nRanks] */
 	uint8_t *routes;					 /* [nRanks]: enum ginRoute */
 	uint8_t *reached; /* [nRanks]: a bit for each backend by which the two reach each other */
 	int forced;	  /* the one network backend that may be used; 0: any */
 	struct backendHost host;
-	struct backendUse backend[COMM_BACKENDS];
+	struct backendUse backend[BACKENDS_COUNT];
 	struct pool pool;
 
 	pthread_mutex_t lock; /* the lists; never held while waiting for other ranks */
@@ -76,16 +73,16 @@ void commClose(ginComm_t comm);
 ginResult_t commEnter(ginComm_t comm, const char *call);
 
 /* As ginCommQueryBackend's: what the probe said, unless GIN_ROUTE rules it out. */
-int commBackendUsable(const struct backendUse *use, char why[BACKEND_WHY]);
+int routesUsable(const struct backendUse *use, char why[BACKEND_WHY]);
 
 /* Which backend is forced, or 0: GIN_BACKEND goes before the caller's choice. -1: no such name. */
-int commForced(const char *name);
+int routesForced(const char *name);
 
 /* As ginCommQueryPeer's `why`. */
-const char *commRouteWhy(ginComm_t comm, int peer, char why[BACKEND_WHY]);
+const char *routesWhy(ginComm_t comm, int peer, char why[BACKEND_WHY]);
 
 /* routes.c: what this rank's backends say of themselves, and which one may be used. */
-void routesProbe(ginComm_t comm, struct probed mine[COMM_BACKENDS]);
+void routesProbe(ginComm_t comm, struct backendProbe mine[BACKENDS_COUNT]);
 
 /* Collective: each pair gets its route, by what the ranks have said. */
 ginResult_t routesAgree(ginComm_t comm, ginResult_t mine);
@@ -102,7 +99,7 @@ void routesClose(ginComm_t comm);
 
 /* Memory that backends in use have made reachable for the peers. */
 struct shared {
-	void *window[COMM_BACKENDS];
+	void *window[BACKENDS_COUNT];
 };
 
 /*
@@ -129,7 +126,7 @@ int routesWriterUsed(ginComm_t comm, int writer);
 
 /* Collective: the queues of a device communicator, of every backend that has some. */
 struct contexts {
-	void *of[COMM_BACKENDS];
+	void *of[BACKENDS_COUNT];
 };
 
 /*

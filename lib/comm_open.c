@@ -161,7 +161,7 @@ static void fillHost(ginComm_t comm)
 struct introduction {
 	char device[sizeof(((struct device *)0)->name)];
 	struct handleName handles;
-	struct probed probed[COMM_BACKENDS];
+	struct backendProbe probed[BACKENDS_COUNT];
 	uint8_t forced; /* as ginComm's, of this rank */
 };
 

@@ -6,7 +6,7 @@ static int turnAll(ginComm_t comm)
 {
 	int did = 0;
 
-	for (int b = 0; b < COMM_BACKENDS; b++) {
+	for (int b = 0; b < BACKENDS_COUNT; b++) {
 		struct backendUse *use = &comm->backend[b];
 		if (use->state && use->ops->progress)
 			did |= use->ops->progress(use->state);

@@ -39,7 +39,7 @@ static void fillPeer(ginComm_t comm, int peer, ginPeerInfo_t *info)
 	const struct identity *me = &comm->ranks[comm->rank], *other = &comm->ranks[peer];
 	const char *backend = "none";
 
-	for (int b = 0; b < COMM_BACKENDS; b++)
+	for (int b = 0; b < BACKENDS_COUNT; b++)
 		if (comm->backend[b].ops->route == comm->routes[peer])
 			backend = comm->backend[b].ops->name;
 	*info = (ginPeerInfo_t)GIN_PEER_INFO_INIT;
@@ -49,7 +49,7 @@ static void fillPeer(ginComm_t comm, int peer, ginPeerInfo_t *info)
 	snprintf(info->host, sizeof(info->host), "%s", other->host);
 	snprintf(info->device, sizeof(info->device), "%s", comm->deviceNames[peer]);
 	snprintf(info->backend, sizeof(info->backend), "%s", backend);
-	commRouteWhy(comm, peer, info->why);
+	routesWhy(comm, peer, info->why);
 }
 
 ginResult_t ginCommQueryPeer(ginComm_t comm, int peer, ginPeerInfo_t *out)
@@ -88,7 +88,7 @@ static void countRanks(const struct ginComm *comm, ginCommInfo_t *info)
 
 static int deviceAtomics(const struct ginComm *comm)
 {
-	for (int b = 0; b < COMM_BACKENDS; b++)
+	for (int b = 0; b < BACKENDS_COUNT; b++)
 		if (comm->backend[b].used && !comm->backend[b].ops->deviceAtomics)
 			return !comm->device.cuda;
 	return 1;
@@ -104,7 +104,7 @@ ginResult_t ginCommQuery(ginComm_t comm, ginCommInfo_t *out)
 	info.rank = comm->rank;
 	info.nRanks = comm->nRanks;
 	info.device = comm->device.ordinal;
-	info.backends = COMM_BACKENDS;
+	info.backends = BACKENDS_COUNT;
 	info.deviceAtomics = deviceAtomics(comm);
 	countRanks(comm, &info);
 	snprintf(info.bootstrap, sizeof(info.bootstrap), "%s", comm->bootstrap->name);
@@ -115,7 +115,7 @@ ginResult_t ginCommQuery(ginComm_t comm, ginCommInfo_t *out)
 
 static void fillBackend(ginComm_t comm, const struct backendUse *use, ginBackendInfo_t *info)
 {
-	info->usable = commBackendUsable(use, info->why);
+	info->usable = routesUsable(use, info->why);
 	for (int r = 0; r < comm->nRanks; r++)
 		info->pairs += comm->routes[r] == use->ops->route;
 	snprintf(info->name, sizeof(info->name), "%s", use->ops->name);
@@ -128,9 +128,9 @@ ginResult_t ginCommQueryBackend(ginComm_t comm, int index, ginBackendInfo_t *out
 
 	if (result != ginSuccess)
 		return result;
-	if (index < 0 || index >= COMM_BACKENDS)
+	if (index < 0 || index >= BACKENDS_COUNT)
 		return fail(ginErrorInvalidArgument, "index is %d: must be 0 to %d", index,
-			    COMM_BACKENDS - 1);
+			    BACKENDS_COUNT - 1);
 	fillBackend(comm, &comm->backend[index], &info);
 	return infoGive(&info, sizeof(info), "GIN_BACKEND_INFO_INIT", out);
 }

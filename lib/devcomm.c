@@ -55,7 +55,7 @@ static ginResult_t checkRoutes(ginComm_t comm)
 		if (comm->routes[r] == ginRouteNone)
 			return fail(ginErrorUnsupported,
 				    "no backend connects rank %d and rank %d (host %s): %s",
-				    comm->rank, r, comm->ranks[r].host, commRouteWhy(comm, r, why));
+				    comm->rank, r, comm->ranks[r].host, routesWhy(comm, r, why));
 	return ginSuccess;
 }
 

@@ -7,7 +7,7 @@
 /* What a rank tells of its part of a window. */
 struct part {
 	uint64_t bytes;
-	uint8_t offer[COMM_BACKENDS][BACKEND_OFFER];
+	uint8_t offer[BACKENDS_COUNT][BACKEND_OFFER];
 };
 
 /* Is the backend open, and does it raise words of the class? */
@@ -22,7 +22,7 @@ static ginResult_t offerAll(ginComm_t comm, const struct memory *memory, int wri
 	ginResult_t result = ginSuccess;
 
 	part->bytes = memory->bytes;
-	for (int b = 0; b < COMM_BACKENDS && result == ginSuccess; b++) {
+	for (int b = 0; b < BACKENDS_COUNT && result == ginSuccess; b++) {
 		struct backendUse *use = &comm->backend[b];
 		if (takesPart(use, writer))
 			result = use->ops->windowOffer(use->state, memory, part->offer[b],
@@ -37,7 +37,7 @@ static ginResult_t registerAll(ginComm_t comm, const char *call, const struct pa
 	ginResult_t mine = ginSuccess;
 	int others = 0;
 
-	for (int b = 0; b < COMM_BACKENDS; b++) {
+	for (int b = 0; b < BACKENDS_COUNT; b++) {
 		struct backendUse *use = &comm->backend[b];
 		if (!takesPart(use, writer))
 			continue;
@@ -75,7 +75,7 @@ ginResult_t routesShareLocal(ginComm_t comm, const struct memory *memory, struct
 	ginResult_t result = ginSuccess;
 
 	*shared = (struct shared){{NULL}};
-	for (int b = 0; b < COMM_BACKENDS && result == ginSuccess; b++) {
+	for (int b = 0; b < BACKENDS_COUNT && result == ginSuccess; b++) {
 		struct backendUse *use = &comm->backend[b];
 		if (use->state && use->ops->network)
 			result =
@@ -86,7 +86,7 @@ ginResult_t routesShareLocal(ginComm_t comm, const struct memory *memory, struct
 
 void routesTell(ginComm_t comm, const struct shared *shared, struct ginWindowTable *table)
 {
-	for (int b = 0; b < COMM_BACKENDS; b++)
+	for (int b = 0; b < BACKENDS_COUNT; b++)
 		if (shared->window[b] && comm->backend[b].ops->windowDescribe)
 			comm->backend[b].ops->windowDescribe(shared->window[b], table);
 }
@@ -94,7 +94,7 @@ void routesTell(ginComm_t comm, const struct shared *shared, struct ginWindowTab
 /* The backend of this rank's route to `peer`, or NULL. */
 static const struct backendUse *useOf(ginComm_t comm, int peer, int *index)
 {
-	for (*index = 0; *index < COMM_BACKENDS; ++*index)
+	for (*index = 0; *index < BACKENDS_COUNT; ++*index)
 		if (comm->backend[*index].ops->route == comm->routes[peer])
 			return &comm->backend[*index];
 	return NULL;
@@ -103,14 +103,14 @@ static const struct backendUse *useOf(ginComm_t comm, int peer, int *index)
 void routesTellPeer(ginComm_t comm, const struct shared *shared, int peer,
 		    struct ginWindowPeer *entry)
 {
-	for (int b = 0; b < COMM_BACKENDS; b++)
+	for (int b = 0; b < BACKENDS_COUNT; b++)
 		if (shared->window[b] && comm->backend[b].ops->windowDescribePeer)
 			comm->backend[b].ops->windowDescribePeer(shared->window[b], peer, entry);
 }
 
 void routesUnshare(ginComm_t comm, struct shared *shared)
 {
-	for (int b = COMM_BACKENDS - 1; b >= 0; b--)
+	for (int b = BACKENDS_COUNT - 1; b >= 0; b--)
 		if (shared->window[b])
 			comm->backend[b].ops->windowDeregister(comm->backend[b].state,
 							       shared->window[b]);
@@ -129,7 +129,7 @@ char *routesAddress(ginComm_t comm, const struct shared *shared, int peer)
 
 int routesWriterUsed(ginComm_t comm, int writer)
 {
-	for (int b = 0; b < COMM_BACKENDS; b++)
+	for (int b = 0; b < BACKENDS_COUNT; b++)
 		if (takesPart(&comm->backend[b], writer))
 			return 1;
 	return 0;
@@ -149,7 +149,7 @@ ginResult_t routesContextsOpen(ginComm_t comm, const char *call, ginResult_t min
 			       struct contexts *contexts)
 {
 	*contexts = (struct contexts){{NULL}};
-	for (int b = 0; b < COMM_BACKENDS; b++) {
+	for (int b = 0; b < BACKENDS_COUNT; b++) {
 		struct backendUse *use = &comm->backend[b];
 		if (use->state && use->ops->contextsOpen)
 			mine = openContexts(use, call, mine, want,
@@ -160,7 +160,7 @@ ginResult_t routesContextsOpen(ginComm_t comm, const char *call, ginResult_t min
 
 int routesContextsAny(const struct contexts *contexts)
 {
-	for (int b = 0; b < COMM_BACKENDS; b++)
+	for (int b = 0; b < BACKENDS_COUNT; b++)
 		if (contexts->of[b])
 			return 1;
 	return 0;
@@ -168,7 +168,7 @@ int routesContextsAny(const struct contexts *contexts)
 
 void routesContextsTell(ginComm_t comm, const struct contexts *contexts, ginDevComm *devComm)
 {
-	for (int b = 0; b < COMM_BACKENDS; b++)
+	for (int b = 0; b < BACKENDS_COUNT; b++)
 		if (contexts->of[b])
 			comm->backend[b].ops->contextsDescribe(contexts->of[b], devComm);
 }
@@ -176,7 +176,7 @@ void routesContextsTell(ginComm_t comm, const struct contexts *contexts, ginDevC
 void routesContextsTellPeer(ginComm_t comm, const struct contexts *contexts, int peer,
 			    struct ginPeer *entry)
 {
-	for (int b = 0; b < COMM_BACKENDS; b++)
+	for (int b = 0; b < BACKENDS_COUNT; b++)
 		if (contexts->of[b] && comm->backend[b].ops->contextsDescribePeer)
 			comm->backend[b].ops->contextsDescribePeer(contexts->of[b], peer, entry);
 }
@@ -185,7 +185,7 @@ void routesContextsTellPeer(ginComm_t comm, const struct contexts *contexts, int
 ginResult_t routesContextsStats(ginComm_t comm, const struct contexts *contexts, uint32_t context,
 				ginStats_t *stats)
 {
-	for (int b = 0; b < COMM_BACKENDS; b++)
+	for (int b = 0; b < BACKENDS_COUNT; b++)
 		if (contexts->of[b])
 			return comm->backend[b].ops->contextsStats(contexts->of[b], context, stats);
 	return ginErrorUnsupported;
@@ -193,7 +193,7 @@ ginResult_t routesContextsStats(ginComm_t comm, const struct contexts *contexts,
 
 void routesContextsFinish(ginComm_t comm, const struct contexts *contexts)
 {
-	for (int b = 0; b < COMM_BACKENDS; b++)
+	for (int b = 0; b < BACKENDS_COUNT; b++)
 		if (contexts->of[b])
 			comm->backend[b].ops->contextsDrain(comm->backend[b].state,
 							    contexts->of[b]);
@@ -201,7 +201,7 @@ void routesContextsFinish(ginComm_t comm, const struct contexts *contexts)
 
 void routesContextsClose(ginComm_t comm, struct contexts *contexts)
 {
-	for (int b = COMM_BACKENDS - 1; b >= 0; b--)
+	for (int b = BACKENDS_COUNT - 1; b >= 0; b--)
 		if (contexts->of[b])
 			comm->backend[b].ops->contextsClose(comm->backend[b].state,
 							    contexts->of[b]);

@@ -209,6 +209,7 @@ const struct backendOps backendGdaki = {
 	.route = ginRouteGdaki,
 	.writer = ginWriterNic,
 	.network = 1,
+	.otherHosts = 1,
 	.deviceAtomics = 1,
 	.nic = gdakiNic,
 	.probe = probe,

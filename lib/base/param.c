@@ -12,7 +12,7 @@
 
 static const struct paramInfo table[PARAM_COUNT] = {
 	[paramBackend] = {.name = "GIN_BACKEND",
-			  .choices = "auto|gdaki|proxy",
+			  .choices = paramBackendChoices,
 			  .preset = "auto",
 			  .meaning = "what moves data between ranks that are no direct peers"},
 	[paramBootstrap] = {.name = "GIN_BOOTSTRAP",

@@ -43,6 +43,9 @@ enum { proxyFenceAuto, proxyFenceSystem };
 enum { routeAuto, routeDirect, routeNetwork };
 enum { uarMapIo, uarMapPlain, uarMapCpu };
 
+/* GIN_BACKEND's choices. Defined beside the table of backends, which this layer does not know. */
+extern const char paramBackendChoices[];
+
 /* A row of the table. */
 struct paramInfo {
 	const char *name;
