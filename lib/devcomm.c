@@ -132,7 +132,7 @@ static ginResult_t agreeShape(ginComm_t comm, ginResult_t mine,
 static void freeWords(ginComm_t comm, struct devComm *dc)
 {
 	for (int writer = 0; writer < GIN_WRITER_CLASSES; writer++) {
-		routesUnshare(comm, &dc->shared[writer]);
+		shareRelease(comm, &dc->shared[writer]);
 		if (writer == ginWriterCpu && controlError(&comm->control) == ginSuccess)
 			pinnedFree(&comm->device, dc->words[writer]);
 		else if (writer != ginWriterCpu && dc->words[writer])
@@ -142,7 +142,7 @@ static void freeWords(ginComm_t comm, struct devComm *dc)
 
 static void freeDevComm(ginComm_t comm, struct devComm *dc)
 {
-	routesContextsClose(comm, &dc->contexts);
+	queuesClose(comm, &dc->queues);
 	freeWords(comm, dc);
 	poolFree(&comm->pool, dc->device.peers, dc->peersBytes);
 	poolFree(&comm->pool, dc->local, dc->localBytes);
@@ -183,11 +183,11 @@ static ginResult_t shareWords(ginComm_t comm, const char *call, ginResult_t mine
 {
 	for (int writer = 0; writer < GIN_WRITER_CLASSES; writer++) {
 		struct memory memory = {0};
-		int used = routesWriterUsed(comm, writer);
+		int used = shareHasWriter(comm, writer);
 		if (mine == ginSuccess && used)
 			mine = makeWords(comm, dc, writer, wordBytes(want, writer), &memory);
 		if (used)
-			mine = routesShare(comm, call, mine, &memory, writer, &dc->shared[writer],
+			mine = shareMemory(comm, call, mine, &memory, writer, &dc->shared[writer],
 					   NULL);
 		if (mine == ginSuccess && used)
 			dc->device.signal[writer] = (uint64_t *)(void *)memory.address;
@@ -208,7 +208,7 @@ static ginResult_t makeLocal(ginComm_t comm, struct devComm *dc,
 {
 	size_t counters = (size_t)want->contexts * want->counters;
 	size_t signals = (size_t)want->contexts * want->signals;
-	size_t mirrors = routesWriterUsed(comm, ginWriterCpu) ? counters + signals : 0;
+	size_t mirrors = shareHasWriter(comm, ginWriterCpu) ? counters + signals : 0;
 	const struct ginWatch watch = {.word = &dc->lines->abort.word};
 	void *at = NULL;
 
@@ -246,12 +246,12 @@ static ginResult_t makeLines(ginComm_t comm, struct devComm *dc)
 
 static void fillPeer(ginComm_t comm, const struct devComm *dc, int r, struct ginPeer *peer)
 {
-	char *signals = routesAddress(comm, &dc->shared[ginWriterGpu], r);
+	char *signals = shareAddress(comm, &dc->shared[ginWriterGpu], r);
 
 	*peer = (struct ginPeer){.route = comm->routes[r],
 				 .state = ginPeerAlive,
 				 .signals = (uint64_t *)(void *)signals};
-	routesContextsTellPeer(comm, &dc->contexts, r, peer);
+	queuesDescribePeer(comm, &dc->queues, r, peer);
 }
 
 /* Once the contexts are open. */
@@ -318,9 +318,9 @@ static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommReq
 	mine = shareWords(comm, call, mine, dc, want);
 	if (mine == ginSuccess)
 		fillDevice(comm, dc, want, domain);
-	mine = routesContextsOpen(comm, call, mine, &queues, dc->shared, &dc->contexts);
+	mine = queuesOpen(comm, call, mine, &queues, dc->shared, &dc->queues);
 	if (mine == ginSuccess) {
-		routesContextsTell(comm, &dc->contexts, &dc->device);
+		queuesDescribe(comm, &dc->queues, &dc->device);
 		mine = makePeers(comm, dc);
 	}
 	if (mine == ginSuccess)
@@ -426,9 +426,9 @@ ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm)
 	 * words that it raises.
 	 */
 	if (controlError(&comm->control) == ginSuccess)
-		routesContextsFinish(comm, &dc->contexts);
+		queuesDrain(comm, &dc->queues);
 	devCommLogStats(comm, dc);
-	if (routesContextsAny(&dc->contexts))
+	if (queuesAny(&dc->queues))
 		controlAgree(&comm->control, "ginDevCommDestroy", ginSuccess);
 	freeDevComm(comm, dc);
 	if (result == ginSuccess)

@@ -5,13 +5,14 @@
 
 #include "comm.h"
 #include "lib/gpu/lines.h"
+#include "queues.h"
 
 struct devComm {
 	ginDevComm device; /* what the user has */
 	/* Of each writer class, this rank's words; memoryAlloc's, NULL: there are none. */
 	void *words[GIN_WRITER_CLASSES];
-	struct shared shared[GIN_WRITER_CLASSES];
-	struct contexts contexts;
+	struct sharedMemory shared[GIN_WRITER_CLASSES];
+	struct devCommQueues queues;
 	struct hostLines *lines;
 	void *local; /* the pool's */
 	size_t localBytes;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* routes.c - probes backends, gives each pair of ranks its route, opens what is used */
+#include "routes.h"
+
 #include <stdio.h>
 
 #include "comm.h"

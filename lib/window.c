@@ -4,6 +4,7 @@
 
 #include "comm.h"
 #include "lib/base/log.h"
+#include "share.h"
 
 struct window {
 	ginWindow_t handle; /* the table that kernels read */
@@ -12,7 +13,7 @@ struct window {
 	char *address;	 /* of it, for threads of the device */
 	int isLocal;	 /* GIN_WINDOW_LOCAL */
 	uint64_t serial; /* 0 for a local one */
-	struct shared shared;
+	struct sharedMemory shared;
 	int isListed;	  /* in comm->windows, and counted by memoryHold */
 	uint64_t bytes[]; /* [nRanks] */
 };
@@ -115,7 +116,7 @@ static void freeWindow(ginComm_t comm, struct window *w)
 		return;
 	if (w->isListed)
 		removeWindow(comm, w);
-	routesUnshare(comm, &w->shared);
+	shareRelease(comm, &w->shared);
 	poolFree(&comm->pool, w->handle.table, w->tableBytes);
 	free(w);
 }
@@ -126,7 +127,7 @@ static char *addressAt(ginComm_t comm, const struct window *w, int rank)
 	if (!w->bytes[rank])
 		return NULL;
 	/* This rank's own part, whatever the route to itself. */
-	return rank == comm->rank ? w->address : routesAddress(comm, &w->shared, rank);
+	return rank == comm->rank ? w->address : shareAddress(comm, &w->shared, rank);
 }
 
 static void fillTable(ginComm_t comm, const struct window *w, struct ginWindowTable *table)
@@ -137,11 +138,11 @@ static void fillTable(ginComm_t comm, const struct window *w, struct ginWindowTa
 					 .nRanks = (uint32_t)comm->nRanks,
 					 .serial = w->serial,
 					 .agent = ginAgentGpu};
-	routesTell(comm, &w->shared, table);
+	shareDescribe(comm, &w->shared, table);
 	for (int r = 0; r < comm->nRanks; r++) {
 		peers[r] = (struct ginWindowPeer){.bytes = w->bytes[r],
 						  .address = addressAt(comm, w, r)};
-		routesTellPeer(comm, &w->shared, r, &peers[r]);
+		shareDescribePeer(comm, &w->shared, r, &peers[r]);
 	}
 }
 
@@ -190,13 +191,13 @@ static ginResult_t shareWindow(ginComm_t comm, struct window *w, ginResult_t min
 {
 	static const char call[] = "ginWindowRegister";
 	struct memory memory = {0};
-	struct shared none;
+	struct sharedMemory none;
 
 	if (mine == ginSuccess)
 		mine = memoryDescribe(&comm->device, w->ptr, bytes, &memory);
 	if (mine == ginSuccess)
 		w->address = memory.address;
-	mine = routesShare(comm, call, mine, &memory, ROUTES_ALL, w ? &w->shared : &none,
+	mine = shareMemory(comm, call, mine, &memory, SHARE_ALL, w ? &w->shared : &none,
 			   w ? w->bytes : NULL);
 	if (mine == ginSuccess)
 		mine = finishWindow(comm, w);
@@ -231,7 +232,7 @@ static ginResult_t makeLocal(ginComm_t comm, struct window *w, size_t bytes)
 	w->isLocal = 1;
 	w->address = memory.address;
 	w->bytes[comm->rank] = bytes;
-	result = routesShareLocal(comm, &memory, &w->shared);
+	result = shareLocal(comm, &memory, &w->shared);
 	return result == ginSuccess ? finishWindow(comm, w) : result;
 }
 
