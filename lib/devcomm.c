@@ -146,7 +146,7 @@ static void freeDevComm(ginComm_t comm, struct devComm *dc)
 	freeWords(comm, dc);
 	poolFree(&comm->pool, dc->device.peers, dc->peersBytes);
 	poolFree(&comm->pool, dc->local, dc->localBytes);
-	linesFree(&comm->device, dc->lines);
+	pinnedFree(&comm->device, dc->lines);
 	free(dc);
 }
 
@@ -233,12 +233,16 @@ static ginResult_t makeLocal(ginComm_t comm, struct devComm *dc,
 		       : result;
 }
 
+_Static_assert(sizeof(struct hostLines) <= PINNED_SMALL, "it is a small block");
+
 static ginResult_t makeLines(ginComm_t comm, struct devComm *dc)
 {
-	ginResult_t result = linesAlloc(&comm->device, &dc->lines);
+	void *at = NULL;
+	ginResult_t result = pinnedAllocSmall(&comm->device, sizeof(*dc->lines), &at);
 
 	if (result != ginSuccess)
 		return result;
+	dc->lines = at;
 	dc->device.abortLine = &dc->lines->abort;
 	dc->device.errorRecord = &dc->lines->error;
 	return ginSuccess;

@@ -4,8 +4,13 @@
 #define GIN_LIB_DEVCOMM_H
 
 #include "comm.h"
-#include "lib/gpu/lines.h"
 #include "queues.h"
+
+/* Host memory that kernels read while they wait, and in which they leave errors. */
+struct hostLines {
+	struct ginAbortLine abort;
+	_Alignas(64) struct ginErrorRecord error; /* not on the line that the host writes */
+};
 
 struct devComm {
 	ginDevComm device; /* what the user has */
