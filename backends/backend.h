@@ -37,7 +37,9 @@ struct backendHost {
 				 void *out, size_t bytes);
 	ginResult_t (*exchangeHandles)(void *core, int fd, const uint8_t *to, const uint8_t *from,
 				       int *fds);
-	/* The blob that the probe on `rank` wrote, of the backend with this route; from open() on. */
+	/*
+	 * The blob that the probe on `rank` wrote, of the backend with this route; from open() on.
+	 */
 	const void *(*blob)(void *core, int rank, uint32_t route);
 	/* Any thread. The communicator fails on all ranks, with `why` as the sentence. */
 	void (*peerFailed)(void *core, int peer, const char *why);
@@ -48,7 +50,7 @@ struct backendHost {
 struct backendContexts {
 	uint32_t contexts, signals, counters, barriers; /* as in ginDevComm */
 	uint32_t depth;					/* entries of a queue: a power of two */
-	void *words; /* what windowOffer() made of the memory with this writer class's words, or NULL */
+	void *words; /* the backend's window of this writer class's words; NULL: none */
 };
 
 struct backendOps {
@@ -72,34 +74,34 @@ struct backendOps {
 	ginResult_t (*nic)(int index, ginNicInfo_t *info);
 
 	/*
-	 * Can this rank reach `peer`, which may be this rank? `mine` and `theirs` are the blobs of the
-	 * two. `why` says how, or why not. Any thread, any time after the probe. For a peer on another
-	 * host, both ends must find one answer.
+	 * Can this rank reach `peer`, which may be this rank? `mine` and `theirs` are the blobs of
+	 * the two. `why` says how, or why not. Any thread, any time after the probe. For a peer on
+	 * another host, both ends must find one answer.
 	 */
 	int (*reach)(const struct backendHost *host, int peer, const void *mine, const void *theirs,
 		     char *why);
 
 	/*
-	 * Called on every rank when any pair may use this route. What cannot work on this machine must
-	 * fail here and not later: all ranks then use the next network backend.
+	 * Called on every rank when any pair may use this route. What cannot work on this machine
+	 * must fail here and not later: all ranks then use the next network backend.
 	 */
 	ginResult_t (*open)(const struct backendHost *host, void **state);
 	void (*close)(void *state);
 
 	/*
-	 * Prepares `memory`, this rank's part of a window, for the peers on this route. Writes what the
-	 * peers must know into `offer`: BACKEND_OFFER bytes, zeroed. Whatever can fail on one rank only
-	 * belongs here. `offer` NULL: the memory is a source of this rank only, and windowRegister() is
-	 * not called.
+	 * Prepares `memory`, this rank's part of a window, for the peers on this route. Writes what
+	 * the peers must know into `offer`: BACKEND_OFFER bytes, zeroed. Whatever can fail on one
+	 * rank only belongs here. `offer` NULL: the memory is a source of this rank only, and
+	 * windowRegister() is not called.
 	 */
 	ginResult_t (*windowOffer)(void *state, const struct memory *memory, void *offer,
 				   void **window);
 
 	/*
-	 * Collective, after all ranks have offered: connects to the peers' parts. The offer of rank r
-	 * begins at offers + r * stride. `mine` is this rank's result so far: a rank that has failed
-	 * still takes part in every collective inside. Afterwards the core lets all ranks agree, and
-	 * deregisters when any rank failed.
+	 * Collective, after all ranks have offered: connects to the peers' parts. The offer of rank
+	 * r begins at offers + r * stride. `mine` is this rank's result so far: a rank that has
+	 * failed still takes part in every collective inside. Afterwards the core lets all ranks
+	 * agree, and deregisters when any rank failed.
 	 */
 	ginResult_t (*windowRegister)(void *state, const char *call, ginResult_t mine,
 				      const uint8_t *offers, size_t stride, void *window);
@@ -108,8 +110,8 @@ struct backendOps {
 	void (*windowDeregister)(void *state, void *window);
 
 	/*
-	 * The address by which this rank loads and stores the window at `peer`, which may be this rank;
-	 * or NULL. The call is NULL for a backend that has no such addresses.
+	 * The address by which this rank loads and stores the window at `peer`, which may be this
+	 * rank; or NULL. The call is NULL for a backend that has no such addresses.
 	 */
 	char *(*windowAddress)(void *window, int peer);
 
@@ -123,8 +125,8 @@ struct backendOps {
 	void (*windowDescribePeer)(void *window, int peer, struct ginWindowPeer *entry);
 
 	/*
-	 * Collective, like windowRegister(): makes the queues of a device communicator. NULL: contexts
-	 * need nothing on the host, and the other calls on contexts are NULL too.
+	 * Collective, like windowRegister(): makes the queues of a device communicator. NULL:
+	 * contexts need nothing on the host, and the other calls on contexts are NULL too.
 	 */
 	ginResult_t (*contextsOpen)(void *state, const char *call, ginResult_t mine,
 				    const struct backendContexts *want, void **contexts);
@@ -136,14 +138,14 @@ struct backendOps {
 	void (*contextsDescribePeer)(void *contexts, int peer, struct ginPeer *entry);
 
 	/*
-	 * Fills in what went through the queue of a context; the other members are zero. Any thread,
-	 * also while kernels run. The caller has entered the device's scope.
+	 * Fills in what went through the queue of a context; the other members are zero. Any
+	 * thread, also while kernels run. The caller has entered the device's scope.
 	 */
 	ginResult_t (*contextsStats)(void *contexts, uint32_t context, ginStats_t *stats);
 
 	/*
-	 * Returns when everything that kernels have posted is complete or has failed. No kernel uses
-	 * the contexts any more. Not called when the communicator has failed.
+	 * Returns when everything that kernels have posted is complete or has failed. No kernel
+	 * uses the contexts any more. Not called when the communicator has failed.
 	 */
 	void (*contextsDrain)(void *state, void *contexts);
 

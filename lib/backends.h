@@ -22,7 +22,7 @@
 extern const struct backendOps backendDirect;
 BACKENDS_NETWORK_ROWS(BACKENDS_ROW_DECLARE)
 
-/* Indexes in the table. The index of a network backend is also the number of GIN_BACKEND's choice. */
+/* Indexes in the table. A network backend's index is also the index of GIN_BACKEND's choice. */
 enum {
 	BACKENDS_DIRECT,
 	BACKENDS_NETWORK, /* the first network backend */

@@ -16,7 +16,7 @@ ginResult_t commEnter(ginComm_t comm, const char *call)
 	return comm ? ginSuccess : fail(ginErrorInvalidArgument, "comm is NULL");
 }
 
-/* Members that the caller's older header does not have keep their default. */
+/* Members that the caller's older header lacks keep their default. */
 static ginResult_t readConfig(const ginConfig_t *given, ginConfig_t *config)
 {
 	*config = (ginConfig_t)GIN_CONFIG_INIT;
@@ -98,7 +98,7 @@ ginResult_t ginGetUniqueId(ginUniqueId_t *id)
 	return ginSuccess;
 }
 
-_Static_assert(sizeof(struct rootContact) <= sizeof(ginUniqueId_t), "a contact is an id");
+_Static_assert(sizeof(struct rootContact) <= sizeof(ginUniqueId_t), "an id holds a contact");
 
 ginResult_t ginCommInitRank(const ginConfig_t *given, const ginUniqueId_t *id, int rank, int nRanks,
 			    ginComm_t *comm)
@@ -112,11 +112,11 @@ ginResult_t ginCommInitRank(const ginConfig_t *given, const ginUniqueId_t *id, i
 	memcpy(&contact, id->bytes, sizeof(contact));
 	if (contact.magic != ROOT_MAGIC)
 		return fail(ginErrorInvalidArgument,
-			    "id is not of ginGetUniqueId(): did it travel whole?");
+			    "id is not from ginGetUniqueId(): give every rank all bytes of it");
 	ginResult_t result = readConfig(given, &config);
 	if (result == ginSuccess && config.allgather)
 		result = fail(ginErrorInvalidArgument,
-			      "config.allgather is set, and so is id: give one of the two");
+			      "config.allgather is set, and so is id: give only one of them");
 	if (result == ginSuccess)
 		result = checkRank("", rank, nRanks);
 	if (result != ginSuccess)
@@ -189,7 +189,7 @@ ginResult_t ginCommQueryPeer(ginComm_t comm, int peer, ginPeerInfo_t *out)
 	return infoGive(&info, sizeof(info), "GIN_PEER_INFO_INIT", out);
 }
 
-/* The lowest rank of r's host. */
+/* The lowest rank on the host of `r`. */
 static int leaderOf(const struct ginComm *comm, int r)
 {
 	int leader = 0;
@@ -262,15 +262,15 @@ static ginResult_t checkAllgather(const void *in, const void *out, size_t bytes)
 {
 	if (bytes > CONTROL_BYTES)
 		return fail(ginErrorInvalidArgument,
-			    "bytes is %zu: the control plane takes at most %d of a rank; for data "
-			    "use windows",
+			    "bytes is %zu: the control plane takes at most %d from each rank; "
+			    "use windows for data",
 			    bytes, CONTROL_BYTES);
 	if (bytes && (!in || !out))
 		return fail(ginErrorInvalidArgument, "%s is NULL", in ? "out" : "in");
 	return ginSuccess;
 }
 
-/* A rank that is wrong takes part all the same, so that nobody waits for it. */
+/* A rank with a wrong argument still takes part, so that no other rank waits for it. */
 ginResult_t ginCommAllgather(ginComm_t comm, const void *in, void *out, size_t bytes)
 {
 	ginResult_t result = commEnter(comm, "ginCommAllgather");
@@ -281,7 +281,7 @@ ginResult_t ginCommAllgather(ginComm_t comm, const void *in, void *out, size_t b
 				in, out, bytes);
 }
 
-static int turnAll(ginComm_t comm)
+static int progressAll(ginComm_t comm)
 {
 	int did = 0;
 
@@ -303,7 +303,7 @@ ginResult_t ginCommProgress(ginComm_t comm, int *did)
 	result = deviceEnter(&comm->device, &scope);
 	if (result != ginSuccess)
 		return result;
-	int some = turnAll(comm);
+	int some = progressAll(comm);
 	deviceLeave(&comm->device, &scope);
 	if (did)
 		*did = some;
@@ -311,8 +311,8 @@ ginResult_t ginCommProgress(ginComm_t comm, int *did)
 }
 
 /*
- * All ranks must have arrived before any memory goes away that others reach. After a failure there
- * is nobody to wait for, and leaving succeeds.
+ * All ranks must have arrived before any rank frees memory that peers reach. After a failure no
+ * rank waits for another, and the call succeeds.
  */
 ginResult_t ginCommDestroy(ginComm_t comm)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm.h - a communicator, from within the core */
+/* comm.h - a communicator, as the core sees it */
 #ifndef GIN_LIB_COMM_H
 #define GIN_LIB_COMM_H
 
@@ -9,13 +9,13 @@
 #include "lib/gpu/pool.h"
 #include "routes.h"
 
-/* One backend at this rank. */
+/* One backend on this rank. */
 struct backendUse {
 	const struct backendOps *ops;
-	int usable;	       /* the probe said so */
-	char why[BACKEND_WHY]; /* what the probe said */
-	int used;	       /* by a pair of any ranks */
-	/* Why all do without it, where some pair could have used it; "": they do not. */
+	int usable;	       /* the probe found so */
+	char why[BACKEND_WHY]; /* what the probe found */
+	int used;	       /* by some pair of ranks */
+	/* Why all ranks leave it unused, although some pair could have used it; "": they do not. */
 	char left[BACKEND_WHY];
 	void *state; /* NULL: not open */
 };
@@ -33,42 +33,42 @@ struct ginComm {
 	char (*deviceNames)[sizeof(((struct device *)0)->name)]; /* [nRanks] */
 	struct backendProbe (*probed)[BACKENDS_COUNT];		 /* [nRanks] */
 	uint8_t *routes;					 /* [nRanks]: enum ginRoute */
-	uint8_t *reached; /* [nRanks]: a bit for each backend by which the two reach each other */
-	int forced;	  /* the one network backend that may be used; 0: any */
+	uint8_t *reached; /* [nRanks]: a bit for each backend that can connect the pair */
+	int forced;	  /* index of the only network backend allowed; 0: any */
 	struct backendHost host;
 	struct backendUse backend[BACKENDS_COUNT];
 	struct pool pool;
 
-	pthread_mutex_t lock; /* the lists; never held while waiting for other ranks */
+	pthread_mutex_t lock; /* of the lists below; never held while waiting for other ranks */
 	void *windows;	      /* tsearch() of struct window */
 	struct devComm *devComms;
 	uint64_t windowSerial, devCommSerial;
 };
 
-/* How a communicator begins. */
+/* What a communicator is opened with. */
 struct commStart {
 	struct bootstrapWanted wanted;
 	const struct bootstrapOps *bootstrap; /* NULL: bootstrapChoose() */
-	int device;			      /* as ginConfig_t's */
-	int forced;			      /* as ginComm's */
+	int device;			      /* as in ginConfig_t */
+	int forced;			      /* as in ginComm */
 };
 
 /*
- * Brings the ranks together and opens all that a communicator consists of. Collective: a step that
- * fails on one rank fails on all.
+ * Brings the ranks together and opens all parts of a communicator. Collective: a step that fails on
+ * one rank fails on all.
  */
 ginResult_t commOpen(const char *call, const struct commStart *start, ginComm_t *out);
 
-/* Frees all, without the other ranks. */
+/* Frees all parts, without the other ranks. */
 void commClose(ginComm_t comm);
 
-/* Begins an API call: sets the scope of error messages; fails when comm is NULL. */
+/* Begins an API call: sets the scope of error sentences. Fails when comm is NULL. */
 ginResult_t commEnter(ginComm_t comm, const char *call);
 
-/* A peer failed, or (rank -1) the communicator as a whole: tell waiting kernels. Any thread. */
+/* `rank` failed, or the whole communicator (-1): ends the waits of kernels. Any thread. */
 void devCommsFail(ginComm_t comm, int rank, ginResult_t result);
 
-/* What the user left; warns. */
+/* Frees what the user has not destroyed or deregistered, with a warning. */
 void windowsFree(ginComm_t comm);
 void devCommsFree(ginComm_t comm);
 

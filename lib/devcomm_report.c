@@ -15,8 +15,8 @@ static const char *callName(uint32_t call)
 	return call < sizeof(names) / sizeof(names[0]) ? names[call] : "unknown call";
 }
 
-/* What a wait waited for; "" when the call is none. */
-static void sayWait(const ginErrorRecord_t *r, char *out, size_t bytes)
+/* What a wait waited for; "" when the call does not wait. */
+static void formatWait(const ginErrorRecord_t *r, char *out, size_t bytes)
 {
 	const char *what = r->call == ginCallWaitSignal	   ? "signal"
 			   : r->call == ginCallWaitCounter ? "counter"
@@ -33,12 +33,12 @@ static void sayWait(const ginErrorRecord_t *r, char *out, size_t bytes)
 		 (unsigned long long)r->expected, (unsigned long long)r->seen);
 }
 
-/* The record in words, for ginGetLastError. */
-static void sayRecord(const ginErrorRecord_t *r)
+/* Keeps the record in words, for ginGetLastError(). */
+static void keepRecord(const ginErrorRecord_t *r)
 {
 	char text[SENTENCE_BYTES], wait[128], where[32] = "";
 
-	sayWait(r, wait, sizeof(wait));
+	formatWait(r, wait, sizeof(wait));
 	if (r->peer >= 0)
 		snprintf(where, sizeof(where), ", rank %d", r->peer);
 	snprintf(text, sizeof(text), "%s in context %u%s%s: %s", callName(r->call), r->context,
@@ -64,12 +64,12 @@ ginResult_t ginDevCommGetError(ginComm_t comm, const ginDevComm *devComm, ginErr
 	if (!at)
 		return ginErrorInvalidArgument;
 	if (copy.valid)
-		sayRecord(&copy);
+		keepRecord(&copy);
 	*record = copy;
 	return ginSuccess;
 }
 
-/* Relaxed: the kernels' ginPeerObserve looks at the state alone. */
+/* Relaxed: ginPeerObserve() of kernels reads only the state. */
 static void failPeer(ginComm_t comm, struct devComm *dc, int rank)
 {
 	static const uint32_t failed = ginPeerFailed;
@@ -82,8 +82,8 @@ static void failPeer(ginComm_t comm, struct devComm *dc, int rank)
 }
 
 /*
- * To a kernel every failure but an abort is one of its peers: a timeout of the host's must not look
- * like one of its own. Relaxed: pairs with nothing, the word says all.
+ * Kernels get every failure except an abort as ginErrorPeer: a timeout of a host call must not look
+ * like a timeout of the kernel's own call. Relaxed: no other data depends on the word.
  */
 static void writeLine(struct devComm *dc, int rank, ginResult_t result)
 {
@@ -93,7 +93,7 @@ static void writeLine(struct devComm *dc, int rank, ginResult_t result)
 	__atomic_store_n(&dc->lines->abort.word, word, __ATOMIC_RELAXED);
 }
 
-/* All of them when the communicator as a whole has failed, or this rank has given up. */
+/* Marks all peers when the whole communicator has failed, or when this rank has aborted. */
 static void failPeers(ginComm_t comm, struct devComm *dc, int rank)
 {
 	int all = rank < 0 || rank == comm->rank;
@@ -102,7 +102,9 @@ static void failPeers(ginComm_t comm, struct devComm *dc, int rank)
 		failPeer(comm, dc, r);
 }
 
-/* The lines first: they end waits at once, and a call that finds its peer failed reads there why.
+/*
+ * The abort lines are written first: they end waits at once, and a call that finds its peer failed
+ * reads the reason there.
  */
 void devCommsFail(ginComm_t comm, int rank, ginResult_t result)
 {

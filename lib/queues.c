@@ -50,7 +50,7 @@ void queuesDescribePeer(ginComm_t comm, const struct devCommQueues *queues, int 
 			comm->backend[b].ops->contextsDescribePeer(queues->of[b], peer, entry);
 }
 
-/* All that have queues are network backends, and one of these is in use. */
+/* Only network backends have queues, and only one network backend is in use. */
 ginResult_t queuesStats(ginComm_t comm, const struct devCommQueues *queues, uint32_t context,
 			ginStats_t *stats)
 {

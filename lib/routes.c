@@ -11,7 +11,7 @@
 /* Most ranks of one host for which reach is exchanged. A rank beyond has no route on its host. */
 #define REACH_RANKS 1024
 
-/* Which ranks of its host a rank reaches, per backend: a bit for each rank of the host, in order. */
+/* Which ranks of its host a rank reaches, per backend: a bit for each rank of the host. */
 struct hostReach {
 	uint8_t bits[BACKENDS_COUNT][REACH_RANKS / 8];
 };
@@ -65,7 +65,7 @@ ginResult_t routesForce(ginComm_t comm, const uint8_t *forced)
 		if (forced[r] != forced[first])
 			return fail(ginErrorInvalidArgument,
 				    "GIN_BACKEND or config.backend is %s on rank %d and %s on rank "
-				    "%d: all ranks must use the same one",
+				    "%d: set one backend on all ranks",
 				    backendsTable[forced[first]]->name, first,
 				    backendsTable[forced[r]]->name, r);
 	}

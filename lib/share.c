@@ -6,7 +6,7 @@
 
 #include "comm.h"
 
-/* What a rank sends about its part of a window. */
+/* What each rank sends to all others about its part of a window. */
 struct windowPart {
 	uint64_t bytes;
 	uint8_t offer[BACKENDS_COUNT][BACKEND_OFFER];
@@ -43,7 +43,9 @@ static ginResult_t registerAll(ginComm_t comm, const char *call, const struct wi
 		struct backendUse *use = &comm->backend[b];
 		if (!takesPart(use, writer))
 			continue;
-		/* A rank still waiting for handles of the previous backend must not get this one's. */
+		/*
+		 * A rank still waiting for handles of the previous backend must not get this one's.
+		 */
 		if (others++)
 			mine = controlAgree(&comm->control, call, mine);
 		mine = use->ops->windowRegister(use->state, call, mine, parts->offer[b],

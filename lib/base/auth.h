@@ -23,7 +23,9 @@ int authConnect(int fd, const uint8_t key[AUTH_KEY_BYTES], uint32_t rank, uint64
 /* The listening end, which receives the rank. Reads a bounded number of bytes only. */
 int authAccept(int fd, const uint8_t key[AUTH_KEY_BYTES], uint32_t *rank, uint64_t deadline);
 
-/* authAccept() in two steps, for a listener that serves other connections before the answer comes. */
+/*
+ * authAccept() in two steps, for a listener that serves other connections before the answer comes.
+ */
 #define AUTH_ANSWER_BYTES 32
 int authChallenge(int fd, uint64_t challenge[2], uint64_t deadline);
 int authAnswer(int fd, const uint8_t key[AUTH_KEY_BYTES], const uint64_t challenge[2],

@@ -6,8 +6,8 @@
 #include "cpus.h"
 
 /*
- * Leaves out hwloc components that start a GPU's run-time system, run on every CPU or read the names
- * of all PCI devices. sysfs alone says where a device is.
+ * Leaves out hwloc components that start a GPU's run-time system, run on every CPU or read the
+ * names of all PCI devices. sysfs alone says where a device is.
  */
 static void leaveOut(hwloc_topology_t topology)
 {
