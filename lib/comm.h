@@ -12,11 +12,11 @@
 /* One backend on this rank. */
 struct backendUse {
 	const struct backendOps *ops;
-	int usable;	       /* the probe found so */
-	char why[BACKEND_WHY]; /* what the probe found */
+	int usable;	       /* by the probe, and after a trial by open() */
+	char why[BACKEND_WHY]; /* what the probe, or the trial, found */
 	int used;	       /* by some pair of ranks */
-	/* Why all ranks leave it unused, although some pair could have used it; "": they do not. */
-	char left[BACKEND_WHY];
+	/* Why all ranks leave it unused although some pair could use it; "": no such reason. */
+	char whyUnused[BACKEND_WHY];
 	void *state; /* NULL: not open */
 };
 

@@ -87,8 +87,8 @@ static void failPeer(ginComm_t comm, struct devComm *dc, int rank)
  */
 static void writeLine(struct devComm *dc, int rank, ginResult_t result)
 {
-	uint32_t told = result == ginErrorAborted ? ginErrorAborted : ginErrorPeer;
-	uint64_t word = (uint64_t)(uint32_t)rank << 32 | told;
+	uint32_t shown = result == ginErrorAborted ? ginErrorAborted : ginErrorPeer;
+	uint64_t word = (uint64_t)(uint32_t)rank << 32 | shown;
 
 	__atomic_store_n(&dc->lines->abort.word, word, __ATOMIC_RELAXED);
 }

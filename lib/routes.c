@@ -223,7 +223,7 @@ static void backendWhy(ginComm_t comm, int b, int peer, char *why)
 	if (!reaches(comm, b, peer, why) || comm->routes[peer] == backendsTable[b]->route)
 		return;
 	if (comm->reached[peer] >> b & 1)
-		snprintf(why, BACKEND_WHY, "%s", comm->backend[b].left);
+		snprintf(why, BACKEND_WHY, "%s", comm->backend[b].whyUnused);
 	else
 		snprintf(why, BACKEND_WHY, "rank %d does not reach this rank: see its own report",
 			 peer);
@@ -235,9 +235,9 @@ static const char *routeWhy(ginComm_t comm, int b, int peer, char why[BACKEND_WH
 	backendWhy(comm, b, peer, why);
 	size_t length = strlen(why);
 	for (int other = BACKENDS_NETWORK; other < b; other++)
-		if (comm->backend[other].left[0])
+		if (comm->backend[other].whyUnused[0])
 			snprintf(why + length, BACKEND_WHY - length, "; not %s: %s",
-				 backendsTable[other]->name, comm->backend[other].left);
+				 backendsTable[other]->name, comm->backend[other].whyUnused);
 	return why;
 }
 
@@ -301,9 +301,10 @@ static void markUnused(ginComm_t comm, int b, const char *why)
 {
 	struct backendUse *use = &comm->backend[b];
 
-	snprintf(use->left, sizeof(use->left), "%.*s", BACKEND_WHY - 1, why);
+	snprintf(use->whyUnused, sizeof(use->whyUnused), "%.*s", BACKEND_WHY - 1, why);
 	if (use->used && why != use->why)
-		logWrite(logInfo, "rank %d: not %s: %s", comm->rank, use->ops->name, use->left);
+		logWrite(logInfo, "rank %d: not %s: %s", comm->rank, use->ops->name,
+			 use->whyUnused);
 	use->used = 0;
 }
 

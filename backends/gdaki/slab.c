@@ -22,7 +22,7 @@ int slabIsNear(const struct device *d)
 ginResult_t slabMemory(const struct device *d, size_t bytes, void **at)
 {
 	if (paramChoice(paramGdakiQueues) == gdakiQueuesHost)
-		return memoryAllocNear(d, bytes, d->numaNode, at);
+		return memoryAllocOnNode(d, bytes, d->numaNode, at);
 	return memoryAlloc(d, bytes, at);
 }
 

@@ -51,8 +51,8 @@ static void chooseNear(const struct device *d, const cpu_set_t *own, cpu_set_t *
 			return;
 		*cpus = *own;
 	}
-	logWrite(logInfo, "the proxy is not placed near GPU %d (%s): %s", d->ordinal, d->pciBusId,
-		 why);
+	logWrite(logInfo, "the proxy's threads are not bound to CPUs near GPU %d (%s): %s",
+		 d->ordinal, d->pciBusId, why);
 }
 
 /* Counts from the highest CPU down: the lowest ones serve interrupts, and programs start there. */

@@ -100,10 +100,10 @@ ginResult_t memoryAlloc(const struct device *d, size_t bytes, void **ptr)
 
 ginResult_t memoryAllocHost(const struct device *d, size_t bytes, void **ptr)
 {
-	return memoryAllocNear(d, bytes, -1, ptr);
+	return memoryAllocOnNode(d, bytes, -1, ptr);
 }
 
-ginResult_t memoryAllocNear(const struct device *d, size_t bytes, int node, void **ptr)
+ginResult_t memoryAllocOnNode(const struct device *d, size_t bytes, int node, void **ptr)
 {
 	return alloc(d, 1, node, bytes, ptr);
 }

@@ -36,7 +36,7 @@ ginResult_t memoryAlloc(const struct device *d, size_t bytes, void **ptr);
 ginResult_t memoryAllocHost(const struct device *d, size_t bytes, void **ptr);
 
 /* As memoryAllocHost(), on NUMA node `node` if the system allows it and has room; -1: anywhere. */
-ginResult_t memoryAllocNear(const struct device *d, size_t bytes, int node, void **ptr);
+ginResult_t memoryAllocOnNode(const struct device *d, size_t bytes, int node, void **ptr);
 
 /* Frees memory of these calls. With a GPU, freeing host memory waits for running kernels. */
 ginResult_t memoryFree(const struct device *d, void *ptr);

@@ -55,7 +55,7 @@ static ginResult_t addBlock(const struct device *d, size_t bytes, int node, void
 	if (!b)
 		return fail(ginErrorSystem, "no memory");
 	*b = (struct pinnedBlock){.bytes = bytes, .node = node};
-	ginResult_t result = memoryAllocNear(d, bytes, node, &b->ptr);
+	ginResult_t result = memoryAllocOnNode(d, bytes, node, &b->ptr);
 	if (result != ginSuccess) {
 		free(b);
 		return result;
@@ -154,7 +154,7 @@ ginResult_t pinnedAllocSmall(const struct device *d, size_t bytes, void **ptr)
 
 ginResult_t pinnedAllocShared(const struct device *d, size_t bytes, int node, void **ptr)
 {
-	return d->cuda ? allocPinned(d, bytes, node, ptr) : memoryAllocNear(d, bytes, node, ptr);
+	return d->cuda ? allocPinned(d, bytes, node, ptr) : memoryAllocOnNode(d, bytes, node, ptr);
 }
 
 static void giveBack(const void *ptr)
