@@ -52,7 +52,7 @@ LINKGIN = -L$(BUILD) -lgin -Wl,-rpath,'$$ORIGIN/..' -Wl,-rpath,'$$ORIGIN/../..' 
 HWLOC := $(shell $(PKG_CONFIG) --exists hwloc 2>/dev/null && echo yes)
 HWLOC_LIBS := $(if $(HWLOC),$(shell $(PKG_CONFIG) --libs hwloc))
 
-LIB_SRC := $(filter-out bootstrap/pmix.c lib/gpu/near_$(if $(HWLOC),none,hwloc).c, \
+LIB_SRC := $(filter-out bootstrap/pmix.c lib/gpu/cpus_$(if $(HWLOC),none,hwloc).c, \
 	$(wildcard lib/*.c lib/*/*.c backends/*/*.c bootstrap/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 LIB := $(BUILD)/libgin.so.$(VERSION)
@@ -115,7 +115,7 @@ $(BUILD)/%.o: %.c
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS_ALL) -c -o $@ $<
 
-$(BUILD)/lib/gpu/near_hwloc.o: CPPFLAGS += $(shell $(PKG_CONFIG) --cflags hwloc)
+$(BUILD)/lib/gpu/cpus_hwloc.o: CPPFLAGS += $(shell $(PKG_CONFIG) --cflags hwloc)
 
 $(LIB): $(LIB_OBJ) lib/libgin.map
 	$(call say,LINK,$@)

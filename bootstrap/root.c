@@ -13,8 +13,8 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/forkguard.h"
-#include "lib/base/handshake.h"
-#include "lib/base/hostid.h"
+#include "lib/base/auth.h"
+#include "lib/base/identity.h"
 #include "lib/base/log.h"
 #include "lib/base/random.h"
 #include "lib/base/thread.h"
@@ -26,7 +26,7 @@
 struct root {
 	int listener, poll;
 	int once;
-	uint8_t key[SIPHASH_KEY_BYTES];
+	uint8_t key[AUTH_KEY_BYTES];
 	struct guest *guests;
 	struct rootGroups groups;
 };
@@ -69,8 +69,8 @@ static void addGuest(struct root *root, int fd)
 	if (root->guests)
 		root->guests->at = &guest->next;
 	root->guests = guest;
-	if (expectBytes(guest, HANDSHAKE_ANSWER_BYTES) ||
-	    handshakeChallenge(fd, guest->challenge, clockNow()) || watch(root, fd, guest))
+	if (expectBytes(guest, AUTH_ANSWER_BYTES) ||
+	    authChallenge(fd, guest->challenge, clockNow()) || watch(root, fd, guest))
 		guestDrop(guest);
 }
 
@@ -104,7 +104,7 @@ static int validRequest(struct guest *guest)
 static void greet(const struct root *root, struct guest *guest)
 {
 	guest->state = guestAsks;
-	if (handshakeAnswer(guest->fd, root->key, guest->challenge, &guest->rank, clockNow()) ||
+	if (authAnswer(guest->fd, root->key, guest->challenge, &guest->rank, clockNow()) ||
 	    expectBytes(guest, sizeof(guest->request)))
 		refuse(guest);
 }
@@ -187,7 +187,7 @@ static void *rootThread(void *arg)
 	return NULL;
 }
 
-int rootStart(int listener, const uint8_t key[SIPHASH_KEY_BYTES], int once, unsigned seconds)
+int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], int once, unsigned seconds)
 {
 	struct root *root = calloc(1, sizeof(*root));
 	pthread_t thread;
@@ -217,7 +217,7 @@ failed:;
 
 int rootMake(struct rootContact *contact, const char *ifname, int once, unsigned seconds, char *why)
 {
-	struct rootContact made = {.magic = ROOT_MAGIC, .hostId = hostId()};
+	struct rootContact made = {.magic = ROOT_MAGIC, .hostId = identityHostId()};
 	int listener = socketListen(&made.port);
 
 	int failed = listener < 0 || randomBytes(made.key, sizeof(made.key));

@@ -9,7 +9,7 @@
 #ifndef GIN_BOOTSTRAP_ROOT_H
 #define GIN_BOOTSTRAP_ROOT_H
 
-#include "lib/base/siphash.h"
+#include "lib/base/auth.h"
 #include "lib/base/socket.h"
 #include "bootstrap.h"
 
@@ -20,7 +20,7 @@
 struct rootContact {
 	uint64_t magic;
 	uint64_t hostId; /* on the same host the loopback interface is tried first */
-	uint8_t key[SIPHASH_KEY_BYTES];
+	uint8_t key[AUTH_KEY_BYTES];
 	uint16_t port;
 	uint16_t addresses;
 	struct netAddress address[ROOT_ADDRESSES];
@@ -49,7 +49,7 @@ struct rootReply {
  * its first communicator is complete or has failed. `seconds`: until a communicator whose ranks do
  * not all come is given up. 0, or -1 with errno.
  */
-int rootStart(int listener, const uint8_t key[SIPHASH_KEY_BYTES], int once, unsigned seconds);
+int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], int once, unsigned seconds);
 
 /* A key, a listener and a root; the contact is for all ranks. `ifname` as in socketAddresses(). */
 int rootMake(struct rootContact *contact, const char *ifname, int once, unsigned seconds,

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/hostid.h"
+#include "lib/base/identity.h"
 #include "meeting.h"
 
 /* Of this process; rank 0 has the root. */
@@ -46,9 +46,9 @@ static int split(const char *text, char *host, size_t bytes, char **port)
 }
 
 /* A text of any length to a key; whoever has the text has the key. */
-static void makeKey(const char *secret, uint8_t key[SIPHASH_KEY_BYTES])
+static void makeKey(const char *secret, uint8_t key[AUTH_KEY_BYTES])
 {
-	static const uint8_t halves[2][SIPHASH_KEY_BYTES] = {"libgin secret 1", "libgin secret 2"};
+	static const uint8_t halves[2][AUTH_KEY_BYTES] = {"libgin secret 1", "libgin secret 2"};
 
 	for (int i = 0; i < 2; i++) {
 		uint64_t half = siphash(halves[i], secret, strlen(secret));

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
-#include "lib/base/handshake.h"
-#include "lib/base/hostid.h"
+#include "lib/base/auth.h"
+#include "lib/base/identity.h"
 #include "lib/base/log.h"
 #include "root.h"
 
@@ -33,7 +33,7 @@ static int greet(const struct rootContact *contact, const struct netAddress *add
 
 	if (fd < 0)
 		return -1;
-	if (!handshakeConnect(fd, contact->key, rank, within(GREETING_SECONDS, deadline)))
+	if (!authConnect(fd, contact->key, rank, within(GREETING_SECONDS, deadline)))
 		return fd;
 	int reason = errno;
 	close(fd);
@@ -47,7 +47,7 @@ static int tryAddresses(const struct rootContact *contact, uint32_t rank, uint64
 	int fd = -1;
 
 	errno = EADDRNOTAVAIL;
-	if (contact->hostId == hostId())
+	if (contact->hostId == identityHostId())
 		fd = greet(contact, &loopback, rank, deadline);
 	for (unsigned i = 0; fd < 0 && i < contact->addresses && i < ROOT_ADDRESSES; i++)
 		fd = greet(contact, &contact->address[i], rank, deadline);

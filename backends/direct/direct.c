@@ -40,7 +40,7 @@ static ginResult_t directOpen(const struct backendHost *host, void **state)
 {
 	const struct peermemPeers peers = {isDirect, host};
 	struct peermem *peermem = NULL;
-	ginResult_t result = peermemOpen(host, backendDirect.name, &peers, &peermem);
+	ginResult_t result = peermemOpen(host, "direct", &peers, &peermem);
 
 	if (result == ginSuccess)
 		*state = peermem;

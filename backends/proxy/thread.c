@@ -9,7 +9,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
-#include "lib/gpu/place.h"
+#include "lib/gpu/cpus.h"
 #include "lib/base/thread.h"
 
 /*
@@ -163,7 +163,7 @@ static void findCpus(const struct backendHost *host, cpu_set_t *among)
 	if (sched_getaffinity(0, sizeof(own), &own))
 		return;
 	warnOfOneCpu(&own);
-	placeChoose(host->device, &own, among);
+	cpusChoose(host->device, &own, among);
 }
 
 static void placeWorker(const struct backendHost *host, const cpu_set_t *among, struct worker *w)
@@ -172,9 +172,9 @@ static void placeWorker(const struct backendHost *host, const cpu_set_t *among, 
 
 	if (!CPU_COUNT(among))
 		return;
-	placeThread(among, numberOf(host), &w->cpus);
+	cpusPick(among, numberOf(host), &w->cpus);
 	pthread_setaffinity_np(w->thread, sizeof(w->cpus), &w->cpus);
-	placeList(&w->cpus, text, sizeof(text));
+	cpusFormat(&w->cpus, text, sizeof(text));
 	logWrite(logInfo, "rank %d: a thread of the proxy runs on CPUs %s", host->rank, text);
 }
 
@@ -285,7 +285,7 @@ void workersStats(const struct workers *workers, const struct engine *engine, gi
 	const struct worker *w = &workers->worker[engine->worker];
 
 	stats->sleeps = __atomic_load_n(&w->sleeps, __ATOMIC_RELAXED);
-	placeList(&w->cpus, stats->cpus, sizeof(stats->cpus));
+	cpusFormat(&w->cpus, stats->cpus, sizeof(stats->cpus));
 }
 
 void workersPass(struct workers *workers)

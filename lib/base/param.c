@@ -12,9 +12,9 @@
 
 static const struct paramInfo table[PARAM_COUNT] = {
 	[paramBackend] = {.name = "GIN_BACKEND",
-			  .choices = "auto|gdaki|proxy",
+			  .choices = paramBackendChoices,
 			  .preset = "auto",
-			  .meaning = "what moves data between ranks that are no direct peers"},
+			  .meaning = "what moves data between ranks that are not direct peers"},
 	[paramBootstrap] = {.name = "GIN_BOOTSTRAP",
 			    .choices = "auto|pmix|tcp|self",
 			    .preset = "auto",
@@ -24,20 +24,20 @@ static const struct paramInfo table[PARAM_COUNT] = {
 				 .least = 1,
 				 .most = 4096,
 				 .preset = "16",
-				 .meaning = "doorbell registers of the NIC that the queues of a "
-					    "device communicator share, at most"},
+				 .meaning = "most doorbell registers of the NIC that the queues of "
+					    "a device communicator share"},
 	[paramGdakiQueues] = {.name = "GIN_GDAKI_QUEUES",
 			      .choices = "gpu|host",
 			      .preset = "gpu",
-			      .meaning = "whose memory the queues of the NIC are in"},
+			      .meaning = "whose memory holds the NIC's queues"},
 	[paramHostId] = {.name = "GIN_HOSTID",
 			 .preset = "",
-			 .meaning = "ranks with the same text are on one host; default: what the "
-				    "kernel says"},
+			 .meaning = "ranks with equal text count as ranks of one host; default: "
+				    "the kernel decides"},
 	[paramLog] = {.name = "GIN_LOG",
 		      .choices = "none|error|warn|info|stats|debug",
 		      .preset = "warn",
-		      .meaning = "what goes to standard error"},
+		      .meaning = "what is written to standard error"},
 	[paramNic] = {.name = "GIN_NIC",
 		      .preset = "",
 		      .meaning =
@@ -51,7 +51,7 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			     .isNumber = 1,
 			     .most = 7,
 			     .preset = "7",
-			     .meaning = "how often a NIC sends again what nobody answers"},
+			     .meaning = "how often a NIC repeats a packet that is not answered"},
 	[paramNicSl] = {.name = "GIN_NIC_SL",
 			.isNumber = 1,
 			.most = 15,
@@ -71,18 +71,17 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			     .most = 31,
 			     .preset = "18",
 			     .meaning = "a NIC waits 4.096 us * 2^number for an answer before it "
-					"sends again; 18: 1.07 s"},
+					"repeats a packet; 18: 1.07 s"},
 	[paramProxyAffinity] = {.name = "GIN_PROXY_AFFINITY",
 				.choices = "near|cpu|none",
 				.preset = "near",
-				.meaning =
-					"which of the process's CPUs threads of the proxy run on: "
-					"those near the GPU, one of these each, all"},
+				.meaning = "the CPUs that the proxy's threads use: those near the "
+					   "GPU, one of these each, or all"},
 	[paramProxyFence] = {.name = "GIN_PROXY_FENCE",
 			     .choices = "auto|system",
 			     .preset = "auto",
-			     .meaning = "how far a put by the proxy releases its source; auto: to "
-					"the GPU whose memory it is in"},
+			     .meaning = "scope in which a put by the proxy releases its source; "
+					"auto: the GPU where that is enough"},
 	[paramProxyThreads] = {.name = "GIN_PROXY_THREADS",
 			       .isNumber = 1,
 			       .most = 64,
@@ -96,13 +95,14 @@ static const struct paramInfo table[PARAM_COUNT] = {
 	[paramRoute] = {.name = "GIN_ROUTE",
 			.choices = "auto|direct|network",
 			.preset = "auto",
-			.meaning = "routes that may be chosen; network: no direct one, own rank "
-				   "included"},
+			.meaning = "routes that may be chosen; network: no direct route, not even "
+				   "to the own rank"},
 	[paramSecret] =
 		{.name = "GIN_SECRET",
 		 .preset = "",
 		 .isSecret = 1,
-		 .meaning = "long random text, the same on all ranks, without which none may join"},
+		 .meaning =
+			 "long random text, equal on all ranks; a process without it cannot join"},
 	[paramSocketIfname] = {.name = "GIN_SOCKET_IFNAME",
 			       .preset = "",
 			       .meaning = "network interface of the control plane; default: all "
@@ -123,7 +123,7 @@ static const struct paramInfo table[PARAM_COUNT] = {
 
 static struct {
 	const char *text;
-	unsigned value; /* index of the choice, or the number */
+	unsigned value; /* index of the choice, or number */
 	int set;	/* the environment has it */
 	int bad;
 } values[PARAM_COUNT];
@@ -145,7 +145,7 @@ static int choiceIndex(const char *choices, const char *text)
 	}
 }
 
-/* 0 when `text` is none of the choices, or no number: then *value is not set. */
+/* Returns 0, and leaves *value unset, when `text` is no choice or no number in range. */
 static int parse(const struct paramInfo *info, const char *text, unsigned *value)
 {
 	if (info->choices) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* control.c - the calls of the control plane */
-#include "control.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "lib/base/clock.h"
-#include "control.h"
+#include "internal.h"
 #include "lib/base/log.h"
 #include "lib/base/param.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
-#include "control.h"
+#include "internal.h"
 #include "lib/base/forkguard.h"
 #include "lib/base/log.h"
 

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
-#include "control.h"
+#include "internal.h"
 #include "lib/base/forkguard.h"
-#include "lib/base/handshake.h"
+#include "lib/base/auth.h"
 #include "lib/base/log.h"
 
 #define HANDSHAKE_SECONDS 5 /* a stranger who connects and says nothing cannot keep us longer */
@@ -69,8 +69,8 @@ static int tryParent(const struct control *c, const struct netAddress *address, 
 
 	if (fd < 0)
 		return -1;
-	if (!handshakeConnect(fd, c->ranks[0].secret, (uint32_t)c->rank,
-			      within(GREETING_SECONDS, deadline)))
+	if (!authConnect(fd, c->ranks[0].secret, (uint32_t)c->rank,
+			 within(GREETING_SECONDS, deadline)))
 		return fd;
 	int reason = errno;
 	close(fd);
@@ -144,7 +144,7 @@ static void acceptOne(struct control *c, int fd, uint64_t deadline)
 	char from[64];
 	uint32_t rank;
 
-	if (!handshakeAccept(fd, c->ranks[0].secret, &rank, within(HANDSHAKE_SECONDS, deadline)) &&
+	if (!authAccept(fd, c->ranks[0].secret, &rank, within(HANDSHAKE_SECONDS, deadline)) &&
 	    isMissingChild(c, rank)) {
 		addLink(c, fd, (int)rank);
 		return;

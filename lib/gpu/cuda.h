@@ -59,8 +59,6 @@ enum {
 	cuOnDevice = 1,	 /* CU_MEM_LOCATION_TYPE_DEVICE */
 	cuReadWrite = 3, /* CU_MEM_ACCESS_FLAGS_PROT_READWRITE */
 	cuGranularityMinimum = 0,
-	cuHostPortable = 1,
-	cuHostMapped = 2,
 	cuRegisterPortable = 1,	   /* CU_MEMHOSTREGISTER_PORTABLE */
 	cuRegisterMapped = 2,	   /* CU_MEMHOSTREGISTER_DEVICEMAP */
 	cuRegisterIoMemory = 4,	   /* CU_MEMHOSTREGISTER_IOMEMORY */
@@ -122,7 +120,6 @@ enum {
 	X(streamWrite64, "cuStreamWriteValue64_v2",                                                \
 	  (cuStream stream, cuPtr at, uint64_t value, unsigned flags))                             \
 	X(streamDestroy, "cuStreamDestroy_v2", (cuStream stream))                                  \
-	X(hostAlloc, "cuMemHostAlloc", (void **out, size_t bytes, unsigned flags))                 \
 	X(hostRegister, "cuMemHostRegister_v2", (void *ptr, size_t bytes, unsigned flags))         \
 	X(hostUnregister, "cuMemHostUnregister", (void *ptr))                                      \
 	X(hostDevicePointer, "cuMemHostGetDevicePointer_v2",                                       \

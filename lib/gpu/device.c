@@ -86,7 +86,7 @@ static ginResult_t openGpu(struct device *d, int wanted, int localRank)
 	if (result != ginSuccess)
 		return result;
 	locate(d);
-	/* It is never released: what lines.c keeps lives in it. */
+	/* Never released: the memory that pinned.c keeps is pinned in this context. */
 	error = cuda->primaryRetain(&d->context, d->id);
 	return error ? cudaFail(cuda, "cuDevicePrimaryCtxRetain", error) : ginSuccess;
 }

@@ -10,7 +10,7 @@
 
 #include "bootstrap/root.h"
 #include "lib/base/clock.h"
-#include "lib/base/handshake.h"
+#include "lib/base/auth.h"
 
 #include "test/arguments/arguments.h"
 
@@ -215,7 +215,7 @@ static inline int greetRoot(const struct rootContact *contact, uint32_t rank)
 {
 	int fd = connectRoot(contact);
 
-	EXPECT(!handshakeConnect(fd, contact->key, rank, clockNow() + VISIT_SECONDS * SECOND));
+	EXPECT(!authConnect(fd, contact->key, rank, clockNow() + VISIT_SECONDS * SECOND));
 	return fd;
 }
 

@@ -7,7 +7,7 @@
  */
 #include "control_team.h"
 
-#include "lib/base/handshake.h"
+#include "lib/base/auth.h"
 
 /* Byte i of what `rank` puts in in `round`. */
 static uint8_t pattern(int rank, unsigned round, size_t i)
@@ -222,8 +222,8 @@ static void knockAsRank(const struct member *m, uint32_t rank)
 {
 	int fd = knock(m);
 
-	EXPECT(!handshakeConnect(fd, m->team->ranks[0].secret, rank,
-				 clockNow() + TEAM_SECONDS * SECOND));
+	EXPECT(!authConnect(fd, m->team->ranks[0].secret, rank,
+			    clockNow() + TEAM_SECONDS * SECOND));
 	expectSentAway(fd);
 }
 
@@ -231,9 +231,9 @@ static void knockWithWrongSecret(const struct member *m)
 {
 	int fd = knock(m);
 
-	EXPECT_ERRNO(handshakeConnect(fd, m->team->ranks[1].secret, 1,
-				      clockNow() + TEAM_SECONDS * SECOND),
-		     EACCES);
+	EXPECT_ERRNO(
+		authConnect(fd, m->team->ranks[1].secret, 1, clockNow() + TEAM_SECONDS * SECOND),
+		EACCES);
 	close(fd);
 }
 
@@ -277,8 +277,8 @@ static void behindTwin(struct member *m)
 {
 	if (m->rank == 1) {
 		int fd = knock(m);
-		EXPECT(!handshakeConnect(fd, m->team->ranks[0].secret, 1,
-					 clockNow() + TEAM_SECONDS * SECOND));
+		EXPECT(!authConnect(fd, m->team->ranks[0].secret, 1,
+				    clockNow() + TEAM_SECONDS * SECOND));
 		knockAsRank(m, 1);
 		close(fd);
 	}

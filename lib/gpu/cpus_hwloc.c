@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* near_hwloc.c - CPUs near to a device, as hwloc knows the machine */
+/* cpus_hwloc.c - the CPUs closest to a device, by hwloc */
 #include <hwloc.h>
 #include <hwloc/glibc-sched.h>
 
-#include "place.h"
+#include "cpus.h"
 
 /*
- * What starts a GPU's run-time system, runs on every CPU or reads the names of all PCI devices that
- * there are, only to look at the machine. Where a device is Linux says in sysfs.
+ * Leaves out hwloc components that start a GPU's run-time system, run on every CPU or read the
+ * names of all PCI devices. sysfs alone says where a device is.
  */
 static void leaveOut(hwloc_topology_t topology)
 {
@@ -37,7 +37,7 @@ static hwloc_topology_t loadTopology(void)
 	return NULL;
 }
 
-/* The part of the machine that the device hangs on, else its NUMA node; NULL: neither is known. */
+/* The part of the machine to which the device is connected, else its NUMA node; NULL: unknown. */
 static hwloc_obj_t partNear(hwloc_topology_t topology, const char *busId, int numaNode)
 {
 	hwloc_obj_t device = hwloc_get_pcidev_by_busidstring(topology, busId);
@@ -48,12 +48,12 @@ static hwloc_obj_t partNear(hwloc_topology_t topology, const char *busId, int nu
 			    : hwloc_get_numanode_obj_by_os_index(topology, (unsigned)numaNode);
 }
 
-int nearCpus(const char *busId, int numaNode, cpu_set_t *cpus, const char **why)
+int cpusNear(const char *busId, int numaNode, cpu_set_t *cpus, const char **why)
 {
 	hwloc_topology_t topology = loadTopology();
 
 	if (!topology) {
-		*why = "hwloc cannot tell what the machine is like";
+		*why = "hwloc cannot read the topology of this machine";
 		return 0;
 	}
 	hwloc_obj_t part = partNear(topology, busId, numaNode);
@@ -62,6 +62,6 @@ int nearCpus(const char *busId, int numaNode, cpu_set_t *cpus, const char **why)
 		!hwloc_cpuset_to_glibc_sched_affinity(topology, part->cpuset, cpus, sizeof(*cpus));
 	hwloc_topology_destroy(topology);
 	if (!known)
-		*why = "hwloc does not know where it is";
+		*why = "hwloc does not know where the GPU is connected";
 	return known;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* place.c - on which CPUs threads run that work for a GPU */
-#include "place.h"
+/* cpus.c - on which CPUs the threads run that work for a GPU */
+#include "cpus.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -9,24 +9,24 @@
 #include "lib/base/log.h"
 #include "lib/base/param.h"
 
-/* What nearCpus() has said last: it takes milliseconds, and a process mostly has one GPU. */
+/* The last answer of cpusNear(), which is slow; most processes use one GPU. */
 static struct {
 	char busId[sizeof(((struct device *)0)->pciBusId)];
 	int numaNode;
-	const char *why; /* NULL: nothing yet */
+	const char *why; /* NULL: no answer yet */
 	int known;
 	cpu_set_t cpus;
 } last;
 static pthread_mutex_t lastLock = PTHREAD_MUTEX_INITIALIZER;
 
-static int nearOnce(const struct device *d, cpu_set_t *cpus, const char **why)
+static int nearCached(const struct device *d, cpu_set_t *cpus, const char **why)
 {
 	pthread_mutex_lock(&lastLock);
 	if (!last.why || last.numaNode != d->numaNode || strcmp(last.busId, d->pciBusId)) {
 		memcpy(last.busId, d->pciBusId, sizeof(last.busId));
 		last.numaNode = d->numaNode;
 		last.why = "";
-		last.known = nearCpus(d->pciBusId, d->numaNode, &last.cpus, &last.why);
+		last.known = cpusNear(d->pciBusId, d->numaNode, &last.cpus, &last.why);
 	}
 	int known = last.known;
 	*cpus = last.cpus;
@@ -36,7 +36,7 @@ static int nearOnce(const struct device *d, cpu_set_t *cpus, const char **why)
 	return known;
 }
 
-/* Those of `own` that are near to the GPU, or all of them. */
+/* The CPUs of `own` that are close to the GPU, or all of `own` when there are none. */
 static void chooseNear(const struct device *d, const cpu_set_t *own, cpu_set_t *cpus)
 {
 	const char *why = "the CPUs near it are not among those that this process may use";
@@ -45,7 +45,7 @@ static void chooseNear(const struct device *d, const cpu_set_t *own, cpu_set_t *
 	*cpus = *own;
 	if (!d->cuda)
 		return;
-	if (nearOnce(d, &near, &why)) {
+	if (nearCached(d, &near, &why)) {
 		CPU_AND(cpus, own, &near);
 		if (CPU_COUNT(cpus))
 			return;
@@ -55,7 +55,7 @@ static void chooseNear(const struct device *d, const cpu_set_t *own, cpu_set_t *
 		 why);
 }
 
-/* From the last one down: the first ones have interrupts, and programs begin there. */
+/* Counts from the highest CPU down: the lowest ones serve interrupts, and programs start there. */
 static int countDown(const cpu_set_t *cpus, unsigned number)
 {
 	int left = (int)(number % (unsigned)CPU_COUNT(cpus));
@@ -66,7 +66,7 @@ static int countDown(const cpu_set_t *cpus, unsigned number)
 	return cpu;
 }
 
-void placeChoose(const struct device *d, const cpu_set_t *own, cpu_set_t *cpus)
+void cpusChoose(const struct device *d, const cpu_set_t *own, cpu_set_t *cpus)
 {
 	if (paramChoice(paramProxyAffinity) == proxyAffinityNone)
 		*cpus = *own;
@@ -74,7 +74,7 @@ void placeChoose(const struct device *d, const cpu_set_t *own, cpu_set_t *cpus)
 		chooseNear(d, own, cpus);
 }
 
-/* The one that the fewest threads of this process have; the first of these from `number` on. */
+/* The CPU with the fewest threads of this process; of several, the first from `number` on. */
 static int leastUsed(const cpu_set_t *cpus, unsigned number)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -92,7 +92,7 @@ static int leastUsed(const cpu_set_t *cpus, unsigned number)
 	return best;
 }
 
-void placeThread(const cpu_set_t *among, unsigned number, cpu_set_t *cpus)
+void cpusPick(const cpu_set_t *among, unsigned number, cpu_set_t *cpus)
 {
 	*cpus = *among;
 	if (paramChoice(paramProxyAffinity) != proxyAffinityCpu)
@@ -109,7 +109,7 @@ static int firstNot(const cpu_set_t *cpus, int cpu, int isSet)
 	return cpu;
 }
 
-void placeList(const cpu_set_t *cpus, char *out, size_t bytes)
+void cpusFormat(const cpu_set_t *cpus, char *out, size_t bytes)
 {
 	size_t used = 0;
 

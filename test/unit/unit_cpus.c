@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_place.c - on which CPUs the proxy's threads run, on machines that there are not
+ * unit_cpus.c - on which CPUs the proxy's threads run, on machines that there are not
  *
  * hwloc describes them: one by HWLOC_SYNTHETIC, which has NUMA nodes and no devices, and the one of
  * test/fake/sysfs.
  */
 #include "expect.h"
-#include "lib/gpu/place.h"
+#include "lib/gpu/cpus.h"
 
 static const struct cuda *someCuda = (const struct cuda *)&someCuda; /* a GPU; it is not asked */
 
@@ -35,8 +35,8 @@ static void expectChosen(const struct device *d, const char *own, const char *du
 	cpu_set_t cpus;
 	char text[64];
 
-	placeChoose(d, &mask, &cpus);
-	placeList(&cpus, text, sizeof(text));
+	cpusChoose(d, &mask, &cpus);
+	cpusFormat(&cpus, text, sizeof(text));
 	EXPECT_TEXT(text, due);
 }
 
@@ -87,8 +87,8 @@ static void expectThread(const char *among, unsigned number, const char *due)
 	cpu_set_t cpus;
 	char text[64];
 
-	placeThread(&set, number, &cpus);
-	placeList(&cpus, text, sizeof(text));
+	cpusPick(&set, number, &cpus);
+	cpusFormat(&cpus, text, sizeof(text));
 	EXPECT_TEXT(text, due);
 }
 
@@ -118,19 +118,19 @@ static void lists(void)
 	cpu_set_t set = setOf("");
 	char text[64], little[8];
 
-	placeList(&set, text, sizeof(text));
+	cpusFormat(&set, text, sizeof(text));
 	EXPECT_TEXT(text, "");
 	CPU_SET(CPU_SETSIZE - 1, &set);
 	CPU_SET(0, &set);
-	placeList(&set, text, sizeof(text));
+	cpusFormat(&set, text, sizeof(text));
 	EXPECT_TEXT(text, "0,1023");
 	for (int cpu = 0; cpu < CPU_SETSIZE; cpu += 3)
 		CPU_SET(cpu, &set);
-	placeList(&set, little, sizeof(little));
+	cpusFormat(&set, little, sizeof(little));
 	EXPECT_TEXT(little, "0,3,6,9");
 	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
 		CPU_SET(cpu, &set);
-	placeList(&set, text, sizeof(text));
+	cpusFormat(&set, text, sizeof(text));
 	EXPECT_TEXT(text, "0-1023");
 }
 
@@ -176,7 +176,7 @@ int main(void)
 	expectChild("a set for all threads", setForAll);
 	expectChild("a CPU for each thread", oneEach);
 	expectChild("GIN_PROXY_AFFINITY=none", wantsNone);
-	nearCpus("", -1, &cpus, &why);
+	cpusNear("", -1, &cpus, &why);
 	if (strstr(why, "without hwloc")) {
 		printf("%s\n", why);
 		return expectFailures ? 1 : 77;
