@@ -4,10 +4,6 @@
 
 #include <stdlib.h>
 
-#include "dmabuf.h"
-#include "doorbell.h"
-#include "slab.h"
-
 /* The sink, then each context's old values, then those of the queues of all contexts. */
 enum { SINK_BYTES = 64, VALUE_BYTES = GIN_QUEUE_RESULTS * sizeof(uint64_t) };
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * contexts.h - a device communicator's queues as kernels have them: contexts.c makes, finish.c ends
- */
+/* contexts.h - a device communicator's queues as kernels have them */
 #ifndef GIN_GDAKI_CONTEXTS_H
 #define GIN_GDAKI_CONTEXTS_H
 
+#include "gdaki.h"
 #include "gin/gdaki/send_queue.h"
-#include "within.h"
+#include "pairs.h"
 
 struct gdakiContexts {
 	struct gdaki *g;
@@ -29,25 +28,13 @@ struct gdakiContexts {
 	uint8_t *told; /* [count]: its failure was said */
 };
 
-/* What a queue's words say, while kernels run or after. */
-struct gdakiLook {
-	uint64_t posted, completed; /* WQEBBs */
-	uint32_t syndrome;	    /* enum ginMlx5Syndrome; 0: no error */
-	uint32_t vendor;
-};
-
-/*
- * All queues as they are now, for gdakiLook(); NULL: no memory, or the GPU is gone. To be given back.
- * The device's scope is entered.
- */
-const struct ginSendQueue *gdakiSnapshot(const struct gdakiContexts *contexts);
-void gdakiSnapshotFree(const struct gdakiContexts *contexts, const struct ginSendQueue *queues);
-struct gdakiLook gdakiLook(const struct gdakiContexts *contexts, const struct ginSendQueue *queue);
-
-/* Is nothing under way? */
-static inline int gdakiEnded(const struct gdakiLook *look)
-{
-	return look->syndrome || look->completed >= look->posted;
-}
+/* contexts.c: the same. */
+ginResult_t gdakiContextsOpen(void *state, const char *call, ginResult_t mine,
+			      const struct backendContexts *want, void **contexts);
+void gdakiContextsTell(void *contexts, ginDevComm *devComm);
+void gdakiContextsTellPeer(void *contexts, int peer, struct ginPeer *entry);
+ginResult_t gdakiContextsStats(void *contexts, uint32_t context, ginStats_t *stats);
+void gdakiContextsFinish(void *state, void *contexts);
+void gdakiContextsClose(void *state, void *contexts);
 
 #endif

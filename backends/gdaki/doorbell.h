@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * doorbell.h - doorbell registers where kernels can store to them
- *
- * A page is mapped once per process and for all its GPUs, however many registers and users it has.
- */
+/* doorbell.h - doorbells of queues, rung by kernels or by a thread for them */
 #ifndef GIN_GDAKI_DOORBELL_H
 #define GIN_GDAKI_DOORBELL_H
+
+#include <pthread.h>
 
 #include "backends/backend.h"
 #include "rdma.h"
@@ -15,5 +13,33 @@ ginResult_t doorbellMap(const struct device *d, const struct rdmaRegister *where
 
 /* Before the register is given back. Waits for kernels that run. */
 void doorbellUnmap(const struct device *d, const struct rdmaRegister *where);
+
+/* The words of a device communicator. */
+struct rings {
+	struct rings *next;
+	uint64_t *words;      /* [count], pinned */
+	uint64_t **registers; /* [count] */
+	uint32_t count;
+};
+
+struct ringer {
+	pthread_t thread;
+	int started, closing;
+	pthread_mutex_t lock; /* of the list, and `closing` */
+	pthread_cond_t wake;
+	struct rings *rings;
+};
+
+ginResult_t ringerOpen(struct ringer *ringer);
+/* All rings have been removed. One that is not open is allowed. */
+void ringerClose(struct ringer *ringer);
+
+/* Zero; `registers` is to be filled in. The device's scope is entered, as for the next two. */
+ginResult_t ringsMake(const struct device *d, uint32_t count, struct rings **rings);
+void ringsFree(const struct device *d, struct rings *rings);
+
+void ringerAdd(struct ringer *ringer, struct rings *rings);
+/* No kernel rings any more: what is still in the words is rung. */
+void ringerRemove(struct ringer *ringer, struct rings *rings);
 
 #endif

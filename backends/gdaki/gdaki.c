@@ -2,20 +2,17 @@
 /*
  * gdaki.c - the gdaki backend: GPU threads write work requests of an mlx5 NIC and ring its doorbell
  *
- * The host makes and connects queue pairs (pairs.c), registers windows (window.c) and lays out what
- * kernels need (contexts.c); no CPU thread moves data, but one may have to ring (ringer.c). rdma.h says
- * which file does what.
+ * The host makes and connects queue pairs (pairs.c), registers windows (memory.c) and lays out what
+ * kernels need (contexts.c); no CPU thread moves data, but one may have to ring (doorbell.c). rdma.h
+ * says which file does what.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/log.h"
-#include "dmabuf.h"
-#include "doorbell.h"
-#include "probe.h"
-#include "slab.h"
-#include "within.h"
+#include "contexts.h"
+#include "port.h"
 
 enum { HOPS = 64, MOST_PRIORITY = 7 };
 

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "slab.h"
-
 static uint32_t ranks(const struct pairs *p)
 {
 	return (uint32_t)p->wanted.host->nRanks;

@@ -9,7 +9,7 @@
 #define GIN_GDAKI_PAIRS_H
 
 #include "backends/backend.h"
-#include "rdma.h"
+#include "memory.h"
 
 struct pairsWanted {
 	const struct backendHost *host;

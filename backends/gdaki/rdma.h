@@ -10,13 +10,12 @@
  * on one struct rdmaQueues not at the same time. What was made is to be closed before what it was
  * made with; closing works in any state, also when the device is gone.
  *
- * Files of libgin-rdma.so, in nic/: list.c, port.c, gid.c, capability.c and event.c ports; memory.c
- * keys and memory for queues; uar.c, queues.c, make.c, connect.c, path.c and state.c queues; say.c
- * what failed; rdma.c the struct at the end. Of libgin.so, here: load.c opens it, probe.c and
- * choose.c find a rank's port, doorbell.c maps registers; slab.c, pairs.c and contexts.c make the
- * queues of a device communicator, and finish.c looks how far they have come; window.c and sources.c
- * have memory; dmabuf.c asks the driver for it; ringer.c rings for the GPU; watch.c looks whether all is well; gdaki.c is the
- * backend.
+ * Files of libgin-rdma.so, in nic/: port.c ports, queues.c and path.c queue pairs, memory.c keys and
+ * memory for queues, say.c error sentences, rdma.c the exported struct. Files of libgin.so, in this
+ * folder: port.c opens libgin-rdma.so and chooses a rank's port; memory.c allocates queue memory and
+ * registers windows; pairs.c makes and connects queue pairs; doorbell.c maps doorbell registers, or
+ * rings for the GPU; contexts.c lays out what kernels read; progress.c monitors the queues; gdaki.c is
+ * the backend.
  */
 #ifndef GIN_BACKENDS_RDMA_H
 #define GIN_BACKENDS_RDMA_H

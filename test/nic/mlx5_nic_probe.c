@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mlx5_nic_probe.c - whether a rank can have queues of a NIC: the port it gets, or the reason */
-#include "backends/gdaki/probe.h"
+#include "backends/gdaki/port.h"
 #include "pinning.h"
 
 #include "nic.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* unit_gdaki_sources.c - the table in which kernels find own memory by its address */
-#include "backends/gdaki/sources.h"
+#include "backends/gdaki/memory.h"
 #include "expect.h"
 #include "pinning.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "path.h"
+#include "queues.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,12 +1,195 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* port.c - ports: which there are, what they can do, their address and their events */
 #include "port.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "mlx5/command.h"
+#include "mlx5/prm.h"
+#include "mlx5/words.h"
 #include "say.h"
+
+enum { CURRENT = 1, SIZES_4_AND_8 = 4 | 8 };
+
+struct answer {
+	uint8_t bytes[QUERY_CAP_OUT_BYTES];
+};
+
+static int ask(struct ibv_context *context, enum capabilityGroup group, struct answer *answer,
+	       char *why)
+{
+	uint8_t in[COMMAND_BYTES] = {0};
+
+	*answer = (struct answer){{0}};
+	fieldSet(in, IN_OPCODE, COMMAND_QUERY_HCA_CAP);
+	fieldSet(in, IN_OP_MOD, group << 1 | CURRENT);
+	int error =
+		mlx5dv_devx_general_cmd(context, in, sizeof(in), answer->bytes, sizeof(*answer));
+	return error ? sayCommand(why, error, in, answer->bytes) : 0;
+}
+
+static uint32_t get(const struct answer *answer, uint32_t field)
+{
+	return (uint32_t)fieldGet(answer->bytes, fieldAt(QUERY_CAP_OUT, field));
+}
+
+static void general(const struct answer *a, struct capability *out)
+{
+	out->rc = get(a, CAP_RC);
+	out->cqeVersion1 = get(a, CAP_CQE_VERSION) == 1;
+	out->ignoreOverrun = get(a, CAP_CQ_OI);
+	out->ethernet = get(a, CAP_PORT_TYPE);
+	out->relaxedOrdering = get(a, CAP_RELAXED_ORDERING_WRITE);
+	out->tsFormat = get(a, CAP_SQ_TS_FORMAT) ? QPC_TS_DEFAULT : QPC_TS_FREE_RUNNING;
+	out->logDepth = get(a, CAP_LOG_MAX_QP_SZ);
+	out->logQueues = get(a, CAP_LOG_MAX_QP);
+}
+
+static void atomic(const struct answer *a, struct capability *out)
+{
+	uint32_t plain = ATOMIC_COMPARE_SWAP | ATOMIC_FETCH_ADD;
+	uint32_t masks = ATOMIC_MASKED_COMPARE_SWAP | ATOMIC_MASKED_FETCH_ADD;
+	uint32_t operations = get(a, ATOMIC_OPERATIONS), sizes = get(a, ATOMIC_SIZE_QP);
+
+	out->atomics8 = (operations & plain) == plain;
+	out->masked = (operations & masks) == masks && (sizes & SIZES_4_AND_8) == SIZES_4_AND_8;
+}
+
+static void roce(const struct answer *a, struct capability *out)
+{
+	out->firstPort = get(a, ROCE_MIN_SRC_UDP_PORT);
+	out->lastPort = get(a, ROCE_MAX_SRC_UDP_PORT);
+	if (get(a, ROCE_QP_TS_FORMAT))
+		out->tsFormat = QPC_TS_DEFAULT;
+}
+
+int capabilityQuery(struct ibv_context *context, struct capability *out, char *why)
+{
+	struct capability c = {0};
+	struct answer answer;
+
+	if (ask(context, CAP_GENERAL, &answer, why))
+		return -1;
+	int hasAtomics = (int)get(&answer, CAP_ATOMIC_SUPPORTED);
+	general(&answer, &c);
+	if (hasAtomics) {
+		if (ask(context, CAP_ATOMIC, &answer, why))
+			return -1;
+		atomic(&answer, &c);
+	}
+	if (c.ethernet) {
+		if (ask(context, CAP_ROCE, &answer, why))
+			return -1;
+		roce(&answer, &c);
+	}
+	*out = c;
+	return 0;
+}
+
+int capabilityCheck(const struct capability *c, char *why)
+{
+	if (!c->rc)
+		return say(why, "the device has no reliable connections");
+	if (!c->cqeVersion1)
+		return say(why, "the device is older than libgin can use: its completions are of "
+				"version 0");
+	if (!c->ignoreOverrun)
+		return say(why, "the device has no completion queues without overrun checks");
+	if (!c->atomics8)
+		return say(why, "the device or its firmware's settings have no 8-byte atomics, "
+				"which signals need");
+	return 0;
+}
+
+enum { ENTRIES = 512 };
+
+static int isIpv4(const uint8_t *gid)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	return !memcmp(gid, mapped, sizeof(mapped));
+}
+
+static int isLinkLocal(const uint8_t *gid)
+{
+	if (isIpv4(gid))
+		return gid[12] == 169 && gid[13] == 254;
+	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
+}
+
+/* More is better. */
+static int rank(const struct ibv_gid_entry *entry)
+{
+	int v2 = entry->gid_type == IBV_GID_TYPE_ROCE_V2;
+
+	if (entry->gid_type == IBV_GID_TYPE_IB)
+		return 1;
+	return 1 + 4 * v2 + 2 * !isLinkLocal(entry->gid.raw) + isIpv4(entry->gid.raw);
+}
+
+static int version(const struct ibv_gid_entry *entry)
+{
+	switch (entry->gid_type) {
+	case IBV_GID_TYPE_ROCE_V1:
+		return 1;
+	case IBV_GID_TYPE_ROCE_V2:
+		return 2;
+	default:
+		return 0;
+	}
+}
+
+/* An InfiniBand port's best is the first. */
+static const struct ibv_gid_entry *best(const struct ibv_gid_entry *entries, ssize_t count,
+					int port, int wanted)
+{
+	const struct ibv_gid_entry *chosen = NULL;
+
+	for (ssize_t i = 0; i < count; i++) {
+		const struct ibv_gid_entry *entry = &entries[i];
+		if (entry->port_num != (uint32_t)port)
+			continue;
+		if (wanted >= 0 && entry->gid_index != (uint32_t)wanted)
+			continue;
+		if (!chosen || rank(entry) > rank(chosen))
+			chosen = entry;
+	}
+	return chosen;
+}
+
+int gidChoose(struct ibv_context *context, int port, int wanted, struct gid *out, char *why)
+{
+	struct ibv_gid_entry *entries = calloc(ENTRIES, sizeof(*entries));
+
+	if (!entries)
+		return say(why, "no memory");
+	ssize_t count = ibv_query_gid_table(context, entries, ENTRIES, 0);
+	const struct ibv_gid_entry *chosen = best(entries, count, port, wanted);
+	if (chosen) {
+		out->index = chosen->gid_index;
+		out->roceVersion = version(chosen);
+		memcpy(out->bytes, chosen->gid.raw, sizeof(out->bytes));
+	}
+	free(entries);
+	if (count < 0)
+		return sayErrno(why, (int)-count, "the table of GIDs");
+	if (!chosen && wanted >= 0)
+		return say(why, "port %d has no GID of index %d: show_gids lists them", port,
+			   wanted);
+	if (!chosen)
+		return say(why, "port %d has no GID: give its network interface an IP address",
+			   port);
+	return 0;
+}
+
+int gidSameSubnet(const uint8_t *a, const uint8_t *b)
+{
+	return !memcmp(a, b, 8);
+}
 
 struct ibv_device **portDevices(char *why)
 {
@@ -174,4 +357,111 @@ void portTell(const struct rdmaPort *p, struct rdmaAddress *address, struct rdma
 		.gid = (int)p->gid.index,
 		.roceVersion = p->gid.roceVersion,
 	};
+}
+
+struct listing {
+	struct rdmaWanted wanted;
+	struct rdmaFound *found;
+	int room, count;
+};
+
+static void describe(const struct rdmaPort *p, char *words)
+{
+	char kind[16] = "InfiniBand";
+
+	if (p->gid.roceVersion)
+		snprintf(kind, sizeof(kind), "RoCE v%d", p->gid.roceVersion);
+	say(words, "%s, GID %u, MTU %u%s%s", kind, p->gid.index, 128u << p->mtu,
+	    p->can.masked ? ", 4-byte atomics" : "",
+	    p->can.relaxedOrdering ? ", relaxed ordering" : "");
+}
+
+static void addPort(struct listing *l, struct ibv_device *device, int number)
+{
+	struct rdmaFound found = {.port = number};
+	struct rdmaPort *port = NULL;
+
+	snprintf(found.device, sizeof(found.device), "%s", ibv_get_device_name(device));
+	l->wanted.device = found.device;
+	l->wanted.port = number;
+	found.usable = !portOpen(&l->wanted, &port, found.why);
+	if (found.usable) {
+		describe(port, found.why);
+		portClose(port);
+	}
+	if (l->count < l->room)
+		l->found[l->count] = found;
+	l->count++;
+}
+
+/* 1 when it cannot be asked, or is not libgin's: opening it then says why. */
+static int portsOf(struct ibv_device *device)
+{
+	struct ibv_context *context = mlx5dv_is_supported(device) ? ibv_open_device(device) : NULL;
+	struct ibv_device_attr attr = {.phys_port_cnt = 1};
+
+	if (!context)
+		return 1;
+	if (ibv_query_device(context, &attr))
+		attr.phys_port_cnt = 1;
+	ibv_close_device(context);
+	return attr.phys_port_cnt;
+}
+
+int portList(const struct rdmaWanted *wanted, struct rdmaFound *found, int room, char *why)
+{
+	struct listing listing = {*wanted, found, room, 0};
+	struct ibv_device **list = portDevices(why);
+
+	if (!list)
+		return -1;
+	for (int i = 0; list[i]; i++)
+		for (int port = 1, ports = portsOf(list[i]); port <= ports; port++)
+			addPort(&listing, list[i], port);
+	ibv_free_device_list(list);
+	return listing.count;
+}
+
+static int isOfPort(enum ibv_event_type type)
+{
+	switch (type) {
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_SM_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+	case IBV_EVENT_GID_CHANGE:
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+void errorText(unsigned syndrome, unsigned vendor, char *text)
+{
+	const char *words = syndromeText(syndrome);
+
+	say(text, "%s (syndrome 0x%02x, the vendor's 0x%02x)",
+	    words ? words : "it has no words for it", syndrome, vendor);
+}
+
+int portEvent(struct rdmaPort *p, char *text, int *lost)
+{
+	struct ibv_async_event event;
+
+	if (ibv_get_async_event(p->context, &event)) {
+		if (errno == EAGAIN || errno == EINTR)
+			return 0;
+		return sayErrno(text, errno, "events of %s", p->context->device->name);
+	}
+	const char *words = verbsEventText(event.event_type);
+	*lost = event.event_type == IBV_EVENT_DEVICE_FATAL;
+	if (isOfPort(event.event_type))
+		say(text, "%s, port %d: %s", p->context->device->name, event.element.port_num,
+		    words);
+	else
+		say(text, "%s: %s", p->context->device->name, words);
+	ibv_ack_async_event(&event);
+	return 1;
 }

@@ -5,10 +5,43 @@
 
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 
 #include "backends/gdaki/rdma.h"
-#include "capability.h"
-#include "gid.h"
+
+struct ibv_context;
+
+struct capability {
+	bool rc, cqeVersion1, ignoreOverrun, ethernet;
+	bool atomics8; /* fetch-and-add, compare-and-swap of 8 bytes */
+	bool masked;   /* and with masks, of 4 and 8 bytes */
+	bool relaxedOrdering;
+	uint32_t tsFormat; /* enum qpcTsFormat, for queue pairs */
+	uint32_t logDepth, logQueues;
+	uint32_t firstPort, lastPort; /* UDP source ports of RoCE v2 */
+};
+
+int capabilityQuery(struct ibv_context *context, struct capability *out, char *why);
+
+/* Does it lack what libgin needs? 0, or -1 and what. */
+int capabilityCheck(const struct capability *c, char *why);
+
+struct ibv_context;
+
+struct gid {
+	uint8_t bytes[16];
+	uint32_t index;
+	int roceVersion; /* 0 on InfiniBand, 1, 2 */
+};
+
+/*
+ * Index `wanted`, or with -1 the best one: on InfiniBand the first; on Ethernet RoCE v2, of an IPv4
+ * address before an IPv6 one, link-local ones last, and RoCE v1 when there is nothing else.
+ */
+int gidChoose(struct ibv_context *context, int port, int wanted, struct gid *out, char *why);
+
+/* Are both of one InfiniBand subnet? */
+int gidSameSubnet(const uint8_t *a, const uint8_t *b);
 
 struct rdmaPort {
 	struct ibv_context *context;

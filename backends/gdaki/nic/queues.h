@@ -4,7 +4,17 @@
 #define GIN_NIC_QUEUES_H
 
 #include "port.h"
-#include "uar.h"
+
+struct uar {
+	struct mlx5dv_devx_uar *uar;
+	const char *kind;
+};
+
+/*
+ * The best kind that this libmlx5, kernel and device have: a register of its own that is not cached
+ * (NC_DEDICATED), one that all of the process share (NC), one with a buffer (BF).
+ */
+int uarOpen(struct rdmaPort *port, struct uar *out, char *why);
 
 struct queue {
 	struct mlx5dv_devx_obj *cq, *qp; /* NULL: not made */
@@ -39,5 +49,12 @@ int queueConnect(struct rdmaQueues *queues, uint32_t i, const struct rdmaAddress
 /* state.c */
 int queueFail(struct rdmaQueues *queues, uint32_t i, char *why);
 int queueState(struct rdmaQueues *queues, uint32_t i, int *state, char *why);
+
+/* To the peer's port; `spread` differs among connections, so that they may take different ways. */
+int pathSet(const struct rdmaPort *port, const struct rdmaAddress *peer,
+	    const struct rdmaPath *path, uint32_t spread, uint8_t *in, char *why);
+
+/* Can the two ports talk at all? 0, or -1 and why not. */
+int pathCheck(const struct rdmaPort *port, const struct rdmaAddress *peer, char *why);
 
 #endif
