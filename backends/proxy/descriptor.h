@@ -6,22 +6,22 @@
 #include "window.h"
 
 /* What a context's descriptors are resolved against. */
-struct scope {
-	const struct slots *slots;
-	const struct proxyWindow *words;	/* signals of class cpu, and barriers behind them */
-	uint64_t *counters, *results, *settled; /* this context's, in host memory */
-	uint64_t firstSignal, firstBarrier;	/* their places in `words` */
+struct descriptorScope {
+	const struct proxySlots *slots;
+	const struct proxyWindow *words; /* signals of class cpu, and barriers behind them */
+	uint64_t *counters, *results, *resultTickets; /* this context's, in host memory */
+	uint64_t firstSignal, firstBarrier;	      /* their places in `words` */
 	uint32_t signals, nCounters, nBarrierWords, nRanks;
 };
 
 /*
- * Copies the descriptor at `place` when all its words are of the lap whose phase that is, top bit or
+ * Copies the descriptor at `slot` when all its words are of the lap whose phase that is, top bit or
  * none, and puts their full values together; 0 when some are not there yet.
  */
-int descriptorTake(const uint64_t *place, uint64_t phase, uint64_t words[GIN_DESCRIPTOR_WORDS]);
+int descriptorTake(const uint64_t *slot, uint64_t phase, uint64_t words[GIN_DESCRIPTOR_WORDS]);
 
 /* Fills `work`. NULL, or what is wrong with the descriptor, in words. */
-const char *descriptorResolve(const struct scope *scope, const uint64_t *words,
+const char *descriptorResolve(const struct descriptorScope *scope, const uint64_t *words,
 			      struct proxyWork *work);
 
 #endif

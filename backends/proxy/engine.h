@@ -10,7 +10,7 @@
 #define GIN_PROXY_ENGINE_H
 
 #include "descriptor.h"
-#include "queue.h"
+#include "ring.h"
 #include "stats.h"
 #include "transport.h"
 
@@ -20,44 +20,43 @@
 /* Most descriptors that are taken before what has landed is looked at. */
 #define ENGINE_BATCH 64u
 
-struct flow {
+struct proxyFlow {
 	struct proxyWork *head, *tail; /* NULL: nothing is under way to the peer */
 	ginResult_t failure; /* of the first transfer that failed: no signal may cover it */
 };
 
-struct engine {
-	struct hostQueue queue;
-	struct scope scope;
+struct proxyEngine {
+	struct proxyRing ring;
+	struct descriptorScope scope;
 	uint32_t logDepth, context, rank;
 	uint32_t worker;  /* whose it is */
 	uint64_t devComm; /* its number, for messages */
 	uint64_t taken, retired;
 	uint32_t worksMask;
 	ginResult_t failure; /* of the queue as a whole */
-	int announced;	     /* `done` of all peers has the failure's mark */
 	struct proxyWork *works;
-	struct flow *flows; /* [nRanks] */
-	struct stats stats;
-	struct engine *next; /* of the thread's */
+	struct proxyFlow *flows; /* [nRanks] */
+	struct proxyStats stats;
+	struct proxyEngine *next; /* of the thread's */
 };
 
-ginResult_t engineMake(const struct hostQueue *queue, const struct scope *scope, uint32_t depth,
-		       struct engine **out);
-void engineFree(struct engine *engine);
+ginResult_t engineMake(const struct proxyRing *ring, const struct descriptorScope *scope,
+		       uint32_t depth, struct proxyEngine **out);
+void engineFree(struct proxyEngine *engine);
 
 /* Is there anything under way? */
-static inline int engineIsBusy(const struct engine *engine)
+static inline int engineIsBusy(const struct proxyEngine *engine)
 {
 	return engine->taken != engine->retired;
 }
 
 /* Takes what has been posted and starts it; how many. */
-uint32_t engineTake(struct engine *engine, const struct transportOps *ops, void *transport);
+uint32_t engineTake(struct proxyEngine *engine, const struct transportOps *ops, void *transport);
 
 /* A work of whatever engine has landed. */
 void engineLanded(struct proxyWork *work);
 
 /* Tells the kernels what has been done since the last call. */
-void engineTell(struct engine *engine);
+void engineRetire(struct proxyEngine *engine);
 
 #endif

@@ -13,7 +13,7 @@
 /* A prime: what repeats among descriptors is not followed. */
 #define STATS_SAMPLE 31u
 
-struct stats {
+struct proxyStats {
 	uint64_t completed, failed;
 	uint64_t putBytes, getBytes;
 	ginHistogram_t batch, takenToReleased, takenToVisible;
@@ -30,35 +30,35 @@ static inline void statsAdd(uint64_t *word, uint64_t by)
 }
 
 /* `count` descriptors were taken at one look. */
-void statsBatch(struct stats *stats, uint64_t count);
+void statsBatch(struct proxyStats *stats, uint64_t count);
 
-void statsSample(struct stats *stats, const struct proxyWork *work);
-void statsSampleLanded(struct stats *stats);
-void statsSampleFinished(struct stats *stats, int well);
+void statsSample(struct proxyStats *stats, const struct proxyWork *work);
+void statsSampleLanded(struct proxyStats *stats);
+void statsSampleCompleted(struct proxyStats *stats, int well);
 
 /* It has been taken. */
-static inline void statsTaken(struct stats *s, const struct proxyWork *w)
+static inline void statsTaken(struct proxyStats *s, const struct proxyWork *w)
 {
 	if (__builtin_expect(w->ticket >= s->nextSample && !s->sampled, 0))
 		statsSample(s, w);
 }
 
 /* Its data has moved, or has not. */
-static inline void statsLanded(struct stats *s, const struct proxyWork *w)
+static inline void statsLanded(struct proxyStats *s, const struct proxyWork *w)
 {
 	if (__builtin_expect(w == s->sampled, 0))
 		statsSampleLanded(s);
 }
 
 /* All that hangs on it is done, if `well`; the kernel is yet to be told. */
-static inline void statsFinished(struct stats *s, const struct proxyWork *w, int well)
+static inline void statsCompleted(struct proxyStats *s, const struct proxyWork *w, int well)
 {
 	if (__builtin_expect(w == s->sampled, 0))
-		statsSampleFinished(s, well);
+		statsSampleCompleted(s, well);
 }
 
 /* Before the target or the kernel can know of it: whoever does finds it counted. */
-static inline void statsCount(struct stats *s, const struct proxyWork *w, int well)
+static inline void statsCount(struct proxyStats *s, const struct proxyWork *w, int well)
 {
 	statsAdd(well ? &s->completed : &s->failed, 1);
 	if (well && w->op <= ginOpGet)
@@ -66,6 +66,6 @@ static inline void statsCount(struct stats *s, const struct proxyWork *w, int we
 }
 
 /* Any thread. */
-void statsRead(const struct stats *stats, ginStats_t *out);
+void statsRead(const struct proxyStats *stats, ginStats_t *out);
 
 #endif

@@ -13,8 +13,8 @@
 #include "work.h"
 
 /* A rank's part of a window. */
-struct part {
-	struct place place; /* of its first byte; NULL: empty, or not reached */
+struct proxyPart {
+	struct proxyOperand base; /* its first byte; NULL: empty, or not reached */
 	uint64_t bytes;
 };
 
@@ -23,32 +23,32 @@ struct proxyWindow {
 	int hasSlot;
 	uint32_t slot, rank, nRanks;
 	uint32_t fence; /* enum ginScope */
-	struct part part[];
+	struct proxyPart part[];
 };
 
-struct slots {
+struct proxySlots {
 	pthread_mutex_t lock;	 /* of those who take and give */
 	struct proxyWindow **at; /* [GIN_DESCRIPTOR_SLOTS], read by the threads */
 	uint32_t used;		 /* those from here on have never been taken */
 };
 
-ginResult_t slotsOpen(struct slots *slots);
-void slotsClose(struct slots *slots);
+ginResult_t slotsOpen(struct proxySlots *slots);
+void slotsClose(struct proxySlots *slots);
 
 /* Gives the window a number. The threads find it from now on. */
-ginResult_t slotsTake(struct slots *slots, struct proxyWindow *window);
+ginResult_t slotsTake(struct proxySlots *slots, struct proxyWindow *window);
 
-/* A thread that is looking may have found it still: see threadsPass(). */
-void slotsGive(struct slots *slots, struct proxyWindow *window);
+/* A thread that is looking may have found it still: see workersQuiesce(). */
+void slotsGive(struct proxySlots *slots, struct proxyWindow *window);
 
-static inline struct proxyWindow *slotsFind(const struct slots *slots, uint32_t slot)
+static inline struct proxyWindow *slotsFind(const struct proxySlots *slots, uint32_t slot)
 {
 	/* Acquire: pairs with the release in slotsTake(). */
 	return __atomic_load_n(&slots->at[slot], __ATOMIC_ACQUIRE);
 }
 
 /* [address, address + bytes) in some window of this rank's, for a source; NULL: nowhere. */
-const struct proxyWindow *slotsSearch(const struct slots *slots, const void *address,
+const struct proxyWindow *slotsSearch(const struct proxySlots *slots, const void *address,
 				      uint64_t bytes);
 
 /* What this rank offers of its part; `offer` NULL: nothing, it is a source alone. */

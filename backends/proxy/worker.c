@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* thread.c - the CPU threads of a communicator that move data for kernels */
-#include "thread.h"
+/* worker.c - the CPU threads of a communicator that move data for kernels */
+#include "worker.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@
 #define SLEEP_MOST 5000000
 
 /* One that has failed is as good as landed: its flow must go on. */
-static void landAll(struct worker *w)
+static void landAll(struct proxyWorker *w)
 {
 	for (;;) {
 		struct proxyWork *work = w->ops->landed(w->transport);
@@ -36,25 +36,25 @@ static void landAll(struct worker *w)
 }
 
 /* The lock is held. 1 when something was done. */
-static int turn(struct worker *w)
+static int turn(struct proxyWorker *w)
 {
 	uint32_t taken = 0;
 	int busy = 0;
 
-	for (struct engine *e = w->engines; e; e = e->next)
+	for (struct proxyEngine *e = w->engines; e; e = e->next)
 		taken += engineTake(e, w->ops, w->transport);
 	if (taken)
 		w->ops->chain(w->transport);
 	landAll(w);
-	for (struct engine *e = w->engines; e; e = e->next) {
+	for (struct proxyEngine *e = w->engines; e; e = e->next) {
 		busy |= engineIsBusy(e); /* what was taken in this turn has not been retired */
-		engineTell(e);
+		engineRetire(e);
 	}
 	return busy;
 }
 
 /* Who wants the lock gets it: a mutex alone would let this thread have it again and again. */
-static int turnOf(struct worker *w)
+static int turnOf(struct proxyWorker *w)
 {
 	while (__atomic_load_n(&w->wanted, __ATOMIC_RELAXED))
 		sched_yield();
@@ -73,7 +73,7 @@ static uint64_t ranFor(void)
 }
 
 /* By what the thread has run for since it slept last. */
-static uint64_t sleepLength(struct worker *w)
+static uint64_t sleepLength(struct proxyWorker *w)
 {
 	uint64_t ran = ranFor(), length = (ran - w->ranFor) * 64;
 
@@ -83,7 +83,7 @@ static uint64_t sleepLength(struct worker *w)
 	return length < SLEEP_MOST ? length : SLEEP_MOST;
 }
 
-static void rest(struct worker *w, uint64_t idle)
+static void rest(struct proxyWorker *w, uint64_t idle)
 {
 	struct timespec pause = {0};
 
@@ -100,7 +100,7 @@ static void rest(struct worker *w, uint64_t idle)
 
 static void *run(void *arg)
 {
-	struct worker *w = arg;
+	struct proxyWorker *w = arg;
 	struct deviceScope scope;
 	uint64_t busy = clockNow();
 
@@ -122,7 +122,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-static void take(struct worker *w)
+static void take(struct proxyWorker *w)
 {
 	__atomic_fetch_add(&w->wanted, 1, __ATOMIC_RELAXED);
 	pthread_mutex_lock(&w->lock);
@@ -166,7 +166,8 @@ static void findCpus(const struct backendHost *host, cpu_set_t *among)
 	placeChoose(host->device, &own, among);
 }
 
-static void placeWorker(const struct backendHost *host, const cpu_set_t *among, struct worker *w)
+static void placeWorker(const struct backendHost *host, const cpu_set_t *among,
+			struct proxyWorker *w)
 {
 	char text[64];
 
@@ -179,7 +180,8 @@ static void placeWorker(const struct backendHost *host, const cpu_set_t *among, 
 }
 
 /* 0, or an error number. */
-static int startThread(const struct backendHost *host, const cpu_set_t *among, struct worker *w)
+static int startThread(const struct backendHost *host, const cpu_set_t *among,
+		       struct proxyWorker *w)
 {
 	int error = threadStart(&w->thread, "gin-proxy", run, w);
 
@@ -191,7 +193,7 @@ static int startThread(const struct backendHost *host, const cpu_set_t *among, s
 
 /* `among` NULL: it has no thread. */
 static ginResult_t openWorker(const struct backendHost *host, const struct transportOps *ops,
-			      const cpu_set_t *among, struct worker *w)
+			      const cpu_set_t *among, struct proxyWorker *w)
 {
 	w->host = host;
 	w->ops = ops;
@@ -207,7 +209,7 @@ static ginResult_t openWorker(const struct backendHost *host, const struct trans
 	return fail(ginErrorSystem, "cannot start a thread for the proxy: %s", strerror(error));
 }
 
-static void closeWorker(struct worker *w)
+static void closeWorker(struct proxyWorker *w)
 {
 	__atomic_store_n(&w->stop, 1, __ATOMIC_RELEASE);
 	if (w->runs)
@@ -217,12 +219,12 @@ static void closeWorker(struct worker *w)
 }
 
 ginResult_t workersOpen(const struct backendHost *host, const struct transportOps *ops,
-			unsigned threads, struct workers *out)
+			unsigned threads, struct proxyWorkers *out)
 {
 	uint32_t count = threads ? threads : 1;
 	cpu_set_t among;
 
-	*out = (struct workers){.host = host, .worker = calloc(count, sizeof(*out->worker))};
+	*out = (struct proxyWorkers){.host = host, .worker = calloc(count, sizeof(*out->worker))};
 	if (!out->worker)
 		return fail(ginErrorSystem, "no memory");
 	if (threads)
@@ -238,22 +240,22 @@ ginResult_t workersOpen(const struct backendHost *host, const struct transportOp
 	return ginSuccess;
 }
 
-void workersClose(struct workers *workers)
+void workersClose(struct proxyWorkers *workers)
 {
 	while (workers->count)
 		closeWorker(&workers->worker[--workers->count]);
 	free(workers->worker);
 }
 
-static struct worker *workerOf(struct workers *workers, const struct engine *engine)
+static struct proxyWorker *workerOf(struct proxyWorkers *workers, const struct proxyEngine *engine)
 {
 	return &workers->worker[engine->worker];
 }
 
-void workersAdd(struct workers *workers, struct engine *engine)
+void workersAdd(struct proxyWorkers *workers, struct proxyEngine *engine)
 {
 	engine->worker = workers->next++ % workers->count;
-	struct worker *w = workerOf(workers, engine);
+	struct proxyWorker *w = workerOf(workers, engine);
 
 	take(w);
 	engine->next = w->engines;
@@ -261,9 +263,9 @@ void workersAdd(struct workers *workers, struct engine *engine)
 	pthread_mutex_unlock(&w->lock);
 }
 
-void workersRemove(struct workers *workers, struct engine *engine)
+void workersRemove(struct proxyWorkers *workers, struct proxyEngine *engine)
 {
-	struct worker *w = workerOf(workers, engine);
+	struct proxyWorker *w = workerOf(workers, engine);
 
 	take(w);
 	/* Its own only: others may go on posting for ever. */
@@ -271,24 +273,25 @@ void workersRemove(struct workers *workers, struct engine *engine)
 		w->ops->chain(w->transport);
 		w->ops->drain(w->transport);
 		landAll(w);
-		engineTell(engine);
+		engineRetire(engine);
 	}
-	struct engine **at = &w->engines;
+	struct proxyEngine **at = &w->engines;
 	while (*at != engine)
 		at = &(*at)->next;
 	*at = engine->next;
 	pthread_mutex_unlock(&w->lock);
 }
 
-void workersStats(const struct workers *workers, const struct engine *engine, ginStats_t *stats)
+void workersStats(const struct proxyWorkers *workers, const struct proxyEngine *engine,
+		  ginStats_t *stats)
 {
-	const struct worker *w = &workers->worker[engine->worker];
+	const struct proxyWorker *w = &workers->worker[engine->worker];
 
 	stats->sleeps = __atomic_load_n(&w->sleeps, __ATOMIC_RELAXED);
 	placeList(&w->cpus, stats->cpus, sizeof(stats->cpus));
 }
 
-void workersPass(struct workers *workers)
+void workersQuiesce(struct proxyWorkers *workers)
 {
 	for (uint32_t i = 0; i < workers->count; i++) {
 		take(&workers->worker[i]);
@@ -296,7 +299,7 @@ void workersPass(struct workers *workers)
 	}
 }
 
-int workersTurn(struct workers *workers)
+int workersTurn(struct proxyWorkers *workers)
 {
 	int did = 0;
 
