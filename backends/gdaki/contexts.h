@@ -11,10 +11,10 @@ struct gdakiContexts {
 	struct gdaki *g;
 	const struct gdakiWindow *words;
 	uint32_t contexts, depth;
-	struct pairs *pairs;
-	uint32_t count;	     /* of queues */
-	uint32_t mapped;     /* of these, whose doorbell register kernels have */
-	struct rings *rings; /* what they have instead; NULL: none */
+	struct gdakiPairs *pairs;
+	uint32_t count;			 /* of queues */
+	uint32_t mapped;		 /* of these, whose doorbell register kernels have */
+	struct ringerWords *ringerWords; /* what they have instead; NULL: none */
 	/* In GPU memory, one after the other: */
 	struct ginSendQueue *queues;	/* [count] */
 	struct ginSendResults *results; /* [contexts + 1] */
@@ -23,9 +23,9 @@ struct gdakiContexts {
 	struct rdmaRegion *region;
 	struct rdmaKeys keys; /* of it */
 	int running;	      /* the threads have it */
-	/* watch.c's: */
+	/* progress.c only: */
 	struct gdakiContexts *next;
-	uint8_t *told; /* [count]: its failure was said */
+	uint8_t *reported; /* [count]: its failure was reported */
 };
 
 /* contexts.c: the same. */

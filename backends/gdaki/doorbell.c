@@ -10,23 +10,23 @@
 #include "lib/base/clock.h"
 #include "lib/base/thread.h"
 
-struct page {
-	struct page *next;
+struct doorbellPage {
+	struct doorbellPage *next;
 	void *at;
 	unsigned users;
 	int foreign; /* somebody else in this process has mapped it, and unmaps it */
 };
 
-static struct page *pages;
+static struct doorbellPage *pages;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct page **placeOf(const void *at)
+static struct doorbellPage **findPage(const void *at)
 {
-	struct page **place = &pages;
+	struct doorbellPage **link = &pages;
 
-	while (*place && (*place)->at != at)
-		place = &(*place)->next;
-	return place;
+	while (*link && (*link)->at != at)
+		link = &(*link)->next;
+	return link;
 }
 
 static ginResult_t refused(const struct device *d, const struct rdmaRegister *where, cuResult error)
@@ -48,7 +48,7 @@ static ginResult_t refused(const struct device *d, const struct rdmaRegister *wh
 }
 
 static ginResult_t registerPage(const struct device *d, const struct rdmaRegister *where,
-				struct page *page)
+				struct doorbellPage *page)
 {
 	unsigned io = paramChoice(paramUarMap) == uarMapPlain ? 0 : cuRegisterIoMemory;
 	cuResult error = d->cuda->hostRegister(where->page, RDMA_PAGE,
@@ -60,7 +60,7 @@ static ginResult_t registerPage(const struct device *d, const struct rdmaRegiste
 
 static ginResult_t addPage(const struct device *d, const struct rdmaRegister *where)
 {
-	struct page *page = calloc(1, sizeof(*page));
+	struct doorbellPage *page = calloc(1, sizeof(*page));
 
 	if (!page)
 		return fail(ginErrorSystem, "no memory");
@@ -75,15 +75,15 @@ static ginResult_t addPage(const struct device *d, const struct rdmaRegister *wh
 	return ginSuccess;
 }
 
-static void dropPage(const struct device *d, struct page **place)
+static void dropPage(const struct device *d, struct doorbellPage **link)
 {
-	struct page *page = *place;
+	struct doorbellPage *page = *link;
 
 	if (--page->users)
 		return;
 	if (!page->foreign)
 		d->cuda->hostUnregister(page->at);
-	*place = page->next;
+	*link = page->next;
 	free(page);
 }
 
@@ -92,16 +92,16 @@ static ginResult_t mapLocked(const struct device *d, const struct rdmaRegister *
 {
 	cuPtr at = 0;
 
-	if (!*placeOf(where->page)) {
+	if (!*findPage(where->page)) {
 		ginResult_t result = addPage(d, where);
 		if (result != ginSuccess)
 			return result;
 	}
-	struct page **place = placeOf(where->page);
-	(*place)->users++;
+	struct doorbellPage **link = findPage(where->page);
+	(*link)->users++;
 	cuResult error = d->cuda->hostDevicePointer(&at, where->page, 0);
 	if (error) {
-		dropPage(d, place);
+		dropPage(d, link);
 		return cudaFail(d->cuda, "cuMemHostGetDevicePointer", error);
 	}
 	at += (uintptr_t)where->at - (uintptr_t)where->page;
@@ -126,7 +126,7 @@ void doorbellUnmap(const struct device *d, const struct rdmaRegister *where)
 	if (!d->cuda)
 		return;
 	pthread_mutex_lock(&lock);
-	dropPage(d, placeOf(where->page));
+	dropPage(d, findPage(where->page));
 	pthread_mutex_unlock(&lock);
 }
 
@@ -145,7 +145,7 @@ static int ringOne(uint64_t *word, uint64_t *where)
 	return 1;
 }
 
-static int ringAll(struct rings *r)
+static int ringAll(struct ringerWords *r)
 {
 	int rung = 0;
 
@@ -154,11 +154,11 @@ static int ringAll(struct rings *r)
 	return rung;
 }
 
-static int turn(struct ringer *r)
+static int turn(struct gdakiRinger *r)
 {
 	int rung = 0;
 
-	for (struct rings *rings = r->rings; rings; rings = rings->next)
+	for (struct ringerWords *rings = r->rings; rings; rings = rings->next)
 		rung |= ringAll(rings);
 	return rung;
 }
@@ -177,7 +177,7 @@ static void rest(uint64_t last)
 
 static void *ringerBody(void *arg)
 {
-	struct ringer *r = arg;
+	struct gdakiRinger *r = arg;
 	uint64_t last = clockNow();
 
 	pthread_mutex_lock(&r->lock);
@@ -198,7 +198,7 @@ static void *ringerBody(void *arg)
 	return NULL;
 }
 
-ginResult_t ringerOpen(struct ringer *r)
+ginResult_t ringerOpen(struct gdakiRinger *r)
 {
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_cond_init(&r->wake, NULL);
@@ -212,7 +212,7 @@ ginResult_t ringerOpen(struct ringer *r)
 	return result;
 }
 
-void ringerClose(struct ringer *r)
+void ringerClose(struct gdakiRinger *r)
 {
 	if (!r->started)
 		return;
@@ -225,9 +225,9 @@ void ringerClose(struct ringer *r)
 	pthread_mutex_destroy(&r->lock);
 }
 
-ginResult_t ringsMake(const struct device *d, uint32_t count, struct rings **rings)
+ginResult_t ringerWordsMake(const struct device *d, uint32_t count, struct ringerWords **rings)
 {
-	struct rings *r = calloc(1, sizeof(*r));
+	struct ringerWords *r = calloc(1, sizeof(*r));
 	void *words = NULL;
 
 	if (!r)
@@ -238,7 +238,7 @@ ginResult_t ringsMake(const struct device *d, uint32_t count, struct rings **rin
 		r->registers ? pinnedAlloc(d, count * sizeof(*r->words), d->numaNode, &words)
 			     : fail(ginErrorSystem, "no memory");
 	if (result != ginSuccess) {
-		ringsFree(d, r);
+		ringerWordsFree(d, r);
 		return result;
 	}
 	r->words = words;
@@ -246,14 +246,14 @@ ginResult_t ringsMake(const struct device *d, uint32_t count, struct rings **rin
 	return ginSuccess;
 }
 
-void ringsFree(const struct device *d, struct rings *r)
+void ringerWordsFree(const struct device *d, struct ringerWords *r)
 {
 	pinnedFree(d, r->words);
 	free(r->registers);
 	free(r);
 }
 
-void ringerAdd(struct ringer *r, struct rings *rings)
+void ringerAdd(struct gdakiRinger *r, struct ringerWords *rings)
 {
 	pthread_mutex_lock(&r->lock);
 	rings->next = r->rings;
@@ -262,10 +262,10 @@ void ringerAdd(struct ringer *r, struct rings *rings)
 	pthread_mutex_unlock(&r->lock);
 }
 
-void ringerRemove(struct ringer *r, struct rings *rings)
+void ringerRemove(struct gdakiRinger *r, struct ringerWords *rings)
 {
 	pthread_mutex_lock(&r->lock);
-	struct rings **at = &r->rings;
+	struct ringerWords **at = &r->rings;
 	while (*at != rings)
 		at = &(*at)->next;
 	*at = rings->next;

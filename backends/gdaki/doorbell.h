@@ -15,31 +15,31 @@ ginResult_t doorbellMap(const struct device *d, const struct rdmaRegister *where
 void doorbellUnmap(const struct device *d, const struct rdmaRegister *where);
 
 /* The words of a device communicator. */
-struct rings {
-	struct rings *next;
+struct ringerWords {
+	struct ringerWords *next;
 	uint64_t *words;      /* [count], pinned */
 	uint64_t **registers; /* [count] */
 	uint32_t count;
 };
 
-struct ringer {
+struct gdakiRinger {
 	pthread_t thread;
 	int started, closing;
 	pthread_mutex_t lock; /* of the list, and `closing` */
 	pthread_cond_t wake;
-	struct rings *rings;
+	struct ringerWords *rings;
 };
 
-ginResult_t ringerOpen(struct ringer *ringer);
+ginResult_t ringerOpen(struct gdakiRinger *ringer);
 /* All rings have been removed. One that is not open is allowed. */
-void ringerClose(struct ringer *ringer);
+void ringerClose(struct gdakiRinger *ringer);
 
 /* Zero; `registers` is to be filled in. The device's scope is entered, as for the next two. */
-ginResult_t ringsMake(const struct device *d, uint32_t count, struct rings **rings);
-void ringsFree(const struct device *d, struct rings *rings);
+ginResult_t ringerWordsMake(const struct device *d, uint32_t count, struct ringerWords **rings);
+void ringerWordsFree(const struct device *d, struct ringerWords *rings);
 
-void ringerAdd(struct ringer *ringer, struct rings *rings);
+void ringerAdd(struct gdakiRinger *ringer, struct ringerWords *rings);
 /* No kernel rings any more: what is still in the words is rung. */
-void ringerRemove(struct ringer *ringer, struct rings *rings);
+void ringerRemove(struct gdakiRinger *ringer, struct ringerWords *rings);
 
 #endif

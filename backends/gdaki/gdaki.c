@@ -150,7 +150,7 @@ static void closeGdaki(void *state)
 	struct deviceScope scope;
 	struct gdaki *g = state;
 
-	watchClose(g);
+	monitorClose(g);
 	ringerClose(&g->ringer);
 	ginResult_t entered = deviceEnter(g->host->device, &scope);
 
@@ -173,12 +173,12 @@ static ginResult_t openGdaki(struct gdaki *g)
 	if (result == ginSuccess)
 		result = gdakiPortOpen(g->host, &g->rdma, &g->port);
 	if (result == ginSuccess) {
-		g->rdma->portTell(g->port, &own, &g->features);
+		g->rdma->portDescribe(g->port, &own, &g->features);
 		result = sourcesOpen(g->host->device, &g->sources);
 	}
 	if (result == ginSuccess)
 		result = tryAll(g);
-	return result == ginSuccess ? watchOpen(g) : result;
+	return result == ginSuccess ? monitorOpen(g) : result;
 }
 
 static ginResult_t open(const struct backendHost *host, void **state)

@@ -16,9 +16,9 @@ struct gdaki {
 	struct rdmaFeatures features;
 	struct rdmaAddress *addresses; /* [nRanks] */
 	struct rdmaPath path;
-	struct sources sources;
-	struct watch watch;
-	struct ringer ringer; /* started: kernels have no doorbell registers */
+	struct gdakiSources sources;
+	struct gdakiMonitor monitor;
+	struct gdakiRinger ringer; /* started: kernels have no doorbell registers */
 };
 
 #endif

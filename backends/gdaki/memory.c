@@ -37,11 +37,11 @@ static ginResult_t blank(const struct device *d, uint32_t count, uint32_t depth,
 	ginResult_t result = deviceWrite(d, slab, NULL, rdmaSlabBytes(count, depth));
 
 	for (uint32_t i = 0; i < count && result == ginSuccess; i++)
-		result = deviceWrite(d, slab + rdmaPlaceOf(i, depth).cqe, &empty, sizeof(empty));
+		result = deviceWrite(d, slab + rdmaLayoutOf(i, depth).cqe, &empty, sizeof(empty));
 	return result;
 }
 
-int slabIsNear(const struct device *d)
+int slabIsInGpu(const struct device *d)
 {
 	return d->cuda && paramChoice(paramGdakiQueues) != gdakiQueuesHost;
 }
@@ -88,12 +88,12 @@ ginResult_t slabQueues(const struct device *d, const struct rdma *rdma, struct r
 }
 
 /* What is behind `used` nobody reads. */
-ginResult_t sourcesOpen(const struct device *d, struct sources *s)
+ginResult_t sourcesOpen(const struct device *d, struct gdakiSources *s)
 {
 	size_t bytes = sizeof(struct ginSources) + SOURCES_MOST * sizeof(struct ginSourceEntry);
 	void *table = NULL;
 
-	*s = (struct sources){.device = d, .taken = calloc(SOURCES_MOST, 1)};
+	*s = (struct gdakiSources){.device = d, .taken = calloc(SOURCES_MOST, 1)};
 	ginResult_t result =
 		s->taken ? memoryAlloc(d, bytes, &table) : fail(ginErrorSystem, "no memory");
 	if (result == ginSuccess)
@@ -109,7 +109,7 @@ ginResult_t sourcesOpen(const struct device *d, struct sources *s)
 	return ginSuccess;
 }
 
-void sourcesClose(struct sources *s)
+void sourcesClose(struct gdakiSources *s)
 {
 	if (!s->table)
 		return;
@@ -118,13 +118,13 @@ void sourcesClose(struct sources *s)
 	free(s->taken);
 }
 
-static struct ginSourceEntry *entryAt(const struct sources *s, uint32_t slot)
+static struct ginSourceEntry *entryAt(const struct gdakiSources *s, uint32_t slot)
 {
 	return (struct ginSourceEntry *)(void *)(s->table + 1) + slot;
 }
 
 /* Release: what was put before is seen by who sees it. One copy is whole before the next begins. */
-static ginResult_t put(const struct sources *s, uint64_t *at, uint64_t value)
+static ginResult_t put(const struct gdakiSources *s, uint64_t *at, uint64_t value)
 {
 	if (s->device->cuda)
 		return deviceWrite(s->device, at, &value, sizeof(value));
@@ -133,7 +133,8 @@ static ginResult_t put(const struct sources *s, uint64_t *at, uint64_t value)
 }
 
 /* Its size goes last: with it the entry counts. */
-static ginResult_t writeEntry(struct sources *s, uint32_t slot, const struct ginSourceEntry *entry)
+static ginResult_t writeEntry(struct gdakiSources *s, uint32_t slot,
+			      const struct ginSourceEntry *entry)
 {
 	struct ginSourceEntry *at = entryAt(s, slot);
 	ginResult_t result = put(s, &at->bytes, 0);
@@ -151,7 +152,7 @@ static ginResult_t writeEntry(struct sources *s, uint32_t slot, const struct gin
 	return result;
 }
 
-static uint32_t findPlace(const struct sources *s)
+static uint32_t freeSlot(const struct gdakiSources *s)
 {
 	uint32_t slot = s->used;
 
@@ -162,9 +163,10 @@ static uint32_t findPlace(const struct sources *s)
 	return slot;
 }
 
-static ginResult_t addLocked(struct sources *s, const struct ginSourceEntry *entry, uint32_t *out)
+static ginResult_t addLocked(struct gdakiSources *s, const struct ginSourceEntry *entry,
+			     uint32_t *out)
 {
-	uint32_t slot = findPlace(s);
+	uint32_t slot = freeSlot(s);
 
 	if (slot == SOURCES_MOST)
 		return fail(ginErrorInvalidUsage,
@@ -180,7 +182,7 @@ static ginResult_t addLocked(struct sources *s, const struct ginSourceEntry *ent
 	return ginSuccess;
 }
 
-ginResult_t sourcesAdd(struct sources *s, const struct ginSourceEntry *entry, uint32_t *slot)
+ginResult_t sourcesAdd(struct gdakiSources *s, const struct ginSourceEntry *entry, uint32_t *slot)
 {
 	pthread_mutex_lock(&s->lock);
 	ginResult_t result = addLocked(s, entry, slot);
@@ -188,7 +190,7 @@ ginResult_t sourcesAdd(struct sources *s, const struct ginSourceEntry *entry, ui
 	return result;
 }
 
-void sourcesRemove(struct sources *s, uint32_t slot)
+void sourcesRemove(struct gdakiSources *s, uint32_t slot)
 {
 	pthread_mutex_lock(&s->lock);
 	put(s, &entryAt(s, slot)->bytes, 0);

@@ -18,7 +18,7 @@ struct rdmaMemory dmabufOf(const struct device *d, void *address, size_t bytes);
 void dmabufClose(const struct rdmaMemory *memory);
 
 /* Is it memory of this GPU? */
-int slabIsNear(const struct device *d);
+int slabIsInGpu(const struct device *d);
 
 /* Memory where queues are, for what their completions have to prove. The scope is entered. */
 ginResult_t slabMemory(const struct device *d, size_t bytes, void **at);
@@ -35,7 +35,7 @@ ginResult_t slabQueues(const struct device *d, const struct rdma *rdma, struct r
 
 enum { SOURCES_MOST = 65536 };
 
-struct sources {
+struct gdakiSources {
 	const struct device *device;
 	struct ginSources *table; /* in GPU memory; NULL: not open */
 	uint8_t *taken;		  /* [SOURCES_MOST] */
@@ -44,11 +44,12 @@ struct sources {
 };
 
 /* The device's scope is entered for all calls. */
-ginResult_t sourcesOpen(const struct device *d, struct sources *sources);
-void sourcesClose(struct sources *sources);
+ginResult_t sourcesOpen(const struct device *d, struct gdakiSources *sources);
+void sourcesClose(struct gdakiSources *sources);
 
-ginResult_t sourcesAdd(struct sources *sources, const struct ginSourceEntry *entry, uint32_t *slot);
-void sourcesRemove(struct sources *sources, uint32_t slot);
+ginResult_t sourcesAdd(struct gdakiSources *sources, const struct ginSourceEntry *entry,
+		       uint32_t *slot);
+void sourcesRemove(struct gdakiSources *sources, uint32_t slot);
 
 struct gdaki;
 

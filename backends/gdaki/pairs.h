@@ -11,7 +11,7 @@
 #include "backends/backend.h"
 #include "memory.h"
 
-struct pairsWanted {
+struct gdakiPairsWanted {
 	const struct backendHost *host;
 	const struct rdma *rdma;
 	struct rdmaPort *port;
@@ -24,41 +24,41 @@ struct pairsWanted {
 	uint32_t registers; /* doorbell registers, 1 at least */
 };
 
-struct pairs {
-	struct pairsWanted wanted;
+struct gdakiPairs {
+	struct gdakiPairsWanted wanted;
 	struct rdmaQueues *queues; /* NULL: no peer is on this route */
-	char *slab;		   /* rdmaPlaceOf() says what is where */
+	char *slab;		   /* rdmaLayoutOf() says what is where */
 	uint32_t peers;		   /* on this route */
 	uint32_t others;	   /* that have one of all contexts */
-	uint32_t *place;	   /* [nRanks]: which of these, or of those */
+	uint32_t *index;	   /* [nRanks]: which of these, or of those */
 	struct rdmaEnd *ends;	   /* [contexts * peers + others] */
 };
 
 #define PAIRS_NONE UINT32_MAX
 
 /* Collective, as windowRegister(); the device's scope is entered. */
-ginResult_t pairsOpen(const struct pairsWanted *wanted, const char *call, ginResult_t mine,
-		      struct pairs **pairs);
+ginResult_t pairsOpen(const struct gdakiPairsWanted *wanted, const char *call, ginResult_t mine,
+		      struct gdakiPairs **pairs);
 /* No kernel uses them any more. */
-void pairsClose(struct pairs *pairs);
+void pairsClose(struct gdakiPairs *pairs);
 
 /*
  * The queue for that peer, by its index in the slab, or PAIRS_NONE. Those of all contexts stand last, as
  * if they were of one more.
  */
-uint32_t pairsQueue(const struct pairs *pairs, uint32_t context, int peer);
-uint32_t pairsCount(const struct pairs *pairs);
+uint32_t pairsQueue(const struct gdakiPairs *pairs, uint32_t context, int peer);
+uint32_t pairsCount(const struct gdakiPairs *pairs);
 
 /* Whose the queue is, in words. */
 enum { PAIRS_OWNER = 64 };
-void pairsOwner(const struct pairs *pairs, uint32_t queue, char text[PAIRS_OWNER]);
+void pairsOwner(const struct gdakiPairs *pairs, uint32_t queue, char text[PAIRS_OWNER]);
 /* To which rank it is. */
-int pairsPeer(const struct pairs *pairs, uint32_t queue);
+int pairsPeer(const struct gdakiPairs *pairs, uint32_t queue);
 
 /*
  * Which queue pairs have failed, as the device says: the first peer that has one, and `why`; or -1.
  * One command for each: some 100 us. Not with pairsClose() at the same time.
  */
-int pairsFailed(const struct pairs *pairs, char *why);
+int pairsFailed(const struct gdakiPairs *pairs, char *why);
 
 #endif

@@ -85,7 +85,7 @@ static int localIndex(const struct backendHost *host)
 }
 
 /* Reasons of the ports that may be used, one after the other, as far as there is room. */
-static int sayNone(const char *names, const struct rdmaFound *found, int count, char *why)
+static int explainNone(const char *names, const struct rdmaFound *found, int count, char *why)
 {
 	size_t used = 0;
 
@@ -128,7 +128,7 @@ int portChoose(const struct backendHost *host, const char *names, const struct r
 	unsigned most = nearest(host, names, found, count, &alike);
 
 	if (!alike)
-		return sayNone(names, found, count, why);
+		return explainNone(names, found, count, why);
 	int turn = localIndex(host) % alike, i = 0;
 	while (!found[i].usable || !portAllowed(names, &found[i]) ||
 	       nearnessOf(host, &found[i]) != most || turn-- > 0)
@@ -228,7 +228,7 @@ int gdakiProbe(const struct backendHost *host, struct rdmaAddress *address, char
 		snprintf(why, BACKEND_WHY, "%.*s", BACKEND_WHY - 1, reason);
 		return 0;
 	}
-	rdma->portTell(port, address, &features);
+	rdma->portDescribe(port, address, &features);
 	rdma->portClose(port);
 	why[0] = '\0';
 	return 1;

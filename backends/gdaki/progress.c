@@ -53,29 +53,29 @@ static uint32_t cqeWord(const struct gdakiContexts *s, const uint32_t *at)
 }
 
 /* As ginSendRefresh in gin/gdaki/queue.cuh: first `done`, then the CQE. */
-struct gdakiLook gdakiLook(const struct gdakiContexts *s, const struct ginSendQueue *q)
+struct gdakiProgress gdakiProgressOf(const struct gdakiContexts *s, const struct ginSendQueue *q)
 {
-	struct gdakiLook look = {.posted = load(&q->handed),
-				 .completed = load(&q->done) & ~GIN_SEND_CREDITING};
+	struct gdakiProgress progress = {.posted = load(&q->handed),
+					 .completed = load(&q->done) & ~GIN_SEND_CREDITING};
 	uint64_t latched = load(&q->latched);
 
 	if (latched) {
-		look.syndrome = (uint32_t)(latched >> 56);
-		look.vendor = (uint32_t)(latched >> 48) & 0xff;
-		return look;
+		progress.syndrome = (uint32_t)(latched >> 56);
+		progress.vendor = (uint32_t)(latched >> 48) & 0xff;
+		return progress;
 	}
-	if (look.completed >= look.posted)
-		return look;
+	if (progress.completed >= progress.posted)
+		return progress;
 	uint32_t state = cqeWord(s, &q->fixed.cqe->state), opcode = ginMlx5CqeOpcode(state);
 	if (opcode == ginMlx5CqeRequest) {
-		look.completed +=
-			(ginMlx5CqeCounter(state) + 1 - (uint32_t)look.completed) & 0xffff;
+		progress.completed +=
+			(ginMlx5CqeCounter(state) + 1 - (uint32_t)progress.completed) & 0xffff;
 	} else if (opcode != ginMlx5CqeInvalid) {
 		uint32_t error = cqeWord(s, &q->fixed.cqe->timestampLow);
-		look.syndrome = ginMlx5CqeSyndrome(error);
-		look.vendor = ginMlx5CqeVendorSyndrome(error);
+		progress.syndrome = ginMlx5CqeSyndrome(error);
+		progress.vendor = ginMlx5CqeVendorSyndrome(error);
 	}
-	return look;
+	return progress;
 }
 
 /*
@@ -93,7 +93,7 @@ static void ring(const struct gdakiContexts *s, uint32_t i, const struct ginSend
 		deviceWrite(d, &q->fixed.record->send, &record, sizeof(record));
 	else
 		__atomic_store_n(&q->fixed.record->send, record, __ATOMIC_RELEASE);
-	__atomic_store_n(s->rings ? &s->rings->words[i] : (uint64_t *)where.at,
+	__atomic_store_n(s->ringerWords ? &s->ringerWords->words[i] : (uint64_t *)where.at,
 			 ginMlx5Doorbell(q->fixed.queue, next), __ATOMIC_RELEASE);
 }
 
@@ -104,8 +104,8 @@ static uint32_t underWay(const struct gdakiContexts *s, int again)
 	uint32_t left = 0;
 
 	for (uint32_t i = 0; queues && i < s->count; i++) {
-		struct gdakiLook look = gdakiLook(s, &queues[i]);
-		if (gdakiEnded(&look))
+		struct gdakiProgress progress = gdakiProgressOf(s, &queues[i]);
+		if (gdakiIsIdle(&progress))
 			continue;
 		left++;
 		if (again)
@@ -115,14 +115,14 @@ static uint32_t underWay(const struct gdakiContexts *s, int again)
 	return left;
 }
 
-static void napBriefly(void)
+static void nap(void)
 {
 	const struct timespec time = {0, PAUSE_NS};
 
 	nanosleep(&time, NULL);
 }
 
-static void giveUp(const struct gdakiContexts *s, uint32_t left)
+static void warnUnfinished(const struct gdakiContexts *s, uint32_t left)
 {
 	char why[RDMA_WHY];
 	int peer = pairsFailed(s->pairs, why);
@@ -140,11 +140,11 @@ void gdakiContextsFinish(void *state, void *contexts)
 	(void)state;
 	while ((left = underWay(s, now >= next))) {
 		if (now > end) {
-			giveUp(s, left);
+			warnUnfinished(s, left);
 			return;
 		}
 		next = now >= next ? now + RING_AGAIN_NS : next;
-		napBriefly();
+		nap();
 		now = clockNow();
 	}
 }
@@ -158,19 +158,19 @@ ginResult_t gdakiContextsStats(void *contexts, uint32_t context, ginStats_t *sta
 	if (!queues && s->count)
 		return fail(ginErrorCuda, "the queues cannot be read");
 	for (uint32_t i = context * peers; i < (context + 1) * peers; i++) {
-		struct gdakiLook look = gdakiLook(s, &queues[i]);
-		stats->posted += look.posted;
-		stats->completed += look.completed;
-		stats->failed += look.syndrome ? look.posted - look.completed : 0;
+		struct gdakiProgress progress = gdakiProgressOf(s, &queues[i]);
+		stats->posted += progress.posted;
+		stats->completed += progress.completed;
+		stats->failed += progress.syndrome ? progress.posted - progress.completed : 0;
 	}
 	gdakiSnapshotFree(s, queues);
 	return ginSuccess;
 }
 
-enum { TICK_MS = 250, TICKS_PER_LOOK = 4 };
+enum { TICK_MS = 250, TICKS_PER_QUEUES = 4 };
 
 /* What the thread has found, and whether nothing can go on with it. */
-struct finding {
+struct monitorFinding {
 	char text[RDMA_WHY + 128];
 	int lost; /* the rank that is; -1: none */
 };
@@ -181,76 +181,76 @@ static int meansLost(uint32_t syndrome)
 	return syndrome == ginMlx5TransportRetries || syndrome == ginMlx5ReceiverNotReadyRetries;
 }
 
-static void sayQueue(const struct gdakiContexts *s, uint32_t i, const struct gdakiLook *look,
-		     struct finding *finding)
+static void describeFailure(const struct gdakiContexts *s, uint32_t i,
+			    const struct gdakiProgress *progress, struct monitorFinding *finding)
 {
 	int peer = pairsPeer(s->pairs, i);
 	char why[RDMA_WHY], owner[PAIRS_OWNER];
 
 	pairsOwner(s->pairs, i, owner);
-	s->g->rdma->errorText(look->syndrome, look->vendor, why);
+	s->g->rdma->errorText(progress->syndrome, progress->vendor, why);
 	snprintf(finding->text, sizeof(finding->text),
 		 "rank %d: gdaki: queue pair 0x%x of %s to rank %d has failed: %s",
 		 s->g->host->rank, s->pairs->ends[i].number, owner, peer, why);
-	finding->lost = meansLost(look->syndrome) ? peer : -1;
+	finding->lost = meansLost(progress->syndrome) ? peer : -1;
 }
 
 /* The next queue that has failed and was not told of; 1 when there is one. */
-static int nextFailed(struct gdakiContexts *s, struct finding *finding)
+static int nextFailureOf(struct gdakiContexts *s, struct monitorFinding *finding)
 {
 	const struct ginSendQueue *queues = gdakiSnapshot(s);
 	int found = 0;
 
 	for (uint32_t i = 0; queues && i < s->count && !found; i++) {
-		struct gdakiLook look;
-		if (s->told[i])
+		struct gdakiProgress progress;
+		if (s->reported[i])
 			continue;
-		look = gdakiLook(s, &queues[i]);
-		found = look.syndrome != 0;
-		s->told[i] = (uint8_t)found;
+		progress = gdakiProgressOf(s, &queues[i]);
+		found = progress.syndrome != 0;
+		s->reported[i] = (uint8_t)found;
 		if (found)
-			sayQueue(s, i, &look, finding);
+			describeFailure(s, i, &progress, finding);
 	}
 	gdakiSnapshotFree(s, queues);
 	return found;
 }
 
-static int nextOfQueues(struct gdaki *g, struct finding *finding)
+static int nextQueueFailure(struct gdaki *g, struct monitorFinding *finding)
 {
 	struct deviceScope scope;
 	int found = 0;
 
-	if (!g->watch.contexts || deviceEnter(g->host->device, &scope) != ginSuccess)
+	if (!g->monitor.contexts || deviceEnter(g->host->device, &scope) != ginSuccess)
 		return 0;
-	for (struct gdakiContexts *s = g->watch.contexts; s && !found; s = s->next)
-		found = nextFailed(s, finding);
+	for (struct gdakiContexts *s = g->monitor.contexts; s && !found; s = s->next)
+		found = nextFailureOf(s, finding);
 	deviceLeave(g->host->device, &scope);
 	return found;
 }
 
 /* A device that cannot be asked any more is gone, and is said to be once. */
-static int nextOfDevice(struct gdaki *g, struct finding *finding)
+static int nextDeviceEvent(struct gdaki *g, struct monitorFinding *finding)
 {
 	char text[RDMA_WHY];
 	int lost = 0;
 
-	if (g->watch.deviceGone)
+	if (g->monitor.deviceGone)
 		return 0;
 	int found = g->rdma->portEvent(g->port, text, &lost);
 	if (!found)
 		return 0;
-	g->watch.deviceGone = lost || found < 0;
+	g->monitor.deviceGone = lost || found < 0;
 	snprintf(finding->text, sizeof(finding->text), "rank %d: gdaki: %s", g->host->rank, text);
-	finding->lost = g->watch.deviceGone ? g->host->rank : -1;
+	finding->lost = g->monitor.deviceGone ? g->host->rank : -1;
 	return 1;
 }
 
 /* Each queue pair, as the device says: when something has happened to the port. */
-static void askAll(const struct gdaki *g)
+static void reportFailedPairs(const struct gdaki *g)
 {
 	char why[RDMA_WHY];
 
-	for (const struct gdakiContexts *s = g->watch.contexts; s; s = s->next) {
+	for (const struct gdakiContexts *s = g->monitor.contexts; s; s = s->next) {
 		int peer = pairsFailed(s->pairs, why);
 		if (peer >= 0)
 			logWrite(logWarn, "rank %d: gdaki: to rank %d: %s", g->host->rank, peer,
@@ -259,32 +259,32 @@ static void askAll(const struct gdaki *g)
 }
 
 /* The lock is held, but for what the communicator does. */
-static void report(struct gdaki *g, const struct finding *finding)
+static void report(struct gdaki *g, const struct monitorFinding *finding)
 {
 	logWrite(finding->lost >= 0 ? logError : logWarn, "%s", finding->text);
 	if (finding->lost < 0)
 		return;
-	pthread_mutex_unlock(&g->watch.lock);
+	pthread_mutex_unlock(&g->monitor.lock);
 	g->host->peerFailed(g->host->core, finding->lost, finding->text);
-	pthread_mutex_lock(&g->watch.lock);
+	pthread_mutex_lock(&g->monitor.lock);
 }
 
-static void look(struct gdaki *g, int atQueues)
+static void monitorTick(struct gdaki *g, int atQueues)
 {
-	struct finding finding;
+	struct monitorFinding finding;
 	int heard = 0;
 
-	while (nextOfDevice(g, &finding)) {
+	while (nextDeviceEvent(g, &finding)) {
 		report(g, &finding);
 		heard = 1;
 	}
-	if (heard && !g->watch.deviceGone)
-		askAll(g);
-	while (atQueues && !g->watch.closing && nextOfQueues(g, &finding))
+	if (heard && !g->monitor.deviceGone)
+		reportFailedPairs(g);
+	while (atQueues && !g->monitor.closing && nextQueueFailure(g, &finding))
 		report(g, &finding);
 }
 
-static void pauseLocked(struct watch *w)
+static void pauseLocked(struct gdakiMonitor *w)
 {
 	struct timespec until;
 
@@ -296,27 +296,27 @@ static void pauseLocked(struct watch *w)
 		pthread_cond_timedwait(&w->wake, &w->lock, &until);
 }
 
-static void *watchBody(void *arg)
+static void *monitorBody(void *arg)
 {
 	struct gdaki *g = arg;
-	struct watch *w = &g->watch;
+	struct gdakiMonitor *w = &g->monitor;
 
 	pthread_mutex_lock(&w->lock);
 	for (unsigned tick = 0; !w->closing; tick++) {
-		look(g, tick % TICKS_PER_LOOK == 0);
+		monitorTick(g, tick % TICKS_PER_QUEUES == 0);
 		pauseLocked(w);
 	}
 	pthread_mutex_unlock(&w->lock);
 	return NULL;
 }
 
-ginResult_t watchOpen(struct gdaki *g)
+ginResult_t monitorOpen(struct gdaki *g)
 {
-	struct watch *w = &g->watch;
+	struct gdakiMonitor *w = &g->monitor;
 
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->wake, NULL);
-	errno = threadStart(&w->thread, "gin-gdaki", watchBody, g);
+	errno = threadStart(&w->thread, "gin-gdaki", monitorBody, g);
 	w->started = !errno;
 	if (w->started)
 		return ginSuccess;
@@ -326,9 +326,9 @@ ginResult_t watchOpen(struct gdaki *g)
 	return result;
 }
 
-void watchClose(struct gdaki *g)
+void monitorClose(struct gdaki *g)
 {
-	struct watch *w = &g->watch;
+	struct gdakiMonitor *w = &g->monitor;
 
 	if (!w->started)
 		return;
@@ -341,20 +341,20 @@ void watchClose(struct gdaki *g)
 	pthread_mutex_destroy(&w->lock);
 }
 
-void watchAdd(struct gdaki *g, struct gdakiContexts *contexts)
+void monitorAdd(struct gdaki *g, struct gdakiContexts *contexts)
 {
-	pthread_mutex_lock(&g->watch.lock);
-	contexts->next = g->watch.contexts;
-	g->watch.contexts = contexts;
-	pthread_mutex_unlock(&g->watch.lock);
+	pthread_mutex_lock(&g->monitor.lock);
+	contexts->next = g->monitor.contexts;
+	g->monitor.contexts = contexts;
+	pthread_mutex_unlock(&g->monitor.lock);
 }
 
-void watchRemove(struct gdaki *g, struct gdakiContexts *contexts)
+void monitorRemove(struct gdaki *g, struct gdakiContexts *contexts)
 {
-	pthread_mutex_lock(&g->watch.lock);
-	struct gdakiContexts **at = &g->watch.contexts;
+	pthread_mutex_lock(&g->monitor.lock);
+	struct gdakiContexts **at = &g->monitor.contexts;
 	while (*at != contexts)
 		at = &(*at)->next;
 	*at = contexts->next;
-	pthread_mutex_unlock(&g->watch.lock);
+	pthread_mutex_unlock(&g->monitor.lock);
 }

@@ -11,7 +11,7 @@
 struct gdaki;
 struct gdakiContexts;
 
-struct watch {
+struct gdakiMonitor {
 	pthread_t thread;
 	int started, closing;
 	pthread_mutex_t lock; /* of all below; not held while the communicator fails */
@@ -20,30 +20,31 @@ struct watch {
 	int deviceGone;
 };
 
-ginResult_t watchOpen(struct gdaki *g);
-void watchClose(struct gdaki *g);
+ginResult_t monitorOpen(struct gdaki *g);
+void monitorClose(struct gdaki *g);
 
 /* Its queues are looked at from now on, or not any more. */
-void watchAdd(struct gdaki *g, struct gdakiContexts *contexts);
-void watchRemove(struct gdaki *g, struct gdakiContexts *contexts);
+void monitorAdd(struct gdaki *g, struct gdakiContexts *contexts);
+void monitorRemove(struct gdaki *g, struct gdakiContexts *contexts);
 
 /* What a queue's words say, while kernels run or after. */
-struct gdakiLook {
+struct gdakiProgress {
 	uint64_t posted, completed; /* WQEBBs */
 	uint32_t syndrome;	    /* enum ginMlx5Syndrome; 0: no error */
 	uint32_t vendor;
 };
 
 /*
- * All queues as they are now, for gdakiLook(); NULL: no memory, or the GPU is gone. To be given back.
+ * All queues as they are now, for gdakiProgressOf(); NULL: no memory, or the GPU is gone. To be given back.
  * The device's scope is entered.
  */
 const struct ginSendQueue *gdakiSnapshot(const struct gdakiContexts *contexts);
 void gdakiSnapshotFree(const struct gdakiContexts *contexts, const struct ginSendQueue *queues);
-struct gdakiLook gdakiLook(const struct gdakiContexts *contexts, const struct ginSendQueue *queue);
+struct gdakiProgress gdakiProgressOf(const struct gdakiContexts *contexts,
+				     const struct ginSendQueue *queue);
 
 /* Is nothing under way? */
-static inline int gdakiEnded(const struct gdakiLook *look)
+static inline int gdakiIsIdle(const struct gdakiProgress *look)
 {
 	return look->syndrome || look->completed >= look->posted;
 }

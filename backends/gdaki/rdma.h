@@ -11,7 +11,7 @@
  * made with; closing works in any state, also when the device is gone.
  *
  * Files of libgin-rdma.so, in nic/: port.c ports, queues.c and path.c queue pairs, memory.c keys and
- * memory for queues, say.c error sentences, rdma.c the exported struct. Files of libgin.so, in this
+ * memory for queues, explain.c error sentences, rdma.c the exported struct. Files of libgin.so, in this
  * folder: port.c opens libgin-rdma.so and chooses a rank's port; memory.c allocates queue memory and
  * registers windows; pairs.c makes and connects queue pairs; doorbell.c maps doorbell registers, or
  * rings for the GPU; contexts.c lays out what kernels read; progress.c monitors the queues; gdaki.c is
@@ -106,7 +106,7 @@ enum { RDMA_MIN_DEPTH = 64, RDMA_MAX_DEPTH = 32768 };
  * Where the parts of queue `i` lie, from the start of the slab. WQEs and completions each begin a
  * page: older firmware wants that.
  */
-struct rdmaPlace {
+struct rdmaLayout {
 	uint64_t wqes;
 	uint64_t cqe;	   /* one; libgin.so sets its state to ginMlx5CqeEmpty() before */
 	uint64_t record;   /* struct ginMlx5DoorbellRecord; zero before */
@@ -123,11 +123,11 @@ static inline uint64_t rdmaSlabBytes(uint32_t count, uint32_t depth)
 	return count * rdmaQueueBytes(depth);
 }
 
-static inline struct rdmaPlace rdmaPlaceOf(uint32_t i, uint32_t depth)
+static inline struct rdmaLayout rdmaLayoutOf(uint32_t i, uint32_t depth)
 {
 	uint64_t first = i * rdmaQueueBytes(depth), page = first + (uint64_t)depth * 64;
 
-	return (struct rdmaPlace){first, page, page + 64, page + 128};
+	return (struct rdmaLayout){first, page, page + 64, page + 128};
 }
 
 /* One end of a connection. Travels. */
@@ -171,8 +171,8 @@ struct rdma {
 
 	int (*portOpen)(const struct rdmaWanted *wanted, struct rdmaPort **port, char *why);
 	void (*portClose)(struct rdmaPort *port);
-	void (*portTell)(const struct rdmaPort *port, struct rdmaAddress *address,
-			 struct rdmaFeatures *features);
+	void (*portDescribe)(const struct rdmaPort *port, struct rdmaAddress *address,
+			     struct rdmaFeatures *features);
 
 	/*
 	 * The next event of the device, without waiting: 1 and a sentence, 0 when there is none; `lost`

@@ -29,7 +29,7 @@ static void usable(void)
 	expectThat(gdakiProbe(&host, &address, why), __FILE__, __LINE__, "%s", why);
 	EXPECT_TEXT(why, "");
 	EXPECT_SUCCESS(gdakiPortOpen(&host, &rdma, &port));
-	rdma->portTell(port, &opened, &features);
+	rdma->portDescribe(port, &opened, &features);
 	EXPECT(!memcmp(&address, &opened, sizeof(address)));
 	rdma->portClose(port);
 }

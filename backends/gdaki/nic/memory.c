@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "say.h"
+#include "explain.h"
 
 struct rdmaRegion {
 	struct ibv_mr *mr;
@@ -31,8 +31,8 @@ static uint64_t inPage(const struct rdmaMemory *memory)
 }
 
 /* By both ways, or by the one that there was. */
-static int sayFailed(char *why, const struct rdmaMemory *memory, int byDmabuf, int byAddress,
-		     const char *use)
+static int explainFailure(char *why, const struct rdmaMemory *memory, int byDmabuf, int byAddress,
+			  const char *use)
 {
 	const char *limit =
 		byAddress == ENOMEM
@@ -42,9 +42,10 @@ static int sayFailed(char *why, const struct rdmaMemory *memory, int byDmabuf, i
 
 	if (memory->dmabuf >= 0)
 		words = strerror_r(byDmabuf, first, sizeof(first));
-	return sayErrno(why, byAddress, "%zu bytes at %p %s%s%s%s%s", memory->bytes,
-			memory->address, use, limit, *words ? ": by dma-buf: " : "", words,
-			*words ? "; by address, which for GPU memory takes nvidia-peermem" : "");
+	return explainErrno(why, byAddress, "%zu bytes at %p %s%s%s%s%s", memory->bytes,
+			    memory->address, use, limit, *words ? ": by dma-buf: " : "", words,
+			    *words ? "; by address, which for GPU memory takes nvidia-peermem"
+				   : "");
 }
 
 static struct ibv_mr *registerMemory(struct rdmaRegion *region, struct rdmaPort *port,
@@ -65,7 +66,7 @@ static struct ibv_mr *registerMemory(struct rdmaRegion *region, struct rdmaPort 
 	mr = ibv_reg_mr_iova2(port->pd, memory->address, memory->bytes, inPage(memory),
 			      (unsigned)flags);
 	if (!mr)
-		sayFailed(why, memory, byDmabuf, errno, "cannot be registered");
+		explainFailure(why, memory, byDmabuf, errno, "cannot be registered");
 	return mr;
 }
 
@@ -75,7 +76,7 @@ int regionOpen(struct rdmaPort *port, const struct rdmaMemory *memory, unsigned 
 	struct rdmaRegion *r = calloc(1, sizeof(*r));
 
 	if (!r)
-		return say(why, "no memory");
+		return explain(why, "no memory");
 	r->mr = registerMemory(r, port, memory, flagsOf(access), why);
 	if (!r->mr) {
 		free(r);
@@ -120,7 +121,7 @@ int umemOpen(struct rdmaPort *port, const struct rdmaMemory *memory, struct mlx5
 		made = mlx5dv_devx_umem_reg(port->context, memory->address, memory->bytes,
 					    IBV_ACCESS_LOCAL_WRITE);
 	if (!made)
-		return sayFailed(why, memory, error, errno, "cannot hold queues");
+		return explainFailure(why, memory, error, errno, "cannot hold queues");
 	*umem = made;
 	return 0;
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "mlx5/prm.h"
-#include "say.h"
+#include "explain.h"
 
 static void set(uint8_t *in, uint32_t field, uint64_t value)
 {
@@ -21,11 +21,12 @@ static int isEthernet(const struct rdmaPort *port)
 int pathCheck(const struct rdmaPort *port, const struct rdmaAddress *peer, char *why)
 {
 	if (isEthernet(port) != peer->ethernet)
-		return say(why, "this end is on %s and the peer on %s: choose ports of one network",
-			   isEthernet(port) ? "Ethernet" : "InfiniBand",
-			   peer->ethernet ? "Ethernet" : "InfiniBand");
+		return explain(why,
+			       "this end is on %s and the peer on %s: choose ports of one network",
+			       isEthernet(port) ? "Ethernet" : "InfiniBand",
+			       peer->ethernet ? "Ethernet" : "InfiniBand");
 	if (!peer->ethernet && !peer->lid && !peer->grh)
-		return say(why, "the peer's port has no LID: is there a subnet manager?");
+		return explain(why, "the peer's port has no LID: is there a subnet manager?");
 	return 0;
 }
 
@@ -60,12 +61,12 @@ static void setMac(uint8_t *in, const uint8_t *mac)
 	    (uint64_t)mac[2] << 24 | (uint64_t)mac[3] << 16 | (uint64_t)mac[4] << 8 | mac[5]);
 }
 
-static int sayUnreachable(char *why, int error, const uint8_t *gid)
+static int explainUnreachable(char *why, int error, const uint8_t *gid)
 {
 	char text[INET6_ADDRSTRLEN];
 
 	inet_ntop(AF_INET6, gid, text, sizeof(text));
-	return sayErrno(why, error, "no way to the peer's address %s", text);
+	return explainErrno(why, error, "no way to the peer's address %s", text);
 }
 
 /* The kernel finds the next hop: the peer's MAC, or a router's. */
@@ -86,12 +87,12 @@ static int resolveMac(const struct rdmaPort *port, const struct rdmaAddress *pee
 	memcpy(attr.grh.dgid.raw, peer->gid, sizeof(peer->gid));
 	object.ah.in = ibv_create_ah(port->pd, &attr);
 	if (!object.ah.in)
-		return sayUnreachable(why, errno, peer->gid);
+		return explainUnreachable(why, errno, peer->gid);
 	int failed = mlx5dv_init_obj(&object, MLX5DV_OBJ_AH);
 	if (!failed)
 		setMac(in, found.av->rmac);
 	ibv_destroy_ah(object.ah.in);
-	return failed ? say(why, "libmlx5 does not tell the peer's MAC") : 0;
+	return failed ? explain(why, "libmlx5 does not tell the peer's MAC") : 0;
 }
 
 /* Switches choose among equal ways by the source port. */

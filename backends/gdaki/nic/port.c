@@ -11,33 +11,33 @@
 #include "mlx5/command.h"
 #include "mlx5/prm.h"
 #include "mlx5/words.h"
-#include "say.h"
+#include "explain.h"
 
 enum { CURRENT = 1, SIZES_4_AND_8 = 4 | 8 };
 
-struct answer {
+struct capabilityAnswer {
 	uint8_t bytes[QUERY_CAP_OUT_BYTES];
 };
 
-static int ask(struct ibv_context *context, enum capabilityGroup group, struct answer *answer,
-	       char *why)
+static int ask(struct ibv_context *context, enum capabilityGroup group,
+	       struct capabilityAnswer *answer, char *why)
 {
 	uint8_t in[COMMAND_BYTES] = {0};
 
-	*answer = (struct answer){{0}};
+	*answer = (struct capabilityAnswer){{0}};
 	fieldSet(in, IN_OPCODE, COMMAND_QUERY_HCA_CAP);
 	fieldSet(in, IN_OP_MOD, group << 1 | CURRENT);
 	int error =
 		mlx5dv_devx_general_cmd(context, in, sizeof(in), answer->bytes, sizeof(*answer));
-	return error ? sayCommand(why, error, in, answer->bytes) : 0;
+	return error ? explainCommand(why, error, in, answer->bytes) : 0;
 }
 
-static uint32_t get(const struct answer *answer, uint32_t field)
+static uint32_t get(const struct capabilityAnswer *answer, uint32_t field)
 {
 	return (uint32_t)fieldGet(answer->bytes, fieldAt(QUERY_CAP_OUT, field));
 }
 
-static void general(const struct answer *a, struct capability *out)
+static void general(const struct capabilityAnswer *a, struct nicCapability *out)
 {
 	out->rc = get(a, CAP_RC);
 	out->cqeVersion1 = get(a, CAP_CQE_VERSION) == 1;
@@ -49,7 +49,7 @@ static void general(const struct answer *a, struct capability *out)
 	out->logQueues = get(a, CAP_LOG_MAX_QP);
 }
 
-static void atomic(const struct answer *a, struct capability *out)
+static void atomic(const struct capabilityAnswer *a, struct nicCapability *out)
 {
 	uint32_t plain = ATOMIC_COMPARE_SWAP | ATOMIC_FETCH_ADD;
 	uint32_t masks = ATOMIC_MASKED_COMPARE_SWAP | ATOMIC_MASKED_FETCH_ADD;
@@ -59,7 +59,7 @@ static void atomic(const struct answer *a, struct capability *out)
 	out->masked = (operations & masks) == masks && (sizes & SIZES_4_AND_8) == SIZES_4_AND_8;
 }
 
-static void roce(const struct answer *a, struct capability *out)
+static void roce(const struct capabilityAnswer *a, struct nicCapability *out)
 {
 	out->firstPort = get(a, ROCE_MIN_SRC_UDP_PORT);
 	out->lastPort = get(a, ROCE_MAX_SRC_UDP_PORT);
@@ -67,10 +67,10 @@ static void roce(const struct answer *a, struct capability *out)
 		out->tsFormat = QPC_TS_DEFAULT;
 }
 
-int capabilityQuery(struct ibv_context *context, struct capability *out, char *why)
+int capabilityQuery(struct ibv_context *context, struct nicCapability *out, char *why)
 {
-	struct capability c = {0};
-	struct answer answer;
+	struct nicCapability c = {0};
+	struct capabilityAnswer answer;
 
 	if (ask(context, CAP_GENERAL, &answer, why))
 		return -1;
@@ -90,18 +90,19 @@ int capabilityQuery(struct ibv_context *context, struct capability *out, char *w
 	return 0;
 }
 
-int capabilityCheck(const struct capability *c, char *why)
+int capabilityCheck(const struct nicCapability *c, char *why)
 {
 	if (!c->rc)
-		return say(why, "the device has no reliable connections");
+		return explain(why, "the device has no reliable connections");
 	if (!c->cqeVersion1)
-		return say(why, "the device is older than libgin can use: its completions are of "
-				"version 0");
+		return explain(why,
+			       "the device is older than libgin can use: its completions are of "
+			       "version 0");
 	if (!c->ignoreOverrun)
-		return say(why, "the device has no completion queues without overrun checks");
+		return explain(why, "the device has no completion queues without overrun checks");
 	if (!c->atomics8)
-		return say(why, "the device or its firmware's settings have no 8-byte atomics, "
-				"which signals need");
+		return explain(why, "the device or its firmware's settings have no 8-byte atomics, "
+				    "which signals need");
 	return 0;
 }
 
@@ -161,12 +162,12 @@ static const struct ibv_gid_entry *best(const struct ibv_gid_entry *entries, ssi
 	return chosen;
 }
 
-int gidChoose(struct ibv_context *context, int port, int wanted, struct gid *out, char *why)
+int gidChoose(struct ibv_context *context, int port, int wanted, struct nicGid *out, char *why)
 {
 	struct ibv_gid_entry *entries = calloc(ENTRIES, sizeof(*entries));
 
 	if (!entries)
-		return say(why, "no memory");
+		return explain(why, "no memory");
 	ssize_t count = ibv_query_gid_table(context, entries, ENTRIES, 0);
 	const struct ibv_gid_entry *chosen = best(entries, count, port, wanted);
 	if (chosen) {
@@ -176,13 +177,13 @@ int gidChoose(struct ibv_context *context, int port, int wanted, struct gid *out
 	}
 	free(entries);
 	if (count < 0)
-		return sayErrno(why, (int)-count, "the table of GIDs");
+		return explainErrno(why, (int)-count, "the table of GIDs");
 	if (!chosen && wanted >= 0)
-		return say(why, "port %d has no GID of index %d: show_gids lists them", port,
-			   wanted);
+		return explain(why, "port %d has no GID of index %d: show_gids lists them", port,
+			       wanted);
 	if (!chosen)
-		return say(why, "port %d has no GID: give its network interface an IP address",
-			   port);
+		return explain(why, "port %d has no GID: give its network interface an IP address",
+			       port);
 	return 0;
 }
 
@@ -196,9 +197,10 @@ struct ibv_device **portDevices(char *why)
 	struct ibv_device **list = ibv_get_device_list(NULL);
 
 	if (!list && errno == ENOSYS)
-		say(why, "there are no RDMA devices: the kernel module ib_uverbs is not loaded");
+		explain(why,
+			"there are no RDMA devices: the kernel module ib_uverbs is not loaded");
 	else if (!list)
-		sayErrno(why, errno, "the list of RDMA devices");
+		explainErrno(why, errno, "the list of RDMA devices");
 	return list;
 }
 
@@ -216,16 +218,17 @@ static struct ibv_context *openDevice(const char *name, char *why)
 		if (!strcmp(ibv_get_device_name(list[i]), name))
 			found = list[i];
 	if (!found) {
-		say(why, "there is no RDMA device %.60s", name);
+		explain(why, "there is no RDMA device %.60s", name);
 	} else if (!mlx5dv_is_supported(found)) {
-		say(why, "%.60s is no mlx5 device (ConnectX, BlueField)", name);
+		explain(why, "%.60s is no mlx5 device (ConnectX, BlueField)", name);
 	} else {
 		context = mlx5dv_open_device(found, &attr);
 		if (!context)
-			sayErrno(why, errno, "%.60s cannot be opened for commands (DEVX)%s", name,
-				 errno == EINVAL ? ", which takes UCTX_EN=1 in its firmware "
-						   "(mlxconfig)"
-						 : "");
+			explainErrno(why, errno, "%.60s cannot be opened for commands (DEVX)%s",
+				     name,
+				     errno == EINVAL ? ", which takes UCTX_EN=1 in its firmware "
+						       "(mlxconfig)"
+						     : "");
 	}
 	ibv_free_device_list(list);
 	return context;
@@ -246,12 +249,12 @@ static int queryDevice(struct rdmaPort *p, char *why)
 	int error = ibv_query_device(p->context, &attr);
 
 	if (error)
-		return sayErrno(why, error, "the device's attributes");
+		return explainErrno(why, error, "the device's attributes");
 	if (capabilityQuery(p->context, &p->can, why) || capabilityCheck(&p->can, why))
 		return -1;
 	/* The kernel's word on whether old values come back in the order of this machine. */
 	if (attr.atomic_cap == IBV_ATOMIC_NONE)
-		return say(why, "the kernel's driver offers no atomics, which signals need");
+		return explain(why, "the kernel's driver offers no atomics, which signals need");
 	p->logReads = floorLog(attr.max_qp_rd_atom);
 	p->logReadsOut = floorLog(attr.max_qp_init_rd_atom);
 	return 0;
@@ -272,17 +275,17 @@ static int queryPort(struct rdmaPort *p, const struct rdmaWanted *wanted, char *
 	int error = ibv_query_port(p->context, p->number, &p->attr);
 
 	if (error)
-		return sayErrno(why, error, "port %d", p->number);
+		return explainErrno(why, error, "port %d", p->number);
 	if (p->attr.state != IBV_PORT_ACTIVE)
-		return say(why,
-			   "port %d is %s: plug it in, set its link up, or, on InfiniBand, "
-			   "start a subnet manager",
-			   p->number, ibv_port_state_str(p->attr.state));
+		return explain(why,
+			       "port %d is %s: plug it in, set its link up, or, on InfiniBand, "
+			       "start a subnet manager",
+			       p->number, ibv_port_state_str(p->attr.state));
 	p->mtu = (uint8_t)p->attr.active_mtu;
 	if (wanted->mtu && mtuOf(wanted->mtu) < p->mtu)
 		p->mtu = mtuOf(wanted->mtu);
 	if (!p->mtu)
-		return say(why, "an MTU of %u bytes is too small: 256 at least", wanted->mtu);
+		return explain(why, "an MTU of %u bytes is too small: 256 at least", wanted->mtu);
 	return gidChoose(p->context, p->number, wanted->gid, &p->gid, why);
 }
 
@@ -293,12 +296,12 @@ static int openObjects(struct rdmaPort *p, char *why)
 
 	object.pd.in = p->pd = ibv_alloc_pd(p->context);
 	if (!p->pd)
-		return sayErrno(why, errno, "a protection domain");
+		return explainErrno(why, errno, "a protection domain");
 	if (mlx5dv_init_obj(&object, MLX5DV_OBJ_PD))
-		return sayErrno(why, errno, "the protection domain's number");
+		return explainErrno(why, errno, "the protection domain's number");
 	p->pdNumber = numbers.pdn;
 	int error = mlx5dv_devx_query_eqn(p->context, 0, &p->eventQueue);
-	return error ? sayErrno(why, error, "the event queue's number") : 0;
+	return error ? explainErrno(why, error, "the event queue's number") : 0;
 }
 
 /* Events are asked for, never waited for. */
@@ -307,7 +310,7 @@ static int neverWait(struct rdmaPort *p, char *why)
 	int flags = fcntl(p->context->async_fd, F_GETFL);
 
 	if (flags < 0 || fcntl(p->context->async_fd, F_SETFL, flags | O_NONBLOCK))
-		return sayErrno(why, errno, "the descriptor of the device's events");
+		return explainErrno(why, errno, "the descriptor of the device's events");
 	return 0;
 }
 
@@ -316,7 +319,7 @@ int portOpen(const struct rdmaWanted *wanted, struct rdmaPort **port, char *why)
 	struct rdmaPort *p = calloc(1, sizeof(*p));
 
 	if (!p)
-		return say(why, "no memory");
+		return explain(why, "no memory");
 	p->number = (uint8_t)(wanted->port ? wanted->port : 1);
 	p->context = openDevice(wanted->device, why);
 	if (!p->context || queryDevice(p, why) || queryPort(p, wanted, why) ||
@@ -337,7 +340,8 @@ void portClose(struct rdmaPort *p)
 	free(p);
 }
 
-void portTell(const struct rdmaPort *p, struct rdmaAddress *address, struct rdmaFeatures *features)
+void portDescribe(const struct rdmaPort *p, struct rdmaAddress *address,
+		  struct rdmaFeatures *features)
 {
 	uint32_t depth = p->can.logDepth < 15 ? 1u << p->can.logDepth : RDMA_MAX_DEPTH;
 
@@ -359,7 +363,7 @@ void portTell(const struct rdmaPort *p, struct rdmaAddress *address, struct rdma
 	};
 }
 
-struct listing {
+struct portListing {
 	struct rdmaWanted wanted;
 	struct rdmaFound *found;
 	int room, count;
@@ -371,12 +375,12 @@ static void describe(const struct rdmaPort *p, char *words)
 
 	if (p->gid.roceVersion)
 		snprintf(kind, sizeof(kind), "RoCE v%d", p->gid.roceVersion);
-	say(words, "%s, GID %u, MTU %u%s%s", kind, p->gid.index, 128u << p->mtu,
-	    p->can.masked ? ", 4-byte atomics" : "",
-	    p->can.relaxedOrdering ? ", relaxed ordering" : "");
+	explain(words, "%s, GID %u, MTU %u%s%s", kind, p->gid.index, 128u << p->mtu,
+		p->can.masked ? ", 4-byte atomics" : "",
+		p->can.relaxedOrdering ? ", relaxed ordering" : "");
 }
 
-static void addPort(struct listing *l, struct ibv_device *device, int number)
+static void addPort(struct portListing *l, struct ibv_device *device, int number)
 {
 	struct rdmaFound found = {.port = number};
 	struct rdmaPort *port = NULL;
@@ -410,7 +414,7 @@ static int portsOf(struct ibv_device *device)
 
 int portList(const struct rdmaWanted *wanted, struct rdmaFound *found, int room, char *why)
 {
-	struct listing listing = {*wanted, found, room, 0};
+	struct portListing listing = {*wanted, found, room, 0};
 	struct ibv_device **list = portDevices(why);
 
 	if (!list)
@@ -442,8 +446,8 @@ void errorText(unsigned syndrome, unsigned vendor, char *text)
 {
 	const char *words = syndromeText(syndrome);
 
-	say(text, "%s (syndrome 0x%02x, the vendor's 0x%02x)",
-	    words ? words : "it has no words for it", syndrome, vendor);
+	explain(text, "%s (syndrome 0x%02x, the vendor's 0x%02x)",
+		words ? words : "it has no words for it", syndrome, vendor);
 }
 
 int portEvent(struct rdmaPort *p, char *text, int *lost)
@@ -453,15 +457,15 @@ int portEvent(struct rdmaPort *p, char *text, int *lost)
 	if (ibv_get_async_event(p->context, &event)) {
 		if (errno == EAGAIN || errno == EINTR)
 			return 0;
-		return sayErrno(text, errno, "events of %s", p->context->device->name);
+		return explainErrno(text, errno, "events of %s", p->context->device->name);
 	}
 	const char *words = verbsEventText(event.event_type);
 	*lost = event.event_type == IBV_EVENT_DEVICE_FATAL;
 	if (isOfPort(event.event_type))
-		say(text, "%s, port %d: %s", p->context->device->name, event.element.port_num,
-		    words);
+		explain(text, "%s, port %d: %s", p->context->device->name, event.element.port_num,
+			words);
 	else
-		say(text, "%s: %s", p->context->device->name, words);
+		explain(text, "%s: %s", p->context->device->name, words);
 	ibv_ack_async_event(&event);
 	return 1;
 }

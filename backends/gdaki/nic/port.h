@@ -11,7 +11,7 @@
 
 struct ibv_context;
 
-struct capability {
+struct nicCapability {
 	bool rc, cqeVersion1, ignoreOverrun, ethernet;
 	bool atomics8; /* fetch-and-add, compare-and-swap of 8 bytes */
 	bool masked;   /* and with masks, of 4 and 8 bytes */
@@ -21,14 +21,14 @@ struct capability {
 	uint32_t firstPort, lastPort; /* UDP source ports of RoCE v2 */
 };
 
-int capabilityQuery(struct ibv_context *context, struct capability *out, char *why);
+int capabilityQuery(struct ibv_context *context, struct nicCapability *out, char *why);
 
 /* Does it lack what libgin needs? 0, or -1 and what. */
-int capabilityCheck(const struct capability *c, char *why);
+int capabilityCheck(const struct nicCapability *c, char *why);
 
 struct ibv_context;
 
-struct gid {
+struct nicGid {
 	uint8_t bytes[16];
 	uint32_t index;
 	int roceVersion; /* 0 on InfiniBand, 1, 2 */
@@ -38,7 +38,7 @@ struct gid {
  * Index `wanted`, or with -1 the best one: on InfiniBand the first; on Ethernet RoCE v2, of an IPv4
  * address before an IPv6 one, link-local ones last, and RoCE v1 when there is nothing else.
  */
-int gidChoose(struct ibv_context *context, int port, int wanted, struct gid *out, char *why);
+int gidChoose(struct ibv_context *context, int port, int wanted, struct nicGid *out, char *why);
 
 /* Are both of one InfiniBand subnet? */
 int gidSameSubnet(const uint8_t *a, const uint8_t *b);
@@ -51,8 +51,8 @@ struct rdmaPort {
 	uint8_t logReads, logReadsOut; /* reads and atomics at a time: as responder, as requester */
 	uint8_t mtu;		       /* enum ibv_mtu */
 	struct ibv_port_attr attr;
-	struct capability can;
-	struct gid gid;
+	struct nicCapability can;
+	struct nicGid gid;
 };
 
 /* ibv_get_device_list(), or NULL and why. */
@@ -60,8 +60,8 @@ struct ibv_device **portDevices(char *why);
 
 int portOpen(const struct rdmaWanted *wanted, struct rdmaPort **port, char *why);
 void portClose(struct rdmaPort *port);
-void portTell(const struct rdmaPort *port, struct rdmaAddress *address,
-	      struct rdmaFeatures *features);
+void portDescribe(const struct rdmaPort *port, struct rdmaAddress *address,
+		  struct rdmaFeatures *features);
 int portEvent(struct rdmaPort *port, char *text, int *lost);
 void errorText(unsigned syndrome, unsigned vendor, char *text);
 

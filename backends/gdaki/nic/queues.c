@@ -8,12 +8,12 @@
 #include "lib/base/random.h"
 #include "mlx5/prm.h"
 #include "memory.h"
-#include "say.h"
+#include "explain.h"
 
 /* Of libmlx5 45 and later, whatever the headers are; older ones refuse it. */
 #define UAR_NC_DEDICATED (1u << 31)
 
-int uarOpen(struct rdmaPort *port, struct uar *out, char *why)
+int uarOpen(struct rdmaPort *port, struct nicUar *out, char *why)
 {
 	static const struct {
 		uint32_t flags;
@@ -29,8 +29,8 @@ int uarOpen(struct rdmaPort *port, struct uar *out, char *why)
 	while (i < sizeof(kinds) / sizeof(kinds[0]) && !uar)
 		uar = mlx5dv_devx_alloc_uar(port->context, kinds[i++].flags);
 	if (!uar)
-		return sayErrno(why, errno, "a doorbell register of any kind");
-	*out = (struct uar){uar, kinds[i - 1].kind};
+		return explainErrno(why, errno, "a doorbell register of any kind");
+	*out = (struct nicUar){uar, kinds[i - 1].kind};
 	return 0;
 }
 
@@ -39,22 +39,22 @@ static int check(const struct rdmaPort *port, const struct rdmaSlab *slab, char 
 	struct rdmaAddress address;
 	struct rdmaFeatures can;
 
-	portTell(port, &address, &can);
+	portDescribe(port, &address, &can);
 	if (slab->depth & (slab->depth - 1) || slab->depth < RDMA_MIN_DEPTH)
-		return say(why, "a queue depth of %u: a power of two, %d at least", slab->depth,
-			   RDMA_MIN_DEPTH);
+		return explain(why, "a queue depth of %u: a power of two, %d at least", slab->depth,
+			       RDMA_MIN_DEPTH);
 	if (slab->depth > can.maxDepth)
-		return say(why, "a queue depth of %u: the device has queues of %u at most",
-			   slab->depth, can.maxDepth);
+		return explain(why, "a queue depth of %u: the device has queues of %u at most",
+			       slab->depth, can.maxDepth);
 	if (slab->count > can.maxQueues)
-		return say(why,
-			   "%u queue pairs: the device has %u at most; fewer contexts need "
-			   "fewer",
-			   slab->count, can.maxQueues);
+		return explain(why,
+			       "%u queue pairs: the device has %u at most; fewer contexts need "
+			       "fewer",
+			       slab->count, can.maxQueues);
 	if (slab->memory.bytes < rdmaSlabBytes(slab->count, slab->depth) ||
 	    (uintptr_t)slab->memory.address % RDMA_PAGE)
-		return say(why, "a slab of %zu bytes at %p does not hold %u queues",
-			   slab->memory.bytes, slab->memory.address, slab->count);
+		return explain(why, "a slab of %zu bytes at %p does not hold %u queues",
+			       slab->memory.bytes, slab->memory.address, slab->count);
 	return 0;
 }
 
@@ -63,7 +63,7 @@ static int openUars(struct rdmaQueues *q, char *why)
 {
 	q->uars = calloc(q->slab.registers, sizeof(*q->uars));
 	if (!q->uars)
-		return say(why, "no memory");
+		return explain(why, "no memory");
 	while (q->nUars < q->slab.registers && !uarOpen(q->port, &q->uars[q->nUars], why))
 		q->nUars++;
 	return q->nUars ? 0 : -1;
@@ -76,7 +76,7 @@ int queuesOpen(struct rdmaPort *port, const struct rdmaSlab *slab, struct rdmaQu
 		return -1;
 	struct rdmaQueues *q = calloc(1, sizeof(*q) + slab->count * sizeof(q->queue[0]));
 	if (!q)
-		return say(why, "no memory");
+		return explain(why, "no memory");
 	q->port = port;
 	q->slab = *slab;
 	q->slab.registers += !slab->registers;
@@ -108,7 +108,7 @@ void queuesClose(struct rdmaQueues *q)
 	free(q);
 }
 
-const struct uar *queueUar(const struct rdmaQueues *q, uint32_t i)
+const struct nicUar *queueUar(const struct rdmaQueues *q, uint32_t i)
 {
 	return &q->uars[i % q->nUars];
 }
@@ -116,15 +116,15 @@ const struct uar *queueUar(const struct rdmaQueues *q, uint32_t i)
 /* A dedicated one may be any of those in its page, so that only reg_addr says where it is. */
 void queueRegister(const struct rdmaQueues *q, uint32_t i, struct rdmaRegister *where)
 {
-	const struct uar *u = queueUar(q, i);
+	const struct nicUar *u = queueUar(q, i);
 	uintptr_t at = (uintptr_t)u->uar->reg_addr;
 
 	*where = (struct rdmaRegister){(void *)at, (void *)(at - at % RDMA_PAGE), u->kind};
 }
 
-static struct rdmaPlace placeOf(const struct rdmaQueues *q, uint32_t i)
+static struct rdmaLayout layoutOf(const struct rdmaQueues *q, uint32_t i)
 {
-	return rdmaPlaceOf(i, q->slab.depth);
+	return rdmaLayoutOf(i, q->slab.depth);
 }
 
 static void setCq(uint8_t *in, uint32_t field, uint64_t value)
@@ -135,10 +135,10 @@ static void setCq(uint8_t *in, uint32_t field, uint64_t value)
 static int makeCq(struct rdmaQueues *q, uint32_t i, char *why)
 {
 	uint8_t in[CREATE_CQ_IN_BYTES] = {0}, out[COMMAND_BYTES] = {0};
-	struct queue *queue = &q->queue[i];
+	struct nicQueue *queue = &q->queue[i];
 
 	fieldSet(in, IN_OPCODE, COMMAND_CREATE_CQ);
-	fieldSet(in, CREATE_CQ_UMEM_OFFSET, placeOf(q, i).cqe);
+	fieldSet(in, CREATE_CQ_UMEM_OFFSET, layoutOf(q, i).cqe);
 	fieldSet(in, CREATE_CQ_UMEM_ID, q->umem->umem_id);
 	fieldSet(in, CREATE_CQ_UMEM_VALID, 1);
 	setCq(in, CQC_CC, 1);
@@ -147,10 +147,10 @@ static int makeCq(struct rdmaQueues *q, uint32_t i, char *why)
 	setCq(in, CQC_C_EQN, q->port->eventQueue);
 	setCq(in, CQC_DBR_UMEM_VALID, 1);
 	setCq(in, CQC_DBR_UMEM_ID, q->umem->umem_id);
-	setCq(in, CQC_DBR_ADDR, placeOf(q, i).cqRecord);
+	setCq(in, CQC_DBR_ADDR, layoutOf(q, i).cqRecord);
 	queue->cq = mlx5dv_devx_obj_create(q->port->context, in, sizeof(in), out, sizeof(out));
 	if (!queue->cq)
-		return sayCommand(why, errno, in, out);
+		return explainCommand(why, errno, in, out);
 	queue->cqNumber = (uint32_t)fieldGet(out, OUT_NUMBER);
 	return 0;
 }
@@ -162,11 +162,11 @@ static void setQp(uint8_t *in, uint32_t field, uint64_t value)
 
 static void fillQp(const struct rdmaQueues *q, uint32_t i, uint32_t index, uint8_t *in)
 {
-	const struct queue *queue = &q->queue[i];
-	const struct rdmaPlace place = placeOf(q, i);
+	const struct nicQueue *queue = &q->queue[i];
+	const struct rdmaLayout layout = layoutOf(q, i);
 
 	fieldSet(in, IN_OPCODE, COMMAND_CREATE_QP);
-	fieldSet(in, CREATE_QP_UMEM_OFFSET, place.wqes);
+	fieldSet(in, CREATE_QP_UMEM_OFFSET, layout.wqes);
 	fieldSet(in, CREATE_QP_UMEM_ID, q->umem->umem_id);
 	fieldSet(in, CREATE_QP_UMEM_VALID, 1);
 	setQp(in, QPC_ST, QPC_SERVICE_RC);
@@ -181,34 +181,34 @@ static void fillQp(const struct rdmaQueues *q, uint32_t i, uint32_t index, uint8
 	setQp(in, QPC_TS_FORMAT, q->port->can.tsFormat);
 	setQp(in, QPC_DBR_UMEM_VALID, 1);
 	setQp(in, QPC_DBR_UMEM_ID, q->umem->umem_id);
-	setQp(in, QPC_DBR_ADDR, place.record);
+	setQp(in, QPC_DBR_ADDR, layout.record);
 }
 
 static int makeQp(struct rdmaQueues *q, uint32_t i, uint32_t index, char *why)
 {
 	uint8_t in[CREATE_QP_IN_BYTES] = {0}, out[COMMAND_BYTES] = {0};
-	struct queue *queue = &q->queue[i];
+	struct nicQueue *queue = &q->queue[i];
 
 	fillQp(q, i, index, in);
 	queue->qp = mlx5dv_devx_obj_create(q->port->context, in, sizeof(in), out, sizeof(out));
 	if (!queue->qp)
-		return sayCommand(why, errno, in, out);
+		return explainCommand(why, errno, in, out);
 	queue->end.number = (uint32_t)fieldGet(out, OUT_NUMBER);
 	return 0;
 }
 
 /* Packets of an older connection with these numbers are then not taken for its own. */
-static int choosePacket(struct queue *queue, char *why)
+static int choosePacket(struct nicQueue *queue, char *why)
 {
 	if (randomBytes(&queue->end.packet, sizeof(queue->end.packet)))
-		return sayErrno(why, errno, "random numbers");
+		return explainErrno(why, errno, "random numbers");
 	queue->end.packet &= 0xffffff;
 	return 0;
 }
 
 int queueMake(struct rdmaQueues *q, uint32_t i, uint32_t index, struct rdmaEnd *mine, char *why)
 {
-	struct queue *queue = &q->queue[i];
+	struct nicQueue *queue = &q->queue[i];
 
 	if (choosePacket(queue, why) || makeCq(q, i, why))
 		return -1;
@@ -223,28 +223,28 @@ int queueMake(struct rdmaQueues *q, uint32_t i, uint32_t index, struct rdmaEnd *
 
 enum { MESSAGE_LOG = 30, RNR_TIMER_640_US = 12, RNR_RETRIES = 7 };
 
-struct mailbox {
+struct queueMailbox {
 	uint8_t in[MODIFY_QP_IN_BYTES];
 };
 
-static void set(struct mailbox *m, uint32_t field, uint64_t value)
+static void set(struct queueMailbox *m, uint32_t field, uint64_t value)
 {
 	fieldSet(m->in, fieldAt(QP_IN_QPC, field), value);
 }
 
-static int modify(struct queue *queue, uint32_t opcode, struct mailbox *m, char *why)
+static int modify(struct nicQueue *queue, uint32_t opcode, struct queueMailbox *m, char *why)
 {
 	uint8_t out[COMMAND_BYTES] = {0};
 
 	fieldSet(m->in, IN_OPCODE, opcode);
 	fieldSet(m->in, QP_IN_QPN, queue->end.number);
 	int error = mlx5dv_devx_obj_modify(queue->qp, m->in, sizeof(m->in), out, sizeof(out));
-	return error ? sayCommand(why, error, m->in, out) : 0;
+	return error ? explainCommand(why, error, m->in, out) : 0;
 }
 
-static int toInit(const struct rdmaPort *port, struct queue *queue, char *why)
+static int toInit(const struct rdmaPort *port, struct nicQueue *queue, char *why)
 {
-	struct mailbox m = {{0}};
+	struct queueMailbox m = {{0}};
 
 	fieldSet(m.in, fieldAt(QP_IN_QPC + QPC_PRIMARY_PATH, ADS_VHCA_PORT_NUM), port->number);
 	set(&m, QPC_PM_STATE, QPC_PM_MIGRATED);
@@ -260,9 +260,9 @@ static uint8_t least(uint8_t a, uint8_t b)
 	return a < b ? a : b;
 }
 
-static int fillReceive(const struct rdmaPort *port, const struct queue *queue,
+static int fillReceive(const struct rdmaPort *port, const struct nicQueue *queue,
 		       const struct rdmaAddress *address, const struct rdmaEnd *peer,
-		       const struct rdmaPath *path, struct mailbox *m, char *why)
+		       const struct rdmaPath *path, struct queueMailbox *m, char *why)
 {
 	uint32_t spread = queue->end.number ^ peer->number << 12;
 
@@ -275,10 +275,10 @@ static int fillReceive(const struct rdmaPort *port, const struct queue *queue,
 	return pathSet(port, address, path, spread, m->in, why);
 }
 
-static int toSend(const struct rdmaPort *port, struct queue *queue,
+static int toSend(const struct rdmaPort *port, struct nicQueue *queue,
 		  const struct rdmaAddress *address, const struct rdmaPath *path, char *why)
 {
-	struct mailbox m = {{0}};
+	struct queueMailbox m = {{0}};
 
 	fieldSet(m.in, fieldAt(QP_IN_QPC + QPC_PRIMARY_PATH, ADS_ACK_TIMEOUT), path->timeout);
 	set(&m, QPC_RETRY_COUNT, path->retries);
@@ -292,8 +292,8 @@ static int toSend(const struct rdmaPort *port, struct queue *queue,
 int queueConnect(struct rdmaQueues *q, uint32_t i, const struct rdmaAddress *address,
 		 const struct rdmaEnd *peer, const struct rdmaPath *path, char *why)
 {
-	struct queue *queue = &q->queue[i];
-	struct mailbox receive = {{0}};
+	struct nicQueue *queue = &q->queue[i];
+	struct queueMailbox receive = {{0}};
 
 	if (fillReceive(q->port, queue, address, peer, path, &receive, why) ||
 	    toInit(q->port, queue, why) || modify(queue, COMMAND_INIT2RTR_QP, &receive, why))
@@ -304,24 +304,24 @@ int queueConnect(struct rdmaQueues *q, uint32_t i, const struct rdmaAddress *add
 int queueFail(struct rdmaQueues *q, uint32_t i, char *why)
 {
 	uint8_t in[COMMAND_BYTES] = {0}, out[COMMAND_BYTES] = {0};
-	struct queue *queue = &q->queue[i];
+	struct nicQueue *queue = &q->queue[i];
 
 	fieldSet(in, IN_OPCODE, COMMAND_2ERR_QP);
 	fieldSet(in, QP_IN_QPN, queue->end.number);
 	int error = mlx5dv_devx_obj_modify(queue->qp, in, sizeof(in), out, sizeof(out));
-	return error ? sayCommand(why, error, in, out) : 0;
+	return error ? explainCommand(why, error, in, out) : 0;
 }
 
 int queueState(struct rdmaQueues *q, uint32_t i, int *state, char *why)
 {
 	uint8_t in[COMMAND_BYTES] = {0}, out[QUERY_QP_OUT_BYTES] = {0};
-	struct queue *queue = &q->queue[i];
+	struct nicQueue *queue = &q->queue[i];
 
 	fieldSet(in, IN_OPCODE, COMMAND_QUERY_QP);
 	fieldSet(in, QP_IN_QPN, queue->end.number);
 	int error = mlx5dv_devx_obj_query(queue->qp, in, sizeof(in), out, sizeof(out));
 	if (error)
-		return sayCommand(why, error, in, out);
+		return explainCommand(why, error, in, out);
 	*state = (int)fieldGet(out, fieldAt(QP_OUT_QPC, QPC_STATE));
 	return 0;
 }

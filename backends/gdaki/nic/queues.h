@@ -5,7 +5,7 @@
 
 #include "port.h"
 
-struct uar {
+struct nicUar {
 	struct mlx5dv_devx_uar *uar;
 	const char *kind;
 };
@@ -14,9 +14,9 @@ struct uar {
  * The best kind that this libmlx5, kernel and device have: a register of its own that is not cached
  * (NC_DEDICATED), one that all of the process share (NC), one with a buffer (BF).
  */
-int uarOpen(struct rdmaPort *port, struct uar *out, char *why);
+int uarOpen(struct rdmaPort *port, struct nicUar *out, char *why);
 
-struct queue {
+struct nicQueue {
 	struct mlx5dv_devx_obj *cq, *qp; /* NULL: not made */
 	uint32_t cqNumber;
 	struct rdmaEnd end;
@@ -26,9 +26,9 @@ struct rdmaQueues {
 	struct rdmaPort *port;
 	struct rdmaSlab slab;
 	struct mlx5dv_devx_umem *umem;
-	struct uar *uars;
+	struct nicUar *uars;
 	uint32_t nUars; /* that there are */
-	struct queue queue[];
+	struct nicQueue queue[];
 };
 
 /* queues.c */
@@ -36,7 +36,7 @@ int queuesOpen(struct rdmaPort *port, const struct rdmaSlab *slab, struct rdmaQu
 	       char *why);
 void queuesClose(struct rdmaQueues *queues);
 void queueRegister(const struct rdmaQueues *queues, uint32_t i, struct rdmaRegister *where);
-const struct uar *queueUar(const struct rdmaQueues *queues, uint32_t i);
+const struct nicUar *queueUar(const struct rdmaQueues *queues, uint32_t i);
 
 /* make.c */
 int queueMake(struct rdmaQueues *queues, uint32_t i, uint32_t index, struct rdmaEnd *mine,

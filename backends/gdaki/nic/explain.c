@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "say.h"
+#include "explain.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include "mlx5/words.h"
 #include "backends/gdaki/rdma.h"
 
-int say(char *why, const char *format, ...)
+int explain(char *why, const char *format, ...)
 {
 	va_list args;
 
@@ -34,7 +34,7 @@ static const char *remedy(int error)
 	}
 }
 
-int sayErrno(char *why, int error, const char *format, ...)
+int explainErrno(char *why, int error, const char *format, ...)
 {
 	char what[RDMA_WHY / 2];
 	va_list args;
@@ -42,16 +42,16 @@ int sayErrno(char *why, int error, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(what, sizeof(what), format, args);
 	va_end(args);
-	return say(why, "%s: %s%s", what, strerror(error), remedy(error));
+	return explain(why, "%s: %s%s", what, strerror(error), remedy(error));
 }
 
-int sayCommand(char *why, int error, const void *in, const void *out)
+int explainCommand(char *why, int error, const void *in, const void *out)
 {
 	const char *name = commandName((unsigned)fieldGet(in, IN_OPCODE));
 
 	if (commandSucceeded(out))
-		return sayErrno(why, error, "%s did not come to the device",
-				name ? name : "a command");
+		return explainErrno(why, error, "%s did not come to the device",
+				    name ? name : "a command");
 	commandText(in, out, why, RDMA_WHY);
 	return -1;
 }
