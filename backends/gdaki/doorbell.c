@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* doorbell.c - maps doorbell registers for the GPU, or rings doorbells by a thread */
 #include "doorbell.h"
 
 #include <errno.h>
@@ -14,12 +15,13 @@ struct doorbellPage {
 	struct doorbellPage *next;
 	void *at;
 	unsigned users;
-	int foreign; /* somebody else in this process has mapped it, and unmaps it */
+	int foreign; /* other code of this process registered the page and unregisters it */
 };
 
 static struct doorbellPage *pages;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* The link that points to the page; a link to NULL if the page is not in the list. */
 static struct doorbellPage **findPage(const void *at)
 {
 	struct doorbellPage **link = &pages;
@@ -37,12 +39,12 @@ static ginResult_t refused(const struct device *d, const struct rdmaRegister *wh
 		text = "an error that it has no words for";
 	if (paramChoice(paramUarMap) == uarMapPlain)
 		return fail(ginErrorCuda,
-			    "GPU %d cannot have the NIC's doorbell register (%s) as ordinary "
+			    "GPU %d cannot map the NIC's doorbell register (%s) as ordinary "
 			    "memory: cuMemHostRegister: %s",
 			    d->ordinal, where->kind, text);
 	return fail(
 		ginErrorCuda,
-		"GPU %d cannot have the NIC's doorbell register (%s): cuMemHostRegister: %s; the "
+		"GPU %d cannot map the NIC's doorbell register (%s): cuMemHostRegister: %s; the "
 		"NVIDIA driver may need PeerMappingOverride=1, or try GIN_UAR_MAP=plain",
 		d->ordinal, where->kind, text);
 }
@@ -133,8 +135,9 @@ void doorbellUnmap(const struct device *d, const struct rdmaRegister *where)
 enum { SPIN_NS = 1000000, NAP_NS = 20000, LONG_NS = 20000000, LONG_NAP_NS = 400000 };
 
 /*
- * Taken, not looked at: a kernel may ring once more with what it has rung with before. Acquire: the
- * record comes before the doorbell.
+ * N, relayed: acquires the doorbell that ginNicRing stored and releases it to the NIC, so that what
+ * precedes the doorbell for the kernel precedes it for the NIC. The word is exchanged with 0, not
+ * compared with its last value: a kernel may ring again with an equal doorbell.
  */
 static int ringOne(uint64_t *word, uint64_t *where)
 {
@@ -154,17 +157,17 @@ static int ringAll(struct ringerWords *r)
 	return rung;
 }
 
-static int turn(struct gdakiRinger *r)
+static int ringLists(struct gdakiRinger *r)
 {
 	int rung = 0;
 
-	for (struct ringerWords *rings = r->rings; rings; rings = rings->next)
-		rung |= ringAll(rings);
+	for (struct ringerWords *w = r->list; w; w = w->next)
+		rung |= ringAll(w);
 	return rung;
 }
 
-/* `last`: when something was rung. */
-static void rest(uint64_t last)
+/* Yields for SPIN_NS after the last doorbell (`last`, by clockNow()), then naps. */
+static void pauseSince(uint64_t last)
 {
 	uint64_t idle = clockNow() - last;
 	const struct timespec nap = {0, idle < LONG_NS ? NAP_NS : LONG_NAP_NS};
@@ -182,16 +185,16 @@ static void *ringerBody(void *arg)
 
 	pthread_mutex_lock(&r->lock);
 	while (!r->closing) {
-		if (!r->rings) {
+		if (!r->list) {
 			pthread_cond_wait(&r->wake, &r->lock);
 			continue;
 		}
-		int rung = turn(r);
+		int rung = ringLists(r);
 		pthread_mutex_unlock(&r->lock);
 		if (rung)
 			last = clockNow();
 		else
-			rest(last);
+			pauseSince(last);
 		pthread_mutex_lock(&r->lock);
 	}
 	pthread_mutex_unlock(&r->lock);
@@ -225,24 +228,24 @@ void ringerClose(struct gdakiRinger *r)
 	pthread_mutex_destroy(&r->lock);
 }
 
-ginResult_t ringerWordsMake(const struct device *d, uint32_t count, struct ringerWords **rings)
+ginResult_t ringerWordsMake(const struct device *d, uint32_t count, struct ringerWords **words)
 {
 	struct ringerWords *r = calloc(1, sizeof(*r));
-	void *words = NULL;
+	void *at = NULL;
 
 	if (!r)
 		return fail(ginErrorSystem, "no memory");
 	r->count = count;
 	r->registers = calloc(count, sizeof(uint64_t *));
-	ginResult_t result =
-		r->registers ? pinnedAlloc(d, count * sizeof(*r->words), d->numaNode, &words)
-			     : fail(ginErrorSystem, "no memory");
+	ginResult_t result = r->registers
+				     ? pinnedAlloc(d, count * sizeof(*r->words), d->numaNode, &at)
+				     : fail(ginErrorSystem, "no memory");
 	if (result != ginSuccess) {
 		ringerWordsFree(d, r);
 		return result;
 	}
-	r->words = words;
-	*rings = r;
+	r->words = at;
+	*words = r;
 	return ginSuccess;
 }
 
@@ -253,22 +256,22 @@ void ringerWordsFree(const struct device *d, struct ringerWords *r)
 	free(r);
 }
 
-void ringerAdd(struct gdakiRinger *r, struct ringerWords *rings)
+void ringerAdd(struct gdakiRinger *r, struct ringerWords *words)
 {
 	pthread_mutex_lock(&r->lock);
-	rings->next = r->rings;
-	r->rings = rings;
+	words->next = r->list;
+	r->list = words;
 	pthread_cond_signal(&r->wake);
 	pthread_mutex_unlock(&r->lock);
 }
 
-void ringerRemove(struct gdakiRinger *r, struct ringerWords *rings)
+void ringerRemove(struct gdakiRinger *r, struct ringerWords *words)
 {
 	pthread_mutex_lock(&r->lock);
-	struct ringerWords **at = &r->rings;
-	while (*at != rings)
+	struct ringerWords **at = &r->list;
+	while (*at != words)
 		at = &(*at)->next;
-	*at = rings->next;
-	ringAll(rings);
+	*at = words->next;
+	ringAll(words);
 	pthread_mutex_unlock(&r->lock);
 }

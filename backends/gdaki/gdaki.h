@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gdaki.h - the backend in one communicator, for its own files */
+/* gdaki.h - the state of the gdaki backend in one communicator; for files of this folder */
 #ifndef GIN_GDAKI_GDAKI_H
 #define GIN_GDAKI_GDAKI_H
 
@@ -18,7 +18,7 @@ struct gdaki {
 	struct rdmaPath path;
 	struct gdakiSources sources;
 	struct gdakiMonitor monitor;
-	struct gdakiRinger ringer; /* started: kernels have no doorbell registers */
+	struct gdakiRinger ringer; /* if started, kernels have no doorbell registers */
 };
 
 #endif

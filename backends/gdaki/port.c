@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* port.c - finds the NIC port that a rank uses, and opens it */
 #include "port.h"
 
 #include <assert.h>
@@ -12,7 +13,7 @@
 #include "lib/base/log.h"
 #include "lib/base/plugin.h"
 
-/* What the link leads to, without "sysfs" in front; "" when there is none. */
+/* The target of the symbolic link, relative to `sysfs`; "" if the link does not resolve. */
 static void resolve(const char *sysfs, const char *link, char *path)
 {
 	char root[PATH_MAX];
@@ -26,8 +27,8 @@ static void resolve(const char *sysfs, const char *link, char *path)
 		snprintf(path, PATH_MAX, "%s", whole + length);
 }
 
-/* Folders that both begin with; their own names at the ends may be in common too. */
-static unsigned common(const char *a, const char *b)
+/* How many leading folders the two paths share. A shared last component is not counted. */
+static unsigned sharedFolders(const char *a, const char *b)
 {
 	unsigned folders = 0;
 
@@ -36,7 +37,7 @@ static unsigned common(const char *a, const char *b)
 	return folders;
 }
 
-unsigned nearness(const char *sysfs, const char *nic, const char *gpu)
+unsigned pciSharedBridges(const char *sysfs, const char *nic, const char *gpu)
 {
 	char link[PATH_MAX], at[PATH_MAX], gpuAt[PATH_MAX], bus[32];
 	size_t i = 0;
@@ -48,8 +49,8 @@ unsigned nearness(const char *sysfs, const char *nic, const char *gpu)
 	resolve(sysfs, link, at);
 	snprintf(link, sizeof(link), "%s/bus/pci/devices/%s", sysfs, bus);
 	resolve(sysfs, link, gpuAt);
-	/* "/devices" is common to all. */
-	unsigned folders = common(at, gpuAt);
+	/* All paths begin with "/devices", which is no bridge. */
+	unsigned folders = sharedFolders(at, gpuAt);
 	return folders ? folders - 1 : 0;
 }
 
@@ -67,14 +68,14 @@ int portAllowed(const char *names, const struct rdmaFound *found)
 	return 0;
 }
 
-static unsigned nearnessOf(const struct backendHost *host, const struct rdmaFound *found)
+static unsigned closenessOf(const struct backendHost *host, const struct rdmaFound *found)
 {
 	const char *gpu = host->device->pciBusId;
 
-	return gpu[0] ? nearness("/sys", found->device, gpu) : 0;
+	return gpu[0] ? pciSharedBridges("/sys", found->device, gpu) : 0;
 }
 
-/* Which of its host's ranks this one is. */
+/* The number of lower ranks on this host. */
 static int localIndex(const struct backendHost *host)
 {
 	int index = 0;
@@ -84,7 +85,7 @@ static int localIndex(const struct backendHost *host)
 	return index;
 }
 
-/* Reasons of the ports that may be used, one after the other, as far as there is room. */
+/* Writes the reason of each allowed port into `why`, as far as there is room. Returns -1. */
 static int explainNone(const char *names, const struct rdmaFound *found, int count, char *why)
 {
 	size_t used = 0;
@@ -105,18 +106,19 @@ static int explainNone(const char *names, const struct rdmaFound *found, int cou
 	return -1;
 }
 
-static unsigned nearest(const struct backendHost *host, const char *names,
-			const struct rdmaFound *found, int count, int *how)
+/* Returns the largest closeness of a usable port; `*ports`: how many ports have it. */
+static unsigned closest(const struct backendHost *host, const char *names,
+			const struct rdmaFound *found, int count, int *ports)
 {
 	unsigned most = 0;
 
-	*how = 0;
+	*ports = 0;
 	for (int i = 0; i < count; i++) {
 		if (!found[i].usable || !portAllowed(names, &found[i]))
 			continue;
-		unsigned near = nearnessOf(host, &found[i]);
-		*how = near == most ? *how + 1 : near > most ? 1 : *how;
-		most = near > most ? near : most;
+		unsigned close = closenessOf(host, &found[i]);
+		*ports = close == most ? *ports + 1 : close > most ? 1 : *ports;
+		most = close > most ? close : most;
 	}
 	return most;
 }
@@ -125,13 +127,13 @@ int portChoose(const struct backendHost *host, const char *names, const struct r
 	       int count, char *why)
 {
 	int alike;
-	unsigned most = nearest(host, names, found, count, &alike);
+	unsigned most = closest(host, names, found, count, &alike);
 
 	if (!alike)
 		return explainNone(names, found, count, why);
 	int turn = localIndex(host) % alike, i = 0;
 	while (!found[i].usable || !portAllowed(names, &found[i]) ||
-	       nearnessOf(host, &found[i]) != most || turn-- > 0)
+	       closenessOf(host, &found[i]) != most || turn-- > 0)
 		i++;
 	return i;
 }
@@ -189,7 +191,7 @@ static int listPorts(const struct rdma *rdma, struct rdmaWanted *wanted, struct 
 	return count < PORTS ? count : PORTS;
 }
 
-/* `why`: why not, else which one it is. */
+/* `why`: the reason of a failure; on success the port in words, for the log. */
 static int openChosen(const struct backendHost *host, const struct rdma *rdma,
 		      struct rdmaPort **port, char *why)
 {
@@ -245,15 +247,15 @@ ginResult_t gdakiPortOpen(const struct backendHost *host, const struct rdma **rd
 	return ginSuccess;
 }
 
-/* What was seen at the last look, for ginNicQuery(). */
+/* What ginNicQuery() found when it was last called with index 0. */
 static struct {
 	struct rdmaFound found[PORTS];
 	int count;
-	char why[RDMA_WHY]; /* there are none */
+	char why[RDMA_WHY]; /* if `count` is 0: why there are no ports */
 } seen;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void lookAgain(void)
+static void listAgain(void)
 {
 	const struct rdma *rdma = rdmaLoad(seen.why, RDMA_WHY);
 	struct rdmaWanted wanted = {0};
@@ -281,7 +283,7 @@ static void fillNic(const struct rdmaFound *found, ginNicInfo_t *info)
 static ginResult_t nicLocked(int index, ginNicInfo_t *info)
 {
 	if (!index)
-		lookAgain();
+		listAgain();
 	info->count = seen.count;
 	if (!seen.count)
 		snprintf(info->why, sizeof(info->why), "%s", seen.why);

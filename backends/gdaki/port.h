@@ -1,41 +1,51 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port.h - which of this host's ports is a rank's: its rail */
+/*
+ * port.h - which NIC port this rank uses (its rail), and the calls of libgin-rdma.so
+ */
 #ifndef GIN_GDAKI_PORT_H
 #define GIN_GDAKI_PORT_H
 
 #include "backends/backend.h"
 #include "rdma.h"
 
-/* Its calls; or NULL, and in words why there are none. Any thread. */
+/*
+ * Opens libgin-rdma.so on the first call. Returns its calls, or NULL and the reason in `why`. Any
+ * thread.
+ */
 const struct rdma *rdmaLoad(char *why, size_t room);
 
 /*
- * How many bridges from the root on they share; more is nearer, 0: not known, or nothing. `sysfs`
- * is "/sys"; `nic` a name as "mlx5_0"; `gpu` a bus id as "0000:1B:00.0", in capitals or not.
+ * The number of PCI bridges that the paths from the root to the NIC and to the GPU share. A larger
+ * number means that the two are closer; 0: no shared bridge, or not known. `sysfs` is "/sys", `nic`
+ * a name such as "mlx5_0", `gpu` a PCI bus id such as "0000:1B:00.0", in upper or lower case.
  */
-unsigned nearness(const char *sysfs, const char *nic, const char *gpu);
+unsigned pciSharedBridges(const char *sysfs, const char *nic, const char *gpu);
 
 /*
- * Of the usable ports that `names` allows ("mlx5_0,mlx5_2:1"; "": any), those nearest to the GPU;
- * of several alike, ranks of one host take one each, in turn. Returns its index in `found`, or -1
- * and `why`, of RDMA_WHY bytes: what is the matter with each.
+ * Chooses among the usable ports in `found` that `names` allows ("mlx5_0,mlx5_2:1"; "": any) the
+ * port closest to the GPU. If several ports are equally close, the ranks of one host take them in
+ * turn. Returns the port's index in `found`; or -1, with the reason for each port in `why`
+ * (RDMA_WHY bytes).
  */
 int portChoose(const struct backendHost *host, const char *names, const struct rdmaFound *found,
 	       int count, char *why);
 
-/* Is the port in the list? A name without a port allows all of the device's. */
+/* Does the list contain the port? A device name without a port number allows all its ports. */
 int portAllowed(const char *names, const struct rdmaFound *found);
 
 /*
- * As struct backendOps: 1 and the address of the rank's port, or 0 and why not. GIN_NIC and
- * GIN_NIC_GID are followed.
+ * backendOps.probe: 1 and the address of the rank's port, or 0 and the reason. Obeys GIN_NIC and
+ * GIN_NIC_GID.
  */
 int gdakiProbe(const struct backendHost *host, struct rdmaAddress *address, char why[BACKEND_WHY]);
 
-/* ginNicQuery(): each port of this machine, those that GIN_NIC leaves out as not usable. */
+/*
+ * backendOps.nic, for ginNicQuery(): every port of this machine. A port that GIN_NIC leaves out is
+ * reported as not usable.
+ */
 ginResult_t gdakiNic(int index, ginNicInfo_t *info);
 
-/* The same port as the probe's, for queues; it is the caller's to close. */
+/* Opens the port that gdakiProbe() chose. The caller closes it. */
 ginResult_t gdakiPortOpen(const struct backendHost *host, const struct rdma **rdma,
 			  struct rdmaPort **port);
 

@@ -158,7 +158,7 @@ static const char *resolveAtomic(const struct descriptorScope *scope, const uint
 	if (bytes != 4 && bytes != 8)
 		return "its word has neither 4 nor 8 bytes";
 	if (words[4] > GIN_QUEUE_RESULTS)
-		return "it wants its result in a operand that does not exist";
+		return "it names a result slot that does not exist";
 	work->bytes = bytes;
 	work->value[0] = words[2];
 	work->value[1] = words[3];

@@ -249,8 +249,8 @@ static void badAtomics(void)
 		{"does not reach", 1, at(rig.far, 0)},
 		{"GPU memory", 1, at(rig.gpu, 0)},
 		{"not aligned", 1, at(rig.data, 4)},
-		{"its result in a place that does not exist", 4, GIN_QUEUE_RESULTS + 1},
-		{"its result in a place that does not exist", 4, UINT64_MAX},
+		{"a result slot that does not exist", 4, GIN_QUEUE_RESULTS + 1},
+		{"a result slot that does not exist", 4, UINT64_MAX},
 		{"neither 4 nor 8 bytes", 0, word0(ginOpFetchAdd, 0, 2, 0)},
 		{"neither 4 nor 8 bytes", 0, word0(ginOpCompareSwap, 0, 2, 16)},
 	};
