@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* contexts.c - a device communicator's queues: their memory, their queue pairs, their doorbells */
+/* contexts.c - makes a device communicator's send queues and the tables that kernels read */
 #include "contexts.h"
 
 #include <stdlib.h>
 
-/* The sink, then each context's old values, then those of the queues of all contexts. */
+/* `landing`: the sink, then one block of results for each context, then one for the shared queues. */
 enum { SINK_BYTES = 64, VALUE_BYTES = GIN_QUEUE_RESULTS * sizeof(uint64_t) };
 
 static size_t tableBytes(const struct gdakiContexts *s)
@@ -80,7 +80,7 @@ static ginResult_t assignDoorbell(struct gdakiContexts *s, uint32_t i, void **do
 	return result;
 }
 
-/* Peers have the same ones. */
+/* reach() makes sure that the peer's NIC has equal atomics. */
 static uint8_t hasMaskedAtomics(const struct gdaki *g)
 {
 	return (g->addresses[g->host->rank].atomics & rdmaAtomicsMasked) != 0;
@@ -123,7 +123,7 @@ static struct ginSendResults resultsOf(const struct gdakiContexts *s, uint32_t c
 	};
 }
 
-/* The turn lies at the first index. */
+/* The turn token starts at index 0 of every queue. */
 static ginResult_t putTurns(const struct gdakiContexts *s)
 {
 	static const uint32_t turn = GIN_TURN;
@@ -196,7 +196,7 @@ static ginResult_t makeTables(struct gdakiContexts *s)
 	return result == ginSuccess ? fillTables(s) : result;
 }
 
-/* All is there: threads may look at it. */
+/* Adds complete contexts to the lists of the ringer and the monitor. */
 static void start(struct gdakiContexts *s)
 {
 	if (s->ringerWords)
@@ -244,7 +244,10 @@ ginResult_t gdakiContextsOpen(void *state, const char *call, ginResult_t mine,
 	return mine;
 }
 
-/* Doorbells before the queues that they belong to, and all NIC's writers before the memory. */
+/*
+ * Unmaps doorbells before the queues that own them are closed, and closes everything that lets a NIC
+ * write before the memory is freed.
+ */
 void gdakiContextsClose(void *state, void *contexts)
 {
 	struct gdaki *g = state;

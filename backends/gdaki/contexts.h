@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* contexts.h - a device communicator's queues as kernels have them */
+/* contexts.h - the send queues of a device communicator, laid out as kernels read them */
 #ifndef GIN_GDAKI_CONTEXTS_H
 #define GIN_GDAKI_CONTEXTS_H
 
@@ -9,26 +9,27 @@
 
 struct gdakiContexts {
 	struct gdaki *g;
-	const struct gdakiWindow *words;
+	const struct gdakiWindow *words; /* signal words of every rank */
 	uint32_t contexts, depth;
 	struct gdakiPairs *pairs;
-	uint32_t count;			 /* of queues */
-	uint32_t mapped;		 /* of these, whose doorbell register kernels have */
-	struct ringerWords *ringerWords; /* what they have instead; NULL: none */
-	/* In GPU memory, one after the other: */
+	uint32_t count;			 /* queues */
+	uint32_t mapped;		 /* queues whose doorbell register is mapped for kernels */
+	struct ringerWords *ringerWords; /* doorbells, if a thread rings; else NULL */
+	/* In GPU memory, in this order, in one allocation: */
 	struct ginSendQueue *queues;	/* [count] */
 	struct ginSendResults *results; /* [contexts + 1] */
 	uint32_t *turn, *counter;	/* [count][depth] */
-	char *landing;			/* old values of atomics, the sink in front of them */
-	struct rdmaRegion *region;
-	struct rdmaKeys keys; /* of it */
-	int running;	      /* the threads have it */
-	/* progress.c only: */
+	/* What NICs write for atomics: the sink of unwanted old values, then the results. */
+	char *landing;
+	struct rdmaRegion *region; /* `landing`, registered */
+	struct rdmaKeys keys;	   /* of `region` */
+	int running;		   /* ringer and monitor have it in their lists */
+	/* Used by the monitor only: */
 	struct gdakiContexts *next;
-	uint8_t *reported; /* [count]: its failure was reported */
+	uint8_t *reported; /* [count]: the queue's failure was reported */
 };
 
-/* contexts.c: the same. */
+/* Members of struct backendOps. The device's scope is entered. */
 ginResult_t gdakiContextsOpen(void *state, const char *call, ginResult_t mine,
 			      const struct backendContexts *want, void **contexts);
 void gdakiContextsTell(void *contexts, ginDevComm *devComm);

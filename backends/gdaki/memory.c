@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* memory.c - memory that the NIC reads and writes: queues, windows, sources */
+/* memory.c - memory that the NIC reads and writes: slabs of queues, windows, sources of putFrom */
 #include "memory.h"
 
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include "gin/gdaki/mlx5.h"
 #include "gdaki.h"
 
-/* The driver wants whole pages of the host. */
+/* cuMemGetHandleForAddressRange takes whole host pages. */
 struct rdmaMemory dmabufOf(const struct device *d, void *address, size_t bytes)
 {
 	struct rdmaMemory memory = {address, bytes, -1, 0};
@@ -87,7 +87,7 @@ ginResult_t slabQueues(const struct device *d, const struct rdma *rdma, struct r
 	return failed ? fail(ginErrorSystem, "gdaki: %s", why) : ginSuccess;
 }
 
-/* What is behind `used` nobody reads. */
+/* Entries from `used` on are never read and stay uninitialized. */
 ginResult_t sourcesOpen(const struct device *d, struct gdakiSources *s)
 {
 	size_t bytes = sizeof(struct ginSources) + SOURCES_MOST * sizeof(struct ginSourceEntry);
@@ -123,8 +123,11 @@ static struct ginSourceEntry *entryAt(const struct gdakiSources *s, uint32_t slo
 	return (struct ginSourceEntry *)(void *)(s->table + 1) + slot;
 }
 
-/* Release: what was put before is seen by who sees it. One copy is whole before the next begins. */
-static ginResult_t put(const struct gdakiSources *s, uint64_t *at, uint64_t value)
+/*
+ * Stores one word of the table while kernels may read it (ginSourceWord, relaxed). Words become
+ * visible in the order of the calls: a copy to the GPU is complete when deviceWrite() returns.
+ */
+static ginResult_t storeWord(const struct gdakiSources *s, uint64_t *at, uint64_t value)
 {
 	if (s->device->cuda)
 		return deviceWrite(s->device, at, &value, sizeof(value));
@@ -132,23 +135,23 @@ static ginResult_t put(const struct gdakiSources *s, uint64_t *at, uint64_t valu
 	return ginSuccess;
 }
 
-/* Its size goes last: with it the entry counts. */
+/* The size is 0 during the update, so that no address matches, and is stored last. */
 static ginResult_t writeEntry(struct gdakiSources *s, uint32_t slot,
 			      const struct ginSourceEntry *entry)
 {
 	struct ginSourceEntry *at = entryAt(s, slot);
-	ginResult_t result = put(s, &at->bytes, 0);
+	ginResult_t result = storeWord(s, &at->bytes, 0);
 
 	if (result == ginSuccess)
-		result = put(s, &at->address, entry->address);
+		result = storeWord(s, &at->address, entry->address);
 	if (result == ginSuccess)
-		result = put(s, &at->nicAddress, entry->nicAddress);
+		result = storeWord(s, &at->nicAddress, entry->nicAddress);
 	if (result == ginSuccess)
-		result = put(s, (uint64_t *)(void *)&at->nicKey, entry->nicKey);
+		result = storeWord(s, (uint64_t *)(void *)&at->nicKey, entry->nicKey);
 	if (result == ginSuccess)
-		result = put(s, &at->bytes, entry->bytes);
+		result = storeWord(s, &at->bytes, entry->bytes);
 	if (result == ginSuccess && slot == s->used)
-		result = put(s, &s->table->used, slot + 1);
+		result = storeWord(s, &s->table->used, slot + 1);
 	return result;
 }
 
@@ -170,7 +173,7 @@ static ginResult_t addLocked(struct gdakiSources *s, const struct ginSourceEntry
 
 	if (slot == SOURCES_MOST)
 		return fail(ginErrorInvalidUsage,
-			    "%d windows are registered, and gdaki knows no more at a time: "
+			    "%d windows are registered, the most that gdaki supports at a time: "
 			    "deregister some",
 			    SOURCES_MOST);
 	ginResult_t result = writeEntry(s, slot, entry);
@@ -193,7 +196,7 @@ ginResult_t sourcesAdd(struct gdakiSources *s, const struct ginSourceEntry *entr
 void sourcesRemove(struct gdakiSources *s, uint32_t slot)
 {
 	pthread_mutex_lock(&s->lock);
-	put(s, &entryAt(s, slot)->bytes, 0);
+	storeWord(s, &entryAt(s, slot)->bytes, 0);
 	s->taken[slot] = 0;
 	pthread_mutex_unlock(&s->lock);
 }
@@ -210,7 +213,7 @@ static ginResult_t openRegion(const struct gdaki *g, const struct rdmaMemory *me
 	return ginSuccess;
 }
 
-/* Where the device keeps order in any case one key does for both. */
+/* Without relaxed ordering on the device, one key serves data and signals. */
 static ginResult_t openShared(struct gdakiWindow *w, const struct rdmaMemory *memory)
 {
 	struct rdmaKeys strict, relaxed;
@@ -237,7 +240,7 @@ static ginResult_t openLocal(struct gdakiWindow *w, const struct rdmaMemory *mem
 	return result;
 }
 
-/* The NIC reads this GPU's memory through its L2. */
+/* The NIC reads this GPU's memory through the GPU's L2: release to the device is enough. */
 static uint32_t fenceOf(const struct memory *memory)
 {
 	return memory->kind == memoryVmm || memory->kind == memoryIpc ? ginScopeDevice
@@ -259,7 +262,7 @@ static ginResult_t openMemory(struct gdakiWindow *w, const struct memory *memory
 	return result;
 }
 
-static ginResult_t list(struct gdakiWindow *w)
+static ginResult_t addSource(struct gdakiWindow *w)
 {
 	return w->source.bytes ? sourcesAdd(&w->g->sources, &w->source, &w->slot) : ginSuccess;
 }
@@ -291,7 +294,7 @@ ginResult_t gdakiWindowOffer(void *state, const struct memory *memory, void *off
 	w->slot = GDAKI_NO_SLOT;
 	ginResult_t result = openMemory(w, memory, offer != NULL);
 	if (result == ginSuccess && !offer)
-		result = list(w);
+		result = addSource(w);
 	if (result != ginSuccess) {
 		gdakiWindowDeregister(g, w);
 		return result;
@@ -313,7 +316,7 @@ ginResult_t gdakiWindowRegister(void *state, const char *call, ginResult_t mine,
 		return mine;
 	for (int r = 0; r < g->host->nRanks; r++)
 		memcpy(&w->part[r], offers + (size_t)r * stride, sizeof(w->part[r]));
-	return list(w);
+	return addSource(w);
 }
 
 void gdakiWindowTell(void *window, struct ginWindowTable *table)

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* pairs.c - makes and connects the queue pairs of a device communicator */
 #include "pairs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "memory.h"
 
 static uint32_t ranks(const struct gdakiPairs *p)
 {
 	return (uint32_t)p->wanted.host->nRanks;
 }
 
-/* Of queues: each context's, and those of all contexts. */
+/* Groups of queues: one for each context, and one of the shared queues. */
 static uint32_t groups(const struct gdakiPairs *p)
 {
 	return p->wanted.contexts + (p->wanted.shared ? 1 : 0);
@@ -119,7 +122,10 @@ static ginResult_t make(struct gdakiPairs *p)
 	return result;
 }
 
-/* `all`: of each rank its ends in this context, by peer; ranks are `stride` ends apart. */
+/*
+ * `all`: the ends of rank r for this group begin at all[r * stride] and are indexed by the peer's
+ * rank.
+ */
 static ginResult_t connectQueues(struct gdakiPairs *p, uint32_t context, const struct rdmaEnd *all,
 				 size_t stride)
 {
@@ -139,12 +145,12 @@ static ginResult_t connectQueues(struct gdakiPairs *p, uint32_t context, const s
 	return ginSuccess;
 }
 
-/* Contexts first to first + count - 1, those of all behind them, whose ends travel together. */
+/* Groups `first` to `first + count - 1`, whose ends travel in one allgather. */
 struct pairsBatch {
 	uint32_t first, count;
 };
 
-static void tell(const struct gdakiPairs *p, struct pairsBatch batch, struct rdmaEnd *mine)
+static void fillEnds(const struct gdakiPairs *p, struct pairsBatch batch, struct rdmaEnd *mine)
 {
 	for (uint32_t c = 0; c < batch.count; c++)
 		for (uint32_t r = 0; r < ranks(p); r++) {
@@ -154,28 +160,28 @@ static void tell(const struct gdakiPairs *p, struct pairsBatch batch, struct rdm
 		}
 }
 
-/* Every rank tells its ends, and takes those that are for it. */
+/* Exchanges the ends of a batch with all ranks and connects its queue pairs. */
 static ginResult_t connectBatch(struct gdakiPairs *p, const char *call, ginResult_t mine,
 				struct pairsBatch batch)
 {
 	const struct backendHost *host = p->wanted.host;
 	size_t ends = (size_t)batch.count * ranks(p);
-	struct rdmaEnd *told = calloc(ends, sizeof(*told));
+	struct rdmaEnd *own = calloc(ends, sizeof(*own));
 	struct rdmaEnd *all = calloc(ends, ranks(p) * sizeof(*all));
 
-	if (mine == ginSuccess && (!told || !all))
+	if (mine == ginSuccess && (!own || !all))
 		mine = fail(ginErrorSystem, "no memory");
 	if (mine == ginSuccess)
-		tell(p, batch, told);
-	mine = host->allgather(host->core, call, mine, told, all, ends * sizeof(*told));
+		fillEnds(p, batch, own);
+	mine = host->allgather(host->core, call, mine, own, all, ends * sizeof(*own));
 	for (uint32_t c = 0; c < batch.count && mine == ginSuccess; c++)
 		mine = connectQueues(p, batch.first + c, all + c * ranks(p), ends);
-	free(told);
+	free(own);
 	free(all);
 	return mine;
 }
 
-/* In one exchange, unless that is more than a rank may tell at a time. */
+/* One batch, or more if all ends exceed what a rank may send in one allgather. */
 static ginResult_t connectAll(struct gdakiPairs *p, const char *call, ginResult_t mine)
 {
 	uint32_t most = GIN_ALLGATHER_BYTES / (ranks(p) * (uint32_t)sizeof(struct rdmaEnd));

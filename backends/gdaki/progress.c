@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* progress.c - how far queues have come, the end of what was posted, and the thread that looks */
+/* progress.c - reads the progress of queues, drains them, and monitors them for failures */
 #include "progress.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "lib/base/thread.h"
 #include "contexts.h"
 
-enum { RING_AGAIN_NS = 10000000, PAUSE_NS = 50000 };
+enum { RING_AGAIN_NS = 10000000, NAP_NS = 50000 };
 
 const struct ginSendQueue *gdakiSnapshot(const struct gdakiContexts *s)
 {
@@ -40,7 +40,7 @@ static uint64_t load(const uint64_t *at)
 	return __atomic_load_n(at, __ATOMIC_ACQUIRE);
 }
 
-/* A word of the CQE: in the slab, which may be GPU memory. A GPU that is gone says 0. */
+/* Reads a word of the CQE, which may be in GPU memory. Returns 0 if the GPU has failed. */
 static uint32_t cqeWord(const struct gdakiContexts *s, const uint32_t *at)
 {
 	const struct device *d = s->g->host->device;
@@ -52,7 +52,7 @@ static uint32_t cqeWord(const struct gdakiContexts *s, const uint32_t *at)
 	return word;
 }
 
-/* As ginSendRefresh in gin/gdaki/queue.cuh: first `done`, then the CQE. */
+/* The counterpart of ginSendRefresh in gin/gdaki/queue.cuh: reads `done`, then the CQE (K). */
 struct gdakiProgress gdakiProgressOf(const struct gdakiContexts *s, const struct ginSendQueue *q)
 {
 	struct gdakiProgress progress = {.posted = load(&q->handed),
@@ -79,8 +79,8 @@ struct gdakiProgress gdakiProgressOf(const struct gdakiContexts *s, const struct
 }
 
 /*
- * What was held back, or if the NIC has lost the last one: by the CPU's mapping of the register, or by
- * who rings for all.
+ * Rings for all that was handed over: kernels may have held the doorbell back, or the NIC may have
+ * lost it. Stores to the CPU's mapping of the register, or to the ringer's word.
  */
 static void ring(const struct gdakiContexts *s, uint32_t i, const struct ginSendQueue *q)
 {
@@ -97,8 +97,8 @@ static void ring(const struct gdakiContexts *s, uint32_t i, const struct ginSend
 			 ginMlx5Doorbell(q->fixed.queue, next), __ATOMIC_RELEASE);
 }
 
-/* How many queues have something under way; each is rung for if `again`. */
-static uint32_t underWay(const struct gdakiContexts *s, int again)
+/* Returns how many queues have work in flight; rings each of them if `again`. */
+static uint32_t countBusy(const struct gdakiContexts *s, int again)
 {
 	const struct ginSendQueue *queues = gdakiSnapshot(s);
 	uint32_t left = 0;
@@ -117,7 +117,7 @@ static uint32_t underWay(const struct gdakiContexts *s, int again)
 
 static void nap(void)
 {
-	const struct timespec time = {0, PAUSE_NS};
+	const struct timespec time = {0, NAP_NS};
 
 	nanosleep(&time, NULL);
 }
@@ -127,8 +127,9 @@ static void warnUnfinished(const struct gdakiContexts *s, uint32_t left)
 	char why[RDMA_WHY];
 	int peer = pairsFailed(s->pairs, why);
 
-	logWrite(logWarn, "rank %d: gdaki: %u queues are not done after %u s%s%s", s->g->host->rank,
-		 left, paramNumber(paramTimeout), peer < 0 ? "" : ": ", peer < 0 ? "" : why);
+	logWrite(logWarn, "rank %d: gdaki: %u queues still have work in flight after %u s%s%s",
+		 s->g->host->rank, left, paramNumber(paramTimeout), peer < 0 ? "" : ": ",
+		 peer < 0 ? "" : why);
 }
 
 void gdakiContextsFinish(void *state, void *contexts)
@@ -138,7 +139,7 @@ void gdakiContextsFinish(void *state, void *contexts)
 	uint32_t left;
 
 	(void)state;
-	while ((left = underWay(s, now >= next))) {
+	while ((left = countBusy(s, now >= next))) {
 		if (now > end) {
 			warnUnfinished(s, left);
 			return;
@@ -169,13 +170,13 @@ ginResult_t gdakiContextsStats(void *contexts, uint32_t context, ginStats_t *sta
 
 enum { TICK_MS = 250, TICKS_PER_QUEUES = 4 };
 
-/* What the thread has found, and whether nothing can go on with it. */
+/* A failure or event to report. */
 struct monitorFinding {
 	char text[RDMA_WHY + 128];
-	int lost; /* the rank that is; -1: none */
+	int lost; /* the rank that is lost, which makes the communicator fail; -1: none */
 };
 
-/* A peer that does not answer is lost; what else fails is of this rank's kernels. */
+/* A peer that does not answer is lost. Other errors come from this rank's kernels. */
 static int meansLost(uint32_t syndrome)
 {
 	return syndrome == ginMlx5TransportRetries || syndrome == ginMlx5ReceiverNotReadyRetries;
@@ -195,7 +196,7 @@ static void describeFailure(const struct gdakiContexts *s, uint32_t i,
 	finding->lost = meansLost(progress->syndrome) ? peer : -1;
 }
 
-/* The next queue that has failed and was not told of; 1 when there is one. */
+/* Finds the next queue whose failure was not reported; 1 if there is one. */
 static int nextFailureOf(struct gdakiContexts *s, struct monitorFinding *finding)
 {
 	const struct ginSendQueue *queues = gdakiSnapshot(s);
@@ -228,7 +229,7 @@ static int nextQueueFailure(struct gdaki *g, struct monitorFinding *finding)
 	return found;
 }
 
-/* A device that cannot be asked any more is gone, and is said to be once. */
+/* The device's next event; 1 if there is one. A lost device is reported once. */
 static int nextDeviceEvent(struct gdaki *g, struct monitorFinding *finding)
 {
 	char text[RDMA_WHY];
@@ -245,7 +246,7 @@ static int nextDeviceEvent(struct gdaki *g, struct monitorFinding *finding)
 	return 1;
 }
 
-/* Each queue pair, as the device says: when something has happened to the port. */
+/* Asks the device for the state of every queue pair, after an event of the port. */
 static void reportFailedPairs(const struct gdaki *g)
 {
 	char why[RDMA_WHY];
@@ -258,7 +259,7 @@ static void reportFailedPairs(const struct gdaki *g)
 	}
 }
 
-/* The lock is held, but for what the communicator does. */
+/* The lock is held, and released while the communicator handles a lost peer. */
 static void report(struct gdaki *g, const struct monitorFinding *finding)
 {
 	logWrite(finding->lost >= 0 ? logError : logWarn, "%s", finding->text);
@@ -272,13 +273,13 @@ static void report(struct gdaki *g, const struct monitorFinding *finding)
 static void monitorTick(struct gdaki *g, int atQueues)
 {
 	struct monitorFinding finding;
-	int heard = 0;
+	int hadEvents = 0;
 
 	while (nextDeviceEvent(g, &finding)) {
 		report(g, &finding);
-		heard = 1;
+		hadEvents = 1;
 	}
-	if (heard && !g->monitor.deviceGone)
+	if (hadEvents && !g->monitor.deviceGone)
 		reportFailedPairs(g);
 	while (atQueues && !g->monitor.closing && nextQueueFailure(g, &finding))
 		report(g, &finding);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* explain.c - sentences about failures of the NIC */
 #include "explain.h"
 
 #include <errno.h>
@@ -26,9 +27,9 @@ static const char *remedy(int error)
 	switch (error) {
 	case EACCES:
 	case EPERM:
-		return "; this user needs /dev/infiniband/uverbs* for reading and writing";
+		return "; this user needs read and write access to /dev/infiniband/uverbs*";
 	case EIO:
-		return "; the device is gone or has failed: see the kernel's log";
+		return "; the device is gone or has failed: see the kernel log";
 	default:
 		return "";
 	}
@@ -50,7 +51,7 @@ int explainCommand(char *why, int error, const void *in, const void *out)
 	const char *name = commandName((unsigned)fieldGet(in, IN_OPCODE));
 
 	if (commandSucceeded(out))
-		return explainErrno(why, error, "%s did not come to the device",
+		return explainErrno(why, error, "%s did not reach the device",
 				    name ? name : "a command");
 	commandText(in, out, why, RDMA_WHY);
 	return -1;

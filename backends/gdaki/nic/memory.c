@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* memory.c - registers memory, by dma-buf or by address */
 #include "memory.h"
 
 #include <errno.h>
@@ -24,13 +25,13 @@ static int flagsOf(unsigned access)
 	return flags;
 }
 
-/* Below a page: the kernel wants it to be as that of the memory. */
-static uint64_t inPage(const struct rdmaMemory *memory)
+/* The NIC's address of the first byte. The kernel requires the memory's offset in its page. */
+static uint64_t nicAddressOf(const struct rdmaMemory *memory)
 {
 	return (uintptr_t)memory->address % RDMA_PAGE;
 }
 
-/* By both ways, or by the one that there was. */
+/* `byDmabuf`, `byAddress`: the error numbers of both attempts. */
 static int explainFailure(char *why, const struct rdmaMemory *memory, int byDmabuf, int byAddress,
 			  const char *use)
 {
@@ -57,13 +58,13 @@ static struct ibv_mr *registerMemory(struct rdmaRegion *region, struct rdmaPort 
 	if (memory->dmabuf >= 0) {
 		region->via = rdmaViaDmabuf;
 		mr = ibv_reg_dmabuf_mr(port->pd, memory->dmabufOffset, memory->bytes,
-				       inPage(memory), memory->dmabuf, flags);
+				       nicAddressOf(memory), memory->dmabuf, flags);
 		byDmabuf = errno;
 	}
 	if (mr)
 		return mr;
 	region->via = rdmaViaAddress;
-	mr = ibv_reg_mr_iova2(port->pd, memory->address, memory->bytes, inPage(memory),
+	mr = ibv_reg_mr_iova2(port->pd, memory->address, memory->bytes, nicAddressOf(memory),
 			      (unsigned)flags);
 	if (!mr)
 		explainFailure(why, memory, byDmabuf, errno, "cannot be registered");
@@ -82,7 +83,7 @@ int regionOpen(struct rdmaPort *port, const struct rdmaMemory *memory, unsigned 
 		free(r);
 		return -1;
 	}
-	*keys = (struct rdmaKeys){r->mr->lkey, r->mr->rkey, inPage(memory), r->via};
+	*keys = (struct rdmaKeys){r->mr->lkey, r->mr->rkey, nicAddressOf(memory), r->via};
 	*region = r;
 	return 0;
 }

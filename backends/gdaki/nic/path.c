@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* path.c - the path to a peer, as fields of INIT2RTR_QP */
 #include "queues.h"
 
 #include <arpa/inet.h>
@@ -18,7 +19,8 @@ static int isEthernet(const struct rdmaPort *port)
 	return port->attr.link_layer == IBV_LINK_LAYER_ETHERNET;
 }
 
-int pathCheck(const struct rdmaPort *port, const struct rdmaAddress *peer, char *why)
+/* Can the two ports communicate? 0, or -1 and why not. */
+static int checkPeer(const struct rdmaPort *port, const struct rdmaAddress *peer, char *why)
 {
 	if (isEthernet(port) != peer->ethernet)
 		return explain(why,
@@ -39,7 +41,7 @@ static void setGid(const struct rdmaPort *port, const struct rdmaAddress *peer,
 	set(in, ADS_HOP_LIMIT, path->hopLimit);
 }
 
-/* A global header only where the local one does not get there. */
+/* Adds a global route header only if a port requires it or the subnets differ. */
 static void setInfiniBand(const struct rdmaPort *port, const struct rdmaAddress *peer,
 			  const struct rdmaPath *path, uint8_t *in)
 {
@@ -53,7 +55,6 @@ static void setInfiniBand(const struct rdmaPort *port, const struct rdmaAddress 
 	setGid(port, peer, path, in);
 }
 
-/* As words of the mailbox: 2 bytes of the MAC, then 4. */
 static void setMac(uint8_t *in, const uint8_t *mac)
 {
 	set(in, ADS_RMAC_47_32, (uint64_t)mac[0] << 8 | mac[1]);
@@ -66,10 +67,10 @@ static int explainUnreachable(char *why, int error, const uint8_t *gid)
 	char text[INET6_ADDRSTRLEN];
 
 	inet_ntop(AF_INET6, gid, text, sizeof(text));
-	return explainErrno(why, error, "no way to the peer's address %s", text);
+	return explainErrno(why, error, "no route to the peer's address %s", text);
 }
 
-/* The kernel finds the next hop: the peer's MAC, or a router's. */
+/* The kernel resolves the MAC of the next hop: the peer, or a router. */
 static int resolveMac(const struct rdmaPort *port, const struct rdmaAddress *peer,
 		      const struct rdmaPath *path, uint8_t *in, char *why)
 {
@@ -92,10 +93,10 @@ static int resolveMac(const struct rdmaPort *port, const struct rdmaAddress *pee
 	if (!failed)
 		setMac(in, found.av->rmac);
 	ibv_destroy_ah(object.ah.in);
-	return failed ? explain(why, "libmlx5 does not tell the peer's MAC") : 0;
+	return failed ? explain(why, "libmlx5 does not report the peer's MAC") : 0;
 }
 
-/* Switches choose among equal ways by the source port. */
+/* Switches choose among equal paths by the UDP source port. */
 static uint32_t sourcePort(const struct rdmaPort *port, uint32_t spread)
 {
 	uint32_t ports = port->can.lastPort - port->can.firstPort + 1;
@@ -119,7 +120,7 @@ static int setRoce(const struct rdmaPort *port, const struct rdmaAddress *peer,
 int pathSet(const struct rdmaPort *port, const struct rdmaAddress *peer,
 	    const struct rdmaPath *path, uint32_t spread, uint8_t *in, char *why)
 {
-	if (pathCheck(port, peer, why))
+	if (checkPeer(port, peer, why))
 		return -1;
 	set(in, ADS_VHCA_PORT_NUM, port->number);
 	if (isEthernet(port))

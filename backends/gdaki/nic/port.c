@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port.c - ports: which there are, what they can do, their address and their events */
+/* port.c - lists and opens ports; their capabilities, GIDs and events */
 #include "port.h"
 
 #include <errno.h>
@@ -67,7 +67,7 @@ static void roce(const struct capabilityAnswer *a, struct nicCapability *out)
 		out->tsFormat = QPC_TS_DEFAULT;
 }
 
-int capabilityQuery(struct ibv_context *context, struct nicCapability *out, char *why)
+static int capabilityQuery(struct ibv_context *context, struct nicCapability *out, char *why)
 {
 	struct nicCapability c = {0};
 	struct capabilityAnswer answer;
@@ -90,14 +90,14 @@ int capabilityQuery(struct ibv_context *context, struct nicCapability *out, char
 	return 0;
 }
 
-int capabilityCheck(const struct nicCapability *c, char *why)
+/* Checks what libgin needs: 0, or -1 and what is missing. */
+static int capabilityCheck(const struct nicCapability *c, char *why)
 {
 	if (!c->rc)
 		return explain(why, "the device has no reliable connections");
 	if (!c->cqeVersion1)
-		return explain(why,
-			       "the device is older than libgin can use: its completions are of "
-			       "version 0");
+		return explain(why, "the device is too old for libgin: its completions are of "
+				    "version 0");
 	if (!c->ignoreOverrun)
 		return explain(why, "the device has no completion queues without overrun checks");
 	if (!c->atomics8)
@@ -122,8 +122,11 @@ static int isLinkLocal(const uint8_t *gid)
 	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
-/* More is better. */
-static int rank(const struct ibv_gid_entry *entry)
+/*
+ * The larger, the better: RoCE v2 before v1, other addresses before link-local ones, IPv4 before
+ * IPv6.
+ */
+static int preference(const struct ibv_gid_entry *entry)
 {
 	int v2 = entry->gid_type == IBV_GID_TYPE_ROCE_V2;
 
@@ -144,7 +147,10 @@ static int version(const struct ibv_gid_entry *entry)
 	}
 }
 
-/* An InfiniBand port's best is the first. */
+/*
+ * The entry of index `wanted`, or with -1 the one of highest preference; the first of equals, which
+ * on InfiniBand is entry 0.
+ */
 static const struct ibv_gid_entry *best(const struct ibv_gid_entry *entries, ssize_t count,
 					int port, int wanted)
 {
@@ -156,13 +162,14 @@ static const struct ibv_gid_entry *best(const struct ibv_gid_entry *entries, ssi
 			continue;
 		if (wanted >= 0 && entry->gid_index != (uint32_t)wanted)
 			continue;
-		if (!chosen || rank(entry) > rank(chosen))
+		if (!chosen || preference(entry) > preference(chosen))
 			chosen = entry;
 	}
 	return chosen;
 }
 
-int gidChoose(struct ibv_context *context, int port, int wanted, struct nicGid *out, char *why)
+static int gidChoose(struct ibv_context *context, int port, int wanted, struct nicGid *out,
+		     char *why)
 {
 	struct ibv_gid_entry *entries = calloc(ENTRIES, sizeof(*entries));
 
@@ -192,7 +199,7 @@ int gidSameSubnet(const uint8_t *a, const uint8_t *b)
 	return !memcmp(a, b, 8);
 }
 
-struct ibv_device **portDevices(char *why)
+static struct ibv_device **portDevices(char *why)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 
@@ -204,7 +211,7 @@ struct ibv_device **portDevices(char *why)
 	return list;
 }
 
-/* Of the device of that name. */
+/* Opens the device for DEVX. */
 static struct ibv_context *openDevice(const char *name, char *why)
 {
 	struct mlx5dv_context_attr attr = {.flags = MLX5DV_CONTEXT_FLAGS_DEVX};
@@ -252,15 +259,15 @@ static int queryDevice(struct rdmaPort *p, char *why)
 		return explainErrno(why, error, "the device's attributes");
 	if (capabilityQuery(p->context, &p->can, why) || capabilityCheck(&p->can, why))
 		return -1;
-	/* The kernel's word on whether old values come back in the order of this machine. */
+	/* The kernel reports atomics only if old values arrive in this machine's byte order. */
 	if (attr.atomic_cap == IBV_ATOMIC_NONE)
-		return explain(why, "the kernel's driver offers no atomics, which signals need");
+		return explain(why, "the kernel driver offers no atomics, which signals need");
 	p->logReads = floorLog(attr.max_qp_rd_atom);
 	p->logReadsOut = floorLog(attr.max_qp_init_rd_atom);
 	return 0;
 }
 
-/* The largest that is no more than `bytes`; 0: there is none. */
+/* The largest enum ibv_mtu that is no more than `bytes`; 0: none. */
 static uint8_t mtuOf(uint32_t bytes)
 {
 	uint8_t mtu = 0;
@@ -304,8 +311,8 @@ static int openObjects(struct rdmaPort *p, char *why)
 	return error ? explainErrno(why, error, "the event queue's number") : 0;
 }
 
-/* Events are asked for, never waited for. */
-static int neverWait(struct rdmaPort *p, char *why)
+/* portEvent() polls for events: the descriptor must not block. */
+static int makeNonblocking(struct rdmaPort *p, char *why)
 {
 	int flags = fcntl(p->context->async_fd, F_GETFL);
 
@@ -323,7 +330,7 @@ int portOpen(const struct rdmaWanted *wanted, struct rdmaPort **port, char *why)
 	p->number = (uint8_t)(wanted->port ? wanted->port : 1);
 	p->context = openDevice(wanted->device, why);
 	if (!p->context || queryDevice(p, why) || queryPort(p, wanted, why) ||
-	    openObjects(p, why) || neverWait(p, why)) {
+	    openObjects(p, why) || makeNonblocking(p, why)) {
 		portClose(p);
 		return -1;
 	}
@@ -369,13 +376,13 @@ struct portListing {
 	int room, count;
 };
 
-static void describe(const struct rdmaPort *p, char *words)
+static void describePort(const struct rdmaPort *p, char *text)
 {
 	char kind[16] = "InfiniBand";
 
 	if (p->gid.roceVersion)
 		snprintf(kind, sizeof(kind), "RoCE v%d", p->gid.roceVersion);
-	explain(words, "%s, GID %u, MTU %u%s%s", kind, p->gid.index, 128u << p->mtu,
+	explain(text, "%s, GID %u, MTU %u%s%s", kind, p->gid.index, 128u << p->mtu,
 		p->can.masked ? ", 4-byte atomics" : "",
 		p->can.relaxedOrdering ? ", relaxed ordering" : "");
 }
@@ -390,7 +397,7 @@ static void addPort(struct portListing *l, struct ibv_device *device, int number
 	l->wanted.port = number;
 	found.usable = !portOpen(&l->wanted, &port, found.why);
 	if (found.usable) {
-		describe(port, found.why);
+		describePort(port, found.why);
 		portClose(port);
 	}
 	if (l->count < l->room)
@@ -398,8 +405,8 @@ static void addPort(struct portListing *l, struct ibv_device *device, int number
 	l->count++;
 }
 
-/* 1 when it cannot be asked, or is not libgin's: opening it then says why. */
-static int portsOf(struct ibv_device *device)
+/* How many ports. 1 if the device cannot be opened: portOpen() then gives the reason. */
+static int countPorts(struct ibv_device *device)
 {
 	struct ibv_context *context = mlx5dv_is_supported(device) ? ibv_open_device(device) : NULL;
 	struct ibv_device_attr attr = {.phys_port_cnt = 1};
@@ -420,7 +427,7 @@ int portList(const struct rdmaWanted *wanted, struct rdmaFound *found, int room,
 	if (!list)
 		return -1;
 	for (int i = 0; list[i]; i++)
-		for (int port = 1, ports = portsOf(list[i]); port <= ports; port++)
+		for (int port = 1, ports = countPorts(list[i]); port <= ports; port++)
 			addPort(&listing, list[i], port);
 	ibv_free_device_list(list);
 	return listing.count;
@@ -447,7 +454,7 @@ void errorText(unsigned syndrome, unsigned vendor, char *text)
 	const char *words = syndromeText(syndrome);
 
 	explain(text, "%s (syndrome 0x%02x, the vendor's 0x%02x)",
-		words ? words : "it has no words for it", syndrome, vendor);
+		words ? words : "an unknown error", syndrome, vendor);
 }
 
 int portEvent(struct rdmaPort *p, char *text, int *lost)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* queues.c - queue pairs over one slab: made, connected, asked, ended */
+/* queues.c - makes queue pairs over one slab, connects them, reads their state, destroys them */
 #include "queues.h"
 
 #include <errno.h>
@@ -10,10 +10,15 @@
 #include "memory.h"
 #include "explain.h"
 
-/* Of libmlx5 45 and later, whatever the headers are; older ones refuse it. */
+/* libmlx5 45 and later; older versions refuse it. Defined here because headers may be older. */
 #define UAR_NC_DEDICATED (1u << 31)
 
-int uarOpen(struct rdmaPort *port, struct nicUar *out, char *why)
+/*
+ * Allocates a register of the best kind that this libmlx5, kernel and device have: uncached and not
+ * shared (NC_DEDICATED), uncached and shared in the process (NC), or with a write-combining buffer
+ * (BF).
+ */
+static int uarOpen(struct rdmaPort *port, struct nicUar *out, char *why)
 {
 	static const struct {
 		uint32_t flags;
@@ -58,7 +63,7 @@ static int check(const struct rdmaPort *port, const struct rdmaSlab *slab, char 
 	return 0;
 }
 
-/* As many as there are of those that are wanted, but one at least. */
+/* Allocates as many registers as the device gives, up to the number wanted; at least one. */
 static int openUars(struct rdmaQueues *q, char *why)
 {
 	q->uars = calloc(q->slab.registers, sizeof(*q->uars));
@@ -89,8 +94,8 @@ int queuesOpen(struct rdmaPort *port, const struct rdmaSlab *slab, struct rdmaQu
 }
 
 /*
- * A device that is gone refuses all of it, and the kernel has then ended what it held: nothing is
- * left to be done about it.
+ * Errors are ignored: a device that has failed refuses every command, and the kernel has then freed
+ * its objects.
  */
 void queuesClose(struct rdmaQueues *q)
 {
@@ -108,12 +113,12 @@ void queuesClose(struct rdmaQueues *q)
 	free(q);
 }
 
-const struct nicUar *queueUar(const struct rdmaQueues *q, uint32_t i)
+static const struct nicUar *queueUar(const struct rdmaQueues *q, uint32_t i)
 {
 	return &q->uars[i % q->nUars];
 }
 
-/* A dedicated one may be any of those in its page, so that only reg_addr says where it is. */
+/* A dedicated UAR may be any register of its page: only reg_addr gives its address. */
 void queueRegister(const struct rdmaQueues *q, uint32_t i, struct rdmaRegister *where)
 {
 	const struct nicUar *u = queueUar(q, i);
@@ -197,7 +202,7 @@ static int makeQp(struct rdmaQueues *q, uint32_t i, uint32_t index, char *why)
 	return 0;
 }
 
-/* Packets of an older connection with these numbers are then not taken for its own. */
+/* A random number: packets of an earlier connection are then not accepted by this one. */
 static int choosePacket(struct nicQueue *queue, char *why)
 {
 	if (randomBytes(&queue->end.packet, sizeof(queue->end.packet)))
@@ -288,7 +293,7 @@ static int toSend(const struct rdmaPort *port, struct nicQueue *queue,
 	return modify(queue, COMMAND_RTR2RTS_QP, &m, why);
 }
 
-/* Where no way leads to the peer, the queue pair is as it was. */
+/* If the peer is unreachable, fillReceive() fails before the queue pair changes. */
 int queueConnect(struct rdmaQueues *q, uint32_t i, const struct rdmaAddress *address,
 		 const struct rdmaEnd *peer, const struct rdmaPath *path, char *why)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rdma.c - what libgin-rdma.so exports */
+/* rdma.c - the symbol that libgin-rdma.so exports */
 #include "memory.h"
 #include "port.h"
 #include "queues.h"
