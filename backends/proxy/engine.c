@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine.c - one context's descriptors, from its ring to their completion */
+/* engine.c - executes the descriptors of one context's ring */
 #include "engine.h"
 
 #include <stdlib.h>
@@ -37,7 +37,7 @@ void engineFree(struct proxyEngine *e)
 	free(e);
 }
 
-/* R, release end: pairs with ginDoneObserve. A word that says a failure keeps saying it. */
+/* R, release end: pairs with ginDoneObserve. A failure in the word is never overwritten. */
 static void publishDone(struct proxyEngine *e, uint32_t which, uint64_t tickets)
 {
 	uint64_t *word = &e->ring.done[which];
@@ -80,7 +80,7 @@ static void changeWord4(struct proxyWork *w)
 	w->value[0] = old;
 }
 
-/* A, both ends; and R, release end: pairs with ginDoneObserve in ginPostAtomic(). */
+/* A, both ends; and R, release end, for the old value: pairs with ginDoneObserve. */
 static void changeWord(struct proxyWork *w)
 {
 	(w->bytes == 8 ? changeWord8 : changeWord4)(w);
@@ -90,7 +90,10 @@ static void changeWord(struct proxyWork *w)
 	__atomic_store_n(w->resultTicket, w->ticket + 1, __ATOMIC_RELEASE);
 }
 
-/* S and B, release ends: pair with ginSignalObserve and ginBarrierObserve. */
+/*
+ * Raises the signal, sets the barrier word, or does the atomic.
+ * S and B, release ends: pair with ginSignalObserve and ginBarrierObserve.
+ */
 static void raise(struct proxyWork *w)
 {
 	if (!w->word)
@@ -104,21 +107,24 @@ static void raise(struct proxyWork *w)
 	w->word = NULL;
 }
 
-/* C, release end: pairs with ginDoneObserve in readCounter. */
+/* C, release end: pairs with ginDoneObserve. */
 static void count(struct proxyWork *w)
 {
 	if (w->counter)
 		__atomic_fetch_add(w->counter, 1, __ATOMIC_RELEASE);
 }
 
-/* Waits for counters end. Relaxed: pairs with ginHostWordObserve, the word says all. */
+/* Ends waits for counters. Relaxed: the word's value is complete by itself. */
 static void failCounters(struct proxyEngine *e, ginResult_t why)
 {
 	if (!e->ring.failed[1])
 		__atomic_store_n(&e->ring.failed[1], (uint64_t)why, __ATOMIC_RELAXED);
 }
 
-/* The first failure to the peer stays: what comes behind it would cover what never came. */
+/*
+ * The first failure of the flow is final: a later signal to this peer would claim that the lost
+ * transfer had arrived.
+ */
 static void failFlow(struct proxyEngine *e, struct proxyFlow *flow, struct proxyWork *w)
 {
 	if (flow->failure == ginSuccess)
@@ -128,7 +134,10 @@ static void failFlow(struct proxyEngine *e, struct proxyFlow *flow, struct proxy
 	failCounters(e, flow->failure);
 }
 
-/* An atomic that is not done: who waits for the old value finds the reason in the done word. R. */
+/*
+ * R, release end: pairs with ginDoneObserve. Ends the wait for the old value of an atomic that was
+ * not done; the peer's done word has the reason.
+ */
 static void failAtomic(const struct proxyWork *w)
 {
 	if (w->resultTicket)
@@ -136,7 +145,7 @@ static void failAtomic(const struct proxyWork *w)
 				 __ATOMIC_RELEASE);
 }
 
-/* All before it to this peer are. */
+/* All earlier works of the flow are complete. */
 static void complete(struct proxyEngine *e, struct proxyFlow *flow, struct proxyWork *w)
 {
 	int well = w->result == ginSuccess && flow->failure == ginSuccess;
@@ -200,7 +209,7 @@ static void start(struct proxyEngine *e, struct proxyWork *w, const struct trans
 		engineLanded(w);
 }
 
-/* What the GPU wrote cannot be trusted any more: all who wait on this queue are told. */
+/* After an invalid descriptor the ring is not trusted: every wait on it ends with an error. */
 static void failRing(struct proxyEngine *e, uint64_t ticket, const char *wrong)
 {
 	e->failure = ginErrorInvalidArgument;
@@ -209,14 +218,14 @@ static void failRing(struct proxyEngine *e, uint64_t ticket, const char *wrong)
 		 "the context fails",
 		 e->rank, (unsigned long long)ticket, e->context, (unsigned long long)e->devComm,
 		 wrong);
-	/* Relaxed: pairs with ginHostWordObserve, the word says all. */
+	/* Relaxed: the word's value is complete by itself. */
 	__atomic_store_n(e->ring.failed, (uint64_t)e->failure, __ATOMIC_RELAXED);
 	failCounters(e, e->failure);
 	for (uint32_t r = 0; r <= e->scope.nRanks; r++)
 		publishFailure(e, r, e->failure);
 }
 
-/* Its poster is told by the queue's failure. */
+/* The ring has failed, which ends the waits of the poster. */
 static void drop(struct proxyEngine *e, struct proxyWork *w)
 {
 	statsCount(&e->stats, w, 0);
@@ -254,7 +263,7 @@ uint32_t engineTake(struct proxyEngine *e, const struct transportOps *ops, void 
 	while (count < ENGINE_BATCH && e->taken - e->retired <= e->worksMask &&
 	       takeOne(e, ops, transport))
 		count++;
-	/* Q, release end: pairs with ginConsumedObserve; the places have been read. */
+	/* Q, release end: pairs with ginHostLook. The slots have been read and may be written again. */
 	if (count) {
 		__atomic_store_n(e->ring.consumed, e->taken, __ATOMIC_RELEASE);
 		statsBatch(&e->stats, count);

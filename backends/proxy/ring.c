@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ring.c - the memory of a device communicator's queues */
+/* ring.c - allocates and lays out the memory of a device communicator's rings */
 #include "ring.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static size_t doneBytes(const struct proxyRings *q)
 	return lines((q->nRanks + 1u) * sizeof(uint64_t));
 }
 
-/* All contexts' counters, one block, in front of the contexts. */
+/* The counters of all contexts are one block at the beginning of `host`. */
 static size_t counterBytes(const struct proxyRings *q)
 {
 	return lines((size_t)q->want.contexts * q->want.counters * sizeof(uint64_t));
@@ -40,7 +40,10 @@ static uint64_t *counters(const struct proxyRings *q)
 	return (uint64_t *)(void *)q->host;
 }
 
-/* The ring, `consumed`, `failed`, results, `settled`, `done`: a line each at least. */
+/*
+ * A context has, in this order: descriptors, `consumed`, `failed`, results, resultTickets, `done`;
+ * each begins a cache line.
+ */
 struct proxyRing proxyRingOf(const struct proxyRings *q, uint32_t context)
 {
 	char *at = q->host + counterBytes(q) + context * q->contextBytes;
@@ -61,7 +64,7 @@ static size_t mirrorBytes(const struct proxyRings *q)
 	return lines((q->nRanks + 1u) * sizeof(struct ginMirror));
 }
 
-/* Behind the queues: what is posted, of all contexts, then the mirrors. */
+/* After the array of struct ginQueue: `posted` of every context, then `doneMirror` of every context. */
 static uint64_t *postedOf(const struct proxyRings *q, uint32_t context)
 {
 	char *first = (char *)(q->kernel + q->want.contexts);

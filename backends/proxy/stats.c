@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stats.c - what went through one context's queue */
+/* stats.c - counts the descriptors, bytes and times of one context's ring */
 #include "stats.h"
 
 #include "lib/base/clock.h"
@@ -68,7 +68,7 @@ void statsRead(const struct proxyStats *s, ginStats_t *out)
 	readHistogram(&s->batch, &out->batch);
 	readHistogram(&s->takenToReleased, &out->takenToReleased);
 	readHistogram(&s->takenToVisible, &out->takenToVisible);
-	/* A batch is noted when all of it has been started. */
+	/* A batch is counted after all of it was started: some of it may be complete already. */
 	out->posted = out->batch.sum;
 	if (out->posted < out->completed + out->failed)
 		out->posted = out->completed + out->failed;

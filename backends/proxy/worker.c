@@ -13,10 +13,9 @@
 #include "lib/base/thread.h"
 
 /*
- * Idle, a thread spins for SPIN, naps for NAP each time until REST, and sleeps from then on: 64 times
- * as long as waking up and looking takes, which is under 2 % of a core whatever that costs, and not
- * longer than SLEEP_MOST, which takes hundreds of contexts. So late may it be for the first
- * descriptor after a pause.
+ * An idle thread spins for SPIN, then naps for NAP at a time until REST, and then sleeps. A sleep
+ * lasts 64 times the CPU time of the preceding turn, so that an idle thread uses less than 2 % of a
+ * core, but SLEEP_MOST at most. The first descriptor after a pause may wait as long. Nanoseconds.
  */
 #define SPIN (SECOND / 2000)
 #define REST (SECOND / 50)
@@ -24,7 +23,7 @@
 #define SLEEP_LEAST 400000
 #define SLEEP_MOST 5000000
 
-/* One that has failed is as good as landed: its flow must go on. */
+/* Handles landed and failed works alike: both let their flow go on. */
 static void landAll(struct proxyWorker *w)
 {
 	for (;;) {
@@ -35,7 +34,7 @@ static void landAll(struct proxyWorker *w)
 	}
 }
 
-/* The lock is held. 1 when something was done. */
+/* The lock is held. Returns 1 if anything was in flight. */
 static int turn(struct proxyWorker *w)
 {
 	uint32_t taken = 0;
@@ -47,13 +46,13 @@ static int turn(struct proxyWorker *w)
 		w->ops->chain(w->transport);
 	landAll(w);
 	for (struct proxyEngine *e = w->engines; e; e = e->next) {
-		busy |= engineIsBusy(e); /* what was taken in this turn has not been retired */
+		busy |= engineIsBusy(e); /* before engineRetire(): includes works of this turn */
 		engineRetire(e);
 	}
 	return busy;
 }
 
-/* Who wants the lock gets it: a mutex alone would let this thread have it again and again. */
+/* Yields the lock to waiting threads: a mutex alone lets this thread take it again and again. */
 static int turnOf(struct proxyWorker *w)
 {
 	while (__atomic_load_n(&w->wanted, __ATOMIC_RELAXED))
@@ -64,7 +63,7 @@ static int turnOf(struct proxyWorker *w)
 	return busy;
 }
 
-static uint64_t ranFor(void)
+static uint64_t threadCpuTime(void)
 {
 	struct timespec ran;
 
@@ -72,10 +71,10 @@ static uint64_t ranFor(void)
 	return (uint64_t)ran.tv_sec * SECOND + (uint64_t)ran.tv_nsec;
 }
 
-/* By what the thread has run for since it slept last. */
+/* 64 times the CPU time since the last call, within bounds. */
 static uint64_t sleepLength(struct proxyWorker *w)
 {
-	uint64_t ran = ranFor(), length = (ran - w->ranFor) * 64;
+	uint64_t ran = threadCpuTime(), length = (ran - w->ranFor) * 64;
 
 	w->ranFor = ran;
 	if (length < SLEEP_LEAST)
@@ -83,7 +82,7 @@ static uint64_t sleepLength(struct proxyWorker *w)
 	return length < SLEEP_MOST ? length : SLEEP_MOST;
 }
 
-static void rest(struct proxyWorker *w, uint64_t idle)
+static void pauseIdle(struct proxyWorker *w, uint64_t idle)
 {
 	struct timespec pause = {0};
 
@@ -104,7 +103,7 @@ static void *run(void *arg)
 	struct deviceScope scope;
 	uint64_t busy = clockNow();
 
-	/* Kernels would wait for ever for what nobody moves. */
+	/* Without this worker kernels would wait for ever: fail the communicator. */
 	if (deviceEnter(w->host->device, &scope) != ginSuccess) {
 		w->host->peerFailed(w->host->core, w->host->rank,
 				    "a thread of its proxy cannot use the GPU");
@@ -116,13 +115,13 @@ static void *run(void *arg)
 		if (did)
 			busy = now;
 		else
-			rest(w, now - busy);
+			pauseIdle(w, now - busy);
 	}
 	deviceLeave(w->host->device, &scope);
 	return NULL;
 }
 
-static void take(struct proxyWorker *w)
+static void lockWorker(struct proxyWorker *w)
 {
 	__atomic_fetch_add(&w->wanted, 1, __ATOMIC_RELAXED);
 	pthread_mutex_lock(&w->lock);
@@ -140,7 +139,7 @@ static void warnOfOneCpu(const cpu_set_t *own)
 				  "with the program: allow it more, by mpirun --bind-to none say");
 }
 
-/* Processes of this host do not have the same numbers: its ranks count in turn. */
+/* A number that differs between the worker threads of all processes of this host. */
 static unsigned numberOf(const struct backendHost *host)
 {
 	static unsigned started;
@@ -154,7 +153,10 @@ static unsigned numberOf(const struct backendHost *host)
 	return local + locals * __atomic_fetch_add(&started, 1, __ATOMIC_RELAXED);
 }
 
-/* Within what the calling thread may use, which is what the launcher allows the process. */
+/*
+ * Chooses among the CPUs of the calling thread, which are the CPUs that the launcher allows the
+ * process.
+ */
 static void findCpus(const struct backendHost *host, cpu_set_t *among)
 {
 	cpu_set_t own;
@@ -166,8 +168,7 @@ static void findCpus(const struct backendHost *host, cpu_set_t *among)
 	placeChoose(host->device, &own, among);
 }
 
-static void placeWorker(const struct backendHost *host, const cpu_set_t *among,
-			struct proxyWorker *w)
+static void pinWorker(const struct backendHost *host, const cpu_set_t *among, struct proxyWorker *w)
 {
 	char text[64];
 
@@ -179,7 +180,7 @@ static void placeWorker(const struct backendHost *host, const cpu_set_t *among,
 	logWrite(logInfo, "rank %d: a thread of the proxy runs on CPUs %s", host->rank, text);
 }
 
-/* 0, or an error number. */
+/* Returns 0, or an error number. */
 static int startThread(const struct backendHost *host, const cpu_set_t *among,
 		       struct proxyWorker *w)
 {
@@ -187,11 +188,11 @@ static int startThread(const struct backendHost *host, const cpu_set_t *among,
 
 	w->runs = !error;
 	if (w->runs)
-		placeWorker(host, among, w);
+		pinWorker(host, among, w);
 	return error;
 }
 
-/* `among` NULL: it has no thread. */
+/* `among` NULL: a worker without a thread. */
 static ginResult_t openWorker(const struct backendHost *host, const struct transportOps *ops,
 			      const cpu_set_t *among, struct proxyWorker *w)
 {
@@ -257,7 +258,7 @@ void workersAdd(struct proxyWorkers *workers, struct proxyEngine *engine)
 	engine->worker = workers->next++ % workers->count;
 	struct proxyWorker *w = workerOf(workers, engine);
 
-	take(w);
+	lockWorker(w);
 	engine->next = w->engines;
 	w->engines = engine;
 	pthread_mutex_unlock(&w->lock);
@@ -267,8 +268,8 @@ void workersRemove(struct proxyWorkers *workers, struct proxyEngine *engine)
 {
 	struct proxyWorker *w = workerOf(workers, engine);
 
-	take(w);
-	/* Its own only: others may go on posting for ever. */
+	lockWorker(w);
+	/* Drains this engine only: kernels may post to other engines without end. */
 	while (engineTake(engine, w->ops, w->transport) || engineIsBusy(engine)) {
 		w->ops->chain(w->transport);
 		w->ops->drain(w->transport);
@@ -294,7 +295,7 @@ void workersStats(const struct proxyWorkers *workers, const struct proxyEngine *
 void workersQuiesce(struct proxyWorkers *workers)
 {
 	for (uint32_t i = 0; i < workers->count; i++) {
-		take(&workers->worker[i]);
+		lockWorker(&workers->worker[i]);
 		pthread_mutex_unlock(&workers->worker[i].lock);
 	}
 }
@@ -304,7 +305,7 @@ int workersTurn(struct proxyWorkers *workers)
 	int did = 0;
 
 	for (uint32_t i = 0; i < workers->count; i++) {
-		take(&workers->worker[i]);
+		lockWorker(&workers->worker[i]);
 		did |= turn(&workers->worker[i]);
 		pthread_mutex_unlock(&workers->worker[i].lock);
 	}
