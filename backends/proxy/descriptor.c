@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* descriptor.c - out of the ring, and into addresses */
+/* descriptor.c - reads descriptors from the ring and resolves them to addresses */
 #include "descriptor.h"
 
 #include <string.h>
 
-/* D, acquire end: pairs with ginDescriptorPublish; each word by itself, as they may come singly. */
+/* D, acquire end: pairs with ginDescriptorPublish. Each word acquires: words may arrive one by one. */
 int descriptorTake(const uint64_t *slot, uint64_t phase, uint64_t words[GIN_DESCRIPTOR_WORDS])
 {
 	static const uint8_t spilled[] = {2, 3, 4, 5, 7};
@@ -25,7 +25,7 @@ static uint32_t field(uint64_t word, int at, int bits)
 	return (uint32_t)(word >> at & ((1u << bits) - 1));
 }
 
-/* [offset, offset + bytes) of what `named` says, at `rank`. */
+/* `named`: slot of a window and offset. Checks [offset, offset + bytes) of its part at `rank`. */
 static const char *resolveOperand(const struct descriptorScope *scope, uint64_t named,
 				  uint32_t rank, uint64_t bytes, struct proxyOperand *out)
 {
@@ -59,7 +59,7 @@ static const char *resolveAddress(const struct descriptorScope *scope, uint64_t 
 	return NULL;
 }
 
-/* A word that CPUs change: aligned, and where they can. */
+/* A word that a CPU changes: it must be aligned and reachable by CPUs. */
 static const char *resolveWord(const struct descriptorScope *scope, uint64_t named, uint32_t rank,
 			       uint32_t bytes, uint64_t **out)
 {
@@ -69,7 +69,7 @@ static const char *resolveWord(const struct descriptorScope *scope, uint64_t nam
 	if (wrong)
 		return wrong;
 	if (!operand.byCpu)
-		return "it changes a word in GPU memory, which no CPU can";
+		return "it changes a word in GPU memory, which a CPU cannot change";
 	if ((uintptr_t)operand.at % bytes)
 		return "it changes a word that is not aligned";
 	*out = (uint64_t *)(void *)operand.at;

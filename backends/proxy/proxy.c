@@ -2,8 +2,9 @@
 /*
  * proxy.c - the proxy backend: CPU threads move the data that kernels ask for
  *
- * Kernels post descriptors into the queue of a context (include/gin/proxy/ring.cuh); a thread (worker.c)
- * takes them (engine.c), resolves them (descriptor.c) and has a transport (ipc.c) move the data.
+ * Kernels post descriptors into the ring of a context (include/gin/proxy/ring.cuh). A worker thread
+ * (worker.c) takes them (engine.c), checks them (descriptor.c) and starts a transport (ipc.c), which
+ * moves the data.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@ struct proxy {
 struct proxyContexts {
 	struct proxy *proxy;
 	struct proxyRings rings;
-	uint32_t made; /* engines that have a worker */
+	uint32_t made; /* engines that have a worker: 0 to made - 1 */
 	struct proxyEngine *engine[];
 };
 
@@ -45,7 +46,10 @@ static int proxyReach(const struct backendHost *host, int peer, const void *mine
 	return peermemReach(host, peer, &blob, &link, why);
 }
 
-/* Direct peers too: words at offsets have one agent, which is this one where it is in use. */
+/*
+ * Also direct peers: atomics and signals at window offsets have one agent for all peers, which is the
+ * proxy wherever it is in use.
+ */
 static int serves(const void *of, int rank)
 {
 	const struct backendHost *host = of;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* window.c - windows as the proxy's threads find them */
+/* window.c - windows as the workers find them */
 #include "window.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Behind what peermem offers. */
+/* The part's length is at the end of the offer, after struct peermemOffer. */
 #define OFFER_BYTES_AT (BACKEND_OFFER - sizeof(uint64_t))
 
 ginResult_t slotsOpen(struct proxySlots *slots)
@@ -49,8 +49,8 @@ ginResult_t slotsTake(struct proxySlots *slots, struct proxyWindow *window)
 	if (slot < GIN_DESCRIPTOR_SLOTS)
 		return ginSuccess;
 	return fail(ginErrorInvalidUsage,
-		    "%u windows are registered, and the proxy knows no more at a time: deregister "
-		    "some",
+		    "%u windows are registered, the most that the proxy supports at a time: "
+		    "deregister some",
 		    GIN_DESCRIPTOR_SLOTS);
 }
 
@@ -82,7 +82,7 @@ const struct proxyWindow *slotsSearch(const struct proxySlots *slots, const void
 	return NULL;
 }
 
-/* A put whose source is in this GPU's memory is read through the GPU's L2: see D in memory.cuh. */
+/* A source in this GPU's memory is read through the GPU's L2: see label D in ordering.cuh. */
 static uint32_t fenceOf(const struct memory *memory)
 {
 	int isGpu = memory->kind == memoryVmm || memory->kind == memoryIpc;
