@@ -29,7 +29,7 @@ static int proxyProbe(const struct backendHost *host, void *blob, char *why)
 {
 	struct peermemBlob mine;
 
-	peermemTell(host->device, &mine);
+	peermemDescribe(host->device, &mine);
 	memcpy(blob, &mine, sizeof(mine));
 	why[0] = '\0';
 	return 1;
