@@ -36,7 +36,7 @@ static ginResult_t refused(const struct device *d, const struct rdmaRegister *wh
 	const char *text = NULL;
 
 	if (d->cuda->getErrorString(error, &text))
-		text = "an error that it has no words for";
+		text = "an unknown error";
 	if (paramChoice(paramUarMap) == uarMapPlain)
 		return fail(ginErrorCuda,
 			    "GPU %d cannot map the NIC's doorbell register (%s) as ordinary "
@@ -132,6 +132,7 @@ void doorbellUnmap(const struct device *d, const struct rdmaRegister *where)
 	pthread_mutex_unlock(&lock);
 }
 
+/* An idle ringer yields until SPIN_NS, then naps: for NAP_NS until LONG_NS, then for LONG_NAP_NS. */
 enum { SPIN_NS = 1000000, NAP_NS = 20000, LONG_NS = 20000000, LONG_NAP_NS = 400000 };
 
 /*
@@ -166,7 +167,7 @@ static int ringLists(struct gdakiRinger *r)
 	return rung;
 }
 
-/* Yields for SPIN_NS after the last doorbell (`last`, by clockNow()), then naps. */
+/* `last`: when a doorbell was last rung, by clockNow(). */
 static void pauseSince(uint64_t last)
 {
 	uint64_t idle = clockNow() - last;

@@ -92,8 +92,8 @@ static ginResult_t failPair(const struct gdakiPairs *p, uint32_t queue, uint32_t
 
 	pairsOwner(p, queue, owner);
 	return fail(ginErrorSystem,
-		    "gdaki: queue pair of %s to rank %u: %s; fewer contexts take fewer of the NIC, "
-		    "GIN_BACKEND=proxy none",
+		    "gdaki: queue pair of %s to rank %u: %s; use fewer contexts, or "
+		    "GIN_BACKEND=proxy",
 		    owner, peer, why);
 }
 
@@ -232,7 +232,7 @@ static int hasFailed(const struct gdakiPairs *p, uint32_t i, char *why)
 	if (state == rdmaReadyToSend)
 		return 0;
 	snprintf(why, RDMA_WHY, "queue pair 0x%x is in %s", p->ends[i].number,
-		 state == rdmaError ? "the error state" : "no state in which it sends");
+		 state == rdmaError ? "the error state" : "a state in which it cannot send");
 	return 1;
 }
 

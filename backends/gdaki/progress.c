@@ -168,6 +168,7 @@ ginResult_t gdakiContextsStats(void *contexts, uint32_t context, ginStats_t *sta
 	return ginSuccess;
 }
 
+/* The monitor asks for events at each tick, and reads the queues at every fourth tick. */
 enum { TICK_MS = 250, TICKS_PER_QUEUES = 4 };
 
 /* A failure or event to report. */

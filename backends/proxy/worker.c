@@ -15,7 +15,8 @@
 /*
  * An idle thread spins for SPIN, then naps for NAP at a time until REST, and then sleeps. A sleep
  * lasts 64 times the CPU time of the preceding turn, so that an idle thread uses less than 2 % of a
- * core, but SLEEP_MOST at most. The first descriptor after a pause may wait as long. Nanoseconds.
+ * core, but no longer than SLEEP_MOST. The first descriptor after a pause may wait for the whole
+ * sleep. All values are nanoseconds.
  */
 #define SPIN (SECOND / 2000)
 #define REST (SECOND / 50)
@@ -136,7 +137,8 @@ static void warnOfOneCpu(const cpu_set_t *own)
 		return;
 	if (!__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
 		logWrite(logWarn, "the proxy's threads share the one CPU that this process may use "
-				  "with the program: allow it more, by mpirun --bind-to none say");
+				  "with the program: allow it more CPUs, for example by mpirun "
+				  "--bind-to none");
 }
 
 /* A number that differs between the worker threads of all processes of this host. */
