@@ -36,7 +36,7 @@ ginResult_t slabAlloc(const struct device *d, uint32_t count, uint32_t depth, ch
 /* The NIC does not use the slab any more. NULL is allowed. */
 void slabFree(const struct device *d, char *slab);
 
-/* Calls rdma->queuesOpen() for the slab; `shape` says all but the memory. */
+/* Calls rdma->queuesOpen() for the slab; `shape` has everything but the memory. */
 ginResult_t slabQueues(const struct device *d, const struct rdma *rdma, struct rdmaPort *port,
 		       char *slab, const struct rdmaSlab *shape, struct rdmaQueues **queues);
 

@@ -33,7 +33,7 @@ struct rdmaQueues; /* queue pairs in one slab of memory, with some doorbell regi
 /* A port of this machine. */
 struct rdmaFound {
 	char device[64]; /* "mlx5_0" */
-	int port;	 /* 1 or more; 0: the device cannot be opened to list its ports */
+	int port;	 /* 1 or more */
 	int usable;
 	char why[RDMA_WHY]; /* why not; if usable, a description */
 };
@@ -100,8 +100,7 @@ struct rdmaSlab {
 	struct rdmaMemory memory;
 	uint32_t count; /* queues */
 	uint32_t depth; /* WQEBBs of a queue: a power of two, RDMA_MIN_DEPTH to RDMA_MAX_DEPTH */
-	uint32_t
-		registers; /* doorbell registers wanted, 1 at least; queue i uses i modulo their count */
+	uint32_t registers; /* doorbell registers wanted, 1 at least; queues share them in turn */
 };
 
 enum { RDMA_MIN_DEPTH = 64, RDMA_MAX_DEPTH = 32768 };
