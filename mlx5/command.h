@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 /*
- * Did the device execute the command? Also true if the command did not reach the device: `out` is then
- * zeros and errno has the kernel's error.
+ * Did the device execute the command? Also true if the command did not reach the device: `out` is
+ * then zeros and errno has the kernel's error.
  */
 bool commandSucceeded(const void *out);
 

@@ -3,9 +3,9 @@
  * prm.h - the commands of an mlx5 device and the positions of their fields
  *
  * A command is a mailbox of big-endian 32-bit words; its answer is another mailbox. A field is
- * defined by its first bit and its number of bits. Bits are counted from the most significant bit of
- * the first word, of the command or of a context inside the command. fieldAt() converts a field of a
- * context to a field of the command.
+ * defined by its first bit and its number of bits. Bits are counted from the most significant bit
+ * of the first word, of the command or of a context inside the command. fieldAt() converts a field
+ * of a context to a field of the command.
  *
  * For the code that makes queues, and for the software device.
  */

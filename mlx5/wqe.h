@@ -66,8 +66,8 @@ struct decodedWqe {
 };
 
 /*
- * Decodes the WQE that begins in WQEBB `slot` of a queue of `wqebbs` WQEBBs. A WQE at the end of the
- * queue continues at its beginning. The memory may be unaligned.
+ * Decodes the WQE that begins in WQEBB `slot` of a queue of `wqebbs` WQEBBs. A WQE at the end of
+ * the queue continues at its beginning. The memory may be unaligned.
  */
 void wqeDecode(const void *queue, uint32_t wqebbs, uint32_t slot, struct decodedWqe *wqe);
 

@@ -2,8 +2,8 @@
 /*
  * direct.c - the direct backend: kernels load, store and do atomics in the peer's memory
  *
- * For GPUs of one host with peer access and native atomics, and for host threads over shared memory.
- * The host side only maps memory (backends/peermem); the device side is
+ * For GPUs of one host with peer access and native atomics, and for host threads over shared
+ * memory. The host side only maps memory (backends/peermem); the device side is
  * include/gin/direct/route.cuh.
  */
 #include <string.h>

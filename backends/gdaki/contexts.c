@@ -4,7 +4,9 @@
 
 #include <stdlib.h>
 
-/* `landing`: the sink, then one block of results for each context, then one for the shared queues. */
+/*
+ * `landing`: the sink, then one block of results for each context, then one for the shared queues.
+ */
 enum { SINK_BYTES = 64, VALUE_BYTES = GIN_QUEUE_RESULTS * sizeof(uint64_t) };
 
 static size_t tableBytes(const struct gdakiContexts *s)
@@ -245,8 +247,8 @@ ginResult_t gdakiContextsOpen(void *state, const char *call, ginResult_t mine,
 }
 
 /*
- * Unmaps doorbells before the queues that own them are closed, and closes everything that lets a NIC
- * write before the memory is freed.
+ * Unmaps doorbells before the queues that own them are closed, and closes everything that lets a
+ * NIC write before the memory is freed.
  */
 void gdakiContextsClose(void *state, void *contexts)
 {

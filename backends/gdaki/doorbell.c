@@ -132,7 +132,9 @@ void doorbellUnmap(const struct device *d, const struct rdmaRegister *where)
 	pthread_mutex_unlock(&lock);
 }
 
-/* An idle ringer yields until SPIN_NS, then naps: for NAP_NS until LONG_NS, then for LONG_NAP_NS. */
+/*
+ * An idle ringer yields until SPIN_NS, then naps: for NAP_NS until LONG_NS, then for LONG_NAP_NS.
+ */
 enum { SPIN_NS = 1000000, NAP_NS = 20000, LONG_NS = 20000000, LONG_NAP_NS = 400000 };
 
 /*

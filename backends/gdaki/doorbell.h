@@ -49,8 +49,8 @@ ginResult_t ringerOpen(struct gdakiRinger *ringer);
 void ringerClose(struct gdakiRinger *ringer);
 
 /*
- * Allocates words that are 0. The caller fills in `registers` before ringerAdd(). The device's scope
- * is entered for both calls.
+ * Allocates words that are 0. The caller fills in `registers` before ringerAdd(). The device's
+ * scope is entered for both calls.
  */
 ginResult_t ringerWordsMake(const struct device *d, uint32_t count, struct ringerWords **words);
 void ringerWordsFree(const struct device *d, struct ringerWords *words);

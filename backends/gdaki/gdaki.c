@@ -3,8 +3,8 @@
  * gdaki.c - the gdaki backend: GPU threads write work requests of an mlx5 NIC and ring its doorbell
  *
  * The host makes and connects queue pairs (pairs.c), registers windows (memory.c) and writes the
- * tables that kernels read (contexts.c). No CPU thread moves data; where the GPU cannot map doorbell
- * registers, a CPU thread rings them (doorbell.c).
+ * tables that kernels read (contexts.c). No CPU thread moves data; where the GPU cannot map
+ * doorbell registers, a CPU thread rings them (doorbell.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,8 +122,8 @@ static ginResult_t tryQueue(struct gdaki *g, struct rdmaQueues *queues)
 }
 
 /*
- * Makes and frees once everything that windows and device communicators need, so that a machine that
- * cannot do it fails in open(), where all ranks can still use another backend.
+ * Makes and frees once everything that windows and device communicators need, so that a machine
+ * that cannot do it fails in open(), where all ranks can still use another backend.
  */
 static ginResult_t tryAll(struct gdaki *g)
 {

@@ -25,8 +25,8 @@ void dmabufClose(const struct rdmaMemory *memory);
 int slabIsInGpu(const struct device *d);
 
 /*
- * Allocates memory of the kind that slabs use. What the NIC writes for atomics must be of this kind:
- * a CQE proves that earlier writes have arrived only if both are in one kind of memory.
+ * Allocates memory of the kind that slabs use. What the NIC writes for atomics must be of this
+ * kind: a CQE proves that earlier writes have arrived only if both are in one kind of memory.
  */
 ginResult_t slabMemory(const struct device *d, size_t bytes, void **at);
 

@@ -2,9 +2,9 @@
 /*
  * pairs.h - the queue pairs of a device communicator
  *
- * Each context has one queue pair for each peer on the gdaki route. If direct routes are in use too,
- * each peer on another route has one queue pair, shared by all contexts. This rank is a peer of
- * itself: that queue pair is connected to itself.
+ * Each context has one queue pair for each peer on the gdaki route. If direct routes are in use
+ * too, each peer on another route has one queue pair, shared by all contexts. This rank is a peer
+ * of itself: that queue pair is connected to itself.
  */
 #ifndef GIN_GDAKI_PAIRS_H
 #define GIN_GDAKI_PAIRS_H

@@ -2,9 +2,9 @@
 /*
  * progress.h - how far queues have come, and the monitor, a thread that finds failures
  *
- * A kernel sees the error of a queue that it posts to or waits for. A kernel that waits for a signal
- * reads no queue, and no kernel sees events of the device: the monitor reads both and reports
- * failures to the communicator.
+ * A kernel sees the error of a queue that it posts to or waits for. A kernel that waits for a
+ * signal reads no queue, and no kernel sees events of the device: the monitor reads both and
+ * reports failures to the communicator.
  */
 #ifndef GIN_GDAKI_PROGRESS_H
 #define GIN_GDAKI_PROGRESS_H

@@ -7,8 +7,8 @@
  *
  * Calls return 0, or -1 and a sentence in `why` (RDMA_WHY bytes). If the device refuses a command,
  * the sentence has its status and syndrome. Outputs are set on success only. Any thread may call;
- * calls on one struct rdmaQueues must not overlap. Close an object before the object that it was made
- * with. Closing works in every state, also when the device has failed.
+ * calls on one struct rdmaQueues must not overlap. Close an object before the object that it was
+ * made with. Closing works in every state, also when the device has failed.
  *
  * nic/ has the files of libgin-rdma.so: port.c (ports), queues.c and path.c (queue pairs), memory.c
  * (keys, umems), explain.c (error sentences), rdma.c (the exported struct). This folder has the
@@ -111,8 +111,8 @@ enum { RDMA_MIN_DEPTH = 64, RDMA_MAX_DEPTH = 32768 };
  */
 struct rdmaLayout {
 	uint64_t wqes;
-	uint64_t cqe;	 /* one entry; libgin.so sets it to ginMlx5CqeEmpty() before queuesOpen() */
-	uint64_t record; /* struct ginMlx5DoorbellRecord; zero before queuesOpen() */
+	uint64_t cqe;	   /* one entry; ginMlx5CqeEmpty() before queuesOpen() */
+	uint64_t record;   /* struct ginMlx5DoorbellRecord; zero before queuesOpen() */
 	uint64_t cqRecord; /* the CQ's record: the device requires one, nothing writes it */
 };
 
@@ -170,8 +170,8 @@ struct rdma {
 	size_t size; /* sizeof(struct rdma); libgin.so rejects a plugin with another size */
 
 	/*
-	 * Lists all ports of this machine, usable or not. Returns their number; `found` gets the first
-	 * `room` of them.
+	 * Lists all ports of this machine, usable or not. Returns their number; `found` gets the
+	 * first `room` of them.
 	 */
 	int (*list)(const struct rdmaWanted *wanted, struct rdmaFound *found, int room, char *why);
 
@@ -190,14 +190,16 @@ struct rdma {
 	void (*errorText)(unsigned syndrome, unsigned vendor, char *text);
 
 	/*
-	 * Registers by dma-buf if there is one, and else, or if that fails, by address, which for GPU
-	 * memory needs nvidia-peermem.
+	 * Registers by dma-buf if there is one, and else, or if that fails, by address, which for
+	 * GPU memory needs nvidia-peermem.
 	 */
 	int (*regionOpen)(struct rdmaPort *port, const struct rdmaMemory *memory, unsigned access,
 			  struct rdmaRegion **region, struct rdmaKeys *keys, char *why);
 	void (*regionClose)(struct rdmaRegion *region);
 
-	/* Registers the slab and allocates doorbell registers. queueMake() then makes the queues. */
+	/*
+	 * Registers the slab and allocates doorbell registers. queueMake() then makes the queues.
+	 */
 	int (*queuesOpen)(struct rdmaPort *port, const struct rdmaSlab *slab,
 			  struct rdmaQueues **queues, char *why);
 	/* Also destroys the queues that were made. No GPU uses them any more. */

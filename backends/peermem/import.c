@@ -73,8 +73,8 @@ static void unmap(const struct device *d, const struct peermemImport *import)
 }
 
 /*
- * Adds a mapping, or returns an equal one that another thread has added meanwhile: mappings are made
- * without the lock.
+ * Adds a mapping, or returns an equal one that another thread has added meanwhile: mappings are
+ * made without the lock.
  */
 static struct peermemImport *addImport(struct peermemImport *mine)
 {

@@ -2,12 +2,12 @@
 /*
  * peermem.h - maps the memory of other ranks of this host into this process
  *
- * The direct and the proxy backend use it. It is not a backend and moves no data. Each backend opens
- * its own instance and names the ranks that it serves.
+ * The direct and the proxy backend use it. It is not a backend and moves no data. Each backend
+ * opens its own instance and names the ranks that it serves.
  *
  * One allocation may contain several windows. An instance sends the allocation's handle with the
- * first of these windows. Each process maps the allocation once and unmaps it after the last of
- * its windows is deregistered.
+ * first of these windows. Each process maps the allocation once and unmaps it after the last of its
+ * windows is deregistered.
  */
 #ifndef GIN_BACKENDS_PEERMEM_H
 #define GIN_BACKENDS_PEERMEM_H
@@ -66,8 +66,8 @@ void peermemDeregister(struct peermem *peermem, struct peermemWindow *window);
 char *peermemAddress(const struct peermemWindow *window, int peer);
 
 /*
- * The kind of the part's memory; memoryNone: not mapped, or empty. CPUs of this process can load and
- * store memoryShared; without a GPU also memoryPrivate of a rank of this process.
+ * The kind of the part's memory; memoryNone: not mapped, or empty. CPUs of this process can load
+ * and store memoryShared; without a GPU also memoryPrivate of a rank of this process.
  */
 enum memoryKind peermemKind(const struct peermemWindow *window, int peer);
 

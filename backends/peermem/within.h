@@ -43,7 +43,10 @@ struct peermem {
 	struct peermemPeers peers;
 	void *exports; /* tsearch() of struct peermemExport */
 
-	/* Used during one registration, [nRanks]: which ranks get this rank's handle, whose it gets. */
+	/*
+	 * Used during one registration, [nRanks]: which ranks get this rank's handle, whose it
+	 * gets.
+	 */
 	uint8_t *to, *from;
 	int *fds;
 };

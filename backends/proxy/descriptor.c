@@ -4,7 +4,9 @@
 
 #include <string.h>
 
-/* D, acquire end: pairs with ginDescriptorPublish. Each word acquires: words may arrive one by one. */
+/*
+ * D, acquire end: pairs with ginDescriptorPublish. Each word acquires: words may arrive one by one.
+ */
 int descriptorTake(const uint64_t *slot, uint64_t phase, uint64_t words[GIN_DESCRIPTOR_WORDS])
 {
 	static const uint8_t spilled[] = {2, 3, 4, 5, 7};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* descriptor.h - reads descriptors from the ring and checks them: a kernel's words are not trusted */
+/* descriptor.h - reads descriptors from the ring and checks them: a kernel may write anything */
 #ifndef GIN_PROXY_DESCRIPTOR_H
 #define GIN_PROXY_DESCRIPTOR_H
 

@@ -263,7 +263,10 @@ uint32_t engineTake(struct proxyEngine *e, const struct transportOps *ops, void 
 	while (count < ENGINE_BATCH && e->taken - e->retired <= e->worksMask &&
 	       takeOne(e, ops, transport))
 		count++;
-	/* Q, release end: pairs with ginHostLook. The slots have been read and may be written again. */
+	/*
+	 * Q, release end: pairs with ginHostLook. The slots have been read and may be written
+	 * again.
+	 */
 	if (count) {
 		__atomic_store_n(e->ring.consumed, e->taken, __ATOMIC_RELEASE);
 		statsBatch(&e->stats, count);

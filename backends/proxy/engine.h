@@ -2,10 +2,10 @@
 /*
  * engine.h - executes the descriptors of one context's ring
  *
- * One worker uses an engine, under the worker's lock. The descriptors in flight are the tickets from
- * `retired` to `taken`. The works to one peer form a flow, in ticket order. When the data of a work
- * has landed, its weak signal is raised at once. Its strong signal, its counter and the done words
- * wait until all earlier works of the flow have landed.
+ * One worker uses an engine, under the worker's lock. The descriptors in flight are the tickets
+ * from `retired` to `taken`. The works to one peer form a flow, in ticket order. When the data of a
+ * work has landed, its weak signal is raised at once. Its strong signal, its counter and the done
+ * words wait until all earlier works of the flow have landed.
  */
 #ifndef GIN_PROXY_ENGINE_H
 #define GIN_PROXY_ENGINE_H
@@ -23,7 +23,7 @@
 
 struct proxyFlow {
 	struct proxyWork *head, *tail; /* NULL: nothing is in flight to the peer */
-	ginResult_t failure;	       /* of the first failed transfer: no later signal is raised */
+	ginResult_t failure;	       /* of the first failed transfer; no later signal is raised */
 };
 
 struct proxyEngine {

@@ -3,8 +3,8 @@
  * proxy.c - the proxy backend: CPU threads move the data that kernels ask for
  *
  * Kernels post descriptors into the ring of a context (include/gin/proxy/ring.cuh). A worker thread
- * (worker.c) takes them (engine.c), checks them (descriptor.c) and starts a transport (ipc.c), which
- * moves the data.
+ * (worker.c) takes them (engine.c), checks them (descriptor.c) and starts a transport (ipc.c),
+ * which moves the data.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -47,8 +47,8 @@ static int proxyReach(const struct backendHost *host, int peer, const void *mine
 }
 
 /*
- * Also direct peers: atomics and signals at window offsets have one agent for all peers, which is the
- * proxy wherever it is in use.
+ * Also direct peers: atomics and signals at window offsets have one agent for all peers, which is
+ * the proxy wherever it is in use.
  */
 static int serves(const void *of, int rank)
 {

@@ -64,7 +64,10 @@ static size_t mirrorBytes(const struct proxyRings *q)
 	return lines((q->nRanks + 1u) * sizeof(struct ginMirror));
 }
 
-/* After the array of struct ginQueue: `posted` of every context, then `doneMirror` of every context. */
+/*
+ * After the array of struct ginQueue: `posted` of every context, then `doneMirror` of every
+ * context.
+ */
 static uint64_t *postedOf(const struct proxyRings *q, uint32_t context)
 {
 	char *first = (char *)(q->kernel + q->want.contexts);

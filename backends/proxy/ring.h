@@ -21,7 +21,7 @@ struct proxyRings {
 	const struct device *device;
 	uint32_t nRanks;
 	struct backendContexts want;
-	char *host;		 /* pinned: counters of all contexts, then each context's words */
+	char *host;		 /* pinned: all counters, then the words of each context */
 	size_t contextBytes;	 /* of one context in `host` */
 	struct ginQueue *kernel; /* [contexts], then the words that only kernels use; GPU memory */
 };
@@ -34,7 +34,8 @@ void proxyRingsFree(struct proxyRings *rings);
 struct proxyRing proxyRingOf(const struct proxyRings *rings, uint32_t context);
 
 /*
- * How many descriptors found no room in the ring at once. Any thread; the device's scope is entered.
+ * How many descriptors found no room in the ring at once. Any thread; the device's scope is
+ * entered.
  */
 ginResult_t proxyRingsWaits(const struct proxyRings *rings, uint32_t context, uint64_t *waits);
 

@@ -32,11 +32,11 @@ struct proxyWork {
 	uint8_t result; /* ginResult_t of the transfer */
 	struct proxyOperand to, from;
 	uint64_t bytes;
-	uint64_t value[4];  /* putValue; barrier: the epoch; atomics: operand, then compare */
-	uint64_t *word;	    /* word to raise, to set (barrier) or to change (atomic); NULL: none */
-	uint64_t addend;    /* of a signal */
-	uint64_t *counter;  /* NULL: none */
-	uint64_t *oldValue; /* where an atomic's old value goes; NULL: not wanted */
+	uint64_t value[4];	/* putValue; barrier: the epoch; atomics: operand, then compare */
+	uint64_t *word;		/* to raise, to set (barrier) or to change (atomic); NULL: none */
+	uint64_t addend;	/* of a signal */
+	uint64_t *counter;	/* NULL: none */
+	uint64_t *oldValue;	/* where an atomic's old value goes; NULL: not wanted */
 	uint64_t *resultTicket; /* is set once `oldValue` is written, or the atomic has failed */
 	struct proxyEngine *engine;
 	uint64_t landsAt;	    /* for the transport */

@@ -51,8 +51,8 @@ void workersStats(const struct proxyWorkers *workers, const struct proxyEngine *
 		  ginStats_t *stats);
 
 /*
- * Waits until every worker has ended its current turn. After that no worker uses a window whose slot
- * was freed before the call.
+ * Waits until every worker has ended its current turn. After that no worker uses a window whose
+ * slot was freed before the call.
  */
 void workersQuiesce(struct proxyWorkers *workers);
 

@@ -10,8 +10,8 @@ int explainErrno(char *why, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /*
- * Explains a failed command: the device's status and syndrome; or `error`, the kernel's error number,
- * if the command did not reach the device.
+ * Explains a failed command: the device's status and syndrome; or `error`, the kernel's error
+ * number, if the command did not reach the device.
  */
 int explainCommand(char *why, int error, const void *in, const void *out);
 
