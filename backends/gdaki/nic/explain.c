@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "say.h"
+/* explain.c - sentences about failures of the NIC */
+#include "explain.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -11,7 +12,7 @@
 #include "mlx5/words.h"
 #include "backends/gdaki/rdma.h"
 
-int say(char *why, const char *format, ...)
+int explain(char *why, const char *format, ...)
 {
 	va_list args;
 
@@ -26,15 +27,15 @@ static const char *remedy(int error)
 	switch (error) {
 	case EACCES:
 	case EPERM:
-		return "; this user needs /dev/infiniband/uverbs* for reading and writing";
+		return "; this user needs read and write access to /dev/infiniband/uverbs*";
 	case EIO:
-		return "; the device is gone or has failed: see the kernel's log";
+		return "; the device is gone or has failed: see the kernel log";
 	default:
 		return "";
 	}
 }
 
-int sayErrno(char *why, int error, const char *format, ...)
+int explainErrno(char *why, int error, const char *format, ...)
 {
 	char what[RDMA_WHY / 2];
 	va_list args;
@@ -42,16 +43,16 @@ int sayErrno(char *why, int error, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(what, sizeof(what), format, args);
 	va_end(args);
-	return say(why, "%s: %s%s", what, strerror(error), remedy(error));
+	return explain(why, "%s: %s%s", what, strerror(error), remedy(error));
 }
 
-int sayCommand(char *why, int error, const void *in, const void *out)
+int explainCommand(char *why, int error, const void *in, const void *out)
 {
 	const char *name = commandName((unsigned)fieldGet(in, IN_OPCODE));
 
 	if (commandSucceeded(out))
-		return sayErrno(why, error, "%s did not come to the device",
-				name ? name : "a command");
+		return explainErrno(why, error, "%s did not reach the device",
+				    name ? name : "a command");
 	commandText(in, out, why, RDMA_WHY);
 	return -1;
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* share.c - one window, reached by all ranks that the instance serves */
+/* register.c - registers a window: exchanges handles and maps the parts of all served ranks */
 #include <string.h>
 #include <unistd.h>
 
 #include "within.h"
 
-/* Where the offers of all ranks stand. */
-struct offers {
+/* The offers of all ranks; rank r's begins at first + r * stride. */
+struct peermemOffers {
 	const uint8_t *first;
 	size_t stride;
 };
 
-static struct peermemOffer offerOf(const struct offers *offers, int rank)
+static struct peermemOffer offerOf(const struct peermemOffers *offers, int rank)
 {
 	struct peermemOffer offer;
 
@@ -24,7 +24,7 @@ static int comesByHandle(const struct peermemOffer *offer, int same)
 	return offer->isFirst && peermemNeedsHandle(offer->kind, same);
 }
 
-static void planHandles(struct peermem *peermem, const struct offers *offers)
+static void planHandles(struct peermem *peermem, const struct peermemOffers *offers)
 {
 	const struct backendHost *host = peermem->host;
 	const struct peermemOffer mine = offerOf(offers, host->rank);
@@ -40,7 +40,7 @@ static void planHandles(struct peermem *peermem, const struct offers *offers)
 	}
 }
 
-static ginResult_t reachAll(struct peermem *peermem, const struct offers *offers,
+static ginResult_t reachAll(struct peermem *peermem, const struct peermemOffers *offers,
 			    struct peermemWindow *window)
 {
 	const struct backendHost *host = peermem->host;
@@ -65,7 +65,7 @@ ginResult_t peermemRegister(struct peermem *peermem, ginResult_t mine, const uin
 			    size_t stride, struct peermemWindow *window)
 {
 	const struct backendHost *host = peermem->host;
-	const struct offers offers = {first, stride};
+	const struct peermemOffers offers = {first, stride};
 
 	planHandles(peermem, &offers);
 	ginResult_t result = host->exchangeHandles(host->core, window->fd, peermem->to,

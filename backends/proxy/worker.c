@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* thread.c - the CPU threads of a communicator that move data for kernels */
-#include "thread.h"
+/* worker.c - the CPU threads of a communicator that move data for kernels */
+#include "worker.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -13,10 +13,10 @@
 #include "lib/base/thread.h"
 
 /*
- * Idle, a thread spins for SPIN, naps for NAP each time until REST, and sleeps from then on: 64 times
- * as long as waking up and looking takes, which is under 2 % of a core whatever that costs, and not
- * longer than SLEEP_MOST, which takes hundreds of contexts. So late may it be for the first
- * descriptor after a pause.
+ * An idle thread spins for SPIN, then naps for NAP at a time until REST, and then sleeps. A sleep
+ * lasts 64 times the CPU time of the preceding turn, so that an idle thread uses less than 2 % of a
+ * core, but no longer than SLEEP_MOST. The first descriptor after a pause may wait for the whole
+ * sleep. All values are nanoseconds.
  */
 #define SPIN (SECOND / 2000)
 #define REST (SECOND / 50)
@@ -24,8 +24,8 @@
 #define SLEEP_LEAST 400000
 #define SLEEP_MOST 5000000
 
-/* One that has failed is as good as landed: its flow must go on. */
-static void landAll(struct worker *w)
+/* Handles landed and failed works alike: both let their flow go on. */
+static void landAll(struct proxyWorker *w)
 {
 	for (;;) {
 		struct proxyWork *work = w->ops->landed(w->transport);
@@ -35,26 +35,26 @@ static void landAll(struct worker *w)
 	}
 }
 
-/* The lock is held. 1 when something was done. */
-static int turn(struct worker *w)
+/* The lock is held. Returns 1 if anything was in flight. */
+static int turn(struct proxyWorker *w)
 {
 	uint32_t taken = 0;
 	int busy = 0;
 
-	for (struct engine *e = w->engines; e; e = e->next)
+	for (struct proxyEngine *e = w->engines; e; e = e->next)
 		taken += engineTake(e, w->ops, w->transport);
 	if (taken)
 		w->ops->chain(w->transport);
 	landAll(w);
-	for (struct engine *e = w->engines; e; e = e->next) {
-		busy |= engineIsBusy(e); /* what was taken in this turn has not been retired */
-		engineTell(e);
+	for (struct proxyEngine *e = w->engines; e; e = e->next) {
+		busy |= engineIsBusy(e); /* before engineRetire(): includes works of this turn */
+		engineRetire(e);
 	}
 	return busy;
 }
 
-/* Who wants the lock gets it: a mutex alone would let this thread have it again and again. */
-static int turnOf(struct worker *w)
+/* Yields the lock to waiting threads: a mutex alone lets this thread take it again and again. */
+static int turnOf(struct proxyWorker *w)
 {
 	while (__atomic_load_n(&w->wanted, __ATOMIC_RELAXED))
 		sched_yield();
@@ -64,7 +64,7 @@ static int turnOf(struct worker *w)
 	return busy;
 }
 
-static uint64_t ranFor(void)
+static uint64_t threadCpuTime(void)
 {
 	struct timespec ran;
 
@@ -72,10 +72,10 @@ static uint64_t ranFor(void)
 	return (uint64_t)ran.tv_sec * SECOND + (uint64_t)ran.tv_nsec;
 }
 
-/* By what the thread has run for since it slept last. */
-static uint64_t sleepLength(struct worker *w)
+/* 64 times the CPU time since the last call, within bounds. */
+static uint64_t sleepLength(struct proxyWorker *w)
 {
-	uint64_t ran = ranFor(), length = (ran - w->ranFor) * 64;
+	uint64_t ran = threadCpuTime(), length = (ran - w->ranFor) * 64;
 
 	w->ranFor = ran;
 	if (length < SLEEP_LEAST)
@@ -83,7 +83,7 @@ static uint64_t sleepLength(struct worker *w)
 	return length < SLEEP_MOST ? length : SLEEP_MOST;
 }
 
-static void rest(struct worker *w, uint64_t idle)
+static void pauseIdle(struct proxyWorker *w, uint64_t idle)
 {
 	struct timespec pause = {0};
 
@@ -100,11 +100,11 @@ static void rest(struct worker *w, uint64_t idle)
 
 static void *run(void *arg)
 {
-	struct worker *w = arg;
+	struct proxyWorker *w = arg;
 	struct deviceScope scope;
 	uint64_t busy = clockNow();
 
-	/* Kernels would wait for ever for what nobody moves. */
+	/* Without this worker kernels would wait for ever: fail the communicator. */
 	if (deviceEnter(w->host->device, &scope) != ginSuccess) {
 		w->host->peerFailed(w->host->core, w->host->rank,
 				    "a thread of its proxy cannot use the GPU");
@@ -116,13 +116,13 @@ static void *run(void *arg)
 		if (did)
 			busy = now;
 		else
-			rest(w, now - busy);
+			pauseIdle(w, now - busy);
 	}
 	deviceLeave(w->host->device, &scope);
 	return NULL;
 }
 
-static void take(struct worker *w)
+static void lockWorker(struct proxyWorker *w)
 {
 	__atomic_fetch_add(&w->wanted, 1, __ATOMIC_RELAXED);
 	pthread_mutex_lock(&w->lock);
@@ -137,10 +137,11 @@ static void warnOfOneCpu(const cpu_set_t *own)
 		return;
 	if (!__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
 		logWrite(logWarn, "the proxy's threads share the one CPU that this process may use "
-				  "with the program: allow it more, by mpirun --bind-to none say");
+				  "with the program: allow it more CPUs, for example by mpirun "
+				  "--bind-to none");
 }
 
-/* Processes of this host do not have the same numbers: its ranks count in turn. */
+/* A number that differs between the worker threads of all processes of this host. */
 static unsigned numberOf(const struct backendHost *host)
 {
 	static unsigned started;
@@ -154,7 +155,10 @@ static unsigned numberOf(const struct backendHost *host)
 	return local + locals * __atomic_fetch_add(&started, 1, __ATOMIC_RELAXED);
 }
 
-/* Within what the calling thread may use, which is what the launcher allows the process. */
+/*
+ * Chooses among the CPUs of the calling thread, which are the CPUs that the launcher allows the
+ * process.
+ */
 static void findCpus(const struct backendHost *host, cpu_set_t *among)
 {
 	cpu_set_t own;
@@ -166,7 +170,7 @@ static void findCpus(const struct backendHost *host, cpu_set_t *among)
 	cpusChoose(host->device, &own, among);
 }
 
-static void placeWorker(const struct backendHost *host, const cpu_set_t *among, struct worker *w)
+static void pinWorker(const struct backendHost *host, const cpu_set_t *among, struct proxyWorker *w)
 {
 	char text[64];
 
@@ -178,20 +182,21 @@ static void placeWorker(const struct backendHost *host, const cpu_set_t *among, 
 	logWrite(logInfo, "rank %d: a thread of the proxy runs on CPUs %s", host->rank, text);
 }
 
-/* 0, or an error number. */
-static int startThread(const struct backendHost *host, const cpu_set_t *among, struct worker *w)
+/* Returns 0, or an error number. */
+static int startThread(const struct backendHost *host, const cpu_set_t *among,
+		       struct proxyWorker *w)
 {
 	int error = threadStart(&w->thread, "gin-proxy", run, w);
 
 	w->runs = !error;
 	if (w->runs)
-		placeWorker(host, among, w);
+		pinWorker(host, among, w);
 	return error;
 }
 
-/* `among` NULL: it has no thread. */
+/* `among` NULL: a worker without a thread. */
 static ginResult_t openWorker(const struct backendHost *host, const struct transportOps *ops,
-			      const cpu_set_t *among, struct worker *w)
+			      const cpu_set_t *among, struct proxyWorker *w)
 {
 	w->host = host;
 	w->ops = ops;
@@ -207,7 +212,7 @@ static ginResult_t openWorker(const struct backendHost *host, const struct trans
 	return fail(ginErrorSystem, "cannot start a thread for the proxy: %s", strerror(error));
 }
 
-static void closeWorker(struct worker *w)
+static void closeWorker(struct proxyWorker *w)
 {
 	__atomic_store_n(&w->stop, 1, __ATOMIC_RELEASE);
 	if (w->runs)
@@ -217,12 +222,12 @@ static void closeWorker(struct worker *w)
 }
 
 ginResult_t workersOpen(const struct backendHost *host, const struct transportOps *ops,
-			unsigned threads, struct workers *out)
+			unsigned threads, struct proxyWorkers *out)
 {
 	uint32_t count = threads ? threads : 1;
 	cpu_set_t among;
 
-	*out = (struct workers){.host = host, .worker = calloc(count, sizeof(*out->worker))};
+	*out = (struct proxyWorkers){.host = host, .worker = calloc(count, sizeof(*out->worker))};
 	if (!out->worker)
 		return fail(ginErrorSystem, "no memory");
 	if (threads)
@@ -238,70 +243,71 @@ ginResult_t workersOpen(const struct backendHost *host, const struct transportOp
 	return ginSuccess;
 }
 
-void workersClose(struct workers *workers)
+void workersClose(struct proxyWorkers *workers)
 {
 	while (workers->count)
 		closeWorker(&workers->worker[--workers->count]);
 	free(workers->worker);
 }
 
-static struct worker *workerOf(struct workers *workers, const struct engine *engine)
+static struct proxyWorker *workerOf(struct proxyWorkers *workers, const struct proxyEngine *engine)
 {
 	return &workers->worker[engine->worker];
 }
 
-void workersAdd(struct workers *workers, struct engine *engine)
+void workersAdd(struct proxyWorkers *workers, struct proxyEngine *engine)
 {
 	engine->worker = workers->next++ % workers->count;
-	struct worker *w = workerOf(workers, engine);
+	struct proxyWorker *w = workerOf(workers, engine);
 
-	take(w);
+	lockWorker(w);
 	engine->next = w->engines;
 	w->engines = engine;
 	pthread_mutex_unlock(&w->lock);
 }
 
-void workersRemove(struct workers *workers, struct engine *engine)
+void workersRemove(struct proxyWorkers *workers, struct proxyEngine *engine)
 {
-	struct worker *w = workerOf(workers, engine);
+	struct proxyWorker *w = workerOf(workers, engine);
 
-	take(w);
-	/* Its own only: others may go on posting for ever. */
+	lockWorker(w);
+	/* Drains this engine only: kernels may post to other engines without end. */
 	while (engineTake(engine, w->ops, w->transport) || engineIsBusy(engine)) {
 		w->ops->chain(w->transport);
 		w->ops->drain(w->transport);
 		landAll(w);
-		engineTell(engine);
+		engineRetire(engine);
 	}
-	struct engine **at = &w->engines;
+	struct proxyEngine **at = &w->engines;
 	while (*at != engine)
 		at = &(*at)->next;
 	*at = engine->next;
 	pthread_mutex_unlock(&w->lock);
 }
 
-void workersStats(const struct workers *workers, const struct engine *engine, ginStats_t *stats)
+void workersStats(const struct proxyWorkers *workers, const struct proxyEngine *engine,
+		  ginStats_t *stats)
 {
-	const struct worker *w = &workers->worker[engine->worker];
+	const struct proxyWorker *w = &workers->worker[engine->worker];
 
 	stats->sleeps = __atomic_load_n(&w->sleeps, __ATOMIC_RELAXED);
 	cpusFormat(&w->cpus, stats->cpus, sizeof(stats->cpus));
 }
 
-void workersPass(struct workers *workers)
+void workersQuiesce(struct proxyWorkers *workers)
 {
 	for (uint32_t i = 0; i < workers->count; i++) {
-		take(&workers->worker[i]);
+		lockWorker(&workers->worker[i]);
 		pthread_mutex_unlock(&workers->worker[i].lock);
 	}
 }
 
-int workersTurn(struct workers *workers)
+int workersTurn(struct proxyWorkers *workers)
 {
 	int did = 0;
 
 	for (uint32_t i = 0; i < workers->count; i++) {
-		take(&workers->worker[i]);
+		lockWorker(&workers->worker[i]);
 		did |= turn(&workers->worker[i]);
 		pthread_mutex_unlock(&workers->worker[i].lock);
 	}
