@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// shift.h - what ranks do in the examples of how they find each other: one put to the right
+// shift.h - for examples that show how to start ranks: each rank puts data to its neighbour once
 #ifndef GIN_EXAMPLES_SHIFT_H
 #define GIN_EXAMPLES_SHIFT_H
 
 #include "launch.h"
 
+// The kernel. All threads of one block run operator().
 struct Shift {
 	ginDevComm dc;
 	ginWindow_t inbox, outbox;
@@ -30,7 +31,8 @@ inline unsigned char shiftedByte(int rank, size_t i)
 	return static_cast<unsigned char>(i * 7 + i / 251 + static_cast<size_t>(rank) * 31 + 1);
 }
 
-// Collective. Every rank's bytes go to its right neighbour; returns how many came wrong.
+// Collective. Puts bytes to the right neighbour, and compares the bytes from the left neighbour.
+// Returns the number of wrong bytes.
 inline size_t shiftOnce(const Ranks &r, size_t bytes)
 {
 	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
