@@ -76,13 +76,13 @@ template <Steps steps, bool alone> void measureSteps(ProxyRank &r, const char *w
 inline void measurePostSteps(ProxyRank &r)
 {
 	measureSteps<stepWrite, false>(r, "steps, released: ticket, room, descriptor");
-	measureSteps<stepPosted, false>(r, "steps, released: and what flush has to know");
-	measureSteps<stepTogether, false>(r, "steps, released: and who posts along, the peer");
-	measureSteps<stepCalled, false>(r, "steps, released: by a call that is not inline");
+	measureSteps<stepPosted, false>(r, "steps, released: also record the post for flush");
+	measureSteps<stepTogether, false>(r, "steps, released: also post together, check the peer");
+	measureSteps<stepCalled, false>(r, "steps, released: all, by a function call");
 	measureSteps<stepWrite, true>(r, "steps, released, alone: ticket, room, descriptor");
-	measureSteps<stepPosted, true>(r, "steps, released, alone: and what flush has to know");
-	measureSteps<stepTogether, true>(r, "steps, released, alone: and the peer");
-	measureSteps<stepCalled, true>(r, "steps, released, alone: by a call that is not inline");
+	measureSteps<stepPosted, true>(r, "steps, released, alone: also record the post for flush");
+	measureSteps<stepTogether, true>(r, "steps, released, alone: also check the peer");
+	measureSteps<stepCalled, true>(r, "steps, released, alone: all, by a function call");
 }
 
 #endif
