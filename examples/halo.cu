@@ -53,6 +53,7 @@ struct Heat {
 		uint64_t heat = 0;
 		for (uint32_t c = 1 + ginThreadIndex(); c <= CELLS; c += ginBlockSize())
 			heat += cells[which * (CELLS + 2) + c];
+		// Each thread adds its part: without a coop, a call is made by one thread.
 		return gin.atomicFetchAdd(0, sum, 0, heat);
 	}
 

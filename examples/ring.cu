@@ -27,8 +27,10 @@ struct Ring {
 		uint64_t start = ginNow();
 
 		for (uint64_t round = 1; round <= ROUNDS && status == ginSuccess; round++) {
+			// All threads copy. The signal becomes visible after the bytes.
 			status = gin.put(right, inbox, offset, outbox, offset, bytes,
 					 GinSignalInc{0}, GinNone{}, GinCta{});
+			// After this wait, the left neighbour's bytes of this round are in the inbox.
 			if (status == ginSuccess)
 				status = gin.waitSignal(0, arrived + round, GinCta{});
 		}

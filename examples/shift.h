@@ -17,8 +17,10 @@ struct Shift {
 		Gin gin(dc, 0);
 		int right = static_cast<int>((dc.rank + 1) % dc.nRanks);
 
+		// All threads copy. The signal becomes visible after the bytes.
 		ginResult_t status = gin.put(right, inbox, 0, outbox, 0, bytes, GinSignalInc{0},
 					     GinNone{}, GinCta{});
+		// After this wait, the left neighbour's bytes are in the inbox.
 		if (status == ginSuccess)
 			status = gin.waitSignal(0, 1, GinCta{});
 		if (ginThreadIndex() == 0)
