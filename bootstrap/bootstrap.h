@@ -61,7 +61,7 @@ struct bootstrapOps {
 		    char *why);
 
 	/*
-	 * Collective. Fills in `root` and `parents` with the entries of rank 0 and of rank `parent`.
+	 * Collective. Fills in `root` and `parents`: the entries of rank 0 and of rank `parent`.
 	 * When a rank refuses, all ranks get the result and the sentence of one rank that refused.
 	 * After wanted->seconds returns BOOTSTRAP_LATE; the sentence names the missing ranks where
 	 * they are known.
@@ -103,7 +103,7 @@ int launcherRank(int *rank, int *nRanks, char *why);
 #define BOOTSTRAP_PMIX_SYMBOL "ginBootstrapPmix"
 
 struct bootstrapPmix {
-	size_t size; /* sizeof(struct bootstrapPmix); another size means another version of libgin */
+	size_t size; /* of this struct; another size means another version of libgin */
 
 	/* Joins the launcher's job, once per process. The process leaves the job when it exits. */
 	int (*join)(int *rank, int *nRanks, char *why);

@@ -197,7 +197,7 @@ int meetingAsk(const struct rootContact *contact, const struct rootRequest *requ
 		result = 0;
 	}
 out:
-	/* A child process that the program forked may hold fd: close() alone would not disconnect. */
+	/* A forked child process may hold fd: close() alone would not disconnect. */
 	shutdown(fd, SHUT_RDWR);
 	close(fd);
 	return result;

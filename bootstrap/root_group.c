@@ -14,7 +14,7 @@
 
 #define REPLY_SECONDS 10
 
-/* A child process that the program forked may hold fd: close() alone would not disconnect. */
+/* A forked child process may hold fd: close() alone would not disconnect. */
 void rootClientDrop(struct rootClient *client)
 {
 	epoll_ctl(client->poll, EPOLL_CTL_DEL, client->fd, NULL);

@@ -30,7 +30,7 @@ struct Ring {
 			// All threads copy. The signal becomes visible after the bytes.
 			status = gin.put(right, inbox, offset, outbox, offset, bytes,
 					 GinSignalInc{0}, GinNone{}, GinCta{});
-			// After this wait, the left neighbour's bytes of this round are in the inbox.
+			// After this wait, the left neighbour's bytes are in the inbox.
 			if (status == ginSuccess)
 				status = gin.waitSignal(0, arrived + round, GinCta{});
 		}

@@ -278,7 +278,7 @@ private:
 		return outcome;
 	}
 
-	// Time from the begin of the first CTA to the end of the last one; 0 on ranks that only wait.
+	// Time from the begin of the first CTA to the end of the last; 0 on ranks that only wait.
 	double elapsed(const Case &c) const
 	{
 		const uint64_t *stamps = results + STREAM_WORDS;

@@ -176,7 +176,7 @@ struct CompareWord {
 	}
 
 private:
-	// The word that the last message to this slot left: its variant, or poison outside messages.
+	// The word that the last message to this slot left; poison outside messages.
 	GIN_FN uint64_t expected(uint64_t at) const
 	{
 		const BufferLayout &layout = traffic.layout;
