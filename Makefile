@@ -126,11 +126,11 @@ $(LIB): $(LIB_OBJ) lib/libgin.map
 $(LINKS): $(LIB)
 	$(Q)ln -sf $(notdir $(LIB)) $@
 
-$(BUILD)/libgin-pmix.so: bootstrap/pmix.c bootstrap/bootstrap.h bootstrap/plugin.map
+$(BUILD)/libgin-pmix.so: bootstrap/pmix.c bootstrap/bootstrap.h bootstrap/pmix.map
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS_ALL)) $(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags pmix)) \
-		-shared -o $@ $< $(LDFLAGS_ALL) -Wl,--version-script,bootstrap/plugin.map \
+		-shared -o $@ $< $(LDFLAGS_ALL) -Wl,--version-script,bootstrap/pmix.map \
 		$(shell $(PKG_CONFIG) --libs pmix) -pthread
 
 $(NIC_OBJ): CPPFLAGS += $(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags libmlx5 libibverbs))

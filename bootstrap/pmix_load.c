@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin.c - by PMIx: libgin-pmix.so carries the contact of one root, in rank 0's process, to all
+ * pmix_load.c - bootstrap by PMIx: loads libgin-pmix.so and finds the root of the job
  *
- * PMIx is asked once per process. What later communicators need goes to the root, so that they may
- * be made at the same time and in any order, which fences cannot do.
+ * Rank 0 runs a root for the whole job. libgin-pmix.so copies the contact of the root to all ranks,
+ * once per process. Communicators then meet at the root: unlike PMIx fences, meetings may overlap
+ * and may happen in any order.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 
 #define PLUGIN "libgin-pmix.so"
 
+/* The job of this process. The lock guards all fields. */
 static struct {
 	pthread_mutex_t lock;
 	int joined;
@@ -22,7 +24,7 @@ static struct {
 	struct rootContact contact;
 } job = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static const struct bootstrapPmix *loadPlugin(char *why)
+static const struct bootstrapPmix *loadPmix(char *why)
 {
 	static const struct plugin plugin = {PLUGIN, BOOTSTRAP_PMIX_SYMBOL,
 					     sizeof(struct bootstrapPmix)};
@@ -34,8 +36,9 @@ static const struct bootstrapPmix *loadPlugin(char *why)
 		return pmix;
 	case pluginMissing:
 		snprintf(why, BOOTSTRAP_WHY,
-			 "PMIx is needed, but %.110s has no " PLUGIN ": install it, or build "
-			 "libgin where libpmix-dev is; or GIN_ROOT=host:port, GIN_BOOTSTRAP=tcp",
+			 "PMIx is needed, but %.110s has no " PLUGIN ": install it, build libgin "
+			 "on a machine that has libpmix-dev, or set GIN_ROOT=host:port and "
+			 "GIN_BOOTSTRAP=tcp",
 			 reason);
 		return NULL;
 	case pluginBroken:
@@ -49,8 +52,8 @@ static const struct bootstrapPmix *loadPlugin(char *why)
 }
 
 /*
- * torchrun under srun, say: its workers inherit the PMIx of the one process that started them, and
- * each would be a single rank.
+ * Refuses workers of torchrun started by srun, for example: they inherit the PMIx variables of
+ * torchrun, which is one rank for PMIx, so each worker would become a single rank.
  */
 static int checkSize(const struct bootstrapWanted *wanted, char *why)
 {
@@ -65,10 +68,10 @@ static int checkSize(const struct bootstrapWanted *wanted, char *why)
 	return -1;
 }
 
-/* All come to share(), whether rank 0 has a root or not. */
+/* All ranks call share(), which is collective, even when rank 0 could not start a root. */
 static int joinLocked(const struct bootstrapWanted *wanted, char *why)
 {
-	const struct bootstrapPmix *pmix = loadPlugin(why);
+	const struct bootstrapPmix *pmix = loadPmix(why);
 	struct rootContact contact = {0};
 	int started = 0;
 
@@ -79,7 +82,7 @@ static int joinLocked(const struct bootstrapWanted *wanted, char *why)
 	if (pmix->share(&contact, sizeof(contact), wanted->seconds, why) || started)
 		return -1;
 	if (contact.magic != ROOT_MAGIC) {
-		snprintf(why, BOOTSTRAP_WHY, "rank 0 could not start: see its own message");
+		snprintf(why, BOOTSTRAP_WHY, "rank 0 could not start: see the messages of rank 0");
 		return -1;
 	}
 	job.contact = contact;
