@@ -98,7 +98,7 @@ static int tryAddresses(const struct rootContact *contact, uint32_t rank, uint64
 	int fd = -1;
 
 	errno = EADDRNOTAVAIL;
-	if (contact->hostId == hostId())
+	if (contact->hostId == identityHostId())
 		fd = tryAddress(contact, &loopback, rank, deadline);
 	for (unsigned i = 0; fd < 0 && i < contact->addresses && i < ROOT_ADDRESSES; i++)
 		fd = tryAddress(contact, &contact->address[i], rank, deadline);
