@@ -12,23 +12,23 @@
  * Can the NIC not write the place any more? `abandoned`: as in ginSendResults. Behind an error no WQE
  * writes.
  */
-GIN_FN bool ginSendSettled(const struct ginSender &me, uint64_t abandoned)
+GIN_FN bool ginGdakiResultWritten(const struct ginGdakiContext &me, uint64_t abandoned)
 {
 	struct ginSendQueue *q =
-		ginSendQueues(*me.dc, me.context) + (abandoned - 1) % me.dc->nRanks;
+		ginGdakiQueues(*me.dc, me.context) + (abandoned - 1) % me.dc->nRanks;
 
 	return ginSendRefresh(q, me.sharing) >= (abandoned - 1) / me.dc->nRanks ||
 	       ginSendState(q) != ginSuccess;
 }
 
 /* One that its caller has given up, once the NIC has written it; else GIN_QUEUE_RESULTS. */
-GIN_FN_COLD uint32_t ginSendReclaim(struct ginSender me)
+GIN_FN_COLD uint32_t ginGdakiResultReclaim(struct ginGdakiContext me)
 {
 	struct ginSendResults *results = me.dc->results + me.context;
 
 	for (uint32_t i = 0; i < GIN_QUEUE_RESULTS; i++) {
 		uint64_t abandoned = ginLocalLoad(&results->abandoned[i]);
-		if (abandoned && ginSendSettled(me, abandoned) &&
+		if (abandoned && ginGdakiResultWritten(me, abandoned) &&
 		    ginLocalCas(&results->abandoned[i], abandoned, 0))
 			return i;
 	}
@@ -36,14 +36,14 @@ GIN_FN_COLD uint32_t ginSendReclaim(struct ginSender me)
 }
 
 /* A place for an old value; waits for one. */
-GIN_FN ginResult_t ginSendPlaceTake(const struct ginSender &me, uint32_t *place,
-				    struct ginPoll *poll)
+GIN_FN ginResult_t ginGdakiResultTake(const struct ginGdakiContext &me, uint32_t *slot,
+				      struct ginPoll *poll)
 {
 	for (;;) {
-		*place = ginPlaceTake(&me.dc->results[me.context].freeResults);
-		if (*place == GIN_QUEUE_RESULTS)
-			*place = ginSendReclaim(me);
-		if (*place != GIN_QUEUE_RESULTS)
+		*slot = ginPlaceTake(&me.dc->results[me.context].freeResults);
+		if (*slot == GIN_QUEUE_RESULTS)
+			*slot = ginGdakiResultReclaim(me);
+		if (*slot != GIN_QUEUE_RESULTS)
 			return ginSuccess;
 		ginResult_t result = ginPollStep(*poll);
 		if (result != ginSuccess)
@@ -52,50 +52,52 @@ GIN_FN ginResult_t ginSendPlaceTake(const struct ginSender &me, uint32_t *place,
 }
 
 /* Devices answer 4 bytes in the order of the wire, and 8 in the host's. */
-GIN_FN uint64_t ginSendOld(const struct ginSendResults *results, uint32_t place, uint64_t bytes)
+GIN_FN uint64_t ginGdakiResultLoad(const struct ginSendResults *results, uint32_t slot,
+				   uint64_t bytes)
 {
-	uint64_t word = ginHostWordObserve(&results->result[place]);
+	uint64_t word = ginHostWordObserve(&results->result[slot]);
 	return bytes == 8 ? word : ginMlx5Swap(static_cast<uint32_t>(word));
 }
 
 /* With a place: posts, waits, and reads the old value. After a timeout it may yet be done. */
-GIN_FN ginResult_t ginSendAtomicWait(const struct ginSender &me, struct ginSend *p, int peer,
-				     uint64_t *old, const ginOptions &options)
+GIN_FN ginResult_t ginGdakiAtomicWait(const struct ginGdakiContext &me, struct ginWork *p, int peer,
+				      uint64_t *old, const ginOptions &options)
 {
 	const ginDevComm &dc = *me.dc;
 	struct ginSendResults *results = dc.results + me.context;
 	struct ginPoll poll = ginPollStart(dc, options);
-	uint32_t place;
+	uint32_t slot;
 
-	ginResult_t result = ginSendPlaceTake(me, &place, &poll);
+	ginResult_t result = ginGdakiResultTake(me, &slot, &poll);
 	if (result != ginSuccess)
 		return result;
-	p->local = {results->nicAddress + place * sizeof(uint64_t), results->nicKey};
-	result = ginSendPost(p);
+	p->local = {results->nicAddress + slot * sizeof(uint64_t), results->nicKey};
+	result = ginWorkPost(p);
 	if (result != ginSuccess) {
-		ginPlaceGive(&results->freeResults, place);
+		ginPlaceGive(&results->freeResults, slot);
 		return result;
 	}
-	result = ginSendWait(p->queue, ginSendEnd(p), poll, me.sharing);
+	result = ginSendWait(p->queue, ginWorkEnd(p), poll, me.sharing);
 	if (result != ginSuccess) { /* whoever wants one takes it once the NIC has written it */
-		ginLocalStore(&results->abandoned[place],
-			      1 + dc.peers[peer].sendQueue + ginSendEnd(p) * dc.nRanks);
+		ginLocalStore(&results->abandoned[slot],
+			      1 + dc.peers[peer].sendQueue + ginWorkEnd(p) * dc.nRanks);
 		return result;
 	}
-	*old = ginSendOld(results, place, p->bytes);
-	ginPlaceGive(&results->freeResults, place);
+	*old = ginGdakiResultLoad(results, slot, p->bytes);
+	ginPlaceGive(&results->freeResults, slot);
 	return ginSuccess;
 }
 
 /* Of `bytes`, 4 or 8. `old`: NULL when nobody wants it. */
-GIN_FN_COLD ginResult_t ginSendAtomic(struct ginSender me, enum ginOp op, int peer, ginWindow_t win,
-				      size_t off, uint32_t bytes, uint64_t operand,
-				      uint64_t compare, uint64_t *old, const ginOptions &options)
+GIN_FN_COLD ginResult_t ginGdakiAtomic(struct ginGdakiContext me, enum ginOp op, int peer,
+				       ginWindow_t win, size_t off, uint32_t bytes,
+				       uint64_t operand, uint64_t compare, uint64_t *old,
+				       const ginOptions &options)
 {
 	const struct ginWindowPeer &at = ginWindowAt(win, peer);
-	struct ginSend p;
+	struct ginWork p;
 
-	ginSendBegin(&p, me, op, peer, ginFenceLeft(options.given, ginScopeSystem), options);
+	ginGdakiWork(&p, me, op, peer, ginFenceLeft(options.given, ginScopeSystem), options);
 	p.remote = {at.nicAddress + off, at.nicStrictKey};
 	p.bytes = bytes;
 	p.operand = operand;
@@ -103,8 +105,8 @@ GIN_FN_COLD ginResult_t ginSendAtomic(struct ginSender me, enum ginOp op, int pe
 	if (!p.fixed.masked && (bytes == 4 || op == ginOpSwap))
 		return ginErrorUnsupported;
 	if (old)
-		return ginSendAtomicWait(me, &p, peer, old, options);
-	return ginSendPost(&p);
+		return ginGdakiAtomicWait(me, &p, peer, old, options);
+	return ginWorkPost(&p);
 }
 
 #endif

@@ -15,7 +15,7 @@
 #include "call.cuh"
 
 /* All that was posted in the queue is completed; *end is up to where. Raises and rings nothing. */
-GIN_FN_COLD ginResult_t ginSendFinishQueue(struct ginSendQueue *q, uint64_t *end,
+GIN_FN_COLD ginResult_t ginGdakiDrainQueue(struct ginSendQueue *q, uint64_t *end,
 					   struct ginPoll *poll)
 {
 	ginResult_t result = ginSendState(q);
@@ -33,22 +33,22 @@ GIN_FN_COLD ginResult_t ginSendFinishQueue(struct ginSendQueue *q, uint64_t *end
 }
 
 /* Posts one WQE for a barrier: a READ, or its word. By steps of its own, which need few registers. */
-GIN_FN_COLD ginResult_t ginSendOne(struct ginSendQueue *q, struct ginMlx5Memory remote,
-				   const uint64_t *epoch, struct ginPoll *poll)
+GIN_FN_COLD ginResult_t ginGdakiBarrierPost(struct ginSendQueue *q, struct ginMlx5Memory remote,
+					    const uint64_t *epoch, struct ginPoll *poll)
 {
 	struct ginSendRange range = {0, 1};
-	ginResult_t result = ginSendClaim(q, &range, *poll, ginSharingGpu);
+	ginResult_t result = ginSendReserveWait(q, &range, *poll, ginSharingGpu);
 
 	if (result != ginSuccess)
 		return result;
 	const struct ginSendFixed &f = q->fixed;
-	struct ginMlx5Wqebb *place = ginSendPlace(f, range.first);
+	struct ginMlx5Wqebb *wqe = ginSendWqebb(f, range.first);
 	struct ginMlx5Slot slot = ginSendSlot(f, range, 0);
 	if (epoch) {
-		ginMlx5StoreWqebb(place, ginMlx5WriteInline8(slot, remote, *epoch));
+		ginMlx5StoreWqebb(wqe, ginMlx5WriteInline8(slot, remote, *epoch));
 		ginLocalCas(&q->pushed, range.first, range.first + 1);
 	} else {
-		ginMlx5StoreWqebb(place, ginMlx5Read(slot, remote, {f.sink, f.sinkKey}, 8));
+		ginMlx5StoreWqebb(wqe, ginMlx5Read(slot, remote, {f.sink, f.sinkKey}, 8));
 		ginEndRaise(&q->pushed, range.first + 1);
 	}
 	ginSourceRelease(ginScopeSystem);
@@ -57,22 +57,23 @@ GIN_FN_COLD ginResult_t ginSendOne(struct ginSendQueue *q, struct ginMlx5Memory 
 }
 
 /* Sets a barrier's word at the peer, by value. All that the caller has seen comes before it. */
-GIN_FN_COLD ginResult_t ginSendBarrier(const ginDevComm &dc, uint32_t context, int peer,
-				       uint64_t word, uint64_t epoch, const ginOptions &options)
+GIN_FN_COLD ginResult_t ginGdakiBarrierSet(const ginDevComm &dc, uint32_t context, int peer,
+					   uint64_t word, uint64_t epoch, const ginOptions &options)
 {
 	const struct ginPeer *to = &dc.peers[peer];
 	struct ginPoll poll = ginPollStart(dc, options);
 
-	return ginSendOne(ginSendQueueOf(dc, context, peer),
-			  {to->nicSignals + word * sizeof(uint64_t), to->nicKey}, &epoch, &poll);
+	return ginGdakiBarrierPost(ginGdakiQueue(dc, context, peer),
+				   {to->nicSignals + word * sizeof(uint64_t), to->nicKey}, &epoch,
+				   &poll);
 }
 
 /* Posts a READ behind what a context has posted to the peer, unless one was. */
-GIN_FN ginResult_t ginSendPush(const ginDevComm &dc, uint32_t context, uint32_t own, int peer,
-			       struct ginPoll *poll)
+GIN_FN ginResult_t ginGdakiPushQueue(const ginDevComm &dc, uint32_t context, uint32_t own, int peer,
+				     struct ginPoll *poll)
 {
-	struct ginSendQueue *q = ginSendQueueOf(dc, context, peer);
-	struct ginSendQueue *by = ginSendQueueOf(dc, own, peer);
+	struct ginSendQueue *q = ginGdakiQueue(dc, context, peer);
+	struct ginSendQueue *by = ginGdakiQueue(dc, own, peer);
 	const struct ginPeer *to = &dc.peers[peer];
 	ginResult_t result = ginSuccess;
 	uint64_t end = 0;
@@ -80,9 +81,9 @@ GIN_FN ginResult_t ginSendPush(const ginDevComm &dc, uint32_t context, uint32_t 
 	if (ginDoneLook(&q->pushed, ginSharingGpu) == ginSendTicket(q))
 		return ginSuccess;
 	if (q != by)
-		result = ginSendFinishQueue(q, &end, poll);
+		result = ginGdakiDrainQueue(q, &end, poll);
 	if (result == ginSuccess)
-		result = ginSendOne(by, {to->nicSignals, to->nicKey}, nullptr, poll);
+		result = ginGdakiBarrierPost(by, {to->nicSignals, to->nicKey}, nullptr, poll);
 	/* Behind the READ's reservation: who sees this waits for that READ, too. */
 	if (result == ginSuccess && q != by)
 		ginEndRaise(&q->pushed, end);
@@ -90,30 +91,30 @@ GIN_FN ginResult_t ginSendPush(const ginDevComm &dc, uint32_t context, uint32_t 
 }
 
 /* All that was posted to the peer, in all contexts: READs are on their way, or, `wait`, all is done. */
-GIN_FN ginResult_t ginSendSettle(const ginDevComm &dc, uint32_t own, int peer, bool wait,
-				 struct ginPoll *poll)
+GIN_FN ginResult_t ginGdakiDrainPeer(const ginDevComm &dc, uint32_t own, int peer, bool wait,
+				     struct ginPoll *poll)
 {
 	ginResult_t result = ginSuccess;
 	uint64_t end;
 
 	for (uint32_t c = 0; result == ginSuccess && c < dc.contexts; c++)
-		result = wait ? ginSendFinishQueue(ginSendQueueOf(dc, c, peer), &end, poll)
-			      : ginSendPush(dc, c, own, peer, poll);
+		result = wait ? ginGdakiDrainQueue(ginGdakiQueue(dc, c, peer), &end, poll)
+			      : ginGdakiPushQueue(dc, c, own, peer, poll);
 	return result;
 }
 
 /* The same of words in windows of a direct peer, which have one queue. */
-GIN_FN ginResult_t ginSendSettleWords(const ginDevComm &dc, int peer, bool wait,
-				      struct ginPoll *poll)
+GIN_FN ginResult_t ginGdakiDrainShared(const ginDevComm &dc, int peer, bool wait,
+				       struct ginPoll *poll)
 {
 	uint64_t end;
 
-	return wait ? ginSendFinishQueue(ginSendQueueOf(dc, dc.contexts, peer), &end, poll)
-		    : ginSendPush(dc, dc.contexts, dc.contexts, peer, poll);
+	return wait ? ginGdakiDrainQueue(ginGdakiQueue(dc, dc.contexts, peer), &end, poll)
+		    : ginGdakiPushQueue(dc, dc.contexts, dc.contexts, peer, poll);
 }
 
 /* What was posted to these peers, in all contexts, is in their memory. */
-GIN_FN ginResult_t ginSendFinish(const ginDevComm &dc, uint32_t own, const ginPeerSet &peers,
+GIN_FN ginResult_t ginGdakiDrain(const ginDevComm &dc, uint32_t own, const ginPeerSet &peers,
 				 struct ginPoll *poll)
 {
 	const bool words = ginLocalLoad(&dc.results[dc.contexts].words);
@@ -122,9 +123,9 @@ GIN_FN ginResult_t ginSendFinish(const ginDevComm &dc, uint32_t own, const ginPe
 	for (uint32_t i = 0; result == ginSuccess && i < 2 * peers.count; i++) {
 		int peer = static_cast<int>(peers.first + i % peers.count * peers.stride);
 		if (ginPeerRoute(&dc.peers[peer]) == ginRouteGdaki)
-			result = ginSendSettle(dc, own, peer, i >= peers.count, poll);
+			result = ginGdakiDrainPeer(dc, own, peer, i >= peers.count, poll);
 		else if (words)
-			result = ginSendSettleWords(dc, peer, i >= peers.count, poll);
+			result = ginGdakiDrainShared(dc, peer, i >= peers.count, poll);
 	}
 	return result;
 }

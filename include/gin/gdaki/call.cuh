@@ -17,26 +17,26 @@
  * with what is in GPU memory: if they had the address of an argument of the kernel or of a call, that
  * would be kept in local memory on every route.
  */
-struct ginSender {
+struct ginGdakiContext {
 	const ginDevComm *dc; /* ginDevComm.self */
 	uint32_t context;
 	ginSharing sharing;
 };
 
 /* The context's queues, and the one to a peer. */
-GIN_FN struct ginSendQueue *ginSendQueues(const ginDevComm &dc, uint32_t context)
+GIN_FN struct ginSendQueue *ginGdakiQueues(const ginDevComm &dc, uint32_t context)
 {
 	return dc.sendQueues + static_cast<size_t>(context) * dc.nSendQueues;
 }
 
-GIN_FN struct ginSendQueue *ginSendQueueOf(const ginDevComm &dc, uint32_t context, int peer)
+GIN_FN struct ginSendQueue *ginGdakiQueue(const ginDevComm &dc, uint32_t context, int peer)
 {
-	return ginSendQueues(dc, context) + dc.peers[peer].sendQueue;
+	return ginGdakiQueues(dc, context) + dc.peers[peer].sendQueue;
 }
 
 /* The word that a signal raises: of the context, whose first is `firstSignal`, or in a window. */
-GIN_FN struct ginMlx5Memory ginSendWord(const struct ginPeer *to, uint32_t firstSignal, int peer,
-					const ginSignalOp &op)
+GIN_FN struct ginMlx5Memory ginGdakiSignalWord(const struct ginPeer *to, uint32_t firstSignal,
+					       int peer, const ginSignalOp &op)
 {
 	if (op.at) {
 		const struct ginWindowPeer &at = ginWindowAt(op.window, peer);
@@ -47,15 +47,15 @@ GIN_FN struct ginMlx5Memory ginSendWord(const struct ginPeer *to, uint32_t first
 }
 
 /* Data at the peer. Its key lets PCIe reorder; what raises a signal is behind it all the same. */
-GIN_FN struct ginMlx5Memory ginSendThere(ginWindow_t window, size_t offset, int peer)
+GIN_FN struct ginMlx5Memory ginGdakiRemote(ginWindow_t window, size_t offset, int peer)
 {
 	const struct ginWindowPeer &at = ginWindowAt(window, peer);
 	return {at.nicAddress + offset, at.nicKey};
 }
 
 /* This rank's end of a transfer; false: no window has it. */
-GIN_FN bool ginSendHere(const struct ginSender &me, const ginSource &source, size_t bytes,
-			struct ginMlx5Memory *here)
+GIN_FN bool ginGdakiLocal(const struct ginGdakiContext &me, const ginSource &source, size_t bytes,
+			  struct ginMlx5Memory *here)
 {
 	const struct ginWindowTable *table = source.window.table;
 
@@ -66,10 +66,10 @@ GIN_FN bool ginSendHere(const struct ginSender &me, const ginSource &source, siz
 }
 
 /* What every post of a context has. */
-GIN_FN void ginSendBegin(struct ginSend *p, const struct ginSender &me, enum ginOp op, int peer,
-			 uint32_t scope, const ginOptions &options)
+GIN_FN void ginGdakiWork(struct ginWork *p, const struct ginGdakiContext &me, enum ginOp op,
+			 int peer, uint32_t scope, const ginOptions &options)
 {
-	p->queue = ginSendQueueOf(*me.dc, me.context, peer);
+	p->queue = ginGdakiQueue(*me.dc, me.context, peer);
 	p->fixed = p->queue->fixed;
 	p->to = &me.dc->peers[peer];
 	p->context = me.context;
@@ -79,89 +79,92 @@ GIN_FN void ginSendBegin(struct ginSend *p, const struct ginSender &me, enum gin
 	p->sharing = me.sharing;
 	p->scope = scope;
 	p->counter = 0;
-	p->hold = p->raises = false;
+	p->aggregate = p->raises = false;
 	p->local = p->sink = {p->fixed.sink, p->fixed.sinkKey};
 	p->bytes = 0;
 }
 
-GIN_FN void ginSendRaise(struct ginSend *p, const struct ginSender &me, int peer,
-			 const ginSignalOp &op)
+GIN_FN void ginGdakiAddSignal(struct ginWork *p, const struct ginGdakiContext &me, int peer,
+			      const ginSignalOp &op)
 {
 	if (!op.present)
 		return;
 	p->raises = true;
-	p->word = ginSendWord(p->to, me.context * me.dc->signals, peer, op);
+	p->word = ginGdakiSignalWord(p->to, me.context * me.dc->signals, peer, op);
 	p->add = op.value;
 }
 
 /* In several posts, when one would be too long: what is raised and counted goes with the last. */
-GIN_FN_COLD ginResult_t ginSendLong(struct ginSend *p)
+GIN_FN_COLD ginResult_t ginGdakiPostLong(struct ginWork *p)
 {
-	struct ginSend piece = *p;
+	struct ginWork piece = *p;
 	ginResult_t result = ginSuccess;
 
-	piece.bytes = GIN_SEND_BYTES;
+	piece.bytes = GIN_WORK_MAX_BYTES;
 	piece.raises = false;
 	piece.counter = 0;
-	for (; result == ginSuccess && p->bytes > GIN_SEND_BYTES; p->bytes -= GIN_SEND_BYTES) {
+	for (; result == ginSuccess && p->bytes > GIN_WORK_MAX_BYTES;
+	     p->bytes -= GIN_WORK_MAX_BYTES) {
 		piece.remote = p->remote;
 		piece.local = p->local;
-		result = ginSendPost(&piece);
-		p->remote.address += GIN_SEND_BYTES;
-		p->local.address += GIN_SEND_BYTES;
+		result = ginWorkPost(&piece);
+		p->remote.address += GIN_WORK_MAX_BYTES;
+		p->local.address += GIN_WORK_MAX_BYTES;
 	}
-	return result == ginSuccess ? ginSendPost(p) : result;
+	return result == ginSuccess ? ginWorkPost(p) : result;
 }
 
-GIN_FN ginResult_t ginSendMove(struct ginSend *p, const struct ginSender &me, const ginSource &here)
+GIN_FN ginResult_t ginGdakiPostData(struct ginWork *p, const struct ginGdakiContext &me,
+				    const ginSource &here)
 {
-	if (p->bytes && !ginSendHere(me, here, p->bytes, &p->local))
+	if (p->bytes && !ginGdakiLocal(me, here, p->bytes, &p->local))
 		return ginErrorInvalidArgument;
-	if (p->bytes > GIN_SEND_BYTES)
-		return ginSendLong(p);
-	return ginSendPost(p);
+	if (p->bytes > GIN_WORK_MAX_BYTES)
+		return ginGdakiPostLong(p);
+	return ginWorkPost(p);
 }
 
-GIN_FN_COLD ginResult_t ginSendPut(struct ginSender me, int peer, ginWindow_t dstWin, size_t dstOff,
-				   const ginSource &source, size_t bytes, const ginSignalOp &remote,
-				   uint32_t counter, const ginOptions &options)
+GIN_FN_COLD ginResult_t ginGdakiPut(struct ginGdakiContext me, int peer, ginWindow_t dstWin,
+				    size_t dstOff, const ginSource &source, size_t bytes,
+				    const ginSignalOp &remote, uint32_t counter,
+				    const ginOptions &options)
 {
-	struct ginSend p;
+	struct ginWork p;
 
-	ginSendBegin(&p, me, ginOpPut, peer, ginPutFence(source, options.given, options.required),
+	ginGdakiWork(&p, me, ginOpPut, peer, ginPutFence(source, options.given, options.required),
 		     options);
-	p.remote = ginSendThere(dstWin, dstOff, peer);
+	p.remote = ginGdakiRemote(dstWin, dstOff, peer);
 	p.bytes = bytes;
 	p.counter = counter + 1u;
-	p.hold = options.aggregate;
-	ginSendRaise(&p, me, peer, remote);
-	return ginSendMove(&p, me, source);
+	p.aggregate = options.aggregate;
+	ginGdakiAddSignal(&p, me, peer, remote);
+	return ginGdakiPostData(&p, me, source);
 }
 
 /* `value`: whole words. */
-GIN_FN_COLD ginResult_t ginSendPutValue(struct ginSender me, int peer, ginWindow_t dstWin,
-					size_t dstOff, const uint32_t *value, uint32_t bytes,
-					const ginSignalOp &remote, const ginOptions &options)
+GIN_FN_COLD ginResult_t ginGdakiPutValue(struct ginGdakiContext me, int peer, ginWindow_t dstWin,
+					 size_t dstOff, const uint32_t *value, uint32_t bytes,
+					 const ginSignalOp &remote, const ginOptions &options)
 {
-	struct ginSend p;
+	struct ginWork p;
 
-	ginSendBegin(&p, me, ginOpPutValue, peer, ginScopeThread, options);
-	p.remote = ginSendThere(dstWin, dstOff, peer);
+	ginGdakiWork(&p, me, ginOpPutValue, peer, ginScopeThread, options);
+	p.remote = ginGdakiRemote(dstWin, dstOff, peer);
 	p.bytes = bytes;
 	p.value = value;
-	p.hold = options.aggregate;
-	ginSendRaise(&p, me, peer, remote);
-	return ginSendPost(&p);
+	p.aggregate = options.aggregate;
+	ginGdakiAddSignal(&p, me, peer, remote);
+	return ginWorkPost(&p);
 }
 
-GIN_FN_COLD ginResult_t ginSendSignal(struct ginSender me, int peer, const ginSignalOp &op,
-				      uint32_t scope, const ginOptions &options)
+GIN_FN_COLD ginResult_t ginGdakiSignal(struct ginGdakiContext me, int peer, const ginSignalOp &op,
+				       uint32_t scope, const ginOptions &options)
 {
-	struct ginSend p;
+	struct ginWork p;
 
-	ginSendBegin(&p, me, ginOpSignal, peer, scope, options);
-	ginSendRaise(&p, me, peer, op);
-	return ginSendPost(&p);
+	ginGdakiWork(&p, me, ginOpSignal, peer, scope, options);
+	ginGdakiAddSignal(&p, me, peer, op);
+	return ginWorkPost(&p);
 }
 
 #endif

@@ -12,7 +12,7 @@
 #include "call.cuh"
 
 /* E, release end: READs were posted, below `end`. */
-GIN_FN void ginGetsRaise(struct ginSendQueue *q, const struct ginWindowTable *into, uint64_t end)
+GIN_FN void ginGetsRecord(struct ginSendQueue *q, const struct ginWindowTable *into, uint64_t end)
 {
 	struct ginSendGets *gets = &q->gets[into->fence == ginScopeSystem];
 
@@ -20,31 +20,31 @@ GIN_FN void ginGetsRaise(struct ginSendQueue *q, const struct ginWindowTable *in
 	ginEndRaise(&gets->read, end);
 }
 
-GIN_FN_COLD ginResult_t ginSendGet(struct ginSender me, int peer, ginWindow_t srcWin, size_t srcOff,
-				   ginWindow_t dstWin, size_t dstOff, size_t bytes,
-				   const ginOptions &options)
+GIN_FN_COLD ginResult_t ginGdakiGet(struct ginGdakiContext me, int peer, ginWindow_t srcWin,
+				    size_t srcOff, ginWindow_t dstWin, size_t dstOff, size_t bytes,
+				    const ginOptions &options)
 {
-	struct ginSend p;
+	struct ginWork p;
 
-	ginSendBegin(&p, me, ginOpGet, peer, ginScopeThread, options);
-	p.remote = ginSendThere(srcWin, srcOff, peer);
+	ginGdakiWork(&p, me, ginOpGet, peer, ginScopeThread, options);
+	p.remote = ginGdakiRemote(srcWin, srcOff, peer);
 	p.bytes = bytes;
-	p.hold = options.aggregate;
-	ginResult_t result = ginSendMove(&p, me, ginSourceIn(dstWin, dstOff));
+	p.aggregate = options.aggregate;
+	ginResult_t result = ginGdakiPostData(&p, me, ginSourceIn(dstWin, dstOff));
 	if (result == ginSuccess && bytes)
-		ginGetsRaise(p.queue, dstWin.table, ginSendEnd(&p));
+		ginGetsRecord(p.queue, dstWin.table, ginWorkEnd(&p));
 	return result;
 }
 
 /* Are there any without a DUMP? One of a higher index is behind them, whatever who posted it knew. */
-GIN_FN bool ginGetsHidden(const struct ginSendGets *gets)
+GIN_FN bool ginGetsUndumped(const struct ginSendGets *gets)
 {
 	return ginLocalLoad(&gets->read) > ginLocalLoad(&gets->dumped);
 }
 
 /* Writes and hands over the DUMP that was reserved. E, acquire end of the gets', release end of its own. */
-GIN_FN void ginGetsDump(struct ginSendQueue *q, struct ginSendGets *gets, struct ginSendRange range,
-			ginSharing sharing)
+GIN_FN void ginGetsPostDump(struct ginSendQueue *q, struct ginSendGets *gets,
+			    struct ginSendRange range, ginSharing sharing)
 {
 	ginDoneLook(&gets->read, ginSharingGpu);
 	const struct ginWindowTable *into = reinterpret_cast<const struct ginWindowTable *>(
@@ -52,24 +52,24 @@ GIN_FN void ginGetsDump(struct ginSendQueue *q, struct ginSendGets *gets, struct
 	struct ginMlx5Slot slot = ginSendSlot(q->fixed, range, 0);
 
 	slot.flags |= ginMlx5FenceAndSmall;
-	ginMlx5StoreWqebb(ginSendPlace(q->fixed, range.first),
+	ginMlx5StoreWqebb(ginSendWqebb(q->fixed, range.first),
 			  ginMlx5Dump(slot, {into->nicAddress, into->nicKey}, 1));
 	ginEndRaise(&gets->dumped, range.first + 1);
 	ginSendHandOver<const ginSendFixed &>(q, q->fixed, range, false, sharing);
 }
 
 /* A DUMP for all gets that need one, by who waits. *end is raised to where the bytes of all are there. */
-GIN_FN_COLD ginResult_t ginGetsShow(struct ginSendQueue *q, uint64_t *end, struct ginPoll *poll,
-				    ginSharing sharing)
+GIN_FN_COLD ginResult_t ginGetsDumpAll(struct ginSendQueue *q, uint64_t *end, struct ginPoll *poll,
+				       ginSharing sharing)
 {
 	struct ginSendRange range = {0, 1};
 
 	for (struct ginSendGets *gets = q->gets; gets < q->gets + 2; gets++) {
-		if (ginGetsHidden(gets)) {
-			ginResult_t result = ginSendClaim(q, &range, *poll, sharing);
+		if (ginGetsUndumped(gets)) {
+			ginResult_t result = ginSendReserveWait(q, &range, *poll, sharing);
 			if (result != ginSuccess)
 				return result;
-			ginGetsDump(q, gets, range, sharing);
+			ginGetsPostDump(q, gets, range, sharing);
 		}
 		uint64_t dumped = ginLocalLoad(&gets->dumped);
 		if (*end < dumped)
@@ -84,13 +84,13 @@ GIN_FN_COLD uint64_t ginGetsTicket(struct ginSendQueue *q, ginSharing sharing)
 	struct ginSendRange range = {0, 1};
 
 	for (struct ginSendGets *gets = q->gets; gets < q->gets + 2; gets++) {
-		if (!ginGetsHidden(gets))
+		if (!ginGetsUndumped(gets))
 			continue;
-		if (!ginSendTryAgain(q, 1, 1, &range.first, sharing))
+		if (!ginSendReserveFree(q, 1, 1, &range.first, sharing))
 			return ginSendTicket(q);
-		ginGetsDump(q, gets, range, sharing);
+		ginGetsPostDump(q, gets, range, sharing);
 	}
-	return ginSendTicket(q) | GIN_SEND_SHOWN;
+	return ginSendTicket(q) | GIN_SEND_DUMPED;
 }
 
 #endif

@@ -230,24 +230,24 @@ GIN_MLX5_FN struct ginMlx5Segment ginMlx5NoSegment(void)
  * One plain 16-byte store. The NIC sees it when a release and then the doorbell record and the
  * doorbell have followed.
  */
-GIN_MLX5_FN void ginMlx5Store(struct ginMlx5Segment *place, struct ginMlx5Segment segment)
+GIN_MLX5_FN void ginMlx5Store(struct ginMlx5Segment *to, struct ginMlx5Segment segment)
 {
 #if defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__)
-	asm volatile("st.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(place), "r"(segment.word[0]),
+	asm volatile("st.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(segment.word[0]),
 		     "r"(segment.word[1]), "r"(segment.word[2]), "r"(segment.word[3])
 		     : "memory");
 #else
-	*place = segment;
+	*to = segment;
 #endif
 }
 
 /* By one thread: four stores. */
-GIN_MLX5_FN void ginMlx5StoreWqebb(struct ginMlx5Wqebb *place, struct ginMlx5Wqebb wqebb)
+GIN_MLX5_FN void ginMlx5StoreWqebb(struct ginMlx5Wqebb *to, struct ginMlx5Wqebb wqebb)
 {
-	ginMlx5Store(&place->segment[0], wqebb.segment[0]);
-	ginMlx5Store(&place->segment[1], wqebb.segment[1]);
-	ginMlx5Store(&place->segment[2], wqebb.segment[2]);
-	ginMlx5Store(&place->segment[3], wqebb.segment[3]);
+	ginMlx5Store(&to->segment[0], wqebb.segment[0]);
+	ginMlx5Store(&to->segment[1], wqebb.segment[1]);
+	ginMlx5Store(&to->segment[2], wqebb.segment[2]);
+	ginMlx5Store(&to->segment[3], wqebb.segment[3]);
 }
 
 /*

@@ -4,10 +4,10 @@
  *
  * A post goes five steps. test/model/send.pml is a model of all but the second.
  *
- *   room, reserve   ginSendClaim: indexes for which there is room, or none. Who gives up holds none.
+ *   room, reserve   ginSendReserveWait: indexes for which there is room, or none. Who gives up holds none.
  *   write           each lane makes its WQEs and stores them at its indexes.
  *   hand over       ginSendHandOver, by one for all who post together: one exchange.
- *   ring            ginSendTake, by who has the turn: for all that has been handed over.
+ *   ring            ginSendRingAndPutDown, by who has the turn: for all that has been handed over.
  *
  * The turn. The NIC reads WQEs in the order of indexes, and threads come to the end of writing in any.
  * So one turn goes along the queue: it lies in the turn word of the first index that has not been
@@ -21,12 +21,12 @@
  * less than the one before.
  *
  * Held back. A post that aggregates says so in its mark, and does not ring alone. One behind it that
- * does not aggregate rings for it, or whoever waits, for room or for an end: ginSendNudge picks the
+ * does not aggregate rings for it, or whoever waits, for room or for an end: ginSendRingPending picks the
  * turn up and rings.
  *
  * The record is not followed by a fence before the doorbell. Should a NIC drop the doorbell, and then
  * find the older record, another doorbell helps: of the next post, or of who waits, who rings again
- * when nothing comes (ginSendNudge). A sender who never posts or waits again would not be helped; the
+ * when nothing comes (ginSendRingPending). A sender who never posts or waits again would not be helped; the
  * record would have to be later than the NIC's read, which crosses PCIe twice after the doorbell.
  *
  * Completion. The CQ is collapsed, and the last WQE of each post has a CQE: one word says which index
@@ -65,7 +65,7 @@ struct ginSendRange {
  * What never changes, loaded here and now, and at once: compilers move plain loads behind the branches
  * that follow, where they come late.
  */
-GIN_FN struct ginSendFixed ginSendFixedOf(const struct ginSendQueue *q)
+GIN_FN struct ginSendFixed ginSendLoadFixed(const struct ginSendQueue *q)
 {
 	const char *at = reinterpret_cast<const char *>(&q->fixed);
 	ginWord16 word[4] = {ginDataLoad<ginWord16>(at), ginDataLoad<ginWord16>(at + 16),
@@ -82,7 +82,7 @@ GIN_FN uint32_t ginSendMask(const struct ginSendFixed &f)
 	return (1u << f.logDepth) - 1;
 }
 
-GIN_FN struct ginMlx5Wqebb *ginSendPlace(const struct ginSendFixed &f, uint64_t index)
+GIN_FN struct ginMlx5Wqebb *ginSendWqebb(const struct ginSendFixed &f, uint64_t index)
 {
 	return &f.wqes[index & ginSendMask(f)];
 }
@@ -96,7 +96,7 @@ GIN_FN struct ginMlx5Slot ginSendSlot(const struct ginSendFixed &f, struct ginSe
 }
 
 /* Latches an error, unless one is. `state`: of the CQE. */
-GIN_FN_COLD void ginSendLatch(struct ginSendQueue *q, uint32_t state)
+GIN_FN_COLD void ginSendLatchError(struct ginSendQueue *q, uint32_t state)
 {
 	uint32_t error = ginCqeWord(&q->fixed.cqe->timestampLow);
 	uint64_t why = ginMlx5CqeCounter(state) | ginMlx5CqeVendorSyndrome(error) << 16 |
@@ -115,9 +115,9 @@ GIN_FN uint64_t ginSendDone(const struct ginSendQueue *q, ginSharing sharing)
  * The CQE's state. One in host memory is looked at by one thread at a time, as in mirror.cuh; others find
  * nothing new there, and `done`. K, acquire end.
  */
-GIN_FN uint32_t ginSendLook(struct ginSendQueue *q)
+GIN_FN uint32_t ginSendCqeState(struct ginSendQueue *q)
 {
-	if (q->fixed.near)
+	if (q->fixed.gpuMemory)
 		return ginCqeObserve(&q->fixed.cqe->state);
 	if (ginMirrorCome(&q->looking))
 		return ginMlx5CqeEmpty();
@@ -132,21 +132,21 @@ GIN_FN uint32_t ginSendLook(struct ginSendQueue *q)
  */
 GIN_FN uint64_t ginSendCompleted(struct ginSendQueue *q, uint64_t done)
 {
-	uint32_t state = ginSendLook(q);
+	uint32_t state = ginSendCqeState(q);
 	uint32_t opcode = ginMlx5CqeOpcode(state);
 
 	if (opcode == ginMlx5CqeInvalid)
 		return done;
 	if (opcode != ginMlx5CqeRequest) {
-		ginSendLatch(q, state);
+		ginSendLatchError(q, state);
 		return done;
 	}
 	return done + ((ginMlx5CqeCounter(state) + 1 - static_cast<uint32_t>(done)) & 0xffff);
 }
 
 /* Raises the counters of these, then `done`. What it is then. C and F, release ends. */
-GIN_FN_COLD uint64_t ginSendCredit(struct ginSendQueue *q, uint64_t from, uint64_t to,
-				   ginSharing sharing)
+GIN_FN_COLD uint64_t ginSendCreditCounters(struct ginSendQueue *q, uint64_t from, uint64_t to,
+					   ginSharing sharing)
 {
 	if (sharing != ginSharingThread && !ginLocalCas(&q->done, from, from | GIN_SEND_CREDITING))
 		return ginSendDone(q, sharing);
@@ -172,7 +172,7 @@ GIN_FN_COLD uint64_t ginSendRefresh(struct ginSendQueue *q, ginSharing sharing)
 	if (now == done)
 		return done;
 	if (ginLocalLoad(&q->counted) > done)
-		return ginSendCredit(q, done, now, sharing);
+		return ginSendCreditCounters(q, done, now, sharing);
 	return ginDoneRaise(&q->done, done, now, sharing) ? now : ginSendDone(q, sharing);
 }
 
@@ -183,7 +183,7 @@ GIN_FN ginResult_t ginSendState(const struct ginSendQueue *q)
 }
 
 /* Rings for all below `next`, behind a fence. By who has the turn. N, release end. */
-GIN_FN void ginSendRing(struct ginSendQueue *q, const struct ginSendFixed &f, uint64_t next)
+GIN_FN void ginSendRingDoorbell(struct ginSendQueue *q, const struct ginSendFixed &f, uint64_t next)
 {
 	uint32_t low = static_cast<uint32_t>(next);
 
@@ -193,22 +193,22 @@ GIN_FN void ginSendRing(struct ginSendQueue *q, const struct ginSendFixed &f, ui
 }
 
 /* The turn word of an index. */
-GIN_FN uint32_t *ginSendTurn(const struct ginSendFixed &f, uint64_t index)
+GIN_FN uint32_t *ginSendTurnWord(const struct ginSendFixed &f, uint64_t index)
 {
 	return &f.turn[index & ginSendMask(f)];
 }
 
 /* Takes the marks from *at on; does any of them ask for a doorbell? W, acquire end. */
-GIN_FN bool ginSendCollect(const struct ginSendFixed &f, uint64_t *at)
+GIN_FN bool ginSendTakeMarks(const struct ginSendFixed &f, uint64_t *at)
 {
 	uint64_t from = *at;
 	bool ring = false;
 
 	for (;;) {
-		uint32_t mark = ginTurnTake(ginSendTurn(f, *at));
+		uint32_t mark = ginTurnTake(ginSendTurnWord(f, *at));
 		if (!mark)
 			break;
-		ring |= !(mark & GIN_TURN_HELD_BACK);
+		ring |= !(mark & GIN_TURN_AGGREGATE);
 		*at += mark & GIN_TURN_COUNT;
 	}
 	if (!ring && *at != from)
@@ -217,11 +217,11 @@ GIN_FN bool ginSendCollect(const struct ginSendFixed &f, uint64_t *at)
 }
 
 /* Puts the turn down at `at`; false: that index is marked, and he who has the turn keeps it. W. */
-GIN_FN bool ginSendPutDown(struct ginSendQueue *q, const struct ginSendFixed &f, uint64_t at,
-			   ginSharing sharing)
+GIN_FN bool ginSendPutDownTurn(struct ginSendQueue *q, const struct ginSendFixed &f, uint64_t at,
+			       ginSharing sharing)
 {
 	ginLocalStore(&q->handed, at);
-	return ginTurnPutDown(ginSendTurn(f, at), sharing);
+	return ginTurnPutDown(ginSendTurnWord(f, at), sharing);
 }
 
 /*
@@ -229,76 +229,77 @@ GIN_FN bool ginSendPutDown(struct ginSendQueue *q, const struct ginSendFixed &f,
  * `Fixed` is what ginSendHandOver was called with.
  */
 template <class Fixed>
-GIN_FN_COLD void ginSendHold(struct ginSendQueue *q, uint64_t at, ginSharing sharing)
+GIN_FN_COLD void ginSendRingMarked(struct ginSendQueue *q, uint64_t at, ginSharing sharing)
 {
 	Fixed f = q->fixed;
 
 	do {
-		if (ginSendCollect(f, &at)) {
-			ginNicFence(f.near);
-			ginSendRing(q, f, at);
+		if (ginSendTakeMarks(f, &at)) {
+			ginNicFence(f.gpuMemory);
+			ginSendRingDoorbell(q, f, at);
 		}
-	} while (!ginSendPutDown(q, f, at, sharing));
+	} while (!ginSendPutDownTurn(q, f, at, sharing));
 }
 
 /* By a thread that has the queue for itself, behind a fence; the turn goes from one index to the other. */
-GIN_FN void ginSendAlone(struct ginSendQueue *q, const struct ginSendFixed &f, uint64_t from,
-			 uint64_t at, bool ring)
+GIN_FN void ginSendRingAlone(struct ginSendQueue *q, const struct ginSendFixed &f, uint64_t from,
+			     uint64_t at, bool ring)
 {
 	if (ring)
-		ginSendRing(q, f, at);
+		ginSendRingDoorbell(q, f, at);
 	if (from == at)
 		return;
-	ginTurnClear(ginSendTurn(f, from));
-	ginTurnLay(ginSendTurn(f, at));
+	ginTurnClear(ginSendTurnWord(f, from));
+	ginTurnLay(ginSendTurnWord(f, at));
 	ginLocalStore(&q->handed, at);
 }
 
 /*
  * By who has the turn, which lies at `at`. What is below is handed over to him, which was a release in
- * that scope: to the device it is enough for a queue that is near. W.
+ * that scope: to the device it is enough for a queue in this GPU's memory. W.
  */
-template <class Fixed>
-GIN_FN void ginSendTake(struct ginSendQueue *q, Fixed f, uint64_t at, bool ring, ginSharing sharing)
+template <class Fixed> GIN_FN void ginSendRingAndPutDown(struct ginSendQueue *q, Fixed f,
+							 uint64_t at, bool ring, ginSharing sharing)
 {
 	if (ring) {
-		if (!f.near || sharing != ginSharingGpu)
-			ginNicFence(f.near);
-		ginSendRing(q, f, at);
+		if (!f.gpuMemory || sharing != ginSharingGpu)
+			ginNicFence(f.gpuMemory);
+		ginSendRingDoorbell(q, f, at);
 	}
-	if (!ginSendPutDown(q, f, at, sharing))
-		ginSendHold<Fixed>(q, at, sharing);
+	if (!ginSendPutDownTurn(q, f, at, sharing))
+		ginSendRingMarked<Fixed>(q, at, sharing);
 }
 
 /*
- * Hands over what was written, by one thread behind a sync of all who wrote. `hold`: no doorbell for
+ * Hands over what was written, by one thread behind a sync of all who wrote. `aggregate`: no doorbell for
  * this alone. W, release end.
  *
  * Fixed: ginSendFixed, a copy in registers, which no fence makes the caller load again; or, of few
  * registers, const ginSendFixed &.
  */
 template <class Fixed> GIN_FN void ginSendHandOver(struct ginSendQueue *q, Fixed f,
-						   struct ginSendRange range, bool hold,
+						   struct ginSendRange range, bool aggregate,
 						   ginSharing sharing)
 {
-	uint32_t *word = ginSendTurn(f, range.first);
+	uint32_t *word = ginSendTurnWord(f, range.first);
 
 	if (sharing == ginSharingThread) {
-		ginNicFence(f.near);
-		ginSendAlone(q, f, range.first, range.first + range.count, !hold);
+		ginNicFence(f.gpuMemory);
+		ginSendRingAlone(q, f, range.first, range.first + range.count, !aggregate);
 		return;
 	}
-	if (ginTurnMark(word, range.count | (hold ? GIN_TURN_HELD_BACK : 0), sharing) != GIN_TURN)
+	if (ginTurnMark(word, range.count | (aggregate ? GIN_TURN_AGGREGATE : 0), sharing) !=
+	    GIN_TURN)
 		return;
 	ginTurnClear(word);
-	ginSendTake<Fixed>(q, f, range.first + range.count, !hold, sharing);
+	ginSendRingAndPutDown<Fixed>(q, f, range.first + range.count, !aggregate, sharing);
 }
 
 /*
  * Rings for what is held back; `again`: also when nothing is. If somebody has the turn he will do
  * what he finds, and the caller comes again.
  */
-GIN_FN_COLD void ginSendNudge(struct ginSendQueue *q, bool again, ginSharing sharing)
+GIN_FN_COLD void ginSendRingPending(struct ginSendQueue *q, bool again, ginSharing sharing)
 {
 	uint64_t at = ginLocalLoad(&q->handed);
 
@@ -306,19 +307,20 @@ GIN_FN_COLD void ginSendNudge(struct ginSendQueue *q, bool again, ginSharing sha
 		return;
 	const struct ginSendFixed &f = q->fixed;
 	if (sharing == ginSharingThread) {
-		ginNicFence(f.near);
-		ginSendAlone(q, f, at, at, true);
+		ginNicFence(f.gpuMemory);
+		ginSendRingAlone(q, f, at, at, true);
 		return;
 	}
-	if (ginTurnPickUp(ginSendTurn(f, at), sharing)) /* `at` may be a lap behind */
-		ginSendTake<const ginSendFixed &>(q, f, ginLocalLoad(&q->handed), true, sharing);
+	if (ginTurnPickUp(ginSendTurnWord(f, at), sharing)) /* `at` may be a lap behind */
+		ginSendRingAndPutDown<const ginSendFixed &>(q, f, ginLocalLoad(&q->handed), true,
+							    sharing);
 }
 
 /* One turn of a loop that waits for the queue. */
 GIN_FN_COLD ginResult_t ginSendPollStep(struct ginSendQueue *q, struct ginPoll &poll,
 					ginSharing sharing)
 {
-	ginSendNudge(q, poll.steps % 4096 == 4095, sharing);
+	ginSendRingPending(q, poll.steps % 4096 == 4095, sharing);
 	ginResult_t result = ginSendState(q);
 	return result == ginSuccess ? ginPollStep(poll) : result;
 }
@@ -327,7 +329,7 @@ GIN_FN_COLD ginResult_t ginSendPollStep(struct ginSendQueue *q, struct ginPoll &
  * Is there room for `count` indexes from `first` on, which were reserved at once, without a look before? If
  * not, as far as `done` says, they are given back, unless somebody has reserved more since: he does the same
  * first, or somebody brings `done` up to date, and then there is room for these, too. Who gets nothing goes
- * by ginSendTryAgain, which does that. For more than the queue is deep there is never room. `done`: looked at
+ * by ginSendReserveFree, which does that. For more than the queue is deep there is never room. `done`: looked at
  * before, or while the reservation was under way.
  */
 GIN_FN bool ginSendKeep(struct ginSendQueue *q, uint32_t logDepth, uint32_t count, uint64_t first,
@@ -343,8 +345,8 @@ GIN_FN bool ginSendKeep(struct ginSendQueue *q, uint32_t logDepth, uint32_t coun
 }
 
 /* Reserves, if there is room as far as `done` says. */
-GIN_FN bool ginSendTry(struct ginSendQueue *q, uint32_t logDepth, uint32_t count, uint64_t *first,
-		       ginSharing sharing)
+GIN_FN bool ginSendReserveTry(struct ginSendQueue *q, uint32_t logDepth, uint32_t count,
+			      uint64_t *first, ginSharing sharing)
 {
 	if (sharing == ginSharingThread) {
 		*first = ginOwnLoad(&q->reserved);
@@ -362,8 +364,8 @@ GIN_FN bool ginSendTry(struct ginSendQueue *q, uint32_t logDepth, uint32_t count
  * Reserves for as many posts of `each` WQEBBs as it has seen room for, at most `posts`, and returns how
  * many: for who has found none before, and so keeps nobody from it.
  */
-GIN_FN uint32_t ginSendTryAgain(struct ginSendQueue *q, uint32_t each, uint32_t posts,
-				uint64_t *first, ginSharing sharing)
+GIN_FN uint32_t ginSendReserveFree(struct ginSendQueue *q, uint32_t each, uint32_t posts,
+				   uint64_t *first, ginSharing sharing)
 {
 	uint64_t depth = 1ull << q->fixed.logDepth, next = ginLocalLoad(&q->reserved);
 	uint64_t used = next - ginSendDone(q, sharing);
@@ -384,18 +386,18 @@ GIN_FN uint32_t ginSendTryAgain(struct ginSendQueue *q, uint32_t each, uint32_t 
 }
 
 /* Reserves range->count WQEBBs, and waits for room. Not ginSuccess: nothing is reserved. */
-GIN_FN ginResult_t ginSendClaim(struct ginSendQueue *q, struct ginSendRange *range,
-				struct ginPoll &poll, ginSharing sharing)
+GIN_FN ginResult_t ginSendReserveWait(struct ginSendQueue *q, struct ginSendRange *range,
+				      struct ginPoll &poll, ginSharing sharing)
 {
 	ginResult_t result = ginSendState(q);
 	if (result != ginSuccess ||
-	    ginSendTry(q, q->fixed.logDepth, range->count, &range->first, sharing))
+	    ginSendReserveTry(q, q->fixed.logDepth, range->count, &range->first, sharing))
 		return result;
 	do {
 		result = ginSendPollStep(q, poll, sharing);
 		if (result != ginSuccess)
 			return result;
-	} while (!ginSendTryAgain(q, range->count, 1, &range->first, sharing));
+	} while (!ginSendReserveFree(q, range->count, 1, &range->first, sharing));
 	return ginSuccess;
 }
 

@@ -18,11 +18,11 @@
 #define GIN_SEND_CREDITING (1ull << 63)
 
 /* In a ticket: the gets before it have a DUMP before it, too. */
-#define GIN_SEND_SHOWN (1ull << 63)
+#define GIN_SEND_DUMPED (1ull << 63)
 
 /* A turn word: 0; the turn; or a mark: how many WQEBBs from here on are written, and how. */
 #define GIN_TURN (1u << 31)
-#define GIN_TURN_HELD_BACK (1u << 30) /* no doorbell for these alone */
+#define GIN_TURN_AGGREGATE (1u << 30) /* no doorbell for these alone */
 #define GIN_TURN_COUNT 0xffffu
 
 /*
@@ -43,9 +43,9 @@ struct ginSendFixed {
 	struct ginMlx5Wqebb *wqes; /* [depth]; the NIC reads */
 	uint32_t queue;		   /* ginMlx5Queue() */
 	uint16_t logDepth;	   /* at least 4 */
-	uint8_t near;	/* 1: all of it but the doorbell is this GPU's memory; 0: or elsewhere */
-	uint8_t masked; /* 1: both NICs have masked atomics */
-	uint32_t *turn; /* [depth] */
+	uint8_t gpuMemory; /* 1: all of it but the doorbell is this GPU's memory; 0: or elsewhere */
+	uint8_t masked;	   /* 1: both NICs have masked atomics */
+	uint32_t *turn;	   /* [depth] */
 	struct ginMlx5DoorbellRecord *record; /* the NIC reads */
 	uint64_t *doorbell;		      /* the NIC's register */
 	/* [depth]: 1 + the counter that is raised when the WQE of the slot is done; 0: none. */

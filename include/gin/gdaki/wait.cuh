@@ -11,52 +11,52 @@
  * All that was posted is completed, and the bytes of gets are there, as far as the ticket, which others may
  * have given back.
  */
-GIN_FN_COLD ginResult_t ginSendWaitQueue(struct ginSendQueue *q, uint64_t ticket,
-					 struct ginPoll *poll, ginSharing sharing)
+GIN_FN_COLD ginResult_t ginGdakiWait(struct ginSendQueue *q, uint64_t ticket, struct ginPoll *poll,
+				     ginSharing sharing)
 {
-	uint64_t end = ticket & ~GIN_SEND_SHOWN, gets = 0;
+	uint64_t end = ticket & ~GIN_SEND_DUMPED, gets = 0;
 	ginResult_t result = ginSuccess;
 
-	if (!(ticket & GIN_SEND_SHOWN))
+	if (!(ticket & GIN_SEND_DUMPED))
 		gets = ginLocalLoad(&q->gets[0].read) | ginLocalLoad(&q->gets[1].read);
 	bool done = ginSendDone(q, sharing) >= end;
 	if (!gets && done) /* most have nothing to wait for */
 		return ginSendState(q);
 	if (gets)
-		result = ginGetsShow(q, &end, poll, sharing);
+		result = ginGetsDumpAll(q, &end, poll, sharing);
 	if (result != ginSuccess)
 		return result;
 	return ginSendWait(q, end, *poll, sharing);
 }
 
 /* All that was posted in these queues. */
-GIN_FN ginResult_t ginSendWaitQueues(struct ginSendQueue *q, uint32_t count, struct ginPoll *poll,
-				     ginSharing sharing)
+GIN_FN ginResult_t ginGdakiWaitAll(struct ginSendQueue *q, uint32_t count, struct ginPoll *poll,
+				   ginSharing sharing)
 {
 	ginResult_t result = ginSuccess;
 
 	for (uint32_t i = 0; result == ginSuccess && i < count; i++, q++)
-		result = ginSendWaitQueue(q, ginSendTicket(q), poll, sharing);
+		result = ginGdakiWait(q, ginSendTicket(q), poll, sharing);
 	return result;
 }
 
 /* All that was posted in the context, to whomever, and to direct peers' words in any. */
-GIN_FN_COLD ginResult_t ginSendFlush(struct ginSender me, struct ginPoll *poll)
+GIN_FN_COLD ginResult_t ginGdakiFlush(struct ginGdakiContext me, struct ginPoll *poll)
 {
 	const ginDevComm &dc = *me.dc;
 	ginResult_t result =
-		ginSendWaitQueues(ginSendQueues(dc, me.context), dc.nSendQueues, poll, me.sharing);
+		ginGdakiWaitAll(ginGdakiQueues(dc, me.context), dc.nSendQueues, poll, me.sharing);
 
 	if (result != ginSuccess || !ginLocalLoad(&dc.results[dc.contexts].words))
 		return result;
-	return ginSendWaitQueues(ginSendQueues(dc, dc.contexts), dc.nRanks - dc.nSendQueues, poll,
-				 ginSharingGpu);
+	return ginGdakiWaitAll(ginGdakiQueues(dc, dc.contexts), dc.nRanks - dc.nSendQueues, poll,
+			       ginSharingGpu);
 }
 
 /* Raises the counters of what is done, in all queues of the context; the error of one that counts. */
-GIN_FN_COLD ginResult_t ginSendCredits(struct ginSender me)
+GIN_FN_COLD ginResult_t ginGdakiCreditCounters(struct ginGdakiContext me)
 {
-	struct ginSendQueue *q = ginSendQueues(*me.dc, me.context);
+	struct ginSendQueue *q = ginGdakiQueues(*me.dc, me.context);
 	ginResult_t result = ginSuccess;
 
 	GIN_NO_UNROLL
@@ -65,7 +65,7 @@ GIN_FN_COLD ginResult_t ginSendCredits(struct ginSender me)
 			continue;
 		if (ginSendRefresh(q, me.sharing) >= ginLocalLoad(&q->counted))
 			continue;
-		ginSendNudge(q, false, me.sharing);
+		ginSendRingPending(q, false, me.sharing);
 		if (result == ginSuccess)
 			result = ginSendState(q);
 	}
@@ -73,14 +73,14 @@ GIN_FN_COLD ginResult_t ginSendCredits(struct ginSender me)
 }
 
 /* Waits until the counter is at least `least`; *seen is what it was last. C, acquire end. */
-GIN_FN_COLD ginResult_t ginSendWaitCounter(struct ginSender me, uint32_t id, uint64_t least,
-					   uint32_t bits, struct ginPoll *poll, uint64_t *seen)
+GIN_FN_COLD ginResult_t ginGdakiWaitCounter(struct ginGdakiContext me, uint32_t id, uint64_t least,
+					    uint32_t bits, struct ginPoll *poll, uint64_t *seen)
 {
 	const uint64_t *word =
 		me.dc->counter + static_cast<size_t>(me.context) * me.dc->counters + id;
 
 	for (;;) {
-		ginResult_t result = ginSendCredits(me);
+		ginResult_t result = ginGdakiCreditCounters(me);
 		*seen = ginCounterObserve(word);
 		if (ginReached(*seen, least, bits))
 			return ginSuccess;
