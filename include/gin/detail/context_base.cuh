@@ -9,9 +9,7 @@
 
 #include "../coop.cuh"
 #include "../direct/route.cuh"
-#include "../gdaki/atomic.cuh"
-#include "../gdaki/once.cuh"
-#include "../gdaki/wait.cuh"
+#include "../gdaki/complete.cuh"
 #include "../proxy/route.cuh"
 #include "wait.cuh"
 

@@ -167,4 +167,214 @@ GIN_FN_COLD ginResult_t ginGdakiSignal(struct ginGdakiContext me, int peer, cons
 	return ginWorkPost(&p);
 }
 
+/*
+ * A call, beside its bytes. Flags are words: what a kernel always says the same is known to the compiler
+ * beyond the call then, as it is not of a byte with padding behind it.
+ */
+struct ginFastCall {
+	struct ginSendQueue *queue;
+	const struct ginPeer *to;
+	ginWindow_t dst;
+	size_t dstOff;
+	struct ginSignalOp remote;
+	uint32_t firstSignal; /* of the context */
+	int peer;
+	uint32_t sharing; /* enum ginSharing */
+	uint32_t aggregate;
+};
+
+/* What is posted, as far as it takes loads to know. */
+struct ginFastWork {
+	struct ginMlx5Memory remote, local, word;
+	const uint32_t *value; /* the bytes, as words; NULL: they are at `local` */
+	uint64_t add;
+	uint32_t counter; /* 1 + the one to raise; 0: none */
+	uint32_t bytes;	  /* 0: the signal alone */
+	bool raises;
+	bool systemRelease; /* a source that has yet to be released to the system */
+};
+
+/* The bytes of a put; of a signal alone none, in no window. */
+struct ginFastSource {
+	ginWindow_t window;
+	size_t offset;
+	uint64_t *counters; /* the context's */
+	uint32_t counter;   /* 1 + the one to raise; 0: none */
+	uint32_t bytes;
+	uint32_t given, required; /* enum ginScope, as in ginOptions */
+
+	GIN_FN void describe(struct ginFastWork *s) const
+	{
+		const struct ginWindowTable *table = window.table;
+		uint32_t needed = required;
+
+		if (bytes) {
+			s->local = {table->nicAddress + offset, table->nicKey};
+			if (needed < table->fence)
+				needed = table->fence;
+		}
+		s->systemRelease = needed == ginScopeSystem && given < needed;
+	}
+};
+
+/* Those of a value. */
+struct ginFastValue {
+	uint32_t word[GIN_MLX5_INLINE_BYTES / 4];
+	uint32_t bytes;
+	static constexpr uint64_t *counters = nullptr;
+	static constexpr uint32_t counter = 0;
+
+	GIN_FN void describe(struct ginFastWork *s) const { s->value = word; }
+};
+
+template <class Bytes>
+GIN_FN uint32_t ginFastWqebbs(const struct ginFastCall &call, const Bytes &bytes)
+{
+	return (bytes.bytes ? 1 : 0) + call.remote.present;
+}
+
+template <class Bytes>
+GIN_FN struct ginFastWork ginFastDescribe(const struct ginFastCall &call, const Bytes &bytes)
+{
+	struct ginFastWork s = {};
+
+	s.bytes = bytes.bytes;
+	s.counter = bytes.counter;
+	s.raises = call.remote.present;
+	bytes.describe(&s);
+	if (s.bytes)
+		s.remote = ginGdakiRemote(call.dst, call.dstOff, call.peer);
+	if (s.raises) {
+		s.word = ginGdakiSignalWord(call.to, call.firstSignal, call.peer, call.remote);
+		s.add = call.remote.value;
+	}
+	return s;
+}
+
+/* A WQE of the range, at its place; a NOP, when it goes nowhere. */
+GIN_FN void ginFastStore(const struct ginSendFixed &f, struct ginSendRange range, uint32_t i,
+			 const ginMlx5Wqebb &wqe, bool well)
+{
+	struct ginMlx5Wqebb *to = ginSendWqebb(f, range.first + i);
+
+	if (well)
+		ginMlx5StoreWqebb(to, wqe);
+	else
+		ginMlx5StoreWqebb(to, ginMlx5Nop(ginSendSlot(f, range, i)));
+}
+
+/* Of the bytes. */
+GIN_FN struct ginMlx5Wqebb ginFastDataWqe(const struct ginFastWork &s, struct ginMlx5Slot slot)
+{
+	return s.value ? ginMlx5WriteInline(slot, s.remote, s.value, s.bytes)
+		       : ginMlx5Write(slot, s.remote, s.local, s.bytes);
+}
+
+/* This thread's WQEs, from index `at` of the range on. */
+GIN_FN void ginFastWrite(const struct ginFastWork &s, const struct ginSendFixed &f,
+			 struct ginSendRange range, uint32_t at, bool well)
+{
+	uint32_t i = at;
+
+	if (s.bytes) {
+		struct ginMlx5Slot slot = ginSendSlot(f, range, i);
+		ginFastStore(f, range, i++, ginFastDataWqe(s, slot), well);
+	}
+	if (s.raises) {
+		struct ginMlx5Slot slot = ginSendSlot(f, range, i);
+		ginFastStore(f, range, i++,
+			     ginMlx5FetchAdd(slot, s.word, {f.sink, f.sinkKey}, s.add), well);
+	}
+	if (s.counter)
+		ginSlotCounterSet(&f.counter[(range.first + i - 1) & ginSendMask(f)],
+				  well ? s.counter : 0);
+}
+
+/* By a thread that has the queue for itself: the looks go on while the fence waits for the WQEs. */
+template <class Bytes>
+GIN_FN uint32_t ginFastPostAlone(const struct ginFastCall &call, const Bytes &bytes)
+{
+	struct ginSendQueue *q = call.queue;
+	const struct ginFastWork s = ginFastDescribe(call, bytes);
+	const struct ginSendFixed f = ginSendLoadFixed(q);
+	const bool gpuMemory = f.gpuMemory && !s.systemRelease;
+	struct ginSendRange range = {0, ginFastWqebbs(call, bytes)};
+
+	if (!ginSendReserveTry(q, f.logDepth, range.count, &range.first, ginSharingThread))
+		return ginSentFull;
+	ginFastWrite(s, f, range, 0, true);
+	uint32_t state = ginPeerObserve(call.to).state;
+	uint64_t latched = ginLocalLoad(&q->latched);
+	ginNicFence(gpuMemory);
+	uint32_t outcome = ginSendOutcome(state, latched);
+	if (outcome != ginSentOk) {
+		ginFastWrite(s, f, range, 0, false);
+		ginNicFence(gpuMemory);
+	}
+	if (s.counter)
+		ginSendCounterFollows(q, bytes.counters, range.first + range.count);
+	ginSendRingAlone(q, f, range.first, range.first + range.count, !call.aggregate);
+	return outcome;
+}
+
+/*
+ * Others may post theirs along. The way of the reservation from memory is the longest: it goes first, and
+ * needs nothing that takes a load, so that all others are under way beside it.
+ */
+template <class Bytes>
+GIN_FN uint32_t ginFastPostShared(const struct ginFastCall &call, const Bytes &bytes)
+{
+	struct ginSendQueue *q = call.queue;
+	const ginSharing sharing = static_cast<ginSharing>(call.sharing);
+	const uint32_t wqebbs = ginFastWqebbs(call, bytes);
+	uint32_t state = ginPeerObserve(call.to).state;
+	uint64_t latched = ginLocalLoad(&q->latched);
+	uint64_t kind = wqebbs | (bytes.counter ? 4 : 0); /* those who count are together, too */
+	struct ginTogether group =
+		ginTogetherFor(reinterpret_cast<uintptr_t>(q) ^ kind << 48, false);
+	struct ginSendRange range = {0, wqebbs * group.count};
+
+	if (!group.rank)
+		range.first = ginTicketAdd(&q->reserved, range.count);
+	const struct ginFastWork s = ginFastDescribe(call, bytes);
+	const struct ginSendFixed f = ginSendLoadFixed(q);
+	uint64_t done = ginSendDone(q, sharing);
+	bool room =
+		!group.rank && ginSendKeep(q, f.logDepth, range.count, range.first, done, sharing);
+	if (!ginFromLeader(group, room))
+		return ginSentFull;
+	range.first = ginFromLeader(group, range.first);
+	uint32_t outcome = ginSendOutcome(state, latched);
+	ginFastWrite(s, f, range, group.rank * wqebbs, outcome == ginSentOk);
+	bool rings = ginAnyOf(group, !call.aggregate),
+	     systemRelease = ginAnyOf(group, s.systemRelease);
+	ginMeetAll(group);
+	if (group.rank)
+		return outcome;
+	if (s.counter)
+		ginSendCounterFollows(q, bytes.counters, range.first + range.count);
+	if (systemRelease) /* cumulative: it stands for all of them */
+		ginSourceRelease(ginScopeSystem);
+	ginSendHandOver(q, f, range, !rings, sharing);
+	return outcome;
+}
+
+template <class Bytes>
+GIN_FN uint32_t ginFastPost(const struct ginFastCall &call, const Bytes &bytes)
+{
+	return call.sharing == ginSharingThread ? ginFastPostAlone(call, bytes)
+						: ginFastPostShared(call, bytes);
+}
+
+/* enum ginSent; ginSentFull: nothing is done, and it is for post.cuh. */
+GIN_FN_COLD uint32_t ginFastPut(struct ginFastCall call, struct ginFastSource source)
+{
+	return ginFastPost(call, source);
+}
+
+GIN_FN_COLD uint32_t ginFastPutValue(struct ginFastCall call, struct ginFastValue value)
+{
+	return ginFastPost(call, value);
+}
+
 #endif

@@ -49,8 +49,8 @@
  * Sharing. By the GPU or by a block: the same steps, with words of that scope. By one thread: no
  * atomics; it writes, rings, and lays the turn where it would be, for who uses the queue next.
  */
-#ifndef GIN_GDAKI_CUH
-#define GIN_GDAKI_CUH
+#ifndef GIN_GDAKI_QUEUE_CUH
+#define GIN_GDAKI_QUEUE_CUH
 
 #include "turn.cuh"
 #include "../detail/wait.cuh"

@@ -6,8 +6,8 @@
  * Room comes first: a ticket for which there is none is given back, so that who gives up holds
  * nothing. test/model/ring.pml is a model of it.
  */
-#ifndef GIN_QUEUE_CUH
-#define GIN_QUEUE_CUH
+#ifndef GIN_PROXY_RING_CUH
+#define GIN_PROXY_RING_CUH
 
 #include "descriptor.h"
 #include "../detail/together.cuh"

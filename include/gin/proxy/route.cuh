@@ -5,8 +5,8 @@
  * One thread of the calling coop makes the descriptor and posts it; a CPU thread does the rest, in
  * backends/proxy/.
  */
-#ifndef GIN_PROXY_CUH
-#define GIN_PROXY_CUH
+#ifndef GIN_PROXY_ROUTE_CUH
+#define GIN_PROXY_ROUTE_CUH
 
 #include "../action.cuh"
 #include "../options.cuh"
