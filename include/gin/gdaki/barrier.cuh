@@ -1,20 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * barrier.cuh - the gdaki route: what a barrier waits for, and how it tells a peer
+ * barrier.cuh - the gdaki route: what a barrier waits for, and how it signals a peer
  *
- * Before a rank tells that it has come, what it has put is in the peers' memory, as a third rank may
- * tell them. A completion says that the peer's NIC has it; PCIe may still have it under way, relaxed as
- * data is. So a barrier READs 8 bytes from each peer that something was posted to since: a READ at the
- * peer pushes all writes before it, of whatever queue pair. It goes by the barrier's own context; what
- * other contexts have posted is completed before. Theirs may be used by one thread alone, so they are
- * only looked at: of their words just `pushed` is written, which is for barriers.
+ * Called by include/gin/barrier.cuh: ginGdakiDrain() before the first round, ginGdakiBarrierSet()
+ * for each word that a round sets at a peer on this route. Calls queue.cuh.
+ *
+ * A rank may learn from a third rank that this rank has reached the barrier. So before this rank
+ * sets its first word, all of its puts have to be in the peers' memory. A completion says only
+ * that the peer's NIC has the data: PCIe, which may reorder data, may still hold it. A READ at the
+ * peer pushes all writes before it to memory, of whatever queue pair. So for each peer
+ * ginGdakiDrain()
+ *
+ * 1. waits until what other contexts have posted is completed (ginGdakiDrainQueue),
+ * 2. posts a READ of 8 bytes by the barrier's own context, unless `pushed` says that nothing was
+ *    posted since the last one (ginGdakiPushQueue),
+ * 3. in a second pass waits until everything, the READs included, is completed.
+ *
+ * One thread alone may use another context, so the barrier only loads the words of that context's
+ * queues. The exception is `pushed`, which only barriers use.
  */
 #ifndef GIN_GDAKI_BARRIER_CUH
 #define GIN_GDAKI_BARRIER_CUH
 
 #include "call.cuh"
 
-/* All that was posted in the queue is completed; *end is up to where. Raises and rings nothing. */
+/*
+ * Waits until all that was posted in the queue is completed; *end is the index up to which.
+ * Changes no index of the queue and does not ring.
+ */
 GIN_FN_COLD ginResult_t ginGdakiDrainQueue(struct ginSendQueue *q, uint64_t *end,
 					   struct ginPoll *poll)
 {
@@ -23,7 +36,7 @@ GIN_FN_COLD ginResult_t ginGdakiDrainQueue(struct ginSendQueue *q, uint64_t *end
 	*end = ginSendTicket(q);
 	while (result == ginSuccess && ginSendCompleted(q, ginSendDone(q, ginSharingGpu)) < *end) {
 		uint64_t reserved = ginSendTicket(q);
-		if (reserved < *end) /* somebody has given back */
+		if (reserved < *end) /* a thread has undone its reservation */
 			*end = reserved;
 		result = ginSendState(q);
 		if (result == ginSuccess)
@@ -32,7 +45,10 @@ GIN_FN_COLD ginResult_t ginGdakiDrainQueue(struct ginSendQueue *q, uint64_t *end
 	return result;
 }
 
-/* Posts one WQE for a barrier: a READ, or its word. By steps of its own, which need few registers. */
+/*
+ * Posts one WQE: an inline WRITE of *epoch, or with NULL a READ. Not by post.cuh, which needs more
+ * registers.
+ */
 GIN_FN_COLD ginResult_t ginGdakiBarrierPost(struct ginSendQueue *q, struct ginMlx5Memory remote,
 					    const uint64_t *epoch, struct ginPoll *poll)
 {
@@ -56,7 +72,10 @@ GIN_FN_COLD ginResult_t ginGdakiBarrierPost(struct ginSendQueue *q, struct ginMl
 	return ginSuccess;
 }
 
-/* Sets a barrier's word at the peer, by value. All that the caller has seen comes before it. */
+/*
+ * Sets a barrier's word at the peer to `epoch`. B: ginGdakiBarrierPost() releases by
+ * ginSourceRelease(), the peer acquires by ginBarrierObserve().
+ */
 GIN_FN_COLD ginResult_t ginGdakiBarrierSet(const ginDevComm &dc, uint32_t context, int peer,
 					   uint64_t word, uint64_t epoch, const ginOptions &options)
 {
@@ -68,7 +87,10 @@ GIN_FN_COLD ginResult_t ginGdakiBarrierSet(const ginDevComm &dc, uint32_t contex
 				   &poll);
 }
 
-/* Posts a READ behind what a context has posted to the peer, unless one was. */
+/*
+ * Posts a READ in context `own` after all that `context` has posted to the peer, unless one was
+ * posted since.
+ */
 GIN_FN ginResult_t ginGdakiPushQueue(const ginDevComm &dc, uint32_t context, uint32_t own, int peer,
 				     struct ginPoll *poll)
 {
@@ -84,13 +106,16 @@ GIN_FN ginResult_t ginGdakiPushQueue(const ginDevComm &dc, uint32_t context, uin
 		result = ginGdakiDrainQueue(q, &end, poll);
 	if (result == ginSuccess)
 		result = ginGdakiBarrierPost(by, {to->nicSignals, to->nicKey}, nullptr, poll);
-	/* Behind the READ's reservation: who sees this waits for that READ, too. */
+	/* After reserving the READ: a thread that sees this `pushed` waits for that READ too. E. */
 	if (result == ginSuccess && q != by)
 		ginEndRaise(&q->pushed, end);
 	return result;
 }
 
-/* All that was posted to the peer, in all contexts: READs are on their way, or, `wait`, all is done. */
+/*
+ * For one peer on this route, in all contexts: first pass, posts READs; second pass (`wait`),
+ * waits.
+ */
 GIN_FN ginResult_t ginGdakiDrainPeer(const ginDevComm &dc, uint32_t own, int peer, bool wait,
 				     struct ginPoll *poll)
 {
@@ -103,7 +128,7 @@ GIN_FN ginResult_t ginGdakiDrainPeer(const ginDevComm &dc, uint32_t own, int pee
 	return result;
 }
 
-/* The same of words in windows of a direct peer, which have one queue. */
+/* The two passes for the shared queue of a direct peer, which carries words in windows. */
 GIN_FN ginResult_t ginGdakiDrainShared(const ginDevComm &dc, int peer, bool wait,
 				       struct ginPoll *poll)
 {
@@ -113,7 +138,7 @@ GIN_FN ginResult_t ginGdakiDrainShared(const ginDevComm &dc, int peer, bool wait
 		    : ginGdakiPushQueue(dc, dc.contexts, dc.contexts, peer, poll);
 }
 
-/* What was posted to these peers, in all contexts, is in their memory. */
+/* All that any context posted to these peers is in their memory. */
 GIN_FN ginResult_t ginGdakiDrain(const ginDevComm &dc, uint32_t own, const ginPeerSet &peers,
 				 struct ginPoll *poll)
 {

@@ -1,8 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * call.cuh - the gdaki route: calls become posts to the peer's send queue
+ * call.cuh - the gdaki route: calls that post
  *
- * One thread of the calling coop makes the post; the NIC does the rest.
+ * Called by detail/context_base.cuh, on the first thread of the calling coop. A call tries the
+ * fast path first and takes the general path if that returns ginSentFull:
+ *
+ *                  fast path            general path
+ * put              ginFastPut           ginGdakiPut
+ * value            ginFastPutValue      ginGdakiPutValue
+ * signal           ginFastPut           ginGdakiSignal
+ * get, atomic      -                    ginGdakiGet, ginGdakiAtomic (complete.cuh)
+ *
+ * The fast path takes a put or a value of one WQE, a signal, or one of the two with a signal, if
+ * there is room. It keeps everything in registers. The general path fills in a struct ginWork, in
+ * local memory, and calls ginWorkPost() of post.cuh: it takes messages of any length and sources
+ * at any address, and waits for room. Both reserve, hand over and ring by queue.cuh.
  */
 #ifndef GIN_GDAKI_CALL_CUH
 #define GIN_GDAKI_CALL_CUH
@@ -12,10 +24,12 @@
 #include "../detail/source.cuh"
 
 /*
- * Who makes a call: a context, or, for words in windows of direct peers, by ginDevComm.contexts all of
- * them together. The functions of this route are called with values, with copies made for it, and
- * with what is in GPU memory: if they had the address of an argument of the kernel or of a call, that
- * would be kept in local memory on every route.
+ * The context that makes a call. `context` == dc->contexts selects the queues that all contexts
+ * share: they are for words in windows of direct peers.
+ *
+ * Functions of this route take values, copies made for them, or pointers to GPU memory. The
+ * address of a kernel's or a call's argument would keep that argument in local memory on every
+ * route.
  */
 struct ginGdakiContext {
 	const ginDevComm *dc; /* ginDevComm.self */
@@ -23,7 +37,7 @@ struct ginGdakiContext {
 	ginSharing sharing;
 };
 
-/* The context's queues, and the one to a peer. */
+/* The send queues of a context. */
 GIN_FN struct ginSendQueue *ginGdakiQueues(const ginDevComm &dc, uint32_t context)
 {
 	return dc.sendQueues + static_cast<size_t>(context) * dc.nSendQueues;
@@ -34,7 +48,10 @@ GIN_FN struct ginSendQueue *ginGdakiQueue(const ginDevComm &dc, uint32_t context
 	return ginGdakiQueues(dc, context) + dc.peers[peer].sendQueue;
 }
 
-/* The word that a signal raises: of the context, whose first is `firstSignal`, or in a window. */
+/*
+ * The word that a signal raises: of the context whose first signal is `firstSignal`, or in a
+ * window.
+ */
 GIN_FN struct ginMlx5Memory ginGdakiSignalWord(const struct ginPeer *to, uint32_t firstSignal,
 					       int peer, const ginSignalOp &op)
 {
@@ -46,7 +63,10 @@ GIN_FN struct ginMlx5Memory ginGdakiSignalWord(const struct ginPeer *to, uint32_
 	return {to->nicSignals + word * sizeof(uint64_t), to->nicKey};
 }
 
-/* Data at the peer. Its key lets PCIe reorder; what raises a signal is behind it all the same. */
+/*
+ * Data at the peer. PCIe may reorder writes by nicKey. A signal uses a key that keeps order, so
+ * its atomic follows the data all the same.
+ */
 GIN_FN struct ginMlx5Memory ginGdakiRemote(ginWindow_t window, size_t offset, int peer)
 {
 	const struct ginWindowPeer &at = ginWindowAt(window, peer);
@@ -65,7 +85,7 @@ GIN_FN bool ginGdakiLocal(const struct ginGdakiContext &me, const ginSource &sou
 	return true;
 }
 
-/* What every post of a context has. */
+/* Fills in what every work request of a context has. */
 GIN_FN void ginGdakiWork(struct ginWork *p, const struct ginGdakiContext &me, enum ginOp op,
 			 int peer, uint32_t scope, const ginOptions &options)
 {
@@ -94,7 +114,10 @@ GIN_FN void ginGdakiAddSignal(struct ginWork *p, const struct ginGdakiContext &m
 	p->add = op.value;
 }
 
-/* In several posts, when one would be too long: what is raised and counted goes with the last. */
+/*
+ * Posts more than GIN_WORK_MAX_BYTES in several posts. The last one has the signal and the
+ * counter.
+ */
 GIN_FN_COLD ginResult_t ginGdakiPostLong(struct ginWork *p)
 {
 	struct ginWork piece = *p;
@@ -114,6 +137,7 @@ GIN_FN_COLD ginResult_t ginGdakiPostLong(struct ginWork *p)
 	return result == ginSuccess ? ginWorkPost(p) : result;
 }
 
+/* Finds the local end of a put or get, and posts. */
 GIN_FN ginResult_t ginGdakiPostData(struct ginWork *p, const struct ginGdakiContext &me,
 				    const ginSource &here)
 {
@@ -141,7 +165,7 @@ GIN_FN_COLD ginResult_t ginGdakiPut(struct ginGdakiContext me, int peer, ginWind
 	return ginGdakiPostData(&p, me, source);
 }
 
-/* `value`: whole words. */
+/* `value`: an array of whole words. */
 GIN_FN_COLD ginResult_t ginGdakiPutValue(struct ginGdakiContext me, int peer, ginWindow_t dstWin,
 					 size_t dstOff, const uint32_t *value, uint32_t bytes,
 					 const ginSignalOp &remote, const ginOptions &options)
@@ -168,8 +192,8 @@ GIN_FN_COLD ginResult_t ginGdakiSignal(struct ginGdakiContext me, int peer, cons
 }
 
 /*
- * A call, beside its bytes. Flags are words: what a kernel always says the same is known to the compiler
- * beyond the call then, as it is not of a byte with padding behind it.
+ * A call of the fast path without its bytes. Flags are uint32_t: constants propagate through
+ * words, not through bools with padding.
  */
 struct ginFastCall {
 	struct ginSendQueue *queue;
@@ -183,18 +207,18 @@ struct ginFastCall {
 	uint32_t aggregate;
 };
 
-/* What is posted, as far as it takes loads to know. */
+/* What is posted: the fields whose values need loads. */
 struct ginFastWork {
 	struct ginMlx5Memory remote, local, word;
-	const uint32_t *value; /* the bytes, as words; NULL: they are at `local` */
+	const uint32_t *value; /* a value, as words; NULL: the bytes are at `local` */
 	uint64_t add;
 	uint32_t counter; /* 1 + the one to raise; 0: none */
-	uint32_t bytes;	  /* 0: the signal alone */
+	uint32_t bytes;	  /* 0: a signal alone */
 	bool raises;
-	bool systemRelease; /* a source that has yet to be released to the system */
+	bool systemRelease; /* release the source to the system first */
 };
 
-/* The bytes of a put; of a signal alone none, in no window. */
+/* The bytes of a put; zero bytes in no window: a signal alone. */
 struct ginFastSource {
 	ginWindow_t window;
 	size_t offset;
@@ -217,7 +241,7 @@ struct ginFastSource {
 	}
 };
 
-/* Those of a value. */
+/* The bytes of a value. */
 struct ginFastValue {
 	uint32_t word[GIN_MLX5_INLINE_BYTES / 4];
 	uint32_t bytes;
@@ -251,7 +275,7 @@ GIN_FN struct ginFastWork ginFastDescribe(const struct ginFastCall &call, const 
 	return s;
 }
 
-/* A WQE of the range, at its place; a NOP, when it goes nowhere. */
+/* Stores one WQE of the range, or a NOP if `well` is false. */
 GIN_FN void ginFastStore(const struct ginSendFixed &f, struct ginSendRange range, uint32_t i,
 			 const ginMlx5Wqebb &wqe, bool well)
 {
@@ -263,14 +287,14 @@ GIN_FN void ginFastStore(const struct ginSendFixed &f, struct ginSendRange range
 		ginMlx5StoreWqebb(to, ginMlx5Nop(ginSendSlot(f, range, i)));
 }
 
-/* Of the bytes. */
+/* The WQE that moves the bytes. */
 GIN_FN struct ginMlx5Wqebb ginFastDataWqe(const struct ginFastWork &s, struct ginMlx5Slot slot)
 {
 	return s.value ? ginMlx5WriteInline(slot, s.remote, s.value, s.bytes)
 		       : ginMlx5Write(slot, s.remote, s.local, s.bytes);
 }
 
-/* This thread's WQEs, from index `at` of the range on. */
+/* Writes this thread's WQEs, from index `at` of the range on. */
 GIN_FN void ginFastWrite(const struct ginFastWork &s, const struct ginSendFixed &f,
 			 struct ginSendRange range, uint32_t at, bool well)
 {
@@ -290,7 +314,10 @@ GIN_FN void ginFastWrite(const struct ginFastWork &s, const struct ginSendFixed 
 				  well ? s.counter : 0);
 }
 
-/* By a thread that has the queue for itself: the looks go on while the fence waits for the WQEs. */
+/*
+ * By a thread that has the queue for itself. The loads of the peer's and the queue's state go on
+ * while the fence waits for the WQEs.
+ */
 template <class Bytes>
 GIN_FN uint32_t ginFastPostAlone(const struct ginFastCall &call, const Bytes &bytes)
 {
@@ -318,8 +345,8 @@ GIN_FN uint32_t ginFastPostAlone(const struct ginFastCall &call, const Bytes &by
 }
 
 /*
- * Others may post theirs along. The way of the reservation from memory is the longest: it goes first, and
- * needs nothing that takes a load, so that all others are under way beside it.
+ * By a thread that shares the queue; lanes post together. The reservation takes longest, so it
+ * starts first: nothing before it depends on a load, and all other loads overlap with it.
  */
 template <class Bytes>
 GIN_FN uint32_t ginFastPostShared(const struct ginFastCall &call, const Bytes &bytes)
@@ -329,7 +356,8 @@ GIN_FN uint32_t ginFastPostShared(const struct ginFastCall &call, const Bytes &b
 	const uint32_t wqebbs = ginFastWqebbs(call, bytes);
 	uint32_t state = ginPeerObserve(call.to).state;
 	uint64_t latched = ginLocalLoad(&q->latched);
-	uint64_t kind = wqebbs | (bytes.counter ? 4 : 0); /* those who count are together, too */
+	uint64_t kind =
+		wqebbs | (bytes.counter ? 4 : 0); /* lanes that count are a group of their own */
 	struct ginTogether group =
 		ginTogetherFor(reinterpret_cast<uintptr_t>(q) ^ kind << 48, false);
 	struct ginSendRange range = {0, wqebbs * group.count};
@@ -353,7 +381,7 @@ GIN_FN uint32_t ginFastPostShared(const struct ginFastCall &call, const Bytes &b
 		return outcome;
 	if (s.counter)
 		ginSendCounterFollows(q, bytes.counters, range.first + range.count);
-	if (systemRelease) /* cumulative: it stands for all of them */
+	if (systemRelease) /* cumulative: it covers the sources of all lanes */
 		ginSourceRelease(ginScopeSystem);
 	ginSendHandOver(q, f, range, !rings, sharing);
 	return outcome;
@@ -366,7 +394,7 @@ GIN_FN uint32_t ginFastPost(const struct ginFastCall &call, const Bytes &bytes)
 						: ginFastPostShared(call, bytes);
 }
 
-/* enum ginSent; ginSentFull: nothing is done, and it is for post.cuh. */
+/* Returns enum ginSent. ginSentFull: nothing is done, take the general path. */
 GIN_FN_COLD uint32_t ginFastPut(struct ginFastCall call, struct ginFastSource source)
 {
 	return ginFastPost(call, source);

@@ -1,6 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * complete.cuh - the gdaki route: calls that wait for a completion
+ * complete.cuh - the gdaki route: gets, flush and wait, counters, atomics
+ *
+ * Called by context.cuh and detail/context_base.cuh, on the first thread of the calling coop.
+ * Calls post.cuh to post and queue.cuh to wait. In this file:
+ *
+ * gets       ginGdakiGet() posts READs and ginGetsRecord() notes their end.
+ * flush      ginGdakiFlush(), for all queues of a context, and ginGdakiWait(), for one queue and a
+ *            ticket: ginGetsDumpAll(), then ginSendWait().
+ * counters   ginGdakiCreditCounters() raises those of completed puts, ginGdakiWaitCounter() repeats it.
+ * atomics    ginGdakiAtomic() posts; if the caller wants the old value, ginGdakiAtomicWait() gives the
+ *            NIC a result slot (struct ginSendResults), waits and reads it.
+ *
+ * Gets and DUMPs. A CQE does not prove that the bytes of a READ are in memory; that of a DUMP
+ * after the READ does. A DUMP holds up the WQEs after it for a round trip, so gets post READs
+ * alone and many READs are under way at a time. A thread that waits posts one DUMP for all gets
+ * before it (ginGetsDumpAll), and flushAsync posts it with its ticket (ginGetsTicket).
  */
 #ifndef GIN_GDAKI_COMPLETE_CUH
 #define GIN_GDAKI_COMPLETE_CUH
@@ -8,7 +23,7 @@
 #include "call.cuh"
 #include "../detail/places.cuh"
 
-/* E, release end: READs were posted, below `end`. */
+/* READs into the window `into` were posted below `end`. E, release end. */
 GIN_FN void ginGetsRecord(struct ginSendQueue *q, const struct ginWindowTable *into, uint64_t end)
 {
 	struct ginSendGets *gets = &q->gets[into->fence == ginScopeSystem];
@@ -33,13 +48,19 @@ GIN_FN_COLD ginResult_t ginGdakiGet(struct ginGdakiContext me, int peer, ginWind
 	return result;
 }
 
-/* Are there any without a DUMP? One of a higher index is behind them, whatever who posted it knew. */
+/*
+ * Is there a READ with no DUMP after it? A DUMP of a higher index follows the READ, whichever
+ * thread posted it.
+ */
 GIN_FN bool ginGetsUndumped(const struct ginSendGets *gets)
 {
 	return ginLocalLoad(&gets->read) > ginLocalLoad(&gets->dumped);
 }
 
-/* Writes and hands over the DUMP that was reserved. E, acquire end of the gets', release end of its own. */
+/*
+ * Writes and hands over a DUMP in the reserved slot. E: acquire end for `read`, release end for
+ * `dumped`.
+ */
 GIN_FN void ginGetsPostDump(struct ginSendQueue *q, struct ginSendGets *gets,
 			    struct ginSendRange range, ginSharing sharing)
 {
@@ -55,7 +76,10 @@ GIN_FN void ginGetsPostDump(struct ginSendQueue *q, struct ginSendGets *gets,
 	ginSendHandOver<const ginSendFixed &>(q, q->fixed, range, false, sharing);
 }
 
-/* A DUMP for all gets that need one, by who waits. *end is raised to where the bytes of all are there. */
+/*
+ * Posts a DUMP for all gets that need one. Raises *end to an index whose completion proves that
+ * the bytes of all gets are there.
+ */
 GIN_FN_COLD ginResult_t ginGetsDumpAll(struct ginSendQueue *q, uint64_t *end, struct ginPoll *poll,
 				       ginSharing sharing)
 {
@@ -75,7 +99,10 @@ GIN_FN_COLD ginResult_t ginGetsDumpAll(struct ginSendQueue *q, uint64_t *end, st
 	return ginSuccess;
 }
 
-/* A ticket for all that has been posted, with DUMPs before it if there is room. */
+/*
+ * A ticket for all that was posted, after posting DUMPs if there is room for them
+ * (GIN_SEND_DUMPED).
+ */
 GIN_FN_COLD uint64_t ginGetsTicket(struct ginSendQueue *q, ginSharing sharing)
 {
 	struct ginSendRange range = {0, 1};
@@ -91,8 +118,8 @@ GIN_FN_COLD uint64_t ginGetsTicket(struct ginSendQueue *q, ginSharing sharing)
 }
 
 /*
- * All that was posted is completed, and the bytes of gets are there, as far as the ticket, which others may
- * have given back.
+ * Waits until all WQEBBs below the ticket are completed and the bytes of the gets among them are
+ * there.
  */
 GIN_FN_COLD ginResult_t ginGdakiWait(struct ginSendQueue *q, uint64_t ticket, struct ginPoll *poll,
 				     ginSharing sharing)
@@ -103,7 +130,7 @@ GIN_FN_COLD ginResult_t ginGdakiWait(struct ginSendQueue *q, uint64_t ticket, st
 	if (!(ticket & GIN_SEND_DUMPED))
 		gets = ginLocalLoad(&q->gets[0].read) | ginLocalLoad(&q->gets[1].read);
 	bool done = ginSendDone(q, sharing) >= end;
-	if (!gets && done) /* most have nothing to wait for */
+	if (!gets && done) /* most queues have nothing to wait for */
 		return ginSendState(q);
 	if (gets)
 		result = ginGetsDumpAll(q, &end, poll, sharing);
@@ -112,7 +139,7 @@ GIN_FN_COLD ginResult_t ginGdakiWait(struct ginSendQueue *q, uint64_t ticket, st
 	return ginSendWait(q, end, *poll, sharing);
 }
 
-/* All that was posted in these queues. */
+/* Waits for all that was posted in `count` queues from `q` on. */
 GIN_FN ginResult_t ginGdakiWaitAll(struct ginSendQueue *q, uint32_t count, struct ginPoll *poll,
 				   ginSharing sharing)
 {
@@ -123,7 +150,9 @@ GIN_FN ginResult_t ginGdakiWaitAll(struct ginSendQueue *q, uint32_t count, struc
 	return result;
 }
 
-/* All that was posted in the context, to whomever, and to direct peers' words in any. */
+/*
+ * Waits for all that the context posted, and for all that any context posted to the shared queues.
+ */
 GIN_FN_COLD ginResult_t ginGdakiFlush(struct ginGdakiContext me, struct ginPoll *poll)
 {
 	const ginDevComm &dc = *me.dc;
@@ -136,7 +165,10 @@ GIN_FN_COLD ginResult_t ginGdakiFlush(struct ginGdakiContext me, struct ginPoll 
 			       ginSharingGpu);
 }
 
-/* Raises the counters of what is done, in all queues of the context; the error of one that counts. */
+/*
+ * Raises the counters of completed puts in all queues of the context. Returns the error of a queue
+ * that still has a counter to raise.
+ */
 GIN_FN_COLD ginResult_t ginGdakiCreditCounters(struct ginGdakiContext me)
 {
 	struct ginSendQueue *q = ginGdakiQueues(*me.dc, me.context);
@@ -155,7 +187,7 @@ GIN_FN_COLD ginResult_t ginGdakiCreditCounters(struct ginGdakiContext me)
 	return result;
 }
 
-/* Waits until the counter is at least `least`; *seen is what it was last. C, acquire end. */
+/* Waits until the counter has reached `least`; *seen is its last value. C, acquire end. */
 GIN_FN_COLD ginResult_t ginGdakiWaitCounter(struct ginGdakiContext me, uint32_t id, uint64_t least,
 					    uint32_t bits, struct ginPoll *poll, uint64_t *seen)
 {
@@ -175,8 +207,8 @@ GIN_FN_COLD ginResult_t ginGdakiWaitCounter(struct ginGdakiContext me, uint32_t 
 }
 
 /*
- * Can the NIC not write the place any more? `abandoned`: as in ginSendResults. Behind an error no WQE
- * writes.
+ * Has the NIC stopped writing the slot of an abandoned atomic? `abandoned`: as in ginSendResults.
+ * After an error no WQE writes any more.
  */
 GIN_FN bool ginGdakiResultWritten(const struct ginGdakiContext &me, uint64_t abandoned)
 {
@@ -187,7 +219,10 @@ GIN_FN bool ginGdakiResultWritten(const struct ginGdakiContext &me, uint64_t aba
 	       ginSendState(q) != ginSuccess;
 }
 
-/* One that its caller has given up, once the NIC has written it; else GIN_QUEUE_RESULTS. */
+/*
+ * Takes a slot whose caller has given up, if the NIC has stopped writing it; else
+ * GIN_QUEUE_RESULTS.
+ */
 GIN_FN_COLD uint32_t ginGdakiResultReclaim(struct ginGdakiContext me)
 {
 	struct ginSendResults *results = me.dc->results + me.context;
@@ -201,7 +236,7 @@ GIN_FN_COLD uint32_t ginGdakiResultReclaim(struct ginGdakiContext me)
 	return GIN_QUEUE_RESULTS;
 }
 
-/* A place for an old value; waits for one. */
+/* Takes a result slot, waiting for one. */
 GIN_FN ginResult_t ginGdakiResultTake(const struct ginGdakiContext &me, uint32_t *slot,
 				      struct ginPoll *poll)
 {
@@ -217,7 +252,7 @@ GIN_FN ginResult_t ginGdakiResultTake(const struct ginGdakiContext &me, uint32_t
 	}
 }
 
-/* Devices answer 4 bytes in the order of the wire, and 8 in the host's. */
+/* The old value in a result slot. Devices write 4 bytes in network order and 8 in the host's. */
 GIN_FN uint64_t ginGdakiResultLoad(const struct ginSendResults *results, uint32_t slot,
 				   uint64_t bytes)
 {
@@ -225,7 +260,10 @@ GIN_FN uint64_t ginGdakiResultLoad(const struct ginSendResults *results, uint32_
 	return bytes == 8 ? word : ginMlx5Swap(static_cast<uint32_t>(word));
 }
 
-/* With a place: posts, waits, and reads the old value. After a timeout it may yet be done. */
+/*
+ * Takes a result slot, posts, waits, and reads the old value. After a timeout the NIC may still do
+ * the atomic.
+ */
 GIN_FN ginResult_t ginGdakiAtomicWait(const struct ginGdakiContext &me, struct ginWork *p, int peer,
 				      uint64_t *old, const ginOptions &options)
 {
@@ -244,7 +282,7 @@ GIN_FN ginResult_t ginGdakiAtomicWait(const struct ginGdakiContext &me, struct g
 		return result;
 	}
 	result = ginSendWait(p->queue, ginWorkEnd(p), poll, me.sharing);
-	if (result != ginSuccess) { /* whoever wants one takes it once the NIC has written it */
+	if (result != ginSuccess) { /* ginGdakiResultReclaim() takes the slot */
 		ginLocalStore(&results->abandoned[slot],
 			      1 + dc.peers[peer].sendQueue + ginWorkEnd(p) * dc.nRanks);
 		return result;
@@ -254,7 +292,7 @@ GIN_FN ginResult_t ginGdakiAtomicWait(const struct ginGdakiContext &me, struct g
 	return ginSuccess;
 }
 
-/* Of `bytes`, 4 or 8. `old`: NULL when nobody wants it. */
+/* `bytes`: 4 or 8. `old`: NULL if the caller does not want the old value. */
 GIN_FN_COLD ginResult_t ginGdakiAtomic(struct ginGdakiContext me, enum ginOp op, int peer,
 				       ginWindow_t win, size_t off, uint32_t bytes,
 				       uint64_t operand, uint64_t compare, uint64_t *old,

@@ -1,9 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * post.cuh - one post to a send queue: WQEs of one kind, and what is raised behind them
+ * post.cuh - one work request: a put, value, get or atomic, and the signal after it
  *
- * Threads of a warp that post to the same queue at the same time, each its own post of as many WQEBBs,
- * do so together: one of them reserves for all, each writes its own, and one hands over and rings.
+ * Called by call.cuh and complete.cuh, which fill in a struct ginWork. Calls queue.cuh.
+ * ginWorkPost() is the whole of it:
+ *
+ * 1. ginWorkReserve()   reserves room; ginWorkReserveWait() waits for it if there is none
+ * 2. ginWorkWrite()     encodes the WQEs into the reserved slots
+ * 3. ginWorkPublishShared() or, by a thread that has the queue for itself, ginWorkPublishAlone()
+ *                       hands the WQEs over and rings
+ * 4. ginSendOutcomeResult()   is what the call returns
+ *
+ * Lanes of a warp that post to the same queue at the same time, each a post of equally many
+ * WQEBBs, post together (detail/together.cuh): one lane reserves for all, each lane writes its own
+ * WQEs, and one lane hands over.
+ *
+ * The commonest posts do not come here: call.cuh has a fast path for them.
  */
 #ifndef GIN_GDAKI_POST_CUH
 #define GIN_GDAKI_POST_CUH
@@ -13,37 +25,41 @@
 #include "../detail/together.cuh"
 
 /*
- * A post on its way, as one thread makes it. In memory, behind the look at the route.
+ * One post of one thread. It is in local memory, so it is filled in after the branch on the route.
  * Which members count depends on `op`.
  */
 struct ginWork {
 	struct ginSendQueue *queue;
-	struct ginSendFixed fixed; /* the queue's */
-	const struct ginPeer *to;  /* NULL: whatever the peer's state is */
+	struct ginSendFixed fixed; /* a copy of queue->fixed */
+	const struct ginPeer *to;  /* NULL: do not look at the peer's state */
 	uint32_t context;
 	enum ginOp op;
 	ginSharing sharing;
-	uint32_t scope;	  /* how far the source has yet to be released, beyond what the queue is */
+	uint32_t scope;	  /* enum ginScope to which the source has yet to be released */
 	uint32_t counter; /* 1 + the one to raise; 0: none */
-	bool aggregate;	  /* others follow, which ring */
-	bool raises;	  /* adds `add` to the peer's `word` behind all else */
+	bool aggregate;	  /* no doorbell for this post alone */
+	bool raises;	  /* a signal: the last WQE adds `add` to `word` */
 	struct ginMlx5Memory remote, local, word, sink;
 	uint64_t add;
-	uint64_t bytes; /* put, get; of a value; of an atomic's word */
+	uint64_t bytes; /* of the put, get or value; width of an atomic */
 	uint64_t operand, compare;
 	const uint32_t *value;
 	const ginDevComm *dc;
 	const ginOptions *options;
-	/* What becomes of it; `group`, who post together, have `range`, and this one `each` of it. */
-	uint32_t wqebbs, outcome; /* enum ginSent */
+	/*
+	 * Set by posting: the WQEBBs of this post, its outcome, and the lanes that post together
+	 * with their range.
+	 */
+	uint32_t wqebbs;
+	uint32_t outcome; /* enum ginSent */
 	struct ginTogether group;
 	struct ginSendRange range;
 };
 
-/* These, or the queue's error. */
+/* The outcome of a post. Full: the queue has no room and nothing was done. */
 enum ginSent { ginSentFull = 0, ginSentOk = 1, ginSentPeerLost = 2, ginSentQueueLost = 3 };
 
-/* Bytes that one post moves at most, so that the least depth has room for it. */
+/* Bytes that one post moves at most: 8 WQEs, so that the smallest queue has room for it. */
 #define GIN_WORK_MAX_BYTES (8ull * GIN_MLX5_MESSAGE_BYTES)
 
 GIN_FN bool ginWorkIsSwap8(const struct ginWork *p)
@@ -51,7 +67,7 @@ GIN_FN bool ginWorkIsSwap8(const struct ginWork *p)
 	return p->op == ginOpSwap && p->bytes == 8;
 }
 
-/* WQEBBs that move data, or are an atomic's. */
+/* WQEBBs that move data or make up an atomic. */
 GIN_FN uint32_t ginWorkDataWqebbs(const struct ginWork *p)
 {
 	switch (p->op) {
@@ -71,8 +87,9 @@ GIN_FN uint32_t ginWorkDataWqebbs(const struct ginWork *p)
 }
 
 /*
- * What stands behind them: a NOP whose CQE counts two WQEBBs of one WQE; then what is raised. A post of
- * nothing is a NOP.
+ * All WQEBBs of the post: the data's, then one for the signal. A NOP is added to a post of nothing
+ * and to a swap of 8 bytes: the CQE of a WQE of two WQEBBs gives the index of its first,
+ * so the last WQE of a post has to be one of a single WQEBB.
  */
 GIN_FN uint32_t ginWorkWqebbs(const struct ginWork *p)
 {
@@ -83,7 +100,7 @@ GIN_FN uint32_t ginWorkWqebbs(const struct ginWork *p)
 	return count;
 }
 
-/* The i-th part of a message that is longer than one may be. */
+/* The memory of the i-th WQE of a message that is longer than one WQE moves. */
 GIN_FN struct ginMlx5Memory ginWorkPart(struct ginMlx5Memory memory, uint32_t i)
 {
 	memory.address += static_cast<uint64_t>(i) * GIN_MLX5_MESSAGE_BYTES;
@@ -96,7 +113,7 @@ GIN_FN uint32_t ginWorkPartBytes(const struct ginWork *p, uint32_t i)
 	return static_cast<uint32_t>(left < most ? left : most);
 }
 
-/* A value: all in one WQE, or 16 bytes and the rest. */
+/* A value: in one WQE, or 16 bytes in the first and the rest in the second. */
 GIN_FN void ginWorkStoreValue(const struct ginWork *p, struct ginMlx5Wqebb *wqe,
 			      struct ginMlx5Slot slot, uint32_t i)
 {
@@ -108,7 +125,7 @@ GIN_FN void ginWorkStoreValue(const struct ginWork *p, struct ginMlx5Wqebb *wqe,
 	ginMlx5StoreWqebb(wqe, ginMlx5WriteInline(slot, to, p->value + 4 * i, bytes));
 }
 
-/* Of 4 bytes; a swap compares no bit. */
+/* Atomics of 4 bytes are masked ones. A swap compares no bit. */
 GIN_FN void ginWorkStoreAtomic4(const struct ginWork *p, struct ginMlx5Wqebb *wqe,
 				struct ginMlx5Slot slot)
 {
@@ -124,7 +141,7 @@ GIN_FN void ginWorkStoreAtomic4(const struct ginWork *p, struct ginMlx5Wqebb *wq
 								  mask, operand, UINT32_MAX}));
 }
 
-/* The first WQEBB of two, or the second. */
+/* WQEBB `i` of the two of a swap of 8 bytes. */
 GIN_FN void ginWorkStoreSwap8(const struct ginWork *p, struct ginMlx5Wqebb *wqe,
 			      struct ginMlx5Slot slot, uint32_t i)
 {
@@ -148,7 +165,7 @@ GIN_FN void ginWorkStoreAtomic8(const struct ginWork *p, struct ginMlx5Wqebb *wq
 			wqe, ginMlx5CompareSwap(slot, p->remote, p->local, p->compare, p->operand));
 }
 
-/* All but puts and signals. */
+/* All WQEs but those of puts and signals. */
 GIN_FN void ginWorkStoreRare(const struct ginWork *p, struct ginMlx5Wqebb *wqe,
 			     struct ginMlx5Slot slot, uint32_t i)
 {
@@ -166,7 +183,7 @@ GIN_FN void ginWorkStoreRare(const struct ginWork *p, struct ginMlx5Wqebb *wqe,
 		ginWorkStoreAtomic8(p, wqe, slot, i);
 }
 
-/* The i-th of this thread's, at its place; `slot.flags` say whether it is the last of all. */
+/* Encodes WQEBB `i` of this post into `wqe`. `last`: it is the last of this post. */
 GIN_FN void ginWorkStore(const struct ginWork *p, struct ginMlx5Wqebb *wqe, struct ginMlx5Slot slot,
 			 uint32_t i, bool last)
 {
@@ -180,7 +197,10 @@ GIN_FN void ginWorkStore(const struct ginWork *p, struct ginMlx5Wqebb *wqe, stru
 		ginWorkStoreRare(p, wqe, slot, i);
 }
 
-/* Writes this thread's part of the range; NOPs when its post goes nowhere. */
+/*
+ * Step 2: writes this post's part of the range. If the outcome is not ginSentOk the slots, already
+ * reserved, become NOPs and no counter is raised.
+ */
 GIN_FN void ginWorkWrite(const struct ginWork *p)
 {
 	uint32_t at = p->group.rank * p->wqebbs;
@@ -216,7 +236,10 @@ GIN_FN ginResult_t ginSendOutcomeResult(uint32_t outcome, const struct ginSendQu
 	return outcome == ginSentQueueLost ? ginSendState(q) : ginPeerLost(abortWord);
 }
 
-/* Room for as many as there is of `posts` posts of `each` WQEBBs; how many, and from where on. */
+/*
+ * Reserves for up to `posts` posts of p->wqebbs each. Returns for how many; *first is the first
+ * index.
+ */
 GIN_FN uint32_t ginWorkReserveRoom(const struct ginWork *p, uint32_t posts, bool retry,
 				   uint64_t *first)
 {
@@ -227,7 +250,10 @@ GIN_FN uint32_t ginWorkReserveRoom(const struct ginWork *p, uint32_t posts, bool
 	return ginSendReserveTry(p->queue, p->fixed.logDepth, total, first, p->sharing) ? posts : 0;
 }
 
-/* Reserves; false: there was no room. By a thread that has the queue for itself: ginWorkPublishAlone looks. */
+/*
+ * For a thread that has the queue for itself. Looks at the peer and the queue only if there is no
+ * room: otherwise ginWorkPublishAlone() does.
+ */
 GIN_FN bool ginWorkReserveAlone(struct ginWork *p, bool retry)
 {
 	uint64_t first = 0;
@@ -244,8 +270,8 @@ GIN_FN bool ginWorkReserveAlone(struct ginWork *p, bool retry)
 }
 
 /*
- * The same together with others. The looks at the peer and the queue and the ticket's way from memory
- * overlap: who has reserved and then sees that one of them has failed posts NOPs.
+ * For threads that share the queue. The loads of the peer's and the queue's state overlap with the
+ * reservation, so a lane may reserve before it knows of a failure; it then posts NOPs.
  */
 GIN_FN bool ginWorkReserveShared(struct ginWork *p, bool retry)
 {
@@ -267,7 +293,7 @@ GIN_FN bool ginWorkReserveShared(struct ginWork *p, bool retry)
 	return p->group.rank < got;
 }
 
-/* `again`: it was tried before. False: nothing is reserved, and p->outcome says why. */
+/* Step 1. `retry`: there was no room before. False: nothing is reserved and p->outcome says why. */
 GIN_FN bool ginWorkReserve(struct ginWork *p, bool retry)
 {
 	if (p->sharing == ginSharingThread ? ginWorkReserveAlone(p, retry)
@@ -278,28 +304,30 @@ GIN_FN bool ginWorkReserve(struct ginWork *p, bool retry)
 	return false;
 }
 
-/* The counters of a context. */
 GIN_FN uint64_t *ginGdakiCounters(const ginDevComm &dc, uint32_t context)
 {
 	return dc.counter + static_cast<size_t>(context) * dc.counters;
 }
 
-/* By the one who hands over: some below `end` count. Before the doorbell, as the slots' counters. */
+/*
+ * Before the doorbell, by the thread that hands over: some slot below `end` names a counter. W
+ * carries both words.
+ */
 GIN_FN void ginSendCounterFollows(struct ginSendQueue *q, uint64_t *counters, uint64_t end)
 {
 	ginPointerSet(&q->counters, counters);
 	ginLocalMax(&q->counted, end);
 }
 
-/* What to wait for, once it is posted. */
+/* The index to wait for. */
 GIN_FN uint64_t ginWorkEnd(const struct ginWork *p)
 {
 	return p->range.first + p->range.count;
 }
 
 /*
- * By a thread that has the queue for itself: the looks at the peer and the queue go on while the fence
- * waits for the WQEs. When one of them has failed the WQEs become NOPs.
+ * Step 3 for a thread that has the queue for itself. The loads of the peer's and the queue's state
+ * go on while the fence waits for the WQEs; after a failure the WQEs are overwritten by NOPs.
  */
 GIN_FN void ginWorkPublishAlone(struct ginWork *p)
 {
@@ -320,7 +348,10 @@ GIN_FN void ginWorkPublishAlone(struct ginWork *p)
 			 !p->aggregate);
 }
 
-/* By all who have written: one of them hands over, and rings. */
+/*
+ * Step 3 for threads that share the queue: all lanes that post together call it, and one hands
+ * over.
+ */
 GIN_FN void ginWorkPublishShared(const struct ginWork *p)
 {
 	bool counts = ginAnyOf(p->group, p->counter), rings = ginAnyOf(p->group, !p->aggregate);
@@ -332,12 +363,12 @@ GIN_FN void ginWorkPublishShared(const struct ginWork *p)
 	if (counts)
 		ginSendCounterFollows(p->queue, ginGdakiCounters(*p->dc, p->context),
 				      ginWorkEnd(p));
-	if (systemRelease) /* cumulative: it stands for all of them */
+	if (systemRelease) /* cumulative: it covers the sources of all lanes */
 		ginSourceRelease(ginScopeSystem);
 	ginSendHandOver<const ginSendFixed &>(p->queue, p->fixed, p->range, !rings, p->sharing);
 }
 
-/* Waits until there is room. */
+/* Step 1 after ginSentFull: waits for room. */
 GIN_FN_COLD ginResult_t ginWorkReserveWait(struct ginWork *p)
 {
 	struct ginPoll poll = ginPollStart(*p->dc, *p->options);
@@ -352,7 +383,7 @@ GIN_FN_COLD ginResult_t ginWorkReserveWait(struct ginWork *p)
 	return ginSendOutcomeResult(p->outcome, p->queue, &p->dc->abortLine->word);
 }
 
-/* Once it is reserved. */
+/* Steps 2 and 3. */
 GIN_FN void ginWorkPublish(struct ginWork *p)
 {
 	ginWorkWrite(p);
@@ -362,7 +393,7 @@ GIN_FN void ginWorkPublish(struct ginWork *p)
 		ginWorkPublishShared(p);
 }
 
-/* Posts, and waits for room. Others may post theirs along. */
+/* Posts, waiting for room. */
 GIN_FN_COLD ginResult_t ginWorkPost(struct ginWork *p)
 {
 	if (!ginWorkReserve(p, false)) {
