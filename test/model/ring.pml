@@ -2,12 +2,12 @@
 /*
  * ring.pml - how descriptors go from GPU threads through the ring to the proxy; for spin
  *
- *   here           there
- *   reserve        ginPostOnce: the shadow              include/gin/proxy/ring.cuh
- *   take           ginPostOnce: claim; ginRingKeep
- *   poll           ginPostWaiting: ginPollStep says go on, or why to stop
- *   again          claimRoom, of ginSharedWords
- *   write          ginRingWrite, ginDescriptorPublish  include/gin/detail/memory.cuh
+ *   here           there                                      include/gin/proxy/ring.cuh
+ *   reserve        ginPostNow: the load of the shadow
+ *   take           ginPostNow: ginRingReserve, then ginRingKeep
+ *   poll           ginRingPostWait: ginPollStep says go on, or why to stop
+ *   again          ginRingRetry: ginRingReserveFree
+ *   write          ginRingWrite, ginDescriptorPublish
  *   cpu            the proxy: descriptorTake, and its store of the consumed word
  *
  * Threads that post together are one process; each of them writes for itself, and gives up for

@@ -124,9 +124,9 @@ GIN_FN_COLD ginResult_t ginPostBarrier(struct ginQueue *queue, int peer, uint64_
 
 	call.d.word[1] = word;
 	ginDescribeWord(&call.d, 2, epoch);
-	struct ginPostedAs as = ginPostOnce<false>(call, poster, nullptr, poll->abort->word);
+	struct ginPostedAs as = ginPostNowCold<false>(call, poster, nullptr, poll->abort->word);
 	if (as.posted == ginPostedFull)
-		as = ginPostWaiting({call.d, poster, nullptr, 0}, poll);
+		as = ginRingPostWait({call.d, poster, nullptr, 0}, poll);
 	return as.result;
 }
 
