@@ -15,59 +15,7 @@
 #ifndef GIN_MIRROR_CUH
 #define GIN_MIRROR_CUH
 
-#include "memory.cuh"
-
-/* M, release end. Observers: threads of this GPU. */
-GIN_FN void ginMirrorPublish(uint64_t *seen, uint64_t value)
-{
-#if GIN_ON_GPU
-	asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(seen), "l"(value) : "memory");
-#else
-	__atomic_store_n(seen, value, __ATOMIC_RELEASE);
-#endif
-}
-
-/* M, acquire end. */
-GIN_FN uint64_t ginMirrorObserve(const uint64_t *seen)
-{
-#if GIN_ON_GPU
-	uint64_t value;
-	asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(seen) : "memory");
-	return value;
-#else
-	return __atomic_load_n(seen, __ATOMIC_ACQUIRE);
-#endif
-}
-
-/* Relaxed: who comes to look. How many have come before; with 0 it is this one that looks. */
-GIN_FN uint32_t ginMirrorCome(uint32_t *looking)
-{
-#if GIN_ON_GPU
-	uint32_t before;
-	asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;"
-		     : "=r"(before)
-		     : "l"(looking)
-		     : "memory");
-	return before;
-#else
-	return __atomic_fetch_add(looking, 1, __ATOMIC_RELAXED);
-#endif
-}
-
-/* Relaxed: it has looked. How many have come meanwhile, itself included. */
-GIN_FN uint32_t ginMirrorLeave(uint32_t *looking)
-{
-#if GIN_ON_GPU
-	uint32_t came;
-	asm volatile("atom.relaxed.gpu.global.exch.b32 %0, [%1], 0;"
-		     : "=r"(came)
-		     : "l"(looking)
-		     : "memory");
-	return came;
-#else
-	return __atomic_exchange_n(looking, 0, __ATOMIC_RELAXED);
-#endif
-}
+#include "ordering.cuh"
 
 /* On the host the thread waited for may need this core. */
 GIN_FN void ginYield()

@@ -5,7 +5,7 @@
 #ifndef GIN_PLACES_CUH
 #define GIN_PLACES_CUH
 
-#include "memory.cuh"
+#include "ordering.cuh"
 
 /* A free one, which is the caller's now; GIN_QUEUE_RESULTS when there is none. */
 GIN_FN uint32_t ginPlaceTake(uint64_t *bits)

@@ -5,7 +5,7 @@
 #ifndef GIN_SOURCE_CUH
 #define GIN_SOURCE_CUH
 
-#include "memory.cuh"
+#include "ordering.cuh"
 #include "../gdaki/mlx5.h"
 #include "../options.cuh"
 

@@ -52,7 +52,7 @@
 #ifndef GIN_GDAKI_CUH
 #define GIN_GDAKI_CUH
 
-#include "turn.cuh"
+#include "../detail/ordering.cuh"
 #include "../detail/wait.cuh"
 
 /* WQEBBs of one queue that were reserved together. */
