@@ -7,7 +7,7 @@
  *   take           ginPostOnce: claim; ginQueueKeep
  *   poll           ginPostWaiting: ginPollStep says go on, or why to stop
  *   again          claimRoom, of ginSharedWords
- *   write          ginQueueWrite, ginDescriptorPublish  include/gin/detail/memory.cuh
+ *   write          ginQueueWrite, ginDescriptorPublish  include/gin/detail/ordering.cuh
  *   cpu            the proxy: descriptorTake, and its store of the consumed word
  *
  * Threads that post together are one process; each of them writes for itself, and gives up for

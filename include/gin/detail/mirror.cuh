@@ -2,15 +2,12 @@
 /*
  * mirror.cuh - many threads wait for one word in host memory
  *
- * A GPU loads what lies in the same 32 bytes of host memory once at a time, a microsecond each, whoever
- * asks. A hundred threads that look at one word get in line, and the operations of streams, and so
- * the copies that they wait for, behind them (docs/performance.md). So one of them looks, and the
- * others at a mirror in GPU memory.
+ * A GPU loads words in one 32-byte sector of host memory one after the other, about a microsecond each. A
+ * hundred threads that poll one word form a line, and stream operations, and so the copies that the threads
+ * wait for, stand in that line too (docs/performance.md). So one thread at a time polls the word, and the
+ * other threads poll a mirror in GPU memory (edge M, ordering.cuh).
  *
- *   edge  publishes (release)     observes (acquire)     what it carries
- *   M     ginMirrorPublish         ginMirrorObserve       what the looker has acquired, to others
- *
- * A mirror may be behind the word, and go back for a moment: only those who look again may use it.
+ * A mirror may lag behind the word, and may go back for a moment: only for callers that look again.
  */
 #ifndef GIN_MIRROR_CUH
 #define GIN_MIRROR_CUH
@@ -26,8 +23,8 @@ GIN_FN void ginYield()
 }
 
 /*
- * The looks of one thread at a word, all with the acquire that the word's edge asks for. Who has found
- * himself alone loads the word while he asks whether he still is.
+ * How one thread looks at a word of the host again and again. Every look acquires the edge of the word: S,
+ * C, Q or R. A thread that was alone at its last look loads the word while it checks whether it still is.
  */
 class ginHostLook
 {

@@ -31,7 +31,7 @@
  *   D      a descriptor and its        ginSourceRelease() and        descriptorTake()
  *          source, to the proxy        ginDescriptorPublish()
  *   Q      the proxy's reads of a      engineTake()                  ginHostLook(),
- *          ring slot, to the slot's                                  ginAcquireSystem(),
+ *          ring slot, to the slot's                                  refresh(),
  *          next writer                                               ginShadowObserve()
  *   R      what the proxy has done     tellDone(), changeWord(),     ginDoneObserve(),
  *                                      settleLost()                  ginHostLook()
@@ -86,7 +86,7 @@ GIN_FN uint64_t ginAcquireSystem(const uint64_t *word)
 	return ginLoad<ginAcquire, ginScopeSystem>(word);
 }
 
-/* S, acquire end: pairs with ginSignalPublish, and with raise() of the proxy. */
+/* S and A, acquire end: pairs with ginSignalPublish, the atomics below, and raise() of the proxy. */
 GIN_FN uint64_t ginSignalObserve(const uint64_t *word)
 {
 	return ginAcquireSystem(word);
@@ -161,11 +161,13 @@ template <class Word> GIN_FN Word ginAtomicAdd(Word *word, Word value)
 	return ginFetchAdd<ginAcqRel, ginScopeSystem>(word, value);
 }
 
+/* A, both ends. */
 template <class Word> GIN_FN Word ginAtomicSwap(Word *word, Word value)
 {
 	return ginExchange<ginAcqRel, ginScopeSystem>(word, value);
 }
 
+/* A, both ends. */
 template <class Word> GIN_FN Word ginAtomicCas(Word *word, Word compare, Word value)
 {
 	return ginCas<ginAcqRel, ginScopeSystem>(word, compare, value);
@@ -192,7 +194,7 @@ GIN_FN void ginDescriptorPublish(uint64_t *at, uint64_t first, uint64_t second)
 	ginStorePair<ginFencedRelease, ginScopeSystem>(at, first, second);
 }
 
-/* R, acquire end, and C for counters that the proxy raises: pairs with tellDone() and count(). */
+/* R and C, acquire end: pairs with tellDone() and, for counters, count() of the proxy. */
 GIN_FN uint64_t ginDoneObserve(const uint64_t *word)
 {
 	return ginAcquireSystem(word);

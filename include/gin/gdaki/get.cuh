@@ -11,7 +11,7 @@
 
 #include "call.cuh"
 
-/* E, release end: READs were posted, below `end`. */
+/* P, release end: READs were posted, below `end`. */
 GIN_FN void ginGetsRaise(struct ginSendQueue *q, const struct ginWindowTable *into, uint64_t end)
 {
 	struct ginSendGets *gets = &q->gets[into->fence == ginScopeSystem];
@@ -42,7 +42,7 @@ GIN_FN bool ginGetsHidden(const struct ginSendGets *gets)
 	return ginLocalLoad(&gets->read) > ginLocalLoad(&gets->dumped);
 }
 
-/* Writes and hands over the DUMP that was reserved. E, acquire end of the gets', release end of its own. */
+/* Writes and hands over the DUMP that was reserved. P, acquire end of the gets', release end of its own. */
 GIN_FN void ginGetsDump(struct ginSendQueue *q, struct ginSendGets *gets, struct ginSendRange range,
 			ginSharing sharing)
 {
