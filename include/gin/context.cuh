@@ -345,7 +345,7 @@ public:
 	GIN_FN uint64_t readCounter(uint32_t id) const
 	{
 		if (dc.sendQueues)
-			ginSendCredits(sender());
+			ginGdakiCreditCounters(sender());
 		uint64_t sum = ginCounterObserve(counterWord(id));
 		return dc.queues ? sum + ginDoneObserve(hostCounterWord(id)) : sum;
 	}

@@ -5,8 +5,8 @@
  *   here           there
  *   post           ginPost, from a ticket on; what comes before is in ring.pml  include/gin/proxy/ring.cuh
  *   raise          ginLocalMax of posted[peer], then of posted[nRanks]          include/gin/detail/ordering.cuh
- *   request        ginQueueFlush, Gin::flush, Gin::flushAsync: they read posted
- *   wait           ginQueueWait
+ *   request        ginRingFlush, Gin::flush, Gin::flushAsync: they read posted
+ *   wait           ginRingWait
  *   proxy          takes descriptors in order, has them done in any, and stores done words
  *
  * What the proxy has to keep to is in `word`, what the done word of a peer says: the lowest ticket to

@@ -4,10 +4,10 @@
  *
  *   here           there
  *   reserve        ginPostOnce: the shadow              include/gin/proxy/ring.cuh
- *   take           ginPostOnce: claim; ginQueueKeep
+ *   take           ginPostOnce: claim; ginRingKeep
  *   poll           ginPostWaiting: ginPollStep says go on, or why to stop
  *   again          claimRoom, of ginSharedWords
- *   write          ginQueueWrite, ginDescriptorPublish  include/gin/detail/ordering.cuh
+ *   write          ginRingWrite, ginDescriptorPublish  include/gin/detail/ordering.cuh
  *   cpu            the proxy: descriptorTake, and its store of the consumed word
  *
  * Threads that post together are one process; each of them writes for itself, and gives up for
@@ -28,7 +28,7 @@
  *   takes tickets only where there is some.
  *
  * With SHADOW_ALONE who has claimed looks at the shadow only, which those bring up to date who come again:
- * as ginSendTry and ginSendTryAgain do in include/gin/gdaki/queue.cuh.
+ * as ginSendReserveTry and ginSendReserveFree do in include/gin/gdaki/queue.cuh.
  *
  * Posts are few, so that numbers end; they are three laps and more of the ring.
  *

@@ -3,14 +3,14 @@
  * send.pml - how WQEs go from GPU threads through a QP's send queue to the NIC; for spin
  *
  *   here           there                                                   include/gin/gdaki/queue.cuh
- *   claim          ginSendClaim, at once; ring.pml with SHADOW_ALONE has how these are given back
+ *   claim          ginSendReserveWait, at once; ring.pml with SHADOW_ALONE has how these are given back
  *   write          the WQEs' stores, by all lanes; and their release
  *   mark           ginSendHandOver
- *   take           ginSendTake: what who has the turn does
- *   hold           ginSendHold: with what others have handed over meanwhile
+ *   take           ginSendRingAndPutDown: what who has the turn does
+ *   hold           ginSendRingMarked: with what others have handed over meanwhile
  *   refresh        ginSendRefresh
- *   credit         ginSendCredit
- *   nudge          ginSendNudge
+ *   credit         ginSendCreditCounters
+ *   nudge          ginSendRingPending
  *   flush          ginSendWait, for all that has been reserved
  *   nic            the NIC
  *

@@ -6,8 +6,8 @@
  * Room comes first: a ticket for which there is none is given back, so that who gives up holds
  * nothing. test/model/ring.pml is a model of it.
  */
-#ifndef GIN_QUEUE_CUH
-#define GIN_QUEUE_CUH
+#ifndef GIN_PROXY_RING_CUH
+#define GIN_PROXY_RING_CUH
 
 #include "descriptor.h"
 #include "../detail/together.cuh"
@@ -24,14 +24,14 @@ GIN_FN uint32_t ginDescriptorPeer(const struct ginDescriptor &d)
 }
 
 /* Who posts, how, and where: what never changes of the queue comes along, not to be loaded. */
-struct ginPoster {
+struct ginRing {
 	struct ginQueue *queue;
 	uint64_t *ring, *posted; /* as in the queue */
 	uint32_t logDepth, nRanks;
 	bool alone; /* no other thread uses the context */
 };
 
-GIN_FN struct ginPoster ginPosterOf(const ginDevComm &dc, uint32_t context, bool alone)
+GIN_FN struct ginRing ginRingOf(const ginDevComm &dc, uint32_t context, bool alone)
 {
 	return {dc.queues + context,
 		dc.rings + context * dc.ringStride,
@@ -46,7 +46,7 @@ GIN_FN struct ginPoster ginPosterOf(const ginDevComm &dc, uint32_t context, bool
  * and finds them in its L1.
  */
 struct ginSharedWords {
-	const struct ginPoster &poster;
+	const struct ginRing &poster;
 
 	GIN_FN uint64_t claim(uint64_t count) const
 	{
@@ -119,8 +119,8 @@ struct ginSharedWords {
  * and then there is room for these too. Who holds tickets cannot leave: no poll step, but a host
  * thread lets that somebody run.
  */
-GIN_FN bool ginQueueKeep(const ginSharedWords &words, uint64_t first, uint64_t count,
-			 uint64_t consumed)
+GIN_FN bool ginRingKeep(const ginSharedWords &words, uint64_t first, uint64_t count,
+			uint64_t consumed)
 {
 	uint64_t depth = 1ull << words.poster.logDepth;
 
@@ -138,18 +138,18 @@ GIN_FN bool ginQueueKeep(const ginSharedWords &words, uint64_t first, uint64_t c
 /* A post on its way. */
 struct ginPosting {
 	struct ginDescriptor d;
-	struct ginPoster poster;
+	struct ginRing poster;
 	const struct ginPeer *to; /* NULL: whatever the peer's state is */
 	uint64_t ticket;	  /* once it is posted */
 };
 
 /* Writes the descriptor into the place of its ticket. D, release end. */
-GIN_FN void ginQueueWrite(const struct ginPosting *p, uint64_t first)
+GIN_FN void ginRingWrite(const struct ginPosting *p, uint64_t first)
 {
 	uint64_t lap = p->ticket >> p->poster.logDepth;
 	uint64_t phase = (~lap & 1) << 63;
-	uint64_t place = p->ticket & ((1ull << p->poster.logDepth) - 1);
-	uint64_t *to = p->poster.ring + place * GIN_DESCRIPTOR_WORDS;
+	uint64_t slot = p->ticket & ((1ull << p->poster.logDepth) - 1);
+	uint64_t *to = p->poster.ring + slot * GIN_DESCRIPTOR_WORDS;
 
 	ginDescriptorPublish(to, first | phase, p->d.word[1] | phase);
 	for (int i = 2; i < GIN_DESCRIPTOR_WORDS; i += 2)
@@ -157,7 +157,7 @@ GIN_FN void ginQueueWrite(const struct ginPosting *p, uint64_t first)
 }
 
 /* What became of a post. */
-enum ginPosted { ginPostedFull = 0, ginPostedWell = 1, ginPostedLost = 2 };
+enum ginPosted { ginPostedFull = 0, ginPostedOk = 1, ginPostedLost = 2 };
 
 struct ginPostedAs {
 	uint64_t ticket; /* once it is posted */
@@ -166,8 +166,8 @@ struct ginPostedAs {
 };
 
 /* What those who have come together have claimed: of the leader, who tells the others. */
-struct ginClaimed {
-	struct ginTogether all;
+struct ginReserved {
+	struct ginTogether group;
 	uint64_t first, got;
 };
 
@@ -175,22 +175,22 @@ struct ginClaimed {
  * Writes this thread's descriptor, if there was room. ginPostedLost: the peer has failed, and the
  * ticket went to nothing.
  */
-GIN_FN uint32_t ginPostClaimed(struct ginPosting *p, const struct ginClaimed &claimed,
+GIN_FN uint32_t ginPostClaimed(struct ginPosting *p, const struct ginReserved &claimed,
 			       uint32_t state)
 {
 	const ginSharedWords words = {p->poster};
-	uint64_t got = ginFromLeader(claimed.all, claimed.got);
+	uint64_t got = ginFromLeader(claimed.group, claimed.got);
 
-	p->ticket = ginFromLeader(claimed.all, claimed.first) + claimed.all.rank;
-	if (claimed.all.rank >= got)
+	p->ticket = ginFromLeader(claimed.group, claimed.first) + claimed.group.rank;
+	if (claimed.group.rank >= got)
 		return ginPostedFull;
 	if (state != ginPeerAlive) {
-		ginQueueWrite(p, ginOpNothing);
+		ginRingWrite(p, ginOpNothing);
 		return ginPostedLost;
 	}
-	ginQueueWrite(p, p->d.word[0]);
+	ginRingWrite(p, p->d.word[0]);
 	words.posted(ginDescriptorPeer(p->d), p->ticket + 1);
-	return ginPostedWell;
+	return ginPostedOk;
 }
 
 GIN_FN struct ginPostedAs ginPostEnd(const struct ginPosting *p, uint32_t posted,
@@ -200,7 +200,7 @@ GIN_FN struct ginPostedAs ginPostEnd(const struct ginPosting *p, uint32_t posted
 }
 
 /* A call whose descriptor is there already, and how far what it sends has yet to be released. */
-struct ginDescribed {
+struct ginReadyCall {
 	struct ginDescriptor d;
 	uint32_t left; /* enum ginScope */
 
@@ -214,23 +214,23 @@ struct ginDescribed {
  * tickets and the shadow are under way at the same time.
  */
 template <bool alone, class Call>
-GIN_FN struct ginPostedAs ginPostInline(const Call &call, struct ginPoster poster,
+GIN_FN struct ginPostedAs ginPostInline(const Call &call, struct ginRing poster,
 					const struct ginPeer *to, const uint64_t *abortWord)
 {
 	poster.alone = alone; /* as it is: the compiler knows it now */
 	const ginSharedWords words = {poster};
 	uint32_t state = ginPeerStateOf(to);
-	struct ginClaimed claimed = {
+	struct ginReserved claimed = {
 		ginTogetherFor(reinterpret_cast<uintptr_t>(poster.queue), poster.alone), 0, 0};
-	bool leads = claimed.all.rank == 0;
+	bool leads = claimed.group.rank == 0;
 
-	claimed.first = leads ? words.claim(claimed.all.count) : 0;
+	claimed.first = leads ? words.claim(claimed.group.count) : 0;
 	/* By all: of the leader alone it would be waited for here. */
 	uint64_t consumed = words.consumed();
 	struct ginPosting p = {call.describe(), poster, to, 0};
 	ginSourceRelease(call.scope());
-	if (leads && ginQueueKeep(words, claimed.first, claimed.all.count, consumed))
-		claimed.got = claimed.all.count;
+	if (leads && ginRingKeep(words, claimed.first, claimed.group.count, consumed))
+		claimed.got = claimed.group.count;
 	uint32_t posted = ginPostClaimed(&p, claimed, state);
 	return ginPostEnd(&p, posted, abortWord);
 }
@@ -240,7 +240,7 @@ GIN_FN struct ginPostedAs ginPostInline(const Call &call, struct ginPoster poste
  * larger for it than this.
  */
 template <bool alone, class Call> GIN_FN_COLD struct ginPostedAs
-ginPostOnce(Call call, struct ginPoster poster, const struct ginPeer *to, const uint64_t *abortWord)
+ginPostOnce(Call call, struct ginRing poster, const struct ginPeer *to, const uint64_t *abortWord)
 {
 	return ginPostInline<alone>(call, poster, to, abortWord);
 }
@@ -250,12 +250,12 @@ GIN_FN uint32_t ginPostAgain(struct ginPosting *p)
 {
 	const ginSharedWords words = {p->poster};
 	uint32_t state = ginPeerStateOf(p->to);
-	struct ginClaimed claimed = {
+	struct ginReserved claimed = {
 		ginTogetherFor(reinterpret_cast<uintptr_t>(p->poster.queue), p->poster.alone), 0,
 		0};
 
-	if (claimed.all.rank == 0)
-		claimed.got = words.claimRoom(claimed.all.count, &claimed.first);
+	if (claimed.group.rank == 0)
+		claimed.got = words.claimRoom(claimed.group.count, &claimed.first);
 	return ginPostClaimed(p, claimed, state);
 }
 
@@ -277,8 +277,8 @@ GIN_FN_COLD struct ginPostedAs ginPostWaiting(struct ginPosting p, struct ginPol
 
 /* Posts where there is room. */
 template <class Call>
-GIN_FN struct ginPostedAs ginPostFirst(const Call &call, const struct ginPoster &poster,
-				       const struct ginPeer *to, const ginDevComm &dc)
+GIN_FN struct ginPostedAs ginPostTry(const Call &call, const struct ginRing &poster,
+				     const struct ginPeer *to, const ginDevComm &dc)
 {
 	const uint64_t *abortWord = &dc.abortLine->word;
 
@@ -286,10 +286,10 @@ GIN_FN struct ginPostedAs ginPostFirst(const Call &call, const struct ginPoster 
 			    : ginPostOnce<false>(call, poster, to, abortWord);
 }
 
-/* What ginPostFirst() has not posted well: waits for room, if that is why. */
+/* What ginPostTry() has not posted well: waits for room, if that is why. */
 template <class Call>
 GIN_FN struct ginPostedAs ginPostElse(const struct ginPostedAs &as, const Call &call,
-				      const struct ginPoster &poster, const struct ginPeer *to,
+				      const struct ginRing &poster, const struct ginPeer *to,
 				      const ginDevComm &dc, const ginOptions &options)
 {
 	if (as.posted != ginPostedFull)
@@ -300,20 +300,20 @@ GIN_FN struct ginPostedAs ginPostElse(const struct ginPostedAs &as, const Call &
 
 /* Posts, and waits for room. */
 template <class Call>
-GIN_FN struct ginPostedAs ginPost(const Call &call, const struct ginPoster &poster,
+GIN_FN struct ginPostedAs ginPost(const Call &call, const struct ginRing &poster,
 				  const struct ginPeer *to, const ginDevComm &dc,
 				  const ginOptions &options)
 {
-	struct ginPostedAs as = ginPostFirst(call, poster, to, dc);
+	struct ginPostedAs as = ginPostTry(call, poster, to, dc);
 
-	return as.posted == ginPostedWell ? as : ginPostElse(as, call, poster, to, dc, options);
+	return as.posted == ginPostedOk ? as : ginPostElse(as, call, poster, to, dc, options);
 }
 
 /*
  * Waits until all descriptors below `ticket` have been done, to `peer` or, with nRanks, to all. R.
  */
-GIN_FN_COLD ginResult_t ginQueueWait(struct ginQueue *queue, uint32_t peer, uint64_t ticket,
-				     struct ginPoll poll)
+GIN_FN_COLD ginResult_t ginRingWait(struct ginQueue *queue, uint32_t peer, uint64_t ticket,
+				    struct ginPoll poll)
 {
 	if (!ticket)
 		return ginSuccess;
@@ -330,13 +330,13 @@ GIN_FN_COLD ginResult_t ginQueueWait(struct ginQueue *queue, uint32_t peer, uint
 }
 
 /* All that has been posted to the peer before, by whoever. */
-GIN_FN ginResult_t ginQueueFlush(struct ginQueue *queue, uint32_t peer, const struct ginPoll &poll)
+GIN_FN ginResult_t ginRingFlush(struct ginQueue *queue, uint32_t peer, const struct ginPoll &poll)
 {
-	return ginQueueWait(queue, peer, ginLocalLoad(&queue->posted[peer]), poll);
+	return ginRingWait(queue, peer, ginLocalLoad(&queue->posted[peer]), poll);
 }
 
 /* Has all that was posted been done, and well? One look for all peers. R. */
-GIN_FN bool ginQueueIdle(const struct ginQueue *queue)
+GIN_FN bool ginRingIdle(const struct ginQueue *queue)
 {
 	uint64_t posted = ginLocalLoad(&queue->posted[queue->nRanks]);
 	uint64_t done = posted ? ginDoneObserve(&queue->done[queue->nRanks]) : 0;
@@ -344,15 +344,15 @@ GIN_FN bool ginQueueIdle(const struct ginQueue *queue)
 }
 
 /* All that has been posted to these peers is done; to others it need not be. */
-GIN_FN_COLD ginResult_t ginQueueFinish(struct ginQueue *queue, ginPeerSet peers,
-				       const struct ginPoll *poll)
+GIN_FN_COLD ginResult_t ginRingDrain(struct ginQueue *queue, ginPeerSet peers,
+				     const struct ginPoll *poll)
 {
 	ginResult_t result = ginSuccess;
 
-	if (ginQueueIdle(queue))
+	if (ginRingIdle(queue))
 		return ginSuccess;
 	for (uint32_t i = 0; result == ginSuccess && i < peers.count; i++)
-		result = ginQueueFlush(queue, peers.first + i * peers.stride, *poll);
+		result = ginRingFlush(queue, peers.first + i * peers.stride, *poll);
 	return result;
 }
 

@@ -5,8 +5,8 @@
  * One thread of the calling coop makes the descriptor and posts it; a CPU thread does the rest, in
  * backends/proxy/.
  */
-#ifndef GIN_PROXY_CUH
-#define GIN_PROXY_CUH
+#ifndef GIN_PROXY_ROUTE_CUH
+#define GIN_PROXY_ROUTE_CUH
 
 #include "../action.cuh"
 #include "../options.cuh"
@@ -14,15 +14,15 @@
 #include "ring.cuh"
 #include "../detail/source.cuh"
 
-GIN_FN uint64_t ginPlace(uint32_t slot, size_t offset)
+GIN_FN uint64_t ginDescribeSlot(uint32_t slot, size_t offset)
 {
 	return static_cast<uint64_t>(slot) << GIN_DESCRIPTOR_OFFSET_BITS |
 	       (offset & ((1ull << GIN_DESCRIPTOR_OFFSET_BITS) - 1));
 }
 
-GIN_FN uint64_t ginPlaceIn(ginWindow_t window, size_t offset)
+GIN_FN uint64_t ginDescribeOffset(ginWindow_t window, size_t offset)
 {
-	return ginPlace(window.table->slot, offset);
+	return ginDescribeSlot(window.table->slot, offset);
 }
 
 GIN_FN uint64_t ginRaiseOf(const ginSignalOp &op)
@@ -50,7 +50,7 @@ GIN_FN struct ginDescriptor ginDescribe(uint32_t op, int peer, const ginSignalOp
 	d.word[0] = op | ginRaiseOf(remote) << GIN_D0_SIGNAL |
 		    static_cast<uint64_t>(peer) << GIN_D0_PEER | extra << GIN_D0_COUNTER;
 	if (remote.present) {
-		d.word[6] = remote.at ? ginPlaceIn(remote.window, remote.offset) : remote.id;
+		d.word[6] = remote.at ? ginDescribeOffset(remote.window, remote.offset) : remote.id;
 		ginDescribeWord(&d, 7, remote.value);
 	}
 	return d;
@@ -63,7 +63,7 @@ GIN_FN struct ginDescriptor ginDescribePut(int peer, uint64_t dst, const ginSour
 	struct ginDescriptor d = ginDescribe(ginOpPut, peer, remote, counter + 1u);
 	d.word[1] = dst;
 	if (!src.anywhere) {
-		d.word[2] = ginPlaceIn(src.window, src.offset);
+		d.word[2] = ginDescribeOffset(src.window, src.offset);
 	} else {
 		d.word[0] |= 1ull << GIN_D0_ADDRESS;
 		ginDescribeWord(&d, 2, reinterpret_cast<uintptr_t>(src.address));
@@ -86,8 +86,8 @@ struct ginPutCall {
 
 	GIN_FN struct ginDescriptor describe() const
 	{
-		return ginDescribePut(peer, ginPlaceIn(dstWin, dstOff), source, bytes, remote,
-				      counter);
+		return ginDescribePut(peer, ginDescribeOffset(dstWin, dstOff), source, bytes,
+				      remote, counter);
 	}
 };
 
@@ -117,9 +117,9 @@ GIN_FN struct ginDescriptor ginDescribeGet(int peer, uint64_t src, uint64_t dst,
 GIN_FN_COLD ginResult_t ginPostBarrier(struct ginQueue *queue, int peer, uint64_t word,
 				       uint64_t epoch, struct ginPoll *poll)
 {
-	const struct ginPoster poster = {queue,		  queue->ring,	 queue->posted,
-					 queue->logDepth, queue->nRanks, false};
-	struct ginDescribed call = {ginDescribe(ginOpBarrier, peer, ginSignalOf(GinNone{}), 0),
+	const struct ginRing poster = {queue,		queue->ring,   queue->posted,
+				       queue->logDepth, queue->nRanks, false};
+	struct ginReadyCall call = {ginDescribe(ginOpBarrier, peer, ginSignalOf(GinNone{}), 0),
 				    ginScopeSystem};
 
 	call.d.word[1] = word;
@@ -141,9 +141,9 @@ GIN_FN struct ginDescriptor ginDescribeAtomic(uint32_t op, int peer, uint64_t wo
 }
 
 /* Has the atomic with the ticket before `next` come to its end? 1: well, 2: it is lost. R. */
-GIN_FN uint64_t ginResultSettled(const struct ginQueue *queue, uint32_t place, uint64_t next)
+GIN_FN uint64_t ginResultWritten(const struct ginQueue *queue, uint32_t slot, uint64_t next)
 {
-	uint64_t word = ginDoneObserve(&queue->settled[place]);
+	uint64_t word = ginDoneObserve(&queue->settled[slot]);
 	if ((word & ~GIN_QUEUE_FAILED) != next)
 		return 0;
 	return word & GIN_QUEUE_FAILED ? 2 : 1;
@@ -155,7 +155,7 @@ GIN_FN uint32_t ginResultReclaim(struct ginQueue *queue)
 	GIN_NO_UNROLL
 	for (uint32_t i = 0; i < GIN_QUEUE_RESULTS; i++) {
 		uint64_t abandoned = ginLocalLoad(&queue->abandoned[i]);
-		if (abandoned && ginResultSettled(queue, i, abandoned) &&
+		if (abandoned && ginResultWritten(queue, i, abandoned) &&
 		    ginLocalCas(&queue->abandoned[i], abandoned, 0))
 			return i;
 	}
@@ -165,43 +165,43 @@ GIN_FN uint32_t ginResultReclaim(struct ginQueue *queue)
 /* A place for a result in this queue; GIN_QUEUE_RESULTS when all are in use. */
 GIN_FN uint32_t ginResultTake(struct ginQueue *queue)
 {
-	uint32_t place = ginPlaceTake(&queue->freeResults);
-	return place == GIN_QUEUE_RESULTS ? ginResultReclaim(queue) : place;
+	uint32_t slot = ginPlaceTake(&queue->freeResults);
+	return slot == GIN_QUEUE_RESULTS ? ginResultReclaim(queue) : slot;
 }
 
 /* Posts the atomic and waits for the old value. After a timeout the atomic may yet be done. */
-GIN_FN ginResult_t ginPostAtomic(struct ginDescribed *call, const struct ginPoster &poster,
+GIN_FN ginResult_t ginPostAtomic(struct ginReadyCall *call, const struct ginRing &poster,
 				 const ginDevComm &dc, const ginOptions &options, uint64_t *old)
 {
 	struct ginPoll poll = ginPollStart(dc, options);
 	struct ginQueue *queue = poster.queue;
-	uint32_t place = ginResultTake(queue);
+	uint32_t slot = ginResultTake(queue);
 	uint64_t seen;
 	poll.queue = &queue->failed[0];
-	for (; place == GIN_QUEUE_RESULTS; place = ginResultTake(queue)) {
+	for (; slot == GIN_QUEUE_RESULTS; slot = ginResultTake(queue)) {
 		ginResult_t result = ginPollStep(poll);
 		if (result != ginSuccess)
 			return result;
 	}
-	call->d.word[4] = place + 1u;
+	call->d.word[4] = slot + 1u;
 	struct ginPostedAs as = ginPost(*call, poster, nullptr, dc, options);
 	if (as.result != ginSuccess) {
-		ginPlaceGive(&queue->freeResults, place);
+		ginPlaceGive(&queue->freeResults, slot);
 		return as.result;
 	}
 	uint64_t ticket = as.ticket;
-	auto look = [queue, place, ticket] { return ginResultSettled(queue, place, ticket + 1); };
+	auto look = [queue, slot, ticket] { return ginResultWritten(queue, slot, ticket + 1); };
 	ginResult_t result = ginPollUntil(poll, look, 1, 64, &seen);
 	if (result != ginSuccess) {
-		ginLocalStore(&queue->abandoned[place], ticket + 1);
+		ginLocalStore(&queue->abandoned[slot], ticket + 1);
 		return result;
 	}
 	if (seen == 2)
 		result = ginAbortResult(
 			ginHostWordObserve(&queue->done[ginDescriptorPeer(call->d)]));
 	else
-		*old = ginHostWordObserve(&queue->result[place]);
-	ginPlaceGive(&queue->freeResults, place);
+		*old = ginHostWordObserve(&queue->result[slot]);
+	ginPlaceGive(&queue->freeResults, slot);
 	return result;
 }
 
