@@ -10,7 +10,7 @@
 #define GIN_PROXY_RING_CUH
 
 #include "descriptor.h"
-#include "../detail/together.cuh"
+#include "../detail/reserve.cuh"
 #include "../detail/wait.cuh"
 
 /* A descriptor as it is made: the top bits are clear, and in word 0 where they count. */
