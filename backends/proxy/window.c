@@ -82,7 +82,7 @@ const struct proxyWindow *slotsSearch(const struct slots *slots, const void *add
 	return NULL;
 }
 
-/* A put whose source is in this GPU's memory is read through the GPU's L2: see D in memory.cuh. */
+/* A put whose source is in this GPU's memory is read through the GPU's L2: see D in ordering.cuh. */
 static uint32_t fenceOf(const struct memory *memory)
 {
 	int isGpu = memory->kind == memoryVmm || memory->kind == memoryIpc;

@@ -6,7 +6,7 @@
 #define GIN_CONTEXT_CUH
 
 #include "detail/context_base.cuh"
-#include "team.cuh"
+#include "options.cuh"
 
 /* A ticket of Gin::flushAsync; plain data that may be kept in any memory. */
 struct ginRequest {

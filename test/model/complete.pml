@@ -4,7 +4,7 @@
  *
  *   here           there
  *   post           ginPost, from a ticket on; what comes before is in ring.pml  include/gin/proxy/ring.cuh
- *   raise          ginLocalMax of posted[peer], then of posted[nRanks]          include/gin/detail/memory.cuh
+ *   raise          ginLocalMax of posted[peer], then of posted[nRanks]          include/gin/detail/ordering.cuh
  *   request        ginRingFlush, Gin::flush, Gin::flushAsync: they read posted
  *   wait           ginRingWait
  *   proxy          takes descriptors in order, has them done in any, and stores done words

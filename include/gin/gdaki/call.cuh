@@ -21,7 +21,6 @@
 
 #include "../direct/route.cuh"
 #include "post.cuh"
-#include "../detail/source.cuh"
 
 /*
  * The context that makes a call. `context` == dc->contexts selects the queues that all contexts
@@ -71,6 +70,29 @@ GIN_FN struct ginMlx5Memory ginGdakiRemote(ginWindow_t window, size_t offset, in
 {
 	const struct ginWindowPeer &at = ginWindowAt(window, peer);
 	return {at.nicAddress + offset, at.nicKey};
+}
+
+/*
+ * Where the NIC reads `bytes` at an address, by a search in all windows of this rank; false: no window
+ * has them. Relaxed loads: windows come and go while kernels run, but the window of a put stays.
+ */
+GIN_FN_COLD bool ginSourceFind(const struct ginSources *sources, const void *address, size_t bytes,
+			       struct ginMlx5Memory *found)
+{
+	const struct ginSourceEntry *entry =
+		reinterpret_cast<const struct ginSourceEntry *>(sources + 1);
+	uint64_t at = reinterpret_cast<uintptr_t>(address);
+	uint64_t used = ginHostWordObserve(&sources->used);
+
+	for (uint64_t i = 0; i < used; i++, entry++) {
+		uint64_t size = ginHostWordObserve(&entry->bytes);
+		uint64_t offset = at - ginHostWordObserve(&entry->address);
+		if (offset < size && bytes <= size - offset) {
+			*found = {entry->nicAddress + offset, entry->nicKey};
+			return true;
+		}
+	}
+	return false;
 }
 
 /* This rank's end of a transfer; false: no window has it. */

@@ -21,7 +21,7 @@
 #define GIN_GDAKI_COMPLETE_CUH
 
 #include "call.cuh"
-#include "../detail/places.cuh"
+#include "../detail/results.cuh"
 
 /* READs into the window `into` were posted below `end`. E, release end. */
 GIN_FN void ginGetsRecord(struct ginSendQueue *q, const struct ginWindowTable *into, uint64_t end)
@@ -241,7 +241,7 @@ GIN_FN ginResult_t ginGdakiResultTake(const struct ginGdakiContext &me, uint32_t
 				      struct ginPoll *poll)
 {
 	for (;;) {
-		*slot = ginPlaceTake(&me.dc->results[me.context].freeResults);
+		*slot = ginSlotTake(&me.dc->results[me.context].freeResults);
 		if (*slot == GIN_QUEUE_RESULTS)
 			*slot = ginGdakiResultReclaim(me);
 		if (*slot != GIN_QUEUE_RESULTS)
@@ -278,7 +278,7 @@ GIN_FN ginResult_t ginGdakiAtomicWait(const struct ginGdakiContext &me, struct g
 	p->local = {results->nicAddress + slot * sizeof(uint64_t), results->nicKey};
 	result = ginWorkPost(p);
 	if (result != ginSuccess) {
-		ginPlaceGive(&results->freeResults, slot);
+		ginSlotFree(&results->freeResults, slot);
 		return result;
 	}
 	result = ginSendWait(p->queue, ginWorkEnd(p), poll, me.sharing);
@@ -288,7 +288,7 @@ GIN_FN ginResult_t ginGdakiAtomicWait(const struct ginGdakiContext &me, struct g
 		return result;
 	}
 	*old = ginGdakiResultLoad(results, slot, p->bytes);
-	ginPlaceGive(&results->freeResults, slot);
+	ginSlotFree(&results->freeResults, slot);
 	return ginSuccess;
 }
 

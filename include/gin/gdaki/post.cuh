@@ -12,7 +12,7 @@
  * 4. ginSendOutcomeResult()   is what the call returns
  *
  * Lanes of a warp that post to the same queue at the same time, each a post of equally many
- * WQEBBs, post together (detail/together.cuh): one lane reserves for all, each lane writes its own
+ * WQEBBs, post together (detail/reserve.cuh): one lane reserves for all, each lane writes its own
  * WQEs, and one lane hands over.
  *
  * The commonest posts do not come here: call.cuh has a fast path for them.
@@ -22,7 +22,7 @@
 
 #include "../proxy/descriptor.h"
 #include "queue.cuh"
-#include "../detail/together.cuh"
+#include "../detail/reserve.cuh"
 
 /*
  * One post of one thread. It is in local memory, so it is filled in after the branch on the route.

@@ -3,7 +3,7 @@
  * queue.cuh - GPU threads and one send queue: room, turn, doorbell, completion
  *
  * Called by post.cuh and call.cuh (posts), complete.cuh (waits) and barrier.cuh. Calls the memory
- * accesses of turn.cuh, whose labels the comments use, and the encoders of mlx5.h.
+ * accesses of ordering.cuh, whose labels the comments use, and the encoders of mlx5.h.
  * test/model/send.pml is a model of all steps but the second.
  *
  * A post takes five steps:
@@ -68,7 +68,7 @@
 #ifndef GIN_GDAKI_QUEUE_CUH
 #define GIN_GDAKI_QUEUE_CUH
 
-#include "turn.cuh"
+#include "../detail/ordering.cuh"
 #include "../detail/wait.cuh"
 
 /* WQEBBs of one queue that one reservation covers. */

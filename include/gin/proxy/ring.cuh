@@ -10,7 +10,7 @@
  * takes six steps:
  *
  * 1. ticket      ginRingReserve() adds to `producer`, once for all lanes of a warp that post at the
- *                same time (detail/together.cuh).
+ *                same time (detail/reserve.cuh).
  * 2. descriptor  The call is described and its source released while step 1 waits for memory: D.
  * 3. room        ginRingKeep() checks for room, by the `shadow` of the consumed word, then by the
  *                word itself: Q. Without room the tickets go back. ginRingReserveFree(), the
@@ -31,7 +31,7 @@
 #define GIN_PROXY_RING_CUH
 
 #include "descriptor.h"
-#include "../detail/together.cuh"
+#include "../detail/reserve.cuh"
 #include "../detail/wait.cuh"
 
 /* A descriptor before it is written: all top bits are clear, and those that count are in word 0. */

@@ -8,11 +8,10 @@
 #ifndef GIN_PROXY_ROUTE_CUH
 #define GIN_PROXY_ROUTE_CUH
 
-#include "../action.cuh"
 #include "../options.cuh"
-#include "../detail/places.cuh"
+#include "../detail/results.cuh"
 #include "ring.cuh"
-#include "../detail/source.cuh"
+#include "../detail/reserve.cuh"
 
 GIN_FN uint64_t ginDescribeSlot(uint32_t slot, size_t offset)
 {
@@ -165,7 +164,7 @@ GIN_FN uint32_t ginResultReclaim(struct ginQueue *queue)
 /* A place for a result in this queue; GIN_QUEUE_RESULTS when all are in use. */
 GIN_FN uint32_t ginResultTake(struct ginQueue *queue)
 {
-	uint32_t slot = ginPlaceTake(&queue->freeResults);
+	uint32_t slot = ginSlotTake(&queue->freeResults);
 	return slot == GIN_QUEUE_RESULTS ? ginResultReclaim(queue) : slot;
 }
 
@@ -186,7 +185,7 @@ GIN_FN ginResult_t ginPostAtomic(struct ginReadyCall *call, const struct ginRing
 	call->d.word[4] = slot + 1u;
 	struct ginPostedAs as = ginPost(*call, poster, nullptr, dc, options);
 	if (as.result != ginSuccess) {
-		ginPlaceGive(&queue->freeResults, slot);
+		ginSlotFree(&queue->freeResults, slot);
 		return as.result;
 	}
 	uint64_t ticket = as.ticket;
@@ -201,7 +200,7 @@ GIN_FN ginResult_t ginPostAtomic(struct ginReadyCall *call, const struct ginRing
 			ginHostWordObserve(&queue->done[ginDescriptorPeer(call->d)]));
 	else
 		*old = ginHostWordObserve(&queue->result[slot]);
-	ginPlaceGive(&queue->freeResults, slot);
+	ginSlotFree(&queue->freeResults, slot);
 	return result;
 }
 
