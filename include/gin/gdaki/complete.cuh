@@ -8,7 +8,8 @@
  * gets       ginGdakiGet() posts READs and ginGetsRecord() notes their end.
  * flush      ginGdakiFlush(), for all queues of a context, and ginGdakiWait(), for one queue and a
  *            ticket: ginGetsDumpAll(), then ginSendWait().
- * counters   ginGdakiCreditCounters() raises those of completed puts, ginGdakiWaitCounter() repeats it.
+ * counters   ginGdakiCreditCounters() raises the counters of completed puts; ginGdakiWaitCounter()
+ *            repeats it until a counter has reached a value.
  * atomics    ginGdakiAtomic() posts; if the caller wants the old value, ginGdakiAtomicWait() gives the
  *            NIC a result slot (struct ginSendResults), waits and reads it.
  *

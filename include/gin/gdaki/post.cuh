@@ -11,8 +11,8 @@
  *                       hands the WQEs over and rings
  * 4. ginSendOutcomeResult()   is what the call returns
  *
- * Lanes of a warp that post to the same queue at the same time, each a post of equally many
- * WQEBBs, post together (detail/reserve.cuh): one lane reserves for all, each lane writes its own
+ * Lanes of a warp that post to one queue at one time, each a post of equally many WQEBBs,
+ * post together (detail/reserve.cuh): one lane reserves for all, each lane writes its own
  * WQEs, and one lane hands over.
  *
  * The commonest posts do not come here: call.cuh has a fast path for them.
@@ -166,7 +166,7 @@ GIN_FN void ginWorkStoreAtomic8(const struct ginWork *p, struct ginMlx5Wqebb *wq
 			wqe, ginMlx5CompareSwap(slot, p->remote, p->local, p->compare, p->operand));
 }
 
-/* All WQEs but those of puts and signals. */
+/* The WQEs of everything but puts and signals. */
 GIN_FN void ginWorkStoreRare(const struct ginWork *p, struct ginMlx5Wqebb *wqe,
 			     struct ginMlx5Slot slot, uint32_t i)
 {
