@@ -107,7 +107,7 @@ static ginResult_t fillQueue(struct gdakiContexts *s, uint32_t i, struct ginSend
 		.doorbell = doorbell,
 		.queue = ginMlx5Queue(s->pairs->ends[i].number),
 		.logDepth = (uint16_t)__builtin_ctz(s->depth),
-		.near = (uint8_t)slabIsInGpu(s->g->host->device),
+		.gpuMemory = (uint8_t)slabIsInGpu(s->g->host->device),
 		.masked = hasMaskedAtomics(s->g),
 		.sinkKey = ginMlx5Key(s->keys.local),
 		.sink = (uint32_t)s->keys.first,

@@ -264,7 +264,7 @@ uint32_t engineTake(struct proxyEngine *e, const struct transportOps *ops, void 
 	       takeOne(e, ops, transport))
 		count++;
 	/*
-	 * Q, release end: pairs with ginHostLook. The slots have been read and may be written
+	 * Q, release end: pairs with ginHostLook in ginRingRefresh(). The slots have been read and may be written
 	 * again.
 	 */
 	if (count) {

@@ -103,14 +103,13 @@ template <What what, ginSharing sharing, class Coop = GinThread> struct CallsEac
 template <ginSharing sharing, bool called> struct OnceEach : Poster<Ours> {
 	__device__ ginResult_t operator()(uint32_t) const
 	{
-		const ginCallOnce once = {
+		const ginFastCall once = {
 			q, call.dc.peers, call.window, 0, ginSignalOf(GinNone{}), 0, 0, sharing, 0};
-		const ginSourceOnce source = {call.window,   0, nullptr, 0, 4096, ginScopeThread,
+		const ginFastSource source = {call.window,   0, nullptr, 0, 4096, ginScopeThread,
 					      ginScopeDevice};
-		uint32_t fate =
-			called ? ginSendPutOnce(once, source) : ginSendOncePost(once, source);
+		uint32_t fate = called ? ginFastPut(once, source) : ginFastPost(once, source);
 
-		return fate == ginSentWell ? ginSuccess : ginErrorTimeout;
+		return fate == ginSentOk ? ginSuccess : ginErrorTimeout;
 	}
 };
 

@@ -65,7 +65,7 @@ struct Ours {
 		q.fixed.logDepth = static_cast<uint32_t>(__builtin_ctz(shape.slots()));
 		q.fixed.sinkKey = ginMlx5Key(0x2222);
 		q.fixed.sink = 128;
-		q.fixed.near = 1;
+		q.fixed.gpuMemory = 1;
 		return q;
 	}
 
@@ -108,11 +108,11 @@ __device__ void writeElements(const ginSendFixed &f, ginSendRange range, uint32_
 	const ginMlx5Memory signal = {64, ginMlx5Key(0x1111)}, sink = {f.sink, f.sinkKey};
 	ginMlx5Slot slot = ginSendSlot(f, range, at);
 
-	ginMlx5StoreWqebb(ginSendPlace(f, range.first + at),
+	ginMlx5StoreWqebb(ginSendWqebb(f, range.first + at),
 			  what == PUT_VALUE ? ginMlx5WriteInline8(slot, there, i)
 					    : ginMlx5Write(slot, there, here, 4096));
 	if (what == PUT_SIGNAL)
-		ginMlx5StoreWqebb(ginSendPlace(f, range.first + at + 1),
+		ginMlx5StoreWqebb(ginSendWqebb(f, range.first + at + 1),
 				  ginMlx5FetchAdd(ginSendSlot(f, range, at + 1), signal, sink, 1));
 }
 
@@ -124,7 +124,7 @@ template <What what, ginSharing sharing> struct OursEach : Poster<Ours> {
 		const ginSendFixed f = q->fixed;
 		ginSendRange range = {0, wqesOf(what)};
 
-		ginResult_t result = ginSendClaim(q, &range, poll, sharing);
+		ginResult_t result = ginSendReserveWait(q, &range, poll, sharing);
 		if (result != ginSuccess)
 			return result;
 		writeElements<what>(f, range, 0, i);
@@ -144,7 +144,7 @@ template <What what, ginSharing sharing> struct OursTogether : Poster<Ours> {
 
 		if (all.rank == 0) {
 			ginPoll poll = ginPollStart(call.dc, ginOptions());
-			result = ginSendClaim(q, &range, poll, sharing);
+			result = ginSendReserveWait(q, &range, poll, sharing);
 		}
 		result = static_cast<ginResult_t>(ginFromLeader(all, result));
 		range.first = ginFromLeader(all, range.first);
@@ -171,7 +171,7 @@ template <ginSharing sharing> struct OursWarp : Poster<Ours> {
 		__syncwarp();
 		if (all.rank == 0) {
 			ginPoll poll = ginPollStart(call.dc, ginOptions());
-			result = ginSendClaim(q, &range, poll, sharing);
+			result = ginSendReserveWait(q, &range, poll, sharing);
 		}
 		result = static_cast<ginResult_t>(ginFromLeader(all, result));
 		range.first = ginFromLeader(all, range.first);
@@ -181,7 +181,7 @@ template <ginSharing sharing> struct OursWarp : Poster<Ours> {
 			ginMlx5Write(ginSendSlot(f, range, 0), {4096, ginMlx5Key(0x1234)},
 				     {8192, ginMlx5Key(0x5678)}, 4096);
 		if (all.rank < 4)
-			ginMlx5Store(&ginSendPlace(f, range.first)->segment[all.rank],
+			ginMlx5Store(&ginSendWqebb(f, range.first)->segment[all.rank],
 				     ginMlx5SegmentOf(wqe, all.rank));
 		__syncwarp();
 		if (all.rank == 0)

@@ -83,9 +83,9 @@ private:
 		struct ginPoll own = ginPollStart(dc, options);
 		ginResult_t result = ginSuccess;
 		for (uint32_t c = 0; dc.queues && result == ginSuccess && c < dc.contexts; c++)
-			result = ginQueueFinish(dc.queues + c, teamSet(), &own);
+			result = ginRingDrain(dc.queues + c, teamSet(), &own);
 		if (dc.sendQueues)
-			result = ginSendFinish(*dc.self, index % dc.contexts, teamSet(), &own);
+			result = ginGdakiDrain(*dc.self, index % dc.contexts, teamSet(), &own);
 		if (result != ginSuccess)
 			leaveError(result, -1, next(), next() - 1);
 		return result;
@@ -140,8 +140,8 @@ private:
 				const ginOptions &options) const
 	{
 		if (dc.sendQueues)
-			return ginSendBarrier(*dc.self, index % dc.contexts, world,
-					      wordIndex(round), epoch, ginOptions(options));
+			return ginGdakiBarrierSet(*dc.self, index % dc.contexts, world,
+						  wordIndex(round), epoch, ginOptions(options));
 		struct ginPoll own = ginPollStart(dc, options);
 		return ginPostBarrier(dc.queues + index % dc.contexts, world,
 				      index * GIN_BARRIER_ROUNDS + round, epoch, &own);

@@ -6,7 +6,7 @@
 #define GIN_CONTEXT_CUH
 
 #include "detail/context_base.cuh"
-#include "team.cuh"
+#include "options.cuh"
 
 /* A ticket of Gin::flushAsync; plain data that may be kept in any memory. */
 struct ginRequest {
@@ -345,7 +345,7 @@ public:
 	GIN_FN uint64_t readCounter(uint32_t id) const
 	{
 		if (dc.sendQueues)
-			ginSendCredits(sender());
+			ginGdakiCreditCounters(sender());
 		uint64_t sum = ginCounterObserve(counterWord(id));
 		return dc.queues ? sum + ginDoneObserve(hostCounterWord(id)) : sum;
 	}

@@ -82,8 +82,8 @@ inline ginHostGroup *ginHostFind(uint64_t key)
 
 /*
  * The `size` threads of group `which` of a kind of coop meet: what each wrote before is visible to
- * all after, and all learn whether one of them said `mine`. The last to arrive releases (M) what the
- * others acquire.
+ * every thread after, and each call returns whether one of them had `mine`. H, both ends: the last thread
+ * to arrive releases what the others acquire.
  */
 inline bool ginHostMeet(uint64_t kind, uint64_t which, uint32_t size, bool mine)
 {
@@ -96,9 +96,9 @@ inline bool ginHostMeet(uint64_t kind, uint64_t which, uint32_t size, bool mine)
 	if (__atomic_add_fetch(&group->arrived, 1u, __ATOMIC_ACQ_REL) == size) {
 		__atomic_store_n(&group->vote[(now + 1) % 2], 0u, __ATOMIC_RELAXED);
 		__atomic_store_n(&group->arrived, 0u, __ATOMIC_RELAXED);
-		__atomic_store_n(&group->meeting, now + 1, __ATOMIC_RELEASE); /* M */
+		__atomic_store_n(&group->meeting, now + 1, __ATOMIC_RELEASE); /* H */
 	} else {
-		while (__atomic_load_n(&group->meeting, __ATOMIC_ACQUIRE) == now) /* M */
+		while (__atomic_load_n(&group->meeting, __ATOMIC_ACQUIRE) == now) /* H */
 			sched_yield();
 	}
 	return __atomic_load_n(&group->vote[now % 2], __ATOMIC_RELAXED) != 0;

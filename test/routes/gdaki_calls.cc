@@ -86,8 +86,8 @@ static ginResult_t putValue(Rig &r, ginSharing sharing, bool call, const ginSign
 	if (call)
 		return Gin(r.dc, 0, sharing).putValue(PEER, r.window, 64, v, remote);
 	memcpy(words, &v, bytes);
-	return ginSendPutValue({&r.dc, 0, sharing}, PEER, r.window, 64, words, bytes, remote,
-			       ginOptions());
+	return ginGdakiPutValue({&r.dc, 0, sharing}, PEER, r.window, 64, words, bytes, remote,
+				ginOptions());
 }
 
 /* In one WQE or two; the last of all has the CQE. */

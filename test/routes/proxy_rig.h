@@ -162,7 +162,7 @@ static inline uint64_t word0(uint64_t op, uint64_t raise, uint64_t peer, uint64_
 	       extra << GIN_D0_COUNTER;
 }
 
-/* Full words into a place, as ginQueueWrite() in gin/proxy/ring.cuh writes them. */
+/* Full words into a place, as ginRingWrite() in gin/proxy/ring.cuh writes them. */
 static inline void writePlace(uint64_t *place, const uint64_t *full, uint64_t phase)
 {
 	static const int spilled[] = {2, 3, 4, 5, 7};

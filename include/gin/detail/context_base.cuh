@@ -9,9 +9,7 @@
 
 #include "../coop.cuh"
 #include "../direct/route.cuh"
-#include "../gdaki/atomic.cuh"
-#include "../gdaki/once.cuh"
-#include "../gdaki/wait.cuh"
+#include "../gdaki/complete.cuh"
 #include "../proxy/route.cuh"
 #include "wait.cuh"
 
@@ -115,9 +113,9 @@ protected:
 		return byAgent(op) && op.window.table->agent == ginAgentNone;
 	}
 
-	GIN_FN struct ginPoster poster() const
+	GIN_FN struct ginRing poster() const
 	{
-		return ginPosterOf(dc, context, sharing == ginSharingThread);
+		return ginRingOf(dc, context, sharing == ginSharingThread);
 	}
 
 	/* Does anything go through queues? */
@@ -131,13 +129,13 @@ protected:
 		return ginPeerRoute(&dc.peers[peer]) != ginRouteDirect;
 	}
 
-	GIN_FN struct ginSender sender() const { return {dc.self, context, sharing}; }
+	GIN_FN struct ginGdakiContext sender() const { return {dc.self, context, sharing}; }
 
 	/*
 	 * Who posts for words in windows of the peer: for a direct one all contexts together, and flush
 	 * and barriers look there from now on.
 	 */
-	GIN_FN struct ginSender wordSender(int peer) const
+	GIN_FN struct ginGdakiContext wordSender(int peer) const
 	{
 		if (queued(peer))
 			return sender();
@@ -145,7 +143,7 @@ protected:
 		return {dc.self, dc.contexts, ginSharingGpu};
 	}
 
-	GIN_FN struct ginSender senderOf(int peer, const ginSignalOp &op) const
+	GIN_FN struct ginGdakiContext senderOf(int peer, const ginSignalOp &op) const
 	{
 		return op.at ? wordSender(peer) : sender();
 	}
@@ -169,7 +167,7 @@ protected:
 		ginResult_t result = ginSuccess;
 		if (coop.thread_rank() == 0) {
 			uint32_t fate = once();
-			if (fate != ginSentWell)
+			if (fate != ginSentOk)
 				result =
 					leaving(fate == ginSentFull ? atLength()
 								    : onceResult(senderOf(peer, op),
@@ -192,11 +190,11 @@ protected:
 	{
 		ginResult_t result = ginSuccess;
 		if (coop.thread_rank() == 0) {
-			const struct ginPoster by = poster();
+			const struct ginRing by = poster();
 			const struct ginPeer *to = &dc.peers[peer];
-			struct ginPostedAs as = ginPostFirst(call, by, to, dc);
-			if (as.posted != ginPostedWell)
-				result = leaving(ginPostElse(as, call, by, to, dc, options).result,
+			struct ginPostedAs as = ginPostTry(call, by, to, dc);
+			if (as.posted != ginPostedOk)
+				result = leaving(ginPostWait(as, call, by, to, dc, options).result,
 						 number, peer, id);
 		}
 		return ginAgree(coop, result);
@@ -220,12 +218,12 @@ protected:
 				coop, call, peer, op,
 				[&] { return signalOnce(senderOf(peer, op), peer, op, scope); },
 				[&] {
-					return ginSendSignal(senderOf(peer, op), peer,
-							     ginSignalOp(op), scope,
-							     ginOptions(options));
+					return ginGdakiSignal(senderOf(peer, op), peer,
+							      ginSignalOp(op), scope,
+							      ginOptions(options));
 				});
 		return post(coop, call, peer, op.id, options,
-			    ginDescribed{ginDescribe(ginOpSignal, peer, op, 0), scope});
+			    ginReadyCall{ginDescribe(ginOpSignal, peer, op, 0), scope});
 	}
 
 	/* The send queue to a peer whose route is gdaki; NULL: it is another. */
@@ -233,7 +231,7 @@ protected:
 	{
 		if (!dc.sendQueues || ginPeerRoute(&dc.peers[peer]) != ginRouteGdaki)
 			return nullptr;
-		return ginSendQueueOf(dc, context, peer);
+		return ginGdakiQueue(dc, context, peer);
 	}
 
 	/* Waits for what was posted to a peer, or with -1 to all, by the coop's first thread. */
@@ -244,13 +242,13 @@ protected:
 		ginResult_t result = ginSuccess;
 		if (mine) {
 			struct ginPoll poll = ginPollStart(dc, options);
-			result = peer < 0 ? ginSendFlush(sender(), &poll)
-					  : ginSendWaitQueue(sendQueue(peer), ticket, &poll,
-							     sharing);
+			result = peer < 0 ? ginGdakiFlush(sender(), &poll)
+					  : ginGdakiWait(sendQueue(peer), ticket, &poll, sharing);
 		}
 		result = ginAgree(coop, result);
 		if (result != ginSuccess && mine)
-			leaveError(ginCallFlush, result, peer, UINT32_MAX, ticket & ~GIN_SEND_SHOWN,
+			leaveError(ginCallFlush, result, peer, UINT32_MAX,
+				   ticket & ~GIN_SEND_DUMPED,
 				   peer < 0 ? 0 : ginSendDone(sendQueue(peer), sharing));
 		return result;
 	}
@@ -263,8 +261,8 @@ protected:
 		if (coop.thread_rank() == 0) {
 			struct ginPoll poll = ginPollStart(dc, options);
 			uint64_t seen;
-			result =
-				ginSendWaitCounter(sender(), id, least, options.bits, &poll, &seen);
+			result = ginGdakiWaitCounter(sender(), id, least, options.bits, &poll,
+						     &seen);
 			if (result != ginSuccess)
 				leaveError(ginCallWaitCounter, result, poll.failed, id, least,
 					   seen);
@@ -291,14 +289,14 @@ protected:
 		if (result == ginSuccess && win.table->agent == ginAgentNone)
 			result = ginErrorUnsupported;
 		if (result == ginSuccess && dc.sendQueues) {
-			result = ginSendAtomic(wordSender(peer), op, peer, win, off, sizeof(Word),
-					       static_cast<ginBits<Word>>(operand),
-					       static_cast<ginBits<Word>>(compare),
-					       old ? &seen : nullptr, ginOptions(options));
+			result = ginGdakiAtomic(wordSender(peer), op, peer, win, off, sizeof(Word),
+						static_cast<ginBits<Word>>(operand),
+						static_cast<ginBits<Word>>(compare),
+						old ? &seen : nullptr, ginOptions(options));
 		} else if (result == ginSuccess) {
-			struct ginDescribed call = {
-				ginDescribeAtomic(op, peer, ginPlaceIn(win, off), sizeof(Word),
-						  static_cast<ginBits<Word>>(operand),
+			struct ginReadyCall call = {
+				ginDescribeAtomic(op, peer, ginDescribeOffset(win, off),
+						  sizeof(Word), static_cast<ginBits<Word>>(operand),
 						  static_cast<ginBits<Word>>(compare)),
 				ginFenceLeft(options.given, ginScopeSystem)};
 			result = old ? ginPostAtomic(&call, poster(), dc, options, &seen)
@@ -318,7 +316,7 @@ protected:
 		ginResult_t result = ginSuccess;
 		bool mine = coop.thread_rank() == 0;
 		if (mine)
-			result = ginQueueWait(queue(), peer, ticket, ginPollStart(dc, options));
+			result = ginRingWait(queue(), peer, ticket, ginPollStart(dc, options));
 		result = ginAgree(coop, result);
 		if (result != ginSuccess && mine)
 			leaveError(ginCallFlush, result,
@@ -327,13 +325,13 @@ protected:
 		return result;
 	}
 
-	GIN_FN ginResult_t onceResult(const ginSender &me, int peer, uint32_t fate) const
+	GIN_FN ginResult_t onceResult(const ginGdakiContext &me, int peer, uint32_t fate) const
 	{
-		return ginSendResult(fate, onceQueue(me, peer), &dc.abortLine->word);
+		return ginSendOutcomeResult(fate, onceQueue(me, peer), &dc.abortLine->word);
 	}
 
 	/* A call as the short way has it: of one WQE to the NIC, and a signal behind it. */
-	GIN_FN struct ginCallOnce callOnce(const ginSender &me, int peer, ginWindow_t dstWin,
+	GIN_FN struct ginFastCall callOnce(const ginGdakiContext &me, int peer, ginWindow_t dstWin,
 					   size_t dstOff, const ginSignalOp &remote,
 					   bool hold) const
 	{
@@ -355,7 +353,7 @@ protected:
 	{
 		if (source.anywhere || bytes - 1 >= GIN_MLX5_MESSAGE_BYTES)
 			return ginSentFull;
-		return ginSendPutOnce(
+		return ginFastPut(
 			callOnce(sender(), peer, dstWin, dstOff, remote, options.aggregate),
 			{source.window, source.offset, counterWord(0), counter + 1u,
 			 static_cast<uint32_t>(bytes), static_cast<uint32_t>(options.given),
@@ -370,28 +368,28 @@ protected:
 		if constexpr (sizeof(Value) > GIN_MLX5_INLINE_BYTES) {
 			return ginSentFull;
 		} else {
-			struct ginValueOnce words = {{}, sizeof(Value)};
+			struct ginFastValue words = {{}, sizeof(Value)};
 			memcpy(words.word, &value, sizeof(Value));
-			return ginSendValueOnce(
+			return ginFastPutValue(
 				callOnce(sender(), peer, dstWin, dstOff, remote, options.aggregate),
 				words);
 		}
 	}
 
 	/* The same of a signal; `scope`: what has yet to be released. */
-	GIN_FN uint32_t signalOnce(const ginSender &me, int peer, const ginSignalOp &op,
+	GIN_FN uint32_t signalOnce(const ginGdakiContext &me, int peer, const ginSignalOp &op,
 				   uint32_t scope) const
 	{
-		return ginSendPutOnce(callOnce(me, peer, {}, 0, op, false),
-				      {{}, 0, nullptr, 0, 0, ginScopeThread, scope});
+		return ginFastPut(callOnce(me, peer, {}, 0, op, false),
+				  {{}, 0, nullptr, 0, 0, ginScopeThread, scope});
 	}
 
 	/* Where every peer is on this route their queues have their numbers. */
-	GIN_FN struct ginSendQueue *onceQueue(const ginSender &me, int peer) const
+	GIN_FN struct ginSendQueue *onceQueue(const ginGdakiContext &me, int peer) const
 	{
 		uint32_t queue = dc.route == ginRouteGdaki ? static_cast<uint32_t>(peer)
 							   : dc.peers[peer].sendQueue;
-		return ginSendQueues(dc, me.context) + queue;
+		return ginGdakiQueues(dc, me.context) + queue;
 	}
 
 	template <class Coop> GIN_FN ginResult_t putNetwork(int peer, ginWindow_t dstWin,
@@ -410,8 +408,8 @@ protected:
 				       options);
 		};
 		return send(coop, ginCallPut, peer, remote, once, [&] {
-			return ginSendPut(sender(), peer, dstWin, dstOff, ginSource(source), bytes,
-					  ginSignalOp(remote), counter, ginOptions(options));
+			return ginGdakiPut(sender(), peer, dstWin, dstOff, ginSource(source), bytes,
+					   ginSignalOp(remote), counter, ginOptions(options));
 		});
 	}
 
@@ -422,15 +420,17 @@ protected:
 	{
 		if (!dc.sendQueues)
 			return post(coop, ginCallPutValue, peer, remote.id, options,
-				    ginDescribed{ginDescribeValue(peer, ginPlaceIn(dstWin, dstOff),
+				    ginReadyCall{ginDescribeValue(peer,
+								  ginDescribeOffset(dstWin, dstOff),
 								  value, remote),
 						 ginScopeThread});
 		auto once = [&] { return valueOnce(peer, dstWin, dstOff, value, remote, options); };
 		return send(coop, ginCallPutValue, peer, remote, once, [&] {
 			uint32_t words[8];
 			memcpy(words, &value, sizeof(value));
-			return ginSendPutValue(sender(), peer, dstWin, dstOff, words, sizeof(value),
-					       ginSignalOp(remote), ginOptions(options));
+			return ginGdakiPutValue(sender(), peer, dstWin, dstOff, words,
+						sizeof(value), ginSignalOp(remote),
+						ginOptions(options));
 		});
 	}
 
@@ -441,13 +441,14 @@ protected:
 	{
 		if (!dc.sendQueues)
 			return post(coop, ginCallGet, peer, UINT32_MAX, options,
-				    ginDescribed{ginDescribeGet(peer, ginPlaceIn(srcWin, srcOff),
-								ginPlaceIn(dstWin, dstOff), bytes),
+				    ginReadyCall{ginDescribeGet(
+							 peer, ginDescribeOffset(srcWin, srcOff),
+							 ginDescribeOffset(dstWin, dstOff), bytes),
 						 ginScopeThread});
 		auto full = [] { return static_cast<uint32_t>(ginSentFull); };
 		return send(coop, ginCallGet, peer, ginSignalOf(GinNone{}), full, [&] {
-			return ginSendGet(sender(), peer, srcWin, srcOff, dstWin, dstOff, bytes,
-					  ginOptions(options));
+			return ginGdakiGet(sender(), peer, srcWin, srcOff, dstWin, dstOff, bytes,
+					   ginOptions(options));
 		});
 	}
 

@@ -9,7 +9,7 @@
 #ifndef GIN_COPY_CUH
 #define GIN_COPY_CUH
 
-#include "../detail/memory.cuh"
+#include "../detail/ordering.cuh"
 
 #if GIN_ON_GPU
 typedef ginWord16 ginCopyWord;

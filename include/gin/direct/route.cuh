@@ -8,7 +8,6 @@
 #ifndef GIN_DIRECT_CUH
 #define GIN_DIRECT_CUH
 
-#include "../action.cuh"
 #include "bulk.cuh"
 #include "../options.cuh"
 
