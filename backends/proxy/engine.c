@@ -253,7 +253,7 @@ uint32_t engineTake(struct engine *e, const struct transportOps *ops, void *tran
 	while (count < ENGINE_BATCH && e->taken - e->retired <= e->worksMask &&
 	       takeOne(e, ops, transport))
 		count++;
-	/* Q, release end: pairs with ginHostLook in refresh(); the places have been read. */
+	/* Q, release end: pairs with ginHostLook in ginRingRefresh(); the places have been read. */
 	if (count) {
 		__atomic_store_n(e->queue.consumed, e->taken, __ATOMIC_RELEASE);
 		statsBatch(&e->stats, count);

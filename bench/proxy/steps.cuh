@@ -18,34 +18,33 @@ template <Steps steps, bool alone> struct PostSteps {
 	ginWindow_t win;
 	uint64_t *ns;
 
-	__device__ ginPostedAs byHand(const ginReadyCall &call, const ginRing &poster) const
+	__device__ ginPostedAs byHand(const ginReadyCall &call, const ginRing &ring) const
 	{
-		const ginSharedWords words = {poster};
-		ginPosting p = {call.describe(), poster, nullptr, words.claim(1)};
+		ginPosting p = {call.describe(), ring, nullptr, ginRingReserve(ring, 1)};
 
-		if (!ginRingKeep(words, p.ticket, 1, words.consumed()))
+		if (!ginRingKeep(ring, p.ticket, 1, ginRingConsumed(ring)))
 			return {0, ginPostedFull, ginSuccess};
 		ginRingWrite(&p, p.d.word[0]);
 		if (steps >= stepPosted)
-			words.posted(ginDescriptorPeer(p.d), p.ticket + 1);
-		return ginPostEnd(&p, ginPostedOk, &dc.abortLine->word);
+			ginRingRecordPosted(ring, ginDescriptorPeer(p.d), p.ticket + 1);
+		return ginPostedResult(&p, ginPostedOk, &dc.abortLine->word);
 	}
 
-	__device__ ginPostedAs post(const ginReadyCall &call, const ginRing &poster,
+	__device__ ginPostedAs post(const ginReadyCall &call, const ginRing &ring,
 				    const ginPeer *to) const
 	{
 		if constexpr (steps == stepCalled)
-			return ginPostOnce<alone>(call, poster, to, &dc.abortLine->word);
+			return ginPostNowCold<alone>(call, ring, to, &dc.abortLine->word);
 		else if constexpr (steps == stepTogether)
-			return ginPostInline<alone>(call, poster, to, &dc.abortLine->word);
+			return ginPostNow<alone>(call, ring, to, &dc.abortLine->word);
 		else
-			return byHand(call, poster);
+			return byHand(call, ring);
 	}
 
 	__device__ void operator()() const
 	{
 		const int self = static_cast<int>(dc.rank);
-		const ginRing poster = ginRingOf(dc, 0, alone);
+		const ginRing ring = ginRingOf(dc, 0, alone);
 		const ginSource source = ginSourceIn(win, 4096);
 		const ginReadyCall call = {
 			ginDescribePut(self, ginDescribeOffset(win, threadIdx.x * 8), source, 8,
@@ -54,7 +53,7 @@ template <Steps steps, bool alone> struct PostSteps {
 		uint64_t start = ginNow();
 
 		for (uint32_t i = 0; i < POSTS / ginBlockSize(); i++)
-			if (post(call, poster, dc.peers + self).posted != ginPostedOk)
+			if (post(call, ring, dc.peers + self).posted != ginPostedOk)
 				return;
 		uint64_t took = ginNow() - start;
 		if (threadIdx.x == 0)

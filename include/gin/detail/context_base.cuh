@@ -194,7 +194,7 @@ protected:
 			const struct ginPeer *to = &dc.peers[peer];
 			struct ginPostedAs as = ginPostTry(call, by, to, dc);
 			if (as.posted != ginPostedOk)
-				result = leaving(ginPostElse(as, call, by, to, dc, options).result,
+				result = leaving(ginPostWait(as, call, by, to, dc, options).result,
 						 number, peer, id);
 		}
 		return ginAgree(coop, result);

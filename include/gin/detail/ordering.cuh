@@ -31,7 +31,7 @@
  *   D      a descriptor and its        ginSourceRelease() and        descriptorTake()
  *          source, to the proxy        ginDescriptorPublish()
  *   Q      the proxy's reads of a      engineTake()                  ginHostLook(),
- *          ring slot, to the slot's                                  refresh(),
+ *          ring slot, to the slot's                                  ginRingRefresh(),
  *          next writer                                               ginShadowObserve()
  *   R      what the proxy has done     tellDone(), changeWord(),     ginDoneObserve(),
  *                                      settleLost()                  ginHostLook()

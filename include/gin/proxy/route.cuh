@@ -2,8 +2,11 @@
 /*
  * route.cuh - the proxy route: calls become descriptors
  *
- * One thread of the calling coop makes the descriptor and posts it; a CPU thread does the rest, in
- * backends/proxy/.
+ * Called by detail/context_base.cuh and barrier.cuh, on the first thread of the calling coop.
+ * Calls ring.cuh. ginDescribe...() make a descriptor; the caller passes it to ginPost() of
+ * ring.cuh, as a ginReadyCall, or as a ginPutCall, which is described during the post.
+ * ginPostBarrier() and ginPostAtomic() describe, post and wait as needed. A CPU thread does the
+ * rest, in backends/proxy/.
  */
 #ifndef GIN_PROXY_ROUTE_CUH
 #define GIN_PROXY_ROUTE_CUH
@@ -19,6 +22,7 @@ GIN_FN uint64_t ginDescribeSlot(uint32_t slot, size_t offset)
 	       (offset & ((1ull << GIN_DESCRIPTOR_OFFSET_BITS) - 1));
 }
 
+/* A window and an offset in it, in one word. */
 GIN_FN uint64_t ginDescribeOffset(ginWindow_t window, size_t offset)
 {
 	return ginDescribeSlot(window.table->slot, offset);
@@ -33,7 +37,7 @@ GIN_FN uint64_t ginRaiseOf(const ginSignalOp &op)
 	return op.strong ? ginRaiseStrongAt : ginRaiseWeakAt;
 }
 
-/* A word that may have any value: its top bit goes to word 0. */
+/* Sets a word of any value: its top bit goes to word 0. */
 GIN_FN void ginDescribeWord(struct ginDescriptor *d, int word, uint64_t value)
 {
 	const int spill = GIN_D0_SPILL + (word == 7 ? 4 : word - 2);
@@ -41,7 +45,7 @@ GIN_FN void ginDescribeWord(struct ginDescriptor *d, int word, uint64_t value)
 	d->word[word] = value & ~GIN_DESCRIPTOR_PHASE;
 }
 
-/* What all descriptors have; `extra` is counter + 1 or bytes, as the operation has it. */
+/* The words that all descriptors have. `extra`: counter + 1 or bytes, as the operation needs. */
 GIN_FN struct ginDescriptor ginDescribe(uint32_t op, int peer, const ginSignalOp &remote,
 					uint64_t extra)
 {
@@ -67,11 +71,14 @@ GIN_FN struct ginDescriptor ginDescribePut(int peer, uint64_t dst, const ginSour
 		d.word[0] |= 1ull << GIN_D0_ADDRESS;
 		ginDescribeWord(&d, 2, reinterpret_cast<uintptr_t>(src.address));
 	}
-	d.word[3] = bytes & ~GIN_DESCRIPTOR_PHASE; /* too many are too many */
+	d.word[3] = bytes & ~GIN_DESCRIPTOR_PHASE; /* no window has 2^63 bytes */
 	return d;
 }
 
-/* A put that is yet to be described: what it takes from memory is loaded behind the claim of a ticket. */
+/*
+ * A put whose descriptor is made during the post: what it loads overlaps with the reservation of a
+ * ticket.
+ */
 struct ginPutCall {
 	ginSource source;
 	ginWindow_t dstWin;
@@ -90,7 +97,7 @@ struct ginPutCall {
 	}
 };
 
-/* A value of up to 32 bytes travels in the descriptor: no source, no fence. */
+/* A value of up to 32 bytes is in the descriptor, so nothing has to be released. */
 template <class Value> GIN_FN struct ginDescriptor
 ginDescribeValue(int peer, uint64_t dst, const Value &value, const ginSignalOp &remote)
 {
@@ -112,20 +119,23 @@ GIN_FN struct ginDescriptor ginDescribeGet(int peer, uint64_t src, uint64_t dst,
 	return d;
 }
 
-/* Sets a barrier's word at the peer. All that the caller has seen comes before it. */
+/*
+ * Sets a barrier's word at the peer to `epoch`. All that the caller has seen happens before it: D,
+ * with system scope.
+ */
 GIN_FN_COLD ginResult_t ginPostBarrier(struct ginQueue *queue, int peer, uint64_t word,
 				       uint64_t epoch, struct ginPoll *poll)
 {
-	const struct ginRing poster = {queue,		queue->ring,   queue->posted,
-				       queue->logDepth, queue->nRanks, false};
+	const struct ginRing ring = {queue,	      queue->ring,   queue->posted,
+				     queue->logDepth, queue->nRanks, false};
 	struct ginReadyCall call = {ginDescribe(ginOpBarrier, peer, ginSignalOf(GinNone{}), 0),
 				    ginScopeSystem};
 
 	call.d.word[1] = word;
 	ginDescribeWord(&call.d, 2, epoch);
-	struct ginPostedAs as = ginPostOnce<false>(call, poster, nullptr, poll->abort->word);
+	struct ginPostedAs as = ginPostNowCold<false>(call, ring, nullptr, poll->abort->word);
 	if (as.posted == ginPostedFull)
-		as = ginPostWaiting({call.d, poster, nullptr, 0}, poll);
+		as = ginRingPostWait({call.d, ring, nullptr, 0}, poll);
 	return as.result;
 }
 
@@ -139,7 +149,10 @@ GIN_FN struct ginDescriptor ginDescribeAtomic(uint32_t op, int peer, uint64_t wo
 	return d;
 }
 
-/* Has the atomic with the ticket before `next` come to its end? 1: well, 2: it is lost. R. */
+/*
+ * Has the proxy finished the atomic with the ticket next - 1? 1: its old value is in `slot`; 2: it
+ * failed. R, acquire end.
+ */
 GIN_FN uint64_t ginResultWritten(const struct ginQueue *queue, uint32_t slot, uint64_t next)
 {
 	uint64_t word = ginDoneObserve(&queue->settled[slot]);
@@ -148,7 +161,10 @@ GIN_FN uint64_t ginResultWritten(const struct ginQueue *queue, uint32_t slot, ui
 	return word & GIN_QUEUE_FAILED ? 2 : 1;
 }
 
-/* One that its caller has given up, once the proxy has written it; else GIN_QUEUE_RESULTS. */
+/*
+ * Takes a slot whose caller has given up, if the proxy has finished with it; else
+ * GIN_QUEUE_RESULTS.
+ */
 GIN_FN uint32_t ginResultReclaim(struct ginQueue *queue)
 {
 	GIN_NO_UNROLL
@@ -161,19 +177,21 @@ GIN_FN uint32_t ginResultReclaim(struct ginQueue *queue)
 	return GIN_QUEUE_RESULTS;
 }
 
-/* A place for a result in this queue; GIN_QUEUE_RESULTS when all are in use. */
+/* Takes a result slot of the ring; GIN_QUEUE_RESULTS: all are in use. */
 GIN_FN uint32_t ginResultTake(struct ginQueue *queue)
 {
 	uint32_t slot = ginSlotTake(&queue->freeResults);
 	return slot == GIN_QUEUE_RESULTS ? ginResultReclaim(queue) : slot;
 }
 
-/* Posts the atomic and waits for the old value. After a timeout the atomic may yet be done. */
-GIN_FN ginResult_t ginPostAtomic(struct ginReadyCall *call, const struct ginRing &poster,
+/*
+ * Posts an atomic and waits for its old value. After a timeout the proxy may still do the atomic.
+ */
+GIN_FN ginResult_t ginPostAtomic(struct ginReadyCall *call, const struct ginRing &ring,
 				 const ginDevComm &dc, const ginOptions &options, uint64_t *old)
 {
 	struct ginPoll poll = ginPollStart(dc, options);
-	struct ginQueue *queue = poster.queue;
+	struct ginQueue *queue = ring.queue;
 	uint32_t slot = ginResultTake(queue);
 	uint64_t seen;
 	poll.queue = &queue->failed[0];
@@ -183,7 +201,7 @@ GIN_FN ginResult_t ginPostAtomic(struct ginReadyCall *call, const struct ginRing
 			return result;
 	}
 	call->d.word[4] = slot + 1u;
-	struct ginPostedAs as = ginPost(*call, poster, nullptr, dc, options);
+	struct ginPostedAs as = ginPost(*call, ring, nullptr, dc, options);
 	if (as.result != ginSuccess) {
 		ginSlotFree(&queue->freeResults, slot);
 		return as.result;
