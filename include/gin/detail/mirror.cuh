@@ -2,10 +2,10 @@
 /*
  * mirror.cuh - many threads wait for one word in host memory
  *
- * A GPU loads words in one 32-byte sector of host memory one after the other, about a microsecond each. A
- * hundred threads that poll one word form a line, and stream operations, and so the copies that the threads
- * wait for, stand in that line too (docs/performance.md). So one thread at a time polls the word, and the
- * other threads poll a mirror in GPU memory (edge M, ordering.cuh).
+ * A GPU loads words in one 32-byte sector of host memory one after the other, about a microsecond
+ * each. A hundred threads that poll one word form a line, and stream operations, and so the copies
+ * that the threads wait for, stand in that line too (docs/performance.md). So one thread at a time
+ * polls the word, and the other threads poll a mirror in GPU memory (edge M, ordering.cuh).
  *
  * A mirror may lag behind the word, and may go back for a moment: only for callers that look again.
  */
@@ -23,8 +23,9 @@ GIN_FN void ginYield()
 }
 
 /*
- * How one thread looks at a word of the host again and again. Every look acquires the edge of the word: S,
- * C, Q or R. A thread that was alone at its last look loads the word while it checks whether it still is.
+ * How one thread looks at a word of the host again and again. Every look acquires the edge of the
+ * word: S, C, Q or R. A thread that was alone at its last look loads the word while it checks
+ * whether it still is.
  */
 class ginHostLook
 {
