@@ -282,8 +282,8 @@ deps deps-check: deps%:
 
 # What the table of environment variables says goes into the page.
 man: $(BUILD)/test/unit_param
-	$(Q)$< --list | awk -f man/environ.awk - man/gin_environ.7 >$(BUILD)/gin_environ.7
-	$(Q)cmp -s $(BUILD)/gin_environ.7 man/gin_environ.7 || cp $(BUILD)/gin_environ.7 man/gin_environ.7
+	$(Q)$< --list | awk -f man/environ.awk - man/man7/gin_environ.7 >$(BUILD)/gin_environ.7
+	$(Q)cmp -s $(BUILD)/gin_environ.7 man/man7/gin_environ.7 || cp $(BUILD)/gin_environ.7 man/man7/gin_environ.7
 
 demo:
 	$(Q)DEPS=$(DEPS) tools/install-deps demo

@@ -35,9 +35,8 @@ $(call $(1)-files,755,$(PLUGINDIR),$($(1)-plugins))
 $(call $(1)-files,644,$(PKGCONFIGDIR),$(BUILD)/install/gin.pc)
 $(call $(1)-files,644,$(CMAKEDIR),$(BUILD)/install/gin-config.cmake \
 	$(BUILD)/install/gin-config-version.cmake)
-$(call $(1)-files,644,$(MANDIR)/man1,$(wildcard man/*.1))
-$(call $(1)-files,644,$(MANDIR)/man3,$(wildcard man/*.3))
-$(call $(1)-files,644,$(MANDIR)/man7,$(wildcard man/*.7))
+$(foreach dir,man1 man3 man7,$(call $(1)-files,644,$(MANDIR)/$(dir),$(wildcard man/$(dir)/*))$(newline))
+$(call $(1)-aliases,$(wildcard man/man?/*))
 $(call $(1)-files,644,$(DOCDIR),README.md LICENSE $(wildcard docs/*.md))
 $(call $(1)-files,644,$(DOCDIR)/examples,$(filter-out examples/demo,$(wildcard examples/*)))
 $(foreach tool,$(TOOL_NAMES),$(call $(1)-tool,$(tool))$(newline))
@@ -48,6 +47,9 @@ endef
 # put-files MODE FOLDER FILES
 put-files = $(if $(3),$(Q)$(INSTALL) -d "$(DESTDIR)$(2)" && \
 	$(INSTALL) -m $(1) $(3) "$(DESTDIR)$(2)")
+# put-aliases PAGES: a page of one line for each further name of a page
+put-aliases = $(Q)umask 022 && awk -f man/aliases.awk $(1) | while read -r alias page; do \
+	echo ".so $$page" >"$(DESTDIR)$(MANDIR)/$$alias" || exit; done
 put-link = $(Q)ln -sf $(2) "$(DESTDIR)$(1)"
 put-plugins = $(PMIX) $(RDMA)
 put-tool = $(if $(filter $(1),$(TOOLS)),$(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" && \
@@ -57,6 +59,8 @@ put-tool-cu = $(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" && \
 	$(call cu-link,$(call cu-object,$(1)),"$(DESTDIR)$(BINDIR)/$(notdir $(1))",$(TOOL_RPATH))
 
 take-files = $(if $(3),$(Q)rm -f $(foreach file,$(3),"$(DESTDIR)$(2)/$(notdir $(file))"))
+take-aliases = $(Q)awk -f man/aliases.awk $(1) | while read -r alias page; do \
+	rm -f "$(DESTDIR)$(MANDIR)/$$alias"; done
 take-link = $(Q)rm -f "$(DESTDIR)$(1)"
 take-plugins = $(BUILD)/libgin-pmix.so $(BUILD)/libgin-rdma.so
 take-tool = $(Q)rm -f "$(DESTDIR)$(BINDIR)/$(1)"
