@@ -82,8 +82,8 @@ TOOLS := $(filter-out $(if $(HWLOC),,$(HWLOC_TOOLS)),$(TOOL_NAMES))
 # Tools that are one source for kernels and host threads, as the examples are.
 TOOLS_CU := $(patsubst %.cu,$(BUILD)/tools/%,$(notdir $(wildcard tools/*/*.cu)))
 
-# What is named mpi needs MPI's compiler; the library does not.
-MPICXX := $(shell command -v mpicxx 2>/dev/null)
+# Examples and tests named mpi need MPI; the library does not. Debian's openmpi-bin has mpicxx without mpi.h.
+MPICXX := $(shell mpicxx -E -x c++ -include mpi.h /dev/null >/dev/null 2>&1 && command -v mpicxx)
 CXX_ALONE := $(CXX)
 without_mpi = $(filter-out $(if $(MPICXX),,%/mpi.cu %/mpi.cc),$(1))
 
