@@ -32,11 +32,11 @@ int controlLinksOf(int rank, int nRanks); /* in the tree */
 void controlReleaseSpare(struct control *c);
 int controlFirstChild(const struct control *c); /* its index in link[] */
 
-/* A link that takes no more is shut, so that the thread sees its end as it sees any other. */
+/* On failure, shuts the link down: the thread then handles the end of the connection. */
 void controlSend(const struct controlLink *link, const struct controlHeader *header,
 		 const void *data);
 
-/* Own entry or a child's; passes on what is complete. */
+/* Adds entries of this rank or of a child; passes them on when the subtree is complete. */
 ginResult_t controlGatherAdd(struct control *c, const char *call, uint32_t seq,
 			     const struct buffer *entries);
 ginResult_t controlGatherDone(struct control *c, uint32_t seq, const struct buffer *all);
@@ -44,14 +44,14 @@ void controlGatherTick(struct control *c, uint64_t now);
 void controlGatherReset(struct control *c);
 
 /*
- * `rank`, or the communicator as a whole (-1), has failed: keeps the first sentence, wakes the
- * waiting call and tells all links but `except`. Returns 1 when it is news: the caller then calls
- * onFailure without the lock.
+ * `rank`, or the whole communicator (-1), has failed: keeps the first sentence, wakes the waiting
+ * call and sends a failure message to all links except `except`. Returns 1 when the failure is new:
+ * the caller must then call onFailure without the lock.
  */
 int controlBreak(struct control *c, int rank, ginResult_t result, const char *why,
 		 const struct controlLink *except);
 
-/* The same with onFailure, while the lock is let go. */
+/* controlBreak(), then onFailure when the failure is new; the lock is released for that call. */
 void controlBreakHere(struct control *c, int rank, ginResult_t result, const char *why,
 		      const struct controlLink *except);
 void *controlThread(void *arg);

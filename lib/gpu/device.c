@@ -9,7 +9,7 @@
 
 #include "lib/base/error.h"
 
-/* The calling thread's current context's device, or -1. */
+/* The device of the calling thread's current context, or -1. */
 static int currentOrdinal(const struct cuda *cuda)
 {
 	cuContext context = NULL;
@@ -59,7 +59,7 @@ static ginResult_t checkUsable(const struct device *d)
 	return fail(ginErrorUnsupported, "GPU %d (%s): %s", d->ordinal, d->name, why);
 }
 
-/* What is only good to know. */
+/* Fills in what is useful but not required. */
 static void locate(struct device *d)
 {
 	if (d->cuda->deviceGetAttribute(&d->numaNode, cuHostNuma, d->id))
@@ -99,7 +99,7 @@ ginResult_t deviceOpen(struct device *d, int wanted, int localRank)
 	*d = (struct device){.cuda = cuda, .ordinal = GIN_DEVICE_NONE, .numaNode = -1};
 	if (wanted < GIN_DEVICE_NONE)
 		return fail(ginErrorInvalidArgument,
-			    "config.device is %d: a CUDA ordinal, GIN_DEVICE_AUTO or "
+			    "config.device is %d: must be a CUDA ordinal, GIN_DEVICE_AUTO or "
 			    "GIN_DEVICE_NONE",
 			    wanted);
 	if (cuda)
@@ -133,7 +133,7 @@ void deviceLeave(const struct device *d, const struct deviceScope *scope)
 	d->cuda->ctxPop(&popped);
 }
 
-/* libgin's own stream of a device: made once, as that takes many milliseconds, and never ended. */
+/* libgin's own stream of a device. Creating one takes many milliseconds: it is kept forever. */
 struct deviceStream {
 	cuContext context;
 	cuStream stream;

@@ -115,9 +115,9 @@ static void sizesDiffer(struct member *m)
 	char words[80];
 
 	EXPECT_SUCCESS(m->opened);
-	snprintf(words, sizeof(words), "rank %d put 16 bytes where 8 are due", odd);
+	snprintf(words, sizeof(words), "rank %d passed 16 bytes, this rank 8", odd);
 	EXPECT_FAILS(controlAllgather(&m->control, "sizes", ginSuccess, in, out, bytes),
-		     ginErrorInvalidUsage, m->rank == odd ? "put 8 bytes where 16 are due" : words);
+		     ginErrorInvalidUsage, m->rank == odd ? "passed 8 bytes, this rank 16" : words);
 	teamExpectWell(m);
 }
 
