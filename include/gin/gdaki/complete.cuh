@@ -192,8 +192,7 @@ GIN_FN_COLD ginResult_t ginGdakiCreditCounters(struct ginGdakiContext me)
 GIN_FN_COLD ginResult_t ginGdakiWaitCounter(struct ginGdakiContext me, uint32_t id, uint64_t least,
 					    uint32_t bits, struct ginPoll *poll, uint64_t *seen)
 {
-	const uint64_t *word =
-		me.dc->counter + static_cast<size_t>(me.context) * me.dc->counters + id;
+	const uint64_t *word = ginGdakiCounters(*me.dc, me.context) + id;
 
 	for (;;) {
 		ginResult_t result = ginGdakiCreditCounters(me);
