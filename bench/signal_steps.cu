@@ -77,7 +77,7 @@ template <Wait how> __device__ ginResult_t await(const SignalSide &side, uint64_
 // A strong signal, or a weak signal of a caller that has released.
 template <Signal how, bool strong> __device__ ginResult_t send(const SignalSide &side)
 {
-	uint64_t *word = how == signalBare ? side.theirs : ginDirectNear(side.dc, side.peer);
+	uint64_t *word = how == signalBare ? side.theirs : ginDirectSignals(side.dc, side.peer);
 	ginOptions released;
 
 	if (how == signalGin && strong)

@@ -102,9 +102,9 @@ struct ginPeer {
 	uint64_t nicSignals;
 	uint32_t nicKey;
 	/*
-	 * Index of the send queue to the peer among the queues of a context in ginDevComm.sendQueues:
-	 * the rank, if every peer is on route gdaki. Of a direct peer: index among the queues that
-	 * all contexts share.
+	 * Index of the send queue to the peer among the queues of a context in
+	 * ginDevComm.sendQueues: the rank, if every peer is on route gdaki. Of a direct peer: index
+	 * among the queues that all contexts share.
 	 */
 	uint32_t sendQueue;
 };
@@ -180,7 +180,7 @@ struct ginWatch {
 };
 
 /*
- * Signals of class ginWriterCpu are so many words apart: a GPU loads words in one 32-byte sector of
+ * The distance between signals of class ginWriterCpu: a GPU loads words in one 32-byte sector of
  * host memory one after the other.
  */
 #define GIN_CPU_WORD_STRIDE 4u

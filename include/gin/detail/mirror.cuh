@@ -14,7 +14,7 @@
 
 #include "ordering.cuh"
 
-/* On the host the thread waited for may need this core. */
+/* Lets another host thread run: the awaited thread may need this core. */
 GIN_FN void ginYield()
 {
 #if !GIN_ON_GPU
@@ -30,7 +30,7 @@ GIN_FN void ginYield()
 class ginHostLook
 {
 public:
-	/* `mirror` NULL: nobody else looks. */
+	/* `itsMirror` NULL: no other thread waits for the word. */
 	GIN_FN ginHostLook(const uint64_t *hostWord, struct ginMirror *itsMirror)
 	    : word(hostWord), mirror(itsMirror), came(0)
 	{
@@ -48,13 +48,13 @@ public:
 private:
 	const uint64_t *word;
 	struct ginMirror *mirror;
-	uint32_t came; /* during the last look of this thread */
+	uint32_t came; /* threads that came during the last look of this thread, itself included */
 
 	GIN_FN uint64_t lookForAll()
 	{
 		if (ginMirrorCome(&mirror->looking))
 			return ginMirrorObserve(&mirror->seen);
-		ginYield(); /* as long as on a GPU a look takes */
+		ginYield(); /* other host threads may come, as they do during a GPU's long load */
 		uint64_t seen = ginAcquireSystem(word);
 		if (seen != ginLocalLoad(&mirror->seen))
 			ginMirrorPublish(&mirror->seen, seen);
@@ -73,7 +73,7 @@ private:
 	}
 };
 
-/* One look at a word that others may look at. */
+/* One look at a word that other threads may poll. */
 GIN_FN uint64_t ginWatchLook(struct ginWatch *watch)
 {
 	return ginHostLook(watch->word, &watch->mirror)();

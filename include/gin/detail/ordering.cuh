@@ -156,8 +156,8 @@ GIN_FN void ginLocalAdd(uint64_t *word, uint64_t value)
 
 /*
  * A, both ends: atomics of 4 and 8 bytes in a peer's memory, which return the old value. Observers:
- * this thread and every thread whose writes happen before the call; whoever reads the new value by
- * an atomic or by ginSignalObserve.
+ * this thread and every thread whose writes happen before the call; the agent that reads the new
+ * value by an atomic or by ginSignalObserve.
  */
 template <class Word> GIN_FN Word ginAtomicAdd(Word *word, Word value)
 {
@@ -325,7 +325,10 @@ GIN_FN uint32_t ginMirrorCome(uint32_t *looking)
 	return ginFetchAdd<ginRelaxed, ginScopeDevice>(looking, 1u);
 }
 
-/* No edge: the thread that looked has finished. How many came meanwhile, that thread included. */
+/*
+ * No edge: the thread that looked has finished. Returns how many threads came to look, that thread
+ * included.
+ */
 GIN_FN uint32_t ginMirrorLeave(uint32_t *looking)
 {
 	return ginExchange<ginRelaxed, ginScopeDevice>(looking, 0u);

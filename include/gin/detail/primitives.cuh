@@ -243,7 +243,7 @@ template <ginScope scope> GIN_FN void ginFence()
 
 /*
  * A plain load of 1, 2, 4, 8 or 16 bytes. Never ld.nc: the same kernel may have written the bytes.
- * The compiler moves no earlier store behind it.
+ * The compiler delays no earlier store past it.
  */
 template <class Word> GIN_FN Word ginLoadWeak(const char *src)
 {

@@ -64,7 +64,7 @@ struct ginTogether {
 #if GIN_ON_GPU
 /*
  * Hides `key` from ptxas. If ptxas knows that all lanes have one key, it takes the match mask from
- * any lane of those that execute together (R2UR; ptxas of CUDA 13.0). Lanes with another mask may
+ * any lane that executes at the time (R2UR; ptxas of CUDA 13.0). Lanes with another mask may
  * have joined them by then, where both leave a branch, and lanes wait for each other forever. The
  * code adds 0 to the key: a block has at most 1024 threads.
  */
