@@ -138,7 +138,8 @@ static void badIds(void)
 	for (size_t i = 0; i < 8; i++) {
 		id = good;
 		id.bytes[i] ^= 1;
-		EXPECT_NO_RANK(&host, &id, 0, 1, ginErrorInvalidArgument, "give every rank all bytes of it");
+		EXPECT_NO_RANK(&host, &id, 0, 1, ginErrorInvalidArgument,
+			       "give every rank all bytes of it");
 	}
 	for (size_t i = 0; i < sizeof(contact.key); i++) {
 		id = good;

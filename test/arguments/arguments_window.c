@@ -278,7 +278,8 @@ static int badFrees(const ginConfig_t *config)
 		     "not from ginMemAlloc");
 	EXPECT_EQUAL(page[PAGE / sizeof(int) - 1], 1);
 	EXPECT_SUCCESS(ginMemFree(comm, page));
-	EXPECT_FAILS(ginMemFree(comm, page), ginErrorInvalidArgument, "ptr ", "not from ginMemAlloc");
+	EXPECT_FAILS(ginMemFree(comm, page), ginErrorInvalidArgument, "ptr ",
+		     "not from ginMemAlloc");
 	free(own);
 	expectWorks(comm);
 	return closeComm(comm);
