@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ours.cuh - posts by gin/gdaki/queue.cuh and gin/gdaki/mlx5.h
+// ours.cuh - libgin's side: posts by gin/gdaki/queue.cuh and gin/gdaki/mlx5.h
 #ifndef GIN_BENCH_GPUNETIO_OURS_CUH
 #define GIN_BENCH_GPUNETIO_OURS_CUH
 
@@ -51,7 +51,7 @@ struct Ours {
 		return {dc, {}};
 	}
 
-	ginSendQueue fresh(const Rig &rig, const Shape &shape, uint32_t number) const
+	ginSendQueue fresh(const QueueRig &rig, const Shape &shape, uint32_t number) const
 	{
 		Hardware hardware = rig.hardware(number);
 		ginSendQueue q = {};
@@ -65,11 +65,11 @@ struct Ours {
 		q.fixed.logDepth = static_cast<uint32_t>(__builtin_ctz(shape.slots()));
 		q.fixed.sinkKey = ginMlx5Key(0x2222);
 		q.fixed.sink = 128;
-		q.fixed.near = 1;
+		q.fixed.gpuMemory = 1;
 		return q;
 	}
 
-	void reset(const Rig &rig, const Shape &shape)
+	void reset(const QueueRig &rig, const Shape &shape)
 	{
 		const uint32_t turn = GIN_TURN;
 		std::vector<ginSendQueue> all;
@@ -83,7 +83,7 @@ struct Ours {
 			CUDA(cudaMemcpy(q.fixed.turn, &turn, sizeof(turn), cudaMemcpyHostToDevice));
 	}
 
-	// Of a collapsed CQ.
+	// Writes the CQE of a collapsed CQ.
 	static __device__ void complete(ginMlx5Cqe *cqe, uint32_t, uint64_t, uint64_t end)
 	{
 		uint32_t state = ginMlx5Swap((static_cast<uint32_t>(end) - 1) << 16);
@@ -92,7 +92,7 @@ struct Ours {
 	}
 };
 
-// What is posted, as NCCL would: 4096 bytes, and the signal an atomic add.
+// What is posted, as NCCL does it: a put of 4096 bytes; the signal is an atomic add.
 enum What { PUT, PUT_SIGNAL, PUT_VALUE };
 
 GIN_FN constexpr uint32_t wqesOf(What what)
@@ -100,7 +100,7 @@ GIN_FN constexpr uint32_t wqesOf(What what)
 	return what == PUT_SIGNAL ? 2 : 1;
 }
 
-// One call's WQEs, from the `at`-th of the range on.
+// Writes the WQEs of one call, from slot `at` of the range on.
 template <What what>
 __device__ void writeElements(const ginSendFixed &f, ginSendRange range, uint32_t at, uint32_t i)
 {
@@ -108,15 +108,15 @@ __device__ void writeElements(const ginSendFixed &f, ginSendRange range, uint32_
 	const ginMlx5Memory signal = {64, ginMlx5Key(0x1111)}, sink = {f.sink, f.sinkKey};
 	ginMlx5Slot slot = ginSendSlot(f, range, at);
 
-	ginMlx5StoreWqebb(ginSendPlace(f, range.first + at),
+	ginMlx5StoreWqebb(ginSendWqebb(f, range.first + at),
 			  what == PUT_VALUE ? ginMlx5WriteInline8(slot, there, i)
 					    : ginMlx5Write(slot, there, here, 4096));
 	if (what == PUT_SIGNAL)
-		ginMlx5StoreWqebb(ginSendPlace(f, range.first + at + 1),
+		ginMlx5StoreWqebb(ginSendWqebb(f, range.first + at + 1),
 				  ginMlx5FetchAdd(ginSendSlot(f, range, at + 1), signal, sink, 1));
 }
 
-// Each thread by itself.
+// Each thread posts by itself.
 template <What what, ginSharing sharing> struct OursEach : Poster<Ours> {
 	__device__ ginResult_t operator()(uint32_t i) const
 	{
@@ -124,7 +124,7 @@ template <What what, ginSharing sharing> struct OursEach : Poster<Ours> {
 		const ginSendFixed f = q->fixed;
 		ginSendRange range = {0, wqesOf(what)};
 
-		ginResult_t result = ginSendClaim(q, &range, poll, sharing);
+		ginResult_t result = ginSendReserveWait(q, &range, poll, sharing);
 		if (result != ginSuccess)
 			return result;
 		writeElements<what>(f, range, 0, i);
@@ -133,7 +133,7 @@ template <What what, ginSharing sharing> struct OursEach : Poster<Ours> {
 	}
 };
 
-// Lanes of a warp that come together, each with its own: as one post.
+// The lanes of a warp post together: each lane writes its WQE, one reservation and one doorbell.
 template <What what, ginSharing sharing> struct OursTogether : Poster<Ours> {
 	__device__ ginResult_t operator()(uint32_t i) const
 	{
@@ -144,7 +144,7 @@ template <What what, ginSharing sharing> struct OursTogether : Poster<Ours> {
 
 		if (all.rank == 0) {
 			ginPoll poll = ginPollStart(call.dc, ginOptions());
-			result = ginSendClaim(q, &range, poll, sharing);
+			result = ginSendReserveWait(q, &range, poll, sharing);
 		}
 		result = static_cast<ginResult_t>(ginFromLeader(all, result));
 		range.first = ginFromLeader(all, range.first);
@@ -159,7 +159,7 @@ template <What what, ginSharing sharing> struct OursTogether : Poster<Ours> {
 	}
 };
 
-// One put by a warp: four lanes store a segment each.
+// A warp posts one put: four lanes store one segment each.
 template <ginSharing sharing> struct OursWarp : Poster<Ours> {
 	__device__ ginResult_t operator()(uint32_t) const
 	{
@@ -171,7 +171,7 @@ template <ginSharing sharing> struct OursWarp : Poster<Ours> {
 		__syncwarp();
 		if (all.rank == 0) {
 			ginPoll poll = ginPollStart(call.dc, ginOptions());
-			result = ginSendClaim(q, &range, poll, sharing);
+			result = ginSendReserveWait(q, &range, poll, sharing);
 		}
 		result = static_cast<ginResult_t>(ginFromLeader(all, result));
 		range.first = ginFromLeader(all, range.first);
@@ -181,7 +181,7 @@ template <ginSharing sharing> struct OursWarp : Poster<Ours> {
 			ginMlx5Write(ginSendSlot(f, range, 0), {4096, ginMlx5Key(0x1234)},
 				     {8192, ginMlx5Key(0x5678)}, 4096);
 		if (all.rank < 4)
-			ginMlx5Store(&ginSendPlace(f, range.first)->segment[all.rank],
+			ginMlx5Store(&ginSendWqebb(f, range.first)->segment[all.rank],
 				     ginMlx5SegmentOf(wqe, all.rank));
 		__syncwarp();
 		if (all.rank == 0)

@@ -14,7 +14,7 @@ static const struct paramInfo table[PARAM_COUNT] = {
 	[paramBackend] = {.name = "GIN_BACKEND",
 			  .choices = paramBackendChoices,
 			  .preset = "auto",
-			  .meaning = "what moves data between ranks that are not direct peers"},
+			  .meaning = "backend of the ranks that are not direct peers"},
 	[paramBootstrap] = {.name = "GIN_BOOTSTRAP",
 			    .choices = "auto|pmix|tcp|self",
 			    .preset = "auto",
@@ -24,41 +24,40 @@ static const struct paramInfo table[PARAM_COUNT] = {
 				 .least = 1,
 				 .most = 4096,
 				 .preset = "16",
-				 .meaning = "most doorbell registers of the NIC that the queues of "
-					    "a device communicator share"},
+				 .meaning = "maximum number of NIC doorbell registers that "
+					    "the queues of a device communicator share"},
 	[paramGdakiQueues] = {.name = "GIN_GDAKI_QUEUES",
 			      .choices = "gpu|host",
 			      .preset = "gpu",
-			      .meaning = "whose memory holds the NIC's queues"},
+			      .meaning = "memory that holds the queues of the NIC"},
 	[paramHostId] = {.name = "GIN_HOSTID",
 			 .preset = "",
-			 .meaning = "ranks with equal text count as ranks of one host; default: "
-				    "the kernel decides"},
+			 .meaning = "ranks with equal text are on one host; "
+				    "default: a text from the kernel"},
 	[paramLog] = {.name = "GIN_LOG",
 		      .choices = "none|error|warn|info|stats|debug",
 		      .preset = "warn",
-		      .meaning = "what is written to standard error"},
+		      .meaning = "messages that go to standard error"},
 	[paramNic] = {.name = "GIN_NIC",
 		      .preset = "",
-		      .meaning =
-			      "ports of NICs that may be used, as mlx5_0,mlx5_2:1; default: all"},
+		      .meaning = "NIC ports that may be used, for example "
+				 "mlx5_0,mlx5_2:1; default: all"},
 	[paramNicGid] = {.name = "GIN_NIC_GID",
 			 .preset = "",
-			 .meaning =
-				 "index in the NIC port's table of addresses (GIDs); default: the "
-				 "best, RoCE v2 and IPv4 first"},
+			 .meaning = "index in the GID table of the NIC port; "
+				    "default: the best, RoCE v2 and IPv4 first"},
 	[paramNicRetries] = {.name = "GIN_NIC_RETRIES",
 			     .isNumber = 1,
 			     .most = 7,
 			     .preset = "7",
-			     .meaning = "how often a NIC repeats a packet that is not answered"},
+			     .meaning = "how often a NIC resends a packet that is not "
+					"acknowledged"},
 	[paramNicSl] = {.name = "GIN_NIC_SL",
 			.isNumber = 1,
 			.most = 15,
 			.preset = "0",
-			.meaning =
-				"service level of the NIC's packets; on Ethernet their priority, "
-				"7 at most"},
+			.meaning = "service level of the NIC's packets; on "
+				   "Ethernet the priority, at most 7"},
 	[paramNicTc] = {.name = "GIN_NIC_TC",
 			.isNumber = 1,
 			.most = 255,
@@ -70,39 +69,40 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			     .least = 1,
 			     .most = 31,
 			     .preset = "18",
-			     .meaning = "a NIC waits 4.096 us * 2^number for an answer before it "
-					"repeats a packet; 18: 1.07 s"},
+			     .meaning = "a NIC resends after 4.096 us * 2^number "
+					"without an acknowledgement; 18: 1.07 s"},
 	[paramProxyAffinity] = {.name = "GIN_PROXY_AFFINITY",
 				.choices = "near|cpu|none",
 				.preset = "near",
-				.meaning = "the CPUs that the proxy's threads use: those near the "
-					   "GPU, one of these each, or all"},
+				.meaning = "CPUs of the process on which proxy threads "
+					   "run: all near the GPU, one near the GPU for "
+					   "each thread, all"},
 	[paramProxyFence] = {.name = "GIN_PROXY_FENCE",
 			     .choices = "auto|system",
 			     .preset = "auto",
-			     .meaning = "scope in which a put by the proxy releases its source; "
-					"auto: the GPU where that is enough"},
+			     .meaning = "scope to which a put by the proxy releases "
+					"its source; auto: the device, for memory of "
+					"this GPU"},
 	[paramProxyThreads] = {.name = "GIN_PROXY_THREADS",
 			       .isNumber = 1,
 			       .most = 64,
 			       .preset = "1",
 			       .meaning = "CPU threads of each communicator that move data for "
 					  "kernels; 0: the program calls ginCommProgress()"},
-	[paramRoot] =
-		{.name = "GIN_ROOT",
-		 .preset = "",
-		 .meaning = "host:port where rank 0 listens for the others, for the bootstrap tcp"},
+	[paramRoot] = {.name = "GIN_ROOT",
+		       .preset = "",
+		       .meaning = "host:port where rank 0 listens, for the "
+				  "bootstrap tcp"},
 	[paramRoute] = {.name = "GIN_ROUTE",
 			.choices = "auto|direct|network",
 			.preset = "auto",
-			.meaning = "routes that may be chosen; network: no direct route, not even "
-				   "to the own rank"},
-	[paramSecret] =
-		{.name = "GIN_SECRET",
-		 .preset = "",
-		 .isSecret = 1,
-		 .meaning =
-			 "long random text, equal on all ranks; a process without it cannot join"},
+			.meaning = "routes that may be chosen; network: no direct "
+				   "route, not even to the own rank"},
+	[paramSecret] = {.name = "GIN_SECRET",
+			 .preset = "",
+			 .isSecret = 1,
+			 .meaning = "long random text, equal on all ranks; a rank "
+				    "without it cannot join"},
 	[paramSocketIfname] = {.name = "GIN_SOCKET_IFNAME",
 			       .preset = "",
 			       .meaning = "network interface of the control plane; default: all "
@@ -112,13 +112,13 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			  .least = 1,
 			  .most = 1000000000,
 			  .preset = "600",
-			  .meaning = "seconds until a collective call gives up"},
+			  .meaning = "seconds after which a collective call fails"},
 	[paramUarMap] = {.name = "GIN_UAR_MAP",
 			 .choices = "io|plain|cpu",
 			 .preset = "io",
-			 .meaning =
-				 "how a NIC's doorbell registers are mapped for the GPU; plain: as "
-				 "ordinary memory; cpu: not at all"},
+			 .meaning = "how doorbell registers of a NIC are mapped "
+				    "for the GPU; plain: as ordinary memory; cpu: "
+				    "not at all"},
 };
 
 static struct {

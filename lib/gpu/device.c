@@ -188,15 +188,18 @@ static ginResult_t copyAndWait(const struct device *d, char *dst, const void *sr
 	return result ? cudaFail(d->cuda, "cuMemcpyHtoDAsync", result) : ginSuccess;
 }
 
-/* By copies, not by a memset kernel, which would wait for a free SM. */
-static ginResult_t writeZeros(const struct device *d, char *dst, size_t bytes)
+/*
+ * In pieces that the driver copies without an SM, which waiting kernels may hold: zeros too, because a fill of more
+ * than 4 KiB is a kernel.
+ */
+static ginResult_t writeInPieces(const struct device *d, char *dst, const char *src, size_t bytes)
 {
 	static const char zeros[65536];
 	ginResult_t result = ginSuccess;
 
 	for (size_t at = 0; at < bytes && result == ginSuccess; at += sizeof(zeros)) {
 		size_t left = bytes - at;
-		result = copyAndWait(d, dst + at, zeros,
+		result = copyAndWait(d, dst + at, src ? src + at : zeros,
 				     left < sizeof(zeros) ? left : sizeof(zeros));
 	}
 	return result;
@@ -205,7 +208,7 @@ static ginResult_t writeZeros(const struct device *d, char *dst, size_t bytes)
 ginResult_t deviceWrite(const struct device *d, void *dst, const void *src, size_t bytes)
 {
 	if (d->cuda)
-		return src ? copyAndWait(d, dst, src, bytes) : writeZeros(d, dst, bytes);
+		return writeInPieces(d, dst, src, bytes);
 	if (src)
 		memcpy(dst, src, bytes);
 	else

@@ -145,7 +145,7 @@ static void badIds(void)
 		id = good;
 		id.bytes[offsetof(struct rootContact, key) + i] ^= 1;
 		EXPECT_NO_RANK(&host, &id, 0, 1, ginErrorBootstrap, "another secret",
-			       "the id is of another job");
+			       "the id belongs to another job");
 	}
 	memcpy(&contact, &good, sizeof(contact));
 	contact.hostId ^= 1;

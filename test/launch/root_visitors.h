@@ -8,7 +8,7 @@
 #ifndef GIN_TEST_ROOT_VISITORS_H
 #define GIN_TEST_ROOT_VISITORS_H
 
-#include "bootstrap/root.h"
+#include "bootstrap/meeting.h"
 #include "lib/base/clock.h"
 #include "lib/base/auth.h"
 
@@ -72,7 +72,7 @@ static inline void *visitThread(void *arg)
 {
 	struct visitor *v = arg;
 
-	v->result = rootVisit(&v->contact, &v->request, v->patient, v->seconds, &v->reply, v->why);
+	v->result = meetingAsk(&v->contact, &v->request, v->patient, v->seconds, &v->reply, v->why);
 	return NULL;
 }
 

@@ -62,7 +62,7 @@ static void wrongKey(void)
 		other.key[i] ^= 0x80;
 		wrong = makeVisitor(&other, "among strangers", 0, 2, 3);
 		startVisit(&wrong);
-		expectTold(&wrong, "has another secret: the id is of another job");
+		expectTold(&wrong, "has another secret: the id belongs to another job");
 		wrong.patient = 1;
 		startVisit(&wrong);
 		expectTold(&wrong, "GIN_SECRET must be the same on all ranks");

@@ -2,26 +2,26 @@
 /*
  * complete.pml - how GPU threads learn that what they have posted is done; for spin
  *
- *   here           there
- *   post           ginPost, from a ticket on; what comes before is in ring.pml  include/gin/proxy/ring.cuh
- *   raise          ginLocalMax of posted[peer], then of posted[nRanks]          include/gin/detail/memory.cuh
- *   request        ginQueueFlush, Gin::flush, Gin::flushAsync: they read posted
- *   wait           ginQueueWait
- *   proxy          takes descriptors in order, has them done in any, and stores done words
+ *   here           there                                           include/gin/proxy/ring.cuh
+ *   post           ginPost, from the ticket on; ring.pml has what comes before
+ *   raise          ginRingRecordPosted: posted[peer], then posted[nRanks]
+ *   request        ginRingFlush, Gin::flush, Gin::flushAsync: they load posted
+ *   wait           ginRingWait
+ *   proxy          takes descriptors in order, finishes them in any order, and stores done words
  *
- * What the proxy has to keep to is in `word`, what the done word of a peer says: the lowest ticket to
- * that peer that has not come to its end, or, for good, FAILED (GIN_QUEUE_FAILED, the top bit) and the
- * first reason. It is stored before the proxy looks for the next end; words only grow, so that one
- * which is stored later is only waited for longer.
+ * What the proxy has to do is in `word`, the value of a peer's done word: the lowest ticket to that peer
+ * that is not finished or, for good, FAILED (GIN_QUEUE_FAILED, the top bit) and the first reason. The
+ * proxy stores it before it looks for the next finished transfer. Words only grow, so a late store only
+ * makes a wait longer.
  *
- * Held to, in every interleaving:
- * - a wait that succeeds: all that its thread has posted to the peer before, and all that any thread
- *   has whose posts happen before, is done and none of it has failed;
- * - a wait that fails: something to that peer has, and what is told is the first reason; what goes to
- *   other peers has no part in it;
- * - every wait ends; with MORTAL, where the proxy may end at any time, too.
+ * Checked in every interleaving:
+ * - After a wait that succeeds everything that its thread posted to the peer before, and everything that
+ *   other threads' earlier posts sent there, is done and has not failed.
+ * - After a wait that fails some transfer to that peer has failed, and the wait returns the first reason.
+ *   Transfers to other peers have no influence.
+ * - Every wait ends; with MORTAL, where the proxy may end at any time, too.
  *
- * Each macro that begins with BREAK_ takes one thing out; test/model/run sees that it is noticed.
+ * Each macro that begins with BREAK_ takes one thing out; test/model/run checks that it is noticed.
  */
 
 #define TICKETS 3
@@ -191,7 +191,7 @@ inline fail(t, peer)
 #define word(peer) (why[peer] -> FAILED + why[peer] : lowest(peer))
 #endif
 
-/* Descriptors come to their ends in any order, those to one peer, too. */
+/* Transfers finish in any order, also to one peer. */
 inline end(t)
 {
 	atomic {
@@ -222,6 +222,6 @@ init
 {
 	atomic {
 		run gpu(2, 1, 2);
-		run gpu(1, 0, 1) /* the other way round is the same, with peers exchanged */
+		run gpu(1, 0, 1) /* exchanging the two peers gives nothing new */
 	}
 }

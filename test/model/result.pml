@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * result.pml - how the old values of atomics come back, in places that are used again; for spin
+ * result.pml - how the old values of atomics come back, in result slots that are used again; for spin
  *
- *   here           there
- *   claim          ginResultTake, ginResultReclaim                       include/gin/proxy/route.cuh
+ *   here           there                                           include/gin/proxy/route.cuh
+ *   claim          ginResultTake, ginResultReclaim
  *   post           ginPost; complete.pml has more of it, and of done words
  *   fetch          ginPostAtomic
- *   proxy          writes the old value to its place, then the place's `settled`, then done words
+ *   proxy          writes the old value to its slot, then the slot's `settled`, then done words
  *
- * There is one place, so that it is always wanted. A caller who gives up leaves it behind; the next
- * may have it once the proxy has come to the end of the atomic that it was for, well or not. That is
- * `settled`, a word for each place. Done words do not say it: with a failed peer they are FAILED,
- * whatever the proxy is still about to write.
+ * There is one slot, so that threads always compete for it. A caller that gives up abandons the slot; the
+ * next caller may take it once the proxy has finished the abandoned atomic, with or without an error.
+ * `settled`, a word per slot, says so. Done words do not: after an error they are FAILED, whatever the
+ * proxy is still going to write.
  *
- * Held to, in every interleaving:
- * - the proxy writes to a place only for who has it, or has left it behind;
- * - an atomic that succeeds returns its own value, and a place is not lost;
- * - with STAY, where nobody gives up, every atomic finds a place.
+ * Checked in every interleaving:
+ * - The proxy writes to a slot only for the atomic that has it or has abandoned it.
+ * - An atomic that succeeds returns its own value, and no slot is lost.
+ * - With STAY, where no caller gives up, every atomic gets a slot.
  *
- * Each macro that begins with BREAK_ takes one thing out; test/model/run sees that it is noticed.
+ * Each macro that begins with BREAK_ takes one thing out; test/model/run checks that it is noticed.
  */
 
 #define TICKETS 3
@@ -28,10 +28,10 @@
 mtype = { completed, lost };
 
 /* What the threads share. */
-bool unused = true; /* the place, as a bit of freeResults says */
-byte abandoned;	    /* 1 + the ticket of the atomic whose caller has left it; 0: nobody has */
-byte settled;	    /* 1 + the ticket of the atomic here that has come to its end last */
-byte result;	    /* for an old value: 1 + the ticket of the atomic that it is of */
+bool unused = true; /* the slot is free: a bit of freeResults */
+byte abandoned;	    /* 1 + the ticket of the atomic that abandoned the slot; 0: none */
+byte settled;	    /* 1 + the ticket of the atomic that finished last in the slot */
+byte result;	    /* the old value: 1 + the ticket of its atomic */
 byte producer;
 byte to[TICKETS]; /* 1 + the peer of the descriptor in the ring; 0: not written yet */
 bool atom[TICKETS];
@@ -42,7 +42,7 @@ mtype state[TICKETS];
 bool why[3];
 
 /* What only the properties look at. */
-byte user; /* 1 + the ticket of the atomic that the place is for */
+byte user; /* 1 + the ticket of the atomic that has the slot */
 byte finished;
 
 #ifdef BREAK_FAILED

@@ -2,37 +2,37 @@
 /*
  * ring.pml - how descriptors go from GPU threads through the ring to the proxy; for spin
  *
- *   here           there
- *   reserve        ginPostOnce: the shadow              include/gin/proxy/ring.cuh
- *   take           ginPostOnce: claim; ginQueueKeep
- *   poll           ginPostWaiting: ginPollStep says go on, or why to stop
- *   again          claimRoom, of ginSharedWords
- *   write          ginQueueWrite, ginDescriptorPublish  include/gin/detail/memory.cuh
+ *   here           there                                           include/gin/proxy/ring.cuh
+ *   reserve        ginPostNow: the load of the shadow
+ *   take           ginPostNow: ginRingReserve, then ginRingKeep
+ *   poll           ginRingPostWait: ginPollStep says go on, or why to stop
+ *   again          ginRingRetry: ginRingReserveFree
+ *   write          ginRingWrite, ginDescriptorPublish
  *   cpu            the proxy: descriptorTake, and its store of the consumed word
  *
- * Threads that post together are one process; each of them writes for itself, and gives up for
- * itself. Nothing is assumed of the order in which stores to the ring arrive: a word that has been
- * stored is in flight until the proxy, which looks at words in any order, happens to see it. The
- * consumed word is stored some time after what it speaks of, and who reads it may read an old one.
+ * Threads that post together are one process; each thread writes for itself and gives up for itself.
+ * Nothing is assumed of the order in which stores to the ring arrive: a stored word is in flight until
+ * the proxy, which loads words in any order, sees it. The proxy stores the consumed word some time after
+ * it has consumed, and a thread that loads it may get an old value.
  *
- * Held to, in every interleaving:
- * - the proxy takes each descriptor that was posted, once, in the order of tickets, and all of its
- *   words are its own (of this lap, of this post);
- * - no place is written before the proxy has read all of what was there;
- * - who gives up holds no ticket, and what he wanted to post is never seen;
- * - nobody hangs;
- * - with PATIENT, where nobody gives up: all is posted and taken;
- * - with MORTAL, where the proxy may end at any time: all get away from the ring;
- * - with STALLED, where it takes nothing: who holds a ticket without room gives it back, and so gets
- *   to look at the clock. He cannot while others come and go above him; so who has found no room once
- *   takes tickets only where there is some.
+ * Checked in every interleaving:
+ * - The proxy takes each posted descriptor once, in the order of tickets, and all words of it belong to
+ *   this lap and this post.
+ * - No slot is written before the proxy has read all of its last descriptor.
+ * - A thread that gives up holds no ticket, and the proxy never sees its descriptor.
+ * - No thread hangs.
+ * - With PATIENT, where no thread gives up: everything is posted and taken.
+ * - With MORTAL, where the proxy may end at any time: all threads get away from the ring.
+ * - With STALLED, where the proxy takes nothing: a thread that holds a ticket without room gives it back
+ *   and so gets to its poll step. It cannot give the ticket back while other threads take and return
+ *   higher ones; so a thread that has found no room takes tickets only where there is some.
  *
- * With SHADOW_ALONE who has claimed looks at the shadow only, which those bring up to date who come again:
- * as ginSendTry and ginSendTryAgain do in include/gin/gdaki/queue.cuh.
+ * With SHADOW_ALONE a thread that has reserved looks only at the shadow, and threads on the retry path
+ * bring the shadow up to date: ginSendReserveTry and ginSendReserveFree in include/gin/gdaki/queue.cuh.
  *
- * Posts are few, so that numbers end; they are three laps and more of the ring.
+ * Posts are few, so that numbers stay small; they are more than three laps of the ring.
  *
- * Each macro that begins with BREAK_ takes one thing out; test/model/run sees that it is noticed.
+ * Each macro that begins with BREAK_ takes one thing out; test/model/run checks that it is noticed.
  */
 
 #ifndef DEPTH
@@ -54,10 +54,10 @@
 byte producer, consumed, shadow;
 bool failed;	    /* the proxy has ended */
 byte ring[CELLS];   /* 1 + the ticket that the word is of; 0 as it begins */
-byte flight[CELLS]; /* the same of a store that has not arrived; 0: none */
+byte flight[CELLS]; /* 1 + the ticket of a store that has not arrived; 0: none */
 
 /* What only the properties look at. */
-bool posted[POSTS + DEPTH]; /* by ticket; those beyond are for what is broken */
+bool posted[POSTS + DEPTH]; /* by ticket; the extra entries are for BREAK_ runs */
 byte next;     /* the first ticket that the proxy has not taken */
 byte held[2];  /* tickets that a thread has taken and not written yet */
 byte finished; /* threads */
@@ -79,7 +79,7 @@ hidden byte i;
 #define room(end, freed) ((end) - (freed) <= DEPTH)
 #endif
 
-/* Unsigned there: nobody's view of what has been consumed is ahead of his ticket. */
+/* The code computes unsigned: no thread's view of the consumed word is ahead of its ticket. */
 inline found_room()
 {
 	assert(freed <= first);
@@ -259,7 +259,7 @@ out:
 	skip
 }
 
-/* A word whose phase is that of the lap, be it an old one or one that arrives now. */
+/* A word with the phase of this lap, whether it arrived before or arrives now. */
 #ifdef BREAK_PHASE_OF_A_WORD
 #define fits(word, w) ((w) == 1 || phase_of(word) == phase(next))
 #else

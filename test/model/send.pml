@@ -2,52 +2,54 @@
 /*
  * send.pml - how WQEs go from GPU threads through a QP's send queue to the NIC; for spin
  *
- *   here           there                                                   include/gin/gdaki/queue.cuh
- *   claim          ginSendClaim, at once; ring.pml with SHADOW_ALONE has how these are given back
- *   write          the WQEs' stores, by all lanes; and their release
+ *   here           there                                           include/gin/gdaki/queue.cuh
+ *   claim          ginSendReserveWait; ring.pml with SHADOW_ALONE has the undoing of reservations
+ *   write          the stores of the WQEs by all lanes, and their release
  *   mark           ginSendHandOver
- *   take           ginSendTake: what who has the turn does
- *   hold           ginSendHold: with what others have handed over meanwhile
+ *   take           ginSendRingAndPutDown: what the ringer does
+ *   hold           ginSendRingMarked: the ringer takes the marks that follow
  *   refresh        ginSendRefresh
- *   credit         ginSendCredit
- *   nudge          ginSendNudge
+ *   credit         ginSendCreditCounters
+ *   nudge          ginSendRingPending
  *   flush          ginSendWait, for all that has been reserved
  *   nic            the NIC
  *
- * There is one turn, and unless somebody holds it, it lies in the turn word of the first index that
- * has not been handed over. Who has written his WQEs exchanges the word of his first index for a mark.
- * If the turn lay there it is his; else he goes on, and who comes to put the turn down there finds the
- * mark. So nobody waits for a slower one, and the slowest rings for all behind him. Who has the turn
- * rings for what he has handed over, and puts the turn down in the next word. If that has been marked
- * meanwhile he takes all marks that follow, clears their words, rings once for all, and comes to put the
- * turn down again. He alone touches the record and the doorbell.
+ * The head of queue.cuh describes the turn, the marks and the ringer. In short: there is one turn. It
+ * lies in the turn word of the first index that has not been handed over, or the ringer holds it. A
+ * thread that has written its WQEs swaps a mark into its first turn word; if the turn was there, the
+ * thread is the ringer, otherwise it goes on. The ringer rings and puts the turn down in the next word;
+ * if that word is marked, it takes all marks that follow, rings once for all of them, and tries again.
+ * So no thread waits for a slower one, and the slowest rings for all after it.
  *
- * Posts that aggregate ring when one follows that does not, or when somebody waits, for room or for
- * an end: he picks the turn up from where it lies, and rings, perhaps again.
+ * Posts that aggregate ring when a post follows that does not aggregate, or when a thread waits for room
+ * or for completion: that thread picks the turn up and rings, perhaps a second time.
  *
- * The NIC counts modulo MODULUS, which is twice the depth; the shadow, which is behind by the depth at
- * most, makes a whole number of what the CQE says. What is written is garbage to the NIC until it is
- * released. With DROPS the NIC may drop a doorbell; then it reads the record, once, some time later, and
- * goes by it if it is news.
- * With LATE, as it is, no fence stands between the record and the doorbell, and it may find an older record.
- * With ALONE one thread has the queue for itself, and needs no turn.
- * With COUNTS posts of the first thread leave a counter beside their last slot, and who raises the
- * shadow past such a slot raises the counter first, while nobody else raises either.
+ * The NIC counts modulo MODULUS, twice the depth. The shadow is at most one depth below the index in the
+ * CQE, so it extends that index to a whole number. A WQE is garbage to the NIC until it is released.
  *
- * Held to, in every interleaving:
- * - the NIC reads WQEs that are whole and of their own index; no slot is written before what was in
- *   it has been completed;
- * - one at a time has the turn; no doorbell says less than one before, or more than is written;
- * - a wait that succeeds: all before is done, and well. One that fails: something has failed, and what
- *   is latched first stays (with FAILS, where any WQE may fail and those behind it are flushed);
- * - when all have left, be it without a wait, the NIC knows of all that was posted and is not held
- *   back (but with LATE and DROPS);
- * - with COUNTS, each counter is raised once, after its WQE is completed well and before anybody sees
- *   it as done;
- * - nobody hangs; with PATIENT, where nobody gives up, all waits end;
- * - with STALLED, where a poster stays for ever before what he has claimed, the other leaves.
+ * DROPS      The NIC may drop a doorbell. Then it reads the record, once, some time later, and uses it
+ *            if it is newer than what the NIC knows.
+ * LATE       As in the code: no fence stands between the record and the doorbell, so the NIC may find
+ *            an older record.
+ * ALONE      One thread has the queue for itself and needs no turn.
+ * COUNTS     Posts of the first thread leave a counter beside their last slot. The thread that raises
+ *            the shadow past such a slot raises the counter first; no other thread raises either.
  *
- * Each macro that begins with BREAK_ takes one thing out; test/model/run sees that it is noticed.
+ * Checked in every interleaving:
+ * - The NIC reads whole WQEs of their own index. No slot is written before the WQE in it is completed.
+ * - One thread at a time is the ringer. No doorbell announces less than an earlier one, or more than is
+ *   written.
+ * - After a wait that succeeds everything before it is completed without an error. After a wait that
+ *   fails something has failed, and the first latched error stays (with FAILS, where any WQE may fail
+ *   and the WQEs after it are flushed).
+ * - When all threads have left, even without a wait, the NIC knows of all posts that do not aggregate
+ *   (except with LATE and DROPS).
+ * - With COUNTS each counter is raised once, after its WQE is completed without an error and before any
+ *   thread sees it as done.
+ * - No thread hangs. With PATIENT, where no thread gives up, all waits end.
+ * - With STALLED, where a poster stops for ever after its reservation, the other thread leaves.
+ *
+ * Each macro that begins with BREAK_ takes one thing out; test/model/run checks that it is noticed.
  */
 
 #ifndef DEPTH
@@ -66,7 +68,7 @@
 #define THREADS 2
 #endif
 
-/* Turn words: 0, the turn, or a mark: how many WQEs, and whether they are held back. */
+/* Turn words: 0, the turn, or a mark: the number of WQEs, and whether they aggregate. */
 #define TURN 128
 #define HELD_BACK 64
 #define marked(word) ((word) && (word) != TURN)
@@ -79,7 +81,7 @@
 /* What the threads share. */
 byte reserved, shadow;
 byte turn[DEPTH];
-byte handed;  /* where the turn lies: for who has it */
+byte handed;  /* index of the turn; the ringer's */
 byte latched; /* the first error that was seen: 1 + its index, or FLUSHED */
 
 /* What they share with the NIC. */
@@ -102,9 +104,9 @@ bool owed[8], paid[8]; /* by index; what only the properties look at, as */
 #endif
 
 /* What only the properties look at. */
-bool held;	/* somebody has the turn */
+bool held;	/* there is a ringer */
 byte rung;	/* the last doorbell */
-byte wanted;	/* posts before this index are not held back */
+byte wanted;	/* posts below this index do not aggregate */
 byte failed;	/* 1 + the index of what has failed */
 byte finished;	/* threads */
 hidden byte i;
@@ -167,7 +169,7 @@ inline credit()
 	fi
 }
 
-/* `counted` behind the CQE: what that tells of was handed over before. */
+/* `counted` after the CQE: the WQEs that the CQE reports were handed over before. */
 inline refresh()
 {
 	atomic { freed = shadow; old = shadow; busy = crediting };
@@ -247,7 +249,7 @@ inline refresh()
 }
 #endif
 
-/* Goes to `take` with the turn, and from there back, if it lies somewhere. */
+/* If the turn lies somewhere, goes to `take` with it, and from there to `to`. */
 inline nudge(to)
 {
 #ifndef BREAK_NUDGE
@@ -285,7 +287,7 @@ proctype gpu(byte me, posts, together)
 {
 	byte want, first, at, target;
 	byte freed, seen, why;
-	byte back; /* where to go on behind `take` */
+	byte back; /* where to go on after `take` */
 	bool ring, aggregate;
 #ifdef COUNTS
 	byte old, some;

@@ -113,7 +113,7 @@ struct Posted {
 
 	GIN_FN void operator()() const
 	{
-		*wqebbs = ginLocalLoad(&ginSendQueueOf(dc, dc.contexts - 1, rightOf(dc))->reserved);
+		*wqebbs = ginLocalLoad(&ginGdakiQueue(dc, dc.contexts - 1, rightOf(dc))->reserved);
 	}
 };
 

@@ -240,12 +240,12 @@ static ginResult_t post(Nic &nic, uint64_t poster, uint64_t n, ginSharing sharin
 {
 	struct ginSendRange range = {0, wqesOf(poster, n)};
 	struct ginPoll poll = nic.poll(patience);
-	ginResult_t result = ginSendClaim(&nic.q, &range, poll, sharing);
+	ginResult_t result = ginSendReserveWait(&nic.q, &range, poll, sharing);
 
 	if (result != ginSuccess)
 		return result;
 	for (uint32_t i = 0; i < range.count; i++) {
-		ginMlx5StoreWqebb(ginSendPlace(nic.q.fixed, range.first + i),
+		ginMlx5StoreWqebb(ginSendWqebb(nic.q.fixed, range.first + i),
 				  makeWqe(ginSendSlot(nic.q.fixed, range, i), poster, n, i));
 		if ((n + i) % 61 == 0)
 			sched_yield(); /* a slow one */

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * context_base.cuh - what the calls on a context consist of: where its parts are, and the two ways on
+ * context_base.cuh - the parts of the calls on a context: addresses, and dispatch to the routes
  *
- * Direct: move the bytes, vote, act. By a queue, to the proxy or the NIC: describe, post, vote.
+ * A direct put moves the bytes, votes on the result and does the actions. A put on the proxy or
+ * gdaki route describes the transfer, posts it and votes.
  */
 #ifndef GIN_CONTEXT_BASE_CUH
 #define GIN_CONTEXT_BASE_CUH
 
 #include "../coop.cuh"
 #include "../direct/route.cuh"
-#include "../gdaki/atomic.cuh"
-#include "../gdaki/once.cuh"
-#include "../gdaki/wait.cuh"
+#include "../gdaki/complete.cuh"
 #include "../proxy/route.cuh"
 #include "wait.cuh"
 
-/* The type itself, where it is not to be deduced; and the word of as many bytes that atomics use. */
+/*
+ * ginSame: a type that is not deduced from the argument. ginBits: the unsigned integer of its size.
+ */
 template <class Type> struct ginSameType {
 	typedef Type type;
 };
 template <class Type> using ginSame = typename ginSameType<Type>::type;
 template <class Word> using ginBits = typename ginUint<sizeof(Word)>::type;
 
-/* A context of a device communicator. Gin, in context.cuh, has the calls. */
+/* A context of a device communicator. Class Gin in context.cuh has the calls. */
 class GinContext
 {
 public:
@@ -66,7 +67,7 @@ protected:
 
 	GIN_FN struct ginQueue *queue() const { return dc.queues + context; }
 
-	/* A signal's words in GPU memory, and its word in host memory. */
+	/* The words of a signal in GPU memory. */
 	GIN_FN ginGpuLook gpuSignals(size_t index) const
 	{
 		const uint64_t *gpu = dc.signal[ginWriterGpu], *nic = dc.signal[ginWriterNic];
@@ -78,7 +79,10 @@ protected:
 		return dc.signal[ginWriterCpu] + index * GIN_CPU_WORD_STRIDE;
 	}
 
-	/* The one word that a signal consists of, where all peers raise the same; NULL: there are more. */
+	/*
+	 * The only word of a signal, if all peers raise one class of words; NULL: there are
+	 * several.
+	 */
 	GIN_FN const uint64_t *onlySignal(size_t index) const
 	{
 		if (dc.route == ginRouteDirect)
@@ -86,7 +90,7 @@ protected:
 		return dc.route == ginRouteGdaki ? dc.signal[ginWriterNic] + index : nullptr;
 	}
 
-	/* The looks of a wait; at a word that the host raises, if it ever does. */
+	/* How a wait loads a signal: with the word of the CPU class only if CPUs raise signals. */
 	GIN_FN ginSignalLook signalLook(size_t index) const
 	{
 		if (!dc.signalMirror)
@@ -103,27 +107,27 @@ protected:
 						     mirrorOf(dc.counterMirror, counterIndex(id)))};
 	}
 
-	/* Who has the context for himself needs none. */
+	/* A thread that is alone on the context needs no mirror. */
 	GIN_FN struct ginMirror *mirrorOf(struct ginMirror *mirrors, size_t index) const
 	{
 		return sharing == ginSharingThread ? nullptr : mirrors + index;
 	}
 
-	/* Is it one that nobody can raise? */
+	/* Is it a signal that no agent can raise? */
 	GIN_FN static bool beyondAll(const ginSignalOp &op)
 	{
 		return byAgent(op) && op.window.table->agent == ginAgentNone;
 	}
 
-	GIN_FN struct ginPoster poster() const
+	GIN_FN struct ginRing poster() const
 	{
-		return ginPosterOf(dc, context, sharing == ginSharingThread);
+		return ginRingOf(dc, context, sharing == ginSharingThread);
 	}
 
-	/* Does anything go through queues? */
+	/* Is there a peer on the proxy or gdaki route? */
 	GIN_FN bool networked() const { return dc.route != ginRouteDirect; }
 
-	/* Does what goes to this peer? Known without a load, if the same for all. */
+	/* Is this peer on the proxy or gdaki route? Needs no load if all peers have one route. */
 	GIN_FN bool queued(int peer) const
 	{
 		if (dc.route != ginRouteNone)
@@ -131,13 +135,13 @@ protected:
 		return ginPeerRoute(&dc.peers[peer]) != ginRouteDirect;
 	}
 
-	GIN_FN struct ginSender sender() const { return {dc.self, context, sharing}; }
+	GIN_FN struct ginGdakiContext sender() const { return {dc.self, context, sharing}; }
 
 	/*
-	 * Who posts for words in windows of the peer: for a direct one all contexts together, and flush
-	 * and barriers look there from now on.
+	 * The context that posts for words in windows of the peer. For a direct peer that is the
+	 * queues of all contexts together; `words` tells flush and barriers to wait for them.
 	 */
-	GIN_FN struct ginSender wordSender(int peer) const
+	GIN_FN struct ginGdakiContext wordSender(int peer) const
 	{
 		if (queued(peer))
 			return sender();
@@ -145,12 +149,12 @@ protected:
 		return {dc.self, dc.contexts, ginSharingGpu};
 	}
 
-	GIN_FN struct ginSender senderOf(int peer, const ginSignalOp &op) const
+	GIN_FN struct ginGdakiContext senderOf(int peer, const ginSignalOp &op) const
 	{
 		return op.at ? wordSender(peer) : sender();
 	}
 
-	/* A result that is to be left when it is an error. */
+	/* Writes the error record if `result` is an error; returns `result`. */
 	GIN_FN ginResult_t leaving(ginResult_t result, uint32_t call, int peer, uint32_t id) const
 	{
 		if (result != ginSuccess)
@@ -159,8 +163,9 @@ protected:
 	}
 
 	/*
-	 * Posts to the peer's NIC, by the coop's first thread: `once` the short way, enum ginSent, and where
-	 * that is full `atLength`. A post that went well costs one branch behind it.
+	 * The first thread of the coop posts to the peer's NIC: by once(), the fast path, and if
+	 * that returns ginSentFull by atLength(), the general path. A post by the fast path costs
+	 * one branch after it.
 	 */
 	template <class Coop, class Once, class AtLength>
 	GIN_FN ginResult_t send(Coop coop, uint32_t call, int peer, const ginSignalOp &op,
@@ -169,7 +174,7 @@ protected:
 		ginResult_t result = ginSuccess;
 		if (coop.thread_rank() == 0) {
 			uint32_t fate = once();
-			if (fate != ginSentWell)
+			if (fate != ginSentOk)
 				result =
 					leaving(fate == ginSentFull ? atLength()
 								    : onceResult(senderOf(peer, op),
@@ -179,35 +184,38 @@ protected:
 		return ginAgree(coop, result);
 	}
 
-	/* Is it a word in a window that no GPU changes? */
+	/* Is it a word in a window on which another agent than the GPU does signals? */
 	GIN_FN static bool byAgent(const ginSignalOp &op)
 	{
 		return op.at && op.window.table->agent != ginAgentGpu;
 	}
 
-	/* `call` is described and posted by the coop's first thread. */
+	/* The first thread of the coop posts `call` to the proxy; all threads return the result. */
 	template <class Coop, class Call>
 	GIN_FN ginResult_t post(Coop coop, uint32_t number, int peer, uint32_t id,
 				const ginOptions &options, const Call &call) const
 	{
 		ginResult_t result = ginSuccess;
 		if (coop.thread_rank() == 0) {
-			const struct ginPoster by = poster();
+			const struct ginRing by = poster();
 			const struct ginPeer *to = &dc.peers[peer];
-			struct ginPostedAs as = ginPostFirst(call, by, to, dc);
-			if (as.posted != ginPostedWell)
-				result = leaving(ginPostElse(as, call, by, to, dc, options).result,
+			struct ginPostedAs as = ginPostTry(call, by, to, dc);
+			if (as.posted != ginPostedOk)
+				result = leaving(ginPostWait(as, call, by, to, dc, options).result,
 						 number, peer, id);
 		}
 		return ginAgree(coop, result);
 	}
 
-	/* A strong signal releases the caller's writes, for who gets them afterwards. */
+	/* A strong signal releases the caller's writes, for a peer that gets them afterwards. */
 	template <class Coop> GIN_FN ginResult_t postSignal(Coop coop, uint32_t call, int peer,
 							    const ginSignalOp &op,
 							    const ginOptions &options) const
 	{
-		/* Puts before it, or of this call, may have been direct: into another GPU's memory. */
+		/*
+		 * Earlier puts, or the put of this call, may be direct: stores to another GPU's
+		 * memory.
+		 */
 		bool mayBeDirect = call != ginCallSignal || dc.route == ginRouteNone;
 		uint32_t scope =
 			ginFenceLeft(options.given, mayBeDirect ? ginScopeSystem : ginScopeDevice);
@@ -220,23 +228,23 @@ protected:
 				coop, call, peer, op,
 				[&] { return signalOnce(senderOf(peer, op), peer, op, scope); },
 				[&] {
-					return ginSendSignal(senderOf(peer, op), peer,
-							     ginSignalOp(op), scope,
-							     ginOptions(options));
+					return ginGdakiSignal(senderOf(peer, op), peer,
+							      ginSignalOp(op), scope,
+							      ginOptions(options));
 				});
 		return post(coop, call, peer, op.id, options,
-			    ginDescribed{ginDescribe(ginOpSignal, peer, op, 0), scope});
+			    ginReadyCall{ginDescribe(ginOpSignal, peer, op, 0), scope});
 	}
 
-	/* The send queue to a peer whose route is gdaki; NULL: it is another. */
+	/* The send queue to a peer; NULL: the peer is on another route. */
 	GIN_FN struct ginSendQueue *sendQueue(int peer) const
 	{
 		if (!dc.sendQueues || ginPeerRoute(&dc.peers[peer]) != ginRouteGdaki)
 			return nullptr;
-		return ginSendQueueOf(dc, context, peer);
+		return ginGdakiQueue(dc, context, peer);
 	}
 
-	/* Waits for what was posted to a peer, or with -1 to all, by the coop's first thread. */
+	/* The first thread of the coop waits for posts to `peer`, or to all peers: -1. */
 	template <class Coop> GIN_FN ginResult_t awaitNic(Coop coop, int peer, uint64_t ticket,
 							  const ginOptions &options) const
 	{
@@ -244,13 +252,13 @@ protected:
 		ginResult_t result = ginSuccess;
 		if (mine) {
 			struct ginPoll poll = ginPollStart(dc, options);
-			result = peer < 0 ? ginSendFlush(sender(), &poll)
-					  : ginSendWaitQueue(sendQueue(peer), ticket, &poll,
-							     sharing);
+			result = peer < 0 ? ginGdakiFlush(sender(), &poll)
+					  : ginGdakiWait(sendQueue(peer), ticket, &poll, sharing);
 		}
 		result = ginAgree(coop, result);
 		if (result != ginSuccess && mine)
-			leaveError(ginCallFlush, result, peer, UINT32_MAX, ticket & ~GIN_SEND_SHOWN,
+			leaveError(ginCallFlush, result, peer, UINT32_MAX,
+				   ticket & ~GIN_SEND_DUMPED,
 				   peer < 0 ? 0 : ginSendDone(sendQueue(peer), sharing));
 		return result;
 	}
@@ -263,8 +271,8 @@ protected:
 		if (coop.thread_rank() == 0) {
 			struct ginPoll poll = ginPollStart(dc, options);
 			uint64_t seen;
-			result =
-				ginSendWaitCounter(sender(), id, least, options.bits, &poll, &seen);
+			result = ginGdakiWaitCounter(sender(), id, least, options.bits, &poll,
+						     &seen);
 			if (result != ginSuccess)
 				leaveError(ginCallWaitCounter, result, poll.failed, id, least,
 					   seen);
@@ -291,14 +299,14 @@ protected:
 		if (result == ginSuccess && win.table->agent == ginAgentNone)
 			result = ginErrorUnsupported;
 		if (result == ginSuccess && dc.sendQueues) {
-			result = ginSendAtomic(wordSender(peer), op, peer, win, off, sizeof(Word),
-					       static_cast<ginBits<Word>>(operand),
-					       static_cast<ginBits<Word>>(compare),
-					       old ? &seen : nullptr, ginOptions(options));
+			result = ginGdakiAtomic(wordSender(peer), op, peer, win, off, sizeof(Word),
+						static_cast<ginBits<Word>>(operand),
+						static_cast<ginBits<Word>>(compare),
+						old ? &seen : nullptr, ginOptions(options));
 		} else if (result == ginSuccess) {
-			struct ginDescribed call = {
-				ginDescribeAtomic(op, peer, ginPlaceIn(win, off), sizeof(Word),
-						  static_cast<ginBits<Word>>(operand),
+			struct ginReadyCall call = {
+				ginDescribeAtomic(op, peer, ginDescribeOffset(win, off),
+						  sizeof(Word), static_cast<ginBits<Word>>(operand),
 						  static_cast<ginBits<Word>>(compare)),
 				ginFenceLeft(options.given, ginScopeSystem)};
 			result = old ? ginPostAtomic(&call, poster(), dc, options, &seen)
@@ -311,14 +319,16 @@ protected:
 		return result;
 	}
 
-	/* Waits for descriptors to `peer`, or with nRanks to all, by the coop's first thread. R. */
+	/*
+	 * The first thread of the coop waits for descriptors to `peer`, or to all peers: nRanks. R.
+	 */
 	template <class Coop> GIN_FN ginResult_t await(Coop coop, uint32_t peer, uint64_t ticket,
 						       const ginOptions &options) const
 	{
 		ginResult_t result = ginSuccess;
 		bool mine = coop.thread_rank() == 0;
 		if (mine)
-			result = ginQueueWait(queue(), peer, ticket, ginPollStart(dc, options));
+			result = ginRingWait(queue(), peer, ticket, ginPollStart(dc, options));
 		result = ginAgree(coop, result);
 		if (result != ginSuccess && mine)
 			leaveError(ginCallFlush, result,
@@ -327,13 +337,13 @@ protected:
 		return result;
 	}
 
-	GIN_FN ginResult_t onceResult(const ginSender &me, int peer, uint32_t fate) const
+	GIN_FN ginResult_t onceResult(const ginGdakiContext &me, int peer, uint32_t fate) const
 	{
-		return ginSendResult(fate, onceQueue(me, peer), &dc.abortLine->word);
+		return ginSendOutcomeResult(fate, onceQueue(me, peer), &dc.abortLine->word);
 	}
 
-	/* A call as the short way has it: of one WQE to the NIC, and a signal behind it. */
-	GIN_FN struct ginCallOnce callOnce(const ginSender &me, int peer, ginWindow_t dstWin,
+	/* A call of the fast path: one WQE, and a signal after it. */
+	GIN_FN struct ginFastCall callOnce(const ginGdakiContext &me, int peer, ginWindow_t dstWin,
 					   size_t dstOff, const ginSignalOp &remote,
 					   bool hold) const
 	{
@@ -348,21 +358,21 @@ protected:
 			hold};
 	}
 
-	/* A put by it; enum ginSent, ginSentFull: it has to go the long way. */
+	/* A put by the fast path: enum ginSent. ginSentFull: take the general path. */
 	GIN_FN uint32_t putOnce(int peer, ginWindow_t dstWin, size_t dstOff,
 				const ginSource &source, size_t bytes, const ginSignalOp &remote,
 				uint32_t counter, const ginOptions &options) const
 	{
 		if (source.anywhere || bytes - 1 >= GIN_MLX5_MESSAGE_BYTES)
 			return ginSentFull;
-		return ginSendPutOnce(
+		return ginFastPut(
 			callOnce(sender(), peer, dstWin, dstOff, remote, options.aggregate),
 			{source.window, source.offset, counterWord(0), counter + 1u,
 			 static_cast<uint32_t>(bytes), static_cast<uint32_t>(options.given),
 			 static_cast<uint32_t>(options.required)});
 	}
 
-	/* The same of a value. */
+	/* A value by the fast path. */
 	template <class Value>
 	GIN_FN uint32_t valueOnce(int peer, ginWindow_t dstWin, size_t dstOff, const Value &value,
 				  const ginSignalOp &remote, const ginOptions &options) const
@@ -370,28 +380,28 @@ protected:
 		if constexpr (sizeof(Value) > GIN_MLX5_INLINE_BYTES) {
 			return ginSentFull;
 		} else {
-			struct ginValueOnce words = {{}, sizeof(Value)};
+			struct ginFastValue words = {{}, sizeof(Value)};
 			memcpy(words.word, &value, sizeof(Value));
-			return ginSendValueOnce(
+			return ginFastPutValue(
 				callOnce(sender(), peer, dstWin, dstOff, remote, options.aggregate),
 				words);
 		}
 	}
 
-	/* The same of a signal; `scope`: what has yet to be released. */
-	GIN_FN uint32_t signalOnce(const ginSender &me, int peer, const ginSignalOp &op,
+	/* A signal by the fast path. `scope`: the release that is left to do. */
+	GIN_FN uint32_t signalOnce(const ginGdakiContext &me, int peer, const ginSignalOp &op,
 				   uint32_t scope) const
 	{
-		return ginSendPutOnce(callOnce(me, peer, {}, 0, op, false),
-				      {{}, 0, nullptr, 0, 0, ginScopeThread, scope});
+		return ginFastPut(callOnce(me, peer, {}, 0, op, false),
+				  {{}, 0, nullptr, 0, 0, ginScopeThread, scope});
 	}
 
-	/* Where every peer is on this route their queues have their numbers. */
-	GIN_FN struct ginSendQueue *onceQueue(const ginSender &me, int peer) const
+	/* The send queue to `peer`. If every peer is on route gdaki, the rank is its number. */
+	GIN_FN struct ginSendQueue *onceQueue(const ginGdakiContext &me, int peer) const
 	{
 		uint32_t queue = dc.route == ginRouteGdaki ? static_cast<uint32_t>(peer)
 							   : dc.peers[peer].sendQueue;
-		return ginSendQueues(dc, me.context) + queue;
+		return ginGdakiQueues(dc, me.context) + queue;
 	}
 
 	template <class Coop> GIN_FN ginResult_t putNetwork(int peer, ginWindow_t dstWin,
@@ -410,8 +420,8 @@ protected:
 				       options);
 		};
 		return send(coop, ginCallPut, peer, remote, once, [&] {
-			return ginSendPut(sender(), peer, dstWin, dstOff, ginSource(source), bytes,
-					  ginSignalOp(remote), counter, ginOptions(options));
+			return ginGdakiPut(sender(), peer, dstWin, dstOff, ginSource(source), bytes,
+					   ginSignalOp(remote), counter, ginOptions(options));
 		});
 	}
 
@@ -422,15 +432,17 @@ protected:
 	{
 		if (!dc.sendQueues)
 			return post(coop, ginCallPutValue, peer, remote.id, options,
-				    ginDescribed{ginDescribeValue(peer, ginPlaceIn(dstWin, dstOff),
+				    ginReadyCall{ginDescribeValue(peer,
+								  ginDescribeOffset(dstWin, dstOff),
 								  value, remote),
 						 ginScopeThread});
 		auto once = [&] { return valueOnce(peer, dstWin, dstOff, value, remote, options); };
 		return send(coop, ginCallPutValue, peer, remote, once, [&] {
 			uint32_t words[8];
 			memcpy(words, &value, sizeof(value));
-			return ginSendPutValue(sender(), peer, dstWin, dstOff, words, sizeof(value),
-					       ginSignalOp(remote), ginOptions(options));
+			return ginGdakiPutValue(sender(), peer, dstWin, dstOff, words,
+						sizeof(value), ginSignalOp(remote),
+						ginOptions(options));
 		});
 	}
 
@@ -441,13 +453,14 @@ protected:
 	{
 		if (!dc.sendQueues)
 			return post(coop, ginCallGet, peer, UINT32_MAX, options,
-				    ginDescribed{ginDescribeGet(peer, ginPlaceIn(srcWin, srcOff),
-								ginPlaceIn(dstWin, dstOff), bytes),
+				    ginReadyCall{ginDescribeGet(
+							 peer, ginDescribeOffset(srcWin, srcOff),
+							 ginDescribeOffset(dstWin, dstOff), bytes),
 						 ginScopeThread});
 		auto full = [] { return static_cast<uint32_t>(ginSentFull); };
 		return send(coop, ginCallGet, peer, ginSignalOf(GinNone{}), full, [&] {
-			return ginSendGet(sender(), peer, srcWin, srcOff, dstWin, dstOff, bytes,
-					  ginOptions(options));
+			return ginGdakiGet(sender(), peer, srcWin, srcOff, dstWin, dstOff, bytes,
+					   ginOptions(options));
 		});
 	}
 
@@ -478,10 +491,12 @@ protected:
 			*old = static_cast<Word>(value);
 	}
 
-	/* Why a call cannot go to a peer that has failed. */
+	/* The result of a call on a peer that has failed. */
 	GIN_FN ginResult_t lost() const { return ginPeerLost(&dc.abortLine->word); }
 
-	/* Can a call go to this peer? ginDevCommCreate() has refused peers without a route. */
+	/*
+	 * ginSuccess if the peer is alive. Every peer has a route: ginDevCommCreate() checks that.
+	 */
 	GIN_FN ginResult_t usable(const struct ginPeer &to) const
 	{
 		return to.state == ginPeerAlive ? ginSuccess : lost();
@@ -494,8 +509,9 @@ protected:
 	}
 
 	/*
-	 * By all threads, after the coop has agreed on `result` and so has met: its accesses come
-	 * before these, which are done by the first thread. C and S, release ends.
+	 * Does the actions of a direct call. All threads call it, after the coop has agreed on
+	 * `result`: the coop has met, so its accesses come before the actions, which the first
+	 * thread does. C and S, release ends.
 	 */
 	template <class Coop>
 	GIN_FN ginResult_t act(Coop coop, uint32_t call, const struct ginPeer &to, int peer,
@@ -518,7 +534,7 @@ protected:
 		return ginSuccess;
 	}
 
-	/* A signal of its own, in the peer's memory. */
+	/* A direct signal without data. */
 	template <class Coop>
 	GIN_FN ginResult_t signalDirect(Coop coop, int peer, uint64_t *signals,
 					const ginSignalOp &op, const ginOptions &options) const
@@ -526,7 +542,10 @@ protected:
 		bool mine = coop.thread_rank() == 0;
 		ginDirectSignal(mine, ginDirectWord(dc, signals, peer, context, op), op, false,
 				options.given);
-		/* Looked at behind the signal, which is not held up: a failed peer's memory stays. */
+		/*
+		 * After the signal, so that the load does not delay it. The memory of a failed peer
+		 * stays mapped.
+		 */
 		ginResult_t result = ginAgree(coop, usable(ginPeerObserve(&dc.peers[peer])));
 		if (result != ginSuccess && mine)
 			leaveError(ginCallSignal, result, peer, op.id, 0, 0);
@@ -543,7 +562,7 @@ protected:
 		return result;
 	}
 
-	/* A wait that takes longer than a few looks. */
+	/* The longer wait, after ginLookBriefly(). */
 	template <class Look> GIN_FN ginResult_t pollOn(uint32_t call, uint32_t id, Look look,
 							uint64_t least, const ginOptions &options,
 							struct ginWatch *failed) const
@@ -554,8 +573,8 @@ protected:
 	}
 
 	/*
-	 * The coop's first thread polls, with those that it executes together with; the vote makes
-	 * its acquire the whole coop's.
+	 * The first threads of the coop poll (ginLeads()); the vote passes their acquire to the
+	 * whole coop.
 	 */
 	template <class Look, class Coop>
 	GIN_FN ginResult_t pollFor(uint32_t call, uint32_t id, Look look, uint64_t least, Coop coop,

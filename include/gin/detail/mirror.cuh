@@ -2,74 +2,19 @@
 /*
  * mirror.cuh - many threads wait for one word in host memory
  *
- * A GPU loads what lies in the same 32 bytes of host memory once at a time, a microsecond each, whoever
- * asks. A hundred threads that look at one word get in line, and the operations of streams, and so
- * the copies that they wait for, behind them (docs/performance.md). So one of them looks, and the
- * others at a mirror in GPU memory.
+ * A GPU loads words in one 32-byte sector of host memory one after the other, about a microsecond
+ * each. A hundred threads that poll one word form a line, and stream operations, and so the copies
+ * that the threads wait for, stand in that line too (docs/performance.md). So one thread at a time
+ * polls the word, and the other threads poll a mirror in GPU memory (edge M, ordering.cuh).
  *
- *   edge  publishes (release)     observes (acquire)     what it carries
- *   M     ginMirrorPublish         ginMirrorObserve       what the looker has acquired, to others
- *
- * A mirror may be behind the word, and go back for a moment: only those who look again may use it.
+ * A mirror may lag behind the word, and may go back for a moment: only for callers that look again.
  */
 #ifndef GIN_MIRROR_CUH
 #define GIN_MIRROR_CUH
 
-#include "memory.cuh"
+#include "ordering.cuh"
 
-/* M, release end. Observers: threads of this GPU. */
-GIN_FN void ginMirrorPublish(uint64_t *seen, uint64_t value)
-{
-#if GIN_ON_GPU
-	asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(seen), "l"(value) : "memory");
-#else
-	__atomic_store_n(seen, value, __ATOMIC_RELEASE);
-#endif
-}
-
-/* M, acquire end. */
-GIN_FN uint64_t ginMirrorObserve(const uint64_t *seen)
-{
-#if GIN_ON_GPU
-	uint64_t value;
-	asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(seen) : "memory");
-	return value;
-#else
-	return __atomic_load_n(seen, __ATOMIC_ACQUIRE);
-#endif
-}
-
-/* Relaxed: who comes to look. How many have come before; with 0 it is this one that looks. */
-GIN_FN uint32_t ginMirrorCome(uint32_t *looking)
-{
-#if GIN_ON_GPU
-	uint32_t before;
-	asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;"
-		     : "=r"(before)
-		     : "l"(looking)
-		     : "memory");
-	return before;
-#else
-	return __atomic_fetch_add(looking, 1, __ATOMIC_RELAXED);
-#endif
-}
-
-/* Relaxed: it has looked. How many have come meanwhile, itself included. */
-GIN_FN uint32_t ginMirrorLeave(uint32_t *looking)
-{
-#if GIN_ON_GPU
-	uint32_t came;
-	asm volatile("atom.relaxed.gpu.global.exch.b32 %0, [%1], 0;"
-		     : "=r"(came)
-		     : "l"(looking)
-		     : "memory");
-	return came;
-#else
-	return __atomic_exchange_n(looking, 0, __ATOMIC_RELAXED);
-#endif
-}
-
-/* On the host the thread waited for may need this core. */
+/* Lets another host thread run: the awaited thread may need this core. */
 GIN_FN void ginYield()
 {
 #if !GIN_ON_GPU
@@ -78,13 +23,14 @@ GIN_FN void ginYield()
 }
 
 /*
- * The looks of one thread at a word, all with the acquire that the word's edge asks for. Who has found
- * himself alone loads the word while he asks whether he still is.
+ * How one thread looks at a word of the host again and again. Every look acquires the edge of the
+ * word: S, C, Q or R. A thread that was alone at its last look loads the word while it checks
+ * whether it still is.
  */
 class ginHostLook
 {
 public:
-	/* `mirror` NULL: nobody else looks. */
+	/* `itsMirror` NULL: no other thread waits for the word. */
 	GIN_FN ginHostLook(const uint64_t *hostWord, struct ginMirror *itsMirror)
 	    : word(hostWord), mirror(itsMirror), came(0)
 	{
@@ -102,13 +48,13 @@ public:
 private:
 	const uint64_t *word;
 	struct ginMirror *mirror;
-	uint32_t came; /* during the last look of this thread */
+	uint32_t came; /* threads that came during the last look of this thread, itself included */
 
 	GIN_FN uint64_t lookForAll()
 	{
 		if (ginMirrorCome(&mirror->looking))
 			return ginMirrorObserve(&mirror->seen);
-		ginYield(); /* as long as on a GPU a look takes */
+		ginYield(); /* other host threads may come, as they do during a GPU's long load */
 		uint64_t seen = ginAcquireSystem(word);
 		if (seen != ginLocalLoad(&mirror->seen))
 			ginMirrorPublish(&mirror->seen, seen);
@@ -127,7 +73,7 @@ private:
 	}
 };
 
-/* One look at a word that others may look at. */
+/* One look at a word that other threads may poll. */
 GIN_FN uint64_t ginWatchLook(struct ginWatch *watch)
 {
 	return ginHostLook(watch->word, &watch->mirror)();

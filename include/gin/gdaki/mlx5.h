@@ -2,15 +2,19 @@
 /*
  * mlx5.h - what an mlx5 NIC reads and writes: work queue elements, completions, doorbells
  *
- * Encoders make a WQE in registers, as 16-byte segments; ginMlx5Store() puts each into the queue by
- * one store. Which lane makes which WQE, what orders the stores and who rings is the caller's. A
- * WQE is one WQEBB of 64 bytes, but for the two whose type says that they are two.
+ * Called by the other files of this folder, and on the CPU by backends, tools and the software
+ * device. Calls nothing. The order of use is: an encoder (ginMlx5Write() and the functions after
+ * it) makes a WQE in registers, as segments of 16 bytes; ginMlx5StoreWqebb() stores it into the
+ * queue; ginMlx5RecordWord() and ginMlx5Doorbell() make the words that announce it;
+ * ginMlx5Cqe...() read the completion. The caller decides which lane makes which WQE, what orders
+ * the stores, and which thread rings. A WQE is one WQEBB of 64 bytes, or two where an encoder
+ * returns struct ginMlx5TwoWqebbs.
  *
- * Everything is big-endian in memory. What is the same in many WQEs is taken as it lies there, so
- * that it is turned once: "queue" from ginMlx5Queue(), "key" from ginMlx5Key(). All else is taken
- * as numbers.
+ * Everything is big-endian in memory. Values that many WQEs share are taken in that order, so that
+ * they are swapped once: "queue" from ginMlx5Queue(), "key" from ginMlx5Key(). All other arguments
+ * are plain numbers.
  *
- * C11 and C++11, nvcc and NVRTC; little-endian machines, as all with CUDA are.
+ * C11 and C++11, nvcc and NVRTC; little-endian machines, as all machines with CUDA are.
  */
 #ifndef GIN_MLX5_H
 #define GIN_MLX5_H
@@ -52,7 +56,7 @@ enum ginMlx5AtomicWidth { ginMlx5Atomic4 = 0x08, ginMlx5Atomic8 = 0x09 };
 enum ginMlx5Flags {
 	ginMlx5Solicited = 1 << 1,
 	ginMlx5CompletionOnFirstError = 1 << 2,
-	ginMlx5Signaled = 2 << 2, /* a CQE in any case; without it on errors only */
+	ginMlx5Signaled = 2 << 2, /* always write a CQE; without this flag only after an error */
 	ginMlx5SignaledEvent = 3 << 2,
 	ginMlx5FenceInitiatorSmall = 1 << 5,
 	ginMlx5Fence = 2 << 5,
@@ -60,7 +64,7 @@ enum ginMlx5Flags {
 	ginMlx5FenceAndSmall = 4 << 5 /* IBV_SEND_FENCE: after earlier reads and atomics */
 };
 
-/* A CQE's opcode. */
+/* The opcode of a CQE. */
 enum ginMlx5Completion {
 	ginMlx5CqeRequest = 0,
 	ginMlx5CqeReceivedImmediate = 1,
@@ -71,7 +75,7 @@ enum ginMlx5Completion {
 	ginMlx5CqeSignatureError = 12,
 	ginMlx5CqeRequestError = 13,
 	ginMlx5CqeResponseError = 14,
-	ginMlx5CqeInvalid = 15 /* nothing was written yet */
+	ginMlx5CqeInvalid = 15 /* the NIC has written nothing yet */
 };
 
 /* Why a WQE failed. */
@@ -79,7 +83,7 @@ enum ginMlx5Syndrome {
 	ginMlx5LocalLength = 0x01,
 	ginMlx5LocalQueueOperation = 0x02,
 	ginMlx5LocalProtection = 0x04,
-	ginMlx5Flushed = 0x05, /* an earlier one failed */
+	ginMlx5Flushed = 0x05, /* an earlier WQE failed */
 	ginMlx5MemoryWindowBind = 0x06,
 	ginMlx5BadResponse = 0x10,
 	ginMlx5LocalAccess = 0x11,
@@ -91,7 +95,7 @@ enum ginMlx5Syndrome {
 	ginMlx5RemoteAborted = 0x22
 };
 
-/* 16 bytes as they lie in memory: one store of a GPU. */
+/* 16 bytes in the order of memory: one store of a GPU. */
 struct __attribute__((aligned(16))) ginMlx5Segment {
 	uint32_t word[4];
 };
@@ -104,33 +108,33 @@ struct ginMlx5TwoWqebbs {
 	struct ginMlx5Wqebb wqebb[2];
 };
 
-/* Which WQE of which queue. */
+/* A WQE of a queue. */
 struct ginMlx5Slot {
 	uint32_t queue; /* ginMlx5Queue(number) */
-	uint32_t index; /* its first WQEBB, counted from the queue's start; 16 bits go to the NIC */
+	uint32_t index; /* of its first WQEBB, from the start of the queue; the NIC gets 16 bits */
 	uint32_t flags; /* enum ginMlx5Flags */
 };
 
-/* Memory here or at the peer. */
+/* Memory of this rank or of the peer. */
 struct ginMlx5Memory {
 	uint64_t address;
 	uint32_t key; /* ginMlx5Key(number) */
 };
 
-/* A CQE as it lies in memory. A collapsed CQ is one, and `state` is all that a poll must load. */
+/* A CQE in the order of memory. A collapsed CQ has one, and a poll loads only `state`. */
 struct ginMlx5Cqe {
 	uint32_t reserved0[8];
-	uint32_t userIndex; /* as the queue was made with */
+	uint32_t userIndex; /* the number given when the queue was made */
 	uint32_t immediate;
 	uint32_t reserved40;
 	uint32_t byteCount;
 	uint32_t timestampHigh;
-	uint32_t timestampLow; /* of an error: ginMlx5CqeSyndrome() and its like */
+	uint32_t timestampLow; /* after an error: ginMlx5CqeSyndrome() and the two after it */
 	uint32_t opcodeQueue;  /* of the WQE */
-	uint32_t state;	       /* ginMlx5CqeCounter() and its like */
+	uint32_t state;	       /* ginMlx5CqeCounter() and the three after it */
 };
 
-/* In memory that the queue was made with; the NIC reads it when it has lost a doorbell. */
+/* In memory given to the NIC when the queue was made; the NIC reads it after losing a doorbell. */
 struct ginMlx5DoorbellRecord {
 	uint32_t receive;
 	uint32_t send; /* ginMlx5RecordWord() */
@@ -161,26 +165,29 @@ GIN_MLX5_FN uint32_t ginMlx5Key(uint32_t number)
 GIN_MLX5_FN uint32_t ginMlx5OpcodeWord(uint32_t index, uint32_t opcode, uint32_t opMod)
 {
 #if defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__)
-	/* From byte 0 on: op_mod, the index's bytes 1 and 0, opcode; one instruction. */
+	/* One instruction. Bytes from 0 on: op_mod, bytes 1 and 0 of the index, opcode. */
 	return __byte_perm(index, opMod << 8 | opcode, 0x4015);
 #else
 	return __builtin_bswap32(opMod << 24 | (index & 0xffff) << 8 | opcode);
 #endif
 }
 
-/* For one store of 8 bytes to the queue's doorbell register: all WQEBBs before `next` are there. */
+/*
+ * The word for one store of 8 bytes to the queue's doorbell register: all WQEBBs below `next` are
+ * written.
+ */
 GIN_MLX5_FN uint64_t ginMlx5Doorbell(uint32_t queue, uint32_t next)
 {
 	return (uint64_t)queue << 32 | ginMlx5OpcodeWord(next, 0, 0);
 }
 
-/* The same for ginMlx5DoorbellRecord.send, to be stored before. */
+/* The word for ginMlx5DoorbellRecord.send, stored before the doorbell. */
 GIN_MLX5_FN uint32_t ginMlx5RecordWord(uint32_t next)
 {
 	return ginMlx5Swap(next & 0xffff);
 }
 
-/* `immediate` as it shall lie in memory. */
+/* A control segment. `immediate` is taken in the order of memory. */
 GIN_MLX5_FN struct ginMlx5Segment ginMlx5Control(struct ginMlx5Slot slot, uint32_t opcode,
 						 uint32_t opMod, uint32_t segments,
 						 uint32_t immediate)
@@ -192,7 +199,7 @@ GIN_MLX5_FN struct ginMlx5Segment ginMlx5Control(struct ginMlx5Slot slot, uint32
 	return control;
 }
 
-/* Two numbers of 8 bytes: a remote address's or an atomic's. */
+/* Two numbers of 8 bytes, such as the operands of an atomic. */
 GIN_MLX5_FN struct ginMlx5Segment ginMlx5Pair(uint64_t first, uint64_t second)
 {
 	struct ginMlx5Segment pair = {
@@ -227,32 +234,32 @@ GIN_MLX5_FN struct ginMlx5Segment ginMlx5NoSegment(void)
 }
 
 /*
- * One plain 16-byte store. The NIC sees it when a release and then the doorbell record and the
- * doorbell have followed.
+ * One plain store of 16 bytes. The NIC sees it after a release, then the doorbell record and the
+ * doorbell.
  */
-GIN_MLX5_FN void ginMlx5Store(struct ginMlx5Segment *place, struct ginMlx5Segment segment)
+GIN_MLX5_FN void ginMlx5Store(struct ginMlx5Segment *to, struct ginMlx5Segment segment)
 {
 #if defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__)
-	asm volatile("st.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(place), "r"(segment.word[0]),
+	asm volatile("st.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(segment.word[0]),
 		     "r"(segment.word[1]), "r"(segment.word[2]), "r"(segment.word[3])
 		     : "memory");
 #else
-	*place = segment;
+	*to = segment;
 #endif
 }
 
-/* By one thread: four stores. */
-GIN_MLX5_FN void ginMlx5StoreWqebb(struct ginMlx5Wqebb *place, struct ginMlx5Wqebb wqebb)
+/* Four stores by one thread. */
+GIN_MLX5_FN void ginMlx5StoreWqebb(struct ginMlx5Wqebb *to, struct ginMlx5Wqebb wqebb)
 {
-	ginMlx5Store(&place->segment[0], wqebb.segment[0]);
-	ginMlx5Store(&place->segment[1], wqebb.segment[1]);
-	ginMlx5Store(&place->segment[2], wqebb.segment[2]);
-	ginMlx5Store(&place->segment[3], wqebb.segment[3]);
+	ginMlx5Store(&to->segment[0], wqebb.segment[0]);
+	ginMlx5Store(&to->segment[1], wqebb.segment[1]);
+	ginMlx5Store(&to->segment[2], wqebb.segment[2]);
+	ginMlx5Store(&to->segment[3], wqebb.segment[3]);
 }
 
 /*
- * Segment `i` of a WQEBB that stays in registers, which an array's index would put into memory: so
- * that four lanes, who have made the same, store one segment each.
+ * Segment `i` of a WQEBB in registers; an array index would move the WQEBB to memory. With it four
+ * lanes that have made equal WQEBBs store one segment each.
  */
 GIN_MLX5_FN struct ginMlx5Segment ginMlx5SegmentOf(struct ginMlx5Wqebb wqebb, uint32_t i)
 {
@@ -266,7 +273,7 @@ GIN_MLX5_FN struct ginMlx5Segment ginMlx5SegmentOf(struct ginMlx5Wqebb wqebb, ui
 	return segment;
 }
 
-/* Moves nothing; completes in its turn. */
+/* Moves nothing; completes in order. */
 GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5Nop(struct ginMlx5Slot slot)
 {
 	struct ginMlx5Wqebb wqe = {{ginMlx5Control(slot, ginMlx5OpNop, 0, 1, 0), ginMlx5NoSegment(),
@@ -275,7 +282,7 @@ GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5Nop(struct ginMlx5Slot slot)
 	return wqe;
 }
 
-/* The NIC reads `bytes` of `local`, behind what it has written there, and drops them. */
+/* The NIC reads `bytes` of `local` after its earlier writes there, and drops them. */
 GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5Dump(struct ginMlx5Slot slot, struct ginMlx5Memory local,
 					    uint32_t bytes)
 {
@@ -286,7 +293,7 @@ GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5Dump(struct ginMlx5Slot slot, struct ginM
 	return wqe;
 }
 
-/* 1 to GIN_MLX5_MESSAGE_BYTES bytes: what moves nothing is a NOP. */
+/* Moves 1 to GIN_MLX5_MESSAGE_BYTES bytes to the peer. For zero bytes use a NOP. */
 GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5Write(struct ginMlx5Slot slot, struct ginMlx5Memory remote,
 					     struct ginMlx5Memory local, uint32_t bytes)
 {
@@ -297,7 +304,10 @@ GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5Write(struct ginMlx5Slot slot, struct gin
 	return wqe;
 }
 
-/* And takes a receive request of the peer, whose CQE has `immediate` as it is given here. */
+/*
+ * A write that also consumes a receive request of the peer, whose CQE carries `immediate`
+ * unchanged.
+ */
 GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5WriteImmediate(struct ginMlx5Slot slot,
 						      struct ginMlx5Memory remote,
 						      struct ginMlx5Memory local, uint32_t bytes,
@@ -310,7 +320,7 @@ GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5WriteImmediate(struct ginMlx5Slot slot,
 	return wqe;
 }
 
-/* 1 to GIN_MLX5_MESSAGE_BYTES bytes from the peer into `local`. */
+/* Moves 1 to GIN_MLX5_MESSAGE_BYTES bytes from the peer into `local`. */
 GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5Read(struct ginMlx5Slot slot, struct ginMlx5Memory remote,
 					    struct ginMlx5Memory local, uint32_t bytes)
 {
@@ -321,7 +331,7 @@ GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5Read(struct ginMlx5Slot slot, struct ginM
 	return wqe;
 }
 
-/* Segments of a write that carries its bytes: their length stands before them. */
+/* Segments of a write that carries its bytes. A word with their number precedes the bytes. */
 GIN_MLX5_FN uint32_t ginMlx5InlineSegments(uint32_t bytes)
 {
 	return 2 + (4 + bytes + 15) / 16;
@@ -333,8 +343,8 @@ GIN_MLX5_FN uint32_t ginMlx5InlineWord(uint32_t bytes)
 }
 
 /*
- * 1 to GIN_MLX5_INLINE_BYTES bytes of `value`, which is whole words: those that the last one has
- * beyond `bytes` are not sent.
+ * Writes 1 to GIN_MLX5_INLINE_BYTES bytes of `value`, an array of whole words; bytes of the last
+ * word beyond `bytes` are not sent.
  */
 GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5WriteInline(struct ginMlx5Slot slot,
 						   struct ginMlx5Memory remote,
@@ -366,7 +376,7 @@ GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5WriteInline8(struct ginMlx5Slot slot,
 	return ginMlx5WriteInline(slot, remote, words, 8);
 }
 
-/* 32 bytes, which need a second WQEBB for the last four. */
+/* Writes 32 bytes; the last four need a second WQEBB. */
 GIN_MLX5_FN struct ginMlx5TwoWqebbs
 ginMlx5WriteInline32(struct ginMlx5Slot slot, struct ginMlx5Memory remote, const uint32_t *value)
 {
@@ -381,7 +391,10 @@ ginMlx5WriteInline32(struct ginMlx5Slot slot, struct ginMlx5Memory remote, const
 	return wqe;
 }
 
-/* Control, remote address, operands, and where the old value of `width` bytes goes. */
+/*
+ * An atomic from its control segment, remote address and operands. The old value of `width` bytes
+ * goes to `local`.
+ */
 GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5Atomic(struct ginMlx5Segment control,
 					      struct ginMlx5Memory remote,
 					      struct ginMlx5Memory local,
@@ -393,7 +406,7 @@ GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5Atomic(struct ginMlx5Segment control,
 	return wqe;
 }
 
-/* Adds to 8 aligned bytes; their old value goes to `local`, as do those of all atomics. */
+/* Adds to 8 aligned bytes. As with every atomic the old value goes to `local`. */
 GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5FetchAdd(struct ginMlx5Slot slot,
 						struct ginMlx5Memory remote,
 						struct ginMlx5Memory local, uint64_t add)
@@ -402,7 +415,7 @@ GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5FetchAdd(struct ginMlx5Slot slot,
 			     ginMlx5Pair(add, 0), 8);
 }
 
-/* Stores `swap` where 8 aligned bytes equal `compare`. */
+/* Stores `swap` if 8 aligned bytes equal `compare`. */
 GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5CompareSwap(struct ginMlx5Slot slot,
 						   struct ginMlx5Memory remote,
 						   struct ginMlx5Memory local, uint64_t compare,
@@ -413,10 +426,11 @@ GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5CompareSwap(struct ginMlx5Slot slot,
 }
 
 /*
- * No carry leaves a bit that `boundary` has; 0: one number of 4 bytes.
+ * Adds to 4 aligned bytes. No carry leaves a bit that is set in `boundary`; 0: the 4 bytes are one
+ * number.
  *
- * Devices answer atomics of 4 bytes with the old value in big-endian order, whatever they do with
- * 8: what is in `local` then needs ginMlx5Swap().
+ * Devices return the old value of an atomic of 4 bytes in big-endian order, whatever they do with
+ * 8 bytes: apply ginMlx5Swap() to the word at `local`.
  */
 GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5MaskedFetchAdd4(struct ginMlx5Slot slot,
 						       struct ginMlx5Memory remote,
@@ -437,9 +451,9 @@ GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5MaskedFetchAdd8(struct ginMlx5Slot slot,
 }
 
 /*
- * Bits of a masked compare and swap: those of `compareMask` are compared, and when they are equal,
- * those of `swapMask` are stored. compareMask 0: a plain swap. The old value comes as a masked
- * add's.
+ * Operands of a masked compare-and-swap: the bits of `compareMask` are compared, and if they are
+ * equal the bits of `swapMask` are stored. compareMask 0: a plain swap. The order of the old value
+ * is as after a masked add.
  */
 struct ginMlx5Swap4 {
 	uint32_t compare, compareMask, swap, swapMask;
@@ -461,7 +475,7 @@ GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5MaskedCompareSwap4(struct ginMlx5Slot slo
 			     4);
 }
 
-/* The masks push the local segment into a second WQEBB. */
+/* The masks leave no room for the local segment, which goes to a second WQEBB. */
 GIN_MLX5_FN struct ginMlx5TwoWqebbs ginMlx5MaskedCompareSwap8(struct ginMlx5Slot slot,
 							      struct ginMlx5Memory remote,
 							      struct ginMlx5Memory local,
@@ -477,43 +491,46 @@ GIN_MLX5_FN struct ginMlx5TwoWqebbs ginMlx5MaskedCompareSwap8(struct ginMlx5Slot
 	return wqe;
 }
 
-/* Of ginMlx5Cqe.state: the 16 bits of the index of the WQE that is done, and all before it. */
+/*
+ * From ginMlx5Cqe.state: 16 bits of the index of a completed WQE; all earlier WQEs are completed
+ * too.
+ */
 GIN_MLX5_FN uint32_t ginMlx5CqeCounter(uint32_t state)
 {
 	return ginMlx5Swap(state) >> 16;
 }
 
-/* enum ginMlx5Completion */
+/* From ginMlx5Cqe.state: enum ginMlx5Completion. */
 GIN_MLX5_FN uint32_t ginMlx5CqeOpcode(uint32_t state)
 {
 	return state >> 28;
 }
 
-/* 0 in the first lap of a CQ, 1 in the second, and so on; of no use in a collapsed one. */
+/* 0 in even laps of a CQ, 1 in odd ones; of no use in a collapsed CQ. */
 GIN_MLX5_FN uint32_t ginMlx5CqeOwner(uint32_t state)
 {
 	return state >> 24 & 1;
 }
 
-/* 0: plain; 1 and 2: data stands in the CQE; 3: several in one. */
+/* 0: plain; 1 and 2: the CQE carries data; 3: it stands for several CQEs. */
 GIN_MLX5_FN uint32_t ginMlx5CqeFormat(uint32_t state)
 {
 	return state >> 26 & 3;
 }
 
-/* What a CQE's state is before the NIC writes it: the host sets all so. */
+/* The state to which the host sets every CQE before the NIC writes it. */
 GIN_MLX5_FN uint32_t ginMlx5CqeEmpty(void)
 {
 	return (ginMlx5CqeInvalid << 4 | 1u) << 24;
 }
 
-/* Of ginMlx5Cqe.timestampLow after an error: enum ginMlx5Syndrome. */
+/* From ginMlx5Cqe.timestampLow after an error: enum ginMlx5Syndrome. */
 GIN_MLX5_FN uint32_t ginMlx5CqeSyndrome(uint32_t error)
 {
 	return error >> 24;
 }
 
-/* The maker's own number beside it, for those who can ask the maker. */
+/* The vendor's own number for the error, for a report to the vendor. */
 GIN_MLX5_FN uint32_t ginMlx5CqeVendorSyndrome(uint32_t error)
 {
 	return error >> 16 & 0xff;
@@ -524,13 +541,13 @@ GIN_MLX5_FN uint32_t ginMlx5CqeHardwareSyndrome(uint32_t error)
 	return error & 0xff;
 }
 
-/* Of ginMlx5Cqe.opcodeQueue. */
+/* From ginMlx5Cqe.opcodeQueue. */
 GIN_MLX5_FN uint32_t ginMlx5CqeQueueNumber(uint32_t opcodeQueue)
 {
 	return ginMlx5Swap(opcodeQueue) & 0xffffff;
 }
 
-/* enum ginMlx5Opcode of the WQE */
+/* From ginMlx5Cqe.opcodeQueue: enum ginMlx5Opcode of the WQE. */
 GIN_MLX5_FN uint32_t ginMlx5CqeWqeOpcode(uint32_t opcodeQueue)
 {
 	return opcodeQueue & 0xff;

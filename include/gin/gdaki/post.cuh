@@ -1,58 +1,75 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * post.cuh - one post to a send queue: WQEs of one kind, and what is raised behind them
+ * post.cuh - one work request: a put, value, get or atomic, and the signal after it
  *
- * Threads of a warp that post to the same queue at the same time, each its own post of as many WQEBBs,
- * do so together: one of them reserves for all, each writes its own, and one hands over and rings.
+ * Called by call.cuh and complete.cuh, which fill in a struct ginWork. Calls queue.cuh.
+ * ginWorkPost() is the whole of it:
+ *
+ * 1. ginWorkReserve()   reserves room; ginWorkReserveWait() waits for it if there is none
+ * 2. ginWorkWrite()     encodes the WQEs into the reserved slots
+ * 3. ginWorkPublishShared() or, by a thread that has the queue for itself, ginWorkPublishAlone()
+ *                       hands the WQEs over and rings
+ * 4. ginSendOutcomeResult()   is what the call returns
+ *
+ * Lanes of a warp that post to one queue at one time, each a post of equally many WQEBBs,
+ * post together (detail/reserve.cuh): one lane reserves for all, each lane writes its own
+ * WQEs, and one lane hands over.
+ *
+ * The commonest posts do not come here: call.cuh has a fast path for them.
  */
 #ifndef GIN_GDAKI_POST_CUH
 #define GIN_GDAKI_POST_CUH
 
 #include "../proxy/descriptor.h"
 #include "queue.cuh"
-#include "../detail/together.cuh"
+#include "../detail/reserve.cuh"
 
 /*
- * A post on its way, as one thread makes it. In memory, behind the look at the route.
+ * One post of one thread. It is in local memory, so it is filled in below the branch on the route.
  * Which members count depends on `op`.
  */
-struct ginSend {
+struct ginWork {
 	struct ginSendQueue *queue;
-	struct ginSendFixed fixed; /* the queue's */
-	const struct ginPeer *to;  /* NULL: whatever the peer's state is */
+	struct ginSendFixed fixed; /* a copy of queue->fixed */
+	const struct ginPeer *to;  /* NULL: do not look at the peer's state */
 	uint32_t context;
 	enum ginOp op;
 	ginSharing sharing;
-	uint32_t scope;	  /* how far the source has yet to be released, beyond what the queue is */
+	uint32_t scope;	  /* enum ginScope to which the source has yet to be released */
 	uint32_t counter; /* 1 + the one to raise; 0: none */
-	bool hold;	  /* others follow, which ring */
-	bool raises;	  /* adds `add` to the peer's `word` behind all else */
+	bool aggregate;	  /* no doorbell for this post alone */
+	bool raises;	  /* a signal: the last WQE adds `add` to `word` */
 	struct ginMlx5Memory remote, local, word, sink;
 	uint64_t add;
-	uint64_t bytes; /* put, get; of a value; of an atomic's word */
+	uint64_t bytes; /* of the put, get or value; width of an atomic */
 	uint64_t operand, compare;
 	const uint32_t *value;
 	const ginDevComm *dc;
 	const ginOptions *options;
-	/* What becomes of it; `all`, who post together, have `range`, and this one `each` of it. */
-	uint32_t each, fate; /* enum ginSent */
-	struct ginTogether all;
+	/*
+	 * Set by posting: the WQEBBs of this post, its outcome, and the lanes that post together
+	 * with their range.
+	 */
+	uint32_t wqebbs;
+	uint32_t outcome; /* enum ginSent */
+	struct ginTogether group;
 	struct ginSendRange range;
 };
 
-/* These, or the queue's error. */
-enum ginSent { ginSentFull = 0, ginSentWell = 1, ginSentPeerLost = 2, ginSentQueueLost = 3 };
+/* The outcome of a post. Full: the queue has no room and nothing was done. */
+enum ginSent { ginSentFull = 0, ginSentOk = 1, ginSentPeerLost = 2, ginSentQueueLost = 3 };
 
-/* Bytes that one post moves at most, so that the least depth has room for it. */
-#define GIN_SEND_BYTES (8ull * GIN_MLX5_MESSAGE_BYTES)
+/* Bytes that one post moves at most: 8 WQEs, so that the smallest queue has room for it. */
+#define GIN_WORK_MAX_BYTES (8ull * GIN_MLX5_MESSAGE_BYTES)
 
-GIN_FN bool ginSendIsSwap8(const struct ginSend *p)
+/* The one WQE of two WQEBBs. */
+GIN_FN bool ginWorkIsSwap8(const struct ginWork *p)
 {
 	return p->op == ginOpSwap && p->bytes == 8;
 }
 
-/* WQEBBs that move data, or are an atomic's. */
-GIN_FN uint32_t ginSendMoves(const struct ginSend *p)
+/* WQEBBs that move data or make up an atomic. */
+GIN_FN uint32_t ginWorkDataWqebbs(const struct ginWork *p)
 {
 	switch (p->op) {
 	case ginOpPut:
@@ -64,311 +81,329 @@ GIN_FN uint32_t ginSendMoves(const struct ginSend *p)
 	case ginOpFetchAdd:
 	case ginOpCompareSwap:
 	case ginOpSwap:
-		return ginSendIsSwap8(p) ? 2 : 1;
+		return ginWorkIsSwap8(p) ? 2 : 1;
 	default:
 		return 0;
 	}
 }
 
 /*
- * What stands behind them: a NOP whose CQE counts two WQEBBs of one WQE; then what is raised. A post of
- * nothing is a NOP.
+ * All WQEBBs of the post: the data's, then one for the signal. A NOP is added to a post of nothing
+ * and to a swap of 8 bytes: the CQE of a WQE of two WQEBBs gives the index of its first,
+ * so the last WQE of a post has to be one of a single WQEBB.
  */
-GIN_FN uint32_t ginSendCount(const struct ginSend *p)
+GIN_FN uint32_t ginWorkWqebbs(const struct ginWork *p)
 {
-	uint32_t count = ginSendMoves(p) + p->raises;
+	uint32_t count = ginWorkDataWqebbs(p) + p->raises;
 
-	if (!count || ginSendIsSwap8(p))
+	if (!count || ginWorkIsSwap8(p))
 		count++;
 	return count;
 }
 
-/* The i-th part of a message that is longer than one may be. */
-GIN_FN struct ginMlx5Memory ginSendPart(struct ginMlx5Memory memory, uint32_t i)
+/* The memory of the i-th WQE of a message that is longer than one WQE moves. */
+GIN_FN struct ginMlx5Memory ginWorkPart(struct ginMlx5Memory memory, uint32_t i)
 {
 	memory.address += static_cast<uint64_t>(i) * GIN_MLX5_MESSAGE_BYTES;
 	return memory;
 }
 
-GIN_FN uint32_t ginSendPartBytes(const struct ginSend *p, uint32_t i)
+GIN_FN uint32_t ginWorkPartBytes(const struct ginWork *p, uint32_t i)
 {
 	const uint64_t most = GIN_MLX5_MESSAGE_BYTES, left = p->bytes - i * most;
 	return static_cast<uint32_t>(left < most ? left : most);
 }
 
-/* A value: all in one WQE, or 16 bytes and the rest. */
-GIN_FN void ginSendValue(const struct ginSend *p, struct ginMlx5Wqebb *place,
-			 struct ginMlx5Slot slot, uint32_t i)
+/* A value: in one WQE, or 16 bytes in the first and the rest in the second. */
+GIN_FN void ginWorkStoreValue(const struct ginWork *p, struct ginMlx5Wqebb *wqe,
+			      struct ginMlx5Slot slot, uint32_t i)
 {
 	uint32_t bytes = static_cast<uint32_t>(p->bytes);
 	struct ginMlx5Memory to = {p->remote.address + 16 * i, p->remote.key};
 
 	if (bytes > GIN_MLX5_INLINE_BYTES)
 		bytes = i ? bytes - 16 : 16;
-	ginMlx5StoreWqebb(place, ginMlx5WriteInline(slot, to, p->value + 4 * i, bytes));
+	ginMlx5StoreWqebb(wqe, ginMlx5WriteInline(slot, to, p->value + 4 * i, bytes));
 }
 
-/* Of 4 bytes; a swap compares no bit. */
-GIN_FN void ginSendAtomic4(const struct ginSend *p, struct ginMlx5Wqebb *place,
-			   struct ginMlx5Slot slot)
+/* Atomics of 4 bytes are masked ones. A swap compares no bit. */
+GIN_FN void ginWorkStoreAtomic4(const struct ginWork *p, struct ginMlx5Wqebb *wqe,
+				struct ginMlx5Slot slot)
 {
 	uint32_t operand = static_cast<uint32_t>(p->operand);
 	uint32_t mask = p->op == ginOpSwap ? 0 : UINT32_MAX;
 
 	if (p->op == ginOpFetchAdd)
-		ginMlx5StoreWqebb(place,
+		ginMlx5StoreWqebb(wqe,
 				  ginMlx5MaskedFetchAdd4(slot, p->remote, p->local, operand, 0));
 	else
-		ginMlx5StoreWqebb(place,
-				  ginMlx5MaskedCompareSwap4(slot, p->remote, p->local,
-							    {static_cast<uint32_t>(p->compare),
-							     mask, operand, UINT32_MAX}));
+		ginMlx5StoreWqebb(wqe, ginMlx5MaskedCompareSwap4(slot, p->remote, p->local,
+								 {static_cast<uint32_t>(p->compare),
+								  mask, operand, UINT32_MAX}));
 }
 
-/* The first WQEBB of two, or the second. */
-GIN_FN void ginSendSwap8(const struct ginSend *p, struct ginMlx5Wqebb *place,
-			 struct ginMlx5Slot slot, uint32_t i)
+/* WQEBB `i` of the two of a swap of 8 bytes. */
+GIN_FN void ginWorkStoreSwap8(const struct ginWork *p, struct ginMlx5Wqebb *wqe,
+			      struct ginMlx5Slot slot, uint32_t i)
 {
 	struct ginMlx5TwoWqebbs two = ginMlx5MaskedCompareSwap8(slot, p->remote, p->local,
 								{0, 0, p->operand, UINT64_MAX});
 	if (i)
-		ginMlx5StoreWqebb(place, two.wqebb[1]);
+		ginMlx5StoreWqebb(wqe, two.wqebb[1]);
 	else
-		ginMlx5StoreWqebb(place, two.wqebb[0]);
+		ginMlx5StoreWqebb(wqe, two.wqebb[0]);
 }
 
-GIN_FN void ginSendAtomic8(const struct ginSend *p, struct ginMlx5Wqebb *place,
-			   struct ginMlx5Slot slot, uint32_t i)
+GIN_FN void ginWorkStoreAtomic8(const struct ginWork *p, struct ginMlx5Wqebb *wqe,
+				struct ginMlx5Slot slot, uint32_t i)
 {
 	if (p->op == ginOpSwap)
-		ginSendSwap8(p, place, slot, i);
+		ginWorkStoreSwap8(p, wqe, slot, i);
 	else if (p->op == ginOpFetchAdd)
-		ginMlx5StoreWqebb(place, ginMlx5FetchAdd(slot, p->remote, p->local, p->operand));
+		ginMlx5StoreWqebb(wqe, ginMlx5FetchAdd(slot, p->remote, p->local, p->operand));
 	else
-		ginMlx5StoreWqebb(place, ginMlx5CompareSwap(slot, p->remote, p->local, p->compare,
-							    p->operand));
+		ginMlx5StoreWqebb(
+			wqe, ginMlx5CompareSwap(slot, p->remote, p->local, p->compare, p->operand));
 }
 
-/* All but puts and signals. */
-GIN_FN void ginSendStore(const struct ginSend *p, struct ginMlx5Wqebb *place,
-			 struct ginMlx5Slot slot, uint32_t i)
+/* The WQEs of everything but puts and signals. */
+GIN_FN void ginWorkStoreRare(const struct ginWork *p, struct ginMlx5Wqebb *wqe,
+			     struct ginMlx5Slot slot, uint32_t i)
 {
-	if (i >= ginSendMoves(p))
-		ginMlx5StoreWqebb(place, ginMlx5Nop(slot));
+	if (i >= ginWorkDataWqebbs(p))
+		ginMlx5StoreWqebb(wqe, ginMlx5Nop(slot));
 	else if (p->op == ginOpGet)
-		ginMlx5StoreWqebb(place,
-				  ginMlx5Read(slot, ginSendPart(p->remote, i),
-					      ginSendPart(p->local, i), ginSendPartBytes(p, i)));
+		ginMlx5StoreWqebb(wqe,
+				  ginMlx5Read(slot, ginWorkPart(p->remote, i),
+					      ginWorkPart(p->local, i), ginWorkPartBytes(p, i)));
 	else if (p->op == ginOpPutValue)
-		ginSendValue(p, place, slot, i);
+		ginWorkStoreValue(p, wqe, slot, i);
 	else if (p->bytes == 4)
-		ginSendAtomic4(p, place, slot);
+		ginWorkStoreAtomic4(p, wqe, slot);
 	else
-		ginSendAtomic8(p, place, slot, i);
+		ginWorkStoreAtomic8(p, wqe, slot, i);
 }
 
-/* The i-th of this thread's, at its place; `slot.flags` say whether it is the last of all. */
-GIN_FN void ginSendStoreOne(const struct ginSend *p, struct ginMlx5Wqebb *place,
-			    struct ginMlx5Slot slot, uint32_t i, bool last)
+/* Encodes WQEBB `i` of this post into `wqe`. `last`: it is the last of this post. */
+GIN_FN void ginWorkStore(const struct ginWork *p, struct ginMlx5Wqebb *wqe, struct ginMlx5Slot slot,
+			 uint32_t i, bool last)
 {
 	if (p->raises && last)
-		ginMlx5StoreWqebb(place, ginMlx5FetchAdd(slot, p->word, p->sink, p->add));
+		ginMlx5StoreWqebb(wqe, ginMlx5FetchAdd(slot, p->word, p->sink, p->add));
 	else if (p->op == ginOpPut && p->bytes)
-		ginMlx5StoreWqebb(place,
-				  ginMlx5Write(slot, ginSendPart(p->remote, i),
-					       ginSendPart(p->local, i), ginSendPartBytes(p, i)));
+		ginMlx5StoreWqebb(wqe,
+				  ginMlx5Write(slot, ginWorkPart(p->remote, i),
+					       ginWorkPart(p->local, i), ginWorkPartBytes(p, i)));
 	else
-		ginSendStore(p, place, slot, i);
+		ginWorkStoreRare(p, wqe, slot, i);
 }
 
-/* Writes this thread's part of the range; NOPs when its post goes nowhere. */
-GIN_FN void ginSendWrite(const struct ginSend *p)
+/*
+ * Step 2: writes this post's part of the range. If the outcome is not ginSentOk the slots, already
+ * reserved, become NOPs and no counter is raised.
+ */
+GIN_FN void ginWorkWrite(const struct ginWork *p)
 {
-	uint32_t at = p->all.rank * p->each;
+	uint32_t at = p->group.rank * p->wqebbs;
 
 	GIN_NO_UNROLL
-	for (uint32_t i = 0; i < p->each; i++) {
+	for (uint32_t i = 0; i < p->wqebbs; i++) {
 		struct ginMlx5Slot slot = ginSendSlot(p->fixed, p->range, at + i);
-		struct ginMlx5Wqebb *place = ginSendPlace(p->fixed, p->range.first + at + i);
-		if (p->fate != ginSentWell)
-			ginMlx5StoreWqebb(place, ginMlx5Nop(slot));
+		struct ginMlx5Wqebb *wqe = ginSendWqebb(p->fixed, p->range.first + at + i);
+		if (p->outcome != ginSentOk)
+			ginMlx5StoreWqebb(wqe, ginMlx5Nop(slot));
 		else
-			ginSendStoreOne(p, place, slot, i, i + 1 == p->each);
+			ginWorkStore(p, wqe, slot, i, i + 1 == p->wqebbs);
 	}
-	uint64_t last = p->range.first + at + p->each - 1;
+	uint64_t last = p->range.first + at + p->wqebbs - 1;
 	if (p->counter)
 		ginSlotCounterSet(&p->fixed.counter[last & ginSendMask(p->fixed)],
-				  p->fate == ginSentWell ? p->counter : 0);
+				  p->outcome == ginSentOk ? p->counter : 0);
 }
 
-GIN_FN uint32_t ginSendFate(uint32_t state, uint64_t latched)
+GIN_FN uint32_t ginSendOutcome(uint32_t state, uint64_t latched)
 {
 	if (latched)
 		return ginSentQueueLost;
-	return state == ginPeerAlive ? ginSentWell : ginSentPeerLost;
+	return state == ginPeerAlive ? ginSentOk : ginSentPeerLost;
 }
 
 /* What the call returns; not for ginSentFull. */
-GIN_FN ginResult_t ginSendResult(uint32_t fate, const struct ginSendQueue *q,
-				 const uint64_t *abortWord)
+GIN_FN ginResult_t ginSendOutcomeResult(uint32_t outcome, const struct ginSendQueue *q,
+					const uint64_t *abortWord)
 {
-	if (fate == ginSentWell)
+	if (outcome == ginSentOk)
 		return ginSuccess;
-	return fate == ginSentQueueLost ? ginSendState(q) : ginPeerLost(abortWord);
+	return outcome == ginSentQueueLost ? ginSendState(q) : ginPeerLost(abortWord);
 }
 
-/* Room for as many as there is of `posts` posts of `each` WQEBBs; how many, and from where on. */
-GIN_FN uint32_t ginSendRoom(const struct ginSend *p, uint32_t posts, bool again, uint64_t *first)
+/*
+ * Reserves for up to `posts` posts of p->wqebbs each. Returns for how many; *first is the first
+ * index.
+ */
+GIN_FN uint32_t ginWorkReserveRoom(const struct ginWork *p, uint32_t posts, bool retry,
+				   uint64_t *first)
 {
-	uint32_t all = p->each * posts;
+	uint32_t total = p->wqebbs * posts;
 
-	if (again || all > 1u << p->fixed.logDepth)
-		return ginSendTryAgain(p->queue, p->each, posts, first, p->sharing);
-	return ginSendTry(p->queue, p->fixed.logDepth, all, first, p->sharing) ? posts : 0;
+	if (retry || total > 1u << p->fixed.logDepth)
+		return ginSendReserveFree(p->queue, p->wqebbs, posts, first, p->sharing);
+	return ginSendReserveTry(p->queue, p->fixed.logDepth, total, first, p->sharing) ? posts : 0;
 }
 
-/* Reserves; false: there was no room. By a thread that has the queue for itself: ginSendGo looks. */
-GIN_FN bool ginSendReserveAlone(struct ginSend *p, bool again)
+/*
+ * For a thread that has the queue for itself. Looks at the peer and the queue only if there is no
+ * room: otherwise ginWorkPublishAlone() does.
+ */
+GIN_FN bool ginWorkReserveAlone(struct ginWork *p, bool retry)
 {
 	uint64_t first = 0;
 
-	p->each = ginSendCount(p);
-	p->all = {1, 0, 0};
-	p->fate = ginSentWell;
-	if (ginSendRoom(p, 1, again, &first)) {
-		p->range = {first, p->each};
+	p->wqebbs = ginWorkWqebbs(p);
+	p->group = {1, 0, 0};
+	p->outcome = ginSentOk;
+	if (ginWorkReserveRoom(p, 1, retry, &first)) {
+		p->range = {first, p->wqebbs};
 		return true;
 	}
-	p->fate = ginSendFate(ginPeerStateOf(p->to), ginLocalLoad(&p->queue->latched));
+	p->outcome = ginSendOutcome(ginPeerStateOf(p->to), ginLocalLoad(&p->queue->latched));
 	return false;
 }
 
 /*
- * The same together with others. The looks at the peer and the queue and the ticket's way from memory
- * overlap: who has reserved and then sees that one of them has failed posts NOPs.
+ * For threads that share the queue. The loads of the peer's and the queue's state overlap with the
+ * reservation, so a lane may reserve before it knows of a failure; it then posts NOPs.
  */
-GIN_FN bool ginSendReserveShared(struct ginSend *p, bool again)
+GIN_FN bool ginWorkReserveShared(struct ginWork *p, bool retry)
 {
 	uint32_t state = ginPeerStateOf(p->to);
 	uint64_t latched = ginLocalLoad(&p->queue->latched), first = 0;
 	uint32_t got = 0;
 
-	p->each = ginSendCount(p);
-	p->all = ginTogetherFor(reinterpret_cast<uintptr_t>(p->queue) ^
-					static_cast<uint64_t>(p->each) << 48,
-				false);
-	if (!p->all.rank)
-		got = ginSendRoom(p, p->all.count, again, &first);
-	got = static_cast<uint32_t>(ginFromLeader(p->all, got));
-	first = ginFromLeader(p->all, first);
-	p->all = ginFirstOf(p->all, got);
-	p->range = {first, got * p->each};
-	p->fate = ginSendFate(state, latched);
-	return p->all.rank < got;
+	p->wqebbs = ginWorkWqebbs(p);
+	p->group = ginTogetherFor(reinterpret_cast<uintptr_t>(p->queue) ^
+					  static_cast<uint64_t>(p->wqebbs) << 48,
+				  false);
+	if (!p->group.rank)
+		got = ginWorkReserveRoom(p, p->group.count, retry, &first);
+	got = static_cast<uint32_t>(ginFromLeader(p->group, got));
+	first = ginFromLeader(p->group, first);
+	p->group = ginFirstOf(p->group, got);
+	p->range = {first, got * p->wqebbs};
+	p->outcome = ginSendOutcome(state, latched);
+	return p->group.rank < got;
 }
 
-/* `again`: it was tried before. False: nothing is reserved, and p->fate says why. */
-GIN_FN bool ginSendReserve(struct ginSend *p, bool again)
+/* Step 1. `retry`: there was no room before. False: nothing is reserved and p->outcome says why. */
+GIN_FN bool ginWorkReserve(struct ginWork *p, bool retry)
 {
-	if (p->sharing == ginSharingThread ? ginSendReserveAlone(p, again)
-					   : ginSendReserveShared(p, again))
+	if (p->sharing == ginSharingThread ? ginWorkReserveAlone(p, retry)
+					   : ginWorkReserveShared(p, retry))
 		return true;
-	if (p->fate == ginSentWell)
-		p->fate = ginSentFull;
+	if (p->outcome == ginSentOk)
+		p->outcome = ginSentFull;
 	return false;
 }
 
-/* The counters of a context. */
-GIN_FN uint64_t *ginSendCounters(const ginDevComm &dc, uint32_t context)
+GIN_FN uint64_t *ginGdakiCounters(const ginDevComm &dc, uint32_t context)
 {
 	return dc.counter + static_cast<size_t>(context) * dc.counters;
 }
 
-/* By the one who hands over: some below `end` count. Before the doorbell, as the slots' counters. */
-GIN_FN void ginSendCounts(struct ginSendQueue *q, uint64_t *counters, uint64_t end)
+/*
+ * Before the doorbell, by the thread that hands over: some slot below `end` names a counter. W, N
+ * and K carry both words to the thread that credits.
+ */
+GIN_FN void ginSendCounterFollows(struct ginSendQueue *q, uint64_t *counters, uint64_t end)
 {
 	ginPointerSet(&q->counters, counters);
 	ginLocalMax(&q->counted, end);
 }
 
-/* What to wait for, once it is posted. */
-GIN_FN uint64_t ginSendEnd(const struct ginSend *p)
+/* The index to wait for. */
+GIN_FN uint64_t ginWorkEnd(const struct ginWork *p)
 {
 	return p->range.first + p->range.count;
 }
 
 /*
- * By a thread that has the queue for itself: the looks at the peer and the queue go on while the fence
- * waits for the WQEs. When one of them has failed the WQEs become NOPs.
+ * Step 3 for a thread that has the queue for itself. The loads of the peer's and the queue's state
+ * go on while the fence waits for the WQEs; after a failure the WQEs are overwritten by NOPs.
  */
-GIN_FN void ginSendGo(struct ginSend *p)
+GIN_FN void ginWorkPublishAlone(struct ginWork *p)
 {
-	const bool near = p->fixed.near && p->scope != ginScopeSystem;
+	const bool gpuMemory = p->fixed.gpuMemory && p->scope != ginScopeSystem;
 	uint32_t state = ginPeerStateOf(p->to);
 	uint64_t latched = ginLocalLoad(&p->queue->latched);
 
-	ginNicFence(near);
-	p->fate = ginSendFate(state, latched);
-	if (p->fate != ginSentWell) {
-		ginSendWrite(p);
-		ginNicFence(near);
+	ginNicFence(gpuMemory);
+	p->outcome = ginSendOutcome(state, latched);
+	if (p->outcome != ginSentOk) {
+		ginWorkWrite(p);
+		ginNicFence(gpuMemory);
 	}
 	if (p->counter)
-		ginSendCounts(p->queue, ginSendCounters(*p->dc, p->context), ginSendEnd(p));
-	ginSendAlone(p->queue, p->fixed, p->range.first, p->range.first + p->range.count, !p->hold);
+		ginSendCounterFollows(p->queue, ginGdakiCounters(*p->dc, p->context),
+				      ginWorkEnd(p));
+	ginSendRingAlone(p->queue, p->fixed, p->range.first, p->range.first + p->range.count,
+			 !p->aggregate);
 }
 
-/* By all who have written: one of them hands over, and rings. */
-GIN_FN void ginSendTogether(const struct ginSend *p)
+/*
+ * Step 3 for threads that share the queue: all lanes that post together call it, and one hands
+ * over.
+ */
+GIN_FN void ginWorkPublishShared(const struct ginWork *p)
 {
-	bool counts = ginAnyOf(p->all, p->counter), rings = ginAnyOf(p->all, !p->hold);
-	bool far = ginAnyOf(p->all, p->scope == ginScopeSystem);
+	bool counts = ginAnyOf(p->group, p->counter), rings = ginAnyOf(p->group, !p->aggregate);
+	bool systemRelease = ginAnyOf(p->group, p->scope == ginScopeSystem);
 
-	ginMeetAll(p->all);
-	if (p->all.rank)
+	ginMeetAll(p->group);
+	if (p->group.rank)
 		return;
 	if (counts)
-		ginSendCounts(p->queue, ginSendCounters(*p->dc, p->context), ginSendEnd(p));
-	if (far) /* cumulative: it stands for all of them */
+		ginSendCounterFollows(p->queue, ginGdakiCounters(*p->dc, p->context),
+				      ginWorkEnd(p));
+	if (systemRelease) /* cumulative: it covers the sources of all lanes */
 		ginSourceRelease(ginScopeSystem);
 	ginSendHandOver<const ginSendFixed &>(p->queue, p->fixed, p->range, !rings, p->sharing);
 }
 
-/* Waits until there is room. */
-GIN_FN_COLD ginResult_t ginSendReserveWaiting(struct ginSend *p)
+/* Step 1 after ginSentFull: waits for room. */
+GIN_FN_COLD ginResult_t ginWorkReserveWait(struct ginWork *p)
 {
 	struct ginPoll poll = ginPollStart(*p->dc, *p->options);
 
-	while (p->fate == ginSentFull) {
+	while (p->outcome == ginSentFull) {
 		ginResult_t result = ginSendPollStep(p->queue, poll, p->sharing);
 		if (result != ginSuccess)
 			return result;
-		if (ginSendReserve(p, true))
+		if (ginWorkReserve(p, true))
 			return ginSuccess;
 	}
-	return ginSendResult(p->fate, p->queue, &p->dc->abortLine->word);
+	return ginSendOutcomeResult(p->outcome, p->queue, &p->dc->abortLine->word);
 }
 
-/* Once it is reserved. */
-GIN_FN void ginSendReserved(struct ginSend *p)
+/* Steps 2 and 3. */
+GIN_FN void ginWorkPublish(struct ginWork *p)
 {
-	ginSendWrite(p);
+	ginWorkWrite(p);
 	if (p->sharing == ginSharingThread)
-		ginSendGo(p);
+		ginWorkPublishAlone(p);
 	else
-		ginSendTogether(p);
+		ginWorkPublishShared(p);
 }
 
-/* Posts, and waits for room. Others may post theirs along. */
-GIN_FN_COLD ginResult_t ginSendPost(struct ginSend *p)
+/* Posts, waiting for room. */
+GIN_FN_COLD ginResult_t ginWorkPost(struct ginWork *p)
 {
-	if (!ginSendReserve(p, false)) {
-		ginResult_t result = ginSendReserveWaiting(p);
+	if (!ginWorkReserve(p, false)) {
+		ginResult_t result = ginWorkReserveWait(p);
 		if (result != ginSuccess)
 			return result;
 	}
-	ginSendReserved(p);
-	return ginSendResult(p->fate, p->queue, &p->dc->abortLine->word);
+	ginWorkPublish(p);
+	return ginSendOutcomeResult(p->outcome, p->queue, &p->dc->abortLine->word);
 }
 
 #endif

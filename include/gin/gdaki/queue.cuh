@@ -1,78 +1,94 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * queue.cuh - GPU threads post to an mlx5 NIC
+ * queue.cuh - GPU threads and one send queue: room, turn, doorbell, completion
  *
- * A post goes five steps. test/model/send.pml is a model of all but the second.
+ * Called by post.cuh and call.cuh (posts), complete.cuh (waits) and barrier.cuh. Calls the memory
+ * accesses of ordering.cuh, whose labels the comments use, and the encoders of mlx5.h.
+ * test/model/send.pml is a model of all steps but the second.
  *
- *   room, reserve   ginSendClaim: indexes for which there is room, or none. Who gives up holds none.
- *   write           each lane makes its WQEs and stores them at its indexes.
- *   hand over       ginSendHandOver, by one for all who post together: one exchange.
- *   ring            ginSendTake, by who has the turn: for all that has been handed over.
+ * A post takes five steps:
  *
- * The turn. The NIC reads WQEs in the order of indexes, and threads come to the end of writing in any.
- * So one turn goes along the queue: it lies in the turn word of the first index that has not been
- * handed over, unless a thread has it. Who has written exchanges the word of his first index for a
- * mark, which says how many there are. If the turn lay there it is his, else he goes: who brings the
- * turn there finds the mark. He never waits for a slower one, and a call that can time out does so
- * before it has reserved anything. Who has the turn rings for his own and puts it down in the next word,
- * without a look before: who posts alone has nothing to find. When that word has been marked meanwhile
- * he keeps the turn, takes all marks that follow, clears their words, rings once for all of them, and
- * so on. What belongs to the turn, the record and the doorbell, needs no lock, and no doorbell can say
- * less than the one before.
+ * 1. reserve     ginSendReserveTry() adds to `reserved`, then checks for room and undoes the addition
+ *                if there is none. A thread that found no room retries by ginSendReserveFree().
+ *                ginSendReserveWait() does both. After an error or a timeout nothing is reserved.
+ * 2. write       Each lane stores its WQEs at its indexes: ginSendWqebb(), ginSendSlot().
+ * 3. hand over   ginSendHandOver(): one thread for all lanes that post together swaps a mark into
+ *                the turn word of the first index.
+ * 4. ring        If that word held the turn, the thread is the ringer: ginSendRingAndPutDown(). It
+ *                rings for the WQEs and puts the turn down in the word after them.
+ * 5. complete    ginSendRefresh() reads the CQE and raises `done`; ginSendWait() waits for an index.
  *
- * Held back. A post that aggregates says so in its mark, and does not ring alone. One behind it that
- * does not aggregate rings for it, or whoever waits, for room or for an end: ginSendNudge picks the
- * turn up and rings.
+ * The turn (steps 3 and 4). The NIC reads WQEs in the order of indexes, but threads finish writing
+ * them in any order. One token, the turn, moves along the queue. It lies in the turn word of the
+ * first index that has not been handed over, or the ringer holds it. A thread that has written its
+ * WQEs swaps a mark, the number of its WQEBBs, into its first turn word. If the word held the
+ * turn, the thread becomes the ringer; otherwise it returns, and the ringer that brings the turn
+ * there will find the mark. So no thread waits for a slower one.
  *
- * The record is not followed by a fence before the doorbell. Should a NIC drop the doorbell, and then
- * find the older record, another doorbell helps: of the next post, or of who waits, who rings again
- * when nothing comes (ginSendNudge). A sender who never posts or waits again would not be helped; the
- * record would have to be later than the NIC's read, which crosses PCIe twice after the doorbell.
+ * The ringer rings for its own WQEs and puts the turn down without looking for marks first: a
+ * thread that posts alone finds none. If the next word has been marked meanwhile, the ringer keeps
+ * the turn (ginSendRingMarked): it takes all marks that follow, clears their words, rings once,
+ * and tries again to put the turn down. Only the ringer writes the doorbell record and the
+ * doorbell, so neither needs a lock and a doorbell never announces less than an earlier one.
  *
- * Completion. The CQ is collapsed, and the last WQE of each post has a CQE: one word says which index
- * was completed last, in 16 bits, and whether well. `done` is behind it by the depth at most, which is
- * half of what 16 bits count, and makes a whole number of it. It is to be read before the CQE: others
- * may raise it past a CQE that was read before, and the difference would then look like one of nearly
- * 65536. A WQE of two WQEBBs is counted by its first; a NOP that follows gives the post its CQE.
+ * Aggregated posts. A post with the option `aggregate` says so in its mark and does not ring by
+ * itself. The next post without the option rings for it, or a thread that waits for room or for
+ * completion does: ginSendRingPending() picks the turn up and rings.
  *
- * Counters. A put that counts leaves the counter's number beside the slot of its last WQE. Who raises
- * `done` past such a slot first takes the right to do so, by GIN_SEND_CREDITING, then raises the
- * counters, then `done`: what is seen to be done has been counted, and no slot is used again before.
- * Others see the old `done` meanwhile, and come again. `counted` is read behind the CQE, and says
- * whether there is anything to count at all: without, raising `done` is one compare and swap. Nobody
- * counts for who only waits: readCounter and waitCounter look at the queues themselves.
+ * Lost doorbells. No fence stands between the doorbell record and the doorbell. If a NIC drops a
+ * doorbell and then reads the older record, a later doorbell repairs it: that of the next post, or
+ * of a waiting thread, which rings again from time to time (ginSendRingPending). A thread that
+ * neither posts nor waits again is not helped. For that the NIC would have to read the record, two
+ * PCIe crossings after the doorbell, before the record arrives.
  *
- * Errors. Behind the WQE that failed all others are flushed, each with an error CQE over the one
- * before. So the first thread that sees one latches it; it says ginMlx5Flushed when the cause is gone.
- * Every later call on the queue returns it.
+ * Completion (step 5). The CQ is collapsed and the last WQE of each post has a CQE, so one word
+ * gives the index completed last, as 16 bits, and whether it succeeded. `done` is at most one
+ * depth below that index, and a depth is at most half of what 16 bits count, so `done` extends the
+ * 16 bits to a whole index. Read `done` before the CQE: other threads may raise `done` above an
+ * older CQE, and the difference would look like one of almost 65536. A WQE of two WQEBBs is
+ * reported by the index of its first; a NOP after it gives the post a CQE of its own.
  *
- * Sharing. By the GPU or by a block: the same steps, with words of that scope. By one thread: no
- * atomics; it writes, rings, and lays the turn where it would be, for who uses the queue next.
+ * Counters. A put that counts leaves its counter's number beside the slot of its last WQE. The
+ * thread that raises `done` past such a slot first sets GIN_SEND_CREDITING in `done`, raises the
+ * counters, then `done` (ginSendCreditCounters). So a WQE seen as done has been counted, and its
+ * slot is not used again before. Meanwhile other threads see the old `done` and come again.
+ * `counted`, read after the CQE, tells whether there is a counter to raise; if not, one
+ * compare-and-swap raises `done`. A thread that only waits for a counter polls the queues itself:
+ * ginGdakiCreditCounters() in complete.cuh.
+ *
+ * Errors. After a WQE has failed the NIC flushes all WQEs that follow, each with an error CQE over
+ * the one before. The first thread that sees an error CQE latches it (ginSendLatchError); the
+ * syndrome is ginMlx5Flushed if the cause was overwritten. Every later call on the queue returns
+ * that error.
+ *
+ * Sharing. By the GPU or by one block: the steps above, with accesses of that scope. By one
+ * thread: no atomics; ginSendRingAlone() rings and moves the turn to where it would lie, for
+ * whichever thread uses the queue next.
  */
-#ifndef GIN_GDAKI_CUH
-#define GIN_GDAKI_CUH
+#ifndef GIN_GDAKI_QUEUE_CUH
+#define GIN_GDAKI_QUEUE_CUH
 
-#include "turn.cuh"
+#include "../detail/ordering.cuh"
 #include "../detail/wait.cuh"
 
-/* WQEBBs of one queue that were reserved together. */
+/* WQEBBs of one queue that one reservation covers. */
 struct ginSendRange {
 	uint64_t first;
 	uint32_t count; /* at most the depth */
 };
 
 /*
- * What never changes, loaded here and now, and at once: compilers move plain loads behind the branches
- * that follow, where they come late.
+ * Loads q->fixed at once, and here: compilers move plain loads below the branches that follow,
+ * where they arrive late.
  */
-GIN_FN struct ginSendFixed ginSendFixedOf(const struct ginSendQueue *q)
+GIN_FN struct ginSendFixed ginSendLoadFixed(const struct ginSendQueue *q)
 {
 	const char *at = reinterpret_cast<const char *>(&q->fixed);
 	ginWord16 word[4] = {ginDataLoad<ginWord16>(at), ginDataLoad<ginWord16>(at + 16),
 			     ginDataLoad<ginWord16>(at + 32), ginDataLoad<ginWord16>(at + 48)};
 	struct ginSendFixed fixed;
 
-	static_assert(sizeof(fixed) == sizeof(word), "a line");
+	static_assert(sizeof(fixed) == sizeof(word), "one cache line");
 	memcpy(&fixed, word, sizeof(fixed));
 	return fixed;
 }
@@ -82,12 +98,12 @@ GIN_FN uint32_t ginSendMask(const struct ginSendFixed &f)
 	return (1u << f.logDepth) - 1;
 }
 
-GIN_FN struct ginMlx5Wqebb *ginSendPlace(const struct ginSendFixed &f, uint64_t index)
+GIN_FN struct ginMlx5Wqebb *ginSendWqebb(const struct ginSendFixed &f, uint64_t index)
 {
 	return &f.wqes[index & ginSendMask(f)];
 }
 
-/* For the encoders in mlx5.h. The last WQE of a range has a CQE; the others need none. */
+/* The i-th WQEBB of a range, for the encoders of mlx5.h. The last WQE of a range asks for a CQE. */
 GIN_FN struct ginMlx5Slot ginSendSlot(const struct ginSendFixed &f, struct ginSendRange range,
 				      uint32_t i)
 {
@@ -95,8 +111,8 @@ GIN_FN struct ginMlx5Slot ginSendSlot(const struct ginSendFixed &f, struct ginSe
 		i + 1 == range.count ? static_cast<uint32_t>(ginMlx5Signaled) : 0u};
 }
 
-/* Latches an error, unless one is. `state`: of the CQE. */
-GIN_FN_COLD void ginSendLatch(struct ginSendQueue *q, uint32_t state)
+/* Keeps the first error of the queue. `state`: of the error CQE. */
+GIN_FN_COLD void ginSendLatchError(struct ginSendQueue *q, uint32_t state)
 {
 	uint32_t error = ginCqeWord(&q->fixed.cqe->timestampLow);
 	uint64_t why = ginMlx5CqeCounter(state) | ginMlx5CqeVendorSyndrome(error) << 16 |
@@ -105,19 +121,19 @@ GIN_FN_COLD void ginSendLatch(struct ginSendQueue *q, uint32_t state)
 	ginLocalCas(&q->latched, 0, why << 32 | ginErrorPeer);
 }
 
-/* All below are done, and counted. F, acquire end. */
+/* All WQEBBs below it are completed and counted. F, acquire end. */
 GIN_FN uint64_t ginSendDone(const struct ginSendQueue *q, ginSharing sharing)
 {
 	return ginDoneLook(&q->done, sharing) & ~GIN_SEND_CREDITING;
 }
 
 /*
- * The CQE's state. One in host memory is looked at by one thread at a time, as in mirror.cuh; others find
- * nothing new there, and `done`. K, acquire end.
+ * The state word of the CQE. If it is in host memory one thread at a time loads it, as in
+ * mirror.cuh; the others get the state of an empty CQE, and use `done`. K, acquire end.
  */
-GIN_FN uint32_t ginSendLook(struct ginSendQueue *q)
+GIN_FN uint32_t ginSendCqeState(struct ginSendQueue *q)
 {
-	if (q->fixed.near)
+	if (q->fixed.gpuMemory)
 		return ginCqeObserve(&q->fixed.cqe->state);
 	if (ginMirrorCome(&q->looking))
 		return ginMlx5CqeEmpty();
@@ -127,26 +143,29 @@ GIN_FN uint32_t ginSendLook(struct ginSendQueue *q)
 }
 
 /*
- * What the CQE says, as an index: all below are completed. Raises nothing, so that it is for those,
- * too, who do not share the queue. First `done`, then the CQE. K, acquire end.
+ * The index below which the CQE reports completion. `done`: loaded before the call. Changes no
+ * index of the queue, so threads that do not share the queue may call it too. K, acquire end.
  */
 GIN_FN uint64_t ginSendCompleted(struct ginSendQueue *q, uint64_t done)
 {
-	uint32_t state = ginSendLook(q);
+	uint32_t state = ginSendCqeState(q);
 	uint32_t opcode = ginMlx5CqeOpcode(state);
 
 	if (opcode == ginMlx5CqeInvalid)
 		return done;
 	if (opcode != ginMlx5CqeRequest) {
-		ginSendLatch(q, state);
+		ginSendLatchError(q, state);
 		return done;
 	}
 	return done + ((ginMlx5CqeCounter(state) + 1 - static_cast<uint32_t>(done)) & 0xffff);
 }
 
-/* Raises the counters of these, then `done`. What it is then. C and F, release ends. */
-GIN_FN_COLD uint64_t ginSendCredit(struct ginSendQueue *q, uint64_t from, uint64_t to,
-				   ginSharing sharing)
+/*
+ * Raises the counters of the WQEs from `from` to `to`, then `done`. Returns `done`. C and F,
+ * release ends.
+ */
+GIN_FN_COLD uint64_t ginSendCreditCounters(struct ginSendQueue *q, uint64_t from, uint64_t to,
+					   ginSharing sharing)
 {
 	if (sharing != ginSharingThread && !ginLocalCas(&q->done, from, from | GIN_SEND_CREDITING))
 		return ginSendDone(q, sharing);
@@ -161,7 +180,7 @@ GIN_FN_COLD uint64_t ginSendCredit(struct ginSendQueue *q, uint64_t from, uint64
 	return to;
 }
 
-/* Brings `done` up to date, and returns it. K, F. */
+/* Brings `done` up to date with the CQE and returns it. K, acquire end; F, both ends. */
 GIN_FN_COLD uint64_t ginSendRefresh(struct ginSendQueue *q, ginSharing sharing)
 {
 	uint64_t done = ginDoneLook(&q->done, sharing);
@@ -172,18 +191,21 @@ GIN_FN_COLD uint64_t ginSendRefresh(struct ginSendQueue *q, ginSharing sharing)
 	if (now == done)
 		return done;
 	if (ginLocalLoad(&q->counted) > done)
-		return ginSendCredit(q, done, now, sharing);
+		return ginSendCreditCounters(q, done, now, sharing);
 	return ginDoneRaise(&q->done, done, now, sharing) ? now : ginSendDone(q, sharing);
 }
 
-/* ginSuccess, or the queue's first error. */
+/* ginSuccess, or the first error of the queue. */
 GIN_FN ginResult_t ginSendState(const struct ginSendQueue *q)
 {
 	return ginAbortResult(ginLocalLoad(&q->latched));
 }
 
-/* Rings for all below `next`, behind a fence. By who has the turn. N, release end. */
-GIN_FN void ginSendRing(struct ginSendQueue *q, const struct ginSendFixed &f, uint64_t next)
+/*
+ * The ringer announces all WQEBBs below `next`, after ginNicFence() or a release by hand-over. N,
+ * release end.
+ */
+GIN_FN void ginSendRingDoorbell(struct ginSendQueue *q, const struct ginSendFixed &f, uint64_t next)
 {
 	uint32_t low = static_cast<uint32_t>(next);
 
@@ -192,23 +214,25 @@ GIN_FN void ginSendRing(struct ginSendQueue *q, const struct ginSendFixed &f, ui
 	ginLocalStore(&q->rung, next);
 }
 
-/* The turn word of an index. */
-GIN_FN uint32_t *ginSendTurn(const struct ginSendFixed &f, uint64_t index)
+GIN_FN uint32_t *ginSendTurnWord(const struct ginSendFixed &f, uint64_t index)
 {
 	return &f.turn[index & ginSendMask(f)];
 }
 
-/* Takes the marks from *at on; does any of them ask for a doorbell? W, acquire end. */
-GIN_FN bool ginSendCollect(const struct ginSendFixed &f, uint64_t *at)
+/*
+ * The ringer takes the marks from *at on and moves *at past them. Does any of them ask for a
+ * doorbell? W, acquire end.
+ */
+GIN_FN bool ginSendTakeMarks(const struct ginSendFixed &f, uint64_t *at)
 {
 	uint64_t from = *at;
 	bool ring = false;
 
 	for (;;) {
-		uint32_t mark = ginTurnTake(ginSendTurn(f, *at));
+		uint32_t mark = ginTurnTake(ginSendTurnWord(f, *at));
 		if (!mark)
 			break;
-		ring |= !(mark & GIN_TURN_HELD_BACK);
+		ring |= !(mark & GIN_TURN_AGGREGATE);
 		*at += mark & GIN_TURN_COUNT;
 	}
 	if (!ring && *at != from)
@@ -216,89 +240,98 @@ GIN_FN bool ginSendCollect(const struct ginSendFixed &f, uint64_t *at)
 	return ring;
 }
 
-/* Puts the turn down at `at`; false: that index is marked, and he who has the turn keeps it. W. */
-GIN_FN bool ginSendPutDown(struct ginSendQueue *q, const struct ginSendFixed &f, uint64_t at,
-			   ginSharing sharing)
+/*
+ * The ringer puts the turn down at `at`. False: that word is marked, and the caller still has the
+ * turn. W, release end.
+ */
+GIN_FN bool ginSendPutDownTurn(struct ginSendQueue *q, const struct ginSendFixed &f, uint64_t at,
+			       ginSharing sharing)
 {
 	ginLocalStore(&q->handed, at);
-	return ginTurnPutDown(ginSendTurn(f, at), sharing);
+	return ginTurnPutDown(ginSendTurnWord(f, at), sharing);
 }
 
 /*
- * By who has the turn, where the next index is marked: rings for all that follow, and puts it down.
- * `Fixed` is what ginSendHandOver was called with.
+ * The ringer, which has found a mark at `at`: rings for all marks that follow and puts the turn
+ * down. `Fixed`: as in ginSendHandOver().
  */
 template <class Fixed>
-GIN_FN_COLD void ginSendHold(struct ginSendQueue *q, uint64_t at, ginSharing sharing)
+GIN_FN_COLD void ginSendRingMarked(struct ginSendQueue *q, uint64_t at, ginSharing sharing)
 {
 	Fixed f = q->fixed;
 
 	do {
-		if (ginSendCollect(f, &at)) {
-			ginNicFence(f.near);
-			ginSendRing(q, f, at);
+		if (ginSendTakeMarks(f, &at)) {
+			ginNicFence(f.gpuMemory);
+			ginSendRingDoorbell(q, f, at);
 		}
-	} while (!ginSendPutDown(q, f, at, sharing));
+	} while (!ginSendPutDownTurn(q, f, at, sharing));
 }
 
-/* By a thread that has the queue for itself, behind a fence; the turn goes from one index to the other. */
-GIN_FN void ginSendAlone(struct ginSendQueue *q, const struct ginSendFixed &f, uint64_t from,
-			 uint64_t at, bool ring)
+/*
+ * By a thread that has the queue for itself, after ginNicFence(): rings for all below `at` if
+ * `ring`, and moves the turn from `from` to `at`.
+ */
+GIN_FN void ginSendRingAlone(struct ginSendQueue *q, const struct ginSendFixed &f, uint64_t from,
+			     uint64_t at, bool ring)
 {
 	if (ring)
-		ginSendRing(q, f, at);
+		ginSendRingDoorbell(q, f, at);
 	if (from == at)
 		return;
-	ginTurnClear(ginSendTurn(f, from));
-	ginTurnLay(ginSendTurn(f, at));
+	ginTurnClear(ginSendTurnWord(f, from));
+	ginTurnLay(ginSendTurnWord(f, at));
 	ginLocalStore(&q->handed, at);
 }
 
 /*
- * By who has the turn, which lies at `at`. What is below is handed over to him, which was a release in
- * that scope: to the device it is enough for a queue that is near. W.
+ * The ringer: rings for all below `at` if `ring`, then puts the turn down there. Every hand-over
+ * was a release in the scope of `sharing`. If that is the device and the NIC reads this GPU's
+ * memory, no further fence is needed. W, release end.
  */
-template <class Fixed>
-GIN_FN void ginSendTake(struct ginSendQueue *q, Fixed f, uint64_t at, bool ring, ginSharing sharing)
+template <class Fixed> GIN_FN void ginSendRingAndPutDown(struct ginSendQueue *q, Fixed f,
+							 uint64_t at, bool ring, ginSharing sharing)
 {
 	if (ring) {
-		if (!f.near || sharing != ginSharingGpu)
-			ginNicFence(f.near);
-		ginSendRing(q, f, at);
+		if (!f.gpuMemory || sharing != ginSharingGpu)
+			ginNicFence(f.gpuMemory);
+		ginSendRingDoorbell(q, f, at);
 	}
-	if (!ginSendPutDown(q, f, at, sharing))
-		ginSendHold<Fixed>(q, at, sharing);
+	if (!ginSendPutDownTurn(q, f, at, sharing))
+		ginSendRingMarked<Fixed>(q, at, sharing);
 }
 
 /*
- * Hands over what was written, by one thread behind a sync of all who wrote. `hold`: no doorbell for
- * this alone. W, release end.
+ * Hands over the WQEs of a range. One thread calls it, after all lanes that wrote have
+ * synchronised with it. `aggregate`: these WQEs alone need no doorbell. W, release end.
  *
- * Fixed: ginSendFixed, a copy in registers, which no fence makes the caller load again; or, of few
- * registers, const ginSendFixed &.
+ * `Fixed` is ginSendFixed for a copy in registers, which no fence makes the compiler load again,
+ * or const ginSendFixed & where registers are few.
  */
 template <class Fixed> GIN_FN void ginSendHandOver(struct ginSendQueue *q, Fixed f,
-						   struct ginSendRange range, bool hold,
+						   struct ginSendRange range, bool aggregate,
 						   ginSharing sharing)
 {
-	uint32_t *word = ginSendTurn(f, range.first);
+	uint32_t *word = ginSendTurnWord(f, range.first);
 
 	if (sharing == ginSharingThread) {
-		ginNicFence(f.near);
-		ginSendAlone(q, f, range.first, range.first + range.count, !hold);
+		ginNicFence(f.gpuMemory);
+		ginSendRingAlone(q, f, range.first, range.first + range.count, !aggregate);
 		return;
 	}
-	if (ginTurnMark(word, range.count | (hold ? GIN_TURN_HELD_BACK : 0), sharing) != GIN_TURN)
+	if (ginTurnMark(word, range.count | (aggregate ? GIN_TURN_AGGREGATE : 0), sharing) !=
+	    GIN_TURN)
 		return;
 	ginTurnClear(word);
-	ginSendTake<Fixed>(q, f, range.first + range.count, !hold, sharing);
+	ginSendRingAndPutDown<Fixed>(q, f, range.first + range.count, !aggregate, sharing);
 }
 
 /*
- * Rings for what is held back; `again`: also when nothing is. If somebody has the turn he will do
- * what he finds, and the caller comes again.
+ * Rings for aggregated posts; with `again` also if there is none, should the NIC have lost a
+ * doorbell. If another thread is the ringer it rings for the marks that it finds, and the caller
+ * comes again.
  */
-GIN_FN_COLD void ginSendNudge(struct ginSendQueue *q, bool again, ginSharing sharing)
+GIN_FN_COLD void ginSendRingPending(struct ginSendQueue *q, bool again, ginSharing sharing)
 {
 	uint64_t at = ginLocalLoad(&q->handed);
 
@@ -306,29 +339,31 @@ GIN_FN_COLD void ginSendNudge(struct ginSendQueue *q, bool again, ginSharing sha
 		return;
 	const struct ginSendFixed &f = q->fixed;
 	if (sharing == ginSharingThread) {
-		ginNicFence(f.near);
-		ginSendAlone(q, f, at, at, true);
+		ginNicFence(f.gpuMemory);
+		ginSendRingAlone(q, f, at, at, true);
 		return;
 	}
-	if (ginTurnPickUp(ginSendTurn(f, at), sharing)) /* `at` may be a lap behind */
-		ginSendTake<const ginSendFixed &>(q, f, ginLocalLoad(&q->handed), true, sharing);
+	if (ginTurnPickUp(ginSendTurnWord(f, at), sharing)) /* `at` may be one lap old */
+		ginSendRingAndPutDown<const ginSendFixed &>(q, f, ginLocalLoad(&q->handed), true,
+							    sharing);
 }
 
-/* One turn of a loop that waits for the queue. */
+/* One step of a loop that waits for the queue. */
 GIN_FN_COLD ginResult_t ginSendPollStep(struct ginSendQueue *q, struct ginPoll &poll,
 					ginSharing sharing)
 {
-	ginSendNudge(q, poll.steps % 4096 == 4095, sharing);
+	ginSendRingPending(q, poll.steps % 4096 == 4095, sharing);
 	ginResult_t result = ginSendState(q);
 	return result == ginSuccess ? ginPollStep(poll) : result;
 }
 
 /*
- * Is there room for `count` indexes from `first` on, which were reserved at once, without a look before? If
- * not, as far as `done` says, they are given back, unless somebody has reserved more since: he does the same
- * first, or somebody brings `done` up to date, and then there is room for these, too. Who gets nothing goes
- * by ginSendTryAgain, which does that. For more than the queue is deep there is never room. `done`: looked at
- * before, or while the reservation was under way.
+ * Keeps the reservation of `count` WQEBBs from `first` on if there is room for it, or undoes it.
+ * `done`: loaded before the reservation, or beside it.
+ *
+ * Only the newest reservation can be undone. Until this one is the newest, wait: the newer one is
+ * undone first, or a thread raises `done`, which makes room for this one. Callers that fail retry
+ * by ginSendReserveFree(). There is never room for more than the depth.
  */
 GIN_FN bool ginSendKeep(struct ginSendQueue *q, uint32_t logDepth, uint32_t count, uint64_t first,
 			uint64_t done, ginSharing sharing)
@@ -342,9 +377,9 @@ GIN_FN bool ginSendKeep(struct ginSendQueue *q, uint32_t logDepth, uint32_t coun
 	return true;
 }
 
-/* Reserves, if there is room as far as `done` says. */
-GIN_FN bool ginSendTry(struct ginSendQueue *q, uint32_t logDepth, uint32_t count, uint64_t *first,
-		       ginSharing sharing)
+/* Reserves first, then checks for room by `done` alone; false: nothing is reserved. */
+GIN_FN bool ginSendReserveTry(struct ginSendQueue *q, uint32_t logDepth, uint32_t count,
+			      uint64_t *first, ginSharing sharing)
 {
 	if (sharing == ginSharingThread) {
 		*first = ginOwnLoad(&q->reserved);
@@ -354,23 +389,23 @@ GIN_FN bool ginSendTry(struct ginSendQueue *q, uint32_t logDepth, uint32_t count
 		return true;
 	}
 	*first = ginTicketAdd(&q->reserved, count);
-	uint64_t done = ginSendDone(q, sharing); /* here: it does not wait for the ticket */
+	uint64_t done = ginSendDone(q, sharing); /* this load and the atomic overlap */
 	return ginSendKeep(q, logDepth, count, *first, done, sharing);
 }
 
 /*
- * Reserves for as many posts of `each` WQEBBs as it has seen room for, at most `posts`, and returns how
- * many: for who has found none before, and so keeps nobody from it.
+ * Retry path: reserves only room already seen free, so nothing has to be undone and no other
+ * thread is held up. For at most `posts` posts of `each` WQEBBs; returns for how many.
  */
-GIN_FN uint32_t ginSendTryAgain(struct ginSendQueue *q, uint32_t each, uint32_t posts,
-				uint64_t *first, ginSharing sharing)
+GIN_FN uint32_t ginSendReserveFree(struct ginSendQueue *q, uint32_t each, uint32_t posts,
+				   uint64_t *first, ginSharing sharing)
 {
 	uint64_t depth = 1ull << q->fixed.logDepth, next = ginLocalLoad(&q->reserved);
 	uint64_t used = next - ginSendDone(q, sharing);
 
 	if (used + each > depth)
 		used = next - ginSendRefresh(q, sharing);
-	if (used + each > depth) /* or others have gone on meanwhile */
+	if (used + each > depth) /* or other threads have reserved since the load */
 		return 0;
 	uint64_t fit = static_cast<uint32_t>(depth - used) / each;
 	if (fit > posts)
@@ -383,25 +418,29 @@ GIN_FN uint32_t ginSendTryAgain(struct ginSendQueue *q, uint32_t each, uint32_t 
 	return static_cast<uint32_t>(fit);
 }
 
-/* Reserves range->count WQEBBs, and waits for room. Not ginSuccess: nothing is reserved. */
-GIN_FN ginResult_t ginSendClaim(struct ginSendQueue *q, struct ginSendRange *range,
-				struct ginPoll &poll, ginSharing sharing)
+/*
+ * Reserves range->count WQEBBs, waiting for room. Any other result than ginSuccess: nothing is
+ * reserved.
+ */
+GIN_FN ginResult_t ginSendReserveWait(struct ginSendQueue *q, struct ginSendRange *range,
+				      struct ginPoll &poll, ginSharing sharing)
 {
 	ginResult_t result = ginSendState(q);
 	if (result != ginSuccess ||
-	    ginSendTry(q, q->fixed.logDepth, range->count, &range->first, sharing))
+	    ginSendReserveTry(q, q->fixed.logDepth, range->count, &range->first, sharing))
 		return result;
 	do {
 		result = ginSendPollStep(q, poll, sharing);
 		if (result != ginSuccess)
 			return result;
-	} while (!ginSendTryAgain(q, range->count, 1, &range->first, sharing));
+	} while (!ginSendReserveFree(q, range->count, 1, &range->first, sharing));
 	return ginSuccess;
 }
 
 /*
- * Waits until all below `end` is done. A ticket may be above what anybody keeps: it was taken while
- * somebody held indexes that he has given back.
+ * Waits until all WQEBBs below `end` are completed. `end` may lie above every kept reservation, if
+ * it was read while a thread held a reservation that the thread then undid: `reserved` below `end`
+ * lowers it.
  */
 GIN_FN ginResult_t ginSendWait(struct ginSendQueue *q, uint64_t end, struct ginPoll &poll,
 			       ginSharing sharing)
@@ -417,7 +456,7 @@ GIN_FN ginResult_t ginSendWait(struct ginSendQueue *q, uint64_t end, struct ginP
 	return result;
 }
 
-/* What a flush waits for: all that has been reserved, whoever did. */
+/* The index for which a flush waits: all that any thread has reserved so far. */
 GIN_FN uint64_t ginSendTicket(const struct ginSendQueue *q)
 {
 	return ginLocalLoad(&q->reserved);

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * descriptor.h - what a kernel hands to the proxy
+ * descriptor.h - the layout of a descriptor, by which a kernel hands a call to the proxy
  *
- * 64 bytes, eight words. The top bit of each word is the phase of its lap of the ring: 1 in the first
- * lap, 0 in the second, and so on. The ring begins as zeros and is never cleared; a word with the
- * phase of the reader's lap is of this lap, so that the words may become visible in any order.
- * 63 bits are left to each. The top bits of words that are full 64-bit values are in word 0.
+ * Written by ring.cuh from what route.cuh describes, read by backends/proxy/descriptor.c. 64
+ * bytes, eight words. The top bit of each word is the phase of the ring's lap: 1 in the first lap,
+ * 0 in the second, and so on. The ring begins as zeros and is never cleared. A word with the phase
+ * of the reader's lap belongs to this lap, so the words may become visible in any order.
  *
- *   word  put, get              putValue            signal, barrier   atomics
- *   0     op, signal kind, how the source is named, spilled bits, peer, counter + 1 or bytes
- *   1     window and offset at the peer              barrier: word     window and offset
- *   2     source: window and    value                epoch             operand
- *   3     bytes       offset    value                                  compare
- *   4                           value                                  result slot
- *   5                           value
- *   6     signal: id, or window and offset; where put, putValue and signal raise one
- *   7     what is added to it
+ * A word has 63 bits besides the phase. Where a word carries a full 64-bit value, its top bit is
+ * in word 0.
  *
- * A get's own end is in word 2. Windows are named by ginWindowTable.slot of the posting rank.
+ * word  put, get              putValue            signal, barrier   atomics
+ * 0     op, signal kind, how the source is named, spilled bits, peer, counter + 1 or bytes
+ * 1     window and offset at the peer              barrier: word     window and offset
+ * 2     source: window and    value                epoch             operand
+ * 3     bytes       offset    value                                  compare
+ * 4                           value                                  result slot + 1
+ * 5                           value
+ * 6     of a put, value or signal that raises a signal: id, or window and offset
+ * 7     what is added to the signal
+ *
+ * A get has its local end in word 2. A window is named by ginWindowTable.slot of the posting rank.
  */
 #ifndef GIN_DESCRIPTOR_H
 #define GIN_DESCRIPTOR_H
@@ -27,17 +30,17 @@
 #define GIN_DESCRIPTOR_WORDS 8
 #define GIN_DESCRIPTOR_PHASE (1ull << 63)
 
-/* No valid one is 0: an empty descriptor is seen. */
+/* 0 is not used, so that an empty descriptor is noticed. */
 enum ginOp {
 	ginOpPut = 1,
 	ginOpPutValue = 2,
 	ginOpGet = 3,
 	ginOpSignal = 4,
-	ginOpBarrier = 5, /* sets a word by value */
+	ginOpBarrier = 5, /* stores a word */
 	ginOpFetchAdd = 6,
 	ginOpCompareSwap = 7,
 	ginOpSwap = 8,
-	ginOpNothing = 9 /* its poster has found the peer failed */
+	ginOpNothing = 9 /* fills the slot of a post to a failed peer */
 };
 
 enum ginRaise {
@@ -48,15 +51,15 @@ enum ginRaise {
 	ginRaiseWeakAt = 4
 };
 
-/* Word 0, from the lowest bit. */
+/* Word 0: the lowest bit of each field. */
 enum {
 	GIN_D0_OP = 0,	     /* 4 bits */
 	GIN_D0_SIGNAL = 4,   /* 3 bits, enum ginRaise */
 	GIN_D0_ADDRESS = 7,  /* 1 bit: word 2 is an address, not a window and offset */
 	GIN_D0_SPILL = 8,    /* 5 bits: the top bits of words 2, 3, 4, 5 and 7 */
 	GIN_D0_PEER = 13,    /* 20 bits */
-	GIN_D0_COUNTER = 33, /* 24 bits: counter + 1, 0 for none; where there is none, bytes */
-	GIN_DESCRIPTOR_OFFSET_BITS = 47, /* below the 16 bits of a window's slot */
+	GIN_D0_COUNTER = 33, /* 24 bits: counter + 1, 0 for none; of values and atomics: bytes */
+	GIN_DESCRIPTOR_OFFSET_BITS = 47, /* the window's slot is in the 16 bits above */
 	GIN_DESCRIPTOR_SLOTS = 65536
 };
 

@@ -1,19 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ring.cuh - posting descriptors to a context's queue
+ * ring.cuh - GPU threads and a context's ring: posting descriptors, waiting until they are done
  *
- * Any number of threads post at the same time; those of a warp that come together reserve together.
- * Room comes first: a ticket for which there is none is given back, so that who gives up holds
- * nothing. test/model/ring.pml is a model of it.
+ * Called by route.cuh, detail/context_base.cuh and barrier.cuh. Calls the memory accesses of
+ * detail/ordering.cuh, whose labels the comments use. The CPU's side is backends/proxy/engine.c.
+ * test/model/ring.pml is a model of steps 1 to 4, test/model/complete.pml of steps 5 and 6.
+ *
+ * A ticket is a descriptor's number; its slot in the ring is the ticket modulo the depth. A post
+ * takes six steps:
+ *
+ * 1. ticket      ginRingReserve() adds to `producer`, once for all lanes of a warp that post at the
+ *                same time (detail/reserve.cuh).
+ * 2. descriptor  The call is described and its source released while step 1 waits for memory: D.
+ * 3. room        ginRingKeep() checks for room, by the `shadow` of the consumed word, then by the
+ *                word itself: Q. Without room the tickets go back. ginRingReserveFree(), the
+ *                retry path, takes tickets only where it has seen room.
+ * 4. write       ginRingWrite() stores the descriptor into the ticket's slot: D. If the peer has
+ *                failed an empty descriptor fills the slot, because a ticket cannot be skipped.
+ * 5. record      ginRingRecordPosted() raises `posted`, for later flushes.
+ * 6. done        ginRingWait() waits until the done word reaches the ticket: R.
+ *
+ * ginPostTry() does steps 1 to 5 if there is room; ginPostWait() does what ginPostTry() could not,
+ * and waits for room; ginPost() is both. A call that fails while waiting holds no ticket.
+ *
+ * A thread that is `alone` on its context needs no atomics. That is a template argument of the fast
+ * path: a post takes 520 ns with it and 634 ns
+ * without (docs/performance.md).
  */
-#ifndef GIN_QUEUE_CUH
-#define GIN_QUEUE_CUH
+#ifndef GIN_PROXY_RING_CUH
+#define GIN_PROXY_RING_CUH
 
 #include "descriptor.h"
-#include "../detail/together.cuh"
+#include "../detail/reserve.cuh"
 #include "../detail/wait.cuh"
 
-/* A descriptor as it is made: the top bits are clear, and in word 0 where they count. */
+/* A descriptor before it is written: all top bits are clear; word 0 has those of full words. */
 struct ginDescriptor {
 	uint64_t word[GIN_DESCRIPTOR_WORDS];
 };
@@ -23,15 +44,15 @@ GIN_FN uint32_t ginDescriptorPeer(const struct ginDescriptor &d)
 	return static_cast<uint32_t>(d.word[0] >> GIN_D0_PEER) & 0xfffffu;
 }
 
-/* Who posts, how, and where: what never changes of the queue comes along, not to be loaded. */
-struct ginPoster {
+/* A context's ring, with copies of the fields of struct ginQueue that never change. */
+struct ginRing {
 	struct ginQueue *queue;
-	uint64_t *ring, *posted; /* as in the queue */
+	uint64_t *words, *posted; /* ginQueue.ring and ginQueue.posted */
 	uint32_t logDepth, nRanks;
 	bool alone; /* no other thread uses the context */
 };
 
-GIN_FN struct ginPoster ginPosterOf(const ginDevComm &dc, uint32_t context, bool alone)
+GIN_FN struct ginRing ginRingOf(const ginDevComm &dc, uint32_t context, bool alone)
 {
 	return {dc.queues + context,
 		dc.rings + context * dc.ringStride,
@@ -41,166 +62,158 @@ GIN_FN struct ginPoster ginPosterOf(const ginDevComm &dc, uint32_t context, bool
 		alone};
 }
 
-/*
- * How a thread uses the words that those who post share. Alone on the context it needs no atomics,
- * and finds them in its L1.
- */
-struct ginSharedWords {
-	const struct ginPoster &poster;
-
-	GIN_FN uint64_t claim(uint64_t count) const
-	{
-		if (!poster.alone)
-			return ginTicketAdd(&poster.queue->producer, count);
-		uint64_t first = poster.queue->producer;
-		poster.queue->producer = first + count;
-		return first;
-	}
-
-	/* False: somebody has claimed tickets above. */
-	GIN_FN bool giveBack(uint64_t first, uint64_t count) const
-	{
-		if (!poster.alone)
-			return ginLocalCas(&poster.queue->producer, first + count, first);
-		poster.queue->producer = first;
-		return true;
-	}
-
-	GIN_FN uint64_t consumed() const
-	{
-		return poster.alone ? poster.queue->shadow.seen
-				    : ginShadowObserve(&poster.queue->shadow.seen);
-	}
-
-	/* Brings the shadow up to date, and returns it. Q. */
-	GIN_FN uint64_t refresh() const
-	{
-		struct ginMirror *shadow = &poster.queue->shadow;
-		if (!poster.alone)
-			return ginHostLook(poster.queue->consumed, shadow)();
-		shadow->seen = ginAcquireSystem(poster.queue->consumed);
-		return shadow->seen;
-	}
-
-	/*
-	 * Claims up to `count` tickets from *first on for which there is room, and returns how many. For
-	 * those who have found none before: they claim nothing that they would have to give back, which
-	 * can be done from the top alone, and so keep nobody else from it.
-	 */
-	GIN_FN uint64_t claimRoom(uint64_t count, uint64_t *first) const
-	{
-		uint64_t depth = 1ull << poster.logDepth;
-		uint64_t next = poster.alone ? poster.queue->producer
-					     : ginLocalLoad(&poster.queue->producer);
-		uint64_t used = next - consumed();
-		if (used >= depth)
-			used = next - refresh();
-		if (used >= depth) /* or others have gone on meanwhile */
-			return 0;
-		uint64_t got = count < depth - used ? count : depth - used;
-		*first = next;
-		if (poster.alone)
-			poster.queue->producer = next + got;
-		else if (!ginLocalCas(&poster.queue->producer, next, next + got))
-			return 0;
-		return got;
-	}
-
-	GIN_FN void posted(uint32_t peer, uint64_t tickets) const
-	{
-		ginLocalMax(&poster.posted[peer], tickets);
-		ginLocalMax(&poster.posted[poster.nRanks], tickets);
-	}
-};
-
-/*
- * Is there room for the claimed tickets from `first` on? `consumed`: what the shadow was. If not they
- * are given back, unless somebody has claimed more since: he does the same first, or has found room,
- * and then there is room for these too. Who holds tickets cannot leave: no poll step, but a host
- * thread lets that somebody run.
- */
-GIN_FN bool ginQueueKeep(const ginSharedWords &words, uint64_t first, uint64_t count,
-			 uint64_t consumed)
+/* Takes `count` tickets, whether or not there is room; returns the first. */
+GIN_FN uint64_t ginRingReserve(const struct ginRing &ring, uint64_t count)
 {
-	uint64_t depth = 1ull << words.poster.logDepth;
+	if (!ring.alone)
+		return ginTicketAdd(&ring.queue->producer, count);
+	uint64_t first = ring.queue->producer;
+	ring.queue->producer = first + count;
+	return first;
+}
+
+/* Gives tickets back. False: another thread has taken higher ones, so these cannot go back yet. */
+GIN_FN bool ginRingUndo(const struct ginRing &ring, uint64_t first, uint64_t count)
+{
+	if (!ring.alone)
+		return ginLocalCas(&ring.queue->producer, first + count, first);
+	ring.queue->producer = first;
+	return true;
+}
+
+/* The tickets below it have left the ring, as far as the shadow knows. */
+GIN_FN uint64_t ginRingConsumed(const struct ginRing &ring)
+{
+	return ring.alone ? ring.queue->shadow.seen : ginShadowObserve(&ring.queue->shadow.seen);
+}
+
+/* Brings the shadow up to date with the consumed word and returns it. Q, acquire end. */
+GIN_FN uint64_t ginRingRefresh(const struct ginRing &ring)
+{
+	struct ginMirror *shadow = &ring.queue->shadow;
+
+	if (!ring.alone)
+		return ginHostLook(ring.queue->consumed, shadow)();
+	shadow->seen = ginAcquireSystem(ring.queue->consumed);
+	return shadow->seen;
+}
+
+/*
+ * Retry path: takes up to `count` tickets, from *first on, only for room already seen free, so
+ * nothing has to be undone and no other thread is held up. Returns how many.
+ */
+GIN_FN uint64_t ginRingReserveFree(const struct ginRing &ring, uint64_t count, uint64_t *first)
+{
+	uint64_t depth = 1ull << ring.logDepth;
+	uint64_t next = ring.alone ? ring.queue->producer : ginLocalLoad(&ring.queue->producer);
+	uint64_t used = next - ginRingConsumed(ring);
+
+	if (used >= depth)
+		used = next - ginRingRefresh(ring);
+	if (used >= depth) /* or other threads have taken tickets since the load */
+		return 0;
+	uint64_t got = count < depth - used ? count : depth - used;
+	*first = next;
+	if (ring.alone)
+		ring.queue->producer = next + got;
+	else if (!ginLocalCas(&ring.queue->producer, next, next + got))
+		return 0;
+	return got;
+}
+
+/*
+ * Keeps the tickets from `first` on if there is room for them, or gives them back. `consumed`: the
+ * shadow, as loaded beside the reservation.
+ *
+ * Only the newest tickets can go back. Until these are the newest, wait: the newer ones go back
+ * first, or the proxy makes room for all. This is not a poll step, because a thread that holds
+ * tickets must not give up; on the host the wait yields the core.
+ */
+GIN_FN bool ginRingKeep(const struct ginRing &ring, uint64_t first, uint64_t count,
+			uint64_t consumed)
+{
+	uint64_t depth = 1ull << ring.logDepth;
 
 	while (first + count - consumed > depth) {
-		consumed = words.refresh();
+		consumed = ginRingRefresh(ring);
 		if (first + count - consumed <= depth)
 			break;
-		if (words.giveBack(first, count))
+		if (ginRingUndo(ring, first, count))
 			return false;
 		ginYield();
 	}
 	return true;
 }
 
-/* A post on its way. */
+/* Tells later flushes to wait for the tickets below `tickets`: to the peer, and to any peer. */
+GIN_FN void ginRingRecordPosted(const struct ginRing &ring, uint32_t peer, uint64_t tickets)
+{
+	ginLocalMax(&ring.posted[peer], tickets);
+	ginLocalMax(&ring.posted[ring.nRanks], tickets);
+}
+
+/* One post of one thread. */
 struct ginPosting {
 	struct ginDescriptor d;
-	struct ginPoster poster;
-	const struct ginPeer *to; /* NULL: whatever the peer's state is */
-	uint64_t ticket;	  /* once it is posted */
+	struct ginRing ring;
+	const struct ginPeer *to; /* NULL: do not look at the peer's state */
+	uint64_t ticket;	  /* set by posting */
 };
 
-/* Writes the descriptor into the place of its ticket. D, release end. */
-GIN_FN void ginQueueWrite(const struct ginPosting *p, uint64_t first)
+/* Writes the descriptor, with `first` as its word 0, into the slot of its ticket. D, release end. */
+GIN_FN void ginRingWrite(const struct ginPosting *p, uint64_t first)
 {
-	uint64_t lap = p->ticket >> p->poster.logDepth;
+	uint64_t lap = p->ticket >> p->ring.logDepth;
 	uint64_t phase = (~lap & 1) << 63;
-	uint64_t place = p->ticket & ((1ull << p->poster.logDepth) - 1);
-	uint64_t *to = p->poster.ring + place * GIN_DESCRIPTOR_WORDS;
+	uint64_t slot = p->ticket & ((1ull << p->ring.logDepth) - 1);
+	uint64_t *to = p->ring.words + slot * GIN_DESCRIPTOR_WORDS;
 
 	ginDescriptorPublish(to, first | phase, p->d.word[1] | phase);
 	for (int i = 2; i < GIN_DESCRIPTOR_WORDS; i += 2)
 		ginDescriptorPublish(to + i, p->d.word[i] | phase, p->d.word[i + 1] | phase);
 }
 
-/* What became of a post. */
-enum ginPosted { ginPostedFull = 0, ginPostedWell = 1, ginPostedLost = 2 };
+/* The outcome of a post. Full: there was no room and nothing is posted. */
+enum ginPosted { ginPostedFull = 0, ginPostedOk = 1, ginPostedLost = 2 };
 
 struct ginPostedAs {
-	uint64_t ticket; /* once it is posted */
+	uint64_t ticket; /* of ginPostedOk */
 	uint32_t posted; /* enum ginPosted */
 	ginResult_t result;
 };
 
-/* What those who have come together have claimed: of the leader, who tells the others. */
-struct ginClaimed {
-	struct ginTogether all;
+/* The tickets of lanes that post together. `first` and `got` are the leader's. */
+struct ginReserved {
+	struct ginTogether group;
 	uint64_t first, got;
 };
 
-/*
- * Writes this thread's descriptor, if there was room. ginPostedLost: the peer has failed, and the
- * ticket went to nothing.
- */
-GIN_FN uint32_t ginPostClaimed(struct ginPosting *p, const struct ginClaimed &claimed,
-			       uint32_t state)
+/* Steps 4 and 5, if this lane got a ticket. `state`: the peer's. */
+GIN_FN uint32_t ginRingWriteReserved(struct ginPosting *p, const struct ginReserved &reserved,
+				     uint32_t state)
 {
-	const ginSharedWords words = {p->poster};
-	uint64_t got = ginFromLeader(claimed.all, claimed.got);
+	uint64_t got = ginFromLeader(reserved.group, reserved.got);
 
-	p->ticket = ginFromLeader(claimed.all, claimed.first) + claimed.all.rank;
-	if (claimed.all.rank >= got)
+	p->ticket = ginFromLeader(reserved.group, reserved.first) + reserved.group.rank;
+	if (reserved.group.rank >= got)
 		return ginPostedFull;
 	if (state != ginPeerAlive) {
-		ginQueueWrite(p, ginOpNothing);
+		ginRingWrite(p, ginOpNothing);
 		return ginPostedLost;
 	}
-	ginQueueWrite(p, p->d.word[0]);
-	words.posted(ginDescriptorPeer(p->d), p->ticket + 1);
-	return ginPostedWell;
+	ginRingWrite(p, p->d.word[0]);
+	ginRingRecordPosted(p->ring, ginDescriptorPeer(p->d), p->ticket + 1);
+	return ginPostedOk;
 }
 
-GIN_FN struct ginPostedAs ginPostEnd(const struct ginPosting *p, uint32_t posted,
-				     const uint64_t *abortWord)
+GIN_FN struct ginPostedAs ginPostedResult(const struct ginPosting *p, uint32_t posted,
+					  const uint64_t *abortWord)
 {
 	return {p->ticket, posted, posted == ginPostedLost ? ginPeerLost(abortWord) : ginSuccess};
 }
 
-/* A call whose descriptor is there already, and how far what it sends has yet to be released. */
-struct ginDescribed {
+/* A call with a descriptor already made, and the scope to which its source has to be released. */
+struct ginReadyCall {
 	struct ginDescriptor d;
 	uint32_t left; /* enum ginScope */
 
@@ -209,111 +222,108 @@ struct ginDescribed {
 };
 
 /*
- * Posts one descriptor of this thread; others may post theirs along. ginPostedFull: there was no room,
- * and nothing is posted. What the call takes from memory to describe itself, the look at the peer, the
- * tickets and the shadow are under way at the same time.
+ * Steps 1 to 5 without waiting. The loads that describe the call, the peer's state, the tickets and
+ * the shadow overlap.
  */
 template <bool alone, class Call>
-GIN_FN struct ginPostedAs ginPostInline(const Call &call, struct ginPoster poster,
-					const struct ginPeer *to, const uint64_t *abortWord)
+GIN_FN struct ginPostedAs ginPostNow(const Call &call, struct ginRing ring,
+				     const struct ginPeer *to, const uint64_t *abortWord)
 {
-	poster.alone = alone; /* as it is: the compiler knows it now */
-	const ginSharedWords words = {poster};
+	ring.alone = alone; /* the value does not change: the compiler learns it */
 	uint32_t state = ginPeerStateOf(to);
-	struct ginClaimed claimed = {
-		ginTogetherFor(reinterpret_cast<uintptr_t>(poster.queue), poster.alone), 0, 0};
-	bool leads = claimed.all.rank == 0;
+	struct ginReserved reserved = {
+		ginTogetherFor(reinterpret_cast<uintptr_t>(ring.queue), ring.alone), 0, 0};
+	bool leads = reserved.group.rank == 0;
 
-	claimed.first = leads ? words.claim(claimed.all.count) : 0;
-	/* By all: of the leader alone it would be waited for here. */
-	uint64_t consumed = words.consumed();
-	struct ginPosting p = {call.describe(), poster, to, 0};
+	reserved.first = leads ? ginRingReserve(ring, reserved.group.count) : 0;
+	/* All lanes load it: a branch for the leader would wait for the load here. */
+	uint64_t consumed = ginRingConsumed(ring);
+	struct ginPosting p = {call.describe(), ring, to, 0};
 	ginSourceRelease(call.scope());
-	if (leads && ginQueueKeep(words, claimed.first, claimed.all.count, consumed))
-		claimed.got = claimed.all.count;
-	uint32_t posted = ginPostClaimed(&p, claimed, state);
-	return ginPostEnd(&p, posted, abortWord);
+	if (leads && ginRingKeep(ring, reserved.first, reserved.group.count, consumed))
+		reserved.got = reserved.group.count;
+	uint32_t posted = ginRingWriteReserved(&p, reserved, state);
+	return ginPostedResult(&p, posted, abortWord);
 }
 
 /*
- * Called with what is in registers, so that a call that does not post, or has another route, is not
- * larger for it than this.
+ * ginPostNow() as a function of its own, called with values in registers: callers that do not post,
+ * or that take another route, grow only by this call.
  */
 template <bool alone, class Call> GIN_FN_COLD struct ginPostedAs
-ginPostOnce(Call call, struct ginPoster poster, const struct ginPeer *to, const uint64_t *abortWord)
+ginPostNowCold(Call call, struct ginRing ring, const struct ginPeer *to, const uint64_t *abortWord)
 {
-	return ginPostInline<alone>(call, poster, to, abortWord);
+	return ginPostNow<alone>(call, ring, to, abortWord);
 }
 
-/* The same of one for which there was no room before, and whose source is released. */
-GIN_FN uint32_t ginPostAgain(struct ginPosting *p)
+/* Retry path: posts only for room already seen free. The source has been released before. */
+GIN_FN uint32_t ginRingRetry(struct ginPosting *p)
 {
-	const ginSharedWords words = {p->poster};
 	uint32_t state = ginPeerStateOf(p->to);
-	struct ginClaimed claimed = {
-		ginTogetherFor(reinterpret_cast<uintptr_t>(p->poster.queue), p->poster.alone), 0,
-		0};
+	struct ginReserved reserved = {
+		ginTogetherFor(reinterpret_cast<uintptr_t>(p->ring.queue), p->ring.alone), 0, 0};
 
-	if (claimed.all.rank == 0)
-		claimed.got = words.claimRoom(claimed.all.count, &claimed.first);
-	return ginPostClaimed(p, claimed, state);
+	if (reserved.group.rank == 0)
+		reserved.got = ginRingReserveFree(p->ring, reserved.group.count, &reserved.first);
+	return ginRingWriteReserved(p, reserved, state);
 }
 
-/* Until there is room, or the wait ends otherwise. */
-GIN_FN_COLD struct ginPostedAs ginPostWaiting(struct ginPosting p, struct ginPoll *poll)
+/* Waits for room and posts. */
+GIN_FN_COLD struct ginPostedAs ginRingPostWait(struct ginPosting p, struct ginPoll *poll)
 {
 	uint32_t posted = ginPostedFull;
 
-	ginLocalAdd(&p.poster.queue->waits, 1);
-	poll->queue = &p.poster.queue->failed[0];
+	ginLocalAdd(&p.ring.queue->waits, 1);
+	poll->queue = &p.ring.queue->failed[0];
 	while (posted == ginPostedFull) {
 		ginResult_t result = ginPollStep(*poll);
 		if (result != ginSuccess)
 			return {0, ginPostedFull, result};
-		posted = ginPostAgain(&p);
+		posted = ginRingRetry(&p);
 	}
-	return ginPostEnd(&p, posted, poll->abort->word);
+	return ginPostedResult(&p, posted, poll->abort->word);
 }
 
-/* Posts where there is room. */
+/* Posts if there is room: the fast path. */
 template <class Call>
-GIN_FN struct ginPostedAs ginPostFirst(const Call &call, const struct ginPoster &poster,
-				       const struct ginPeer *to, const ginDevComm &dc)
+GIN_FN struct ginPostedAs ginPostTry(const Call &call, const struct ginRing &ring,
+				     const struct ginPeer *to, const ginDevComm &dc)
 {
 	const uint64_t *abortWord = &dc.abortLine->word;
 
-	return poster.alone ? ginPostOnce<true>(call, poster, to, abortWord)
-			    : ginPostOnce<false>(call, poster, to, abortWord);
+	return ring.alone ? ginPostNowCold<true>(call, ring, to, abortWord)
+			  : ginPostNowCold<false>(call, ring, to, abortWord);
 }
 
-/* What ginPostFirst() has not posted well: waits for room, if that is why. */
+/* After a ginPostTry() that returned `as`, not ginPostedOk: waits for room if that was missing. */
 template <class Call>
-GIN_FN struct ginPostedAs ginPostElse(const struct ginPostedAs &as, const Call &call,
-				      const struct ginPoster &poster, const struct ginPeer *to,
+GIN_FN struct ginPostedAs ginPostWait(const struct ginPostedAs &as, const Call &call,
+				      const struct ginRing &ring, const struct ginPeer *to,
 				      const ginDevComm &dc, const ginOptions &options)
 {
 	if (as.posted != ginPostedFull)
 		return as;
 	struct ginPoll poll = ginPollStart(dc, options);
-	return ginPostWaiting({call.describe(), poster, to, 0}, &poll);
+	return ginRingPostWait({call.describe(), ring, to, 0}, &poll);
 }
 
-/* Posts, and waits for room. */
+/* Posts, waiting for room. */
 template <class Call>
-GIN_FN struct ginPostedAs ginPost(const Call &call, const struct ginPoster &poster,
+GIN_FN struct ginPostedAs ginPost(const Call &call, const struct ginRing &ring,
 				  const struct ginPeer *to, const ginDevComm &dc,
 				  const ginOptions &options)
 {
-	struct ginPostedAs as = ginPostFirst(call, poster, to, dc);
+	struct ginPostedAs as = ginPostTry(call, ring, to, dc);
 
-	return as.posted == ginPostedWell ? as : ginPostElse(as, call, poster, to, dc, options);
+	return as.posted == ginPostedOk ? as : ginPostWait(as, call, ring, to, dc, options);
 }
 
 /*
- * Waits until all descriptors below `ticket` have been done, to `peer` or, with nRanks, to all. R.
+ * Step 6: waits until all descriptors to `peer` with lower tickets than `ticket` are done; nRanks
+ * means all peers. R, acquire end.
  */
-GIN_FN_COLD ginResult_t ginQueueWait(struct ginQueue *queue, uint32_t peer, uint64_t ticket,
-				     struct ginPoll poll)
+GIN_FN_COLD ginResult_t ginRingWait(struct ginQueue *queue, uint32_t peer, uint64_t ticket,
+				    struct ginPoll poll)
 {
 	if (!ticket)
 		return ginSuccess;
@@ -329,30 +339,30 @@ GIN_FN_COLD ginResult_t ginQueueWait(struct ginQueue *queue, uint32_t peer, uint
 	return seen == 2 ? ginAbortResult(ginHostWordObserve(word)) : result;
 }
 
-/* All that has been posted to the peer before, by whoever. */
-GIN_FN ginResult_t ginQueueFlush(struct ginQueue *queue, uint32_t peer, const struct ginPoll &poll)
+/* Waits for all that any thread has posted to the peer so far. */
+GIN_FN ginResult_t ginRingFlush(struct ginQueue *queue, uint32_t peer, const struct ginPoll &poll)
 {
-	return ginQueueWait(queue, peer, ginLocalLoad(&queue->posted[peer]), poll);
+	return ginRingWait(queue, peer, ginLocalLoad(&queue->posted[peer]), poll);
 }
 
-/* Has all that was posted been done, and well? One look for all peers. R. */
-GIN_FN bool ginQueueIdle(const struct ginQueue *queue)
+/* Has all that was posted been done, without a failure? One load for all peers. R, acquire end. */
+GIN_FN bool ginRingIdle(const struct ginQueue *queue)
 {
 	uint64_t posted = ginLocalLoad(&queue->posted[queue->nRanks]);
 	uint64_t done = posted ? ginDoneObserve(&queue->done[queue->nRanks]) : 0;
 	return !(done & GIN_QUEUE_FAILED) && done >= posted;
 }
 
-/* All that has been posted to these peers is done; to others it need not be. */
-GIN_FN_COLD ginResult_t ginQueueFinish(struct ginQueue *queue, ginPeerSet peers,
-				       const struct ginPoll *poll)
+/* Waits until all that was posted to these peers is done. */
+GIN_FN_COLD ginResult_t ginRingDrain(struct ginQueue *queue, ginPeerSet peers,
+				     const struct ginPoll *poll)
 {
 	ginResult_t result = ginSuccess;
 
-	if (ginQueueIdle(queue))
+	if (ginRingIdle(queue))
 		return ginSuccess;
 	for (uint32_t i = 0; result == ginSuccess && i < peers.count; i++)
-		result = ginQueueFlush(queue, peers.first + i * peers.stride, *poll);
+		result = ginRingFlush(queue, peers.first + i * peers.stride, *poll);
 	return result;
 }
 

@@ -2,27 +2,30 @@
 /*
  * route.cuh - the proxy route: calls become descriptors
  *
- * One thread of the calling coop makes the descriptor and posts it; a CPU thread does the rest, in
- * backends/proxy/.
+ * Called by detail/context_base.cuh and barrier.cuh, on the first thread of the calling coop.
+ * Calls ring.cuh. ginDescribe...() make a descriptor; the caller passes it to ginPost() of
+ * ring.cuh, as a ginReadyCall, or as a ginPutCall, which is described during the post.
+ * ginPostBarrier() and ginPostAtomic() describe, post and wait as needed. A CPU thread does the
+ * rest, in backends/proxy/.
  */
-#ifndef GIN_PROXY_CUH
-#define GIN_PROXY_CUH
+#ifndef GIN_PROXY_ROUTE_CUH
+#define GIN_PROXY_ROUTE_CUH
 
-#include "../action.cuh"
 #include "../options.cuh"
-#include "../detail/places.cuh"
+#include "../detail/results.cuh"
 #include "ring.cuh"
-#include "../detail/source.cuh"
+#include "../detail/reserve.cuh"
 
-GIN_FN uint64_t ginPlace(uint32_t slot, size_t offset)
+GIN_FN uint64_t ginDescribeSlot(uint32_t slot, size_t offset)
 {
 	return static_cast<uint64_t>(slot) << GIN_DESCRIPTOR_OFFSET_BITS |
 	       (offset & ((1ull << GIN_DESCRIPTOR_OFFSET_BITS) - 1));
 }
 
-GIN_FN uint64_t ginPlaceIn(ginWindow_t window, size_t offset)
+/* A window and an offset in it, in one word. */
+GIN_FN uint64_t ginDescribeOffset(ginWindow_t window, size_t offset)
 {
-	return ginPlace(window.table->slot, offset);
+	return ginDescribeSlot(window.table->slot, offset);
 }
 
 GIN_FN uint64_t ginRaiseOf(const ginSignalOp &op)
@@ -34,7 +37,7 @@ GIN_FN uint64_t ginRaiseOf(const ginSignalOp &op)
 	return op.strong ? ginRaiseStrongAt : ginRaiseWeakAt;
 }
 
-/* A word that may have any value: its top bit goes to word 0. */
+/* Sets a word of any value: its top bit goes to word 0. */
 GIN_FN void ginDescribeWord(struct ginDescriptor *d, int word, uint64_t value)
 {
 	const int spill = GIN_D0_SPILL + (word == 7 ? 4 : word - 2);
@@ -42,7 +45,7 @@ GIN_FN void ginDescribeWord(struct ginDescriptor *d, int word, uint64_t value)
 	d->word[word] = value & ~GIN_DESCRIPTOR_PHASE;
 }
 
-/* What all descriptors have; `extra` is counter + 1 or bytes, as the operation has it. */
+/* The words that all descriptors have. `extra`: counter + 1 or bytes, as the operation needs. */
 GIN_FN struct ginDescriptor ginDescribe(uint32_t op, int peer, const ginSignalOp &remote,
 					uint64_t extra)
 {
@@ -50,7 +53,7 @@ GIN_FN struct ginDescriptor ginDescribe(uint32_t op, int peer, const ginSignalOp
 	d.word[0] = op | ginRaiseOf(remote) << GIN_D0_SIGNAL |
 		    static_cast<uint64_t>(peer) << GIN_D0_PEER | extra << GIN_D0_COUNTER;
 	if (remote.present) {
-		d.word[6] = remote.at ? ginPlaceIn(remote.window, remote.offset) : remote.id;
+		d.word[6] = remote.at ? ginDescribeOffset(remote.window, remote.offset) : remote.id;
 		ginDescribeWord(&d, 7, remote.value);
 	}
 	return d;
@@ -63,16 +66,19 @@ GIN_FN struct ginDescriptor ginDescribePut(int peer, uint64_t dst, const ginSour
 	struct ginDescriptor d = ginDescribe(ginOpPut, peer, remote, counter + 1u);
 	d.word[1] = dst;
 	if (!src.anywhere) {
-		d.word[2] = ginPlaceIn(src.window, src.offset);
+		d.word[2] = ginDescribeOffset(src.window, src.offset);
 	} else {
 		d.word[0] |= 1ull << GIN_D0_ADDRESS;
 		ginDescribeWord(&d, 2, reinterpret_cast<uintptr_t>(src.address));
 	}
-	d.word[3] = bytes & ~GIN_DESCRIPTOR_PHASE; /* too many are too many */
+	d.word[3] = bytes & ~GIN_DESCRIPTOR_PHASE; /* no window has 2^63 bytes */
 	return d;
 }
 
-/* A put that is yet to be described: what it takes from memory is loaded behind the claim of a ticket. */
+/*
+ * A put whose descriptor is made during the post: what it loads overlaps with the reservation of a
+ * ticket.
+ */
 struct ginPutCall {
 	ginSource source;
 	ginWindow_t dstWin;
@@ -86,12 +92,12 @@ struct ginPutCall {
 
 	GIN_FN struct ginDescriptor describe() const
 	{
-		return ginDescribePut(peer, ginPlaceIn(dstWin, dstOff), source, bytes, remote,
-				      counter);
+		return ginDescribePut(peer, ginDescribeOffset(dstWin, dstOff), source, bytes,
+				      remote, counter);
 	}
 };
 
-/* A value of up to 32 bytes travels in the descriptor: no source, no fence. */
+/* A value of up to 32 bytes is in the descriptor, so nothing has to be released. */
 template <class Value> GIN_FN struct ginDescriptor
 ginDescribeValue(int peer, uint64_t dst, const Value &value, const ginSignalOp &remote)
 {
@@ -113,20 +119,23 @@ GIN_FN struct ginDescriptor ginDescribeGet(int peer, uint64_t src, uint64_t dst,
 	return d;
 }
 
-/* Sets a barrier's word at the peer. All that the caller has seen comes before it. */
+/*
+ * Sets a barrier's word at the peer to `epoch`. All that the caller has seen happens before it: D,
+ * with system scope.
+ */
 GIN_FN_COLD ginResult_t ginPostBarrier(struct ginQueue *queue, int peer, uint64_t word,
 				       uint64_t epoch, struct ginPoll *poll)
 {
-	const struct ginPoster poster = {queue,		  queue->ring,	 queue->posted,
-					 queue->logDepth, queue->nRanks, false};
-	struct ginDescribed call = {ginDescribe(ginOpBarrier, peer, ginSignalOf(GinNone{}), 0),
+	const struct ginRing ring = {queue,	      queue->ring,   queue->posted,
+				     queue->logDepth, queue->nRanks, false};
+	struct ginReadyCall call = {ginDescribe(ginOpBarrier, peer, ginSignalOf(GinNone{}), 0),
 				    ginScopeSystem};
 
 	call.d.word[1] = word;
 	ginDescribeWord(&call.d, 2, epoch);
-	struct ginPostedAs as = ginPostOnce<false>(call, poster, nullptr, poll->abort->word);
+	struct ginPostedAs as = ginPostNowCold<false>(call, ring, nullptr, poll->abort->word);
 	if (as.posted == ginPostedFull)
-		as = ginPostWaiting({call.d, poster, nullptr, 0}, poll);
+		as = ginRingPostWait({call.d, ring, nullptr, 0}, poll);
 	return as.result;
 }
 
@@ -140,68 +149,76 @@ GIN_FN struct ginDescriptor ginDescribeAtomic(uint32_t op, int peer, uint64_t wo
 	return d;
 }
 
-/* Has the atomic with the ticket before `next` come to its end? 1: well, 2: it is lost. R. */
-GIN_FN uint64_t ginResultSettled(const struct ginQueue *queue, uint32_t place, uint64_t next)
+/*
+ * Has the proxy finished the atomic with the ticket next - 1? 1: its old value is in `slot`; 2: it
+ * failed. R, acquire end.
+ */
+GIN_FN uint64_t ginResultWritten(const struct ginQueue *queue, uint32_t slot, uint64_t next)
 {
-	uint64_t word = ginDoneObserve(&queue->settled[place]);
+	uint64_t word = ginDoneObserve(&queue->settled[slot]);
 	if ((word & ~GIN_QUEUE_FAILED) != next)
 		return 0;
 	return word & GIN_QUEUE_FAILED ? 2 : 1;
 }
 
-/* One that its caller has given up, once the proxy has written it; else GIN_QUEUE_RESULTS. */
+/*
+ * Takes a slot whose caller has given up, if the proxy has finished with it; else
+ * GIN_QUEUE_RESULTS.
+ */
 GIN_FN uint32_t ginResultReclaim(struct ginQueue *queue)
 {
 	GIN_NO_UNROLL
 	for (uint32_t i = 0; i < GIN_QUEUE_RESULTS; i++) {
 		uint64_t abandoned = ginLocalLoad(&queue->abandoned[i]);
-		if (abandoned && ginResultSettled(queue, i, abandoned) &&
+		if (abandoned && ginResultWritten(queue, i, abandoned) &&
 		    ginLocalCas(&queue->abandoned[i], abandoned, 0))
 			return i;
 	}
 	return GIN_QUEUE_RESULTS;
 }
 
-/* A place for a result in this queue; GIN_QUEUE_RESULTS when all are in use. */
+/* Takes a result slot of the ring; GIN_QUEUE_RESULTS: all are in use. */
 GIN_FN uint32_t ginResultTake(struct ginQueue *queue)
 {
-	uint32_t place = ginPlaceTake(&queue->freeResults);
-	return place == GIN_QUEUE_RESULTS ? ginResultReclaim(queue) : place;
+	uint32_t slot = ginSlotTake(&queue->freeResults);
+	return slot == GIN_QUEUE_RESULTS ? ginResultReclaim(queue) : slot;
 }
 
-/* Posts the atomic and waits for the old value. After a timeout the atomic may yet be done. */
-GIN_FN ginResult_t ginPostAtomic(struct ginDescribed *call, const struct ginPoster &poster,
+/*
+ * Posts an atomic and waits for its old value. After a timeout the proxy may still do the atomic.
+ */
+GIN_FN ginResult_t ginPostAtomic(struct ginReadyCall *call, const struct ginRing &ring,
 				 const ginDevComm &dc, const ginOptions &options, uint64_t *old)
 {
 	struct ginPoll poll = ginPollStart(dc, options);
-	struct ginQueue *queue = poster.queue;
-	uint32_t place = ginResultTake(queue);
+	struct ginQueue *queue = ring.queue;
+	uint32_t slot = ginResultTake(queue);
 	uint64_t seen;
 	poll.queue = &queue->failed[0];
-	for (; place == GIN_QUEUE_RESULTS; place = ginResultTake(queue)) {
+	for (; slot == GIN_QUEUE_RESULTS; slot = ginResultTake(queue)) {
 		ginResult_t result = ginPollStep(poll);
 		if (result != ginSuccess)
 			return result;
 	}
-	call->d.word[4] = place + 1u;
-	struct ginPostedAs as = ginPost(*call, poster, nullptr, dc, options);
+	call->d.word[4] = slot + 1u;
+	struct ginPostedAs as = ginPost(*call, ring, nullptr, dc, options);
 	if (as.result != ginSuccess) {
-		ginPlaceGive(&queue->freeResults, place);
+		ginSlotFree(&queue->freeResults, slot);
 		return as.result;
 	}
 	uint64_t ticket = as.ticket;
-	auto look = [queue, place, ticket] { return ginResultSettled(queue, place, ticket + 1); };
+	auto look = [queue, slot, ticket] { return ginResultWritten(queue, slot, ticket + 1); };
 	ginResult_t result = ginPollUntil(poll, look, 1, 64, &seen);
 	if (result != ginSuccess) {
-		ginLocalStore(&queue->abandoned[place], ticket + 1);
+		ginLocalStore(&queue->abandoned[slot], ticket + 1);
 		return result;
 	}
 	if (seen == 2)
 		result = ginAbortResult(
 			ginHostWordObserve(&queue->done[ginDescriptorPeer(call->d)]));
 	else
-		*old = ginHostWordObserve(&queue->result[place]);
-	ginPlaceGive(&queue->freeResults, place);
+		*old = ginHostWordObserve(&queue->result[slot]);
+	ginSlotFree(&queue->freeResults, slot);
 	return result;
 }
 

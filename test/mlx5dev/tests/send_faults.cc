@@ -49,13 +49,13 @@ struct PostUntil {
 		ginSendRange range = {0, wqesOf(n)};
 		ginPoll poll = posters.poll();
 
-		ginResult_t result = ginSendClaim(q, &range, poll, posters.sharing);
+		ginResult_t result = ginSendReserveWait(q, &range, poll, posters.sharing);
 		if (result != ginSuccess)
 			return result;
 		for (uint32_t i = 0; i < range.count; i++) {
 			bool isWrong = range.first + i == wrongKey[number];
 			uint32_t key = ginMlx5Key(posters.key ^ (isWrong ? 1 : 0));
-			ginMlx5StoreWqebb(ginSendPlace(q->fixed, range.first + i),
+			ginMlx5StoreWqebb(ginSendWqebb(q->fixed, range.first + i),
 					  ginMlx5FetchAdd(ginSendSlot(q->fixed, range, i),
 							  {number * 8, key},
 							  {q->fixed.sink, q->fixed.sinkKey}, 1));

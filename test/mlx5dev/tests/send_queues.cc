@@ -161,7 +161,7 @@ struct PostMany {
 	GIN_FN ginResult_t claim(ginSendQueue *q, ginSendRange *range) const
 	{
 		ginPoll poll = posters.poll();
-		return ginSendClaim(q, range, poll, posters.sharing);
+		return ginSendReserveWait(q, range, poll, posters.sharing);
 	}
 
 	GIN_FN void writeLong(ginSendQueue *q, const ginSendRange &range, uint64_t n) const
@@ -173,16 +173,16 @@ struct PostMany {
 		ginMlx5TwoWqebbs two = ginMlx5WriteInline32(
 			ginSendSlot(q->fixed, range, 0),
 			{posterAt(poster) + NUMBERS * 8, ginMlx5Key(posters.key)}, value);
-		ginMlx5StoreWqebb(ginSendPlace(q->fixed, range.first), two.wqebb[0]);
-		ginMlx5StoreWqebb(ginSendPlace(q->fixed, range.first + 1), two.wqebb[1]);
-		ginMlx5StoreWqebb(ginSendPlace(q->fixed, range.first + 2),
+		ginMlx5StoreWqebb(ginSendWqebb(q->fixed, range.first), two.wqebb[0]);
+		ginMlx5StoreWqebb(ginSendWqebb(q->fixed, range.first + 1), two.wqebb[1]);
+		ginMlx5StoreWqebb(ginSendWqebb(q->fixed, range.first + 2),
 				  ginMlx5Nop(ginSendSlot(q->fixed, range, 2)));
 	}
 
 	GIN_FN void write(ginSendQueue *q, const ginSendRange &range, uint32_t at, uint64_t n,
 			  uint32_t i) const
 	{
-		ginMlx5StoreWqebb(ginSendPlace(q->fixed, range.first + at),
+		ginMlx5StoreWqebb(ginSendWqebb(q->fixed, range.first + at),
 				  encode(requestOf(posters.self(), n, i),
 					 ginSendSlot(q->fixed, range, at), q,
 					 ginMlx5Key(posters.key)));

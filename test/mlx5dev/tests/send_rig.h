@@ -307,7 +307,7 @@ public:
 		q.fixed.logDepth = logDepth;
 		q.fixed.sinkKey = ginMlx5Key(key);
 		q.fixed.sink = static_cast<uint32_t>(windowBytes - 8);
-		q.fixed.near = settingIs("MEMORY", "gpu");
+		q.fixed.gpuMemory = settingIs("MEMORY", "gpu");
 		copyBytes(mine[i].cq, &empty, sizeof(empty));
 		copyBytes(q.fixed.turn, none.data(), none.size() * sizeof(none[0]));
 		copyBytes(q.fixed.turn, &turn, sizeof(turn));
