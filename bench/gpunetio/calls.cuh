@@ -97,8 +97,8 @@ template <What what, ginSharing sharing, class Coop = GinThread> struct CallsEac
 	}
 };
 
-// The short way of a put, without the call in front of it: beside the steps it looks up the windows' keys,
-// the peer and the queue's error. Inline, or `called` as Gin::put does.
+// The fast path of a put (gin/gdaki/call.cuh) without Gin::put around it. Besides the steps of a post it loads
+// the windows' keys, the peer's state and the queue's error. Inline, or `called` as Gin::put does.
 template <ginSharing sharing, bool called> struct OnceEach : Poster<Ours> {
 	__device__ ginResult_t operator()(uint32_t) const
 	{

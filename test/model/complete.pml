@@ -191,7 +191,7 @@ inline fail(t, peer)
 #define word(peer) (why[peer] -> FAILED + why[peer] : lowest(peer))
 #endif
 
-/* Descriptors come to their ends in any order, those to one peer, too. */
+/* Transfers finish in any order, also to one peer. */
 inline end(t)
 {
 	atomic {
@@ -222,6 +222,6 @@ init
 {
 	atomic {
 		run gpu(2, 1, 2);
-		run gpu(1, 0, 1) /* the other way round is the same, with peers exchanged */
+		run gpu(1, 0, 1) /* exchanging the two peers gives nothing new */
 	}
 }

@@ -28,10 +28,10 @@
 mtype = { completed, lost };
 
 /* What the threads share. */
-bool unused = true; /* the place, as a bit of freeResults says */
-byte abandoned;	    /* 1 + the ticket of the atomic whose caller has left it; 0: nobody has */
-byte settled;	    /* 1 + the ticket of the atomic here that has come to its end last */
-byte result;	    /* for an old value: 1 + the ticket of the atomic that it is of */
+bool unused = true; /* the slot is free: a bit of freeResults */
+byte abandoned;	    /* 1 + the ticket of the atomic that abandoned the slot; 0: none */
+byte settled;	    /* 1 + the ticket of the atomic that finished last in the slot */
+byte result;	    /* the old value: 1 + the ticket of its atomic */
 byte producer;
 byte to[TICKETS]; /* 1 + the peer of the descriptor in the ring; 0: not written yet */
 bool atom[TICKETS];
@@ -42,7 +42,7 @@ mtype state[TICKETS];
 bool why[3];
 
 /* What only the properties look at. */
-byte user; /* 1 + the ticket of the atomic that the place is for */
+byte user; /* 1 + the ticket of the atomic that has the slot */
 byte finished;
 
 #ifdef BREAK_FAILED

@@ -54,10 +54,10 @@
 byte producer, consumed, shadow;
 bool failed;	    /* the proxy has ended */
 byte ring[CELLS];   /* 1 + the ticket that the word is of; 0 as it begins */
-byte flight[CELLS]; /* the same of a store that has not arrived; 0: none */
+byte flight[CELLS]; /* 1 + the ticket of a store that has not arrived; 0: none */
 
 /* What only the properties look at. */
-bool posted[POSTS + DEPTH]; /* by ticket; those beyond are for what is broken */
+bool posted[POSTS + DEPTH]; /* by ticket; the extra entries are for BREAK_ runs */
 byte next;     /* the first ticket that the proxy has not taken */
 byte held[2];  /* tickets that a thread has taken and not written yet */
 byte finished; /* threads */
@@ -79,7 +79,7 @@ hidden byte i;
 #define room(end, freed) ((end) - (freed) <= DEPTH)
 #endif
 
-/* Unsigned there: nobody's view of what has been consumed is ahead of his ticket. */
+/* The code computes unsigned: no thread's view of the consumed word is ahead of its ticket. */
 inline found_room()
 {
 	assert(freed <= first);
@@ -259,7 +259,7 @@ out:
 	skip
 }
 
-/* A word whose phase is that of the lap, be it an old one or one that arrives now. */
+/* A word with the phase of this lap, whether it arrived before or arrives now. */
 #ifdef BREAK_PHASE_OF_A_WORD
 #define fits(word, w) ((w) == 1 || phase_of(word) == phase(next))
 #else

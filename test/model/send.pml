@@ -68,7 +68,7 @@
 #define THREADS 2
 #endif
 
-/* Turn words: 0, the turn, or a mark: how many WQEs, and whether they are held back. */
+/* Turn words: 0, the turn, or a mark: the number of WQEs, and whether they aggregate. */
 #define TURN 128
 #define HELD_BACK 64
 #define marked(word) ((word) && (word) != TURN)
@@ -81,7 +81,7 @@
 /* What the threads share. */
 byte reserved, shadow;
 byte turn[DEPTH];
-byte handed;  /* where the turn lies: for who has it */
+byte handed;  /* index of the turn; the ringer's */
 byte latched; /* the first error that was seen: 1 + its index, or FLUSHED */
 
 /* What they share with the NIC. */
@@ -104,9 +104,9 @@ bool owed[8], paid[8]; /* by index; what only the properties look at, as */
 #endif
 
 /* What only the properties look at. */
-bool held;	/* somebody has the turn */
+bool held;	/* there is a ringer */
 byte rung;	/* the last doorbell */
-byte wanted;	/* posts before this index are not held back */
+byte wanted;	/* posts below this index do not aggregate */
 byte failed;	/* 1 + the index of what has failed */
 byte finished;	/* threads */
 hidden byte i;
@@ -169,7 +169,7 @@ inline credit()
 	fi
 }
 
-/* `counted` behind the CQE: what that tells of was handed over before. */
+/* `counted` after the CQE: the WQEs that the CQE reports were handed over before. */
 inline refresh()
 {
 	atomic { freed = shadow; old = shadow; busy = crediting };
@@ -249,7 +249,7 @@ inline refresh()
 }
 #endif
 
-/* Goes to `take` with the turn, and from there back, if it lies somewhere. */
+/* If the turn lies somewhere, goes to `take` with it, and from there to `to`. */
 inline nudge(to)
 {
 #ifndef BREAK_NUDGE
@@ -287,7 +287,7 @@ proctype gpu(byte me, posts, together)
 {
 	byte want, first, at, target;
 	byte freed, seen, why;
-	byte back; /* where to go on behind `take` */
+	byte back; /* where to go on after `take` */
 	bool ring, aggregate;
 #ifdef COUNTS
 	byte old, some;

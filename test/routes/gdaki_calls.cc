@@ -76,7 +76,7 @@ template <size_t bytes> static Value<bytes> valueOf()
 	return value;
 }
 
-/* By Gin's call, which takes the short way where it can, or by the long way. */
+/* By Gin's call, which takes the fast path if it can, or by the general path. */
 template <size_t bytes>
 static ginResult_t putValue(Rig &r, ginSharing sharing, bool call, const ginSignalOp &remote)
 {
@@ -294,7 +294,7 @@ static void full(ginSharing sharing)
 	EXPECT(gin.wait(request) == ginSuccess);
 }
 
-/* A put that counts, by the short way or, when nobody says in which window its source is, the long way. */
+/* A put that counts, by the fast path or, if no window is given for its source, by the general path. */
 static ginResult_t countedPut(const Rig &r, const Gin &gin, int peer, uint32_t counter, bool known,
 			      ginOptions options = {})
 {

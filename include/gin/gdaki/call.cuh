@@ -64,7 +64,7 @@ GIN_FN struct ginMlx5Memory ginGdakiSignalWord(const struct ginPeer *to, uint32_
 
 /*
  * Data at the peer. PCIe may reorder writes by nicKey. A signal uses a key that keeps order, so
- * its atomic follows the data all the same.
+ * its atomic follows the data.
  */
 GIN_FN struct ginMlx5Memory ginGdakiRemote(ginWindow_t window, size_t offset, int peer)
 {
@@ -161,9 +161,9 @@ GIN_FN_COLD ginResult_t ginGdakiPostLong(struct ginWork *p)
 
 /* Finds the local end of a put or get, and posts. */
 GIN_FN ginResult_t ginGdakiPostData(struct ginWork *p, const struct ginGdakiContext &me,
-				    const ginSource &here)
+				    const ginSource &source)
 {
-	if (p->bytes && !ginGdakiLocal(me, here, p->bytes, &p->local))
+	if (p->bytes && !ginGdakiLocal(me, source, p->bytes, &p->local))
 		return ginErrorInvalidArgument;
 	if (p->bytes > GIN_WORK_MAX_BYTES)
 		return ginGdakiPostLong(p);
@@ -297,13 +297,13 @@ GIN_FN struct ginFastWork ginFastDescribe(const struct ginFastCall &call, const 
 	return s;
 }
 
-/* Stores one WQE of the range, or a NOP if `well` is false. */
+/* Stores one WQE of the range, or a NOP if `ok` is false. */
 GIN_FN void ginFastStore(const struct ginSendFixed &f, struct ginSendRange range, uint32_t i,
-			 const ginMlx5Wqebb &wqe, bool well)
+			 const ginMlx5Wqebb &wqe, bool ok)
 {
 	struct ginMlx5Wqebb *to = ginSendWqebb(f, range.first + i);
 
-	if (well)
+	if (ok)
 		ginMlx5StoreWqebb(to, wqe);
 	else
 		ginMlx5StoreWqebb(to, ginMlx5Nop(ginSendSlot(f, range, i)));
@@ -318,22 +318,22 @@ GIN_FN struct ginMlx5Wqebb ginFastDataWqe(const struct ginFastWork &s, struct gi
 
 /* Writes this thread's WQEs, from index `at` of the range on. */
 GIN_FN void ginFastWrite(const struct ginFastWork &s, const struct ginSendFixed &f,
-			 struct ginSendRange range, uint32_t at, bool well)
+			 struct ginSendRange range, uint32_t at, bool ok)
 {
 	uint32_t i = at;
 
 	if (s.bytes) {
 		struct ginMlx5Slot slot = ginSendSlot(f, range, i);
-		ginFastStore(f, range, i++, ginFastDataWqe(s, slot), well);
+		ginFastStore(f, range, i++, ginFastDataWqe(s, slot), ok);
 	}
 	if (s.raises) {
 		struct ginMlx5Slot slot = ginSendSlot(f, range, i);
 		ginFastStore(f, range, i++,
-			     ginMlx5FetchAdd(slot, s.word, {f.sink, f.sinkKey}, s.add), well);
+			     ginMlx5FetchAdd(slot, s.word, {f.sink, f.sinkKey}, s.add), ok);
 	}
 	if (s.counter)
 		ginSlotCounterSet(&f.counter[(range.first + i - 1) & ginSendMask(f)],
-				  well ? s.counter : 0);
+				  ok ? s.counter : 0);
 }
 
 /*
@@ -378,8 +378,8 @@ GIN_FN uint32_t ginFastPostShared(const struct ginFastCall &call, const Bytes &b
 	const uint32_t wqebbs = ginFastWqebbs(call, bytes);
 	uint32_t state = ginPeerObserve(call.to).state;
 	uint64_t latched = ginLocalLoad(&q->latched);
-	uint64_t kind =
-		wqebbs | (bytes.counter ? 4 : 0); /* lanes that count are a group of their own */
+	/* Lanes whose puts count form a group of their own. */
+	uint64_t kind = wqebbs | (bytes.counter ? 4 : 0);
 	struct ginTogether group =
 		ginTogetherFor(reinterpret_cast<uintptr_t>(q) ^ kind << 48, false);
 	struct ginSendRange range = {0, wqebbs * group.count};
@@ -396,8 +396,8 @@ GIN_FN uint32_t ginFastPostShared(const struct ginFastCall &call, const Bytes &b
 	range.first = ginFromLeader(group, range.first);
 	uint32_t outcome = ginSendOutcome(state, latched);
 	ginFastWrite(s, f, range, group.rank * wqebbs, outcome == ginSentOk);
-	bool rings = ginAnyOf(group, !call.aggregate),
-	     systemRelease = ginAnyOf(group, s.systemRelease);
+	bool rings = ginAnyOf(group, !call.aggregate);
+	bool systemRelease = ginAnyOf(group, s.systemRelease);
 	ginMeetAll(group);
 	if (group.rank)
 		return outcome;

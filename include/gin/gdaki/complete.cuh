@@ -8,7 +8,8 @@
  * gets       ginGdakiGet() posts READs and ginGetsRecord() notes their end.
  * flush      ginGdakiFlush(), for all queues of a context, and ginGdakiWait(), for one queue and a
  *            ticket: ginGetsDumpAll(), then ginSendWait().
- * counters   ginGdakiCreditCounters() raises those of completed puts, ginGdakiWaitCounter() repeats it.
+ * counters   ginGdakiCreditCounters() raises the counters of completed puts; ginGdakiWaitCounter()
+ *            repeats it until a counter has reached a value.
  * atomics    ginGdakiAtomic() posts; if the caller wants the old value, ginGdakiAtomicWait() gives the
  *            NIC a result slot (struct ginSendResults), waits and reads it.
  *
@@ -191,8 +192,7 @@ GIN_FN_COLD ginResult_t ginGdakiCreditCounters(struct ginGdakiContext me)
 GIN_FN_COLD ginResult_t ginGdakiWaitCounter(struct ginGdakiContext me, uint32_t id, uint64_t least,
 					    uint32_t bits, struct ginPoll *poll, uint64_t *seen)
 {
-	const uint64_t *word =
-		me.dc->counter + static_cast<size_t>(me.context) * me.dc->counters + id;
+	const uint64_t *word = ginGdakiCounters(*me.dc, me.context) + id;
 
 	for (;;) {
 		ginResult_t result = ginGdakiCreditCounters(me);

@@ -11,8 +11,8 @@
  *                       hands the WQEs over and rings
  * 4. ginSendOutcomeResult()   is what the call returns
  *
- * Lanes of a warp that post to the same queue at the same time, each a post of equally many
- * WQEBBs, post together (detail/reserve.cuh): one lane reserves for all, each lane writes its own
+ * Lanes of a warp that post to one queue at one time, each a post of equally many WQEBBs,
+ * post together (detail/reserve.cuh): one lane reserves for all, each lane writes its own
  * WQEs, and one lane hands over.
  *
  * The commonest posts do not come here: call.cuh has a fast path for them.
@@ -25,7 +25,7 @@
 #include "../detail/reserve.cuh"
 
 /*
- * One post of one thread. It is in local memory, so it is filled in after the branch on the route.
+ * One post of one thread. It is in local memory, so it is filled in below the branch on the route.
  * Which members count depends on `op`.
  */
 struct ginWork {
@@ -62,6 +62,7 @@ enum ginSent { ginSentFull = 0, ginSentOk = 1, ginSentPeerLost = 2, ginSentQueue
 /* Bytes that one post moves at most: 8 WQEs, so that the smallest queue has room for it. */
 #define GIN_WORK_MAX_BYTES (8ull * GIN_MLX5_MESSAGE_BYTES)
 
+/* The one WQE of two WQEBBs. */
 GIN_FN bool ginWorkIsSwap8(const struct ginWork *p)
 {
 	return p->op == ginOpSwap && p->bytes == 8;
@@ -165,7 +166,7 @@ GIN_FN void ginWorkStoreAtomic8(const struct ginWork *p, struct ginMlx5Wqebb *wq
 			wqe, ginMlx5CompareSwap(slot, p->remote, p->local, p->compare, p->operand));
 }
 
-/* All WQEs but those of puts and signals. */
+/* The WQEs of everything but puts and signals. */
 GIN_FN void ginWorkStoreRare(const struct ginWork *p, struct ginMlx5Wqebb *wqe,
 			     struct ginMlx5Slot slot, uint32_t i)
 {
@@ -310,8 +311,8 @@ GIN_FN uint64_t *ginGdakiCounters(const ginDevComm &dc, uint32_t context)
 }
 
 /*
- * Before the doorbell, by the thread that hands over: some slot below `end` names a counter. W
- * carries both words.
+ * Before the doorbell, by the thread that hands over: some slot below `end` names a counter. W, N
+ * and K carry both words to the thread that credits.
  */
 GIN_FN void ginSendCounterFollows(struct ginSendQueue *q, uint64_t *counters, uint64_t end)
 {

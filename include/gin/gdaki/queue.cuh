@@ -88,7 +88,7 @@ GIN_FN struct ginSendFixed ginSendLoadFixed(const struct ginSendQueue *q)
 			     ginDataLoad<ginWord16>(at + 32), ginDataLoad<ginWord16>(at + 48)};
 	struct ginSendFixed fixed;
 
-	static_assert(sizeof(fixed) == sizeof(word), "a line");
+	static_assert(sizeof(fixed) == sizeof(word), "one cache line");
 	memcpy(&fixed, word, sizeof(fixed));
 	return fixed;
 }
@@ -143,9 +143,8 @@ GIN_FN uint32_t ginSendCqeState(struct ginSendQueue *q)
 }
 
 /*
- * The index below which the CQE reports completion. `done`: loaded before the call. Writes nothing
- * but a latched error, so that threads that do not share the queue may call it too. K, acquire
- * end.
+ * The index below which the CQE reports completion. `done`: loaded before the call. Changes no
+ * index of the queue, so threads that do not share the queue may call it too. K, acquire end.
  */
 GIN_FN uint64_t ginSendCompleted(struct ginSendQueue *q, uint64_t done)
 {
@@ -287,8 +286,8 @@ GIN_FN void ginSendRingAlone(struct ginSendQueue *q, const struct ginSendFixed &
 
 /*
  * The ringer: rings for all below `at` if `ring`, then puts the turn down there. Every hand-over
- * was a release in the scope of `sharing`. Scope device is enough for a NIC that reads this GPU's
- * memory, so then no further fence is needed. W, release end.
+ * was a release in the scope of `sharing`. If that is the device and the NIC reads this GPU's
+ * memory, no further fence is needed. W, release end.
  */
 template <class Fixed> GIN_FN void ginSendRingAndPutDown(struct ginSendQueue *q, Fixed f,
 							 uint64_t at, bool ring, ginSharing sharing)

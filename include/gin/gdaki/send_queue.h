@@ -68,7 +68,7 @@ struct ginSendFixed {
 };
 
 /*
- * In GPU memory. The host sets `fixed`, turn[0] = GIN_TURN and the state of every CQE to
+ * In GPU memory; `fixed` may point to other memory. The host sets `fixed`, turn[0] = GIN_TURN and the state of every CQE to
  * ginMlx5CqeEmpty(); everything else begins as zeros.
  */
 struct ginSendQueue {

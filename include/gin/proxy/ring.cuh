@@ -34,7 +34,7 @@
 #include "../detail/reserve.cuh"
 #include "../detail/wait.cuh"
 
-/* A descriptor before it is written: all top bits are clear, and those that count are in word 0. */
+/* A descriptor before it is written: all top bits are clear; word 0 has those of full words. */
 struct ginDescriptor {
 	uint64_t word[GIN_DESCRIPTOR_WORDS];
 };
@@ -145,7 +145,7 @@ GIN_FN bool ginRingKeep(const struct ginRing &ring, uint64_t first, uint64_t cou
 	return true;
 }
 
-/* Flushes wait for the tickets below `tickets`: those to the peer, and those to all peers. */
+/* Tells later flushes to wait for the tickets below `tickets`: to the peer, and to any peer. */
 GIN_FN void ginRingRecordPosted(const struct ginRing &ring, uint32_t peer, uint64_t tickets)
 {
 	ginLocalMax(&ring.posted[peer], tickets);
@@ -319,8 +319,8 @@ GIN_FN struct ginPostedAs ginPost(const Call &call, const struct ginRing &ring,
 }
 
 /*
- * Step 6: waits until all descriptors with lower tickets than `ticket` are done, those to `peer` or,
- * with nRanks, those to all peers. R, acquire end.
+ * Step 6: waits until all descriptors to `peer` with lower tickets than `ticket` are done; nRanks
+ * means all peers. R, acquire end.
  */
 GIN_FN_COLD ginResult_t ginRingWait(struct ginQueue *queue, uint32_t peer, uint64_t ticket,
 				    struct ginPoll poll)
