@@ -33,8 +33,8 @@
  *   Q      the proxy's reads of a      engineTake()                  ginHostLook(),
  *          ring slot, to the slot's                                  ginRingRefresh(),
  *          next writer                                               ginShadowObserve()
- *   R      what the proxy has done     tellDone(), changeWord(),     ginDoneObserve(),
- *                                      settleLost()                  ginHostLook()
+ *   R      what the proxy has done     publishDone(), changeWord(),     ginDoneObserve(),
+ *                                      failAtomic()                  ginHostLook()
  *
  * The gdaki route (docs/gdaki.md). W, F and P order threads that share a send queue: threads of the
  * GPU, or of one block.
@@ -198,7 +198,7 @@ GIN_FN void ginDescriptorPublish(uint64_t *at, uint64_t first, uint64_t second)
 	ginStorePair<ginFencedRelease, ginScopeSystem>(at, first, second);
 }
 
-/* R and C, acquire end: pairs with tellDone() and, for counters, count() of the proxy. */
+/* R and C, acquire end: pairs with publishDone() and, for counters, count() of the proxy. */
 GIN_FN uint64_t ginDoneObserve(const uint64_t *word)
 {
 	return ginAcquireSystem(word);
