@@ -16,7 +16,7 @@
 #   tools examples tests tests-gpu benches mlx5dev    parts of the build
 #   install uninstall                                 mk/install.mk lists the folders to set
 #   dist             a source archive of HEAD in BUILD
-#   deps deps-check  install the packages for demo, for check
+#   deps deps-check deps-check-all                    install the packages of demo, check, check-all
 #   man              writes the table of environment variables into its page
 #   abi              writes the committed layouts and symbols anew, after an intended change
 #   bench            measurements beside NVSHMEM, on two GPUs or more
@@ -132,7 +132,7 @@ TESTS_CC := $(patsubst %.cc,$(BUILD)/test/%,$(filter-out $(if $(MPICXX),,mpi.cc)
 TESTS_GPU := $(patsubst %.cc,$(BUILD)/test/%_gpu,$(filter-out nvrtc.cc mpi.cc,$(call test-sources,cc))) \
 	$(patsubst %.cc,$(BUILD)/%_gpu,$(wildcard test/port/*.cc))
 
-.PHONY: all lib tools examples tests tests-gpu man deps deps-check demo check check-all check-mlx5dev check-long \
+.PHONY: all lib tools examples tests tests-gpu man deps deps-check deps-check-all demo check check-all check-mlx5dev check-long \
 	check-mutations check-system check-gpu bench abi version clean help always
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -308,23 +308,25 @@ $(filter $(BUILD)/test/port/%,$(TESTS_GPU)): $(BUILD)/%_gpu: %.cc $(LINKS) $(BUI
 	$(call say,NVCC,$<)
 	$(Q)$(test-gpu)
 
-deps deps-check: deps%:
-	$(Q)DEPS=$(DEPS) tools/install-deps $(if $(filter deps-check,$@),check,demo)
+deps:
+	$(Q)DEPS=$(DEPS) tools/install-deps demo
+
+deps-check deps-check-all: deps-%:
+	$(Q)DEPS=$(DEPS) tools/install-deps $*
 
 # What the table of environment variables says goes into the page.
 man: $(BUILD)/test/unit_param
 	$(Q)$< --list | awk -f man/environ.awk - man/man7/gin_environ.7 >$(BUILD)/gin_environ.7
 	$(Q)cmp -s $(BUILD)/gin_environ.7 man/man7/gin_environ.7 || cp $(BUILD)/gin_environ.7 man/man7/gin_environ.7
 
-demo:
-	$(Q)DEPS=$(DEPS) tools/install-deps demo
+demo: deps
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)examples/demo $(BUILD)
 
 # Words of GROUPS are files of test/groups; all of them by default.
-check check-all check-long check-mutations check-system check-mlx5dev: deps-check
+check-all check-long check-mutations check-system check-mlx5dev: deps-check-all
 
-check:
+check: deps-check
 	$(Q)test/run check
 
 check-all:

@@ -377,7 +377,7 @@ ginResult_t ginDevCommCreateAbi(ginComm_t comm, const ginDevCommRequirements_t *
 				uint32_t abi, size_t devCommSize, ginDevComm *devComm)
 {
 	ginDevCommRequirements_t want;
-	struct devComm *dc;
+	struct devComm *dc = NULL;
 	ginResult_t result = commEnter(comm, "ginDevCommCreate");
 
 	if (result != ginSuccess)

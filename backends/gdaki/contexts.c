@@ -276,7 +276,7 @@ void gdakiContextsClose(void *state, void *contexts)
 	free(s);
 }
 
-void gdakiContextsTell(void *contexts, ginDevComm *devComm)
+void gdakiContextsDescribe(void *contexts, ginDevComm *devComm)
 {
 	const struct gdakiContexts *s = contexts;
 
@@ -286,7 +286,7 @@ void gdakiContextsTell(void *contexts, ginDevComm *devComm)
 	devComm->nSendQueues = s->pairs->peers;
 }
 
-void gdakiContextsTellPeer(void *contexts, int peer, struct ginPeer *entry)
+void gdakiContextsDescribePeer(void *contexts, int peer, struct ginPeer *entry)
 {
 	const struct gdakiContexts *s = contexts;
 

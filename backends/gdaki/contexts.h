@@ -32,10 +32,10 @@ struct gdakiContexts {
 /* Members of struct backendOps. The device's scope is entered. */
 ginResult_t gdakiContextsOpen(void *state, const char *call, ginResult_t mine,
 			      const struct backendContexts *want, void **contexts);
-void gdakiContextsTell(void *contexts, ginDevComm *devComm);
-void gdakiContextsTellPeer(void *contexts, int peer, struct ginPeer *entry);
+void gdakiContextsDescribe(void *contexts, ginDevComm *devComm);
+void gdakiContextsDescribePeer(void *contexts, int peer, struct ginPeer *entry);
 ginResult_t gdakiContextsStats(void *contexts, uint32_t context, ginStats_t *stats);
-void gdakiContextsFinish(void *state, void *contexts);
+void gdakiContextsDrain(void *state, void *contexts);
 void gdakiContextsClose(void *state, void *contexts);
 
 #endif

@@ -319,7 +319,7 @@ ginResult_t gdakiWindowRegister(void *state, const char *call, ginResult_t mine,
 	return addSource(w);
 }
 
-void gdakiWindowTell(void *window, struct ginWindowTable *table)
+void gdakiWindowDescribe(void *window, struct ginWindowTable *table)
 {
 	const struct gdakiWindow *w = window;
 
@@ -329,7 +329,7 @@ void gdakiWindowTell(void *window, struct ginWindowTable *table)
 	table->agent = ginAgentNic;
 }
 
-void gdakiWindowTellPeer(void *window, int peer, struct ginWindowPeer *entry)
+void gdakiWindowDescribePeer(void *window, int peer, struct ginWindowPeer *entry)
 {
 	const struct gdakiWindow *w = window;
 

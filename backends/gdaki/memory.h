@@ -89,7 +89,7 @@ ginResult_t gdakiWindowOffer(void *state, const struct memory *memory, void *off
 ginResult_t gdakiWindowRegister(void *state, const char *call, ginResult_t mine,
 				const uint8_t *offers, size_t stride, void *window);
 void gdakiWindowDeregister(void *state, void *window);
-void gdakiWindowTell(void *window, struct ginWindowTable *table);
-void gdakiWindowTellPeer(void *window, int peer, struct ginWindowPeer *entry);
+void gdakiWindowDescribe(void *window, struct ginWindowTable *table);
+void gdakiWindowDescribePeer(void *window, int peer, struct ginWindowPeer *entry);
 
 #endif

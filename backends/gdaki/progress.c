@@ -132,7 +132,7 @@ static void warnUnfinished(const struct gdakiContexts *s, uint32_t left)
 		 peer < 0 ? "" : why);
 }
 
-void gdakiContextsFinish(void *state, void *contexts)
+void gdakiContextsDrain(void *state, void *contexts)
 {
 	const struct gdakiContexts *s = contexts;
 	uint64_t now = clockNow(), next = now, end = now + paramNumber(paramTimeout) * SECOND;

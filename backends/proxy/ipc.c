@@ -2,14 +2,14 @@
 /*
  * ipc.c - the transport between ranks of one host
  *
- * A CPU copies between memory that CPUs reach. Copy engines move everything else: copies go into one of
- * several streams, and after each batch the stream writes how many copies it has done. All copies to one
- * peer go into one stream, and so land in order.
+ * A CPU copies between memory that CPUs reach. Copy engines do all other copies: each copy goes into
+ * one of several streams, and after each batch the stream writes how many copies it has done. All
+ * copies of one context to one peer go into one stream, and so land in order.
  *
- * No copy needs an SM, because waiting kernels may hold all of them. The driver copies within one GPU by a
- * kernel, whatever flags ask for (measured: driver 580, H200). Such a copy therefore goes through pinned
- * host memory: out by one copy engine, back by another. Fills of more than 4 KiB are kernels too, and are
- * not used.
+ * No copy may need an SM, because waiting kernels may hold all of them. The driver copies within one
+ * GPU by a kernel, whatever the flags (measured: driver 580, H200). Such a copy therefore goes through
+ * pinned host memory: out by one copy engine, back by another. Fills of more than 4 KiB are kernels
+ * too, and are not used.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,33 +20,33 @@
 
 #define STREAMS 4u
 
-/* Up to here a copy is made of words, so that one of 4 or 8 bytes is seen whole. */
+/* Copies up to this size are stored word by word: a value of 4 or 8 bytes is never seen in part. */
 #define WORDS_BYTES 64u
 
-/* Host memory of each stream for copies within the GPU. */
+/* Pinned memory of each stream, for copies within the GPU. */
 #define STAGE_BYTES (1u << 20)
 
-struct stream {
+struct ipcStream {
 	cuStream stream;     /* NULL without a GPU */
-	uint64_t *done;	     /* copies that the stream has done; host-pinned, it writes there */
-	uint64_t sent;	     /* copies that went in */
-	uint64_t told;	     /* as many are covered by a write to `done` that is in the stream */
-	ginResult_t failure; /* of the stream: nobody knows what has landed */
+	uint64_t *done;	     /* pinned; the stream writes how many copies it has done */
+	uint64_t sent;	     /* copies submitted to the stream */
+	uint64_t chained;    /* value of the last write to `done` that is in the stream */
+	ginResult_t failure; /* of the stream: it is unknown which of its copies have landed */
 	struct proxyWork *head, *tail;
-	char *stage; /* STAGE_BYTES, pinned, used in the stream's order; NULL: no peer is on this GPU */
+	char *stage; /* STAGE_BYTES, pinned, used in stream order; NULL: no peer is on this GPU */
 };
 
-struct ipc {
+struct ipcTransport {
 	const struct device *device;
-	struct stream stream[STREAMS];
-	uint64_t *lines;     /* a line for each stream's `done` */
-	char *stages;	     /* of all streams; NULL: no peer is on this GPU */
+	struct ipcStream stream[STREAMS];
+	uint64_t *lines;     /* one cache line for each stream's `done` */
+	char *stages;	     /* the stages of all streams; NULL: no peer is on this GPU */
 	uint8_t onThisGpu[]; /* [nRanks]: the peer's GPU memory is memory of this GPU */
 };
 
 static void ipcClose(void *state)
 {
-	struct ipc *ipc = state;
+	struct ipcTransport *ipc = state;
 
 	for (uint32_t s = 0; s < STREAMS; s++)
 		if (ipc->stream[s].stream)
@@ -56,7 +56,7 @@ static void ipcClose(void *state)
 	free(ipc);
 }
 
-static ginResult_t openStreams(struct ipc *ipc)
+static ginResult_t openStreams(struct ipcTransport *ipc)
 {
 	const struct cuda *cuda = ipc->device->cuda;
 	cuResult result = 0;
@@ -84,8 +84,8 @@ static int isOnThisGpu(const struct backendHost *host, int peer)
 	       link.ordinal == host->device->ordinal;
 }
 
-/* Memory for copies within this GPU, when any pair of ranks can ask for one. */
-static ginResult_t openStages(struct ipc *ipc, const struct backendHost *host)
+/* Allocates stages if any peer is on this GPU. */
+static ginResult_t openStages(struct ipcTransport *ipc, const struct backendHost *host)
 {
 	void *stages = NULL;
 	int any = 0;
@@ -100,10 +100,10 @@ static ginResult_t openStages(struct ipc *ipc, const struct backendHost *host)
 	return result;
 }
 
-/* Streams and memory are made here, before any kernel waits for what they are to move. */
+/* Creates streams and memory before any kernel waits for a copy. */
 static ginResult_t ipcOpen(const struct backendHost *host, void **state)
 {
-	struct ipc *ipc = calloc(1, sizeof(*ipc) + (size_t)host->nRanks);
+	struct ipcTransport *ipc = calloc(1, sizeof(*ipc) + (size_t)host->nRanks);
 	void *lines = NULL;
 
 	if (!ipc)
@@ -123,7 +123,7 @@ static ginResult_t ipcOpen(const struct backendHost *host, void **state)
 	return result;
 }
 
-/* One store of the largest size that address and length allow; how many bytes it took. */
+/* Makes one store of the largest size that address and length allow. Returns its size. */
 static size_t copyOne(char *to, const char *from, size_t bytes)
 {
 	uint64_t word;
@@ -155,7 +155,7 @@ static void copyByCpu(char *to, const char *from, size_t bytes)
 			done += copyOne(to + done, from + done, bytes - done);
 }
 
-static struct stream *streamOf(struct ipc *ipc, const struct proxyWork *w)
+static struct ipcStream *streamOf(struct ipcTransport *ipc, const struct proxyWork *w)
 {
 	return &ipc->stream[(w->peer + w->context) % STREAMS];
 }
@@ -174,7 +174,7 @@ static cuResult sendValue(const struct cuda *cuda, const struct proxyWork *w, cu
 
 /* The stream's order keeps a chunk in the stage until the copy out of it is done. */
 static cuResult copyByStage(const struct cuda *cuda, const struct proxyWork *w,
-			    const struct stream *s)
+			    const struct ipcStream *s)
 {
 	cuPtr to = (cuPtr)(uintptr_t)w->to.at, from = (cuPtr)(uintptr_t)w->from.at;
 	cuPtr stage = (cuPtr)(uintptr_t)s->stage;
@@ -190,7 +190,8 @@ static cuResult copyByStage(const struct cuda *cuda, const struct proxyWork *w,
 	return result;
 }
 
-static cuResult sendCopy(const struct ipc *ipc, const struct proxyWork *w, const struct stream *s)
+static cuResult sendCopy(const struct ipcTransport *ipc, const struct proxyWork *w,
+			 const struct ipcStream *s)
 {
 	const struct cuda *cuda = ipc->device->cuda;
 
@@ -200,10 +201,10 @@ static cuResult sendCopy(const struct ipc *ipc, const struct proxyWork *w, const
 			  s->stream);
 }
 
-static ginResult_t send(struct ipc *ipc, struct proxyWork *w)
+static ginResult_t enqueue(struct ipcTransport *ipc, struct proxyWork *w)
 {
 	const struct cuda *cuda = ipc->device->cuda;
-	struct stream *s = streamOf(ipc, w);
+	struct ipcStream *s = streamOf(ipc, w);
 	cuResult result;
 
 	if (w->op == ginOpPutValue)
@@ -227,40 +228,40 @@ static ginResult_t ipcStart(void *state, struct proxyWork *w)
 	const char *from = w->op == ginOpPutValue ? (const char *)w->value : w->from.at;
 
 	if (!w->to.byCpu || !(w->from.byCpu || w->op == ginOpPutValue))
-		return send(state, w);
+		return enqueue(state, w);
 	copyByCpu(w->to.at, from, w->bytes);
 	w->state = workLanded;
 	return ginSuccess;
 }
 
-/* The write waits for the copies before it: whoever sees it finds them done. */
-static void chainStream(const struct ipc *ipc, struct stream *s)
+/* The stream executes the write after the copies before it. */
+static void chainStream(const struct ipcTransport *ipc, struct ipcStream *s)
 {
 	const struct cuda *cuda = ipc->device->cuda;
 
-	if (s->told == s->sent)
+	if (s->chained == s->sent)
 		return;
 	cuResult result = cuda->streamWrite64(s->stream, (cuPtr)(uintptr_t)s->done, s->sent, 0);
-	s->told = s->sent;
+	s->chained = s->sent;
 	if (result)
 		s->failure = cudaFail(cuda, "cuStreamWriteValue64", result);
 }
 
 static void ipcChain(void *state)
 {
-	struct ipc *ipc = state;
+	struct ipcTransport *ipc = state;
 
 	for (uint32_t s = 0; s < STREAMS; s++)
 		chainStream(ipc, &ipc->stream[s]);
 }
 
-static struct proxyWork *landedIn(struct stream *s)
+static struct proxyWork *landedIn(struct ipcStream *s)
 {
 	struct proxyWork *w = s->head;
 
 	if (!w)
 		return NULL;
-	/* Acquire: pairs with the stream's write, which follows the copies. */
+	/* Acquire: the stream's write to `done` follows its copies, which are visible here. */
 	if (__atomic_load_n(s->done, __ATOMIC_ACQUIRE) < w->landsAt) {
 		if (s->failure == ginSuccess)
 			return NULL;
@@ -272,7 +273,7 @@ static struct proxyWork *landedIn(struct stream *s)
 
 static struct proxyWork *ipcLanded(void *state)
 {
-	struct ipc *ipc = state;
+	struct ipcTransport *ipc = state;
 	struct proxyWork *w = NULL;
 
 	for (uint32_t s = 0; s < STREAMS && !w; s++)
@@ -280,8 +281,8 @@ static struct proxyWork *ipcLanded(void *state)
 	return w;
 }
 
-/* A stream that has failed writes nothing more. */
-static void drainStream(const struct cuda *cuda, struct stream *s)
+/* A failed stream does not write `done` any more: take its error instead. */
+static void drainStream(const struct cuda *cuda, struct ipcStream *s)
 {
 	cuResult result = cuda->streamSynchronize(s->stream);
 
@@ -291,7 +292,7 @@ static void drainStream(const struct cuda *cuda, struct stream *s)
 
 static void ipcDrain(void *state)
 {
-	struct ipc *ipc = state;
+	struct ipcTransport *ipc = state;
 
 	for (uint32_t s = 0; s < STREAMS; s++)
 		if (ipc->stream[s].head)

@@ -145,7 +145,7 @@ static ginResult_t proxyWindowRegister(void *state, const char *call, ginResult_
 	return mine == ginSuccess ? slotsTake(&p->slots, window) : mine;
 }
 
-static void proxyWindowTell(void *window, struct ginWindowTable *table)
+static void proxyWindowDescribe(void *window, struct ginWindowTable *table)
 {
 	const struct proxyWindow *w = window;
 
@@ -197,7 +197,7 @@ static ginResult_t proxyContextsStats(void *contexts, uint32_t context, ginStats
 	return proxyRingsWaits(&s->rings, context, &stats->waitsForRoom);
 }
 
-static void proxyContextsFinish(void *state, void *contexts)
+static void proxyContextsDrain(void *state, void *contexts)
 {
 	struct proxy *p = state;
 	struct proxyContexts *s = contexts;
@@ -210,7 +210,7 @@ static void proxyContextsClose(void *state, void *contexts)
 {
 	struct proxyContexts *s = contexts;
 
-	proxyContextsFinish(state, s);
+	proxyContextsDrain(state, s);
 	for (uint32_t c = 0; c < s->rings.want.contexts; c++)
 		engineFree(s->engine[c]);
 	proxyRingsFree(&s->rings);
@@ -239,7 +239,7 @@ static ginResult_t proxyContextsOpen(void *state, const char *call, ginResult_t 
 	return mine;
 }
 
-static void proxyContextsTell(void *contexts, ginDevComm *devComm)
+static void proxyContextsDescribe(void *contexts, ginDevComm *devComm)
 {
 	struct proxyContexts *s = contexts;
 
@@ -267,11 +267,11 @@ const struct backendOps backendProxy = {
 	.windowOffer = proxyWindowOffer,
 	.windowRegister = proxyWindowRegister,
 	.windowDeregister = proxyWindowDeregister,
-	.windowDescribe = proxyWindowTell,
+	.windowDescribe = proxyWindowDescribe,
 	.contextsOpen = proxyContextsOpen,
-	.contextsDescribe = proxyContextsTell,
+	.contextsDescribe = proxyContextsDescribe,
 	.contextsStats = proxyContextsStats,
-	.contextsDrain = proxyContextsFinish,
+	.contextsDrain = proxyContextsDrain,
 	.contextsClose = proxyContextsClose,
 	.progress = proxyProgress,
 };

@@ -14,7 +14,7 @@ static const struct paramInfo table[PARAM_COUNT] = {
 	[paramBackend] = {.name = "GIN_BACKEND",
 			  .choices = paramBackendChoices,
 			  .preset = "auto",
-			  .meaning = "backend of the ranks that are not direct peers"},
+			  .meaning = "what moves data between ranks that are not direct peers"},
 	[paramBootstrap] = {.name = "GIN_BOOTSTRAP",
 			    .choices = "auto|pmix|tcp|self",
 			    .preset = "auto",
@@ -24,20 +24,20 @@ static const struct paramInfo table[PARAM_COUNT] = {
 				 .least = 1,
 				 .most = 4096,
 				 .preset = "16",
-				 .meaning = "maximum number of NIC doorbell registers that "
-					    "the queues of a device communicator share"},
+				 .meaning = "most doorbell registers of the NIC that the queues of "
+					    "a device communicator share"},
 	[paramGdakiQueues] = {.name = "GIN_GDAKI_QUEUES",
 			      .choices = "gpu|host",
 			      .preset = "gpu",
-			      .meaning = "memory that holds the queues of the NIC"},
+			      .meaning = "whose memory holds the NIC's queues"},
 	[paramHostId] = {.name = "GIN_HOSTID",
 			 .preset = "",
-			 .meaning = "ranks with equal text are on one host; "
-				    "default: a text from the kernel"},
+			 .meaning = "ranks with equal text count as ranks of one host; default: "
+				    "the kernel decides"},
 	[paramLog] = {.name = "GIN_LOG",
 		      .choices = "none|error|warn|info|stats|debug",
 		      .preset = "warn",
-		      .meaning = "messages that go to standard error"},
+		      .meaning = "what is written to standard error"},
 	[paramNic] = {.name = "GIN_NIC",
 		      .preset = "",
 		      .meaning = "NIC ports that may be used, for example "
@@ -50,8 +50,7 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			     .isNumber = 1,
 			     .most = 7,
 			     .preset = "7",
-			     .meaning = "how often a NIC resends a packet that is not "
-					"acknowledged"},
+			     .meaning = "how often a NIC repeats a packet that is not answered"},
 	[paramNicSl] = {.name = "GIN_NIC_SL",
 			.isNumber = 1,
 			.most = 15,
@@ -69,20 +68,18 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			     .least = 1,
 			     .most = 31,
 			     .preset = "18",
-			     .meaning = "a NIC resends after 4.096 us * 2^number "
-					"without an acknowledgement; 18: 1.07 s"},
+			     .meaning = "a NIC waits 4.096 us * 2^number for an answer before it "
+					"repeats a packet; 18: 1.07 s"},
 	[paramProxyAffinity] = {.name = "GIN_PROXY_AFFINITY",
 				.choices = "near|cpu|none",
 				.preset = "near",
-				.meaning = "CPUs of the process on which proxy threads "
-					   "run: all near the GPU, one near the GPU for "
-					   "each thread, all"},
+				.meaning = "the CPUs that the proxy's threads use: those near the "
+					   "GPU, one of these each, or all"},
 	[paramProxyFence] = {.name = "GIN_PROXY_FENCE",
 			     .choices = "auto|system",
 			     .preset = "auto",
-			     .meaning = "scope to which a put by the proxy releases "
-					"its source; auto: the device, for memory of "
-					"this GPU"},
+			     .meaning = "scope in which a put by the proxy releases its source; "
+					"auto: the GPU where that is enough"},
 	[paramProxyThreads] = {.name = "GIN_PROXY_THREADS",
 			       .isNumber = 1,
 			       .most = 64,
@@ -96,13 +93,14 @@ static const struct paramInfo table[PARAM_COUNT] = {
 	[paramRoute] = {.name = "GIN_ROUTE",
 			.choices = "auto|direct|network",
 			.preset = "auto",
-			.meaning = "routes that may be chosen; network: no direct "
-				   "route, not even to the own rank"},
-	[paramSecret] = {.name = "GIN_SECRET",
-			 .preset = "",
-			 .isSecret = 1,
-			 .meaning = "long random text, equal on all ranks; a rank "
-				    "without it cannot join"},
+			.meaning = "routes that may be chosen; network: no direct route, not even "
+				   "to the own rank"},
+	[paramSecret] =
+		{.name = "GIN_SECRET",
+		 .preset = "",
+		 .isSecret = 1,
+		 .meaning =
+			 "long random text, equal on all ranks; a process without it cannot join"},
 	[paramSocketIfname] = {.name = "GIN_SOCKET_IFNAME",
 			       .preset = "",
 			       .meaning = "network interface of the control plane; default: all "

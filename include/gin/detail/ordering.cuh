@@ -33,7 +33,7 @@
  *   Q      the proxy's reads of a      engineTake()                  ginHostLook(),
  *          ring slot, to the slot's                                  ginRingRefresh(),
  *          next writer                                               ginShadowObserve()
- *   R      what the proxy has done     publishDone(), changeWord(),     ginDoneObserve(),
+ *   R      what the proxy has done     publishDone(), changeWord(),  ginDoneObserve(),
  *                                      failAtomic()                  ginHostLook()
  *
  * The gdaki route (docs/gdaki.md). W, F and P order threads that share a send queue: threads of the
