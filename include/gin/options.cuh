@@ -138,10 +138,10 @@ GIN_FN constexpr uint32_t ginCounterOf(GinCounterInc a)
 #define GIN_FOREVER UINT64_MAX
 
 /*
- * Which threads use the context during the life of this object: all threads of the GPU, threads of
- * one block, or this thread alone. The caller promises it. The proxy and gdaki routes post with
- * cheaper atomics, or without atomics for a thread alone; the direct route makes no difference.
- * Barrier `index` uses context index % contexts.
+ * Which threads use the context during the life of a Gin: all threads of the GPU, threads of one
+ * block, or only the thread that has the Gin. The caller promises it. The proxy and gdaki routes
+ * post with cheaper atomics, or without atomics for a thread alone; the direct route makes no
+ * difference. Barrier `index` uses context index % contexts.
  */
 enum ginSharing { ginSharingGpu = 0, ginSharingCta = 1, ginSharingThread = 2 };
 
