@@ -1,12 +1,43 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# libgin. `make demo` and `make check` set up what they need; see README.md.
+# libgin. `make demo` and `make check` install the Debian or Ubuntu packages that they need. `make help` prints this:
 #
-#   V=1         show commands          BUILD=dir   where results go (build)
-#   CUDA=0      no nvcc                CUDA_HOME=  where the toolkit is (else tools/find-cuda looks)
-#   DEPS=0      never install packages NVCC_CCBIN= the host compiler of nvcc, where g++ is too new
-#   SAN=thread  or address,undefined   ARCH=sm_90  what nvcc compiles for
-#   WERROR=1    warnings are errors    PREFIX=     and more of make install: mk/install.mk
+# Targets
+#   all              the library, the tools and the examples (default)
+#   lib              the library and its plug-ins
+#   demo             ranks exchange data by put and signal: on GPUs when there are any, else on host threads
+#   check            the tests for a change, some 3 minutes on two CPUs
+#   check-all        all tests that need no GPU, or those of GROUPS
+#   check-gpu        tests with kernels, or those of PARTS: needs nvcc and GPUs
+#   check-long       repetitions of tests that depend on chance, for hours
+#   check-mutations  breaks every ordering and check once: a test has to fail
+#   check-system     short for check-all GROUPS=system: jobs over several hosts, and Slurm
+#   check-mlx5dev    short for check-all GROUPS="gdaki mlx5dev perftest": on the software mlx5 device
+#   tools examples tests tests-gpu benches mlx5dev    parts of the build
+#   install uninstall                                 mk/install.mk lists the folders to set
+#   dist             a source archive of HEAD in BUILD
+#   deps deps-check  install the packages for demo, for check
+#   man              writes the table of environment variables into its page
+#   abi              writes the committed layouts and symbols anew, after an intended change
+#   bench            measurements beside NVSHMEM, on two GPUs or more
+#   bench-start bench-idle bench-gpunetio             other measurements: mk/bench.mk
+#   version clean help
+#
+# Variables
+#   BUILD=build      where results go
+#   V=1              print commands
+#   DEPS=0           install no packages
+#   GROUPS="..."     groups of check-all: the files of test/groups
+#   PARTS="..."      parts of check-gpu: direct proxy gdaki litmus installed sanitizers
+#   SLOTS=2          tests that check and check-all run at a time
+#   CUDA=0           use no nvcc
+#   CUDA_HOME=       folder of the CUDA toolkit; else tools/find-cuda looks for it
+#   NVCC_CCBIN=      host compiler of nvcc, where g++ is too new
+#   ARCH=sm_90       GPUs that nvcc compiles for
+#   SAN=thread       a sanitizer: thread, or address,undefined
+#   WERROR=1         warnings are errors
+#   OPT=-O2 CFLAGS= CXXFLAGS= NVCCFLAGS= LDFLAGS=     flags of compilers
+#   PREFIX=/usr/local DESTDIR=                        where make install puts files
 
 VERSION := $(shell awk '/define GIN_VERSION_(MAJOR|MINOR|PATCH) / {v = v dot $$3; dot = "."} \
 	END {print v}' include/gin.h)
@@ -52,7 +83,7 @@ LINKGIN = -L$(BUILD) -lgin -Wl,-rpath,'$$ORIGIN/..' -Wl,-rpath,'$$ORIGIN/../..' 
 HWLOC := $(shell $(PKG_CONFIG) --exists hwloc 2>/dev/null && echo yes)
 HWLOC_LIBS := $(if $(HWLOC),$(shell $(PKG_CONFIG) --libs hwloc))
 
-LIB_SRC := $(filter-out bootstrap/pmix.c lib/gpu/near_$(if $(HWLOC),none,hwloc).c, \
+LIB_SRC := $(filter-out bootstrap/pmix.c lib/gpu/cpus_$(if $(HWLOC),none,hwloc).c, \
 	$(wildcard lib/*.c lib/*/*.c backends/*/*.c bootstrap/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 LIB := $(BUILD)/libgin.so.$(VERSION)
@@ -82,8 +113,8 @@ TOOLS := $(filter-out $(if $(HWLOC),,$(HWLOC_TOOLS)),$(TOOL_NAMES))
 # Tools that are one source for kernels and host threads, as the examples are.
 TOOLS_CU := $(patsubst %.cu,$(BUILD)/tools/%,$(notdir $(wildcard tools/*/*.cu)))
 
-# What is named mpi needs MPI's compiler; the library does not.
-MPICXX := $(shell command -v mpicxx 2>/dev/null)
+# Examples and tests named mpi need MPI; the library does not. Debian's openmpi-bin has mpicxx without mpi.h.
+MPICXX := $(shell mpicxx -E -x c++ -include mpi.h /dev/null >/dev/null 2>&1 && command -v mpicxx)
 CXX_ALONE := $(CXX)
 without_mpi = $(filter-out $(if $(MPICXX),,%/mpi.cu %/mpi.cc),$(1))
 
@@ -101,8 +132,8 @@ TESTS_CC := $(patsubst %.cc,$(BUILD)/test/%,$(filter-out $(if $(MPICXX),,mpi.cc)
 TESTS_GPU := $(patsubst %.cc,$(BUILD)/test/%_gpu,$(filter-out nvrtc.cc mpi.cc,$(call test-sources,cc))) \
 	$(patsubst %.cc,$(BUILD)/%_gpu,$(wildcard test/port/*.cc))
 
-.PHONY: all lib tools examples tests tests-gpu man deps deps-check demo check check-mlx5dev check-long \
-	check-mutations check-system check-gpu bench abi version clean always
+.PHONY: all lib tools examples tests tests-gpu man deps deps-check demo check check-all check-mlx5dev check-long \
+	check-mutations check-system check-gpu bench abi version clean help always
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -115,7 +146,7 @@ $(BUILD)/%.o: %.c
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS_ALL) -c -o $@ $<
 
-$(BUILD)/lib/gpu/near_hwloc.o: CPPFLAGS += $(shell $(PKG_CONFIG) --cflags hwloc)
+$(BUILD)/lib/gpu/cpus_hwloc.o: CPPFLAGS += $(shell $(PKG_CONFIG) --cflags hwloc)
 
 $(LIB): $(LIB_OBJ) lib/libgin.map
 	$(call say,LINK,$@)
@@ -126,11 +157,11 @@ $(LIB): $(LIB_OBJ) lib/libgin.map
 $(LINKS): $(LIB)
 	$(Q)ln -sf $(notdir $(LIB)) $@
 
-$(BUILD)/libgin-pmix.so: bootstrap/pmix.c bootstrap/bootstrap.h bootstrap/plugin.map
+$(BUILD)/libgin-pmix.so: bootstrap/pmix.c bootstrap/bootstrap.h bootstrap/pmix.map
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS_ALL)) $(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags pmix)) \
-		-shared -o $@ $< $(LDFLAGS_ALL) -Wl,--version-script,bootstrap/plugin.map \
+		-shared -o $@ $< $(LDFLAGS_ALL) -Wl,--version-script,bootstrap/pmix.map \
 		$(shell $(PKG_CONFIG) --libs pmix) -pthread
 
 $(NIC_OBJ): CPPFLAGS += $(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags libmlx5 libibverbs))
@@ -282,37 +313,37 @@ deps deps-check: deps%:
 
 # What the table of environment variables says goes into the page.
 man: $(BUILD)/test/unit_param
-	$(Q)$< --list | awk -f man/environ.awk - man/gin_environ.7 >$(BUILD)/gin_environ.7
-	$(Q)cmp -s $(BUILD)/gin_environ.7 man/gin_environ.7 || cp $(BUILD)/gin_environ.7 man/gin_environ.7
+	$(Q)$< --list | awk -f man/environ.awk - man/man7/gin_environ.7 >$(BUILD)/gin_environ.7
+	$(Q)cmp -s $(BUILD)/gin_environ.7 man/man7/gin_environ.7 || cp $(BUILD)/gin_environ.7 man/man7/gin_environ.7
 
 demo:
 	$(Q)DEPS=$(DEPS) tools/install-deps demo
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)examples/demo $(BUILD)
 
+# Words of GROUPS are files of test/groups; all of them by default.
+check check-all check-long check-mutations check-system check-mlx5dev: deps-check
+
 check:
-	$(Q)DEPS=$(DEPS) tools/install-deps check
 	$(Q)test/run check
 
+check-all:
+	$(Q)test/run check-all $(GROUPS)
+
 check-system:
-	$(Q)DEPS=$(DEPS) tools/install-deps check
-	$(Q)test/run check-system
+	$(Q)test/run check-all system
 
 check-mlx5dev:
-	$(Q)DEPS=$(DEPS) tools/install-deps check
-	$(Q)test/run check-mlx5dev
+	$(Q)test/run check-all gdaki mlx5dev perftest
 
 check-long:
-	$(Q)DEPS=$(DEPS) tools/install-deps check
 	$(Q)test/run check-long
 
 check-mutations:
-	$(Q)DEPS=$(DEPS) tools/install-deps check
 	$(Q)test/mutations
 
-# PARTS="direct proxy": not all; test/run names them.
 check-gpu:
-	$(Q)PARTS='$(PARTS)' test/run check-gpu
+	$(Q)test/run check-gpu $(PARTS)
 
 # Beside NVSHMEM, on two GPUs or more.
 bench:
@@ -325,6 +356,9 @@ include mk/install.mk
 
 version:
 	@echo $(VERSION)
+
+help:
+	@sed -n '/^# Targets$$/,/^$$/s/^# \{0,1\}//p' Makefile
 
 clean:
 	$(Q)rm -rf $(BUILD)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// host_loads - what many threads that look at host memory cost the rest of the machine
+// host_loads - how GPU threads that poll host memory slow down copy engines and stream writes
 //
-// Warps of one GPU load a word of host memory again and again: the same one, or each its own, so many
-// bytes from the next one's. Beside them this program starts copies of 8 bytes and stream writes. One
-// line for each: how many warps, bytes between their words, microseconds of a copy and of a stream
-// write, many in a row, and of one of both with its end seen by the CPU, and loads in millions a second.
+// Warps of one GPU load a word of host memory again and again. All warps load one word, or each
+// warp its own word at a given stride. Meanwhile the program starts copies of 8 bytes and stream
+// writes. Columns: number of warps; stride in bytes; microseconds per copy, and per stream write,
+// of many in a row; microseconds of a copy and a stream write until the CPU sees their end; million
+// loads per second.
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <stdint.h>
@@ -25,7 +26,7 @@
 
 enum { BYTES = 8 << 20, MANY = 200, FEW = 20 };
 
-struct Host {
+struct HostWords {
 	uint64_t *words, *done;
 	int *stop;
 };
@@ -37,9 +38,9 @@ __device__ uint64_t look(const uint64_t *word)
 	return value;
 }
 
-// A block is a warp, of which one thread looks, and looks again when it has seen; the stop flag, host
-// memory too, is seldom looked at. The words are zeros.
-__global__ void lookAgain(Host host, uint32_t stride, unsigned long long *loads)
+// Each block is one thread. It issues a load when the load before has returned. It rarely checks
+// the stop flag, which is in host memory too. The words stay 0.
+__global__ void lookAgain(HostWords host, uint32_t stride, unsigned long long *loads)
 {
 	const uint64_t *word = host.words + blockIdx.x * stride / 8;
 	unsigned long long count = 0;
@@ -59,8 +60,8 @@ static double now()
 	return duration<double>(steady_clock::now().time_since_epoch()).count();
 }
 
-struct Job {
-	Host host;
+struct LoadJob {
+	HostWords host;
 	char *gpu;
 	cudaStream_t stream;
 
@@ -107,7 +108,7 @@ struct Job {
 	}
 };
 
-static void measure(const Job &job, cudaStream_t looking, uint32_t warps, uint32_t stride)
+static void measure(const LoadJob &job, cudaStream_t looking, uint32_t warps, uint32_t stride)
 {
 	unsigned long long *loads, count = 0;
 
@@ -131,7 +132,7 @@ static void measure(const Job &job, cudaStream_t looking, uint32_t warps, uint32
 
 int main()
 {
-	Job job = {};
+	LoadJob job = {};
 	cudaStream_t looking;
 
 	CHECK(cudaSetDevice(0));

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// limits - what gin_perf measures, by the fewest instructions that keep the order
+// limits - the operations of gin_perf by the fewest instructions that keep the order
 //
-// No library stands between the loop and the memory: addresses are known, nothing is looked up, and
-// nobody can abort a wait. What a library needs above this is its own. The options are gin_perf's:
-//   put_lat, put_bw     stores, 16 bytes of each thread and several at a time; with --scratch bulk
-//                       copies by one thread of the coop
-//   signal_lat          red.release; with --weak relaxed
-// Two ranks, or one; libgin only finds the memory.
+// No library is involved in the loop: addresses are known, nothing is looked up, and waits cannot
+// be aborted. So the difference to gin_perf is the cost of the library. Options are those of
+// gin_perf(1):
+//   put_lat, put_bw     each thread stores 16 bytes several times in a row; with --scratch, one
+//                       thread of the coop makes bulk copies
+//   signal_lat          red.release; with --weak, red.relaxed
+// For one or two ranks. libgin only provides the memory.
 #include "tools/gin_perf/gin_job.cuh"
 #include "tools/gin_perf/ranks.h"
 #include "tools/gin_perf/session.cuh"
 
-// So many looks at a word before a wait ends as a timeout.
+// Number of polls after which a wait times out.
 static const uint32_t mostLooks = 1u << 28;
 
-// Less scratch is not used.
+// Smaller scratch memory is not used.
 [[maybe_unused]] static const uint32_t leastScratch = 2048;
 
 #if GIN_ON_GPU && __CUDA_ARCH__ >= 900
@@ -23,7 +24,7 @@ static const uint32_t mostLooks = 1u << 28;
 #define HAS_BULK 0
 #endif
 
-// A CTA has too few registers for many words of each thread.
+// Words that a thread has in flight. In a large CTA, a thread has few registers.
 template <class Coop> GIN_FN constexpr uint32_t wordsInFlight(Coop)
 {
 	return 16;
@@ -34,7 +35,7 @@ GIN_FN constexpr uint32_t wordsInFlight(GinCta)
 }
 
 #if GIN_ON_GPU
-// Whole words, `inFlight` of each thread at a time.
+// Copies 16-byte words; each thread has `inFlight` of them in flight.
 template <uint32_t inFlight>
 GIN_FN void copyWords(char *dst, const char *src, uint32_t words, uint32_t rank, uint32_t size)
 {
@@ -54,8 +55,8 @@ GIN_FN void copyWords(char *dst, const char *src, uint32_t words, uint32_t rank,
 #endif
 
 #if HAS_BULK
-// One thread moves chunks through shared memory, as many at a time as there are barriers. The
-// scratch begins with these and with the phase of each.
+// One thread copies chunks through shared memory, with one mbarrier per chunk in flight. The
+// scratch memory starts with the mbarriers and their phases.
 class Bulk
 {
 public:
@@ -75,19 +76,20 @@ public:
 		*phases = 0;
 	}
 
-	// All of it is visible to this thread when it returns.
+	// All bytes are visible to this thread when the function returns.
 	GIN_FN void copy(char *dst, const char *src, uint64_t bytes) const
 	{
 		uint32_t chunks = static_cast<uint32_t>((bytes + chunk - 1) / chunk),
 			 phase = *phases;
-		asm volatile("fence.proxy.async;" ::: "memory"); // stores to the source before it
+		// The source may have been written by ordinary stores.
+		asm volatile("fence.proxy.async;" ::: "memory");
 		for (uint32_t c = 0; c < count && c < chunks; c++)
 			load(c, c, src, bytes);
 		for (uint32_t c = 0, b = 0; c < chunks; c++, b = b + 1 == count ? 0 : b + 1) {
 			await(b, phase >> b & 1);
 			phase ^= 1u << b;
 			store(c, b, dst, bytes);
-			// One behind: the room of the store before this one is read by now.
+			// The store of the chunk before has read its shared memory: refill it.
 			if (c >= 1 && c - 1 + count < chunks) {
 				asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
 				load(c - 1 + count, b ? b - 1 : count - 1, src, bytes);
@@ -153,7 +155,7 @@ private:
 };
 #endif
 
-// One coop's copy.
+// A copy by one coop.
 template <class Coop> GIN_FN void copyRaw(Coop coop, char *dst, const char *src, uint64_t bytes)
 {
 #if GIN_ON_GPU
@@ -170,7 +172,7 @@ template <class Coop> GIN_FN void copyRaw(Coop coop, char *dst, const char *src,
 	ginCopyAny(dst, src, bytes, coop.thread_rank(), coop.size());
 }
 
-// Puts and signals by hand; the rest, which is not measured, is libgin's.
+// Puts, signals and waits by hand. Other calls are libgin's, and are not measured.
 struct RawEndpoint : GinEndpoint {
 	char *mine, *theirs;
 	uint64_t signalsAt; // [contexts][ids], in the window
@@ -271,7 +273,7 @@ struct RawJob : GinJob {
 	void prepare(size_t bytes, uint32_t contexts, uint32_t signals, uint32_t timeout)
 	{
 		if (nRanks > 2)
-			usageError("one rank or two");
+			usageError("limits needs one or two ranks");
 		signalsAt = (bytes + 127) / 128 * 128;
 		ids = signals;
 		GinJob::prepare(signalsAt + sizeof(uint64_t) * contexts * signals, contexts,
@@ -299,22 +301,22 @@ struct RawJob : GinJob {
 	}
 };
 
-struct Start {
+struct LimitArguments {
 	Options options;
 	std::vector<Options> all;
 };
 
 static int runRank(const ginConfig_t &config, void *arg)
 {
-	const Start *start = static_cast<const Start *>(arg);
-	RawJob job(config, start->options.host);
-	return runSession(job, start->all, start->options, "limits");
+	const LimitArguments *arguments = static_cast<const LimitArguments *>(arg);
+	RawJob job(config, arguments->options.host);
+	return runSession(job, arguments->all, arguments->options, "limits");
 }
 
 int main(int argc, char **argv)
 {
-	Start start;
-	parseOptions(start.options, argc, argv);
-	start.all = allOptions(start.options);
-	return runRanks(start.options.ranks, runRank, &start);
+	LimitArguments arguments;
+	parseOptions(arguments.options, argc, argv);
+	arguments.all = allOptions(arguments.options);
+	return runRanks(arguments.options.ranks, runRank, &arguments);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// signal_steps - what a signal costs beyond a word that one GPU adds to and the other polls, step by step
+// signal_steps - what each step of a signal and a wait costs, beyond an atomic add and a poll
 //
-// Two GPUs of one process send each other a word's worth of signals, there and back; one line for each
-// way to signal and to wait: nanoseconds one way, the median of some runs, the smallest and largest. Each
-// sender first waits for a random time, which is taken off again: without it a round trip falls into step
-// with the looks of the waits, and a figure says which look came first.
+// Two GPUs of one process play ping-pong with signals. One line for each way to signal and to wait:
+// nanoseconds one way, as median, smallest and largest of several runs. Before each signal the
+// sender spins for a random time, which is subtracted: otherwise signals would always arrive at one
+// phase of the polling loop, and the result would depend on that phase.
 //
-// By hand, or by libgin, whose calls get a device communicator made by hand.
+// Signals and waits are made by hand, or by libgin with a device communicator that is made by hand.
 #include <gin_device.cuh>
 
 #include <cuda_runtime.h>
@@ -28,35 +28,35 @@
 enum { TRIPS = 10000, WARM_UP = 100, RUNS = 7 };
 
 enum Wait {
-	waitBare,	// looks, and nothing else: it can never give up
-	waitBesideCall, // the same looks, beside a call that is never made
-	waitGivesUp,	// 16 looks, then a call that would go on
+	waitBare,	// polls only: the wait cannot time out
+	waitBesideCall, // polls; the code contains a call that is never made
+	waitGivesUp,	// polls 16 times, then calls a function that goes on polling
 	waitGin
 };
 
 enum Signal {
-	signalBare,  // to an address that is known
-	signalNear,  // to the peer's, which is looked up in the parameters
-	signalAlive, // and the peer's state is looked at behind it
+	signalBare,  // the address is known
+	signalNear,  // the peer's address is looked up in the kernel parameters
+	signalAlive, // like signalNear, and then checks the peer's state
 	signalGin
 };
 
-struct Side {
+struct SignalSide {
 	ginDevComm dc;
 	uint64_t *mine, *theirs;
-	double *ns; // a round trip, without the random waits
+	double *ns; // of all round trips, without the random waits
 	double nsPerCycle;
 	int peer;
 	bool first;
 };
 
-__device__ ginResult_t giveUp(const Side &side, uint64_t least)
+__device__ ginResult_t giveUp(const SignalSide &side, uint64_t least)
 {
 	return ginWaitOn(side.dc.self, ginWordLook{side.mine},
 			 {ginCallWaitSignal, 0, 0, 64, least, 0, {}, nullptr});
 }
 
-template <Wait how> __device__ ginResult_t await(const Side &side, uint64_t least)
+template <Wait how> __device__ ginResult_t await(const SignalSide &side, uint64_t least)
 {
 	if constexpr (how == waitGin) {
 		return Gin(side.dc, 0).waitSignal(0, least);
@@ -74,10 +74,10 @@ template <Wait how> __device__ ginResult_t await(const Side &side, uint64_t leas
 	}
 }
 
-// Weak ones of a caller that has released, or strong ones.
-template <Signal how, bool strong> __device__ ginResult_t send(const Side &side)
+// A strong signal, or a weak signal of a caller that has released.
+template <Signal how, bool strong> __device__ ginResult_t send(const SignalSide &side)
 {
-	uint64_t *word = how == signalBare ? side.theirs : ginDirectNear(side.dc, side.peer);
+	uint64_t *word = how == signalBare ? side.theirs : ginDirectSignals(side.dc, side.peer);
 	ginOptions released;
 
 	if (how == signalGin && strong)
@@ -95,7 +95,7 @@ template <Signal how, bool strong> __device__ ginResult_t send(const Side &side)
 	return ginSuccess;
 }
 
-// Up to 512 cycles, and a few: what it took.
+// Spins for up to 512 cycles; returns the cycles spent.
 __device__ uint64_t spin(uint32_t *random)
 {
 	uint64_t begin = clock64();
@@ -107,7 +107,7 @@ __device__ uint64_t spin(uint32_t *random)
 }
 
 template <Wait wait, Signal signal, bool strong>
-__global__ void pingPong(const __grid_constant__ Side side)
+__global__ void pingPong(const __grid_constant__ SignalSide side)
 {
 	uint32_t random = side.first ? 12345 : 54321;
 	uint64_t spun = 0, begin = 0;
@@ -129,16 +129,16 @@ __global__ void pingPong(const __grid_constant__ Side side)
 	*side.ns = result == ginSuccess ? (side.first ? took : 0) - waited : 1e30;
 }
 
-struct Rig {
-	Side side[2];
+struct SignalRig {
+	SignalSide side[2];
 
-	Rig()
+	SignalRig()
 	{
 		int count = 0, kHz;
 		uint64_t *words[2];
 
 		if (cudaGetDeviceCount(&count) != cudaSuccess || count < 2) {
-			printf("two GPUs are needed, there are %d\n", count);
+			printf("two GPUs are needed, but there are %d\n", count);
 			exit(77);
 		}
 		CUDA(cudaDeviceGetAttribute(&kHz, cudaDevAttrClockRate, 0));
@@ -164,7 +164,7 @@ struct Rig {
 		struct Peers {
 			ginPeer peer[2];
 		} peers = {};
-		Side &s = side[d] = {};
+		SignalSide &s = side[d] = {};
 		ginAbortLine *line;
 
 		CUDA(cudaSetDevice(d));
@@ -199,7 +199,7 @@ struct Rig {
 		std::vector<double> ns;
 
 		for (int i = 0; i < RUNS; i++) {
-			for (const Side &s : side)
+			for (const SignalSide &s : side)
 				CUDA(cudaMemset(s.mine, 0, sizeof(*s.mine)));
 			for (int d = 0; d < 2; d++) {
 				CUDA(cudaSetDevice(d));
@@ -225,19 +225,21 @@ struct Rig {
 
 int main()
 {
-	Rig rig;
+	SignalRig rig;
 
 	rig.measure<waitBare, signalBare>("weak signal and wait by hand (limit)");
-	rig.measure<waitBesideCall, signalBare>("the same beside a call that is never made");
-	rig.measure<waitGivesUp, signalBare>("a wait that can give up");
-	rig.measure<waitGin, signalBare>("the wait by Gin::waitSignal");
-	rig.measure<waitBare, signalNear>("the peer's word looked up");
-	rig.measure<waitBare, signalAlive>("and the peer's state looked at behind the signal");
-	rig.measure<waitBare, signalGin>("the signal by Gin::signal");
-	rig.measure<waitGin, signalGin>("both by Gin");
+	rig.measure<waitBesideCall, signalBare>(
+		"wait by hand, in code with a call that is never made");
+	rig.measure<waitGivesUp, signalBare>("wait by hand that can time out");
+	rig.measure<waitGin, signalBare>("wait by Gin::waitSignal");
+	rig.measure<waitBare, signalNear>("signal by hand, the peer's address looked up");
+	rig.measure<waitBare, signalAlive>(
+		"signal by hand, address looked up, peer's state checked");
+	rig.measure<waitBare, signalGin>("signal by Gin::signal");
+	rig.measure<waitGin, signalGin>("signal and wait by Gin");
 	rig.measure<waitBare, signalBare, true>("strong signal and wait by hand (limit)");
-	rig.measure<waitGin, signalBare, true>("strong, the wait by Gin::waitSignal");
-	rig.measure<waitBare, signalGin, true>("strong, the signal by Gin::signal");
-	rig.measure<waitGin, signalGin, true>("strong, both by Gin");
+	rig.measure<waitGin, signalBare, true>("strong signal, wait by Gin::waitSignal");
+	rig.measure<waitBare, signalGin, true>("strong signal by Gin::signal");
+	rig.measure<waitGin, signalGin, true>("strong signal and wait by Gin");
 	return 0;
 }

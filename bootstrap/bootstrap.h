@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bootstrap.h - how ranks first find each other: one exchange per communicator
+ * bootstrap.h - how the ranks of a new communicator first find each other
  *
- * It brings a rank only what it needs to connect the control plane: the entries of rank 0 and of
- * its parent in the tree. Everything later runs on the control plane. A bootstrap returns 0, or -1
- * with a sentence in `why`; an exchange also what a rank refused with.
+ * A bootstrap performs one exchange per communicator. The exchange gives each rank what the rank
+ * needs to join the control plane: the entries of rank 0 and of its parent in the control plane's
+ * tree. All later communication uses the control plane. Every function returns 0, or -1 with a
+ * sentence in `why`; an exchange may also return the result of a rank that refused.
  *
- * Files: choose.c which one; caller.c, self.c; pmix.c (libgin-pmix.so), plugin.c, tcp.c and
- * uniqueid.c find a root, meeting.c is a rank's way to it, root.c and root_group.c the root itself.
+ * choose.c      which bootstrap to use
+ * caller.c      the caller's own allgather
+ * self.c        one rank alone
+ * pmix_load.c   PMIx: loads libgin-pmix.so (pmix.c) and finds the root of the job
+ * tcp.c         GIN_ROOT: finds the root of the job (launcher.c: rank and number of ranks)
+ * uniqueid.c    a unique id, which contains the address of its root
+ * meeting.c     client side of an exchange through a root
+ * root.c        the root's thread; root_group.c: clients of the root, by communicator
  */
 #ifndef GIN_BOOTSTRAP_H
 #define GIN_BOOTSTRAP_H
@@ -15,36 +22,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BOOTSTRAP_LATE (-2) /* what an exchange returns when ranks did not come */
-#define BOOTSTRAP_WHY 480   /* a sentence, its end included */
-#define BOOTSTRAP_NAME 64   /* of a communicator, with what a bootstrap adds, its end included */
-#define BOOTSTRAP_DATA 448  /* what a rank tells of itself */
+#define BOOTSTRAP_LATE (-2) /* result of an exchange: ranks did not come in time */
+#define BOOTSTRAP_WHY 480   /* bytes of a sentence, with its terminating 0 */
+#define BOOTSTRAP_NAME 64   /* bytes of a communicator's name, with prefix and terminating 0 */
+#define BOOTSTRAP_DATA 448  /* bytes of a rank's own data */
 
-/* What a rank puts in; of the same size in every version of libgin. */
+/* What each rank contributes. The size is the same in every version of libgin. */
 struct bootstrapEntry {
-	uint64_t magic;		     /* of the version: all must be equal */
-	char host[64];		     /* its name */
-	int32_t refused;	     /* this rank cannot go on: its result, above 0 */
-	char refusal[BOOTSTRAP_WHY]; /* and the sentence; "": it can */
+	uint64_t magic;		     /* depends on the version; must be equal on all ranks */
+	char host[64];		     /* name of the rank's host */
+	int32_t refused;	     /* this rank cannot take part: its ginResult_t, above 0 */
+	char refusal[BOOTSTRAP_WHY]; /* why it cannot take part; "" if it can */
 	uint8_t data[BOOTSTRAP_DATA];
 };
 
 struct rootContact;
 
-/* What the caller of ginCommInit() and the environment want. */
+/* Settings, from the environment and from the caller of ginCommInit(). */
 struct bootstrapWanted {
 	const char *forced;    /* GIN_BOOTSTRAP */
 	const char *root;      /* GIN_ROOT */
 	const char *secret;    /* GIN_SECRET */
 	const char *interface; /* GIN_SOCKET_IFNAME */
 	const char *name;      /* of the communicator */
-	unsigned seconds;      /* until an exchange gives up */
+	unsigned seconds;      /* time limit of an exchange */
 
-	/* The caller's own allgather, or NULL, and with it or a unique id: */
+	/* The caller's own allgather, or NULL. */
 	int (*allgather)(void *arg, const void *in, void *out, size_t bytes);
 	void *allgatherArg;
 	const struct rootContact *uniqueId; /* or NULL */
-	int rank, nRanks;
+	int rank, nRanks;		    /* given by the caller with allgather or uniqueId */
 };
 
 struct bootstrapOps {
@@ -54,52 +61,54 @@ struct bootstrapOps {
 		    char *why);
 
 	/*
-	 * Collective. When no rank refuses, brings the entries of rank 0 and of rank `parent`; else
-	 * all have the result and sentence of one that did. Gives up after wanted->seconds, and
-	 * names who is missing if it can.
+	 * Collective. Fills in `root` and `parents`: the entries of rank 0 and of rank `parent`.
+	 * When a rank refuses, all ranks get the result and the sentence of one rank that refused.
+	 * After wanted->seconds returns BOOTSTRAP_LATE; the sentence names the missing ranks where
+	 * they are known.
 	 */
 	int (*exchange)(void *state, const struct bootstrapEntry *mine, int parent,
 			struct bootstrapEntry *root, struct bootstrapEntry *parents, char *why);
 
-	/* No rank may still be inside an exchange. */
+	/* The caller makes sure that no thread is inside exchange() with this state. */
 	void (*close)(void *state);
 };
 
 extern const struct bootstrapOps bootstrapCallerOps;
 extern const struct bootstrapOps bootstrapPmixOps;
-extern const struct bootstrapOps bootstrapSelfOps; /* this rank alone */
+extern const struct bootstrapOps bootstrapSelfOps;
 extern const struct bootstrapOps bootstrapTcpOps;
 extern const struct bootstrapOps bootstrapUniqueIdOps;
 
 /*
- * The one to use: by unique id, as GIN_BOOTSTRAP says, the caller's, PMIx, TCP, or alone. NULL, and
- * why in words, when a launcher started several ranks but offers no way to find them.
+ * Chooses the first that applies: unique id, GIN_BOOTSTRAP, the caller's allgather, PMIx, GIN_ROOT,
+ * one rank alone. Returns NULL, with `why`, when a launcher started several ranks but gives them no
+ * way to find each other.
  */
 const struct bootstrapOps *bootstrapChoose(const struct bootstrapWanted *wanted, char *why);
 
 /*
- * 0 when `entry`, of rank `rank`, is of the version of `mine` and no refusal; else what an exchange
- * returns for all, and the sentence.
+ * Returns 0 when `entry`, which belongs to rank `rank`, has the version of `mine` and does not
+ * refuse. Otherwise returns the result of the exchange for all ranks, and the sentence.
  */
 int bootstrapCheckEntry(const struct bootstrapEntry *mine, const struct bootstrapEntry *entry,
 			int rank, char *why);
 
-/* A variable by which a launcher says that it started more than one rank; NULL: none does. */
+/* Name of a launcher's variable that gives more than one rank; NULL if there is none. */
 const char *launcherSeveral(void);
 
-/* Rank and number of ranks as the first pair of a launcher's variables that is set says them. */
+/* Rank and number of ranks, from the first launcher whose two variables are set. */
 int launcherRank(int *rank, int *nRanks, char *why);
 
-/* What libgin-pmix.so exports, by this name. */
+/* The symbol that libgin-pmix.so exports: a struct bootstrapPmix. */
 #define BOOTSTRAP_PMIX_SYMBOL "ginBootstrapPmix"
 
 struct bootstrapPmix {
-	size_t size; /* sizeof(struct bootstrapPmix): a plug-in of another libgin is not used */
+	size_t size; /* of this struct; another size means another version of libgin */
 
-	/* Once per process; left when it exits. */
+	/* Joins the launcher's job, once per process. The process leaves the job when it exits. */
 	int (*join)(int *rank, int *nRanks, char *why);
 
-	/* Collective over the job: what rank 0 has in `data` comes to all ranks. */
+	/* Collective over the job: copies `data` from rank 0 to all ranks. */
 	int (*share)(void *data, size_t bytes, unsigned seconds, char *why);
 };
 

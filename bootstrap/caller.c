@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* caller.c - by the caller's own allgather */
+/* caller.c - bootstrap by the caller's own allgather */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static int callerOpen(const struct bootstrapWanted *wanted, void **state, int *r
 	return 0;
 }
 
-/* Its time is the caller's own affair. */
+/* There is no time limit here: the caller's allgather may have its own. */
 static int callerExchange(void *state, const struct bootstrapEntry *mine, int parent,
 			  struct bootstrapEntry *root, struct bootstrapEntry *parents, char *why)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* choose.c - which bootstrap, and never silent single ranks */
+/* choose.c - chooses the bootstrap */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 
 #include "bootstrap.h"
 
+/* Several ranks must never start as single ranks unnoticed: that is an error. */
 static const struct bootstrapOps *chooseSelf(char *why)
 {
 	const char *name = launcherSeveral();
@@ -15,8 +16,8 @@ static const struct bootstrapOps *chooseSelf(char *why)
 		return &bootstrapSelfOps;
 	snprintf(why, BOOTSTRAP_WHY,
 		 "%s=%s, but neither PMIX_NAMESPACE nor GIN_ROOT is set: start the ranks with Open "
-		 "MPI's mpirun or srun --mpi=pmix, or set GIN_ROOT=host:port, or config.allgather; "
-		 "GIN_BOOTSTRAP=self for single ranks",
+		 "MPI's mpirun or srun --mpi=pmix, set GIN_ROOT=host:port, or pass "
+		 "config.allgather; set GIN_BOOTSTRAP=self if each process is to be a single rank",
 		 name, getenv(name));
 	return NULL;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* launcher.c - what launchers say in variables: torchrun, mpirun, srun, PMI */
+/* launcher.c - rank and number of ranks from a launcher's variables */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "root.h"
 
+/* torchrun, Open MPI, PMI, Slurm. */
 static const struct {
 	const char *rank, *nRanks;
 } variables[] = {
@@ -26,7 +27,7 @@ const char *launcherSeveral(void)
 	return NULL;
 }
 
-/* 0 when `text` is a whole number from 0 to ROOT_RANKS. */
+/* Returns 0 when `text` is a decimal number from 0 to ROOT_RANKS. */
 static int number(const char *text, int *out)
 {
 	char *end;
@@ -53,8 +54,8 @@ int launcherRank(int *rank, int *nRanks, char *why)
 			continue;
 		if (number(first, &r) || number(second, &n) || r >= n) {
 			snprintf(why, BOOTSTRAP_WHY,
-				 "%s=%.40s and %s=%.40s: must be numbers, the rank from 0 and less "
-				 "than the number of ranks, that at most %d",
+				 "%s=%.40s and %s=%.40s: must be numbers, the rank less than the "
+				 "number of ranks, the number of ranks at most %d",
 				 variables[i].rank, first, variables[i].nRanks, second, ROOT_RANKS);
 			return -1;
 		}
@@ -62,8 +63,9 @@ int launcherRank(int *rank, int *nRanks, char *why)
 		*nRanks = n;
 		return 0;
 	}
-	snprintf(why, BOOTSTRAP_WHY,
-		 "GIN_ROOT is set, but not this process's number: set RANK (from 0) and "
-		 "WORLD_SIZE");
+	snprintf(
+		why, BOOTSTRAP_WHY,
+		"GIN_ROOT is set, but no variable gives this process's rank: set RANK (from 0) and "
+		"WORLD_SIZE");
 	return -1;
 }

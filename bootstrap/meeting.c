@@ -1,37 +1,52 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* meeting.c - a communicator whose ranks meet at a root */
+/* meeting.c - client side of an exchange through a root */
 #include "meeting.h"
 
+#include <errno.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/auth.h"
+#include "lib/base/identity.h"
+#include "lib/base/log.h"
+
+#define CONNECT_SECONDS 10
+#define AUTH_SECONDS 20
+#define RETRY_MS_MOST 100 /* the pause between attempts doubles from 1 ms up to this */
+
+static const struct netAddress loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
 
 /* How often each name was used in this process. */
-struct usage {
+struct meetingName {
 	char name[BOOTSTRAP_NAME];
-	uint32_t next;
-	struct usage *others;
+	uint32_t next; /* generation of the next communicator of this name */
+	struct meetingName *others;
 };
 
-static struct usage *usages;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct meetingName *names;
+static pthread_mutex_t namesLock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct usage *findUsage(const char *name)
+static struct meetingName *findName(const char *text)
 {
-	struct usage *usage = usages;
+	struct meetingName *name = names;
 
-	while (usage && strcmp(usage->name, name))
-		usage = usage->others;
-	if (usage)
-		return usage;
-	usage = calloc(1, sizeof(*usage));
-	if (!usage)
+	while (name && strcmp(name->name, text))
+		name = name->others;
+	if (name)
+		return name;
+	name = calloc(1, sizeof(*name));
+	if (!name)
 		return NULL;
-	snprintf(usage->name, sizeof(usage->name), "%s", name);
-	usage->others = usages;
-	usages = usage;
-	return usage;
+	snprintf(name->name, sizeof(name->name), "%s", text);
+	name->others = names;
+	names = name;
+	return name;
 }
 
 struct meeting *meetingMake(const struct rootContact *contact, const char *name, unsigned seconds)
@@ -43,15 +58,149 @@ struct meeting *meetingMake(const struct rootContact *contact, const char *name,
 	meeting->contact = *contact;
 	meeting->seconds = seconds;
 	snprintf(meeting->name, sizeof(meeting->name), "%s", name);
-	pthread_mutex_lock(&lock);
-	struct usage *usage = findUsage(name);
-	if (usage)
-		meeting->generation = usage->next++;
-	pthread_mutex_unlock(&lock);
-	if (usage)
+	pthread_mutex_lock(&namesLock);
+	struct meetingName *used = findName(name);
+	if (used)
+		meeting->generation = used->next++;
+	pthread_mutex_unlock(&namesLock);
+	if (used)
 		return meeting;
 	free(meeting);
 	return NULL;
+}
+
+static uint64_t within(unsigned seconds, uint64_t deadline)
+{
+	uint64_t end = clockNow() + seconds * SECOND;
+
+	return end < deadline ? end : deadline;
+}
+
+/* Returns a connection that is authenticated on both ends, or -1 with errno. */
+static int tryAddress(const struct rootContact *contact, const struct netAddress *address,
+		      uint32_t rank, uint64_t deadline)
+{
+	int fd = socketConnect(address, contact->port, within(CONNECT_SECONDS, deadline));
+
+	if (fd < 0)
+		return -1;
+	if (!authConnect(fd, contact->key, rank, within(AUTH_SECONDS, deadline)))
+		return fd;
+	int reason = errno;
+	close(fd);
+	errno = reason;
+	return -1;
+}
+
+/* Tries each address once; -1 with the errno of the last address. */
+static int tryAddresses(const struct rootContact *contact, uint32_t rank, uint64_t deadline)
+{
+	int fd = -1;
+
+	errno = EADDRNOTAVAIL;
+	if (contact->hostId == identityHostId())
+		fd = tryAddress(contact, &loopback, rank, deadline);
+	for (unsigned i = 0; fd < 0 && i < contact->addresses && i < ROOT_ADDRESSES; i++)
+		fd = tryAddress(contact, &contact->address[i], rank, deadline);
+	return fd;
+}
+
+/*
+ * A timeout may mean a busy root. With `patient`, errors of a root that has not started may be
+ * retried too. A wrong secret (EACCES) is final.
+ */
+static int mayRetry(int reason, int patient)
+{
+	return reason == ETIMEDOUT ||
+	       (patient && (reason == ECONNREFUSED || reason == EHOSTUNREACH ||
+			    reason == ENETUNREACH || reason == ECONNRESET));
+}
+
+static int connectRoot(const struct rootContact *contact, uint32_t rank, int patient,
+		       uint64_t deadline)
+{
+	uint64_t warn = clockNow() + 10 * SECOND;
+	int fd = tryAddresses(contact, rank, deadline), pause = 1;
+
+	while (fd < 0 && mayRetry(errno, patient) && clockNow() < deadline) {
+		if (clockNow() > warn) {
+			logWrite(logWarn, "bootstrap: the root does not answer yet (port %u): %m",
+				 contact->port);
+			warn = deadline;
+		}
+		usleep((useconds_t)pause * 1000);
+		pause = pause * 2 < RETRY_MS_MOST ? pause * 2 : RETRY_MS_MOST;
+		fd = tryAddresses(contact, rank, deadline);
+	}
+	return fd;
+}
+
+/* The exchange's result when errno kept this rank from connecting, and the sentence. */
+static int noConnection(const struct rootContact *contact, int patient, char *why)
+{
+	int late = errno != EACCES && (patient || errno == ETIMEDOUT);
+
+	if (errno == EACCES)
+		snprintf(why, BOOTSTRAP_WHY,
+			 "the process that listens at port %u has another secret: %s",
+			 contact->port,
+			 patient ? "GIN_SECRET must be the same on all ranks, and no other job may "
+				   "use the port of GIN_ROOT"
+				 : "the id belongs to another job");
+	else
+		snprintf(why, BOOTSTRAP_WHY, "no connection to %s (port %u, %u addresses): %m; %s",
+			 patient ? "rank 0 at GIN_ROOT" : "the process that made the id",
+			 contact->port, contact->addresses,
+			 patient ? "is rank 0 started, and is the network between the hosts open?"
+				 : "it must run until all ranks have connected, and each id serves "
+				   "one communicator");
+	return late ? BOOTSTRAP_LATE : -1;
+}
+
+/* The exchange's result when the connection failed by errno, and the sentence. */
+static int noReply(const struct rootContact *contact, unsigned seconds, char *why)
+{
+	if (errno == ETIMEDOUT) {
+		snprintf(why, BOOTSTRAP_WHY,
+			 "the root of the bootstrap (port %u) did not answer within %u s "
+			 "(GIN_TIMEOUT): is its process stopped, or its GIN_TIMEOUT longer?",
+			 contact->port, seconds);
+		return BOOTSTRAP_LATE;
+	}
+	snprintf(why, BOOTSTRAP_WHY,
+		 "the connection to the root of the bootstrap (port %u) ended: %m; see the "
+		 "messages of rank 0",
+		 contact->port);
+	return -1;
+}
+
+int meetingAsk(const struct rootContact *contact, const struct rootRequest *request, int patient,
+	       unsigned seconds, struct rootReply *reply, char *why)
+{
+	uint64_t now = clockNow(), deadline = now + seconds * SECOND;
+	/* Wait a little longer than the root: its reply names the missing ranks. */
+	uint64_t replyDeadline = deadline + seconds * SECOND / 10 + SECOND;
+	int result = -1, fd = connectRoot(contact, request->rank, patient, deadline);
+
+	if (fd < 0)
+		return noConnection(contact, patient, why);
+	if (socketSend(fd, request, sizeof(*request), deadline) ||
+	    socketReceive(fd, reply, sizeof(*reply), replyDeadline)) {
+		result = noReply(contact, seconds, why);
+		goto out;
+	}
+	reply->why[sizeof(reply->why) - 1] = '\0';
+	if (reply->why[0]) {
+		snprintf(why, BOOTSTRAP_WHY, "%s", reply->why);
+		result = reply->result ? reply->result : -1;
+	} else {
+		result = 0;
+	}
+out:
+	/* A forked child process may hold fd: close() alone would not disconnect. */
+	shutdown(fd, SHUT_RDWR);
+	close(fd);
+	return result;
 }
 
 int meetingExchange(void *state, const struct bootstrapEntry *mine, int parent,
@@ -66,8 +215,8 @@ int meetingExchange(void *state, const struct bootstrapEntry *mine, int parent,
 	struct rootReply reply;
 
 	memcpy(request.name, meeting->name, sizeof(request.name));
-	int result = rootVisit(&meeting->contact, &request, meeting->patient, meeting->seconds,
-			       &reply, why);
+	int result = meetingAsk(&meeting->contact, &request, meeting->patient, meeting->seconds,
+				&reply, why);
 	if (result)
 		return result;
 	*root = reply.root;

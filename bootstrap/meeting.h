@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* meeting.h - a communicator whose ranks meet at a root: the state of pmix, tcp and uniqueid */
+/*
+ * meeting.h - client side of an exchange through a root
+ *
+ * A meeting is the exchange of one communicator. It is the state of the bootstraps pmix, tcp and
+ * unique id.
+ */
 #ifndef GIN_BOOTSTRAP_MEETING_H
 #define GIN_BOOTSTRAP_MEETING_H
 
@@ -8,17 +13,28 @@
 struct meeting {
 	struct rootContact contact;
 	char name[BOOTSTRAP_NAME];
-	uint32_t generation;
+	uint32_t generation; /* how many earlier communicators of this process had the name */
 	int rank, nRanks;
-	int patient; /* as rootVisit()'s */
+	int patient; /* keep trying while nobody listens: the root may start later */
 	unsigned seconds;
 };
 
-/* For a job's communicators: takes the name's next generation of this process. NULL: no memory. */
+/*
+ * A meeting at the root of the job. The generation is the number of earlier calls with this name in
+ * this process. The caller fills in rank and nRanks, and frees the meeting with free(). NULL: no
+ * memory. Any thread.
+ */
 struct meeting *meetingMake(const struct rootContact *contact, const char *name, unsigned seconds);
 
-/* As struct bootstrapOps' exchange. */
+/* Implements exchange() of struct bootstrapOps; `state` is a struct meeting. */
 int meetingExchange(void *state, const struct bootstrapEntry *mine, int parent,
 		    struct bootstrapEntry *root, struct bootstrapEntry *parents, char *why);
+
+/*
+ * Connects to the root, sends the request and waits for the reply. `patient` as in struct meeting.
+ * Returns what the exchange returns, with a sentence in `why` unless it is 0.
+ */
+int meetingAsk(const struct rootContact *contact, const struct rootRequest *request, int patient,
+	       unsigned seconds, struct rootReply *reply, char *why);
 
 #endif

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pmix.c - rank 0's contact to all ranks, by PMIx as mpirun and srun --mpi=pmix offer it;
- * libgin-pmix.so
+ * pmix.c - libgin-pmix.so: copies a root's contact from rank 0 to all ranks by PMIx
  *
- * It is asked once per process, and only for what holds on every launcher:
- *  - a fence over the whole namespace that collects data: one without data does not wait on Slurm,
- *    and one over a subset kills the job there; two at once get mixed;
- *  - a clock of our own around it: PMIX_TIMEOUT stops counting when all local ranks are in;
- *  - a fresh key each time: some versions give the old value of a key that is used again;
- *  - some versions tell a failed fence to the first local rank alone: that all have come shows at
- *    the root, not here;
- *  - PMIx is left when the process exits, not before: a rank that leaves makes a fence that others
- *    are in fail. Nobody gets any more by then, as all have met at the root since: leaving while a
- *    peer still gets can hang.
+ * mpirun and srun --mpi=pmix provide PMIx. Each process uses it once, and only in ways that work on
+ * every launcher:
+ *  - One fence over the whole namespace, with PMIX_COLLECT_DATA. On Slurm a fence without data does
+ *    not wait, and a fence over a subset kills the job. Two fences at a time get mixed up.
+ *  - Our own time limit around the fence: PMIX_TIMEOUT stops counting when all local ranks have
+ *    entered the fence.
+ *  - A new key each time: some versions return the old value of a key that is set again.
+ *  - No trust in the fence's status: some versions report a failed fence to the first local rank
+ *    only. The root finds out which ranks are missing.
+ *  - PMIx_Finalize at exit: a rank that leaves earlier makes fences of other ranks fail. At exit no
+ *    peer is inside PMIx_Get, which could hang: all ranks have met at the root since.
  */
 #include <pmix.h>
 #include <pthread.h>
@@ -26,12 +26,12 @@
 
 static struct {
 	pmix_proc_t me;
-	pid_t joined;	     /* this process, once it has; 0 before */
-	unsigned generation; /* makes keys fresh */
+	pid_t joined;	     /* pid of the process that called PMIx_Init; 0 before */
+	unsigned generation; /* part of the next key */
 } process;
 
-/* A fence that was given up keeps this for ever: PMIx may still call back. */
-struct fence {
+/* Never freed after a timeout: PMIx may still call fenceDone(). */
+struct pmixFence {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	int done;
@@ -40,7 +40,7 @@ struct fence {
 
 static void fenceDone(pmix_status_t status, void *arg)
 {
-	struct fence *f = arg;
+	struct pmixFence *f = arg;
 
 	pthread_mutex_lock(&f->lock);
 	f->status = status;
@@ -49,9 +49,9 @@ static void fenceDone(pmix_status_t status, void *arg)
 	pthread_mutex_unlock(&f->lock);
 }
 
-static struct fence *fenceMake(void)
+static struct pmixFence *fenceMake(void)
 {
-	struct fence *f = calloc(1, sizeof(*f));
+	struct pmixFence *f = calloc(1, sizeof(*f));
 	pthread_condattr_t monotonic;
 
 	if (!f)
@@ -64,21 +64,21 @@ static struct fence *fenceMake(void)
 	return f;
 }
 
-static void fenceFree(struct fence *f)
+static void fenceFree(struct pmixFence *f)
 {
 	pthread_cond_destroy(&f->changed);
 	pthread_mutex_destroy(&f->lock);
 	free(f);
 }
 
-static int say(char *why, const char *what, pmix_status_t status)
+static int pmixError(char *why, const char *what, pmix_status_t status)
 {
 	snprintf(why, BOOTSTRAP_WHY, "%s: %s", what, PMIx_Error_string(status));
 	return -1;
 }
 
-/* 1 when the callback came in time. */
-static int fenceWait(struct fence *f, unsigned seconds)
+/* Returns 1 when PMIx called fenceDone() in time. */
+static int fenceWait(struct pmixFence *f, unsigned seconds)
 {
 	struct timespec until;
 	int late = 0;
@@ -93,15 +93,15 @@ static int fenceWait(struct fence *f, unsigned seconds)
 	return done;
 }
 
-static int collect(unsigned seconds, char *why)
+static int fence(unsigned seconds, char *why)
 {
-	struct fence *f = fenceMake();
+	struct pmixFence *f = fenceMake();
 	pmix_proc_t all;
 	pmix_info_t info;
 	bool yes = true;
 
 	if (!f)
-		return say(why, "fence", PMIX_ERR_NOMEM);
+		return pmixError(why, "fence", PMIX_ERR_NOMEM);
 	PMIX_PROC_LOAD(&all, process.me.nspace, PMIX_RANK_WILDCARD);
 	PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
 	pmix_status_t status = PMIx_Fence_nb(&all, 1, &info, 1, fenceDone, f);
@@ -112,10 +112,10 @@ static int collect(unsigned seconds, char *why)
 	}
 	if (status == PMIX_SUCCESS)
 		status = f->status;
-	else if (status == PMIX_OPERATION_SUCCEEDED) /* and then nobody calls back */
+	else if (status == PMIX_OPERATION_SUCCEEDED) /* done at once, without a callback */
 		status = PMIX_SUCCESS;
 	fenceFree(f);
-	return status == PMIX_SUCCESS ? 0 : say(why, "PMIx_Fence_nb", status);
+	return status == PMIX_SUCCESS ? 0 : pmixError(why, "PMIx_Fence_nb", status);
 }
 
 static int put(const char *key, const void *in, size_t bytes, char *why)
@@ -127,7 +127,7 @@ static int put(const char *key, const void *in, size_t bytes, char *why)
 	pmix_status_t status = PMIx_Put(PMIX_GLOBAL, key, &value);
 	if (status == PMIX_SUCCESS)
 		status = PMIx_Commit();
-	return status == PMIX_SUCCESS ? 0 : say(why, "PMIx_Put", status);
+	return status == PMIX_SUCCESS ? 0 : pmixError(why, "PMIx_Put", status);
 }
 
 static int get(const char *key, int rank, void *out, size_t bytes, unsigned seconds, char *why)
@@ -161,7 +161,7 @@ static int pmixShare(void *data, size_t bytes, unsigned seconds, char *why)
 	snprintf(key, sizeof(key), "gin.%u", process.generation++);
 	if (process.me.rank == 0 && put(key, data, bytes, why))
 		return -1;
-	if (collect(seconds, why))
+	if (fence(seconds, why))
 		return -1;
 	return get(key, 0, data, bytes, seconds, why);
 }
@@ -174,13 +174,13 @@ static int jobSize(int *nRanks, char *why)
 	PMIX_PROC_LOAD(&all, process.me.nspace, PMIX_RANK_WILDCARD);
 	pmix_status_t status = PMIx_Get(&all, PMIX_JOB_SIZE, NULL, 0, &value);
 	if (status != PMIX_SUCCESS)
-		return say(why, "PMIx_Get(PMIX_JOB_SIZE)", status);
+		return pmixError(why, "PMIx_Get(PMIX_JOB_SIZE)", status);
 	*nRanks = (int)value->data.uint32;
 	PMIX_VALUE_RELEASE(value);
 	return 0;
 }
 
-/* Without a server PMIx_Init fails and yet leaves PMIx initialised. */
+/* Without a server PMIx_Init() fails, but PMIx stays initialised and must be finalised. */
 static int join(char *why)
 {
 	pmix_status_t status = PMIx_Init(&process.me, NULL, 0);
@@ -190,15 +190,15 @@ static int join(char *why)
 	if (status == PMIX_ERR_UNREACH) {
 		PMIx_Finalize(NULL, 0);
 		snprintf(why, BOOTSTRAP_WHY,
-			 "the launcher's PMIx server does not answer: is this "
-			 "process in another network namespace or container than it, or was "
+			 "the launcher's PMIx server does not answer: does this process run in "
+			 "another network namespace or container than the server, or was "
 			 "GIN_BOOTSTRAP=pmix set without a launcher?");
 		return -1;
 	}
-	return say(why, "PMIx_Init", status);
+	return pmixError(why, "PMIx_Init", status);
 }
 
-/* At exit. A child that was forked meanwhile has not joined, and must not leave for its parent. */
+/* Runs at exit. A forked child must not leave the job in place of its parent. */
 static void leave(void)
 {
 	if (process.joined == getpid())

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* root.c - the root's thread: takes connections, lets in who knows the key */
+/* root.c - the root's thread: accepts and authenticates connections */
 #include "root.h"
 
 #include <errno.h>
@@ -13,166 +13,170 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/forkguard.h"
-#include "lib/base/handshake.h"
-#include "lib/base/hostid.h"
+#include "lib/base/auth.h"
+#include "lib/base/identity.h"
 #include "lib/base/log.h"
 #include "lib/base/random.h"
 #include "lib/base/thread.h"
 #include "root_group.h"
 
-#define SILENT_SECONDS 5 /* a stranger who connects and says nothing is sent away */
+#define SILENT_SECONDS 5 /* time limit for a client to send its request */
 #define TICK_MS 250
 
 struct root {
 	int listener, poll;
 	int once;
-	uint8_t key[SIPHASH_KEY_BYTES];
-	struct guest *guests;
+	uint8_t key[AUTH_KEY_BYTES];
+	struct rootClient *clients;
 	struct rootGroups groups;
 };
 
-static void refuse(struct guest *guest)
+static void refuse(struct rootClient *client)
 {
 	char from[64];
 
-	socketPeer(guest->fd, from, sizeof(from));
+	socketPeer(client->fd, from, sizeof(from));
 	logWrite(logWarn, "bootstrap: refused %s, which does not know the key (GIN_SECRET)", from);
-	guestDrop(guest);
+	rootClientDrop(client);
 }
 
-/* It is not ready before so many bytes are there: nobody waits for the rest of a message. */
-static int expectBytes(const struct guest *guest, int bytes)
+/* epoll reports the client only when a whole message has arrived: reading it never blocks. */
+static int expectBytes(const struct rootClient *client, int bytes)
 {
-	return setsockopt(guest->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
+	return setsockopt(client->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
 }
 
-static int watch(const struct root *root, int fd, struct guest *guest)
+static int pollAdd(const struct root *root, int fd, struct rootClient *client)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.ptr = guest};
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = client};
 
 	return epoll_ctl(root->poll, EPOLL_CTL_ADD, fd, &event);
 }
 
-static void addGuest(struct root *root, int fd)
+static void addClient(struct root *root, int fd)
 {
-	struct guest *guest = calloc(1, sizeof(*guest));
+	struct rootClient *client = calloc(1, sizeof(*client));
 
-	if (!guest) {
+	if (!client) {
 		close(fd);
 		return;
 	}
-	*guest = (struct guest){.fd = fd,
-				.poll = root->poll,
-				.since = clockNow(),
-				.next = root->guests,
-				.at = &root->guests};
-	if (root->guests)
-		root->guests->at = &guest->next;
-	root->guests = guest;
-	if (expectBytes(guest, HANDSHAKE_ANSWER_BYTES) ||
-	    handshakeChallenge(fd, guest->challenge, clockNow()) || watch(root, fd, guest))
-		guestDrop(guest);
+	*client = (struct rootClient){.fd = fd,
+				      .poll = root->poll,
+				      .since = clockNow(),
+				      .next = root->clients,
+				      .at = &root->clients};
+	if (root->clients)
+		root->clients->at = &client->next;
+	root->clients = client;
+	if (expectBytes(client, AUTH_ANSWER_BYTES) ||
+	    authChallenge(fd, client->challenge, clockNow()) || pollAdd(root, fd, client))
+		rootClientDrop(client);
 }
 
-/* Without a descriptor left it waits a little: those who are served free theirs. */
-static void acceptGuest(struct root *root)
+/* Pauses when no file descriptor is left: clients that get their replies free theirs. */
+static void acceptClient(struct root *root)
 {
 	int fd = socketAccept(root->listener, clockNow());
 
 	if (fd >= 0) {
-		addGuest(root, fd);
+		addClient(root, fd);
 		return;
 	}
 	if (errno != EMFILE && errno != ENFILE)
-		return; /* whoever it was has gone again */
-	logWrite(logWarn, "bootstrap: no file descriptor left for the ranks that come: raise "
-			  "ulimit -n where rank 0 runs");
+		return; /* the client has disconnected already */
+	logWrite(logWarn, "bootstrap: no file descriptor left for ranks that connect: raise "
+			  "ulimit -n on the host of rank 0");
 	usleep(TICK_MS * 1000);
 }
 
-static int validRequest(struct guest *guest)
+static int validRequest(struct rootClient *client)
 {
-	struct rootRequest *request = &guest->request;
+	struct rootRequest *request = &client->request;
 
 	request->name[sizeof(request->name) - 1] = '\0';
 	request->entry.host[sizeof(request->entry.host) - 1] = '\0';
 	request->entry.refusal[sizeof(request->entry.refusal) - 1] = '\0';
-	return request->rank == guest->rank && request->nRanks <= ROOT_RANKS &&
+	return request->rank == client->rank && request->nRanks <= ROOT_RANKS &&
 	       request->rank < request->nRanks && request->parent <= request->rank;
 }
 
-static void greet(const struct root *root, struct guest *guest)
+static void authenticate(const struct root *root, struct rootClient *client)
 {
-	guest->state = guestAsks;
-	if (handshakeAnswer(guest->fd, root->key, guest->challenge, &guest->rank, clockNow()) ||
-	    expectBytes(guest, sizeof(guest->request)))
-		refuse(guest);
+	client->state = clientAsks;
+	if (authAnswer(client->fd, root->key, client->challenge, &client->rank, clockNow()) ||
+	    expectBytes(client, sizeof(client->request)))
+		refuse(client);
 }
 
-static void listenTo(struct root *root, struct guest *guest)
+static void readRequest(struct root *root, struct rootClient *client)
 {
-	if (!socketReceive(guest->fd, &guest->request, sizeof(guest->request), clockNow()) &&
-	    validRequest(guest)) {
-		groupsAdd(&root->groups, guest);
+	if (!socketReceive(client->fd, &client->request, sizeof(client->request), clockNow()) &&
+	    validRequest(client)) {
+		rootGroupsAdd(&root->groups, client);
 		return;
 	}
-	logWrite(logWarn, "bootstrap: rank %u left, or asked for what makes no sense", guest->rank);
-	guestDrop(guest);
+	logWrite(logWarn, "bootstrap: rank %u disconnected, or sent an invalid request",
+		 client->rank);
+	rootClientDrop(client);
 }
 
-/* Something has arrived from `guest`, or it has gone. */
-static void serve(struct root *root, struct guest *guest)
+/* The client has sent a message, or has disconnected. */
+static void serve(struct root *root, struct rootClient *client)
 {
-	if (guest->state == guestWaits)
-		groupsLost(&root->groups, guest);
-	else if (guest->state == guestGreets)
-		greet(root, guest);
+	if (client->state == clientWaits)
+		rootGroupsLost(&root->groups, client);
+	else if (client->state == clientProves)
+		authenticate(root, client);
 	else
-		listenTo(root, guest);
+		readRequest(root, client);
 }
 
-/* Whose message is there and was not read yet is not silent: this process may have been stopped. */
-static int isSilent(const struct guest *guest, uint64_t now)
+/*
+ * A client whose message has arrived is not silent, even if the root has not read the message: the
+ * root's process may have been stopped.
+ */
+static int isSilent(const struct rootClient *client, uint64_t now)
 {
-	struct pollfd ready = {.fd = guest->fd, .events = POLLIN};
+	struct pollfd ready = {.fd = client->fd, .events = POLLIN};
 
-	return guest->state != guestWaits && now > guest->since + SILENT_SECONDS * SECOND &&
+	return client->state != clientWaits && now > client->since + SILENT_SECONDS * SECOND &&
 	       poll(&ready, 1, 0) == 0;
 }
 
 static void dropSilent(struct root *root, uint64_t now)
 {
-	for (struct guest *guest = root->guests, *next; guest; guest = next) {
-		next = guest->next;
-		if (isSilent(guest, now))
-			refuse(guest);
+	for (struct rootClient *client = root->clients, *next; client; client = next) {
+		next = client->next;
+		if (isSilent(client, now))
+			refuse(client);
 	}
 }
 
-/* One event a turn: what it does may free other guests. */
-static void turn(struct root *root)
+/* Handles one event only: handling it may free clients that other events point to. */
+static void step(struct root *root)
 {
-	int idle = !root->guests && !root->groups.list;
+	int idle = !root->clients && !root->groups.list;
 	struct epoll_event event;
 	int ready = epoll_wait(root->poll, &event, 1, idle ? -1 : TICK_MS);
 
 	if (ready > 0 && event.data.ptr)
 		serve(root, event.data.ptr);
 	else if (ready > 0)
-		acceptGuest(root);
+		acceptClient(root);
 	uint64_t now = clockNow();
 	dropSilent(root, now);
-	groupsTick(&root->groups, now);
+	rootGroupsTick(&root->groups, now);
 }
 
 static void freeRoot(struct root *root)
 {
-	groupsFree(&root->groups);
-	while (root->guests)
-		guestDrop(root->guests);
+	rootGroupsFree(&root->groups);
+	while (root->clients)
+		rootClientDrop(root->clients);
 	if (root->poll >= 0)
 		close(root->poll);
-	shutdown(root->listener, SHUT_RDWR); /* as in guestDrop() */
+	shutdown(root->listener, SHUT_RDWR); /* for the reason in rootClientDrop() */
 	forkGuardClose(root->listener);
 	free(root);
 }
@@ -182,12 +186,12 @@ static void *rootThread(void *arg)
 	struct root *root = arg;
 
 	while (!root->once || !root->groups.done)
-		turn(root);
+		step(root);
 	freeRoot(root);
 	return NULL;
 }
 
-int rootStart(int listener, const uint8_t key[SIPHASH_KEY_BYTES], int once, unsigned seconds)
+int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], int once, unsigned seconds)
 {
 	struct root *root = calloc(1, sizeof(*root));
 	pthread_t thread;
@@ -200,7 +204,7 @@ int rootStart(int listener, const uint8_t key[SIPHASH_KEY_BYTES], int once, unsi
 	forkGuard(listener);
 	memcpy(root->key, key, sizeof(root->key));
 	root->poll = epoll_create1(EPOLL_CLOEXEC);
-	if (root->poll < 0 || watch(root, listener, NULL))
+	if (root->poll < 0 || pollAdd(root, listener, NULL))
 		goto failed;
 	errno = threadStart(&thread, "gin-root", rootThread, root);
 	if (errno)
@@ -217,7 +221,7 @@ failed:;
 
 int rootMake(struct rootContact *contact, const char *ifname, int once, unsigned seconds, char *why)
 {
-	struct rootContact made = {.magic = ROOT_MAGIC, .hostId = hostId()};
+	struct rootContact made = {.magic = ROOT_MAGIC, .hostId = identityHostId()};
 	int listener = socketListen(&made.port);
 
 	int failed = listener < 0 || randomBytes(made.key, sizeof(made.key));

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * root.h - the root: a thread in one process, to which all ranks of a communicator come once
+ * root.h - the root: a thread of one process, to which each rank of a communicator connects once
  *
- * Each brings its entry and takes those of rank 0 and of its parent along. Who comes proves that it
- * knows the key. One root serves one communicator (unique id) or all that a job makes (PMIx, TCP):
- * these are told apart by name, and by how often the name was used before.
+ * Each rank sends its entry, and receives the entries of rank 0 and of its parent. Both ends of a
+ * connection prove that they know the key. A root serves one communicator (unique id), or all
+ * communicators of a job (PMIx, TCP). It tells communicators apart by name and by generation: how
+ * many earlier communicators had the name.
  */
 #ifndef GIN_BOOTSTRAP_ROOT_H
 #define GIN_BOOTSTRAP_ROOT_H
 
-#include "lib/base/siphash.h"
+#include "lib/base/auth.h"
 #include "lib/base/socket.h"
 #include "bootstrap.h"
 
 #define ROOT_ADDRESSES 5
-#define ROOT_RANKS (1 << 20) /* of a communicator */
+#define ROOT_RANKS (1 << 20) /* most ranks of a communicator */
 
-/* Where a root is, and what proves that one may come. It fits a ginUniqueId_t. */
+/* Address and key of a root. It fits a ginUniqueId_t. */
 struct rootContact {
 	uint64_t magic;
-	uint64_t hostId; /* on the same host the loopback interface is tried first */
-	uint8_t key[SIPHASH_KEY_BYTES];
+	uint64_t hostId; /* a client on the same host tries the loopback interface first */
+	uint8_t key[AUTH_KEY_BYTES];
 	uint16_t port;
 	uint16_t addresses;
 	struct netAddress address[ROOT_ADDRESSES];
@@ -28,38 +29,34 @@ struct rootContact {
 
 #define ROOT_MAGIC UINT64_C(0x31746f6f726e6967) /* "ginroot1" */
 
-/* What a rank says when it comes; of the same size in every version of libgin. */
+/* What a rank sends. The size is the same in every version of libgin. */
 struct rootRequest {
 	char name[BOOTSTRAP_NAME]; /* of the communicator */
-	uint32_t generation;	   /* how often the name was used before */
+	uint32_t generation;
 	uint32_t rank, nRanks;
 	uint32_t parent;
 	struct bootstrapEntry entry;
 };
 
-/* And what it gets: a sentence in `why`, or entries when that is "". */
+/* What the root answers: a sentence in `why`; or the entries, and `why` is "". */
 struct rootReply {
-	int32_t result; /* as an exchange's; with a sentence */
+	int32_t result; /* of the exchange; set when `why` is */
 	char why[BOOTSTRAP_WHY];
 	struct bootstrapEntry root, parent;
 };
 
 /*
- * Starts a root on `listener`, which it owns then; it ends with the process or, with `once`, when
- * its first communicator is complete or has failed. `seconds`: until a communicator whose ranks do
- * not all come is given up. 0, or -1 with errno.
+ * Starts a root, which takes over `listener`. The root runs until the process ends or, with `once`,
+ * until its first communicator is complete or has failed. A communicator fails when some of its
+ * ranks do not come within `seconds`. Returns 0, or -1 with errno.
  */
-int rootStart(int listener, const uint8_t key[SIPHASH_KEY_BYTES], int once, unsigned seconds);
-
-/* A key, a listener and a root; the contact is for all ranks. `ifname` as in socketAddresses(). */
-int rootMake(struct rootContact *contact, const char *ifname, int once, unsigned seconds,
-	     char *why);
+int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], int once, unsigned seconds);
 
 /*
- * A rank's side: goes to the root and waits for the reply. Tries again until the deadline when
- * nobody listens and `patient`: the root may start later.
+ * Makes a key and a listener, starts a root on them, and fills in `contact`, which all ranks need.
+ * `ifname` as in socketAddresses().
  */
-int rootVisit(const struct rootContact *contact, const struct rootRequest *request, int patient,
-	      unsigned seconds, struct rootReply *reply, char *why);
+int rootMake(struct rootContact *contact, const char *ifname, int once, unsigned seconds,
+	     char *why);
 
 #endif

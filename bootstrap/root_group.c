@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* root_group.c - who has come to a root, and for which communicator */
+/* root_group.c - the clients of a root, grouped by communicator */
 #include "root_group.h"
 
 #include <stdio.h>
@@ -14,38 +14,38 @@
 
 #define REPLY_SECONDS 10
 
-/* A child that the program forked meanwhile has the connection, too: closing does not end it. */
-void guestDrop(struct guest *guest)
+/* A forked child process may hold fd: close() alone would not disconnect. */
+void rootClientDrop(struct rootClient *client)
 {
-	epoll_ctl(guest->poll, EPOLL_CTL_DEL, guest->fd, NULL);
-	shutdown(guest->fd, SHUT_RDWR);
-	close(guest->fd);
-	*guest->at = guest->next;
-	if (guest->next)
-		guest->next->at = guest->at;
-	free(guest);
+	epoll_ctl(client->poll, EPOLL_CTL_DEL, client->fd, NULL);
+	shutdown(client->fd, SHUT_RDWR);
+	close(client->fd);
+	*client->at = client->next;
+	if (client->next)
+		client->next->at = client->at;
+	free(client);
 }
 
-/* Whoever does not take it has gone; the others see that on the control plane. */
-static void reply(struct guest *guest, const struct rootReply *text)
+/* If a rank is gone and cannot be sent its reply, the control plane reports that to the others. */
+static void reply(struct rootClient *client, const struct rootReply *text)
 {
-	if (socketSend(guest->fd, text, sizeof(*text), clockNow() + REPLY_SECONDS * SECOND))
-		logWrite(logInfo, "bootstrap: rank %u did not take its reply: %m", guest->rank);
-	guestDrop(guest);
+	if (socketSend(client->fd, text, sizeof(*text), clockNow() + REPLY_SECONDS * SECOND))
+		logWrite(logInfo, "bootstrap: rank %u did not take its reply: %m", client->rank);
+	rootClientDrop(client);
 }
 
-static void replyFailure(struct guest *guest, int result, const char *why)
+static void replyFailure(struct rootClient *client, int result, const char *why)
 {
 	struct rootReply text = {.result = result};
 
 	snprintf(text.why, sizeof(text.why), "%s", why);
-	reply(guest, &text);
+	reply(client, &text);
 }
 
 static void freeGroup(struct rootGroup *group)
 {
 	free(group->hasCome);
-	free(group->guest);
+	free(group->client);
 	free(group);
 }
 
@@ -61,29 +61,29 @@ static void removeGroup(struct rootGroups *groups, struct rootGroup *group)
 }
 
 /*
- * It stays until all have been told, or are late. From the last to the first: rank 0's process, and
- * this thread with it, may end as soon as it knows.
+ * The group stays in the list to fail the ranks that come later. Rank 0 is the last to get the
+ * failure: its process, and this thread with it, may end at once.
  */
 static void failGroup(struct rootGroup *group, int result, const char *why)
 {
 	group->failed = result;
 	snprintf(group->failure, sizeof(group->failure), "%s", why);
 	for (uint32_t r = group->first.nRanks; r-- > 0;) {
-		if (group->guest[r])
-			replyFailure(group->guest[r], result, group->failure);
-		group->guest[r] = NULL;
+		if (group->client[r])
+			replyFailure(group->client[r], result, group->failure);
+		group->client[r] = NULL;
 	}
 }
 
 static void completeGroup(struct rootGroups *groups, struct rootGroup *group)
 {
-	struct rootReply text = {.root = group->guest[0]->request.entry};
+	struct rootReply text = {.root = group->client[0]->request.entry};
 
-	/* From the last to the first: a parent's number is below its children's. */
+	/* From the last rank to the first: reply() frees a client, and a parent's rank is lower. */
 	for (uint32_t r = group->first.nRanks; r-- > 0;) {
-		struct guest *guest = group->guest[r];
-		text.parent = group->guest[guest->request.parent]->request.entry;
-		reply(guest, &text);
+		struct rootClient *client = group->client[r];
+		text.parent = group->client[client->request.parent]->request.entry;
+		reply(client, &text);
 	}
 	removeGroup(groups, group);
 }
@@ -105,8 +105,8 @@ static struct rootGroup *makeGroup(struct rootGroups *groups, const struct rootR
 	if (!group)
 		return NULL;
 	group->hasCome = calloc(request->nRanks, sizeof(*group->hasCome));
-	group->guest = calloc(request->nRanks, sizeof(*group->guest));
-	if (!group->hasCome || !group->guest) {
+	group->client = calloc(request->nRanks, sizeof(*group->client));
+	if (!group->hasCome || !group->client) {
 		freeGroup(group);
 		return NULL;
 	}
@@ -117,10 +117,13 @@ static struct rootGroup *makeGroup(struct rootGroups *groups, const struct rootR
 	return group;
 }
 
-/* Does the guest fit to those who have come? Else what all get, and the sentence. */
-static int checkGuest(const struct rootGroup *group, const struct guest *guest, char *why)
+/*
+ * Returns 0 when the request agrees with earlier requests of the group. Otherwise returns the
+ * result of the exchange for all ranks, and the sentence.
+ */
+static int checkClient(const struct rootGroup *group, const struct rootClient *client, char *why)
 {
-	const struct rootRequest *first = &group->first, *request = &guest->request;
+	const struct rootRequest *first = &group->first, *request = &client->request;
 
 	if (request->nRanks != first->nRanks) {
 		snprintf(why, BOOTSTRAP_WHY,
@@ -131,8 +134,8 @@ static int checkGuest(const struct rootGroup *group, const struct guest *guest, 
 	}
 	if (group->hasCome[request->rank]) {
 		snprintf(why, BOOTSTRAP_WHY,
-			 "two processes say that they are rank %u: each needs a number of its own, "
-			 "and each job a root of its own",
+			 "two processes say that they are rank %u: each process needs its own "
+			 "rank, and each job its own root",
 			 request->rank);
 		return -1;
 	}
@@ -147,55 +150,56 @@ static void markCome(struct rootGroup *group, uint32_t rank)
 	group->come++;
 }
 
-void groupsAdd(struct rootGroups *groups, struct guest *guest)
+void rootGroupsAdd(struct rootGroups *groups, struct rootClient *client)
 {
-	struct rootGroup *group = findGroup(groups, &guest->request);
+	struct rootGroup *group = findGroup(groups, &client->request);
 	char why[BOOTSTRAP_WHY];
 
 	if (!group)
-		group = makeGroup(groups, &guest->request);
+		group = makeGroup(groups, &client->request);
 	if (!group) {
-		replyFailure(guest, -1, "the root has no memory");
+		replyFailure(client, -1, "the root has no memory");
 		return;
 	}
-	int wrong = group->failure[0] ? 0 : checkGuest(group, guest, why);
+	int wrong = group->failure[0] ? 0 : checkClient(group, client, why);
 	if (wrong)
 		failGroup(group, wrong, why);
-	markCome(group, guest->request.rank);
+	markCome(group, client->request.rank);
 	if (group->failure[0]) {
-		replyFailure(guest, group->failed, group->failure);
+		replyFailure(client, group->failed, group->failure);
 		if (group->come >= group->first.nRanks)
 			removeGroup(groups, group);
 		return;
 	}
-	guest->group = group;
-	guest->state = guestWaits;
-	group->guest[guest->rank] = guest;
+	client->group = group;
+	client->state = clientWaits;
+	group->client[client->rank] = client;
 	if (group->come == group->first.nRanks)
 		completeGroup(groups, group);
 }
 
-void groupsLost(struct rootGroups *groups, struct guest *guest)
+void rootGroupsLost(struct rootGroups *groups, struct rootClient *client)
 {
-	struct rootGroup *group = guest->group;
+	struct rootGroup *group = client->group;
 	char why[BOOTSTRAP_WHY];
 
-	snprintf(why, sizeof(why), "rank %u ended while the others were coming", guest->rank);
-	group->guest[guest->rank] = NULL;
-	guestDrop(guest);
+	snprintf(why, sizeof(why), "rank %u ended while other ranks were still connecting",
+		 client->rank);
+	group->client[client->rank] = NULL;
+	rootClientDrop(client);
 	failGroup(group, -1, why);
 	if (group->come >= group->first.nRanks)
 		removeGroup(groups, group);
 }
 
-/* "ranks 3, 7, 8, 9 and 12 more" */
+/* Writes "ranks 3, 7, 8, 9 and 12 more", for example. */
 static void nameMissing(const struct rootGroup *group, char *out, size_t bytes)
 {
 	uint32_t named = 0, missing = group->first.nRanks - group->come;
 	size_t used = (size_t)snprintf(out, bytes, "rank%s", missing > 1 ? "s" : "");
 
 	for (uint32_t r = 0; r < group->first.nRanks && named < 8; r++)
-		if (!group->guest[r])
+		if (!group->client[r])
 			used += (size_t)snprintf(out + used, bytes - used, "%s %u",
 						 named++ ? "," : "", r);
 	if (missing > named)
@@ -225,7 +229,7 @@ static void tickGroup(struct rootGroups *groups, struct rootGroup *group, uint64
 	logWrite(logWarn, "bootstrap: waiting for %s", missing);
 }
 
-void groupsTick(struct rootGroups *groups, uint64_t now)
+void rootGroupsTick(struct rootGroups *groups, uint64_t now)
 {
 	for (struct rootGroup *group = groups->list, *next; group; group = next) {
 		next = group->next;
@@ -233,7 +237,7 @@ void groupsTick(struct rootGroups *groups, uint64_t now)
 	}
 }
 
-void groupsFree(struct rootGroups *groups)
+void rootGroupsFree(struct rootGroups *groups)
 {
 	while (groups->list)
 		removeGroup(groups, groups->list);

@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* root_group.h - who has come to a root, and for which communicator; the root's thread alone */
+/* root_group.h - the clients of a root, grouped by communicator; used by the root's thread only */
 #ifndef GIN_BOOTSTRAP_ROOT_GROUP_H
 #define GIN_BOOTSTRAP_ROOT_GROUP_H
 
 #include "root.h"
 
-enum guestState {
-	guestGreets, /* must prove that it knows the key */
-	guestAsks,   /* must say what it wants */
-	guestWaits   /* for the others of its group */
+enum rootClientState {
+	clientProves, /* has to prove that it knows the key */
+	clientAsks,   /* has to send its request */
+	clientWaits   /* waits for the other ranks of its group */
 };
 
-/* A connection. */
-struct guest {
-	int fd, poll; /* poll: the epoll that watches it */
-	enum guestState state;
-	uint64_t since;
+/* A connection to the root. */
+struct rootClient {
+	int fd, poll; /* poll: the root's epoll descriptor */
+	enum rootClientState state;
+	uint64_t since; /* when it connected */
 	uint64_t challenge[2];
-	uint32_t rank; /* that it proved to be */
+	uint32_t rank; /* as proved by the handshake */
 	struct rootRequest request;
-	struct rootGroup *group; /* guestWaits */
-	struct guest *next, **at;
+	struct rootGroup *group; /* set in state clientWaits */
+	struct rootClient *next, **at;
 };
 
-/* A communicator whose ranks come. */
+/* A communicator whose ranks connect. */
 struct rootGroup {
-	struct rootRequest first; /* name, generation and size */
-	uint32_t come;		  /* ranks that did, whether they wait or were told why not */
-	uint8_t *hasCome;	  /* [nRanks] */
-	struct guest **guest;	  /* [nRanks]: who waits */
-	int failed;		  /* what an exchange returns, and the sentence */
+	struct rootRequest first;   /* of the first rank: name, generation, number of ranks */
+	uint32_t come;		    /* number of ranks that came, failed ones included */
+	uint8_t *hasCome;	    /* [nRanks] */
+	struct rootClient **client; /* [nRanks]: clients that wait */
+	int failed;		    /* result of the exchange */
 	char failure[BOOTSTRAP_WHY];
 	uint64_t start;
 	int warned;
@@ -38,22 +38,25 @@ struct rootGroup {
 
 struct rootGroups {
 	struct rootGroup *list;
-	unsigned seconds; /* until a group is given up */
-	unsigned done;	  /* groups that are complete or have failed for all */
+	unsigned seconds; /* time limit of each group */
+	unsigned done;	  /* groups that were removed: complete, or failed */
 };
 
-/* Closes the connection and frees it, wherever it stands. */
-void guestDrop(struct guest *guest);
+/* Closes the connection and frees the client, in any state. */
+void rootClientDrop(struct rootClient *client);
 
-/* Takes the request in guest->request; replies to all when its group is complete or has failed. */
-void groupsAdd(struct rootGroups *groups, struct guest *guest);
+/*
+ * Handles client->request: adds the client to its group. Replies to all clients of the group when
+ * the group is complete or has failed.
+ */
+void rootGroupsAdd(struct rootGroups *groups, struct rootClient *client);
 
-/* A waiting guest has closed its connection: its group fails. */
-void groupsLost(struct rootGroups *groups, struct guest *guest);
+/* A client in state clientWaits has disconnected: its group fails. */
+void rootGroupsLost(struct rootGroups *groups, struct rootClient *client);
 
-/* Warns after 10 s of waiting, gives up after groups->seconds. */
-void groupsTick(struct rootGroups *groups, uint64_t now);
+/* Warns about groups that wait for 10 s; fails groups after groups->seconds. */
+void rootGroupsTick(struct rootGroups *groups, uint64_t now);
 
-void groupsFree(struct rootGroups *groups);
+void rootGroupsFree(struct rootGroups *groups);
 
 #endif

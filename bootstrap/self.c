@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* self.c - this rank alone */
+/* self.c - bootstrap of one rank alone */
 #include <stdio.h>
 
 #include "bootstrap.h"

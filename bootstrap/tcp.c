@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tcp.c - by GIN_ROOT=host:port, rank and number of ranks from a launcher's variables */
+/* tcp.c - bootstrap by GIN_ROOT=host:port; a launcher's variables give the rank */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/hostid.h"
+#include "lib/base/identity.h"
 #include "meeting.h"
 
-/* Of this process; rank 0 has the root. */
+/* The job of this process; rank 0 runs the root. The lock guards all fields. */
 static struct {
 	pthread_mutex_t lock;
 	int joined;
@@ -28,7 +28,7 @@ static int isPort(const char *text)
 	return digits && digits <= 5 && !text[digits] && atoi(text) > 0 && atoi(text) <= UINT16_MAX;
 }
 
-/* "host:port" or "[host]:port" in two; -1 when it is neither. */
+/* Splits "host:port" or "[host]:port" into its two parts; -1 when `text` is neither. */
 static int split(const char *text, char *host, size_t bytes, char **port)
 {
 	if (snprintf(host, bytes, "%s", text) >= (int)bytes)
@@ -45,10 +45,10 @@ static int split(const char *text, char *host, size_t bytes, char **port)
 	return 0;
 }
 
-/* A text of any length to a key; whoever has the text has the key. */
-static void makeKey(const char *secret, uint8_t key[SIPHASH_KEY_BYTES])
+/* Derives the key from GIN_SECRET, a text of any length. */
+static void makeKey(const char *secret, uint8_t key[AUTH_KEY_BYTES])
 {
-	static const uint8_t halves[2][SIPHASH_KEY_BYTES] = {"libgin secret 1", "libgin secret 2"};
+	static const uint8_t halves[2][AUTH_KEY_BYTES] = {"libgin secret 1", "libgin secret 2"};
 
 	for (int i = 0; i < 2; i++) {
 		uint64_t half = siphash(halves[i], secret, strlen(secret));
@@ -64,8 +64,8 @@ static int resolve(const char *text, struct rootContact *contact, char *why)
 
 	if (split(text, host, sizeof(host), &port)) {
 		snprintf(why, BOOTSTRAP_WHY,
-			 "GIN_ROOT=%.100s: must be host:port or [address]:port, the port from 1 to "
-			 "65535",
+			 "GIN_ROOT=%.100s: must be host:port or [address]:port, with a port from 1 "
+			 "to 65535",
 			 text);
 		return -1;
 	}
@@ -91,8 +91,8 @@ static int onlyLoopback(const struct rootContact *contact)
 }
 
 /*
- * Without a secret only the loopback interface listens. With one all do: what GIN_ROOT's host is
- * called on other hosts may be the name of the loopback interface on its own.
+ * Without a secret the root listens on the loopback interface only. With a secret it listens on all
+ * interfaces: on rank 0's own host, the name in GIN_ROOT may resolve to a loopback address.
  */
 static int startRoot(struct rootContact *contact, const struct bootstrapWanted *wanted, char *why)
 {
@@ -104,7 +104,7 @@ static int startRoot(struct rootContact *contact, const struct bootstrapWanted *
 			 wanted->root, errno == EADDRINUSE ? "; choose another port" : "");
 		return -1;
 	}
-	if (!at) { /* rank 0 itself need not go by a name */
+	if (!at) { /* rank 0 reaches its own root by loopback, whatever its name resolves to */
 		contact->address[0] = loopback;
 		contact->addresses = 1;
 	}
@@ -124,7 +124,7 @@ static int joinLocked(const struct bootstrapWanted *wanted, char *why)
 	if (!*wanted->secret && !onlyLoopback(&contact)) {
 		snprintf(why, BOOTSTRAP_WHY,
 			 "GIN_ROOT=%.100s is open to other hosts: set GIN_SECRET, on all ranks, to "
-			 "the same long random text",
+			 "one long random text",
 			 wanted->root);
 		return -1;
 	}
@@ -136,7 +136,10 @@ static int joinLocked(const struct bootstrapWanted *wanted, char *why)
 	return 0;
 }
 
-/* After an elastic restart ranks of the time before may still be about. */
+/*
+ * The name contains torchrun's restart count: ranks of an earlier start may still run, and must not
+ * meet ranks of this start.
+ */
 static void nameOf(const struct bootstrapWanted *wanted, char name[BOOTSTRAP_NAME])
 {
 	const char *restarts = getenv("TORCHELASTIC_RESTART_COUNT");

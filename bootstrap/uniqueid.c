@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* uniqueid.c - by an id that the caller carries from one rank to the others */
+/* uniqueid.c - bootstrap by a unique id, which the caller copies to all ranks */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// alltoall - every rank sends a block to every other: puts that count, signals and flush
+// alltoall - each rank sends a block to every rank: puts with counters, signals, and a flush
 //
-// The source of a round is overwritten for the next one as soon as the counter says that all puts
-// have read it. Each sender has a signal of its own: a sum over all would not tell a sender that is
-// a round ahead from one that is late.
+// The next round overwrites the source as soon as the counter shows that all puts have read it.
+// Each sender has its own signal: with one signal for all senders, a sender that is a round ahead
+// could hide a sender that is late.
 //   mpirun -n 4 ./alltoall
 #include "launch.h"
 
 enum { WORDS = 1000, ROUNDS = 5 };
 
-// Word i of what `from` sends to `to` in a round.
+// Word i that rank `from` sends to rank `to` in a round.
 GIN_FN uint32_t element(uint32_t from, uint32_t to, uint32_t round, uint32_t i)
 {
 	return ((from * 64 + to) * 64 + round) * 4096 + i;
@@ -17,8 +17,8 @@ GIN_FN uint32_t element(uint32_t from, uint32_t to, uint32_t round, uint32_t i)
 
 struct AllToAll {
 	ginDevComm dc;
-	ginWindow_t target,
-		source; // target: [round parity][sender][WORDS], source: [receiver][WORDS]
+	ginWindow_t target; // uint32_t [round parity][sender][WORDS]
+	ginWindow_t source; // uint32_t [receiver][WORDS]
 	uint32_t *in, *out;
 	uint64_t *wrong;
 	ginResult_t *result;
@@ -33,7 +33,7 @@ struct AllToAll {
 	{
 		const size_t bytes = WORDS * sizeof(uint32_t);
 		ginResult_t status = ginSuccess;
-		// All start with another peer, so that none gets everything at once.
+		// Each rank starts with a different peer, so that no peer gets all blocks at once.
 		for (uint32_t i = 0; i < dc.nRanks && status == ginSuccess; i++) {
 			uint32_t peer = (dc.rank + i) % dc.nRanks;
 			size_t to = (round % 2 * dc.nRanks + dc.rank) * bytes;
@@ -63,15 +63,17 @@ struct AllToAll {
 			fill(round);
 			status = send(gin, round);
 			if (status == ginSuccess)
-				status = gin.waitCounter(0, expected, block); // source is free
+				status =
+					gin.waitCounter(0, expected, block); // source may be reused
 			for (uint32_t peer = 0; peer < dc.nRanks && status == ginSuccess; peer++)
-				status = gin.waitSignal(peer, round + 1, block); // it has sent
+				status =
+					gin.waitSignal(peer, round + 1, block); // its block is here
 			n += countWrong(round);
 		}
 		if (status == ginSuccess)
 			status = gin.flush(block);
 		if (n || status != ginSuccess)
-			wrong[0] = 1; // any thread may say so
+			wrong[0] = 1; // by any thread
 		if (ginThreadIndex() == 0)
 			*result = status;
 	}

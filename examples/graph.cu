@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// graph - a kernel that communicates, captured once in a CUDA graph and replayed many times
+// graph - a kernel that communicates is captured in a CUDA graph once, and replayed many times
 //
-// Signals go on from one replay to the next, so that a kernel must not wait for absolute values:
-// the shadow of the signal remembers how far it had come. Without a GPU the same body is called
-// again. What arrived is passed on, plus one: in the end the word says how often.
+// Each rank adds 1 to the word that it received and passes it on, so the word counts the replays.
+//
+// Signals keep their values from one replay to the next. A captured kernel has fixed arguments, so
+// it cannot wait for absolute values. It waits for an increase instead: the signal's shadow has the
+// value up to which earlier waits have come. Without a GPU, the body is called once per replay.
 //   mpirun -n 2 ./graph [REPLAYS]
 #include "launch.h"
 
-struct Shift {
+struct PassOn {
 	ginDevComm dc;
-	ginWindow_t inbox, outbox; // one word: how often it was passed on
+	ginWindow_t inbox, outbox; // one word each
 	uint64_t *in, *out;
 	ginResult_t *result;
 
@@ -20,13 +22,13 @@ struct Shift {
 		uint64_t before, delta;
 		ginResult_t status = gin.put((rank + 1) % n, inbox, 0, outbox, 0, sizeof(uint64_t),
 					     GinSignalInc{0});
-		if (status == ginSuccess) // the left neighbour's put of this replay
+		if (status == ginSuccess) // wait for this replay's put of the left neighbour
 			status = gin.waitSignalFollowShadow(0, 1, &before, &delta);
-		if (status == ginSuccess) // the own put has read its word, which is written anew
+		if (status == ginSuccess) // this rank's put has read *out, which may be overwritten
 			status = gin.flush();
 		if (status == ginSuccess) {
 			*out = *in + 1;
-			// It may send the next one: its inbox here has been read.
+			// Tell the left neighbour that *in was read: it may put again.
 			status = gin.signal((rank + n - 1) % n, GinSignalInc{1});
 		}
 		if (status == ginSuccess)
@@ -37,7 +39,7 @@ struct Shift {
 };
 
 #ifdef __CUDACC__
-static void replay(Shift shift, unsigned replays)
+static void replay(PassOn passOn, unsigned replays)
 {
 	cudaStream_t stream;
 	cudaGraph_t graph;
@@ -45,7 +47,7 @@ static void replay(Shift shift, unsigned replays)
 	bool ok = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess &&
 		  cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess;
 	check(ok, "capture");
-	kernel<<<1, 1, 0, stream>>>(shift);
+	kernel<<<1, 1, 0, stream>>>(passOn);
 	ok = cudaStreamEndCapture(stream, &graph) == cudaSuccess &&
 	     cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess;
 	check(ok, "graph");
@@ -58,19 +60,19 @@ static void replay(Shift shift, unsigned replays)
 }
 #endif
 
-static void run(const Ranks &r, Shift shift, unsigned replays)
+static void run(const Ranks &r, PassOn passOn, unsigned replays)
 {
 #ifdef __CUDACC__
 	if (r.device >= 0) {
-		replay(shift, replays);
+		replay(passOn, replays);
 		return;
 	}
 #endif
 	for (unsigned i = 0; i < replays; i++)
-		launch(r, 1, 1, shift);
+		launch(r, 1, 1, passOn);
 }
 
-// 50, or what the argument says; 0 when that is no number.
+// Number of replays: the argument, or 50. Returns 0 for a wrong argument.
 static unsigned replaysOf(int argc, char **argv)
 {
 	char *end;
@@ -85,7 +87,7 @@ int main(int argc, char **argv)
 	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
 	unsigned replays = replaysOf(argc, argv);
 	if (!replays) {
-		fprintf(stderr, "%s [REPLAYS]: from 1 to 1000000\n", argv[0]);
+		fprintf(stderr, "usage: %s [REPLAYS] (from 1 to 1000000)\n", argv[0]);
 		return 2;
 	}
 	ginDevComm dc;
@@ -96,13 +98,13 @@ int main(int argc, char **argv)
 
 	CHECK(ginDevCommCreate(r.comm, &want, &dc));
 	run(r,
-	    Shift{dc, in.window, out.window, static_cast<uint64_t *>(in.ptr),
-		  static_cast<uint64_t *>(out.ptr), result},
+	    PassOn{dc, in.window, out.window, static_cast<uint64_t *>(in.ptr),
+		   static_cast<uint64_t *>(out.ptr), result},
 	    replays);
 	check(*result == ginSuccess, ginGetErrorString(*result));
 	copyBytes(r, word.data(), out.ptr, sizeof(uint64_t));
 	if (r.rank == 0)
-		printf("passed on %llu times in %u replays\n",
+		printf("the word was passed on %llu times in %u replays\n",
 		       static_cast<unsigned long long>(word[0]), replays);
 	int status = report(r, word[0] != replays);
 	CHECK(ginDevCommDestroy(r.comm, &dc));

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// halo - heat along a rod, cut into one piece per rank: neighbours' edge cells by get, the total by
-// atomics
+// halo - heat spreads along a closed rod: get, barrier and atomics
 //
-// A barrier keeps the steps apart: nobody reads a neighbour's cell before it is written, and nobody
-// writes one that a neighbour still reads. Every rank adds its heat to rank 0's total, which must
-// not have changed in the end.
+// Each rank owns a piece of the rod. In each step, a rank gets the edge cells of its neighbours. A
+// barrier separates the steps, so no rank gets a cell before its owner has written it, and no rank
+// overwrites a cell that a neighbour still gets. In the end each rank adds its heat to a total at
+// rank 0 by an atomic. The total must be equal to the heat at the start.
 //   mpirun -n 4 ./halo
 #include "launch.h"
 
 enum { CELLS = 512, STEPS = 20 };
 
-// Cells 1 to CELLS are a rank's own; 0 and CELLS + 1 are its neighbours' edges.
+// The kernel, run by one block. A rank owns cells 1 to CELLS. Cells 0 and CELLS + 1 are copies of
+// its neighbours' edge cells.
 struct Heat {
 	ginDevComm dc;
-	ginWindow_t window; // u64 cells[2][CELLS + 2]: one is read, the other written
-	ginWindow_t sum;    // u64 at rank 0
+	ginWindow_t window; // uint64_t cells[2][CELLS + 2]: a step reads one, and writes the other
+	ginWindow_t sum;    // uint64_t: the total, used at rank 0
 	uint64_t *cells;
 	ginResult_t *result;
 
@@ -23,7 +24,7 @@ struct Heat {
 		return (which * (CELLS + 2) + cell) * sizeof(uint64_t);
 	}
 
-	// Two lanes, one for each neighbour.
+	// Thread 0 gets from the left neighbour, thread 1 from the right one.
 	GIN_FN ginResult_t fetchEdges(const Gin &gin, uint32_t which) const
 	{
 		int n = static_cast<int>(dc.nRanks), rank = static_cast<int>(dc.rank);
@@ -38,7 +39,7 @@ struct Heat {
 		return status == ginSuccess ? gin.flush(GinCta{}) : status;
 	}
 
-	// A quarter of each cell goes to either side; what does not divide stays.
+	// A quarter of each cell moves to each side. The remainder of the division stays in the cell.
 	GIN_FN void step(uint32_t which) const
 	{
 		const uint64_t *old = cells + which * (CELLS + 2);
@@ -52,6 +53,7 @@ struct Heat {
 		uint64_t heat = 0;
 		for (uint32_t c = 1 + ginThreadIndex(); c <= CELLS; c += ginBlockSize())
 			heat += cells[which * (CELLS + 2) + c];
+		// Each thread adds its part: without a coop, a call is made by one thread.
 		return gin.atomicFetchAdd(0, sum, 0, heat);
 	}
 
@@ -86,7 +88,7 @@ int main()
 	const uint64_t hot = 1000000000;
 
 	if (r.rank == 0)
-		cells[1] = hot; // at the seam between the first rank and the last
+		cells[1] = hot; // next to the last rank: the rod is closed
 	Window rod = registerCopy(r, cells), sum = registerCopy(r, total);
 	ginResult_t *result = resultWord<ginResult_t>(r);
 	CHECK(ginDevCommCreate(r.comm, &want, &dc));
@@ -96,7 +98,8 @@ int main()
 
 	copyBytes(r, total.data(), sum.ptr, sizeof(uint64_t));
 	if (r.rank == 0)
-		printf("heat: %llu of %llu\n", static_cast<unsigned long long>(total[0]),
+		printf("total heat: %llu at the end, %llu at the start\n",
+		       static_cast<unsigned long long>(total[0]),
 		       static_cast<unsigned long long>(hot));
 	int status = report(r, r.rank == 0 && total[0] != hot);
 	CHECK(ginDevCommDestroy(r.comm, &dc));

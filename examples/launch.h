@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// launch.h - what the examples share: ranks, memory, and one source as kernel and host function
+// launch.h - shared by the examples: opens ranks, allocates windows, launches a body as a kernel or
+// on host threads
 #ifndef GIN_EXAMPLES_LAUNCH_H
 #define GIN_EXAMPLES_LAUNCH_H
 
@@ -12,6 +13,7 @@
 
 #include <vector>
 
+// Ends the program with libgin's error sentence unless `ok`.
 inline void check(bool ok, const char *what)
 {
 	if (ok)
@@ -50,7 +52,7 @@ inline Ranks openRanks(const ginConfig_t *config = nullptr)
 	return describe(comm);
 }
 
-// Between the host and memory that kernels use.
+// Copies between host memory and memory that kernels use.
 inline void copyBytes(const Ranks &r, void *dst, const void *src, size_t bytes)
 {
 #ifdef __CUDACC__
@@ -64,12 +66,13 @@ inline void copyBytes(const Ranks &r, void *dst, const void *src, size_t bytes)
 		memcpy(dst, src, bytes);
 }
 
-// Memory that holds `bytes`, registered by all ranks together.
+// Memory that is registered as a window.
 struct Window {
 	void *ptr;
 	ginWindow_t window;
 };
 
+// Collective. Allocates memory with a copy of `elements`, and registers it as a window.
 template <class Element> Window registerCopy(const Ranks &r, const std::vector<Element> &elements)
 {
 	size_t bytes = elements.size() * sizeof(Element);
@@ -80,13 +83,14 @@ template <class Element> Window registerCopy(const Ranks &r, const std::vector<E
 	return w;
 }
 
+// Collective.
 inline void freeWindow(const Ranks &r, const Window &w)
 {
 	CHECK(ginWindowDeregister(r.comm, w.window));
 	CHECK(ginMemFree(r.comm, w.ptr));
 }
 
-// A word that a kernel leaves a result in and the host reads.
+// A word, 0 at first, that a kernel writes and the host reads after the kernel has ended.
 template <class Word> Word *resultWord(const Ranks &r)
 {
 	void *ptr = nullptr;
@@ -114,7 +118,7 @@ template <class Body> void hostFunction(void *body)
 	(*static_cast<Body *>(body))();
 }
 
-// Runs the body as a kernel when there is a GPU, else on host threads, and waits for it.
+// Runs the body as a kernel if the rank has a GPU, otherwise on host threads. Waits until it ends.
 template <class Body> void launch(const Ranks &r, uint32_t grid, uint32_t block, Body body)
 {
 	if (r.device < 0) {
@@ -127,7 +131,7 @@ template <class Body> void launch(const Ranks &r, uint32_t grid, uint32_t block,
 #endif
 }
 
-// 0 when no rank found anything wrong; every rank says so for itself.
+// Prints the result of this rank. Returns the exit status of the program.
 inline int report(const Ranks &r, size_t wrong)
 {
 	printf("rank %d of %d on %s: %s\n", r.rank, r.nRanks,

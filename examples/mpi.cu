@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// mpi - a program that has MPI brings its ranks together by MPI_Allgather
+// mpi - an MPI program makes a libgin communicator with the ranks of an MPI communicator
 //
 //   nvcc -ccbin mpicxx -std=c++17 -arch=native mpi.cu -o mpi -lgin
 //   (or mpicxx -std=c++17 -x c++ mpi.cu ... for host threads)
@@ -9,14 +9,14 @@
 #define OMPI_SKIP_MPICXX
 #include <mpi.h>
 
-// What libgin calls, on the thread that is inside ginCommInit().
+// ginCommInit() calls this function, on the calling thread.
 static int allgather(void *arg, const void *in, void *out, size_t bytes)
 {
 	return MPI_Allgather(in, static_cast<int>(bytes), MPI_BYTE, out, static_cast<int>(bytes),
 			     MPI_BYTE, *static_cast<MPI_Comm *>(arg));
 }
 
-// The ranks of any MPI communicator, numbered as there. It is needed until this returns.
+// Ranks keep their numbers. The MPI communicator is used only inside this function.
 static Ranks openRanksOf(MPI_Comm comm)
 {
 	ginConfig_t config = GIN_CONFIG_INIT;
@@ -33,7 +33,7 @@ int main(int argc, char **argv)
 	Ranks r = openRanksOf(MPI_COMM_WORLD);
 	size_t wrong = shiftOnce(r, 1 << 20);
 
-	unsigned long mine = wrong, all = 0; // the program's own MPI goes on beside libgin
+	unsigned long mine = wrong, all = 0; // the program may use MPI and libgin at a time
 	MPI_Allreduce(&mine, &all, 1, MPI_UNSIGNED_LONG, MPI_SUM, MPI_COMM_WORLD);
 	int result = report(r, all);
 	CHECK(ginCommDestroy(r.comm));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ring - every rank puts bytes to its right neighbour and waits for those of its left one
+// ring - each rank puts data to its right neighbour and waits for data of its left neighbour
 //
-// One source, kernel and host function: on GPUs when there are any, else on host threads.
+// nvcc compiles this source to a kernel and a host function; g++ compiles the host function only.
+// The program runs on GPUs if there are any, and on host threads otherwise.
 //   nvcc -std=c++17 -arch=native ring.cu -o ring -lgin     (or g++ -std=c++17 -x c++ ring.cu ...)
 //   mpirun -n 4 ./ring
 #include "launch.h"
@@ -9,12 +10,12 @@
 static const size_t sizes[] = {0, 1, 8, 1000, 4096, 65536, 1 << 20};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]), ROUNDS = 100, LEAD = 16 };
 
-// What every thread of the kernel, or every host thread, runs: a block of one warp or more.
+// The kernel. All threads of one block run operator() and make each call together (GinCta).
 struct Ring {
 	ginDevComm dc;
 	ginWindow_t inbox, outbox;
 	size_t offset, bytes;
-	uint64_t arrived; // puts that the left neighbour has made before
+	uint64_t arrived; // signals received in earlier launches: signals count on
 	uint64_t *nanoseconds;
 	ginResult_t *result;
 
@@ -26,8 +27,10 @@ struct Ring {
 		uint64_t start = ginNow();
 
 		for (uint64_t round = 1; round <= ROUNDS && status == ginSuccess; round++) {
+			// All threads copy. The signal becomes visible after the bytes.
 			status = gin.put(right, inbox, offset, outbox, offset, bytes,
 					 GinSignalInc{0}, GinNone{}, GinCta{});
+			// After this wait, the left neighbour's bytes are in the inbox.
 			if (status == ginSuccess)
 				status = gin.waitSignal(0, arrived + round, GinCta{});
 		}
@@ -38,13 +41,13 @@ struct Ring {
 	}
 };
 
-// Byte i of what a rank sends; 0x5a stands where nothing should arrive.
+// Byte i that a rank sends. 0x5a fills the memory between messages.
 static unsigned char pattern(int rank, size_t i)
 {
 	return static_cast<unsigned char>(i * 7 + i / 251 + static_cast<size_t>(rank) * 31 + 1);
 }
 
-// Aligned, with at least LEAD bytes between two.
+// Offset of the message of size number `index`: aligned to LEAD, with a gap of at least LEAD bytes.
 static size_t offsetOf(int index)
 {
 	size_t offset = LEAD;
@@ -70,13 +73,14 @@ static void printRoutes(const Ranks &r)
 	for (int peer = 0; peer < r.nRanks; peer++) {
 		ginPeerInfo_t info = GIN_PEER_INFO_INIT;
 		CHECK(ginCommQueryPeer(r.comm, peer, &info));
-		printf("rank %d -> rank %d (host %s, %s): %s: %s\n", r.rank, peer, info.host,
-		       info.device, info.backend, info.why);
+		printf("route from rank %d to rank %d (host %s, %s): %s: %s\n", r.rank, peer,
+		       info.host, info.device, info.backend, info.why);
 	}
 	fflush(stdout);
 }
 
-// Every size has its own place in the windows, so that no round has to wait for a reader.
+// Each size uses its own part of the windows. All rounds of a size send equal bytes, so a put may
+// overwrite data of the round before.
 static void runSizes(const Ranks &r, const ginDevComm &dc, const Window &in, const Window &out)
 {
 	uint32_t block = r.device < 0 ? GIN_HOST_WARP : 256;
@@ -84,7 +88,7 @@ static void runSizes(const Ranks &r, const ginDevComm &dc, const Window &in, con
 	ginResult_t *result = resultWord<ginResult_t>(r);
 
 	if (r.rank == 0)
-		printf("%10s %14s\n", "bytes", "us per put");
+		printf("%10s %14s\n", "bytes", "us per round");
 	for (int s = 0; s < SIZES; s++) {
 		launch(r, 1, block,
 		       Ring{dc, in.window, out.window, offsetOf(s), sizes[s],

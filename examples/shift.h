@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// shift.h - what ranks do in the examples of how they find each other: one put to the right
+// shift.h - for examples that show how to start ranks: each rank puts data to its neighbour once
 #ifndef GIN_EXAMPLES_SHIFT_H
 #define GIN_EXAMPLES_SHIFT_H
 
 #include "launch.h"
 
+// The kernel. All threads of one block run operator().
 struct Shift {
 	ginDevComm dc;
 	ginWindow_t inbox, outbox;
@@ -16,8 +17,10 @@ struct Shift {
 		Gin gin(dc, 0);
 		int right = static_cast<int>((dc.rank + 1) % dc.nRanks);
 
+		// All threads copy. The signal becomes visible after the bytes.
 		ginResult_t status = gin.put(right, inbox, 0, outbox, 0, bytes, GinSignalInc{0},
 					     GinNone{}, GinCta{});
+		// After this wait, the left neighbour's bytes are in the inbox.
 		if (status == ginSuccess)
 			status = gin.waitSignal(0, 1, GinCta{});
 		if (ginThreadIndex() == 0)
@@ -30,7 +33,8 @@ inline unsigned char shiftedByte(int rank, size_t i)
 	return static_cast<unsigned char>(i * 7 + i / 251 + static_cast<size_t>(rank) * 31 + 1);
 }
 
-// Collective. Every rank's bytes go to its right neighbour; returns how many came wrong.
+// Collective. Puts bytes to the right neighbour, and compares the bytes from the left neighbour.
+// Returns the number of wrong bytes.
 inline size_t shiftOnce(const Ranks &r, size_t bytes)
 {
 	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// store - ranks that share nothing but a key-value store find each other
+// store - ranks find each other through a key-value store
 //
-// The store here is a directory that all ranks see. It has the three calls of torch.distributed's
-// Store, which stands in its place in a torch program (C++: c10d::Store of the process group):
+// The store of this example is a directory that all ranks can access. In a torch program, use the
+// process group's store (C++: c10d::Store), which has these calls:
 //   set(key, bytes)   store->set(key, std::vector<uint8_t>)
-//   get(key)          store->get(key): waits for the key, too
-//   prefix            PrefixStore: ranks of different groups or restarts do not meet
+//   get(key)          store->get(key), which also waits for the key
+//   prefix            PrefixStore: keeps groups and restarts apart
 //
-// Whoever reads the id can join: the directory should be readable by the job's user alone.
+// Every process that can read the id can join the job: make the directory readable by the job's
+// user only.
 //   for r in 0 1 2; do RANK=$r WORLD_SIZE=3 ./store /tmp/a-new-directory & done; wait
 #include "shift.h"
 
@@ -20,7 +21,7 @@ struct Store {
 
 	std::string path(const std::string &key) const { return directory + "/" + prefix + key; }
 
-	// Whole or not at all: a file gets its name when all of it is written.
+	// Writes a temporary file and renames it, so that readers never see a part of the bytes.
 	void set(const std::string &key, const void *bytes, size_t count) const
 	{
 		std::string to = path(key), from = to + "." + std::to_string(getpid());
@@ -30,7 +31,7 @@ struct Store {
 		      to.c_str());
 	}
 
-	// Waits for the key; false when it has not come within a minute or has another size.
+	// Waits for the key. Returns false when it is missing after a minute, or too short.
 	bool get(const std::string &key, void *bytes, size_t count) const
 	{
 		FILE *file = nullptr;
@@ -49,7 +50,7 @@ struct Store {
 struct Job {
 	Store store;
 	int rank, nRanks;
-	int gathered; // makes keys fresh: a store keeps what was set before
+	int gathered; // number of allgathers so far: each one uses new keys
 };
 
 static int variable(const char *name, int preset)
@@ -58,7 +59,8 @@ static int variable(const char *name, int preset)
 	return text ? atoi(text) : preset;
 }
 
-// As torchrun says it. After a restart by it the keys of before are not taken for those of now.
+// Reads the variables that torchrun sets. The prefix contains the restart count: keys of an earlier
+// start must not be read after a restart.
 static Job readJob(const char *directory)
 {
 	return {{directory,
@@ -68,7 +70,7 @@ static Job readJob(const char *directory)
 		0};
 }
 
-// One way: rank 0 puts an id into the store, and all bring it to libgin.
+// First way: rank 0 stores a unique id, and all ranks pass the id to libgin.
 static Ranks openById(const Job &job)
 {
 	ginUniqueId_t id;
@@ -83,7 +85,7 @@ static Ranks openById(const Job &job)
 	return describe(comm);
 }
 
-// The other way: libgin gathers through the store.
+// Second way: libgin calls an allgather that uses the store.
 static int allgather(void *arg, const void *in, void *out, size_t bytes)
 {
 	Job *job = static_cast<Job *>(arg);
@@ -118,7 +120,8 @@ static int shiftAndClose(const Ranks &r)
 int main(int argc, char **argv)
 {
 	if (argc != 2) {
-		fprintf(stderr, "%s DIRECTORY: one that all ranks see, empty\n", argv[0]);
+		fprintf(stderr, "usage: %s DIRECTORY (empty, and accessible to all ranks)\n",
+			argv[0]);
 		return 1;
 	}
 	Job job = readJob(argv[1]);

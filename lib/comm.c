@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm.c - making, asking and leaving a communicator */
+/* comm.c - making, querying, driving and leaving a communicator */
 #include "comm.h"
 
+#include <stdio.h>
+
 #include "bootstrap/root.h"
+#include "lib/base/info.h"
 #include "lib/base/param.h"
 
 #define NAME_MOST 47
@@ -13,7 +16,7 @@ ginResult_t commEnter(ginComm_t comm, const char *call)
 	return comm ? ginSuccess : fail(ginErrorInvalidArgument, "comm is NULL");
 }
 
-/* Members that the caller's older header does not have keep their default. */
+/* Members that the caller's older header lacks keep their default. */
 static ginResult_t readConfig(const ginConfig_t *given, ginConfig_t *config)
 {
 	*config = (ginConfig_t)GIN_CONFIG_INIT;
@@ -26,10 +29,10 @@ static ginResult_t readConfig(const ginConfig_t *given, ginConfig_t *config)
 	if (config->name && strlen(config->name) > NAME_MOST)
 		return fail(ginErrorInvalidArgument, "config.name has %zu characters: at most %d",
 			    strlen(config->name), NAME_MOST);
-	if (commForced(config->backend) < 0)
+	if (routesForced(config->backend) < 0)
 		return fail(ginErrorInvalidArgument,
-			    "config.backend is %.40s: must be gdaki or proxy, or NULL",
-			    config->backend);
+			    "config.backend is %.40s: must be NULL or one of %s", config->backend,
+			    strchr(paramBackendChoices, '|') + 1);
 	return ginSuccess;
 }
 
@@ -48,7 +51,7 @@ static ginResult_t checkRank(const char *what, int rank, int nRanks)
 static struct commStart makeStart(const ginConfig_t *config)
 {
 	return (struct commStart){.device = config->device,
-				  .forced = commForced(config->backend),
+				  .forced = routesForced(config->backend),
 				  .wanted = {.forced = paramText(paramBootstrap),
 					     .root = paramText(paramRoot),
 					     .secret = paramText(paramSecret),
@@ -95,7 +98,7 @@ ginResult_t ginGetUniqueId(ginUniqueId_t *id)
 	return ginSuccess;
 }
 
-_Static_assert(sizeof(struct rootContact) <= sizeof(ginUniqueId_t), "a contact is an id");
+_Static_assert(sizeof(struct rootContact) <= sizeof(ginUniqueId_t), "an id holds a contact");
 
 ginResult_t ginCommInitRank(const ginConfig_t *given, const ginUniqueId_t *id, int rank, int nRanks,
 			    ginComm_t *comm)
@@ -109,11 +112,11 @@ ginResult_t ginCommInitRank(const ginConfig_t *given, const ginUniqueId_t *id, i
 	memcpy(&contact, id->bytes, sizeof(contact));
 	if (contact.magic != ROOT_MAGIC)
 		return fail(ginErrorInvalidArgument,
-			    "id is not of ginGetUniqueId(): did it travel whole?");
+			    "id is not from ginGetUniqueId(): give every rank all bytes of it");
 	ginResult_t result = readConfig(given, &config);
 	if (result == ginSuccess && config.allgather)
 		result = fail(ginErrorInvalidArgument,
-			      "config.allgather is set, and so is id: give one of the two");
+			      "config.allgather is set, and so is id: give only one of them");
 	if (result == ginSuccess)
 		result = checkRank("", rank, nRanks);
 	if (result != ginSuccess)
@@ -125,9 +128,191 @@ ginResult_t ginCommInitRank(const ginConfig_t *given, const ginUniqueId_t *id, i
 	return commOpen("ginCommInitRank", &start, comm);
 }
 
+_Static_assert(GIN_ALLGATHER_BYTES == CONTROL_BYTES, "gin.h says what control.h allows");
+
+static ginResult_t give(ginComm_t comm, const char *call, int value, int *out, const char *name)
+{
+	ginResult_t result = commEnter(comm, call);
+
+	if (result != ginSuccess)
+		return result;
+	if (!out)
+		return fail(ginErrorInvalidArgument, "%s is NULL", name);
+	*out = value;
+	return ginSuccess;
+}
+
+ginResult_t ginCommRank(ginComm_t comm, int *rank)
+{
+	return give(comm, "ginCommRank", comm ? comm->rank : 0, rank, "rank");
+}
+
+ginResult_t ginCommSize(ginComm_t comm, int *nRanks)
+{
+	return give(comm, "ginCommSize", comm ? comm->nRanks : 0, nRanks, "nRanks");
+}
+
+ginResult_t ginCommDevice(ginComm_t comm, int *device)
+{
+	return give(comm, "ginCommDevice", comm ? comm->device.ordinal : 0, device, "device");
+}
+
+static void fillPeer(ginComm_t comm, int peer, ginPeerInfo_t *info)
+{
+	const struct identity *me = &comm->ranks[comm->rank], *other = &comm->ranks[peer];
+	const char *backend = "none";
+
+	for (int b = 0; b < BACKENDS_COUNT; b++)
+		if (comm->backend[b].ops->route == comm->routes[peer])
+			backend = comm->backend[b].ops->name;
+	*info = (ginPeerInfo_t)GIN_PEER_INFO_INIT;
+	info->route = comm->routes[peer];
+	info->sameHost = identitySameHost(me, other);
+	info->sameProcess = identitySameProcess(me, other);
+	snprintf(info->host, sizeof(info->host), "%s", other->host);
+	snprintf(info->device, sizeof(info->device), "%s", comm->deviceNames[peer]);
+	snprintf(info->backend, sizeof(info->backend), "%s", backend);
+	routesWhy(comm, peer, info->why);
+}
+
+ginResult_t ginCommQueryPeer(ginComm_t comm, int peer, ginPeerInfo_t *out)
+{
+	ginPeerInfo_t info;
+	ginResult_t result = commEnter(comm, "ginCommQueryPeer");
+
+	if (result != ginSuccess)
+		return result;
+	if (peer < 0 || peer >= comm->nRanks)
+		return fail(ginErrorInvalidArgument, "peer is %d: must be 0 to %d", peer,
+			    comm->nRanks - 1);
+	fillPeer(comm, peer, &info);
+	return infoGive(&info, sizeof(info), "GIN_PEER_INFO_INIT", out);
+}
+
+/* The lowest rank on the host of `r`. */
+static int leaderOf(const struct ginComm *comm, int r)
+{
+	int leader = 0;
+
+	while (!identitySameHost(&comm->ranks[leader], &comm->ranks[r]))
+		leader++;
+	return leader;
+}
+
+static void countRanks(const struct ginComm *comm, ginCommInfo_t *info)
+{
+	for (int r = 0; r < comm->nRanks; r++) {
+		int local = identitySameHost(&comm->ranks[r], &comm->ranks[comm->rank]);
+		info->localRanks += local;
+		info->localRank += local && r < comm->rank;
+		info->hosts += leaderOf(comm, r) == r;
+	}
+}
+
+static int deviceAtomics(const struct ginComm *comm)
+{
+	for (int b = 0; b < BACKENDS_COUNT; b++)
+		if (comm->backend[b].used && !comm->backend[b].ops->deviceAtomics)
+			return !comm->device.cuda;
+	return 1;
+}
+
+ginResult_t ginCommQuery(ginComm_t comm, ginCommInfo_t *out)
+{
+	ginCommInfo_t info = GIN_COMM_INFO_INIT;
+	ginResult_t result = commEnter(comm, "ginCommQuery");
+
+	if (result != ginSuccess)
+		return result;
+	info.rank = comm->rank;
+	info.nRanks = comm->nRanks;
+	info.device = comm->device.ordinal;
+	info.backends = BACKENDS_COUNT;
+	info.deviceAtomics = deviceAtomics(comm);
+	countRanks(comm, &info);
+	snprintf(info.bootstrap, sizeof(info.bootstrap), "%s", comm->bootstrap->name);
+	snprintf(info.host, sizeof(info.host), "%s", comm->ranks[comm->rank].host);
+	snprintf(info.deviceName, sizeof(info.deviceName), "%s", comm->device.name);
+	return infoGive(&info, sizeof(info), "GIN_COMM_INFO_INIT", out);
+}
+
+static void fillBackend(ginComm_t comm, const struct backendUse *use, ginBackendInfo_t *info)
+{
+	info->usable = routesUsable(use, info->why);
+	for (int r = 0; r < comm->nRanks; r++)
+		info->pairs += comm->routes[r] == use->ops->route;
+	snprintf(info->name, sizeof(info->name), "%s", use->ops->name);
+}
+
+ginResult_t ginCommQueryBackend(ginComm_t comm, int index, ginBackendInfo_t *out)
+{
+	ginBackendInfo_t info = GIN_BACKEND_INFO_INIT;
+	ginResult_t result = commEnter(comm, "ginCommQueryBackend");
+
+	if (result != ginSuccess)
+		return result;
+	if (index < 0 || index >= BACKENDS_COUNT)
+		return fail(ginErrorInvalidArgument, "index is %d: must be 0 to %d", index,
+			    BACKENDS_COUNT - 1);
+	fillBackend(comm, &comm->backend[index], &info);
+	return infoGive(&info, sizeof(info), "GIN_BACKEND_INFO_INIT", out);
+}
+
+static ginResult_t checkAllgather(const void *in, const void *out, size_t bytes)
+{
+	if (bytes > CONTROL_BYTES)
+		return fail(ginErrorInvalidArgument,
+			    "bytes is %zu: the control plane takes at most %d from each rank; "
+			    "use windows for data",
+			    bytes, CONTROL_BYTES);
+	if (bytes && (!in || !out))
+		return fail(ginErrorInvalidArgument, "%s is NULL", in ? "out" : "in");
+	return ginSuccess;
+}
+
+/* A rank with a wrong argument still takes part, so that no other rank waits for it. */
+ginResult_t ginCommAllgather(ginComm_t comm, const void *in, void *out, size_t bytes)
+{
+	ginResult_t result = commEnter(comm, "ginCommAllgather");
+
+	if (result != ginSuccess)
+		return result;
+	return controlAllgather(&comm->control, "ginCommAllgather", checkAllgather(in, out, bytes),
+				in, out, bytes);
+}
+
+static int progressAll(ginComm_t comm)
+{
+	int did = 0;
+
+	for (int b = 0; b < BACKENDS_COUNT; b++) {
+		struct backendUse *use = &comm->backend[b];
+		if (use->state && use->ops->progress)
+			did |= use->ops->progress(use->state);
+	}
+	return did;
+}
+
+ginResult_t ginCommProgress(ginComm_t comm, int *did)
+{
+	struct deviceScope scope;
+	ginResult_t result = commEnter(comm, "ginCommProgress");
+
+	if (result != ginSuccess)
+		return result;
+	result = deviceEnter(&comm->device, &scope);
+	if (result != ginSuccess)
+		return result;
+	int some = progressAll(comm);
+	deviceLeave(&comm->device, &scope);
+	if (did)
+		*did = some;
+	return ginSuccess;
+}
+
 /*
- * All ranks must have arrived before any memory goes away that others reach. After a failure there
- * is nobody to wait for, and leaving succeeds.
+ * All ranks must have arrived before any rank frees memory that peers reach. After a failure no
+ * rank waits for another, and the call succeeds.
  */
 ginResult_t ginCommDestroy(ginComm_t comm)
 {

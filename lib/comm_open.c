@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm_open.c - what a communicator consists of: opened in order, closed in reverse */
+/* comm_open.c - the parts of a communicator: opened in order, closed in reverse */
 #include "comm.h"
 
 #include <stdio.h>
@@ -43,9 +43,9 @@ static void freeRanks(ginComm_t comm)
 	free(comm->reached);
 }
 
-_Static_assert(sizeof(struct identity) <= BOOTSTRAP_DATA, "an identity travels in an entry");
+_Static_assert(sizeof(struct identity) <= BOOTSTRAP_DATA, "an entry holds an identity");
 
-/* Until all have been gathered, messages may name a rank whose host is not known. */
+/* Until all identities are gathered, messages may name a rank whose host is not known. */
 static void keepIdentities(ginComm_t comm, const struct identity *me,
 			   const struct bootstrapEntry *root, const struct bootstrapEntry *parent)
 {
@@ -56,7 +56,7 @@ static void keepIdentities(ginComm_t comm, const struct identity *me,
 	comm->ranks[comm->rank] = *me;
 }
 
-/* A rank that cannot go on takes part all the same, so that nobody waits for it. */
+/* A rank that cannot go on still takes part, so that no other rank waits for it. */
 static ginResult_t meetRanks(ginComm_t comm, struct identity *me)
 {
 	struct bootstrapEntry entry = {.magic = IDENTITY_MAGIC}, root, parent;
@@ -157,16 +157,16 @@ static void fillHost(ginComm_t comm)
 					  .core = comm};
 }
 
-/* What the ranks tell each other of what they have, all at once. */
-struct introduction {
+/* What every rank sends to all others about its device and backends, in one allgather. */
+struct commIntroduction {
 	char device[sizeof(((struct device *)0)->name)];
 	struct handleName handles;
-	struct probed probed[COMM_BACKENDS];
-	uint8_t forced; /* as ginComm's, of this rank */
+	struct backendProbe probed[BACKENDS_COUNT];
+	uint8_t forced; /* as in ginComm */
 };
 
 static ginResult_t makeIntroduction(ginComm_t comm, const struct commStart *start,
-				    struct introduction *mine)
+				    struct commIntroduction *mine)
 {
 	ginResult_t result = deviceOpen(&comm->device, start->device, localRank(comm));
 
@@ -180,10 +180,10 @@ static ginResult_t makeIntroduction(ginComm_t comm, const struct commStart *star
 	return ginSuccess;
 }
 
-static ginResult_t keepIntroductions(ginComm_t comm, const struct introduction *all)
+static ginResult_t keepIntroductions(ginComm_t comm, const struct commIntroduction *all)
 {
 	ginResult_t result = ginSuccess;
-	uint8_t *forced = comm->routes; /* until there are some */
+	uint8_t *forced = comm->routes; /* not in use yet */
 
 	for (int r = 0; r < comm->nRanks && result == ginSuccess; r++) {
 		forced[r] = all[r].forced;
@@ -197,8 +197,8 @@ static ginResult_t keepIntroductions(ginComm_t comm, const struct introduction *
 /* Device, handles and routes, in three rounds of the control plane. */
 static ginResult_t openRoutes(ginComm_t comm, const struct commStart *start)
 {
-	struct introduction mine = {.device = ""},
-			    *all = calloc((size_t)comm->nRanks, sizeof(*all));
+	struct commIntroduction mine = {.device = ""},
+				*all = calloc((size_t)comm->nRanks, sizeof(*all));
 	ginResult_t result = all ? ginSuccess : fail(ginErrorSystem, "no memory");
 
 	fillHost(comm);
@@ -208,14 +208,14 @@ static ginResult_t openRoutes(ginComm_t comm, const struct commStart *start)
 	int met = result == ginSuccess;
 	if (met)
 		result = routesAgree(comm, keepIntroductions(comm, all));
-	handlesUnbind(&mine.handles); /* all who need it are connected, or it is of no use */
+	handlesUnbind(&mine.handles); /* every peer is connected, or opening has failed */
 	if (met)
 		result = routesOpen(comm, result);
 	free(all);
 	return result;
 }
 
-/* Opens everything in order, undoes it in reverse when a step fails. */
+/* Opens all parts in order; closes them in reverse when a step fails. */
 static ginResult_t openAll(ginComm_t comm, const char *call, const struct commStart *start)
 {
 	ginResult_t result = openBootstrap(comm, start);

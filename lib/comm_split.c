@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm_split.c - a communicator out of another, whose control plane is its bootstrap */
+/* comm_split.c - a communicator made from another, whose control plane serves as bootstrap */
 #include "comm.h"
 
 #include <stdio.h>
 
-/* What a rank says. */
-struct vote {
+/* What each rank passes to ginCommSplit(). */
+struct splitVote {
 	int32_t color, key;
 };
 
-/* The part that this rank will be in. */
-struct split {
+/* The part that will contain this rank; no ranks when it is in none. */
+struct commSplit {
 	ginComm_t comm;
-	int rank, nRanks; /* in the part */
+	int rank, nRanks; /* in the part; nRanks 0: none */
 	int *members;	  /* [nRanks]: ranks of `comm` */
 };
 
 static int splitOpen(const struct bootstrapWanted *wanted, void **state, int *rank, int *nRanks,
 		     char *why)
 {
-	struct split *split = wanted->allgatherArg;
+	struct commSplit *split = wanted->allgatherArg;
 
 	(void)why;
 	*rank = split->rank;
@@ -28,11 +28,11 @@ static int splitOpen(const struct bootstrapWanted *wanted, void **state, int *ra
 	return 0;
 }
 
-/* All parts exchange together: it is one collective of the communicator that is split. */
+/* One collective of the communicator that is split serves all its parts. */
 static int splitExchange(void *state, const struct bootstrapEntry *mine, int parent,
 			 struct bootstrapEntry *root, struct bootstrapEntry *parents, char *why)
 {
-	const struct split *split = state;
+	const struct commSplit *split = state;
 	struct bootstrapEntry *all = calloc((size_t)split->comm->nRanks, sizeof(*all));
 	ginResult_t result = (ginResult_t)mine->refused;
 
@@ -62,8 +62,8 @@ static const struct bootstrapOps splitOps = {
 	.close = splitClose,
 };
 
-/* Ranks come in order, so that a stable insertion by key alone is by key, then rank. */
-static void addMember(struct split *split, const struct vote *votes, int rank)
+/* Ranks are added in order, so that a stable insertion by key sorts by key, then rank. */
+static void addMember(struct commSplit *split, const struct splitVote *votes, int rank)
 {
 	int at = split->nRanks++;
 
@@ -72,7 +72,7 @@ static void addMember(struct split *split, const struct vote *votes, int rank)
 	split->members[at] = rank;
 }
 
-static void findMembers(struct split *split, const struct vote *votes)
+static void findMembers(struct commSplit *split, const struct splitVote *votes)
 {
 	int me = split->comm->rank;
 
@@ -83,10 +83,11 @@ static void findMembers(struct split *split, const struct vote *votes)
 		split->rank++;
 }
 
-static ginResult_t gatherVotes(struct split *split, ginResult_t mine, const struct vote *vote)
+static ginResult_t gatherVotes(struct commSplit *split, ginResult_t mine,
+			       const struct splitVote *vote)
 {
 	size_t n = (size_t)split->comm->nRanks;
-	struct vote *votes = calloc(n, sizeof(*votes));
+	struct splitVote *votes = calloc(n, sizeof(*votes));
 
 	split->members = calloc(n, sizeof(*split->members));
 	if (mine == ginSuccess && (!votes || !split->members))
@@ -99,8 +100,8 @@ static ginResult_t gatherVotes(struct split *split, ginResult_t mine, const stru
 	return mine;
 }
 
-/* Who is in no part takes part in the exchange of those who are. */
-static ginResult_t stayOut(struct split *split)
+/* A rank outside every part still takes part in the exchange, which is collective. */
+static ginResult_t stayOut(struct commSplit *split)
 {
 	struct bootstrapEntry entry = {.magic = IDENTITY_MAGIC};
 	char why[BOOTSTRAP_WHY] = "";
@@ -111,8 +112,8 @@ static ginResult_t stayOut(struct split *split)
 ginResult_t ginCommSplit(ginComm_t comm, int color, int key, ginComm_t *part)
 {
 	ginResult_t result = commEnter(comm, "ginCommSplit");
-	struct split split = {.comm = comm};
-	struct vote vote = {color, key};
+	struct commSplit split = {.comm = comm};
+	struct splitVote vote = {color, key};
 	ginComm_t made = NULL;
 
 	if (result != ginSuccess)

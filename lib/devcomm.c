@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* devcomm.c - device communicators: making what kernels read */
+/* devcomm.c - device communicators: creating and destroying what kernels read */
 #include "devcomm.h"
 #include "lib/base/log.h"
 #include "lib/gpu/pinned.h"
@@ -55,17 +55,17 @@ static ginResult_t checkRoutes(ginComm_t comm)
 		if (comm->routes[r] == ginRouteNone)
 			return fail(ginErrorUnsupported,
 				    "no backend connects rank %d and rank %d (host %s): %s",
-				    comm->rank, r, comm->ranks[r].host, commRouteWhy(comm, r, why));
+				    comm->rank, r, comm->ranks[r].host, routesWhy(comm, r, why));
 	return ginSuccess;
 }
 
-/* What all ranks must agree on, and what each knows of its NVLink domain. */
-struct shape {
+/* The requirements, equal on all ranks, and which ranks this one reaches directly. */
+struct devCommShape {
 	uint32_t contexts, signals, counters, barriers, queueDepth;
-	uint32_t first, last; /* consecutive ranks around this one that are direct peers of it */
+	uint32_t first, last; /* the consecutive ranks around this one that are its direct peers */
 };
 
-static struct shape shapeOf(ginComm_t comm, const ginDevCommRequirements_t *want)
+static struct devCommShape shapeOf(ginComm_t comm, const ginDevCommRequirements_t *want)
 {
 	int first = comm->rank, last = comm->rank;
 
@@ -73,12 +73,14 @@ static struct shape shapeOf(ginComm_t comm, const ginDevCommRequirements_t *want
 		first--;
 	while (last + 1 < comm->nRanks && comm->routes[last + 1] == ginRouteDirect)
 		last++;
-	return (struct shape){want->contexts,	want->signals,	 want->counters, want->barriers,
-			      want->queueDepth, (uint32_t)first, (uint32_t)last};
+	return (struct devCommShape){want->contexts, want->signals,    want->counters,
+				     want->barriers, want->queueDepth, (uint32_t)first,
+				     (uint32_t)last};
 }
 
-/* Kernels compute addresses in each other's arrays: the shapes must be equal. */
-static ginResult_t compareShape(const struct shape *a, const struct shape *b, int rank)
+/* A kernel computes addresses in the arrays of other ranks: the requirements must be equal. */
+static ginResult_t compareShape(const struct devCommShape *a, const struct devCommShape *b,
+				int rank)
 {
 	if (a->contexts == b->contexts && a->signals == b->signals && a->counters == b->counters &&
 	    a->barriers == b->barriers && a->queueDepth == b->queueDepth)
@@ -92,7 +94,7 @@ static ginResult_t compareShape(const struct shape *a, const struct shape *b, in
 }
 
 /* Do all ranks of every block of `size` consecutive ranks reach each other directly? */
-static int isDomainSize(const struct shape *all, uint32_t nRanks, uint32_t size)
+static int isDomainSize(const struct devCommShape *all, uint32_t nRanks, uint32_t size)
 {
 	for (uint32_t r = 0; r < nRanks; r++)
 		if (all[r].first > r / size * size || all[r].last < r / size * size + size - 1)
@@ -100,8 +102,8 @@ static int isDomainSize(const struct shape *all, uint32_t nRanks, uint32_t size)
 	return 1;
 }
 
-/* The largest that divides the ranks evenly; each rank finds the same. */
-static uint32_t domainSize(const struct shape *all, uint32_t nRanks)
+/* The largest size that divides the ranks evenly; all ranks find one answer. */
+static uint32_t domainSize(const struct devCommShape *all, uint32_t nRanks)
 {
 	uint32_t size = nRanks;
 
@@ -113,7 +115,7 @@ static uint32_t domainSize(const struct shape *all, uint32_t nRanks)
 static ginResult_t agreeShape(ginComm_t comm, ginResult_t mine,
 			      const ginDevCommRequirements_t *want, uint32_t *domain)
 {
-	struct shape own = {0}, *all = calloc((size_t)comm->nRanks, sizeof(*all));
+	struct devCommShape own = {0}, *all = calloc((size_t)comm->nRanks, sizeof(*all));
 
 	if (mine == ginSuccess && !all)
 		mine = fail(ginErrorSystem, "no memory");
@@ -128,11 +130,11 @@ static ginResult_t agreeShape(ginComm_t comm, ginResult_t mine,
 	return mine;
 }
 
-/* Where peers may yet write, because they have failed, the memory is lost. */
+/* After a failure, peers may still write into host words: this memory is never reused. */
 static void freeWords(ginComm_t comm, struct devComm *dc)
 {
 	for (int writer = 0; writer < GIN_WRITER_CLASSES; writer++) {
-		routesUnshare(comm, &dc->shared[writer]);
+		shareRelease(comm, &dc->shared[writer]);
 		if (writer == ginWriterCpu && controlError(&comm->control) == ginSuccess)
 			pinnedFree(&comm->device, dc->words[writer]);
 		else if (writer != ginWriterCpu && dc->words[writer])
@@ -142,11 +144,11 @@ static void freeWords(ginComm_t comm, struct devComm *dc)
 
 static void freeDevComm(ginComm_t comm, struct devComm *dc)
 {
-	routesContextsClose(comm, &dc->contexts);
+	queuesClose(comm, &dc->queues);
 	freeWords(comm, dc);
 	poolFree(&comm->pool, dc->device.peers, dc->peersBytes);
 	poolFree(&comm->pool, dc->local, dc->localBytes);
-	linesFree(&comm->device, dc->lines);
+	pinnedFree(&comm->device, dc->lines);
 	free(dc);
 }
 
@@ -158,7 +160,7 @@ static size_t wordBytes(const ginDevCommRequirements_t *want, int writer)
 	return words * sizeof(uint64_t) * (writer == ginWriterCpu ? GIN_CPU_WORD_STRIDE : 1);
 }
 
-/* Signals, and behind them the barriers' words; zeroed before any peer knows where they are. */
+/* Signals, followed by the barriers' words; zeroed before any peer knows their address. */
 static ginResult_t makeWords(ginComm_t comm, struct devComm *dc, int writer, size_t bytes,
 			     struct memory *memory)
 {
@@ -177,17 +179,17 @@ static ginResult_t makeWords(ginComm_t comm, struct devComm *dc, int writer, siz
 	return result;
 }
 
-/* Collective, for the classes that a backend in use raises: at least one. */
+/* Collective, for each writer class that a backend in use has: at least one. */
 static ginResult_t shareWords(ginComm_t comm, const char *call, ginResult_t mine,
 			      struct devComm *dc, const ginDevCommRequirements_t *want)
 {
 	for (int writer = 0; writer < GIN_WRITER_CLASSES; writer++) {
 		struct memory memory = {0};
-		int used = routesWriterUsed(comm, writer);
+		int used = shareHasWriter(comm, writer);
 		if (mine == ginSuccess && used)
 			mine = makeWords(comm, dc, writer, wordBytes(want, writer), &memory);
 		if (used)
-			mine = routesShare(comm, call, mine, &memory, writer, &dc->shared[writer],
+			mine = shareMemory(comm, call, mine, &memory, writer, &dc->shared[writer],
 					   NULL);
 		if (mine == ginSuccess && used)
 			dc->device.signal[writer] = (uint64_t *)(void *)memory.address;
@@ -195,20 +197,23 @@ static ginResult_t shareWords(ginComm_t comm, const char *call, ginResult_t mine
 	return mine;
 }
 
-/* Mirrors of what CPUs raise. */
-static void placeMirrors(ginDevComm *d, struct ginMirror *at, size_t signals)
+/* GPU copies of the words that CPUs raise. */
+static void setMirrors(ginDevComm *d, struct ginMirror *at, size_t signals)
 {
 	d->signalMirror = at;
 	d->counterMirror = at + signals;
 }
 
-/* What only this rank's kernels use: itself, the watch, mirrors, counters, shadows, epochs, the claim. */
+/*
+ * What only this rank's kernels use, in this order: the ginDevComm, the watch of the abort line,
+ * mirrors, counters, shadows, epochs, the claim on the error record.
+ */
 static ginResult_t makeLocal(ginComm_t comm, struct devComm *dc,
 			     const ginDevCommRequirements_t *want)
 {
 	size_t counters = (size_t)want->contexts * want->counters;
 	size_t signals = (size_t)want->contexts * want->signals;
-	size_t mirrors = routesWriterUsed(comm, ginWriterCpu) ? counters + signals : 0;
+	size_t mirrors = shareHasWriter(comm, ginWriterCpu) ? counters + signals : 0;
 	const struct ginWatch watch = {.word = &dc->lines->abort.word};
 	void *at = NULL;
 
@@ -222,7 +227,7 @@ static ginResult_t makeLocal(ginComm_t comm, struct devComm *dc,
 	dc->device.abort = (struct ginWatch *)((ginDevComm *)at + 1);
 	struct ginMirror *mirror = (struct ginMirror *)(dc->device.abort + 1);
 	if (mirrors)
-		placeMirrors(&dc->device, mirror, signals);
+		setMirrors(&dc->device, mirror, signals);
 	dc->device.counter = (uint64_t *)(mirror + mirrors);
 	dc->device.shadow = dc->device.counter + counters;
 	dc->device.epoch = dc->device.shadow + signals;
@@ -233,12 +238,16 @@ static ginResult_t makeLocal(ginComm_t comm, struct devComm *dc,
 		       : result;
 }
 
+_Static_assert(sizeof(struct hostLines) <= PINNED_SMALL, "it is a small block");
+
 static ginResult_t makeLines(ginComm_t comm, struct devComm *dc)
 {
-	ginResult_t result = linesAlloc(&comm->device, &dc->lines);
+	void *at = NULL;
+	ginResult_t result = pinnedAllocSmall(&comm->device, sizeof(*dc->lines), &at);
 
 	if (result != ginSuccess)
 		return result;
+	dc->lines = at;
 	dc->device.abortLine = &dc->lines->abort;
 	dc->device.errorRecord = &dc->lines->error;
 	return ginSuccess;
@@ -246,15 +255,15 @@ static ginResult_t makeLines(ginComm_t comm, struct devComm *dc)
 
 static void fillPeer(ginComm_t comm, const struct devComm *dc, int r, struct ginPeer *peer)
 {
-	char *signals = routesAddress(comm, &dc->shared[ginWriterGpu], r);
+	char *signals = shareAddress(comm, &dc->shared[ginWriterGpu], r);
 
 	*peer = (struct ginPeer){.route = comm->routes[r],
 				 .state = ginPeerAlive,
 				 .signals = (uint64_t *)(void *)signals};
-	routesContextsTellPeer(comm, &dc->contexts, r, peer);
+	queuesDescribePeer(comm, &dc->queues, r, peer);
 }
 
-/* Once the contexts are open. */
+/* Called after the queues are open. */
 static ginResult_t makePeers(ginComm_t comm, struct devComm *dc)
 {
 	void *at = NULL;
@@ -276,7 +285,7 @@ static ginResult_t makePeers(ginComm_t comm, struct devComm *dc)
 	return result;
 }
 
-/* The route of all peers, or none. */
+/* The route to all peers when it is one; else none. */
 static uint32_t commonRoute(const struct ginComm *comm)
 {
 	for (int r = 1; r < comm->nRanks; r++)
@@ -318,9 +327,9 @@ static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommReq
 	mine = shareWords(comm, call, mine, dc, want);
 	if (mine == ginSuccess)
 		fillDevice(comm, dc, want, domain);
-	mine = routesContextsOpen(comm, call, mine, &queues, dc->shared, &dc->contexts);
+	mine = queuesOpen(comm, call, mine, &queues, dc->shared, &dc->queues);
 	if (mine == ginSuccess) {
-		routesContextsTell(comm, &dc->contexts, &dc->device);
+		queuesDescribe(comm, &dc->queues, &dc->device);
 		mine = makePeers(comm, dc);
 	}
 	if (mine == ginSuccess)
@@ -328,7 +337,10 @@ static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommReq
 	return controlAgree(&comm->control, call, mine);
 }
 
-/* A failure from now on reaches its kernels; one before has been seen by the last agreement. */
+/*
+ * After this, devCommsFail() reaches the kernels of `dc`. A failure between the last agreement and
+ * this call is passed on here.
+ */
 static void addDevComm(ginComm_t comm, struct devComm *dc)
 {
 	pthread_mutex_lock(&comm->lock);
@@ -422,13 +434,13 @@ ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm)
 	struct devComm *dc = takeDevComm(comm, devComm);
 	result = deviceEnter(&comm->device, &scope);
 	/*
-	 * What kernels have posted is done at all ranks before the queues go that it comes by, and the
-	 * words that it raises.
+	 * What kernels have posted must complete on all ranks before any rank frees the queues and
+	 * the words that it uses.
 	 */
 	if (controlError(&comm->control) == ginSuccess)
-		routesContextsFinish(comm, &dc->contexts);
+		queuesDrain(comm, &dc->queues);
 	devCommLogStats(comm, dc);
-	if (routesContextsAny(&dc->contexts))
+	if (queuesAny(&dc->queues))
 		controlAgree(&comm->control, "ginDevCommDestroy", ginSuccess);
 	freeDevComm(comm, dc);
 	if (result == ginSuccess)
@@ -439,8 +451,11 @@ ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm)
 void devCommsFree(ginComm_t comm)
 {
 	if (comm->devComms)
-		logWrite(logWarn, "rank %d: device communicators were not destroyed", comm->rank);
-	pthread_mutex_lock(&comm->lock); /* the control thread may be looking */
+		logWrite(logWarn,
+			 "rank %d: ginCommDestroy() found device communicators that were not "
+			 "destroyed",
+			 comm->rank);
+	pthread_mutex_lock(&comm->lock); /* devCommsFail() may walk the list */
 	struct devComm *left = comm->devComms;
 	comm->devComms = NULL;
 	pthread_mutex_unlock(&comm->lock);

@@ -1,26 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* routes.c - which backend each pair of ranks uses */
+/* routes.c - probes backends, gives each pair of ranks its route, opens what is used */
+#include "routes.h"
+
 #include <stdio.h>
 
 #include "comm.h"
 #include "lib/base/log.h"
 #include "lib/base/param.h"
 
-/* Ranks of one host that can be direct peers of each other. */
+/* Most ranks of one host for which reach is exchanged. A rank beyond has no route on its host. */
 #define REACH_RANKS 1024
 
-/* By the number of the peer among the host's ranks. */
-struct reach {
-	uint8_t bits[COMM_BACKENDS][REACH_RANKS / 8];
+/* Which ranks of its host a rank reaches, per backend: a bit for each rank of the host. */
+struct hostReach {
+	uint8_t bits[BACKENDS_COUNT][REACH_RANKS / 8];
 };
 
-static const struct backendOps *const backends[COMM_BACKENDS] = {
-	[COMM_DIRECT] = &backendDirect,
-	[COMM_GDAKI] = &backendGdaki,
-	[COMM_PROXY] = &backendProxy,
-};
+_Static_assert(BACKENDS_COUNT <= 8, "ginComm.reached has one bit for each backend");
 
-/* Why GIN_ROUTE forbids a backend, or NULL. It may differ per rank: both ends must allow it. */
+/* Why GIN_ROUTE forbids a backend, or NULL. Ranks may differ: both ends of a pair must allow it. */
 static const char *forbidden(const struct backendOps *ops)
 {
 	int route = paramChoice(paramRoute);
@@ -32,11 +30,12 @@ static const char *forbidden(const struct backendOps *ops)
 	return NULL;
 }
 
-void routesProbe(ginComm_t comm, struct probed mine[COMM_BACKENDS])
+void routesProbe(ginComm_t comm, struct backendProbe mine[BACKENDS_COUNT])
 {
-	for (int b = 0; b < COMM_BACKENDS; b++) {
+	for (int b = 0; b < BACKENDS_COUNT; b++) {
 		struct backendUse *use = &comm->backend[b];
-		use->ops = backends[b];
+
+		use->ops = backendsTable[b];
 		use->usable = use->ops->probe(&comm->host, mine[b].blob, use->why);
 		mine[b].usable = (uint8_t)use->usable;
 		mine[b].allowed = !forbidden(use->ops);
@@ -45,12 +44,12 @@ void routesProbe(ginComm_t comm, struct probed mine[COMM_BACKENDS])
 	}
 }
 
-int commForced(const char *name)
+int routesForced(const char *name)
 {
 	int forced = paramChoice(paramBackend);
 
-	for (int b = COMM_DIRECT + 1; b < COMM_BACKENDS && name && !forced; b++)
-		forced = strcmp(name, backends[b]->name) ? 0 : b;
+	if (!forced && name)
+		forced = backendsFind(name);
 	return forced || !name ? forced : -1;
 }
 
@@ -66,9 +65,9 @@ ginResult_t routesForce(ginComm_t comm, const uint8_t *forced)
 		if (forced[r] != forced[first])
 			return fail(ginErrorInvalidArgument,
 				    "GIN_BACKEND or config.backend is %s on rank %d and %s on rank "
-				    "%d: all ranks must use the same one",
-				    backends[forced[first]]->name, first, backends[forced[r]]->name,
-				    r);
+				    "%d: set one backend on all ranks",
+				    backendsTable[forced[first]]->name, first,
+				    backendsTable[forced[r]]->name, r);
 	}
 	comm->forced = first < 0 ? 0 : forced[first];
 	return ginSuccess;
@@ -76,16 +75,17 @@ ginResult_t routesForce(ginComm_t comm, const uint8_t *forced)
 
 static int reaches(ginComm_t comm, int backend, int peer, char *why)
 {
-	const struct probed *mine = &comm->probed[comm->rank][backend];
-	const struct probed *theirs = &comm->probed[peer][backend];
-	const char *rule = forbidden(backends[backend]);
+	const struct backendProbe *mine = &comm->probed[comm->rank][backend];
+	const struct backendProbe *theirs = &comm->probed[peer][backend];
+	const char *rule = forbidden(backendsTable[backend]);
 
 	if (rule) {
 		snprintf(why, BACKEND_WHY, "%s", rule);
 		return 0;
 	}
 	if (mine->usable && theirs->usable)
-		return backends[backend]->reach(&comm->host, peer, mine->blob, theirs->blob, why);
+		return backendsTable[backend]->reach(&comm->host, peer, mine->blob, theirs->blob,
+						     why);
 	if (mine->usable)
 		snprintf(why, BACKEND_WHY, "rank %d cannot use it", peer);
 	else
@@ -102,7 +102,7 @@ static unsigned localIndex(ginComm_t comm, int peer)
 	return index;
 }
 
-static void fillReach(ginComm_t comm, struct reach *mine)
+static void fillReach(ginComm_t comm, struct hostReach *mine)
 {
 	char why[BACKEND_WHY];
 	unsigned index = 0;
@@ -110,41 +110,41 @@ static void fillReach(ginComm_t comm, struct reach *mine)
 	for (int r = 0; r < comm->nRanks; r++) {
 		if (!identitySameHost(&comm->ranks[r], &comm->ranks[comm->rank]))
 			continue;
-		for (int b = 0; b < COMM_BACKENDS && index < REACH_RANKS; b++)
+		for (int b = 0; b < BACKENDS_COUNT && index < REACH_RANKS; b++)
 			if (reaches(comm, b, r, why))
 				mine->bits[b][index / 8] |= (uint8_t)(1u << index % 8);
 		index++;
 	}
 }
 
-static int reachBit(const struct reach *reach, int backend, unsigned index)
+static int reachBit(const struct hostReach *reach, int backend, unsigned index)
 {
 	return index < REACH_RANKS && (reach->bits[backend][index / 8] >> index % 8 & 1);
 }
 
-/* By which backends this rank and `peer`, of another host, reach each other. */
-static uint8_t reachedAfar(ginComm_t comm, int peer)
+/* A bit for each backend by which this rank and `peer`, of another host, reach each other. */
+static uint8_t reachOtherHost(ginComm_t comm, int peer)
 {
 	char why[BACKEND_WHY];
 	uint8_t reached = 0;
 
-	for (int b = 0; b < COMM_BACKENDS; b++)
+	for (int b = 0; b < BACKENDS_COUNT; b++)
 		if (comm->probed[peer][b].allowed && reaches(comm, b, peer, why))
 			reached |= (uint8_t)(1u << b);
 	return reached;
 }
 
-static void keepReach(ginComm_t comm, const struct reach *all)
+static void keepReach(ginComm_t comm, const struct hostReach *all)
 {
-	const struct reach *mine = &all[comm->rank];
+	const struct hostReach *mine = &all[comm->rank];
 	unsigned me = localIndex(comm, comm->rank), index = 0;
 
 	for (int r = 0; r < comm->nRanks; r++) {
 		if (!identitySameHost(&comm->ranks[r], &comm->ranks[comm->rank])) {
-			comm->reached[r] = reachedAfar(comm, r);
+			comm->reached[r] = reachOtherHost(comm, r);
 			continue;
 		}
-		for (int b = 0; b < COMM_BACKENDS; b++)
+		for (int b = 0; b < BACKENDS_COUNT; b++)
 			if (reachBit(mine, b, index) && reachBit(&all[r], b, me))
 				comm->reached[r] |= (uint8_t)(1u << b);
 		index++;
@@ -160,17 +160,17 @@ static int severalHosts(ginComm_t comm)
 }
 
 /*
- * Could any pair of any ranks use the backend? Direct: a rank that reaches any reaches itself. A
- * network backend: some rank does not reach directly whom it may reach by this.
+ * Could any pair of ranks use the backend? A rank that reaches any rank directly reaches itself
+ * directly. A network backend counts for ranks that do not reach each other directly.
  */
-static int anyReach(ginComm_t comm, const struct reach *all, int backend)
+static int anyReach(ginComm_t comm, const struct hostReach *all, int backend)
 {
-	if (backend == COMM_GDAKI && severalHosts(comm))
+	if (backendsTable[backend]->otherHosts && severalHosts(comm))
 		return 1;
 	for (int r = 0; r < comm->nRanks; r++)
 		for (unsigned i = 0; i < REACH_RANKS / 8; i++) {
-			unsigned direct = all[r].bits[COMM_DIRECT][i];
-			if (all[r].bits[backend][i] & (backend == COMM_DIRECT ? ~0u : ~direct))
+			unsigned direct = all[r].bits[BACKENDS_DIRECT][i];
+			if (all[r].bits[backend][i] & (backend == BACKENDS_DIRECT ? ~0u : ~direct))
 				return 1;
 		}
 	return 0;
@@ -188,7 +188,7 @@ static ginResult_t checkForced(ginComm_t comm)
 /* Routes are symmetric: both ends must reach each other. */
 ginResult_t routesAgree(ginComm_t comm, ginResult_t mine)
 {
-	struct reach bits = {0}, *all = calloc((size_t)comm->nRanks, sizeof(*all));
+	struct hostReach bits = {0}, *all = calloc((size_t)comm->nRanks, sizeof(*all));
 
 	if (mine == ginSuccess && !all)
 		mine = fail(ginErrorSystem, "no memory");
@@ -199,13 +199,13 @@ ginResult_t routesAgree(ginComm_t comm, ginResult_t mine)
 	mine = controlAllgather(&comm->control, "reach", mine, &bits, all, sizeof(bits));
 	if (mine == ginSuccess)
 		keepReach(comm, all);
-	for (int b = 0; mine == ginSuccess && b < COMM_BACKENDS; b++)
+	for (int b = 0; mine == ginSuccess && b < BACKENDS_COUNT; b++)
 		comm->backend[b].used = anyReach(comm, all, b);
 	free(all);
 	return mine;
 }
 
-int commBackendUsable(const struct backendUse *use, char why[BACKEND_WHY])
+int routesUsable(const struct backendUse *use, char why[BACKEND_WHY])
 {
 	int route = paramChoice(paramRoute);
 
@@ -217,10 +217,10 @@ int commBackendUsable(const struct backendUse *use, char why[BACKEND_WHY])
 	return 0;
 }
 
-/* By the backend of this index. */
+/* Why this rank and `peer` do, or do not, use the backend. */
 static void backendWhy(ginComm_t comm, int b, int peer, char *why)
 {
-	if (!reaches(comm, b, peer, why) || comm->routes[peer] == backends[b]->route)
+	if (!reaches(comm, b, peer, why) || comm->routes[peer] == backendsTable[b]->route)
 		return;
 	if (comm->reached[peer] >> b & 1)
 		snprintf(why, BACKEND_WHY, "%s", comm->backend[b].left);
@@ -229,56 +229,59 @@ static void backendWhy(ginComm_t comm, int b, int peer, char *why)
 			 peer);
 }
 
-/* Of a network backend also why it is not a better one. */
+/* How the pair is connected and, for a network backend, why no preferred one is used. */
 static const char *routeWhy(ginComm_t comm, int b, int peer, char why[BACKEND_WHY])
 {
 	backendWhy(comm, b, peer, why);
 	size_t length = strlen(why);
-	for (int other = COMM_DIRECT + 1; other < b; other++)
+	for (int other = BACKENDS_NETWORK; other < b; other++)
 		if (comm->backend[other].left[0])
 			snprintf(why + length, BACKEND_WHY - length, "; not %s: %s",
-				 backends[other]->name, comm->backend[other].left);
+				 backendsTable[other]->name, comm->backend[other].left);
 	return why;
 }
 
-/* Of each backend at most `room` bytes; returns how long it would have been. */
+/*
+ * Why no backend connects the pair: at most `room` bytes about each backend. Returns the length
+ * without the limit of BACKEND_WHY.
+ */
 static size_t listWhy(ginComm_t comm, int peer, int room, char why[BACKEND_WHY])
 {
 	char each[BACKEND_WHY];
 	size_t length = 0;
 
-	for (int b = 0; b < COMM_BACKENDS; b++) {
+	for (int b = 0; b < BACKENDS_COUNT; b++) {
 		size_t left = length < BACKEND_WHY ? BACKEND_WHY - length : 0;
 		backendWhy(comm, b, peer, each);
 		length += (size_t)snprintf(why + BACKEND_WHY - left, left, "%s%s: %.*s",
-					   b ? "; " : "", backends[b]->name, room, each);
+					   b ? "; " : "", backendsTable[b]->name, room, each);
 	}
 	return length;
 }
 
-const char *commRouteWhy(ginComm_t comm, int peer, char why[BACKEND_WHY])
+const char *routesWhy(ginComm_t comm, int peer, char why[BACKEND_WHY])
 {
-	for (int b = 0; b < COMM_BACKENDS; b++)
-		if (comm->routes[peer] == backends[b]->route)
+	for (int b = 0; b < BACKENDS_COUNT; b++)
+		if (comm->routes[peer] == backendsTable[b]->route)
 			return routeWhy(comm, b, peer, why);
 	if (listWhy(comm, peer, BACKEND_WHY, why) >= BACKEND_WHY)
-		listWhy(comm, peer, BACKEND_WHY / COMM_BACKENDS - 12, why);
+		listWhy(comm, peer, BACKEND_WHY / BACKENDS_COUNT - 12, why);
 	return why;
 }
 
-/* With this network backend. */
+/* Gives each pair a route: direct, else the network backend of this index, else none. */
 static void setRoutes(ginComm_t comm, int network)
 {
 	for (int r = 0; r < comm->nRanks; r++) {
-		int direct = comm->reached[r] >> COMM_DIRECT & 1;
+		int direct = comm->reached[r] >> BACKENDS_DIRECT & 1;
 		int other = comm->reached[r] >> network & 1;
 		comm->routes[r] = (uint8_t)(direct  ? ginRouteDirect
-					    : other ? backends[network]->route
+					    : other ? backendsTable[network]->route
 						    : (uint32_t)ginRouteNone);
 	}
 }
 
-/* A backend is opened on all ranks when it has a pair on any: its registrations are collective. */
+/* A backend used by any pair is opened on all ranks, since its registrations are collective. */
 static ginResult_t openBackend(ginComm_t comm, int b)
 {
 	struct backendUse *use = &comm->backend[b];
@@ -293,8 +296,8 @@ static void closeBackend(struct backendUse *use)
 	use->state = NULL;
 }
 
-/* All do without it. What the probe said is in the log already. */
-static void leave(ginComm_t comm, int b, const char *why)
+/* Marks backend b unused on every rank. The log has the probe's answer already. */
+static void markUnused(ginComm_t comm, int b, const char *why)
 {
 	struct backendUse *use = &comm->backend[b];
 
@@ -304,7 +307,7 @@ static void leave(ginComm_t comm, int b, const char *why)
 	use->used = 0;
 }
 
-/* The first rank that cannot use it, or -1: the same on all ranks. */
+/* The lowest rank that cannot use the backend, or -1; all ranks find one answer. */
 static int lacking(ginComm_t comm, int b)
 {
 	int r = 0;
@@ -314,7 +317,7 @@ static int lacking(ginComm_t comm, int b)
 	return r < comm->nRanks ? r : -1;
 }
 
-/* May it be tried? All ranks say the same. */
+/* May the backend be tried? All ranks find one answer. */
 static int mayTry(ginComm_t comm, int b)
 {
 	struct backendUse *use = &comm->backend[b];
@@ -323,18 +326,18 @@ static int mayTry(ginComm_t comm, int b)
 
 	if (comm->forced && comm->forced != b) {
 		snprintf(why, sizeof(why), "GIN_BACKEND=%s rules it out",
-			 backends[comm->forced]->name);
-		leave(comm, b, why);
+			 backendsTable[comm->forced]->name);
+		markUnused(comm, b, why);
 		return 0;
 	}
 	if (lacks < 0)
 		return use->used || comm->forced;
 	snprintf(why, sizeof(why), "rank %d cannot use it", lacks);
-	leave(comm, b, use->usable ? why : use->why);
+	markUnused(comm, b, use->usable ? why : use->why);
 	return 0;
 }
 
-/* Does it connect this rank with all that are no direct peers? */
+/* Does the backend connect this rank with every rank that is no direct peer? */
 static ginResult_t connectsAll(ginComm_t comm, int b)
 {
 	char why[BACKEND_WHY];
@@ -344,12 +347,13 @@ static ginResult_t connectsAll(ginComm_t comm, int b)
 			continue;
 		if (reaches(comm, b, r, why))
 			snprintf(why, sizeof(why), "rank %d does not reach this rank", r);
-		return fail(ginErrorUnsupported, "%s: to rank %d: %s", backends[b]->name, r, why);
+		return fail(ginErrorUnsupported, "%s: to rank %d: %s", backendsTable[b]->name, r,
+			    why);
 	}
 	return ginSuccess;
 }
 
-/* Collective. It works on all ranks, or is open on none. */
+/* Collective. Afterwards the backend is open on all ranks, or on none. */
 static ginResult_t tryNetwork(ginComm_t comm, int b)
 {
 	struct backendUse *use = &comm->backend[b];
@@ -369,44 +373,63 @@ static ginResult_t tryNetwork(ginComm_t comm, int b)
 	if (mine == ginSuccess)
 		return ginSuccess;
 	closeBackend(use);
-	leave(comm, b, ginGetLastError());
+	markUnused(comm, b, ginGetLastError());
 	return mine;
 }
 
+/* Collective. The last network backend: its failure is the communicator's. */
 static ginResult_t openLast(ginComm_t comm, ginResult_t mine)
 {
-	setRoutes(comm, COMM_PROXY);
-	if (comm->forced == COMM_GDAKI)
-		comm->backend[COMM_PROXY].used = 0;
+	setRoutes(comm, BACKENDS_LAST);
 	if (mine == ginSuccess)
-		mine = openBackend(comm, COMM_PROXY);
+		mine = openBackend(comm, BACKENDS_LAST);
 	return controlAgree(&comm->control, "routes", mine);
 }
 
+/*
+ * The first network backend from `b` on that may be tried, or BACKENDS_LAST. All ranks find one
+ * answer.
+ */
+static int nextNetwork(ginComm_t comm, int b)
+{
+	while (b < BACKENDS_LAST && !mayTry(comm, b))
+		b++;
+	return b;
+}
+
+/* Collective: the network backends from `b` on, up to the first that works on all ranks. */
+static ginResult_t openNetwork(ginComm_t comm, int b)
+{
+	while (b < BACKENDS_LAST) {
+		ginResult_t mine = tryNetwork(comm, b);
+		if (mine == ginSuccess)
+			for (int other = b + 1; other < BACKENDS_COUNT; other++)
+				comm->backend[other].used = 0;
+		if (mine == ginSuccess || comm->forced ||
+		    controlError(&comm->control) != ginSuccess)
+			return mine;
+		b = nextNetwork(comm, b + 1);
+	}
+	return openLast(comm, ginSuccess);
+}
+
+/* With only the last network backend left, one round of the control plane agrees on everything. */
 ginResult_t routesOpen(ginComm_t comm, ginResult_t mine)
 {
-	int tried = mine == ginSuccess && mayTry(comm, COMM_GDAKI);
-
-	comm->host.mixed = comm->backend[COMM_DIRECT].used;
-	if (mine == ginSuccess) {
-		setRoutes(comm, COMM_GDAKI);
-		mine = openBackend(comm, COMM_DIRECT);
-	}
-	if (!tried)
-		return openLast(comm, mine);
-	mine = controlAgree(&comm->control, "direct", mine);
 	if (mine != ginSuccess)
 		return mine;
-	mine = tryNetwork(comm, COMM_GDAKI);
-	if (mine == ginSuccess)
-		comm->backend[COMM_PROXY].used = 0;
-	if (mine == ginSuccess || comm->forced || controlError(&comm->control) != ginSuccess)
-		return mine;
-	return openLast(comm, ginSuccess);
+	int b = nextNetwork(comm, BACKENDS_NETWORK);
+	comm->host.mixed = comm->backend[BACKENDS_DIRECT].used;
+	setRoutes(comm, b);
+	mine = openBackend(comm, BACKENDS_DIRECT);
+	if (b == BACKENDS_LAST)
+		return openLast(comm, mine);
+	mine = controlAgree(&comm->control, "direct", mine);
+	return mine == ginSuccess ? openNetwork(comm, b) : mine;
 }
 
 void routesClose(ginComm_t comm)
 {
-	for (int b = 0; b < COMM_BACKENDS; b++)
+	for (int b = 0; b < BACKENDS_COUNT; b++)
 		closeBackend(&comm->backend[b]);
 }

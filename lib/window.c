@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* window.c - memory that ranks have registered together, and memory to register */
+/* window.c - windows, and allocating the memory for them */
 #include <search.h>
 
 #include "comm.h"
 #include "lib/base/log.h"
+#include "share.h"
 
 struct window {
 	ginWindow_t handle; /* the table that kernels read */
 	size_t tableBytes;
 	void *ptr;
-	char *address;	 /* of it, for threads of the device */
+	char *address;	 /* of `ptr`, as threads of the device use it */
 	int isLocal;	 /* GIN_WINDOW_LOCAL */
 	uint64_t serial; /* 0 for a local one */
-	struct shared shared;
-	int isListed;	  /* in comm->windows, and counted by memoryHold */
+	struct sharedMemory shared;
+	int isListed;	  /* in comm->windows, and counted by memoryHold() */
 	uint64_t bytes[]; /* [nRanks] */
 };
 
@@ -81,7 +82,7 @@ static ginResult_t checkArguments(const void *ptr, size_t bytes, int flags, cons
 	return ginSuccess;
 }
 
-/* By the address of their tables, which are their handles. */
+/* By the address of the table, which is the handle. */
 static int compareWindows(const void *a, const void *b)
 {
 	const struct window *x = a, *y = b;
@@ -115,18 +116,18 @@ static void freeWindow(ginComm_t comm, struct window *w)
 		return;
 	if (w->isListed)
 		removeWindow(comm, w);
-	routesUnshare(comm, &w->shared);
+	shareRelease(comm, &w->shared);
 	poolFree(&comm->pool, w->handle.table, w->tableBytes);
 	free(w);
 }
 
-/* Where this rank loads and stores it at `rank`; what others have of a local one is empty. */
+/* Where this rank loads and stores the part of `rank`. A local window has no parts of peers. */
 static char *addressAt(ginComm_t comm, const struct window *w, int rank)
 {
 	if (!w->bytes[rank])
 		return NULL;
-	/* This rank's own part, whatever the route to itself. */
-	return rank == comm->rank ? w->address : routesAddress(comm, &w->shared, rank);
+	/* This rank reaches its own part whatever its route to itself is. */
+	return rank == comm->rank ? w->address : shareAddress(comm, &w->shared, rank);
 }
 
 static void fillTable(ginComm_t comm, const struct window *w, struct ginWindowTable *table)
@@ -137,11 +138,11 @@ static void fillTable(ginComm_t comm, const struct window *w, struct ginWindowTa
 					 .nRanks = (uint32_t)comm->nRanks,
 					 .serial = w->serial,
 					 .agent = ginAgentGpu};
-	routesTell(comm, &w->shared, table);
+	shareDescribe(comm, &w->shared, table);
 	for (int r = 0; r < comm->nRanks; r++) {
 		peers[r] = (struct ginWindowPeer){.bytes = w->bytes[r],
 						  .address = addressAt(comm, w, r)};
-		routesTellPeer(comm, &w->shared, r, &peers[r]);
+		shareDescribePeer(comm, &w->shared, r, &peers[r]);
 	}
 }
 
@@ -175,7 +176,7 @@ static struct window *newWindow(ginComm_t comm, void *ptr)
 	return w;
 }
 
-static ginResult_t finishWindow(ginComm_t comm, struct window *w)
+static ginResult_t publishWindow(ginComm_t comm, struct window *w)
 {
 	ginResult_t result = makeTable(comm, w);
 
@@ -183,30 +184,30 @@ static ginResult_t finishWindow(ginComm_t comm, struct window *w)
 }
 
 /*
- * Two rounds: what each rank offers, and whether all can use what the others have. `w` is NULL on
- * a rank that has failed already.
+ * Two rounds: each rank sends its offer, then all agree whether every rank can use the others'
+ * parts. `w` is NULL on a rank that has already failed.
  */
 static ginResult_t shareWindow(ginComm_t comm, struct window *w, ginResult_t mine, size_t bytes)
 {
 	static const char call[] = "ginWindowRegister";
 	struct memory memory = {0};
-	struct shared none;
+	struct sharedMemory none;
 
 	if (mine == ginSuccess)
 		mine = memoryDescribe(&comm->device, w->ptr, bytes, &memory);
 	if (mine == ginSuccess)
 		w->address = memory.address;
-	mine = routesShare(comm, call, mine, &memory, ROUTES_ALL, w ? &w->shared : &none,
+	mine = shareMemory(comm, call, mine, &memory, SHARE_ALL, w ? &w->shared : &none,
 			   w ? w->bytes : NULL);
 	if (mine == ginSuccess)
-		mine = finishWindow(comm, w);
+		mine = publishWindow(comm, w);
 	return controlAgree(&comm->control, call, mine);
 }
 
 static ginResult_t registerShared(ginComm_t comm, ginResult_t mine, void *ptr, size_t bytes,
 				  struct window **out)
 {
-	uint64_t serial = ++comm->windowSerial; /* the same on all ranks */
+	uint64_t serial = ++comm->windowSerial; /* equal on all ranks */
 	struct window *w = mine == ginSuccess ? newWindow(comm, ptr) : NULL;
 
 	if (w)
@@ -231,8 +232,8 @@ static ginResult_t makeLocal(ginComm_t comm, struct window *w, size_t bytes)
 	w->isLocal = 1;
 	w->address = memory.address;
 	w->bytes[comm->rank] = bytes;
-	result = routesShareLocal(comm, &memory, &w->shared);
-	return result == ginSuccess ? finishWindow(comm, w) : result;
+	result = shareLocal(comm, &memory, &w->shared);
+	return result == ginSuccess ? publishWindow(comm, w) : result;
 }
 
 static ginResult_t registerLocal(ginComm_t comm, ginResult_t mine, void *ptr, size_t bytes,
@@ -273,7 +274,7 @@ ginResult_t ginWindowRegister(ginComm_t comm, void *ptr, size_t bytes, int flags
 	return result;
 }
 
-/* NULL, and the error is said, when it is none of this communicator. */
+/* NULL, after fail(), when the window is not one of this communicator. */
 static struct window *findWindow(ginComm_t comm, ginWindow_t window)
 {
 	const struct window key = {.handle = window};
@@ -299,8 +300,8 @@ static ginResult_t deregister(ginComm_t comm, struct window *w)
 }
 
 /*
- * All ranks have stopped using it before any unmaps it. A communicator that has failed frees what
- * it has without asking the others.
+ * No rank unmaps a peer's part before all ranks have called this. After a failure of the
+ * communicator, a rank frees what it has without waiting for the others.
  */
 ginResult_t ginWindowDeregister(ginComm_t comm, ginWindow_t window)
 {
@@ -321,8 +322,10 @@ ginResult_t ginWindowDeregister(ginComm_t comm, ginWindow_t window)
 void windowsFree(ginComm_t comm)
 {
 	if (comm->windows)
-		logWrite(logWarn, "rank %d: windows were still registered", comm->rank);
-	while (comm->windows) /* the root of a tree begins with a pointer to what it holds */
+		logWrite(logWarn,
+			 "rank %d: ginCommDestroy() found windows that were still registered",
+			 comm->rank);
+	while (comm->windows) /* a node of tsearch() begins with the pointer to its key */
 		freeWindow(comm, *(struct window **)comm->windows);
 }
 

@@ -3,7 +3,7 @@
 #
 # environ.awk - gin_environ(7) with what libgin's table says of each variable
 #
-#	unit_param --list | awk -f man/environ.awk - man/gin_environ.7
+#	unit_param --list | awk -f man/environ.awk - man/man7/gin_environ.7
 #
 # The entry of a variable begins with what the table has: name, meaning, values and default. What
 # follows up to the next entry is written by hand and stays. Entries are in the table's order; a new

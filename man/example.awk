@@ -3,7 +3,7 @@
 #
 # example.awk - print the example of a manual page
 #
-#	awk -f man/example.awk man/ginCommInit.3 >x.c && cc -fsyntax-only -Iinclude x.c
+#	awk -f man/example.awk man/man3/ginCommInit.3 >x.c && cc -fsyntax-only -Iinclude x.c
 #
 # Prints the first .Bd -literal block of the EXAMPLES section with its mdoc escapes undone. Exits
 # with 1 when the page has none.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# bench.mk - measurements; results go to bench/results
+# bench.mk - builds and runs the measurements; results go to bench/results
 
 BENCHES := $(addprefix $(BUILD)/bench/start/,start $(if $(PMIX),pmix)) $(BUILD)/bench/proxy/idle
 
@@ -17,7 +17,7 @@ $(BUILD)/bench/start/pmix: bench/start/pmix.c $(BUILD)/bench/start/stage.o
 	$(Q)$(CC) $(CFLAGS_ALL) $(subst -I/,-isystem /,$(shell pkg-config --cflags pmix)) -o $@ $< \
 		$(BUILD)/bench/start/stage.o $(LDFLAGS_ALL) $(shell pkg-config --libs pmix)
 
-# What it costs to start. BENCH="-r 3 2 4 8": repetitions and numbers of ranks.
+# Measures the start of jobs. BENCH="-r 3 2 4 8": 3 repetitions, with 2, 4 and 8 ranks.
 bench-start: lib benches
 	$(Q)BUILD=$(BUILD) bench/start/run $(BENCH)
 
@@ -26,35 +26,35 @@ $(BUILD)/bench/proxy/idle: bench/proxy/idle.cc $(LINKS)
 	$(call say,CXX,$<)
 	$(Q)$(CXX) $(CXXFLAGS_ALL) -o $@ $< $(LDFLAGS_ALL) $(LINKGIN)
 
-# What the proxy costs while there is nothing to do, and how soon it wakes up.
+# Measures an idle proxy thread: CPU time, and time to wake up.
 bench-idle: lib $(BUILD)/bench/proxy/idle
 	$(Q)$(BUILD)/bench/proxy/idle
 
-# Beside the copy engines, which the driver API drives.
+# Linked with libcuda: it measures copy engines by the driver API.
 $(BUILD)/bench/proxy/proxy: bench/proxy/proxy.cu $(wildcard bench/proxy/*.cuh include/gin/* include/gin/*/*) $(LINKS)
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -L$(BUILD) -lgin -lcuda \
 		-Xlinker -rpath$(comma)'$$ORIGIN/../..' -Xcompiler -pthread
 
-# What many threads that look at host memory cost; on one GPU.
+# Measures how GPU threads that poll host memory slow down copies. One GPU.
 $(BUILD)/bench/host_loads: bench/host_loads.cu
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -lcuda
 
-# What a signal costs beyond a word that one GPU writes and another polls; on two GPUs.
+# Measures the steps of a signal and a wait. Two GPUs.
 $(BUILD)/bench/signal_steps: bench/signal_steps.cu $(wildcard include/gin/* include/gin/*/*)
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $<
 
-# GPUNETIO: the folder of GPUNetIO's headers; bench/gpunetio/run finds it.
+# GPUNETIO is the folder of GPUNetIO's headers; bench/gpunetio/run finds it.
 $(BUILD)/bench/gpunetio/gpunetio: bench/gpunetio/gpunetio.cu $(wildcard bench/gpunetio/*.cuh include/gin/* include/gin/*/*)
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -isystem $(GPUNETIO) -o $@ $<
 
-# What posting to an NIC's queue costs, beside GPUNetIO; on one GPU, without an NIC.
+# Compares posting to a NIC's queue with GPUNetIO. One GPU, no NIC.
 bench-gpunetio:
 	$(Q)bench/gpunetio/run $(BENCH)

@@ -2,7 +2,8 @@
 #
 # install.mk - make install, make uninstall, make dist
 #
-# DESTDIR stands before every path and is in none of the files. Each of the folders can be given.
+# DESTDIR is put before every installed path; no installed file contains it. Each folder below can be
+# set on the command line.
 
 PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
@@ -14,14 +15,15 @@ PKGCONFIGDIR ?= $(LIBDIR)/pkgconfig
 CMAKEDIR ?= $(LIBDIR)/cmake/gin
 INSTALL ?= install
 
-# lib/base/plugin.c looks there; two libgin of different SONAMEs do not share their plug-ins.
+# lib/base/plugin.c looks there. The SONAME is part of the name, so that two versions of libgin can be
+# installed beside each other.
 PLUGINDIR = $(LIBDIR)/libgin$(SOVERSION)
 HEADER_DIRS := $(notdir $(patsubst %/,%,$(wildcard include/gin/*/)))
 OWN_DIRS = $(foreach dir,$(HEADER_DIRS),"$(INCLUDEDIR)/gin/$(dir)") "$(INCLUDEDIR)/gin" "$(PLUGINDIR)" "$(CMAKEDIR)" "$(DOCDIR)/examples" "$(DOCDIR)"
 PATHS = $(PREFIX)$(BINDIR)$(LIBDIR)$(INCLUDEDIR)$(MANDIR)$(DOCDIR)$(PKGCONFIGDIR)$(CMAKEDIR)$(DESTDIR)
 
-# What goes where, said once: contents(put) are the commands that install, contents(take) those that
-# remove the same.
+# The installed files and their folders. contents(put) are the commands that install the files,
+# contents(take) the commands that remove them.
 define contents
 $(call $(1)-files,644,$(INCLUDEDIR),include/gin.h include/gin_device.cuh)
 $(call $(1)-files,644,$(INCLUDEDIR)/gin,$(wildcard include/gin/*.h include/gin/*.cuh))
@@ -33,9 +35,8 @@ $(call $(1)-files,755,$(PLUGINDIR),$($(1)-plugins))
 $(call $(1)-files,644,$(PKGCONFIGDIR),$(BUILD)/install/gin.pc)
 $(call $(1)-files,644,$(CMAKEDIR),$(BUILD)/install/gin-config.cmake \
 	$(BUILD)/install/gin-config-version.cmake)
-$(call $(1)-files,644,$(MANDIR)/man1,$(wildcard man/*.1))
-$(call $(1)-files,644,$(MANDIR)/man3,$(wildcard man/*.3))
-$(call $(1)-files,644,$(MANDIR)/man7,$(wildcard man/*.7))
+$(foreach dir,man1 man3 man7,$(call $(1)-files,644,$(MANDIR)/$(dir),$(wildcard man/$(dir)/*))$(newline))
+$(call $(1)-aliases,$(wildcard man/man?/*))
 $(call $(1)-files,644,$(DOCDIR),README.md LICENSE $(wildcard docs/*.md))
 $(call $(1)-files,644,$(DOCDIR)/examples,$(filter-out examples/demo,$(wildcard examples/*)))
 $(foreach tool,$(TOOL_NAMES),$(call $(1)-tool,$(tool))$(newline))
@@ -46,6 +47,9 @@ endef
 # put-files MODE FOLDER FILES
 put-files = $(if $(3),$(Q)$(INSTALL) -d "$(DESTDIR)$(2)" && \
 	$(INSTALL) -m $(1) $(3) "$(DESTDIR)$(2)")
+# put-aliases PAGES: a page of one line for each further name of a page
+put-aliases = $(Q)umask 022 && awk -f man/aliases.awk $(1) | while read -r alias page; do \
+	echo ".so $$page" >"$(DESTDIR)$(MANDIR)/$$alias" || exit; done
 put-link = $(Q)ln -sf $(2) "$(DESTDIR)$(1)"
 put-plugins = $(PMIX) $(RDMA)
 put-tool = $(if $(filter $(1),$(TOOLS)),$(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" && \
@@ -55,15 +59,17 @@ put-tool-cu = $(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" && \
 	$(call cu-link,$(call cu-object,$(1)),"$(DESTDIR)$(BINDIR)/$(notdir $(1))",$(TOOL_RPATH))
 
 take-files = $(if $(3),$(Q)rm -f $(foreach file,$(3),"$(DESTDIR)$(2)/$(notdir $(file))"))
+take-aliases = $(Q)awk -f man/aliases.awk $(1) | while read -r alias page; do \
+	rm -f "$(DESTDIR)$(MANDIR)/$$alias"; done
 take-link = $(Q)rm -f "$(DESTDIR)$(1)"
 take-plugins = $(BUILD)/libgin-pmix.so $(BUILD)/libgin-rdma.so
 take-tool = $(Q)rm -f "$(DESTDIR)$(BINDIR)/$(1)"
 take-tool-cu = $(call take-tool,$(notdir $(1)))
 
-# What FOLDER is, seen from FROM: so that what is installed can be moved as a whole.
+# from(FROM, FOLDER): relative path from FROM to FOLDER, so that an installation can be moved.
 from = $(shell realpath -sm --relative-to="$(1)" "$(2)")
 
-# How tools find libgin.so: not needed where the loader looks anyway.
+# The run path by which tools find libgin.so; empty for folders that the loader searches anyway.
 TOOL_RPATH = $(if $(filter /usr/lib /usr/lib64 /usr/lib/%,$(LIBDIR)),,'$$ORIGIN/$(call from,$(BINDIR),$(LIBDIR))')
 
 .PHONY: install uninstall install-paths dist
@@ -73,11 +79,11 @@ install: install-paths lib tools $(addprefix $(BUILD)/install/,gin.pc gin-config
 	$(call contents,put)
 	$(call say,INSTALL,"$(DESTDIR)$(PREFIX)")
 ifeq ($(PMIX),)
-	@echo "There was no PMIx (libpmix-dev), so that libgin-pmix.so is left out: with mpirun or" \
-		"srun, ranks then need config.allgather."
+	@echo "libgin-pmix.so is not installed, because the build found no PMIx (libpmix-dev). Without" \
+		"it, ranks started by mpirun or srun need config.allgather or GIN_ROOT."
 endif
 ifeq ($(RDMA),)
-	@echo "There were no libibverbs and libmlx5 (libibverbs-dev), so that libgin-rdma.so is left out."
+	@echo "libgin-rdma.so is not installed, because the build found no libibverbs-dev."
 endif
 
 uninstall: install-paths
@@ -87,14 +93,14 @@ uninstall: install-paths
 
 install-paths:
 ifneq ($(strip $(foreach sign,' " ` \ | & ; $(comma) $$ \#,$(findstring $(sign),$(PATHS)))),)
-	@echo 'make install: PREFIX, DESTDIR and their like have no signs that a shell takes for its own' \
+	@echo 'make install: PREFIX, DESTDIR and other paths must not contain special characters of the shell' \
 		>&2; exit 1
 endif
 	@for dir in "$(PREFIX)" "$(BINDIR)" "$(LIBDIR)" "$(INCLUDEDIR)" "$(MANDIR)" "$(DOCDIR)"; do \
 		case $$dir in /*) ;; *) echo "make install: $$dir does not begin with a slash" >&2; \
 		exit 1;; esac; done
 
-# The paths in them may be others than those of the last make install. A space is written "\ ".
+# Always made anew: the folders may differ from the last make install. A space is written "\ ".
 in-pc = $(subst $(space),\\$(space),$(1))
 $(BUILD)/install/gin.pc: mk/gin.pc.in always
 	@mkdir -p $(@D)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* command.c - a command's answer in words */
+/* command.c - describes the device's answer to a command */
 #include "command.h"
 
 #include "prm.h"

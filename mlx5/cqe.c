@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cqe.c - a completion from its bytes, what is wrong with them, and in words */
+/* cqe.c - decodes, checks and describes completion queue entries */
 #include "cqe.h"
 
 #include "prm.h"
@@ -30,7 +30,7 @@ bool cqeIsBlank(const struct decodedCqe *c)
 	return c->opcode == ginMlx5CqeInvalid;
 }
 
-/* Of a request, done or not. */
+/* Is it of a send queue's WQE, completed or failed? */
 static bool hasWqe(const struct decodedCqe *c)
 {
 	return c->opcode == ginMlx5CqeRequest || c->opcode == ginMlx5CqeRequestError;
@@ -47,11 +47,11 @@ static void check(struct decodedCqe *c)
 	if (!cqeOpcodeName(c->opcode))
 		cqeDefect(c, "there is no CQE opcode %u", c->opcode);
 	if (hasWqe(c) && !wqeOpcodeName(c->wqeOpcode))
-		cqeDefect(c, "it is of a WQE with opcode 0x%02x, which there is not", c->wqeOpcode);
+		cqeDefect(c, "its WQE has opcode 0x%02x, which does not exist", c->wqeOpcode);
 	if (cqeIsError(c) && !syndromeText(c->syndrome))
 		cqeDefect(c, "there is no syndrome 0x%02x", c->syndrome);
 	if (cqeIsError(c) && c->format)
-		cqeDefect(c, "format is %u, of an error 0", c->format);
+		cqeDefect(c, "format is %u, must be 0 for an error", c->format);
 }
 
 void cqeDecode(const void *bytes, struct decodedCqe *c)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * prm.h - the commands that an mlx5 device takes, and where their fields lie
+ * prm.h - the commands of an mlx5 device and the positions of their fields
  *
- * A command is a mailbox of big-endian 32-bit words, answered by another one. A field is the bit at
- * which it begins, counted from the most significant bit of the first word of the command or of the
- * context that it belongs to, and how many bits it has. Contexts stand in commands: fieldAt() says
- * where a field of theirs lies then.
+ * A command is a mailbox of big-endian 32-bit words; its answer is another mailbox. A field is
+ * defined by its first bit and its number of bits. Bits are counted from the most significant bit
+ * of the first word, of the command or of a context inside the command. fieldAt() converts a field
+ * of a context to a field of the command.
  *
- * For the code that makes queues, and for the software device that stands in for the hardware.
+ * For the code that makes queues, and for the software device.
  */
 #ifndef GIN_MLX5_PRM_H
 #define GIN_MLX5_PRM_H
@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Usable as a constant, which a function is not. */
+/* A macro, because enumerators need constant expressions. */
 #define FIELD(bit, width) ((bit) << 8 | (width))
 
 static inline uint32_t fieldBit(uint32_t field)
@@ -34,7 +34,7 @@ static inline uint32_t fieldMask(uint32_t field)
 	return fieldWidth(field) >= 32 ? ~0u : (1u << fieldWidth(field)) - 1;
 }
 
-/* How far its last bit is from the end of its word. */
+/* Distance of the field's last bit from the end of its word. */
 static inline uint32_t fieldShift(uint32_t field)
 {
 	return 31 - (fieldBit(field) + fieldWidth(field) - 1) % 32;
@@ -54,7 +54,7 @@ static inline void wordSet(void *mailbox, uint32_t index, uint32_t value)
 	memcpy((char *)mailbox + 4 * index, &value, sizeof(value));
 }
 
-/* A field of 64 bits is two words; another one lies within one. */
+/* A field of 64 bits is two words; any other field is within one word. */
 static inline uint64_t fieldGet(const void *mailbox, uint32_t field)
 {
 	uint32_t index = fieldBit(field) / 32;
@@ -64,7 +64,7 @@ static inline uint64_t fieldGet(const void *mailbox, uint32_t field)
 	return wordGet(mailbox, index) >> fieldShift(field) & fieldMask(field);
 }
 
-/* Bits of the value that the field has no room for are dropped. */
+/* Bits of `value` beyond the field's width are dropped. */
 static inline void fieldSet(void *mailbox, uint32_t field, uint64_t value)
 {
 	uint32_t index = fieldBit(field) / 32;
@@ -85,7 +85,7 @@ static inline uint32_t fieldAt(uint32_t base, uint32_t field)
 	return field + (base << 8);
 }
 
-/* The bytes from bit `bit` on: of a GID, say. */
+/* The bytes that begin at bit `bit`, such as those of a GID. */
 static inline uint8_t *fieldBytes(void *mailbox, uint32_t bit)
 {
 	return (uint8_t *)mailbox + bit / 8;
@@ -137,24 +137,24 @@ enum commandStatus {
 	STATUS_BAD_OUTP_LEN = 0x51,
 };
 
-/* Of every command. The kernel fills in the uid; QUERY_HCA_CAP, QUERY_CQ have none. */
+/* Fields of every command. The kernel fills in the uid; QUERY_HCA_CAP and QUERY_CQ have none. */
 enum {
 	IN_OPCODE = FIELD(0x0, 16),
 	IN_UID = FIELD(0x10, 16),
 	IN_OP_MOD = FIELD(0x30, 16),
-	IN_NUMBER = FIELD(0x48, 24), /* of what is changed, asked for or destroyed */
+	IN_NUMBER = FIELD(0x48, 24), /* of the object that is changed, queried or destroyed */
 	OUT_STATUS = FIELD(0x0, 8),
 	OUT_SYNDROME = FIELD(0x20, 32),
-	OUT_NUMBER = FIELD(0x48, 24), /* of what was made */
+	OUT_NUMBER = FIELD(0x48, 24), /* of the object that was created */
 };
 
-/* Bytes of mailboxes; those that are not named here have 16. */
+/* Bytes of mailboxes. Mailboxes that are not listed have 16. */
 enum {
 	COMMAND_BYTES = 16,
 	QUERY_CAP_OUT_BYTES = 4112,
 	CREATE_CQ_IN_BYTES = 272,
 	CREATE_QP_IN_BYTES = 272,
-	MODIFY_QP_IN_BYTES = 272, /* RST2INIT and its like */
+	MODIFY_QP_IN_BYTES = 272, /* RST2INIT and the other transitions */
 	QUERY_QP_OUT_BYTES = 272,
 	QUERY_ROCE_OUT_BYTES = 48,
 	CREATE_MKEY_IN_BYTES = 272,
@@ -174,8 +174,8 @@ enum {
 	CQC_STATUS = FIELD(0x0, 4),
 	CQC_DBR_UMEM_VALID = FIELD(0x6, 1),
 	CQC_CQE_SZ = FIELD(0x8, 3), /* 0: 64 bytes */
-	CQC_CC = FIELD(0xb, 1),	    /* collapsed: all go into the first entry */
-	CQC_OI = FIELD(0xe, 1),	    /* overrun is not looked for */
+	CQC_CC = FIELD(0xb, 1),	    /* collapsed: every CQE is written to the first entry */
+	CQC_OI = FIELD(0xe, 1),	    /* ignore overrun */
 	CQC_CQE_COMP_EN = FIELD(0x11, 1),
 	CQC_ST = FIELD(0x14, 4),
 	CQC_DBR_UMEM_ID = FIELD(0x20, 32),
@@ -183,14 +183,14 @@ enum {
 	CQC_TIMESTAMP_FORMAT = FIELD(0x5e, 2),
 	CQC_LOG_CQ_SIZE = FIELD(0x63, 5),
 	CQC_UAR_PAGE = FIELD(0x68, 24),
-	CQC_C_EQN = FIELD(0xa0, 32), /* of older devices the last 8 bits */
+	CQC_C_EQN = FIELD(0xa0, 32), /* older devices use the last 8 bits */
 	CQC_LOG_PAGE_SIZE = FIELD(0xc3, 5),
 	CQC_CONSUMER_COUNTER = FIELD(0x148, 24),
 	CQC_PRODUCER_COUNTER = FIELD(0x168, 24),
 	CQC_DBR_ADDR = FIELD(0x1c0, 64), /* with a umem: offset in it */
 };
 
-/* CREATE_QP, what changes a queue pair, and QUERY_QP's answer have the context at one place. */
+/* CREATE_QP, the transitions and QUERY_QP's answer have the queue pair context at one offset. */
 enum {
 	QP_IN_QPN = IN_NUMBER,
 	QP_IN_OPT_PARAM_MASK = FIELD(0x80, 32), /* enum optParam */
@@ -234,7 +234,7 @@ enum {
 	QPC_FRE = FIELD(0x394, 1),
 	QPC_NEXT_SEND_PSN = FIELD(0x3c8, 24),
 	QPC_CQN_SND = FIELD(0x3e8, 24),
-	QPC_LOG_RRA_MAX = FIELD(0x488, 3), /* and as responder */
+	QPC_LOG_RRA_MAX = FIELD(0x488, 3), /* reads and atomics in flight, as responder */
 	QPC_ATOMIC_MODE = FIELD(0x48c, 4), /* enum qpcAtomicMode */
 	QPC_RRE = FIELD(0x490, 1),
 	QPC_RWE = FIELD(0x491, 1),
@@ -262,7 +262,7 @@ enum qpcService { QPC_SERVICE_RC = 0x0, QPC_SERVICE_UC = 0x1, QPC_SERVICE_UD = 0
 enum { QPC_PM_MIGRATED = 0x3 };
 enum qpcRqType { QPC_RQ_REGULAR = 0x0, QPC_RQ_SHARED = 0x1, QPC_RQ_NONE = 0x3 };
 
-/* The masked atomics go with QPC_ATOMIC_UP_TO_64B. */
+/* Masked atomics need QPC_ATOMIC_UP_TO_64B. */
 enum qpcAtomicMode {
 	QPC_ATOMIC_IB_SPEC = 0x1,
 	QPC_ATOMIC_ONLY_8B = 0x2,
@@ -272,7 +272,7 @@ enum qpcAtomicMode {
 
 enum qpcTsFormat { QPC_TS_FREE_RUNNING = 0x0, QPC_TS_DEFAULT = 0x1, QPC_TS_REAL_TIME = 0x2 };
 
-/* The path to the peer. VLAN and source MAC come from the GID that the index names. */
+/* The path to the peer. VLAN and source MAC come from the GID of ADS_SRC_ADDR_INDEX. */
 enum {
 	ADS_FL = FIELD(0x0, 1),
 	ADS_FREE_AR = FIELD(0x1, 1),
@@ -297,7 +297,7 @@ enum {
 	ADS_RMAC_31_0 = FIELD(0x140, 32),
 };
 
-/* What may be changed beside what a transition always sets. */
+/* Fields that a transition changes only if their bit is set in the mask. */
 enum optParam {
 	OPT_PARAM_RRE = 1 << 1,
 	OPT_PARAM_RAE = 1 << 2,
@@ -315,7 +315,7 @@ enum optParam {
 	OPT_PARAM_COUNTER_SET_ID = 1 << 25,
 };
 
-/* QUERY_HCA_CAP: op_mod is capabilityGroup << 1, and 1 for what holds now, 0 for the most. */
+/* QUERY_HCA_CAP: op_mod is capabilityGroup << 1 | 1 for current values, | 0 for maximum values. */
 enum { QUERY_CAP_OUT = 0x80 };
 
 enum capabilityGroup {
@@ -351,7 +351,7 @@ enum {
 	CAP_LOG_BF_REG_SIZE = FIELD(0x26b, 5),
 	CAP_MAX_WQE_SZ_SQ = FIELD(0x290, 16),
 	CAP_MAX_WQE_SZ_RQ = FIELD(0x2b0, 16),
-	CAP_SQ_TS_FORMAT = FIELD(0x440, 2), /* of queue pairs too; 0: ts_format must be 0 */
+	CAP_SQ_TS_FORMAT = FIELD(0x440, 2), /* also of queue pairs; 0: ts_format must be 0 */
 	CAP_RQ_TS_FORMAT = FIELD(0x442, 2),
 	CAP_LOG_UAR_PAGE_SZ = FIELD(0x490, 16),
 	CAP_NUM_OF_UARS_PER_PAGE = FIELD(0x520, 32),
@@ -360,10 +360,10 @@ enum {
 enum { CAP_2_SEND_DBR_MODE_NO_DBR_EXT = FIELD(0x2e1, 1) };
 
 enum {
-	ATOMIC_8B_ENDIANNESS_MODE = FIELD(0x40, 2), /* 1: old values come in the host's order */
-	ATOMIC_8B_ENDIANNESS_HOST = FIELD(0x46, 1), /* 1 can be had; the kernel sets it */
+	ATOMIC_8B_ENDIANNESS_MODE = FIELD(0x40, 2), /* 1: old values have the host's byte order */
+	ATOMIC_8B_ENDIANNESS_HOST = FIELD(0x46, 1), /* mode 1 is supported; the kernel sets it */
 	ATOMIC_OPERATIONS = FIELD(0x90, 16),	    /* enum atomicOperation */
-	ATOMIC_SIZE_QP = FIELD(0xb0, 16),	    /* 4: of 4 bytes, 8: of 8 bytes, and so on */
+	ATOMIC_SIZE_QP = FIELD(0xb0, 16),	    /* bit mask: 4 for 4 bytes, 8 for 8 bytes */
 	ATOMIC_SIZE_DC = FIELD(0xd0, 16),
 };
 
@@ -382,7 +382,7 @@ enum {
 	ROCE_ADDRESS_TABLE_SIZE = FIELD(0xf0, 16),
 };
 
-/* QUERY_ROCE_ADDRESS, and an address: an entry of the GID table. */
+/* QUERY_ROCE_ADDRESS, and the RoCE address in its answer: an entry of the GID table. */
 enum {
 	QUERY_ROCE_INDEX = FIELD(0x40, 16),
 	QUERY_ROCE_PORT = FIELD(0x5c, 4),
@@ -402,7 +402,7 @@ enum {
 	CREATE_MKEY_UMEM_VALID = FIELD(0x61, 1),
 	CREATE_MKEY_MKC = 0x80,
 	CREATE_MKEY_TRANSLATIONS =
-		FIELD(0x300, 32), /* of 16 bytes, that follow or that the umem has */
+		FIELD(0x300, 32), /* count of 16-byte entries, in the command or in the umem */
 };
 
 /* A memory key. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* text.h - words put one after the other into a place of fixed size */
+/* text.h - appends formatted text to a buffer of fixed size */
 #ifndef GIN_MLX5_TEXT_H
 #define GIN_MLX5_TEXT_H
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* What has no room is left out; `used` may then be more than `room`. Always ends in a NUL. */
+/* Text without room is cut off, and `used` exceeds `room`. Always ends in a NUL. */
 struct text {
 	char *out;
 	size_t room, used;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* words.c - tables: see words.h */
+/* words.c - names and descriptions of mlx5's numbers */
 #include "words.h"
 
 #include "prm.h"
@@ -112,32 +112,32 @@ const char *syndromeText(unsigned syndrome)
 {
 	static const struct word texts[] = {
 		{ginMlx5LocalLength, "local length error: it moves more than a message may have, "
-				     "or than the receive has room for"},
+				     "or more than the receive has room for"},
 		{ginMlx5LocalQueueOperation,
-		 "local queue pair operation error: the WQE is malformed, or asks for what the "
-		 "queue pair was not made for"},
+		 "local queue pair operation error: the WQE is malformed, or the queue pair does "
+		 "not support its operation"},
 		{ginMlx5LocalProtection,
 		 "local protection error: the local key does not allow it, or does not cover the "
 		 "address and length"},
 		{ginMlx5Flushed, "flushed: an earlier WQE of the queue pair had failed"},
 		{ginMlx5MemoryWindowBind, "memory window bind error"},
-		{ginMlx5BadResponse, "bad response: what came back does not answer the request"},
+		{ginMlx5BadResponse, "bad response: the answer does not belong to the request"},
 		{ginMlx5LocalAccess,
-		 "local access error: what came in could not use the memory that was meant for "
-		 "it"},
+		 "local access error: incoming data could not access the memory that it was "
+		 "meant for"},
 		{ginMlx5RemoteInvalidRequest,
-		 "remote invalid request: the peer's queue pair does not take this operation, its "
-		 "length, or so many at a time"},
+		 "remote invalid request: the peer's queue pair does not support this operation, "
+		 "its length, or so many at a time"},
 		{ginMlx5RemoteAccess,
 		 "remote access error: the peer's key does not allow it, or does not cover the "
 		 "address and length"},
-		{ginMlx5RemoteOperation, "remote operation error: the peer could not carry it out"},
+		{ginMlx5RemoteOperation, "remote operation error: the peer could not execute it"},
 		{ginMlx5TransportRetries,
 		 "transport retries exceeded: the peer does not answer; it has died, its queue "
 		 "pair is in error, or the path is broken"},
 		{ginMlx5ReceiverNotReadyRetries,
 		 "receiver-not-ready retries exceeded: the peer has posted no receive"},
-		{ginMlx5RemoteAborted, "remote aborted: the peer gave it up"},
+		{ginMlx5RemoteAborted, "remote aborted: the peer aborted the operation"},
 	};
 
 	return FIND(texts, syndrome);
@@ -151,15 +151,16 @@ const char *commandStatusText(unsigned status)
 		{STATUS_BAD_OP, "bad operation: the device has no such command"},
 		{STATUS_BAD_PARAM, "bad parameter: a field has a value that it must not have"},
 		{STATUS_BAD_SYS_STATE, "bad system state: the device is not ready for it"},
-		{STATUS_BAD_RES, "bad resource: it names an object that there is not, or that is "
-				 "another's"},
+		{STATUS_BAD_RES, "bad resource: it names an object that does not exist, or that "
+				 "another process owns"},
 		{STATUS_RES_BUSY, "resource busy: another object needs it"},
 		{STATUS_LIM_ERR, "limit exceeded"},
 		{STATUS_BAD_RES_STATE, "bad resource state: the object is not ready for it"},
 		{STATUS_IX_ERR, "bad index"},
 		{STATUS_NO_RES, "no resources: the device has no more of these objects"},
-		{STATUS_BAD_QP_STATE, "bad queue pair state: it does not follow the one that the "
-				      "queue pair is in"},
+		{STATUS_BAD_QP_STATE,
+		 "bad queue pair state: the queue pair cannot change to it from "
+		 "its current state"},
 		{STATUS_BAD_PKT, "bad management packet"},
 		{STATUS_BAD_SIZE_OUTS_CQES, "more completions are outstanding than the new size "
 					    "has room for"},
@@ -173,7 +174,7 @@ const char *commandStatusText(unsigned status)
 
 const char *verbsEventText(unsigned event)
 {
-	/* In the order of enum ibv_event_type. */
+	/* Indexed by enum ibv_event_type. */
 	static const char *const texts[] = {
 		"completion queue error: it was overrun, or its memory is not accessible",
 		"queue pair fatal error: its completion could not be written",

@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * words.h - what mlx5's numbers mean
+ * words.h - names and descriptions of mlx5's numbers
  *
- * Names are those of the hardware's manual and headers. Texts are half a sentence, to stand behind
- * what they happened to; of numbers that are not known they say so.
+ * Names are from the hardware manual and headers. Descriptions are the second half of a sentence,
+ * after the object that they concern. An unknown number has a description too, unless NULL is
+ * documented.
  */
 #ifndef GIN_MLX5_WORDS_H
 #define GIN_MLX5_WORDS_H
 
-/* "RDMA_WRITE"; NULL: there is no such opcode. */
+/* "RDMA_WRITE"; NULL: unknown opcode. */
 const char *wqeOpcodeName(unsigned opcode);
 
-/* "REQ_ERR"; NULL: there is no such opcode. */
+/* "REQ_ERR"; NULL: unknown opcode. */
 const char *cqeOpcodeName(unsigned opcode);
 
-/* "CREATE_QP"; NULL: not one that libgin uses. */
+/* "CREATE_QP"; NULL: libgin does not use the command. */
 const char *commandName(unsigned opcode);
 
-/* Of a CQE that reports an error: why the WQE failed. NULL: there is no such syndrome. */
+/* Why the WQE of a CQE with error failed. NULL: unknown syndrome. */
 const char *syndromeText(unsigned syndrome);
 
-/* The first byte of a command's answer. */
+/* Status: the first byte of a command's answer. */
 const char *commandStatusText(unsigned status);
 
-/* enum ibv_event_type: what ibv_get_async_event() reports. */
+/* `event`: enum ibv_event_type, from ibv_get_async_event(). */
 const char *verbsEventText(unsigned event);
 
-/* Events by the device's own numbers, as those of objects that were made by DEVX are. */
+/* `event`: the device's number, which events of DEVX objects have. */
 const char *deviceEventText(unsigned event);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* wqe.c - a work request from its bytes, and what is wrong with them */
+/* wqe.c - decodes and checks work requests */
 #include "wqe.h"
 
 #include "prm.h"
@@ -10,7 +10,7 @@
 
 enum { RESERVED_FLAGS = 0x11 };
 
-/* Where reading stands: the WQE as a whole, and the segment that comes next. */
+/* The WQE's bytes, the next segment to decode, and the end. */
 struct reader {
 	const uint8_t *bytes;
 	uint32_t next, end;
@@ -63,7 +63,7 @@ static enum wqeKind kindOf(unsigned opcode)
 	}
 }
 
-/* The next segment; NULL, and a defect, when the WQE ends before. */
+/* The next segment; NULL and a defect if the WQE has no more segments. */
 static const uint8_t *segment(struct reader *r, struct decodedWqe *w, const char *what)
 {
 	if (r->next >= r->end) {
@@ -134,7 +134,7 @@ static void readInline(struct reader *r, struct decodedWqe *w, const uint8_t *at
 		wqeDefect(w, "ds %u has room for %u inline bytes, not for %u", w->segments, room,
 			  bytes);
 	if (w->kind == wqeKindRead || w->kind == wqeKindLocal || w->kind == wqeKindAtomic)
-		wqeDefect(w, "inline bytes, where there has to be local memory");
+		wqeDefect(w, "inline bytes in place of local memory");
 	if (w->inlinedBytes + kept > sizeof(w->inlined))
 		return;
 	memcpy(w->inlined + w->inlinedBytes, at + 4, kept);
@@ -161,7 +161,7 @@ static void readLocal(struct reader *r, struct decodedWqe *w)
 		wqeDefect(w, "a length of 0, which means 2 GiB");
 }
 
-/* As many as there are: none is a message of no bytes. */
+/* All remaining segments. Without any, the message has no bytes. */
 static void readLocals(struct reader *r, struct decodedWqe *w)
 {
 	uint64_t bytes = w->inlinedBytes;
@@ -256,7 +256,7 @@ static void checkSegments(const struct reader *r, struct decodedWqe *w)
 		wqeDefect(w, "ds is %u, %s has %u", w->segments, wqeOpcodeName(w->opcode), r->next);
 }
 
-/* The WQE in one piece. */
+/* Copies the WQE, which may wrap around the end of the queue, into `out`. */
 static void gather(const uint8_t *queue, uint32_t wqebbs, uint32_t slot, uint32_t count,
 		   uint8_t *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* wqe_text.c - a work request in words */
+/* wqe_text.c - describes work requests */
 #include "wqe.h"
 
 #include "text.h"

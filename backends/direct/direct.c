@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * direct.c - the direct backend: peers whose memory this rank's threads load, store and add to
+ * direct.c - the direct backend: kernels load, store and do atomics in the peer's memory
  *
- * GPUs of one host with peer access and native atomics, or host threads over shared memory. All it
- * does on the host is to have memory mapped (backends/peermem); the device side is
+ * For GPUs of one host with peer access and native atomics, and for host threads over shared
+ * memory. The host side only maps memory (backends/peermem); the device side is
  * include/gin/direct/route.cuh.
  */
 #include <string.h>
@@ -14,7 +14,7 @@ static int directProbe(const struct backendHost *host, void *blob, char *why)
 {
 	struct peermemBlob mine;
 
-	peermemTell(host->device, &mine);
+	peermemDescribe(host->device, &mine);
 	memcpy(blob, &mine, sizeof(mine));
 	why[0] = '\0';
 	return 1;
@@ -40,7 +40,7 @@ static ginResult_t directOpen(const struct backendHost *host, void **state)
 {
 	const struct peermemPeers peers = {isDirect, host};
 	struct peermem *peermem = NULL;
-	ginResult_t result = peermemOpen(host, backendDirect.name, &peers, &peermem);
+	ginResult_t result = peermemOpen(host, "direct", &peers, &peermem);
 
 	if (result == ginSuccess)
 		*state = peermem;

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* contexts.c - a device communicator's queues: their memory, their queue pairs, their doorbells */
+/* contexts.c - makes a device communicator's send queues and the tables that kernels read */
 #include "contexts.h"
 
 #include <stdlib.h>
 
-#include "dmabuf.h"
-#include "doorbell.h"
-#include "slab.h"
-
-/* The sink, then each context's old values, then those of the queues of all contexts. */
+/*
+ * `landing`: the sink, then one block of results for each context, then one for the shared queues.
+ */
 enum { SINK_BYTES = 64, VALUE_BYTES = GIN_QUEUE_RESULTS * sizeof(uint64_t) };
 
 static size_t tableBytes(const struct gdakiContexts *s)
@@ -69,14 +67,14 @@ static ginResult_t openLanding(struct gdakiContexts *s)
 	return failed ? fail(ginErrorSystem, "gdaki: %s", why) : ginSuccess;
 }
 
-static ginResult_t giveDoorbell(struct gdakiContexts *s, uint32_t i, void **doorbell)
+static ginResult_t assignDoorbell(struct gdakiContexts *s, uint32_t i, void **doorbell)
 {
 	struct rdmaRegister where;
 
 	s->g->rdma->queueRegister(s->pairs->queues, i, &where);
-	if (s->rings) {
-		s->rings->registers[i] = where.at;
-		*doorbell = &s->rings->words[i];
+	if (s->ringerWords) {
+		s->ringerWords->registers[i] = where.at;
+		*doorbell = &s->ringerWords->words[i];
 		return ginSuccess;
 	}
 	ginResult_t result = doorbellMap(s->g->host->device, &where, doorbell);
@@ -84,7 +82,7 @@ static ginResult_t giveDoorbell(struct gdakiContexts *s, uint32_t i, void **door
 	return result;
 }
 
-/* Peers have the same ones. */
+/* reach() makes sure that the peer's NIC has equal atomics. */
 static uint8_t hasMaskedAtomics(const struct gdaki *g)
 {
 	return (g->addresses[g->host->rank].atomics & rdmaAtomicsMasked) != 0;
@@ -92,24 +90,24 @@ static uint8_t hasMaskedAtomics(const struct gdaki *g)
 
 static ginResult_t fillQueue(struct gdakiContexts *s, uint32_t i, struct ginSendQueue *out)
 {
-	const struct rdmaPlace place = rdmaPlaceOf(i, s->depth);
+	const struct rdmaLayout layout = rdmaLayoutOf(i, s->depth);
 	char *slab = s->pairs->slab;
 	void *doorbell = NULL;
-	ginResult_t result = giveDoorbell(s, i, &doorbell);
+	ginResult_t result = assignDoorbell(s, i, &doorbell);
 
 	if (result != ginSuccess)
 		return result;
 	*out = (struct ginSendQueue){0};
 	out->fixed = (struct ginSendFixed){
-		.wqes = (void *)(slab + place.wqes),
+		.wqes = (void *)(slab + layout.wqes),
 		.turn = s->turn + (size_t)i * s->depth,
 		.counter = s->counter + (size_t)i * s->depth,
-		.cqe = (void *)(slab + place.cqe),
-		.record = (void *)(slab + place.record),
+		.cqe = (void *)(slab + layout.cqe),
+		.record = (void *)(slab + layout.record),
 		.doorbell = doorbell,
 		.queue = ginMlx5Queue(s->pairs->ends[i].number),
 		.logDepth = (uint16_t)__builtin_ctz(s->depth),
-		.gpuMemory = (uint8_t)slabIsNear(s->g->host->device),
+		.gpuMemory = (uint8_t)slabIsInGpu(s->g->host->device),
 		.masked = hasMaskedAtomics(s->g),
 		.sinkKey = ginMlx5Key(s->keys.local),
 		.sink = (uint32_t)s->keys.first,
@@ -127,7 +125,7 @@ static struct ginSendResults resultsOf(const struct gdakiContexts *s, uint32_t c
 	};
 }
 
-/* The turn lies at the first index. */
+/* The turn token starts at index 0 of every queue. */
 static ginResult_t putTurns(const struct gdakiContexts *s)
 {
 	static const uint32_t turn = GIN_TURN;
@@ -168,21 +166,22 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-static struct pairsWanted pairsFor(const struct gdaki *g, uint32_t contexts, uint32_t depth)
+static struct gdakiPairsWanted pairsFor(const struct gdaki *g, uint32_t contexts, uint32_t depth)
 {
 	uint32_t queues = (contexts + 1) * (uint32_t)g->host->nRanks;
 
-	return (struct pairsWanted){.host = g->host,
-				    .rdma = g->rdma,
-				    .port = g->port,
-				    .addresses = g->addresses,
-				    .serves = isPeer,
-				    .of = g->host,
-				    .path = g->path,
-				    .contexts = contexts,
-				    .depth = depth,
-				    .shared = g->host->mixed,
-				    .registers = least(paramNumber(paramGdakiDoorbells), queues)};
+	return (struct gdakiPairsWanted){.host = g->host,
+					 .rdma = g->rdma,
+					 .port = g->port,
+					 .addresses = g->addresses,
+					 .serves = isPeer,
+					 .of = g->host,
+					 .path = g->path,
+					 .contexts = contexts,
+					 .depth = depth,
+					 .shared = g->host->mixed,
+					 .registers =
+						 least(paramNumber(paramGdakiDoorbells), queues)};
 }
 
 static ginResult_t makeTables(struct gdakiContexts *s)
@@ -190,21 +189,21 @@ static ginResult_t makeTables(struct gdakiContexts *s)
 	s->count = pairsCount(s->pairs);
 	if (!s->count)
 		return ginSuccess;
-	s->told = calloc(s->count, 1);
-	ginResult_t result = s->told ? allocTables(s) : fail(ginErrorSystem, "no memory");
+	s->reported = calloc(s->count, 1);
+	ginResult_t result = s->reported ? allocTables(s) : fail(ginErrorSystem, "no memory");
 	if (result == ginSuccess)
 		result = openLanding(s);
 	if (result == ginSuccess && s->g->ringer.started)
-		result = ringsMake(s->g->host->device, s->count, &s->rings);
+		result = ringerWordsMake(s->g->host->device, s->count, &s->ringerWords);
 	return result == ginSuccess ? fillTables(s) : result;
 }
 
-/* All is there: threads may look at it. */
+/* Adds complete contexts to the lists of the ringer and the monitor. */
 static void start(struct gdakiContexts *s)
 {
-	if (s->rings)
-		ringerAdd(&s->g->ringer, s->rings);
-	watchAdd(s->g, s);
+	if (s->ringerWords)
+		ringerAdd(&s->g->ringer, s->ringerWords);
+	monitorAdd(s->g, s);
 	s->running = 1;
 }
 
@@ -212,9 +211,9 @@ static void stop(struct gdakiContexts *s)
 {
 	if (!s->running)
 		return;
-	watchRemove(s->g, s);
-	if (s->rings)
-		ringerRemove(&s->g->ringer, s->rings);
+	monitorRemove(s->g, s);
+	if (s->ringerWords)
+		ringerRemove(&s->g->ringer, s->ringerWords);
 }
 
 ginResult_t gdakiContextsOpen(void *state, const char *call, ginResult_t mine,
@@ -222,9 +221,9 @@ ginResult_t gdakiContextsOpen(void *state, const char *call, ginResult_t mine,
 {
 	struct gdaki *g = state;
 	const uint32_t depth = depthFor(g, want->depth);
-	const struct pairsWanted wanted = pairsFor(g, want->contexts, depth);
+	const struct gdakiPairsWanted wanted = pairsFor(g, want->contexts, depth);
 	struct gdakiContexts *s = calloc(1, sizeof(*s));
-	struct pairs *pairs = NULL;
+	struct gdakiPairs *pairs = NULL;
 
 	if (mine == ginSuccess && !s)
 		mine = fail(ginErrorSystem, "no memory");
@@ -247,7 +246,10 @@ ginResult_t gdakiContextsOpen(void *state, const char *call, ginResult_t mine,
 	return mine;
 }
 
-/* Doorbells before the queues that they belong to, and all NIC's writers before the memory. */
+/*
+ * Unmaps doorbells before the queues that own them are closed, and closes everything that lets a
+ * NIC write before the memory is freed.
+ */
 void gdakiContextsClose(void *state, void *contexts)
 {
 	struct gdaki *g = state;
@@ -262,15 +264,15 @@ void gdakiContextsClose(void *state, void *contexts)
 	}
 	if (s->pairs)
 		pairsClose(s->pairs);
-	if (s->rings)
-		ringsFree(d, s->rings);
+	if (s->ringerWords)
+		ringerWordsFree(d, s->ringerWords);
 	if (s->region)
 		g->rdma->regionClose(s->region);
 	if (s->landing)
 		memoryFree(d, s->landing);
 	if (s->queues)
 		memoryFree(d, s->queues);
-	free(s->told);
+	free(s->reported);
 	free(s);
 }
 
@@ -290,5 +292,5 @@ void gdakiContextsTellPeer(void *contexts, int peer, struct ginPeer *entry)
 
 	entry->nicSignals = s->words->part[peer].first;
 	entry->nicKey = s->words->part[peer].strictKey;
-	entry->sendQueue = s->pairs->place[peer];
+	entry->sendQueue = s->pairs->index[peer];
 }

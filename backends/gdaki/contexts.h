@@ -1,53 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * contexts.h - a device communicator's queues as kernels have them: contexts.c makes, finish.c ends
- */
+/* contexts.h - the send queues of a device communicator, laid out as kernels read them */
 #ifndef GIN_GDAKI_CONTEXTS_H
 #define GIN_GDAKI_CONTEXTS_H
 
+#include "gdaki.h"
 #include "gin/gdaki/send_queue.h"
-#include "within.h"
+#include "pairs.h"
 
 struct gdakiContexts {
 	struct gdaki *g;
-	const struct gdakiWindow *words;
+	const struct gdakiWindow *words; /* signal words of every rank */
 	uint32_t contexts, depth;
-	struct pairs *pairs;
-	uint32_t count;	     /* of queues */
-	uint32_t mapped;     /* of these, whose doorbell register kernels have */
-	struct rings *rings; /* what they have instead; NULL: none */
-	/* In GPU memory, one after the other: */
+	struct gdakiPairs *pairs;
+	uint32_t count;			 /* queues */
+	uint32_t mapped;		 /* queues whose doorbell register is mapped for kernels */
+	struct ringerWords *ringerWords; /* doorbells, if a thread rings; else NULL */
+	/* In GPU memory, in this order, in one allocation: */
 	struct ginSendQueue *queues;	/* [count] */
 	struct ginSendResults *results; /* [contexts + 1] */
 	uint32_t *turn, *counter;	/* [count][depth] */
-	char *landing;			/* old values of atomics, the sink in front of them */
-	struct rdmaRegion *region;
-	struct rdmaKeys keys; /* of it */
-	int running;	      /* the threads have it */
-	/* watch.c's: */
+	/* What NICs write for atomics: the sink of unwanted old values, then the results. */
+	char *landing;
+	struct rdmaRegion *region; /* `landing`, registered */
+	struct rdmaKeys keys;	   /* of `region` */
+	int running;		   /* ringer and monitor have it in their lists */
+	/* Used by the monitor only: */
 	struct gdakiContexts *next;
-	uint8_t *told; /* [count]: its failure was said */
+	uint8_t *reported; /* [count]: the queue's failure was reported */
 };
 
-/* What a queue's words say, while kernels run or after. */
-struct gdakiLook {
-	uint64_t posted, completed; /* WQEBBs */
-	uint32_t syndrome;	    /* enum ginMlx5Syndrome; 0: no error */
-	uint32_t vendor;
-};
-
-/*
- * All queues as they are now, for gdakiLook(); NULL: no memory, or the GPU is gone. To be given back.
- * The device's scope is entered.
- */
-const struct ginSendQueue *gdakiSnapshot(const struct gdakiContexts *contexts);
-void gdakiSnapshotFree(const struct gdakiContexts *contexts, const struct ginSendQueue *queues);
-struct gdakiLook gdakiLook(const struct gdakiContexts *contexts, const struct ginSendQueue *queue);
-
-/* Is nothing under way? */
-static inline int gdakiEnded(const struct gdakiLook *look)
-{
-	return look->syndrome || look->completed >= look->posted;
-}
+/* Members of struct backendOps. The device's scope is entered. */
+ginResult_t gdakiContextsOpen(void *state, const char *call, ginResult_t mine,
+			      const struct backendContexts *want, void **contexts);
+void gdakiContextsTell(void *contexts, ginDevComm *devComm);
+void gdakiContextsTellPeer(void *contexts, int peer, struct ginPeer *entry);
+ginResult_t gdakiContextsStats(void *contexts, uint32_t context, ginStats_t *stats);
+void gdakiContextsFinish(void *state, void *contexts);
+void gdakiContextsClose(void *state, void *contexts);
 
 #endif

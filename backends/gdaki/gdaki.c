@@ -2,20 +2,17 @@
 /*
  * gdaki.c - the gdaki backend: GPU threads write work requests of an mlx5 NIC and ring its doorbell
  *
- * The host makes and connects queue pairs (pairs.c), registers windows (window.c) and lays out what
- * kernels need (contexts.c); no CPU thread moves data, but one may have to ring (ringer.c). rdma.h says
- * which file does what.
+ * The host makes and connects queue pairs (pairs.c), registers windows (memory.c) and writes the
+ * tables that kernels read (contexts.c). No CPU thread moves data; where the GPU cannot map
+ * doorbell registers, a CPU thread rings them (doorbell.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/log.h"
-#include "dmabuf.h"
-#include "doorbell.h"
-#include "probe.h"
-#include "slab.h"
-#include "within.h"
+#include "contexts.h"
+#include "port.h"
 
 enum { HOPS = 64, MOST_PRIORITY = 7 };
 
@@ -29,7 +26,7 @@ static int probe(const struct backendHost *host, void *blob, char *why)
 	return 1;
 }
 
-/* The same for both ends. */
+/* Symmetric: both ends come to one answer. */
 static int reach(const struct backendHost *host, int peer, const void *mine, const void *theirs,
 		 char *why)
 {
@@ -41,7 +38,7 @@ static int reach(const struct backendHost *host, int peer, const void *mine, con
 	memcpy(&there, theirs, sizeof(there));
 	if (here.ethernet != there.ethernet)
 		snprintf(why, BACKEND_WHY,
-			 "one port is on Ethernet and the other on InfiniBand: name others by "
+			 "one port is on Ethernet and the other on InfiniBand: choose ports by "
 			 "GIN_NIC");
 	else if (here.atomics != there.atomics)
 		snprintf(why, BACKEND_WHY, "the two NICs have different atomics");
@@ -92,7 +89,7 @@ static ginResult_t tryRegion(struct gdaki *g, char *slab, size_t bytes)
 	return ginSuccess;
 }
 
-/* Where kernels cannot have the register a thread rings for them. */
+/* Starts the ringer thread if the GPU cannot map the register. */
 static ginResult_t tryDoorbell(struct gdaki *g, const struct rdmaRegister *where)
 {
 	const struct device *d = g->host->device;
@@ -125,8 +122,8 @@ static ginResult_t tryQueue(struct gdaki *g, struct rdmaQueues *queues)
 }
 
 /*
- * Once, all that device communicators and windows need is made and given back: what this machine
- * cannot do is seen while there is another way.
+ * Makes and frees once everything that windows and device communicators need, so that a machine
+ * that cannot do it fails in open(), where all ranks can still use another backend.
  */
 static ginResult_t tryAll(struct gdaki *g)
 {
@@ -153,7 +150,7 @@ static void closeGdaki(void *state)
 	struct deviceScope scope;
 	struct gdaki *g = state;
 
-	watchClose(g);
+	monitorClose(g);
 	ringerClose(&g->ringer);
 	ginResult_t entered = deviceEnter(g->host->device, &scope);
 
@@ -176,12 +173,12 @@ static ginResult_t openGdaki(struct gdaki *g)
 	if (result == ginSuccess)
 		result = gdakiPortOpen(g->host, &g->rdma, &g->port);
 	if (result == ginSuccess) {
-		g->rdma->portTell(g->port, &own, &g->features);
+		g->rdma->portDescribe(g->port, &own, &g->features);
 		result = sourcesOpen(g->host->device, &g->sources);
 	}
 	if (result == ginSuccess)
 		result = tryAll(g);
-	return result == ginSuccess ? watchOpen(g) : result;
+	return result == ginSuccess ? monitorOpen(g) : result;
 }
 
 static ginResult_t open(const struct backendHost *host, void **state)
@@ -209,6 +206,7 @@ const struct backendOps backendGdaki = {
 	.route = ginRouteGdaki,
 	.writer = ginWriterNic,
 	.network = 1,
+	.otherHosts = 1,
 	.deviceAtomics = 1,
 	.nic = gdakiNic,
 	.probe = probe,
@@ -218,12 +216,12 @@ const struct backendOps backendGdaki = {
 	.windowOffer = gdakiWindowOffer,
 	.windowRegister = gdakiWindowRegister,
 	.windowDeregister = gdakiWindowDeregister,
-	.windowTell = gdakiWindowTell,
-	.windowTellPeer = gdakiWindowTellPeer,
+	.windowDescribe = gdakiWindowTell,
+	.windowDescribePeer = gdakiWindowTellPeer,
 	.contextsOpen = gdakiContextsOpen,
-	.contextsTell = gdakiContextsTell,
-	.contextsTellPeer = gdakiContextsTellPeer,
+	.contextsDescribe = gdakiContextsTell,
+	.contextsDescribePeer = gdakiContextsTellPeer,
 	.contextsStats = gdakiContextsStats,
-	.contextsFinish = gdakiContextsFinish,
+	.contextsDrain = gdakiContextsFinish,
 	.contextsClose = gdakiContextsClose,
 };

@@ -1,43 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* pairs.c - makes and connects the queue pairs of a device communicator */
 #include "pairs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "slab.h"
+#include "memory.h"
 
-static uint32_t ranks(const struct pairs *p)
+static uint32_t ranks(const struct gdakiPairs *p)
 {
 	return (uint32_t)p->wanted.host->nRanks;
 }
 
-/* Of queues: each context's, and those of all contexts. */
-static uint32_t groups(const struct pairs *p)
+/* Groups of queues: one for each context, and one of the shared queues. */
+static uint32_t groups(const struct gdakiPairs *p)
 {
 	return p->wanted.contexts + (p->wanted.shared ? 1 : 0);
 }
 
-uint32_t pairsCount(const struct pairs *p)
+uint32_t pairsCount(const struct gdakiPairs *p)
 {
 	return p->peers * p->wanted.contexts + p->others;
 }
 
-uint32_t pairsQueue(const struct pairs *p, uint32_t context, int peer)
+uint32_t pairsQueue(const struct gdakiPairs *p, uint32_t context, int peer)
 {
 	int served = p->wanted.serves(p->wanted.of, peer) != 0;
 	int shared = context == p->wanted.contexts;
 
-	return served == shared ? PAIRS_NONE : context * p->peers + p->place[peer];
+	return served == shared ? PAIRS_NONE : context * p->peers + p->index[peer];
 }
 
-static uint32_t contextOf(const struct pairs *p, uint32_t queue)
+static uint32_t contextOf(const struct gdakiPairs *p, uint32_t queue)
 {
 	uint32_t own = p->peers * p->wanted.contexts;
 
 	return queue < own ? queue / p->peers : p->wanted.contexts;
 }
 
-void pairsOwner(const struct pairs *p, uint32_t queue, char text[PAIRS_OWNER])
+void pairsOwner(const struct gdakiPairs *p, uint32_t queue, char text[PAIRS_OWNER])
 {
 	uint32_t context = contextOf(p, queue);
 
@@ -47,7 +48,7 @@ void pairsOwner(const struct pairs *p, uint32_t queue, char text[PAIRS_OWNER])
 		snprintf(text, PAIRS_OWNER, "all contexts");
 }
 
-int pairsPeer(const struct pairs *p, uint32_t queue)
+int pairsPeer(const struct gdakiPairs *p, uint32_t queue)
 {
 	int peer = 0;
 
@@ -56,24 +57,24 @@ int pairsPeer(const struct pairs *p, uint32_t queue)
 	return peer;
 }
 
-static ginResult_t findPeers(struct pairs *p)
+static ginResult_t findPeers(struct gdakiPairs *p)
 {
-	const struct pairsWanted *want = &p->wanted;
+	const struct gdakiPairsWanted *want = &p->wanted;
 
-	p->place = malloc(ranks(p) * sizeof(*p->place));
-	if (!p->place)
+	p->index = malloc(ranks(p) * sizeof(*p->index));
+	if (!p->index)
 		return fail(ginErrorSystem, "no memory");
 	for (uint32_t r = 0; r < ranks(p); r++)
-		p->place[r] = want->serves(want->of, (int)r) ? p->peers++ : p->others++;
+		p->index[r] = want->serves(want->of, (int)r) ? p->peers++ : p->others++;
 	if (!want->shared)
 		p->others = 0;
 	p->ends = calloc(pairsCount(p) + 1, sizeof(*p->ends));
 	return p->ends ? ginSuccess : fail(ginErrorSystem, "no memory");
 }
 
-static ginResult_t openQueues(struct pairs *p)
+static ginResult_t openQueues(struct gdakiPairs *p)
 {
-	const struct pairsWanted *want = &p->wanted;
+	const struct gdakiPairsWanted *want = &p->wanted;
 	const struct device *d = want->host->device;
 	const struct rdmaSlab shape = {
 		.count = pairsCount(p), .depth = want->depth, .registers = want->registers};
@@ -84,18 +85,19 @@ static ginResult_t openQueues(struct pairs *p)
 	return slabQueues(d, want->rdma, want->port, p->slab, &shape, &p->queues);
 }
 
-static ginResult_t failPair(const struct pairs *p, uint32_t queue, uint32_t peer, const char *why)
+static ginResult_t failPair(const struct gdakiPairs *p, uint32_t queue, uint32_t peer,
+			    const char *why)
 {
 	char owner[PAIRS_OWNER];
 
 	pairsOwner(p, queue, owner);
 	return fail(ginErrorSystem,
-		    "gdaki: queue pair of %s to rank %u: %s; fewer contexts take fewer of the NIC, "
-		    "GIN_BACKEND=proxy none",
+		    "gdaki: queue pair of %s to rank %u: %s; use fewer contexts, or "
+		    "GIN_BACKEND=proxy",
 		    owner, peer, why);
 }
 
-static ginResult_t makeQueues(struct pairs *p, uint32_t context)
+static ginResult_t makeQueues(struct gdakiPairs *p, uint32_t context)
 {
 	const struct rdma *rdma = p->wanted.rdma;
 	char why[RDMA_WHY];
@@ -108,7 +110,7 @@ static ginResult_t makeQueues(struct pairs *p, uint32_t context)
 	return ginSuccess;
 }
 
-static ginResult_t make(struct pairs *p)
+static ginResult_t make(struct gdakiPairs *p)
 {
 	ginResult_t result = findPeers(p);
 
@@ -120,11 +122,14 @@ static ginResult_t make(struct pairs *p)
 	return result;
 }
 
-/* `all`: of each rank its ends in this context, by peer; ranks are `stride` ends apart. */
-static ginResult_t connectQueues(struct pairs *p, uint32_t context, const struct rdmaEnd *all,
+/*
+ * `all`: the ends of rank r for this group begin at all[r * stride] and are indexed by the peer's
+ * rank.
+ */
+static ginResult_t connectQueues(struct gdakiPairs *p, uint32_t context, const struct rdmaEnd *all,
 				 size_t stride)
 {
-	const struct pairsWanted *want = &p->wanted;
+	const struct gdakiPairsWanted *want = &p->wanted;
 	const uint32_t me = (uint32_t)want->host->rank;
 	char why[RDMA_WHY];
 
@@ -140,12 +145,12 @@ static ginResult_t connectQueues(struct pairs *p, uint32_t context, const struct
 	return ginSuccess;
 }
 
-/* Contexts first to first + count - 1, those of all behind them, whose ends travel together. */
-struct batch {
+/* Groups `first` to `first + count - 1`, whose ends travel in one allgather. */
+struct pairsBatch {
 	uint32_t first, count;
 };
 
-static void tell(const struct pairs *p, struct batch batch, struct rdmaEnd *mine)
+static void fillEnds(const struct gdakiPairs *p, struct pairsBatch batch, struct rdmaEnd *mine)
 {
 	for (uint32_t c = 0; c < batch.count; c++)
 		for (uint32_t r = 0; r < ranks(p); r++) {
@@ -155,32 +160,32 @@ static void tell(const struct pairs *p, struct batch batch, struct rdmaEnd *mine
 		}
 }
 
-/* Every rank tells its ends, and takes those that are for it. */
-static ginResult_t connectBatch(struct pairs *p, const char *call, ginResult_t mine,
-				struct batch batch)
+/* Exchanges the ends of a batch with all ranks and connects its queue pairs. */
+static ginResult_t connectBatch(struct gdakiPairs *p, const char *call, ginResult_t mine,
+				struct pairsBatch batch)
 {
 	const struct backendHost *host = p->wanted.host;
 	size_t ends = (size_t)batch.count * ranks(p);
-	struct rdmaEnd *told = calloc(ends, sizeof(*told));
+	struct rdmaEnd *own = calloc(ends, sizeof(*own));
 	struct rdmaEnd *all = calloc(ends, ranks(p) * sizeof(*all));
 
-	if (mine == ginSuccess && (!told || !all))
+	if (mine == ginSuccess && (!own || !all))
 		mine = fail(ginErrorSystem, "no memory");
 	if (mine == ginSuccess)
-		tell(p, batch, told);
-	mine = host->allgather(host->core, call, mine, told, all, ends * sizeof(*told));
+		fillEnds(p, batch, own);
+	mine = host->allgather(host->core, call, mine, own, all, ends * sizeof(*own));
 	for (uint32_t c = 0; c < batch.count && mine == ginSuccess; c++)
 		mine = connectQueues(p, batch.first + c, all + c * ranks(p), ends);
-	free(told);
+	free(own);
 	free(all);
 	return mine;
 }
 
-/* In one exchange, unless that is more than a rank may tell at a time. */
-static ginResult_t connectAll(struct pairs *p, const char *call, ginResult_t mine)
+/* One batch, or more if all ends exceed what a rank may send in one allgather. */
+static ginResult_t connectAll(struct gdakiPairs *p, const char *call, ginResult_t mine)
 {
 	uint32_t most = GIN_ALLGATHER_BYTES / (ranks(p) * (uint32_t)sizeof(struct rdmaEnd));
-	struct batch batch = {.count = most ? most : 1};
+	struct pairsBatch batch = {.count = most ? most : 1};
 
 	for (; batch.first < groups(p); batch.first += batch.count) {
 		if (batch.count > groups(p) - batch.first)
@@ -190,10 +195,10 @@ static ginResult_t connectAll(struct pairs *p, const char *call, ginResult_t min
 	return mine;
 }
 
-ginResult_t pairsOpen(const struct pairsWanted *wanted, const char *call, ginResult_t mine,
-		      struct pairs **pairs)
+ginResult_t pairsOpen(const struct gdakiPairsWanted *wanted, const char *call, ginResult_t mine,
+		      struct gdakiPairs **pairs)
 {
-	struct pairs *p = calloc(1, sizeof(*p)), none = {.wanted = *wanted};
+	struct gdakiPairs *p = calloc(1, sizeof(*p)), none = {.wanted = *wanted};
 
 	if (!p)
 		return connectAll(&none, call, fail(ginErrorSystem, "no memory"));
@@ -208,17 +213,17 @@ ginResult_t pairsOpen(const struct pairsWanted *wanted, const char *call, ginRes
 	return mine;
 }
 
-void pairsClose(struct pairs *p)
+void pairsClose(struct gdakiPairs *p)
 {
 	if (p->queues)
 		p->wanted.rdma->queuesClose(p->queues);
 	slabFree(p->wanted.host->device, p->slab);
 	free(p->ends);
-	free(p->place);
+	free(p->index);
 	free(p);
 }
 
-static int hasFailed(const struct pairs *p, uint32_t i, char *why)
+static int hasFailed(const struct gdakiPairs *p, uint32_t i, char *why)
 {
 	int state;
 
@@ -227,11 +232,11 @@ static int hasFailed(const struct pairs *p, uint32_t i, char *why)
 	if (state == rdmaReadyToSend)
 		return 0;
 	snprintf(why, RDMA_WHY, "queue pair 0x%x is in %s", p->ends[i].number,
-		 state == rdmaError ? "the error state" : "no state in which it sends");
+		 state == rdmaError ? "the error state" : "a state in which it cannot send");
 	return 1;
 }
 
-int pairsFailed(const struct pairs *p, char *why)
+int pairsFailed(const struct gdakiPairs *p, char *why)
 {
 	for (uint32_t i = 0; i < pairsCount(p); i++)
 		if (hasFailed(p, i, why))

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pairs.h - the queue pairs of a device communicator: one for each context and peer on this route
+ * pairs.h - the queue pairs of a device communicator
  *
- * Peers on other routes have none, or one for all contexts. The own rank is a peer, too, whose queue pair
- * is connected to itself.
+ * Each context has one queue pair for each peer on the gdaki route. If direct routes are in use
+ * too, each peer on another route has one queue pair, shared by all contexts. This rank is a peer
+ * of itself: that queue pair is connected to itself.
  */
 #ifndef GIN_GDAKI_PAIRS_H
 #define GIN_GDAKI_PAIRS_H
@@ -11,54 +12,54 @@
 #include "backends/backend.h"
 #include "rdma.h"
 
-struct pairsWanted {
+struct gdakiPairsWanted {
 	const struct backendHost *host;
 	const struct rdma *rdma;
 	struct rdmaPort *port;
-	const struct rdmaAddress *addresses; /* [nRanks], of the peers on this route */
-	int (*serves)(const void *of, int rank);
+	const struct rdmaAddress *addresses;	 /* [nRanks] */
+	int (*serves)(const void *of, int rank); /* is the rank on the gdaki route? */
 	const void *of;
 	struct rdmaPath path;
 	uint32_t contexts, depth;
-	int shared;	    /* 1: one more for each rank on another route, of all contexts */
+	int shared;	    /* 1: with shared queue pairs for ranks on other routes */
 	uint32_t registers; /* doorbell registers, 1 at least */
 };
 
-struct pairs {
-	struct pairsWanted wanted;
-	struct rdmaQueues *queues; /* NULL: no peer is on this route */
-	char *slab;		   /* rdmaPlaceOf() says what is where */
-	uint32_t peers;		   /* on this route */
-	uint32_t others;	   /* that have one of all contexts */
-	uint32_t *place;	   /* [nRanks]: which of these, or of those */
-	struct rdmaEnd *ends;	   /* [contexts * peers + others] */
+struct gdakiPairs {
+	struct gdakiPairsWanted wanted;
+	struct rdmaQueues *queues; /* NULL: there are no queue pairs */
+	char *slab;		   /* laid out by rdmaLayoutOf() */
+	uint32_t peers;		   /* ranks on the gdaki route */
+	uint32_t others;	   /* ranks with a shared queue pair */
+	uint32_t *index;	   /* [nRanks]: 0 to peers - 1, or 0 to others - 1 */
+	struct rdmaEnd *ends;	   /* [contexts * peers + others], by queue */
 };
 
 #define PAIRS_NONE UINT32_MAX
 
-/* Collective, as windowRegister(); the device's scope is entered. */
-ginResult_t pairsOpen(const struct pairsWanted *wanted, const char *call, ginResult_t mine,
-		      struct pairs **pairs);
-/* No kernel uses them any more. */
-void pairsClose(struct pairs *pairs);
+/* Collective, with the rules of backendOps.windowRegister. The device's scope is entered. */
+ginResult_t pairsOpen(const struct gdakiPairsWanted *wanted, const char *call, ginResult_t mine,
+		      struct gdakiPairs **pairs);
+/* No kernel uses the queue pairs any more. */
+void pairsClose(struct gdakiPairs *pairs);
 
 /*
- * The queue for that peer, by its index in the slab, or PAIRS_NONE. Those of all contexts stand last, as
- * if they were of one more.
+ * The queue to that peer, by its index in the slab, or PAIRS_NONE. `context` == wanted.contexts
+ * selects the shared queues, which come last in the slab.
  */
-uint32_t pairsQueue(const struct pairs *pairs, uint32_t context, int peer);
-uint32_t pairsCount(const struct pairs *pairs);
+uint32_t pairsQueue(const struct gdakiPairs *pairs, uint32_t context, int peer);
+uint32_t pairsCount(const struct gdakiPairs *pairs);
 
-/* Whose the queue is, in words. */
+/* "context 3", or "all contexts" for a shared queue. */
 enum { PAIRS_OWNER = 64 };
-void pairsOwner(const struct pairs *pairs, uint32_t queue, char text[PAIRS_OWNER]);
-/* To which rank it is. */
-int pairsPeer(const struct pairs *pairs, uint32_t queue);
+void pairsOwner(const struct gdakiPairs *pairs, uint32_t queue, char text[PAIRS_OWNER]);
+/* The rank that the queue leads to. */
+int pairsPeer(const struct gdakiPairs *pairs, uint32_t queue);
 
 /*
- * Which queue pairs have failed, as the device says: the first peer that has one, and `why`; or -1.
- * One command for each: some 100 us. Not with pairsClose() at the same time.
+ * Asks the device for the state of each queue pair: some 100 us for each. Returns the peer of the
+ * first queue pair that has failed, and `why`; or -1. Must not run concurrently with pairsClose().
  */
-int pairsFailed(const struct pairs *pairs, char *why);
+int pairsFailed(const struct gdakiPairs *pairs, char *why);
 
 #endif

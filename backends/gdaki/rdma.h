@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdma.h - what libgin-rdma.so does for libgin.so: mlx5 ports, registered memory, queues for GPUs
+ * rdma.h - the calls of libgin-rdma.so: mlx5 ports, registered memory, queue pairs for GPUs
  *
- * It knows libibverbs and libmlx5, and neither CUDA nor ranks: memory comes from libgin.so, which
- * also maps doorbell registers for the GPU and carries to the peers what they have to know.
+ * libgin-rdma.so links to libibverbs and libmlx5 and knows neither CUDA nor ranks. libgin.so
+ * allocates the memory, maps doorbell registers for the GPU, and sends to the peers what they need.
  *
- * Calls return 0, or -1 and a sentence in `why` (RDMA_WHY bytes); of a command that the device
- * refuses the sentence has status and syndrome. Outputs are set on success only. Any thread; calls
- * on one struct rdmaQueues not at the same time. What was made is to be closed before what it was
- * made with; closing works in any state, also when the device is gone.
+ * Calls return 0, or -1 and a sentence in `why` (RDMA_WHY bytes). If the device refuses a command,
+ * the sentence has its status and syndrome. Outputs are set on success only. Any thread may call;
+ * calls on one struct rdmaQueues must not overlap. Close an object before the object that it was
+ * made with. Closing works in every state, also when the device has failed.
  *
- * Files of libgin-rdma.so, in nic/: list.c, port.c, gid.c, capability.c and event.c ports; memory.c
- * keys and memory for queues; uar.c, queues.c, make.c, connect.c, path.c and state.c queues; say.c
- * what failed; rdma.c the struct at the end. Of libgin.so, here: load.c opens it, probe.c and
- * choose.c find a rank's port, doorbell.c maps registers; slab.c, pairs.c and contexts.c make the
- * queues of a device communicator, and finish.c looks how far they have come; window.c and sources.c
- * have memory; dmabuf.c asks the driver for it; ringer.c rings for the GPU; watch.c looks whether all is well; gdaki.c is the
- * backend.
+ * nic/ has the files of libgin-rdma.so: port.c (ports), queues.c and path.c (queue pairs), memory.c
+ * (keys, umems), explain.c (error sentences), rdma.c (the exported struct). This folder has the
+ * files of libgin.so: port.c opens libgin-rdma.so and chooses a rank's port; memory.c allocates
+ * slabs and registers windows; pairs.c makes and connects queue pairs; doorbell.c maps doorbell
+ * registers or rings them for the GPU; contexts.c writes the tables that kernels read; progress.c
+ * monitors the queues; gdaki.c is the backend.
  */
 #ifndef GIN_BACKENDS_RDMA_H
 #define GIN_BACKENDS_RDMA_H
@@ -24,49 +23,52 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RDMA_WHY 320 /* a sentence, its end included */
+#define RDMA_WHY 320 /* bytes of a sentence with its NUL */
 #define RDMA_PAGE 4096
 
 struct rdmaPort;   /* an open port of a device */
 struct rdmaRegion; /* memory with keys */
-struct rdmaQueues; /* queue pairs that share a slab of memory and some doorbell registers */
+struct rdmaQueues; /* queue pairs in one slab of memory, with some doorbell registers */
 
 /* A port of this machine. */
 struct rdmaFound {
 	char device[64]; /* "mlx5_0" */
-	int port;	 /* from 1 on; 0: no port of the device can be looked at */
+	int port;	 /* 1 or more */
 	int usable;
-	char why[RDMA_WHY]; /* why not; usable: what it is */
+	char why[RDMA_WHY]; /* why not; if usable, a description */
 };
 
-/* Which port, and how it is used. Zeros, but for gid and device: as libgin chooses. */
+/* Which port to open, and how. */
 struct rdmaWanted {
-	const char *device; /* its name */
-	int port;
-	int gid;      /* index in the port's table; -1: choose */
-	uint32_t mtu; /* most bytes in a packet; 0: what the port has */
+	const char *device; /* name */
+	int port;	    /* 0: 1 */
+	int gid;	    /* index in the port's GID table; -1: choose the best */
+	uint32_t mtu;	    /* upper limit in bytes; 0: the port's active MTU */
 };
 
-/* What a peer has to know of a port. Travels: of the same layout in every build of a version. */
+/*
+ * What a peer needs to know about a port. Ranks exchange it: every build of a version must have
+ * one layout.
+ */
 struct rdmaAddress {
 	uint8_t gid[16];
 	uint16_t lid;
 	uint8_t ethernet;
-	uint8_t grh;	  /* a global route header in any case */
+	uint8_t grh;	  /* 1: the port always needs a global route header */
 	uint8_t mtu;	  /* 1 to 5: 256 to 4096 bytes */
-	uint8_t logReads; /* reads and atomics at a time that a queue pair answers */
+	uint8_t logReads; /* log2 of the READs and atomics that a queue pair answers at a time */
 	uint8_t atomics;  /* enum rdmaAtomics */
 	uint8_t reserved;
 };
 
-enum rdmaAtomics { rdmaAtomics8 = 1, rdmaAtomicsMasked = 2 /* of 4 and 8 bytes, with masks */ };
+enum rdmaAtomics { rdmaAtomics8 = 1, rdmaAtomicsMasked = 2 /* masked, of 4 and 8 bytes */ };
 
 /* What a port can do. */
 struct rdmaFeatures {
-	uint32_t maxDepth; /* of a queue, in WQEBBs */
+	uint32_t maxDepth; /* WQEBBs of a queue */
 	uint32_t maxQueues;
 	int relaxedOrdering;
-	int gid; /* index of the chosen one */
+	int gid; /* index of the GID in use */
 	int roceVersion;
 };
 
@@ -74,44 +76,44 @@ struct rdmaFeatures {
 struct rdmaMemory {
 	void *address;
 	size_t bytes;
-	int dmabuf; /* a descriptor of it, which stays the caller's and may be closed after; -1: none */
-	uint64_t dmabufOffset; /* where the memory begins in it */
+	int dmabuf; /* file descriptor, which the caller closes after the call; -1: none */
+	uint64_t dmabufOffset; /* of the memory in the dma-buf */
 };
 
-/* How the NIC was given memory: a message says it. */
+/* How memory was registered; for messages. */
 enum rdmaVia { rdmaViaDmabuf, rdmaViaAddress };
 
 enum rdmaAccess {
-	rdmaLocal = 0,	     /* this rank's source, or where gets go */
-	rdmaRemote = 1 << 0, /* peers put, get and do atomics */
-	rdmaRelaxed = 1 << 1 /* order among writes is not kept: for data, never for signals */
+	rdmaLocal = 0,	     /* the local end of puts and gets only */
+	rdmaRemote = 1 << 0, /* peers may put, get and do atomics */
+	rdmaRelaxed = 1 << 1 /* writes may be reordered: for data, never for signals */
 };
 
 struct rdmaKeys {
 	uint32_t local, remote;
-	uint64_t first; /* the address, for the NIC, of the memory's first byte: below one page */
+	uint64_t first; /* address of the first byte as the NIC sees it: less than RDMA_PAGE */
 	enum rdmaVia via;
 };
 
-/* A slab of queues, all alike. It is page-aligned, and of rdmaSlabBytes(). */
+/* A slab of equal queues: page-aligned memory of rdmaSlabBytes(). */
 struct rdmaSlab {
 	struct rdmaMemory memory;
-	uint32_t count;	    /* of queues */
-	uint32_t depth;	    /* WQEBBs of each: a power of two, RDMA_MIN_DEPTH to RDMA_MAX_DEPTH */
-	uint32_t registers; /* doorbell registers wanted, shared by turns; at least 1 */
+	uint32_t count; /* queues */
+	uint32_t depth; /* WQEBBs of a queue: a power of two, RDMA_MIN_DEPTH to RDMA_MAX_DEPTH */
+	uint32_t registers; /* doorbell registers wanted, 1 at least; queues share them in turn */
 };
 
 enum { RDMA_MIN_DEPTH = 64, RDMA_MAX_DEPTH = 32768 };
 
 /*
- * Where the parts of queue `i` lie, from the start of the slab. WQEs and completions each begin a
- * page: older firmware wants that.
+ * Offsets of the parts of queue `i` in the slab. WQEs and completions each begin a page: older
+ * firmware requires it.
  */
-struct rdmaPlace {
+struct rdmaLayout {
 	uint64_t wqes;
-	uint64_t cqe;	   /* one; libgin.so sets its state to ginMlx5CqeEmpty() before */
-	uint64_t record;   /* struct ginMlx5DoorbellRecord; zero before */
-	uint64_t cqRecord; /* which nobody writes, but the device wants one */
+	uint64_t cqe;	   /* one entry; ginMlx5CqeEmpty() before queuesOpen() */
+	uint64_t record;   /* struct ginMlx5DoorbellRecord; zero before queuesOpen() */
+	uint64_t cqRecord; /* the CQ's record: the device requires one, nothing writes it */
 };
 
 static inline uint64_t rdmaQueueBytes(uint32_t depth)
@@ -124,29 +126,29 @@ static inline uint64_t rdmaSlabBytes(uint32_t count, uint32_t depth)
 	return count * rdmaQueueBytes(depth);
 }
 
-static inline struct rdmaPlace rdmaPlaceOf(uint32_t i, uint32_t depth)
+static inline struct rdmaLayout rdmaLayoutOf(uint32_t i, uint32_t depth)
 {
 	uint64_t first = i * rdmaQueueBytes(depth), page = first + (uint64_t)depth * 64;
 
-	return (struct rdmaPlace){first, page, page + 64, page + 128};
+	return (struct rdmaLayout){first, page, page + 64, page + 128};
 }
 
-/* One end of a connection. Travels. */
+/* One end of a connection. Ranks exchange it. */
 struct rdmaEnd {
-	uint32_t number; /* of the queue pair, 24 bits */
-	uint32_t packet; /* of its first packet, 24 bits */
+	uint32_t number; /* queue pair number, 24 bits */
+	uint32_t packet; /* first packet sequence number, 24 bits */
 };
 
-/* How packets go; the user's. */
+/* How packets travel: settings of the user. */
 struct rdmaPath {
-	uint8_t serviceLevel; /* 0 to 15 on InfiniBand, 0 to 7 on Ethernet: its priority */
+	uint8_t serviceLevel; /* 0 to 15 on InfiniBand; on Ethernet the priority, 0 to 7 */
 	uint8_t trafficClass;
-	uint8_t timeout;  /* an answer is waited for 4.096 us << timeout; 1 to 31, 0: for ever */
+	uint8_t timeout;  /* ACK timeout of 4.096 us << timeout, 1 to 31; 0: infinite */
 	uint8_t retries;  /* 0 to 7 */
-	uint8_t hopLimit; /* of packets with a global header */
+	uint8_t hopLimit; /* in the global route header */
 };
 
-/* A doorbell register: 8 bytes to store to, and the page it lies in. */
+/* A doorbell register: 8 bytes to store to, and the page that contains them. */
 struct rdmaRegister {
 	void *at;
 	void *page;
@@ -165,47 +167,55 @@ enum rdmaState { /* of a queue pair, as the device numbers them */
 #define RDMA_SYMBOL "ginRdma"
 
 struct rdma {
-	size_t size; /* sizeof(struct rdma): that of another libgin is not used */
+	size_t size; /* sizeof(struct rdma); libgin.so rejects a plugin with another size */
 
-	/* All ports of this machine, usable or not: how many, of which `room` are in `found`. */
+	/*
+	 * Lists all ports of this machine, usable or not. Returns their number; `found` gets the
+	 * first `room` of them.
+	 */
 	int (*list)(const struct rdmaWanted *wanted, struct rdmaFound *found, int room, char *why);
 
 	int (*portOpen)(const struct rdmaWanted *wanted, struct rdmaPort **port, char *why);
 	void (*portClose)(struct rdmaPort *port);
-	void (*portTell)(const struct rdmaPort *port, struct rdmaAddress *address,
-			 struct rdmaFeatures *features);
+	void (*portDescribe)(const struct rdmaPort *port, struct rdmaAddress *address,
+			     struct rdmaFeatures *features);
 
 	/*
-	 * The next event of the device, without waiting: 1 and a sentence, 0 when there is none; `lost`
-	 * says whether the device is. Queue pairs made here have none: queueState() says how they are.
+	 * Takes the device's next event without waiting: 1 and a sentence, or 0 if there is none.
+	 * `lost`: the device has failed. Queue pairs report no events: ask queueState().
 	 */
 	int (*portEvent)(struct rdmaPort *port, char *text, int *lost);
 
-	/* What a completion with an error says, in words. */
+	/* Describes the syndromes of a completion with error. */
 	void (*errorText)(unsigned syndrome, unsigned vendor, char *text);
 
-	/* By dma-buf where there is one, else by address: for GPU memory that takes nvidia-peermem. */
+	/*
+	 * Registers by dma-buf if there is one, and else, or if that fails, by address, which for
+	 * GPU memory needs nvidia-peermem.
+	 */
 	int (*regionOpen)(struct rdmaPort *port, const struct rdmaMemory *memory, unsigned access,
 			  struct rdmaRegion **region, struct rdmaKeys *keys, char *why);
 	void (*regionClose)(struct rdmaRegion *region);
 
-	/* Takes the slab and doorbell registers; no queue is made yet. */
+	/*
+	 * Registers the slab and allocates doorbell registers. queueMake() then makes the queues.
+	 */
 	int (*queuesOpen)(struct rdmaPort *port, const struct rdmaSlab *slab,
 			  struct rdmaQueues **queues, char *why);
-	/* And all queues that were made. No GPU writes them any more. */
+	/* Also destroys the queues that were made. No GPU uses them any more. */
 	void (*queuesClose)(struct rdmaQueues *queues);
 
-	/* Makes queue `i`; `index` comes back in its completions. `mine` is for the peer. */
+	/* Makes queue `i`. Its completions have the user index `index`. `mine` goes to the peer. */
 	int (*queueMake)(struct rdmaQueues *queues, uint32_t i, uint32_t index,
 			 struct rdmaEnd *mine, char *why);
 	int (*queueConnect)(struct rdmaQueues *queues, uint32_t i,
 			    const struct rdmaAddress *address, const struct rdmaEnd *peer,
 			    const struct rdmaPath *path, char *why);
-	/* To the error state: what was posted and is not done is flushed. */
+	/* Moves the queue to the error state: WQEs that are not complete are flushed. */
 	int (*queueFail)(struct rdmaQueues *queues, uint32_t i, char *why);
-	/* enum rdmaState, or a number that it has not. */
+	/* `state`: enum rdmaState, or another number of the device. */
 	int (*queueState)(struct rdmaQueues *queues, uint32_t i, int *state, char *why);
-	/* Whose doorbell is where. */
+	/* The doorbell register of queue `i`. */
 	void (*queueRegister)(const struct rdmaQueues *queues, uint32_t i,
 			      struct rdmaRegister *where);
 };

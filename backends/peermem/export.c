@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* export.c - from a rank's memory to its offer */
+/* export.c - makes a rank's offer from its memory */
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static void dropExport(struct peermem *peermem, struct peermemExport *own)
 }
 
 /* The first peer in another process, or -1. */
-static int firstStranger(const struct peermem *peermem)
+static int firstOtherProcess(const struct peermem *peermem)
 {
 	const struct backendHost *host = peermem->host;
 
@@ -76,17 +76,17 @@ static int hasPeers(const struct peermem *peermem)
 	return 0;
 }
 
-/* Memory that this process alone has is of no use to a peer in another. */
+/* Memory that no other process can map is an error if a peer is in another process. */
 static ginResult_t checkPrivate(const struct peermem *peermem, const struct memory *memory)
 {
-	int stranger = firstStranger(peermem);
+	int other = firstOtherProcess(peermem);
 
-	if (stranger < 0)
+	if (other < 0)
 		return ginSuccess;
 	return fail(ginErrorInvalidArgument,
 		    "ptr %p is %s, which rank %d, on the %s route, does not reach: use %s, or "
 		    "GIN_WINDOW_LOCAL for a source",
-		    (void *)memory->address, memory->what, stranger, peermem->name,
+		    (void *)memory->address, memory->what, other, peermem->name,
 		    peermem->host->device->cuda ? "ginMemAlloc() or cudaMalloc()"
 						: "ginMemAlloc()");
 }
@@ -94,7 +94,7 @@ static ginResult_t checkPrivate(const struct peermem *peermem, const struct memo
 static ginResult_t getIpc(const struct peermem *peermem, const struct memory *memory,
 			  cuIpcHandle *ipc)
 {
-	if (firstStranger(peermem) < 0)
+	if (firstOtherProcess(peermem) < 0)
 		return ginSuccess;
 	cuResult result = peermem->host->device->cuda->ipcGet(ipc, (cuPtr)(uintptr_t)memory->base);
 	if (!result)
@@ -119,7 +119,7 @@ static ginResult_t getHandle(const struct device *d, const struct memory *memory
 	return result ? cudaFail(d->cuda, "cuMemExportToShareableHandle", result) : ginSuccess;
 }
 
-/* What the first window in an allocation takes along for the peers. */
+/* Makes the handle of an allocation, with its first window. */
 static ginResult_t export(const struct peermem *peermem, const struct memory *memory,
 			  struct peermemWindow *window)
 {

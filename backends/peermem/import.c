@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* import.c - from a peer's offer to an address here */
+/* import.c - maps what a peer offers */
 #include <pthread.h>
 #include <search.h>
 #include <stdlib.h>
@@ -9,13 +9,13 @@
 
 /* No padding: keys are compared by their bytes. */
 struct importKey {
-	uint64_t process[2]; /* the owner's */
+	uint64_t process[2]; /* the owner */
 	uint64_t base, span, id;
 	uint32_t kind;
-	int32_t ordinal; /* the GPU that it is mapped for; GIN_DEVICE_NONE: CPUs alone */
+	int32_t ordinal; /* the GPU that it is mapped for; GIN_DEVICE_NONE: for CPUs only */
 };
 
-/* All of this process: communicators, and ranks that are threads, share what is mapped. */
+/* One mapping of the process, shared by its communicators and by ranks that are threads. */
 struct peermemImport {
 	struct importKey key; /* first: the tree compares keys */
 	char *at;
@@ -43,7 +43,7 @@ static struct importKey keyOf(const struct backendHost *host, int peer,
 				  offer->cpuOnly ? GIN_DEVICE_NONE : host->device->ordinal};
 }
 
-/* One more window in what is mapped already, or NULL. The lock is held. */
+/* Takes a reference to an existing mapping, or returns NULL. The lock is held. */
 static struct peermemImport *holdImport(const struct importKey *key)
 {
 	struct peermemImport *const *found = tfind(key, &imports, compareKeys);
@@ -72,7 +72,10 @@ static void unmap(const struct device *d, const struct peermemImport *import)
 		d->cuda->ipcClose((cuPtr)(uintptr_t)import->at);
 }
 
-/* Nothing is mapped while the lock is held: another thread may have been quicker. */
+/*
+ * Adds a mapping, or returns an equal one that another thread has added meanwhile: mappings are
+ * made without the lock.
+ */
 static struct peermemImport *addImport(struct peermemImport *mine)
 {
 	pthread_mutex_lock(&lock);
@@ -145,7 +148,7 @@ static ginResult_t import(const struct backendHost *host, int peer,
 	return result;
 }
 
-/* cudaMalloc memory of another GPU, of a rank that is a thread of this process. */
+/* Lets this GPU access cudaMalloc memory of another GPU of this process. */
 static ginResult_t enablePeer(const struct device *d, int ordinal)
 {
 	cuContext context;
@@ -162,7 +165,7 @@ static ginResult_t enablePeer(const struct device *d, int ordinal)
 	return cudaFail(d->cuda, "cuCtxEnablePeerAccess", result);
 }
 
-/* Memory that this process has already, at the owner's address. */
+/* The memory is in this process already, at the owner's address. */
 static ginResult_t useInPlace(const struct device *d, int peer, const struct peermemOffer *offer,
 			      struct peermemPeer *out)
 {

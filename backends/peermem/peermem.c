@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* peermem.c - the instance of a backend, and the life of its windows */
+/* peermem.c - opens and closes an instance, and makes and frees its windows */
 #include <stdlib.h>
 #include <string.h>
 

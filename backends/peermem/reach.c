@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* reach.c - which ranks can map each other's memory: host threads, or GPUs with peer access */
+/* reach.c - can two ranks map each other's memory: host threads, or GPUs with peer access */
 #include <stdio.h>
 #include <string.h>
 
 #include "within.h"
 
-void peermemTell(const struct device *device, struct peermemBlob *out)
+void peermemDescribe(const struct device *device, struct peermemBlob *out)
 {
 	*out = (struct peermemBlob){device->cuda != NULL, device->uuid};
 }
 
-/* The ordinal of a GPU in this process, or -1 when CUDA_VISIBLE_DEVICES hides it. */
+/* The ordinal of a GPU in this process, or -1 if CUDA_VISIBLE_DEVICES hides it. */
 static int ordinalOf(const struct cuda *cuda, const cuUuid *uuid)
 {
 	int count = 0;

@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* within.h - what the files of peermem share */
+/* within.h - structures and functions that only the files of peermem use */
 #ifndef GIN_BACKENDS_PEERMEM_WITHIN_H
 #define GIN_BACKENDS_PEERMEM_WITHIN_H
 
 #include "peermem.h"
 
-/* What a rank offers of its window; the same layout on all ranks. */
+/* What a rank offers of its part of a window. Every rank has this layout. */
 struct peermemOffer {
 	uint32_t kind;	  /* enum memoryKind */
-	int32_t ordinal;  /* of the owner's GPU */
+	int32_t ordinal;  /* the owner's GPU */
 	uint64_t base;	  /* of the allocation, in the owner's process */
 	uint64_t span;	  /* of the allocation */
-	uint64_t id;	  /* of the allocation: as struct memory's */
-	uint64_t offset;  /* of the window in it */
-	uint32_t isFirst; /* of the owner's windows in it */
-	uint32_t cpuOnly; /* as struct memory's */
-	cuIpcHandle ipc;  /* memoryIpc */
+	uint64_t id;	  /* of the allocation, as in struct memory */
+	uint64_t offset;  /* of the window in the allocation */
+	uint32_t isFirst; /* 1: the first window in the allocation */
+	uint32_t cpuOnly; /* as in struct memory */
+	cuIpcHandle ipc;  /* of memoryIpc */
 };
 
-_Static_assert(sizeof(struct peermemOffer) <= BACKEND_OFFER, "travels as one");
+_Static_assert(sizeof(struct peermemOffer) <= BACKEND_OFFER, "it is sent as a backend's offer");
 
-struct peermemExport; /* export.c: an allocation of this rank with windows in it */
+struct peermemExport; /* export.c: an allocation of this rank that has windows */
 struct peermemImport; /* import.c: an allocation of another process, mapped here */
 
-/* A peer's window here. */
+/* A peer's part of a window. */
 struct peermemPeer {
-	enum memoryKind kind;	      /* of what rank offered; memoryNone: not reached, or empty */
-	char *address;		      /* NULL: the same */
-	struct peermemImport *import; /* NULL: nothing was mapped for it */
+	enum memoryKind kind;	      /* memoryNone: not mapped, or empty */
+	char *address;		      /* in this process; NULL: not mapped, or empty */
+	struct peermemImport *import; /* NULL: nothing was mapped */
 };
 
 struct peermemWindow {
-	struct peermemExport *own; /* NULL: nothing of this rank's comes to peers */
-	int fd;			   /* what peers get of it; -1: nothing, or they have it */
+	struct peermemExport *own; /* NULL: peers get no access */
+	int fd;			   /* the handle for peers; -1: none is needed */
 	int ownsFd;
 	struct peermemPeer peer[]; /* [nRanks] */
 };
@@ -43,22 +43,25 @@ struct peermem {
 	struct peermemPeers peers;
 	void *exports; /* tsearch() of struct peermemExport */
 
-	/* Of the registration in progress, [nRanks]: who gets a handle of mine, whose do I get. */
+	/*
+	 * Used during one registration, [nRanks]: which ranks get this rank's handle, whose it
+	 * gets.
+	 */
 	uint8_t *to, *from;
 	int *fds;
 };
 
-/* export.c: this rank's offer; what it holds is kept in `window`. */
+/* export.c: makes this rank's offer. `window` keeps what the offer refers to. */
 ginResult_t peermemExport(struct peermem *peermem, const struct memory *memory,
 			  struct peermemOffer *offer, struct peermemWindow *window);
 void peermemUnexport(struct peermem *peermem, struct peermemWindow *window);
 
-/* import.c: a peer's offer reached from here, by `fd` where it comes by one. */
+/* import.c: maps what a peer offers. `fd`: the handle, if the peer sent one. */
 ginResult_t peermemImport(const struct backendHost *host, int peer,
 			  const struct peermemOffer *offer, int fd, struct peermemPeer *out);
 void peermemUnimport(const struct device *d, struct peermemPeer *peer);
 
-/* Does memory of `kind` come to another rank by a file descriptor? */
+/* Is memory of `kind` sent to another rank by a file descriptor? */
 static inline int peermemNeedsHandle(uint32_t kind, int sameProcess)
 {
 	return kind == memoryVmm || (kind == memoryShared && !sameProcess);

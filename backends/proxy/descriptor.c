@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* descriptor.c - out of the ring, and into addresses */
+/* descriptor.c - reads descriptors from the ring and resolves them to addresses */
 #include "descriptor.h"
 
 #include <string.h>
 
-/* D, acquire end: pairs with ginDescriptorPublish; each word by itself, as they may come singly. */
-int descriptorTake(const uint64_t *place, uint64_t phase, uint64_t words[GIN_DESCRIPTOR_WORDS])
+/*
+ * D, acquire end: pairs with ginDescriptorPublish. Each word acquires: words may arrive one by one.
+ */
+int descriptorTake(const uint64_t *slot, uint64_t phase, uint64_t words[GIN_DESCRIPTOR_WORDS])
 {
 	static const uint8_t spilled[] = {2, 3, 4, 5, 7};
 
 	for (int i = 0; i < GIN_DESCRIPTOR_WORDS; i++) {
-		words[i] = __atomic_load_n(place + i, __ATOMIC_ACQUIRE);
+		words[i] = __atomic_load_n(slot + i, __ATOMIC_ACQUIRE);
 		if ((words[i] ^ phase) & GIN_DESCRIPTOR_PHASE)
 			return 0;
 		words[i] &= ~GIN_DESCRIPTOR_PHASE;
@@ -25,9 +27,9 @@ static uint32_t field(uint64_t word, int at, int bits)
 	return (uint32_t)(word >> at & ((1u << bits) - 1));
 }
 
-/* [offset, offset + bytes) of what `place` names, at `rank`. */
-static const char *resolvePlace(const struct scope *scope, uint64_t named, uint32_t rank,
-				uint64_t bytes, struct place *out)
+/* `named`: slot of a window and offset. Checks [offset, offset + bytes) of its part at `rank`. */
+static const char *resolveOperand(const struct descriptorScope *scope, uint64_t named,
+				  uint32_t rank, uint64_t bytes, struct proxyOperand *out)
 {
 	uint64_t offset = named & ((1ull << GIN_DESCRIPTOR_OFFSET_BITS) - 1);
 	const struct proxyWindow *w =
@@ -36,17 +38,17 @@ static const char *resolvePlace(const struct scope *scope, uint64_t named, uint3
 
 	if (!w)
 		return "it names a window that is not registered";
-	const struct part *part = &w->part[rank];
+	const struct proxyPart *part = &w->part[rank];
 	if (offset > part->bytes || bytes > part->bytes - offset)
 		return "it goes beyond the end of a window";
-	if (bytes && !part->place.at)
+	if (bytes && !part->base.at)
 		return "this rank does not reach a window at the peer";
-	*out = (struct place){part->place.at + offset, part->place.byCpu};
+	*out = (struct proxyOperand){part->base.at + offset, part->base.byCpu};
 	return NULL;
 }
 
-static const char *resolveAddress(const struct scope *scope, uint64_t address, uint64_t bytes,
-				  struct place *out)
+static const char *resolveAddress(const struct descriptorScope *scope, uint64_t address,
+				  uint64_t bytes, struct proxyOperand *out)
 {
 	void *at = (void *)(uintptr_t)address;
 
@@ -55,33 +57,33 @@ static const char *resolveAddress(const struct scope *scope, uint64_t address, u
 	const struct proxyWindow *w = slotsSearch(scope->slots, at, bytes);
 	if (!w)
 		return "its source is in no window of this rank";
-	*out = (struct place){at, w->part[w->rank].place.byCpu};
+	*out = (struct proxyOperand){at, w->part[w->rank].base.byCpu};
 	return NULL;
 }
 
-/* A word that CPUs change: aligned, and where they can. */
-static const char *resolveWord(const struct scope *scope, uint64_t named, uint32_t rank,
+/* A word that a CPU changes: it must be aligned and reachable by CPUs. */
+static const char *resolveWord(const struct descriptorScope *scope, uint64_t named, uint32_t rank,
 			       uint32_t bytes, uint64_t **out)
 {
-	struct place place;
-	const char *wrong = resolvePlace(scope, named, rank, bytes, &place);
+	struct proxyOperand operand;
+	const char *wrong = resolveOperand(scope, named, rank, bytes, &operand);
 
 	if (wrong)
 		return wrong;
-	if (!place.byCpu)
-		return "it changes a word in GPU memory, which no CPU can";
-	if ((uintptr_t)place.at % bytes)
+	if (!operand.byCpu)
+		return "it changes a word in GPU memory, which a CPU cannot change";
+	if ((uintptr_t)operand.at % bytes)
 		return "it changes a word that is not aligned";
-	*out = (uint64_t *)(void *)place.at;
+	*out = (uint64_t *)(void *)operand.at;
 	return NULL;
 }
 
-static uint64_t *wordOf(const struct scope *scope, uint32_t rank, uint64_t index)
+static uint64_t *wordOf(const struct descriptorScope *scope, uint32_t rank, uint64_t index)
 {
-	return (uint64_t *)(void *)scope->words->part[rank].place.at + index * GIN_CPU_WORD_STRIDE;
+	return (uint64_t *)(void *)scope->words->part[rank].base.at + index * GIN_CPU_WORD_STRIDE;
 }
 
-static const char *resolveRaise(const struct scope *scope, const uint64_t *words,
+static const char *resolveRaise(const struct descriptorScope *scope, const uint64_t *words,
 				struct proxyWork *work)
 {
 	uint32_t raise = field(words[0], GIN_D0_SIGNAL, 3);
@@ -101,7 +103,7 @@ static const char *resolveRaise(const struct scope *scope, const uint64_t *words
 	return NULL;
 }
 
-static const char *resolvePut(const struct scope *scope, const uint64_t *words,
+static const char *resolvePut(const struct descriptorScope *scope, const uint64_t *words,
 			      struct proxyWork *work)
 {
 	uint32_t counter = field(words[0], GIN_D0_COUNTER, 24);
@@ -111,35 +113,36 @@ static const char *resolvePut(const struct scope *scope, const uint64_t *words,
 	if (counter > scope->nCounters)
 		return "it counts on a counter that does not exist";
 	work->counter = counter ? scope->counters + counter - 1 : NULL;
-	wrong = resolvePlace(scope, words[1], work->peer, work->bytes, &work->to);
+	wrong = resolveOperand(scope, words[1], work->peer, work->bytes, &work->to);
 	if (!wrong && field(words[0], GIN_D0_ADDRESS, 1))
 		wrong = resolveAddress(scope, words[2], work->bytes, &work->from);
 	else if (!wrong)
-		wrong = resolvePlace(scope, words[2], scope->words->rank, work->bytes, &work->from);
+		wrong = resolveOperand(scope, words[2], scope->words->rank, work->bytes,
+				       &work->from);
 	return wrong ? wrong : resolveRaise(scope, words, work);
 }
 
-static const char *resolveValue(const struct scope *scope, const uint64_t *words,
+static const char *resolveValue(const struct descriptorScope *scope, const uint64_t *words,
 				struct proxyWork *work)
 {
 	work->bytes = field(words[0], GIN_D0_COUNTER, 24);
 	if (work->bytes > sizeof(work->value))
 		return "its value is longer than 32 bytes";
 	memcpy(work->value, words + 2, sizeof(work->value));
-	const char *wrong = resolvePlace(scope, words[1], work->peer, work->bytes, &work->to);
+	const char *wrong = resolveOperand(scope, words[1], work->peer, work->bytes, &work->to);
 	return wrong ? wrong : resolveRaise(scope, words, work);
 }
 
-static const char *resolveGet(const struct scope *scope, const uint64_t *words,
+static const char *resolveGet(const struct descriptorScope *scope, const uint64_t *words,
 			      struct proxyWork *work)
 {
 	work->bytes = words[3];
-	const char *wrong = resolvePlace(scope, words[1], work->peer, work->bytes, &work->from);
+	const char *wrong = resolveOperand(scope, words[1], work->peer, work->bytes, &work->from);
 	return wrong ? wrong
-		     : resolvePlace(scope, words[2], scope->words->rank, work->bytes, &work->to);
+		     : resolveOperand(scope, words[2], scope->words->rank, work->bytes, &work->to);
 }
 
-static const char *resolveBarrier(const struct scope *scope, const uint64_t *words,
+static const char *resolveBarrier(const struct descriptorScope *scope, const uint64_t *words,
 				  struct proxyWork *work)
 {
 	if (words[1] >= scope->nBarrierWords)
@@ -149,7 +152,7 @@ static const char *resolveBarrier(const struct scope *scope, const uint64_t *wor
 	return NULL;
 }
 
-static const char *resolveAtomic(const struct scope *scope, const uint64_t *words,
+static const char *resolveAtomic(const struct descriptorScope *scope, const uint64_t *words,
 				 struct proxyWork *work)
 {
 	uint32_t bytes = field(words[0], GIN_D0_COUNTER, 24);
@@ -157,24 +160,24 @@ static const char *resolveAtomic(const struct scope *scope, const uint64_t *word
 	if (bytes != 4 && bytes != 8)
 		return "its word has neither 4 nor 8 bytes";
 	if (words[4] > GIN_QUEUE_RESULTS)
-		return "it wants its result in a place that does not exist";
+		return "it names a result slot that does not exist";
 	work->bytes = bytes;
 	work->value[0] = words[2];
 	work->value[1] = words[3];
 	work->oldValue = words[4] ? scope->results + words[4] - 1 : NULL;
-	work->settled = words[4] ? scope->settled + words[4] - 1 : NULL;
+	work->resultTicket = words[4] ? scope->resultTickets + words[4] - 1 : NULL;
 	return resolveWord(scope, words[1], work->peer, bytes, &work->word);
 }
 
-const char *descriptorResolve(const struct scope *scope, const uint64_t *words,
+const char *descriptorResolve(const struct descriptorScope *scope, const uint64_t *words,
 			      struct proxyWork *work)
 {
 	work->op = (uint8_t)field(words[0], GIN_D0_OP, 4);
 	work->peer = field(words[0], GIN_D0_PEER, 20);
 	work->isWeak = 0;
-	work->word = work->counter = work->oldValue = work->settled = NULL;
+	work->word = work->counter = work->oldValue = work->resultTicket = NULL;
 	work->bytes = 0;
-	work->to = work->from = (struct place){NULL, 1};
+	work->to = work->from = (struct proxyOperand){NULL, 1};
 	if (work->peer >= scope->nRanks)
 		return "it is for a rank that does not exist";
 	switch (work->op) {

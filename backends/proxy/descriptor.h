@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* descriptor.h - out of the ring, and into addresses: nothing that a GPU wrote is trusted */
+/* descriptor.h - reads descriptors from the ring and checks them: a kernel may write anything */
 #ifndef GIN_PROXY_DESCRIPTOR_H
 #define GIN_PROXY_DESCRIPTOR_H
 
 #include "window.h"
 
-/* What a context's descriptors are resolved against. */
-struct scope {
-	const struct slots *slots;
-	const struct proxyWindow *words;	/* signals of class cpu, and barriers behind them */
-	uint64_t *counters, *results, *settled; /* this context's, in host memory */
-	uint64_t firstSignal, firstBarrier;	/* their places in `words` */
+/* What the descriptors of one context may name. */
+struct descriptorScope {
+	const struct proxySlots *slots;
+	const struct proxyWindow *words; /* signal words that CPUs write, then barrier words */
+	uint64_t *counters, *results, *resultTickets; /* of this context, in host memory */
+	uint64_t firstSignal, firstBarrier;	      /* indexes in `words` */
 	uint32_t signals, nCounters, nBarrierWords, nRanks;
 };
 
 /*
- * Copies the descriptor at `place` when all its words are of the lap whose phase that is, top bit or
- * none, and puts their full values together; 0 when some are not there yet.
+ * Reads the descriptor in `slot`. `phase`: the top bit that every word has in this lap,
+ * GIN_DESCRIPTOR_PHASE or 0. Returns 1 and the full words, with their spilled top bits restored; or
+ * 0 if a word has not been written yet.
  */
-int descriptorTake(const uint64_t *place, uint64_t phase, uint64_t words[GIN_DESCRIPTOR_WORDS]);
+int descriptorTake(const uint64_t *slot, uint64_t phase, uint64_t words[GIN_DESCRIPTOR_WORDS]);
 
-/* Fills `work`. NULL, or what is wrong with the descriptor, in words. */
-const char *descriptorResolve(const struct scope *scope, const uint64_t *words,
+/* Fills in `work`. Returns NULL, or a sentence about what is wrong with the descriptor. */
+const char *descriptorResolve(const struct descriptorScope *scope, const uint64_t *words,
 			      struct proxyWork *work);
 
 #endif

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine.c - one context's descriptors, from its ring to their completion */
+/* engine.c - executes the descriptors of one context's ring */
 #include "engine.h"
 
 #include <stdlib.h>
 
 #include "lib/base/log.h"
 
-ginResult_t engineMake(const struct hostQueue *queue, const struct scope *scope, uint32_t depth,
-		       struct engine **out)
+ginResult_t engineMake(const struct proxyRing *ring, const struct descriptorScope *scope,
+		       uint32_t depth, struct proxyEngine **out)
 {
-	struct engine *e = calloc(1, sizeof(*e));
+	struct proxyEngine *e = calloc(1, sizeof(*e));
 	uint32_t works = depth < ENGINE_WORKS ? depth : ENGINE_WORKS;
 
 	if (e) {
-		e->queue = *queue;
+		e->ring = *ring;
 		e->scope = *scope;
 		e->logDepth = (uint32_t)__builtin_ctz(depth);
 		e->worksMask = works - 1;
@@ -28,7 +28,7 @@ ginResult_t engineMake(const struct hostQueue *queue, const struct scope *scope,
 	return ginSuccess;
 }
 
-void engineFree(struct engine *e)
+void engineFree(struct proxyEngine *e)
 {
 	if (!e)
 		return;
@@ -37,18 +37,18 @@ void engineFree(struct engine *e)
 	free(e);
 }
 
-/* R, release end: pairs with ginDoneObserve. A word that says a failure keeps saying it. */
-static void tellDone(struct engine *e, uint32_t which, uint64_t tickets)
+/* R, release end: pairs with ginDoneObserve. A failure in the word is never overwritten. */
+static void publishDone(struct proxyEngine *e, uint32_t which, uint64_t tickets)
 {
-	uint64_t *word = &e->queue.done[which];
+	uint64_t *word = &e->ring.done[which];
 
 	if (!(*word & GIN_QUEUE_FAILED))
 		__atomic_store_n(word, tickets, __ATOMIC_RELEASE);
 }
 
-static void tellFailed(struct engine *e, uint32_t which, ginResult_t why)
+static void publishFailure(struct proxyEngine *e, uint32_t which, ginResult_t why)
 {
-	tellDone(e, which, GIN_QUEUE_FAILED | (uint64_t)why);
+	publishDone(e, which, GIN_QUEUE_FAILED | (uint64_t)why);
 }
 
 static void changeWord8(struct proxyWork *w)
@@ -80,17 +80,20 @@ static void changeWord4(struct proxyWork *w)
 	w->value[0] = old;
 }
 
-/* A, both ends; and R, release end: pairs with ginDoneObserve in ginPostAtomic(). */
+/* A, both ends; and R, release end, for the old value: pairs with ginDoneObserve. */
 static void changeWord(struct proxyWork *w)
 {
 	(w->bytes == 8 ? changeWord8 : changeWord4)(w);
 	if (!w->oldValue)
 		return;
 	__atomic_store_n(w->oldValue, w->value[0], __ATOMIC_RELAXED);
-	__atomic_store_n(w->settled, w->ticket + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(w->resultTicket, w->ticket + 1, __ATOMIC_RELEASE);
 }
 
-/* S and B, release ends: pair with ginSignalObserve and ginBarrierObserve. */
+/*
+ * Raises the signal, sets the barrier word, or does the atomic.
+ * S and B, release ends: pair with ginSignalObserve and ginBarrierObserve.
+ */
 static void raise(struct proxyWork *w)
 {
 	if (!w->word)
@@ -104,60 +107,67 @@ static void raise(struct proxyWork *w)
 	w->word = NULL;
 }
 
-/* C, release end: pairs with ginDoneObserve in readCounter. */
+/* C, release end: pairs with ginDoneObserve. */
 static void count(struct proxyWork *w)
 {
 	if (w->counter)
 		__atomic_fetch_add(w->counter, 1, __ATOMIC_RELEASE);
 }
 
-/* Waits for counters end. Relaxed: pairs with ginHostWordObserve, the word says all. */
-static void tellCounters(struct engine *e, ginResult_t why)
+/* Ends waits for counters. Relaxed: the word's value is complete by itself. */
+static void failCounters(struct proxyEngine *e, ginResult_t why)
 {
-	if (!e->queue.failed[1])
-		__atomic_store_n(&e->queue.failed[1], (uint64_t)why, __ATOMIC_RELAXED);
+	if (!e->ring.failed[1])
+		__atomic_store_n(&e->ring.failed[1], (uint64_t)why, __ATOMIC_RELAXED);
 }
 
-/* The first failure to the peer stays: what comes behind it would cover what never came. */
-static void failFlow(struct engine *e, struct flow *flow, struct proxyWork *w)
+/*
+ * The first failure of the flow is final: a later signal to this peer would claim that the lost
+ * transfer had arrived.
+ */
+static void failFlow(struct proxyEngine *e, struct proxyFlow *flow, struct proxyWork *w)
 {
 	if (flow->failure == ginSuccess)
 		flow->failure = w->result;
-	tellFailed(e, w->peer, flow->failure);
-	tellFailed(e, e->scope.nRanks, flow->failure);
-	tellCounters(e, flow->failure);
+	publishFailure(e, w->peer, flow->failure);
+	publishFailure(e, e->scope.nRanks, flow->failure);
+	failCounters(e, flow->failure);
 }
 
-/* An atomic that is not done: who waits for the old value finds the reason in the done word. R. */
-static void settleLost(const struct proxyWork *w)
+/*
+ * R, release end: pairs with ginDoneObserve. Ends the wait for the old value of an atomic that was
+ * not done; the peer's done word has the reason.
+ */
+static void failAtomic(const struct proxyWork *w)
 {
-	if (w->settled)
-		__atomic_store_n(w->settled, GIN_QUEUE_FAILED | (w->ticket + 1), __ATOMIC_RELEASE);
+	if (w->resultTicket)
+		__atomic_store_n(w->resultTicket, GIN_QUEUE_FAILED | (w->ticket + 1),
+				 __ATOMIC_RELEASE);
 }
 
-/* All before it to this peer are. */
-static void finish(struct engine *e, struct flow *flow, struct proxyWork *w)
+/* All earlier works of the flow are complete. */
+static void complete(struct proxyEngine *e, struct proxyFlow *flow, struct proxyWork *w)
 {
 	int well = w->result == ginSuccess && flow->failure == ginSuccess;
 
 	statsCount(&e->stats, w, well);
 	if (well)
 		raise(w);
-	statsFinished(&e->stats, w, well);
+	statsCompleted(&e->stats, w, well);
 	if (well) {
 		count(w);
-		tellDone(e, w->peer, w->ticket + 1);
+		publishDone(e, w->peer, w->ticket + 1);
 	} else {
 		failFlow(e, flow, w);
-		settleLost(w);
+		failAtomic(w);
 	}
-	w->state = workFinished;
+	w->state = workCompleted;
 }
 
 void engineLanded(struct proxyWork *w)
 {
-	struct engine *e = w->engine;
-	struct flow *flow = &e->flows[w->peer];
+	struct proxyEngine *e = w->engine;
+	struct proxyFlow *flow = &e->flows[w->peer];
 
 	w->state = workLanded;
 	statsLanded(&e->stats, w);
@@ -166,11 +176,11 @@ void engineLanded(struct proxyWork *w)
 	while (flow->head && flow->head->state == workLanded) {
 		struct proxyWork *first = flow->head;
 		flow->head = first->next;
-		finish(e, flow, first);
+		complete(e, flow, first);
 	}
 }
 
-static void append(struct flow *flow, struct proxyWork *w)
+static void append(struct proxyFlow *flow, struct proxyWork *w)
 {
 	w->next = NULL;
 	if (flow->head)
@@ -185,7 +195,7 @@ static int movesData(const struct proxyWork *w)
 	return w->op <= ginOpGet && w->bytes;
 }
 
-static void start(struct engine *e, struct proxyWork *w, const struct transportOps *ops,
+static void start(struct proxyEngine *e, struct proxyWork *w, const struct transportOps *ops,
 		  void *transport)
 {
 	w->engine = e;
@@ -199,8 +209,8 @@ static void start(struct engine *e, struct proxyWork *w, const struct transportO
 		engineLanded(w);
 }
 
-/* What the GPU wrote cannot be trusted any more: all who wait on this queue are told. */
-static void failQueue(struct engine *e, uint64_t ticket, const char *wrong)
+/* After an invalid descriptor the ring is not trusted: every wait on it ends with an error. */
+static void failRing(struct proxyEngine *e, uint64_t ticket, const char *wrong)
 {
 	e->failure = ginErrorInvalidArgument;
 	logWrite(logError,
@@ -208,29 +218,29 @@ static void failQueue(struct engine *e, uint64_t ticket, const char *wrong)
 		 "the context fails",
 		 e->rank, (unsigned long long)ticket, e->context, (unsigned long long)e->devComm,
 		 wrong);
-	/* Relaxed: pairs with ginHostWordObserve, the word says all. */
-	__atomic_store_n(e->queue.failed, (uint64_t)e->failure, __ATOMIC_RELAXED);
-	tellCounters(e, e->failure);
+	/* Relaxed: the word's value is complete by itself. */
+	__atomic_store_n(e->ring.failed, (uint64_t)e->failure, __ATOMIC_RELAXED);
+	failCounters(e, e->failure);
 	for (uint32_t r = 0; r <= e->scope.nRanks; r++)
-		tellFailed(e, r, e->failure);
+		publishFailure(e, r, e->failure);
 }
 
-/* Its poster is told by the queue's failure. */
-static void drop(struct engine *e, struct proxyWork *w)
+/* The ring has failed, which ends the waits of the poster. */
+static void drop(struct proxyEngine *e, struct proxyWork *w)
 {
 	statsCount(&e->stats, w, 0);
-	statsFinished(&e->stats, w, 0);
-	w->state = workFinished;
+	statsCompleted(&e->stats, w, 0);
+	w->state = workCompleted;
 }
 
-static int takeOne(struct engine *e, const struct transportOps *ops, void *transport)
+static int takeOne(struct proxyEngine *e, const struct transportOps *ops, void *transport)
 {
 	uint64_t words[GIN_DESCRIPTOR_WORDS], lap = e->taken >> e->logDepth;
-	uint64_t place = e->taken & ((1ull << e->logDepth) - 1);
+	uint64_t slot = e->taken & ((1ull << e->logDepth) - 1);
 	struct proxyWork *w = &e->works[e->taken & e->worksMask];
 	const char *wrong = NULL;
 
-	if (!descriptorTake(e->queue.ring + place * GIN_DESCRIPTOR_WORDS,
+	if (!descriptorTake(e->ring.descriptors + slot * GIN_DESCRIPTOR_WORDS,
 			    lap & 1 ? 0 : GIN_DESCRIPTOR_PHASE, words))
 		return 0;
 	w->ticket = e->taken++;
@@ -238,7 +248,7 @@ static int takeOne(struct engine *e, const struct transportOps *ops, void *trans
 	if (e->failure == ginSuccess)
 		wrong = descriptorResolve(&e->scope, words, w);
 	if (wrong)
-		failQueue(e, w->ticket, wrong);
+		failRing(e, w->ticket, wrong);
 	if (e->failure == ginSuccess)
 		start(e, w, ops, transport);
 	else
@@ -246,27 +256,30 @@ static int takeOne(struct engine *e, const struct transportOps *ops, void *trans
 	return 1;
 }
 
-uint32_t engineTake(struct engine *e, const struct transportOps *ops, void *transport)
+uint32_t engineTake(struct proxyEngine *e, const struct transportOps *ops, void *transport)
 {
 	uint32_t count = 0;
 
 	while (count < ENGINE_BATCH && e->taken - e->retired <= e->worksMask &&
 	       takeOne(e, ops, transport))
 		count++;
-	/* Q, release end: pairs with ginHostLook in ginRingRefresh(); the places have been read. */
+	/*
+	 * Q, release end: pairs with ginHostLook in ginRingRefresh(). The slots have been read and may be written
+	 * again.
+	 */
 	if (count) {
-		__atomic_store_n(e->queue.consumed, e->taken, __ATOMIC_RELEASE);
+		__atomic_store_n(e->ring.consumed, e->taken, __ATOMIC_RELEASE);
 		statsBatch(&e->stats, count);
 	}
 	return count;
 }
 
-void engineTell(struct engine *e)
+void engineRetire(struct proxyEngine *e)
 {
 	uint64_t before = e->retired;
 
-	while (e->retired < e->taken && e->works[e->retired & e->worksMask].state == workFinished)
+	while (e->retired < e->taken && e->works[e->retired & e->worksMask].state == workCompleted)
 		e->retired++;
 	if (e->retired != before)
-		tellDone(e, e->scope.nRanks, e->retired);
+		publishDone(e, e->scope.nRanks, e->retired);
 }

@@ -2,13 +2,19 @@
 /*
  * ipc.c - the transport between ranks of one host
  *
- * What CPUs reach at both ends they copy. Where one end is GPU memory a copy engine does, which needs
- * no SM: what was started goes into one of several streams, and behind each batch the stream writes
- * how many copies it has done. A peer's stay in one stream, and so land in order.
+ * A CPU copies between memory that CPUs reach. Copy engines move everything else: copies go into one of
+ * several streams, and after each batch the stream writes how many copies it has done. All copies to one
+ * peer go into one stream, and so land in order.
+ *
+ * No copy needs an SM, because waiting kernels may hold all of them. The driver copies within one GPU by a
+ * kernel, whatever flags ask for (measured: driver 580, H200). Such a copy therefore goes through pinned
+ * host memory: out by one copy engine, back by another. Fills of more than 4 KiB are kernels too, and are
+ * not used.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/peermem/peermem.h"
 #include "lib/base/log.h"
 #include "transport.h"
 
@@ -17,6 +23,9 @@
 /* Up to here a copy is made of words, so that one of 4 or 8 bytes is seen whole. */
 #define WORDS_BYTES 64u
 
+/* Host memory of each stream for copies within the GPU. */
+#define STAGE_BYTES (1u << 20)
+
 struct stream {
 	cuStream stream;     /* NULL without a GPU */
 	uint64_t *done;	     /* copies that the stream has done; host-pinned, it writes there */
@@ -24,12 +33,15 @@ struct stream {
 	uint64_t told;	     /* as many are covered by a write to `done` that is in the stream */
 	ginResult_t failure; /* of the stream: nobody knows what has landed */
 	struct proxyWork *head, *tail;
+	char *stage; /* STAGE_BYTES, pinned, used in the stream's order; NULL: no peer is on this GPU */
 };
 
 struct ipc {
 	const struct device *device;
 	struct stream stream[STREAMS];
-	uint64_t *lines; /* a line for each stream's `done` */
+	uint64_t *lines;     /* a line for each stream's `done` */
+	char *stages;	     /* of all streams; NULL: no peer is on this GPU */
+	uint8_t onThisGpu[]; /* [nRanks]: the peer's GPU memory is memory of this GPU */
 };
 
 static void ipcClose(void *state)
@@ -39,6 +51,7 @@ static void ipcClose(void *state)
 	for (uint32_t s = 0; s < STREAMS; s++)
 		if (ipc->stream[s].stream)
 			ipc->device->cuda->streamDestroy(ipc->stream[s].stream);
+	pinnedFree(ipc->device, ipc->stages);
 	pinnedFree(ipc->device, ipc->lines);
 	free(ipc);
 }
@@ -50,16 +63,47 @@ static ginResult_t openStreams(struct ipc *ipc)
 
 	for (uint32_t s = 0; s < STREAMS && !result; s++) {
 		ipc->stream[s].done = ipc->lines + s * 8;
+		ipc->stream[s].stage = ipc->stages ? ipc->stages + s * STAGE_BYTES : NULL;
 		if (cuda)
 			result = cuda->streamCreate(&ipc->stream[s].stream, cuNonBlocking);
 	}
 	return result ? cudaFail(cuda, "cuStreamCreate", result) : ginSuccess;
 }
 
-/* Streams are made now, when no kernel waits for what they are to move. */
+/* Does `peer`, which may be this rank, have its memory in this rank's GPU? */
+static int isOnThisGpu(const struct backendHost *host, int peer)
+{
+	struct peermemBlob theirs;
+	struct peermemLink link;
+	char why[BACKEND_WHY];
+
+	if (!host->device->cuda || host->routes[peer] != ginRouteProxy)
+		return 0;
+	memcpy(&theirs, host->blob(host->core, peer, ginRouteProxy), sizeof(theirs));
+	return peermemReach(host, peer, &theirs, &link, why) &&
+	       link.ordinal == host->device->ordinal;
+}
+
+/* Memory for copies within this GPU, when any pair of ranks can ask for one. */
+static ginResult_t openStages(struct ipc *ipc, const struct backendHost *host)
+{
+	void *stages = NULL;
+	int any = 0;
+
+	for (int r = 0; r < host->nRanks; r++)
+		any |= ipc->onThisGpu[r] = (uint8_t)isOnThisGpu(host, r);
+	if (!any)
+		return ginSuccess;
+	ginResult_t result =
+		pinnedAlloc(host->device, STREAMS * STAGE_BYTES, host->device->numaNode, &stages);
+	ipc->stages = stages;
+	return result;
+}
+
+/* Streams and memory are made here, before any kernel waits for what they are to move. */
 static ginResult_t ipcOpen(const struct backendHost *host, void **state)
 {
-	struct ipc *ipc = calloc(1, sizeof(*ipc));
+	struct ipc *ipc = calloc(1, sizeof(*ipc) + (size_t)host->nRanks);
 	void *lines = NULL;
 
 	if (!ipc)
@@ -68,6 +112,8 @@ static ginResult_t ipcOpen(const struct backendHost *host, void **state)
 	ginResult_t result =
 		pinnedAlloc(host->device, STREAMS * 64, host->device->numaNode, &lines);
 	ipc->lines = lines;
+	if (result == ginSuccess)
+		result = openStages(ipc, host);
 	if (result == ginSuccess)
 		result = openStreams(ipc);
 	if (result == ginSuccess)
@@ -126,6 +172,34 @@ static cuResult sendValue(const struct cuda *cuda, const struct proxyWork *w, cu
 	return cuda->copyToDevice(to, w->value, w->bytes, stream);
 }
 
+/* The stream's order keeps a chunk in the stage until the copy out of it is done. */
+static cuResult copyByStage(const struct cuda *cuda, const struct proxyWork *w,
+			    const struct stream *s)
+{
+	cuPtr to = (cuPtr)(uintptr_t)w->to.at, from = (cuPtr)(uintptr_t)w->from.at;
+	cuPtr stage = (cuPtr)(uintptr_t)s->stage;
+	cuResult result = 0;
+
+	for (uint64_t at = 0; at < w->bytes && !result; at += STAGE_BYTES) {
+		uint64_t left = w->bytes - at;
+		size_t bytes = left < STAGE_BYTES ? left : STAGE_BYTES;
+		result = cuda->copy(stage, from + at, bytes, s->stream);
+		if (!result)
+			result = cuda->copy(to + at, stage, bytes, s->stream);
+	}
+	return result;
+}
+
+static cuResult sendCopy(const struct ipc *ipc, const struct proxyWork *w, const struct stream *s)
+{
+	const struct cuda *cuda = ipc->device->cuda;
+
+	if (ipc->onThisGpu[w->peer] && !w->to.byCpu && !w->from.byCpu)
+		return copyByStage(cuda, w, s);
+	return cuda->copy((cuPtr)(uintptr_t)w->to.at, (cuPtr)(uintptr_t)w->from.at, w->bytes,
+			  s->stream);
+}
+
 static ginResult_t send(struct ipc *ipc, struct proxyWork *w)
 {
 	const struct cuda *cuda = ipc->device->cuda;
@@ -135,8 +209,7 @@ static ginResult_t send(struct ipc *ipc, struct proxyWork *w)
 	if (w->op == ginOpPutValue)
 		result = sendValue(cuda, w, s->stream);
 	else
-		result = cuda->copy((cuPtr)(uintptr_t)w->to.at, (cuPtr)(uintptr_t)w->from.at,
-				    w->bytes, s->stream);
+		result = sendCopy(ipc, w, s);
 	if (result)
 		return cudaFail(cuda, "a copy", result);
 	w->landsAt = ++s->sent;

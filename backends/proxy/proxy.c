@@ -2,33 +2,34 @@
 /*
  * proxy.c - the proxy backend: CPU threads move the data that kernels ask for
  *
- * Kernels post descriptors into the queue of a context (include/gin/proxy/ring.cuh); a thread (thread.c)
- * takes them (engine.c), resolves them (descriptor.c) and has a transport (ipc.c) move the data.
+ * Kernels post descriptors into the ring of a context (include/gin/proxy/ring.cuh). A worker thread
+ * (worker.c) takes them (engine.c), checks them (descriptor.c) and starts a transport (ipc.c),
+ * which moves the data.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "thread.h"
+#include "worker.h"
 
 struct proxy {
 	const struct backendHost *host;
 	struct peermem *peermem;
-	struct slots slots;
-	struct workers workers;
+	struct proxySlots slots;
+	struct proxyWorkers workers;
 };
 
-struct contextsState {
+struct proxyContexts {
 	struct proxy *proxy;
-	struct queues queues;
-	uint32_t made; /* engines that have a worker */
-	struct engine *engine[];
+	struct proxyRings rings;
+	uint32_t made; /* engines that have a worker: 0 to made - 1 */
+	struct proxyEngine *engine[];
 };
 
 static int proxyProbe(const struct backendHost *host, void *blob, char *why)
 {
 	struct peermemBlob mine;
 
-	peermemTell(host->device, &mine);
+	peermemDescribe(host->device, &mine);
 	memcpy(blob, &mine, sizeof(mine));
 	why[0] = '\0';
 	return 1;
@@ -45,7 +46,10 @@ static int proxyReach(const struct backendHost *host, int peer, const void *mine
 	return peermemReach(host, peer, &blob, &link, why);
 }
 
-/* Direct peers too: words at offsets have one agent, which is this one where it is in use. */
+/*
+ * Also direct peers: atomics and signals at window offsets have one agent for all peers, which is
+ * the proxy wherever it is in use.
+ */
 static int serves(const void *of, int rank)
 {
 	const struct backendHost *host = of;
@@ -108,7 +112,7 @@ static void proxyWindowDeregister(void *state, void *window)
 
 	if (w->hasSlot) {
 		slotsGive(&p->slots, w);
-		workersPass(&p->workers);
+		workersQuiesce(&p->workers);
 	}
 	proxyWindowFree(p->peermem, w);
 }
@@ -150,29 +154,29 @@ static void proxyWindowTell(void *window, struct ginWindowTable *table)
 	table->agent = proxyWindowAgent(w);
 }
 
-static struct scope scopeOf(struct proxy *p, const struct contextsState *s,
-			    const struct hostQueue *host, uint32_t context)
+static struct descriptorScope scopeOf(struct proxy *p, const struct proxyContexts *s,
+				      const struct proxyRing *host, uint32_t context)
 {
-	const struct backendContexts *want = &s->queues.want;
+	const struct backendContexts *want = &s->rings.want;
 
-	return (struct scope){.slots = &p->slots,
-			      .words = want->words,
-			      .counters = host->counters,
-			      .results = host->results,
-			      .settled = host->settled,
-			      .firstSignal = (uint64_t)context * want->signals,
-			      .firstBarrier = (uint64_t)want->contexts * want->signals,
-			      .signals = want->signals,
-			      .nCounters = want->counters,
-			      .nBarrierWords = want->barriers * GIN_BARRIER_ROUNDS,
-			      .nRanks = (uint32_t)p->host->nRanks};
+	return (struct descriptorScope){.slots = &p->slots,
+					.words = want->words,
+					.counters = host->counters,
+					.results = host->results,
+					.resultTickets = host->resultTickets,
+					.firstSignal = (uint64_t)context * want->signals,
+					.firstBarrier = (uint64_t)want->contexts * want->signals,
+					.signals = want->signals,
+					.nCounters = want->counters,
+					.nBarrierWords = want->barriers * GIN_BARRIER_ROUNDS,
+					.nRanks = (uint32_t)p->host->nRanks};
 }
 
-static ginResult_t makeEngine(struct proxy *p, struct contextsState *s, uint32_t context)
+static ginResult_t makeEngine(struct proxy *p, struct proxyContexts *s, uint32_t context)
 {
-	const struct hostQueue host = queuesHost(&s->queues, context);
-	const struct scope scope = scopeOf(p, s, &host, context);
-	ginResult_t result = engineMake(&host, &scope, s->queues.want.depth, &s->engine[context]);
+	const struct proxyRing host = proxyRingOf(&s->rings, context);
+	const struct descriptorScope scope = scopeOf(p, s, &host, context);
+	ginResult_t result = engineMake(&host, &scope, s->rings.want.depth, &s->engine[context]);
 
 	if (result != ginSuccess)
 		return result;
@@ -185,18 +189,18 @@ static ginResult_t makeEngine(struct proxy *p, struct contextsState *s, uint32_t
 
 static ginResult_t proxyContextsStats(void *contexts, uint32_t context, ginStats_t *stats)
 {
-	struct contextsState *s = contexts;
-	const struct engine *engine = s->engine[context];
+	struct proxyContexts *s = contexts;
+	const struct proxyEngine *engine = s->engine[context];
 
 	statsRead(&engine->stats, stats);
 	workersStats(&s->proxy->workers, engine, stats);
-	return queuesWaits(&s->queues, context, &stats->waitsForRoom);
+	return proxyRingsWaits(&s->rings, context, &stats->waitsForRoom);
 }
 
 static void proxyContextsFinish(void *state, void *contexts)
 {
 	struct proxy *p = state;
-	struct contextsState *s = contexts;
+	struct proxyContexts *s = contexts;
 
 	while (s->made)
 		workersRemove(&p->workers, s->engine[--s->made]);
@@ -204,12 +208,12 @@ static void proxyContextsFinish(void *state, void *contexts)
 
 static void proxyContextsClose(void *state, void *contexts)
 {
-	struct contextsState *s = contexts;
+	struct proxyContexts *s = contexts;
 
 	proxyContextsFinish(state, s);
-	for (uint32_t c = 0; c < s->queues.want.contexts; c++)
+	for (uint32_t c = 0; c < s->rings.want.contexts; c++)
 		engineFree(s->engine[c]);
-	queuesFree(&s->queues);
+	proxyRingsFree(&s->rings);
 	free(s);
 }
 
@@ -221,11 +225,11 @@ static ginResult_t proxyContextsOpen(void *state, const char *call, ginResult_t 
 	(void)call;
 	if (mine != ginSuccess)
 		return mine;
-	struct contextsState *s = calloc(1, sizeof(*s) + want->contexts * sizeof(s->engine[0]));
+	struct proxyContexts *s = calloc(1, sizeof(*s) + want->contexts * sizeof(s->engine[0]));
 	if (!s)
 		return fail(ginErrorSystem, "no memory");
 	s->proxy = p;
-	mine = queuesMake(p->host->device, p->host->nRanks, want, &s->queues);
+	mine = proxyRingsMake(p->host->device, p->host->nRanks, want, &s->rings);
 	for (uint32_t c = 0; c < want->contexts && mine == ginSuccess; c++)
 		mine = makeEngine(p, s, c);
 	if (mine == ginSuccess)
@@ -237,10 +241,10 @@ static ginResult_t proxyContextsOpen(void *state, const char *call, ginResult_t 
 
 static void proxyContextsTell(void *contexts, ginDevComm *devComm)
 {
-	struct contextsState *s = contexts;
+	struct proxyContexts *s = contexts;
 
-	queuesTell(&s->queues, devComm);
-	for (uint32_t c = 0; c < s->queues.want.contexts; c++)
+	proxyRingsDescribe(&s->rings, devComm);
+	for (uint32_t c = 0; c < s->rings.want.contexts; c++)
 		s->engine[c]->devComm = devComm->id;
 }
 
@@ -263,11 +267,11 @@ const struct backendOps backendProxy = {
 	.windowOffer = proxyWindowOffer,
 	.windowRegister = proxyWindowRegister,
 	.windowDeregister = proxyWindowDeregister,
-	.windowTell = proxyWindowTell,
+	.windowDescribe = proxyWindowTell,
 	.contextsOpen = proxyContextsOpen,
-	.contextsTell = proxyContextsTell,
+	.contextsDescribe = proxyContextsTell,
 	.contextsStats = proxyContextsStats,
-	.contextsFinish = proxyContextsFinish,
+	.contextsDrain = proxyContextsFinish,
 	.contextsClose = proxyContextsClose,
 	.progress = proxyProgress,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stats.c - what went through one context's queue */
+/* stats.c - counts the descriptors, bytes and times of one context's ring */
 #include "stats.h"
 
 #include "lib/base/clock.h"
@@ -20,25 +20,25 @@ static void note(ginHistogram_t *h, uint64_t value)
 		__atomic_store_n(&h->most, value, __ATOMIC_RELAXED);
 }
 
-void statsBatch(struct stats *s, uint64_t count)
+void statsBatch(struct proxyStats *s, uint64_t count)
 {
 	note(&s->batch, count);
 }
 
-void statsSample(struct stats *s, const struct proxyWork *w)
+void statsSample(struct proxyStats *s, const struct proxyWork *w)
 {
 	s->sampled = w;
 	s->nextSample = w->ticket + STATS_SAMPLE;
 	s->sampledAt = clockNow();
 }
 
-void statsSampleLanded(struct stats *s)
+void statsSampleLanded(struct proxyStats *s)
 {
 	if (s->sampled->op == ginOpPut && s->sampled->result == ginSuccess)
 		note(&s->takenToReleased, clockNow() - s->sampledAt);
 }
 
-void statsSampleFinished(struct stats *s, int well)
+void statsSampleCompleted(struct proxyStats *s, int well)
 {
 	if (well)
 		note(&s->takenToVisible, clockNow() - s->sampledAt);
@@ -59,7 +59,7 @@ static void readHistogram(const ginHistogram_t *h, ginHistogram_t *out)
 		out->bucket[b] = word(&h->bucket[b]);
 }
 
-void statsRead(const struct stats *s, ginStats_t *out)
+void statsRead(const struct proxyStats *s, ginStats_t *out)
 {
 	out->completed = word(&s->completed);
 	out->failed = word(&s->failed);
@@ -68,7 +68,7 @@ void statsRead(const struct stats *s, ginStats_t *out)
 	readHistogram(&s->batch, &out->batch);
 	readHistogram(&s->takenToReleased, &out->takenToReleased);
 	readHistogram(&s->takenToVisible, &out->takenToVisible);
-	/* A batch is noted when all of it has been started. */
+	/* A batch is counted after all of it was started: some of it may be complete already. */
 	out->posted = out->batch.sum;
 	if (out->posted < out->completed + out->failed)
 		out->posted = out->completed + out->failed;

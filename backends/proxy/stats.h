@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stats.h - what went through one context's queue
+ * stats.h - counts the descriptors, bytes and times of one context's ring
  *
- * Written by the thread that has the context's turn, read by anybody: relaxed, every word by itself.
- * The clock is read for one descriptor in STATS_SAMPLE, so that counting costs next to nothing.
+ * The context's worker writes, any thread reads. Accesses are relaxed: each word is correct by
+ * itself. The clock is read for one descriptor in STATS_SAMPLE, to keep the cost low.
  */
 #ifndef GIN_PROXY_STATS_H
 #define GIN_PROXY_STATS_H
 
 #include "work.h"
 
-/* A prime: what repeats among descriptors is not followed. */
+/* A prime number, so that sampling does not follow a pattern of descriptors. */
 #define STATS_SAMPLE 31u
 
-struct stats {
+struct proxyStats {
 	uint64_t completed, failed;
 	uint64_t putBytes, getBytes;
 	ginHistogram_t batch, takenToReleased, takenToVisible;
 
-	/* The descriptor whose times are taken. */
+	/* The descriptor whose times are measured. */
 	const struct proxyWork *sampled; /* NULL: none */
-	uint64_t nextSample;		 /* the ticket of the next, at least */
+	uint64_t nextSample;		 /* lowest ticket of the next sample */
 	uint64_t sampledAt;
 };
 
@@ -29,36 +29,39 @@ static inline void statsAdd(uint64_t *word, uint64_t by)
 	__atomic_store_n(word, *word + by, __ATOMIC_RELAXED);
 }
 
-/* `count` descriptors were taken at one look. */
-void statsBatch(struct stats *stats, uint64_t count);
+/* `count` descriptors were taken in one batch. */
+void statsBatch(struct proxyStats *stats, uint64_t count);
 
-void statsSample(struct stats *stats, const struct proxyWork *work);
-void statsSampleLanded(struct stats *stats);
-void statsSampleFinished(struct stats *stats, int well);
+void statsSample(struct proxyStats *stats, const struct proxyWork *work);
+void statsSampleLanded(struct proxyStats *stats);
+void statsSampleCompleted(struct proxyStats *stats, int well);
 
-/* It has been taken. */
-static inline void statsTaken(struct stats *s, const struct proxyWork *w)
+/* The descriptor was taken. */
+static inline void statsTaken(struct proxyStats *s, const struct proxyWork *w)
 {
 	if (__builtin_expect(w->ticket >= s->nextSample && !s->sampled, 0))
 		statsSample(s, w);
 }
 
-/* Its data has moved, or has not. */
-static inline void statsLanded(struct stats *s, const struct proxyWork *w)
+/* The data has moved, or the transfer has failed. */
+static inline void statsLanded(struct proxyStats *s, const struct proxyWork *w)
 {
 	if (__builtin_expect(w == s->sampled, 0))
 		statsSampleLanded(s);
 }
 
-/* All that hangs on it is done, if `well`; the kernel is yet to be told. */
-static inline void statsFinished(struct stats *s, const struct proxyWork *w, int well)
+/* Signal and atomic are done, if `well`; the done word is not yet published. */
+static inline void statsCompleted(struct proxyStats *s, const struct proxyWork *w, int well)
 {
 	if (__builtin_expect(w == s->sampled, 0))
-		statsSampleFinished(s, well);
+		statsSampleCompleted(s, well);
 }
 
-/* Before the target or the kernel can know of it: whoever does finds it counted. */
-static inline void statsCount(struct stats *s, const struct proxyWork *w, int well)
+/*
+ * Called before the target or the kernel can observe the transfer, so that an observer finds it
+ * counted.
+ */
+static inline void statsCount(struct proxyStats *s, const struct proxyWork *w, int well)
 {
 	statsAdd(well ? &s->completed : &s->failed, 1);
 	if (well && w->op <= ginOpGet)
@@ -66,6 +69,6 @@ static inline void statsCount(struct stats *s, const struct proxyWork *w, int we
 }
 
 /* Any thread. */
-void statsRead(const struct stats *stats, ginStats_t *out);
+void statsRead(const struct proxyStats *stats, ginStats_t *out);
 
 #endif

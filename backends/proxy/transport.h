@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport.h - the seam between the proxy and what it moves data with
+ * transport.h - the interface between the proxy and the code that moves its data
  *
- * One instance for each thread of the proxy, used by that thread alone; the device's scope is
- * entered. Works may land in any order.
+ * Each worker has one instance, used under the worker's lock with the device's scope entered. Works
+ * may land in any order.
  */
 #ifndef GIN_PROXY_TRANSPORT_H
 #define GIN_PROXY_TRANSPORT_H
@@ -14,23 +14,23 @@ struct transportOps {
 	const char *name;
 	ginResult_t (*open)(const struct backendHost *host, void **state);
 
-	/* Nothing is under way. */
+	/* No work is under way. */
 	void (*close)(void *state);
 
 	/*
-	 * Begins to move the data of a put, putValue or get. It has landed when this returns, and
-	 * work->state says so, or it is under way and comes by landed(). Any other result: it was
-	 * not moved, or in part, and does not come.
+	 * Starts a put, putValue or get. On success either the work has landed already, and
+	 * work->state is workLanded, or landed() returns it later. On an error the data was not
+	 * moved, or only in part, and landed() does not return the work.
 	 */
 	ginResult_t (*start)(void *state, struct proxyWork *work);
 
-	/* What has been started since the last call goes on its way together. */
+	/* Submits all works that were started since the last call. */
 	void (*chain)(void *state);
 
-	/* One that has landed, in work->result what became of it; NULL: none now. */
+	/* The next work that has landed or failed, as work->result says; NULL: none now. */
 	struct proxyWork *(*landed)(void *state);
 
-	/* Waits until all that is under way has landed. */
+	/* Waits until every work under way has landed or failed. */
 	void (*drain)(void *state);
 };
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* window.c - windows as the proxy's threads find them */
+/* window.c - windows as the workers find them */
 #include "window.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Behind what peermem offers. */
+/* The part's length is at the end of the offer, after struct peermemOffer. */
 #define OFFER_BYTES_AT (BACKEND_OFFER - sizeof(uint64_t))
 
-ginResult_t slotsOpen(struct slots *slots)
+ginResult_t slotsOpen(struct proxySlots *slots)
 {
 	slots->at = calloc(GIN_DESCRIPTOR_SLOTS, sizeof(struct proxyWindow *));
 	slots->used = 0;
@@ -18,14 +18,14 @@ ginResult_t slotsOpen(struct slots *slots)
 	return ginSuccess;
 }
 
-void slotsClose(struct slots *slots)
+void slotsClose(struct proxySlots *slots)
 {
 	if (slots->at)
 		pthread_mutex_destroy(&slots->lock);
 	free(slots->at);
 }
 
-static uint32_t firstFree(const struct slots *slots)
+static uint32_t firstFree(const struct proxySlots *slots)
 {
 	uint32_t slot = 0;
 
@@ -34,7 +34,7 @@ static uint32_t firstFree(const struct slots *slots)
 	return slot;
 }
 
-ginResult_t slotsTake(struct slots *slots, struct proxyWindow *window)
+ginResult_t slotsTake(struct proxySlots *slots, struct proxyWindow *window)
 {
 	pthread_mutex_lock(&slots->lock);
 	uint32_t slot = slots->used < GIN_DESCRIPTOR_SLOTS ? slots->used : firstFree(slots);
@@ -49,12 +49,12 @@ ginResult_t slotsTake(struct slots *slots, struct proxyWindow *window)
 	if (slot < GIN_DESCRIPTOR_SLOTS)
 		return ginSuccess;
 	return fail(ginErrorInvalidUsage,
-		    "%u windows are registered, and the proxy knows no more at a time: deregister "
-		    "some",
+		    "%u windows are registered, the most that the proxy supports at a time: "
+		    "deregister some",
 		    GIN_DESCRIPTOR_SLOTS);
 }
 
-void slotsGive(struct slots *slots, struct proxyWindow *window)
+void slotsGive(struct proxySlots *slots, struct proxyWindow *window)
 {
 	pthread_mutex_lock(&slots->lock);
 	__atomic_store_n(&slots->at[window->slot], NULL, __ATOMIC_RELEASE);
@@ -63,13 +63,13 @@ void slotsGive(struct slots *slots, struct proxyWindow *window)
 
 static int holds(const struct proxyWindow *w, const void *address, uint64_t bytes)
 {
-	const struct part *own = &w->part[w->rank];
-	uint64_t offset = (uintptr_t)address - (uintptr_t)own->place.at;
+	const struct proxyPart *own = &w->part[w->rank];
+	uint64_t offset = (uintptr_t)address - (uintptr_t)own->base.at;
 
-	return own->place.at && offset < own->bytes && bytes <= own->bytes - offset;
+	return own->base.at && offset < own->bytes && bytes <= own->bytes - offset;
 }
 
-const struct proxyWindow *slotsSearch(const struct slots *slots, const void *address,
+const struct proxyWindow *slotsSearch(const struct proxySlots *slots, const void *address,
 				      uint64_t bytes)
 {
 	uint32_t used = __atomic_load_n(&slots->used, __ATOMIC_ACQUIRE);
@@ -82,7 +82,7 @@ const struct proxyWindow *slotsSearch(const struct slots *slots, const void *add
 	return NULL;
 }
 
-/* A put whose source is in this GPU's memory is read through the GPU's L2: see D in ordering.cuh. */
+/* A source in this GPU's memory is read through the GPU's L2: see label D in ordering.cuh. */
 static uint32_t fenceOf(const struct memory *memory)
 {
 	int isGpu = memory->kind == memoryVmm || memory->kind == memoryIpc;
@@ -109,8 +109,8 @@ ginResult_t proxyWindowMake(struct peermem *peermem, const struct backendHost *h
 	w->rank = (uint32_t)host->rank;
 	w->nRanks = (uint32_t)host->nRanks;
 	w->fence = fenceOf(memory);
-	w->part[w->rank].place.at = memory->bytes ? memory->address : NULL;
-	w->part[w->rank].place.byCpu = reachedByCpu(host->device, memory->kind);
+	w->part[w->rank].base.at = memory->bytes ? memory->address : NULL;
+	w->part[w->rank].base.byCpu = reachedByCpu(host->device, memory->kind);
 	w->part[w->rank].bytes = memory->bytes;
 	if (offer)
 		result = peermemOffer(peermem, memory, offer, &w->mapped);
@@ -127,13 +127,13 @@ ginResult_t proxyWindowMake(struct peermem *peermem, const struct backendHost *h
 static void fillPart(const struct backendHost *host, struct proxyWindow *w, const uint8_t *offer,
 		     int rank)
 {
-	struct part *part = &w->part[rank];
+	struct proxyPart *part = &w->part[rank];
 
 	memcpy(&part->bytes, offer + OFFER_BYTES_AT, sizeof(part->bytes));
 	if (rank == host->rank)
 		return;
-	part->place.at = peermemAddress(w->mapped, rank);
-	part->place.byCpu = reachedByCpu(host->device, peermemKind(w->mapped, rank));
+	part->base.at = peermemAddress(w->mapped, rank);
+	part->base.byCpu = reachedByCpu(host->device, peermemKind(w->mapped, rank));
 }
 
 ginResult_t proxyWindowReach(struct peermem *peermem, const struct backendHost *host,
@@ -157,7 +157,7 @@ void proxyWindowFree(struct peermem *peermem, struct proxyWindow *window)
 uint32_t proxyWindowAgent(const struct proxyWindow *window)
 {
 	for (uint32_t r = 0; r < window->nRanks; r++)
-		if (window->part[r].bytes && !window->part[r].place.byCpu)
+		if (window->part[r].bytes && !window->part[r].base.byCpu)
 			return ginAgentNone;
 	return ginAgentProxy;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * window.h - windows as the proxy's threads find them, by the number in a descriptor
+ * window.h - windows as the workers find them, by the slot number in a descriptor
  *
- * Slots are this rank's own: no two ranks need the same number for a window.
+ * Each rank numbers its slots by itself: a window may have different numbers on different ranks.
  */
 #ifndef GIN_PROXY_WINDOW_H
 #define GIN_PROXY_WINDOW_H
@@ -13,53 +13,55 @@
 #include "work.h"
 
 /* A rank's part of a window. */
-struct part {
-	struct place place; /* of its first byte; NULL: empty, or not reached */
+struct proxyPart {
+	struct proxyOperand base; /* its first byte; NULL: the part is empty or not reachable */
 	uint64_t bytes;
 };
 
 struct proxyWindow {
-	struct peermemWindow *mapped; /* NULL: a source of this rank alone */
+	struct peermemWindow *mapped; /* NULL: GIN_WINDOW_LOCAL */
 	int hasSlot;
 	uint32_t slot, rank, nRanks;
 	uint32_t fence; /* enum ginScope */
-	struct part part[];
+	struct proxyPart part[];
 };
 
-struct slots {
-	pthread_mutex_t lock;	 /* of those who take and give */
-	struct proxyWindow **at; /* [GIN_DESCRIPTOR_SLOTS], read by the threads */
-	uint32_t used;		 /* those from here on have never been taken */
+struct proxySlots {
+	pthread_mutex_t lock;	 /* held by slotsTake() and slotsGive() */
+	struct proxyWindow **at; /* [GIN_DESCRIPTOR_SLOTS]; workers read it without the lock */
+	uint32_t used;		 /* slots from here on were never taken */
 };
 
-ginResult_t slotsOpen(struct slots *slots);
-void slotsClose(struct slots *slots);
+ginResult_t slotsOpen(struct proxySlots *slots);
+void slotsClose(struct proxySlots *slots);
 
-/* Gives the window a number. The threads find it from now on. */
-ginResult_t slotsTake(struct slots *slots, struct proxyWindow *window);
+/* Assigns a slot to the window. Workers find it from then on. */
+ginResult_t slotsTake(struct proxySlots *slots, struct proxyWindow *window);
 
-/* A thread that is looking may have found it still: see threadsPass(). */
-void slotsGive(struct slots *slots, struct proxyWindow *window);
+/* Frees the window's slot. A worker may still use the window: see workersQuiesce(). */
+void slotsGive(struct proxySlots *slots, struct proxyWindow *window);
 
-static inline struct proxyWindow *slotsFind(const struct slots *slots, uint32_t slot)
+static inline struct proxyWindow *slotsFind(const struct proxySlots *slots, uint32_t slot)
 {
 	/* Acquire: pairs with the release in slotsTake(). */
 	return __atomic_load_n(&slots->at[slot], __ATOMIC_ACQUIRE);
 }
 
-/* [address, address + bytes) in some window of this rank's, for a source; NULL: nowhere. */
-const struct proxyWindow *slotsSearch(const struct slots *slots, const void *address,
+/* The window of this rank that contains [address, address + bytes); NULL: none. */
+const struct proxyWindow *slotsSearch(const struct proxySlots *slots, const void *address,
 				      uint64_t bytes);
 
-/* What this rank offers of its part; `offer` NULL: nothing, it is a source alone. */
+/* As backendOps.windowOffer. `offer` NULL: GIN_WINDOW_LOCAL. */
 ginResult_t proxyWindowMake(struct peermem *peermem, const struct backendHost *host,
 			    const struct memory *memory, void *offer, struct proxyWindow **out);
+
+/* As backendOps.windowRegister: maps the parts of the peers. */
 ginResult_t proxyWindowReach(struct peermem *peermem, const struct backendHost *host,
 			     ginResult_t mine, const uint8_t *offers, size_t stride,
 			     struct proxyWindow *window);
 void proxyWindowFree(struct peermem *peermem, struct proxyWindow *window);
 
-/* Who may do atomics at offsets of it, by enum ginAgent: CPUs, if they reach all parts. */
+/* enum ginAgent for atomics at offsets: the proxy if CPUs reach every part, else none. */
 uint32_t proxyWindowAgent(const struct proxyWindow *window);
 
 #endif

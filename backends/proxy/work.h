@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * work.h - one descriptor after it was checked: addresses of this process, and what is to be done
+ * work.h - a descriptor after it was checked: the operation, with addresses of this process
  *
- * Whatever came out of the ring was resolved against windows, ranks and counts before it is here:
- * the transport may follow every address.
+ * descriptorResolve() has checked every address against windows, ranks and counts: a transport may
+ * use them.
  */
 #ifndef GIN_PROXY_WORK_H
 #define GIN_PROXY_WORK_H
@@ -12,13 +12,13 @@
 #include "backends/backend.h"
 
 enum workState {
-	workUnderWay, /* the transport has it */
-	workLanded,   /* its data is where it should be; earlier ones to the peer may not be */
-	workFinished  /* signalled, counted and told */
+	workUnderWay, /* the transport moves its data */
+	workLanded,   /* its data has arrived; earlier works to the peer may not have */
+	workCompleted /* signal raised, counter counted, done word published */
 };
 
-/* A place in memory, and whether this process's CPUs load and store there. */
-struct place {
+/* A memory operand; byCpu: CPUs of this process can load and store there. */
+struct proxyOperand {
 	char *at;
 	int byCpu;
 };
@@ -30,18 +30,18 @@ struct proxyWork {
 	uint8_t state; /* enum workState */
 	uint8_t isWeak;
 	uint8_t result; /* ginResult_t of the transfer */
-	struct place to, from;
+	struct proxyOperand to, from;
 	uint64_t bytes;
-	uint64_t value[4];  /* putValue; barrier: the epoch; atomics: operand, then compare */
-	uint64_t *word;	    /* what is raised, set (barrier) or changed (atomics); NULL: none */
-	uint64_t addend;    /* to it */
-	uint64_t *counter;  /* NULL: none */
-	uint64_t *oldValue; /* where an atomic's goes; NULL: nobody wants it */
-	uint64_t *settled;  /* and what says that it is there */
-	struct engine *engine;
-	uint64_t landsAt;	/* the transport's own */
-	struct proxyWork *next; /* in the flow to the peer, and in the transport's list */
-	struct proxyWork *nextSent;
+	uint64_t value[4];	/* putValue; barrier: the epoch; atomics: operand, then compare */
+	uint64_t *word;		/* to raise, to set (barrier) or to change (atomic); NULL: none */
+	uint64_t addend;	/* of a signal */
+	uint64_t *counter;	/* NULL: none */
+	uint64_t *oldValue;	/* where an atomic's old value goes; NULL: not wanted */
+	uint64_t *resultTicket; /* is set once `oldValue` is written, or the atomic has failed */
+	struct proxyEngine *engine;
+	uint64_t landsAt;	    /* for the transport */
+	struct proxyWork *next;	    /* in the flow to the peer */
+	struct proxyWork *nextSent; /* for the transport */
 };
 
 #endif

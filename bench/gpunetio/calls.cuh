@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// calls.cuh - the same posts by the calls that kernels make, with a device communicator made by hand
+// calls.cuh - posts by the calls of class Gin, with a device communicator that is made by hand
 #ifndef GIN_BENCH_GPUNETIO_CALLS_CUH
 #define GIN_BENCH_GPUNETIO_CALLS_CUH
 
 #include "ours.cuh"
 
-// Rank 0 of two; rank 1 is behind an NIC. A context for each queue.
+// Rank 0 of two ranks; the route to rank 1 is gdaki. Each queue is a context of its own.
 struct Calls : Ours {
-	struct Table {
+	struct WindowTable {
 		ginWindowTable own;
 		ginWindowPeer part[2];
 	};
 
 	ginPeer *peers;
-	Table *table;
+	WindowTable *table;
 	ginErrorRecord *record;
 	uint32_t *claim;
 	ginDevComm *self;
-	ginRoute all = ginRouteGdaki; // none: of each peer it has to be looked up
+	ginRoute all = ginRouteGdaki; // ginRouteNone: each call looks up the peer's route
 
 	Calls()
 	{
@@ -26,7 +26,7 @@ struct Calls : Ours {
 		const ginWindowPeer part = {nullptr, 1 << 20, 4096, ginMlx5Key(0x1234),
 					    ginMlx5Key(0x1235)};
 		const ginPeer both[2] = {behindNic, behindNic};
-		Table window = {{}, {part, part}};
+		WindowTable window = {{}, {part, part}};
 
 		window.own.nRanks = 2;
 		window.own.fence = ginScopeDevice;
@@ -97,8 +97,9 @@ template <What what, ginSharing sharing, class Coop = GinThread> struct CallsEac
 	}
 };
 
-// The fast path of a put (gin/gdaki/call.cuh) without Gin::put around it. Besides the steps of a post it loads
-// the windows' keys, the peer's state and the queue's error. Inline, or `called` as Gin::put does.
+// The fast path of a put, without Gin::put around it. In addition to the steps of ours.cuh it looks
+// up the windows' keys, the peer and the queue's error. `called`: by a function call, as in
+// Gin::put; otherwise inline.
 template <ginSharing sharing, bool called> struct OnceEach : Poster<Ours> {
 	__device__ ginResult_t operator()(uint32_t) const
 	{

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// gpunetio [rounds] - what GPU threads pay to post, by libgin's functions and by NVIDIA GPUNetIO's
+// gpunetio [rounds] - compares the cost of posting by libgin and by NVIDIA GPUNetIO
 //
-// Posting cost, no NIC: the same queue memory on both sides (rig.cuh), in turn, in one process. A
-// line has what was posted, our median, smallest and largest, theirs, and their unit; every element,
-// record and doorbell is compared with what it should be.
+// Posting only: there is no NIC. Both libraries use one queue memory (rig.cuh), in turn, in one
+// process. Each line has the operation, the unit, and median, smallest and largest of libgin and of
+// GPUNetIO. Every WQE, doorbell record and doorbell is compared with its expected value.
 #include "calls.cuh"
 #include "raw.cuh"
 #include "theirs.cuh"
@@ -27,8 +27,8 @@ static std::string spread(const std::vector<double> &values)
 	return text;
 }
 
-static void say(const char *what, const char *unit, const std::vector<double> &ours,
-		const std::vector<double> &theirs)
+static void printRow(const char *what, const char *unit, const std::vector<double> &ours,
+		     const std::vector<double> &theirs)
 {
 	printf("%-62s | %-5s | %s | %s\n", what, unit, spread(ours).c_str(),
 	       spread(theirs).c_str());
@@ -37,7 +37,7 @@ static void say(const char *what, const char *unit, const std::vector<double> &o
 
 struct Bench {
 	int rounds;
-	Rig rig;
+	QueueRig rig;
 	Ours ours;
 	Calls calls;
 	Theirs theirs;
@@ -48,14 +48,14 @@ struct Bench {
 		compareSides<OurPost, TheirPost>(ours, what, shape, rate);
 	}
 
-	// By the calls that kernels make.
+	// libgin's side by the calls of class Gin.
 	template <class OurPost, class TheirPost>
 	void compareCalls(const char *what, const Shape &shape, bool rate)
 	{
 		compareSides<OurPost, TheirPost>(calls, what, shape, rate);
 	}
 
-	// ns: of each call of a thread; M/s: WQEs of all.
+	// ns: time per call of a thread; M/s: WQEs of all threads together.
 	static double figure(const Shape &shape, bool rate, double ns)
 	{
 		if (!rate)
@@ -63,7 +63,7 @@ struct Bench {
 		return 1e3 * static_cast<double>(shape.posted()) * shape.queues / ns;
 	}
 
-	// One round to warm up.
+	// The first round is a warm-up.
 	template <class OurPost, class TheirPost, class Side>
 	void compareSides(Side &side, const char *what, const Shape &shape, bool rate)
 	{
@@ -77,7 +77,7 @@ struct Bench {
 			mine.push_back(figure(shape, rate, a));
 			its.push_back(figure(shape, rate, b));
 		}
-		say(what, rate ? "M/s" : "ns", mine, its);
+		printRow(what, rate ? "M/s" : "ns", mine, its);
 	}
 
 	template <class Post> void limit(const char *what, const Shape &shape, bool rate)
@@ -85,7 +85,7 @@ struct Bench {
 		alone<Post>(ours, what, shape, rate);
 	}
 
-	// Nothing of theirs is like it.
+	// GPUNetIO has nothing to compare with.
 	template <class Post, class Side>
 	void alone(Side &side, const char *what, const Shape &shape, bool rate)
 	{
@@ -94,7 +94,7 @@ struct Bench {
 		for (int i = 0; i <= rounds; i++)
 			mine.push_back(figure(shape, rate, timeOnce<Side, Post>(rig, side, shape)));
 		mine.erase(mine.begin());
-		say(what, rate ? "M/s" : "ns", mine, {});
+		printRow(what, rate ? "M/s" : "ns", mine, {});
 	}
 };
 
@@ -155,7 +155,7 @@ static void byManyBlocks(Bench &b)
 		"put, 132 warps, a queue each, CTA-shared", {132, 32, 132, 256, 1, false}, true);
 }
 
-// 1024 slots, and completions as the record goes on: everybody waits for room now and then.
+// 1024 slots, and a block that plays the NIC: posts sometimes wait for room.
 static void withNic(Bench &b)
 {
 	const Shape one = {1, 1, 1, 16384, 1, true};

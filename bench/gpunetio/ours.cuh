@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ours.cuh - posts by gin/gdaki/queue.cuh and gin/gdaki/mlx5.h
+// ours.cuh - libgin's side: posts by gin/gdaki/queue.cuh and gin/gdaki/mlx5.h
 #ifndef GIN_BENCH_GPUNETIO_OURS_CUH
 #define GIN_BENCH_GPUNETIO_OURS_CUH
 
@@ -51,7 +51,7 @@ struct Ours {
 		return {dc, {}};
 	}
 
-	ginSendQueue fresh(const Rig &rig, const Shape &shape, uint32_t number) const
+	ginSendQueue fresh(const QueueRig &rig, const Shape &shape, uint32_t number) const
 	{
 		Hardware hardware = rig.hardware(number);
 		ginSendQueue q = {};
@@ -69,7 +69,7 @@ struct Ours {
 		return q;
 	}
 
-	void reset(const Rig &rig, const Shape &shape)
+	void reset(const QueueRig &rig, const Shape &shape)
 	{
 		const uint32_t turn = GIN_TURN;
 		std::vector<ginSendQueue> all;
@@ -83,7 +83,7 @@ struct Ours {
 			CUDA(cudaMemcpy(q.fixed.turn, &turn, sizeof(turn), cudaMemcpyHostToDevice));
 	}
 
-	// Of a collapsed CQ.
+	// Writes the CQE of a collapsed CQ.
 	static __device__ void complete(ginMlx5Cqe *cqe, uint32_t, uint64_t, uint64_t end)
 	{
 		uint32_t state = ginMlx5Swap((static_cast<uint32_t>(end) - 1) << 16);
@@ -92,7 +92,7 @@ struct Ours {
 	}
 };
 
-// What is posted, as NCCL would: 4096 bytes, and the signal an atomic add.
+// What is posted, as NCCL does it: a put of 4096 bytes; the signal is an atomic add.
 enum What { PUT, PUT_SIGNAL, PUT_VALUE };
 
 GIN_FN constexpr uint32_t wqesOf(What what)
@@ -100,7 +100,7 @@ GIN_FN constexpr uint32_t wqesOf(What what)
 	return what == PUT_SIGNAL ? 2 : 1;
 }
 
-// One call's WQEs, from the `at`-th of the range on.
+// Writes the WQEs of one call, from slot `at` of the range on.
 template <What what>
 __device__ void writeElements(const ginSendFixed &f, ginSendRange range, uint32_t at, uint32_t i)
 {
@@ -116,7 +116,7 @@ __device__ void writeElements(const ginSendFixed &f, ginSendRange range, uint32_
 				  ginMlx5FetchAdd(ginSendSlot(f, range, at + 1), signal, sink, 1));
 }
 
-// Each thread by itself.
+// Each thread posts by itself.
 template <What what, ginSharing sharing> struct OursEach : Poster<Ours> {
 	__device__ ginResult_t operator()(uint32_t i) const
 	{
@@ -133,7 +133,7 @@ template <What what, ginSharing sharing> struct OursEach : Poster<Ours> {
 	}
 };
 
-// Lanes of a warp that come together, each with its own: as one post.
+// The lanes of a warp post together: each lane writes its WQE, one reservation and one doorbell.
 template <What what, ginSharing sharing> struct OursTogether : Poster<Ours> {
 	__device__ ginResult_t operator()(uint32_t i) const
 	{
@@ -159,7 +159,7 @@ template <What what, ginSharing sharing> struct OursTogether : Poster<Ours> {
 	}
 };
 
-// One put by a warp: four lanes store a segment each.
+// A warp posts one put: four lanes store one segment each.
 template <ginSharing sharing> struct OursWarp : Poster<Ours> {
 	__device__ ginResult_t operator()(uint32_t) const
 	{

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// raw.cuh - bare posts: what the order alone costs, of stores and fences, and of a queue that many share
+// raw.cuh - limits: the stores and fences of a post alone, and the steps that a shared queue needs
 #ifndef GIN_BENCH_GPUNETIO_RAW_CUH
 #define GIN_BENCH_GPUNETIO_RAW_CUH
 
 #include "ours.cuh"
 
-// The order of what a post stores, and what stands between.
+// The stores of a post in order, and the fences between them.
 enum Order {
 	SYSTEM_FENCES, // WQE, fence, record, fence, doorbell
-	GPU_FENCES,    // the same with fences of the GPU's scope
-	ONE_FENCE,     // WQE, fence, record, doorbell: as ginNicRing() does
-	NO_MMIO,       // the same, the doorbell by a plain store of system scope
-	NO_FENCE       // WQE, record, doorbell: no NIC could work with that
+	GPU_FENCES,    // like SYSTEM_FENCES, with fences of GPU scope
+	ONE_FENCE,     // WQE, fence, record, doorbell: libgin's order
+	NO_MMIO,       // like ONE_FENCE, the doorbell by a plain store of system scope
+	NO_FENCE       // WQE, record, doorbell: too weak for a NIC
 };
 
 template <Order order> __device__ void fence()
@@ -48,9 +48,9 @@ template <Order order> struct RawPost : Poster<Ours> {
 	}
 };
 
-// A queue that others may share: a ticket and the look for room, WQEs, their release to who rings, the
-// doorbell, and its release to the next who does. By the lanes of a warp: once for all. With `lanes` 1
-// or 32, and nobody beside them.
+// A post to a queue that other threads may share: reserve slots, check for room, write the WQEs,
+// release them to the ringer, ring, and pass the turn on. `lanes`, 1 or 32: the lanes of a warp
+// post together. No other thread posts.
 template <uint32_t lanes> struct RawShared : Poster<Ours> {
 	__device__ ginResult_t operator()(uint32_t) const
 	{

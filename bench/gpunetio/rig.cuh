@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// rig.cuh - queues with no NIC behind them, the same memory for both sides; time; what was posted
+// rig.cuh - queues without a NIC, used by both libraries: memory, timing, verification
 //
-// Elements, records and completions lie in GPU memory, as both sides have them in production; the
-// doorbell register is a word of host memory, to which a store goes over PCIe as to an NIC's. Either
-// fewer elements are posted than there are slots, or a block of its own plays the NIC: it follows
-// the doorbell record and completes.
+// WQEs, doorbell records and CQEs are in GPU memory, as in production. The doorbell register is a
+// word of host memory: a store to it crosses PCIe, like a store to a NIC. Either fewer WQEs are
+// posted than there are slots, or one block plays the NIC: it polls the doorbell record and writes
+// completions.
 #ifndef GIN_BENCH_GPUNETIO_RIG_CUH
 #define GIN_BENCH_GPUNETIO_RIG_CUH
 
@@ -33,18 +33,18 @@ inline void require(bool ok, const char *what, const char *file, int line)
 
 enum { QUEUES = 132, NUMBER = 0x1234, DOORBELL_STRIDE = 64 };
 constexpr uint32_t SLOTS = 32768;
-constexpr uint32_t FEW_SLOTS = 1024; // with an NIC: so that all look for room, and wait for some
+constexpr uint32_t FEW_SLOTS = 1024; // with a block that plays the NIC: posts have to wait for room
 constexpr uint64_t PATIENCE = 5000000000; // ns
 
-// What a measurement does: who posts, how often, and to how many queues.
+// The threads, calls and queues of a measurement.
 struct Shape {
 	uint32_t grid, block, queues;
-	uint32_t calls; // of each thread
-	uint32_t wqes;	// of each call
-	bool nic;
-	uint32_t together = 1; // threads of one call
+	uint32_t calls;	       // per thread
+	uint32_t wqes;	       // per call
+	bool nic;	       // a block plays the NIC
+	uint32_t together = 1; // threads that make one call together
 
-	uint64_t posted() const // to each queue
+	uint64_t posted() const // WQEs per queue
 	{
 		return static_cast<uint64_t>(grid) / queues * block / together * calls * wqes;
 	}
@@ -52,7 +52,7 @@ struct Shape {
 	GIN_FN uint32_t slots() const { return nic ? FEW_SLOTS : SLOTS; }
 };
 
-// What the NIC has of one queue.
+// The memory of one queue that a NIC uses.
 struct Hardware {
 	ginMlx5Wqebb *wqes;
 	ginMlx5DoorbellRecord *record;
@@ -60,18 +60,18 @@ struct Hardware {
 	ginMlx5Cqe *cqes; // [SLOTS]; a collapsed CQ is the first
 };
 
-// What kernels leave.
-struct Outcome {
+// Results of a kernel.
+struct PostOutcome {
 	uint64_t first, last; // ns
 	uint32_t failed, finished;
 };
 
-struct Rig {
+struct QueueRig {
 	char *wqes, *records, *cqes;
 	uint64_t *doorbells;
-	Outcome *outcome;
+	PostOutcome *outcome;
 
-	Rig()
+	QueueRig()
 	{
 		size_t bytes = static_cast<size_t>(QUEUES) * SLOTS * sizeof(ginMlx5Wqebb);
 		CUDA(cudaMalloc(&wqes, bytes));
@@ -82,7 +82,7 @@ struct Rig {
 		CUDA(cudaMallocManaged(&outcome, sizeof(*outcome)));
 	}
 
-	~Rig()
+	~QueueRig()
 	{
 		for (void *at : {wqes, records, cqes})
 			cudaFree(at);
@@ -90,10 +90,10 @@ struct Rig {
 		cudaFree(outcome);
 	}
 
-	Rig(const Rig &) = delete;
-	Rig &operator=(const Rig &) = delete;
+	QueueRig(const QueueRig &) = delete;
+	QueueRig &operator=(const QueueRig &) = delete;
 
-	// All share the completions: where there is no NIC nobody looks at them.
+	// All queues share the CQEs: without a block that plays the NIC, no thread reads them.
 	Hardware hardware(uint32_t queue) const
 	{
 		size_t offset = static_cast<size_t>(queue) * SLOTS * sizeof(ginMlx5Wqebb);
@@ -103,7 +103,7 @@ struct Rig {
 			reinterpret_cast<ginMlx5Cqe *>(cqes)};
 	}
 
-	// As before the first post.
+	// Back to the state before the first post.
 	void reset()
 	{
 		std::vector<ginMlx5Cqe> empty(SLOTS);
@@ -118,9 +118,10 @@ struct Rig {
 	}
 };
 
-// By one thread: completes what the record tells of, until all who post have finished.
+// Run by one thread: completes the WQEs that the doorbell record announces, until all posting
+// threads have finished.
 template <class Side>
-__device__ void serve(Hardware hardware, uint32_t slots, Outcome *outcome, uint32_t posters)
+__device__ void serve(Hardware hardware, uint32_t slots, PostOutcome *outcome, uint32_t posters)
 {
 	uint64_t begin = ginNow(), seen = 0;
 
@@ -136,28 +137,29 @@ __device__ void serve(Hardware hardware, uint32_t slots, Outcome *outcome, uint3
 	}
 }
 
-// What a thread that posts is given, beside the queue.
+// Arguments of a post, in addition to the queue.
 struct Call {
 	ginDevComm dc;
 	ginWindow_t window;
 };
 
-// What posts: a type of its own for each way, called with the number of the call.
+// Base of all ways to post. Each is a type with operator()(number of the call).
 template <class Side> struct Poster {
 	typename Side::Queue *q;
 	const Call &call;
 	uint32_t context; // the queue's number
 };
 
-template <class Side> struct Job {
+template <class Side> struct PostJob {
 	typename Side::Queue *queues;
-	Hardware hardware; // of the first
+	Hardware hardware; // of the first queue
 	Shape shape;
 	Call call;
-	Outcome *outcome;
+	PostOutcome *outcome;
 };
 
-template <class Side, class Post> __global__ void postMany(const __grid_constant__ Job<Side> job)
+template <class Side, class Post>
+__global__ void postMany(const __grid_constant__ PostJob<Side> job)
 {
 	if (blockIdx.x == job.shape.grid) {
 		if (threadIdx.x == 0)
@@ -182,7 +184,7 @@ template <class Side, class Post> __global__ void postMany(const __grid_constant
 	atomicAdd(&job.outcome->finished, 1);
 }
 
-// Is that the WQE of this index? The opcodes are counted.
+// Is it the expected WQE for this index? Counts atomic WQEs.
 inline bool isElement(const ginMlx5Wqebb &wqe, uint32_t index, uint32_t queue, uint64_t *atomics)
 {
 	uint32_t opcode = wqe.segment[0].word[0] >> 24;
@@ -194,8 +196,8 @@ inline bool isElement(const ginMlx5Wqebb &wqe, uint32_t index, uint32_t queue, u
 	       wqe.segment[0].word[1] == (queue | segments << 24);
 }
 
-// All elements are there, none twice, and doorbell and record tell of the last.
-inline void verifyQueue(const Rig &rig, const Shape &shape, uint32_t number)
+// Checks that all WQEs are there, each once, and that record and doorbell announce the last one.
+inline void verifyQueue(const QueueRig &rig, const Shape &shape, uint32_t number)
 {
 	Hardware hardware = rig.hardware(number);
 	uint32_t queue = ginMlx5Queue(NUMBER + number);
@@ -219,10 +221,10 @@ inline void verifyQueue(const Rig &rig, const Shape &shape, uint32_t number)
 	EXPECT(*hardware.doorbell == ginMlx5Doorbell(queue, static_cast<uint32_t>(posted)));
 }
 
-// Nanoseconds from the first thread's first call to the last one's end.
-template <class Side, class Post> double timeOnce(Rig &rig, Side &side, const Shape &shape)
+// Nanoseconds from the first call of any thread to the end of the last call.
+template <class Side, class Post> double timeOnce(QueueRig &rig, Side &side, const Shape &shape)
 {
-	Job<Side> job = {side.queues, rig.hardware(0), shape, side.call(), rig.outcome};
+	PostJob<Side> job = {side.queues, rig.hardware(0), shape, side.call(), rig.outcome};
 
 	rig.reset();
 	side.reset(rig, shape);

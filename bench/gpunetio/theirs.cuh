@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// theirs.cuh - the same posts by NVIDIA GPUNetIO's device functions, from NCCL's headers
+// theirs.cuh - GPUNetIO's side: posts by NVIDIA's device functions, from NCCL's headers
 #ifndef GIN_BENCH_GPUNETIO_THEIRS_CUH
 #define GIN_BENCH_GPUNETIO_THEIRS_CUH
 
 #include "ours.cuh"
 
-#include <cuda.h> // CUDA_VERSION, by which the next decides on st.mmio
+#include <cuda.h> // the next header chooses st.mmio by CUDA_VERSION
 #include <doca_gpunetio_device.h>
 
 struct Theirs {
@@ -22,8 +22,8 @@ struct Theirs {
 
 	Call call() const { return {}; }
 
-	// As NCCL's host code fills it.
-	static doca_gpu_dev_verbs_qp fresh(const Rig &rig, const Shape &shape, uint32_t number)
+	// Filled in like NCCL's host code does.
+	static doca_gpu_dev_verbs_qp fresh(const QueueRig &rig, const Shape &shape, uint32_t number)
 	{
 		Hardware hardware = rig.hardware(number);
 		uint32_t shifted = (NUMBER + number) << 8;
@@ -48,7 +48,7 @@ struct Theirs {
 		return q;
 	}
 
-	void reset(const Rig &rig, const Shape &shape)
+	void reset(const QueueRig &rig, const Shape &shape)
 	{
 		std::vector<doca_gpu_dev_verbs_qp> all;
 
@@ -58,7 +58,7 @@ struct Theirs {
 				cudaMemcpyHostToDevice));
 	}
 
-	// A CQE for each WQE; its last byte has the owner bit, which changes with each lap.
+	// Writes a CQE for each WQE. Its last byte has the owner bit, which changes with each lap.
 	static __device__ void complete(ginMlx5Cqe *cqes, uint32_t slots, uint64_t at, uint64_t end)
 	{
 		for (; at < end; at++) {
@@ -84,7 +84,7 @@ GIN_FN constexpr doca_gpu_dev_verbs_resource_sharing_mode theirSharing(ginSharin
 					   : DOCA_GPUNETIO_VERBS_RESOURCE_SHARING_MODE_GPU;
 }
 
-// By a thread, or by the 32 of a warp: one put of each.
+// Each thread posts: by itself, or with `scope` warp all 32 threads in one call.
 template <What what, ginSharing sharing,
 	  doca_gpu_dev_verbs_exec_scope scope = DOCA_GPUNETIO_VERBS_EXEC_SCOPE_THREAD>
 struct TheirsEach : Poster<Theirs> {
@@ -108,7 +108,7 @@ struct TheirsEach : Poster<Theirs> {
 	}
 };
 
-// One put by a warp, as NCCL's ncclGin does it.
+// A warp posts one put, as NCCL's ncclGin does it.
 template <ginSharing sharing> struct TheirsWarp : TheirsEach<PUT, sharing> {
 	__device__ ginResult_t operator()(uint32_t i) const
 	{

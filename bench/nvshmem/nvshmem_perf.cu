@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// nvshmem_perf - what gin_perf measures, by NVSHMEM's device calls
+// nvshmem_perf - the measurements of gin_perf, by NVSHMEM's device calls
 //
-// The loops, the comparison of bytes and the output are gin_perf's own; its options are too, see
-// gin_perf(1). Each process is a PE with a GPU. They find each other by the file that
-// NVSHMEM_PERF_ID names, which must not exist before, or without it as nvshmem_init() says.
+// Loops, comparison of bytes, output and options are those of gin_perf, see gin_perf(1). Each
+// process is a PE with a GPU. NVSHMEM_PERF_ID names a file by which the processes find each other;
+// it must not exist at the start. Without the variable, nvshmem_init() is used.
 #include <nvshmem.h>
 #include <nvshmemx.h>
 
 #include "tools/gin_perf/bodies.cuh"
 #include "tools/gin_perf/session.cuh"
 
-// The host has the type only: these calls are for kernels.
+// The calls are for kernels; the host needs the type only.
 struct NvshmemEndpoint {
 	char *memory;
 	uint64_t *signals; // [contexts][ids]
@@ -118,7 +118,7 @@ struct NvshmemEndpoint {
 		return 0;
 	}
 
-	// A signal operation orders nothing; a fence before it makes it a strong one.
+	// A signal operation orders nothing; with a fence before it, it acts as a strong signal.
 	template <class Coop>
 	GIN_FN int signal(Coop coop, uint32_t context, int peer, uint32_t id) const
 	{
@@ -215,7 +215,7 @@ private:
 #endif
 };
 
-// The first of these variables that is set, as a number.
+// The number in the first of these variables that is set.
 static int launcherSays(const char *const *names, int otherwise)
 {
 	for (; *names; names++)
@@ -224,7 +224,7 @@ static int launcherSays(const char *const *names, int otherwise)
 	return otherwise;
 }
 
-// The id comes by a file: whole at once, as it is renamed.
+// Passes the id by a file. The file is renamed when it is complete, so that no PE reads a part.
 static void shareId(int rank, const std::string &path, nvshmemx_uniqueid_t *id)
 {
 	std::string part = path + ".part";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// drain.cuh - how fast one CPU thread takes descriptors that move nothing
+// drain.cuh - how many descriptors per second one CPU thread consumes, when they move no data
 #ifndef GIN_BENCH_PROXY_DRAIN_CUH
 #define GIN_BENCH_PROXY_DRAIN_CUH
 
@@ -7,7 +7,8 @@
 
 enum { DRAIN_DEPTH = 4096, DRAIN_GRID = 8, DRAIN_BLOCK = 32, DRAIN_EACH = 20000 };
 
-// 64-byte descriptors with the lap in every word, tickets and room as libgin's.
+// Producers like libgin's, by hand: 64-byte descriptors with the lap in each word, tickets, and a
+// check for room.
 struct DrainRaw {
 	char *ring;
 	uint64_t *producer, *shadow;
@@ -47,7 +48,7 @@ inline void drainRaw(const char *ring, uint64_t *consumed, uint64_t count)
 	}
 }
 
-inline double drainRawOnce(Rank &r)
+inline double drainRawOnce(ProxyRank &r)
 {
 	const uint64_t count = static_cast<uint64_t>(DRAIN_GRID) * DRAIN_BLOCK * DRAIN_EACH;
 	Pinned<char> ring(DRAIN_DEPTH * 64);
@@ -83,7 +84,7 @@ struct DrainPuts {
 	}
 };
 
-inline double drainPutsOnce(Rank &r, Device &device, ginWindow_t win)
+inline double drainPutsOnce(ProxyRank &r, ProxyDevComm &device, ginWindow_t win)
 {
 	const uint64_t count = static_cast<uint64_t>(DRAIN_GRID) * DRAIN_BLOCK * DRAIN_EACH;
 	double start = nowNs();
@@ -91,18 +92,18 @@ inline double drainPutsOnce(Rank &r, Device &device, ginWindow_t win)
 	return static_cast<double>(count) / (nowNs() - start) * 1000;
 }
 
-inline void measureDrain(Rank &r)
+inline void measureDrain(ProxyRank &r)
 {
-	Window win(r, 4096);
-	Device device(r, DRAIN_DEPTH);
+	ProxyWindow win(r, 4096);
+	ProxyDevComm device(r, DRAIN_DEPTH);
 	std::vector<double> raw, ours;
 
 	for (int i = 0; i < 5; i++) {
 		raw.push_back(drainRawOnce(r));
 		ours.push_back(drainPutsOnce(r, device, win.win));
 	}
-	say(r, "256 producers, a consumer that only looks", median(raw), "M/s");
-	say(r, "256 producers, puts of no bytes by one proxy thread", median(ours), "M/s");
+	printRow(r, "256 producers, a consumer that only looks", median(raw), "M/s");
+	printRow(r, "256 producers, puts of no bytes by one proxy thread", median(ours), "M/s");
 }
 
 #endif

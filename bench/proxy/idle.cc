@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * idle.cc - what a proxy thread costs while there is nothing to do, and how soon it wakes up
+ * idle.cc - what an idle proxy thread costs, and how long it takes to wake up
  *
- *	idle [SECONDS [TIMES [CONTEXTS]]]	to watch it idle (5), to post after each pause (200),
- *						that it looks after (1)
+ *	idle [SECONDS [TIMES [CONTEXTS]]]
  *
- * One rank, on host threads, whose route to itself is the proxy's. The time of a put of 8 bytes and
- * its flush after a pause, less that without one, is what waking up takes.
+ * SECONDS	for which CPU use is measured (5)
+ * TIMES	puts after each pause (200)
+ * CONTEXTS	contexts that the proxy thread polls (1)
+ *
+ * One rank on host threads, whose route to itself is the proxy. The time of a put of 8 bytes and a
+ * flush after a pause, minus that time without a pause, is the time to wake up.
  */
 #include <gin.h>
 #include <gin_device.cuh>
@@ -55,7 +58,7 @@ static std::string readFile(const std::string &path)
 	return text;
 }
 
-/* Nanoseconds for which this process's proxy threads have run, and how many there are. */
+/* CPU time of this process's proxy threads, in nanoseconds, and their number. */
 static uint64_t ranFor(int *threads)
 {
 	uint64_t sum = 0;
@@ -73,18 +76,18 @@ static uint64_t ranFor(int *threads)
 	return sum;
 }
 
-struct Rank {
+struct IdleRank {
 	ginComm_t comm;
 	ginWindow_t window;
 	ginDevComm dc;
 	void *memory;
 };
 
-static Rank openRank(uint32_t contexts)
+static IdleRank openRank(uint32_t contexts)
 {
 	ginConfig_t config = GIN_CONFIG_INIT;
 	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
-	Rank r = {};
+	IdleRank r = {};
 	setenv("GIN_ROUTE", "network", 1);
 	setenv("GIN_BOOTSTRAP", "self", 1);
 	config.device = GIN_DEVICE_NONE;
@@ -96,7 +99,7 @@ static Rank openRank(uint32_t contexts)
 	return r;
 }
 
-static void closeRank(Rank &r)
+static void closeRank(IdleRank &r)
 {
 	CHECK(ginDevCommDestroy(r.comm, &r.dc));
 	CHECK(ginWindowDeregister(r.comm, r.window));
@@ -104,11 +107,11 @@ static void closeRank(Rank &r)
 	CHECK(ginCommDestroy(r.comm));
 }
 
-static void idle(Rank &r, unsigned seconds)
+static void idle(IdleRank &r, unsigned seconds)
 {
 	ginStats_t before = GIN_STATS_INIT, after = GIN_STATS_INIT;
 	int threads;
-	pauseFor(1000000000); /* it is asleep */
+	pauseFor(1000000000); /* until the proxy thread sleeps */
 	CHECK(ginCommGetStats(r.comm, &r.dc, 0, &before));
 	uint64_t ran = ranFor(&threads), begun = now();
 	pauseFor(seconds * 1000000000ull);
@@ -122,12 +125,12 @@ static void idle(Rank &r, unsigned seconds)
 }
 
 struct Posts {
-	Rank *rank;
+	IdleRank *rank;
 	uint64_t pause;
 	std::vector<uint64_t> took;
 };
 
-/* Puts of 8 bytes, each after a pause. */
+/* Makes puts of 8 bytes, each after a pause. */
 static void post(void *arg)
 {
 	Posts *p = static_cast<Posts *>(arg);
@@ -141,7 +144,7 @@ static void post(void *arg)
 	}
 }
 
-static void wakeUp(Rank &r, uint64_t pause, size_t times)
+static void wakeUp(IdleRank &r, uint64_t pause, size_t times)
 {
 	Posts p = {&r, pause, std::vector<uint64_t>(times)};
 	CHECK(ginHostLaunch(1, 1, post, &p));
@@ -160,10 +163,10 @@ int main(int argc, char **argv)
 	uint32_t contexts = argc > 3 ? static_cast<uint32_t>(atoi(argv[3])) : 1;
 	if (!seconds || !times)
 		return fprintf(stderr, "usage: idle [SECONDS [TIMES [CONTEXTS]]]\n"), 2;
-	Rank r = openRank(contexts);
+	IdleRank r = openRank(contexts);
 	idle(r, seconds);
-	printf("\nput of 8 bytes and flush, us, %zu after a pause each\n", times);
-	printf("pause/ms     least   median      90%%      99%%     most\n");
+	printf("\ntime of a put of 8 bytes and a flush after a pause, in us, %zu times\n", times);
+	printf("pause/ms       min   median      90%%      99%%      max\n");
 	for (uint64_t pause : {0, 100000, 1000000, 5000000, 50000000})
 		wakeUp(r, pause, times);
 	closeRank(r);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// large.cuh - large puts, with the SMs idle or all busy in another kernel
+// large.cuh - large puts, while SMs are idle and while they are busy with another kernel
 #ifndef GIN_BENCH_PROXY_LARGE_CUH
 #define GIN_BENCH_PROXY_LARGE_CUH
 
@@ -25,7 +25,7 @@ struct LargePuts {
 	}
 };
 
-// Looks at nothing but the clock: words of the host would take the bus from the descriptors.
+// Keeps an SM busy. It polls the clock only: polling host memory would slow down the descriptors.
 struct Busy {
 	uint64_t ns;
 
@@ -37,14 +37,17 @@ struct Busy {
 	}
 };
 
-// Made before any kernel stays: freeing pinned memory waits for all.
+// Allocated before the busy kernel starts, and freed after it: freeing pinned memory waits for all
+// kernels.
 struct Large {
-	Rank &rank;
-	Window to, from;
-	Device device;
+	ProxyRank &rank;
+	ProxyWindow to, from;
+	ProxyDevComm device;
 	Pinned<uint64_t> ns;
 
-	explicit Large(Rank &r) : rank(r), to(r, LARGE), from(r, LARGE), device(r, 64), ns(1) {}
+	explicit Large(ProxyRank &r) : rank(r), to(r, LARGE), from(r, LARGE), device(r, 64), ns(1)
+	{
+	}
 
 	double once()
 	{
@@ -62,11 +65,11 @@ struct Large {
 		std::vector<double> each;
 		for (int i = 0; i < 3; i++)
 			each.push_back(once());
-		say(rank, what, median(each), "GB/s");
+		printRow(rank, what, median(each), "GB/s");
 	}
 };
 
-inline void measureEngineLarge(Rank &r)
+inline void measureEngineLarge(ProxyRank &r)
 {
 	char *here, *there;
 	cudaEvent_t start, end;
@@ -95,11 +98,11 @@ inline void measureEngineLarge(Rank &r)
 	}
 	cudaFree(here);
 	cudaFree(there);
-	say(r, "copy engine, 256 MiB (limit)", median(each), "GB/s");
+	printRow(r, "copy engine, 256 MiB (limit)", median(each), "GB/s");
 }
 
-// Every SM but one holds a CTA that takes all of its shared memory.
-inline void measureBusy(Rank &r, Large &puts)
+// Each SM but one runs a CTA that takes all shared memory of the SM.
+inline void measureBusy(ProxyRank &r, Large &puts)
 {
 	cudaStream_t other;
 	int sms, most;
@@ -116,7 +119,7 @@ inline void measureBusy(Rank &r, Large &puts)
 	CUDA(cudaStreamSynchronize(other));
 }
 
-inline void measureLargePuts(Rank &r)
+inline void measureLargePuts(ProxyRank &r)
 {
 	Large puts(r);
 

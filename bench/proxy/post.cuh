@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// post.cuh - what a post costs the threads that make it; the ring never fills
+// post.cuh - what a post costs the posting threads; the ring never fills
 //
-// With GIN_PROXY_THREADS=0 nobody takes descriptors while they are posted, as nobody takes those of the
-// other shapes; with a proxy thread a CPU reads the lines that the GPU writes.
+// With GIN_PROXY_THREADS=0 no CPU reads descriptors while they are posted, as in the measurements
+// of other proxies' shapes. With a proxy thread, a CPU reads the lines that the GPU writes.
 #ifndef GIN_BENCH_PROXY_POST_CUH
 #define GIN_BENCH_PROXY_POST_CUH
 
@@ -25,9 +25,9 @@ template <Shape shape> struct PostRaw {
 	}
 };
 
-// Runs it some times, and `between` them and after the last.
+// Runs the body several times, and between() after each run.
 template <class Body, class Between>
-void timePosts(Rank &r, const char *what, uint32_t threads, const Body &body, Between between)
+void timePosts(ProxyRank &r, const char *what, uint32_t threads, const Body &body, Between between)
 {
 	std::vector<double> each;
 
@@ -36,10 +36,10 @@ void timePosts(Rank &r, const char *what, uint32_t threads, const Body &body, Be
 		each.push_back(static_cast<double>(*body.ns) / POSTS);
 		between();
 	}
-	say(r, what, median(each), "ns");
+	printRow(r, what, median(each), "ns");
 }
 
-template <Shape shape> void measureRaw(Rank &r, const char *what)
+template <Shape shape> void measureRaw(ProxyRank &r, const char *what)
 {
 	Pinned<char> ring(static_cast<size_t>(POSTS) * 128);
 	Pinned<uint64_t> ns(1);
@@ -50,11 +50,11 @@ template <Shape shape> void measureRaw(Rank &r, const char *what)
 	cudaFree(payload);
 }
 
-// The order that a post of many threads needs, by hand: a ticket for all who come together, room, the
-// release of the payload and 64 bytes.
+// A post by hand, with the steps that a shared ring needs: a ticket for all lanes that post
+// together, a check for room, a release of the payload unless `released`, and 64 bytes.
 template <bool released> struct PostBare {
 	char *ring;
-	uint64_t *payload, *words, *ns; // words: the next ticket, and how many have left the ring
+	uint64_t *payload, *words, *ns; // words: next ticket; at 16, the number of consumed ones
 
 	__device__ void operator()() const
 	{
@@ -74,8 +74,8 @@ template <bool released> struct PostBare {
 				first = __shfl_sync(~0u, first, 0);
 			if (lane == 0 && first + posters - taken > RING)
 				return;
-			uint64_t place = (first + lane) % RING;
-			postRaw<shapeRelaxed64>(ring + place * 64, (first + lane) / RING + 1);
+			uint64_t slot = (first + lane) % RING;
+			postRaw<shapeRelaxed64>(ring + slot * 64, (first + lane) / RING + 1);
 		}
 		uint64_t took = ginNow() - start;
 		if (threadIdx.x == 0)
@@ -83,7 +83,7 @@ template <bool released> struct PostBare {
 	}
 };
 
-template <bool released> void measureBare(Rank &r, const char *what, uint32_t threads)
+template <bool released> void measureBare(ProxyRank &r, const char *what, uint32_t threads)
 {
 	Pinned<char> ring(static_cast<size_t>(RING) * 64);
 	Pinned<uint64_t> ns(1);
@@ -96,7 +96,7 @@ template <bool released> void measureBare(Rank &r, const char *what, uint32_t th
 	cudaFree(words);
 }
 
-// Puts of 8 bytes to this rank, each by a thread of its own.
+// Each thread puts 8 bytes to this rank, again and again.
 struct PostPuts {
 	ginDevComm dc;
 	ginWindow_t win;
@@ -124,18 +124,18 @@ struct PostPuts {
 	}
 };
 
-// All that was posted is done.
-inline void drainPosts(Rank &r)
+// Completes all posted descriptors.
+inline void drainPosts(ProxyRank &r)
 {
 	for (int did = 1; did;)
 		CHECK(ginCommProgress(r.comm, &did));
 }
 
-inline void measurePuts(Rank &r, const char *what, uint32_t threads, ginSharing sharing,
+inline void measurePuts(ProxyRank &r, const char *what, uint32_t threads, ginSharing sharing,
 			bool released)
 {
-	Window win(r, 65536);
-	Device device(r, RING);
+	ProxyWindow win(r, 65536);
+	ProxyDevComm device(r, RING);
 	Pinned<uint64_t> ns(1);
 
 	timePosts(r, what, threads,
@@ -144,7 +144,7 @@ inline void measurePuts(Rank &r, const char *what, uint32_t threads, ginSharing 
 		  [&r] { drainPosts(r); });
 }
 
-inline void measurePosts(Rank &r)
+inline void measurePosts(ProxyRank &r)
 {
 	measureRaw<shapeRelaxed16>(r, "post, 16 B relaxed, no ticket, no fence");
 	measureRaw<shapeRelease16>(r, "post, 16 B st.release.sys (MSCCL++'s shape), no ticket");
@@ -163,8 +163,8 @@ inline void measurePosts(Rank &r)
 	measurePuts(r, "put, each of 256 threads, released", 256, ginSharingGpu, true);
 }
 
-// The same while a CPU takes them.
-inline void measureTaken(Rank &r)
+// Puts while a proxy thread consumes the descriptors.
+inline void measureTaken(ProxyRank &r)
 {
 	measurePuts(r, "put, one thread, taken meanwhile", 1, ginSharingGpu, false);
 	measurePuts(r, "put, one thread, released, alone, taken meanwhile", 1, ginSharingThread,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// proxy - what the proxy route costs, beside the limits of the machine and other proxies' shapes
+// proxy - what the proxy route costs, compared with machine limits and other proxies' posts
 //
 //   GIN_PROXY_THREADS=0 proxy post
 //   mpirun --bind-to none -n 2 proxy [taken] [drain] [trip] [large]
 //
-// All pairs of ranks go through the proxy, and with one rank its pair with itself. Rank 0 measures
-// posts and the drain rate, two ranks trips and large puts. `taken` is posts that a CPU takes meanwhile.
+// All pairs of ranks use the proxy route; a single rank uses it to itself. Rank 0 measures posts,
+// and how fast descriptors are consumed (drain). Both ranks measure trips and large puts. `taken`:
+// posts while a proxy thread consumes the descriptors.
 #include "drain.cuh"
 #include "large.cuh"
 #include "post.cuh"
@@ -20,7 +21,7 @@ static bool wanted(int argc, char **argv, const char *what)
 	return argc == 1;
 }
 
-static void open(Rank &r)
+static void open(ProxyRank &r)
 {
 	setenv("GIN_ROUTE", "network", 1);
 	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
@@ -29,7 +30,7 @@ static void open(Rank &r)
 	CHECK(ginCommSize(r.comm, &r.nRanks));
 	CHECK(ginCommDevice(r.comm, &r.device));
 	if (r.device < 0 || r.nRanks > 2) {
-		fprintf(stderr, "one rank or two, each on a GPU\n");
+		fprintf(stderr, "proxy needs one or two ranks, each with a GPU\n");
 		exit(77);
 	}
 	CUDA(cudaSetDevice(r.device));
@@ -38,10 +39,10 @@ static void open(Rank &r)
 
 int main(int argc, char **argv)
 {
-	Rank r;
+	ProxyRank r;
 
 	open(r);
-	// Posts go to the rank itself; the other one looks on, as windows are made together.
+	// Posts go to the rank itself. The other rank takes part because windows are collective.
 	if (!strcmp(argc > 1 ? argv[1] : "", "post")) {
 		measurePosts(r);
 		measurePostSteps(r);

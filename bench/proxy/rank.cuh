@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// rank.cuh - what the measurements of the proxy have in common: a rank on a GPU, kernels, time
+// rank.cuh - shared by the measurements of the proxy: a rank on a GPU, windows, kernels, time
 #ifndef GIN_BENCH_PROXY_RANK_CUH
 #define GIN_BENCH_PROXY_RANK_CUH
 
@@ -29,19 +29,19 @@ inline void require(bool ok, const char *what, const char *file, int line)
 #define CUDA(call) require((call) == cudaSuccess, #call, __FILE__, __LINE__)
 #define DRIVER(call) require((call) == CUDA_SUCCESS, #call, __FILE__, __LINE__)
 
-struct Rank {
+struct ProxyRank {
 	ginComm_t comm;
 	int rank, nRanks, device;
 	cudaStream_t stream;
 };
 
-// Memory of the GPU or, with host, pinned; one window.
-struct Window {
-	Rank &rank;
+// Memory that is registered as a window: GPU memory or, with `host`, pinned host memory.
+struct ProxyWindow {
+	ProxyRank &rank;
 	char *ptr = nullptr;
 	ginWindow_t win;
 
-	Window(Rank &r, size_t bytes, bool host = false) : rank(r)
+	ProxyWindow(ProxyRank &r, size_t bytes, bool host = false) : rank(r)
 	{
 		void *at;
 		CHECK((host ? ginMemAllocHost : ginMemAlloc)(r.comm, bytes, &at));
@@ -51,18 +51,18 @@ struct Window {
 		CHECK(ginWindowRegister(r.comm, at, bytes, 0, &win));
 	}
 
-	~Window()
+	~ProxyWindow()
 	{
 		CHECK(ginWindowDeregister(rank.comm, win));
 		CHECK(ginMemFree(rank.comm, ptr));
 	}
 };
 
-struct Device {
-	Rank &rank;
+struct ProxyDevComm {
+	ProxyRank &rank;
 	ginDevComm dc;
 
-	Device(Rank &r, uint32_t depth) : rank(r)
+	ProxyDevComm(ProxyRank &r, uint32_t depth) : rank(r)
 	{
 		ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
 		want.queueDepth = depth;
@@ -70,10 +70,10 @@ struct Device {
 		CHECK(ginDevCommCreate(r.comm, &want, &dc));
 	}
 
-	~Device() { CHECK(ginDevCommDestroy(rank.comm, &dc)); }
+	~ProxyDevComm() { CHECK(ginDevCommDestroy(rank.comm, &dc)); }
 };
 
-// Pinned words that kernels and this program both use.
+// Pinned memory that kernels and this program use.
 template <class Word> struct Pinned {
 	Word *at = nullptr;
 
@@ -92,7 +92,7 @@ template <class Body> __global__ void runKernel(const __grid_constant__ Body bod
 }
 
 template <class Body>
-void launch(Rank &r, uint32_t grid, uint32_t block, const Body &body, size_t shared = 0)
+void launch(ProxyRank &r, uint32_t grid, uint32_t block, const Body &body, size_t shared = 0)
 {
 	runKernel<<<grid, block, shared, r.stream>>>(body);
 	CUDA(cudaGetLastError());
@@ -112,14 +112,14 @@ inline double median(std::vector<double> values)
 	return values[values.size() / 2];
 }
 
-// One line of the table, by rank 0.
-inline void say(const Rank &r, const char *what, double value, const char *unit)
+// Rank 0 prints one row of the table.
+inline void printRow(const ProxyRank &r, const char *what, double value, const char *unit)
 {
 	if (r.rank == 0)
 		printf("%-58s %10.2f %s\n", what, value, unit);
 }
 
-inline void meet(Rank &r)
+inline void meet(ProxyRank &r)
 {
 	CHECK(ginCommAllgather(r.comm, nullptr, nullptr, 0));
 }

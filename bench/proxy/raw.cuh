@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// raw.cuh - descriptors in the shapes of other proxies, without a library
+// raw.cuh - posts of descriptors in the size and with the fence of other proxies, without a library
 #ifndef GIN_BENCH_PROXY_RAW_CUH
 #define GIN_BENCH_PROXY_RAW_CUH
 

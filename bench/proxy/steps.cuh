@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// steps.cuh - a post by the parts of gin/proxy/ring.cuh, one more in each row, to see which of them costs what
+// steps.cuh - a post by the functions of gin/proxy/ring.cuh, with one more step in each row
 #ifndef GIN_BENCH_PROXY_STEPS_CUH
 #define GIN_BENCH_PROXY_STEPS_CUH
 
 #include "post.cuh"
 
 enum Steps {
-	stepWrite,    // a ticket, room, the descriptor into its place
-	stepPosted,   // and what flush has to know
-	stepTogether, // and who else posts along, and whether the peer is alive
-	stepCalled    // all of that by a call that is not inline
+	stepWrite,    // take a ticket, check for room, write the descriptor
+	stepPosted,   // also record the post, for flush
+	stepTogether, // also find threads that post together, and check that the peer is alive
+	stepCalled    // all steps, by a function call that is not inlined
 };
 
-// A released put of 8 bytes to this rank, whose descriptor is made beforehand.
+// Puts of 8 bytes to this rank, without a fence. The descriptor is made before the loop.
 template <Steps steps, bool alone> struct PostSteps {
 	ginDevComm dc;
 	ginWindow_t win;
@@ -61,27 +61,27 @@ template <Steps steps, bool alone> struct PostSteps {
 	}
 };
 
-template <Steps steps, bool alone> void measureSteps(Rank &r, const char *what)
+template <Steps steps, bool alone> void measureSteps(ProxyRank &r, const char *what)
 {
-	Window win(r, 65536);
-	Device device(r, RING);
+	ProxyWindow win(r, 65536);
+	ProxyDevComm device(r, RING);
 	Pinned<uint64_t> ns(1);
 
 	timePosts(r, what, 1, PostSteps<steps, alone>{device.dc, win.win, ns.at},
 		  [&r] { drainPosts(r); });
 }
 
-// Beside the rows of post.cuh: bare in front of them, Gin::put behind them.
-inline void measurePostSteps(Rank &r)
+// Rows between two rows of post.cuh: the post by hand (bare), and Gin::put.
+inline void measurePostSteps(ProxyRank &r)
 {
 	measureSteps<stepWrite, false>(r, "steps, released: ticket, room, descriptor");
-	measureSteps<stepPosted, false>(r, "steps, released: and what flush has to know");
-	measureSteps<stepTogether, false>(r, "steps, released: and who posts along, the peer");
-	measureSteps<stepCalled, false>(r, "steps, released: by a call that is not inline");
+	measureSteps<stepPosted, false>(r, "steps, released: also record the post for flush");
+	measureSteps<stepTogether, false>(r, "steps, released: also post together, check the peer");
+	measureSteps<stepCalled, false>(r, "steps, released: all, by a function call");
 	measureSteps<stepWrite, true>(r, "steps, released, alone: ticket, room, descriptor");
-	measureSteps<stepPosted, true>(r, "steps, released, alone: and what flush has to know");
-	measureSteps<stepTogether, true>(r, "steps, released, alone: and the peer");
-	measureSteps<stepCalled, true>(r, "steps, released, alone: by a call that is not inline");
+	measureSteps<stepPosted, true>(r, "steps, released, alone: also record the post for flush");
+	measureSteps<stepTogether, true>(r, "steps, released, alone: also check the peer");
+	measureSteps<stepCalled, true>(r, "steps, released, alone: all, by a function call");
 }
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// trip.cuh - one way between two GPUs through the proxy, and what its parts take by themselves
+// trip.cuh - latency between two GPUs through the proxy, and the latencies of its parts
 #ifndef GIN_BENCH_PROXY_TRIP_CUH
 #define GIN_BENCH_PROXY_TRIP_CUH
 
@@ -9,12 +9,12 @@ enum { TRIPS = 2000, TRIP_WARM = 200 };
 
 enum TripKind { tripWeak, tripStrong, tripHostValue, tripValue, tripPut };
 
-// To the other rank and back; ns[0]: all of them but the first ones.
+// Ping-pong with the other rank. *ns: time of all round trips after the warm-up.
 struct Trips {
 	ginDevComm dc;
 	TripKind kind;
 	ginWindow_t host, gpu;
-	const uint64_t *hostWord, *gpuWord; // this rank's
+	const uint64_t *hostWord, *gpuWord; // first words of this rank's windows
 	uint64_t *ns;
 
 	__device__ void send(const Gin &gin, int peer, uint64_t round) const
@@ -62,13 +62,13 @@ struct Trips {
 	}
 };
 
-inline void measureTrip(Rank &r, const char *what, TripKind kind)
+inline void measureTrip(ProxyRank &r, const char *what, TripKind kind)
 {
-	Window host(r, 4096, true), gpu(r, 4096);
+	ProxyWindow host(r, 4096, true), gpu(r, 4096);
 	std::vector<double> each;
 
 	for (int i = 0; i < 5; i++) {
-		Device device(r, 1024);
+		ProxyDevComm device(r, 1024);
 		Pinned<uint64_t> ns(1);
 		CUDA(cudaMemset(gpu.ptr, 0, 4096));
 		memset(host.ptr, 0, 4096);
@@ -80,7 +80,7 @@ inline void measureTrip(Rank &r, const char *what, TripKind kind)
 			     reinterpret_cast<uint64_t *>(gpu.ptr), ns.at});
 		each.push_back(static_cast<double>(*ns.at) / TRIPS / (r.nRanks == 1 ? 1 : 2));
 	}
-	say(r, what, median(each) / 1000, "us");
+	printRow(r, what, median(each) / 1000, "us");
 }
 
 struct Echo {
@@ -111,7 +111,7 @@ inline void echo(const uint64_t *slot, uint64_t *answer)
 	}
 }
 
-inline void measureEcho(Rank &r)
+inline void measureEcho(ProxyRank &r)
 {
 	Pinned<uint64_t> words(64);
 	std::vector<double> each;
@@ -124,11 +124,11 @@ inline void measureEcho(Rank &r)
 		cpu.join();
 		each.push_back(static_cast<double>(words.at[32]) / TRIPS);
 	}
-	say(r, "GPU to CPU to GPU, words in host memory (limit)", median(each) / 1000, "us");
+	printRow(r, "GPU to CPU to GPU, words in host memory (limit)", median(each) / 1000, "us");
 }
 
-// From the call until this CPU sees that it is done.
-template <class Send> void measureEngine(Rank &r, const char *what, Send send)
+// Time from the call until this CPU sees the end of the operation.
+template <class Send> void measureEngine(ProxyRank &r, const char *what, Send send)
 {
 	Pinned<uint64_t> done(8);
 	std::vector<double> each;
@@ -142,10 +142,10 @@ template <class Send> void measureEngine(Rank &r, const char *what, Send send)
 			;
 		each.push_back(nowNs() - start);
 	}
-	say(r, what, median(each) / 1000, "us");
+	printRow(r, what, median(each) / 1000, "us");
 }
 
-inline void measureEngines(Rank &r)
+inline void measureEngines(ProxyRank &r)
 {
 	char *here, *there;
 	int other = r.device;
@@ -170,7 +170,7 @@ inline void measureEngines(Rank &r)
 	cudaFree(there);
 }
 
-inline void measureTrips(Rank &r)
+inline void measureTrips(ProxyRank &r)
 {
 	measureEcho(r);
 	measureEngines(r);

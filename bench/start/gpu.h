@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gpu.h - a CUDA context, as a program that starts libgin has one, so that the driver's own start
- * is not counted as libgin's
+ * gpu.h - makes a CUDA context before the measurement, so that the start of the CUDA driver is not
+ * measured as part of libgin's
  */
 #ifndef GIN_BENCH_GPU_H
 #define GIN_BENCH_GPU_H
@@ -11,7 +11,7 @@
 
 #include "stage.h"
 
-/* Makes the context of GPU `local` modulo their number current; nothing where there is none. */
+/* Makes the primary context of GPU `local` % number of GPUs current. Does nothing without GPUs. */
 static inline void gpuOpen(int local)
 {
 	void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *context = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pmix.c - the least that ranks need to find each other by PMIx: each puts 512 bytes, one fence
- * that collects, each gets those of all
+ * pmix.c - the minimum for ranks to find each other by PMIx: each rank puts 512 bytes, all ranks
+ * enter one fence that collects data, and each rank gets the bytes of all ranks
  *
  *	mpirun -n N pmix FILE
  */
@@ -56,7 +56,7 @@ static void get(const pmix_proc_t *me, int nRanks)
 		PMIX_PROC_LOAD(&peer, me->nspace, (pmix_rank_t)r);
 		check("PMIx_Get", PMIx_Get(&peer, "bench", NULL, 0, &value));
 		if (value->type != PMIX_BYTE_OBJECT || value->data.bo.size != BYTES)
-			stageDie("PMIx_Get", "not what was put");
+			stageDie("PMIx_Get", "the value is not the one that was put");
 		PMIX_VALUE_RELEASE(value);
 	}
 }
@@ -75,7 +75,7 @@ int main(int argc, char **argv)
 	check("PMIx_Init", PMIx_Init(&me, NULL, 0));
 	PMIX_PROC_LOAD(&all, me.nspace, PMIX_RANK_WILDCARD);
 	if (jobSize(&all) != s.nRanks)
-		stageDie("PMIx", "another number of ranks than OMPI_COMM_WORLD_SIZE");
+		stageDie("PMIx", "the number of ranks is not OMPI_COMM_WORLD_SIZE");
 	put();
 	fence(&all);
 	get(&me, s.nRanks);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stage.c - phases that all ranks begin together */
+/* stage.c - times of phases that all ranks begin together, and resources in use */
 #include "stage.h"
 
 #include <dirent.h>
@@ -49,7 +49,7 @@ struct stageShared *stageShare(const char *path)
 	return at;
 }
 
-/* All ranks have come; the last one notes when, at `opened`. */
+/* A barrier of all ranks. The last rank stores the time at `opened`. */
 static void gate(struct stage *s, uint64_t *opened)
 {
 	struct stageShared *shared = s->shared;
@@ -81,7 +81,7 @@ void stageEnd(struct stage *s)
 	s->phase++;
 }
 
-/* The number after `name` in a file of /proc/self; 0 when it is not there. */
+/* The number after `name` in a file of /proc/self; 0 when there is no such line. */
 static long readField(const char *path, const char *name)
 {
 	FILE *file = fopen(path, "re");
@@ -96,7 +96,7 @@ static long readField(const char *path, const char *name)
 	return value;
 }
 
-/* Without the one that counts them. */
+/* Counts open file descriptors, except the one used for counting. */
 static long countDescriptors(void)
 {
 	DIR *directory = opendir("/proc/self/fd");

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stage.h - what the programs of this benchmark measure by
+ * stage.h - measures phases of a job: time, and resources of each rank
  *
- * Memory that all ranks of one host share. Ranks begin each phase together and note when they are
- * done with it: a phase takes from the moment that the last rank is ready until the last is done.
+ * The ranks of one host share memory. They begin each phase together, and each rank stores the time
+ * when it has finished the phase. A phase lasts from the moment when the last rank is ready to
+ * begin until the last rank has finished.
  */
 #ifndef GIN_BENCH_STAGE_H
 #define GIN_BENCH_STAGE_H
@@ -14,15 +15,15 @@
 #define STAGE_PHASES 16
 #define STAGE_POINTS 8
 
-/* What a rank holds; memory in KiB. */
+/* Resources of a rank; memory in KiB. */
 struct stageUse {
 	long resident, proportional, descriptors, threads;
 };
 
 struct stageShared {
-	uint32_t come, turn; /* the gate */
+	uint32_t come, turn; /* the barrier */
 	uint32_t phases, points;
-	const char *phase[STAGE_PHASES], *point[STAGE_POINTS]; /* rank 0's */
+	const char *phase[STAGE_PHASES], *point[STAGE_POINTS]; /* rank 0's pointers */
 	uint64_t opened[STAGE_PHASES];			       /* nanoseconds */
 	uint64_t done[STAGE_PHASES][STAGE_RANKS];
 	struct stageUse use[STAGE_POINTS][STAGE_RANKS];
@@ -31,27 +32,27 @@ struct stageShared {
 struct stage {
 	struct stageShared *shared;
 	int rank, nRanks;
-	uint32_t phase, point; /* passed by this rank */
+	uint32_t phase, point; /* how many this rank has passed */
 };
 
-/* `path` is an empty file, or NULL for memory that children inherit. Ends the process on failure. */
+/* Maps an empty file or, if `path` is NULL, memory that children inherit. Exits on failure. */
 struct stageShared *stageShare(const char *path);
 
-/* Begins a phase, together with all ranks. `name` without blanks, the same on all ranks. */
+/* Begins a phase together with all ranks, which pass the same name; a name has no blanks. */
 void stageBegin(struct stage *s, const char *name);
 void stageEnd(struct stage *s);
 
-/* Notes what this rank holds now. */
+/* Stores the resources that this rank uses at this point. */
 void stageUse(struct stage *s, const char *name);
 
 /*
- * When all ranks are done, rank 0 prints a line for each phase, "time PHASE MICROSECONDS", and two
- * for what is held at each point more than at the one before, by rank 0 and by the other ranks at
- * most: "use POINT root|other RESIDENT PROPORTIONAL DESCRIPTORS THREADS".
+ * Waits for all ranks. Then rank 0 prints for each phase "time PHASE MICROSECONDS", and for each
+ * point "use POINT root|other RESIDENT PROPORTIONAL DESCRIPTORS THREADS": how much was added since
+ * the point before, by rank 0 (root), and at most by one of the other ranks (other).
  */
 void stageReport(struct stage *s);
 
-/* Says `what` and `why`, and ends the process. */
+/* Prints `what` and `why`, and ends the process. */
 __attribute__((noreturn)) void stageDie(const char *what, const char *why);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * start.c - what it costs to start: communicators, a window, device communicators, and their end
+ * start.c - measures making and destroying communicators, a window and device communicators
  *
- *	mpirun -n N start FILE		ranks of a launcher that offers PMIx
- *	start --id N			children that carry unique ids
- *	start --root N			children that meet at GIN_ROOT
+ *	mpirun -n N start FILE		ranks find each other by PMIx
+ *	start --id N			forks N ranks, which use unique ids
+ *	start --root N			forks N ranks, which use GIN_ROOT
  */
 #include <gin.h>
 
@@ -22,7 +22,7 @@
 #define WINDOW_BYTES (1 << 20)
 #define MANY_CONTEXTS 64
 
-/* How this rank makes a communicator: by id, or when that is NULL by ginCommInit(). */
+/* A rank. It makes communicators with `id` or, if `id` is NULL, with ginCommInit(). */
 struct start {
 	struct stage stage;
 	ginConfig_t config;
@@ -41,7 +41,7 @@ static ginComm_t makeComm(struct start *s, int number)
 
 	s->config = (ginConfig_t)GIN_CONFIG_INIT;
 	if (!getenv("START_ON_GPUS"))
-		s->config.device = GIN_DEVICE_NONE; /* nor is the driver asked */
+		s->config.device = GIN_DEVICE_NONE; /* libgin does not load the CUDA driver */
 	if (s->id)
 		check("ginCommInitRank", ginCommInitRank(&s->config, &s->id[number], s->stage.rank,
 							 s->stage.nRanks, &comm));
@@ -68,7 +68,7 @@ static ginComm_t makeHalf(ginComm_t comm, int rank)
 	return half;
 }
 
-/* Everything that hangs on the first communicator. */
+/* Measures windows and device communicators. */
 static void useComm(struct stage *s, ginComm_t comm)
 {
 	ginWindow_t window;
@@ -136,7 +136,7 @@ static int runLaunched(const char *path)
 	return 0;
 }
 
-/* A port that was free a moment ago. */
+/* Sets GIN_ROOT to a port that is free at this moment. */
 static void chooseRoot(int nRanks)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -167,7 +167,7 @@ static void runChild(struct start *start, int rank)
 	exit(0);
 }
 
-/* The first child that fails ends the others, which would wait for it. */
+/* Ends all children when one fails: the others would wait for it. */
 static int awaitChildren(const pid_t *child, int n)
 {
 	int status, failed = 0;

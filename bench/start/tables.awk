@@ -1,7 +1,7 @@
 #!/usr/bin/awk -f
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# tables.awk - from raw results to tables
+# tables.awk - makes tables from raw results, which are lines of these two kinds:
 #
 #	WAY RANKS REPETITION time PHASE MICROSECONDS
 #	WAY RANKS REPETITION use POINT root|other RESIDENT PROPORTIONAL DESCRIPTORS THREADS
@@ -19,7 +19,7 @@ function add(key, value)
 	values[key] = values[key] " " value
 }
 
-# Sorts what was added under `key` into sorted[1..n] and returns n.
+# Sorts the values added under `key` into sorted[1..n]; returns n.
 function sort(key,    i, j, n, x)
 {
 	n = split(values[key], sorted, " ")
@@ -42,7 +42,7 @@ function round(x)
 	return sprintf(x < 10 ? "%.2f" : x < 100 ? "%.1f" : "%.0f", x)
 }
 
-# Median, least and most in milliseconds.
+# Median, smallest and largest, in milliseconds.
 function times(row, phase,    n)
 {
 	n = sort(row SUBSEP phase)
@@ -59,7 +59,7 @@ function use(row, point, who,    i, n, text)
 	return text
 }
 
-# Of the first phase to that of PMIx alone, job by job.
+# Median ratio of the first phase to that phase of PMIx alone, of jobs with equal repetition number.
 function ratio(way, ranks,    n, r)
 {
 	for (r in jobs)
@@ -92,11 +92,11 @@ function label(way)
 function timeTable(    i, part)
 {
 	print "\n## Time\n"
-	print "Milliseconds from the moment that all ranks are ready until the slowest is done: median" \
-	      " (least-most). PMIx\nalone is `PMIx_Init`, a put and commit of 512 bytes, a collecting" \
-	      " fence and a get from every rank; libgin's first\ncommunicator has the loading of" \
-	      " libgin-pmix.so in it, and the ratio is that of the two. With a GPU each rank has\na CUDA" \
-	      " context before. Free: both device communicators and the window.\n"
+	print "Milliseconds from the moment when all ranks are ready until the slowest has finished: median" \
+	      " (smallest-largest).\nPMIx alone is `PMIx_Init`, a put and commit of 512 bytes, a fence that" \
+	      " collects data, and a get from every rank.\nlibgin's first communicator includes loading" \
+	      " libgin-pmix.so. The ratio is first comm to PMIx alone. On GPUs, each\nrank has a CUDA" \
+	      " context before. Free: frees both device communicators and the window.\n"
 	print "| start | ranks | PMIx alone | first comm | ratio | second comm | split | window 1 MiB |" \
 	      " devcomm | 64 contexts | free | destroy |"
 	print "|---|---|---|---|---|---|---|---|---|---|---|---|"
@@ -114,9 +114,9 @@ function timeTable(    i, part)
 
 function useTable(    i, part)
 {
-	print "\n## What a rank holds\n"
-	print "What is added: resident memory / proportional share of it (KiB) / file descriptors / threads," \
-	      " of rank 0 and the\nmost of the other ranks; medians.\n"
+	print "\n## Resources of a rank\n"
+	print "What each step adds: resident memory (KiB) / proportional set size (KiB) / file descriptors /" \
+	      " threads. Medians, of\nrank 0 and of the other rank that adds most.\n"
 	print "| start | ranks | PMIx alone | first comm, rank 0 | others | second comm, rank 0 | others |" \
 	      " window, others | devcomm, others |"
 	print "|---|---|---|---|---|---|---|---|---|"

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * barrier.cuh - all ranks of a team have come here
+ * barrier.cuh - a barrier among the ranks of a team
  *
- * Few ranks that are all direct peers of each other tell each other: a word each for every other. More,
- * or others, by dissemination: in round k a rank tells the one 2^k further on, and hears from the one
- * 2^k before, so that after log2(n) rounds each has heard of all. A word has one writer and is set to
- * the barrier's epoch: writing it again, after a timeout, changes nothing.
+ * Up to 32 ranks that are all direct peers use a flat barrier: each rank writes one word at every
+ * other rank. Other teams use dissemination: in round k a rank notifies the rank 2^k numbers above
+ * and waits for the rank 2^k numbers below, so that after log2(n) rounds each rank has heard of
+ * all. A word has one writer, which sets it to the barrier's epoch: writing it again, after a
+ * timeout, changes nothing.
  */
 #ifndef GIN_BARRIER_CUH
 #define GIN_BARRIER_CUH
@@ -14,10 +15,10 @@
 #include "gdaki/barrier.cuh"
 
 /*
- * Barrier `index` of the device communicator, 0 to barriers - 1. An index belongs to one team: a rank
- * uses it with that team only, as it counts how often it was passed; teams without a common rank may
- * share one. Made by all threads of a coop, which make the calls too. What any rank of the team wrote
- * or put before it arrived, in whatever context, is visible to all after the wait.
+ * Barrier `index` of the device communicator, 0 to barriers - 1. A rank uses an index with one team
+ * only, because the index counts its epochs; teams without a common rank may share an index. All
+ * threads of a coop make a GinBarrier and call it. What any rank of the team wrote or put before it
+ * arrived, in any context, is visible to all ranks after the wait.
  */
 class GinBarrier
 {
@@ -28,24 +29,25 @@ public:
 	}
 
 	/*
-	 * This rank has come; it need not wait for the others yet. With peers on a route with queues
-	 * it waits until what this rank has posted is done. ginErrorTimeout, ginErrorPeer,
-	 * ginErrorAborted. A direct peer that has failed ends the wait, and may end the arrival.
+	 * Announces this rank without waiting for the others. With peers on the proxy or gdaki
+	 * route it waits until everything that this rank has posted to the team is done.
+	 * ginErrorTimeout, ginErrorPeer, ginErrorAborted. If a direct peer has failed, wait()
+	 * fails, and arrive() may.
 	 */
 	template <class Coop = GinThread>
 	GIN_FN ginResult_t arrive(Coop coop = {}, ginOptions options = {}) const
 	{
 		ginResult_t result = ginSuccess;
-		coop.sync(); /* it covers what the coop did before */
+		coop.sync(); /* the barrier covers what the coop did before */
 		if (coop.thread_rank() == 0)
 			result = begin(options);
 		return ginAgree(coop, result);
 	}
 
 	/*
-	 * All have come. After arrive(). An acquire for the whole coop. ginErrorTimeout: repeat the
-	 * wait, or arrive and wait; ginErrorPeer, ginErrorAborted. Without options.from it depends
-	 * on the team.
+	 * Waits until all ranks have arrived; after arrive(). An acquire for the whole coop.
+	 * ginErrorTimeout: repeat wait(), or arrive() and wait(). ginErrorPeer, ginErrorAborted.
+	 * Without options.from the wait depends on all ranks of the team.
 	 */
 	template <class Coop = GinThread>
 	GIN_FN ginResult_t wait(Coop coop = {}, ginOptions options = {}) const
@@ -56,6 +58,7 @@ public:
 		return ginAgree(coop, result);
 	}
 
+	/* arrive() and wait(). */
 	template <class Coop = GinThread>
 	GIN_FN ginResult_t sync(Coop coop = {}, ginOptions options = {}) const
 	{
@@ -68,7 +71,7 @@ private:
 	const ginTeam team;
 	const uint32_t index;
 
-	/* The epoch that this rank is coming to; by one thread, as it changes in rounds(). */
+	/* The epoch of the barrier under way. By one thread: finish() changes it. */
 	GIN_FN uint64_t next() const { return ginLocalLoad(&dc.epoch[index]) + 1; }
 
 	GIN_FN size_t wordIndex(uint32_t round) const
@@ -77,7 +80,7 @@ private:
 		       static_cast<size_t>(index) * GIN_BARRIER_ROUNDS + round;
 	}
 
-	/* What this rank has posted, in any context, is done. */
+	/* Waits until everything that this rank has posted to the team, in any context, is done. */
 	GIN_FN ginResult_t drain(const ginOptions &options) const
 	{
 		struct ginPoll own = ginPollStart(dc, options);
@@ -91,19 +94,19 @@ private:
 		return result;
 	}
 
-	/* Before it tells anybody: others tell others. */
+	/* Drains before the first notification, because notified ranks notify further ranks. */
 	GIN_FN ginResult_t begin(const ginOptions &options) const
 	{
 		ginResult_t result = dc.route == ginRouteDirect ? ginSuccess : drain(options);
 		if (result != ginSuccess)
 			return result;
 		if (!isFlat())
-			return tell(0, next(), options);
-		tellAll(next());
+			return notify(0, next(), options);
+		notifyAll(next());
 		return ginSuccess;
 	}
 
-	/* Few that are direct peers of each other; the same answer on all ranks of the team. */
+	/* Whether the barrier is flat: all ranks of the team get one answer. */
 	GIN_FN bool isFlat() const
 	{
 		if (nRanks() > GIN_BARRIER_ROUNDS)
@@ -117,15 +120,15 @@ private:
 
 	GIN_FN uint64_t *signalsOf(int world) const
 	{
-		uint64_t *near = ginDirectNear(dc, world);
-		return near ? near : ginPeerObserve(&dc.peers[world]).signals;
+		uint64_t *known = ginDirectSignals(dc, world);
+		return known ? known : ginPeerObserve(&dc.peers[world]).signals;
 	}
 
 	/*
-	 * B, release end: pairs with ginBarrierObserve in hear() at all of them, in this rank's words. A
-	 * failed peer's memory stays; it is the wait that ends for it.
+	 * B, release end: pairs with ginBarrierObserve at every other rank. The memory of a failed
+	 * peer stays mapped; the wait reports the failure.
 	 */
-	GIN_FN void tellAll(uint64_t epoch) const
+	GIN_FN void notifyAll(uint64_t epoch) const
 	{
 		size_t word = wordIndex(static_cast<uint32_t>(team.rank));
 		ginBarrierRelease();
@@ -135,7 +138,10 @@ private:
 					       epoch);
 	}
 
-	/* The proxy, or the peer's NIC, sets the word: an index has its context. */
+	/*
+	 * Posts a store of the word, by the proxy or the peer's NIC. Barrier `index` uses one
+	 * context.
+	 */
 	GIN_FN ginResult_t post(int world, uint32_t round, uint64_t epoch,
 				const ginOptions &options) const
 	{
@@ -147,8 +153,8 @@ private:
 				      index * GIN_BARRIER_ROUNDS + round, epoch, &own);
 	}
 
-	/* B, release end: pairs with ginBarrierObserve in hear() at that peer. */
-	GIN_FN ginResult_t tell(uint32_t round, uint64_t epoch, const ginOptions &options) const
+	/* B, release end: pairs with ginBarrierObserve in await() at the peer of the round. */
+	GIN_FN ginResult_t notify(uint32_t round, uint64_t epoch, const ginOptions &options) const
 	{
 		int peer = (team.rank + static_cast<int>(1u << round)) % team.nRanks;
 		int world = ginTeamToWorld(dc, team, peer);
@@ -172,7 +178,7 @@ private:
 		ginErrorLeave(dc.self, result, ginCallBarrier, 0, peer, index, expected, seen);
 	}
 
-	/* The class of the words that the rank writes from which this one hears. */
+	/* Which class of agents writes the word of a round at this rank. */
 	GIN_FN ginWriterClass writer(uint32_t round) const
 	{
 		if (dc.route != ginRouteNone)
@@ -190,7 +196,7 @@ private:
 		return route == ginRouteProxy ? ginWriterCpu : ginWriterNic;
 	}
 
-	/* The word of a round. */
+	/* This rank's word of a round. */
 	GIN_FN const uint64_t *wordOf(uint32_t round) const
 	{
 		ginWriterClass by = writer(round);
@@ -198,9 +204,9 @@ private:
 		       wordIndex(round) * (by == ginWriterCpu ? GIN_CPU_WORD_STRIDE : 1);
 	}
 
-	/* B, acquire end. */
-	GIN_FN ginResult_t hear(const uint64_t *word, uint64_t epoch, const ginOptions &options,
-				uint64_t *start) const
+	/* Waits for one word. *start: when the whole wait began. B, acquire end. */
+	GIN_FN ginResult_t await(const uint64_t *word, uint64_t epoch, const ginOptions &options,
+				 uint64_t *start) const
 	{
 		auto look = [word] { return ginBarrierObserve(word); };
 		struct ginPoll poll = ginPollStart(dc, options);
@@ -213,16 +219,16 @@ private:
 		return result;
 	}
 
-	/* One timeout for all words: what is kept of the wait from one to the next is its start. */
-	GIN_FN ginResult_t hearAll(uint64_t epoch, const ginOptions &options) const
+	/* Waits for the words of all ranks, with one timeout from one start. */
+	GIN_FN ginResult_t awaitAll(uint64_t epoch, const ginOptions &options) const
 	{
 		uint64_t start = 0;
 		ginResult_t result = ginSuccess;
 		GIN_NO_UNROLL
 		for (uint32_t peer = 0; result == ginSuccess && peer < nRanks(); peer++)
 			if (peer != static_cast<uint32_t>(team.rank))
-				result = hear(dc.signal[ginWriterGpu] + wordIndex(peer), epoch,
-					      options, &start);
+				result = await(dc.signal[ginWriterGpu] + wordIndex(peer), epoch,
+					       options, &start);
 		return result;
 	}
 
@@ -232,28 +238,28 @@ private:
 		ginResult_t result = ginSuccess;
 		for (uint32_t k = 0; result == ginSuccess && (1u << k) < nRanks(); k++) {
 			if (k)
-				result = tell(k, epoch, options);
+				result = notify(k, epoch, options);
 			if (result == ginSuccess)
-				result = hear(wordOf(k), epoch, options, &start);
+				result = await(wordOf(k), epoch, options, &start);
 		}
 		return result;
 	}
 
-	/* The first looks at all words, with which most waits end. B, acquire end. */
-	GIN_FN bool areThere(uint64_t epoch) const
+	/* The first loads of all words: most waits end here. B, acquire end. */
+	GIN_FN bool arrived(uint64_t epoch) const
 	{
-		bool there = true;
+		bool all = true;
 		GIN_NO_UNROLL
-		for (uint32_t peer = 0; there && peer < nRanks(); peer++) {
+		for (uint32_t peer = 0; all && peer < nRanks(); peer++) {
 			const uint64_t *word = dc.signal[ginWriterGpu] + wordIndex(peer);
 			auto look = [word] { return ginBarrierObserve(word); };
 			if (peer != static_cast<uint32_t>(team.rank))
-				there = ginLookBriefly(look, epoch, 64);
+				all = ginLookBriefly(look, epoch, 64);
 		}
-		return there;
+		return all;
 	}
 
-	/* Who ends the wait by failing: all of the team, if nothing else is asked for. */
+	/* The options of a wait, which depends on the team unless the caller names peers. */
 	GIN_FN ginOptions onTeam(ginOptions options) const
 	{
 		if (!options.from.count)
@@ -261,12 +267,12 @@ private:
 		return options;
 	}
 
-	/* All other looks; by what memory holds, see wait.cuh. */
-	GIN_FN_COLD static ginResult_t listen(const ginDevComm *dc, ginTeam team, uint32_t index,
-					      uint64_t epoch, ginOptions options)
+	/* The longer wait. Cold, so it takes dc.self: see wait.cuh. */
+	GIN_FN_COLD static ginResult_t awaitLong(const ginDevComm *dc, ginTeam team, uint32_t index,
+						 uint64_t epoch, ginOptions options)
 	{
 		const GinBarrier barrier(*dc, team, index);
-		return barrier.hearAll(epoch, barrier.onTeam(options));
+		return barrier.awaitAll(epoch, barrier.onTeam(options));
 	}
 
 	GIN_FN ginResult_t finish(const ginOptions &options) const
@@ -275,8 +281,8 @@ private:
 		ginResult_t result = ginSuccess;
 		if (!isFlat())
 			result = rounds(epoch, onTeam(options));
-		else if (!areThere(epoch))
-			result = listen(dc.self, team, index, epoch, options);
+		else if (!arrived(epoch))
+			result = awaitLong(dc.self, team, index, epoch, options);
 		if (result == ginSuccess)
 			ginLocalStore(&dc.epoch[index], epoch);
 		return result;

@@ -8,17 +8,20 @@
 #include "detail/context_base.cuh"
 #include "options.cuh"
 
-/* A ticket of Gin::flushAsync; plain data that may be kept in any memory. */
+/* A ticket of Gin::flushAsync(): plain data, to be kept in any memory. */
 struct ginRequest {
 	uint64_t opaque[2];
 };
 
 /*
- * One context of a device communicator: puts and signals of different contexts have no order.
- * Cheap to make; any number of threads may use the same context at the same time, each with a Gin
- * of its own. `devComm` must outlive it.
+ * The calls on one context of a device communicator. Puts and signals of different contexts have no
+ * order. A Gin is cheap to make and lives in registers; `devComm` must outlive it. Any number of
+ * threads may use a context at one time, within what `contextSharing` promises, each with its own
+ * Gin.
  *
- * Every call that names a peer takes a world rank, or a team and a rank of it.
+ * A call with a coop is made by all threads of the coop with equal arguments, and returns one
+ * result to all of them. A call that names a peer takes a world rank, or a team and a rank of the
+ * team. Offsets and sizes are bytes. Arguments are not checked.
  */
 class Gin : public GinContext
 {
@@ -30,12 +33,14 @@ public:
 	}
 
 	/*
-	 * Write `bytes` bytes from offset srcOff of this rank's part of srcWin to offset dstOff of
-	 * the peer's part of dstWin, then do `remote` there and, once the source bytes may be
-	 * reused, `local` here. All threads of the coop copy, or one posts, by a route with queues:
-	 * the source is read later then. Zero bytes and the own rank are like any other.
-	 * ginErrorTimeout: the queue is full, nothing is posted; ginErrorPeer, ginErrorAborted:
-	 * neither action is done, and the target may have been written in part.
+	 * Writes `bytes` bytes from offset srcOff of this rank's part of srcWin to offset dstOff of
+	 * the peer's part of dstWin, then does `remote` at the peer and, once the source bytes may
+	 * be reused, `local` on this rank. On the direct route all threads of the coop copy; on the
+	 * other routes one thread posts, and the source is read later. `bytes` may be 0, and `peer`
+	 * this rank.
+	 *
+	 * ginErrorTimeout: the queue stayed full, and nothing is posted. ginErrorPeer,
+	 * ginErrorAborted: neither action is done; the target may have been written in part.
 	 */
 	template <class Remote = GinNone, class Local = GinNone, class Coop = GinThread>
 	GIN_FN ginResult_t put(int peer, ginWindow_t dstWin, size_t dstOff, ginWindow_t srcWin,
@@ -47,10 +52,10 @@ public:
 	}
 
 	/*
-	 * The same from anywhere in a registered window of this rank. The direct route reads there;
-	 * by routes with queues the window has to be found, a search among all of them, by the CPU
-	 * for the proxy, by the caller for a NIC, and a source that is not known to be this GPU's
-	 * memory is released to the system. ginErrorInvalidArgument: the caller has found none.
+	 * put() with a source at an address in any registered window of this rank. The direct route
+	 * needs no window. On the proxy route the CPU searches all windows for the source, on the
+	 * gdaki route the caller does, and on both the caller releases the source to the system.
+	 * ginErrorInvalidArgument: gdaki has found no window; otherwise as put().
 	 */
 	template <class Remote = GinNone, class Local = GinNone, class Coop = GinThread>
 	GIN_FN ginResult_t putFrom(int peer, ginWindow_t dstWin, size_t dstOff, const void *src,
@@ -62,9 +67,10 @@ public:
 	}
 
 	/*
-	 * Write `value`, at most 32 bytes, to offset dstOff of the peer's part of dstWin, then do
-	 * `remote` there. There is no source to reuse. One that is aligned and of 4 or 8 bytes is
-	 * seen whole or not at all. ginErrorPeer, ginErrorAborted: the value may have been written.
+	 * Writes `value`, at most 32 bytes, to offset dstOff of the peer's part of dstWin, then
+	 * does `remote` at the peer. An aligned value of 4 or 8 bytes arrives in one piece.
+	 * ginErrorTimeout: nothing is posted. ginErrorPeer, ginErrorAborted: the value may have
+	 * been written.
 	 */
 	template <class Value, class Remote = GinNone, class Coop = GinThread>
 	GIN_FN ginResult_t putValue(int peer, ginWindow_t dstWin, size_t dstOff, Value value,
@@ -73,7 +79,7 @@ public:
 	{
 		static_assert(sizeof(Value) <= 32, "putValue takes up to 32 bytes: use put");
 		static_assert(__is_trivially_copyable(Value), "a value is sent as its bytes");
-		coop.sync(); /* a value may be a flag: all of the coop have come before it */
+		coop.sync(); /* a value may be a flag for what the coop wrote */
 		struct ginSignalOp op = ginSignalOf(remote);
 		if (networked() && beyondAll(op))
 			return refuse(coop, ginCallPutValue, peer);
@@ -88,17 +94,17 @@ public:
 	}
 
 	/*
-	 * Read `bytes` bytes from offset srcOff of the peer's part of srcWin to offset dstOff of
-	 * this rank's part of dstWin. They are there, for whoever the caller synchronises with
-	 * afterwards, once a flush or a wait for a later request has returned. ginErrorPeer,
-	 * ginErrorAborted.
+	 * Reads `bytes` bytes from offset srcOff of the peer's part of srcWin into offset dstOff of
+	 * this rank's part of dstWin. The bytes are there, for every thread that the caller
+	 * synchronises with, once a flush or a wait for a later request has returned.
+	 * ginErrorTimeout: nothing is posted. ginErrorPeer, ginErrorAborted.
 	 */
 	template <class Coop = GinThread>
 	GIN_FN ginResult_t get(int peer, ginWindow_t srcWin, size_t srcOff, ginWindow_t dstWin,
 			       size_t dstOff, size_t bytes, Coop coop = {},
 			       ginOptions options = {}) const
 	{
-		coop.sync(); /* none of the coop uses the bytes that are replaced */
+		coop.sync(); /* no thread of the coop still uses the overwritten bytes */
 		if (queued(peer))
 			return getNetwork(peer, srcWin, srcOff, dstWin, dstOff, bytes, coop,
 					  options);
@@ -111,7 +117,10 @@ public:
 			   options);
 	}
 
-	/* Do `remote` at the peer. ginErrorPeer, ginErrorAborted: it may have been done. */
+	/*
+	 * Does `remote` at the peer. ginErrorTimeout: nothing is posted. ginErrorPeer,
+	 * ginErrorAborted: the signal may have been raised.
+	 */
 	template <class Remote, class Coop = GinThread>
 	GIN_FN ginResult_t signal(int peer, Remote remote, Coop coop = {},
 				  ginOptions options = {}) const
@@ -120,10 +129,10 @@ public:
 				      sizeof(Remote) == sizeof(ginSignalOp),
 			      "signal needs a remote action");
 		struct ginSignalOp op = ginSignalOf(remote);
-		coop.sync(); /* it covers what the coop put */
-		uint64_t *near = op.at ? nullptr : ginDirectNear(dc, peer);
-		if (near)
-			return signalDirect(coop, peer, near, op, options);
+		coop.sync(); /* the signal covers what the coop put */
+		uint64_t *known = op.at ? nullptr : ginDirectSignals(dc, peer);
+		if (known)
+			return signalDirect(coop, peer, known, op, options);
 		if (networked() && (queued(peer) || byAgent(op)))
 			return postSignal(coop, ginCallSignal, peer, op, options);
 		return signalDirect(coop, peer, ginPeerObserve(&dc.peers[peer]).signals, op,
@@ -131,10 +140,12 @@ public:
 	}
 
 	/*
-	 * Atomics on an aligned word of 4 or 8 bytes, as `value` has, at offset `off` of the peer's
-	 * part of `win`, by one thread. The old value goes to *old unless that is NULL. An atomic
-	 * covers what a strong signal would, and the old value is an acquire. Words that atomics
-	 * and signals change must be changed by nothing else. ginErrorPeer, ginErrorAborted.
+	 * Atomics by one thread on an aligned word at offset `off` of the peer's part of `win`; the
+	 * word has the size of `value`, 4 or 8 bytes. *old gets the old value, unless `old` is
+	 * NULL. An atomic covers what a strong signal would cover, and reading the old value is an
+	 * acquire. Only atomics and signals may change such a word. ginErrorTimeout, ginErrorPeer,
+	 * ginErrorAborted: the atomic may have been done. ginErrorUnsupported: no agent can do
+	 * atomics in this window (ginCommInfo_t.deviceAtomics).
 	 */
 	template <class Word> GIN_FN ginResult_t atomicFetchAdd(int peer, ginWindow_t win,
 								size_t off, Word value,
@@ -151,7 +162,7 @@ public:
 		return result;
 	}
 
-	/* Set to `value` when it is `compare`. */
+	/* Sets the word to `value` if it is `compare`. */
 	template <class Word>
 	GIN_FN ginResult_t atomicCompareSwap(int peer, ginWindow_t win, size_t off,
 					     ginSame<Word> compare, Word value,
@@ -184,10 +195,10 @@ public:
 	}
 
 	/*
-	 * The source bytes of all puts of this context that happen before the call may be reused,
-	 * and the bytes of all gets are there. It says nothing of the targets. Direct puts and gets
-	 * have done so when they return: the coop only has to meet. ginErrorTimeout; what a transfer
-	 * has failed with; ginErrorPeer, ginErrorAborted.
+	 * Waits until the source bytes of all puts of this context that happen before the call may
+	 * be reused, and the bytes of all gets are there. Promises nothing about targets. Direct
+	 * puts and gets are complete when they return. ginErrorTimeout, ginErrorPeer,
+	 * ginErrorAborted, or the error of a transfer that failed.
 	 */
 	template <class Coop = GinThread>
 	GIN_FN ginResult_t flush(Coop coop = {}, ginOptions options = {}) const
@@ -200,7 +211,7 @@ public:
 		return await(coop, dc.nRanks, ginLocalLoad(&queue()->posted[dc.nRanks]), options);
 	}
 
-	/* The same for one peer, in two steps: a ticket now, the wait when it is needed. */
+	/* flush() for one peer in two steps: flushAsync() takes a ticket, wait() waits for it. */
 	template <class Coop = GinThread>
 	GIN_FN struct ginRequest flushAsync(int peer, Coop coop = {}) const
 	{
@@ -228,7 +239,9 @@ public:
 			     options);
 	}
 
-	/* The value of this rank's signal; what it covers is visible to the calling thread. */
+	/*
+	 * The value of this rank's signal. What the signal covers is visible to the calling thread.
+	 */
 	GIN_FN uint64_t readSignal(uint32_t id) const
 	{
 		const size_t at = wordIndex(id);
@@ -240,7 +253,10 @@ public:
 		return ginSignalObserve(ownWord(win, off));
 	}
 
-	/* Set the signal, and its shadow, to 0. Nobody may raise it meanwhile. By one thread. */
+	/*
+	 * Sets a signal and its shadow to 0, by one thread. No agent may raise the signal
+	 * at the time.
+	 */
 	GIN_FN void resetSignal(uint32_t id) const
 	{
 		size_t at = wordIndex(id);
@@ -261,9 +277,9 @@ public:
 	}
 
 	/*
-	 * Wait until this rank's signal is at least `least`, by a rolling compare: the difference
-	 * is less than 2^(bits - 1). An acquire for the whole coop. ginErrorTimeout; ginErrorPeer
-	 * when a peer that the wait depends on has failed; ginErrorAborted.
+	 * Waits until this rank's signal is at least `least`. The compare rolls over: signal minus
+	 * `least` is below 2^(options.bits - 1). An acquire for the whole coop. ginErrorTimeout;
+	 * ginErrorPeer: a peer that the wait depends on (options.from) has failed; ginErrorAborted.
 	 */
 	template <class Coop = GinThread>
 	GIN_FN ginResult_t waitSignal(uint32_t id, uint64_t least, Coop coop = {},
@@ -289,8 +305,8 @@ public:
 	}
 
 	/*
-	 * A shadow is a word of the user's own beside each signal: what he expects it to be. Only
-	 * these calls and resetSignal touch it.
+	 * A shadow is a word of the user beside each signal: the value that the user expects. Only
+	 * the calls below and resetSignal() change it.
 	 */
 	GIN_FN uint64_t *signalShadow(uint32_t id) const
 	{
@@ -302,7 +318,7 @@ public:
 		ginLocalAdd(signalShadow(id), delta);
 	}
 
-	/* Wait until the signal is at least its shadow. */
+	/* Waits until the signal is at least its shadow. Results as waitSignal(). */
 	template <class Coop = GinThread>
 	GIN_FN ginResult_t waitSignalMeetShadow(uint32_t id, Coop coop = {},
 						ginOptions options = {}) const
@@ -311,10 +327,10 @@ public:
 	}
 
 	/*
-	 * Wait until the signal is at least its shadow plus `leastDelta`, then let the shadow follow
-	 * to what the signal is. *before is the shadow before, *delta by how much it went on; both
-	 * are written on success only. Not by two coops at the same time on one signal. On failure
-	 * the shadow stays.
+	 * Waits until the signal is at least its shadow plus `leastDelta`, then sets the shadow to
+	 * the value of the signal. *before gets the old shadow and *delta the increase, on success
+	 * only; on failure the shadow does not change. One coop at a time per signal. Results as
+	 * waitSignal().
 	 */
 	template <class Coop = GinThread>
 	GIN_FN ginResult_t waitSignalFollowShadow(uint32_t id, uint64_t leastDelta,
@@ -323,7 +339,7 @@ public:
 	{
 		uint64_t *shadow = signalShadow(id), old = ginLocalLoad(shadow);
 		ginResult_t result = ginSuccess;
-		coop.sync(); /* all have read it before it moves on */
+		coop.sync(); /* every thread has read the shadow before it changes */
 		if (coop.thread_rank() == 0) {
 			result = waitSignal(id, old + leastDelta, GinThread{}, options);
 			if (result == ginSuccess)
@@ -334,13 +350,13 @@ public:
 			return result;
 		*before = old;
 		*delta = ginLocalLoad(shadow) - old;
-		coop.sync(); /* and read it again before the next call moves it */
+		coop.sync(); /* and again, before the next call changes it */
 		return result;
 	}
 
 	/*
-	 * How many puts with this local action may have their source reused. By the gdaki route it looks
-	 * at each of the context's queues in which a put that counts is under way.
+	 * The number of puts with this local action whose source bytes may be reused. On the gdaki
+	 * route the call looks at each send queue of the context with such a put under way.
 	 */
 	GIN_FN uint64_t readCounter(uint32_t id) const
 	{
@@ -350,7 +366,7 @@ public:
 		return dc.queues ? sum + ginDoneObserve(hostCounterWord(id)) : sum;
 	}
 
-	/* Set the counter to 0. No put that counts may be under way. By one thread. */
+	/* Sets a counter to 0, by one thread. No put with this counter may be under way. */
 	GIN_FN void resetCounter(uint32_t id) const
 	{
 		ginWordClear(counterWord(id));
@@ -360,7 +376,7 @@ public:
 		ginLocalStore(&dc.counterMirror[counterIndex(id)].seen, 0);
 	}
 
-	/* Wait until the counter is at least `least`; results as waitSignal's. */
+	/* Waits until the counter is at least `least`. Results as waitSignal(). */
 	template <class Coop = GinThread>
 	GIN_FN ginResult_t waitCounter(uint32_t id, uint64_t least, Coop coop = {},
 				       ginOptions options = {}) const
@@ -372,7 +388,7 @@ public:
 			       failed);
 	}
 
-	/* The same calls with a team in front of the peer. */
+	/* The calls above with a team before the peer, which is a rank of the team. */
 	template <class... Args>
 	GIN_FN ginResult_t put(ginTeam team, int peer, ginWindow_t dstWin, Args... args) const
 	{

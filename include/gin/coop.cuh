@@ -2,24 +2,26 @@
 /*
  * coop.cuh - the threads that make one call together
  *
- * All threads of the coop make the call, with the same arguments. A coop is any type with
+ * All threads of the coop make the call, with equal arguments. A coop is any type with
  *   thread_rank()  0 to size() - 1
- *   size()
- *   sync()         all have arrived; what each wrote before is visible to all after
- *   any(mine)      tells all whether one of them said true; a type without it works too, but its
- *                  threads may return different results from one call
- * A type whose any() is a sync() too says so by `anyIsSync`; a vote alone orders no memory. `leaders`
- * of the first threads execute together, lanes of one warp: what one of them has to do, as polling a
- * word, all of them do, since to part them costs more. 1 where it is not said. A type of many threads
- * sets `inFlight`, accesses that each has in flight in a long copy, to less than the 8 that a few need;
- * one whose size the compiler knows says it by `fixedSize`.
+ *   size()         the number of threads
+ *   sync()         waits for all threads; what each wrote before is visible to all after
+ *   any(mine)      returns on every thread whether one of them passed true. Optional: without it
+ *                  the threads may get different results from one call.
+ * and, optionally, these constants:
+ *   anyIsSync      any() also is a sync(); a vote alone orders no memory
+ *   leaders        the first `leaders` threads are lanes of one warp: they poll together, because
+ *                  diverging costs more than redundant loads. Default 1.
+ *   inFlight       accesses that each thread has in flight in a long copy. Default 8; coops of many
+ *                  threads need fewer.
+ *   fixedSize      the size, if the compiler knows it
  */
 #ifndef GIN_COOP_CUH
 #define GIN_COOP_CUH
 
 #include "detail/target.cuh"
 
-/* Host threads never execute together. */
+/* Lanes of a warp that execute together; host threads never do. */
 #define GIN_TOGETHER (GIN_ON_GPU ? 32u : 1u)
 
 /* One thread. */
@@ -34,7 +36,7 @@ struct GinThread {
 	GIN_FN bool any(bool mine) const { return mine; }
 };
 
-/* Lanes of one warp, by a mask that is the same for all of them and holds each. */
+/* Lanes of one warp. All of them pass one mask, with the bits of exactly these lanes. */
 struct GinLanes {
 	static constexpr bool anyIsSync = true;
 	static constexpr uint32_t leaders = GIN_TOGETHER;
@@ -73,7 +75,7 @@ private:
 	}
 };
 
-/* `lanes` neighbouring lanes of a warp, 1, 2, 4 to 32; on the host neighbouring threads of a block. */
+/* An aligned tile of 1, 2, 4, 8, 16 or 32 lanes of a warp; of threads of a block on the host. */
 template <uint32_t lanes> struct GinTile {
 	static_assert(lanes && !(lanes & (lanes - 1)) && lanes <= 32, "1, 2, 4, 8, 16 or 32 lanes");
 	static constexpr bool anyIsSync = true;
@@ -98,8 +100,8 @@ template <uint32_t lanes> struct GinTile {
 };
 
 /*
- * A warp, all of its lanes: 32 on a GPU, where the block must be a multiple of that, GIN_HOST_WARP
- * host threads, fewer at a block's end.
+ * All lanes of a warp. On a GPU 32 lanes: the block size must be a multiple of 32. On the host
+ * GIN_HOST_WARP threads, or fewer at the end of a block.
  */
 struct GinWarp {
 	static constexpr bool anyIsSync = true;
@@ -140,8 +142,8 @@ private:
 };
 
 /*
- * `warps` whole warps of the block from number `first` on. `id` is 1 to 15, and another for spans
- * that meet at the same time: it is the hardware's named barrier.
+ * `warps` whole warps of the block, from warp number `first`. `id` is the number of the hardware's
+ * named barrier, 1 to 15: spans that are in use at one time need different numbers.
  */
 struct GinWarpSpan {
 	static constexpr bool anyIsSync = true;
@@ -208,7 +210,7 @@ struct GinCta {
 	}
 };
 
-/* A coop that is chosen at run time. */
+/* A coop chosen at run time. */
 enum ginCoopKind { ginCoopThread = 0, ginCoopWarp = 1, ginCoopCta = 2 };
 
 struct GinAnyCoop {
@@ -270,13 +272,13 @@ template <class Coop> GIN_FN constexpr uint32_t ginFixedSize(long)
 	return 0;
 }
 
-/* Is this thread one of those who do what the first one has to? */
+/* Is this thread one of the first ginLeaders() threads, which poll together? */
 template <class Coop> GIN_FN bool ginLeads(Coop coop)
 {
 	return coop.size() <= ginLeaders<Coop>(0) || coop.thread_rank() < ginLeaders<Coop>(0);
 }
 
-/* The largest result of the coop, by a vote per bit from the top: those with less drop out. */
+/* The largest result of the coop, by one vote per bit from the top bit. */
 template <class Coop> GIN_FN_COLD ginResult_t ginAgreeWorst(Coop coop, ginResult_t mine)
 {
 	uint32_t agreed = 0;
@@ -289,8 +291,8 @@ template <class Coop> GIN_FN_COLD ginResult_t ginAgreeWorst(Coop coop, ginResult
 }
 
 /*
- * The closing vote of a call, in the place of its closing sync: all get ginSuccess when all have
- * it, else all get the largest result of any. Success costs the one vote.
+ * The closing vote of a call, which replaces its closing sync. Every thread gets ginSuccess if
+ * every thread has it, else the largest result of the coop. Success costs one vote.
  */
 template <class Coop> GIN_FN auto ginAgreeBy(Coop coop, ginResult_t mine, int)
 	-> decltype(Coop::anyIsSync, ginSuccess)
@@ -298,7 +300,7 @@ template <class Coop> GIN_FN auto ginAgreeBy(Coop coop, ginResult_t mine, int)
 	return coop.any(mine != ginSuccess) ? ginAgreeWorst(coop, mine) : ginSuccess;
 }
 
-/* A coop whose vote is just a vote. */
+/* For a coop whose any() is not a sync(). */
 template <class Coop> GIN_FN auto ginAgreeBy(Coop coop, ginResult_t mine, long)
 	-> decltype(coop.any(true), ginSuccess)
 {
@@ -306,7 +308,7 @@ template <class Coop> GIN_FN auto ginAgreeBy(Coop coop, ginResult_t mine, long)
 	return coop.any(mine != ginSuccess) ? ginAgreeWorst(coop, mine) : ginSuccess;
 }
 
-/* A coop that cannot vote meets. */
+/* For a coop without any(). */
 template <class Coop> GIN_FN ginResult_t ginAgreeBy(Coop coop, ginResult_t mine, ...)
 {
 	coop.sync();

@@ -2,19 +2,20 @@
 /*
  * functions.cuh - the calls of class Gin as C functions over scalars and pointers
  *
- * For compilers that know no C++ templates: a bitcode build, Triton, Python kernels. Each does what
- * the call of that name does. They own no state and are inline; a file that defines GIN_C_FN as
- * `extern "C" __device__` before including the header has them as symbols.
+ * For compilers without C++ templates: a bitcode build, Triton, Python kernels. Each function makes
+ * the call of its name on class Gin or GinBarrier, and returns its result. The functions own no
+ * state and are inline; a file that defines GIN_C_FN as `extern "C" __device__` before it includes
+ * this header gets them as symbols.
  *
  * Common arguments:
- *	dc, context	the device communicator and the context's number
+ *	dc, context	the device communicator, and the number of the context
  *	peer		a world rank
- *	kind		ginSignalKind; none: the four signal arguments are not looked at
- *	window, where	NULL and a signal's id, or a window and an offset in it
- *	value		what is added to the signal
- *	counter		a counter's id, or UINT32_MAX
- *	coop		ginCoopKind: who makes the call together
- *	timeout		nanoseconds, 0 for the device communicator's
+ *	kind		ginSignalKind; with ginSignalNone the other signal arguments are ignored
+ *	window, where	NULL and the id of a signal, or a window and an offset in bytes
+ *	value		is added to the signal
+ *	counter		the id of a counter, or UINT32_MAX: none
+ *	coop		ginCoopKind: the threads that make the call together
+ *	timeout		nanoseconds; 0: ginDevComm.timeout
  */
 #ifndef GIN_FUNCTIONS_CUH
 #define GIN_FUNCTIONS_CUH
@@ -72,7 +73,7 @@ GIN_C_FN ginResult_t ginPutFrom(const ginDevComm *dc, uint32_t context, int peer
 			 GinAnyCoop{coop}, ginTimeout(timeout));
 }
 
-/* `bytes` is 1, 2, 4 or 8: the low bytes of `data`. */
+/* Sends the low `bytes` bytes of `data`: 1, 2, 4 or 8. */
 GIN_C_FN ginResult_t ginPutValue(const ginDevComm *dc, uint32_t context, int peer,
 				 struct ginWindowTable *dstWin, uint64_t dstOff, uint64_t data,
 				 uint32_t bytes, uint32_t kind, struct ginWindowTable *window,
@@ -116,7 +117,7 @@ GIN_C_FN ginResult_t ginSignal(const ginDevComm *dc, uint32_t context, int peer,
 			ginTimeout(timeout));
 }
 
-/* Atomics of 64 bits, and of 32; `old` may be NULL. */
+/* Atomics of 64 and 32 bits. `old` may be NULL. */
 GIN_C_FN ginResult_t ginAtomicFetchAdd64(const ginDevComm *dc, uint32_t context, int peer,
 					 struct ginWindowTable *win, uint64_t off, uint64_t value,
 					 uint64_t *old)
@@ -177,7 +178,7 @@ GIN_C_FN ginResult_t ginWait(const ginDevComm *dc, uint32_t context,
 	return Gin(*dc, context).wait(*request, GinAnyCoop{coop}, ginTimeout(timeout));
 }
 
-/* Signals: `window` NULL and an id, or a window and an offset. */
+/* Signals: `window` NULL and the id, or a window and an offset. */
 GIN_C_FN uint64_t ginReadSignal(const ginDevComm *dc, uint32_t context,
 				struct ginWindowTable *window, uint64_t where)
 {
@@ -249,7 +250,7 @@ GIN_C_FN ginResult_t ginWaitCounter(const ginDevComm *dc, uint32_t context, uint
 	return Gin(*dc, context).waitCounter(id, least, GinAnyCoop{coop}, ginTimeout(timeout));
 }
 
-/* The team is given by its three numbers: see ginTeam. */
+/* The three numbers of the team: see ginTeam. */
 GIN_C_FN ginResult_t ginBarrierArrive(const ginDevComm *dc, int nRanks, int rank, int stride,
 				      uint32_t index, uint32_t coop, uint64_t timeout)
 {

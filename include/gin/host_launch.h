@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * host_launch.h - host threads in the place of GPU threads
+ * host_launch.h - host threads that act as GPU threads
  *
- * ginHostLaunch(grid, block, fn, arg) runs fn(arg) on grid x block threads, each of which knows its
- * block and thread number, and returns when all have ended. Device calls made there, coops
- * included, mean what they mean in a kernel, so that one source serves as both. Public: use it for
- * tests of your own kernels on machines without a GPU. Needs pthreads; C++17.
+ * ginHostLaunch(grid, block, fn, arg) runs fn(arg) on grid x block threads and returns when all
+ * have ended. Each thread knows its block and thread number. Device calls and coops mean there what
+ * they mean in a kernel, so that one source serves as kernel and as host function. Public: use it
+ * to test your own kernels on machines without a GPU. Needs pthreads and C++17.
  *
- * A thread that ginHostLaunch() did not start is a block of one.
+ * A thread that ginHostLaunch() did not start is a block of one thread.
  */
 #ifndef GIN_HOST_LAUNCH_H
 #define GIN_HOST_LAUNCH_H
@@ -19,31 +19,31 @@
 
 #include "abi.h"
 
-/* Threads of a warp on the host: 1 to 32; the same in every file of a program. */
+/* Threads of a warp on the host, 1 to 32. Every file of a program must use one value. */
 #ifndef GIN_HOST_WARP
 #define GIN_HOST_WARP 4u
 #endif
 
 /*
- * Threads that synchronise with each other. `vote` has a flag for this meeting and one for the
- * next: nobody can set the latter before all have arrived at this one, and who arrives last clears
- * it.
+ * A group of threads that synchronise with each other. `vote` has a flag for this meeting and a
+ * flag for the next. No thread can set the flag of the next meeting before every thread has arrived
+ * at this meeting; the last thread to arrive clears it.
  */
 struct ginHostGroup {
-	uint64_t key; /* which threads; 0: free */
-	uint32_t arrived;
-	uint32_t meeting; /* its number */
+	uint64_t key;	  /* which threads; 0: a free entry */
+	uint32_t arrived; /* threads at this meeting */
+	uint32_t meeting; /* number of this meeting */
 	uint32_t vote[2];
 };
 
-/* A block, and as many groups as its coops can have at a time. */
+/* A block, with a table of the groups that its coops use. */
 struct ginHostBlock {
-	uint32_t size;
-	uint32_t places;
-	ginHostGroup *groups; /* [places], found by their key */
+	uint32_t size; /* threads */
+	uint32_t groupsMax;
+	ginHostGroup *groups; /* [groupsMax], a hash table by key */
 };
 
-/* What a host thread knows of itself. */
+/* Position of a host thread in its launch. */
 struct ginHostThread {
 	uint32_t thread;
 	uint32_t blockIndex;
@@ -65,25 +65,25 @@ inline uint64_t ginHostNow()
 	return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
-/* The group of this key, which is not 0, in the calling thread's block. */
+/* The group of `key`, which is not 0, in the calling thread's block. */
 inline ginHostGroup *ginHostFind(uint64_t key)
 {
 	ginHostBlock *block = ginHostSelf()->block;
-	for (uint32_t i = 0; i < block->places; i++) {
-		ginHostGroup *group = &block->groups[(key + i) % block->places];
+	for (uint32_t i = 0; i < block->groupsMax; i++) {
+		ginHostGroup *group = &block->groups[(key + i) % block->groupsMax];
 		uint64_t none = 0;
 		if (__atomic_compare_exchange_n(&group->key, &none, key, false, __ATOMIC_RELAXED,
 						__ATOMIC_RELAXED) ||
 		    none == key)
 			return group;
 	}
-	abort(); /* this block uses more coops than there are places for */
+	abort(); /* the block uses more coops than its table holds */
 }
 
 /*
  * The `size` threads of group `which` of a kind of coop meet: what each wrote before is visible to
- * every thread after, and each call returns whether one of them had `mine`. H, both ends: the last thread
- * to arrive releases what the others acquire.
+ * every thread after, and each call returns whether one of them had `mine`. H, both ends: the last
+ * thread to arrive releases what the others acquire.
  */
 inline bool ginHostMeet(uint64_t kind, uint64_t which, uint32_t size, bool mine)
 {
@@ -104,7 +104,7 @@ inline bool ginHostMeet(uint64_t kind, uint64_t which, uint32_t size, bool mine)
 	return __atomic_load_n(&group->vote[now % 2], __ATOMIC_RELAXED) != 0;
 }
 
-/* One call of ginHostLaunch(): its threads wait for `go`, because coops need all or none. */
+/* One call of ginHostLaunch(). Its threads wait for `go`: coops need every thread or none. */
 struct ginHostGrid {
 	uint32_t gridSize;
 	void (*fn)(void *);
@@ -112,7 +112,7 @@ struct ginHostGrid {
 	ginHostBlock *blocks;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	int go; /* 0 wait, 1 run, -1 leave */
+	int go; /* 0: wait, 1: run, -1: return */
 };
 
 struct ginHostStart {
@@ -151,7 +151,7 @@ inline void *ginHostThreadMain(void *arg)
 	return nullptr;
 }
 
-/* Start every thread, or none: returns how many run, after they have been told what to do. */
+/* Starts every thread. Returns the number that was started: fn runs if that is `count`. */
 inline uint32_t ginHostGridStart(ginHostGrid *grid, ginHostStart *starts, uint32_t count)
 {
 	uint32_t made = 0;
@@ -164,23 +164,23 @@ inline uint32_t ginHostGridStart(ginHostGrid *grid, ginHostStart *starts, uint32
 	return made;
 }
 
-/* The blocks, and behind them their groups; NULL without memory. */
+/* Allocates the blocks, followed by their groups. NULL: no memory. */
 inline ginHostBlock *ginHostBlocks(uint32_t grid, uint32_t block)
 {
-	size_t places =
-		4 * static_cast<size_t>(block) + 16; /* tiles of 2, 4, 8 ..., and the rest */
-	size_t bytes = grid * (sizeof(ginHostBlock) + places * sizeof(ginHostGroup));
+	/* Room for tiles of 2, 4, 8, ... threads, and for other coops. */
+	size_t most = 4 * static_cast<size_t>(block) + 16;
+	size_t bytes = grid * (sizeof(ginHostBlock) + most * sizeof(ginHostGroup));
 	ginHostBlock *blocks = static_cast<ginHostBlock *>(calloc(1, bytes));
 	ginHostGroup *groups = reinterpret_cast<ginHostGroup *>(blocks + grid);
 
-	for (uint32_t b = 0; blocks && b < grid; b++, groups += places)
-		blocks[b] = {block, static_cast<uint32_t>(places), groups};
+	for (uint32_t b = 0; blocks && b < grid; b++, groups += most)
+		blocks[b] = {block, static_cast<uint32_t>(most), groups};
 	return blocks;
 }
 
 /*
- * Run fn(arg) on grid x block host threads and wait for all of them. ginErrorSystem when that many
- * threads cannot be had: fn has not run then.
+ * Runs fn(arg) on grid x block host threads and waits for all of them. ginErrorInvalidArgument:
+ * grid, block or fn is 0. ginErrorSystem: the system did not give so many threads; fn has not run.
  */
 inline ginResult_t ginHostLaunch(uint32_t grid, uint32_t block, void (*fn)(void *), void *arg)
 {

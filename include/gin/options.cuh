@@ -10,10 +10,10 @@
 /*
  * Remote and local actions of a put.
  *
- * A remote action raises a signal at the target once the put is visible there. The signal is a word of the
- * context, by id, or an aligned 8-byte word of a window. A strong signal also makes every earlier put of the
- * context to that peer visible; a weak signal covers its own put alone. A local action counts puts whose
- * source bytes may be reused.
+ * A remote action raises a signal at the target once the put is visible there. The signal is a word
+ * of the context, by id, or an aligned 8-byte word of a window. A strong signal also makes every
+ * earlier put of the context to that peer visible; a weak signal covers its own put alone. A local
+ * action counts puts whose source bytes may be reused.
  */
 
 /* No action. */
@@ -138,10 +138,10 @@ GIN_FN constexpr uint32_t ginCounterOf(GinCounterInc a)
 #define GIN_FOREVER UINT64_MAX
 
 /*
- * Which threads use the context during the life of this object: all threads of the GPU, threads of one
- * block, or this thread alone. The caller promises it. The proxy and gdaki routes post with cheaper atomics, or
- * without atomics for a thread alone; the direct route makes no difference. Barrier `index` uses context
- * index % contexts.
+ * Which threads use the context during the life of a Gin: all threads of the GPU, threads of one
+ * block, or only the thread that has the Gin. The caller promises it. The proxy and gdaki routes
+ * post with cheaper atomics, or without atomics for a thread alone; the direct route makes no
+ * difference. Barrier `index` uses context index % contexts.
  */
 enum ginSharing { ginSharingGpu = 0, ginSharingCta = 1, ginSharingThread = 2 };
 
@@ -163,15 +163,16 @@ struct ginOptions {
 	ginPeerSet from = {};
 
 	/*
-	 * How far the caller has already released its earlier writes. A call leaves out a fence that
-	 * `given` covers: a signal without data on every route, and puts and atomics on the proxy and
-	 * gdaki routes. With ginScopeSystem such a call orders nothing by itself and costs less.
+	 * How far the caller has already released its earlier writes. A call leaves out a fence
+	 * that `given` covers: a signal without data on every route, and puts and atomics on the
+	 * proxy and gdaki routes. With ginScopeSystem such a call orders nothing by itself and
+	 * costs less.
 	 */
 	ginScope given = ginScopeThread;
 
 	/*
-	 * Puts: the least scope to which the writes of the source must be released. The direct route
-	 * reads the source itself and needs no release.
+	 * Puts: the least scope to which the writes of the source must be released. The direct
+	 * route reads the source itself and needs no release.
 	 */
 	ginScope required = ginScopeDevice;
 
@@ -179,15 +180,16 @@ struct ginOptions {
 	uint32_t bits = 64;
 
 	/*
-	 * Puts: more puts follow on this context and peer, the last of them without this option. The
-	 * gdaki route may hold the doorbell back until then; the other routes ignore the option.
+	 * Puts: more puts follow on this context and peer, the last of them without this option.
+	 * The gdaki route may hold the doorbell back until then; the other routes ignore the
+	 * option.
 	 */
 	bool aggregate = false;
 
 	/*
-	 * Puts and gets: shared memory of the block, 16-byte aligned, or NULL. The caller keeps it; the
-	 * call may write it until it returns. A hint: the direct route moves long copies through it
-	 * (direct/bulk.cuh).
+	 * Puts and gets: shared memory of the block, 16-byte aligned, or NULL. The caller keeps it;
+	 * the call may write it until it returns. A hint: the direct route moves long copies
+	 * through it (direct/bulk.cuh).
 	 */
 	void *scratch = nullptr;
 	uint32_t scratchBytes = 0;
@@ -202,8 +204,8 @@ GIN_FN ginOptions ginTimeout(uint64_t nanoseconds)
 }
 
 /*
- * A team: nRanks ranks, `stride` world ranks apart. This rank is number `rank` of them. Fill in the struct
- * for a custom team. Only members may use a team.
+ * A team: nRanks ranks, `stride` world ranks apart. This rank is number `rank` of them. Fill in the
+ * struct for a custom team. Only members may use a team.
  */
 struct ginTeam {
 	int nRanks;

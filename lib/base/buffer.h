@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* buffer.h - bytes that grow */
+/* buffer.h - a growing array of bytes */
 #ifndef GIN_LIB_BUFFER_H
 #define GIN_LIB_BUFFER_H
 
@@ -13,7 +13,7 @@ struct buffer {
 	size_t size;
 };
 
-/* Room for `bytes` more, at the end; NULL when there is no memory. The caller adds to `used`. */
+/* Makes room for `bytes` more at the end, or returns NULL. The caller adds to `used`. */
 static inline uint8_t *bufferRoom(struct buffer *b, size_t bytes)
 {
 	if (b->used + bytes > b->size) {
@@ -27,7 +27,7 @@ static inline uint8_t *bufferRoom(struct buffer *b, size_t bytes)
 	return b->data + b->used;
 }
 
-/* 0, or -1 without memory. */
+/* 0, or -1 when there is no memory. */
 static inline int bufferAppend(struct buffer *b, const void *data, size_t bytes)
 {
 	uint8_t *room = bufferRoom(b, bytes + !bytes);

@@ -16,7 +16,7 @@ static inline uint64_t clockNow(void)
 	return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
 }
 
-/* What is left until `deadline`, for poll(2): milliseconds, rounded up, at most `most`. */
+/* The time until `deadline`, for poll(2): milliseconds, rounded up, at most `most`. */
 static inline int clockLeftMs(uint64_t deadline, int most)
 {
 	uint64_t now = clockNow();

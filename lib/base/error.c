@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* error.c - the sentence about the calling thread's last failure, and results in words */
+/* error.c - the sentence about the last failure of the calling thread, and results in words */
 #include "error.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ static size_t writePrefix(char *out, size_t bytes)
 	return length < 0 ? 0 : (size_t)length;
 }
 
-/* The sentence's length so far; what does not fit is cut off. */
+/* Returns the length of the sentence, which is cut where there is no room. */
 static size_t writeSentence(const char *format, va_list args)
 {
 	size_t used = writePrefix(sentence, sizeof(sentence));
@@ -69,7 +69,7 @@ static unsigned long long limitOf(int resource)
 	return limit.rlim_cur;
 }
 
-/* What to do where the error is a limit's. */
+/* What to do when a limit of the system is the cause; else "". */
 static void writeRemedy(char *out, size_t bytes, int reason)
 {
 	out[0] = '\0';

@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* error.h - the sentence about the calling thread's last failure */
+/* error.h - the sentence about the last failure of the calling thread */
 #ifndef GIN_LIB_ERROR_H
 #define GIN_LIB_ERROR_H
 
 #include "gin.h"
 
-/* Longest sentence that is kept or travels to another rank, its end included. */
+/* Bytes of the longest sentence that is kept or sent to another rank, its NUL included. */
 #define SENTENCE_BYTES 480
 
-/* Says in which call, and on which rank (-1: not known yet), failures of this thread happen now. */
+/* From here on, sentences of this thread begin with the call and the rank (-1: not known yet). */
 void errorScope(const char *call, int rank);
 
 /*
- * The first function that knows the error calls this: logs the sentence and keeps it for
- * ginGetLastError(), with call and rank in front. Returns `result`.
+ * Logs the sentence and keeps it for ginGetLastError(), after the call and the rank. The first
+ * function that knows of the failure calls this; its callers pass the result on. Returns `result`.
  */
 ginResult_t fail(ginResult_t result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * As long as it is not 0 this thread's sentences are no errors to the user: there is another way.
- * Returns what it was.
+ * While `quiet` is not 0, sentences of this thread are logged as information, not as errors: the
+ * caller has an alternative. Returns the previous value.
  */
 int errorQuiet(int quiet);
 
 /*
- * The same for a call of the operating system: ginErrorSystem, and the sentence goes on with what
- * errno means and, where a limit is the cause, which one it is and how to raise it.
+ * As fail(), for a failed call of the operating system. Returns ginErrorSystem. The sentence ends
+ * with the meaning of errno and, where a limit is the cause, how to raise the limit.
  */
 ginResult_t failErrno(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Keeps a sentence that was logged elsewhere, on another rank or thread. Returns `result`. */
+/* Keeps a sentence that another rank or thread has logged. Returns `result`. */
 ginResult_t failAs(ginResult_t result, const char *sentence);
 
 #endif

@@ -2,16 +2,16 @@
 /*
  * forkguard.h - connections that children of this process must not keep open
  *
- * That a rank has died shows by the end of its connections. A child that it forked, for loading data
- * say, would hold them open: it closes them right after the fork.
+ * The peers of a rank learn of its death by the end of its connections. A child that the rank has
+ * forked, to load data for example, would hold them open. So the child closes them after fork().
  */
 #ifndef GIN_LIB_FORKGUARD_H
 #define GIN_LIB_FORKGUARD_H
 
-/* Without memory for its record `fd` is just not guarded. */
+/* When there is no memory for the record, `fd` is not guarded. */
 void forkGuard(int fd);
 
-/* Closes it, guarded or not. */
+/* Closes `fd`, guarded or not. */
 void forkGuardClose(int fd);
 
 #endif

@@ -1,17 +1,51 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* identity.c - what a rank tells of itself */
+/* identity.c - what a rank sends about itself, and which host it is on */
 #include "identity.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "error.h"
-#include "hostid.h"
 #include "param.h"
 #include "random.h"
+
+/* Differs between running kernels; "" without /proc. */
+static void readBootId(char *out, size_t bytes)
+{
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	out[0] = '\0';
+	if (!file)
+		return;
+	if (!fgets(out, (int)bytes, file))
+		out[0] = '\0';
+	fclose(file);
+}
+
+/*
+ * Launchers number hosts in different ways, some of them wrong. GIN_HOSTID decides when it is set,
+ * else the kernel's boot id, the host name and the network namespace.
+ */
+uint64_t identityHostId(void)
+{
+	static const uint8_t key[AUTH_KEY_BYTES] = "libgin host";
+	char text[256], boot[64];
+	struct utsname name = {0};
+	struct stat net = {0};
+
+	if (*paramText(paramHostId))
+		return siphash(key, paramText(paramHostId), strlen(paramText(paramHostId)));
+	readBootId(boot, sizeof(boot));
+	uname(&name);
+	stat("/proc/self/ns/net", &net);
+	int length = snprintf(text, sizeof(text), "%s %s %llu", boot, name.nodename,
+			      (unsigned long long)net.st_ino);
+	return siphash(key, text, (size_t)length);
+}
 
 static uint64_t cookie;
 static pthread_once_t cookieOnce = PTHREAD_ONCE_INIT;
@@ -19,10 +53,10 @@ static pthread_once_t cookieOnce = PTHREAD_ONCE_INIT;
 static void makeCookie(void)
 {
 	if (randomBytes(&cookie, sizeof(cookie)))
-		cookie = 0; /* then the pid alone tells processes of one host apart */
+		cookie = 0; /* the pid alone then distinguishes the processes of a host */
 }
 
-/* A pid alone means little between containers; a cookie alone is inherited by fork(). */
+/* Two containers may use one pid, and fork() copies a cookie: a process is known by both. */
 static void processId(uint64_t out[2])
 {
 	pthread_once(&cookieOnce, makeCookie);
@@ -38,7 +72,7 @@ ginResult_t identityMake(struct identity *me)
 	if (randomBytes(me->secret, sizeof(me->secret)) || uname(&name))
 		return fail(ginErrorSystem, "no random bytes or no host name: %m");
 	snprintf(me->host, sizeof(me->host), "%.63s", name.nodename);
-	me->hostId = hostId();
+	me->hostId = identityHostId();
 	processId(me->processId);
 	me->addresses = (uint16_t)socketAddresses(paramText(paramSocketIfname), me->address,
 						  IDENTITY_ADDRESSES);

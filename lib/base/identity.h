@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* identity.h - what a rank tells of itself when the ranks meet */
+/* identity.h - what a rank sends about itself when the ranks meet, and which host it is on */
 #ifndef GIN_LIB_IDENTITY_H
 #define GIN_LIB_IDENTITY_H
 
 #include "gin.h"
-#include "siphash.h"
+#include "auth.h"
 #include "socket.h"
 
 #define IDENTITY_ADDRESSES 8
 
 struct identity {
-	uint64_t hostId;		   /* hostid.h */
-	uint64_t processId[2];		   /* equal: same process */
-	uint8_t secret[SIPHASH_KEY_BYTES]; /* rank 0's is the communicator's */
+	uint64_t hostId;		/* identityHostId() */
+	uint64_t processId[2];		/* equal: one process */
+	uint8_t secret[AUTH_KEY_BYTES]; /* rank 0's secret is the communicator's */
 	char host[64];
-	uint16_t port; /* where the control plane listens */
+	uint16_t port; /* on which the control plane listens */
 	uint16_t addresses;
 	struct netAddress address[IDENTITY_ADDRESSES];
 };
 
-/* Of the version: it goes before an identity, whose layout may change with it. */
+/* Precedes an identity. It contains the version, since the layout may change with the version. */
 #define IDENTITY_MAGIC ((uint64_t)0x67696e << 40 | (uint64_t)GIN_VERSION)
 
-/* Fills all but `port`. */
+/* Equal on all processes with one kernel, host name and network namespace, or one GIN_HOSTID. */
+uint64_t identityHostId(void);
+
+/* Fills in all members except `port`. */
 ginResult_t identityMake(struct identity *me);
 
 static inline int identitySameHost(const struct identity *a, const struct identity *b)

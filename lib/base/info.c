@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* info.c - output structs that start with their size, and grow from version to version */
+/* info.c - output structs that start with their size and grow from version to version */
 #include "info.h"
 
 #include <string.h>

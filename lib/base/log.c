@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* log.c - lines on standard error, as GIN_LOG asks for them */
+/* log.c - lines on standard error, by GIN_LOG */
 #include "log.h"
 
 #include <stdarg.h>
@@ -21,7 +21,7 @@ int logWants(enum logLevel level)
 	return (int)level <= paramChoice(paramLog);
 }
 
-/* One write() a line, so that lines of ranks that share a terminal do not mix. */
+/* One write() for each line: lines of ranks that share a terminal do not mix. */
 void logWrite(enum logLevel level, const char *format, ...)
 {
 	char line[1024];
@@ -42,5 +42,5 @@ void logWrite(enum logLevel level, const char *format, ...)
 		length = sizeof(line) - 2;
 	line[length++] = '\n';
 	ssize_t written = write(STDERR_FILENO, line, length);
-	(void)written; /* nowhere to complain */
+	(void)written; /* there is nowhere to report a failure */
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* log.h - lines on standard error, as GIN_LOG asks for them */
+/* log.h - lines on standard error, by GIN_LOG */
 #ifndef GIN_LIB_LOG_H
 #define GIN_LIB_LOG_H
 
 enum logLevel { logNone, logError, logWarn, logInfo, logStats, logDebug };
 
-/* Does a line of this level go anywhere? */
+/* Does GIN_LOG include this level? */
 int logWants(enum logLevel level);
 
 /* One line: "host:pid:tid gin LEVEL text". Any thread. */

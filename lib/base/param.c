@@ -12,9 +12,9 @@
 
 static const struct paramInfo table[PARAM_COUNT] = {
 	[paramBackend] = {.name = "GIN_BACKEND",
-			  .choices = "auto|gdaki|proxy",
+			  .choices = paramBackendChoices,
 			  .preset = "auto",
-			  .meaning = "what moves data between ranks that are no direct peers"},
+			  .meaning = "backend of the ranks that are not direct peers"},
 	[paramBootstrap] = {.name = "GIN_BOOTSTRAP",
 			    .choices = "auto|pmix|tcp|self",
 			    .preset = "auto",
@@ -24,41 +24,40 @@ static const struct paramInfo table[PARAM_COUNT] = {
 				 .least = 1,
 				 .most = 4096,
 				 .preset = "16",
-				 .meaning = "doorbell registers of the NIC that the queues of a "
-					    "device communicator share, at most"},
+				 .meaning = "maximum number of NIC doorbell registers that "
+					    "the queues of a device communicator share"},
 	[paramGdakiQueues] = {.name = "GIN_GDAKI_QUEUES",
 			      .choices = "gpu|host",
 			      .preset = "gpu",
-			      .meaning = "whose memory the queues of the NIC are in"},
+			      .meaning = "memory that holds the queues of the NIC"},
 	[paramHostId] = {.name = "GIN_HOSTID",
 			 .preset = "",
-			 .meaning = "ranks with the same text are on one host; default: what the "
-				    "kernel says"},
+			 .meaning = "ranks with equal text are on one host; "
+				    "default: a text from the kernel"},
 	[paramLog] = {.name = "GIN_LOG",
 		      .choices = "none|error|warn|info|stats|debug",
 		      .preset = "warn",
-		      .meaning = "what goes to standard error"},
+		      .meaning = "messages that go to standard error"},
 	[paramNic] = {.name = "GIN_NIC",
 		      .preset = "",
-		      .meaning =
-			      "ports of NICs that may be used, as mlx5_0,mlx5_2:1; default: all"},
+		      .meaning = "NIC ports that may be used, for example "
+				 "mlx5_0,mlx5_2:1; default: all"},
 	[paramNicGid] = {.name = "GIN_NIC_GID",
 			 .preset = "",
-			 .meaning =
-				 "index in the NIC port's table of addresses (GIDs); default: the "
-				 "best, RoCE v2 and IPv4 first"},
+			 .meaning = "index in the GID table of the NIC port; "
+				    "default: the best, RoCE v2 and IPv4 first"},
 	[paramNicRetries] = {.name = "GIN_NIC_RETRIES",
 			     .isNumber = 1,
 			     .most = 7,
 			     .preset = "7",
-			     .meaning = "how often a NIC sends again what nobody answers"},
+			     .meaning = "how often a NIC resends a packet that is not "
+					"acknowledged"},
 	[paramNicSl] = {.name = "GIN_NIC_SL",
 			.isNumber = 1,
 			.most = 15,
 			.preset = "0",
-			.meaning =
-				"service level of the NIC's packets; on Ethernet their priority, "
-				"7 at most"},
+			.meaning = "service level of the NIC's packets; on "
+				   "Ethernet the priority, at most 7"},
 	[paramNicTc] = {.name = "GIN_NIC_TC",
 			.isNumber = 1,
 			.most = 255,
@@ -70,39 +69,40 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			     .least = 1,
 			     .most = 31,
 			     .preset = "18",
-			     .meaning = "a NIC waits 4.096 us * 2^number for an answer before it "
-					"sends again; 18: 1.07 s"},
+			     .meaning = "a NIC resends after 4.096 us * 2^number "
+					"without an acknowledgement; 18: 1.07 s"},
 	[paramProxyAffinity] = {.name = "GIN_PROXY_AFFINITY",
 				.choices = "near|cpu|none",
 				.preset = "near",
-				.meaning =
-					"which of the process's CPUs threads of the proxy run on: "
-					"those near the GPU, one of these each, all"},
+				.meaning = "CPUs of the process on which proxy threads "
+					   "run: all near the GPU, one near the GPU for "
+					   "each thread, all"},
 	[paramProxyFence] = {.name = "GIN_PROXY_FENCE",
 			     .choices = "auto|system",
 			     .preset = "auto",
-			     .meaning = "how far a put by the proxy releases its source; auto: to "
-					"the GPU whose memory it is in"},
+			     .meaning = "scope to which a put by the proxy releases "
+					"its source; auto: the device, for memory of "
+					"this GPU"},
 	[paramProxyThreads] = {.name = "GIN_PROXY_THREADS",
 			       .isNumber = 1,
 			       .most = 64,
 			       .preset = "1",
 			       .meaning = "CPU threads of each communicator that move data for "
 					  "kernels; 0: the program calls ginCommProgress()"},
-	[paramRoot] =
-		{.name = "GIN_ROOT",
-		 .preset = "",
-		 .meaning = "host:port where rank 0 listens for the others, for the bootstrap tcp"},
+	[paramRoot] = {.name = "GIN_ROOT",
+		       .preset = "",
+		       .meaning = "host:port where rank 0 listens, for the "
+				  "bootstrap tcp"},
 	[paramRoute] = {.name = "GIN_ROUTE",
 			.choices = "auto|direct|network",
 			.preset = "auto",
-			.meaning = "routes that may be chosen; network: no direct one, own rank "
-				   "included"},
-	[paramSecret] =
-		{.name = "GIN_SECRET",
-		 .preset = "",
-		 .isSecret = 1,
-		 .meaning = "long random text, the same on all ranks, without which none may join"},
+			.meaning = "routes that may be chosen; network: no direct "
+				   "route, not even to the own rank"},
+	[paramSecret] = {.name = "GIN_SECRET",
+			 .preset = "",
+			 .isSecret = 1,
+			 .meaning = "long random text, equal on all ranks; a rank "
+				    "without it cannot join"},
 	[paramSocketIfname] = {.name = "GIN_SOCKET_IFNAME",
 			       .preset = "",
 			       .meaning = "network interface of the control plane; default: all "
@@ -112,18 +112,18 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			  .least = 1,
 			  .most = 1000000000,
 			  .preset = "600",
-			  .meaning = "seconds until a collective call gives up"},
+			  .meaning = "seconds after which a collective call fails"},
 	[paramUarMap] = {.name = "GIN_UAR_MAP",
 			 .choices = "io|plain|cpu",
 			 .preset = "io",
-			 .meaning =
-				 "how a NIC's doorbell registers are mapped for the GPU; plain: as "
-				 "ordinary memory; cpu: not at all"},
+			 .meaning = "how doorbell registers of a NIC are mapped "
+				    "for the GPU; plain: as ordinary memory; cpu: "
+				    "not at all"},
 };
 
 static struct {
 	const char *text;
-	unsigned value; /* index of the choice, or the number */
+	unsigned value; /* index of the choice, or number */
 	int set;	/* the environment has it */
 	int bad;
 } values[PARAM_COUNT];
@@ -145,7 +145,7 @@ static int choiceIndex(const char *choices, const char *text)
 	}
 }
 
-/* 0 when `text` is none of the choices, or no number: then *value is not set. */
+/* Returns 0, and leaves *value unset, when `text` is no choice or no number in range. */
 static int parse(const struct paramInfo *info, const char *text, unsigned *value)
 {
 	if (info->choices) {

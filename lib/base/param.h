@@ -2,8 +2,8 @@
 /*
  * param.h - the environment variables
  *
- * One table has the name, default and meaning of each; it is read once per process. gin_environ(7)
- * is checked against it by a test.
+ * One table has the name, default and meaning of each variable. The environment is read once per
+ * process. A test compares gin_environ(7) with the table.
  */
 #ifndef GIN_LIB_PARAM_H
 #define GIN_LIB_PARAM_H
@@ -35,7 +35,7 @@ enum param {
 	PARAM_COUNT
 };
 
-/* Of variables with choices, in the order of these in the table. */
+/* Values of the variables with choices, in the order of the choices in the table. */
 enum { bootstrapAuto, bootstrapPmix, bootstrapTcp, bootstrapSelf };
 enum { gdakiQueuesGpu, gdakiQueuesHost };
 enum { proxyAffinityNear, proxyAffinityCpu, proxyAffinityNone };
@@ -43,10 +43,13 @@ enum { proxyFenceAuto, proxyFenceSystem };
 enum { routeAuto, routeDirect, routeNetwork };
 enum { uarMapIo, uarMapPlain, uarMapCpu };
 
+/* GIN_BACKEND's choices. lib/backends.c defines them: this layer does not know the backends. */
+extern const char paramBackendChoices[];
+
 /* A row of the table. */
 struct paramInfo {
 	const char *name;
-	const char *choices; /* "a|b|c"; NULL: a text, or a number when isNumber */
+	const char *choices; /* "a|b|c"; NULL: a text, or a number if isNumber */
 	int isNumber;	     /* a whole number from `least` to `most` */
 	int least, most;
 	const char *preset;
@@ -56,17 +59,18 @@ struct paramInfo {
 
 const struct paramInfo *paramInfo(enum param param);
 
-/* The value: index of the choice, number, or text ("" when unset and without default). */
+/* The value: index of the choice, number, or text ("" when unset and without a default). */
 int paramChoice(enum param param);
 unsigned paramNumber(enum param param);
 const char *paramText(enum param param);
 
-/* The same for messages and reports: of a secret only that it is set. */
+/* The value as text, for messages and reports. A secret is shown as "(set)". */
 const char *paramShown(enum param param);
 
 /*
- * Fails when a variable's value cannot be understood, naming variable, value and choices; warns of
- * GIN_* variables that do not exist. paramChoice and paramNumber give the default for a bad value.
+ * Fails when a variable has a bad value; the sentence names variable, value and choices. Warns of
+ * GIN_* variables that do not exist. paramChoice() and paramNumber() return the default for a
+ * variable with a bad value.
  */
 ginResult_t paramCheck(void);
 

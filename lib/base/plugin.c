@@ -8,7 +8,7 @@
 
 enum { FOLDER = 1024, FILE_PATH = FOLDER + 128 };
 
-/* Where libgin.so lies, its last slash included; "" when that is not known. */
+/* The folder of libgin.so, with a slash at its end; "" when it is not known. */
 static void ownFolder(char *folder)
 {
 	Dl_info self;
@@ -23,15 +23,15 @@ static void ownFolder(char *folder)
 }
 
 /*
- * The plug-in: beside libgin.so in a build tree, in a folder of its own where libgin is installed;
- * else its bare name, for the loader to look.
+ * The path of the plug-in: in a build tree beside libgin.so, in an installation in libgin0/. Else
+ * the bare name, which the loader searches for.
  */
 static void find(const char *folder, const char *file, char *path)
 {
-	static const char *const places[] = {"", "libgin0/"};
+	static const char *const folders[] = {"", "libgin0/"};
 
-	for (size_t i = 0; folder[0] && i < sizeof(places) / sizeof(places[0]); i++) {
-		snprintf(path, FILE_PATH, "%s%s%s", folder, places[i], file);
+	for (size_t i = 0; folder[0] && i < sizeof(folders) / sizeof(folders[0]); i++) {
+		snprintf(path, FILE_PATH, "%s%s%s", folder, folders[i], file);
 		if (!access(path, F_OK))
 			return;
 	}

@@ -2,8 +2,8 @@
 /*
  * plugin.h - libgin-NAME.so: parts of libgin that need a library which may be absent
  *
- * Each exports one struct of calls that begins with its own size, by which a plug-in of another
- * libgin is told. It is never unloaded.
+ * Each exports one struct of calls, which begins with its own size: a different size means that the
+ * plug-in belongs to another libgin. A plug-in is never unloaded.
  */
 #ifndef GIN_LIB_PLUGIN_H
 #define GIN_LIB_PLUGIN_H
@@ -12,15 +12,16 @@
 
 struct plugin {
 	const char *file;   /* "libgin-pmix.so" */
-	const char *symbol; /* of its struct */
-	size_t size;	    /* of that */
+	const char *symbol; /* the name of the struct */
+	size_t size;	    /* of the struct */
 };
 
 enum pluginResult { pluginFound, pluginMissing, pluginBroken, pluginForeign };
 
 /*
- * Its struct, by `calls`. Missing: there is no such file, and `why` has the folder where it would
- * be; broken: `why` has the loader's words; foreign: it belongs to another libgin. Any thread.
+ * Loads the plug-in and points *calls to its struct. pluginMissing: there is no such file, and
+ * `why` is the folder in which it is expected. pluginBroken: `why` is the loader's message.
+ * pluginForeign: the plug-in belongs to another libgin. Any thread.
  */
 enum pluginResult pluginOpen(const struct plugin *plugin, const void **calls, char *why,
 			     size_t room);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* random.h - bytes that nobody can guess */
+/* random.h - random bytes for secrets */
 #ifndef GIN_LIB_RANDOM_H
 #define GIN_LIB_RANDOM_H
 

@@ -98,7 +98,7 @@ static int bindTo(const struct netAddress *at, uint16_t port)
 
 	if (fd < 0)
 		return -1;
-	if (port) /* that a job before used */
+	if (port) /* which an earlier job may have used */
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (at->family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
@@ -141,12 +141,12 @@ void socketPeer(int fd, char *out, size_t bytes)
 	if (getpeername(fd, &peer.any, &length) ||
 	    getnameinfo(&peer.any, length, out, (socklen_t)bytes, service, sizeof(service),
 			NI_NUMERICHOST | NI_NUMERICSERV))
-		snprintf(out, bytes, "who has gone");
+		snprintf(out, bytes, "a connection that has ended");
 }
 
 /*
- * A host that vanishes sends no end of connection: the kernel's keepalive notices it, and leaves
- * processes alone that are merely stopped, in a debugger say.
+ * A host that vanishes does not end its connections. The kernel's keepalive detects this, and
+ * tolerates a process that is only stopped, in a debugger for example.
  */
 static void setOptions(int fd)
 {
@@ -160,7 +160,7 @@ static void setOptions(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacked, sizeof(unacked));
 }
 
-/* 0 when fd is ready for `events`. */
+/* 0 when fd is ready for `events`; -1 with errno. */
 static int await(int fd, short events, uint64_t deadline)
 {
 	struct pollfd p = {.fd = fd, .events = events};
@@ -178,8 +178,8 @@ static int await(int fd, short events, uint64_t deadline)
 }
 
 /*
- * Where nobody listens on this host, the kernel may choose the very port that is asked for as this
- * end's own, and connect the socket with itself.
+ * Where no process of this host listens on the port, the kernel may choose this port for this end
+ * of the connection, and so connect the socket to itself.
  */
 static int isOwnPeer(int fd)
 {
@@ -193,7 +193,7 @@ static int isOwnPeer(int fd)
 
 static int finishConnect(int fd, uint64_t deadline)
 {
-	const struct linger atOnce = {.l_onoff = 1}; /* or the port is taken for a minute */
+	const struct linger atOnce = {.l_onoff = 1}; /* else the port stays in use for a minute */
 	int reason = 0;
 	socklen_t length = sizeof(reason);
 
@@ -235,7 +235,7 @@ int socketAccept(int listener, uint64_t deadline)
 	return fd;
 }
 
-/* After send or recv: 0 to try again, -1 to give up. */
+/* After a failed send() or recv(): 0 to try again, -1 to give up. */
 static int again(int fd, short events, uint64_t deadline)
 {
 	if (errno == EINTR)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* thread.h - threads of the library, which take none of the program's signals */
+/* thread.h - threads of the library, with all signals blocked */
 #ifndef GIN_LIB_THREAD_H
 #define GIN_LIB_THREAD_H
 
 #include <pthread.h>
 #include <signal.h>
 
-/* 0, or an error number as pthread_create()'s. `name` has at most 15 characters. */
+/* Returns 0 or an error number, like pthread_create(). `name` has at most 15 characters. */
 static inline int threadStart(pthread_t *thread, const char *name, void *(*body)(void *), void *arg)
 {
 	sigset_t all, old;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* control.c - the calls of the control plane */
-#include "control.h"
+/* call.c - the calls of the control plane */
+#include "internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -105,8 +105,8 @@ ginResult_t controlPrepare(struct control *c, int rank, int nRanks, uint16_t *po
 	return result;
 }
 
-/* Those who have connected to us learn why there will be no communicator. */
-static void giveUp(struct control *c, ginResult_t result)
+/* Sends the children that are connected the reason why there will be no communicator. */
+static void breakOpening(struct control *c, ginResult_t result)
 {
 	pthread_mutex_lock(&c->lock);
 	controlBreak(c, -1, result, ginGetLastError(), NULL);
@@ -122,7 +122,7 @@ ginResult_t controlOpen(struct control *c, const struct identity *ranks, control
 	ginResult_t result = controlConnect(c, clockNow() + paramNumber(paramTimeout) * SECOND);
 	closeFile(&c->listener);
 	if (result != ginSuccess) {
-		giveUp(c, result);
+		breakOpening(c, result);
 		return result;
 	}
 	pthread_mutex_lock(&c->lock);
@@ -132,7 +132,7 @@ ginResult_t controlOpen(struct control *c, const struct identity *ranks, control
 	return ginSuccess;
 }
 
-/* Own entry; the lock is held. */
+/* Adds the entry of this rank. The caller holds the lock. */
 static ginResult_t contribute(struct control *c, const char *call, ginResult_t mine, const void *in,
 			      size_t bytes)
 {
@@ -153,7 +153,7 @@ static ginResult_t contribute(struct control *c, const char *call, ginResult_t m
 	return result;
 }
 
-/* Rank 0 gives up first, for all; the rest is for the case that it cannot. */
+/* Rank 0 ends a collective at GIN_TIMEOUT for all ranks. The longer limit here is for its loss. */
 static void waitDone(struct control *c)
 {
 	unsigned timeout = paramNumber(paramTimeout);
@@ -173,16 +173,15 @@ static ginResult_t takeFailure(const struct controlEntry *entry, const uint8_t *
 	if (entry->result == ginSuccess)
 		return fail(
 			ginErrorInvalidUsage,
-			"rank %u put %u bytes where %zu are due: all ranks must put in the same "
-			"number",
+			"rank %u passed %u bytes, this rank %zu: all ranks must pass equally many",
 			entry->rank, entry->bytes, due);
 	snprintf(sentence, sizeof(sentence), "%.*s", (int)entry->bytes, (const char *)data);
 	return failAs((ginResult_t)entry->result, sentence);
 }
 
 /*
- * A rank that failed goes before one that put in another number of bytes, which not all ranks see
- * alike; of several the lowest.
+ * Is `a` reported rather than `b`? A failed rank comes before a rank with another number of bytes,
+ * which ranks see differently; among equals, the lowest rank comes first.
  */
 static int goesBefore(const struct controlEntry *a, const struct controlEntry *b)
 {
@@ -191,7 +190,7 @@ static int goesBefore(const struct controlEntry *a, const struct controlEntry *b
 	return a->rank < b->rank;
 }
 
-/* Entries are in no order; nothing is written unless all are good. */
+/* Entries are in any order. `out` is written only when no rank has failed. */
 static ginResult_t takeResult(struct control *c, void *out, size_t bytes)
 {
 	const uint8_t *data = c->result.data, *why = NULL;
@@ -258,8 +257,8 @@ ginResult_t controlAgreeOn(struct control *c, const char *call, ginResult_t mine
 	for (int r = 1; mine == ginSuccess && r < c->nRanks; r++)
 		if (all[r] != all[0])
 			mine = fail(ginErrorInvalidArgument,
-				    "rank %d named the communicator's number %llu, rank 0 number "
-				    "%llu: all ranks must name the same",
+				    "rank %d passed object number %llu of the communicator, rank 0 "
+				    "number %llu: all ranks must pass one object",
 				    r, (unsigned long long)all[r], (unsigned long long)all[0]);
 	free(all);
 	return mine;
@@ -293,7 +292,7 @@ ginResult_t controlError(struct control *c)
 	return result;
 }
 
-static void sayFarewell(struct control *c)
+static void sendFarewells(struct control *c)
 {
 	struct controlHeader bye = {.type = controlBye};
 	uint64_t one = 1;
@@ -308,14 +307,14 @@ static void sayFarewell(struct control *c)
 	}
 	pthread_mutex_unlock(&c->lock);
 	ssize_t written = write(c->wake, &one, sizeof(one));
-	(void)written; /* the thread looks every quarter of a second anyway */
+	(void)written; /* without it, the thread checks every quarter of a second */
 }
 
 void controlClose(struct control *c)
 {
 	if (!c->started)
 		return;
-	sayFarewell(c);
+	sendFarewells(c);
 	pthread_join(c->thread, NULL);
 	freeState(c);
 	c->started = 0;

@@ -2,13 +2,13 @@
 /*
  * control.h - the control plane: every collective after the bootstrap, and the failure detector
  *
- * A tree of authenticated sockets. A rank talks to its parent and children only; one thread per
- * communicator reads its sockets. A collective gathers entries up the tree and sends all of them
- * down. The end of a connection without a farewell means that the rank behind it has died: all are
- * told, and every later collective fails with the same sentence.
+ * A tree of authenticated sockets. A rank communicates with its parent and children only; one
+ * thread per communicator reads the sockets. A collective gathers entries up the tree and sends all
+ * entries down. When a connection ends without a farewell, the rank at its other end has died: all
+ * ranks get a failure message, and every later collective fails with its sentence.
  *
- * Files: control.c the calls, tree.c connecting, gather.c one collective,
- * thread.c reading and failures.
+ * Files: call.c the calls, tree.c connecting, gather.c one collective, thread.c reading and
+ * failures, handles.c file descriptors between ranks of one host.
  */
 #ifndef GIN_LIB_CONTROL_H
 #define GIN_LIB_CONTROL_H
@@ -21,14 +21,14 @@
 
 #define CONTROL_CHILDREN 16 /* of a rank in the tree */
 #define CONTROL_LINKS (1 + CONTROL_CHILDREN)
-#define CONTROL_BYTES 65536 /* most that a rank can put into a collective */
-#define CONTROL_CALL 24	    /* a collective's name, its end included */
+#define CONTROL_BYTES 65536 /* most that a rank can contribute to a collective */
+#define CONTROL_CALL 24	    /* bytes of a collective's name, its NUL included */
 
-/* A connection to parent or child; fd is -1 once it has ended. */
+/* A connection to the parent or to a child; fd is -1 after it has ended. */
 struct controlLink {
 	int fd;
 	int rank;
-	int left; /* it said farewell: the end of the connection is no failure */
+	int left; /* the rank sent a farewell: the end of the connection is no failure */
 };
 
 /* The collective in progress. */
@@ -36,138 +36,91 @@ struct controlGather {
 	uint32_t seq;
 	char call[CONTROL_CALL]; /* "" until the first entry arrives */
 	int first;		 /* the rank of that entry */
-	int have;		 /* ranks of this subtree whose entry arrived */
+	int have;		 /* ranks of this subtree whose entries have arrived */
 	uint8_t *arrived;	 /* [nRanks] */
-	struct buffer entries;	 /* that were not passed on yet */
+	struct buffer entries;	 /* not yet passed on */
 	uint64_t start;
 	int warned;
 };
 
 /*
- * `rank` has failed, or, when it is -1, the communicator as a whole. Called once for each, on
- * whatever thread noticed, without the control plane's lock.
+ * `rank` has failed, or the whole communicator (-1). Called once for each, on the thread that
+ * detected the failure, without the control plane's lock.
  */
 typedef void (*controlFailure_t)(void *arg, int rank, ginResult_t result);
 
 struct control {
 	int rank, nRanks;
-	int subtree;				/* ranks in it, own included */
-	const struct identity *ranks;		/* [nRanks] */
+	int subtree;		      /* ranks in the subtree of this rank, this rank included */
+	const struct identity *ranks; /* [nRanks] */
 	struct controlLink link[CONTROL_LINKS]; /* parent first (not at rank 0), then children */
 	int links;
 	int listener;
-	int spare[CONTROL_LINKS]; /* descriptors held for links that are still to come */
+	int spare[CONTROL_LINKS]; /* descriptors reserved for links not yet connected */
 	int spares;
-	int wake; /* eventfd: the thread should look at `closing` */
+	int wake; /* eventfd: the thread must check `closing` */
 	pthread_t thread;
 	int started;
 	controlFailure_t onFailure;
 	void *onFailureArg;
 
-	pthread_mutex_t lock; /* everything below, and sending */
+	pthread_mutex_t lock; /* for all members below, and for sending */
 	pthread_cond_t changed;
 	struct controlGather gather;
-	uint32_t called;      /* own collectives so far */
-	uint32_t done;	      /* the last one whose result is there */
-	struct buffer result; /* all entries of it */
-	ginResult_t broken;   /* not ginSuccess: the communicator has failed, first of this */
+	uint32_t called;      /* collectives that this rank has begun */
+	uint32_t done;	      /* the last collective that is complete */
+	struct buffer result; /* all entries of the last complete collective */
+	ginResult_t broken;   /* not ginSuccess: the first failure of the communicator */
 	char why[SENTENCE_BYTES];
 	uint8_t *failed; /* [nRanks] */
 	int connected;	 /* the thread may begin */
 	int closing;
 };
 
-/* Whose address this rank must know before it can be connected. */
+/* The parent in the tree: controlOpen() needs its address. */
 int controlParent(int rank);
 
 /*
- * Takes all that this rank needs: a rank that lacks something can then say so in the bootstrap's
- * exchange, and nobody waits for it. Listens at `port`; starts the thread. On failure nothing is
- * left.
+ * Acquires everything that this rank needs, so that a rank that lacks something can report it in
+ * the bootstrap's exchange, and no other rank waits for it. Listens, and returns the port; starts
+ * the thread. On failure, nothing stays open.
  */
 ginResult_t controlPrepare(struct control *c, int rank, int nRanks, uint16_t *port);
 
 /*
- * Connects the tree. On failure the caller closes. `ranks` must outlive it; those of rank 0, the
- * parent and this rank must be there, the others may come by the first collective.
+ * Connects the tree. On failure, the caller calls controlClose(). `ranks` must outlive `c`; the
+ * entries of rank 0, the parent and this rank must be filled in, the others after the first
+ * collective.
  */
 ginResult_t controlOpen(struct control *c, const struct identity *ranks, controlFailure_t onFailure,
 			void *arg);
 
 /*
- * Collective. A rank with mine == ginSuccess puts in `bytes` bytes; another puts in its sentence
- * (ginGetLastError). When all put in bytes, `out` has nRanks * bytes of them and all get
- * ginSuccess; else all get result and sentence of the lowest rank that did not. `call` names the
- * collective in messages. Both pointers may be NULL with 0 bytes.
+ * Collective. A rank with mine == ginSuccess contributes `bytes` bytes; a rank that has failed
+ * contributes its sentence (ginGetLastError). When no rank has failed, `out` gets nRanks * bytes
+ * and every rank returns ginSuccess. Otherwise, every rank returns the result and the sentence of
+ * the lowest rank that has failed. `call` names the collective in messages. `in` and `out` may be
+ * NULL when `bytes` is 0.
  */
 ginResult_t controlAllgather(struct control *c, const char *call, ginResult_t mine, const void *in,
 			     void *out, size_t bytes);
 
-/* The same without data: have all ranks succeeded so far? */
+/* controlAllgather() without data: have all ranks succeeded so far? */
 ginResult_t controlAgree(struct control *c, const char *call, ginResult_t mine);
 
-/* The same, and do all ranks mean the same window or device communicator by `serial`? */
+/* controlAgree(), and fails unless `serial`, of a window for example, is equal on all ranks. */
 ginResult_t controlAgreeOn(struct control *c, const char *call, ginResult_t mine, uint64_t serial);
 
-/* This rank gives up: the peers' communicators fail with ginErrorPeer. */
+/* This rank aborts: the peers' communicators fail with ginErrorPeer. */
 void controlAbort(struct control *c);
 
-/* Somebody other than the control plane found that `peer` is lost. */
+/* A caller outside the control plane has detected that `peer` is lost. */
 void controlReport(struct control *c, int peer, const char *why);
 
-/* ginSuccess, or what the communicator failed of; then the sentence is kept for ginGetLastError. */
+/* ginSuccess, or the first failure, whose sentence is then kept for ginGetLastError(). */
 ginResult_t controlError(struct control *c);
 
-/* Says farewell, ends the thread, closes all. Not collective. */
+/* Sends farewells, ends the thread, closes everything. Not collective. */
 void controlClose(struct control *c);
-
-/* For the files of the control plane alone. The lock is held for all but controlConnect. */
-
-enum controlType { controlUp = 1, controlDown, controlFail, controlBye };
-
-struct controlHeader {
-	uint32_t type;
-	uint32_t seq;
-	int32_t rank;
-	uint32_t result;
-	uint64_t bytes;
-	char call[CONTROL_CALL];
-};
-
-/* Followed by `bytes` bytes: data, or the sentence when result is not ginSuccess. */
-struct controlEntry {
-	uint32_t rank;
-	uint32_t result;
-	uint32_t bytes;
-};
-
-ginResult_t controlConnect(struct control *c, uint64_t deadline);
-int controlLinksOf(int rank, int nRanks); /* in the tree */
-void controlReleaseSpare(struct control *c);
-int controlFirstChild(const struct control *c); /* its index in link[] */
-
-/* A link that takes no more is shut, so that the thread sees its end as it sees any other. */
-void controlSend(const struct controlLink *link, const struct controlHeader *header,
-		 const void *data);
-
-/* Own entry or a child's; passes on what is complete. */
-ginResult_t controlGatherAdd(struct control *c, const char *call, uint32_t seq,
-			     const struct buffer *entries);
-ginResult_t controlGatherDone(struct control *c, uint32_t seq, const struct buffer *all);
-void controlGatherTick(struct control *c, uint64_t now);
-void controlGatherReset(struct control *c);
-
-/*
- * `rank`, or the communicator as a whole (-1), has failed: keeps the first sentence, wakes the
- * waiting call and tells all links but `except`. Returns 1 when it is news: the caller then calls
- * onFailure without the lock.
- */
-int controlBreak(struct control *c, int rank, ginResult_t result, const char *why,
-		 const struct controlLink *except);
-
-/* The same with onFailure, while the lock is let go. */
-void controlBreakHere(struct control *c, int rank, ginResult_t result, const char *why,
-		      const struct controlLink *except);
-void *controlThread(void *arg);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gather.c - one collective: entries go up the tree, all of them come down */
+/* gather.c - one collective: entries go up the tree, all entries come down */
 #include <stdio.h>
 
 #include "lib/base/clock.h"
-#include "control.h"
+#include "internal.h"
 #include "lib/base/log.h"
 #include "lib/base/param.h"
 
@@ -20,7 +20,7 @@ void controlGatherReset(struct control *c)
 	memset(g->arrived, 0, (size_t)c->nRanks);
 }
 
-/* The entry at `at`, or NULL when the bytes are not whole entries of known ranks. */
+/* The entry at `at`, or NULL when there is no whole entry of a known rank. */
 static const struct controlEntry *entryAt(const struct control *c, const struct buffer *b,
 					  size_t at, struct controlEntry *entry)
 {
@@ -56,7 +56,7 @@ static ginResult_t markArrived(struct control *c, const struct buffer *entries)
 	return ginSuccess;
 }
 
-/* All ranks must be in the same collective: the other way round nothing would fit. */
+/* All ranks must be in one collective: entries of two collectives cannot be combined. */
 static ginResult_t checkCall(struct control *c, const char *call, uint32_t seq,
 			     const struct buffer *entries)
 {
@@ -150,7 +150,7 @@ static void nameMissing(const struct control *c, char *out, size_t bytes)
 		snprintf(out + used, bytes - used, " and %d more", more);
 }
 
-/* Rank 0 warns after 10 s and gives up for all after GIN_TIMEOUT. */
+/* Rank 0 warns after 10 s, and ends the collective for all ranks after GIN_TIMEOUT. */
 static void tickRoot(struct control *c, uint64_t waited)
 {
 	char missing[360], why[SENTENCE_BYTES];
@@ -170,7 +170,7 @@ static void tickRoot(struct control *c, uint64_t waited)
 	logWrite(logWarn, "%s: waiting for %s", c->gather.call, missing);
 }
 
-/* Before rank 0 warns, and long before it gives up. */
+/* The delay is below the 10 s after which rank 0 warns, and far below GIN_TIMEOUT. */
 static uint64_t passOnAfter(void)
 {
 	uint64_t part = paramNumber(paramTimeout) * SECOND / 100;
@@ -178,7 +178,9 @@ static uint64_t passOnAfter(void)
 	return part < 5 * SECOND ? part : 5 * SECOND;
 }
 
-/* Others pass on what they have after some seconds, so that rank 0 can name who is missing. */
+/*
+ * Other ranks pass on an incomplete set after some seconds: rank 0 can then name the missing ones.
+ */
 void controlGatherTick(struct control *c, uint64_t now)
 {
 	if (!c->gather.call[0] || c->broken)

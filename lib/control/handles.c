@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* handles.c - file descriptors to the other ranks of this host */
+/* handles.c - exchanges file descriptors with the other ranks of this host */
 #include "handles.h"
 
 #include <errno.h>
@@ -19,13 +19,13 @@ struct handleMessage {
 	uint32_t serial;
 };
 
-/* One file descriptor beside a message. */
+/* The ancillary data of a message: one file descriptor. */
 union handleAncillary {
 	struct cmsghdr header;
 	char bytes[CMSG_SPACE(sizeof(int))];
 };
 
-/* The random part cannot be guessed, the mode keeps other users out even so. */
+/* The name has a part that cannot be guessed; the mode keeps other users out as well. */
 static ginResult_t bindOwn(struct handles *h, struct sockaddr_un *name)
 {
 	const char *dir = getenv("TMPDIR");
@@ -45,7 +45,7 @@ static ginResult_t bindOwn(struct handles *h, struct sockaddr_un *name)
 		return failErrno("cannot make the socket %s", name->sun_path);
 	if (fchmod(h->own, 0600) || bind(h->own, (const struct sockaddr *)name, sizeof(*name)))
 		return fail(ginErrorSystem,
-			    "cannot make the socket %s: %m: let TMPDIR name a directory in which "
+			    "cannot make the socket %s: %m: set TMPDIR to a directory in which "
 			    "this process may make files",
 			    name->sun_path);
 	return ginSuccess;
@@ -65,10 +65,11 @@ ginResult_t handlesConnect(struct handles *h, int peer, const struct handleName 
 		return failErrno("cannot make a socket for rank %d", peer);
 	if (!connect(fd, (const struct sockaddr *)name, sizeof(*name)))
 		return ginSuccess;
-	return fail(ginErrorSystem,
-		    "cannot reach rank %d of the same host by %s: %m; do both see the same TMPDIR? "
-		    "if it is another machine after all, set GIN_HOSTID",
-		    peer, name->sun_path);
+	return fail(
+		ginErrorSystem,
+		"cannot reach rank %d, of this host, by %s: %m; let both ranks see one TMPDIR, or "
+		"set GIN_HOSTID if they are on two machines",
+		peer, name->sun_path);
 }
 
 ginResult_t handlesBind(struct handles *h, struct control *control, struct handleName *name)
@@ -113,13 +114,13 @@ static void addHandle(struct msghdr *message, union handleAncillary *ancillary, 
 	memcpy(CMSG_DATA(header), &fd, sizeof(int));
 }
 
-/* The peer's queue is full, or more descriptors are under way than this user may have there. */
+/* The peer's socket is full, or this user has too many descriptors in flight. */
 static int mayRetry(int reason)
 {
 	return reason == EAGAIN || reason == EINTR || reason == ENOBUFS || reason == ETOOMANYREFS;
 }
 
-/* A descriptor, or none when fd is -1. 1 when it is sent, 0 to try again, -1 with errno. */
+/* Sends a message, with `fd` unless it is -1. 1: sent, 0: try again, -1: failed, with errno. */
 static int sendHandle(struct handles *h, int peer, int fd)
 {
 	struct handleMessage text = {(uint32_t)h->control->rank, h->serial};
@@ -134,7 +135,7 @@ static int sendHandle(struct handles *h, int peer, int fd)
 	return mayRetry(errno) ? 0 : -1;
 }
 
-/* The descriptor of a message, or -1 when it brings none. */
+/* The descriptor in a message, or -1 when there is none. */
 static int takeHandle(struct msghdr *message)
 {
 	struct cmsghdr *header = CMSG_FIRSTHDR(message);
@@ -146,7 +147,7 @@ static int takeHandle(struct msghdr *message)
 	return fd;
 }
 
-/* 1 when one arrived that was waited for, 0 when none is there, -1 with errno. */
+/* 1: an expected descriptor arrived, 0: no message yet, -1: failed, with errno. */
 static int receiveHandle(struct handles *h, const uint8_t *from, int *fds)
 {
 	struct handleMessage text = {0};
@@ -172,7 +173,7 @@ static int receiveHandle(struct handles *h, const uint8_t *from, int *fds)
 	return -1;
 }
 
-/* Waits for something to receive, or for room at `peer` when it is one. */
+/* Waits briefly for a message or, unless `peer` is -1, for room at the peer. */
 static void awaitRoom(struct handles *h, int peer)
 {
 	struct pollfd fds[2] = {{.fd = h->own, .events = POLLIN},
@@ -189,28 +190,28 @@ static int nextPeer(const uint8_t *set, int from, int nRanks)
 }
 
 /* An exchange in progress. */
-struct exchange {
+struct handleExchange {
 	int fd;
 	const uint8_t *to, *from;
 	int *fds;
-	int sending; /* the next rank to send to; nRanks: done */
-	int missing; /* descriptors still to come */
+	int sending; /* the next rank to send to; nRanks: all sent */
+	int missing; /* messages not yet received */
 	ginResult_t result;
 };
 
-static void exchangeFailed(struct exchange *e, const char *what)
+static void exchangeFailed(struct handleExchange *e, const char *what)
 {
 	if (e->result != ginSuccess)
 		return;
 	if (errno == EPROTO)
 		e->result = fail(ginErrorSystem, "a peer could not send its memory handle: see "
-						 "its own message");
+						 "the message of the peer");
 	else
 		e->result = failErrno("cannot %s a memory handle", what);
 }
 
-/* After a failure messages go out all the same, without a descriptor: the others wait for them. */
-static int sendNext(struct handles *h, struct exchange *e)
+/* After a failure, messages are still sent, without a descriptor: the peers wait for them. */
+static int sendNext(struct handles *h, struct handleExchange *e)
 {
 	int sent = e->sending < h->control->nRanks ? sendHandle(h, e->sending, e->fd) : 0;
 
@@ -224,13 +225,13 @@ static int sendNext(struct handles *h, struct exchange *e)
 	return sent;
 }
 
-static int receiveNext(struct handles *h, struct exchange *e)
+static int receiveNext(struct handles *h, struct handleExchange *e)
 {
 	int got = e->missing ? receiveHandle(h, e->from, e->fds) : 0;
 
 	if (got < 0)
 		exchangeFailed(e, "receive");
-	if (got) /* it came, even when there was no descriptor left for what it brought */
+	if (got) /* the message arrived, even when its descriptor could not be received */
 		e->missing--;
 	return got;
 }
@@ -240,7 +241,7 @@ ginResult_t handlesExchange(struct handles *h, int fd, const uint8_t *to, const 
 {
 	int n = h->control->nRanks;
 	uint64_t deadline = clockNow() + paramNumber(paramTimeout) * SECOND;
-	struct exchange e = {fd, to, from, fds, nextPeer(to, 0, n), 0, ginSuccess};
+	struct handleExchange e = {fd, to, from, fds, nextPeer(to, 0, n), 0, ginSuccess};
 
 	h->serial++;
 	for (int r = 0; r < n; r++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* handles.h - file descriptors to the other ranks of this host, over UNIX sockets */
+/* handles.h - exchanges file descriptors with the other ranks of this host, by UNIX sockets */
 #ifndef GIN_LIB_HANDLES_H
 #define GIN_LIB_HANDLES_H
 
@@ -9,31 +9,31 @@
 
 struct handles {
 	struct control *control;
-	int own;	 /* bound: what the others send arrives here */
+	int own;	 /* bound: receives what the others send */
 	int *to;	 /* [nRanks]: connected, or -1 */
-	uint32_t serial; /* of the exchange */
+	uint32_t serial; /* of the current exchange */
 };
 
-/* Where a rank's socket is, as it travels to the others. */
+/* The address of a rank's socket, as sent to the others. */
 struct handleName {
 	struct sockaddr_un address;
 };
 
-/* First of two steps: a socket, whose name goes to all other ranks of this host. */
+/* Step 1: makes a socket. Its name goes to all other ranks of this host. */
 ginResult_t handlesBind(struct handles *h, struct control *control, struct handleName *name);
 
-/* Connects to `peer`, if it is another rank of this host. */
+/* Step 2: connects to `peer`, if it is another rank of this host. */
 ginResult_t handlesConnect(struct handles *h, int peer, const struct handleName *name);
 
-/* The name goes away, if there was one; what is connected stays. */
+/* Step 3: removes the name, if there is one. Connections stay. */
 void handlesUnbind(const struct handleName *name);
 
 void handlesClose(struct handles *h);
 
 /*
- * Collective among the ranks involved, each of which knows from data gathered before who sends to
- * whom: sends `fd` to every rank with to[rank] set, receives one from every rank with from[rank]
- * set into fds[rank], which the caller closes; the others become -1.
+ * Collective among the ranks involved; the ranks know from an earlier allgather which rank sends to
+ * which. Sends `fd` to every rank with to[rank] set. Receives a descriptor into fds[rank] from
+ * every rank with from[rank] set; the caller closes them. All other fds[] become -1.
  */
 ginResult_t handlesExchange(struct handles *h, int fd, const uint8_t *to, const uint8_t *from,
 			    int *fds);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* thread.c - reading the sockets, and what happens when one ends */
+/* thread.c - the thread that reads the sockets, and what follows when a connection ends */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
-#include "control.h"
+#include "internal.h"
 #include "lib/base/forkguard.h"
 #include "lib/base/log.h"
 
@@ -31,10 +31,10 @@ static int isNews(const struct control *c, int rank)
 int controlBreak(struct control *c, int rank, ginResult_t result, const char *why,
 		 const struct controlLink *except)
 {
-	/* A rank that gave up is a failed peer to the others. */
-	ginResult_t told = result == ginErrorAborted ? ginErrorPeer : result;
+	/* To the other ranks, a rank that has aborted is a failed peer. */
+	ginResult_t sent = result == ginErrorAborted ? ginErrorPeer : result;
 	struct controlHeader header = {
-		.type = controlFail, .rank = rank, .result = told, .bytes = strlen(why)};
+		.type = controlFail, .rank = rank, .result = sent, .bytes = strlen(why)};
 
 	if (!isNews(c, rank))
 		return 0;
@@ -76,7 +76,7 @@ static void dropLink(struct control *c, struct controlLink *link)
 	controlBreakHere(c, link->rank, ginErrorPeer, why, link);
 }
 
-/* The most that a well-formed message can have. */
+/* The most data that a well-formed message has. */
 static uint64_t mostBytes(const struct control *c, uint32_t type)
 {
 	if (type == controlUp || type == controlDown)
@@ -84,7 +84,7 @@ static uint64_t mostBytes(const struct control *c, uint32_t type)
 	return type == controlFail ? SENTENCE_BYTES - 1 : 0;
 }
 
-/* 0, or -1 when the link is of no use any more. */
+/* 0, or -1 when the link must be dropped. */
 static int receive(struct control *c, struct controlLink *link, struct controlHeader *header,
 		   struct buffer *data)
 {
@@ -110,7 +110,7 @@ static void takeFailure(struct control *c, const struct controlLink *link,
 	controlBreakHere(c, rank, (ginResult_t)header->result, (const char *)data->data, link);
 }
 
-/* A message of a collective that cannot be right ends the communicator for all. */
+/* A wrong message of a collective ends the communicator on all ranks. */
 static void takeCollective(struct control *c, int fromParent, const struct controlHeader *header,
 			   const struct buffer *data)
 {
@@ -164,7 +164,7 @@ static int openLinks(const struct control *c)
 	return open;
 }
 
-/* Once closing, the thread lives until all have said farewell too, but not for long. */
+/* When closing, the thread waits for the farewells of its neighbours, at most two seconds. */
 static int mayEnd(struct control *c, uint64_t *end)
 {
 	pthread_mutex_lock(&c->lock);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tree.c - connecting the ranks to a tree */
+/* tree.c - connects the ranks to a tree */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "lib/base/clock.h"
-#include "control.h"
+#include "internal.h"
 #include "lib/base/forkguard.h"
-#include "lib/base/handshake.h"
+#include "lib/base/auth.h"
 #include "lib/base/log.h"
 
-#define HANDSHAKE_SECONDS 5 /* a stranger who connects and says nothing cannot keep us longer */
+#define HANDSHAKE_SECONDS 5 /* the most that a silent stranger can delay the listener */
 
-/* An address may lead nowhere, or to a stranger: then the next one is tried. */
+/* An address may lead to no host or to a stranger: the next address is then tried. */
 #define CONNECT_SECONDS 10
-#define GREETING_SECONDS 60 /* the parent accepts once it has its own parent */
+#define GREETING_SECONDS 60 /* the parent accepts after it has reached its own parent */
 
 int controlParent(int rank)
 {
@@ -61,7 +61,7 @@ static uint64_t within(unsigned seconds, uint64_t deadline)
 	return end < deadline ? end : deadline;
 }
 
-/* One attempt at one address: connected and authenticated, or -1 with errno. */
+/* One attempt at one address: an authenticated connection, or -1 with errno. */
 static int tryParent(const struct control *c, const struct netAddress *address, uint16_t port,
 		     uint64_t deadline)
 {
@@ -69,8 +69,8 @@ static int tryParent(const struct control *c, const struct netAddress *address, 
 
 	if (fd < 0)
 		return -1;
-	if (!handshakeConnect(fd, c->ranks[0].secret, (uint32_t)c->rank,
-			      within(GREETING_SECONDS, deadline)))
+	if (!authConnect(fd, c->ranks[0].secret, (uint32_t)c->rank,
+			 within(GREETING_SECONDS, deadline)))
 		return fd;
 	int reason = errno;
 	close(fd);
@@ -78,8 +78,8 @@ static int tryParent(const struct control *c, const struct netAddress *address, 
 	return -1;
 }
 
-/* Has this host the address, too? Bridges for containers have the same one on every host. */
-static int isOurs(const struct control *c, const struct netAddress *address)
+/* Does this host have the address too? Container bridges have one address on every host. */
+static int isOwnAddress(const struct control *c, const struct netAddress *address)
 {
 	const struct identity *me = &c->ranks[c->rank];
 
@@ -90,8 +90,9 @@ static int isOurs(const struct control *c, const struct netAddress *address)
 }
 
 /*
- * One pass over the addresses, our own at last: they lead to the parent only where hosts are told
- * apart that share their network. -1 with errno of the last.
+ * One pass over the parent's addresses. Addresses that this host has too come last: they lead to
+ * the parent only when one network is split into several hosts (GIN_HOSTID). -1 with the last
+ * errno.
  */
 static int tryAddresses(const struct control *c, const struct identity *parent, uint64_t deadline)
 {
@@ -102,14 +103,14 @@ static int tryAddresses(const struct control *c, const struct identity *parent, 
 	errno = EADDRNOTAVAIL;
 	if (identitySameHost(parent, &c->ranks[c->rank]))
 		fd = tryParent(c, &loopback, parent->port, deadline);
-	for (int ours = 0; ours < 2; ours++)
+	for (int own = 0; own < 2; own++)
 		for (unsigned i = 0; fd < 0 && i < n; i++)
-			if (isOurs(c, &parent->address[i]) == ours)
+			if (isOwnAddress(c, &parent->address[i]) == own)
 				fd = tryParent(c, &parent->address[i], parent->port, deadline);
 	return fd;
 }
 
-/* A parent that is merely late is tried again; one that refuses is not there. */
+/* After a timeout the parent may only be late: try again. A refusal is final. */
 static ginResult_t connectParent(struct control *c, uint64_t deadline)
 {
 	const struct identity *parent = &c->ranks[controlParent(c->rank)];
@@ -138,13 +139,13 @@ static int isMissingChild(const struct control *c, uint32_t rank)
 	return 1;
 }
 
-/* Whoever does not know the secret, or is no child of ours, is sent away and forgotten. */
+/* Closes a connection that does not know the secret or is not from a missing child. */
 static void acceptOne(struct control *c, int fd, uint64_t deadline)
 {
 	char from[64];
 	uint32_t rank;
 
-	if (!handshakeAccept(fd, c->ranks[0].secret, &rank, within(HANDSHAKE_SECONDS, deadline)) &&
+	if (!authAccept(fd, c->ranks[0].secret, &rank, within(HANDSHAKE_SECONDS, deadline)) &&
 	    isMissingChild(c, rank)) {
 		addLink(c, fd, (int)rank);
 		return;
@@ -177,7 +178,7 @@ static ginResult_t acceptChildren(struct control *c, int children, uint64_t dead
 			continue;
 		}
 		if (errno == ECONNABORTED || errno == EINTR || errno == EAGAIN || errno == EPROTO)
-			continue; /* whoever it was has gone again */
+			continue; /* the connection ended before it was accepted */
 		if (errno != ETIMEDOUT)
 			return failErrno("cannot accept a connection");
 		int rank = firstMissingChild(c);

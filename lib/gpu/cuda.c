@@ -10,10 +10,10 @@
 #include "lib/base/error.h"
 
 static struct cuda calls;
-static const char *missing; /* why there is no CUDA; NULL: there is */
+static const char *missing; /* why CUDA cannot be used; NULL: it can */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* 0, or -1 when this driver has no such call. */
+/* 0, or -1 when the driver lacks the call. */
 static int findCall(void *library, const char *symbol, void *slot)
 {
 	void *address = dlsym(library, symbol);

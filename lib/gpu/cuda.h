@@ -2,8 +2,8 @@
 /*
  * cuda.h - the part of the CUDA driver API that libgin uses, by dlopen
  *
- * Declared here and not by <cuda.h>, so that one libgin.so, built without the CUDA toolkit, serves
- * machines with and without a GPU. A test holds types and numbers against <cuda.h>.
+ * Declared here and not by <cuda.h>: one libgin.so, built without the CUDA toolkit, serves machines
+ * with and without a GPU. A test compares types and numbers with <cuda.h>.
  */
 #ifndef GIN_LIB_CUDA_H
 #define GIN_LIB_CUDA_H
@@ -59,8 +59,6 @@ enum {
 	cuOnDevice = 1,	 /* CU_MEM_LOCATION_TYPE_DEVICE */
 	cuReadWrite = 3, /* CU_MEM_ACCESS_FLAGS_PROT_READWRITE */
 	cuGranularityMinimum = 0,
-	cuHostPortable = 1,
-	cuHostMapped = 2,
 	cuRegisterPortable = 1,	   /* CU_MEMHOSTREGISTER_PORTABLE */
 	cuRegisterMapped = 2,	   /* CU_MEMHOSTREGISTER_DEVICEMAP */
 	cuRegisterIoMemory = 4,	   /* CU_MEMHOSTREGISTER_IOMEMORY */
@@ -90,7 +88,7 @@ enum {
 	cuMemoryIsDevice = 2 /* CU_MEMORYTYPE_DEVICE */
 };
 
-/* Every call: result type is cuResult; the second column is what dlsym() looks for. */
+/* Every call returns cuResult. The second column is the name for dlsym(). */
 #define CUDA_CALLS(X)                                                                              \
 	X(init, "cuInit", (unsigned flags))                                                        \
 	X(driverGetVersion, "cuDriverGetVersion", (int *out))                                      \
@@ -122,7 +120,6 @@ enum {
 	X(streamWrite64, "cuStreamWriteValue64_v2",                                                \
 	  (cuStream stream, cuPtr at, uint64_t value, unsigned flags))                             \
 	X(streamDestroy, "cuStreamDestroy_v2", (cuStream stream))                                  \
-	X(hostAlloc, "cuMemHostAlloc", (void **out, size_t bytes, unsigned flags))                 \
 	X(hostRegister, "cuMemHostRegister_v2", (void *ptr, size_t bytes, unsigned flags))         \
 	X(hostUnregister, "cuMemHostUnregister", (void *ptr))                                      \
 	X(hostDevicePointer, "cuMemHostGetDevicePointer_v2",                                       \
@@ -164,12 +161,12 @@ struct cuda {
 };
 
 /*
- * The driver's calls, or NULL and, in words, why there are none: no driver, or no GPU. Loaded once
- * per process and never unloaded.
+ * The driver's calls; or NULL, and *why says why there are none: no driver, or no GPU. The driver
+ * is loaded once per process and never unloaded.
  */
 const struct cuda *cudaLoad(const char **why);
 
-/* "cuMemCreate: out of memory" as the failure of the calling API call. */
+/* Fails with the driver's words for `result`: "cuMemCreate: out of memory". */
 ginResult_t cudaFail(const struct cuda *cuda, const char *what, cuResult result);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "lib/base/error.h"
 
-/* The calling thread's current context's device, or -1. */
+/* The device of the calling thread's current context, or -1. */
 static int currentOrdinal(const struct cuda *cuda)
 {
 	cuContext context = NULL;
@@ -59,7 +59,7 @@ static ginResult_t checkUsable(const struct device *d)
 	return fail(ginErrorUnsupported, "GPU %d (%s): %s", d->ordinal, d->name, why);
 }
 
-/* What is only good to know. */
+/* Fills in what is useful but not required. */
 static void locate(struct device *d)
 {
 	if (d->cuda->deviceGetAttribute(&d->numaNode, cuHostNuma, d->id))
@@ -86,7 +86,7 @@ static ginResult_t openGpu(struct device *d, int wanted, int localRank)
 	if (result != ginSuccess)
 		return result;
 	locate(d);
-	/* It is never released: what lines.c keeps lives in it. */
+	/* Never released: the memory that pinned.c keeps is pinned in this context. */
 	error = cuda->primaryRetain(&d->context, d->id);
 	return error ? cudaFail(cuda, "cuDevicePrimaryCtxRetain", error) : ginSuccess;
 }
@@ -99,7 +99,7 @@ ginResult_t deviceOpen(struct device *d, int wanted, int localRank)
 	*d = (struct device){.cuda = cuda, .ordinal = GIN_DEVICE_NONE, .numaNode = -1};
 	if (wanted < GIN_DEVICE_NONE)
 		return fail(ginErrorInvalidArgument,
-			    "config.device is %d: a CUDA ordinal, GIN_DEVICE_AUTO or "
+			    "config.device is %d: must be a CUDA ordinal, GIN_DEVICE_AUTO or "
 			    "GIN_DEVICE_NONE",
 			    wanted);
 	if (cuda)
@@ -133,7 +133,7 @@ void deviceLeave(const struct device *d, const struct deviceScope *scope)
 	d->cuda->ctxPop(&popped);
 }
 
-/* libgin's own stream of a device: made once, as that takes many milliseconds, and never ended. */
+/* libgin's own stream of a device. Creating one takes many milliseconds: it is kept forever. */
 struct deviceStream {
 	cuContext context;
 	cuStream stream;
@@ -188,15 +188,18 @@ static ginResult_t copyAndWait(const struct device *d, char *dst, const void *sr
 	return result ? cudaFail(d->cuda, "cuMemcpyHtoDAsync", result) : ginSuccess;
 }
 
-/* By copies, not by a memset kernel, which would wait for a free SM. */
-static ginResult_t writeZeros(const struct device *d, char *dst, size_t bytes)
+/*
+ * In pieces that the driver copies without an SM, which waiting kernels may hold: zeros too, because a fill of more
+ * than 4 KiB is a kernel.
+ */
+static ginResult_t writeInPieces(const struct device *d, char *dst, const char *src, size_t bytes)
 {
 	static const char zeros[65536];
 	ginResult_t result = ginSuccess;
 
 	for (size_t at = 0; at < bytes && result == ginSuccess; at += sizeof(zeros)) {
 		size_t left = bytes - at;
-		result = copyAndWait(d, dst + at, zeros,
+		result = copyAndWait(d, dst + at, src ? src + at : zeros,
 				     left < sizeof(zeros) ? left : sizeof(zeros));
 	}
 	return result;
@@ -205,7 +208,7 @@ static ginResult_t writeZeros(const struct device *d, char *dst, size_t bytes)
 ginResult_t deviceWrite(const struct device *d, void *dst, const void *src, size_t bytes)
 {
 	if (d->cuda)
-		return src ? copyAndWait(d, dst, src, bytes) : writeZeros(d, dst, bytes);
+		return writeInPieces(d, dst, src, bytes);
 	if (src)
 		memcpy(dst, src, bytes);
 	else

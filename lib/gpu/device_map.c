@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* device_map.c - GPU memory by the driver's virtual memory management, own and imported */
+/* device_map.c - GPU memory by the driver's virtual memory management, new or imported */
 #include "device.h"
 #include "lib/base/error.h"
 
@@ -27,7 +27,7 @@ static ginResult_t roundSpan(const struct device *d, const cuAllocationProp *pro
 	return ginSuccess;
 }
 
-/* Maps the allocation at a new address, with access for this GPU. The allocation stays held. */
+/* Maps the allocation at a new address, with access for this GPU. Does not release it. */
 static ginResult_t mapAllocation(const struct device *d, cuAllocation allocation, size_t span,
 				 void **ptr)
 {
@@ -68,11 +68,13 @@ ginResult_t deviceMap(const struct device *d, size_t *span, void **ptr)
 		return result;
 	cuResult error = d->cuda->allocationCreate(&allocation, *span, &prop, 0);
 	if (error == cuOutOfMemory)
-		return fail(ginErrorCuda, "GPU %d has not %zu bytes left", d->ordinal, *span);
+		return fail(ginErrorCuda,
+			    "GPU %d has no %zu bytes left: free some, or ask for less", d->ordinal,
+			    *span);
 	if (error)
 		return cudaFail(d->cuda, "cuMemCreate", error);
 	result = mapAllocation(d, allocation, *span, ptr);
-	d->cuda->allocationRelease(allocation); /* the mapping keeps it */
+	d->cuda->allocationRelease(allocation); /* the mapping keeps the memory */
 	return result;
 }
 

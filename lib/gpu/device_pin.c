@@ -14,7 +14,7 @@ ginResult_t deviceCheckPinned(const struct device *d, void *ptr)
 		return ginSuccess;
 	return fail(ginErrorUnsupported,
 		    "GPU %d has pinned host memory at another address than the CPU: use "
-		    "ginMemAlloc() in place of ginMemAllocHost()",
+		    "ginMemAlloc() instead of ginMemAllocHost()",
 		    d->ordinal);
 }
 

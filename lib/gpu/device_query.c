@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* device_query.c - the GPUs that this process sees; the driver is asked, no context is made */
+/* device_query.c - the GPUs that this process sees, by the driver and without a context */
 #include <ctype.h>
 #include <stdio.h>
 
@@ -7,7 +7,7 @@
 #include "lib/base/error.h"
 #include "lib/base/info.h"
 
-/* As nvidia-smi writes it behind "GPU-". */
+/* As nvidia-smi writes the UUID after "GPU-". */
 static void writeUuid(const cuUuid *uuid, char *out, size_t bytes)
 {
 	size_t used = 0;

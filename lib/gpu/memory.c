@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* memory.c - libgin's own memory: GPU memory that can be exported, or shared host memory */
+/* memory.c - memory that libgin allocates: exportable GPU memory, or shared host memory */
 #include "memory.h"
 
 #include <pthread.h>
@@ -10,40 +10,40 @@
 
 #include "lib/base/error.h"
 
-/* All of this process: memory of one communicator may be registered with another. */
-struct allocation {
+/* One list for the process: memory of one communicator may be registered with another. */
+struct memoryAllocation {
 	char *base;
 	size_t span;
 	uint64_t id;
 	int fd;	      /* -1: GPU memory */
 	int isPinned; /* host memory that GPUs reach */
-	int windows;  /* registered ones that lie in it */
+	int windows;  /* registered windows that lie in it */
 };
 
-static void *allocations; /* tsearch() of struct allocation, none of which overlap */
+static void *allocations; /* tsearch() of struct memoryAllocation; none overlap */
 static uint64_t lastId;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Those that overlap are equal, so that a byte finds the allocation around it. */
+/* Ranges that overlap are equal, so that a byte finds the allocation around it. */
 static int compareRanges(const void *x, const void *y)
 {
-	const struct allocation *a = x, *b = y;
+	const struct memoryAllocation *a = x, *b = y;
 
 	if (a->base + a->span <= b->base)
 		return -1;
 	return b->base + b->span <= a->base;
 }
 
-/* The lock is held. */
-static struct allocation *allocationAround(const void *ptr)
+/* The caller holds the lock. */
+static struct memoryAllocation *allocationAround(const void *ptr)
 {
-	const struct allocation byte = {.base = (char *)(uintptr_t)ptr, .span = 1};
-	struct allocation *const *found = tfind(&byte, &allocations, compareRanges);
+	const struct memoryAllocation byte = {.base = (char *)(uintptr_t)ptr, .span = 1};
+	struct memoryAllocation *const *found = tfind(&byte, &allocations, compareRanges);
 
 	return found ? *found : NULL;
 }
 
-static void freeAllocation(const struct device *d, const struct allocation *a)
+static void freeAllocation(const struct device *d, const struct memoryAllocation *a)
 {
 	if (a->fd < 0) {
 		deviceUnmap(d, a->base, a->span);
@@ -55,7 +55,7 @@ static void freeAllocation(const struct device *d, const struct allocation *a)
 	close(a->fd);
 }
 
-static ginResult_t addAllocation(struct allocation *a)
+static ginResult_t addAllocation(struct memoryAllocation *a)
 {
 	pthread_mutex_lock(&lock);
 	a->id = ++lastId;
@@ -64,7 +64,7 @@ static ginResult_t addAllocation(struct allocation *a)
 	return added ? ginSuccess : fail(ginErrorSystem, "no memory");
 }
 
-static ginResult_t mapNew(const struct device *d, int onHost, int node, struct allocation *a,
+static ginResult_t mapNew(const struct device *d, int onHost, int node, struct memoryAllocation *a,
 			  void **at)
 {
 	return onHost ? memoryHostMap(d, &a->span, node, &a->fd, at) : deviceMap(d, &a->span, at);
@@ -72,12 +72,12 @@ static ginResult_t mapNew(const struct device *d, int onHost, int node, struct a
 
 static ginResult_t alloc(const struct device *d, int onHost, int node, size_t bytes, void **ptr)
 {
-	struct allocation *a = malloc(sizeof(*a));
+	struct memoryAllocation *a = malloc(sizeof(*a));
 	void *at = NULL;
 
 	if (!a)
 		return fail(ginErrorSystem, "no memory");
-	*a = (struct allocation){.span = bytes, .fd = -1, .isPinned = onHost && d->cuda};
+	*a = (struct memoryAllocation){.span = bytes, .fd = -1, .isPinned = onHost && d->cuda};
 	ginResult_t result = mapNew(d, onHost, node, a, &at);
 	if (result == ginSuccess) {
 		a->base = at;
@@ -111,23 +111,24 @@ ginResult_t memoryAllocNear(const struct device *d, size_t bytes, int node, void
 void memoryHold(const void *ptr, int by)
 {
 	pthread_mutex_lock(&lock);
-	struct allocation *a = allocationAround(ptr);
+	struct memoryAllocation *a = allocationAround(ptr);
 	if (a)
 		a->windows += by;
 	pthread_mutex_unlock(&lock);
 }
 
-/* Takes it out of the tree, unless it is in a window. */
-static ginResult_t takeAllocation(const struct device *d, const void *ptr, struct allocation **out)
+/* Removes the allocation from the tree, unless a window lies in it. */
+static ginResult_t takeAllocation(const struct device *d, const void *ptr,
+				  struct memoryAllocation **out)
 {
-	struct allocation *a = allocationAround(ptr);
+	struct memoryAllocation *a = allocationAround(ptr);
 
 	if (!a || a->base != ptr)
 		return fail(ginErrorInvalidArgument,
-			    "ptr %p is not of ginMemAlloc or ginMemAllocHost", ptr);
+			    "ptr %p is not from ginMemAlloc or ginMemAllocHost", ptr);
 	if (!d->cuda && (a->fd < 0 || a->isPinned))
 		return fail(ginErrorInvalidArgument,
-			    "ptr %p is of a communicator with a GPU: free it with that one", ptr);
+			    "ptr %p is from a communicator with a GPU: free it with one", ptr);
 	if (a->windows)
 		return fail(ginErrorInvalidUsage,
 			    "ptr %p is in a registered window: call ginWindowDeregister() first",
@@ -139,7 +140,7 @@ static ginResult_t takeAllocation(const struct device *d, const void *ptr, struc
 
 ginResult_t memoryFree(const struct device *d, void *ptr)
 {
-	struct allocation *a = NULL;
+	struct memoryAllocation *a = NULL;
 
 	pthread_mutex_lock(&lock);
 	ginResult_t result = takeAllocation(d, ptr, &a);
@@ -154,7 +155,7 @@ ginResult_t memoryFree(const struct device *d, void *ptr)
 int memoryFind(struct memory *m)
 {
 	pthread_mutex_lock(&lock);
-	const struct allocation *a = allocationAround(m->address);
+	const struct memoryAllocation *a = allocationAround(m->address);
 	int found = a && a->fd >= 0;
 	if (found) {
 		m->kind = memoryShared;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* memory_host.c - host memory that other processes can map, and GPUs reach where there is one */
+/* memory_host.c - host memory that other processes can map, pinned when there is a GPU */
 #include "memory.h"
 
 #include <errno.h>
@@ -17,15 +17,15 @@
 
 #define PAGE 4096u
 
-/* Smaller ones are not worth the question of how much memory there is left. */
-#define ROOM_ASKED (1u << 20)
+/* For fewer bytes, the free memory is not checked. */
+#define ROOM_CHECKED (1u << 20)
 
-/* More than there is would end this process or another, by SIGXFSZ or for lack of memory. */
+/* More bytes than there is room for would end this process, or another one, by a signal. */
 static ginResult_t checkRoom(size_t span)
 {
 	struct rlimit file = {0};
 	const char *what = "";
-	uint64_t room = span < ROOM_ASKED ? UINT64_MAX : roomLeft(&what);
+	uint64_t room = span < ROOM_CHECKED ? UINT64_MAX : roomLeft(&what);
 
 	getrlimit(RLIMIT_FSIZE, &file);
 	if (span > file.rlim_cur) {
@@ -42,7 +42,7 @@ static ginResult_t checkRoom(size_t span)
 #define MOST_NODES 1024
 #define WORD_BITS (sizeof(unsigned long) * CHAR_BIT)
 
-/* For pages that are not there yet. A container may forbid it: then they are where they are. */
+/* For pages not yet allocated. A container may forbid it: the kernel then chooses the node. */
 static void preferNode(void *at, size_t span, int node)
 {
 	unsigned long nodes[MOST_NODES / WORD_BITS] = {0};
@@ -50,11 +50,11 @@ static void preferNode(void *at, size_t span, int node)
 	if (node < 0 || node >= MOST_NODES)
 		return;
 	nodes[(size_t)node / WORD_BITS] = 1ul << ((size_t)node % WORD_BITS);
-	/* One more than there are bits: so the kernel counts. */
+	/* The kernel expects one more than the number of bits. */
 	syscall(SYS_mbind, at, span, MPOL_PREFERRED, nodes, MOST_NODES + 1, 0);
 }
 
-static ginResult_t fill(int fd, size_t span, int node, void **ptr)
+static ginResult_t mapPages(int fd, size_t span, int node, void **ptr)
 {
 	ginResult_t result = checkRoom(span);
 
@@ -64,7 +64,7 @@ static ginResult_t fill(int fd, size_t span, int node, void **ptr)
 	if (at == MAP_FAILED)
 		return failErrno("cannot map %zu bytes of shared memory", span);
 	preferNode(at, span, node);
-	/* Now, not by a SIGBUS later. */
+	/* Allocates the pages here, to fail here and not by a SIGBUS later. */
 	if (fallocate(fd, 0, 0, (off_t)span)) {
 		result = failErrno("no %zu bytes of shared memory", span);
 		munmap(at, span);
@@ -80,7 +80,7 @@ static ginResult_t make(size_t span, int node, int *fd, void **ptr)
 
 	if (made < 0)
 		return failErrno("cannot create %zu bytes of shared memory", span);
-	ginResult_t result = fill(made, span, node, ptr);
+	ginResult_t result = mapPages(made, span, node, ptr);
 	if (result == ginSuccess)
 		*fd = made;
 	else
@@ -88,7 +88,7 @@ static ginResult_t make(size_t span, int node, int *fd, void **ptr)
 	return result;
 }
 
-/* What is mapped at `at` is unmapped when the GPU cannot have it. */
+/* Unmaps `at` when the GPU cannot pin it. */
 static ginResult_t pin(const struct device *d, void *at, size_t span, void **ptr)
 {
 	ginResult_t result = d && d->cuda ? devicePin(d, at, span) : ginSuccess;
@@ -124,7 +124,8 @@ ginResult_t memoryHostImport(const struct device *d, int fd, size_t span, int ow
 	struct stat file;
 
 	if (fstat(fd, &file) || (uint64_t)file.st_size < span)
-		return fail(ginErrorSystem, "the memory of rank %d is smaller than it said", owner);
+		return fail(ginErrorSystem,
+			    "the memory of rank %d is smaller than the rank announced", owner);
 	void *at = mmap(NULL, span, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (at == MAP_FAILED)
 		return failErrno("cannot map the %zu bytes in which the window of rank %d lies",

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* memory_kind.c - what kind of memory an address is, and what windows may lie in it */
+/* memory_kind.c - of what kind the memory at an address is, and which windows may lie in it */
 #include "lib/base/error.h"
 #include "memory.h"
 
-/* Without a GPU; of memory that is not libgin's nobody knows where it ends. */
+/* Without a GPU. The end of memory that libgin has not allocated is not known. */
 static void describeHost(struct memory *m)
 {
 	if (memoryFind(m))
@@ -21,7 +21,7 @@ static int attribute(const struct device *d, int which, const struct memory *m)
 	return value;
 }
 
-/* Whose address the driver does not know is host memory that was never registered with it. */
+/* An address unknown to the driver is host memory that was never registered with it. */
 static int isGpuMemory(const struct device *d, const struct memory *m)
 {
 	return attribute(d, cuPointerMemoryType, m) == cuMemoryIsDevice;
@@ -29,7 +29,7 @@ static int isGpuMemory(const struct device *d, const struct memory *m)
 
 static int isManaged(const struct device *d, const struct memory *m)
 {
-	uint64_t managed = 0; /* a bool, of whatever size */
+	uint64_t managed = 0; /* a bool of the driver, whose size is not known here */
 
 	return !d->cuda->pointerAttribute(&managed, cuPointerIsManaged,
 					  (cuPtr)(uintptr_t)m->address) &&
@@ -72,7 +72,7 @@ static cuResult findRange(const struct device *d, struct memory *m)
 	return 0;
 }
 
-/* Can VMM memory be exported by a file descriptor? -1: it is not VMM memory. */
+/* 1 or 0: can the VMM memory be exported by a file descriptor? -1: it is not VMM memory. */
 static int isExportable(const struct device *d, void *ptr)
 {
 	cuAllocation allocation;
@@ -98,7 +98,7 @@ static void findKind(const struct device *d, struct memory *m)
 	m->what = "GPU memory that was made without a POSIX file descriptor handle";
 }
 
-/* The address by which kernels use pinned memory, which may be another; NULL when it is none. */
+/* The address by which kernels use pinned memory, which may differ; NULL: it is not pinned. */
 static char *pinnedAddress(const struct device *d, char *host)
 {
 	cuPtr at = 0;
@@ -108,7 +108,7 @@ static char *pinnedAddress(const struct device *d, char *host)
 	return (char *)(uintptr_t)at;
 }
 
-/* Host memory that peers can map: ginMemAllocHost's, or what the user has pinned of such. */
+/* Is it host memory that peers can map: from ginMemAllocHost(), or pinned by the user? */
 static int findPinned(const struct device *d, struct memory *m)
 {
 	char *last = m->address + m->bytes - 1;
@@ -118,7 +118,7 @@ static int findPinned(const struct device *d, struct memory *m)
 	       memoryFind(m);
 }
 
-/* Memory that wanders between host and GPU is at no address for a peer. */
+/* Managed memory moves between host and GPU: a peer has no address for it. */
 static ginResult_t describeGpu(const struct device *d, struct memory *m)
 {
 	if (findPinned(d, m))
@@ -135,7 +135,7 @@ static ginResult_t describeGpu(const struct device *d, struct memory *m)
 		return result;
 	findKind(d, m);
 	cuResult range = findRange(d, m);
-	if (range && m->kind != memoryPrivate) /* which nobody maps */
+	if (range && m->kind != memoryPrivate) /* which no peer maps */
 		return cudaFail(d->cuda, "cuMemGetAddressRange", range);
 	return ginSuccess;
 }
@@ -212,7 +212,7 @@ static ginResult_t describeLocalGpu(const struct device *d, struct memory *m)
 		return describePlain(d, m);
 	ginResult_t result = checkOrdinal(d, m);
 	if (result == ginSuccess)
-		findRange(d, m); /* where it is not known, the caller's word is taken */
+		findRange(d, m); /* when this fails, the caller's size is trusted */
 	return result;
 }
 

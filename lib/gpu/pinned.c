@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pinned.c - memory through which CPU threads and a GPU talk
+ * pinned.c - memory through which CPU threads and a GPU communicate
  *
- * Unpinning waits for every kernel that runs on the device, so that nothing is ever unpinned:
- * blocks are kept in a list of the process. They are shared memory, whoever asks: then each serves
- * all.
+ * Unpinning waits for every kernel that runs on the device, so nothing is ever unpinned: freed
+ * blocks stay in a list of the process. Every block of whole pages is shared memory, so that it
+ * serves pinnedAlloc() and pinnedAllocShared(). The primary context, in which the memory is pinned,
+ * is never released (device.c).
  */
 #include "pinned.h"
 
@@ -16,28 +17,29 @@
 #include "memory.h"
 
 #define PAGE 4096u
+#define CHUNK (4 * PAGE) /* which is cut into small blocks */
 
-struct block {
+struct pinnedBlock {
 	void *ptr;
-	size_t bytes; /* whole pages */
+	size_t bytes; /* whole pages, or PINNED_SMALL of a chunk */
 	int node;
 	int isFree;
-	struct block *next;
+	struct pinnedBlock *next;
 };
 
-static struct block *blocks;
+static struct pinnedBlock *blocks;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Not one of more than twice the size, which somebody else may need. */
-static int suits(const struct block *b, size_t bytes, int node)
+/* A block of more than twice the size is left to callers that need more. */
+static int suits(const struct pinnedBlock *b, size_t bytes, int node)
 {
 	return b->isFree && b->node == node && b->bytes >= bytes && b->bytes / 2 <= bytes;
 }
 
-static struct block *takeBlock(size_t bytes, int node)
+static struct pinnedBlock *takeBlock(size_t bytes, int node)
 {
 	pthread_mutex_lock(&lock);
-	struct block *b = blocks;
+	struct pinnedBlock *b = blocks;
 	while (b && !suits(b, bytes, node))
 		b = b->next;
 	if (b)
@@ -48,11 +50,11 @@ static struct block *takeBlock(size_t bytes, int node)
 
 static ginResult_t addBlock(const struct device *d, size_t bytes, int node, void **ptr)
 {
-	struct block *b = malloc(sizeof(*b));
+	struct pinnedBlock *b = malloc(sizeof(*b));
 
 	if (!b)
 		return fail(ginErrorSystem, "no memory");
-	*b = (struct block){.bytes = bytes, .node = node};
+	*b = (struct pinnedBlock){.bytes = bytes, .node = node};
 	ginResult_t result = memoryAllocNear(d, bytes, node, &b->ptr);
 	if (result != ginSuccess) {
 		free(b);
@@ -66,14 +68,38 @@ static ginResult_t addBlock(const struct device *d, size_t bytes, int node, void
 	return ginSuccess;
 }
 
-static ginResult_t allocPinned(const struct device *d, size_t bytes, int node, void **ptr)
+/* The chunk and its records are never freed. */
+static ginResult_t addChunk(const struct device *d)
 {
-	size_t span = bytes <= SIZE_MAX - PAGE ? (bytes + PAGE - 1) / PAGE * PAGE : bytes;
-	struct block *b = takeBlock(span, node);
+	struct pinnedBlock *each = calloc(CHUNK / PINNED_SMALL, sizeof(*each));
+	void *chunk = NULL;
 
-	if (!b)
-		return addBlock(d, span, node, ptr);
-	ginResult_t result = deviceCheckPinned(d, b->ptr); /* another GPU may have pinned it */
+	if (!each)
+		return fail(ginErrorSystem, "no memory");
+	ginResult_t result = memoryAllocHost(d, CHUNK, &chunk);
+	if (result != ginSuccess) {
+		free(each);
+		return result;
+	}
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < CHUNK / PINNED_SMALL; i++) {
+		each[i] = (struct pinnedBlock){.ptr = (char *)chunk + i * PINNED_SMALL,
+					       .bytes = PINNED_SMALL,
+					       .node = -1,
+					       .isFree = 1,
+					       .next = blocks};
+		blocks = &each[i];
+	}
+	pthread_mutex_unlock(&lock);
+	return ginSuccess;
+}
+
+/* Another GPU may have pinned the block. */
+static ginResult_t reuse(const struct device *d, const struct pinnedBlock *b, size_t bytes,
+			 void **ptr)
+{
+	ginResult_t result = deviceCheckPinned(d, b->ptr);
+
 	if (result != ginSuccess) {
 		pinnedFree(d, b->ptr);
 		return result;
@@ -83,7 +109,28 @@ static ginResult_t allocPinned(const struct device *d, size_t bytes, int node, v
 	return ginSuccess;
 }
 
-/* An allocation of its own each, so that AddressSanitizer sees its end. */
+static ginResult_t allocPinned(const struct device *d, size_t bytes, int node, void **ptr)
+{
+	size_t span = bytes <= SIZE_MAX - PAGE ? (bytes + PAGE - 1) / PAGE * PAGE : bytes;
+	const struct pinnedBlock *b = takeBlock(span, node);
+
+	return b ? reuse(d, b, bytes, ptr) : addBlock(d, span, node, ptr);
+}
+
+static ginResult_t allocSmall(const struct device *d, size_t bytes, void **ptr)
+{
+	const struct pinnedBlock *b = takeBlock(PINNED_SMALL, -1);
+
+	while (!b) { /* another thread may take all blocks of the new chunk */
+		ginResult_t result = addChunk(d);
+		if (result != ginSuccess)
+			return result;
+		b = takeBlock(PINNED_SMALL, -1);
+	}
+	return reuse(d, b, bytes, ptr);
+}
+
+/* One allocation for each block, so that AddressSanitizer sees where the block ends. */
 static ginResult_t allocPrivate(size_t bytes, void **ptr)
 {
 	void *at = bytes <= SIZE_MAX - 64 ? aligned_alloc(64, (bytes + 63) / 64 * 64) : NULL;
@@ -100,6 +147,11 @@ ginResult_t pinnedAlloc(const struct device *d, size_t bytes, int node, void **p
 	return d->cuda ? allocPinned(d, bytes, node, ptr) : allocPrivate(bytes, ptr);
 }
 
+ginResult_t pinnedAllocSmall(const struct device *d, size_t bytes, void **ptr)
+{
+	return d->cuda ? allocSmall(d, bytes, ptr) : allocPrivate(bytes, ptr);
+}
+
 ginResult_t pinnedAllocShared(const struct device *d, size_t bytes, int node, void **ptr)
 {
 	return d->cuda ? allocPinned(d, bytes, node, ptr) : memoryAllocNear(d, bytes, node, ptr);
@@ -108,7 +160,7 @@ ginResult_t pinnedAllocShared(const struct device *d, size_t bytes, int node, vo
 static void giveBack(const void *ptr)
 {
 	pthread_mutex_lock(&lock);
-	for (struct block *b = blocks; b; b = b->next)
+	for (struct pinnedBlock *b = blocks; b; b = b->next)
 		if (b->ptr == ptr)
 			b->isFree = 1;
 	pthread_mutex_unlock(&lock);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pinned.h - memory through which CPU threads and a GPU talk while kernels run: queues, words
+ * pinned.h - memory through which CPU threads and a GPU communicate while kernels run
  *
- * On a GPU it is pinned, and kernels have it at the same address. Freeing it waits for no kernel:
- * it stays with the process, for who asks next. Without a GPU it is ordinary memory.
+ * With a GPU, the memory is pinned and kernels use it at the CPU's address. A freed block stays
+ * pinned and serves the next caller, because unpinning waits for every kernel that runs on the
+ * device. Without a GPU, it is ordinary memory.
  *
- * It lies on NUMA node `node` where the system has room there and lets us say so, -1: anywhere.
- * Zero; aligned to 64 bytes at least. `bytes` is not 0. The device's scope is entered for all
- * calls.
+ * The memory lies on NUMA node `node` where the system allows it and has room there; -1: anywhere.
+ * It is zeroed, and aligned to at least 64 bytes. `bytes` is not 0. Any thread; the caller has
+ * entered the device's scope.
  */
 #ifndef GIN_LIB_PINNED_H
 #define GIN_LIB_PINNED_H
@@ -16,15 +17,20 @@
 
 ginResult_t pinnedAlloc(const struct device *d, size_t bytes, int node, void **ptr);
 
+/* A block of PINNED_SMALL bytes at most, on any node. Small blocks share pages and descriptors. */
+#define PINNED_SMALL 256
+ginResult_t pinnedAllocSmall(const struct device *d, size_t bytes, void **ptr);
+
 /*
- * The same, for CPU threads of other processes as well: memoryDescribe() says of it memoryShared,
- * as of what ginMemAllocHost() gives, and it can be offered to peers.
+ * Memory for CPU threads of other processes too: memoryDescribe() calls it memoryShared, like
+ * ginMemAllocHost()'s, and it can be offered to peers.
  */
 ginResult_t pinnedAllocShared(const struct device *d, size_t bytes, int node, void **ptr);
 
 /*
- * Of either; NULL is allowed. No peer writes it any more, or it would write what somebody else has
- * next: where that is not known, in a communicator that has failed say, it is better lost.
+ * Frees memory of any of these calls; NULL is allowed. No peer may write the memory any more, or
+ * the peer would overwrite the next owner's data. Where a peer may still write, after a failure of
+ * the communicator for example, the caller must not free it.
  */
 void pinnedFree(const struct device *d, void *ptr);
 

@@ -6,7 +6,7 @@
 
 #include "lib/base/error.h"
 
-/* What is known of a block lies on the host: the GPU's memory cannot be written from here. */
+/* The record of a block lies on the host: the CPU cannot write into the GPU's memory. */
 struct poolBlock {
 	void *ptr;
 	size_t bytes;
@@ -96,7 +96,8 @@ void poolFree(struct pool *pool, void *ptr, size_t bytes)
 	if (!pool->device->cuda)
 		free(ptr);
 	else
-		push(&pool->free[index], ptr, size); /* without memory it is lost until the end */
+		push(&pool->free[index], ptr,
+		     size); /* when this fails, the block stays unused until poolClose() */
 }
 
 void poolClose(struct pool *pool)

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pool.h - small tables that kernels read, out of few large pieces of device memory */
+/* pool.h - small tables that kernels read, cut from a few large pieces of device memory */
 #ifndef GIN_LIB_POOL_H
 #define GIN_LIB_POOL_H
 
 #include "device.h"
 
-/* Blocks are powers of two from 64 bytes, each size with its free list. */
+/* Block sizes are powers of two from 64 bytes on; each size has a free list. */
 #define POOL_SIZES 40
 
 struct poolBlock;
 
 struct pool {
 	const struct device *device;
-	struct poolBlock *chunks; /* what the GPU gave */
+	struct poolBlock *chunks; /* device memory from which blocks are cut */
 	struct poolBlock *free[POOL_SIZES];
-	char *next; /* the rest of the last chunk */
+	char *next; /* the unused rest of the last chunk */
 	size_t left;
 };
 
 /*
- * A table of `bytes` bytes, uninitialised; poolFree takes the same number. Without a GPU each is
- * an allocation of its own, so that AddressSanitizer sees its end. The device's scope is entered
- * for all calls.
+ * A table of `bytes` bytes, uninitialised; poolFree() gets the number again. Without a GPU, each
+ * table is an allocation of its own, so that AddressSanitizer sees its end. The caller has entered
+ * the device's scope for all calls.
  */
 ginResult_t poolAlloc(struct pool *pool, size_t bytes, void **ptr);
 void poolFree(struct pool *pool, void *ptr, size_t bytes);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * room.c - how much memory there is left
+ * room.c - how much host memory is free
  *
- * Linux gives shared memory out until there is none, and then kills. What is available and, in a
- * container, its limit are asked before.
+ * Linux hands out shared memory until none is left, and then kills processes. So the available
+ * memory and the limit of a container are checked first.
  */
 #include "room.h"
 
@@ -23,8 +23,8 @@ static uint64_t totalRoom(void)
 }
 
 /*
- * MemAvailable is an estimate, but one that knows what the page cache would give back. Without
- * /proc all memory counts.
+ * MemAvailable is an estimate that includes what the page cache can give back. Without /proc, the
+ * total memory is returned.
  */
 static uint64_t hostRoom(void)
 {
@@ -44,7 +44,7 @@ static uint64_t hostRoom(void)
 	return found ? sum * KIB : totalRoom();
 }
 
-/* The number in a file, UINT64_MAX when there is none: "max", say. */
+/* The number in a file; UINT64_MAX when there is no number, "max" for example. */
 static uint64_t readNumber(const char *path)
 {
 	FILE *file = fopen(path, "re");
@@ -57,7 +57,7 @@ static uint64_t readNumber(const char *path)
 	return number;
 }
 
-/* The least limit of a control group and of those around it. */
+/* The least limit of a control group and of the groups that contain it. */
 static uint64_t groupLimit(const char *root, char *group, const char *name)
 {
 	char path[512];

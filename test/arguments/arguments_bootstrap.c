@@ -71,7 +71,7 @@ static void badArguments(void)
 	EXPECT_NO_RANK(&host, NULL, 0, 1, ginErrorInvalidArgument, "id is NULL");
 	config.allgather = neverCalled;
 	EXPECT_NO_RANK(&config, &id, 0, 1, ginErrorInvalidArgument, "config.allgather is set",
-		       "give one of the two");
+		       "give only one of them");
 	config = host;
 	config.size = 0;
 	EXPECT_NO_RANK(&config, &id, 0, 1, ginErrorInvalidArgument, "config.size is 0",
@@ -134,17 +134,18 @@ static void badIds(void)
 	struct rootContact contact;
 
 	EXPECT_NO_RANK(&host, &id, 0, 1, ginErrorInvalidArgument,
-		       "id is not of ginGetUniqueId(): did it travel whole?");
+		       "id is not from ginGetUniqueId(): give every rank all bytes of it");
 	for (size_t i = 0; i < 8; i++) {
 		id = good;
 		id.bytes[i] ^= 1;
-		EXPECT_NO_RANK(&host, &id, 0, 1, ginErrorInvalidArgument, "did it travel whole?");
+		EXPECT_NO_RANK(&host, &id, 0, 1, ginErrorInvalidArgument,
+			       "give every rank all bytes of it");
 	}
 	for (size_t i = 0; i < sizeof(contact.key); i++) {
 		id = good;
 		id.bytes[offsetof(struct rootContact, key) + i] ^= 1;
 		EXPECT_NO_RANK(&host, &id, 0, 1, ginErrorBootstrap, "another secret",
-			       "the id is of another job");
+			       "the id belongs to another job");
 	}
 	memcpy(&contact, &good, sizeof(contact));
 	contact.hostId ^= 1;

@@ -241,8 +241,8 @@ static void sizesDiffer(ginComm_t comm)
 	memset(out, 0x5a, sizeof(out));
 	memcpy(same, out, sizeof(same));
 	EXPECT_FAILS(ginCommAllgather(comm, in, out, bytes), ginErrorInvalidUsage,
-		     bytes == 8 ? "rank 2 put 4 bytes where 8 are due"
-				: "rank 0 put 8 bytes where 4 are due");
+		     bytes == 8 ? "rank 2 passed 4 bytes, this rank 8"
+				: "rank 0 passed 8 bytes, this rank 4");
 	EXPECT(!memcmp(out, same, sizeof(out)));
 	expectWindowsWork(comm);
 }

@@ -235,7 +235,7 @@ static int badHostAllocations(const ginConfig_t *config)
 	EXPECT_SUCCESS(ginMemAllocHost(comm, PAGE + 1, &at));
 	EXPECT((uintptr_t)at % PAGE == 0 && !((char *)at)[0] && !((char *)at)[PAGE]);
 	EXPECT_FAILS(ginMemFree(comm, (char *)at + PAGE), ginErrorInvalidArgument,
-		     "not of ginMemAlloc or ginMemAllocHost");
+		     "not from ginMemAlloc or ginMemAllocHost");
 	EXPECT_SUCCESS(ginMemFree(comm, at));
 	expectWorks(comm);
 	return closeComm(comm);
@@ -273,12 +273,13 @@ static int badFrees(const ginConfig_t *config)
 	EXPECT_FAILS(ginMemFree(NULL, page), ginErrorInvalidArgument, "ginMemFree", "comm is NULL");
 	EXPECT_SUCCESS(ginMemFree(comm, NULL));
 	EXPECT_FAILS(ginMemFree(comm, own), ginErrorInvalidArgument, "ginMemFree: rank 0: ptr ",
-		     "not of ginMemAlloc");
+		     "not from ginMemAlloc");
 	EXPECT_FAILS(ginMemFree(comm, page + 1), ginErrorInvalidArgument, "ptr ",
-		     "not of ginMemAlloc");
+		     "not from ginMemAlloc");
 	EXPECT_EQUAL(page[PAGE / sizeof(int) - 1], 1);
 	EXPECT_SUCCESS(ginMemFree(comm, page));
-	EXPECT_FAILS(ginMemFree(comm, page), ginErrorInvalidArgument, "ptr ", "not of ginMemAlloc");
+	EXPECT_FAILS(ginMemFree(comm, page), ginErrorInvalidArgument, "ptr ",
+		     "not from ginMemAlloc");
 	free(own);
 	expectWorks(comm);
 	return closeComm(comm);

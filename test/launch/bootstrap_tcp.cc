@@ -360,7 +360,7 @@ static void oneRankTwice()
 				ginComm_t comm = nullptr;
 				EXPECT_FAILS(ginCommInit(nullptr, &comm), ginErrorBootstrap,
 					     "two processes say that they are rank 1",
-					     "each needs a number of its own");
+					     "each process needs its own rank");
 			},
 			told);
 	all.push_back(all[1]);

@@ -8,9 +8,9 @@
 #ifndef GIN_TEST_ROOT_VISITORS_H
 #define GIN_TEST_ROOT_VISITORS_H
 
-#include "bootstrap/root.h"
+#include "bootstrap/meeting.h"
 #include "lib/base/clock.h"
-#include "lib/base/handshake.h"
+#include "lib/base/auth.h"
 
 #include "test/arguments/arguments.h"
 
@@ -72,7 +72,7 @@ static inline void *visitThread(void *arg)
 {
 	struct visitor *v = arg;
 
-	v->result = rootVisit(&v->contact, &v->request, v->patient, v->seconds, &v->reply, v->why);
+	v->result = meetingAsk(&v->contact, &v->request, v->patient, v->seconds, &v->reply, v->why);
 	return NULL;
 }
 
@@ -215,7 +215,7 @@ static inline int greetRoot(const struct rootContact *contact, uint32_t rank)
 {
 	int fd = connectRoot(contact);
 
-	EXPECT(!handshakeConnect(fd, contact->key, rank, clockNow() + VISIT_SECONDS * SECOND));
+	EXPECT(!authConnect(fd, contact->key, rank, clockNow() + VISIT_SECONDS * SECOND));
 	return fd;
 }
 

@@ -236,11 +236,11 @@ static void expectLostForAll(const struct rootContact *contact, uint32_t number,
 
 	arrive(&waiting);
 	lose(&lost);
-	expectTold(&waiting, "rank 1 ended while the others were coming");
+	expectTold(&waiting, "rank 1 ended while other ranks were still connecting");
 	for (uint32_t r = 2; r < 4; r++) {
 		late = makeVisitor(contact, "lost", number, r, 4);
 		startVisit(&late);
-		expectTold(&late, "rank 1 ended while the others were coming");
+		expectTold(&late, "rank 1 ended while other ranks were still connecting");
 	}
 	for (uint32_t r = 0; r < 4; r++)
 		all[r] = makeVisitor(contact, "lost", number, r, 4);

@@ -62,7 +62,7 @@ static void wrongKey(void)
 		other.key[i] ^= 0x80;
 		wrong = makeVisitor(&other, "among strangers", 0, 2, 3);
 		startVisit(&wrong);
-		expectTold(&wrong, "has another secret: the id is of another job");
+		expectTold(&wrong, "has another secret: the id belongs to another job");
 		wrong.patient = 1;
 		startVisit(&wrong);
 		expectTold(&wrong, "GIN_SECRET must be the same on all ranks");
@@ -76,7 +76,7 @@ static void replay(void)
 {
 	struct rootContact contact = newRoot(0, VISIT_SECONDS);
 	uint64_t end = clockNow() + VISIT_SECONDS * SECOND, challenge[2], proof;
-	char answer[HANDSHAKE_ANSWER_BYTES];
+	char answer[AUTH_ANSWER_BYTES];
 	int pair[2], first = connectRoot(&contact);
 	struct visitor v = makeVisitor(&contact, "", 0, 0, 1);
 
@@ -113,7 +113,7 @@ static void halfMessages(void)
 	struct rootContact contact = newRoot(0, VISIT_SECONDS);
 	static const size_t parts[] = {0, 1, 31};
 	struct visitor v[3];
-	char bytes[HANDSHAKE_ANSWER_BYTES] = {0};
+	char bytes[AUTH_ANSWER_BYTES] = {0};
 
 	beginMeeting(v, &contact);
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {

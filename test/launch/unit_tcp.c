@@ -179,7 +179,7 @@ static void openRoots(void)
 	free(join());
 }
 
-static void keyOf(const char *secret, uint8_t key[SIPHASH_KEY_BYTES])
+static void keyOf(const char *secret, uint8_t key[AUTH_KEY_BYTES])
 {
 	int channel[2], status;
 
@@ -189,11 +189,10 @@ static void keyOf(const char *secret, uint8_t key[SIPHASH_KEY_BYTES])
 		wanted.secret = secret;
 		setRank("1", "3");
 		struct meeting *meeting = join();
-		EXPECT(write(channel[1], meeting->contact.key, SIPHASH_KEY_BYTES) ==
-		       SIPHASH_KEY_BYTES);
+		EXPECT(write(channel[1], meeting->contact.key, AUTH_KEY_BYTES) == AUTH_KEY_BYTES);
 		_exit(0);
 	}
-	EXPECT(read(channel[0], key, SIPHASH_KEY_BYTES) == SIPHASH_KEY_BYTES);
+	EXPECT(read(channel[0], key, AUTH_KEY_BYTES) == AUTH_KEY_BYTES);
 	EXPECT(waitpid(child, &status, 0) == child && !status);
 	close(channel[0]);
 	close(channel[1]);
@@ -205,7 +204,7 @@ static void secrets(void)
 	static const char *const texts[] = {
 		"", "a", "b", "ab", "a long random text, A", "a long random text, B"};
 	enum { TEXTS = sizeof(texts) / sizeof(texts[0]) };
-	uint8_t key[TEXTS][SIPHASH_KEY_BYTES], again[SIPHASH_KEY_BYTES];
+	uint8_t key[TEXTS][AUTH_KEY_BYTES], again[AUTH_KEY_BYTES];
 
 	for (int i = 0; i < TEXTS; i++) {
 		keyOf(texts[i], key[i]);

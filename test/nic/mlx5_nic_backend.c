@@ -382,7 +382,7 @@ static int config(const ginConfig_t *config)
 	ginComm_t comm;
 
 	EXPECT_FAILS(initWith(config, "socket", &comm), ginErrorInvalidArgument,
-		     "config.backend is socket: must be gdaki or proxy");
+		     "config.backend is socket: must be NULL or one of gdaki|proxy");
 	EXPECT_SUCCESS(initWith(config, config->rank == WRONG ? "proxy" : NULL, &comm));
 	EXPECT_TEXT(peerInfo(comm, 0).backend, "proxy");
 	EXPECT_HAS(peerInfo(comm, 0).why, "; not gdaki: GIN_BACKEND=proxy rules it out");

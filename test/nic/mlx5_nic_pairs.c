@@ -5,7 +5,7 @@
  *
  * Ranks are threads, each with a port of its own.
  */
-#include "backends/gdaki/load.h"
+#include "backends/gdaki/port.h"
 #include "backends/gdaki/pairs.h"
 #include "pinning.h"
 
@@ -58,19 +58,19 @@ static int serves(const void *of, int rank)
 	return !direct || (rank - *(const int *)of) % 2;
 }
 
-static struct pairsWanted wantedBy(const struct backendHost *host, struct rdmaPort *port)
+static struct gdakiPairsWanted wantedBy(const struct backendHost *host, struct rdmaPort *port)
 {
-	return (struct pairsWanted){.host = host,
-				    .rdma = nic,
-				    .port = port,
-				    .addresses = addresses,
-				    .serves = serves,
-				    .of = &host->rank,
-				    .path = rigPath,
-				    .contexts = CONTEXTS,
-				    .depth = host->rank == refusing ? 96 : DEPTH,
-				    .shared = direct,
-				    .registers = 2};
+	return (struct gdakiPairsWanted){.host = host,
+					 .rdma = nic,
+					 .port = port,
+					 .addresses = addresses,
+					 .serves = serves,
+					 .of = &host->rank,
+					 .path = rigPath,
+					 .contexts = CONTEXTS,
+					 .depth = host->rank == refusing ? 96 : DEPTH,
+					 .shared = direct,
+					 .registers = 2};
 }
 
 /* Where rank `from` writes at any rank, for one context. */
@@ -79,13 +79,13 @@ static uint64_t slotOf(int from, uint32_t context)
 	return (uint64_t)SLOT * ((uint32_t)from * (CONTEXTS + 1) + context);
 }
 
-static struct rigQueue queueOf(const struct pairs *p, uint32_t i)
+static struct rigQueue queueOf(const struct gdakiPairs *p, uint32_t i)
 {
 	struct rdmaRegister where;
 
 	nic->queueRegister(p->queues, i, &where);
 	return (struct rigQueue){.memory = (uint8_t *)p->slab,
-				 .place = rdmaPlaceOf(i, DEPTH),
+				 .place = rdmaLayoutOf(i, DEPTH),
 				 .depth = DEPTH,
 				 .number = p->ends[i].number,
 				 .doorbell = where.at};
@@ -100,7 +100,7 @@ static int hasQueue(int from, int to, uint32_t context)
 }
 
 /* One add of a number that tells source, target and context. */
-static void addAt(const struct pairs *p, int from, int to, uint32_t context)
+static void addAt(const struct gdakiPairs *p, int from, int to, uint32_t context)
 {
 	uint32_t i = pairsQueue(p, context, to);
 
@@ -127,7 +127,7 @@ static void received(int me, int from, uint32_t context)
 	EXPECT_EQUAL(seen, hasQueue(from, me, context) ? number : 0);
 }
 
-static void useAll(const struct pairs *p, int me)
+static void useAll(const struct gdakiPairs *p, int me)
 {
 	char why[RDMA_WHY];
 
@@ -144,7 +144,7 @@ static void useAll(const struct pairs *p, int me)
 }
 
 /* One queue pair fails: which peer's it is. */
-static void failOne(const struct pairs *p, int me)
+static void failOne(const struct gdakiPairs *p, int me)
 {
 	int peer = (me + 1) % RANKS;
 	char why[RDMA_WHY];
@@ -163,17 +163,17 @@ static void *rankMain(void *arg)
 				   .device = &hostThreads,
 				   .allgather = gather,
 				   .core = &rank};
-	struct pairs *pairs = NULL;
+	struct gdakiPairs *pairs = NULL;
 	struct rig r = {.window = rigPages(RIG_WINDOW)};
 	const struct rdmaWanted port = {.device = "mlx5_0", .gid = -1};
 
 	EXPECT_NIC(nic->portOpen(&port, &r.port, nicWhy));
-	nic->portTell(r.port, &addresses[rank], &r.features);
+	nic->portDescribe(r.port, &addresses[rank], &r.features);
 	struct rdmaMemory memory = {r.window, RIG_WINDOW, -1, 0};
 	EXPECT_NIC(nic->regionOpen(r.port, &memory, rdmaRemote, &r.region, &keys[rank], nicWhy));
 	windows[rank] = r.window;
 	meet();
-	struct pairsWanted wanted = wantedBy(&host, r.port);
+	struct gdakiPairsWanted wanted = wantedBy(&host, r.port);
 	ginResult_t result = pairsOpen(&wanted, "test", ginSuccess, &pairs);
 	EXPECT_EQUAL(result, refusing < 0 ? ginSuccess : ginErrorSystem);
 	if (rank == refusing)

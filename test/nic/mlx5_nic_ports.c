@@ -56,7 +56,7 @@ static void chosen(int gid, uint32_t mtu, int version, int mtuNumber)
 	wanted.gid = gid;
 	wanted.mtu = mtu;
 	EXPECT_NIC(nic->portOpen(&wanted, &port, nicWhy));
-	nic->portTell(port, &address, &features);
+	nic->portDescribe(port, &address, &features);
 	EXPECT_EQUAL(address.mtu, mtuNumber);
 	EXPECT_EQUAL(features.roceVersion, version);
 	EXPECT_EQUAL(address.logReads, 4);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mlx5_nic_probe.c - whether a rank can have queues of a NIC: the port it gets, or the reason */
-#include "backends/gdaki/probe.h"
+#include "backends/gdaki/port.h"
 #include "pinning.h"
 
 #include "nic.h"
@@ -29,7 +29,7 @@ static void usable(void)
 	expectThat(gdakiProbe(&host, &address, why), __FILE__, __LINE__, "%s", why);
 	EXPECT_TEXT(why, "");
 	EXPECT_SUCCESS(gdakiPortOpen(&host, &rdma, &port));
-	rdma->portTell(port, &opened, &features);
+	rdma->portDescribe(port, &opened, &features);
 	EXPECT(!memcmp(&address, &opened, sizeof(address)));
 	rdma->portClose(port);
 }

@@ -219,7 +219,7 @@ static void unreachable(void)
 	far.address.lid = 0;
 	memset(far.address.gid, 0xee, sizeof(far.address.gid));
 	EXPECT_REFUSED(nic->queueConnect(r.queues, 0, &far.address, &far.end, &rigPath, nicWhy),
-		       r.address.ethernet ? "no way to the peer's address eeee:" : "has no LID");
+		       r.address.ethernet ? "no route to the peer's address eeee:" : "has no LID");
 	rigClose(&r);
 }
 

@@ -44,7 +44,7 @@ static inline void rigSlab(struct rig *r, uint32_t count, uint32_t depth)
 	char *memory = rigPages(bytes);
 
 	for (uint32_t i = 0; i < count; i++) {
-		struct ginMlx5Cqe *cqe = (void *)(memory + rdmaPlaceOf(i, depth).cqe);
+		struct ginMlx5Cqe *cqe = (void *)(memory + rdmaLayoutOf(i, depth).cqe);
 		cqe->state = ginMlx5CqeEmpty();
 	}
 	r->slab = (struct rdmaSlab){{memory, bytes, -1, 0}, count, depth, 2};
@@ -64,7 +64,7 @@ static inline int rigOpen(struct rig *r)
 
 	if (nic->portOpen(&wanted, &r->port, nicWhy))
 		return -1;
-	nic->portTell(r->port, &r->address, &r->features);
+	nic->portDescribe(r->port, &r->address, &r->features);
 	if (nic->regionOpen(r->port, &memory, rdmaRemote, &r->region, &r->keys, nicWhy))
 		return -1;
 	return nic->queuesOpen(r->port, &r->slab, &r->queues, nicWhy);
@@ -85,7 +85,7 @@ static inline void rigClose(struct rig *r)
 /* A queue of a rig, as a kernel has it. */
 struct rigQueue {
 	uint8_t *memory;
-	struct rdmaPlace place;
+	struct rdmaLayout place;
 	uint32_t depth, number, posted;
 	uint64_t *doorbell;
 };
@@ -98,7 +98,7 @@ static inline struct rigQueue rigQueue(const struct rig *r, uint32_t i, const st
 	EXPECT_EQUAL((uintptr_t)where.page % RDMA_PAGE, 0);
 	EXPECT((uintptr_t)where.at - (uintptr_t)where.page < RDMA_PAGE);
 	return (struct rigQueue){.memory = r->slab.memory.address,
-				 .place = rdmaPlaceOf(i, r->slab.depth),
+				 .place = rdmaLayoutOf(i, r->slab.depth),
 				 .depth = r->slab.depth,
 				 .number = end->number,
 				 .doorbell = where.at};

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* unit_gdaki_choose.c - which port is a rank's, and how near NICs are to GPUs */
-#include "backends/gdaki/choose.h"
-#include "backends/gdaki/near.h"
+#include "backends/gdaki/port.h"
 #include "pinning.h"
 
 #include <sys/stat.h>
@@ -97,11 +96,11 @@ static void near(void)
 	linked("class/infiniband/mlx5_1/device",
 	       "devices/pci0000:15/0000:15:01.0/0000:17:00.0/0000:1d:00.0");
 	linked("class/infiniband/mlx5_2/device", "devices/pci0000:a0/0000:a0:01.0/0000:a1:00.0");
-	EXPECT_EQUAL(nearness(root, "mlx5_0", "0000:1B:00.0"), 3);
-	EXPECT_EQUAL(nearness(root, "mlx5_1", "0000:1B:00.0"), 2);
-	EXPECT_EQUAL(nearness(root, "mlx5_2", "0000:1B:00.0"), 0);
-	EXPECT_EQUAL(nearness(root, "mlx5_3", "0000:1B:00.0"), 0);
-	EXPECT_EQUAL(nearness(root, "mlx5_0", "0000:2B:00.0"), 0);
+	EXPECT_EQUAL(pciSharedBridges(root, "mlx5_0", "0000:1B:00.0"), 3);
+	EXPECT_EQUAL(pciSharedBridges(root, "mlx5_1", "0000:1B:00.0"), 2);
+	EXPECT_EQUAL(pciSharedBridges(root, "mlx5_2", "0000:1B:00.0"), 0);
+	EXPECT_EQUAL(pciSharedBridges(root, "mlx5_3", "0000:1B:00.0"), 0);
+	EXPECT_EQUAL(pciSharedBridges(root, "mlx5_0", "0000:2B:00.0"), 0);
 	printf("ok: near\n");
 }
 

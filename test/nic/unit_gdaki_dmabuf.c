@@ -2,7 +2,7 @@
 /* unit_gdaki_dmabuf.c - GPU memory as a NIC is given it: whole pages behind a descriptor */
 #include <fcntl.h>
 
-#include "backends/gdaki/dmabuf.h"
+#include "backends/gdaki/memory.h"
 #include "expect.h"
 
 static struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* unit_gdaki_sources.c - the table in which kernels find own memory by its address */
-#include "backends/gdaki/sources.h"
+#include "backends/gdaki/memory.h"
 #include "expect.h"
 #include "pinning.h"
 
@@ -12,19 +12,19 @@ static struct ginSourceEntry entryOf(uint32_t number)
 				       .nicKey = ~number};
 }
 
-static const struct ginSourceEntry *entryAt(const struct sources *s, uint32_t slot)
+static const struct ginSourceEntry *entryAt(const struct gdakiSources *s, uint32_t slot)
 {
 	return (const struct ginSourceEntry *)(const void *)(s->table + 1) + slot;
 }
 
-static void expectEntry(const struct sources *s, uint32_t slot, uint32_t number)
+static void expectEntry(const struct gdakiSources *s, uint32_t slot, uint32_t number)
 {
 	struct ginSourceEntry due = entryOf(number);
 
 	EXPECT(!memcmp(entryAt(s, slot), &due, sizeof(due)));
 }
 
-static void fill(struct sources *s)
+static void fill(struct gdakiSources *s)
 {
 	uint32_t slot;
 
@@ -41,7 +41,7 @@ static void fill(struct sources *s)
 int main(void)
 {
 	struct ginSourceEntry more = entryOf(SOURCES_MOST);
-	struct sources s;
+	struct gdakiSources s;
 	uint32_t slot = 0;
 
 	EXPECT_SUCCESS(sourcesOpen(&hostThreads, &s));

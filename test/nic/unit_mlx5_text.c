@@ -169,7 +169,7 @@ static void malformedWqes(void)
 	malformed("00000008 00000103 00000000 00000000" RADDR "8000000d",
 		  "ds 3 has room for 12 inline bytes, not for 13");
 	malformed("00000010 00000103 00000000 00000000" RADDR "80000004 01020304",
-		  "inline bytes, where there has to be local memory");
+		  "inline bytes in place of local memory");
 	malformed("00000012 00000102 00000000 00000000" RADDR,
 		  "ds 2 leaves no room for the atomic's operands; ds 2 leaves no room for local "
 		  "memory");
@@ -246,14 +246,14 @@ static void completions(void)
 	completion(CQE("00000000", "00000000", "00000000", "000000f1"), "INVALID: not written", "");
 	completion(CQE("00000000", "00000000", "3f123456", "abcd0000"),
 		   "REQ: WQE of queue 0x123456 done, index 0xabcd",
-		   "it is of a WQE with opcode 0x3f, which there is not");
+		   "its WQE has opcode 0x3f, which does not exist");
 	completion(CQE("00000000", "00000000", "08123456", "abcd0090"),
 		   "opcode 9: request of queue 0x123456 done, index 0xabcd",
 		   "there is no CQE opcode 9");
 	completion(CQE("00000000", "00000077", "08123456", "abcd00d4"),
 		   "REQ_ERR: RDMA_WRITE of queue 0x123456 failed, index 0xabcd; syndrome 0x77, "
 		   "vendor's 0x00",
-		   "there is no syndrome 0x77; format is 1, of an error 0");
+		   "there is no syndrome 0x77; format is 1, must be 0 for an error");
 }
 
 static void words(void)

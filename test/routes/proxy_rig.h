@@ -21,7 +21,7 @@
 #define FIRST_BARRIER (CONTEXTS * SIGNALS)
 
 static struct {
-	struct slots slots;
+	struct proxySlots slots;
 	struct proxyWindow *words, *data;
 	struct proxyWindow *gpu;  /* of which no CPU loads or stores a byte */
 	struct proxyWindow *far;  /* the last rank's part is not reached */
@@ -36,7 +36,7 @@ struct ring {
 	uint64_t consumed, failed[2], posted;
 	uint64_t done[RANKS + 1], counters[COUNTERS];
 	uint64_t results[GIN_QUEUE_RESULTS], settled[GIN_QUEUE_RESULTS];
-	struct engine *engine;
+	struct proxyEngine *engine;
 };
 
 /* What the transport is to do, and what it has been given and not finished. */
@@ -91,7 +91,7 @@ static inline struct proxyWindow *newWindow(void *first, size_t stride, size_t b
 	w->rank = ME;
 	w->nRanks = RANKS;
 	for (size_t r = 0; r < RANKS; r++)
-		w->part[r] = (struct part){{(char *)first + r * stride, byCpu}, bytes};
+		w->part[r] = (struct proxyPart){{(char *)first + r * stride, byCpu}, bytes};
 	EXPECT_SUCCESS(slotsTake(&rig.slots, w));
 	return w;
 }
@@ -104,7 +104,7 @@ static inline void rigOpen(void)
 	rig.data = newWindow(rig.bytes, BYTES, BYTES, 1);
 	rig.gpu = newWindow(rig.bytes, BYTES, BYTES, 0);
 	rig.far = newWindow(rig.bytes, BYTES, BYTES, 1);
-	rig.far->part[RANKS - 1].place.at = NULL;
+	rig.far->part[RANKS - 1].base.at = NULL;
 	rig.gone = newWindow(rig.bytes, BYTES, BYTES, 1);
 	slotsGive(&rig.slots, rig.gone);
 }
@@ -119,33 +119,33 @@ static inline void rigClose(void)
 	free(rig.gone);
 }
 
-static inline struct scope scopeFor(struct ring *ring, uint32_t context)
+static inline struct descriptorScope scopeFor(struct ring *ring, uint32_t context)
 {
-	return (struct scope){.slots = &rig.slots,
-			      .words = rig.words,
-			      .counters = ring->counters,
-			      .results = ring->results,
-			      .settled = ring->settled,
-			      .firstSignal = context * SIGNALS,
-			      .firstBarrier = FIRST_BARRIER,
-			      .signals = SIGNALS,
-			      .nCounters = COUNTERS,
-			      .nBarrierWords = BARRIERS * GIN_BARRIER_ROUNDS,
-			      .nRanks = RANKS};
+	return (struct descriptorScope){.slots = &rig.slots,
+					.words = rig.words,
+					.counters = ring->counters,
+					.results = ring->results,
+					.resultTickets = ring->settled,
+					.firstSignal = context * SIGNALS,
+					.firstBarrier = FIRST_BARRIER,
+					.signals = SIGNALS,
+					.nCounters = COUNTERS,
+					.nBarrierWords = BARRIERS * GIN_BARRIER_ROUNDS,
+					.nRanks = RANKS};
 }
 
 static inline void ringOpen(struct ring *ring, uint32_t context)
 {
-	const struct hostQueue queue = {.ring = ring->place[0],
-					.consumed = &ring->consumed,
-					.done = ring->done,
-					.failed = ring->failed,
-					.results = ring->results,
-					.settled = ring->settled,
-					.counters = ring->counters};
-	const struct scope scope = scopeFor(ring, context);
+	const struct proxyRing host = {.descriptors = ring->place[0],
+				       .consumed = &ring->consumed,
+				       .done = ring->done,
+				       .failed = ring->failed,
+				       .results = ring->results,
+				       .resultTickets = ring->settled,
+				       .counters = ring->counters};
+	const struct descriptorScope scope = scopeFor(ring, context);
 
-	EXPECT_SUCCESS(engineMake(&queue, &scope, DEPTH, &ring->engine));
+	EXPECT_SUCCESS(engineMake(&host, &scope, DEPTH, &ring->engine));
 	ring->engine->context = context;
 	ring->engine->rank = ME;
 	ring->engine->devComm = 7;
@@ -187,7 +187,7 @@ static inline uint32_t turnOf(struct ring *ring)
 {
 	uint32_t taken = engineTake(ring->engine, &transportTest, NULL);
 
-	engineTell(ring->engine);
+	engineRetire(ring->engine);
 	return taken;
 }
 

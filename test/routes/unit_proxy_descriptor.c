@@ -11,7 +11,7 @@
 #define UNKNOWN "a window that is not registered"
 
 static struct ring ring;
-static struct scope scope;
+static struct descriptorScope scope;
 static struct proxyWork work;
 
 static uint64_t random64(uint64_t *state)
@@ -117,11 +117,11 @@ static void goodOthers(void)
 	EXPECT(work.word == (void *)(rig.bytes[1] + BYTES - 4) && work.bytes == 4);
 	EXPECT(work.value[0] == 5 && work.value[1] == 6);
 	EXPECT(work.oldValue == &ring.results[GIN_QUEUE_RESULTS - 1]);
-	EXPECT(work.settled == &ring.settled[GIN_QUEUE_RESULTS - 1]);
+	EXPECT(work.resultTicket == &ring.settled[GIN_QUEUE_RESULTS - 1]);
 	expectResolves((uint64_t[8]){word0(ginOpNothing, 0, 1, 0)});
-	EXPECT(!work.word && !work.counter && !work.settled && !work.bytes);
+	EXPECT(!work.word && !work.counter && !work.resultTicket && !work.bytes);
 	expectResolves(unheard);
-	EXPECT(!work.oldValue && !work.settled);
+	EXPECT(!work.oldValue && !work.resultTicket);
 }
 
 /* `good` with one word changed. */
@@ -249,8 +249,8 @@ static void badAtomics(void)
 		{"does not reach", 1, at(rig.far, 0)},
 		{"GPU memory", 1, at(rig.gpu, 0)},
 		{"not aligned", 1, at(rig.data, 4)},
-		{"its result in a place that does not exist", 4, GIN_QUEUE_RESULTS + 1},
-		{"its result in a place that does not exist", 4, UINT64_MAX},
+		{"a result slot that does not exist", 4, GIN_QUEUE_RESULTS + 1},
+		{"a result slot that does not exist", 4, UINT64_MAX},
 		{"neither 4 nor 8 bytes", 0, word0(ginOpFetchAdd, 0, 2, 0)},
 		{"neither 4 nor 8 bytes", 0, word0(ginOpCompareSwap, 0, 2, 16)},
 	};
@@ -331,7 +331,7 @@ static void randomOnes(uint64_t tries, uint64_t seed)
 static void slotsRunOut(void)
 {
 	static struct proxyWindow windows[GIN_DESCRIPTOR_SLOTS + 1];
-	struct slots slots;
+	struct proxySlots slots;
 	uint32_t n = GIN_DESCRIPTOR_SLOTS;
 
 	EXPECT_SUCCESS(slotsOpen(&slots));

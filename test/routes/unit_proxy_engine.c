@@ -177,11 +177,11 @@ static void allUnderWay(void)
 		putByte(&a, 2, (uint64_t)i, (uint64_t)i + 2, 0, 0);
 	EXPECT(turnOf(&a) == 0 && a.consumed == DEPTH);
 	land(0);
-	engineTell(a.engine);
+	engineRetire(a.engine);
 	EXPECT(turnOf(&a) == 1 && a.consumed == DEPTH + 1);
 	for (unsigned i = 1; i < transport.held; i++)
 		land(i);
-	engineTell(a.engine);
+	engineRetire(a.engine);
 	EXPECT_EQUAL(turnOf(&a), DEPTH - 1);
 	transport.holds = 0;
 	for (unsigned i = DEPTH + 1; i < transport.held; i++)
@@ -275,7 +275,7 @@ static void corrupt(void)
 		turnOf(&a);
 		if (!round)
 			land(0);
-		engineTell(a.engine);
+		engineRetire(a.engine);
 		while (turnOf(&a))
 			;
 	}

@@ -8,7 +8,7 @@
 #define GIN_TEST_CONTROL_TEAM_H
 
 #include "lib/base/clock.h"
-#include "lib/control/control.h"
+#include "lib/control/internal.h"
 #include "lib/base/error.h"
 
 #include "expect.h"

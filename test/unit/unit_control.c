@@ -7,7 +7,7 @@
  */
 #include "control_team.h"
 
-#include "lib/base/handshake.h"
+#include "lib/base/auth.h"
 
 /* Byte i of what `rank` puts in in `round`. */
 static uint8_t pattern(int rank, unsigned round, size_t i)
@@ -115,9 +115,9 @@ static void sizesDiffer(struct member *m)
 	char words[80];
 
 	EXPECT_SUCCESS(m->opened);
-	snprintf(words, sizeof(words), "rank %d put 16 bytes where 8 are due", odd);
+	snprintf(words, sizeof(words), "rank %d passed 16 bytes, this rank 8", odd);
 	EXPECT_FAILS(controlAllgather(&m->control, "sizes", ginSuccess, in, out, bytes),
-		     ginErrorInvalidUsage, m->rank == odd ? "put 8 bytes where 16 are due" : words);
+		     ginErrorInvalidUsage, m->rank == odd ? "passed 8 bytes, this rank 16" : words);
 	teamExpectWell(m);
 }
 
@@ -222,8 +222,8 @@ static void knockAsRank(const struct member *m, uint32_t rank)
 {
 	int fd = knock(m);
 
-	EXPECT(!handshakeConnect(fd, m->team->ranks[0].secret, rank,
-				 clockNow() + TEAM_SECONDS * SECOND));
+	EXPECT(!authConnect(fd, m->team->ranks[0].secret, rank,
+			    clockNow() + TEAM_SECONDS * SECOND));
 	expectSentAway(fd);
 }
 
@@ -231,9 +231,9 @@ static void knockWithWrongSecret(const struct member *m)
 {
 	int fd = knock(m);
 
-	EXPECT_ERRNO(handshakeConnect(fd, m->team->ranks[1].secret, 1,
-				      clockNow() + TEAM_SECONDS * SECOND),
-		     EACCES);
+	EXPECT_ERRNO(
+		authConnect(fd, m->team->ranks[1].secret, 1, clockNow() + TEAM_SECONDS * SECOND),
+		EACCES);
 	close(fd);
 }
 
@@ -277,8 +277,8 @@ static void behindTwin(struct member *m)
 {
 	if (m->rank == 1) {
 		int fd = knock(m);
-		EXPECT(!handshakeConnect(fd, m->team->ranks[0].secret, 1,
-					 clockNow() + TEAM_SECONDS * SECOND));
+		EXPECT(!authConnect(fd, m->team->ranks[0].secret, 1,
+				    clockNow() + TEAM_SECONDS * SECOND));
 		knockAsRank(m, 1);
 		close(fd);
 	}

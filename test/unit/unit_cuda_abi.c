@@ -87,8 +87,6 @@ SAME_NUMBER(cuPosixFd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 SAME_NUMBER(cuOnDevice, CU_MEM_LOCATION_TYPE_DEVICE);
 SAME_NUMBER(cuReadWrite, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 SAME_NUMBER(cuGranularityMinimum, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-SAME_NUMBER(cuHostPortable, CU_MEMHOSTALLOC_PORTABLE);
-SAME_NUMBER(cuHostMapped, CU_MEMHOSTALLOC_DEVICEMAP);
 SAME_NUMBER(cuRegisterPortable, CU_MEMHOSTREGISTER_PORTABLE);
 SAME_NUMBER(cuRegisterMapped, CU_MEMHOSTREGISTER_DEVICEMAP);
 SAME_NUMBER(cuRegisterIoMemory, CU_MEMHOSTREGISTER_IOMEMORY);
@@ -145,7 +143,6 @@ SAME_NUMBER(cuMemoryIsDevice, CU_MEMORYTYPE_DEVICE);
 	X(streamWrite32, cuStreamWriteValue32)                                                     \
 	X(streamWrite64, cuStreamWriteValue64)                                                     \
 	X(streamDestroy, cuStreamDestroy)                                                          \
-	X(hostAlloc, cuMemHostAlloc)                                                               \
 	X(hostRegister, cuMemHostRegister)                                                         \
 	X(hostUnregister, cuMemHostUnregister)                                                     \
 	X(hostDevicePointer, cuMemHostGetDevicePointer)                                            \

@@ -4,17 +4,17 @@
  *
  * One end runs in a thread, the other here. What a stranger sends is written out byte by byte.
  */
-#include "lib/base/handshake.h"
+#include "lib/base/auth.h"
 
 #include "loopback.h"
 
 #include <pthread.h>
 #include <sys/ioctl.h>
 
-static const uint8_t secret[SIPHASH_KEY_BYTES] = "right secret";
-static const uint8_t wrong[SIPHASH_KEY_BYTES] = "wrong secret";
+static const uint8_t secret[AUTH_KEY_BYTES] = "right secret";
+static const uint8_t wrong[AUTH_KEY_BYTES] = "wrong secret";
 
-/* As it travels: handshake.c's struct greeting. */
+/* As it travels: auth.c's struct authGreeting. */
 struct greeting {
 	uint32_t magic, rank;
 	uint64_t challenge[2], proof;
@@ -38,7 +38,7 @@ static struct greeting makeGreeting(const uint8_t *key, uint32_t rank, const uin
 	return g;
 }
 
-/* The listening end of one connection, in a thread: what handshakeAccept() came to. */
+/* The listening end of one connection, in a thread: what authAccept() came to. */
 struct accepted {
 	pthread_t thread;
 	uint64_t wait;
@@ -52,7 +52,7 @@ static void *acceptOne(void *arg)
 
 	a->fd = socketAccept(listener, clockNow() + LONG);
 	EXPECT(a->fd >= 0);
-	a->result = handshakeAccept(a->fd, secret, &a->rank, clockNow() + a->wait);
+	a->result = authAccept(a->fd, secret, &a->rank, clockNow() + a->wait);
 	a->reason = a->result ? errno : 0;
 	return NULL;
 }
@@ -94,7 +94,7 @@ static void rightSecret(uint32_t rank)
 
 	startAccept(&a, LONG);
 	int fd = connectTo(&v4);
-	EXPECT(!handshakeConnect(fd, secret, rank, clockNow() + LONG));
+	EXPECT(!authConnect(fd, secret, rank, clockNow() + LONG));
 	expectAccepted(&a, rank);
 	sendAll(fd, &word, sizeof(word));
 	receiveAll(a.fd, &seen, sizeof(seen));
@@ -134,7 +134,7 @@ static void *connectWrong(void *arg)
 {
 	int fd = connectTo(&v4);
 
-	EXPECT_ERRNO(handshakeConnect(fd, wrong, 3, clockNow() + LONG), EACCES);
+	EXPECT_ERRNO(authConnect(fd, wrong, 3, clockNow() + LONG), EACCES);
 	close(fd);
 	return arg;
 }
@@ -276,7 +276,7 @@ static void *connectOne(void *arg)
 	struct connected *c = arg;
 	int fd = connectTo(&v4);
 
-	c->result = handshakeConnect(fd, secret, 3, clockNow() + c->wait);
+	c->result = authConnect(fd, secret, 3, clockNow() + c->wait);
 	c->reason = c->result ? errno : 0;
 	close(fd);
 	return NULL;

@@ -77,15 +77,15 @@ static void freedByTheRightOne(void)
 
 	EXPECT_SUCCESS(memoryAllocHost(&pinningGpu, 4096, &at));
 	EXPECT_FAILS(memoryFree(&hostThreads, at), ginErrorInvalidArgument,
-		     "of a communicator with a GPU");
+		     "from a communicator with a GPU");
 	EXPECT_FAILS(memoryFree(&pinningGpu, (char *)at + 1), ginErrorInvalidArgument,
-		     "not of ginMemAlloc or ginMemAllocHost");
+		     "not from ginMemAlloc or ginMemAllocHost");
 	memoryHold(at, 1);
 	EXPECT_FAILS(memoryFree(&pinningGpu, at), ginErrorInvalidUsage, "in a registered window");
 	memoryHold(at, -1);
 	EXPECT_EQUAL(pinnedSpan(at), 4096);
 	EXPECT_SUCCESS(memoryFree(&pinningGpu, at));
-	EXPECT_FAILS(memoryFree(&pinningGpu, at), ginErrorInvalidArgument, "not of ginMemAlloc");
+	EXPECT_FAILS(memoryFree(&pinningGpu, at), ginErrorInvalidArgument, "not from ginMemAlloc");
 }
 
 /* Nothing stays of what the driver refuses. */

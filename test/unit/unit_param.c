@@ -6,6 +6,7 @@
  *	unit_param --list	one line per variable: name, choices or kind, default, meaning;
  *				between tabs
  */
+#include "lib/backends.h"
 #include "lib/base/log.h"
 #include "lib/base/param.h"
 
@@ -43,6 +44,22 @@ static void tableIsWhole(void)
 		for (int q = 0; q < p; q++)
 			EXPECT(strcmp(info->name, paramInfo(q)->name));
 	}
+}
+
+/* GIN_BACKEND's choices are "auto" and the network backends, in the table's order. */
+static void choicesAreBackends(void)
+{
+	char choices[256] = "auto";
+
+	EXPECT(!backendsTable[BACKENDS_DIRECT]->network);
+	for (int b = BACKENDS_NETWORK; b < BACKENDS_COUNT; b++) {
+		EXPECT(backendsTable[b]->network);
+		EXPECT_EQUAL(backendsFind(backendsTable[b]->name), b);
+		strcat(strcat(choices, "|"), backendsTable[b]->name);
+	}
+	EXPECT_TEXT(paramInfo(paramBackend)->choices, choices);
+	EXPECT_EQUAL(backendsFind("direct"), 0);
+	EXPECT_EQUAL(backendsFind("none"), 0);
 }
 
 static void expectDefaults(void)
@@ -248,6 +265,7 @@ int main(int argc, char **argv)
 		return list();
 	clearEnvironment();
 	tableIsWhole();
+	choicesAreBackends();
 	expectChild("defaults", expectDefaults);
 	expectChild("an empty value counts as unset", emptyIsUnset);
 	expectChild("the environment is read once", readOnce);

@@ -66,6 +66,32 @@ static void small(void)
 	EXPECT_EQUAL(pinnedEver, 2);
 }
 
+/* Small blocks share what is pinned; none of them is handed out as a page. */
+static void smallShared(void)
+{
+	enum { MANY = 65 };
+	void *at[MANY];
+
+	for (int i = 0; i < MANY; i++) {
+		EXPECT_SUCCESS(pinnedAllocSmall(&pinningGpu, 200, &at[i]));
+		EXPECT_EQUAL((uintptr_t)at[i] % 64, 0);
+		for (int j = 0; j < i; j++)
+			EXPECT(labs((char *)at[i] - (char *)at[j]) >= PINNED_SMALL);
+		memset(at[i], i, PINNED_SMALL);
+	}
+	EXPECT_EQUAL(pinnedEver, 2);
+	pinnedFree(&pinningGpu, at[7]);
+	char *page = take(&pinningGpu, pinnedAllocShared, 200, -1), *again = NULL;
+	for (int i = 0; i < MANY; i++)
+		EXPECT(page + 4096 <= (char *)at[i] || page >= (char *)at[i] + PINNED_SMALL);
+	EXPECT_EQUAL(pinnedEver, 3);
+	EXPECT_SUCCESS(pinnedAllocSmall(&pinningGpu, PINNED_SMALL, (void **)&again));
+	for (int i = 0; i < PINNED_SMALL; i++)
+		EXPECT_EQUAL(again[i], 0);
+	EXPECT_EQUAL(((char *)at[6])[0], 6);
+	EXPECT_EQUAL(pinnedEver, 3);
+}
+
 /* Either kind can be offered to peers when there is a GPU; without, what was asked for so. */
 static void canBeOffered(void)
 {
@@ -202,6 +228,7 @@ int main(void)
 	setenv("GIN_LOG", "none", 0);
 	expectChild("kept, and taken again", keptOn);
 	expectChild("small ones", small);
+	expectChild("small ones that share pages", smallShared);
 	expectChild("what can be offered", canBeOffered);
 	expectChild("without a GPU", hostMemory);
 	expectChild("the driver refuses", refused);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* unit_siphash.c - SipHash-2-4 against its authors' vectors */
-#include "lib/base/siphash.h"
+#include "lib/base/auth.h"
 
 #include "expect.h"
 
@@ -37,7 +37,7 @@ static void fillCounting(uint8_t *out, size_t bytes, unsigned first)
 
 static void vectorsOfTheAuthors(void)
 {
-	uint8_t key[SIPHASH_KEY_BYTES], text[VECTORS];
+	uint8_t key[AUTH_KEY_BYTES], text[VECTORS];
 
 	fillCounting(key, sizeof(key), 0);
 	fillCounting(text, sizeof(text), 0);
@@ -52,7 +52,7 @@ static void vectorsOfTheAuthors(void)
 /* The length's low byte alone is part of the hash: longer texts than 255 bytes. */
 static void longText(void)
 {
-	uint8_t key[SIPHASH_KEY_BYTES], text[300] = {0};
+	uint8_t key[AUTH_KEY_BYTES], text[300] = {0};
 
 	fillCounting(key, sizeof(key), 1);
 	EXPECT(siphash(key, text, sizeof(text)) == 0xe4759867f845c922);
@@ -61,10 +61,10 @@ static void longText(void)
 /* What is hashed lies at any address, in the middle of a message say. */
 static void anyAlignment(void)
 {
-	uint8_t key[1 + SIPHASH_KEY_BYTES], text[VECTORS + 8];
+	uint8_t key[1 + AUTH_KEY_BYTES], text[VECTORS + 8];
 
 	for (size_t shift = 0; shift < 8; shift++) {
-		fillCounting(key + 1, SIPHASH_KEY_BYTES, 0);
+		fillCounting(key + 1, AUTH_KEY_BYTES, 0);
 		fillCounting(text + shift, VECTORS, 0);
 		EXPECT(siphash(key + 1, text + shift, VECTORS - 1) == vectors[VECTORS - 1]);
 	}

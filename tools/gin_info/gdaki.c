@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gdaki.c - whether GPU threads can post to each port, and what the NVIDIA driver is set to
+ * gdaki.c - whether GPU threads can post to each NIC port, and how the NVIDIA driver is configured
  *
- * Ports are libgin's answer. Of the GPU's part the driver's files are read: what works is known only
- * once queues are made, which ginCommInit() does when a pair of ranks needs them.
+ * ginNicQuery() answers for each port. For the GPU, this file reads the NVIDIA driver's files in
+ * /proc and /sys. They are hints: ginCommInit() tries the GPU for real, and only when a pair of
+ * ranks needs gdaki.
  */
 #include "gin_info.h"
 
@@ -13,7 +14,7 @@
 
 #define COPY(to, from) snprintf(to, sizeof(to), "%s", from)
 
-static struct nic *findPort(struct nics *nics, const ginNicInfo_t *info)
+static struct nicFacts *findPort(struct nicList *nics, const ginNicInfo_t *info)
 {
 	for (int i = 0; i < nics->count; i++)
 		if (nics->nic[i].rdma && nics->nic[i].port == info->port &&
@@ -22,7 +23,7 @@ static struct nic *findPort(struct nics *nics, const ginNicInfo_t *info)
 	return NULL;
 }
 
-static void fillPorts(struct nics *nics)
+static void fillPorts(struct nicList *nics)
 {
 	ginNicInfo_t info = GIN_NIC_INFO_INIT;
 
@@ -35,7 +36,7 @@ static void fillPorts(struct nics *nics)
 			COPY(nics->gdakiWhy, info.why);
 			continue;
 		}
-		struct nic *n = findPort(nics, &info);
+		struct nicFacts *n = findPort(nics, &info);
 		if (!n)
 			continue;
 		n->gdaki = info.usable;
@@ -43,7 +44,7 @@ static void fillPorts(struct nics *nics)
 	}
 }
 
-/* Does a line of the driver's file have the words? */
+/* Returns 1 when a line of the file contains the words. */
 static int driverSays(const char *file, const char *words)
 {
 	char path[300], line[512];
@@ -66,20 +67,21 @@ static int hasPeermem(void)
 	return !access(path, F_OK);
 }
 
-static void fillDriver(struct nics *nics)
+static void fillDriver(struct nicList *nics)
 {
 	if (driverSays("version", "Open Kernel Module"))
-		COPY(nics->gpuMemory, "by dma-buf: the driver's kernel modules are the open ones");
+		COPY(nics->gpuMemory, "by dma-buf: the driver has open kernel modules");
 	else if (hasPeermem())
 		COPY(nics->gpuMemory, "by nvidia-peermem, which is loaded");
 	else
 		COPY(nics->gpuMemory, "load nvidia-peermem, or install the driver's open kernel "
-				      "modules (for dma-buf): NICs reach it by one of them");
+				      "modules (for dma-buf): NICs need one of the two");
 	if (driverSays("params", "PeerMappingOverride=1"))
 		COPY(nics->doorbell, "GPUs may write them: PeerMappingOverride=1 is set");
 	else
-		COPY(nics->doorbell, "if ginCommInit() warns that a CPU thread rings: load the "
-				     "driver with NVreg_RegistryDwords=\"PeerMappingOverride=1;\"");
+		COPY(nics->doorbell,
+		     "if ginCommInit() warns that a CPU thread rings them: load "
+		     "the driver with NVreg_RegistryDwords=\"PeerMappingOverride=1;\"");
 }
 
 void factsGdaki(struct facts *f)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gin_info.c - what libgin finds on this machine and between these ranks, and why
+ * gin_info.c - reports what libgin finds on this machine and between these ranks
  *
- * Alone it reports on this process; under a launcher the ranks bring their facts together and rank
- * 0 prints one report. Without a communicator it prints what it can see all the same.
+ * Under a launcher, rank 0 gathers the facts of all ranks and prints one report. Without a
+ * communicator, one rank prints its own facts.
  */
 #include "gin_info.h"
 
@@ -15,16 +15,16 @@ static const char usage[] =
 	"usage: gin_info [--env] [--json]\n"
 	"       mpirun -n 4 gin_info\n"
 	"\n"
-	"Says what libgin finds: versions, host, GPUs, NICs, launcher, backends, the route "
-	"between\n"
-	"each pair of ranks, environment variables; what cannot be used, why not, what to change.\n"
+	"Reports what libgin finds: versions, launcher, host, GPUs, NICs, backends, the route\n"
+	"between each pair of ranks, and environment variables. For each part that cannot be\n"
+	"used, the report gives the reason and what to change.\n"
 	"\n"
-	"  --env      environment variables only\n"
-	"  --json     one JSON document\n"
-	"  --help     this text\n"
-	"  --version  gin_info's and libgin's version\n";
+	"  --env      report environment variables only\n"
+	"  --json     print one JSON document\n"
+	"  --help     print this text\n"
+	"  --version  print the versions of gin_info and libgin\n";
 
-struct options {
+struct infoOptions {
 	int json, env;
 };
 
@@ -39,8 +39,8 @@ static int printVersion(void)
 	return 0;
 }
 
-/* -1: go on; else the exit status. */
-static int readOptions(int argc, char **argv, struct options *options)
+/* Returns the exit status, or -1 to go on. */
+static int readOptions(int argc, char **argv, struct infoOptions *options)
 {
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--json")) {
@@ -53,39 +53,40 @@ static int readOptions(int argc, char **argv, struct options *options)
 		} else if (!strcmp(argv[i], "--version")) {
 			return printVersion();
 		} else {
-			fprintf(stderr, "gin_info: %s is no option\n%s", argv[i], usage);
+			fprintf(stderr, "gin_info: unknown option %s\n%s", argv[i], usage);
 			return 2;
 		}
 	}
 	return -1;
 }
 
-static void print(const struct report *report, const struct options *options)
+static void print(const struct report *report, const struct infoOptions *options)
 {
 	(options->json ? printJson : printText)(report, options->env);
 	fflush(stdout);
 }
 
 /*
- * Each rank is on its own now: the first prints for all, as they mostly fail of the same. Launchers
- * end the whole job when a rank fails, so that the others give the first one time to print.
+ * Without a communicator, rank 0 prints its facts and its error, which mostly is the error of all
+ * ranks. The other ranks wait before they exit: launchers end the whole job when a rank fails, and
+ * rank 0 needs time to print.
  */
-static int reportFailure(struct facts *mine, const struct options *options)
+static int reportFailure(struct facts *mine, const struct infoOptions *options)
 {
 	char sentence[512];
 	struct report report = {.error = sentence, .n = 1, .hosts = 1, .facts = mine};
 
 	snprintf(sentence, sizeof(sentence), "%s",
 		 *ginGetLastError() ? ginGetLastError() : "no memory");
-	mine->self.leader = 0;
-	if (launcherRank() > 0)
+	mine->host.leader = 0;
+	if (launchedRank() > 0)
 		sleep(2);
 	else
 		print(&report, options);
 	return 1;
 }
 
-static int reportAll(ginComm_t comm, struct facts *mine, const struct options *options)
+static int reportAll(ginComm_t comm, struct facts *mine, const struct infoOptions *options)
 {
 	struct report report = {0};
 	int rank = -1;
@@ -103,7 +104,7 @@ static int reportAll(ginComm_t comm, struct facts *mine, const struct options *o
 
 int main(int argc, char **argv)
 {
-	struct options options = {0};
+	struct infoOptions options = {0};
 	ginComm_t comm;
 	int status = readOptions(argc, argv, &options);
 

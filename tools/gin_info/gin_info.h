@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gin_info.h - what gin_info finds out, and how ranks bring it together
+ * gin_info.h - what gin_info finds out on each rank, and the report on all ranks
  *
- * Each rank fills a struct facts. Its sections have fixed sizes and zeroes where nothing stands, so
- * that those of two ranks can be compared as bytes; rank 0 prints equal ones once.
+ * Each rank fills in a struct facts. Sections have fixed sizes, and unused bytes are 0, so memcmp()
+ * tells whether a section differs between two ranks. Rank 0 prints equal sections once.
  *
- * Files: gin_info.c the program, local.c, topology.c and gdaki.c
- * one rank's facts, merge.c those of all, text.c (with table.c) and json.c
- * printing.
+ * gin_info.c    the program
+ * local.c       facts about this process and its host
+ * topology.c    facts about CPUs, GPUs and NICs
+ * gdaki.c       facts about the gdaki backend: NIC ports and the NVIDIA driver's settings
+ * merge.c       gathers and groups the facts of all ranks
+ * text.c        prints the report as text, with table.c
+ * json.c        prints the report as JSON
  */
 #ifndef GIN_TOOLS_GIN_INFO_H
 #define GIN_TOOLS_GIN_INFO_H
@@ -18,67 +22,67 @@
 
 enum { GPUS_MOST = 16, NICS_MOST = 32, BACKENDS_MOST = 8, PARAMS_MOST = 32, VARIABLES = 10 };
 
-struct build {
-	char version[16]; /* of the library that is loaded */
-	char header[16];  /* of the header that gin_info was compiled against */
+struct buildFacts {
+	char version[16]; /* of the loaded libgin.so */
+	char header[16];  /* of the gin.h that gin_info was compiled with */
 	int abi;
-	char library[160]; /* its file */
+	char library[160]; /* path of libgin.so */
 	char compiler[48];
 	int pmix; /* libgin-pmix.so can be loaded */
 	char pmixWhy[200];
 };
 
-struct system {
+struct systemFacts {
 	char kernel[96];
-	int cores, cpus, numaNodes; /* 0: not known */
+	int cores, cpus, numaNodes; /* 0: unknown */
 	uint64_t memory;
-	uint64_t memlock, files, filesHard; /* limits; UINT64_MAX: none */
+	uint64_t memlock, files, filesHard; /* limits; UINT64_MAX: no limit */
 	uint64_t shm;
-	uint64_t shmFree; /* changes while one looks: not compared */
+	uint64_t shmFree; /* the last member: changes all the time, so it is not compared */
 };
 
-struct gpu {
+struct gpuFacts {
 	int usable, domain, numaNode, major, minor;
 	uint64_t memory;
 	char name[96];
 	char bus[32];
-	char cpus[48]; /* nearest */
-	char why[160];
+	char cpus[48]; /* NUMA-local hardware threads */
+	char why[160]; /* why libgin cannot use it */
 };
 
-struct gpus {
-	int count; /* that there are; at most GPUS_MOST are kept */
+struct gpuList {
+	int count; /* may exceed GPUS_MOST; only the first GPUS_MOST are stored */
 	int driver;
-	char module[32]; /* version of the kernel's module */
-	char why[160];	 /* why there are none */
-	struct gpu gpu[GPUS_MOST];
+	char module[32]; /* version of the driver's kernel module */
+	char why[160];	 /* why there is no GPU */
+	struct gpuFacts gpu[GPUS_MOST];
 };
 
-enum distance { distanceUnknown, distanceSwitch, distanceNuma, distanceOther };
+enum gpuDistance { distanceUnknown, distanceSwitch, distanceNuma, distanceOther };
 
 /* A port of an RDMA NIC, or a network interface. */
-struct nic {
+struct nicFacts {
 	int rdma, port;
 	char name[24];
 	char state[16];
 	char link[16];
 	char rate[32];
 	int numaNode;
-	int gdaki;	    /* GPU threads can post to it */
-	char gdakiWhy[320]; /* what it is to them, or why they cannot; "": libgin does not say */
-	uint8_t distance[GPUS_MOST]; /* enum distance of each GPU */
+	int gdaki;	    /* GPU threads can post to the port */
+	char gdakiWhy[320]; /* properties of the port, or why it is not usable; "": unknown */
+	uint8_t distance[GPUS_MOST]; /* enum gpuDistance to each GPU */
 };
 
-struct nics {
+struct nicList {
 	int count, rdma;
 	char why[96];	     /* why there is no RDMA NIC */
-	char gdakiWhy[320];  /* why libgin sees none */
-	char gpuMemory[160]; /* how NICs reach it, for all that the driver says */
-	char doorbell[160];  /* whether GPUs may write NICs' registers */
-	struct nic nic[NICS_MOST];
+	char gdakiWhy[320];  /* why libgin sees no port */
+	char gpuMemory[160]; /* how NICs reach GPU memory, by the driver's files */
+	char doorbell[160];  /* whether GPUs may write doorbells, by the driver's files */
+	struct nicFacts nic[NICS_MOST];
 };
 
-struct launcher {
+struct launcherFacts {
 	char name[32];
 	char bootstrap[16]; /* "" without a communicator */
 	char why[96];
@@ -88,7 +92,7 @@ struct launcher {
 
 extern const char *const launcherVariables[VARIABLES];
 
-struct backends {
+struct backendList {
 	int count;
 	struct {
 		int usable;
@@ -97,98 +101,102 @@ struct backends {
 	} backend[BACKENDS_MOST];
 };
 
-struct param {
+struct paramFacts {
 	int isSet, isBad;
 	char value[160];
 };
 
-struct params {
+struct paramList {
 	int count;
-	struct param param[PARAMS_MOST];
+	struct paramFacts param[PARAMS_MOST];
 };
 
-/* Where the rank runs, and on what. */
-struct self {
-	int leader; /* lowest rank of its host */
-	char host[64];
+struct hostFacts {
+	int leader; /* lowest rank of the host */
+	char name[64];
 };
 
-struct device {
+struct deviceFacts {
 	int ordinal; /* GIN_DEVICE_NONE without a GPU */
 	char name[96];
 };
 
 struct facts {
-	struct build build;
-	struct system system;
-	struct gpus gpus;
-	struct nics nics;
-	struct launcher launcher;
-	struct backends backends;
-	struct params params;
-	struct self self;
-	struct device device;
+	struct buildFacts build;
+	struct systemFacts system;
+	struct gpuList gpus;
+	struct nicList nics;
+	struct launcherFacts launcher;
+	struct backendList backends;
+	struct paramList params;
+	struct hostFacts host;
+	struct deviceFacts device;
 };
 
-/* A way between two ranks. */
-struct reason {
+/* Backend of the route between two ranks ("none": no route), and why. */
+struct routeReason {
 	char backend[16];
 	char why[160];
 };
 
-/* All ranks' facts, at rank 0; one rank's own when there is no communicator. */
+/* The facts of all ranks; without a communicator, of this rank only. */
 struct report {
-	const char *error; /* why there is no communicator; NULL: there is */
+	const char *error; /* why there is no communicator; NULL: there is one */
 	int n, hosts;
-	struct facts *facts;	/* [n] */
-	struct reason *reasons; /* all that occur */
+	struct facts *facts;	     /* [n] */
+	struct routeReason *reasons; /* all different ones */
 	int reasonCount;
-	uint16_t *matrix; /* [n][n]: which of the reasons; NULL without a communicator */
+	uint16_t *matrix; /* [n][n]: index into reasons; NULL without a communicator */
 };
 
-/* local.c, topology.c, gdaki.c: what this process sees. */
+/* Each fills in a part of the facts of this process. */
 void factsLocal(struct facts *f);
 void factsTopology(struct facts *f);
-void factsGdaki(struct facts *f); /* of the GPUs and NICs that are in it */
-
-/* What stands before /sys and /proc: "". */
-const char *factsRoot(void);
+void factsGdaki(struct facts *f); /* after f->gpus and f->nics were filled in */
 void factsOfComm(ginComm_t comm, struct facts *f);
-int launcherRank(void);
+
+/* Prefix of /sys and /proc: "", or HWLOC_FSROOT in tests. */
+const char *factsRoot(void);
+
+/* The rank that the launcher gave this process, or 0. */
+int launchedRank(void);
 
 /*
- * merge.c: collective; 0, or 1 when the communicator or memory failed. Every rank frees
- * the report.
+ * Collective: fills in the report on every rank. Returns 0, or 1 when the communicator failed or
+ * there is no memory. The caller calls reportFree() in both cases.
  */
 int reportGather(ginComm_t comm, const struct facts *mine, struct report *report);
 void reportFree(struct report *report);
 
-/* of[r] is the lowest rank whose `bytes` bytes at `offset` of its facts are those of rank r. */
+/*
+ * Groups ranks that have equal facts, from byte `offset` to byte `offset` + `bytes`. of[r] is the
+ * lowest rank of the group of rank r. The caller frees the array. NULL: no memory.
+ */
 int *reportGroups(const struct report *report, size_t offset, size_t bytes);
 
-/* "rank 3", "ranks 0-3,8"; of a long list its beginning. `in` has a byte for each of n. */
+/* Writes "rank 3" or "ranks 0-3,8", say; cuts a long list. in[i] is 1 for each member i of n. */
 const char *listText(const char *noun, const uint8_t *in, int n, char *out, size_t bytes);
 
 /* The members of a group: "ranks 0-3". */
 const char *groupRanks(const struct report *report, const int *of, int first, char *out,
 		       size_t bytes);
 
-/* And where they run: "ranks 0-3 on host a". */
+/* The members of a group and their hosts: "ranks 0-3 on host a". */
 const char *groupText(const struct report *report, const int *of, int first, char *out,
 		      size_t bytes);
 
-/* "among ranks 0-3; ranks 0-3 to ranks 4-7": the pairs that have the reason. */
+/* Prints the pairs that have the reason: "among ranks 0-3; ranks 0-3 to ranks 4-7". */
 void pairsText(const struct report *report, int reason, FILE *out);
 
-/* Pairs that use the backend. */
+/* Number of pairs that use the backend. */
 long pairsOf(const struct report *report, const char *backend);
 
-/* What is printed of a row of the table of variables. */
+/* Row `index` of the library's table of environment variables. */
 ginParamInfo_t paramRow(int index);
 
 void printText(const struct report *report, int onlyEnv);
 void printJson(const struct report *report, int onlyEnv);
 
-const char *distanceWords(enum distance distance);
+const char *distanceWords(enum gpuDistance distance);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* json.c - the report as one JSON document; its keys are in gin_info(1) */
+/* json.c - prints the report as one JSON document; gin_info(1) describes the keys */
 #include "gin_info.h"
 
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int depth, used; /* of open objects and arrays; members of the innermost so far */
+static int depth; /* number of open objects and arrays */
+static int used;  /* members that the innermost one has so far */
 
 static void quote(const char *text)
 {
@@ -14,14 +15,14 @@ static void quote(const char *text)
 	for (const unsigned char *at = (const unsigned char *)text; *at; at++)
 		if (*at == '"' || *at == '\\')
 			printf("\\%c", *at);
-		else if (*at < 0x20 || *at >= 0x7f) /* bytes may be in any encoding */
+		else if (*at < 0x20 || *at >= 0x7f) /* the encoding is unknown */
 			printf("\\u%04x", *at);
 		else
 			putchar(*at);
 	putchar('"');
 }
 
-/* `name` is NULL in an array. */
+/* Starts a member. `name` is NULL in an array. */
 static void begin(const char *name)
 {
 	printf("%s\n%*s", used++ ? "," : "", 2 * depth, "");
@@ -52,7 +53,7 @@ static void number(const char *name, uint64_t value)
 	printf("%llu", (unsigned long long)value);
 }
 
-/* A limit that there is not, and what is not known, are null. */
+/* Prints null for an unknown value and for no limit. */
 static void numberOrNull(const char *name, int known, uint64_t value)
 {
 	if (known)
@@ -84,7 +85,7 @@ static void closeWith(char bracket)
 	used = 1;
 }
 
-/* The ranks of a group, in one line. */
+/* Prints the ranks of a group on one line. */
 static void ranks(const struct report *report, const int *of, int first)
 {
 	const char *gap = "";
@@ -99,7 +100,7 @@ static void ranks(const struct report *report, const int *of, int first)
 	putchar(']');
 }
 
-/* An array: one object per group of ranks whose facts are the same. */
+/* Prints an array with one object for each group of ranks with equal facts. */
 static void groups(const struct report *report, const char *name, size_t offset, size_t bytes,
 		   void (*members)(const struct facts *f))
 {
@@ -131,7 +132,7 @@ static void build(const struct facts *f)
 
 static void launcher(const struct facts *f)
 {
-	const struct launcher *l = &f->launcher;
+	const struct launcherFacts *l = &f->launcher;
 
 	text("name", l->name);
 	textOrNull("bootstrap", l->bootstrap);
@@ -143,9 +144,9 @@ static void launcher(const struct facts *f)
 	closeWith('}');
 }
 
-static void systemFacts(const struct facts *f)
+static void systemOf(const struct facts *f)
 {
-	const struct system *s = &f->system;
+	const struct systemFacts *s = &f->system;
 
 	text("kernel", s->kernel);
 	numberOrNull("cores", s->cores, (uint64_t)s->cores);
@@ -159,7 +160,7 @@ static void systemFacts(const struct facts *f)
 	number("shmFreeBytes", s->shmFree);
 }
 
-static void gpu(const struct gpu *g, int ordinal)
+static void gpu(const struct gpuFacts *g, int ordinal)
 {
 	openWith(NULL, '{');
 	number("ordinal", (uint64_t)ordinal);
@@ -188,7 +189,7 @@ static void gpus(const struct facts *f)
 	closeWith(']');
 }
 
-static void nic(const struct nic *n, int gpuCount)
+static void nic(const struct nicFacts *n, int gpuCount)
 {
 	openWith(NULL, '{');
 	text("name", n->name);
@@ -237,7 +238,7 @@ static void backends(const struct facts *f)
 
 static void host(const struct facts *f)
 {
-	text("name", f->self.host);
+	text("name", f->host.name);
 }
 
 static void device(const struct facts *f)
@@ -268,7 +269,7 @@ static void routes(const struct report *report)
 	closeWith('}');
 }
 
-static int printed; /* the variable whose values are being printed */
+static int printed; /* index of the environment variable that paramValue() prints */
 
 static void paramValue(const struct facts *f)
 {
@@ -288,7 +289,7 @@ static void environment(const struct report *report)
 		text("default", row.preset);
 		text("meaning", row.meaning);
 		groups(report, "values", offsetof(struct facts, params.param[printed]),
-		       sizeof(struct param), paramValue);
+		       sizeof(struct paramFacts), paramValue);
 		closeWith('}');
 	}
 	closeWith(']');
@@ -301,10 +302,10 @@ static void environment(const struct report *report)
 static void sections(const struct report *report)
 {
 	GROUPS("libgin", build, build);
-	GROUPS("hosts", self, host);
+	GROUPS("hosts", host, host);
 	GROUPS("launcher", launcher, launcher);
-	groups(report, "system", offsetof(struct facts, system), offsetof(struct system, shmFree),
-	       systemFacts);
+	groups(report, "system", offsetof(struct facts, system),
+	       offsetof(struct systemFacts, shmFree), systemOf);
 	GROUPS("gpus", gpus, gpus);
 	GROUPS("nics", nics, nics);
 	if (report->matrix) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* local.c - this process: library, host, launcher, variables; what a communicator knows */
+/* local.c - facts about this process: library, host, launcher, environment, communicator */
 #include "gin_info.h"
 
 #include <dlfcn.h>
@@ -13,16 +13,19 @@
 
 #define PLUGIN "libgin-pmix.so"
 
-/* Where libgin looks, in the same order: beside itself, in its folder, wherever the loader does. */
-static void findPlugin(struct build *b)
+/*
+ * Looks for the plug-in as libgin does: in the folder of libgin.so, in its subfolder libgin0, then
+ * where the dynamic loader looks.
+ */
+static void findPlugin(struct buildFacts *b)
 {
-	static const char *const places[] = {"", "libgin0/"};
+	static const char *const folders[] = {"", "libgin0/"};
 	const char *slash = strrchr(b->library, '/');
-	int folder = slash ? (int)(slash - b->library) + 1 : 0;
+	int length = slash ? (int)(slash - b->library) + 1 : 0;
 	char path[300];
 
-	for (size_t i = 0; !b->pmix && i < sizeof(places) / sizeof(places[0]); i++) {
-		snprintf(path, sizeof(path), "%.*s%s" PLUGIN, folder, b->library, places[i]);
+	for (size_t i = 0; !b->pmix && i < sizeof(folders) / sizeof(folders[0]); i++) {
+		snprintf(path, sizeof(path), "%.*s%s" PLUGIN, length, b->library, folders[i]);
 		b->pmix = dlopen(path, RTLD_LAZY | RTLD_LOCAL) != NULL;
 	}
 	b->pmix = b->pmix || dlopen(PLUGIN, RTLD_LAZY | RTLD_LOCAL);
@@ -32,7 +35,7 @@ static void findPlugin(struct build *b)
 		COPY(b->pmixWhy, dlerror());
 }
 
-static void fillBuild(struct build *b)
+static void fillBuild(struct buildFacts *b)
 {
 	ginResult_t (*known)(int *) = ginGetVersion;
 	const void *address;
@@ -61,7 +64,7 @@ static uint64_t limitOf(rlim_t limit)
 	return limit == RLIM_INFINITY ? UINT64_MAX : (uint64_t)limit;
 }
 
-static void fillSystem(struct system *s)
+static void fillSystem(struct systemFacts *s)
 {
 	struct utsname name;
 	struct rlimit limit;
@@ -82,7 +85,7 @@ static void fillSystem(struct system *s)
 	}
 }
 
-/* Ranks have their own numbers in others, which are not shown. */
+/* Only variables that are equal on all ranks of a job: a rank's number would split the groups. */
 const char *const launcherVariables[VARIABLES] = {
 	"PMIX_NAMESPACE", "PMIX_VERSION",	  "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
 	"SLURM_JOB_ID",	  "SLURM_STEP_NUM_TASKS", "TORCHELASTIC_RUN_ID",  "WORLD_SIZE",
@@ -103,7 +106,7 @@ static const char *launcherName(void)
 	return "none";
 }
 
-static void fillLauncher(struct launcher *l)
+static void fillLauncher(struct launcherFacts *l)
 {
 	COPY(l->name, launcherName());
 	for (int i = 0; i < VARIABLES; i++) {
@@ -113,8 +116,7 @@ static void fillLauncher(struct launcher *l)
 	}
 }
 
-/* The rank that the launcher gave this process, or 0. */
-int launcherRank(void)
+int launchedRank(void)
 {
 	static const char *const names[] = {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID",
 					    "PMI_RANK", "RANK"};
@@ -134,7 +136,7 @@ ginParamInfo_t paramRow(int index)
 	return info;
 }
 
-static void fillParams(struct params *p)
+static void fillParams(struct paramList *p)
 {
 	p->count = paramRow(0).count < PARAMS_MOST ? paramRow(0).count : PARAMS_MOST;
 	for (int i = 0; i < p->count; i++) {
@@ -145,12 +147,12 @@ static void fillParams(struct params *p)
 	}
 }
 
-static void fillSelf(struct self *s)
+static void fillHost(struct hostFacts *s)
 {
 	struct utsname name;
 
 	if (!uname(&name))
-		COPY(s->host, name.nodename);
+		COPY(s->name, name.nodename);
 }
 
 void factsLocal(struct facts *f)
@@ -159,7 +161,7 @@ void factsLocal(struct facts *f)
 	fillSystem(&f->system);
 	fillLauncher(&f->launcher);
 	fillParams(&f->params);
-	fillSelf(&f->self);
+	fillHost(&f->host);
 }
 
 static const char *bootstrapWhy(const char *bootstrap)
@@ -167,15 +169,15 @@ static const char *bootstrapWhy(const char *bootstrap)
 	const char *forced = getenv("GIN_BOOTSTRAP");
 
 	if (forced && !strcmp(forced, bootstrap))
-		return "GIN_BOOTSTRAP says so";
+		return "GIN_BOOTSTRAP is set";
 	if (!strcmp(bootstrap, "pmix"))
 		return "PMIX_NAMESPACE is set";
 	if (!strcmp(bootstrap, "tcp"))
 		return "GIN_ROOT is set";
-	return "no variable of a launcher names other ranks";
+	return "no launcher's variable gives more than one rank";
 }
 
-static void fillBackends(ginComm_t comm, int count, struct backends *b)
+static void fillBackends(ginComm_t comm, int count, struct backendList *b)
 {
 	b->count = count < BACKENDS_MOST ? count : BACKENDS_MOST;
 	for (int i = 0; i < b->count; i++) {
@@ -207,8 +209,8 @@ void factsOfComm(ginComm_t comm, struct facts *f)
 	COPY(f->launcher.bootstrap, info.bootstrap);
 	COPY(f->launcher.why, bootstrapWhy(info.bootstrap));
 	fillBackends(comm, info.backends, &f->backends);
-	f->self.leader = leaderOf(comm, info.rank);
-	COPY(f->self.host, info.host);
+	f->host.leader = leaderOf(comm, info.rank);
+	COPY(f->host.name, info.host);
 	f->device.ordinal = info.device;
 	COPY(f->device.name, info.deviceName);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* merge.c - the facts of all ranks: brought together, grouped, and put in few words */
+/* merge.c - gathers the facts of all ranks, groups ranks, and describes groups in few words */
 #include "gin_info.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Facts are larger than what one allgather takes. */
+/* In parts: struct facts is larger than one allgather allows. */
 static ginResult_t gatherFacts(ginComm_t comm, const struct facts *mine, struct report *report)
 {
 	size_t n = (size_t)report->n, part = GIN_ALLGATHER_BYTES / 4;
@@ -22,15 +22,15 @@ static ginResult_t gatherFacts(ginComm_t comm, const struct facts *mine, struct 
 	return result;
 }
 
-/* Its place among the reasons; it is added when it is new. -1: no memory. */
-static int intern(struct report *report, const struct reason *reason)
+/* Index of the reason in report->reasons; adds a new reason. -1: no memory, or too many. */
+static int intern(struct report *report, const struct routeReason *reason)
 {
 	for (int i = 0; i < report->reasonCount; i++)
 		if (!memcmp(&report->reasons[i], reason, sizeof(*reason)))
 			return i;
 	if (report->reasonCount > UINT16_MAX)
 		return -1;
-	struct reason *more =
+	struct routeReason *more =
 		realloc(report->reasons, ((size_t)report->reasonCount + 1) * sizeof(*reason));
 	if (!more)
 		return -1;
@@ -39,15 +39,15 @@ static int intern(struct report *report, const struct reason *reason)
 	return report->reasonCount++;
 }
 
-/* One round per rank: what all have to say of the way to it. */
+/* One allgather for each target rank: the reason of every rank's route to it. */
 static ginResult_t gatherRoutes(ginComm_t comm, struct report *report)
 {
-	struct reason *column = malloc((size_t)report->n * sizeof(*column));
+	struct routeReason *column = malloc((size_t)report->n * sizeof(*column));
 	ginResult_t result = column ? ginSuccess : ginErrorSystem;
 
 	for (int to = 0; result == ginSuccess && to < report->n; to++) {
 		ginPeerInfo_t info = GIN_PEER_INFO_INIT;
-		struct reason mine = {0};
+		struct routeReason mine = {0};
 		result = ginCommQueryPeer(comm, to, &info);
 		snprintf(mine.backend, sizeof(mine.backend), "%s", info.backend);
 		snprintf(mine.why, sizeof(mine.why), "%s", info.why);
@@ -139,7 +139,7 @@ const char *groupRanks(const struct report *report, const int *of, int first, ch
 	return out;
 }
 
-/* Appends the names of hosts that ranks of the group run on, as far as there is room. */
+/* Lists the hosts of the group's ranks, each once; cuts a long list. */
 static void hostsText(const struct report *report, const int *of, int first, char *out,
 		      size_t bytes)
 {
@@ -147,10 +147,10 @@ static void hostsText(const struct report *report, const int *of, int first, cha
 	int named = 0;
 
 	for (int r = 0; r < report->n; r++) {
-		const char *host = report->facts[r].self.host;
+		const char *host = report->facts[r].host.name;
 		int known = of[r] != first;
 		for (int other = 0; other < r && !known; other++)
-			known = of[other] == first && !strcmp(report->facts[other].self.host, host);
+			known = of[other] == first && !strcmp(report->facts[other].host.name, host);
 		if (known)
 			continue;
 		if (used + strlen(host) + 16 > bytes) {
@@ -182,7 +182,10 @@ long pairsOf(const struct report *report, const char *backend)
 	return pairs;
 }
 
-/* A set of ranks is the sum of its members' numbers here: equal sums are equal sets. */
+/*
+ * A random-looking number for each rank. A set of ranks is represented by the sum of its members'
+ * numbers: equal sums mean equal sets, up to collisions of 64-bit hashes.
+ */
 static uint64_t memberNumber(int rank)
 {
 	uint64_t x = ((uint64_t)rank + 1) * 0x9e3779b97f4a7c15u;
@@ -192,17 +195,17 @@ static uint64_t memberNumber(int rank)
 	return x ^ x >> 31;
 }
 
-/* Whom a rank reaches for one reason, itself left out. */
-struct row {
-	uint64_t others;
-	int count;
-	int itself;
-	int said;
+/* The peers to which one rank's route has a given reason. */
+struct reasonRow {
+	uint64_t others; /* sum of memberNumber() of the peers other than the rank itself */
+	int count;	 /* number of peers other than the rank itself */
+	int itself;	 /* its route to itself has the reason */
+	int printed;
 };
 
-static struct row *rowsOf(const struct report *report, int reason)
+static struct reasonRow *rowsOf(const struct report *report, int reason)
 {
-	struct row *rows = calloc((size_t)report->n, sizeof(*rows));
+	struct reasonRow *rows = calloc((size_t)report->n, sizeof(*rows));
 
 	for (int from = 0; rows && from < report->n; from++)
 		for (int to = 0; to < report->n; to++) {
@@ -218,89 +221,90 @@ static struct row *rowsOf(const struct report *report, int reason)
 	return rows;
 }
 
-/* Sets of pairs, in words: the first of them, and how many more there are. */
-struct sets {
+/* Counts the sets of pairs, of which the first SETS_MOST are printed. */
+struct pairSets {
 	FILE *out;
-	int said;
+	int count;
 };
 
 enum { SETS_MOST = 12 };
 
-static void sayPairs(const struct report *report, const char *words, const uint8_t *from,
-		     const char *to, struct sets *sets)
+static void printPairs(const struct report *report, const char *words, const uint8_t *from,
+		       const char *to, struct pairSets *sets)
 {
 	char ranks[120];
 
-	if (sets->said < SETS_MOST)
-		fprintf(sets->out, "%s%s%s%s", sets->said ? "; " : "", words,
+	if (sets->count < SETS_MOST)
+		fprintf(sets->out, "%s%s%s%s", sets->count ? "; " : "", words,
 			listText("rank", from, report->n, ranks, sizeof(ranks)), to);
-	sets->said++;
+	sets->count++;
 }
 
-/* Ranks of which each reaches all others of them, and nobody else. */
-static void sayAmong(const struct report *report, struct row *rows, uint8_t *in, struct sets *sets)
+/* Prints sets of ranks in which each rank has the reason for exactly all other ranks of the set. */
+static void printAmong(const struct report *report, struct reasonRow *rows, uint8_t *in,
+		       struct pairSets *sets)
 {
 	for (int r = 0; r < report->n; r++) {
 		uint64_t set = rows[r].others + memberNumber(r);
 		int members = 0;
 		for (int other = 0; other < report->n; other++) {
-			in[other] = rows[other].count > 0 && !rows[other].said &&
+			in[other] = rows[other].count > 0 && !rows[other].printed &&
 				    rows[other].others + memberNumber(other) == set;
 			members += in[other];
 		}
 		if (!in[r] || members != rows[r].count + 1)
 			continue;
-		sayPairs(report, "among ", in, "", sets);
+		printPairs(report, "among ", in, "", sets);
 		for (int other = 0; other < report->n; other++)
-			rows[other].said |= in[other];
+			rows[other].printed |= in[other];
 	}
 }
 
-/* Ranks that reach the same others. */
-static void sayOneWay(const struct report *report, int reason, struct row *rows, uint8_t *in,
-		      struct sets *sets)
+/* Prints sets of ranks that have the reason for an equal set of peers. */
+static void printOneWay(const struct report *report, int reason, struct reasonRow *rows,
+			uint8_t *in, struct pairSets *sets)
 {
 	char to[128] = " to ";
 
 	for (int r = 0; r < report->n; r++) {
-		if (!rows[r].count || rows[r].said)
+		if (!rows[r].count || rows[r].printed)
 			continue;
 		for (int other = 0; other < report->n; other++)
 			in[other] = other != r && report->matrix[r * report->n + other] == reason;
 		listText("rank", in, report->n, to + 4, sizeof(to) - 4);
 		for (int other = 0; other < report->n; other++) {
-			in[other] = !rows[other].said && rows[other].count &&
+			in[other] = !rows[other].printed && rows[other].count &&
 				    rows[other].others == rows[r].others;
-			rows[other].said |= in[other];
+			rows[other].printed |= in[other];
 		}
-		sayPairs(report, "", in, to, sets);
+		printPairs(report, "", in, to, sets);
 	}
 }
 
-static void sayItself(const struct report *report, const struct row *rows, uint8_t *in,
-		      struct sets *sets)
+static void printItself(const struct report *report, const struct reasonRow *rows, uint8_t *in,
+			struct pairSets *sets)
 {
 	int any = 0;
 
 	for (int r = 0; r < report->n; r++)
 		any += in[r] = rows[r].itself != 0;
 	if (any)
-		sayPairs(report, "", in, any == 1 ? " to itself" : " to themselves", sets);
+		printPairs(report, "", in, any == 1 ? " to itself" : " to themselves", sets);
 }
 
 void pairsText(const struct report *report, int reason, FILE *out)
 {
-	struct row *rows = rowsOf(report, reason);
+	struct reasonRow *rows = rowsOf(report, reason);
 	uint8_t *in = malloc((size_t)report->n);
-	struct sets sets = {.out = out};
+	struct pairSets sets = {.out = out};
 
 	if (rows && in) {
-		sayAmong(report, rows, in, &sets);
-		sayOneWay(report, reason, rows, in, &sets);
-		sayItself(report, rows, in, &sets);
+		printAmong(report, rows, in, &sets);
+		printOneWay(report, reason, rows, in, &sets);
+		printItself(report, rows, in, &sets);
 	}
-	if (sets.said > SETS_MOST)
-		fprintf(out, "; and %d more", sets.said - SETS_MOST);
+	if (sets.count > SETS_MOST)
+		fprintf(out, "; and %d more", sets.count - SETS_MOST);
 	free(rows);
 	free(in);
 }

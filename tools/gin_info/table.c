@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table.c - words and cells in columns, at most 100 of them */
+/* table.c - prints labelled text and tables on standard output, wrapped at 100 columns */
 #include "table.h"
 
 #include <ctype.h>
@@ -12,7 +12,7 @@ enum { WIDTH = 100, LABEL = 14, CELL_MOST = 32 };
 
 int margin;
 
-/* What a terminal might take for a command, a variable's value say, becomes a question mark. */
+/* Prints ? for control characters: a variable's value could contain terminal commands. */
 static void putPlain(const char *text, int length)
 {
 	for (int i = 0; i < length; i++)
@@ -54,7 +54,7 @@ void item(const char *label, const char *format, ...)
 	free(words);
 }
 
-void tableAdd(struct table *t, const char *const *cells)
+void tableAdd(struct textTable *t, const char *const *cells)
 {
 	if (t->rows == t->room) {
 		int room = t->room ? 2 * t->room : 16;
@@ -69,7 +69,7 @@ void tableAdd(struct table *t, const char *const *cells)
 	t->rows++;
 }
 
-static int widthOf(const struct table *t, int column)
+static int widthOf(const struct textTable *t, int column)
 {
 	size_t width = 1;
 
@@ -81,8 +81,8 @@ static int widthOf(const struct table *t, int column)
 	return (int)width;
 }
 
-/* Cells that something stands in, counted from the left. */
-static int usedCells(const struct table *t, char **cells)
+/* Number of cells up to the last one that is not empty; at least 1. */
+static int usedCells(const struct textTable *t, char **cells)
 {
 	int used = t->columns;
 
@@ -91,8 +91,8 @@ static int usedCells(const struct table *t, char **cells)
 	return used;
 }
 
-/* A cell that is too long has a line to its end, and the next ones go on below. */
-static void printRow(const struct table *t, char **cells, const int *width)
+/* A cell that is wider than its column ends the line; the next cells continue on a new line. */
+static void printRow(const struct textTable *t, char **cells, const int *width)
 {
 	int column = margin, used = usedCells(t, cells);
 
@@ -111,7 +111,7 @@ static void printRow(const struct table *t, char **cells, const int *width)
 	}
 }
 
-void tablePrint(struct table *t)
+void tablePrint(struct textTable *t)
 {
 	int width[COLUMNS];
 

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table.h - words and cells in columns, on standard output */
+/* table.h - prints labelled text and tables on standard output, wrapped at 100 columns */
 #ifndef GIN_TOOLS_GIN_INFO_TABLE_H
 #define GIN_TOOLS_GIN_INFO_TABLE_H
 
 enum { COLUMNS = 8 };
 
-extern int margin; /* blanks in front of what is printed now */
+extern int margin; /* indentation of what is printed next, in blanks */
 
-/* Prints words from `column` on, where the cursor is; further lines begin there, too. */
+/* Prints text from the current position, which is `column`. Further lines start at `column` too. */
 void wrap(int column, const char *text);
 
-/* A label and words beside it. */
+/* Prints a label and, beside it, wrapped text. */
 void item(const char *label, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * Rows of cells, printed when all are known, as wide as these need; the last cell of a row is
- * wrapped. Printing frees it.
+ * A table. Columns are as wide as their cells need. The last cell of a row is wrapped.
+ * tablePrint() prints the table and frees its rows.
  */
-struct table {
+struct textTable {
 	int columns, rows, room;
 	char *(*row)[COLUMNS];
 };
 
-void tableAdd(struct table *t, const char *const *cells);
-void tablePrint(struct table *t);
+void tableAdd(struct textTable *t, const char *const *cells);
+void tablePrint(struct textTable *t);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* text.c - the report for people: aligned, at most 100 columns */
+/* text.c - prints the report as text, at most 100 columns wide */
 #include "gin_info.h"
 #include "table.h"
 
@@ -28,7 +28,7 @@ static const char *countText(uint64_t count, char out[32])
 	return out;
 }
 
-/* Prints a section once for each group of ranks whose facts are the same. */
+/* Prints a section once for each group of ranks with equal facts. */
 static void section(const struct report *report, const char *title, size_t offset, size_t bytes,
 		    void (*print)(const struct facts *f))
 {
@@ -60,7 +60,7 @@ static void section(const struct report *report, const char *title, size_t offse
 
 static void build(const struct facts *f)
 {
-	const struct build *b = &f->build;
+	const struct buildFacts *b = &f->build;
 
 	item("version", "%s, device ABI %d%s%s", b->version, b->abi,
 	     strcmp(b->version, b->header) ? "; gin_info was compiled against " : "",
@@ -72,7 +72,7 @@ static void build(const struct facts *f)
 
 static void launcher(const struct facts *f)
 {
-	const struct launcher *l = &f->launcher;
+	const struct launcherFacts *l = &f->launcher;
 
 	item("launcher", "%s", l->name);
 	if (*l->bootstrap)
@@ -92,9 +92,9 @@ static const char *orUnknown(int count, char out[16])
 	return out;
 }
 
-static void systemFacts(const struct facts *f)
+static void systemOf(const struct facts *f)
 {
-	const struct system *s = &f->system;
+	const struct systemFacts *s = &f->system;
 	char a[32], b[32], cores[16], cpus[16], nodes[16];
 
 	item("kernel", "%s", s->kernel);
@@ -110,7 +110,7 @@ static void systemFacts(const struct facts *f)
 	     countText(s->filesHard, b));
 }
 
-static void domains(const struct gpus *g, int count)
+static void domains(const struct gpuList *g, int count)
 {
 	uint8_t in[GPUS_MOST];
 	char words[96];
@@ -128,7 +128,7 @@ static void domains(const struct gpus *g, int count)
 		item("NVLink", "no two GPUs have peer access with native atomics");
 }
 
-static void addGpu(struct table *t, const struct gpu *g, int ordinal)
+static void addGpu(struct textTable *t, const struct gpuFacts *g, int ordinal)
 {
 	char number[16], compute[16], memory[32], node[16];
 	const char *use = g->usable ? "usable" : g->why;
@@ -142,9 +142,9 @@ static void addGpu(struct table *t, const struct gpu *g, int ordinal)
 
 static void gpus(const struct facts *f)
 {
-	const struct gpus *g = &f->gpus;
+	const struct gpuList *g = &f->gpus;
 	int count = g->count < GPUS_MOST ? g->count : GPUS_MOST;
-	struct table t = {.columns = 8};
+	struct textTable t = {.columns = 8};
 
 	if (*g->why)
 		item("no GPU", "%s", g->why);
@@ -162,11 +162,11 @@ static void gpus(const struct facts *f)
 	     *g->module ? g->module : "unknown");
 }
 
-/* "same switch: GPUs 0-1; other: GPU 2" */
-static void distancesText(const struct nic *n, int count, char *out, size_t bytes)
+/* Writes "same switch: GPUs 0-1; other: GPU 2", for example. */
+static void distancesText(const struct nicFacts *n, int count, char *out, size_t bytes)
 {
-	static const enum distance kinds[] = {distanceSwitch, distanceNuma, distanceOther,
-					      distanceUnknown};
+	static const enum gpuDistance kinds[] = {distanceSwitch, distanceNuma, distanceOther,
+						 distanceUnknown};
 	uint8_t in[GPUS_MOST];
 	char list[64];
 	size_t used = 0;
@@ -183,25 +183,25 @@ static void distancesText(const struct nic *n, int count, char *out, size_t byte
 	}
 }
 
-static void addNic(struct table *t, const struct nic *n, int gpuCount)
+static void addNic(struct textTable *t, const struct nicFacts *n, int gpuCount)
 {
-	char name[40], node[16], near[256];
+	char name[40], node[16], distances[256];
 
 	if (n->rdma)
 		snprintf(name, sizeof(name), "%s port %d", n->name, n->port);
 	else
 		snprintf(name, sizeof(name), "%s", n->name);
 	snprintf(node, sizeof(node), n->numaNode < 0 ? "-" : "%d", n->numaNode);
-	distancesText(n, gpuCount, near, sizeof(near));
+	distancesText(n, gpuCount, distances, sizeof(distances));
 	tableAdd(t,
 		 (const char *const[]){name, *n->state ? n->state : "-", *n->link ? n->link : "-",
-				       *n->rate ? n->rate : "-", node, near});
+				       *n->rate ? n->rate : "-", node, distances});
 }
 
-static void gdaki(const struct nics *n)
+static void gdaki(const struct nicList *n)
 {
 	if (*n->gdakiWhy)
-		item("gdaki", "no port that libgin sees: %s", n->gdakiWhy);
+		item("gdaki", "libgin sees no port: %s", n->gdakiWhy);
 	for (int i = 0; i < n->count; i++)
 		if (n->nic[i].rdma && *n->nic[i].gdakiWhy)
 			item("gdaki", "%s port %d: %s%s", n->nic[i].name, n->nic[i].port,
@@ -215,7 +215,7 @@ static void gdaki(const struct nics *n)
 static void nics(const struct facts *f)
 {
 	int gpuCount = f->gpus.count < GPUS_MOST ? f->gpus.count : GPUS_MOST;
-	struct table t = {.columns = 6};
+	struct textTable t = {.columns = 6};
 
 	if (!f->nics.rdma)
 		item("no RDMA NIC:", "%s", f->nics.why);
@@ -230,7 +230,7 @@ static void nics(const struct facts *f)
 		gdaki(&f->nics);
 }
 
-static const struct report *current; /* for what a section says of all ranks together */
+static const struct report *current; /* for backends(), which counts pairs of all ranks */
 
 static void backends(const struct facts *f)
 {
@@ -244,7 +244,7 @@ static void backends(const struct facts *f)
 	}
 }
 
-static char letterOf(const struct reason *reason)
+static char letterOf(const struct routeReason *reason)
 {
 	return strcmp(reason->backend, "none") ? reason->backend[0] : '.';
 }
@@ -260,20 +260,20 @@ static void matrix(const struct report *report)
 			printf("  %c",
 			       letterOf(&report->reasons[report->matrix[from * report->n + to]]));
 	}
-	printf("\n  each backend by its first letter; a dot: no route\n");
+	printf("\n  letter: first letter of the backend; dot: no route\n");
 }
 
-/* Those that a backend has, or those that none has. */
+/* Prints the reasons of pairs with a route or, with `none`, of pairs without a route. */
 static void reasons(const struct report *report, int none)
 {
-	int said = 0, more = 0;
+	int printed = 0, more = 0;
 
 	for (int i = 0; i < report->reasonCount; i++) {
 		char *pairs = NULL;
 		size_t bytes;
 		if (none != !strcmp(report->reasons[i].backend, "none"))
 			continue;
-		FILE *out = said++ < LINES_MOST ? open_memstream(&pairs, &bytes) : NULL;
+		FILE *out = printed++ < LINES_MOST ? open_memstream(&pairs, &bytes) : NULL;
 		more += !out;
 		if (!out)
 			continue;
@@ -296,13 +296,13 @@ static void routes(const struct report *report)
 	reasons(report, 1);
 }
 
-/* A row for each group of ranks with a value of its own. */
-static void differing(struct table *t, const struct report *report, int index, const int *of)
+/* Adds a row for each group of ranks with equal values. */
+static void differing(struct textTable *t, const struct report *report, int index, const int *of)
 {
 	char words[320];
 
 	for (int r = 0; r < report->n; r++) {
-		const struct param *p = &report->facts[r].params.param[index];
+		const struct paramFacts *p = &report->facts[r].params.param[index];
 		if (of[r] == r)
 			tableAdd(t, (const char *const[]){
 					    p->isSet ? "*" : "", "", *p->value ? p->value : "-", "",
@@ -318,10 +318,10 @@ static void meaningText(const ginParamInfo_t *row, int isBad, char *out, size_t 
 		 choices ? " (" : "", choices ? row->choices : "", choices ? ")" : "");
 }
 
-static void variable(struct table *t, const struct report *report, int index)
+static void variable(struct textTable *t, const struct report *report, int index)
 {
 	size_t offset = offsetof(struct facts, params.param[index]);
-	const struct param *first = &report->facts[0].params.param[index];
+	const struct paramFacts *first = &report->facts[0].params.param[index];
 	int *of = reportGroups(report, offset, sizeof(*first)), differs = 0;
 	ginParamInfo_t row = paramRow(index);
 	const char *value = *first->value ? first->value : "-";
@@ -340,7 +340,7 @@ static void variable(struct table *t, const struct report *report, int index)
 
 static void environment(const struct report *report)
 {
-	struct table t = {.columns = 5};
+	struct textTable t = {.columns = 5};
 
 	printf("\nenvironment variables (* is set; see gin_environ(7))\n");
 	tableAdd(&t, (const char *const[]){"", "name", "value", "default", "meaning"});
@@ -349,22 +349,22 @@ static void environment(const struct report *report)
 	tablePrint(&t);
 }
 
-/* The ranks of each host, and what each uses. */
+/* Prints one line for each group of ranks with equal facts: a description and the ranks. */
 static void ranks(const struct report *report, const char *label, size_t offset, size_t bytes,
 		  void (*describe)(const struct facts *f, char out[128]))
 {
-	int *of = reportGroups(report, offset, bytes), said = 0, more = 0;
+	int *of = reportGroups(report, offset, bytes), printed = 0, more = 0;
 	char words[160], what[128];
 
 	for (int r = 0; of && r < report->n; r++) {
 		if (of[r] != r)
 			continue;
-		if (said == LINES_MOST) {
+		if (printed == LINES_MOST) {
 			more++;
 			continue;
 		}
 		describe(&report->facts[r], what);
-		item(said++ ? "" : label, "%s: %s", what,
+		item(printed++ ? "" : label, "%s: %s", what,
 		     groupRanks(report, of, r, words, sizeof(words)));
 	}
 	if (more)
@@ -374,7 +374,7 @@ static void ranks(const struct report *report, const char *label, size_t offset,
 
 static void describeHost(const struct facts *f, char out[128])
 {
-	snprintf(out, 128, "%s", f->self.host);
+	snprintf(out, 128, "%s", f->host.name);
 }
 
 static void describeDevice(const struct facts *f, char out[128])
@@ -391,12 +391,13 @@ static void communicator(const struct report *report)
 	printf("communicator\n");
 	if (report->error) {
 		item("none", "%s", report->error);
-		item("host", "%s", report->facts->self.host);
+		item("host", "%s", report->facts->host.name);
 		return;
 	}
 	item("ranks", "%d on %d host%s", report->n, report->hosts, report->hosts > 1 ? "s" : "");
-	ranks(report, "hosts", offsetof(struct facts, self), sizeof(struct self), describeHost);
-	ranks(report, "devices", offsetof(struct facts, device), sizeof(struct device),
+	ranks(report, "hosts", offsetof(struct facts, host), sizeof(struct hostFacts),
+	      describeHost);
+	ranks(report, "devices", offsetof(struct facts, device), sizeof(struct deviceFacts),
 	      describeDevice);
 }
 
@@ -404,8 +405,8 @@ static void sections(const struct report *report)
 {
 	SECTION("libgin", build, build);
 	SECTION("launcher", launcher, launcher);
-	section(report, "host", offsetof(struct facts, system), offsetof(struct system, shmFree),
-		systemFacts);
+	section(report, "host", offsetof(struct facts, system),
+		offsetof(struct systemFacts, shmFree), systemOf);
 	SECTION("GPUs", gpus, gpus);
 	SECTION("NICs", nics, nics);
 	if (!report->matrix)

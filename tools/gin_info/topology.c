@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * topology.c - CPUs, GPUs and NICs, and what is near to what
+ * topology.c - facts about CPUs, GPUs and NICs, and the PCI distances between them
  *
- * GPUs are libgin's answer, NICs those of sysfs, places in the machine hwloc's. Each of the three
- * may know nothing: then that is what is said.
+ * libgin lists the GPUs, sysfs the NICs, and hwloc knows where they are connected. What one of the
+ * three does not know is reported as unknown.
  */
 #include "gin_info.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* hwloc's own variable, for machines that are described elsewhere: for tests. */
+/* hwloc reads the machine below HWLOC_FSROOT; tests set it. */
 const char *factsRoot(void)
 {
 	const char *fsroot = getenv("HWLOC_FSROOT");
@@ -21,7 +21,7 @@ const char *factsRoot(void)
 	return fsroot ? fsroot : "";
 }
 
-/* A path below /sys; of RDMA devices where libibverbs looks. */
+/* Makes a path below /sys. RDMA devices are below SYSFS_PATH if it is set, as for libibverbs. */
 static void sysfsPath(char *out, size_t bytes, const char *format, va_list args)
 {
 	const char *other = getenv("SYSFS_PATH"), *rdma = "class/infiniband";
@@ -34,7 +34,7 @@ static void sysfsPath(char *out, size_t bytes, const char *format, va_list args)
 		snprintf(out, bytes, "%s/sys/%s", factsRoot(), below);
 }
 
-/* The first line of a file; "" when it cannot be read. All of `out` is written. */
+/* Reads the first line of a file; "" when that fails. Fills the rest of `out` with 0. */
 __attribute__((format(printf, 3, 4))) static void readSysfs(char *out, size_t bytes,
 							    const char *format, ...)
 {
@@ -53,7 +53,7 @@ __attribute__((format(printf, 3, 4))) static void readSysfs(char *out, size_t by
 	fclose(file);
 }
 
-/* Plug-ins of hwloc that would start a GPU's run-time system only to look at it. */
+/* Disables the plug-ins of hwloc that would start a GPU's run-time system. */
 static void leaveGpusAlone(hwloc_topology_t topology)
 {
 	static const char *const names[] = {"cuda", "nvml", "opencl", "rsmi", "levelzero", "gl"};
@@ -85,22 +85,22 @@ static int countOf(hwloc_topology_t topology, hwloc_obj_type_t type)
 	return count > 0 ? count : 0;
 }
 
-static void fillCpus(hwloc_topology_t topology, struct system *s)
+static void fillCpus(hwloc_topology_t topology, struct systemFacts *s)
 {
 	s->cores = countOf(topology, HWLOC_OBJ_CORE);
 	s->cpus = countOf(topology, HWLOC_OBJ_PU);
 	s->numaNodes = countOf(topology, HWLOC_OBJ_NUMANODE);
-	/* Not hwloc's: it adds up NUMA nodes, which may lack what was added to a running machine. */
+	/* hwloc's sum over NUMA nodes may lack memory that was added to a running machine. */
 	s->memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The part of the machine that has processors and that the device hangs on. */
+/* The smallest object with CPUs (a NUMA node, say) to which the device is connected. */
 static hwloc_obj_t cpusOf(hwloc_topology_t topology, hwloc_obj_t device)
 {
 	return device ? hwloc_get_non_io_ancestor_obj(topology, device) : NULL;
 }
 
-/* `otherwise` when it is near to several, or hwloc does not know it. */
+/* Returns `otherwise` when several NUMA nodes are local, or hwloc does not know the device. */
 static int numaOf(hwloc_topology_t topology, hwloc_obj_t device, int otherwise)
 {
 	hwloc_obj_t cpus = cpusOf(topology, device);
@@ -124,7 +124,7 @@ static hwloc_obj_t commonAncestor(hwloc_obj_t a, hwloc_obj_t b)
 	return a;
 }
 
-static enum distance distanceOf(hwloc_obj_t a, int nodeA, hwloc_obj_t b, int nodeB)
+static enum gpuDistance distanceOf(hwloc_obj_t a, int nodeA, hwloc_obj_t b, int nodeB)
 {
 	hwloc_obj_t both = a && b ? commonAncestor(a, b) : NULL;
 
@@ -136,19 +136,19 @@ static enum distance distanceOf(hwloc_obj_t a, int nodeA, hwloc_obj_t b, int nod
 	return nodeA == nodeB ? distanceNuma : distanceOther;
 }
 
-const char *distanceWords(enum distance distance)
+const char *distanceWords(enum gpuDistance distance)
 {
 	static const char *const words[] = {"not known", "same switch", "same NUMA node", "other"};
 
 	return words[distance];
 }
 
-static hwloc_obj_t gpuObject(hwloc_topology_t topology, const struct gpu *g)
+static hwloc_obj_t gpuObject(hwloc_topology_t topology, const struct gpuFacts *g)
 {
 	return topology ? hwloc_get_pcidev_by_busidstring(topology, g->bus) : NULL;
 }
 
-static void placeGpu(hwloc_topology_t topology, struct gpu *g)
+static void locateGpu(hwloc_topology_t topology, struct gpuFacts *g)
 {
 	hwloc_obj_t device = gpuObject(topology, g), cpus = cpusOf(topology, device);
 
@@ -157,7 +157,7 @@ static void placeGpu(hwloc_topology_t topology, struct gpu *g)
 		hwloc_bitmap_list_snprintf(g->cpus, sizeof(g->cpus), cpus->cpuset);
 }
 
-static void fillGpu(struct gpu *g, const ginDeviceInfo_t *info)
+static void fillGpu(struct gpuFacts *g, const ginDeviceInfo_t *info)
 {
 	g->usable = info->usable;
 	g->domain = info->domain;
@@ -170,7 +170,7 @@ static void fillGpu(struct gpu *g, const ginDeviceInfo_t *info)
 	snprintf(g->why, sizeof(g->why), "%s", info->why);
 }
 
-static void fillGpus(hwloc_topology_t topology, struct gpus *g)
+static void fillGpus(hwloc_topology_t topology, struct gpuList *g)
 {
 	ginDeviceInfo_t info = GIN_DEVICE_INFO_INIT;
 
@@ -186,7 +186,7 @@ static void fillGpus(hwloc_topology_t topology, struct gpus *g)
 			continue;
 		}
 		fillGpu(&g->gpu[i], &info);
-		placeGpu(topology, &g->gpu[i]);
+		locateGpu(topology, &g->gpu[i]);
 	}
 	readSysfs(g->module, sizeof(g->module), "module/nvidia/version");
 }
@@ -201,8 +201,8 @@ static hwloc_obj_t nicObject(hwloc_topology_t topology, const char *name)
 	return NULL;
 }
 
-static void placeNic(hwloc_topology_t topology, const char *class, const struct gpus *gpus,
-		     struct nic *n)
+static void locateNic(hwloc_topology_t topology, const char *class, const struct gpuList *gpus,
+		      struct nicFacts *n)
 {
 	hwloc_obj_t device = nicObject(topology, n->name);
 	char node[16];
@@ -215,7 +215,7 @@ static void placeNic(hwloc_topology_t topology, const char *class, const struct 
 					    gpus->gpu[g].numaNode);
 }
 
-/* "4: ACTIVE" without the number. */
+/* "4: ACTIVE" becomes "ACTIVE". */
 static void dropNumber(char *state, size_t bytes)
 {
 	char *words = strstr(state, ": ");
@@ -227,7 +227,7 @@ static void dropNumber(char *state, size_t bytes)
 	memset(state + length, 0, bytes - length);
 }
 
-static void fillPort(struct nic *n)
+static void fillPort(struct nicFacts *n)
 {
 	char folder[64];
 
@@ -238,7 +238,7 @@ static void fillPort(struct nic *n)
 	dropNumber(n->state, sizeof(n->state));
 }
 
-static void fillInterface(struct nic *n)
+static void fillInterface(struct nicFacts *n)
 {
 	char text[32];
 
@@ -253,7 +253,7 @@ static void fillInterface(struct nic *n)
 		snprintf(n->rate, sizeof(n->rate), "%g Gb/sec", atoi(text) / 1000.0);
 }
 
-/* Entries of a folder by name; -1 when there is none. */
+/* Lists a folder by name; -1 when there is no such folder. */
 __attribute__((format(printf, 2, 3))) static int listSysfs(struct dirent ***entries,
 							   const char *format, ...)
 {
@@ -266,9 +266,9 @@ __attribute__((format(printf, 2, 3))) static int listSysfs(struct dirent ***entr
 	return scandir(path, entries, NULL, alphasort);
 }
 
-static struct nic *addNic(struct nics *nics, const char *name)
+static struct nicFacts *addNic(struct nicList *nics, const char *name)
 {
-	struct nic *n = &nics->nic[nics->count++];
+	struct nicFacts *n = &nics->nic[nics->count++];
 
 	snprintf(n->name, sizeof(n->name), "%.*s", (int)sizeof(n->name) - 1, name);
 	return n;
@@ -281,11 +281,11 @@ static void addPorts(hwloc_topology_t topology, const char *name, struct facts *
 
 	for (int i = 0; i < count; i++) {
 		if (ports[i]->d_name[0] != '.' && f->nics.count < NICS_MOST) {
-			struct nic *n = addNic(&f->nics, name);
+			struct nicFacts *n = addNic(&f->nics, name);
 			n->rdma = 1;
 			n->port = atoi(ports[i]->d_name);
 			fillPort(n);
-			placeNic(topology, "infiniband", &f->gpus, n);
+			locateNic(topology, "infiniband", &f->gpus, n);
 			f->nics.rdma++;
 		}
 		free(ports[i]);
@@ -294,27 +294,27 @@ static void addPorts(hwloc_topology_t topology, const char *name, struct facts *
 		free(ports);
 }
 
-/* Those that somebody plugged in or set up: no loopback, nothing virtual that is down. */
+/* Leaves out the loopback interface, and virtual interfaces that are down. */
 static int interesting(const char *name)
 {
-	char type[16], state[16], node[16];
+	char type[16], state[16], hardware[16];
 
 	readSysfs(type, sizeof(type), "class/net/%s/type", name);
 	readSysfs(state, sizeof(state), "class/net/%s/operstate", name);
-	readSysfs(node, sizeof(node), "class/net/%s/device/uevent", name);
-	return *type && atoi(type) != 772 && (*node || !strcmp(state, "up"));
+	readSysfs(hardware, sizeof(hardware), "class/net/%s/device/uevent", name);
+	return *type && atoi(type) != 772 && (*hardware || !strcmp(state, "up"));
 }
 
 static void addInterface(hwloc_topology_t topology, const char *name, struct facts *f)
 {
 	if (!interesting(name) || f->nics.count == NICS_MOST)
 		return;
-	struct nic *n = addNic(&f->nics, name);
+	struct nicFacts *n = addNic(&f->nics, name);
 	fillInterface(n);
-	placeNic(topology, "net", &f->gpus, n);
+	locateNic(topology, "net", &f->gpus, n);
 }
 
-/* -1 when there is no such class of devices. */
+/* Calls `add` for each device of the class. Returns -1 when the class does not exist. */
 static int addClass(hwloc_topology_t topology, const char *class, struct facts *f,
 		    void (*add)(hwloc_topology_t topology, const char *name, struct facts *f))
 {

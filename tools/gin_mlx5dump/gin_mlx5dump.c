@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gin_mlx5dump.c - what an mlx5 send or completion queue says, and what its numbers mean
+ * gin_mlx5dump.c - decodes an mlx5 send or completion queue, and explains mlx5 numbers
  *
- * Needs no device and no driver: the bytes come from a file.
+ * The bytes come from a file. No device and no driver is needed.
  */
 #include "gin_mlx5dump.h"
 
@@ -20,21 +20,24 @@ static const char usage[] =
 	"       gin_mlx5dump [options] cq [file]\n"
 	"       gin_mlx5dump syndrome|status|event|device-event number...\n"
 	"\n"
-	"Says what each WQE of a send queue, or each CQE of a completion queue, is, and what is\n"
-	"wrong with it; or what numbers mean. Without a file it reads the standard input.\n"
+	"Decodes each WQE of a send queue (sq), or each CQE of a completion queue (cq), and "
+	"reports\n"
+	"malformed ones; or explains numbers. Without a file, reads standard input.\n"
 	"\n"
-	"  -x, --hex           the file has hex digits, -b, --binary: bytes; else it is looked at\n"
-	"  -f, --first slot    a WQE begins in this slot: one may go round the queue's end\n"
-	"  -i, --index number  index of the first WQE\n"
-	"  -q, --queue number  number of the queue pair\n"
-	"      --help          this text\n"
-	"      --version       gin_mlx5dump's and libgin's version\n"
+	"  -x, --hex           the file contains hex digits\n"
+	"  -b, --binary        the file contains bytes; without -x and -b, the content decides\n"
+	"  -f, --first slot    start at this slot: slot 0 may hold the end of a WQE that wraps\n"
+	"  -i, --index number  expected index of the first WQE\n"
+	"  -q, --queue number  expected number of the queue pair\n"
+	"      --help          print this text\n"
+	"      --version       print the versions of gin_mlx5dump and libgin\n"
 	"\n"
-	"Exit status: 0; 1 when something is malformed; 2 when it cannot be read.\n";
+	"Exit status: 0 if the queue is well-formed; 1 if an element is malformed; 2 if the\n"
+	"arguments are wrong or the file cannot be read.\n";
 
-struct options {
-	enum format format;
-	struct expected expected;
+struct dumpOptions {
+	enum dumpFormat format;
+	struct expectedQueue expected;
 };
 
 static int printVersion(void)
@@ -48,7 +51,7 @@ static int printVersion(void)
 	return 0;
 }
 
-/* 0 to 0xffffffff, decimal, octal or hex; -1 after a sentence. */
+/* Reads a number from 0 to 0xffffffff in C notation; -1 after printing an error. */
 static long number(const char *text)
 {
 	char *end;
@@ -57,7 +60,7 @@ static long number(const char *text)
 	unsigned long value = strtoul(text, &end, 0);
 	if (!errno && *text >= '0' && *text <= '9' && !*end && value <= UINT32_MAX)
 		return (long)value;
-	fprintf(stderr, "gin_mlx5dump: %s is no number of 32 bits\n", text);
+	fprintf(stderr, "gin_mlx5dump: %s is not a 32-bit number\n", text);
 	return -1;
 }
 
@@ -67,8 +70,8 @@ static int numberOption(const char *text, long *out)
 	return *out < 0 ? 2 : -1;
 }
 
-/* -1: go on; else the exit status. */
-static int readOption(int option, struct options *options)
+/* Returns the exit status, or -1 to go on. */
+static int readOption(int option, struct dumpOptions *options)
 {
 	switch (option) {
 	case 'x':
@@ -94,7 +97,7 @@ static int readOption(int option, struct options *options)
 	}
 }
 
-static int readOptions(int argc, char **argv, struct options *options)
+static int readOptions(int argc, char **argv, struct dumpOptions *options)
 {
 	static const struct option all[] = {
 		{"hex", no_argument, NULL, 'x'},	 {"binary", no_argument, NULL, 'b'},
@@ -113,10 +116,10 @@ static const char *syndrome(unsigned number)
 {
 	const char *text = syndromeText(number);
 
-	return text ? text : "a syndrome that is not known";
+	return text ? text : "unknown syndrome";
 }
 
-/* How numbers of that kind are put into words; NULL: there is no such kind. */
+/* The function that explains numbers of a kind; NULL: the kind is unknown. */
 static const char *(*wordsOf(const char *kind))(unsigned)
 {
 	if (!strcmp(kind, "syndrome"))
@@ -133,7 +136,7 @@ static const char *(*wordsOf(const char *kind))(unsigned)
 static int explain(const char *(*words)(unsigned), char **numbers)
 {
 	if (!*numbers) {
-		fputs("gin_mlx5dump: which number?\n", stderr);
+		fputs("gin_mlx5dump: a number is missing\n", stderr);
 		return 2;
 	}
 	for (; *numbers; numbers++) {
@@ -145,7 +148,7 @@ static int explain(const char *(*words)(unsigned), char **numbers)
 	return 0;
 }
 
-static int printQueue(const char *kind, const char *file, const struct options *options)
+static int printQueue(const char *kind, const char *file, const struct dumpOptions *options)
 {
 	struct dump dump = {0};
 	size_t malformed;
@@ -162,7 +165,7 @@ static int printQueue(const char *kind, const char *file, const struct options *
 
 int main(int argc, char **argv)
 {
-	struct options options = {formatGuess, {-1, -1, -1}};
+	struct dumpOptions options = {formatGuess, {-1, -1, -1}};
 	int status = readOptions(argc, argv, &options);
 
 	if (status >= 0)

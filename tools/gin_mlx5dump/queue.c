@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* queue.c - a queue's elements in words, and what is wrong between one and the next */
+/* queue.c - decodes, checks and prints the elements of a queue */
 #include "gin_mlx5dump.h"
 
 #include "mlx5/cqe.h"
@@ -18,7 +18,7 @@ static void printElement(size_t slot, const char *text, const char *defects)
 		printf("        wrong: %s\n", defects);
 }
 
-/* Slots from `from` up to the one before `to`; goes round with the queue. */
+/* Prints `count` blank slots, the first one `from`, which may wrap. */
 static void printBlank(size_t from, size_t count, size_t elements)
 {
 	if (count == 1)
@@ -33,7 +33,7 @@ static const char *plural(size_t count)
 	return count == 1 ? "" : "s";
 }
 
-/* The whole ones; complains about what is left over. */
+/* Number of whole elements; reports a partial one at the end. */
 static size_t elementsOf(const struct dump *d, size_t *malformed)
 {
 	if (d->count % ELEMENT_BYTES == 0)
@@ -45,8 +45,8 @@ static size_t elementsOf(const struct dump *d, size_t *malformed)
 }
 
 /*
- * The index that a queue's slot has to have: 16 bits that count on from the first one, or, where
- * the queue has not been written anew yet, less by its length, if that is known.
+ * Checks the 16-bit index of a WQE. It is `wanted`, or less by the queue's length when the slot
+ * still holds a WQE of the lap before. Only a power of two can be the length of a whole queue.
  */
 static int indexFits(uint32_t index, uint32_t wanted, size_t elements)
 {
@@ -56,7 +56,7 @@ static int indexFits(uint32_t index, uint32_t wanted, size_t elements)
 }
 
 static void checkNeighbours(struct decodedWqe *w, size_t offset, size_t elements,
-			    struct expected *e)
+			    struct expectedQueue *e)
 {
 	if (e->index < 0)
 		e->index = (long)(w->index - offset);
@@ -64,14 +64,15 @@ static void checkNeighbours(struct decodedWqe *w, size_t offset, size_t elements
 		e->queue = w->queue;
 	uint32_t wanted = (uint32_t)e->index + (uint32_t)offset;
 	if (!indexFits(w->index, wanted, elements))
-		wqeDefect(w, "index is 0x%x, here it should be 0x%x", w->index, wanted & 0xffff);
+		wqeDefect(w, "index is 0x%x, this slot should have 0x%x", w->index,
+			  wanted & 0xffff);
 	if (w->queue != (uint32_t)e->queue)
 		wqeDefect(w, "queue is 0x%x, not 0x%lx", w->queue, (unsigned long)e->queue);
 }
 
-size_t printSendQueue(const struct dump *d, const struct expected *expected)
+size_t printSendQueue(const struct dump *d, const struct expectedQueue *expected)
 {
-	struct expected e = *expected;
+	struct expectedQueue e = *expected;
 	size_t malformed = 0, wqes = 0, blank = 0, run = 0, offset = 0;
 	size_t elements = elementsOf(d, &malformed), first = e.first > 0 ? (size_t)e.first : 0;
 
@@ -103,19 +104,21 @@ size_t printSendQueue(const struct dump *d, const struct expected *expected)
 enum { ownerBlank = 2, ownerNone = 3 };
 
 /*
- * The device goes round and writes 0 in its first lap, 1 in its second, and so on: a queue has the
- * owner bits of one lap, and from some slot on those of the lap before, or blanks.
+ * The device writes owner bit 0 in its first lap, 1 in its second lap, 0 in its third, and so on.
+ * So the queue starts with owner bits of the current lap. From some slot on, slots have the owner
+ * bit of the lap before, or are blank in the first lap.
  */
 static const char *ownerWrong(int before, int now, int *switches)
 {
 	if (before == ownerNone || before == now)
 		return NULL;
 	if (before == ownerBlank)
-		return "those before it are blank";
+		return "the slots before it are blank";
 	if (now == ownerBlank && before == 1)
-		return "it is blank, and the one before has owner bit 1, which no first lap writes";
+		return "it is blank, but the slot before it has owner bit 1, which the first lap "
+		       "never writes";
 	if (++*switches > 1)
-		return "the owner bits are of more than two laps";
+		return "the owner bits come from more than two laps";
 	return NULL;
 }
 

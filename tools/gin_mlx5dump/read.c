@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * read.c - bytes from a file: as they are, or as hex digits in some of the ways in
- * which people come by them
+ * read.c - reads the bytes of a queue from a file: binary, or hex digits as xxd, hexdump, dmesg and
+ * gdb print them
  */
 #include "gin_mlx5dump.h"
 
@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 0, or -1 without memory. */
+/* Returns 0, or -1 when there is no memory. */
 static int append(struct dump *d, const void *bytes, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		/* Room for twice what there is, whenever that is a power of two. */
+		/* Whenever the count is a power of two, the buffer is full: double it. */
 		if ((d->count & (d->count - 1)) == 0) {
 			uint8_t *more = realloc(d->bytes, d->count ? 2 * d->count : 1);
 			if (!more)
@@ -49,10 +49,10 @@ static int isText(const struct dump *d)
 }
 
 /*
- * What follows an offset and its colon, as xxd, dmesg and gdb print them: "0040:",
- * "0x7f00 <ring+64>:". NULL: the line has none.
+ * Returns the text after an offset and its colon: "0040:" or "0x7f00 <ring+64>:". NULL when the
+ * line has no offset.
  */
-static char *behindOffset(char *line)
+static char *afterOffset(char *line)
 {
 	for (char *colon = strchr(line, ':'); colon; colon = strchr(colon + 1, ':')) {
 		char *end = colon, *begin;
@@ -71,8 +71,8 @@ static char *behindOffset(char *line)
 	return NULL;
 }
 
-/* Of a line with an offset: from two blanks on it shows its bytes as signs. */
-static void cutSigns(char *hex)
+/* Cuts the column that shows the bytes as characters; two blanks separate it. */
+static void cutCharacters(char *hex)
 {
 	hex += strspn(hex, " \t");
 	char *blanks = strstr(hex, "  ");
@@ -80,7 +80,10 @@ static void cutSigns(char *hex)
 		*blanks = '\0';
 }
 
-/* Pairs of hex digits, blanks between them, or each with 0x before it. */
+/*
+ * Reads pairs of hex digits, which may have blanks or commas between them and 0x before each pair.
+ * Returns NULL, or where it could not go on.
+ */
 static const char *pairsRead(const char *at, struct dump *out)
 {
 	while (*at) {
@@ -103,10 +106,10 @@ static const char *pairsRead(const char *at, struct dump *out)
 
 static int lineRead(char *line, long number, const char *file, struct dump *out)
 {
-	char *hex = behindOffset(line);
+	char *hex = afterOffset(line);
 
 	if (hex)
-		cutSigns(hex);
+		cutCharacters(hex);
 	else
 		hex = line;
 	hex[strcspn(hex, "#")] = '\0';
@@ -118,7 +121,7 @@ static int lineRead(char *line, long number, const char *file, struct dump *out)
 	return -1;
 }
 
-/* Turns text into the bytes that it writes out. */
+/* Replaces the hex digits in `d` by the bytes that they mean. */
 static int hexRead(struct dump *d, const char *file)
 {
 	struct dump out = {0};
@@ -134,7 +137,7 @@ static int hexRead(struct dump *d, const char *file)
 	return failed;
 }
 
-int dumpRead(const char *file, enum format format, struct dump *dump)
+int dumpRead(const char *file, enum dumpFormat format, struct dump *dump)
 {
 	FILE *in = strcmp(file, "-") ? fopen(file, "rb") : stdin;
 	struct dump d = {0};
@@ -149,7 +152,7 @@ int dumpRead(const char *file, enum format format, struct dump *dump)
 	if (!failed && (format == formatHex || (format == formatGuess && isText(&d))))
 		failed = hexRead(&d, file);
 	if (!failed && d.count == 0) {
-		fprintf(stderr, "gin_mlx5dump: %s has no bytes\n", file);
+		fprintf(stderr, "gin_mlx5dump: %s is empty\n", file);
 		failed = -1;
 	}
 	if (failed)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // bodies.cuh - the loops that are timed
 //
-// The same for every library: an Endpoint has the calls of one, see gin_job.cuh. All return 0 or a
-// ginResult_t; start() is what a coop does once, before it is timed. A body of the kind Latency times
-// each iteration, Stream all of them together.
+// They run on any library. An Endpoint provides the library's calls; gin_job.cuh has libgin's.
+// Calls return 0 or a ginResult_t. Each coop calls start() once before the timed loop. A Latency
+// body times each iteration; a Stream body times all iterations together.
 #ifndef GIN_PERF_BODIES_CUH
 #define GIN_PERF_BODIES_CUH
 
 #include "pattern.cuh"
 
 // Signals of each context.
-enum { signalData, signalDone, signalAck, signalFrom /* + rank: of that sender */ };
+enum { signalData, signalDone, signalAck, signalFrom /* + rank of the sender */ };
 
 // Shared memory that a call may use.
 struct Scratch {
@@ -18,7 +18,7 @@ struct Scratch {
 	uint32_t bytes;
 };
 
-// Time as the loop takes it: cycles of this SM on a GPU, nanoseconds on the host.
+// The clock of the timed loop: cycles of this SM on a GPU, nanoseconds on the host.
 GIN_FN uint64_t ticksNow()
 {
 #if GIN_ON_GPU
@@ -28,13 +28,13 @@ GIN_FN uint64_t ticksNow()
 #endif
 }
 
-// Put and signal, there and back.
+// Put and signal to the peer, then wait for the peer's; or the other way round.
 struct PingPong {
 	int peer;
 	bool first;
 
 	template <class Endpoint, class Coop>
-	GIN_FN int operator()(const Endpoint &to, Coop coop, const Layout &layout,
+	GIN_FN int operator()(const Endpoint &to, Coop coop, const BufferLayout &layout,
 			      const Cursor &cursor, uint64_t round, Scratch scratch) const
 	{
 		int status = 0;
@@ -50,14 +50,14 @@ struct PingPong {
 	}
 };
 
-// Signal alone, there and back.
+// Signal the peer, then wait for the peer's signal; or the other way round.
 template <bool weak> struct SignalPingPong {
 	int peer;
 	bool first;
 
-	template <class Endpoint, class Coop> GIN_FN int operator()(const Endpoint &to, Coop coop,
-								    const Layout &, const Cursor &,
-								    uint64_t round, Scratch) const
+	template <class Endpoint, class Coop>
+	GIN_FN int operator()(const Endpoint &to, Coop coop, const BufferLayout &, const Cursor &,
+			      uint64_t round, Scratch) const
 	{
 		int status = 0;
 		if (!first)
@@ -75,7 +75,7 @@ struct PutFlush {
 	int peer;
 
 	template <class Endpoint, class Coop>
-	GIN_FN int operator()(const Endpoint &to, Coop coop, const Layout &layout,
+	GIN_FN int operator()(const Endpoint &to, Coop coop, const BufferLayout &layout,
 			      const Cursor &cursor, uint64_t, Scratch scratch) const
 	{
 		int status = to.put(coop, 0, peer, layout.target(0, cursor.slot),
@@ -88,7 +88,7 @@ struct GetFlush {
 	int peer;
 
 	template <class Endpoint, class Coop>
-	GIN_FN int operator()(const Endpoint &to, Coop coop, const Layout &layout,
+	GIN_FN int operator()(const Endpoint &to, Coop coop, const BufferLayout &layout,
 			      const Cursor &cursor, uint64_t, Scratch scratch) const
 	{
 		int status = to.get(coop, 0, peer, layout.source(0, cursor.variant),
@@ -98,20 +98,20 @@ struct GetFlush {
 };
 
 struct BarrierStep {
-	template <class Endpoint, class Coop> GIN_FN int operator()(const Endpoint &to, Coop coop,
-								    const Layout &, const Cursor &,
-								    uint64_t, Scratch) const
+	template <class Endpoint, class Coop>
+	GIN_FN int operator()(const Endpoint &to, Coop coop, const BufferLayout &, const Cursor &,
+			      uint64_t, Scratch) const
 	{
 		return to.barrier(coop);
 	}
 };
 
-// A block to each rank, beginning with the next one, and one from each.
+// Puts a block to each rank, starting with the next rank, and waits for a block from each rank.
 struct AllToAllStep {
 	int me, nRanks;
 
 	template <class Endpoint, class Coop>
-	GIN_FN int operator()(const Endpoint &to, Coop coop, const Layout &layout,
+	GIN_FN int operator()(const Endpoint &to, Coop coop, const BufferLayout &layout,
 			      const Cursor &cursor, uint64_t round, Scratch scratch) const
 	{
 		uint32_t mine = static_cast<uint32_t>(me), n = static_cast<uint32_t>(nRanks);
@@ -129,19 +129,19 @@ struct AllToAllStep {
 	}
 };
 
-// Words of a latency launch's results; the ticks of each iteration follow.
+// Words of a Latency body's results. The ticks of each iteration follow them.
 enum { latencyStatus, latencyTicks, latencyNanoseconds, LATENCY_WORDS };
 
-// One CTA that is one coop. The ticks go to shared memory: a store elsewhere would have to be
-// waited for by the next release.
+// Runs on one CTA, which is one coop. Ticks are stored to shared memory: the next release would
+// have to wait for a store to global memory.
 template <class Endpoint, class Coop, class Step> struct Latency {
 	static constexpr uint32_t mostThreads = mostThreadsOf(Coop{});
 	Shared shared;
 	Endpoint endpoint;
-	Layout layout;
+	BufferLayout layout;
 	Step step;
 	uint32_t unrecorded, recorded;
-	uint32_t scratchAt, scratchBytes; // in shared memory, behind the ticks
+	uint32_t scratchAt, scratchBytes; // in shared memory, after the ticks
 	uint64_t *results;
 
 	GIN_FN void operator()() const
@@ -184,7 +184,7 @@ private:
 	}
 };
 
-// This coop's share of a message, in whole lines.
+// A coop's part of a message, in whole 128-byte lines.
 struct Share {
 	uint64_t begin, bytes;
 
@@ -196,19 +196,20 @@ struct Share {
 	}
 };
 
-// A coop of a stream: its number and context.
-struct Worker {
+// A coop of a Stream body.
+struct StreamCoop {
 	uint32_t index, count, context;
 	Scratch scratch;
 };
 
-// All coops put one message.
+// All coops together put one message.
 struct PutShares {
 	static constexpr bool fromPeer = false;
 
 	template <class Endpoint, class Coop>
-	GIN_FN int operator()(const Endpoint &to, Coop coop, const Layout &layout,
-			      const Cursor &cursor, int me, int peer, const Worker &worker) const
+	GIN_FN int operator()(const Endpoint &to, Coop coop, const BufferLayout &layout,
+			      const Cursor &cursor, int me, int peer,
+			      const StreamCoop &worker) const
 	{
 		Share share(layout.bytes, worker.index, worker.count);
 		if (!share.bytes)
@@ -220,13 +221,14 @@ struct PutShares {
 	}
 };
 
-// All coops get one message.
+// All coops together get one message.
 struct GetShares {
 	static constexpr bool fromPeer = true;
 
 	template <class Endpoint, class Coop>
-	GIN_FN int operator()(const Endpoint &to, Coop coop, const Layout &layout,
-			      const Cursor &cursor, int me, int peer, const Worker &worker) const
+	GIN_FN int operator()(const Endpoint &to, Coop coop, const BufferLayout &layout,
+			      const Cursor &cursor, int me, int peer,
+			      const StreamCoop &worker) const
 	{
 		Share share(layout.bytes, worker.index, worker.count);
 		if (!share.bytes)
@@ -238,13 +240,13 @@ struct GetShares {
 	}
 };
 
-// Each coop puts a message of its own, to a slot of its own.
+// Each coop puts its own message to its own slot.
 struct PutOwn {
 	static constexpr bool fromPeer = false;
 
 	template <class Endpoint, class Coop>
-	GIN_FN int operator()(const Endpoint &to, Coop coop, const Layout &layout, const Cursor &,
-			      int me, int peer, const Worker &worker) const
+	GIN_FN int operator()(const Endpoint &to, Coop coop, const BufferLayout &layout,
+			      const Cursor &, int me, int peer, const StreamCoop &worker) const
 	{
 		return to.put(coop, worker.context, peer,
 			      layout.target(layout.lane(me), worker.index),
@@ -253,14 +255,14 @@ struct PutOwn {
 	}
 };
 
-// The same out of registers. `Value` is an unsigned integer.
+// Each coop puts a value to its own slot. `Value` is an unsigned integer.
 template <class Value> struct PutValueOwn {
 	static constexpr bool fromPeer = false;
 	uint64_t run;
 
 	template <class Endpoint, class Coop>
-	GIN_FN int operator()(const Endpoint &to, Coop coop, const Layout &layout, const Cursor &,
-			      int me, int peer, const Worker &worker) const
+	GIN_FN int operator()(const Endpoint &to, Coop coop, const BufferLayout &layout,
+			      const Cursor &, int me, int peer, const StreamCoop &worker) const
 	{
 		Value value =
 			static_cast<Value>(patternWord(patternKey(run, me, peer, worker.index), 0));
@@ -269,22 +271,23 @@ template <class Value> struct PutValueOwn {
 	}
 };
 
-// Words of a stream's results; begin and end of each CTA follow.
+// Words of a Stream body's results. The begin and end times of each CTA follow them.
 enum { streamStatus, STREAM_WORDS };
 
-// Any number of CTAs. A sender is done when its receivers have said that all is there.
+// Runs on any number of CTAs. A sender ends when its receivers have signalled that all data has
+// arrived.
 template <class Endpoint, class Coop, class Move> struct Stream {
 	static constexpr uint32_t mostThreads = mostThreadsOf(Coop{});
 	Shared shared;
 	Endpoint endpoint;
-	Layout layout;
+	BufferLayout layout;
 	Move move;
 	int me, partner, nRanks;
-	bool moves, receives;
+	bool moves, receives; // this rank calls put or get; receives puts
 	uint32_t iterations;
 	uint32_t contexts;
-	uint32_t sourceCtas;   // of each rank that moves
-	uint32_t scratchBytes; // of each coop
+	uint32_t sourceCtas;   // CTAs of each rank that calls put or get
+	uint32_t scratchBytes; // per coop
 	uint64_t *results;
 
 	GIN_FN void operator()() const
@@ -296,7 +299,7 @@ template <class Endpoint, class Coop, class Move> struct Stream {
 		if (ginThreadIndex())
 			return;
 		if (!status && !Move::fromPeer)
-			status = settle();
+			status = confirmArrival();
 		uint64_t *stamps = results + STREAM_WORDS + 2 * ginBlockIndex();
 		stamps[0] = begin;
 		stamps[1] = ginNow();
@@ -305,7 +308,7 @@ template <class Endpoint, class Coop, class Move> struct Stream {
 	}
 
 private:
-	// With one lane the partner, else all others, beginning with the next.
+	// With one lane, the partner; otherwise all other ranks, starting with the next one.
 	GIN_FN uint32_t peers() const
 	{
 		return layout.lanes == 1 ? 1 : static_cast<uint32_t>(nRanks) - 1;
@@ -329,8 +332,8 @@ private:
 		Scratch scratch = {scratchBytes ? shared.ofBlock() + inBlock * scratchBytes
 						: nullptr,
 				   scratchBytes};
-		Worker worker = {ginBlockIndex() * perBlock + inBlock, ginGridSize() * perBlock,
-				 context(), scratch};
+		StreamCoop worker = {ginBlockIndex() * perBlock + inBlock, ginGridSize() * perBlock,
+				     context(), scratch};
 		Cursor cursor;
 		int status = 0;
 		endpoint.start(coop, scratch);
@@ -344,14 +347,16 @@ private:
 		return status ? status : endpoint.flush(coop, context());
 	}
 
-	// Blocks that use a context.
+	// Number of a sender's blocks that use a context.
 	GIN_FN uint32_t blocksOf(uint32_t context) const
 	{
 		return context < sourceCtas ? (sourceCtas - 1 - context) / contexts + 1 : 0;
 	}
 
-	// By the first thread of a block: its puts are done; and for all blocks, what was received.
-	GIN_FN int settle() const
+	// Runs on the first thread of each block. Signals the end of this block's puts. The first
+	// block also waits for the senders' signals, acknowledges them, and waits for
+	// acknowledgements.
+	GIN_FN int confirmArrival() const
 	{
 		GinThread one;
 		int status = 0;
@@ -370,7 +375,7 @@ private:
 	}
 };
 
-// Brings the words of every rank to rank 0.
+// Sends words of every rank to rank 0.
 struct ReportWords {
 	static const uint32_t words = 4;
 	uint64_t word[words];
@@ -383,7 +388,7 @@ template <class Endpoint> struct Report {
 	ReportWords report;
 	uint64_t at; // in rank 0's window
 	int me;
-	uint64_t *results; // status
+	uint64_t *results; // one word: the status
 
 	GIN_FN void operator()() const
 	{

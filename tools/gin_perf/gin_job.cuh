@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// gin_job.cuh - libgin's calls as the bodies make them, and a rank of libgin
+// gin_job.cuh - the Endpoint and the Job of libgin: device calls, and a rank's communicator
 #ifndef GIN_PERF_GIN_JOB_CUH
 #define GIN_PERF_GIN_JOB_CUH
 
@@ -65,7 +65,7 @@ struct GinEndpoint {
 		return Gin(dc, context).signal(peer, GinSignalInc{id}, coop);
 	}
 
-	// Weak, and of a caller that has released: nothing is ordered before it.
+	// The caller states that it has released: the signal orders nothing, and needs no fence.
 	template <class Coop>
 	GIN_FN int weakSignal(Coop coop, uint32_t context, int peer, uint32_t id) const
 	{
@@ -101,7 +101,7 @@ private:
 			die(rank, "%s: %s", #call, ginGetLastError());                             \
 	} while (0)
 
-// A rank: its communicator, its window and what it measures with.
+// A rank: its communicator, window and device communicator.
 struct GinJob : Machine {
 	typedef GinEndpoint Endpoint;
 	int nRanks = 0;
@@ -156,7 +156,7 @@ struct GinJob : Machine {
 		return {dc, window};
 	}
 
-	// All ranks have come here; not by what is measured.
+	// Waits for all ranks. Uses the control plane, not the calls that are measured.
 	void meet() const
 	{
 		ginWindow_t empty;

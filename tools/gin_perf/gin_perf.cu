@@ -1,33 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// gin_perf - measures libgin's device calls between ranks, and compares every byte
+// gin_perf - measures libgin's device calls between ranks, and compares every byte received
 //
-// One source, kernels and host functions, see gin_perf(1):
+// The source compiles to kernels with nvcc, and to host functions in any case. See gin_perf(1):
 //   mpirun -n 2 gin_perf -o put_lat,put_bw
 //   gin_perf --threads 2 --host -o barrier
 #include "gin_job.cuh"
 #include "ranks.h"
 #include "session.cuh"
 
-struct Start {
+struct RankArguments {
 	Options options;
 	std::vector<Options> all;
 };
 
 static int runRank(const ginConfig_t &config, void *arg)
 {
-	const Start *start = static_cast<const Start *>(arg);
-	GinJob job(config, start->options.host);
-	return runSession(job, start->all, start->options, "gin_perf");
+	const RankArguments *arguments = static_cast<const RankArguments *>(arg);
+	GinJob job(config, arguments->options.host);
+	return runSession(job, arguments->all, arguments->options, "gin_perf");
 }
 
 int main(int argc, char **argv)
 {
-	Start start;
-	parseOptions(start.options, argc, argv);
-	start.all = allOptions(start.options);
-	if (start.options.ranks) // no kernel has to be loaded while another waits
+	RankArguments arguments;
+	parseOptions(arguments.options, argc, argv);
+	arguments.all = allOptions(arguments.options);
+	// Loading a kernel would block while a kernel of another rank waits.
+	if (arguments.options.ranks)
 		setenv("CUDA_MODULE_LOADING", "EAGER", 0);
-	if (!start.options.route.empty())
-		setenv("GIN_ROUTE", start.options.route.c_str(), 1);
-	return runRanks(start.options.ranks, runRank, &start);
+	if (!arguments.options.route.empty())
+		setenv("GIN_ROUTE", arguments.options.route.c_str(), 1);
+	return runRanks(arguments.options.ranks, runRank, &arguments);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// job.h - what is said about a job before it measures
+// job.h - description of a job, for the heading of the output
 #ifndef GIN_PERF_JOB_H
 #define GIN_PERF_JOB_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// launch.cuh - one source as kernel and host function, with shared memory
+// launch.cuh - runs a body as a kernel or on host threads, with shared memory
 #ifndef GIN_PERF_LAUNCH_CUH
 #define GIN_PERF_LAUNCH_CUH
 
@@ -11,7 +11,7 @@
 
 #include <gin_device.cuh>
 
-// Ends the process, and so the job: the other ranks see this one as dead.
+// Ends the process without cleaning up: the other ranks notice that this rank died.
 __attribute__((format(printf, 2, 3))) static inline void die(int rank, const char *format, ...)
 {
 	va_list args;
@@ -24,7 +24,7 @@ __attribute__((format(printf, 2, 3))) static inline void die(int rank, const cha
 	_exit(1);
 }
 
-// Shared memory of each block; where a host thread is a GPU thread, memory of the launch.
+// Shared memory of each block; on host threads, ordinary memory that run() allocates.
 struct Shared {
 	char *host = nullptr;
 	uint32_t bytes = 0;
@@ -40,7 +40,7 @@ struct Shared {
 	}
 };
 
-// The largest block of a kernel with calls of this coop: only a whole CTA is 1024 threads.
+// Largest block of a kernel whose calls use this coop: 1024 threads need a CTA coop.
 template <class Coop> GIN_FN constexpr uint32_t mostThreadsOf(Coop)
 {
 	return 512;
@@ -58,7 +58,7 @@ GIN_FN constexpr uint32_t mostThreadsOf(GinCta)
 			die(rank, "%s: %s", #call, cudaGetErrorString(cudaResult));                \
 	} while (0)
 
-// No more registers than its largest block has, and no fewer.
+// The bounds let each thread use all registers that the body's largest block can have.
 template <class Body> __global__ void __launch_bounds__(Body::mostThreads, 1)
 	bodyKernel(const __grid_constant__ Body body)
 {
@@ -103,9 +103,10 @@ struct Machine {
 		if (bytes)
 			body.shared.host = static_cast<char *>(aligned_alloc(128, bytes));
 		if (bytes && !body.shared.host)
-			die(rank, "no memory: %zu bytes in the place of shared memory", bytes);
+			die(rank, "no memory: %zu bytes for the shared memory of host threads",
+			    bytes);
 		if (ginHostLaunch(grid, block, bodyFunction<Body>, &body) != ginSuccess)
-			die(rank, "no %u x %u host threads", grid, block);
+			die(rank, "cannot start %u x %u host threads", grid, block);
 		free(body.shared.host);
 	}
 
@@ -134,7 +135,7 @@ struct Machine {
 			free(at);
 	}
 
-	// Between the host and memory that bodies use.
+	// Copies between host memory and memory that bodies use.
 	void copy(void *dst, const void *src, size_t bytes) const
 	{
 #ifdef __CUDACC__

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// measure.cuh - one case: prepare, launch, compare
+// measure.cuh - measures one case: prepares memory, launches, compares bytes
 //
-// A Job is a rank of one library, see gin_job.cuh: a Machine with endpoint(), meet(), failed() and
-// the window's memory.
+// A Job is a rank of the library that is measured; gin_job.cuh has libgin's. It is a Machine with
+// endpoint(), meet(), failed() and the window's memory.
 #ifndef GIN_PERF_MEASURE_CUH
 #define GIN_PERF_MEASURE_CUH
 
 #include "bodies.cuh"
 #include "plan.h"
 
-// Iterations that one launch records: what fits into shared memory beside scratch.
+// Most iterations that one launch records: their ticks fit into shared memory beside scratch.
 enum { RECORDED = 4096 };
 
 template <class Job> class Meter
@@ -36,11 +36,11 @@ public:
 	Meter(const Meter &) = delete;
 	Meter &operator=(const Meter &) = delete;
 
-	// Collective. The outcome is whole on rank 0; `wrong` on the others is their own.
-	Outcome measure(const Case &c)
+	// Collective. Rank 0 gets the outcome of all ranks; on other ranks `wrong` is their own.
+	CaseOutcome measure(const Case &c)
 	{
 		wrong = 0;
-		Outcome outcome = c.operation->stream ? measureStream(c) : measureLatency(c);
+		CaseOutcome outcome = c.operation->stream ? measureStream(c) : measureLatency(c);
 		outcome.wrong = wrong;
 		collect(c, outcome);
 		return outcome;
@@ -49,7 +49,7 @@ public:
 private:
 	typedef typename Job::Endpoint Endpoint;
 	Job &job;
-	uint64_t run; // another one for each launch
+	uint64_t run; // differs for each launch
 	const size_t reportAt;
 	const uint32_t fillGrid, fillBlock;
 	const size_t words;
@@ -57,7 +57,7 @@ private:
 	Finding *findings;
 	uint64_t wrong; // of this rank and case
 
-	// 0 and 1 are each other's; one rank alone is its own.
+	// Ranks 0 and 1 are partners; a single rank is its own partner.
 	int partner() const { return job.nRanks == 1 ? 0 : 1 - job.rank; }
 
 	bool isFirst() const { return job.rank == 0; }
@@ -93,7 +93,7 @@ private:
 		job.meet();
 	}
 
-	// After all ranks' launches.
+	// Waits until the launches of all ranks have ended.
 	void compare(const Case &c, const Traffic &traffic)
 	{
 		job.meet();
@@ -117,7 +117,7 @@ private:
 		job.copy(job.memory + at, &byte, 1);
 	}
 
-	// The first of what some threads found, on standard error.
+	// Prints the first wrong word of up to 8 threads to standard error.
 	void list(const Case &c) const
 	{
 		fprintf(stderr, "rank %d: %s, %zu bytes: %llu wrong bytes in this rank's memory\n",
@@ -140,8 +140,8 @@ private:
 		}
 	}
 
-	// What the ranks found goes to rank 0.
-	void collect(const Case &c, Outcome &outcome)
+	// Sends wrong bytes and times of all ranks to rank 0.
+	void collect(const Case &c, CaseOutcome &outcome)
 	{
 		ReportWords mine = {{outcome.wrong, static_cast<uint64_t>(outcome.seconds * 1e9)}};
 		job.run(1, 1,
@@ -161,7 +161,7 @@ private:
 			addRates(c, outcome);
 	}
 
-	void addRates(const Case &c, Outcome &outcome) const
+	void addRates(const Case &c, CaseOutcome &outcome) const
 	{
 		double messages = static_cast<double>(c.iterations) * (isRate(c) ? c.coops : 1) *
 				  (c.all ? job.nRanks - 1 : 1);
@@ -175,13 +175,13 @@ private:
 			job.failed(static_cast<int>(status));
 	}
 
-	Outcome measureLatency(const Case &c)
+	CaseOutcome measureLatency(const Case &c)
 	{
 		std::vector<double> us;
 		for (uint32_t left = c.iterations; left;) {
 			uint32_t recorded = std::min<uint32_t>(left, RECORDED);
 			uint32_t unrecorded =
-				c.warmup + 1; // the first waits for the other's launch
+				c.warmup + 1; // the first one waits for the partner's launch
 			Traffic traffic = trafficOf(c, unrecorded + recorded);
 			fill(traffic);
 			latencyByOperation(c, unrecorded, recorded);
@@ -189,12 +189,12 @@ private:
 			keep(c, recorded, us);
 			left -= recorded;
 		}
-		Outcome outcome;
+		CaseOutcome outcome;
 		outcome.us = statisticsOf(us);
 		return outcome;
 	}
 
-	// What rank 0 has recorded: half of each round trip.
+	// Keeps the times that rank 0 recorded; of a ping-pong, half of each round trip.
 	void keep(const Case &c, uint32_t recorded, std::vector<double> &us) const
 	{
 		OperationKind kind = c.operation->kind;
@@ -257,17 +257,17 @@ private:
 		require(results[latencyStatus]);
 	}
 
-	Outcome measureStream(const Case &c)
+	CaseOutcome measureStream(const Case &c)
 	{
 		if (c.warmup)
 			stream(c, c.warmup, false);
 		return stream(c, c.iterations, c.check);
 	}
 
-	Outcome stream(Case c, uint32_t iterations, bool check)
+	CaseOutcome stream(Case c, uint32_t iterations, bool check)
 	{
 		Traffic traffic = trafficOf(c, isRate(c) ? c.coops : iterations);
-		Outcome outcome;
+		CaseOutcome outcome;
 		c.iterations = iterations;
 		c.check = check;
 		fill(traffic);
@@ -278,7 +278,7 @@ private:
 		return outcome;
 	}
 
-	// From the first CTA's begin to the last one's end, where data was moved from or to.
+	// Time from the begin of the first CTA to the end of the last; 0 on ranks that only wait.
 	double elapsed(const Case &c) const
 	{
 		const uint64_t *stamps = results + STREAM_WORDS;
@@ -292,7 +292,7 @@ private:
 		return static_cast<double>(end - begin) / 1e9;
 	}
 
-	// The caller of puts or gets.
+	// Does this rank call put or get?
 	bool moves(const Case &c) const { return c.all || isFirst(); }
 
 	void streamByOperation(const Case &c)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// operations.h - what can be measured
+// operations.h - the operations that gin_perf measures
 #ifndef GIN_PERF_OPERATIONS_H
 #define GIN_PERF_OPERATIONS_H
 
@@ -25,30 +25,33 @@ enum OperationKind {
 struct Operation {
 	const char *name;
 	OperationKind kind;
-	bool stream;	     // timed as a whole, not per iteration
-	size_t lastSize;     // the largest by default; 0: the operation has no data
-	uint32_t iterations; // by default
-	ginCoopKind coop;    // by default
+	bool stream;	     // all iterations are timed together, not each one
+	size_t lastSize;     // default of -e; 0: the operation has no data
+	uint32_t iterations; // default of -n
+	ginCoopKind coop;    // default of --coop
 	const char *what;
 };
 
 static const Operation operations[] = {
 	{"put_lat", opPutLat, false, 4 << 20, 1000, ginCoopWarp,
-	 "put and signal, there and back: one way"},
+	 "put and signal, ping-pong: half of a round trip"},
 	{"signal_lat", opSignalLat, false, 0, 1000, ginCoopThread,
-	 "signal alone, there and back: one way"},
+	 "signal only, ping-pong: half of a round trip"},
 	{"put_flush", opPutFlush, false, 4 << 20, 1000, ginCoopWarp,
-	 "put and flush: call to return"},
-	{"get_lat", opGetLat, false, 4 << 20, 1000, ginCoopWarp, "get and flush: call to return"},
+	 "put and flush: from call to return"},
+	{"get_lat", opGetLat, false, 4 << 20, 1000, ginCoopWarp,
+	 "get and flush: from call to return"},
 	{"barrier", opBarrier, false, 0, 1000, ginCoopCta, "barrier of all ranks"},
 	{"alltoall", opAllToAll, false, 64 << 10, 200, ginCoopCta,
-	 "a block to and from each rank: first put to last wait"},
+	 "a block to and from each rank: from first put to last wait"},
 	{"put_bw", opPutBw, true, 4 << 20, 20, ginCoopCta,
-	 "puts of one size, split over the coops"},
+	 "puts, each message split over all coops"},
 	{"get_bw", opGetBw, true, 4 << 20, 20, ginCoopCta,
-	 "gets of one size, split over the coops"},
-	{"put_rate", opPutRate, true, 64, 200, ginCoopThread, "small puts, each coop its own"},
-	{"value_rate", opValueRate, true, 8, 200, ginCoopThread, "putValue by each coop"},
+	 "gets, each message split over all coops"},
+	{"put_rate", opPutRate, true, 64, 200, ginCoopThread,
+	 "small puts, each coop sends its own messages"},
+	{"value_rate", opValueRate, true, 8, 200, ginCoopThread,
+	 "putValue, each coop sends its own messages"},
 };
 
 static inline const Operation *operationNamed(const char *name, size_t length)

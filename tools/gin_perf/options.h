@@ -17,26 +17,26 @@
 struct Options {
 	std::vector<const Operation *> operations;
 	size_t begin = 8;
-	size_t end = 0;		 // 0: the operation's own
+	size_t end = 0;		 // 0: the operation's default
 	uint32_t factor = 2;	 // from one size to the next
-	uint32_t iterations = 0; // 0: the operation's own
+	uint32_t iterations = 0; // 0: the operation's default
 	uint32_t warmup = 20;
 	bool check = true;
-	uint32_t threads = 0; // of a CTA; 0: 256 on a GPU, one warp of host threads
+	uint32_t threads = 0; // per CTA; 0: 256 on a GPU, one warp on host threads
 	std::vector<uint32_t> ctas = {1};
 	uint32_t contexts = 1;
-	int coop = -1;	      // enum ginCoopKind; -1: the operation's own
+	int coop = -1;	      // enum ginCoopKind; -1: the operation's default
 	uint32_t scratch = 0; // bytes of shared memory for each coop
 	bool weak = false;
 	bool all = false;
-	char breaks = 0; // 'd': a byte of data, 'g': a guard byte
-	// Of the whole job.
+	char breaks = 0; // self-test changes: 'd', a byte of data; 'g', a guard byte
+	// Options of the whole job:
 	std::string route, json, cases;
 	bool percentiles = false;
 	bool host = false;
-	uint32_t ranks = 0; // threads of this process; 0: by the launcher
+	uint32_t ranks = 0; // ranks that are threads of this process; 0: a launcher starts them
 	uint64_t seed = 1;
-	uint32_t timeout = 60; // seconds of each wait
+	uint32_t timeout = 60; // of each wait, in seconds
 };
 
 __attribute__((format(printf, 1, 2))) static inline void usageError(const char *format, ...)
@@ -56,28 +56,29 @@ static inline void printUsage()
 	       program_invocation_short_name);
 	for (const Operation &operation : operations)
 		printf("     %-16s %s\n", operation.name, operation.what);
-	printf("  -b BYTES            smallest size (8); K, M and G may follow a number\n"
-	       "  -e BYTES            largest size (by the operation)\n"
-	       "  -f FACTOR           from one size to the next (2)\n"
-	       "  -n COUNT            iterations (by the operation)\n"
-	       "  -w COUNT            iterations before, not counted (20)\n"
-	       "  -c 0|1              compare every byte afterwards (1)\n"
-	       "  -t THREADS          of a CTA (256; on host threads one warp)\n"
-	       "  -g CTAS[,CTAS...]   of operations that use several (1)\n"
-	       "  -x CONTEXTS         CTA i uses context i modulo this (1)\n"
-	       "  --coop KIND         who makes a call: thread, warp or cta (by the operation)\n"
-	       "  --scratch BYTES     shared memory handed to each put and get (0)\n"
-	       "  --weak              signal_lat: a weak signal of a caller that has released\n"
-	       "  --all               put_bw, get_bw: each rank to all others at a time\n"
+	printf("  -b BYTES            smallest size (8); a number may end in K, M or G\n"
+	       "  -e BYTES            largest size (default: depends on the operation)\n"
+	       "  -f FACTOR           ratio of each size to the size before (2)\n"
+	       "  -n COUNT            iterations (default: depends on the operation)\n"
+	       "  -w COUNT            warm-up iterations, which are not counted (20)\n"
+	       "  -c 0|1              compare every byte after each launch (1)\n"
+	       "  -t THREADS          threads per CTA (256; on host threads one warp)\n"
+	       "  -g CTAS[,CTAS...]   number of CTAs, for bandwidths and rates (1)\n"
+	       "  -x CONTEXTS         number of contexts; CTA i uses context i modulo it (1)\n"
+	       "  --coop KIND         threads that make a call together: thread, warp or cta\n"
+	       "                      (default: depends on the operation)\n"
+	       "  --scratch BYTES     shared memory that each coop passes to put and get (0)\n"
+	       "  --weak              signal_lat: weak signals, after an explicit release\n"
+	       "  --all               bandwidths, rates: each rank to all other ranks at once\n"
 	       "  --route ROUTE       auto, direct or network: sets GIN_ROUTE\n"
-	       "  --host              host threads, also where there is a GPU\n"
-	       "  --threads N         N ranks as threads of this process\n"
-	       "  --json FILE         write the results there, too\n"
-	       "  --percentiles       more columns\n"
-	       "  --cases FILE        each line has options of its own, measured in one job\n"
-	       "  --seed N            of the bytes that are sent (1)\n"
-	       "  --timeout SECONDS   of each wait (60)\n"
-	       "  --break data|guard  self-test: change a byte before bytes are compared\n");
+	       "  --host              use host threads even if there is a GPU\n"
+	       "  --threads N         run N ranks as threads of this process\n"
+	       "  --json FILE         also write the results to FILE; -: JSON only, to stdout\n"
+	       "  --percentiles       print more columns\n"
+	       "  --cases FILE        measure the options of each line of FILE, in one job\n"
+	       "  --seed N            seed of the bytes that are sent (1)\n"
+	       "  --timeout SECONDS   time limit of each wait (60)\n"
+	       "  --break data|guard  self-test: change a byte before the comparison\n");
 }
 
 static inline uint64_t numberOption(const char *text, const char *name, uint64_t least,
@@ -94,7 +95,7 @@ static inline uint64_t numberOption(const char *text, const char *name, uint64_t
 		end++;
 	}
 	if (end == text || *end || errno || *text == '-' || value < least || value > most)
-		usageError("%s %s: a number from %llu to %llu", name, text,
+		usageError("%s %s: must be a number from %llu to %llu", name, text,
 			   static_cast<unsigned long long>(least),
 			   static_cast<unsigned long long>(most));
 	return value;
@@ -106,13 +107,13 @@ static inline uint32_t countOption(const char *text, const char *name, uint32_t 
 	return static_cast<uint32_t>(numberOption(text, name, least, most));
 }
 
-// The number of the word in a list, or the end of the program.
+// Index of the word in a list; ends the program when the list lacks the word.
 static inline int wordOption(const char *text, const char *name, const char *const *words)
 {
 	for (int i = 0; words[i]; i++)
 		if (!strcmp(text, words[i]))
 			return i;
-	usageError("%s %s is none of its values", name, text);
+	usageError("%s: unknown value %s", name, text);
 	return -1;
 }
 
@@ -161,7 +162,7 @@ enum LongOption {
 	longBreak
 };
 
-// Options of one measurement. Says whether it was one.
+// Handles an option of one measurement. Returns false for any other option.
 static inline bool caseOption(Options &o, int option, const char *text)
 {
 	const uint32_t many = 1u << 30;
@@ -200,7 +201,7 @@ static inline bool caseOption(Options &o, int option, const char *text)
 	return false;
 }
 
-// Options of the whole job.
+// Handles an option of the whole job.
 static inline void jobOption(Options &o, int option, const char *text)
 {
 	switch (option) {
@@ -256,17 +257,17 @@ static inline void parseOptions(Options &options, int argc, char **argv)
 		{},
 	};
 	int option;
-	optind = 0; // once more from the start
+	optind = 0; // restart getopt: --cases parses every line
 	while ((option = getopt_long(argc, argv, "o:b:e:f:n:w:c:t:g:x:h", names, nullptr)) != -1)
 		if (!caseOption(options, option, optarg))
 			jobOption(options, option, optarg);
 	if (optind < argc)
-		usageError("%s: no such argument", argv[optind]);
+		usageError("unexpected argument %s", argv[optind]);
 	if (options.operations.empty())
 		operationsOption(options, "put_lat,put_bw");
 }
 
-// The line's own options, over those of the command line.
+// The command line's options, overridden by the options of a line of --cases.
 static inline Options caseOptions(const Options &base, std::string line)
 {
 	std::vector<char *> argv = {program_invocation_short_name};
@@ -281,7 +282,8 @@ static inline Options caseOptions(const Options &base, std::string line)
 	return options;
 }
 
-// One for each line of --cases that is not empty and no comment; else the command line's alone.
+// The options of each line of --cases, empty lines and comments left out; without --cases, the
+// command line's.
 static inline std::vector<Options> allOptions(const Options &base)
 {
 	std::vector<Options> all;

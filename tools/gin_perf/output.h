@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// output.h - what rank 0 prints, and the same as JSON
+// output.h - what rank 0 prints: heading and tables, or JSON
 #ifndef GIN_PERF_OUTPUT_H
 #define GIN_PERF_OUTPUT_H
 
@@ -30,9 +30,9 @@ static inline void printHeading(const Heading &heading, const Options &o)
 	       heading.date.c_str());
 	printf("# %zu rank%s as %s, seed %llu, %s\n", peers.size(), peers.size() > 1 ? "s" : "",
 	       heading.launch.c_str(), static_cast<unsigned long long>(o.seed),
-	       o.check ? "every byte is compared" : "bytes are not compared");
+	       o.check ? "every byte compared" : "bytes not compared");
 	for (size_t peer = 0; peer < peers.size() && peer < 16; peer++)
-		printf("# rank %zu: host %s, %s; rank 0 goes there by %s: %s\n", peer,
+		printf("# rank %zu: host %s, %s; route from rank 0: %s, %s\n", peer,
 		       peers[peer].host.c_str(), peers[peer].device.c_str(),
 		       peers[peer].route.c_str(), peers[peer].why.c_str());
 	if (peers.size() > 16)
@@ -49,7 +49,7 @@ static inline bool sameTable(const Case &a, const Case &b)
 static inline void printTableHead(const Case &c, bool percentiles)
 {
 	printf("\n# %s: %s%s%s\n# %s of %u threads, %u context%s, %u bytes of scratch\n",
-	       c.operation->name, c.operation->what, c.weak ? ", weak and released" : "",
+	       c.operation->name, c.operation->what, c.weak ? ", weak, after a release" : "",
 	       c.all ? ", each rank to all others" : "", coopName(c.coop), c.threads, c.contexts,
 	       c.contexts > 1 ? "s" : "", c.scratch);
 	printf("# %10s %10s", "bytes", "iterations");
@@ -63,7 +63,7 @@ static inline void printTableHead(const Case &c, bool percentiles)
 	printf(" %8s\n", "wrong");
 }
 
-static inline void printRow(const Case &c, const Outcome &r, bool percentiles)
+static inline void printRow(const Case &c, const CaseOutcome &r, bool percentiles)
 {
 	printf("  %10zu %10u", c.bytes, c.iterations);
 	if (c.operation->stream)
@@ -129,7 +129,7 @@ public:
 		fprintf(file, "\n ],\n \"results\": [");
 	}
 
-	void row(const Case &c, const Outcome &r)
+	void row(const Case &c, const CaseOutcome &r)
 	{
 		if (!file)
 			return;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// pattern.cuh - what is sent, where it goes, and whether it has come
+// pattern.cuh - the bytes that are sent, and the comparison of the bytes received
 //
-// Every rank has one window: targets first, then sources. A message is `bytes` long and stands
-// between guards. A sender has `slots` places at its target and `variants` of a source, which differ
-// in every byte; message k goes from variant k % variants to slot k % slots. All of that is poisoned
-// before a launch and compared after it.
+// Each rank has one window: target slots first, then sources. A message has `bytes` bytes, with a
+// guard before and after it. Each sender has `slots` slots at its target, and `variants` sources
+// with different bytes. Message k goes from variant k % variants to slot k % slots. Before a
+// launch, targets and guards are filled with poison; after it, they are compared.
 #ifndef GIN_PERF_PATTERN_CUH
 #define GIN_PERF_PATTERN_CUH
 
@@ -13,17 +13,17 @@
 enum { GUARD = 64 };
 static const uint64_t poison = 0x5a5a5a5a5a5a5a5aull;
 
-struct Layout {
+struct BufferLayout {
 	uint64_t bytes;
-	uint64_t stride;   // from one place to the next, guards included
-	uint32_t lanes;	   // 1, or one for each rank
-	uint32_t slots;	   // of each lane
-	uint32_t variants; // of each lane
-	uint64_t sources;  // where they begin
+	uint64_t stride;   // from one message to the next, with guards
+	uint32_t lanes;	   // number of peers that memory is provided for: 1, or all ranks
+	uint32_t slots;	   // per lane
+	uint32_t variants; // per lane
+	uint64_t sources;  // offset of the first source
 
-	Layout() = default;
+	BufferLayout() = default;
 
-	Layout(uint64_t bytes_, uint32_t lanes_, uint32_t slots_, uint32_t variants_)
+	BufferLayout(uint64_t bytes_, uint32_t lanes_, uint32_t slots_, uint32_t variants_)
 	    : bytes(bytes_), stride((bytes_ + 63) / 64 * 64 + 2 * GUARD), lanes(lanes_),
 	      slots(slots_), variants(variants_), sources(stride * lanes_ * slots_)
 	{
@@ -48,18 +48,18 @@ struct Layout {
 	}
 };
 
-// Where message k comes from and goes to, without a division.
+// Slot and variant of message k, without a division.
 struct Cursor {
 	uint32_t slot = 0, variant = 0;
 
-	GIN_FN void next(const Layout &layout)
+	GIN_FN void next(const BufferLayout &layout)
 	{
 		slot = slot + 1 == layout.slots ? 0 : slot + 1;
 		variant = variant + 1 == layout.variants ? 0 : variant + 1;
 	}
 };
 
-// By splitmix64.
+// splitmix64
 GIN_FN uint64_t patternMix(uint64_t x)
 {
 	x += 0x9e3779b97f4a7c15ull;
@@ -68,28 +68,28 @@ GIN_FN uint64_t patternMix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-// `run` is another one for each launch and seed.
+// `run` differs for each launch and seed.
 GIN_FN uint64_t patternKey(uint64_t run, int from, int to, uint32_t variant)
 {
 	uint64_t ranks = static_cast<uint64_t>(from) << 32 | static_cast<uint32_t>(to);
 	return patternMix(patternMix(run ^ patternMix(ranks)) + variant);
 }
 
-// Eight bytes of a message, from offset 8 * index.
+// The eight bytes at offset 8 * index of a message.
 GIN_FN uint64_t patternWord(uint64_t key, uint64_t index)
 {
 	return patternMix(key + index);
 }
 
-// What a launch moves, as one rank sees it.
+// The messages of one launch, as one rank sees them.
 struct Traffic {
-	Layout layout;
+	BufferLayout layout;
 	uint64_t run;
 	int me;
-	int partner;	  // with one lane
-	bool receives;	  // with one lane: from the partner
-	bool self;	  // with several: from and to the own rank, too
-	uint32_t written; // messages of each lane
+	int partner;	  // the peer, with one lane
+	bool receives;	  // with one lane: this rank receives from the partner
+	bool self;	  // with several lanes: each rank sends to itself too
+	uint32_t written; // messages per lane
 
 	GIN_FN int rankOf(uint32_t lane) const
 	{
@@ -102,7 +102,7 @@ struct Traffic {
 	}
 };
 
-// Word by word, by all threads of the launch.
+// Calls word(offset) for each 8-byte word; all threads of the launch share the words.
 template <class Word> GIN_FN void eachWord(uint64_t bytes, Word word)
 {
 	uint64_t step = static_cast<uint64_t>(ginGridSize()) * ginBlockSize() * 8;
@@ -121,7 +121,7 @@ struct PutWord {
 private:
 	GIN_FN uint64_t word(uint64_t at) const
 	{
-		const Layout &layout = traffic.layout;
+		const BufferLayout &layout = traffic.layout;
 		uint64_t region = at / layout.stride, in = at - region * layout.stride;
 		if (at < layout.sources || in < GUARD || in >= GUARD + layout.bytes)
 			return poison;
@@ -133,7 +133,7 @@ private:
 	}
 };
 
-// Poisons the targets, writes the sources and clears the signals.
+// Fills targets and guards with poison, writes the sources and clears the signals.
 template <class Endpoint> struct Fill {
 	static constexpr uint32_t mostThreads = 256;
 	Shared shared;
@@ -149,10 +149,10 @@ template <class Endpoint> struct Fill {
 	}
 };
 
-// What a thread found wrong.
+// The wrong bytes that one thread found.
 struct Finding {
-	uint64_t bytes; // so many
-	uint64_t at;	// the first: offset of its word in the window
+	uint64_t bytes; // number of wrong bytes
+	uint64_t at;	// offset of the first wrong word in the window
 	uint64_t expected, seen;
 };
 
@@ -176,10 +176,10 @@ struct CompareWord {
 	}
 
 private:
-	// The variant that came last to a slot goes on or before the end of what was written.
+	// The word that the last message to this slot left; poison outside messages.
 	GIN_FN uint64_t expected(uint64_t at) const
 	{
-		const Layout &layout = traffic.layout;
+		const BufferLayout &layout = traffic.layout;
 		uint64_t region = at / layout.stride, in = at - region * layout.stride;
 		uint32_t lane = static_cast<uint32_t>(region / layout.slots);
 		uint32_t slot = static_cast<uint32_t>(region % layout.slots);
@@ -196,13 +196,13 @@ private:
 	}
 };
 
-// Compares all targets, guards and what should be untouched included.
+// Compares all targets: messages, guards, and slots that no message used.
 struct Compare {
 	static constexpr uint32_t mostThreads = 256;
 	Shared shared;
 	Traffic traffic;
 	const char *window;
-	Finding *findings; // of each thread
+	Finding *findings; // one per thread
 
 	GIN_FN void operator()() const
 	{

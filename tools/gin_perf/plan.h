@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// plan.h - the measurements that options ask for, one for each line of output
+// plan.h - the measurements that the options ask for, one for each line of output
 #ifndef GIN_PERF_PLAN_H
 #define GIN_PERF_PLAN_H
 
@@ -11,27 +11,27 @@ struct Case {
 	const Operation *operation;
 	size_t bytes;
 	ginCoopKind coop;
-	uint32_t threads; // of a CTA
+	uint32_t threads; // per CTA
 	uint32_t ctas;
-	uint32_t coops; // in all
+	uint32_t coops; // of all CTAs together
 	uint32_t contexts;
-	uint32_t scratch; // of each coop
+	uint32_t scratch; // per coop
 	uint32_t iterations, warmup;
 	bool check, weak, all;
 	char breaks;
 	int nRanks;
-	Layout layout;
+	BufferLayout layout;
 };
 
-struct Outcome {
-	Statistics us;		 // of each iteration, when it is no stream
-	double seconds = 0;	 // of a stream
-	double gigabytes = 0;	 // a second, of each sender
-	double megamessages = 0; // likewise
-	uint64_t wrong = 0;	 // bytes, on all ranks
+struct CaseOutcome {
+	Statistics us;		 // time of an iteration; unless the operation is a stream
+	double seconds = 0;	 // time of a stream
+	double gigabytes = 0;	 // of a stream: per second and sender
+	double megamessages = 0; // of a stream: per second and sender
+	uint64_t wrong = 0;	 // wrong bytes on all ranks
 };
 
-// Does data go between all ranks, or between 0 and 1 only?
+// Do all ranks communicate, or only ranks 0 and 1?
 static inline bool isWide(const Case &c)
 {
 	return c.operation->kind == opBarrier || c.operation->kind == opAllToAll || c.all;
@@ -42,25 +42,26 @@ static inline bool isRate(const Case &c)
 	return c.operation->kind == opPutRate || c.operation->kind == opValueRate;
 }
 
-// As many places as keep messages apart without filling the memory.
-static inline uint32_t placesFor(size_t bytes)
+// Up to 4 slots, so that successive messages use different memory; fewer if they exceed 64 MiB.
+static inline uint32_t slotsFor(size_t bytes)
 {
-	size_t places = (64ull << 20) / (bytes + 2 * GUARD);
-	return places < 1 ? 1 : places > 4 ? 4 : static_cast<uint32_t>(places);
+	size_t slots = (64ull << 20) / (bytes + 2 * GUARD);
+	return slots < 1 ? 1 : slots > 4 ? 4 : static_cast<uint32_t>(slots);
 }
 
-static inline Layout layoutOf(const Case &c)
+static inline BufferLayout layoutOf(const Case &c)
 {
 	uint32_t lanes = isWide(c) ? static_cast<uint32_t>(c.nRanks) : 1;
 	if (!c.operation->lastSize)
-		return Layout(0, 1, 1, 1);
+		return BufferLayout(0, 1, 1, 1);
 	if (isRate(c))
-		return Layout(c.bytes, lanes, c.coops, c.coops);
-	// Where one message follows the other's signal, slots are used again by another variant.
+		return BufferLayout(c.bytes, lanes, c.coops, c.coops);
+	// Each message waits for the signal of the message before. With 2 slots and 3 variants, a
+	// slot receives other bytes each time.
 	if (c.operation->kind == opPutLat || c.operation->kind == opAllToAll)
-		return Layout(c.bytes, lanes, 2, 3);
-	uint32_t places = placesFor(c.bytes);
-	return Layout(c.bytes, lanes, places, places);
+		return BufferLayout(c.bytes, lanes, 2, 3);
+	uint32_t slots = slotsFor(c.bytes);
+	return BufferLayout(c.bytes, lanes, slots, slots);
 }
 
 static inline uint32_t coopSize(ginCoopKind kind, uint32_t threads, uint32_t warp)
@@ -79,10 +80,11 @@ static inline Case caseOf(const Options &o, const Operation *operation, size_t b
 	c.threads = o.threads ? o.threads : gpu ? 256 : GIN_HOST_WARP;
 	uint32_t size = coopSize(c.coop, c.threads, warp);
 	if (c.threads % size)
-		usageError("-t %u is no multiple of a warp, which has %u threads", c.threads, warp);
+		usageError("-t %u is not a multiple of a warp, which has %u threads", c.threads,
+			   warp);
 	if (c.coop != ginCoopCta && c.threads > mostThreadsOf(GinWarp{}))
-		usageError("-t %u is more than %u, the most of a CTA with several coops", c.threads,
-			   mostThreadsOf(GinWarp{}));
+		usageError("-t %u is more than %u, the limit for a CTA with several coops",
+			   c.threads, mostThreadsOf(GinWarp{}));
 	if (!operation->stream)
 		c.threads = size;
 	c.ctas = ctas;
@@ -90,8 +92,9 @@ static inline Case caseOf(const Options &o, const Operation *operation, size_t b
 	c.contexts = o.contexts;
 	c.scratch = (o.scratch + 127) / 128 * 128;
 	if (static_cast<uint64_t>(c.scratch) * (c.threads / size) > 227u << 10)
-		usageError("--scratch %u for each of %u coops is more than a CTA has", o.scratch,
-			   c.threads / size);
+		usageError(
+			"--scratch %u for each of %u coops is more than the shared memory of a CTA",
+			o.scratch, c.threads / size);
 	c.iterations = o.iterations ? o.iterations : operation->iterations;
 	c.warmup = o.warmup;
 	c.check = o.check;

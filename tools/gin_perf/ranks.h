@@ -10,7 +10,7 @@
 
 #include <gin.h>
 
-// By what the threads find each other: config.allgather.
+// State of threadAllgather(), which the threads use as config.allgather.
 struct ThreadRanks {
 	pthread_barrier_t barrier;
 	std::vector<const void *> slot;
@@ -59,7 +59,8 @@ static inline void *threadRankMain(void *arg)
 	return nullptr;
 }
 
-// The largest of what the ranks return; n of 0: the launcher's rank.
+// Runs `body` on n threads, one per rank, or on this thread if n is 0: then a launcher started the
+// ranks. Returns the largest return value.
 static inline int runRanks(uint32_t n, int (*body)(const ginConfig_t &config, void *arg), void *arg)
 {
 	ginConfig_t config = GIN_CONFIG_INIT;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// session.cuh - all cases on one rank, and the ranks
+// session.cuh - measures all cases on one rank and prints the results
 #ifndef GIN_PERF_SESSION_CUH
 #define GIN_PERF_SESSION_CUH
 
@@ -26,7 +26,7 @@ int runSession(Job &job, const std::vector<Options> &all, const Options &o, cons
 	for (size_t i = 0; i < cases.size(); i++) {
 		if (table && (!i || !sameTable(cases[i - 1], cases[i])))
 			printTableHead(cases[i], o.percentiles);
-		Outcome outcome = meter.measure(cases[i]);
+		CaseOutcome outcome = meter.measure(cases[i]);
 		wrong += outcome.wrong;
 		if (table)
 			printRow(cases[i], outcome, o.percentiles);

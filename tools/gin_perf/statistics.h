@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// statistics.h - many times in a few numbers
+// statistics.h - mean and percentiles
 #ifndef GIN_PERF_STATISTICS_H
 #define GIN_PERF_STATISTICS_H
 
@@ -15,7 +15,7 @@ struct Statistics {
 	double p50 = 0, p90 = 0, p99 = 0, p999 = 0;
 };
 
-// The smallest value that so much of all values are not above.
+// The smallest value such that `percent` of all values are not above it.
 static inline double percentile(const std::vector<double> &sorted, double percent)
 {
 	double rank = ceil(percent / 100 * static_cast<double>(sorted.size()));

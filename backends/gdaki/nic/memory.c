@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* memory.c - registers memory, by dma-buf or by address */
 #include "memory.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "say.h"
+#include "explain.h"
 
 struct rdmaRegion {
 	struct ibv_mr *mr;
@@ -24,15 +25,15 @@ static int flagsOf(unsigned access)
 	return flags;
 }
 
-/* Below a page: the kernel wants it to be as that of the memory. */
-static uint64_t inPage(const struct rdmaMemory *memory)
+/* The NIC's address of the first byte. The kernel requires the memory's offset in its page. */
+static uint64_t nicAddressOf(const struct rdmaMemory *memory)
 {
 	return (uintptr_t)memory->address % RDMA_PAGE;
 }
 
-/* By both ways, or by the one that there was. */
-static int sayFailed(char *why, const struct rdmaMemory *memory, int byDmabuf, int byAddress,
-		     const char *use)
+/* `byDmabuf`, `byAddress`: the error numbers of both attempts. */
+static int explainFailure(char *why, const struct rdmaMemory *memory, int byDmabuf, int byAddress,
+			  const char *use)
 {
 	const char *limit =
 		byAddress == ENOMEM
@@ -42,9 +43,10 @@ static int sayFailed(char *why, const struct rdmaMemory *memory, int byDmabuf, i
 
 	if (memory->dmabuf >= 0)
 		words = strerror_r(byDmabuf, first, sizeof(first));
-	return sayErrno(why, byAddress, "%zu bytes at %p %s%s%s%s%s", memory->bytes,
-			memory->address, use, limit, *words ? ": by dma-buf: " : "", words,
-			*words ? "; by address, which for GPU memory takes nvidia-peermem" : "");
+	return explainErrno(why, byAddress, "%zu bytes at %p %s%s%s%s%s", memory->bytes,
+			    memory->address, use, limit, *words ? ": by dma-buf: " : "", words,
+			    *words ? "; by address, which for GPU memory takes nvidia-peermem"
+				   : "");
 }
 
 static struct ibv_mr *registerMemory(struct rdmaRegion *region, struct rdmaPort *port,
@@ -56,16 +58,16 @@ static struct ibv_mr *registerMemory(struct rdmaRegion *region, struct rdmaPort 
 	if (memory->dmabuf >= 0) {
 		region->via = rdmaViaDmabuf;
 		mr = ibv_reg_dmabuf_mr(port->pd, memory->dmabufOffset, memory->bytes,
-				       inPage(memory), memory->dmabuf, flags);
+				       nicAddressOf(memory), memory->dmabuf, flags);
 		byDmabuf = errno;
 	}
 	if (mr)
 		return mr;
 	region->via = rdmaViaAddress;
-	mr = ibv_reg_mr_iova2(port->pd, memory->address, memory->bytes, inPage(memory),
+	mr = ibv_reg_mr_iova2(port->pd, memory->address, memory->bytes, nicAddressOf(memory),
 			      (unsigned)flags);
 	if (!mr)
-		sayFailed(why, memory, byDmabuf, errno, "cannot be registered");
+		explainFailure(why, memory, byDmabuf, errno, "cannot be registered");
 	return mr;
 }
 
@@ -75,13 +77,13 @@ int regionOpen(struct rdmaPort *port, const struct rdmaMemory *memory, unsigned 
 	struct rdmaRegion *r = calloc(1, sizeof(*r));
 
 	if (!r)
-		return say(why, "no memory");
+		return explain(why, "no memory");
 	r->mr = registerMemory(r, port, memory, flagsOf(access), why);
 	if (!r->mr) {
 		free(r);
 		return -1;
 	}
-	*keys = (struct rdmaKeys){r->mr->lkey, r->mr->rkey, inPage(memory), r->via};
+	*keys = (struct rdmaKeys){r->mr->lkey, r->mr->rkey, nicAddressOf(memory), r->via};
 	*region = r;
 	return 0;
 }
@@ -120,7 +122,7 @@ int umemOpen(struct rdmaPort *port, const struct rdmaMemory *memory, struct mlx5
 		made = mlx5dv_devx_umem_reg(port->context, memory->address, memory->bytes,
 					    IBV_ACCESS_LOCAL_WRITE);
 	if (!made)
-		return sayFailed(why, memory, error, errno, "cannot hold queues");
+		return explainFailure(why, memory, error, errno, "cannot hold queues");
 	*umem = made;
 	return 0;
 }

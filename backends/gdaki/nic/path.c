@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "path.h"
+/* path.c - the path to a peer, as fields of INIT2RTR_QP */
+#include "queues.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
 #include "mlx5/prm.h"
-#include "say.h"
+#include "explain.h"
 
 static void set(uint8_t *in, uint32_t field, uint64_t value)
 {
@@ -18,14 +19,16 @@ static int isEthernet(const struct rdmaPort *port)
 	return port->attr.link_layer == IBV_LINK_LAYER_ETHERNET;
 }
 
-int pathCheck(const struct rdmaPort *port, const struct rdmaAddress *peer, char *why)
+/* Can the two ports communicate? 0, or -1 and why not. */
+static int checkPeer(const struct rdmaPort *port, const struct rdmaAddress *peer, char *why)
 {
 	if (isEthernet(port) != peer->ethernet)
-		return say(why, "this end is on %s and the peer on %s: choose ports of one network",
-			   isEthernet(port) ? "Ethernet" : "InfiniBand",
-			   peer->ethernet ? "Ethernet" : "InfiniBand");
+		return explain(why,
+			       "this end is on %s and the peer on %s: choose ports of one network",
+			       isEthernet(port) ? "Ethernet" : "InfiniBand",
+			       peer->ethernet ? "Ethernet" : "InfiniBand");
 	if (!peer->ethernet && !peer->lid && !peer->grh)
-		return say(why, "the peer's port has no LID: is there a subnet manager?");
+		return explain(why, "the peer's port has no LID: is there a subnet manager?");
 	return 0;
 }
 
@@ -38,7 +41,7 @@ static void setGid(const struct rdmaPort *port, const struct rdmaAddress *peer,
 	set(in, ADS_HOP_LIMIT, path->hopLimit);
 }
 
-/* A global header only where the local one does not get there. */
+/* Adds a global route header only if a port requires it or the subnets differ. */
 static void setInfiniBand(const struct rdmaPort *port, const struct rdmaAddress *peer,
 			  const struct rdmaPath *path, uint8_t *in)
 {
@@ -52,7 +55,6 @@ static void setInfiniBand(const struct rdmaPort *port, const struct rdmaAddress 
 	setGid(port, peer, path, in);
 }
 
-/* As words of the mailbox: 2 bytes of the MAC, then 4. */
 static void setMac(uint8_t *in, const uint8_t *mac)
 {
 	set(in, ADS_RMAC_47_32, (uint64_t)mac[0] << 8 | mac[1]);
@@ -60,15 +62,15 @@ static void setMac(uint8_t *in, const uint8_t *mac)
 	    (uint64_t)mac[2] << 24 | (uint64_t)mac[3] << 16 | (uint64_t)mac[4] << 8 | mac[5]);
 }
 
-static int sayUnreachable(char *why, int error, const uint8_t *gid)
+static int explainUnreachable(char *why, int error, const uint8_t *gid)
 {
 	char text[INET6_ADDRSTRLEN];
 
 	inet_ntop(AF_INET6, gid, text, sizeof(text));
-	return sayErrno(why, error, "no way to the peer's address %s", text);
+	return explainErrno(why, error, "no route to the peer's address %s", text);
 }
 
-/* The kernel finds the next hop: the peer's MAC, or a router's. */
+/* The kernel resolves the MAC of the next hop: the peer, or a router. */
 static int resolveMac(const struct rdmaPort *port, const struct rdmaAddress *peer,
 		      const struct rdmaPath *path, uint8_t *in, char *why)
 {
@@ -86,15 +88,15 @@ static int resolveMac(const struct rdmaPort *port, const struct rdmaAddress *pee
 	memcpy(attr.grh.dgid.raw, peer->gid, sizeof(peer->gid));
 	object.ah.in = ibv_create_ah(port->pd, &attr);
 	if (!object.ah.in)
-		return sayUnreachable(why, errno, peer->gid);
+		return explainUnreachable(why, errno, peer->gid);
 	int failed = mlx5dv_init_obj(&object, MLX5DV_OBJ_AH);
 	if (!failed)
 		setMac(in, found.av->rmac);
 	ibv_destroy_ah(object.ah.in);
-	return failed ? say(why, "libmlx5 does not tell the peer's MAC") : 0;
+	return failed ? explain(why, "libmlx5 does not report the peer's MAC") : 0;
 }
 
-/* Switches choose among equal ways by the source port. */
+/* Switches choose among equal paths by the UDP source port. */
 static uint32_t sourcePort(const struct rdmaPort *port, uint32_t spread)
 {
 	uint32_t ports = port->can.lastPort - port->can.firstPort + 1;
@@ -118,7 +120,7 @@ static int setRoce(const struct rdmaPort *port, const struct rdmaAddress *peer,
 int pathSet(const struct rdmaPort *port, const struct rdmaAddress *peer,
 	    const struct rdmaPath *path, uint32_t spread, uint8_t *in, char *why)
 {
-	if (pathCheck(port, peer, why))
+	if (checkPeer(port, peer, why))
 		return -1;
 	set(in, ADS_VHCA_PORT_NUM, port->number);
 	if (isEthernet(port))

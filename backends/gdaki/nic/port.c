@@ -1,25 +1,217 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* port.c - lists and opens ports; their capabilities, GIDs and events */
 #include "port.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "say.h"
+#include "mlx5/command.h"
+#include "mlx5/prm.h"
+#include "mlx5/words.h"
+#include "explain.h"
 
-struct ibv_device **portDevices(char *why)
+enum { CURRENT = 1, SIZES_4_AND_8 = 4 | 8 };
+
+struct capabilityAnswer {
+	uint8_t bytes[QUERY_CAP_OUT_BYTES];
+};
+
+static int ask(struct ibv_context *context, enum capabilityGroup group,
+	       struct capabilityAnswer *answer, char *why)
+{
+	uint8_t in[COMMAND_BYTES] = {0};
+
+	*answer = (struct capabilityAnswer){{0}};
+	fieldSet(in, IN_OPCODE, COMMAND_QUERY_HCA_CAP);
+	fieldSet(in, IN_OP_MOD, group << 1 | CURRENT);
+	int error =
+		mlx5dv_devx_general_cmd(context, in, sizeof(in), answer->bytes, sizeof(*answer));
+	return error ? explainCommand(why, error, in, answer->bytes) : 0;
+}
+
+static uint32_t get(const struct capabilityAnswer *answer, uint32_t field)
+{
+	return (uint32_t)fieldGet(answer->bytes, fieldAt(QUERY_CAP_OUT, field));
+}
+
+static void general(const struct capabilityAnswer *a, struct nicCapability *out)
+{
+	out->rc = get(a, CAP_RC);
+	out->cqeVersion1 = get(a, CAP_CQE_VERSION) == 1;
+	out->ignoreOverrun = get(a, CAP_CQ_OI);
+	out->ethernet = get(a, CAP_PORT_TYPE);
+	out->relaxedOrdering = get(a, CAP_RELAXED_ORDERING_WRITE);
+	out->tsFormat = get(a, CAP_SQ_TS_FORMAT) ? QPC_TS_DEFAULT : QPC_TS_FREE_RUNNING;
+	out->logDepth = get(a, CAP_LOG_MAX_QP_SZ);
+	out->logQueues = get(a, CAP_LOG_MAX_QP);
+}
+
+static void atomic(const struct capabilityAnswer *a, struct nicCapability *out)
+{
+	uint32_t plain = ATOMIC_COMPARE_SWAP | ATOMIC_FETCH_ADD;
+	uint32_t masks = ATOMIC_MASKED_COMPARE_SWAP | ATOMIC_MASKED_FETCH_ADD;
+	uint32_t operations = get(a, ATOMIC_OPERATIONS), sizes = get(a, ATOMIC_SIZE_QP);
+
+	out->atomics8 = (operations & plain) == plain;
+	out->masked = (operations & masks) == masks && (sizes & SIZES_4_AND_8) == SIZES_4_AND_8;
+}
+
+static void roce(const struct capabilityAnswer *a, struct nicCapability *out)
+{
+	out->firstPort = get(a, ROCE_MIN_SRC_UDP_PORT);
+	out->lastPort = get(a, ROCE_MAX_SRC_UDP_PORT);
+	if (get(a, ROCE_QP_TS_FORMAT))
+		out->tsFormat = QPC_TS_DEFAULT;
+}
+
+static int capabilityQuery(struct ibv_context *context, struct nicCapability *out, char *why)
+{
+	struct nicCapability c = {0};
+	struct capabilityAnswer answer;
+
+	if (ask(context, CAP_GENERAL, &answer, why))
+		return -1;
+	int hasAtomics = (int)get(&answer, CAP_ATOMIC_SUPPORTED);
+	general(&answer, &c);
+	if (hasAtomics) {
+		if (ask(context, CAP_ATOMIC, &answer, why))
+			return -1;
+		atomic(&answer, &c);
+	}
+	if (c.ethernet) {
+		if (ask(context, CAP_ROCE, &answer, why))
+			return -1;
+		roce(&answer, &c);
+	}
+	*out = c;
+	return 0;
+}
+
+/* Checks what libgin needs: 0, or -1 and what is missing. */
+static int capabilityCheck(const struct nicCapability *c, char *why)
+{
+	if (!c->rc)
+		return explain(why, "the device has no reliable connections");
+	if (!c->cqeVersion1)
+		return explain(why, "the device is too old for libgin: its completions are of "
+				    "version 0");
+	if (!c->ignoreOverrun)
+		return explain(why, "the device has no completion queues without overrun checks");
+	if (!c->atomics8)
+		return explain(why, "the device or its firmware's settings have no 8-byte atomics, "
+				    "which signals need");
+	return 0;
+}
+
+enum { ENTRIES = 512 };
+
+static int isIpv4(const uint8_t *gid)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	return !memcmp(gid, mapped, sizeof(mapped));
+}
+
+static int isLinkLocal(const uint8_t *gid)
+{
+	if (isIpv4(gid))
+		return gid[12] == 169 && gid[13] == 254;
+	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
+}
+
+/*
+ * The larger, the better: RoCE v2 before v1, other addresses before link-local ones, IPv4 before
+ * IPv6.
+ */
+static int preference(const struct ibv_gid_entry *entry)
+{
+	int v2 = entry->gid_type == IBV_GID_TYPE_ROCE_V2;
+
+	if (entry->gid_type == IBV_GID_TYPE_IB)
+		return 1;
+	return 1 + 4 * v2 + 2 * !isLinkLocal(entry->gid.raw) + isIpv4(entry->gid.raw);
+}
+
+static int version(const struct ibv_gid_entry *entry)
+{
+	switch (entry->gid_type) {
+	case IBV_GID_TYPE_ROCE_V1:
+		return 1;
+	case IBV_GID_TYPE_ROCE_V2:
+		return 2;
+	default:
+		return 0;
+	}
+}
+
+/*
+ * The entry of index `wanted`, or with -1 the one of highest preference; the first of equals, which
+ * on InfiniBand is entry 0.
+ */
+static const struct ibv_gid_entry *best(const struct ibv_gid_entry *entries, ssize_t count,
+					int port, int wanted)
+{
+	const struct ibv_gid_entry *chosen = NULL;
+
+	for (ssize_t i = 0; i < count; i++) {
+		const struct ibv_gid_entry *entry = &entries[i];
+		if (entry->port_num != (uint32_t)port)
+			continue;
+		if (wanted >= 0 && entry->gid_index != (uint32_t)wanted)
+			continue;
+		if (!chosen || preference(entry) > preference(chosen))
+			chosen = entry;
+	}
+	return chosen;
+}
+
+static int gidChoose(struct ibv_context *context, int port, int wanted, struct nicGid *out,
+		     char *why)
+{
+	struct ibv_gid_entry *entries = calloc(ENTRIES, sizeof(*entries));
+
+	if (!entries)
+		return explain(why, "no memory");
+	ssize_t count = ibv_query_gid_table(context, entries, ENTRIES, 0);
+	const struct ibv_gid_entry *chosen = best(entries, count, port, wanted);
+	if (chosen) {
+		out->index = chosen->gid_index;
+		out->roceVersion = version(chosen);
+		memcpy(out->bytes, chosen->gid.raw, sizeof(out->bytes));
+	}
+	free(entries);
+	if (count < 0)
+		return explainErrno(why, (int)-count, "the table of GIDs");
+	if (!chosen && wanted >= 0)
+		return explain(why, "port %d has no GID of index %d: show_gids lists them", port,
+			       wanted);
+	if (!chosen)
+		return explain(why, "port %d has no GID: give its network interface an IP address",
+			       port);
+	return 0;
+}
+
+int gidSameSubnet(const uint8_t *a, const uint8_t *b)
+{
+	return !memcmp(a, b, 8);
+}
+
+static struct ibv_device **portDevices(char *why)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 
 	if (!list && errno == ENOSYS)
-		say(why, "there are no RDMA devices: the kernel module ib_uverbs is not loaded");
+		explain(why,
+			"there are no RDMA devices: the kernel module ib_uverbs is not loaded");
 	else if (!list)
-		sayErrno(why, errno, "the list of RDMA devices");
+		explainErrno(why, errno, "the list of RDMA devices");
 	return list;
 }
 
-/* Of the device of that name. */
+/* Opens the device for DEVX. */
 static struct ibv_context *openDevice(const char *name, char *why)
 {
 	struct mlx5dv_context_attr attr = {.flags = MLX5DV_CONTEXT_FLAGS_DEVX};
@@ -33,16 +225,17 @@ static struct ibv_context *openDevice(const char *name, char *why)
 		if (!strcmp(ibv_get_device_name(list[i]), name))
 			found = list[i];
 	if (!found) {
-		say(why, "there is no RDMA device %.60s", name);
+		explain(why, "there is no RDMA device %.60s", name);
 	} else if (!mlx5dv_is_supported(found)) {
-		say(why, "%.60s is no mlx5 device (ConnectX, BlueField)", name);
+		explain(why, "%.60s is no mlx5 device (ConnectX, BlueField)", name);
 	} else {
 		context = mlx5dv_open_device(found, &attr);
 		if (!context)
-			sayErrno(why, errno, "%.60s cannot be opened for commands (DEVX)%s", name,
-				 errno == EINVAL ? ", which takes UCTX_EN=1 in its firmware "
-						   "(mlxconfig)"
-						 : "");
+			explainErrno(why, errno, "%.60s cannot be opened for commands (DEVX)%s",
+				     name,
+				     errno == EINVAL ? ", which takes UCTX_EN=1 in its firmware "
+						       "(mlxconfig)"
+						     : "");
 	}
 	ibv_free_device_list(list);
 	return context;
@@ -63,18 +256,18 @@ static int queryDevice(struct rdmaPort *p, char *why)
 	int error = ibv_query_device(p->context, &attr);
 
 	if (error)
-		return sayErrno(why, error, "the device's attributes");
+		return explainErrno(why, error, "the device's attributes");
 	if (capabilityQuery(p->context, &p->can, why) || capabilityCheck(&p->can, why))
 		return -1;
-	/* The kernel's word on whether old values come back in the order of this machine. */
+	/* The kernel reports atomics only if old values arrive in this machine's byte order. */
 	if (attr.atomic_cap == IBV_ATOMIC_NONE)
-		return say(why, "the kernel's driver offers no atomics, which signals need");
+		return explain(why, "the kernel driver offers no atomics, which signals need");
 	p->logReads = floorLog(attr.max_qp_rd_atom);
 	p->logReadsOut = floorLog(attr.max_qp_init_rd_atom);
 	return 0;
 }
 
-/* The largest that is no more than `bytes`; 0: there is none. */
+/* The largest enum ibv_mtu that is no more than `bytes`; 0: none. */
 static uint8_t mtuOf(uint32_t bytes)
 {
 	uint8_t mtu = 0;
@@ -89,17 +282,17 @@ static int queryPort(struct rdmaPort *p, const struct rdmaWanted *wanted, char *
 	int error = ibv_query_port(p->context, p->number, &p->attr);
 
 	if (error)
-		return sayErrno(why, error, "port %d", p->number);
+		return explainErrno(why, error, "port %d", p->number);
 	if (p->attr.state != IBV_PORT_ACTIVE)
-		return say(why,
-			   "port %d is %s: plug it in, set its link up, or, on InfiniBand, "
-			   "start a subnet manager",
-			   p->number, ibv_port_state_str(p->attr.state));
+		return explain(why,
+			       "port %d is %s: plug it in, set its link up, or, on InfiniBand, "
+			       "start a subnet manager",
+			       p->number, ibv_port_state_str(p->attr.state));
 	p->mtu = (uint8_t)p->attr.active_mtu;
 	if (wanted->mtu && mtuOf(wanted->mtu) < p->mtu)
 		p->mtu = mtuOf(wanted->mtu);
 	if (!p->mtu)
-		return say(why, "an MTU of %u bytes is too small: 256 at least", wanted->mtu);
+		return explain(why, "an MTU of %u bytes is too small: 256 at least", wanted->mtu);
 	return gidChoose(p->context, p->number, wanted->gid, &p->gid, why);
 }
 
@@ -110,21 +303,21 @@ static int openObjects(struct rdmaPort *p, char *why)
 
 	object.pd.in = p->pd = ibv_alloc_pd(p->context);
 	if (!p->pd)
-		return sayErrno(why, errno, "a protection domain");
+		return explainErrno(why, errno, "a protection domain");
 	if (mlx5dv_init_obj(&object, MLX5DV_OBJ_PD))
-		return sayErrno(why, errno, "the protection domain's number");
+		return explainErrno(why, errno, "the protection domain's number");
 	p->pdNumber = numbers.pdn;
 	int error = mlx5dv_devx_query_eqn(p->context, 0, &p->eventQueue);
-	return error ? sayErrno(why, error, "the event queue's number") : 0;
+	return error ? explainErrno(why, error, "the event queue's number") : 0;
 }
 
-/* Events are asked for, never waited for. */
-static int neverWait(struct rdmaPort *p, char *why)
+/* portEvent() polls for events: the descriptor must not block. */
+static int makeNonblocking(struct rdmaPort *p, char *why)
 {
 	int flags = fcntl(p->context->async_fd, F_GETFL);
 
 	if (flags < 0 || fcntl(p->context->async_fd, F_SETFL, flags | O_NONBLOCK))
-		return sayErrno(why, errno, "the descriptor of the device's events");
+		return explainErrno(why, errno, "the descriptor of the device's events");
 	return 0;
 }
 
@@ -133,11 +326,11 @@ int portOpen(const struct rdmaWanted *wanted, struct rdmaPort **port, char *why)
 	struct rdmaPort *p = calloc(1, sizeof(*p));
 
 	if (!p)
-		return say(why, "no memory");
+		return explain(why, "no memory");
 	p->number = (uint8_t)(wanted->port ? wanted->port : 1);
 	p->context = openDevice(wanted->device, why);
 	if (!p->context || queryDevice(p, why) || queryPort(p, wanted, why) ||
-	    openObjects(p, why) || neverWait(p, why)) {
+	    openObjects(p, why) || makeNonblocking(p, why)) {
 		portClose(p);
 		return -1;
 	}
@@ -154,7 +347,8 @@ void portClose(struct rdmaPort *p)
 	free(p);
 }
 
-void portTell(const struct rdmaPort *p, struct rdmaAddress *address, struct rdmaFeatures *features)
+void portDescribe(const struct rdmaPort *p, struct rdmaAddress *address,
+		  struct rdmaFeatures *features)
 {
 	uint32_t depth = p->can.logDepth < 15 ? 1u << p->can.logDepth : RDMA_MAX_DEPTH;
 
@@ -174,4 +368,111 @@ void portTell(const struct rdmaPort *p, struct rdmaAddress *address, struct rdma
 		.gid = (int)p->gid.index,
 		.roceVersion = p->gid.roceVersion,
 	};
+}
+
+struct portListing {
+	struct rdmaWanted wanted;
+	struct rdmaFound *found;
+	int room, count;
+};
+
+static void describePort(const struct rdmaPort *p, char *text)
+{
+	char kind[16] = "InfiniBand";
+
+	if (p->gid.roceVersion)
+		snprintf(kind, sizeof(kind), "RoCE v%d", p->gid.roceVersion);
+	explain(text, "%s, GID %u, MTU %u%s%s", kind, p->gid.index, 128u << p->mtu,
+		p->can.masked ? ", 4-byte atomics" : "",
+		p->can.relaxedOrdering ? ", relaxed ordering" : "");
+}
+
+static void addPort(struct portListing *l, struct ibv_device *device, int number)
+{
+	struct rdmaFound found = {.port = number};
+	struct rdmaPort *port = NULL;
+
+	snprintf(found.device, sizeof(found.device), "%s", ibv_get_device_name(device));
+	l->wanted.device = found.device;
+	l->wanted.port = number;
+	found.usable = !portOpen(&l->wanted, &port, found.why);
+	if (found.usable) {
+		describePort(port, found.why);
+		portClose(port);
+	}
+	if (l->count < l->room)
+		l->found[l->count] = found;
+	l->count++;
+}
+
+/* How many ports. 1 if the device cannot be opened: portOpen() then gives the reason. */
+static int countPorts(struct ibv_device *device)
+{
+	struct ibv_context *context = mlx5dv_is_supported(device) ? ibv_open_device(device) : NULL;
+	struct ibv_device_attr attr = {.phys_port_cnt = 1};
+
+	if (!context)
+		return 1;
+	if (ibv_query_device(context, &attr))
+		attr.phys_port_cnt = 1;
+	ibv_close_device(context);
+	return attr.phys_port_cnt;
+}
+
+int portList(const struct rdmaWanted *wanted, struct rdmaFound *found, int room, char *why)
+{
+	struct portListing listing = {*wanted, found, room, 0};
+	struct ibv_device **list = portDevices(why);
+
+	if (!list)
+		return -1;
+	for (int i = 0; list[i]; i++)
+		for (int port = 1, ports = countPorts(list[i]); port <= ports; port++)
+			addPort(&listing, list[i], port);
+	ibv_free_device_list(list);
+	return listing.count;
+}
+
+static int isOfPort(enum ibv_event_type type)
+{
+	switch (type) {
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_SM_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+	case IBV_EVENT_GID_CHANGE:
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+void errorText(unsigned syndrome, unsigned vendor, char *text)
+{
+	const char *words = syndromeText(syndrome);
+
+	explain(text, "%s (syndrome 0x%02x, the vendor's 0x%02x)",
+		words ? words : "an unknown error", syndrome, vendor);
+}
+
+int portEvent(struct rdmaPort *p, char *text, int *lost)
+{
+	struct ibv_async_event event;
+
+	if (ibv_get_async_event(p->context, &event)) {
+		if (errno == EAGAIN || errno == EINTR)
+			return 0;
+		return explainErrno(text, errno, "events of %s", p->context->device->name);
+	}
+	const char *words = verbsEventText(event.event_type);
+	*lost = event.event_type == IBV_EVENT_DEVICE_FATAL;
+	if (isOfPort(event.event_type))
+		explain(text, "%s, port %d: %s", p->context->device->name, event.element.port_num,
+			words);
+	else
+		explain(text, "%s: %s", p->context->device->name, words);
+	ibv_ack_async_event(&event);
+	return 1;
 }

@@ -1,38 +1,55 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port.h - an open port of an mlx5 device, and what all that is made on it needs */
+/* port.h - an open port of an mlx5 device: its capabilities, its GID and its events */
 #ifndef GIN_NIC_PORT_H
 #define GIN_NIC_PORT_H
 
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 
 #include "backends/gdaki/rdma.h"
-#include "capability.h"
-#include "gid.h"
+
+/* What the device can do, from QUERY_HCA_CAP. */
+struct nicCapability {
+	bool rc, cqeVersion1, ignoreOverrun, ethernet;
+	bool atomics8; /* fetch-and-add and compare-and-swap of 8 bytes */
+	bool masked;   /* masked atomics of 4 and 8 bytes */
+	bool relaxedOrdering;
+	uint32_t tsFormat; /* enum qpcTsFormat, for queue pairs */
+	uint32_t logDepth, logQueues;
+	uint32_t firstPort, lastPort; /* range of UDP source ports of RoCE v2 */
+};
+
+/* An entry of a port's GID table. */
+struct nicGid {
+	uint8_t bytes[16];
+	uint32_t index;
+	int roceVersion; /* 0 on InfiniBand; 1 or 2 */
+};
 
 struct rdmaPort {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
 	uint32_t pdNumber, eventQueue;
-	uint8_t number;		       /* from 1 on */
-	uint8_t logReads, logReadsOut; /* reads and atomics at a time: as responder, as requester */
-	uint8_t mtu;		       /* enum ibv_mtu */
+	uint8_t number;	     /* 1 or more */
+	uint8_t logReads;    /* log2 of READs and atomics at a time, as responder */
+	uint8_t logReadsOut; /* as requester */
+	uint8_t mtu;	     /* enum ibv_mtu */
 	struct ibv_port_attr attr;
-	struct capability can;
-	struct gid gid;
+	struct nicCapability can;
+	struct nicGid gid;
 };
 
-/* ibv_get_device_list(), or NULL and why. */
-struct ibv_device **portDevices(char *why);
+/* Are both GIDs of one InfiniBand subnet? */
+int gidSameSubnet(const uint8_t *a, const uint8_t *b);
 
+/* Members of struct rdma. */
+int portList(const struct rdmaWanted *wanted, struct rdmaFound *found, int room, char *why);
 int portOpen(const struct rdmaWanted *wanted, struct rdmaPort **port, char *why);
 void portClose(struct rdmaPort *port);
-void portTell(const struct rdmaPort *port, struct rdmaAddress *address,
-	      struct rdmaFeatures *features);
+void portDescribe(const struct rdmaPort *port, struct rdmaAddress *address,
+		  struct rdmaFeatures *features);
 int portEvent(struct rdmaPort *port, char *text, int *lost);
 void errorText(unsigned syndrome, unsigned vendor, char *text);
-
-/* list.c */
-int portList(const struct rdmaWanted *wanted, struct rdmaFound *found, int room, char *why);
 
 #endif

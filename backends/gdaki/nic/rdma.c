@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rdma.c - what libgin-rdma.so exports */
+/* rdma.c - the symbol that libgin-rdma.so exports */
 #include "memory.h"
 #include "port.h"
 #include "queues.h"
@@ -9,7 +9,7 @@ __attribute__((visibility("default"))) const struct rdma ginRdma = {
 	.list = portList,
 	.portOpen = portOpen,
 	.portClose = portClose,
-	.portTell = portTell,
+	.portDescribe = portDescribe,
 	.portEvent = portEvent,
 	.errorText = errorText,
 	.regionOpen = regionOpen,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * context_base.cuh - what the calls on a context consist of: where its parts are, and the two ways on
+ * context_base.cuh - the parts of the calls on a context: addresses, and dispatch to the routes
  *
- * Direct: move the bytes, vote, act. By a queue, to the proxy or the NIC: describe, post, vote.
+ * A direct put moves the bytes, votes on the result and does the actions. A put on the proxy or
+ * gdaki route describes the transfer, posts it and votes.
  */
 #ifndef GIN_CONTEXT_BASE_CUH
 #define GIN_CONTEXT_BASE_CUH
@@ -13,14 +14,16 @@
 #include "../proxy/route.cuh"
 #include "wait.cuh"
 
-/* The type itself, where it is not to be deduced; and the word of as many bytes that atomics use. */
+/*
+ * ginSame: a type that is not deduced from the argument. ginBits: the unsigned integer of its size.
+ */
 template <class Type> struct ginSameType {
 	typedef Type type;
 };
 template <class Type> using ginSame = typename ginSameType<Type>::type;
 template <class Word> using ginBits = typename ginUint<sizeof(Word)>::type;
 
-/* A context of a device communicator. Gin, in context.cuh, has the calls. */
+/* A context of a device communicator. Class Gin in context.cuh has the calls. */
 class GinContext
 {
 public:
@@ -64,7 +67,7 @@ protected:
 
 	GIN_FN struct ginQueue *queue() const { return dc.queues + context; }
 
-	/* A signal's words in GPU memory, and its word in host memory. */
+	/* The words of a signal in GPU memory. */
 	GIN_FN ginGpuLook gpuSignals(size_t index) const
 	{
 		const uint64_t *gpu = dc.signal[ginWriterGpu], *nic = dc.signal[ginWriterNic];
@@ -76,7 +79,10 @@ protected:
 		return dc.signal[ginWriterCpu] + index * GIN_CPU_WORD_STRIDE;
 	}
 
-	/* The one word that a signal consists of, where all peers raise the same; NULL: there are more. */
+	/*
+	 * The only word of a signal, if all peers raise one class of words; NULL: there are
+	 * several.
+	 */
 	GIN_FN const uint64_t *onlySignal(size_t index) const
 	{
 		if (dc.route == ginRouteDirect)
@@ -84,7 +90,7 @@ protected:
 		return dc.route == ginRouteGdaki ? dc.signal[ginWriterNic] + index : nullptr;
 	}
 
-	/* The looks of a wait; at a word that the host raises, if it ever does. */
+	/* How a wait loads a signal: with the word of the CPU class only if CPUs raise signals. */
 	GIN_FN ginSignalLook signalLook(size_t index) const
 	{
 		if (!dc.signalMirror)
@@ -101,13 +107,13 @@ protected:
 						     mirrorOf(dc.counterMirror, counterIndex(id)))};
 	}
 
-	/* Who has the context for himself needs none. */
+	/* A thread that is alone on the context needs no mirror. */
 	GIN_FN struct ginMirror *mirrorOf(struct ginMirror *mirrors, size_t index) const
 	{
 		return sharing == ginSharingThread ? nullptr : mirrors + index;
 	}
 
-	/* Is it one that nobody can raise? */
+	/* Is it a signal that no agent can raise? */
 	GIN_FN static bool beyondAll(const ginSignalOp &op)
 	{
 		return byAgent(op) && op.window.table->agent == ginAgentNone;
@@ -118,10 +124,10 @@ protected:
 		return ginRingOf(dc, context, sharing == ginSharingThread);
 	}
 
-	/* Does anything go through queues? */
+	/* Is there a peer on the proxy or gdaki route? */
 	GIN_FN bool networked() const { return dc.route != ginRouteDirect; }
 
-	/* Does what goes to this peer? Known without a load, if the same for all. */
+	/* Is this peer on the proxy or gdaki route? Needs no load if all peers have one route. */
 	GIN_FN bool queued(int peer) const
 	{
 		if (dc.route != ginRouteNone)
@@ -132,8 +138,8 @@ protected:
 	GIN_FN struct ginGdakiContext sender() const { return {dc.self, context, sharing}; }
 
 	/*
-	 * Who posts for words in windows of the peer: for a direct one all contexts together, and flush
-	 * and barriers look there from now on.
+	 * The context that posts for words in windows of the peer. For a direct peer that is the
+	 * queues of all contexts together; `words` tells flush and barriers to wait for them.
 	 */
 	GIN_FN struct ginGdakiContext wordSender(int peer) const
 	{
@@ -148,7 +154,7 @@ protected:
 		return op.at ? wordSender(peer) : sender();
 	}
 
-	/* A result that is to be left when it is an error. */
+	/* Writes the error record if `result` is an error; returns `result`. */
 	GIN_FN ginResult_t leaving(ginResult_t result, uint32_t call, int peer, uint32_t id) const
 	{
 		if (result != ginSuccess)
@@ -157,8 +163,9 @@ protected:
 	}
 
 	/*
-	 * Posts to the peer's NIC, by the coop's first thread: `once` the short way, enum ginSent, and where
-	 * that is full `atLength`. A post that went well costs one branch behind it.
+	 * The first thread of the coop posts to the peer's NIC: by once(), the fast path, and if
+	 * that returns ginSentFull by atLength(), the general path. A post by the fast path costs
+	 * one branch after it.
 	 */
 	template <class Coop, class Once, class AtLength>
 	GIN_FN ginResult_t send(Coop coop, uint32_t call, int peer, const ginSignalOp &op,
@@ -177,13 +184,13 @@ protected:
 		return ginAgree(coop, result);
 	}
 
-	/* Is it a word in a window that no GPU changes? */
+	/* Is it a word in a window on which another agent than the GPU does signals? */
 	GIN_FN static bool byAgent(const ginSignalOp &op)
 	{
 		return op.at && op.window.table->agent != ginAgentGpu;
 	}
 
-	/* `call` is described and posted by the coop's first thread. */
+	/* The first thread of the coop posts `call` to the proxy; all threads return the result. */
 	template <class Coop, class Call>
 	GIN_FN ginResult_t post(Coop coop, uint32_t number, int peer, uint32_t id,
 				const ginOptions &options, const Call &call) const
@@ -200,12 +207,15 @@ protected:
 		return ginAgree(coop, result);
 	}
 
-	/* A strong signal releases the caller's writes, for who gets them afterwards. */
+	/* A strong signal releases the caller's writes, for a peer that gets them afterwards. */
 	template <class Coop> GIN_FN ginResult_t postSignal(Coop coop, uint32_t call, int peer,
 							    const ginSignalOp &op,
 							    const ginOptions &options) const
 	{
-		/* Puts before it, or of this call, may have been direct: into another GPU's memory. */
+		/*
+		 * Earlier puts, or the put of this call, may be direct: stores to another GPU's
+		 * memory.
+		 */
 		bool mayBeDirect = call != ginCallSignal || dc.route == ginRouteNone;
 		uint32_t scope =
 			ginFenceLeft(options.given, mayBeDirect ? ginScopeSystem : ginScopeDevice);
@@ -226,7 +236,7 @@ protected:
 			    ginReadyCall{ginDescribe(ginOpSignal, peer, op, 0), scope});
 	}
 
-	/* The send queue to a peer whose route is gdaki; NULL: it is another. */
+	/* The send queue to a peer; NULL: the peer is on another route. */
 	GIN_FN struct ginSendQueue *sendQueue(int peer) const
 	{
 		if (!dc.sendQueues || ginPeerRoute(&dc.peers[peer]) != ginRouteGdaki)
@@ -234,7 +244,7 @@ protected:
 		return ginGdakiQueue(dc, context, peer);
 	}
 
-	/* Waits for what was posted to a peer, or with -1 to all, by the coop's first thread. */
+	/* The first thread of the coop waits for posts to `peer`, or to all peers: -1. */
 	template <class Coop> GIN_FN ginResult_t awaitNic(Coop coop, int peer, uint64_t ticket,
 							  const ginOptions &options) const
 	{
@@ -309,7 +319,9 @@ protected:
 		return result;
 	}
 
-	/* Waits for descriptors to `peer`, or with nRanks to all, by the coop's first thread. R. */
+	/*
+	 * The first thread of the coop waits for descriptors to `peer`, or to all peers: nRanks. R.
+	 */
 	template <class Coop> GIN_FN ginResult_t await(Coop coop, uint32_t peer, uint64_t ticket,
 						       const ginOptions &options) const
 	{
@@ -330,7 +342,7 @@ protected:
 		return ginSendOutcomeResult(fate, onceQueue(me, peer), &dc.abortLine->word);
 	}
 
-	/* A call as the short way has it: of one WQE to the NIC, and a signal behind it. */
+	/* A call of the fast path: one WQE, and a signal after it. */
 	GIN_FN struct ginFastCall callOnce(const ginGdakiContext &me, int peer, ginWindow_t dstWin,
 					   size_t dstOff, const ginSignalOp &remote,
 					   bool hold) const
@@ -346,7 +358,7 @@ protected:
 			hold};
 	}
 
-	/* A put by it; enum ginSent, ginSentFull: it has to go the long way. */
+	/* A put by the fast path: enum ginSent. ginSentFull: take the general path. */
 	GIN_FN uint32_t putOnce(int peer, ginWindow_t dstWin, size_t dstOff,
 				const ginSource &source, size_t bytes, const ginSignalOp &remote,
 				uint32_t counter, const ginOptions &options) const
@@ -360,7 +372,7 @@ protected:
 			 static_cast<uint32_t>(options.required)});
 	}
 
-	/* The same of a value. */
+	/* A value by the fast path. */
 	template <class Value>
 	GIN_FN uint32_t valueOnce(int peer, ginWindow_t dstWin, size_t dstOff, const Value &value,
 				  const ginSignalOp &remote, const ginOptions &options) const
@@ -376,7 +388,7 @@ protected:
 		}
 	}
 
-	/* The same of a signal; `scope`: what has yet to be released. */
+	/* A signal by the fast path. `scope`: the release that is left to do. */
 	GIN_FN uint32_t signalOnce(const ginGdakiContext &me, int peer, const ginSignalOp &op,
 				   uint32_t scope) const
 	{
@@ -384,7 +396,7 @@ protected:
 				  {{}, 0, nullptr, 0, 0, ginScopeThread, scope});
 	}
 
-	/* Where every peer is on this route their queues have their numbers. */
+	/* The send queue to `peer`. If every peer is on route gdaki, the rank is its number. */
 	GIN_FN struct ginSendQueue *onceQueue(const ginGdakiContext &me, int peer) const
 	{
 		uint32_t queue = dc.route == ginRouteGdaki ? static_cast<uint32_t>(peer)
@@ -479,10 +491,12 @@ protected:
 			*old = static_cast<Word>(value);
 	}
 
-	/* Why a call cannot go to a peer that has failed. */
+	/* The result of a call on a peer that has failed. */
 	GIN_FN ginResult_t lost() const { return ginPeerLost(&dc.abortLine->word); }
 
-	/* Can a call go to this peer? ginDevCommCreate() has refused peers without a route. */
+	/*
+	 * ginSuccess if the peer is alive. Every peer has a route: ginDevCommCreate() checks that.
+	 */
 	GIN_FN ginResult_t usable(const struct ginPeer &to) const
 	{
 		return to.state == ginPeerAlive ? ginSuccess : lost();
@@ -495,8 +509,9 @@ protected:
 	}
 
 	/*
-	 * By all threads, after the coop has agreed on `result` and so has met: its accesses come
-	 * before these, which are done by the first thread. C and S, release ends.
+	 * Does the actions of a direct call. All threads call it, after the coop has agreed on
+	 * `result`: the coop has met, so its accesses come before the actions, which the first
+	 * thread does. C and S, release ends.
 	 */
 	template <class Coop>
 	GIN_FN ginResult_t act(Coop coop, uint32_t call, const struct ginPeer &to, int peer,
@@ -519,7 +534,7 @@ protected:
 		return ginSuccess;
 	}
 
-	/* A signal of its own, in the peer's memory. */
+	/* A direct signal without data. */
 	template <class Coop>
 	GIN_FN ginResult_t signalDirect(Coop coop, int peer, uint64_t *signals,
 					const ginSignalOp &op, const ginOptions &options) const
@@ -527,7 +542,10 @@ protected:
 		bool mine = coop.thread_rank() == 0;
 		ginDirectSignal(mine, ginDirectWord(dc, signals, peer, context, op), op, false,
 				options.given);
-		/* Looked at behind the signal, which is not held up: a failed peer's memory stays. */
+		/*
+		 * After the signal, so that the load does not delay it. The memory of a failed peer
+		 * stays mapped.
+		 */
 		ginResult_t result = ginAgree(coop, usable(ginPeerObserve(&dc.peers[peer])));
 		if (result != ginSuccess && mine)
 			leaveError(ginCallSignal, result, peer, op.id, 0, 0);
@@ -544,7 +562,7 @@ protected:
 		return result;
 	}
 
-	/* A wait that takes longer than a few looks. */
+	/* The longer wait, after ginLookBriefly(). */
 	template <class Look> GIN_FN ginResult_t pollOn(uint32_t call, uint32_t id, Look look,
 							uint64_t least, const ginOptions &options,
 							struct ginWatch *failed) const
@@ -555,8 +573,8 @@ protected:
 	}
 
 	/*
-	 * The coop's first thread polls, with those that it executes together with; the vote makes
-	 * its acquire the whole coop's.
+	 * The first threads of the coop poll (ginLeads()); the vote passes their acquire to the
+	 * whole coop.
 	 */
 	template <class Look, class Coop>
 	GIN_FN ginResult_t pollFor(uint32_t call, uint32_t id, Look look, uint64_t least, Coop coop,

@@ -2,10 +2,10 @@
 /*
  * mirror.cuh - many threads wait for one word in host memory
  *
- * A GPU loads words in one 32-byte sector of host memory one after the other, about a microsecond each. A
- * hundred threads that poll one word form a line, and stream operations, and so the copies that the threads
- * wait for, stand in that line too (docs/performance.md). So one thread at a time polls the word, and the
- * other threads poll a mirror in GPU memory (edge M, ordering.cuh).
+ * A GPU loads words in one 32-byte sector of host memory one after the other, about a microsecond
+ * each. A hundred threads that poll one word form a line, and stream operations, and so the copies
+ * that the threads wait for, stand in that line too (docs/performance.md). So one thread at a time
+ * polls the word, and the other threads poll a mirror in GPU memory (edge M, ordering.cuh).
  *
  * A mirror may lag behind the word, and may go back for a moment: only for callers that look again.
  */
@@ -14,7 +14,7 @@
 
 #include "ordering.cuh"
 
-/* On the host the thread waited for may need this core. */
+/* Lets another host thread run: the awaited thread may need this core. */
 GIN_FN void ginYield()
 {
 #if !GIN_ON_GPU
@@ -23,13 +23,14 @@ GIN_FN void ginYield()
 }
 
 /*
- * How one thread looks at a word of the host again and again. Every look acquires the edge of the word: S,
- * C, Q or R. A thread that was alone at its last look loads the word while it checks whether it still is.
+ * How one thread looks at a word of the host again and again. Every look acquires the edge of the
+ * word: S, C, Q or R. A thread that was alone at its last look loads the word while it checks
+ * whether it still is.
  */
 class ginHostLook
 {
 public:
-	/* `mirror` NULL: nobody else looks. */
+	/* `itsMirror` NULL: no other thread waits for the word. */
 	GIN_FN ginHostLook(const uint64_t *hostWord, struct ginMirror *itsMirror)
 	    : word(hostWord), mirror(itsMirror), came(0)
 	{
@@ -47,13 +48,13 @@ public:
 private:
 	const uint64_t *word;
 	struct ginMirror *mirror;
-	uint32_t came; /* during the last look of this thread */
+	uint32_t came; /* threads that came during the last look of this thread, itself included */
 
 	GIN_FN uint64_t lookForAll()
 	{
 		if (ginMirrorCome(&mirror->looking))
 			return ginMirrorObserve(&mirror->seen);
-		ginYield(); /* as long as on a GPU a look takes */
+		ginYield(); /* other host threads may come, as they do during a GPU's long load */
 		uint64_t seen = ginAcquireSystem(word);
 		if (seen != ginLocalLoad(&mirror->seen))
 			ginMirrorPublish(&mirror->seen, seen);
@@ -72,7 +73,7 @@ private:
 	}
 };
 
-/* One look at a word that others may look at. */
+/* One look at a word that other threads may poll. */
 GIN_FN uint64_t ginWatchLook(struct ginWatch *watch)
 {
 	return ginHostLook(watch->word, &watch->mirror)();

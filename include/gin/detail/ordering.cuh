@@ -2,10 +2,10 @@
 /*
  * ordering.cuh - every memory access of a kernel that another agent takes part in
  *
- * An edge orders two agents. Everything that happens before its releasing access is visible after an
- * acquiring access that reads the released value. Each edge has a label here and in the comments at both
- * ends; a function's name says which purpose the access has. test/lint/ordering checks the labels and the
- * functions.
+ * An edge orders two agents. Everything that happens before its releasing access is visible after
+ * an acquiring access that reads the released value. Each edge has a label here and in the comments
+ * at both ends; a function's name says which purpose the access has. test/lint/ordering checks the
+ * labels and the functions.
  *
  *   label  carries                     released by                   acquired by
  *   S      data of puts, to the        ginSignalPublish(),           ginSignalObserve(),
@@ -33,8 +33,8 @@
  *   Q      the proxy's reads of a      engineTake()                  ginHostLook(),
  *          ring slot, to the slot's                                  ginRingRefresh(),
  *          next writer                                               ginShadowObserve()
- *   R      what the proxy has done     tellDone(), changeWord(),     ginDoneObserve(),
- *                                      settleLost()                  ginHostLook()
+ *   R      what the proxy has done     publishDone(), changeWord(),  ginDoneObserve(),
+ *                                      failAtomic()                  ginHostLook()
  *
  * The gdaki route (docs/gdaki.md). W, F and P order threads that share a send queue: threads of the
  * GPU, or of one block.
@@ -52,9 +52,10 @@
  *   P      which posts belong to gets, ginEndRaise()                 ginDoneLook()
  *          DUMPs and barriers
  *
- * Accesses without an edge are relaxed: their value means something by itself (a state, an abort word),
- * or an edge publishes them (the bytes of a put). Device scope is enough between threads of one GPU. The
- * other accesses have system scope: the other agent may be another GPU, the host or the NIC.
+ * Accesses without an edge are relaxed: their value means something by itself (a state, an abort
+ * word), or an edge publishes them (the bytes of a put). Device scope is enough between threads of
+ * one GPU. The other accesses have system scope: the other agent may be another GPU, the host or
+ * the NIC.
  */
 #ifndef GIN_ORDERING_CUH
 #define GIN_ORDERING_CUH
@@ -65,9 +66,9 @@
 
 /*
  * S, release end. Observers: this thread and every thread whose writes happen before the call; the
- * target's ginSignalObserve. One cumulative release orders every earlier put of the context before the
- * signal, whichever thread made the put: no store needs a fence of its own. All threads of a coop call
- * this without a branch; the thread with `mine` signals.
+ * target's ginSignalObserve. One cumulative release orders every earlier put of the context before
+ * the signal, whichever thread made the put: no store needs a fence of its own. All threads of a
+ * coop call this without a branch; the thread with `mine` signals.
  */
 GIN_FN void ginSignalPublish(bool mine, uint64_t *word, uint64_t value)
 {
@@ -86,7 +87,9 @@ GIN_FN uint64_t ginAcquireSystem(const uint64_t *word)
 	return ginLoad<ginAcquire, ginScopeSystem>(word);
 }
 
-/* S and A, acquire end: pairs with ginSignalPublish, the atomics below, and raise() of the proxy. */
+/*
+ * S and A, acquire end: pairs with ginSignalPublish, the atomics below, and raise() of the proxy.
+ */
 GIN_FN uint64_t ginSignalObserve(const uint64_t *word)
 {
 	return ginAcquireSystem(word);
@@ -99,9 +102,9 @@ GIN_FN void ginWordClear(uint64_t *word)
 }
 
 /*
- * B, release end: one fence, then ginBarrierTell for each word. Observers: this thread and every thread
- * whose writes happen before the call; the peers' ginBarrierObserve. On the host each ginBarrierTell
- * releases.
+ * B, release end: one fence, then ginBarrierTell for each word. Observers: this thread and every
+ * thread whose writes happen before the call; the peers' ginBarrierObserve. On the host each
+ * ginBarrierTell releases.
  */
 GIN_FN void ginBarrierRelease()
 {
@@ -121,8 +124,8 @@ GIN_FN uint64_t ginBarrierObserve(const uint64_t *word)
 }
 
 /*
- * C, release end. Observers: the coop that has read the source; threads of this GPU that wait for the
- * counter and write the source again.
+ * C, release end. Observers: the coop that has read the source; threads of this GPU that wait for
+ * the counter and write the source again.
  */
 GIN_FN void ginCounterPublish(uint64_t *word)
 {
@@ -152,9 +155,9 @@ GIN_FN void ginLocalAdd(uint64_t *word, uint64_t value)
 }
 
 /*
- * A, both ends: atomics of 4 and 8 bytes in a peer's memory, which return the old value. Observers: this
- * thread and every thread whose writes happen before the call; whoever reads the new value by an atomic or
- * by ginSignalObserve.
+ * A, both ends: atomics of 4 and 8 bytes in a peer's memory, which return the old value. Observers:
+ * this thread and every thread whose writes happen before the call; the agent that reads the new
+ * value by an atomic or by ginSignalObserve.
  */
 template <class Word> GIN_FN Word ginAtomicAdd(Word *word, Word value)
 {
@@ -176,9 +179,10 @@ template <class Word> GIN_FN Word ginAtomicCas(Word *word, Word compare, Word va
 /*
  * D, release end, first half; ginDescriptorPublish follows. Observers: this thread and every thread
  * whose writes happen before the call; the CPU thread that finds the phase of its lap in every word
- * (descriptorTake in backends/proxy/descriptor.c). One fence stands for all eight words. Device scope is
- * enough for a source in this GPU's own memory: the CPU has it read by agents that go through the L2 of
- * this GPU. A source in other memory needs system scope, or the words could overtake it.
+ * (descriptorTake in backends/proxy/descriptor.c). One fence stands for all eight words. Device
+ * scope is enough for a source in this GPU's own memory: the CPU has it read by agents that go
+ * through the L2 of this GPU. A source in other memory needs system scope, or the words could
+ * overtake it.
  */
 GIN_FN void ginSourceRelease(uint32_t scope)
 {
@@ -194,16 +198,16 @@ GIN_FN void ginDescriptorPublish(uint64_t *at, uint64_t first, uint64_t second)
 	ginStorePair<ginFencedRelease, ginScopeSystem>(at, first, second);
 }
 
-/* R and C, acquire end: pairs with tellDone() and, for counters, count() of the proxy. */
+/* R and C, acquire end: pairs with publishDone() and, for counters, count() of the proxy. */
 GIN_FN uint64_t ginDoneObserve(const uint64_t *word)
 {
 	return ginAcquireSystem(word);
 }
 
 /*
- * Q, passed on from the thread that acquired it. A relaxed load is enough on a GPU: a thread's stores into
- * a ring slot depend on the branch that has found the slot free, and a GPU does not store before it has
- * taken the branch.
+ * Q, passed on from the thread that acquired it. A relaxed load is enough on a GPU: a thread's
+ * stores into a ring slot depend on the branch that has found the slot free, and a GPU does not
+ * store before it has taken the branch.
  */
 GIN_FN uint64_t ginShadowObserve(const uint64_t *shadow)
 {
@@ -223,9 +227,9 @@ GIN_FN uint64_t ginTicketAdd(uint64_t *producer, uint64_t count)
 }
 
 /*
- * Sets *word to `value` if it is `compare`; true if it did. Both orders, because it hands things from
- * thread to thread of this GPU: a thread that frees a result slot has read the slot before its next owner
- * uses it.
+ * Sets *word to `value` if it is `compare`; true if it did. Both orders, because it hands things
+ * from thread to thread of this GPU: a thread that frees a result slot has read the slot before its
+ * next owner uses it.
  */
 GIN_FN bool ginLocalCas(uint64_t *word, uint64_t compare, uint64_t value)
 {
@@ -272,8 +276,8 @@ GIN_FN bool ginErrorClaim(uint32_t *claim)
 }
 
 /*
- * E, release end. Observers: the thread that has written the record; the host in ginDevCommGetError,
- * which reads the record when `valid` is 1.
+ * E, release end. Observers: the thread that has written the record; the host in
+ * ginDevCommGetError, which reads the record when `valid` is 1.
  */
 GIN_FN void ginErrorPublish(uint32_t *valid)
 {
@@ -281,8 +285,8 @@ GIN_FN void ginErrorPublish(uint32_t *valid)
 }
 
 /*
- * No edge: bytes of puts and gets, which S, C or an edge of the route publishes. A store is relaxed, so
- * that an aligned word of up to 8 bytes is single-copy atomic at the target.
+ * No edge: bytes of puts and gets, which S, C or an edge of the route publishes. A store is
+ * relaxed, so that an aligned word of up to 8 bytes is single-copy atomic at the target.
  */
 template <class Word> GIN_FN Word ginDataLoad(const char *src)
 {
@@ -299,8 +303,8 @@ template <class Word> GIN_FN void ginDataStore(char *dst, Word word)
 }
 
 /*
- * M, release end. Observers: the thread that has acquired the host's word; threads of this GPU that look at
- * the mirror instead.
+ * M, release end. Observers: the thread that has acquired the host's word; threads of this GPU that
+ * look at the mirror instead.
  */
 GIN_FN void ginMirrorPublish(uint64_t *seen, uint64_t value)
 {
@@ -313,22 +317,28 @@ GIN_FN uint64_t ginMirrorObserve(const uint64_t *seen)
 	return ginLoad<ginAcquire, ginScopeDevice>(seen);
 }
 
-/* No edge: how many threads came before this one. The thread that gets 0 looks at the host's word. */
+/*
+ * No edge: how many threads came before this one. The thread that gets 0 looks at the host's word.
+ */
 GIN_FN uint32_t ginMirrorCome(uint32_t *looking)
 {
 	return ginFetchAdd<ginRelaxed, ginScopeDevice>(looking, 1u);
 }
 
-/* No edge: the thread that looked has finished. How many came meanwhile, that thread included. */
+/*
+ * No edge: the thread that looked has finished. Returns how many threads came to look, that thread
+ * included.
+ */
 GIN_FN uint32_t ginMirrorLeave(uint32_t *looking)
 {
 	return ginExchange<ginRelaxed, ginScopeDevice>(looking, 0u);
 }
 
 /*
- * W, both ends: stores the mark, and returns what the turn word was. Observers: the threads that have
- * written the WQEs of the mark, which meet before this call; the thread that holds the turn and rings. If
- * the old value is GIN_TURN this thread holds the turn, and sees what the holder before it has written.
+ * W, both ends: stores the mark, and returns what the turn word was. Observers: the threads that
+ * have written the WQEs of the mark, which meet before this call; the thread that holds the turn
+ * and rings. If the old value is GIN_TURN this thread holds the turn, and sees what the holder
+ * before it has written.
  */
 GIN_FN uint32_t ginTurnMark(uint32_t *word, uint32_t mark, ginSharing sharing)
 {
@@ -345,7 +355,10 @@ GIN_FN uint32_t ginTurnCas(uint32_t *word, uint32_t compare, uint32_t value, gin
 	return ginCas<ginAcqRel, ginScopeDevice>(word, compare, value);
 }
 
-/* W, release end, by the holder of the turn. False: the word holds a mark, and the thread keeps the turn. */
+/*
+ * W, release end, by the holder of the turn. False: the word holds a mark, and the thread keeps the
+ * turn.
+ */
 GIN_FN bool ginTurnPutDown(uint32_t *word, ginSharing sharing)
 {
 	return ginTurnCas(word, 0, GIN_TURN, sharing) == 0;
@@ -358,9 +371,9 @@ GIN_FN bool ginTurnPickUp(uint32_t *word, ginSharing sharing)
 }
 
 /*
- * W, acquire end, by the holder of the turn: returns the mark in the word and clears the word; 0: there is
- * no mark. On a GPU the load is relaxed, and a fence follows: ginNicFence where the holder rings, else
- * ginTurnTaken.
+ * W, acquire end, by the holder of the turn: returns the mark in the word and clears the word; 0:
+ * there is no mark. On a GPU the load is relaxed, and a fence follows: ginNicFence where the holder
+ * rings, else ginTurnTaken.
  */
 GIN_FN uint32_t ginTurnTake(uint32_t *word)
 {
@@ -389,8 +402,8 @@ GIN_FN void ginTurnLay(uint32_t *word)
 }
 
 /*
- * N, release end, first half: between the stores that the NIC reads and ginNicRing. `inGpu`: the queue is
- * in this GPU's memory.
+ * N, release end, first half: between the stores that the NIC reads and ginNicRing. `inGpu`: the
+ * queue is in this GPU's memory.
  */
 GIN_FN void ginNicFence(bool inGpu)
 {
@@ -401,14 +414,15 @@ GIN_FN void ginNicFence(bool inGpu)
 }
 
 /*
- * N, release end, second half. Observers: the threads that have handed over WQEs; the NIC, which may read
- * the WQEs as soon as it finds the record. ginNicFence precedes, after the last WQE and before the record.
- * The NIC reads this GPU's memory through its L2, where device scope ends: where the queue is in this
- * GPU's memory no fence of the system is needed, and no fence at all for a thread that has released every
- * WQE to the device by handing them over. The posters have released sources in other memory.
+ * N, release end, second half. Observers: the threads that have handed over WQEs; the NIC, which
+ * may read the WQEs as soon as it finds the record. ginNicFence precedes, after the last WQE and
+ * before the record. The NIC reads this GPU's memory through its L2, where device scope ends: where
+ * the queue is in this GPU's memory no fence of the system is needed, and no fence at all for a
+ * thread that has released every WQE to the device by handing them over. The posters have released
+ * sources in other memory.
  *
- * No fence stands between record and doorbell: it would cost 0.4 us (docs/performance.md). A NIC that drops
- * the doorbell and then finds an older record has to be rung again (ginSendNudge).
+ * No fence stands between record and doorbell: it would cost 0.4 us (docs/performance.md). A NIC
+ * that drops the doorbell and then finds an older record has to be rung again (ginSendNudge).
  */
 GIN_FN void ginNicRing(uint32_t *record, uint32_t next, uint64_t *doorbell, uint64_t ring)
 {
@@ -425,7 +439,9 @@ GIN_FN uint32_t ginCqeObserve(const uint32_t *state)
 	return ginLoad<ginAcquire, ginScopeSystem>(state);
 }
 
-/* No edge: another word of the CQE, which belongs to the state that was seen or to a later state. */
+/*
+ * No edge: another word of the CQE, which belongs to the state that was seen or to a later state.
+ */
 GIN_FN uint32_t ginCqeWord(const uint32_t *word)
 {
 	return ginLoad<ginRelaxed, ginScopeSystem>(word);
@@ -440,9 +456,9 @@ GIN_FN uint64_t ginDoneLook(const uint64_t *done, ginSharing sharing)
 }
 
 /*
- * F, release end: raises `done` and returns true if it still is `from`. Observers: the thread that has
- * acquired K; every thread whose ginDoneLook sees `to`. `done` never falls, and no other thread raises it
- * while it has GIN_SEND_CREDITING.
+ * F, release end: raises `done` and returns true if it still is `from`. Observers: the thread that
+ * has acquired K; every thread whose ginDoneLook sees `to`. `done` never falls, and no other thread
+ * raises it while it has GIN_SEND_CREDITING.
  */
 GIN_FN bool ginDoneRaise(uint64_t *done, uint64_t from, uint64_t to, ginSharing sharing)
 {
@@ -452,21 +468,27 @@ GIN_FN bool ginDoneRaise(uint64_t *done, uint64_t from, uint64_t to, ginSharing 
 	return true;
 }
 
-/* F, release end, by the thread that has set GIN_SEND_CREDITING and raised the counters. Clears the bit. */
+/*
+ * F, release end, by the thread that has set GIN_SEND_CREDITING and raised the counters. Clears the
+ * bit.
+ */
 GIN_FN void ginDoneCredited(uint64_t *done, uint64_t to)
 {
 	ginStore<ginRelease, ginScopeDevice>(done, to);
 }
 
-/* No edge: which counter the WQE of the slot has. W, N and K carry it to the thread that credits it. */
+/*
+ * No edge: which counter the WQE of the slot has. W, N and K carry it to the thread that credits
+ * it.
+ */
 GIN_FN void ginSlotCounterSet(uint32_t *slot, uint32_t counter)
 {
 	ginStore<ginRelaxed, ginScopeDevice>(slot, counter);
 }
 
 /*
- * No edge, by the thread that credits: returns the slot's counter and clears the slot; 0: none. F carries
- * the store to the slot's next user.
+ * No edge, by the thread that credits: returns the slot's counter and clears the slot; 0: none. F
+ * carries the store to the slot's next user.
  */
 GIN_FN uint32_t ginSlotCounterTake(uint32_t *slot)
 {
@@ -476,7 +498,10 @@ GIN_FN uint32_t ginSlotCounterTake(uint32_t *slot)
 	return counter;
 }
 
-/* No edge: every thread that sets the pointer sets one value. W, N and K carry it, as the slots' counters. */
+/*
+ * No edge: every thread that sets the pointer sets one value. W, N and K carry it, as the slots'
+ * counters.
+ */
 GIN_FN void ginPointerSet(uint64_t **at, uint64_t *pointer)
 {
 	ginStore<ginRelaxed, ginScopeDevice>(at, pointer);
@@ -488,8 +513,8 @@ GIN_FN uint64_t *ginPointerOf(uint64_t *const *at)
 }
 
 /*
- * P, release end: raises an index below which something was posted. Observers: the poster; threads whose
- * ginDoneLook sees that the index is done.
+ * P, release end: raises an index below which something was posted. Observers: the poster; threads
+ * whose ginDoneLook sees that the index is done.
  */
 GIN_FN void ginEndRaise(uint64_t *end, uint64_t to)
 {

@@ -2,12 +2,12 @@
 /*
  * primitives.cuh - memory operations with an order and a scope, on the GPU and on the host
  *
- * PTX on the GPU, __atomic builtins on the host. ordering.cuh builds every shared access from these;
- * other files call the functions of ordering.cuh. Words have 4 or 8 bytes, except for stores and
- * weak loads.
+ * PTX on the GPU, __atomic builtins on the host. ordering.cuh builds every shared access from
+ * these; other files call the functions of ordering.cuh. Words have 4 or 8 bytes, except for stores
+ * and weak loads.
  *
- * The host has no fence: ThreadSanitizer does not know fences. Where a GPU orders relaxed accesses by a
- * fence, or by a dependency, the host therefore orders each access (ginFencedAcquire and
+ * The host has no fence: ThreadSanitizer does not know fences. Where a GPU orders relaxed accesses
+ * by a fence, or by a dependency, the host therefore orders each access (ginFencedAcquire and
  * ginFencedRelease). The host ignores scopes: its atomics are visible to every thread.
  */
 #ifndef GIN_PRIMITIVES_CUH
@@ -242,8 +242,8 @@ template <ginScope scope> GIN_FN void ginFence()
 }
 
 /*
- * A plain load of 1, 2, 4, 8 or 16 bytes. Never ld.nc: the same kernel may have written the bytes. The
- * compiler moves no earlier store behind it.
+ * A plain load of 1, 2, 4, 8 or 16 bytes. Never ld.nc: the same kernel may have written the bytes.
+ * The compiler delays no earlier store past it.
  */
 template <class Word> GIN_FN Word ginLoadWeak(const char *src)
 {

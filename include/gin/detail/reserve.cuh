@@ -2,8 +2,8 @@
 /*
  * reserve.cuh - what posts to the proxy and to the NIC have in common
  *
- * The source of a put and how far it must be released; and the lanes of a warp that post to one queue at one
- * time: one lane reserves for all of them and does what is done once.
+ * The source of a put and how far it must be released; and the lanes of a warp that post to one
+ * queue at one time: one lane reserves for all of them and does what is done once.
  */
 #ifndef GIN_RESERVE_CUH
 #define GIN_RESERVE_CUH
@@ -12,8 +12,8 @@
 #include "target.cuh"
 
 /*
- * The source of a put: in a window, or at an address in any window of this rank. `anywhere` tells which: the
- * compiler knows it in every call, and would not know whether a window is NULL.
+ * The source of a put: in a window, or at an address in any window of this rank. `anywhere` tells
+ * which: the compiler knows it in every call, and would not know whether a window is NULL.
  */
 struct ginSource {
 	bool anywhere;
@@ -32,7 +32,10 @@ GIN_FN constexpr ginSource ginSourceAnywhere(const void *address)
 	return {true, address, {nullptr}, 0};
 }
 
-/* The scope that is left to release, of what the caller has `given` and what is `required`: enum ginScope. */
+/*
+ * The scope that is left to release, of what the caller has `given` and what is `required`: enum
+ * ginScope.
+ */
 GIN_FN uint32_t ginFenceLeft(uint32_t given, uint32_t required)
 {
 	if (given >= ginScopeSystem) /* the compiler usually knows this case */
@@ -40,7 +43,9 @@ GIN_FN uint32_t ginFenceLeft(uint32_t given, uint32_t required)
 	return given >= required ? static_cast<uint32_t>(ginScopeThread) : required;
 }
 
-/* The scope that is left to release for a put: its window's, or the `asked` scope if that is wider. */
+/*
+ * The scope that is left to release for a put: its window's, or the `asked` scope if that is wider.
+ */
 GIN_FN uint32_t ginPutFence(const ginSource &src, uint32_t given, uint32_t asked)
 {
 	uint32_t required = static_cast<uint32_t>(ginScopeSystem);
@@ -58,10 +63,10 @@ struct ginTogether {
 
 #if GIN_ON_GPU
 /*
- * Hides `key` from ptxas. If ptxas knows that all lanes have one key, it takes the match mask from any lane
- * of those that execute together (R2UR; ptxas of CUDA 13.0). Lanes with another mask may have joined them by
- * then, where both leave a branch, and lanes wait for each other forever. The code adds 0 to the key: a block
- * has at most 1024 threads.
+ * Hides `key` from ptxas. If ptxas knows that all lanes have one key, it takes the match mask from
+ * any lane that executes at the time (R2UR; ptxas of CUDA 13.0). Lanes with another mask may
+ * have joined them by then, where both leave a branch, and lanes wait for each other forever. The
+ * code adds 0 to the key: a block has at most 1024 threads.
  */
 GIN_FN uint64_t ginHiddenKey(uint64_t key)
 {

@@ -2,7 +2,8 @@
 /*
  * results.cuh - the result slots of a context, into which atomics get their old values
  *
- * A word has one bit for each of GIN_QUEUE_RESULTS slots; a set bit is a free slot. Any thread of the GPU.
+ * A word has one bit for each of GIN_QUEUE_RESULTS slots; a set bit is a free slot. Any thread of
+ * the GPU.
  */
 #ifndef GIN_RESULTS_CUH
 #define GIN_RESULTS_CUH

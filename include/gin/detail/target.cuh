@@ -2,9 +2,8 @@
 /*
  * target.cuh - one source for GPU threads and host threads
  *
- * Compiled by nvcc for a GPU, GIN_ON_GPU is 1 and the code below it is CUDA. In nvcc's host pass
- * and under plain g++ or clang++ it is 0: a host thread started by ginHostLaunch() then is a GPU
- * thread.
+ * GIN_ON_GPU is 1 where nvcc or NVRTC compiles for a GPU. It is 0 in nvcc's host pass and under g++
+ * or clang++: a host thread of ginHostLaunch() acts as a GPU thread there.
  */
 #ifndef GIN_TARGET_CUH
 #define GIN_TARGET_CUH
@@ -24,7 +23,7 @@
 #define GIN_FN inline
 #endif
 
-/* What is seldom called, and large: never copied into its callers. */
+/* For large functions that are seldom called: never inlined. */
 #ifdef __CUDACC_RTC__
 #define GIN_FN_COLD __device__ __noinline__
 #elif defined(__CUDACC__)
@@ -43,21 +42,21 @@
 #error "libgin needs a GPU of compute capability 7.0 or newer: compile with -arch=sm_70, say"
 #endif
 
-/* In front of a loop that is seldom run and should stay small. */
+/* Before a loop that is seldom run and should stay small. */
 #if GIN_ON_GPU
 #define GIN_NO_UNROLL _Pragma("unroll 1")
 #else
 #define GIN_NO_UNROLL
 #endif
 
-/* Lanes of a GinWarp. On the host it is 4 unless the program says otherwise. */
+/* Lanes of a GinWarp. */
 #if GIN_ON_GPU
 #define GIN_WARP_SIZE 32u
 #else
 #define GIN_WARP_SIZE GIN_HOST_WARP
 #endif
 
-/* This thread's number in its block, and its block's number in the grid, both linear. */
+/* Linear number of this thread in its block. */
 GIN_FN uint32_t ginThreadIndex()
 {
 #if GIN_ON_GPU
@@ -67,7 +66,7 @@ GIN_FN uint32_t ginThreadIndex()
 #endif
 }
 
-/* This thread's number in its warp. */
+/* Number of this thread in its warp. */
 GIN_FN uint32_t ginLane()
 {
 #if GIN_ON_GPU
@@ -106,7 +105,7 @@ GIN_FN uint32_t ginGridSize()
 #endif
 }
 
-/* Nanoseconds of a clock that never goes back; only differences mean something. */
+/* Nanoseconds of a clock that never goes back. Use differences only. */
 GIN_FN uint64_t ginNow()
 {
 #if GIN_ON_GPU

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wait.cuh - the one poll step of every loop that waits, and the error record
+ * wait.cuh - how device calls wait, and the error record
+ *
+ * Every loop that waits goes through ginPollStep() or ginPollUntil(): both end it by timeout,
+ * abort, the failure of a peer, or the failure of the queue.
  */
 #ifndef GIN_WAIT_CUH
 #define GIN_WAIT_CUH
@@ -8,17 +11,17 @@
 #include "mirror.cuh"
 #include "../options.cuh"
 
-/* A wait in progress, and what it looks at while it lasts. */
+/* A wait in progress. */
 struct ginPoll {
 	struct ginWatch *abort;
 	const struct ginPeer *peers;
-	struct ginWatch *queue; /* of the word that says that the queue has failed, or NULL */
+	struct ginWatch *queue; /* of the word that holds the failure of the ring, or NULL */
 	uint64_t timeout;	/* GIN_FOREVER: none */
 	ginPeerSet from;
-	uint64_t start;	 /* of the first look at the clock */
-	uint64_t looked; /* when it last looked at the abort line */
+	uint64_t start;	 /* when the wait first read the clock; 0: not yet */
+	uint64_t looked; /* when the wait last read the abort line */
 	uint32_t steps;
-	int32_t failed; /* the peer that ended it, or -1 */
+	int32_t failed; /* the peer whose failure ended the wait, or -1 */
 };
 
 GIN_FN struct ginPoll ginPollStart(const ginDevComm &dc, const ginOptions &options)
@@ -33,13 +36,13 @@ GIN_FN ginResult_t ginAbortResult(uint64_t word)
 	return static_cast<ginResult_t>(word & 0xffffffffu);
 }
 
-/* NULL: whatever the peer's state is. */
+/* NULL: the state does not matter. */
 GIN_FN uint32_t ginPeerStateOf(const struct ginPeer *peer)
 {
 	return peer ? ginPeerObserve(peer).state : static_cast<uint32_t>(ginPeerAlive);
 }
 
-/* The first of these peers that has failed, or -1. */
+/* The first peer of `from` that has failed, or -1. */
 GIN_FN int32_t ginFailedOf(const struct ginPeer *peers, const ginPeerSet &from)
 {
 	for (uint32_t i = 0; i < from.count; i++) {
@@ -50,7 +53,10 @@ GIN_FN int32_t ginFailedOf(const struct ginPeer *peers, const ginPeerSet &from)
 	return -1;
 }
 
-/* Does what the abort line says end this wait? A peer that it does not depend on does not. */
+/*
+ * The result with which the abort line ends this wait, or ginSuccess. Only peers of poll.from
+ * count.
+ */
 GIN_FN ginResult_t ginPollAbort(struct ginPoll &poll)
 {
 	uint64_t word = ginWatchLook(poll.abort);
@@ -66,14 +72,14 @@ GIN_FN ginResult_t ginPollAbort(struct ginPoll &poll)
 }
 
 /*
- * A look at the clock: ginSuccess to go on, else why to stop. The abort line and the queue's word, in
- * host memory, every 4 us.
+ * Reads the clock; ginSuccess: go on waiting. Reads the abort line and the ring's failure, in host
+ * memory, every 4 us.
  */
 GIN_FN ginResult_t ginPollClock(struct ginPoll &poll)
 {
 	uint64_t now = ginNow();
 	if (!poll.start)
-		poll.start = poll.looked = now; /* most waits end before the first look */
+		poll.start = poll.looked = now; /* most waits end before this */
 	if (now - poll.looked >= 4000) {
 		poll.looked = now;
 		ginResult_t result = ginPollAbort(poll);
@@ -85,23 +91,23 @@ GIN_FN ginResult_t ginPollClock(struct ginPoll &poll)
 	return now - poll.start >= poll.timeout ? ginErrorTimeout : ginSuccess;
 }
 
-/* Looks, or steps of another waiting loop, from one look at the clock to the next. */
+/* A loop reads the clock once in GIN_LOOKS loads or steps. */
 #define GIN_LOOKS 16u
 
-/* One turn of a waiting loop. */
+/* One turn of a waiting loop; ginSuccess: go on. */
 GIN_FN ginResult_t ginPollStep(struct ginPoll &poll)
 {
 	ginYield();
 	return ++poll.steps % GIN_LOOKS ? ginSuccess : ginPollClock(poll);
 }
 
-/* Has `seen` come to `least`, where both roll over at 2^bits? */
+/* Is `seen` at least `least`, where both roll over at 2^bits? */
 GIN_FN bool ginReached(uint64_t seen, uint64_t least, uint32_t bits)
 {
 	return static_cast<int64_t>((seen - least) << ((64 - bits) & 63)) >= 0;
 }
 
-/* So many looks in a row; *seen is the last. Has the word come to `least`? */
+/* Loads GIN_LOOKS times, or until the word is at least `least`: true. *seen: the last value. */
 template <class Look>
 GIN_FN bool ginLookOften(Look &look, uint64_t least, uint32_t bits, uint64_t *seen)
 {
@@ -116,8 +122,8 @@ GIN_FN bool ginLookOften(Look &look, uint64_t least, uint32_t bits, uint64_t *se
 }
 
 /*
- * The first looks of a wait, without what a longer one needs, and with nothing but a compare between
- * them: with ginPollStep there a signal took 0.06 us more to be seen.
+ * The first loads of a wait, with only a compare between them. With ginPollStep() in between, a
+ * wait saw its signal 0.06 us later.
  */
 template <class Look> GIN_FN bool ginLookBriefly(Look look, uint64_t least, uint32_t bits)
 {
@@ -125,7 +131,7 @@ template <class Look> GIN_FN bool ginLookBriefly(Look look, uint64_t least, uint
 	return ginLookOften(look, least, bits, &seen);
 }
 
-/* Look until the word has come to `least`; *seen is what it was last. */
+/* Waits until the word is at least `least`. *seen: the last value. */
 template <class Look> GIN_FN ginResult_t ginPollUntil(struct ginPoll &poll, Look look,
 						      uint64_t least, uint32_t bits, uint64_t *seen)
 {
@@ -136,14 +142,16 @@ template <class Look> GIN_FN ginResult_t ginPollUntil(struct ginPoll &poll, Look
 	return result;
 }
 
-/* A signal's word, or of a window. S, acquire end. */
+/* Loads one word of a signal or of a window. S, acquire end. */
 struct ginWordLook {
 	const uint64_t *word;
 
 	GIN_FN uint64_t operator()() const { return ginSignalObserve(word); }
 };
 
-/* The sum of a signal's words in GPU memory; NULL: nobody raises that one. S, acquire end. */
+/*
+ * Loads the sum of a signal's words in GPU memory; NULL: no agent raises that word. S, acquire end.
+ */
 struct ginGpuLook {
 	const uint64_t *gpu, *nic;
 
@@ -153,15 +161,15 @@ struct ginGpuLook {
 	}
 };
 
-/* All of its words. */
+/* Loads the sum of all words of a signal. S, acquire end. */
 struct ginSignalLook {
 	ginGpuLook gpus;
-	ginHostLook cpu; /* of no word: CPUs raise none */
+	ginHostLook cpu; /* without a word: CPUs do not raise the signal */
 
 	GIN_FN uint64_t operator()() { return gpus() + (cpu.present() ? cpu() : 0); }
 };
 
-/* A counter's words. C and R, acquire ends. */
+/* Loads the sum of a counter's words. C, acquire end. */
 struct ginCounterLook {
 	const uint64_t *gpu;
 	ginHostLook cpu;
@@ -172,7 +180,7 @@ struct ginCounterLook {
 	}
 };
 
-/* What calls on a peer that has failed return. */
+/* The result of a call on a peer that has failed. */
 GIN_FN_COLD ginResult_t ginPeerLost(const uint64_t *abortWord)
 {
 	uint64_t why = ginHostWordObserve(abortWord);
@@ -180,11 +188,11 @@ GIN_FN_COLD ginResult_t ginPeerLost(const uint64_t *abortWord)
 }
 
 /*
- * What is seldom called takes the device communicator as memory holds it, not what parameters hold: to be
- * handed over these would be loaded ahead of the branch around the call, in the way of every signal.
+ * Cold functions take dc.self. With the kernel's parameter instead, nvcc would load it before the
+ * branch around the call, which slows every signal.
  */
 
-/* Leave word of a failure where the host can read it, unless an earlier one did. Any thread. */
+/* Writes the error record, unless an earlier failure has. Any thread. */
 GIN_FN_COLD void ginErrorLeave(const ginDevComm *dc, ginResult_t result, uint32_t call,
 			       uint32_t context, int peer, uint32_t id, uint64_t expected,
 			       uint64_t seen)
@@ -203,16 +211,16 @@ GIN_FN_COLD void ginErrorLeave(const ginDevComm *dc, ginResult_t result, uint32_
 	ginErrorPublish(&record->valid);
 }
 
-/* What a wait waits for, and for its error record, in which call. */
+/* What a wait waits for; and the call, context and id for the error record. */
 struct ginWaitFor {
 	uint32_t call, context, id;
-	uint32_t bits; /* this and `from`, `timeout`: as in ginOptions */
+	uint32_t bits; /* as in ginOptions, like `timeout` and `from` */
 	uint64_t least, timeout;
 	ginPeerSet from;
-	struct ginWatch *failed; /* of the word that says that the queue has failed, or NULL */
+	struct ginWatch *failed; /* of the word that holds the failure of the ring, or NULL */
 };
 
-/* A wait that takes longer than a few looks. */
+/* The longer wait, after ginLookBriefly(). Writes the error record on failure. */
 template <class Look>
 GIN_FN_COLD ginResult_t ginWaitOn(const ginDevComm *dc, Look look, struct ginWaitFor what)
 {

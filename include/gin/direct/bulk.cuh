@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bulk.cuh - bulk (TMA) copies through shared memory: one thread moves what a whole SM can
+ * bulk.cuh - bulk (TMA) copies through shared memory: one thread reaches the bandwidth of an SM
  *
- * One thread loads chunks into a ring of buffers and stores each one on, as many in flight as the
- * scratch memory holds. Bulk copies go by the async proxy, which sees nothing of what threads write
- * by themselves, and the other way round, unless a proxy fence stands between:
- *  - before the first load, for what the coop wrote, in the source and in the scratch memory;
- *  - after the last store has completed, for the signal that covers it, and for whoever writes
- *    the source or the scratch memory again.
+ * One thread loads chunks into a ring of buffers and stores each chunk at the target, with as many
+ * chunks in flight as the scratch memory holds. Bulk copies go through the async proxy of the GPU.
+ * The async proxy and the accesses of threads see each other's writes only across a proxy fence:
+ *  - before the first load: for what the coop wrote to the source and the scratch memory;
+ *  - after the last store has completed: for the signal that covers the copy, and for later writes
+ *    to the source or the scratch memory.
  */
 #ifndef GIN_BULK_CUH
 #define GIN_BULK_CUH
@@ -22,27 +22,27 @@
 #define GIN_HAS_BULK 0
 #endif
 
-/* Scratch memory holds barriers first, one for each buffer. */
+/* Scratch memory: the buffers' barriers, then the buffers. Bytes. */
 #define GIN_BULK_BUFFERS 8u
 #define GIN_BULK_HEADER 128u
-#define GIN_BULK_LEAST 1024u /* below this the threads are faster by themselves */
+#define GIN_BULK_LEAST 1024u /* below this, loads and stores are faster */
 #define GIN_BULK_SCRATCH_LEAST (GIN_BULK_HEADER + 4 * 4096u)
 
 #if GIN_HAS_BULK
 
-/* The async proxy of this thread sees what happened before, and what it did is seen after. */
+/* Orders the async proxy's accesses against accesses before and after the fence. */
 GIN_FN void ginBulkFence()
 {
 	asm volatile("fence.proxy.async.global;" ::: "memory");
 	asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* A ring of buffers in shared memory, one thread's. */
+/* A ring of buffers in shared memory, of one thread. */
 struct ginBulk {
 	uint32_t barriers; /* shared memory addresses */
 	uint32_t base;
 	uint32_t count;
-	uint32_t size; /* of each */
+	uint32_t size; /* bytes of a buffer */
 };
 
 GIN_FN void ginBulkOpen(const ginBulk &b)
@@ -54,7 +54,7 @@ GIN_FN void ginBulkOpen(const ginBulk &b)
 	ginBulkFence();
 }
 
-/* What was stored is complete, and the scratch memory anybody's. */
+/* Waits until the stores are complete; the scratch memory is free after that. */
 GIN_FN void ginBulkClose(const ginBulk &b)
 {
 	asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
@@ -77,7 +77,7 @@ GIN_FN void ginBulkLoad(const ginBulk &b, uint32_t buffer, const char *src, uint
 		     : "memory");
 }
 
-/* The buffer holds what was loaded: its barrier has passed the phase. */
+/* Waits until the buffer holds the loaded chunk: its barrier has passed the phase. */
 GIN_FN void ginBulkAwait(const ginBulk &b, uint32_t buffer, uint32_t phase)
 {
 	uint32_t there = 0;
@@ -98,7 +98,7 @@ GIN_FN void ginBulkStore(const ginBulk &b, uint32_t buffer, char *dst, uint32_t 
 	asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-/* A copy that goes by chunks: what is left of it. */
+/* The rest of a copy by chunks. */
 struct ginBulkRest {
 	const char *src;
 	char *dst;
@@ -117,7 +117,7 @@ struct ginBulkRest {
 	}
 };
 
-/* Four buffers or more, of 8 KiB, as larger ones bring no more, or as much as four of them can have. */
+/* Four to eight buffers of 8 KiB (larger buffers are not faster), or four smaller buffers. */
 GIN_FN ginBulk ginBulkPlan(size_t bytes, void *scratch, uint32_t scratchBytes)
 {
 	uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(scratch));
@@ -133,7 +133,7 @@ GIN_FN ginBulk ginBulkPlan(size_t bytes, void *scratch, uint32_t scratchBytes)
 	return {at, at + GIN_BULK_HEADER, count, size};
 }
 
-/* The next chunk, into this buffer. */
+/* Loads the next chunk into `buffer`. */
 GIN_FN void ginBulkLoadNext(const ginBulk &b, uint32_t buffer, struct ginBulkRest *rest)
 {
 	uint32_t bytes = rest->chunk(b);
@@ -142,7 +142,7 @@ GIN_FN void ginBulkLoadNext(const ginBulk &b, uint32_t buffer, struct ginBulkRes
 	rest->pass(bytes);
 }
 
-/* By one thread; 16-byte aligned, whole words of 16 bytes. Complete when it returns. */
+/* By one thread. Addresses and size are multiples of 16. The copy is complete at the return. */
 GIN_FN_COLD void ginBulkCopy(char *dst, const char *src, size_t bytes, void *scratch,
 			     uint32_t scratchBytes)
 {
@@ -162,7 +162,7 @@ GIN_FN_COLD void ginBulkCopy(char *dst, const char *src, size_t bytes, void *scr
 		phase ^= storing == 0;
 		if (first || !load.bytes)
 			continue;
-		/* All stores but this one have read their buffers. */
+		/* Waits until all stores but this one have read their buffers. */
 		asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
 		ginBulkLoadNext(b, loading, &load);
 		loading = loading + 1 < b.count ? loading + 1 : 0;
@@ -172,8 +172,8 @@ GIN_FN_COLD void ginBulkCopy(char *dst, const char *src, size_t bytes, void *scr
 #endif
 
 /*
- * Bytes that this rank's threads move themselves, by all threads of the coop: through the scratch
- * memory when that is worth it, else by loads and stores. As ginCopy().
+ * Copies by all threads of the coop: through the scratch memory if there is some and the copy is
+ * long enough, else by loads and stores. `ready` as in ginCopy().
  */
 template <class Coop, class Ready> GIN_FN bool
 ginMove(char *dst, const char *src, size_t bytes, Coop coop, const ginOptions &options, Ready ready)

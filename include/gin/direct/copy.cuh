@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * copy.cuh - bytes from one window to another, by all threads of a coop
+ * copy.cuh - copies from one window to another, by all threads of a coop
  *
- * Any size and alignment. Every store is as wide as the target's alignment allows, up to the word
- * below, so that an aligned value of 4 or 8 bytes arrives in one piece whatever the source's
- * alignment; a source that is not aligned alike is put together from narrower loads.
+ * Any size and alignment. Every store is as wide as the target's alignment allows, up to
+ * ginCopyWord, so that an aligned value of 4 or 8 bytes arrives in one piece for every alignment of
+ * the source. If the source is aligned differently, a word is assembled from narrower loads.
  */
 #ifndef GIN_COPY_CUH
 #define GIN_COPY_CUH
@@ -22,7 +22,7 @@ GIN_FN uintptr_t ginMisalignment(const void *p, size_t size)
 	return reinterpret_cast<uintptr_t>(p) & (size - 1);
 }
 
-/* The unsigned integer of so many bytes. */
+/* The unsigned integer of `bytes` bytes. */
 template <size_t bytes> struct ginUint;
 template <> struct ginUint<8> {
 	typedef uint64_t type;
@@ -37,7 +37,7 @@ template <> struct ginUint<1> {
 	typedef uint8_t type;
 };
 
-/* A word from anywhere: whole when it is aligned, else byte by byte (little-endian). */
+/* Loads a word at any address: in one load if aligned, else byte by byte (little-endian). */
 template <class Word> GIN_FN Word ginDataGather(const char *src)
 {
 	if (!ginMisalignment(src, sizeof(Word)))
@@ -57,7 +57,7 @@ template <class Word> GIN_FN void ginCopyOne(char *&dst, const char *&src, size_
 	bytes -= sizeof(Word);
 }
 
-/* A few bytes, by one thread: what stands before the first and after the last whole word. */
+/* Copies a few bytes by one thread: the bytes before the first and after the last whole word. */
 GIN_FN void ginCopyFew(char *dst, const char *src, size_t bytes)
 {
 	GIN_NO_UNROLL
@@ -73,7 +73,7 @@ GIN_FN void ginCopyFew(char *dst, const char *src, size_t bytes)
 	}
 }
 
-/* Words on their way. Cleared where compilers do not see that only what was loaded is stored. */
+/* Loaded words. Cleared on the host, whose compilers would warn of uninitialised words. */
 template <class Word, uint32_t count> struct ginWords {
 #if GIN_ON_GPU
 	Word word[count];
@@ -83,8 +83,8 @@ template <class Word, uint32_t count> struct ginWords {
 };
 
 /*
- * Source, target and length aligned to a word: as many accesses of each thread are in flight at a
- * time as `inFlight` says, also at the end. `fixed` is `size` where the compiler knows it, else 0.
+ * Source, target and length are multiples of a word. Each thread has `inFlight` accesses in flight,
+ * also at the end. `fixed`: `size` if the compiler knows it, else 0.
  */
 template <class Word, uint32_t inFlight, uint32_t fixed>
 GIN_FN void ginCopyAligned(char *dst, const char *src, size_t bytes, uint32_t rank, uint32_t size)
@@ -113,7 +113,7 @@ GIN_FN void ginCopyAligned(char *dst, const char *src, size_t bytes, uint32_t ra
 			ginDataStore<Word>(dst + u * step, w.word[u]);
 }
 
-/* Target aligned to 8 bytes, source to none. */
+/* The target is aligned to 8 bytes, the source is not aligned. */
 GIN_FN void ginCopyUnaligned(char *dst, const char *src, size_t words, uint32_t rank, uint32_t size)
 {
 	GIN_NO_UNROLL
@@ -122,8 +122,8 @@ GIN_FN void ginCopyUnaligned(char *dst, const char *src, size_t words, uint32_t 
 }
 
 /*
- * Thread `rank` of `size` copies its share. These three are called and not inlined, so that every
- * call costs its caller a few instructions only.
+ * Thread `rank` of `size` copies its share. This function and the two below are not inlined, so
+ * that every call costs its caller few instructions.
  */
 template <uint32_t inFlight, uint32_t fixed>
 GIN_FN_COLD void ginCopyLong(char *dst, const char *src, size_t bytes, uint32_t rank, uint32_t size)
@@ -160,14 +160,14 @@ GIN_FN_COLD void ginCopyShort(char *dst, const char *src, uint32_t bytes)
 	ginCopyFew(dst, src, bytes);
 }
 
-/* Are both ends and the length whole words of so many bytes? */
+/* Are both addresses and the length multiples of `width`? */
 GIN_FN bool ginCopyFits(const char *dst, const char *src, size_t bytes, size_t width)
 {
 	return !((reinterpret_cast<uintptr_t>(dst) | reinterpret_cast<uintptr_t>(src) | bytes) &
 		 (width - 1));
 }
 
-/* At most `each` words for each thread. */
+/* A copy of at most `each` words per thread. */
 template <class Word, uint32_t each, class Ready> GIN_FN bool
 ginCopyOnce(char *dst, const char *src, uint32_t bytes, uint32_t rank, uint32_t size, Ready ready)
 {
@@ -185,9 +185,9 @@ ginCopyOnce(char *dst, const char *src, uint32_t bytes, uint32_t rank, uint32_t 
 }
 
 /*
- * Thread `rank` of `size` copies its share, if `ready` says so; a short copy asks it after the first
- * loads, so that what it looks at arrives at the same time. No thread may count on another's share.
- * The length comes into the tests, so that one that the compiler knows leaves no more than it needs.
+ * Thread `rank` of `size` copies its share if ready() is true, and returns that. A short copy calls
+ * ready() after its first loads, so that the loads of ready() overlap with them. The shares are not
+ * ordered. The tests use the length, so that a constant length leaves only the code that it needs.
  */
 template <uint32_t inFlight, uint32_t fixed, class Ready> GIN_FN bool
 ginCopy(char *dst, const char *src, size_t bytes, uint32_t rank, uint32_t size, Ready ready)

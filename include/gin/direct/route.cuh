@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * route.cuh - the direct route: the calling coop works in the peer's memory itself
+ * route.cuh - the direct route: the calling coop loads and stores the peer's memory
  *
- * Nothing is queued: when a call returns, its stores have been issued and its source was read, so
- * that there is no room to wait for and nothing left to flush.
+ * When a call returns, it has read its source and issued its stores: there is no room to wait for,
+ * and nothing to flush.
  */
 #ifndef GIN_DIRECT_CUH
 #define GIN_DIRECT_CUH
@@ -11,16 +11,16 @@
 #include "bulk.cuh"
 #include "../options.cuh"
 
-/* What `window` is at `peer`. */
+/* The part of `window` at `peer`. */
 GIN_FN const struct ginWindowPeer &ginWindowAt(ginWindow_t window, int peer)
 {
 	return reinterpret_cast<const struct ginWindowPeer *>(window.table + 1)[peer];
 }
 
 /*
- * Where this rank loads and stores byte `offset` of `window` at `peer`; NULL when the route to it
- * is not direct or its part is empty. Such accesses are ordered by the caller's own means, or, as
- * the puts of a context are, by its strong signals.
+ * The address at which this rank loads and stores byte `offset` of `window` at `peer`; NULL if the
+ * route to the peer is not direct, or its part is empty. The caller orders these accesses, or a
+ * strong signal to the peer covers the stores as it covers puts.
  */
 GIN_FN void *ginPeerPointer(ginWindow_t window, size_t offset, int peer)
 {
@@ -28,7 +28,7 @@ GIN_FN void *ginPeerPointer(ginWindow_t window, size_t offset, int peer)
 	return address ? address + offset : nullptr;
 }
 
-/* A value out of registers, by one thread: one store when size and alignment allow it. */
+/* Stores a value, by one thread; in one store if size and alignment allow that. */
 template <class Value> GIN_FN void ginDirectStore(char *dst, const Value &value)
 {
 	constexpr size_t bytes = sizeof(Value);
@@ -40,12 +40,12 @@ template <class Value> GIN_FN void ginDirectStore(char *dst, const Value &value)
 			return;
 		}
 	}
-	const Value copy = value; /* the value itself stays in registers */
+	const Value copy = value; /* only the copy needs an address: the value stays in registers */
 	ginCopyShort(dst, reinterpret_cast<const char *>(&copy), bytes);
 }
 
-/* A direct peer's signals, when they are known without a load: NULL, when it is far or not direct. */
-GIN_FN uint64_t *ginDirectNear(const ginDevComm &dc, int peer)
+/* The signals of a direct peer below GIN_NEAR_RANKS, without a load from memory; else NULL. */
+GIN_FN uint64_t *ginDirectSignals(const ginDevComm &dc, int peer)
 {
 	return static_cast<uint32_t>(peer) < GIN_NEAR_RANKS ? dc.nearSignals[peer] : nullptr;
 }
@@ -61,9 +61,9 @@ GIN_FN uint64_t *ginDirectWord(const ginDevComm &dc, uint64_t *peerSignals, int 
 }
 
 /*
- * Raise a signal at the peer, by the thread of a coop that has met which says `mine`. S, release
- * end: pairs with ginSignalObserve in the waits and reads of signals. Only one that has no data to
- * cover, being weak and alone or released by the caller already, goes without.
+ * Raises a signal at the peer, by the thread with `mine`; the coop has met. S, release end: pairs
+ * with ginSignalObserve in waits and reads of signals. No release is needed without data, if the
+ * signal is weak or the caller has released to the system (`given`).
  */
 GIN_FN void ginDirectSignal(bool mine, uint64_t *word, const ginSignalOp &op, bool hasData,
 			    ginScope given)

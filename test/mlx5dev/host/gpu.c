@@ -10,6 +10,8 @@
 #include "options.h"
 #include "violation.h"
 
+#define CU_MEMHOSTALLOC_PORTABLE 1
+
 enum { GPUS = 16, BOUNCE = 1 << 16 };
 
 /* The program is ending: the driver, or the GPU's context, goes before this device does. */
@@ -123,7 +125,7 @@ static bool gpuOpen(int ordinal)
 		return false;
 	int mode = enter(gpu);
 	if (!driver.streamCreate(&gpu->stream, cuNonBlocking) &&
-	    !driver.hostAlloc(&bounce, BOUNCE, cuHostPortable))
+	    !driver.hostAlloc(&bounce, BOUNCE, CU_MEMHOSTALLOC_PORTABLE))
 		gpu->bounce = bounce;
 	leave(mode);
 	return gpu->bounce != NULL;

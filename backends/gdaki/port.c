@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* port.c - finds the NIC port that a rank uses, and opens it */
+#include "port.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/log.h"
+#include "lib/base/plugin.h"
+
+/* The target of the symbolic link, relative to `sysfs`; "" if the link does not resolve. */
+static void resolve(const char *sysfs, const char *link, char *path)
+{
+	char root[PATH_MAX];
+	char whole[PATH_MAX];
+
+	path[0] = '\0';
+	if (!realpath(sysfs, root) || !realpath(link, whole))
+		return;
+	size_t length = strlen(root);
+	if (!strncmp(whole, root, length))
+		snprintf(path, PATH_MAX, "%s", whole + length);
+}
+
+/* How many leading folders the two paths share. A shared last component is not counted. */
+static unsigned sharedFolders(const char *a, const char *b)
+{
+	unsigned folders = 0;
+
+	for (; *a && *b && *a == *b; a++, b++)
+		folders += a[1] == '/' && b[1] == '/';
+	return folders;
+}
+
+unsigned pciSharedBridges(const char *sysfs, const char *nic, const char *gpu)
+{
+	char link[PATH_MAX], at[PATH_MAX], gpuAt[PATH_MAX], bus[32];
+	size_t i = 0;
+
+	for (; gpu[i] && i < sizeof(bus) - 1; i++)
+		bus[i] = (char)tolower((unsigned char)gpu[i]);
+	bus[i] = '\0';
+	snprintf(link, sizeof(link), "%s/class/infiniband/%s/device", sysfs, nic);
+	resolve(sysfs, link, at);
+	snprintf(link, sizeof(link), "%s/bus/pci/devices/%s", sysfs, bus);
+	resolve(sysfs, link, gpuAt);
+	/* All paths begin with "/devices", which is no bridge. */
+	unsigned folders = sharedFolders(at, gpuAt);
+	return folders ? folders - 1 : 0;
+}
+
+int portAllowed(const char *names, const struct rdmaFound *found)
+{
+	char copy[512], whole[80], *rest = NULL;
+
+	if (!names[0])
+		return 1;
+	snprintf(copy, sizeof(copy), "%s", names);
+	snprintf(whole, sizeof(whole), "%s:%d", found->device, found->port);
+	for (char *name = strtok_r(copy, ",", &rest); name; name = strtok_r(NULL, ",", &rest))
+		if (!strcmp(name, found->device) || !strcmp(name, whole))
+			return 1;
+	return 0;
+}
+
+static unsigned closenessOf(const struct backendHost *host, const struct rdmaFound *found)
+{
+	const char *gpu = host->device->pciBusId;
+
+	return gpu[0] ? pciSharedBridges("/sys", found->device, gpu) : 0;
+}
+
+/* The number of lower ranks on this host. */
+static int localIndex(const struct backendHost *host)
+{
+	int index = 0;
+
+	for (int r = 0; r < host->rank; r++)
+		index += identitySameHost(&host->ranks[r], &host->ranks[host->rank]) != 0;
+	return index;
+}
+
+/* Writes the reason of each allowed port into `why`, as far as there is room. Returns -1. */
+static int explainNone(const char *names, const struct rdmaFound *found, int count, char *why)
+{
+	size_t used = 0;
+
+	snprintf(why, RDMA_WHY, "%s%s", count ? "no usable port of " : "there is no mlx5 device",
+		 !count	    ? ""
+		 : names[0] ? names
+			    : "this host");
+	if (!count)
+		return -1;
+	used = strlen(why);
+	for (int i = 0; i < count && used < RDMA_WHY - 1; i++) {
+		if (!portAllowed(names, &found[i]))
+			continue;
+		used += (size_t)snprintf(why + used, RDMA_WHY - used, "; %s: %s", found[i].device,
+					 found[i].why);
+	}
+	return -1;
+}
+
+/* Returns the largest closeness of a usable port; `*ports`: how many ports have it. */
+static unsigned closest(const struct backendHost *host, const char *names,
+			const struct rdmaFound *found, int count, int *ports)
+{
+	unsigned most = 0;
+
+	*ports = 0;
+	for (int i = 0; i < count; i++) {
+		if (!found[i].usable || !portAllowed(names, &found[i]))
+			continue;
+		unsigned close = closenessOf(host, &found[i]);
+		*ports = close == most ? *ports + 1 : close > most ? 1 : *ports;
+		most = close > most ? close : most;
+	}
+	return most;
+}
+
+int portChoose(const struct backendHost *host, const char *names, const struct rdmaFound *found,
+	       int count, char *why)
+{
+	int alike;
+	unsigned most = closest(host, names, found, count, &alike);
+
+	if (!alike)
+		return explainNone(names, found, count, why);
+	int turn = localIndex(host) % alike, i = 0;
+	while (!found[i].usable || !portAllowed(names, &found[i]) ||
+	       closenessOf(host, &found[i]) != most || turn-- > 0)
+		i++;
+	return i;
+}
+
+#define PLUGIN "libgin-rdma.so"
+
+const struct rdma *rdmaLoad(char *why, size_t room)
+{
+	static const struct plugin plugin = {PLUGIN, RDMA_SYMBOL, sizeof(struct rdma)};
+	const void *calls = NULL;
+	char reason[160];
+
+	switch (pluginOpen(&plugin, &calls, reason, sizeof(reason))) {
+	case pluginFound:
+		return calls;
+	case pluginMissing:
+		snprintf(why, room, "%.80s has no " PLUGIN ": build libgin with libibverbs-dev",
+			 reason);
+		return NULL;
+	case pluginBroken:
+		snprintf(why, room, "%.90s; install libibverbs1, ibverbs-providers", reason);
+		return NULL;
+	default:
+		snprintf(why, room, "%s", reason);
+		return NULL;
+	}
+}
+
+enum { PORTS = 64 };
+
+static_assert(sizeof(struct rdmaAddress) <= BACKEND_BLOB, "a port's address travels as a blob");
+
+static int wantedGid(int *gid, char *why)
+{
+	const char *text = paramText(paramNicGid);
+	char *end;
+
+	*gid = -1;
+	if (!text[0])
+		return 0;
+	long index = strtol(text, &end, 10);
+	*gid = (int)index;
+	if (!*end && index >= 0 && index < 65536)
+		return 0;
+	snprintf(why, RDMA_WHY, "GIN_NIC_GID=%.40s: must be an index, 0 at least", text);
+	return -1;
+}
+
+static int listPorts(const struct rdma *rdma, struct rdmaWanted *wanted, struct rdmaFound *found,
+		     char *why)
+{
+	if (wantedGid(&wanted->gid, why))
+		return -1;
+	int count = rdma->list(wanted, found, PORTS, why);
+	return count < PORTS ? count : PORTS;
+}
+
+/* `why`: the reason of a failure; on success the port in words, for the log. */
+static int openChosen(const struct backendHost *host, const struct rdma *rdma,
+		      struct rdmaPort **port, char *why)
+{
+	struct rdmaFound found[PORTS];
+	struct rdmaWanted wanted = {0};
+
+	int count = listPorts(rdma, &wanted, found, why);
+	if (count < 0)
+		return -1;
+	int chosen = portChoose(host, paramText(paramNic), found, count, why);
+	if (chosen < 0)
+		return -1;
+	wanted.device = found[chosen].device;
+	wanted.port = found[chosen].port;
+	if (rdma->portOpen(&wanted, port, why))
+		return -1;
+	snprintf(why, RDMA_WHY, "%s:%d: %.200s", wanted.device, wanted.port, found[chosen].why);
+	return 0;
+}
+
+static int openPort(const struct backendHost *host, const struct rdma **rdma,
+		    struct rdmaPort **port, char *why)
+{
+	*rdma = rdmaLoad(why, RDMA_WHY);
+	return *rdma ? openChosen(host, *rdma, port, why) : -1;
+}
+
+int gdakiProbe(const struct backendHost *host, struct rdmaAddress *address, char why[BACKEND_WHY])
+{
+	struct rdmaFeatures features;
+	const struct rdma *rdma;
+	struct rdmaPort *port;
+	char reason[RDMA_WHY];
+
+	if (openPort(host, &rdma, &port, reason)) {
+		snprintf(why, BACKEND_WHY, "%.*s", BACKEND_WHY - 1, reason);
+		return 0;
+	}
+	rdma->portDescribe(port, address, &features);
+	rdma->portClose(port);
+	why[0] = '\0';
+	return 1;
+}
+
+ginResult_t gdakiPortOpen(const struct backendHost *host, const struct rdma **rdma,
+			  struct rdmaPort **port)
+{
+	char why[RDMA_WHY] = "";
+
+	if (openPort(host, rdma, port, why))
+		return fail(ginErrorSystem, "gdaki: %s", why);
+	logWrite(logInfo, "rank %d: gdaki: port %s", host->rank, why);
+	return ginSuccess;
+}
+
+/* What ginNicQuery() found when it was last called with index 0. */
+static struct {
+	struct rdmaFound found[PORTS];
+	int count;
+	char why[RDMA_WHY]; /* if `count` is 0: why there are no ports */
+} seen;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void listAgain(void)
+{
+	const struct rdma *rdma = rdmaLoad(seen.why, RDMA_WHY);
+	struct rdmaWanted wanted = {0};
+	int count = rdma ? listPorts(rdma, &wanted, seen.found, seen.why) : 0;
+
+	if (rdma && !count)
+		snprintf(seen.why, RDMA_WHY, "libibverbs lists no device");
+	seen.count = count > 0 ? count : 0;
+}
+
+static void fillNic(const struct rdmaFound *found, ginNicInfo_t *info)
+{
+	const char *names = paramText(paramNic);
+	int isAllowed = portAllowed(names, found);
+
+	info->usable = found->usable && isAllowed;
+	info->port = found->port;
+	snprintf(info->name, sizeof(info->name), "%s", found->device);
+	if (isAllowed)
+		snprintf(info->why, sizeof(info->why), "%s", found->why);
+	else
+		snprintf(info->why, sizeof(info->why), "GIN_NIC=%.250s leaves it out", names);
+}
+
+static ginResult_t nicLocked(int index, ginNicInfo_t *info)
+{
+	if (!index)
+		listAgain();
+	info->count = seen.count;
+	if (!seen.count)
+		snprintf(info->why, sizeof(info->why), "%s", seen.why);
+	else if (index >= seen.count)
+		return fail(ginErrorInvalidArgument, "index is %d: must be 0 to %d", index,
+			    seen.count - 1);
+	else
+		fillNic(&seen.found[index], info);
+	return ginSuccess;
+}
+
+ginResult_t gdakiNic(int index, ginNicInfo_t *info)
+{
+	pthread_mutex_lock(&lock);
+	ginResult_t result = nicLocked(index, info);
+	pthread_mutex_unlock(&lock);
+	return result;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * port.h - which NIC port this rank uses (its rail), and the calls of libgin-rdma.so
+ */
+#ifndef GIN_GDAKI_PORT_H
+#define GIN_GDAKI_PORT_H
+
+#include "backends/backend.h"
+#include "rdma.h"
+
+/*
+ * Opens libgin-rdma.so on the first call. Returns its calls, or NULL and the reason in `why`. Any
+ * thread.
+ */
+const struct rdma *rdmaLoad(char *why, size_t room);
+
+/*
+ * The number of PCI bridges that the paths from the root to the NIC and to the GPU share. A larger
+ * number means that the two are closer; 0: no shared bridge, or not known. `sysfs` is "/sys", `nic`
+ * a name such as "mlx5_0", `gpu` a PCI bus id such as "0000:1B:00.0", in upper or lower case.
+ */
+unsigned pciSharedBridges(const char *sysfs, const char *nic, const char *gpu);
+
+/*
+ * Chooses among the usable ports in `found` that `names` allows ("mlx5_0,mlx5_2:1"; "": any) the
+ * port closest to the GPU. If several ports are equally close, the ranks of one host take them in
+ * turn. Returns the port's index in `found`; or -1, with the reason for each port in `why`
+ * (RDMA_WHY bytes).
+ */
+int portChoose(const struct backendHost *host, const char *names, const struct rdmaFound *found,
+	       int count, char *why);
+
+/* Does the list contain the port? A device name without a port number allows all its ports. */
+int portAllowed(const char *names, const struct rdmaFound *found);
+
+/*
+ * backendOps.probe: 1 and the address of the rank's port, or 0 and the reason. Obeys GIN_NIC and
+ * GIN_NIC_GID.
+ */
+int gdakiProbe(const struct backendHost *host, struct rdmaAddress *address, char why[BACKEND_WHY]);
+
+/*
+ * backendOps.nic, for ginNicQuery(): every port of this machine. A port that GIN_NIC leaves out is
+ * reported as not usable.
+ */
+ginResult_t gdakiNic(int index, ginNicInfo_t *info);
+
+/* Opens the port that gdakiProbe() chose. The caller closes it. */
+ginResult_t gdakiPortOpen(const struct backendHost *host, const struct rdma **rdma,
+			  struct rdmaPort **port);
+
+#endif

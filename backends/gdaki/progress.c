@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* progress.c - reads the progress of queues, drains them, and monitors them for failures */
+#include "progress.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+#include "lib/base/thread.h"
+#include "contexts.h"
+
+enum { RING_AGAIN_NS = 10000000, NAP_NS = 50000 };
+
+const struct ginSendQueue *gdakiSnapshot(const struct gdakiContexts *s)
+{
+	size_t bytes = s->count * sizeof(*s->queues);
+
+	if (!s->g->host->device->cuda)
+		return s->queues;
+	struct ginSendQueue *copy = malloc(bytes);
+	if (copy && deviceRead(s->g->host->device, copy, s->queues, bytes) != ginSuccess) {
+		free(copy);
+		copy = NULL;
+	}
+	return copy;
+}
+
+void gdakiSnapshotFree(const struct gdakiContexts *s, const struct ginSendQueue *queues)
+{
+	if (s->g->host->device->cuda)
+		free((void *)(uintptr_t)queues);
+}
+
+static uint64_t load(const uint64_t *at)
+{
+	return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+}
+
+/* Reads a word of the CQE, which may be in GPU memory. Returns 0 if the GPU has failed. */
+static uint32_t cqeWord(const struct gdakiContexts *s, const uint32_t *at)
+{
+	const struct device *d = s->g->host->device;
+	uint32_t word = 0;
+
+	if (!d->cuda)
+		return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+	deviceRead(d, &word, at, sizeof(word));
+	return word;
+}
+
+/* The counterpart of ginSendRefresh in gin/gdaki/queue.cuh: reads `done`, then the CQE (K). */
+struct gdakiProgress gdakiProgressOf(const struct gdakiContexts *s, const struct ginSendQueue *q)
+{
+	struct gdakiProgress progress = {.posted = load(&q->handed),
+					 .completed = load(&q->done) & ~GIN_SEND_CREDITING};
+	uint64_t latched = load(&q->latched);
+
+	if (latched) {
+		progress.syndrome = (uint32_t)(latched >> 56);
+		progress.vendor = (uint32_t)(latched >> 48) & 0xff;
+		return progress;
+	}
+	if (progress.completed >= progress.posted)
+		return progress;
+	uint32_t state = cqeWord(s, &q->fixed.cqe->state), opcode = ginMlx5CqeOpcode(state);
+	if (opcode == ginMlx5CqeRequest) {
+		progress.completed +=
+			(ginMlx5CqeCounter(state) + 1 - (uint32_t)progress.completed) & 0xffff;
+	} else if (opcode != ginMlx5CqeInvalid) {
+		uint32_t error = cqeWord(s, &q->fixed.cqe->timestampLow);
+		progress.syndrome = ginMlx5CqeSyndrome(error);
+		progress.vendor = ginMlx5CqeVendorSyndrome(error);
+	}
+	return progress;
+}
+
+/*
+ * Rings for all that was handed over: kernels may have held the doorbell back, or the NIC may have
+ * lost it. Stores to the CPU's mapping of the register, or to the ringer's word.
+ */
+static void ring(const struct gdakiContexts *s, uint32_t i, const struct ginSendQueue *q)
+{
+	const struct device *d = s->g->host->device;
+	uint32_t next = (uint32_t)load(&q->handed), record = ginMlx5RecordWord(next);
+	struct rdmaRegister where;
+
+	s->g->rdma->queueRegister(s->pairs->queues, i, &where);
+	if (d->cuda)
+		deviceWrite(d, &q->fixed.record->send, &record, sizeof(record));
+	else
+		__atomic_store_n(&q->fixed.record->send, record, __ATOMIC_RELEASE);
+	__atomic_store_n(s->ringerWords ? &s->ringerWords->words[i] : (uint64_t *)where.at,
+			 ginMlx5Doorbell(q->fixed.queue, next), __ATOMIC_RELEASE);
+}
+
+/* Returns how many queues have work in flight; rings each of them if `again`. */
+static uint32_t countBusy(const struct gdakiContexts *s, int again)
+{
+	const struct ginSendQueue *queues = gdakiSnapshot(s);
+	uint32_t left = 0;
+
+	for (uint32_t i = 0; queues && i < s->count; i++) {
+		struct gdakiProgress progress = gdakiProgressOf(s, &queues[i]);
+		if (gdakiIsIdle(&progress))
+			continue;
+		left++;
+		if (again)
+			ring(s, i, &queues[i]);
+	}
+	gdakiSnapshotFree(s, queues);
+	return left;
+}
+
+static void nap(void)
+{
+	const struct timespec time = {0, NAP_NS};
+
+	nanosleep(&time, NULL);
+}
+
+static void warnUnfinished(const struct gdakiContexts *s, uint32_t left)
+{
+	char why[RDMA_WHY];
+	int peer = pairsFailed(s->pairs, why);
+
+	logWrite(logWarn, "rank %d: gdaki: %u queues still have work in flight after %u s%s%s",
+		 s->g->host->rank, left, paramNumber(paramTimeout), peer < 0 ? "" : ": ",
+		 peer < 0 ? "" : why);
+}
+
+void gdakiContextsFinish(void *state, void *contexts)
+{
+	const struct gdakiContexts *s = contexts;
+	uint64_t now = clockNow(), next = now, end = now + paramNumber(paramTimeout) * SECOND;
+	uint32_t left;
+
+	(void)state;
+	while ((left = countBusy(s, now >= next))) {
+		if (now > end) {
+			warnUnfinished(s, left);
+			return;
+		}
+		next = now >= next ? now + RING_AGAIN_NS : next;
+		nap();
+		now = clockNow();
+	}
+}
+
+ginResult_t gdakiContextsStats(void *contexts, uint32_t context, ginStats_t *stats)
+{
+	const struct gdakiContexts *s = contexts;
+	const struct ginSendQueue *queues = gdakiSnapshot(s);
+	uint32_t peers = s->pairs->peers;
+
+	if (!queues && s->count)
+		return fail(ginErrorCuda, "the queues cannot be read");
+	for (uint32_t i = context * peers; i < (context + 1) * peers; i++) {
+		struct gdakiProgress progress = gdakiProgressOf(s, &queues[i]);
+		stats->posted += progress.posted;
+		stats->completed += progress.completed;
+		stats->failed += progress.syndrome ? progress.posted - progress.completed : 0;
+	}
+	gdakiSnapshotFree(s, queues);
+	return ginSuccess;
+}
+
+/* The monitor asks for events at each tick, and reads the queues at every fourth tick. */
+enum { TICK_MS = 250, TICKS_PER_QUEUES = 4 };
+
+/* A failure or event to report. */
+struct monitorFinding {
+	char text[RDMA_WHY + 128];
+	int lost; /* the rank that is lost, which makes the communicator fail; -1: none */
+};
+
+/* A peer that does not answer is lost. Other errors come from this rank's kernels. */
+static int meansLost(uint32_t syndrome)
+{
+	return syndrome == ginMlx5TransportRetries || syndrome == ginMlx5ReceiverNotReadyRetries;
+}
+
+static void describeFailure(const struct gdakiContexts *s, uint32_t i,
+			    const struct gdakiProgress *progress, struct monitorFinding *finding)
+{
+	int peer = pairsPeer(s->pairs, i);
+	char why[RDMA_WHY], owner[PAIRS_OWNER];
+
+	pairsOwner(s->pairs, i, owner);
+	s->g->rdma->errorText(progress->syndrome, progress->vendor, why);
+	snprintf(finding->text, sizeof(finding->text),
+		 "rank %d: gdaki: queue pair 0x%x of %s to rank %d has failed: %s",
+		 s->g->host->rank, s->pairs->ends[i].number, owner, peer, why);
+	finding->lost = meansLost(progress->syndrome) ? peer : -1;
+}
+
+/* Finds the next queue whose failure was not reported; 1 if there is one. */
+static int nextFailureOf(struct gdakiContexts *s, struct monitorFinding *finding)
+{
+	const struct ginSendQueue *queues = gdakiSnapshot(s);
+	int found = 0;
+
+	for (uint32_t i = 0; queues && i < s->count && !found; i++) {
+		struct gdakiProgress progress;
+		if (s->reported[i])
+			continue;
+		progress = gdakiProgressOf(s, &queues[i]);
+		found = progress.syndrome != 0;
+		s->reported[i] = (uint8_t)found;
+		if (found)
+			describeFailure(s, i, &progress, finding);
+	}
+	gdakiSnapshotFree(s, queues);
+	return found;
+}
+
+static int nextQueueFailure(struct gdaki *g, struct monitorFinding *finding)
+{
+	struct deviceScope scope;
+	int found = 0;
+
+	if (!g->monitor.contexts || deviceEnter(g->host->device, &scope) != ginSuccess)
+		return 0;
+	for (struct gdakiContexts *s = g->monitor.contexts; s && !found; s = s->next)
+		found = nextFailureOf(s, finding);
+	deviceLeave(g->host->device, &scope);
+	return found;
+}
+
+/* The device's next event; 1 if there is one. A lost device is reported once. */
+static int nextDeviceEvent(struct gdaki *g, struct monitorFinding *finding)
+{
+	char text[RDMA_WHY];
+	int lost = 0;
+
+	if (g->monitor.deviceGone)
+		return 0;
+	int found = g->rdma->portEvent(g->port, text, &lost);
+	if (!found)
+		return 0;
+	g->monitor.deviceGone = lost || found < 0;
+	snprintf(finding->text, sizeof(finding->text), "rank %d: gdaki: %s", g->host->rank, text);
+	finding->lost = g->monitor.deviceGone ? g->host->rank : -1;
+	return 1;
+}
+
+/* Asks the device for the state of every queue pair, after an event of the port. */
+static void reportFailedPairs(const struct gdaki *g)
+{
+	char why[RDMA_WHY];
+
+	for (const struct gdakiContexts *s = g->monitor.contexts; s; s = s->next) {
+		int peer = pairsFailed(s->pairs, why);
+		if (peer >= 0)
+			logWrite(logWarn, "rank %d: gdaki: to rank %d: %s", g->host->rank, peer,
+				 why);
+	}
+}
+
+/* The lock is held, and released while the communicator handles a lost peer. */
+static void report(struct gdaki *g, const struct monitorFinding *finding)
+{
+	logWrite(finding->lost >= 0 ? logError : logWarn, "%s", finding->text);
+	if (finding->lost < 0)
+		return;
+	pthread_mutex_unlock(&g->monitor.lock);
+	g->host->peerFailed(g->host->core, finding->lost, finding->text);
+	pthread_mutex_lock(&g->monitor.lock);
+}
+
+static void monitorTick(struct gdaki *g, int atQueues)
+{
+	struct monitorFinding finding;
+	int hadEvents = 0;
+
+	while (nextDeviceEvent(g, &finding)) {
+		report(g, &finding);
+		hadEvents = 1;
+	}
+	if (hadEvents && !g->monitor.deviceGone)
+		reportFailedPairs(g);
+	while (atQueues && !g->monitor.closing && nextQueueFailure(g, &finding))
+		report(g, &finding);
+}
+
+static void pauseLocked(struct gdakiMonitor *w)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += TICK_MS * 1000000L;
+	until.tv_sec += until.tv_nsec / 1000000000L;
+	until.tv_nsec %= 1000000000L;
+	if (!w->closing)
+		pthread_cond_timedwait(&w->wake, &w->lock, &until);
+}
+
+static void *monitorBody(void *arg)
+{
+	struct gdaki *g = arg;
+	struct gdakiMonitor *w = &g->monitor;
+
+	pthread_mutex_lock(&w->lock);
+	for (unsigned tick = 0; !w->closing; tick++) {
+		monitorTick(g, tick % TICKS_PER_QUEUES == 0);
+		pauseLocked(w);
+	}
+	pthread_mutex_unlock(&w->lock);
+	return NULL;
+}
+
+ginResult_t monitorOpen(struct gdaki *g)
+{
+	struct gdakiMonitor *w = &g->monitor;
+
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->wake, NULL);
+	errno = threadStart(&w->thread, "gin-gdaki", monitorBody, g);
+	w->started = !errno;
+	if (w->started)
+		return ginSuccess;
+	ginResult_t result = failErrno("a thread for the NIC's events");
+	pthread_cond_destroy(&w->wake);
+	pthread_mutex_destroy(&w->lock);
+	return result;
+}
+
+void monitorClose(struct gdaki *g)
+{
+	struct gdakiMonitor *w = &g->monitor;
+
+	if (!w->started)
+		return;
+	pthread_mutex_lock(&w->lock);
+	w->closing = 1;
+	pthread_cond_signal(&w->wake);
+	pthread_mutex_unlock(&w->lock);
+	pthread_join(w->thread, NULL);
+	pthread_cond_destroy(&w->wake);
+	pthread_mutex_destroy(&w->lock);
+}
+
+void monitorAdd(struct gdaki *g, struct gdakiContexts *contexts)
+{
+	pthread_mutex_lock(&g->monitor.lock);
+	contexts->next = g->monitor.contexts;
+	g->monitor.contexts = contexts;
+	pthread_mutex_unlock(&g->monitor.lock);
+}
+
+void monitorRemove(struct gdaki *g, struct gdakiContexts *contexts)
+{
+	pthread_mutex_lock(&g->monitor.lock);
+	struct gdakiContexts **at = &g->monitor.contexts;
+	while (*at != contexts)
+		at = &(*at)->next;
+	*at = contexts->next;
+	pthread_mutex_unlock(&g->monitor.lock);
+}

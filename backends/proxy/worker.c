@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* worker.c - the CPU threads of a communicator that move data for kernels */
+#include "worker.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+#include "lib/gpu/cpus.h"
+#include "lib/base/thread.h"
+
+/*
+ * An idle thread spins for SPIN, then naps for NAP at a time until REST, and then sleeps. A sleep
+ * lasts 64 times the CPU time of the preceding turn, so that an idle thread uses less than 2 % of a
+ * core, but no longer than SLEEP_MOST. The first descriptor after a pause may wait for the whole
+ * sleep. All values are nanoseconds.
+ */
+#define SPIN (SECOND / 2000)
+#define REST (SECOND / 50)
+#define NAP 20000
+#define SLEEP_LEAST 400000
+#define SLEEP_MOST 5000000
+
+/* Handles landed and failed works alike: both let their flow go on. */
+static void landAll(struct proxyWorker *w)
+{
+	for (;;) {
+		struct proxyWork *work = w->ops->landed(w->transport);
+		if (!work)
+			return;
+		engineLanded(work);
+	}
+}
+
+/* The lock is held. Returns 1 if anything was in flight. */
+static int turn(struct proxyWorker *w)
+{
+	uint32_t taken = 0;
+	int busy = 0;
+
+	for (struct proxyEngine *e = w->engines; e; e = e->next)
+		taken += engineTake(e, w->ops, w->transport);
+	if (taken)
+		w->ops->chain(w->transport);
+	landAll(w);
+	for (struct proxyEngine *e = w->engines; e; e = e->next) {
+		busy |= engineIsBusy(e); /* before engineRetire(): includes works of this turn */
+		engineRetire(e);
+	}
+	return busy;
+}
+
+/* Yields the lock to waiting threads: a mutex alone lets this thread take it again and again. */
+static int turnOf(struct proxyWorker *w)
+{
+	while (__atomic_load_n(&w->wanted, __ATOMIC_RELAXED))
+		sched_yield();
+	pthread_mutex_lock(&w->lock);
+	int busy = turn(w);
+	pthread_mutex_unlock(&w->lock);
+	return busy;
+}
+
+static uint64_t threadCpuTime(void)
+{
+	struct timespec ran;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ran);
+	return (uint64_t)ran.tv_sec * SECOND + (uint64_t)ran.tv_nsec;
+}
+
+/* 64 times the CPU time since the last call, within bounds. */
+static uint64_t sleepLength(struct proxyWorker *w)
+{
+	uint64_t ran = threadCpuTime(), length = (ran - w->ranFor) * 64;
+
+	w->ranFor = ran;
+	if (length < SLEEP_LEAST)
+		return SLEEP_LEAST;
+	return length < SLEEP_MOST ? length : SLEEP_MOST;
+}
+
+static void pauseIdle(struct proxyWorker *w, uint64_t idle)
+{
+	struct timespec pause = {0};
+
+	if (idle < SPIN) {
+		if (!w->host->device->cuda)
+			sched_yield(); /* the thread that posts may need this core */
+		return;
+	}
+	uint64_t length = sleepLength(w);
+	pause.tv_nsec = (long)(idle < REST ? NAP : length);
+	__atomic_store_n(&w->sleeps, w->sleeps + 1, __ATOMIC_RELAXED);
+	nanosleep(&pause, NULL);
+}
+
+static void *run(void *arg)
+{
+	struct proxyWorker *w = arg;
+	struct deviceScope scope;
+	uint64_t busy = clockNow();
+
+	/* Without this worker kernels would wait for ever: fail the communicator. */
+	if (deviceEnter(w->host->device, &scope) != ginSuccess) {
+		w->host->peerFailed(w->host->core, w->host->rank,
+				    "a thread of its proxy cannot use the GPU");
+		return NULL;
+	}
+	while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
+		int did = turnOf(w);
+		uint64_t now = clockNow();
+		if (did)
+			busy = now;
+		else
+			pauseIdle(w, now - busy);
+	}
+	deviceLeave(w->host->device, &scope);
+	return NULL;
+}
+
+static void lockWorker(struct proxyWorker *w)
+{
+	__atomic_fetch_add(&w->wanted, 1, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&w->lock);
+	__atomic_fetch_sub(&w->wanted, 1, __ATOMIC_RELAXED);
+}
+
+static void warnOfOneCpu(const cpu_set_t *own)
+{
+	static int warned;
+
+	if (CPU_COUNT(own) > 1 || sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		return;
+	if (!__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED))
+		logWrite(logWarn, "the proxy's threads share the one CPU that this process may use "
+				  "with the program: allow it more CPUs, for example by mpirun "
+				  "--bind-to none");
+}
+
+/* A number that differs between the worker threads of all processes of this host. */
+static unsigned numberOf(const struct backendHost *host)
+{
+	static unsigned started;
+	unsigned local = 0, locals = 0;
+
+	for (int r = 0; r < host->nRanks; r++) {
+		unsigned here = identitySameHost(&host->ranks[r], &host->ranks[host->rank]) != 0;
+		local += here && r < host->rank;
+		locals += here;
+	}
+	return local + locals * __atomic_fetch_add(&started, 1, __ATOMIC_RELAXED);
+}
+
+/*
+ * Chooses among the CPUs of the calling thread, which are the CPUs that the launcher allows the
+ * process.
+ */
+static void findCpus(const struct backendHost *host, cpu_set_t *among)
+{
+	cpu_set_t own;
+
+	CPU_ZERO(among);
+	if (sched_getaffinity(0, sizeof(own), &own))
+		return;
+	warnOfOneCpu(&own);
+	cpusChoose(host->device, &own, among);
+}
+
+static void pinWorker(const struct backendHost *host, const cpu_set_t *among, struct proxyWorker *w)
+{
+	char text[64];
+
+	if (!CPU_COUNT(among))
+		return;
+	cpusPick(among, numberOf(host), &w->cpus);
+	pthread_setaffinity_np(w->thread, sizeof(w->cpus), &w->cpus);
+	cpusFormat(&w->cpus, text, sizeof(text));
+	logWrite(logInfo, "rank %d: a thread of the proxy runs on CPUs %s", host->rank, text);
+}
+
+/* Returns 0, or an error number. */
+static int startThread(const struct backendHost *host, const cpu_set_t *among,
+		       struct proxyWorker *w)
+{
+	int error = threadStart(&w->thread, "gin-proxy", run, w);
+
+	w->runs = !error;
+	if (w->runs)
+		pinWorker(host, among, w);
+	return error;
+}
+
+/* `among` NULL: a worker without a thread. */
+static ginResult_t openWorker(const struct backendHost *host, const struct transportOps *ops,
+			      const cpu_set_t *among, struct proxyWorker *w)
+{
+	w->host = host;
+	w->ops = ops;
+	ginResult_t result = ops->open(host, &w->transport);
+	if (result != ginSuccess)
+		return result;
+	pthread_mutex_init(&w->lock, NULL);
+	int error = among ? startThread(host, among, w) : 0;
+	if (!error)
+		return ginSuccess;
+	pthread_mutex_destroy(&w->lock);
+	ops->close(w->transport);
+	return fail(ginErrorSystem, "cannot start a thread for the proxy: %s", strerror(error));
+}
+
+static void closeWorker(struct proxyWorker *w)
+{
+	__atomic_store_n(&w->stop, 1, __ATOMIC_RELEASE);
+	if (w->runs)
+		pthread_join(w->thread, NULL);
+	pthread_mutex_destroy(&w->lock);
+	w->ops->close(w->transport);
+}
+
+ginResult_t workersOpen(const struct backendHost *host, const struct transportOps *ops,
+			unsigned threads, struct proxyWorkers *out)
+{
+	uint32_t count = threads ? threads : 1;
+	cpu_set_t among;
+
+	*out = (struct proxyWorkers){.host = host, .worker = calloc(count, sizeof(*out->worker))};
+	if (!out->worker)
+		return fail(ginErrorSystem, "no memory");
+	if (threads)
+		findCpus(host, &among);
+	for (; out->count < count; out->count++) {
+		ginResult_t result =
+			openWorker(host, ops, threads ? &among : NULL, &out->worker[out->count]);
+		if (result != ginSuccess) {
+			workersClose(out);
+			return result;
+		}
+	}
+	return ginSuccess;
+}
+
+void workersClose(struct proxyWorkers *workers)
+{
+	while (workers->count)
+		closeWorker(&workers->worker[--workers->count]);
+	free(workers->worker);
+}
+
+static struct proxyWorker *workerOf(struct proxyWorkers *workers, const struct proxyEngine *engine)
+{
+	return &workers->worker[engine->worker];
+}
+
+void workersAdd(struct proxyWorkers *workers, struct proxyEngine *engine)
+{
+	engine->worker = workers->next++ % workers->count;
+	struct proxyWorker *w = workerOf(workers, engine);
+
+	lockWorker(w);
+	engine->next = w->engines;
+	w->engines = engine;
+	pthread_mutex_unlock(&w->lock);
+}
+
+void workersRemove(struct proxyWorkers *workers, struct proxyEngine *engine)
+{
+	struct proxyWorker *w = workerOf(workers, engine);
+
+	lockWorker(w);
+	/* Drains this engine only: kernels may post to other engines without end. */
+	while (engineTake(engine, w->ops, w->transport) || engineIsBusy(engine)) {
+		w->ops->chain(w->transport);
+		w->ops->drain(w->transport);
+		landAll(w);
+		engineRetire(engine);
+	}
+	struct proxyEngine **at = &w->engines;
+	while (*at != engine)
+		at = &(*at)->next;
+	*at = engine->next;
+	pthread_mutex_unlock(&w->lock);
+}
+
+void workersStats(const struct proxyWorkers *workers, const struct proxyEngine *engine,
+		  ginStats_t *stats)
+{
+	const struct proxyWorker *w = &workers->worker[engine->worker];
+
+	stats->sleeps = __atomic_load_n(&w->sleeps, __ATOMIC_RELAXED);
+	cpusFormat(&w->cpus, stats->cpus, sizeof(stats->cpus));
+}
+
+void workersQuiesce(struct proxyWorkers *workers)
+{
+	for (uint32_t i = 0; i < workers->count; i++) {
+		lockWorker(&workers->worker[i]);
+		pthread_mutex_unlock(&workers->worker[i].lock);
+	}
+}
+
+int workersTurn(struct proxyWorkers *workers)
+{
+	int did = 0;
+
+	for (uint32_t i = 0; i < workers->count; i++) {
+		lockWorker(&workers->worker[i]);
+		did |= turn(&workers->worker[i]);
+		pthread_mutex_unlock(&workers->worker[i].lock);
+	}
+	return did;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * worker.h - the CPU threads of a communicator that move data for kernels
+ *
+ * Contexts are distributed over the workers. A worker repeats turns: it takes the descriptors that
+ * were posted, starts them, completes what has landed and retires tickets. With GIN_PROXY_THREADS=0
+ * there is one worker without a thread, and callers of ginCommProgress() make its turns.
+ */
+#ifndef GIN_PROXY_WORKER_H
+#define GIN_PROXY_WORKER_H
+
+#include <sched.h>
+
+#include "engine.h"
+
+struct proxyWorker {
+	pthread_t thread;
+	int runs; /* has a thread */
+	int stop; /* atomic */
+	const struct backendHost *host;
+	const struct transportOps *ops;
+	void *transport;
+	pthread_mutex_t lock; /* protects the transport and `engines` with their contents */
+	int wanted;	      /* atomic: how many other threads want the lock */
+	uint64_t sleeps;      /* atomic: how often the thread has slept */
+	uint64_t ranFor;      /* CPU time in ns at the end of its last turn before it slept */
+	cpu_set_t cpus;	      /* where the thread may run; empty: not known */
+	struct proxyEngine *engines;
+};
+
+struct proxyWorkers {
+	const struct backendHost *host;
+	struct proxyWorker *worker; /* [count] */
+	uint32_t count;
+	uint32_t next; /* count of engines added: chooses the worker of the next one */
+};
+
+/* The device's scope is entered for all of these calls. */
+ginResult_t workersOpen(const struct backendHost *host, const struct transportOps *ops,
+			unsigned threads, struct proxyWorkers *workers);
+void workersClose(struct proxyWorkers *workers);
+
+/* Gives an engine to a worker. */
+void workersAdd(struct proxyWorkers *workers, struct proxyEngine *engine);
+
+/* Drains the engine and takes it from its worker. */
+void workersRemove(struct proxyWorkers *workers, struct proxyEngine *engine);
+
+/* Fills in the statistics of the engine's thread. Any thread. */
+void workersStats(const struct proxyWorkers *workers, const struct proxyEngine *engine,
+		  ginStats_t *stats);
+
+/*
+ * Waits until every worker has ended its current turn. After that no worker uses a window whose
+ * slot was freed before the call.
+ */
+void workersQuiesce(struct proxyWorkers *workers);
+
+/* Makes one turn of each worker on the calling thread. 1 if anything was done. */
+int workersTurn(struct proxyWorkers *workers);
+
+#endif

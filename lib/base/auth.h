@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* auth.h - a keyed hash, and the handshake by which both ends of a connection prove the secret */
+#ifndef GIN_LIB_AUTH_H
+#define GIN_LIB_AUTH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define AUTH_KEY_BYTES 16
+
+/*
+ * SipHash-2-4, Aumasson and Bernstein 2012: without the key, nobody can compute the hash of a new
+ * message. test/unit checks it against the authors' vectors.
+ */
+uint64_t siphash(const uint8_t key[AUTH_KEY_BYTES], const void *data, size_t bytes);
+
+/*
+ * The connecting end, which sends its rank. Returns 0, or -1 with errno; EACCES: the listener has
+ * another secret.
+ */
+int authConnect(int fd, const uint8_t key[AUTH_KEY_BYTES], uint32_t rank, uint64_t deadline);
+
+/* The listening end, which receives the rank. Reads a bounded number of bytes only. */
+int authAccept(int fd, const uint8_t key[AUTH_KEY_BYTES], uint32_t *rank, uint64_t deadline);
+
+/*
+ * authAccept() in two steps, for a listener that serves other connections before the answer comes.
+ */
+#define AUTH_ANSWER_BYTES 32
+int authChallenge(int fd, uint64_t challenge[2], uint64_t deadline);
+int authAnswer(int fd, const uint8_t key[AUTH_KEY_BYTES], const uint64_t challenge[2],
+	       uint32_t *rank, uint64_t deadline);
+
+#endif

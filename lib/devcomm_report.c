@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* devcomm_report.c - failures, from the host to kernels and back, and statistics of the queues */
+#include <stdio.h>
+
+#include "devcomm.h"
+#include "lib/base/info.h"
+#include "lib/base/log.h"
+
+static const char *callName(uint32_t call)
+{
+	static const char *const names[] = {"no call",	  "put",  "putValue", "signal",
+					    "waitSignal", "get",  "atomic",   "waitCounter",
+					    "barrier",	  "flush"};
+
+	return call < sizeof(names) / sizeof(names[0]) ? names[call] : "unknown call";
+}
+
+/* What a wait waited for; "" when the call does not wait. */
+static void formatWait(const ginErrorRecord_t *r, char *out, size_t bytes)
+{
+	const char *what = r->call == ginCallWaitSignal	   ? "signal"
+			   : r->call == ginCallWaitCounter ? "counter"
+			   : r->call == ginCallBarrier	   ? "barrier"
+							   : NULL;
+	char which[32] = " in a window";
+
+	out[0] = '\0';
+	if (!what)
+		return;
+	if (r->id != UINT32_MAX)
+		snprintf(which, sizeof(which), " %u", r->id);
+	snprintf(out, bytes, ", %s%s: expected at least %llu, saw %llu", what, which,
+		 (unsigned long long)r->expected, (unsigned long long)r->seen);
+}
+
+/* Keeps the record in words, for ginGetLastError(). */
+static void keepRecord(const ginErrorRecord_t *r)
+{
+	char text[SENTENCE_BYTES], wait[128], where[32] = "";
+
+	formatWait(r, wait, sizeof(wait));
+	if (r->peer >= 0)
+		snprintf(where, sizeof(where), ", rank %d", r->peer);
+	snprintf(text, sizeof(text), "%s in context %u%s%s: %s", callName(r->call), r->context,
+		 wait, where, ginGetErrorString((ginResult_t)r->result));
+	failAs((ginResult_t)r->result, text);
+}
+
+ginResult_t ginDevCommGetError(ginComm_t comm, const ginDevComm *devComm, ginErrorRecord_t *record)
+{
+	ginErrorRecord_t copy = {0};
+	ginResult_t result = commEnter(comm, "ginDevCommGetError");
+
+	if (result != ginSuccess)
+		return result;
+	if (!record)
+		return fail(ginErrorInvalidArgument, "record is NULL");
+	pthread_mutex_lock(&comm->lock);
+	struct devComm **at = devCommFind(comm, devComm);
+	/* E, acquire end: pairs with ginErrorPublish of the device. */
+	if (at && __atomic_load_n(&(*at)->lines->error.valid, __ATOMIC_ACQUIRE))
+		copy = (*at)->lines->error;
+	pthread_mutex_unlock(&comm->lock);
+	if (!at)
+		return ginErrorInvalidArgument;
+	if (copy.valid)
+		keepRecord(&copy);
+	*record = copy;
+	return ginSuccess;
+}
+
+/* Relaxed: ginPeerObserve() of kernels reads only the state. */
+static void failPeer(ginComm_t comm, struct devComm *dc, int rank)
+{
+	static const uint32_t failed = ginPeerFailed;
+	struct ginPeer *peer = &dc->device.peers[rank];
+
+	if (comm->device.cuda)
+		deviceWrite(&comm->device, &peer->state, &failed, sizeof(failed));
+	else
+		__atomic_store_n(&peer->state, failed, __ATOMIC_RELAXED);
+}
+
+/*
+ * Kernels get every failure except an abort as ginErrorPeer: a timeout of a host call must not look
+ * like a timeout of the kernel's own call. Relaxed: no other data depends on the word.
+ */
+static void writeLine(struct devComm *dc, int rank, ginResult_t result)
+{
+	uint32_t told = result == ginErrorAborted ? ginErrorAborted : ginErrorPeer;
+	uint64_t word = (uint64_t)(uint32_t)rank << 32 | told;
+
+	__atomic_store_n(&dc->lines->abort.word, word, __ATOMIC_RELAXED);
+}
+
+/* Marks all peers when the whole communicator has failed, or when this rank has aborted. */
+static void failPeers(ginComm_t comm, struct devComm *dc, int rank)
+{
+	int all = rank < 0 || rank == comm->rank;
+
+	for (int r = all ? 0 : rank; r < (all ? comm->nRanks : rank + 1); r++)
+		failPeer(comm, dc, r);
+}
+
+/*
+ * The abort lines are written first: they end waits at once, and a call that finds its peer failed
+ * reads the reason there.
+ */
+void devCommsFail(ginComm_t comm, int rank, ginResult_t result)
+{
+	struct deviceScope scope;
+
+	pthread_mutex_lock(&comm->lock);
+	for (struct devComm *dc = comm->devComms; dc; dc = dc->next)
+		writeLine(dc, rank, result);
+	if (comm->devComms && deviceEnter(&comm->device, &scope) == ginSuccess) {
+		for (struct devComm *dc = comm->devComms; dc; dc = dc->next)
+			failPeers(comm, dc, rank);
+		deviceLeave(&comm->device, &scope);
+	}
+	pthread_mutex_unlock(&comm->lock);
+}
+
+static ginResult_t readStats(ginComm_t comm, const struct devComm *dc, uint32_t context,
+			     ginStats_t *stats)
+{
+	struct deviceScope scope;
+
+	if (context >= dc->device.contexts)
+		return fail(ginErrorInvalidArgument, "context is %u: must be 0 to %u", context,
+			    dc->device.contexts - 1);
+	if (!queuesAny(&dc->queues))
+		return fail(ginErrorUnsupported,
+			    "device communicator %llu has no queues, and so no statistics: every "
+			    "peer's route is direct",
+			    (unsigned long long)dc->device.id);
+	ginResult_t result = deviceEnter(&comm->device, &scope);
+	if (result != ginSuccess)
+		return result;
+	result = queuesStats(comm, &dc->queues, context, stats);
+	deviceLeave(&comm->device, &scope);
+	return result;
+}
+
+ginResult_t ginCommGetStats(ginComm_t comm, const ginDevComm *devComm, uint32_t context,
+			    ginStats_t *info)
+{
+	ginStats_t stats = GIN_STATS_INIT;
+	ginResult_t result = commEnter(comm, "ginCommGetStats");
+
+	if (result != ginSuccess)
+		return result;
+	pthread_mutex_lock(&comm->lock);
+	struct devComm **at = devCommFind(comm, devComm);
+	result = at ? readStats(comm, *at, context, &stats) : ginErrorInvalidArgument;
+	pthread_mutex_unlock(&comm->lock);
+	if (result != ginSuccess)
+		return result;
+	return infoGive(&stats, sizeof(stats), "GIN_STATS_INIT", info);
+}
+
+static double mean(const ginHistogram_t *h)
+{
+	return h->count ? (double)h->sum / (double)h->count : 0;
+}
+
+static void logContext(ginComm_t comm, const struct devComm *dc, uint32_t context,
+		       const ginStats_t *s)
+{
+	logWrite(logStats,
+		 "rank %d, device communicator %llu, context %u: %llu posted, %llu completed, %llu "
+		 "failed; %llu bytes put, %llu got; %llu waits for room; batches of %.1f, at most "
+		 "%llu; released in %.1f us, at most %.1f; visible in %.1f us, at most %.1f",
+		 comm->rank, (unsigned long long)dc->device.id, context,
+		 (unsigned long long)s->posted, (unsigned long long)s->completed,
+		 (unsigned long long)s->failed, (unsigned long long)s->putBytes,
+		 (unsigned long long)s->getBytes, (unsigned long long)s->waitsForRoom,
+		 mean(&s->batch), (unsigned long long)s->batch.most,
+		 mean(&s->takenToReleased) / 1e3, (double)s->takenToReleased.most / 1e3,
+		 mean(&s->takenToVisible) / 1e3, (double)s->takenToVisible.most / 1e3);
+}
+
+void devCommLogStats(ginComm_t comm, const struct devComm *dc)
+{
+	if (!queuesAny(&dc->queues) || !logWants(logStats))
+		return;
+	for (uint32_t c = 0; c < dc->device.contexts; c++) {
+		ginStats_t stats = GIN_STATS_INIT;
+		if (queuesStats(comm, &dc->queues, c, &stats) == ginSuccess && stats.posted)
+			logContext(comm, dc, c, &stats);
+	}
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* queues.h - the queues of a device communicator, of every backend in use that has queues */
+#ifndef GIN_LIB_QUEUES_H
+#define GIN_LIB_QUEUES_H
+
+#include "share.h"
+
+/* What each backend returned from contextsOpen(); NULL: it has no queues. */
+struct devCommQueues {
+	void *of[BACKENDS_COUNT];
+};
+
+/*
+ * Collective. `words`, per writer class: the memory of the device communicator's signals. It may
+ * fail on some ranks only: the caller lets all ranks agree, and closes on failure.
+ */
+ginResult_t queuesOpen(ginComm_t comm, const char *call, ginResult_t mine,
+		       const struct backendContexts *want, const struct sharedMemory *words,
+		       struct devCommQueues *queues);
+
+/* What the backends fill in for kernels. */
+void queuesDescribe(ginComm_t comm, const struct devCommQueues *queues, ginDevComm *devComm);
+void queuesDescribePeer(ginComm_t comm, const struct devCommQueues *queues, int peer,
+			struct ginPeer *entry);
+
+/* Has any backend queues? */
+int queuesAny(const struct devCommQueues *queues);
+
+/* As backendOps.contextsStats. */
+ginResult_t queuesStats(ginComm_t comm, const struct devCommQueues *queues, uint32_t context,
+			ginStats_t *stats);
+
+/* As backendOps.contextsDrain and contextsClose. */
+void queuesDrain(ginComm_t comm, const struct devCommQueues *queues);
+void queuesClose(ginComm_t comm, struct devCommQueues *queues);
+
+#endif
