@@ -214,7 +214,7 @@ static ginResult_t makeLocal(ginComm_t comm, struct devComm *dc,
 	size_t counters = (size_t)want->contexts * want->counters;
 	size_t signals = (size_t)want->contexts * want->signals;
 	size_t mirrors = shareHasWriter(comm, ginWriterCpu) ? counters + signals : 0;
-	const struct ginWatch watch = {.word = &dc->lines->abort.word};
+	const struct ginMirroredWord watch = {.word = &dc->lines->abort.word};
 	void *at = NULL;
 
 	dc->localBytes = sizeof(ginDevComm) + sizeof(watch) + mirrors * sizeof(struct ginMirror) +
@@ -224,7 +224,7 @@ static ginResult_t makeLocal(ginComm_t comm, struct devComm *dc,
 		return result;
 	dc->local = at;
 	dc->device.self = at;
-	dc->device.abort = (struct ginWatch *)((ginDevComm *)at + 1);
+	dc->device.abort = (struct ginMirroredWord *)((ginDevComm *)at + 1);
 	struct ginMirror *mirror = (struct ginMirror *)(dc->device.abort + 1);
 	if (mirrors)
 		setMirrors(&dc->device, mirror, signals);
@@ -274,8 +274,8 @@ static ginResult_t makePeers(ginComm_t comm, struct devComm *dc)
 		return fail(ginErrorSystem, "no memory");
 	for (int r = 0; r < comm->nRanks; r++)
 		fillPeer(comm, dc, r, &peers[r]);
-	for (int r = 0; r < comm->nRanks && r < (int)GIN_NEAR_RANKS; r++)
-		dc->device.nearSignals[r] = peers[r].signals;
+	for (int r = 0; r < comm->nRanks && r < (int)GIN_DIRECT_SIGNALS; r++)
+		dc->device.directSignals[r] = peers[r].signals;
 	ginResult_t result = poolAlloc(&comm->pool, dc->peersBytes, &at);
 	if (result == ginSuccess) {
 		dc->device.peers = at;

@@ -155,7 +155,7 @@ GIN_FN struct ginDescriptor ginDescribeAtomic(uint32_t op, int peer, uint64_t wo
  */
 GIN_FN uint64_t ginResultWritten(const struct ginQueue *queue, uint32_t slot, uint64_t next)
 {
-	uint64_t word = ginDoneObserve(&queue->settled[slot]);
+	uint64_t word = ginDoneObserve(&queue->resultTickets[slot]);
 	if ((word & ~GIN_QUEUE_FAILED) != next)
 		return 0;
 	return word & GIN_QUEUE_FAILED ? 2 : 1;
