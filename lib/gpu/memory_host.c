@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "lib/base/error.h"
+#include "lib/base/file.h"
 #include "room.h"
 
 #define PAGE 4096u
@@ -76,7 +77,7 @@ static ginResult_t mapPages(int fd, size_t span, int node, void **ptr)
 
 static ginResult_t make(size_t span, int node, int *fd, void **ptr)
 {
-	int made = memfd_create("libgin", MFD_CLOEXEC);
+	int made = fileAboveStandard(memfd_create("libgin", MFD_CLOEXEC));
 
 	if (made < 0)
 		return failErrno("cannot create %zu bytes of shared memory", span);
