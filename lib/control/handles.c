@@ -68,9 +68,9 @@ ginResult_t handlesConnect(struct handles *h, int peer, const struct handleName 
 		return ginSuccess;
 	return fail(
 		ginErrorSystem,
-		"cannot reach rank %d, of this host, by %s: %m; let both ranks see one TMPDIR, or "
-		"set GIN_HOSTID if they are on two machines",
-		peer, name->sun_path);
+		"cannot reach rank %d, of this host, by %.*s: %m; let both ranks see one TMPDIR, "
+		"or set GIN_HOSTID if they are on two machines",
+		peer, (int)sizeof(name->sun_path), name->sun_path);
 }
 
 ginResult_t handlesBind(struct handles *h, struct control *control, struct handleName *name)
