@@ -18,15 +18,9 @@
 
 #define PAGE 4096u
 
-/* For fewer bytes, the free memory is not checked. */
-#define ROOM_CHECKED (1u << 20)
-
-/* More bytes than there is room for would end this process, or another one, by a signal. */
 static ginResult_t checkRoom(size_t span)
 {
 	struct rlimit file = {0};
-	const char *what = "";
-	uint64_t room = span < ROOM_CHECKED ? UINT64_MAX : roomLeft(&what);
 
 	getrlimit(RLIMIT_FSIZE, &file);
 	if (span > file.rlim_cur) {
@@ -34,10 +28,7 @@ static ginResult_t checkRoom(size_t span)
 		return failErrno("no %zu bytes of shared memory, %llu at most", span,
 				 (unsigned long long)file.rlim_cur);
 	}
-	if (span > room)
-		return fail(ginErrorSystem, "no %zu bytes of shared memory: %s has %llu left", span,
-			    what, (unsigned long long)room);
-	return ginSuccess;
+	return roomCheck(span, "shared memory");
 }
 
 #define MOST_NODES 1024
