@@ -220,7 +220,7 @@ int socketConnect(const struct netAddress *to, uint16_t port, uint64_t deadline)
 
 	if (fd < 0)
 		return -1;
-	if (connect(fd, &address.any, length) && errno != EINPROGRESS)
+	if (connect(fd, &address.any, length) && errno != EINPROGRESS && errno != EINTR)
 		return closeFailed(fd);
 	if (finishConnect(fd, deadline))
 		return closeFailed(fd);
@@ -230,9 +230,13 @@ int socketConnect(const struct netAddress *to, uint16_t port, uint64_t deadline)
 
 int socketAccept(int listener, uint64_t deadline)
 {
-	if (await(listener, POLLIN, deadline))
-		return -1;
-	int fd = fileAboveStandard(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+	int fd;
+
+	do {
+		if (await(listener, POLLIN, deadline))
+			return -1;
+		fd = fileAboveStandard(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+	} while (fd < 0 && errno == EINTR);
 	if (fd >= 0)
 		setOptions(fd);
 	return fd;
