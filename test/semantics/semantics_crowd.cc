@@ -90,8 +90,61 @@ static void rule5_manyWaitForOne(Rank &r)
 	meet(r);
 }
 
+/* A put whose counter many threads wait for. */
+struct CrowdCounts {
+	ginDevComm dc;
+	ginWindow_t target, source;
+	uint64_t *wrong;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		uint64_t bad = 0;
+		if (ginBlockIndex() == 0)
+			bad = gin.put(rightOf(dc), target, 0, source, 0, 8, GinNone{},
+				      GinCounterInc{0}) != ginSuccess;
+		wrong[ginBlockIndex()] = bad + (gin.waitCounter(0, 1) != ginSuccess);
+	}
+};
+
+struct CrowdCountsInVain {
+	ginDevComm dc;
+	bool resets;
+	uint64_t *wrong;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		if (resets)
+			gin.resetCounter(0);
+		else
+			wrong[ginBlockIndex()] =
+				gin.waitCounter(0, 1, GinThread{}, ginTimeout(3000000)) !=
+				ginErrorTimeout;
+	}
+};
+
+static void rule3_manyWaitForOneCounter(Rank &r)
+{
+	const uint32_t blocks = r.device < 0 ? 9 : 264;
+	Buffer target(r, 8), source(r, 8);
+	Results wrong(r, blocks), late(r, blocks);
+	Device device(r, 1, 1);
+
+	for (int round = 0; round < 5; round++) {
+		launch(r, blocks, 1,
+		       CrowdCounts{device.dc, target.window, source.window, wrong.words});
+		EXPECT(wrong.all(0));
+		launch(r, 1, 1, CrowdCountsInVain{device.dc, true, late.words});
+		launch(r, blocks, 1, CrowdCountsInVain{device.dc, false, late.words});
+		EXPECT(late.all(0));
+	}
+	meet(r);
+}
+
 static const Test tests[] = {
 	{"rule 5: many wait for one signal", rule5_manyWaitForOne},
+	{"rule 3: many wait for one counter", rule3_manyWaitForOneCounter},
 };
 
 static int run(const ginConfig_t *config)
