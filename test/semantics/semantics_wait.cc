@@ -6,7 +6,7 @@
 #include "suite.h"
 
 /* How the words of a round are announced; the receiver looks at all of them. */
-enum Kind { weakId, incAt, addAt, weakIncAt, weakAddAt, byFunctions, KINDS };
+enum Kind { weakId, incAt, addAt, weakIncAt, weakAddAt, alone, byFunctions, KINDS };
 
 /* Rounds of one put and its signal, which the receiver checks in its kernel. */
 struct Announce {
@@ -38,10 +38,24 @@ struct Announce {
 		case weakAddAt:
 			return gin.put(to, target, 0, source, 0, bytes,
 				       GinWeakSignalAddAt{words, 8, 3}, GinNone{}, all);
+		case alone:
+			return sendAndSignal(gin, to);
 		default:
 			return ginPut(&dc, 0, to, target.table, 0, source.table, 0, bytes,
 				      ginSignalStrong, nullptr, 0, 3, UINT32_MAX, ginCoopCta, 0);
 		}
+	}
+
+	/* By a caller that has released to its GPU only. */
+	GIN_FN ginResult_t sendAndSignal(const Gin &gin, int to) const
+	{
+		GinCta all;
+		ginOptions released;
+		released.given = ginScopeDevice;
+		ginResult_t result =
+			gin.put(to, target, 0, source, 0, bytes, GinNone{}, GinNone{}, all);
+		return result == ginSuccess ? gin.signal(to, GinSignalAdd{0, 3}, all, released)
+					    : result;
 	}
 
 	GIN_FN ginResult_t await(const Gin &gin, uint32_t round) const
@@ -49,7 +63,7 @@ struct Announce {
 		uint64_t step = kind == incAt || kind == weakIncAt ? 1 : 3;
 		if (kind == byFunctions)
 			return ginWaitSignal(&dc, 0, nullptr, 0, round * step, ginCoopCta, 0);
-		if (kind == weakId)
+		if (kind == weakId || kind == alone)
 			return gin.waitSignal(0, round * step, GinCta{});
 		return gin.waitSignal(words, 8, round * step, GinCta{});
 	}
@@ -462,6 +476,12 @@ struct Functions {
 		n += ginAtomicCompareSwap64(&dc, 0, self, w, 16, 1, 2, nullptr);
 		n += ginAtomicSwap64(&dc, 0, self, w, 16, 5, &old);
 		n += old != 0x1122334455667789ull;
+		n += ginPutValue(&dc, 0, self, w, 32, 0x1122334455667788ull, 1, 0, nullptr, 0, 0, 0,
+				 0);
+		n += ginPutValue(&dc, 0, self, w, 40, 0x1122334455667788ull, 4, 0, nullptr, 0, 0, 0,
+				 0);
+		n += ginBarrierSync(&dc, 1, 0, 1, 0, 0, 0);
+		n += memory[4] != 0x88 || memory[5] != 0x55667788;
 		n += memory[0] != memory[3] || memory[2] != 5;
 		return n + (ginPointer(w, 8, self) != memory + 1);
 	}
@@ -485,9 +505,12 @@ struct Functions {
 		ginResetSignal(&dc, 0, nullptr, 1);
 		ginResetSignal(&dc, 0, w, 48);
 		n += ginReadSignal(&dc, 0, w, 48) + ginReadSignal(&dc, 0, nullptr, 1);
+		n += *ginSignalShadow(&dc, 0, 1);
 		n += ginWaitCounter(&dc, 0, 0, 1, 0, 0) + (ginReadCounter(&dc, 0, 0) != 1);
 		ginResetCounter(&dc, 0, 0);
 		n += ginReadCounter(&dc, 0, 0);
+		n += ginWaitCounter(&dc, 0, 0, 1, 0, 1000000) != ginErrorTimeout;
+		n += ginWaitSignal(&dc, 0, nullptr, 1, 1, 0, 1000000) != ginErrorTimeout;
 		n += ginBarrierArrive(&dc, 1, 0, 1, 0, 0, 0) +
 		     ginBarrierWait(&dc, 1, 0, 1, 0, 0, 0);
 		return n + ginBarrierSync(&dc, 1, 0, 1, 0, 0, 0);
