@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "file.h"
 
 union socketAddress {
 	struct sockaddr any;
@@ -94,8 +95,9 @@ static int bindTo(const struct netAddress *at, uint16_t port)
 {
 	union socketAddress address;
 	socklen_t length = fillAddress(&address, at, port);
-	int on = 1, off = 0, fd = socket(at->family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int on = 1, off = 0, fd;
 
+	fd = fileAboveStandard(socket(at->family, SOCK_STREAM | SOCK_CLOEXEC, 0));
 	if (fd < 0)
 		return -1;
 	if (port) /* which an earlier job may have used */
@@ -213,11 +215,12 @@ int socketConnect(const struct netAddress *to, uint16_t port, uint64_t deadline)
 {
 	union socketAddress address;
 	socklen_t length = fillAddress(&address, to, port);
-	int fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = fileAboveStandard(
+		socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
 	if (fd < 0)
 		return -1;
-	if (connect(fd, &address.any, length) && errno != EINPROGRESS)
+	if (connect(fd, &address.any, length) && errno != EINPROGRESS && errno != EINTR)
 		return closeFailed(fd);
 	if (finishConnect(fd, deadline))
 		return closeFailed(fd);
@@ -227,9 +230,13 @@ int socketConnect(const struct netAddress *to, uint16_t port, uint64_t deadline)
 
 int socketAccept(int listener, uint64_t deadline)
 {
-	if (await(listener, POLLIN, deadline))
-		return -1;
-	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd;
+
+	do {
+		if (await(listener, POLLIN, deadline))
+			return -1;
+		fd = fileAboveStandard(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+	} while (fd < 0 && errno == EINTR);
 	if (fd >= 0)
 		setOptions(fd);
 	return fd;

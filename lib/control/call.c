@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/file.h"
 #include "lib/base/forkguard.h"
 #include "lib/base/param.h"
 #include "lib/base/thread.h"
@@ -60,11 +61,11 @@ static ginResult_t openFiles(struct control *c, uint16_t *port)
 	c->listener = socketListen(port);
 	if (c->listener < 0)
 		return failErrno("cannot listen for the control plane");
-	c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	c->wake = fileAboveStandard(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (c->wake < 0)
 		return failErrno("cannot make an eventfd for the control plane");
 	for (int i = controlLinksOf(c->rank, c->nRanks); i > 0; i--) {
-		int fd = fcntl(c->wake, F_DUPFD_CLOEXEC, 0);
+		int fd = fcntl(c->wake, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 		if (fd < 0)
 			return failErrno("cannot make the sockets of the control plane");
 		c->spare[c->spares++] = fd;

@@ -332,19 +332,24 @@ static void allPlacesAreLeft(Rank &r)
 	CHECK(ginDevCommDestroy(r.comm, &body.dc));
 }
 
-/* Context 0 puts where no window is; context 1 puts as it should. */
-struct PutBeyond {
+struct Wrong {
+	size_t to, from, bytes;
+	uint32_t counter;
+};
+
+/* Context 0 puts where no window is, or names no counter; context 1 puts as it should. */
+struct PutWrong {
 	ginDevComm dc;
 	ginWindow_t target, source, words;
-	size_t beyond;
+	Wrong wrong;
 	uint64_t *results;
 
 	GIN_FN void operator()() const
 	{
 		Gin bad(dc, 0), good(dc, 1);
 		int to = rightOf(dc);
-		results[0] = bad.put(to, target, beyond, source, 0, 8, GinSignalInc{0},
-				     GinCounterInc{0});
+		results[0] = bad.put(to, target, wrong.to, source, wrong.from, wrong.bytes,
+				     GinSignalInc{0}, GinCounterInc{wrong.counter});
 		results[1] = bad.flush();
 		results[2] = bad.wait(bad.flushAsync(to));
 		results[3] = bad.waitCounter(0, 1);
@@ -356,6 +361,22 @@ struct PutBeyond {
 		results[7] = good.waitSignal(0, 1);
 		results[8] = bad.readSignal(0) + bad.readCounter(0);
 	}
+};
+
+/*
+ * What is in no window, or does not fit its field of a descriptor: cut to the field, it would be
+ * right.
+ */
+static const Wrong wrongs[] = {
+	{57, 0, 8, 0},
+	{uint64_t{1} << 40, 0, 8, 0},
+	{uint64_t{1} << 47, 0, 8, 0},
+	{0, uint64_t{1} << 47, 8, 0},
+	{0, 0, uint64_t{1} << 63 | 8, 0},
+	{0, 0, 8, 1u << 24},
+	{0, 0, 8, 1u << 30},
+	{0, 0, 8, 1u << 31},
+	{0, 0, 8, UINT32_MAX - 1},
 };
 
 static void wrongOnesFailTheirContextAlone(Rank &r)
@@ -372,14 +393,14 @@ static void wrongOnesFailTheirContextAlone(Rank &r)
 				      0, i);
 	source.write(bytes);
 	words.write(std::vector<unsigned char>(8, 0));
-	for (size_t beyond : {static_cast<size_t>(57), static_cast<size_t>(1) << 40}) {
+	for (const Wrong &wrong : wrongs) {
 		target.poison();
 		ginDevComm dc = openRing(r, 16, 2);
 		{
 			Progress progress(r);
 			launch(r, 1, 1,
-			       PutBeyond{dc, target.window, source.window, words.window, beyond,
-					 results.words});
+			       PutWrong{dc, target.window, source.window, words.window, wrong,
+					results.words});
 			meet(r);
 		}
 		for (int i = 1; i < 5; i++)

@@ -157,6 +157,8 @@ static void badHeads(void)
 		{"a rank that does not exist", 0, word0(ginOpPut, 0, 0xfffff, 1)},
 		{"a counter that does not exist", 0, word0(ginOpPut, 0, 1, COUNTERS + 1)},
 		{"a counter that does not exist", 0, word0(ginOpPut, 0, 1, 0xffffff)},
+		{"a counter that does not exist", 0, word0(ginOpPut, 0, 1, 1 << 24 | 1)},
+		{"a counter that does not exist", 0, word0(ginOpPut, 0, 1, 0x3fffffff)},
 		{"in no known way", 0, word0(ginOpPut, 5, 1, 1)},
 		{"in no known way", 0, word0(ginOpPut, 7, 1, 1)},
 	};
