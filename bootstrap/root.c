@@ -222,7 +222,7 @@ failed:;
 int rootMake(struct rootContact *contact, const char *ifname, int once, unsigned seconds, char *why)
 {
 	struct rootContact made = {.magic = ROOT_MAGIC, .hostId = identityHostId()};
-	int listener = socketListen(&made.port);
+	int listener = socketListen(NULL, &made.port);
 
 	int failed = listener < 0 || randomBytes(made.key, sizeof(made.key));
 	if (failed && listener >= 0)

@@ -94,7 +94,7 @@ static int bindTo(const struct netAddress *at, uint16_t port)
 {
 	union socketAddress address;
 	socklen_t length = fillAddress(&address, at, port);
-	int on = 1, off = 0, fd = socket(at->family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int on = 1, off = 0, fd = socket(at->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
 		return -1;
@@ -118,11 +118,11 @@ int socketListenAt(const struct netAddress *at, uint16_t port)
 	return fd;
 }
 
-int socketListen(uint16_t *port)
+int socketListen(const struct netAddress *at, uint16_t *port)
 {
 	union socketAddress bound;
 	socklen_t length = sizeof(bound);
-	int fd = socketListenAt(NULL, 0);
+	int fd = socketListenAt(at, 0);
 
 	if (fd < 0)
 		return -1;

@@ -25,8 +25,8 @@ struct sockaddr;
 void socketAddress(const struct sockaddr *from, struct netAddress *out);
 int socketIsLoopback(const struct netAddress *address);
 
-/* Listens on every address. The kernel chooses the port. */
-int socketListen(uint16_t *port);
+/* As socketListenAt(), at a port that the kernel chooses. */
+int socketListen(const struct netAddress *at, uint16_t *port);
 
 /* Listens on the address, or on every address when `at` is NULL. */
 int socketListenAt(const struct netAddress *at, uint16_t port);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -55,11 +56,31 @@ static void initLocks(struct control *c)
 	pthread_condattr_destroy(&monotonic);
 }
 
-static ginResult_t openFiles(struct control *c, uint16_t *port)
+static ginResult_t listenFor(struct control *c, struct identity *me)
 {
-	c->listener = socketListen(port);
+	static const struct netAddress loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
+	int one = me->local || *paramText(paramSocketIfname);
+
+	if (me->local)
+		me->address[0] = loopback;
+	c->listener = socketListen(one ? &me->address[0] : NULL, &me->port);
 	if (c->listener < 0)
 		return failErrno("cannot listen for the control plane");
+	if (one)
+		me->addresses = 1;
+	me->loopback = !one || me->local;
+	return ginSuccess;
+}
+
+static int hasChildren(const struct control *c)
+{
+	return controlLinksOf(c->rank, c->nRanks) > (c->rank != 0);
+}
+
+static ginResult_t openFiles(struct control *c, struct identity *me)
+{
+	if (hasChildren(c) && listenFor(c, me) != ginSuccess)
+		return ginErrorSystem;
 	c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (c->wake < 0)
 		return failErrno("cannot make an eventfd for the control plane");
@@ -91,11 +112,11 @@ static ginResult_t startThread(struct control *c)
 	return ginSuccess;
 }
 
-ginResult_t controlPrepare(struct control *c, int rank, int nRanks, uint16_t *port)
+ginResult_t controlPrepare(struct control *c, int rank, int nRanks, struct identity *me)
 {
 	*c = (struct control){.rank = rank, .nRanks = nRanks, .listener = -1, .wake = -1};
 	initLocks(c);
-	ginResult_t result = openFiles(c, port);
+	ginResult_t result = openFiles(c, me);
 	if (result == ginSuccess)
 		result = allocState(c);
 	if (result == ginSuccess)
@@ -117,6 +138,7 @@ ginResult_t controlOpen(struct control *c, const struct identity *ranks, control
 			void *arg)
 {
 	c->ranks = ranks;
+	memcpy(c->key, ranks[0].secret, sizeof(c->key));
 	c->onFailure = onFailure;
 	c->onFailureArg = arg;
 	ginResult_t result = controlConnect(c, clockNow() + paramNumber(paramTimeout) * SECOND);

@@ -28,6 +28,10 @@ struct controlEntry {
 };
 
 ginResult_t controlConnect(struct control *c, uint64_t deadline);
+
+/* Waits until all children have connected. Connections that do not know the key are refused. */
+ginResult_t controlAcceptChildren(struct control *c, int children, uint64_t deadline);
+void controlAddLink(struct control *c, int fd, int rank);
 int controlLinksOf(int rank, int nRanks); /* in the tree */
 void controlReleaseSpare(struct control *c);
 int controlFirstChild(const struct control *c); /* its index in link[] */

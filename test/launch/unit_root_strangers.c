@@ -82,7 +82,7 @@ static void replay(void)
 
 	/* A rank talks to the root by way of this process. */
 	uint16_t port;
-	pair[0] = socketListen(&port);
+	pair[0] = socketListen(NULL, &port);
 	EXPECT(pair[0] >= 0);
 	v.contact.port = port;
 	startVisit(&v);
