@@ -36,6 +36,15 @@ int socketConnect(const struct netAddress *to, uint16_t port, uint64_t deadline)
 /* A connection, or -1 with ETIMEDOUT. */
 int socketAccept(int listener, uint64_t deadline);
 
+/*
+ * Data that the other end does not acknowledge ends the connection after 30 s, or after `seconds`
+ * unless `seconds` is 0.
+ */
+void socketPatience(int fd, unsigned seconds);
+
+/* Does unsent data wait although the other host has acknowledged all that was sent? */
+int socketIsFull(int fd);
+
 /* All bytes, or -1: ETIMEDOUT, ECONNRESET when the peer has closed, or the kernel's errno. */
 int socketSend(int fd, const void *data, size_t bytes, uint64_t deadline);
 int socketReceive(int fd, void *data, size_t bytes, uint64_t deadline);

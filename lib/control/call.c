@@ -30,9 +30,12 @@ void controlReleaseSpare(struct control *c)
 
 static void freeState(struct control *c)
 {
-	for (int i = 0; i < c->links; i++)
+	for (int i = 0; i < c->links; i++) {
 		if (c->link[i].fd >= 0)
 			forkGuardClose(c->link[i].fd);
+		bufferFree(&c->link[i].in);
+		bufferFree(&c->link[i].out);
+	}
 	while (c->spares)
 		controlReleaseSpare(c);
 	closeFile(&c->listener);
@@ -317,19 +320,14 @@ ginResult_t controlError(struct control *c)
 static void sendFarewells(struct control *c)
 {
 	struct controlHeader bye = {.type = controlBye};
-	uint64_t one = 1;
 
 	pthread_mutex_lock(&c->lock);
-	c->closing = 1;
+	c->closing = 1; /* controlSend() then ends each link after its last message */
 	pthread_cond_broadcast(&c->changed);
-	for (int i = 0; i < c->links; i++) {
-		controlSend(&c->link[i], &bye, NULL);
-		if (c->link[i].fd >= 0)
-			shutdown(c->link[i].fd, SHUT_WR);
-	}
+	for (int i = 0; i < c->links; i++)
+		controlSend(c, &c->link[i], &bye, NULL);
 	pthread_mutex_unlock(&c->lock);
-	ssize_t written = write(c->wake, &one, sizeof(one));
-	(void)written; /* without it, the thread checks every quarter of a second */
+	controlWake(c);
 }
 
 void controlClose(struct control *c)

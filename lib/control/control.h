@@ -28,7 +28,11 @@
 struct controlLink {
 	int fd;
 	int rank;
-	int left; /* the rank sent a farewell: the end of the connection is no failure */
+	int left;	   /* the rank sent a farewell: the end of the connection is no failure */
+	int patient;	   /* the peer's window is closed: its process does not read */
+	struct buffer in;  /* a message of which a part has arrived; used by the thread only */
+	struct buffer out; /* messages that did not fit the socket's buffer; under the lock */
+	size_t sent;	   /* bytes of `out` that are sent */
 };
 
 /* The collective in progress. */

@@ -36,9 +36,13 @@ int controlLinksOf(int rank, int nRanks); /* in the tree */
 void controlReleaseSpare(struct control *c);
 int controlFirstChild(const struct control *c); /* its index in link[] */
 
-/* On failure, shuts the link down: the thread then handles the end of the connection. */
-void controlSend(const struct controlLink *link, const struct controlHeader *header,
+/*
+ * Never waits: the thread sends what does not fit the socket's buffer. On failure, shuts the link
+ * down: the thread then handles the end of the connection.
+ */
+void controlSend(struct control *c, struct controlLink *link, const struct controlHeader *header,
 		 const void *data);
+void controlWake(struct control *c); /* the thread */
 
 /* Adds entries of this rank or of a child; passes them on when the subtree is complete. */
 ginResult_t controlGatherAdd(struct control *c, const char *call, uint32_t seq,
