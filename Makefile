@@ -129,7 +129,7 @@ TESTS_C := $(patsubst %.c,$(BUILD)/test/%,$(filter-out $(if $(VERBS),,mlx5_%),$(
 TESTS_CC := $(patsubst %.cc,$(BUILD)/test/%,$(filter-out $(if $(MPICXX),,mpi.cc),$(call test-sources,cc))) \
 	$(patsubst %.cc,$(BUILD)/%,$(wildcard test/port/*.cc test/system/*.cc))
 # The same sources with kernels.
-TESTS_GPU := $(patsubst %.cc,$(BUILD)/test/%_gpu,$(filter-out nvrtc.cc mpi.cc,$(call test-sources,cc))) \
+TESTS_GPU := $(patsubst %.cc,$(BUILD)/test/%_gpu,$(filter-out nvrtc.cc mpi.cc unit_% perf_%,$(call test-sources,cc))) \
 	$(patsubst %.cc,$(BUILD)/%_gpu,$(wildcard test/port/*.cc))
 
 .PHONY: all lib tools examples tests tests-gpu man deps deps-check deps-check-all demo check check-all check-mlx5dev check-long \
