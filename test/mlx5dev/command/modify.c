@@ -34,6 +34,38 @@ static const uint32_t pathFields[] = {ADS_PKEY_INDEX,
 				      ADS_RMAC_47_32,
 				      ADS_RMAC_31_0};
 
+#define PATH(field) (FIELD(QPC_PRIMARY_PATH, 0) + (field))
+
+/* What each transition sets. An RGID is two fields. */
+static const uint32_t initFields[] = {
+	QPC_PM_STATE,		QPC_RRE, QPC_RWE, QPC_RAE, QPC_ATOMIC_MODE, PATH(ADS_PKEY_INDEX),
+	PATH(ADS_VHCA_PORT_NUM)};
+static const uint32_t rtrFields[] = {QPC_MTU,
+				     QPC_LOG_MSG_MAX,
+				     QPC_REMOTE_QPN,
+				     QPC_NEXT_RCV_PSN,
+				     QPC_LOG_RRA_MAX,
+				     QPC_MIN_RNR_NAK,
+				     PATH(ADS_GRH),
+				     PATH(ADS_MLID),
+				     PATH(ADS_RLID),
+				     PATH(ADS_SRC_ADDR_INDEX),
+				     PATH(ADS_STAT_RATE),
+				     PATH(ADS_HOP_LIMIT),
+				     PATH(ADS_TCLASS),
+				     PATH(ADS_FLOW_LABEL),
+				     PATH(FIELD(ADS_RGID, 64)),
+				     PATH(FIELD(ADS_RGID + 64, 64)),
+				     PATH(ADS_DSCP),
+				     PATH(ADS_UDP_SPORT),
+				     PATH(ADS_ETH_PRIO),
+				     PATH(ADS_SL),
+				     PATH(ADS_RMAC_47_32),
+				     PATH(ADS_RMAC_31_0)};
+static const uint32_t rtsFields[] = {QPC_LOG_ACK_REQ_FREQ, QPC_LOG_SRA_MAX,
+				     QPC_RETRY_COUNT,	   QPC_RNR_RETRY,
+				     QPC_NEXT_SEND_PSN,	   PATH(ADS_ACK_TIMEOUT)};
+
 static const uint32_t RIGHTS_MASK = OPT_PARAM_RRE | OPT_PARAM_RAE | OPT_PARAM_RWE;
 
 /* From which state to which, and what may be in opt_param_mask. */
@@ -175,6 +207,24 @@ static bool toRts(struct command *command, struct qp *qp)
 	return true;
 }
 
+static void keep(const struct command *command, struct qp *qp, const uint32_t *fields, size_t bytes)
+{
+	for (size_t i = 0; i < bytes / sizeof(*fields); i++)
+		fieldSet(qp->context, fields[i],
+			 fieldGet(command->in, fieldAt(QP_IN_QPC, fields[i])));
+}
+
+/* For QUERY_QP. */
+static void keepFields(const struct command *command, struct qp *qp, uint32_t opcode)
+{
+	if (opcode == COMMAND_RST2INIT_QP)
+		keep(command, qp, initFields, sizeof(initFields));
+	if (opcode == COMMAND_INIT2RTR_QP)
+		keep(command, qp, rtrFields, sizeof(rtrFields));
+	if (opcode == COMMAND_RTR2RTS_QP)
+		keep(command, qp, rtsFields, sizeof(rtsFields));
+}
+
 static bool apply(struct command *command, struct qp *qp, const struct transition *transition)
 {
 	switch (transition->opcode) {
@@ -230,6 +280,7 @@ bool commandModifyQp(struct command *command)
 				     "opt_param_mask has what this transition does not");
 	if (!apply(command, qp, transition))
 		return false;
+	keepFields(command, qp, transition->opcode);
 	qp->state = transition->to;
 	return true;
 }
