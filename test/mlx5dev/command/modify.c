@@ -158,6 +158,8 @@ static bool findByRoce(struct command *command, int *device)
 
 	if (!fabricGid(command->device->index, path(command, ADS_SRC_ADDR_INDEX), gid))
 		return wrong(command, "src_addr_index is of an empty entry");
+	if (!path(command, ADS_HOP_LIMIT))
+		return wrong(command, "hop_limit is 0: no packet would arrive");
 	if (isV2(command) && path(command, ADS_UDP_SPORT) < SPORT_MIN)
 		return wrong(command, "udp_sport is below r_roce_min_src_udp_port");
 	memcpy(gid, command->in + (QP_IN_QPC + QPC_PRIMARY_PATH + ADS_RGID) / 8, 16);
@@ -175,6 +177,12 @@ static bool findByLid(struct command *command, int *device)
 	return true;
 }
 
+/* `log` is a field: log2 of READs and atomics at a time. */
+static bool hasReads(const struct command *command, uint32_t log)
+{
+	return 1u << get(command, log) <= options.reads[command->device->index];
+}
+
 static bool toRtr(struct command *command, struct qp *qp)
 {
 	uint32_t mtu = get(command, QPC_MTU);
@@ -182,12 +190,17 @@ static bool toRtr(struct command *command, struct qp *qp)
 
 	if (!mtu || mtu > MTU_4096)
 		return wrong(command, "mtu is not 1 to 5");
+	if (mtu > optionsMtu(command->device->index))
+		return wrong(command, "mtu is over the port's");
+	if (!hasReads(command, QPC_LOG_RRA_MAX))
+		return wrong(command, "log_rra_max is over the device's");
 	if (get(command, QPC_LOG_MSG_MAX) > 30 || !get(command, QPC_LOG_MSG_MAX))
 		return wrong(command, "log_msg_max is not 1 to 30");
 	if (!(options.roce ? findByRoce(command, &device) : findByLid(command, &device)))
 		return false;
 	changeRights(command, qp);
 	qp->path.mtu = (uint8_t)mtu;
+	qp->path.messageLog = (uint8_t)get(command, QPC_LOG_MSG_MAX);
 	qp->path.device = device;
 	qp->path.qpn = get(command, QPC_REMOTE_QPN);
 	qp->path.receivePsn = get(command, QPC_NEXT_RCV_PSN);
@@ -198,6 +211,8 @@ static bool toRtr(struct command *command, struct qp *qp)
 
 static bool toRts(struct command *command, struct qp *qp)
 {
+	if (!hasReads(command, QPC_LOG_SRA_MAX))
+		return wrong(command, "log_sra_max is over the device's");
 	changeRights(command, qp);
 	qp->path.sendPsn = get(command, QPC_NEXT_SEND_PSN);
 	qp->path.readsOut = 1u << get(command, QPC_LOG_SRA_MAX);

@@ -125,7 +125,7 @@ struct path {
 	int device; /* -1: nobody is there */
 	uint32_t qpn;
 	bool readable, writable, atomic;
-	uint8_t atomicMode, mtu, ackTimeout, retries, rnrRetries, minRnrTimer;
+	uint8_t atomicMode, mtu, messageLog, ackTimeout, retries, rnrRetries, minRnrTimer;
 	uint32_t readsOut, readsIn; /* at most */
 	uint32_t sendPsn, receivePsn;
 };
