@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/file.h"
 #include "lib/base/forkguard.h"
 #include "lib/base/auth.h"
 #include "lib/base/identity.h"
@@ -204,7 +205,7 @@ int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], int once, unsigne
 	*root = (struct root){.listener = listener, .once = once, .groups = {.seconds = seconds}};
 	forkGuard(listener);
 	memcpy(root->key, key, sizeof(root->key));
-	root->poll = epoll_create1(EPOLL_CLOEXEC);
+	root->poll = fileAboveStandard(epoll_create1(EPOLL_CLOEXEC));
 	if (root->poll < 0 || pollAdd(root, listener, NULL))
 		goto failed;
 	errno = threadStart(&thread, "gin-root", rootThread, root);
