@@ -265,8 +265,8 @@ $(BUILD)/test/mlx5_nic_%: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
 $(filter $(BUILD)/test/mlx5_nic_%,$(TESTS_C)): $(RDMA)
 
 # The plug-in finds the test's calls before those of libmlx5.
-$(BUILD)/test/mlx5_nic_failures: private CFLAGS_ALL += -fvisibility=default
-$(BUILD)/test/mlx5_nic_failures: private LDFLAGS += -rdynamic -Wl,--no-as-needed $(VERBS_LIBS)
+$(addprefix $(BUILD)/test/mlx5_nic_,failures paths): private CFLAGS_ALL += -fvisibility=default
+$(addprefix $(BUILD)/test/mlx5_nic_,failures paths): private LDFLAGS += -rdynamic -Wl,--no-as-needed $(VERBS_LIBS)
 
 # The library's allocations go through the test, which lets some fail.
 $(BUILD)/test/limits_memory: private LDFLAGS += \

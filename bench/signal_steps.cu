@@ -187,10 +187,10 @@ struct SignalRig {
 		s.dc.timeout = 5000000000;
 		s.dc.peers = onGpu(peers)->peer;
 		s.dc.signal[ginWriterGpu] = mine;
-		s.dc.nearSignals[d] = mine;
-		s.dc.nearSignals[1 - d] = theirs;
+		s.dc.directSignals[d] = mine;
+		s.dc.directSignals[1 - d] = theirs;
 		s.dc.abortLine = line;
-		s.dc.abort = onGpu(ginWatch{&line->word, {0, 0, 0}, 0});
+		s.dc.abort = onGpu(ginMirroredWord{&line->word, {0, 0, 0}, 0});
 		s.dc.self = onGpu(s.dc);
 	}
 

@@ -53,6 +53,8 @@ static void keepIdentities(ginComm_t comm, const struct identity *me,
 		snprintf(comm->ranks[r].host, sizeof(comm->ranks[r].host), "not known yet");
 	memcpy(&comm->ranks[0], root->data, sizeof(*me));
 	memcpy(&comm->ranks[controlParent(comm->rank)], parent->data, sizeof(*me));
+	identityBound(&comm->ranks[0]);
+	identityBound(&comm->ranks[controlParent(comm->rank)]);
 	comm->ranks[comm->rank] = *me;
 }
 
@@ -68,8 +70,9 @@ static ginResult_t meetRanks(ginComm_t comm, struct identity *me)
 		mine = allocRanks(comm);
 	if (mine == ginSuccess)
 		mine = identityMake(me);
+	me->local = comm->bootstrap->isLocal && comm->bootstrap->isLocal(comm->bootstrapState);
 	if (mine == ginSuccess)
-		mine = controlPrepare(&comm->control, comm->rank, comm->nRanks, &me->port);
+		mine = controlPrepare(&comm->control, comm->rank, comm->nRanks, me);
 	entry.refused = mine;
 	if (mine == ginSuccess)
 		memcpy(entry.data, me, sizeof(*me));
@@ -101,6 +104,8 @@ static ginResult_t openControl(ginComm_t comm)
 	if (result == ginSuccess)
 		result = controlAllgather(&comm->control, "identities", ginSuccess, &me,
 					  comm->ranks, sizeof(me));
+	for (int r = 0; result == ginSuccess && r < comm->nRanks; r++)
+		identityBound(&comm->ranks[r]);
 	if (result != ginSuccess)
 		controlClose(&comm->control);
 	return result;
@@ -186,8 +191,8 @@ static ginResult_t keepIntroductions(ginComm_t comm, const struct commIntroducti
 	uint8_t *forced = comm->routes; /* not in use yet */
 
 	for (int r = 0; r < comm->nRanks && result == ginSuccess; r++) {
-		forced[r] = all[r].forced;
-		memcpy(comm->deviceNames[r], all[r].device, sizeof(all[r].device));
+		forced[r] = all[r].forced < BACKENDS_COUNT ? all[r].forced : 0;
+		memcpy(comm->deviceNames[r], all[r].device, sizeof(all[r].device) - 1);
 		memcpy(comm->probed[r], all[r].probed, sizeof(all[r].probed));
 		result = handlesConnect(&comm->handles, r, &all[r].handles);
 	}

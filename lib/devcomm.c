@@ -3,6 +3,7 @@
 #include "devcomm.h"
 #include "lib/base/log.h"
 #include "lib/gpu/pinned.h"
+#include "lib/gpu/room.h"
 
 #define MOST_SIGNALS (1u << 20)
 #define MOST_BARRIERS (1u << 16)
@@ -171,7 +172,8 @@ static ginResult_t makeWords(ginComm_t comm, struct devComm *dc, int writer, siz
 		result = pinnedAllocShared(&comm->device, bytes, comm->device.numaNode, words);
 	else if (bytes)
 		result = memoryAlloc(&comm->device, bytes, words);
-	if (result == ginSuccess && bytes && writer != ginWriterCpu)
+	/* New host memory is zero. */
+	if (result == ginSuccess && bytes && writer != ginWriterCpu && comm->device.cuda)
 		result = deviceWrite(&comm->device, *words, NULL, bytes);
 	if (result == ginSuccess)
 		result = memoryDescribe(&comm->device, *words, bytes, memory);
@@ -204,6 +206,57 @@ static void setMirrors(ginDevComm *d, struct ginMirror *at, size_t signals)
 	d->counterMirror = at + signals;
 }
 
+static size_t mirrorsOf(ginComm_t comm, const ginDevCommRequirements_t *want)
+{
+	return shareHasWriter(comm, ginWriterCpu)
+		       ? (size_t)want->contexts * ((size_t)want->counters + want->signals)
+		       : 0;
+}
+
+static size_t localBytesOf(ginComm_t comm, const ginDevCommRequirements_t *want)
+{
+	size_t each = (size_t)want->counters + want->signals;
+
+	return sizeof(ginDevComm) + sizeof(struct ginMirroredWord) +
+	       mirrorsOf(comm, want) * sizeof(struct ginMirror) +
+	       (want->contexts * each + want->barriers + 1) * sizeof(uint64_t);
+}
+
+#define QUEUE_ENTRY 64u /* bytes of an entry of a queue, on every network route */
+
+/* Host memory that the device communicator will take, except for small tables. */
+static size_t hostBytesOf(ginComm_t comm, const ginDevCommRequirements_t *want)
+{
+	size_t bytes = 0;
+
+	if (!comm->device.cuda)
+		bytes += localBytesOf(comm, want) + wordBytes(want, ginWriterGpu);
+	if (shareHasWriter(comm, ginWriterCpu))
+		bytes += wordBytes(want, ginWriterCpu) +
+			 (size_t)want->contexts * ((size_t)want->queueDepth * QUEUE_ENTRY +
+						   (size_t)want->counters * sizeof(uint64_t));
+	return bytes;
+}
+
+/*
+ * Each part is checked again when it is allocated. Here nothing is allocated yet: zeroing some
+ * parts, only to find that there is no room for the others, takes many seconds.
+ */
+static ginResult_t checkHostMemory(ginComm_t comm, const ginDevCommRequirements_t *want)
+{
+	const char *what;
+	size_t bytes = hostBytesOf(comm, want);
+	uint64_t room = roomLeft(&what);
+
+	if (bytes <= room)
+		return ginSuccess;
+	return fail(ginErrorSystem,
+		    "requirements.contexts %u, signals %u, counters %u, barriers %u and queueDepth "
+		    "%u take %zu bytes of host memory: %s has %llu left; ask for fewer",
+		    want->contexts, want->signals, want->counters, want->barriers, want->queueDepth,
+		    bytes, what, (unsigned long long)room);
+}
+
 /*
  * What only this rank's kernels use, in this order: the ginDevComm, the watch of the abort line,
  * mirrors, counters, shadows, epochs, the claim on the error record.
@@ -213,18 +266,17 @@ static ginResult_t makeLocal(ginComm_t comm, struct devComm *dc,
 {
 	size_t counters = (size_t)want->contexts * want->counters;
 	size_t signals = (size_t)want->contexts * want->signals;
-	size_t mirrors = shareHasWriter(comm, ginWriterCpu) ? counters + signals : 0;
-	const struct ginWatch watch = {.word = &dc->lines->abort.word};
+	size_t mirrors = mirrorsOf(comm, want);
+	const struct ginMirroredWord watch = {.word = &dc->lines->abort.word};
 	void *at = NULL;
 
-	dc->localBytes = sizeof(ginDevComm) + sizeof(watch) + mirrors * sizeof(struct ginMirror) +
-			 (counters + signals + want->barriers + 1) * sizeof(uint64_t);
+	dc->localBytes = localBytesOf(comm, want);
 	ginResult_t result = poolAlloc(&comm->pool, dc->localBytes, &at);
 	if (result != ginSuccess)
 		return result;
 	dc->local = at;
 	dc->device.self = at;
-	dc->device.abort = (struct ginWatch *)((ginDevComm *)at + 1);
+	dc->device.abort = (struct ginMirroredWord *)((ginDevComm *)at + 1);
 	struct ginMirror *mirror = (struct ginMirror *)(dc->device.abort + 1);
 	if (mirrors)
 		setMirrors(&dc->device, mirror, signals);
@@ -274,8 +326,8 @@ static ginResult_t makePeers(ginComm_t comm, struct devComm *dc)
 		return fail(ginErrorSystem, "no memory");
 	for (int r = 0; r < comm->nRanks; r++)
 		fillPeer(comm, dc, r, &peers[r]);
-	for (int r = 0; r < comm->nRanks && r < (int)GIN_NEAR_RANKS; r++)
-		dc->device.nearSignals[r] = peers[r].signals;
+	for (int r = 0; r < comm->nRanks && r < (int)GIN_DIRECT_SIGNALS; r++)
+		dc->device.directSignals[r] = peers[r].signals;
 	ginResult_t result = poolAlloc(&comm->pool, dc->peersBytes, &at);
 	if (result == ginSuccess) {
 		dc->device.peers = at;
@@ -387,6 +439,8 @@ ginResult_t ginDevCommCreateAbi(ginComm_t comm, const ginDevCommRequirements_t *
 		result = checkAbi(abi, devCommSize, devComm);
 	if (result == ginSuccess)
 		result = checkRoutes(comm);
+	if (result == ginSuccess)
+		result = checkHostMemory(comm, &want);
 	result = create(comm, result, &want, &dc);
 	if (result != ginSuccess)
 		return result;

@@ -106,7 +106,7 @@ static const char *resolveRaise(const struct descriptorScope *scope, const uint6
 static const char *resolvePut(const struct descriptorScope *scope, const uint64_t *words,
 			      struct proxyWork *work)
 {
-	uint32_t counter = field(words[0], GIN_D0_COUNTER, 24);
+	uint32_t counter = field(words[0], GIN_D0_COUNTER, GIN_D0_COUNTER_BITS);
 	const char *wrong;
 
 	work->bytes = words[3];
@@ -125,7 +125,7 @@ static const char *resolvePut(const struct descriptorScope *scope, const uint64_
 static const char *resolveValue(const struct descriptorScope *scope, const uint64_t *words,
 				struct proxyWork *work)
 {
-	work->bytes = field(words[0], GIN_D0_COUNTER, 24);
+	work->bytes = field(words[0], GIN_D0_COUNTER, GIN_D0_COUNTER_BITS);
 	if (work->bytes > sizeof(work->value))
 		return "its value is longer than 32 bytes";
 	memcpy(work->value, words + 2, sizeof(work->value));
@@ -155,7 +155,7 @@ static const char *resolveBarrier(const struct descriptorScope *scope, const uin
 static const char *resolveAtomic(const struct descriptorScope *scope, const uint64_t *words,
 				 struct proxyWork *work)
 {
-	uint32_t bytes = field(words[0], GIN_D0_COUNTER, 24);
+	uint32_t bytes = field(words[0], GIN_D0_COUNTER, GIN_D0_COUNTER_BITS);
 
 	if (bytes != 4 && bytes != 8)
 		return "its word has neither 4 nor 8 bytes";

@@ -93,7 +93,7 @@ static struct ginQueue kernelRing(const struct proxyRings *q, uint32_t context)
 				 .doneMirror = doneMirrorOf(q, context),
 				 .posted = postedOf(q, context),
 				 .result = host.results,
-				 .settled = host.resultTickets,
+				 .resultTickets = host.resultTickets,
 				 .logDepth = (uint32_t)__builtin_ctz(q->want.depth),
 				 .nRanks = q->nRanks,
 				 .freeResults = (1ull << GIN_QUEUE_RESULTS) - 1};

@@ -12,7 +12,7 @@ struct proxyRing {
 	uint64_t *done;		 /* [nRanks + 1], as struct ginQueue's */
 	uint64_t *failed;	 /* [2]: error of the ring, error of the first failed transfer */
 	uint64_t *results;	 /* [GIN_QUEUE_RESULTS]: old values of atomics */
-	uint64_t *resultTickets; /* [GIN_QUEUE_RESULTS]: struct ginQueue's `settled` */
+	uint64_t *resultTickets; /* [GIN_QUEUE_RESULTS]: struct ginQueue's `resultTickets` */
 	uint64_t *counters;	 /* [counters] */
 };
 

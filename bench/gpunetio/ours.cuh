@@ -14,7 +14,7 @@ struct Ours {
 	uint32_t *turns, *counters;
 	ginMlx5Cqe *cqes;
 	ginAbortLine *line;
-	ginWatch *watch;
+	ginMirroredWord *watch;
 
 	Ours()
 	{
@@ -25,7 +25,7 @@ struct Ours {
 		CUDA(cudaMemset(counters, 0, slots * sizeof(*counters)));
 		CUDA(cudaHostAlloc(&line, sizeof(*line), cudaHostAllocMapped));
 		memset(static_cast<void *>(line), 0, sizeof(*line));
-		const ginWatch onLine = {&line->word, {0, 0, 0}, 0};
+		const ginMirroredWord onLine = {&line->word, {0, 0, 0}, 0};
 		CUDA(cudaMalloc(&watch, sizeof(*watch)));
 		CUDA(cudaMemcpy(watch, &onLine, sizeof(onLine), cudaMemcpyHostToDevice));
 	}

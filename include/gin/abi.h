@@ -31,10 +31,10 @@ typedef signed long int64_t;
 #include <stdint.h>
 #endif
 
-#define GIN_DEVICE_ABI 7u
+#define GIN_DEVICE_ABI 8u
 
-/* Ranks below this have their signals in ginDevComm.nearSignals. */
-#define GIN_NEAR_RANKS 16u
+/* Ranks below this have their signals in ginDevComm.directSignals. */
+#define GIN_DIRECT_SIGNALS 16u
 
 /* Contexts that a device communicator can have. */
 #define GIN_MAX_CONTEXTS 1024u
@@ -173,7 +173,7 @@ struct ginMirror {
 };
 
 /* A word in host memory with its mirror. In GPU memory. */
-struct ginWatch {
+struct ginMirroredWord {
 	const uint64_t *word;
 	struct ginMirror mirror;
 	uint64_t pad;
@@ -211,14 +211,14 @@ struct ginQueue {
 	 * [GIN_QUEUE_RESULTS], host-pinned: 1 + the ticket of the last completed atomic of the
 	 * result slot; with GIN_QUEUE_FAILED the atomic has failed.
 	 */
-	const uint64_t *settled;
+	const uint64_t *resultTickets;
 	uint32_t logDepth;
 	uint32_t nRanks;
 	uint64_t producer; /* the next ticket */
 	uint64_t pad[7];
 	struct ginMirror shadow; /* of *consumed; refreshed when the ring looks full */
 	/* ginResult_t, 0: none. [0]: what ended the ring; [1]: the first transfer that failed. */
-	struct ginWatch failed[2];
+	struct ginMirroredWord failed[2];
 	uint64_t freeResults; /* a bit for each free result slot */
 	/*
 	 * 1 + the ticket of an atomic whose caller has given up: its slot is free after that ticket
@@ -290,12 +290,12 @@ typedef struct ginDevComm {
 	uint64_t *shadow;  /* [context][signal], GPU memory: the user's word beside a signal */
 	uint64_t *epoch;   /* [barrier], GPU memory: how often this rank has passed the barrier */
 	const struct ginAbortLine *abortLine; /* host-pinned */
-	struct ginWatch *abort;		      /* of abortLine->word, for waits */
+	struct ginMirroredWord *abort;	      /* of abortLine->word, for waits */
 	struct ginErrorRecord *errorRecord;   /* host-pinned */
 	uint32_t *errorClaim;		      /* GPU memory: set by the thread that writes it */
 	uint64_t id;			      /* number in its communicator */
 	/* peers[].signals of direct peers, which saves signals a load; NULL: not direct. */
-	uint64_t *nearSignals[GIN_NEAR_RANKS];
+	uint64_t *directSignals[GIN_DIRECT_SIGNALS];
 	struct ginQueue *queues; /* [context]; NULL: every peer is direct */
 	/* ginQueue.ring and .posted of context 0; the strides, in words, lead to other contexts. */
 	uint64_t *rings, *posted;

@@ -383,7 +383,7 @@ public:
 	{
 		if (dc.sendQueues)
 			return waitCounterNic(id, least, coop, options);
-		struct ginWatch *failed = dc.queues ? &queue()->failed[1] : nullptr;
+		struct ginMirroredWord *failed = dc.queues ? &queue()->failed[1] : nullptr;
 		return pollFor(ginCallWaitCounter, id, counterLook(id), least, coop, options,
 			       failed);
 	}

@@ -82,3 +82,10 @@ ginResult_t identityMake(struct identity *me)
 			    paramText(paramSocketIfname));
 	return ginSuccess;
 }
+
+void identityBound(struct identity *received)
+{
+	received->host[sizeof(received->host) - 1] = '\0';
+	if (received->addresses > IDENTITY_ADDRESSES)
+		received->addresses = IDENTITY_ADDRESSES;
+}

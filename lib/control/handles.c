@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/file.h"
 #include "lib/base/param.h"
 #include "lib/base/random.h"
 
@@ -40,7 +41,7 @@ static ginResult_t bindOwn(struct handles *h, struct sockaddr_un *name)
 	if (length >= (int)sizeof(name->sun_path))
 		return fail(ginErrorSystem,
 			    "TMPDIR is too long for a socket's name: set a shorter one");
-	h->own = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	h->own = fileAboveStandard(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	if (h->own < 0)
 		return failErrno("cannot make the socket %s", name->sun_path);
 	if (fchmod(h->own, 0600) || bind(h->own, (const struct sockaddr *)name, sizeof(*name)))
@@ -58,7 +59,7 @@ ginResult_t handlesConnect(struct handles *h, int peer, const struct handleName 
 
 	if (peer == h->control->rank || !identitySameHost(&ranks[peer], &ranks[h->control->rank]))
 		return ginSuccess;
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = fileAboveStandard(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
 	h->to[peer] = fd;
 	if (fd < 0)
@@ -67,9 +68,9 @@ ginResult_t handlesConnect(struct handles *h, int peer, const struct handleName 
 		return ginSuccess;
 	return fail(
 		ginErrorSystem,
-		"cannot reach rank %d, of this host, by %s: %m; let both ranks see one TMPDIR, or "
-		"set GIN_HOSTID if they are on two machines",
-		peer, name->sun_path);
+		"cannot reach rank %d, of this host, by %.*s: %m; let both ranks see one TMPDIR, "
+		"or set GIN_HOSTID if they are on two machines",
+		peer, (int)sizeof(name->sun_path), name->sun_path);
 }
 
 ginResult_t handlesBind(struct handles *h, struct control *control, struct handleName *name)
@@ -144,7 +145,7 @@ static int takeHandle(struct msghdr *message)
 	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
 	    header->cmsg_len == CMSG_LEN(sizeof(int)))
 		memcpy(&fd, CMSG_DATA(header), sizeof(int));
-	return fd;
+	return fileAboveStandard(fd);
 }
 
 /* 1: an expected descriptor arrived, 0: no message yet, -1: failed, with errno. */

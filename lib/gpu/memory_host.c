@@ -13,19 +13,14 @@
 #include <unistd.h>
 
 #include "lib/base/error.h"
+#include "lib/base/file.h"
 #include "room.h"
 
 #define PAGE 4096u
 
-/* For fewer bytes, the free memory is not checked. */
-#define ROOM_CHECKED (1u << 20)
-
-/* More bytes than there is room for would end this process, or another one, by a signal. */
 static ginResult_t checkRoom(size_t span)
 {
 	struct rlimit file = {0};
-	const char *what = "";
-	uint64_t room = span < ROOM_CHECKED ? UINT64_MAX : roomLeft(&what);
 
 	getrlimit(RLIMIT_FSIZE, &file);
 	if (span > file.rlim_cur) {
@@ -33,10 +28,7 @@ static ginResult_t checkRoom(size_t span)
 		return failErrno("no %zu bytes of shared memory, %llu at most", span,
 				 (unsigned long long)file.rlim_cur);
 	}
-	if (span > room)
-		return fail(ginErrorSystem, "no %zu bytes of shared memory: %s has %llu left", span,
-			    what, (unsigned long long)room);
-	return ginSuccess;
+	return roomCheck(span, "shared memory");
 }
 
 #define MOST_NODES 1024
@@ -54,6 +46,24 @@ static void preferNode(void *at, size_t span, int node)
 	syscall(SYS_mbind, at, span, MPOL_PREFERRED, nodes, MOST_NODES + 1, 0);
 }
 
+/*
+ * A signal interrupts fallocate(), which then gives back what it has allocated. Bytes of one piece
+ * are allocated between two signals, even with a profiler's timer.
+ */
+#define PIECE ((off_t)256 << 10)
+
+/* 0, or -1 with errno. */
+static int allocPages(int fd, off_t span)
+{
+	for (off_t at = 0; at < span; at += PIECE) {
+		off_t bytes = span - at < PIECE ? span - at : PIECE;
+		while (fallocate(fd, 0, at, bytes))
+			if (errno != EINTR)
+				return -1;
+	}
+	return 0;
+}
+
 static ginResult_t mapPages(int fd, size_t span, int node, void **ptr)
 {
 	ginResult_t result = checkRoom(span);
@@ -65,7 +75,7 @@ static ginResult_t mapPages(int fd, size_t span, int node, void **ptr)
 		return failErrno("cannot map %zu bytes of shared memory", span);
 	preferNode(at, span, node);
 	/* Allocates the pages here, to fail here and not by a SIGBUS later. */
-	if (fallocate(fd, 0, 0, (off_t)span)) {
+	if (allocPages(fd, (off_t)span)) {
 		result = failErrno("no %zu bytes of shared memory", span);
 		munmap(at, span);
 		return result;
@@ -76,7 +86,7 @@ static ginResult_t mapPages(int fd, size_t span, int node, void **ptr)
 
 static ginResult_t make(size_t span, int node, int *fd, void **ptr)
 {
-	int made = memfd_create("libgin", MFD_CLOEXEC);
+	int made = fileAboveStandard(memfd_create("libgin", MFD_CLOEXEC));
 
 	if (made < 0)
 		return failErrno("cannot create %zu bytes of shared memory", span);

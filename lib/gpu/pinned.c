@@ -15,6 +15,7 @@
 
 #include "lib/base/error.h"
 #include "memory.h"
+#include "room.h"
 
 #define PAGE 4096u
 #define CHUNK (4 * PAGE) /* which is cut into small blocks */
@@ -133,8 +134,11 @@ static ginResult_t allocSmall(const struct device *d, size_t bytes, void **ptr)
 /* One allocation for each block, so that AddressSanitizer sees where the block ends. */
 static ginResult_t allocPrivate(size_t bytes, void **ptr)
 {
-	void *at = bytes <= SIZE_MAX - 64 ? aligned_alloc(64, (bytes + 63) / 64 * 64) : NULL;
+	ginResult_t result = roomCheck(bytes, "host memory");
 
+	if (result != ginSuccess)
+		return result;
+	void *at = bytes <= SIZE_MAX - 64 ? aligned_alloc(64, (bytes + 63) / 64 * 64) : NULL;
 	if (!at)
 		return fail(ginErrorSystem, "no memory");
 	memset(at, 0, bytes);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "lib/base/error.h"
+#include "room.h"
 
 /* The record of a block lies on the host: the CPU cannot write into the GPU's memory. */
 struct poolBlock {
@@ -62,15 +63,23 @@ static ginResult_t addChunk(struct pool *pool, size_t bytes)
 	return ginSuccess;
 }
 
+static ginResult_t allocOnHost(size_t bytes, void **ptr)
+{
+	ginResult_t result = roomCheck(bytes, "host memory");
+
+	if (result != ginSuccess)
+		return result;
+	*ptr = aligned_alloc(64, (bytes + 63) / 64 * 64);
+	return *ptr ? ginSuccess : fail(ginErrorSystem, "no memory");
+}
+
 ginResult_t poolAlloc(struct pool *pool, size_t bytes, void **ptr)
 {
 	int index;
 	size_t size = blockBytes(bytes, &index);
 
-	if (!pool->device->cuda) {
-		*ptr = aligned_alloc(64, (bytes + 63) / 64 * 64);
-		return *ptr ? ginSuccess : fail(ginErrorSystem, "no memory");
-	}
+	if (!pool->device->cuda)
+		return allocOnHost(bytes, ptr);
 	if (pool->free[index]) {
 		*ptr = pop(&pool->free[index], &size);
 		return ginSuccess;

@@ -2,8 +2,8 @@
 /*
  * room.c - how much host memory is free
  *
- * Linux hands out shared memory until none is left, and then kills processes. So the available
- * memory and the limit of a container are checked first.
+ * Linux hands out memory until none is left, and then kills processes. So the available memory and
+ * what is left of the limit of a container are checked first.
  */
 #include "room.h"
 
@@ -12,7 +12,12 @@
 #include <string.h>
 #include <sys/sysinfo.h>
 
+#include "lib/base/error.h"
+
 #define KIB UINT64_C(1024)
+
+/* For fewer bytes, the free memory is not checked. */
+#define ROOM_CHECKED (1u << 20)
 
 static uint64_t totalRoom(void)
 {
@@ -57,16 +62,62 @@ static uint64_t readNumber(const char *path)
 	return number;
 }
 
-/* The least limit of a control group and of the groups that contain it. */
-static uint64_t groupLimit(const char *root, char *group, const char *name)
+/* The files of one version of control groups. */
+struct roomFiles {
+	const char *folder, *limit, *usage, *cache; /* `cache`: a field of memory.stat */
+};
+
+static const struct roomFiles version1 = {"/memory", "memory.limit_in_bytes",
+					  "memory.usage_in_bytes", "total_inactive_file"},
+			      version2 = {"", "memory.max", "memory.current", "inactive_file"};
+
+/* The number of a field of memory.stat; 0 when there is none. */
+static uint64_t readStat(const char *path, const char *name)
 {
-	char path[512];
+	FILE *file = fopen(path, "re");
+	char line[128], field[64];
+	unsigned long long number, found = 0;
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "%63s %llu", field, &number) == 2 && !strcmp(field, name))
+			found = number;
+	if (file)
+		fclose(file);
+	return found;
+}
+
+/*
+ * What one control group has left of its limit. The kernel takes back file cache that is inactive
+ * before it kills a process.
+ */
+static uint64_t groupLeft(const char *group, const struct roomFiles *files)
+{
+	char path[640];
+
+	snprintf(path, sizeof(path), "%s/%s", group, files->limit);
+	uint64_t limit = readNumber(path);
+	if (limit == UINT64_MAX)
+		return UINT64_MAX;
+	snprintf(path, sizeof(path), "%s/%s", group, files->usage);
+	uint64_t usage = readNumber(path);
+	snprintf(path, sizeof(path), "%s/memory.stat", group);
+	uint64_t cache = readStat(path, files->cache);
+	if (usage == UINT64_MAX)
+		return limit;
+	usage -= cache < usage ? cache : usage;
+	return usage < limit ? limit - usage : 0;
+}
+
+/* The least that a control group and the groups that contain it have left. */
+static uint64_t groupsLeft(const char *root, char *group, const struct roomFiles *files)
+{
+	char path[576];
 	uint64_t least = UINT64_MAX;
 
 	for (;;) {
-		snprintf(path, sizeof(path), "%s%s/%s", root, group, name);
-		uint64_t limit = readNumber(path);
-		least = limit < least ? limit : least;
+		snprintf(path, sizeof(path), "%s%s%s", root, files->folder, group);
+		uint64_t left = groupLeft(path, files);
+		least = left < least ? left : least;
 		char *slash = strrchr(group, '/');
 		if (!slash)
 			return least;
@@ -75,21 +126,20 @@ static uint64_t groupLimit(const char *root, char *group, const char *name)
 }
 
 /* Lines are "0::/group" (version 2) or "4:memory:/group" (version 1). */
-static uint64_t containerLimit(void)
+uint64_t roomOfContainer(const char *groups, const char *root)
 {
-	FILE *file = fopen("/proc/self/cgroup", "re");
+	FILE *file = fopen(groups, "re");
 	char line[320], *at;
 	uint64_t least = UINT64_MAX;
 
 	while (file && fgets(line, sizeof(line), file)) {
-		uint64_t limit = UINT64_MAX;
+		uint64_t left = UINT64_MAX;
 		line[strcspn(line, "\n")] = '\0';
 		if (!strncmp(line, "0::", 3))
-			limit = groupLimit("/sys/fs/cgroup", line + 3, "memory.max");
+			left = groupsLeft(root, line + 3, &version2);
 		else if ((at = strstr(line, ":memory:")))
-			limit = groupLimit("/sys/fs/cgroup/memory", at + 8,
-					   "memory.limit_in_bytes");
-		least = limit < least ? limit : least;
+			left = groupsLeft(root, at + 8, &version1);
+		least = left < least ? left : least;
 	}
 	if (file)
 		fclose(file);
@@ -98,8 +148,20 @@ static uint64_t containerLimit(void)
 
 uint64_t roomLeft(const char **what)
 {
-	uint64_t host = hostRoom(), container = containerLimit();
+	uint64_t host = hostRoom(),
+		 container = roomOfContainer("/proc/self/cgroup", "/sys/fs/cgroup");
 
 	*what = container < host ? "this container" : "this host";
 	return container < host ? container : host;
+}
+
+ginResult_t roomCheck(size_t bytes, const char *kind)
+{
+	const char *what = "";
+	uint64_t room = bytes < ROOM_CHECKED ? UINT64_MAX : roomLeft(&what);
+
+	if (bytes <= room)
+		return ginSuccess;
+	return fail(ginErrorSystem, "no %zu bytes of %s: %s has %llu left", bytes, kind, what,
+		    (unsigned long long)room);
 }

@@ -3,12 +3,25 @@
 #ifndef GIN_LIB_ROOM_H
 #define GIN_LIB_ROOM_H
 
-#include <stdint.h>
+#include "gin.h"
 
 /*
  * Bytes that can be allocated before the kernel kills a process for lack of memory; UINT64_MAX when
  * it is not known. *what says what sets the limit: this host or this container.
  */
 uint64_t roomLeft(const char **what);
+
+/*
+ * Fails when there is no room for `bytes` bytes of memory `kind`, "shared memory" for example. More
+ * bytes than there is room for would end this process, or another one, by a signal.
+ */
+ginResult_t roomCheck(size_t bytes, const char *kind);
+
+/*
+ * What a container has left: the least of its control group and of the groups that contain it.
+ * `groups` lists the control groups as /proc/self/cgroup does; `root` is /sys/fs/cgroup. UINT64_MAX
+ * when no group has a limit.
+ */
+uint64_t roomOfContainer(const char *groups, const char *root);
 
 #endif

@@ -5,7 +5,9 @@
  */
 #include "arguments.h"
 
+#include "bootstrap/bootstrap.h"
 #include "bootstrap/root.h"
+#include "lib/base/identity.h"
 
 #include <limits.h>
 
@@ -278,6 +280,49 @@ static int badDirectoryOfOne(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
+#define NAME_63 "a-name-of-63-characters-and-the-64th-is-the-first-of-another-me"
+
+/* As ranksAllgather(), but rank 0's host has no NUL, and its port is one that nobody has. */
+static int spoilHost(void *arg, const void *in, void *out, size_t bytes)
+{
+	struct identity first;
+	struct bootstrapEntry *all = out;
+	int result = ranksAllgather(arg, in, out, bytes);
+
+	EXPECT_EQUAL(bytes, sizeof(*all));
+	memcpy(&first, all->data, sizeof(first));
+	memcpy(first.host, NAME_63 "x", sizeof(first.host));
+	first.port = 1;
+	memcpy(all->data, &first, sizeof(first));
+	return result;
+}
+
+static int hostWithoutEnd(const ginConfig_t *config)
+{
+	ginConfig_t host = hostConfig(config);
+	ginComm_t comm = NULL;
+
+	if (config->rank)
+		host.allgather = spoilHost;
+	ginResult_t result = ginCommInit(&host, &comm);
+	EXPECT_EQUAL(result, config->rank ? ginErrorBootstrap : ginErrorTimeout);
+	if (config->rank)
+		EXPECT_HAS(ginGetLastError(), "rank 0 (host " NAME_63 ", port 1,");
+	return 0;
+}
+
+/* An identity as a peer that knows the secret may send it. */
+static void boundedIdentity(void)
+{
+	struct identity received;
+
+	memset(&received, 'x', sizeof(received));
+	identityBound(&received);
+	EXPECT_EQUAL(strlen(received.host), sizeof(received.host) - 1);
+	EXPECT_EQUAL(received.addresses, IDENTITY_ADDRESSES);
+	EXPECT_EQUAL(received.port, 'x' << 8 | 'x');
+}
+
 static int comeAndGo(const ginConfig_t *config)
 {
 	int files = countFiles("/proc/self/fd");
@@ -310,5 +355,7 @@ int main(void)
 	runForks("nothing stays open", 4, comeAndGo);
 	setenv("GIN_TIMEOUT", "1", 1);
 	expectChild("ids that were used", usedIds);
+	expectChild("an identity without end", boundedIdentity);
+	runForks("a host's name without end", 2, hostWithoutEnd);
 	return expectFailures != 0;
 }

@@ -6,11 +6,11 @@
  *   claim          ginResultTake, ginResultReclaim
  *   post           ginPost; complete.pml has more of it, and of done words
  *   fetch          ginPostAtomic
- *   proxy          writes the old value to its slot, then the slot's `settled`, then done words
+ *   proxy          writes the old value to its slot, then the slot's `resultTickets`, then done words
  *
  * There is one slot, so that threads always compete for it. A caller that gives up abandons the slot; the
  * next caller may take it once the proxy has finished the abandoned atomic, with or without an error.
- * `settled`, a word per slot, says so. Done words do not: after an error they are FAILED, whatever the
+ * `resultTickets`, a word per slot, says so. Done words do not: after an error they are FAILED, whatever the
  * proxy is still going to write.
  *
  * Checked in every interleaving:
@@ -30,7 +30,7 @@ mtype = { completed, lost };
 /* What the threads share. */
 bool unused = true; /* the slot is free: a bit of freeResults */
 byte abandoned;	    /* 1 + the ticket of the atomic that abandoned the slot; 0: none */
-byte settled;	    /* 1 + the ticket of the atomic that finished last in the slot */
+byte resultTickets;	    /* 1 + the ticket of the atomic that finished last in the slot */
 byte result;	    /* the old value: 1 + the ticket of its atomic */
 byte producer;
 byte to[TICKETS]; /* 1 + the peer of the descriptor in the ring; 0: not written yet */
@@ -48,7 +48,7 @@ byte finished;
 #ifdef BREAK_FAILED
 #define may_reclaim() (done[ALL] >= abandoned)
 #else
-#define may_reclaim() (settled == abandoned)
+#define may_reclaim() (resultTickets == abandoned)
 #endif
 
 inline claim()
@@ -177,7 +177,7 @@ inline write_result(t)
 	}
 	atomic {
 		if
-		:: atom[t] -> settled = t + 1
+		:: atom[t] -> resultTickets = t + 1
 		:: else
 		fi
 	}
@@ -214,7 +214,7 @@ active proctype proxy()
 	:: end(1)
 	:: end(2)
 	:: finished == 2 && next == producer && !busy(0) && !busy(1) && !busy(2) ->
-		assert(unused || abandoned && settled == abandoned);
+		assert(unused || abandoned && resultTickets == abandoned);
 		break
 	od
 }

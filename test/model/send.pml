@@ -14,44 +14,31 @@
  *   flush          ginSendWait, for all that has been reserved
  *   nic            the NIC
  *
- * The head of queue.cuh describes the turn, the marks and the ringer. In short: there is one turn. It
- * lies in the turn word of the first index that has not been handed over, or the ringer holds it. A
- * thread that has written its WQEs swaps a mark into its first turn word; if the turn was there, the
- * thread is the ringer, otherwise it goes on. The ringer rings and puts the turn down in the next word;
- * if that word is marked, it takes all marks that follow, rings once for all of them, and tries again.
- * So no thread waits for a slower one, and the slowest rings for all after it.
+ * The head of queue.cuh describes the turn, the marks and the ringer.
  *
- * Posts that aggregate ring when a post follows that does not aggregate, or when a thread waits for room
- * or for completion: that thread picks the turn up and rings, perhaps a second time.
+ * The next post that does not aggregate, or a thread that waits, rings for posts that aggregate.
  *
- * The NIC counts modulo MODULUS, twice the depth. The shadow is at most one depth below the index in the
- * CQE, so it extends that index to a whole number. A WQE is garbage to the NIC until it is released.
+ * The NIC counts modulo MODULUS, twice the depth. A WQE is garbage to the NIC until it is released.
  *
- * DROPS      The NIC may drop a doorbell. Then it reads the record, once, some time later, and uses it
- *            if it is newer than what the NIC knows.
- * LATE       As in the code: no fence stands between the record and the doorbell, so the NIC may find
- *            an older record.
+ * DROPS      The NIC may drop a doorbell. Later it reads the record once, and uses a newer one.
+ * LATE       As in the code: no fence between record and doorbell; the NIC may find an older record.
  * ALONE      One thread has the queue for itself and needs no turn.
  * COUNTS     Posts of the first thread leave a counter beside their last slot. The thread that raises
  *            the shadow past such a slot raises the counter first; no other thread raises either.
  *
  * Checked in every interleaving:
  * - The NIC reads whole WQEs of their own index. No slot is written before the WQE in it is completed.
- * - One thread at a time is the ringer. No doorbell announces less than an earlier one, or more than is
- *   written.
+ * - There is one ringer at a time. No doorbell announces less than an earlier one, or unwritten WQEs.
  * - After a wait that succeeds everything before it is completed without an error. After a wait that
  *   fails something has failed, and the first latched error stays (with FAILS, where any WQE may fail
  *   and the WQEs after it are flushed).
- * - When all threads have left, even without a wait, the NIC knows of all posts that do not aggregate
- *   (except with LATE and DROPS).
- * - With COUNTS each counter is raised once, after its WQE is completed without an error and before any
- *   thread sees it as done.
+ * - When all threads have left, the NIC knows of all posts that do not aggregate (not with LATE, DROPS).
+ * - With COUNTS each counter is raised once, after its WQE succeeded and before a thread sees it done.
  * - No thread hangs. With PATIENT, where no thread gives up, all waits end.
  * - With STALLED, where a poster stops for ever after its reservation, the other thread leaves.
  *
  * Each macro that begins with BREAK_ takes one thing out; test/model/run checks that it is noticed.
  */
-
 #ifndef DEPTH
 #define DEPTH 2
 #endif
@@ -67,7 +54,6 @@
 #else
 #define THREADS 2
 #endif
-
 /* Turn words: 0, the turn, or a mark: the number of WQEs, and whether they aggregate. */
 #define TURN 128
 #define HELD_BACK 64
@@ -127,10 +113,6 @@ inline take_turn()
 	held = true
 }
 
-/*
- * First the shadow, then the CQE: between a look at the CQE and one at the shadow others may bring
- * the shadow past it, and then it says MODULUS too much.
- */
 #ifdef COUNTS
 /* Raises the counters of the slots from `old` to `freed`, then the shadow. */
 inline credit()
@@ -169,7 +151,7 @@ inline credit()
 	fi
 }
 
-/* `counted` after the CQE: the WQEs that the CQE reports were handed over before. */
+/* The shadow before the CQE: see Completion in queue.cuh. `counted` after the CQE: its WQEs were handed over before. */
 inline refresh()
 {
 	atomic { freed = shadow; old = shadow; busy = crediting };

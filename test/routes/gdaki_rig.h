@@ -97,7 +97,7 @@ public:
 		dc.route = ginRouteNone;
 		peers[PEER].route = ginRouteDirect;
 		peers[PEER].signals = signals;
-		dc.nearSignals[PEER] = signals;
+		dc.directSignals[PEER] = signals;
 		table.peers[PEER].address = part;
 		peers[PEER].sendQueue = 0;
 		dc.nSendQueues = 1;
@@ -111,7 +111,7 @@ public:
 private:
 	Table table;
 	struct ginAbortLine line;
-	struct ginWatch watch = {&line.word, {0, 0, 0}, 0};
+	struct ginMirroredWord watch = {&line.word, {0, 0, 0}, 0};
 	uint32_t claim;
 
 	void fillTable()

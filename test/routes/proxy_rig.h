@@ -35,7 +35,7 @@ struct ring {
 	uint64_t place[DEPTH][GIN_DESCRIPTOR_WORDS];
 	uint64_t consumed, failed[2], posted;
 	uint64_t done[RANKS + 1], counters[COUNTERS];
-	uint64_t results[GIN_QUEUE_RESULTS], settled[GIN_QUEUE_RESULTS];
+	uint64_t results[GIN_QUEUE_RESULTS], resultTickets[GIN_QUEUE_RESULTS];
 	struct proxyEngine *engine;
 };
 
@@ -125,7 +125,7 @@ static inline struct descriptorScope scopeFor(struct ring *ring, uint32_t contex
 					.words = rig.words,
 					.counters = ring->counters,
 					.results = ring->results,
-					.resultTickets = ring->settled,
+					.resultTickets = ring->resultTickets,
 					.firstSignal = context * SIGNALS,
 					.firstBarrier = FIRST_BARRIER,
 					.signals = SIGNALS,
@@ -141,7 +141,7 @@ static inline void ringOpen(struct ring *ring, uint32_t context)
 				       .done = ring->done,
 				       .failed = ring->failed,
 				       .results = ring->results,
-				       .resultTickets = ring->settled,
+				       .resultTickets = ring->resultTickets,
 				       .counters = ring->counters};
 	const struct descriptorScope scope = scopeFor(ring, context);
 

@@ -133,7 +133,7 @@ private:
 	struct ginMlx5DoorbellRecord record;
 	uint64_t doorbell;
 	struct ginAbortLine line;
-	struct ginWatch watch = {};
+	struct ginMirroredWord watch = {};
 	std::mt19937_64 random;
 	struct {
 		uint64_t post;

@@ -117,7 +117,7 @@ static void goodOthers(void)
 	EXPECT(work.word == (void *)(rig.bytes[1] + BYTES - 4) && work.bytes == 4);
 	EXPECT(work.value[0] == 5 && work.value[1] == 6);
 	EXPECT(work.oldValue == &ring.results[GIN_QUEUE_RESULTS - 1]);
-	EXPECT(work.resultTicket == &ring.settled[GIN_QUEUE_RESULTS - 1]);
+	EXPECT(work.resultTicket == &ring.resultTickets[GIN_QUEUE_RESULTS - 1]);
 	expectResolves((uint64_t[8]){word0(ginOpNothing, 0, 1, 0)});
 	EXPECT(!work.word && !work.counter && !work.resultTicket && !work.bytes);
 	expectResolves(unheard);
@@ -157,6 +157,8 @@ static void badHeads(void)
 		{"a rank that does not exist", 0, word0(ginOpPut, 0, 0xfffff, 1)},
 		{"a counter that does not exist", 0, word0(ginOpPut, 0, 1, COUNTERS + 1)},
 		{"a counter that does not exist", 0, word0(ginOpPut, 0, 1, 0xffffff)},
+		{"a counter that does not exist", 0, word0(ginOpPut, 0, 1, 1 << 24 | 1)},
+		{"a counter that does not exist", 0, word0(ginOpPut, 0, 1, 0x3fffffff)},
 		{"in no known way", 0, word0(ginOpPut, 5, 1, 1)},
 		{"in no known way", 0, word0(ginOpPut, 7, 1, 1)},
 	};

@@ -131,12 +131,12 @@ static void strongWaitsForEarlier(void)
 	EXPECT(turnOf(&a) == 0 && raised(1, 0) == 0 && a.counters[2] == 0);
 	land(1);
 	EXPECT(turnOf(&a) == 0 && raised(1, 0) == 1 && a.done[1] == 0);
-	EXPECT(a.settled[0] == 0 && raised(1, FIRST_BARRIER + 3) == 0);
+	EXPECT(a.resultTickets[0] == 0 && raised(1, FIRST_BARRIER + 3) == 0);
 	EXPECT(a.done[RANKS] == 0);
 	land(0);
 	turnOf(&a);
 	EXPECT(raised(1, 0) == 102 && raised(1, FIRST_BARRIER + 3) == 5);
-	EXPECT(a.settled[0] == 6 && a.results[0] == 0);
+	EXPECT(a.resultTickets[0] == 6 && a.results[0] == 0);
 	EXPECT(a.counters[0] == 1 && a.counters[1] == 1 && a.counters[2] == 1);
 	EXPECT(a.done[1] == 6 && a.done[RANKS] == 7);
 	transport.holds = 0;
@@ -212,8 +212,8 @@ static void atomics(void)
 	EXPECT(a.results[3] == big && a.results[4] == 7 && *word == 11);
 	EXPECT(a.results[GIN_QUEUE_RESULTS - 1] == 9);
 	for (uint64_t i = 0; i < 5; i++)
-		EXPECT_EQUAL(a.settled[i], i + 1);
-	EXPECT_EQUAL(a.settled[GIN_QUEUE_RESULTS - 1], 7);
+		EXPECT_EQUAL(a.resultTickets[i], i + 1);
+	EXPECT_EQUAL(a.resultTickets[GIN_QUEUE_RESULTS - 1], 7);
 	closeAll();
 }
 
@@ -323,7 +323,7 @@ static void failingPeer(int landsLater)
 	turnOf(&a);
 	EXPECT_EQUAL(raised(1, 0), 3);
 	EXPECT(raised(1, FIRST_BARRIER + 3) == 0 && rig.bytes[1][64] == 0);
-	EXPECT_EQUAL(a.settled[0], GIN_QUEUE_FAILED | 7);
+	EXPECT_EQUAL(a.resultTickets[0], GIN_QUEUE_FAILED | 7);
 	EXPECT(raised(2, 0) == 12 && a.done[2] == 9 && a.failed[0] == 0);
 	expectFailed(&a, 1, ginErrorSystem);
 	EXPECT_EQUAL(a.engine->retired, 9);

@@ -120,7 +120,7 @@ static void muchData(const struct netAddress *address)
 static void nobodyListens(void)
 {
 	uint16_t unused = 0;
-	int fd = socketListen(&unused);
+	int fd = socketListen(NULL, &unused);
 
 	EXPECT(fd >= 0 && unused && unused != port);
 	close(fd);

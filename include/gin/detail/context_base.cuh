@@ -565,7 +565,7 @@ protected:
 	/* The longer wait, after ginLookBriefly(). */
 	template <class Look> GIN_FN ginResult_t pollOn(uint32_t call, uint32_t id, Look look,
 							uint64_t least, const ginOptions &options,
-							struct ginWatch *failed) const
+							struct ginMirroredWord *failed) const
 	{
 		return ginWaitOn(dc.self, look,
 				 {call, context, id, options.bits, least, options.timeout,
@@ -579,7 +579,7 @@ protected:
 	template <class Look, class Coop>
 	GIN_FN ginResult_t pollFor(uint32_t call, uint32_t id, Look look, uint64_t least, Coop coop,
 				   const ginOptions &options,
-				   struct ginWatch *failed = nullptr) const
+				   struct ginMirroredWord *failed = nullptr) const
 	{
 		ginResult_t result = ginSuccess;
 		if (ginLeads(coop) && !ginLookBriefly(look, least, options.bits))

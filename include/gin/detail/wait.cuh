@@ -13,10 +13,10 @@
 
 /* A wait in progress. */
 struct ginPoll {
-	struct ginWatch *abort;
+	struct ginMirroredWord *abort;
 	const struct ginPeer *peers;
-	struct ginWatch *queue; /* of the word that holds the failure of the ring, or NULL */
-	uint64_t timeout;	/* GIN_FOREVER: none */
+	struct ginMirroredWord *queue; /* of the word that holds the failure of the ring, or NULL */
+	uint64_t timeout;	       /* GIN_FOREVER: none */
 	ginPeerSet from;
 	uint64_t start;	 /* when the wait first read the clock; 0: not yet */
 	uint64_t looked; /* when the wait last read the abort line */
@@ -59,7 +59,7 @@ GIN_FN int32_t ginFailedOf(const struct ginPeer *peers, const ginPeerSet &from)
  */
 GIN_FN ginResult_t ginPollAbort(struct ginPoll &poll)
 {
-	uint64_t word = ginWatchLook(poll.abort);
+	uint64_t word = ginMirroredLook(poll.abort);
 	ginResult_t result = ginAbortResult(word);
 
 	if (result != ginErrorPeer)
@@ -84,7 +84,7 @@ GIN_FN ginResult_t ginPollClock(struct ginPoll &poll)
 		poll.looked = now;
 		ginResult_t result = ginPollAbort(poll);
 		if (result == ginSuccess && poll.queue)
-			result = ginAbortResult(ginWatchLook(poll.queue));
+			result = ginAbortResult(ginMirroredLook(poll.queue));
 		if (result != ginSuccess)
 			return result;
 	}
@@ -217,7 +217,8 @@ struct ginWaitFor {
 	uint32_t bits; /* as in ginOptions, like `timeout` and `from` */
 	uint64_t least, timeout;
 	ginPeerSet from;
-	struct ginWatch *failed; /* of the word that holds the failure of the ring, or NULL */
+	struct ginMirroredWord
+		*failed; /* of the word that holds the failure of the ring, or NULL */
 };
 
 /* The longer wait, after ginLookBriefly(). Writes the error record on failure. */

@@ -44,10 +44,10 @@ template <class Value> GIN_FN void ginDirectStore(char *dst, const Value &value)
 	ginCopyShort(dst, reinterpret_cast<const char *>(&copy), bytes);
 }
 
-/* The signals of a direct peer below GIN_NEAR_RANKS, without a load from memory; else NULL. */
+/* The signals of a direct peer below GIN_DIRECT_SIGNALS, without a load from memory; else NULL. */
 GIN_FN uint64_t *ginDirectSignals(const ginDevComm &dc, int peer)
 {
-	return static_cast<uint32_t>(peer) < GIN_NEAR_RANKS ? dc.nearSignals[peer] : nullptr;
+	return static_cast<uint32_t>(peer) < GIN_DIRECT_SIGNALS ? dc.directSignals[peer] : nullptr;
 }
 
 /* The word that a remote action raises at the peer. */

@@ -20,6 +20,9 @@
  * 6     of a put, value or signal that raises a signal: id, or window and offset
  * 7     what is added to the signal
  *
+ * A number that does not fit its field is written as a number that no window or counter has, so
+ * that the proxy refuses the descriptor.
+ *
  * A get has its local end in word 2. A window is named by ginWindowTable.slot of the posting rank.
  */
 #ifndef GIN_DESCRIPTOR_H
@@ -58,7 +61,8 @@ enum {
 	GIN_D0_ADDRESS = 7,  /* 1 bit: word 2 is an address, not a window and offset */
 	GIN_D0_SPILL = 8,    /* 5 bits: the top bits of words 2, 3, 4, 5 and 7 */
 	GIN_D0_PEER = 13,    /* 20 bits */
-	GIN_D0_COUNTER = 33, /* 24 bits: counter + 1, 0 for none; of values and atomics: bytes */
+	GIN_D0_COUNTER = 33, /* 30 bits: counter + 1, 0 for none; of values and atomics: bytes */
+	GIN_D0_COUNTER_BITS = 30,
 	GIN_DESCRIPTOR_OFFSET_BITS = 47, /* the window's slot is in the 16 bits above */
 	GIN_DESCRIPTOR_SLOTS = 65536
 };

@@ -16,10 +16,31 @@
 #include "ring.cuh"
 #include "../detail/reserve.cuh"
 
+/*
+ * `value` in a field of `bits` bits, 33 to 63. A value that does not fit becomes one of the 2^32
+ * largest of the field, which are beyond every window. Only the upper half is compared: the minimum
+ * costs what a mask costs.
+ */
+GIN_FN uint64_t ginDescribeBounded(uint64_t value, int bits)
+{
+	const uint32_t most = (1u << (bits - 32)) - 1, upper = static_cast<uint32_t>(value >> 32);
+
+	return static_cast<uint64_t>(upper < most ? upper : most) << 32 |
+	       static_cast<uint32_t>(value);
+}
+
+/* counter + 1, or 0 for UINT32_MAX, which is no counter. The largest value names no counter. */
+GIN_FN uint32_t ginDescribeCounter(uint32_t counter)
+{
+	const uint32_t most = (1u << GIN_D0_COUNTER_BITS) - 1, next = counter + 1u;
+
+	return next < most ? next : most;
+}
+
 GIN_FN uint64_t ginDescribeSlot(uint32_t slot, size_t offset)
 {
 	return static_cast<uint64_t>(slot) << GIN_DESCRIPTOR_OFFSET_BITS |
-	       (offset & ((1ull << GIN_DESCRIPTOR_OFFSET_BITS) - 1));
+	       ginDescribeBounded(offset, GIN_DESCRIPTOR_OFFSET_BITS);
 }
 
 /* A window and an offset in it, in one word. */
@@ -63,7 +84,7 @@ GIN_FN struct ginDescriptor ginDescribePut(int peer, uint64_t dst, const ginSour
 					   size_t bytes, const ginSignalOp &remote,
 					   uint32_t counter)
 {
-	struct ginDescriptor d = ginDescribe(ginOpPut, peer, remote, counter + 1u);
+	struct ginDescriptor d = ginDescribe(ginOpPut, peer, remote, ginDescribeCounter(counter));
 	d.word[1] = dst;
 	if (!src.anywhere) {
 		d.word[2] = ginDescribeOffset(src.window, src.offset);
@@ -71,7 +92,7 @@ GIN_FN struct ginDescriptor ginDescribePut(int peer, uint64_t dst, const ginSour
 		d.word[0] |= 1ull << GIN_D0_ADDRESS;
 		ginDescribeWord(&d, 2, reinterpret_cast<uintptr_t>(src.address));
 	}
-	d.word[3] = bytes & ~GIN_DESCRIPTOR_PHASE; /* no window has 2^63 bytes */
+	d.word[3] = ginDescribeBounded(bytes, 63);
 	return d;
 }
 
@@ -115,7 +136,7 @@ GIN_FN struct ginDescriptor ginDescribeGet(int peer, uint64_t src, uint64_t dst,
 	struct ginDescriptor d = ginDescribe(ginOpGet, peer, ginSignalOf(GinNone{}), 0);
 	d.word[1] = src;
 	d.word[2] = dst;
-	d.word[3] = bytes & ~GIN_DESCRIPTOR_PHASE;
+	d.word[3] = ginDescribeBounded(bytes, 63);
 	return d;
 }
 
@@ -155,7 +176,7 @@ GIN_FN struct ginDescriptor ginDescribeAtomic(uint32_t op, int peer, uint64_t wo
  */
 GIN_FN uint64_t ginResultWritten(const struct ginQueue *queue, uint32_t slot, uint64_t next)
 {
-	uint64_t word = ginDoneObserve(&queue->settled[slot]);
+	uint64_t word = ginDoneObserve(&queue->resultTickets[slot]);
 	if ((word & ~GIN_QUEUE_FAILED) != next)
 		return 0;
 	return word & GIN_QUEUE_FAILED ? 2 : 1;

@@ -281,8 +281,8 @@ public:
 		bad = static_cast<uint32_t *>(threadMemory(16));
 		results = static_cast<uint32_t *>(threadMemory(nQueues * sizeof(*results)));
 		line = static_cast<ginAbortLine *>(threadMemory(sizeof(*line)));
-		watch = static_cast<ginWatch *>(threadMemory(sizeof(*watch)));
-		const ginWatch onLine = {&line->word, {0, 0, 0}, 0};
+		watch = static_cast<ginMirroredWord *>(threadMemory(sizeof(*watch)));
+		const ginMirroredWord onLine = {&line->word, {0, 0, 0}, 0};
 		copyBytes(watch, &onLine, sizeof(onLine));
 		for (uint32_t i = 0; i < nQueues; i++)
 			fresh(i);
@@ -370,7 +370,7 @@ private:
 	std::vector<uint64_t *> doorbells;
 	uint32_t *turns, *counters, *bad, *results;
 	ginAbortLine *line;
-	ginWatch *watch; /* of it */
+	ginMirroredWord *watch; /* of it */
 
 	void connect(uint32_t i)
 	{

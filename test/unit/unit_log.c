@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * unit_log.c - where log lines go: to standard error, and to nothing else that has its number
+ *
+ * Each test runs in a process of its own, whose exit status tells a failure: it has no standard
+ * error to write to.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "expect.h"
+#include "lib/base/log.h"
+#include "lib/base/socket.h"
+#include "lib/gpu/memory.h"
+#include "pinning.h"
+
+static off_t bytesOf(int fd)
+{
+	struct stat file;
+
+	EXPECT(!fstat(fd, &file));
+	return file.st_size;
+}
+
+/* A file without a name, opened with `flags`, becomes descriptor 2. Returns another descriptor. */
+static int redirect(int flags)
+{
+	char name[] = "/tmp/unit_log-XXXXXX", other[64];
+	int fd = mkstemp(name);
+
+	EXPECT(fd >= 0);
+	snprintf(other, sizeof(other), "/proc/self/fd/%d", fd);
+	int again = open(other, flags);
+	EXPECT(again >= 0);
+	EXPECT_EQUAL(dup2(again, STDERR_FILENO), STDERR_FILENO);
+	close(again);
+	unlink(name);
+	return fd;
+}
+
+static void expectLine(int flags, int expected)
+{
+	int file = redirect(flags);
+
+	logWrite(logError, "a line");
+	EXPECT_EQUAL(bytesOf(file) > 0, expected);
+	close(file);
+}
+
+/* As freopen(), a shell or a daemon redirects standard error. */
+static void toLogFiles(void)
+{
+	expectLine(O_WRONLY, 1);
+	expectLine(O_WRONLY | O_APPEND, 1);
+	expectLine(O_RDWR | O_APPEND, 1);
+}
+
+static void notToDataFiles(void)
+{
+	expectLine(O_RDWR, 0);
+	expectLine(O_RDONLY, 0);
+}
+
+static void notToSockets(void)
+{
+	int pair[2];
+	char byte;
+
+	EXPECT(!socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	EXPECT_EQUAL(dup2(pair[0], STDERR_FILENO), STDERR_FILENO);
+	logWrite(logError, "a line");
+	EXPECT_ERRNO((int)recv(pair[1], &byte, 1, MSG_DONTWAIT), EAGAIN);
+}
+
+static void notToMemory(void)
+{
+	void *at = NULL;
+	struct memory m;
+
+	close(STDERR_FILENO);
+	EXPECT_SUCCESS(memoryAllocHost(&hostThreads, 4096, &at));
+	EXPECT_SUCCESS(memoryDescribe(&hostThreads, at, 4096, &m));
+	EXPECT(m.fd > STDERR_FILENO);
+	EXPECT_EQUAL(dup2(m.fd, STDERR_FILENO), STDERR_FILENO);
+	logWrite(logError, "a line");
+	EXPECT_EQUAL(*(const char *)at, 0);
+}
+
+static void socketsAreAbove(void)
+{
+	uint16_t port;
+
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		close(fd);
+	int listener = socketListen(&port);
+	EXPECT(listener > STDERR_FILENO);
+	EXPECT_ERRNO(fcntl(STDERR_FILENO, F_GETFD), EBADF);
+	logWrite(logError, "a line"); /* goes nowhere */
+}
+
+static void readerIsGone(int ends[2])
+{
+	close(ends[0]);
+	EXPECT_EQUAL(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+	close(ends[1]);
+	errno = ENOTTY;
+	logWrite(logError, "a line");
+	EXPECT_EQUAL(errno, ENOTTY);
+}
+
+static int isPending(void)
+{
+	sigset_t pending;
+
+	EXPECT(!sigpending(&pending));
+	return sigismember(&pending, SIGPIPE);
+}
+
+/* Blocked, the signal would stay pending. */
+static void pipeWithoutReader(void)
+{
+	sigset_t pipeSignal;
+	int ends[2];
+
+	EXPECT(!pipe(ends));
+	readerIsGone(ends);
+	sigemptyset(&pipeSignal);
+	sigaddset(&pipeSignal, SIGPIPE);
+	EXPECT(!sigprocmask(SIG_BLOCK, &pipeSignal, NULL));
+	logWrite(logError, "a line");
+	EXPECT(!isPending());
+	raise(SIGPIPE);
+	logWrite(logError, "a line");
+	EXPECT(isPending());
+}
+
+/* The line has the caller's reason, whatever libgin has asked meanwhile. */
+static void meaningOfErrno(void)
+{
+	char line[256] = "";
+	int file = redirect(O_WRONLY);
+
+	errno = EDOM;
+	logWrite(logError, "%m");
+	EXPECT(pread(file, line, sizeof(line) - 1, 0) > 0);
+	EXPECT_HAS(line, strerror(EDOM));
+}
+
+int main(void)
+{
+	setenv("GIN_LOG", "error", 1);
+	expectChild("a log file gets lines", toLogFiles);
+	expectChild("a data file gets none", notToDataFiles);
+	expectChild("a socket gets none", notToSockets);
+	expectChild("memory gets none", notToMemory);
+	expectChild("sockets are above standard error", socketsAreAbove);
+	expectChild("a pipe without a reader", pipeWithoutReader);
+	expectChild("the meaning of errno", meaningOfErrno);
+	return expectFailures != 0;
+}
