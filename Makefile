@@ -129,7 +129,7 @@ TESTS_C := $(patsubst %.c,$(BUILD)/test/%,$(filter-out $(if $(VERBS),,mlx5_%),$(
 TESTS_CC := $(patsubst %.cc,$(BUILD)/test/%,$(filter-out $(if $(MPICXX),,mpi.cc),$(call test-sources,cc))) \
 	$(patsubst %.cc,$(BUILD)/%,$(wildcard test/port/*.cc test/system/*.cc))
 # The same sources with kernels.
-TESTS_GPU := $(patsubst %.cc,$(BUILD)/test/%_gpu,$(filter-out nvrtc.cc mpi.cc,$(call test-sources,cc))) \
+TESTS_GPU := $(patsubst %.cc,$(BUILD)/test/%_gpu,$(filter-out nvrtc.cc mpi.cc unit_% perf_%,$(call test-sources,cc))) \
 	$(patsubst %.cc,$(BUILD)/%_gpu,$(wildcard test/port/*.cc))
 
 .PHONY: all lib tools examples tests tests-gpu man deps deps-check deps-check-all demo check check-all check-mlx5dev check-long \
@@ -265,8 +265,8 @@ $(BUILD)/test/mlx5_nic_%: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
 $(filter $(BUILD)/test/mlx5_nic_%,$(TESTS_C)): $(RDMA)
 
 # The plug-in finds the test's calls before those of libmlx5.
-$(BUILD)/test/mlx5_nic_failures: private CFLAGS_ALL += -fvisibility=default
-$(BUILD)/test/mlx5_nic_failures: private LDFLAGS += -rdynamic -Wl,--no-as-needed $(VERBS_LIBS)
+$(addprefix $(BUILD)/test/mlx5_nic_,failures paths): private CFLAGS_ALL += -fvisibility=default
+$(addprefix $(BUILD)/test/mlx5_nic_,failures paths): private LDFLAGS += -rdynamic -Wl,--no-as-needed $(VERBS_LIBS)
 
 # The library's allocations go through the test, which lets some fail.
 $(BUILD)/test/limits_memory: private LDFLAGS += \

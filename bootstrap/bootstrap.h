@@ -69,6 +69,9 @@ struct bootstrapOps {
 	int (*exchange)(void *state, const struct bootstrapEntry *mine, int parent,
 			struct bootstrapEntry *root, struct bootstrapEntry *parents, char *why);
 
+	/* NULL, or: are all ranks on this host? */
+	int (*isLocal)(const void *state);
+
 	/* The caller makes sure that no thread is inside exchange() with this state. */
 	void (*close)(void *state);
 };

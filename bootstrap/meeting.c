@@ -106,14 +106,14 @@ static int tryAddresses(const struct rootContact *contact, uint32_t rank, uint64
 }
 
 /*
- * A timeout may mean a busy root. With `patient`, errors of a root that has not started may be
- * retried too. A wrong secret (EACCES) is final.
+ * A timeout may mean a busy root, a reset a root with too many connections. With `patient`, errors
+ * of a root that has not started may be retried too. A wrong secret (EACCES) is final.
  */
 static int mayRetry(int reason, int patient)
 {
-	return reason == ETIMEDOUT ||
-	       (patient && (reason == ECONNREFUSED || reason == EHOSTUNREACH ||
-			    reason == ENETUNREACH || reason == ECONNRESET));
+	return reason == ETIMEDOUT || reason == ECONNRESET || reason == EPIPE ||
+	       (patient &&
+		(reason == ECONNREFUSED || reason == EHOSTUNREACH || reason == ENETUNREACH));
 }
 
 static int connectRoot(const struct rootContact *contact, uint32_t rank, int patient,

@@ -16,6 +16,7 @@ struct meeting {
 	uint32_t generation; /* how many earlier communicators of this process had the name */
 	int rank, nRanks;
 	int patient; /* keep trying while nobody listens: the root may start later */
+	int local;   /* the root is at the loopback interface only */
 	unsigned seconds;
 };
 

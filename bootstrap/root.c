@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/file.h"
 #include "lib/base/forkguard.h"
 #include "lib/base/auth.h"
 #include "lib/base/identity.h"
@@ -20,7 +21,7 @@
 #include "lib/base/thread.h"
 #include "root_group.h"
 
-#define SILENT_SECONDS 5 /* time limit for a client to send its request */
+#define SILENT_SECONDS 5 /* time limit for a client to prove that it knows the key */
 #define TICK_MS 250
 
 struct root {
@@ -61,17 +62,17 @@ static void addClient(struct root *root, int fd)
 		close(fd);
 		return;
 	}
-	*client = (struct rootClient){.fd = fd,
-				      .poll = root->poll,
-				      .since = clockNow(),
-				      .next = root->clients,
-				      .at = &root->clients};
+	*client = (struct rootClient){
+		.fd = fd, .poll = root->poll, .next = root->clients, .at = &root->clients};
 	if (root->clients)
 		root->clients->at = &client->next;
 	root->clients = client;
 	if (expectBytes(client, AUTH_ANSWER_BYTES) ||
-	    authChallenge(fd, client->challenge, clockNow()) || pollAdd(root, fd, client))
+	    authChallenge(fd, client->challenge, clockNow()) || pollAdd(root, fd, client)) {
 		rootClientDrop(client);
+		return;
+	}
+	client->since = clockNow(); /* the client had no challenge before */
 }
 
 /* Pauses when no file descriptor is left: clients that get their replies free theirs. */
@@ -133,14 +134,15 @@ static void serve(struct root *root, struct rootClient *client)
 }
 
 /*
- * A client whose message has arrived is not silent, even if the root has not read the message: the
- * root's process may have been stopped.
+ * Only a client that has not proved that it knows the key can be silent: a rank may be stopped for
+ * any time. A client whose proof has arrived is not silent, even if the root has not read the
+ * proof: the root's process may have been stopped.
  */
 static int isSilent(const struct rootClient *client, uint64_t now)
 {
 	struct pollfd ready = {.fd = client->fd, .events = POLLIN};
 
-	return client->state != clientWaits && now > client->since + SILENT_SECONDS * SECOND &&
+	return client->state == clientProves && now > client->since + SILENT_SECONDS * SECOND &&
 	       poll(&ready, 1, 0) == 0;
 }
 
@@ -203,7 +205,7 @@ int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], int once, unsigne
 	*root = (struct root){.listener = listener, .once = once, .groups = {.seconds = seconds}};
 	forkGuard(listener);
 	memcpy(root->key, key, sizeof(root->key));
-	root->poll = epoll_create1(EPOLL_CLOEXEC);
+	root->poll = fileAboveStandard(epoll_create1(EPOLL_CLOEXEC));
 	if (root->poll < 0 || pollAdd(root, listener, NULL))
 		goto failed;
 	errno = threadStart(&thread, "gin-root", rootThread, root);
@@ -222,7 +224,7 @@ failed:;
 int rootMake(struct rootContact *contact, const char *ifname, int once, unsigned seconds, char *why)
 {
 	struct rootContact made = {.magic = ROOT_MAGIC, .hostId = identityHostId()};
-	int listener = socketListen(&made.port);
+	int listener = socketListen(NULL, &made.port);
 
 	int failed = listener < 0 || randomBytes(made.key, sizeof(made.key));
 	if (failed && listener >= 0)

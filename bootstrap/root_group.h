@@ -15,7 +15,7 @@ enum rootClientState {
 struct rootClient {
 	int fd, poll; /* poll: the root's epoll descriptor */
 	enum rootClientState state;
-	uint64_t since; /* when it connected */
+	uint64_t since; /* when the root sent its challenge */
 	uint64_t challenge[2];
 	uint32_t rank; /* as proved by the handshake */
 	struct rootRequest request;

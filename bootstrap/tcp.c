@@ -164,15 +164,22 @@ static int tcpOpen(const struct bootstrapWanted *wanted, void **state, int *rank
 		return -1;
 	}
 	meeting->patient = 1;
+	meeting->local = !*wanted->secret;
 	*rank = meeting->rank = job.rank;
 	*nRanks = meeting->nRanks = job.nRanks;
 	*state = meeting;
 	return 0;
 }
 
+static int tcpIsLocal(const void *state)
+{
+	return ((const struct meeting *)state)->local;
+}
+
 const struct bootstrapOps bootstrapTcpOps = {
 	.name = "tcp",
 	.open = tcpOpen,
 	.exchange = meetingExchange,
+	.isLocal = tcpIsLocal,
 	.close = free,
 };

@@ -70,8 +70,9 @@ static ginResult_t meetRanks(ginComm_t comm, struct identity *me)
 		mine = allocRanks(comm);
 	if (mine == ginSuccess)
 		mine = identityMake(me);
+	me->local = comm->bootstrap->isLocal && comm->bootstrap->isLocal(comm->bootstrapState);
 	if (mine == ginSuccess)
-		mine = controlPrepare(&comm->control, comm->rank, comm->nRanks, &me->port);
+		mine = controlPrepare(&comm->control, comm->rank, comm->nRanks, me);
 	entry.refused = mine;
 	if (mine == ginSuccess)
 		memcpy(entry.data, me, sizeof(*me));

@@ -14,8 +14,10 @@ struct identity {
 	uint64_t processId[2];		/* equal: one process */
 	uint8_t secret[AUTH_KEY_BYTES]; /* rank 0's secret is the communicator's */
 	char host[64];
-	uint16_t port; /* on which the control plane listens */
-	uint16_t addresses;
+	uint16_t port;	    /* on which the control plane listens; 0: no rank connects to it */
+	uint16_t addresses; /* through which other ranks reach the control plane */
+	uint8_t loopback;   /* ranks of this host reach it through the loopback interface */
+	uint8_t local;	    /* all ranks are on this host */
 	struct netAddress address[IDENTITY_ADDRESSES];
 };
 

@@ -97,7 +97,7 @@ static int bindTo(const struct netAddress *at, uint16_t port)
 	socklen_t length = fillAddress(&address, at, port);
 	int on = 1, off = 0, fd;
 
-	fd = fileAboveStandard(socket(at->family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+	fd = fileAboveStandard(socket(at->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd < 0)
 		return -1;
 	if (port) /* which an earlier job may have used */
@@ -120,11 +120,11 @@ int socketListenAt(const struct netAddress *at, uint16_t port)
 	return fd;
 }
 
-int socketListen(uint16_t *port)
+int socketListen(const struct netAddress *at, uint16_t *port)
 {
 	union socketAddress bound;
 	socklen_t length = sizeof(bound);
-	int fd = socketListenAt(NULL, 0);
+	int fd = socketListenAt(at, 0);
 
 	if (fd < 0)
 		return -1;
@@ -146,20 +146,39 @@ void socketPeer(int fd, char *out, size_t bytes)
 		snprintf(out, bytes, "a connection that has ended");
 }
 
+#define UNACKNOWLEDGED_SECONDS 30
+
+/* The kernel counts a closed window as unacknowledged data, even when the other host answers. */
+void socketPatience(int fd, unsigned seconds)
+{
+	unsigned most = INT_MAX / 1000, wanted = seconds ? seconds : UNACKNOWLEDGED_SECONDS;
+	int ms = (int)((wanted < most ? wanted : most) * 1000);
+
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
+}
+
+int socketIsFull(int fd)
+{
+	struct tcp_info info = {0};
+	socklen_t length = sizeof(info);
+
+	return !getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) && !info.tcpi_unacked;
+}
+
 /*
  * A host that vanishes does not end its connections. The kernel's keepalive detects this, and
  * tolerates a process that is only stopped, in a debugger for example.
  */
 static void setOptions(int fd)
 {
-	int on = 1, idle = 10, interval = 5, count = 4, unacked = 30000;
+	int on = 1, idle = 10, interval = 5, count = 4;
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
-	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacked, sizeof(unacked));
+	socketPatience(fd, 0);
 }
 
 /* 0 when fd is ready for `events`; -1 with errno. */

@@ -25,8 +25,8 @@ struct sockaddr;
 void socketAddress(const struct sockaddr *from, struct netAddress *out);
 int socketIsLoopback(const struct netAddress *address);
 
-/* Listens on every address. The kernel chooses the port. */
-int socketListen(uint16_t *port);
+/* As socketListenAt(), at a port that the kernel chooses. */
+int socketListen(const struct netAddress *at, uint16_t *port);
 
 /* Listens on the address, or on every address when `at` is NULL. */
 int socketListenAt(const struct netAddress *at, uint16_t port);
@@ -35,6 +35,15 @@ int socketConnect(const struct netAddress *to, uint16_t port, uint64_t deadline)
 
 /* A connection, or -1 with ETIMEDOUT. */
 int socketAccept(int listener, uint64_t deadline);
+
+/*
+ * Data that the other end does not acknowledge ends the connection after 30 s, or after `seconds`
+ * unless `seconds` is 0.
+ */
+void socketPatience(int fd, unsigned seconds);
+
+/* Does unsent data wait although the other host has acknowledged all that was sent? */
+int socketIsFull(int fd);
 
 /* All bytes, or -1: ETIMEDOUT, ECONNRESET when the peer has closed, or the kernel's errno. */
 int socketSend(int fd, const void *data, size_t bytes, uint64_t deadline);

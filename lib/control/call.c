@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -30,9 +31,12 @@ void controlReleaseSpare(struct control *c)
 
 static void freeState(struct control *c)
 {
-	for (int i = 0; i < c->links; i++)
+	for (int i = 0; i < c->links; i++) {
 		if (c->link[i].fd >= 0)
 			forkGuardClose(c->link[i].fd);
+		bufferFree(&c->link[i].in);
+		bufferFree(&c->link[i].out);
+	}
 	while (c->spares)
 		controlReleaseSpare(c);
 	closeFile(&c->listener);
@@ -56,11 +60,31 @@ static void initLocks(struct control *c)
 	pthread_condattr_destroy(&monotonic);
 }
 
-static ginResult_t openFiles(struct control *c, uint16_t *port)
+static ginResult_t listenFor(struct control *c, struct identity *me)
 {
-	c->listener = socketListen(port);
+	static const struct netAddress loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
+	int one = me->local || *paramText(paramSocketIfname);
+
+	if (me->local)
+		me->address[0] = loopback;
+	c->listener = socketListen(one ? &me->address[0] : NULL, &me->port);
 	if (c->listener < 0)
 		return failErrno("cannot listen for the control plane");
+	if (one)
+		me->addresses = 1;
+	me->loopback = !one || me->local;
+	return ginSuccess;
+}
+
+static int hasChildren(const struct control *c)
+{
+	return controlLinksOf(c->rank, c->nRanks) > (c->rank != 0);
+}
+
+static ginResult_t openFiles(struct control *c, struct identity *me)
+{
+	if (hasChildren(c) && listenFor(c, me) != ginSuccess)
+		return ginErrorSystem;
 	c->wake = fileAboveStandard(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (c->wake < 0)
 		return failErrno("cannot make an eventfd for the control plane");
@@ -92,11 +116,11 @@ static ginResult_t startThread(struct control *c)
 	return ginSuccess;
 }
 
-ginResult_t controlPrepare(struct control *c, int rank, int nRanks, uint16_t *port)
+ginResult_t controlPrepare(struct control *c, int rank, int nRanks, struct identity *me)
 {
 	*c = (struct control){.rank = rank, .nRanks = nRanks, .listener = -1, .wake = -1};
 	initLocks(c);
-	ginResult_t result = openFiles(c, port);
+	ginResult_t result = openFiles(c, me);
 	if (result == ginSuccess)
 		result = allocState(c);
 	if (result == ginSuccess)
@@ -118,6 +142,7 @@ ginResult_t controlOpen(struct control *c, const struct identity *ranks, control
 			void *arg)
 {
 	c->ranks = ranks;
+	memcpy(c->key, ranks[0].secret, sizeof(c->key));
 	c->onFailure = onFailure;
 	c->onFailureArg = arg;
 	ginResult_t result = controlConnect(c, clockNow() + paramNumber(paramTimeout) * SECOND);
@@ -296,19 +321,14 @@ ginResult_t controlError(struct control *c)
 static void sendFarewells(struct control *c)
 {
 	struct controlHeader bye = {.type = controlBye};
-	uint64_t one = 1;
 
 	pthread_mutex_lock(&c->lock);
-	c->closing = 1;
+	c->closing = 1; /* controlSend() then ends each link after its last message */
 	pthread_cond_broadcast(&c->changed);
-	for (int i = 0; i < c->links; i++) {
-		controlSend(&c->link[i], &bye, NULL);
-		if (c->link[i].fd >= 0)
-			shutdown(c->link[i].fd, SHUT_WR);
-	}
+	for (int i = 0; i < c->links; i++)
+		controlSend(c, &c->link[i], &bye, NULL);
 	pthread_mutex_unlock(&c->lock);
-	ssize_t written = write(c->wake, &one, sizeof(one));
-	(void)written; /* without it, the thread checks every quarter of a second */
+	controlWake(c);
 }
 
 void controlClose(struct control *c)

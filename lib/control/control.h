@@ -7,7 +7,7 @@
  * entries down. When a connection ends without a farewell, the rank at its other end has died: all
  * ranks get a failure message, and every later collective fails with its sentence.
  *
- * Files: call.c the calls, tree.c connecting, gather.c one collective, thread.c reading and
+ * Files: call.c the calls, tree.c connecting, accept.c accepting, gather.c one collective, thread.c reading and
  * failures, handles.c file descriptors between ranks of one host.
  */
 #ifndef GIN_LIB_CONTROL_H
@@ -28,7 +28,11 @@
 struct controlLink {
 	int fd;
 	int rank;
-	int left; /* the rank sent a farewell: the end of the connection is no failure */
+	int left;	   /* the rank sent a farewell: the end of the connection is no failure */
+	int patient;	   /* the peer's window is closed: its process does not read */
+	struct buffer in;  /* a message of which a part has arrived; used by the thread only */
+	struct buffer out; /* messages that did not fit the socket's buffer; under the lock */
+	size_t sent;	   /* bytes of `out` that are sent */
 };
 
 /* The collective in progress. */
@@ -53,6 +57,7 @@ struct control {
 	int rank, nRanks;
 	int subtree;		      /* ranks in the subtree of this rank, this rank included */
 	const struct identity *ranks; /* [nRanks] */
+	uint8_t key[AUTH_KEY_BYTES];  /* of this communicator's connections */
 	struct controlLink link[CONTROL_LINKS]; /* parent first (not at rank 0), then children */
 	int links;
 	int listener;
@@ -82,10 +87,12 @@ int controlParent(int rank);
 
 /*
  * Acquires everything that this rank needs, so that a rank that lacks something can report it in
- * the bootstrap's exchange, and no other rank waits for it. Listens, and returns the port; starts
- * the thread. On failure, nothing stays open.
+ * the bootstrap's exchange, and no other rank waits for it. Starts the thread. A rank with children
+ * listens: on all interfaces, or on `me->address[0]` only when GIN_SOCKET_IFNAME is set or
+ * `me->local` is. Fills in me->port, and reduces me->address to what the rank listens on. On
+ * failure, nothing stays open.
  */
-ginResult_t controlPrepare(struct control *c, int rank, int nRanks, uint16_t *port);
+ginResult_t controlPrepare(struct control *c, int rank, int nRanks, struct identity *me);
 
 /*
  * Connects the tree. On failure, the caller calls controlClose(). `ranks` must outlive `c`; the

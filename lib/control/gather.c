@@ -84,7 +84,7 @@ static void sendUp(struct control *c)
 	struct controlHeader header = {.type = controlUp, .seq = g->seq, .bytes = g->entries.used};
 
 	memcpy(header.call, g->call, sizeof(header.call));
-	controlSend(&c->link[0], &header, g->entries.data);
+	controlSend(c, &c->link[0], &header, g->entries.data);
 	g->entries.used = 0;
 }
 
@@ -118,7 +118,7 @@ ginResult_t controlGatherDone(struct control *c, uint32_t seq, const struct buff
 	if (!wholeEntries(c, all))
 		return fail(ginErrorSystem, "the control plane received a broken message");
 	for (int i = controlFirstChild(c); i < c->links; i++)
-		controlSend(&c->link[i], &header, all->data);
+		controlSend(c, &c->link[i], &header, all->data);
 	c->result.used = 0;
 	if (bufferAppend(&c->result, all->data, all->used))
 		return fail(ginErrorSystem, "no memory for a collective");

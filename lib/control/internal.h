@@ -28,13 +28,21 @@ struct controlEntry {
 };
 
 ginResult_t controlConnect(struct control *c, uint64_t deadline);
+
+/* Waits until all children have connected. Connections that do not know the key are refused. */
+ginResult_t controlAcceptChildren(struct control *c, int children, uint64_t deadline);
+void controlAddLink(struct control *c, int fd, int rank);
 int controlLinksOf(int rank, int nRanks); /* in the tree */
 void controlReleaseSpare(struct control *c);
 int controlFirstChild(const struct control *c); /* its index in link[] */
 
-/* On failure, shuts the link down: the thread then handles the end of the connection. */
-void controlSend(const struct controlLink *link, const struct controlHeader *header,
+/*
+ * Never waits: the thread sends what does not fit the socket's buffer. On failure, shuts the link
+ * down: the thread then handles the end of the connection.
+ */
+void controlSend(struct control *c, struct controlLink *link, const struct controlHeader *header,
 		 const void *data);
+void controlWake(struct control *c); /* the thread */
 
 /* Adds entries of this rank or of a child; passes them on when the subtree is complete. */
 ginResult_t controlGatherAdd(struct control *c, const char *call, uint32_t seq,

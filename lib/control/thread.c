@@ -10,17 +10,74 @@
 #include "internal.h"
 #include "lib/base/forkguard.h"
 #include "lib/base/log.h"
+#include "lib/base/param.h"
 
-#define MESSAGE_SECONDS 10 /* the rest of a message that has begun */
+void controlWake(struct control *c)
+{
+	uint64_t one = 1;
+	ssize_t written = write(c->wake, &one, sizeof(one));
 
-void controlSend(const struct controlLink *link, const struct controlHeader *header,
+	(void)written; /* without it, the thread checks every quarter of a second */
+}
+
+static void giveUp(struct controlLink *link)
+{
+	shutdown(link->fd, SHUT_RDWR);
+	link->out.used = link->sent = 0;
+}
+
+/* Sends what the socket takes. When closing, the link ends after the last message. */
+static void flush(const struct control *c, struct controlLink *link)
+{
+	while (link->sent < link->out.used) {
+		ssize_t sent = send(link->fd, link->out.data + link->sent,
+				    link->out.used - link->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (sent < 0 && errno == EINTR)
+			continue;
+		if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			return;
+		if (sent < 0) {
+			giveUp(link);
+			return;
+		}
+		link->sent += (size_t)sent;
+	}
+	link->out.used = link->sent = 0;
+	if (link->patient)
+		socketPatience(link->fd, 0);
+	link->patient = 0;
+	if (c->closing)
+		shutdown(link->fd, SHUT_WR);
+}
+
+void controlSend(struct control *c, struct controlLink *link, const struct controlHeader *header,
 		 const void *data)
 {
-	uint64_t deadline = clockNow() + MESSAGE_SECONDS * SECOND;
+	if (link->fd < 0)
+		return;
+	if (bufferAppend(&link->out, header, sizeof(*header)) ||
+	    bufferAppend(&link->out, data, header->bytes)) {
+		giveUp(link);
+		return;
+	}
+	flush(c, link);
+	if (link->out.used)
+		controlWake(c);
+}
 
-	if (link->fd >= 0 && (socketSend(link->fd, header, sizeof(*header), deadline) ||
-			      socketSend(link->fd, data, header->bytes, deadline)))
-		shutdown(link->fd, SHUT_RDWR);
+/*
+ * A peer whose process is stopped does not read, but its kernel acknowledges what it gets. Such a
+ * peer is alive: a collective waits for it until GIN_TIMEOUT.
+ */
+static void waitPatiently(struct control *c)
+{
+	for (int i = 0; i < c->links; i++) {
+		struct controlLink *link = &c->link[i];
+		if (link->fd < 0 || !link->out.used || link->patient || !socketIsFull(link->fd))
+			continue;
+		socketPatience(link->fd, paramNumber(paramTimeout));
+		link->patient = 1;
+	}
 }
 
 static int isNews(const struct control *c, int rank)
@@ -46,7 +103,7 @@ int controlBreak(struct control *c, int rank, ginResult_t result, const char *wh
 	}
 	for (int i = 0; i < c->links; i++)
 		if (&c->link[i] != except)
-			controlSend(&c->link[i], &header, why);
+			controlSend(c, &c->link[i], &header, why);
 	pthread_cond_broadcast(&c->changed);
 	return 1;
 }
@@ -67,6 +124,7 @@ static void dropLink(struct control *c, struct controlLink *link)
 
 	forkGuardClose(link->fd);
 	link->fd = -1;
+	link->out.used = link->sent = 0;
 	if (link->left || c->closing || c->failed[link->rank])
 		return;
 	snprintf(why, sizeof(why),
@@ -84,22 +142,38 @@ static uint64_t mostBytes(const struct control *c, uint32_t type)
 	return type == controlFail ? SENTENCE_BYTES - 1 : 0;
 }
 
-/* 0, or -1 when the link must be dropped. */
-static int receive(struct control *c, struct controlLink *link, struct controlHeader *header,
-		   struct buffer *data)
+/* Bytes of the message in link->in, its header included; 0: the header is wrong. */
+static size_t messageBytes(const struct control *c, const struct controlLink *link)
 {
-	uint64_t deadline = clockNow() + MESSAGE_SECONDS * SECOND;
+	struct controlHeader header;
 
-	if (socketReceive(link->fd, header, sizeof(*header), deadline))
-		return -1;
-	header->call[CONTROL_CALL - 1] = '\0';
-	if (header->bytes > mostBytes(c, header->type) || !bufferRoom(data, header->bytes + 1))
-		return -1;
-	if (socketReceive(link->fd, data->data, header->bytes, deadline))
-		return -1;
-	data->used = header->bytes;
-	data->data[data->used] = '\0';
-	return 0;
+	if (link->in.used < sizeof(header))
+		return sizeof(header);
+	memcpy(&header, link->in.data, sizeof(header));
+	return header.bytes > mostBytes(c, header.type) ? 0 : sizeof(header) + header.bytes;
+}
+
+/* Reads what has arrived. 1: a whole message, 0: a part of one, -1: the link must be dropped. */
+static int receive(const struct control *c, struct controlLink *link)
+{
+	for (;;) {
+		size_t whole = messageBytes(c, link), missing = whole - link->in.used;
+		if (!whole)
+			return -1;
+		if (!missing)
+			return 1;
+		uint8_t *room = bufferRoom(&link->in, missing + 1);
+		if (!room)
+			return -1;
+		ssize_t got = recv(link->fd, room, missing, MSG_DONTWAIT);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			return 0;
+		if (got <= 0)
+			return -1;
+		link->in.used += (size_t)got;
+	}
 }
 
 static void takeFailure(struct control *c, const struct controlLink *link,
@@ -131,27 +205,50 @@ static void takeCollective(struct control *c, int fromParent, const struct contr
 static void readLink(struct control *c, struct controlLink *link)
 {
 	struct controlHeader header;
-	struct buffer data = {0};
-	int ended = receive(c, link, &header, &data);
+	int got = receive(c, link);
 
+	if (!got)
+		return;
 	pthread_mutex_lock(&c->lock);
-	if (ended)
+	if (got < 0) {
 		dropLink(c, link);
-	else if (header.type == controlFail)
-		takeFailure(c, link, &header, &data);
-	else if (header.type == controlBye)
-		link->left = 1;
-	else
-		takeCollective(c, c->rank && link == &c->link[0], &header, &data);
+	} else {
+		memcpy(&header, link->in.data, sizeof(header));
+		header.call[CONTROL_CALL - 1] = '\0';
+		link->in.data[link->in.used] = '\0';
+		struct buffer data = {.data = link->in.data + sizeof(header), .used = header.bytes};
+		if (header.type == controlFail)
+			takeFailure(c, link, &header, &data);
+		else if (header.type == controlBye)
+			link->left = 1;
+		else
+			takeCollective(c, c->rank && link == &c->link[0], &header, &data);
+	}
+	link->in.used = 0;
 	pthread_mutex_unlock(&c->lock);
-	bufferFree(&data);
+}
+
+static void serveLink(struct control *c, struct controlLink *link, short events)
+{
+	if (events & POLLOUT) {
+		pthread_mutex_lock(&c->lock);
+		if (link->out.used)
+			flush(c, link);
+		pthread_mutex_unlock(&c->lock);
+	}
+	if (events & ~POLLOUT)
+		readLink(c, link);
 }
 
 static int pollLinks(struct control *c, struct pollfd *fds)
 {
 	fds[0] = (struct pollfd){.fd = c->wake, .events = POLLIN};
-	for (int i = 0; i < c->links; i++)
-		fds[1 + i] = (struct pollfd){.fd = c->link[i].fd, .events = POLLIN};
+	pthread_mutex_lock(&c->lock);
+	for (int i = 0; i < c->links; i++) {
+		short events = c->link[i].out.used ? POLLIN | POLLOUT : POLLIN;
+		fds[1 + i] = (struct pollfd){.fd = c->link[i].fd, .events = events};
+	}
+	pthread_mutex_unlock(&c->lock);
 	return poll(fds, 1 + (nfds_t)c->links, 250);
 }
 
@@ -164,17 +261,27 @@ static int openLinks(const struct control *c)
 	return open;
 }
 
+static int unsent(const struct control *c)
+{
+	int links = 0;
+
+	for (int i = 0; i < c->links; i++)
+		links += c->link[i].fd >= 0 && c->link[i].out.used;
+	return links;
+}
+
 /* When closing, the thread waits for the farewells of its neighbours, at most two seconds. */
 static int mayEnd(struct control *c, uint64_t *end)
 {
 	pthread_mutex_lock(&c->lock);
-	int closing = c->closing, broken = c->broken != ginSuccess;
+	int closing = c->closing, done = c->broken != ginSuccess && !unsent(c);
 	if (!closing)
 		controlGatherTick(c, clockNow());
+	waitPatiently(c);
 	pthread_mutex_unlock(&c->lock);
 	if (closing && !*end)
 		*end = clockNow() + 2 * SECOND;
-	return closing && (broken || !openLinks(c) || clockNow() > *end);
+	return closing && (done || !openLinks(c) || clockNow() > *end);
 }
 
 void *controlThread(void *arg)
@@ -196,7 +303,7 @@ void *controlThread(void *arg)
 			logWrite(logDebug, "control plane: eventfd: %m");
 		for (int i = 0; i < c->links; i++)
 			if (fds[1 + i].revents)
-				readLink(c, &c->link[i]);
+				serveLink(c, &c->link[i], fds[1 + i].revents);
 	}
 	return NULL;
 }

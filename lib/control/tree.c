@@ -7,24 +7,16 @@
 
 #include "lib/base/clock.h"
 #include "internal.h"
-#include "lib/base/forkguard.h"
 #include "lib/base/auth.h"
-#include "lib/base/log.h"
-
-#define HANDSHAKE_SECONDS 5 /* the most that a silent stranger can delay the listener */
 
 /* An address may lead to no host or to a stranger: the next address is then tried. */
 #define CONNECT_SECONDS 10
 #define GREETING_SECONDS 60 /* the parent accepts after it has reached its own parent */
+#define RETRY_US 10000
 
 int controlParent(int rank)
 {
 	return rank ? (rank - 1) / CONTROL_CHILDREN : 0;
-}
-
-int controlFirstChild(const struct control *c)
-{
-	return c->rank ? 1 : 0;
 }
 
 int controlLinksOf(int rank, int nRanks)
@@ -45,13 +37,6 @@ static int subtreeSize(int rank, int nRanks)
 	return size;
 }
 
-static struct controlLink *addLink(struct control *c, int fd, int rank)
-{
-	forkGuard(fd);
-	c->link[c->links] = (struct controlLink){.fd = fd, .rank = rank};
-	return &c->link[c->links++];
-}
-
 static const struct netAddress loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
 
 static uint64_t within(unsigned seconds, uint64_t deadline)
@@ -69,8 +54,7 @@ static int tryParent(const struct control *c, const struct netAddress *address, 
 
 	if (fd < 0)
 		return -1;
-	if (!authConnect(fd, c->ranks[0].secret, (uint32_t)c->rank,
-			 within(GREETING_SECONDS, deadline)))
+	if (!authConnect(fd, c->key, (uint32_t)c->rank, within(GREETING_SECONDS, deadline)))
 		return fd;
 	int reason = errno;
 	close(fd);
@@ -89,106 +73,59 @@ static int isOwnAddress(const struct control *c, const struct netAddress *addres
 	return 0;
 }
 
+/* Errors of a connection that the parent has closed to make room for newer ones, or has lost. */
+static int isReset(int reason)
+{
+	return reason == ECONNRESET || reason == EPIPE;
+}
+
 /*
  * One pass over the parent's addresses. Addresses that this host has too come last: they lead to
  * the parent only when one network is split into several hosts (GIN_HOSTID). -1 with the last
- * errno.
+ * errno; ECONNRESET when one of the connections was reset.
  */
 static int tryAddresses(const struct control *c, const struct identity *parent, uint64_t deadline)
 {
 	unsigned n =
 		parent->addresses < IDENTITY_ADDRESSES ? parent->addresses : IDENTITY_ADDRESSES;
-	int fd = -1;
+	int fd = -1, reset = 0;
 
 	errno = EADDRNOTAVAIL;
-	if (identitySameHost(parent, &c->ranks[c->rank]))
+	if (parent->loopback && identitySameHost(parent, &c->ranks[c->rank]))
 		fd = tryParent(c, &loopback, parent->port, deadline);
 	for (int own = 0; own < 2; own++)
-		for (unsigned i = 0; fd < 0 && i < n; i++)
+		for (unsigned i = 0; fd < 0 && i < n; i++) {
+			reset |= isReset(errno);
 			if (isOwnAddress(c, &parent->address[i]) == own)
 				fd = tryParent(c, &parent->address[i], parent->port, deadline);
+		}
+	if (fd < 0 && reset)
+		errno = ECONNRESET;
 	return fd;
 }
 
-/* After a timeout the parent may only be late: try again. A refusal is final. */
+/*
+ * After a timeout the parent may only be late; after a reset it may have had too many connections:
+ * try again. A refusal is final, and so a parent that has died ends the loop.
+ */
 static ginResult_t connectParent(struct control *c, uint64_t deadline)
 {
 	const struct identity *parent = &c->ranks[controlParent(c->rank)];
 	int fd;
 
 	controlReleaseSpare(c);
-	do
-		fd = tryAddresses(c, parent, deadline);
-	while (fd < 0 && errno == ETIMEDOUT && clockNow() < deadline);
+	while ((fd = tryAddresses(c, parent, deadline)) < 0 && clockNow() < deadline) {
+		if (isReset(errno))
+			usleep(RETRY_US);
+		else if (errno != ETIMEDOUT)
+			break;
+	}
 	if (fd < 0)
 		return fail(ginErrorBootstrap,
 			    "no connection to rank %d (host %s, port %u, %u addresses): %m; is the "
 			    "network between the hosts open, or should GIN_SOCKET_IFNAME name one?",
 			    controlParent(c->rank), parent->host, parent->port, parent->addresses);
-	addLink(c, fd, controlParent(c->rank));
-	return ginSuccess;
-}
-
-static int isMissingChild(const struct control *c, uint32_t rank)
-{
-	if (rank == 0 || rank >= (uint32_t)c->nRanks || controlParent((int)rank) != c->rank)
-		return 0;
-	for (int i = controlFirstChild(c); i < c->links; i++)
-		if (c->link[i].rank == (int)rank)
-			return 0;
-	return 1;
-}
-
-/* Closes a connection that does not know the secret or is not from a missing child. */
-static void acceptOne(struct control *c, int fd, uint64_t deadline)
-{
-	char from[64];
-	uint32_t rank;
-
-	if (!authAccept(fd, c->ranks[0].secret, &rank, within(HANDSHAKE_SECONDS, deadline)) &&
-	    isMissingChild(c, rank)) {
-		addLink(c, fd, (int)rank);
-		return;
-	}
-	socketPeer(fd, from, sizeof(from));
-	logWrite(logWarn, "control plane: refused %s, which is not of this communicator", from);
-	close(fd);
-}
-
-static int firstMissingChild(const struct control *c)
-{
-	uint32_t rank = (uint32_t)c->rank * CONTROL_CHILDREN + 1;
-
-	while (!isMissingChild(c, rank))
-		rank++;
-	return (int)rank;
-}
-
-static ginResult_t acceptChildren(struct control *c, int children, uint64_t deadline)
-{
-	uint64_t warn = clockNow() + 10 * SECOND;
-
-	while (c->links - controlFirstChild(c) < children) {
-		uint64_t until = deadline < warn ? deadline : warn;
-		if (c->spares == children - (c->links - controlFirstChild(c)))
-			controlReleaseSpare(c);
-		int fd = socketAccept(c->listener, until);
-		if (fd >= 0) {
-			acceptOne(c, fd, deadline);
-			continue;
-		}
-		if (errno == ECONNABORTED || errno == EINTR || errno == EAGAIN || errno == EPROTO)
-			continue; /* the connection ended before it was accepted */
-		if (errno != ETIMEDOUT)
-			return failErrno("cannot accept a connection");
-		int rank = firstMissingChild(c);
-		if (until == deadline)
-			return fail(ginErrorTimeout, "rank %d (host %s) has not connected", rank,
-				    c->ranks[rank].host);
-		logWrite(logWarn, "waiting for rank %d (host %s) to connect", rank,
-			 c->ranks[rank].host);
-		warn = deadline;
-	}
+	controlAddLink(c, fd, controlParent(c->rank));
 	return ginSuccess;
 }
 
@@ -200,7 +137,7 @@ ginResult_t controlConnect(struct control *c, uint64_t deadline)
 	if (c->rank)
 		result = connectParent(c, deadline);
 	if (result == ginSuccess)
-		result = acceptChildren(c, controlLinksOf(c->rank, c->nRanks) - (c->rank != 0),
-					deadline);
+		result = controlAcceptChildren(
+			c, controlLinksOf(c->rank, c->nRanks) - (c->rank != 0), deadline);
 	return result;
 }

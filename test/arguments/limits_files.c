@@ -177,7 +177,7 @@ static int noPlaceForSockets(const ginConfig_t *config)
 static int notRoot(void)
 {
 	if (geteuid())
-		printf("not root: no mounts, no other user\n");
+		printf("left out: full directories, directories of another user: not root\n");
 	return geteuid() != 0;
 }
 
@@ -196,7 +196,7 @@ static int mayMount(void)
 		_exit(mountAlone());
 	waitpid(child, &status, 0);
 	if (status)
-		printf("no mounts of our own here: full directories are left out\n");
+		printf("left out: full directories: no mount namespace\n");
 	return !status;
 }
 

@@ -110,15 +110,17 @@ struct Test {
 template <size_t n> void runTests(Rank &r, const char *suite, const Test (&tests)[n])
 {
 	const char *only = getenv("TEST");
+	size_t ran = 0;
 	for (const Test &test : tests) {
 		if (only && !strstr(test.name, only))
 			continue;
+		ran++;
 		if (r.rank == 0 && getenv("VERBOSE"))
 			fprintf(stderr, "%s\n", test.name);
 		test.run(r);
 	}
 	if (r.rank == 0)
-		printf("%s: %zu tests, %d ranks on %s\n", suite, n, r.nRanks,
+		printf("%s: %zu of %zu tests, %d ranks on %s\n", suite, ran, n, r.nRanks,
 		       r.device < 0 ? "host threads" : "GPUs");
 }
 

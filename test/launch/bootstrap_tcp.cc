@@ -190,7 +190,7 @@ static void addresses()
 		startJob("localhost with a secret",
 			 world(2, {newRoot("localhost"), "GIN_SECRET=a"}));
 	} else {
-		printf("localhost has no address here: left out\n");
+		printf("left out: GIN_ROOT=localhost: it has no address\n");
 	}
 	startJob("GIN_BOOTSTRAP=tcp", world(2, {newRoot(), "GIN_BOOTSTRAP=tcp"}));
 	if (v6 >= 0) {
@@ -198,10 +198,11 @@ static void addresses()
 		startJob("IPv6 with a secret", world(2, {newRoot("[::1]"), "GIN_SECRET=a"}));
 		close(v6);
 	} else {
-		printf("left out: there is no IPv6\n");
+		printf("left out: GIN_ROOT=[::1]: there is no IPv6 loopback\n");
 	}
 	if (own.empty()) {
-		printf("left out: this host has no address of its own\n");
+		printf("left out: GIN_ROOT of this host's own address: there is none but "
+		       "loopback\n");
 		return;
 	}
 	startJob("own address", world(3, {newRoot(own), "GIN_SECRET=a secret"}));

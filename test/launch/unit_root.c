@@ -98,7 +98,7 @@ static void expectChildrenEnd(const pid_t *child, int n)
 static uint16_t freePort(void)
 {
 	uint16_t port;
-	int fd = socketListen(&port);
+	int fd = socketListen(NULL, &port);
 
 	EXPECT(fd >= 0);
 	close(fd);

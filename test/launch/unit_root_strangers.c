@@ -8,7 +8,9 @@
 #include "root_visitors.h"
 
 #include <arpa/inet.h>
+#include <poll.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 /* Two of three have come: the third is still to come when the strangers have had their say. */
 static void beginMeeting(struct visitor v[3], const struct rootContact *contact)
@@ -82,7 +84,7 @@ static void replay(void)
 
 	/* A rank talks to the root by way of this process. */
 	uint16_t port;
-	pair[0] = socketListen(&port);
+	pair[0] = socketListen(NULL, &port);
 	EXPECT(pair[0] >= 0);
 	v.contact.port = port;
 	startVisit(&v);
@@ -146,8 +148,8 @@ static void slowRank(void)
 }
 
 /*
- * Those who say nothing, or half of something, are sent away after a while; the ranks meet before
- * and after that, and the root's descriptors are free again.
+ * Connections without a whole proof are closed after a while; the ranks meet before and after that,
+ * and the root's descriptors are free again. A connection that has proved the key stays open.
  */
 static void silentCrowd(void)
 {
@@ -164,10 +166,49 @@ static void silentCrowd(void)
 	}
 	beginMeeting(v, &contact);
 	endMeeting(v);
-	for (int i = 0; i < CROWD; i++)
-		expectEnd(fd[i]);
+	for (int i = 0; i < CROWD; i++) {
+		if (i % 3 == 2)
+			close(fd[i]);
+		else
+			expectEnd(fd[i]);
+	}
 	expectServes(&contact);
 	expectCountsSoon(files, threads);
+}
+
+static int slowRandom; /* the next challenge takes longer than the root lets clients be silent */
+
+ssize_t getrandom(void *out, size_t bytes, unsigned flags)
+{
+	if (__atomic_exchange_n(&slowRandom, 0, __ATOMIC_ACQ_REL))
+		usleep(6000000);
+	return syscall(SYS_getrandom, out, bytes, flags);
+}
+
+/*
+ * The root is stopped after it has accepted a rank; another rank is stopped after its proof. Both
+ * are served.
+ */
+static void stoppedRanks(void)
+{
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	struct visitor v[2];
+	uint64_t challenge[2];
+
+	for (uint32_t r = 0; r < 2; r++)
+		v[r] = makeVisitor(&contact, "stopped", 0, r, 2);
+	v[0].fd = greetRoot(&contact, 0);
+	slowRandom = 1;
+	int fd = connectRoot(&contact);
+	EXPECT(!socketReceive(fd, challenge, sizeof(challenge),
+			      clockNow() + VISIT_SECONDS * SECOND));
+	expectServes(&contact);
+	struct pollfd ended = {.fd = fd, .events = POLLIN};
+	EXPECT_EQUAL(poll(&ended, 1, 0), 0);
+	close(fd);
+	sendAll(v[0].fd, &v[0].request, sizeof(v[0].request));
+	startVisit(&v[1]);
+	expectAllMet(v, 2);
 }
 
 /* The process has no descriptor left for a while: ranks wait, and then meet. */
@@ -241,6 +282,7 @@ int main(void)
 	expectChild("half messages", halfMessages);
 	expectChild("a slow rank", slowRank);
 	expectChild("a silent crowd", silentCrowd);
+	expectChild("ranks that are stopped", stoppedRanks);
 	expectChild("no descriptors left", noDescriptors);
 	expectChild("an idle root", idleRoot);
 	return expectFailures != 0;

@@ -159,7 +159,13 @@ private:
 
 		EXPECT(ring >> 32 == q.fixed.queue);
 		EXPECT(says >= rung && says - rung <= 2 * wqes.size()); /* it never goes back */
-		EXPECT(ahead <= wqes.size());
+		/*
+		 * The record read is at most two depths ahead of the doorbell read before it. The ringer
+		 * writes the record before the doorbell, so at the read of the doorbell the record may be
+		 * one ring ahead: at most a depth. Until the read of the record, posters ring for at most
+		 * another depth: completions, which only this thread writes, let no more be reserved.
+		 */
+		EXPECT(ahead <= 2 * wqes.size());
 		rung = says;
 		if (dropped)
 			says += ahead;

@@ -355,9 +355,12 @@ struct Atomics {
 	GIN_FN void locked(const Gin &gin) const
 	{
 		uint32_t old = 1;
+		ginResult_t result;
 		do
-			gin.atomicCompareSwap(0, window, 12, 0u, 1u, &old);
-		while (old != 0);
+			result = gin.atomicCompareSwap(0, window, 12, 0u, 1u, &old);
+		while (result == ginSuccess && old != 0);
+		if (result != ginSuccess)
+			return; /* the guarded word lacks this increment */
 		/* The lock's acquire and release are all that orders these two. */
 		uint64_t *guarded = static_cast<uint64_t *>(ginPeerPointer(window, 16, 0));
 		if (guarded)

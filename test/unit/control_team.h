@@ -123,7 +123,7 @@ static inline void teamPrepare(struct team *team, struct member *m, int rank)
 	EXPECT_SUCCESS(identityMake(&team->ranks[rank]));
 	if (teamHost)
 		snprintf(team->ranks[rank].host, sizeof(team->ranks[rank].host), "%s", teamHost);
-	EXPECT_SUCCESS(controlPrepare(&m->control, rank, team->nRanks, &team->ranks[rank].port));
+	EXPECT_SUCCESS(controlPrepare(&m->control, rank, team->nRanks, &team->ranks[rank]));
 }
 
 static inline void teamStart(struct team *team, int nRanks)

@@ -20,7 +20,7 @@ static uint16_t port;
 
 static inline void listenHere(void)
 {
-	listener = socketListen(&port);
+	listener = socketListen(NULL, &port);
 	EXPECT(listener >= 0 && port);
 }
 

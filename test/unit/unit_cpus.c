@@ -162,7 +162,8 @@ static void testSysfs(void)
 		expectChild("near to a GPU by its bus", bySysfs);
 		unsetenv("HWLOC_FSROOT");
 	} else {
-		printf("no python3, or not in the project's folder: buses not tried\n");
+		printf("left out: CPUs near to a GPU by its bus: there is no python3, or no "
+		       "test/fake/sysfs here\n");
 	}
 	removeTree(root);
 }

@@ -23,7 +23,8 @@
 
 int main(void)
 {
-	printf("no CUDA toolkit: <cuda.h> is not on the include path\n");
+	printf("compiled without <cuda.h>, which CFLAGS=-I adds: see \"unit_cuda_abi with "
+	       "cuda.h\"\n");
 	return 77;
 }
 

@@ -120,7 +120,7 @@ static void muchData(const struct netAddress *address)
 static void nobodyListens(void)
 {
 	uint16_t unused = 0;
-	int fd = socketListen(&unused);
+	int fd = socketListen(NULL, &unused);
 
 	EXPECT(fd >= 0 && unused && unused != port);
 	close(fd);
@@ -162,7 +162,7 @@ static int hasV6(void)
 static void overV6(void)
 {
 	if (!hasV6()) {
-		printf("no IPv6 loopback here: not tried\n");
+		printf("left out: IPv6: there is no IPv6 loopback\n");
 		return;
 	}
 	muchData(&v6);
@@ -189,7 +189,8 @@ static int makeNetwork(void)
 static void ownPeer(void)
 {
 	if (makeNetwork()) {
-		printf("left out: a network of its own (%s)\n", strerror(errno));
+		printf("left out: a connection to this end itself: no network namespace: %s\n",
+		       strerror(errno));
 		return;
 	}
 	EXPECT_ERRNO(socketConnect(&v4, 40000, clockNow() + LONG), ECONNREFUSED);

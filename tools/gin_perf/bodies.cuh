@@ -18,7 +18,15 @@ struct Scratch {
 	uint32_t bytes;
 };
 
-// The clock of the timed loop: cycles of this SM on a GPU, nanoseconds on the host.
+// The clocks of the timed loops. A test that defines GIN_PERF_CLOCK provides both.
+#ifndef GIN_PERF_CLOCK
+// In nanoseconds.
+GIN_FN uint64_t timeNow()
+{
+	return ginNow();
+}
+
+// Cycles of this SM on a GPU, nanoseconds on the host.
 GIN_FN uint64_t ticksNow()
 {
 #if GIN_ON_GPU
@@ -27,6 +35,7 @@ GIN_FN uint64_t ticksNow()
 	return ginNow();
 #endif
 }
+#endif
 
 // Put and signal to the peer, then wait for the peer's; or the other way round.
 struct PingPong {
@@ -149,12 +158,12 @@ template <class Endpoint, class Coop, class Step> struct Latency {
 		uint32_t *ticks = reinterpret_cast<uint32_t *>(shared.ofBlock());
 		Scratch scratch = {scratchBytes ? shared.ofBlock() + scratchAt : nullptr,
 				   scratchBytes};
-		uint64_t nanoseconds = ginNow(), start = ticksNow();
+		uint64_t nanoseconds = timeNow(), start = ticksNow();
 		int status = loop(ticks, scratch);
 		if (Coop{}.thread_rank())
 			return;
 		results[latencyTicks] = ticksNow() - start;
-		results[latencyNanoseconds] = ginNow() - nanoseconds;
+		results[latencyNanoseconds] = timeNow() - nanoseconds;
 		results[latencyStatus] = static_cast<uint64_t>(status);
 		for (uint32_t i = 0; i < recorded && !status; i++)
 			results[LATENCY_WORDS + i] = ticks[i];
@@ -292,7 +301,7 @@ template <class Endpoint, class Coop, class Move> struct Stream {
 
 	GIN_FN void operator()() const
 	{
-		uint64_t begin = ginNow();
+		uint64_t begin = timeNow();
 		GinCta block;
 		int status = moves ? moveAll() : 0;
 		status = ginAgree(block, static_cast<ginResult_t>(status));
@@ -302,7 +311,7 @@ template <class Endpoint, class Coop, class Move> struct Stream {
 			status = confirmArrival();
 		uint64_t *stamps = results + STREAM_WORDS + 2 * ginBlockIndex();
 		stamps[0] = begin;
-		stamps[1] = ginNow();
+		stamps[1] = timeNow();
 		if (status || ginBlockIndex() == 0)
 			results[streamStatus] = static_cast<uint64_t>(status);
 	}

@@ -100,13 +100,18 @@ private:
 		if (!c.check)
 			return;
 		if (c.breaks && traffic.arrives(0) && c.bytes)
-			breakByte(c.layout.target(0, 0) +
-				  (c.breaks == 'g' ? c.bytes : c.bytes / 2));
+			breakByte(c.layout.target(0, 0) + brokenByte(c));
 		job.run(fillGrid, fillBlock, Compare{{}, traffic, job.memory, findings});
 		for (uint32_t i = 0; i < fillGrid * fillBlock; i++)
 			wrong += findings[i].bytes;
 		if (wrong)
 			list(c);
+	}
+
+	// Of the guard, the first byte of a word that has no byte of the message.
+	static uint64_t brokenByte(const Case &c)
+	{
+		return c.breaks == 'g' ? (c.bytes + 7) / 8 * 8 : c.bytes / 2;
 	}
 
 	void breakByte(uint64_t at) const

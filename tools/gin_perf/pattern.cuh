@@ -4,7 +4,8 @@
 // Each rank has one window: target slots first, then sources. A message has `bytes` bytes, with a
 // guard before and after it. Each sender has `slots` slots at its target, and `variants` sources
 // with different bytes. Message k goes from variant k % variants to slot k % slots. Before a
-// launch, targets and guards are filled with poison; after it, they are compared.
+// launch, targets and their guards are filled with poison; after it, they are compared. The guards of
+// sources have other bytes, which a copy of too many bytes leaves in a target's guard.
 #ifndef GIN_PERF_PATTERN_CUH
 #define GIN_PERF_PATTERN_CUH
 
@@ -123,8 +124,10 @@ private:
 	{
 		const BufferLayout &layout = traffic.layout;
 		uint64_t region = at / layout.stride, in = at - region * layout.stride;
-		if (at < layout.sources || in < GUARD || in >= GUARD + layout.bytes)
+		if (at < layout.sources)
 			return poison;
+		if (in < GUARD || in >= GUARD + layout.bytes)
+			return ~poison; // seen in a target's guard, where it is not poison
 		region -= layout.lanes * static_cast<uint64_t>(layout.slots);
 		uint32_t lane = static_cast<uint32_t>(region / layout.variants);
 		uint32_t variant = static_cast<uint32_t>(region % layout.variants);
@@ -133,7 +136,7 @@ private:
 	}
 };
 
-// Fills targets and guards with poison, writes the sources and clears the signals.
+// Fills targets and their guards with poison, writes the sources and clears the signals.
 template <class Endpoint> struct Fill {
 	static constexpr uint32_t mostThreads = 256;
 	Shared shared;

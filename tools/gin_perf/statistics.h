@@ -3,7 +3,6 @@
 #ifndef GIN_PERF_STATISTICS_H
 #define GIN_PERF_STATISTICS_H
 
-#include <math.h>
 #include <stddef.h>
 
 #include <algorithm>
@@ -15,11 +14,12 @@ struct Statistics {
 	double p50 = 0, p90 = 0, p99 = 0, p999 = 0;
 };
 
-// The smallest value such that `percent` of all values are not above it.
-static inline double percentile(const std::vector<double> &sorted, double percent)
+// The smallest value such that `permille` thousandths of all values are not above it. In integers:
+// 99.9 / 100 * 1000 is above 999 as a double.
+static inline double percentile(const std::vector<double> &sorted, size_t permille)
 {
-	double rank = ceil(percent / 100 * static_cast<double>(sorted.size()));
-	return sorted[rank < 1 ? 0 : static_cast<size_t>(rank) - 1];
+	size_t rank = (permille * sorted.size() + 999) / 1000;
+	return sorted[rank < 1 ? 0 : rank - 1];
 }
 
 static inline Statistics statisticsOf(std::vector<double> values)
@@ -32,10 +32,10 @@ static inline Statistics statisticsOf(std::vector<double> values)
 	s.most = values.back();
 	s.mean = std::accumulate(values.begin(), values.end(), 0.0) /
 		 static_cast<double>(values.size());
-	s.p50 = percentile(values, 50);
-	s.p90 = percentile(values, 90);
-	s.p99 = percentile(values, 99);
-	s.p999 = percentile(values, 99.9);
+	s.p50 = percentile(values, 500);
+	s.p90 = percentile(values, 900);
+	s.p99 = percentile(values, 990);
+	s.p999 = percentile(values, 999);
 	return s;
 }
 

@@ -34,6 +34,38 @@ static const uint32_t pathFields[] = {ADS_PKEY_INDEX,
 				      ADS_RMAC_47_32,
 				      ADS_RMAC_31_0};
 
+#define PATH(field) (FIELD(QPC_PRIMARY_PATH, 0) + (field))
+
+/* What each transition sets. An RGID is two fields. */
+static const uint32_t initFields[] = {
+	QPC_PM_STATE,		QPC_RRE, QPC_RWE, QPC_RAE, QPC_ATOMIC_MODE, PATH(ADS_PKEY_INDEX),
+	PATH(ADS_VHCA_PORT_NUM)};
+static const uint32_t rtrFields[] = {QPC_MTU,
+				     QPC_LOG_MSG_MAX,
+				     QPC_REMOTE_QPN,
+				     QPC_NEXT_RCV_PSN,
+				     QPC_LOG_RRA_MAX,
+				     QPC_MIN_RNR_NAK,
+				     PATH(ADS_GRH),
+				     PATH(ADS_MLID),
+				     PATH(ADS_RLID),
+				     PATH(ADS_SRC_ADDR_INDEX),
+				     PATH(ADS_STAT_RATE),
+				     PATH(ADS_HOP_LIMIT),
+				     PATH(ADS_TCLASS),
+				     PATH(ADS_FLOW_LABEL),
+				     PATH(FIELD(ADS_RGID, 64)),
+				     PATH(FIELD(ADS_RGID + 64, 64)),
+				     PATH(ADS_DSCP),
+				     PATH(ADS_UDP_SPORT),
+				     PATH(ADS_ETH_PRIO),
+				     PATH(ADS_SL),
+				     PATH(ADS_RMAC_47_32),
+				     PATH(ADS_RMAC_31_0)};
+static const uint32_t rtsFields[] = {QPC_LOG_ACK_REQ_FREQ, QPC_LOG_SRA_MAX,
+				     QPC_RETRY_COUNT,	   QPC_RNR_RETRY,
+				     QPC_NEXT_SEND_PSN,	   PATH(ADS_ACK_TIMEOUT)};
+
 static const uint32_t RIGHTS_MASK = OPT_PARAM_RRE | OPT_PARAM_RAE | OPT_PARAM_RWE;
 
 /* From which state to which, and what may be in opt_param_mask. */
@@ -126,6 +158,8 @@ static bool findByRoce(struct command *command, int *device)
 
 	if (!fabricGid(command->device->index, path(command, ADS_SRC_ADDR_INDEX), gid))
 		return wrong(command, "src_addr_index is of an empty entry");
+	if (!path(command, ADS_HOP_LIMIT))
+		return wrong(command, "hop_limit is 0: no packet would arrive");
 	if (isV2(command) && path(command, ADS_UDP_SPORT) < SPORT_MIN)
 		return wrong(command, "udp_sport is below r_roce_min_src_udp_port");
 	memcpy(gid, command->in + (QP_IN_QPC + QPC_PRIMARY_PATH + ADS_RGID) / 8, 16);
@@ -143,6 +177,12 @@ static bool findByLid(struct command *command, int *device)
 	return true;
 }
 
+/* `log` is a field: log2 of READs and atomics at a time. */
+static bool hasReads(const struct command *command, uint32_t log)
+{
+	return 1u << get(command, log) <= options.reads[command->device->index];
+}
+
 static bool toRtr(struct command *command, struct qp *qp)
 {
 	uint32_t mtu = get(command, QPC_MTU);
@@ -150,12 +190,17 @@ static bool toRtr(struct command *command, struct qp *qp)
 
 	if (!mtu || mtu > MTU_4096)
 		return wrong(command, "mtu is not 1 to 5");
+	if (mtu > optionsMtu(command->device->index))
+		return wrong(command, "mtu is over the port's");
+	if (!hasReads(command, QPC_LOG_RRA_MAX))
+		return wrong(command, "log_rra_max is over the device's");
 	if (get(command, QPC_LOG_MSG_MAX) > 30 || !get(command, QPC_LOG_MSG_MAX))
 		return wrong(command, "log_msg_max is not 1 to 30");
 	if (!(options.roce ? findByRoce(command, &device) : findByLid(command, &device)))
 		return false;
 	changeRights(command, qp);
 	qp->path.mtu = (uint8_t)mtu;
+	qp->path.messageLog = (uint8_t)get(command, QPC_LOG_MSG_MAX);
 	qp->path.device = device;
 	qp->path.qpn = get(command, QPC_REMOTE_QPN);
 	qp->path.receivePsn = get(command, QPC_NEXT_RCV_PSN);
@@ -166,6 +211,8 @@ static bool toRtr(struct command *command, struct qp *qp)
 
 static bool toRts(struct command *command, struct qp *qp)
 {
+	if (!hasReads(command, QPC_LOG_SRA_MAX))
+		return wrong(command, "log_sra_max is over the device's");
 	changeRights(command, qp);
 	qp->path.sendPsn = get(command, QPC_NEXT_SEND_PSN);
 	qp->path.readsOut = 1u << get(command, QPC_LOG_SRA_MAX);
@@ -173,6 +220,24 @@ static bool toRts(struct command *command, struct qp *qp)
 	qp->path.rnrRetries = (uint8_t)get(command, QPC_RNR_RETRY);
 	qp->path.ackTimeout = (uint8_t)path(command, ADS_ACK_TIMEOUT);
 	return true;
+}
+
+static void keep(const struct command *command, struct qp *qp, const uint32_t *fields, size_t bytes)
+{
+	for (size_t i = 0; i < bytes / sizeof(*fields); i++)
+		fieldSet(qp->context, fields[i],
+			 fieldGet(command->in, fieldAt(QP_IN_QPC, fields[i])));
+}
+
+/* For QUERY_QP. */
+static void keepFields(const struct command *command, struct qp *qp, uint32_t opcode)
+{
+	if (opcode == COMMAND_RST2INIT_QP)
+		keep(command, qp, initFields, sizeof(initFields));
+	if (opcode == COMMAND_INIT2RTR_QP)
+		keep(command, qp, rtrFields, sizeof(rtrFields));
+	if (opcode == COMMAND_RTR2RTS_QP)
+		keep(command, qp, rtsFields, sizeof(rtsFields));
 }
 
 static bool apply(struct command *command, struct qp *qp, const struct transition *transition)
@@ -230,6 +295,7 @@ bool commandModifyQp(struct command *command)
 				     "opt_param_mask has what this transition does not");
 	if (!apply(command, qp, transition))
 		return false;
+	keepFields(command, qp, transition->opcode);
 	qp->state = transition->to;
 	return true;
 }

@@ -113,6 +113,7 @@ bool commandCreateQp(struct command *command)
 		.userIndex = (uint32_t)get(command, QPC_USER_INDEX),
 	};
 
+	memcpy(filled.context, command->in + QP_IN_QPC / 8, sizeof(filled.context));
 	if (!commandOnly(command, known, 2) || !hasValues(command) ||
 	    !hasObjects(command, &filled) || !hasMemory(command, &filled))
 		return false;
@@ -137,10 +138,14 @@ bool commandQueryQp(struct command *command)
 		return false;
 	if (!qp || qp->object.destroyed)
 		return missing(command, "there is no such qpn");
+	memcpy(command->out + QP_OUT_QPC / 8, qp->context, sizeof(qp->context));
 	fieldSet(command->out, fieldAt(QP_OUT_QPC, QPC_STATE), qp->state);
 	fieldSet(command->out, fieldAt(QP_OUT_QPC, QPC_PD), qp->pd->object.id);
 	fieldSet(command->out, fieldAt(QP_OUT_QPC, QPC_REMOTE_QPN), qp->path.qpn);
 	fieldSet(command->out, fieldAt(QP_OUT_QPC, QPC_MTU), qp->path.mtu);
+	fieldSet(command->out, fieldAt(QP_OUT_QPC, QPC_RRE), qp->path.readable);
+	fieldSet(command->out, fieldAt(QP_OUT_QPC, QPC_RWE), qp->path.writable);
+	fieldSet(command->out, fieldAt(QP_OUT_QPC, QPC_RAE), qp->path.atomic);
 	fieldSet(command->out, fieldAt(QP_OUT_QPC, QPC_HW_SQ_COUNTER), qp->fetched & 0xffff);
 	fieldSet(command->out, fieldAt(QP_OUT_QPC, QPC_SW_SQ_COUNTER), qp->rung & 0xffff);
 	return true;

@@ -7,7 +7,7 @@
 enum { OP_MOD_CURRENT = 1, ROCE_V2 = 2, L3_IPV4 = 0, L3_IPV6 = 1 };
 
 /* Of atomics: compare-and-swap, fetch-and-add, and both with masks; of 4 and 8 bytes. */
-enum { ATOMIC_ALL_OPERATIONS = 0xf, ATOMIC_4_AND_8 = 0xc };
+enum { PLAIN_OPERATIONS = 0x3, ALL_OPERATIONS = 0xf, SIZE_8 = 0x8, SIZES_4_AND_8 = 0xc };
 
 static void set(struct command *command, uint32_t field, uint64_t value)
 {
@@ -50,8 +50,8 @@ static void atomics(struct command *command)
 		return;
 	set(command, ATOMIC_8B_ENDIANNESS_HOST, 1);
 	set(command, ATOMIC_8B_ENDIANNESS_MODE, 1);
-	set(command, ATOMIC_OPERATIONS, ATOMIC_ALL_OPERATIONS);
-	set(command, ATOMIC_SIZE_QP, ATOMIC_4_AND_8);
+	set(command, ATOMIC_OPERATIONS, options.masked ? ALL_OPERATIONS : PLAIN_OPERATIONS);
+	set(command, ATOMIC_SIZE_QP, options.narrow ? SIZES_4_AND_8 : SIZE_8);
 }
 
 static void roce(struct command *command)

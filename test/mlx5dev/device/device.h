@@ -96,7 +96,7 @@ struct cq {
 
 enum qp_state { QP_RESET = 0, QP_INIT = 1, QP_RTR = 2, QP_RTS = 3, QP_ERROR = 6 };
 
-enum { IN_FLIGHT = 64, LATE_MAX = 256, LATE_BYTES = 256, SINKS = 30 };
+enum { IN_FLIGHT = 64, LATE_MAX = 256, LATE_BYTES = 256, SINKS = 30, QPC_BYTES = 232 };
 
 /* Where a response goes. */
 struct sink {
@@ -125,7 +125,7 @@ struct path {
 	int device; /* -1: nobody is there */
 	uint32_t qpn;
 	bool readable, writable, atomic;
-	uint8_t atomicMode, mtu, ackTimeout, retries, rnrRetries, minRnrTimer;
+	uint8_t atomicMode, mtu, messageLog, ackTimeout, retries, rnrRetries, minRnrTimer;
 	uint32_t readsOut, readsIn; /* at most */
 	uint32_t sendPsn, receivePsn;
 };
@@ -141,7 +141,8 @@ struct qp {
 	enum qp_state state;
 	uint64_t sq, rq, dbr;
 	uint32_t wqebbs, receives, receiveShift;
-	uint32_t cap[5]; /* as verbs asked */
+	uint32_t cap[5];	    /* as verbs asked */
+	uint8_t context[QPC_BYTES]; /* fields that commands have set, as in a mailbox */
 	struct path path;
 
 	/* requester; indices are of WQEBBs and do not wrap */

@@ -22,6 +22,7 @@ enum action {
 	ACTION_LOSE,
 	ACTION_NO_MORE,
 	ACTION_SLOW,
+	ACTION_DROP,
 };
 
 /* One fault: its word, what it does, and with which number. */
@@ -46,6 +47,7 @@ static const struct word {
 	{"no-cq", ACTION_NO_MORE, KIND_CQ},
 	{"no-qp", ACTION_NO_MORE, KIND_QP},
 	{"slow", ACTION_SLOW, 0},
+	{"drop", ACTION_DROP, 0},
 };
 
 struct fault {
@@ -147,7 +149,7 @@ static bool parse(const char *text, struct fault *fault)
 static bool waits(const struct fault *fault)
 {
 	return fault->at >= 0 || fault->action == ACTION_SYNDROME || fault->action == ACTION_LOSE ||
-	       fault->action == ACTION_NO_MORE;
+	       fault->action == ACTION_DROP || fault->action == ACTION_NO_MORE;
 }
 
 const char *faultTake(const char *text)
@@ -201,10 +203,20 @@ static bool isFor(const struct fault *fault, const struct qp *qp)
 	return fault->at < 0 || (uint32_t)fault->at == qp->started - 1;
 }
 
+/* A lost packet is sent again, if the requester has an ACK timeout and retries. */
+static uint8_t drop(const struct path *path)
+{
+	if (!path->ackTimeout)
+		return FAULT_NO_ANSWER;
+	return path->retries ? 0 : SYNDROME_RETRY_EXCEEDED;
+}
+
 static uint8_t apply(const struct fault *fault, struct qp *qp)
 {
 	if (fault->action == ACTION_SYNDROME)
 		return (uint8_t)fault->value;
+	if (fault->action == ACTION_DROP)
+		return drop(&qp->path);
 	if (fault->action == ACTION_QP_ERROR)
 		qpBreak(qp);
 	else

@@ -66,7 +66,7 @@ static void expectRoom(const struct cq *cq, const struct completion *completion)
 {
 	uint32_t consumed;
 
-	if (cq->ignoreOverrun || cq->collapsed)
+	if (cq->ignoreOverrun)
 		return;
 	consumed = memoryRecord(cq->dbr) & 0xffffff;
 	if (((cq->producer - consumed) & 0xffffff) >= cq->cqes)

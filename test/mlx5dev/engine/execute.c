@@ -33,6 +33,7 @@ static struct packet *head(const struct qp *qp, const struct request *request,
 	packet.pid = devicePid;
 	packet.sequence = request->sequence;
 	packet.psn = qp->path.sendPsn;
+	packet.mtu = qp->path.mtu;
 	packet.total = wqe->bytes;
 	packet.address = wqe->address;
 	packet.key = wqe->key;
@@ -136,7 +137,7 @@ static uint8_t sendQuestion(struct qp *qp, struct request *request, const struct
 		};
 	request->sinkCount = (uint8_t)wqe->dataCount;
 	request->responds = true;
-	qp->readsInFlight++;
+	packet->inFlight = (uint8_t)++qp->readsInFlight;
 	packet->last = true;
 	return packetSend(peer(qp), packet) ? 0 : SYNDROME_RETRY_EXCEEDED;
 }
@@ -155,7 +156,7 @@ static uint8_t dump(struct qp *qp, struct request *request, const struct wqe *wq
 
 static uint8_t checks(const struct qp *qp, const struct wqe *wqe)
 {
-	if (wqe->bytes > 1u << 30)
+	if (wqe->bytes > 1u << qp->path.messageLog)
 		return SYNDROME_LOCAL_LENGTH;
 	if (wqe->opcode == WQE_READ)
 		for (uint32_t i = 0; i < wqe->dataCount; i++)

@@ -56,13 +56,19 @@ static void expectFree(const struct qp *qp, uint32_t end)
 		      end - 1 - qp->wqebbs);
 }
 
-/* The record may be behind the doorbell. Ahead of it, the device may read up to there. */
+/*
+ * The record must not be behind the doorbell: a device that recovers a queue pair goes by the record.
+ * If the record is ahead, the device may read up to the record. This device does not: no document says
+ * when hardware recovers a lost doorbell, so programs must ring again.
+ */
 static void expectRecord(const struct qp *qp, uint32_t end)
 {
 	uint16_t record = (uint16_t)memoryRecord(qp->dbr + 4);
 	uint32_t ahead = (uint16_t)(record - (uint16_t)end);
 
-	if (ahead >= 0x8000 || !ahead)
+	if (ahead >= 0x8000)
+		wrong(qp, end, "the doorbell record, %u, is behind the doorbell", record);
+	if (!ahead)
 		return;
 	expectFree(qp, end + ahead);
 	wqeExpect(qp, end + ahead - 1, "the doorbell record is ahead of its WQE");
@@ -147,7 +153,9 @@ static bool start(struct qp *qp)
 	uint8_t syndrome = faultOfRequest(qp);
 	if (!syndrome && qp->state == QP_RTS)
 		syndrome = execute(qp, request, &wqe);
-	if (syndrome)
+	if (syndrome == FAULT_NO_ANSWER)
+		qp->failing = true;
+	else if (syndrome)
 		fail(qp, request, syndrome);
 	if (options.slowNs)
 		qp->readyAt = deviceClock() + options.slowNs;

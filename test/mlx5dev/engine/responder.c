@@ -227,11 +227,28 @@ static void received(struct qp *qp, const struct packet *packet)
 				     });
 }
 
+/*
+ * Both ends must agree: on the path MTU, for a message of several packets; on the largest message; on
+ * the READs and atomics at a time.
+ */
+static bool isAgreed(const struct qp *qp, const struct packet *packet)
+{
+	uint8_t mtu = packet->mtu < qp->path.mtu ? packet->mtu : qp->path.mtu;
+
+	if (packet->mtu != qp->path.mtu && packet->total > 128u << mtu)
+		return false;
+	if (packet->total > 1u << qp->path.messageLog)
+		return false;
+	return !wqeResponds(packet->opcode) || packet->inFlight <= qp->path.readsIn;
+}
+
 static uint32_t execute(struct qp *qp, const struct packet *packet)
 {
 	bool consumes = wqeIsSend(packet->opcode) || packet->opcode == WQE_WRITE_IMM;
 	uint32_t syndrome;
 
+	if (!isAgreed(qp, packet))
+		return SYNDROME_REMOTE_INVALID;
 	if (packet->opcode == WQE_READ)
 		return executeRead(qp, packet);
 	if (wqeIsAtomic(packet->opcode))

@@ -12,6 +12,8 @@
 struct options options = {
 	.devices = 1,
 	.atomics = true,
+	.masked = true,
+	.narrow = true,
 	.relaxed = true,
 	.dmabuf = true,
 	.peermem = true,
@@ -32,8 +34,37 @@ static void refuse(const char *name, const char *value)
 	exit(2);
 }
 
+/* NAME=NUMBER[/DEVICE]; without a device, all devices. */
+static bool takeNumber(const char *word, const char *name, uint32_t numbers[DEVICES_MAX])
+{
+	size_t length = strlen(name);
+	char *rest;
+
+	if (strncmp(word, name, length) || word[length] != '=')
+		return false;
+	uint32_t number = (uint32_t)strtoul(word + length + 1, &rest, 10);
+	for (int i = 0; i < DEVICES_MAX; i++)
+		if (*rest != '/' || atoi(rest + 1) == i)
+			numbers[i] = number;
+	return true;
+}
+
+uint8_t optionsMtu(int device)
+{
+	uint32_t bytes = options.mtu[device];
+	uint8_t mtu = 1;
+
+	if (!bytes)
+		bytes = options.roce ? 1024 : 4096;
+	while (mtu < 5 && 256u << mtu <= bytes)
+		mtu++;
+	return mtu;
+}
+
 static void profileWord(const char *word)
 {
+	if (takeNumber(word, "mtu", options.mtu) || takeNumber(word, "reads", options.reads))
+		return;
 	if (!strcmp(word, "cx6"))
 		options.generation = 6;
 	else if (!strcmp(word, "cx7"))
@@ -44,6 +75,10 @@ static void profileWord(const char *word)
 		options.roce = false;
 	else if (!strcmp(word, "noatomics"))
 		options.atomics = false;
+	else if (!strcmp(word, "nomasked"))
+		options.masked = false;
+	else if (!strcmp(word, "only8"))
+		options.narrow = false;
 	else if (!strcmp(word, "norelaxed"))
 		options.relaxed = false;
 	else if (!strcmp(word, "nodmabuf"))
@@ -81,6 +116,8 @@ void optionsRead(void)
 	options.devices = atoi(variable("MLX5DEV_DEVICES", "1"));
 	if (options.devices < 1 || options.devices > DEVICES_MAX)
 		refuse("MLX5DEV_DEVICES", getenv("MLX5DEV_DEVICES"));
+	for (int i = 0; i < DEVICES_MAX; i++)
+		options.reads[i] = 16;
 	optionsWords(variable("MLX5DEV_PROFILE", "cx7,ib"), profileWord);
 	if (strcmp(doorbell, "trap") && strcmp(doorbell, "poll"))
 		refuse("MLX5DEV_DOORBELL", doorbell);

@@ -252,7 +252,8 @@ static void sourcesReadLate(void)
 		changed += load(DATA) == ~0ull;
 	}
 	printf("sources changed in time: %d of %d\n", changed, ROUNDS);
-	EXPECT(changed > 0);
+	/* A quarter of the doorbells is late. */
+	EXPECT(changed > ROUNDS / 8);
 }
 
 static int readsIncomplete(bool dump)

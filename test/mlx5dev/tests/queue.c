@@ -113,24 +113,34 @@ static uint32_t path(uint32_t field)
 	return fieldAt(QP_IN_QPC, fieldAt(QPC_PRIMARY_PATH, field));
 }
 
-static void setRocePath(uint8_t *rtr)
+static void setRocePath(uint8_t *rtr, const struct queue_options *options)
 {
 	const uint8_t gid[16] = {[10] = 0xff, 0xff, 10, 9, 0, 1};
 
 	memcpy(rtr + (QP_IN_QPC + QPC_PRIMARY_PATH + ADS_RGID) / 8, gid, sizeof(gid));
 	fieldSet(rtr, path(ADS_SRC_ADDR_INDEX), 3);
-	fieldSet(rtr, path(ADS_HOP_LIMIT), 64);
+	fieldSet(rtr, path(ADS_HOP_LIMIT), options->noHops ? 0 : 64);
 	fieldSet(rtr, path(ADS_UDP_SPORT), 0xc123);
 	fieldSet(rtr, path(ADS_RMAC_47_32), 0x0215);
 	fieldSet(rtr, path(ADS_RMAC_31_0), 0xb3000001);
 }
 
-static void setPath(uint8_t *rtr)
+static bool isRoce(void)
 {
 	const char *profile = getenv("MLX5DEV_PROFILE");
 
-	if (profile && strstr(profile, "roce"))
-		setRocePath(rtr);
+	return profile && strstr(profile, "roce");
+}
+
+static uint32_t portMtu(void)
+{
+	return isRoce() ? 3 : 5;
+}
+
+static void setPath(uint8_t *rtr, const struct queue_options *options)
+{
+	if (isRoce())
+		setRocePath(rtr, options);
 	else
 		fieldSet(rtr, path(ADS_RLID), 7);
 }
@@ -147,20 +157,23 @@ void queueConnect(struct queue *queue, uint32_t qpn, const struct queue_options 
 		 options->atomicMode ? options->atomicMode : 3);
 	fieldSet(init, path(ADS_VHCA_PORT_NUM), 1);
 	modify(queue, init, COMMAND_RST2INIT_QP, "RST2INIT");
-	fieldSet(rtr, fieldAt(QP_IN_QPC, QPC_MTU), options->mtu ? options->mtu : 5);
-	fieldSet(rtr, fieldAt(QP_IN_QPC, QPC_LOG_MSG_MAX), 30);
+	fieldSet(rtr, fieldAt(QP_IN_QPC, QPC_MTU), options->mtu ? options->mtu : portMtu());
+	fieldSet(rtr, fieldAt(QP_IN_QPC, QPC_LOG_MSG_MAX),
+		 options->messageLog ? options->messageLog : 30);
 	fieldSet(rtr, fieldAt(QP_IN_QPC, QPC_REMOTE_QPN), qpn);
 	fieldSet(rtr, fieldAt(QP_IN_QPC, QPC_NEXT_RCV_PSN), options->receivePsn);
-	fieldSet(rtr, fieldAt(QP_IN_QPC, QPC_LOG_RRA_MAX), 4);
+	fieldSet(rtr, fieldAt(QP_IN_QPC, QPC_LOG_RRA_MAX), options->answersOne ? 0 : 4);
 	fieldSet(rtr, fieldAt(QP_IN_QPC, QPC_MIN_RNR_NAK), 12);
-	setPath(rtr);
+	setPath(rtr, options);
 	modify(queue, rtr, COMMAND_INIT2RTR_QP, "INIT2RTR");
 	fieldSet(rts, fieldAt(QP_IN_QPC, QPC_NEXT_SEND_PSN), options->sendPsn);
 	fieldSet(rts, fieldAt(QP_IN_QPC, QPC_LOG_SRA_MAX),
-		 options->readsLog ? options->readsLog : 4);
-	fieldSet(rts, fieldAt(QP_IN_QPC, QPC_RETRY_COUNT), 7);
+		 options->oneRead    ? 0
+		 : options->readsLog ? options->readsLog
+				     : 4);
+	fieldSet(rts, fieldAt(QP_IN_QPC, QPC_RETRY_COUNT), options->noRetries ? 0 : 7);
 	fieldSet(rts, fieldAt(QP_IN_QPC, QPC_RNR_RETRY), 7);
-	fieldSet(rts, path(ADS_ACK_TIMEOUT), 14);
+	fieldSet(rts, path(ADS_ACK_TIMEOUT), options->noTimeout ? 0 : 14);
 	modify(queue, rts, COMMAND_RTR2RTS_QP, "RTR2RTS");
 }
 

@@ -38,7 +38,9 @@ struct queue {
 struct queue_options {
 	bool collapsed, overrun; /* overrun: the record of the completion queue counts */
 	uint32_t logSize;	 /* 0: QUEUE_WQEBBS */
-	uint32_t mtu, sendPsn, receivePsn, readsLog, atomicMode;
+	uint32_t mtu, sendPsn, receivePsn, readsLog, atomicMode, messageLog;
+	bool oneRead, answersOne; /* READs and atomics at a time, as requester and as responder */
+	bool noRetries, noTimeout, noHops;
 };
 
 /* One end of a message. */

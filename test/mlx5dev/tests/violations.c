@@ -222,6 +222,70 @@ static void otherSegments(void)
 	sleep(5);
 }
 
+static void noRecord(void)
+{
+	begin();
+	queueNop(&queue, SIGNALED);
+	queueDoorbell(&queue, queue.producer);
+	sleep(5);
+}
+
+/* The receive counter's half. */
+static void otherHalf(void)
+{
+	begin();
+	queueNop(&queue, SIGNALED);
+	queue.records[0] = 1u << 24;
+	queueDoorbell(&queue, queue.producer);
+	sleep(5);
+}
+
+static void unswapped(void)
+{
+	begin();
+	queueNop(&queue, SIGNALED);
+	queue.records[1] = queue.producer;
+	queueDoorbell(&queue, queue.producer);
+	sleep(5);
+}
+
+/* Nobody counts what is consumed of a collapsed queue. */
+static void collapsedOverrun(void)
+{
+	const struct queue_options options = {.collapsed = true, .overrun = true};
+
+	begin();
+	queueCreate(&queue, &options);
+	queueConnect(&queue, queue.qpn, &options);
+	for (uint32_t i = 0; i <= QUEUE_WQEBBS; i++) {
+		queueNop(&queue, SIGNALED);
+		queueRing(&queue);
+		queueAwait(&queue, i);
+	}
+}
+
+static void remoteReserved(void)
+{
+	begin();
+	queueInline(&queue, at(64), "12345678", 8, SIGNALED);
+	queueWord(queue.wq + 28, 1);
+	ring();
+}
+
+static void maskedWithoutMode(void)
+{
+	begin();
+	queueAtomic(&queue, MASKED_FETCH_ADD, at(64), at(0), 1, 0, SIGNALED);
+	ring();
+}
+
+static void unknownFence(void)
+{
+	begin();
+	queueNop(&queue, SIGNALED | 0xa0);
+	ring();
+}
+
 static const struct rule {
 	const char *name;
 	void (*body)(void);
@@ -251,6 +315,14 @@ static const struct rule {
 	{"half a doorbell", halfADoorbell, "a doorbell is 8 bytes at once", true},
 	{"ds of doorbell and WQE", otherSegments, "the doorbell says ds 2, the control segment 1",
 	 false},
+	{"no doorbell record", noRecord, "the doorbell record, 0, is behind", false},
+	{"record in the other half", otherHalf, "the doorbell record, 0, is behind", false},
+	{"record not swapped", unswapped, "the doorbell record, 0, is behind", false},
+	{"collapsed completion overrun", collapsedOverrun, "overruns CQ", false},
+	{"reserved bits of the remote segment", remoteReserved,
+	 "reserved bits of the remote address segment", false},
+	{"masked atomic without opmod", maskedWithoutMode, "opmod 0x00 of a masked atomic", false},
+	{"unknown fence", unknownFence, "fence mode 5 is not known", false},
 	{"not a register", notARegister, "nothing is there", true},
 };
 

@@ -59,7 +59,7 @@ static struct ib_uverbs_query_port_resp port(const struct call *call)
 		.sm_lid = options.roce ? 0 : 1,
 		.state = down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE,
 		.max_mtu = IBV_MTU_4096,
-		.active_mtu = options.roce ? IBV_MTU_1024 : IBV_MTU_4096,
+		.active_mtu = optionsMtu(call->device->index),
 		.max_vl_num = 4,
 		.active_width = 2,
 		.active_speed = options.generation > 6 ? 128 : 64,
@@ -140,6 +140,7 @@ int uverbsAsyncEvents(const struct call *call)
 static struct ib_uverbs_query_device_resp attributes(const struct call *call)
 {
 	uint64_t guid = htobe64(fabricGuid(call->device->index));
+	int reads = (int)options.reads[call->device->index];
 
 	return (struct ib_uverbs_query_device_resp){
 		.fw_ver = 28ull << 32 | 39ull << 16 | 1002,
@@ -157,9 +158,9 @@ static struct ib_uverbs_query_device_resp attributes(const struct call *call)
 		.max_cqe = (1 << 22) - 1,
 		.max_mr = 1 << 20,
 		.max_pd = 1 << 20,
-		.max_qp_rd_atom = 16,
+		.max_qp_rd_atom = reads,
 		.max_res_rd_atom = 1 << 21,
-		.max_qp_init_rd_atom = 16,
+		.max_qp_init_rd_atom = reads,
 		.atomic_cap = options.atomics ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE,
 		.max_ah = 1 << 30,
 		.max_pkeys = PKEYS,

@@ -87,6 +87,7 @@ static struct qp filledQp(const struct call *call, const struct mlx5_ib_create_q
 		.receiveCq = byAttribute(call, KIND_CQ, UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE),
 		.userHandle = attributeNumber(call, UVERBS_ATTR_CREATE_QP_USER_HANDLE),
 		.userIndex = in->uidx & 0xffffff,
+		.path = {.messageLog = 30},
 		.dbr = in->db_addr,
 		.rq = in->buf_addr,
 		.receives = in->rq_wqe_count,

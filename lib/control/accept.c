@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * accept.c - accepts the connections of the children
+ *
+ * Anybody can connect to the listener. A connection is a stranger until it has proved that it knows
+ * the key. One loop serves the listener and all strangers, and never waits for one of them. The
+ * number of strangers is bounded: when all slots are taken, the oldest stranger is closed. A child
+ * that is closed in this way connects again.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "internal.h"
+#include "lib/base/auth.h"
+#include "lib/base/clock.h"
+#include "lib/base/forkguard.h"
+#include "lib/base/log.h"
+
+#define STRANGERS_MOST 64
+#define STRANGERS_LEAST 4
+#define STRANGER_MS 50	  /* a stranger is closed for a newer one after this time at the earliest */
+#define REPORT_SECONDS 10 /* between two log lines about refused connections */
+
+struct stranger {
+	int fd;
+	uint64_t since;
+	uint64_t challenge[2];
+};
+
+struct reception {
+	struct control *c;
+	int missing;				  /* children that have not connected */
+	struct stranger stranger[STRANGERS_MOST]; /* the oldest first */
+	int strangers, most;
+	unsigned refused; /* since the last log line */
+	uint64_t reported;
+};
+
+int controlFirstChild(const struct control *c)
+{
+	return c->rank ? 1 : 0;
+}
+
+void controlAddLink(struct control *c, int fd, int rank)
+{
+	forkGuard(fd);
+	c->link[c->links++] = (struct controlLink){.fd = fd, .rank = rank};
+}
+
+static int isMissingChild(const struct control *c, uint32_t rank)
+{
+	if (rank == 0 || rank >= (uint32_t)c->nRanks || controlParent((int)rank) != c->rank)
+		return 0;
+	for (int i = controlFirstChild(c); i < c->links; i++)
+		if (c->link[i].rank == (int)rank)
+			return 0;
+	return 1;
+}
+
+static int firstMissingChild(const struct control *c)
+{
+	uint32_t rank = (uint32_t)c->rank * CONTROL_CHILDREN + 1;
+
+	while (!isMissingChild(c, rank))
+		rank++;
+	return (int)rank;
+}
+
+/* Strangers leave most file descriptors to the program. */
+static int mostStrangers(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur / 8 > STRANGERS_MOST)
+		return STRANGERS_MOST;
+	return files.rlim_cur / 8 < STRANGERS_LEAST ? STRANGERS_LEAST : (int)files.rlim_cur / 8;
+}
+
+/* Logs the first refusal with its address, later ones as a number. */
+static void noteRefusal(struct reception *r, int fd)
+{
+	char from[64];
+
+	if (r->reported) {
+		r->refused++;
+		return;
+	}
+	socketPeer(fd, from, sizeof(from));
+	logWrite(logWarn, "control plane: refused %s, which is not of this communicator", from);
+	r->reported = clockNow();
+}
+
+static void reportRefusals(struct reception *r, uint64_t now)
+{
+	if (!r->refused)
+		return;
+	logWrite(logWarn,
+		 "control plane: refused %u more connections, which are not of this communicator",
+		 r->refused);
+	r->refused = 0;
+	r->reported = now;
+}
+
+static void removeStranger(struct reception *r, int index)
+{
+	r->strangers--;
+	memmove(&r->stranger[index], &r->stranger[index + 1],
+		(size_t)(r->strangers - index) * sizeof(r->stranger[0]));
+}
+
+static void refuseStranger(struct reception *r, int index)
+{
+	noteRefusal(r, r->stranger[index].fd);
+	close(r->stranger[index].fd);
+	removeStranger(r, index);
+}
+
+/* poll() reports the stranger only when its whole answer has arrived: reading it never blocks. */
+static void addStranger(struct reception *r, int fd)
+{
+	struct stranger *s = &r->stranger[r->strangers++];
+	int bytes = AUTH_ANSWER_BYTES;
+
+	*s = (struct stranger){.fd = fd, .since = clockNow()};
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes)) ||
+	    authChallenge(fd, s->challenge, s->since))
+		refuseStranger(r, r->strangers - 1);
+}
+
+/* A stranger has answered or disconnected: it becomes a link, or is refused. */
+static void admitStranger(struct reception *r, int index)
+{
+	struct stranger *s = &r->stranger[index];
+	int bytes = 1;
+	uint32_t rank;
+
+	if (authAnswer(s->fd, r->c->key, s->challenge, &rank, clockNow()) ||
+	    !isMissingChild(r->c, rank) ||
+	    setsockopt(s->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes))) {
+		refuseStranger(r, index);
+		return;
+	}
+	controlAddLink(r->c, s->fd, (int)rank);
+	r->missing--;
+	removeStranger(r, index);
+}
+
+/*
+ * Returns ginSuccess also when no connection was accepted. The reserved descriptors are released
+ * one by one, so that each child finds one.
+ */
+static ginResult_t acceptStranger(struct reception *r)
+{
+	if (r->c->spares == r->missing)
+		controlReleaseSpare(r->c);
+	int fd = socketAccept(r->c->listener, clockNow());
+	if (fd >= 0) {
+		addStranger(r, fd);
+		return ginSuccess;
+	}
+	if (errno == ETIMEDOUT || errno == ECONNABORTED || errno == EINTR || errno == EAGAIN ||
+	    errno == EPROTO)
+		return ginSuccess; /* the connection ended before it was accepted */
+	if ((errno == EMFILE || errno == ENFILE) && r->strangers) {
+		refuseStranger(r, 0);
+		return ginSuccess;
+	}
+	return failErrno("cannot accept a connection");
+}
+
+/* Makes room for a new stranger. Returns the time at which there will be room, or 0. */
+static uint64_t makeRoom(struct reception *r, uint64_t now)
+{
+	uint64_t end = r->stranger[0].since + STRANGER_MS * (SECOND / 1000);
+
+	if (r->strangers < r->most)
+		return 0;
+	if (now < end)
+		return end;
+	refuseStranger(r, 0);
+	return 0;
+}
+
+/* One turn: waits until `until` at most. */
+static ginResult_t turn(struct reception *r, uint64_t until)
+{
+	struct pollfd fds[1 + STRANGERS_MOST];
+	uint64_t now = clockNow(), room = makeRoom(r, now);
+	int n = r->strangers;
+
+	if (room && room < until)
+		until = room;
+	fds[0] = (struct pollfd){.fd = room ? -1 : r->c->listener, .events = POLLIN};
+	for (int i = 0; i < n; i++)
+		fds[1 + i] = (struct pollfd){.fd = r->stranger[i].fd, .events = POLLIN};
+	if (poll(fds, 1 + (nfds_t)n, clockLeftMs(until, 1000)) <= 0)
+		return ginSuccess;
+	for (int i = n; i-- > 0;) /* downwards: admitStranger() moves later strangers */
+		if (fds[1 + i].revents)
+			admitStranger(r, i);
+	return fds[0].revents && r->missing ? acceptStranger(r) : ginSuccess;
+}
+
+static ginResult_t acceptAll(struct reception *r, uint64_t deadline)
+{
+	const struct control *c = r->c;
+	uint64_t warn = clockNow() + 10 * SECOND;
+
+	while (r->missing) {
+		ginResult_t result = turn(r, deadline < warn ? deadline : warn);
+		if (result != ginSuccess)
+			return result;
+		uint64_t now = clockNow();
+		if (r->reported && now > r->reported + REPORT_SECONDS * SECOND)
+			reportRefusals(r, now);
+		if (!r->missing || now < (deadline < warn ? deadline : warn))
+			continue;
+		int rank = firstMissingChild(c);
+		if (now >= deadline)
+			return fail(ginErrorTimeout, "rank %d (host %s) has not connected", rank,
+				    c->ranks[rank].host);
+		logWrite(logWarn, "waiting for rank %d (host %s) to connect", rank,
+			 c->ranks[rank].host);
+		warn = deadline;
+	}
+	return ginSuccess;
+}
+
+ginResult_t controlAcceptChildren(struct control *c, int children, uint64_t deadline)
+{
+	struct reception r = {.c = c, .missing = children, .most = mostStrangers()};
+	ginResult_t result = acceptAll(&r, deadline);
+
+	reportRefusals(&r, clockNow());
+	while (r.strangers) {
+		close(r.stranger[r.strangers - 1].fd);
+		r.strangers--;
+	}
+	return result;
+}
