@@ -69,6 +69,16 @@ struct bootstrapOps {
 	int (*exchange)(void *state, const struct bootstrapEntry *mine, int parent,
 			struct bootstrapEntry *root, struct bootstrapEntry *parents, char *why);
 
+	/*
+	 * After a successful exchange a rank may die before it has joined the control plane. watch()
+	 * returns a descriptor that becomes readable when the bootstrap has news about that, or -1.
+	 * lost() reads the news: it returns 1, with a sentence, when a rank is lost; 0 when there
+	 * will be no news. joined(): this rank has joined. All three may be NULL.
+	 */
+	int (*watch)(void *state);
+	int (*lost)(void *state, char *why);
+	void (*joined)(void *state);
+
 	/* NULL, or: are all ranks on this host? */
 	int (*isLocal)(const void *state);
 

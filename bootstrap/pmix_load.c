@@ -113,5 +113,8 @@ const struct bootstrapOps bootstrapPmixOps = {
 	.name = "pmix",
 	.open = pmixOpen,
 	.exchange = meetingExchange,
-	.close = free,
+	.watch = meetingWatch,
+	.lost = meetingLost,
+	.joined = meetingJoined,
+	.close = meetingClose,
 };

@@ -111,21 +111,27 @@ static void authenticate(const struct root *root, struct rootClient *client)
 
 static void readRequest(struct root *root, struct rootClient *client)
 {
-	if (!socketReceive(client->fd, &client->request, sizeof(client->request), clockNow()) &&
+	char byte;
+	int ended = recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0;
+
+	if (!ended &&
+	    !socketReceive(client->fd, &client->request, sizeof(client->request), clockNow()) &&
 	    validRequest(client)) {
 		rootGroupsAdd(&root->groups, client);
 		return;
 	}
-	logWrite(logWarn, "bootstrap: rank %u disconnected, or sent an invalid request",
-		 client->rank);
+	uint32_t rank = client->rank;
+	logWrite(logWarn, "bootstrap: rank %u disconnected, or sent an invalid request", rank);
 	rootClientDrop(client);
+	if (ended)
+		rootGroupsMiss(&root->groups, rank);
 }
 
 /* The client has sent a message, or has disconnected. */
 static void serve(struct root *root, struct rootClient *client)
 {
-	if (client->state == clientWaits)
-		rootGroupsLost(&root->groups, client);
+	if (client->state == clientWaits || client->state == clientJoins)
+		rootGroupsHear(&root->groups, client);
 	else if (client->state == clientProves)
 		authenticate(root, client);
 	else

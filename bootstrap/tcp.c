@@ -181,5 +181,8 @@ const struct bootstrapOps bootstrapTcpOps = {
 	.open = tcpOpen,
 	.exchange = meetingExchange,
 	.isLocal = tcpIsLocal,
-	.close = free,
+	.watch = meetingWatch,
+	.lost = meetingLost,
+	.joined = meetingJoined,
+	.close = meetingClose,
 };

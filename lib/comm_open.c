@@ -80,6 +80,8 @@ static ginResult_t meetRanks(ginComm_t comm, struct identity *me)
 					       controlParent(comm->rank), &root, &parent, why);
 	if (failed > 0)
 		return failAs((ginResult_t)failed, why);
+	if (failed && mine != ginSuccess)
+		return mine; /* no other rank knows of an error */
 	if (failed)
 		return fail(failed == BOOTSTRAP_LATE ? ginErrorTimeout : ginErrorBootstrap, "%s",
 			    why);
@@ -97,8 +99,16 @@ static ginResult_t openControl(ginComm_t comm)
 	struct identity me;
 	ginResult_t result = meetRanks(comm, &me);
 
+	if (result == ginSuccess && comm->bootstrap->watch)
+		comm->control.news = (struct controlNews){
+			.fd = comm->bootstrap->watch(comm->bootstrapState),
+			.lost = comm->bootstrap->lost,
+			.arg = comm->bootstrapState,
+		};
 	if (result == ginSuccess)
 		result = controlOpen(&comm->control, comm->ranks, commFailed, comm);
+	if (result == ginSuccess && comm->bootstrap->joined)
+		comm->bootstrap->joined(comm->bootstrapState);
 	if (result == ginSuccess)
 		result = controlAllgather(&comm->control, "identities", ginSuccess, &me,
 					  comm->ranks, sizeof(me));

@@ -117,7 +117,8 @@ static ginResult_t startThread(struct control *c)
 
 ginResult_t controlPrepare(struct control *c, int rank, int nRanks, struct identity *me)
 {
-	*c = (struct control){.rank = rank, .nRanks = nRanks, .listener = -1, .wake = -1};
+	*c = (struct control){
+		.rank = rank, .nRanks = nRanks, .listener = -1, .wake = -1, .news = {.fd = -1}};
 	initLocks(c);
 	ginResult_t result = openFiles(c, me);
 	if (result == ginSuccess)

@@ -53,6 +53,13 @@ struct controlGather {
  */
 typedef void (*controlFailure_t)(void *arg, int rank, ginResult_t result);
 
+/* News from the bootstrap while the tree connects: see struct bootstrapOps. fd -1: none. */
+struct controlNews {
+	int fd;
+	int (*lost)(void *arg, char *why);
+	void *arg;
+};
+
 struct control {
 	int rank, nRanks;
 	int subtree;		      /* ranks in the subtree of this rank, this rank included */
@@ -61,6 +68,7 @@ struct control {
 	struct controlLink link[CONTROL_LINKS]; /* parent first (not at rank 0), then children */
 	int links;
 	int listener;
+	struct controlNews news;  /* the caller may set it before controlOpen() */
 	int spare[CONTROL_LINKS]; /* descriptors reserved for links not yet connected */
 	int spares;
 	int wake; /* eventfd: the thread must check `closing` */

@@ -123,7 +123,7 @@ static void halfMessages(void)
 		sendAll(fd, bytes, parts[i]);
 		close(fd);
 	}
-	for (size_t part = 0; part < sizeof(v[2].request); part += sizeof(v[2].request) / 3) {
+	for (size_t part = 1; part < sizeof(v[2].request); part += sizeof(v[2].request) / 3) {
 		int fd = greetRoot(&contact, 2);
 		sendAll(fd, &v[2].request, part);
 		close(fd);
