@@ -25,6 +25,7 @@
 #define BOOTSTRAP_LATE (-2) /* result of an exchange: ranks did not come in time */
 #define BOOTSTRAP_WHY 480   /* bytes of a sentence, with its terminating 0 */
 #define BOOTSTRAP_NAME 64   /* bytes of a communicator's name, with prefix and terminating 0 */
+#define BOOTSTRAP_KEY 16    /* bytes of a key: AUTH_KEY_BYTES */
 #define BOOTSTRAP_DATA 448  /* bytes of a rank's own data */
 
 /* What each rank contributes. The size is the same in every version of libgin. */
@@ -78,6 +79,14 @@ struct bootstrapOps {
 	int (*watch)(void *state);
 	int (*lost)(void *state, char *why);
 	void (*joined)(void *state);
+
+	/*
+	 * After a successful exchange: derives the communicator's key from rank 0's nonce, which the
+	 * exchange has carried, and from a key that it has not. NULL: the nonce is the key, because
+	 * the exchange's channel is the caller's.
+	 */
+	void (*derive)(const void *state, const void *nonce, size_t bytes,
+		       uint8_t key[BOOTSTRAP_KEY]);
 
 	/* NULL, or: are all ranks on this host? */
 	int (*isLocal)(const void *state);

@@ -284,3 +284,19 @@ void meetingClose(void *state)
 		meetingEnd(meeting->watch, 0);
 	free(meeting);
 }
+
+/* Communicators have different names or generations, and so different keys, with any nonce. */
+void meetingDerive(const void *state, const void *nonce, size_t bytes, uint8_t key[BOOTSTRAP_KEY])
+{
+	const struct meeting *meeting = state;
+	uint8_t text[BOOTSTRAP_NAME + sizeof(meeting->generation) + 64] = {0};
+	size_t used = sizeof(meeting->name);
+
+	memcpy(text, meeting->name, used);
+	memcpy(text + used, &meeting->generation, sizeof(meeting->generation));
+	used += sizeof(meeting->generation);
+	if (bytes > sizeof(text) - used)
+		bytes = sizeof(text) - used;
+	memcpy(text + used, nonce, bytes);
+	authDerive(meeting->contact.key, text, used + bytes, key);
+}

@@ -32,10 +32,11 @@ struct meeting *meetingMake(const struct rootContact *contact, const char *name,
 int meetingExchange(void *state, const struct bootstrapEntry *mine, int parent,
 		    struct bootstrapEntry *root, struct bootstrapEntry *parents, char *why);
 
-/* Implement watch(), lost(), joined() and close() of struct bootstrapOps. */
+/* Implement watch(), lost(), joined(), derive() and close() of struct bootstrapOps. */
 int meetingWatch(void *state);
 int meetingLost(void *state, char *why);
 void meetingJoined(void *state);
+void meetingDerive(const void *state, const void *nonce, size_t bytes, uint8_t key[BOOTSTRAP_KEY]);
 void meetingClose(void *state);
 
 /*

@@ -116,5 +116,6 @@ const struct bootstrapOps bootstrapPmixOps = {
 	.watch = meetingWatch,
 	.lost = meetingLost,
 	.joined = meetingJoined,
+	.derive = meetingDerive,
 	.close = meetingClose,
 };

@@ -184,5 +184,6 @@ const struct bootstrapOps bootstrapTcpOps = {
 	.watch = meetingWatch,
 	.lost = meetingLost,
 	.joined = meetingJoined,
+	.derive = meetingDerive,
 	.close = meetingClose,
 };

@@ -32,5 +32,6 @@ const struct bootstrapOps bootstrapUniqueIdOps = {
 	.watch = meetingWatch,
 	.lost = meetingLost,
 	.joined = meetingJoined,
+	.derive = meetingDerive,
 	.close = meetingClose,
 };

@@ -94,9 +94,22 @@ static void commFailed(void *arg, int rank, ginResult_t result)
 	devCommsFail(arg, rank, result);
 }
 
+_Static_assert(BOOTSTRAP_KEY == AUTH_KEY_BYTES, "a bootstrap derives a key of the control plane");
+
+static void deriveKey(ginComm_t comm, uint8_t key[AUTH_KEY_BYTES])
+{
+	const uint8_t *nonce = comm->ranks[0].nonce;
+
+	if (comm->bootstrap->derive)
+		comm->bootstrap->derive(comm->bootstrapState, nonce, AUTH_KEY_BYTES, key);
+	else
+		memcpy(key, nonce, AUTH_KEY_BYTES);
+}
+
 static ginResult_t openControl(ginComm_t comm)
 {
 	struct identity me;
+	uint8_t key[AUTH_KEY_BYTES];
 	ginResult_t result = meetRanks(comm, &me);
 
 	if (result == ginSuccess && comm->bootstrap->watch)
@@ -105,8 +118,11 @@ static ginResult_t openControl(ginComm_t comm)
 			.lost = comm->bootstrap->lost,
 			.arg = comm->bootstrapState,
 		};
-	if (result == ginSuccess)
-		result = controlOpen(&comm->control, comm->ranks, commFailed, comm);
+	if (result == ginSuccess) {
+		deriveKey(comm, key);
+		result = controlOpen(&comm->control, comm->ranks, key, commFailed, comm);
+	}
+	memset(me.nonce, 0, sizeof(me.nonce)); /* where it is the key, it is not sent */
 	if (result == ginSuccess && comm->bootstrap->joined)
 		comm->bootstrap->joined(comm->bootstrapState);
 	if (result == ginSuccess)

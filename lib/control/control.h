@@ -103,12 +103,12 @@ int controlParent(int rank);
 ginResult_t controlPrepare(struct control *c, int rank, int nRanks, struct identity *me);
 
 /*
- * Connects the tree. On failure, the caller calls controlClose(). `ranks` must outlive `c`; the
+ * Connects the tree, by authenticated connections of `key`. On failure, the caller calls controlClose(). `ranks` must outlive `c`; the
  * entries of rank 0, the parent and this rank must be filled in, the others after the first
  * collective.
  */
-ginResult_t controlOpen(struct control *c, const struct identity *ranks, controlFailure_t onFailure,
-			void *arg);
+ginResult_t controlOpen(struct control *c, const struct identity *ranks,
+			const uint8_t key[AUTH_KEY_BYTES], controlFailure_t onFailure, void *arg);
 
 /*
  * Collective. A rank with mine == ginSuccess contributes `bytes` bytes; a rank that has failed

@@ -334,6 +334,33 @@ static void newsOfMeetings(void)
 	EXPECT_EQUAL(meetingWatch(&m), -1);
 }
 
+/* The key follows from the contact's key, name, generation and nonce, in each of its bits. */
+static void derivedKeys(void)
+{
+	struct meeting m = {.name = "a", .contact = {.key = "a key"}};
+	uint8_t nonce[AUTH_KEY_BYTES] = "a nonce", first[AUTH_KEY_BYTES], key[AUTH_KEY_BYTES];
+
+	meetingDerive(&m, nonce, sizeof(nonce), first);
+	meetingDerive(&m, nonce, sizeof(nonce), key);
+	EXPECT(!memcmp(first, key, sizeof(key)));
+	EXPECT(memcmp(key, nonce, 8) && memcmp(key + 8, nonce + 8, 8) && memcmp(key, key + 8, 8));
+	for (size_t i = 0; i < 8 * sizeof(nonce); i++)
+		for (int ofNonce = 0; ofNonce < 2; ofNonce++) {
+			uint8_t *byte = ofNonce ? &nonce[i / 8] : &m.contact.key[i / 8];
+			*byte ^= (uint8_t)(1u << i % 8);
+			meetingDerive(&m, nonce, sizeof(nonce), key);
+			*byte ^= (uint8_t)(1u << i % 8);
+			EXPECT(memcmp(key, first, 8) && memcmp(key + 8, first + 8, 8));
+		}
+	m.generation = 1;
+	meetingDerive(&m, nonce, sizeof(nonce), key);
+	EXPECT(memcmp(key, first, 8) && memcmp(key + 8, first + 8, 8));
+	m.generation = 0;
+	m.name[0] = 'b';
+	meetingDerive(&m, nonce, sizeof(nonce), key);
+	EXPECT(memcmp(key, first, 8) && memcmp(key + 8, first + 8, 8));
+}
+
 /* A rank ends after it has proved the key, before its request: the group that waits for it fails. */
 static void lostBeforeRequest(void)
 {
@@ -540,6 +567,7 @@ int main(void)
 	expectChild("ranks that leave and die", lostRanks);
 	expectChild("a rank that dies while it joins", lostWhileJoining);
 	expectChild("news of a meeting", newsOfMeetings);
+	expectChild("derived keys", derivedKeys);
 	expectChild("a rank that ends before its request", lostBeforeRequest);
 	expectChild("a rank that is late for a refusal", lateForRefusal);
 	expectChild("requests without sense", senselessRequests);
