@@ -26,6 +26,7 @@
 #define BOOTSTRAP_WHY 480   /* bytes of a sentence, with its terminating 0 */
 #define BOOTSTRAP_NAME 64   /* bytes of a communicator's name, with prefix and terminating 0 */
 #define BOOTSTRAP_KEY 16    /* bytes of a key: AUTH_KEY_BYTES */
+#define BOOTSTRAP_JOB 64    /* bytes of a job's number, with terminating 0 */
 #define BOOTSTRAP_DATA 448  /* bytes of a rank's own data */
 
 /* What each rank contributes. The size is the same in every version of libgin. */
@@ -120,6 +121,12 @@ const char *launcherSeveral(void);
 
 /* Rank and number of ranks, from the first launcher whose two variables are set. */
 int launcherRank(int *rank, int *nRanks, char *why);
+
+/*
+ * The launcher's number of this job; "" when the launcher whose variables give the rank has none. Two
+ * jobs of one launcher have different numbers.
+ */
+void launcherJob(char out[BOOTSTRAP_JOB]);
 
 /* The symbol that libgin-pmix.so exports: a struct bootstrapPmix. */
 #define BOOTSTRAP_PMIX_SYMBOL "ginBootstrapPmix"

@@ -233,10 +233,12 @@ int meetingExchange(void *state, const struct bootstrapEntry *mine, int parent,
 				      .rank = (uint32_t)meeting->rank,
 				      .nRanks = (uint32_t)meeting->nRanks,
 				      .parent = (uint32_t)parent,
+				      .pid = (uint32_t)getpid(),
 				      .entry = *mine};
 	struct rootReply reply;
 
 	memcpy(request.name, meeting->name, sizeof(request.name));
+	memcpy(request.job, meeting->job, sizeof(request.job));
 	int result = meetingAsk(&meeting->contact, &request, meeting->patient,
 				patienceOf(meeting, mine), &reply, &meeting->watch, why);
 	if (result)

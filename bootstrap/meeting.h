@@ -19,6 +19,7 @@ struct meeting {
 	int watch;   /* connection to the root, open until this rank has joined the others; or -1 */
 	int local;   /* the root is at the loopback interface only */
 	unsigned seconds;
+	char job[BOOTSTRAP_JOB];
 };
 
 /*

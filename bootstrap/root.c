@@ -27,6 +27,7 @@ struct root {
 	int listener, poll;
 	int once;
 	uint8_t key[AUTH_KEY_BYTES];
+	char job[BOOTSTRAP_JOB], host[64];
 	struct rootClient *clients;
 	struct rootGroups groups;
 };
@@ -95,6 +96,7 @@ static int validRequest(struct rootClient *client)
 	struct rootRequest *request = &client->request;
 
 	request->name[sizeof(request->name) - 1] = '\0';
+	request->job[sizeof(request->job) - 1] = '\0';
 	request->entry.host[sizeof(request->entry.host) - 1] = '\0';
 	request->entry.refusal[sizeof(request->entry.refusal) - 1] = '\0';
 	return request->rank == client->rank && request->nRanks <= ROOT_RANKS &&
@@ -109,6 +111,24 @@ static void authenticate(const struct root *root, struct rootClient *client)
 		refuse(client);
 }
 
+/* The client of another job fails alone. */
+static int isOtherJob(const struct root *root, struct rootClient *client)
+{
+	const struct rootRequest *request = &client->request;
+	char why[BOOTSTRAP_WHY];
+
+	if (!root->job[0] || !request->job[0] || !strcmp(root->job, request->job))
+		return 0;
+	snprintf(why, sizeof(why),
+		 "rank %u (host %.63s, pid %u) is of job %s, but the root at this port (host %s, "
+		 "pid %d) is of job %s: each job needs a port of its own",
+		 request->rank, request->entry.host, request->pid, request->job, root->host,
+		 (int)getpid(), root->job);
+	logWrite(logWarn, "bootstrap: %s", why);
+	rootClientFail(client, -1, why);
+	return 1;
+}
+
 static void readRequest(struct root *root, struct rootClient *client)
 {
 	char byte;
@@ -117,7 +137,8 @@ static void readRequest(struct root *root, struct rootClient *client)
 	if (!ended &&
 	    !socketReceive(client->fd, &client->request, sizeof(client->request), clockNow()) &&
 	    validRequest(client)) {
-		rootGroupsAdd(&root->groups, client);
+		if (!isOtherJob(root, client))
+			rootGroupsAdd(&root->groups, client);
 		return;
 	}
 	uint32_t rank = client->rank;
@@ -198,7 +219,8 @@ static void *rootThread(void *arg)
 	return NULL;
 }
 
-int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], int once, unsigned seconds)
+int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job, int once,
+	      unsigned seconds)
 {
 	struct root *root = calloc(1, sizeof(*root));
 	pthread_t thread;
@@ -210,6 +232,8 @@ int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], int once, unsigne
 	*root = (struct root){.listener = listener, .once = once, .groups = {.seconds = seconds}};
 	forkGuard(listener);
 	memcpy(root->key, key, sizeof(root->key));
+	snprintf(root->job, sizeof(root->job), "%s", job);
+	gethostname(root->host, sizeof(root->host) - 1);
 	root->poll = epoll_create1(EPOLL_CLOEXEC);
 	if (root->poll < 0 || pollAdd(root, listener, NULL))
 		goto failed;
@@ -234,7 +258,7 @@ int rootMake(struct rootContact *contact, const char *ifname, int once, unsigned
 	int failed = listener < 0 || randomBytes(made.key, sizeof(made.key));
 	if (failed && listener >= 0)
 		close(listener);
-	if (failed || rootStart(listener, made.key, once, seconds)) {
+	if (failed || rootStart(listener, made.key, "", once, seconds)) {
 		snprintf(why, BOOTSTRAP_WHY, "cannot listen for the other ranks: %m");
 		return -1;
 	}

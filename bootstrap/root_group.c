@@ -34,7 +34,7 @@ static void sendReply(const struct rootClient *client, const struct rootReply *t
 		logWrite(logInfo, "bootstrap: rank %u did not take its reply: %m", client->rank);
 }
 
-static void replyFailure(struct rootClient *client, int result, const char *why)
+void rootClientFail(struct rootClient *client, int result, const char *why)
 {
 	struct rootReply text = {.result = result};
 
@@ -67,7 +67,7 @@ static void removeGroup(struct rootGroups *groups, struct rootGroup *group)
 static void replyFailureTo(struct rootGroup *group, uint32_t rank)
 {
 	if (group->client[rank])
-		replyFailure(group->client[rank], group->failed, group->failure);
+		rootClientFail(group->client[rank], group->failed, group->failure);
 	group->client[rank] = NULL;
 }
 
@@ -142,6 +142,18 @@ static struct rootGroup *makeGroup(struct rootGroups *groups, const struct rootR
 	return group;
 }
 
+/* The process that came as `rank` first. */
+static const char *earlier(const struct rootGroup *group, uint32_t rank, char *out, size_t bytes)
+{
+	const struct rootRequest *request;
+
+	if (!group->client[rank])
+		return "one has ended";
+	request = &group->client[rank]->request;
+	snprintf(out, bytes, "host %.63s, pid %u", request->entry.host, request->pid);
+	return out;
+}
+
 /*
  * Returns 0 when the request agrees with earlier requests of the group. Otherwise returns the
  * result of the exchange for all ranks, and the sentence.
@@ -149,6 +161,7 @@ static struct rootGroup *makeGroup(struct rootGroups *groups, const struct rootR
 static int checkClient(const struct rootGroup *group, const struct rootClient *client, char *why)
 {
 	const struct rootRequest *first = &group->first, *request = &client->request;
+	char text[96];
 
 	if (request->nRanks != first->nRanks) {
 		snprintf(why, BOOTSTRAP_WHY,
@@ -159,9 +172,10 @@ static int checkClient(const struct rootGroup *group, const struct rootClient *c
 	}
 	if (group->hasCome[request->rank]) {
 		snprintf(why, BOOTSTRAP_WHY,
-			 "two processes say that they are rank %u: each process needs its own "
-			 "rank, and each job its own root",
-			 request->rank);
+			 "two processes say that they are rank %u (%s; host %.63s, pid %u): each "
+			 "process needs its own rank, and each job its own root",
+			 request->rank, earlier(group, request->rank, text, sizeof(text)),
+			 request->entry.host, request->pid);
 		return -1;
 	}
 	return bootstrapCheckEntry(&first->entry, &request->entry, (int)request->rank, why);
@@ -183,7 +197,7 @@ void rootGroupsAdd(struct rootGroups *groups, struct rootClient *client)
 	if (!group)
 		group = makeGroup(groups, &client->request);
 	if (!group) {
-		replyFailure(client, -1, "the root has no memory");
+		rootClientFail(client, -1, "the root has no memory");
 		return;
 	}
 	int wrong = group->failure[0] ? 0 : checkClient(group, client, why);
@@ -194,7 +208,7 @@ void rootGroupsAdd(struct rootGroups *groups, struct rootClient *client)
 		client->state = clientWaits;
 		group->client[client->rank] = client;
 	} else {
-		replyFailure(client, wrong ? wrong : group->failed, wrong ? why : group->failure);
+		rootClientFail(client, wrong ? wrong : group->failed, wrong ? why : group->failure);
 	}
 	if (wrong)
 		failGroup(group, wrong, why, 1);

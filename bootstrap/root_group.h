@@ -48,6 +48,9 @@ struct rootGroups {
 /* Closes the connection and frees the client, in any state. */
 void rootClientDrop(struct rootClient *client);
 
+/* Sends the result and the sentence, then as rootClientDrop(). */
+void rootClientFail(struct rootClient *client, int result, const char *why);
+
 /*
  * Handles client->request: adds the client to its group. Replies to all clients of the group when
  * the group is complete or has failed.

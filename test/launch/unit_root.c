@@ -126,7 +126,7 @@ static void patientProcesses(void)
 	usleep(300000);
 	int listener = socketListenAt(&v4Loopback, contact.port);
 	EXPECT(listener >= 0);
-	EXPECT(!rootStart(listener, contact.key, 0, VISIT_SECONDS));
+	EXPECT(!rootStart(listener, contact.key, "", 0, VISIT_SECONDS));
 	expectChildrenEnd(child, RANKS);
 }
 
@@ -219,6 +219,33 @@ static void differentSizes(void)
 	expectFailsForAll(waiting, 1, &wrong, "rank 1 says that there are 2 ranks");
 }
 
+/* A rank of another job is refused alone; where one of both has no number, nobody can tell. */
+static void twoJobs(void)
+{
+	struct rootContact contact = {.key = "a key", .addresses = 1, .address = {v4Loopback}};
+	int listener = socketListen(&v4Loopback, &contact.port);
+	struct visitor v[3], other = makeVisitor(&contact, "jobs", 0, 2, 3);
+	char words[128];
+
+	EXPECT(listener >= 0);
+	EXPECT(!rootStart(listener, contact.key, "100.0", 0, VISIT_SECONDS));
+	for (uint32_t r = 0; r < 3; r++) {
+		v[r] = makeVisitor(&contact, "jobs", 0, r, 3);
+		strcpy(v[r].request.job, r == 1 ? "" : "100.0");
+	}
+	arrive(&v[0]);
+	arrive(&v[1]);
+	strcpy(other.request.job, "100.1");
+	other.request.pid = 77;
+	snprintf(words, sizeof(words),
+		 "rank 2 (host host2, pid 77) is of job 100.1, but the root at this port (host ");
+	startVisit(&other);
+	expectTold(&other, words);
+	EXPECT_HAS(other.why, "is of job 100.0: each job needs a port of its own");
+	startVisit(&v[2]);
+	expectAllMet(v, 3);
+}
+
 static void sameRankTwice(void)
 {
 	struct rootContact contact = newRoot(0, VISIT_SECONDS);
@@ -226,7 +253,11 @@ static void sameRankTwice(void)
 				     makeVisitor(&contact, "twice", 0, 2, 5)};
 	struct visitor wrong = makeVisitor(&contact, "twice", 0, 2, 5);
 
-	expectFailsForAll(waiting, 2, &wrong, "two processes say that they are rank 2");
+	waiting[1].request.pid = 11;
+	wrong.request.pid = 12;
+	expectFailsForAll(waiting, 2, &wrong,
+			  "two processes say that they are rank 2 (host host2, pid 11; host host2, "
+			  "pid 12): each process needs its own rank");
 	wrong = makeVisitor(&contact, "twice", 0, 0, 5);
 	expectFailsForAll(waiting, 1, &wrong, "two processes say that they are rank 0");
 }
@@ -563,6 +594,7 @@ int main(void)
 	expectChild("a refusal", refusal);
 	expectChild("another version", otherVersion);
 	expectChild("different numbers of ranks", differentSizes);
+	expectChild("two jobs", twoJobs);
 	expectChild("the same rank twice", sameRankTwice);
 	expectChild("ranks that leave and die", lostRanks);
 	expectChild("a rank that dies while it joins", lostWhileJoining);
