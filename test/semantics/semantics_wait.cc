@@ -248,8 +248,19 @@ struct BarrierRounds {
 		return static_cast<uint64_t>(rank) * 1000003 + round;
 	}
 
+	/* In every third round one rank is late: the others have to wait for it. */
+	GIN_FN void comeLate(uint32_t round) const
+	{
+		uint64_t start = ginNow();
+		if (round % 3 == 0 && round / 3 % static_cast<uint32_t>(team.nRanks) ==
+					      static_cast<uint32_t>(team.rank))
+			while (ginNow() - start < 500000)
+				ginYield();
+	}
+
 	GIN_FN void scatter(const Gin &gin, uint32_t round) const
 	{
+		comeLate(round);
 		for (int p = static_cast<int>(ginThreadIndex()); p < team.nRanks;
 		     p += static_cast<int>(ginBlockSize()))
 			gin.putValue(team, p, window, static_cast<size_t>(team.rank) * 8,
@@ -271,17 +282,18 @@ struct BarrierRounds {
 		GinBarrier barrier(dc, team, index);
 		GinCta all;
 		uint64_t n = 0;
-		for (uint32_t round = 1; round <= rounds && n == 0; round++) {
+		ginResult_t result = ginSuccess;
+		/* A rank that found wrong words goes on: the others wait for it. */
+		for (uint32_t round = 1; round <= rounds && result == ginSuccess; round++) {
 			scatter(gin, round);
-			if (round % 2 ? barrier.sync(all) != ginSuccess
-				      : barrier.arrive(all) != ginSuccess ||
-						barrier.wait(all) != ginSuccess)
-				n = UINT64_MAX;
+			result = round % 2 ? barrier.sync(all) : barrier.arrive(all);
+			if (round % 2 == 0 && result == ginSuccess)
+				result = barrier.wait(all);
 			n += countWrong(round);
-			if (barrier.sync(all) != ginSuccess) /* all have looked */
-				n = UINT64_MAX;
+			if (result == ginSuccess)
+				result = barrier.sync(all); /* all have looked */
 		}
-		wrong[ginThreadIndex()] = n;
+		wrong[ginThreadIndex()] = n + (result != ginSuccess);
 	}
 };
 
@@ -309,7 +321,7 @@ static void rule10_barrier(Rank &r)
 	}
 }
 
-/* Puts by every context, of which the barrier's own has one alone, are there after it. */
+/* Puts by every context, of which one posts the barrier, are there after it. */
 struct BarrierOverContexts {
 	ginDevComm dc;
 	ginWindow_t window;
@@ -341,9 +353,10 @@ struct BarrierOverContexts {
 
 	GIN_FN void operator()() const
 	{
-		GinBarrier barrier(dc, ginTeamWorld(dc), 0);
 		uint64_t n = 0;
 		for (uint32_t round = 1; round <= rounds; round++) {
+			/* Each context posts the barrier in turn, before and after the others. */
+			GinBarrier barrier(dc, ginTeamWorld(dc), round % dc.contexts);
 			put(round);
 			n += barrier.sync() != ginSuccess;
 			n += countWrong(round);
