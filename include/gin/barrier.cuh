@@ -94,14 +94,19 @@ private:
 		return result;
 	}
 
-	/* Drains before the first notification, because notified ranks notify further ranks. */
+	/*
+	 * Drains before the first notification, because notified ranks notify further ranks. Both
+	 * may wait: the failure of a rank outside the team does not end them.
+	 */
 	GIN_FN ginResult_t begin(const ginOptions &options) const
 	{
-		ginResult_t result = dc.route == ginRouteDirect ? ginSuccess : drain(options);
+		ginResult_t result = ginSuccess;
+		if (dc.route != ginRouteDirect)
+			result = drain(onTeam(options));
 		if (result != ginSuccess)
 			return result;
 		if (!isFlat())
-			return notify(0, next(), options);
+			return notify(0, next(), onTeam(options));
 		notifyAll(next());
 		return ginSuccess;
 	}

@@ -315,8 +315,10 @@ static void allPlacesAreLeft(Rank &r)
 
 	words.write(std::vector<unsigned char>(8, 0));
 	body.dc.timeout = 2000000;
-	launch(r, grid, block, body);
-	EXPECT(results.all(0)); /* nobody had his value, and nothing else went wrong */
+	for (int round = 0; round < 2; round++) { /* the second finds no slot, and posts nothing */
+		launch(r, grid, block, body);
+		EXPECT(results.all(0)); /* no call got its value, and nothing else went wrong */
+	}
 	body.dc.timeout = 100000000000ull;
 	body.timeout = 0;
 	{
@@ -392,10 +394,160 @@ static void wrongOnesFailTheirContextAlone(Rank &r)
 	}
 }
 
+/* Puts without a flush: the kernel ends while they are in the ring. */
+struct PutUntaken {
+	ginDevComm dc;
+	ginWindow_t target, source;
+	uint32_t puts;
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		results[0] = ginSuccess;
+		for (uint32_t i = 0; i < puts && results[0] == ginSuccess; i++)
+			results[0] = gin.put(rightOf(dc), target, i * 8, source, i * 8, 8);
+	}
+};
+
+/* No thread empties the ring: ginDevCommDestroy() does what is posted and not taken. */
+static void destructionDoesWhatIsPosted(Rank &r)
+{
+	const uint32_t puts = 16;
+	Buffer target(r, puts * 8), source(r, puts * 8);
+	std::vector<unsigned char> expected(puts * 8);
+	const uint32_t left =
+		static_cast<uint32_t>(r.rank + r.nRanks - 1) % static_cast<uint32_t>(r.nRanks);
+	Results result(r, 1);
+
+	fillPattern(r, source);
+	target.poison();
+	for (size_t i = 0; i < expected.size(); i++)
+		expected[i] = pattern(left, 0, i);
+	ginDevComm dc = openRing(r, 16);
+	meet(r);
+	launch(r, 1, 1, PutUntaken{dc, target.window, source.window, puts, result.words});
+	EXPECT(result.all(ginSuccess));
+	EXPECT(target.read() == std::vector<unsigned char>(target.bytes, 0x5a));
+	CHECK(ginDevCommDestroy(r.comm, &dc));
+	meet(r);
+	EXPECT(target.read() == expected);
+}
+
+/* Atomics that find no room in the ring, more of them than there are result slots. */
+struct FetchWithoutRoom {
+	ginDevComm dc;
+	ginWindow_t words;
+	uint64_t *results; /* how many succeed with a full ring, and after it */
+
+	GIN_FN uint64_t fetches(uint32_t times, uint64_t timeout) const
+	{
+		Gin gin(dc, 0);
+		uint64_t old = 0, n = 0;
+		for (uint32_t i = 0; i < times; i++)
+			n += gin.atomicFetchAdd(static_cast<int>(dc.rank), words, 0,
+						static_cast<uint64_t>(1), &old,
+						ginTimeout(timeout)) == ginSuccess;
+		return n;
+	}
+
+	GIN_FN void operator()() const { results[0] = fetches(GIN_QUEUE_RESULTS + 1, 100000); }
+};
+
+struct FetchWithRoom {
+	FetchWithoutRoom fetch;
+
+	GIN_FN void operator()() const { fetch.results[0] = fetch.fetches(3, 10000000000); }
+};
+
+/* A call that finds no room gives its result slot back. */
+static void callsWithoutRoomKeepNoSlot(Rank &r)
+{
+	Buffer words(r, 8, wordsAllocator(r));
+	Results posts(r, 3), result(r, 1);
+
+	words.write(std::vector<unsigned char>(8, 0));
+	ginDevComm dc = openRing(r, 16);
+	FetchWithoutRoom body = {dc, words.window, result.words};
+	launch(r, 1, 1,
+	       PostUntilFull{dc, static_cast<uint32_t>(number("QUEUE_DEPTH", 16)), posts.words});
+	EXPECT(posts.words[0] == number("QUEUE_DEPTH", 16));
+	launch(r, 1, 1, body);
+	EXPECT(result.all(0));
+	{
+		Progress progress(r);
+		launch(r, 1, 1, FetchWithRoom{body});
+		settleRing(r, dc);
+		meet(r);
+	}
+	EXPECT(result.all(3));
+	CHECK(ginDevCommDestroy(r.comm, &dc));
+}
+
+/* Puts from memory of which no window is named: the proxy searches all windows for it. */
+struct PutFromAnywhere {
+	ginDevComm dc;
+	ginWindow_t target;
+	const char *source;
+	uint32_t puts;
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		ginResult_t result = ginSuccess;
+		for (uint32_t i = 0; i < puts && result == ginSuccess; i++)
+			result = gin.putFrom(rightOf(dc), target, 0, source, 8);
+		results[0] = result == ginSuccess ? gin.flush() : result;
+	}
+};
+
+/*
+ * The source is in the window that was registered last. The search for it also reads the windows
+ * before it, which are deregistered meanwhile.
+ */
+static void windowsGoDuringSearches(Rank &r)
+{
+	enum { WINDOWS = 8, ROUNDS = 10 };
+	Buffer target(r, 8);
+	Results result(r, 1);
+	ginWindow_t windows[WINDOWS];
+	void *memory, *source;
+
+	CHECK(ginMemAllocHost(r.comm, 64, &memory));
+	CHECK(ginMemAllocHost(r.comm, 64, &source));
+	ginDevComm dc = openRing(r, 16);
+	{
+		Progress progress(r);
+		for (int round = 0; round < ROUNDS; round++) {
+			ginWindow_t last;
+			for (ginWindow_t &window : windows)
+				CHECK(ginWindowRegister(r.comm, memory, 64, GIN_WINDOW_LOCAL,
+							&window));
+			CHECK(ginWindowRegister(r.comm, source, 64, GIN_WINDOW_LOCAL, &last));
+			std::thread leaving([&] {
+				for (ginWindow_t window : windows)
+					CHECK(ginWindowDeregister(r.comm, window));
+			});
+			launch(r, 1, 1,
+			       PutFromAnywhere{dc, target.window, static_cast<char *>(source) + 8,
+					       200, result.words});
+			leaving.join();
+			EXPECT(result.all(ginSuccess));
+			CHECK(ginWindowDeregister(r.comm, last));
+		}
+		meet(r);
+	}
+	CHECK(ginDevCommDestroy(r.comm, &dc));
+	CHECK(ginMemFree(r.comm, memory));
+	CHECK(ginMemFree(r.comm, source));
+}
+
 static const Test always[] = {
 	{"every byte of every descriptor", everyByte},
 	{"wrong ones fail their context alone", wrongOnesFailTheirContextAlone},
 	{"places of results", placesOfResults},
+	{"windows go during searches", windowsGoDuringSearches},
 };
 
 static const Test callerDriven[] = {
@@ -404,6 +556,9 @@ static const Test callerDriven[] = {
 	{"places of results", placesOfResults},
 	{"timeouts reserve nothing", timeoutsReserveNothing},
 	{"all places of results are left", allPlacesAreLeft},
+	{"windows go during searches", windowsGoDuringSearches},
+	{"a destruction does what is posted", destructionDoesWhatIsPosted},
+	{"calls without room keep no result slot", callsWithoutRoomKeepNoSlot},
 };
 
 static int run(const ginConfig_t *config)

@@ -9,6 +9,8 @@
 
 #include <signal.h>
 
+#include <algorithm>
+
 enum { VICTIM = 1, RANKS = 3 };
 
 /* Waits for a signal that nobody sends. */
@@ -55,17 +57,116 @@ struct DependOn {
 		results[4] = gin.atomicSwap(VICTIM, window, 0, 1u);
 		results[5] = GinBarrier(dc, ginTeamWorld(dc), 0).sync();
 		results[6] = gin.readCounter(0);
+		options.from = {0, 2, 2}; /* ranks 0 and 2: the victim is between them */
+		results[7] = gin.waitSignal(0, 1, GinThread{}, options);
 	}
 };
 
 static void expectDependence(Rank &r, Device &device, ginWindow_t window)
 {
-	Results results(r, 7);
+	Results results(r, 8);
 	launch(r, 1, 1, DependOn{device.dc, static_cast<uint32_t>(r.rank), window, results.words});
-	EXPECT(results.words[0] == ginErrorTimeout);
+	EXPECT(results.words[0] == ginErrorTimeout && results.words[7] == ginErrorTimeout);
 	for (int i = 1; i < 6; i++)
 		EXPECT(results.words[i] == ginErrorPeer);
 	EXPECT(results.words[6] == 0); /* a failed put never counts */
+}
+
+/* Failed calls to the victim and transfers to a living rank, in turn, for several laps of a ring. */
+struct GoOn {
+	ginDevComm dc;
+	int peer; /* a living rank */
+	ginWindow_t window;
+	uint32_t rounds;
+	uint64_t *results;
+
+	GIN_FN ginResult_t oneRound(const Gin &gin, uint64_t round) const
+	{
+		ginOptions options = ginTimeout(10000000000);
+		GinThread one;
+		options.from = {static_cast<uint32_t>(peer), 1, 1};
+		if (gin.put(VICTIM, window, 0, window, 0, 8, GinSignalInc{0}, GinCounterInc{0}, one,
+			    options) != ginErrorPeer ||
+		    gin.signal(VICTIM, GinSignalInc{0}, one, options) != ginErrorPeer)
+			return ginErrorInvalidUsage;
+		ginResult_t result = gin.put(peer, window, 8, window, 16, 8, GinNone{},
+					     GinCounterInc{1}, one, options);
+		if (result == ginSuccess)
+			result = gin.signal(peer, GinSignalInc{0}, one, options);
+		if (result == ginSuccess)
+			result = gin.wait(gin.flushAsync(peer), one, options);
+		if (result == ginSuccess && !dc.sendQueues) /* the victim's send queue has failed */
+			result = gin.flush(one, options);
+		return result == ginSuccess ? gin.waitCounter(1, round, one, options) : result;
+	}
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		ginResult_t result = ginSuccess;
+		for (uint64_t round = 1; result == ginSuccess && round <= rounds; round++)
+			result = oneRound(gin, round);
+		results[0] = result;
+		results[1] = gin.readCounter(0);
+	}
+};
+
+/* The context of the failed calls goes on: their tickets do not stop its ring. */
+static void expectTransfersGoOn(Rank &r, Device &device, Buffer &window)
+{
+	const std::vector<unsigned char> sent = {1, 2, 3, 4, 5, 6, 7, 8};
+	std::vector<unsigned char> bytes(window.bytes, 0);
+	Results results(r, 2);
+
+	std::copy(sent.begin(), sent.end(), bytes.begin() + 16);
+	window.write(bytes);
+	launch(r, 1, 1, GoOn{device.dc, r.rank, window.window, 3 * queueDepth(), results.words});
+	EXPECT(results.words[0] == ginSuccess && results.words[1] == 0);
+	bytes = window.read();
+	EXPECT(std::equal(sent.begin(), sent.end(), bytes.begin() + 8));
+}
+
+/* The barrier of a team of ranks 0 and 2, the last of which arrives first, and alone at first. */
+struct TeamBarrier {
+	ginDevComm dc;
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		GinBarrier barrier(dc, {2, static_cast<int>(dc.rank / 2), 2}, 1);
+		ginOptions options = ginTimeout(10000000000);
+		options.from = {0, 2, 2};
+		if (dc.rank == 2) {
+			results[0] = barrier.sync(GinThread{}, ginTimeout(20000000));
+			results[1] = gin.signal(0, GinSignalInc{2});
+		} else {
+			results[0] = ginErrorTimeout;
+			results[1] = gin.waitSignal(2, 1, GinThread{}, options);
+		}
+		results[2] = rounds(gin, barrier);
+	}
+
+	/* Often there is something to drain: the arrival waits for it. */
+	GIN_FN ginResult_t rounds(const Gin &gin, const GinBarrier &barrier) const
+	{
+		ginResult_t result = ginSuccess;
+		for (int i = 0; i < 200 && result == ginSuccess; i++) {
+			result = gin.signal(2 - static_cast<int>(dc.rank), GinSignalInc{0});
+			if (result == ginSuccess)
+				result = barrier.sync(GinThread{}, ginTimeout(10000000000));
+		}
+		return result;
+	}
+};
+
+/* The victim is no rank of the team, so its failure does not end the team's barrier. */
+static void expectTeamGoesOn(Rank &r, Device &device)
+{
+	Results results(r, 3);
+	launch(r, 1, 1, TeamBarrier{device.dc, results.words});
+	EXPECT(results.words[0] == ginErrorTimeout);
+	EXPECT(results.words[1] == ginSuccess && results.words[2] == ginSuccess);
 }
 
 static bool said(const char *words)
@@ -98,7 +199,7 @@ static int killedRank(const ginConfig_t *config)
 	Rank r;
 	rankOpen(r, config);
 	{
-		Device device(r, 1, 2);
+		Device device(r, 1, 3);
 		Results results(r, 4);
 		Buffer window(r, 64);
 		if (r.rank == VICTIM)
@@ -106,6 +207,8 @@ static int killedRank(const ginConfig_t *config)
 		launch(r, 1, 4, WaitForever{device.dc, results.words});
 		expectPeerLost(r, device, results, "rank 1 (host ");
 		expectDependence(r, device, window.window);
+		expectTransfersGoOn(r, device, window);
+		expectTeamGoesOn(r, device);
 	}
 	rankClose(r);
 	return 0;
