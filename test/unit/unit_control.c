@@ -222,8 +222,7 @@ static void knockAsRank(const struct member *m, uint32_t rank)
 {
 	int fd = knock(m);
 
-	EXPECT(!authConnect(fd, m->team->ranks[0].nonce, rank,
-			    clockNow() + TEAM_SECONDS * SECOND));
+	EXPECT(!authConnect(fd, m->team->ranks[0].nonce, rank, clockNow() + TEAM_SECONDS * SECOND));
 	expectSentAway(fd);
 }
 
