@@ -248,4 +248,25 @@ static inline void expectEnd(int fd)
 	close(fd);
 }
 
+/* A port where no process listens. */
+static inline uint16_t freePort(void)
+{
+	uint16_t port;
+	int fd = socketListen(NULL, &port);
+
+	EXPECT(fd >= 0);
+	close(fd);
+	return port;
+}
+
+static inline void shuffle(struct visitor *v, int n)
+{
+	for (int i = n - 1; i > 0; i--) {
+		int j = (int)(random() % (i + 1));
+		struct visitor other = v[i];
+		v[i] = v[j];
+		v[j] = other;
+	}
+}
+
 #endif

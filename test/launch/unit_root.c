@@ -13,16 +13,6 @@
 
 static unsigned seed;
 
-static void shuffle(struct visitor *v, int n)
-{
-	for (int i = n - 1; i > 0; i--) {
-		int j = (int)(random() % (i + 1));
-		struct visitor other = v[i];
-		v[i] = v[j];
-		v[j] = other;
-	}
-}
-
 /* In any order: all come, all go, and nothing stays. Parents are those of the tree, or any. */
 static void comeAndGoAs(const struct rootContact *contact, uint32_t nRanks, uint32_t generation)
 {
@@ -93,17 +83,6 @@ static void expectChildrenEnd(const pid_t *child, int n)
 		EXPECT(waitpid(child[i], &status, 0) == child[i]);
 		EXPECT_EQUAL(status, 0);
 	}
-}
-
-/* A port where nobody listens now. */
-static uint16_t freePort(void)
-{
-	uint16_t port;
-	int fd = socketListen(NULL, &port);
-
-	EXPECT(fd >= 0);
-	close(fd);
-	return port;
 }
 
 /* The ranks are there before the root. */

@@ -78,18 +78,6 @@ static void putsOfOneMessage()
 	e.end();
 }
 
-template <size_t bytes> struct Value {
-	unsigned char byte[bytes];
-};
-
-template <size_t bytes> static Value<bytes> valueOf()
-{
-	Value<bytes> value;
-	for (size_t i = 0; i < bytes; i++)
-		value.byte[i] = static_cast<unsigned char>(i * 7 + 1);
-	return value;
-}
-
 /* By Gin's call, which takes the fast path if it can, or by the general path. */
 template <size_t bytes>
 static ginResult_t putValue(Rig &r, ginSharing sharing, bool call, const ginSignalOp &remote)

@@ -205,4 +205,16 @@ private:
 
 static const uint32_t CQE = ginMlx5Signaled;
 
+template <size_t bytes> struct Value {
+	unsigned char byte[bytes];
+};
+
+template <size_t bytes> inline Value<bytes> valueOf()
+{
+	Value<bytes> value;
+	for (size_t i = 0; i < bytes; i++)
+		value.byte[i] = static_cast<unsigned char>(i * 7 + 1);
+	return value;
+}
+
 #endif

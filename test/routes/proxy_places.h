@@ -205,4 +205,16 @@ struct ReadSums {
 	}
 };
 
+inline uint64_t number(const char *name, uint64_t preset)
+{
+	const char *text = getenv(name);
+	return text ? strtoull(text, nullptr, 10) : preset;
+}
+
+/* What stands in a test's way here is this program itself. */
+inline bool isCallerDriven()
+{
+	return number("GIN_PROXY_THREADS", 1) == 0;
+}
+
 #endif

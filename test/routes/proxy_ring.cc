@@ -15,18 +15,6 @@
 #include <random>
 #include <thread>
 
-static uint64_t number(const char *name, uint64_t preset)
-{
-	const char *text = getenv(name);
-	return text ? strtoull(text, nullptr, 10) : preset;
-}
-
-/* What stands in a test's way here is this program itself. */
-static bool isCallerDriven()
-{
-	return number("GIN_PROXY_THREADS", 1) == 0;
-}
-
 /* Empties the rings, at random times, as long as it lives; nothing where the proxy has threads. */
 class Progress
 {
