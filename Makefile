@@ -272,6 +272,9 @@ $(addprefix $(BUILD)/test/mlx5_nic_,failures paths): private LDFLAGS += -rdynami
 $(BUILD)/test/limits_memory: private LDFLAGS += \
 	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=tsearch
 
+# PMIx in the test itself.
+$(BUILD)/test/unit_pmix: private CFLAGS += -Itest/fake/pmix
+
 # A CUDA driver that answers questions only.
 $(BUILD)/test/fake/libcuda.so.1: $(wildcard test/fake/*.c) lib/gpu/cuda.h
 	@mkdir -p $(@D)

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * unit_pmix.c - what the bootstrap pmix asks of PMIx, and which answers it takes: the calls of PMIx
+ * are in this file
+ */
+#include "bootstrap/meeting.h"
+
+#include "test/arguments/arguments.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+
+#define ginBootstrapPmix pmixUnderTest
+#include "bootstrap/pmix.c"
+
+#define bootstrapPmixOps loadUnderTest
+#define pluginOpen openUnderTest
+#include "bootstrap/pmix_load.c"
+
+static struct {
+	uint32_t rank;
+	char bytes[sizeof(struct rootContact) + 8];
+	size_t size;
+	int type;
+	int fences, collected, wholeJob, finalized;
+} pmix;
+
+pmix_status_t PMIx_Init(pmix_proc_t *me, pmix_info_t *info, size_t n)
+{
+	(void)info;
+	(void)n;
+	*me = (pmix_proc_t){.nspace = "job", .rank = pmix.rank};
+	return PMIX_SUCCESS;
+}
+
+pmix_status_t PMIx_Finalize(const pmix_info_t *info, size_t n)
+{
+	(void)info;
+	(void)n;
+	(void)!write(pmix.finalized, "", 1);
+	return PMIX_SUCCESS;
+}
+
+pmix_status_t PMIx_Put(int scope, const char *key, pmix_value_t *value)
+{
+	(void)scope;
+	(void)key;
+	EXPECT(value->data.bo.size <= sizeof(pmix.bytes));
+	memcpy(pmix.bytes, value->data.bo.bytes, value->data.bo.size);
+	pmix.size = value->data.bo.size;
+	return PMIX_SUCCESS;
+}
+
+pmix_status_t PMIx_Commit(void)
+{
+	return PMIX_SUCCESS;
+}
+
+pmix_status_t PMIx_Fence_nb(const pmix_proc_t *procs, size_t nProcs, const pmix_info_t *info,
+			    size_t n, pmix_op_cbfunc_t done, void *arg)
+{
+	bool yes = false;
+
+	pmix.fences++;
+	pmix.wholeJob = nProcs == 1 && procs->rank == PMIX_RANK_WILDCARD;
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(info[i].key, PMIX_COLLECT_DATA))
+			memcpy(&yes, info[i].value, sizeof(yes));
+	pmix.collected += yes;
+	done(PMIX_SUCCESS, arg);
+	return PMIX_SUCCESS;
+}
+
+pmix_status_t PMIx_Get(const pmix_proc_t *proc, const char *key, const pmix_info_t *info, size_t n,
+		       pmix_value_t **value)
+{
+	static pmix_value_t found;
+
+	(void)proc;
+	(void)info;
+	(void)n;
+	if (!strcmp(key, PMIX_JOB_SIZE)) {
+		found.data.uint32 = 2;
+	} else {
+		found.type = pmix.type;
+		found.data.bo.bytes = pmix.bytes;
+		found.data.bo.size = pmix.size;
+	}
+	*value = &found;
+	return PMIX_SUCCESS;
+}
+
+const char *PMIx_Error_string(pmix_status_t status)
+{
+	return status ? "an error" : "success";
+}
+
+enum pluginResult openUnderTest(const struct plugin *plugin, const void **calls, char *why,
+				size_t room)
+{
+	(void)why;
+	(void)room;
+	EXPECT_EQUAL(plugin->size, sizeof(pmixUnderTest));
+	*calls = &pmixUnderTest;
+	return pluginFound;
+}
+
+static void beRank(uint32_t rank)
+{
+	int n, me;
+	char why[BOOTSTRAP_WHY] = "";
+
+	pmix.rank = rank;
+	pmix.type = PMIX_BYTE_OBJECT;
+	EXPECT_EQUAL(pmixUnderTest.join(&me, &n, why), 0);
+	EXPECT_EQUAL(me, (int)rank);
+	EXPECT_EQUAL(n, 2);
+}
+
+/* Each share is one fence of the whole job, with data: without data Slurm does not wait. */
+static void fences(void)
+{
+	char data[16] = "rank 0's bytes", why[BOOTSTRAP_WHY] = "";
+
+	beRank(0);
+	for (int i = 1; i < 4; i++) {
+		EXPECT_EQUAL(pmixUnderTest.share(data, sizeof(data), 5, why), 0);
+		EXPECT_EQUAL(pmix.fences, i);
+		EXPECT_EQUAL(pmix.collected, i);
+		EXPECT(pmix.wholeJob);
+	}
+	EXPECT_TEXT(data, "rank 0's bytes");
+}
+
+/* A value of another size, or of another type, is of another libgin, and is not copied. */
+static void otherValues(void)
+{
+	static const int sizes[] = {0, 15, 17, 24};
+	char data[24], due[24], why[BOOTSTRAP_WHY] = "";
+
+	beRank(1);
+	memset(pmix.bytes, 'x', sizeof(pmix.bytes));
+	memset(data, 'd', sizeof(data));
+	memcpy(due, data, sizeof(due));
+	for (size_t i = 0; i < 5; i++) {
+		pmix.size = i < 4 ? (size_t)sizes[i] : 16;
+		pmix.type = i < 4 ? PMIX_BYTE_OBJECT : PMIX_INT;
+		EXPECT_EQUAL(pmixUnderTest.share(data, 16, 5, why), -1);
+		EXPECT_HAS(why, "rank 0 runs another libgin");
+		EXPECT(!memcmp(data, due, sizeof(due)));
+	}
+	pmix.size = 16;
+	pmix.type = PMIX_BYTE_OBJECT;
+	EXPECT_EQUAL(pmixUnderTest.share(data, 16, 5, why), 0);
+	EXPECT(data[15] == 'x' && data[16] == 'd');
+}
+
+/* A process leaves the job when it exits; a child that it has forked does not. */
+static void forkedChild(void)
+{
+	int channel[2], status;
+	char byte;
+
+	EXPECT(!pipe(channel));
+	pmix.finalized = channel[1];
+	pid_t parent = fork();
+	if (!parent) {
+		beRank(0);
+		pid_t child = fork();
+		if (!child)
+			exit(0);
+		EXPECT(waitpid(child, &status, 0) == child && !status);
+		EXPECT_EQUAL(fcntl(channel[0], F_SETFL, O_NONBLOCK), 0);
+		EXPECT_EQUAL(read(channel[0], &byte, 1), -1);
+		exit(0);
+	}
+	EXPECT(waitpid(parent, &status, 0) == parent);
+	EXPECT_EQUAL(status, 0);
+	EXPECT_EQUAL(fcntl(channel[0], F_SETFL, O_NONBLOCK), 0);
+	EXPECT_EQUAL(read(channel[0], &byte, 1), 1);
+	EXPECT_EQUAL(read(channel[0], &byte, 1), -1);
+}
+
+/* Rank 0 could not start its root: its contact is empty, and no rank uses it. */
+static void noContact(void)
+{
+	struct bootstrapWanted wanted = {.forced = "auto", .name = "", .seconds = 5};
+	char why[BOOTSTRAP_WHY] = "";
+	void *state = NULL;
+	int rank, nRanks;
+
+	pmix.rank = 1;
+	pmix.type = PMIX_BYTE_OBJECT;
+	pmix.size = sizeof(struct rootContact);
+	unsetenv("WORLD_SIZE");
+	EXPECT_EQUAL(loadUnderTest.open(&wanted, &state, &rank, &nRanks, why), -1);
+	EXPECT_HAS(why, "rank 0 could not start: see the messages of rank 0");
+	EXPECT(!state);
+	struct rootContact contact = {.magic = ROOT_MAGIC};
+	memcpy(pmix.bytes, &contact, sizeof(contact));
+	EXPECT_EQUAL(loadUnderTest.open(&wanted, &state, &rank, &nRanks, why), 0);
+	EXPECT_EQUAL(rank, 1);
+	loadUnderTest.close(state);
+}
+
+int main(void)
+{
+	prepareTests();
+	expectChild("fences with data", fences);
+	expectChild("values of another libgin", otherValues);
+	expectChild("a forked child", forkedChild);
+	expectChild("rank 0 has no contact", noContact);
+	return expectFailures != 0;
+}
