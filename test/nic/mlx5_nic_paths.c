@@ -398,7 +398,7 @@ static void localOnly(void)
 	sidesClose();
 }
 
-/* Every event that is taken is acknowledged: closing the device would wait for it. */
+/* ibv_get_async_event(3) requires that each event is acknowledged. */
 static void acknowledged(void)
 {
 	char text[RDMA_WHY];
