@@ -87,10 +87,7 @@ static void expectNothing(const ginStats_t &s)
 	EXPECT(!s.takenToVisible.count);
 }
 
-/*
- * Of every 31st descriptor times are taken, unless those of the last one still are. The last sample is
- * a get, which releases no source.
- */
+/* Every 31st descriptor is timed, the last of these a get, which releases no source. */
 static void expectSamples(Rank &r, const ginStats_t &s)
 {
 	uint64_t all = (ALL + 30) / 31, puts = (PUTS + 30) / 31;
