@@ -25,6 +25,8 @@
 #define BOOTSTRAP_LATE (-2) /* result of an exchange: ranks did not come in time */
 #define BOOTSTRAP_WHY 480   /* bytes of a sentence, with its terminating 0 */
 #define BOOTSTRAP_NAME 64   /* bytes of a communicator's name, with prefix and terminating 0 */
+#define BOOTSTRAP_KEY 16    /* bytes of a key: AUTH_KEY_BYTES */
+#define BOOTSTRAP_JOB 64    /* bytes of a job's number, with terminating 0 */
 #define BOOTSTRAP_DATA 448  /* bytes of a rank's own data */
 
 /* What each rank contributes. The size is the same in every version of libgin. */
@@ -69,6 +71,24 @@ struct bootstrapOps {
 	int (*exchange)(void *state, const struct bootstrapEntry *mine, int parent,
 			struct bootstrapEntry *root, struct bootstrapEntry *parents, char *why);
 
+	/*
+	 * After a successful exchange a rank may die before it has joined the control plane. watch()
+	 * returns a descriptor that becomes readable when the bootstrap has news about that, or -1.
+	 * lost() reads the news: it returns 1, with a sentence, when a rank is lost; 0 when there
+	 * will be no news. joined(): this rank has joined. All three may be NULL.
+	 */
+	int (*watch)(void *state);
+	int (*lost)(void *state, char *why);
+	void (*joined)(void *state);
+
+	/*
+	 * After a successful exchange: derives the communicator's key from rank 0's nonce, which the
+	 * exchange has carried, and from a key that it has not. NULL: the nonce is the key, because
+	 * the exchange's channel is the caller's.
+	 */
+	void (*derive)(const void *state, const void *nonce, size_t bytes,
+		       uint8_t key[BOOTSTRAP_KEY]);
+
 	/* NULL, or: are all ranks on this host? */
 	int (*isLocal)(const void *state);
 
@@ -101,6 +121,12 @@ const char *launcherSeveral(void);
 
 /* Rank and number of ranks, from the first launcher whose two variables are set. */
 int launcherRank(int *rank, int *nRanks, char *why);
+
+/*
+ * The launcher's number of this job; "" when the launcher whose variables give the rank has none. Two
+ * jobs of one launcher have different numbers.
+ */
+void launcherJob(char out[BOOTSTRAP_JOB]);
 
 /* The symbol that libgin-pmix.so exports: a struct bootstrapPmix. */
 #define BOOTSTRAP_PMIX_SYMBOL "ginBootstrapPmix"

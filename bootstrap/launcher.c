@@ -2,17 +2,18 @@
 /* launcher.c - rank and number of ranks from a launcher's variables */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "root.h"
 
-/* torchrun, Open MPI, PMI, Slurm. */
+/* torchrun, Open MPI, PMI, Slurm. The values of `job` are equal on the ranks of one job. */
 static const struct {
-	const char *rank, *nRanks;
+	const char *rank, *nRanks, *job[2];
 } variables[] = {
-	{"RANK", "WORLD_SIZE"},
-	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-	{"PMI_RANK", "PMI_SIZE"},
-	{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+	{"RANK", "WORLD_SIZE", {"TORCHELASTIC_RUN_ID"}},
+	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", {"PMIX_NAMESPACE"}},
+	{"PMI_RANK", "PMI_SIZE", {"PMI_JOBID"}},
+	{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
 };
 
 #define VARIABLES (sizeof(variables) / sizeof(variables[0]))
@@ -42,6 +43,29 @@ static int number(const char *text, int *out)
 static int isSet(const char *value)
 {
 	return value && *value;
+}
+
+/* Parts of a heterogeneous job of Slurm have different numbers. */
+static int hasOneNumber(size_t i)
+{
+	return strcmp(variables[i].rank, "SLURM_PROCID") || !isSet(getenv("SLURM_HET_SIZE"));
+}
+
+void launcherJob(char out[BOOTSTRAP_JOB])
+{
+	size_t i = 0;
+
+	out[0] = '\0';
+	while (i < VARIABLES &&
+	       !(isSet(getenv(variables[i].rank)) && isSet(getenv(variables[i].nRanks))))
+		i++;
+	if (i == VARIABLES || !hasOneNumber(i))
+		return;
+	const char *job = getenv(variables[i].job[0]), *step = NULL;
+	if (variables[i].job[1])
+		step = getenv(variables[i].job[1]);
+	if (isSet(job))
+		snprintf(out, BOOTSTRAP_JOB, "%s%s%.20s", job, step ? "." : "", step ? step : "");
 }
 
 int launcherRank(int *rank, int *nRanks, char *why)

@@ -18,6 +18,7 @@
 
 #define CONNECT_SECONDS 10
 #define AUTH_SECONDS 20
+#define REFUSAL_SECONDS 10
 #define RETRY_MS_MOST 100 /* the pause between attempts doubles from 1 ms up to this */
 
 static const struct netAddress loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
@@ -57,6 +58,7 @@ struct meeting *meetingMake(const struct rootContact *contact, const char *name,
 		return NULL;
 	meeting->contact = *contact;
 	meeting->seconds = seconds;
+	meeting->watch = -1;
 	snprintf(meeting->name, sizeof(meeting->name), "%s", name);
 	pthread_mutex_lock(&namesLock);
 	struct meetingName *used = findName(name);
@@ -87,6 +89,8 @@ static int tryAddress(const struct rootContact *contact, const struct netAddress
 	if (!authConnect(fd, contact->key, rank, within(AUTH_SECONDS, deadline)))
 		return fd;
 	int reason = errno;
+	/* The root must not take a connection that is given up for the death of this rank. */
+	send(fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 	close(fd);
 	errno = reason;
 	return -1;
@@ -174,8 +178,17 @@ static int noReply(const struct rootContact *contact, unsigned seconds, char *wh
 	return -1;
 }
 
+/* A forked child process may hold fd: close() alone would not disconnect. */
+void meetingEnd(int fd, int joined)
+{
+	if (joined)
+		send(fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	shutdown(fd, SHUT_RDWR);
+	close(fd);
+}
+
 int meetingAsk(const struct rootContact *contact, const struct rootRequest *request, int patient,
-	       unsigned seconds, struct rootReply *reply, char *why)
+	       unsigned seconds, struct rootReply *reply, int *watch, char *why)
 {
 	uint64_t now = clockNow(), deadline = now + seconds * SECOND;
 	/* Wait a little longer than the root: its reply names the missing ranks. */
@@ -197,29 +210,95 @@ int meetingAsk(const struct rootContact *contact, const struct rootRequest *requ
 		result = 0;
 	}
 out:
-	/* A forked child process may hold fd: close() alone would not disconnect. */
-	shutdown(fd, SHUT_RDWR);
-	close(fd);
+	if (!result && watch)
+		*watch = fd;
+	else
+		meetingEnd(fd, !result);
 	return result;
+}
+
+/* A rank that cannot take part tells the others if it can, but does not wait for a late root. */
+static unsigned patienceOf(const struct meeting *meeting, const struct bootstrapEntry *mine)
+{
+	if (!mine->refused || meeting->seconds < REFUSAL_SECONDS)
+		return meeting->seconds;
+	return REFUSAL_SECONDS;
 }
 
 int meetingExchange(void *state, const struct bootstrapEntry *mine, int parent,
 		    struct bootstrapEntry *root, struct bootstrapEntry *parents, char *why)
 {
-	const struct meeting *meeting = state;
+	struct meeting *meeting = state;
 	struct rootRequest request = {.generation = meeting->generation,
 				      .rank = (uint32_t)meeting->rank,
 				      .nRanks = (uint32_t)meeting->nRanks,
 				      .parent = (uint32_t)parent,
+				      .pid = (uint32_t)getpid(),
 				      .entry = *mine};
 	struct rootReply reply;
 
 	memcpy(request.name, meeting->name, sizeof(request.name));
-	int result = meetingAsk(&meeting->contact, &request, meeting->patient, meeting->seconds,
-				&reply, why);
+	memcpy(request.job, meeting->job, sizeof(request.job));
+	int result = meetingAsk(&meeting->contact, &request, meeting->patient,
+				patienceOf(meeting, mine), &reply, &meeting->watch, why);
 	if (result)
 		return result;
 	*root = reply.root;
 	*parents = reply.parent;
 	return 0;
+}
+
+int meetingWatch(void *state)
+{
+	return ((struct meeting *)state)->watch;
+}
+
+/* When the root's process has ended, there will be no news. */
+int meetingLost(void *state, char *why)
+{
+	struct meeting *meeting = state;
+	struct rootReply news;
+	int failed = socketReceive(meeting->watch, &news, sizeof(news), clockNow() + SECOND);
+
+	meetingEnd(meeting->watch, 0);
+	meeting->watch = -1;
+	if (failed)
+		return 0;
+	news.why[sizeof(news.why) - 1] = '\0';
+	snprintf(why, BOOTSTRAP_WHY, "%s", news.why);
+	return 1;
+}
+
+void meetingJoined(void *state)
+{
+	struct meeting *meeting = state;
+
+	if (meeting->watch >= 0)
+		meetingEnd(meeting->watch, 1);
+	meeting->watch = -1;
+}
+
+void meetingClose(void *state)
+{
+	struct meeting *meeting = state;
+
+	if (meeting->watch >= 0)
+		meetingEnd(meeting->watch, 0);
+	free(meeting);
+}
+
+/* Communicators have different names or generations, and so different keys, with any nonce. */
+void meetingDerive(const void *state, const void *nonce, size_t bytes, uint8_t key[BOOTSTRAP_KEY])
+{
+	const struct meeting *meeting = state;
+	uint8_t text[BOOTSTRAP_NAME + sizeof(meeting->generation) + 64] = {0};
+	size_t used = sizeof(meeting->name);
+
+	memcpy(text, meeting->name, used);
+	memcpy(text + used, &meeting->generation, sizeof(meeting->generation));
+	used += sizeof(meeting->generation);
+	if (bytes > sizeof(text) - used)
+		bytes = sizeof(text) - used;
+	memcpy(text + used, nonce, bytes);
+	authDerive(meeting->contact.key, text, used + bytes, key);
 }

@@ -16,8 +16,10 @@ struct meeting {
 	uint32_t generation; /* how many earlier communicators of this process had the name */
 	int rank, nRanks;
 	int patient; /* keep trying while nobody listens: the root may start later */
+	int watch;   /* connection to the root, open until this rank has joined the others; or -1 */
 	int local;   /* the root is at the loopback interface only */
 	unsigned seconds;
+	char job[BOOTSTRAP_JOB];
 };
 
 /*
@@ -31,11 +33,22 @@ struct meeting *meetingMake(const struct rootContact *contact, const char *name,
 int meetingExchange(void *state, const struct bootstrapEntry *mine, int parent,
 		    struct bootstrapEntry *root, struct bootstrapEntry *parents, char *why);
 
+/* Implement watch(), lost(), joined(), derive() and close() of struct bootstrapOps. */
+int meetingWatch(void *state);
+int meetingLost(void *state, char *why);
+void meetingJoined(void *state);
+void meetingDerive(const void *state, const void *nonce, size_t bytes, uint8_t key[BOOTSTRAP_KEY]);
+void meetingClose(void *state);
+
 /*
  * Connects to the root, sends the request and waits for the reply. `patient` as in struct meeting.
- * Returns what the exchange returns, with a sentence in `why` unless it is 0.
+ * Returns what the exchange returns, with a sentence in `why` unless it is 0. After 0, `*watch` is
+ * the connection, which the caller closes with meetingEnd(); `watch` NULL: this rank has joined.
  */
 int meetingAsk(const struct rootContact *contact, const struct rootRequest *request, int patient,
-	       unsigned seconds, struct rootReply *reply, char *why);
+	       unsigned seconds, struct rootReply *reply, int *watch, char *why);
+
+/* Closes the connection to the root. `joined`: this rank is in the control plane. */
+void meetingEnd(int fd, int joined);
 
 #endif

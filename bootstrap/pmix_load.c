@@ -113,5 +113,9 @@ const struct bootstrapOps bootstrapPmixOps = {
 	.name = "pmix",
 	.open = pmixOpen,
 	.exchange = meetingExchange,
-	.close = free,
+	.watch = meetingWatch,
+	.lost = meetingLost,
+	.joined = meetingJoined,
+	.derive = meetingDerive,
+	.close = meetingClose,
 };

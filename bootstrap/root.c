@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,22 +24,93 @@
 
 #define SILENT_SECONDS 5 /* time limit for a client to prove that it knows the key */
 #define TICK_MS 250
+#define STRANGERS_MOST 256 /* clients that have not proved that they know the key */
+#define STRANGERS_LEAST 4
+#define STRANGER_MS 1000  /* a stranger is closed for a newer one after this time at the earliest */
+#define REPORT_SECONDS 10 /* between two log lines about refused clients */
+#define STACK_BYTES (256 << 10)
 
 struct root {
 	int listener, poll;
 	int once;
+	int strangers, most;
+	int paused;	  /* all slots are taken: the listener is not polled */
+	unsigned refused; /* since the last log line */
+	uint64_t reported, warned;
 	uint8_t key[AUTH_KEY_BYTES];
+	char job[BOOTSTRAP_JOB], host[64];
 	struct rootClient *clients;
 	struct rootGroups groups;
 };
 
-static void refuse(struct rootClient *client)
+static void dropStranger(struct root *root, struct rootClient *client)
+{
+	root->strangers--;
+	rootClientDrop(client);
+}
+
+/* Logs the first refusal with its address, later ones as a number. */
+static void refuse(struct root *root, struct rootClient *client)
 {
 	char from[64];
 
-	socketPeer(client->fd, from, sizeof(from));
-	logWrite(logWarn, "bootstrap: refused %s, which does not know the key (GIN_SECRET)", from);
-	rootClientDrop(client);
+	if (root->reported) {
+		root->refused++;
+	} else {
+		socketPeer(client->fd, from, sizeof(from));
+		logWrite(logWarn, "bootstrap: refused %s, which does not know the key (GIN_SECRET)",
+			 from);
+		root->reported = clockNow();
+	}
+	dropStranger(root, client);
+}
+
+static void reportRefusals(struct root *root, uint64_t now)
+{
+	if (!root->refused || now < root->reported + REPORT_SECONDS * SECOND)
+		return;
+	logWrite(logWarn,
+		 "bootstrap: refused %u more connections, which do not know the key (GIN_SECRET)",
+		 root->refused);
+	root->refused = 0;
+	root->reported = now;
+}
+
+/* Strangers leave most file descriptors to the program. */
+static int mostStrangers(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur / 8 > STRANGERS_MOST)
+		return STRANGERS_MOST;
+	return files.rlim_cur / 8 < STRANGERS_LEAST ? STRANGERS_LEAST : (int)files.rlim_cur / 8;
+}
+
+/* The list begins with the newest client. */
+static struct rootClient *oldestStranger(const struct root *root)
+{
+	struct rootClient *oldest = NULL;
+
+	for (struct rootClient *client = root->clients; client; client = client->next)
+		if (client->state == clientProves)
+			oldest = client;
+	return oldest;
+}
+
+/* When all slots are taken, the root accepts nobody until a stranger can be closed. */
+static void makeRoom(struct root *root, uint64_t now)
+{
+	struct rootClient *oldest = root->strangers < root->most ? NULL : oldestStranger(root);
+
+	if (oldest && now >= oldest->since + STRANGER_MS * (SECOND / 1000)) {
+		refuse(root, oldest);
+		oldest = NULL;
+	}
+	int pause = oldest != NULL;
+	struct epoll_event event = {.events = pause ? 0 : EPOLLIN};
+	if (pause != root->paused)
+		epoll_ctl(root->poll, EPOLL_CTL_MOD, root->listener, &event);
+	root->paused = pause;
 }
 
 /* epoll reports the client only when a whole message has arrived: reading it never blocks. */
@@ -67,9 +139,10 @@ static void addClient(struct root *root, int fd)
 	if (root->clients)
 		root->clients->at = &client->next;
 	root->clients = client;
+	root->strangers++;
 	if (expectBytes(client, AUTH_ANSWER_BYTES) ||
 	    authChallenge(fd, client->challenge, clockNow()) || pollAdd(root, fd, client)) {
-		rootClientDrop(client);
+		dropStranger(root, client);
 		return;
 	}
 	client->since = clockNow(); /* the client had no challenge before */
@@ -86,8 +159,11 @@ static void acceptClient(struct root *root)
 	}
 	if (errno != EMFILE && errno != ENFILE)
 		return; /* the client has disconnected already */
-	logWrite(logWarn, "bootstrap: no file descriptor left for ranks that connect: raise "
-			  "ulimit -n on the host of rank 0");
+	if (!root->warned || clockNow() > root->warned + REPORT_SECONDS * SECOND) {
+		root->warned = clockNow();
+		logWrite(logWarn, "bootstrap: no file descriptor left for ranks that connect: "
+				  "raise ulimit -n on the host of rank 0");
+	}
 	usleep(TICK_MS * 1000);
 }
 
@@ -96,37 +172,66 @@ static int validRequest(struct rootClient *client)
 	struct rootRequest *request = &client->request;
 
 	request->name[sizeof(request->name) - 1] = '\0';
+	request->job[sizeof(request->job) - 1] = '\0';
 	request->entry.host[sizeof(request->entry.host) - 1] = '\0';
 	request->entry.refusal[sizeof(request->entry.refusal) - 1] = '\0';
 	return request->rank == client->rank && request->nRanks <= ROOT_RANKS &&
 	       request->rank < request->nRanks && request->parent <= request->rank;
 }
 
-static void authenticate(const struct root *root, struct rootClient *client)
+static void authenticate(struct root *root, struct rootClient *client)
 {
-	client->state = clientAsks;
 	if (authAnswer(client->fd, root->key, client->challenge, &client->rank, clockNow()) ||
-	    expectBytes(client, sizeof(client->request)))
-		refuse(client);
+	    expectBytes(client, sizeof(client->request))) {
+		refuse(root, client);
+		return;
+	}
+	client->state = clientAsks;
+	root->strangers--;
+}
+
+/* The client of another job fails alone. */
+static int isOtherJob(const struct root *root, struct rootClient *client)
+{
+	const struct rootRequest *request = &client->request;
+	char why[BOOTSTRAP_WHY];
+
+	if (!root->job[0] || !request->job[0] || !strcmp(root->job, request->job))
+		return 0;
+	snprintf(why, sizeof(why),
+		 "rank %u (host %.63s, pid %u) is of job %s, but the root at this port (host %s, "
+		 "pid %d) is of job %s: each job needs a port of its own",
+		 request->rank, request->entry.host, request->pid, request->job, root->host,
+		 (int)getpid(), root->job);
+	logWrite(logWarn, "bootstrap: %s", why);
+	rootClientFail(client, -1, why);
+	return 1;
 }
 
 static void readRequest(struct root *root, struct rootClient *client)
 {
-	if (!socketReceive(client->fd, &client->request, sizeof(client->request), clockNow()) &&
+	char byte;
+	int ended = recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0;
+
+	if (!ended &&
+	    !socketReceive(client->fd, &client->request, sizeof(client->request), clockNow()) &&
 	    validRequest(client)) {
-		rootGroupsAdd(&root->groups, client);
+		if (!isOtherJob(root, client))
+			rootGroupsAdd(&root->groups, client);
 		return;
 	}
-	logWrite(logWarn, "bootstrap: rank %u disconnected, or sent an invalid request",
-		 client->rank);
+	uint32_t rank = client->rank;
+	logWrite(logWarn, "bootstrap: rank %u disconnected, or sent an invalid request", rank);
 	rootClientDrop(client);
+	if (ended)
+		rootGroupsMiss(&root->groups, rank);
 }
 
 /* The client has sent a message, or has disconnected. */
 static void serve(struct root *root, struct rootClient *client)
 {
-	if (client->state == clientWaits)
-		rootGroupsLost(&root->groups, client);
+	if (client->state == clientWaits || client->state == clientJoins)
+		rootGroupsHear(&root->groups, client);
 	else if (client->state == clientProves)
 		authenticate(root, client);
 	else
@@ -151,7 +256,7 @@ static void dropSilent(struct root *root, uint64_t now)
 	for (struct rootClient *client = root->clients, *next; client; client = next) {
 		next = client->next;
 		if (isSilent(client, now))
-			refuse(client);
+			refuse(root, client);
 	}
 }
 
@@ -168,6 +273,8 @@ static void step(struct root *root)
 		acceptClient(root);
 	uint64_t now = clockNow();
 	dropSilent(root, now);
+	makeRoom(root, now);
+	reportRefusals(root, now);
 	rootGroupsTick(&root->groups, now);
 }
 
@@ -193,7 +300,8 @@ static void *rootThread(void *arg)
 	return NULL;
 }
 
-int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], int once, unsigned seconds)
+int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job, int once,
+	      unsigned seconds)
 {
 	struct root *root = calloc(1, sizeof(*root));
 	pthread_t thread;
@@ -202,13 +310,18 @@ int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], int once, unsigne
 		close(listener);
 		return -1;
 	}
-	*root = (struct root){.listener = listener, .once = once, .groups = {.seconds = seconds}};
+	*root = (struct root){.listener = listener,
+			      .once = once,
+			      .most = mostStrangers(),
+			      .groups = {.seconds = seconds}};
 	forkGuard(listener);
 	memcpy(root->key, key, sizeof(root->key));
+	snprintf(root->job, sizeof(root->job), "%s", job);
+	gethostname(root->host, sizeof(root->host) - 1);
 	root->poll = fileAboveStandard(epoll_create1(EPOLL_CLOEXEC));
 	if (root->poll < 0 || pollAdd(root, listener, NULL))
 		goto failed;
-	errno = threadStart(&thread, "gin-root", rootThread, root);
+	errno = threadStartSized(&thread, "gin-root", STACK_BYTES, rootThread, root);
 	if (errno)
 		goto failed;
 	pthread_detach(thread);
@@ -229,7 +342,7 @@ int rootMake(struct rootContact *contact, const char *ifname, int once, unsigned
 	int failed = listener < 0 || randomBytes(made.key, sizeof(made.key));
 	if (failed && listener >= 0)
 		close(listener);
-	if (failed || rootStart(listener, made.key, once, seconds)) {
+	if (failed || rootStart(listener, made.key, "", once, seconds)) {
 		snprintf(why, BOOTSTRAP_WHY, "cannot listen for the other ranks: %m");
 		return -1;
 	}

@@ -35,6 +35,8 @@ struct rootRequest {
 	uint32_t generation;
 	uint32_t rank, nRanks;
 	uint32_t parent;
+	uint32_t pid;
+	char job[BOOTSTRAP_JOB]; /* launcherJob(), or "" where one root cannot have two jobs */
 	struct bootstrapEntry entry;
 };
 
@@ -46,11 +48,13 @@ struct rootReply {
 };
 
 /*
- * Starts a root, which takes over `listener`. The root runs until the process ends or, with `once`,
+ * Starts a root, which takes over `listener`. It refuses ranks of another job than `job`; where one
+ * of both is "", it cannot tell. The root runs until the process ends or, with `once`,
  * until its first communicator is complete or has failed. A communicator fails when some of its
  * ranks do not come within `seconds`. Returns 0, or -1 with errno.
  */
-int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], int once, unsigned seconds);
+int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job, int once,
+	      unsigned seconds);
 
 /*
  * Makes a key and a listener, starts a root on them, and fills in `contact`, which all ranks need.

@@ -13,6 +13,7 @@
 #include "lib/base/log.h"
 
 #define REPLY_SECONDS 10
+#define HOLD_SECONDS 5
 
 /* A forked child process may hold fd: close() alone would not disconnect. */
 void rootClientDrop(struct rootClient *client)
@@ -26,20 +27,20 @@ void rootClientDrop(struct rootClient *client)
 	free(client);
 }
 
-/* If a rank is gone and cannot be sent its reply, the control plane reports that to the others. */
-static void reply(struct rootClient *client, const struct rootReply *text)
+/* The text fits the socket's buffer: sending it does not wait for a stopped rank. */
+static void sendReply(const struct rootClient *client, const struct rootReply *text)
 {
 	if (socketSend(client->fd, text, sizeof(*text), clockNow() + REPLY_SECONDS * SECOND))
 		logWrite(logInfo, "bootstrap: rank %u did not take its reply: %m", client->rank);
-	rootClientDrop(client);
 }
 
-static void replyFailure(struct rootClient *client, int result, const char *why)
+void rootClientFail(struct rootClient *client, int result, const char *why)
 {
 	struct rootReply text = {.result = result};
 
 	snprintf(text.why, sizeof(text.why), "%s", why);
-	reply(client, &text);
+	sendReply(client, &text);
+	rootClientDrop(client);
 }
 
 static void freeGroup(struct rootGroup *group)
@@ -56,43 +57,67 @@ static void removeGroup(struct rootGroups *groups, struct rootGroup *group)
 	while (*at != group)
 		at = &(*at)->next;
 	*at = group->next;
+	for (uint32_t r = 0; r < group->first.nRanks; r++)
+		if (group->client[r])
+			rootClientDrop(group->client[r]);
 	freeGroup(group);
 	groups->done++;
 }
 
-/*
- * The group stays in the list to fail the ranks that come later. Rank 0 is the last to get the
- * failure: its process, and this thread with it, may end at once.
- */
-static void failGroup(struct rootGroup *group, int result, const char *why)
+static void replyFailureTo(struct rootGroup *group, uint32_t rank)
 {
-	group->failed = result;
-	snprintf(group->failure, sizeof(group->failure), "%s", why);
-	for (uint32_t r = group->first.nRanks; r-- > 0;) {
-		if (group->client[r])
-			replyFailure(group->client[r], result, group->failure);
-		group->client[r] = NULL;
-	}
+	if (group->client[rank])
+		rootClientFail(group->client[rank], group->failed, group->failure);
+	group->client[rank] = NULL;
 }
 
-static void completeGroup(struct rootGroups *groups, struct rootGroup *group)
+/*
+ * The group stays in the list to fail the ranks that come later. Rank 0 is the last to get the
+ * failure: its process, and this thread with it, may end at once. With `hold`, rank 0 gets it when
+ * all ranks have come, or after HOLD_SECONDS.
+ */
+static void failGroup(struct rootGroup *group, int result, const char *why, int hold)
+{
+	group->failed = result;
+	group->failedAt = clockNow();
+	snprintf(group->failure, sizeof(group->failure), "%s", why);
+	for (uint32_t r = group->first.nRanks; r-- > 1;)
+		replyFailureTo(group, r);
+	if (!hold)
+		replyFailureTo(group, 0);
+}
+
+/* A group that has failed is removed when all ranks have come. */
+static void endFailed(struct rootGroups *groups, struct rootGroup *group)
+{
+	if (group->come < group->first.nRanks)
+		return;
+	replyFailureTo(group, 0);
+	removeGroup(groups, group);
+}
+
+/* The clients stay until they have joined the control plane: the root is told when one dies. */
+static void completeGroup(struct rootGroup *group)
 {
 	struct rootReply text = {.root = group->client[0]->request.entry};
+	int one = 1;
 
-	/* From the last rank to the first: reply() frees a client, and a parent's rank is lower. */
+	group->complete = 1;
 	for (uint32_t r = group->first.nRanks; r-- > 0;) {
 		struct rootClient *client = group->client[r];
 		text.parent = group->client[client->request.parent]->request.entry;
-		reply(client, &text);
+		client->state = clientJoins;
+		group->joining++;
+		setsockopt(client->fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof(one));
+		sendReply(client, &text);
 	}
-	removeGroup(groups, group);
 }
 
 static struct rootGroup *findGroup(struct rootGroups *groups, const struct rootRequest *request)
 {
 	struct rootGroup *group = groups->list;
 
-	while (group && (strcmp(group->first.name, request->name) ||
+	while (group && (group->complete || strcmp(group->first.name, request->name) ||
 			 group->first.generation != request->generation))
 		group = group->next;
 	return group;
@@ -117,6 +142,18 @@ static struct rootGroup *makeGroup(struct rootGroups *groups, const struct rootR
 	return group;
 }
 
+/* The process that came as `rank` first. */
+static const char *earlier(const struct rootGroup *group, uint32_t rank, char *out, size_t bytes)
+{
+	const struct rootRequest *request;
+
+	if (!group->client[rank])
+		return "one has ended";
+	request = &group->client[rank]->request;
+	snprintf(out, bytes, "host %.63s, pid %u", request->entry.host, request->pid);
+	return out;
+}
+
 /*
  * Returns 0 when the request agrees with earlier requests of the group. Otherwise returns the
  * result of the exchange for all ranks, and the sentence.
@@ -124,6 +161,7 @@ static struct rootGroup *makeGroup(struct rootGroups *groups, const struct rootR
 static int checkClient(const struct rootGroup *group, const struct rootClient *client, char *why)
 {
 	const struct rootRequest *first = &group->first, *request = &client->request;
+	char text[96];
 
 	if (request->nRanks != first->nRanks) {
 		snprintf(why, BOOTSTRAP_WHY,
@@ -134,9 +172,10 @@ static int checkClient(const struct rootGroup *group, const struct rootClient *c
 	}
 	if (group->hasCome[request->rank]) {
 		snprintf(why, BOOTSTRAP_WHY,
-			 "two processes say that they are rank %u: each process needs its own "
-			 "rank, and each job its own root",
-			 request->rank);
+			 "two processes say that they are rank %u (%s; host %.63s, pid %u): each "
+			 "process needs its own rank, and each job its own root",
+			 request->rank, earlier(group, request->rank, text, sizeof(text)),
+			 request->entry.host, request->pid);
 		return -1;
 	}
 	return bootstrapCheckEntry(&first->entry, &request->entry, (int)request->rank, why);
@@ -158,38 +197,85 @@ void rootGroupsAdd(struct rootGroups *groups, struct rootClient *client)
 	if (!group)
 		group = makeGroup(groups, &client->request);
 	if (!group) {
-		replyFailure(client, -1, "the root has no memory");
+		rootClientFail(client, -1, "the root has no memory");
 		return;
 	}
 	int wrong = group->failure[0] ? 0 : checkClient(group, client, why);
-	if (wrong)
-		failGroup(group, wrong, why);
+	int first = !wrong && !group->failure[0];
 	markCome(group, client->request.rank);
-	if (group->failure[0]) {
-		replyFailure(client, group->failed, group->failure);
-		if (group->come >= group->first.nRanks)
-			removeGroup(groups, group);
-		return;
+	if (first || (client->rank == 0 && !group->client[0])) {
+		client->group = group;
+		client->state = clientWaits;
+		group->client[client->rank] = client;
+	} else {
+		rootClientFail(client, wrong ? wrong : group->failed, wrong ? why : group->failure);
 	}
-	client->group = group;
-	client->state = clientWaits;
-	group->client[client->rank] = client;
-	if (group->come == group->first.nRanks)
-		completeGroup(groups, group);
+	if (wrong)
+		failGroup(group, wrong, why, 1);
+	if (group->failure[0])
+		endFailed(groups, group);
+	else if (group->come == group->first.nRanks)
+		completeGroup(group);
 }
 
-void rootGroupsLost(struct rootGroups *groups, struct rootClient *client)
+static void lostWaiting(struct rootGroups *groups, struct rootGroup *group, uint32_t rank)
 {
-	struct rootGroup *group = client->group;
 	char why[BOOTSTRAP_WHY];
 
-	snprintf(why, sizeof(why), "rank %u ended while other ranks were still connecting",
-		 client->rank);
-	group->client[client->rank] = NULL;
+	snprintf(why, sizeof(why), "rank %u ended while other ranks were still connecting", rank);
+	if (!group->failure[0])
+		failGroup(group, -1, why, 0);
+	endFailed(groups, group);
+}
+
+static void lostJoining(struct rootGroup *group, uint32_t rank, const char *host)
+{
+	char why[BOOTSTRAP_WHY];
+
+	snprintf(why, sizeof(why),
+		 "rank %u (host %.63s) ended while the ranks were connecting to each other", rank,
+		 host);
+	logWrite(logWarn, "bootstrap: %s", why);
+	failGroup(group, -1, why, 0);
+	group->joining = 0;
+}
+
+static int hasJoined(const struct rootClient *client)
+{
+	char byte;
+
+	return recv(client->fd, &byte, 1, MSG_DONTWAIT) == 1;
+}
+
+void rootGroupsHear(struct rootGroups *groups, struct rootClient *client)
+{
+	struct rootGroup *group = client->group;
+	struct rootRequest request = client->request;
+	int joined = client->state == clientJoins && hasJoined(client);
+
+	group->client[request.rank] = NULL;
 	rootClientDrop(client);
-	failGroup(group, -1, why);
-	if (group->come >= group->first.nRanks)
+	if (!group->complete) {
+		lostWaiting(groups, group, request.rank);
+		return;
+	}
+	group->joining--;
+	if (!joined)
+		lostJoining(group, request.rank, request.entry.host);
+	if (!group->joining)
 		removeGroup(groups, group);
+}
+
+void rootGroupsMiss(struct rootGroups *groups, uint32_t rank)
+{
+	for (struct rootGroup *group = groups->list, *next; group; group = next) {
+		next = group->next;
+		if (group->complete || group->failure[0] || rank >= group->first.nRanks ||
+		    group->hasCome[rank])
+			continue;
+		markCome(group, rank);
+		lostWaiting(groups, group, rank);
+	}
 }
 
 /* Writes "ranks 3, 7, 8, 9 and 12 more", for example. */
@@ -211,7 +297,10 @@ static void tickGroup(struct rootGroups *groups, struct rootGroup *group, uint64
 	unsigned warnAfter = groups->seconds < 10 ? groups->seconds : 10;
 	char missing[128], why[BOOTSTRAP_WHY];
 
-	if (group->failure[0]) {
+	if (group->failure[0] && group->client[0] &&
+	    clockNow() > group->failedAt + HOLD_SECONDS * SECOND)
+		replyFailureTo(group, 0);
+	if (group->failure[0] || group->complete) {
 		if (waited > 2 * groups->seconds * SECOND)
 			removeGroup(groups, group);
 		return;
@@ -222,7 +311,7 @@ static void tickGroup(struct rootGroups *groups, struct rootGroup *group, uint64
 	if (waited >= groups->seconds * SECOND) {
 		snprintf(why, sizeof(why), "%s did not come within %u s (GIN_TIMEOUT)", missing,
 			 groups->seconds);
-		failGroup(group, BOOTSTRAP_LATE, why);
+		failGroup(group, BOOTSTRAP_LATE, why, 0);
 		return;
 	}
 	group->warned = 1;

@@ -8,7 +8,8 @@
 enum rootClientState {
 	clientProves, /* has to prove that it knows the key */
 	clientAsks,   /* has to send its request */
-	clientWaits   /* waits for the other ranks of its group */
+	clientWaits,  /* waits for the other ranks of its group */
+	clientJoins   /* has its reply, and connects to the other ranks */
 };
 
 /* A connection to the root. */
@@ -19,7 +20,7 @@ struct rootClient {
 	uint64_t challenge[2];
 	uint32_t rank; /* as proved by the handshake */
 	struct rootRequest request;
-	struct rootGroup *group; /* set in state clientWaits */
+	struct rootGroup *group; /* set in states clientWaits and clientJoins */
 	struct rootClient *next, **at;
 };
 
@@ -28,10 +29,12 @@ struct rootGroup {
 	struct rootRequest first;   /* of the first rank: name, generation, number of ranks */
 	uint32_t come;		    /* number of ranks that came, failed ones included */
 	uint8_t *hasCome;	    /* [nRanks] */
-	struct rootClient **client; /* [nRanks]: clients that wait */
+	struct rootClient **client; /* [nRanks]: clients that wait, or that join */
+	int complete;		    /* all clients have their replies */
+	uint32_t joining;	    /* clients in state clientJoins */
 	int failed;		    /* result of the exchange */
 	char failure[BOOTSTRAP_WHY];
-	uint64_t start;
+	uint64_t start, failedAt;
 	int warned;
 	struct rootGroup *next;
 };
@@ -45,14 +48,26 @@ struct rootGroups {
 /* Closes the connection and frees the client, in any state. */
 void rootClientDrop(struct rootClient *client);
 
+/* Sends the result and the sentence, then as rootClientDrop(). */
+void rootClientFail(struct rootClient *client, int result, const char *why);
+
 /*
  * Handles client->request: adds the client to its group. Replies to all clients of the group when
  * the group is complete or has failed.
  */
 void rootGroupsAdd(struct rootGroups *groups, struct rootClient *client);
 
-/* A client in state clientWaits has disconnected: its group fails. */
-void rootGroupsLost(struct rootGroups *groups, struct rootClient *client);
+/*
+ * A client in state clientWaits or clientJoins has sent a byte, or has disconnected. A client that
+ * has joined the others sends a byte; otherwise its rank is lost, and its group fails.
+ */
+void rootGroupsHear(struct rootGroups *groups, struct rootClient *client);
+
+/*
+ * Rank `rank` has proved the key, and has ended before its request: the groups that wait for it
+ * fail.
+ */
+void rootGroupsMiss(struct rootGroups *groups, uint32_t rank);
 
 /* Warns about groups that wait for 10 s; fails groups after groups->seconds. */
 void rootGroupsTick(struct rootGroups *groups, uint64_t now);

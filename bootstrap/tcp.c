@@ -98,10 +98,16 @@ static int startRoot(struct rootContact *contact, const struct bootstrapWanted *
 {
 	const struct netAddress *at = *wanted->secret ? NULL : &contact->address[0];
 	int listener = socketListenAt(at, contact->port);
+	char name[BOOTSTRAP_JOB];
 
-	if (listener < 0 || rootStart(listener, contact->key, 0, wanted->seconds)) {
+	launcherJob(name);
+
+	if (listener < 0 || rootStart(listener, contact->key, name, 0, wanted->seconds)) {
 		snprintf(why, BOOTSTRAP_WHY, "GIN_ROOT=%.100s: rank 0 cannot listen there: %m%s",
-			 wanted->root, errno == EADDRINUSE ? "; choose another port" : "");
+			 wanted->root,
+			 errno == EADDRINUSE
+				 ? ": another job or program has the port; choose another port"
+				 : "");
 		return -1;
 	}
 	if (!at) { /* rank 0 reaches its own root by loopback, whatever its name resolves to */
@@ -164,6 +170,7 @@ static int tcpOpen(const struct bootstrapWanted *wanted, void **state, int *rank
 		return -1;
 	}
 	meeting->patient = 1;
+	launcherJob(meeting->job);
 	meeting->local = !*wanted->secret;
 	*rank = meeting->rank = job.rank;
 	*nRanks = meeting->nRanks = job.nRanks;
@@ -181,5 +188,9 @@ const struct bootstrapOps bootstrapTcpOps = {
 	.open = tcpOpen,
 	.exchange = meetingExchange,
 	.isLocal = tcpIsLocal,
-	.close = free,
+	.watch = meetingWatch,
+	.lost = meetingLost,
+	.joined = meetingJoined,
+	.derive = meetingDerive,
+	.close = meetingClose,
 };

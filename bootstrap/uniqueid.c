@@ -17,6 +17,7 @@ static int idOpen(const struct bootstrapWanted *wanted, void **state, int *rank,
 	*meeting = (struct meeting){.contact = *wanted->uniqueId,
 				    .rank = wanted->rank,
 				    .nRanks = wanted->nRanks,
+				    .watch = -1,
 				    .seconds = wanted->seconds};
 	*rank = wanted->rank;
 	*nRanks = wanted->nRanks;
@@ -28,5 +29,9 @@ const struct bootstrapOps bootstrapUniqueIdOps = {
 	.name = "unique id",
 	.open = idOpen,
 	.exchange = meetingExchange,
-	.close = free,
+	.watch = meetingWatch,
+	.lost = meetingLost,
+	.joined = meetingJoined,
+	.derive = meetingDerive,
+	.close = meetingClose,
 };

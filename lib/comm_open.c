@@ -82,6 +82,8 @@ static ginResult_t meetRanks(ginComm_t comm, struct identity *me)
 					       controlParent(comm->rank), &root, &parent, why);
 	if (failed > 0)
 		return failAs((ginResult_t)failed, why);
+	if (failed && mine != ginSuccess)
+		return mine; /* no other rank knows of an error */
 	if (failed)
 		return fail(failed == BOOTSTRAP_LATE ? ginErrorTimeout : ginErrorBootstrap, "%s",
 			    why);
@@ -94,13 +96,37 @@ static void commFailed(void *arg, int rank, ginResult_t result)
 	devCommsFail(arg, rank, result);
 }
 
+_Static_assert(BOOTSTRAP_KEY == AUTH_KEY_BYTES, "a bootstrap derives a key of the control plane");
+
+static void deriveKey(ginComm_t comm, uint8_t key[AUTH_KEY_BYTES])
+{
+	const uint8_t *nonce = comm->ranks[0].nonce;
+
+	if (comm->bootstrap->derive)
+		comm->bootstrap->derive(comm->bootstrapState, nonce, AUTH_KEY_BYTES, key);
+	else
+		memcpy(key, nonce, AUTH_KEY_BYTES);
+}
+
 static ginResult_t openControl(ginComm_t comm)
 {
 	struct identity me;
+	uint8_t key[AUTH_KEY_BYTES];
 	ginResult_t result = meetRanks(comm, &me);
 
-	if (result == ginSuccess)
-		result = controlOpen(&comm->control, comm->ranks, commFailed, comm);
+	if (result == ginSuccess && comm->bootstrap->watch)
+		comm->control.news = (struct controlNews){
+			.fd = comm->bootstrap->watch(comm->bootstrapState),
+			.lost = comm->bootstrap->lost,
+			.arg = comm->bootstrapState,
+		};
+	if (result == ginSuccess) {
+		deriveKey(comm, key);
+		result = controlOpen(&comm->control, comm->ranks, key, commFailed, comm);
+	}
+	memset(me.nonce, 0, sizeof(me.nonce)); /* where it is the key, it is not sent */
+	if (result == ginSuccess && comm->bootstrap->joined)
+		comm->bootstrap->joined(comm->bootstrapState);
 	if (result == ginSuccess)
 		result = controlAllgather(&comm->control, "identities", ginSuccess, &me,
 					  comm->ranks, sizeof(me));

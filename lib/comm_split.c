@@ -50,6 +50,13 @@ static int splitExchange(void *state, const struct bootstrapEntry *mine, int par
 	return result;
 }
 
+/* The exchange has sent the nonce of the part's rank 0 in clear. */
+static void splitDerive(const void *state, const void *nonce, size_t bytes,
+			uint8_t key[BOOTSTRAP_KEY])
+{
+	authDerive(((const struct commSplit *)state)->comm->control.key, nonce, bytes, key);
+}
+
 static void splitClose(void *state)
 {
 	(void)state;
@@ -59,6 +66,7 @@ static const struct bootstrapOps splitOps = {
 	.name = "split",
 	.open = splitOpen,
 	.exchange = splitExchange,
+	.derive = splitDerive,
 	.close = splitClose,
 };
 

@@ -131,14 +131,26 @@ static ginResult_t agreeShape(ginComm_t comm, ginResult_t mine,
 	return mine;
 }
 
-/* After a failure, peers may still write into host words: this memory is never reused. */
+/*
+ * After a failure, peers may still write into host words. Without a GPU they write by mappings of
+ * their own, or in place until the last of them has released the words. With a GPU the words are
+ * pinned, and unpinning waits for kernels: the memory is never reused.
+ */
+static void freeHostWords(ginComm_t comm, void *words)
+{
+	if (controlError(&comm->control) == ginSuccess)
+		pinnedFree(&comm->device, words);
+	else if (!comm->device.cuda)
+		memoryDrop(words);
+}
+
 static void freeWords(ginComm_t comm, struct devComm *dc)
 {
 	for (int writer = 0; writer < GIN_WRITER_CLASSES; writer++) {
 		shareRelease(comm, &dc->shared[writer]);
-		if (writer == ginWriterCpu && controlError(&comm->control) == ginSuccess)
-			pinnedFree(&comm->device, dc->words[writer]);
-		else if (writer != ginWriterCpu && dc->words[writer])
+		if (writer == ginWriterCpu)
+			freeHostWords(comm, dc->words[writer]);
+		else if (dc->words[writer])
 			memoryFree(&comm->device, dc->words[writer]);
 	}
 }

@@ -183,6 +183,18 @@ static ginResult_t useInPlace(const struct device *d, int peer, const struct pee
 	return ginSuccess;
 }
 
+static ginResult_t useCounted(const struct backendHost *host, int peer,
+			      const struct peermemOffer *offer, struct peermemPeer *out)
+{
+	ginResult_t result = useInPlace(host->device, peer, offer, out);
+
+	if (result == ginSuccess && peer != host->rank && offer->kind == memoryShared)
+		out->inPlace = offer->id;
+	if (out->inPlace)
+		memoryUse(out->address, out->inPlace, 1);
+	return result;
+}
+
 ginResult_t peermemImport(const struct backendHost *host, int peer,
 			  const struct peermemOffer *offer, int fd, struct peermemPeer *out)
 {
@@ -192,7 +204,7 @@ ginResult_t peermemImport(const struct backendHost *host, int peer,
 		return ginSuccess;
 	out->kind = offer->kind;
 	if (peer == host->rank || (same && !peermemNeedsHandle(offer->kind, same)))
-		return useInPlace(host->device, peer, offer, out);
+		return useCounted(host, peer, offer, out);
 	return import(host, peer, offer, fd, out);
 }
 
@@ -200,6 +212,8 @@ void peermemUnimport(const struct device *d, struct peermemPeer *peer)
 {
 	struct peermemImport *import = peer->import;
 
+	if (peer->inPlace)
+		memoryUse(peer->address, peer->inPlace, -1);
 	if (!import)
 		return;
 	pthread_mutex_lock(&lock);

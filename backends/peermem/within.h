@@ -28,6 +28,7 @@ struct peermemPeer {
 	enum memoryKind kind;	      /* memoryNone: not mapped, or empty */
 	char *address;		      /* in this process; NULL: not mapped, or empty */
 	struct peermemImport *import; /* NULL: nothing was mapped */
+	uint64_t inPlace;	      /* memory of this process, as memoryUse() counts it; or 0 */
 };
 
 struct peermemWindow {

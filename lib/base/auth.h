@@ -14,6 +14,10 @@
  */
 uint64_t siphash(const uint8_t key[AUTH_KEY_BYTES], const void *data, size_t bytes);
 
+/* A key that follows from another and from `data`; `out` may be `key`. */
+void authDerive(const uint8_t key[AUTH_KEY_BYTES], const void *data, size_t bytes,
+		uint8_t out[AUTH_KEY_BYTES]);
+
 /*
  * The connecting end, which sends its rank. Returns 0, or -1 with errno; EACCES: the listener has
  * another secret.

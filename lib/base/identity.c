@@ -69,7 +69,7 @@ ginResult_t identityMake(struct identity *me)
 	struct utsname name;
 
 	*me = (struct identity){0};
-	if (randomBytes(me->secret, sizeof(me->secret)) || uname(&name))
+	if (randomBytes(me->nonce, sizeof(me->nonce)) || uname(&name))
 		return fail(ginErrorSystem, "no random bytes or no host name: %m");
 	snprintf(me->host, sizeof(me->host), "%.63s", name.nodename);
 	me->hostId = identityHostId();

@@ -10,9 +10,9 @@
 #define IDENTITY_ADDRESSES 8
 
 struct identity {
-	uint64_t hostId;		/* identityHostId() */
-	uint64_t processId[2];		/* equal: one process */
-	uint8_t secret[AUTH_KEY_BYTES]; /* rank 0's secret is the communicator's */
+	uint64_t hostId;	       /* identityHostId() */
+	uint64_t processId[2];	       /* equal: one process */
+	uint8_t nonce[AUTH_KEY_BYTES]; /* random; the communicator's key contains rank 0's nonce */
 	char host[64];
 	uint16_t port;	    /* on which the control plane listens; 0: no rank connects to it */
 	uint16_t addresses; /* through which other ranks reach the control plane */

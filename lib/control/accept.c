@@ -184,10 +184,21 @@ static uint64_t makeRoom(struct reception *r, uint64_t now)
 	return 0;
 }
 
+/* The bootstrap may know that a rank which should connect, here or elsewhere, has died. */
+static ginResult_t readNews(struct control *c)
+{
+	char why[SENTENCE_BYTES];
+
+	if (c->news.lost(c->news.arg, why))
+		return fail(ginErrorBootstrap, "%s", why);
+	c->news.fd = -1;
+	return ginSuccess;
+}
+
 /* One turn: waits until `until` at most. */
 static ginResult_t turn(struct reception *r, uint64_t until)
 {
-	struct pollfd fds[1 + STRANGERS_MOST];
+	struct pollfd fds[2 + STRANGERS_MOST];
 	uint64_t now = clockNow(), room = makeRoom(r, now);
 	int n = r->strangers;
 
@@ -196,11 +207,14 @@ static ginResult_t turn(struct reception *r, uint64_t until)
 	fds[0] = (struct pollfd){.fd = room ? -1 : r->c->listener, .events = POLLIN};
 	for (int i = 0; i < n; i++)
 		fds[1 + i] = (struct pollfd){.fd = r->stranger[i].fd, .events = POLLIN};
-	if (poll(fds, 1 + (nfds_t)n, clockLeftMs(until, 1000)) <= 0)
+	fds[1 + n] = (struct pollfd){.fd = r->c->news.fd, .events = POLLIN};
+	if (poll(fds, 2 + (nfds_t)n, clockLeftMs(until, 1000)) <= 0)
 		return ginSuccess;
 	for (int i = n; i-- > 0;) /* downwards: admitStranger() moves later strangers */
 		if (fds[1 + i].revents)
 			admitStranger(r, i);
+	if (r->missing && fds[1 + n].revents)
+		return readNews(r->c);
 	return fds[0].revents && r->missing ? acceptStranger(r) : ginSuccess;
 }
 

@@ -118,7 +118,8 @@ static ginResult_t startThread(struct control *c)
 
 ginResult_t controlPrepare(struct control *c, int rank, int nRanks, struct identity *me)
 {
-	*c = (struct control){.rank = rank, .nRanks = nRanks, .listener = -1, .wake = -1};
+	*c = (struct control){
+		.rank = rank, .nRanks = nRanks, .listener = -1, .wake = -1, .news = {.fd = -1}};
 	initLocks(c);
 	ginResult_t result = openFiles(c, me);
 	if (result == ginSuccess)
@@ -138,11 +139,11 @@ static void breakOpening(struct control *c, ginResult_t result)
 	pthread_mutex_unlock(&c->lock);
 }
 
-ginResult_t controlOpen(struct control *c, const struct identity *ranks, controlFailure_t onFailure,
-			void *arg)
+ginResult_t controlOpen(struct control *c, const struct identity *ranks,
+			const uint8_t key[AUTH_KEY_BYTES], controlFailure_t onFailure, void *arg)
 {
 	c->ranks = ranks;
-	memcpy(c->key, ranks[0].secret, sizeof(c->key));
+	memcpy(c->key, key, sizeof(c->key));
 	c->onFailure = onFailure;
 	c->onFailureArg = arg;
 	ginResult_t result = controlConnect(c, clockNow() + paramNumber(paramTimeout) * SECOND);

@@ -53,6 +53,13 @@ struct controlGather {
  */
 typedef void (*controlFailure_t)(void *arg, int rank, ginResult_t result);
 
+/* News from the bootstrap while the tree connects: see struct bootstrapOps. fd -1: none. */
+struct controlNews {
+	int fd;
+	int (*lost)(void *arg, char *why);
+	void *arg;
+};
+
 struct control {
 	int rank, nRanks;
 	int subtree;		      /* ranks in the subtree of this rank, this rank included */
@@ -61,6 +68,7 @@ struct control {
 	struct controlLink link[CONTROL_LINKS]; /* parent first (not at rank 0), then children */
 	int links;
 	int listener;
+	struct controlNews news;  /* the caller may set it before controlOpen() */
 	int spare[CONTROL_LINKS]; /* descriptors reserved for links not yet connected */
 	int spares;
 	int wake; /* eventfd: the thread must check `closing` */
@@ -95,12 +103,12 @@ int controlParent(int rank);
 ginResult_t controlPrepare(struct control *c, int rank, int nRanks, struct identity *me);
 
 /*
- * Connects the tree. On failure, the caller calls controlClose(). `ranks` must outlive `c`; the
+ * Connects the tree, by authenticated connections of `key`. On failure, the caller calls controlClose(). `ranks` must outlive `c`; the
  * entries of rank 0, the parent and this rank must be filled in, the others after the first
  * collective.
  */
-ginResult_t controlOpen(struct control *c, const struct identity *ranks, controlFailure_t onFailure,
-			void *arg);
+ginResult_t controlOpen(struct control *c, const struct identity *ranks,
+			const uint8_t key[AUTH_KEY_BYTES], controlFailure_t onFailure, void *arg);
 
 /*
  * Collective. A rank with mine == ginSuccess contributes `bytes` bytes; a rank that has failed

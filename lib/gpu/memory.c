@@ -18,6 +18,8 @@ struct memoryAllocation {
 	int fd;	      /* -1: GPU memory */
 	int isPinned; /* host memory that GPUs reach */
 	int windows;  /* registered windows that lie in it */
+	int users;    /* memoryUse() */
+	int isDropped;
 };
 
 static void *allocations; /* tsearch() of struct memoryAllocation; none overlap */
@@ -150,6 +152,39 @@ ginResult_t memoryFree(const struct device *d, void *ptr)
 	freeAllocation(d, a);
 	free(a);
 	return ginSuccess;
+}
+
+/* The caller holds the lock. */
+static void freeUnused(struct memoryAllocation *a)
+{
+	if (!a->isDropped || a->users)
+		return;
+	tdelete(a, &allocations, compareRanges);
+	munmap(a->base, a->span);
+	close(a->fd);
+	free(a);
+}
+
+void memoryUse(const void *ptr, uint64_t id, int by)
+{
+	pthread_mutex_lock(&lock);
+	struct memoryAllocation *a = allocationAround(ptr);
+	if (a && a->id == id) {
+		a->users += by;
+		freeUnused(a);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void memoryDrop(void *ptr)
+{
+	pthread_mutex_lock(&lock);
+	struct memoryAllocation *a = allocationAround(ptr);
+	if (a) {
+		a->isDropped = 1;
+		freeUnused(a);
+	}
+	pthread_mutex_unlock(&lock);
 }
 
 int memoryFind(struct memory *m)

@@ -42,6 +42,14 @@ ginResult_t memoryAllocOnNode(const struct device *d, size_t bytes, int node, vo
 ginResult_t memoryFree(const struct device *d, void *ptr);
 
 /*
+ * Ranks of one process use each other's host memory in place. memoryUse() counts such users (`by` 1
+ * or -1) of the allocation around `ptr`, if it is still the allocation `id`. memoryDrop() frees an allocation of a process without a
+ * GPU when it has no users: at once, or by the last memoryUse().
+ */
+void memoryUse(const void *ptr, uint64_t id, int by);
+void memoryDrop(void *ptr);
+
+/*
  * Host memory with a file descriptor, pinned for the GPU of `d`; with `d` NULL, or without a GPU,
  * for CPUs only. memoryHostMap() makes new, zeroed memory on `node`, and rounds `span` up to whole
  * pages. memoryHostImport() maps memory of rank `owner`; `fd` stays the caller's. Unmapping pinned

@@ -452,9 +452,70 @@ static void testTwoHosts(void)
 		printf("left out: two hosts by GIN_HOSTID: there is no address but loopback\n");
 }
 
+static int countMappings(void)
+{
+	FILE *file = fopen("/proc/self/maps", "re");
+	int lines = 0, c;
+
+	EXPECT(file != NULL);
+	while ((c = getc(file)) != EOF)
+		lines += c == '\n';
+	fclose(file);
+	return lines;
+}
+
+/* A communicator with rings of the proxy that rank 0 aborts. */
+static void abortOnce(const ginConfig_t *config)
+{
+	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
+	ginComm_t comm = openComm(config);
+	ginDevComm dc;
+
+	EXPECT_SUCCESS(ginDevCommCreate(comm, &want, &dc));
+	EXPECT_SUCCESS(ginCommAllgather(comm, NULL, NULL, 0));
+	if (!config->rank)
+		EXPECT_SUCCESS(ginCommAbort(comm));
+	while (ginCommAllgather(comm, NULL, NULL, 0) == ginSuccess)
+		;
+	ginDevCommDestroy(comm, &dc);
+	closeComm(comm);
+}
+
+/* All ranks are between two communicators. */
+static void meetOutside(const ginConfig_t *config)
+{
+	char none = 0, all[8];
+
+	EXPECT(!config->allgather(config->allgatherArg, &none, all, sizeof(none)));
+}
+
+static int manyAborts(const ginConfig_t *config)
+{
+	int files = 0, mappings = 0;
+
+	for (int i = 0; i < 60; i++) {
+		abortOnce(config);
+		meetOutside(config);
+		if (i == 9) {
+			files = countFiles("/proc/self/fd");
+			mappings = countMappings();
+		}
+		meetOutside(config);
+	}
+	printf("rank %d: %d files, %d after 50 aborts; %d mappings, %d\n", config->rank, files,
+	       countFiles("/proc/self/fd"), mappings, countMappings());
+	EXPECT(countFiles("/proc/self/fd") <= files + 2);
+	EXPECT(countMappings() <= mappings + 10);
+	return 0;
+}
+
 int main(void)
 {
 	prepareTests();
+	setenv("GIN_ROUTE", "network", 1);
+	runForks("many aborts", 2, manyAborts);
+	runThreads("many aborts", 2, manyAborts);
+	unsetenv("GIN_ROUTE");
 	runForks("bad requirements", 3, badRequirements);
 	runThreads("bad requirements", 3, badRequirements);
 	runThreads("another ABI", 1, otherAbi);

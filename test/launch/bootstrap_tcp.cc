@@ -319,7 +319,7 @@ static void takenPort()
 	startJob("a port that is taken",
 		 {{rankOf(0, 2, {root}),
 		   fails({root, "rank 0 cannot listen there: Address already in use",
-			  "choose another port"})},
+			  "another job or program has the port; choose another port"})},
 		  {rankOf(1, 2, {root, "GIN_TIMEOUT=2"}),
 		   fails({"no connection to rank 0 at GIN_ROOT", "timed out"}, ginErrorTimeout)}});
 	/* Open until the jobs end. */

@@ -72,7 +72,8 @@ static inline void *visitThread(void *arg)
 {
 	struct visitor *v = arg;
 
-	v->result = meetingAsk(&v->contact, &v->request, v->patient, v->seconds, &v->reply, v->why);
+	v->result = meetingAsk(&v->contact, &v->request, v->patient, v->seconds, &v->reply, NULL,
+			       v->why);
 	return NULL;
 }
 
@@ -110,8 +111,7 @@ static inline void endVisit(struct visitor *v)
 	EXPECT(!socketReceive(v->fd, &v->reply, sizeof(v->reply), end));
 	memcpy(v->why, v->reply.why, sizeof(v->why));
 	v->result = v->why[0] ? -1 : 0;
-	shutdown(v->fd, SHUT_RDWR);
-	close(v->fd);
+	meetingEnd(v->fd, 1);
 }
 
 /* Waits for the visitor: it has the entries of rank 0 and of its parent. */

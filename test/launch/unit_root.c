@@ -7,6 +7,7 @@
  */
 #include "root_visitors.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -125,7 +126,7 @@ static void patientProcesses(void)
 	usleep(300000);
 	int listener = socketListenAt(&v4Loopback, contact.port);
 	EXPECT(listener >= 0);
-	EXPECT(!rootStart(listener, contact.key, 0, VISIT_SECONDS));
+	EXPECT(!rootStart(listener, contact.key, "", 0, VISIT_SECONDS));
 	expectChildrenEnd(child, RANKS);
 }
 
@@ -162,8 +163,8 @@ static void expectFailsForAll(struct visitor *waiting, int n, struct visitor *wr
 	for (int i = 0; i < n; i++)
 		arrive(&waiting[i]);
 	startVisit(wrong);
-	expectTold(wrong, words);
-	expectAllTold(waiting, n, words);
+	if (wrong->request.rank)
+		expectTold(wrong, words);
 	for (uint32_t r = 0; r < first->nRanks; r++) {
 		v[r] = makeVisitor(&waiting->contact, first->name, first->generation, r,
 				   first->nRanks);
@@ -176,6 +177,9 @@ static void expectFailsForAll(struct visitor *waiting, int n, struct visitor *wr
 		expectTold(&v[r], words);
 		v[r].result = 0;
 	}
+	if (!wrong->request.rank)
+		expectTold(wrong, words);
+	expectAllTold(waiting, n, words); /* rank 0 is told when all have come */
 	startVisits(v, (int)first->nRanks);
 	expectAllMet(v, (int)first->nRanks);
 }
@@ -215,6 +219,33 @@ static void differentSizes(void)
 	expectFailsForAll(waiting, 1, &wrong, "rank 1 says that there are 2 ranks");
 }
 
+/* A rank of another job is refused alone; where one of both has no number, nobody can tell. */
+static void twoJobs(void)
+{
+	struct rootContact contact = {.key = "a key", .addresses = 1, .address = {v4Loopback}};
+	int listener = socketListen(&v4Loopback, &contact.port);
+	struct visitor v[3], other = makeVisitor(&contact, "jobs", 0, 2, 3);
+	char words[128];
+
+	EXPECT(listener >= 0);
+	EXPECT(!rootStart(listener, contact.key, "100.0", 0, VISIT_SECONDS));
+	for (uint32_t r = 0; r < 3; r++) {
+		v[r] = makeVisitor(&contact, "jobs", 0, r, 3);
+		strcpy(v[r].request.job, r == 1 ? "" : "100.0");
+	}
+	arrive(&v[0]);
+	arrive(&v[1]);
+	strcpy(other.request.job, "100.1");
+	other.request.pid = 77;
+	snprintf(words, sizeof(words),
+		 "rank 2 (host host2, pid 77) is of job 100.1, but the root at this port (host ");
+	startVisit(&other);
+	expectTold(&other, words);
+	EXPECT_HAS(other.why, "is of job 100.0: each job needs a port of its own");
+	startVisit(&v[2]);
+	expectAllMet(v, 3);
+}
+
 static void sameRankTwice(void)
 {
 	struct rootContact contact = newRoot(0, VISIT_SECONDS);
@@ -222,7 +253,11 @@ static void sameRankTwice(void)
 				     makeVisitor(&contact, "twice", 0, 2, 5)};
 	struct visitor wrong = makeVisitor(&contact, "twice", 0, 2, 5);
 
-	expectFailsForAll(waiting, 2, &wrong, "two processes say that they are rank 2");
+	waiting[1].request.pid = 11;
+	wrong.request.pid = 12;
+	expectFailsForAll(waiting, 2, &wrong,
+			  "two processes say that they are rank 2 (host host2, pid 11; host host2, "
+			  "pid 12): each process needs its own rank");
 	wrong = makeVisitor(&contact, "twice", 0, 0, 5);
 	expectFailsForAll(waiting, 1, &wrong, "two processes say that they are rank 0");
 }
@@ -280,6 +315,109 @@ static void lostRanks(void)
 
 	expectLostForAll(&contact, 0, leave);
 	expectLostForAll(&contact, 1, dieWaiting);
+}
+
+/* All have their replies; then rank 2 ends without a word, and the others get its name. */
+static void lostWhileJoining(void)
+{
+	const char *words = "rank 2 (host host2) ended while the ranks were connecting to each "
+			    "other";
+	uint64_t end = clockNow() + VISIT_SECONDS * SECOND;
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	struct rootReply reply;
+	struct visitor v[4];
+
+	for (uint32_t r = 0; r < 4; r++) {
+		v[r] = makeVisitor(&contact, "joining", 0, r, 4);
+		v[r].fd = askRoot(&v[r]);
+	}
+	for (int r = 0; r < 4; r++)
+		EXPECT(!socketReceive(v[r].fd, &v[r].reply, sizeof(v[r].reply), end));
+	meetingEnd(v[1].fd, 1);
+	expectServes(&contact); /* rank 1 is no loss */
+	meetingEnd(v[2].fd, 0);
+	for (int r = 0; r < 4; r += 3) {
+		EXPECT(!socketReceive(v[r].fd, &reply, sizeof(reply), end));
+		EXPECT_TEXT(reply.why, words);
+		close(v[r].fd);
+	}
+	expectServes(&contact);
+}
+
+/* The client's side: joined, lost, and a root that is gone. */
+static void newsOfMeetings(void)
+{
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	struct meeting m = {.seconds = VISIT_SECONDS, .nRanks = 2, .rank = 1, .watch = -1};
+	struct bootstrapEntry mine, root, parent;
+	char why[BOOTSTRAP_WHY] = "";
+	struct visitor v = makeVisitor(&contact, "news", 0, 0, 2);
+
+	m.contact = contact;
+	snprintf(m.name, sizeof(m.name), "news");
+	makeEntry(&mine, "news", 0, 1);
+	v.fd = askRoot(&v);
+	EXPECT_EQUAL(meetingExchange(&m, &mine, 0, &root, &parent, why), 0);
+	EXPECT(meetingWatch(&m) >= 0);
+	meetingEnd(v.fd, 0);
+	EXPECT_EQUAL(meetingLost(&m, why), 1);
+	EXPECT_HAS(why, "rank 0 (host host0) ended while");
+	EXPECT_EQUAL(meetingWatch(&m), -1);
+}
+
+/* The key follows from the contact's key, name, generation and nonce, in each of its bits. */
+static void derivedKeys(void)
+{
+	struct meeting m = {.name = "a", .contact = {.key = "a key"}};
+	uint8_t nonce[AUTH_KEY_BYTES] = "a nonce", first[AUTH_KEY_BYTES], key[AUTH_KEY_BYTES];
+
+	meetingDerive(&m, nonce, sizeof(nonce), first);
+	meetingDerive(&m, nonce, sizeof(nonce), key);
+	EXPECT(!memcmp(first, key, sizeof(key)));
+	EXPECT(memcmp(key, nonce, 8) && memcmp(key + 8, nonce + 8, 8) && memcmp(key, key + 8, 8));
+	for (size_t i = 0; i < 8 * sizeof(nonce); i++)
+		for (int ofNonce = 0; ofNonce < 2; ofNonce++) {
+			uint8_t *byte = ofNonce ? &nonce[i / 8] : &m.contact.key[i / 8];
+			*byte ^= (uint8_t)(1u << i % 8);
+			meetingDerive(&m, nonce, sizeof(nonce), key);
+			*byte ^= (uint8_t)(1u << i % 8);
+			EXPECT(memcmp(key, first, 8) && memcmp(key + 8, first + 8, 8));
+		}
+	m.generation = 1;
+	meetingDerive(&m, nonce, sizeof(nonce), key);
+	EXPECT(memcmp(key, first, 8) && memcmp(key + 8, first + 8, 8));
+	m.generation = 0;
+	m.name[0] = 'b';
+	meetingDerive(&m, nonce, sizeof(nonce), key);
+	EXPECT(memcmp(key, first, 8) && memcmp(key + 8, first + 8, 8));
+}
+
+/* A rank ends after it has proved the key, before its request: the group that waits for it fails. */
+static void lostBeforeRequest(void)
+{
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	struct visitor waiting = makeVisitor(&contact, "before", 0, 0, 3);
+
+	arrive(&waiting);
+	close(greetRoot(&contact, 1));
+	expectTold(&waiting, "rank 1 ended while other ranks were still connecting");
+	expectServes(&contact);
+}
+
+/* Rank 0, whose process may end then, is told last: a late rank gets the first error. */
+static void lateForRefusal(void)
+{
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	struct visitor first = makeVisitor(&contact, "late", 0, 0, 2),
+		       late = makeVisitor(&contact, "late", 0, 1, 2);
+
+	strcpy(first.request.entry.refusal, "rank 0: GIN_ROUTE=bogus");
+	arrive(&first);
+	struct pollfd told = {.fd = first.fd, .events = POLLIN};
+	EXPECT_EQUAL(poll(&told, 1, 300), 0);
+	startVisit(&late);
+	expectTold(&late, "rank 0: GIN_ROUTE=bogus");
+	expectTold(&first, "rank 0: GIN_ROUTE=bogus");
 }
 
 /* Whose request makes no sense is sent away alone: the rest of the communicator meets. */
@@ -456,8 +594,14 @@ int main(void)
 	expectChild("a refusal", refusal);
 	expectChild("another version", otherVersion);
 	expectChild("different numbers of ranks", differentSizes);
+	expectChild("two jobs", twoJobs);
 	expectChild("the same rank twice", sameRankTwice);
 	expectChild("ranks that leave and die", lostRanks);
+	expectChild("a rank that dies while it joins", lostWhileJoining);
+	expectChild("news of a meeting", newsOfMeetings);
+	expectChild("derived keys", derivedKeys);
+	expectChild("a rank that ends before its request", lostBeforeRequest);
+	expectChild("a rank that is late for a refusal", lateForRefusal);
 	expectChild("requests without sense", senselessRequests);
 	expectChild("unterminated texts", unterminatedTexts);
 	expectChild("ranks that never come", neverCome);

@@ -9,8 +9,10 @@
 
 #include <arpa/inet.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 /* Two of three have come: the third is still to come when the strangers have had their say. */
 static void beginMeeting(struct visitor v[3], const struct rootContact *contact)
@@ -123,7 +125,7 @@ static void halfMessages(void)
 		sendAll(fd, bytes, parts[i]);
 		close(fd);
 	}
-	for (size_t part = 0; part < sizeof(v[2].request); part += sizeof(v[2].request) / 3) {
+	for (size_t part = 1; part < sizeof(v[2].request); part += sizeof(v[2].request) / 3) {
 		int fd = greetRoot(&contact, 2);
 		sendAll(fd, &v[2].request, part);
 		close(fd);
@@ -242,6 +244,43 @@ static void noDescriptors(void)
 	expectServes(&contact);
 }
 
+/*
+ * Another process connects without end and sends nothing: the root's process keeps most of its
+ * descriptors, logs a few lines, and serves ranks.
+ */
+static void crowdOfDescriptors(void)
+{
+	enum { LIMIT = 128, CROWD = 100, FILES = LIMIT / 8 + 8 };
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	struct rlimit limit;
+	int ready[2], files, status;
+	char byte;
+
+	EXPECT(!getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = LIMIT;
+	EXPECT(!setrlimit(RLIMIT_NOFILE, &limit));
+	contact = newRoot(0, VISIT_SECONDS);
+	files = countFiles("/proc/self/fd");
+	EXPECT(!pipe(ready));
+	pid_t child = fork();
+	if (!child) {
+		for (int i = 0; i < CROWD; i++)
+			connectRoot(&contact);
+		EXPECT(write(ready[1], "", 1) == 1);
+		pause();
+	}
+	EXPECT(read(ready[0], &byte, 1) == 1);
+	for (int i = 0; i < 20; i++) {
+		int now = countFiles("/proc/self/fd");
+		expectThat(now <= files + FILES, __FILE__, __LINE__,
+			   "%d descriptors, %d before the crowd", now, files);
+		usleep(10000);
+	}
+	expectServes(&contact);
+	kill(child, SIGKILL);
+	EXPECT(waitpid(child, &status, 0) == child);
+}
+
 /* Nanoseconds that this process has computed. */
 static uint64_t computed(void)
 {
@@ -284,6 +323,7 @@ int main(void)
 	expectChild("a silent crowd", silentCrowd);
 	expectChild("ranks that are stopped", stoppedRanks);
 	expectChild("no descriptors left", noDescriptors);
+	expectChild("a crowd that takes descriptors", crowdOfDescriptors);
 	expectChild("an idle root", idleRoot);
 	return expectFailures != 0;
 }

@@ -134,6 +134,41 @@ static void launchers(void)
 	EXPECT_HAS(why, "RANK=99 and WORLD_SIZE=8");
 }
 
+static void expectJob(const char *due)
+{
+	char job[BOOTSTRAP_JOB];
+
+	launcherJob(job);
+	EXPECT_TEXT(job, due);
+}
+
+/* The launcher that gives the rank gives the job's number, too. */
+static void jobs(void)
+{
+	expectJob("");
+	setenv("SLURM_JOB_ID", "12", 1);
+	setenv("SLURM_STEP_ID", "3", 1);
+	expectJob("");
+	setenv("SLURM_PROCID", "1", 1);
+	setenv("SLURM_STEP_NUM_TASKS", "3", 1);
+	expectJob("12.3");
+	setenv("SLURM_HET_SIZE", "2", 1);
+	expectJob("");
+	unsetenv("SLURM_HET_SIZE");
+	setenv("PMIX_NAMESPACE", "prterun-7@1", 1);
+	expectJob("12.3");
+	setenv("OMPI_COMM_WORLD_RANK", "1", 1);
+	setenv("OMPI_COMM_WORLD_SIZE", "3", 1);
+	expectJob("prterun-7@1");
+	setRank("1", "3");
+	expectJob("");
+	setenv("TORCHELASTIC_RUN_ID", "run", 1);
+	expectJob("run");
+	struct meeting *meeting = join();
+	EXPECT_TEXT(meeting->job, "run");
+	bootstrapTcpOps.close(meeting);
+}
+
 static void ipv4(void)
 {
 	setRank("1", "3");
@@ -261,6 +296,7 @@ int main(void)
 	expectChild("texts that are no place", badRoots);
 	expectChild("ranks that there are not", badRanks);
 	expectChild("variables of launchers", launchers);
+	expectChild("numbers of jobs", jobs);
 	expectChild("IPv4", ipv4);
 	expectChild("IPv6", ipv6);
 	expectChild("open to others", openRoots);

@@ -129,12 +129,12 @@ static void expectSources(const struct part *p)
 	free(more);
 }
 
-static void expectStats(const struct part *p)
+static void expectStats(const struct part *p, uint32_t context, uint64_t more)
 {
 	ginStats_t stats = GIN_STATS_INIT;
-	uint64_t posted = (uint64_t)p->n * (1 + SIGNALS);
+	uint64_t posted = (uint64_t)p->n * (1 + SIGNALS) + more;
 
-	EXPECT_SUCCESS(ginCommGetStats(p->comm, &p->dc, 0, &stats));
+	EXPECT_SUCCESS(ginCommGetStats(p->comm, &p->dc, context, &stats));
 	EXPECT_EQUAL(stats.posted, posted);
 	EXPECT_EQUAL(stats.completed, posted);
 	EXPECT_EQUAL(stats.failed, 0);
@@ -151,8 +151,9 @@ static int allOverTheNic(const ginConfig_t *config)
 	barrier(p.comm);
 	expectAll(&p);
 	expectSums(&p, AMOUNT);
-	expectStats(&p);
 	getBack(&p);
+	expectStats(&p, 0, 0);
+	expectStats(&p, 1, 2);
 	expectSources(&p);
 	barrier(p.comm);
 	return closePart(&p);

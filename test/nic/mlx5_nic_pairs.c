@@ -203,6 +203,60 @@ static void allRanks(void)
 		EXPECT(!pthread_join(threads[r], NULL));
 }
 
+/* So many ranks that one allgather carries the ends of four contexts. */
+enum { MANY_RANKS = 2048, MANY_CONTEXTS = 6, BATCHES = 2 };
+
+static int gatherings;
+
+static ginResult_t gatherAlone(void *core, const char *call, ginResult_t mine, const void *in,
+			       void *out, size_t bytes)
+{
+	int rank = *(int *)core;
+
+	(void)call;
+	gatherings++;
+	memcpy((char *)out + (size_t)rank * bytes, in, bytes);
+	return mine;
+}
+
+static int servesSelf(const void *of, int rank)
+{
+	return rank == *(const int *)of;
+}
+
+/* Every context has a queue pair to the own rank, which must lead to itself. */
+static void twoBatches(void)
+{
+	int rank = 0;
+	struct backendHost host = {.nRanks = MANY_RANKS,
+				   .device = &hostThreads,
+				   .allgather = gatherAlone,
+				   .core = &rank};
+	struct gdakiPairs *pairs = NULL;
+	struct rig r;
+
+	rigMemory(&r, 1, DEPTH);
+	EXPECT_NIC(rigOpen(&r));
+	addresses[0] = r.address;
+	keys[0] = r.keys;
+	struct gdakiPairsWanted wanted = wantedBy(&host, r.port);
+	wanted.contexts = MANY_CONTEXTS;
+	wanted.serves = servesSelf;
+	EXPECT_SUCCESS(pairsOpen(&wanted, "test", ginSuccess, &pairs));
+	EXPECT_EQUAL(gatherings, BATCHES);
+	EXPECT_EQUAL(pairsCount(pairs), MANY_CONTEXTS);
+	for (uint32_t c = 0; c < MANY_CONTEXTS; c++) {
+		struct rigQueue q = queueOf(pairs, pairsQueue(pairs, c, 0));
+		struct ginMlx5Memory to = {keys[0].first, ginMlx5Key(keys[0].remote)};
+		struct ginMlx5Memory old = {keys[0].first + 64, ginMlx5Key(keys[0].local)};
+		EXPECT_EQUAL(rigRun(&q, ginMlx5FetchAdd(rigSlot(&q), to, old, 1)),
+			     ginMlx5CqeRequest);
+	}
+	EXPECT_EQUAL(r.window[0], MANY_CONTEXTS);
+	pairsClose(pairs);
+	rigClose(&r);
+}
+
 static void someDirect(void)
 {
 	direct = 1;
@@ -228,5 +282,7 @@ int main(void)
 	expectChild("all over the network", allRanks);
 	expectChild("some pairs are direct", someDirect);
 	expectChild("a rank fails", oneRefuses);
+	refusing = -1;
+	expectChild("ends travel in two batches", twoBatches);
 	return expectFailures != 0;
 }

@@ -202,6 +202,12 @@ static void expectTries(const struct attributes *a)
 	EXPECT_EQUAL(qpc(a, QPC_MIN_RNR_NAK), 12);
 }
 
+/* Masked atomics take both sizes. */
+static int hasMasked(void)
+{
+	return !nicProfile("nomasked") && !nicProfile("only8");
+}
+
 static void expectPair(const struct attributes *a, const struct side *s, const struct side *peer)
 {
 	EXPECT_EQUAL(qpc(a, QPC_REMOTE_QPN), peer->end[0].number);
@@ -211,7 +217,8 @@ static void expectPair(const struct attributes *a, const struct side *s, const s
 	EXPECT_EQUAL(qpc(a, QPC_LOG_SQ_SIZE), __builtin_ctz(DEPTH));
 	EXPECT_EQUAL(qpc(a, QPC_TS_FORMAT),
 		     nicProfile("cx6") ? QPC_TS_FREE_RUNNING : QPC_TS_DEFAULT);
-	EXPECT_EQUAL(qpc(a, QPC_ATOMIC_MODE), QPC_ATOMIC_UP_TO_64B);
+	EXPECT_EQUAL(qpc(a, QPC_ATOMIC_MODE),
+		     hasMasked() ? QPC_ATOMIC_UP_TO_64B : QPC_ATOMIC_IB_SPEC);
 	EXPECT(qpc(a, QPC_RRE) && qpc(a, QPC_RWE) && qpc(a, QPC_RAE));
 	EXPECT_EQUAL(ads(a, ADS_VHCA_PORT_NUM), 1);
 	EXPECT_EQUAL(ads(a, ADS_TCLASS), path.trafficClass);
@@ -225,6 +232,8 @@ static void limits(void)
 	EXPECT_EQUAL(there.rig.address.mtu, MTU_1024);
 	EXPECT_EQUAL(here.rig.address.logReads, 4);
 	EXPECT_EQUAL(there.rig.address.logReads, 2);
+	EXPECT_EQUAL(here.rig.address.atomics,
+		     rdmaAtomics8 | (hasMasked() ? rdmaAtomicsMasked : 0));
 	join(0);
 	struct attributes a = askQp(&here, 0), b = askQp(&there, 0);
 	expectLimits(&a, 2, 4);
@@ -408,6 +417,7 @@ static int settings(const ginConfig_t *config)
 	struct part p;
 
 	openPart(&p, config);
+	EXPECT_EQUAL(p.dc.sendQueues[0].fixed.masked, hasMasked());
 	barrier(p.comm);
 	if (p.me == 0)
 		for (uint32_t i = nQps - CONTEXTS; i < nQps; i++) {
@@ -423,14 +433,76 @@ static int settings(const ginConfig_t *config)
 	return closePart(&p);
 }
 
+/* A peer gets an error if it uses the key of a window that is local only. */
+static int localWindow(const ginConfig_t *config)
+{
+	struct ginMlx5Memory all[2];
+	struct part p;
+
+	openPart(&p, config);
+	struct ginMlx5Memory mine = ownAt(p.out, 0);
+	EXPECT_SUCCESS(ginCommAllgather(p.comm, &mine, all, sizeof(mine)));
+	if (p.me == 0) {
+		struct ginSendQueue *q = queueOf(&p.dc, 0, 1);
+		store(q, ginMlx5Write(slotOf(q), all[1], ownAt(p.out, 0), 8));
+		ring(q);
+		EXPECT_EQUAL(await(q), ginMlx5CqeRequestError);
+		EXPECT_EQUAL(ginMlx5CqeSyndrome(q->fixed.cqe->timestampLow), ginMlx5RemoteAccess);
+	}
+	barrier(p.comm);
+	return closePart(&p);
+}
+
+static int countOf(int fd, const char *words)
+{
+	static char text[1 << 16];
+	ssize_t length = pread(fd, text, sizeof(text) - 1, 0);
+	int count = 0;
+
+	text[length > 0 ? length : 0] = 0;
+	for (const char *at = text; (at = strstr(at, words)); at++)
+		count++;
+	return count;
+}
+
+/* The monitor looks at all queues each second, and reports a failure once. */
+static int reportedOnce(const ginConfig_t *config)
+{
+	enum { LOOK_US = 1200000 };
+	time_t end = time(NULL) + PATIENCE_S;
+	int fd = memfd_create("log", MFD_CLOEXEC);
+	struct part p;
+
+	EXPECT(fd >= 0 && dup2(fd, STDERR_FILENO) == STDERR_FILENO);
+	openPart(&p, config);
+	struct ginSendQueue *q = queueOf(&p.dc, 0, 0);
+	store(q, ginMlx5Write(slotOf(q), dataAt(p.in, 0, p.inBytes), ownAt(p.out, 0), 8));
+	ring(q);
+	EXPECT_EQUAL(await(q), ginMlx5CqeRequestError);
+	while (!countOf(fd, "has failed") && time(NULL) < end)
+		usleep(10000);
+	usleep(LOOK_US);
+	int count = countOf(fd, "has failed");
+	if (count != 1) {
+		printf("the failure is reported %d times\n", count);
+		_exit(1);
+	}
+	return closePart(&p);
+}
+
+static void testReports(void)
+{
+	setenv("GIN_LOG", "warn", 1);
+	runForks("a failure is reported once", 1, reportedOnce);
+	setenv("GIN_LOG", "none", 1);
+}
+
 static void testSettings(void)
 {
 	setenv("GIN_NIC_SL", "5", 1);
 	setenv("GIN_NIC_TC", "106", 1);
 	setenv("GIN_NIC_TIMEOUT", "17", 1);
 	setenv("GIN_NIC_RETRIES", "3", 1);
-	setenv("GIN_BACKEND", "gdaki", 1);
-	setenv("GIN_ROUTE", "network", 1);
 	runThreads("settings", 2, settings);
 }
 
@@ -456,6 +528,10 @@ int main(void)
 	expectChild("rights", rights);
 	expectChild("memory that is local only", localOnly);
 	expectChild("events", acknowledged);
+	setenv("GIN_BACKEND", "gdaki", 1);
+	setenv("GIN_ROUTE", "network", 1);
 	testSettings();
+	runForks("a window that is local only", 2, localWindow);
+	testReports();
 	return expectFailures != 0;
 }

@@ -2,7 +2,7 @@
 /* unit_gdaki_dmabuf.c - GPU memory as a NIC is given it: whole pages behind a descriptor */
 #include <fcntl.h>
 
-#include "backends/gdaki/memory.h"
+#include "backends/gdaki/gdaki.h"
 #include "expect.h"
 
 static struct {
@@ -52,6 +52,66 @@ static void expectAddress(const struct device *d)
 	dmabufClose(&memory);
 }
 
+static struct rdmaMemory given; /* to libgin-rdma.so */
+static int refuses;
+
+static int give(const struct rdmaMemory *memory, char *why)
+{
+	given = *memory;
+	EXPECT(given.dmabuf >= 0 && fcntl(given.dmabuf, F_GETFD) >= 0);
+	snprintf(why, RDMA_WHY, "refused");
+	return refuses ? -1 : 0;
+}
+
+static int queuesOpen(struct rdmaPort *port, const struct rdmaSlab *slab,
+		      struct rdmaQueues **queues, char *why)
+{
+	(void)port;
+	*queues = NULL;
+	return give(&slab->memory, why);
+}
+
+static int regionOpen(struct rdmaPort *port, const struct rdmaMemory *memory, unsigned access,
+		      struct rdmaRegion **region, struct rdmaKeys *keys, char *why)
+{
+	(void)port;
+	(void)access;
+	*region = NULL;
+	*keys = (struct rdmaKeys){0};
+	return give(memory, why);
+}
+
+static const struct rdma rdma = {.queuesOpen = queuesOpen, .regionOpen = regionOpen};
+
+/* Whether or not the NIC takes the memory, the descriptor is closed after the call. */
+static void expectClosed(ginResult_t result)
+{
+	EXPECT_EQUAL(result, refuses ? ginErrorSystem : ginSuccess);
+	EXPECT_ERRNO(fcntl(given.dmabuf, F_GETFD), EBADF);
+}
+
+static void expectSlabClosed(char *slab)
+{
+	const struct rdmaSlab shape = {.count = 2, .depth = RDMA_MIN_DEPTH, .registers = 1};
+	struct rdmaQueues *queues;
+
+	expectClosed(slabQueues(&gpu, &rdma, NULL, slab, &shape, &queues));
+	EXPECT_EQUAL(given.bytes, rdmaSlabBytes(2, RDMA_MIN_DEPTH));
+}
+
+static void expectWindowClosed(void *address)
+{
+	struct backendHost host = {.nRanks = 1, .device = &gpu};
+	struct gdaki g = {.host = &host, .rdma = &rdma};
+	struct memory memory = {.address = address, .bytes = 4096};
+	uint8_t offer[BACKEND_OFFER];
+	void *window = NULL;
+
+	expectClosed(gdakiWindowOffer(&g, &memory, offer, &window));
+	if (window)
+		gdakiWindowDeregister(&g, window);
+}
+
 int main(void)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -60,6 +120,10 @@ int main(void)
 	expectRange(7 * page + 512, 1, 512, page);
 	expectRange(8 * page - 1, 2, page - 1, 2 * page);
 	expectRange(7 * page + 8, page, 8, 2 * page);
+	for (refuses = 0; refuses < 2; refuses++) {
+		expectSlabClosed((char *)(7 * page));
+		expectWindowClosed((char *)(7 * page));
+	}
 	driver.refuses = 1;
 	expectAddress(&gpu);
 	expectAddress(&none);

@@ -124,6 +124,23 @@ static void plain(void)
 	shared();
 }
 
+/* Doorbells that kernels have left are rung when the queues go. No thread rings here. */
+static void left(void)
+{
+	struct gdakiRinger ringer = {.lock = PTHREAD_MUTEX_INITIALIZER,
+				     .wake = PTHREAD_COND_INITIALIZER};
+	uint64_t nic[2] = {0}, words[2] = {0}, *registers[2] = {&nic[0], &nic[1]};
+	struct ringerWords w = {.words = words, .registers = registers, .count = 2};
+
+	ringerAdd(&ringer, &w);
+	words[1] = 7;
+	ringerRemove(&ringer, &w);
+	EXPECT(!ringer.list);
+	EXPECT_EQUAL(nic[0], 0);
+	EXPECT_EQUAL(nic[1], 7);
+	EXPECT_EQUAL(words[1], 0);
+}
+
 int main(void)
 {
 	expectedFlags = cuRegisterPortable | cuRegisterMapped | cuRegisterIoMemory;
@@ -131,5 +148,6 @@ int main(void)
 	expectChild("foreign", foreign);
 	expectChild("refused", refused);
 	expectChild("plain", plain);
+	expectChild("doorbells that are left", left);
 	return expectFailures != 0;
 }

@@ -64,6 +64,20 @@ static void longPuts()
 	EXPECT(gin.readCounter(0) == 1);
 }
 
+/* A WQE moves up to 1 GiB: one more byte is a WQE of its own. */
+static void putsOfOneMessage()
+{
+	Rig r;
+	Gin gin(r.dc, 0);
+	Expected e(r);
+	EXPECT(gin.put(PEER, r.window, 64, r.window, 8, GIB) == ginSuccess);
+	e.one(ginMlx5Write(e.slot(CQE), there, here, GIN_MLX5_MESSAGE_BYTES));
+	EXPECT(gin.put(PEER, r.window, 64, r.window, 8, GIB + 1) == ginSuccess);
+	e.one(ginMlx5Write(e.slot(), there, here, GIN_MLX5_MESSAGE_BYTES));
+	e.one(ginMlx5Write(e.slot(CQE), part(there, GIB), part(here, GIB), 1));
+	e.end();
+}
+
 template <size_t bytes> struct Value {
 	unsigned char byte[bytes];
 };
@@ -330,6 +344,42 @@ static void counters(ginSharing sharing, bool known)
 	EXPECT(gin.flush() == ginSuccess && gin.readCounter(0) == 0);
 }
 
+/* The compare of a counter rolls over at 2^options.bits. */
+static void countersRoll(ginSharing sharing)
+{
+	Rig r;
+	Gin gin(r.dc, 0, sharing);
+	ginOptions narrow;
+	narrow.bits = 32;
+	r.counters[0] = 5;
+	EXPECT(gin.waitCounter(0, 0xfffffffe, GinThread{}, narrow) == ginSuccess);
+	EXPECT(gin.waitCounter(0, 6, GinThread{}, narrow) == ginErrorTimeout);
+	EXPECT(gin.waitCounter(0, 0xfffffffe) == ginErrorTimeout);
+}
+
+/* A ticket taken while another thread held a reservation, which the thread then undid. */
+static void ticketsOfUndoneReservations(ginSharing sharing)
+{
+	Rig r;
+	Gin gin(r.dc, 0, sharing);
+	EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8) == ginSuccess);
+	r.q->reserved += 3;
+	struct ginRequest request = gin.flushAsync(PEER);
+	r.q->reserved -= 3;
+	EXPECT(gin.wait(request) == ginErrorTimeout);
+	r.m->complete(0);
+	EXPECT(gin.wait(request) == ginSuccess);
+}
+
+/* The error record names the context of the call. */
+static void errorsOfLaterContexts()
+{
+	Rig r;
+	const char *nowhere = reinterpret_cast<const char *>(0x1000);
+	EXPECT(Gin(r.dc, 1).putFrom(PEER, r.window, 0, nowhere, 8) == ginErrorInvalidArgument);
+	EXPECT(r.error.valid && r.error.context == 1 && r.error.peer == PEER);
+}
+
 /* One that raises a signal, too, counts with that, which is its last WQE. */
 static void countsLast(ginSharing sharing)
 {
@@ -354,12 +404,13 @@ static void failure(ginSharing sharing)
 		       ginSuccess);
 	r.m->complete(0);
 	EXPECT(gin.readCounter(0) == 1);
-	r.m->complete(1, ginMlx5CqeRequestError, ginMlx5RemoteAccess);
+	r.m->complete(1, ginMlx5CqeRequestError, ginMlx5RemoteAccess, 0x5a);
 	EXPECT(gin.waitCounter(0, 1) == ginSuccess); /* it had come to that */
 	EXPECT(gin.waitCounter(0, 2, GinThread{}, ginTimeout(GIN_FOREVER)) == ginErrorPeer);
 	EXPECT(r.error.valid && r.error.call == ginCallWaitCounter && r.error.seen == 1);
 	r.m->complete(2, ginMlx5CqeRequestError, ginMlx5Flushed);
 	EXPECT(r.q->latched >> 56 == ginMlx5RemoteAccess && (r.q->latched >> 32 & 0xffff) == 1);
+	EXPECT((r.q->latched >> 48 & 0xff) == 0x5a);
 	EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8) == ginErrorPeer);
 	EXPECT(gin.putValue(PEER, r.window, 0, 1u) == ginErrorPeer);
 	EXPECT(gin.get(PEER, r.window, 0, r.window, 0, 8) == ginErrorPeer);
@@ -468,6 +519,24 @@ static void barrier()
 	EXPECT(barrier.arrive() == ginErrorPeer);
 }
 
+/* Barrier 1 posts in the queue of context 1, where its drain posts READs. Barrier 0 waits for that queue. */
+static void barriersHaveContexts()
+{
+	Rig r;
+	uint64_t words[CONTEXTS * SIGNALS + 2 * GIN_BARRIER_ROUNDS] = {}, epoch[2] = {7, 8};
+	struct ginSendQueue *second = &r.queues[2 + PEER];
+	r.dc.signal[ginWriterNic] = words;
+	r.dc.epoch = epoch;
+	r.dc.barriers = 2;
+	EXPECT(GinBarrier(r.dc, ginTeamWorld(r.dc), 1).arrive() == ginSuccess);
+	EXPECT(r.q->reserved == 0 && second->reserved == 1);
+	const size_t at = CONTEXTS * SIGNALS + GIN_BARRIER_ROUNDS;
+	struct ginMlx5Wqebb set = ginMlx5WriteInline8({second->fixed.queue, 0, CQE},
+						      word(static_cast<uint32_t>(at)), 9);
+	EXPECT(!memcmp(&r.memory[2 + PEER].wqes[0], &set, sizeof(set)));
+	EXPECT(GinBarrier(r.dc, ginTeamWorld(r.dc), 0).arrive() == ginErrorTimeout);
+}
+
 /* What goes to a direct peer: by stores, but words in windows by the NIC, in one queue of all contexts. */
 static void directPeer()
 {
@@ -510,6 +579,7 @@ int main()
 {
 	puts();
 	longPuts();
+	putsOfOneMessage();
 	values(std::make_index_sequence<32>());
 	signalsAndGets();
 	atomics();
@@ -522,13 +592,17 @@ int main()
 		counters(sharing, true);
 		counters(sharing, false);
 		countsLast(sharing);
+		countersRoll(sharing);
+		ticketsOfUndoneReservations(sharing);
 		getsByTicket(sharing);
 		failure(sharing);
 		lostPeer(sharing);
 		lostPeerWhenFull(sharing);
 	}
+	errorsOfLaterContexts();
 	inTurn();
 	barrier();
+	barriersHaveContexts();
 	printf("every call posts what it should\n");
 	return 0;
 }

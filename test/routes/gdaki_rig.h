@@ -47,9 +47,10 @@ struct Queue {
 		q->fixed.sinkKey = ginMlx5Key(0x51);
 	}
 
-	void complete(uint64_t index, uint32_t opcode = ginMlx5CqeRequest, uint32_t syndrome = 0)
+	void complete(uint64_t index, uint32_t opcode = ginMlx5CqeRequest, uint32_t syndrome = 0,
+		      uint32_t vendorSyndrome = 0)
 	{
-		cqe.timestampLow = syndrome << 24;
+		cqe.timestampLow = syndrome << 24 | vendorSyndrome << 16;
 		cqe.state = ginMlx5Swap(static_cast<uint32_t>(index & 0xffff) << 16 | opcode << 4);
 	}
 

@@ -227,7 +227,7 @@ static void listen(void)
 {
 	char name[] = "/tmp/gin-unit-proxy.XXXXXX";
 
-	heard.file = mkstemp(name);
+	heard.file = mkostemp(name, O_APPEND);
 	EXPECT(heard.file >= 0 && !unlink(name));
 	heard.kept = dup(STDERR_FILENO);
 	EXPECT(heard.kept >= 0 && dup2(heard.file, STDERR_FILENO) >= 0);

@@ -409,7 +409,9 @@ static void rules6and7_timeouts(Rank &r)
 }
 
 /* Block 0 sends values whose halves are equal, block 1 looks for one whose halves are not. */
-struct Tear {
+template <class Value> struct Tear {
+	static constexpr uint32_t half = sizeof(Value) * 4; /* bits */
+
 	ginDevComm dc;
 	ginWindow_t target, source;
 	char *in, *out;
@@ -418,24 +420,24 @@ struct Tear {
 
 	GIN_FN void writer(const Gin &gin) const
 	{
-		uint64_t *value = reinterpret_cast<uint64_t *>(out);
+		Value *value = reinterpret_cast<Value *>(out);
 		for (uint32_t i = 1; i <= rounds; i++) {
-			*value = i * 0x100000001ull;
+			*value = static_cast<Value>((static_cast<Value>(i) << half) | i);
 			if (i % 2) /* the halves of one aligned value, by either call */
 				gin.putValue(rightOf(dc), target, 0, *value);
 			else
-				gin.put(rightOf(dc), target, 0, source, 0, 8);
+				gin.put(rightOf(dc), target, 0, source, 0, sizeof(Value));
 			gin.flush();
 		}
 		gin.signal(rightOf(dc), GinSignalInc{0});
 	}
 
-	GIN_FN uint64_t look() const
+	GIN_FN Value look() const
 	{
 #if GIN_ON_GPU
-		return *reinterpret_cast<volatile uint64_t *>(in);
+		return *reinterpret_cast<volatile Value *>(in);
 #else
-		return __atomic_load_n(reinterpret_cast<uint64_t *>(in), __ATOMIC_RELAXED);
+		return __atomic_load_n(reinterpret_cast<Value *>(in), __ATOMIC_RELAXED);
 #endif
 	}
 
@@ -453,8 +455,8 @@ struct Tear {
 		uint64_t n = 0;
 		while (!gin.readSignal(0)) {
 			for (int i = 0; i < 100; i++) {
-				uint64_t seen = look();
-				n += seen >> 32 != (seen & 0xffffffffu);
+				Value seen = look();
+				n += seen >> half != (seen & ((Value{1} << half) - 1));
 			}
 			letOthersRun();
 		}
@@ -468,7 +470,7 @@ struct Tear {
 	}
 };
 
-static void rule9_alignedValuesAreWhole(Rank &r)
+template <class Value> void valuesAreWhole(Rank &r)
 {
 	Buffer target(r, 64), source(r, 64);
 	Results torn(r, 1);
@@ -476,10 +478,16 @@ static void rule9_alignedValuesAreWhole(Rank &r)
 	target.write(std::vector<unsigned char>(64, 0));
 	Device device(r, 1, 1);
 	launch(r, 2, 1,
-	       Tear{device.dc, target.window, source.window, target.ptr, source.ptr,
-		    isDirect(r) ? 20000u : 2000u, torn.words});
+	       Tear<Value>{device.dc, target.window, source.window, target.ptr, source.ptr,
+			   isDirect(r) ? 20000u : 2000u, torn.words});
 	EXPECT(torn.all(0));
 	meet(r);
+}
+
+static void rule9_alignedValuesAreWhole(Rank &r)
+{
+	valuesAreWhole<uint64_t>(r);
+	valuesAreWhole<uint32_t>(r);
 }
 
 /* The last byte that every peer has, and the same by pointer one before. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * semantics_crowd.cc - many threads wait for the same signal
+ * semantics_crowd.cc - many threads wait for one word, and a coop agrees on one result
  *
- * Of those who wait for a word in host memory one looks at a time, and tells the others.
+ * Of the threads that wait for a word in host memory, one at a time loads it and writes a mirror for the
+ * others.
  */
 #include "suite.h"
 
@@ -90,8 +91,107 @@ static void rule5_manyWaitForOne(Rank &r)
 	meet(r);
 }
 
+/* A put whose counter many threads wait for. */
+struct CrowdCounts {
+	ginDevComm dc;
+	ginWindow_t target, source;
+	uint64_t *wrong;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		uint64_t bad = 0;
+		if (ginBlockIndex() == 0)
+			bad = gin.put(rightOf(dc), target, 0, source, 0, 8, GinNone{},
+				      GinCounterInc{0}) != ginSuccess;
+		wrong[ginBlockIndex()] = bad + (gin.waitCounter(0, 1) != ginSuccess);
+	}
+};
+
+struct CrowdCountsInVain {
+	ginDevComm dc;
+	bool resets;
+	uint64_t *wrong;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		if (resets)
+			gin.resetCounter(0);
+		else
+			wrong[ginBlockIndex()] =
+				gin.waitCounter(0, 1, GinThread{}, ginTimeout(3000000)) !=
+				ginErrorTimeout;
+	}
+};
+
+static void rule3_manyWaitForOneCounter(Rank &r)
+{
+	const uint32_t blocks = r.device < 0 ? 9 : 264;
+	Buffer target(r, 8), source(r, 8);
+	Results wrong(r, blocks), late(r, blocks);
+	Device device(r, 1, 1);
+
+	for (int round = 0; round < 5; round++) {
+		launch(r, blocks, 1,
+		       CrowdCounts{device.dc, target.window, source.window, wrong.words});
+		EXPECT(wrong.all(0));
+		launch(r, 1, 1, CrowdCountsInVain{device.dc, true, late.words});
+		launch(r, blocks, 1, CrowdCountsInVain{device.dc, false, late.words});
+		EXPECT(late.all(0));
+	}
+	meet(r);
+}
+
+/* A coop of the user: a block, whose any() is a vote and no sync(). */
+struct VotingBlock {
+	uint32_t *syncs; /* of this thread */
+
+	GIN_FN uint32_t thread_rank() const { return ginThreadIndex(); }
+	GIN_FN uint32_t size() const { return ginBlockSize(); }
+	GIN_FN bool any(bool mine) const { return GinCta{}.any(mine); }
+
+	GIN_FN void sync() const
+	{
+		++*syncs;
+		GinCta{}.sync();
+	}
+};
+
+/* Threads 0 and 1 have different errors, no bits of which make the other. */
+struct Agree {
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		const ginResult_t errors[2] = {static_cast<ginResult_t>(9),
+					       static_cast<ginResult_t>(6)};
+		uint32_t syncs = 0, thread = ginThreadIndex();
+		ginResult_t mine = thread < 2 ? errors[thread] : ginSuccess;
+		results[3 * thread] = ginAgree(GinCta{}, mine);
+		results[3 * thread + 1] = ginAgree(VotingBlock{&syncs}, ginSuccess);
+		results[3 * thread + 2] = syncs;
+	}
+};
+
+/* All threads get the largest result; a vote alone is no sync, so that the call adds one. */
+static void rule6_coopsAgree(Rank &r)
+{
+	const uint32_t block = blockFor<GinCta>(r);
+	Results results(r, 3 * block);
+
+	launch(r, 1, block, Agree{results.words});
+	for (uint32_t thread = 0; thread < block; thread++) {
+		EXPECT(results.words[3 * thread] == 9);
+		EXPECT(results.words[3 * thread + 1] == ginSuccess);
+		EXPECT(results.words[3 * thread + 2] == 1);
+	}
+}
+
 static const Test tests[] = {
+	{"rule 6: a coop agrees on the largest result", rule6_coopsAgree},
 	{"rule 5: many wait for one signal", rule5_manyWaitForOne},
+	{"rule 3: many wait for one counter", rule3_manyWaitForOneCounter},
 };
 
 static int run(const ginConfig_t *config)

@@ -6,7 +6,7 @@
 #include "suite.h"
 
 /* How the words of a round are announced; the receiver looks at all of them. */
-enum Kind { weakId, incAt, addAt, weakIncAt, weakAddAt, byFunctions, KINDS };
+enum Kind { weakId, incAt, addAt, weakIncAt, weakAddAt, alone, byFunctions, KINDS };
 
 /* Rounds of one put and its signal, which the receiver checks in its kernel. */
 struct Announce {
@@ -38,10 +38,24 @@ struct Announce {
 		case weakAddAt:
 			return gin.put(to, target, 0, source, 0, bytes,
 				       GinWeakSignalAddAt{words, 8, 3}, GinNone{}, all);
+		case alone:
+			return sendAndSignal(gin, to);
 		default:
 			return ginPut(&dc, 0, to, target.table, 0, source.table, 0, bytes,
 				      ginSignalStrong, nullptr, 0, 3, UINT32_MAX, ginCoopCta, 0);
 		}
+	}
+
+	/* By a caller that has released to its GPU only. */
+	GIN_FN ginResult_t sendAndSignal(const Gin &gin, int to) const
+	{
+		GinCta all;
+		ginOptions released;
+		released.given = ginScopeDevice;
+		ginResult_t result =
+			gin.put(to, target, 0, source, 0, bytes, GinNone{}, GinNone{}, all);
+		return result == ginSuccess ? gin.signal(to, GinSignalAdd{0, 3}, all, released)
+					    : result;
 	}
 
 	GIN_FN ginResult_t await(const Gin &gin, uint32_t round) const
@@ -49,7 +63,7 @@ struct Announce {
 		uint64_t step = kind == incAt || kind == weakIncAt ? 1 : 3;
 		if (kind == byFunctions)
 			return ginWaitSignal(&dc, 0, nullptr, 0, round * step, ginCoopCta, 0);
-		if (kind == weakId)
+		if (kind == weakId || kind == alone)
 			return gin.waitSignal(0, round * step, GinCta{});
 		return gin.waitSignal(words, 8, round * step, GinCta{});
 	}
@@ -234,8 +248,19 @@ struct BarrierRounds {
 		return static_cast<uint64_t>(rank) * 1000003 + round;
 	}
 
+	/* In every third round one rank is late: the others have to wait for it. */
+	GIN_FN void comeLate(uint32_t round) const
+	{
+		uint64_t start = ginNow();
+		if (round % 3 == 0 && round / 3 % static_cast<uint32_t>(team.nRanks) ==
+					      static_cast<uint32_t>(team.rank))
+			while (ginNow() - start < 500000)
+				ginYield();
+	}
+
 	GIN_FN void scatter(const Gin &gin, uint32_t round) const
 	{
+		comeLate(round);
 		for (int p = static_cast<int>(ginThreadIndex()); p < team.nRanks;
 		     p += static_cast<int>(ginBlockSize()))
 			gin.putValue(team, p, window, static_cast<size_t>(team.rank) * 8,
@@ -257,17 +282,18 @@ struct BarrierRounds {
 		GinBarrier barrier(dc, team, index);
 		GinCta all;
 		uint64_t n = 0;
-		for (uint32_t round = 1; round <= rounds && n == 0; round++) {
+		ginResult_t result = ginSuccess;
+		/* A rank that found wrong words goes on: the others wait for it. */
+		for (uint32_t round = 1; round <= rounds && result == ginSuccess; round++) {
 			scatter(gin, round);
-			if (round % 2 ? barrier.sync(all) != ginSuccess
-				      : barrier.arrive(all) != ginSuccess ||
-						barrier.wait(all) != ginSuccess)
-				n = UINT64_MAX;
+			result = round % 2 ? barrier.sync(all) : barrier.arrive(all);
+			if (round % 2 == 0 && result == ginSuccess)
+				result = barrier.wait(all);
 			n += countWrong(round);
-			if (barrier.sync(all) != ginSuccess) /* all have looked */
-				n = UINT64_MAX;
+			if (result == ginSuccess)
+				result = barrier.sync(all); /* all have looked */
 		}
-		wrong[ginThreadIndex()] = n;
+		wrong[ginThreadIndex()] = n + (result != ginSuccess);
 	}
 };
 
@@ -295,7 +321,7 @@ static void rule10_barrier(Rank &r)
 	}
 }
 
-/* Puts by every context, of which the barrier's own has one alone, are there after it. */
+/* Puts by every context, of which one posts the barrier, are there after it. */
 struct BarrierOverContexts {
 	ginDevComm dc;
 	ginWindow_t window;
@@ -327,9 +353,10 @@ struct BarrierOverContexts {
 
 	GIN_FN void operator()() const
 	{
-		GinBarrier barrier(dc, ginTeamWorld(dc), 0);
 		uint64_t n = 0;
 		for (uint32_t round = 1; round <= rounds; round++) {
+			/* Each context posts the barrier in turn, before and after the others. */
+			GinBarrier barrier(dc, ginTeamWorld(dc), round % dc.contexts);
 			put(round);
 			n += barrier.sync() != ginSuccess;
 			n += countWrong(round);
@@ -462,6 +489,12 @@ struct Functions {
 		n += ginAtomicCompareSwap64(&dc, 0, self, w, 16, 1, 2, nullptr);
 		n += ginAtomicSwap64(&dc, 0, self, w, 16, 5, &old);
 		n += old != 0x1122334455667789ull;
+		n += ginPutValue(&dc, 0, self, w, 32, 0x1122334455667788ull, 1, 0, nullptr, 0, 0, 0,
+				 0);
+		n += ginPutValue(&dc, 0, self, w, 40, 0x1122334455667788ull, 4, 0, nullptr, 0, 0, 0,
+				 0);
+		n += ginBarrierSync(&dc, 1, 0, 1, 0, 0, 0);
+		n += memory[4] != 0x88 || memory[5] != 0x55667788;
 		n += memory[0] != memory[3] || memory[2] != 5;
 		return n + (ginPointer(w, 8, self) != memory + 1);
 	}
@@ -485,9 +518,12 @@ struct Functions {
 		ginResetSignal(&dc, 0, nullptr, 1);
 		ginResetSignal(&dc, 0, w, 48);
 		n += ginReadSignal(&dc, 0, w, 48) + ginReadSignal(&dc, 0, nullptr, 1);
+		n += *ginSignalShadow(&dc, 0, 1);
 		n += ginWaitCounter(&dc, 0, 0, 1, 0, 0) + (ginReadCounter(&dc, 0, 0) != 1);
 		ginResetCounter(&dc, 0, 0);
 		n += ginReadCounter(&dc, 0, 0);
+		n += ginWaitCounter(&dc, 0, 0, 1, 0, 1000000) != ginErrorTimeout;
+		n += ginWaitSignal(&dc, 0, nullptr, 1, 1, 0, 1000000) != ginErrorTimeout;
 		n += ginBarrierArrive(&dc, 1, 0, 1, 0, 0, 0) +
 		     ginBarrierWait(&dc, 1, 0, 1, 0, 0, 0);
 		return n + ginBarrierSync(&dc, 1, 0, 1, 0, 0, 0);

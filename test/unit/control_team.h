@@ -105,7 +105,7 @@ static inline void *teamThread(void *arg)
 	errorScope("team", m->rank);
 	if (m->team->beforeOpen)
 		m->team->beforeOpen(m);
-	m->opened = controlOpen(&m->control, m->team->ranks, teamNote, m);
+	m->opened = controlOpen(&m->control, m->team->ranks, m->team->ranks[0].nonce, teamNote, m);
 	m->team->body(m);
 	controlClose(&m->control);
 	return NULL;

@@ -222,8 +222,7 @@ static void knockAsRank(const struct member *m, uint32_t rank)
 {
 	int fd = knock(m);
 
-	EXPECT(!authConnect(fd, m->team->ranks[0].secret, rank,
-			    clockNow() + TEAM_SECONDS * SECOND));
+	EXPECT(!authConnect(fd, m->team->ranks[0].nonce, rank, clockNow() + TEAM_SECONDS * SECOND));
 	expectSentAway(fd);
 }
 
@@ -232,7 +231,7 @@ static void knockWithWrongSecret(const struct member *m)
 	int fd = knock(m);
 
 	EXPECT_ERRNO(
-		authConnect(fd, m->team->ranks[1].secret, 1, clockNow() + TEAM_SECONDS * SECOND),
+		authConnect(fd, m->team->ranks[1].nonce, 1, clockNow() + TEAM_SECONDS * SECOND),
 		EACCES);
 	close(fd);
 }
@@ -277,7 +276,7 @@ static void behindTwin(struct member *m)
 {
 	if (m->rank == 1) {
 		int fd = knock(m);
-		EXPECT(!authConnect(fd, m->team->ranks[0].secret, 1,
+		EXPECT(!authConnect(fd, m->team->ranks[0].nonce, 1,
 				    clockNow() + TEAM_SECONDS * SECOND));
 		knockAsRank(m, 1);
 		close(fd);

@@ -191,6 +191,48 @@ static void absent(void)
 	controlClose(&team.member[2].control);
 }
 
+static int newsOf2(void *arg, char *why)
+{
+	snprintf(why, SENTENCE_BYTES, "%s", (const char *)arg);
+	return 1;
+}
+
+/* Rank 2 has died before it came: the bootstrap knows, and rank 0 does not wait for GIN_TIMEOUT. */
+static void lostInBootstrap(struct member *m)
+{
+	if (m->rank == 0)
+		EXPECT_EQUAL(m->opened, ginErrorBootstrap);
+	if (m->rank == 0)
+		EXPECT_HAS(ginGetLastError(), "rank 2 has ended");
+	if (m->rank == 1 && m->opened == ginSuccess)
+		EXPECT_FAILS(controlAgree(&m->control, "wait", ginSuccess), ginErrorBootstrap,
+			     "rank 2 has ended");
+}
+
+static void newsFromBootstrap(void)
+{
+	static struct team team = {.body = lostInBootstrap};
+	static char words[] = "rank 2 has ended";
+	int channel[2];
+
+	setenv("GIN_TIMEOUT", "60", 1);
+	EXPECT(!pipe(channel));
+	team.nRanks = 3;
+	pthread_barrier_init(&team.barrier, NULL, 3);
+	for (int r = 0; r < 3; r++)
+		teamPrepare(&team, &team.member[r], r);
+	team.member[0].control.news =
+		(struct controlNews){.fd = channel[0], .lost = newsOf2, .arg = words};
+	for (int r = 0; r < 2; r++)
+		EXPECT(!pthread_create(&team.member[r].thread, NULL, teamThread, &team.member[r]));
+	EXPECT(write(channel[1], "", 1) == 1);
+	uint64_t before = clockNow();
+	for (int r = 0; r < 2; r++)
+		pthread_join(team.member[r].thread, NULL);
+	EXPECT(clockNow() - before < TEAM_SECONDS * SECOND);
+	controlClose(&team.member[2].control);
+}
+
 /* Messages that cannot be right, sent by a rank that knows the secret; rank 1's to its parent. */
 static struct {
 	struct controlHeader header;
@@ -273,6 +315,7 @@ static void stayAway(void)
 	teamHost = NULL;
 	WITH(2);
 	expectChild("a rank never comes", absent);
+	expectChild("a rank is lost in the bootstrap", newsFromBootstrap);
 }
 
 static void giveUp(void)

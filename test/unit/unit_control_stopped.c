@@ -53,7 +53,7 @@ static void *runRank0(void *arg)
 	EXPECT(in && out);
 	for (size_t i = 0; i < bytes; i++)
 		in[i] = byteOf(0, i);
-	EXPECT_SUCCESS(controlOpen(&h->control, h->ranks, noFailure, h));
+	EXPECT_SUCCESS(controlOpen(&h->control, h->ranks, h->ranks[0].nonce, noFailure, h));
 	shrink(h->control.link[0].fd);
 	EXPECT_SUCCESS(controlAllgather(&h->control, "all", ginSuccess, in, out, bytes));
 	for (size_t i = 0; i < 2 * bytes; i++)
@@ -83,7 +83,7 @@ static void *runRank1(void *arg)
 	h->fd = socketConnect(&v4, h->ranks[0].port, end);
 	EXPECT(h->fd >= 0);
 	shrink(h->fd);
-	EXPECT(!authConnect(h->fd, h->ranks[0].secret, 1, end));
+	EXPECT(!authConnect(h->fd, h->ranks[0].nonce, 1, end));
 	EXPECT(!socketSend(h->fd, &header, sizeof(header) / 2, end));
 	if (!h->stopsReading)
 		usleep(STOP_US);

@@ -5,6 +5,7 @@
  */
 #include "control_team.h"
 
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -110,7 +111,7 @@ static void endlessFlood(void)
 	setenv("GIN_TIMEOUT", "2", 1);
 	setenv("GIN_LOG", "warn", 1);
 	startTeam(&team, 3, 2);
-	EXPECT(log && dup2(fileno(log), 2) == 2);
+	EXPECT(log && !fcntl(fileno(log), F_SETFL, O_APPEND) && dup2(fileno(log), 2) == 2);
 	EXPECT(!pthread_create(&thread, NULL, flood, NULL));
 	runTeam(&team, 2);
 	pthread_join(team.member[0].thread, NULL);

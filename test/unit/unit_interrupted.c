@@ -87,7 +87,7 @@ static void sockets(void)
 	const uint64_t deadline = clockNow() + 10 * SECOND;
 	char sent[100] = "text", received[100] = "";
 	uint16_t port;
-	int listener = socketListen(&port);
+	int listener = socketListen(NULL, &port);
 
 	EXPECT(listener >= 0);
 	int to = socketConnect(&loopback, port, deadline);

@@ -95,7 +95,7 @@ static void socketsAreAbove(void)
 
 	for (int fd = 0; fd <= STDERR_FILENO; fd++)
 		close(fd);
-	int listener = socketListen(&port);
+	int listener = socketListen(NULL, &port);
 	EXPECT(listener > STDERR_FILENO);
 	EXPECT_ERRNO(fcntl(STDERR_FILENO, F_GETFD), EBADF);
 	logWrite(logError, "a line"); /* goes nowhere */

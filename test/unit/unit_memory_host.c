@@ -71,6 +71,28 @@ static void onlyWhatIsPinned(void)
 	free(own);
 }
 
+/* Dropped memory stays as long as another rank of this process uses it. */
+static void droppedWhileUsed(void)
+{
+	struct holdings before = holdingsNow();
+	struct memory m;
+	void *at = NULL;
+
+	EXPECT_SUCCESS(memoryAllocHost(&hostThreads, 8192, &at));
+	EXPECT_SUCCESS(memoryDescribe(&hostThreads, at, 8192, &m));
+	memoryUse((char *)at + 4096, m.id, 1);
+	memoryUse((char *)at + 4096, m.id - 1, -1); /* of an earlier allocation at this address */
+	memoryDrop(at);
+	*(char *)at = 1;
+	EXPECT(memoryFind(&m));
+	memoryUse((char *)at + 4096, m.id, -1);
+	EXPECT(!memoryFind(&m));
+	expectHoldings(before);
+	EXPECT_SUCCESS(memoryAllocHost(&hostThreads, 8192, &at));
+	memoryDrop(at);
+	expectHoldings(before);
+}
+
 static void freedByTheRightOne(void)
 {
 	void *at = NULL;
@@ -141,6 +163,7 @@ int main(void)
 	setenv("GIN_LOG", "none", 0);
 	expectChild("host memory of every size", ofAllSizes);
 	expectChild("a window in what is pinned alone", onlyWhatIsPinned);
+	expectChild("dropped while it is used", droppedWhileUsed);
 	expectChild("freed by the right one", freedByTheRightOne);
 	expectChild("the driver refuses", refused);
 	expectChild("memory of a peer", ofAPeer);

@@ -178,20 +178,24 @@ static void batch(uint32_t round)
 	EXPECT_EQUAL(*number(HALF + 8192), before + count);
 }
 
-/* The record may be behind: the doorbell alone counts. */
-static void aheadOfRecord(uint32_t round)
+/* The record may be ahead: the doorbell alone counts. */
+static void behindRecord(uint32_t round)
 {
 	uint64_t value = round;
 	uint32_t index = queue.producer;
 
 	queueInline(&queue, at(HALF + 256), &value, sizeof(value), SIGNALED);
-	queueDoorbell(&queue, queue.producer);
+	queueNop(&queue, SIGNALED);
+	queueRecord(&queue);
+	queueDoorbell(&queue, index + 1);
 	queueAwait(&queue, index);
 	EXPECT_EQUAL(*number(HALF + 256), round);
+	queueDoorbell(&queue, index + 2);
+	queueAwait(&queue, index + 1);
 }
 
 static void (*const kinds[])(uint32_t round) = {
-	put, putInline, get, add, swap, maskedAdd, maskedSwap, narrowAdd, batch, aheadOfRecord,
+	put, putInline, get, add, swap, maskedAdd, maskedSwap, narrowAdd, batch, behindRecord,
 };
 
 static void runAll(uint64_t requests)
