@@ -158,13 +158,15 @@ private:
 						next - static_cast<uint32_t>(known)));
 
 		EXPECT(ring >> 32 == q.fixed.queue);
-		EXPECT(says >= rung && says - rung <= 2 * wqes.size()); /* it never goes back */
 		/*
-		 * The record read is at most two depths ahead of the doorbell read before it. The ringer
-		 * writes the record before the doorbell, so at the read of the doorbell the record may be
-		 * one ring ahead: at most a depth. Until the read of the record, posters ring for at most
-		 * another depth: completions, which only this thread writes, let no more be reserved.
+		 * The ringer writes the record before the doorbell, and posters reserve at most a depth
+		 * beyond what this thread has fetched and completed. At the read of the doorbell the
+		 * record may be one ring ahead: at most a depth. Until the read of the record the ringer
+		 * may ring that doorbell, and another may ring: at most another depth. So the record read,
+		 * and what is fetched by it, is at most two depths ahead of the doorbell, and the doorbell
+		 * read next at most three. The doorbell never goes back.
 		 */
+		EXPECT(says >= rung && says - rung <= 3 * wqes.size());
 		EXPECT(ahead <= 2 * wqes.size());
 		rung = says;
 		if (dropped)
