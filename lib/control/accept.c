@@ -148,15 +148,32 @@ static void admitStranger(struct reception *r, int index)
 	removeStranger(r, index);
 }
 
-/*
- * Returns ginSuccess also when no connection was accepted. The reserved descriptors are released
- * one by one, so that each child finds one.
- */
+/* Ends the oldest stranger's connection by a reset: if it is a child after all, it connects again. */
+static void evictStranger(struct reception *r)
+{
+	const struct linger reset = {.l_onoff = 1};
+
+	setsockopt(r->stranger[0].fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	refuseStranger(r, 0);
+}
+
+/* The process has no descriptor left. A reserved one, or the oldest stranger's, makes room. */
+static ginResult_t findDescriptor(struct reception *r)
+{
+	if (r->c->spares)
+		controlReleaseSpare(r->c);
+	else if (r->strangers)
+		evictStranger(r);
+	else
+		return failErrno("cannot accept a connection");
+	return ginSuccess;
+}
+
+/* Returns ginSuccess also when no connection was accepted. */
 static ginResult_t acceptStranger(struct reception *r)
 {
-	if (r->c->spares == r->missing)
-		controlReleaseSpare(r->c);
 	int fd = socketAccept(r->c->listener, clockNow());
+
 	if (fd >= 0) {
 		addStranger(r, fd);
 		return ginSuccess;
@@ -164,10 +181,8 @@ static ginResult_t acceptStranger(struct reception *r)
 	if (errno == ETIMEDOUT || errno == ECONNABORTED || errno == EINTR || errno == EAGAIN ||
 	    errno == EPROTO)
 		return ginSuccess; /* the connection ended before it was accepted */
-	if ((errno == EMFILE || errno == ENFILE) && r->strangers) {
-		refuseStranger(r, 0);
-		return ginSuccess;
-	}
+	if (errno == EMFILE || errno == ENFILE)
+		return findDescriptor(r);
 	return failErrno("cannot accept a connection");
 }
 
@@ -180,7 +195,7 @@ static uint64_t makeRoom(struct reception *r, uint64_t now)
 		return 0;
 	if (now < end)
 		return end;
-	refuseStranger(r, 0);
+	evictStranger(r);
 	return 0;
 }
 
@@ -253,5 +268,7 @@ ginResult_t controlAcceptChildren(struct control *c, int children, uint64_t dead
 		close(r.stranger[r.strangers - 1].fd);
 		r.strangers--;
 	}
+	while (c->spares)
+		controlReleaseSpare(c);
 	return result;
 }

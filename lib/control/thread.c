@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "lib/base/clock.h"
@@ -50,13 +51,43 @@ static void flush(const struct control *c, struct controlLink *link)
 		shutdown(link->fd, SHUT_WR);
 }
 
+/* Sends what the socket takes at once, without memory of its own. Returns the bytes, or -1: the link has ended. */
+static ssize_t sendAtOnce(const struct controlLink *link, const struct controlHeader *header,
+			  const void *data)
+{
+	struct iovec part[2] = {{.iov_base = (void *)(uintptr_t)header, .iov_len = sizeof(*header)},
+				{.iov_base = (void *)(uintptr_t)data, .iov_len = header->bytes}};
+	const struct msghdr message = {.msg_iov = part, .msg_iovlen = 2};
+	ssize_t sent;
+
+	do
+		sent = sendmsg(link->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (sent < 0 && errno == EINTR);
+	return sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? 0 : sent;
+}
+
+/* Keeps the message from byte `sent` on for flush(). 0, or -1 when there is no memory. */
+static int keepRest(struct controlLink *link, const struct controlHeader *header, const void *data,
+		    size_t sent)
+{
+	size_t ofHeader = sent < sizeof(*header) ? sent : sizeof(*header), ofData = sent - ofHeader;
+
+	if (sent == sizeof(*header) + header->bytes)
+		return 0;
+	if (bufferAppend(&link->out, (const uint8_t *)header + ofHeader,
+			 sizeof(*header) - ofHeader))
+		return -1;
+	return bufferAppend(&link->out, (const uint8_t *)data + ofData, header->bytes - ofData);
+}
+
+/* A rank without memory can still send its sentence, if the socket takes it. */
 void controlSend(struct control *c, struct controlLink *link, const struct controlHeader *header,
 		 const void *data)
 {
 	if (link->fd < 0)
 		return;
-	if (bufferAppend(&link->out, header, sizeof(*header)) ||
-	    bufferAppend(&link->out, data, header->bytes)) {
+	ssize_t sent = link->out.used ? 0 : sendAtOnce(link, header, data);
+	if (sent < 0 || keepRest(link, header, data, (size_t)sent)) {
 		giveUp(link);
 		return;
 	}
