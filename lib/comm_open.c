@@ -258,6 +258,7 @@ ginResult_t commOpen(const char *call, const struct commStart *start, ginComm_t 
 	}
 	logWrite(logInfo, "rank %d of %d: bootstrap %s, device %s", comm->rank, comm->nRanks,
 		 comm->bootstrap->name, comm->device.name);
+	commOpened(comm);
 	*out = comm;
 	return ginSuccess;
 }
@@ -265,6 +266,7 @@ ginResult_t commOpen(const char *call, const struct commStart *start, ginComm_t 
 void commClose(ginComm_t comm)
 {
 	struct deviceScope scope;
+	commClosing(comm);
 	ginResult_t entered = deviceEnter(&comm->device, &scope);
 
 	devCommsFree(comm);
