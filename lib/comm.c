@@ -10,10 +10,60 @@
 
 #define NAME_MOST 47
 
+static ginComm_t live[64]; /* lists, by a hash of the address */
+static pthread_mutex_t liveLock = PTHREAD_MUTEX_INITIALIZER;
+
+static ginComm_t *liveList(ginComm_t comm)
+{
+	uintptr_t address = (uintptr_t)comm;
+
+	return &live[(address >> 6 ^ address >> 12) % (sizeof(live) / sizeof(live[0]))];
+}
+
+/* The link that points to `comm`, or to NULL at the end of its list. The caller holds the lock. */
+static ginComm_t *liveLink(ginComm_t comm)
+{
+	ginComm_t *at = liveList(comm);
+
+	while (*at && *at != comm)
+		at = &(*at)->nextLive;
+	return at;
+}
+
+void commOpened(ginComm_t comm)
+{
+	pthread_mutex_lock(&liveLock);
+	comm->nextLive = *liveList(comm);
+	*liveList(comm) = comm;
+	pthread_mutex_unlock(&liveLock);
+}
+
+void commClosing(ginComm_t comm)
+{
+	pthread_mutex_lock(&liveLock);
+	ginComm_t *at = liveLink(comm);
+	if (*at)
+		*at = comm->nextLive;
+	pthread_mutex_unlock(&liveLock);
+}
+
+static int isLive(ginComm_t comm)
+{
+	pthread_mutex_lock(&liveLock);
+	int found = *liveLink(comm) != NULL;
+	pthread_mutex_unlock(&liveLock);
+	return found;
+}
+
 ginResult_t commEnter(ginComm_t comm, const char *call)
 {
-	errorScope(call, comm ? comm->rank : -1);
-	return comm ? ginSuccess : fail(ginErrorInvalidArgument, "comm is NULL");
+	int isOpen = comm && isLive(comm);
+
+	errorScope(call, isOpen ? comm->rank : -1);
+	if (isOpen)
+		return ginSuccess;
+	return fail(ginErrorInvalidArgument,
+		    comm ? "comm is no communicator: was it destroyed?" : "comm is NULL");
 }
 
 /* Members that the caller's older header lacks keep their default. */
@@ -130,12 +180,8 @@ ginResult_t ginCommInitRank(const ginConfig_t *given, const ginUniqueId_t *id, i
 
 _Static_assert(GIN_ALLGATHER_BYTES == CONTROL_BYTES, "gin.h says what control.h allows");
 
-static ginResult_t give(ginComm_t comm, const char *call, int value, int *out, const char *name)
+static ginResult_t give(int value, int *out, const char *name)
 {
-	ginResult_t result = commEnter(comm, call);
-
-	if (result != ginSuccess)
-		return result;
 	if (!out)
 		return fail(ginErrorInvalidArgument, "%s is NULL", name);
 	*out = value;
@@ -144,17 +190,23 @@ static ginResult_t give(ginComm_t comm, const char *call, int value, int *out, c
 
 ginResult_t ginCommRank(ginComm_t comm, int *rank)
 {
-	return give(comm, "ginCommRank", comm ? comm->rank : 0, rank, "rank");
+	ginResult_t result = commEnter(comm, "ginCommRank");
+
+	return result == ginSuccess ? give(comm->rank, rank, "rank") : result;
 }
 
 ginResult_t ginCommSize(ginComm_t comm, int *nRanks)
 {
-	return give(comm, "ginCommSize", comm ? comm->nRanks : 0, nRanks, "nRanks");
+	ginResult_t result = commEnter(comm, "ginCommSize");
+
+	return result == ginSuccess ? give(comm->nRanks, nRanks, "nRanks") : result;
 }
 
 ginResult_t ginCommDevice(ginComm_t comm, int *device)
 {
-	return give(comm, "ginCommDevice", comm ? comm->device.ordinal : 0, device, "device");
+	ginResult_t result = commEnter(comm, "ginCommDevice");
+
+	return result == ginSuccess ? give(comm->device.ordinal, device, "device") : result;
 }
 
 static void fillPeer(ginComm_t comm, int peer, ginPeerInfo_t *info)
@@ -316,10 +368,11 @@ ginResult_t ginCommProgress(ginComm_t comm, int *did)
  */
 ginResult_t ginCommDestroy(ginComm_t comm)
 {
-	errorScope("ginCommDestroy", comm ? comm->rank : -1);
 	if (!comm)
 		return ginSuccess;
-	ginResult_t result = ginSuccess;
+	ginResult_t result = commEnter(comm, "ginCommDestroy");
+	if (result != ginSuccess)
+		return result;
 	if (controlError(&comm->control) == ginSuccess)
 		result = controlAgree(&comm->control, "ginCommDestroy", ginSuccess);
 	commClose(comm);

@@ -43,6 +43,8 @@ struct ginComm {
 	void *windows;	      /* tsearch() of struct window */
 	struct devComm *devComms;
 	uint64_t windowSerial, devCommSerial;
+
+	struct ginComm *nextLive; /* in the list of commOpened() */
 };
 
 /* What a communicator is opened with. */
@@ -62,7 +64,14 @@ ginResult_t commOpen(const char *call, const struct commStart *start, ginComm_t 
 /* Frees all parts, without the other ranks. */
 void commClose(ginComm_t comm);
 
-/* Begins an API call: sets the scope of error sentences. Fails when comm is NULL. */
+/* All communicators of the process, from the end of commOpen() to the start of commClose(). */
+void commOpened(ginComm_t comm);
+void commClosing(ginComm_t comm);
+
+/*
+ * Begins an API call: sets the scope of error sentences. Fails when comm is NULL or no communicator
+ * of the process, after ginCommDestroy() for example.
+ */
 ginResult_t commEnter(ginComm_t comm, const char *call);
 
 /* `rank` failed, or the whole communicator (-1): ends the waits of kernels. Any thread. */

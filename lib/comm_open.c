@@ -285,6 +285,7 @@ ginResult_t commOpen(const char *call, const struct commStart *start, ginComm_t 
 	}
 	logWrite(logInfo, "rank %d of %d: bootstrap %s, device %s", comm->rank, comm->nRanks,
 		 comm->bootstrap->name, comm->device.name);
+	commOpened(comm);
 	*out = comm;
 	return ginSuccess;
 }
@@ -292,6 +293,7 @@ ginResult_t commOpen(const char *call, const struct commStart *start, ginComm_t 
 void commClose(ginComm_t comm)
 {
 	struct deviceScope scope;
+	commClosing(comm);
 	ginResult_t entered = deviceEnter(&comm->device, &scope);
 
 	devCommsFree(comm);

@@ -85,6 +85,9 @@ static void writeRemedy(char *out, size_t bytes, int reason)
 		snprintf(out, bytes, ": ask for less, or raise vm.max_map_count by sysctl");
 	else if (reason == EFBIG)
 		snprintf(out, bytes, ": raise ulimit -f");
+	else if (reason == EAGAIN && limitOf(RLIMIT_AS) != RLIM_INFINITY) /* a thread's stack */
+		snprintf(out, bytes, ": raise ulimit -u, or ulimit -v, which is %llu bytes",
+			 limitOf(RLIMIT_AS));
 	else if (reason == EAGAIN)
 		snprintf(out, bytes, ": raise ulimit -u");
 }

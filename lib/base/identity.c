@@ -2,6 +2,8 @@
 /* identity.c - what a rank sends about itself, and which host it is on */
 #include "identity.h"
 
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,6 +66,19 @@ static void processId(uint64_t out[2])
 	out[1] = (uint64_t)getpid();
 }
 
+static int isLoopback(const char *ifname)
+{
+	struct ifaddrs *list;
+	int found = 0;
+
+	if (getifaddrs(&list))
+		return 0;
+	for (const struct ifaddrs *i = list; i; i = i->ifa_next)
+		found |= (i->ifa_flags & IFF_LOOPBACK) && !strcmp(i->ifa_name, ifname);
+	freeifaddrs(list);
+	return found;
+}
+
 ginResult_t identityMake(struct identity *me)
 {
 	struct utsname name;
@@ -76,6 +91,11 @@ ginResult_t identityMake(struct identity *me)
 	processId(me->processId);
 	me->addresses = (uint16_t)socketAddresses(paramText(paramSocketIfname), me->address,
 						  IDENTITY_ADDRESSES);
+	if (!me->addresses && isLoopback(paramText(paramSocketIfname)))
+		return fail(ginErrorInvalidArgument,
+			    "GIN_SOCKET_IFNAME=%s is a loopback interface, which no other host "
+			    "reaches: unset it; ranks of one host use loopback in any case",
+			    paramText(paramSocketIfname));
 	if (*paramText(paramSocketIfname) && !me->addresses)
 		return fail(ginErrorInvalidArgument,
 			    "GIN_SOCKET_IFNAME=%s: no such interface that is up and has an address",

@@ -176,6 +176,13 @@ static void badInterface(void)
 	EXPECT_NO_COMM(&alone, ginErrorInvalidArgument, "GIN_SOCKET_IFNAME=no-such-if0");
 }
 
+static void loopbackInterface(void)
+{
+	setenv("GIN_SOCKET_IFNAME", "lo", 1);
+	EXPECT_NO_COMM(&alone, ginErrorInvalidArgument,
+		       "GIN_SOCKET_IFNAME=lo is a loopback interface");
+}
+
 /* One rank cannot start: the others do not wait for it, and say what it said. */
 static int badInterfaceOfOne(const ginConfig_t *config)
 {
@@ -245,6 +252,32 @@ static void withoutComm(void)
 	EXPECT_SUCCESS(ginCommDestroy(NULL));
 	EXPECT_EQUAL(out, POISON_INT);
 	EXPECT_EQUAL(error, POISON_INT);
+}
+
+/* A communicator that was destroyed, and what never was one. */
+static void destroyed(void)
+{
+	static char never[4096];
+	ginConfig_t alone = GIN_CONFIG_INIT;
+	ginComm_t other = openComm(&alone), comm = openComm(&alone);
+	ginComm_t bad[] = {comm, (ginComm_t)(void *)never};
+	int out = POISON_INT;
+	void *at = POISON;
+
+	closeComm(comm);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		EXPECT_FAILS(ginCommDestroy(bad[i]), ginErrorInvalidArgument,
+			     "ginCommDestroy: comm is no communicator: was it destroyed?");
+		EXPECT_FAILS(ginCommRank(bad[i], &out), ginErrorInvalidArgument,
+			     "ginCommRank: ", "was it destroyed?");
+		EXPECT_FAILS(ginMemAlloc(bad[i], 64, &at), ginErrorInvalidArgument,
+			     "was it destroyed?");
+		EXPECT_FAILS(ginCommAbort(bad[i]), ginErrorInvalidArgument, "was it destroyed?");
+	}
+	EXPECT_EQUAL(out, POISON_INT);
+	EXPECT(at == POISON);
+	expectWorks(other);
+	closeComm(other);
 }
 
 static void withoutOutput(ginComm_t comm)
@@ -465,9 +498,11 @@ int main(void)
 	expectChild("GIN_BOOTSTRAP=self under a launcher", launchersAndSelf);
 	expectChild("bad GIN_BOOTSTRAP", badBootstrap);
 	expectChild("bad GIN_SOCKET_IFNAME", badInterface);
+	expectChild("GIN_SOCKET_IFNAME=lo", loopbackInterface);
 	runForks("bad GIN_SOCKET_IFNAME of one rank", 3, badInterfaceOfOne);
 	runForks("bad device of one rank", 3, badDeviceOfOne);
 	runForks("bad queries", 3, badQueries);
+	expectChild("a communicator that was destroyed", destroyed);
 	expectChild("ginGetLastError", lastError);
 	expectChild("ginGetErrorString", errorStrings);
 	runForks("abort, and begin again", 3, abortAndBeginAgain);

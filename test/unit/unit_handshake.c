@@ -169,6 +169,24 @@ static void changedRank(void)
 	stillUsable();
 }
 
+/* Every bit of a proof counts. */
+static void changedProof(void)
+{
+	for (int bit = 0; bit < 64; bit++) {
+		struct accepted a;
+		uint64_t challenge[2];
+		startAccept(&a, LONG);
+		int fd = connectTo(&v4);
+		receiveAll(fd, challenge, sizeof(challenge));
+		struct greeting g = makeGreeting(secret, 3, challenge);
+		g.proof ^= UINT64_C(1) << bit;
+		sendAll(fd, &g, sizeof(g));
+		expectRefused(&a, EACCES);
+		closeBoth(&a, fd);
+	}
+	stillUsable();
+}
+
 static void garbage(void)
 {
 	struct accepted a;
@@ -375,6 +393,7 @@ int main(void)
 	wrongSecretOfConnector();
 	differentSecrets();
 	changedRank();
+	changedProof();
 	garbage();
 	halfAGreeting();
 	silence();

@@ -4,6 +4,7 @@
  *
  * The library's calls come here. Each fails with EINTR a few times before it is made.
  */
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
@@ -94,6 +95,8 @@ static void sockets(void)
 	EXPECT(to >= 0);
 	int from = socketAccept(listener, deadline);
 	EXPECT(from >= 0);
+	for (int i = 0; i < 3; i++) /* a program started by posix_spawn() must not get them */
+		EXPECT(fcntl((int[]){listener, to, from}[i], F_GETFD) & FD_CLOEXEC);
 	EXPECT(!socketSend(to, sent, sizeof(sent), deadline));
 	EXPECT(!socketReceive(from, received, sizeof(received), deadline));
 	EXPECT_TEXT(received, sent);
