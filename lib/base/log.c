@@ -37,9 +37,9 @@ __attribute__((constructor)) static void seeStandardError(void)
 
 /*
  * A process may close descriptor 2, and another file may then get the number. A file that was not
- * descriptor 2 when libgin was loaded takes lines only if it looks like a log: a terminal, or a
- * file or pipe that is open for writing only, or for appending. Sockets, shared memory and data
- * files are open for reading and writing.
+ * descriptor 2 when libgin was loaded takes lines only if it looks like a log: a terminal, a file
+ * or pipe that is open for writing only or for appending, or a regular file whose offset is at its
+ * end. Sockets, shared memory and data files are open for reading and writing, at another offset.
  */
 static int takesLines(void)
 {
@@ -50,8 +50,11 @@ static int takesLines(void)
 	if (loaded.st_ino && seen.st_dev == loaded.st_dev && seen.st_ino == loaded.st_ino)
 		return 1;
 	int flags = fcntl(STDERR_FILENO, F_GETFL);
-	return flags >= 0 &&
-	       ((flags & O_ACCMODE) == O_WRONLY || (flags & O_APPEND) || isatty(STDERR_FILENO));
+	if (flags < 0)
+		return 0;
+	if ((flags & O_ACCMODE) == O_WRONLY || (flags & O_APPEND) || isatty(STDERR_FILENO))
+		return 1;
+	return S_ISREG(seen.st_mode) && lseek(STDERR_FILENO, 0, SEEK_CUR) == seen.st_size;
 }
 
 /* Returns 0 or why the line was not written; there is nowhere to report it. */

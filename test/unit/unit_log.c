@@ -41,27 +41,30 @@ static int redirect(int flags)
 	return fd;
 }
 
-static void expectLine(int flags, int expected)
+/* `content`: bytes that the file has before libgin writes. */
+static void expectLine(int flags, off_t content, int expected)
 {
 	int file = redirect(flags);
 
+	EXPECT(!ftruncate(file, content));
 	logWrite(logError, "a line");
-	EXPECT_EQUAL(bytesOf(file) > 0, expected);
+	EXPECT_EQUAL(bytesOf(file) > content, expected);
 	close(file);
 }
 
 /* As freopen(), a shell or a daemon redirects standard error. */
 static void toLogFiles(void)
 {
-	expectLine(O_WRONLY, 1);
-	expectLine(O_WRONLY | O_APPEND, 1);
-	expectLine(O_RDWR | O_APPEND, 1);
+	expectLine(O_WRONLY, 0, 1);
+	expectLine(O_WRONLY | O_APPEND, 100, 1);
+	expectLine(O_RDWR | O_APPEND, 100, 1);
+	expectLine(O_RDWR, 0, 1); /* as programs capture standard error: a temporary file */
 }
 
 static void notToDataFiles(void)
 {
-	expectLine(O_RDWR, 0);
-	expectLine(O_RDONLY, 0);
+	expectLine(O_RDWR, 1000, 0);
+	expectLine(O_RDONLY, 0, 0);
 }
 
 static void notToSockets(void)
