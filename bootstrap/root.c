@@ -27,6 +27,7 @@
 #define STRANGERS_MOST 256 /* clients that have not proved that they know the key */
 #define STRANGERS_LEAST 4
 #define STRANGER_MS 1000  /* a stranger is closed for a newer one after this time at the earliest */
+#define NAMED 3		  /* refused clients that have a log line each; later ones are counted */
 #define REPORT_SECONDS 10 /* between two log lines about refused clients */
 #define STACK_BYTES (256 << 10)
 
@@ -35,6 +36,7 @@ struct root {
 	int once;
 	int strangers, most;
 	int paused;	  /* all slots are taken: the listener is not polled */
+	unsigned named;	  /* refused clients that have a log line each */
 	unsigned refused; /* since the last log line */
 	uint64_t reported, warned;
 	uint8_t key[AUTH_KEY_BYTES];
@@ -54,9 +56,10 @@ static void refuse(struct root *root, struct rootClient *client)
 {
 	char from[64];
 
-	if (root->reported) {
+	if (root->named == NAMED) {
 		root->refused++;
 	} else {
+		root->named++;
 		socketPeer(client->fd, from, sizeof(from));
 		logWrite(logWarn, "bootstrap: refused %s, which does not know the key (GIN_SECRET)",
 			 from);

@@ -8,7 +8,7 @@
  *
  * No copy may need an SM, because waiting kernels may hold all of them. The driver copies within one
  * GPU by a kernel, whatever the flags (measured: driver 580, H200). Such a copy therefore goes through
- * pinned host memory: out by one copy engine, back by another. Fills of more than 4 KiB are kernels
+ * pinned host memory: out by one copy engine, back by another. Fills of 64 KiB are kernels
  * too, and are not used.
  */
 #include <stdlib.h>

@@ -263,11 +263,9 @@ ginResult_t controlAcceptChildren(struct control *c, int children, uint64_t dead
 	struct reception r = {.c = c, .missing = children, .most = mostStrangers()};
 	ginResult_t result = acceptAll(&r, deadline);
 
+	while (r.strangers)
+		refuseStranger(&r, 0);
 	reportRefusals(&r, clockNow());
-	while (r.strangers) {
-		close(r.stranger[r.strangers - 1].fd);
-		r.strangers--;
-	}
 	while (c->spares)
 		controlReleaseSpare(c);
 	return result;

@@ -190,7 +190,7 @@ static ginResult_t copyAndWait(const struct device *d, char *dst, const void *sr
 
 /*
  * The driver copies pieces of this size without an SM; waiting kernels may hold all SMs. Zeros are
- * copied too, because a fill of more than 4 KiB is a kernel.
+ * copied too, because a fill of 64 KiB is a kernel.
  */
 static ginResult_t writeInPieces(const struct device *d, char *dst, const char *src, size_t bytes)
 {
