@@ -239,7 +239,8 @@ static ginResult_t openRoutes(ginComm_t comm, const struct commStart *start)
 	int met = result == ginSuccess;
 	if (met)
 		result = routesAgree(comm, keepIntroductions(comm, all));
-	handlesUnbind(&mine.handles); /* every peer is connected, or opening has failed */
+	/* Every peer is connected, or opening has failed. */
+	handlesUnbind(&comm->control, result == ginSuccess);
 	if (met)
 		result = routesOpen(comm, result);
 	free(all);
