@@ -272,6 +272,9 @@ $(addprefix $(BUILD)/test/mlx5_nic_,failures paths): private LDFLAGS += -rdynami
 $(BUILD)/test/limits_memory: private LDFLAGS += \
 	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=tsearch
 
+# A failure follows an agreement of all ranks at once.
+$(BUILD)/test/unit_devcomm_failure: private LDFLAGS += -Wl,--wrap=controlAgree
+
 # PMIx in the test itself.
 $(BUILD)/test/unit_pmix: private CFLAGS += -Itest/fake/pmix
 

@@ -187,30 +187,37 @@ ssize_t getrandom(void *out, size_t bytes, unsigned flags)
 	return syscall(SYS_getrandom, out, bytes, flags);
 }
 
+/* A connection whose challenge has arrived. */
+static int connectChallenged(const struct rootContact *contact)
+{
+	struct pollfd challenged = {.fd = connectRoot(contact), .events = POLLIN};
+
+	EXPECT_EQUAL(poll(&challenged, 1, VISIT_SECONDS * 1000), 1);
+	return challenged.fd;
+}
+
 /*
- * The root is stopped after it has accepted a rank; another rank is stopped after its proof. Both
- * are served.
+ * The root is stopped after it has accepted a rank. Of other ranks, one has stopped after its proof,
+ * and one proves the key while the root is stopped. All are served.
  */
 static void stoppedRanks(void)
 {
 	struct rootContact contact = newRoot(0, VISIT_SECONDS);
-	struct visitor v[2];
-	uint64_t challenge[2];
+	uint64_t end = clockNow() + VISIT_SECONDS * SECOND;
+	struct visitor v[3];
 
-	for (uint32_t r = 0; r < 2; r++)
-		v[r] = makeVisitor(&contact, "stopped", 0, r, 2);
+	for (uint32_t r = 0; r < 3; r++)
+		v[r] = makeVisitor(&contact, "stopped", 0, r, 3);
 	v[0].fd = greetRoot(&contact, 0);
+	v[1].fd = connectChallenged(&contact);
 	slowRandom = 1;
-	int fd = connectRoot(&contact);
-	EXPECT(!socketReceive(fd, challenge, sizeof(challenge),
-			      clockNow() + VISIT_SECONDS * SECOND));
+	v[2].fd = connectRoot(&contact);
+	EXPECT(!authConnect(v[1].fd, contact.key, 1, end));
 	expectServes(&contact);
-	struct pollfd ended = {.fd = fd, .events = POLLIN};
-	EXPECT_EQUAL(poll(&ended, 1, 0), 0);
-	close(fd);
-	sendAll(v[0].fd, &v[0].request, sizeof(v[0].request));
-	startVisit(&v[1]);
-	expectAllMet(v, 2);
+	EXPECT(!authConnect(v[2].fd, contact.key, 2, end));
+	for (int r = 0; r < 3; r++)
+		sendAll(v[r].fd, &v[r].request, sizeof(v[r].request));
+	expectAllMet(v, 3);
 }
 
 /* The process has no descriptor left for a while: ranks wait, and then meet. */

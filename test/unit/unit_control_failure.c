@@ -236,7 +236,7 @@ static void newsFromBootstrap(void)
 /* Messages that cannot be right, sent by a rank that knows the secret; rank 1's to its parent. */
 static struct {
 	struct controlHeader header;
-	struct controlEntry entry;
+	struct controlEntry entry[2]; /* equal */
 	ginResult_t result;
 	const char *words;
 } nonsense;
@@ -253,7 +253,7 @@ static void talksNonsense(struct member *m)
 		uint64_t deadline = clockNow() + TEAM_SECONDS * SECOND;
 		pthread_mutex_lock(&m->control.lock);
 		EXPECT(!socketSend(fd, header, sizeof(*header), deadline));
-		EXPECT(!socketSend(fd, &nonsense.entry, bytes, deadline));
+		EXPECT(!socketSend(fd, nonsense.entry, bytes, deadline));
 		pthread_mutex_unlock(&m->control.lock);
 	} else {
 		EXPECT_FAILS(controlAgree(&m->control, "wait", ginSuccess), nonsense.result,
@@ -267,7 +267,8 @@ static void sayNonsense(const char *name, uint32_t type, uint32_t seq, uint64_t 
 {
 	nonsense.header =
 		(struct controlHeader){.type = type, .seq = seq, .bytes = bytes, .call = "wait"};
-	nonsense.entry = (struct controlEntry){entryRank, ginSuccess, entryBytes};
+	for (int i = 0; i < 2; i++)
+		nonsense.entry[i] = (struct controlEntry){entryRank, ginSuccess, entryBytes};
 	teamChild(name, 3, "60", talksNonsense);
 }
 
@@ -290,6 +291,7 @@ static void allNonsense(void)
 	sayNonsense("an entry longer than the message", controlUp, 2, entry, 1, 1);
 	sayNonsense("an entry longer than any", controlUp, 2, entry, 1, CONTROL_BYTES + 1);
 	sayNonsense("half an entry", controlUp, 2, entry - 1, 1, 0);
+	sayNonsense("two entries of one rank", controlUp, 2, 2 * entry, 1, 0);
 	nonsense.words = "collective 7 arrived while in 2";
 	sayNonsense("another collective", controlUp, 7, entry, 1, 0);
 }
