@@ -178,11 +178,12 @@ static void silentCrowd(void)
 	expectCountsSoon(files, threads);
 }
 
-static int slowRandom; /* the next challenge takes longer than the root lets clients be silent */
+static int slowRandom; /* the root's next challenge takes longer than clients may be silent */
+static _Thread_local int isTester; /* whose own challenges are not slow */
 
 ssize_t getrandom(void *out, size_t bytes, unsigned flags)
 {
-	if (__atomic_exchange_n(&slowRandom, 0, __ATOMIC_ACQ_REL))
+	if (!isTester && __atomic_exchange_n(&slowRandom, 0, __ATOMIC_ACQ_REL))
 		usleep(6000000);
 	return syscall(SYS_getrandom, out, bytes, flags);
 }
@@ -210,6 +211,7 @@ static void stoppedRanks(void)
 		v[r] = makeVisitor(&contact, "stopped", 0, r, 3);
 	v[0].fd = greetRoot(&contact, 0);
 	v[1].fd = connectChallenged(&contact);
+	isTester = 1;
 	slowRandom = 1;
 	v[2].fd = connectRoot(&contact);
 	EXPECT(!authConnect(v[1].fd, contact.key, 1, end));
