@@ -121,17 +121,25 @@ static void meets(int rank, int nRanks)
 	}
 }
 
-/* No communicator, with these words, and nothing is left open. */
-static std::function<void()> fails(std::vector<std::string> words,
-				   ginResult_t result = ginErrorBootstrap)
+/* No communicator, with these words. */
+static std::function<void()> isTold(std::vector<std::string> words, ginResult_t result)
 {
 	return [=] {
 		ginComm_t comm = nullptr;
-		size_t files = countFiles();
 		EXPECT_FAILS(ginCommInit(nullptr, &comm), result, "ginCommInit");
 		for (const std::string &word : words)
 			EXPECT_FAILS(result, result, word.c_str());
 		EXPECT(!comm);
+	};
+}
+
+/* And nothing is left open. */
+static std::function<void()> fails(std::vector<std::string> words,
+				   ginResult_t result = ginErrorBootstrap)
+{
+	return [=] {
+		size_t files = countFiles();
+		isTold(words, result)();
 		EXPECT(countFiles() == files);
 	};
 }
@@ -293,6 +301,36 @@ static void lateRoot()
 		   }}});
 }
 
+static std::function<void()> late(std::function<void()> body)
+{
+	return [=] {
+		usleep(300000);
+		body();
+	};
+}
+
+/* A rank's own error reaches all ranks, whichever comes last, and the rank itself in any case. */
+static void wrongVariableLate()
+{
+	for (const char *variable : {"GIN_ROUTE=bogus", "GIN_TIMEOUT=abc"}) {
+		auto told = isTold({variable}, ginErrorInvalidArgument);
+		std::string all = newRoot(), root = newRoot(), never = newRoot();
+		startJob(std::string(variable) + " on all ranks, one is late",
+			 {{rankOf(0, 2, {all, variable}), told},
+			  {rankOf(1, 2, {all, variable}), late(told)}});
+		startJob(std::string(variable) + " on a late rank",
+			 {{rankOf(0, 3, {root}), told},
+			  {rankOf(1, 3, {root}), told},
+			  {rankOf(2, 3, {root, variable}), late(told)}});
+		startJob(std::string(variable) + " on rank 0, one is late",
+			 {{rankOf(0, 2, {never, variable}), told},
+			  {rankOf(1, 2, {never}), late(told)}});
+	}
+	startJob("a wrong variable, and rank 0 never comes",
+		 {{rankOf(1, 2, {newRoot(), "GIN_TIMEOUT=1", "GIN_ROUTE=bogus"}),
+		   fails({"GIN_ROUTE=bogus"}, ginErrorInvalidArgument)}});
+}
+
 static void secrets()
 {
 	std::string root = newRoot();
@@ -444,6 +482,7 @@ int main()
 	launchers();
 	wrongVariables();
 	lateRoot();
+	wrongVariableLate();
 	secrets();
 	takenPort();
 	twoJobs("two jobs at one port", "GIN_SECRET=second", {"has another secret"},
