@@ -258,7 +258,7 @@ static ginResult_t checkHostMemory(ginComm_t comm, const ginDevCommRequirements_
 {
 	const char *what;
 	size_t bytes = hostBytesOf(comm, want);
-	uint64_t room = roomLeft(&what);
+	uint64_t room = roomLeft(bytes, &what);
 
 	if (bytes <= room)
 		return ginSuccess;
