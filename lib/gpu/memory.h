@@ -43,8 +43,9 @@ ginResult_t memoryFree(const struct device *d, void *ptr);
 
 /*
  * Ranks of one process use each other's host memory in place. memoryUse() counts such users (`by` 1
- * or -1) of the allocation around `ptr`, if it is still the allocation `id`. memoryDrop() frees an allocation of a process without a
- * GPU when it has no users: at once, or by the last memoryUse().
+ * or -1) of the allocation around `ptr`, if it is still the allocation `id`. In a process without a
+ * GPU, memoryDrop() and memoryFree() free an allocation when it has no users: at once, or by the last
+ * memoryUse().
  */
 void memoryUse(const void *ptr, uint64_t id, int by);
 void memoryDrop(void *ptr);

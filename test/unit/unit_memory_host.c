@@ -93,6 +93,24 @@ static void droppedWhileUsed(void)
 	expectHoldings(before);
 }
 
+/* And memory that its rank frees, which cannot be freed twice. */
+static void freedWhileUsed(void)
+{
+	struct holdings before = holdingsNow();
+	struct memory m;
+	void *at = NULL;
+
+	EXPECT_SUCCESS(memoryAllocHost(&hostThreads, 8192, &at));
+	EXPECT_SUCCESS(memoryDescribe(&hostThreads, at, 8192, &m));
+	memoryUse(at, m.id, 1);
+	EXPECT_SUCCESS(memoryFree(&hostThreads, at));
+	*(char *)at = 1;
+	EXPECT_FAILS(memoryFree(&hostThreads, at), ginErrorInvalidArgument, "not from ginMemAlloc");
+	memoryUse(at, m.id, -1);
+	EXPECT(!memoryFind(&m));
+	expectHoldings(before);
+}
+
 static void freedByTheRightOne(void)
 {
 	void *at = NULL;
@@ -164,6 +182,7 @@ int main(void)
 	expectChild("host memory of every size", ofAllSizes);
 	expectChild("a window in what is pinned alone", onlyWhatIsPinned);
 	expectChild("dropped while it is used", droppedWhileUsed);
+	expectChild("memory that is freed while it is used", freedWhileUsed);
 	expectChild("freed by the right one", freedByTheRightOne);
 	expectChild("the driver refuses", refused);
 	expectChild("memory of a peer", ofAPeer);
