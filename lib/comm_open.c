@@ -114,9 +114,11 @@ static ginResult_t openControl(ginComm_t comm)
 	uint8_t key[AUTH_KEY_BYTES];
 	ginResult_t result = meetRanks(comm, &me);
 
-	if (result == ginSuccess && comm->bootstrap->watch)
+	if (result == ginSuccess && comm->bootstrap->lost)
 		comm->control.news = (struct controlNews){
-			.fd = comm->bootstrap->watch(comm->bootstrapState),
+			.fd = comm->bootstrap->watch ? comm->bootstrap->watch(comm->bootstrapState)
+						     : -1,
+			.isAsked = !comm->bootstrap->watch,
 			.lost = comm->bootstrap->lost,
 			.arg = comm->bootstrapState,
 		};

@@ -54,9 +54,13 @@ struct controlGather {
  */
 typedef void (*controlFailure_t)(void *arg, int rank, ginResult_t result);
 
-/* News from the bootstrap while the tree connects: see struct bootstrapOps. fd -1: none. */
+/*
+ * News from the bootstrap while the tree connects: see struct bootstrapOps. fd -1: none, unless
+ * `isAsked`, when lost() is called again and again.
+ */
 struct controlNews {
 	int fd;
+	int isAsked;
 	int (*lost)(void *arg, char *why);
 	void *arg;
 };

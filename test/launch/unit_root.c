@@ -339,7 +339,7 @@ static void newsOfMeetings(void)
 	EXPECT_EQUAL(meetingExchange(&m, &mine, 0, &root, &parent, why), 0);
 	EXPECT(meetingWatch(&m) >= 0);
 	meetingEnd(v.fd, 0);
-	EXPECT_EQUAL(meetingLost(&m, why), 1);
+	EXPECT_EQUAL(meetingLost(&m, why), ginErrorBootstrap);
 	EXPECT_HAS(why, "rank 0 (host host0) ended while");
 	EXPECT_EQUAL(meetingWatch(&m), -1);
 }

@@ -194,7 +194,7 @@ static void absent(void)
 static int newsOf2(void *arg, char *why)
 {
 	snprintf(why, SENTENCE_BYTES, "%s", (const char *)arg);
-	return 1;
+	return ginErrorBootstrap;
 }
 
 /* Rank 2 has died before it came: the bootstrap knows, and rank 0 does not wait for GIN_TIMEOUT. */
@@ -209,7 +209,8 @@ static void lostInBootstrap(struct member *m)
 			     "rank 2 has ended");
 }
 
-static void newsFromBootstrap(void)
+/* The news come by a descriptor, or are asked for. */
+static void newsOfBootstrap(int isAsked)
 {
 	static struct team team = {.body = lostInBootstrap};
 	static char words[] = "rank 2 has ended";
@@ -221,8 +222,8 @@ static void newsFromBootstrap(void)
 	pthread_barrier_init(&team.barrier, NULL, 3);
 	for (int r = 0; r < 3; r++)
 		teamPrepare(&team, &team.member[r], r);
-	team.member[0].control.news =
-		(struct controlNews){.fd = channel[0], .lost = newsOf2, .arg = words};
+	team.member[0].control.news = (struct controlNews){
+		.fd = isAsked ? -1 : channel[0], .isAsked = isAsked, .lost = newsOf2, .arg = words};
 	for (int r = 0; r < 2; r++)
 		EXPECT(!pthread_create(&team.member[r].thread, NULL, teamThread, &team.member[r]));
 	EXPECT(write(channel[1], "", 1) == 1);
@@ -231,6 +232,16 @@ static void newsFromBootstrap(void)
 		pthread_join(team.member[r].thread, NULL);
 	EXPECT(clockNow() - before < TEAM_SECONDS * SECOND);
 	controlClose(&team.member[2].control);
+}
+
+static void newsFromBootstrap(void)
+{
+	newsOfBootstrap(0);
+}
+
+static void newsAskedFor(void)
+{
+	newsOfBootstrap(1);
 }
 
 /* Messages that cannot be right, sent by a rank that knows the secret; rank 1's to its parent. */
@@ -318,6 +329,7 @@ static void stayAway(void)
 	WITH(2);
 	expectChild("a rank never comes", absent);
 	expectChild("a rank is lost in the bootstrap", newsFromBootstrap);
+	expectChild("a rank is lost, and the bootstrap is asked", newsAskedFor);
 }
 
 static void giveUp(void)
