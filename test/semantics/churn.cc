@@ -299,7 +299,7 @@ static int oneLife(const ginConfig_t *config)
 			life.why.c_str());
 		return 1;
 	}
-	if (!asThreads)
+	if (!asThreads && life.r.device < 0) /* the CUDA driver has files of its own */
 		expectFilesSoon(files + root);
 	return 0;
 }
