@@ -43,7 +43,12 @@ struct root {
 	char job[BOOTSTRAP_JOB], host[64];
 	struct rootClient *clients;
 	struct rootGroups groups;
+	struct root **handle; /* NULL: the root does not count users */
+	int users;	      /* under usersLock, as *handle */
+	uint64_t busy;	      /* when there was last a user, a client or a communicator */
 };
+
+static pthread_mutex_t usersLock = PTHREAD_MUTEX_INITIALIZER;
 
 static void dropStranger(struct root *root, struct rootClient *client)
 {
@@ -268,7 +273,7 @@ static void step(struct root *root)
 {
 	int idle = !root->clients && !root->groups.list;
 	struct epoll_event event;
-	int ready = epoll_wait(root->poll, &event, 1, idle ? -1 : TICK_MS);
+	int ready = epoll_wait(root->poll, &event, 1, idle && !root->handle ? -1 : TICK_MS);
 
 	if (ready > 0 && event.data.ptr)
 		serve(root, event.data.ptr);
@@ -281,6 +286,15 @@ static void step(struct root *root)
 	rootGroupsTick(&root->groups, now);
 }
 
+static void closeListener(struct root *root)
+{
+	if (root->listener < 0)
+		return;
+	shutdown(root->listener, SHUT_RDWR); /* for the reason in rootClientDrop() */
+	forkGuardClose(root->listener);
+	root->listener = -1;
+}
+
 static void freeRoot(struct root *root)
 {
 	rootGroupsFree(&root->groups);
@@ -288,23 +302,49 @@ static void freeRoot(struct root *root)
 		rootClientDrop(root->clients);
 	if (root->poll >= 0)
 		close(root->poll);
-	shutdown(root->listener, SHUT_RDWR); /* for the reason in rootClientDrop() */
-	forkGuardClose(root->listener);
+	closeListener(root);
 	free(root);
+}
+
+/* After 1, rootUse() finds no root, and the port is free. */
+static int isUnused(struct root *root)
+{
+	uint64_t now = clockNow();
+
+	if (!root->handle)
+		return 0;
+	pthread_mutex_lock(&usersLock);
+	if (root->users || root->clients || root->groups.list)
+		root->busy = now;
+	int ends = now > root->busy + ROOT_LINGER * SECOND;
+	if (ends) {
+		closeListener(root);
+		*root->handle = NULL;
+	}
+	pthread_mutex_unlock(&usersLock);
+	return ends;
 }
 
 static void *rootThread(void *arg)
 {
 	struct root *root = arg;
 
-	while (!root->once || !root->groups.done)
+	while (!(root->once && root->groups.done) && !isUnused(root))
 		step(root);
 	freeRoot(root);
 	return NULL;
 }
 
-int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job, int once,
-	      unsigned seconds)
+static void setHandle(struct root **handle, struct root *root)
+{
+	pthread_mutex_lock(&usersLock);
+	if (handle)
+		*handle = root;
+	pthread_mutex_unlock(&usersLock);
+}
+
+static int startRoot(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job, int once,
+		     unsigned seconds, struct root **handle)
 {
 	struct root *root = calloc(1, sizeof(*root));
 	pthread_t thread;
@@ -316,6 +356,9 @@ int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job, 
 	*root = (struct root){.listener = listener,
 			      .once = once,
 			      .most = mostStrangers(),
+			      .handle = handle,
+			      .users = 1,
+			      .busy = clockNow(),
 			      .groups = {.seconds = seconds}};
 	forkGuard(listener);
 	memcpy(root->key, key, sizeof(root->key));
@@ -324,6 +367,7 @@ int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job, 
 	root->poll = fileAboveStandard(epoll_create1(EPOLL_CLOEXEC));
 	if (root->poll < 0 || pollAdd(root, listener, NULL))
 		goto failed;
+	setHandle(handle, root);
 	errno = threadStartSized(&thread, "gin-root", STACK_BYTES, rootThread, root);
 	if (errno)
 		goto failed;
@@ -332,9 +376,40 @@ int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job, 
 
 failed:;
 	int reason = errno;
+	setHandle(handle, NULL);
 	freeRoot(root);
 	errno = reason;
 	return -1;
+}
+
+int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job, int once,
+	      unsigned seconds)
+{
+	return startRoot(listener, key, job, once, seconds, NULL);
+}
+
+int rootStartUsed(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job,
+		  unsigned seconds, struct root **handle)
+{
+	return startRoot(listener, key, job, 0, seconds, handle);
+}
+
+int rootUse(struct root **handle)
+{
+	pthread_mutex_lock(&usersLock);
+	int runs = *handle != NULL;
+	if (runs)
+		(*handle)->users++;
+	pthread_mutex_unlock(&usersLock);
+	return runs;
+}
+
+void rootRelease(struct root **handle)
+{
+	pthread_mutex_lock(&usersLock);
+	if (*handle)
+		(*handle)->users--;
+	pthread_mutex_unlock(&usersLock);
 }
 
 int rootMake(struct rootContact *contact, const char *ifname, int once, unsigned seconds, char *why)
