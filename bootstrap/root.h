@@ -58,11 +58,12 @@ struct rootReply {
 int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job, int once,
 	      unsigned seconds);
 
+struct root;
+
 /*
  * As rootStart(), for a root that *handle points to while it runs. The root begins with one user,
  * and ends when it has had no users, no clients and no communicators for ROOT_LINGER seconds.
  */
-struct root;
 int rootStartUsed(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job,
 		  unsigned seconds, struct root **handle);
 
