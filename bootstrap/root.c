@@ -44,7 +44,7 @@ struct root {
 	struct rootClient *clients;
 	struct rootGroups groups;
 	struct root **handle; /* NULL: the root does not count users */
-	int users;	      /* under usersLock, as *handle */
+	int users;	      /* changes under usersLock, as *handle */
 	uint64_t busy;	      /* when there was last a user, a client or a communicator */
 };
 
@@ -306,17 +306,22 @@ static void freeRoot(struct root *root)
 	free(root);
 }
 
-/* After 1, rootUse() finds no root, and the port is free. */
+/*
+ * After 1, rootUse() finds no root, and the port is free. The lock is taken once only, because a
+ * forked child would find it taken.
+ */
 static int isUnused(struct root *root)
 {
 	uint64_t now = clockNow();
 
 	if (!root->handle)
 		return 0;
-	pthread_mutex_lock(&usersLock);
-	if (root->users || root->clients || root->groups.list)
+	if (__atomic_load_n(&root->users, __ATOMIC_RELAXED) || root->clients || root->groups.list)
 		root->busy = now;
-	int ends = now > root->busy + ROOT_LINGER * SECOND;
+	if (now <= root->busy + ROOT_LINGER * SECOND)
+		return 0;
+	pthread_mutex_lock(&usersLock);
+	int ends = !root->users;
 	if (ends) {
 		closeListener(root);
 		*root->handle = NULL;
@@ -399,7 +404,7 @@ int rootUse(struct root **handle)
 	pthread_mutex_lock(&usersLock);
 	int runs = *handle != NULL;
 	if (runs)
-		(*handle)->users++;
+		__atomic_fetch_add(&(*handle)->users, 1, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&usersLock);
 	return runs;
 }
@@ -408,7 +413,7 @@ void rootRelease(struct root **handle)
 {
 	pthread_mutex_lock(&usersLock);
 	if (*handle)
-		(*handle)->users--;
+		__atomic_fetch_sub(&(*handle)->users, 1, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&usersLock);
 }
 

@@ -15,9 +15,10 @@
 #include "bootstrap.h"
 
 #define ROOT_ADDRESSES 5
-#define ROOT_LINGER                                                                                \
-	1 /* seconds; programs that make one communicator after another need the root soon */
 #define ROOT_RANKS (1 << 20) /* most ranks of a communicator */
+
+/* Seconds: programs that make one communicator after another need the root soon. */
+#define ROOT_LINGER 1
 
 /* Address and key of a root. It fits a ginUniqueId_t. */
 struct rootContact {
