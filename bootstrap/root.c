@@ -24,6 +24,7 @@
 
 #define SILENT_SECONDS 5 /* time limit for a client to prove that it knows the key */
 #define TICK_MS 250
+#define FULL_MS 10	   /* while a group that is full waits for other clients */
 #define STRANGERS_MOST 256 /* clients that have not proved that they know the key */
 #define STRANGERS_LEAST 4
 #define STRANGER_MS 1000  /* a stranger is closed for a newer one after this time at the earliest */
@@ -36,6 +37,7 @@ struct root {
 	int once;
 	int strangers, most;
 	int paused;	  /* all slots are taken: the listener is not polled */
+	int full;	  /* a group that is full waits for other clients */
 	unsigned named;	  /* refused clients that have a log line each */
 	unsigned refused; /* since the last log line */
 	uint64_t reported, warned;
@@ -268,18 +270,39 @@ static void dropSilent(struct root *root, uint64_t now)
 	}
 }
 
+/* Connections whose ranks are not known yet, where another job may use this port. */
+static int othersCome(const struct root *root)
+{
+	struct pollfd ready = {.fd = root->listener, .events = POLLIN};
+
+	if (!root->handle || root->job[0])
+		return 0;
+	for (const struct rootClient *client = root->clients; client; client = client->next)
+		if (client->state == clientProves || client->state == clientAsks)
+			return 1;
+	return poll(&ready, 1, 0) > 0;
+}
+
+static int waitMs(const struct root *root)
+{
+	if (root->full)
+		return FULL_MS;
+	return root->clients || root->groups.list || root->handle ? TICK_MS : -1;
+}
+
 /* Handles one event only: handling it may free clients that other events point to. */
 static void step(struct root *root)
 {
-	int idle = !root->clients && !root->groups.list;
 	struct epoll_event event;
-	int ready = epoll_wait(root->poll, &event, 1, idle && !root->handle ? -1 : TICK_MS);
+	int ready = epoll_wait(root->poll, &event, 1, waitMs(root));
 
 	if (ready > 0 && event.data.ptr)
 		serve(root, event.data.ptr);
 	else if (ready > 0)
 		acceptClient(root);
 	uint64_t now = clockNow();
+	root->full = rootGroupsFull(&root->groups) &&
+		     rootGroupsComplete(&root->groups, othersCome(root));
 	dropSilent(root, now);
 	makeRoom(root, now);
 	reportRefusals(root, now);
