@@ -22,7 +22,7 @@
 
 #define BACKEND_WHY 160	  /* bytes of a reason in words, its NUL included */
 #define BACKEND_BLOB 64	  /* bytes that the probe on one rank sends to the backend on the others */
-#define BACKEND_OFFER 128 /* bytes that one rank sends about its part of a window */
+#define BACKEND_OFFER 160 /* bytes that one rank sends about its part of a window */
 
 /* What the core gives a backend. It lives as long as the communicator. */
 struct backendHost {

@@ -3,18 +3,19 @@
  * proxy.c - the proxy backend: CPU threads move the data that kernels ask for
  *
  * Kernels post descriptors into the ring of a context (include/gin/proxy/ring.cuh). A worker thread
- * (worker.c) takes them (engine.c), checks them (descriptor.c) and starts a transport (ipc.c),
- * which moves the data.
+ * (worker.c) takes them (engine.c), checks them (descriptor.c) and starts the transport of the peer
+ * (lanes.c), which moves the data.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/peermem/peermem.h"
 #include "worker.h"
 
 struct proxy {
 	const struct backendHost *host;
-	struct peermem *peermem;
 	struct proxySlots slots;
+	struct proxyTransports transports;
 	struct proxyWorkers workers;
 };
 
@@ -35,46 +36,23 @@ static int proxyProbe(const struct backendHost *host, void *blob, char *why)
 	return 1;
 }
 
-static int proxyReach(const struct backendHost *host, int peer, const void *mine,
-		      const void *theirs, char *why)
-{
-	struct peermemBlob blob;
-	struct peermemLink link;
-
-	(void)mine;
-	memcpy(&blob, theirs, sizeof(blob));
-	return peermemReach(host, peer, &blob, &link, why);
-}
-
-/*
- * Also direct peers: atomics and signals at window offsets have one agent for all peers, which is
- * the proxy wherever it is in use.
- */
-static int serves(const void *of, int rank)
-{
-	const struct backendHost *host = of;
-
-	return host->routes[rank] != ginRouteNone;
-}
-
 static void closeProxy(struct proxy *p)
 {
+	transportsClose(&p->transports);
 	slotsClose(&p->slots);
-	peermemClose(p->peermem);
 	free(p);
 }
 
 static ginResult_t openProxy(struct proxy *p, const struct backendHost *host)
 {
-	const struct peermemPeers peers = {serves, host};
+	unsigned threads = paramNumber(paramProxyThreads);
 
 	p->host = host;
-	ginResult_t result = peermemOpen(host, "proxy", &peers, &p->peermem);
+	ginResult_t result = slotsOpen(&p->slots);
 	if (result == ginSuccess)
-		result = slotsOpen(&p->slots);
+		result = transportsOpen(host, &p->slots, threads ? threads : 1, &p->transports);
 	if (result == ginSuccess)
-		result = workersOpen(host, &transportIpc, paramNumber(paramProxyThreads),
-				     &p->workers);
+		result = workersOpen(host, &p->transports, threads, &p->workers);
 	return result;
 }
 
@@ -110,11 +88,36 @@ static void proxyWindowDeregister(void *state, void *window)
 	struct proxy *p = state;
 	struct proxyWindow *w = window;
 
-	if (w->hasSlot) {
+	if (w->hasSlot)
 		slotsGive(&p->slots, w);
+	if (w->isPublished)
 		workersQuiesce(&p->workers);
-	}
-	proxyWindowFree(p->peermem, w);
+	transportsDeregister(&p->transports, w);
+	free(w);
+}
+
+static ginResult_t offerWindow(struct proxy *p, const struct memory *memory, void *offer,
+			       struct proxyWindow *w)
+{
+	struct proxyOffer own = {.bytes = 0};
+	ginResult_t result = transportsOffer(&p->transports, memory, &own, w);
+
+	if (result == ginSuccess)
+		result = slotsTake(&p->slots, w);
+	if (result != ginSuccess)
+		return result;
+	proxyWindowOwn(w, &own);
+	memcpy(offer, &own, sizeof(own));
+	return ginSuccess;
+}
+
+static ginResult_t keepLocal(struct proxy *p, struct proxyWindow *w)
+{
+	ginResult_t result = slotsTake(&p->slots, w);
+
+	if (result == ginSuccess)
+		slotsPublish(&p->slots, w);
+	return result;
 }
 
 static ginResult_t proxyWindowOffer(void *state, const struct memory *memory, void *offer,
@@ -122,12 +125,11 @@ static ginResult_t proxyWindowOffer(void *state, const struct memory *memory, vo
 {
 	struct proxy *p = state;
 	struct proxyWindow *w = NULL;
-	ginResult_t result = proxyWindowMake(p->peermem, p->host, memory, offer, &w);
+	ginResult_t result = proxyWindowMake(p->host, memory, &w);
 
 	if (result != ginSuccess)
 		return result;
-	if (!offer)
-		result = slotsTake(&p->slots, w);
+	result = offer ? offerWindow(p, memory, offer, w) : keepLocal(p, w);
 	if (result == ginSuccess)
 		*window = w;
 	else
@@ -141,8 +143,10 @@ static ginResult_t proxyWindowRegister(void *state, const char *call, ginResult_
 	struct proxy *p = state;
 
 	(void)call;
-	mine = proxyWindowReach(p->peermem, p->host, mine, offers, stride, window);
-	return mine == ginSuccess ? slotsTake(&p->slots, window) : mine;
+	mine = transportsRegister(&p->transports, mine, offers, stride, window);
+	if (mine == ginSuccess)
+		slotsPublish(&p->slots, window);
+	return mine;
 }
 
 static void proxyWindowDescribe(void *window, struct ginWindowTable *table)
@@ -261,7 +265,7 @@ const struct backendOps backendProxy = {
 	.writer = ginWriterCpu,
 	.network = 1,
 	.probe = proxyProbe,
-	.reach = proxyReach,
+	.reach = transportsReach,
 	.open = proxyOpen,
 	.close = proxyClose,
 	.windowOffer = proxyWindowOffer,

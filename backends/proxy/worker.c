@@ -25,14 +25,30 @@
 #define SLEEP_MOST 5000000
 
 /* Handles landed and failed works alike: both let their flow go on. */
-static void landAll(struct proxyWorker *w)
+static void landAll(struct transportLane *lane)
 {
-	for (;;) {
-		struct proxyWork *work = w->ops->landed(w->transport);
-		if (!work)
-			return;
+	struct proxyWork *work;
+
+	while ((work = lane->ops->landed(lane->state)))
 		engineLanded(work);
-	}
+}
+
+/* Runs `each` for every lane in use. */
+static void forLanes(struct proxyWorker *w, void (*each)(struct transportLane *lane))
+{
+	for (int i = 0; i < TRANSPORTS; i++)
+		if (w->lanes.lane[i].ops)
+			each(&w->lanes.lane[i]);
+}
+
+static void chain(struct transportLane *lane)
+{
+	lane->ops->chain(lane->state);
+}
+
+static void drain(struct transportLane *lane)
+{
+	lane->ops->drain(lane->state);
 }
 
 /* The lock is held. Returns 1 if anything was in flight. */
@@ -41,11 +57,14 @@ static int turn(struct proxyWorker *w)
 	uint32_t taken = 0;
 	int busy = 0;
 
-	for (struct proxyEngine *e = w->engines; e; e = e->next)
-		taken += engineTake(e, w->ops, w->transport);
+	for (struct proxyEngine *e = w->engines; e; e = e->next) {
+		if (__builtin_expect(e->stalled != NULL, 0))
+			taken += (uint32_t)engineResume(e);
+		taken += engineTake(e);
+	}
 	if (taken)
-		w->ops->chain(w->transport);
-	landAll(w);
+		forLanes(w, chain);
+	forLanes(w, landAll);
 	for (struct proxyEngine *e = w->engines; e; e = e->next) {
 		busy |= engineIsBusy(e); /* before engineRetire(): includes works of this turn */
 		engineRetire(e);
@@ -195,20 +214,16 @@ static int startThread(const struct backendHost *host, const cpu_set_t *among,
 }
 
 /* `among` NULL: a worker without a thread. */
-static ginResult_t openWorker(const struct backendHost *host, const struct transportOps *ops,
+static ginResult_t openWorker(const struct backendHost *host, struct transportLanes lanes,
 			      const cpu_set_t *among, struct proxyWorker *w)
 {
 	w->host = host;
-	w->ops = ops;
-	ginResult_t result = ops->open(host, &w->transport);
-	if (result != ginSuccess)
-		return result;
+	w->lanes = lanes;
 	pthread_mutex_init(&w->lock, NULL);
 	int error = among ? startThread(host, among, w) : 0;
 	if (!error)
 		return ginSuccess;
 	pthread_mutex_destroy(&w->lock);
-	ops->close(w->transport);
 	return fail(ginErrorSystem, "cannot start a thread for the proxy: %s", strerror(error));
 }
 
@@ -218,10 +233,9 @@ static void closeWorker(struct proxyWorker *w)
 	if (w->runs)
 		pthread_join(w->thread, NULL);
 	pthread_mutex_destroy(&w->lock);
-	w->ops->close(w->transport);
 }
 
-ginResult_t workersOpen(const struct backendHost *host, const struct transportOps *ops,
+ginResult_t workersOpen(const struct backendHost *host, const struct proxyTransports *transports,
 			unsigned threads, struct proxyWorkers *out)
 {
 	uint32_t count = threads ? threads : 1;
@@ -233,8 +247,8 @@ ginResult_t workersOpen(const struct backendHost *host, const struct transportOp
 	if (threads)
 		findCpus(host, &among);
 	for (; out->count < count; out->count++) {
-		ginResult_t result =
-			openWorker(host, ops, threads ? &among : NULL, &out->worker[out->count]);
+		ginResult_t result = openWorker(host, transportsLanes(transports, out->count),
+						threads ? &among : NULL, &out->worker[out->count]);
 		if (result != ginSuccess) {
 			workersClose(out);
 			return result;
@@ -259,6 +273,7 @@ void workersAdd(struct proxyWorkers *workers, struct proxyEngine *engine)
 {
 	engine->worker = workers->next++ % workers->count;
 	struct proxyWorker *w = workerOf(workers, engine);
+	engine->lanes = &w->lanes;
 
 	lockWorker(w);
 	engine->next = w->engines;
@@ -272,10 +287,11 @@ void workersRemove(struct proxyWorkers *workers, struct proxyEngine *engine)
 
 	lockWorker(w);
 	/* Drains this engine only: kernels may post to other engines without end. */
-	while (engineTake(engine, w->ops, w->transport) || engineIsBusy(engine)) {
-		w->ops->chain(w->transport);
-		w->ops->drain(w->transport);
-		landAll(w);
+	while (engineTake(engine) || engineIsBusy(engine)) {
+		engineResume(engine);
+		forLanes(w, chain);
+		forLanes(w, drain);
+		forLanes(w, landAll);
 		engineRetire(engine);
 	}
 	struct proxyEngine **at = &w->engines;

@@ -12,15 +12,15 @@
 #include <sched.h>
 
 #include "engine.h"
+#include "lanes.h"
 
 struct proxyWorker {
 	pthread_t thread;
 	int runs; /* has a thread */
 	int stop; /* atomic */
 	const struct backendHost *host;
-	const struct transportOps *ops;
-	void *transport;
-	pthread_mutex_t lock; /* protects the transport and `engines` with their contents */
+	struct transportLanes lanes;
+	pthread_mutex_t lock; /* protects the lanes and `engines` with their contents */
 	int wanted;	      /* atomic: how many other threads want the lock */
 	uint64_t sleeps;      /* atomic: how often the thread has slept */
 	uint64_t ranFor;      /* CPU time in ns at the end of its last turn before it slept */
@@ -36,7 +36,7 @@ struct proxyWorkers {
 };
 
 /* The device's scope is entered for all of these calls. */
-ginResult_t workersOpen(const struct backendHost *host, const struct transportOps *ops,
+ginResult_t workersOpen(const struct backendHost *host, const struct proxyTransports *transports,
 			unsigned threads, struct proxyWorkers *workers);
 void workersClose(struct proxyWorkers *workers);
 
