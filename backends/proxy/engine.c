@@ -268,7 +268,8 @@ static int begin(struct proxyEngine *e, struct proxyFlow *flow, struct proxyWork
 		w->state = workWaiting;
 		return 0;
 	}
-	w->result = (uint8_t)result;
+	if (result != ginSuccess)
+		w->result = (uint8_t)result;
 	if (result != ginSuccess || w->state == workLanded) {
 		dataLanded(e, w);
 		advance(e, flow);
@@ -316,6 +317,19 @@ int engineResume(struct proxyEngine *e)
 		flow = next;
 	}
 	return any;
+}
+
+void engineAbandon(struct proxyEngine *e)
+{
+	for (uint64_t t = e->retired; t != e->taken; t++) {
+		struct proxyWork *w = &e->works[t & e->worksMask];
+		int isUnderWay = w->state == workUnderWay ||
+				 (w->state == workLanded && w->wordState == wordUnderWay);
+		if (!isUnderWay || laneOf(e, w->peer)->order == transportHere)
+			continue;
+		w->result = ginErrorPeer;
+		engineLanded(w);
+	}
 }
 
 /* After an invalid descriptor the ring is not trusted: every wait on it ends with an error. */

@@ -73,6 +73,9 @@ uint32_t engineTake(struct proxyEngine *engine);
 /* Tries again what transports had no room for. Returns 1 if anything was stalled. */
 int engineResume(struct proxyEngine *engine);
 
+/* The network lanes are stopped: what they had under way has failed. */
+void engineAbandon(struct proxyEngine *engine);
+
 /*
  * The work, of any engine, has landed or has failed, see work->result; or, if its data had landed
  * before, its word has been changed.

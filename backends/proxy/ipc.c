@@ -201,12 +201,12 @@ static enum transportOrder ipcOrder(const void *state)
 	return transportHere;
 }
 
-static ginResult_t ipcWindowOffer(void *state, const struct memory *memory, void *offer,
-				  void **link)
+static ginResult_t ipcWindowOffer(void *state, const struct memory *memory,
+				  struct proxyOffer *offer, void **link)
 {
 	struct ipcTransport *t = state;
 	struct peermemWindow *window = NULL;
-	ginResult_t result = peermemOffer(t->peermem, memory, offer, &window);
+	ginResult_t result = peermemOffer(t->peermem, memory, offer->ipc, &window);
 
 	*link = window;
 	return result;

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/peermem/peermem.h"
 #include "worker.h"
 
 struct proxy {
@@ -26,21 +25,16 @@ struct proxyContexts {
 	struct proxyEngine *engine[];
 };
 
-static int proxyProbe(const struct backendHost *host, void *blob, char *why)
-{
-	struct peermemBlob mine;
-
-	peermemDescribe(host->device, &mine);
-	memcpy(blob, &mine, sizeof(mine));
-	why[0] = '\0';
-	return 1;
-}
-
 static void closeProxy(struct proxy *p)
 {
 	transportsClose(&p->transports);
 	slotsClose(&p->slots);
 	free(p);
+}
+
+static ginResult_t openWorkers(struct proxy *p)
+{
+	return workersOpen(p->host, &p->transports, paramNumber(paramProxyThreads), &p->workers);
 }
 
 static ginResult_t openProxy(struct proxy *p, const struct backendHost *host)
@@ -51,8 +45,8 @@ static ginResult_t openProxy(struct proxy *p, const struct backendHost *host)
 	ginResult_t result = slotsOpen(&p->slots);
 	if (result == ginSuccess)
 		result = transportsOpen(host, &p->slots, threads ? threads : 1, &p->transports);
-	if (result == ginSuccess)
-		result = workersOpen(host, &p->transports, threads, &p->workers);
+	if (result == ginSuccess && !transportsNeedConnect(&p->transports))
+		result = openWorkers(p);
 	return result;
 }
 
@@ -73,6 +67,31 @@ static ginResult_t proxyOpen(const struct backendHost *host, void **state)
 	else
 		closeProxy(p);
 	return result;
+}
+
+static ginResult_t startWorkers(struct proxy *p)
+{
+	struct deviceScope scope;
+	ginResult_t result = deviceEnter(p->host->device, &scope);
+
+	if (result != ginSuccess)
+		return result;
+	result = openWorkers(p);
+	deviceLeave(p->host->device, &scope);
+	return result;
+}
+
+/* On a network, threads start when every lane is connected: peers may send at once. */
+static ginResult_t proxyConnect(void *state, const char *call)
+{
+	struct proxy *p = state;
+
+	if (!transportsNeedConnect(&p->transports))
+		return ginSuccess;
+	ginResult_t mine = transportsConnect(&p->transports, call);
+	if (mine == ginSuccess)
+		mine = startWorkers(p);
+	return p->host->allgather(p->host->core, call, mine, NULL, NULL, 0);
 }
 
 static void proxyClose(void *state)
@@ -264,9 +283,10 @@ const struct backendOps backendProxy = {
 	.route = ginRouteProxy,
 	.writer = ginWriterCpu,
 	.network = 1,
-	.probe = proxyProbe,
+	.probe = transportsProbe,
 	.reach = transportsReach,
 	.open = proxyOpen,
+	.connect = proxyConnect,
 	.close = proxyClose,
 	.windowOffer = proxyWindowOffer,
 	.windowRegister = proxyWindowRegister,

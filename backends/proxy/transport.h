@@ -61,9 +61,19 @@ struct transportOps {
 	void *(*lane)(void *state, uint32_t index);
 	enum transportOrder (*order)(const void *state);
 
-	/* As the calls of struct backendOps. Offers have TRANSPORT_OFFER bytes. */
-	ginResult_t (*windowOffer)(void *state, const struct memory *memory, void *offer,
-				   void **link);
+	/*
+	 * Opens a lane's end of the network: `address`, of TRANSPORT_ADDRESS bytes, is for the
+	 * peers. Then connects the lane to the lane of this index of a peer. NULL: not needed.
+	 */
+	ginResult_t (*address)(void *state, uint32_t index, void *address);
+	ginResult_t (*connect)(void *state, uint32_t index, int peer, const void *address);
+
+	/*
+	 * As the calls of struct backendOps. Offers are of struct proxyOffer. On an error *link may
+	 * be set, and is deregistered.
+	 */
+	ginResult_t (*windowOffer)(void *state, const struct memory *memory,
+				   struct proxyOffer *offer, void **link);
 	ginResult_t (*windowRegister)(void *state, ginResult_t mine, const uint8_t *offers,
 				      size_t stride, void *link);
 	void (*windowDeregister)(void *state, void *link);
@@ -85,20 +95,33 @@ struct transportOps {
 	 */
 	ginResult_t (*raise)(void *lane, struct proxyWork *work);
 
-	/* Submits everything that was started since the last call. */
+	/*
+	 * Makes progress, and does what peers ask for. Returns how much. NULL: nothing comes in, and
+	 * peers do without this rank.
+	 */
+	uint32_t (*receive)(void *lane);
+
+	/* Submits everything that was started since the last call, and acknowledges. */
 	void (*chain)(void *lane);
 
 	/* The next work that has landed or failed, as work->result says; NULL: none now. */
 	struct proxyWork *(*landed)(void *lane);
 
-	/* Waits, or helps, until some work under way has landed or failed. */
+	/* Waits until works have landed, or makes progress once. */
 	void (*drain)(void *lane);
+
+	/*
+	 * The communicator has failed: forgets everything that is under way, and does nothing any
+	 * more. NULL: works under way always land.
+	 */
+	void (*stop)(void *lane);
 };
 
-/* The transports, the preferred ones first. */
-enum { TRANSPORT_IPC, TRANSPORTS };
+#define TRANSPORT_ADDRESS 256
 
-extern const struct transportOps transportIpc;
+enum { TRANSPORT_IPC, TRANSPORT_NETWORK, TRANSPORTS };
+
+extern const struct transportOps transportIpc, transportNetwork;
 
 struct transportLane {
 	const struct transportOps *ops; /* NULL: the transport is not in use */

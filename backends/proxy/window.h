@@ -11,9 +11,6 @@
 
 #include "work.h"
 
-/* Bytes that a rank's transport sends about its part of a window. */
-#define TRANSPORT_OFFER 120
-
 /* Transports that a window can be registered with: see TRANSPORTS in transport.h. */
 #define WINDOW_LINKS 2
 
@@ -71,11 +68,12 @@ ginResult_t proxyWindowMake(const struct backendHost *host, const struct memory 
 			    struct proxyWindow **out);
 
 /*
- * What a rank offers of its part: TRANSPORT_OFFER bytes of its transports, then `bytes` and the
- * other numbers of struct proxyPart. Every rank has this layout.
+ * What a rank offers of its part: of each transport, then numbers of struct proxyPart. Every rank
+ * has this layout.
  */
 struct proxyOffer {
-	uint8_t transport[TRANSPORT_OFFER]; /* of ipc */
+	uint8_t ipc[120];
+	uint8_t network[16];
 	uint64_t bytes;
 	uint32_t slot;
 	uint8_t byCpu, skew, pad[2];

@@ -51,18 +51,35 @@ static void drain(struct transportLane *lane)
 	lane->ops->drain(lane->state);
 }
 
+/* Returns 1 if anything has come. */
+static int receiveAll(struct proxyWorker *w)
+{
+	uint32_t count = 0;
+
+	for (int i = 0; i < TRANSPORTS; i++)
+		if (w->lanes.lane[i].ops && w->lanes.lane[i].ops->receive)
+			count += w->lanes.lane[i].ops->receive(w->lanes.lane[i].state);
+	return count != 0;
+}
+
+static void stop(struct transportLane *lane)
+{
+	if (lane->ops->stop)
+		lane->ops->stop(lane->state);
+}
+
 /* The lock is held. Returns 1 if anything was in flight. */
 static int turn(struct proxyWorker *w)
 {
 	uint32_t taken = 0;
-	int busy = 0;
+	int busy = w->hasNetwork && receiveAll(w);
 
 	for (struct proxyEngine *e = w->engines; e; e = e->next) {
 		if (__builtin_expect(e->stalled != NULL, 0))
 			taken += (uint32_t)engineResume(e);
 		taken += engineTake(e);
 	}
-	if (taken)
+	if (taken || w->hasNetwork)
 		forLanes(w, chain);
 	forLanes(w, landAll);
 	for (struct proxyEngine *e = w->engines; e; e = e->next) {
@@ -112,7 +129,8 @@ static void pauseIdle(struct proxyWorker *w, uint64_t idle)
 		return;
 	}
 	uint64_t length = sleepLength(w);
-	pause.tv_nsec = (long)(idle < REST ? NAP : length);
+	/* What peers send is not seen during a sleep. */
+	pause.tv_nsec = (long)(idle < REST || w->hasNetwork ? NAP : length);
 	__atomic_store_n(&w->sleeps, w->sleeps + 1, __ATOMIC_RELAXED);
 	nanosleep(&pause, NULL);
 }
@@ -219,6 +237,7 @@ static ginResult_t openWorker(const struct backendHost *host, struct transportLa
 {
 	w->host = host;
 	w->lanes = lanes;
+	w->hasNetwork = lanes.lane[TRANSPORT_NETWORK].ops != NULL;
 	pthread_mutex_init(&w->lock, NULL);
 	int error = among ? startThread(host, among, w) : 0;
 	if (!error)
@@ -240,6 +259,10 @@ ginResult_t workersOpen(const struct backendHost *host, const struct proxyTransp
 {
 	uint32_t count = threads ? threads : 1;
 	cpu_set_t among;
+
+	/* A collective call waits for peers, which need this rank's proxy meanwhile. */
+	if (transports->state[TRANSPORT_NETWORK])
+		threads = count;
 
 	*out = (struct proxyWorkers){.host = host, .worker = calloc(count, sizeof(*out->worker))};
 	if (!out->worker)
@@ -281,6 +304,15 @@ void workersAdd(struct proxyWorkers *workers, struct proxyEngine *engine)
 	pthread_mutex_unlock(&w->lock);
 }
 
+/* Peers of a failed communicator may never answer. */
+static void giveUp(struct proxyWorker *w, struct proxyEngine *engine)
+{
+	if (!w->hasNetwork || !w->host->hasFailed(w->host->core))
+		return;
+	forLanes(w, stop);
+	engineAbandon(engine);
+}
+
 void workersRemove(struct proxyWorkers *workers, struct proxyEngine *engine)
 {
 	struct proxyWorker *w = workerOf(workers, engine);
@@ -292,6 +324,7 @@ void workersRemove(struct proxyWorkers *workers, struct proxyEngine *engine)
 		forLanes(w, chain);
 		forLanes(w, drain);
 		forLanes(w, landAll);
+		giveUp(w, engine);
 		engineRetire(engine);
 	}
 	struct proxyEngine **at = &w->engines;

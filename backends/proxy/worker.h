@@ -20,6 +20,7 @@ struct proxyWorker {
 	int stop; /* atomic */
 	const struct backendHost *host;
 	struct transportLanes lanes;
+	int hasNetwork;	      /* peers send to a lane */
 	pthread_mutex_t lock; /* protects the lanes and `engines` with their contents */
 	int wanted;	      /* atomic: how many other threads want the lock */
 	uint64_t sleeps;      /* atomic: how often the thread has slept */
@@ -43,7 +44,10 @@ void workersClose(struct proxyWorkers *workers);
 /* Gives an engine to a worker. */
 void workersAdd(struct proxyWorkers *workers, struct proxyEngine *engine);
 
-/* Drains the engine and takes it from its worker. */
+/*
+ * Drains the engine and takes it from its worker. After a failure of the communicator, transfers
+ * over a network are given up.
+ */
 void workersRemove(struct proxyWorkers *workers, struct proxyEngine *engine);
 
 /* Fills in the statistics of the engine's thread. Any thread. */

@@ -10,6 +10,7 @@
 #include "backends/proxy/words.h"
 
 #include "expect.h"
+#include "proxy_post.h"
 
 #define ME 0
 #define RANKS 3
@@ -184,24 +185,6 @@ static inline void ringOpen(struct ring *ring, uint32_t context)
 static inline uint64_t at(const struct proxyWindow *window, uint64_t offset)
 {
 	return (uint64_t)window->slot << GIN_DESCRIPTOR_OFFSET_BITS | offset;
-}
-
-static inline uint64_t word0(uint64_t op, uint64_t raise, uint64_t peer, uint64_t extra)
-{
-	return op << GIN_D0_OP | raise << GIN_D0_SIGNAL | peer << GIN_D0_PEER |
-	       extra << GIN_D0_COUNTER;
-}
-
-/* Full words into a place, as ginRingWrite() in gin/proxy/ring.cuh writes them. */
-static inline void writePlace(uint64_t *place, const uint64_t *full, uint64_t phase)
-{
-	static const int spilled[] = {2, 3, 4, 5, 7};
-	uint64_t first = full[0];
-
-	for (int i = 0; i < 5; i++)
-		first |= full[spilled[i]] >> 63 << (GIN_D0_SPILL + i);
-	for (int i = 0; i < GIN_DESCRIPTOR_WORDS; i++)
-		place[i] = ((i ? full[i] : first) & ~GIN_DESCRIPTOR_PHASE) | phase;
 }
 
 static inline void post(struct ring *ring, const uint64_t *full)

@@ -413,16 +413,18 @@ static void unorderedLoss(void)
 	lanes.lane[0].order = transportUnordered;
 	transport.holds = 1;
 	postSignal(&a, ginRaiseStrongId, 1, 1);
-	postSignal(&a, ginRaiseStrongId, 1, 1);
+	putByte(&a, 1, 0, 10, 0, 1);
 	postAtomic(&a, ginOpFetchAdd, 1, 8, 5, 0, 1);
-	EXPECT(turnOf(&a) == 3 && transport.held == 3);
+	EXPECT(turnOf(&a) == 3 && transport.held == 2);
+	land(1); /* the put; then the atomic is sent */
+	EXPECT_EQUAL(transport.held, 3);
 	transport.failingPeer = 1;
 	land(0);
 	transport.failingPeer = -1;
-	land(1);
-	land(2); /* its old value is there: a later failure takes it back no more */
+	land(2); /* its old value is there: the failure does not take it back */
 	turnOf(&a);
 	expectFailed(&a, 1, ginErrorSystem);
+	EXPECT_EQUAL(a.counters[0], 0);
 	EXPECT(a.resultTickets[0] == 3 && a.engine->retired == 3);
 	postSignal(&a, ginRaiseStrongId, 1, 1);
 	turnOf(&a);
