@@ -17,6 +17,8 @@ int descriptorTake(const uint64_t *slot, uint64_t phase, uint64_t words[GIN_DESC
 			return 0;
 		words[i] &= ~GIN_DESCRIPTOR_PHASE;
 	}
+	if (!(words[0] & 31ull << GIN_D0_SPILL))
+		return 1; /* nearly always */
 	for (unsigned i = 0; i < sizeof(spilled); i++)
 		words[spilled[i]] |= words[0] >> (GIN_D0_SPILL + i) << 63;
 	return 1;
