@@ -84,7 +84,7 @@ HWLOC := $(shell $(PKG_CONFIG) --exists hwloc 2>/dev/null && echo yes)
 HWLOC_LIBS := $(if $(HWLOC),$(shell $(PKG_CONFIG) --libs hwloc))
 
 LIB_SRC := $(filter-out bootstrap/pmix.c lib/gpu/cpus_$(if $(HWLOC),none,hwloc).c, \
-	$(wildcard lib/*.c lib/*/*.c backends/*/*.c bootstrap/*.c))
+	$(wildcard lib/*.c lib/*/*.c backends/*/*.c backends/proxy/network/*.c bootstrap/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 LIB := $(BUILD)/libgin.so.$(VERSION)
 LINKS := $(BUILD)/libgin.so.$(SOVERSION) $(BUILD)/libgin.so
@@ -250,7 +250,7 @@ $(BUILD)/bench/nvshmem_perf: bench/nvshmem/nvshmem_perf.cu
 		-L$(NVSHMEM_HOME)/lib -lnvshmem_device -l:libnvshmem_host.so.3 \
 		-Xlinker -rpath,$(NVSHMEM_HOME)/lib -Xcompiler -pthread
 
-tests: $(TESTS_C) $(TESTS_CC) $(BUILD)/test/fake/libcuda.so.1
+tests: $(TESTS_C) $(TESTS_CC) $(BUILD)/test/fake/libcuda.so.1 $(BUILD)/libgin-weak.so
 
 $(TESTS_C): $(BUILD)/test/%: %.c $(LINKS) $(LIB_OBJ) $(MLX5_OBJ)
 	@mkdir -p $(@D)
@@ -277,6 +277,15 @@ $(BUILD)/test/unit_devcomm_failure: private LDFLAGS += -Wl,--wrap=controlAgree
 
 # PMIx in the test itself.
 $(BUILD)/test/unit_pmix: private CFLAGS += -Itest/fake/pmix
+
+# A network that is as weak as it may be, for the proxy: GIN_TRANSPORT=weak.
+$(BUILD)/libgin-weak.so: test/fabric/weak.c backends/proxy/network/fabric.h
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS_ALL)) -shared -o $@ $< $(LDFLAGS_ALL) -pthread
+
+$(BUILD)/test/unit_proxy_network: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
+$(BUILD)/test/unit_proxy_network: $(BUILD)/libgin-weak.so
 
 # A CUDA driver that answers questions only.
 $(BUILD)/test/fake/libcuda.so.1: $(wildcard test/fake/*.c) lib/gpu/cuda.h

@@ -175,6 +175,11 @@ static void hostPeerFailed(void *core, int peer, const char *why)
 	controlReport(&((ginComm_t)core)->control, peer, why);
 }
 
+static int hostHasFailed(void *core)
+{
+	return controlError(&((ginComm_t)core)->control) != ginSuccess;
+}
+
 static void fillHost(ginComm_t comm)
 {
 	comm->pool.device = &comm->device;
@@ -187,6 +192,7 @@ static void fillHost(ginComm_t comm)
 					  .exchangeHandles = hostExchange,
 					  .blob = hostBlob,
 					  .peerFailed = hostPeerFailed,
+					  .hasFailed = hostHasFailed,
 					  .core = comm};
 }
 

@@ -289,6 +289,14 @@ static ginResult_t openBackend(ginComm_t comm, int b)
 	return use->used ? use->ops->open(&comm->host, &use->state) : ginSuccess;
 }
 
+/* Collective, when the backend is open on all ranks, or on none. */
+static ginResult_t connectBackend(struct backendUse *use)
+{
+	if (!use->state || !use->ops->connect)
+		return ginSuccess;
+	return use->ops->connect(use->state, use->ops->name);
+}
+
 static void closeBackend(struct backendUse *use)
 {
 	if (use->state)
@@ -372,6 +380,8 @@ static ginResult_t tryNetwork(ginComm_t comm, int b)
 	errorQuiet(0);
 	mine = controlAgree(&comm->control, use->ops->name, mine);
 	if (mine == ginSuccess)
+		mine = connectBackend(use);
+	if (mine == ginSuccess)
 		return ginSuccess;
 	closeBackend(use);
 	markUnused(comm, b, ginGetLastError());
@@ -384,7 +394,8 @@ static ginResult_t openLast(ginComm_t comm, ginResult_t mine)
 	setRoutes(comm, BACKENDS_LAST);
 	if (mine == ginSuccess)
 		mine = openBackend(comm, BACKENDS_LAST);
-	return controlAgree(&comm->control, "routes", mine);
+	mine = controlAgree(&comm->control, "routes", mine);
+	return mine == ginSuccess ? connectBackend(&comm->backend[BACKENDS_LAST]) : mine;
 }
 
 /*

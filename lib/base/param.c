@@ -111,6 +111,12 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			  .most = 1000000000,
 			  .preset = "600",
 			  .meaning = "seconds after which a collective call fails"},
+	[paramTransport] = {.name = "GIN_TRANSPORT",
+			    .preset = "ipc",
+			    .meaning =
+				    "how the proxy reaches other ranks, the preferred way first: "
+				    "ipc, shared memory of one host; a network NAME, the "
+				    "plug-in libgin-NAME.so; or both with a comma"},
 	[paramUarMap] = {.name = "GIN_UAR_MAP",
 			 .choices = "io|plain|cpu",
 			 .preset = "io",

@@ -31,6 +31,7 @@ enum param {
 	paramSecret,
 	paramSocketIfname,
 	paramTimeout,
+	paramTransport,
 	paramUarMap,
 	PARAM_COUNT
 };
