@@ -55,9 +55,7 @@ class Communicator:
         """Of a torch.distributed process group (None: the default group), of gloo, nccl or another backend."""
         import torch.distributed as dist
 
-        return cls(
-            lambda data: _torch_allgather(data, group), dist.get_rank(group), dist.get_world_size(group), device
-        )
+        return cls(lambda data: _torch_allgather(data, group), dist.get_rank(group), dist.get_world_size(group), device)
 
     @classmethod
     def from_mpi(cls, comm, device="auto"):

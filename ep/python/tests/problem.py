@@ -66,7 +66,7 @@ def values_of(x, scales, kind):
         return quant.bf16_to_f32(x)
     if kind == "ue8m0":
         exponents = np.stack([scales.view(np.uint32) >> 8 * i & 255 for i in range(4)], -1)
-        exponents = exponents.reshape(scales.shape[:-1] + (-1,))
+        exponents = exponents.reshape(scales.shape[:-1] + (4 * scales.shape[-1],))
         scales = (exponents << 23).astype(np.uint32).view(np.float32)
     spread = np.repeat(scales, quant.GROUP, axis=-1)[..., : x.shape[-1]]
     with np.errstate(all="ignore"):

@@ -86,9 +86,7 @@ class Layer:
         self.own_y = run_experts(self.received, int(first[self.me]), self.kind)
 
     def combine(self, reduce, phase="both"):
-        self.combined = self.ep.combine(
-            self.own_y, self.received, self.topk, self.weights, reduce=reduce, phase=phase
-        )
+        self.combined = self.ep.combine(self.own_y, self.received, self.topk, self.weights, reduce=reduce, phase=phase)
         return self.combined
 
     def check_combine(self, reduce):
@@ -156,9 +154,7 @@ def case_rank_major(comm):
     problem = Problem(comm.size, shape, 5)
     me, first = comm.rank, problem.first
     for kind in KINDS:
-        wanted = reference.dispatch_rank_major(
-            problem.x, problem.topk, problem.weights, first, shape.max_tokens, kind
-        )
+        wanted = reference.dispatch_rank_major(problem.x, problem.topk, problem.weights, first, shape.max_tokens, kind)
         with gin_ep.Ep(comm, **problem.config()) as ep:
             x, topk = problem.x[me], problem.topk[me]
             received = ep.dispatch(
@@ -288,7 +284,9 @@ def case_many(comm):
     for seed in range(100, 110):
         rng = np.random.default_rng(seed)
         experts = int(rng.integers(1, 12))
-        shape = Shape(experts, int(rng.integers(1, experts + 1)), 16 * int(rng.integers(1, 20)), int(rng.integers(1, 20)))
+        shape = Shape(
+            experts, int(rng.integers(1, experts + 1)), 16 * int(rng.integers(1, 20)), int(rng.integers(1, 20))
+        )
         print(f"seed {seed}: {shape}", flush=True) if comm.rank == 0 else None
         layers(comm, shape, kinds=(KINDS[seed % 4],), rounds=4, seed=seed)
 

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """gin_ep.deep_ep has the names and arguments of DeepEP V1: a recorded table. Needs torch, no library."""
 
+import importlib
 import inspect
+import os
+import sys
 import unittest
 
 try:
@@ -138,6 +141,19 @@ class Signatures(unittest.TestCase):
         self.assertEqual(deep_ep.Buffer.num_sms, 20)
         with self.assertRaisesRegex(AttributeError, "ElasticBuffer"):
             deep_ep.ElasticBuffer
+
+
+class Alias(unittest.TestCase):
+    def test_the_module_deep_ep(self):
+        alias = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "alias")
+        sys.path.insert(0, alias)
+        self.addCleanup(sys.path.remove, alias)
+        module = importlib.import_module("deep_ep")
+        self.addCleanup(sys.modules.pop, "deep_ep")
+        self.addCleanup(sys.modules.pop, "deep_ep.utils", None)
+        self.assertIs(module.Buffer, deep_ep.Buffer)
+        self.assertIs(module.topk_idx_t, torch.int64)
+        self.assertIs(importlib.import_module("deep_ep.utils").EventOverlap, deep_ep.EventOverlap)
 
 
 class UnknownKeywords(unittest.TestCase):

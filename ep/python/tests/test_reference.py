@@ -154,8 +154,10 @@ class Layers(unittest.TestCase):
     def setUp(self):
         self.first = reference.first_experts(4, 2)
         self.topk = [np.array([[0, 1], [2, 3], [-1, 0]]), np.array([[0, 2]])]
-        self.x = [np.stack([np.full(16, bf16(10 * rank + token)[0]) for token in range(len(t))])
-                  for rank, t in enumerate(self.topk)]
+        self.x = [
+            np.stack([np.full(16, bf16(10 * rank + token)[0]) for token in range(len(t))])
+            for rank, t in enumerate(self.topk)
+        ]
         self.weights = [np.full(t.shape, 0.5, np.float32) for t in self.topk]
 
     def values(self, rows):
