@@ -51,9 +51,10 @@ def f32_to_e4m3(values):
 
 
 def power_of_two_above(values):
-    """The smallest powers of two that are not less than the positive values."""
+    """The smallest powers of two that are not less than the positive values; NaN for infinity."""
     mantissa, exponent = np.frexp(np.asarray(values, np.float32))
-    return np.ldexp(np.float32(1), np.where(mantissa == 0.5, exponent - 1, exponent)).astype(np.float32)
+    power = np.ldexp(np.float32(1), np.where(mantissa == 0.5, exponent - 1, exponent)).astype(np.float32)
+    return np.where(np.isfinite(values), power, np.float32(np.nan))
 
 
 def quantize(row, rounded=False):

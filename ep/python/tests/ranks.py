@@ -13,7 +13,7 @@ import numpy as np
 import gin_ep
 import quant
 import reference
-from problem import Problem, Shape, run_experts, same
+from problem import Problem, Shape, run_experts, same, without
 
 POISON = 0x5A
 KINDS = ("bf16", "f32", "rounded", "ue8m0")
@@ -56,12 +56,13 @@ def check_received(got, want):
 
 
 class Layer:
-    """One problem on one Ep, at this rank."""
+    """One problem on one Ep, at this rank. `expected`: the problem whose results are right, if it is another one."""
 
-    def __init__(self, comm, ep, problem, kind):
-        self.ep, self.problem, self.kind, self.me = ep, problem, kind, comm.rank
+    def __init__(self, comm, ep, problem, kind, expected=None):
+        self.ep, self.kind, self.me = ep, kind, comm.rank
         self.x, self.topk = problem.x[self.me], problem.topk[self.me]
         self.weights = problem.weights[self.me]
+        self.problem = problem = expected or problem
         self.wanted = reference.dispatch(problem.x, problem.topk, problem.first, problem.shape.max_tokens, kind)
 
     def dispatch(self, phase="both"):
@@ -277,6 +278,43 @@ def case_statistics(comm):
             same("stats", stats, 5 + i * wanted.count)
     if (cost < 7).any():
         raise AssertionError(f"wait_cost went down: {cost}")
+
+
+def case_lost_rank(comm):
+    """The last rank leaves out a call. on_lost="error": an error, until all ranks reset. "mask": the rest go on."""
+    lost = comm.size - 1
+    if lost == 0:
+        return
+    for on_lost in ("error", "mask"):
+        problem = Problem(comm.size, Shape(), 51)
+        with gin_ep.Ep(comm, timeout=0.3, on_lost=on_lost, **problem.config()) as ep:
+            Layer(comm, ep, problem, "bf16").run()
+            comm.barrier()
+            if comm.rank != lost:
+                {"error": calls_fail, "mask": calls_go_on}[on_lost](comm, ep, problem, lost)
+            comm.barrier()
+            ep.reset()
+            same("masks after reset", ep.masks(), [[False] * comm.size] * 2)
+            Layer(comm, ep, problem, "bf16").run()
+
+
+def calls_fail(comm, ep, problem, lost):
+    for _ in range(2):
+        try:
+            ep.dispatch(problem.x[comm.rank], problem.topk[comm.rank])
+        except gin_ep.GinError:
+            continue
+        raise AssertionError("a dispatch without one rank has succeeded")
+    failure = ep.failure()
+    if (failure.call, failure.rank) != ("dispatch receive", lost):
+        raise AssertionError(f"the record is {failure}")
+    same("observed", ep.masks()[0], [rank == lost for rank in range(comm.size)])
+
+
+def calls_go_on(comm, ep, problem, lost):
+    for _ in range(3):
+        Layer(comm, ep, problem, "bf16", without(problem, lost)).run()
+    same("masks", ep.masks(), [[rank == lost for rank in range(comm.size)]] * 2)
 
 
 def case_many(comm):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch_ranks.py [--threads N | --processes N] [--cuda] [CASE...] - gin_ep.deep_ep on torch tensors, against the reference
+"""torch_ranks.py [--threads N | --processes N] [--cuda] [CASE...] - gin_ep.deep_ep, against the reference
 
 The ranks are N threads, or N processes that torch.distributed connects (gloo). The calls have the shapes of
 vLLM's, SGLang's and DeepEP's own. --cuda: tensors on GPUs, one for each rank; else on the CPU.
@@ -18,7 +18,7 @@ import torch
 import gin_ep
 import reference
 from gin_ep import deep_ep
-from problem import Problem, Shape, run_experts, same
+from problem import Problem, Shape, run_experts, same, without
 
 DEVICE = "cpu"
 
@@ -264,6 +264,30 @@ def case_masks(comm):
         assert f"no rank {comm.size}" in str(error)
     else:
         raise AssertionError("a rank that is not there was masked")
+    buffer.destroy()
+
+
+def case_shrink(comm):
+    """enable_shrink=True: the last rank leaves out a call, is masked on the others, and they go on."""
+    lost = comm.size - 1
+    if lost == 0:
+        return
+    os.environ["GIN_EP_TIMEOUT"] = "0.5"
+    buffer = make_buffer(comm, enable_shrink=True)
+    layer = Layer(comm, Shape(), 7)
+    mask = torch.zeros(comm.size, dtype=torch.int32, device=DEVICE)
+    buffer.low_latency_dispatch(layer.x, layer.topk, 8, 8)
+    comm.barrier()
+    if comm.rank != lost:
+        layer.problem = without(layer.problem, lost)
+        for _ in range(2):
+            recv_x, count, handle, _, _ = buffer.low_latency_dispatch(layer.x, layer.topk, 8, 8)
+            y = layer.check(recv_x, count, handle, "f32")
+            layer.check_combined(buffer.low_latency_combine(y, layer.topk, layer.weights, handle)[0])
+        buffer.low_latency_query_mask_buffer(mask)
+        same("mask", to_numpy(mask), [0] * lost + [1])
+    comm.barrier()
+    os.environ.pop("GIN_EP_TIMEOUT", None)
     buffer.destroy()
 
 
