@@ -160,10 +160,17 @@ def run_threads(size, function, *arguments, device="none"):
     """
     board, results, errors = _Board(size), [None] * size, []
 
+    def call(comm):
+        try:
+            return function(comm, *arguments)
+        except BaseException as error:
+            errors.append(error)  # before the abort, which fails on the other ranks
+            raise
+
     def rank_main(rank):
         try:
             with Communicator(lambda data: board.allgather(rank, data), rank, size, device) as comm:
-                results[rank] = function(comm, *arguments)
+                results[rank] = call(comm)
         except BaseException as error:
             errors.append(error)
             board.barrier.abort()

@@ -287,7 +287,7 @@ def case_lost_rank(comm):
         return
     for on_lost in ("error", "mask"):
         problem = Problem(comm.size, Shape(), 51)
-        with gin_ep.Ep(comm, timeout=0.3, on_lost=on_lost, **problem.config()) as ep:
+        with gin_ep.Ep(comm, timeout=3, on_lost=on_lost, **problem.config()) as ep:
             Layer(comm, ep, problem, "bf16").run()
             comm.barrier()
             if comm.rank != lost:

@@ -132,14 +132,14 @@ class Masks(unittest.TestCase):
         def use(comm):
             with gin_ep.Ep(comm, **SHAPE) as ep:
                 seen = [ep.masks()]
-                ep.set_mask(1, True)
+                ep.set_mask(1 - comm.rank, True)
                 seen.append(ep.masks())
                 ep.clear_masks()
                 return seen + [ep.masks()]
 
         none = ([False, False], [False, False])
-        for seen in gin_ep.run_threads(2, use):
-            self.assertEqual(seen, [none, ([False, False], [False, True]), none])
+        for rank, seen in enumerate(gin_ep.run_threads(2, use)):
+            self.assertEqual(seen, [none, ([False, False], [rank == 1, rank == 0]), none])
 
 
 if __name__ == "__main__":

@@ -303,9 +303,13 @@ class Buffer:
         return torch.empty(tuple(src_info.shape) + (hidden,), dtype=torch.bfloat16, device=src_info.device)
 
     def low_latency_update_mask_buffer(self, rank_to_mask, mask=False):
-        """Leaves a rank out (mask=True), or takes it in again."""
+        """Leaves another rank out (mask=True), or takes it in again."""
         if not 0 <= rank_to_mask < self.group_size:
             raise ValueError(f"there is no rank {rank_to_mask}: the ranks are 0 to {self.group_size - 1}")
+        if rank_to_mask == self.rank:
+            if mask:
+                raise ValueError(f"rank {rank_to_mask} is this rank: it cannot leave itself out")
+            return
         self._masks[rank_to_mask] = bool(mask)
         for made in self._eps.values():
             made.set_mask(rank_to_mask, mask, self._stream())
