@@ -69,5 +69,15 @@ $(EP_TESTS:%=%_gpu): $(BUILD)/%_gpu: %.cc $(EP_LINKS) $(LINKS) $(BUILD)/nvcc-use
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -Itest/common -Iep/include $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< \
 		-L$(BUILD) -lgin-ep -lgin -Xlinker -rpath,'$$ORIGIN/../..' -Xcompiler -pthread
 
+$(BUILD)/bench/ep/ep: bench/ep/ep.cu $(wildcard bench/ep/*.cuh) $(EP_LINKS) $(LINKS) $(BUILD)/nvcc-used
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -Iep/include -o $@ $< -L$(BUILD) -lgin-ep -lgin \
+		-Xlinker -rpath,'$$ORIGIN/../..' -Xcompiler -pthread
+
+# Two GPUs or more.
+bench-ep:
+	$(Q)bench/ep/run
+
 check-ep: deps-check
 	$(Q)test/run check-all ep
