@@ -41,7 +41,7 @@ static ginEp_t epFor(Rank &r, const Round &round, bool giveFirst = false)
 	config.topk = round.topk;
 	config.hidden = round.hidden;
 	config.maxTokens = round.maxTokens;
-	config.timeout = 60000000000ull;
+	config.timeout = r.device < 0 ? 60000000000ull : 8000000000ull;
 	config.firstExpert = giveFirst ? round.first.data() : nullptr;
 	return makeEp(r, config);
 }
