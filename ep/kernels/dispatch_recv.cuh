@@ -119,7 +119,7 @@ private:
 				    ginSuccess ||
 			    (context.readSignal(plan.slab, at) & 1))
 				return 0;
-		} else if (!awaitCount(source, word)) {
+		} else if (masked(source) || !awaitCount(source, word)) {
 			return 0;
 		}
 		return static_cast<uint32_t>(
