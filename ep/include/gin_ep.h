@@ -206,10 +206,21 @@ typedef struct ginEpDispatchArgs {
 		waitCost; /* [R] int64: nanoseconds waited for each source are added; or none */
 } ginEpDispatchArgs_t;
 
+#define GIN_EP_NO_TENSOR                                                                           \
+	{                                                                                          \
+		NULL, 0, 0, {0, 0, 0, 0},                                                          \
+		{                                                                                  \
+			0, 0, 0, 0                                                                 \
+		}                                                                                  \
+	}
+
 #define GIN_EP_DISPATCH_ARGS_INIT                                                                  \
 	{                                                                                          \
-		.size = sizeof(ginEpDispatchArgs_t), .mode = GIN_EP_LL, .phase = GIN_EP_BOTH,      \
-		.rows = GIN_EP_ROWS_BF16                                                           \
+		sizeof(ginEpDispatchArgs_t), GIN_EP_LL, GIN_EP_BOTH, GIN_EP_ROWS_BF16,             \
+			GIN_EP_EXPERT_MAJOR, GIN_EP_SCALE_F32, 0, NULL, GIN_EP_NO_TENSOR,          \
+			GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR,    \
+			GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR,    \
+			GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR     \
 	}
 
 /*
@@ -218,8 +229,8 @@ typedef struct ginEpDispatchArgs {
  * Collective, all ranks in one order. phase SEND returns after the sends are enqueued; a later
  * RECV with the same handle enqueues the receive, on any stream after the send. At most two sends
  * may wait for their RECV, and RECVs may come in any order: a send whose last but one predecessor
- * has not been received gets ginErrorInvalidUsage. `rows` and H are equal on all ranks, K and T
- * are not. A rank without tokens calls with T = 0.
+ * has not been received gets ginErrorInvalidUsage. `rows`, H and K are equal on all ranks, T
+ * is not. A rank without tokens calls with T = 0.
  *
  * ginErrorInvalidArgument; ginErrorInvalidUsage; ginErrorUnsupported (GIN_EP_HT); ginErrorCuda; the
  * result of the first kernel that failed, until ginEpReset(): see ginEpGetAsyncError().
@@ -253,8 +264,12 @@ typedef struct ginEpCombineArgs {
 
 #define GIN_EP_COMBINE_ARGS_INIT                                                                   \
 	{                                                                                          \
-		.size = sizeof(ginEpCombineArgs_t), .mode = GIN_EP_LL, .phase = GIN_EP_BOTH,       \
-		.reduce = GIN_EP_REDUCE_NONE                                                       \
+		sizeof(ginEpCombineArgs_t), GIN_EP_LL, GIN_EP_BOTH, GIN_EP_REDUCE_NONE,            \
+			GIN_EP_EXPERT_MAJOR, 0, 0, NULL, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR,       \
+			GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR,                      \
+		{                                                                                  \
+			GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR                                         \
+		}                                                                                  \
 	}
 
 /*
