@@ -112,6 +112,16 @@ def _write(directory, files):
     return wheel, name
 
 
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """pip asks for these files first; without this hook it would build the wheel twice."""
+    name = f"{NAME}-{version()}.dist-info"
+    os.makedirs(os.path.join(metadata_directory, name))
+    for file, text in (("METADATA", metadata()), ("WHEEL", wheel_file())):
+        with open(os.path.join(metadata_directory, name, file), "w") as out:
+            out.write(text)
+    return name
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     wheel, name = _write(wheel_directory, {**sources(), **(make_libraries() if bundled() else {})})
     wheel.close(f"{NAME}-{version()}.dist-info")
