@@ -16,21 +16,23 @@ template <uint32_t reduce> class EpCombineRecv : public EpList
 	uint32_t *absent;  /* [ranks]: has sent nothing, or is lost */
 	uint32_t *gone;	   /* [ranks]: is masked or lost */
 	uint32_t *entries; /* [GIN_EP_MAX_TOPK] of the token */
-	epSource *sources; /* [GIN_EP_MAX_TOPK]: x NULL: none */
+	uint32_t *parts;   /* the number of sources */
+	epSource *sources; /* [GIN_EP_MAX_TOPK] */
 
 public:
 	GIN_FN EpCombineRecv(const epArgs &a, char *shared) : EpList(a, shared), epoch(0), half(0)
 	{
 		sources = reinterpret_cast<epSource *>(scratch);
 		entries = reinterpret_cast<uint32_t *>(sources + GIN_EP_MAX_TOPK);
-		absent = entries + GIN_EP_MAX_TOPK;
+		parts = entries + GIN_EP_MAX_TOPK;
+		absent = parts + 1;
 		gone = absent + ranks();
 	}
 
 	GIN_FN static size_t scratchBytes(const epPlan &plan)
 	{
 		return GIN_EP_MAX_TOPK * (sizeof(epSource) + sizeof(uint32_t)) +
-		       2 * plan.nRanks * sizeof(uint32_t);
+		       (1 + 2 * plan.nRanks) * sizeof(uint32_t);
 	}
 
 	GIN_FN void run()
@@ -62,47 +64,58 @@ private:
 
 	GIN_FN void addToken(uint32_t t) const
 	{
-		for (uint32_t k = thread(); k < call.topk; k += threads()) {
+		for (uint32_t k = thread(); k < call.topk; k += threads())
 			entries[k] = entryOf(t * call.topk + k, 0, 0);
-			sources[k].x = nullptr;
-		}
+		if (thread() == 0)
+			*parts = 0;
 		sync();
 		for (uint32_t k = thread(); k < call.topk; k += threads())
 			findPart(t, k);
 		sync();
 		char *out = call.out.data + t * call.out.inner;
-		for (uint32_t p = thread(); p < call.hidden / 8; p += threads())
-			epPieceStore(out + p * 16, sumOf(p));
+		const uint32_t n = *parts;
+		for (uint32_t p = thread(); p < call.hidden / 8; p += threads()) {
+			epEight eight = {};
+			eight.addRows(sources, n, p);
+			epPieceStore(out + p * 16, eight.rounded());
+		}
 		sync(); /* before the next token's entries */
 	}
 
-	/* The part that item k brings, if it brings one: sources in the order of the sum. */
-	GIN_FN void findPart(uint32_t t, uint32_t k) const
+	/* Does item k bring a part: the item itself, or the sum of its rank? */
+	GIN_FN bool brings(uint32_t k) const
 	{
 		const uint32_t entry = entries[k];
-		if (entry == EP_NONE || absent[entry >> 16])
-			return;
-		uint32_t place = k;
-		if (reduce == GIN_EP_REDUCE_RANK && !placeOf(k, &place))
-			return;
-		const bool weighted = reduce == GIN_EP_REDUCE_NONE && call.topkWeights;
-		sources[place] = {plan.own + partAt(half, t, place),
-				  weighted ? call.topkWeights[t * call.topk + k] : 1.0f, k};
+		if (entry == EP_NONE)
+			return false;
+		return reduce == GIN_EP_REDUCE_NONE || firstEntry(k);
 	}
 
-	/* The ranks of the token below that of item k. False: an earlier item has the rank. */
-	GIN_FN bool placeOf(uint32_t k, uint32_t *place) const
+	/* Is part j before part k in the sum? */
+	GIN_FN bool before(uint32_t j, uint32_t k) const
 	{
-		const uint32_t rank = entries[k] >> 16;
-		*place = 0;
+		if (reduce == GIN_EP_REDUCE_NONE)
+			return j < k;
+		return entries[j] >> 16 < entries[k] >> 16;
+	}
+
+	/* The part that item k brings, if it brings one: sources are in the order of the sum. */
+	GIN_FN void findPart(uint32_t t, uint32_t k) const
+	{
+		if (!brings(k) || absent[entries[k] >> 16])
+			return;
+		uint32_t place = 0, index = 0;
 		for (uint32_t j = 0; j < call.topk; j++) {
-			if (entries[j] == EP_NONE)
+			if (!brings(j) || !before(j, k))
 				continue;
-			if (j < k && entries[j] >> 16 == rank)
-				return false;
-			*place += entries[j] >> 16 < rank && firstEntry(j) ? 1 : 0;
+			place++;
+			index += absent[entries[j] >> 16] ? 0 : 1;
 		}
-		return true;
+		const bool none = reduce == GIN_EP_REDUCE_NONE;
+		sources[index] = {
+			plan.own + partAt(half, t, none ? k : place),
+			none && call.topkWeights ? call.topkWeights[t * call.topk + k] : 1.0f, k};
+		epScratchAdd(parts, 1);
 	}
 
 	GIN_FN bool firstEntry(uint32_t j) const
@@ -111,15 +124,6 @@ private:
 			if (entries[i] != EP_NONE && entries[i] >> 16 == entries[j] >> 16)
 				return false;
 		return true;
-	}
-
-	GIN_FN ginWord16 sumOf(uint32_t p) const
-	{
-		epEight eight = {};
-		for (uint32_t k = 0; k < call.topk; k++)
-			if (sources[k].x)
-				eight.add(epPieceLoad(sources[k].x + p * 16), sources[k].weight);
-		return eight.rounded();
 	}
 
 	/* The last block gives the half back to the experts' ranks. T. */

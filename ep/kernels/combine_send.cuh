@@ -30,6 +30,22 @@ struct epEight {
 		}
 	}
 
+	/* Adds piece `p` of n rows, in order. Four loads are in flight. */
+	GIN_FN void addRows(const epSource *from, uint32_t n, uint32_t p)
+	{
+		for (uint32_t base = 0; base < n; base += 4) {
+			ginWord16 piece[4] = {};
+			EP_UNROLL
+			for (uint32_t i = 0; i < 4; i++)
+				if (base + i < n)
+					piece[i] = epPieceLoad(from[base + i].x + p * 16);
+			EP_UNROLL
+			for (uint32_t i = 0; i < 4; i++)
+				if (base + i < n)
+					add(piece[i], from[base + i].weight);
+		}
+	}
+
 	GIN_FN ginWord16 rounded() const
 	{
 		uint64_t pair[4];
@@ -152,16 +168,14 @@ private:
 			      const epSource *from, uint32_t n) const
 	{
 		const uint32_t pieces = call.hidden / 8;
-		if (reduce == GIN_EP_REDUCE_RANK) {
-			char *to = partOf(s, slot, row, from, 0);
-			for (uint32_t p = thread(); p < pieces; p += threads())
-				epPieceStore(to + p * 16, sumOf(from, n, p));
-			return;
-		}
-		for (uint32_t i = 0; i < n; i++) {
+		const uint32_t parts = reduce == GIN_EP_REDUCE_RANK ? 1 : n;
+		for (uint32_t i = 0; i < parts; i++) {
 			char *to = partOf(s, slot, row, from, i);
 			for (uint32_t p = thread(); p < pieces; p += threads())
-				epPieceStore(to + p * 16, epPieceLoad(from[i].x + p * 16));
+				epPieceStore(to + p * 16,
+					     reduce == GIN_EP_REDUCE_RANK
+						     ? sumOf(from, n, p)
+						     : epPieceLoad(from[i].x + p * 16));
 		}
 	}
 
@@ -170,8 +184,7 @@ private:
 		if (call.layout == GIN_EP_RANK_MAJOR)
 			return epPieceLoad(from[0].x + p * 16);
 		epEight eight = {};
-		for (uint32_t i = 0; i < n; i++)
-			eight.add(epPieceLoad(from[i].x + p * 16), from[i].weight);
+		eight.addRows(from, n, p);
 		return eight.rounded();
 	}
 

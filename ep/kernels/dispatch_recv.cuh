@@ -61,6 +61,9 @@ public:
 		startClock();
 		epoch = epWordLoad(&call.handle->dispatchEpoch);
 		half = epoch % 2;
+		for (uint32_t s = thread(); s < ranks(); s += threads())
+			lost[s] = 0;
+		sync();
 		if (plan.onLost == GIN_EP_LOST_MASK)
 			decide();
 		for (uint32_t i = thread(); i < ranks() * words; i += threads())
@@ -118,12 +121,19 @@ private:
 			if (context.waitSignal(plan.slab, at, least(), GinThread{}, forever) !=
 				    ginSuccess ||
 			    (context.readSignal(plan.slab, at) & 1))
-				return 0;
+				return none(source);
 		} else if (masked(source) || !awaitCount(source, word)) {
-			return 0;
+			return none(source);
 		}
 		return static_cast<uint32_t>(
 			context.readSignal(plan.slab, countAt(half, source, word)));
+	}
+
+	/* The source is lost before its counts were seen. */
+	GIN_FN uint32_t none(uint32_t source) const
+	{
+		epScratchAdd(&lost[source], 1);
+		return 0;
 	}
 
 	/* Items of sources before: counts[s][1 + e] becomes the first row of source s. */
@@ -144,6 +154,8 @@ private:
 	{
 		for (uint32_t s = thread(); s < ranks(); s += threads()) {
 			const uint64_t before = call.waitCost ? ginNow() : 0;
+			if (lost[s])
+				continue;
 			lost[s] = !awaitRows(ginEpCallDispatchRecv, epRows, plan.rowsBase, s,
 					     counts[s * words], epoch);
 			if (call.waitCost && ginBlockIndex() == 0)

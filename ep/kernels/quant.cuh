@@ -17,6 +17,13 @@
 #define EP_HAS_E4M3 0
 #endif
 
+/* Before a loop of a few turns. */
+#if GIN_ON_GPU
+#define EP_UNROLL _Pragma("unroll")
+#else
+#define EP_UNROLL
+#endif
+
 GIN_FN float epFloatOf(uint32_t bits)
 {
 #if GIN_ON_GPU

@@ -7,6 +7,8 @@
  */
 #include <signal.h>
 
+#include <atomic>
+
 #include "rig.h"
 
 static bool forks;
@@ -231,6 +233,9 @@ static void aborted(Rank &r)
 		Batch batch(r, round, handleBytes(ep));
 		EP_FAILS(batch.runDispatch(ep, GIN_EP_BOTH), ginErrorPeer);
 	}
+	static std::atomic<int> ended; /* ranks are threads: peers may still store into this rank */
+	for (ended++; ended < r.nRanks;)
+		usleep(1000);
 	ginEpDestroy(ep);
 }
 
