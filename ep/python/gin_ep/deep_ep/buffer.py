@@ -315,7 +315,12 @@ class Buffer:
             made.set_mask(rank_to_mask, mask, self._stream())
 
     def low_latency_query_mask_buffer(self, mask_status):
-        """Fills mask_status, [ranks] int32: 1 for a rank that did not answer or is left out."""
+        """Fills mask_status, [ranks] int32: 1 for a rank that did not answer or is left out.
+
+        Waits for the current stream: masks are set by what is on it.
+        """
+        if self._device.type == "cuda":
+            torch.cuda.current_stream(self._device).synchronize()
         out = [int(self._masks.get(rank, False)) for rank in range(self.group_size)]
         for made in self._eps.values():
             for rank, (observed, masked) in enumerate(zip(*made.masks())):
