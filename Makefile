@@ -21,6 +21,7 @@
 #   abi              writes the committed layouts and symbols anew, after an intended change
 #   bench            measurements beside NVSHMEM, on two GPUs or more
 #   bench-start bench-idle bench-gpunetio             other measurements: mk/bench.mk
+#   ep check-ep bench-ep   expert parallelism, its tests, its measurements: mk/ep.mk
 #   version clean help
 #
 # Variables
@@ -381,5 +382,6 @@ clean:
 	$(Q)rm -rf $(BUILD)
 
 include mk/bench.mk
+include mk/ep.mk
 include mk/mlx5dev.mk
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

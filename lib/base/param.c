@@ -208,8 +208,11 @@ const char *paramShown(enum param param)
 	return table[param].isSecret && *paramText(param) ? "(set)" : paramText(param);
 }
 
+/* Variables GIN_EP_... are read by libgin-ep and gin_ep. */
 static int known(const char *entry)
 {
+	if (!strncmp(entry, "GIN_EP_", 7))
+		return 1;
 	for (int p = 0; p < PARAM_COUNT; p++) {
 		size_t length = strlen(table[p].name);
 		if (!strncmp(entry, table[p].name, length) && entry[length] == '=')
