@@ -86,13 +86,14 @@ private:
 	/* Waits until everything that this rank has posted to the team, in any context, is done. */
 	GIN_FN ginResult_t drain(const ginOptions &options) const
 	{
-		struct ginPoll own = ginPollStart(dc, options);
 		ginResult_t result = ginSuccess;
-		for (uint32_t c = 0;
-		     ginHasProxy<routes>(dc) && result == ginSuccess && c < dc.contexts; c++)
-			result = ginRingDrain(dc.queues + c, teamSet(), &own);
-		if (ginHasNic<routes>(dc))
+		if (ginHasProxy<routes>(dc))
+			result = ginRingDrain(dc.self, ginFromPack(teamSet()), options.timeout,
+					      ginFromPack(options.from));
+		if (ginHasNic<routes>(dc)) {
+			struct ginPoll own = ginPollStart(dc, options);
 			result = ginGdakiDrain(*dc.self, index % dc.contexts, teamSet(), &own);
+		}
 		if (result != ginSuccess)
 			leaveError(result, -1, next(), next() - 1);
 		return result;
@@ -161,9 +162,9 @@ private:
 		if (ginHasNic<routes>(dc))
 			return ginGdakiBarrierSet(*dc.self, index % dc.contexts, world,
 						  wordIndex(round), epoch, ginOptions(options));
-		struct ginPoll own = ginPollStart(dc, options);
-		return ginPostBarrier(dc.queues + index % dc.contexts, world,
-				      index * GIN_BARRIER_ROUNDS + round, epoch, &own);
+		return ginProxyBarrierSet(dc.self, index % dc.contexts, world,
+					  index * GIN_BARRIER_ROUNDS + round, epoch,
+					  options.timeout, ginFromPack(options.from));
 	}
 
 	/* B, release end: pairs with ginBarrierObserve in await() at the peer of the round. */
@@ -221,43 +222,43 @@ private:
 		       wordIndex(round) * (by == ginWriterCpu ? GIN_CPU_WORD_STRIDE : 1);
 	}
 
-	/* Waits for one word. *start: when the whole wait began. B, acquire end. */
+	/* Waits for one word. *end: of ginPollEnd(), of the words before. B, acquire end. */
 	GIN_FN ginResult_t await(const uint64_t *word, uint64_t epoch, const ginOptions &options,
-				 uint64_t *start) const
+				 uint64_t *end) const
 	{
 		auto look = [word] { return ginBarrierObserve(word); };
 		struct ginPoll poll = ginPollStart(dc, options);
 		uint64_t seen;
-		poll.start = poll.looked = *start;
+		ginPollResume(poll, *end);
 		ginResult_t result = ginPollUntil(poll, look, epoch, 64, &seen);
-		*start = poll.start;
+		*end = ginPollEnd(poll);
 		if (result != ginSuccess)
 			leaveError(result, poll.failed, epoch, seen);
 		return result;
 	}
 
-	/* Waits for the words of all ranks, with one timeout from one start. */
+	/* Waits for the words of all ranks, with one timeout. */
 	GIN_FN ginResult_t awaitAll(uint64_t epoch, const ginOptions &options) const
 	{
-		uint64_t start = 0;
+		uint64_t end = 0;
 		ginResult_t result = ginSuccess;
 		GIN_NO_UNROLL
 		for (uint32_t peer = 0; result == ginSuccess && peer < nRanks(); peer++)
 			if (peer != static_cast<uint32_t>(team.rank))
 				result = await(dc.signal[ginWriterGpu] + wordIndex(peer), epoch,
-					       options, &start);
+					       options, &end);
 		return result;
 	}
 
 	GIN_FN ginResult_t rounds(uint64_t epoch, const ginOptions &options) const
 	{
-		uint64_t start = 0;
+		uint64_t end = 0;
 		ginResult_t result = ginSuccess;
 		for (uint32_t k = 0; result == ginSuccess && (1u << k) < nRanks(); k++) {
 			if (k)
 				result = notify(k, epoch, options);
 			if (result == ginSuccess)
-				result = await(wordOf(k), epoch, options, &start);
+				result = await(wordOf(k), epoch, options, &end);
 		}
 		return result;
 	}

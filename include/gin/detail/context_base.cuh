@@ -134,10 +134,14 @@ protected:
 		return byAgent(op) && op.window.table->agent == ginAgentNone;
 	}
 
-	GIN_FN struct ginRing poster() const
+	/* The small arguments of a network call. */
+	GIN_FN uint32_t how(uint32_t call, const ginSignalOp &op, const ginOptions &options) const
 	{
-		return ginRingOf(dc, context, sharing == ginSharingThread);
+		return ginHow(call, context, sharing, op, options);
 	}
+
+	/* Is this thread alone on the context? */
+	GIN_FN bool isAlone() const { return sharing == ginSharingThread; }
 
 	/* Is there a peer on the proxy or gdaki route? */
 	GIN_FN bool networked() const { return ginHasNetwork<routes>(dc); }
@@ -220,21 +224,25 @@ protected:
 		return op.at && op.window.table->agent != ginAgentGpu;
 	}
 
-	/* The first thread of the coop posts `call` to the proxy; all threads return the result. */
-	template <class Coop, class Call>
-	GIN_FN ginResult_t post(Coop coop, uint32_t number, int peer, uint32_t id,
-				const ginOptions &options, const Call &call) const
+	/* The first thread of the coop makes the call; all threads return its result. */
+	template <class Coop, class Call> GIN_FN static ginResult_t byFirst(Coop coop, Call call)
 	{
 		ginResult_t result = ginSuccess;
-		if (coop.thread_rank() == 0) {
-			const struct ginRing by = poster();
-			const struct ginPeer *to = &dc.peers[peer];
-			struct ginPostedAs as = ginPostTry(call, by, to, dc);
-			if (as.posted != ginPostedOk)
-				result = leaving(ginPostWait(as, call, by, to, dc, options).result,
-						 number, peer, id);
-		}
+		if (coop.thread_rank() == 0)
+			result = call();
 		return ginAgree(coop, result);
+	}
+
+	/* The first thread of the coop posts to the proxy by ginPost(). `id`: of the signal. */
+	template <class Coop, class Call>
+	GIN_FN ginResult_t post(Coop coop, uint32_t packed, int peer, uint32_t id,
+				const ginOptions &options, Call call) const
+	{
+		return byFirst(coop, [&] {
+			return ginPostedResult(ginPost(dc.self, queue(), packed, peer, id,
+						       options.timeout, ginFromPack(options.from),
+						       call));
+		});
 	}
 
 	/* A strong signal releases the caller's writes, for a peer that gets them afterwards. */
@@ -264,8 +272,12 @@ protected:
 				});
 		if (!elseProxy())
 			return refuse(coop, call, peer);
-		return post(coop, call, peer, op.id, options,
-			    ginReadyCall{ginDescribe(ginOpSignal, peer, op, 0), scope});
+		ginOptions left;
+		left.required = static_cast<ginScope>(scope);
+		return post(coop, how(call, op, left), peer, op.id, options, [&](uint32_t now) {
+			return ginProxySignal(isAlone(), queue(), &dc.peers[peer], now, peer,
+					      op.window.table, ginSignalWhere(op), op.value);
+		});
 	}
 
 	/* The send queue to a peer; NULL: the peer is on another route. */
@@ -320,6 +332,22 @@ protected:
 		return ginErrorUnsupported;
 	}
 
+	GIN_FN ginResult_t postAtomicProxy(enum ginOp op, int peer, ginWindow_t win, size_t off,
+					   uint32_t bytes, uint64_t operand, uint64_t compare,
+					   uint64_t *old, const ginOptions &options) const
+	{
+		const uint32_t packed = how(ginCallNone, ginSignalOf(GinNone{}), options);
+		const uint64_t from = ginFromPack(options.from);
+		if (!old)
+			return ginProxyAtomic(dc.self, packed, peer, op, win.table, off, bytes,
+					      operand, compare, options.timeout, from);
+		struct ginOldValue got =
+			ginProxyAtomicFetch(dc.self, packed, peer, op, win.table, off, bytes,
+					    operand, compare, options.timeout, from);
+		*old = got.old;
+		return got.result;
+	}
+
 	template <class Word> GIN_FN ginResult_t postAtomic(enum ginOp op, int peer,
 							    ginWindow_t win, size_t off,
 							    Word operand, Word compare, Word *old,
@@ -338,13 +366,10 @@ protected:
 		} else if (result == ginSuccess && !elseProxy()) {
 			result = ginErrorUnsupported;
 		} else if (result == ginSuccess) {
-			struct ginReadyCall call = {
-				ginDescribeAtomic(op, peer, ginDescribeOffset(win, off),
-						  sizeof(Word), static_cast<ginBits<Word>>(operand),
-						  static_cast<ginBits<Word>>(compare)),
-				ginFenceLeft(options.given, ginScopeSystem)};
-			result = old ? ginPostAtomic(&call, poster(), dc, options, &seen)
-				     : ginPost(call, poster(), nullptr, dc, options).result;
+			result = postAtomicProxy(op, peer, win, off, sizeof(Word),
+						 static_cast<ginBits<Word>>(operand),
+						 static_cast<ginBits<Word>>(compare),
+						 old ? &seen : nullptr, options);
 		}
 		if (result == ginSuccess)
 			keep<Word>(static_cast<ginBits<Word>>(seen), old);
@@ -359,16 +384,11 @@ protected:
 	template <class Coop> GIN_FN ginResult_t await(Coop coop, uint32_t peer, uint64_t ticket,
 						       const ginOptions &options) const
 	{
-		ginResult_t result = ginSuccess;
-		bool mine = coop.thread_rank() == 0;
-		if (mine)
-			result = ginRingWait(queue(), peer, ticket, ginPollStart(dc, options));
-		result = ginAgree(coop, result);
-		if (result != ginSuccess && mine)
-			leaveError(ginCallFlush, result,
-				   peer == dc.nRanks ? -1 : static_cast<int>(peer), UINT32_MAX,
-				   ticket, ginHostWordObserve(&queue()->done[peer]));
-		return result;
+		return byFirst(coop, [&] {
+			return ginRingWait(dc.self, queue(),
+					   how(ginCallFlush, ginSignalOf(GinNone{}), options), peer,
+					   ticket, options.timeout, ginFromPack(options.from));
+		});
 	}
 
 	GIN_FN ginResult_t onceResult(const ginGdakiContext &me, int peer, uint32_t fate) const
@@ -447,10 +467,17 @@ protected:
 		if (!byNic() && !elseProxy())
 			return refuse(coop, ginCallPut, peer);
 		if (!byNic())
-			return post(coop, ginCallPut, peer, remote.id, options,
-				    ginPutCall{source, dstWin, dstOff, bytes, remote, peer, counter,
-					       static_cast<uint32_t>(options.given),
-					       static_cast<uint32_t>(options.required)});
+			return post(coop,
+				    how(ginCallPut, remote, options) |
+					    static_cast<uint32_t>(source.anywhere)
+						    << GIN_HOW_ANYWHERE,
+				    peer, remote.id, options, [&](uint32_t now) {
+					    return ginProxyPut(
+						    isAlone(), queue(), &dc.peers[peer], now, peer,
+						    dstWin.table, dstOff, source.word(),
+						    source.offset, bytes, remote.window.table,
+						    ginSignalWhere(remote), remote.value, counter);
+				    });
 		auto once = [&] {
 			return putOnce(peer, dstWin, dstOff, source, bytes, remote, counter,
 				       options);
@@ -469,11 +496,16 @@ protected:
 		if (!byNic() && !elseProxy())
 			return refuse(coop, ginCallPutValue, peer);
 		if (!byNic())
-			return post(coop, ginCallPutValue, peer, remote.id, options,
-				    ginReadyCall{ginDescribeValue(peer,
-								  ginDescribeOffset(dstWin, dstOff),
-								  value, remote),
-						 ginScopeThread});
+			return post(coop, how(ginCallPutValue, remote, options), peer, remote.id,
+				    options, [&](uint32_t now) {
+					    uint64_t v[4] = {};
+					    memcpy(v, &value, sizeof(value));
+					    return ginProxyValue(
+						    isAlone(), queue(), &dc.peers[peer], now, peer,
+						    dstWin.table, dstOff, sizeof(value), v[0], v[1],
+						    v[2], v[3], remote.window.table,
+						    ginSignalWhere(remote), remote.value);
+				    });
 		auto once = [&] { return valueOnce(peer, dstWin, dstOff, value, remote, options); };
 		return send(coop, ginCallPutValue, peer, remote, once, [&] {
 			uint32_t words[8];
@@ -492,11 +524,12 @@ protected:
 		if (!byNic() && !elseProxy())
 			return refuse(coop, ginCallGet, peer);
 		if (!byNic())
-			return post(coop, ginCallGet, peer, UINT32_MAX, options,
-				    ginReadyCall{ginDescribeGet(
-							 peer, ginDescribeOffset(srcWin, srcOff),
-							 ginDescribeOffset(dstWin, dstOff), bytes),
-						 ginScopeThread});
+			return post(coop, how(ginCallGet, ginSignalOf(GinNone{}), options), peer,
+				    UINT32_MAX, options, [&](uint32_t now) {
+					    return ginProxyGet(isAlone(), queue(), &dc.peers[peer],
+							       now, peer, srcWin.table, srcOff,
+							       dstWin.table, dstOff, bytes);
+				    });
 		auto full = [] { return static_cast<uint32_t>(ginSentFull); };
 		return send(coop, ginCallGet, peer, ginSignalOf(GinNone{}), full, [&] {
 			return ginGdakiGet(sender(), peer, srcWin, srcOff, dstWin, dstOff, bytes,
@@ -623,7 +656,7 @@ protected:
 	{
 		return ginWaitOn(dc.self, look,
 				 {call, context, id, options.bits, least, options.timeout,
-				  options.from, failed});
+				  ginFromPack(options.from), failed});
 	}
 
 	/*

@@ -22,7 +22,8 @@ enum {
 	GIN_HOW_RAISES = 19,   /* there is a remote action */
 	GIN_HOW_STRONG = 20,   /* and its signal is strong */
 	GIN_HOW_AT = 21,       /* and is a word of a window */
-	GIN_HOW_CALL = 22      /* 4 bits, enum ginCall, of the error record; 0: leave none */
+	GIN_HOW_CALL = 22,     /* 4 bits, enum ginCall, of the error record; 0: leave none */
+	GIN_HOW_AGAIN = 26     /* the call has found the queue full before */
 };
 
 static_assert(GIN_MAX_CONTEXTS < 1u << 11, "context numbers have 11 bits");
@@ -48,6 +49,12 @@ GIN_FN uint32_t ginHowContext(uint32_t how)
 GIN_FN ginSharing ginHowSharing(uint32_t how)
 {
 	return static_cast<ginSharing>(how >> GIN_HOW_SHARING & 3);
+}
+
+/* Is the call made by a thread that is alone on its context? */
+GIN_FN bool ginHowAlone(uint32_t how)
+{
+	return ginHowSharing(how) == ginSharingThread;
 }
 
 GIN_FN uint32_t ginHowGiven(uint32_t how)
