@@ -83,39 +83,18 @@ private:
 		       static_cast<size_t>(index) * GIN_BARRIER_ROUNDS + round;
 	}
 
-	/* Waits until everything that this rank has posted to the team, in any context, is done. */
-	GIN_FN ginResult_t drain(const ginOptions &options) const
+	GIN_FN uint32_t nRanks() const { return static_cast<uint32_t>(team.nRanks); }
+
+	GIN_FN ginPeerSet teamSet() const
 	{
-		ginResult_t result = ginSuccess;
-		if (ginHasProxy<routes>(dc))
-			result = ginRingDrain(dc.self, ginFromPack(teamSet()), options.timeout,
-					      ginFromPack(options.from));
-		if (ginHasNic<routes>(dc)) {
-			struct ginPoll own = ginPollStart(dc, options);
-			result = ginGdakiDrain(*dc.self, index % dc.contexts, teamSet(), &own);
-		}
-		if (result != ginSuccess)
-			leaveError(result, -1, next(), next() - 1);
-		return result;
+		return {static_cast<uint32_t>(ginTeamToWorld(dc, team, 0)), nRanks(),
+			static_cast<uint32_t>(team.stride)};
 	}
 
-	/*
-	 * Drains before the first notification, because notified ranks notify further ranks. Both
-	 * may wait: the failure of a rank outside the team does not end them.
-	 */
-	GIN_FN ginResult_t begin(const ginOptions &options) const
+	/* The peers that a wait depends on: the team, unless the caller names peers. */
+	GIN_FN uint64_t waitsFor(const ginOptions &options) const
 	{
-		ginResult_t result = ginSuccess;
-		if (ginHasNetwork<routes>(dc))
-			result = drain(onTeam(options));
-		if (result != ginSuccess)
-			return result;
-		if (!isFlat())
-			return notify(0, next(), onTeam(options));
-		if (!(routes & GIN_ROUTES_DIRECT))
-			return ginErrorUnsupported;
-		notifyAll(next());
-		return ginSuccess;
+		return ginFromPack(options.from.count ? options.from : teamSet());
 	}
 
 	/* Whether the barrier is flat: all ranks of the team get one answer. */
@@ -136,6 +115,46 @@ private:
 		return known ? known : ginPeerObserve(&dc.peers[world]).signals;
 	}
 
+	GIN_FN void leaveError(ginResult_t result, int peer, uint64_t expected, uint64_t seen) const
+	{
+		ginErrorLeave(dc.self, result, ginCallBarrier, 0, peer, index, expected, seen);
+	}
+
+	/*
+	 * Drains before the first notification, because notified ranks notify further ranks. Both
+	 * may wait: the failure of a rank outside the team does not end them.
+	 */
+	GIN_FN ginResult_t begin(const ginOptions &options) const
+	{
+		const uint64_t epoch = next(), from = waitsFor(options);
+		ginResult_t result = ginSuccess;
+		if (ginHasNetwork<routes>(dc))
+			result = drain(dc.self, ginFromPack(teamSet()), index, epoch,
+				       options.timeout, from);
+		if (result != ginSuccess)
+			return result;
+		if (!isFlat())
+			return notify(0, epoch, options.timeout, from);
+		if (!(routes & GIN_ROUTES_DIRECT))
+			return ginErrorUnsupported;
+		notifyAll(epoch);
+		return ginSuccess;
+	}
+
+	GIN_FN ginResult_t finish(const ginOptions &options) const
+	{
+		const uint64_t epoch = next();
+		ginResult_t result = ginSuccess;
+		if (!isFlat())
+			result = rounds(epoch, options);
+		else if (!arrived(epoch))
+			result = awaitAll(dc.self, team.nRanks, team.rank, index, epoch,
+					  options.timeout, waitsFor(options));
+		if (result == ginSuccess)
+			ginLocalStore(&dc.epoch[index], epoch);
+		return result;
+	}
+
 	/*
 	 * B, release end: pairs with ginBarrierObserve at every other rank. The memory of a failed
 	 * peer stays mapped; the wait reports the failure.
@@ -150,48 +169,61 @@ private:
 					       epoch);
 	}
 
-	/*
-	 * Posts a store of the word, by the proxy or the peer's NIC. Barrier `index` uses one
-	 * context.
-	 */
-	GIN_FN ginResult_t post(int world, uint32_t round, uint64_t epoch,
-				const ginOptions &options) const
+	/* The first loads of all words: most waits end here. B, acquire end. */
+	GIN_FN bool arrived(uint64_t epoch) const
 	{
-		if (!ginHasNic<routes>(dc) && !ginHasProxy<routes>(dc))
-			return ginErrorUnsupported;
-		if (ginHasNic<routes>(dc))
-			return ginGdakiBarrierSet(*dc.self, index % dc.contexts, world,
-						  wordIndex(round), epoch, ginOptions(options));
-		return ginProxyBarrierSet(dc.self, index % dc.contexts, world,
-					  index * GIN_BARRIER_ROUNDS + round, epoch,
-					  options.timeout, ginFromPack(options.from));
+		bool all = true;
+		GIN_NO_UNROLL
+		for (uint32_t peer = 0; all && peer < nRanks(); peer++) {
+			const uint64_t *word = dc.signal[ginWriterGpu] + wordIndex(peer);
+			auto look = [word] { return ginBarrierObserve(word); };
+			if (peer != static_cast<uint32_t>(team.rank))
+				all = ginLookBriefly(look, epoch, 64);
+		}
+		return all;
 	}
 
-	/* B, release end: pairs with ginBarrierObserve in await() at the peer of the round. */
-	GIN_FN ginResult_t notify(uint32_t round, uint64_t epoch, const ginOptions &options) const
+	/* The rounds of a barrier that is not flat; begin() has notified the peer of round 0. */
+	GIN_FN ginResult_t rounds(uint64_t epoch, const ginOptions &options) const
 	{
-		int peer = (team.rank + static_cast<int>(1u << round)) % team.nRanks;
-		int world = ginTeamToWorld(dc, team, peer);
-		struct ginPeer to = ginPeerObserve(&dc.peers[world]);
+		const uint64_t from = waitsFor(options);
+		uint64_t end = 0;
 		ginResult_t result = ginSuccess;
-		if (to.state != ginPeerAlive) {
-			result = ginPeerLost(&dc.abortLine->word);
-		} else if (to.route != ginRouteDirect) {
-			result = post(world, round, epoch, options);
-		} else if (!(routes & GIN_ROUTES_DIRECT)) {
-			result = ginErrorUnsupported;
-		} else {
-			ginBarrierRelease();
-			ginBarrierTell(to.signals + wordIndex(round), epoch);
+		GIN_NO_UNROLL
+		for (uint32_t k = 0; result == ginSuccess && (1u << k) < nRanks(); k++) {
+			if (k)
+				result = notify(k, epoch, options.timeout, from);
+			if (result != ginSuccess)
+				return result;
+			end = await(dc.self, wordOf(k), index, epoch, end, options.timeout, from);
+			if (end & GIN_QUEUE_FAILED)
+				result = static_cast<ginResult_t>(end & 0xff);
 		}
-		if (result != ginSuccess)
-			leaveError(result, world, epoch, epoch - 1);
 		return result;
 	}
 
-	GIN_FN void leaveError(ginResult_t result, int peer, uint64_t expected, uint64_t seen) const
+	/* The world rank that a round notifies. */
+	GIN_FN int peerOf(uint32_t round) const
 	{
-		ginErrorLeave(dc.self, result, ginCallBarrier, 0, peer, index, expected, seen);
+		int peer = (team.rank + static_cast<int>(1u << round)) % team.nRanks;
+		return ginTeamToWorld(dc, team, peer);
+	}
+
+	/* Sets the word of a round at its peer. A post to the proxy waits for room here. */
+	GIN_FN ginResult_t notify(uint32_t round, uint64_t epoch, uint64_t timeout,
+				  uint64_t from) const
+	{
+		struct ginQueue *queue = dc.queues + index % dc.contexts;
+		auto post = [&](uint32_t how) {
+			return tell(dc.self, team.nRanks, team.rank, team.stride, index, round,
+				    epoch, how, timeout, from);
+		};
+		uint64_t posted = routes & GIN_ROUTES_PROXY
+					  ? ginPost(dc.self, queue, 0, -1, 0, timeout, from, post)
+					  : post(0);
+		if (posted & GIN_QUEUE_FAILED)
+			leaveError(ginPostedResult(posted), peerOf(round), epoch, epoch - 1);
+		return ginPostedResult(posted);
 	}
 
 	/* Which class of agents writes the word of a round at this rank. */
@@ -222,96 +254,105 @@ private:
 		       wordIndex(round) * (by == ginWriterCpu ? GIN_CPU_WORD_STRIDE : 1);
 	}
 
-	/* Waits for one word. *end: of ginPollEnd(), of the words before. B, acquire end. */
-	GIN_FN ginResult_t await(const uint64_t *word, uint64_t epoch, const ginOptions &options,
-				 uint64_t *end) const
+	/*
+	 * The functions below are not inlined, and take scalars (detail/how.cuh): `self` is
+	 * ginDevComm.self, the three numbers of a team are ginTeam's, `from` is packed.
+	 */
+
+	/* Waits until everything that this rank has posted to the team, in any context, is done. */
+	GIN_FN_COLD static ginResult_t drain(const ginDevComm *self, uint64_t members,
+					     uint32_t index, uint64_t epoch, uint64_t timeout,
+					     uint64_t from)
+	{
+		ginResult_t result = ginSuccess;
+		if (ginHasProxy<routes>(*self))
+			result = ginRingDrain(self, members, timeout, from);
+		if (ginHasNic<routes>(*self)) {
+			struct ginPoll own = ginPollFor(self, timeout, from);
+			result = ginGdakiDrain(*self, index % self->contexts,
+					       ginFromUnpack(members), &own);
+		}
+		if (result != ginSuccess)
+			ginErrorLeave(self, result, ginCallBarrier, 0, -1, index, epoch, epoch - 1);
+		return result;
+	}
+
+	/*
+	 * Sets the word of a round at its peer. B, release end: pairs with ginBarrierObserve in
+	 * await() at the peer. A network route posts a store of the word; barrier `index` uses one
+	 * context. Returns the outcome as ginPostNow() does, with any error in GIN_QUEUE_FAILED.
+	 */
+	GIN_FN_COLD static uint64_t tell(const ginDevComm *self, int nRanks, int rank, int stride,
+					 uint32_t index, uint32_t round, uint64_t epoch,
+					 uint32_t how, uint64_t timeout, uint64_t from)
+	{
+		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, index);
+		int world = barrier.peerOf(round);
+		struct ginPeer to = ginPeerObserve(&self->peers[world]);
+		if (to.state != ginPeerAlive)
+			return ginPostedFailed(ginPeerLost(&self->abortLine->word));
+		if (to.route != ginRouteDirect)
+			return barrier.post(world, round, epoch, how, timeout, from);
+		if (!(routes & GIN_ROUTES_DIRECT))
+			return ginPostedFailed(ginErrorUnsupported);
+		ginBarrierRelease();
+		ginBarrierTell(to.signals + barrier.wordIndex(round), epoch);
+		return GIN_POSTED_NOTHING;
+	}
+
+	GIN_FN uint64_t post(int world, uint32_t round, uint64_t epoch, uint32_t how,
+			     uint64_t timeout, uint64_t from) const
+	{
+		const uint32_t context = index % dc.contexts;
+		if (ginHasNic<routes>(dc)) {
+			ginOptions options;
+			options.timeout = timeout;
+			options.from = ginFromUnpack(from);
+			return ginPostedBy(ginGdakiBarrierSet(dc, context, world, wordIndex(round),
+							      epoch, options));
+		}
+		if (!ginHasProxy<routes>(dc))
+			return ginPostedFailed(ginErrorUnsupported);
+		return ginProxyBarrierSet(dc.queues + context, world,
+					  index * GIN_BARRIER_ROUNDS + round, epoch, how);
+	}
+
+	/*
+	 * Waits for one word. `end`: of ginPollEnd(), of the words before. Returns that of this
+	 * word, or GIN_QUEUE_FAILED and the error, after leaving its record. B, acquire end.
+	 */
+	GIN_FN_COLD static uint64_t await(const ginDevComm *self, const uint64_t *word,
+					  uint32_t index, uint64_t epoch, uint64_t end,
+					  uint64_t timeout, uint64_t from)
 	{
 		auto look = [word] { return ginBarrierObserve(word); };
-		struct ginPoll poll = ginPollStart(dc, options);
+		struct ginPoll poll = ginPollFor(self, timeout, from);
 		uint64_t seen;
-		ginPollResume(poll, *end);
+		ginPollResume(poll, end);
 		ginResult_t result = ginPollUntil(poll, look, epoch, 64, &seen);
-		*end = ginPollEnd(poll);
-		if (result != ginSuccess)
-			leaveError(result, poll.failed, epoch, seen);
-		return result;
-	}
-
-	/* Waits for the words of all ranks, with one timeout. */
-	GIN_FN ginResult_t awaitAll(uint64_t epoch, const ginOptions &options) const
-	{
-		uint64_t end = 0;
-		ginResult_t result = ginSuccess;
-		GIN_NO_UNROLL
-		for (uint32_t peer = 0; result == ginSuccess && peer < nRanks(); peer++)
-			if (peer != static_cast<uint32_t>(team.rank))
-				result = await(dc.signal[ginWriterGpu] + wordIndex(peer), epoch,
-					       options, &end);
-		return result;
-	}
-
-	GIN_FN ginResult_t rounds(uint64_t epoch, const ginOptions &options) const
-	{
-		uint64_t end = 0;
-		ginResult_t result = ginSuccess;
-		for (uint32_t k = 0; result == ginSuccess && (1u << k) < nRanks(); k++) {
-			if (k)
-				result = notify(k, epoch, options);
-			if (result == ginSuccess)
-				result = await(wordOf(k), epoch, options, &end);
-		}
-		return result;
-	}
-
-	/* The first loads of all words: most waits end here. B, acquire end. */
-	GIN_FN bool arrived(uint64_t epoch) const
-	{
-		bool all = true;
-		GIN_NO_UNROLL
-		for (uint32_t peer = 0; all && peer < nRanks(); peer++) {
-			const uint64_t *word = dc.signal[ginWriterGpu] + wordIndex(peer);
-			auto look = [word] { return ginBarrierObserve(word); };
-			if (peer != static_cast<uint32_t>(team.rank))
-				all = ginLookBriefly(look, epoch, 64);
-		}
-		return all;
-	}
-
-	/* The options of a wait, which depends on the team unless the caller names peers. */
-	GIN_FN ginOptions onTeam(ginOptions options) const
-	{
-		if (!options.from.count)
-			options.from = teamSet();
-		return options;
-	}
-
-	/* The longer wait. Cold, so it takes dc.self: see wait.cuh. */
-	GIN_FN_COLD static ginResult_t awaitLong(const ginDevComm *dc, ginTeam team, uint32_t index,
-						 uint64_t epoch, ginOptions options)
-	{
-		const GinBarrierOn barrier(*dc, team, index);
-		return barrier.awaitAll(epoch, barrier.onTeam(options));
-	}
-
-	GIN_FN ginResult_t finish(const ginOptions &options) const
-	{
-		uint64_t epoch = next();
-		ginResult_t result = ginSuccess;
-		if (!isFlat())
-			result = rounds(epoch, onTeam(options));
-		else if (!arrived(epoch))
-			result = awaitLong(dc.self, team, index, epoch, options);
 		if (result == ginSuccess)
-			ginLocalStore(&dc.epoch[index], epoch);
-		return result;
+			return ginPollEnd(poll);
+		ginErrorLeave(self, result, ginCallBarrier, 0, poll.failed, index, epoch, seen);
+		return GIN_QUEUE_FAILED | static_cast<uint64_t>(result);
 	}
 
-	GIN_FN uint32_t nRanks() const { return static_cast<uint32_t>(team.nRanks); }
-
-	GIN_FN ginPeerSet teamSet() const
+	/* Waits for the words of all ranks of a flat barrier, with one timeout. */
+	GIN_FN_COLD static ginResult_t awaitAll(const ginDevComm *self, int nRanks, int rank,
+						uint32_t index, uint64_t epoch, uint64_t timeout,
+						uint64_t from)
 	{
-		return {static_cast<uint32_t>(ginTeamToWorld(dc, team, 0)), nRanks(),
-			static_cast<uint32_t>(team.stride)};
+		const GinBarrierOn barrier(*self, {nRanks, rank, 1}, index);
+		uint64_t end = 0;
+		GIN_NO_UNROLL
+		for (int peer = 0; peer < nRanks; peer++) {
+			const size_t at = barrier.wordIndex(static_cast<uint32_t>(peer));
+			if (peer != rank)
+				end = await(self, self->signal[ginWriterGpu] + at, index, epoch,
+					    end, timeout, from);
+			if (end & GIN_QUEUE_FAILED)
+				return static_cast<ginResult_t>(end & 0xff);
+		}
+		return ginSuccess;
 	}
 };
 

@@ -160,11 +160,17 @@ GIN_FN void ginRingWrite(const struct ginRing &ring, uint64_t ticket, const stru
  * there was no room and nothing is posted. Lost: the peer has failed.
  */
 #define GIN_POSTED_FULL GIN_QUEUE_FAILED
-#define GIN_POSTED_LOST (GIN_QUEUE_FAILED | ginErrorPeer)
+#define GIN_POSTED_LOST (GIN_QUEUE_FAILED | 0xff)
+#define GIN_POSTED_NOTHING 1ull /* success of a call that takes no ticket */
 
 GIN_FN uint64_t ginPostedFailed(ginResult_t result)
 {
 	return GIN_QUEUE_FAILED | static_cast<uint64_t>(result);
+}
+
+GIN_FN uint64_t ginPostedBy(ginResult_t result)
+{
+	return result == ginSuccess ? GIN_POSTED_NOTHING : ginPostedFailed(result);
 }
 
 GIN_FN ginResult_t ginPostedResult(uint64_t posted)
@@ -264,7 +270,8 @@ GIN_FN_COLD uint64_t ginPostWait(const ginDevComm *dc, struct ginQueue *queue, u
 		if (result == ginSuccess)
 			return poll.end;
 	} else {
-		result = ginPeerLost(&dc->abortLine->word);
+		result = posted == GIN_POSTED_LOST ? ginPeerLost(&dc->abortLine->word)
+						   : ginPostedResult(posted);
 	}
 	if (ginHowCall(how))
 		ginErrorLeave(dc, result, ginHowCall(how), ginHowContext(how), peer, id, 0, 0);
@@ -328,8 +335,8 @@ GIN_FN bool ginRingIdle(const struct ginQueue *queue)
 }
 
 /* Waits until all that was posted in any context to the peers of `team` is done. */
-GIN_FN_COLD ginResult_t ginRingDrain(const ginDevComm *dc, uint64_t team, uint64_t timeout,
-				     uint64_t from)
+GIN_FN ginResult_t ginRingDrain(const ginDevComm *dc, uint64_t team, uint64_t timeout,
+				uint64_t from)
 {
 	const ginPeerSet peers = ginFromUnpack(team);
 	ginResult_t result = ginSuccess;

@@ -267,18 +267,17 @@ GIN_FN uint64_t ginProxyPost(const struct ginReadyCall &call, const ginDevComm *
 
 /*
  * Sets a barrier's word at the peer to `epoch`. All that the caller has seen happens before it: D,
- * with system scope. Leaves no error record.
+ * with system scope. Returns the outcome, as ginPostNow() does.
  */
-GIN_FN_COLD ginResult_t ginProxyBarrierSet(const ginDevComm *dc, uint32_t context, int peer,
-					   uint64_t word, uint64_t epoch, uint64_t timeout,
-					   uint64_t from)
+GIN_FN uint64_t ginProxyBarrierSet(struct ginQueue *queue, int peer, uint64_t word, uint64_t epoch,
+				   uint32_t how)
 {
 	struct ginReadyCall call = {ginDescribe(ginOpBarrier, peer, ginSignalOf(GinNone{}), 0),
 				    ginScopeSystem};
 
 	call.d.word[1] = word;
 	ginDescribeWord(&call.d, 2, epoch);
-	return ginPostedResult(ginProxyPost(call, dc, context, peer, timeout, from));
+	return ginPostNow<false>(call, queue, nullptr, how);
 }
 
 GIN_FN struct ginDescriptor ginDescribeAtomic(uint32_t op, int peer, uint64_t word, uint32_t bytes,
