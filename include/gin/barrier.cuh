@@ -163,6 +163,7 @@ private:
 	{
 		size_t word = wordIndex(static_cast<uint32_t>(team.rank));
 		ginBarrierRelease();
+		GIN_NO_UNROLL
 		for (int peer = 0; peer < team.nRanks; peer++)
 			if (peer != team.rank)
 				ginBarrierTell(signalsOf(ginTeamToWorld(dc, team, peer)) + word,
@@ -327,7 +328,7 @@ private:
 	{
 		auto look = [word] { return ginBarrierObserve(word); };
 		struct ginPoll poll = ginPollFor(self, timeout, from);
-		uint64_t seen;
+		uint64_t seen = 0;
 		ginPollResume(poll, end);
 		ginResult_t result = ginPollUntil(poll, look, epoch, 64, &seen);
 		if (result == ginSuccess)

@@ -314,7 +314,7 @@ protected:
 		ginResult_t result = ginSuccess;
 		if (coop.thread_rank() == 0) {
 			struct ginPoll poll = ginPollStart(dc, options);
-			uint64_t seen;
+			uint64_t seen = 0;
 			result = ginGdakiWaitCounter(sender(), id, least, options.bits, &poll,
 						     &seen);
 			if (result != ginSuccess)

@@ -159,7 +159,7 @@ GIN_FN bool ginLookOften(Look &look, uint64_t least, uint32_t bits, uint64_t *se
  */
 template <class Look> GIN_FN bool ginLookBriefly(Look look, uint64_t least, uint32_t bits)
 {
-	uint64_t seen;
+	uint64_t seen = 0;
 	return ginLookOften(look, least, bits, &seen);
 }
 
@@ -258,7 +258,7 @@ template <class Look>
 GIN_FN_COLD ginResult_t ginWaitOn(const ginDevComm *dc, Look look, struct ginWaitFor what)
 {
 	struct ginPoll poll = ginPollFor(dc, what.timeout, what.from);
-	uint64_t seen;
+	uint64_t seen = 0;
 
 	poll.queue = what.failed;
 	ginResult_t result = ginPollUntil(poll, look, what.least, what.bits, &seen);

@@ -81,6 +81,23 @@ template <class Word, uint32_t count> struct ginWords {
 };
 
 /*
+ * `p` + `bytes`, by an addition that the compiler does not merge with others: sums of a pointer and
+ * several multiples of a step would each take two registers.
+ */
+template <class Pointer> GIN_FN Pointer ginStepped(Pointer p, uint32_t bytes)
+{
+#if GIN_ON_GPU
+	uint64_t at = reinterpret_cast<uint64_t>(p);
+	asm("{ .reg .u64 wide; cvt.u64.u32 wide, %1; add.u64 %0, %0, wide; }"
+	    : "+l"(at)
+	    : "r"(bytes));
+	return reinterpret_cast<Pointer>(at);
+#else
+	return p + bytes;
+#endif
+}
+
+/*
  * Source, target and length are multiples of a word. Each thread has up to `inFlight` accesses in
  * flight, also at the end. `fixed`: `size` if the compiler knows it, else 0.
  */
@@ -91,18 +108,16 @@ GIN_FN void ginCopyAligned(char *dst, const char *src, size_t bytes, uint32_t ra
 	size_t left = bytes > first ? bytes - first : 0;
 	ginWords<Word, inFlight> w;
 
-	src += first;
-	dst += first;
+	src = ginStepped(src, first);
+	dst = ginStepped(dst, first);
 	GIN_NO_UNROLL
 	while (left) {
-		for (uint32_t u = 0; u < inFlight; u++)
+		for (uint32_t u = 0; u < inFlight; u++, src = ginStepped(src, step))
 			if (left > u * step)
-				w.word[u] = ginDataLoad<Word>(src + u * step);
-		for (uint32_t u = 0; u < inFlight; u++)
+				w.word[u] = ginDataLoad<Word>(src);
+		for (uint32_t u = 0; u < inFlight; u++, dst = ginStepped(dst, step))
 			if (left > u * step)
-				ginDataStore<Word>(dst + u * step, w.word[u]);
-		src += inFlight * step;
-		dst += inFlight * step;
+				ginDataStore<Word>(dst, w.word[u]);
 		left = left > inFlight * step ? left - inFlight * step : 0;
 	}
 }
@@ -196,9 +211,7 @@ ginCopy(char *dst, const char *src, size_t bytes, uint32_t rank, uint32_t size, 
 						ready);
 	if (!ready())
 		return false;
-	if (bytes > 32 || rank == 0)
-		ginCopyLong<inFlight, fixed>(dst, src, bytes, bytes > 32 ? rank : 0,
-					     bytes > 32 ? size : 1);
+	ginCopyLong<inFlight, fixed>(dst, src, bytes, rank, size);
 	return true;
 }
 

@@ -315,7 +315,7 @@ GIN_FN_COLD ginResult_t ginRingWait(const ginDevComm *dc, struct ginQueue *queue
 		uint64_t tickets = done();
 		return tickets & GIN_QUEUE_FAILED ? 2u : tickets >= ticket ? 1u : 0u;
 	};
-	uint64_t seen;
+	uint64_t seen = 0;
 	ginResult_t result = ginPollUntil(poll, look, 1, 64, &seen);
 	if (seen == 2)
 		result = ginAbortResult(ginHostWordObserve(word));

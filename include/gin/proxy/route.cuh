@@ -355,7 +355,7 @@ GIN_FN struct ginOldValue ginResultAwait(struct ginQueue *queue, uint32_t slot, 
 {
 	auto look = [queue, slot, next] { return ginResultWritten(queue, slot, next); };
 	struct ginOldValue got = {0, ginSuccess};
-	uint64_t seen;
+	uint64_t seen = 0;
 
 	got.result = ginPollUntil(poll, look, 1, 64, &seen);
 	if (got.result != ginSuccess) {
@@ -404,7 +404,7 @@ GIN_FN_COLD struct ginOldValue ginProxyAtomicFetch(const ginDevComm *dc, uint32_
 	struct ginQueue *queue = dc->queues + ginHowContext(how);
 	struct ginPoll poll = ginPollFor(dc, timeout, from);
 	struct ginOldValue got = {0, ginSuccess};
-	uint32_t slot;
+	uint32_t slot = 0;
 
 	poll.queue = &queue->failed[0];
 	if (!ginResultWait(queue, poll, &slot, &got.result))
