@@ -135,8 +135,10 @@ private:
 			return result;
 		if (!isFlat())
 			return notify(0, epoch, options.timeout, from);
-		if (!(routes & GIN_ROUTES_DIRECT))
+		if (!(routes & GIN_ROUTES_DIRECT) && nRanks() > 1) {
+			leaveError(ginErrorUnsupported, -1, epoch, epoch - 1);
 			return ginErrorUnsupported;
+		}
 		notifyAll(epoch);
 		return ginSuccess;
 	}
