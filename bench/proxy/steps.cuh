@@ -9,7 +9,7 @@ enum Steps {
 	stepWrite,    // take a ticket, check for room, write the descriptor
 	stepPosted,   // also record the post, for flush
 	stepTogether, // also find threads that post together, and check that the peer is alive
-	stepCalled    // all steps, by the function that Gin::put calls, which makes the descriptor too
+	stepCalled // all steps, by the function that Gin::put calls, which makes the descriptor too
 };
 
 // Puts of 8 bytes to this rank, without a fence. The descriptor is made before the loop.
@@ -49,7 +49,7 @@ template <Steps steps, bool alone> struct PostSteps {
 	{
 		ginOptions released;
 		released.given = ginScopeSystem;
-		return ginHow(ginCallPut, 0, alone ? ginSharingThread : ginSharingGpu,
+		return ginHow(ginCallPut, alone ? ginSharingThread : ginSharingGpu,
 			      ginSignalOf(GinNone{}), released);
 	}
 
@@ -58,10 +58,9 @@ template <Steps steps, bool alone> struct PostSteps {
 		const int self = static_cast<int>(dc.rank);
 		const uint64_t at = threadIdx.x * 8;
 		const ginSource source = ginSourceIn(win, 4096);
-		const ginReadyCall call = {
-			ginDescribePut(self, ginDescribeOffset(win, at), source, 8,
-				       ginSignalOf(GinNone{}), UINT32_MAX),
-			ginScopeThread};
+		const ginReadyCall call = {ginDescribePut(self, ginDescribeOffset(win, at), source,
+							  8, ginSignalOf(GinNone{}), UINT32_MAX),
+					   ginScopeThread};
 		uint64_t start = ginNow();
 
 		for (uint32_t i = 0; i < POSTS / ginBlockSize(); i++)

@@ -21,7 +21,7 @@ struct KernelArguments {
 };
 
 template <uint32_t routes> struct KernelBase : KernelArguments {
-	explicit KernelBase(const KernelArguments &arguments) : KernelArguments(arguments) {}
+	GIN_FN explicit KernelBase(const KernelArguments &arguments) : KernelArguments(arguments) {}
 
 	GIN_FN size_t thread() const
 	{

@@ -137,7 +137,7 @@ protected:
 	/* The small arguments of a network call. */
 	GIN_FN uint32_t how(uint32_t call, const ginSignalOp &op, const ginOptions &options) const
 	{
-		return ginHow(call, context, sharing, op, options);
+		return ginHow(call, sharing, op, options);
 	}
 
 	/* Is this thread alone on the context? */
@@ -339,11 +339,11 @@ protected:
 		const uint32_t packed = how(ginCallNone, ginSignalOf(GinNone{}), options);
 		const uint64_t from = ginFromPack(options.from);
 		if (!old)
-			return ginProxyAtomic(dc.self, packed, peer, op, win.table, off, bytes,
-					      operand, compare, options.timeout, from);
+			return ginProxyAtomic(dc.self, context, packed, peer, op, win.table, off,
+					      bytes, operand, compare, options.timeout, from);
 		struct ginOldValue got =
-			ginProxyAtomicFetch(dc.self, packed, peer, op, win.table, off, bytes,
-					    operand, compare, options.timeout, from);
+			ginProxyAtomicFetch(dc.self, context, packed, peer, op, win.table, off,
+					    bytes, operand, compare, options.timeout, from);
 		*old = got.old;
 		return got.result;
 	}

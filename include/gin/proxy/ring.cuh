@@ -239,6 +239,12 @@ template <bool alone, class Call> GIN_FN uint64_t ginPostNow(const Call &call,
 	return ginRingWriteReserved(ring, d, reserved, state);
 }
 
+/* The number of the context. */
+GIN_FN uint32_t ginRingContext(const ginDevComm *dc, const struct ginQueue *queue)
+{
+	return static_cast<uint32_t>(queue - dc->queues);
+}
+
 /* Is the ring full? Q: passed on by the shadow to the post that follows. */
 GIN_FN bool ginRingFull(struct ginQueue *queue)
 {
@@ -274,7 +280,8 @@ GIN_FN_COLD uint64_t ginPostWait(const ginDevComm *dc, struct ginQueue *queue, u
 						   : ginPostedResult(posted);
 	}
 	if (ginHowCall(how))
-		ginErrorLeave(dc, result, ginHowCall(how), ginHowContext(how), peer, id, 0, 0);
+		ginErrorLeave(dc, result, ginHowCall(how), ginRingContext(dc, queue), peer, id, 0,
+			      0);
 	return ginPostedFailed(result);
 }
 
@@ -320,7 +327,7 @@ GIN_FN_COLD ginResult_t ginRingWait(const ginDevComm *dc, struct ginQueue *queue
 	if (seen == 2)
 		result = ginAbortResult(ginHostWordObserve(word));
 	if (result != ginSuccess && ginHowCall(how))
-		ginErrorLeave(dc, result, ginHowCall(how), ginHowContext(how),
+		ginErrorLeave(dc, result, ginHowCall(how), ginRingContext(dc, queue),
 			      peer == queue->nRanks ? -1 : static_cast<int>(peer), UINT32_MAX,
 			      ticket, ginHostWordObserve(word));
 	return result;

@@ -256,10 +256,11 @@ template <class... Args> GIN_FN uint64_t ginProxySignal(bool alone, Args... args
 }
 
 /* Posts `call`, waiting for room. Returns the outcome. */
-GIN_FN uint64_t ginProxyPost(const struct ginReadyCall &call, const ginDevComm *dc, uint32_t how,
-			     int peer, uint64_t timeout, uint64_t from)
+GIN_FN uint64_t ginProxyPost(const struct ginReadyCall &call, const ginDevComm *dc,
+			     uint32_t context, uint32_t how, int peer, uint64_t timeout,
+			     uint64_t from)
 {
-	struct ginQueue *queue = dc->queues + ginHowContext(how);
+	struct ginQueue *queue = dc->queues + context;
 
 	return ginPost(dc, queue, how, peer, UINT32_MAX, timeout, from,
 		       [&](uint32_t now) { return ginPostNow<false>(call, queue, nullptr, now); });
@@ -371,37 +372,37 @@ GIN_FN struct ginOldValue ginResultAwait(struct ginQueue *queue, uint32_t slot, 
 }
 
 /* Posts an atomic, in `slot` or without an old value. Returns the outcome, as ginPost() does. */
-GIN_FN_COLD uint64_t ginProxyAtomicPost(const ginDevComm *dc, uint32_t how, int peer, uint32_t op,
-					struct ginWindowTable *win, uint64_t off, uint32_t bytes,
-					uint64_t operand, uint64_t compare, uint64_t slot,
-					uint64_t timeout, uint64_t from)
+GIN_FN_COLD uint64_t ginProxyAtomicPost(const ginDevComm *dc, uint32_t context, uint32_t how,
+					int peer, uint32_t op, struct ginWindowTable *win,
+					uint64_t off, uint32_t bytes, uint64_t operand,
+					uint64_t compare, uint64_t slot, uint64_t timeout,
+					uint64_t from)
 {
 	struct ginReadyCall call = {
 		ginDescribeAtomic(op, peer, ginDescribeOffset({win}, off), bytes, operand, compare),
 		ginFenceLeft(ginHowGiven(how), ginScopeSystem)};
 
 	call.d.word[4] = slot;
-	return ginProxyPost(call, dc, how, peer, timeout, from);
+	return ginProxyPost(call, dc, context, how, peer, timeout, from);
 }
 
 /* An atomic whose caller does not want the old value. Leaves no error record. */
-GIN_FN ginResult_t ginProxyAtomic(const ginDevComm *dc, uint32_t how, int peer, uint32_t op,
-				  struct ginWindowTable *win, uint64_t off, uint32_t bytes,
-				  uint64_t operand, uint64_t compare, uint64_t timeout,
-				  uint64_t from)
+GIN_FN ginResult_t ginProxyAtomic(const ginDevComm *dc, uint32_t context, uint32_t how, int peer,
+				  uint32_t op, struct ginWindowTable *win, uint64_t off,
+				  uint32_t bytes, uint64_t operand, uint64_t compare,
+				  uint64_t timeout, uint64_t from)
 {
-	return ginPostedResult(ginProxyAtomicPost(dc, how, peer, op, win, off, bytes, operand,
-						  compare, 0, timeout, from));
+	return ginPostedResult(ginProxyAtomicPost(dc, context, how, peer, op, win, off, bytes,
+						  operand, compare, 0, timeout, from));
 }
 
 /* An atomic that waits for the old value. Leaves no error record. */
-GIN_FN_COLD struct ginOldValue ginProxyAtomicFetch(const ginDevComm *dc, uint32_t how, int peer,
-						   uint32_t op, struct ginWindowTable *win,
-						   uint64_t off, uint32_t bytes, uint64_t operand,
-						   uint64_t compare, uint64_t timeout,
-						   uint64_t from)
+GIN_FN_COLD struct ginOldValue
+ginProxyAtomicFetch(const ginDevComm *dc, uint32_t context, uint32_t how, int peer, uint32_t op,
+		    struct ginWindowTable *win, uint64_t off, uint32_t bytes, uint64_t operand,
+		    uint64_t compare, uint64_t timeout, uint64_t from)
 {
-	struct ginQueue *queue = dc->queues + ginHowContext(how);
+	struct ginQueue *queue = dc->queues + context;
 	struct ginPoll poll = ginPollFor(dc, timeout, from);
 	struct ginOldValue got = {0, ginSuccess};
 	uint32_t slot = 0;
@@ -409,8 +410,8 @@ GIN_FN_COLD struct ginOldValue ginProxyAtomicFetch(const ginDevComm *dc, uint32_
 	poll.queue = &queue->failed[0];
 	if (!ginResultWait(queue, poll, &slot, &got.result))
 		return got;
-	uint64_t posted = ginProxyAtomicPost(dc, how, peer, op, win, off, bytes, operand, compare,
-					     slot + 1u, timeout, from);
+	uint64_t posted = ginProxyAtomicPost(dc, context, how, peer, op, win, off, bytes, operand,
+					     compare, slot + 1u, timeout, from);
 	got.result = ginPostedResult(posted);
 	if (got.result != ginSuccess) {
 		ginSlotFree(&queue->freeResults, slot);
