@@ -92,7 +92,8 @@ private:
 		     ginHasProxy<routes>(dc) && result == ginSuccess && c < dc.contexts; c++)
 			result = ginRingDrain(dc.queues + c, teamSet(), &own);
 		if (ginHasNic<routes>(dc))
-			result = ginGdakiDrain(*dc.self, index % dc.contexts, teamSet(), &own);
+			result = ginGdakiDrain(dc.self, index % dc.contexts, ginFromPack(teamSet()),
+					       options.timeout, ginFromPack(options.from));
 		if (result != ginSuccess)
 			leaveError(result, -1, next(), next() - 1);
 		return result;
@@ -159,8 +160,10 @@ private:
 		if (!ginHasNic<routes>(dc) && !ginHasProxy<routes>(dc))
 			return ginErrorUnsupported;
 		if (ginHasNic<routes>(dc))
-			return ginGdakiBarrierSet(*dc.self, index % dc.contexts, world,
-						  wordIndex(round), epoch, ginOptions(options));
+			return ginGdakiBarrierSet(
+				dc.self, ginGdakiQueue(dc, index % dc.contexts, world),
+				&dc.peers[world], wordIndex(round), epoch, options.timeout,
+				ginFromPack(options.from));
 		struct ginPoll own = ginPollStart(dc, options);
 		return ginPostBarrier(dc.queues + index % dc.contexts, world,
 				      index * GIN_BARRIER_ROUNDS + round, epoch, &own);

@@ -380,7 +380,7 @@ public:
 	GIN_FN uint64_t readCounter(uint32_t id) const
 	{
 		if (byNic())
-			ginGdakiCreditCounters(sender());
+			ginGdakiCreditCounters(dc.self, context, howNic());
 		uint64_t sum = ginCounterObserve(counterWord(id));
 		return byProxy() ? sum + ginDoneObserve(hostCounterWord(id)) : sum;
 	}
@@ -482,6 +482,7 @@ private:
 	using Base::getNetwork;
 	using Base::gpuSignals;
 	using Base::hostCounterWord;
+	using Base::howNic;
 	using Base::keep;
 	using Base::lost;
 	using Base::networked;
@@ -496,7 +497,6 @@ private:
 	using Base::queue;
 	using Base::queued;
 	using Base::refuse;
-	using Base::sender;
 	using Base::sendQueue;
 	using Base::signalDirect;
 	using Base::signalLook;

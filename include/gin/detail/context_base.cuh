@@ -165,23 +165,21 @@ protected:
 		return ginRouteTo<routes>(dc, peer) != ginRouteDirect;
 	}
 
-	GIN_FN struct ginGdakiContext sender() const { return {dc.self, context, sharing}; }
-
 	/*
-	 * The context that posts for words in windows of the peer. For a direct peer that is the
-	 * queues of all contexts together; `words` tells flush and barriers to wait for them.
+	 * The context whose queues carry words in windows of the peer. For a direct peer that is
+	 * the queues of all contexts together; `words` tells flush and barriers to wait for them.
 	 */
-	GIN_FN struct ginGdakiContext wordSender(int peer) const
+	GIN_FN uint32_t wordContext(int peer) const
 	{
 		if (queued(peer))
-			return sender();
+			return context;
 		ginLocalStore(&dc.results[dc.contexts].words, 1);
-		return {dc.self, dc.contexts, ginSharingGpu};
+		return dc.contexts;
 	}
 
-	GIN_FN struct ginGdakiContext senderOf(int peer, const ginSignalOp &op) const
+	GIN_FN ginSharing sharingOf(uint32_t queues) const
 	{
-		return op.at ? wordSender(peer) : sender();
+		return queues == dc.contexts ? ginSharingGpu : sharing;
 	}
 
 	/* Writes the error record if `result` is an error; returns `result`. */
@@ -190,28 +188,6 @@ protected:
 		if (result != ginSuccess)
 			leaveError(call, result, peer, id, 0, 0);
 		return result;
-	}
-
-	/*
-	 * The first thread of the coop posts to the peer's NIC: by once(), the fast path, and if
-	 * that returns ginSentFull by atLength(), the general path. A post by the fast path costs
-	 * one branch after it.
-	 */
-	template <class Coop, class Once, class AtLength>
-	GIN_FN ginResult_t send(Coop coop, uint32_t call, int peer, const ginSignalOp &op,
-				Once once, AtLength atLength) const
-	{
-		ginResult_t result = ginSuccess;
-		if (coop.thread_rank() == 0) {
-			uint32_t fate = once();
-			if (fate != ginSentOk)
-				result =
-					leaving(fate == ginSentFull ? atLength()
-								    : onceResult(senderOf(peer, op),
-										 peer, fate),
-						call, peer, op.id);
-		}
-		return ginAgree(coop, result);
 	}
 
 	/* Is it a word in a window on which another agent than the GPU does signals? */
@@ -254,18 +230,41 @@ protected:
 		if (beyondAll(op))
 			return refuse(coop, call, peer);
 		if (byNic())
-			return send(
-				coop, call, peer, op,
-				[&] { return signalOnce(senderOf(peer, op), peer, op, scope); },
-				[&] {
-					return ginGdakiSignal(senderOf(peer, op), peer,
-							      ginSignalOp(op), scope,
-							      ginOptions(options));
-				});
+			return signalNic(coop, call, peer, op, scope, options);
 		if (!elseProxy())
 			return refuse(coop, call, peer);
 		return post(coop, call, peer, op.id, options,
 			    ginReadyCall{ginDescribe(ginOpSignal, peer, op, 0), scope});
+	}
+
+	/* Where the NIC raises a signal: what ginGdakiPut() takes. */
+	GIN_FN uint64_t raiseOff(const ginSignalOp &op) const
+	{
+		return op.at ? op.offset : wordIndex(op.id) * sizeof(uint64_t);
+	}
+
+	GIN_FN static const struct ginWindowPeer *raiseAt(const ginSignalOp &op, int peer)
+	{
+		return op.at ? &ginWindowAt(op.window, peer) : nullptr;
+	}
+
+	template <class Coop>
+	GIN_FN ginResult_t signalNic(Coop coop, uint32_t call, int peer, const ginSignalOp &op,
+				     uint32_t scope, const ginOptions &options) const
+	{
+		ginResult_t result = ginSuccess;
+		ginOptions how = options;
+		how.required = static_cast<ginScope>(scope);
+		how.aggregate = false;
+		if (coop.thread_rank() == 0) {
+			uint32_t by = op.at ? wordContext(peer) : context;
+			result = ginGdakiSignal(dc.self, ginGdakiQueue(dc, by, peer),
+						&dc.peers[peer], context,
+						ginHow(call, 0, sharingOf(by), op, how),
+						raiseAt(op, peer), raiseOff(op), op.value,
+						options.timeout, ginFromPack(options.from));
+		}
+		return ginAgree(coop, result);
 	}
 
 	/* The send queue to a peer; NULL: the peer is on another route. */
@@ -276,23 +275,23 @@ protected:
 		return ginGdakiQueue(dc, context, peer);
 	}
 
+	GIN_FN uint32_t howNic() const
+	{
+		return ginHow(ginCallNone, 0, sharing, ginSignalOf(GinNone{}), ginOptions());
+	}
+
 	/* The first thread of the coop waits for posts to `peer`, or to all peers: -1. */
 	template <class Coop> GIN_FN ginResult_t awaitNic(Coop coop, int peer, uint64_t ticket,
 							  const ginOptions &options) const
 	{
-		bool mine = coop.thread_rank() == 0;
 		ginResult_t result = ginSuccess;
-		if (mine) {
-			struct ginPoll poll = ginPollStart(dc, options);
-			result = peer < 0 ? ginGdakiFlush(sender(), &poll)
-					  : ginGdakiWait(sendQueue(peer), ticket, &poll, sharing);
-		}
-		result = ginAgree(coop, result);
-		if (result != ginSuccess && mine)
-			leaveError(ginCallFlush, result, peer, UINT32_MAX,
-				   ticket & ~GIN_SEND_DUMPED,
-				   peer < 0 ? 0 : ginSendDone(sendQueue(peer), sharing));
-		return result;
+		uint64_t from = ginFromPack(options.from);
+		if (coop.thread_rank() == 0)
+			result = peer < 0 ? ginGdakiFlush(dc.self, context, howNic(),
+							  options.timeout, from)
+					  : ginGdakiWait(dc.self, sendQueue(peer), peer, context,
+							 howNic(), ticket, options.timeout, from);
+		return ginAgree(coop, result);
 	}
 
 	template <class Coop> GIN_FN ginResult_t waitCounterNic(uint32_t id, uint64_t least,
@@ -300,15 +299,10 @@ protected:
 								const ginOptions &options) const
 	{
 		ginResult_t result = ginSuccess;
-		if (coop.thread_rank() == 0) {
-			struct ginPoll poll = ginPollStart(dc, options);
-			uint64_t seen;
-			result = ginGdakiWaitCounter(sender(), id, least, options.bits, &poll,
-						     &seen);
-			if (result != ginSuccess)
-				leaveError(ginCallWaitCounter, result, poll.failed, id, least,
-					   seen);
-		}
+		if (coop.thread_rank() == 0)
+			result = ginGdakiWaitCounter(dc.self, context, howNic(), id, least,
+						     options.bits, options.timeout,
+						     ginFromPack(options.from));
 		return ginAgree(coop, result);
 	}
 
@@ -318,6 +312,41 @@ protected:
 			leaveError(call, ginErrorUnsupported, peer, UINT32_MAX, 0, 0);
 		coop.sync();
 		return ginErrorUnsupported;
+	}
+
+	template <enum ginOp op, uint32_t bytes>
+	GIN_FN ginResult_t atomicNic(int peer, ginWindow_t win, size_t off, uint64_t operand,
+				     uint64_t compare, uint64_t *old,
+				     const ginOptions &options) const
+	{
+		uint32_t by = wordContext(peer);
+		struct ginSendQueue *q = ginGdakiQueue(dc, by, peer);
+		uint32_t how = ginHow(ginCallAtomic, 0, sharingOf(by), ginSignalOf(GinNone{}),
+				      options);
+		if (old)
+			return ginGdakiAtomicOld<op, bytes>(
+				dc.self, q, &dc.peers[peer], context, how, by,
+				&ginWindowAt(win, peer), off, operand, compare, old,
+				options.timeout, ginFromPack(options.from));
+		return ginGdakiAtomic<op, bytes>(dc.self, q, &dc.peers[peer], context, how,
+						 &ginWindowAt(win, peer), off, operand, compare,
+						 options.timeout, ginFromPack(options.from));
+	}
+
+	/* `op` is known at compile time: postAtomic() is inlined. */
+	template <uint32_t bytes>
+	GIN_FN ginResult_t atomicNicOf(enum ginOp op, int peer, ginWindow_t win, size_t off,
+				       uint64_t operand, uint64_t compare, uint64_t *old,
+				       const ginOptions &options) const
+	{
+		if (op == ginOpFetchAdd)
+			return atomicNic<ginOpFetchAdd, bytes>(peer, win, off, operand, compare,
+							       old, options);
+		if (op == ginOpSwap)
+			return atomicNic<ginOpSwap, bytes>(peer, win, off, operand, compare, old,
+							   options);
+		return atomicNic<ginOpCompareSwap, bytes>(peer, win, off, operand, compare, old,
+							  options);
 	}
 
 	template <class Word> GIN_FN ginResult_t postAtomic(enum ginOp op, int peer,
@@ -331,11 +360,14 @@ protected:
 		if (result == ginSuccess && win.table->agent == ginAgentNone)
 			result = ginErrorUnsupported;
 		if (result == ginSuccess && byNic()) {
-			result = ginGdakiAtomic(wordSender(peer), op, peer, win, off, sizeof(Word),
-						static_cast<ginBits<Word>>(operand),
-						static_cast<ginBits<Word>>(compare),
-						old ? &seen : nullptr, ginOptions(options));
-		} else if (result == ginSuccess && !elseProxy()) {
+			result = atomicNicOf<sizeof(Word)>(
+				op, peer, win, off, static_cast<ginBits<Word>>(operand),
+				static_cast<ginBits<Word>>(compare), old ? &seen : nullptr, options);
+			if (result == ginSuccess)
+				keep<Word>(static_cast<ginBits<Word>>(seen), old);
+			return result;
+		}
+		if (result == ginSuccess && !elseProxy()) {
 			result = ginErrorUnsupported;
 		} else if (result == ginSuccess) {
 			struct ginReadyCall call = {
@@ -371,73 +403,6 @@ protected:
 		return result;
 	}
 
-	GIN_FN ginResult_t onceResult(const ginGdakiContext &me, int peer, uint32_t fate) const
-	{
-		return ginSendOutcomeResult(fate, onceQueue(me, peer), &dc.abortLine->word);
-	}
-
-	/* A call of the fast path: one WQE, and a signal after it. */
-	GIN_FN struct ginFastCall callOnce(const ginGdakiContext &me, int peer, ginWindow_t dstWin,
-					   size_t dstOff, const ginSignalOp &remote,
-					   bool hold) const
-	{
-		return {onceQueue(me, peer),
-			&dc.peers[peer],
-			dstWin,
-			dstOff,
-			remote,
-			context * dc.signals,
-			peer,
-			static_cast<uint32_t>(me.sharing),
-			hold};
-	}
-
-	/* A put by the fast path: enum ginSent. ginSentFull: take the general path. */
-	GIN_FN uint32_t putOnce(int peer, ginWindow_t dstWin, size_t dstOff,
-				const ginSource &source, size_t bytes, const ginSignalOp &remote,
-				uint32_t counter, const ginOptions &options) const
-	{
-		if (source.anywhere || bytes - 1 >= GIN_MLX5_MESSAGE_BYTES)
-			return ginSentFull;
-		return ginFastPut(
-			callOnce(sender(), peer, dstWin, dstOff, remote, options.aggregate),
-			{source.window, source.offset, counterWord(0), counter + 1u,
-			 static_cast<uint32_t>(bytes), static_cast<uint32_t>(options.given),
-			 static_cast<uint32_t>(options.required)});
-	}
-
-	/* A value by the fast path. */
-	template <class Value>
-	GIN_FN uint32_t valueOnce(int peer, ginWindow_t dstWin, size_t dstOff, const Value &value,
-				  const ginSignalOp &remote, const ginOptions &options) const
-	{
-		if constexpr (sizeof(Value) > GIN_MLX5_INLINE_BYTES) {
-			return ginSentFull;
-		} else {
-			struct ginFastValue words = {{}, sizeof(Value)};
-			memcpy(words.word, &value, sizeof(Value));
-			return ginFastPutValue(
-				callOnce(sender(), peer, dstWin, dstOff, remote, options.aggregate),
-				words);
-		}
-	}
-
-	/* A signal by the fast path. `scope`: the release that is left to do. */
-	GIN_FN uint32_t signalOnce(const ginGdakiContext &me, int peer, const ginSignalOp &op,
-				   uint32_t scope) const
-	{
-		return ginFastPut(callOnce(me, peer, {}, 0, op, false),
-				  {{}, 0, nullptr, 0, 0, ginScopeThread, scope});
-	}
-
-	/* The send queue to `peer`. If every peer is on route gdaki, the rank is its number. */
-	GIN_FN struct ginSendQueue *onceQueue(const ginGdakiContext &me, int peer) const
-	{
-		uint32_t queue = dc.route == ginRouteGdaki ? static_cast<uint32_t>(peer)
-							   : dc.peers[peer].sendQueue;
-		return ginGdakiQueues(dc, me.context) + queue;
-	}
-
 	template <class Coop> GIN_FN ginResult_t putNetwork(int peer, ginWindow_t dstWin,
 							    size_t dstOff, const ginSource &source,
 							    size_t bytes, const ginSignalOp &remote,
@@ -451,14 +416,28 @@ protected:
 				    ginPutCall{source, dstWin, dstOff, bytes, remote, peer, counter,
 					       static_cast<uint32_t>(options.given),
 					       static_cast<uint32_t>(options.required)});
-		auto once = [&] {
-			return putOnce(peer, dstWin, dstOff, source, bytes, remote, counter,
-				       options);
-		};
-		return send(coop, ginCallPut, peer, remote, once, [&] {
-			return ginGdakiPut(sender(), peer, dstWin, dstOff, ginSource(source), bytes,
-					   ginSignalOp(remote), counter, ginOptions(options));
-		});
+		ginResult_t result = ginSuccess;
+		if (coop.thread_rank() == 0)
+			result = putNic(peer, dstWin, dstOff, source, bytes, remote, counter,
+					options);
+		return ginAgree(coop, result);
+	}
+
+	GIN_FN ginResult_t putNic(int peer, ginWindow_t dstWin, size_t dstOff,
+				  const ginSource &source, size_t bytes, const ginSignalOp &remote,
+				  uint32_t counter, const ginOptions &options) const
+	{
+		const uint64_t src = source.anywhere
+					     ? reinterpret_cast<uintptr_t>(source.address)
+					     : reinterpret_cast<uintptr_t>(source.window.table);
+		return ginGdakiPut(
+			dc.self, ginGdakiQueue(dc, context, peer), &dc.peers[peer], context,
+			ginHow(ginCallPut, 0, sharing, remote, options) |
+				static_cast<uint32_t>(source.anywhere) << GIN_HOW_ANYWHERE,
+			&ginWindowAt(dstWin, peer), dstOff, src, source.offset, bytes,
+			raiseAt(remote, peer), raiseOff(remote), remote.value,
+			counter == UINT32_MAX ? nullptr : counterWord(0), counter, options.timeout,
+			ginFromPack(options.from));
 	}
 
 	template <class Value, class Coop>
@@ -474,14 +453,24 @@ protected:
 								  ginDescribeOffset(dstWin, dstOff),
 								  value, remote),
 						 ginScopeThread});
-		auto once = [&] { return valueOnce(peer, dstWin, dstOff, value, remote, options); };
-		return send(coop, ginCallPutValue, peer, remote, once, [&] {
-			uint32_t words[8];
-			memcpy(words, &value, sizeof(value));
-			return ginGdakiPutValue(sender(), peer, dstWin, dstOff, words,
-						sizeof(value), ginSignalOp(remote),
-						ginOptions(options));
-		});
+		ginResult_t result = ginSuccess;
+		if (coop.thread_rank() == 0)
+			result = valueNic(peer, dstWin, dstOff, value, remote, options);
+		return ginAgree(coop, result);
+	}
+
+	template <class Value>
+	GIN_FN ginResult_t valueNic(int peer, ginWindow_t dstWin, size_t dstOff, const Value &value,
+				    const ginSignalOp &remote, const ginOptions &options) const
+	{
+		uint64_t v[4] = {0, 0, 0, 0};
+		memcpy(v, &value, sizeof(Value));
+		return ginGdakiPutValue<sizeof(Value)>(
+			dc.self, ginGdakiQueue(dc, context, peer), &dc.peers[peer], context,
+			ginHow(ginCallPutValue, 0, sharing, remote, options),
+			&ginWindowAt(dstWin, peer), dstOff, v[0], v[1], v[2], v[3],
+			raiseAt(remote, peer), raiseOff(remote), remote.value, options.timeout,
+			ginFromPack(options.from));
 	}
 
 	template <class Coop> GIN_FN ginResult_t getNetwork(int peer, ginWindow_t srcWin,
@@ -497,11 +486,14 @@ protected:
 							 peer, ginDescribeOffset(srcWin, srcOff),
 							 ginDescribeOffset(dstWin, dstOff), bytes),
 						 ginScopeThread});
-		auto full = [] { return static_cast<uint32_t>(ginSentFull); };
-		return send(coop, ginCallGet, peer, ginSignalOf(GinNone{}), full, [&] {
-			return ginGdakiGet(sender(), peer, srcWin, srcOff, dstWin, dstOff, bytes,
-					   ginOptions(options));
-		});
+		ginResult_t result = ginSuccess;
+		if (coop.thread_rank() == 0)
+			result = ginGdakiGet(
+				dc.self, ginGdakiQueue(dc, context, peer), &dc.peers[peer], context,
+				ginHow(ginCallGet, 0, sharing, ginSignalOf(GinNone{}), options),
+				&ginWindowAt(srcWin, peer), srcOff, dstWin.table, dstOff, bytes,
+				options.timeout, ginFromPack(options.from));
+		return ginAgree(coop, result);
 	}
 
 	template <class Coop>
