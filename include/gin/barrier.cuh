@@ -270,11 +270,9 @@ private:
 		ginResult_t result = ginSuccess;
 		if (ginHasProxy<routes>(*self))
 			result = ginRingDrain(self, members, timeout, from);
-		if (ginHasNic<routes>(*self)) {
-			struct ginPoll own = ginPollFor(self, timeout, from);
-			result = ginGdakiDrain(*self, index % self->contexts,
-					       ginFromUnpack(members), &own);
-		}
+		if (ginHasNic<routes>(*self))
+			result =
+				ginGdakiDrain(self, index % self->contexts, members, timeout, from);
 		if (result != ginSuccess)
 			ginErrorLeave(self, result, ginCallBarrier, 0, -1, index, epoch, epoch - 1);
 		return result;
@@ -307,13 +305,10 @@ private:
 			     uint64_t timeout, uint64_t from) const
 	{
 		const uint32_t context = index % dc.contexts;
-		if (ginHasNic<routes>(dc)) {
-			ginOptions options;
-			options.timeout = timeout;
-			options.from = ginFromUnpack(from);
-			return ginPostedBy(ginGdakiBarrierSet(dc, context, world, wordIndex(round),
-							      epoch, options));
-		}
+		if (ginHasNic<routes>(dc))
+			return ginPostedBy(ginGdakiBarrierSet(
+				dc.self, ginGdakiQueue(dc, context, world), &dc.peers[world],
+				wordIndex(round), epoch, timeout, from));
 		if (!ginHasProxy<routes>(dc))
 			return ginPostedFailed(ginErrorUnsupported);
 		return ginProxyBarrierSet(dc.queues + context, world,
