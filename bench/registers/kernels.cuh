@@ -158,17 +158,16 @@ template <uint32_t routes> struct RmsNorm : KernelBase<routes> {
 	using Base::Base;
 	using Base::dc, Base::bytes, Base::piece;
 
+	// Sends the pieces to the owners of their tokens, or the token back to all ranks.
 	GIN_FN ginResult_t spread(const GinOn<routes> &gin, bool back) const
 	{
+		const ginWindow_t from = back ? Base::recv : Base::send;
+		const ginWindow_t to = back ? Base::send : Base::recv;
 		ginResult_t worst = ginSuccess;
 		for (uint32_t p = ginThreadIndex(); p < dc.nRanks; p += ginBlockSize()) {
-			ginResult_t result =
-				back ? gin.put(ginTeamWorld(dc), static_cast<int>(p), Base::send,
-					       piece(dc.rank), Base::recv, piece(0), bytes,
-					       GinWeakSignalInc{ginBlockIndex()})
-				     : gin.put(ginTeamWorld(dc), static_cast<int>(p), Base::recv,
-					       piece(dc.rank), Base::send, piece(p), bytes,
-					       GinWeakSignalInc{ginBlockIndex()});
+			ginResult_t result = gin.put(ginTeamWorld(dc), static_cast<int>(p), to,
+						     piece(dc.rank), from, piece(back ? 0 : p),
+						     bytes, GinWeakSignalInc{ginBlockIndex()});
 			if (result != ginSuccess)
 				worst = result;
 		}
@@ -180,8 +179,10 @@ template <uint32_t routes> struct RmsNorm : KernelBase<routes> {
 	{
 		const size_t hidden = bytes / sizeof(float), step = ginGridSize() * hidden;
 		float mine = 0;
+		GIN_NO_UNROLL
 		for (size_t j = ginThreadIndex(); j < hidden; j += ginBlockSize()) {
 			float all = sum[j];
+			GIN_NO_UNROLL
 			for (uint32_t p = 1; p < dc.nRanks; p++)
 				all += sum[j + p * step];
 			sum[j] = all;
@@ -189,6 +190,7 @@ template <uint32_t routes> struct RmsNorm : KernelBase<routes> {
 		}
 		shared[ginThreadIndex()] = mine;
 		GinCta{}.sync();
+		GIN_NO_UNROLL
 		for (uint32_t half = ginBlockSize() / 2; half; half /= 2) {
 			if (ginThreadIndex() < half)
 				shared[ginThreadIndex()] += shared[ginThreadIndex() + half];
@@ -204,6 +206,7 @@ template <uint32_t routes> struct RmsNorm : KernelBase<routes> {
 		const size_t hidden = bytes / sizeof(float);
 		float squares = reduce(sum, Base::scratch + ginBlockIndex() * ginBlockSize());
 		float scale = 1.0f / (1.0f + squares / static_cast<float>(hidden));
+		GIN_NO_UNROLL
 		for (size_t j = ginThreadIndex(); j < hidden; j += ginBlockSize())
 			sum[j] *= scale;
 		GinCta{}.sync();
@@ -216,6 +219,7 @@ template <uint32_t routes> struct RmsNorm : KernelBase<routes> {
 		const GinBarrierOn<routes> barrier = Base::barrier();
 
 		ginResult_t result = barrier.sync(GinCta{});
+		GIN_NO_UNROLL
 		for (uint32_t back = 0; result == ginSuccess && back < 2; back++) {
 			result = spread(gin, back);
 			if (result == ginSuccess)

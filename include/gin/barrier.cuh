@@ -43,7 +43,7 @@ public:
 		ginResult_t result = ginSuccess;
 		coop.sync(); /* the barrier covers what the coop did before */
 		if (coop.thread_rank() == 0)
-			result = begin(options);
+			result = again().begin(options);
 		return ginAgree(coop, result);
 	}
 
@@ -57,7 +57,7 @@ public:
 	{
 		ginResult_t result = ginSuccess;
 		if (coop.thread_rank() == 0)
-			result = finish(options);
+			result = again().finish(options);
 		return ginAgree(coop, result);
 	}
 
@@ -73,6 +73,20 @@ private:
 	const ginDevComm &dc;
 	const ginTeam team;
 	const uint32_t index;
+
+	/*
+	 * This barrier with numbers that the compiler does not know from an earlier call: else it
+	 * would keep what it computed from them, in registers, from call to call.
+	 */
+	GIN_FN GinBarrierOn again() const
+	{
+		return GinBarrierOn(
+			dc,
+			{static_cast<int>(ginUnshared(static_cast<uint32_t>(team.nRanks))),
+			 static_cast<int>(ginUnshared(static_cast<uint32_t>(team.rank))),
+			 team.stride},
+			ginUnshared(index));
+	}
 
 	/* The epoch of the barrier under way. By one thread: finish() changes it. */
 	GIN_FN uint64_t next() const { return ginLocalLoad(&dc.epoch[index]) + 1; }
@@ -149,7 +163,8 @@ private:
 		ginResult_t result = ginSuccess;
 		if (!isFlat())
 			result = rounds(epoch, options);
-		else if (!arrived(epoch))
+		else if (!arrived(dc.signal[ginWriterGpu] + wordIndex(0), nRanks(), team.rank,
+				  epoch))
 			result = awaitAll(dc.self, team.nRanks, team.rank, index, epoch,
 					  options.timeout, waitsFor(options));
 		if (result == ginSuccess)
@@ -170,20 +185,6 @@ private:
 			if (peer != team.rank)
 				ginBarrierTell(signalsOf(ginTeamToWorld(dc, team, peer)) + word,
 					       epoch);
-	}
-
-	/* The first loads of all words: most waits end here. B, acquire end. */
-	GIN_FN bool arrived(uint64_t epoch) const
-	{
-		bool all = true;
-		GIN_NO_UNROLL
-		for (uint32_t peer = 0; all && peer < nRanks(); peer++) {
-			const uint64_t *word = dc.signal[ginWriterGpu] + wordIndex(peer);
-			auto look = [word] { return ginBarrierObserve(word); };
-			if (peer != static_cast<uint32_t>(team.rank))
-				all = ginLookBriefly(look, epoch, 64);
-		}
-		return all;
 	}
 
 	/* The rounds of a barrier that is not flat; begin() has notified the peer of round 0. */
@@ -261,6 +262,23 @@ private:
 	 * The functions below are not inlined, and take scalars (detail/how.cuh): `self` is
 	 * ginDevComm.self, the three numbers of a team are ginTeam's, `from` is packed.
 	 */
+
+	/*
+	 * The first loads of the words of all ranks: most waits end here. No call inside, so that
+	 * nothing but a compare stands between two loads. B, acquire end.
+	 */
+	GIN_FN_COLD static bool arrived(const uint64_t *words, uint32_t nRanks, int rank,
+					uint64_t epoch)
+	{
+		bool all = true;
+		GIN_NO_UNROLL
+		for (uint32_t peer = 0; all && peer < nRanks; peer++, words++) {
+			auto look = [words] { return ginBarrierObserve(words); };
+			if (peer != static_cast<uint32_t>(rank))
+				all = ginLookBriefly(look, epoch, 64);
+		}
+		return all;
+	}
 
 	/* Waits until everything that this rank has posted to the team, in any context, is done. */
 	GIN_FN_COLD static ginResult_t drain(const ginDevComm *self, uint64_t members,
@@ -340,17 +358,20 @@ private:
 						uint64_t from)
 	{
 		const GinBarrierOn barrier(*self, {nRanks, rank, 1}, index);
-		uint64_t end = 0;
+		const uint64_t *word = self->signal[ginWriterGpu] + barrier.wordIndex(0);
+		struct ginPoll poll = ginPollFor(self, timeout, from);
+		ginResult_t result = ginSuccess;
 		GIN_NO_UNROLL
-		for (int peer = 0; peer < nRanks; peer++) {
-			const size_t at = barrier.wordIndex(static_cast<uint32_t>(peer));
+		for (int peer = 0; result == ginSuccess && peer < nRanks; peer++, word++) {
+			auto look = [word] { return ginBarrierObserve(word); };
+			uint64_t seen = 0;
 			if (peer != rank)
-				end = await(self, self->signal[ginWriterGpu] + at, index, epoch,
-					    end, timeout, from);
-			if (end & GIN_QUEUE_FAILED)
-				return static_cast<ginResult_t>(end & 0xff);
+				result = ginPollUntil(poll, look, epoch, 64, &seen);
+			if (result != ginSuccess)
+				ginErrorLeave(self, result, ginCallBarrier, 0, poll.failed, index,
+					      epoch, seen);
 		}
-		return ginSuccess;
+		return result;
 	}
 };
 
