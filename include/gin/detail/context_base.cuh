@@ -41,7 +41,8 @@ protected:
 
 	GIN_FN char *own(ginWindow_t window, size_t offset) const
 	{
-		return ginWindowAt(window, static_cast<int>(dc.rank)).address + offset;
+		const int rank = static_cast<int>(ginUnshared(dc.rank));
+		return ginWindowAt(window, rank).address + offset;
 	}
 
 	GIN_FN uint64_t *ownWord(ginWindow_t window, size_t offset) const
@@ -497,7 +498,7 @@ protected:
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		const char *src = source.anywhere ? static_cast<const char *>(source.address)
 						  : own(source.window, source.offset);
-		char *dst = ginWindowAt(dstWin, peer).address + dstOff;
+		char *dst = ginWindowAt({ginUnshared(dstWin.table)}, peer).address + dstOff;
 		bool moved = ginMove(dst, src, bytes, coop, options, [&] { return alive(to); });
 		ginResult_t result = ginAgree(coop, moved ? ginSuccess : lost(to));
 		return act(coop, ginCallPut, to, peer, result, remote, counter, options);
@@ -560,7 +561,9 @@ protected:
 		if (networked() && byAgent(remote))
 			return postSignal(coop, networkRoute(), call, peer, remote, options);
 		if (remote.present)
-			ginDirectSignal(mine, ginDirectWord(dc, to.signals, peer, context, remote),
+			ginDirectSignal(mine,
+					ginDirectWord(dc, to.signals, peer, ginUnshared(context),
+						      remote),
 					remote, true, options.given);
 		return ginSuccess;
 	}
