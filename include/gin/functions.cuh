@@ -208,6 +208,28 @@ GIN_C_FN ginResult_t ginWaitSignal(const ginDevComm *dc, uint32_t context,
 	return gin.waitSignal(static_cast<uint32_t>(where), least, all, ginTimeout(timeout));
 }
 
+/* A word of `bytes` bytes: 4 or 8. */
+GIN_C_FN uint64_t ginReadValue(const ginDevComm *dc, uint32_t context, struct ginWindowTable *win,
+			       uint64_t off, uint32_t bytes)
+{
+	Gin gin(*dc, context);
+	return bytes == 4 ? gin.readValue<uint32_t>({win}, off) : gin.readValue({win}, off);
+}
+
+GIN_C_FN ginResult_t ginWaitValue(const ginDevComm *dc, uint32_t context,
+				  struct ginWindowTable *win, uint64_t off, uint32_t bytes,
+				  uint64_t least, uint32_t coop, uint64_t timeout)
+{
+	Gin gin(*dc, context);
+	GinAnyCoop all = {coop};
+	if (bytes == 4)
+		return gin.waitValue<uint32_t>({win}, off, static_cast<uint32_t>(least), all,
+					       ginTimeout(timeout));
+	if (bytes == 8)
+		return gin.waitValue({win}, off, least, all, ginTimeout(timeout));
+	return ginErrorInvalidArgument;
+}
+
 GIN_C_FN uint64_t *ginSignalShadow(const ginDevComm *dc, uint32_t context, uint32_t id)
 {
 	return Gin(*dc, context).signalShadow(id);

@@ -95,6 +95,15 @@ GIN_FN uint64_t ginSignalObserve(const uint64_t *word)
 	return ginAcquireSystem(word);
 }
 
+/*
+ * No edge: a word that a put or putValue of a peer writes means only itself. The load acquires for a
+ * peer that releases the word by a store of its own, through ginPeerPointer.
+ */
+template <class Word> GIN_FN Word ginValueObserve(const Word *word)
+{
+	return ginLoad<ginAcquire, ginScopeSystem>(word);
+}
+
 /* No edge: the caller guarantees that no agent raises the signal or counter at the time. */
 GIN_FN void ginWordClear(uint64_t *word)
 {
