@@ -19,11 +19,14 @@
  * only, because the index counts its epochs; teams without a common rank may share an index. All
  * threads of a coop make a GinBarrier and call it. What any rank of the team wrote or put before it
  * arrived, in any context, is visible to all ranks after the wait.
+ *
+ * `routes` as for GinOn. Puts on other routes are not covered; ginErrorUnsupported: a rank of the
+ * team is on another route.
  */
-class GinBarrier
+template <uint32_t routes> class GinBarrierOn
 {
 public:
-	GIN_FN GinBarrier(const ginDevComm &devComm, ginTeam team_, uint32_t index_)
+	GIN_FN GinBarrierOn(const ginDevComm &devComm, ginTeam team_, uint32_t index_)
 	    : dc(devComm), team(team_), index(index_)
 	{
 	}
@@ -85,9 +88,10 @@ private:
 	{
 		struct ginPoll own = ginPollStart(dc, options);
 		ginResult_t result = ginSuccess;
-		for (uint32_t c = 0; dc.queues && result == ginSuccess && c < dc.contexts; c++)
+		for (uint32_t c = 0;
+		     ginHasProxy<routes>(dc) && result == ginSuccess && c < dc.contexts; c++)
 			result = ginRingDrain(dc.queues + c, teamSet(), &own);
-		if (dc.sendQueues)
+		if (ginHasNic<routes>(dc))
 			result = ginGdakiDrain(*dc.self, index % dc.contexts, teamSet(), &own);
 		if (result != ginSuccess)
 			leaveError(result, -1, next(), next() - 1);
@@ -101,12 +105,14 @@ private:
 	GIN_FN ginResult_t begin(const ginOptions &options) const
 	{
 		ginResult_t result = ginSuccess;
-		if (dc.route != ginRouteDirect)
+		if (ginHasNetwork<routes>(dc))
 			result = drain(onTeam(options));
 		if (result != ginSuccess)
 			return result;
 		if (!isFlat())
 			return notify(0, next(), onTeam(options));
+		if (!(routes & GIN_ROUTES_DIRECT))
+			return ginErrorUnsupported;
 		notifyAll(next());
 		return ginSuccess;
 	}
@@ -150,7 +156,9 @@ private:
 	GIN_FN ginResult_t post(int world, uint32_t round, uint64_t epoch,
 				const ginOptions &options) const
 	{
-		if (dc.sendQueues)
+		if (!ginHasNic<routes>(dc) && !ginHasProxy<routes>(dc))
+			return ginErrorUnsupported;
+		if (ginHasNic<routes>(dc))
 			return ginGdakiBarrierSet(*dc.self, index % dc.contexts, world,
 						  wordIndex(round), epoch, ginOptions(options));
 		struct ginPoll own = ginPollStart(dc, options);
@@ -169,6 +177,8 @@ private:
 			result = ginPeerLost(&dc.abortLine->word);
 		} else if (to.route != ginRouteDirect) {
 			result = post(world, round, epoch, options);
+		} else if (!(routes & GIN_ROUTES_DIRECT)) {
+			result = ginErrorUnsupported;
 		} else {
 			ginBarrierRelease();
 			ginBarrierTell(to.signals + wordIndex(round), epoch);
@@ -186,6 +196,8 @@ private:
 	/* Which class of agents writes the word of a round at this rank. */
 	GIN_FN ginWriterClass writer(uint32_t round) const
 	{
+		if (routes == GIN_ROUTES_DIRECT)
+			return ginWriterGpu;
 		if (dc.route != ginRouteNone)
 			return writerOf(dc.route);
 		int back = static_cast<int>((1u << round) % nRanks());
@@ -276,7 +288,7 @@ private:
 	GIN_FN_COLD static ginResult_t awaitLong(const ginDevComm *dc, ginTeam team, uint32_t index,
 						 uint64_t epoch, ginOptions options)
 	{
-		const GinBarrier barrier(*dc, team, index);
+		const GinBarrierOn barrier(*dc, team, index);
 		return barrier.awaitAll(epoch, barrier.onTeam(options));
 	}
 
@@ -301,5 +313,8 @@ private:
 			static_cast<uint32_t>(team.stride)};
 	}
 };
+
+/* For every route. */
+using GinBarrier = GinBarrierOn<GIN_ROUTES_ALL>;
 
 #endif

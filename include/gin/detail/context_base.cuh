@@ -12,6 +12,7 @@
 #include "../direct/route.cuh"
 #include "../gdaki/complete.cuh"
 #include "../proxy/route.cuh"
+#include "routes.cuh"
 #include "wait.cuh"
 
 /*
@@ -23,8 +24,8 @@ template <class Type> struct ginSameType {
 template <class Type> using ginSame = typename ginSameType<Type>::type;
 template <class Word> using ginBits = typename ginUint<sizeof(Word)>::type;
 
-/* A context of a device communicator. Class Gin in context.cuh has the calls. */
-class GinContext
+/* A context of a device communicator. Class GinOn in context.cuh has the calls. */
+template <uint32_t routes> class GinContext
 {
 public:
 	const ginDevComm &dc;
@@ -74,11 +75,18 @@ protected:
 
 	GIN_FN struct ginQueue *queue() const { return dc.queues + context; }
 
+	/* A word of a signal in GPU memory; NULL: no agent of the class raises it. */
+	GIN_FN const uint64_t *signalBy(ginWriterClass writer, size_t index) const
+	{
+		const uint64_t *words = dc.signal[writer];
+		return words ? words + index : nullptr;
+	}
+
 	/* The words of a signal in GPU memory. */
 	GIN_FN ginGpuLook gpuSignals(size_t index) const
 	{
-		const uint64_t *gpu = dc.signal[ginWriterGpu], *nic = dc.signal[ginWriterNic];
-		return {gpu ? gpu + index : nullptr, nic ? nic + index : nullptr};
+		return {routes & GIN_ROUTES_DIRECT ? signalBy(ginWriterGpu, index) : nullptr,
+			routes & GIN_ROUTES_GDAKI ? signalBy(ginWriterNic, index) : nullptr};
 	}
 
 	GIN_FN uint64_t *cpuSignal(size_t index) const
@@ -92,15 +100,22 @@ protected:
 	 */
 	GIN_FN const uint64_t *onlySignal(size_t index) const
 	{
-		if (dc.route == ginRouteDirect)
+		if (routes == GIN_ROUTES_DIRECT)
+			return signalBy(ginWriterGpu, index);
+		if (routes & GIN_ROUTES_DIRECT && dc.route == ginRouteDirect)
 			return dc.signal[ginWriterGpu] + index;
-		return dc.route == ginRouteGdaki ? dc.signal[ginWriterNic] + index : nullptr;
+		if (routes & GIN_ROUTES_GDAKI && dc.route == ginRouteGdaki)
+			return dc.signal[ginWriterNic] + index;
+		return nullptr;
 	}
+
+	/* Do CPUs raise signals here? */
+	GIN_FN bool cpuSignals() const { return routes & GIN_ROUTES_PROXY && dc.signalMirror; }
 
 	/* How a wait loads a signal: with the word of the CPU class only if CPUs raise signals. */
 	GIN_FN ginSignalLook signalLook(size_t index) const
 	{
-		if (!dc.signalMirror)
+		if (!cpuSignals())
 			return {gpuSignals(index), ginHostLook(nullptr, nullptr)};
 		return {gpuSignals(index),
 			ginHostLook(cpuSignal(index), mirrorOf(dc.signalMirror, index))};
@@ -108,7 +123,7 @@ protected:
 
 	GIN_FN ginCounterLook counterLook(uint32_t id) const
 	{
-		if (!dc.counterMirror)
+		if (!(routes & GIN_ROUTES_PROXY && dc.counterMirror))
 			return {counterWord(id), ginHostLook(nullptr, nullptr)};
 		return {counterWord(id), ginHostLook(hostCounterWord(id),
 						     mirrorOf(dc.counterMirror, counterIndex(id)))};
@@ -132,14 +147,29 @@ protected:
 	}
 
 	/* Is there a peer on the proxy or gdaki route? */
-	GIN_FN bool networked() const { return dc.route != ginRouteDirect; }
+	GIN_FN bool networked() const { return ginHasNetwork<routes>(dc); }
 
-	/* Is this peer on the proxy or gdaki route? Needs no load if all peers have one route. */
+	/* Are there peers on the gdaki route, not on the proxy route? */
+	GIN_FN bool byNic() const { return ginHasNic<routes>(dc); }
+
+	GIN_FN bool byProxy() const { return ginHasProxy<routes>(dc); }
+
+	/*
+	 * Does a call go to the proxy that goes neither to a direct peer nor to the NIC? A kernel
+	 * for all routes does not ask: there is no other route.
+	 */
+	GIN_FN bool elseProxy() const
+	{
+		return (routes & GIN_ROUTES_NETWORK) == GIN_ROUTES_NETWORK || byProxy();
+	}
+
+	/* Does the kernel have no code for this direct peer? */
+	GIN_FN static constexpr bool withoutDirect() { return !(routes & GIN_ROUTES_DIRECT); }
+
+	/* Is this peer on the proxy or gdaki route? */
 	GIN_FN bool queued(int peer) const
 	{
-		if (dc.route != ginRouteNone)
-			return dc.route != ginRouteDirect;
-		return ginPeerRoute(&dc.peers[peer]) != ginRouteDirect;
+		return ginRouteTo<routes>(dc, peer) != ginRouteDirect;
 	}
 
 	GIN_FN struct ginGdakiContext sender() const { return {dc.self, context, sharing}; }
@@ -230,7 +260,7 @@ protected:
 			scope = ginScopeThread;
 		if (beyondAll(op))
 			return refuse(coop, call, peer);
-		if (dc.sendQueues)
+		if (byNic())
 			return send(
 				coop, call, peer, op,
 				[&] { return signalOnce(senderOf(peer, op), peer, op, scope); },
@@ -239,6 +269,8 @@ protected:
 							      ginSignalOp(op), scope,
 							      ginOptions(options));
 				});
+		if (!elseProxy())
+			return refuse(coop, call, peer);
 		return post(coop, call, peer, op.id, options,
 			    ginReadyCall{ginDescribe(ginOpSignal, peer, op, 0), scope});
 	}
@@ -246,7 +278,7 @@ protected:
 	/* The send queue to a peer; NULL: the peer is on another route. */
 	GIN_FN struct ginSendQueue *sendQueue(int peer) const
 	{
-		if (!dc.sendQueues || ginPeerRoute(&dc.peers[peer]) != ginRouteGdaki)
+		if (!byNic() || ginPeerRoute(&dc.peers[peer]) != ginRouteGdaki)
 			return nullptr;
 		return ginGdakiQueue(dc, context, peer);
 	}
@@ -305,11 +337,13 @@ protected:
 		ginResult_t result = usable(to);
 		if (result == ginSuccess && win.table->agent == ginAgentNone)
 			result = ginErrorUnsupported;
-		if (result == ginSuccess && dc.sendQueues) {
+		if (result == ginSuccess && byNic()) {
 			result = ginGdakiAtomic(wordSender(peer), op, peer, win, off, sizeof(Word),
 						static_cast<ginBits<Word>>(operand),
 						static_cast<ginBits<Word>>(compare),
 						old ? &seen : nullptr, ginOptions(options));
+		} else if (result == ginSuccess && !elseProxy()) {
+			result = ginErrorUnsupported;
 		} else if (result == ginSuccess) {
 			struct ginReadyCall call = {
 				ginDescribeAtomic(op, peer, ginDescribeOffset(win, off),
@@ -417,7 +451,9 @@ protected:
 							    uint32_t counter, Coop coop,
 							    const ginOptions &options) const
 	{
-		if (!dc.sendQueues)
+		if (!byNic() && !elseProxy())
+			return refuse(coop, ginCallPut, peer);
+		if (!byNic())
 			return post(coop, ginCallPut, peer, remote.id, options,
 				    ginPutCall{source, dstWin, dstOff, bytes, remote, peer, counter,
 					       static_cast<uint32_t>(options.given),
@@ -437,7 +473,9 @@ protected:
 					const Value &value, const ginSignalOp &remote, Coop coop,
 					const ginOptions &options) const
 	{
-		if (!dc.sendQueues)
+		if (!byNic() && !elseProxy())
+			return refuse(coop, ginCallPutValue, peer);
+		if (!byNic())
 			return post(coop, ginCallPutValue, peer, remote.id, options,
 				    ginReadyCall{ginDescribeValue(peer,
 								  ginDescribeOffset(dstWin, dstOff),
@@ -458,7 +496,9 @@ protected:
 							    size_t dstOff, size_t bytes, Coop coop,
 							    const ginOptions &options) const
 	{
-		if (!dc.sendQueues)
+		if (!byNic() && !elseProxy())
+			return refuse(coop, ginCallGet, peer);
+		if (!byNic())
 			return post(coop, ginCallGet, peer, UINT32_MAX, options,
 				    ginReadyCall{ginDescribeGet(
 							 peer, ginDescribeOffset(srcWin, srcOff),
@@ -482,13 +522,14 @@ protected:
 		if (queued(peer))
 			return putNetwork(peer, dstWin, dstOff, source, bytes, remote, counter,
 					  coop, options);
+		if (withoutDirect())
+			return refuse(coop, ginCallPut, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		const char *src = source.anywhere ? static_cast<const char *>(source.address)
 						  : own(source.window, source.offset);
 		char *dst = ginWindowAt(dstWin, peer).address + dstOff;
-		bool moved = ginMove(dst, src, bytes, coop, options,
-				     [&] { return to.state == ginPeerAlive; });
-		ginResult_t result = ginAgree(coop, moved ? ginSuccess : lost());
+		bool moved = ginMove(dst, src, bytes, coop, options, [&] { return alive(to); });
+		ginResult_t result = ginAgree(coop, moved ? ginSuccess : lost(to));
 		return act(coop, ginCallPut, to, peer, result, remote, counter, options);
 	}
 
@@ -498,15 +539,28 @@ protected:
 			*old = static_cast<Word>(value);
 	}
 
-	/* The result of a call on a peer that has failed. */
-	GIN_FN ginResult_t lost() const { return ginPeerLost(&dc.abortLine->word); }
-
 	/*
-	 * ginSuccess if the peer is alive. Every peer has a route: ginDevCommCreate() checks that.
+	 * Can a direct call use the peer? Every peer has a route: ginDevCommCreate() checks that. A
+	 * kernel for direct peers alone checks here that the peer is one.
 	 */
+	GIN_FN static bool alive(const struct ginPeer &to)
+	{
+		if (routes == GIN_ROUTES_DIRECT)
+			return to.state == ginPeerAlive && to.route == ginRouteDirect;
+		return to.state == ginPeerAlive;
+	}
+
+	/* The result of a call on a peer that is not alive(). */
+	GIN_FN ginResult_t lost(const struct ginPeer &to) const
+	{
+		if (routes == GIN_ROUTES_DIRECT && to.route != ginRouteDirect)
+			return ginErrorUnsupported;
+		return ginPeerLost(&dc.abortLine->word);
+	}
+
 	GIN_FN ginResult_t usable(const struct ginPeer &to) const
 	{
-		return to.state == ginPeerAlive ? ginSuccess : lost();
+		return alive(to) ? ginSuccess : lost(to);
 	}
 
 	GIN_FN void leaveError(uint32_t call, ginResult_t result, int peer, uint32_t id,

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * routes.cuh - which route a call takes
+ *
+ * `routes` is the set of routes that a kernel is compiled for: GIN_ROUTES_... of abi.h. The code of
+ * the other routes is left out. The network routes, proxy and gdaki, exclude each other in one
+ * device communicator.
+ */
+#ifndef GIN_ROUTES_CUH
+#define GIN_ROUTES_CUH
+
+#include "ordering.cuh"
+
+#define GIN_ROUTES_NETWORK (GIN_ROUTES_PROXY | GIN_ROUTES_GDAKI)
+
+/*
+ * The route to a peer: direct, or the network route of the device communicator. Needs no load if
+ * all peers have one route. A kernel for direct peers alone checks the route beside the state.
+ */
+template <uint32_t routes> GIN_FN uint32_t ginRouteTo(const ginDevComm &dc, int peer)
+{
+	if constexpr (routes == GIN_ROUTES_DIRECT)
+		return ginRouteDirect;
+	return dc.route != ginRouteNone ? dc.route : ginPeerRoute(&dc.peers[peer]);
+}
+
+/* Is there a peer on a network route? */
+template <uint32_t routes> GIN_FN bool ginHasNetwork(const ginDevComm &dc)
+{
+	return routes & GIN_ROUTES_NETWORK && dc.route != ginRouteDirect;
+}
+
+/* Is the network route of the device communicator gdaki? */
+template <uint32_t routes> GIN_FN bool ginHasNic(const ginDevComm &dc)
+{
+	return routes & GIN_ROUTES_GDAKI && dc.sendQueues;
+}
+
+/* Is the network route of the device communicator proxy? */
+template <uint32_t routes> GIN_FN bool ginHasProxy(const ginDevComm &dc)
+{
+	return routes & GIN_ROUTES_PROXY && dc.queues;
+}
+
+#endif
