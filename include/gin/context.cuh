@@ -331,7 +331,7 @@ public:
 	 */
 	template <class Word = uint64_t> GIN_FN Word readValue(ginWindow_t win, size_t off) const
 	{
-		return static_cast<Word>(valueLook<Word>(win, off)());
+		return static_cast<Word>(Base::template valueLook<Word>(win, off)());
 	}
 
 	/* Waits until the word is at least `least`, as waitSignal() does. */
@@ -341,7 +341,8 @@ public:
 	{
 		if (sizeof(Word) == 4 && options.bits > 32)
 			options.bits = 32;
-		return pollFor(ginCallWaitValue, UINT32_MAX, valueLook<Word>(win, off),
+		return pollFor(ginCallWaitValue, UINT32_MAX,
+			       Base::template valueLook<Word>(win, off),
 			       static_cast<ginBits<Word>>(least), coop, options);
 	}
 
