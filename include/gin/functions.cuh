@@ -22,6 +22,7 @@
 
 #include "barrier.cuh"
 #include "context.cuh"
+#include "packets.cuh"
 
 #ifndef GIN_C_FN
 #define GIN_C_FN GIN_FN
@@ -292,6 +293,25 @@ GIN_C_FN ginResult_t ginBarrierSync(const ginDevComm *dc, int nRanks, int rank, 
 {
 	return GinBarrier(*dc, {nRanks, rank, stride}, index)
 		.sync(GinAnyCoop{coop}, ginTimeout(timeout));
+}
+
+/* The members of a ginPacketBox, then a call of GinPackets. */
+GIN_C_FN ginResult_t ginPacketsSend(const ginDevComm *dc, uint32_t context,
+				    struct ginWindowTable *win, uint64_t off, uint32_t most,
+				    uint32_t signals, int peer, const void *src, uint32_t bytes,
+				    uint32_t coop, uint64_t timeout)
+{
+	return GinPackets(*dc, context, {{win}, off, most, signals}, peer)
+		.send(src, bytes, GinAnyCoop{coop}, ginTimeout(timeout));
+}
+
+GIN_C_FN ginResult_t ginPacketsReceive(const ginDevComm *dc, uint32_t context,
+				       struct ginWindowTable *win, uint64_t off, uint32_t most,
+				       uint32_t signals, int peer, void *dst, uint32_t bytes,
+				       uint32_t coop, uint64_t timeout)
+{
+	return GinPackets(*dc, context, {{win}, off, most, signals}, peer)
+		.receive(dst, bytes, GinAnyCoop{coop}, ginTimeout(timeout));
 }
 
 GIN_C_FN void *ginPointer(struct ginWindowTable *window, uint64_t offset, int peer)
