@@ -50,6 +50,13 @@ protected:
 		return reinterpret_cast<uint64_t *>(own(window, offset));
 	}
 
+	template <class Word>
+	GIN_FN ginValueLook<ginBits<Word>> valueLook(ginWindow_t window, size_t offset) const
+	{
+		static_assert(sizeof(Word) == 4 || sizeof(Word) == 8, "32 or 64 bits");
+		return {reinterpret_cast<ginBits<Word> *>(own(window, offset))};
+	}
+
 	GIN_FN size_t wordIndex(uint32_t id) const
 	{
 		return static_cast<size_t>(context) * dc.signals + id;
