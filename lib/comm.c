@@ -102,6 +102,7 @@ static struct commStart makeStart(const ginConfig_t *config)
 {
 	return (struct commStart){.device = config->device,
 				  .forced = routesForced(config->backend),
+				  .copyEngines = routesWantCopies(config->copyEngines),
 				  .wanted = {.forced = paramText(paramBootstrap),
 					     .root = paramText(paramRoot),
 					     .secret = paramText(paramSecret),
@@ -264,7 +265,8 @@ static void countRanks(const struct ginComm *comm, ginCommInfo_t *info)
 static int deviceAtomics(const struct ginComm *comm)
 {
 	for (int b = 0; b < BACKENDS_COUNT; b++)
-		if (comm->backend[b].used && !comm->backend[b].ops->deviceAtomics)
+		if (comm->backend[b].used && !comm->backend[b].copiesOnly &&
+		    !comm->backend[b].ops->deviceAtomics)
 			return !comm->device.cuda;
 	return 1;
 }

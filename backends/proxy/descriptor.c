@@ -117,8 +117,7 @@ static const char *resolvePut(const struct descriptorScope *scope, const uint64_
 	if (!wrong && field(words[0], GIN_D0_ADDRESS, 1))
 		wrong = resolveAddress(scope, words[2], work->bytes, &work->from);
 	else if (!wrong)
-		wrong = resolveOperand(scope, words[2], scope->words->rank, work->bytes,
-				       &work->from);
+		wrong = resolveOperand(scope, words[2], scope->rank, work->bytes, &work->from);
 	return wrong ? wrong : resolveRaise(scope, words, work);
 }
 
@@ -138,8 +137,7 @@ static const char *resolveGet(const struct descriptorScope *scope, const uint64_
 {
 	work->bytes = words[3];
 	const char *wrong = resolveOperand(scope, words[1], work->peer, work->bytes, &work->from);
-	return wrong ? wrong
-		     : resolveOperand(scope, words[2], scope->words->rank, work->bytes, &work->to);
+	return wrong ? wrong : resolveOperand(scope, words[2], scope->rank, work->bytes, &work->to);
 }
 
 static const char *resolveBarrier(const struct descriptorScope *scope, const uint64_t *words,

@@ -109,6 +109,7 @@ ginResult_t proxyWindowMake(struct peermem *peermem, const struct backendHost *h
 	w->rank = (uint32_t)host->rank;
 	w->nRanks = (uint32_t)host->nRanks;
 	w->fence = fenceOf(memory);
+	w->copiesOnly = host->copiesOnly;
 	w->part[w->rank].base.at = memory->bytes ? memory->address : NULL;
 	w->part[w->rank].base.byCpu = reachedByCpu(host->device, memory->kind);
 	w->part[w->rank].bytes = memory->bytes;
@@ -156,6 +157,8 @@ void proxyWindowFree(struct peermem *peermem, struct proxyWindow *window)
 
 uint32_t proxyWindowAgent(const struct proxyWindow *window)
 {
+	if (window->copiesOnly)
+		return ginAgentGpu;
 	for (uint32_t r = 0; r < window->nRanks; r++)
 		if (window->part[r].bytes && !window->part[r].base.byCpu)
 			return ginAgentNone;

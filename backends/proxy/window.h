@@ -23,6 +23,7 @@ struct proxyWindow {
 	int hasSlot;
 	uint32_t slot, rank, nRanks;
 	uint32_t fence; /* enum ginScope */
+	int copiesOnly; /* the proxy changes no words of the window: see struct backendHost */
 	struct proxyPart part[];
 };
 
@@ -61,7 +62,10 @@ ginResult_t proxyWindowReach(struct peermem *peermem, const struct backendHost *
 			     struct proxyWindow *window);
 void proxyWindowFree(struct peermem *peermem, struct proxyWindow *window);
 
-/* enum ginAgent for atomics at offsets: the proxy if CPUs reach every part, else none. */
+/*
+ * enum ginAgent for atomics at offsets: the GPUs if all pairs are direct, the proxy if CPUs reach
+ * every part, else none.
+ */
 uint32_t proxyWindowAgent(const struct proxyWindow *window);
 
 #endif

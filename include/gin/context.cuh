@@ -204,7 +204,7 @@ public:
 	GIN_FN ginResult_t flush(Coop coop = {}, ginOptions options = {}) const
 	{
 		coop.sync();
-		if (!networked())
+		if (!networked() && !dc.queues)
 			return ginSuccess;
 		if (dc.sendQueues)
 			return awaitNic(coop, -1, 0, options);
@@ -363,7 +363,7 @@ public:
 		if (dc.sendQueues)
 			ginGdakiCreditCounters(sender());
 		uint64_t sum = ginCounterObserve(counterWord(id));
-		return dc.queues ? sum + ginDoneObserve(hostCounterWord(id)) : sum;
+		return dc.counterMirror ? sum + ginDoneObserve(hostCounterWord(id)) : sum;
 	}
 
 	/* Sets a counter to 0, by one thread. No put with this counter may be under way. */

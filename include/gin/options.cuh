@@ -152,6 +152,9 @@ struct ginPeerSet {
 	uint32_t stride = 1;
 };
 
+/* What copies the bytes of a put to a direct peer; see ginOptions.copyBy. */
+enum ginCopyBy { ginCopyAuto = 0, ginCopyThreads = 1, ginCopyEngine = 2 };
+
 struct ginOptions {
 	/* Nanoseconds that the call may wait; 0: ginDevComm.timeout. */
 	uint64_t timeout = 0;
@@ -193,6 +196,14 @@ struct ginOptions {
 	 */
 	void *scratch = nullptr;
 	uint32_t scratchBytes = 0;
+
+	/*
+	 * Puts to direct peers, where the communicator has a proxy: ginCopyEngine lets a copy
+	 * engine copy, ginCopyThreads the threads of the coop. By default a long put by a thread or
+	 * a warp goes to a copy engine (GIN_COPY_ENGINE_BYTES), every other put goes by threads. The
+	 * contract of the put does not depend on it.
+	 */
+	ginCopyBy copyBy = ginCopyAuto;
 };
 
 /* Options with a timeout in nanoseconds; the defaults otherwise. */

@@ -11,6 +11,7 @@
 #include "../coop.cuh"
 #include "../direct/route.cuh"
 #include "../gdaki/complete.cuh"
+#include "../proxy/copy_engine.cuh"
 #include "../proxy/route.cuh"
 #include "wait.cuh"
 
@@ -464,6 +465,51 @@ protected:
 		});
 	}
 
+	/*
+	 * Does a copy engine copy this put to a direct peer? All threads of the coop find one
+	 * answer. Of a pointer only the caller knows whether it is in a window: the proxy ends a
+	 * context that names another source.
+	 */
+	template <class Coop> GIN_FN bool byEngine(int peer, const ginSource &source, size_t bytes,
+						   Coop coop, const ginOptions &options) const
+	{
+		bool chosen = options.copyBy == ginCopyEngine && bytes;
+		bool may = options.copyBy == ginCopyAuto && bytes >= GIN_ENGINE_LEAST &&
+			   !source.anywhere;
+		if (!(chosen || may) || !dc.engineBytes || static_cast<uint32_t>(peer) == dc.rank)
+			return false;
+		return chosen || ginEngineIsFaster(dc, bytes, coop, options);
+	}
+
+	/* The first thread posts the copy and waits for it. */
+	template <class Coop>
+	GIN_FN ginResult_t copyByEngine(int peer, ginWindow_t dstWin, size_t dstOff,
+					const ginSource &source, size_t bytes, Coop coop,
+					const ginOptions &options) const
+	{
+		if (coop.thread_rank())
+			return ginSuccess;
+		const void *from = source.anywhere ? source.address : source.window.table;
+		uint32_t how =
+			ginEngineHowOf(source.anywhere, sharing == ginSharingThread, options);
+		return ginEnginePut(dc.self, context, how, peer, dstWin.table, dstOff, from,
+				    source.offset, bytes, options.timeout);
+	}
+
+	/* All threads of the coop copy. */
+	template <class Coop>
+	GIN_FN ginResult_t copyByThreads(const struct ginPeer &to, int peer, ginWindow_t dstWin,
+					 size_t dstOff, const ginSource &source, size_t bytes,
+					 Coop coop, const ginOptions &options) const
+	{
+		const char *src = source.anywhere ? static_cast<const char *>(source.address)
+						  : own(source.window, source.offset);
+		char *dst = ginWindowAt(dstWin, peer).address + dstOff;
+		bool moved = ginMove(dst, src, bytes, coop, options,
+				     [&] { return to.state == ginPeerAlive; });
+		return moved ? ginSuccess : lost();
+	}
+
 	template <class Coop>
 	GIN_FN ginResult_t putSource(int peer, ginWindow_t dstWin, size_t dstOff, ginSource source,
 				     size_t bytes, const ginSignalOp &remote, uint32_t counter,
@@ -476,12 +522,13 @@ protected:
 			return putNetwork(peer, dstWin, dstOff, source, bytes, remote, counter,
 					  coop, options);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
-		const char *src = source.anywhere ? static_cast<const char *>(source.address)
-						  : own(source.window, source.offset);
-		char *dst = ginWindowAt(dstWin, peer).address + dstOff;
-		bool moved = ginMove(dst, src, bytes, coop, options,
-				     [&] { return to.state == ginPeerAlive; });
-		ginResult_t result = ginAgree(coop, moved ? ginSuccess : lost());
+		ginResult_t result;
+		if (byEngine(peer, source, bytes, coop, options))
+			result = copyByEngine(peer, dstWin, dstOff, source, bytes, coop, options);
+		else
+			result = copyByThreads(to, peer, dstWin, dstOff, source, bytes, coop,
+					       options);
+		result = ginAgree(coop, result);
 		return act(coop, ginCallPut, to, peer, result, remote, counter, options);
 	}
 
