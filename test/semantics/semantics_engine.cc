@@ -39,16 +39,12 @@ static const Sizes sizes = {{0, 1, 7, 8, 63, 64, 65, 4095, 4096, 4097, 16383, 16
 template <class Coop> struct Exchange {
 	ginDevComm dc;
 	ginWindow_t target, source;
+	char *targetAt, *sourceAt; /* this rank's parts */
 	Sizes sizes;
 	Told told;
 	ginCopyBy copyBy;
 	bool byPointer;
 	uint64_t *results;
-
-	GIN_FN char *at(ginWindow_t window) const
-	{
-		return static_cast<char *>(ginPeerPointer(window, 0, static_cast<int>(dc.rank)));
-	}
 
 	GIN_FN static void write(Coop coop, char *to, size_t bytes, uint32_t rank, uint32_t round)
 	{
@@ -64,8 +60,8 @@ template <class Coop> struct Exchange {
 		ginOptions options;
 		options.copyBy = copyBy;
 		if (byPointer)
-			return gin.putFrom(rightOf(dc), target, to, at(source) + from, bytes,
-					   remote, local, coop, options);
+			return gin.putFrom(rightOf(dc), target, to, sourceAt + from, bytes, remote,
+					   local, coop, options);
 		return gin.put(rightOf(dc), target, to, source, from, bytes, remote, local, coop,
 			       options);
 	}
@@ -77,7 +73,7 @@ template <class Coop> struct Exchange {
 		ginResult_t result = put(gin, coop, from, to, bytes, GinNone{}, GinCounterInc{0});
 		if (result == ginSuccess)
 			result = gin.waitCounter(0, n, coop);
-		write(coop, at(source) + from, bytes, dc.rank, 0xdead);
+		write(coop, sourceAt + from, bytes, dc.rank, 0xdead);
 		return result;
 	}
 
@@ -113,7 +109,7 @@ template <class Coop> struct Exchange {
 	GIN_FN uint64_t wrong(Coop coop, size_t to, size_t bytes, uint32_t n) const
 	{
 		const uint32_t sender = static_cast<uint32_t>(leftOf(dc));
-		const char *seen = at(target) + to - GUARD;
+		const char *seen = targetAt + to - GUARD;
 		uint64_t count = 0;
 		for (size_t i = coop.thread_rank(); i < bytes + 2 * GUARD; i += coop.size())
 			count += static_cast<unsigned char>(seen[i]) !=
@@ -127,7 +123,7 @@ template <class Coop> struct Exchange {
 				uint64_t *bad) const
 	{
 		const size_t from = n % SHIFTS * 5, to = GUARD + n / SHIFTS % SHIFTS * 3;
-		write(coop, at(source) + from, bytes, dc.rank, n);
+		write(coop, sourceAt + from, bytes, dc.rank, n);
 		ginResult_t result = send(gin, coop, from, to, bytes, n);
 		if (result == ginSuccess)
 			result = arrived(gin, coop, n);
@@ -136,7 +132,7 @@ template <class Coop> struct Exchange {
 		*bad += wrong(coop, to, bytes, n);
 		coop.sync();
 		for (size_t i = coop.thread_rank(); i < bytes; i += coop.size())
-			at(target)[to + i] = 0x5a;
+			targetAt[to + i] = 0x5a;
 		result = gin.signal(leftOf(dc), GinSignalInc{1}, coop);
 		return result == ginSuccess ? gin.waitSignal(1, n, coop) : result;
 	}
@@ -163,24 +159,28 @@ template <class Coop> void exchange(Rank &r, Told told, ginCopyBy copyBy, bool b
 	meet(r);
 	Device device(r, 1, 2);
 	launch(r, 1, blockFor<Coop>(r),
-	       Exchange<Coop>{device.dc, target.window, source.window, sizes, told, copyBy,
-			      byPointer, results.words});
+	       Exchange<Coop>{device.dc, target.window, source.window, target.ptr, source.ptr,
+			      sizes, told, copyBy, byPointer, results.words});
 	if (!results.all(0))
 		fprintf(stderr, "told by %s, copyBy %d\n", toldNames[told], copyBy);
 	EXPECT(results.all(0));
 	meet(r);
 }
 
-/* Windows hold no pointer that works on another route: ginPeerPointer() of the own rank. */
-static bool reachesItself(Rank &r)
+/* Is it so on all ranks? */
+static bool onAllRanks(Rank &r, bool mine)
 {
-	return isDirect(r, r.rank);
+	std::vector<int> all(static_cast<size_t>(r.nRanks));
+	int one = mine;
+	CHECK(ginCommAllgather(r.comm, &one, all.data(), sizeof(one)));
+	for (int each : all)
+		if (!each)
+			return false;
+	return true;
 }
 
 template <class Coop> void toldByAll(Rank &r, ginCopyBy copyBy)
 {
-	if (!reachesItself(r))
-		return;
 	for (int told = 0; told < TOLDS; told++)
 		exchange<Coop>(r, static_cast<Told>(told), copyBy, false);
 }
@@ -200,8 +200,6 @@ static void rule1_byItself(Rank &r)
 
 static void rule1_fromAPointer(Rank &r)
 {
-	if (!reachesItself(r))
-		return;
 	exchange<GinThread>(r, ownSignal, ginCopyEngine, true);
 	exchange<GinCta>(r, laterSignal, ginCopyEngine, true);
 	exchange<GinThread>(r, ownSignal, ginCopyAuto, true);
@@ -209,8 +207,6 @@ static void rule1_fromAPointer(Rank &r)
 
 static void rule1_hostMemory(Rank &r)
 {
-	if (!reachesItself(r))
-		return;
 	exchange<GinThread>(r, ownSignal, ginCopyEngine, false, ginMemAllocHost, ginMemAllocHost);
 	exchange<GinThread>(r, laterSignal, ginCopyEngine, false, ginMemAlloc, ginMemAllocHost);
 	exchange<GinThread>(r, ownSignal, ginCopyEngine, false, ginMemAllocHost, ginMemAlloc);
@@ -220,6 +216,7 @@ static void rule1_hostMemory(Rank &r)
 struct PutTogether {
 	ginDevComm dc;
 	ginWindow_t target, source;
+	char *targetAt, *sourceAt; /* this rank's parts */
 	size_t share;
 	uint32_t rounds;
 	uint64_t *results;
@@ -228,14 +225,10 @@ struct PutTogether {
 	{
 		GinCta block;
 		const size_t all = share * block.size(), mine = share * block.thread_rank();
-		char *here =
-			static_cast<char *>(ginPeerPointer(source, 0, static_cast<int>(dc.rank)));
-		const char *there = static_cast<const char *>(
-			ginPeerPointer(target, 0, static_cast<int>(dc.rank)));
 		ginOptions options;
 		options.copyBy = ginCopyEngine;
 		for (size_t i = 0; i < share; i++)
-			here[mine + i] = static_cast<char>(pattern(dc.rank, n, mine + i));
+			sourceAt[mine + i] = static_cast<char>(pattern(dc.rank, n, mine + i));
 		ginResult_t result = gin.put(rightOf(dc), target, mine, source, mine, share,
 					     GinNone{}, GinNone{}, GinThread{}, options);
 		if (result == ginSuccess)
@@ -243,7 +236,7 @@ struct PutTogether {
 		if (result == ginSuccess)
 			result = gin.waitSignal(0, n, block);
 		for (size_t i = block.thread_rank(); i < all; i += block.size())
-			*bad += static_cast<unsigned char>(there[i]) !=
+			*bad += static_cast<unsigned char>(targetAt[i]) !=
 				pattern(static_cast<uint32_t>(leftOf(dc)), n, i);
 		block.sync();
 		if (result == ginSuccess)
@@ -266,14 +259,12 @@ static void rule2_putsOfOtherThreads(Rank &r)
 {
 	const uint32_t block = r.device < 0 ? 5 : 96;
 	const size_t share = 5003;
-	if (!reachesItself(r))
-		return;
 	Buffer target(r, share * block), source(r, share * block);
 	Results results(r, block);
 	Device device(r, 1, 2);
 	launch(r, 1, block,
-	       PutTogether{device.dc, target.window, source.window, share, roundsFor(r, 20, 200),
-			   results.words});
+	       PutTogether{device.dc, target.window, source.window, target.ptr, source.ptr, share,
+			   roundsFor(r, 20, 200), results.words});
 	EXPECT(results.all(0));
 	meet(r);
 }
@@ -300,6 +291,7 @@ struct OneCall {
 	{
 		ginOptions options;
 		options.copyBy = copyBy;
+		uint64_t old;
 		const char *from = static_cast<const char *>(
 			ginPeerPointer(source, 0, static_cast<int>(dc.rank)));
 		if (kind == 1)
@@ -310,7 +302,7 @@ struct OneCall {
 			return Gin(dc, 0).putFrom(peer, target, 0, from, bytes, GinNone{},
 						  GinNone{}, GinThread{}, options);
 		if (kind == 4)
-			return Gin(dc, 0).atomicFetchAdd(peer, target, 0, uint64_t{1});
+			return Gin(dc, 0).atomicFetchAdd(peer, target, 0, uint64_t{1}, &old);
 		return put(GinThread{});
 	}
 
@@ -350,15 +342,23 @@ static void choice_thresholds(Rank &r)
 {
 	Device device(r, 1, 1);
 	const ginDevComm &dc = device.dc;
-	if (!isDirect(r) || !dc.engineBytes)
+	if (!onAllRanks(r, isDirect(r) && dc.engineBytes == LEAST))
 		return;
-	EXPECT(dc.engineBytes == LEAST);
+
 	const uint32_t warp = blockFor<GinWarp>(r), big = 64;
 	const size_t forWarp = LEAST * static_cast<size_t>(warp < 8 ? warp : 8);
 	const int own = r.rank, peer = rightOf(dc);
-	Buffer target(r, MOST), source(r, MOST);
+	/* The left neighbour writes `target`, this rank `here`. */
+	Buffer target(r, MOST), here(r, MOST), source(r, MOST);
 	auto call = [&](int to, size_t bytes, ginCopyBy by, int kind) {
-		return OneCall{dc, target.window, source.window, to, bytes, by, kind, nullptr};
+		return OneCall{dc,
+			       to == own ? here.window : target.window,
+			       source.window,
+			       to,
+			       bytes,
+			       by,
+			       kind,
+			       nullptr};
 	};
 	expectPosts(r, 1, call(peer, LEAST - 1, ginCopyAuto, 0), 0);
 	expectPosts(r, 1, call(peer, LEAST, ginCopyAuto, 0), 1);
@@ -385,7 +385,7 @@ static void choice_thresholds(Rank &r)
 static void failure_endsThePut(Rank &r)
 {
 	Device device(r, 2, 1);
-	if (!isDirect(r) || !device.dc.engineBytes)
+	if (!onAllRanks(r, isDirect(r) && device.dc.engineBytes))
 		return;
 	Buffer target(r, LEAST), source(r, LEAST);
 	Results result(r, 1);
@@ -435,6 +435,10 @@ template <class Body> void launchWhile(Rank &r, Body body, const std::function<v
 {
 	int ended = 0;
 	std::thread kernel([&] {
+#ifdef __CUDACC__
+		if (r.device >= 0)
+			CUDA(cudaSetDevice(r.device));
+#endif
 		launch(r, 1, 1, body);
 		__atomic_store_n(&ended, 1, __ATOMIC_RELEASE);
 	});
