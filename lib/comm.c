@@ -83,6 +83,9 @@ static ginResult_t readConfig(const ginConfig_t *given, ginConfig_t *config)
 		return fail(ginErrorInvalidArgument,
 			    "config.backend is %.40s: must be NULL or one of %s", config->backend,
 			    strchr(paramBackendChoices, '|') + 1);
+	if (config->copyEngines != 0 && config->copyEngines != 1)
+		return fail(ginErrorInvalidArgument, "config.copyEngines is %d: must be 0 or 1",
+			    config->copyEngines);
 	return ginSuccess;
 }
 

@@ -277,7 +277,7 @@ typedef struct ginDevComm {
 	uint32_t counters;     /* per context, ids 0 to counters - 1 */
 	uint32_t barriers;     /* of all contexts, indexes 0 to barriers - 1 */
 	uint32_t route;	       /* enum ginRoute if all peers have one route, else ginRouteNone */
-	uint32_t engineBytes;  /* 0: no copy engine; else see GIN_COPY_ENGINE_BYTES */
+	uint32_t engineBytes;  /* GIN_COPY_ENGINE_BYTES; 0: no copy engine for direct peers */
 	uint64_t timeout;      /* nanoseconds: of waits that set no timeout; 0: none */
 	struct ginPeer *peers; /* [nRanks] */
 	/*
