@@ -103,6 +103,30 @@ template <class Coop> struct PutRow {
 	}
 };
 
+// Gets by one coop of rank 0, each complete before the next.
+template <class Coop> struct GetRow {
+	ginDevComm dc;
+	ginWindow_t from, to;
+	Row row;
+	uint64_t *ns;
+
+	__device__ void operator()() const
+	{
+		Gin gin(dc, 0);
+		Coop all;
+		ginOptions options;
+		options.copyBy = row.copyBy;
+		for (uint32_t i = 0; i < row.times; i++) {
+			uint64_t start = ginNow();
+			ginResult_t result = gin.get(1, from, 0, to, 0, row.bytes, all, options);
+			if (result == ginSuccess)
+				result = gin.flush(all);
+			if (all.thread_rank() == 0)
+				ns[i] = result == ginSuccess ? ginNow() - start : 0;
+		}
+	}
+};
+
 struct Answer {
 	ginDevComm dc;
 	Row row;
@@ -128,17 +152,18 @@ struct Rows {
 	{
 	}
 
-	void prepare(size_t bytes)
+	// Rank `source` sends, the other rank receives.
+	void prepare(size_t bytes, int source)
 	{
+		bool sends = rank.rank == source;
 		rows++;
-		launch(rank, 264, 512,
-		       FillRow{rank.rank ? to.ptr : from.ptr, bytes, rows, rank.rank == 1});
+		launch(rank, 264, 512, FillRow{sends ? from.ptr : to.ptr, bytes, rows, !sends});
 		meet(rank);
 	}
 
-	void compare(const Row &row)
+	void compare(const Row &row, int source)
 	{
-		if (rank.rank == 1) {
+		if (rank.rank != source) {
 			launch(rank, 264, 512,
 			       CountWrong{to.ptr, row.bytes * row.coops, rows, wrong.at});
 			if (*wrong.at)
@@ -151,16 +176,33 @@ struct Rows {
 	template <class Coop> double measure(uint32_t grid, uint32_t block, const Row &row)
 	{
 		ProxyDevComm device(rank, 1024);
-		prepare(row.bytes * row.coops);
+		prepare(row.bytes * row.coops, 0);
 		if (rank.rank == 0)
 			launch(rank, grid, block,
 			       PutRow<Coop>{device.dc, to.win, from.win, row, ns.at},
 			       row.scratch ? SCRATCH : 0);
 		else
 			launch(rank, 1, 1, Answer{device.dc, row});
-		compare(row);
+		compare(row, 0);
 		if (row.together)
 			return static_cast<double>(ns.at[row.times - 1]) / 1e3;
+		return middle(row);
+	}
+
+	template <class Coop> double measureGet(uint32_t block, const Row &row)
+	{
+		ProxyDevComm device(rank, 1024);
+		prepare(row.bytes, 1);
+		if (rank.rank == 0)
+			launch(rank, 1, block,
+			       GetRow<Coop>{device.dc, from.win, to.win, row, ns.at});
+		meet(rank);
+		compare(row, 1);
+		return middle(row);
+	}
+
+	double middle(const Row &row) const
+	{
 		std::vector<double> each(ns.at, ns.at + row.times);
 		return median(each) / 1e3;
 	}
@@ -194,6 +236,17 @@ template <class Coop> void measureMany(Rows &rows, const char *what, uint32_t gr
 		printf("| %s | %zu KiB | %.0f | %.0f |\n", what, bytes >> 10, threads, engine);
 }
 
+template <class Coop> void measureGet(Rows &rows, const char *by, uint32_t block, size_t bytes)
+{
+	Row row = {by, bytes, 1, 5, 0, ginCopyThreads, false, false};
+	double threads = rows.measureGet<Coop>(block, row);
+	row.copyBy = ginCopyEngine;
+	double engine = rows.measureGet<Coop>(block, row);
+	if (rows.rank.rank == 0)
+		printf("| %s | %zu KiB | %.1f | %.1f | %.1f |\n", by, bytes >> 10, threads, engine,
+		       threads / engine);
+}
+
 static void measureRate(Rows &rows, size_t bytes, uint32_t times)
 {
 	double us = rows.measure<GinThread>(1, 1,
@@ -225,6 +278,12 @@ static void measureAll(Rows &rows)
 		measureSize<GinWarp>(rows, "a warp", 32, bytes);
 	for (size_t bytes = 256u << 10; bytes <= 16u << 20; bytes *= 4)
 		measureSize<GinCta>(rows, "a block of 1024", 1024, bytes);
+	if (prints)
+		printf("\n| get by | bytes | us by threads | us by engine | x |\n"
+		       "|---|---|---|---|---|\n");
+	measureGet<GinThread>(rows, "a thread", 1, 256u << 10);
+	measureGet<GinThread>(rows, "a thread", 1, 16u << 20);
+	measureGet<GinWarp>(rows, "a warp", 32, 16u << 20);
 	if (prints)
 		printf("\n| by one thread, the engine by itself | |\n|---|---|\n");
 	measureRate(rows, 16u << 20, 1);

@@ -110,10 +110,14 @@ public:
 			return getNetwork(peer, srcWin, srcOff, dstWin, dstOff, bytes, coop,
 					  options);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
-		const char *src = ginWindowAt(srcWin, peer).address + srcOff;
-		bool moved = ginMove(own(dstWin, dstOff), src, bytes, coop, options,
-				     [&] { return to.state == ginPeerAlive; });
-		ginResult_t result = ginAgree(coop, moved ? ginSuccess : lost());
+		ginResult_t result;
+		if (byEngine(peer, false, bytes, coop, options))
+			result = copyByEngine(GIN_ENGINE_GET, peer, srcWin, srcOff,
+					      ginSourceIn(dstWin, dstOff), bytes, coop, options);
+		else
+			result = getByThreads(to, peer, srcWin, srcOff, own(dstWin, dstOff), bytes,
+					      coop, options);
+		result = ginAgree(coop, result);
 		return act(coop, ginCallGet, to, peer, result, ginSignalOf(GinNone{}), UINT32_MAX,
 			   options);
 	}

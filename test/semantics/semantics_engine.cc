@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * semantics_engine.cc - puts to direct peers by a copy engine keep the contract of puts by threads
+ * semantics_engine.cc - puts and gets by a copy engine keep the contract of copies by threads
  *
  * The communicator asks for copy engines. Where a pair of ranks has another route, or ranks share a
  * GPU, the puts go as they would without engines, and the rules hold too. With GIN_PROXY_THREADS=0
@@ -13,15 +13,25 @@
 
 enum { LEAST = 4096, MOST = 140000, GUARD = 32, SHIFTS = 3 };
 
-/* What tells the target that the put has arrived. */
-enum Told { ownSignal, ownWeakSignal, laterSignal, laterValue, counterThenSignal, barrier, TOLDS };
+/* What tells the target that the put has arrived; `got`: the target gets instead. */
+enum Told {
+	ownSignal,
+	ownWeakSignal,
+	laterSignal,
+	laterValue,
+	counterThenSignal,
+	barrier,
+	got,
+	TOLDS
+};
 
 static const char *const toldNames[TOLDS] = {"its signal",
 					     "its weak signal",
 					     "a later signal",
 					     "a later value with a signal",
 					     "a signal after its counter",
-					     "a barrier"};
+					     "a barrier",
+					     "its own get"};
 
 /*
  * Around the thresholds of a thread (4 KiB) and of a warp (16 KiB on host threads, 32 KiB on a
@@ -77,11 +87,28 @@ template <class Coop> struct Exchange {
 		return result;
 	}
 
+	/* Signal 2: the left neighbour has written its source. */
+	GIN_FN ginResult_t get(const Gin &gin, Coop coop, size_t from, size_t to, size_t bytes,
+			       uint32_t n) const
+	{
+		ginOptions options;
+		options.copyBy = copyBy;
+		ginResult_t result = gin.signal(rightOf(dc), GinSignalInc{2}, coop);
+		if (result == ginSuccess)
+			result = gin.waitSignal(2, n, coop);
+		if (result == ginSuccess)
+			result =
+				gin.get(leftOf(dc), source, from, target, to, bytes, coop, options);
+		return result == ginSuccess ? gin.flush(coop) : result;
+	}
+
 	GIN_FN ginResult_t send(const Gin &gin, Coop coop, size_t from, size_t to, size_t bytes,
 				uint32_t n) const
 	{
 		const int peer = rightOf(dc);
 		ginResult_t result;
+		if (told == got)
+			return get(gin, coop, from, to, bytes, n);
 		if (told == ownSignal)
 			return put(gin, coop, from, to, bytes, GinSignalInc{0}, GinNone{});
 		if (told == ownWeakSignal)
@@ -102,6 +129,8 @@ template <class Coop> struct Exchange {
 	{
 		if (told == barrier)
 			return GinBarrier(dc, ginTeamWorld(dc), 0).sync(coop);
+		if (told == got)
+			return ginSuccess;
 		return gin.waitSignal(0, n, coop);
 	}
 
@@ -157,7 +186,7 @@ template <class Coop> void exchange(Rank &r, Told told, ginCopyBy copyBy, bool b
 
 	target.poison();
 	meet(r);
-	Device device(r, 1, 2);
+	Device device(r, 1, 3);
 	launch(r, 1, blockFor<Coop>(r),
 	       Exchange<Coop>{device.dc, target.window, source.window, target.ptr, source.ptr,
 			      sizes, told, copyBy, byPointer, results.words});
@@ -276,7 +305,7 @@ struct OneCall {
 	int peer;
 	size_t bytes;
 	ginCopyBy copyBy;
-	int kind; /* 0: put by a thread, 1: by a warp, 2: by the block, 3: putFrom, 4: atomic */
+	int kind; /* 0: put by a thread, 1: by a warp, 2: by the block, 3: putFrom, 4: atomic, 5: get */
 	ginResult_t *result;
 
 	template <class Coop> GIN_FN ginResult_t put(Coop coop) const
@@ -303,6 +332,9 @@ struct OneCall {
 						  GinNone{}, GinThread{}, options);
 		if (kind == 4)
 			return Gin(dc, 0).atomicFetchAdd(peer, target, 0, uint64_t{1}, &old);
+		if (kind == 5)
+			return Gin(dc, 0).get(peer, source, 0, target, 0, bytes, GinThread{},
+					      options);
 		return put(GinThread{});
 	}
 
@@ -348,7 +380,7 @@ static void choice_thresholds(Rank &r)
 	const uint32_t warp = blockFor<GinWarp>(r), big = 64;
 	const size_t forWarp = LEAST * static_cast<size_t>(warp < 8 ? warp : 8);
 	const int own = r.rank, peer = rightOf(dc);
-	/* The left neighbour writes `target`, this rank `here`. */
+	/* The left neighbour writes `target`, this rank `here`. No rank writes `source`. */
 	Buffer target(r, MOST), here(r, MOST), source(r, MOST);
 	auto call = [&](int to, size_t bytes, ginCopyBy by, int kind) {
 		return OneCall{dc,
@@ -373,6 +405,13 @@ static void choice_thresholds(Rank &r)
 	expectPosts(r, big, call(peer, 8, ginCopyEngine, 2), 1);
 	expectPosts(r, 1, call(peer, MOST, ginCopyAuto, 3), 0);
 	expectPosts(r, 1, call(peer, MOST, ginCopyEngine, 3), 1);
+	OneCall get = call(peer, LEAST - 1, ginCopyAuto, 5);
+	get.target = here.window;
+	expectPosts(r, 1, get, 0);
+	get.bytes = LEAST;
+	expectPosts(r, 1, get, 1);
+	get.peer = own;
+	expectPosts(r, 1, get, 0);
 	/* Words in windows stay with the GPUs. */
 	expectPosts(r, 1, call(peer, 0, ginCopyAuto, 4), 0);
 	ginCommInfo_t info = GIN_COMM_INFO_INIT;

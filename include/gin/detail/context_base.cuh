@@ -466,34 +466,35 @@ protected:
 	}
 
 	/*
-	 * Does a copy engine copy this put to a direct peer? All threads of the coop find one
-	 * answer. Of a pointer only the caller knows whether it is in a window: the proxy ends a
-	 * context that names another source.
+	 * Does a copy engine make this copy to or from a direct peer? All threads of the coop find
+	 * one answer. `anywhere`: the source is a pointer. Only the caller knows whether the
+	 * pointer is in a window: the proxy ends a context that names another source.
 	 */
-	template <class Coop> GIN_FN bool byEngine(int peer, const ginSource &source, size_t bytes,
-						   Coop coop, const ginOptions &options) const
+	template <class Coop> GIN_FN bool byEngine(int peer, bool anywhere, size_t bytes, Coop coop,
+						   const ginOptions &options) const
 	{
 		bool chosen = options.copyBy == ginCopyEngine && bytes;
-		bool may = options.copyBy == ginCopyAuto && bytes >= GIN_ENGINE_LEAST &&
-			   !source.anywhere;
+		bool may = options.copyBy == ginCopyAuto && bytes >= GIN_ENGINE_LEAST && !anywhere;
 		if (!(chosen || may) || !dc.engineBytes || static_cast<uint32_t>(peer) == dc.rank)
 			return false;
 		return chosen || ginEngineIsFaster(dc, bytes, coop, options);
 	}
 
-	/* The first thread posts the copy and waits for it. */
+	/* The first thread posts the copy and waits for it. `flags`: GIN_ENGINE_... */
 	template <class Coop>
-	GIN_FN ginResult_t copyByEngine(int peer, ginWindow_t dstWin, size_t dstOff,
-					const ginSource &source, size_t bytes, Coop coop,
-					const ginOptions &options) const
+	GIN_FN ginResult_t copyByEngine(uint32_t flags, int peer, ginWindow_t there,
+					size_t thereOff, const ginSource &here, size_t bytes,
+					Coop coop, const ginOptions &options) const
 	{
 		if (coop.thread_rank())
 			return ginSuccess;
-		const void *from = source.anywhere ? source.address : source.window.table;
-		uint32_t how =
-			ginEngineHowOf(source.anywhere, sharing == ginSharingThread, options);
-		return ginEnginePut(dc.self, context, how, peer, dstWin.table, dstOff, from,
-				    source.offset, bytes, options.timeout);
+		if (here.anywhere)
+			flags |= GIN_ENGINE_ANYWHERE;
+		return ginEngineCopy(dc.self, context,
+				     ginEngineHow(flags, sharing == ginSharingThread, options),
+				     peer, there.table, thereOff,
+				     here.anywhere ? here.address : here.window.table, here.offset,
+				     bytes, options.timeout);
 	}
 
 	/* All threads of the coop copy. */
@@ -505,6 +506,17 @@ protected:
 		const char *src = source.anywhere ? static_cast<const char *>(source.address)
 						  : own(source.window, source.offset);
 		char *dst = ginWindowAt(dstWin, peer).address + dstOff;
+		bool moved = ginMove(dst, src, bytes, coop, options,
+				     [&] { return to.state == ginPeerAlive; });
+		return moved ? ginSuccess : lost();
+	}
+
+	template <class Coop> GIN_FN ginResult_t getByThreads(const struct ginPeer &to, int peer,
+							      ginWindow_t srcWin, size_t srcOff,
+							      char *dst, size_t bytes, Coop coop,
+							      const ginOptions &options) const
+	{
+		const char *src = ginWindowAt(srcWin, peer).address + srcOff;
 		bool moved = ginMove(dst, src, bytes, coop, options,
 				     [&] { return to.state == ginPeerAlive; });
 		return moved ? ginSuccess : lost();
@@ -523,8 +535,9 @@ protected:
 					  coop, options);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		ginResult_t result;
-		if (byEngine(peer, source, bytes, coop, options))
-			result = copyByEngine(peer, dstWin, dstOff, source, bytes, coop, options);
+		if (byEngine(peer, source.anywhere, bytes, coop, options))
+			result =
+				copyByEngine(0, peer, dstWin, dstOff, source, bytes, coop, options);
 		else
 			result = copyByThreads(to, peer, dstWin, dstOff, source, bytes, coop,
 					       options);

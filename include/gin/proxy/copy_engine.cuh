@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * copy_engine.cuh - long puts to direct peers by a copy engine
+ * copy_engine.cuh - long puts and gets between direct peers by a copy engine
  *
  * A thread copies 1.25 GB/s to another GPU, a warp 8.8 GB/s, a copy engine 390 GB/s, 7 us after it
  * was told to (docs/performance.md). Where the communicator has a proxy, the first thread of the
@@ -52,46 +52,65 @@ template <class Coop> GIN_FN bool ginEngineIsFaster(const ginDevComm &dc, size_t
 	return factor && bytes >= static_cast<size_t>(dc.engineBytes) * factor;
 }
 
-/* How a put by a copy engine is made, in one word. */
-#define GIN_ENGINE_ANYWHERE 1u /* the source is an address */
+/* How a copy engine copies, in one word. */
+#define GIN_ENGINE_ANYWHERE 1u /* the source of the put is an address */
 #define GIN_ENGINE_ALONE 2u    /* as in ginRing */
-#define GIN_ENGINE_GIVEN 2     /* two bits from this bit on: options.given, enum ginScope */
-#define GIN_ENGINE_REQUIRED 4  /* two bits: options.required */
+#define GIN_ENGINE_GET 4u      /* else a put */
+#define GIN_ENGINE_GIVEN 3     /* two bits from this bit on: options.given, enum ginScope */
+#define GIN_ENGINE_REQUIRED 5  /* two bits: options.required */
 
-GIN_FN uint32_t ginEngineHowOf(bool anywhere, bool alone, const ginOptions &options)
+GIN_FN uint32_t ginEngineHow(uint32_t flags, bool alone, const ginOptions &options)
 {
-	return (anywhere ? GIN_ENGINE_ANYWHERE : 0u) | (alone ? GIN_ENGINE_ALONE : 0u) |
+	return flags | (alone ? GIN_ENGINE_ALONE : 0u) |
 	       static_cast<uint32_t>(options.given) << GIN_ENGINE_GIVEN |
 	       static_cast<uint32_t>(options.required) << GIN_ENGINE_REQUIRED;
 }
 
+/* The part at the peer, and this rank's: `here` is the table of a window, or an address. */
+struct ginEngineParts {
+	struct ginWindowTable *there;
+	size_t thereOff;
+	const void *here;
+	size_t hereOff;
+
+	GIN_FN ginWindow_t hereWindow() const
+	{
+		return {static_cast<struct ginWindowTable *>(const_cast<void *>(here))};
+	}
+};
+
+/* A put or get without actions, as the proxy takes it. */
+GIN_FN struct ginReadyCall ginEngineDescribe(uint32_t how, int peer, const ginEngineParts &parts,
+					     size_t bytes)
+{
+	uint64_t there = ginDescribeOffset({parts.there}, parts.thereOff);
+	struct ginSource source = ginSourceAnywhere(parts.here);
+
+	if (how & GIN_ENGINE_GET)
+		return {ginDescribeGet(peer, there,
+				       ginDescribeOffset(parts.hereWindow(), parts.hereOff), bytes),
+			ginScopeThread};
+	if (!(how & GIN_ENGINE_ANYWHERE))
+		source = ginSourceIn(parts.hereWindow(), parts.hereOff);
+	return {ginDescribePut(peer, there, source, bytes, ginSignalOf(GinNone{}), UINT32_MAX),
+		ginPutFence(source, how >> GIN_ENGINE_GIVEN & 3, how >> GIN_ENGINE_REQUIRED & 3)};
+}
+
 /*
- * By one thread: posts a put to a direct peer and waits until its bytes are at the peer. R, acquire
- * end. Does no action. `source`: the table of a window, or an address. After ginErrorTimeout the
- * copy is not posted, or may still be under way. Cold, so it takes dc.self: see wait.cuh; and
- * scalars, which need no stack.
+ * By one thread: posts a put to a direct peer, or a get, and waits until its bytes are at the
+ * target. R, acquire end. Does no action. After ginErrorTimeout the copy is not posted, or may
+ * still be under way. Cold, so it takes dc.self: see wait.cuh; and scalars, which need no stack.
  */
-GIN_FN_COLD ginResult_t ginEnginePut(const ginDevComm *dc, uint32_t context, uint32_t how, int peer,
-				     struct ginWindowTable *to, size_t toOff, const void *source,
-				     size_t sourceOff, size_t bytes, uint64_t timeout)
+GIN_FN_COLD ginResult_t ginEngineCopy(const ginDevComm *dc, uint32_t context, uint32_t how,
+				      int peer, struct ginWindowTable *there, size_t thereOff,
+				      const void *here, size_t hereOff, size_t bytes,
+				      uint64_t timeout)
 {
 	const struct ginRing ring = ginRingOf(*dc, context, how & GIN_ENGINE_ALONE);
-	struct ginSource from = ginSourceAnywhere(source);
+	const struct ginReadyCall call =
+		ginEngineDescribe(how, peer, {there, thereOff, here, hereOff}, bytes);
 	ginOptions options = ginTimeout(timeout);
 
-	if (!(how & GIN_ENGINE_ANYWHERE))
-		from = ginSourceIn(
-			{static_cast<struct ginWindowTable *>(const_cast<void *>(source))},
-			sourceOff);
-	const struct ginPutCall call = {from,
-					{to},
-					toOff,
-					bytes,
-					ginSignalOf(GinNone{}),
-					peer,
-					UINT32_MAX,
-					how >> GIN_ENGINE_GIVEN & 3,
-					how >> GIN_ENGINE_REQUIRED & 3};
 	options.from = {static_cast<uint32_t>(peer), 1, 1};
 	struct ginPostedAs as = ginPost(call, ring, &dc->peers[peer], *dc, options);
 	if (as.result != ginSuccess)
