@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * direct_copies.c - whether copy engines make long puts to direct peers
+ * direct_copies.c - whether copy engines make long puts and gets between direct peers
  *
  * The device side is include/gin/proxy/copy_engine.cuh.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* direct_copies.h - whether copy engines make long puts to direct peers */
+/* direct_copies.h - whether copy engines make long puts and gets between direct peers */
 #ifndef GIN_PROXY_DIRECT_COPIES_H
 #define GIN_PROXY_DIRECT_COPIES_H
 

@@ -152,7 +152,7 @@ struct ginPeerSet {
 	uint32_t stride = 1;
 };
 
-/* What copies the bytes of a put to a direct peer; see ginOptions.copyBy. */
+/* What copies bytes to or from a direct peer; see ginOptions.copyBy. */
 enum ginCopyBy { ginCopyAuto = 0, ginCopyThreads = 1, ginCopyEngine = 2 };
 
 struct ginOptions {
@@ -198,10 +198,10 @@ struct ginOptions {
 	uint32_t scratchBytes = 0;
 
 	/*
-	 * Puts to direct peers, where the communicator has a proxy: ginCopyEngine lets a copy
-	 * engine copy, ginCopyThreads the threads of the coop. By default a long put by a thread or
-	 * a warp goes to a copy engine (GIN_COPY_ENGINE_BYTES), every other put goes by threads. The
-	 * contract of the put does not depend on it.
+	 * Puts to direct peers and gets from them, where the communicator has a proxy:
+	 * ginCopyEngine lets a copy engine copy, ginCopyThreads the threads of the coop. By default
+	 * a copy engine makes long copies of a thread or a warp (GIN_COPY_ENGINE_BYTES), threads
+	 * make all other copies. The contract of the call does not depend on it.
 	 */
 	ginCopyBy copyBy = ginCopyAuto;
 };
