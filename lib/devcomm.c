@@ -244,8 +244,9 @@ static size_t hostBytesOf(ginComm_t comm, const ginDevCommRequirements_t *want)
 	if (!comm->device.cuda)
 		bytes += localBytesOf(comm, want) + wordBytes(want, ginWriterGpu);
 	if (shareHasWriter(comm, ginWriterCpu))
-		bytes += wordBytes(want, ginWriterCpu) +
-			 (size_t)want->contexts * ((size_t)want->queueDepth * QUEUE_ENTRY +
+		bytes += wordBytes(want, ginWriterCpu);
+	if (shareHasWriter(comm, ginWriterCpu) || comm->host.copiesOnly)
+		bytes += (size_t)want->contexts * ((size_t)want->queueDepth * QUEUE_ENTRY +
 						   (size_t)want->counters * sizeof(uint64_t));
 	return bytes;
 }
