@@ -129,7 +129,7 @@ public:
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		ginResult_t result;
 		if (byEngine(peer, false, bytes, coop, options))
-			result = copyByEngine(GIN_ENGINE_GET, peer, srcWin, srcOff,
+			result = copyByEngine(true, peer, srcWin, srcOff,
 					      ginSourceIn(dstWin, dstOff), bytes, coop, options);
 		else
 			result = getByThreads(to, peer, srcWin, srcOff, own(dstWin, dstOff), bytes,
@@ -500,21 +500,24 @@ private:
 	using Base::awaitPosts;
 	using Base::beyondAll;
 	using Base::byAgent;
+	using Base::byEngine;
 	using Base::byNic;
 	using Base::byProxy;
+	using Base::copyByEngine;
 	using Base::counterIndex;
 	using Base::counterLook;
 	using Base::counterWord;
 	using Base::cpuSignal;
 	using Base::cpuSignals;
+	using Base::getByThreads;
 	using Base::getNetwork;
 	using Base::gpuSignals;
 	using Base::hostCounterWord;
 	using Base::howWait;
 	using Base::keep;
 	using Base::lost;
-	using Base::networked;
 	using Base::networkRoute;
+	using Base::networked;
 	using Base::onlySignal;
 	using Base::own;
 	using Base::ownWord;

@@ -506,21 +506,18 @@ protected:
 		return chosen || ginEngineIsFaster(dc, bytes, coop, options);
 	}
 
-	/* The first thread posts the copy and waits for it. `flags`: GIN_ENGINE_... */
+	/* The first thread posts the copy and waits for it. `here`: this rank's end. */
 	template <class Coop>
-	GIN_FN ginResult_t copyByEngine(uint32_t flags, int peer, ginWindow_t there,
-					size_t thereOff, const ginSource &here, size_t bytes,
-					Coop coop, const ginOptions &options) const
+	GIN_FN ginResult_t copyByEngine(bool isGet, int peer, ginWindow_t there, size_t thereOff,
+					const ginSource &here, size_t bytes, Coop coop,
+					const ginOptions &options) const
 	{
 		if (coop.thread_rank())
 			return ginSuccess;
-		if (here.anywhere)
-			flags |= GIN_ENGINE_ANYWHERE;
-		return ginEngineCopy(dc.self, context,
-				     ginEngineHow(flags, sharing == ginSharingThread, options),
-				     peer, there.table, thereOff,
-				     here.anywhere ? here.address : here.window.table, here.offset,
-				     bytes, options.timeout);
+		uint32_t how = ginHow(0, sharing, ginSignalOf(GinNone{}), options) |
+			       static_cast<uint32_t>(here.anywhere) << GIN_HOW_ANYWHERE;
+		return ginEngineCopy(dc.self, context, how, isGet, peer, there.table, thereOff,
+				     here.word(), here.offset, bytes, options.timeout);
 	}
 
 	/* All threads of the coop copy. */
@@ -563,8 +560,8 @@ protected:
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		ginResult_t result;
 		if (byEngine(peer, source.anywhere, bytes, coop, options))
-			result =
-				copyByEngine(0, peer, dstWin, dstOff, source, bytes, coop, options);
+			result = copyByEngine(false, peer, dstWin, dstOff, source, bytes, coop,
+					      options);
 		else
 			result = copyByThreads(to, peer, dstWin, dstOff, source, bytes, coop,
 					       options);
