@@ -94,8 +94,9 @@ public:
 		struct ginSignalOp op = ginSignalOf(remote);
 		if (networked() && beyondAll(op))
 			return refuse(coop, ginCallPutValue, peer);
-		if (queued(peer))
-			return valueNetwork(peer, dstWin, dstOff, value, op, coop, options);
+		const uint32_t route = routeTo(peer);
+		if (route != ginRouteDirect)
+			return valueNetwork(route, peer, dstWin, dstOff, value, op, coop, options);
 		if (withoutDirect())
 			return refuse(coop, ginCallPutValue, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
@@ -118,8 +119,9 @@ public:
 			       ginOptions options = {}) const
 	{
 		coop.sync(); /* no thread of the coop still uses the overwritten bytes */
-		if (queued(peer))
-			return getNetwork(peer, srcWin, srcOff, dstWin, dstOff, bytes, coop,
+		const uint32_t route = routeTo(peer);
+		if (route != ginRouteDirect)
+			return getNetwork(route, peer, srcWin, srcOff, dstWin, dstOff, bytes, coop,
 					  options);
 		if (withoutDirect())
 			return refuse(coop, ginCallGet, peer);
@@ -148,8 +150,11 @@ public:
 		uint64_t *known = op.at || withoutDirect() ? nullptr : ginDirectSignals(dc, peer);
 		if (known)
 			return signalDirect(coop, peer, known, op, options);
-		if (networked() && (queued(peer) || byAgent(op)))
-			return postSignal(coop, ginCallSignal, peer, op, options);
+		const uint32_t route = routeTo(peer);
+		if (route != ginRouteDirect)
+			return postSignal(coop, route, ginCallSignal, peer, op, options);
+		if (networked() && byAgent(op))
+			return postSignal(coop, networkRoute(), ginCallSignal, peer, op, options);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		if (withoutDirect() || (routes == GIN_ROUTES_DIRECT && to.route != ginRouteDirect))
 			return refuse(coop, ginCallSignal, peer);
@@ -171,8 +176,8 @@ public:
 	{
 		ginBits<Word> *word = nullptr;
 		if (withoutDirect() || win.table->agent != ginAgentGpu)
-			return postAtomic(ginOpFetchAdd, peer, win, off, value, Word{}, old,
-					  options);
+			return Base::template postAtomic<ginOpFetchAdd, Word>(peer, win, off, value,
+									      Word{}, old, options);
 		ginResult_t result = atomicWord(peer, win, off, &word);
 		if (result == ginSuccess)
 			keep(ginAtomicAdd(word, static_cast<ginBits<Word>>(value)), old);
@@ -188,8 +193,8 @@ public:
 	{
 		ginBits<Word> *word = nullptr;
 		if (withoutDirect() || win.table->agent != ginAgentGpu)
-			return postAtomic(ginOpCompareSwap, peer, win, off, value, compare, old,
-					  options);
+			return Base::template postAtomic<ginOpCompareSwap, Word>(
+				peer, win, off, value, compare, old, options);
 		ginResult_t result = atomicWord(peer, win, off, &word);
 		if (result == ginSuccess)
 			keep(ginAtomicCas(word, static_cast<ginBits<Word>>(compare),
@@ -204,7 +209,8 @@ public:
 	{
 		ginBits<Word> *word = nullptr;
 		if (withoutDirect() || win.table->agent != ginAgentGpu)
-			return postAtomic(ginOpSwap, peer, win, off, value, Word{}, old, options);
+			return Base::template postAtomic<ginOpSwap, Word>(peer, win, off, value,
+									  Word{}, old, options);
 		ginResult_t result = atomicWord(peer, win, off, &word);
 		if (result == ginSuccess)
 			keep(ginAtomicSwap(word, static_cast<ginBits<Word>>(value)), old);
@@ -223,9 +229,7 @@ public:
 		coop.sync();
 		if (!networked())
 			return ginSuccess;
-		if (byNic())
-			return awaitNic(coop, -1, 0, options);
-		return await(coop, dc.nRanks, ginLocalLoad(&queue()->posted[dc.nRanks]), options);
+		return awaitPosts(coop, -1, 0, options);
 	}
 
 	/* flush() for one peer in two steps: flushAsync() takes a ticket, wait() waits for it. */
@@ -249,11 +253,8 @@ public:
 		coop.sync();
 		if (!request.opaque[1])
 			return ginSuccess;
-		if (byNic())
-			return awaitNic(coop, static_cast<int>(request.opaque[0]),
-					request.opaque[1], options);
-		return await(coop, static_cast<uint32_t>(request.opaque[0]), request.opaque[1],
-			     options);
+		return awaitPosts(coop, static_cast<int>(request.opaque[0]), request.opaque[1],
+				  options);
 	}
 
 	/*
@@ -403,7 +404,7 @@ public:
 	GIN_FN uint64_t readCounter(uint32_t id) const
 	{
 		if (byNic())
-			ginGdakiCreditCounters(sender());
+			ginGdakiCreditCounters(dc.self, context, howWait());
 		uint64_t sum = ginCounterObserve(counterWord(id));
 		return byProxy() ? sum + ginDoneObserve(hostCounterWord(id)) : sum;
 	}
@@ -491,8 +492,7 @@ private:
 	using Base::act;
 	using Base::alive;
 	using Base::atomicWord;
-	using Base::await;
-	using Base::awaitNic;
+	using Base::awaitPosts;
 	using Base::beyondAll;
 	using Base::byAgent;
 	using Base::byNic;
@@ -505,21 +505,21 @@ private:
 	using Base::getNetwork;
 	using Base::gpuSignals;
 	using Base::hostCounterWord;
+	using Base::howWait;
 	using Base::keep;
 	using Base::lost;
 	using Base::networked;
+	using Base::networkRoute;
 	using Base::onlySignal;
 	using Base::own;
 	using Base::ownWord;
 	using Base::pollFor;
 	using Base::pollOn;
-	using Base::postAtomic;
 	using Base::postSignal;
 	using Base::putSource;
 	using Base::queue;
-	using Base::queued;
 	using Base::refuse;
-	using Base::sender;
+	using Base::routeTo;
 	using Base::sendQueue;
 	using Base::signalDirect;
 	using Base::signalLook;
