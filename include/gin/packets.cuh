@@ -124,8 +124,12 @@ GIN_FN_COLD void ginPacketSend(char *slot, const char *src, uint32_t bytes, uint
 		for (uint32_t u = 0; u < GIN_PACKETS_FLIGHT; u++)
 			if (i + u * size < whole)
 				w.word[u] = ginDataLoad<uint64_t>(src + 8 * (i + u * size));
-		for (uint32_t u = 0; u < GIN_PACKETS_FLIGHT && i < whole; u++, i += size)
-			ginPacketStore(slot + 16 * i, w.word[u], number);
+		for (uint32_t u = 0; u < GIN_PACKETS_FLIGHT; u++) {
+			if (i < whole) {
+				ginPacketStore(slot + 16 * i, w.word[u], number);
+				i += size;
+			}
+		}
 	}
 	if (i < ginPacketCount(bytes))
 		ginPacketSendAny(slot, src, bytes, number, i, size);
@@ -162,22 +166,26 @@ GIN_FN_COLD uint32_t ginPacketTake(const char *slot, char *dst, uint32_t bytes, 
 {
 	const uint32_t whole = ginMisalignment(dst, 8) ? 0 : bytes / 8;
 	ginWords<uint64_t, GIN_PACKETS_FLIGHT> w;
+	bool there[GIN_PACKETS_FLIGHT];
 	uint32_t looks = 0;
 	GIN_NO_UNROLL
 	while (i < whole) {
-		uint32_t came = 0;
+		bool came = false;
 		for (uint32_t u = 0; u < GIN_PACKETS_FLIGHT; u++)
-			if (i + u * size < whole &&
-			    ginPacketLoad(slot + 16 * (i + u * size), number, &w.word[u]))
-				came |= 1u << u;
-		if (!(came & 1) && looks++ == GIN_LOOKS)
+			there[u] = i + u * size < whole &&
+				   ginPacketLoad(slot + 16 * (i + u * size), number, &w.word[u]);
+		for (uint32_t u = 0; u < GIN_PACKETS_FLIGHT; u++) {
+			came = there[u] && (!u || came);
+			if (came) {
+				memcpy(__builtin_assume_aligned(dst + 8 * i, 8), &w.word[u], 8);
+				i += size;
+			}
+		}
+		looks = there[0] ? 0 : looks + 1;
+		if (looks > GIN_LOOKS)
 			return i;
-		if (!(came & 1))
+		if (looks)
 			ginYield();
-		else
-			looks = 0;
-		for (uint32_t u = 0; u < GIN_PACKETS_FLIGHT && came & 1; u++, came >>= 1, i += size)
-			memcpy(__builtin_assume_aligned(dst + 8 * i, 8), &w.word[u], 8);
 	}
 	if (i < ginPacketCount(bytes))
 		return ginPacketTakeAny(slot, dst, bytes, number, i, size);
