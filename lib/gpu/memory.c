@@ -193,6 +193,17 @@ void memoryDrop(void *ptr)
 	pthread_mutex_unlock(&lock);
 }
 
+void memoryAbandon(const void *ptr)
+{
+	pthread_mutex_lock(&lock);
+	struct memoryAllocation *a = allocationAround(ptr);
+	if (a && a->fd >= 0) {
+		close(a->fd);
+		a->fd = -1;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
 int memoryFind(struct memory *m)
 {
 	pthread_mutex_lock(&lock);

@@ -50,6 +50,9 @@ ginResult_t memoryFree(const struct device *d, void *ptr);
 void memoryUse(const void *ptr, uint64_t id, int by);
 void memoryDrop(void *ptr);
 
+/* The host memory around `ptr` is never freed, and no window will lie in it: closes its descriptor. */
+void memoryAbandon(const void *ptr);
+
 /*
  * Host memory with a file descriptor, pinned for the GPU of `d`; with `d` NULL, or without a GPU,
  * for CPUs only. memoryHostMap() makes new, zeroed memory on `node`, and rounds `span` up to whole

@@ -321,6 +321,9 @@ static void boundedIdentity(void)
 	EXPECT_EQUAL(strlen(received.host), sizeof(received.host) - 1);
 	EXPECT_EQUAL(received.addresses, IDENTITY_ADDRESSES);
 	EXPECT_EQUAL(received.port, 'x' << 8 | 'x');
+	memcpy(received.host, "a\n\033[2J\377", 8);
+	identityBound(&received);
+	EXPECT_TEXT(received.host, "a??[2J?");
 }
 
 /* The entry of a rank that refuses, without any NUL, is the last thing before a page that is not there. */

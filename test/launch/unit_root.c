@@ -237,7 +237,8 @@ static void sameRankTwice(void)
 	expectFailsForAll(waiting, 2, &wrong,
 			  "two processes say that they are rank 2 (host host2, pid 11; host host2, "
 			  "pid 12): each process needs its own rank");
-	wrong = makeVisitor(&contact, "twice", 0, 0, 5);
+	waiting[0] = makeVisitor(&contact, "twice", 1, 0, 5);
+	wrong = makeVisitor(&contact, "twice", 1, 0, 5);
 	expectFailsForAll(waiting, 1, &wrong, "two processes say that they are rank 0");
 }
 

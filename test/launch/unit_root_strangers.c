@@ -222,6 +222,28 @@ static void stoppedRanks(void)
 	expectAllMet(v, 3);
 }
 
+/* A rank of a communicator that is complete is of another job. */
+static void lateForAll(void)
+{
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	struct visitor v[3], late;
+
+	for (uint32_t generation = 0; generation < 3; generation++) {
+		for (uint32_t r = 0; r < 3; r++)
+			v[r] = makeVisitor(&contact, "all", generation, r, 3);
+		startVisits(v, 3);
+		expectAllMet(v, 3);
+		for (uint32_t g = 0; g <= generation; g++) {
+			late = makeVisitor(&contact, "all", g, 1, 3);
+			late.request.pid = 77;
+			startVisit(&late);
+			expectTold(&late, "have met already, without rank 1 (host host1, pid 77)");
+			EXPECT_HAS(late.why, "each job needs a port of its own");
+		}
+	}
+	expectServes(&contact);
+}
+
 /* The process has no descriptor left for a while: ranks wait, and then meet. */
 static void noDescriptors(void)
 {
@@ -331,6 +353,7 @@ int main(void)
 	expectChild("a slow rank", slowRank);
 	expectChild("a silent crowd", silentCrowd);
 	expectChild("ranks that are stopped", stoppedRanks);
+	expectChild("a rank that comes after all", lateForAll);
 	expectChild("no descriptors left", noDescriptors);
 	expectChild("a crowd that takes descriptors", crowdOfDescriptors);
 	expectChild("an idle root", idleRoot);

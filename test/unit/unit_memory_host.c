@@ -111,6 +111,21 @@ static void freedWhileUsed(void)
 	expectHoldings(before);
 }
 
+/* Pinned memory that stays needs no descriptor. */
+static void abandoned(void)
+{
+	struct holdings before = holdingsNow();
+	void *at = NULL;
+
+	EXPECT_SUCCESS(memoryAllocHost(&pinningGpu, 8192, &at));
+	EXPECT_EQUAL(countFiles(), before.files + 1);
+	memoryAbandon((char *)at + 4096);
+	memoryAbandon((char *)at + 4096);
+	EXPECT_EQUAL(countFiles(), before.files);
+	EXPECT_EQUAL(pinnedSpan(at), 8192);
+	*(char *)at = 1;
+}
+
 static void freedByTheRightOne(void)
 {
 	void *at = NULL;
@@ -183,6 +198,7 @@ int main(void)
 	expectChild("a window in what is pinned alone", onlyWhatIsPinned);
 	expectChild("dropped while it is used", droppedWhileUsed);
 	expectChild("memory that is freed while it is used", freedWhileUsed);
+	expectChild("pinned memory that stays", abandoned);
 	expectChild("freed by the right one", freedByTheRightOne);
 	expectChild("the driver refuses", refused);
 	expectChild("memory of a peer", ofAPeer);
