@@ -285,6 +285,7 @@ const struct backendOps backendProxy = {
 	.network = 1,
 	.probe = transportsProbe,
 	.reach = transportsReach,
+	.leavesHost = transportsLeaveHost,
 	.open = proxyOpen,
 	.connect = proxyConnect,
 	.close = proxyClose,
