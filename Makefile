@@ -101,6 +101,9 @@ VERBS_LIBS := $(if $(VERBS),$(shell $(PKG_CONFIG) --libs libmlx5 libibverbs))
 NIC_OBJ := $(if $(VERBS),$(patsubst %.c,$(BUILD)/%.o,$(wildcard backends/gdaki/nic/*.c)))
 RDMA := $(if $(VERBS),$(BUILD)/libgin-rdma.so)
 
+# Without libfabric the library is whole: the proxy then has no network.
+OFI := $(if $(shell $(PKG_CONFIG) --exists libfabric 2>/dev/null && echo yes),$(BUILD)/libgin-ofi.so)
+
 # A tool NAME is the C files, or the one CUDA file, of tools/NAME. One that asks hwloc is left out where there
 # is no hwloc.
 tool-sources = $(wildcard tools/$(1)/*.c)
@@ -140,7 +143,7 @@ TESTS_GPU := $(patsubst %.cc,$(BUILD)/test/%_gpu,$(filter-out nvrtc.cc mpi.cc un
 
 all: lib tools examples
 
-lib: $(LIB) $(LINKS) $(PMIX) $(RDMA)
+lib: $(LIB) $(LINKS) $(PMIX) $(RDMA) $(OFI)
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
@@ -172,6 +175,13 @@ $(BUILD)/libgin-rdma.so: $(NIC_OBJ) $(MLX5_OBJ) backends/gdaki/nic/rdma.map
 	$(Q)$(CC) -shared -o $@ $(NIC_OBJ) $(MLX5_OBJ) $(LDFLAGS_ALL) \
 		$(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-z,relro,-z,now \
 		-Wl,--version-script,backends/gdaki/nic/rdma.map $(VERBS_LIBS)
+
+$(BUILD)/libgin-ofi.so: backends/proxy/ofi/ofi.c backends/proxy/network/fabric.h backends/proxy/ofi/ofi.map
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS_ALL)) $(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags libfabric)) \
+		-shared -o $@ $< $(LDFLAGS_ALL) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-z,relro,-z,now \
+		-Wl,--version-script,backends/proxy/ofi/ofi.map $(shell $(PKG_CONFIG) --libs libfabric) -pthread
 
 tools: $(TOOLS:%=$(BUILD)/tools/%)
 	$(foreach tool,$(filter-out $(TOOLS),$(TOOL_NAMES)), \

@@ -61,7 +61,7 @@ struct backendOps {
 	uint32_t route;	   /* enum ginRoute */
 	uint32_t writer;   /* enum ginWriterClass: what raises signals on this route */
 	int network;	   /* else direct: chosen pair by pair */
-	int otherHosts;	   /* may reach ranks of other hosts */
+	int otherHosts;	   /* may reach ranks of other hosts; see also leavesHost() */
 	int deviceAtomics; /* its agents perform atomics in GPU memory too */
 	/*
 	 * It also copies for direct peers, without threads of the GPU. The core may open it for
@@ -88,6 +88,9 @@ struct backendOps {
 	 */
 	int (*reach)(const struct backendHost *host, int peer, const void *mine, const void *theirs,
 		     char *why);
+
+	/* By the blob of a rank: may it reach ranks of other hosts? NULL: as `otherHosts` says. */
+	int (*leavesHost)(const void *blob);
 
 	/*
 	 * Called on every rank when any pair may use this route. What cannot work on this machine

@@ -166,13 +166,24 @@ static int severalHosts(ginComm_t comm)
 	return 0;
 }
 
+static int anyLeavesHost(ginComm_t comm, int backend)
+{
+	const struct backendOps *ops = backendsTable[backend];
+
+	for (int r = 0; ops->leavesHost && r < comm->nRanks; r++)
+		if (comm->probed[r][backend].usable &&
+		    ops->leavesHost(comm->probed[r][backend].blob))
+			return 1;
+	return ops->otherHosts;
+}
+
 /*
  * Could any pair of ranks use the backend? A rank that reaches any rank directly reaches itself
  * directly. A network backend counts for ranks that do not reach each other directly.
  */
 static int anyReach(ginComm_t comm, const struct hostReach *all, int backend)
 {
-	if (backendsTable[backend]->otherHosts && severalHosts(comm))
+	if (severalHosts(comm) && anyLeavesHost(comm, backend))
 		return 1;
 	for (int r = 0; r < comm->nRanks; r++)
 		for (unsigned i = 0; i < REACH_RANKS / 8; i++) {

@@ -22,6 +22,14 @@ int transportsProbe(const struct backendHost *host, void *blob, char *why)
 	return 1;
 }
 
+int transportsLeaveHost(const void *blob)
+{
+	struct proxyBlob theirs;
+
+	memcpy(&theirs, blob, sizeof(theirs));
+	return theirs.hasNetwork;
+}
+
 static int reachByIpc(const struct backendHost *host, int peer, const struct proxyBlob *mine,
 		      const struct proxyBlob *theirs, char *why)
 {

@@ -18,6 +18,9 @@ struct proxyTransports {
 /* As backendOps.probe. */
 int transportsProbe(const struct backendHost *host, void *blob, char *why);
 
+/* As backendOps.leavesHost. */
+int transportsLeaveHost(const void *blob);
+
 /* As backendOps.reach: by the first transport that reaches the peer. */
 int transportsReach(const struct backendHost *host, int peer, const void *mine, const void *theirs,
 		    char *why);

@@ -291,6 +291,7 @@ const struct backendOps backendProxy = {
 	.copies = 1,
 	.probe = transportsProbe,
 	.reach = transportsReach,
+	.leavesHost = transportsLeaveHost,
 	.open = proxyOpen,
 	.connect = proxyConnect,
 	.close = proxyClose,

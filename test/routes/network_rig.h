@@ -50,6 +50,7 @@ struct side {
 	struct side *other;
 	uint64_t random;
 	struct device device;
+	struct identity ranks[RANKS_OF_RIG];
 	struct backendHost host;
 	struct proxySlots slots;
 	uint8_t serves[RANKS_OF_RIG], of[RANKS_OF_RIG];
@@ -175,6 +176,7 @@ static inline void sideOpen(struct side *s, uint32_t rank, uint64_t seed, void *
 	s->memory.pattern = GET_PATTERN;
 	s->host = (struct backendHost){.rank = (int)rank,
 				       .nRanks = RANKS_OF_RIG,
+				       .ranks = s->ranks,
 				       .device = &s->device,
 				       .peerFailed = sideFailed,
 				       .core = s};

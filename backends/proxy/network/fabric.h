@@ -50,12 +50,13 @@ struct fabricPiece {
 	struct fabricKey remote;
 };
 
-enum fabricEventKind { fabricDone, fabricMessage };
+enum fabricEventKind { fabricDone, fabricMessage, fabricLost };
 
 struct fabricEvent {
 	enum fabricEventKind kind;
 	int error;     /* fabricDone: 0, or the operation has failed */
 	void *context; /* fabricDone: of the operation */
+	uint64_t peer; /* fabricLost: a message to it has failed */
 	uint32_t bytes;
 	unsigned char message[FABRIC_MESSAGE];
 };
@@ -67,7 +68,8 @@ struct fabricCalls {
 	/* May two ranks with these ids talk? NULL: all may. */
 	int (*reaches)(uint64_t mine, uint64_t theirs);
 
-	int (*open)(struct fabric **out, char *why);
+	/* `local`: the address of this host that peers reach, as text. */
+	int (*open)(const char *local, struct fabric **out, char *why);
 	void (*close)(struct fabric *fabric);
 
 	/* `address`: FABRIC_ADDRESS bytes for peers. Closing forgets every operation. */

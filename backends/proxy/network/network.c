@@ -5,7 +5,9 @@
  * Data goes by writes and reads of the fabric, words by messages (message.h). An ordered fabric
  * carries a word right after the data of its work; else the word is sent when the data has landed.
  */
+#include <arpa/inet.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -212,12 +214,23 @@ static void goOnAll(struct networkLane *lane)
 	}
 }
 
+static void loseAt(struct networkLane *lane, uint64_t address)
+{
+	for (int r = 0; r < lane->scope->host->nRanks; r++)
+		if (lane->scope->serves[r] && lane->peer[r].address == address)
+			networkLose(lane, (uint32_t)r, "a message over the network is lost");
+}
+
 static void handle(struct networkLane *lane, const struct fabricEvent *event)
 {
 	struct proxyWork *w = event->context;
 
 	if (event->kind == fabricMessage) {
 		networkReceive(lane, event->message, event->bytes);
+		return;
+	}
+	if (event->kind == fabricLost) {
+		loseAt(lane, event->peer);
 		return;
 	}
 	if (event->error)
@@ -309,12 +322,49 @@ static ginResult_t openLane(struct networkTransport *t, struct networkLane **out
 	return ginSuccess;
 }
 
+static int hasAddress(const struct identity *of, const struct netAddress *address)
+{
+	for (unsigned a = 0; a < of->addresses; a++)
+		if (!memcmp(&of->address[a], address, sizeof(*address)))
+			return 1;
+	return 0;
+}
+
+/* Hosts with containers have one address in common, which leads to no other host. */
+static int isOwn(const struct backendHost *host, const struct netAddress *address)
+{
+	for (int r = 0; r < host->nRanks; r++)
+		if (!identitySameHost(&host->ranks[r], &host->ranks[host->rank]) &&
+		    hasAddress(&host->ranks[r], address))
+			return 0;
+	return 1;
+}
+
+/* The first address of this rank's control plane that no other host has; alone: loopback. */
+static void localAddress(const struct transportScope *scope, char *text, size_t room)
+{
+	const struct backendHost *host = scope->host;
+	const struct identity *me = &host->ranks[host->rank];
+	int leaves = 0;
+
+	snprintf(text, room, "127.0.0.1");
+	for (int r = 0; r < host->nRanks; r++)
+		leaves |= scope->serves[r] && !identitySameHost(&host->ranks[r], me);
+	for (unsigned a = 0; leaves && a < me->addresses; a++)
+		if (isOwn(host, &me->address[a])) {
+			inet_ntop(me->address[a].family, me->address[a].bytes, text,
+				  (socklen_t)room);
+			return;
+		}
+}
+
 static ginResult_t openAll(struct networkTransport *t)
 {
-	char why[FABRIC_WHY] = "";
+	char why[FABRIC_WHY] = "", local[INET6_ADDRSTRLEN];
 	ginResult_t result = ginSuccess;
 
-	if (t->calls->open(&t->fabric, why))
+	localAddress(t->scope, local, sizeof(local));
+	if (t->calls->open(local, &t->fabric, why))
 		return networkFail(t->about.name, why);
 	for (uint32_t i = 0; i < t->scope->lanes && result == ginSuccess; i++)
 		result = openLane(t, &t->lane[i]);
