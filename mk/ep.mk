@@ -81,3 +81,12 @@ bench-ep:
 
 check-ep: deps-check
 	$(Q)test/run check-all ep
+
+EP_EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(wildcard ep/examples/*.c))
+
+ep: $(EP_EXAMPLES)
+
+$(EP_EXAMPLES): $(BUILD)/%: %.c $(EP_LINKS) $(LINKS)
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS_ALL) -Iep/include -o $@ $< $(LDFLAGS_ALL) $(LINKEP)

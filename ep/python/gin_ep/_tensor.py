@@ -20,6 +20,9 @@ _TYPES = {
     "int64": _abi.I64,
 }
 
+_kinds = {}  # of dtypes that were seen
+_NONE = _abi.Tensor()
+
 
 def is_torch(tensor):
     """True for a torch.Tensor; does not import torch."""
@@ -27,16 +30,15 @@ def is_torch(tensor):
     return torch is not None and isinstance(tensor, torch.Tensor)
 
 
-def dtype_name(tensor):
-    return str(tensor.dtype).rpartition(".")[2]
-
-
 def kind_of(tensor, what):
     """enum ginEpType of a tensor's elements."""
-    name = dtype_name(tensor)
+    kind = _kinds.get(tensor.dtype)
+    if kind is not None:
+        return kind
+    name = str(tensor.dtype).rpartition(".")[2]
     if name not in _TYPES:
         raise TypeError(f"{what} has dtype {name}; known are {', '.join(_TYPES)}")
-    return _TYPES[name]
+    return _kinds.setdefault(tensor.dtype, _TYPES[name])
 
 
 def address(tensor):
@@ -53,17 +55,19 @@ def strides(tensor):
 def describe(tensor, what, kind=None):
     """ginEpTensor_t of a tensor, or of none. The caller keeps the tensor. `kind` overrides the element type."""
     if tensor is None:
-        return _abi.Tensor()
+        return _NONE
     if not hasattr(tensor, "dtype") or not hasattr(tensor, "shape"):
         raise TypeError(f"{what} is a {type(tensor).__name__}, not a NumPy array or a torch tensor")
-    if len(tensor.shape) > 4:
-        raise ValueError(f"{what} has {len(tensor.shape)} dimensions, at most 4 are possible")
+    shape = tensor.shape
+    count = len(shape)
+    if count > 4:
+        raise ValueError(f"{what} has {count} dimensions, at most 4 are possible")
     described = _abi.Tensor()
     described.data = address(tensor) or _nowhere(tensor)
     described.type = kind_of(tensor, what) if kind is None else kind
-    described.nDims = len(tensor.shape)
-    for i, (size, stride) in enumerate(zip(tensor.shape, strides(tensor))):
-        described.shape[i], described.stride[i] = size, stride
+    described.nDims = count
+    described.shape[:count] = shape
+    described.stride[:count] = strides(tensor)
     return described
 
 

@@ -108,3 +108,15 @@ def same(what, got, want):
             f"{what}: {len(differs)} of {got.size} values differ, first at {[int(i) for i in at]}: "
             f"{got[at]!r}, should be {want[at]!r}"
         )
+
+
+def all_e4m3_rows():
+    """Rows of 128 bf16 that contain every bf16 of at most 448; each begins with 448, so that its scale is 1."""
+    bits = np.arange(65536).astype(np.uint16)
+    bits = bits[np.abs(quant.bf16_to_f32(bits)) <= 448]
+    rows = np.zeros((-(-len(bits) // 127), 128), np.uint16)
+    rows[:, 0] = quant.f32_to_bf16([448])[0]
+    filled = np.zeros(rows[:, 1:].size, np.uint16)
+    filled[: len(bits)] = bits
+    rows[:, 1:] = filled.reshape(-1, 127)
+    return rows

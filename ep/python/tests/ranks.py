@@ -13,7 +13,7 @@ import numpy as np
 import gin_ep
 import quant
 import reference
-from problem import Problem, Shape, run_experts, same, without
+from problem import Problem, Shape, all_e4m3_rows, run_experts, same, without
 
 POISON = 0x5A
 KINDS = ("bf16", "f32", "rounded", "ue8m0")
@@ -208,13 +208,7 @@ def refuses_third(batch):
 
 def case_fp8(comm):
     """All bf16 values of at most 448: a group that contains 448 has scale 1."""
-    values = quant.bf16_to_f32(np.arange(65536))
-    bits = np.arange(65536).astype(np.uint16)[np.abs(values) <= 448]
-    rows = np.zeros((-(-len(bits) // 127), 128), np.uint16)
-    rows[:, 0] = quant.f32_to_bf16([448])[0]
-    flat = np.zeros(rows[:, 1:].size, np.uint16)
-    flat[: len(bits)] = bits
-    rows[:, 1:] = flat.reshape(-1, 127)
+    rows = all_e4m3_rows()
     topk = np.full((len(rows), 1), comm.rank, np.int64)
     with gin_ep.Ep(comm, experts=comm.size, topk=1, hidden=128, max_tokens=len(rows)) as ep:
         received = ep.dispatch(rows, topk, fp8=True)

@@ -23,6 +23,30 @@ class Communicators(unittest.TestCase):
         parts = [bytes([rank, 7]) for rank in range(3)]
         self.assertEqual(gin_ep.run_threads(3, gather), [(rank, 3, None, parts) for rank in range(3)])
 
+    def test_of_mpi4py(self):
+        board = gin_ep.comm._Board(2)
+
+        class Mpi:
+            """What is used of an mpi4py communicator."""
+
+            def __init__(self, rank):
+                self.rank = rank
+
+            def Get_rank(self):
+                return self.rank
+
+            def Get_size(self):
+                return 2
+
+            def allgather(self, data):
+                return board.allgather(self.rank, data)
+
+        def both(outer):
+            with gin_ep.Communicator.from_mpi(Mpi(outer.rank), "none") as comm:
+                return comm.rank, comm.size, comm.allgather(b"x")
+
+        self.assertEqual(gin_ep.run_threads(2, both), [(rank, 2, [b"x", b"x"]) for rank in range(2)])
+
     def test_an_exception_of_a_rank_ends_all(self):
         def fails(comm):
             if comm.rank == 1:

@@ -16,9 +16,10 @@ import numpy as np
 import torch
 
 import gin_ep
+import quant
 import reference
 from gin_ep import deep_ep
-from problem import Problem, Shape, run_experts, same, without
+from problem import Problem, Shape, all_e4m3_rows, run_experts, same, without
 
 DEVICE = "cpu"
 
@@ -304,6 +305,21 @@ def case_shapes(comm):
             )
             y = layer.check(recv_x, count, handle, "f32")
             layer.check_combined(buffer.low_latency_combine(y, layer.topk, layer.weights, handle)[0])
+    buffer.destroy()
+
+
+def case_fp8(comm):
+    """All bf16 of at most 448 become what torch and the reference make of them."""
+    rows = all_e4m3_rows()
+    x = to_torch(rows, torch.bfloat16)
+    topk = torch.full((len(rows), 1), comm.rank, dtype=torch.int64, device=DEVICE)
+    buffer = make_buffer(comm)
+    (codes, scales), count, _, _, _ = buffer.low_latency_dispatch(x, topk, len(rows), comm.size)
+    n = int(count[0])
+    same("rows", n, len(rows))
+    same("scales", to_numpy(scales)[0, :n], np.ones((n, 1), np.float32))
+    same("e4m3, by the reference", to_numpy(codes)[0, :n], quant.f32_to_e4m3(quant.bf16_to_f32(rows)))
+    same("e4m3, by torch", to_numpy(codes)[0, :n], to_numpy(x.float().to(torch.float8_e4m3fn)))
     buffer.destroy()
 
 

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Buffer, low latency."""
 
+import atexit
+import contextlib
 import os
+import sys
 
 import torch
 
 from .. import ep
+from .._abi import GinError
 from ..comm import Communicator
 from .utils import EventHandle, EventOverlap, names_unknown_keywords
 
@@ -59,6 +63,23 @@ def _reduce_of(keyword, weighted):
     return keyword
 
 
+_left = []  # Buffers that the end of the process destroys, in the order of their making
+
+
+@atexit.register
+def _destroy_left():
+    """Collective: a process that ends earlier would be a lost rank for the others' last calls.
+
+    After an exception that nobody caught the process does not wait for other ranks.
+    """
+    failed = hasattr(sys, "last_type")
+    for buffer in _left:
+        with contextlib.suppress(GinError):
+            if failed:
+                buffer.communicator.abort()
+            buffer._free()
+
+
 class Buffer:
     """DeepEP V1's Buffer: low_latency_dispatch() and low_latency_combine(). Collective.
 
@@ -98,6 +119,8 @@ class Buffer:
         self.rank, self.group_size = self.communicator.rank, self.communicator.size
         gpu = self.communicator.device
         self._device = torch.device("cpu") if gpu is None else torch.device("cuda", gpu)
+        if self._own and not explicitly_destroy:
+            _left.append(self)
 
     @staticmethod
     def _connect(group, comm, device):
@@ -112,8 +135,11 @@ class Buffer:
         raise ValueError("Buffer needs a group, or group=None and comm")
 
     def destroy(self):
-        """Collective. Only with explicitly_destroy=True; else memory lives until the process ends."""
+        """Collective. Only with explicitly_destroy=True; else the end of the process does it."""
         assert self.explicitly_destroy, "destroy() needs Buffer(explicitly_destroy=True)"
+        self._free()
+
+    def _free(self):
         if self._device.type == "cuda" and self._eps:
             torch.cuda.synchronize(self._device)
         for made in self._eps.values():
