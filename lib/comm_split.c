@@ -145,6 +145,7 @@ ginResult_t ginCommSplit(ginComm_t comm, int color, int key, ginComm_t *part)
 	result = gatherVotes(&split, result, &vote);
 	struct commStart start = {.device = comm->device.ordinal,
 				  .forced = comm->forced,
+				  .copyEngines = comm->copyEngines,
 				  .bootstrap = &splitOps,
 				  .wanted = {.allgatherArg = &split}};
 	if (result == ginSuccess)
