@@ -65,6 +65,12 @@ enum ginRoute {
 	ginRouteGdaki = 3   /* work requests tell an mlx5 NIC to move data */
 };
 
+/* Sets of routes: for GinOn, GinBarrierOn and ginDevCommRequirements_t.routes. */
+#define GIN_ROUTES_DIRECT (1u << ginRouteDirect)
+#define GIN_ROUTES_PROXY (1u << ginRouteProxy)
+#define GIN_ROUTES_GDAKI (1u << ginRouteGdaki)
+#define GIN_ROUTES_ALL (GIN_ROUTES_DIRECT | GIN_ROUTES_PROXY | GIN_ROUTES_GDAKI)
+
 /* The scope of a release. */
 enum ginScope { ginScopeThread = 0, ginScopeCta = 1, ginScopeDevice = 2, ginScopeSystem = 3 };
 

@@ -42,8 +42,9 @@
  *   W      WQEs, and what the holder   ginTurnMark(),                ginTurnMark(),
  *          of the turn has written     ginTurnPutDown()              ginTurnPickUp(),
  *                                                                    ginTurnTake()
- *   N      WQEs and their sources,     ginNicFence() and             the NIC
- *          then the doorbell record    ginNicRing()
+ *   N      WQEs and their sources,     ginNicFence() or              the NIC
+ *          then the doorbell record    ginNicRelease(), then
+ *                                      ginNicRing()
  *   K      the NIC's reads of WQEs     the NIC                       ginCqeObserve()
  *          and sources, its writes
  *          of old values
@@ -413,9 +414,18 @@ GIN_FN void ginNicFence(bool inGpu)
 		ginFence<ginScopeSystem>();
 }
 
+/* As ginNicFence(), by a thread that has nothing to acquire: its loads before were no W's. */
+GIN_FN void ginNicRelease(bool inGpu)
+{
+	if (inGpu)
+		ginReleaseFence<ginScopeDevice>();
+	else
+		ginReleaseFence<ginScopeSystem>();
+}
+
 /*
  * N, release end, second half. Observers: the threads that have handed over WQEs; the NIC, which
- * may read the WQEs as soon as it finds the record. ginNicFence precedes, after the last WQE and
+ * may read the WQEs as soon as it finds the record. ginNicFence or ginNicRelease precedes, after the last WQE and
  * before the record. The NIC reads this GPU's memory through its L2, where device scope ends: where
  * the queue is in this GPU's memory no fence of the system is needed, and no fence at all for a
  * thread that has released every WQE to the device by handing them over. The posters have released

@@ -24,6 +24,13 @@ enum ginOrder {
 	ginFencedRelease = 5  /* relaxed on a GPU: a fence precedes, or none is needed there */
 };
 
+/* PTX 8.6, of CUDA 12.8, has fences that only release. */
+#if GIN_ON_GPU && __CUDA_ARCH__ >= 900 && __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1208
+#define GIN_HAS_RELEASE_FENCE 1
+#else
+#define GIN_HAS_RELEASE_FENCE 0
+#endif
+
 /* 16 bytes that move in one access of the GPU; each half is single-copy atomic. */
 struct alignas(16) ginWord16 {
 	uint64_t half[2];
@@ -238,6 +245,22 @@ template <ginScope scope> GIN_FN void ginFence()
 		asm volatile("fence.acq_rel.gpu;" ::: "memory");
 	else
 		asm volatile("fence.acq_rel.sys;" ::: "memory");
+#endif
+}
+
+/*
+ * Orders the accesses before it and the stores after it on a GPU. Unlike ginFence() it does not
+ * empty the L1 cache, where the GPU and the compiler have such a fence.
+ */
+template <ginScope scope> GIN_FN void ginReleaseFence()
+{
+#if GIN_ON_GPU && GIN_HAS_RELEASE_FENCE
+	if constexpr (scope == ginScopeDevice)
+		asm volatile("fence.release.gpu;" ::: "memory");
+	else
+		asm volatile("fence.release.sys;" ::: "memory");
+#else
+	ginFence<scope>();
 #endif
 }
 

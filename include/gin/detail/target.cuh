@@ -105,6 +105,18 @@ GIN_FN uint32_t ginGridSize()
 #endif
 }
 
+/*
+ * `value`, computed where it is used: the compiler does not keep multiples of it in registers for
+ * all turns of a loop around the call.
+ */
+GIN_FN uint32_t ginUnshared(uint32_t value)
+{
+#if GIN_ON_GPU
+	asm volatile("" : "+r"(value));
+#endif
+	return value;
+}
+
 /* Nanoseconds of a clock that never goes back. Use differences only. */
 GIN_FN uint64_t ginNow()
 {

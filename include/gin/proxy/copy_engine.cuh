@@ -19,7 +19,7 @@
 #define GIN_COPY_ENGINE_CUH
 
 #include "../coop.cuh"
-#include "route.cuh"
+#include "../options.cuh"
 
 /*
  * No put below this goes to a copy engine by itself, whatever GIN_COPY_ENGINE_BYTES says: the
@@ -50,73 +50,6 @@ template <class Coop> GIN_FN bool ginEngineIsFaster(const ginDevComm &dc, size_t
 	uint32_t factor = ginEngineFactor(coop, options);
 
 	return factor && bytes >= static_cast<size_t>(dc.engineBytes) * factor;
-}
-
-/* How a copy engine copies, in one word. */
-#define GIN_ENGINE_ANYWHERE 1u /* the source of the put is an address */
-#define GIN_ENGINE_ALONE 2u    /* as in ginRing */
-#define GIN_ENGINE_GET 4u      /* else a put */
-#define GIN_ENGINE_GIVEN 3     /* two bits from this bit on: options.given, enum ginScope */
-#define GIN_ENGINE_REQUIRED 5  /* two bits: options.required */
-
-GIN_FN uint32_t ginEngineHow(uint32_t flags, bool alone, const ginOptions &options)
-{
-	return flags | (alone ? GIN_ENGINE_ALONE : 0u) |
-	       static_cast<uint32_t>(options.given) << GIN_ENGINE_GIVEN |
-	       static_cast<uint32_t>(options.required) << GIN_ENGINE_REQUIRED;
-}
-
-/* The part at the peer, and this rank's: `here` is the table of a window, or an address. */
-struct ginEngineParts {
-	struct ginWindowTable *there;
-	size_t thereOff;
-	const void *here;
-	size_t hereOff;
-
-	GIN_FN ginWindow_t hereWindow() const
-	{
-		return {static_cast<struct ginWindowTable *>(const_cast<void *>(here))};
-	}
-};
-
-/* A put or get without actions, as the proxy takes it. */
-GIN_FN struct ginReadyCall ginEngineDescribe(uint32_t how, int peer, const ginEngineParts &parts,
-					     size_t bytes)
-{
-	uint64_t there = ginDescribeOffset({parts.there}, parts.thereOff);
-	struct ginSource source = ginSourceAnywhere(parts.here);
-
-	if (how & GIN_ENGINE_GET)
-		return {ginDescribeGet(peer, there,
-				       ginDescribeOffset(parts.hereWindow(), parts.hereOff), bytes),
-			ginScopeThread};
-	if (!(how & GIN_ENGINE_ANYWHERE))
-		source = ginSourceIn(parts.hereWindow(), parts.hereOff);
-	return {ginDescribePut(peer, there, source, bytes, ginSignalOf(GinNone{}), UINT32_MAX),
-		ginPutFence(source, how >> GIN_ENGINE_GIVEN & 3, how >> GIN_ENGINE_REQUIRED & 3)};
-}
-
-/*
- * By one thread: posts a put to a direct peer, or a get, and waits until its bytes are at the
- * target. R, acquire end. Does no action. After ginErrorTimeout the copy is not posted, or may
- * still be under way. Cold, so it takes dc.self: see wait.cuh; and scalars, which need no stack.
- */
-GIN_FN_COLD ginResult_t ginEngineCopy(const ginDevComm *dc, uint32_t context, uint32_t how,
-				      int peer, struct ginWindowTable *there, size_t thereOff,
-				      const void *here, size_t hereOff, size_t bytes,
-				      uint64_t timeout)
-{
-	const struct ginRing ring = ginRingOf(*dc, context, how & GIN_ENGINE_ALONE);
-	const struct ginReadyCall call =
-		ginEngineDescribe(how, peer, {there, thereOff, here, hereOff}, bytes);
-	ginOptions options = ginTimeout(timeout);
-
-	options.from = {static_cast<uint32_t>(peer), 1, 1};
-	struct ginPostedAs as = ginPost(call, ring, &dc->peers[peer], *dc, options);
-	if (as.result != ginSuccess)
-		return as.result;
-	return ginRingWait(ring.queue, static_cast<uint32_t>(peer), as.ticket + 1,
-			   ginPollStart(*dc, options));
 }
 
 #endif
