@@ -277,7 +277,7 @@ static void measureAll(Rows &rows)
 	for (size_t bytes = 16384; bytes <= 16u << 20; bytes *= 4)
 		measureSize<GinWarp>(rows, "a warp", 32, bytes);
 	for (size_t bytes = 256u << 10; bytes <= 16u << 20; bytes *= 4)
-		measureSize<GinCta>(rows, "a block of 1024", 1024, bytes);
+		measureSize<GinCta>(rows, "a block of 512", 512, bytes);
 	if (prints)
 		printf("\n| get by | bytes | us by threads | us by engine | x |\n"
 		       "|---|---|---|---|---|\n");

@@ -34,7 +34,7 @@ static const char *const toldNames[TOLDS] = {"its signal",
 					     "its own get"};
 
 /*
- * Around the thresholds of a thread (4 KiB) and of a warp (16 KiB on host threads, 32 KiB on a
+ * Around the thresholds of a thread (4 KiB) and of a warp (16 KiB on host threads, 64 KiB on a
  * GPU), and short puts, which go to an engine only if the options say so.
  */
 struct Sizes {
@@ -42,8 +42,8 @@ struct Sizes {
 	uint32_t count;
 };
 
-static const Sizes sizes = {{0, 1, 7, 8, 63, 64, 65, 4095, 4096, 4097, 16383, 16384, 16385, 32767,
-			     32768, 32769, 65537, MOST},
+static const Sizes sizes = {{0, 1, 7, 8, 63, 64, 65, 4095, 4096, 4097, 9999, 16383, 16384, 16385,
+			     65535, 65536, 65537, MOST},
 			    18};
 
 template <class Coop> struct Exchange {
@@ -378,7 +378,7 @@ static void choice_thresholds(Rank &r)
 		return;
 
 	const uint32_t warp = blockFor<GinWarp>(r), big = 64;
-	const size_t forWarp = LEAST * static_cast<size_t>(warp < 8 ? warp : 8);
+	const size_t forWarp = LEAST * static_cast<size_t>(warp < 16 ? warp : 16);
 	const int own = r.rank, peer = rightOf(dc);
 	/* The left neighbour writes `target`, this rank `here`. No rank writes `source`. */
 	Buffer target(r, MOST), here(r, MOST), source(r, MOST);

@@ -2,9 +2,10 @@
 /*
  * copy_engine.cuh - long puts and gets between direct peers by a copy engine
  *
- * A thread copies 1.25 GB/s to another GPU, a warp 8.8 GB/s, a copy engine 390 GB/s, 7 us after it
- * was told to (docs/performance.md). Where the communicator has a proxy, the first thread of the
- * coop posts a put without actions to the proxy and waits until the proxy has reported it done: R.
+ * A thread copies 0.66 GB/s to another GPU, a warp 16 GB/s, a copy engine 390 GB/s, but a put by an
+ * engine takes 11 us more than its copy (docs/performance.md). Where the communicator has a proxy,
+ * the first thread of the coop posts a put without actions to the proxy and waits until the proxy
+ * has reported it done: R.
  *
  * The put then stands where a put by threads stands after its last store: its bytes are at the
  * peer, and this thread has acquired that. The caller does the actions as after a copy by threads.
@@ -29,8 +30,9 @@
 
 /*
  * By how much the threads of the coop copy faster than one thread: so much longer must a put be to
- * go to a copy engine by itself. 0: such a put never does, because kernels have many large coops,
- * which together reach the bandwidth of the link.
+ * go to a copy engine by itself. A warp copies 20 times as fast, bulk copies through scratch memory
+ * 60 times. 0: such a put never does, because kernels have many large coops, which together reach
+ * the bandwidth of the link.
  */
 template <class Coop> GIN_FN uint32_t ginEngineFactor(Coop coop, const ginOptions &options)
 {
@@ -40,7 +42,7 @@ template <class Coop> GIN_FN uint32_t ginEngineFactor(Coop coop, const ginOption
 		return 0;
 	if (options.scratch)
 		return 32; /* bulk copies */
-	return size < 8 ? size : 8;
+	return size < 16 ? size : 16;
 }
 
 /* Does the put go to a copy engine if its options do not choose? */
