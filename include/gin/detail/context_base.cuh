@@ -42,7 +42,8 @@ protected:
 
 	GIN_FN char *own(ginWindow_t window, size_t offset) const
 	{
-		return ginWindowAt(window, static_cast<int>(dc.rank)).address + offset;
+		const int rank = static_cast<int>(ginUnshared(dc.rank));
+		return ginWindowAt(window, rank).address + offset;
 	}
 
 	GIN_FN uint64_t *ownWord(ginWindow_t window, size_t offset) const
@@ -552,7 +553,7 @@ protected:
 	{
 		const char *src = source.anywhere ? static_cast<const char *>(source.address)
 						  : own(source.window, source.offset);
-		char *dst = ginWindowAt(dstWin, peer).address + dstOff;
+		char *dst = ginWindowAt({ginUnshared(dstWin.table)}, peer).address + dstOff;
 		bool moved = ginMove(dst, src, bytes, coop, options, [&] { return alive(to); });
 		return moved ? ginSuccess : lost(to);
 	}
@@ -649,7 +650,9 @@ protected:
 		if (networked() && byAgent(remote))
 			return postSignal(coop, networkRoute(), call, peer, remote, options);
 		if (remote.present)
-			ginDirectSignal(mine, ginDirectWord(dc, to.signals, peer, context, remote),
+			ginDirectSignal(mine,
+					ginDirectWord(dc, to.signals, peer, ginUnshared(context),
+						      remote),
 					remote, true, options.given);
 		return ginSuccess;
 	}

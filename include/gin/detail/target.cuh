@@ -117,6 +117,14 @@ GIN_FN uint32_t ginUnshared(uint32_t value)
 	return value;
 }
 
+template <class Type> GIN_FN Type *ginUnshared(Type *pointer)
+{
+#if GIN_ON_GPU
+	asm volatile("" : "+l"(pointer));
+#endif
+	return pointer;
+}
+
 /* Nanoseconds of a clock that never goes back. Use differences only. */
 GIN_FN uint64_t ginNow()
 {
