@@ -128,7 +128,7 @@ public:
 			return refuse(coop, ginCallGet, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		ginResult_t result;
-		if (byEngine(peer, false, bytes, coop, options))
+		if (byEngine(peer, false, srcOff | dstOff, bytes, coop, options))
 			result = getByEngine(peer, srcWin, srcOff, dstWin, dstOff, bytes, coop,
 					     options);
 		else

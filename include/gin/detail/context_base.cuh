@@ -484,10 +484,12 @@ protected:
 
 	/*
 	 * Does a copy engine make this copy to or from a direct peer? All threads of the coop find
-	 * one answer. `anywhere`: the source is a pointer. Only the caller knows whether the
-	 * pointer is in a window: the proxy ends a context that names another source.
+	 * one answer. `offsets`: of source and target, combined by or. `anywhere`: the source is a
+	 * pointer. Only the caller knows whether the pointer is in a window: the proxy ends a
+	 * context that names another source.
 	 */
-	template <class Coop> GIN_FN bool byEngine(int peer, bool anywhere, size_t bytes, Coop coop,
+	template <class Coop> GIN_FN bool byEngine(int peer, bool anywhere, size_t offsets,
+						   size_t bytes, Coop coop,
 						   const ginOptions &options) const
 	{
 		bool chosen = options.copyBy == ginCopyEngine && bytes;
@@ -495,7 +497,7 @@ protected:
 		if (!(routes & GIN_ROUTES_PROXY) || !(chosen || may) || !dc.engineBytes ||
 		    static_cast<uint32_t>(peer) == dc.rank)
 			return false;
-		return chosen || ginEngineIsFaster(dc, bytes, coop, options);
+		return chosen || ginEngineIsFaster(dc, offsets, bytes, coop, options);
 	}
 
 	/*
@@ -584,7 +586,7 @@ protected:
 			return refuse(coop, ginCallPut, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		ginResult_t result;
-		if (byEngine(peer, source.anywhere, bytes, coop, options))
+		if (byEngine(peer, source.anywhere, dstOff | source.offset, bytes, coop, options))
 			result = putByEngine(peer, dstWin, dstOff, source, bytes, coop, options);
 		else
 			result = putByThreads(to, peer, dstWin, dstOff, source, bytes, coop,
@@ -650,10 +652,10 @@ protected:
 		if (networked() && byAgent(remote))
 			return postSignal(coop, networkRoute(), call, peer, remote, options);
 		if (remote.present)
-			ginDirectSignal(mine,
-					ginDirectWord(dc, to.signals, peer, ginUnshared(context),
-						      remote),
-					remote, true, options.given);
+			ginDirectSignal(
+				mine,
+				ginDirectWord(dc, to.signals, peer, ginUnshared(context), remote),
+				remote, true, options.given);
 		return ginSuccess;
 	}
 
