@@ -9,18 +9,19 @@
 #include <string.h>
 
 #include "backends/peermem/peermem.h"
+#include "network/load.h"
 
 /* The driver copies within one GPU by a kernel, which may have to wait for an SM. */
 static int sharesGpu(const struct backendHost *host, int peer)
 {
-	struct peermemBlob theirs;
+	struct proxyBlob theirs;
 	struct peermemLink link;
 	char why[BACKEND_WHY];
 
 	if (!host->device->cuda)
 		return 0;
 	memcpy(&theirs, host->blob(host->core, peer, ginRouteProxy), sizeof(theirs));
-	return peermemReach(host, peer, &theirs, &link, why) &&
+	return peermemReach(host, peer, &theirs.memory, &link, why) &&
 	       link.ordinal == host->device->ordinal;
 }
 

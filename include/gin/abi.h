@@ -247,7 +247,10 @@ enum ginCall {
 	ginCallAtomic = 6,
 	ginCallWaitCounter = 7,
 	ginCallBarrier = 8,
-	ginCallFlush = 9
+	ginCallFlush = 9,
+	ginCallWaitValue = 10,
+	ginCallPacketsSend = 11,
+	ginCallPacketsReceive = 12
 };
 
 /* The first failure of a device communicator; ginDevCommGetError() returns a copy. */

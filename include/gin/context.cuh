@@ -129,8 +129,8 @@ public:
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		ginResult_t result;
 		if (byEngine(peer, false, srcOff | dstOff, bytes, coop, options))
-			result = getByEngine(peer, srcWin, srcOff, dstWin, dstOff, bytes, coop,
-					     options);
+			result = copyByEngine(true, peer, srcWin, srcOff,
+					      ginSourceIn(dstWin, dstOff), bytes, coop, options);
 		else
 			result = getByThreads(to, peer, srcWin, srcOff, own(dstWin, dstOff), bytes,
 					      coop, options);
@@ -330,6 +330,29 @@ public:
 	}
 
 	/*
+	 * The aligned word of 4 or 8 bytes at offset `off` of this rank's part of `win`, which one
+	 * rank writes, by putValue() or as bytes of a put. The value is a whole one. It tells
+	 * nothing about other bytes, not even of its own put. A word that is written again before
+	 * its writer knows that the old value was seen may keep the old value: puts have no order.
+	 */
+	template <class Word = uint64_t> GIN_FN Word readValue(ginWindow_t win, size_t off) const
+	{
+		return static_cast<Word>(Base::template valueLook<Word>(win, off)());
+	}
+
+	/* Waits until the word is at least `least`, as waitSignal() does. */
+	template <class Word = uint64_t, class Coop = GinThread>
+	GIN_FN ginResult_t waitValue(ginWindow_t win, size_t off, ginSame<Word> least,
+				     Coop coop = {}, ginOptions options = {}) const
+	{
+		if (sizeof(Word) == 4 && options.bits > 32)
+			options.bits = 32;
+		return pollFor(ginCallWaitValue, UINT32_MAX,
+			       Base::template valueLook<Word>(win, off),
+			       static_cast<ginBits<Word>>(least), coop, options);
+	}
+
+	/*
 	 * A shadow is a word of the user beside each signal: the value that the user expects. Only
 	 * the calls below and resetSignal() change it.
 	 */
@@ -482,12 +505,12 @@ private:
 	using Base::byEngine;
 	using Base::byNic;
 	using Base::byProxy;
+	using Base::copyByEngine;
 	using Base::counterIndex;
 	using Base::counterLook;
 	using Base::counterWord;
 	using Base::cpuSignal;
 	using Base::cpuSignals;
-	using Base::getByEngine;
 	using Base::getByThreads;
 	using Base::getNetwork;
 	using Base::gpuSignals;

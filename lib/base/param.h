@@ -33,6 +33,7 @@ enum param {
 	paramSecret,
 	paramSocketIfname,
 	paramTimeout,
+	paramTransport,
 	paramUarMap,
 	PARAM_COUNT
 };

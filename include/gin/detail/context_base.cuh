@@ -51,6 +51,13 @@ protected:
 		return reinterpret_cast<uint64_t *>(own(window, offset));
 	}
 
+	template <class Word>
+	GIN_FN ginValueLook<ginBits<Word>> valueLook(ginWindow_t window, size_t offset) const
+	{
+		static_assert(sizeof(Word) == 4 || sizeof(Word) == 8, "32 or 64 bits");
+		return {reinterpret_cast<ginBits<Word> *>(own(window, offset))};
+	}
+
 	GIN_FN size_t wordIndex(uint32_t id) const
 	{
 		return static_cast<size_t>(context) * dc.signals + id;
@@ -500,51 +507,18 @@ protected:
 		return chosen || ginEngineIsFaster(dc, offsets, bytes, coop, options);
 	}
 
-	/*
-	 * The first thread posts a copy without actions, by post(how), and waits until its bytes
-	 * are at the target. R, acquire end. After ginErrorTimeout the copy is not posted, or may
-	 * still be under way. act() leaves the error record.
-	 */
-	template <class Coop, class Post> GIN_FN ginResult_t copyByEngine(int peer, Coop coop,
-									  const ginOptions &options,
-									  Post post) const
+	/* The first thread posts the copy and waits for it. `here`: this rank's end. */
+	template <class Coop>
+	GIN_FN ginResult_t copyByEngine(bool isGet, int peer, ginWindow_t there, size_t thereOff,
+					const ginSource &here, size_t bytes, Coop coop,
+					const ginOptions &options) const
 	{
-		const uint32_t how = ginHow(ginCallNone, sharing, ginSignalOf(GinNone{}), options);
-		const uint64_t from = ginFromPack({static_cast<uint32_t>(peer), 1, 1});
+		uint32_t how = ginHow(ginCallNone, sharing, ginSignalOf(GinNone{}), options) |
+			       static_cast<uint32_t>(here.anywhere) << GIN_HOW_ANYWHERE;
 		if (coop.thread_rank())
 			return ginSuccess;
-		uint64_t posted = ginPost(dc.self, queue(), how, peer, UINT32_MAX, options.timeout,
-					  from, post);
-		if (posted & GIN_QUEUE_FAILED)
-			return ginPostedResult(posted);
-		return ginRingWait(dc.self, queue(), how, static_cast<uint32_t>(peer), posted,
-				   options.timeout, from);
-	}
-
-	template <class Coop> GIN_FN ginResult_t putByEngine(int peer, ginWindow_t dstWin,
-							     size_t dstOff, const ginSource &source,
-							     size_t bytes, Coop coop,
-							     const ginOptions &options) const
-	{
-		const uint32_t anywhere = static_cast<uint32_t>(source.anywhere)
-					  << GIN_HOW_ANYWHERE;
-		return copyByEngine(peer, coop, options, [&](uint32_t how) {
-			return ginProxyPut(isAlone(), queue(), &dc.peers[peer], how | anywhere,
-					   peer, dstWin.table, dstOff, source.word(), source.offset,
-					   bytes, static_cast<struct ginWindowTable *>(nullptr),
-					   uint64_t{0}, uint64_t{0}, UINT32_MAX);
-		});
-	}
-
-	template <class Coop> GIN_FN ginResult_t getByEngine(int peer, ginWindow_t srcWin,
-							     size_t srcOff, ginWindow_t dstWin,
-							     size_t dstOff, size_t bytes, Coop coop,
-							     const ginOptions &options) const
-	{
-		return copyByEngine(peer, coop, options, [&](uint32_t how) {
-			return ginProxyGet(isAlone(), queue(), &dc.peers[peer], how, peer,
-					   srcWin.table, srcOff, dstWin.table, dstOff, bytes);
-		});
+		return ginEngineCopy(dc.self, context, how, isGet, peer, there.table, thereOff,
+				     here.word(), here.offset, bytes, options.timeout);
 	}
 
 	/* All threads of the coop copy. */
@@ -587,7 +561,8 @@ protected:
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		ginResult_t result;
 		if (byEngine(peer, source.anywhere, dstOff | source.offset, bytes, coop, options))
-			result = putByEngine(peer, dstWin, dstOff, source, bytes, coop, options);
+			result = copyByEngine(false, peer, dstWin, dstOff, source, bytes, coop,
+					      options);
 		else
 			result = putByThreads(to, peer, dstWin, dstOff, source, bytes, coop,
 					      options);

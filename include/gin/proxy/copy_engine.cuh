@@ -5,7 +5,7 @@
  * A thread copies 0.66 GB/s to another GPU, a warp 16 GB/s, a copy engine 390 GB/s, but a put by an
  * engine takes 11 us more than its copy (docs/performance.md). Where the communicator has a proxy,
  * the first thread of the coop posts a copy without actions to the proxy, and waits until the proxy
- * has reported the copy done: R (copyByEngine() in detail/context_base.cuh).
+ * has reported the copy done: R.
  *
  * The call then goes on as a call by threads does after its last store: the bytes are at the
  * target, and the first thread has acquired that. It does the actions on the direct route. Every
@@ -20,7 +20,7 @@
 
 #include "../coop.cuh"
 #include "../direct/bulk.cuh"
-#include "../options.cuh"
+#include "route.cuh"
 
 /*
  * No copy below this goes to an engine by itself, whatever GIN_COPY_ENGINE_BYTES says: the compiler
@@ -58,6 +58,34 @@ template <class Coop> GIN_FN bool ginEngineIsFaster(const ginDevComm &dc, size_t
 	uint32_t factor = ginEngineFactor(coop, byBulk);
 
 	return factor && bytes >= static_cast<size_t>(dc.engineBytes) * factor;
+}
+
+/*
+ * By one thread: posts a put to a direct peer, or a get, and waits until its bytes are at the
+ * target. R, acquire end. Does no action and leaves no error record. After ginErrorTimeout the copy
+ * is not posted, or may still be under way. `here`: ginSource::word() of this rank's part, as
+ * GIN_HOW_ANYWHERE of `how` says.
+ */
+GIN_FN_COLD ginResult_t ginEngineCopy(const ginDevComm *dc, uint32_t context, uint32_t how,
+				      bool isGet, int peer, struct ginWindowTable *there,
+				      uint64_t thereOff, uint64_t here, uint64_t hereOff,
+				      uint64_t bytes, uint64_t timeout)
+{
+	const uint64_t from = ginFromPack({static_cast<uint32_t>(peer), 1, 1});
+	const struct ginPeer *to = &dc->peers[peer];
+	struct ginQueue *queue = dc->queues + context;
+	auto post = [&](uint32_t now) {
+		return isGet ? ginProxyGetBy<false>(queue, to, now, peer, there, thereOff,
+						    reinterpret_cast<struct ginWindowTable *>(here),
+						    hereOff, bytes)
+			     : ginProxyPutBy<false>(queue, to, now, peer, there, thereOff, here,
+						    hereOff, bytes, nullptr, 0, 0, UINT32_MAX);
+	};
+	uint64_t posted = ginPost(dc, queue, how, peer, UINT32_MAX, timeout, from, post);
+
+	if (posted & GIN_QUEUE_FAILED)
+		return ginPostedResult(posted);
+	return ginRingWait(dc, queue, how, static_cast<uint32_t>(peer), posted, timeout, from);
 }
 
 #endif
