@@ -248,9 +248,9 @@ protected:
 		return op.at ? &ginWindowAt(op.window, peer) : nullptr;
 	}
 
-	template <class Coop>
-	GIN_FN ginResult_t signalNic(Coop coop, uint32_t call, int peer, const ginSignalOp &op,
-				     uint32_t scope, const ginOptions &options) const
+	template <class Coop> GIN_FN ginResult_t signalNic(Coop coop, uint32_t call, int peer,
+							   const ginSignalOp &op, uint32_t scope,
+							   const ginOptions &options) const
 	{
 		ginResult_t result = ginSuccess;
 		ginOptions how = options;
@@ -258,11 +258,10 @@ protected:
 		how.aggregate = false;
 		if (coop.thread_rank() == 0) {
 			uint32_t by = op.at ? wordContext(peer) : context;
-			result = ginGdakiSignal(dc.self, ginGdakiQueue(dc, by, peer),
-						&dc.peers[peer], context,
-						ginHow(call, 0, sharingOf(by), op, how),
-						raiseAt(op, peer), raiseOff(op), op.value,
-						options.timeout, ginFromPack(options.from));
+			result = ginGdakiSignal(
+				dc.self, ginGdakiQueue(dc, by, peer), &dc.peers[peer], context,
+				ginHow(call, 0, sharingOf(by), op, how), raiseAt(op, peer),
+				raiseOff(op), op.value, options.timeout, ginFromPack(options.from));
 		}
 		return ginAgree(coop, result);
 	}
@@ -321,13 +320,13 @@ protected:
 	{
 		uint32_t by = wordContext(peer);
 		struct ginSendQueue *q = ginGdakiQueue(dc, by, peer);
-		uint32_t how = ginHow(ginCallAtomic, 0, sharingOf(by), ginSignalOf(GinNone{}),
-				      options);
+		uint32_t how =
+			ginHow(ginCallAtomic, 0, sharingOf(by), ginSignalOf(GinNone{}), options);
 		if (old)
-			return ginGdakiAtomicOld<op, bytes>(
-				dc.self, q, &dc.peers[peer], context, how, by,
-				&ginWindowAt(win, peer), off, operand, compare, old,
-				options.timeout, ginFromPack(options.from));
+			return ginGdakiAtomicOld<op, bytes>(dc.self, q, &dc.peers[peer], context,
+							    how, by, &ginWindowAt(win, peer), off,
+							    operand, compare, old, options.timeout,
+							    ginFromPack(options.from));
 		return ginGdakiAtomic<op, bytes>(dc.self, q, &dc.peers[peer], context, how,
 						 &ginWindowAt(win, peer), off, operand, compare,
 						 options.timeout, ginFromPack(options.from));
@@ -360,9 +359,10 @@ protected:
 		if (result == ginSuccess && win.table->agent == ginAgentNone)
 			result = ginErrorUnsupported;
 		if (result == ginSuccess && byNic()) {
-			result = atomicNicOf<sizeof(Word)>(
-				op, peer, win, off, static_cast<ginBits<Word>>(operand),
-				static_cast<ginBits<Word>>(compare), old ? &seen : nullptr, options);
+			result = atomicNicOf<sizeof(Word)>(op, peer, win, off,
+							   static_cast<ginBits<Word>>(operand),
+							   static_cast<ginBits<Word>>(compare),
+							   old ? &seen : nullptr, options);
 			if (result == ginSuccess)
 				keep<Word>(static_cast<ginBits<Word>>(seen), old);
 			return result;

@@ -25,8 +25,7 @@ enum ginOrder {
 };
 
 /* PTX 8.6, of CUDA 12.8, has fences that only release. */
-#if GIN_ON_GPU && __CUDA_ARCH__ >= 900 &&                                                          \
-	__CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1208
+#if GIN_ON_GPU && __CUDA_ARCH__ >= 900 && __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1208
 #define GIN_HAS_RELEASE_FENCE 1
 #else
 #define GIN_HAS_RELEASE_FENCE 0
