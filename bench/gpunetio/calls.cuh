@@ -99,7 +99,7 @@ template <ginSharing sharing> struct OnceEach : Poster<Ours> {
 	__device__ ginResult_t operator()(uint32_t) const
 	{
 		const uint32_t how =
-			ginHow(ginCallPut, 0, sharing, ginSignalOf(GinNone{}), ginOptions());
+			ginHow(ginCallPut, sharing, ginSignalOf(GinNone{}), ginOptions());
 
 		return ginGdakiPut(call.dc.self, q, call.dc.peers, context, how,
 				   &ginWindowAt(call.window, 0), 0,

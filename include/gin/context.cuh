@@ -46,11 +46,12 @@ public:
 	/*
 	 * Writes `bytes` bytes from offset srcOff of this rank's part of srcWin to offset dstOff of
 	 * the peer's part of dstWin, then does `remote` at the peer and, once the source bytes may
-	 * be reused, `local` on this rank. On the direct route all threads of the coop copy; on the
-	 * other routes one thread posts, and the source is read later. `bytes` may be 0, and `peer`
-	 * this rank.
+	 * be reused, `local` on this rank. On the direct route all threads of the coop copy, or one
+	 * thread waits for a copy engine (options.copyBy); on the other routes one thread posts, and
+	 * the source is read later. `bytes` may be 0, and `peer` this rank.
 	 *
-	 * ginErrorTimeout: the queue stayed full, and nothing is posted. ginErrorPeer,
+	 * ginErrorTimeout: the queue stayed full, and nothing is posted; or a copy engine is late:
+	 * flush() waits until it leaves source and target alone. ginErrorPeer,
 	 * ginErrorAborted: neither action is done; the target may have been written in part.
 	 */
 	template <class Remote = GinNone, class Local = GinNone, class Coop = GinThread>
@@ -94,8 +95,9 @@ public:
 		struct ginSignalOp op = ginSignalOf(remote);
 		if (networked() && beyondAll(op))
 			return refuse(coop, ginCallPutValue, peer);
-		if (queued(peer))
-			return valueNetwork(peer, dstWin, dstOff, value, op, coop, options);
+		const uint32_t route = routeTo(peer);
+		if (route != ginRouteDirect)
+			return valueNetwork(route, peer, dstWin, dstOff, value, op, coop, options);
 		if (withoutDirect())
 			return refuse(coop, ginCallPutValue, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
@@ -118,16 +120,21 @@ public:
 			       ginOptions options = {}) const
 	{
 		coop.sync(); /* no thread of the coop still uses the overwritten bytes */
-		if (queued(peer))
-			return getNetwork(peer, srcWin, srcOff, dstWin, dstOff, bytes, coop,
+		const uint32_t route = routeTo(peer);
+		if (route != ginRouteDirect)
+			return getNetwork(route, peer, srcWin, srcOff, dstWin, dstOff, bytes, coop,
 					  options);
 		if (withoutDirect())
 			return refuse(coop, ginCallGet, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
-		const char *src = ginWindowAt(srcWin, peer).address + srcOff;
-		bool moved = ginMove(own(dstWin, dstOff), src, bytes, coop, options,
-				     [&] { return alive(to); });
-		ginResult_t result = ginAgree(coop, moved ? ginSuccess : lost(to));
+		ginResult_t result;
+		if (byEngine(peer, false, bytes, coop, options))
+			result = copyByEngine(true, peer, srcWin, srcOff,
+					      ginSourceIn(dstWin, dstOff), bytes, coop, options);
+		else
+			result = getByThreads(to, peer, srcWin, srcOff, own(dstWin, dstOff), bytes,
+					      coop, options);
+		result = ginAgree(coop, result);
 		return act(coop, ginCallGet, to, peer, result, ginSignalOf(GinNone{}), UINT32_MAX,
 			   options);
 	}
@@ -148,8 +155,11 @@ public:
 		uint64_t *known = op.at || withoutDirect() ? nullptr : ginDirectSignals(dc, peer);
 		if (known)
 			return signalDirect(coop, peer, known, op, options);
-		if (networked() && (queued(peer) || byAgent(op)))
-			return postSignal(coop, ginCallSignal, peer, op, options);
+		const uint32_t route = routeTo(peer);
+		if (route != ginRouteDirect)
+			return postSignal(coop, route, ginCallSignal, peer, op, options);
+		if (networked() && byAgent(op))
+			return postSignal(coop, networkRoute(), ginCallSignal, peer, op, options);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		if (withoutDirect() || (routes == GIN_ROUTES_DIRECT && to.route != ginRouteDirect))
 			return refuse(coop, ginCallSignal, peer);
@@ -171,8 +181,8 @@ public:
 	{
 		ginBits<Word> *word = nullptr;
 		if (withoutDirect() || win.table->agent != ginAgentGpu)
-			return postAtomic(ginOpFetchAdd, peer, win, off, value, Word{}, old,
-					  options);
+			return Base::template postAtomic<ginOpFetchAdd, Word>(peer, win, off, value,
+									      Word{}, old, options);
 		ginResult_t result = atomicWord(peer, win, off, &word);
 		if (result == ginSuccess)
 			keep(ginAtomicAdd(word, static_cast<ginBits<Word>>(value)), old);
@@ -188,8 +198,8 @@ public:
 	{
 		ginBits<Word> *word = nullptr;
 		if (withoutDirect() || win.table->agent != ginAgentGpu)
-			return postAtomic(ginOpCompareSwap, peer, win, off, value, compare, old,
-					  options);
+			return Base::template postAtomic<ginOpCompareSwap, Word>(
+				peer, win, off, value, compare, old, options);
 		ginResult_t result = atomicWord(peer, win, off, &word);
 		if (result == ginSuccess)
 			keep(ginAtomicCas(word, static_cast<ginBits<Word>>(compare),
@@ -204,7 +214,8 @@ public:
 	{
 		ginBits<Word> *word = nullptr;
 		if (withoutDirect() || win.table->agent != ginAgentGpu)
-			return postAtomic(ginOpSwap, peer, win, off, value, Word{}, old, options);
+			return Base::template postAtomic<ginOpSwap, Word>(peer, win, off, value,
+									  Word{}, old, options);
 		ginResult_t result = atomicWord(peer, win, off, &word);
 		if (result == ginSuccess)
 			keep(ginAtomicSwap(word, static_cast<ginBits<Word>>(value)), old);
@@ -221,11 +232,9 @@ public:
 	GIN_FN ginResult_t flush(Coop coop = {}, ginOptions options = {}) const
 	{
 		coop.sync();
-		if (!networked())
+		if (!networked() && !byProxy())
 			return ginSuccess;
-		if (byNic())
-			return awaitNic(coop, -1, 0, options);
-		return await(coop, dc.nRanks, ginLocalLoad(&queue()->posted[dc.nRanks]), options);
+		return awaitPosts(coop, -1, 0, options);
 	}
 
 	/* flush() for one peer in two steps: flushAsync() takes a ticket, wait() waits for it. */
@@ -249,11 +258,8 @@ public:
 		coop.sync();
 		if (!request.opaque[1])
 			return ginSuccess;
-		if (byNic())
-			return awaitNic(coop, static_cast<int>(request.opaque[0]),
-					request.opaque[1], options);
-		return await(coop, static_cast<uint32_t>(request.opaque[0]), request.opaque[1],
-			     options);
+		return awaitPosts(coop, static_cast<int>(request.opaque[0]), request.opaque[1],
+				  options);
 	}
 
 	/*
@@ -324,6 +330,29 @@ public:
 	}
 
 	/*
+	 * The aligned word of 4 or 8 bytes at offset `off` of this rank's part of `win`, which one
+	 * rank writes, by putValue() or as bytes of a put. The value is a whole one. It tells
+	 * nothing about other bytes, not even of its own put. A word that is written again before
+	 * its writer knows that the old value was seen may keep the old value: puts have no order.
+	 */
+	template <class Word = uint64_t> GIN_FN Word readValue(ginWindow_t win, size_t off) const
+	{
+		return static_cast<Word>(Base::template valueLook<Word>(win, off)());
+	}
+
+	/* Waits until the word is at least `least`, as waitSignal() does. */
+	template <class Word = uint64_t, class Coop = GinThread>
+	GIN_FN ginResult_t waitValue(ginWindow_t win, size_t off, ginSame<Word> least,
+				     Coop coop = {}, ginOptions options = {}) const
+	{
+		if (sizeof(Word) == 4 && options.bits > 32)
+			options.bits = 32;
+		return pollFor(ginCallWaitValue, UINT32_MAX,
+			       Base::template valueLook<Word>(win, off),
+			       static_cast<ginBits<Word>>(least), coop, options);
+	}
+
+	/*
 	 * A shadow is a word of the user beside each signal: the value that the user expects. Only
 	 * the calls below and resetSignal() change it.
 	 */
@@ -380,9 +409,9 @@ public:
 	GIN_FN uint64_t readCounter(uint32_t id) const
 	{
 		if (byNic())
-			ginGdakiCreditCounters(dc.self, context, howNic());
+			ginGdakiCreditCounters(dc.self, context, howWait());
 		uint64_t sum = ginCounterObserve(counterWord(id));
-		return byProxy() ? sum + ginDoneObserve(hostCounterWord(id)) : sum;
+		return dc.counterMirror ? sum + ginDoneObserve(hostCounterWord(id)) : sum;
 	}
 
 	/* Sets a counter to 0, by one thread. No put with this counter may be under way. */
@@ -468,35 +497,37 @@ private:
 	using Base::act;
 	using Base::alive;
 	using Base::atomicWord;
-	using Base::await;
-	using Base::awaitNic;
+	using Base::awaitPosts;
 	using Base::beyondAll;
 	using Base::byAgent;
+	using Base::byEngine;
 	using Base::byNic;
 	using Base::byProxy;
+	using Base::copyByEngine;
 	using Base::counterIndex;
 	using Base::counterLook;
 	using Base::counterWord;
 	using Base::cpuSignal;
 	using Base::cpuSignals;
+	using Base::getByThreads;
 	using Base::getNetwork;
 	using Base::gpuSignals;
 	using Base::hostCounterWord;
-	using Base::howNic;
+	using Base::howWait;
 	using Base::keep;
 	using Base::lost;
+	using Base::networkRoute;
 	using Base::networked;
 	using Base::onlySignal;
 	using Base::own;
 	using Base::ownWord;
 	using Base::pollFor;
 	using Base::pollOn;
-	using Base::postAtomic;
 	using Base::postSignal;
 	using Base::putSource;
 	using Base::queue;
-	using Base::queued;
 	using Base::refuse;
+	using Base::routeTo;
 	using Base::sendQueue;
 	using Base::signalDirect;
 	using Base::signalLook;

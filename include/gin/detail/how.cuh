@@ -11,27 +11,24 @@
 
 #include "../options.cuh"
 
-/* A word `how`: the lowest bit of each field. */
+/* A word `how`: the lowest bit of each field. Usually a constant. */
 enum {
-	GIN_HOW_CONTEXT = 0,   /* 11 bits: GIN_MAX_CONTEXTS selects the queues of all contexts */
-	GIN_HOW_SHARING = 11,  /* 2 bits, enum ginSharing */
-	GIN_HOW_GIVEN = 13,    /* 2 bits, enum ginScope, as in ginOptions */
-	GIN_HOW_REQUIRED = 15, /* 2 bits, enum ginScope */
-	GIN_HOW_AGGREGATE = 17,
-	GIN_HOW_ANYWHERE = 18, /* the source is an address, not a window and an offset */
-	GIN_HOW_RAISES = 19,   /* there is a remote action */
-	GIN_HOW_STRONG = 20,   /* and its signal is strong */
-	GIN_HOW_AT = 21,       /* and is a word of a window */
-	GIN_HOW_CALL = 22      /* 4 bits, enum ginCall, of the error record; 0: leave none */
+	GIN_HOW_SHARING = 0,  /* 2 bits, enum ginSharing */
+	GIN_HOW_GIVEN = 2,    /* 2 bits, enum ginScope, as in ginOptions */
+	GIN_HOW_REQUIRED = 4, /* 2 bits, enum ginScope */
+	GIN_HOW_AGGREGATE = 6,
+	GIN_HOW_ANYWHERE = 7, /* the source is an address, not a window and an offset */
+	GIN_HOW_RAISES = 8,   /* there is a remote action */
+	GIN_HOW_STRONG = 9,   /* and its signal is strong */
+	GIN_HOW_AT = 10,      /* and is a word of a window */
+	GIN_HOW_CALL = 11,    /* 4 bits, enum ginCall, of the error record; 0: leave none */
+	GIN_HOW_AGAIN = 15    /* the call has found the queue full before */
 };
 
-static_assert(GIN_MAX_CONTEXTS < 1u << 11, "context numbers have 11 bits");
-
-GIN_FN uint32_t ginHow(uint32_t call, uint32_t context, ginSharing sharing, const ginSignalOp &op,
+GIN_FN uint32_t ginHow(uint32_t call, ginSharing sharing, const ginSignalOp &op,
 		       const ginOptions &options)
 {
-	return call << GIN_HOW_CALL | context << GIN_HOW_CONTEXT |
-	       static_cast<uint32_t>(sharing) << GIN_HOW_SHARING |
+	return call << GIN_HOW_CALL | static_cast<uint32_t>(sharing) << GIN_HOW_SHARING |
 	       static_cast<uint32_t>(options.given) << GIN_HOW_GIVEN |
 	       static_cast<uint32_t>(options.required) << GIN_HOW_REQUIRED |
 	       static_cast<uint32_t>(options.aggregate) << GIN_HOW_AGGREGATE |
@@ -40,14 +37,15 @@ GIN_FN uint32_t ginHow(uint32_t call, uint32_t context, ginSharing sharing, cons
 	       static_cast<uint32_t>(op.at) << GIN_HOW_AT;
 }
 
-GIN_FN uint32_t ginHowContext(uint32_t how)
-{
-	return how >> GIN_HOW_CONTEXT & 0x7ff;
-}
-
 GIN_FN ginSharing ginHowSharing(uint32_t how)
 {
 	return static_cast<ginSharing>(how >> GIN_HOW_SHARING & 3);
+}
+
+/* Is the call made by a thread that is alone on its context? */
+GIN_FN bool ginHowAlone(uint32_t how)
+{
+	return ginHowSharing(how) == ginSharingThread;
 }
 
 GIN_FN uint32_t ginHowGiven(uint32_t how)

@@ -16,12 +16,16 @@
 /*
  * The route to a peer: direct, or the network route of the device communicator. Needs no load if
  * all peers have one route. A kernel for direct peers alone checks the route beside the state.
+ *
+ * ginUnshared(): else the compiler would copy a loop around a call for each route, which costs
+ * registers.
  */
 template <uint32_t routes> GIN_FN uint32_t ginRouteTo(const ginDevComm &dc, int peer)
 {
 	if constexpr (routes == GIN_ROUTES_DIRECT)
 		return ginRouteDirect;
-	return dc.route != ginRouteNone ? dc.route : ginPeerRoute(&dc.peers[peer]);
+	uint32_t route = ginUnshared(dc.route);
+	return route != ginRouteNone ? route : ginPeerRoute(&dc.peers[peer]);
 }
 
 /* Is there a peer on a network route? */
@@ -40,6 +44,14 @@ template <uint32_t routes> GIN_FN bool ginHasNic(const ginDevComm &dc)
 template <uint32_t routes> GIN_FN bool ginHasProxy(const ginDevComm &dc)
 {
 	return routes & GIN_ROUTES_PROXY && dc.queues;
+}
+
+/* The network route of the device communicator; ginRouteNone: every peer is direct. */
+template <uint32_t routes> GIN_FN uint32_t ginNetworkRoute(const ginDevComm &dc)
+{
+	if (ginHasNic<routes>(dc))
+		return ginRouteGdaki;
+	return ginHasProxy<routes>(dc) ? ginRouteProxy : ginRouteNone;
 }
 
 #endif

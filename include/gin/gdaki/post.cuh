@@ -442,6 +442,14 @@ GIN_FN uint64_t ginWorkNow(struct ginSendQueue *q, const struct ginPeer *peer, g
 					   : ginWorkShared(q, peer, sharing, what, p);
 }
 
+/* The lowest bit of the context's number in `how` of late posts: for the error record. */
+#define GIN_WORK_CONTEXT 16
+
+GIN_FN uint32_t ginWorkHow(uint32_t context, uint32_t how)
+{
+	return how | context << GIN_WORK_CONTEXT;
+}
+
 /*
  * After a post that has failed: writes the error record, and returns GIN_WORK_FAILED + ginResult_t.
  * `word`: the address of the signal's word, if `how` raises one by id.
@@ -455,12 +463,12 @@ GIN_FN_COLD uint64_t ginWorkFail(const ginDevComm *dc, const struct ginSendQueue
 
 	if (ginHowHas(how, GIN_HOW_RAISES) && !ginHowHas(how, GIN_HOW_AT))
 		id = static_cast<uint32_t>((word - peer->nicSignals) / sizeof(uint64_t)) -
-		     ginHowContext(how) * dc->signals;
+		     (how >> GIN_WORK_CONTEXT) * dc->signals;
 	if (failed == GIN_WORK_QUEUE_LOST)
 		result = ginSendState(q);
 	else if (failed == GIN_WORK_PEER_LOST)
 		result = ginPeerLost(&dc->abortLine->word);
-	ginErrorLeave(dc, result, ginHowCall(how), ginHowContext(how),
+	ginErrorLeave(dc, result, ginHowCall(how), how >> GIN_WORK_CONTEXT,
 		      static_cast<int>(peer - dc->peers), id, 0, 0);
 	return GIN_WORK_FAILED + static_cast<uint64_t>(result);
 }
@@ -597,12 +605,6 @@ GIN_FN_COLD uint64_t ginWorkLate(const ginDevComm *dc, struct ginSendQueue *q,
 		p.data[1] -= GIN_WORK_MAX_BYTES;
 		at.first = GIN_WORK_FULL;
 	}
-}
-
-/* `how` with the context, for the error record. */
-GIN_FN uint32_t ginWorkHow(uint32_t context, uint32_t how)
-{
-	return how | context << GIN_HOW_CONTEXT;
 }
 
 /* ginWorkLate() of a post that ginWorkNow() has not done. */

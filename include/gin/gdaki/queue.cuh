@@ -373,7 +373,7 @@ GIN_FN struct ginSendPatience ginSendPatienceStart(const ginDevComm *dc, uint64_
  */
 GIN_FN_COLD uint64_t ginSendPatienceEnds(const ginDevComm *dc, uint64_t deadline, uint64_t from)
 {
-	struct ginPoll poll = ginPollStart(*dc, ginOptions{1, ginFromUnpack(from)});
+	struct ginPoll poll = ginPollFor(dc, 1, from);
 	ginResult_t result = ginPollAbort(poll);
 
 	if (result == ginSuccess && ginNow() >= deadline)
