@@ -36,13 +36,16 @@ GIN_FN uint64_t ginGdakiGetNow(struct ginSendQueue *queue, const struct ginPeer 
 			       const struct ginWindowTable *here, uint64_t hereOff, uint32_t bytes)
 {
 	how = ginShapedHow<shape>(how);
-	struct ginWork p = ginGdakiWork(peer, how, there, off, nullptr, 0, 0);
-
-	ginWorkSetMessage(p, here->nicAddress + hereOff, here->nicKey, bytes, here, 0);
-	uint64_t end = ginWorkNow(queue, peer, ginHowSharing(how),
-				  ginGdakiGetWhat(how) | 1u << GIN_WORK_DATA, p);
+	uint64_t end =
+		ginWorkNow(queue, peer, ginHowSharing(how),
+			   ginGdakiGetWhat(how) | 1u << GIN_WORK_DATA, [&](struct ginWork &p) {
+				   struct ginGdakiFrom to = ginGdakiHere(here, hereOff, how);
+				   p = ginGdakiWork(peer, how, there, off, nullptr, 0, 0);
+				   ginWorkSetMessage(p, to.address, to.key, bytes, nullptr, 0);
+				   return 0u;
+			   });
 	if (ginWorkOk(end))
-		ginWorkRecord(queue, p, end);
+		ginGetsRecord(queue, here, end);
 	return end;
 }
 
@@ -358,9 +361,12 @@ GIN_FN uint64_t ginGdakiAtomicNow(struct ginSendQueue *queue, const struct ginPe
 				  uint32_t localKey)
 {
 	how = ginShapedHow<shape>(how);
-	const struct ginWork p = ginGdakiAtomicWork(there, off, operand, compare, local, localKey);
-
-	return ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiAtomicWhat<op, bytes>(how), p);
+	return ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiAtomicWhat<op, bytes>(how),
+			  [&](struct ginWork &p) {
+				  p = ginGdakiAtomicWork(there, off, operand, compare, local,
+							 localKey);
+				  return 0u;
+			  });
 }
 
 /* Posts an atomic. Returns what a post returns, after the error record. */
