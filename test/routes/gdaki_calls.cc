@@ -329,7 +329,7 @@ static void full(ginSharing sharing)
 	EXPECT(gin.wait(request) == ginSuccess);
 }
 
-/* A put that counts, by the fast path or, if no window is given for its source, by the general path. */
+/* A put that counts; if no window is given for its source, it is late. */
 static ginResult_t countedPut(const Rig &r, const Gin &gin, int peer, uint32_t counter, bool known,
 			      ginOptions options = {})
 {

@@ -5,13 +5,13 @@
  * Called by context.cuh and detail/context_base.cuh, on the first thread of the calling coop.
  * Calls post.cuh to post and queue.cuh to wait. In this file:
  *
- * gets       ginGdakiGet() posts READs and ginGetsRecord() notes their end.
+ * gets       ginGdakiGet() posts READs.
  * flush      ginGdakiFlush(), for all queues of a context, and ginGdakiWait(), for one queue and a
  *            ticket: ginGetsDumpAll(), then ginSendWait().
  * counters   ginGdakiCreditCounters() raises the counters of completed puts; ginGdakiWaitCounter()
  *            repeats it until a counter has reached a value.
- * atomics    ginGdakiAtomic() posts; if the caller wants the old value, ginGdakiAtomicWait() gives the
- *            NIC a result slot (struct ginSendResults), waits and reads it.
+ * atomics    ginGdakiAtomic() posts. For a caller that wants the old value ginGdakiAtomicOld() gives
+ *            the NIC a result slot (struct ginSendResults), posts, waits and reads the slot.
  *
  * Gets and DUMPs. A CQE does not prove that the bytes of a READ are in memory; that of a DUMP
  * after the READ does. A DUMP holds up the WQEs after it for a round trip, so gets post READs

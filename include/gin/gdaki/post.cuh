@@ -11,8 +11,7 @@
  *                  that are too long for one post, writes the error record. Not inlined; its struct
  *                  ginWork is in local memory.
  *
- * Both reserve room, write the WQEs by ginWorkWrite(), and hand them over by ginWorkHandOver() or,
- * for a thread that has the queue for itself, ginWorkRingAlone().
+ * Both reserve room, write the WQEs by ginWorkWrite(), and hand them over by ginWorkHandOver().
  *
  * Lanes of a warp that post to one queue at one time, each a post of equally many WQEBBs, post
  * together (detail/reserve.cuh): one lane reserves for all, each lane writes its own WQEs, and one
