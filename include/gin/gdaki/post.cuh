@@ -410,14 +410,16 @@ GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer
 }
 
 /*
- * By a thread that has the queue for itself. The loads of the peer's and the queue's state go on
- * while the fence waits for the WQEs; after a failure the WQEs become NOPs.
+ * By a thread that has the queue for itself. The loads of the peer's and the queue's state are under
+ * way beside the load of `reserved`. If they came before the fence, ptxas would wait for them there.
  */
 template <class Describe> GIN_FN uint64_t ginWorkAlone(struct ginSendQueue *q,
 						       const struct ginPeer *peer, uint32_t what,
 						       const Describe &describe)
 {
 	struct ginWork p = {};
+	uint32_t state = ginPeerObserve(peer).state;
+	uint64_t latched = ginLocalLoad(&q->latched);
 	const struct ginSendFixed f = ginSendLoadFixed(q);
 	struct ginSendRange range = {0, ginWorkWqebbs(what)};
 
@@ -426,15 +428,11 @@ template <class Describe> GIN_FN uint64_t ginWorkAlone(struct ginSendQueue *q,
 	if (!ginSendReserveTry(q, f.logDepth, range.count, &range.first, ginSharingThread))
 		return GIN_WORK_FULL;
 	const uint64_t next = range.first + range.count;
-	ginWorkWriteAll(p, what, f, range, 0);
-	uint32_t state = ginPeerObserve(peer).state;
-	uint64_t latched = ginLocalLoad(&q->latched);
-	ginNicRelease(gpuMemory);
 	uint64_t end = ginWorkOutcome(state, latched, next);
-	if (!ginWorkOk(end)) {
+	ginWorkWriteAll(p, what, f, range, 0);
+	if (!ginWorkOk(end))
 		ginWorkVoid(what, f, range, 0);
-		ginNicRelease(gpuMemory);
-	}
+	ginNicRelease(gpuMemory);
 	ginWorkCounterFollows(q, p, what, next);
 	ginSendRingAlone(q, f, range.first, next, !ginWorkHas(what, GIN_WORK_AGGREGATE));
 	return end;
