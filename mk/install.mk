@@ -42,7 +42,22 @@ $(call $(1)-files,644,$(DOCDIR)/examples,$(filter-out examples/demo,$(wildcard e
 $(foreach tool,$(TOOL_NAMES),$(call $(1)-tool,$(tool))$(newline))
 $(foreach tool,$(TOOLS_CU),$(call $(1)-tool-cu,$(tool))$(newline))
 $(call $(1)-files,755,$(BINDIR),tools/gin_perf_plot)
+$(if $($(1)-ep),$(call ep-contents,$(1)))
 endef
+
+# libgin-ep: what `make ep` has built.
+define ep-contents
+$(call $(1)-files,644,$(INCLUDEDIR),ep/include/gin_ep.h)
+$(call $(1)-files,755,$(LIBDIR),$(EP_LIB))
+$(call $(1)-link,$(LIBDIR)/libgin-ep.so.$(SOVERSION),$(notdir $(EP_LIB)))
+$(call $(1)-link,$(LIBDIR)/libgin-ep.so,libgin-ep.so.$(SOVERSION))
+$(call $(1)-files,644,$(PKGCONFIGDIR),$(BUILD)/install/gin-ep.pc)
+$(foreach dir,man3 man7,$(call $(1)-files,644,$(MANDIR)/$(dir),$(wildcard ep/man/$(dir)/*))$(newline))
+$(call $(1)-aliases,$(wildcard ep/man/man?/*))
+$(call $(1)-files,644,$(DOCDIR)/examples,$(wildcard ep/examples/*))
+endef
+put-ep = $(wildcard $(EP_LIB))
+take-ep = yes
 
 # put-files MODE FOLDER FILES
 put-files = $(if $(3),$(Q)$(INSTALL) -d "$(DESTDIR)$(2)" && \
@@ -51,7 +66,7 @@ put-files = $(if $(3),$(Q)$(INSTALL) -d "$(DESTDIR)$(2)" && \
 put-aliases = $(Q)umask 022 && awk -f man/aliases.awk $(1) | while read -r alias page; do \
 	echo ".so $$page" >"$(DESTDIR)$(MANDIR)/$$alias" || exit; done
 put-link = $(Q)ln -sf $(2) "$(DESTDIR)$(1)"
-put-plugins = $(PMIX) $(RDMA)
+put-plugins = $(PMIX) $(RDMA) $(OFI)
 put-tool = $(if $(filter $(1),$(TOOLS)),$(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" && \
 	$(call link-tool,$(1),"$(DESTDIR)$(BINDIR)/$(1)",$(TOOL_RPATH)))
 
@@ -62,7 +77,7 @@ take-files = $(if $(3),$(Q)rm -f $(foreach file,$(3),"$(DESTDIR)$(2)/$(notdir $(
 take-aliases = $(Q)awk -f man/aliases.awk $(1) | while read -r alias page; do \
 	rm -f "$(DESTDIR)$(MANDIR)/$$alias"; done
 take-link = $(Q)rm -f "$(DESTDIR)$(1)"
-take-plugins = $(BUILD)/libgin-pmix.so $(BUILD)/libgin-rdma.so
+take-plugins = $(BUILD)/libgin-pmix.so $(BUILD)/libgin-rdma.so $(BUILD)/libgin-ofi.so
 take-tool = $(Q)rm -f "$(DESTDIR)$(BINDIR)/$(1)"
 take-tool-cu = $(call take-tool,$(notdir $(1)))
 
@@ -74,7 +89,7 @@ TOOL_RPATH = $(if $(filter /usr/lib /usr/lib64 /usr/lib/%,$(LIBDIR)),,'$$ORIGIN/
 
 .PHONY: install uninstall install-paths dist
 
-install: install-paths lib tools $(addprefix $(BUILD)/install/,gin.pc gin-config.cmake \
+install: install-paths lib tools $(addprefix $(BUILD)/install/,gin.pc gin-ep.pc gin-config.cmake \
 		gin-config-version.cmake)
 	$(call contents,put)
 	$(call say,INSTALL,"$(DESTDIR)$(PREFIX)")
@@ -84,6 +99,9 @@ ifeq ($(PMIX),)
 endif
 ifeq ($(RDMA),)
 	@echo "libgin-rdma.so is not installed, because the build found no libibverbs-dev."
+endif
+ifeq ($(OFI),)
+	@echo "libgin-ofi.so is not installed, because the build found no libfabric-dev."
 endif
 
 uninstall: install-paths
@@ -102,7 +120,7 @@ endif
 
 # Always made anew: the folders may differ from the last make install. A space is written "\ ".
 in-pc = $(subst $(space),\\$(space),$(1))
-$(BUILD)/install/gin.pc: mk/gin.pc.in always
+$(BUILD)/install/%.pc: mk/%.pc.in always
 	@mkdir -p $(@D)
 	@sed -e 's|@PREFIX@|$(call in-pc,$(PREFIX))|; s|@VERSION@|$(VERSION)|' \
 		-e 's|@LIBDIR@|$(call in-pc,$(subst $(PREFIX)/,$${prefix}/,$(LIBDIR)))|' \

@@ -302,4 +302,21 @@ GIN_FN ginWord16 ginLoadPairRelaxed(const void *src)
 }
 #endif
 
+/* Two words, aligned to 16 bytes; each is single-copy atomic. Relaxed, of system scope, for loops. */
+GIN_FN ginWord16 ginPollPair(const void *src)
+{
+	ginWord16 word;
+#if GIN_ON_GPU
+	asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+		     : "=l"(word.half[0]), "=l"(word.half[1])
+		     : "l"(src)
+		     : "memory");
+#else
+	const uint64_t *words = static_cast<const uint64_t *>(src);
+	word.half[0] = __atomic_load_n(words, __ATOMIC_RELAXED);
+	word.half[1] = __atomic_load_n(words + 1, __ATOMIC_RELAXED);
+#endif
+	return word;
+}
+
 #endif

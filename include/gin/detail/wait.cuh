@@ -181,6 +181,13 @@ struct ginWordLook {
 	GIN_FN uint64_t operator()() const { return ginSignalObserve(word); }
 };
 
+/* Loads a value word of a window. */
+template <class Word> struct ginValueLook {
+	const Word *word;
+
+	GIN_FN uint64_t operator()() const { return ginValueObserve(word); }
+};
+
 /*
  * Loads the sum of a signal's words in GPU memory; NULL: no agent raises that word. S, acquire end.
  */
