@@ -108,8 +108,7 @@ template <size_t bytes> static void value(Rig &r, ginSharing sharing)
 	EXPECT(putValue<bytes>(r, sharing, ginSignalOf(GinSignalInc{3})) == ginSuccess);
 	expectValue<bytes>(e, 0);
 	e.one(ginMlx5FetchAdd(e.slot(CQE), word(3), sink, 1));
-	EXPECT(putValue<bytes>(r, sharing,
-			       ginSignalOf(GinSignalAddAt{r.window, 64, 1ull << 40})) ==
+	EXPECT(putValue<bytes>(r, sharing, ginSignalOf(GinSignalAddAt{r.window, 64, 1ull << 40})) ==
 	       ginSuccess);
 	expectValue<bytes>(e, 0);
 	e.one(ginMlx5FetchAdd(e.slot(CQE), strict, sink, 1ull << 40));
@@ -409,26 +408,26 @@ static void lostPeer(ginSharing sharing)
 	r.peers[PEER].state = ginPeerFailed;
 	EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8, GinSignalInc{0}, GinCounterInc{0}) ==
 	       ginErrorPeer);
-	e.one(ginMlx5Nop(e.slot()));
-	e.one(ginMlx5Nop(e.slot(CQE)));
+	e.nothing();
+	e.nothing(CQE);
 	e.end();
 	EXPECT(countedPut(r, gin, PEER, 0, false) == ginErrorPeer);
 	e.end();
 	EXPECT(gin.readCounter(0) == 0 && r.error.valid && r.error.peer == PEER);
 	EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8, GinSignalInc{0}) == ginErrorPeer);
 	EXPECT(gin.signal(PEER, GinSignalInc{0}) == ginErrorPeer);
-	e.one(ginMlx5Nop(e.slot()));
-	e.one(ginMlx5Nop(e.slot(CQE)));
-	e.one(ginMlx5Nop(e.slot(CQE)));
+	e.nothing();
+	e.nothing(CQE);
+	e.nothing(CQE);
 	e.end();
 	EXPECT(gin.putValue(PEER, r.window, 0, 1u) == ginErrorPeer);
 	EXPECT(gin.putValue(PEER, r.window, 0, 1u, GinSignalInc{0}) == ginErrorPeer);
 	EXPECT(gin.putValue(PEER, r.window, 0, valueOf<32>()) == ginErrorPeer);
-	e.one(ginMlx5Nop(e.slot(CQE)));
-	e.one(ginMlx5Nop(e.slot()));
-	e.one(ginMlx5Nop(e.slot(CQE)));
-	e.one(ginMlx5Nop(e.slot()));
-	e.one(ginMlx5Nop(e.slot(CQE)));
+	e.nothing(CQE);
+	e.nothing();
+	e.nothing(CQE);
+	e.nothing();
+	e.nothing(CQE);
 	e.end();
 }
 
