@@ -464,7 +464,10 @@ GIN_FN void ginNicFence(bool inGpu)
 		ginFence<ginScopeSystem>();
 }
 
-/* As ginNicFence(), by a thread that has nothing to acquire: its loads before were no W's. */
+/*
+ * N, release end, first half, as ginNicFence(): by a thread that has nothing to acquire. It keeps
+ * L1, where a thread that posts alone finds the constants of its queue and windows.
+ */
 GIN_FN void ginNicRelease(bool inGpu)
 {
 	if (inGpu)

@@ -48,6 +48,21 @@ GIN_FN struct ginSendQueue *ginGdakiQueue(const ginDevComm &dc, uint32_t context
 }
 
 /*
+ * 16 bytes that do not change while a kernel uses them. A thread that shares its queue has to fetch
+ * them anew, because its fences empty L1: a relaxed load, which compilers leave where it is, so that
+ * it is under way beside the reservation. A thread alone finds them in L1 by a plain load.
+ */
+GIN_FN ginWord16 ginGdakiLoad(const void *at, uint32_t how)
+{
+#if GIN_ON_GPU
+	if (ginHowSharing(how) != ginSharingThread)
+		return ginLoadPairRelaxed(at);
+#endif
+	(void)how;
+	return ginDataLoad<ginWord16>(static_cast<const char *>(at));
+}
+
+/*
  * The data's target and the signal. PCIe may reorder writes by nicKey. A signal uses a key that
  * keeps order, so its atomic follows the data.
  */
@@ -59,16 +74,37 @@ GIN_FN struct ginWork ginGdakiWork(const struct ginPeer *peer, uint32_t how,
 	struct ginWork p = {};
 
 	if (there) {
-		p.remote = there->nicAddress + off;
-		p.remoteKey = there->nicKey;
+		ginWord16 part = ginGdakiLoad(&there->nicAddress, how);
+		p.remote = part.half[0] + off;
+		p.remoteKey = static_cast<uint32_t>(part.half[1]);
 	}
 	if (ginHowHas(how, GIN_HOW_RAISES)) {
 		const bool at = ginHowHas(how, GIN_HOW_AT);
-		p.word = (at ? raiseAt->nicAddress : peer->nicSignals) + raiseOff;
-		p.wordKey = at ? raiseAt->nicStrictKey : peer->nicKey;
+		ginWord16 word = ginGdakiLoad(at ? &raiseAt->nicAddress : &peer->nicSignals, how);
+		p.word = word.half[0] + raiseOff;
+		p.wordKey = static_cast<uint32_t>(at ? word.half[1] >> 32 : word.half[1]);
 		p.add = add;
 	}
 	return p;
+}
+
+/* This rank's end of a put or get, and the scope to which a put's source must be released. */
+struct ginGdakiFrom {
+	uint64_t address;
+	uint32_t key;
+	uint32_t scope; /* enum ginScope; GIN_NO_SOURCE: none found */
+};
+
+#define GIN_NO_SOURCE UINT32_MAX
+
+GIN_FN struct ginGdakiFrom ginGdakiHere(const struct ginWindowTable *here, uint64_t off,
+					uint32_t how)
+{
+	ginWord16 first = ginGdakiLoad(&here->slot, how);
+	ginWord16 second = ginGdakiLoad(&here->nicAddress, how);
+
+	return {second.half[0] + off, static_cast<uint32_t>(first.half[1] >> 32),
+		static_cast<uint32_t>(first.half[0] >> 32)};
 }
 
 /*
@@ -109,23 +145,18 @@ GIN_FN uint64_t ginGdakiPutNow(struct ginSendQueue *queue, const struct ginPeer 
 			       uint64_t *counters, uint32_t counter)
 {
 	how = ginShapedHow<shape>(how);
-	counters = shape & GIN_SHAPE_COUNTS ? counters : nullptr;
-	struct ginWork p = ginGdakiWork(peer, how, there, off, raiseAt, raiseOff, add);
-	uint32_t what =
-		ginGdakiPutWhat(how, here->fence, shape & GIN_SHAPE_COUNTS) | 1u << GIN_WORK_DATA;
+	constexpr bool counts = shape & GIN_SHAPE_COUNTS;
+	const uint32_t what = ginWorkWhat(ginOpPut, 0, 1, how) | static_cast<uint32_t>(counts)
+									 << GIN_WORK_COUNTS;
 
-	ginWorkSetMessage(p, here->nicAddress + hereOff, here->nicKey, bytes, counters, counter);
-	return ginWorkNow(queue, peer, ginHowSharing(how), what, p);
+	return ginWorkNow(queue, peer, ginHowSharing(how), what, [&](struct ginWork &p) {
+		struct ginGdakiFrom from = ginGdakiHere(here, hereOff, how);
+		p = ginGdakiWork(peer, how, there, off, raiseAt, raiseOff, add);
+		ginWorkSetMessage(p, from.address, from.key, bytes, counts ? counters : nullptr,
+				  counter);
+		return ginWorkRelease(how, from.scope);
+	});
 }
-
-/* A source, as the NIC has it. */
-struct ginGdakiFrom {
-	uint64_t address;
-	uint32_t key;
-	uint32_t scope; /* enum ginScope to which it must be released; GIN_NO_SOURCE: none found */
-};
-
-#define GIN_NO_SOURCE UINT32_MAX
 
 /* The source of a put that ginGdakiPutNow() has not done. */
 GIN_FN_COLD struct ginGdakiFrom ginGdakiSource(const ginDevComm *dc, uint32_t how, uint64_t source,
@@ -136,11 +167,12 @@ GIN_FN_COLD struct ginGdakiFrom ginGdakiSource(const ginDevComm *dc, uint32_t ho
 
 	if (ginHowHas(how, GIN_HOW_ANYWHERE)) {
 		bool known = !bytes || ginSourceFind(dc->sources, source, bytes, &found);
-		return {found.address, found.key, known ? ginScopeSystem : GIN_NO_SOURCE};
+		return {found.address, found.key,
+			known ? static_cast<uint32_t>(ginScopeSystem) : GIN_NO_SOURCE};
 	}
 	if (!bytes)
 		return {0, 0, ginScopeThread};
-	return {here->nicAddress + sourceOff, here->nicKey, here->fence};
+	return ginGdakiHere(here, sourceOff, how);
 }
 
 /*
@@ -191,10 +223,12 @@ GIN_FN uint64_t ginGdakiPutValueNow(struct ginSendQueue *queue, const struct gin
 				    uint64_t add)
 {
 	how = ginShapedHow<shape>(how);
-	struct ginWork p = ginGdakiWork(peer, how, there, off, raiseAt, raiseOff, add);
-
-	p.data[0] = v0, p.data[1] = v1, p.data[2] = v2, p.data[3] = v3;
-	return ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiValueWhat<bytes>(how), p);
+	return ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiValueWhat<bytes>(how),
+			  [&](struct ginWork &p) {
+				  p = ginGdakiWork(peer, how, there, off, raiseAt, raiseOff, add);
+				  p.data[0] = v0, p.data[1] = v1, p.data[2] = v2, p.data[3] = v3;
+				  return 0u;
+			  });
 }
 
 template <uint32_t bytes>
@@ -232,9 +266,11 @@ GIN_FN uint64_t ginGdakiSignalNow(struct ginSendQueue *queue, const struct ginPe
 				  uint64_t raiseOff, uint64_t add)
 {
 	how = ginShapedHow<shape | GIN_SHAPE_RAISES>(how);
-	const struct ginWork p = ginGdakiWork(peer, how, nullptr, 0, raiseAt, raiseOff, add);
-
-	return ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiSignalWhat(how), p);
+	return ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiSignalWhat(how),
+			  [&](struct ginWork &p) {
+				  p = ginGdakiWork(peer, how, nullptr, 0, raiseAt, raiseOff, add);
+				  return 0u;
+			  });
 }
 
 GIN_FN ginResult_t ginGdakiSignal(const ginDevComm *dc, struct ginSendQueue *queue,

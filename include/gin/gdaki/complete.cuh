@@ -5,13 +5,13 @@
  * Called by context.cuh and detail/context_base.cuh, on the first thread of the calling coop.
  * Calls post.cuh to post and queue.cuh to wait. In this file:
  *
- * gets       ginGdakiGet() posts READs and ginGetsRecord() notes their end.
+ * gets       ginGdakiGet() posts READs.
  * flush      ginGdakiFlush(), for all queues of a context, and ginGdakiWait(), for one queue and a
  *            ticket: ginGetsDumpAll(), then ginSendWait().
  * counters   ginGdakiCreditCounters() raises the counters of completed puts; ginGdakiWaitCounter()
  *            repeats it until a counter has reached a value.
- * atomics    ginGdakiAtomic() posts; if the caller wants the old value, ginGdakiAtomicWait() gives the
- *            NIC a result slot (struct ginSendResults), waits and reads it.
+ * atomics    ginGdakiAtomic() posts. For a caller that wants the old value ginGdakiAtomicOld() gives
+ *            the NIC a result slot (struct ginSendResults), posts, waits and reads the slot.
  *
  * Gets and DUMPs. A CQE does not prove that the bytes of a READ are in memory; that of a DUMP
  * after the READ does. A DUMP holds up the WQEs after it for a round trip, so gets post READs
@@ -36,13 +36,16 @@ GIN_FN uint64_t ginGdakiGetNow(struct ginSendQueue *queue, const struct ginPeer 
 			       const struct ginWindowTable *here, uint64_t hereOff, uint32_t bytes)
 {
 	how = ginShapedHow<shape>(how);
-	struct ginWork p = ginGdakiWork(peer, how, there, off, nullptr, 0, 0);
-
-	ginWorkSetMessage(p, here->nicAddress + hereOff, here->nicKey, bytes, here, 0);
-	uint64_t end = ginWorkNow(queue, peer, ginHowSharing(how),
-				  ginGdakiGetWhat(how) | 1u << GIN_WORK_DATA, p);
+	uint64_t end =
+		ginWorkNow(queue, peer, ginHowSharing(how),
+			   ginGdakiGetWhat(how) | 1u << GIN_WORK_DATA, [&](struct ginWork &p) {
+				   struct ginGdakiFrom to = ginGdakiHere(here, hereOff, how);
+				   p = ginGdakiWork(peer, how, there, off, nullptr, 0, 0);
+				   ginWorkSetMessage(p, to.address, to.key, bytes, nullptr, 0);
+				   return 0u;
+			   });
 	if (ginWorkOk(end))
-		ginWorkRecord(queue, p, end);
+		ginGetsRecord(queue, here, end);
 	return end;
 }
 
@@ -358,9 +361,12 @@ GIN_FN uint64_t ginGdakiAtomicNow(struct ginSendQueue *queue, const struct ginPe
 				  uint32_t localKey)
 {
 	how = ginShapedHow<shape>(how);
-	const struct ginWork p = ginGdakiAtomicWork(there, off, operand, compare, local, localKey);
-
-	return ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiAtomicWhat<op, bytes>(how), p);
+	return ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiAtomicWhat<op, bytes>(how),
+			  [&](struct ginWork &p) {
+				  p = ginGdakiAtomicWork(there, off, operand, compare, local,
+							 localKey);
+				  return 0u;
+			  });
 }
 
 /* Posts an atomic. Returns what a post returns, after the error record. */

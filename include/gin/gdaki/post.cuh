@@ -11,8 +11,7 @@
  *                  that are too long for one post, writes the error record. Not inlined; its struct
  *                  ginWork is in local memory.
  *
- * Both reserve room, write the WQEs by ginWorkWrite(), and hand them over by ginWorkHandOver() or,
- * for a thread that has the queue for itself, ginWorkRingAlone().
+ * Both reserve room, write the WQEs by ginWorkWrite(), and hand them over by ginWorkHandOver().
  *
  * Lanes of a warp that post to one queue at one time, each a post of equally many WQEBBs, post
  * together (detail/reserve.cuh): one lane reserves for all, each lane writes its own WQEs, and one
@@ -157,8 +156,9 @@ template <uint32_t bits> struct ginShape {
 GIN_FN uint32_t ginShapeOf(uint32_t how, bool counts)
 {
 	return static_cast<uint32_t>(ginHowSharing(how)) |
-	       (ginHowHas(how, GIN_HOW_RAISES) ? GIN_SHAPE_RAISES : 0u) |
-	       (ginHowHas(how, GIN_HOW_AT) ? GIN_SHAPE_AT : 0u) | (counts ? GIN_SHAPE_COUNTS : 0u);
+	       static_cast<uint32_t>(ginHowHas(how, GIN_HOW_RAISES)) * GIN_SHAPE_RAISES |
+	       static_cast<uint32_t>(ginHowHas(how, GIN_HOW_AT)) * GIN_SHAPE_AT |
+	       static_cast<uint32_t>(counts) * GIN_SHAPE_COUNTS;
 }
 
 /* Calls f(ginShape<shape>()). Of `shape` only the bits `left` may be set. */
@@ -380,9 +380,11 @@ GIN_FN uint64_t ginWorkKey(const struct ginSendQueue *q, uint32_t what)
  * starts first: nothing before it depends on a load, and all other loads overlap with it. So a
  * lane may reserve before it knows of a failure; it then writes NOPs.
  */
+template <class Describe>
 GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer,
-			      ginSharing sharing, uint32_t what, const struct ginWork &p)
+			      ginSharing sharing, uint32_t what, const Describe &describe)
 {
+	struct ginWork p = {};
 	const uint32_t each = ginWorkWqebbs(what);
 	uint32_t state = ginPeerObserve(peer).state;
 	uint64_t latched = ginLocalLoad(&q->latched);
@@ -391,6 +393,7 @@ GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer
 
 	if (!group.rank)
 		range.first = ginTicketAdd(&q->reserved, range.count);
+	what |= describe(p);
 	const struct ginSendFixed f = ginSendLoadFixed(q);
 	uint64_t done = ginSendDone(q, sharing);
 	if (group.rank || !ginSendKeep(q, f.logDepth, range.count, range.first, done, sharing))
@@ -410,13 +413,16 @@ GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer
  * By a thread that has the queue for itself. The loads of the peer's and the queue's state go on
  * while the fence waits for the WQEs; after a failure the WQEs become NOPs.
  */
-GIN_FN uint64_t ginWorkAlone(struct ginSendQueue *q, const struct ginPeer *peer, uint32_t what,
-			     const struct ginWork &p)
+template <class Describe> GIN_FN uint64_t ginWorkAlone(struct ginSendQueue *q,
+						       const struct ginPeer *peer, uint32_t what,
+						       const Describe &describe)
 {
+	struct ginWork p = {};
 	const struct ginSendFixed f = ginSendLoadFixed(q);
-	const bool gpuMemory = f.gpuMemory && !ginWorkHas(what, GIN_WORK_SYSTEM);
 	struct ginSendRange range = {0, ginWorkWqebbs(what)};
 
+	what |= describe(p);
+	const bool gpuMemory = f.gpuMemory && !ginWorkHas(what, GIN_WORK_SYSTEM);
 	if (!ginSendReserveTry(q, f.logDepth, range.count, &range.first, ginSharingThread))
 		return GIN_WORK_FULL;
 	const uint64_t next = range.first + range.count;
@@ -434,12 +440,16 @@ GIN_FN uint64_t ginWorkAlone(struct ginSendQueue *q, const struct ginPeer *peer,
 	return end;
 }
 
-/* Posts if there is room. */
-GIN_FN uint64_t ginWorkNow(struct ginSendQueue *q, const struct ginPeer *peer, ginSharing sharing,
-			   uint32_t what, const struct ginWork &p)
+/*
+ * Posts if there is room. describe(p), called when the reservation is under way, fills in `p` and
+ * returns bits for `what`: GIN_WORK_SYSTEM or 0.
+ */
+template <class Describe> GIN_FN uint64_t ginWorkNow(struct ginSendQueue *q,
+						     const struct ginPeer *peer, ginSharing sharing,
+						     uint32_t what, const Describe &describe)
 {
-	return sharing == ginSharingThread ? ginWorkAlone(q, peer, what, p)
-					   : ginWorkShared(q, peer, sharing, what, p);
+	return sharing == ginSharingThread ? ginWorkAlone(q, peer, what, describe)
+					   : ginWorkShared(q, peer, sharing, what, describe);
 }
 
 /* The lowest bit of the context's number in `how` of late posts: for the error record. */
