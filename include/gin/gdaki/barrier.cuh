@@ -57,7 +57,7 @@ GIN_FN void ginGdakiBarrierRing(struct ginSendQueue *q, struct ginSendRange rang
  * ginSourceRelease(), the peer acquires by ginBarrierObserve(). `word`: the number of the word
  * among the peer's signals.
  */
-GIN_FN_COLD ginResult_t ginGdakiBarrierSet(const ginDevComm *dc, struct ginSendQueue *q,
+GIN_FN ginResult_t ginGdakiBarrierSet(const ginDevComm *dc, struct ginSendQueue *q,
 					   const struct ginPeer *peer, uint64_t word,
 					   uint64_t epoch, uint64_t timeout, uint64_t from)
 {
@@ -126,7 +126,7 @@ GIN_FN_COLD ginResult_t ginGdakiDrainStep(const ginDevComm *dc, struct ginSendQu
  * every queue to a peer on this route, and the queue of a direct peer, which carries words in
  * windows, if it was ever used.
  */
-GIN_FN_COLD ginResult_t ginGdakiDrain(const ginDevComm *dc, uint32_t own, uint64_t peers,
+GIN_FN ginResult_t ginGdakiDrain(const ginDevComm *dc, uint32_t own, uint64_t peers,
 				      uint64_t timeout, uint64_t from)
 {
 	const struct ginPeerSet set = ginFromUnpack(peers);
