@@ -77,15 +77,21 @@ public:
 
 	GIN_FN void run()
 	{
-		if (stopped())
-			return;
-		startClock();
+		if (!stopped())
+			send();
+	}
+
+	/* The epoch of the send. */
+	GIN_FN uint32_t send()
+	{
 		epoch = epWordLoad(&plan.state->epoch[1]);
 		half = epoch % 2;
-		awaitCredits(ginEpCallCombineSend, epPartsFree, epoch, fate);
+		giveCredits<direct>(ginEpCallCombineSend);
+		awaitCredits<direct>(ginEpCallCombineSend, epPartsFree, epoch, fate);
 		for (uint32_t r = thread(); r < ranks(); r += threads())
 			rowsOut[r] = 0;
 		sync();
+		advance();
 		const uint32_t *received = receivedOf(call.handle);
 		eachRow([&](uint32_t s) { return received[s]; },
 			[&](uint32_t s, uint32_t slot, uint32_t n) {
@@ -95,17 +101,23 @@ public:
 		sync();
 		for (uint32_t r = thread(); r < ranks(); r += threads())
 			if (rowsOut[r])
-				raise(ginEpCallCombineSend, r, 0,
-				      signalId(epParts, half, plan.rank), rowsOut[r], epoch);
-		leave();
+				raise<direct>(ginEpCallCombineSend, r, 0,
+					      GinSignalAdd{signalId(epParts, half, plan.rank),
+							   rowsOut[r]},
+					      epoch);
+		for (uint32_t r = thread(); ginBlockIndex() == ginGridSize() - 1 && r < ranks();
+		     r += threads())
+			if (!fate[r])
+				raiseRest<direct>(ginEpCallCombineSend, epParts, r, received[r],
+						  epoch);
+		return epoch;
 	}
 
 private:
-	/* The last block sets what the next kernels read. T. */
-	GIN_FN void leave() const
+	/* All threads of all blocks have read the epoch when the last block comes here. T. */
+	GIN_FN void advance() const
 	{
-		sync();
-		if (thread() != 0)
+		if (thread() != threads() - 1)
 			return;
 		if (!epTicketTake(ticket(ginEpCallCombineSend, half), 1, ginGridSize()))
 			return;
@@ -197,15 +209,16 @@ private:
 		const uint32_t parts = reduce == GIN_EP_REDUCE_RANK ? 1 : n;
 		ginResult_t result = ginSuccess;
 		if (row.token == EP_NONE)
-			return raise(ginEpCallCombineSend, s, lane, id, 1, epoch);
+			return raise<direct>(ginEpCallCombineSend, s, lane, GinSignalAdd{id, 1},
+					     epoch);
 		for (uint32_t i = 0; i < parts && result == ginSuccess; i++) {
 			ginSignalOp last = ginSignalOf(GinSignalAdd{id, 1});
 			last.present = i + 1 == parts;
 			const uint32_t place = reduce == GIN_EP_REDUCE_RANK ? row.place : from[i].k;
-			result = gin(lane).put(static_cast<int>(s), plan.slab,
-					       partAt(half, row.token, place), plan.slab,
-					       stagedPartAt(half, s, slot, i), call.hidden * 2ull,
-					       last, GinNone{}, GinThread{}, from_(s));
+			result = gin<direct>(lane).put(
+				static_cast<int>(s), plan.slab, partAt(half, row.token, place),
+				plan.slab, stagedPartAt(half, s, slot, i), call.hidden * 2ull, last,
+				GinNone{}, GinThread{}, from_(s));
 		}
 		if (result != ginSuccess)
 			lose(ginEpCallCombineSend, s, result, epoch, 1, 0);

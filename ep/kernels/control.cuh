@@ -37,9 +37,8 @@ public:
 
 	GIN_FN void run()
 	{
-		startClock();
 		for (uint32_t l = ginBlockIndex(); l < args.dc.contexts; l += ginGridSize())
-			gin(l).flush(GinCta{}, from(plan.rank));
+			gin<false>(l).flush(GinCta{}, from(plan.rank));
 	}
 };
 
@@ -53,7 +52,7 @@ public:
 	{
 		for (uint32_t l = 0; l < args.dc.contexts; l++)
 			for (uint32_t id = first(); id < args.dc.signals; id += all())
-				gin(l).resetSignal(id);
+				gin<false>(l).resetSignal(id);
 		const size_t words = 2ull * ranks() * (1 + plan.mostLocal);
 		clear(plan.own + plan.countsAt, words * sizeof(uint64_t));
 		clear(plan.own + plan.verdictsAt, 2ull * ranks() * sizeof(uint64_t));

@@ -28,7 +28,7 @@ GIN_FN epItem epItemLoad(const char *src)
 		epFloatOf(static_cast<uint32_t>(word >> 32))};
 }
 
-class EpDispatchRecv : public EpBlock
+template <bool direct> class EpDispatchRecv : public EpBlock
 {
 	uint32_t epoch, half, words;
 	uint32_t *counts; /* [source][words]: rows; then items of each expert, later their begin */
@@ -58,8 +58,13 @@ public:
 	{
 		if (stopped())
 			return;
-		startClock();
-		epoch = epWordLoad(&call.handle->dispatchEpoch);
+		giveCredits<direct>(ginEpCallDispatchRecv);
+		receive(epWordLoad(&call.handle->dispatchEpoch));
+	}
+
+	GIN_FN void receive(uint32_t ofSend)
+	{
+		epoch = ofSend;
 		half = epoch % 2;
 		for (uint32_t s = thread(); s < ranks(); s += threads())
 			lost[s] = 0;
@@ -70,7 +75,8 @@ public:
 			counts[i] = readCount(i / words, i % words);
 		sync();
 		beginItems();
-		awaitSources();
+		for (uint32_t s = thread(); s < ranks(); s += threads())
+			awaitSource(s);
 		sync();
 		if (ginBlockIndex() == ginGridSize() - 1)
 			report();
@@ -86,8 +92,9 @@ private:
 	{
 		for (uint32_t s = ginBlockIndex(); s < ranks(); s += ginGridSize()) {
 			bool gone = false;
+			uint32_t value = 0;
 			for (uint32_t w = thread(); w < words; w += threads())
-				gone = gone || masked(s) || !awaitCount(s, w);
+				gone = gone || masked(s) || !awaitCount(s, w, &value);
 			gone = GinCta{}.any(gone);
 			if (thread() == 0)
 				epVerdictStore(
@@ -96,37 +103,56 @@ private:
 		}
 	}
 
-	GIN_FN bool awaitCount(uint32_t source, uint32_t word) const
+	/* A word of a count line, in *value. False: the source is lost. */
+	GIN_FN bool awaitCount(uint32_t source, uint32_t word, uint32_t *value) const
 	{
-		Gin context = gin(0);
-		const size_t at = countAt(half, source, word);
+		return awaitWord(countAt(half, source, word), source, true, value);
+	}
+
+	/* A word of this rank's slab with the tag of this epoch; `timed`: within the time limit. */
+	GIN_FN bool awaitWord(size_t at, uint32_t source, bool timed, uint32_t *value) const
+	{
+		auto context = gin<direct>(0);
+		for (uint32_t look = 0; look < EP_LOOKS; look++) {
+			const uint64_t seen = context.readValue(plan.slab, at);
+			*value = static_cast<uint32_t>(seen);
+			if (static_cast<int64_t>(seen - least()) >= 0)
+				return true;
+		}
+		if (!awaitWordLong(at, source, timed))
+			return false;
+		*value = static_cast<uint32_t>(context.readValue(plan.slab, at));
+		return true;
+	}
+
+	GIN_FN_COLD bool awaitWordLong(size_t at, uint32_t source, bool timed) const
+	{
+		auto context = gin<direct>(0);
+		ginOptions options = from(source);
+		if (!timed)
+			options.timeout = GIN_FOREVER;
 		ginResult_t result =
-			context.waitSignal(plan.slab, at, least(), GinThread{}, from(source));
+			context.waitValue(plan.slab, at, least(), GinThread{}, options);
 		if (result == ginSuccess)
 			return true;
 		lose(ginEpCallDispatchRecv, source, result, epoch, least(),
-		     context.readSignal(plan.slab, at));
+		     context.readValue(plan.slab, at));
 		return false;
 	}
 
-	/* A word of a count line; 0 of a lost source. V, acquire end. */
+	/*
+	 * A word of a count line; 0 of a lost source. With GIN_EP_LOST_MASK after the decision of
+	 * the deciding block, which has the time limit: V, acquire end.
+	 */
 	GIN_FN uint32_t readCount(uint32_t source, uint32_t word) const
 	{
-		Gin context = gin(0);
-		if (plan.onLost == GIN_EP_LOST_MASK) {
-			const size_t at = verdictAt(half, source);
-			ginOptions forever; /* the deciding block has the time limit */
-			forever.timeout = GIN_FOREVER;
-			forever.from = {plan.rank, 1, 1};
-			if (context.waitSignal(plan.slab, at, least(), GinThread{}, forever) !=
-				    ginSuccess ||
-			    (context.readSignal(plan.slab, at) & 1))
-				return none(source);
-		} else if (masked(source) || !awaitCount(source, word)) {
+		uint32_t value = 0, gone = masked(source);
+		if (plan.onLost == GIN_EP_LOST_MASK &&
+		    !awaitWord(verdictAt(half, source), plan.rank, false, &gone))
+			gone = 1;
+		if (gone || !awaitCount(source, word, &value))
 			return none(source);
-		}
-		return static_cast<uint32_t>(
-			context.readSignal(plan.slab, countAt(half, source, word)));
+		return value;
 	}
 
 	/* The source is lost before its counts were seen. */
@@ -150,17 +176,14 @@ private:
 		}
 	}
 
-	GIN_FN void awaitSources() const
+	GIN_FN void awaitSource(uint32_t s) const
 	{
-		for (uint32_t s = thread(); s < ranks(); s += threads()) {
-			const uint64_t before = call.waitCost ? ginNow() : 0;
-			if (lost[s])
-				continue;
-			lost[s] = !awaitRows(ginEpCallDispatchRecv, epRows, plan.rowsBase, s,
-					     counts[s * words], epoch);
-			if (call.waitCost && ginBlockIndex() == 0)
-				call.waitCost[s] += static_cast<int64_t>(ginNow() - before);
-		}
+		const uint64_t before = call.waitCost ? ginNow() : 0;
+		if (lost[s])
+			return;
+		lost[s] = !awaitRows<direct>(ginEpCallDispatchRecv, epRows, s, epoch);
+		if (call.waitCost && ginBlockIndex() == 0)
+			call.waitCost[s] += static_cast<int64_t>(ginNow() - before);
 	}
 
 	/* What the caller gets beside rows, by one block. */
@@ -343,21 +366,13 @@ private:
 			storeWord(&to, 1, g, 0);
 	}
 
-	/* The last block gives the half back to the sources. T. */
+	/* The last block owes the sources their half. T. */
 	GIN_FN void leave() const
 	{
 		sync();
-		bool last = thread() == 0 &&
-			    epTicketTake(ticket(ginEpCallDispatchRecv, half), 1, ginGridSize());
-		if (!GinCta{}.any(last))
-			return;
-		for (uint32_t s = thread(); s < ranks(); s += threads()) {
-			if (lost[s] || masked(s))
-				continue;
-			raiseBase(plan.rowsBase, half, s, counts[s * words]);
-			raise(ginEpCallDispatchRecv, s, 0, signalId(epRowsFree, half, plan.rank), 1,
-			      epoch);
-		}
+		if (thread() == 0 &&
+		    epTicketTake(ticket(ginEpCallDispatchRecv, half), 1, ginGridSize()))
+			oweCredits(epRowsFree, half, lost);
 	}
 };
 

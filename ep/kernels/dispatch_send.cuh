@@ -22,6 +22,11 @@ struct epTarget {
 /* `direct`: every peer is direct. */
 template <bool direct, epCast cast> class EpDispatchSend : public EpList
 {
+	/* What a thread loads of a row before it knows where the row goes. */
+	struct Ahead {
+		ginWord16 piece[2];
+	};
+
 	uint32_t epoch, half;
 	uint32_t *fate;	     /* [ranks] */
 	uint32_t *rowsOut;   /* [ranks]: direct rows that this block has sent */
@@ -48,37 +53,54 @@ public:
 
 	GIN_FN void run()
 	{
-		if (stopped())
-			return;
-		startClock();
+		if (!stopped())
+			send();
+	}
+
+	/* The epoch of the send. */
+	GIN_FN uint32_t send()
+	{
+		Ahead ahead = {};
 		epoch = epWordLoad(&plan.state->epoch[0]);
 		half = epoch % 2;
+		if (ginBlockIndex() < call.tokens)
+			loadAhead(ginBlockIndex(), ahead);
+		giveCredits<direct>(ginEpCallDispatchSend);
+		awaitCredits<direct>(ginEpCallDispatchSend, epRowsFree, epoch, fate);
 		listItems(ginEpCallDispatchSend, epoch);
-		awaitCredits(ginEpCallDispatchSend, epRowsFree, epoch, fate);
 		for (uint32_t r = thread(); r < ranks(); r += threads())
 			rowsOut[r] = 0;
+		for (uint32_t i = thread(); i < 2 * GIN_EP_MAX_TOPK; i += threads())
+			targets[i].to = nullptr;
 		sync();
+		advance();
 		if (!direct)
 			countRows();
 		for (uint32_t r = ginGridSize() - 1 - ginBlockIndex(); r < ranks();
 		     r += ginGridSize())
 			sendCounts(r);
-		for (uint32_t t = ginBlockIndex(), n = 0; t < call.tokens; t += ginGridSize(), n++)
-			sendToken(t, targets + n % 2 * GIN_EP_MAX_TOPK);
+		for (uint32_t t = ginBlockIndex(), n = 0; t < call.tokens;
+		     t += ginGridSize(), n++) {
+			if (n)
+				loadAhead(t, ahead);
+			sendToken(t, targets + n % 2 * GIN_EP_MAX_TOPK, ahead,
+				  targets + (n + 1) % 2 * GIN_EP_MAX_TOPK);
+		}
 		sync();
 		for (uint32_t r = thread(); r < ranks(); r += threads())
 			if (rowsOut[r])
-				raise(ginEpCallDispatchSend, r, 0,
-				      signalId(epRows, half, plan.rank), rowsOut[r], epoch);
-		leave();
+				raise<direct>(
+					ginEpCallDispatchSend, r, 0,
+					GinSignalAdd{signalId(epRows, half, plan.rank), rowsOut[r]},
+					epoch);
+		return epoch;
 	}
 
 private:
-	/* The last block sets what the next kernels read. T. */
-	GIN_FN void leave() const
+	/* All threads of all blocks have read the epoch when the last block comes here. T. */
+	GIN_FN void advance() const
 	{
-		sync();
-		if (thread() != 0)
+		if (thread() != threads() - 1)
 			return;
 		if (!epTicketTake(ticket(ginEpCallDispatchSend, half), 1, ginGridSize()))
 			return;
@@ -100,12 +122,14 @@ private:
 	/* The count line of a rank: its rows, and its items for each of the rank's experts. */
 	GIN_FN void sendCounts(uint32_t r)
 	{
-		const uint32_t words = 1 + plan.firstExpert[r + 1] - plan.firstExpert[r];
+		const uint32_t words = 1 + rangeOf(r).count;
 		histogramOf(r, histogram, words);
 		if (thread() == 0)
 			sentOf(call.handle)[r] = fate[r] ? 0 : histogram[0];
 		if (!fate[r])
 			sendLine(r, words);
+		if (!fate[r] && thread() == 0)
+			raiseRest<direct>(ginEpCallDispatchSend, epRows, r, histogram[0], epoch);
 		sync(); /* before the next rank's histogram */
 	}
 
@@ -125,24 +149,26 @@ private:
 		uint64_t *line = reinterpret_cast<uint64_t *>(plan.own + staged);
 		for (uint32_t w = thread(); w < words; w += threads())
 			line[w] = tag | histogram[w];
-		ginResult_t result =
-			gin(0).put(peer, plan.slab, at, plan.slab, staged, words * sizeof(uint64_t),
-				   GinNone{}, GinNone{}, GinCta{}, from(r));
+		ginResult_t result = gin<direct>(0).put(peer, plan.slab, at, plan.slab, staged,
+							words * sizeof(uint64_t), GinNone{},
+							GinNone{}, GinCta{}, from(r));
 		if (result != ginSuccess && thread() == 0)
 			lose(ginEpCallDispatchSend, r, result, epoch, 0, 0);
 	}
 
-	GIN_FN void sendToken(uint32_t t, epTarget *to)
+	/* `to` is empty; `next` becomes empty, for the next token. */
+	GIN_FN void sendToken(uint32_t t, epTarget *to, const Ahead &ahead, epTarget *next)
 	{
-		for (uint32_t i = thread(); i < call.topk; i += threads())
-			to[i].to = nullptr;
-		sync();
 		for (uint32_t k = epTeam(); k < call.topk; k += epTeams())
 			place(t, k, to);
 		sync();
-		sendRow(t, to);
-		if (direct)
+		for (uint32_t i = thread(); i < call.topk; i += threads())
+			next[i].to = nullptr;
+		sendRow(t, to, ahead);
+		if (direct) {
+			sync();
 			return;
+		}
 		sync();
 		for (uint32_t i = thread(); i < call.topk; i += threads())
 			if (to[i].to && !isDirect(to[i].rank))
@@ -156,9 +182,9 @@ private:
 		const uint32_t entry = listed(t * call.topk + k);
 		if (entry == EP_NONE)
 			return;
-		const uint32_t rank = entry >> 16;
-		epShare share = shareOf(t, rank);
-		const uint32_t number = numberOf(t, k), slot = slotOf(t, k);
+		const uint32_t rank = rankOf(entry);
+		const epShare share = shareOf(t, rank);
+		const uint32_t number = numberOf(t, k), slot = slotOf(t, k, rank);
 		if (!epTeamFirst() || fate[rank])
 			return;
 		char *row = (direct || isDirect(rank)) ? slabOf(rank) + rowAt(half, plan.rank, slot)
@@ -176,9 +202,9 @@ private:
 	GIN_FN void writeItem(char *row, uint32_t index, uint32_t t, uint32_t k,
 			      uint32_t number) const
 	{
-		const uint32_t i = t * call.topk + k, entry = listed(i);
+		const uint32_t i = t * call.topk + k, expert = listed(i);
 		epItem *items = reinterpret_cast<epItem *>(row + sizeof(epHeader));
-		uint32_t local = (entry & 0xffff) - plan.firstExpert[entry >> 16];
+		const uint32_t local = expert - rangeOf(rankOf(expert)).first;
 		items[index] = {static_cast<uint16_t>(local), static_cast<uint16_t>(number),
 				call.topkWeights ? call.topkWeights[i] : 1.0f};
 	}
@@ -195,7 +221,7 @@ private:
 		if (!epTicketTake(come, 1, size))
 			return;
 		ginResult_t result =
-			gin(chunk % plan.lanes)
+			gin<direct>(chunk % plan.lanes)
 				.put(static_cast<int>(rank), plan.slab,
 				     rowAt(half, plan.rank, first), plan.slab,
 				     stagedRowAt(half, rank, first),
@@ -221,16 +247,37 @@ private:
 				*reinterpret_cast<float *>(to[i].to + at) = scale;
 	}
 
-	GIN_FN void sendRow(uint32_t t, const epTarget *to) const
+	GIN_FN const char *rowOf(uint32_t t) const { return call.x.data + t * call.x.inner; }
+
+	/* Pieces of 16 bytes of a payload; a piece that is cast comes from two of x. */
+	GIN_FN uint32_t pieces() const { return call.hidden * (cast == epCastNone ? 2 : 1) / 16; }
+
+	GIN_FN void loadAhead(uint32_t t, Ahead &ahead) const
 	{
-		const char *x = call.x.data + t * call.x.inner;
+		const uint32_t p = thread();
+		if (!GIN_ON_GPU || p >= pieces())
+			return;
 		if (cast == epCastToF8) {
-			castRow(x, to);
+			ahead.piece[0] = epPieceLoad(rowOf(t) + p * 32);
+			ahead.piece[1] = epPieceLoad(rowOf(t) + p * 32 + 16);
 			return;
 		}
-		const uint32_t pieces = call.hidden * (cast == epCastNone ? 2 : 1) / 16;
-		for (uint32_t p = thread(); p < pieces; p += threads())
-			store(to, plan.payload + p * 16, epPieceLoad(x + p * 16));
+		ahead.piece[0] = epPieceLoad(rowOf(t) + p * 16);
+		if (p + threads() < pieces())
+			ahead.piece[1] = epPieceLoad(rowOf(t) + (p + threads()) * 16);
+	}
+
+	GIN_FN void sendRow(uint32_t t, const epTarget *to, const Ahead &ahead) const
+	{
+		if (cast == epCastToF8) {
+			castRow(rowOf(t), to, ahead);
+			return;
+		}
+		for (uint32_t p = thread(), n = 0; p < pieces(); p += threads(), n++)
+			store(to, plan.payload + p * 16,
+			      GIN_ON_GPU && n == 0   ? ahead.piece[0]
+			      : GIN_ON_GPU && n == 1 ? ahead.piece[1]
+						     : epPieceLoad(rowOf(t) + p * 16));
 		if (cast == epCastF8)
 			for (uint32_t g = thread(); g < (call.hidden + 127) / 128; g += threads())
 				storeScale(to, g, scaleAt(t, g));
@@ -253,7 +300,11 @@ private:
 
 	GIN_FN static Sixteen load(const char *x)
 	{
-		ginWord16 a = epPieceLoad(x), b = epPieceLoad(x + 16);
+		return sixteen(epPieceLoad(x), epPieceLoad(x + 16));
+	}
+
+	GIN_FN static Sixteen sixteen(ginWord16 a, ginWord16 b)
+	{
 		return {{static_cast<uint32_t>(a.half[0]), static_cast<uint32_t>(a.half[0] >> 32),
 			 static_cast<uint32_t>(a.half[1]), static_cast<uint32_t>(a.half[1] >> 32),
 			 static_cast<uint32_t>(b.half[0]), static_cast<uint32_t>(b.half[0] >> 32),
@@ -284,28 +335,30 @@ private:
 	}
 
 	/* 8 threads of a warp cast 128 elements; on the host one thread does. */
-	GIN_FN void castRow(const char *x, const epTarget *to) const
+	GIN_FN void castRow(const char *x, const epTarget *to, const Ahead &ahead) const
 	{
 		const bool pow2 = call.scaleKind != GIN_EP_SCALE_F32;
-		const uint32_t pieces = call.hidden / 16;
 #if GIN_ON_GPU
-		for (uint32_t p = thread(); p < (pieces + 31) / 32 * 32; p += threads()) {
-			Sixteen v = {};
-			if (p < pieces)
+		for (uint32_t p = thread(); p < (pieces() + 31) / 32 * 32; p += threads()) {
+			Sixteen v = sixteen(ahead.piece[0], ahead.piece[1]);
+			if (p >= pieces())
+				v = {};
+			else if (p != thread())
 				v = load(x + p * 32);
 			float most = largest(v, 1e-4f);
 			for (uint32_t lane = 1; lane < 8; lane *= 2)
 				most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, lane));
 			epScale scale = epScaleOf(most, pow2);
-			if (p >= pieces)
+			if (p >= pieces())
 				continue;
 			store(to, plan.payload + p * 16, toF8(v, scale.factor));
 			if (p % 8 == 0)
 				storeScale(to, p / 8, scale.scale);
 		}
 #else
-		for (uint32_t g = thread(); g < (pieces + 7) / 8; g += threads()) {
-			const uint32_t end = g * 8 + 8 < pieces ? g * 8 + 8 : pieces;
+		(void)ahead;
+		for (uint32_t g = thread(); g < (pieces() + 7) / 8; g += threads()) {
+			const uint32_t end = g * 8 + 8 < pieces() ? g * 8 + 8 : pieces();
 			float most = 1e-4f;
 			for (uint32_t p = g * 8; p < end; p++)
 				most = largest(load(x + p * 32), most);

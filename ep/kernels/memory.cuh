@@ -47,6 +47,12 @@ GIN_FN void epWordAdd(uint32_t *word, uint32_t value)
 	ginAdd<ginRelaxed, ginScopeDevice>(word, value);
 }
 
+/* No edge: sets the word to 0; true if it was not 0. */
+GIN_FN bool epWordTake(uint32_t *word)
+{
+	return ginExchange<ginRelaxed, ginScopeDevice>(word, 0u) != 0;
+}
+
 /* No edge: true for the first caller. */
 GIN_FN bool epWordClaim(uint32_t *word)
 {

@@ -148,8 +148,7 @@ static void fillPointers(ginEp_t ep, const struct epSizes *sizes)
 	plan->state = ep->state;
 	plan->masked = stateAt(ep, sizes->masked);
 	plan->observed = stateAt(ep, sizes->observed);
-	plan->rowsBase = stateAt(ep, sizes->rowsBase);
-	plan->partsBase = stateAt(ep, sizes->partsBase);
+	plan->owed = stateAt(ep, sizes->owed);
 	plan->chunks = stateAt(ep, sizes->chunks);
 	plan->rankOf = stateAt(ep, sizes->rankOf);
 	plan->firstExpert = stateAt(ep, sizes->firstExpert);
