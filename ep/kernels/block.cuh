@@ -73,6 +73,81 @@ GIN_FN void epScratchAdd(uint32_t *word, uint32_t value)
 #endif
 }
 
+/*
+ * Seldom called functions take the kernel's parameters and scalars: a method would force its object
+ * into memory.
+ */
+
+/* The first failure of this rank, for ginEpGetAsyncError(). */
+GIN_FN_COLD void epRecord(const epArgs &args, uint32_t number, int32_t rank, ginResult_t result,
+			  uint32_t epoch, uint64_t expected, uint64_t seen)
+{
+	epPage *page = args.plan.page;
+	if (!epWordClaim(&args.plan.state->recordClaim))
+		return;
+	page->result = result;
+	page->call = number;
+	page->rank = rank;
+	page->epoch = epoch;
+	page->expected = expected;
+	page->seen = seen;
+	epPagePublish(&page->valid);
+}
+
+/*
+ * One thread has waited for `rank` in vain. GIN_EP_LOST_MASK masks the rank; otherwise, and after
+ * ginCommAbort(), all later kernels return at once.
+ */
+GIN_FN_COLD void epLose(const epArgs &args, uint32_t number, uint32_t rank, ginResult_t result,
+			uint32_t epoch, uint64_t expected, uint64_t seen)
+{
+	const epPlan &plan = args.plan;
+	epWordStore(&plan.observed[rank], 1);
+	epPageStore(&plan.pageObserved[rank], 1);
+	if (plan.onLost == GIN_EP_LOST_MASK && result != ginErrorAborted) {
+		epWordStore(&plan.masked[rank], 1);
+		epPageStore(&plan.pageMasked[rank], 1);
+	} else {
+		epWordStore(&plan.state->failed, result);
+		epPageStore(&plan.page->failed, result);
+	}
+	epRecord(args, number, static_cast<int32_t>(rank), result, epoch, expected, seen);
+}
+
+/* Waits of a call depend on `rank`. */
+GIN_FN ginOptions epFrom(const epArgs &args, uint32_t rank)
+{
+	ginOptions options;
+	options.from = {rank, 1, 1};
+	options.timeout = args.plan.timeout ? args.plan.timeout : GIN_FOREVER;
+	return options;
+}
+
+/* One thread waits for a signal that depends on `rank`. False: the rank is lost. */
+template <bool direct> GIN_FN_COLD bool epAwaitLong(const epArgs &args, uint32_t number,
+						    uint32_t rank, uint32_t lane, uint32_t id,
+						    uint64_t least, uint32_t epoch)
+{
+	GinOn<epRoutes<direct>> gin(args.dc, lane);
+	ginResult_t result = gin.waitSignal(id, least, GinThread{}, epFrom(args, rank));
+	if (result == ginSuccess)
+		return true;
+	epLose(args, number, rank, result, epoch, least, gin.readSignal(id));
+	return false;
+}
+
+/* A signal to `rank`, by one thread. Strong: covers the stores of the block. */
+template <bool direct> GIN_FN_COLD void epRaise(const epArgs &args, uint32_t number, uint32_t rank,
+						uint32_t lane, bool strong, uint32_t id,
+						uint64_t value, uint32_t epoch)
+{
+	GinOn<epRoutes<direct>> gin(args.dc, lane);
+	ginResult_t result = gin.signal(static_cast<int>(rank), ginSignalById(strong, id, value),
+					GinThread{}, epFrom(args, rank));
+	if (result != ginSuccess)
+		epLose(args, number, rank, result, epoch, value, 0);
+}
+
 class EpBlock
 {
 protected:
@@ -197,47 +272,12 @@ protected:
 		}
 	}
 
-	/* Waits of this call depend on `rank`. */
-	GIN_FN ginOptions from(uint32_t rank) const
-	{
-		ginOptions options;
-		options.from = {rank, 1, 1};
-		options.timeout = plan.timeout ? plan.timeout : GIN_FOREVER;
-		return options;
-	}
+	GIN_FN ginOptions from(uint32_t rank) const { return epFrom(args, rank); }
 
-	/*
-	 * One thread has waited for `rank` in vain. GIN_EP_LOST_MASK masks the rank; otherwise, and
-	 * after ginCommAbort(), all later kernels return at once.
-	 */
-	GIN_FN_COLD void lose(uint32_t number, uint32_t rank, ginResult_t result, uint32_t epoch,
-			      uint64_t expected, uint64_t seen) const
+	GIN_FN void lose(uint32_t number, uint32_t rank, ginResult_t result, uint32_t epoch,
+			 uint64_t expected, uint64_t seen) const
 	{
-		epWordStore(&plan.observed[rank], 1);
-		epPageStore(&plan.pageObserved[rank], 1);
-		if (plan.onLost == GIN_EP_LOST_MASK && result != ginErrorAborted) {
-			epWordStore(&plan.masked[rank], 1);
-			epPageStore(&plan.pageMasked[rank], 1);
-		} else {
-			epWordStore(&plan.state->failed, result);
-			epPageStore(&plan.page->failed, result);
-		}
-		record(number, static_cast<int32_t>(rank), result, epoch, expected, seen);
-	}
-
-	GIN_FN_COLD void record(uint32_t number, int32_t rank, ginResult_t result, uint32_t epoch,
-				uint64_t expected, uint64_t seen) const
-	{
-		if (!epWordClaim(&plan.state->recordClaim))
-			return;
-		epPage *page = plan.page;
-		page->result = result;
-		page->call = number;
-		page->rank = rank;
-		page->epoch = epoch;
-		page->expected = expected;
-		page->seen = seen;
-		epPagePublish(&page->valid);
+		epLose(args, number, rank, result, epoch, expected, seen);
 	}
 
 	/* One thread waits for a signal that depends on `rank`. False: the rank is lost. */
@@ -248,19 +288,7 @@ protected:
 		for (uint32_t look = 0; look < EP_LOOKS; look++)
 			if (static_cast<int64_t>(context.readSignal(id) - least) >= 0)
 				return true;
-		return awaitLong<direct>(number, rank, lane, id, least, epoch);
-	}
-
-	template <bool direct> GIN_FN_COLD bool awaitLong(uint32_t number, uint32_t rank,
-							  uint32_t lane, uint32_t id,
-							  uint64_t least, uint32_t epoch) const
-	{
-		auto context = gin<direct>(lane);
-		ginResult_t result = context.waitSignal(id, least, GinThread{}, from(rank));
-		if (result == ginSuccess)
-			return true;
-		lose(number, rank, result, epoch, least, context.readSignal(id));
-		return false;
+		return epAwaitLong<direct>(args, number, rank, lane, id, least, epoch);
 	}
 
 	/*
@@ -293,14 +321,11 @@ protected:
 		return true;
 	}
 
-	/* A signal to `rank`, by one thread. Strong: covers the stores of the block. */
 	template <bool direct, class Signal> GIN_FN void
 	raise(uint32_t number, uint32_t rank, uint32_t lane, Signal signal, uint32_t epoch) const
 	{
-		ginResult_t result = gin<direct>(lane).signal(static_cast<int>(rank), signal,
-							      GinThread{}, from(rank));
-		if (result != ginSuccess)
-			lose(number, rank, result, epoch, signal.value, 0);
+		const ginSignalOp op = ginSignalOf(signal);
+		epRaise<direct>(args, number, rank, lane, op.strong, op.id, op.value, epoch);
 	}
 
 	/*

@@ -28,6 +28,23 @@ GIN_FN epItem epItemLoad(const char *src)
 		epFloatOf(static_cast<uint32_t>(word >> 32))};
 }
 
+/* One thread waits for a word with the tag of the epoch. False: the source is lost. */
+template <bool direct> GIN_FN_COLD bool epAwaitWordLong(const epArgs &args, size_t at,
+							uint32_t source, bool timed, uint32_t epoch)
+{
+	GinOn<epRoutes<direct>> gin(args.dc, 0);
+	const uint64_t least = static_cast<uint64_t>(epoch + 1) << 32;
+	ginOptions options = epFrom(args, source);
+	if (!timed)
+		options.timeout = GIN_FOREVER;
+	ginResult_t result = gin.waitValue(args.plan.slab, at, least, GinThread{}, options);
+	if (result == ginSuccess)
+		return true;
+	epLose(args, ginEpCallDispatchRecv, source, result, epoch, least,
+	       gin.readValue(args.plan.slab, at));
+	return false;
+}
+
 template <bool direct> class EpDispatchRecv : public EpBlock
 {
 	uint32_t epoch, half, words;
@@ -119,25 +136,10 @@ private:
 			if (static_cast<int64_t>(seen - least()) >= 0)
 				return true;
 		}
-		if (!awaitWordLong(at, source, timed))
+		if (!epAwaitWordLong<direct>(args, at, source, timed, epoch))
 			return false;
 		*value = static_cast<uint32_t>(context.readValue(plan.slab, at));
 		return true;
-	}
-
-	GIN_FN_COLD bool awaitWordLong(size_t at, uint32_t source, bool timed) const
-	{
-		auto context = gin<direct>(0);
-		ginOptions options = from(source);
-		if (!timed)
-			options.timeout = GIN_FOREVER;
-		ginResult_t result =
-			context.waitValue(plan.slab, at, least(), GinThread{}, options);
-		if (result == ginSuccess)
-			return true;
-		lose(ginEpCallDispatchRecv, source, result, epoch, least(),
-		     context.readValue(plan.slab, at));
-		return false;
 	}
 
 	/*

@@ -80,39 +80,57 @@ protected:
 		return plan.moreRanks + (expert - larger) / plan.eachRank;
 	}
 
-	/* The entry of an index, of which `before` has the earlier entries of the token. */
-	GIN_FN uint32_t entryOf(int64_t expert, const uint32_t *before, uint32_t k, uint32_t item,
-				uint32_t number, uint32_t epoch) const
-	{
-		if (expert == -1)
-			return EP_NONE;
-		bool wrong = expert < -1 || expert >= plan.experts;
-		for (uint32_t j = 0; j < k; j++)
-			wrong |= before[j] == static_cast<uint32_t>(expert);
-		if (!wrong)
-			return static_cast<uint32_t>(expert);
-		if (number)
-			record(number, -1, ginErrorInvalidArgument, epoch, item,
-			       static_cast<uint64_t>(expert));
-		return EP_NONE;
-	}
-
-	/* The entries of a token, by one thread. A wrong index is recorded, if there is a `number`. */
+	/*
+	 * The entries of a token, by one thread, eight at a time. Wrong indices are recorded, if
+	 * there is a `number`.
+	 */
 	GIN_FN void listToken(uint32_t t, uint32_t *to, uint32_t number, uint32_t epoch) const
 	{
-		for (uint32_t first = 0; first < call.topk; first += 8) {
-			int64_t index[8] = {};
+		GIN_NO_UNROLL
+		for (uint32_t first = 0; first < call.topk; first += 8)
+			listEight(t, first, to, number, epoch);
+	}
+
+	GIN_FN void listEight(uint32_t t, uint32_t first, uint32_t *to, uint32_t number,
+			      uint32_t epoch) const
+	{
+		int64_t index[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
+		uint32_t wrong = 0;
+		EP_UNROLL
+		for (uint32_t i = 0; i < 8; i++)
+			if (first + i < call.topk)
+				index[i] = indexAt(t * call.topk + first + i);
+		EP_UNROLL
+		for (uint32_t i = 0; i < 8; i++) {
+			bool bad = index[i] < -1 || index[i] >= plan.experts;
 			EP_UNROLL
-			for (uint32_t i = 0; i < 8; i++)
-				if (first + i < call.topk)
-					index[i] = indexAt(t * call.topk + first + i);
-			EP_UNROLL
-			for (uint32_t i = 0; i < 8; i++)
-				if (first + i < call.topk)
-					to[first + i] =
-						entryOf(index[i], to, first + i,
-							t * call.topk + first + i, number, epoch);
+			for (uint32_t j = 0; j < i; j++)
+				bad |= index[i] >= 0 && index[i] == index[j];
+			wrong |= (bad ? 1u : 0u) << i;
 		}
+		GIN_NO_UNROLL
+		for (uint32_t j = 0; j < first; j++)
+			EP_UNROLL
+		for (uint32_t i = 0; i < 8; i++)
+			wrong |= (to[j] != EP_NONE && index[i] == to[j] ? 1u : 0u) << i;
+		EP_UNROLL
+		for (uint32_t i = 0; i < 8; i++)
+			if (first + i < call.topk)
+				to[first + i] = index[i] < 0 || wrong >> i & 1
+							? EP_NONE
+							: static_cast<uint32_t>(index[i]);
+		if (wrong && number)
+			recordWrong(t * call.topk + first, wrong, number, epoch);
+	}
+
+	/* Records the first of eight items whose bit is set. */
+	GIN_FN void recordWrong(uint32_t item, uint32_t wrong, uint32_t number,
+				uint32_t epoch) const
+	{
+		for (; !(wrong & 1); wrong >>= 1)
+			item++;
+		epRecord(args, number, -1, ginErrorInvalidArgument, epoch, item,
+			 static_cast<uint64_t>(indexAt(item)));
 	}
 
 	/* Makes a short list. The caller syncs. */
