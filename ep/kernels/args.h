@@ -74,7 +74,7 @@ struct epHandle {
 struct epState {
 	uint32_t failed;      /* ginResult_t: kernels return at once */
 	uint32_t recordClaim; /* set by the thread that writes the record */
-	uint32_t epoch[2];    /* of the next dispatch send, combine send */
+	uint32_t epoch[2];    /* of the next dispatch send, combine send; one load has all four */
 	uint32_t ticket[8];   /* [call][half]: blocks that have ended */
 	uint32_t pad[4];
 };

@@ -54,6 +54,7 @@ template <class Test> GIN_FN uint32_t epCount(uint32_t end, Test test)
 	return __reduce_add_sync(0xffffffffu, n);
 #else
 	uint32_t n = 0;
+	GIN_NO_UNROLL
 	for (uint32_t i = 0; i < end; i++)
 		n += test(i) ? 1 : 0;
 	return n;
@@ -175,7 +176,16 @@ protected:
 
 	GIN_FN uint32_t ranks() const { return plan.nRanks; }
 	GIN_FN bool stopped() const { return epWordLoad(&plan.state->failed) != 0; }
-	GIN_FN bool masked(uint32_t rank) const { return epWordLoad(&plan.masked[rank]) != 0; }
+
+	/* The epoch of the next send: 0 of dispatch, 1 of combine. False: kernels do nothing. */
+	GIN_FN bool begin(uint32_t which, uint32_t *epoch) const
+	{
+		const ginWord16 words = epStateLoad(plan.state);
+		*epoch = static_cast<uint32_t>(words.half[1] >> which * 32);
+		return static_cast<uint32_t>(words.half[0]) == 0;
+	}
+	GIN_FN uint32_t maskOf(uint32_t rank) const { return epWordLoad(&plan.masked[rank]); }
+	GIN_FN bool masked(uint32_t rank) const { return maskOf(rank) != 0; }
 
 	template <bool direct> GIN_FN GinOn<epRoutes<direct>> gin(uint32_t lane) const
 	{
@@ -263,8 +273,10 @@ protected:
 	template <class RowsOf, class Row> GIN_FN void eachRow(RowsOf rowsOf, Row row) const
 	{
 		uint32_t most = 0, n = 0;
+		GIN_NO_UNROLL
 		for (uint32_t s = 0; s < ranks(); s++)
 			most = rowsOf(s) > most ? rowsOf(s) : most;
+		GIN_NO_UNROLL
 		for (uint32_t i = ginBlockIndex(); i < most * ranks(); i += ginGridSize()) {
 			const uint32_t slot = i / ranks(), s = i - slot * ranks();
 			if (slot < rowsOf(s))
@@ -280,13 +292,19 @@ protected:
 		epLose(args, number, rank, result, epoch, expected, seen);
 	}
 
+	/* One look at a signal. */
+	template <bool direct> GIN_FN bool reached(uint32_t lane, uint32_t id, uint64_t least) const
+	{
+		return static_cast<int64_t>(gin<direct>(lane).readSignal(id) - least) >= 0;
+	}
+
 	/* One thread waits for a signal that depends on `rank`. False: the rank is lost. */
 	template <bool direct> GIN_FN bool await(uint32_t number, uint32_t rank, uint32_t lane,
 						 uint32_t id, uint64_t least, uint32_t epoch) const
 	{
-		auto context = gin<direct>(lane);
+		GIN_NO_UNROLL
 		for (uint32_t look = 0; look < EP_LOOKS; look++)
-			if (static_cast<int64_t>(context.readSignal(id) - least) >= 0)
+			if (reached<direct>(lane, id, least))
 				return true;
 		return epAwaitLong<direct>(args, number, rank, lane, id, least, epoch);
 	}
@@ -299,10 +317,14 @@ protected:
 	template <bool direct> GIN_FN void awaitCredits(uint32_t number, uint32_t family,
 							uint32_t epoch, uint32_t *fate) const
 	{
-		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads())
-			fate[r] = masked(r) ||
-				  !await<direct>(number, r, 0, signalId(family, epoch % 2, r),
-						 epoch / 2, epoch);
+		GIN_NO_UNROLL
+		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads()) {
+			const uint32_t id = signalId(family, epoch % 2, r);
+			const uint32_t out = maskOf(r); /* the load of the signal follows at once */
+			const bool come = reached<direct>(0, id, epoch / 2);
+			fate[r] = out ||
+				  (!come && !await<direct>(number, r, 0, id, epoch / 2, epoch));
+		}
 	}
 
 	/*
@@ -315,6 +337,7 @@ protected:
 		const uint32_t id = signalId(family, epoch % 2, rank);
 		const uint64_t least = (epoch / 2 + 1ull) * plan.maxTokens;
 		const uint32_t lanes = direct || isDirect(rank) ? 1 : plan.lanes;
+		GIN_NO_UNROLL
 		for (uint32_t l = 0; l < lanes; l++)
 			if (!await<direct>(number, rank, l, id, least, epoch))
 				return false;
@@ -343,6 +366,7 @@ protected:
 					      GinWeakSignalAdd{id, plan.maxTokens - count}, epoch);
 			return;
 		}
+		GIN_NO_UNROLL
 		for (uint32_t l = 0; l < plan.lanes; l++) {
 			const uint32_t rest = plan.maxTokens - epShareOf(count, l, plan.lanes);
 			if (rest)
@@ -358,6 +382,7 @@ protected:
 	/* All rows of a half are read: kernels after this one give the half back. By one thread. */
 	GIN_FN void oweCredits(uint32_t family, uint32_t half, const uint32_t *lost) const
 	{
+		GIN_NO_UNROLL
 		for (uint32_t r = 0; r < ranks(); r++)
 			if (!lost[r] && !masked(r))
 				epWordStore(owedOf(family, half) + r, 1);
@@ -371,6 +396,7 @@ protected:
 	{
 		if (ginBlockIndex() != ginGridSize() - 1)
 			return;
+		GIN_NO_UNROLL
 		for (uint32_t i = threads() - 1 - thread(); i < 4 * ranks(); i += threads()) {
 			if (!epWordLoad(plan.owed + i) || !epWordTake(plan.owed + i))
 				continue;

@@ -49,9 +49,11 @@ public:
 		half = epoch % 2;
 		if (ginBlockIndex() < call.tokens && thread() == 0)
 			listToken(ginBlockIndex(), entries, 0, 0);
+		GIN_NO_UNROLL
 		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads())
 			awaitRank(r);
 		sync();
+		GIN_NO_UNROLL
 		for (uint32_t t = ginBlockIndex(); t < call.tokens; t += ginGridSize())
 			addToken(t);
 		leave();
@@ -62,7 +64,8 @@ private:
 	{
 		const uint32_t sent = sentOf(call.handle)[r];
 		const uint64_t before = call.waitCost ? ginNow() : 0;
-		gone[r] = masked(r) || !awaitRows<direct>(ginEpCallCombineRecv, epParts, r, epoch);
+		const uint32_t out = maskOf(r);
+		gone[r] = out || !awaitRows<direct>(ginEpCallCombineRecv, epParts, r, epoch);
 		absent[r] = gone[r] || !sent;
 		if (call.waitCost && ginBlockIndex() == 0)
 			call.waitCost[r] += static_cast<int64_t>(ginNow() - before);
@@ -76,11 +79,13 @@ private:
 				listToken(t, entries, 0, 0);
 		}
 		sync();
+		GIN_NO_UNROLL
 		for (uint32_t k = thread(); k < call.topk; k += threads())
 			findPart(t, k);
 		sync();
 		char *out = call.out.data + t * call.out.inner;
 		const uint32_t n = *parts;
+		GIN_NO_UNROLL
 		for (uint32_t p = thread(); p < call.hidden / 8; p += threads()) {
 			epEight eight = {};
 			eight.addRows(sources, n, p);
@@ -112,6 +117,7 @@ private:
 		if (!brings(k) || absent[rankOf(entries[k])])
 			return;
 		uint32_t place = 0, index = 0;
+		GIN_NO_UNROLL
 		for (uint32_t j = 0; j < call.topk; j++) {
 			if (!brings(j) || !before(j, k))
 				continue;
@@ -130,6 +136,7 @@ private:
 	{
 		const Range range = rangeOf(rankOf(entries[k]));
 		bool any = false;
+		GIN_NO_UNROLL
 		for (uint32_t j = 0; j < k; j++)
 			any |= range.has(entries[j]);
 		return !any;

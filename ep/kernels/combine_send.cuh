@@ -17,12 +17,37 @@ struct epSource {
 	uint32_t k;
 };
 
+/* The number of the n-th set bit. */
+GIN_FN uint32_t epNthBit(uint32_t mask, uint32_t n)
+{
+	GIN_NO_UNROLL
+	for (; n; n--)
+		mask &= mask - 1;
+#if GIN_ON_GPU
+	return static_cast<uint32_t>(__ffs(static_cast<int>(mask))) - 1;
+#else
+	return static_cast<uint32_t>(__builtin_ctz(mask));
+#endif
+}
+
+GIN_FN epAnswer epAnswerLoad(const epAnswer *src)
+{
+	const uint64_t word = ginLoadWeak<uint64_t>(reinterpret_cast<const char *>(src));
+	return {static_cast<uint32_t>(word), epFloatOf(static_cast<uint32_t>(word >> 32))};
+}
+
+GIN_FN uint32_t epMaskLoad(const char *record)
+{
+	return ginLoadWeak<uint32_t>(record + sizeof(uint32_t));
+}
+
 /* The bf16 sums of eight elements. */
 struct epEight {
 	float sum[8];
 
 	GIN_FN void add(ginWord16 piece, float weight)
 	{
+		EP_UNROLL
 		for (uint32_t i = 0; i < 4; i++) {
 			uint32_t pair = static_cast<uint32_t>(piece.half[i / 2] >> i % 2 * 32);
 			sum[2 * i] = epFma(weight, epLow(pair), sum[2 * i]);
@@ -33,6 +58,7 @@ struct epEight {
 	/* Adds piece `p` of n rows, in order. Four loads are in flight. */
 	GIN_FN void addRows(const epSource *from, uint32_t n, uint32_t p)
 	{
+		GIN_NO_UNROLL
 		for (uint32_t base = 0; base < n; base += 4) {
 			ginWord16 piece[4] = {};
 			EP_UNROLL
@@ -49,6 +75,7 @@ struct epEight {
 	GIN_FN ginWord16 rounded() const
 	{
 		uint64_t pair[4];
+		EP_UNROLL
 		for (uint32_t i = 0; i < 4; i++)
 			pair[i] = epBf16Pair(sum[2 * i], sum[2 * i + 1]);
 		return {{pair[0] | pair[1] << 32, pair[2] | pair[3] << 32}};
@@ -77,17 +104,20 @@ public:
 
 	GIN_FN void run()
 	{
-		if (!stopped())
-			send();
+		uint32_t sent;
+		send(&sent);
 	}
 
-	/* The epoch of the send. */
-	GIN_FN uint32_t send()
+	/* False: an earlier call has failed, and nothing is done. */
+	GIN_FN bool send(uint32_t *sent)
 	{
-		epoch = epWordLoad(&plan.state->epoch[1]);
+		if (!begin(1, &epoch))
+			return false;
+		*sent = epoch;
 		half = epoch % 2;
 		giveCredits<direct>(ginEpCallCombineSend);
 		awaitCredits<direct>(ginEpCallCombineSend, epPartsFree, epoch, fate);
+		GIN_NO_UNROLL
 		for (uint32_t r = thread(); r < ranks(); r += threads())
 			rowsOut[r] = 0;
 		sync();
@@ -99,18 +129,20 @@ public:
 					sendRow(s, slot, sources + n % 2 * GIN_EP_MAX_TOPK);
 			});
 		sync();
+		GIN_NO_UNROLL
 		for (uint32_t r = thread(); r < ranks(); r += threads())
 			if (rowsOut[r])
 				raise<direct>(ginEpCallCombineSend, r, 0,
 					      GinSignalAdd{signalId(epParts, half, plan.rank),
 							   rowsOut[r]},
 					      epoch);
+		GIN_NO_UNROLL
 		for (uint32_t r = thread(); ginBlockIndex() == ginGridSize() - 1 && r < ranks();
 		     r += threads())
 			if (!fate[r])
 				raiseRest<direct>(ginEpCallCombineSend, epParts, r, received[r],
 						  epoch);
-		return epoch;
+		return true;
 	}
 
 private:
@@ -128,11 +160,12 @@ private:
 	GIN_FN void sendRow(uint32_t s, uint32_t slot, epSource *from)
 	{
 		const char *record = recordOf(call.handle, s, slot);
-		const epReceived row = *reinterpret_cast<const epReceived *>(record);
 		const bool ranked = call.layout == GIN_EP_RANK_MAJOR;
+		epReceived row;
+		if (thread() < plan.topk || !GIN_ON_GPU)
+			findSources(s, slot, record, from);
+		row = *reinterpret_cast<const epReceived *>(record);
 		const uint32_t n = ranked && row.kMask ? 1 : epBits(row.kMask);
-		for (uint32_t k = thread(); k < plan.topk; k += threads())
-			findSource(s, slot, row.kMask, k, from);
 		sync();
 		if (row.token != EP_NONE)
 			sendParts(s, slot, row, from, n);
@@ -145,25 +178,28 @@ private:
 			putParts(s, slot, row, from, n);
 	}
 
-	/* The row of x of item k, if the received row has it. */
-	GIN_FN void findSource(uint32_t s, uint32_t slot, uint32_t kMask, uint32_t k,
-			       epSource *from) const
+	/*
+	 * The rows of x of a received row. The loads of an answer and of the record do not wait for
+	 * each other: an answer that the row has not got is loaded and not used.
+	 */
+	GIN_FN void findSources(uint32_t s, uint32_t slot, const char *record, epSource *from) const
 	{
-		if (!(kMask >> k & 1))
-			return;
-		const uint32_t i = epBits(kMask & ((1u << k) - 1));
-		if (call.layout == GIN_EP_RANK_MAJOR) {
-			if (i == 0)
-				from[0] = {call.x.data + s * call.x.outer + slot * call.x.inner,
-					   1.0f, k};
-			return;
-		}
-		const epAnswer answer = reinterpret_cast<const epAnswer *>(
-			recordOf(call.handle, s, slot) + sizeof(epReceived))[i];
+		const epAnswer *answers =
+			reinterpret_cast<const epAnswer *>(record + sizeof(epReceived));
 		const uint32_t rows = ranks() * plan.maxTokens;
-		from[i] = {call.x.data + answer.row / rows * call.x.outer +
-				   answer.row % rows * call.x.inner,
-			   answer.weight, k};
+		GIN_NO_UNROLL
+		for (uint32_t i = thread(); i < plan.topk; i += threads()) {
+			const epAnswer answer = epAnswerLoad(answers + i);
+			const uint32_t kMask = epMaskLoad(record);
+			if (i >= epBits(kMask))
+				continue;
+			from[i] = {call.x.data + answer.row / rows * call.x.outer +
+					   answer.row % rows * call.x.inner,
+				   answer.weight, epNthBit(kMask, i)};
+			if (call.layout == GIN_EP_RANK_MAJOR)
+				from[i] = {call.x.data + s * call.x.outer + slot * call.x.inner,
+					   1.0f, 0};
+		}
 	}
 
 	/* Where part i of a row is written: at the peer, or staged. */
@@ -181,8 +217,10 @@ private:
 	{
 		const uint32_t pieces = call.hidden / 8;
 		const uint32_t parts = reduce == GIN_EP_REDUCE_RANK ? 1 : n;
+		GIN_NO_UNROLL
 		for (uint32_t i = 0; i < parts; i++) {
 			char *to = partOf(s, slot, row, from, i);
+			GIN_NO_UNROLL
 			for (uint32_t p = thread(); p < pieces; p += threads())
 				epPieceStore(to + p * 16,
 					     reduce == GIN_EP_REDUCE_RANK
@@ -211,6 +249,7 @@ private:
 		if (row.token == EP_NONE)
 			return raise<direct>(ginEpCallCombineSend, s, lane, GinSignalAdd{id, 1},
 					     epoch);
+		GIN_NO_UNROLL
 		for (uint32_t i = 0; i < parts && result == ginSuccess; i++) {
 			ginSignalOp last = ginSignalOf(GinSignalAdd{id, 1});
 			last.present = i + 1 == parts;

@@ -83,15 +83,18 @@ public:
 	{
 		epoch = ofSend;
 		half = epoch % 2;
+		GIN_NO_UNROLL
 		for (uint32_t s = thread(); s < ranks(); s += threads())
 			lost[s] = 0;
 		sync();
 		if (plan.onLost == GIN_EP_LOST_MASK)
 			decide();
+		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < ranks() * words; i += threads())
 			counts[i] = readCount(i / words, i % words);
 		sync();
 		beginItems();
+		GIN_NO_UNROLL
 		for (uint32_t s = thread(); s < ranks(); s += threads())
 			awaitSource(s);
 		sync();
@@ -107,9 +110,11 @@ private:
 	/* GIN_EP_LOST_MASK: one block waits for a source's count line and decides for the grid. */
 	GIN_FN void decide() const
 	{
+		GIN_NO_UNROLL
 		for (uint32_t s = ginBlockIndex(); s < ranks(); s += ginGridSize()) {
 			bool gone = false;
 			uint32_t value = 0;
+			GIN_NO_UNROLL
 			for (uint32_t w = thread(); w < words; w += threads())
 				gone = gone || masked(s) || !awaitCount(s, w, &value);
 			gone = GinCta{}.any(gone);
@@ -130,12 +135,10 @@ private:
 	GIN_FN bool awaitWord(size_t at, uint32_t source, bool timed, uint32_t *value) const
 	{
 		auto context = gin<direct>(0);
-		for (uint32_t look = 0; look < EP_LOOKS; look++) {
-			const uint64_t seen = context.readValue(plan.slab, at);
-			*value = static_cast<uint32_t>(seen);
-			if (static_cast<int64_t>(seen - least()) >= 0)
+		GIN_NO_UNROLL
+		for (uint32_t look = 0; look < EP_LOOKS; look++)
+			if (lookWord(at, value))
 				return true;
-		}
 		if (!epAwaitWordLong<direct>(args, at, source, timed, epoch))
 			return false;
 		*value = static_cast<uint32_t>(context.readValue(plan.slab, at));
@@ -148,13 +151,22 @@ private:
 	 */
 	GIN_FN uint32_t readCount(uint32_t source, uint32_t word) const
 	{
-		uint32_t value = 0, gone = masked(source);
+		uint32_t value = 0, gone = maskOf(source); /* the next load follows at once */
+		const bool come = lookWord(countAt(half, source, word), &value);
 		if (plan.onLost == GIN_EP_LOST_MASK &&
 		    !awaitWord(verdictAt(half, source), plan.rank, false, &gone))
 			gone = 1;
-		if (gone || !awaitCount(source, word, &value))
+		if (gone || (!come && !awaitCount(source, word, &value)))
 			return none(source);
 		return value;
+	}
+
+	/* One look at a word of this rank's slab. True: it has the tag of this epoch. */
+	GIN_FN bool lookWord(size_t at, uint32_t *value) const
+	{
+		const uint64_t seen = gin<direct>(0).readValue(plan.slab, at);
+		*value = static_cast<uint32_t>(seen);
+		return static_cast<int64_t>(seen - least()) >= 0;
 	}
 
 	/* The source is lost before its counts were seen. */
@@ -167,8 +179,10 @@ private:
 	/* Items of sources before: counts[s][1 + e] becomes the first row of source s. */
 	GIN_FN void beginItems() const
 	{
+		GIN_NO_UNROLL
 		for (uint32_t e = thread(); e < plan.localExperts; e += threads()) {
 			uint32_t sum = 0;
+			GIN_NO_UNROLL
 			for (uint32_t s = 0; s < ranks(); s++) {
 				uint32_t n = counts[s * words + 1 + e];
 				counts[s * words + 1 + e] = sum;
@@ -191,16 +205,19 @@ private:
 	/* What the caller gets beside rows, by one block. */
 	GIN_FN void report() const
 	{
+		GIN_NO_UNROLL
 		for (uint32_t s = thread(); s < ranks(); s += threads()) {
 			receivedOf(call.handle)[s] = counts[s * words];
 			if (call.layout == GIN_EP_RANK_MAJOR)
 				call.recvCount[s] = static_cast<int32_t>(counts[s * words]);
 		}
+		GIN_NO_UNROLL
 		for (uint32_t e = thread(); e < plan.localExperts; e += threads()) {
 			if (call.layout == GIN_EP_EXPERT_MAJOR)
 				call.recvCount[e] = static_cast<int32_t>(totals[e]);
 			if (call.recvStats)
 				call.recvStats[e] += static_cast<int32_t>(totals[e]);
+			GIN_NO_UNROLL
 			for (uint32_t s = 0; call.layoutRange && s < ranks(); s++)
 				call.layoutRange[e * ranks() + s] = rangeOf(s, e);
 		}
@@ -225,6 +242,7 @@ private:
 			if (!lost[s])
 				copyRow(s, slot, targets + n % 2 * GIN_EP_MAX_TOPK);
 		});
+		GIN_NO_UNROLL
 		for (uint32_t s = 0; s < ranks(); s++)
 			if (lost[s])
 				clearSource(s);
@@ -236,21 +254,29 @@ private:
 		const ginWord16 head = epPieceLoad(row);
 		const uint32_t kMask = static_cast<uint32_t>(head.half[0] >> 32);
 		const uint32_t n = epBits(kMask);
+		ginWord16 ahead = {};
+		if (GIN_ON_GPU && thread() < pieces())
+			ahead = epPieceLoad(row + plan.payload + thread() * 16);
 		if (call.layout == GIN_EP_RANK_MAJOR)
 			listRow(row, kMask, s, slot);
-		for (uint32_t i = thread(); call.layout == GIN_EP_EXPERT_MAJOR && i < n;
-		     i += threads())
-			placeItem(row, s, slot, i, to);
+		else
+			placeItems(row, head, s, slot, to);
 		if (thread() == 0)
 			placeHeader(head, s, slot, to);
 		sync();
-		copyPayload(row, to, call.layout == GIN_EP_RANK_MAJOR ? 1 : n);
+		copyPayload(row, to, call.layout == GIN_EP_RANK_MAJOR ? 1 : n, ahead);
+	}
+
+	GIN_FN uint32_t pieces() const
+	{
+		return call.hidden * (call.rows == GIN_EP_ROWS_F8 ? 1 : 2) / 16;
 	}
 
 	/* Rank-major: the experts and weights of a row. */
 	GIN_FN void listRow(const char *row, uint32_t kMask, uint32_t s, uint32_t slot) const
 	{
 		const size_t at = (static_cast<size_t>(s) * plan.maxTokens + slot) * call.topk;
+		GIN_NO_UNROLL
 		for (uint32_t k = thread(); k < call.topk; k += threads()) {
 			const uint32_t i = epBits(kMask & ((1u << k) - 1));
 			const bool has = kMask >> k & 1;
@@ -263,20 +289,28 @@ private:
 		}
 	}
 
-	/* Item i of a row: its row of the expert, for recvX and for the handle. */
-	GIN_FN void placeItem(const char *row, uint32_t s, uint32_t slot, uint32_t i,
-			      epRowTarget *to) const
+	/*
+	 * The items of a row: each one's row of its expert, for recvX and for the handle. The load
+	 * of an item does not wait for the header: an item that the row has not got is not used.
+	 */
+	GIN_FN void placeItems(const char *row, ginWord16 head, uint32_t s, uint32_t slot,
+			       epRowTarget *to) const
 	{
-		const epItem item = epItemLoad(row + sizeof(epHeader) + i * sizeof(epItem));
 		epAnswer *answers = reinterpret_cast<epAnswer *>(recordOf(call.handle, s, slot) +
 								 sizeof(epReceived));
-		const uint32_t r = counts[s * words + 1 + item.expert] + item.number;
 		const uint32_t rows = ranks() * plan.maxTokens;
-		answers[i] = {item.expert * rows + r, item.weight};
-		to[i] = targetOf(item.expert, r);
-		if (call.srcInfo)
-			call.srcInfo[static_cast<size_t>(item.expert) * rows + r] =
-				static_cast<int32_t>(epWord32(row));
+		GIN_NO_UNROLL
+		for (uint32_t i = thread(); i < plan.topk; i += threads()) {
+			const epItem item = epItemLoad(row + sizeof(epHeader) + i * sizeof(epItem));
+			if (i >= epBits(static_cast<uint32_t>(head.half[0] >> 32)))
+				continue;
+			const uint32_t r = counts[s * words + 1 + item.expert] + item.number;
+			answers[i] = {item.expert * rows + r, item.weight};
+			to[i] = targetOf(item.expert, r);
+			if (call.srcInfo)
+				call.srcInfo[static_cast<size_t>(item.expert) * rows + r] =
+					static_cast<int32_t>(head.half[0]);
+		}
 	}
 
 	GIN_FN epRowTarget targetOf(uint32_t outer, uint32_t inner) const
@@ -301,12 +335,15 @@ private:
 	}
 
 	/* One read of the row, a write for each of its n targets. */
-	GIN_FN void copyPayload(const char *row, const epRowTarget *to, uint32_t n) const
+	GIN_FN void copyPayload(const char *row, const epRowTarget *to, uint32_t n,
+				ginWord16 ahead) const
 	{
 		const bool f8 = call.rows == GIN_EP_ROWS_F8;
-		const uint32_t pieces = call.hidden * (f8 ? 1 : 2) / 16;
-		for (uint32_t p = thread(); p < pieces; p += threads()) {
-			const ginWord16 piece = epPieceLoad(row + plan.payload + p * 16);
+		GIN_NO_UNROLL
+		for (uint32_t p = thread(); p < pieces(); p += threads()) {
+			const ginWord16 piece = GIN_ON_GPU && p == thread()
+							? ahead
+							: epPieceLoad(row + plan.payload + p * 16);
 			for (uint32_t i = 0; i < n; i++)
 				epPieceStore(to[i].x + p * 16, piece);
 		}
@@ -315,12 +352,15 @@ private:
 		const uint32_t groups = (call.hidden + 127) / 128;
 		const char *scales = row + plan.payload + call.hidden;
 		if (call.scaleKind != GIN_EP_SCALE_UE8M0) {
+			GIN_NO_UNROLL
 			for (uint32_t g = thread(); g < groups; g += threads())
 				storeWord(to, n, g, epWord32(scales + g * 4));
 			return;
 		}
+		GIN_NO_UNROLL
 		for (uint32_t w = thread(); w < (groups + 3) / 4; w += threads()) {
 			uint32_t word = 0;
+			GIN_NO_UNROLL
 			for (uint32_t g = w * 4; g < w * 4 + 4 && g < groups; g++)
 				word |= epToUe8m0(epFloatOf(epWord32(scales + g * 4))) << g % 4 * 8;
 			storeWord(to, n, w, word);
@@ -339,15 +379,18 @@ private:
 	GIN_FN void clearSource(uint32_t s) const
 	{
 		const uint32_t outer = call.layout == GIN_EP_RANK_MAJOR ? 1 : plan.localExperts;
+		GIN_NO_UNROLL
 		for (uint32_t e = 0; e < outer; e++) {
 			uint32_t first = 0, end = counts[s * words];
 			if (call.layout != GIN_EP_RANK_MAJOR) {
 				first = counts[s * words + 1 + e];
 				end = endOf(s, e);
 			}
+			GIN_NO_UNROLL
 			for (uint32_t r = first + ginBlockIndex(); r < end; r += ginGridSize())
 				clearRow(call.layout == GIN_EP_RANK_MAJOR ? s : e, r);
 		}
+		GIN_NO_UNROLL
 		for (uint32_t slot = ginBlockIndex(); slot < counts[s * words];
 		     slot += ginGridSize())
 			if (thread() == 0)
@@ -359,10 +402,11 @@ private:
 	{
 		const epRowTarget to = targetOf(outer, inner);
 		const bool f8 = call.rows == GIN_EP_ROWS_F8;
-		const uint32_t pieces = call.hidden * (f8 ? 1 : 2) / 16;
 		const uint32_t each = call.scaleKind == GIN_EP_SCALE_UE8M0 ? 512 : 128;
-		for (uint32_t p = thread(); p < pieces; p += threads())
+		GIN_NO_UNROLL
+		for (uint32_t p = thread(); p < pieces(); p += threads())
 			epPieceStore(to.x + p * 16, {{0, 0}});
+		GIN_NO_UNROLL
 		for (uint32_t g = thread(); f8 && g < (call.hidden + each - 1) / each;
 		     g += threads())
 			storeWord(&to, 1, g, 0);

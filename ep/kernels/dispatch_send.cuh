@@ -53,32 +53,38 @@ public:
 
 	GIN_FN void run()
 	{
-		if (!stopped())
-			send();
+		uint32_t sent;
+		send(&sent);
 	}
 
-	/* The epoch of the send. */
-	GIN_FN uint32_t send()
+	/* False: an earlier call has failed, and nothing is done. */
+	GIN_FN bool send(uint32_t *sent)
 	{
 		Ahead ahead = {};
-		epoch = epWordLoad(&plan.state->epoch[0]);
-		half = epoch % 2;
 		if (ginBlockIndex() < call.tokens)
 			loadAhead(ginBlockIndex(), ahead);
+		if (!begin(0, &epoch))
+			return false;
+		*sent = epoch;
+		half = epoch % 2;
 		giveCredits<direct>(ginEpCallDispatchSend);
 		awaitCredits<direct>(ginEpCallDispatchSend, epRowsFree, epoch, fate);
 		listItems(ginEpCallDispatchSend, epoch);
+		GIN_NO_UNROLL
 		for (uint32_t r = thread(); r < ranks(); r += threads())
 			rowsOut[r] = 0;
+		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < 2 * GIN_EP_MAX_TOPK; i += threads())
 			targets[i].to = nullptr;
 		sync();
 		advance();
 		if (!direct)
 			countRows();
+		GIN_NO_UNROLL
 		for (uint32_t r = ginGridSize() - 1 - ginBlockIndex(); r < ranks();
 		     r += ginGridSize())
 			sendCounts(r);
+		GIN_NO_UNROLL
 		for (uint32_t t = ginBlockIndex(), n = 0; t < call.tokens;
 		     t += ginGridSize(), n++) {
 			if (n)
@@ -87,13 +93,14 @@ public:
 				  targets + (n + 1) % 2 * GIN_EP_MAX_TOPK);
 		}
 		sync();
+		GIN_NO_UNROLL
 		for (uint32_t r = thread(); r < ranks(); r += threads())
 			if (rowsOut[r])
 				raise<direct>(
 					ginEpCallDispatchSend, r, 0,
 					GinSignalAdd{signalId(epRows, half, plan.rank), rowsOut[r]},
 					epoch);
-		return epoch;
+		return true;
 	}
 
 private:
@@ -111,6 +118,7 @@ private:
 	/* The rows of all blocks for each rank: chunks of staged rows end there. */
 	GIN_FN void countRows() const
 	{
+		GIN_NO_UNROLL
 		for (uint32_t r = epTeam(); r < ranks(); r += epTeams()) {
 			uint32_t rows = rowsTo(r);
 			if (epTeamFirst())
@@ -140,6 +148,7 @@ private:
 		const int peer = static_cast<int>(r);
 		if (direct || isDirect(r)) {
 			uint64_t *line = reinterpret_cast<uint64_t *>(slabOf(r) + at);
+			GIN_NO_UNROLL
 			for (uint32_t w = thread(); w < words; w += threads())
 				ginDirectStore(reinterpret_cast<char *>(line + w),
 					       tag | histogram[w]);
@@ -147,6 +156,7 @@ private:
 		}
 		const size_t staged = plan.stagedCountsAt - plan.countsAt + countAt(half, r, 0);
 		uint64_t *line = reinterpret_cast<uint64_t *>(plan.own + staged);
+		GIN_NO_UNROLL
 		for (uint32_t w = thread(); w < words; w += threads())
 			line[w] = tag | histogram[w];
 		ginResult_t result = gin<direct>(0).put(peer, plan.slab, at, plan.slab, staged,
@@ -159,9 +169,11 @@ private:
 	/* `to` is empty; `next` becomes empty, for the next token. */
 	GIN_FN void sendToken(uint32_t t, epTarget *to, const Ahead &ahead, epTarget *next)
 	{
+		GIN_NO_UNROLL
 		for (uint32_t k = epTeam(); k < call.topk; k += epTeams())
 			place(t, k, to);
 		sync();
+		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < call.topk; i += threads())
 			next[i].to = nullptr;
 		sendRow(t, to, ahead);
@@ -170,6 +182,7 @@ private:
 			return;
 		}
 		sync();
+		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < call.topk; i += threads())
 			if (to[i].to && !isDirect(to[i].rank))
 				stagedOne(to[i].rank, to[i].slot);
@@ -232,9 +245,13 @@ private:
 			lose(ginEpCallDispatchSend, rank, result, epoch, size, 0);
 	}
 
+	/* Ranks that a token can go to. */
+	GIN_FN uint32_t places() const { return call.topk < ranks() ? call.topk : ranks(); }
+
 	GIN_FN void store(const epTarget *to, size_t offset, ginWord16 piece) const
 	{
-		for (uint32_t i = 0; i < call.topk; i++)
+		GIN_NO_UNROLL
+		for (uint32_t i = 0; i < places(); i++)
 			if (to[i].to)
 				epPieceStore(to[i].to + offset, piece);
 	}
@@ -242,7 +259,8 @@ private:
 	GIN_FN void storeScale(const epTarget *to, uint32_t group, float scale) const
 	{
 		const size_t at = plan.payload + call.hidden + group * sizeof(float);
-		for (uint32_t i = 0; i < call.topk; i++)
+		GIN_NO_UNROLL
+		for (uint32_t i = 0; i < places(); i++)
 			if (to[i].to)
 				*reinterpret_cast<float *>(to[i].to + at) = scale;
 	}
@@ -273,14 +291,16 @@ private:
 			castRow(rowOf(t), to, ahead);
 			return;
 		}
+		GIN_NO_UNROLL
 		for (uint32_t p = thread(), n = 0; p < pieces(); p += threads(), n++)
 			store(to, plan.payload + p * 16,
 			      GIN_ON_GPU && n == 0   ? ahead.piece[0]
 			      : GIN_ON_GPU && n == 1 ? ahead.piece[1]
 						     : epPieceLoad(rowOf(t) + p * 16));
 		if (cast == epCastF8)
-			for (uint32_t g = thread(); g < (call.hidden + 127) / 128; g += threads())
-				storeScale(to, g, scaleAt(t, g));
+			GIN_NO_UNROLL
+		for (uint32_t g = thread(); g < (call.hidden + 127) / 128; g += threads())
+			storeScale(to, g, scaleAt(t, g));
 	}
 
 	GIN_FN float scaleAt(uint32_t t, uint32_t group) const
@@ -313,6 +333,7 @@ private:
 
 	GIN_FN static float largest(const Sixteen &v, float most)
 	{
+		EP_UNROLL
 		for (uint32_t i = 0; i < 8; i++) {
 			most = epLarger(most, epMagnitude(epLow(v.pair[i])));
 			most = epLarger(most, epMagnitude(epHigh(v.pair[i])));
@@ -329,6 +350,7 @@ private:
 	GIN_FN static ginWord16 toF8(const Sixteen &v, float factor)
 	{
 		uint64_t word[4];
+		EP_UNROLL
 		for (uint32_t i = 0; i < 4; i++)
 			word[i] = quad(v.pair[2 * i], v.pair[2 * i + 1], factor);
 		return {{word[0] | word[1] << 32, word[2] | word[3] << 32}};
@@ -339,6 +361,7 @@ private:
 	{
 		const bool pow2 = call.scaleKind != GIN_EP_SCALE_F32;
 #if GIN_ON_GPU
+		GIN_NO_UNROLL
 		for (uint32_t p = thread(); p < (pieces() + 31) / 32 * 32; p += threads()) {
 			Sixteen v = sixteen(ahead.piece[0], ahead.piece[1]);
 			if (p >= pieces())
@@ -346,6 +369,7 @@ private:
 			else if (p != thread())
 				v = load(x + p * 32);
 			float most = largest(v, 1e-4f);
+			EP_UNROLL
 			for (uint32_t lane = 1; lane < 8; lane *= 2)
 				most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, lane));
 			epScale scale = epScaleOf(most, pow2);
@@ -357,12 +381,15 @@ private:
 		}
 #else
 		(void)ahead;
+		GIN_NO_UNROLL
 		for (uint32_t g = thread(); g < (pieces() + 7) / 8; g += threads()) {
 			const uint32_t end = g * 8 + 8 < pieces() ? g * 8 + 8 : pieces();
 			float most = 1e-4f;
+			GIN_NO_UNROLL
 			for (uint32_t p = g * 8; p < end; p++)
 				most = largest(load(x + p * 32), most);
 			epScale scale = epScaleOf(most, pow2);
+			GIN_NO_UNROLL
 			for (uint32_t p = g * 8; p < end; p++)
 				store(to, plan.payload + p * 16,
 				      toF8(load(x + p * 32), scale.factor));

@@ -32,9 +32,9 @@ public:
 
 	GIN_FN void run()
 	{
-		if (stopped())
+		uint32_t epoch;
+		if (!Send(args, shared).send(&epoch))
 			return;
-		const uint32_t epoch = Send(args, shared).send();
 		sync(); /* the scratch changes its owner */
 		Recv(args, shared).receive(epoch);
 	}

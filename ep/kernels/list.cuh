@@ -127,6 +127,7 @@ protected:
 	GIN_FN void recordWrong(uint32_t item, uint32_t wrong, uint32_t number,
 				uint32_t epoch) const
 	{
+		GIN_NO_UNROLL
 		for (; !(wrong & 1); wrong >>= 1)
 			item++;
 		epRecord(args, number, -1, ginErrorInvalidArgument, epoch, item,
@@ -138,6 +139,7 @@ protected:
 	{
 		if (call.longList)
 			return;
+		GIN_NO_UNROLL
 		for (uint32_t t = thread(); t < call.tokens; t += threads())
 			listToken(t, list + t * call.topk, number, epoch);
 	}
@@ -165,6 +167,7 @@ protected:
 		share.place =
 			epBits(__ballot_sync(0xffffffffu, first && mine != EP_NONE && mine < rank));
 #else
+		GIN_NO_UNROLL
 		for (uint32_t k = 0; k < call.topk; k++) {
 			const uint32_t entry = list[t * call.topk + k];
 			if (entry == EP_NONE)
@@ -236,11 +239,13 @@ protected:
 	GIN_FN void histogramOf(uint32_t rank, uint32_t *word, uint32_t words) const
 	{
 		const Range range = rangeOf(rank);
+		GIN_NO_UNROLL
 		for (uint32_t w = thread(); w < words; w += threads())
 			word[w] = !call.longList ? 0
 				  : w		 ? plan.totals[range.first + w - 1]
 						 : plan.totals[plan.experts + rank];
 		sync();
+		GIN_NO_UNROLL
 		for (uint32_t i = thread(); !call.longList && i < items(); i += threads()) {
 			if (!range.has(list[i]))
 				continue;
@@ -264,6 +269,7 @@ public:
 		const uint32_t step = ginGridSize() * threads();
 		if (stopped())
 			return;
+		GIN_NO_UNROLL
 		for (uint32_t t = ginBlockIndex() * threads() + thread(); t < call.tokens;
 		     t += step)
 			listToken(t, list + t * call.topk, ginEpCallDispatchSend, epoch);
@@ -281,6 +287,7 @@ public:
 		const uint32_t teams = ginGridSize() * epTeams();
 		if (stopped())
 			return;
+		GIN_NO_UNROLL
 		for (uint32_t j = ginBlockIndex() * epTeams() + epTeam();
 		     j < plan.experts + ranks(); j += teams) {
 			if (j < plan.experts)
@@ -297,6 +304,7 @@ private:
 	{
 		uint32_t n = 0;
 #if GIN_ON_GPU
+		GIN_NO_UNROLL
 		for (uint32_t i = ginLane(); i - ginLane() < end; i += 32) {
 			const bool mine = i < end && test(i);
 			const uint32_t all = __ballot_sync(0xffffffffu, mine);
@@ -305,6 +313,7 @@ private:
 			n += epBits(all);
 		}
 #else
+		GIN_NO_UNROLL
 		for (uint32_t i = 0; i < end; i++)
 			if (test(i))
 				mark(i, n++);
@@ -327,6 +336,7 @@ private:
 		uint32_t n = number(
 			call.tokens, [&](uint32_t t) { return goes(t, range); },
 			[&](uint32_t t, uint32_t before) {
+				GIN_NO_UNROLL
 				for (uint32_t k = 0; k < call.topk; k++)
 					if (range.has(list[t * call.topk + k]))
 						plan.slots[t * call.topk + k] = before;

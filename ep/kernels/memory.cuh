@@ -37,6 +37,18 @@ GIN_FN uint32_t epWordLoad(const uint32_t *word)
 	return ginLoad<ginRelaxed, ginScopeDevice>(word);
 }
 
+/* No edge: the first 16 bytes of the state. */
+GIN_FN ginWord16 epStateLoad(const void *state)
+{
+#if GIN_ON_GPU
+	return ginLoadPairRelaxed(state);
+#else
+	const uint64_t *words = static_cast<const uint64_t *>(state);
+	return {{ginLoad<ginRelaxed, ginScopeDevice>(words),
+		 ginLoad<ginRelaxed, ginScopeDevice>(words + 1)}};
+#endif
+}
+
 GIN_FN void epWordStore(uint32_t *word, uint32_t value)
 {
 	ginStore<ginRelaxed, ginScopeDevice>(word, value);
