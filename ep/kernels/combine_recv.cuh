@@ -126,7 +126,7 @@ private:
 		}
 		const bool none = reduce == GIN_EP_REDUCE_NONE;
 		sources[index] = {
-			plan.own + partAt(half, t, none ? k : place),
+			plan.own + partAt(half, t, none ? k : place), nullptr,
 			none && call.topkWeights ? call.topkWeights[t * call.topk + k] : 1.0f, k};
 		epScratchAdd(parts, 1);
 	}

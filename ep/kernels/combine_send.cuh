@@ -10,9 +10,10 @@
 
 #include "list.cuh"
 
-/* A row of x and its weight; `k` of its item. */
+/* A row of x and its weight; where it goes, and the `k` of its item. */
 struct epSource {
 	const char *x;
+	char *to;
 	float weight;
 	uint32_t k;
 };
@@ -168,7 +169,7 @@ private:
 		const uint32_t n = ranked && row.kMask ? 1 : epBits(row.kMask);
 		sync();
 		if (row.token != EP_NONE)
-			sendParts(s, slot, row, from, n);
+			sendParts(from, n);
 		if (thread() == 0 && (direct || isDirect(s)))
 			rowsOut[s]++;
 		if (direct || isDirect(s))
@@ -193,39 +194,51 @@ private:
 			const uint32_t kMask = epMaskLoad(record);
 			if (i >= epBits(kMask))
 				continue;
+			const uint32_t k = epNthBit(kMask, i);
 			from[i] = {call.x.data + answer.row / rows * call.x.outer +
 					   answer.row % rows * call.x.inner,
-				   answer.weight, epNthBit(kMask, i)};
+				   partOf(s, slot, record, i, k), answer.weight, k};
 			if (call.layout == GIN_EP_RANK_MAJOR)
-				from[i] = {call.x.data + s * call.x.outer + slot * call.x.inner,
-					   1.0f, 0};
+				from[i].x = call.x.data + s * call.x.outer + slot * call.x.inner;
 		}
 	}
 
-	/* Where part i of a row is written: at the peer, or staged. */
-	GIN_FN char *partOf(uint32_t s, uint32_t slot, const epReceived &row, const epSource *from,
-			    uint32_t i) const
+	/* Where part i of a row is written, the row of item k: at the peer, or staged. */
+	GIN_FN char *partOf(uint32_t s, uint32_t slot, const char *record, uint32_t i,
+			    uint32_t k) const
 	{
+		const epReceived row = *reinterpret_cast<const epReceived *>(record);
 		if (!direct && !isDirect(s))
 			return plan.own + stagedPartAt(half, s, slot, i);
-		return slabOf(s) + partAt(half, row.token,
-					  reduce == GIN_EP_REDUCE_RANK ? row.place : from[i].k);
+		return slabOf(s) +
+		       partAt(half, row.token, reduce == GIN_EP_REDUCE_RANK ? row.place : k);
 	}
 
-	GIN_FN void sendParts(uint32_t s, uint32_t slot, const epReceived &row,
-			      const epSource *from, uint32_t n) const
+	GIN_FN void sendParts(const epSource *from, uint32_t n) const
 	{
 		const uint32_t pieces = call.hidden / 8;
-		const uint32_t parts = reduce == GIN_EP_REDUCE_RANK ? 1 : n;
 		GIN_NO_UNROLL
-		for (uint32_t i = 0; i < parts; i++) {
-			char *to = partOf(s, slot, row, from, i);
-			GIN_NO_UNROLL
-			for (uint32_t p = thread(); p < pieces; p += threads())
-				epPieceStore(to + p * 16,
-					     reduce == GIN_EP_REDUCE_RANK
-						     ? sumOf(from, n, p)
-						     : epPieceLoad(from[i].x + p * 16));
+		for (uint32_t p = thread(); n && p < pieces; p += threads())
+			if (reduce == GIN_EP_REDUCE_RANK)
+				epPieceStore(from[0].to + p * 16, sumOf(from, n, p));
+			else
+				copyParts(from, n, p);
+	}
+
+	/* Piece p of n rows. Four loads are in flight. */
+	GIN_FN static void copyParts(const epSource *from, uint32_t n, uint32_t p)
+	{
+		GIN_NO_UNROLL
+		for (uint32_t base = 0; base < n; base += 4) {
+			ginWord16 piece[4] = {};
+			EP_UNROLL
+			for (uint32_t i = 0; i < 4; i++)
+				if (base + i < n)
+					piece[i] = epPieceLoad(from[base + i].x + p * 16);
+			EP_UNROLL
+			for (uint32_t i = 0; i < 4; i++)
+				if (base + i < n)
+					epPieceStore(from[base + i].to + p * 16, piece[i]);
 		}
 	}
 

@@ -65,10 +65,8 @@ static ginResult_t countPeers(ginEp_t ep, uint32_t *networked)
 
 		if (result)
 			return epFailGin(result, "ginCommQueryPeer");
-		if (info.route == ginRouteDirect || r == ep->args.plan.rank)
-			ep->directPeers++;
-		else
-			*networked = 1;
+		ep->directPeers += info.route == ginRouteDirect || r == ep->args.plan.rank;
+		*networked |= info.route != ginRouteDirect;
 	}
 	return ginSuccess;
 }
