@@ -181,6 +181,7 @@ class Ep:
         _tensor.describe(x, "x")
         if len(x.shape) != 2 or len(topk_idx.shape) != 2:
             raise ValueError(f"x and topk_idx need 2 dimensions; their shapes are {_shape(x)} and {_shape(topk_idx)}")
+        self._check_memory(x=x, topk_idx=topk_idx, topk_weights=topk_weights, x_scales=x_scales)
         args = _abi.DispatchArgs(ctypes.sizeof(_abi.DispatchArgs), _abi.LL, choose(PHASES, phase, "phase"))
         fp8 = fp8 or x_scales is not None
         args.rows = _abi.ROWS_F8 if fp8 else _abi.ROWS_BF16
@@ -266,12 +267,13 @@ class Ep:
         reduce        "none": the token's rank adds all rows, in f32, rounded once. "rank": each rank adds its
                       rows by the weights that dispatch() has sent, rounds to bf16, and sends one row
         """
+        self._check_memory(x=x, handle=_memory_of(handle), topk_idx=topk_idx, topk_weights=topk_weights, out=out)
         args = _abi.CombineArgs(ctypes.sizeof(_abi.CombineArgs), _abi.LL, choose(PHASES, phase, "phase"))
         args.reduce = choose(REDUCES, reduce, "reduce")
         args.layout = choose(LAYOUTS, layout, "layout")
         hidden = x.shape[-1]
         args.hidden = hidden
-        handle = handle.handle if isinstance(handle, Dispatched) else handle
+        handle = _memory_of(handle)
         args.handle = _tensor.address(handle)
         if out is None:
             out = _tensor.maker_like(x).empty((topk_idx.shape[0], hidden), "bf16")
@@ -286,6 +288,19 @@ class Ep:
         if phase == "send":
             combined._receive = self._receive("ginEpCombine", args, x, combined)
         return combined
+
+    def _check_memory(self, **tensors):
+        """The library would read addresses of the CPU on the GPU, or the reverse."""
+        gpu = self.comm.device is not None
+        for name, tensor in tensors.items():
+            if tensor is not None and _tensor.is_torch(tensor) and tensor.is_cuda != gpu:
+                raise ValueError(f"{name} is on {tensor.device}, the ranks use {self._where()}")
+            if tensor is not None and gpu and not _tensor.is_torch(tensor):
+                raise ValueError(f"{name} is a NumPy array, the ranks use {self._where()}")
+
+    def _where(self):
+        gpu = self.comm.device
+        return f"GPU {gpu}" if gpu is not None else "host threads"
 
     def _launch(self, call, args, like, stream):
         stream = _tensor.current_stream(like) if stream is None else stream
@@ -327,6 +342,10 @@ class Ep:
     def reset(self):
         """Starts anew after losses. Collective; handles from before are void."""
         _abi.call("ginEpReset", self.pointer)
+
+
+def _memory_of(handle):
+    return handle.handle if isinstance(handle, Dispatched) else handle
 
 
 def _kept(stream, phase, *tensors):

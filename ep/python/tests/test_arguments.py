@@ -123,6 +123,17 @@ class Dispatches(unittest.TestCase):
         self.refused(gin_ep.GinError, "ginEpDispatch", np.zeros((5, 32), np.uint16), np.zeros((5, 1), np.int64))
         self.refused(gin_ep.GinError, "ginEpDispatch", x, topk.astype(np.float32))
 
+    def test_memory_of_another_device(self):
+        """No GPU is needed: the communicator says that it has one."""
+
+        class Gpu:
+            device = 0
+
+        with self.assertRaisesRegex(ValueError, "x is a NumPy array, the ranks use GPU 0"):
+            ep = gin_ep.Ep.__new__(gin_ep.Ep)
+            ep.comm = Gpu()
+            ep.dispatch(np.zeros((2, 32), np.uint16), np.zeros((2, 1), np.int64))
+
     def test_received_twice(self):
         def use(comm):
             with gin_ep.Ep(comm, **SHAPE) as ep:
