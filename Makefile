@@ -85,7 +85,7 @@ HWLOC := $(shell $(PKG_CONFIG) --exists hwloc 2>/dev/null && echo yes)
 HWLOC_LIBS := $(if $(HWLOC),$(shell $(PKG_CONFIG) --libs hwloc))
 
 LIB_SRC := $(filter-out bootstrap/pmix.c lib/gpu/cpus_$(if $(HWLOC),none,hwloc).c, \
-	$(wildcard lib/*.c lib/*/*.c backends/*/*.c bootstrap/*.c))
+	$(wildcard lib/*.c lib/*/*.c backends/*/*.c backends/proxy/network/*.c bootstrap/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 LIB := $(BUILD)/libgin.so.$(VERSION)
 LINKS := $(BUILD)/libgin.so.$(SOVERSION) $(BUILD)/libgin.so
@@ -100,6 +100,9 @@ VERBS := $(shell $(PKG_CONFIG) --exists libmlx5 libibverbs 2>/dev/null && echo y
 VERBS_LIBS := $(if $(VERBS),$(shell $(PKG_CONFIG) --libs libmlx5 libibverbs))
 NIC_OBJ := $(if $(VERBS),$(patsubst %.c,$(BUILD)/%.o,$(wildcard backends/gdaki/nic/*.c)))
 RDMA := $(if $(VERBS),$(BUILD)/libgin-rdma.so)
+
+# Without libfabric the library is whole: the proxy then has no network.
+OFI := $(if $(shell $(PKG_CONFIG) --exists libfabric 2>/dev/null && echo yes),$(BUILD)/libgin-ofi.so)
 
 # A tool NAME is the C files, or the one CUDA file, of tools/NAME. One that asks hwloc is left out where there
 # is no hwloc.
@@ -140,7 +143,7 @@ TESTS_GPU := $(patsubst %.cc,$(BUILD)/test/%_gpu,$(filter-out nvrtc.cc mpi.cc un
 
 all: lib tools examples
 
-lib: $(LIB) $(LINKS) $(PMIX) $(RDMA)
+lib: $(LIB) $(LINKS) $(PMIX) $(RDMA) $(OFI)
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
@@ -172,6 +175,13 @@ $(BUILD)/libgin-rdma.so: $(NIC_OBJ) $(MLX5_OBJ) backends/gdaki/nic/rdma.map
 	$(Q)$(CC) -shared -o $@ $(NIC_OBJ) $(MLX5_OBJ) $(LDFLAGS_ALL) \
 		$(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-z,relro,-z,now \
 		-Wl,--version-script,backends/gdaki/nic/rdma.map $(VERBS_LIBS)
+
+$(BUILD)/libgin-ofi.so: backends/proxy/ofi/ofi.c backends/proxy/network/fabric.h backends/proxy/ofi/ofi.map
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS_ALL)) $(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags libfabric)) \
+		-shared -o $@ $< $(LDFLAGS_ALL) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-z,relro,-z,now \
+		-Wl,--version-script,backends/proxy/ofi/ofi.map $(shell $(PKG_CONFIG) --libs libfabric) -pthread
 
 tools: $(TOOLS:%=$(BUILD)/tools/%)
 	$(foreach tool,$(filter-out $(TOOLS),$(TOOL_NAMES)), \
@@ -251,7 +261,7 @@ $(BUILD)/bench/nvshmem_perf: bench/nvshmem/nvshmem_perf.cu
 		-L$(NVSHMEM_HOME)/lib -lnvshmem_device -l:libnvshmem_host.so.3 \
 		-Xlinker -rpath,$(NVSHMEM_HOME)/lib -Xcompiler -pthread
 
-tests: $(TESTS_C) $(TESTS_CC) $(BUILD)/test/fake/libcuda.so.1
+tests: $(TESTS_C) $(TESTS_CC) $(BUILD)/test/fake/libcuda.so.1 $(BUILD)/libgin-weak.so
 
 $(TESTS_C): $(BUILD)/test/%: %.c $(LINKS) $(LIB_OBJ) $(MLX5_OBJ)
 	@mkdir -p $(@D)
@@ -273,8 +283,20 @@ $(addprefix $(BUILD)/test/mlx5_nic_,failures paths): private LDFLAGS += -rdynami
 $(BUILD)/test/limits_memory: private LDFLAGS += \
 	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=tsearch
 
+# A failure follows an agreement of all ranks at once.
+$(BUILD)/test/unit_devcomm_failure: private LDFLAGS += -Wl,--wrap=controlAgree
+
 # PMIx in the test itself.
 $(BUILD)/test/unit_pmix: private CFLAGS += -Itest/fake/pmix
+
+# A network that is as weak as it may be, for the proxy: GIN_TRANSPORT=weak.
+$(BUILD)/libgin-weak.so: test/fabric/weak.c backends/proxy/network/fabric.h
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS_ALL)) -shared -o $@ $< $(LDFLAGS_ALL) -pthread
+
+$(BUILD)/test/unit_proxy_network: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
+$(BUILD)/test/unit_proxy_network: $(BUILD)/libgin-weak.so
 
 # A CUDA driver that answers questions only.
 $(BUILD)/test/fake/libcuda.so.1: $(wildcard test/fake/*.c) lib/gpu/cuda.h

@@ -22,7 +22,7 @@
 
 #define BACKEND_WHY 160	  /* bytes of a reason in words, its NUL included */
 #define BACKEND_BLOB 64	  /* bytes that the probe on one rank sends to the backend on the others */
-#define BACKEND_OFFER 128 /* bytes that one rank sends about its part of a window */
+#define BACKEND_OFFER 160 /* bytes that one rank sends about its part of a window */
 
 /* What the core gives a backend. It lives as long as the communicator. */
 struct backendHost {
@@ -31,6 +31,7 @@ struct backendHost {
 	const struct device *device;
 	const uint8_t *routes; /* [nRanks]: enum ginRoute; valid from open() on */
 	int mixed;	       /* some rank has direct peers too; valid from open() on */
+	int copiesOnly;	       /* all pairs are direct: see backendOps.copies; from open() on */
 
 	/* As controlAllgather() and handlesExchange(), with `core` as first argument. */
 	ginResult_t (*allgather)(void *core, const char *call, ginResult_t mine, const void *in,
@@ -43,6 +44,8 @@ struct backendHost {
 	const void *(*blob)(void *core, int rank, uint32_t route);
 	/* Any thread. The communicator fails on all ranks, with `why` as the sentence. */
 	void (*peerFailed)(void *core, int peer, const char *why);
+	/* Any thread. 1: the communicator has failed, and a peer may never answer. */
+	int (*hasFailed)(void *core);
 	void *core;
 };
 
@@ -50,7 +53,7 @@ struct backendHost {
 struct backendContexts {
 	uint32_t contexts, signals, counters, barriers; /* as in ginDevComm */
 	uint32_t depth;					/* entries of a queue: a power of two */
-	void *words; /* the backend's window of this writer class's words; NULL: none */
+	void *words; /* the backend's window of this writer class's words; NULL: copiesOnly */
 };
 
 struct backendOps {
@@ -58,8 +61,13 @@ struct backendOps {
 	uint32_t route;	   /* enum ginRoute */
 	uint32_t writer;   /* enum ginWriterClass: what raises signals on this route */
 	int network;	   /* else direct: chosen pair by pair */
-	int otherHosts;	   /* may reach ranks of other hosts */
+	int otherHosts;	   /* may reach ranks of other hosts; see also leavesHost() */
 	int deviceAtomics; /* its agents perform atomics in GPU memory too */
+	/*
+	 * It also copies for direct peers, without threads of the GPU. The core may open it for
+	 * that alone: no pair has its route then, and it writes no signals.
+	 */
+	int copies;
 
 	/*
 	 * Can this rank use the backend? Returns 1 and fills in the blob for the other ranks; or
@@ -81,12 +89,21 @@ struct backendOps {
 	int (*reach)(const struct backendHost *host, int peer, const void *mine, const void *theirs,
 		     char *why);
 
+	/* By the blob of a rank: may it reach ranks of other hosts? NULL: as `otherHosts` says. */
+	int (*leavesHost)(const void *blob);
+
 	/*
 	 * Called on every rank when any pair may use this route. What cannot work on this machine
 	 * must fail here and not later: all ranks then use the next network backend.
 	 */
 	ginResult_t (*open)(const struct backendHost *host, void **state);
 	void (*close)(void *state);
+
+	/*
+	 * Collective, after all ranks have opened the backend: connects them. All ranks return one
+	 * result. NULL: there is nothing to connect.
+	 */
+	ginResult_t (*connect)(void *state, const char *call);
 
 	/*
 	 * Prepares `memory`, this rank's part of a window, for the peers on this route. Writes what

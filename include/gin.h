@@ -57,11 +57,12 @@ typedef struct ginConfig {
 	int nRanks;	     /* used with allgather only */
 	const char *name;    /* at most 47 characters, see ginCommInit(); NULL: "" */
 	const char *backend; /* "gdaki" or "proxy"; GIN_BACKEND overrides it; NULL: any */
+	int copyEngines;     /* 1: a proxy serves direct peers too; GIN_COPY_ENGINE overrides it */
 } ginConfig_t;
 
 #define GIN_CONFIG_INIT                                                                            \
 	{                                                                                          \
-		sizeof(ginConfig_t), GIN_DEVICE_AUTO, NULL, NULL, 0, 1, NULL, NULL                 \
+		sizeof(ginConfig_t), GIN_DEVICE_AUTO, NULL, NULL, 0, 1, NULL, NULL, 0              \
 	}
 
 /*

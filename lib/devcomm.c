@@ -158,7 +158,7 @@ static ginResult_t agreeShape(ginComm_t comm, ginResult_t mine,
 /*
  * After a failure, peers may still write into host words. Without a GPU they write by mappings of
  * their own, or in place until the last of them has released the words. With a GPU the words are
- * pinned, and unpinning waits for kernels: the memory is never reused.
+ * pinned, and unpinning waits for kernels: the memory is never reused, but its descriptor is closed.
  */
 static void freeHostWords(ginComm_t comm, void *words)
 {
@@ -166,6 +166,8 @@ static void freeHostWords(ginComm_t comm, void *words)
 		pinnedFree(&comm->device, words);
 	else if (!comm->device.cuda)
 		memoryDrop(words);
+	else
+		memoryAbandon(words);
 }
 
 static void freeWords(ginComm_t comm, struct devComm *dc)
@@ -268,8 +270,9 @@ static size_t hostBytesOf(ginComm_t comm, const ginDevCommRequirements_t *want)
 	if (!comm->device.cuda)
 		bytes += localBytesOf(comm, want) + wordBytes(want, ginWriterGpu);
 	if (shareHasWriter(comm, ginWriterCpu))
-		bytes += wordBytes(want, ginWriterCpu) +
-			 (size_t)want->contexts * ((size_t)want->queueDepth * QUEUE_ENTRY +
+		bytes += wordBytes(want, ginWriterCpu);
+	if (shareHasWriter(comm, ginWriterCpu) || comm->host.copiesOnly)
+		bytes += (size_t)want->contexts * ((size_t)want->queueDepth * QUEUE_ENTRY +
 						   (size_t)want->counters * sizeof(uint64_t));
 	return bytes;
 }
@@ -282,7 +285,7 @@ static ginResult_t checkHostMemory(ginComm_t comm, const ginDevCommRequirements_
 {
 	const char *what;
 	size_t bytes = hostBytesOf(comm, want);
-	uint64_t room = roomLeft(&what);
+	uint64_t room = roomLeft(bytes, &what);
 
 	if (bytes <= room)
 		return ginSuccess;

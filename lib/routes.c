@@ -53,6 +53,13 @@ int routesForced(const char *name)
 	return forced || !name ? forced : -1;
 }
 
+int routesWantCopies(int wants)
+{
+	int choice = paramChoice(paramCopyEngine);
+
+	return choice == copyEngineAuto ? wants != 0 : choice == copyEngineOn;
+}
+
 ginResult_t routesForce(ginComm_t comm, const uint8_t *forced)
 {
 	int first = -1;
@@ -159,13 +166,24 @@ static int severalHosts(ginComm_t comm)
 	return 0;
 }
 
+static int anyLeavesHost(ginComm_t comm, int backend)
+{
+	const struct backendOps *ops = backendsTable[backend];
+
+	for (int r = 0; ops->leavesHost && r < comm->nRanks; r++)
+		if (comm->probed[r][backend].usable &&
+		    ops->leavesHost(comm->probed[r][backend].blob))
+			return 1;
+	return ops->otherHosts;
+}
+
 /*
  * Could any pair of ranks use the backend? A rank that reaches any rank directly reaches itself
  * directly. A network backend counts for ranks that do not reach each other directly.
  */
 static int anyReach(ginComm_t comm, const struct hostReach *all, int backend)
 {
-	if (backendsTable[backend]->otherHosts && severalHosts(comm))
+	if (severalHosts(comm) && anyLeavesHost(comm, backend))
 		return 1;
 	for (int r = 0; r < comm->nRanks; r++)
 		for (unsigned i = 0; i < REACH_RANKS / 8; i++) {
@@ -289,6 +307,14 @@ static ginResult_t openBackend(ginComm_t comm, int b)
 	return use->used ? use->ops->open(&comm->host, &use->state) : ginSuccess;
 }
 
+/* Collective, when the backend is open on all ranks, or on none. */
+static ginResult_t connectBackend(struct backendUse *use)
+{
+	if (!use->state || !use->ops->connect)
+		return ginSuccess;
+	return use->ops->connect(use->state, use->ops->name);
+}
+
 static void closeBackend(struct backendUse *use)
 {
 	if (use->state)
@@ -372,6 +398,8 @@ static ginResult_t tryNetwork(ginComm_t comm, int b)
 	errorQuiet(0);
 	mine = controlAgree(&comm->control, use->ops->name, mine);
 	if (mine == ginSuccess)
+		mine = connectBackend(use);
+	if (mine == ginSuccess)
 		return ginSuccess;
 	closeBackend(use);
 	markUnused(comm, b, ginGetLastError());
@@ -384,7 +412,8 @@ static ginResult_t openLast(ginComm_t comm, ginResult_t mine)
 	setRoutes(comm, BACKENDS_LAST);
 	if (mine == ginSuccess)
 		mine = openBackend(comm, BACKENDS_LAST);
-	return controlAgree(&comm->control, "routes", mine);
+	mine = controlAgree(&comm->control, "routes", mine);
+	return mine == ginSuccess ? connectBackend(&comm->backend[BACKENDS_LAST]) : mine;
 }
 
 /*
@@ -414,6 +443,21 @@ static ginResult_t openNetwork(ginComm_t comm, int b)
 	return openLast(comm, ginSuccess);
 }
 
+/*
+ * Opens network backend `b`, which no pair uses, for its copies, if some rank asks for copy
+ * engines. All ranks find one answer.
+ */
+static void addCopies(ginComm_t comm, int b)
+{
+	struct backendUse *use = &comm->backend[b];
+
+	if (!comm->copyEngines || comm->nRanks < 2 || use->used || !use->ops->copies ||
+	    lacking(comm, b) >= 0)
+		return;
+	use->used = use->copiesOnly = comm->host.copiesOnly = 1;
+	logWrite(logInfo, "rank %d: %s: only copies for direct peers", comm->rank, use->ops->name);
+}
+
 /* With only the last network backend left, one round of the control plane agrees on everything. */
 ginResult_t routesOpen(ginComm_t comm, ginResult_t mine)
 {
@@ -422,6 +466,7 @@ ginResult_t routesOpen(ginComm_t comm, ginResult_t mine)
 	int b = nextNetwork(comm, BACKENDS_NETWORK);
 	comm->host.mixed = comm->backend[BACKENDS_DIRECT].used;
 	setRoutes(comm, b);
+	addCopies(comm, b);
 	mine = openBackend(comm, BACKENDS_DIRECT);
 	if (b == BACKENDS_LAST)
 		return openLast(comm, mine);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* descriptor.c - reads descriptors from the ring and resolves them to addresses */
+/* descriptor.c - reads descriptors from the ring and resolves them to operands and spots */
 #include "descriptor.h"
 
 #include <string.h>
@@ -17,6 +17,8 @@ int descriptorTake(const uint64_t *slot, uint64_t phase, uint64_t words[GIN_DESC
 			return 0;
 		words[i] &= ~GIN_DESCRIPTOR_PHASE;
 	}
+	if (!(words[0] & 31ull << GIN_D0_SPILL))
+		return 1; /* nearly always */
 	for (unsigned i = 0; i < sizeof(spilled); i++)
 		words[spilled[i]] |= words[0] >> (GIN_D0_SPILL + i) << 63;
 	return 1;
@@ -28,8 +30,8 @@ static uint32_t field(uint64_t word, int at, int bits)
 }
 
 /* `named`: slot of a window and offset. Checks [offset, offset + bytes) of its part at `rank`. */
-static const char *resolveOperand(const struct descriptorScope *scope, uint64_t named,
-				  uint32_t rank, uint64_t bytes, struct proxyOperand *out)
+static const char *resolveSpot(const struct descriptorScope *scope, uint64_t named, uint32_t rank,
+			       uint64_t bytes, struct proxySpot *out)
 {
 	uint64_t offset = named & ((1ull << GIN_DESCRIPTOR_OFFSET_BITS) - 1);
 	const struct proxyWindow *w =
@@ -41,9 +43,24 @@ static const char *resolveOperand(const struct descriptorScope *scope, uint64_t 
 	const struct proxyPart *part = &w->part[rank];
 	if (offset > part->bytes || bytes > part->bytes - offset)
 		return "it goes beyond the end of a window";
-	if (bytes && !part->base.at)
+	if (bytes && !part->isReached)
 		return "this rank does not reach a window at the peer";
-	*out = (struct proxyOperand){part->base.at + offset, part->base.byCpu};
+	*out = (struct proxySpot){w, offset};
+	return NULL;
+}
+
+/* Memory of this rank. */
+static const char *resolveOperand(const struct descriptorScope *scope, uint64_t named,
+				  uint64_t bytes, struct proxyOperand *out)
+{
+	uint32_t rank = scope->rank;
+	struct proxySpot spot;
+	const char *wrong = resolveSpot(scope, named, rank, bytes, &spot);
+
+	if (wrong)
+		return wrong;
+	const struct proxyPart *own = &spot.window->part[rank];
+	*out = (struct proxyOperand){own->at ? own->at + spot.offset : NULL, own->byCpu};
 	return NULL;
 }
 
@@ -57,30 +74,32 @@ static const char *resolveAddress(const struct descriptorScope *scope, uint64_t 
 	const struct proxyWindow *w = slotsSearch(scope->slots, at, bytes);
 	if (!w)
 		return "its source is in no window of this rank";
-	*out = (struct proxyOperand){at, w->part[w->rank].base.byCpu};
+	*out = (struct proxyOperand){at, w->part[w->rank].byCpu};
 	return NULL;
 }
 
 /* A word that a CPU changes: it must be aligned and reachable by CPUs. */
-static const char *resolveWord(const struct descriptorScope *scope, uint64_t named, uint32_t rank,
-			       uint32_t bytes, uint64_t **out)
+static const char *resolveWord(const struct descriptorScope *scope, uint64_t named, uint32_t bytes,
+			       struct proxyWork *work)
 {
-	struct proxyOperand operand;
-	const char *wrong = resolveOperand(scope, named, rank, bytes, &operand);
+	const char *wrong = resolveSpot(scope, named, work->peer, bytes, &work->word);
 
 	if (wrong)
 		return wrong;
-	if (!operand.byCpu)
+	const struct proxyPart *part = &work->word.window->part[work->peer];
+	if (!part->byCpu)
 		return "it changes a word in GPU memory, which a CPU cannot change";
-	if ((uintptr_t)operand.at % bytes)
+	if ((part->skew + work->word.offset) % bytes)
 		return "it changes a word that is not aligned";
-	*out = (uint64_t *)(void *)operand.at;
+	work->wordState = wordDue;
 	return NULL;
 }
 
-static uint64_t *wordOf(const struct descriptorScope *scope, uint32_t rank, uint64_t index)
+static void nameWord(const struct descriptorScope *scope, uint64_t index, struct proxyWork *work)
 {
-	return (uint64_t *)(void *)scope->words->part[rank].base.at + index * GIN_CPU_WORD_STRIDE;
+	work->word =
+		(struct proxySpot){scope->words, index * GIN_CPU_WORD_STRIDE * sizeof(uint64_t)};
+	work->wordState = wordDue;
 }
 
 static const char *resolveRaise(const struct descriptorScope *scope, const uint64_t *words,
@@ -88,18 +107,17 @@ static const char *resolveRaise(const struct descriptorScope *scope, const uint6
 {
 	uint32_t raise = field(words[0], GIN_D0_SIGNAL, 3);
 
-	work->word = NULL;
 	work->addend = words[7];
 	work->isWeak = raise == ginRaiseWeakId || raise == ginRaiseWeakAt;
 	if (raise == ginRaiseNone)
 		return NULL;
 	if (raise == ginRaiseStrongAt || raise == ginRaiseWeakAt)
-		return resolveWord(scope, words[6], work->peer, 8, &work->word);
+		return resolveWord(scope, words[6], 8, work);
 	if (raise > ginRaiseWeakAt)
 		return "it raises a signal in no known way";
 	if (words[6] >= scope->signals)
 		return "it raises a signal that does not exist";
-	work->word = wordOf(scope, work->peer, scope->firstSignal + words[6]);
+	nameWord(scope, scope->firstSignal + words[6], work);
 	return NULL;
 }
 
@@ -113,12 +131,11 @@ static const char *resolvePut(const struct descriptorScope *scope, const uint64_
 	if (counter > scope->nCounters)
 		return "it counts on a counter that does not exist";
 	work->counter = counter ? scope->counters + counter - 1 : NULL;
-	wrong = resolveOperand(scope, words[1], work->peer, work->bytes, &work->to);
+	wrong = resolveSpot(scope, words[1], work->peer, work->bytes, &work->there);
 	if (!wrong && field(words[0], GIN_D0_ADDRESS, 1))
-		wrong = resolveAddress(scope, words[2], work->bytes, &work->from);
+		wrong = resolveAddress(scope, words[2], work->bytes, &work->here);
 	else if (!wrong)
-		wrong = resolveOperand(scope, words[2], scope->words->rank, work->bytes,
-				       &work->from);
+		wrong = resolveOperand(scope, words[2], work->bytes, &work->here);
 	return wrong ? wrong : resolveRaise(scope, words, work);
 }
 
@@ -129,7 +146,7 @@ static const char *resolveValue(const struct descriptorScope *scope, const uint6
 	if (work->bytes > sizeof(work->value))
 		return "its value is longer than 32 bytes";
 	memcpy(work->value, words + 2, sizeof(work->value));
-	const char *wrong = resolveOperand(scope, words[1], work->peer, work->bytes, &work->to);
+	const char *wrong = resolveSpot(scope, words[1], work->peer, work->bytes, &work->there);
 	return wrong ? wrong : resolveRaise(scope, words, work);
 }
 
@@ -137,9 +154,8 @@ static const char *resolveGet(const struct descriptorScope *scope, const uint64_
 			      struct proxyWork *work)
 {
 	work->bytes = words[3];
-	const char *wrong = resolveOperand(scope, words[1], work->peer, work->bytes, &work->from);
-	return wrong ? wrong
-		     : resolveOperand(scope, words[2], scope->words->rank, work->bytes, &work->to);
+	const char *wrong = resolveSpot(scope, words[1], work->peer, work->bytes, &work->there);
+	return wrong ? wrong : resolveOperand(scope, words[2], work->bytes, &work->here);
 }
 
 static const char *resolveBarrier(const struct descriptorScope *scope, const uint64_t *words,
@@ -147,7 +163,7 @@ static const char *resolveBarrier(const struct descriptorScope *scope, const uin
 {
 	if (words[1] >= scope->nBarrierWords)
 		return "it is for a barrier that does not exist";
-	work->word = wordOf(scope, work->peer, scope->firstBarrier + words[1]);
+	nameWord(scope, scope->firstBarrier + words[1], work);
 	work->value[0] = words[2];
 	return NULL;
 }
@@ -166,7 +182,7 @@ static const char *resolveAtomic(const struct descriptorScope *scope, const uint
 	work->value[1] = words[3];
 	work->oldValue = words[4] ? scope->results + words[4] - 1 : NULL;
 	work->resultTicket = words[4] ? scope->resultTickets + words[4] - 1 : NULL;
-	return resolveWord(scope, words[1], work->peer, bytes, &work->word);
+	return resolveWord(scope, words[1], bytes, work);
 }
 
 const char *descriptorResolve(const struct descriptorScope *scope, const uint64_t *words,
@@ -175,9 +191,11 @@ const char *descriptorResolve(const struct descriptorScope *scope, const uint64_
 	work->op = (uint8_t)field(words[0], GIN_D0_OP, 4);
 	work->peer = field(words[0], GIN_D0_PEER, 20);
 	work->isWeak = 0;
-	work->word = work->counter = work->oldValue = work->resultTicket = NULL;
+	work->wordState = wordNone;
+	work->counter = work->oldValue = work->resultTicket = NULL;
 	work->bytes = 0;
-	work->to = work->from = (struct proxyOperand){NULL, 1};
+	work->here = (struct proxyOperand){NULL, 1};
+	work->there = (struct proxySpot){NULL, 0};
 	if (work->peer >= scope->nRanks)
 		return "it is for a rank that does not exist";
 	switch (work->op) {

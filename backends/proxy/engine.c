@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "lib/base/log.h"
+#include "words.h"
 
 ginResult_t engineMake(const struct proxyRing *ring, const struct descriptorScope *scope,
 		       uint32_t depth, struct proxyEngine **out)
@@ -51,60 +52,46 @@ static void publishFailure(struct proxyEngine *e, uint32_t which, ginResult_t wh
 	publishDone(e, which, GIN_QUEUE_FAILED | (uint64_t)why);
 }
 
-static void changeWord8(struct proxyWork *w)
+/* R, release end, for the old value: pairs with ginDoneObserve. */
+static void publishOldValue(struct proxyWork *w)
 {
-	uint64_t old = w->value[1];
-
-	if (w->op == ginOpFetchAdd)
-		old = __atomic_fetch_add(w->word, w->value[0], __ATOMIC_ACQ_REL);
-	else if (w->op == ginOpSwap)
-		old = __atomic_exchange_n(w->word, w->value[0], __ATOMIC_ACQ_REL);
-	else
-		__atomic_compare_exchange_n(w->word, &old, w->value[0], 0, __ATOMIC_ACQ_REL,
-					    __ATOMIC_ACQUIRE);
-	w->value[0] = old;
-}
-
-static void changeWord4(struct proxyWork *w)
-{
-	uint32_t *word = (uint32_t *)(void *)w->word;
-	uint32_t operand = (uint32_t)w->value[0], old = (uint32_t)w->value[1];
-
-	if (w->op == ginOpFetchAdd)
-		old = __atomic_fetch_add(word, operand, __ATOMIC_ACQ_REL);
-	else if (w->op == ginOpSwap)
-		old = __atomic_exchange_n(word, operand, __ATOMIC_ACQ_REL);
-	else
-		__atomic_compare_exchange_n(word, &old, operand, 0, __ATOMIC_ACQ_REL,
-					    __ATOMIC_ACQUIRE);
-	w->value[0] = old;
-}
-
-/* A, both ends; and R, release end, for the old value: pairs with ginDoneObserve. */
-static void changeWord(struct proxyWork *w)
-{
-	(w->bytes == 8 ? changeWord8 : changeWord4)(w);
-	if (!w->oldValue)
-		return;
 	__atomic_store_n(w->oldValue, w->value[0], __ATOMIC_RELAXED);
 	__atomic_store_n(w->resultTicket, w->ticket + 1, __ATOMIC_RELEASE);
+	w->oldValue = w->resultTicket = NULL;
 }
 
-/*
- * Raises the signal, sets the barrier word, or does the atomic.
- * S and B, release ends: pair with ginSignalObserve and ginBarrierObserve.
- */
-static void raise(struct proxyWork *w)
+/* The word has been changed; value[0] is an atomic's old value. */
+static void wordChanged(struct proxyWork *w)
 {
-	if (!w->word)
-		return;
-	if (w->op == ginOpBarrier)
-		__atomic_store_n(w->word, w->value[0], __ATOMIC_RELEASE);
-	else if (w->op >= ginOpFetchAdd)
-		changeWord(w);
-	else
-		__atomic_fetch_add(w->word, w->addend, __ATOMIC_RELEASE);
-	w->word = NULL;
+	w->wordState = wordNone;
+	if (w->oldValue && w->result == ginSuccess)
+		publishOldValue(w);
+}
+
+static struct transportLane *laneOf(const struct proxyEngine *e, uint32_t peer)
+{
+	return &e->lanes->lane[e->lanes->of[peer]];
+}
+
+/* Changes the word, or lets the transport change it. 0: the transport has no room. */
+static int passWord(struct proxyEngine *e, struct proxyWork *w)
+{
+	struct transportLane *lane = laneOf(e, w->peer);
+
+	if (lane->order == transportHere) {
+		w->value[0] = wordChange(w->op, spotAddress(&w->word, w->peer), w->bytes,
+					 workOperand(w), w->value[1]);
+		wordChanged(w);
+		return 1;
+	}
+	w->wordState = wordUnderWay;
+	ginResult_t result = lane->ops->raise(lane->state, w);
+	if (result == ginSuccess)
+		return 1;
+	w->wordState = result == transportBusy ? wordDue : wordNone;
+	if (result != transportBusy)
+		w->result = (uint8_t)result;
+	return result != transportBusy;
 }
 
 /* C, release end: pairs with ginDoneObserve. */
@@ -127,11 +114,13 @@ static void failCounters(struct proxyEngine *e, ginResult_t why)
  */
 static void failFlow(struct proxyEngine *e, struct proxyFlow *flow, struct proxyWork *w)
 {
+	if (flow->lost == ginSuccess)
+		flow->lost = w->result;
 	if (flow->failure == ginSuccess)
-		flow->failure = w->result;
-	publishFailure(e, w->peer, flow->failure);
-	publishFailure(e, e->scope.nRanks, flow->failure);
-	failCounters(e, flow->failure);
+		flow->failure = flow->lost;
+	publishFailure(e, w->peer, (ginResult_t)flow->lost);
+	publishFailure(e, e->scope.nRanks, (ginResult_t)flow->lost);
+	failCounters(e, (ginResult_t)flow->lost);
 }
 
 /*
@@ -145,14 +134,44 @@ static void failAtomic(const struct proxyWork *w)
 				 __ATOMIC_RELEASE);
 }
 
-/* All earlier works of the flow are complete. */
+/* The flow is tried again in the next turn. */
+static void stall(struct proxyEngine *e, struct proxyFlow *flow)
+{
+	if (flow->isStalled)
+		return;
+	flow->isStalled = 1;
+	flow->nextStalled = e->stalled;
+	e->stalled = flow;
+}
+
+/* The data of the work and of all earlier works of the flow has landed. 0: the flow is stalled. */
+static int takeTurn(struct proxyEngine *e, struct proxyFlow *flow, struct proxyWork *w)
+{
+	if (flow->failure == ginSuccess)
+		flow->failure = w->result;
+	w->result = flow->failure;
+	if (!w->isCounted)
+		statsCount(&e->stats, w, w->result == ginSuccess);
+	w->isCounted = 1;
+	if (w->wordState != wordDue)
+		return 1;
+	if (w->result != ginSuccess) {
+		w->wordState = wordNone;
+		return 1;
+	}
+	if (!passWord(e, w)) {
+		stall(e, flow);
+		return 0;
+	}
+	flow->failure = w->result;
+	return 1;
+}
+
+/* All earlier works of the flow are complete, and the word is changed or given up. */
 static void complete(struct proxyEngine *e, struct proxyFlow *flow, struct proxyWork *w)
 {
-	int well = w->result == ginSuccess && flow->failure == ginSuccess;
+	int well = w->result == ginSuccess && flow->lost == ginSuccess;
 
-	statsCount(&e->stats, w, well);
-	if (well)
-		raise(w);
 	statsCompleted(&e->stats, w, well);
 	if (well) {
 		count(w);
@@ -161,23 +180,40 @@ static void complete(struct proxyEngine *e, struct proxyFlow *flow, struct proxy
 		failFlow(e, flow, w);
 		failAtomic(w);
 	}
+	flow->loose -= w->isLoose;
 	w->state = workCompleted;
+}
+
+static void advance(struct proxyEngine *e, struct proxyFlow *flow)
+{
+	while (flow->turn && flow->turn->state == workLanded && takeTurn(e, flow, flow->turn))
+		flow->turn = flow->turn->next;
+	while (flow->head != flow->turn && flow->head->wordState == wordNone) {
+		struct proxyWork *first = flow->head;
+		flow->head = first->next;
+		complete(e, flow, first);
+	}
+}
+
+static void dataLanded(struct proxyEngine *e, struct proxyWork *w)
+{
+	w->state = workLanded;
+	statsLanded(&e->stats, w);
+	if (w->wordState == wordUnderWay)
+		wordChanged(w); /* the transport has carried it */
+	else if (w->isWeak && w->wordState == wordDue && w->result == ginSuccess)
+		passWord(e, w); /* if there is no room, its turn in the flow comes later */
 }
 
 void engineLanded(struct proxyWork *w)
 {
 	struct proxyEngine *e = w->engine;
-	struct proxyFlow *flow = &e->flows[w->peer];
 
-	w->state = workLanded;
-	statsLanded(&e->stats, w);
-	if (w->isWeak && w->result == ginSuccess)
-		raise(w);
-	while (flow->head && flow->head->state == workLanded) {
-		struct proxyWork *first = flow->head;
-		flow->head = first->next;
-		complete(e, flow, first);
-	}
+	if (w->state == workUnderWay)
+		dataLanded(e, w);
+	else
+		wordChanged(w);
+	advance(e, &e->flows[w->peer]);
 }
 
 static void append(struct proxyFlow *flow, struct proxyWork *w)
@@ -188,6 +224,8 @@ static void append(struct proxyFlow *flow, struct proxyWork *w)
 	else
 		flow->head = w;
 	flow->tail = w;
+	if (!flow->turn)
+		flow->turn = w;
 }
 
 static int movesData(const struct proxyWork *w)
@@ -195,18 +233,103 @@ static int movesData(const struct proxyWork *w)
 	return w->op <= ginOpGet && w->bytes;
 }
 
-static void start(struct proxyEngine *e, struct proxyWork *w, const struct transportOps *ops,
-		  void *transport)
+/*
+ * Decides whether an ordered transport carries the word. A get reads the peer's memory at any time,
+ * so a word that says that the get is done must not follow it at once.
+ */
+static void chooseCarrier(struct proxyFlow *flow, struct proxyWork *w)
 {
+	int carries = w->wordState == wordDue && (w->isWeak || !flow->loose) &&
+		      flow->failure == ginSuccess;
+
+	w->isLoose = w->op == ginOpGet || (w->wordState == wordDue && !carries);
+	flow->loose += w->isLoose;
+	if (carries)
+		w->wordState = wordUnderWay;
+}
+
+/* Gives the work to its transport. 0: the transport has no room. */
+static int begin(struct proxyEngine *e, struct proxyFlow *flow, struct proxyWork *w)
+{
+	struct transportLane *lane = laneOf(e, w->peer);
+	ginResult_t result = ginSuccess;
+
+	if (lane->order == transportOrdered)
+		chooseCarrier(flow, w);
+	w->state = workUnderWay;
+	if (movesData(w) || w->wordState == wordUnderWay)
+		result = lane->ops->start(lane->state, w);
+	else
+		w->state = workLanded;
+	if (result == transportBusy) {
+		w->wordState = w->wordState == wordUnderWay ? wordDue : w->wordState;
+		flow->loose -= w->isLoose;
+		w->isLoose = 0;
+		w->state = workWaiting;
+		return 0;
+	}
+	if (result != ginSuccess)
+		w->result = (uint8_t)result;
+	if (result != ginSuccess || w->state == workLanded) {
+		dataLanded(e, w);
+		advance(e, flow);
+	}
+	return 1;
+}
+
+/* A work never overtakes an earlier work of its flow that waits for room. */
+static void start(struct proxyEngine *e, struct proxyWork *w)
+{
+	struct proxyFlow *flow = &e->flows[w->peer];
+
 	w->engine = e;
 	w->context = e->context;
 	w->result = ginSuccess;
-	w->state = movesData(w) ? workUnderWay : workLanded;
-	append(&e->flows[w->peer], w);
-	if (movesData(w))
-		w->result = (uint8_t)ops->start(transport, w);
-	if (w->result != ginSuccess || w->state == workLanded)
+	w->isCounted = w->isLoose = 0;
+	append(flow, w);
+	if (!flow->waiting && begin(e, flow, w))
+		return;
+	w->state = workWaiting;
+	if (!flow->waiting)
+		flow->waiting = w;
+	stall(e, flow);
+}
+
+static void resume(struct proxyEngine *e, struct proxyFlow *flow)
+{
+	while (flow->waiting && begin(e, flow, flow->waiting))
+		flow->waiting = flow->waiting->next;
+	advance(e, flow);
+	if (flow->waiting)
+		stall(e, flow);
+}
+
+int engineResume(struct proxyEngine *e)
+{
+	struct proxyFlow *flow = e->stalled;
+	int any = flow != NULL;
+
+	e->stalled = NULL;
+	while (flow) {
+		struct proxyFlow *next = flow->nextStalled;
+		flow->isStalled = 0;
+		resume(e, flow);
+		flow = next;
+	}
+	return any;
+}
+
+void engineAbandon(struct proxyEngine *e)
+{
+	for (uint64_t t = e->retired; t != e->taken; t++) {
+		struct proxyWork *w = &e->works[t & e->worksMask];
+		int isUnderWay = w->state == workUnderWay ||
+				 (w->state == workLanded && w->wordState == wordUnderWay);
+		if (!isUnderWay || laneOf(e, w->peer)->order == transportHere)
+			continue;
+		w->result = ginErrorPeer;
 		engineLanded(w);
+	}
 }
 
 /* After an invalid descriptor the ring is not trusted: every wait on it ends with an error. */
@@ -233,7 +356,7 @@ static void drop(struct proxyEngine *e, struct proxyWork *w)
 	w->state = workCompleted;
 }
 
-static int takeOne(struct proxyEngine *e, const struct transportOps *ops, void *transport)
+static int takeOne(struct proxyEngine *e)
 {
 	uint64_t words[GIN_DESCRIPTOR_WORDS], lap = e->taken >> e->logDepth;
 	uint64_t slot = e->taken & ((1ull << e->logDepth) - 1);
@@ -250,18 +373,17 @@ static int takeOne(struct proxyEngine *e, const struct transportOps *ops, void *
 	if (wrong)
 		failRing(e, w->ticket, wrong);
 	if (e->failure == ginSuccess)
-		start(e, w, ops, transport);
+		start(e, w);
 	else
 		drop(e, w);
 	return 1;
 }
 
-uint32_t engineTake(struct proxyEngine *e, const struct transportOps *ops, void *transport)
+uint32_t engineTake(struct proxyEngine *e)
 {
 	uint32_t count = 0;
 
-	while (count < ENGINE_BATCH && e->taken - e->retired <= e->worksMask &&
-	       takeOne(e, ops, transport))
+	while (count < ENGINE_BATCH && e->taken - e->retired <= e->worksMask && takeOne(e))
 		count++;
 	/*
 	 * Q, release end: pairs with ginHostLook in ginRingRefresh(). The slots have been read and may be written

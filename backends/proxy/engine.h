@@ -4,8 +4,12 @@
  *
  * One worker uses an engine, under the worker's lock. The descriptors in flight are the tickets
  * from `retired` to `taken`. The works to one peer form a flow, in ticket order. When the data of a
- * work has landed, its weak signal is raised at once. Its strong signal, its counter and the done
- * words wait until all earlier works of the flow have landed.
+ * work has landed, its weak signal is raised at once. Its strong signal waits until all earlier
+ * works of the flow have landed, its counter and the done words until all earlier works are
+ * complete.
+ *
+ * A transport without room stalls the flow: its works wait, and each turn tries again. Nothing is
+ * dropped, and other flows go on.
  */
 #ifndef GIN_PROXY_ENGINE_H
 #define GIN_PROXY_ENGINE_H
@@ -23,7 +27,17 @@
 
 struct proxyFlow {
 	struct proxyWork *head, *tail; /* NULL: nothing is in flight to the peer */
-	ginResult_t failure;	       /* of the first failed transfer; no later signal is raised */
+	struct proxyWork *turn;	   /* the first work whose turn to change its word has not come */
+	struct proxyWork *waiting; /* the first work that the transport had no room for */
+	struct proxyFlow *nextStalled; /* in the engine's list */
+	uint8_t isStalled;
+	uint8_t lost;	 /* ginResult_t in the done word: no later work counts */
+	uint8_t failure; /* ginResult_t of the first failed transfer; no later word is changed */
+	/*
+	 * Ordered transports: works in flight that are gets, or whose word does not follow the data
+	 * at once. While there is one, the word of a later work is not carried.
+	 */
+	uint32_t loose;
 };
 
 struct proxyEngine {
@@ -34,9 +48,11 @@ struct proxyEngine {
 	uint64_t devComm; /* number of the device communicator, for messages */
 	uint64_t taken, retired;
 	uint32_t worksMask;
-	ginResult_t failure;	 /* of the whole ring: an invalid descriptor */
-	struct proxyWork *works; /* [worksMask + 1], by ticket */
-	struct proxyFlow *flows; /* [nRanks] */
+	ginResult_t failure;	      /* of the whole ring: an invalid descriptor */
+	struct proxyWork *works;      /* [worksMask + 1], by ticket */
+	struct proxyFlow *flows;      /* [nRanks] */
+	struct proxyFlow *stalled;    /* flows that wait for room in their transport */
+	struct transportLanes *lanes; /* of its worker */
 	struct proxyStats stats;
 	struct proxyEngine *next; /* in the worker's list */
 };
@@ -52,9 +68,18 @@ static inline int engineIsBusy(const struct proxyEngine *engine)
 }
 
 /* Takes posted descriptors and starts them. Returns how many. */
-uint32_t engineTake(struct proxyEngine *engine, const struct transportOps *ops, void *transport);
+uint32_t engineTake(struct proxyEngine *engine);
 
-/* The work, of any engine, has landed or has failed: see work->result. */
+/* Tries again what transports had no room for. Returns 1 if anything was stalled. */
+int engineResume(struct proxyEngine *engine);
+
+/* The network lanes are stopped: what they had under way has failed. */
+void engineAbandon(struct proxyEngine *engine);
+
+/*
+ * The work, of any engine, has landed or has failed, see work->result; or, if its data had landed
+ * before, its word has been changed.
+ */
 void engineLanded(struct proxyWork *work);
 
 /* Retires the completed tickets and publishes the done word of all peers. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ipc.c - the transport between ranks of one host
+ * ipc.c - the transport between ranks of one host, which map each other's memory
  *
  * A CPU copies between memory that CPUs reach. Copy engines do all other copies: each copy goes into
  * one of several streams, and after each batch the stream writes how many copies it has done. All
@@ -33,18 +33,25 @@ struct ipcStream {
 	char *stage; /* STAGE_BYTES, pinned, used in stream order; NULL: no peer is on this GPU */
 };
 
-struct ipcTransport {
+struct ipcLane {
 	const struct device *device;
 	struct ipcStream stream[STREAMS];
-	uint64_t *lines;     /* one cache line for each stream's `done` */
-	char *stages;	     /* the stages of all streams; NULL: no peer is on this GPU */
-	uint8_t onThisGpu[]; /* [nRanks]: the peer's GPU memory is memory of this GPU */
+	uint64_t *lines;	  /* one cache line for each stream's `done` */
+	char *stages;		  /* the stages of all streams; NULL: no peer is on this GPU */
+	const uint8_t *onThisGpu; /* the transport's */
 };
 
-static void ipcClose(void *state)
-{
-	struct ipcTransport *ipc = state;
+struct ipcTransport {
+	const struct transportScope *scope;
+	struct peermem *peermem;
+	uint8_t *onThisGpu; /* [nRanks]: the peer's GPU memory is memory of this GPU */
+	struct ipcLane *lane[];
+};
 
+static void closeLane(struct ipcLane *ipc)
+{
+	if (!ipc)
+		return;
 	for (uint32_t s = 0; s < STREAMS; s++)
 		if (ipc->stream[s].stream)
 			ipc->device->cuda->streamDestroy(ipc->stream[s].stream);
@@ -53,7 +60,7 @@ static void ipcClose(void *state)
 	free(ipc);
 }
 
-static ginResult_t openStreams(struct ipcTransport *ipc)
+static ginResult_t openStreams(struct ipcLane *ipc)
 {
 	const struct cuda *cuda = ipc->device->cuda;
 	cuResult result = 0;
@@ -65,6 +72,17 @@ static ginResult_t openStreams(struct ipcTransport *ipc)
 			result = cuda->streamCreate(&ipc->stream[s].stream, cuNonBlocking);
 	}
 	return result ? cudaFail(cuda, "cuStreamCreate", result) : ginSuccess;
+}
+
+static int ipcReach(const struct backendHost *host, int peer, const void *mine, const void *theirs,
+		    char *why)
+{
+	struct peermemBlob blob;
+	struct peermemLink link;
+
+	(void)mine;
+	memcpy(&blob, theirs, sizeof(blob));
+	return peermemReach(host, peer, &blob, &link, why);
 }
 
 /* Does `peer`, which may be this rank, have its memory in this rank's GPU? */
@@ -81,43 +99,138 @@ static int isOnThisGpu(const struct backendHost *host, int peer)
 	       link.ordinal == host->device->ordinal;
 }
 
-/* Allocates stages if any peer is on this GPU. */
-static ginResult_t openStages(struct ipcTransport *ipc, const struct backendHost *host)
+/* Fills in which peers are on this GPU. Returns 1 if any peer is. */
+static int findOnThisGpu(const struct transportScope *scope, uint8_t *onThisGpu)
 {
-	void *stages = NULL;
 	int any = 0;
 
-	for (int r = 0; r < host->nRanks; r++)
-		any |= ipc->onThisGpu[r] = (uint8_t)isOnThisGpu(host, r);
-	if (!any)
-		return ginSuccess;
+	for (int r = 0; r < scope->host->nRanks; r++)
+		any |= onThisGpu[r] = scope->serves[r] && isOnThisGpu(scope->host, r);
+	return any;
+}
+
+static ginResult_t openStages(struct ipcLane *ipc)
+{
+	void *stages = NULL;
 	ginResult_t result =
-		pinnedAlloc(host->device, STREAMS * STAGE_BYTES, host->device->numaNode, &stages);
+		pinnedAlloc(ipc->device, STREAMS * STAGE_BYTES, ipc->device->numaNode, &stages);
+
 	ipc->stages = stages;
 	return result;
 }
 
 /* Creates streams and memory before any kernel waits for a copy. */
-static ginResult_t ipcOpen(const struct backendHost *host, void **state)
+static ginResult_t openLane(struct ipcTransport *t, int hasStages, struct ipcLane **out)
 {
-	struct ipcTransport *ipc = calloc(1, sizeof(*ipc) + (size_t)host->nRanks);
+	const struct device *d = t->scope->host->device;
+	struct ipcLane *ipc = *out = calloc(1, sizeof(*ipc));
 	void *lines = NULL;
 
 	if (!ipc)
 		return fail(ginErrorSystem, "no memory");
-	ipc->device = host->device;
-	ginResult_t result =
-		pinnedAlloc(host->device, STREAMS * 64, host->device->numaNode, &lines);
+	ipc->device = d;
+	ipc->onThisGpu = t->onThisGpu;
+	ginResult_t result = pinnedAlloc(d, STREAMS * 64, d->numaNode, &lines);
 	ipc->lines = lines;
-	if (result == ginSuccess)
-		result = openStages(ipc, host);
-	if (result == ginSuccess)
-		result = openStreams(ipc);
-	if (result == ginSuccess)
-		*state = ipc;
-	else
-		ipcClose(ipc);
+	if (result == ginSuccess && hasStages)
+		result = openStages(ipc);
+	return result == ginSuccess ? openStreams(ipc) : result;
+}
+
+static void ipcClose(void *state)
+{
+	struct ipcTransport *t = state;
+
+	for (uint32_t i = 0; i < t->scope->lanes; i++)
+		closeLane(t->lane[i]);
+	peermemClose(t->peermem);
+	free(t->onThisGpu);
+	free(t);
+}
+
+static int isServed(const void *of, int rank)
+{
+	const struct transportScope *scope = of;
+
+	return scope->serves[rank];
+}
+
+static ginResult_t openAll(struct ipcTransport *t)
+{
+	const struct backendHost *host = t->scope->host;
+	const struct peermemPeers peers = {isServed, t->scope};
+	ginResult_t result = peermemOpen(host, "proxy", &peers, &t->peermem);
+
+	t->onThisGpu = calloc((size_t)host->nRanks, 1);
+	if (result == ginSuccess && !t->onThisGpu)
+		result = fail(ginErrorSystem, "no memory");
+	int hasStages = result == ginSuccess && findOnThisGpu(t->scope, t->onThisGpu);
+	for (uint32_t i = 0; i < t->scope->lanes && result == ginSuccess; i++)
+		result = openLane(t, hasStages, &t->lane[i]);
 	return result;
+}
+
+static ginResult_t ipcOpen(const struct transportScope *scope, void **state)
+{
+	struct ipcTransport *t = calloc(1, sizeof(*t) + scope->lanes * sizeof(t->lane[0]));
+
+	if (!t)
+		return fail(ginErrorSystem, "no memory");
+	t->scope = scope;
+	ginResult_t result = openAll(t);
+	if (result == ginSuccess)
+		*state = t;
+	else
+		ipcClose(t);
+	return result;
+}
+
+static void *ipcLane(void *state, uint32_t index)
+{
+	struct ipcTransport *t = state;
+
+	return t->lane[index];
+}
+
+static enum transportOrder ipcOrder(const void *state)
+{
+	(void)state;
+	return transportHere;
+}
+
+static ginResult_t ipcWindowOffer(void *state, const struct memory *memory,
+				  struct proxyOffer *offer, void **link)
+{
+	struct ipcTransport *t = state;
+	struct peermemWindow *window = NULL;
+	ginResult_t result = peermemOffer(t->peermem, memory, offer->ipc, &window);
+
+	*link = window;
+	return result;
+}
+
+static ginResult_t ipcWindowRegister(void *state, ginResult_t mine, const uint8_t *offers,
+				     size_t stride, void *link)
+{
+	struct ipcTransport *t = state;
+
+	return peermemRegister(t->peermem, mine, offers, stride, link);
+}
+
+static void ipcWindowDeregister(void *state, void *link)
+{
+	struct ipcTransport *t = state;
+
+	peermemDeregister(t->peermem, link);
+}
+
+static void ipcWindowDescribe(void *state, void *link, int peer, struct proxyPart *part)
+{
+	const struct ipcTransport *t = state;
+
+	part->at = peermemAddress(link, peer);
+	part->isReached = part->at != NULL;
+	part->byCpu = (uint8_t)proxyReachedByCpu(t->scope->host->device, peermemKind(link, peer));
 }
 
 /* Makes one store of 4 bytes if address and length allow that, else of 1. Returns its size. */
@@ -163,7 +276,7 @@ static void copyByCpu(char *to, const char *from, size_t bytes)
 		done += copyOne(to + done, from + done, bytes - done);
 }
 
-static struct ipcStream *streamOf(struct ipcTransport *ipc, const struct proxyWork *w)
+static struct ipcStream *streamOf(struct ipcLane *ipc, const struct proxyWork *w)
 {
 	return &ipc->stream[(w->peer + w->context) % STREAMS];
 }
@@ -171,7 +284,7 @@ static struct ipcStream *streamOf(struct ipcTransport *ipc, const struct proxyWo
 /* An aligned value of 4 or 8 bytes needs no copy engine. */
 static cuResult sendValue(const struct cuda *cuda, const struct proxyWork *w, cuStream stream)
 {
-	cuPtr to = (cuPtr)(uintptr_t)w->to.at;
+	cuPtr to = (cuPtr)(uintptr_t)spotAddress(&w->there, w->peer);
 
 	if (w->bytes == 8 && to % 8 == 0)
 		return cuda->streamWrite64(stream, to, w->value[0], 0);
@@ -180,11 +293,25 @@ static cuResult sendValue(const struct cuda *cuda, const struct proxyWork *w, cu
 	return cuda->copyToDevice(to, w->value, w->bytes, stream);
 }
 
-/* The stream's order keeps a chunk in the stage until the copy out of it is done. */
-static cuResult copyByStage(const struct cuda *cuda, const struct proxyWork *w,
-			    const struct ipcStream *s)
+/* Both ends of a put or get. */
+struct ipcEnds {
+	struct proxyOperand to, from;
+};
+
+static struct ipcEnds endsOf(const struct proxyWork *w)
 {
-	cuPtr to = (cuPtr)(uintptr_t)w->to.at, from = (cuPtr)(uintptr_t)w->from.at;
+	const struct proxyPart *part = &w->there.window->part[w->peer];
+	const struct proxyOperand there = {part->at + w->there.offset, part->byCpu};
+
+	return w->op == ginOpGet ? (struct ipcEnds){w->here, there}
+				 : (struct ipcEnds){there, w->here};
+}
+
+/* The stream's order keeps a chunk in the stage until the copy out of it is done. */
+static cuResult copyByStage(const struct cuda *cuda, const struct ipcEnds *ends,
+			    const struct proxyWork *w, const struct ipcStream *s)
+{
+	cuPtr to = (cuPtr)(uintptr_t)ends->to.at, from = (cuPtr)(uintptr_t)ends->from.at;
 	cuPtr stage = (cuPtr)(uintptr_t)s->stage;
 	cuResult result = 0;
 
@@ -198,18 +325,19 @@ static cuResult copyByStage(const struct cuda *cuda, const struct proxyWork *w,
 	return result;
 }
 
-static cuResult sendCopy(const struct ipcTransport *ipc, const struct proxyWork *w,
+static cuResult sendCopy(const struct ipcLane *ipc, const struct proxyWork *w,
 			 const struct ipcStream *s)
 {
 	const struct cuda *cuda = ipc->device->cuda;
+	const struct ipcEnds ends = endsOf(w);
 
-	if (ipc->onThisGpu[w->peer] && !w->to.byCpu && !w->from.byCpu)
-		return copyByStage(cuda, w, s);
-	return cuda->copy((cuPtr)(uintptr_t)w->to.at, (cuPtr)(uintptr_t)w->from.at, w->bytes,
+	if (ipc->onThisGpu[w->peer] && !ends.to.byCpu && !ends.from.byCpu)
+		return copyByStage(cuda, &ends, w, s);
+	return cuda->copy((cuPtr)(uintptr_t)ends.to.at, (cuPtr)(uintptr_t)ends.from.at, w->bytes,
 			  s->stream);
 }
 
-static ginResult_t enqueue(struct ipcTransport *ipc, struct proxyWork *w)
+static ginResult_t enqueue(struct ipcLane *ipc, struct proxyWork *w)
 {
 	const struct cuda *cuda = ipc->device->cuda;
 	struct ipcStream *s = streamOf(ipc, w);
@@ -231,19 +359,23 @@ static ginResult_t enqueue(struct ipcTransport *ipc, struct proxyWork *w)
 	return ginSuccess;
 }
 
-static ginResult_t ipcStart(void *state, struct proxyWork *w)
+static ginResult_t ipcStart(void *lane, struct proxyWork *w)
 {
-	const char *from = w->op == ginOpPutValue ? (const char *)w->value : w->from.at;
+	const struct proxyPart *part = &w->there.window->part[w->peer];
+	char *there = part->at + w->there.offset;
 
-	if (!w->to.byCpu || !(w->from.byCpu || w->op == ginOpPutValue))
-		return enqueue(state, w);
-	copyByCpu(w->to.at, from, w->bytes);
+	if (!part->byCpu || !w->here.byCpu)
+		return enqueue(lane, w);
+	if (w->op == ginOpGet)
+		copyByCpu(w->here.at, there, w->bytes);
+	else
+		copyByCpu(there, w->op == ginOpPutValue ? (char *)w->value : w->here.at, w->bytes);
 	w->state = workLanded;
 	return ginSuccess;
 }
 
 /* The stream executes the write after the copies before it. */
-static void chainStream(const struct ipcTransport *ipc, struct ipcStream *s)
+static void chainStream(const struct ipcLane *ipc, struct ipcStream *s)
 {
 	const struct cuda *cuda = ipc->device->cuda;
 
@@ -255,9 +387,9 @@ static void chainStream(const struct ipcTransport *ipc, struct ipcStream *s)
 		s->failure = cudaFail(cuda, "cuStreamWriteValue64", result);
 }
 
-static void ipcChain(void *state)
+static void ipcChain(void *lane)
 {
-	struct ipcTransport *ipc = state;
+	struct ipcLane *ipc = lane;
 
 	for (uint32_t s = 0; s < STREAMS; s++)
 		chainStream(ipc, &ipc->stream[s]);
@@ -279,9 +411,9 @@ static struct proxyWork *landedIn(struct ipcStream *s)
 	return w;
 }
 
-static struct proxyWork *ipcLanded(void *state)
+static struct proxyWork *ipcLanded(void *lane)
 {
-	struct ipcTransport *ipc = state;
+	struct ipcLane *ipc = lane;
 	struct proxyWork *w = NULL;
 
 	for (uint32_t s = 0; s < STREAMS && !w; s++)
@@ -298,9 +430,9 @@ static void drainStream(const struct cuda *cuda, struct ipcStream *s)
 		s->failure = cudaFail(cuda, "cuStreamSynchronize", result);
 }
 
-static void ipcDrain(void *state)
+static void ipcDrain(void *lane)
 {
-	struct ipcTransport *ipc = state;
+	struct ipcLane *ipc = lane;
 
 	for (uint32_t s = 0; s < STREAMS; s++)
 		if (ipc->stream[s].head)
@@ -309,8 +441,15 @@ static void ipcDrain(void *state)
 
 const struct transportOps transportIpc = {
 	.name = "ipc",
+	.reach = ipcReach,
 	.open = ipcOpen,
 	.close = ipcClose,
+	.lane = ipcLane,
+	.order = ipcOrder,
+	.windowOffer = ipcWindowOffer,
+	.windowRegister = ipcWindowRegister,
+	.windowDeregister = ipcWindowDeregister,
+	.windowDescribe = ipcWindowDescribe,
 	.start = ipcStart,
 	.chain = ipcChain,
 	.landed = ipcLanded,

@@ -3,18 +3,19 @@
  * proxy.c - the proxy backend: CPU threads move the data that kernels ask for
  *
  * Kernels post descriptors into the ring of a context (include/gin/proxy/ring.cuh). A worker thread
- * (worker.c) takes them (engine.c), checks them (descriptor.c) and starts a transport (ipc.c),
- * which moves the data.
+ * (worker.c) takes them (engine.c), checks them (descriptor.c) and starts the transport of the peer
+ * (lanes.c), which moves the data.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "direct_copies.h"
 #include "worker.h"
 
 struct proxy {
 	const struct backendHost *host;
-	struct peermem *peermem;
 	struct proxySlots slots;
+	struct proxyTransports transports;
 	struct proxyWorkers workers;
 };
 
@@ -25,56 +26,28 @@ struct proxyContexts {
 	struct proxyEngine *engine[];
 };
 
-static int proxyProbe(const struct backendHost *host, void *blob, char *why)
-{
-	struct peermemBlob mine;
-
-	peermemDescribe(host->device, &mine);
-	memcpy(blob, &mine, sizeof(mine));
-	why[0] = '\0';
-	return 1;
-}
-
-static int proxyReach(const struct backendHost *host, int peer, const void *mine,
-		      const void *theirs, char *why)
-{
-	struct peermemBlob blob;
-	struct peermemLink link;
-
-	(void)mine;
-	memcpy(&blob, theirs, sizeof(blob));
-	return peermemReach(host, peer, &blob, &link, why);
-}
-
-/*
- * Also direct peers: atomics and signals at window offsets have one agent for all peers, which is
- * the proxy wherever it is in use.
- */
-static int serves(const void *of, int rank)
-{
-	const struct backendHost *host = of;
-
-	return host->routes[rank] != ginRouteNone;
-}
-
 static void closeProxy(struct proxy *p)
 {
+	transportsClose(&p->transports);
 	slotsClose(&p->slots);
-	peermemClose(p->peermem);
 	free(p);
+}
+
+static ginResult_t openWorkers(struct proxy *p)
+{
+	return workersOpen(p->host, &p->transports, paramNumber(paramProxyThreads), &p->workers);
 }
 
 static ginResult_t openProxy(struct proxy *p, const struct backendHost *host)
 {
-	const struct peermemPeers peers = {serves, host};
+	unsigned threads = paramNumber(paramProxyThreads);
 
 	p->host = host;
-	ginResult_t result = peermemOpen(host, "proxy", &peers, &p->peermem);
+	ginResult_t result = slotsOpen(&p->slots);
 	if (result == ginSuccess)
-		result = slotsOpen(&p->slots);
-	if (result == ginSuccess)
-		result = workersOpen(host, &transportIpc, paramNumber(paramProxyThreads),
-				     &p->workers);
+		result = transportsOpen(host, &p->slots, threads ? threads : 1, &p->transports);
+	if (result == ginSuccess && !transportsNeedConnect(&p->transports))
+		result = openWorkers(p);
 	return result;
 }
 
@@ -97,6 +70,31 @@ static ginResult_t proxyOpen(const struct backendHost *host, void **state)
 	return result;
 }
 
+static ginResult_t startWorkers(struct proxy *p)
+{
+	struct deviceScope scope;
+	ginResult_t result = deviceEnter(p->host->device, &scope);
+
+	if (result != ginSuccess)
+		return result;
+	result = openWorkers(p);
+	deviceLeave(p->host->device, &scope);
+	return result;
+}
+
+/* On a network, threads start when every lane is connected: peers may send at once. */
+static ginResult_t proxyConnect(void *state, const char *call)
+{
+	struct proxy *p = state;
+
+	if (!transportsNeedConnect(&p->transports))
+		return ginSuccess;
+	ginResult_t mine = transportsConnect(&p->transports, call);
+	if (mine == ginSuccess)
+		mine = startWorkers(p);
+	return p->host->allgather(p->host->core, call, mine, NULL, NULL, 0);
+}
+
 static void proxyClose(void *state)
 {
 	struct proxy *p = state;
@@ -110,11 +108,36 @@ static void proxyWindowDeregister(void *state, void *window)
 	struct proxy *p = state;
 	struct proxyWindow *w = window;
 
-	if (w->hasSlot) {
+	if (w->hasSlot)
 		slotsGive(&p->slots, w);
+	if (w->isPublished)
 		workersQuiesce(&p->workers);
-	}
-	proxyWindowFree(p->peermem, w);
+	transportsDeregister(&p->transports, w);
+	free(w);
+}
+
+static ginResult_t offerWindow(struct proxy *p, const struct memory *memory, void *offer,
+			       struct proxyWindow *w)
+{
+	struct proxyOffer own = {.bytes = 0};
+	ginResult_t result = transportsOffer(&p->transports, memory, &own, w);
+
+	if (result == ginSuccess)
+		result = slotsTake(&p->slots, w);
+	if (result != ginSuccess)
+		return result;
+	proxyWindowOwn(w, &own);
+	memcpy(offer, &own, sizeof(own));
+	return ginSuccess;
+}
+
+static ginResult_t keepLocal(struct proxy *p, struct proxyWindow *w)
+{
+	ginResult_t result = slotsTake(&p->slots, w);
+
+	if (result == ginSuccess)
+		slotsPublish(&p->slots, w);
+	return result;
 }
 
 static ginResult_t proxyWindowOffer(void *state, const struct memory *memory, void *offer,
@@ -122,12 +145,11 @@ static ginResult_t proxyWindowOffer(void *state, const struct memory *memory, vo
 {
 	struct proxy *p = state;
 	struct proxyWindow *w = NULL;
-	ginResult_t result = proxyWindowMake(p->peermem, p->host, memory, offer, &w);
+	ginResult_t result = proxyWindowMake(p->host, memory, &w);
 
 	if (result != ginSuccess)
 		return result;
-	if (!offer)
-		result = slotsTake(&p->slots, w);
+	result = offer ? offerWindow(p, memory, offer, w) : keepLocal(p, w);
 	if (result == ginSuccess)
 		*window = w;
 	else
@@ -141,8 +163,10 @@ static ginResult_t proxyWindowRegister(void *state, const char *call, ginResult_
 	struct proxy *p = state;
 
 	(void)call;
-	mine = proxyWindowReach(p->peermem, p->host, mine, offers, stride, window);
-	return mine == ginSuccess ? slotsTake(&p->slots, window) : mine;
+	mine = transportsRegister(&p->transports, mine, offers, stride, window);
+	if (mine == ginSuccess)
+		slotsPublish(&p->slots, window);
+	return mine;
 }
 
 static void proxyWindowDescribe(void *window, struct ginWindowTable *table)
@@ -158,6 +182,7 @@ static struct descriptorScope scopeOf(struct proxy *p, const struct proxyContext
 				      const struct proxyRing *host, uint32_t context)
 {
 	const struct backendContexts *want = &s->rings.want;
+	int words = want->words != NULL; /* else only copies are valid */
 
 	return (struct descriptorScope){.slots = &p->slots,
 					.words = want->words,
@@ -166,9 +191,11 @@ static struct descriptorScope scopeOf(struct proxy *p, const struct proxyContext
 					.resultTickets = host->resultTickets,
 					.firstSignal = (uint64_t)context * want->signals,
 					.firstBarrier = (uint64_t)want->contexts * want->signals,
-					.signals = want->signals,
+					.signals = words ? want->signals : 0,
 					.nCounters = want->counters,
-					.nBarrierWords = want->barriers * GIN_BARRIER_ROUNDS,
+					.nBarrierWords =
+						words ? want->barriers * GIN_BARRIER_ROUNDS : 0,
+					.rank = (uint32_t)p->host->rank,
 					.nRanks = (uint32_t)p->host->nRanks};
 }
 
@@ -244,6 +271,7 @@ static void proxyContextsDescribe(void *contexts, ginDevComm *devComm)
 	struct proxyContexts *s = contexts;
 
 	proxyRingsDescribe(&s->rings, devComm);
+	devComm->engineBytes = directCopiesFrom(s->proxy->host);
 	for (uint32_t c = 0; c < s->rings.want.contexts; c++)
 		s->engine[c]->devComm = devComm->id;
 }
@@ -260,9 +288,12 @@ const struct backendOps backendProxy = {
 	.route = ginRouteProxy,
 	.writer = ginWriterCpu,
 	.network = 1,
-	.probe = proxyProbe,
-	.reach = proxyReach,
+	.copies = 1,
+	.probe = transportsProbe,
+	.reach = transportsReach,
+	.leavesHost = transportsLeaveHost,
 	.open = proxyOpen,
+	.connect = proxyConnect,
 	.close = proxyClose,
 	.windowOffer = proxyWindowOffer,
 	.windowRegister = proxyWindowRegister,

@@ -2,38 +2,137 @@
 /*
  * transport.h - the interface between the proxy and the code that moves its data
  *
- * Each worker has one instance, used under the worker's lock with the device's scope entered. Works
- * may land in any order.
+ * A transport serves some peers of a communicator, and lanes.c chooses which. It has one lane for
+ * each worker. A lane is used under its worker's lock with the device's scope entered, so a lane
+ * needs no lock; the lanes with one index of two ranks talk to each other. All other calls come
+ * from the communicator's calls, one at a time, with the device's scope entered.
+ *
+ * A work "lands" when its data is in the peer's memory and, if the transport carries its word, the
+ * word has been changed. A get lands when its data is in this rank's memory. Works may land in any
+ * order, whatever the order of the transport.
+ *
+ * The engine owns a work until it is started, and again when it has landed. The transport owns
+ * registrations and connections, the core owns the memory.
  */
 #ifndef GIN_PROXY_TRANSPORT_H
 #define GIN_PROXY_TRANSPORT_H
 
-#include "work.h"
+#include "window.h"
+
+/*
+ * The answer of a transport without room: nothing was begun, and the engine tries again. It never
+ * leaves the proxy.
+ */
+#define transportBusy ((ginResult_t)1000)
+
+enum transportOrder {
+	/* CPUs of this process reach the words at the peer: the engine changes them by itself. */
+	transportHere,
+	/*
+	 * What one lane sends first to a peer is done first there: the transport carries a work's
+	 * word, and changes it after the data of the work and of all puts that were started before.
+	 */
+	transportOrdered,
+	/* The engine calls raise() when all that the word covers has landed. */
+	transportUnordered
+};
+
+/* Where a transport is opened. It outlives the transport. */
+struct transportScope {
+	const struct backendHost *host;
+	const struct proxySlots *slots; /* the windows that peers may name */
+	const uint8_t *serves;		/* [nRanks]: 1: this transport serves the peer */
+	uint32_t lanes;
+};
 
 struct transportOps {
 	const char *name;
-	ginResult_t (*open)(const struct backendHost *host, void **state);
-
-	/* No work is under way. */
-	void (*close)(void *state);
 
 	/*
-	 * Starts a put, putValue or get. On success either the work has landed already, and
-	 * work->state is workLanded, or landed() returns it later. On an error the data was not
-	 * moved, or only in part, and landed() does not return the work.
+	 * Can this rank reach `peer`? `mine` and `theirs` are blobs of the proxy. `why` says how,
+	 * or why not. As backendOps.reach.
 	 */
-	ginResult_t (*start)(void *state, struct proxyWork *work);
+	int (*reach)(const struct backendHost *host, int peer, const void *mine, const void *theirs,
+		     char *why);
 
-	/* Submits all works that were started since the last call. */
-	void (*chain)(void *state);
+	ginResult_t (*open)(const struct transportScope *scope, void **state);
+	/* No work is under way. */
+	void (*close)(void *state);
+	void *(*lane)(void *state, uint32_t index);
+	enum transportOrder (*order)(const void *state);
+
+	/*
+	 * Opens a lane's end of the network: `address`, of TRANSPORT_ADDRESS bytes, is for the
+	 * peers. Then connects the lane to the lane of this index of a peer. NULL: not needed.
+	 */
+	ginResult_t (*address)(void *state, uint32_t index, void *address);
+	ginResult_t (*connect)(void *state, uint32_t index, int peer, const void *address);
+
+	/*
+	 * As the calls of struct backendOps. Offers are of struct proxyOffer. On an error *link may
+	 * be set, and is deregistered.
+	 */
+	ginResult_t (*windowOffer)(void *state, const struct memory *memory,
+				   struct proxyOffer *offer, void **link);
+	ginResult_t (*windowRegister)(void *state, ginResult_t mine, const uint8_t *offers,
+				      size_t stride, void *link);
+	void (*windowDeregister)(void *state, void *link);
+	/* Fills in where CPUs or GPUs of this process reach the part at a peer that is served. */
+	void (*windowDescribe)(void *state, void *link, int peer, struct proxyPart *part);
+
+	/*
+	 * Starts a put, putValue or get; on an ordered transport also every work whose wordState is
+	 * wordUnderWay, with that word. On success either the work has landed already, and
+	 * work->state is workLanded, or landed() returns it later. transportBusy: nothing was
+	 * begun. On another error the data was not moved, or only in part, and landed() does not
+	 * return the work.
+	 */
+	ginResult_t (*start)(void *lane, struct proxyWork *work);
+
+	/*
+	 * Starts to change the word of a work whose data has landed. landed() returns the work once
+	 * more. Errors as of start(). NULL: transportHere.
+	 */
+	ginResult_t (*raise)(void *lane, struct proxyWork *work);
+
+	/*
+	 * Makes progress, and does what peers ask for. Returns how much. NULL: nothing comes in, and
+	 * peers do without this rank.
+	 */
+	uint32_t (*receive)(void *lane);
+
+	/* Submits everything that was started since the last call, and acknowledges. */
+	void (*chain)(void *lane);
 
 	/* The next work that has landed or failed, as work->result says; NULL: none now. */
-	struct proxyWork *(*landed)(void *state);
+	struct proxyWork *(*landed)(void *lane);
 
-	/* Waits until every work under way has landed or failed. */
-	void (*drain)(void *state);
+	/* Waits until works have landed, or makes progress once. */
+	void (*drain)(void *lane);
+
+	/*
+	 * The communicator has failed: forgets everything that is under way, and does nothing any
+	 * more. NULL: works under way always land.
+	 */
+	void (*stop)(void *lane);
 };
 
-extern const struct transportOps transportIpc;
+#define TRANSPORT_ADDRESS 256
+
+enum { TRANSPORT_IPC, TRANSPORT_NETWORK, TRANSPORTS };
+
+extern const struct transportOps transportIpc, transportNetwork;
+
+struct transportLane {
+	const struct transportOps *ops; /* NULL: the transport is not in use */
+	void *state;
+	enum transportOrder order;
+};
+
+/* The lanes of one worker. */
+struct transportLanes {
+	struct transportLane lane[TRANSPORTS];
+	const uint8_t *of; /* [nRanks]: which transport serves the peer */
+};
 
 #endif

@@ -3,17 +3,19 @@
 #include "window.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-/* The part's length is at the end of the offer, after struct peermemOffer. */
-#define OFFER_BYTES_AT (BACKEND_OFFER - sizeof(uint64_t))
 
 ginResult_t slotsOpen(struct proxySlots *slots)
 {
 	slots->at = calloc(GIN_DESCRIPTOR_SLOTS, sizeof(struct proxyWindow *));
+	slots->taken = calloc(GIN_DESCRIPTOR_SLOTS, 1);
 	slots->used = 0;
-	if (!slots->at)
+	if (!slots->at || !slots->taken) {
+		free(slots->at);
+		free(slots->taken);
+		slots->at = NULL;
+		slots->taken = NULL;
 		return fail(ginErrorSystem, "no memory");
+	}
 	pthread_mutex_init(&slots->lock, NULL);
 	return ginSuccess;
 }
@@ -23,13 +25,14 @@ void slotsClose(struct proxySlots *slots)
 	if (slots->at)
 		pthread_mutex_destroy(&slots->lock);
 	free(slots->at);
+	free(slots->taken);
 }
 
 static uint32_t firstFree(const struct proxySlots *slots)
 {
 	uint32_t slot = 0;
 
-	while (slot < slots->used && slots->at[slot])
+	while (slot < slots->used && slots->taken[slot])
 		slot++;
 	return slot;
 }
@@ -41,7 +44,7 @@ ginResult_t slotsTake(struct proxySlots *slots, struct proxyWindow *window)
 	if (slot < GIN_DESCRIPTOR_SLOTS) {
 		window->slot = slot;
 		window->hasSlot = 1;
-		__atomic_store_n(&slots->at[slot], window, __ATOMIC_RELEASE);
+		slots->taken[slot] = 1;
 		if (slot == slots->used)
 			__atomic_store_n(&slots->used, slot + 1, __ATOMIC_RELEASE);
 	}
@@ -54,19 +57,26 @@ ginResult_t slotsTake(struct proxySlots *slots, struct proxyWindow *window)
 		    GIN_DESCRIPTOR_SLOTS);
 }
 
+void slotsPublish(struct proxySlots *slots, struct proxyWindow *window)
+{
+	window->isPublished = 1;
+	__atomic_store_n(&slots->at[window->slot], window, __ATOMIC_RELEASE);
+}
+
 void slotsGive(struct proxySlots *slots, struct proxyWindow *window)
 {
 	pthread_mutex_lock(&slots->lock);
 	__atomic_store_n(&slots->at[window->slot], NULL, __ATOMIC_RELEASE);
+	slots->taken[window->slot] = 0;
 	pthread_mutex_unlock(&slots->lock);
 }
 
 static int holds(const struct proxyWindow *w, const void *address, uint64_t bytes)
 {
 	const struct proxyPart *own = &w->part[w->rank];
-	uint64_t offset = (uintptr_t)address - (uintptr_t)own->base.at;
+	uint64_t offset = (uintptr_t)address - (uintptr_t)own->at;
 
-	return own->base.at && offset < own->bytes && bytes <= own->bytes - offset;
+	return own->at && offset < own->bytes && bytes <= own->bytes - offset;
 }
 
 const struct proxyWindow *slotsSearch(const struct proxySlots *slots, const void *address,
@@ -92,72 +102,60 @@ static uint32_t fenceOf(const struct memory *memory)
 	return ginScopeSystem;
 }
 
-static int reachedByCpu(const struct device *d, enum memoryKind kind)
+int proxyReachedByCpu(const struct device *d, enum memoryKind kind)
 {
 	return !d->cuda || kind == memoryShared;
 }
 
-ginResult_t proxyWindowMake(struct peermem *peermem, const struct backendHost *host,
-			    const struct memory *memory, void *offer, struct proxyWindow **out)
+ginResult_t proxyWindowMake(const struct backendHost *host, const struct memory *memory,
+			    struct proxyWindow **out)
 {
 	size_t n = (size_t)host->nRanks;
 	struct proxyWindow *w = calloc(1, sizeof(*w) + n * sizeof(w->part[0]));
-	ginResult_t result = ginSuccess;
 
 	if (!w)
 		return fail(ginErrorSystem, "no memory");
 	w->rank = (uint32_t)host->rank;
 	w->nRanks = (uint32_t)host->nRanks;
 	w->fence = fenceOf(memory);
-	w->part[w->rank].base.at = memory->bytes ? memory->address : NULL;
-	w->part[w->rank].base.byCpu = reachedByCpu(host->device, memory->kind);
-	w->part[w->rank].bytes = memory->bytes;
-	if (offer)
-		result = peermemOffer(peermem, memory, offer, &w->mapped);
-	if (result != ginSuccess) {
-		free(w);
-		return result;
-	}
-	if (offer)
-		memcpy((char *)offer + OFFER_BYTES_AT, &w->part[w->rank].bytes, sizeof(uint64_t));
+	w->copiesOnly = host->copiesOnly;
+	w->part[w->rank] = (struct proxyPart){
+		.at = memory->bytes ? memory->address : NULL,
+		.bytes = memory->bytes,
+		.isReached = 1,
+		.byCpu = (uint8_t)proxyReachedByCpu(host->device, memory->kind),
+		.skew = (uintptr_t)memory->address % 8,
+	};
 	*out = w;
 	return ginSuccess;
 }
 
-static void fillPart(const struct backendHost *host, struct proxyWindow *w, const uint8_t *offer,
-		     int rank)
+void proxyWindowOwn(const struct proxyWindow *window, struct proxyOffer *offer)
 {
-	struct proxyPart *part = &w->part[rank];
+	const struct proxyPart *own = &window->part[window->rank];
 
-	memcpy(&part->bytes, offer + OFFER_BYTES_AT, sizeof(part->bytes));
-	if (rank == host->rank)
-		return;
-	part->base.at = peermemAddress(w->mapped, rank);
-	part->base.byCpu = reachedByCpu(host->device, peermemKind(w->mapped, rank));
+	offer->bytes = own->bytes;
+	offer->slot = window->slot;
+	offer->byCpu = own->byCpu;
+	offer->skew = own->skew;
 }
 
-ginResult_t proxyWindowReach(struct peermem *peermem, const struct backendHost *host,
-			     ginResult_t mine, const uint8_t *offers, size_t stride,
-			     struct proxyWindow *window)
+void proxyWindowPeer(struct proxyWindow *window, int rank, const struct proxyOffer *offer)
 {
-	ginResult_t result = peermemRegister(peermem, mine, offers, stride, window->mapped);
+	struct proxyPart *part = &window->part[rank];
 
-	for (int r = 0; result == ginSuccess && r < host->nRanks; r++)
-		fillPart(host, window, offers + (size_t)r * stride, r);
-	return result;
-}
-
-void proxyWindowFree(struct peermem *peermem, struct proxyWindow *window)
-{
-	if (window->mapped)
-		peermemDeregister(peermem, window->mapped);
-	free(window);
+	part->bytes = offer->bytes;
+	part->slot = offer->slot;
+	part->byCpu = offer->byCpu;
+	part->skew = offer->skew % 8;
 }
 
 uint32_t proxyWindowAgent(const struct proxyWindow *window)
 {
+	if (window->copiesOnly)
+		return ginAgentGpu;
 	for (uint32_t r = 0; r < window->nRanks; r++)
-		if (window->part[r].bytes && !window->part[r].base.byCpu)
+		if (window->part[r].bytes && !window->part[r].byCpu)
 			return ginAgentNone;
 	return ginAgentProxy;
 }

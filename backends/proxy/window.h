@@ -9,41 +9,52 @@
 
 #include <pthread.h>
 
-#include "backends/peermem/peermem.h"
 #include "work.h"
+
+/* Transports that a window can be registered with: see TRANSPORTS in transport.h. */
+#define WINDOW_LINKS 2
 
 /* A rank's part of a window. */
 struct proxyPart {
-	struct proxyOperand base; /* its first byte; NULL: the part is empty or not reachable */
+	char *at; /* its first byte in this process; NULL: empty, or not reached by an address */
 	uint64_t bytes;
+	uint32_t slot;	   /* the rank's number of the window */
+	uint8_t isReached; /* by the transport that serves the rank */
+	uint8_t byCpu;	   /* the CPUs that change words for this transport reach it */
+	uint8_t skew;	   /* address of its first byte modulo 8 */
 };
 
 struct proxyWindow {
-	struct peermemWindow *mapped; /* NULL: GIN_WINDOW_LOCAL */
-	int hasSlot;
+	void *link[WINDOW_LINKS]; /* of each transport; NULL: not registered there */
+	uint8_t hasSlot, isPublished;
 	uint32_t slot, rank, nRanks;
 	uint32_t fence; /* enum ginScope */
+	int copiesOnly; /* the proxy changes no words of the window: see struct backendHost */
 	struct proxyPart part[];
 };
 
 struct proxySlots {
 	pthread_mutex_t lock;	 /* held by slotsTake() and slotsGive() */
 	struct proxyWindow **at; /* [GIN_DESCRIPTOR_SLOTS]; workers read it without the lock */
+	uint8_t *taken;		 /* [GIN_DESCRIPTOR_SLOTS] */
 	uint32_t used;		 /* slots from here on were never taken */
 };
 
 ginResult_t slotsOpen(struct proxySlots *slots);
 void slotsClose(struct proxySlots *slots);
 
-/* Assigns a slot to the window. Workers find it from then on. */
+/* Assigns a slot to the window. Workers do not find the window yet. */
 ginResult_t slotsTake(struct proxySlots *slots, struct proxyWindow *window);
+
+/* Workers find the window, which must be complete, from now on. */
+void slotsPublish(struct proxySlots *slots, struct proxyWindow *window);
 
 /* Frees the window's slot. A worker may still use the window: see workersQuiesce(). */
 void slotsGive(struct proxySlots *slots, struct proxyWindow *window);
 
 static inline struct proxyWindow *slotsFind(const struct proxySlots *slots, uint32_t slot)
 {
-	/* Acquire: pairs with the release in slotsTake(). */
+	/* Acquire: pairs with the release in slotsPublish(). */
 	return __atomic_load_n(&slots->at[slot], __ATOMIC_ACQUIRE);
 }
 
@@ -51,17 +62,42 @@ static inline struct proxyWindow *slotsFind(const struct proxySlots *slots, uint
 const struct proxyWindow *slotsSearch(const struct proxySlots *slots, const void *address,
 				      uint64_t bytes);
 
-/* As backendOps.windowOffer. `offer` NULL: GIN_WINDOW_LOCAL. */
-ginResult_t proxyWindowMake(struct peermem *peermem, const struct backendHost *host,
-			    const struct memory *memory, void *offer, struct proxyWindow **out);
+/*
+ * A window of `memory` without transports and without a slot: its part at this rank is filled in.
+ */
+ginResult_t proxyWindowMake(const struct backendHost *host, const struct memory *memory,
+			    struct proxyWindow **out);
 
-/* As backendOps.windowRegister: maps the parts of the peers. */
-ginResult_t proxyWindowReach(struct peermem *peermem, const struct backendHost *host,
-			     ginResult_t mine, const uint8_t *offers, size_t stride,
-			     struct proxyWindow *window);
-void proxyWindowFree(struct peermem *peermem, struct proxyWindow *window);
+/*
+ * What a rank offers of its part: of each transport, then numbers of struct proxyPart. Every rank
+ * has this layout.
+ */
+struct proxyOffer {
+	uint8_t ipc[120];
+	uint8_t network[16];
+	uint64_t bytes;
+	uint32_t slot;
+	uint8_t byCpu, skew, pad[2];
+};
 
-/* enum ginAgent for atomics at offsets: the proxy if CPUs reach every part, else none. */
+_Static_assert(sizeof(struct proxyOffer) <= BACKEND_OFFER, "it is sent as a backend's offer");
+
+void proxyWindowOwn(const struct proxyWindow *window, struct proxyOffer *offer);
+void proxyWindowPeer(struct proxyWindow *window, int rank, const struct proxyOffer *offer);
+
+/* Do CPUs of this process load and store memory of this kind? */
+int proxyReachedByCpu(const struct device *d, enum memoryKind kind);
+
+/*
+ * enum ginAgent for atomics at offsets: the GPUs if all pairs are direct, the proxy if CPUs reach
+ * every part, else none.
+ */
 uint32_t proxyWindowAgent(const struct proxyWindow *window);
+
+/* The address of a spot at `peer`, whose part is mapped in this process. */
+static inline char *spotAddress(const struct proxySpot *spot, uint32_t peer)
+{
+	return spot->window->part[peer].at + spot->offset;
+}
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * work.h - a descriptor after it was checked: the operation, with addresses of this process
+ * work.h - a descriptor after it was checked: the operation, this rank's operand, spots at the peer
  *
- * descriptorResolve() has checked every address against windows, ranks and counts: a transport may
- * use them.
+ * descriptorResolve() has checked every operand and spot against windows, ranks and counts: a
+ * transport may use them. A spot is no address of this process: the peer's transport translates it.
  */
 #ifndef GIN_PROXY_WORK_H
 #define GIN_PROXY_WORK_H
@@ -12,15 +12,30 @@
 #include "backends/backend.h"
 
 enum workState {
+	workWaiting,  /* not begun: the transport had no room */
 	workUnderWay, /* the transport moves its data */
 	workLanded,   /* its data has arrived; earlier works to the peer may not have */
-	workCompleted /* signal raised, counter counted, done word published */
+	workCompleted /* word changed, counter counted, done word published */
 };
 
-/* A memory operand; byCpu: CPUs of this process can load and store there. */
+enum wordState {
+	wordNone, /* there is no word, or it has been changed, or it never will be */
+	wordDue,  /* weak: to be changed after its data has landed; else after all earlier works */
+	wordUnderWay /* the transport changes it */
+};
+
+struct proxyWindow;
+
+/* A memory operand in this process; byCpu: CPUs of this process can load and store there. */
 struct proxyOperand {
 	char *at;
 	int byCpu;
+};
+
+/* An offset in the part of a window at the work's peer. */
+struct proxySpot {
+	const struct proxyWindow *window; /* NULL: none */
+	uint64_t offset;
 };
 
 struct proxyWork {
@@ -28,12 +43,16 @@ struct proxyWork {
 	uint32_t peer, context;
 	uint8_t op;    /* enum ginOp */
 	uint8_t state; /* enum workState */
+	uint8_t wordState;
 	uint8_t isWeak;
-	uint8_t result; /* ginResult_t of the transfer */
-	struct proxyOperand to, from;
+	uint8_t isCounted;	  /* in the statistics */
+	uint8_t isLoose;	  /* a later word must not overtake it: see struct proxyFlow */
+	uint8_t result;		  /* ginResult_t of the transfer */
+	struct proxyOperand here; /* source; of a get the target */
+	struct proxySpot there;	  /* target; of a get the source */
+	struct proxySpot word;	  /* raised, set (barrier) or changed (atomic); wordNone: none */
 	uint64_t bytes;
 	uint64_t value[4];	/* putValue; barrier: the epoch; atomics: operand, then compare */
-	uint64_t *word;		/* to raise, to set (barrier) or to change (atomic); NULL: none */
 	uint64_t addend;	/* of a signal */
 	uint64_t *counter;	/* NULL: none */
 	uint64_t *oldValue;	/* where an atomic's old value goes; NULL: not wanted */
@@ -43,5 +62,11 @@ struct proxyWork {
 	struct proxyWork *next;	    /* in the flow to the peer */
 	struct proxyWork *nextSent; /* for the transport */
 };
+
+/* What the word is raised by or set to, or the operand of an atomic. */
+static inline uint64_t workOperand(const struct proxyWork *work)
+{
+	return work->op >= ginOpBarrier ? work->value[0] : work->addend;
+}
 
 #endif

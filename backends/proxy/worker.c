@@ -25,27 +25,63 @@
 #define SLEEP_MOST 5000000
 
 /* Handles landed and failed works alike: both let their flow go on. */
-static void landAll(struct proxyWorker *w)
+static void landAll(struct transportLane *lane)
 {
-	for (;;) {
-		struct proxyWork *work = w->ops->landed(w->transport);
-		if (!work)
-			return;
+	struct proxyWork *work;
+
+	while ((work = lane->ops->landed(lane->state)))
 		engineLanded(work);
-	}
+}
+
+/* Runs `each` for every lane in use. */
+static void forLanes(struct proxyWorker *w, void (*each)(struct transportLane *lane))
+{
+	for (int i = 0; i < TRANSPORTS; i++)
+		if (w->lanes.lane[i].ops)
+			each(&w->lanes.lane[i]);
+}
+
+static void chain(struct transportLane *lane)
+{
+	lane->ops->chain(lane->state);
+}
+
+static void drain(struct transportLane *lane)
+{
+	lane->ops->drain(lane->state);
+}
+
+/* Returns 1 if anything has come. */
+static int receiveAll(struct proxyWorker *w)
+{
+	uint32_t count = 0;
+
+	for (int i = 0; i < TRANSPORTS; i++)
+		if (w->lanes.lane[i].ops && w->lanes.lane[i].ops->receive)
+			count += w->lanes.lane[i].ops->receive(w->lanes.lane[i].state);
+	return count != 0;
+}
+
+static void stop(struct transportLane *lane)
+{
+	if (lane->ops->stop)
+		lane->ops->stop(lane->state);
 }
 
 /* The lock is held. Returns 1 if anything was in flight. */
 static int turn(struct proxyWorker *w)
 {
 	uint32_t taken = 0;
-	int busy = 0;
+	int busy = w->hasNetwork && receiveAll(w);
 
-	for (struct proxyEngine *e = w->engines; e; e = e->next)
-		taken += engineTake(e, w->ops, w->transport);
-	if (taken)
-		w->ops->chain(w->transport);
-	landAll(w);
+	for (struct proxyEngine *e = w->engines; e; e = e->next) {
+		if (__builtin_expect(e->stalled != NULL, 0))
+			taken += (uint32_t)engineResume(e);
+		taken += engineTake(e);
+	}
+	if (taken || w->hasNetwork)
+		forLanes(w, chain);
+	forLanes(w, landAll);
 	for (struct proxyEngine *e = w->engines; e; e = e->next) {
 		busy |= engineIsBusy(e); /* before engineRetire(): includes works of this turn */
 		engineRetire(e);
@@ -93,7 +129,8 @@ static void pauseIdle(struct proxyWorker *w, uint64_t idle)
 		return;
 	}
 	uint64_t length = sleepLength(w);
-	pause.tv_nsec = (long)(idle < REST ? NAP : length);
+	/* What peers send is not seen during a sleep. */
+	pause.tv_nsec = (long)(idle < REST || w->hasNetwork ? NAP : length);
 	__atomic_store_n(&w->sleeps, w->sleeps + 1, __ATOMIC_RELAXED);
 	nanosleep(&pause, NULL);
 }
@@ -195,20 +232,17 @@ static int startThread(const struct backendHost *host, const cpu_set_t *among,
 }
 
 /* `among` NULL: a worker without a thread. */
-static ginResult_t openWorker(const struct backendHost *host, const struct transportOps *ops,
+static ginResult_t openWorker(const struct backendHost *host, struct transportLanes lanes,
 			      const cpu_set_t *among, struct proxyWorker *w)
 {
 	w->host = host;
-	w->ops = ops;
-	ginResult_t result = ops->open(host, &w->transport);
-	if (result != ginSuccess)
-		return result;
+	w->lanes = lanes;
+	w->hasNetwork = lanes.lane[TRANSPORT_NETWORK].ops != NULL;
 	pthread_mutex_init(&w->lock, NULL);
 	int error = among ? startThread(host, among, w) : 0;
 	if (!error)
 		return ginSuccess;
 	pthread_mutex_destroy(&w->lock);
-	ops->close(w->transport);
 	return fail(ginErrorSystem, "cannot start a thread for the proxy: %s", strerror(error));
 }
 
@@ -218,14 +252,17 @@ static void closeWorker(struct proxyWorker *w)
 	if (w->runs)
 		pthread_join(w->thread, NULL);
 	pthread_mutex_destroy(&w->lock);
-	w->ops->close(w->transport);
 }
 
-ginResult_t workersOpen(const struct backendHost *host, const struct transportOps *ops,
+ginResult_t workersOpen(const struct backendHost *host, const struct proxyTransports *transports,
 			unsigned threads, struct proxyWorkers *out)
 {
 	uint32_t count = threads ? threads : 1;
 	cpu_set_t among;
+
+	/* A collective call waits for peers, which need this rank's proxy meanwhile. */
+	if (transports->state[TRANSPORT_NETWORK])
+		threads = count;
 
 	*out = (struct proxyWorkers){.host = host, .worker = calloc(count, sizeof(*out->worker))};
 	if (!out->worker)
@@ -233,8 +270,8 @@ ginResult_t workersOpen(const struct backendHost *host, const struct transportOp
 	if (threads)
 		findCpus(host, &among);
 	for (; out->count < count; out->count++) {
-		ginResult_t result =
-			openWorker(host, ops, threads ? &among : NULL, &out->worker[out->count]);
+		ginResult_t result = openWorker(host, transportsLanes(transports, out->count),
+						threads ? &among : NULL, &out->worker[out->count]);
 		if (result != ginSuccess) {
 			workersClose(out);
 			return result;
@@ -259,11 +296,21 @@ void workersAdd(struct proxyWorkers *workers, struct proxyEngine *engine)
 {
 	engine->worker = workers->next++ % workers->count;
 	struct proxyWorker *w = workerOf(workers, engine);
+	engine->lanes = &w->lanes;
 
 	lockWorker(w);
 	engine->next = w->engines;
 	w->engines = engine;
 	pthread_mutex_unlock(&w->lock);
+}
+
+/* Peers of a failed communicator may never answer. */
+static void giveUp(struct proxyWorker *w, struct proxyEngine *engine)
+{
+	if (!w->hasNetwork || !w->host->hasFailed(w->host->core))
+		return;
+	forLanes(w, stop);
+	engineAbandon(engine);
 }
 
 void workersRemove(struct proxyWorkers *workers, struct proxyEngine *engine)
@@ -272,10 +319,12 @@ void workersRemove(struct proxyWorkers *workers, struct proxyEngine *engine)
 
 	lockWorker(w);
 	/* Drains this engine only: kernels may post to other engines without end. */
-	while (engineTake(engine, w->ops, w->transport) || engineIsBusy(engine)) {
-		w->ops->chain(w->transport);
-		w->ops->drain(w->transport);
-		landAll(w);
+	while (engineTake(engine) || engineIsBusy(engine)) {
+		engineResume(engine);
+		forLanes(w, chain);
+		forLanes(w, drain);
+		forLanes(w, landAll);
+		giveUp(w, engine);
 		engineRetire(engine);
 	}
 	struct proxyEngine **at = &w->engines;

@@ -12,15 +12,16 @@
 #include <sched.h>
 
 #include "engine.h"
+#include "lanes.h"
 
 struct proxyWorker {
 	pthread_t thread;
 	int runs; /* has a thread */
 	int stop; /* atomic */
 	const struct backendHost *host;
-	const struct transportOps *ops;
-	void *transport;
-	pthread_mutex_t lock; /* protects the transport and `engines` with their contents */
+	struct transportLanes lanes;
+	int hasNetwork;	      /* peers send to a lane */
+	pthread_mutex_t lock; /* protects the lanes and `engines` with their contents */
 	int wanted;	      /* atomic: how many other threads want the lock */
 	uint64_t sleeps;      /* atomic: how often the thread has slept */
 	uint64_t ranFor;      /* CPU time in ns at the end of its last turn before it slept */
@@ -36,14 +37,17 @@ struct proxyWorkers {
 };
 
 /* The device's scope is entered for all of these calls. */
-ginResult_t workersOpen(const struct backendHost *host, const struct transportOps *ops,
+ginResult_t workersOpen(const struct backendHost *host, const struct proxyTransports *transports,
 			unsigned threads, struct proxyWorkers *workers);
 void workersClose(struct proxyWorkers *workers);
 
 /* Gives an engine to a worker. */
 void workersAdd(struct proxyWorkers *workers, struct proxyEngine *engine);
 
-/* Drains the engine and takes it from its worker. */
+/*
+ * Drains the engine and takes it from its worker. After a failure of the communicator, transfers
+ * over a network are given up.
+ */
 void workersRemove(struct proxyWorkers *workers, struct proxyEngine *engine);
 
 /* Fills in the statistics of the engine's thread. Any thread. */

@@ -106,9 +106,9 @@ private:
 	}
 
 	/* The peers that a wait depends on: the team, unless the caller names peers. */
-	GIN_FN uint64_t waitsFor(const ginOptions &options) const
+	GIN_FN uint64_t waitsFor(uint64_t from) const
 	{
-		return ginFromPack(options.from.count ? options.from : teamSet());
+		return from ? from : ginFromPack(teamSet());
 	}
 
 	/* Whether the barrier is flat: all ranks of the team get one answer. */
@@ -140,10 +140,10 @@ private:
 	 */
 	GIN_FN ginResult_t begin(const ginOptions &options) const
 	{
-		const uint64_t epoch = next(), from = waitsFor(options);
+		const uint64_t epoch = next(), from = ginFromPack(options.from);
 		ginResult_t result = ginSuccess;
 		if (ginHasNetwork<routes>(dc))
-			result = drain(dc.self, ginFromPack(teamSet()), index, epoch,
+			result = drain(dc.self, team.nRanks, team.rank, team.stride, index, epoch,
 				       options.timeout, from);
 		if (result != ginSuccess)
 			return result;
@@ -165,8 +165,8 @@ private:
 			result = rounds(epoch, options);
 		else if (!arrived(dc.signal[ginWriterGpu] + wordIndex(0), nRanks(), team.rank,
 				  epoch))
-			result = awaitAll(dc.self, team.nRanks, team.rank, index, epoch,
-					  options.timeout, waitsFor(options));
+			result = awaitAll(dc.self, team.nRanks, team.rank, team.stride, index,
+					  epoch, options.timeout, ginFromPack(options.from));
 		if (result == ginSuccess)
 			ginLocalStore(&dc.epoch[index], epoch);
 		return result;
@@ -190,16 +190,18 @@ private:
 	/* The rounds of a barrier that is not flat; begin() has notified the peer of round 0. */
 	GIN_FN ginResult_t rounds(uint64_t epoch, const ginOptions &options) const
 	{
-		const uint64_t from = waitsFor(options);
+		const uint64_t from = ginFromPack(options.from);
 		uint64_t end = 0;
 		ginResult_t result = ginSuccess;
 		GIN_NO_UNROLL
 		for (uint32_t k = 0; result == ginSuccess && (1u << k) < nRanks(); k++) {
+			const GinBarrierOn now = again();
 			if (k)
-				result = notify(k, epoch, options.timeout, from);
+				result = now.notify(k, epoch, options.timeout, from);
 			if (result != ginSuccess)
 				return result;
-			end = await(dc.self, wordOf(k), index, epoch, end, options.timeout, from);
+			end = await(dc.self, now.team.nRanks, now.team.rank, team.stride, now.index,
+				    k, epoch, end, options.timeout, from);
 			if (end & GIN_QUEUE_FAILED)
 				result = static_cast<ginResult_t>(end & 0xff);
 		}
@@ -222,9 +224,9 @@ private:
 			return tell(dc.self, team.nRanks, team.rank, team.stride, index, round,
 				    epoch, how, timeout, from);
 		};
-		uint64_t posted = routes & GIN_ROUTES_PROXY
-					  ? ginPost(dc.self, queue, 0, -1, 0, timeout, from, post)
-					  : post(0);
+		uint64_t posted = routes & GIN_ROUTES_PROXY ? ginPost(dc.self, queue, 0, -1, 0,
+								      timeout, waitsFor(from), post)
+							    : post(0);
 		if (posted & GIN_QUEUE_FAILED)
 			leaveError(ginPostedResult(posted), peerOf(round), epoch, epoch - 1);
 		return ginPostedResult(posted);
@@ -281,11 +283,14 @@ private:
 	}
 
 	/* Waits until everything that this rank has posted to the team, in any context, is done. */
-	GIN_FN_COLD static ginResult_t drain(const ginDevComm *self, uint64_t members,
-					     uint32_t index, uint64_t epoch, uint64_t timeout,
-					     uint64_t from)
+	GIN_FN_COLD static ginResult_t drain(const ginDevComm *self, int nRanks, int rank,
+					     int stride, uint32_t index, uint64_t epoch,
+					     uint64_t timeout, uint64_t from)
 	{
+		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, index);
+		const uint64_t members = ginFromPack(barrier.teamSet());
 		ginResult_t result = ginSuccess;
+		from = barrier.waitsFor(from);
 		if (ginHasProxy<routes>(*self))
 			result = ginRingDrain(self, members, timeout, from);
 		if (ginHasNic<routes>(*self))
@@ -311,7 +316,8 @@ private:
 		if (to.state != ginPeerAlive)
 			return ginPostedFailed(ginPeerLost(&self->abortLine->word));
 		if (to.route != ginRouteDirect)
-			return barrier.post(world, round, epoch, how, timeout, from);
+			return barrier.post(world, round, epoch, how, timeout,
+					    barrier.waitsFor(from));
 		if (!(routes & GIN_ROUTES_DIRECT))
 			return ginPostedFailed(ginErrorUnsupported);
 		ginBarrierRelease();
@@ -334,15 +340,17 @@ private:
 	}
 
 	/*
-	 * Waits for one word. `end`: of ginPollEnd(), of the words before. Returns that of this
+	 * Waits for the word of a round. `end`: of ginPollEnd(), of the words before. Returns that of this
 	 * word, or GIN_QUEUE_FAILED and the error, after leaving its record. B, acquire end.
 	 */
-	GIN_FN_COLD static uint64_t await(const ginDevComm *self, const uint64_t *word,
-					  uint32_t index, uint64_t epoch, uint64_t end,
-					  uint64_t timeout, uint64_t from)
+	GIN_FN_COLD static uint64_t await(const ginDevComm *self, int nRanks, int rank, int stride,
+					  uint32_t index, uint32_t round, uint64_t epoch,
+					  uint64_t end, uint64_t timeout, uint64_t from)
 	{
+		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, index);
+		const uint64_t *word = barrier.wordOf(round);
 		auto look = [word] { return ginBarrierObserve(word); };
-		struct ginPoll poll = ginPollFor(self, timeout, from);
+		struct ginPoll poll = ginPollFor(self, timeout, barrier.waitsFor(from));
 		uint64_t seen = 0;
 		ginPollResume(poll, end);
 		ginResult_t result = ginPollUntil(poll, look, epoch, 64, &seen);
@@ -354,12 +362,12 @@ private:
 
 	/* Waits for the words of all ranks of a flat barrier, with one timeout. */
 	GIN_FN_COLD static ginResult_t awaitAll(const ginDevComm *self, int nRanks, int rank,
-						uint32_t index, uint64_t epoch, uint64_t timeout,
-						uint64_t from)
+						int stride, uint32_t index, uint64_t epoch,
+						uint64_t timeout, uint64_t from)
 	{
-		const GinBarrierOn barrier(*self, {nRanks, rank, 1}, index);
+		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, index);
 		const uint64_t *word = self->signal[ginWriterGpu] + barrier.wordIndex(0);
-		struct ginPoll poll = ginPollFor(self, timeout, from);
+		struct ginPoll poll = ginPollFor(self, timeout, barrier.waitsFor(from));
 		ginResult_t result = ginSuccess;
 		GIN_NO_UNROLL
 		for (int peer = 0; result == ginSuccess && peer < nRanks; peer++, word++) {

@@ -46,11 +46,12 @@ public:
 	/*
 	 * Writes `bytes` bytes from offset srcOff of this rank's part of srcWin to offset dstOff of
 	 * the peer's part of dstWin, then does `remote` at the peer and, once the source bytes may
-	 * be reused, `local` on this rank. On the direct route all threads of the coop copy; on the
-	 * other routes one thread posts, and the source is read later. `bytes` may be 0, and `peer`
-	 * this rank.
+	 * be reused, `local` on this rank. On the direct route all threads of the coop copy, or one
+	 * thread waits for a copy engine (options.copyBy); on the other routes one thread posts, and
+	 * the source is read later. `bytes` may be 0, and `peer` this rank.
 	 *
-	 * ginErrorTimeout: the queue stayed full, and nothing is posted. ginErrorPeer,
+	 * ginErrorTimeout: the queue stayed full, and nothing is posted; or a copy engine is late:
+	 * flush() waits until it leaves source and target alone. ginErrorPeer,
 	 * ginErrorAborted: neither action is done; the target may have been written in part.
 	 */
 	template <class Remote = GinNone, class Local = GinNone, class Coop = GinThread>
@@ -126,10 +127,14 @@ public:
 		if (withoutDirect())
 			return refuse(coop, ginCallGet, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
-		const char *src = ginWindowAt(srcWin, peer).address + srcOff;
-		bool moved = ginMove(own(dstWin, dstOff), src, bytes, coop, options,
-				     [&] { return alive(to); });
-		ginResult_t result = ginAgree(coop, moved ? ginSuccess : lost(to));
+		ginResult_t result;
+		if (byEngine(peer, false, bytes, coop, options))
+			result = copyByEngine(true, peer, srcWin, srcOff,
+					      ginSourceIn(dstWin, dstOff), bytes, coop, options);
+		else
+			result = getByThreads(to, peer, srcWin, srcOff, own(dstWin, dstOff), bytes,
+					      coop, options);
+		result = ginAgree(coop, result);
 		return act(coop, ginCallGet, to, peer, result, ginSignalOf(GinNone{}), UINT32_MAX,
 			   options);
 	}
@@ -227,7 +232,7 @@ public:
 	GIN_FN ginResult_t flush(Coop coop = {}, ginOptions options = {}) const
 	{
 		coop.sync();
-		if (!networked())
+		if (!networked() && !byProxy())
 			return ginSuccess;
 		return awaitPosts(coop, -1, 0, options);
 	}
@@ -406,7 +411,7 @@ public:
 		if (byNic())
 			ginGdakiCreditCounters(dc.self, context, howWait());
 		uint64_t sum = ginCounterObserve(counterWord(id));
-		return byProxy() ? sum + ginDoneObserve(hostCounterWord(id)) : sum;
+		return dc.counterMirror ? sum + ginDoneObserve(hostCounterWord(id)) : sum;
 	}
 
 	/* Sets a counter to 0, by one thread. No put with this counter may be under way. */
@@ -495,21 +500,24 @@ private:
 	using Base::awaitPosts;
 	using Base::beyondAll;
 	using Base::byAgent;
+	using Base::byEngine;
 	using Base::byNic;
 	using Base::byProxy;
+	using Base::copyByEngine;
 	using Base::counterIndex;
 	using Base::counterLook;
 	using Base::counterWord;
 	using Base::cpuSignal;
 	using Base::cpuSignals;
+	using Base::getByThreads;
 	using Base::getNetwork;
 	using Base::gpuSignals;
 	using Base::hostCounterWord;
 	using Base::howWait;
 	using Base::keep;
 	using Base::lost;
-	using Base::networked;
 	using Base::networkRoute;
+	using Base::networked;
 	using Base::onlySignal;
 	using Base::own;
 	using Base::ownWord;

@@ -19,6 +19,18 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			    .choices = "auto|pmix|tcp|self",
 			    .preset = "auto",
 			    .meaning = "how the ranks find each other"},
+	[paramCopyEngine] = {.name = "GIN_COPY_ENGINE",
+			     .choices = "auto|on|off",
+			     .preset = "auto",
+			     .meaning = "copy engines for long puts and gets between direct "
+					"peers; auto: where the communicator has a proxy"},
+	[paramCopyEngineBytes] = {.name = "GIN_COPY_ENGINE_BYTES",
+				  .isNumber = 1,
+				  .least = 1,
+				  .most = 1000000000,
+				  .preset = "262144",
+				  .meaning = "puts and gets by one thread use a copy engine from "
+					     "this many bytes on, unless their options choose"},
 	[paramGdakiDoorbells] = {.name = "GIN_GDAKI_DOORBELLS",
 				 .isNumber = 1,
 				 .least = 1,
@@ -111,6 +123,12 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			  .most = 1000000000,
 			  .preset = "600",
 			  .meaning = "seconds after which a collective call fails"},
+	[paramTransport] = {.name = "GIN_TRANSPORT",
+			    .preset = "ipc",
+			    .meaning =
+				    "how the proxy reaches other ranks, the preferred way first: "
+				    "ipc, shared memory of one host; a network NAME, the "
+				    "plug-in libgin-NAME.so; or both with a comma"},
 	[paramUarMap] = {.name = "GIN_UAR_MAP",
 			 .choices = "io|plain|cpu",
 			 .preset = "io",

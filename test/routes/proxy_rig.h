@@ -7,8 +7,10 @@
 #define GIN_TEST_PROXY_RIG_H
 
 #include "backends/proxy/engine.h"
+#include "backends/proxy/words.h"
 
 #include "expect.h"
+#include "proxy_post.h"
 
 #define ME 0
 #define RANKS 3
@@ -42,6 +44,7 @@ struct ring {
 /* What the transport is to do, and what it has been given and not finished. */
 static struct {
 	int failingPeer; /* -1: none */
+	int busyPeer;	 /* -1: none; there is no room for what goes to it */
 	int holds;	 /* works stay under way */
 	unsigned started, held;
 	struct proxyWork *work[DEPTH * CONTEXTS];
@@ -49,14 +52,20 @@ static struct {
 
 static void move(const struct proxyWork *w)
 {
-	if (w->bytes)
-		memcpy(w->to.at, w->op == ginOpPutValue ? (const void *)w->value : w->from.at,
+	char *there = spotAddress(&w->there, w->peer);
+
+	if (w->op == ginOpGet)
+		memcpy(w->here.at, there, w->bytes);
+	else
+		memcpy(there, w->op == ginOpPutValue ? (const void *)w->value : w->here.at,
 		       w->bytes);
 }
 
 static inline ginResult_t transportStart(void *state, struct proxyWork *w)
 {
 	(void)state;
+	if ((int)w->peer == transport.busyPeer)
+		return transportBusy;
 	transport.started++;
 	if ((int)w->peer == transport.failingPeer && !transport.holds)
 		return ginErrorSystem;
@@ -69,7 +78,20 @@ static inline ginResult_t transportStart(void *state, struct proxyWork *w)
 	return ginSuccess;
 }
 
-static const struct transportOps transportTest = {.name = "test", .start = transportStart};
+/* The word of a work whose data has landed, on a network: it is held, too. */
+static inline ginResult_t transportRaise(void *state, struct proxyWork *w)
+{
+	(void)state;
+	if ((int)w->peer == transport.busyPeer)
+		return transportBusy;
+	transport.work[transport.held++] = w;
+	return ginSuccess;
+}
+
+static const struct transportOps transportTest = {
+	.name = "test", .start = transportStart, .raise = transportRaise};
+static struct transportLanes lanes = {.lane = {{&transportTest, NULL, transportHere}},
+				      .of = (const uint8_t[RANKS]){0}};
 
 /* The i-th that is held has landed, or has failed. */
 static inline void land(unsigned i)
@@ -78,8 +100,11 @@ static inline void land(unsigned i)
 
 	if ((int)w->peer == transport.failingPeer)
 		w->result = ginErrorSystem;
-	else
+	else if (w->state == workUnderWay && w->bytes && w->op <= ginOpGet)
 		move(w);
+	if (w->wordState == wordUnderWay && w->result == ginSuccess)
+		w->value[0] = wordChange(w->op, spotAddress(&w->word, w->peer), w->bytes,
+					 workOperand(w), w->value[1]);
 	engineLanded(w);
 }
 
@@ -91,20 +116,25 @@ static inline struct proxyWindow *newWindow(void *first, size_t stride, size_t b
 	w->rank = ME;
 	w->nRanks = RANKS;
 	for (size_t r = 0; r < RANKS; r++)
-		w->part[r] = (struct proxyPart){{(char *)first + r * stride, byCpu}, bytes};
+		w->part[r] = (struct proxyPart){.at = (char *)first + r * stride,
+						.bytes = bytes,
+						.isReached = 1,
+						.byCpu = (uint8_t)byCpu,
+						.skew = ((uintptr_t)first + r * stride) % 8};
 	EXPECT_SUCCESS(slotsTake(&rig.slots, w));
+	slotsPublish(&rig.slots, w);
 	return w;
 }
 
 static inline void rigOpen(void)
 {
-	transport.failingPeer = -1;
+	transport.failingPeer = transport.busyPeer = -1;
 	EXPECT_SUCCESS(slotsOpen(&rig.slots));
 	rig.words = newWindow(rig.words64, sizeof(rig.words64[0]), sizeof(rig.words64[0]), 1);
 	rig.data = newWindow(rig.bytes, BYTES, BYTES, 1);
 	rig.gpu = newWindow(rig.bytes, BYTES, BYTES, 0);
 	rig.far = newWindow(rig.bytes, BYTES, BYTES, 1);
-	rig.far->part[RANKS - 1].base.at = NULL;
+	rig.far->part[RANKS - 1].isReached = 0;
 	rig.gone = newWindow(rig.bytes, BYTES, BYTES, 1);
 	slotsGive(&rig.slots, rig.gone);
 }
@@ -131,6 +161,7 @@ static inline struct descriptorScope scopeFor(struct ring *ring, uint32_t contex
 					.signals = SIGNALS,
 					.nCounters = COUNTERS,
 					.nBarrierWords = BARRIERS * GIN_BARRIER_ROUNDS,
+					.rank = rig.words->rank,
 					.nRanks = RANKS};
 }
 
@@ -149,29 +180,12 @@ static inline void ringOpen(struct ring *ring, uint32_t context)
 	ring->engine->context = context;
 	ring->engine->rank = ME;
 	ring->engine->devComm = 7;
+	ring->engine->lanes = &lanes;
 }
 
 static inline uint64_t at(const struct proxyWindow *window, uint64_t offset)
 {
 	return (uint64_t)window->slot << GIN_DESCRIPTOR_OFFSET_BITS | offset;
-}
-
-static inline uint64_t word0(uint64_t op, uint64_t raise, uint64_t peer, uint64_t extra)
-{
-	return op << GIN_D0_OP | raise << GIN_D0_SIGNAL | peer << GIN_D0_PEER |
-	       extra << GIN_D0_COUNTER;
-}
-
-/* Full words into a place, as ginRingWrite() in gin/proxy/ring.cuh writes them. */
-static inline void writePlace(uint64_t *place, const uint64_t *full, uint64_t phase)
-{
-	static const int spilled[] = {2, 3, 4, 5, 7};
-	uint64_t first = full[0];
-
-	for (int i = 0; i < 5; i++)
-		first |= full[spilled[i]] >> 63 << (GIN_D0_SPILL + i);
-	for (int i = 0; i < GIN_DESCRIPTOR_WORDS; i++)
-		place[i] = ((i ? full[i] : first) & ~GIN_DESCRIPTOR_PHASE) | phase;
 }
 
 static inline void post(struct ring *ring, const uint64_t *full)
@@ -185,7 +199,8 @@ static inline void post(struct ring *ring, const uint64_t *full)
 /* A turn of the thread that has this context. */
 static inline uint32_t turnOf(struct ring *ring)
 {
-	uint32_t taken = engineTake(ring->engine, &transportTest, NULL);
+	engineResume(ring->engine);
+	uint32_t taken = engineTake(ring->engine);
 
 	engineRetire(ring->engine);
 	return taken;

@@ -14,6 +14,17 @@ static struct ring ring;
 static struct descriptorScope scope;
 static struct proxyWork work;
 
+static char *thereAt(void)
+{
+	return spotAddress(&work.there, work.peer);
+}
+
+/* The word, or NULL. */
+static void *wordAt(void)
+{
+	return work.wordState == wordDue ? spotAddress(&work.word, work.peer) : NULL;
+}
+
 static uint64_t random64(uint64_t *state)
 {
 	uint64_t x = *state += 0x9e3779b97f4a7c15ull;
@@ -87,17 +98,17 @@ static void goodPuts(void)
 	uint64_t value[8] = {word0(ginOpPutValue, 0, 1, 32), at(rig.data, BYTES - 32), 1, 2, 3, 4};
 
 	expectResolves(put);
-	EXPECT(work.peer == 2 && work.to.at == (char *)rig.bytes[2] + 9 && work.to.byCpu);
-	EXPECT(work.from.at == (char *)rig.bytes[ME] + 5 && work.bytes == 7);
+	EXPECT(work.peer == 2 && thereAt() == (char *)rig.bytes[2] + 9);
+	EXPECT(work.here.at == (char *)rig.bytes[ME] + 5 && work.bytes == 7);
 	EXPECT(work.counter == &ring.counters[COUNTERS - 1]);
-	EXPECT(work.word == rig.words64[2][SIGNALS + SIGNALS - 1] && work.addend == 3);
+	EXPECT(wordAt() == rig.words64[2][SIGNALS + SIGNALS - 1] && work.addend == 3);
 	EXPECT(!work.isWeak);
 	expectResolves(from);
-	EXPECT(work.from.at == (char *)rig.bytes[ME] + 5 && work.counter == NULL);
-	EXPECT(work.to.at == (char *)rig.bytes[1] && !work.to.byCpu && work.isWeak);
-	EXPECT(work.word == (uint64_t *)(void *)(rig.bytes[1] + 8) && work.addend == 4);
+	EXPECT(work.here.at == (char *)rig.bytes[ME] + 5 && work.counter == NULL);
+	EXPECT(thereAt() == (char *)rig.bytes[1] && work.isWeak);
+	EXPECT(wordAt() == (void *)(rig.bytes[1] + 8) && work.addend == 4);
 	expectResolves(value);
-	EXPECT(work.bytes == 32 && !memcmp(work.value, value + 2, 32) && !work.word);
+	EXPECT(work.bytes == 32 && !memcmp(work.value, value + 2, 32) && !wordAt());
 }
 
 static void goodOthers(void)
@@ -109,17 +120,17 @@ static void goodOthers(void)
 	uint64_t unheard[8] = {word0(ginOpSwap, 0, ME, 8), at(rig.data, 8), 5, 0, 0};
 
 	expectResolves(get);
-	EXPECT(work.from.at == (char *)rig.bytes[1] + 1 && work.to.at == (char *)rig.bytes[ME] + 2);
-	EXPECT(work.bytes == BYTES - 2 && !work.to.byCpu);
+	EXPECT(thereAt() == (char *)rig.bytes[1] + 1 && work.here.at == (char *)rig.bytes[ME] + 2);
+	EXPECT(work.bytes == BYTES - 2 && !work.here.byCpu);
 	expectResolves(barrier);
-	EXPECT(work.word == rig.words64[1][FIRST_BARRIER + 63] && work.value[0] == 9);
+	EXPECT(wordAt() == rig.words64[1][FIRST_BARRIER + 63] && work.value[0] == 9);
 	expectResolves(atomic);
-	EXPECT(work.word == (void *)(rig.bytes[1] + BYTES - 4) && work.bytes == 4);
+	EXPECT(wordAt() == (void *)(rig.bytes[1] + BYTES - 4) && work.bytes == 4);
 	EXPECT(work.value[0] == 5 && work.value[1] == 6);
 	EXPECT(work.oldValue == &ring.results[GIN_QUEUE_RESULTS - 1]);
 	EXPECT(work.resultTicket == &ring.resultTickets[GIN_QUEUE_RESULTS - 1]);
 	expectResolves((uint64_t[8]){word0(ginOpNothing, 0, 1, 0)});
-	EXPECT(!work.word && !work.counter && !work.resultTicket && !work.bytes);
+	EXPECT(!wordAt() && !work.counter && !work.resultTicket && !work.bytes);
 	expectResolves(unheard);
 	EXPECT(!work.oldValue && !work.resultTicket);
 }
@@ -281,18 +292,16 @@ static void expectInside(const void *place, uint64_t bytes, uint32_t rank)
 
 static void expectAllInside(void)
 {
-	int isGet = work.op == ginOpGet;
-
 	EXPECT(work.peer < RANKS);
 	if (work.op <= ginOpGet) {
-		expectInside(work.to.at, work.bytes, isGet ? ME : work.peer);
+		expectInside(thereAt(), work.bytes, work.peer);
 		if (work.op != ginOpPutValue)
-			expectInside(work.from.at, work.bytes, isGet ? work.peer : ME);
+			expectInside(work.here.at, work.bytes, ME);
 		else
 			EXPECT(work.bytes <= sizeof(work.value));
 	}
-	if (work.word)
-		expectInside(work.word, work.op >= ginOpFetchAdd ? work.bytes : 8, work.peer);
+	if (wordAt())
+		expectInside(wordAt(), work.op >= ginOpFetchAdd ? work.bytes : 8, work.peer);
 	EXPECT(!work.counter || within(work.counter, 8, ring.counters, sizeof(ring.counters)));
 	EXPECT(!work.oldValue || within(work.oldValue, 8, ring.results, sizeof(ring.results)));
 }
@@ -339,6 +348,8 @@ static void slotsRunOut(void)
 	EXPECT_SUCCESS(slotsOpen(&slots));
 	for (uint32_t i = 0; i < n; i++) {
 		EXPECT_SUCCESS(slotsTake(&slots, &windows[i]));
+		EXPECT(slotsFind(&slots, i) == NULL);
+		slotsPublish(&slots, &windows[i]);
 		EXPECT(windows[i].slot == i && slotsFind(&slots, i) == &windows[i]);
 	}
 	EXPECT_FAILS(slotsTake(&slots, &windows[n]), ginErrorInvalidUsage, "65536 windows",
@@ -346,6 +357,7 @@ static void slotsRunOut(void)
 	slotsGive(&slots, &windows[77]);
 	EXPECT(slotsFind(&slots, 77) == NULL);
 	EXPECT_SUCCESS(slotsTake(&slots, &windows[n]));
+	slotsPublish(&slots, &windows[n]);
 	EXPECT(windows[n].slot == 77 && slotsFind(&slots, 77) == &windows[n]);
 	slotsClose(&slots);
 }

@@ -340,6 +340,129 @@ static void failingLater(void)
 	failingPeer(1);
 }
 
+static void postGet(struct ring *ring, uint64_t peer, uint64_t to, uint64_t from)
+{
+	const uint64_t full[GIN_DESCRIPTOR_WORDS] = {word0(ginOpGet, 0, peer, 0),
+						     at(rig.data, from), at(rig.data, to), 1};
+
+	post(ring, full);
+}
+
+/* No room for peer 1: its works wait in their order, those to peer 2 go on, none is dropped. */
+static void busyTransport(void)
+{
+	openAll();
+	transport.busyPeer = 1;
+	putByte(&a, 1, 0, 10, ginRaiseStrongId, 1);
+	postSignal(&a, ginRaiseWeakId, 1, 100); /* has no data, and must not overtake */
+	putByte(&a, 2, 0, 11, ginRaiseStrongId, 1);
+	putByte(&a, 1, 0, 12, ginRaiseStrongId, 1);
+	for (int i = 0; i < 3; i++)
+		turnOf(&a);
+	EXPECT(a.consumed == 4 && transport.started == 1);
+	EXPECT(rig.bytes[1][0] == 0 && raised(1, 0) == 0 && a.done[1] == 0);
+	EXPECT(rig.bytes[2][0] == 11 && raised(2, 0) == 1 && a.done[2] == 3);
+	EXPECT(a.done[RANKS] == 0 && a.counters[0] == 1);
+	transport.busyPeer = -1;
+	turnOf(&a);
+	EXPECT(rig.bytes[1][0] == 12 && raised(1, 0) == 102 && transport.started == 3);
+	EXPECT(a.done[1] == 4 && a.done[RANKS] == 4 && a.counters[0] == 3);
+	EXPECT(!a.engine->stalled);
+	closeAll();
+}
+
+/*
+ * A transport without order: a word goes out when all that it covers has landed, and the work is
+ * done when the word has been changed. Words without room are tried again.
+ */
+static void unorderedWords(void)
+{
+	openAll();
+	lanes.lane[0].order = transportUnordered;
+	transport.holds = 1;
+	putByte(&a, 1, 0, 10, 0, 1);		    /* held 0 */
+	putByte(&a, 1, 1, 11, ginRaiseStrongId, 1); /* held 1 */
+	putByte(&a, 1, 2, 12, ginRaiseWeakId, 1);   /* held 2 */
+	postAtomic(&a, ginOpFetchAdd, 1, 8, 5, 0, 1);
+	EXPECT(turnOf(&a) == 4 && transport.held == 3);
+	land(1);
+	EXPECT(transport.held == 3 && a.done[1] == 0); /* put 0 is not there yet */
+	transport.busyPeer = 1;
+	land(2);
+	EXPECT_EQUAL(transport.held, 3); /* no room for the weak signal */
+	land(0);
+	EXPECT(transport.held == 3 && a.done[1] == 1 && a.engine->stalled);
+	transport.busyPeer = -1;
+	turnOf(&a);
+	EXPECT(transport.held == 6 && raised(1, 0) == 0 && a.done[1] == 1);
+	EXPECT(transport.work[3]->ticket == 1 && transport.work[5]->ticket == 3);
+	land(5);
+	land(4);
+	EXPECT(raised(1, 0) == 1 && a.done[1] == 1 && a.counters[0] == 1);
+	EXPECT(a.resultTickets[0] == 4 && a.results[0] == 0);
+	land(3);
+	turnOf(&a);
+	EXPECT(raised(1, 0) == 2 && a.done[1] == 4 && a.done[RANKS] == 4 && a.counters[0] == 3);
+	closeAll();
+}
+
+/* The word of a lost message is not claimed to be there, nor is what follows it. */
+static void unorderedLoss(void)
+{
+	openAll();
+	lanes.lane[0].order = transportUnordered;
+	transport.holds = 1;
+	postSignal(&a, ginRaiseStrongId, 1, 1);
+	putByte(&a, 1, 0, 10, 0, 1);
+	postAtomic(&a, ginOpFetchAdd, 1, 8, 5, 0, 1);
+	EXPECT(turnOf(&a) == 3 && transport.held == 2);
+	land(1); /* the put; then the atomic is sent */
+	EXPECT_EQUAL(transport.held, 3);
+	transport.failingPeer = 1;
+	land(0);
+	transport.failingPeer = -1;
+	land(2); /* its old value is there: the failure does not take it back */
+	turnOf(&a);
+	expectFailed(&a, 1, ginErrorSystem);
+	EXPECT_EQUAL(a.counters[0], 0);
+	EXPECT(a.resultTickets[0] == 3 && a.engine->retired == 3);
+	postSignal(&a, ginRaiseStrongId, 1, 1);
+	turnOf(&a);
+	EXPECT(transport.held == 3 && a.engine->retired == 4);
+	closeAll();
+}
+
+/* An ordered transport gets the word with the data, unless a get before it is under way. */
+static void orderedWords(void)
+{
+	openAll();
+	lanes.lane[0].order = transportOrdered;
+	transport.holds = 1;
+	putByte(&a, 1, 0, 10, ginRaiseStrongId, 1); /* held 0 */
+	postSignal(&a, ginRaiseStrongId, 1, 1);	    /* held 1 */
+	postGet(&a, 1, 3, 64);			    /* held 2 */
+	putByte(&a, 1, 2, 12, ginRaiseStrongId, 1); /* held 3 */
+	putByte(&a, 1, 3, 13, ginRaiseWeakId, 1);   /* held 4 */
+	EXPECT(turnOf(&a) == 5 && transport.held == 5);
+	for (unsigned i = 0; i < 5; i++)
+		EXPECT_EQUAL(transport.work[i]->wordState == wordUnderWay,
+			     i == 0 || i == 1 || i == 4);
+	land(1);
+	land(0);
+	EXPECT(raised(1, 0) == 2 && a.done[1] == 2);
+	land(3);
+	land(4);
+	EXPECT(raised(1, 0) == 3 && transport.held == 5 && a.done[1] == 2);
+	land(2); /* the get; now the word of the put after it may go */
+	EXPECT(transport.held == 6 && raised(1, 0) == 3);
+	land(5);
+	turnOf(&a);
+	EXPECT(raised(1, 0) == 4 && a.done[1] == 5);
+	postSignal(&a, ginRaiseStrongId, 1, 1);
+	EXPECT(turnOf(&a) == 1 && transport.work[6]->wordState == wordUnderWay);
+	closeAll();
+}
+
 int main(void)
 {
 	setenv("GIN_LOG", "error", 1); /* what is said is looked at */
@@ -351,6 +474,10 @@ int main(void)
 	expectChild("all that can be under way is", allUnderWay);
 	expectChild("atomics", atomics);
 	expectChild("a corrupt descriptor", corrupt);
+	expectChild("a transport without room", busyTransport);
+	expectChild("words on a network without order", unorderedWords);
+	expectChild("words that are lost", unorderedLoss);
+	expectChild("words on an ordered network", orderedWords);
 	expectChild("a peer that fails when it is sent to", failingAtStart);
 	expectChild("a peer that fails later", failingLater);
 	return expectFailures != 0;

@@ -11,6 +11,7 @@
 #include "../coop.cuh"
 #include "../direct/route.cuh"
 #include "../gdaki/complete.cuh"
+#include "../proxy/copy_engine.cuh"
 #include "../proxy/route.cuh"
 #include "routes.cuh"
 #include "wait.cuh"
@@ -488,6 +489,60 @@ protected:
 			});
 	}
 
+	/*
+	 * Does a copy engine make this copy to or from a direct peer? All threads of the coop find
+	 * one answer. `anywhere`: the source is a pointer. Only the caller knows whether the
+	 * pointer is in a window: the proxy ends a context that names another source.
+	 */
+	template <class Coop> GIN_FN bool byEngine(int peer, bool anywhere, size_t bytes, Coop coop,
+						   const ginOptions &options) const
+	{
+		if (!(routes & GIN_ROUTES_PROXY))
+			return false;
+		bool chosen = options.copyBy == ginCopyEngine && bytes;
+		bool may = options.copyBy == ginCopyAuto && bytes >= GIN_ENGINE_LEAST && !anywhere;
+		if (!(chosen || may) || !dc.engineBytes || static_cast<uint32_t>(peer) == dc.rank)
+			return false;
+		return chosen || ginEngineIsFaster(dc, bytes, coop, options);
+	}
+
+	/* The first thread posts the copy and waits for it. `here`: this rank's end. */
+	template <class Coop>
+	GIN_FN ginResult_t copyByEngine(bool isGet, int peer, ginWindow_t there, size_t thereOff,
+					const ginSource &here, size_t bytes, Coop coop,
+					const ginOptions &options) const
+	{
+		if (coop.thread_rank())
+			return ginSuccess;
+		uint32_t how = ginHow(0, sharing, ginSignalOf(GinNone{}), options) |
+			       static_cast<uint32_t>(here.anywhere) << GIN_HOW_ANYWHERE;
+		return ginEngineCopy(dc.self, context, how, isGet, peer, there.table, thereOff,
+				     here.word(), here.offset, bytes, options.timeout);
+	}
+
+	/* All threads of the coop copy. */
+	template <class Coop>
+	GIN_FN ginResult_t copyByThreads(const struct ginPeer &to, int peer, ginWindow_t dstWin,
+					 size_t dstOff, const ginSource &source, size_t bytes,
+					 Coop coop, const ginOptions &options) const
+	{
+		const char *src = source.anywhere ? static_cast<const char *>(source.address)
+						  : own(source.window, source.offset);
+		char *dst = ginWindowAt({ginUnshared(dstWin.table)}, peer).address + dstOff;
+		bool moved = ginMove(dst, src, bytes, coop, options, [&] { return alive(to); });
+		return moved ? ginSuccess : lost(to);
+	}
+
+	template <class Coop> GIN_FN ginResult_t getByThreads(const struct ginPeer &to, int peer,
+							      ginWindow_t srcWin, size_t srcOff,
+							      char *dst, size_t bytes, Coop coop,
+							      const ginOptions &options) const
+	{
+		const char *src = ginWindowAt(srcWin, peer).address + srcOff;
+		bool moved = ginMove(dst, src, bytes, coop, options, [&] { return alive(to); });
+		return moved ? ginSuccess : lost(to);
+	}
+
 	template <class Coop>
 	GIN_FN ginResult_t putSource(int peer, ginWindow_t dstWin, size_t dstOff, ginSource source,
 				     size_t bytes, const ginSignalOp &remote, uint32_t counter,
@@ -503,11 +558,14 @@ protected:
 		if (withoutDirect())
 			return refuse(coop, ginCallPut, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
-		const char *src = source.anywhere ? static_cast<const char *>(source.address)
-						  : own(source.window, source.offset);
-		char *dst = ginWindowAt({ginUnshared(dstWin.table)}, peer).address + dstOff;
-		bool moved = ginMove(dst, src, bytes, coop, options, [&] { return alive(to); });
-		ginResult_t result = ginAgree(coop, moved ? ginSuccess : lost(to));
+		ginResult_t result;
+		if (byEngine(peer, source.anywhere, bytes, coop, options))
+			result = copyByEngine(false, peer, dstWin, dstOff, source, bytes, coop,
+					      options);
+		else
+			result = copyByThreads(to, peer, dstWin, dstOff, source, bytes, coop,
+					       options);
+		result = ginAgree(coop, result);
 		return act(coop, ginCallPut, to, peer, result, remote, counter, options);
 	}
 
@@ -568,10 +626,10 @@ protected:
 		if (networked() && byAgent(remote))
 			return postSignal(coop, networkRoute(), call, peer, remote, options);
 		if (remote.present)
-			ginDirectSignal(mine,
-					ginDirectWord(dc, to.signals, peer, ginUnshared(context),
-						      remote),
-					remote, true, options.given);
+			ginDirectSignal(
+				mine,
+				ginDirectWord(dc, to.signals, peer, ginUnshared(context), remote),
+				remote, true, options.given);
 		return ginSuccess;
 	}
 

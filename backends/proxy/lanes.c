@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* lanes.c - the transports of a communicator */
+#include "lanes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct transportOps *const table[TRANSPORTS] = {&transportIpc, &transportNetwork};
+
+_Static_assert(TRANSPORTS <= WINDOW_LINKS, "a window has a link for each transport");
+
+int transportsProbe(const struct backendHost *host, void *blob, char *why)
+{
+	struct proxyBlob mine = {.hasNetwork = 0};
+
+	peermemDescribe(host->device, &mine.memory);
+	if (!networkProbe(&mine, why))
+		return 0;
+	memcpy(blob, &mine, sizeof(mine));
+	why[0] = '\0';
+	return 1;
+}
+
+int transportsLeaveHost(const void *blob)
+{
+	struct proxyBlob theirs;
+
+	memcpy(&theirs, blob, sizeof(theirs));
+	return theirs.hasNetwork;
+}
+
+static int reachByIpc(const struct backendHost *host, int peer, const struct proxyBlob *mine,
+		      const struct proxyBlob *theirs, char *why)
+{
+	if (mine->allowsIpc && theirs->allowsIpc)
+		return transportIpc.reach(host, peer, mine, theirs, why);
+	snprintf(why, BACKEND_WHY, "GIN_TRANSPORT rules shared memory out");
+	return 0;
+}
+
+/*
+ * The transport of a pair, or TRANSPORTS; both ends find one answer. The network comes first where
+ * one end's GIN_TRANSPORT names it first.
+ */
+static int choose(const struct backendHost *host, int peer, const void *mineAt,
+		  const void *theirsAt, char *why)
+{
+	struct proxyBlob mine, theirs;
+	char reason[BACKEND_WHY];
+
+	memcpy(&mine, mineAt, sizeof(mine));
+	memcpy(&theirs, theirsAt, sizeof(theirs));
+	if ((mine.prefersNetwork || theirs.prefersNetwork) && networkReaches(&mine, &theirs, why))
+		return TRANSPORT_NETWORK;
+	if (reachByIpc(host, peer, &mine, &theirs, why))
+		return TRANSPORT_IPC;
+	if (networkReaches(&mine, &theirs, reason)) {
+		memcpy(why, reason, sizeof(reason));
+		return TRANSPORT_NETWORK;
+	}
+	if (mine.hasNetwork)
+		snprintf(why + strlen(why), BACKEND_WHY - strlen(why), "; %s", reason);
+	return TRANSPORTS;
+}
+
+int transportsReach(const struct backendHost *host, int peer, const void *mine, const void *theirs,
+		    char *why)
+{
+	return choose(host, peer, mine, theirs, why) < TRANSPORTS;
+}
+
+/*
+ * Also for direct peers: atomics and signals at window offsets have one agent for all peers, which
+ * is the proxy wherever it is in use.
+ */
+static void chooseAll(struct proxyTransports *t)
+{
+	const struct backendHost *host = t->host;
+	const void *mine = host->blob(host->core, host->rank, ginRouteProxy);
+	char why[BACKEND_WHY];
+
+	for (int r = 0; r < host->nRanks; r++) {
+		int chosen = TRANSPORTS;
+		if (host->routes[r] != ginRouteNone)
+			chosen = choose(host, r, mine, host->blob(host->core, r, ginRouteProxy),
+					why);
+		t->of[r] = chosen < TRANSPORTS ? (uint8_t)chosen : TRANSPORT_IPC;
+		if (chosen < TRANSPORTS)
+			t->serves[chosen * host->nRanks + r] = 1;
+	}
+}
+
+static int servesAny(const struct proxyTransports *t, int transport)
+{
+	return memchr(t->serves + transport * t->host->nRanks, 1, (size_t)t->host->nRanks) != NULL;
+}
+
+/* ipc is always open: another rank may need this rank in the exchange of handles. */
+static ginResult_t openAll(struct proxyTransports *t, const struct proxySlots *slots)
+{
+	ginResult_t result = ginSuccess;
+
+	for (int i = 0; i < TRANSPORTS && result == ginSuccess; i++) {
+		t->scope[i] = (struct transportScope){t->host, slots,
+						      t->serves + i * t->host->nRanks, t->lanes};
+		if (i == TRANSPORT_IPC || servesAny(t, i))
+			result = table[i]->open(&t->scope[i], &t->state[i]);
+	}
+	return result;
+}
+
+ginResult_t transportsOpen(const struct backendHost *host, const struct proxySlots *slots,
+			   uint32_t lanes, struct proxyTransports *t)
+{
+	size_t n = (size_t)host->nRanks;
+
+	*t = (struct proxyTransports){
+		.host = host, .lanes = lanes, .of = calloc(n, 1), .serves = calloc(TRANSPORTS, n)};
+	if (!t->of || !t->serves)
+		return fail(ginErrorSystem, "no memory");
+	chooseAll(t);
+	return openAll(t, slots);
+}
+
+static struct proxyBlob blobOf(const struct proxyTransports *t, int rank)
+{
+	struct proxyBlob blob;
+
+	memcpy(&blob, t->host->blob(t->host->core, rank, ginRouteProxy), sizeof(blob));
+	return blob;
+}
+
+/* Lanes of one number talk to each other. */
+static ginResult_t compareLanes(const struct proxyTransports *t)
+{
+	for (int r = 0; r < t->host->nRanks; r++)
+		if (t->serves[TRANSPORT_NETWORK * t->host->nRanks + r] &&
+		    blobOf(t, r).lanes != t->lanes)
+			return fail(ginErrorInvalidArgument,
+				    "GIN_PROXY_THREADS is %u on this rank and %u on rank %d: ranks "
+				    "that a network connects need one number",
+				    t->lanes, blobOf(t, r).lanes, r);
+	return ginSuccess;
+}
+
+static ginResult_t makeAddresses(struct proxyTransports *t, uint8_t *own)
+{
+	ginResult_t result = compareLanes(t);
+
+	for (uint32_t i = 0; i < t->lanes && result == ginSuccess; i++)
+		result = transportNetwork.address(t->state[TRANSPORT_NETWORK], i,
+						  own + i * TRANSPORT_ADDRESS);
+	return result;
+}
+
+static ginResult_t connectLanes(struct proxyTransports *t, const uint8_t *all, size_t stride)
+{
+	ginResult_t result = ginSuccess;
+
+	for (int r = 0; r < t->host->nRanks; r++)
+		for (uint32_t i = 0; i < t->lanes && result == ginSuccess; i++)
+			if (t->serves[TRANSPORT_NETWORK * t->host->nRanks + r])
+				result = transportNetwork.connect(t->state[TRANSPORT_NETWORK], i, r,
+								  all + (size_t)r * stride +
+									  i * TRANSPORT_ADDRESS);
+	return result;
+}
+
+/* Lanes of the rank with most lanes: all ranks find one answer. 0: no rank has a network. */
+static uint32_t mostLanes(const struct proxyTransports *t)
+{
+	uint32_t most = 0;
+
+	for (int r = 0; r < t->host->nRanks; r++) {
+		const struct proxyBlob blob = blobOf(t, r);
+		if (blob.hasNetwork && blob.lanes > most)
+			most = blob.lanes;
+	}
+	return most;
+}
+
+int transportsNeedConnect(const struct proxyTransports *t)
+{
+	return mostLanes(t) != 0;
+}
+
+ginResult_t transportsConnect(struct proxyTransports *t, const char *call)
+{
+	const struct backendHost *host = t->host;
+	size_t bytes = (size_t)mostLanes(t) * TRANSPORT_ADDRESS;
+	uint8_t *own = calloc(1, bytes), *all = calloc((size_t)host->nRanks, bytes);
+	int inUse = t->state[TRANSPORT_NETWORK] != NULL;
+	ginResult_t mine = ginSuccess;
+
+	if (!own || !all)
+		mine = fail(ginErrorSystem, "no memory");
+	if (mine == ginSuccess && inUse)
+		mine = makeAddresses(t, own);
+	mine = host->allgather(host->core, call, mine, own, all, bytes);
+	if (mine == ginSuccess && inUse)
+		mine = connectLanes(t, all, bytes);
+	free(own);
+	free(all);
+	return mine;
+}
+
+void transportsClose(struct proxyTransports *t)
+{
+	for (int i = TRANSPORTS - 1; i >= 0; i--)
+		if (t->state[i])
+			table[i]->close(t->state[i]);
+	free(t->of);
+	free(t->serves);
+}
+
+struct transportLanes transportsLanes(const struct proxyTransports *t, uint32_t index)
+{
+	struct transportLanes out = {.of = t->of};
+
+	for (int i = 0; i < TRANSPORTS; i++)
+		if (t->state[i])
+			out.lane[i] =
+				(struct transportLane){table[i], table[i]->lane(t->state[i], index),
+						       table[i]->order(t->state[i])};
+	return out;
+}
+
+ginResult_t transportsOffer(struct proxyTransports *t, const struct memory *memory,
+			    struct proxyOffer *offer, struct proxyWindow *window)
+{
+	ginResult_t result = ginSuccess;
+
+	for (int i = 0; i < TRANSPORTS && result == ginSuccess; i++)
+		if (t->state[i])
+			result =
+				table[i]->windowOffer(t->state[i], memory, offer, &window->link[i]);
+	return result;
+}
+
+ginResult_t transportsRegister(struct proxyTransports *t, ginResult_t mine, const uint8_t *offers,
+			       size_t stride, struct proxyWindow *window)
+{
+	for (int i = 0; i < TRANSPORTS; i++)
+		if (t->state[i])
+			mine = table[i]->windowRegister(t->state[i], mine, offers, stride,
+							window->link[i]);
+	window->part[window->rank].slot = window->slot;
+	for (int r = 0; r < t->host->nRanks && mine == ginSuccess; r++) {
+		struct proxyOffer offer;
+		int i = t->of[r];
+		memcpy(&offer, offers + (size_t)r * stride, sizeof(offer));
+		if (r == t->host->rank)
+			continue;
+		proxyWindowPeer(window, r, &offer);
+		if (t->serves[i * t->host->nRanks + r])
+			table[i]->windowDescribe(t->state[i], window->link[i], r, &window->part[r]);
+	}
+	return mine;
+}
+
+void transportsDeregister(struct proxyTransports *t, struct proxyWindow *window)
+{
+	for (int i = TRANSPORTS - 1; i >= 0; i--)
+		if (window->link[i])
+			table[i]->windowDeregister(t->state[i], window->link[i]);
+}

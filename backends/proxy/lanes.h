@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* lanes.h - the transports of a communicator: which peer each serves, and what all of them do */
+#ifndef GIN_PROXY_LANES_H
+#define GIN_PROXY_LANES_H
+
+#include "network/load.h"
+#include "transport.h"
+
+struct proxyTransports {
+	const struct backendHost *host;
+	uint32_t lanes;
+	uint8_t *of;	 /* [nRanks]: the transport that serves the peer */
+	uint8_t *serves; /* [TRANSPORTS][nRanks] */
+	struct transportScope scope[TRANSPORTS];
+	void *state[TRANSPORTS]; /* NULL: not open */
+};
+
+/* As backendOps.probe. */
+int transportsProbe(const struct backendHost *host, void *blob, char *why);
+
+/* As backendOps.leavesHost. */
+int transportsLeaveHost(const void *blob);
+
+/* As backendOps.reach: by the first transport that reaches the peer. */
+int transportsReach(const struct backendHost *host, int peer, const void *mine, const void *theirs,
+		    char *why);
+
+ginResult_t transportsOpen(const struct backendHost *host, const struct proxySlots *slots,
+			   uint32_t lanes, struct proxyTransports *out);
+void transportsClose(struct proxyTransports *transports);
+
+/* Is any rank on a network? Then transportsConnect() is called; all ranks find one answer. */
+int transportsNeedConnect(const struct proxyTransports *transports);
+
+/* Collective: connects the lanes of all ranks. Afterwards the ranks have to agree. */
+ginResult_t transportsConnect(struct proxyTransports *transports, const char *call);
+
+/* The lanes of one worker. */
+struct transportLanes transportsLanes(const struct proxyTransports *transports, uint32_t index);
+
+/* As the calls of struct backendOps, for the transports that are open. */
+ginResult_t transportsOffer(struct proxyTransports *transports, const struct memory *memory,
+			    struct proxyOffer *offer, struct proxyWindow *window);
+ginResult_t transportsRegister(struct proxyTransports *transports, ginResult_t mine,
+			       const uint8_t *offers, size_t stride, struct proxyWindow *window);
+void transportsDeregister(struct proxyTransports *transports, struct proxyWindow *window);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fabric.h - the calls of libgin-NAME.so, which moves bytes between processes over a network
+ *
+ * A plug-in knows its network library, and neither CUDA nor ranks nor messages' contents. GIN_TRANSPORT
+ * names it. It exports one struct, `ginFabric`. Calls return fabricOk; or fabricFailed and, where
+ * there is `why` (FABRIC_WHY bytes), a sentence. Outputs are set on success only.
+ *
+ * A fabric has ends. Calls on one end do not overlap; all other calls may come from any thread.
+ * Writes, reads and messages are reliable: each arrives once or more, or the operation fails. They
+ * may arrive in any order, except on an ordered fabric: there a message from one end to another
+ * arrives after the data of all writes and after all messages that were sent before it.
+ */
+#ifndef GIN_PROXY_FABRIC_H
+#define GIN_PROXY_FABRIC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FABRIC_WHY 160
+#define FABRIC_ADDRESS 256 /* bytes of an end's address */
+#define FABRIC_MESSAGE 40  /* most bytes of a message */
+#define FABRIC_SYMBOL "ginFabric"
+
+enum fabricResult { fabricFailed = -1, fabricOk = 0, fabricBusy = 1 };
+
+struct fabric;
+struct fabricEnd;
+struct fabricRegion;
+
+/* What a process finds; two processes with equal kinds can talk. */
+struct fabricAbout {
+	char name[48]; /* of the provider, for reports */
+	uint64_t kind;
+	uint64_t id;	    /* of this process or rank, for reaches() */
+	uint64_t mostBytes; /* of one write or read */
+	uint8_t ordered;
+};
+
+/* Names memory for peers. */
+struct fabricKey {
+	uint64_t address; /* of the first byte */
+	uint64_t key;
+};
+
+/* A write or a read. `local` stays as it is until the operation is done. */
+struct fabricPiece {
+	char *local;
+	uint64_t bytes;
+	struct fabricKey remote;
+};
+
+enum fabricEventKind { fabricDone, fabricMessage, fabricLost };
+
+struct fabricEvent {
+	enum fabricEventKind kind;
+	int error;     /* fabricDone: 0, or the operation has failed */
+	void *context; /* fabricDone: of the operation */
+	uint64_t peer; /* fabricLost: a message to it has failed */
+	uint32_t bytes;
+	unsigned char message[FABRIC_MESSAGE];
+};
+
+struct fabricCalls {
+	size_t size;
+
+	int (*probe)(struct fabricAbout *about, char *why);
+	/* May two ranks with these ids talk? NULL: all may. */
+	int (*reaches)(uint64_t mine, uint64_t theirs);
+
+	/* `local`: the address of this host that peers reach, as text. */
+	int (*open)(const char *local, struct fabric **out, char *why);
+	void (*close)(struct fabric *fabric);
+
+	/* `address`: FABRIC_ADDRESS bytes for peers. Closing forgets every operation. */
+	int (*endOpen)(struct fabric *fabric, struct fabricEnd **out, void *address, char *why);
+	void (*endClose)(struct fabricEnd *end);
+	/* Before any traffic. `peer` names the other end. */
+	int (*connect)(struct fabricEnd *end, const void *address, uint64_t *peer, char *why);
+
+	int (*memoryAdd)(struct fabric *fabric, void *at, size_t bytes, struct fabricRegion **out,
+			 struct fabricKey *key, char *why);
+	void (*memoryRemove)(struct fabricRegion *region);
+
+	/*
+	 * Also fabricBusy: no room, nothing was begun. poll() returns the context when a write's
+	 * bytes are in the peer's memory, visible there, or a read's bytes in `local`.
+	 */
+	int (*write)(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
+		     void *context);
+	int (*read)(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
+		    void *context);
+	/* Also fabricBusy. The message is copied. */
+	int (*send)(struct fabricEnd *end, uint64_t peer, const void *message, size_t bytes);
+
+	/* Makes progress. Returns how many events it has filled in. */
+	int (*poll)(struct fabricEnd *end, struct fabricEvent *events, int most);
+};
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* network.h - the transport over a network: structures and functions that only its files use */
+#ifndef GIN_PROXY_NETWORK_H
+#define GIN_PROXY_NETWORK_H
+
+#include "backends/proxy/transport.h"
+#include "fabric.h"
+#include "message.h"
+
+struct networkLane;
+
+struct networkPeer {
+	uint64_t address;		/* of the fabric */
+	struct messageChannel *channel; /* NULL: no message has been sent or has come */
+	struct proxyWork *begun;	/* the fabric has taken a part of it */
+	uint64_t sent;			/* bytes of `begun` that the fabric has taken */
+	uint8_t isLost;
+	uint8_t owes; /* a cursor or answers; then it is in the lane's list */
+	struct networkPeer *nextOwing;
+};
+
+struct networkLane {
+	const struct transportScope *scope;
+	const struct fabricCalls *fabric;
+	uint64_t mostBytes;
+	struct fabricEnd *end; /* NULL: stopped */
+	struct networkPeer *owing;
+	struct proxyWork *head, *tail; /* have landed, for landed() */
+	uint32_t begun;		       /* peers with a work in `begun` */
+	struct networkPeer peer[];     /* [nRanks] */
+};
+
+/* The channel of a peer, or NULL: there is no memory, and the peer is lost. */
+struct messageChannel *networkChannel(struct networkLane *lane, uint32_t rank);
+
+/* One part of the work has landed. */
+void networkLanded(struct networkLane *lane, struct proxyWork *work);
+
+/* The communicator fails, with the sentence. Nothing more is sent to the peer. */
+void networkLose(struct networkLane *lane, uint32_t rank, const char *why);
+
+/* receive.c: does what a message asks for. */
+void networkReceive(struct networkLane *lane, const unsigned char *bytes, uint32_t length);
+
+/* receive.c: sends the answers and cursors that are owed, as far as there is room. */
+void networkAcknowledge(struct networkLane *lane);
+
+static inline uint32_t networkRank(const struct networkLane *lane, const struct networkPeer *peer)
+{
+	return (uint32_t)(peer - lane->peer);
+}
+
+#endif

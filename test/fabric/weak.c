@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * weak.c - libgin-weak.so, a network between the ranks of one process that is as weak as fabric.h
+ * allows: GIN_TRANSPORT=weak
+ *
+ * Writes, reads and messages are "in the air" for a random time and arrive in random order;
+ * messages arrive twice now and then; one call in four finds no room.
+ *
+ *	WEAK_SEED=N	the seed, which is printed
+ *	WEAK_ORDERED=1	an ordered fabric; its reads are late all the same
+ *	WEAK_PAIRS=odd	serves pairs of ranks whose numbers differ by an odd number only
+ *	WEAK_FAIL=N	the N-th write fails
+ *	WEAK_MOST=BYTES	most bytes of one write or read
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "backends/proxy/network/fabric.h"
+
+#define AIR 96 /* operations of an end under way */
+#define ENDS 4096
+
+enum weakKind { weakWrite, weakRead, weakMessage };
+
+struct weakOp {
+	enum weakKind kind;
+	uint32_t delay; /* polls */
+	uint64_t peer;
+	struct fabricPiece piece;
+	void *context;
+	uint32_t bytes;
+	unsigned char message[FABRIC_MESSAGE];
+};
+
+struct weakInbox {
+	pthread_mutex_t lock;
+	struct fabricEvent *event;
+	uint32_t count, room;
+};
+
+struct fabricRegion {
+	char *at;
+	size_t bytes;
+	uint64_t key;
+	struct fabricRegion *next;
+};
+
+struct fabricEnd {
+	uint64_t number, random;
+	uint32_t inAir;
+	struct weakOp air[AIR];
+	struct weakInbox inbox;
+};
+
+static struct {
+	pthread_mutex_t lock; /* also held while memory is copied, so that it stays registered */
+	pthread_once_t once;
+	struct fabricEnd *end[ENDS];
+	struct fabricRegion *regions;
+	uint64_t ends, keys, probes, writes;
+	uint64_t seed, most, fail;
+	int ordered, odd;
+} net = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+
+static uint64_t number(const char *name, uint64_t preset)
+{
+	const char *text = getenv(name);
+
+	return text ? strtoull(text, NULL, 0) : preset;
+}
+
+static void readEnvironment(void)
+{
+	const char *pairs = getenv("WEAK_PAIRS");
+
+	net.seed = number("WEAK_SEED", (uint64_t)time(NULL) << 16 ^ (uint64_t)getpid());
+	net.most = number("WEAK_MOST", 4096);
+	net.fail = number("WEAK_FAIL", 0);
+	net.ordered = number("WEAK_ORDERED", 0) != 0;
+	net.odd = pairs && !strcmp(pairs, "odd");
+	fprintf(stderr, "weak: WEAK_SEED=%llu%s\n", (unsigned long long)net.seed,
+		net.ordered ? ", ordered" : "");
+}
+
+/* Below `below`. */
+static uint32_t chance(struct fabricEnd *end, uint32_t below)
+{
+	end->random ^= end->random << 13;
+	end->random ^= end->random >> 7;
+	end->random ^= end->random << 17;
+	return (uint32_t)(end->random >> 16) % below;
+}
+
+static int weakProbe(struct fabricAbout *about, char *why)
+{
+	(void)why;
+	pthread_once(&net.once, readEnvironment);
+	*about = (struct fabricAbout){.name = "weak", .kind = (uint64_t)getpid()};
+	about->mostBytes = net.most;
+	about->ordered = net.ordered != 0;
+	about->id = __atomic_fetch_add(&net.probes, 1, __ATOMIC_RELAXED);
+	return fabricOk;
+}
+
+static int weakReaches(uint64_t mine, uint64_t theirs)
+{
+	return !net.odd || ((mine + theirs) & 1);
+}
+
+static int weakOpen(const char *local, struct fabric **out, char *why)
+{
+	(void)local, (void)why;
+	*out = (struct fabric *)&net;
+	return fabricOk;
+}
+
+static void weakClose(struct fabric *fabric)
+{
+	(void)fabric;
+}
+
+static int weakEndOpen(struct fabric *fabric, struct fabricEnd **out, void *address, char *why)
+{
+	struct fabricEnd *end = calloc(1, sizeof(*end));
+
+	(void)fabric;
+	pthread_mutex_lock(&net.lock);
+	uint64_t n = net.ends < ENDS ? net.ends++ : ENDS;
+	if (end && n < ENDS)
+		net.end[n] = end;
+	pthread_mutex_unlock(&net.lock);
+	if (!end || n == ENDS) {
+		free(end);
+		snprintf(why, FABRIC_WHY, "too many ends");
+		return fabricFailed;
+	}
+	end->number = n;
+	end->random = (net.seed + n) * 0x9e3779b97f4a7c15ull | 1;
+	pthread_mutex_init(&end->inbox.lock, NULL);
+	memcpy(address, &n, sizeof(n));
+	*out = end;
+	return fabricOk;
+}
+
+static void weakEndClose(struct fabricEnd *end)
+{
+	pthread_mutex_lock(&net.lock);
+	net.end[end->number] = NULL;
+	pthread_mutex_unlock(&net.lock);
+	pthread_mutex_destroy(&end->inbox.lock);
+	free(end->inbox.event);
+	free(end);
+}
+
+static int weakConnect(struct fabricEnd *end, const void *address, uint64_t *peer, char *why)
+{
+	(void)end, (void)why;
+	memcpy(peer, address, sizeof(*peer));
+	return fabricOk;
+}
+
+static int weakMemoryAdd(struct fabric *fabric, void *at, size_t bytes, struct fabricRegion **out,
+			 struct fabricKey *key, char *why)
+{
+	struct fabricRegion *region = calloc(1, sizeof(*region));
+
+	(void)fabric, (void)why;
+	if (!region)
+		return fabricFailed;
+	pthread_mutex_lock(&net.lock);
+	*region = (struct fabricRegion){at, bytes, ++net.keys, net.regions};
+	net.regions = region;
+	pthread_mutex_unlock(&net.lock);
+	*key = (struct fabricKey){(uintptr_t)at, region->key};
+	*out = region;
+	return fabricOk;
+}
+
+static void weakMemoryRemove(struct fabricRegion *region)
+{
+	pthread_mutex_lock(&net.lock);
+	struct fabricRegion **at = &net.regions;
+	while (*at != region)
+		at = &(*at)->next;
+	*at = region->next;
+	pthread_mutex_unlock(&net.lock);
+	free(region);
+}
+
+/* Puts an operation into the air. One call in four finds no room. */
+static struct weakOp *launch(struct fabricEnd *end, enum weakKind kind, uint64_t peer)
+{
+	if (end->inAir == AIR || !chance(end, 4))
+		return NULL;
+	struct weakOp *op = &end->air[end->inAir++];
+	*op = (struct weakOp){.kind = kind, .peer = peer};
+	op->delay = chance(end, chance(end, 8) ? 4 : 60);
+	return op;
+}
+
+static int transfer(struct fabricEnd *end, enum weakKind kind, uint64_t peer,
+		    const struct fabricPiece *piece, void *context)
+{
+	struct weakOp *op = launch(end, kind, peer);
+
+	if (!op)
+		return fabricBusy;
+	op->piece = *piece;
+	op->context = context;
+	return fabricOk;
+}
+
+static int weakWriteTo(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
+		       void *context)
+{
+	return transfer(end, weakWrite, peer, piece, context);
+}
+
+static int weakReadFrom(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
+			void *context)
+{
+	return transfer(end, weakRead, peer, piece, context);
+}
+
+static int weakSend(struct fabricEnd *end, uint64_t peer, const void *message, size_t bytes)
+{
+	struct weakOp *op = bytes <= FABRIC_MESSAGE ? launch(end, weakMessage, peer) : NULL;
+
+	if (!op)
+		return bytes <= FABRIC_MESSAGE ? fabricBusy : fabricFailed;
+	op->bytes = (uint32_t)bytes;
+	memcpy(op->message, message, bytes);
+	return fabricOk;
+}
+
+/* Stores whole aligned words, so that a reader never sees a word of 4 or 8 bytes in part. */
+static void copy(char *to, const char *from, size_t bytes)
+{
+	while (bytes) {
+		size_t step = bytes >= 8 && (uintptr_t)to % 8 == 0   ? 8
+			      : bytes >= 4 && (uintptr_t)to % 4 == 0 ? 4
+								     : 1;
+		uint64_t word = 0;
+		memcpy(&word, from, step);
+		if (step == 8)
+			__atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELAXED);
+		else if (step == 4)
+			__atomic_store_n((uint32_t *)(void *)to, (uint32_t)word, __ATOMIC_RELAXED);
+		else
+			__atomic_store_n(to, (char)word, __ATOMIC_RELAXED);
+		to += step;
+		from += step;
+		bytes -= step;
+	}
+}
+
+/* The memory that a key names, or NULL. The lock is held. */
+static char *find(const struct fabricKey *key, uint64_t bytes)
+{
+	for (struct fabricRegion *r = net.regions; r; r = r->next) {
+		uint64_t offset = key->address - (uintptr_t)r->at;
+		if (r->key == key->key)
+			return offset <= r->bytes && bytes <= r->bytes - offset ? r->at + offset
+										: NULL;
+	}
+	return NULL;
+}
+
+static void move(const struct weakOp *op, struct fabricEvent *event)
+{
+	pthread_mutex_lock(&net.lock);
+	char *there = find(&op->piece.remote, op->piece.bytes);
+	int fails = !there || (op->kind == weakWrite && ++net.writes == net.fail);
+	if (!fails && op->kind == weakWrite)
+		copy(there, op->piece.local, op->piece.bytes);
+	else if (!fails)
+		copy(op->piece.local, there, op->piece.bytes);
+	pthread_mutex_unlock(&net.lock);
+	*event = (struct fabricEvent){.kind = fabricDone, .error = fails, .context = op->context};
+}
+
+/* Messages to a closed end are lost. The global lock keeps the end open. */
+static void deliver(const struct weakOp *op)
+{
+	pthread_mutex_lock(&net.lock);
+	struct fabricEnd *to = net.end[op->peer];
+	if (to) {
+		struct weakInbox *in = &to->inbox;
+		pthread_mutex_lock(&in->lock);
+		if (in->count == in->room) {
+			in->room = in->room ? in->room * 2 : 64;
+			in->event = realloc(in->event, in->room * sizeof(*in->event));
+		}
+		struct fabricEvent *event = &in->event[in->count++];
+		event->kind = fabricMessage;
+		event->bytes = op->bytes;
+		memcpy(event->message, op->message, op->bytes);
+		pthread_mutex_unlock(&in->lock);
+	}
+	pthread_mutex_unlock(&net.lock);
+}
+
+/* The operation of the air that arrives when chance points to `at`. */
+static uint32_t firstOf(const struct fabricEnd *end, uint32_t at)
+{
+	uint32_t first = 0;
+
+	if (!net.ordered || end->air[at].kind == weakRead)
+		return at;
+	while (end->air[first].peer != end->air[at].peer || end->air[first].kind == weakRead)
+		first++;
+	return first;
+}
+
+static void take(struct fabricEnd *end, uint32_t at)
+{
+	end->inAir--;
+	if (net.ordered)
+		memmove(&end->air[at], &end->air[at + 1], (end->inAir - at) * sizeof(end->air[0]));
+	else
+		end->air[at] = end->air[end->inAir];
+}
+
+/* Returns 1 if it has made an event. */
+static int arrive(struct fabricEnd *end, struct fabricEvent *event)
+{
+	uint32_t at = firstOf(end, chance(end, end->inAir));
+	struct weakOp *op = &end->air[at];
+
+	if (op->delay) {
+		op->delay--;
+		return 0;
+	}
+	if (op->kind != weakMessage) {
+		move(op, event);
+		take(end, at);
+		return 1;
+	}
+	deliver(op);
+	if (net.ordered || chance(end, 8))
+		take(end, at); /* else it arrives once more */
+	return 0;
+}
+
+static int receive(struct fabricEnd *end, struct fabricEvent *event)
+{
+	struct weakInbox *in = &end->inbox;
+	int has;
+
+	pthread_mutex_lock(&in->lock);
+	has = in->count != 0;
+	if (has) {
+		uint32_t at = net.ordered ? 0 : chance(end, in->count);
+		*event = in->event[at];
+		in->count--;
+		if (net.ordered)
+			memmove(in->event, in->event + 1, in->count * sizeof(*in->event));
+		else
+			in->event[at] = in->event[in->count];
+	}
+	pthread_mutex_unlock(&in->lock);
+	return has;
+}
+
+static int weakPoll(struct fabricEnd *end, struct fabricEvent *events, int most)
+{
+	uint32_t rounds = 1 + chance(end, 24);
+	int count = 0;
+
+	for (uint32_t i = 0; i < rounds && count < most; i++) {
+		if (end->inAir)
+			count += arrive(end, &events[count]);
+		if (count < most && chance(end, 3))
+			count += receive(end, &events[count]);
+	}
+	return count;
+}
+
+__attribute__((visibility("default"))) const struct fabricCalls ginFabric = {
+	.size = sizeof(ginFabric),
+	.probe = weakProbe,
+	.reaches = weakReaches,
+	.open = weakOpen,
+	.close = weakClose,
+	.endOpen = weakEndOpen,
+	.endClose = weakEndClose,
+	.connect = weakConnect,
+	.memoryAdd = weakMemoryAdd,
+	.memoryRemove = weakMemoryRemove,
+	.write = weakWriteTo,
+	.read = weakReadFrom,
+	.send = weakSend,
+	.poll = weakPoll,
+};

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * unit_proxy_network.c - two proxies, by the weak network of test/fabric/weak.c: nothing is lost,
+ * repeated or early, and what a peer sends is checked
+ *
+ *	unit_proxy_network [OPERATIONS [SEED]]
+ *
+ * One thread makes the turns of both sides, so a seed repeats a run. Each side posts to the other:
+ * stamped puts of several lengths, values, signals, atomics, gets and barriers.
+ */
+#include "network_rig.h"
+
+/* A stamp is in place, or a later one that uses its cell again. */
+static void expectStamp(const struct side *to, uint64_t i, const char *when)
+{
+	uint64_t seen = to->memory.cell[i % CELLS][0];
+
+	expectThat(seen >= i + 1 && seen % CELLS == (i + 1) % CELLS, __FILE__, __LINE__,
+		   "stamp %llu is not there when %s: %llu", (unsigned long long)i, when,
+		   (unsigned long long)seen);
+}
+
+/* What a strong signal covers is there when its word shows it. */
+static void checkSignals(struct side *from)
+{
+	const struct side *to = from->other;
+	uint64_t strong = *wordOf(to, STRONG);
+
+	expectThat(strong <= from->strong, __FILE__, __LINE__, "a signal is repeated: %llu of %llu",
+		   (unsigned long long)strong, (unsigned long long)from->strong);
+	for (; from->strongSeen < strong; from->strongSeen++) {
+		uint64_t covers = from->stampsOfSignal[from->strongSeen % HISTORY];
+		for (; from->stampsSeen < covers; from->stampsSeen++)
+			expectStamp(to, from->stampsSeen, "its signal is raised");
+	}
+	if (from->weakUnderWay && *wordOf(to, WEAK) == from->weak) {
+		expectStamp(to, from->weakStamp, "its weak signal is raised");
+		from->weakUnderWay = 0;
+	}
+}
+
+/* When the done word says so, everything up to the ticket is there. */
+static void checkDone(struct side *from)
+{
+	const struct side *to = from->other;
+	uint64_t done = from->ring.done[to->rank];
+
+	if (done & GIN_QUEUE_FAILED)
+		return;
+	for (; from->checked < done; from->checked++) {
+		const struct posted *p = &from->posted[from->checked % HISTORY];
+		EXPECT(*wordOf(to, STRONG) >= p->strong);
+		EXPECT(*wordOf(to, FIRST_BARRIER) >= p->epoch);
+		EXPECT(to->memory.added >= p->added);
+		if (p->stamp)
+			expectStamp(to, p->stamp - 1, "its ticket is done");
+		if (p->isGet)
+			EXPECT_EQUAL(from->memory.got, GET_PATTERN);
+	}
+}
+
+/* Old values come in the order of the atomics, each once. */
+static void checkResults(struct side *from)
+{
+	for (uint32_t s = 0; s < GIN_QUEUE_RESULTS; s++) {
+		struct wanted *w = &from->wanted[s];
+		if (!w->isUsed || from->ring.resultTickets[s] != w->ticket + 1)
+			continue;
+		EXPECT_EQUAL(from->ring.results[s], w->old);
+		w->isUsed = 0;
+	}
+}
+
+/*
+ * The target of a get changes its memory when a signal that was posted after the get tells it to:
+ * the get must have read the earlier value.
+ */
+static void checkTurnAround(struct side *from)
+{
+	struct side *to = from->other;
+
+	if (from->turns == *wordOf(to, TURN) && to->memory.turned < from->turns)
+		to->memory.turned = from->turns;
+	if (from->ring.done[to->rank] & GIN_QUEUE_FAILED)
+		return;
+	if (from->turnTicket < from->ring.done[to->rank] && from->turns)
+		EXPECT_EQUAL(from->memory.turnGot, from->turns - 1);
+}
+
+static void check(struct side *from)
+{
+	checkSignals(from);
+	checkDone(from);
+	checkResults(from);
+	checkTurnAround(from);
+}
+
+static void postPut(struct side *from)
+{
+	static const uint32_t lengths[] = {8, 8, 8, 24, CELL_BYTES};
+	uint64_t i = from->stamps++, cell = i % CELLS * CELL_BYTES;
+	uint32_t bytes = lengths[chanceOf(from, 5)], kind = chanceOf(from, 4);
+	uint64_t raise = 0, id = 0;
+
+	from->memory.source[i % CELLS][0] = i + 1;
+	if (kind == 1)
+		raise = ginRaiseStrongId, id = STRONG, from->strong++;
+	if (kind == 2 && !from->weakUnderWay) {
+		raise = ginRaiseWeakId, id = WEAK, from->weak++;
+		from->weakUnderWay = 1;
+		from->weakStamp = i;
+	}
+	if (kind == 1)
+		from->stampsOfSignal[(from->strong - 1) % HISTORY] = from->stamps;
+	if (kind == 3)
+		postTo(from, (uint64_t[8]){word0(ginOpPutValue, 0, from->other->rank, 8),
+					   inData(from, offsetof(struct sideMemory, cell) + cell),
+					   i + 1});
+	else
+		postTo(from, (uint64_t[8]){word0(ginOpPut, raise, from->other->rank, 1),
+					   inData(from, offsetof(struct sideMemory, cell) + cell),
+					   inData(from, offsetof(struct sideMemory, source) + cell),
+					   bytes, 0, 0, id, 1});
+	lastPosted(from)->stamp = i + 1;
+}
+
+static void postStrong(struct side *from)
+{
+	from->stampsOfSignal[from->strong++ % HISTORY] = from->stamps;
+	postTo(from, (uint64_t[8]){word0(ginOpSignal, ginRaiseStrongId, from->other->rank, 0), 0, 0,
+				   0, 0, 0, STRONG, 1});
+}
+
+static void postAdd(struct side *from)
+{
+	uint32_t s = chanceOf(from, GIN_QUEUE_RESULTS);
+	int wants = !from->wanted[s].isUsed;
+
+	if (wants)
+		from->wanted[s] = (struct wanted){1, from->postedCount, from->added};
+	from->added++;
+	postTo(from, (uint64_t[8]){word0(ginOpFetchAdd, 0, from->other->rank, 8),
+				   inData(from, offsetof(struct sideMemory, added)), 1, 0,
+				   wants ? s + 1 : 0});
+}
+
+static void postGet(struct side *from)
+{
+	postTo(from, (uint64_t[8]){word0(ginOpGet, 0, from->other->rank, 0),
+				   inData(from, offsetof(struct sideMemory, pattern)),
+				   inData(from, offsetof(struct sideMemory, got)), 8});
+	lastPosted(from)->isGet = 1;
+}
+
+static void postBarrier(struct side *from)
+{
+	postTo(from, (uint64_t[8]){word0(ginOpBarrier, 0, from->other->rank, 0), 0, ++from->epoch});
+	lastPosted(from)->epoch = from->epoch;
+}
+
+/* One at a time. */
+static void postTurn(struct side *from)
+{
+	if (from->turns && from->turnTicket >= from->ring.done[from->other->rank])
+		return;
+	if (from->other->memory.turned != from->turns)
+		return;
+	postTo(from, (uint64_t[8]){word0(ginOpGet, 0, from->other->rank, 0),
+				   inData(from, offsetof(struct sideMemory, turned)),
+				   inData(from, offsetof(struct sideMemory, turnGot)), 8});
+	from->turns++;
+	from->turnTicket = from->postedCount;
+	postTo(from, (uint64_t[8]){word0(ginOpSignal, ginRaiseStrongId, from->other->rank, 0), 0, 0,
+				   0, 0, 0, TURN, 1});
+}
+
+static void postOne(struct side *from)
+{
+	uint32_t what = chanceOf(from, 16);
+
+	if (what < 9)
+		postPut(from);
+	else if (what < 11)
+		postStrong(from);
+	else if (what < 13)
+		postAdd(from);
+	else if (what == 13)
+		postGet(from);
+	else if (what == 14)
+		postBarrier(from);
+	else
+		postTurn(from);
+}
+
+static uint64_t operations = 1000000, seed = 1;
+
+/* Posts in bursts, with few or many descriptors in flight: rings run full and empty. */
+static void drive(struct side *from)
+{
+	static const uint32_t limits[] = {1, 4, 40, DEPTH - 2};
+	uint64_t burst = chanceOf(from, 3) ? 0 : chanceOf(from, 40);
+
+	if (!chanceOf(from, 500))
+		from->limit = limits[chanceOf(from, 4)];
+	while (burst-- && from->postedCount < operations &&
+	       from->postedCount - from->engine->retired < from->limit + 1u && hasRoom(from))
+		postOne(from);
+	sideTurn(from);
+	check(from);
+}
+
+static int isDone(const struct side *s)
+{
+	return s->postedCount >= operations && s->ring.done[RANKS_OF_RIG] == s->postedCount;
+}
+
+static void expectAll(struct side *from)
+{
+	const struct side *to = from->other;
+
+	EXPECT_EQUAL(from->checked, from->postedCount);
+	EXPECT_EQUAL(*wordOf(to, STRONG), from->strong);
+	EXPECT_EQUAL(*wordOf(to, WEAK), from->weak);
+	EXPECT_EQUAL(*wordOf(to, TURN), from->turns);
+	EXPECT_EQUAL(*wordOf(to, FIRST_BARRIER), from->epoch);
+	EXPECT_EQUAL(to->memory.added, from->added);
+	EXPECT(from->failures == 0);
+}
+
+static void exchange(void)
+{
+	uint64_t idle = 0, before = 0;
+
+	rigStart(seed);
+	while (!isDone(&side[0]) || !isDone(&side[1])) {
+		drive(&side[0]);
+		drive(&side[1]);
+		uint64_t now = side[0].checked + side[1].checked + side[0].postedCount;
+		idle = now == before ? idle + 1 : 0;
+		before = now;
+		expectThat(idle < 100000, __FILE__, __LINE__, "lost: ticket %llu and %llu wait",
+			   (unsigned long long)side[0].checked,
+			   (unsigned long long)side[1].checked);
+	}
+	for (int i = 0; i < 2; i++)
+		expectAll(&side[i]);
+	printf("%llu operations a side, seed %llu: %llu strong, %llu weak, %llu atomics, %llu "
+	       "turns; "
+	       "no room %llu times\n",
+	       (unsigned long long)side[0].postedCount, (unsigned long long)seed,
+	       (unsigned long long)side[0].strong, (unsigned long long)side[0].weak,
+	       (unsigned long long)side[0].added, (unsigned long long)side[0].turns,
+	       (unsigned long long)(side[0].stalls + side[1].stalls));
+	EXPECT(side[0].stalls > operations / 1000);
+	rigStop();
+}
+
+static void unordered(void)
+{
+	exchange();
+}
+
+static void ordered(void)
+{
+	setenv("WEAK_ORDERED", "1", 1);
+	setenv("WEAK_MOST", "24", 1);
+	exchange();
+}
+
+/* Each write and read in one piece or in several, which may find no room in the middle. */
+static void pieces(void)
+{
+	setenv("WEAK_MOST", "16", 1);
+	operations /= 4;
+	exchange();
+}
+
+/* A write fails: the peer is lost, every wait ends, and no signal claims what was lost. */
+static void failing(void)
+{
+	setenv("WEAK_FAIL", "3000", 1);
+	rigStart(seed);
+	for (uint64_t turns = 0; !side[0].failures && !side[1].failures; turns++) {
+		EXPECT(turns < 10000000);
+		drive(&side[0]);
+		drive(&side[1]);
+	}
+	struct side *from = &side[side[0].failures ? 0 : 1];
+	uint64_t strong = *wordOf(from->other, STRONG);
+	for (int i = 0; i < 2000; i++)
+		sideTurn(from);
+	checkSignals(from);
+	EXPECT(from->ring.done[from->other->rank] == (GIN_QUEUE_FAILED | ginErrorPeer));
+	EXPECT_EQUAL(from->ring.done[RANKS_OF_RIG], GIN_QUEUE_FAILED | ginErrorPeer);
+	EXPECT(!engineIsBusy(from->engine));
+	printf("failed after %llu signals\n", (unsigned long long)strong);
+	rigStop();
+}
+
+/* The communicator fails: what is under way is given up at once. */
+static void abandoned(void)
+{
+	rigStart(seed);
+	for (int i = 0; i < 100; i++) {
+		while (hasRoom(&side[0]) && chanceOf(&side[0], 9))
+			postOne(&side[0]);
+		sideTurn(&side[0]);
+	}
+	EXPECT(engineIsBusy(side[0].engine));
+	transportNetwork.stop(side[0].lanes.lane[TRANSPORT_NETWORK].state);
+	while (engineTake(side[0].engine) || engineIsBusy(side[0].engine)) {
+		engineResume(side[0].engine);
+		engineAbandon(side[0].engine);
+		engineRetire(side[0].engine);
+	}
+	EXPECT_EQUAL(side[0].engine->retired, side[0].postedCount);
+	rigStop();
+}
+
+/* What a peer sends is wrong: it is refused in words, and no byte changes. */
+static void expectRefused(struct message m, const char *why)
+{
+	rigStart(seed);
+	m.rank = 1;
+	struct sideMemory before = side[0].memory;
+	while (!side[0].failures) {
+		networkReceive(side[0].lanes.lane[TRANSPORT_NETWORK].state,
+			       (const unsigned char *)&m, sizeof(m));
+		expectThat(side[0].failures, __FILE__, __LINE__, "not refused: %s", why);
+	}
+	EXPECT_HAS(side[0].why, why);
+	EXPECT(!memcmp(&before, &side[0].memory, sizeof(before)));
+	rigStop();
+}
+
+static uint64_t named(uint32_t slot, uint64_t offset)
+{
+	return (uint64_t)slot << GIN_DESCRIPTOR_OFFSET_BITS | offset;
+}
+
+static void wrongMessages(void)
+{
+	struct message m = {.kind = messageWord, .op = ginOpSignal, .bytes = 8, .operand = 1};
+	uint64_t end = sizeof(struct sideMemory);
+
+	m.named = named(7, 0);
+	expectRefused(m, "a window that is not registered");
+	m.named = named(1, end - 4);
+	expectRefused(m, "beyond the end of a window");
+	m.named = named(1, end + 8);
+	expectRefused(m, "beyond the end of a window");
+	m.named = named(1, 4);
+	expectRefused(m, "not aligned");
+	m.named = named(2, 0);
+	expectRefused(m, "a word in GPU memory");
+	m.named = named(1, 0);
+	m.op = ginOpGet;
+	expectRefused(m, "nothing that is known");
+	m.op = ginOpSignal;
+	m.bytes = 4;
+	expectRefused(m, "nothing that is known");
+	m.bytes = 8;
+	m.number = MESSAGES;
+	expectRefused(m, "beyond the window");
+	m.number = 0;
+	m.cursor = 1;
+	expectRefused(m, "acknowledges what was not sent");
+	m.cursor = 0;
+	m.kind = 9;
+	expectRefused(m, "no known kind");
+}
+
+int main(int argc, char **argv)
+{
+	setenv("GIN_LOG", "error", 1);
+	setenv("GIN_TRANSPORT", "weak", 1);
+	if (argc > 1)
+		operations = strtoull(argv[1], NULL, 10);
+	if (argc > 2)
+		seed = strtoull(argv[2], NULL, 10);
+	setenv("WEAK_SEED", argc > 2 ? argv[2] : "1", 1);
+	expectChild("a network without order", unordered);
+	expectChild("an ordered network", ordered);
+	expectChild("operations in pieces", pieces);
+	expectChild("a write that fails", failing);
+	expectChild("a communicator that fails", abandoned);
+	expectChild("wrong messages", wrongMessages);
+	return expectFailures != 0;
+}
