@@ -28,7 +28,9 @@ def choose(table, value, what):
     return table[value]
 
 
-def _config(*, experts, topk, hidden, max_tokens, rows, reduce, first_experts, timeout, on_lost, max_sms, contexts):
+def _config(
+    ranks, *, experts, topk, hidden, max_tokens, rows, reduce, first_experts, timeout, on_lost, max_sms, contexts
+):
     config = _abi.EpConfig(ctypes.sizeof(_abi.EpConfig), _abi.LL)
     config.experts, config.topk, config.hidden, config.maxTokens = experts, topk, hidden, max_tokens
     config.rowTypes = sum(choose(ROWS, kind, "rows") for kind in set(rows))
@@ -37,6 +39,8 @@ def _config(*, experts, topk, hidden, max_tokens, rows, reduce, first_experts, t
     config.onLost = choose(LOST, on_lost, "on_lost")
     config.maxSms, config.contexts = max_sms, contexts
     if first_experts is not None:
+        if len(first_experts) != ranks + 1:
+            raise ValueError(f"first_experts has {len(first_experts)} numbers, {ranks} ranks need {ranks + 1}")
         config.firstExpert = (ctypes.c_uint32 * len(first_experts))(*first_experts)
     return config
 
@@ -49,7 +53,7 @@ _DEFAULTS = dict(
 def bytes_needed(ranks, **config):
     """Device memory that an Ep of so many ranks takes, by the keywords of Ep. An upper limit."""
     needed = ctypes.c_uint64()
-    _abi.call("ginEpBytes", ctypes.byref(_config(**{**_DEFAULTS, **config})), ranks, ctypes.byref(needed))
+    _abi.call("ginEpBytes", ctypes.byref(_config(ranks, **{**_DEFAULTS, **config})), ranks, ctypes.byref(needed))
     return needed.value
 
 
@@ -119,7 +123,8 @@ class Ep:
         self.comm = comm
         self.config = {**_DEFAULTS, **more, **dict(experts=experts, topk=topk, hidden=hidden, max_tokens=max_tokens)}
         self._ep = ctypes.c_void_p()
-        _abi.call("ginEpCreate", comm.pointer, ctypes.byref(_config(**self.config)), ctypes.byref(self._ep))
+        config = _config(comm.size, **self.config)
+        _abi.call("ginEpCreate", comm.pointer, ctypes.byref(config), ctypes.byref(self._ep))
         self.info = _abi.EpInfo(ctypes.sizeof(_abi.EpInfo))
         _abi.call("ginEpQuery", self._ep, ctypes.byref(self.info))
         self.number = next(_numbers)  # for gin_ep.ops

@@ -88,6 +88,12 @@ class Eps(unittest.TestCase):
         with self.assertRaisesRegex(gin_ep.GinError, "ginEpCreate: .*hidden"):
             alone(lambda comm: gin_ep.Ep(comm, **{**SHAPE, "hidden": 33}))
 
+    def test_too_few_first_experts(self):
+        with self.assertRaisesRegex(ValueError, "first_experts has 1 numbers, 1 ranks need 2"):
+            alone(lambda comm: gin_ep.Ep(comm, **SHAPE, first_experts=[0]))
+        with self.assertRaisesRegex(ValueError, "8 ranks need 9"):
+            gin_ep.bytes_needed(8, **SHAPE, first_experts=[0, 4])
+
     def test_bytes_grow_with_tokens(self):
         few = gin_ep.bytes_needed(8, **SHAPE)
         many = gin_ep.bytes_needed(8, **{**SHAPE, "max_tokens": 64})
