@@ -28,7 +28,9 @@ def choose(table, value, what):
     return table[value]
 
 
-def _config(*, experts, topk, hidden, max_tokens, rows, reduce, first_experts, timeout, on_lost, max_sms, contexts):
+def _config(
+    ranks, *, experts, topk, hidden, max_tokens, rows, reduce, first_experts, timeout, on_lost, max_sms, contexts
+):
     config = _abi.EpConfig(ctypes.sizeof(_abi.EpConfig), _abi.LL)
     config.experts, config.topk, config.hidden, config.maxTokens = experts, topk, hidden, max_tokens
     config.rowTypes = sum(choose(ROWS, kind, "rows") for kind in set(rows))
@@ -37,6 +39,8 @@ def _config(*, experts, topk, hidden, max_tokens, rows, reduce, first_experts, t
     config.onLost = choose(LOST, on_lost, "on_lost")
     config.maxSms, config.contexts = max_sms, contexts
     if first_experts is not None:
+        if len(first_experts) != ranks + 1:
+            raise ValueError(f"first_experts has {len(first_experts)} numbers, {ranks} ranks need {ranks + 1}")
         config.firstExpert = (ctypes.c_uint32 * len(first_experts))(*first_experts)
     return config
 
@@ -49,7 +53,7 @@ _DEFAULTS = dict(
 def bytes_needed(ranks, **config):
     """Device memory that an Ep of so many ranks takes, by the keywords of Ep. An upper limit."""
     needed = ctypes.c_uint64()
-    _abi.call("ginEpBytes", ctypes.byref(_config(**{**_DEFAULTS, **config})), ranks, ctypes.byref(needed))
+    _abi.call("ginEpBytes", ctypes.byref(_config(ranks, **{**_DEFAULTS, **config})), ranks, ctypes.byref(needed))
     return needed.value
 
 
@@ -119,7 +123,8 @@ class Ep:
         self.comm = comm
         self.config = {**_DEFAULTS, **more, **dict(experts=experts, topk=topk, hidden=hidden, max_tokens=max_tokens)}
         self._ep = ctypes.c_void_p()
-        _abi.call("ginEpCreate", comm.pointer, ctypes.byref(_config(**self.config)), ctypes.byref(self._ep))
+        config = _config(comm.size, **self.config)
+        _abi.call("ginEpCreate", comm.pointer, ctypes.byref(config), ctypes.byref(self._ep))
         self.info = _abi.EpInfo(ctypes.sizeof(_abi.EpInfo))
         _abi.call("ginEpQuery", self._ep, ctypes.byref(self.info))
         self.number = next(_numbers)  # for gin_ep.ops
@@ -181,6 +186,7 @@ class Ep:
         _tensor.describe(x, "x")
         if len(x.shape) != 2 or len(topk_idx.shape) != 2:
             raise ValueError(f"x and topk_idx need 2 dimensions; their shapes are {_shape(x)} and {_shape(topk_idx)}")
+        self._check_memory(x=x, topk_idx=topk_idx, topk_weights=topk_weights, x_scales=x_scales)
         args = _abi.DispatchArgs(ctypes.sizeof(_abi.DispatchArgs), _abi.LL, choose(PHASES, phase, "phase"))
         fp8 = fp8 or x_scales is not None
         args.rows = _abi.ROWS_F8 if fp8 else _abi.ROWS_BF16
@@ -266,12 +272,13 @@ class Ep:
         reduce        "none": the token's rank adds all rows, in f32, rounded once. "rank": each rank adds its
                       rows by the weights that dispatch() has sent, rounds to bf16, and sends one row
         """
+        self._check_memory(x=x, handle=_memory_of(handle), topk_idx=topk_idx, topk_weights=topk_weights, out=out)
         args = _abi.CombineArgs(ctypes.sizeof(_abi.CombineArgs), _abi.LL, choose(PHASES, phase, "phase"))
         args.reduce = choose(REDUCES, reduce, "reduce")
         args.layout = choose(LAYOUTS, layout, "layout")
         hidden = x.shape[-1]
         args.hidden = hidden
-        handle = handle.handle if isinstance(handle, Dispatched) else handle
+        handle = _memory_of(handle)
         args.handle = _tensor.address(handle)
         if out is None:
             out = _tensor.maker_like(x).empty((topk_idx.shape[0], hidden), "bf16")
@@ -286,6 +293,19 @@ class Ep:
         if phase == "send":
             combined._receive = self._receive("ginEpCombine", args, x, combined)
         return combined
+
+    def _check_memory(self, **tensors):
+        """The library would read addresses of the CPU on the GPU, or the reverse."""
+        gpu = self.comm.device is not None
+        for name, tensor in tensors.items():
+            if tensor is not None and _tensor.is_torch(tensor) and tensor.is_cuda != gpu:
+                raise ValueError(f"{name} is on {tensor.device}, the ranks use {self._where()}")
+            if tensor is not None and gpu and not _tensor.is_torch(tensor):
+                raise ValueError(f"{name} is a NumPy array, the ranks use {self._where()}")
+
+    def _where(self):
+        gpu = self.comm.device
+        return f"GPU {gpu}" if gpu is not None else "host threads"
 
     def _launch(self, call, args, like, stream):
         stream = _tensor.current_stream(like) if stream is None else stream
@@ -327,6 +347,10 @@ class Ep:
     def reset(self):
         """Starts anew after losses. Collective; handles from before are void."""
         _abi.call("ginEpReset", self.pointer)
+
+
+def _memory_of(handle):
+    return handle.handle if isinstance(handle, Dispatched) else handle
 
 
 def _kept(stream, phase, *tensors):

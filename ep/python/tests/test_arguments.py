@@ -88,6 +88,12 @@ class Eps(unittest.TestCase):
         with self.assertRaisesRegex(gin_ep.GinError, "ginEpCreate: .*hidden"):
             alone(lambda comm: gin_ep.Ep(comm, **{**SHAPE, "hidden": 33}))
 
+    def test_too_few_first_experts(self):
+        with self.assertRaisesRegex(ValueError, "first_experts has 1 numbers, 1 ranks need 2"):
+            alone(lambda comm: gin_ep.Ep(comm, **SHAPE, first_experts=[0]))
+        with self.assertRaisesRegex(ValueError, "8 ranks need 9"):
+            gin_ep.bytes_needed(8, **SHAPE, first_experts=[0, 4])
+
     def test_bytes_grow_with_tokens(self):
         few = gin_ep.bytes_needed(8, **SHAPE)
         many = gin_ep.bytes_needed(8, **{**SHAPE, "max_tokens": 64})
@@ -122,6 +128,17 @@ class Dispatches(unittest.TestCase):
         self.refused(ValueError, "scales is 'f16'", x, topk, fp8=True, scales="f16")
         self.refused(gin_ep.GinError, "ginEpDispatch", np.zeros((5, 32), np.uint16), np.zeros((5, 1), np.int64))
         self.refused(gin_ep.GinError, "ginEpDispatch", x, topk.astype(np.float32))
+
+    def test_memory_of_another_device(self):
+        """No GPU is needed: the communicator says that it has one."""
+
+        class Gpu:
+            device = 0
+
+        with self.assertRaisesRegex(ValueError, "x is a NumPy array, the ranks use GPU 0"):
+            ep = gin_ep.Ep.__new__(gin_ep.Ep)
+            ep.comm = Gpu()
+            ep.dispatch(np.zeros((2, 32), np.uint16), np.zeros((2, 1), np.int64))
 
     def test_received_twice(self):
         def use(comm):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The example of gin_ep_python(7), and examples/moe.py where there is torch."""
+"""The example of gin_ep_python(7), and ep/examples/moe.py where there is torch."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)),
 
 def example():
     """The program of the page's EXAMPLES."""
-    with open(os.path.join(ROOT, "man", "man7", "gin_ep_python.7")) as page:
+    with open(os.path.join(ROOT, "ep", "man", "man7", "gin_ep_python.7")) as page:
         return page.read().split(".Bd -literal -offset indent\n")[1].split(".Ed\n")[0]
 
 
@@ -62,7 +62,7 @@ class Examples(unittest.TestCase):
 
     @unittest.skipUnless(torch, "there is no torch")
     def test_moe(self):
-        done = torchrun(2, os.path.join(ROOT, "examples", "moe.py"))
+        done = torchrun(2, os.path.join(ROOT, "ep", "examples", "moe.py"))
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertEqual(done.stdout.count("largest error"), 2, done.stdout)
 

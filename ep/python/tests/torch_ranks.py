@@ -337,7 +337,8 @@ def case_operators(comm):
 
     compiled = forward
     if not torch.distributed.is_initialized() and comm.size > 1:
-        print("left out: gin_ep::dispatch compiled by several threads: torch.compile is for one thread")
+        if comm.rank == 0:
+            print("left out: gin_ep::dispatch compiled by several threads: torch.compile is for one thread")
     else:
         compiled = torch.compile(forward, fullgraph=True, backend="aot_eager")
     for function in (forward, compiled):

@@ -11,7 +11,8 @@ import torch
 from .. import ep
 from .._abi import GinError
 from ..comm import Communicator
-from .utils import EventHandle, EventOverlap, names_unknown_keywords
+from ._arguments import names_unknown_keywords, require
+from .utils import EventHandle, EventOverlap
 
 _TYPICAL_TOPK = 8
 
@@ -136,7 +137,7 @@ class Buffer:
 
     def destroy(self):
         """Collective. Only with explicitly_destroy=True; else the end of the process does it."""
-        assert self.explicitly_destroy, "destroy() needs Buffer(explicitly_destroy=True)"
+        require(self.explicitly_destroy, "destroy() needs Buffer(explicitly_destroy=True)")
         self._free()
 
     def _free(self):
@@ -151,7 +152,7 @@ class Buffer:
     @staticmethod
     def set_num_sms(new_num_sms):
         """Stored in Buffer.num_sms. Low latency uses all SMs."""
-        assert new_num_sms % 2 == 0, "the number of SMs must be even"
+        require(new_num_sms % 2 == 0, "the number of SMs must be even")
         Buffer.num_sms = new_num_sms
 
     @staticmethod
@@ -184,7 +185,7 @@ class Buffer:
 
     def _ep(self, num_tokens, hidden, num_experts, num_topk):
         """The Ep of a shape, made at its first use."""
-        assert self.low_latency_mode, "Buffer was made without low_latency_mode=True"
+        require(self.low_latency_mode, "Buffer was made without low_latency_mode=True")
         shape = num_tokens, hidden, num_experts, num_topk
         if shape not in self._eps:
             if self._device.type == "cuda" and torch.cuda.is_current_stream_capturing():
@@ -237,9 +238,9 @@ class Buffer:
         scales, which are column-major: f32 per 128 values, or with use_ue8m0 int32 of four exponents. An
         expert's rows are ordered by source rank and token. topk_weights: for combine(reduce="rank").
         """
-        assert not (async_finish and return_recv_hook), "async_finish and return_recv_hook exclude each other"
-        assert not use_ue8m0 or round_scale, "use_ue8m0 needs round_scale"
-        assert x.dtype == torch.bfloat16, f"x is {x.dtype}, not bfloat16"
+        require(not (async_finish and return_recv_hook), "async_finish and return_recv_hook exclude each other")
+        require(not use_ue8m0 or round_scale, "use_ue8m0 needs round_scale")
+        require(x.dtype == torch.bfloat16, f"x is {x.dtype}, not bfloat16")
         made = self._ep(num_max_dispatch_tokens_per_rank, x.shape[1], num_experts, topk_idx.shape[1])
 
         def launch(stream):
@@ -289,7 +290,7 @@ class Buffer:
         combined_x is [tokens, hidden] bf16. reduce: "none" adds all rows at the token's rank, as DeepEP does;
         "rank" adds at each expert's rank first. None: by GIN_EP_COMBINE, else "none". zero_copy has no effect.
         """
-        assert not (async_finish and return_recv_hook), "async_finish and return_recv_hook exclude each other"
+        require(not (async_finish and return_recv_hook), "async_finish and return_recv_hook exclude each other")
         if use_logfmt:
             raise NotImplementedError("gin_ep.deep_ep has no LogFMT combine: call with use_logfmt=False")
         handle = _with_memory(handle)
@@ -351,7 +352,7 @@ class Buffer:
         for made in self._eps.values():
             for rank, (observed, masked) in enumerate(zip(*made.masks())):
                 out[rank] |= observed or masked
-        assert mask_status.numel() == self.group_size, f"mask_status has {mask_status.numel()} values"
+        require(mask_status.numel() == self.group_size, f"mask_status has {mask_status.numel()} values")
         mask_status.copy_(torch.tensor(out, dtype=mask_status.dtype))
 
     def low_latency_clean_mask_buffer(self):

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """EventHandle and EventOverlap. Without a GPU they do nothing: calls on host threads have ended when they return."""
 
-import functools
-import inspect
-
 import torch
+
+from ._arguments import require
 
 
 class EventHandle:
@@ -32,7 +31,7 @@ class EventOverlap:
         self.extra_tensors = extra_tensors
 
     def current_stream_wait(self):
-        assert self.event is not None, "there is no event: the call was not asynchronous"
+        require(self.event is not None, "there is no event: the call was not asynchronous")
         self.event.current_stream_wait()
 
     def __enter__(self):
@@ -41,33 +40,3 @@ class EventOverlap:
     def __exit__(self, kind, error, trace):
         if self.event is not None:
             self.event.current_stream_wait()
-
-
-# Keywords of callers that are newer than DeepEP V1, and what they ask for.
-NEWER = {
-    "use_nvfp4": "NVFP4 rows",
-    "x_global_scale": "NVFP4 rows",
-    "overlap": "a combine that overlaps a GEMM",
-    "packed_recv_count": "a combine that overlaps a GEMM",
-    "comp_signal": "a combine that overlaps a GEMM",
-    "block_m": "a combine that overlaps a GEMM",
-    "threshold": "a combine that overlaps a GEMM",
-    "num_sms": "a combine that overlaps a GEMM",
-    "src_signals": "a combine that overlaps a GEMM",
-    "src_signal_expect_value": "a combine that overlaps a GEMM",
-}
-
-
-def names_unknown_keywords(function):
-    """A TypeError names all keywords that the function does not have, and what they ask for."""
-    known = set(inspect.signature(function).parameters)
-
-    @functools.wraps(function)
-    def checked(*arguments, **keywords):
-        unknown = [name for name in keywords if name not in known]
-        if unknown:
-            words = [f"{name} ({NEWER[name]})" if name in NEWER else name for name in unknown]
-            raise TypeError(f"{function.__qualname__}() of gin_ep.deep_ep has no argument {', '.join(words)}")
-        return function(*arguments, **keywords)
-
-    return checked

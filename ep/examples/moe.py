@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """moe.py - one layer of a mixture of experts, on as many ranks as torchrun starts
 
-    torchrun --nproc-per-node 4 examples/moe.py
+    torchrun --nproc-per-node 4 ep/examples/moe.py
 
 Each rank has its share of the experts and some tokens. The layer sends the tokens to their experts' ranks,
 computes, and brings the weighted sums back; the result is compared with a computation of all experts on
