@@ -127,7 +127,8 @@ GIN_FN_COLD void ginPacketSweep(char *slot, uint32_t bytes, uint32_t room, uint3
 		ginPacketStore(slot + 16 * i, 0, number);
 }
 
-/* Packets that a thread has in flight. */
+/* Packets whose bytes a thread loads before it sends them; packets that it looks at together. */
+#define GIN_PACKETS_AHEAD 4u
 #define GIN_PACKETS_FLIGHT 4u
 
 /* How often a thread looks for a packet before it looks at the clock: some 30 us. */
@@ -143,20 +144,20 @@ GIN_FN_COLD void ginPacketSend(char *part, uint32_t most, const char *src, uint3
 	if (ginMisalignment(src, 8) || bytes % 8 || !bytes)
 		return ginPacketSendAny(slot, src, bytes, number, i, size);
 	const uint32_t step = 8 * size;
-	uint64_t w[GIN_PACKETS_FLIGHT] = {};
+	uint64_t w[GIN_PACKETS_AHEAD] = {};
 	int32_t left = static_cast<int32_t>(bytes - 8 * i);
 	src += 8 * i;
 	slot += 16 * i;
 	GIN_NO_UNROLL
-	for (; left > 0; left -= static_cast<int32_t>(GIN_PACKETS_FLIGHT * step)) {
-		for (uint32_t u = 0; u < GIN_PACKETS_FLIGHT; u++)
+	for (; left > 0; left -= static_cast<int32_t>(GIN_PACKETS_AHEAD * step)) {
+		for (uint32_t u = 0; u < GIN_PACKETS_AHEAD; u++)
 			if (left > static_cast<int32_t>(u * step))
 				w[u] = ginDataLoad<uint64_t>(src + u * step);
-		for (uint32_t u = 0; u < GIN_PACKETS_FLIGHT; u++)
+		for (uint32_t u = 0; u < GIN_PACKETS_AHEAD; u++)
 			if (left > static_cast<int32_t>(u * step))
 				ginPacketStore(slot + 2 * u * step, w[u], number);
-		src += GIN_PACKETS_FLIGHT * step;
-		slot += 2 * GIN_PACKETS_FLIGHT * step;
+		src += GIN_PACKETS_AHEAD * step;
+		slot += 2 * GIN_PACKETS_AHEAD * step;
 	}
 }
 
@@ -507,11 +508,10 @@ private:
 	 * By a put from this rank's own slot, which is free when the peer has read the message that
 	 * used it. The shadow of the peer's signal counts messages of this device communicator.
 	 */
-	template <class Coop>
-	GIN_FN_COLD static ginResult_t sendNetwork(const ginDevComm *self, ginPacketBox box,
-					      uint32_t context, uint32_t peer, ginSharing sharing,
-					      uint32_t number, const char *src, uint32_t bytes,
-					      Coop coop, uint64_t timeout)
+	template <class Coop> GIN_FN_COLD static ginResult_t
+	sendNetwork(const ginDevComm *self, ginPacketBox box, uint32_t context, uint32_t peer,
+		    ginSharing sharing, uint32_t number, const char *src, uint32_t bytes, Coop coop,
+		    uint64_t timeout)
 	{
 		const GinOn<routes> gin(*self, context, sharing);
 		const uint32_t read = readId(box, self->nRanks, peer);
@@ -535,11 +535,10 @@ private:
 		return result;
 	}
 
-	template <class Coop>
-	GIN_FN_COLD static ginResult_t receiveNetwork(const ginDevComm *self, ginPacketBox box,
-						 uint32_t context, uint32_t peer,
-						 ginSharing sharing, uint32_t number, char *dst,
-						 uint32_t bytes, Coop coop, uint64_t timeout)
+	template <class Coop> GIN_FN_COLD static ginResult_t
+	receiveNetwork(const ginDevComm *self, ginPacketBox box, uint32_t context, uint32_t peer,
+		       ginSharing sharing, uint32_t number, char *dst, uint32_t bytes, Coop coop,
+		       uint64_t timeout)
 	{
 		const GinOn<routes> gin(*self, context, sharing);
 		const uint32_t came = sentId(box, peer);
