@@ -150,9 +150,10 @@ GIN_FN_COLD void ginPacketSend(char *part, uint32_t most, const char *src, uint3
 	slot += 16 * i;
 	GIN_NO_UNROLL
 	for (; left > 0; left -= static_cast<int32_t>(GIN_PACKETS_AHEAD * step)) {
+		/* Without a branch: a load of the first word replaces what is beyond the message. */
 		for (uint32_t u = 0; u < GIN_PACKETS_AHEAD; u++)
-			if (left > static_cast<int32_t>(u * step))
-				w[u] = ginDataLoad<uint64_t>(src + u * step);
+			w[u] = ginDataLoad<uint64_t>(
+				src + (left > static_cast<int32_t>(u * step) ? u * step : 0));
 		for (uint32_t u = 0; u < GIN_PACKETS_AHEAD; u++)
 			if (left > static_cast<int32_t>(u * step))
 				ginPacketStore(slot + 2 * u * step, w[u], number);
@@ -199,15 +200,20 @@ GIN_FN_COLD uint32_t ginPacketTake(const char *part, uint32_t most, char *dst, u
 	dst += 8 * i;
 	GIN_NO_UNROLL
 	for (uint32_t looks = 0; left > 0;) {
-		uint64_t w[GIN_PACKETS_FLIGHT] = {};
+		struct ginWord16 seen[GIN_PACKETS_FLIGHT];
 		uint32_t came = 0;
-		for (uint32_t u = 0; u < GIN_PACKETS_FLIGHT; u++)
-			if (left > static_cast<int32_t>(u * step) &&
-			    ginPacketLoad(slot + 2 * u * step, number, &w[u]))
-				came |= 1u << u;
-		for (uint32_t u = 0; u < GIN_PACKETS_FLIGHT; u++)
-			if (came & 1u << u)
-				memcpy(__builtin_assume_aligned(dst + u * step, 8), &w[u], 8);
+		/* All loads before the first compare: without a branch, or they would go one by one. */
+		for (uint32_t u = 0; u < GIN_PACKETS_FLIGHT; u++) {
+			uint32_t ahead = left > static_cast<int32_t>(u * step) ? 2 * u * step : 0;
+			seen[u] = ginPollPair(slot + ahead);
+		}
+		for (uint32_t u = 0; u < GIN_PACKETS_FLIGHT; u++) {
+			if (left <= static_cast<int32_t>(u * step) || !ginPacketIs(seen[u], number))
+				continue;
+			uint64_t word = ginPacketData(seen[u]);
+			memcpy(__builtin_assume_aligned(dst + u * step, 8), &word, 8);
+			came |= 1u << u;
+		}
 		/* Packets after one that is missing are looked at, and stored, once more. */
 		uint32_t run = came & 1 ? (came & 2 ? (came & 4 ? (came & 8 ? 4 : 3) : 2) : 1) : 0;
 		left -= static_cast<int32_t>(run * step);
