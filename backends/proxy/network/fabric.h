@@ -95,6 +95,12 @@ struct fabricCalls {
 
 	/* Makes progress. Returns how many events it has filled in. */
 	int (*poll)(struct fabricEnd *end, struct fabricEvent *events, int most);
+
+	/*
+	 * Before a sleep: a file descriptor that becomes readable when poll() has something to do;
+	 * or -1, poll() has something to do now. NULL: the fabric has no such descriptor.
+	 */
+	int (*arm)(struct fabricEnd *end);
 };
 
 #endif

@@ -252,6 +252,13 @@ static uint32_t networkReceiveAll(void *state)
 	return (uint32_t)count;
 }
 
+static int networkArm(void *state)
+{
+	struct networkLane *lane = state;
+
+	return lane->end && lane->fabric->arm && !lane->owing ? lane->fabric->arm(lane->end) : -1;
+}
+
 static void networkChain(void *state)
 {
 	struct networkLane *lane = state;
@@ -499,6 +506,7 @@ const struct transportOps transportNetwork = {
 	.start = networkStart,
 	.raise = networkRaise,
 	.receive = networkReceiveAll,
+	.arm = networkArm,
 	.chain = networkChain,
 	.landed = networkNext,
 	.drain = networkDrain,

@@ -52,6 +52,7 @@ struct fabricEnd {
 	struct fid_ep *ep;
 	struct fid_cq *cq;
 	struct fid_av *av;
+	int wait; /* readable when the completion queue has something; -1: none */
 	struct ofiOp *freeOps;
 	struct ofiOp *unposted; /* receives that found no room */
 	struct ofiOp op[OPS], receive[RECEIVES];
@@ -177,10 +178,17 @@ static void ofiEndClose(struct fabricEnd *end)
 
 static int bindAll(struct fabricEnd *end, char *why)
 {
-	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_MSG, .size = 2 * (OPS + RECEIVES)};
+	struct fi_cq_attr cq = {
+		.format = FI_CQ_FORMAT_MSG, .size = 2 * (OPS + RECEIVES), .wait_obj = FI_WAIT_FD};
 	struct fi_av_attr av = {.type = FI_AV_UNSPEC};
 	struct fid_domain *domain = end->fabric->domain;
 	int error = fi_cq_open(domain, &cq, &end->cq, NULL);
+
+	if (error || fi_control(&end->cq->fid, FI_GETWAIT, &end->wait))
+		end->wait = -1;
+	cq.wait_obj = FI_WAIT_NONE;
+	if (error)
+		error = fi_cq_open(domain, &cq, &end->cq, NULL);
 
 	if (!error)
 		error = fi_av_open(domain, &av, &end->av, NULL);
@@ -391,6 +399,15 @@ static int ofiPoll(struct fabricEnd *end, struct fabricEvent *events, int most)
 	return count;
 }
 
+static int ofiArm(struct fabricEnd *end)
+{
+	struct fid *fids[] = {&end->cq->fid};
+
+	if (end->wait < 0 || end->unposted || fi_trywait(end->fabric->fabric, fids, 1))
+		return -1;
+	return end->wait;
+}
+
 __attribute__((visibility("default"))) const struct fabricCalls ginFabric = {
 	.size = sizeof(ginFabric),
 	.probe = ofiProbe,
@@ -405,4 +422,5 @@ __attribute__((visibility("default"))) const struct fabricCalls ginFabric = {
 	.read = ofiRead,
 	.send = ofiSendMessage,
 	.poll = ofiPoll,
+	.arm = ofiArm,
 };
