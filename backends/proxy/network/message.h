@@ -59,8 +59,8 @@ struct messageChannel {
 	uint32_t expected; /* all below are done: this rank's cursor */
 	uint32_t told;	   /* the cursor that was sent last */
 	uint8_t isKept[MESSAGES];
-	struct message kept[MESSAGES]; /* came before a message with a lower number */
-	uint32_t firstOwed, endOwed;   /* answers that are not sent yet */
+	struct message *kept; /* [MESSAGES]: came before a message with a lower number; or NULL */
+	uint32_t firstOwed, endOwed; /* answers that are not sent yet */
 	struct messageOwed owed[MESSAGES];
 };
 

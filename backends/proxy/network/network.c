@@ -295,13 +295,20 @@ static void networkStop(void *state)
 	lane->begun = 0;
 }
 
+static void freeChannel(struct messageChannel *c)
+{
+	if (c)
+		free(c->kept);
+	free(c);
+}
+
 static void closeLane(struct networkLane *lane)
 {
 	if (!lane)
 		return;
 	networkStop(lane);
 	for (int r = 0; r < lane->scope->host->nRanks; r++)
-		free(lane->peer[r].channel);
+		freeChannel(lane->peer[r].channel);
 	free(lane);
 }
 

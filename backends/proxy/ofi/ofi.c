@@ -7,7 +7,6 @@
  * their order. Providers are tried in the order of `wanted`; those that libgin was not run on are
  * not in it.
  */
-#include <pthread.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -17,8 +16,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "backends/proxy/network/fabric.h"
+#include "lib/base/random.h"
 
 #define OPS 512	     /* operations of an end under way */
 #define RECEIVES 256 /* messages of an end that may come between two polls */
@@ -40,7 +41,6 @@ struct fabric {
 	struct fi_info *info;
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
-	uint64_t keys;
 };
 
 struct fabricRegion {
@@ -256,18 +256,28 @@ static int ofiConnect(struct fabricEnd *end, const void *address, uint64_t *peer
 	return fabricOk;
 }
 
+/* The providers take the caller's keys. A random key is no stranger's guess. */
+static uint64_t newKey(const struct fabric *f)
+{
+	size_t bytes = f->info->domain_attr->mr_key_size;
+	uint64_t key = 0;
+
+	if (randomBytes(&key, sizeof(key)))
+		key = (uintptr_t)&key ^ (uint64_t)time(NULL) << 32;
+	return bytes < sizeof(key) ? key & ((1ull << 8 * bytes) - 1) : key;
+}
+
 static int ofiMemoryAdd(struct fabric *f, void *at, size_t bytes, struct fabricRegion **out,
 			struct fabricKey *key, char *why)
 {
 	struct fabricRegion *region = calloc(1, sizeof(*region));
-	uint64_t number = __atomic_add_fetch(&f->keys, 1, __ATOMIC_RELAXED);
 	int isVirtual = (f->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0;
 
 	if (!region)
 		return failCall(why, "calloc", -FI_ENOMEM);
 	int error = fi_mr_reg(f->domain, at, bytes,
-			      FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE, 0, number, 0,
-			      &region->mr, NULL);
+			      FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE, 0, newKey(f),
+			      0, &region->mr, NULL);
 	if (error) {
 		free(region);
 		return failCall(why, "fi_mr_reg", error);
