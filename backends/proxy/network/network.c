@@ -176,6 +176,8 @@ static ginResult_t networkStart(void *state, struct proxyWork *w)
 
 	if (!lane->end || peer->isLost)
 		return ginErrorPeer;
+	if (dataBytes(w) && !w->here.byCpu)
+		return ginErrorUnsupported; /* GIN_WINDOW_LOCAL in GPU memory */
 	if (peer->begun)
 		return transportBusy; /* nothing overtakes it */
 	w->landsAt = 1;
