@@ -88,7 +88,7 @@ static const char *keep(struct messageChannel *c, const struct message *m)
 	return NULL;
 }
 
-/* Keeps a message that came early; does it and those that were kept when it is their turn. */
+/* Does the message if it is its turn, and then the kept messages that follow; else keeps it. */
 static const char *takeWord(struct networkLane *lane, struct networkPeer *peer,
 			    struct messageChannel *c, const struct message *m)
 {

@@ -4,8 +4,8 @@
  *
  * One domain for all ends, one RDM endpoint with a completion queue and an address vector for each
  * end. Writes ask for delivery-complete. Atomics are never asked for: with them, providers give up
- * their order. Providers are tried in the order of `wanted`; those that libgin was not run on are
- * not in it.
+ * their order. Providers are tried in the order of `wanted`, which
+ * has only providers that libgin was run on.
  */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
