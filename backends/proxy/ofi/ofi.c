@@ -4,8 +4,8 @@
  *
  * One domain for all ends, one RDM endpoint with a completion queue and an address vector for each
  * end. Writes ask for delivery-complete. Atomics are never asked for: with them, providers give up
- * their order. Providers are tried in the order of `wanted`, which
- * has only providers that libgin was run on.
+ * their order. Providers are tried in the order of `wanted`, which has only providers that libgin
+ * was run on.
  */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -77,23 +77,30 @@ static struct fi_info *hintsFor(const char *provider)
 	return hints;
 }
 
-/* Of the first provider that serves `local`, an address, or "": any. NULL, and why. */
-static struct fi_info *findInfo(const char *local, char *why)
+/* `local`: an address, or "": any. */
+static int getInfo(const char *provider, const char *local, struct fi_info **info)
+{
+	struct fi_info *hints = hintsFor(provider);
+	int error = -FI_ENOMEM;
+
+	if (hints)
+		error = fi_getinfo(FI_VERSION(1, 15), *local ? local : NULL, *local ? "0" : NULL,
+				   *local ? FI_SOURCE : 0, hints, info);
+	fi_freeinfo(hints);
+	return error;
+}
+
+/* The first provider of this machine. NULL, and why. */
+static struct fi_info *findInfo(char *why)
 {
 	struct fi_info *info = NULL;
 	int error = 0;
 
-	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]) && !info; i++) {
-		struct fi_info *hints = hintsFor(wanted[i]);
-		error = hints ? fi_getinfo(FI_VERSION(1, 15), *local ? local : NULL,
-					   *local ? "0" : NULL, *local ? FI_SOURCE : 0, hints,
-					   &info)
-			      : -FI_ENOMEM;
-		fi_freeinfo(hints);
-	}
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]) && !info; i++)
+		error = getInfo(wanted[i], "", &info);
 	if (!info)
-		snprintf(why, FABRIC_WHY, "libfabric has no provider tcp or net for %s: %s",
-			 *local ? local : "any address", fi_strerror(-error));
+		snprintf(why, FABRIC_WHY, "libfabric has no provider net or tcp: %s",
+			 fi_strerror(-error));
 	return info;
 }
 
@@ -115,7 +122,7 @@ static uint64_t hashOf(const char *text)
 
 static int ofiProbe(struct fabricAbout *about, char *why)
 {
-	struct fi_info *info = findInfo("", why);
+	struct fi_info *info = findInfo(why);
 
 	if (!info)
 		return fabricFailed;
@@ -141,10 +148,19 @@ static void ofiClose(struct fabric *f)
 
 static int openAll(struct fabric *f, const char *local, char *why)
 {
-	f->info = findInfo(local, why);
-	if (!f->info)
+	struct fi_info *any = findInfo(why);
+
+	if (!any)
 		return fabricFailed;
-	int error = fi_fabric(f->info->fabric_attr, &f->fabric, NULL);
+	/* The provider that ofiProbe() has told the peers. */
+	int error = getInfo(any->fabric_attr->prov_name, local, &f->info);
+	fi_freeinfo(any);
+	if (error) {
+		snprintf(why, FABRIC_WHY, "libfabric cannot use %s: %s", local,
+			 fi_strerror(-error));
+		return fabricFailed;
+	}
+	error = fi_fabric(f->info->fabric_attr, &f->fabric, NULL);
 	if (error)
 		return failCall(why, "fi_fabric", error);
 	error = fi_domain(f->fabric, f->info, &f->domain, NULL);
