@@ -21,6 +21,7 @@
 #   abi              writes the committed layouts and symbols anew, after an intended change
 #   bench            measurements beside NVSHMEM, on two GPUs or more
 #   bench-start bench-idle bench-gpunetio             other measurements: mk/bench.mk
+#   ep check-ep bench-ep   expert parallelism, its tests, its measurements: mk/ep.mk
 #   version clean help
 #
 # Variables
@@ -282,6 +283,9 @@ $(addprefix $(BUILD)/test/mlx5_nic_,failures paths): private LDFLAGS += -rdynami
 $(BUILD)/test/limits_memory: private LDFLAGS += \
 	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=tsearch
 
+# A failure follows an agreement of all ranks at once.
+$(BUILD)/test/unit_devcomm_failure: private LDFLAGS += -Wl,--wrap=controlAgree
+
 # PMIx in the test itself.
 $(BUILD)/test/unit_pmix: private CFLAGS += -Itest/fake/pmix
 
@@ -390,5 +394,6 @@ clean:
 	$(Q)rm -rf $(BUILD)
 
 include mk/bench.mk
+include mk/ep.mk
 include mk/mlx5dev.mk
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

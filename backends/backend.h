@@ -31,6 +31,7 @@ struct backendHost {
 	const struct device *device;
 	const uint8_t *routes; /* [nRanks]: enum ginRoute; valid from open() on */
 	int mixed;	       /* some rank has direct peers too; valid from open() on */
+	int copiesOnly;	       /* all pairs are direct: see backendOps.copies; from open() on */
 
 	/* As controlAllgather() and handlesExchange(), with `core` as first argument. */
 	ginResult_t (*allgather)(void *core, const char *call, ginResult_t mine, const void *in,
@@ -52,7 +53,7 @@ struct backendHost {
 struct backendContexts {
 	uint32_t contexts, signals, counters, barriers; /* as in ginDevComm */
 	uint32_t depth;					/* entries of a queue: a power of two */
-	void *words; /* the backend's window of this writer class's words; NULL: none */
+	void *words; /* the backend's window of this writer class's words; NULL: copiesOnly */
 };
 
 struct backendOps {
@@ -62,6 +63,11 @@ struct backendOps {
 	int network;	   /* else direct: chosen pair by pair */
 	int otherHosts;	   /* may reach ranks of other hosts; see also leavesHost() */
 	int deviceAtomics; /* its agents perform atomics in GPU memory too */
+	/*
+	 * It also copies for direct peers, without threads of the GPU. The core may open it for
+	 * that alone: no pair has its route then, and it writes no signals.
+	 */
+	int copies;
 
 	/*
 	 * Can this rank use the backend? Returns 1 and fills in the blob for the other ranks; or

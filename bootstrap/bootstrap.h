@@ -74,8 +74,9 @@ struct bootstrapOps {
 	/*
 	 * After a successful exchange a rank may die before it has joined the control plane. watch()
 	 * returns a descriptor that becomes readable when the bootstrap has news about that, or -1.
-	 * lost() reads the news: it returns 1, with a sentence, when a rank is lost; 0 when there
-	 * will be no news. joined(): this rank has joined. All three may be NULL.
+	 * lost() reads the news: it returns a ginResult_t, with a sentence, when a rank is lost; 0
+	 * when there is no news. joined(): this rank has joined. All three may be NULL. Without
+	 * watch(), lost() is called again and again.
 	 */
 	int (*watch)(void *state);
 	int (*lost)(void *state, char *why);

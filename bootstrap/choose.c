@@ -49,6 +49,6 @@ int bootstrapCheckEntry(const struct bootstrapEntry *mine, const struct bootstra
 	}
 	if (!entry->refusal[0])
 		return 0;
-	snprintf(why, BOOTSTRAP_WHY, "%s", entry->refusal);
+	snprintf(why, BOOTSTRAP_WHY, "%.*s", (int)sizeof(entry->refusal), entry->refusal);
 	return entry->refused > 0 ? entry->refused : -1;
 }

@@ -266,7 +266,7 @@ int meetingLost(void *state, char *why)
 		return 0;
 	news.why[sizeof(news.why) - 1] = '\0';
 	snprintf(why, BOOTSTRAP_WHY, "%s", news.why);
-	return 1;
+	return ginErrorBootstrap;
 }
 
 void meetingJoined(void *state)

@@ -96,6 +96,39 @@ static void endFailed(struct rootGroups *groups, struct rootGroup *group)
 	removeGroup(groups, group);
 }
 
+static struct rootName *findName(const struct rootGroups *groups, const char *text)
+{
+	struct rootName *name = groups->names;
+
+	while (name && strcmp(name->name, text))
+		name = name->others;
+	return name;
+}
+
+static int wasCompleted(const struct rootGroups *groups, const struct rootRequest *request)
+{
+	const struct rootName *name = findName(groups, request->name);
+
+	return name && request->generation < name->next;
+}
+
+/* Without memory, or out of order, a late client of another job waits for the time limit. */
+static void noteComplete(struct rootGroups *groups, const struct rootRequest *request)
+{
+	struct rootName *name = findName(groups, request->name);
+
+	if (!name) {
+		name = calloc(1, sizeof(*name));
+		if (!name)
+			return;
+		memcpy(name->name, request->name, sizeof(name->name));
+		name->others = groups->names;
+		groups->names = name;
+	}
+	if (request->generation == name->next)
+		name->next++;
+}
+
 /* The clients stay until they have joined the control plane: the root is told when one dies. */
 static void completeGroup(struct rootGroup *group)
 {
@@ -189,17 +222,45 @@ static void markCome(struct rootGroup *group, uint32_t rank)
 	group->come++;
 }
 
+static void failLate(struct rootClient *client)
+{
+	const struct rootRequest *request = &client->request;
+	char why[BOOTSTRAP_WHY];
+
+	snprintf(why, sizeof(why),
+		 "all ranks of this communicator have met already, without rank %u (host %.63s, "
+		 "pid %u): two jobs use this port, and each job needs a port of its own",
+		 request->rank, request->entry.host, request->pid);
+	logWrite(logWarn, "bootstrap: %s", why);
+	rootClientFail(client, -1, why);
+}
+
+/*
+ * The root ends with its process, so rank 0 of this process is held when the group has failed, and
+ * not rank 0 of another job.
+ */
+static void holdOwnRank0(struct rootGroup *group, const struct rootClient *client)
+{
+	if (group->failure[0] && client->rank == 0 && client->request.pid == (uint32_t)getpid())
+		replyFailureTo(group, 0);
+}
+
 void rootGroupsAdd(struct rootGroups *groups, struct rootClient *client)
 {
 	struct rootGroup *group = findGroup(groups, &client->request);
 	char why[BOOTSTRAP_WHY];
 
+	if (!group && wasCompleted(groups, &client->request)) {
+		failLate(client);
+		return;
+	}
 	if (!group)
 		group = makeGroup(groups, &client->request);
 	if (!group) {
 		rootClientFail(client, -1, "the root has no memory");
 		return;
 	}
+	holdOwnRank0(group, client);
 	int wrong = group->failure[0] ? 0 : checkClient(group, client, why);
 	int first = !wrong && !group->failure[0];
 	markCome(group, client->request.rank);
@@ -212,10 +273,12 @@ void rootGroupsAdd(struct rootGroups *groups, struct rootClient *client)
 	}
 	if (wrong)
 		failGroup(group, wrong, why, 1);
-	if (group->failure[0])
+	if (group->failure[0]) {
 		endFailed(groups, group);
-	else if (group->come == group->first.nRanks)
+	} else if (group->come == group->first.nRanks) {
+		noteComplete(groups, &group->first);
 		completeGroup(group);
+	}
 }
 
 static void lostWaiting(struct rootGroups *groups, struct rootGroup *group, uint32_t rank)
@@ -330,4 +393,8 @@ void rootGroupsFree(struct rootGroups *groups)
 {
 	while (groups->list)
 		removeGroup(groups, groups->list);
+	for (struct rootName *name = groups->names, *others; name; name = others) {
+		others = name->others;
+		free(name);
+	}
 }

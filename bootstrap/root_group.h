@@ -39,8 +39,16 @@ struct rootGroup {
 	struct rootGroup *next;
 };
 
+/* The complete communicators of a name: all of a generation below `next`. */
+struct rootName {
+	char name[BOOTSTRAP_NAME];
+	uint32_t next;
+	struct rootName *others;
+};
+
 struct rootGroups {
 	struct rootGroup *list;
+	struct rootName *names;
 	unsigned seconds; /* time limit of each group */
 	unsigned done;	  /* groups that were removed: complete, or failed */
 };
@@ -53,7 +61,8 @@ void rootClientFail(struct rootClient *client, int result, const char *why);
 
 /*
  * Handles client->request: adds the client to its group. Replies to all clients of the group when
- * the group is complete or has failed.
+ * the group is complete or has failed. A client of a communicator that is complete already belongs
+ * to another job: it fails alone.
  */
 void rootGroupsAdd(struct rootGroups *groups, struct rootClient *client);
 

@@ -7,9 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/base/identity.h"
 #include "meeting.h"
+
+#define WARN_SECONDS 1
 
 /* The job of this process; rank 0 runs the root. The lock guards all fields. */
 static struct {
@@ -91,6 +94,41 @@ static int onlyLoopback(const struct rootContact *contact)
 }
 
 /*
+ * The name contains torchrun's restart count: ranks of an earlier start may still run, and must not
+ * meet ranks of this start.
+ */
+static void nameOf(const struct bootstrapWanted *wanted, char name[BOOTSTRAP_NAME])
+{
+	const char *restarts = getenv("TORCHELASTIC_RESTART_COUNT");
+
+	snprintf(name, BOOTSTRAP_NAME, "%.12s/%.50s", restarts ? restarts : "", wanted->name);
+}
+
+/*
+ * Another job has the port. If it has this secret too, ranks of both jobs could meet: its root fails
+ * the communicator, for the ranks of both, by the sentence of this rank 0.
+ */
+static void warnRoot(const struct rootContact *contact, const struct bootstrapWanted *wanted)
+{
+	struct rootRequest request = {.nRanks = (uint32_t)job.nRanks, .pid = (uint32_t)getpid()};
+	struct bootstrapEntry *entry = &request.entry;
+	struct rootReply reply;
+	char why[BOOTSTRAP_WHY];
+
+	nameOf(wanted, request.name);
+	launcherJob(request.job);
+	entry->magic = IDENTITY_MAGIC;
+	entry->refused = ginErrorBootstrap;
+	gethostname(entry->host, sizeof(entry->host) - 1);
+	snprintf(entry->refusal, sizeof(entry->refusal),
+		 "ginCommInit: rank 0: two processes say that they are rank 0, and use the port of "
+		 "GIN_ROOT: the later one is on host %.63s, pid %u; each job needs a port of its "
+		 "own",
+		 entry->host, request.pid);
+	meetingAsk(contact, &request, 0, WARN_SECONDS, &reply, NULL, why);
+}
+
+/*
  * Without a secret the root listens on the loopback interface only. With a secret it listens on all
  * interfaces: on rank 0's own host, the name in GIN_ROOT may resolve to a loopback address.
  */
@@ -101,13 +139,14 @@ static int startRoot(struct rootContact *contact, const struct bootstrapWanted *
 	char name[BOOTSTRAP_JOB];
 
 	launcherJob(name);
-
 	if (listener < 0 || rootStart(listener, contact->key, name, 0, wanted->seconds)) {
+		int isTaken = errno == EADDRINUSE;
 		snprintf(why, BOOTSTRAP_WHY, "GIN_ROOT=%.100s: rank 0 cannot listen there: %m%s",
 			 wanted->root,
-			 errno == EADDRINUSE
-				 ? ": another job or program has the port; choose another port"
+			 isTaken ? ": another job or program has the port; choose another port"
 				 : "");
+		if (isTaken)
+			warnRoot(contact, wanted);
 		return -1;
 	}
 	if (!at) { /* rank 0 reaches its own root by loopback, whatever its name resolves to */
@@ -140,17 +179,6 @@ static int joinLocked(const struct bootstrapWanted *wanted, char *why)
 	job.contact = contact;
 	job.joined = 1;
 	return 0;
-}
-
-/*
- * The name contains torchrun's restart count: ranks of an earlier start may still run, and must not
- * meet ranks of this start.
- */
-static void nameOf(const struct bootstrapWanted *wanted, char name[BOOTSTRAP_NAME])
-{
-	const char *restarts = getenv("TORCHELASTIC_RESTART_COUNT");
-
-	snprintf(name, BOOTSTRAP_NAME, "%.12s/%.50s", restarts ? restarts : "", wanted->name);
 }
 
 static int tcpOpen(const struct bootstrapWanted *wanted, void **state, int *rank, int *nRanks,

@@ -57,11 +57,12 @@ typedef struct ginConfig {
 	int nRanks;	     /* used with allgather only */
 	const char *name;    /* at most 47 characters, see ginCommInit(); NULL: "" */
 	const char *backend; /* "gdaki" or "proxy"; GIN_BACKEND overrides it; NULL: any */
+	int copyEngines;     /* 1: a proxy serves direct peers too; GIN_COPY_ENGINE overrides it */
 } ginConfig_t;
 
 #define GIN_CONFIG_INIT                                                                            \
 	{                                                                                          \
-		sizeof(ginConfig_t), GIN_DEVICE_AUTO, NULL, NULL, 0, 1, NULL, NULL                 \
+		sizeof(ginConfig_t), GIN_DEVICE_AUTO, NULL, NULL, 0, 1, NULL, NULL, 0              \
 	}
 
 /*
@@ -461,11 +462,16 @@ typedef struct ginDevCommRequirements {
 	 * power of two, 16 to 65,536. Not used if every peer is direct.
 	 */
 	uint32_t queueDepth;
+	/*
+	 * The routes that all pairs of ranks must have, of GIN_ROUTES_DIRECT and so on, for kernels
+	 * that are compiled for these alone (GinOn); 0: any.
+	 */
+	uint64_t routes;
 } ginDevCommRequirements_t;
 
 #define GIN_DEV_COMM_REQUIREMENTS_INIT                                                             \
 	{                                                                                          \
-		sizeof(ginDevCommRequirements_t), 1, 16, 0, 4, 4, 1024                             \
+		sizeof(ginDevCommRequirements_t), 1, 16, 0, 4, 4, 1024, 0                          \
 	}
 
 /* Internal: ginDevCommCreate() passes the layout that the caller was compiled against. */
@@ -476,8 +482,8 @@ ginResult_t ginDevCommCreateAbi(ginComm_t comm, const ginDevCommRequirements_t *
  * ginDevCommCreate - make the device communicator that kernels use
  *
  * Collective. All requirements but the timeout must be equal on all ranks. Signals and counters are
- * zero when it returns. ginErrorUnsupported: no backend connects a pair of ranks, and
- * ginGetLastError() names the pair. ginErrorAbi: the program was built against another libgin.
+ * zero when it returns. ginErrorUnsupported: no backend connects a pair of ranks, or its route is not
+ * in requirements.routes, and ginGetLastError() names the pair. ginErrorAbi: the program was built against another libgin.
  */
 static inline ginResult_t
 ginDevCommCreate(ginComm_t comm, const ginDevCommRequirements_t *requirements, ginDevComm *devComm)

@@ -25,5 +25,6 @@
 #include "gin/barrier.cuh"
 #include "gin/context.cuh"
 #include "gin/functions.cuh"
+#include "gin/packets.cuh"
 
 #endif

@@ -83,6 +83,9 @@ static ginResult_t readConfig(const ginConfig_t *given, ginConfig_t *config)
 		return fail(ginErrorInvalidArgument,
 			    "config.backend is %.40s: must be NULL or one of %s", config->backend,
 			    strchr(paramBackendChoices, '|') + 1);
+	if (config->copyEngines != 0 && config->copyEngines != 1)
+		return fail(ginErrorInvalidArgument, "config.copyEngines is %d: must be 0 or 1",
+			    config->copyEngines);
 	return ginSuccess;
 }
 
@@ -102,6 +105,7 @@ static struct commStart makeStart(const ginConfig_t *config)
 {
 	return (struct commStart){.device = config->device,
 				  .forced = routesForced(config->backend),
+				  .copyEngines = routesWantCopies(config->copyEngines),
 				  .wanted = {.forced = paramText(paramBootstrap),
 					     .root = paramText(paramRoot),
 					     .secret = paramText(paramSecret),
@@ -264,7 +268,8 @@ static void countRanks(const struct ginComm *comm, ginCommInfo_t *info)
 static int deviceAtomics(const struct ginComm *comm)
 {
 	for (int b = 0; b < BACKENDS_COUNT; b++)
-		if (comm->backend[b].used && !comm->backend[b].ops->deviceAtomics)
+		if (comm->backend[b].used && !comm->backend[b].copiesOnly &&
+		    !comm->backend[b].ops->deviceAtomics)
 			return !comm->device.cuda;
 	return 1;
 }

@@ -14,7 +14,8 @@ struct backendUse {
 	const struct backendOps *ops;
 	int usable;	       /* by the probe, and after a trial by open() */
 	char why[BACKEND_WHY]; /* what the probe, or the trial, found */
-	int used;	       /* by some pair of ranks */
+	int used;	       /* by some pair of ranks, or for copies only */
+	int copiesOnly;	       /* as in struct backendHost */
 	/* Why all ranks leave it unused although some pair could use it; "": no such reason. */
 	char whyUnused[BACKEND_WHY];
 	void *state; /* NULL: not open */
@@ -35,6 +36,7 @@ struct ginComm {
 	uint8_t *routes;					 /* [nRanks]: enum ginRoute */
 	uint8_t *reached; /* [nRanks]: a bit for each backend that can connect the pair */
 	int forced;	  /* index of the only network backend allowed; 0: any */
+	int copyEngines;  /* some rank asks for copy engines for direct peers */
 	struct backendHost host;
 	struct backendUse backend[BACKENDS_COUNT];
 	struct pool pool;
@@ -53,6 +55,7 @@ struct commStart {
 	const struct bootstrapOps *bootstrap; /* NULL: bootstrapChoose() */
 	int device;			      /* as in ginConfig_t */
 	int forced;			      /* as in ginComm */
+	int copyEngines;		      /* this rank asks for them */
 };
 
 /*

@@ -114,9 +114,11 @@ static ginResult_t openControl(ginComm_t comm)
 	uint8_t key[AUTH_KEY_BYTES];
 	ginResult_t result = meetRanks(comm, &me);
 
-	if (result == ginSuccess && comm->bootstrap->watch)
+	if (result == ginSuccess && comm->bootstrap->lost)
 		comm->control.news = (struct controlNews){
-			.fd = comm->bootstrap->watch(comm->bootstrapState),
+			.fd = comm->bootstrap->watch ? comm->bootstrap->watch(comm->bootstrapState)
+						     : -1,
+			.isAsked = !comm->bootstrap->watch,
 			.lost = comm->bootstrap->lost,
 			.arg = comm->bootstrapState,
 		};
@@ -199,7 +201,8 @@ struct commIntroduction {
 	char device[sizeof(((struct device *)0)->name)];
 	struct handleName handles;
 	struct backendProbe probed[BACKENDS_COUNT];
-	uint8_t forced; /* as in ginComm */
+	uint8_t forced;	     /* as in ginComm */
+	uint8_t copyEngines; /* as in commStart */
 };
 
 static ginResult_t makeIntroduction(ginComm_t comm, const struct commStart *start,
@@ -213,6 +216,7 @@ static ginResult_t makeIntroduction(ginComm_t comm, const struct commStart *star
 		return result;
 	memcpy(mine->device, comm->device.name, sizeof(mine->device));
 	mine->forced = (uint8_t)start->forced;
+	mine->copyEngines = start->copyEngines != 0;
 	routesProbe(comm, mine->probed);
 	return ginSuccess;
 }
@@ -224,6 +228,7 @@ static ginResult_t keepIntroductions(ginComm_t comm, const struct commIntroducti
 
 	for (int r = 0; r < comm->nRanks && result == ginSuccess; r++) {
 		forced[r] = all[r].forced < BACKENDS_COUNT ? all[r].forced : 0;
+		comm->copyEngines |= all[r].copyEngines != 0;
 		memcpy(comm->deviceNames[r], all[r].device, sizeof(all[r].device) - 1);
 		memcpy(comm->probed[r], all[r].probed, sizeof(all[r].probed));
 		result = handlesConnect(&comm->handles, r, &all[r].handles);
@@ -245,7 +250,8 @@ static ginResult_t openRoutes(ginComm_t comm, const struct commStart *start)
 	int met = result == ginSuccess;
 	if (met)
 		result = routesAgree(comm, keepIntroductions(comm, all));
-	handlesUnbind(&mine.handles); /* every peer is connected, or opening has failed */
+	/* Every peer is connected, or opening has failed. */
+	handlesUnbind(&comm->control, result == ginSuccess);
 	if (met)
 		result = routesOpen(comm, result);
 	free(all);

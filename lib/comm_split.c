@@ -57,6 +57,16 @@ static void splitDerive(const void *state, const void *nonce, size_t bytes,
 	authDerive(((const struct commSplit *)state)->comm->control.key, nonce, bytes, key);
 }
 
+/* A rank that dies is found by the communicator that is split, whose ranks are all connected. */
+static int splitLost(void *state, char *why)
+{
+	ginResult_t lost = controlError(&((const struct commSplit *)state)->comm->control);
+
+	if (lost != ginSuccess)
+		snprintf(why, BOOTSTRAP_WHY, "%s", ginGetLastError());
+	return lost;
+}
+
 static void splitClose(void *state)
 {
 	(void)state;
@@ -66,6 +76,7 @@ static const struct bootstrapOps splitOps = {
 	.name = "split",
 	.open = splitOpen,
 	.exchange = splitExchange,
+	.lost = splitLost,
 	.derive = splitDerive,
 	.close = splitClose,
 };
@@ -134,6 +145,7 @@ ginResult_t ginCommSplit(ginComm_t comm, int color, int key, ginComm_t *part)
 	result = gatherVotes(&split, result, &vote);
 	struct commStart start = {.device = comm->device.ordinal,
 				  .forced = comm->forced,
+				  .copyEngines = comm->copyEngines,
 				  .bootstrap = &splitOps,
 				  .wanted = {.allgatherArg = &split}};
 	if (result == ginSuccess)

@@ -35,6 +35,11 @@ static ginResult_t readRequirements(const ginDevCommRequirements_t *given,
 		return fail(ginErrorInvalidArgument,
 			    "requirements.queueDepth is %u: must be a power of two, 16 to 65536",
 			    want->queueDepth);
+	if (want->routes & ~(uint64_t)GIN_ROUTES_ALL)
+		return fail(ginErrorInvalidArgument,
+			    "requirements.routes is 0x%llx: must be 0, or a set of "
+			    "GIN_ROUTES_DIRECT, GIN_ROUTES_PROXY and GIN_ROUTES_GDAKI",
+			    (unsigned long long)want->routes);
 	return ginSuccess;
 }
 
@@ -46,6 +51,21 @@ static ginResult_t checkAbi(uint32_t abi, size_t bytes, const void *devComm)
 			    "bytes, this libgin has ABI %u with %zu: compile it again",
 			    abi, bytes, GIN_DEVICE_ABI, sizeof(ginDevComm));
 	return devComm ? ginSuccess : fail(ginErrorInvalidArgument, "devComm is NULL");
+}
+
+/* Kernels may have no code for other routes than `promised`; 0: they have code for all. */
+static ginResult_t checkPromise(ginComm_t comm, uint64_t promised)
+{
+	static const char *const names[] = {"none", "DIRECT", "PROXY", "GDAKI"};
+
+	for (int r = 0; promised && r < comm->nRanks; r++)
+		if (!(promised >> comm->routes[r] & 1))
+			return fail(ginErrorUnsupported,
+				    "rank %d reaches rank %d (host %s) by a route that "
+				    "requirements.routes leaves out: add GIN_ROUTES_%s and compile "
+				    "the kernels for it, or change GIN_ROUTE",
+				    comm->rank, r, comm->ranks[r].host, names[comm->routes[r]]);
+	return ginSuccess;
 }
 
 static ginResult_t checkRoutes(ginComm_t comm)
@@ -62,7 +82,7 @@ static ginResult_t checkRoutes(ginComm_t comm)
 
 /* The requirements, equal on all ranks, and which ranks this one reaches directly. */
 struct devCommShape {
-	uint32_t contexts, signals, counters, barriers, queueDepth;
+	uint32_t contexts, signals, counters, barriers, queueDepth, routes;
 	uint32_t first, last; /* the consecutive ranks around this one that are its direct peers */
 };
 
@@ -74,9 +94,9 @@ static struct devCommShape shapeOf(ginComm_t comm, const ginDevCommRequirements_
 		first--;
 	while (last + 1 < comm->nRanks && comm->routes[last + 1] == ginRouteDirect)
 		last++;
-	return (struct devCommShape){want->contexts, want->signals,    want->counters,
-				     want->barriers, want->queueDepth, (uint32_t)first,
-				     (uint32_t)last};
+	return (struct devCommShape){want->contexts,  want->signals,	want->counters,
+				     want->barriers,  want->queueDepth, (uint32_t)want->routes,
+				     (uint32_t)first, (uint32_t)last};
 }
 
 /* A kernel computes addresses in the arrays of other ranks: the requirements must be equal. */
@@ -84,8 +104,12 @@ static ginResult_t compareShape(const struct devCommShape *a, const struct devCo
 				int rank)
 {
 	if (a->contexts == b->contexts && a->signals == b->signals && a->counters == b->counters &&
-	    a->barriers == b->barriers && a->queueDepth == b->queueDepth)
+	    a->barriers == b->barriers && a->queueDepth == b->queueDepth && a->routes == b->routes)
 		return ginSuccess;
+	if (a->routes != b->routes)
+		return fail(ginErrorInvalidArgument,
+			    "requirements.routes differ: 0x%x on rank %d, 0x%x on rank 0",
+			    b->routes, rank, a->routes);
 	return fail(
 		ginErrorInvalidArgument,
 		"requirements differ: %u contexts, %u signals, %u counters, %u barriers, queues "
@@ -134,7 +158,7 @@ static ginResult_t agreeShape(ginComm_t comm, ginResult_t mine,
 /*
  * After a failure, peers may still write into host words. Without a GPU they write by mappings of
  * their own, or in place until the last of them has released the words. With a GPU the words are
- * pinned, and unpinning waits for kernels: the memory is never reused.
+ * pinned, and unpinning waits for kernels: the memory is never reused, but its descriptor is closed.
  */
 static void freeHostWords(ginComm_t comm, void *words)
 {
@@ -142,6 +166,8 @@ static void freeHostWords(ginComm_t comm, void *words)
 		pinnedFree(&comm->device, words);
 	else if (!comm->device.cuda)
 		memoryDrop(words);
+	else
+		memoryAbandon(words);
 }
 
 static void freeWords(ginComm_t comm, struct devComm *dc)
@@ -244,8 +270,9 @@ static size_t hostBytesOf(ginComm_t comm, const ginDevCommRequirements_t *want)
 	if (!comm->device.cuda)
 		bytes += localBytesOf(comm, want) + wordBytes(want, ginWriterGpu);
 	if (shareHasWriter(comm, ginWriterCpu))
-		bytes += wordBytes(want, ginWriterCpu) +
-			 (size_t)want->contexts * ((size_t)want->queueDepth * QUEUE_ENTRY +
+		bytes += wordBytes(want, ginWriterCpu);
+	if (shareHasWriter(comm, ginWriterCpu) || comm->host.copiesOnly)
+		bytes += (size_t)want->contexts * ((size_t)want->queueDepth * QUEUE_ENTRY +
 						   (size_t)want->counters * sizeof(uint64_t));
 	return bytes;
 }
@@ -258,7 +285,7 @@ static ginResult_t checkHostMemory(ginComm_t comm, const ginDevCommRequirements_
 {
 	const char *what;
 	size_t bytes = hostBytesOf(comm, want);
-	uint64_t room = roomLeft(&what);
+	uint64_t room = roomLeft(bytes, &what);
 
 	if (bytes <= room)
 		return ginSuccess;
@@ -451,6 +478,8 @@ ginResult_t ginDevCommCreateAbi(ginComm_t comm, const ginDevCommRequirements_t *
 		result = checkAbi(abi, devCommSize, devComm);
 	if (result == ginSuccess)
 		result = checkRoutes(comm);
+	if (result == ginSuccess)
+		result = checkPromise(comm, want.routes);
 	if (result == ginSuccess)
 		result = checkHostMemory(comm, &want);
 	result = create(comm, result, &want, &dc);

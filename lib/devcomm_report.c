@@ -8,9 +8,11 @@
 
 static const char *callName(uint32_t call)
 {
-	static const char *const names[] = {"no call",	  "put",  "putValue", "signal",
-					    "waitSignal", "get",  "atomic",   "waitCounter",
-					    "barrier",	  "flush"};
+	static const char *const names[] = {
+		"no call",	     "put",   "putValue",  "signal",
+		"waitSignal",	     "get",   "atomic",	   "waitCounter",
+		"barrier",	     "flush", "waitValue", "send of packets",
+		"receive of packets"};
 
 	return call < sizeof(names) / sizeof(names[0]) ? names[call] : "unknown call";
 }
@@ -20,6 +22,8 @@ static void formatWait(const ginErrorRecord_t *r, char *out, size_t bytes)
 {
 	const char *what = r->call == ginCallWaitSignal	   ? "signal"
 			   : r->call == ginCallWaitCounter ? "counter"
+			   : r->call == ginCallWaitValue   ? "value"
+			   : r->call >= ginCallPacketsSend ? "messages"
 			   : r->call == ginCallBarrier	   ? "barrier"
 							   : NULL;
 	char which[32] = " in a window";

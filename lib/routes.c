@@ -53,6 +53,13 @@ int routesForced(const char *name)
 	return forced || !name ? forced : -1;
 }
 
+int routesWantCopies(int wants)
+{
+	int choice = paramChoice(paramCopyEngine);
+
+	return choice == copyEngineAuto ? wants != 0 : choice == copyEngineOn;
+}
+
 ginResult_t routesForce(ginComm_t comm, const uint8_t *forced)
 {
 	int first = -1;
@@ -436,6 +443,21 @@ static ginResult_t openNetwork(ginComm_t comm, int b)
 	return openLast(comm, ginSuccess);
 }
 
+/*
+ * Opens network backend `b`, which no pair uses, for its copies, if some rank asks for copy
+ * engines. All ranks find one answer.
+ */
+static void addCopies(ginComm_t comm, int b)
+{
+	struct backendUse *use = &comm->backend[b];
+
+	if (!comm->copyEngines || comm->nRanks < 2 || use->used || !use->ops->copies ||
+	    lacking(comm, b) >= 0)
+		return;
+	use->used = use->copiesOnly = comm->host.copiesOnly = 1;
+	logWrite(logInfo, "rank %d: %s: only copies for direct peers", comm->rank, use->ops->name);
+}
+
 /* With only the last network backend left, one round of the control plane agrees on everything. */
 ginResult_t routesOpen(ginComm_t comm, ginResult_t mine)
 {
@@ -444,6 +466,7 @@ ginResult_t routesOpen(ginComm_t comm, ginResult_t mine)
 	int b = nextNetwork(comm, BACKENDS_NETWORK);
 	comm->host.mixed = comm->backend[BACKENDS_DIRECT].used;
 	setRoutes(comm, b);
+	addCopies(comm, b);
 	mine = openBackend(comm, BACKENDS_DIRECT);
 	if (b == BACKENDS_LAST)
 		return openLast(comm, mine);

@@ -20,6 +20,9 @@ struct backendProbe {
  */
 int routesForced(const char *name);
 
+/* Does this rank ask for copy engines? GIN_COPY_ENGINE overrides what the caller `wants`. */
+int routesWantCopies(int wants);
+
 /* Probes all backends on this rank. */
 void routesProbe(ginComm_t comm, struct backendProbe mine[BACKENDS_COUNT]);
 

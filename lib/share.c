@@ -15,7 +15,8 @@ struct windowPart {
 /* Is the backend open, and of this writer class? */
 static int takesPart(const struct backendUse *use, int writer)
 {
-	return use->state && (writer == SHARE_ALL || use->ops->writer == (uint32_t)writer);
+	return use->state &&
+	       (writer == SHARE_ALL || (use->ops->writer == (uint32_t)writer && !use->copiesOnly));
 }
 
 static ginResult_t offerAll(ginComm_t comm, const struct memory *memory, int writer,

@@ -58,3 +58,10 @@ $(BUILD)/bench/gpunetio/gpunetio: bench/gpunetio/gpunetio.cu $(wildcard bench/gp
 # Compares posting to a NIC's queue with GPUNetIO. One GPU, no NIC.
 bench-gpunetio:
 	$(Q)bench/gpunetio/run $(BENCH)
+
+# Compares puts by threads with puts by copy engines. Two GPUs; bench/engine/run calls it.
+$(BUILD)/bench/engine/engine: bench/engine/engine.cu bench/proxy/rank.cuh $(wildcard include/gin/* include/gin/*/*) $(LINKS)
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -L$(BUILD) -lgin -lcuda \
+		-Xlinker -rpath$(comma)'$$ORIGIN/../..' -Xcompiler -pthread

@@ -42,7 +42,22 @@ $(call $(1)-files,644,$(DOCDIR)/examples,$(filter-out examples/demo,$(wildcard e
 $(foreach tool,$(TOOL_NAMES),$(call $(1)-tool,$(tool))$(newline))
 $(foreach tool,$(TOOLS_CU),$(call $(1)-tool-cu,$(tool))$(newline))
 $(call $(1)-files,755,$(BINDIR),tools/gin_perf_plot)
+$(if $($(1)-ep),$(call ep-contents,$(1)))
 endef
+
+# libgin-ep: what `make ep` has built.
+define ep-contents
+$(call $(1)-files,644,$(INCLUDEDIR),ep/include/gin_ep.h)
+$(call $(1)-files,755,$(LIBDIR),$(EP_LIB))
+$(call $(1)-link,$(LIBDIR)/libgin-ep.so.$(SOVERSION),$(notdir $(EP_LIB)))
+$(call $(1)-link,$(LIBDIR)/libgin-ep.so,libgin-ep.so.$(SOVERSION))
+$(call $(1)-files,644,$(PKGCONFIGDIR),$(BUILD)/install/gin-ep.pc)
+$(foreach dir,man3 man7,$(call $(1)-files,644,$(MANDIR)/$(dir),$(wildcard ep/man/$(dir)/*))$(newline))
+$(call $(1)-aliases,$(wildcard ep/man/man?/*))
+$(call $(1)-files,644,$(DOCDIR)/examples,$(wildcard ep/examples/*))
+endef
+put-ep = $(wildcard $(EP_LIB))
+take-ep = yes
 
 # put-files MODE FOLDER FILES
 put-files = $(if $(3),$(Q)$(INSTALL) -d "$(DESTDIR)$(2)" && \
@@ -74,7 +89,7 @@ TOOL_RPATH = $(if $(filter /usr/lib /usr/lib64 /usr/lib/%,$(LIBDIR)),,'$$ORIGIN/
 
 .PHONY: install uninstall install-paths dist
 
-install: install-paths lib tools $(addprefix $(BUILD)/install/,gin.pc gin-config.cmake \
+install: install-paths lib tools $(addprefix $(BUILD)/install/,gin.pc gin-ep.pc gin-config.cmake \
 		gin-config-version.cmake)
 	$(call contents,put)
 	$(call say,INSTALL,"$(DESTDIR)$(PREFIX)")
@@ -105,7 +120,7 @@ endif
 
 # Always made anew: the folders may differ from the last make install. A space is written "\ ".
 in-pc = $(subst $(space),\\$(space),$(1))
-$(BUILD)/install/gin.pc: mk/gin.pc.in always
+$(BUILD)/install/%.pc: mk/%.pc.in always
 	@mkdir -p $(@D)
 	@sed -e 's|@PREFIX@|$(call in-pc,$(PREFIX))|; s|@VERSION@|$(VERSION)|' \
 		-e 's|@LIBDIR@|$(call in-pc,$(subst $(PREFIX)/,$${prefix}/,$(LIBDIR)))|' \

@@ -53,7 +53,7 @@ static const char *resolveSpot(const struct descriptorScope *scope, uint64_t nam
 static const char *resolveOperand(const struct descriptorScope *scope, uint64_t named,
 				  uint64_t bytes, struct proxyOperand *out)
 {
-	uint32_t rank = scope->words->rank;
+	uint32_t rank = scope->rank;
 	struct proxySpot spot;
 	const char *wrong = resolveSpot(scope, named, rank, bytes, &spot);
 

@@ -8,10 +8,14 @@
 /* What the descriptors of one context may name. */
 struct descriptorScope {
 	const struct proxySlots *slots;
-	const struct proxyWindow *words; /* signal words that CPUs write, then barrier words */
+	/*
+	 * Signal words that CPUs write, then barrier words; NULL: `signals` and `nBarrierWords`
+	 * are 0.
+	 */
+	const struct proxyWindow *words;
 	uint64_t *counters, *results, *resultTickets; /* of this context, in host memory */
 	uint64_t firstSignal, firstBarrier;	      /* indexes in `words` */
-	uint32_t signals, nCounters, nBarrierWords, nRanks;
+	uint32_t signals, nCounters, nBarrierWords, rank, nRanks;
 };
 
 /*

@@ -20,9 +20,6 @@
 
 #define STREAMS 4u
 
-/* Copies up to this size are stored word by word: a value of 4 or 8 bytes is never seen in part. */
-#define WORDS_BYTES 64u
-
 /* Pinned memory of each stream, for copies within the GPU. */
 #define STAGE_BYTES (1u << 20)
 
@@ -236,17 +233,11 @@ static void ipcWindowDescribe(void *state, void *link, int peer, struct proxyPar
 	part->byCpu = (uint8_t)proxyReachedByCpu(t->scope->host->device, peermemKind(link, peer));
 }
 
-/* Makes one store of the largest size that address and length allow. Returns its size. */
+/* Makes one store of 4 bytes if address and length allow that, else of 1. Returns its size. */
 static size_t copyOne(char *to, const char *from, size_t bytes)
 {
-	uint64_t word;
 	uintptr_t at = (uintptr_t)to;
 
-	if (bytes >= 8 && at % 8 == 0) {
-		memcpy(&word, from, 8);
-		__atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELAXED);
-		return 8;
-	}
 	if (bytes >= 4 && at % 4 == 0) {
 		uint32_t half;
 		memcpy(&half, from, 4);
@@ -257,15 +248,32 @@ static size_t copyOne(char *to, const char *from, size_t bytes)
 	return 1;
 }
 
+/* `to` is aligned to 8 bytes. Returns the bytes of the whole words. */
+static size_t copyWords(char *to, const char *from, size_t bytes)
+{
+	size_t whole = bytes / 8 * 8;
+	uint64_t word;
+
+	for (size_t at = 0; at < whole; at += 8) {
+		memcpy(&word, from + at, 8);
+		__atomic_store_n((uint64_t *)(void *)(to + at), word, __ATOMIC_RELAXED);
+	}
+	return whole;
+}
+
+/*
+ * Never memcpy(): a reader at the target sees each aligned word of 4 or 8 bytes whole, and memcpy()
+ * may store a word in parts.
+ */
 static void copyByCpu(char *to, const char *from, size_t bytes)
 {
 	size_t done = 0;
 
-	if (bytes > WORDS_BYTES)
-		memcpy(to, from, bytes);
-	else
-		while (done < bytes)
-			done += copyOne(to + done, from + done, bytes - done);
+	while (done < bytes && (uintptr_t)(to + done) % 8)
+		done += copyOne(to + done, from + done, bytes - done);
+	done += copyWords(to + done, from + done, bytes - done);
+	while (done < bytes)
+		done += copyOne(to + done, from + done, bytes - done);
 }
 
 static struct ipcStream *streamOf(struct ipcLane *ipc, const struct proxyWork *w)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "direct_copies.h"
 #include "worker.h"
 
 struct proxy {
@@ -181,6 +182,7 @@ static struct descriptorScope scopeOf(struct proxy *p, const struct proxyContext
 				      const struct proxyRing *host, uint32_t context)
 {
 	const struct backendContexts *want = &s->rings.want;
+	int words = want->words != NULL; /* else only copies are valid */
 
 	return (struct descriptorScope){.slots = &p->slots,
 					.words = want->words,
@@ -189,9 +191,11 @@ static struct descriptorScope scopeOf(struct proxy *p, const struct proxyContext
 					.resultTickets = host->resultTickets,
 					.firstSignal = (uint64_t)context * want->signals,
 					.firstBarrier = (uint64_t)want->contexts * want->signals,
-					.signals = want->signals,
+					.signals = words ? want->signals : 0,
 					.nCounters = want->counters,
-					.nBarrierWords = want->barriers * GIN_BARRIER_ROUNDS,
+					.nBarrierWords =
+						words ? want->barriers * GIN_BARRIER_ROUNDS : 0,
+					.rank = (uint32_t)p->host->rank,
 					.nRanks = (uint32_t)p->host->nRanks};
 }
 
@@ -267,6 +271,7 @@ static void proxyContextsDescribe(void *contexts, ginDevComm *devComm)
 	struct proxyContexts *s = contexts;
 
 	proxyRingsDescribe(&s->rings, devComm);
+	devComm->engineBytes = directCopiesFrom(s->proxy->host);
 	for (uint32_t c = 0; c < s->rings.want.contexts; c++)
 		s->engine[c]->devComm = devComm->id;
 }
@@ -283,6 +288,7 @@ const struct backendOps backendProxy = {
 	.route = ginRouteProxy,
 	.writer = ginWriterCpu,
 	.network = 1,
+	.copies = 1,
 	.probe = transportsProbe,
 	.reach = transportsReach,
 	.leavesHost = transportsLeaveHost,

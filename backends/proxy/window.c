@@ -118,6 +118,7 @@ ginResult_t proxyWindowMake(const struct backendHost *host, const struct memory 
 	w->rank = (uint32_t)host->rank;
 	w->nRanks = (uint32_t)host->nRanks;
 	w->fence = fenceOf(memory);
+	w->copiesOnly = host->copiesOnly;
 	w->part[w->rank] = (struct proxyPart){
 		.at = memory->bytes ? memory->address : NULL,
 		.bytes = memory->bytes,
@@ -151,6 +152,8 @@ void proxyWindowPeer(struct proxyWindow *window, int rank, const struct proxyOff
 
 uint32_t proxyWindowAgent(const struct proxyWindow *window)
 {
+	if (window->copiesOnly)
+		return ginAgentGpu;
 	for (uint32_t r = 0; r < window->nRanks; r++)
 		if (window->part[r].bytes && !window->part[r].byCpu)
 			return ginAgentNone;

@@ -29,6 +29,7 @@ struct proxyWindow {
 	uint8_t hasSlot, isPublished;
 	uint32_t slot, rank, nRanks;
 	uint32_t fence; /* enum ginScope */
+	int copiesOnly; /* the proxy changes no words of the window: see struct backendHost */
 	struct proxyPart part[];
 };
 
@@ -87,7 +88,10 @@ void proxyWindowPeer(struct proxyWindow *window, int rank, const struct proxyOff
 /* Do CPUs of this process load and store memory of this kind? */
 int proxyReachedByCpu(const struct device *d, enum memoryKind kind);
 
-/* enum ginAgent for atomics at offsets: the proxy if CPUs reach every part, else none. */
+/*
+ * enum ginAgent for atomics at offsets: the GPUs if all pairs are direct, the proxy if CPUs reach
+ * every part, else none.
+ */
 uint32_t proxyWindowAgent(const struct proxyWindow *window);
 
 /* The address of a spot at `peer`, whose part is mapped in this process. */

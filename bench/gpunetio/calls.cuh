@@ -16,7 +16,6 @@ struct Calls : Ours {
 	WindowTable *table;
 	ginErrorRecord *record;
 	uint32_t *claim;
-	ginDevComm *self;
 	ginRoute all = ginRouteGdaki; // ginRouteNone: each call looks up the peer's route
 
 	Calls()
@@ -35,7 +34,6 @@ struct Calls : Ours {
 		window.own.nicAddress = 8192;
 		peers = gpuCopy(both, sizeof(both));
 		table = gpuCopy(&window, sizeof(window));
-		CUDA(cudaMalloc(&self, sizeof(*self)));
 		CUDA(cudaMalloc(&claim, sizeof(*claim)));
 		CUDA(cudaMemset(claim, 0, sizeof(*claim)));
 		CUDA(cudaHostAlloc(&record, sizeof(*record), cudaHostAllocMapped));
@@ -47,7 +45,6 @@ struct Calls : Ours {
 		cudaFree(peers);
 		cudaFree(table);
 		cudaFree(claim);
-		cudaFree(self);
 		cudaFreeHost(record);
 	}
 
@@ -74,7 +71,6 @@ struct Calls : Ours {
 		dc.errorClaim = claim;
 		dc.sendQueues = queues;
 		dc.nSendQueues = 1;
-		dc.self = self;
 		CUDA(cudaMemcpy(self, &dc, sizeof(dc), cudaMemcpyHostToDevice));
 		return {dc, {&table->own}};
 	}
@@ -97,19 +93,30 @@ template <What what, ginSharing sharing, class Coop = GinThread> struct CallsEac
 	}
 };
 
-// The fast path of a put, without Gin::put around it. In addition to the steps of ours.cuh it looks
-// up the windows' keys, the peer and the queue's error. `called`: by a function call, as in
-// Gin::put; otherwise inline.
+// A put without Gin::put around it. In addition to the steps of ours.cuh it looks up the windows'
+// keys, the peer and the queue's error. `called`: by the function that Gin::put calls; otherwise
+// inline.
 template <ginSharing sharing, bool called> struct OnceEach : Poster<Ours> {
 	__device__ ginResult_t operator()(uint32_t) const
 	{
-		const ginFastCall once = {
-			q, call.dc.peers, call.window, 0, ginSignalOf(GinNone{}), 0, 0, sharing, 0};
-		const ginFastSource source = {call.window,   0, nullptr, 0, 4096, ginScopeThread,
-					      ginScopeDevice};
-		uint32_t fate = called ? ginFastPut(once, source) : ginFastPost(once, source);
+		const uint32_t how = ginHow(ginCallPut, sharing, ginSignalOf(GinNone{}),
+					    ginOptions());
+		const ginWindowPeer *there = &ginWindowAt(call.window, 0);
+		const ginWindowTable *here = call.window.table;
 
-		return fate == ginSentOk ? ginSuccess : ginErrorTimeout;
+		if (called)
+			return ginGdakiPut(call.dc.self, q, call.dc.peers, context, how, there, 0,
+					   reinterpret_cast<uintptr_t>(here), 0, 4096, nullptr, 0, 0,
+					   nullptr, 0, 0, 0);
+		const ginWorkTo to = {call.dc.self, q, call.dc.peers, context, how, 0, 0};
+		ginWork p = {};
+		p.op = ginOpPut;
+		p.scope = here->fence;
+		p.remote = ginGdakiRemote(there, 0);
+		p.local = ginGdakiLocal(here, 0);
+		p.bytes = 4096;
+		p.messages = 1;
+		return ginGdakiPost(to, p);
 	}
 };
 

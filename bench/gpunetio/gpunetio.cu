@@ -175,13 +175,13 @@ static void callsByOneThread(Bench &b)
 {
 	const Shape one = {1, 1, 1, 8192, 1, false}, two = {1, 1, 1, 8192, 2, false};
 
-	b.alone<OnceEach<ALONE, false>>(b.calls, "short way: put, one thread, exclusive, inline",
+	b.alone<OnceEach<ALONE, false>>(b.calls, "without Gin: put, one thread, exclusive, inline",
 					one, false);
-	b.alone<OnceEach<ALONE, true>>(b.calls, "short way: put, one thread, exclusive, called",
+	b.alone<OnceEach<ALONE, true>>(b.calls, "without Gin: put, one thread, exclusive, called",
 				       one, false);
-	b.alone<OnceEach<GPU, false>>(b.calls, "short way: put, one thread, GPU-shared, inline",
+	b.alone<OnceEach<GPU, false>>(b.calls, "without Gin: put, one thread, GPU-shared, inline",
 				      one, false);
-	b.alone<OnceEach<GPU, true>>(b.calls, "short way: put, one thread, GPU-shared, called", one,
+	b.alone<OnceEach<GPU, true>>(b.calls, "without Gin: put, one thread, GPU-shared, called", one,
 				     false);
 	b.compareCalls<CallsEach<PUT, ALONE>, TheirsEach<PUT, ALONE>>(
 		"Gin: put, one thread, exclusive", one, false);
@@ -239,6 +239,8 @@ static void limits(Bench &b)
 	b.limit<RawPost<GPU_FENCES>>("limit: WQE, fence.gpu, record, fence.gpu, doorbell", one,
 				     false);
 	b.limit<RawPost<ONE_FENCE>>("limit: WQE, fence.gpu, record, doorbell", one, false);
+	b.limit<RawPost<RELEASE_FENCE>>("limit: WQE, fence.release.gpu, record, doorbell", one,
+					false);
 	b.limit<RawPost<NO_MMIO>>("limit: WQE, fence.gpu, record, doorbell not by st.mmio", one,
 				  false);
 	b.limit<RawPost<NO_FENCE>>("limit: WQE, record, doorbell, no fence", one, false);

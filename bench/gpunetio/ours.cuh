@@ -15,6 +15,7 @@ struct Ours {
 	ginMlx5Cqe *cqes;
 	ginAbortLine *line;
 	ginMirroredWord *watch;
+	ginDevComm *self;
 
 	Ours()
 	{
@@ -28,6 +29,7 @@ struct Ours {
 		const ginMirroredWord onLine = {&line->word, {0, 0, 0}, 0};
 		CUDA(cudaMalloc(&watch, sizeof(*watch)));
 		CUDA(cudaMemcpy(watch, &onLine, sizeof(onLine), cudaMemcpyHostToDevice));
+		CUDA(cudaMalloc(&self, sizeof(*self)));
 	}
 
 	~Ours()
@@ -36,6 +38,7 @@ struct Ours {
 		cudaFree(turns);
 		cudaFree(counters);
 		cudaFree(watch);
+		cudaFree(self);
 		cudaFreeHost(line);
 	}
 
@@ -48,6 +51,8 @@ struct Ours {
 		dc.abortLine = line;
 		dc.abort = watch;
 		dc.timeout = PATIENCE;
+		dc.self = self;
+		CUDA(cudaMemcpy(self, &dc, sizeof(dc), cudaMemcpyHostToDevice));
 		return {dc, {}};
 	}
 
@@ -120,11 +125,11 @@ __device__ void writeElements(const ginSendFixed &f, ginSendRange range, uint32_
 template <What what, ginSharing sharing> struct OursEach : Poster<Ours> {
 	__device__ ginResult_t operator()(uint32_t i) const
 	{
-		ginPoll poll = ginPollStart(call.dc, ginOptions());
+		ginSendPatience wait = {call.dc.self, 0, 0, 0, 0};
 		const ginSendFixed f = q->fixed;
 		ginSendRange range = {0, wqesOf(what)};
 
-		ginResult_t result = ginSendReserveWait(q, &range, poll, sharing);
+		ginResult_t result = ginSendReserveWait(q, &range, wait, sharing);
 		if (result != ginSuccess)
 			return result;
 		writeElements<what>(f, range, 0, i);
@@ -143,8 +148,8 @@ template <What what, ginSharing sharing> struct OursTogether : Poster<Ours> {
 		ginResult_t result = ginSuccess;
 
 		if (all.rank == 0) {
-			ginPoll poll = ginPollStart(call.dc, ginOptions());
-			result = ginSendReserveWait(q, &range, poll, sharing);
+			ginSendPatience wait = {call.dc.self, 0, 0, 0, 0};
+			result = ginSendReserveWait(q, &range, wait, sharing);
 		}
 		result = static_cast<ginResult_t>(ginFromLeader(all, result));
 		range.first = ginFromLeader(all, range.first);
@@ -170,8 +175,8 @@ template <ginSharing sharing> struct OursWarp : Poster<Ours> {
 
 		__syncwarp();
 		if (all.rank == 0) {
-			ginPoll poll = ginPollStart(call.dc, ginOptions());
-			result = ginSendReserveWait(q, &range, poll, sharing);
+			ginSendPatience wait = {call.dc.self, 0, 0, 0, 0};
+			result = ginSendReserveWait(q, &range, wait, sharing);
 		}
 		result = static_cast<ginResult_t>(ginFromLeader(all, result));
 		range.first = ginFromLeader(all, range.first);

@@ -9,7 +9,8 @@
 enum Order {
 	SYSTEM_FENCES, // WQE, fence, record, fence, doorbell
 	GPU_FENCES,    // like SYSTEM_FENCES, with fences of GPU scope
-	ONE_FENCE,     // WQE, fence, record, doorbell: libgin's order
+	ONE_FENCE,     // WQE, fence, record, doorbell
+	RELEASE_FENCE, // like ONE_FENCE, with a fence that only releases: libgin's order
 	NO_MMIO,       // like ONE_FENCE, the doorbell by a plain store of system scope
 	NO_FENCE       // WQE, record, doorbell: too weak for a NIC
 };
@@ -18,6 +19,8 @@ template <Order order> __device__ void fence()
 {
 	if (order == SYSTEM_FENCES)
 		asm volatile("fence.acq_rel.sys;" ::: "memory");
+	else if (order == RELEASE_FENCE)
+		ginReleaseFence<ginScopeDevice>();
 	else if (order != NO_FENCE)
 		asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }

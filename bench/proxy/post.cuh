@@ -96,13 +96,11 @@ template <bool released> void measureBare(ProxyRank &r, const char *what, uint32
 	cudaFree(words);
 }
 
-// Each thread puts 8 bytes to this rank, again and again.
-struct PostPuts {
+// Each thread puts 8 bytes to this rank, again and again. What it promises is known to the compiler, as in most kernels.
+template <ginSharing sharing, bool released> struct PostPuts {
 	ginDevComm dc;
 	ginWindow_t win;
 	uint64_t *payload, *ns;
-	ginSharing sharing;
-	bool released;
 
 	__device__ void operator()() const
 	{
@@ -131,16 +129,16 @@ inline void drainPosts(ProxyRank &r)
 		CHECK(ginCommProgress(r.comm, &did));
 }
 
-inline void measurePuts(ProxyRank &r, const char *what, uint32_t threads, ginSharing sharing,
-			bool released)
+template <ginSharing sharing, bool released>
+void measurePuts(ProxyRank &r, const char *what, uint32_t threads)
 {
 	ProxyWindow win(r, 65536);
 	ProxyDevComm device(r, RING);
 	Pinned<uint64_t> ns(1);
 
 	timePosts(r, what, threads,
-		  PostPuts{device.dc, win.win, reinterpret_cast<uint64_t *>(win.ptr + 8192), ns.at,
-			   sharing, released},
+		  PostPuts<sharing, released>{device.dc, win.win,
+					      reinterpret_cast<uint64_t *>(win.ptr + 8192), ns.at},
 		  [&r] { drainPosts(r); });
 }
 
@@ -154,23 +152,23 @@ inline void measurePosts(ProxyRank &r)
 	measureBare<false>(r, "post, ticket, room, fence.gpu + 64 B, one thread (bare)", 1);
 	measureBare<true>(r, "post, ticket, room, 64 B, one thread (bare)", 1);
 	measureBare<true>(r, "post, ticket, room, 64 B, each of 32 threads (bare)", 32);
-	measurePuts(r, "put, one thread", 1, ginSharingGpu, false);
-	measurePuts(r, "put, one thread, alone on the context", 1, ginSharingThread, false);
-	measurePuts(r, "put, one thread, released", 1, ginSharingGpu, true);
-	measurePuts(r, "put, one thread, released, alone", 1, ginSharingThread, true);
-	measurePuts(r, "put, each of a warp's 32 threads", 32, ginSharingGpu, false);
-	measurePuts(r, "put, each of a warp's 32 threads, released", 32, ginSharingGpu, true);
-	measurePuts(r, "put, each of 256 threads, released", 256, ginSharingGpu, true);
+	measurePuts<ginSharingGpu, false>(r, "put, one thread", 1);
+	measurePuts<ginSharingThread, false>(r, "put, one thread, alone on the context", 1);
+	measurePuts<ginSharingGpu, true>(r, "put, one thread, released", 1);
+	measurePuts<ginSharingThread, true>(r, "put, one thread, released, alone", 1);
+	measurePuts<ginSharingGpu, false>(r, "put, each of a warp's 32 threads", 32);
+	measurePuts<ginSharingGpu, true>(r, "put, each of a warp's 32 threads, released", 32);
+	measurePuts<ginSharingGpu, true>(r, "put, each of 256 threads, released", 256);
 }
 
 // Puts while a proxy thread consumes the descriptors.
 inline void measureTaken(ProxyRank &r)
 {
-	measurePuts(r, "put, one thread, taken meanwhile", 1, ginSharingGpu, false);
-	measurePuts(r, "put, one thread, released, alone, taken meanwhile", 1, ginSharingThread,
-		    true);
-	measurePuts(r, "put, each of a warp's 32 threads, taken meanwhile", 32, ginSharingGpu,
-		    false);
+	measurePuts<ginSharingGpu, false>(r, "put, one thread, taken meanwhile", 1);
+	measurePuts<ginSharingThread, true>(r, "put, one thread, released, alone, taken meanwhile",
+					    1);
+	measurePuts<ginSharingGpu, false>(r, "put, each of a warp's 32 threads, taken meanwhile",
+					  32);
 }
 
 #endif

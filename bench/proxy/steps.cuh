@@ -9,7 +9,7 @@ enum Steps {
 	stepWrite,    // take a ticket, check for room, write the descriptor
 	stepPosted,   // also record the post, for flush
 	stepTogether, // also find threads that post together, and check that the peer is alive
-	stepCalled    // all steps, by a function call that is not inlined
+	stepCalled // all steps, by the function that Gin::put calls, which makes the descriptor too
 };
 
 // Puts of 8 bytes to this rank, without a fence. The descriptor is made before the loop.
@@ -18,42 +18,53 @@ template <Steps steps, bool alone> struct PostSteps {
 	ginWindow_t win;
 	uint64_t *ns;
 
-	__device__ ginPostedAs byHand(const ginReadyCall &call, const ginRing &ring) const
+	__device__ uint64_t byHand(const ginReadyCall &call, ginQueue *queue) const
 	{
-		ginPosting p = {call.describe(), ring, nullptr, ginRingReserve(ring, 1)};
+		const uint64_t ticket = ginRingReserve<alone>(queue, 1);
+		const uint64_t consumed = ginRingConsumed<alone>(queue);
+		const ginRing ring = ginRingOf(queue);
 
-		if (!ginRingKeep(ring, p.ticket, 1, ginRingConsumed(ring)))
-			return {0, ginPostedFull, ginSuccess};
-		ginRingWrite(&p, p.d.word[0]);
+		if (!ginRingKeep<alone>(ring, ticket, 1, consumed))
+			return GIN_POSTED_FULL;
+		ginRingWrite(ring, ticket, call.d, call.d.word[0]);
 		if (steps >= stepPosted)
-			ginRingRecordPosted(ring, ginDescriptorPeer(p.d), p.ticket + 1);
-		return ginPostedResult(&p, ginPostedOk, &dc.abortLine->word);
+			ginRingRecordPosted(ring, ginDescriptorPeer(call.d), ticket + 1);
+		return ticket + 1;
 	}
 
-	__device__ ginPostedAs post(const ginReadyCall &call, const ginRing &ring,
-				    const ginPeer *to) const
+	__device__ uint64_t post(const ginReadyCall &call, ginQueue *queue, const ginPeer *to,
+				 int self, uint64_t at) const
 	{
 		if constexpr (steps == stepCalled)
-			return ginPostNowCold<alone>(call, ring, to, &dc.abortLine->word);
+			return ginProxyPut(alone, queue, to, how(), self, win.table, at,
+					   reinterpret_cast<uint64_t>(win.table), 4096ull, 8ull,
+					   nullptr, 0ull, 0ull, UINT32_MAX);
 		else if constexpr (steps == stepTogether)
-			return ginPostNow<alone>(call, ring, to, &dc.abortLine->word);
+			return ginPostNow<alone>(call, queue, to, 0);
 		else
-			return byHand(call, ring);
+			return byHand(call, queue);
+	}
+
+	__device__ uint32_t how() const
+	{
+		ginOptions released;
+		released.given = ginScopeSystem;
+		return ginHow(ginCallPut, alone ? ginSharingThread : ginSharingGpu,
+			      ginSignalOf(GinNone{}), released);
 	}
 
 	__device__ void operator()() const
 	{
 		const int self = static_cast<int>(dc.rank);
-		const ginRing ring = ginRingOf(dc, 0, alone);
+		const uint64_t at = threadIdx.x * 8;
 		const ginSource source = ginSourceIn(win, 4096);
-		const ginReadyCall call = {
-			ginDescribePut(self, ginDescribeOffset(win, threadIdx.x * 8), source, 8,
-				       ginSignalOf(GinNone{}), UINT32_MAX),
-			ginScopeThread};
+		const ginReadyCall call = {ginDescribePut(self, ginDescribeOffset(win, at), source,
+							  8, ginSignalOf(GinNone{}), UINT32_MAX),
+					   ginScopeThread};
 		uint64_t start = ginNow();
 
 		for (uint32_t i = 0; i < POSTS / ginBlockSize(); i++)
-			if (post(call, ring, dc.peers + self).posted != ginPostedOk)
+			if (post(call, dc.queues, dc.peers + self, self, at) & GIN_QUEUE_FAILED)
 				return;
 		uint64_t took = ginNow() - start;
 		if (threadIdx.x == 0)

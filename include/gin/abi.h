@@ -31,7 +31,7 @@ typedef signed long int64_t;
 #include <stdint.h>
 #endif
 
-#define GIN_DEVICE_ABI 8u
+#define GIN_DEVICE_ABI 9u
 
 /* Ranks below this have their signals in ginDevComm.directSignals. */
 #define GIN_DIRECT_SIGNALS 16u
@@ -64,6 +64,12 @@ enum ginRoute {
 	ginRouteProxy = 2,  /* descriptors tell CPU threads of this process to move data */
 	ginRouteGdaki = 3   /* work requests tell an mlx5 NIC to move data */
 };
+
+/* Sets of routes: for GinOn, GinBarrierOn and ginDevCommRequirements_t.routes. */
+#define GIN_ROUTES_DIRECT (1u << ginRouteDirect)
+#define GIN_ROUTES_PROXY (1u << ginRouteProxy)
+#define GIN_ROUTES_GDAKI (1u << ginRouteGdaki)
+#define GIN_ROUTES_ALL (GIN_ROUTES_DIRECT | GIN_ROUTES_PROXY | GIN_ROUTES_GDAKI)
 
 /* The scope of a release. */
 enum ginScope { ginScopeThread = 0, ginScopeCta = 1, ginScopeDevice = 2, ginScopeSystem = 3 };
@@ -241,7 +247,10 @@ enum ginCall {
 	ginCallAtomic = 6,
 	ginCallWaitCounter = 7,
 	ginCallBarrier = 8,
-	ginCallFlush = 9
+	ginCallFlush = 9,
+	ginCallWaitValue = 10,
+	ginCallPacketsSend = 11,
+	ginCallPacketsReceive = 12
 };
 
 /* The first failure of a device communicator; ginDevCommGetError() returns a copy. */
@@ -272,12 +281,12 @@ typedef struct ginDevComm {
 	 */
 	uint32_t domainRank;
 	uint32_t domainSize;
-	uint32_t contexts; /* contexts 0 to contexts - 1 */
-	uint32_t signals;  /* per context, ids 0 to signals - 1 */
-	uint32_t counters; /* per context, ids 0 to counters - 1 */
-	uint32_t barriers; /* of all contexts, indexes 0 to barriers - 1 */
-	uint32_t route;	   /* enum ginRoute if all peers have one route, else ginRouteNone */
-	uint32_t pad;
+	uint32_t contexts;     /* contexts 0 to contexts - 1 */
+	uint32_t signals;      /* per context, ids 0 to signals - 1 */
+	uint32_t counters;     /* per context, ids 0 to counters - 1 */
+	uint32_t barriers;     /* of all contexts, indexes 0 to barriers - 1 */
+	uint32_t route;	       /* enum ginRoute if all peers have one route, else ginRouteNone */
+	uint32_t engineBytes;  /* GIN_COPY_ENGINE_BYTES; 0: no copy engine for direct peers */
 	uint64_t timeout;      /* nanoseconds: of waits that set no timeout; 0: none */
 	struct ginPeer *peers; /* [nRanks] */
 	/*
@@ -296,7 +305,7 @@ typedef struct ginDevComm {
 	uint64_t id;			      /* number in its communicator */
 	/* peers[].signals of direct peers, which saves signals a load; NULL: not direct. */
 	uint64_t *directSignals[GIN_DIRECT_SIGNALS];
-	struct ginQueue *queues; /* [context]; NULL: every peer is direct */
+	struct ginQueue *queues; /* [context]; NULL: no proxy is in use */
 	/* ginQueue.ring and .posted of context 0; the strides, in words, lead to other contexts. */
 	uint64_t *rings, *posted;
 	uint64_t ringStride;

@@ -19,11 +19,14 @@
  * only, because the index counts its epochs; teams without a common rank may share an index. All
  * threads of a coop make a GinBarrier and call it. What any rank of the team wrote or put before it
  * arrived, in any context, is visible to all ranks after the wait.
+ *
+ * `routes` as for GinOn. Puts on other routes are not covered; ginErrorUnsupported: a rank of the
+ * team is on another route.
  */
-class GinBarrier
+template <uint32_t routes> class GinBarrierOn
 {
 public:
-	GIN_FN GinBarrier(const ginDevComm &devComm, ginTeam team_, uint32_t index_)
+	GIN_FN GinBarrierOn(const ginDevComm &devComm, ginTeam team_, uint32_t index_)
 	    : dc(devComm), team(team_), index(index_)
 	{
 	}
@@ -40,7 +43,7 @@ public:
 		ginResult_t result = ginSuccess;
 		coop.sync(); /* the barrier covers what the coop did before */
 		if (coop.thread_rank() == 0)
-			result = begin(options);
+			result = again().begin(options);
 		return ginAgree(coop, result);
 	}
 
@@ -54,7 +57,7 @@ public:
 	{
 		ginResult_t result = ginSuccess;
 		if (coop.thread_rank() == 0)
-			result = finish(options);
+			result = again().finish(options);
 		return ginAgree(coop, result);
 	}
 
@@ -71,6 +74,20 @@ private:
 	const ginTeam team;
 	const uint32_t index;
 
+	/*
+	 * This barrier with numbers that the compiler does not know from an earlier call: else it
+	 * would keep what it computed from them, in registers, from call to call.
+	 */
+	GIN_FN GinBarrierOn again() const
+	{
+		return GinBarrierOn(
+			dc,
+			{static_cast<int>(ginUnshared(static_cast<uint32_t>(team.nRanks))),
+			 static_cast<int>(ginUnshared(static_cast<uint32_t>(team.rank))),
+			 team.stride},
+			ginUnshared(index));
+	}
+
 	/* The epoch of the barrier under way. By one thread: finish() changes it. */
 	GIN_FN uint64_t next() const { return ginLocalLoad(&dc.epoch[index]) + 1; }
 
@@ -80,35 +97,18 @@ private:
 		       static_cast<size_t>(index) * GIN_BARRIER_ROUNDS + round;
 	}
 
-	/* Waits until everything that this rank has posted to the team, in any context, is done. */
-	GIN_FN ginResult_t drain(const ginOptions &options) const
+	GIN_FN uint32_t nRanks() const { return static_cast<uint32_t>(team.nRanks); }
+
+	GIN_FN ginPeerSet teamSet() const
 	{
-		struct ginPoll own = ginPollStart(dc, options);
-		ginResult_t result = ginSuccess;
-		for (uint32_t c = 0; dc.queues && result == ginSuccess && c < dc.contexts; c++)
-			result = ginRingDrain(dc.queues + c, teamSet(), &own);
-		if (dc.sendQueues)
-			result = ginGdakiDrain(*dc.self, index % dc.contexts, teamSet(), &own);
-		if (result != ginSuccess)
-			leaveError(result, -1, next(), next() - 1);
-		return result;
+		return {static_cast<uint32_t>(ginTeamToWorld(dc, team, 0)), nRanks(),
+			static_cast<uint32_t>(team.stride)};
 	}
 
-	/*
-	 * Drains before the first notification, because notified ranks notify further ranks. Both
-	 * may wait: the failure of a rank outside the team does not end them.
-	 */
-	GIN_FN ginResult_t begin(const ginOptions &options) const
+	/* The peers that a wait depends on: the team, unless the caller names peers. */
+	GIN_FN uint64_t waitsFor(uint64_t from) const
 	{
-		ginResult_t result = ginSuccess;
-		if (dc.route != ginRouteDirect)
-			result = drain(onTeam(options));
-		if (result != ginSuccess)
-			return result;
-		if (!isFlat())
-			return notify(0, next(), onTeam(options));
-		notifyAll(next());
-		return ginSuccess;
+		return from ? from : ginFromPack(teamSet());
 	}
 
 	/* Whether the barrier is flat: all ranks of the team get one answer. */
@@ -129,6 +129,49 @@ private:
 		return known ? known : ginPeerObserve(&dc.peers[world]).signals;
 	}
 
+	GIN_FN void leaveError(ginResult_t result, int peer, uint64_t expected, uint64_t seen) const
+	{
+		ginErrorLeave(dc.self, result, ginCallBarrier, 0, peer, index, expected, seen);
+	}
+
+	/*
+	 * Drains before the first notification, because notified ranks notify further ranks. Both
+	 * may wait: the failure of a rank outside the team does not end them.
+	 */
+	GIN_FN ginResult_t begin(const ginOptions &options) const
+	{
+		const uint64_t epoch = next(), from = ginFromPack(options.from);
+		ginResult_t result = ginSuccess;
+		if (ginHasNetwork<routes>(dc))
+			result = drain(dc.self, team.nRanks, team.rank, team.stride, index, epoch,
+				       options.timeout, from);
+		if (result != ginSuccess)
+			return result;
+		if (!isFlat())
+			return notify(0, epoch, options.timeout, from);
+		if (!(routes & GIN_ROUTES_DIRECT) && nRanks() > 1) {
+			leaveError(ginErrorUnsupported, -1, epoch, epoch - 1);
+			return ginErrorUnsupported;
+		}
+		notifyAll(epoch);
+		return ginSuccess;
+	}
+
+	GIN_FN ginResult_t finish(const ginOptions &options) const
+	{
+		const uint64_t epoch = next();
+		ginResult_t result = ginSuccess;
+		if (!isFlat())
+			result = rounds(epoch, options);
+		else if (!arrived(dc.signal[ginWriterGpu] + wordIndex(0), nRanks(), team.rank,
+				  epoch))
+			result = awaitAll(dc.self, team.nRanks, team.rank, team.stride, index,
+					  epoch, options.timeout, ginFromPack(options.from));
+		if (result == ginSuccess)
+			ginLocalStore(&dc.epoch[index], epoch);
+		return result;
+	}
+
 	/*
 	 * B, release end: pairs with ginBarrierObserve at every other rank. The memory of a failed
 	 * peer stays mapped; the wait reports the failure.
@@ -137,55 +180,63 @@ private:
 	{
 		size_t word = wordIndex(static_cast<uint32_t>(team.rank));
 		ginBarrierRelease();
+		GIN_NO_UNROLL
 		for (int peer = 0; peer < team.nRanks; peer++)
 			if (peer != team.rank)
 				ginBarrierTell(signalsOf(ginTeamToWorld(dc, team, peer)) + word,
 					       epoch);
 	}
 
-	/*
-	 * Posts a store of the word, by the proxy or the peer's NIC. Barrier `index` uses one
-	 * context.
-	 */
-	GIN_FN ginResult_t post(int world, uint32_t round, uint64_t epoch,
-				const ginOptions &options) const
+	/* The rounds of a barrier that is not flat; begin() has notified the peer of round 0. */
+	GIN_FN ginResult_t rounds(uint64_t epoch, const ginOptions &options) const
 	{
-		if (dc.sendQueues)
-			return ginGdakiBarrierSet(*dc.self, index % dc.contexts, world,
-						  wordIndex(round), epoch, ginOptions(options));
-		struct ginPoll own = ginPollStart(dc, options);
-		return ginPostBarrier(dc.queues + index % dc.contexts, world,
-				      index * GIN_BARRIER_ROUNDS + round, epoch, &own);
-	}
-
-	/* B, release end: pairs with ginBarrierObserve in await() at the peer of the round. */
-	GIN_FN ginResult_t notify(uint32_t round, uint64_t epoch, const ginOptions &options) const
-	{
-		int peer = (team.rank + static_cast<int>(1u << round)) % team.nRanks;
-		int world = ginTeamToWorld(dc, team, peer);
-		struct ginPeer to = ginPeerObserve(&dc.peers[world]);
+		const uint64_t from = ginFromPack(options.from);
+		uint64_t end = 0;
 		ginResult_t result = ginSuccess;
-		if (to.state != ginPeerAlive) {
-			result = ginPeerLost(&dc.abortLine->word);
-		} else if (to.route != ginRouteDirect) {
-			result = post(world, round, epoch, options);
-		} else {
-			ginBarrierRelease();
-			ginBarrierTell(to.signals + wordIndex(round), epoch);
+		GIN_NO_UNROLL
+		for (uint32_t k = 0; result == ginSuccess && (1u << k) < nRanks(); k++) {
+			const GinBarrierOn now = again();
+			if (k)
+				result = now.notify(k, epoch, options.timeout, from);
+			if (result != ginSuccess)
+				return result;
+			end = await(dc.self, now.team.nRanks, now.team.rank, team.stride, now.index,
+				    k, epoch, end, options.timeout, from);
+			if (end & GIN_QUEUE_FAILED)
+				result = static_cast<ginResult_t>(end & 0xff);
 		}
-		if (result != ginSuccess)
-			leaveError(result, world, epoch, epoch - 1);
 		return result;
 	}
 
-	GIN_FN void leaveError(ginResult_t result, int peer, uint64_t expected, uint64_t seen) const
+	/* The world rank that a round notifies. */
+	GIN_FN int peerOf(uint32_t round) const
 	{
-		ginErrorLeave(dc.self, result, ginCallBarrier, 0, peer, index, expected, seen);
+		int peer = (team.rank + static_cast<int>(1u << round)) % team.nRanks;
+		return ginTeamToWorld(dc, team, peer);
+	}
+
+	/* Sets the word of a round at its peer. A post to the proxy waits for room here. */
+	GIN_FN ginResult_t notify(uint32_t round, uint64_t epoch, uint64_t timeout,
+				  uint64_t from) const
+	{
+		struct ginQueue *queue = dc.queues + index % dc.contexts;
+		auto post = [&](uint32_t how) {
+			return tell(dc.self, team.nRanks, team.rank, team.stride, index, round,
+				    epoch, how, timeout, from);
+		};
+		uint64_t posted = routes & GIN_ROUTES_PROXY ? ginPost(dc.self, queue, 0, -1, 0,
+								      timeout, waitsFor(from), post)
+							    : post(0);
+		if (posted & GIN_QUEUE_FAILED)
+			leaveError(ginPostedResult(posted), peerOf(round), epoch, epoch - 1);
+		return ginPostedResult(posted);
 	}
 
 	/* Which class of agents writes the word of a round at this rank. */
 	GIN_FN ginWriterClass writer(uint32_t round) const
 	{
+		if (routes == GIN_ROUTES_DIRECT)
+			return ginWriterGpu;
 		if (dc.route != ginRouteNone)
 			return writerOf(dc.route);
 		int back = static_cast<int>((1u << round) % nRanks());
@@ -209,97 +260,130 @@ private:
 		       wordIndex(round) * (by == ginWriterCpu ? GIN_CPU_WORD_STRIDE : 1);
 	}
 
-	/* Waits for one word. *start: when the whole wait began. B, acquire end. */
-	GIN_FN ginResult_t await(const uint64_t *word, uint64_t epoch, const ginOptions &options,
-				 uint64_t *start) const
-	{
-		auto look = [word] { return ginBarrierObserve(word); };
-		struct ginPoll poll = ginPollStart(dc, options);
-		uint64_t seen;
-		poll.start = poll.looked = *start;
-		ginResult_t result = ginPollUntil(poll, look, epoch, 64, &seen);
-		*start = poll.start;
-		if (result != ginSuccess)
-			leaveError(result, poll.failed, epoch, seen);
-		return result;
-	}
+	/*
+	 * The functions below are not inlined, and take scalars (detail/how.cuh): `self` is
+	 * ginDevComm.self, the three numbers of a team are ginTeam's, `from` is packed.
+	 */
 
-	/* Waits for the words of all ranks, with one timeout from one start. */
-	GIN_FN ginResult_t awaitAll(uint64_t epoch, const ginOptions &options) const
-	{
-		uint64_t start = 0;
-		ginResult_t result = ginSuccess;
-		GIN_NO_UNROLL
-		for (uint32_t peer = 0; result == ginSuccess && peer < nRanks(); peer++)
-			if (peer != static_cast<uint32_t>(team.rank))
-				result = await(dc.signal[ginWriterGpu] + wordIndex(peer), epoch,
-					       options, &start);
-		return result;
-	}
-
-	GIN_FN ginResult_t rounds(uint64_t epoch, const ginOptions &options) const
-	{
-		uint64_t start = 0;
-		ginResult_t result = ginSuccess;
-		for (uint32_t k = 0; result == ginSuccess && (1u << k) < nRanks(); k++) {
-			if (k)
-				result = notify(k, epoch, options);
-			if (result == ginSuccess)
-				result = await(wordOf(k), epoch, options, &start);
-		}
-		return result;
-	}
-
-	/* The first loads of all words: most waits end here. B, acquire end. */
-	GIN_FN bool arrived(uint64_t epoch) const
+	/*
+	 * The first loads of the words of all ranks: most waits end here. No call inside, so that
+	 * nothing but a compare stands between two loads. B, acquire end.
+	 */
+	GIN_FN_COLD static bool arrived(const uint64_t *words, uint32_t nRanks, int rank,
+					uint64_t epoch)
 	{
 		bool all = true;
 		GIN_NO_UNROLL
-		for (uint32_t peer = 0; all && peer < nRanks(); peer++) {
-			const uint64_t *word = dc.signal[ginWriterGpu] + wordIndex(peer);
-			auto look = [word] { return ginBarrierObserve(word); };
-			if (peer != static_cast<uint32_t>(team.rank))
+		for (uint32_t peer = 0; all && peer < nRanks; peer++, words++) {
+			auto look = [words] { return ginBarrierObserve(words); };
+			if (peer != static_cast<uint32_t>(rank))
 				all = ginLookBriefly(look, epoch, 64);
 		}
 		return all;
 	}
 
-	/* The options of a wait, which depends on the team unless the caller names peers. */
-	GIN_FN ginOptions onTeam(ginOptions options) const
+	/* Waits until everything that this rank has posted to the team, in any context, is done. */
+	GIN_FN_COLD static ginResult_t drain(const ginDevComm *self, int nRanks, int rank,
+					     int stride, uint32_t index, uint64_t epoch,
+					     uint64_t timeout, uint64_t from)
 	{
-		if (!options.from.count)
-			options.from = teamSet();
-		return options;
-	}
-
-	/* The longer wait. Cold, so it takes dc.self: see wait.cuh. */
-	GIN_FN_COLD static ginResult_t awaitLong(const ginDevComm *dc, ginTeam team, uint32_t index,
-						 uint64_t epoch, ginOptions options)
-	{
-		const GinBarrier barrier(*dc, team, index);
-		return barrier.awaitAll(epoch, barrier.onTeam(options));
-	}
-
-	GIN_FN ginResult_t finish(const ginOptions &options) const
-	{
-		uint64_t epoch = next();
+		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, index);
+		const uint64_t members = ginFromPack(barrier.teamSet());
 		ginResult_t result = ginSuccess;
-		if (!isFlat())
-			result = rounds(epoch, onTeam(options));
-		else if (!arrived(epoch))
-			result = awaitLong(dc.self, team, index, epoch, options);
-		if (result == ginSuccess)
-			ginLocalStore(&dc.epoch[index], epoch);
+		from = barrier.waitsFor(from);
+		if (ginHasProxy<routes>(*self))
+			result = ginRingDrain(self, members, timeout, from);
+		if (ginHasNic<routes>(*self))
+			result =
+				ginGdakiDrain(self, index % self->contexts, members, timeout, from);
+		if (result != ginSuccess)
+			ginErrorLeave(self, result, ginCallBarrier, 0, -1, index, epoch, epoch - 1);
 		return result;
 	}
 
-	GIN_FN uint32_t nRanks() const { return static_cast<uint32_t>(team.nRanks); }
-
-	GIN_FN ginPeerSet teamSet() const
+	/*
+	 * Sets the word of a round at its peer. B, release end: pairs with ginBarrierObserve in
+	 * await() at the peer. A network route posts a store of the word; barrier `index` uses one
+	 * context. Returns the outcome as ginPostNow() does, with any error in GIN_QUEUE_FAILED.
+	 */
+	GIN_FN_COLD static uint64_t tell(const ginDevComm *self, int nRanks, int rank, int stride,
+					 uint32_t index, uint32_t round, uint64_t epoch,
+					 uint32_t how, uint64_t timeout, uint64_t from)
 	{
-		return {static_cast<uint32_t>(ginTeamToWorld(dc, team, 0)), nRanks(),
-			static_cast<uint32_t>(team.stride)};
+		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, index);
+		int world = barrier.peerOf(round);
+		struct ginPeer to = ginPeerObserve(&self->peers[world]);
+		if (to.state != ginPeerAlive)
+			return ginPostedFailed(ginPeerLost(&self->abortLine->word));
+		if (to.route != ginRouteDirect)
+			return barrier.post(world, round, epoch, how, timeout,
+					    barrier.waitsFor(from));
+		if (!(routes & GIN_ROUTES_DIRECT))
+			return ginPostedFailed(ginErrorUnsupported);
+		ginBarrierRelease();
+		ginBarrierTell(to.signals + barrier.wordIndex(round), epoch);
+		return GIN_POSTED_NOTHING;
+	}
+
+	GIN_FN uint64_t post(int world, uint32_t round, uint64_t epoch, uint32_t how,
+			     uint64_t timeout, uint64_t from) const
+	{
+		const uint32_t context = index % dc.contexts;
+		if (ginHasNic<routes>(dc))
+			return ginPostedBy(ginGdakiBarrierSet(
+				dc.self, ginGdakiQueue(dc, context, world), &dc.peers[world],
+				wordIndex(round), epoch, timeout, from));
+		if (!ginHasProxy<routes>(dc))
+			return ginPostedFailed(ginErrorUnsupported);
+		return ginProxyBarrierSet(dc.queues + context, world,
+					  index * GIN_BARRIER_ROUNDS + round, epoch, how);
+	}
+
+	/*
+	 * Waits for the word of a round. `end`: of ginPollEnd(), of the words before. Returns that of this
+	 * word, or GIN_QUEUE_FAILED and the error, after leaving its record. B, acquire end.
+	 */
+	GIN_FN_COLD static uint64_t await(const ginDevComm *self, int nRanks, int rank, int stride,
+					  uint32_t index, uint32_t round, uint64_t epoch,
+					  uint64_t end, uint64_t timeout, uint64_t from)
+	{
+		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, index);
+		const uint64_t *word = barrier.wordOf(round);
+		auto look = [word] { return ginBarrierObserve(word); };
+		struct ginPoll poll = ginPollFor(self, timeout, barrier.waitsFor(from));
+		uint64_t seen = 0;
+		ginPollResume(poll, end);
+		ginResult_t result = ginPollUntil(poll, look, epoch, 64, &seen);
+		if (result == ginSuccess)
+			return ginPollEnd(poll);
+		ginErrorLeave(self, result, ginCallBarrier, 0, poll.failed, index, epoch, seen);
+		return GIN_QUEUE_FAILED | static_cast<uint64_t>(result);
+	}
+
+	/* Waits for the words of all ranks of a flat barrier, with one timeout. */
+	GIN_FN_COLD static ginResult_t awaitAll(const ginDevComm *self, int nRanks, int rank,
+						int stride, uint32_t index, uint64_t epoch,
+						uint64_t timeout, uint64_t from)
+	{
+		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, index);
+		const uint64_t *word = self->signal[ginWriterGpu] + barrier.wordIndex(0);
+		struct ginPoll poll = ginPollFor(self, timeout, barrier.waitsFor(from));
+		ginResult_t result = ginSuccess;
+		GIN_NO_UNROLL
+		for (int peer = 0; result == ginSuccess && peer < nRanks; peer++, word++) {
+			auto look = [word] { return ginBarrierObserve(word); };
+			uint64_t seen = 0;
+			if (peer != rank)
+				result = ginPollUntil(poll, look, epoch, 64, &seen);
+			if (result != ginSuccess)
+				ginErrorLeave(self, result, ginCallBarrier, 0, poll.failed, index,
+					      epoch, seen);
+		}
+		return result;
 	}
 };
+
+/* For every route. */
+using GinBarrier = GinBarrierOn<GIN_ROUTES_ALL>;
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * context.cuh - class Gin: the calls on one context of a device communicator
+ * context.cuh - class GinOn and Gin: the calls on one context of a device communicator
  */
 #ifndef GIN_CONTEXT_CUH
 #define GIN_CONTEXT_CUH
@@ -22,24 +22,36 @@ struct ginRequest {
  * A call with a coop is made by all threads of the coop with equal arguments, and returns one
  * result to all of them. A call that names a peer takes a world rank, or a team and a rank of the
  * team. Offsets and sizes are bytes. Arguments are not checked.
+ *
+ * `routes` is the set of routes, GIN_ROUTES_... of abi.h, that the kernel is compiled for. Calls
+ * whose peer is on another route return ginErrorUnsupported; waits and flush() leave out signals
+ * and posts of other routes. ginDevCommRequirements_t.routes makes the host check the routes of all
+ * peers.
  */
-class Gin : public GinContext
+template <uint32_t routes> class GinOn : public GinContext<routes>
 {
+	using Base = GinContext<routes>;
+
 public:
-	GIN_FN Gin(const ginDevComm &devComm, uint32_t contextIndex,
-		   ginSharing contextSharing = ginSharingGpu)
-	    : GinContext(devComm, contextIndex, contextSharing)
+	using Base::context;
+	using Base::dc;
+	using Base::sharing;
+
+	GIN_FN GinOn(const ginDevComm &devComm, uint32_t contextIndex,
+		     ginSharing contextSharing = ginSharingGpu)
+	    : Base(devComm, contextIndex, contextSharing)
 	{
 	}
 
 	/*
 	 * Writes `bytes` bytes from offset srcOff of this rank's part of srcWin to offset dstOff of
 	 * the peer's part of dstWin, then does `remote` at the peer and, once the source bytes may
-	 * be reused, `local` on this rank. On the direct route all threads of the coop copy; on the
-	 * other routes one thread posts, and the source is read later. `bytes` may be 0, and `peer`
-	 * this rank.
+	 * be reused, `local` on this rank. On the direct route all threads of the coop copy, or one
+	 * thread waits for a copy engine (options.copyBy); on the other routes one thread posts, and
+	 * the source is read later. `bytes` may be 0, and `peer` this rank.
 	 *
-	 * ginErrorTimeout: the queue stayed full, and nothing is posted. ginErrorPeer,
+	 * ginErrorTimeout: the queue stayed full, and nothing is posted; or a copy engine is late:
+	 * flush() waits until it leaves source and target alone. ginErrorPeer,
 	 * ginErrorAborted: neither action is done; the target may have been written in part.
 	 */
 	template <class Remote = GinNone, class Local = GinNone, class Coop = GinThread>
@@ -83,8 +95,11 @@ public:
 		struct ginSignalOp op = ginSignalOf(remote);
 		if (networked() && beyondAll(op))
 			return refuse(coop, ginCallPutValue, peer);
-		if (queued(peer))
-			return valueNetwork(peer, dstWin, dstOff, value, op, coop, options);
+		const uint32_t route = routeTo(peer);
+		if (route != ginRouteDirect)
+			return valueNetwork(route, peer, dstWin, dstOff, value, op, coop, options);
+		if (withoutDirect())
+			return refuse(coop, ginCallPutValue, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		ginResult_t result = usable(to);
 		if (result == ginSuccess && coop.thread_rank() == 0)
@@ -105,14 +120,21 @@ public:
 			       ginOptions options = {}) const
 	{
 		coop.sync(); /* no thread of the coop still uses the overwritten bytes */
-		if (queued(peer))
-			return getNetwork(peer, srcWin, srcOff, dstWin, dstOff, bytes, coop,
+		const uint32_t route = routeTo(peer);
+		if (route != ginRouteDirect)
+			return getNetwork(route, peer, srcWin, srcOff, dstWin, dstOff, bytes, coop,
 					  options);
+		if (withoutDirect())
+			return refuse(coop, ginCallGet, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
-		const char *src = ginWindowAt(srcWin, peer).address + srcOff;
-		bool moved = ginMove(own(dstWin, dstOff), src, bytes, coop, options,
-				     [&] { return to.state == ginPeerAlive; });
-		ginResult_t result = ginAgree(coop, moved ? ginSuccess : lost());
+		ginResult_t result;
+		if (byEngine(peer, false, bytes, coop, options))
+			result = copyByEngine(true, peer, srcWin, srcOff,
+					      ginSourceIn(dstWin, dstOff), bytes, coop, options);
+		else
+			result = getByThreads(to, peer, srcWin, srcOff, own(dstWin, dstOff), bytes,
+					      coop, options);
+		result = ginAgree(coop, result);
 		return act(coop, ginCallGet, to, peer, result, ginSignalOf(GinNone{}), UINT32_MAX,
 			   options);
 	}
@@ -130,13 +152,18 @@ public:
 			      "signal needs a remote action");
 		struct ginSignalOp op = ginSignalOf(remote);
 		coop.sync(); /* the signal covers what the coop put */
-		uint64_t *known = op.at ? nullptr : ginDirectSignals(dc, peer);
+		uint64_t *known = op.at || withoutDirect() ? nullptr : ginDirectSignals(dc, peer);
 		if (known)
 			return signalDirect(coop, peer, known, op, options);
-		if (networked() && (queued(peer) || byAgent(op)))
-			return postSignal(coop, ginCallSignal, peer, op, options);
-		return signalDirect(coop, peer, ginPeerObserve(&dc.peers[peer]).signals, op,
-				    options);
+		const uint32_t route = routeTo(peer);
+		if (route != ginRouteDirect)
+			return postSignal(coop, route, ginCallSignal, peer, op, options);
+		if (networked() && byAgent(op))
+			return postSignal(coop, networkRoute(), ginCallSignal, peer, op, options);
+		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
+		if (withoutDirect() || (routes == GIN_ROUTES_DIRECT && to.route != ginRouteDirect))
+			return refuse(coop, ginCallSignal, peer);
+		return signalDirect(coop, peer, to.signals, op, options);
 	}
 
 	/*
@@ -153,12 +180,12 @@ public:
 								ginOptions options = {}) const
 	{
 		ginBits<Word> *word = nullptr;
-		if (win.table->agent != ginAgentGpu)
-			return postAtomic<Word>(ginOpFetchAdd, peer, win, off, value, 0, old,
-						options);
+		if (withoutDirect() || win.table->agent != ginAgentGpu)
+			return Base::template postAtomic<ginOpFetchAdd, Word>(peer, win, off, value,
+									      Word{}, old, options);
 		ginResult_t result = atomicWord(peer, win, off, &word);
 		if (result == ginSuccess)
-			keep<Word>(ginAtomicAdd(word, static_cast<ginBits<Word>>(value)), old);
+			keep(ginAtomicAdd(word, static_cast<ginBits<Word>>(value)), old);
 		return result;
 	}
 
@@ -170,14 +197,14 @@ public:
 					     ginOptions options = {}) const
 	{
 		ginBits<Word> *word = nullptr;
-		if (win.table->agent != ginAgentGpu)
-			return postAtomic<Word>(ginOpCompareSwap, peer, win, off, value, compare,
-						old, options);
+		if (withoutDirect() || win.table->agent != ginAgentGpu)
+			return Base::template postAtomic<ginOpCompareSwap, Word>(
+				peer, win, off, value, compare, old, options);
 		ginResult_t result = atomicWord(peer, win, off, &word);
 		if (result == ginSuccess)
-			keep<Word>(ginAtomicCas(word, static_cast<ginBits<Word>>(compare),
-						static_cast<ginBits<Word>>(value)),
-				   old);
+			keep(ginAtomicCas(word, static_cast<ginBits<Word>>(compare),
+					  static_cast<ginBits<Word>>(value)),
+			     old);
 		return result;
 	}
 
@@ -186,11 +213,12 @@ public:
 				      ginSame<Word> *old = nullptr, ginOptions options = {}) const
 	{
 		ginBits<Word> *word = nullptr;
-		if (win.table->agent != ginAgentGpu)
-			return postAtomic<Word>(ginOpSwap, peer, win, off, value, 0, old, options);
+		if (withoutDirect() || win.table->agent != ginAgentGpu)
+			return Base::template postAtomic<ginOpSwap, Word>(peer, win, off, value,
+									  Word{}, old, options);
 		ginResult_t result = atomicWord(peer, win, off, &word);
 		if (result == ginSuccess)
-			keep<Word>(ginAtomicSwap(word, static_cast<ginBits<Word>>(value)), old);
+			keep(ginAtomicSwap(word, static_cast<ginBits<Word>>(value)), old);
 		return result;
 	}
 
@@ -204,11 +232,9 @@ public:
 	GIN_FN ginResult_t flush(Coop coop = {}, ginOptions options = {}) const
 	{
 		coop.sync();
-		if (!networked())
+		if (!networked() && !byProxy())
 			return ginSuccess;
-		if (dc.sendQueues)
-			return awaitNic(coop, -1, 0, options);
-		return await(coop, dc.nRanks, ginLocalLoad(&queue()->posted[dc.nRanks]), options);
+		return awaitPosts(coop, -1, 0, options);
 	}
 
 	/* flush() for one peer in two steps: flushAsync() takes a ticket, wait() waits for it. */
@@ -217,7 +243,7 @@ public:
 	{
 		coop.sync();
 		uint64_t ticket = 0;
-		if (dc.queues)
+		if (byProxy())
 			ticket = ginLocalLoad(&queue()->posted[peer]);
 		else if (struct ginSendQueue *q = sendQueue(peer))
 			ticket = coop.thread_rank() == 0 ? ginGetsTicket(q, sharing)
@@ -232,11 +258,8 @@ public:
 		coop.sync();
 		if (!request.opaque[1])
 			return ginSuccess;
-		if (dc.sendQueues)
-			return awaitNic(coop, static_cast<int>(request.opaque[0]),
-					request.opaque[1], options);
-		return await(coop, static_cast<uint32_t>(request.opaque[0]), request.opaque[1],
-			     options);
+		return awaitPosts(coop, static_cast<int>(request.opaque[0]), request.opaque[1],
+				  options);
 	}
 
 	/*
@@ -245,7 +268,7 @@ public:
 	GIN_FN uint64_t readSignal(uint32_t id) const
 	{
 		const size_t at = wordIndex(id);
-		return gpuSignals(at)() + (dc.signalMirror ? ginSignalObserve(cpuSignal(at)) : 0);
+		return gpuSignals(at)() + (cpuSignals() ? ginSignalObserve(cpuSignal(at)) : 0);
 	}
 
 	GIN_FN uint64_t readSignal(ginWindow_t win, size_t off) const
@@ -289,6 +312,8 @@ public:
 		if (only)
 			return pollFor(ginCallWaitSignal, id, ginWordLook{only}, least, coop,
 				       options);
+		if (routes == GIN_ROUTES_DIRECT) /* no direct peer raises signals */
+			return refuse(coop, ginCallWaitSignal, -1);
 		ginResult_t result = ginSuccess;
 		if (ginLeads(coop))
 			result = pollOn(ginCallWaitSignal, id, signalLook(wordIndex(id)), least,
@@ -302,6 +327,29 @@ public:
 	{
 		return pollFor(ginCallWaitSignal, UINT32_MAX, ginWordLook{ownWord(win, off)}, least,
 			       coop, options);
+	}
+
+	/*
+	 * The aligned word of 4 or 8 bytes at offset `off` of this rank's part of `win`, which one
+	 * rank writes, by putValue() or as bytes of a put. The value is a whole one. It tells
+	 * nothing about other bytes, not even of its own put. A word that is written again before
+	 * its writer knows that the old value was seen may keep the old value: puts have no order.
+	 */
+	template <class Word = uint64_t> GIN_FN Word readValue(ginWindow_t win, size_t off) const
+	{
+		return static_cast<Word>(Base::template valueLook<Word>(win, off)());
+	}
+
+	/* Waits until the word is at least `least`, as waitSignal() does. */
+	template <class Word = uint64_t, class Coop = GinThread>
+	GIN_FN ginResult_t waitValue(ginWindow_t win, size_t off, ginSame<Word> least,
+				     Coop coop = {}, ginOptions options = {}) const
+	{
+		if (sizeof(Word) == 4 && options.bits > 32)
+			options.bits = 32;
+		return pollFor(ginCallWaitValue, UINT32_MAX,
+			       Base::template valueLook<Word>(win, off),
+			       static_cast<ginBits<Word>>(least), coop, options);
 	}
 
 	/*
@@ -360,10 +408,10 @@ public:
 	 */
 	GIN_FN uint64_t readCounter(uint32_t id) const
 	{
-		if (dc.sendQueues)
-			ginGdakiCreditCounters(sender());
+		if (byNic())
+			ginGdakiCreditCounters(dc.self, context, howWait());
 		uint64_t sum = ginCounterObserve(counterWord(id));
-		return dc.queues ? sum + ginDoneObserve(hostCounterWord(id)) : sum;
+		return dc.counterMirror ? sum + ginDoneObserve(hostCounterWord(id)) : sum;
 	}
 
 	/* Sets a counter to 0, by one thread. No put with this counter may be under way. */
@@ -381,9 +429,9 @@ public:
 	GIN_FN ginResult_t waitCounter(uint32_t id, uint64_t least, Coop coop = {},
 				       ginOptions options = {}) const
 	{
-		if (dc.sendQueues)
+		if (byNic())
 			return waitCounterNic(id, least, coop, options);
-		struct ginMirroredWord *failed = dc.queues ? &queue()->failed[1] : nullptr;
+		struct ginMirroredWord *failed = byProxy() ? &queue()->failed[1] : nullptr;
 		return pollFor(ginCallWaitCounter, id, counterLook(id), least, coop, options,
 			       failed);
 	}
@@ -444,6 +492,53 @@ public:
 	{
 		return flushAsync(ginTeamToWorld(dc, team, peer), args...);
 	}
+
+private:
+	using Base::act;
+	using Base::alive;
+	using Base::atomicWord;
+	using Base::awaitPosts;
+	using Base::beyondAll;
+	using Base::byAgent;
+	using Base::byEngine;
+	using Base::byNic;
+	using Base::byProxy;
+	using Base::copyByEngine;
+	using Base::counterIndex;
+	using Base::counterLook;
+	using Base::counterWord;
+	using Base::cpuSignal;
+	using Base::cpuSignals;
+	using Base::getByThreads;
+	using Base::getNetwork;
+	using Base::gpuSignals;
+	using Base::hostCounterWord;
+	using Base::howWait;
+	using Base::keep;
+	using Base::lost;
+	using Base::networkRoute;
+	using Base::networked;
+	using Base::onlySignal;
+	using Base::own;
+	using Base::ownWord;
+	using Base::pollFor;
+	using Base::pollOn;
+	using Base::postSignal;
+	using Base::putSource;
+	using Base::queue;
+	using Base::refuse;
+	using Base::routeTo;
+	using Base::sendQueue;
+	using Base::signalDirect;
+	using Base::signalLook;
+	using Base::usable;
+	using Base::valueNetwork;
+	using Base::waitCounterNic;
+	using Base::withoutDirect;
+	using Base::wordIndex;
 };
+
+/* For every route. */
+using Gin = GinOn<GIN_ROUTES_ALL>;
 
 #endif

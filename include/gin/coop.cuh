@@ -259,7 +259,7 @@ template <class Coop> GIN_FN constexpr auto ginInFlight(int) -> decltype(Coop::i
 
 template <class Coop> GIN_FN constexpr uint32_t ginInFlight(long)
 {
-	return 8;
+	return 4;
 }
 
 template <class Coop> GIN_FN constexpr auto ginFixedSize(int) -> decltype(Coop::fixedSize)

@@ -22,6 +22,7 @@
 
 #include "barrier.cuh"
 #include "context.cuh"
+#include "packets.cuh"
 
 #ifndef GIN_C_FN
 #define GIN_C_FN GIN_FN
@@ -208,6 +209,28 @@ GIN_C_FN ginResult_t ginWaitSignal(const ginDevComm *dc, uint32_t context,
 	return gin.waitSignal(static_cast<uint32_t>(where), least, all, ginTimeout(timeout));
 }
 
+/* A word of `bytes` bytes: 4 or 8. */
+GIN_C_FN uint64_t ginReadValue(const ginDevComm *dc, uint32_t context, struct ginWindowTable *win,
+			       uint64_t off, uint32_t bytes)
+{
+	Gin gin(*dc, context);
+	return bytes == 4 ? gin.readValue<uint32_t>({win}, off) : gin.readValue({win}, off);
+}
+
+GIN_C_FN ginResult_t ginWaitValue(const ginDevComm *dc, uint32_t context,
+				  struct ginWindowTable *win, uint64_t off, uint32_t bytes,
+				  uint64_t least, uint32_t coop, uint64_t timeout)
+{
+	Gin gin(*dc, context);
+	GinAnyCoop all = {coop};
+	if (bytes == 4)
+		return gin.waitValue<uint32_t>({win}, off, static_cast<uint32_t>(least), all,
+					       ginTimeout(timeout));
+	if (bytes == 8)
+		return gin.waitValue({win}, off, least, all, ginTimeout(timeout));
+	return ginErrorInvalidArgument;
+}
+
 GIN_C_FN uint64_t *ginSignalShadow(const ginDevComm *dc, uint32_t context, uint32_t id)
 {
 	return Gin(*dc, context).signalShadow(id);
@@ -270,6 +293,25 @@ GIN_C_FN ginResult_t ginBarrierSync(const ginDevComm *dc, int nRanks, int rank, 
 {
 	return GinBarrier(*dc, {nRanks, rank, stride}, index)
 		.sync(GinAnyCoop{coop}, ginTimeout(timeout));
+}
+
+/* The members of a ginPacketBox, then a call of GinPackets. */
+GIN_C_FN ginResult_t ginPacketsSend(const ginDevComm *dc, uint32_t context,
+				    struct ginWindowTable *win, uint64_t off, uint32_t most,
+				    uint32_t signals, int peer, const void *src, uint32_t bytes,
+				    uint32_t coop, uint64_t timeout)
+{
+	return GinPackets(*dc, context, {{win}, off, most, signals}, peer)
+		.send(src, bytes, GinAnyCoop{coop}, ginTimeout(timeout));
+}
+
+GIN_C_FN ginResult_t ginPacketsReceive(const ginDevComm *dc, uint32_t context,
+				       struct ginWindowTable *win, uint64_t off, uint32_t most,
+				       uint32_t signals, int peer, void *dst, uint32_t bytes,
+				       uint32_t coop, uint64_t timeout)
+{
+	return GinPackets(*dc, context, {{win}, off, most, signals}, peer)
+		.receive(dst, bytes, GinAnyCoop{coop}, ginTimeout(timeout));
 }
 
 GIN_C_FN void *ginPointer(struct ginWindowTable *window, uint64_t offset, int peer)

@@ -152,6 +152,9 @@ struct ginPeerSet {
 	uint32_t stride = 1;
 };
 
+/* What copies bytes to or from a direct peer; see ginOptions.copyBy. */
+enum ginCopyBy { ginCopyAuto = 0, ginCopyThreads = 1, ginCopyEngine = 2 };
+
 struct ginOptions {
 	/* Nanoseconds that the call may wait; 0: ginDevComm.timeout. */
 	uint64_t timeout = 0;
@@ -193,6 +196,14 @@ struct ginOptions {
 	 */
 	void *scratch = nullptr;
 	uint32_t scratchBytes = 0;
+
+	/*
+	 * Puts to direct peers and gets from them, where the communicator has a proxy:
+	 * ginCopyEngine lets a copy engine copy, ginCopyThreads the threads of the coop. By default
+	 * a copy engine makes long copies of a thread or a warp (GIN_COPY_ENGINE_BYTES), threads
+	 * make all other copies. The contract of the call does not depend on it.
+	 */
+	ginCopyBy copyBy = ginCopyAuto;
 };
 
 /* Options with a timeout in nanoseconds; the defaults otherwise. */

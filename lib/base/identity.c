@@ -2,6 +2,7 @@
 /* identity.c - what a rank sends about itself, and which host it is on */
 #include "identity.h"
 
+#include <ctype.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <pthread.h>
@@ -106,6 +107,9 @@ ginResult_t identityMake(struct identity *me)
 void identityBound(struct identity *received)
 {
 	received->host[sizeof(received->host) - 1] = '\0';
+	for (char *c = received->host; *c; c++) /* it goes to log lines */
+		if (!isprint((unsigned char)*c))
+			*c = '?';
 	if (received->addresses > IDENTITY_ADDRESSES)
 		received->addresses = IDENTITY_ADDRESSES;
 }

@@ -30,7 +30,7 @@ uint64_t identityHostId(void);
 /* Fills in all members except `port`. */
 ginResult_t identityMake(struct identity *me);
 
-/* Makes an identity that another rank sent safe to read: the host ends, addresses are counted. */
+/* Makes an identity that another rank sent safe to read: the host is text, addresses are counted. */
 void identityBound(struct identity *received);
 
 static inline int identitySameHost(const struct identity *a, const struct identity *b)

@@ -19,6 +19,18 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			    .choices = "auto|pmix|tcp|self",
 			    .preset = "auto",
 			    .meaning = "how the ranks find each other"},
+	[paramCopyEngine] = {.name = "GIN_COPY_ENGINE",
+			     .choices = "auto|on|off",
+			     .preset = "auto",
+			     .meaning = "copy engines for long puts and gets between direct "
+					"peers; auto: where the communicator has a proxy"},
+	[paramCopyEngineBytes] = {.name = "GIN_COPY_ENGINE_BYTES",
+				  .isNumber = 1,
+				  .least = 1,
+				  .most = 1000000000,
+				  .preset = "262144",
+				  .meaning = "puts and gets by one thread use a copy engine from "
+					     "this many bytes on, unless their options choose"},
 	[paramGdakiDoorbells] = {.name = "GIN_GDAKI_DOORBELLS",
 				 .isNumber = 1,
 				 .least = 1,
@@ -208,8 +220,11 @@ const char *paramShown(enum param param)
 	return table[param].isSecret && *paramText(param) ? "(set)" : paramText(param);
 }
 
+/* Variables GIN_EP_... are read by libgin-ep and gin_ep. */
 static int known(const char *entry)
 {
+	if (!strncmp(entry, "GIN_EP_", 7))
+		return 1;
 	for (int p = 0; p < PARAM_COUNT; p++) {
 		size_t length = strlen(table[p].name);
 		if (!strncmp(entry, table[p].name, length) && entry[length] == '=')

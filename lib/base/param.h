@@ -13,6 +13,8 @@
 enum param {
 	paramBackend,
 	paramBootstrap,
+	paramCopyEngine,
+	paramCopyEngineBytes,
 	paramGdakiDoorbells,
 	paramGdakiQueues,
 	paramHostId,
@@ -38,6 +40,7 @@ enum param {
 
 /* Values of the variables with choices, in the order of the choices in the table. */
 enum { bootstrapAuto, bootstrapPmix, bootstrapTcp, bootstrapSelf };
+enum { copyEngineAuto, copyEngineOn, copyEngineOff };
 enum { gdakiQueuesGpu, gdakiQueuesHost };
 enum { proxyAffinityNear, proxyAffinityCpu, proxyAffinityNone };
 enum { proxyFenceAuto, proxyFenceSystem };

@@ -157,12 +157,14 @@ void socketPatience(int fd, unsigned seconds)
 	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
 }
 
-int socketIsFull(int fd)
+uint64_t socketUnanswered(int fd)
 {
 	struct tcp_info info = {0};
 	socklen_t length = sizeof(info);
 
-	return !getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) && !info.tcpi_unacked;
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length))
+		return UINT64_MAX;
+	return info.tcpi_last_ack_recv * (SECOND / 1000);
 }
 
 /*

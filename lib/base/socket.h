@@ -42,8 +42,8 @@ int socketAccept(int listener, uint64_t deadline);
  */
 void socketPatience(int fd, unsigned seconds);
 
-/* Does unsent data wait although the other host has acknowledged all that was sent? */
-int socketIsFull(int fd);
+/* Nanoseconds since the other host last acknowledged anything; UINT64_MAX: not known. */
+uint64_t socketUnanswered(int fd);
 
 /* All bytes, or -1: ETIMEDOUT, ECONNRESET when the peer has closed, or the kernel's errno. */
 int socketSend(int fd, const void *data, size_t bytes, uint64_t deadline);

@@ -22,6 +22,7 @@
 #define STRANGERS_MOST 64
 #define STRANGERS_LEAST 4
 #define STRANGER_MS 50	  /* a stranger is closed for a newer one after this time at the earliest */
+#define NEWS_MS 100	  /* between two questions for news that have no descriptor */
 #define REPORT_SECONDS 10 /* between two log lines about refused connections */
 
 struct stranger {
@@ -199,13 +200,13 @@ static uint64_t makeRoom(struct reception *r, uint64_t now)
 	return 0;
 }
 
-/* The bootstrap may know that a rank which should connect, here or elsewhere, has died. */
-static ginResult_t readNews(struct control *c)
+ginResult_t controlReadNews(struct control *c)
 {
 	char why[SENTENCE_BYTES];
+	int lost = c->news.lost(c->news.arg, why);
 
-	if (c->news.lost(c->news.arg, why))
-		return fail(ginErrorBootstrap, "%s", why);
+	if (lost)
+		return fail((ginResult_t)lost, "%s", why);
 	c->news.fd = -1;
 	return ginSuccess;
 }
@@ -219,6 +220,8 @@ static ginResult_t turn(struct reception *r, uint64_t until)
 
 	if (room && room < until)
 		until = room;
+	if (r->c->news.isAsked && until > now + NEWS_MS * (SECOND / 1000))
+		until = now + NEWS_MS * (SECOND / 1000);
 	fds[0] = (struct pollfd){.fd = room ? -1 : r->c->listener, .events = POLLIN};
 	for (int i = 0; i < n; i++)
 		fds[1 + i] = (struct pollfd){.fd = r->stranger[i].fd, .events = POLLIN};
@@ -229,7 +232,7 @@ static ginResult_t turn(struct reception *r, uint64_t until)
 		if (fds[1 + i].revents)
 			admitStranger(r, i);
 	if (r->missing && fds[1 + n].revents)
-		return readNews(r->c);
+		return controlReadNews(r->c);
 	return fds[0].revents && r->missing ? acceptStranger(r) : ginSuccess;
 }
 
@@ -240,6 +243,8 @@ static ginResult_t acceptAll(struct reception *r, uint64_t deadline)
 
 	while (r->missing) {
 		ginResult_t result = turn(r, deadline < warn ? deadline : warn);
+		if (result == ginSuccess && r->missing && c->news.isAsked)
+			result = controlReadNews(r->c);
 		if (result != ginSuccess)
 			return result;
 		uint64_t now = clockNow();

@@ -29,7 +29,8 @@ struct controlLink {
 	int fd;
 	int rank;
 	int left;	   /* the rank sent a farewell: the end of the connection is no failure */
-	int patient;	   /* the peer's window is closed: its process does not read */
+	int patient;	   /* the peer's process does not read, but its kernel answers */
+	uint64_t moved;	   /* when the socket last took bytes of `out`, or `out` was empty */
 	struct buffer in;  /* a message of which a part has arrived; used by the thread only */
 	struct buffer out; /* messages that did not fit the socket's buffer; under the lock */
 	size_t sent;	   /* bytes of `out` that are sent */
@@ -53,9 +54,13 @@ struct controlGather {
  */
 typedef void (*controlFailure_t)(void *arg, int rank, ginResult_t result);
 
-/* News from the bootstrap while the tree connects: see struct bootstrapOps. fd -1: none. */
+/*
+ * News from the bootstrap while the tree connects: see struct bootstrapOps. fd -1: none, unless
+ * `isAsked`, when lost() is called again and again.
+ */
 struct controlNews {
 	int fd;
+	int isAsked;
 	int (*lost)(void *arg, char *why);
 	void *arg;
 };

@@ -10,10 +10,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "lib/base/auth.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/param.h"
-#include "lib/base/random.h"
 
 struct handleMessage {
 	uint32_t rank;
@@ -26,18 +26,30 @@ union handleAncillary {
 	char bytes[CMSG_SPACE(sizeof(int))];
 };
 
-/* The name has a part that cannot be guessed; the mode keeps other users out as well. */
-static ginResult_t bindOwn(struct handles *h, struct sockaddr_un *name)
+/*
+ * The name of a rank's socket. All ranks can derive it from the communicator's key, to remove the
+ * name of a rank that was killed; nobody else can guess it.
+ */
+static int socketName(const struct control *c, int rank, char *out, size_t bytes)
 {
+	static const char label[] = "gin handles";
+	uint8_t text[sizeof(label) + sizeof(rank)];
 	const char *dir = getenv("TMPDIR");
 	uint64_t word[2];
 
+	memcpy(text, label, sizeof(label));
+	memcpy(text + sizeof(label), &rank, sizeof(rank));
+	authDerive(c->key, text, sizeof(text), (uint8_t *)word);
+	return snprintf(out, bytes, "%s/gin-%016llx%016llx", dir && *dir ? dir : "/tmp",
+			(unsigned long long)word[0], (unsigned long long)word[1]);
+}
+
+/* The mode keeps other users out. */
+static ginResult_t bindOwn(struct handles *h, struct sockaddr_un *name)
+{
 	*name = (struct sockaddr_un){.sun_family = AF_UNIX};
-	if (randomBytes(word, sizeof(word)))
-		return fail(ginErrorSystem, "no random bytes: %m");
-	int length = snprintf(name->sun_path, sizeof(name->sun_path), "%s/gin-%016llx%016llx",
-			      dir && *dir ? dir : "/tmp", (unsigned long long)word[0],
-			      (unsigned long long)word[1]);
+	int length =
+		socketName(h->control, h->control->rank, name->sun_path, sizeof(name->sun_path));
 	if (length >= (int)sizeof(name->sun_path))
 		return fail(ginErrorSystem,
 			    "TMPDIR is too long for a socket's name: set a shorter one");
@@ -85,10 +97,30 @@ ginResult_t handlesBind(struct handles *h, struct control *control, struct handl
 	return bindOwn(h, &name->address);
 }
 
-void handlesUnbind(const struct handleName *name)
+static int isLocal(const struct control *c, int rank)
 {
-	if (name->address.sun_path[0])
-		unlink(name->address.sun_path);
+	return identitySameHost(&c->ranks[rank], &c->ranks[c->rank]);
+}
+
+static void removeName(const struct control *c, int rank)
+{
+	char name[sizeof(((struct sockaddr_un *)0)->sun_path)];
+
+	if (socketName(c, rank, name, sizeof(name)) < (int)sizeof(name))
+		unlink(name);
+}
+
+void handlesUnbind(const struct control *c, int opened)
+{
+	removeName(c, c->rank);
+	for (int i = 1; i < c->nRanks; i++) {
+		int rank = (c->rank + i) % c->nRanks;
+		if (!isLocal(c, rank))
+			continue;
+		removeName(c, rank);
+		if (opened)
+			return;
+	}
 }
 
 void handlesClose(struct handles *h)

@@ -25,8 +25,12 @@ ginResult_t handlesBind(struct handles *h, struct control *control, struct handl
 /* Step 2: connects to `peer`, if it is another rank of this host. */
 ginResult_t handlesConnect(struct handles *h, int peer, const struct handleName *name);
 
-/* Step 3: removes the name, if there is one. Connections stay. */
-void handlesUnbind(const struct handleName *name);
+/*
+ * Step 3: removes the name of this rank's socket. A rank that was killed cannot do so: also removes
+ * the name of the next rank of this host or, unless all ranks have `opened`, the names of all ranks
+ * of this host. Connections stay.
+ */
+void handlesUnbind(const struct control *control, int opened);
 
 void handlesClose(struct handles *h);
 

@@ -31,6 +31,9 @@ ginResult_t controlConnect(struct control *c, uint64_t deadline);
 
 /* Waits until all children have connected. Connections that do not know the key are refused. */
 ginResult_t controlAcceptChildren(struct control *c, int children, uint64_t deadline);
+
+/* Fails when the bootstrap knows that a rank which should connect, here or elsewhere, has died. */
+ginResult_t controlReadNews(struct control *c);
 void controlAddLink(struct control *c, int fd, int rank);
 int controlLinksOf(int rank, int nRanks); /* in the tree */
 void controlReleaseSpare(struct control *c);

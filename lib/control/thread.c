@@ -42,6 +42,7 @@ static void flush(const struct control *c, struct controlLink *link)
 			return;
 		}
 		link->sent += (size_t)sent;
+		link->moved = clockNow();
 	}
 	link->out.used = link->sent = 0;
 	if (link->patient)
@@ -86,6 +87,8 @@ void controlSend(struct control *c, struct controlLink *link, const struct contr
 {
 	if (link->fd < 0)
 		return;
+	if (!link->out.used)
+		link->moved = clockNow();
 	ssize_t sent = link->out.used ? 0 : sendAtOnce(link, header, data);
 	if (sent < 0 || keepRest(link, header, data, (size_t)sent)) {
 		giveUp(link);
@@ -97,14 +100,24 @@ void controlSend(struct control *c, struct controlLink *link, const struct contr
 }
 
 /*
- * A peer whose process is stopped does not read, but its kernel acknowledges what it gets. Such a
- * peer is alive: a collective waits for it until GIN_TIMEOUT.
+ * A peer whose process is stopped reads nothing, but its kernel answers: an acknowledgement arrives
+ * long after the last byte that the socket took. Such a peer is alive: a collective waits for it
+ * until GIN_TIMEOUT.
  */
+static int isStopped(const struct controlLink *link, uint64_t now)
+{
+	uint64_t still = now - link->moved;
+
+	return still > SECOND && socketUnanswered(link->fd) < still - SECOND;
+}
+
 static void waitPatiently(struct control *c)
 {
+	uint64_t now = clockNow();
+
 	for (int i = 0; i < c->links; i++) {
 		struct controlLink *link = &c->link[i];
-		if (link->fd < 0 || !link->out.used || link->patient || !socketIsFull(link->fd))
+		if (link->fd < 0 || !link->out.used || link->patient || !isStopped(link, now))
 			continue;
 		socketPatience(link->fd, paramNumber(paramTimeout));
 		link->patient = 1;

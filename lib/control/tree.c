@@ -13,6 +13,8 @@
 #define CONNECT_SECONDS 10
 #define GREETING_SECONDS 60 /* the parent accepts after it has reached its own parent */
 #define RETRY_US 10000
+#define NEWS_US 10000
+#define NEWS_TRIES 100
 
 int controlParent(int rank)
 {
@@ -129,6 +131,21 @@ static ginResult_t connectParent(struct control *c, uint64_t deadline)
 	return ginSuccess;
 }
 
+/*
+ * A parent that gives up, because another rank has died, refuses connections. The bootstrap knows
+ * the reason, but its news may arrive a little later.
+ */
+static ginResult_t findReason(struct control *c, ginResult_t result)
+{
+	for (int i = 0; i < NEWS_TRIES; i++) {
+		ginResult_t reason = controlReadNews(c);
+		if (reason != ginSuccess)
+			return reason;
+		usleep(NEWS_US);
+	}
+	return result;
+}
+
 ginResult_t controlConnect(struct control *c, uint64_t deadline)
 {
 	ginResult_t result = ginSuccess;
@@ -136,6 +153,8 @@ ginResult_t controlConnect(struct control *c, uint64_t deadline)
 	c->subtree = subtreeSize(c->rank, c->nRanks);
 	if (c->rank)
 		result = connectParent(c, deadline);
+	if (result != ginSuccess && c->news.isAsked)
+		result = findReason(c, result);
 	if (result == ginSuccess)
 		result = controlAcceptChildren(
 			c, controlLinksOf(c->rank, c->nRanks) - (c->rank != 0), deadline);

@@ -119,13 +119,16 @@ void memoryHold(const void *ptr, int by)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Removes the allocation from the tree, unless a window lies in it. */
+/*
+ * Removes the allocation from the tree, unless a window lies in it. Memory that another rank of this
+ * process uses in place, after a failure for example, is freed by its last user: *out is then NULL.
+ */
 static ginResult_t takeAllocation(const struct device *d, const void *ptr,
 				  struct memoryAllocation **out)
 {
 	struct memoryAllocation *a = allocationAround(ptr);
 
-	if (!a || a->base != ptr)
+	if (!a || a->base != ptr || a->isDropped)
 		return fail(ginErrorInvalidArgument,
 			    "ptr %p is not from ginMemAlloc or ginMemAllocHost", ptr);
 	if (!d->cuda && (a->fd < 0 || a->isPinned))
@@ -135,6 +138,9 @@ static ginResult_t takeAllocation(const struct device *d, const void *ptr,
 		return fail(ginErrorInvalidUsage,
 			    "ptr %p is in a registered window: call ginWindowDeregister() first",
 			    ptr);
+	a->isDropped = !d->cuda && a->users;
+	if (a->isDropped)
+		return ginSuccess;
 	tdelete(a, &allocations, compareRanges);
 	*out = a;
 	return ginSuccess;
@@ -147,7 +153,7 @@ ginResult_t memoryFree(const struct device *d, void *ptr)
 	pthread_mutex_lock(&lock);
 	ginResult_t result = takeAllocation(d, ptr, &a);
 	pthread_mutex_unlock(&lock);
-	if (result != ginSuccess)
+	if (result != ginSuccess || !a)
 		return result;
 	freeAllocation(d, a);
 	free(a);
@@ -183,6 +189,17 @@ void memoryDrop(void *ptr)
 	if (a) {
 		a->isDropped = 1;
 		freeUnused(a);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void memoryAbandon(const void *ptr)
+{
+	pthread_mutex_lock(&lock);
+	struct memoryAllocation *a = allocationAround(ptr);
+	if (a && a->fd >= 0) {
+		close(a->fd);
+		a->fd = -1;
 	}
 	pthread_mutex_unlock(&lock);
 }

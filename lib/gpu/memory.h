@@ -43,11 +43,15 @@ ginResult_t memoryFree(const struct device *d, void *ptr);
 
 /*
  * Ranks of one process use each other's host memory in place. memoryUse() counts such users (`by` 1
- * or -1) of the allocation around `ptr`, if it is still the allocation `id`. memoryDrop() frees an allocation of a process without a
- * GPU when it has no users: at once, or by the last memoryUse().
+ * or -1) of the allocation around `ptr`, if it is still the allocation `id`. In a process without a
+ * GPU, memoryDrop() and memoryFree() free an allocation when it has no users: at once, or by the last
+ * memoryUse().
  */
 void memoryUse(const void *ptr, uint64_t id, int by);
 void memoryDrop(void *ptr);
+
+/* The host memory around `ptr` is never freed, and no window will lie in it: closes its descriptor. */
+void memoryAbandon(const void *ptr);
 
 /*
  * Host memory with a file descriptor, pinned for the GPU of `d`; with `d` NULL, or without a GPU,

@@ -321,6 +321,27 @@ static void boundedIdentity(void)
 	EXPECT_EQUAL(strlen(received.host), sizeof(received.host) - 1);
 	EXPECT_EQUAL(received.addresses, IDENTITY_ADDRESSES);
 	EXPECT_EQUAL(received.port, 'x' << 8 | 'x');
+	memcpy(received.host, "a\n\033[2J\377", 8);
+	identityBound(&received);
+	EXPECT_TEXT(received.host, "a??[2J?");
+}
+
+/* The entry of a rank that refuses, without any NUL, is the last thing before a page that is not there. */
+static void refusalWithoutEnd(void)
+{
+	const struct bootstrapEntry mine = {.magic = IDENTITY_MAGIC};
+	struct bootstrapEntry *entry;
+	char why[BOOTSTRAP_WHY];
+	char *pages =
+		mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	EXPECT(pages != MAP_FAILED && !mprotect(pages + PAGE, PAGE, PROT_NONE));
+	entry = (struct bootstrapEntry *)(void *)(pages + PAGE - sizeof(*entry));
+	memset(entry, 'r', sizeof(*entry));
+	entry->magic = mine.magic;
+	entry->refused = ginErrorSystem;
+	EXPECT_EQUAL(bootstrapCheckEntry(&mine, entry, 1, why), ginErrorSystem);
+	EXPECT_EQUAL(strlen(why), BOOTSTRAP_WHY - 1);
 }
 
 static int comeAndGo(const ginConfig_t *config)
@@ -356,6 +377,7 @@ int main(void)
 	setenv("GIN_TIMEOUT", "1", 1);
 	expectChild("ids that were used", usedIds);
 	expectChild("an identity without end", boundedIdentity);
+	expectChild("a refusal without end", refusalWithoutEnd);
 	runForks("a host's name without end", 2, hostWithoutEnd);
 	return expectFailures != 0;
 }

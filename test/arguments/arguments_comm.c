@@ -80,6 +80,12 @@ static void badConfigs(void)
 	EXPECT_NO_COMM(&config, ginErrorInvalidArgument, "config.device is -2147483648");
 	config.device = 1000;
 	EXPECT_NO_COMM(&config, ginErrorInvalidArgument, "config.device is 1000");
+	config.device = alone.device;
+	for (config.copyEngines = -1; config.copyEngines <= 2; config.copyEngines += 3)
+		EXPECT_NO_COMM(&config, ginErrorInvalidArgument, "config.copyEngines is ",
+			       "must be 0 or 1");
+	config.copyEngines = 1;
+	expectAlone(&config);
 	expectAlone(&alone);
 }
 

@@ -29,7 +29,7 @@ static void expectUntouched(const ginDevComm *dc)
 struct bad {
 	const char *words;
 	int noRequirements, noDevComm, size;
-	uint32_t contexts, signals, abi, depth;
+	uint32_t contexts, signals, abi, depth, routes;
 	size_t devCommSize;
 };
 
@@ -49,6 +49,9 @@ static const struct bad bads[] = {
 	 .depth = 8},
 	{.words = "requirements.queueDepth is 100: must be a power", .contexts = 1, .depth = 100},
 	{.words = "requirements.queueDepth is 131072: must", .contexts = 1, .depth = 131072},
+	{.words = "requirements.routes is 0x10: must be 0, or a set of GIN_ROUTES_DIRECT",
+	 .contexts = 1,
+	 .routes = 16},
 	{.words = "devComm is NULL", .contexts = 1, .noDevComm = 1},
 	{.words = "device ABI 4711", .contexts = 1, .abi = 4711},
 	{.words = "ginDevComm of 4711 bytes", .contexts = 1, .devCommSize = 4711},
@@ -62,6 +65,7 @@ static ginDevCommRequirements_t badRequirement(const struct bad *bad)
 		want.size = bad->size < 0 ? 0 : (size_t)bad->size;
 	if (bad->depth)
 		want.queueDepth = bad->depth;
+	want.routes = bad->routes;
 	return want;
 }
 
@@ -205,6 +209,34 @@ static int differentRequirements(const ginConfig_t *config)
 	createDifferently(comm, 3, 8, 1024);
 	createDifferently(comm, 2, 9, 1024);
 	createDifferently(comm, 2, 8, 512);
+	return closeComm(comm);
+}
+
+/* Routes that kernels are compiled for: all that there are, too few, and others on one rank. */
+static int promisedRoutes(const ginConfig_t *config)
+{
+	ginComm_t comm = openComm(config);
+	ginDevCommRequirements_t want = requirements(1, 1);
+	uint64_t present = 0;
+	ginDevComm dc;
+
+	for (int r = 0; r < sizeOf(comm); r++)
+		present |= 1u << routeTo(comm, r);
+	want.routes = present;
+	EXPECT_SUCCESS(ginDevCommCreate(comm, &want, &dc));
+	EXPECT_SUCCESS(ginDevCommDestroy(comm, &dc));
+	memset(&dc, 0x5a, sizeof(dc));
+	want.routes = GIN_ROUTES_ALL & ~present;
+	EXPECT_FAILS(ginDevCommCreate(comm, &want, &dc), ginErrorUnsupported,
+		     "ginDevCommCreate: rank 0: ", "rank 0 reaches rank 0 (host ",
+		     "by a route that requirements.routes leaves out: add GIN_ROUTES_");
+	expectUntouched(&dc);
+	expectWorks(comm);
+	want.routes = rankOf(comm) == WRONG ? GIN_ROUTES_ALL : 0;
+	EXPECT_FAILS(ginDevCommCreate(comm, &want, &dc), ginErrorInvalidArgument,
+		     "requirements.routes differ: 0xe on rank 1, 0x0 on rank 0");
+	expectUntouched(&dc);
+	expectWorks(comm);
 	return closeComm(comm);
 }
 
@@ -524,6 +556,8 @@ int main(void)
 	runThreads("another ABI", 1, otherAbi);
 	runForks("good requirements", 2, goodRequirements);
 	runForks("different requirements", 3, differentRequirements);
+	runForks("promised routes", 3, promisedRoutes);
+	runThreads("promised routes", 3, promisedRoutes);
 	runForks("bad device communicators", 3, badDevComms);
 	runThreads("bad device communicators", 3, badDevComms);
 	runForks("bad ginDevCommGetError", 2, badGetError);

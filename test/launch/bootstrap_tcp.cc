@@ -121,17 +121,25 @@ static void meets(int rank, int nRanks)
 	}
 }
 
-/* No communicator, with these words, and nothing is left open. */
-static std::function<void()> fails(std::vector<std::string> words,
-				   ginResult_t result = ginErrorBootstrap)
+/* No communicator, with these words. */
+static std::function<void()> isTold(std::vector<std::string> words, ginResult_t result)
 {
 	return [=] {
 		ginComm_t comm = nullptr;
-		size_t files = countFiles();
 		EXPECT_FAILS(ginCommInit(nullptr, &comm), result, "ginCommInit");
 		for (const std::string &word : words)
 			EXPECT_FAILS(result, result, word.c_str());
 		EXPECT(!comm);
+	};
+}
+
+/* And nothing is left open. */
+static std::function<void()> fails(std::vector<std::string> words,
+				   ginResult_t result = ginErrorBootstrap)
+{
+	return [=] {
+		size_t files = countFiles();
+		isTold(words, result)();
 		EXPECT(countFiles() == files);
 	};
 }
@@ -293,6 +301,36 @@ static void lateRoot()
 		   }}});
 }
 
+static std::function<void()> late(std::function<void()> body)
+{
+	return [=] {
+		usleep(300000);
+		body();
+	};
+}
+
+/* A rank's own error reaches all ranks, whichever comes last, and the rank itself in any case. */
+static void wrongVariableLate()
+{
+	for (const char *variable : {"GIN_ROUTE=bogus", "GIN_TIMEOUT=abc"}) {
+		auto told = isTold({variable}, ginErrorInvalidArgument);
+		std::string all = newRoot(), root = newRoot(), never = newRoot();
+		startJob(std::string(variable) + " on all ranks, one is late",
+			 {{rankOf(0, 2, {all, variable}), told},
+			  {rankOf(1, 2, {all, variable}), late(told)}});
+		startJob(std::string(variable) + " on a late rank",
+			 {{rankOf(0, 3, {root}), told},
+			  {rankOf(1, 3, {root}), told},
+			  {rankOf(2, 3, {root, variable}), late(told)}});
+		startJob(std::string(variable) + " on rank 0, one is late",
+			 {{rankOf(0, 2, {never, variable}), told},
+			  {rankOf(1, 2, {never}), late(told)}});
+	}
+	startJob("a wrong variable, and rank 0 never comes",
+		 {{rankOf(1, 2, {newRoot(), "GIN_TIMEOUT=1", "GIN_ROUTE=bogus"}),
+		   fails({"GIN_ROUTE=bogus"}, ginErrorInvalidArgument)}});
+}
+
 static void secrets()
 {
 	std::string root = newRoot();
@@ -347,6 +385,42 @@ static void twoJobs(const std::string &name, const std::string &secret,
 		       after(met, 2, counted(fails({"rank 0 cannot listen there"}), gone))});
 	all.push_back({rankOf(1, 2, second), after(met, 2, counted(fails(words, result), gone))});
 	startJob(name, all);
+}
+
+/* A process listens at the port of GIN_ROOT. */
+static void awaitListener(const std::string &root)
+{
+	sockaddr_in at = {};
+	int failed = -1;
+
+	at.sin_family = AF_INET;
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	at.sin_port = htons(static_cast<uint16_t>(atoi(root.c_str() + root.rfind(':') + 1)));
+	while (failed) {
+		int fd = socket(AF_INET, SOCK_STREAM, 0);
+		EXPECT(fd >= 0);
+		failed = connect(fd, reinterpret_cast<sockaddr *>(&at), sizeof(at));
+		close(fd);
+		usleep(1000);
+	}
+}
+
+/* Rank 0 of a second job comes while ranks of the first job meet: all are told, nobody is mixed. */
+static void twoJobsMeet()
+{
+	std::string root = newRoot();
+	auto told = isTold({"two processes say that they are rank 0"}, ginErrorBootstrap);
+	int *gone = newCount();
+
+	startJob("two jobs that start together, with one secret",
+		 {{rankOf(0, 3, {root}), told},
+		  {rankOf(1, 3, {root}), told},
+		  {rankOf(2, 3, {root}), after(gone, 1, told)},
+		  {rankOf(0, 3, {root}), [=] {
+			   awaitListener(root);
+			   isTold({"rank 0 cannot listen there"}, ginErrorBootstrap)();
+			   add(gone);
+		   }}});
 }
 
 static void oneRankTwice()
@@ -444,13 +518,16 @@ int main()
 	launchers();
 	wrongVariables();
 	lateRoot();
+	wrongVariableLate();
 	secrets();
 	takenPort();
 	twoJobs("two jobs at one port", "GIN_SECRET=second", {"has another secret"},
 		ginErrorBootstrap);
 	twoJobs("two jobs at one port, with one secret", "GIN_SECRET=first",
-		{"the root of the bootstrap", "did not answer within 2 s (GIN_TIMEOUT)"},
-		ginErrorTimeout);
+		{"all ranks of this communicator have met already, without rank 1",
+		 "each job needs a port of its own"},
+		ginErrorBootstrap);
+	twoJobsMeet();
 	oneRankTwice();
 	restarts();
 	forkAfterInit();

@@ -178,39 +178,70 @@ static void silentCrowd(void)
 	expectCountsSoon(files, threads);
 }
 
-static int slowRandom; /* the next challenge takes longer than the root lets clients be silent */
+static int slowRandom; /* the root's next challenge takes longer than clients may be silent */
+static _Thread_local int isTester; /* whose own challenges are not slow */
 
 ssize_t getrandom(void *out, size_t bytes, unsigned flags)
 {
-	if (__atomic_exchange_n(&slowRandom, 0, __ATOMIC_ACQ_REL))
+	if (!isTester && __atomic_exchange_n(&slowRandom, 0, __ATOMIC_ACQ_REL))
 		usleep(6000000);
 	return syscall(SYS_getrandom, out, bytes, flags);
 }
 
+/* A connection whose challenge has arrived. */
+static int connectChallenged(const struct rootContact *contact)
+{
+	struct pollfd challenged = {.fd = connectRoot(contact), .events = POLLIN};
+
+	EXPECT_EQUAL(poll(&challenged, 1, VISIT_SECONDS * 1000), 1);
+	return challenged.fd;
+}
+
 /*
- * The root is stopped after it has accepted a rank; another rank is stopped after its proof. Both
- * are served.
+ * The root is stopped after it has accepted a rank. Of other ranks, one has stopped after its proof,
+ * and one proves the key while the root is stopped. All are served.
  */
 static void stoppedRanks(void)
 {
 	struct rootContact contact = newRoot(0, VISIT_SECONDS);
-	struct visitor v[2];
-	uint64_t challenge[2];
+	uint64_t end = clockNow() + VISIT_SECONDS * SECOND;
+	struct visitor v[3];
 
-	for (uint32_t r = 0; r < 2; r++)
-		v[r] = makeVisitor(&contact, "stopped", 0, r, 2);
+	for (uint32_t r = 0; r < 3; r++)
+		v[r] = makeVisitor(&contact, "stopped", 0, r, 3);
 	v[0].fd = greetRoot(&contact, 0);
+	v[1].fd = connectChallenged(&contact);
+	isTester = 1;
 	slowRandom = 1;
-	int fd = connectRoot(&contact);
-	EXPECT(!socketReceive(fd, challenge, sizeof(challenge),
-			      clockNow() + VISIT_SECONDS * SECOND));
+	v[2].fd = connectRoot(&contact);
+	EXPECT(!authConnect(v[1].fd, contact.key, 1, end));
 	expectServes(&contact);
-	struct pollfd ended = {.fd = fd, .events = POLLIN};
-	EXPECT_EQUAL(poll(&ended, 1, 0), 0);
-	close(fd);
-	sendAll(v[0].fd, &v[0].request, sizeof(v[0].request));
-	startVisit(&v[1]);
-	expectAllMet(v, 2);
+	EXPECT(!authConnect(v[2].fd, contact.key, 2, end));
+	for (int r = 0; r < 3; r++)
+		sendAll(v[r].fd, &v[r].request, sizeof(v[r].request));
+	expectAllMet(v, 3);
+}
+
+/* A rank of a communicator that is complete is of another job. */
+static void lateForAll(void)
+{
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	struct visitor v[3], late;
+
+	for (uint32_t generation = 0; generation < 3; generation++) {
+		for (uint32_t r = 0; r < 3; r++)
+			v[r] = makeVisitor(&contact, "all", generation, r, 3);
+		startVisits(v, 3);
+		expectAllMet(v, 3);
+		for (uint32_t g = 0; g <= generation; g++) {
+			late = makeVisitor(&contact, "all", g, 1, 3);
+			late.request.pid = 77;
+			startVisit(&late);
+			expectTold(&late, "have met already, without rank 1 (host host1, pid 77)");
+			EXPECT_HAS(late.why, "each job needs a port of its own");
+		}
+	}
+	expectServes(&contact);
 }
 
 /* The process has no descriptor left for a while: ranks wait, and then meet. */
@@ -322,6 +353,7 @@ int main(void)
 	expectChild("a slow rank", slowRank);
 	expectChild("a silent crowd", silentCrowd);
 	expectChild("ranks that are stopped", stoppedRanks);
+	expectChild("a rank that comes after all", lateForAll);
 	expectChild("no descriptors left", noDescriptors);
 	expectChild("a crowd that takes descriptors", crowdOfDescriptors);
 	expectChild("an idle root", idleRoot);

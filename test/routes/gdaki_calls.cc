@@ -78,18 +78,10 @@ static void putsOfOneMessage()
 	e.end();
 }
 
-/* By Gin's call, which takes the fast path if it can, or by the general path. */
 template <size_t bytes>
-static ginResult_t putValue(Rig &r, ginSharing sharing, bool call, const ginSignalOp &remote)
+static ginResult_t putValue(Rig &r, ginSharing sharing, const ginSignalOp &remote)
 {
-	const Value<bytes> v = valueOf<bytes>();
-	uint32_t words[8];
-
-	if (call)
-		return Gin(r.dc, 0, sharing).putValue(PEER, r.window, 64, v, remote);
-	memcpy(words, &v, bytes);
-	return ginGdakiPutValue({&r.dc, 0, sharing}, PEER, r.window, 64, words, bytes, remote,
-				ginOptions());
+	return Gin(r.dc, 0, sharing).putValue(PEER, r.window, 64, valueOf<bytes>(), remote);
 }
 
 /* In one WQE or two; the last of all has the CQE. */
@@ -108,15 +100,15 @@ template <size_t bytes> static void expectValue(Expected &e, uint32_t last)
 	}
 }
 
-template <size_t bytes> static void value(Rig &r, ginSharing sharing, bool call)
+template <size_t bytes> static void value(Rig &r, ginSharing sharing)
 {
 	Expected e(r);
-	EXPECT(putValue<bytes>(r, sharing, call, ginSignalOf(GinNone{})) == ginSuccess);
+	EXPECT(putValue<bytes>(r, sharing, ginSignalOf(GinNone{})) == ginSuccess);
 	expectValue<bytes>(e, CQE);
-	EXPECT(putValue<bytes>(r, sharing, call, ginSignalOf(GinSignalInc{3})) == ginSuccess);
+	EXPECT(putValue<bytes>(r, sharing, ginSignalOf(GinSignalInc{3})) == ginSuccess);
 	expectValue<bytes>(e, 0);
 	e.one(ginMlx5FetchAdd(e.slot(CQE), word(3), sink, 1));
-	EXPECT(putValue<bytes>(r, sharing, call,
+	EXPECT(putValue<bytes>(r, sharing,
 			       ginSignalOf(GinSignalAddAt{r.window, 64, 1ull << 40})) ==
 	       ginSuccess);
 	expectValue<bytes>(e, 0);
@@ -127,10 +119,8 @@ template <size_t bytes> static void value(Rig &r, ginSharing sharing, bool call)
 template <size_t... less> static void values(std::index_sequence<less...>)
 {
 	for (ginSharing sharing : {ginSharingGpu, ginSharingCta, ginSharingThread}) {
-		for (bool call : {true, false}) {
-			Rig r;
-			(value<less + 1>(r, sharing, call), ...);
-		}
+		Rig r;
+		(value<less + 1>(r, sharing), ...);
 	}
 }
 
@@ -423,7 +413,6 @@ static void lostPeer(ginSharing sharing)
 	e.one(ginMlx5Nop(e.slot(CQE)));
 	e.end();
 	EXPECT(countedPut(r, gin, PEER, 0, false) == ginErrorPeer);
-	e.one(ginMlx5Nop(e.slot(CQE)));
 	e.end();
 	EXPECT(gin.readCounter(0) == 0 && r.error.valid && r.error.peer == PEER);
 	EXPECT(gin.put(PEER, r.window, 0, r.window, 0, 8, GinSignalInc{0}) == ginErrorPeer);

@@ -161,6 +161,7 @@ static inline struct descriptorScope scopeFor(struct ring *ring, uint32_t contex
 					.signals = SIGNALS,
 					.nCounters = COUNTERS,
 					.nBarrierWords = BARRIERS * GIN_BARRIER_ROUNDS,
+					.rank = rig.words->rank,
 					.nRanks = RANKS};
 }
 

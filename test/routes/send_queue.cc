@@ -111,9 +111,9 @@ public:
 	Nic(const Nic &) = delete;
 	Nic &operator=(const Nic &) = delete;
 
-	struct ginPoll poll(uint64_t nanoseconds)
+	struct ginSendPatience poll(uint64_t nanoseconds)
 	{
-		return ginPollStart(dc, ginTimeout(nanoseconds));
+		return {&dc, nanoseconds, 0, 0, 0};
 	}
 
 	/* After all have left: nothing is forgotten, and the turn lies where it should. */
@@ -247,7 +247,7 @@ static ginResult_t post(Nic &nic, uint64_t poster, uint64_t n, ginSharing sharin
 			uint64_t patience, uint64_t *end)
 {
 	struct ginSendRange range = {0, wqesOf(poster, n)};
-	struct ginPoll poll = nic.poll(patience);
+	struct ginSendPatience poll = nic.poll(patience);
 	ginResult_t result = ginSendReserveWait(&nic.q, &range, poll, sharing);
 
 	if (result != ginSuccess)
@@ -293,7 +293,7 @@ static ginResult_t postMany(Nic &nic, uint64_t poster, uint64_t posts, ginSharin
 			result =
 				post(nic, poster, n, sharing, n % 3 ? 60000000000ull : 20000, &end);
 		if (result == ginSuccess && n % 16 == 8 + poster) {
-			struct ginPoll poll = nic.poll(60000000000ull);
+			struct ginSendPatience poll = nic.poll(60000000000ull);
 			result = ginSendWait(&nic.q, end, poll, sharing);
 			if (result == ginSuccess)
 				EXPECT(nic.posts[poster] > n &&
@@ -328,7 +328,7 @@ static void everyByte(uint32_t logDepth, uint64_t posters, ginSharing sharing)
 	postAll(nic, posters, posts, sharing, ginSuccess);
 	while (nic.fetched < nic.q.rung)
 		sched_yield();
-	struct ginPoll poll = nic.poll(60000000000ull);
+	struct ginSendPatience poll = nic.poll(60000000000ull);
 	EXPECT(ginSendWait(&nic.q, ginSendTicket(&nic.q), poll, sharing) == ginSuccess);
 	EXPECT(nic.fetched == nic.q.reserved && nic.q.done == nic.q.reserved);
 	for (uint64_t p = 0; p < posters; p++)
@@ -359,7 +359,7 @@ static void full(ginSharing sharing)
 	EXPECT(result == ginErrorTimeout && nic.q.reserved == end && end > 12 && end <= 16);
 	EXPECT(post(nic, 0, n - 1, sharing, 1000000, &end) == ginErrorTimeout);
 	EXPECT(nic.q.reserved == end);
-	struct ginPoll poll = nic.poll(1000000);
+	struct ginSendPatience poll = nic.poll(1000000);
 	EXPECT(ginSendWait(&nic.q, end, poll, sharing) == ginErrorTimeout);
 	nic.paused = false;
 	EXPECT(post(nic, 0, n - 1, sharing, 60000000000ull, &end) == ginSuccess);
@@ -381,7 +381,7 @@ static void failure(uint64_t posters, ginSharing sharing)
 		EXPECT(nic.counters[p] <= countsOf(p, nic.posts[p]));
 	uint32_t syndrome = static_cast<uint32_t>(nic.q.latched >> 56);
 	EXPECT(syndrome == ginMlx5RemoteAccess || syndrome == ginMlx5Flushed);
-	struct ginPoll poll = nic.poll(0);
+	struct ginSendPatience poll = nic.poll(0);
 	EXPECT(ginSendWait(&nic.q, 1, poll, sharing) == ginErrorPeer);
 }
 

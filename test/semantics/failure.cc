@@ -59,16 +59,20 @@ struct DependOn {
 		results[6] = gin.readCounter(0);
 		options.from = {0, 2, 2}; /* ranks 0 and 2: the victim is between them */
 		results[7] = gin.waitSignal(0, 1, GinThread{}, options);
+		results[8] = gin.waitValue(window, 56, 1, GinThread{}, options);
+		options.from = {VICTIM, 1, 1};
+		results[9] = gin.waitValue(window, 56, 1, GinThread{}, options);
 	}
 };
 
 static void expectDependence(Rank &r, Device &device, ginWindow_t window)
 {
-	Results results(r, 8);
+	Results results(r, 10);
 	launch(r, 1, 1, DependOn{device.dc, static_cast<uint32_t>(r.rank), window, results.words});
 	EXPECT(results.words[0] == ginErrorTimeout && results.words[7] == ginErrorTimeout);
 	for (int i = 1; i < 6; i++)
 		EXPECT(results.words[i] == ginErrorPeer);
+	EXPECT(results.words[8] == ginErrorTimeout && results.words[9] == ginErrorPeer);
 	EXPECT(results.words[6] == 0); /* a failed put never counts */
 }
 
@@ -202,6 +206,7 @@ static int killedRank(const ginConfig_t *config)
 		Device device(r, 1, 3);
 		Results results(r, 4);
 		Buffer window(r, 64);
+		window.write(std::vector<unsigned char>(64, 0));
 		if (r.rank == VICTIM)
 			raise(SIGKILL);
 		launch(r, 1, 4, WaitForever{device.dc, results.words});

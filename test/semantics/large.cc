@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * large.cc - a put of more than 4 GiB, to an offset beyond 4 GiB
+ * large.cc - a put of more than 4 GiB, to an offset beyond 4 GiB: by blocks, and by a copy engine
  */
 #include "harness.h"
 
@@ -51,6 +51,24 @@ struct PutLarge {
 	}
 };
 
+/* One thread puts everything by a copy engine. */
+struct PutByEngine {
+	ginDevComm dc;
+	ginWindow_t target, source;
+	uint64_t *result;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		int right = static_cast<int>((dc.rank + 1) % dc.nRanks);
+		ginOptions options;
+		options.copyBy = ginCopyEngine;
+		ginResult_t mine = gin.put(right, target, SHIFT, source, 3, BYTES, GinSignalInc{0},
+					   GinNone{}, GinThread{}, options);
+		*result = mine == ginSuccess ? gin.waitSignal(0, 1) : mine;
+	}
+};
+
 struct CountWrong {
 	const unsigned char *target;
 	uint64_t sender;
@@ -75,28 +93,44 @@ struct CountWrong {
 	}
 };
 
-static int run(const ginConfig_t *config)
+static void putAll(Rank &r, Buffer &target, Buffer &source, bool byEngine)
 {
-	Rank r;
-	rankOpen(r, config);
-	uint32_t grid = r.device < 0 ? 2 : 64, block = r.device < 0 ? 2 : 512;
-	{
-		size_t total = SHIFT + BYTES + 38;
-		Buffer source(r, BYTES + 11), target(r, total);
-		Results results(r, grid * block);
-		launch(r, grid, block,
-		       Fill{source.ptr, target.ptr, static_cast<uint64_t>(r.rank),
-			    source.bytes / 8 + 0, total / 8});
-		Device device(r, 1, 1);
+	const uint32_t grid = r.device < 0 ? 2 : 64, block = r.device < 0 ? 2 : 512;
+	Results results(r, grid * block), one(r, 1);
+	Device device(r, 1, 1);
+
+	if (byEngine && !device.dc.engineBytes)
+		return;
+	launch(r, grid, block,
+	       Fill{source.ptr, target.ptr, static_cast<uint64_t>(r.rank), source.bytes / 8 + 0,
+		    target.bytes / 8});
+	meet(r);
+	if (byEngine)
+		launch(r, 1, 1, PutByEngine{device.dc, target.window, source.window, one.words});
+	else
 		launch(r, grid, block,
 		       PutLarge{device.dc, target.window, source.window, results.words});
-		EXPECT(results.all(ginSuccess));
-		uint64_t left = static_cast<uint64_t>((r.rank + r.nRanks - 1) % r.nRanks);
-		launch(r, grid, block,
-		       CountWrong{reinterpret_cast<unsigned char *>(target.ptr), left, total,
-				  results.words});
-		EXPECT(results.all(0));
-		meet(r);
+	EXPECT(byEngine ? one.all(ginSuccess) : results.all(ginSuccess));
+	uint64_t left = static_cast<uint64_t>((r.rank + r.nRanks - 1) % r.nRanks);
+	launch(r, grid, block,
+	       CountWrong{reinterpret_cast<unsigned char *>(target.ptr), left, target.bytes,
+			  results.words});
+	EXPECT(results.all(0));
+	meet(r);
+}
+
+static int run(const ginConfig_t *given)
+{
+	ginConfig_t config = GIN_CONFIG_INIT;
+	Rank r;
+	if (given)
+		config = *given;
+	config.copyEngines = 1;
+	rankOpen(r, &config);
+	{
+		Buffer source(r, BYTES + 11), target(r, SHIFT + BYTES + 38);
+		putAll(r, target, source, false);
+		putAll(r, target, source, true);
 	}
 	rankClose(r);
 	return 0;

@@ -111,6 +111,38 @@ struct Signals : Channels {
 	}
 };
 
+/* S: rank 0 stores through a pointer and signals, rank 1 looks. */
+struct Stores : Channels {
+	GIN_FN void send(const Gin &gin) const
+	{
+		char *theirs = static_cast<char *>(ginPeerPointer(target, 0, 1));
+		for (uint32_t round = 1; round <= rounds; round++) {
+			fallBehind(round);
+			weakStore(word(theirs), round);
+			gin.signal(1, GinSignalInc{0}, GinCta{});
+			gin.waitSignal(1, round, GinCta{});
+		}
+		leave(0);
+	}
+
+	GIN_FN void receive(const Gin &gin) const
+	{
+		uint64_t count = 0;
+		for (uint32_t round = 1; round <= rounds; round++) {
+			gin.waitSignal(0, round, GinCta{});
+			count += weakLoad(word(in)) != round;
+			gin.signal(0, GinSignalInc{1}, GinCta{});
+		}
+		leave(count);
+	}
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, ginBlockIndex());
+		dc.rank == 0 ? send(gin) : receive(gin);
+	}
+};
+
 /*
  * C: even blocks put into this rank's own target, odd ones spoil the source as soon as the counter
  * lets them: what arrived must not be spoilt.
@@ -195,7 +227,7 @@ struct Locks : Channels {
 	}
 };
 
-static const char *const modes[] = {"signals", "counters", "barriers", "locks"};
+static const char *const modes[] = {"signals", "counters", "barriers", "locks", "stores"};
 static const char *mode;
 static uint32_t rounds;
 
@@ -236,8 +268,10 @@ static int run(const ginConfig_t *config)
 		stale = tryOut<Counters>(r, grid, block);
 	else if (!strcmp(mode, modes[2]))
 		stale = tryOut<Barriers>(r, grid, block);
-	else
+	else if (!strcmp(mode, modes[3]))
 		stale = tryOut<Locks>(r, grid, block);
+	else
+		stale = tryOut<Stores>(r, grid, block);
 	printf("%s, rank %d: tries %llu, stale %llu\n", mode, r.rank,
 	       static_cast<unsigned long long>(rounds) * grid,
 	       static_cast<unsigned long long>(stale));
@@ -248,7 +282,7 @@ static int run(const ginConfig_t *config)
 int main(int argc, char **argv)
 {
 	if (argc < 3) {
-		printf("litmus signals|counters|barriers|locks ROUNDS [--threads 2]\n");
+		printf("litmus signals|counters|barriers|locks|stores ROUNDS [--threads 2]\n");
 		return 77;
 	}
 	mode = argv[1];

@@ -524,6 +524,14 @@ struct Functions {
 		n += ginReadCounter(&dc, 0, 0);
 		n += ginWaitCounter(&dc, 0, 0, 1, 0, 1000000) != ginErrorTimeout;
 		n += ginWaitSignal(&dc, 0, nullptr, 1, 1, 0, 1000000) != ginErrorTimeout;
+		/* The word of 4 bytes at 40 is 0x55667788, the next one 0. */
+		n += ginWaitValue(&dc, 0, w, 40, 4, 0x55667700, 0, 0);
+		n += ginWaitValue(&dc, 0, w, 40, 8, 1ull << 32, 0, 1000000) != ginErrorTimeout;
+		n += ginWaitValue(&dc, 0, w, 40, 4, 0x155667788, 0, 1000000);
+		n += ginWaitValue(&dc, 0, w, 44, 4, 0x80000001, 0, 1000000) != ginSuccess;
+		n += ginWaitValue(&dc, 0, w, 40, 2, 0, 0, 0) != ginErrorInvalidArgument;
+		n += ginReadValue(&dc, 0, w, 40, 4) != 0x55667788;
+		n += ginReadValue(&dc, 0, w, 40, 8) != 0x55667788;
 		n += ginBarrierArrive(&dc, 1, 0, 1, 0, 0, 0) +
 		     ginBarrierWait(&dc, 1, 0, 1, 0, 0, 0);
 		return n + ginBarrierSync(&dc, 1, 0, 1, 0, 0, 0);

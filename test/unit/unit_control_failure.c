@@ -194,7 +194,7 @@ static void absent(void)
 static int newsOf2(void *arg, char *why)
 {
 	snprintf(why, SENTENCE_BYTES, "%s", (const char *)arg);
-	return 1;
+	return ginErrorBootstrap;
 }
 
 /* Rank 2 has died before it came: the bootstrap knows, and rank 0 does not wait for GIN_TIMEOUT. */
@@ -209,7 +209,8 @@ static void lostInBootstrap(struct member *m)
 			     "rank 2 has ended");
 }
 
-static void newsFromBootstrap(void)
+/* The news come by a descriptor, or are asked for. */
+static void newsOfBootstrap(int isAsked)
 {
 	static struct team team = {.body = lostInBootstrap};
 	static char words[] = "rank 2 has ended";
@@ -221,8 +222,8 @@ static void newsFromBootstrap(void)
 	pthread_barrier_init(&team.barrier, NULL, 3);
 	for (int r = 0; r < 3; r++)
 		teamPrepare(&team, &team.member[r], r);
-	team.member[0].control.news =
-		(struct controlNews){.fd = channel[0], .lost = newsOf2, .arg = words};
+	team.member[0].control.news = (struct controlNews){
+		.fd = isAsked ? -1 : channel[0], .isAsked = isAsked, .lost = newsOf2, .arg = words};
 	for (int r = 0; r < 2; r++)
 		EXPECT(!pthread_create(&team.member[r].thread, NULL, teamThread, &team.member[r]));
 	EXPECT(write(channel[1], "", 1) == 1);
@@ -233,10 +234,20 @@ static void newsFromBootstrap(void)
 	controlClose(&team.member[2].control);
 }
 
+static void newsFromBootstrap(void)
+{
+	newsOfBootstrap(0);
+}
+
+static void newsAskedFor(void)
+{
+	newsOfBootstrap(1);
+}
+
 /* Messages that cannot be right, sent by a rank that knows the secret; rank 1's to its parent. */
 static struct {
 	struct controlHeader header;
-	struct controlEntry entry;
+	struct controlEntry entry[2]; /* equal */
 	ginResult_t result;
 	const char *words;
 } nonsense;
@@ -253,7 +264,7 @@ static void talksNonsense(struct member *m)
 		uint64_t deadline = clockNow() + TEAM_SECONDS * SECOND;
 		pthread_mutex_lock(&m->control.lock);
 		EXPECT(!socketSend(fd, header, sizeof(*header), deadline));
-		EXPECT(!socketSend(fd, &nonsense.entry, bytes, deadline));
+		EXPECT(!socketSend(fd, nonsense.entry, bytes, deadline));
 		pthread_mutex_unlock(&m->control.lock);
 	} else {
 		EXPECT_FAILS(controlAgree(&m->control, "wait", ginSuccess), nonsense.result,
@@ -267,7 +278,8 @@ static void sayNonsense(const char *name, uint32_t type, uint32_t seq, uint64_t 
 {
 	nonsense.header =
 		(struct controlHeader){.type = type, .seq = seq, .bytes = bytes, .call = "wait"};
-	nonsense.entry = (struct controlEntry){entryRank, ginSuccess, entryBytes};
+	for (int i = 0; i < 2; i++)
+		nonsense.entry[i] = (struct controlEntry){entryRank, ginSuccess, entryBytes};
 	teamChild(name, 3, "60", talksNonsense);
 }
 
@@ -290,6 +302,7 @@ static void allNonsense(void)
 	sayNonsense("an entry longer than the message", controlUp, 2, entry, 1, 1);
 	sayNonsense("an entry longer than any", controlUp, 2, entry, 1, CONTROL_BYTES + 1);
 	sayNonsense("half an entry", controlUp, 2, entry - 1, 1, 0);
+	sayNonsense("two entries of one rank", controlUp, 2, 2 * entry, 1, 0);
 	nonsense.words = "collective 7 arrived while in 2";
 	sayNonsense("another collective", controlUp, 7, entry, 1, 0);
 }
@@ -316,6 +329,7 @@ static void stayAway(void)
 	WITH(2);
 	expectChild("a rank never comes", absent);
 	expectChild("a rank is lost in the bootstrap", newsFromBootstrap);
+	expectChild("a rank is lost, and the bootstrap is asked", newsAskedFor);
 }
 
 static void giveUp(void)

@@ -8,6 +8,7 @@
 #include "control_team.h"
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 
 #define STOP_US 11000000
 
@@ -64,6 +65,18 @@ static void *runRank0(void *arg)
 	return NULL;
 }
 
+/* For how long the kernel waits for rank 1 to read, in milliseconds. */
+static int patience(struct half *h)
+{
+	int ms = 0;
+	socklen_t length = sizeof(ms);
+
+	pthread_mutex_lock(&h->control.lock);
+	EXPECT(!getsockopt(h->control.link[0].fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, &length));
+	pthread_mutex_unlock(&h->control.lock);
+	return ms;
+}
+
 static void *runRank1(void *arg)
 {
 	struct half *h = arg;
@@ -91,8 +104,10 @@ static void *runRank1(void *arg)
 			   sizeof(header) - sizeof(header) / 2, end));
 	EXPECT(!socketSend(h->fd, &entry, sizeof(entry), end));
 	EXPECT(!socketSend(h->fd, data, bytes, end));
-	if (h->stopsReading)
+	if (h->stopsReading) {
 		usleep(STOP_US);
+		EXPECT_EQUAL(patience(h), 60000); /* GIN_TIMEOUT */
+	}
 	EXPECT(!socketReceive(h->fd, &header, sizeof(header), end));
 	EXPECT_EQUAL(header.type, controlDown);
 	EXPECT_EQUAL(header.bytes, all);

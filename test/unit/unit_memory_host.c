@@ -93,6 +93,39 @@ static void droppedWhileUsed(void)
 	expectHoldings(before);
 }
 
+/* And memory that its rank frees, which cannot be freed twice. */
+static void freedWhileUsed(void)
+{
+	struct holdings before = holdingsNow();
+	struct memory m;
+	void *at = NULL;
+
+	EXPECT_SUCCESS(memoryAllocHost(&hostThreads, 8192, &at));
+	EXPECT_SUCCESS(memoryDescribe(&hostThreads, at, 8192, &m));
+	memoryUse(at, m.id, 1);
+	EXPECT_SUCCESS(memoryFree(&hostThreads, at));
+	*(char *)at = 1;
+	EXPECT_FAILS(memoryFree(&hostThreads, at), ginErrorInvalidArgument, "not from ginMemAlloc");
+	memoryUse(at, m.id, -1);
+	EXPECT(!memoryFind(&m));
+	expectHoldings(before);
+}
+
+/* Pinned memory that stays needs no descriptor. */
+static void abandoned(void)
+{
+	struct holdings before = holdingsNow();
+	void *at = NULL;
+
+	EXPECT_SUCCESS(memoryAllocHost(&pinningGpu, 8192, &at));
+	EXPECT_EQUAL(countFiles(), before.files + 1);
+	memoryAbandon((char *)at + 4096);
+	memoryAbandon((char *)at + 4096);
+	EXPECT_EQUAL(countFiles(), before.files);
+	EXPECT_EQUAL(pinnedSpan(at), 8192);
+	*(char *)at = 1;
+}
+
 static void freedByTheRightOne(void)
 {
 	void *at = NULL;
@@ -164,6 +197,8 @@ int main(void)
 	expectChild("host memory of every size", ofAllSizes);
 	expectChild("a window in what is pinned alone", onlyWhatIsPinned);
 	expectChild("dropped while it is used", droppedWhileUsed);
+	expectChild("memory that is freed while it is used", freedWhileUsed);
+	expectChild("pinned memory that stays", abandoned);
 	expectChild("freed by the right one", freedByTheRightOne);
 	expectChild("the driver refuses", refused);
 	expectChild("memory of a peer", ofAPeer);

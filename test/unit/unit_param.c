@@ -220,10 +220,12 @@ static void unknownIsWarnedOf(void)
 	setenv("GIN_TIMEOUTS", "7", 1);
 	setenv("GIN_", "x", 1);
 	setenv("GINGER", "x", 1);
+	setenv("GIN_EP_TIMEOUT", "7", 1);
 	hear(checkTwice);
 	EXPECT_HAS(told, "WARN GIN_TIMEOUTS is not a variable of libgin");
 	EXPECT_HAS(told, "WARN GIN_ is not a variable of libgin");
 	EXPECT(!strstr(told, "GINGER"));
+	EXPECT(!strstr(told, "GIN_EP_"));
 	char *first = strstr(told, "GIN_TIMEOUTS");
 	EXPECT(first && !strstr(first + 1, "GIN_TIMEOUTS")); /* once */
 	EXPECT_EQUAL(paramNumber(paramTimeout), 600);

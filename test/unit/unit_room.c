@@ -37,13 +37,18 @@ static void set(const char *group, const char *name, const char *text)
 }
 
 /* `groups` is what /proc/self/cgroup would have. */
-static void expectLeft(const char *groups, uint64_t expected)
+static void expectLeftOf(const char *groups, uint64_t wanted, uint64_t expected)
 {
 	char path[256];
 
 	snprintf(path, sizeof(path), "%s/groups", root);
 	writeFile(path, groups);
-	EXPECT_EQUAL(roomOfContainer(path, root), expected);
+	EXPECT_EQUAL(roomOfContainer(path, root, wanted), expected);
+}
+
+static void expectLeft(const char *groups, uint64_t expected)
+{
+	expectLeftOf(groups, UINT64_MAX, expected);
 }
 
 static void version2(void)
@@ -53,6 +58,9 @@ static void version2(void)
 	expectLeft("0::/job/rank\n", 40 * MIB);
 	set("/job/rank", "memory.stat", "anon 52428800\nactive_file 1\ninactive_file 10485760\n");
 	expectLeft("0::/job/rank\n", 50 * MIB);
+	expectLeftOf("0::/job/rank\n", 40 * MIB, 40 * MIB); /* enough, whatever the cache has */
+	expectLeftOf("0::/job/rank\n", 40 * MIB + 1, 50 * MIB);
+	expectLeftOf("0::/job/rank\n", 60 * MIB, 50 * MIB);
 	set("/job", "memory.max", "max\n");
 	set("/job", "memory.current", "62914560\n");
 	expectLeft("0::/job/rank\n", 50 * MIB);
@@ -72,7 +80,21 @@ static void version1(void)
 	set("/memory/job", "memory.stat", "inactive_file 1\ntotal_inactive_file 20971520\n");
 	expectLeft("5:cpu:/job\n4:memory:/job\n0::/\n", 30 * MIB);
 	expectLeft("4:memory:/job/of/another/namespace\n", 30 * MIB);
-	EXPECT_EQUAL(roomOfContainer("/nonexistent", root), UINT64_MAX);
+	EXPECT_EQUAL(roomOfContainer("/nonexistent", root, 1), UINT64_MAX);
+}
+
+/* An answer is exact only where it is less than what is wanted. */
+static void wanted(void)
+{
+	const char *what;
+	uint64_t exact = roomLeft(UINT64_MAX, &what);
+
+	EXPECT_EQUAL(roomLeft(MIB - 1, &what), UINT64_MAX);
+	EXPECT(roomLeft(MIB, &what) >= MIB);
+	uint64_t large = roomLeft(exact / 8, &what);
+	printf("%llu bytes left, at least %llu\n", (unsigned long long)exact,
+	       (unsigned long long)large);
+	EXPECT(large >= exact / 8);
 }
 
 /* A control group of 64 MiB. Returns the version, or 0 if this process may not make one. */
@@ -133,12 +155,12 @@ static void ownGroup(void)
 		return;
 	}
 	deviceCommunicator();
-	uint64_t before = roomLeft(&what);
+	uint64_t before = roomLeft(UINT64_MAX, &what);
 	EXPECT_TEXT(what, "this container");
 	void *at = mmap(NULL, 40 * MIB, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	EXPECT(at != MAP_FAILED);
-	uint64_t after = roomLeft(&what);
+	uint64_t after = roomLeft(UINT64_MAX, &what);
 	printf("%s: %llu bytes left, %llu after 40 MiB\n", group, (unsigned long long)before,
 	       (unsigned long long)after);
 	EXPECT(before <= 64 * MIB && before > 41 * MIB && after < before - 39 * MIB);
@@ -180,6 +202,7 @@ int main(void)
 	EXPECT(mkdtemp(root) != NULL);
 	expectChild("version 1", version1);
 	expectChild("version 2", version2);
+	expectChild("answers that need not be exact", wanted);
 	expectChild("a control group of its own", inOwnGroup);
 	snprintf(remove, sizeof(remove), "rm -r %s", root);
 	EXPECT(!system(remove));

@@ -11,7 +11,9 @@
 #include "../coop.cuh"
 #include "../direct/route.cuh"
 #include "../gdaki/complete.cuh"
+#include "../proxy/copy_engine.cuh"
 #include "../proxy/route.cuh"
+#include "routes.cuh"
 #include "wait.cuh"
 
 /*
@@ -23,8 +25,8 @@ template <class Type> struct ginSameType {
 template <class Type> using ginSame = typename ginSameType<Type>::type;
 template <class Word> using ginBits = typename ginUint<sizeof(Word)>::type;
 
-/* A context of a device communicator. Class Gin in context.cuh has the calls. */
-class GinContext
+/* A context of a device communicator. Class GinOn in context.cuh has the calls. */
+template <uint32_t routes> class GinContext
 {
 public:
 	const ginDevComm &dc;
@@ -40,12 +42,20 @@ protected:
 
 	GIN_FN char *own(ginWindow_t window, size_t offset) const
 	{
-		return ginWindowAt(window, static_cast<int>(dc.rank)).address + offset;
+		const int rank = static_cast<int>(ginUnshared(dc.rank));
+		return ginWindowAt(window, rank).address + offset;
 	}
 
 	GIN_FN uint64_t *ownWord(ginWindow_t window, size_t offset) const
 	{
 		return reinterpret_cast<uint64_t *>(own(window, offset));
+	}
+
+	template <class Word>
+	GIN_FN ginValueLook<ginBits<Word>> valueLook(ginWindow_t window, size_t offset) const
+	{
+		static_assert(sizeof(Word) == 4 || sizeof(Word) == 8, "32 or 64 bits");
+		return {reinterpret_cast<ginBits<Word> *>(own(window, offset))};
 	}
 
 	GIN_FN size_t wordIndex(uint32_t id) const
@@ -67,11 +77,18 @@ protected:
 
 	GIN_FN struct ginQueue *queue() const { return dc.queues + context; }
 
+	/* A word of a signal in GPU memory; NULL: no agent of the class raises it. */
+	GIN_FN const uint64_t *signalBy(ginWriterClass writer, size_t index) const
+	{
+		const uint64_t *words = dc.signal[writer];
+		return words ? words + index : nullptr;
+	}
+
 	/* The words of a signal in GPU memory. */
 	GIN_FN ginGpuLook gpuSignals(size_t index) const
 	{
-		const uint64_t *gpu = dc.signal[ginWriterGpu], *nic = dc.signal[ginWriterNic];
-		return {gpu ? gpu + index : nullptr, nic ? nic + index : nullptr};
+		return {routes & GIN_ROUTES_DIRECT ? signalBy(ginWriterGpu, index) : nullptr,
+			routes & GIN_ROUTES_GDAKI ? signalBy(ginWriterNic, index) : nullptr};
 	}
 
 	GIN_FN uint64_t *cpuSignal(size_t index) const
@@ -85,15 +102,22 @@ protected:
 	 */
 	GIN_FN const uint64_t *onlySignal(size_t index) const
 	{
-		if (dc.route == ginRouteDirect)
+		if (routes == GIN_ROUTES_DIRECT)
+			return signalBy(ginWriterGpu, index);
+		if (routes & GIN_ROUTES_DIRECT && dc.route == ginRouteDirect)
 			return dc.signal[ginWriterGpu] + index;
-		return dc.route == ginRouteGdaki ? dc.signal[ginWriterNic] + index : nullptr;
+		if (routes & GIN_ROUTES_GDAKI && dc.route == ginRouteGdaki)
+			return dc.signal[ginWriterNic] + index;
+		return nullptr;
 	}
+
+	/* Do CPUs raise signals here? */
+	GIN_FN bool cpuSignals() const { return routes & GIN_ROUTES_PROXY && dc.signalMirror; }
 
 	/* How a wait loads a signal: with the word of the CPU class only if CPUs raise signals. */
 	GIN_FN ginSignalLook signalLook(size_t index) const
 	{
-		if (!dc.signalMirror)
+		if (!cpuSignals())
 			return {gpuSignals(index), ginHostLook(nullptr, nullptr)};
 		return {gpuSignals(index),
 			ginHostLook(cpuSignal(index), mirrorOf(dc.signalMirror, index))};
@@ -101,7 +125,7 @@ protected:
 
 	GIN_FN ginCounterLook counterLook(uint32_t id) const
 	{
-		if (!dc.counterMirror)
+		if (!(routes & GIN_ROUTES_PROXY && dc.counterMirror))
 			return {counterWord(id), ginHostLook(nullptr, nullptr)};
 		return {counterWord(id), ginHostLook(hostCounterWord(id),
 						     mirrorOf(dc.counterMirror, counterIndex(id)))};
@@ -119,39 +143,43 @@ protected:
 		return byAgent(op) && op.window.table->agent == ginAgentNone;
 	}
 
-	GIN_FN struct ginRing poster() const
-	{
-		return ginRingOf(dc, context, sharing == ginSharingThread);
-	}
+	/* Is this thread alone on the context? */
+	GIN_FN bool isAlone() const { return sharing == ginSharingThread; }
 
 	/* Is there a peer on the proxy or gdaki route? */
-	GIN_FN bool networked() const { return dc.route != ginRouteDirect; }
+	GIN_FN bool networked() const { return ginHasNetwork<routes>(dc); }
 
-	/* Is this peer on the proxy or gdaki route? Needs no load if all peers have one route. */
-	GIN_FN bool queued(int peer) const
-	{
-		if (dc.route != ginRouteNone)
-			return dc.route != ginRouteDirect;
-		return ginPeerRoute(&dc.peers[peer]) != ginRouteDirect;
-	}
+	/* Are there peers on the gdaki route, not on the proxy route? */
+	GIN_FN bool byNic() const { return ginHasNic<routes>(dc); }
 
-	GIN_FN struct ginGdakiContext sender() const { return {dc.self, context, sharing}; }
+	GIN_FN bool byProxy() const { return ginHasProxy<routes>(dc); }
+
+	/* The network route of the device communicator. */
+	GIN_FN uint32_t networkRoute() const { return ginNetworkRoute<routes>(dc); }
+
+	GIN_FN uint32_t routeTo(int peer) const { return ginRouteTo<routes>(dc, peer); }
+
+	/* Is this peer on the proxy or gdaki route? */
+	GIN_FN bool queued(int peer) const { return routeTo(peer) != ginRouteDirect; }
+
+	/* Does the kernel have no code for this direct peer? */
+	GIN_FN static constexpr bool withoutDirect() { return !(routes & GIN_ROUTES_DIRECT); }
 
 	/*
 	 * The context that posts for words in windows of the peer. For a direct peer that is the
 	 * queues of all contexts together; `words` tells flush and barriers to wait for them.
 	 */
-	GIN_FN struct ginGdakiContext wordSender(int peer) const
+	GIN_FN uint32_t wordContext(int peer) const
 	{
 		if (queued(peer))
-			return sender();
+			return context;
 		ginLocalStore(&dc.results[dc.contexts].words, 1);
-		return {dc.self, dc.contexts, ginSharingGpu};
+		return dc.contexts;
 	}
 
-	GIN_FN struct ginGdakiContext senderOf(int peer, const ginSignalOp &op) const
+	GIN_FN ginSharing sharingOf(uint32_t queues) const
 	{
-		return op.at ? wordSender(peer) : sender();
+		return queues == dc.contexts ? ginSharingGpu : sharing;
 	}
 
 	/* Writes the error record if `result` is an error; returns `result`. */
@@ -162,306 +190,357 @@ protected:
 		return result;
 	}
 
-	/*
-	 * The first thread of the coop posts to the peer's NIC: by once(), the fast path, and if
-	 * that returns ginSentFull by atLength(), the general path. A post by the fast path costs
-	 * one branch after it.
-	 */
-	template <class Coop, class Once, class AtLength>
-	GIN_FN ginResult_t send(Coop coop, uint32_t call, int peer, const ginSignalOp &op,
-				Once once, AtLength atLength) const
-	{
-		ginResult_t result = ginSuccess;
-		if (coop.thread_rank() == 0) {
-			uint32_t fate = once();
-			if (fate != ginSentOk)
-				result =
-					leaving(fate == ginSentFull ? atLength()
-								    : onceResult(senderOf(peer, op),
-										 peer, fate),
-						call, peer, op.id);
-		}
-		return ginAgree(coop, result);
-	}
-
 	/* Is it a word in a window on which another agent than the GPU does signals? */
 	GIN_FN static bool byAgent(const ginSignalOp &op)
 	{
 		return op.at && op.window.table->agent != ginAgentGpu;
 	}
 
-	/* The first thread of the coop posts `call` to the proxy; all threads return the result. */
-	template <class Coop, class Call>
-	GIN_FN ginResult_t post(Coop coop, uint32_t number, int peer, uint32_t id,
-				const ginOptions &options, const Call &call) const
+	/* The first thread of the coop makes the call; all threads return its result. */
+	template <class Coop, class Call> GIN_FN static ginResult_t byFirst(Coop coop, Call call)
 	{
 		ginResult_t result = ginSuccess;
-		if (coop.thread_rank() == 0) {
-			const struct ginRing by = poster();
-			const struct ginPeer *to = &dc.peers[peer];
-			struct ginPostedAs as = ginPostTry(call, by, to, dc);
-			if (as.posted != ginPostedOk)
-				result = leaving(ginPostWait(as, call, by, to, dc, options).result,
-						 number, peer, id);
-		}
+		if (coop.thread_rank() == 0)
+			result = call();
 		return ginAgree(coop, result);
 	}
 
-	/* A strong signal releases the caller's writes, for a peer that gets them afterwards. */
-	template <class Coop> GIN_FN ginResult_t postSignal(Coop coop, uint32_t call, int peer,
-							    const ginSignalOp &op,
-							    const ginOptions &options) const
+	template <class Coop> GIN_FN ginResult_t refuse(Coop coop, uint32_t call, int peer) const
 	{
-		/*
-		 * Earlier puts, or the put of this call, may be direct: stores to another GPU's
-		 * memory.
-		 */
-		bool mayBeDirect = call != ginCallSignal || dc.route == ginRouteNone;
-		uint32_t scope =
-			ginFenceLeft(options.given, mayBeDirect ? ginScopeSystem : ginScopeDevice);
+		return byFirst(coop, [&] { return unsupported(call, peer); });
+	}
+
+	GIN_FN ginResult_t unsupported(uint32_t call, int peer) const
+	{
+		return leaving(ginErrorUnsupported, call, peer, UINT32_MAX);
+	}
+
+	/* The arguments of every network call. `id`: of the signal. */
+	struct Network {
+		uint32_t call;
+		int peer;
+		uint32_t id, how;
+		uint64_t timeout, from;
+	};
+
+	GIN_FN Network network(uint32_t call, int peer, const ginSignalOp &op,
+			       const ginOptions &options) const
+	{
+		return {call,
+			peer,
+			op.id,
+			ginHow(call, sharing, op, options),
+			options.timeout,
+			ginFromPack(options.from)};
+	}
+
+	/*
+	 * The one dispatch of network calls, by the first thread of the coop. nic() makes the whole
+	 * call on route gdaki; proxy(how) posts to the proxy, and ginPost() waits for room.
+	 */
+	template <class Coop, class Proxy, class Nic>
+	GIN_FN ginResult_t dispatch(Coop coop, uint32_t route, const Network &n, Proxy proxy,
+				    Nic nic) const
+	{
+		constexpr bool both = (routes & GIN_ROUTES_NETWORK) == GIN_ROUTES_NETWORK;
+		return byFirst(coop, [&] {
+			if (routes & GIN_ROUTES_GDAKI && route == ginRouteGdaki)
+				return nic();
+			if (routes & GIN_ROUTES_PROXY && (both || route == ginRouteProxy))
+				return ginPostedResult(ginPost(dc.self, queue(), n.how, n.peer,
+							       n.id, n.timeout, n.from, proxy));
+			return unsupported(n.call, n.peer);
+		});
+	}
+
+	/*
+	 * The scope that a signal's call has to release. Earlier puts, or the put of this call, may
+	 * be direct: stores to another GPU's memory. A weak signal alone releases nothing.
+	 */
+	GIN_FN ginScope signalScope(uint32_t call, const ginSignalOp &op,
+				    const ginOptions &options) const
+	{
+		const bool mayBeDirect = call != ginCallSignal || dc.route == ginRouteNone;
 		if (call == ginCallSignal && !op.strong)
-			scope = ginScopeThread;
+			return ginScopeThread;
+		return static_cast<ginScope>(
+			ginFenceLeft(options.given, mayBeDirect ? ginScopeSystem : ginScopeDevice));
+	}
+
+	/* A strong signal releases the caller's writes, for a peer that gets them afterwards. */
+	template <class Coop>
+	GIN_FN ginResult_t postSignal(Coop coop, uint32_t route, uint32_t call, int peer,
+				      const ginSignalOp &op, ginOptions options) const
+	{
+		options.required = signalScope(call, op, options);
+		options.aggregate = false;
+		const Network n = network(call, peer, op, options);
 		if (beyondAll(op))
 			return refuse(coop, call, peer);
-		if (dc.sendQueues)
-			return send(
-				coop, call, peer, op,
-				[&] { return signalOnce(senderOf(peer, op), peer, op, scope); },
-				[&] {
-					return ginGdakiSignal(senderOf(peer, op), peer,
-							      ginSignalOp(op), scope,
-							      ginOptions(options));
-				});
-		return post(coop, call, peer, op.id, options,
-			    ginReadyCall{ginDescribe(ginOpSignal, peer, op, 0), scope});
+		return dispatch(
+			coop, route, n,
+			[&](uint32_t how) {
+				return ginProxySignal(isAlone(), queue(), &dc.peers[peer], how,
+						      peer, op.window.table, ginSignalWhere(op),
+						      op.value);
+			},
+			[&] {
+				const uint32_t by = op.at ? wordContext(peer) : context;
+				return ginGdakiSignal(dc.self, ginGdakiQueue(dc, by, peer),
+						      &dc.peers[peer], context,
+						      ginHow(call, sharingOf(by), op, options),
+						      raiseAt(op, peer), raiseOff(op), op.value,
+						      n.timeout, n.from);
+			});
+	}
+
+	/* Where the NIC raises a signal: what ginGdakiPut() takes. */
+	GIN_FN uint64_t raiseOff(const ginSignalOp &op) const
+	{
+		return op.at ? op.offset : wordIndex(op.id) * sizeof(uint64_t);
+	}
+
+	GIN_FN static const struct ginWindowPeer *raiseAt(const ginSignalOp &op, int peer)
+	{
+		return op.at ? &ginWindowAt(op.window, peer) : nullptr;
 	}
 
 	/* The send queue to a peer; NULL: the peer is on another route. */
 	GIN_FN struct ginSendQueue *sendQueue(int peer) const
 	{
-		if (!dc.sendQueues || ginPeerRoute(&dc.peers[peer]) != ginRouteGdaki)
+		if (!byNic() || ginPeerRoute(&dc.peers[peer]) != ginRouteGdaki)
 			return nullptr;
 		return ginGdakiQueue(dc, context, peer);
 	}
 
-	/* The first thread of the coop waits for posts to `peer`, or to all peers: -1. */
-	template <class Coop> GIN_FN ginResult_t awaitNic(Coop coop, int peer, uint64_t ticket,
-							  const ginOptions &options) const
+	GIN_FN uint32_t howWait() const
 	{
-		bool mine = coop.thread_rank() == 0;
-		ginResult_t result = ginSuccess;
-		if (mine) {
-			struct ginPoll poll = ginPollStart(dc, options);
-			result = peer < 0 ? ginGdakiFlush(sender(), &poll)
-					  : ginGdakiWait(sendQueue(peer), ticket, &poll, sharing);
-		}
-		result = ginAgree(coop, result);
-		if (result != ginSuccess && mine)
-			leaveError(ginCallFlush, result, peer, UINT32_MAX,
-				   ticket & ~GIN_SEND_DUMPED,
-				   peer < 0 ? 0 : ginSendDone(sendQueue(peer), sharing));
-		return result;
+		return ginHow(ginCallFlush, sharing, ginSignalOf(GinNone{}), ginOptions());
+	}
+
+	/*
+	 * The first thread of the coop waits for posts to `peer`, or to all peers: -1. By a ticket
+	 * of flushAsync(); ginWaitAll: all that is posted so far.
+	 */
+	template <class Coop> GIN_FN ginResult_t awaitPosts(Coop coop, int peer, uint64_t ticket,
+							    const ginOptions &options) const
+	{
+		const uint64_t timeout = options.timeout, from = ginFromPack(options.from);
+		const uint32_t to = peer < 0 ? dc.nRanks : static_cast<uint32_t>(peer);
+		return byFirst(coop, [&] {
+			if (byNic())
+				return peer < 0 ? ginGdakiFlush(dc.self, context, howWait(),
+								timeout, from)
+						: ginGdakiWait(dc.self, sendQueue(peer), peer,
+							       context, howWait(), ticket, timeout,
+							       from);
+			if (!byProxy())
+				return ginSuccess;
+			return ginRingWait(dc.self, queue(), howWait(), to,
+					   peer < 0 ? ginLocalLoad(&queue()->posted[to]) : ticket,
+					   timeout, from);
+		});
 	}
 
 	template <class Coop> GIN_FN ginResult_t waitCounterNic(uint32_t id, uint64_t least,
 								Coop coop,
 								const ginOptions &options) const
 	{
-		ginResult_t result = ginSuccess;
-		if (coop.thread_rank() == 0) {
-			struct ginPoll poll = ginPollStart(dc, options);
-			uint64_t seen;
-			result = ginGdakiWaitCounter(sender(), id, least, options.bits, &poll,
-						     &seen);
-			if (result != ginSuccess)
-				leaveError(ginCallWaitCounter, result, poll.failed, id, least,
-					   seen);
-		}
-		return ginAgree(coop, result);
+		return byFirst(coop, [&] {
+			return ginGdakiWaitCounter(dc.self, context, howWait(), id, least,
+						   options.bits, options.timeout,
+						   ginFromPack(options.from));
+		});
 	}
 
-	template <class Coop> GIN_FN ginResult_t refuse(Coop coop, uint32_t call, int peer) const
+	template <enum ginOp op, uint32_t bytes>
+	GIN_FN struct ginOldValue atomicNic(int peer, ginWindow_t win, size_t off, uint64_t operand,
+					    uint64_t compare, bool fetch,
+					    const ginOptions &options) const
 	{
-		if (coop.thread_rank() == 0)
-			leaveError(call, ginErrorUnsupported, peer, UINT32_MAX, 0, 0);
-		coop.sync();
-		return ginErrorUnsupported;
+		const uint32_t by = wordContext(peer);
+		const uint32_t how =
+			ginHow(ginCallAtomic, sharingOf(by), ginSignalOf(GinNone{}), options);
+		const uint64_t from = ginFromPack(options.from);
+		struct ginSendQueue *q = ginGdakiQueue(dc, by, peer);
+		struct ginOldValue got = {0, ginSuccess};
+		if (fetch)
+			got.result = ginGdakiAtomicOld<op, bytes>(
+				dc.self, q, &dc.peers[peer], context, how, by,
+				&ginWindowAt(win, peer), off, operand, compare, &got.old,
+				options.timeout, from);
+		else
+			got.result = ginGdakiAtomic<op, bytes>(
+				dc.self, q, &dc.peers[peer], context, how, &ginWindowAt(win, peer),
+				off, operand, compare, options.timeout, from);
+		return got;
 	}
 
-	template <class Word> GIN_FN ginResult_t postAtomic(enum ginOp op, int peer,
-							    ginWindow_t win, size_t off,
-							    Word operand, Word compare, Word *old,
-							    const ginOptions &options) const
+	template <enum ginOp op, uint32_t bytes>
+	GIN_FN struct ginOldValue atomicProxy(int peer, ginWindow_t win, size_t off,
+					      uint64_t operand, uint64_t compare, bool fetch,
+					      const ginOptions &options) const
 	{
-		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
-		uint64_t seen = 0;
-		ginResult_t result = usable(to);
+		const uint32_t how =
+			ginHow(ginCallAtomic, sharing, ginSignalOf(GinNone{}), options);
+		const uint64_t from = ginFromPack(options.from);
+		if (fetch)
+			return ginProxyAtomicFetch(dc.self, context, how, peer, op, win.table, off,
+						   bytes, operand, compare, options.timeout, from);
+		return {0, ginProxyAtomic(dc.self, context, how, peer, op, win.table, off, bytes,
+					  operand, compare, options.timeout, from)};
+	}
+
+	template <enum ginOp op, class Word>
+	GIN_FN ginResult_t postAtomic(int peer, ginWindow_t win, size_t off, Word operand,
+				      Word compare, Word *old, const ginOptions &options) const
+	{
+		constexpr uint32_t bytes = sizeof(Word);
+		const uint64_t with = static_cast<ginBits<Word>>(operand);
+		const uint64_t from = static_cast<ginBits<Word>>(compare);
+		ginResult_t result = usable(ginPeerObserve(&dc.peers[peer]));
+		struct ginOldValue got = {0, ginSuccess};
+
 		if (result == ginSuccess && win.table->agent == ginAgentNone)
 			result = ginErrorUnsupported;
-		if (result == ginSuccess && dc.sendQueues) {
-			result = ginGdakiAtomic(wordSender(peer), op, peer, win, off, sizeof(Word),
-						static_cast<ginBits<Word>>(operand),
-						static_cast<ginBits<Word>>(compare),
-						old ? &seen : nullptr, ginOptions(options));
-		} else if (result == ginSuccess) {
-			struct ginReadyCall call = {
-				ginDescribeAtomic(op, peer, ginDescribeOffset(win, off),
-						  sizeof(Word), static_cast<ginBits<Word>>(operand),
-						  static_cast<ginBits<Word>>(compare)),
-				ginFenceLeft(options.given, ginScopeSystem)};
-			result = old ? ginPostAtomic(&call, poster(), dc, options, &seen)
-				     : ginPost(call, poster(), nullptr, dc, options).result;
-		}
-		if (result == ginSuccess)
-			keep<Word>(static_cast<ginBits<Word>>(seen), old);
-		else
-			leaveError(ginCallAtomic, result, peer, UINT32_MAX, 0, 0);
-		return result;
+		else if (result == ginSuccess && !byNic() && !byProxy())
+			result = ginErrorUnsupported;
+		if (result != ginSuccess)
+			return leaving(result, ginCallAtomic, peer, UINT32_MAX);
+		got = byNic() ? atomicNic<op, bytes>(peer, win, off, with, from, old, options)
+			      : atomicProxy<op, bytes>(peer, win, off, with, from, old, options);
+		if (got.result == ginSuccess)
+			keep<Word>(static_cast<ginBits<Word>>(got.old), old);
+		return got.result;
 	}
 
-	/*
-	 * The first thread of the coop waits for descriptors to `peer`, or to all peers: nRanks. R.
-	 */
-	template <class Coop> GIN_FN ginResult_t await(Coop coop, uint32_t peer, uint64_t ticket,
-						       const ginOptions &options) const
+	template <class Coop>
+	GIN_FN ginResult_t putNetwork(uint32_t route, int peer, ginWindow_t dstWin, size_t dstOff,
+				      const ginSource &source, size_t bytes,
+				      const ginSignalOp &remote, uint32_t counter, Coop coop,
+				      const ginOptions &options) const
 	{
-		ginResult_t result = ginSuccess;
-		bool mine = coop.thread_rank() == 0;
-		if (mine)
-			result = ginRingWait(queue(), peer, ticket, ginPollStart(dc, options));
-		result = ginAgree(coop, result);
-		if (result != ginSuccess && mine)
-			leaveError(ginCallFlush, result,
-				   peer == dc.nRanks ? -1 : static_cast<int>(peer), UINT32_MAX,
-				   ticket, ginHostWordObserve(&queue()->done[peer]));
-		return result;
-	}
-
-	GIN_FN ginResult_t onceResult(const ginGdakiContext &me, int peer, uint32_t fate) const
-	{
-		return ginSendOutcomeResult(fate, onceQueue(me, peer), &dc.abortLine->word);
-	}
-
-	/* A call of the fast path: one WQE, and a signal after it. */
-	GIN_FN struct ginFastCall callOnce(const ginGdakiContext &me, int peer, ginWindow_t dstWin,
-					   size_t dstOff, const ginSignalOp &remote,
-					   bool hold) const
-	{
-		return {onceQueue(me, peer),
-			&dc.peers[peer],
-			dstWin,
-			dstOff,
-			remote,
-			context * dc.signals,
-			peer,
-			static_cast<uint32_t>(me.sharing),
-			hold};
-	}
-
-	/* A put by the fast path: enum ginSent. ginSentFull: take the general path. */
-	GIN_FN uint32_t putOnce(int peer, ginWindow_t dstWin, size_t dstOff,
-				const ginSource &source, size_t bytes, const ginSignalOp &remote,
-				uint32_t counter, const ginOptions &options) const
-	{
-		if (source.anywhere || bytes - 1 >= GIN_MLX5_MESSAGE_BYTES)
-			return ginSentFull;
-		return ginFastPut(
-			callOnce(sender(), peer, dstWin, dstOff, remote, options.aggregate),
-			{source.window, source.offset, counterWord(0), counter + 1u,
-			 static_cast<uint32_t>(bytes), static_cast<uint32_t>(options.given),
-			 static_cast<uint32_t>(options.required)});
-	}
-
-	/* A value by the fast path. */
-	template <class Value>
-	GIN_FN uint32_t valueOnce(int peer, ginWindow_t dstWin, size_t dstOff, const Value &value,
-				  const ginSignalOp &remote, const ginOptions &options) const
-	{
-		if constexpr (sizeof(Value) > GIN_MLX5_INLINE_BYTES) {
-			return ginSentFull;
-		} else {
-			struct ginFastValue words = {{}, sizeof(Value)};
-			memcpy(words.word, &value, sizeof(Value));
-			return ginFastPutValue(
-				callOnce(sender(), peer, dstWin, dstOff, remote, options.aggregate),
-				words);
-		}
-	}
-
-	/* A signal by the fast path. `scope`: the release that is left to do. */
-	GIN_FN uint32_t signalOnce(const ginGdakiContext &me, int peer, const ginSignalOp &op,
-				   uint32_t scope) const
-	{
-		return ginFastPut(callOnce(me, peer, {}, 0, op, false),
-				  {{}, 0, nullptr, 0, 0, ginScopeThread, scope});
-	}
-
-	/* The send queue to `peer`. If every peer is on route gdaki, the rank is its number. */
-	GIN_FN struct ginSendQueue *onceQueue(const ginGdakiContext &me, int peer) const
-	{
-		uint32_t queue = dc.route == ginRouteGdaki ? static_cast<uint32_t>(peer)
-							   : dc.peers[peer].sendQueue;
-		return ginGdakiQueues(dc, me.context) + queue;
-	}
-
-	template <class Coop> GIN_FN ginResult_t putNetwork(int peer, ginWindow_t dstWin,
-							    size_t dstOff, const ginSource &source,
-							    size_t bytes, const ginSignalOp &remote,
-							    uint32_t counter, Coop coop,
-							    const ginOptions &options) const
-	{
-		if (!dc.sendQueues)
-			return post(coop, ginCallPut, peer, remote.id, options,
-				    ginPutCall{source, dstWin, dstOff, bytes, remote, peer, counter,
-					       static_cast<uint32_t>(options.given),
-					       static_cast<uint32_t>(options.required)});
-		auto once = [&] {
-			return putOnce(peer, dstWin, dstOff, source, bytes, remote, counter,
-				       options);
-		};
-		return send(coop, ginCallPut, peer, remote, once, [&] {
-			return ginGdakiPut(sender(), peer, dstWin, dstOff, ginSource(source), bytes,
-					   ginSignalOp(remote), counter, ginOptions(options));
-		});
+		Network n = network(ginCallPut, peer, remote, options);
+		n.how |= static_cast<uint32_t>(source.anywhere) << GIN_HOW_ANYWHERE;
+		return dispatch(
+			coop, route, n,
+			[&](uint32_t how) {
+				return ginProxyPut(isAlone(), queue(), &dc.peers[peer], how, peer,
+						   dstWin.table, dstOff, source.word(),
+						   source.offset, bytes, remote.window.table,
+						   ginSignalWhere(remote), remote.value, counter);
+			},
+			[&] {
+				uint64_t *counters =
+					counter == UINT32_MAX ? nullptr : counterWord(0);
+				return ginGdakiPut(
+					dc.self, ginGdakiQueue(dc, context, peer), &dc.peers[peer],
+					context, n.how, &ginWindowAt(dstWin, peer), dstOff,
+					source.word(), source.offset, bytes, raiseAt(remote, peer),
+					raiseOff(remote), remote.value, counters, counter,
+					n.timeout, n.from);
+			});
 	}
 
 	template <class Value, class Coop>
-	GIN_FN ginResult_t valueNetwork(int peer, ginWindow_t dstWin, size_t dstOff,
+	GIN_FN ginResult_t valueNetwork(uint32_t route, int peer, ginWindow_t dstWin, size_t dstOff,
 					const Value &value, const ginSignalOp &remote, Coop coop,
 					const ginOptions &options) const
 	{
-		if (!dc.sendQueues)
-			return post(coop, ginCallPutValue, peer, remote.id, options,
-				    ginReadyCall{ginDescribeValue(peer,
-								  ginDescribeOffset(dstWin, dstOff),
-								  value, remote),
-						 ginScopeThread});
-		auto once = [&] { return valueOnce(peer, dstWin, dstOff, value, remote, options); };
-		return send(coop, ginCallPutValue, peer, remote, once, [&] {
-			uint32_t words[8];
-			memcpy(words, &value, sizeof(value));
-			return ginGdakiPutValue(sender(), peer, dstWin, dstOff, words,
-						sizeof(value), ginSignalOp(remote),
-						ginOptions(options));
-		});
+		const Network n = network(ginCallPutValue, peer, remote, options);
+		constexpr uint32_t bytes = sizeof(Value);
+		uint64_t v[4] = {};
+		memcpy(v, &value, bytes);
+		return dispatch(
+			coop, route, n,
+			[&](uint32_t how) {
+				return ginProxyValue(isAlone(), queue(), &dc.peers[peer], how, peer,
+						     dstWin.table, dstOff, bytes, v[0], v[1], v[2],
+						     v[3], remote.window.table,
+						     ginSignalWhere(remote), remote.value);
+			},
+			[&] {
+				return ginGdakiPutValue<bytes>(
+					dc.self, ginGdakiQueue(dc, context, peer), &dc.peers[peer],
+					context, n.how, &ginWindowAt(dstWin, peer), dstOff, v[0],
+					v[1], v[2], v[3], raiseAt(remote, peer), raiseOff(remote),
+					remote.value, n.timeout, n.from);
+			});
 	}
 
-	template <class Coop> GIN_FN ginResult_t getNetwork(int peer, ginWindow_t srcWin,
-							    size_t srcOff, ginWindow_t dstWin,
-							    size_t dstOff, size_t bytes, Coop coop,
-							    const ginOptions &options) const
+	template <class Coop>
+	GIN_FN ginResult_t getNetwork(uint32_t route, int peer, ginWindow_t srcWin, size_t srcOff,
+				      ginWindow_t dstWin, size_t dstOff, size_t bytes, Coop coop,
+				      const ginOptions &options) const
 	{
-		if (!dc.sendQueues)
-			return post(coop, ginCallGet, peer, UINT32_MAX, options,
-				    ginReadyCall{ginDescribeGet(
-							 peer, ginDescribeOffset(srcWin, srcOff),
-							 ginDescribeOffset(dstWin, dstOff), bytes),
-						 ginScopeThread});
-		auto full = [] { return static_cast<uint32_t>(ginSentFull); };
-		return send(coop, ginCallGet, peer, ginSignalOf(GinNone{}), full, [&] {
-			return ginGdakiGet(sender(), peer, srcWin, srcOff, dstWin, dstOff, bytes,
-					   ginOptions(options));
-		});
+		const Network n = network(ginCallGet, peer, ginSignalOf(GinNone{}), options);
+		return dispatch(
+			coop, route, n,
+			[&](uint32_t how) {
+				return ginProxyGet(isAlone(), queue(), &dc.peers[peer], how, peer,
+						   srcWin.table, srcOff, dstWin.table, dstOff,
+						   bytes);
+			},
+			[&] {
+				return ginGdakiGet(dc.self, ginGdakiQueue(dc, context, peer),
+						   &dc.peers[peer], context, n.how,
+						   &ginWindowAt(srcWin, peer), srcOff, dstWin.table,
+						   dstOff, bytes, n.timeout, n.from);
+			});
+	}
+
+	/*
+	 * Does a copy engine make this copy to or from a direct peer? All threads of the coop find
+	 * one answer. `anywhere`: the source is a pointer. Only the caller knows whether the
+	 * pointer is in a window: the proxy ends a context that names another source.
+	 */
+	template <class Coop> GIN_FN bool byEngine(int peer, bool anywhere, size_t bytes, Coop coop,
+						   const ginOptions &options) const
+	{
+		if (!(routes & GIN_ROUTES_PROXY))
+			return false;
+		bool chosen = options.copyBy == ginCopyEngine && bytes;
+		bool may = options.copyBy == ginCopyAuto && bytes >= GIN_ENGINE_LEAST && !anywhere;
+		if (!(chosen || may) || !dc.engineBytes || static_cast<uint32_t>(peer) == dc.rank)
+			return false;
+		return chosen || ginEngineIsFaster(dc, bytes, coop, options);
+	}
+
+	/* The first thread posts the copy and waits for it. `here`: this rank's end. */
+	template <class Coop>
+	GIN_FN ginResult_t copyByEngine(bool isGet, int peer, ginWindow_t there, size_t thereOff,
+					const ginSource &here, size_t bytes, Coop coop,
+					const ginOptions &options) const
+	{
+		if (coop.thread_rank())
+			return ginSuccess;
+		uint32_t how = ginHow(0, sharing, ginSignalOf(GinNone{}), options) |
+			       static_cast<uint32_t>(here.anywhere) << GIN_HOW_ANYWHERE;
+		return ginEngineCopy(dc.self, context, how, isGet, peer, there.table, thereOff,
+				     here.word(), here.offset, bytes, options.timeout);
+	}
+
+	/* All threads of the coop copy. */
+	template <class Coop>
+	GIN_FN ginResult_t copyByThreads(const struct ginPeer &to, int peer, ginWindow_t dstWin,
+					 size_t dstOff, const ginSource &source, size_t bytes,
+					 Coop coop, const ginOptions &options) const
+	{
+		const char *src = source.anywhere ? static_cast<const char *>(source.address)
+						  : own(source.window, source.offset);
+		char *dst = ginWindowAt({ginUnshared(dstWin.table)}, peer).address + dstOff;
+		bool moved = ginMove(dst, src, bytes, coop, options, [&] { return alive(to); });
+		return moved ? ginSuccess : lost(to);
+	}
+
+	template <class Coop> GIN_FN ginResult_t getByThreads(const struct ginPeer &to, int peer,
+							      ginWindow_t srcWin, size_t srcOff,
+							      char *dst, size_t bytes, Coop coop,
+							      const ginOptions &options) const
+	{
+		const char *src = ginWindowAt(srcWin, peer).address + srcOff;
+		bool moved = ginMove(dst, src, bytes, coop, options, [&] { return alive(to); });
+		return moved ? ginSuccess : lost(to);
 	}
 
 	template <class Coop>
@@ -472,16 +551,21 @@ protected:
 		coop.sync(); /* what the coop wrote is what is sent */
 		if (networked() && beyondAll(remote))
 			return refuse(coop, ginCallPut, peer);
-		if (queued(peer))
-			return putNetwork(peer, dstWin, dstOff, source, bytes, remote, counter,
-					  coop, options);
+		const uint32_t route = routeTo(peer);
+		if (route != ginRouteDirect)
+			return putNetwork(route, peer, dstWin, dstOff, source, bytes, remote,
+					  counter, coop, options);
+		if (withoutDirect())
+			return refuse(coop, ginCallPut, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
-		const char *src = source.anywhere ? static_cast<const char *>(source.address)
-						  : own(source.window, source.offset);
-		char *dst = ginWindowAt(dstWin, peer).address + dstOff;
-		bool moved = ginMove(dst, src, bytes, coop, options,
-				     [&] { return to.state == ginPeerAlive; });
-		ginResult_t result = ginAgree(coop, moved ? ginSuccess : lost());
+		ginResult_t result;
+		if (byEngine(peer, source.anywhere, bytes, coop, options))
+			result = copyByEngine(false, peer, dstWin, dstOff, source, bytes, coop,
+					      options);
+		else
+			result = copyByThreads(to, peer, dstWin, dstOff, source, bytes, coop,
+					       options);
+		result = ginAgree(coop, result);
 		return act(coop, ginCallPut, to, peer, result, remote, counter, options);
 	}
 
@@ -491,15 +575,28 @@ protected:
 			*old = static_cast<Word>(value);
 	}
 
-	/* The result of a call on a peer that has failed. */
-	GIN_FN ginResult_t lost() const { return ginPeerLost(&dc.abortLine->word); }
-
 	/*
-	 * ginSuccess if the peer is alive. Every peer has a route: ginDevCommCreate() checks that.
+	 * Can a direct call use the peer? Every peer has a route: ginDevCommCreate() checks that. A
+	 * kernel for direct peers alone checks here that the peer is one.
 	 */
+	GIN_FN static bool alive(const struct ginPeer &to)
+	{
+		if (routes == GIN_ROUTES_DIRECT)
+			return to.state == ginPeerAlive && to.route == ginRouteDirect;
+		return to.state == ginPeerAlive;
+	}
+
+	/* The result of a call on a peer that is not alive(). */
+	GIN_FN ginResult_t lost(const struct ginPeer &to) const
+	{
+		if (routes == GIN_ROUTES_DIRECT && to.route != ginRouteDirect)
+			return ginErrorUnsupported;
+		return ginPeerLost(&dc.abortLine->word);
+	}
+
 	GIN_FN ginResult_t usable(const struct ginPeer &to) const
 	{
-		return to.state == ginPeerAlive ? ginSuccess : lost();
+		return alive(to) ? ginSuccess : lost(to);
 	}
 
 	GIN_FN void leaveError(uint32_t call, ginResult_t result, int peer, uint32_t id,
@@ -527,10 +624,12 @@ protected:
 		if (counter != UINT32_MAX && mine)
 			ginCounterPublish(counterWord(counter));
 		if (networked() && byAgent(remote))
-			return postSignal(coop, call, peer, remote, options);
+			return postSignal(coop, networkRoute(), call, peer, remote, options);
 		if (remote.present)
-			ginDirectSignal(mine, ginDirectWord(dc, to.signals, peer, context, remote),
-					remote, true, options.given);
+			ginDirectSignal(
+				mine,
+				ginDirectWord(dc, to.signals, peer, ginUnshared(context), remote),
+				remote, true, options.given);
 		return ginSuccess;
 	}
 
@@ -569,7 +668,7 @@ protected:
 	{
 		return ginWaitOn(dc.self, look,
 				 {call, context, id, options.bits, least, options.timeout,
-				  options.from, failed});
+				  ginFromPack(options.from), failed});
 	}
 
 	/*

@@ -42,8 +42,9 @@
  *   W      WQEs, and what the holder   ginTurnMark(),                ginTurnMark(),
  *          of the turn has written     ginTurnPutDown()              ginTurnPickUp(),
  *                                                                    ginTurnTake()
- *   N      WQEs and their sources,     ginNicFence() and             the NIC
- *          then the doorbell record    ginNicRing()
+ *   N      WQEs and their sources,     ginNicFence() or              the NIC
+ *          then the doorbell record    ginNicRelease(), then
+ *                                      ginNicRing()
  *   K      the NIC's reads of WQEs     the NIC                       ginCqeObserve()
  *          and sources, its writes
  *          of old values
@@ -93,6 +94,15 @@ GIN_FN uint64_t ginAcquireSystem(const uint64_t *word)
 GIN_FN uint64_t ginSignalObserve(const uint64_t *word)
 {
 	return ginAcquireSystem(word);
+}
+
+/*
+ * No edge: a word that a put or putValue of a peer writes means only itself. The load acquires for a
+ * peer that releases the word by a store of its own, through ginPeerPointer.
+ */
+template <class Word> GIN_FN Word ginValueObserve(const Word *word)
+{
+	return ginLoad<ginAcquire, ginScopeSystem>(word);
 }
 
 /* No edge: the caller guarantees that no agent raises the signal or counter at the time. */
@@ -303,6 +313,47 @@ template <class Word> GIN_FN void ginDataStore(char *dst, Word word)
 }
 
 /*
+ * No edge: a packet of a message (packets.cuh). Each word of 8 bytes has 4 bytes of data and the
+ * message's number, and is single-copy atomic: who loads the number has loaded the data with it.
+ */
+GIN_FN void ginPacketStore(char *packet, uint64_t data, uint32_t number)
+{
+	const uint64_t flag = static_cast<uint64_t>(number) << 32;
+	ginStorePair<ginRelaxed, ginScopeSystem>(reinterpret_cast<uint64_t *>(packet),
+						 flag | (data & 0xffffffffu), flag | data >> 32);
+}
+
+/* Has the packet of the message come? *data: its 8 bytes, if it has. Loads at each call. */
+GIN_FN bool ginPacketLoad(const char *packet, uint32_t number, uint64_t *data)
+{
+	struct ginWord16 words = ginPollPair(packet);
+	*data = (words.half[0] & 0xffffffffu) | words.half[1] << 32;
+	return words.half[0] >> 32 == number && words.half[1] >> 32 == number;
+}
+
+/*
+ * No edge: the receiver of messages tells that it has read message `number`. Relaxed is enough for
+ * the slot's next writer: each packet was loaded with its number before the coop met, and no store
+ * can change what a load has returned.
+ */
+GIN_FN void ginCreditStore(uint32_t *credit, uint32_t number)
+{
+	ginStore<ginRelaxed, ginScopeSystem>(credit, number);
+}
+
+/* No edge: pairs with ginCreditStore. The stores that depend on it cannot precede it. */
+GIN_FN uint32_t ginCreditObserve(const uint32_t *credit)
+{
+	return ginLoad<ginRelaxed, ginScopeSystem>(credit);
+}
+
+/* Both credits of a part, each of them whole. */
+GIN_FN uint64_t ginCreditsObserve(const uint32_t *credits)
+{
+	return ginLoad<ginRelaxed, ginScopeSystem>(reinterpret_cast<const uint64_t *>(credits));
+}
+
+/*
  * M, release end. Observers: the thread that has acquired the host's word; threads of this GPU that
  * look at the mirror instead.
  */
@@ -413,9 +464,18 @@ GIN_FN void ginNicFence(bool inGpu)
 		ginFence<ginScopeSystem>();
 }
 
+/* As ginNicFence(), by a thread that has nothing to acquire: its loads before were no W's. */
+GIN_FN void ginNicRelease(bool inGpu)
+{
+	if (inGpu)
+		ginReleaseFence<ginScopeDevice>();
+	else
+		ginReleaseFence<ginScopeSystem>();
+}
+
 /*
  * N, release end, second half. Observers: the threads that have handed over WQEs; the NIC, which
- * may read the WQEs as soon as it finds the record. ginNicFence precedes, after the last WQE and
+ * may read the WQEs as soon as it finds the record. ginNicFence or ginNicRelease precedes, after the last WQE and
  * before the record. The NIC reads this GPU's memory through its L2, where device scope ends: where
  * the queue is in this GPU's memory no fence of the system is needed, and no fence at all for a
  * thread that has released every WQE to the device by handing them over. The posters have released

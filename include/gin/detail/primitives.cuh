@@ -24,6 +24,13 @@ enum ginOrder {
 	ginFencedRelease = 5  /* relaxed on a GPU: a fence precedes, or none is needed there */
 };
 
+/* PTX 8.6, of CUDA 12.8, has fences that only release. */
+#if GIN_ON_GPU && __CUDA_ARCH__ >= 900 && __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1208
+#define GIN_HAS_RELEASE_FENCE 1
+#else
+#define GIN_HAS_RELEASE_FENCE 0
+#endif
+
 /* 16 bytes that move in one access of the GPU; each half is single-copy atomic. */
 struct alignas(16) ginWord16 {
 	uint64_t half[2];
@@ -242,6 +249,22 @@ template <ginScope scope> GIN_FN void ginFence()
 }
 
 /*
+ * Orders the accesses before it and the stores after it on a GPU. Unlike ginFence() it does not
+ * empty the L1 cache, where the GPU and the compiler have such a fence.
+ */
+template <ginScope scope> GIN_FN void ginReleaseFence()
+{
+#if GIN_ON_GPU && GIN_HAS_RELEASE_FENCE
+	if constexpr (scope == ginScopeDevice)
+		asm volatile("fence.release.gpu;" ::: "memory");
+	else
+		asm volatile("fence.release.sys;" ::: "memory");
+#else
+	ginFence<scope>();
+#endif
+}
+
+/*
  * A plain load of 1, 2, 4, 8 or 16 bytes. Never ld.nc: the same kernel may have written the bytes.
  * The compiler delays no earlier store past it.
  */
@@ -278,5 +301,22 @@ GIN_FN ginWord16 ginLoadPairRelaxed(const void *src)
 	return word;
 }
 #endif
+
+/* Two words, aligned to 16 bytes; each is single-copy atomic. Relaxed, of system scope, for loops. */
+GIN_FN ginWord16 ginPollPair(const void *src)
+{
+	ginWord16 word;
+#if GIN_ON_GPU
+	asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+		     : "=l"(word.half[0]), "=l"(word.half[1])
+		     : "l"(src)
+		     : "memory");
+#else
+	const uint64_t *words = static_cast<const uint64_t *>(src);
+	word.half[0] = __atomic_load_n(words, __ATOMIC_RELAXED);
+	word.half[1] = __atomic_load_n(words + 1, __ATOMIC_RELAXED);
+#endif
+	return word;
+}
 
 #endif

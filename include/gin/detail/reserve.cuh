@@ -8,7 +8,7 @@
 #ifndef GIN_RESERVE_CUH
 #define GIN_RESERVE_CUH
 
-#include "../options.cuh"
+#include "how.cuh"
 #include "target.cuh"
 
 /*
@@ -20,6 +20,13 @@ struct ginSource {
 	const void *address; /* if `anywhere` */
 	ginWindow_t window;  /* if not */
 	size_t offset;
+
+	/* The address, or the table of the window: an argument of a network call. */
+	GIN_FN uint64_t word() const
+	{
+		return anywhere ? reinterpret_cast<uintptr_t>(address)
+				: reinterpret_cast<uintptr_t>(window.table);
+	}
 };
 
 GIN_FN constexpr ginSource ginSourceIn(ginWindow_t window, size_t offset)
@@ -30,6 +37,15 @@ GIN_FN constexpr ginSource ginSourceIn(ginWindow_t window, size_t offset)
 GIN_FN constexpr ginSource ginSourceAnywhere(const void *address)
 {
 	return {true, address, {nullptr}, 0};
+}
+
+/* The source again, of `how` and ginSource.word(). */
+GIN_FN struct ginSource ginSourceOf(uint32_t how, uint64_t word, uint64_t offset)
+{
+	return {ginHowHas(how, GIN_HOW_ANYWHERE),
+		reinterpret_cast<const void *>(static_cast<uintptr_t>(word)),
+		{reinterpret_cast<struct ginWindowTable *>(static_cast<uintptr_t>(word))},
+		offset};
 }
 
 /*

@@ -105,6 +105,26 @@ GIN_FN uint32_t ginGridSize()
 #endif
 }
 
+/*
+ * `value`, computed where it is used: the compiler does not keep multiples of it in registers for
+ * all turns of a loop around the call.
+ */
+GIN_FN uint32_t ginUnshared(uint32_t value)
+{
+#if GIN_ON_GPU
+	asm volatile("" : "+r"(value));
+#endif
+	return value;
+}
+
+template <class Type> GIN_FN Type *ginUnshared(Type *pointer)
+{
+#if GIN_ON_GPU
+	asm volatile("" : "+l"(pointer));
+#endif
+	return pointer;
+}
+
 /* Nanoseconds of a clock that never goes back. Use differences only. */
 GIN_FN uint64_t ginNow()
 {

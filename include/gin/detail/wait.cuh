@@ -8,27 +8,32 @@
 #ifndef GIN_WAIT_CUH
 #define GIN_WAIT_CUH
 
+#include "how.cuh"
 #include "mirror.cuh"
 #include "../options.cuh"
 
 /* A wait in progress. */
 struct ginPoll {
-	struct ginMirroredWord *abort;
-	const struct ginPeer *peers;
+	const ginDevComm *dc;
 	struct ginMirroredWord *queue; /* of the word that holds the failure of the ring, or NULL */
-	uint64_t timeout;	       /* GIN_FOREVER: none */
-	ginPeerSet from;
-	uint64_t start;	 /* when the wait first read the clock; 0: not yet */
-	uint64_t looked; /* when the wait last read the abort line */
+	uint64_t end;  /* when the wait times out; before the first look at the clock: how long */
+	uint64_t from; /* of ginFromPack() */
+	uint32_t
+		looked; /* when the wait last read the abort line: low half; 0: no clock read yet */
 	uint32_t steps;
 	int32_t failed; /* the peer whose failure ended the wait, or -1 */
 };
 
+/* `dc`: ginDevComm.self. */
+GIN_FN struct ginPoll ginPollFor(const ginDevComm *dc, uint64_t timeout, uint64_t from)
+{
+	timeout = timeout ? timeout : dc->timeout;
+	return {dc, nullptr, timeout ? timeout : GIN_FOREVER, from, 0, 0, -1};
+}
+
 GIN_FN struct ginPoll ginPollStart(const ginDevComm &dc, const ginOptions &options)
 {
-	uint64_t timeout = options.timeout ? options.timeout : dc.timeout;
-	return {dc.abort, dc.peers, nullptr, timeout ? timeout : GIN_FOREVER, options.from, 0,
-		0,	  0,	    -1};
+	return ginPollFor(dc.self, options.timeout, ginFromPack(options.from));
 }
 
 GIN_FN ginResult_t ginAbortResult(uint64_t word)
@@ -59,16 +64,25 @@ GIN_FN int32_t ginFailedOf(const struct ginPeer *peers, const ginPeerSet &from)
  */
 GIN_FN ginResult_t ginPollAbort(struct ginPoll &poll)
 {
-	uint64_t word = ginMirroredLook(poll.abort);
+	uint64_t word = ginMirroredLook(poll.dc->abort);
 	ginResult_t result = ginAbortResult(word);
 
 	if (result != ginErrorPeer)
 		return result;
-	if (poll.from.count)
-		poll.failed = ginFailedOf(poll.peers, poll.from);
+	if (poll.from)
+		poll.failed = ginFailedOf(poll.dc->peers, ginFromUnpack(poll.from));
 	else
 		poll.failed = static_cast<int32_t>(word >> 32);
-	return poll.from.count && poll.failed < 0 ? ginSuccess : ginErrorPeer;
+	return poll.from && poll.failed < 0 ? ginSuccess : ginErrorPeer;
+}
+
+/* Starts the clock of a wait. */
+GIN_FN void ginPollBegin(struct ginPoll &poll, uint64_t now)
+{
+	const uint64_t never = GIN_FOREVER >> 1;
+
+	poll.end = poll.end < never - now ? now + poll.end : never;
+	poll.looked = static_cast<uint32_t>(now) | 1;
 }
 
 /*
@@ -78,17 +92,35 @@ GIN_FN ginResult_t ginPollAbort(struct ginPoll &poll)
 GIN_FN ginResult_t ginPollClock(struct ginPoll &poll)
 {
 	uint64_t now = ginNow();
-	if (!poll.start)
-		poll.start = poll.looked = now; /* most waits end before this */
-	if (now - poll.looked >= 4000) {
-		poll.looked = now;
+	if (!poll.looked) /* most waits end before this */
+		ginPollBegin(poll, now);
+	if (static_cast<uint32_t>(now) - poll.looked + 1 >= 4001) {
+		poll.looked = static_cast<uint32_t>(now) | 1;
 		ginResult_t result = ginPollAbort(poll);
 		if (result == ginSuccess && poll.queue)
 			result = ginAbortResult(ginMirroredLook(poll.queue));
 		if (result != ginSuccess)
 			return result;
 	}
-	return now - poll.start >= poll.timeout ? ginErrorTimeout : ginSuccess;
+	return now >= poll.end ? ginErrorTimeout : ginSuccess;
+}
+
+/*
+ * A wait in several parts, which has one timeout: when it ends, for ginPollResume() of the next
+ * part; 0: no clock read yet.
+ */
+GIN_FN uint64_t ginPollEnd(const struct ginPoll &poll)
+{
+	return poll.looked ? poll.end : 0;
+}
+
+/* The next look at the clock reads the abort line too. */
+GIN_FN void ginPollResume(struct ginPoll &poll, uint64_t end)
+{
+	if (!end)
+		return;
+	poll.end = end;
+	poll.looked = (static_cast<uint32_t>(ginNow()) - 4001) | 1;
 }
 
 /* A loop reads the clock once in GIN_LOOKS loads or steps. */
@@ -127,7 +159,7 @@ GIN_FN bool ginLookOften(Look &look, uint64_t least, uint32_t bits, uint64_t *se
  */
 template <class Look> GIN_FN bool ginLookBriefly(Look look, uint64_t least, uint32_t bits)
 {
-	uint64_t seen;
+	uint64_t seen = 0;
 	return ginLookOften(look, least, bits, &seen);
 }
 
@@ -147,6 +179,13 @@ struct ginWordLook {
 	const uint64_t *word;
 
 	GIN_FN uint64_t operator()() const { return ginSignalObserve(word); }
+};
+
+/* Loads a value word of a window. */
+template <class Word> struct ginValueLook {
+	const Word *word;
+
+	GIN_FN uint64_t operator()() const { return ginValueObserve(word); }
 };
 
 /*
@@ -214,9 +253,9 @@ GIN_FN_COLD void ginErrorLeave(const ginDevComm *dc, ginResult_t result, uint32_
 /* What a wait waits for; and the call, context and id for the error record. */
 struct ginWaitFor {
 	uint32_t call, context, id;
-	uint32_t bits; /* as in ginOptions, like `timeout` and `from` */
+	uint32_t bits; /* as in ginOptions, like `timeout` */
 	uint64_t least, timeout;
-	ginPeerSet from;
+	uint64_t from; /* of ginFromPack() */
 	struct ginMirroredWord
 		*failed; /* of the word that holds the failure of the ring, or NULL */
 };
@@ -225,8 +264,8 @@ struct ginWaitFor {
 template <class Look>
 GIN_FN_COLD ginResult_t ginWaitOn(const ginDevComm *dc, Look look, struct ginWaitFor what)
 {
-	struct ginPoll poll = ginPollStart(*dc, ginOptions{what.timeout, what.from});
-	uint64_t seen;
+	struct ginPoll poll = ginPollFor(dc, what.timeout, what.from);
+	uint64_t seen = 0;
 
 	poll.queue = what.failed;
 	ginResult_t result = ginPollUntil(poll, look, what.least, what.bits, &seen);

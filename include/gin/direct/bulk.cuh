@@ -188,8 +188,13 @@ ginMove(char *dst, const char *src, size_t bytes, Coop coop, const ginOptions &o
 	}
 #endif
 	(void)options;
-	return ginCopy<ginInFlight<Coop>(0), ginFixedSize<Coop>(0)>(
-		dst, src, bytes, coop.thread_rank(), coop.size(), ready);
+	constexpr uint32_t fixed = ginFixedSize<Coop>(0);
+	uint32_t rank = coop.thread_rank(), size = coop.size();
+	if (fixed != 1)
+		rank = ginUnshared(rank);
+	if (!fixed)
+		size = ginUnshared(size);
+	return ginCopy<ginInFlight<Coop>(0), fixed>(dst, src, bytes, rank, size, ready);
 }
 
 #endif

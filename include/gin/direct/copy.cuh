@@ -49,68 +49,77 @@ template <class Word> GIN_FN Word ginDataGather(const char *src)
 	return static_cast<Word>(word);
 }
 
-template <class Word> GIN_FN void ginCopyOne(char *&dst, const char *&src, size_t &bytes)
+template <class Word> GIN_FN uint32_t ginCopyOne(char *dst, const char *src)
 {
 	ginDataStore<Word>(dst, ginDataGather<Word>(src));
-	dst += sizeof(Word);
-	src += sizeof(Word);
-	bytes -= sizeof(Word);
+	return sizeof(Word);
 }
 
 /* Copies a few bytes by one thread: the bytes before the first and after the last whole word. */
-GIN_FN void ginCopyFew(char *dst, const char *src, size_t bytes)
+GIN_FN void ginCopyFew(char *dst, const char *src, uint32_t bytes)
 {
 	GIN_NO_UNROLL
-	while (bytes) {
-		if (bytes >= 8 && !ginMisalignment(dst, 8))
-			ginCopyOne<uint64_t>(dst, src, bytes);
-		else if (bytes >= 4 && !ginMisalignment(dst, 4))
-			ginCopyOne<uint32_t>(dst, src, bytes);
-		else if (bytes >= 2 && !ginMisalignment(dst, 2))
-			ginCopyOne<uint16_t>(dst, src, bytes);
+	for (uint32_t at = 0, done; at < bytes; at += done) {
+		const uint32_t left = bytes - at;
+		if (left >= 8 && !ginMisalignment(dst + at, 8))
+			done = ginCopyOne<uint64_t>(dst + at, src + at);
+		else if (left >= 4 && !ginMisalignment(dst + at, 4))
+			done = ginCopyOne<uint32_t>(dst + at, src + at);
+		else if (left >= 2 && !ginMisalignment(dst + at, 2))
+			done = ginCopyOne<uint16_t>(dst + at, src + at);
 		else
-			ginCopyOne<uint8_t>(dst, src, bytes);
+			done = ginCopyOne<uint8_t>(dst + at, src + at);
 	}
 }
 
-/* Loaded words. Cleared on the host, whose compilers would warn of uninitialised words. */
+/*
+ * Loaded words, of which some may not be loaded. Cleared, because ptxas keeps a register that is not
+ * set on every path through all calls of a loop.
+ */
 template <class Word, uint32_t count> struct ginWords {
-#if GIN_ON_GPU
-	Word word[count];
-#else
 	Word word[count] = {};
-#endif
 };
 
 /*
- * Source, target and length are multiples of a word. Each thread has `inFlight` accesses in flight,
- * also at the end. `fixed`: `size` if the compiler knows it, else 0.
+ * `p` + `bytes`, by an addition that the compiler does not merge with others: sums of a pointer and
+ * several multiples of a step would each take two registers.
+ */
+template <class Pointer> GIN_FN Pointer ginStepped(Pointer p, uint32_t bytes)
+{
+#if GIN_ON_GPU
+	uint64_t at = reinterpret_cast<uint64_t>(p);
+	asm("{ .reg .u64 wide; cvt.u64.u32 wide, %1; add.u64 %0, %0, wide; }"
+	    : "+l"(at)
+	    : "r"(bytes));
+	return reinterpret_cast<Pointer>(at);
+#else
+	return p + bytes;
+#endif
+}
+
+/*
+ * Source, target and length are multiples of a word. Each thread has up to `inFlight` accesses in
+ * flight, also at the end. `fixed`: `size` if the compiler knows it, else 0.
  */
 template <class Word, uint32_t inFlight, uint32_t fixed>
 GIN_FN void ginCopyAligned(char *dst, const char *src, size_t bytes, uint32_t rank, uint32_t size)
 {
-	const size_t step = (fixed ? fixed : size) * sizeof(Word), first = rank * sizeof(Word);
+	const uint32_t step = (fixed ? fixed : size) * sizeof(Word), first = rank * sizeof(Word);
 	size_t left = bytes > first ? bytes - first : 0;
 	ginWords<Word, inFlight> w;
 
-	src += first;
-	dst += first;
+	src = ginStepped(src, first);
+	dst = ginStepped(dst, first);
 	GIN_NO_UNROLL
-	while (left > (inFlight - 1) * step) {
-		for (uint32_t u = 0; u < inFlight; u++)
-			w.word[u] = ginDataLoad<Word>(src + u * step);
-		for (uint32_t u = 0; u < inFlight; u++)
-			ginDataStore<Word>(dst + u * step, w.word[u]);
-		src += inFlight * step;
-		dst += inFlight * step;
+	while (left) {
+		for (uint32_t u = 0; u < inFlight; u++, src = ginStepped(src, step))
+			if (left > u * step)
+				w.word[u] = ginDataLoad<Word>(src);
+		for (uint32_t u = 0; u < inFlight; u++, dst = ginStepped(dst, step))
+			if (left > u * step)
+				ginDataStore<Word>(dst, w.word[u]);
 		left = left > inFlight * step ? left - inFlight * step : 0;
 	}
-	for (uint32_t u = 0; u < inFlight - 1; u++)
-		if (left > u * step)
-			w.word[u] = ginDataLoad<Word>(src + u * step);
-	for (uint32_t u = 0; u < inFlight - 1; u++)
-		if (left > u * step)
-			ginDataStore<Word>(dst + u * step, w.word[u]);
 }
 
 /* The target is aligned to 8 bytes, the source is not aligned. */
@@ -122,39 +131,38 @@ GIN_FN void ginCopyUnaligned(char *dst, const char *src, size_t words, uint32_t 
 }
 
 /*
- * Thread `rank` of `size` copies its share. This function and the two below are not inlined, so
- * that every call costs its caller few instructions.
+ * Thread `rank` of `size` copies its share, of any size and alignment. Thread 0 copies the bytes
+ * before the first and after the last whole word of the target. One function that is not inlined,
+ * so that every call of it costs its caller few instructions and registers.
  */
 template <uint32_t inFlight, uint32_t fixed>
 GIN_FN_COLD void ginCopyLong(char *dst, const char *src, size_t bytes, uint32_t rank, uint32_t size)
 {
-	ginCopyAligned<ginCopyWord, inFlight, fixed>(dst, src, bytes, rank, size);
-}
+	constexpr uint32_t width = sizeof(ginCopyWord);
+	const uint32_t first = static_cast<uint32_t>(width - ginMisalignment(dst, width)) % width;
+	const uint32_t head = first < bytes ? first : static_cast<uint32_t>(bytes);
+	const uint32_t tail = static_cast<uint32_t>(bytes - head) % width;
 
-/* Any size and alignment. */
-GIN_FN_COLD void ginCopyAny(char *dst, const char *src, size_t bytes, uint32_t rank, uint32_t size)
-{
-	constexpr size_t width = sizeof(ginCopyWord);
-	size_t head = (width - ginMisalignment(dst, width)) % width;
-	if (head > bytes)
-		head = bytes;
-	size_t body = (bytes - head) / width * width;
-	size_t tail = bytes - head - body;
-
-	if (head && rank == 0)
-		ginCopyFew(dst, src, head);
-	if (tail && rank == size - 1)
-		ginCopyFew(dst + head + body, src + head + body, tail);
+	if (rank == 0) {
+		const size_t end = bytes - tail;
+		uint32_t few = head;
+		size_t at = 0;
+		GIN_NO_UNROLL
+		for (uint32_t i = 0; i < 2; i++, few = tail, at = end)
+			ginCopyFew(dst + at, src + at, few);
+	}
 	dst += head;
 	src += head;
+	bytes -= head + tail;
 	if (!ginMisalignment(src, width))
-		ginCopyAligned<ginCopyWord, 4, 0>(dst, src, body, rank, size);
+		ginCopyAligned<ginCopyWord, inFlight, fixed>(dst, src, bytes, rank, size);
 	else if (!ginMisalignment(src, 8))
-		ginCopyAligned<uint64_t, 4, 0>(dst, src, body, rank, size);
+		ginCopyAligned<uint64_t, inFlight, fixed>(dst, src, bytes, rank, size);
 	else
-		ginCopyUnaligned(dst, src, body / 8, rank, size);
+		ginCopyUnaligned(dst, src, bytes / 8, rank, size);
 }
 
+/* By one thread: a value of up to 32 bytes. */
 GIN_FN_COLD void ginCopyShort(char *dst, const char *src, uint32_t bytes)
 {
 	ginCopyFew(dst, src, bytes);
@@ -203,12 +211,7 @@ ginCopy(char *dst, const char *src, size_t bytes, uint32_t rank, uint32_t size, 
 						ready);
 	if (!ready())
 		return false;
-	if (whole)
-		ginCopyLong<inFlight, fixed>(dst, src, bytes, rank, size);
-	else if (bytes > 32)
-		ginCopyAny(dst, src, bytes, rank, size);
-	else if (rank == 0)
-		ginCopyShort(dst, src, static_cast<uint32_t>(bytes));
+	ginCopyLong<inFlight, fixed>(dst, src, bytes, rank, size);
 	return true;
 }
 

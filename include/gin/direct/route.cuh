@@ -19,8 +19,8 @@ GIN_FN const struct ginWindowPeer &ginWindowAt(ginWindow_t window, int peer)
 
 /*
  * The address at which this rank loads and stores byte `offset` of `window` at `peer`; NULL if the
- * route to the peer is not direct, or its part is empty. The caller orders these accesses, or a
- * strong signal to the peer covers the stores as it covers puts.
+ * route to the peer is not direct, or its part is empty. A strong signal to a direct peer covers
+ * the earlier stores into its memory, as it covers puts; otherwise the caller orders its accesses.
  */
 GIN_FN void *ginPeerPointer(ginWindow_t window, size_t offset, int peer)
 {

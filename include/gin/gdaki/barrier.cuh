@@ -13,7 +13,7 @@
  *
  * 1. waits until what other contexts have posted is completed (ginGdakiDrainQueue),
  * 2. posts a READ of 8 bytes by the barrier's own context, unless `pushed` says that nothing was
- *    posted since the last one (ginGdakiPushQueue),
+ *    posted since the last one (ginGdakiPush),
  * 3. in a second pass waits until everything, the READs included, is completed.
  *
  * One thread alone may use another context, so the barrier only loads the words of that context's
@@ -28,8 +28,7 @@
  * Waits until all that was posted in the queue is completed; *end is the index up to which.
  * Changes no index of the queue and does not ring.
  */
-GIN_FN_COLD ginResult_t ginGdakiDrainQueue(struct ginSendQueue *q, uint64_t *end,
-					   struct ginPoll *poll)
+GIN_FN ginResult_t ginGdakiDrainQueue(struct ginSendQueue *q, uint64_t *end, struct ginSendPatience &wait)
 {
 	ginResult_t result = ginSendState(q);
 
@@ -40,117 +39,116 @@ GIN_FN_COLD ginResult_t ginGdakiDrainQueue(struct ginSendQueue *q, uint64_t *end
 			*end = reserved;
 		result = ginSendState(q);
 		if (result == ginSuccess)
-			result = ginPollStep(*poll);
+			result = ginAbortResult(ginSendPatienceStep(wait));
 	}
 	return result;
 }
 
-/*
- * Posts one WQE: an inline WRITE of *epoch, or with NULL a READ. Not by post.cuh, which needs more
- * registers.
- */
-GIN_FN_COLD ginResult_t ginGdakiBarrierPost(struct ginSendQueue *q, struct ginMlx5Memory remote,
-					    const uint64_t *epoch, struct ginPoll *poll)
+/* Hands over the one WQE of a barrier and rings. N, release end: the fence covers direct puts. */
+GIN_FN void ginGdakiBarrierRing(struct ginSendQueue *q, struct ginSendRange range)
 {
+	ginSourceRelease(ginScopeSystem);
+	ginSendHandOver(q, q->fixed, range, false, ginSharingGpu);
+}
+
+/*
+ * Sets a barrier's word at the peer to `epoch`, by an inline WRITE. B: releases by
+ * ginSourceRelease(), the peer acquires by ginBarrierObserve(). `word`: the number of the word
+ * among the peer's signals.
+ */
+GIN_FN_COLD ginResult_t ginGdakiBarrierSet(const ginDevComm *dc, struct ginSendQueue *q,
+					   const struct ginPeer *peer, uint64_t word,
+					   uint64_t epoch, uint64_t timeout, uint64_t from)
+{
+	struct ginSendPatience wait = {dc, timeout, from, 0, 0};
 	struct ginSendRange range = {0, 1};
-	ginResult_t result = ginSendReserveWait(q, &range, *poll, ginSharingGpu);
+	ginResult_t result = ginSendReserveWait(q, &range, wait, ginSharingGpu);
 
 	if (result != ginSuccess)
 		return result;
-	const struct ginSendFixed &f = q->fixed;
-	struct ginMlx5Wqebb *wqe = ginSendWqebb(f, range.first);
-	struct ginMlx5Slot slot = ginSendSlot(f, range, 0);
-	if (epoch) {
-		ginMlx5StoreWqebb(wqe, ginMlx5WriteInline8(slot, remote, *epoch));
-		ginLocalCas(&q->pushed, range.first, range.first + 1);
-	} else {
-		ginMlx5StoreWqebb(wqe, ginMlx5Read(slot, remote, {f.sink, f.sinkKey}, 8));
-		ginEndRaise(&q->pushed, range.first + 1);
-	}
-	ginSourceRelease(ginScopeSystem);
-	ginSendHandOver<const ginSendFixed &>(q, f, range, false, ginSharingGpu);
+	ginMlx5StoreWqebb(ginSendWqebb(q->fixed, range.first),
+			  ginMlx5WriteInline8(
+				  ginSendSlot(q->fixed, range, 0),
+				  {peer->nicSignals + word * sizeof(uint64_t), peer->nicKey},
+				  epoch));
+	ginLocalCas(&q->pushed, range.first, range.first + 1);
+	ginGdakiBarrierRing(q, range);
+	return ginSuccess;
+}
+
+/* Posts a READ of 8 bytes at the peer. */
+GIN_FN ginResult_t ginGdakiPush(struct ginSendQueue *q, const struct ginPeer *peer,
+				struct ginSendPatience &wait)
+{
+	struct ginSendRange range = {0, 1};
+	ginResult_t result = ginSendReserveWait(q, &range, wait, ginSharingGpu);
+
+	if (result != ginSuccess)
+		return result;
+	ginMlx5StoreWqebb(ginSendWqebb(q->fixed, range.first),
+			  ginMlx5Read(ginSendSlot(q->fixed, range, 0),
+				      {peer->nicSignals, peer->nicKey},
+				      {q->fixed.sink, q->fixed.sinkKey}, 8));
+	ginEndRaise(&q->pushed, range.first + 1);
+	ginGdakiBarrierRing(q, range);
 	return ginSuccess;
 }
 
 /*
- * Sets a barrier's word at the peer to `epoch`. B: ginGdakiBarrierPost() releases by
- * ginSourceRelease(), the peer acquires by ginBarrierObserve().
+ * For one queue to one peer. First pass: posts a READ in the queue `by` after all that the queue
+ * `q` has, unless one was posted since. Second pass (`wait`): waits.
  */
-GIN_FN_COLD ginResult_t ginGdakiBarrierSet(const ginDevComm &dc, uint32_t context, int peer,
-					   uint64_t word, uint64_t epoch, const ginOptions &options)
+GIN_FN_COLD ginResult_t ginGdakiDrainStep(const ginDevComm *dc, struct ginSendQueue *q,
+					  struct ginSendQueue *by, const struct ginPeer *peer,
+					  bool wait, uint64_t start, uint64_t timeout,
+					  uint64_t from)
 {
-	const struct ginPeer *to = &dc.peers[peer];
-	struct ginPoll poll = ginPollStart(dc, options);
-
-	return ginGdakiBarrierPost(ginGdakiQueue(dc, context, peer),
-				   {to->nicSignals + word * sizeof(uint64_t), to->nicKey}, &epoch,
-				   &poll);
-}
-
-/*
- * Posts a READ in context `own` after all that `context` has posted to the peer, unless one was
- * posted since.
- */
-GIN_FN ginResult_t ginGdakiPushQueue(const ginDevComm &dc, uint32_t context, uint32_t own, int peer,
-				     struct ginPoll *poll)
-{
-	struct ginSendQueue *q = ginGdakiQueue(dc, context, peer);
-	struct ginSendQueue *by = ginGdakiQueue(dc, own, peer);
-	const struct ginPeer *to = &dc.peers[peer];
+	struct ginSendPatience patience = {dc, timeout, from, 0, 0};
+	const bool pushed = ginDoneLook(&q->pushed, ginSharingGpu) == ginSendTicket(q);
 	ginResult_t result = ginSuccess;
 	uint64_t end = 0;
 
-	if (ginDoneLook(&q->pushed, ginSharingGpu) == ginSendTicket(q))
+	patience.start = start;
+	if (!wait && pushed)
 		return ginSuccess;
-	if (q != by)
-		result = ginGdakiDrainQueue(q, &end, poll);
-	if (result == ginSuccess)
-		result = ginGdakiBarrierPost(by, {to->nicSignals, to->nicKey}, nullptr, poll);
-	/* After reserving the READ: a thread that sees this `pushed` waits for that READ too. E. */
+	if (wait || q != by)
+		result = ginGdakiDrainQueue(q, &end, patience);
+	if (wait || result != ginSuccess)
+		return result;
+	result = ginGdakiPush(by, peer, patience);
+	/* After reserving the READ: a thread that sees this `pushed` waits for that READ too. P. */
 	if (result == ginSuccess && q != by)
 		ginEndRaise(&q->pushed, end);
 	return result;
 }
 
 /*
- * For one peer on this route, in all contexts: first pass, posts READs; second pass (`wait`),
- * waits.
+ * All that any context posted to these peers is in their memory. In two passes over the peers:
+ * every queue to a peer on this route, and the queue of a direct peer, which carries words in
+ * windows, if it was ever used.
  */
-GIN_FN ginResult_t ginGdakiDrainPeer(const ginDevComm &dc, uint32_t own, int peer, bool wait,
-				     struct ginPoll *poll)
+GIN_FN_COLD ginResult_t ginGdakiDrain(const ginDevComm *dc, uint32_t own, uint64_t peers,
+				      uint64_t timeout, uint64_t from)
 {
-	ginResult_t result = ginSuccess;
-	uint64_t end;
-
-	for (uint32_t c = 0; result == ginSuccess && c < dc.contexts; c++)
-		result = wait ? ginGdakiDrainQueue(ginGdakiQueue(dc, c, peer), &end, poll)
-			      : ginGdakiPushQueue(dc, c, own, peer, poll);
-	return result;
-}
-
-/* The two passes for the shared queue of a direct peer, which carries words in windows. */
-GIN_FN ginResult_t ginGdakiDrainShared(const ginDevComm &dc, int peer, bool wait,
-				       struct ginPoll *poll)
-{
-	uint64_t end;
-
-	return wait ? ginGdakiDrainQueue(ginGdakiQueue(dc, dc.contexts, peer), &end, poll)
-		    : ginGdakiPushQueue(dc, dc.contexts, dc.contexts, peer, poll);
-}
-
-/* All that any context posted to these peers is in their memory. */
-GIN_FN ginResult_t ginGdakiDrain(const ginDevComm &dc, uint32_t own, const ginPeerSet &peers,
-				 struct ginPoll *poll)
-{
-	const bool words = ginLocalLoad(&dc.results[dc.contexts].words);
+	const struct ginPeerSet set = ginFromUnpack(peers);
+	const bool words = ginLocalLoad(&dc->results[dc->contexts].words);
+	uint64_t start = ginNow();
 	ginResult_t result = ginSuccess;
 
-	for (uint32_t i = 0; result == ginSuccess && i < 2 * peers.count; i++) {
-		int peer = static_cast<int>(peers.first + i % peers.count * peers.stride);
-		if (ginPeerRoute(&dc.peers[peer]) == ginRouteGdaki)
-			result = ginGdakiDrainPeer(dc, own, peer, i >= peers.count, poll);
-		else if (words)
-			result = ginGdakiDrainShared(dc, peer, i >= peers.count, poll);
+	GIN_NO_UNROLL
+	for (uint32_t i = 0; i < 2 * set.count; i++) {
+		int number = static_cast<int>(set.first + i % set.count * set.stride);
+		const struct ginPeer *peer = &dc->peers[number];
+		bool nic = ginPeerRoute(peer) == ginRouteGdaki;
+		uint32_t c = nic ? 0 : dc->contexts, end = nic ? dc->contexts : c + words;
+		GIN_NO_UNROLL
+		for (; c < end; c++) {
+			result = ginGdakiDrainStep(dc, ginGdakiQueue(*dc, c, number),
+						   ginGdakiQueue(*dc, nic ? own : c, number), peer,
+						   i >= set.count, start, timeout, from);
+			if (result != ginSuccess)
+				return result;
+		}
 	}
 	return result;
 }

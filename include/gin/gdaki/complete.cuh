@@ -33,20 +33,32 @@ GIN_FN void ginGetsRecord(struct ginSendQueue *q, const struct ginWindowTable *i
 	ginEndRaise(&gets->read, end);
 }
 
-GIN_FN_COLD ginResult_t ginGdakiGet(struct ginGdakiContext me, int peer, ginWindow_t srcWin,
-				    size_t srcOff, ginWindow_t dstWin, size_t dstOff, size_t bytes,
-				    const ginOptions &options)
+/* More than GIN_WORK_MAX_BYTES are several posts. */
+GIN_FN_COLD ginResult_t ginGdakiGet(const ginDevComm *dc, struct ginSendQueue *queue,
+				    const struct ginPeer *peer, uint32_t context, uint32_t how,
+				    const struct ginWindowPeer *there, uint64_t off,
+				    const struct ginWindowTable *here, uint64_t hereOff,
+				    uint64_t bytes, uint64_t timeout, uint64_t from)
 {
-	struct ginWork p;
+	const struct ginWorkTo to = {dc, queue, peer, context, how, timeout, from};
+	struct ginWork p = {};
 
-	ginGdakiWork(&p, me, ginOpGet, peer, ginScopeThread, options);
-	p.remote = ginGdakiRemote(srcWin, srcOff, peer);
-	p.bytes = bytes;
-	p.aggregate = options.aggregate;
-	ginResult_t result = ginGdakiPostData(&p, me, ginSourceIn(dstWin, dstOff));
-	if (result == ginSuccess && bytes)
-		ginGetsRecord(p.queue, dstWin.table, ginWorkEnd(&p));
-	return result;
+	p.op = ginOpGet;
+	p.remote = ginGdakiRemote(there, off);
+	if (bytes)
+		p.local = ginGdakiLocal(here, hereOff);
+	for (;;) {
+		p.bytes = bytes <= GIN_WORK_MAX_BYTES ? bytes : GIN_WORK_MAX_BYTES;
+		p.messages = ginWorkMessages(p.bytes);
+		ginResult_t result = ginGdakiPost(to, p);
+		if (result == ginSuccess && bytes)
+			ginGetsRecord(queue, here, p.end);
+		if (result != ginSuccess || bytes == p.bytes)
+			return result;
+		p.remote = ginWorkPart(p.remote, 8);
+		p.local = ginWorkPart(p.local, 8);
+		bytes -= p.bytes;
+	}
 }
 
 /*
@@ -74,21 +86,22 @@ GIN_FN void ginGetsPostDump(struct ginSendQueue *q, struct ginSendGets *gets,
 	ginMlx5StoreWqebb(ginSendWqebb(q->fixed, range.first),
 			  ginMlx5Dump(slot, {into->nicAddress, into->nicKey}, 1));
 	ginEndRaise(&gets->dumped, range.first + 1);
-	ginSendHandOver<const ginSendFixed &>(q, q->fixed, range, false, sharing);
+	ginSendHandOver(q, q->fixed, range, false, sharing);
 }
 
 /*
  * Posts a DUMP for all gets that need one. Raises *end to an index whose completion proves that
  * the bytes of all gets are there.
  */
-GIN_FN_COLD ginResult_t ginGetsDumpAll(struct ginSendQueue *q, uint64_t *end, struct ginPoll *poll,
-				       ginSharing sharing)
+GIN_FN ginResult_t ginGetsDumpAll(struct ginSendQueue *q, uint64_t *end, struct ginSendPatience &wait,
+				  ginSharing sharing)
 {
 	struct ginSendRange range = {0, 1};
 
+	GIN_NO_UNROLL
 	for (struct ginSendGets *gets = q->gets; gets < q->gets + 2; gets++) {
 		if (ginGetsUndumped(gets)) {
-			ginResult_t result = ginSendReserveWait(q, &range, *poll, sharing);
+			ginResult_t result = ginSendReserveWait(q, &range, wait, sharing);
 			if (result != ginSuccess)
 				return result;
 			ginGetsPostDump(q, gets, range, sharing);
@@ -108,10 +121,13 @@ GIN_FN_COLD uint64_t ginGetsTicket(struct ginSendQueue *q, ginSharing sharing)
 {
 	struct ginSendRange range = {0, 1};
 
+	GIN_NO_UNROLL
 	for (struct ginSendGets *gets = q->gets; gets < q->gets + 2; gets++) {
 		if (!ginGetsUndumped(gets))
 			continue;
-		if (!ginSendReserveFree(q, 1, 1, &range.first, sharing))
+		if (!ginSendReserveFree(q, 1, 1, &range.first, sharing) &&
+		    !(ginSendRefresh(q, sharing),
+		      ginSendReserveFree(q, 1, 1, &range.first, sharing)))
 			return ginSendTicket(q);
 		ginGetsPostDump(q, gets, range, sharing);
 	}
@@ -122,7 +138,7 @@ GIN_FN_COLD uint64_t ginGetsTicket(struct ginSendQueue *q, ginSharing sharing)
  * Waits until all WQEBBs below the ticket are completed and the bytes of the gets among them are
  * there.
  */
-GIN_FN_COLD ginResult_t ginGdakiWait(struct ginSendQueue *q, uint64_t ticket, struct ginPoll *poll,
+GIN_FN ginResult_t ginGdakiWaitQueue(struct ginSendQueue *q, uint64_t ticket, struct ginSendPatience &wait,
 				     ginSharing sharing)
 {
 	uint64_t end = ticket & ~GIN_SEND_DUMPED, gets = 0;
@@ -134,75 +150,95 @@ GIN_FN_COLD ginResult_t ginGdakiWait(struct ginSendQueue *q, uint64_t ticket, st
 	if (!gets && done) /* most queues have nothing to wait for */
 		return ginSendState(q);
 	if (gets)
-		result = ginGetsDumpAll(q, &end, poll, sharing);
+		result = ginGetsDumpAll(q, &end, wait, sharing);
 	if (result != ginSuccess)
 		return result;
-	return ginSendWait(q, end, *poll, sharing);
+	return ginSendWait(q, end, wait, sharing);
 }
 
-/* Waits for all that was posted in `count` queues from `q` on. */
-GIN_FN ginResult_t ginGdakiWaitAll(struct ginSendQueue *q, uint32_t count, struct ginPoll *poll,
-				   ginSharing sharing)
+/* Waits for a ticket of the queue to `peer`. */
+GIN_FN_COLD ginResult_t ginGdakiWait(const ginDevComm *dc, struct ginSendQueue *q, int peer,
+				     uint32_t context, uint32_t how, uint64_t ticket,
+				     uint64_t timeout, uint64_t from)
 {
-	ginResult_t result = ginSuccess;
+	struct ginSendPatience wait = {dc, timeout, from, 0, 0};
+	ginResult_t result = ginGdakiWaitQueue(q, ticket, wait, ginHowSharing(how));
 
-	for (uint32_t i = 0; result == ginSuccess && i < count; i++, q++)
-		result = ginGdakiWait(q, ginSendTicket(q), poll, sharing);
+	if (result != ginSuccess)
+		ginErrorLeave(dc, result, ginCallFlush, context, peer, UINT32_MAX,
+			      ticket & ~GIN_SEND_DUMPED, ginSendDone(q, ginHowSharing(how)));
 	return result;
 }
 
 /*
- * Waits for all that the context posted, and for all that any context posted to the shared queues.
+ * Waits for all that the context posted, and for all that any context posted to the queues that
+ * all contexts share, once there was such a post.
  */
-GIN_FN_COLD ginResult_t ginGdakiFlush(struct ginGdakiContext me, struct ginPoll *poll)
+GIN_FN_COLD ginResult_t ginGdakiFlush(const ginDevComm *dc, uint32_t context, uint32_t how,
+				      uint64_t timeout, uint64_t from)
 {
-	const ginDevComm &dc = *me.dc;
-	ginResult_t result =
-		ginGdakiWaitAll(ginGdakiQueues(dc, me.context), dc.nSendQueues, poll, me.sharing);
+	struct ginSendPatience wait = {dc, timeout, from, 0, 0};
+	struct ginSendQueue *q = ginGdakiQueues(*dc, context);
+	uint32_t own = dc->nSendQueues, all = own;
+	ginResult_t result = ginSuccess;
 
-	if (result != ginSuccess || !ginLocalLoad(&dc.results[dc.contexts].words))
-		return result;
-	return ginGdakiWaitAll(ginGdakiQueues(dc, dc.contexts), dc.nRanks - dc.nSendQueues, poll,
-			       ginSharingGpu);
+	if (ginLocalLoad(&dc->results[dc->contexts].words))
+		all = dc->nRanks;
+	GIN_NO_UNROLL
+	for (uint32_t i = 0; result == ginSuccess && i < all; i++, q++) {
+		if (i == own)
+			q = ginGdakiQueues(*dc, dc->contexts);
+		result = ginGdakiWaitQueue(q, ginSendTicket(q), wait,
+					   i < own ? ginHowSharing(how) : ginSharingGpu);
+	}
+	if (result != ginSuccess)
+		ginErrorLeave(dc, result, ginCallFlush, context, -1, UINT32_MAX, 0, 0);
+	return result;
 }
 
 /*
  * Raises the counters of completed puts in all queues of the context. Returns the error of a queue
  * that still has a counter to raise.
  */
-GIN_FN_COLD ginResult_t ginGdakiCreditCounters(struct ginGdakiContext me)
+GIN_FN_COLD ginResult_t ginGdakiCreditCounters(const ginDevComm *dc, uint32_t context, uint32_t how)
 {
-	struct ginSendQueue *q = ginGdakiQueues(*me.dc, me.context);
+	struct ginSendQueue *q = ginGdakiQueues(*dc, context);
+	const ginSharing sharing = ginHowSharing(how);
 	ginResult_t result = ginSuccess;
 
 	GIN_NO_UNROLL
-	for (uint32_t i = 0; i < me.dc->nSendQueues; i++, q++) {
-		if (ginLocalLoad(&q->counted) <= ginSendDone(q, me.sharing))
+	for (uint32_t i = 0; i < dc->nSendQueues; i++, q++) {
+		if (ginLocalLoad(&q->counted) <= ginSendDone(q, sharing))
 			continue;
-		if (ginSendRefresh(q, me.sharing) >= ginLocalLoad(&q->counted))
+		if (ginSendRefresh(q, sharing) >= ginLocalLoad(&q->counted))
 			continue;
-		ginSendRingPending(q, false, me.sharing);
+		ginSendRingPending(q, false, sharing);
 		if (result == ginSuccess)
 			result = ginSendState(q);
 	}
 	return result;
 }
 
-/* Waits until the counter has reached `least`; *seen is its last value. C, acquire end. */
-GIN_FN_COLD ginResult_t ginGdakiWaitCounter(struct ginGdakiContext me, uint32_t id, uint64_t least,
-					    uint32_t bits, struct ginPoll *poll, uint64_t *seen)
+/* Waits until the counter has reached `least`. C, acquire end. */
+GIN_FN_COLD ginResult_t ginGdakiWaitCounter(const ginDevComm *dc, uint32_t context, uint32_t how,
+					    uint32_t id, uint64_t least, uint32_t bits,
+					    uint64_t timeout, uint64_t from)
 {
-	const uint64_t *word = ginGdakiCounters(*me.dc, me.context) + id;
+	const uint64_t *word = dc->counter + static_cast<size_t>(context) * dc->counters + id;
+	struct ginSendPatience wait = {dc, timeout, from, 0, 0};
 
 	for (;;) {
-		ginResult_t result = ginGdakiCreditCounters(me);
-		*seen = ginCounterObserve(word);
-		if (ginReached(*seen, least, bits))
+		uint64_t ends = GIN_SEND_NO_PEER | ginGdakiCreditCounters(dc, context, how);
+		uint64_t seen = ginCounterObserve(word);
+		if (ginReached(seen, least, bits))
 			return ginSuccess;
-		if (result == ginSuccess)
-			result = ginPollStep(*poll);
-		if (result != ginSuccess)
-			return result;
+		if (ginAbortResult(ends) == ginSuccess)
+			ends = ginSendPatienceStep(wait);
+		if (ginAbortResult(ends) == ginSuccess)
+			continue;
+		ginErrorLeave(dc, ginAbortResult(ends), ginCallWaitCounter, context,
+			      static_cast<int>(ends >> 32), id, least, seen);
+		return ginAbortResult(ends);
 	}
 }
 
@@ -210,12 +246,13 @@ GIN_FN_COLD ginResult_t ginGdakiWaitCounter(struct ginGdakiContext me, uint32_t 
  * Has the NIC stopped writing the slot of an abandoned atomic? `abandoned`: as in ginSendResults.
  * After an error no WQE writes any more.
  */
-GIN_FN bool ginGdakiResultWritten(const struct ginGdakiContext &me, uint64_t abandoned)
+GIN_FN bool ginGdakiResultWritten(const ginDevComm *dc, uint32_t context, ginSharing sharing,
+				  uint64_t abandoned)
 {
 	struct ginSendQueue *q =
-		ginGdakiQueues(*me.dc, me.context) + (abandoned - 1) % me.dc->nRanks;
+		ginGdakiQueues(*dc, context) + (abandoned - 1) % dc->nRanks;
 
-	return ginSendRefresh(q, me.sharing) >= (abandoned - 1) / me.dc->nRanks ||
+	return ginSendRefresh(q, sharing) >= (abandoned - 1) / dc->nRanks ||
 	       ginSendState(q) != ginSuccess;
 }
 
@@ -223,33 +260,57 @@ GIN_FN bool ginGdakiResultWritten(const struct ginGdakiContext &me, uint64_t aba
  * Takes a slot whose caller has given up, if the NIC has stopped writing it; else
  * GIN_QUEUE_RESULTS.
  */
-GIN_FN_COLD uint32_t ginGdakiResultReclaim(struct ginGdakiContext me)
+GIN_FN uint32_t ginGdakiResultReclaim(const ginDevComm *dc, uint32_t context, ginSharing sharing)
 {
-	struct ginSendResults *results = me.dc->results + me.context;
+	struct ginSendResults *results = dc->results + context;
+	uint32_t i;
 
-	for (uint32_t i = 0; i < GIN_QUEUE_RESULTS; i++) {
+	GIN_NO_UNROLL
+	for (i = 0; i < GIN_QUEUE_RESULTS; i++) {
 		uint64_t abandoned = ginLocalLoad(&results->abandoned[i]);
-		if (abandoned && ginGdakiResultWritten(me, abandoned) &&
+		if (abandoned && ginGdakiResultWritten(dc, context, sharing, abandoned) &&
 		    ginLocalCas(&results->abandoned[i], abandoned, 0))
-			return i;
+			break;
 	}
-	return GIN_QUEUE_RESULTS;
+	return i;
 }
 
-/* Takes a result slot, waiting for one. */
-GIN_FN ginResult_t ginGdakiResultTake(const struct ginGdakiContext &me, uint32_t *slot,
-				      struct ginPoll *poll)
+/* Takes a result slot, waiting for one. Returns the slot, or GIN_QUEUE_RESULTS + ginResult_t. */
+GIN_FN_COLD uint32_t ginGdakiResultTake(const ginDevComm *dc, uint32_t context, uint32_t how,
+					uint64_t start, uint64_t timeout, uint64_t from)
 {
+	struct ginSendPatience wait = {dc, timeout, from, 0, 0};
+
+	wait.start = start;
 	for (;;) {
-		*slot = ginSlotTake(&me.dc->results[me.context].freeResults);
-		if (*slot == GIN_QUEUE_RESULTS)
-			*slot = ginGdakiResultReclaim(me);
-		if (*slot != GIN_QUEUE_RESULTS)
-			return ginSuccess;
-		ginResult_t result = ginPollStep(*poll);
+		uint32_t slot = ginSlotTake(&dc->results[context].freeResults);
+		if (slot == GIN_QUEUE_RESULTS)
+			slot = ginGdakiResultReclaim(dc, context, ginHowSharing(how));
+		if (slot != GIN_QUEUE_RESULTS)
+			return slot;
+		ginResult_t result = ginAbortResult(ginSendPatienceStep(wait));
 		if (result != ginSuccess)
-			return result;
+			return GIN_QUEUE_RESULTS + static_cast<uint32_t>(result);
 	}
+}
+
+/*
+ * Waits until all WQEBBs below `end` are completed and frees the result slot. After a failure
+ * abandons the slot: ginGdakiResultReclaim() takes it.
+ */
+GIN_FN_COLD ginResult_t ginGdakiResultWait(const ginDevComm *dc, struct ginSendQueue *q,
+					   uint32_t results, uint32_t how, uint64_t end,
+					   uint32_t slot, uint64_t start, uint64_t timeout,
+					   uint64_t from)
+{
+	struct ginSendPatience wait = {dc, timeout, from, 0, 0};
+	uint64_t queue = static_cast<uint64_t>(q - ginGdakiQueues(*dc, results));
+
+	wait.start = start;
+	ginResult_t result = ginSendWait(q, end, wait, ginHowSharing(how));
+	if (result != ginSuccess)
+		ginLocalStore(&dc->results[results].abandoned[slot], 1 + queue + end * dc->nRanks);
+	return result;
 }
 
 /* The old value in a result slot. Devices write 4 bytes in network order and 8 in the host's. */
@@ -260,57 +321,75 @@ GIN_FN uint64_t ginGdakiResultLoad(const struct ginSendResults *results, uint32_
 	return bytes == 8 ? word : ginMlx5Swap(static_cast<uint32_t>(word));
 }
 
-/*
- * Takes a result slot, posts, waits, and reads the old value. After a timeout the NIC may still do
- * the atomic.
- */
-GIN_FN ginResult_t ginGdakiAtomicWait(const struct ginGdakiContext &me, struct ginWork *p, int peer,
-				      uint64_t *old, const ginOptions &options)
+/* Posts an atomic. The old value goes to `local`. */
+template <enum ginOp op, uint32_t bytes>
+GIN_FN uint32_t ginGdakiPostAtomic(const struct ginWorkTo &to, struct ginWork &p,
+				   const struct ginWindowPeer *there, uint64_t off,
+				   uint64_t operand, uint64_t compare)
 {
-	const ginDevComm &dc = *me.dc;
-	struct ginSendResults *results = dc.results + me.context;
-	struct ginPoll poll = ginPollStart(dc, options);
-	uint32_t slot;
-
-	ginResult_t result = ginGdakiResultTake(me, &slot, &poll);
-	if (result != ginSuccess)
-		return result;
-	p->local = {results->nicAddress + slot * sizeof(uint64_t), results->nicKey};
-	result = ginWorkPost(p);
-	if (result != ginSuccess) {
-		ginSlotFree(&results->freeResults, slot);
-		return result;
-	}
-	result = ginSendWait(p->queue, ginWorkEnd(p), poll, me.sharing);
-	if (result != ginSuccess) { /* ginGdakiResultReclaim() takes the slot */
-		ginLocalStore(&results->abandoned[slot],
-			      1 + dc.peers[peer].sendQueue + ginWorkEnd(p) * dc.nRanks);
-		return result;
-	}
-	*old = ginGdakiResultLoad(results, slot, p->bytes);
-	ginSlotFree(&results->freeResults, slot);
-	return ginSuccess;
-}
-
-/* `bytes`: 4 or 8. `old`: NULL if the caller does not want the old value. */
-GIN_FN_COLD ginResult_t ginGdakiAtomic(struct ginGdakiContext me, enum ginOp op, int peer,
-				       ginWindow_t win, size_t off, uint32_t bytes,
-				       uint64_t operand, uint64_t compare, uint64_t *old,
-				       const ginOptions &options)
-{
-	const struct ginWindowPeer &at = ginWindowAt(win, peer);
-	struct ginWork p;
-
-	ginGdakiWork(&p, me, op, peer, ginFenceLeft(options.given, ginScopeSystem), options);
-	p.remote = {at.nicAddress + off, at.nicStrictKey};
+	if ((bytes == 4 || op == ginOpSwap) && !to.queue->fixed.masked)
+		return ginErrorUnsupported;
+	p.op = op;
+	p.scope = ginScopeSystem;
+	p.remote = {there->nicAddress + off, there->nicStrictKey};
 	p.bytes = bytes;
 	p.operand = operand;
 	p.compare = compare;
-	if (!p.fixed.masked && (bytes == 4 || op == ginOpSwap))
-		return ginErrorUnsupported;
-	if (old)
-		return ginGdakiAtomicWait(me, &p, peer, old, options);
-	return ginWorkPost(&p);
+	return ginWorkNow(to, p);
+}
+
+/* `bytes`: 4 or 8. The caller does not want the old value. */
+template <enum ginOp op, uint32_t bytes>
+GIN_FN_COLD ginResult_t ginGdakiAtomic(const ginDevComm *dc, struct ginSendQueue *queue,
+				       const struct ginPeer *peer, uint32_t context, uint32_t how,
+				       const struct ginWindowPeer *there, uint64_t off,
+				       uint64_t operand, uint64_t compare, uint64_t timeout,
+				       uint64_t from)
+{
+	const struct ginWorkTo to = {dc, queue, peer, context, how, timeout, from};
+	struct ginWork p = {};
+
+	p.local = {queue->fixed.sink, queue->fixed.sinkKey};
+	uint32_t sent = ginGdakiPostAtomic<op, bytes>(to, p, there, off, operand, compare);
+	if (sent == ginSentOk)
+		return ginSuccess;
+	return ginWorkFail(dc, queue, peer, context, how, sent, 0);
+}
+
+/*
+ * Takes a result slot, posts, waits, and reads the old value. `results`: the context of the queue.
+ * After a timeout the NIC may still do the atomic.
+ */
+template <enum ginOp op, uint32_t bytes>
+GIN_FN_COLD ginResult_t ginGdakiAtomicOld(const ginDevComm *dc, struct ginSendQueue *queue,
+					  const struct ginPeer *peer, uint32_t context,
+					  uint32_t how, uint32_t results,
+					  const struct ginWindowPeer *there, uint64_t off,
+					  uint64_t operand, uint64_t compare, uint64_t *old,
+					  uint64_t timeout, uint64_t from)
+{
+	const struct ginWorkTo to = {dc, queue, peer, context, how, timeout, from};
+	struct ginSendResults *of = dc->results + results;
+	uint64_t start = ginNow();
+	struct ginWork p = {};
+
+	uint32_t slot = ginGdakiResultTake(dc, results, how, start, timeout, from);
+	if (slot >= GIN_QUEUE_RESULTS)
+		return ginWorkFail(dc, queue, peer, context, how, slot - GIN_QUEUE_RESULTS,
+				   0);
+	p.local = {of->nicAddress + slot * sizeof(uint64_t), of->nicKey};
+	uint32_t sent = ginGdakiPostAtomic<op, bytes>(to, p, there, off, operand, compare);
+	bool posted = sent == ginSentOk;
+	if (posted)
+		sent = ginGdakiResultWait(dc, queue, results, how, p.end, slot, start, timeout,
+					  from);
+	if (sent == ginSentOk)
+		*old = ginGdakiResultLoad(of, slot, bytes);
+	if (!posted || sent == ginSentOk)
+		ginSlotFree(&of->freeResults, slot);
+	if (sent == ginSentOk)
+		return ginSuccess;
+	return ginWorkFail(dc, queue, peer, context, how, sent, 0);
 }
 
 #endif

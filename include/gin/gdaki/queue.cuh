@@ -68,6 +68,7 @@
 #ifndef GIN_GDAKI_QUEUE_CUH
 #define GIN_GDAKI_QUEUE_CUH
 
+#include "../detail/how.cuh"
 #include "../detail/ordering.cuh"
 #include "../detail/wait.cuh"
 
@@ -169,12 +170,11 @@ GIN_FN_COLD uint64_t ginSendCreditCounters(struct ginSendQueue *q, uint64_t from
 {
 	if (sharing != ginSharingThread && !ginLocalCas(&q->done, from, from | GIN_SEND_CREDITING))
 		return ginSendDone(q, sharing);
-	uint64_t end = ginLocalLoad(&q->counted), *counters = ginPointerOf(&q->counters);
 	GIN_NO_UNROLL
-	for (uint64_t i = from; i < to && i < end; i++) {
+	for (uint64_t i = from; i < to && i < ginLocalLoad(&q->counted); i++) {
 		uint32_t counter = ginSlotCounterTake(&q->fixed.counter[i & ginSendMask(q->fixed)]);
 		if (counter)
-			ginCounterPublish(&counters[counter - 1]);
+			ginCounterPublish(&ginPointerOf(&q->counters)[counter - 1]);
 	}
 	ginDoneCredited(&q->done, to);
 	return to;
@@ -202,8 +202,8 @@ GIN_FN ginResult_t ginSendState(const struct ginSendQueue *q)
 }
 
 /*
- * The ringer announces all WQEBBs below `next`, after ginNicFence() or a release by hand-over. N,
- * release end.
+ * The ringer announces all WQEBBs below `next`, after ginNicRelease(), ginNicFence() or a release by
+ * hand-over. N, release end.
  */
 GIN_FN void ginSendRingDoorbell(struct ginSendQueue *q, const struct ginSendFixed &f, uint64_t next)
 {
@@ -253,12 +253,11 @@ GIN_FN bool ginSendPutDownTurn(struct ginSendQueue *q, const struct ginSendFixed
 
 /*
  * The ringer, which has found a mark at `at`: rings for all marks that follow and puts the turn
- * down. `Fixed`: as in ginSendHandOver().
+ * down.
  */
-template <class Fixed>
 GIN_FN_COLD void ginSendRingMarked(struct ginSendQueue *q, uint64_t at, ginSharing sharing)
 {
-	Fixed f = q->fixed;
+	const struct ginSendFixed &f = q->fixed;
 
 	do {
 		if (ginSendTakeMarks(f, &at)) {
@@ -269,7 +268,7 @@ GIN_FN_COLD void ginSendRingMarked(struct ginSendQueue *q, uint64_t at, ginShari
 }
 
 /*
- * By a thread that has the queue for itself, after ginNicFence(): rings for all below `at` if
+ * By a thread that has the queue for itself, after ginNicRelease(): rings for all below `at` if
  * `ring`, and moves the turn from `from` to `at`.
  */
 GIN_FN void ginSendRingAlone(struct ginSendQueue *q, const struct ginSendFixed &f, uint64_t from,
@@ -289,33 +288,30 @@ GIN_FN void ginSendRingAlone(struct ginSendQueue *q, const struct ginSendFixed &
  * was a release in the scope of `sharing`. If that is the device and the NIC reads this GPU's
  * memory, no further fence is needed. W, release end.
  */
-template <class Fixed> GIN_FN void ginSendRingAndPutDown(struct ginSendQueue *q, Fixed f,
-							 uint64_t at, bool ring, ginSharing sharing)
+GIN_FN void ginSendRingAndPutDown(struct ginSendQueue *q, const struct ginSendFixed &f, uint64_t at,
+				  bool ring, ginSharing sharing)
 {
 	if (ring) {
 		if (!f.gpuMemory || sharing != ginSharingGpu)
-			ginNicFence(f.gpuMemory);
+			ginNicRelease(f.gpuMemory);
 		ginSendRingDoorbell(q, f, at);
 	}
 	if (!ginSendPutDownTurn(q, f, at, sharing))
-		ginSendRingMarked<Fixed>(q, at, sharing);
+		ginSendRingMarked(q, at, sharing);
 }
 
 /*
  * Hands over the WQEs of a range. One thread calls it, after all lanes that wrote have
- * synchronised with it. `aggregate`: these WQEs alone need no doorbell. W, release end.
- *
- * `Fixed` is ginSendFixed for a copy in registers, which no fence makes the compiler load again,
- * or const ginSendFixed & where registers are few.
+ * synchronised with it. `aggregate`: these WQEs alone need no doorbell. W, release end. `f` should
+ * be a copy: fences make the compiler load q->fixed again.
  */
-template <class Fixed> GIN_FN void ginSendHandOver(struct ginSendQueue *q, Fixed f,
-						   struct ginSendRange range, bool aggregate,
-						   ginSharing sharing)
+GIN_FN void ginSendHandOver(struct ginSendQueue *q, const struct ginSendFixed &f,
+			    struct ginSendRange range, bool aggregate, ginSharing sharing)
 {
 	uint32_t *word = ginSendTurnWord(f, range.first);
 
 	if (sharing == ginSharingThread) {
-		ginNicFence(f.gpuMemory);
+		ginNicRelease(f.gpuMemory);
 		ginSendRingAlone(q, f, range.first, range.first + range.count, !aggregate);
 		return;
 	}
@@ -323,7 +319,7 @@ template <class Fixed> GIN_FN void ginSendHandOver(struct ginSendQueue *q, Fixed
 	    GIN_TURN)
 		return;
 	ginTurnClear(word);
-	ginSendRingAndPutDown<Fixed>(q, f, range.first + range.count, !aggregate, sharing);
+	ginSendRingAndPutDown(q, f, range.first + range.count, !aggregate, sharing);
 }
 
 /*
@@ -339,22 +335,64 @@ GIN_FN_COLD void ginSendRingPending(struct ginSendQueue *q, bool again, ginShari
 		return;
 	const struct ginSendFixed &f = q->fixed;
 	if (sharing == ginSharingThread) {
-		ginNicFence(f.gpuMemory);
+		ginNicRelease(f.gpuMemory);
 		ginSendRingAlone(q, f, at, at, true);
 		return;
 	}
 	if (ginTurnPickUp(ginSendTurnWord(f, at), sharing)) /* `at` may be one lap old */
-		ginSendRingAndPutDown<const ginSendFixed &>(q, f, ginLocalLoad(&q->handed), true,
-							    sharing);
+		ginSendRingAndPutDown(q, f, ginLocalLoad(&q->handed), true, sharing);
+}
+
+/*
+ * A wait in progress, in few registers: a wait is under way while its caller holds a post.
+ * struct ginPoll, which other routes use, has more.
+ */
+struct ginSendPatience {
+	const ginDevComm *dc; /* ginDevComm.self */
+	uint64_t timeout;     /* as in ginOptions */
+	uint64_t from;	      /* ginFromPack() */
+	uint64_t start;	      /* when the wait first read the clock; 0: not yet */
+	uint32_t steps;
+};
+
+/* In ginSendPatienceEnds(): -1, no peer. */
+#define GIN_SEND_NO_PEER (0xffffffffull << 32)
+
+/*
+ * Is the wait over? The low half of the answer is a ginResult_t, the high half the peer whose
+ * failure ended the wait, or -1.
+ */
+GIN_FN_COLD uint64_t ginSendPatienceEnds(const ginDevComm *dc, uint64_t waited, uint64_t timeout,
+					 uint64_t from)
+{
+	struct ginPoll poll = ginPollFor(dc, timeout, from);
+	ginResult_t result = ginPollAbort(poll);
+
+	if (result == ginSuccess && waited >= poll.end) /* no clock read: how long */
+		result = ginErrorTimeout;
+	return static_cast<uint64_t>(static_cast<uint32_t>(poll.failed)) << 32 |
+	       static_cast<uint32_t>(result);
+}
+
+/* One turn of a waiting loop; ginSuccess in the low half: go on. Else ginSendPatienceEnds(). */
+GIN_FN uint64_t ginSendPatienceStep(struct ginSendPatience &wait)
+{
+	ginYield();
+	if (++wait.steps % GIN_LOOKS)
+		return ginSuccess;
+	uint64_t now = ginNow();
+	if (!wait.start)
+		wait.start = now;
+	return ginSendPatienceEnds(wait.dc, now - wait.start, wait.timeout, wait.from);
 }
 
 /* One step of a loop that waits for the queue. */
-GIN_FN_COLD ginResult_t ginSendPollStep(struct ginSendQueue *q, struct ginPoll &poll,
-					ginSharing sharing)
+GIN_FN ginResult_t ginSendPollStep(struct ginSendQueue *q, struct ginSendPatience &wait,
+				   ginSharing sharing)
 {
-	ginSendRingPending(q, poll.steps % 4096 == 4095, sharing);
+	ginSendRingPending(q, wait.steps % 4096 == 4095, sharing);
 	ginResult_t result = ginSendState(q);
-	return result == ginSuccess ? ginPollStep(poll) : result;
+	return result == ginSuccess ? ginAbortResult(ginSendPatienceStep(wait)) : result;
 }
 
 /*
@@ -394,8 +432,8 @@ GIN_FN bool ginSendReserveTry(struct ginSendQueue *q, uint32_t logDepth, uint32_
 }
 
 /*
- * Retry path: reserves only room already seen free, so nothing has to be undone and no other
- * thread is held up. For at most `posts` posts of `each` WQEBBs; returns for how many.
+ * Retry path, after ginSendRefresh(): reserves only room already seen free, so nothing has to be
+ * undone and no other thread is held up. For at most `posts` posts of `each` WQEBBs; returns for how many.
  */
 GIN_FN uint32_t ginSendReserveFree(struct ginSendQueue *q, uint32_t each, uint32_t posts,
 				   uint64_t *first, ginSharing sharing)
@@ -403,8 +441,6 @@ GIN_FN uint32_t ginSendReserveFree(struct ginSendQueue *q, uint32_t each, uint32
 	uint64_t depth = 1ull << q->fixed.logDepth, next = ginLocalLoad(&q->reserved);
 	uint64_t used = next - ginSendDone(q, sharing);
 
-	if (used + each > depth)
-		used = next - ginSendRefresh(q, sharing);
 	if (used + each > depth) /* or other threads have reserved since the load */
 		return 0;
 	uint64_t fit = static_cast<uint32_t>(depth - used) / each;
@@ -423,16 +459,18 @@ GIN_FN uint32_t ginSendReserveFree(struct ginSendQueue *q, uint32_t each, uint32
  * reserved.
  */
 GIN_FN ginResult_t ginSendReserveWait(struct ginSendQueue *q, struct ginSendRange *range,
-				      struct ginPoll &poll, ginSharing sharing)
+				      struct ginSendPatience &wait,
+				      ginSharing sharing)
 {
 	ginResult_t result = ginSendState(q);
 	if (result != ginSuccess ||
 	    ginSendReserveTry(q, q->fixed.logDepth, range->count, &range->first, sharing))
 		return result;
 	do {
-		result = ginSendPollStep(q, poll, sharing);
+		result = ginSendPollStep(q, wait, sharing);
 		if (result != ginSuccess)
 			return result;
+		ginSendRefresh(q, sharing);
 	} while (!ginSendReserveFree(q, range->count, 1, &range->first, sharing));
 	return ginSuccess;
 }
@@ -442,7 +480,7 @@ GIN_FN ginResult_t ginSendReserveWait(struct ginSendQueue *q, struct ginSendRang
  * it was read while a thread held a reservation that the thread then undid: `reserved` below `end`
  * lowers it.
  */
-GIN_FN ginResult_t ginSendWait(struct ginSendQueue *q, uint64_t end, struct ginPoll &poll,
+GIN_FN ginResult_t ginSendWait(struct ginSendQueue *q, uint64_t end, struct ginSendPatience &wait,
 			       ginSharing sharing)
 {
 	ginResult_t result = ginSendState(q);
@@ -451,7 +489,7 @@ GIN_FN ginResult_t ginSendWait(struct ginSendQueue *q, uint64_t end, struct ginP
 		uint64_t reserved = ginLocalLoad(&q->reserved);
 		if (reserved < end)
 			end = reserved;
-		result = ginSendPollStep(q, poll, sharing);
+		result = ginSendPollStep(q, wait, sharing);
 	}
 	return result;
 }

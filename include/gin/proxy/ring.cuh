@@ -20,12 +20,10 @@
  * 5. record      ginRingRecordPosted() raises `posted`, for later flushes.
  * 6. done        ginRingWait() waits until the done word reaches the ticket: R.
  *
- * ginPostTry() does steps 1 to 5 if there is room; ginPostWait() does what ginPostTry() could not,
- * and waits for room; ginPost() is both. A call that fails while waiting holds no ticket.
+ * ginPostNow() does steps 1 to 5 if there is room; ginPostWait() waits for room; ginPost() repeats
+ * both. A call that fails while waiting holds no ticket.
  *
- * A thread that is `alone` on its context needs no atomics. That is a template argument of the fast
- * path: a post takes 520 ns with it and 634 ns
- * without (docs/performance.md).
+ * A thread that is `alone` on its context needs no atomics: the template argument of that name.
  */
 #ifndef GIN_PROXY_RING_CUH
 #define GIN_PROXY_RING_CUH
@@ -44,104 +42,93 @@ GIN_FN uint32_t ginDescriptorPeer(const struct ginDescriptor &d)
 	return static_cast<uint32_t>(d.word[0] >> GIN_D0_PEER) & 0xfffffu;
 }
 
-/* A context's ring, with copies of the fields of struct ginQueue that never change. */
+/* The fields of struct ginQueue that never change. They are loaded while a ticket is on its way. */
 struct ginRing {
 	struct ginQueue *queue;
 	uint64_t *words, *posted; /* ginQueue.ring and ginQueue.posted */
 	uint32_t logDepth, nRanks;
-	bool alone; /* no other thread uses the context */
 };
 
-GIN_FN struct ginRing ginRingOf(const ginDevComm &dc, uint32_t context, bool alone)
+GIN_FN struct ginRing ginRingOf(struct ginQueue *queue)
 {
-	return {dc.queues + context,
-		dc.rings + context * dc.ringStride,
-		dc.posted + static_cast<size_t>(context) * dc.postedStride,
-		dc.logDepth,
-		dc.nRanks,
-		alone};
+	return {queue, queue->ring, queue->posted, queue->logDepth, queue->nRanks};
 }
 
 /* Takes `count` tickets, whether or not there is room; returns the first. */
-GIN_FN uint64_t ginRingReserve(const struct ginRing &ring, uint64_t count)
+template <bool alone> GIN_FN uint64_t ginRingReserve(struct ginQueue *queue, uint64_t count)
 {
-	if (!ring.alone)
-		return ginTicketAdd(&ring.queue->producer, count);
-	uint64_t first = ring.queue->producer;
-	ring.queue->producer = first + count;
-	return first;
+	return alone ? queue->producer : ginTicketAdd(&queue->producer, count);
 }
 
 /* Gives tickets back. False: another thread has taken higher ones, so these cannot go back yet. */
-GIN_FN bool ginRingUndo(const struct ginRing &ring, uint64_t first, uint64_t count)
+GIN_FN bool ginRingUndo(struct ginQueue *queue, uint64_t first, uint64_t count)
 {
-	if (!ring.alone)
-		return ginLocalCas(&ring.queue->producer, first + count, first);
-	ring.queue->producer = first;
-	return true;
+	return ginLocalCas(&queue->producer, first + count, first);
 }
 
 /* The tickets below it have left the ring, as far as the shadow knows. */
-GIN_FN uint64_t ginRingConsumed(const struct ginRing &ring)
+template <bool alone> GIN_FN uint64_t ginRingConsumed(const struct ginQueue *queue)
 {
-	return ring.alone ? ring.queue->shadow.seen : ginShadowObserve(&ring.queue->shadow.seen);
+	return alone ? queue->shadow.seen : ginShadowObserve(&queue->shadow.seen);
 }
 
 /* Brings the shadow up to date with the consumed word and returns it. Q, acquire end. */
-GIN_FN uint64_t ginRingRefresh(const struct ginRing &ring)
+template <bool alone> GIN_FN uint64_t ginRingRefresh(struct ginQueue *queue)
 {
-	struct ginMirror *shadow = &ring.queue->shadow;
-
-	if (!ring.alone)
-		return ginHostLook(ring.queue->consumed, shadow)();
-	shadow->seen = ginAcquireSystem(ring.queue->consumed);
-	return shadow->seen;
+	if (!alone)
+		return ginHostLook(queue->consumed, &queue->shadow)();
+	queue->shadow.seen = ginAcquireSystem(queue->consumed);
+	return queue->shadow.seen;
 }
 
 /*
  * Retry path: takes up to `count` tickets, from *first on, only for room already seen free, so
  * nothing has to be undone and no other thread is held up. Returns how many.
  */
+template <bool alone>
 GIN_FN uint64_t ginRingReserveFree(const struct ginRing &ring, uint64_t count, uint64_t *first)
 {
+	struct ginQueue *queue = ring.queue;
 	uint64_t depth = 1ull << ring.logDepth;
-	uint64_t next = ring.alone ? ring.queue->producer : ginLocalLoad(&ring.queue->producer);
-	uint64_t used = next - ginRingConsumed(ring);
+	uint64_t next = alone ? queue->producer : ginLocalLoad(&queue->producer);
+	uint64_t used = next - ginRingConsumed<alone>(queue);
 
 	if (used >= depth)
-		used = next - ginRingRefresh(ring);
+		used = next - ginRingRefresh<alone>(queue);
 	if (used >= depth) /* or other threads have taken tickets since the load */
 		return 0;
 	uint64_t got = count < depth - used ? count : depth - used;
 	*first = next;
-	if (ring.alone)
-		ring.queue->producer = next + got;
-	else if (!ginLocalCas(&ring.queue->producer, next, next + got))
+	if (alone)
+		queue->producer = next + got;
+	else if (!ginLocalCas(&queue->producer, next, next + got))
 		return 0;
 	return got;
 }
 
 /*
  * Keeps the tickets from `first` on if there is room for them, or gives them back. `consumed`: the
- * shadow, as loaded beside the reservation.
+ * shadow, as loaded beside the reservation. A thread alone has not stored its reservation yet.
  *
  * Only the newest tickets can go back. Until these are the newest, wait: the newer ones go back
  * first, or the proxy makes room for all. This is not a poll step, because a thread that holds
  * tickets must not give up; on the host the wait yields the core.
  */
-GIN_FN bool ginRingKeep(const struct ginRing &ring, uint64_t first, uint64_t count,
-			uint64_t consumed)
+template <bool alone> GIN_FN bool ginRingKeep(const struct ginRing &ring, uint64_t first,
+					      uint64_t count, uint64_t consumed)
 {
 	uint64_t depth = 1ull << ring.logDepth;
 
 	while (first + count - consumed > depth) {
-		consumed = ginRingRefresh(ring);
+		consumed = ginRingRefresh<alone>(ring.queue);
 		if (first + count - consumed <= depth)
 			break;
-		if (ginRingUndo(ring, first, count))
+		if (alone || ginRingUndo(ring.queue, first, count))
 			return false;
 		ginYield();
 	}
+	if (alone)
+		ring.queue->producer = first + count;
 	return true;
 }
 
@@ -152,35 +139,44 @@ GIN_FN void ginRingRecordPosted(const struct ginRing &ring, uint32_t peer, uint6
 	ginLocalMax(&ring.posted[ring.nRanks], tickets);
 }
 
-/* One post of one thread. */
-struct ginPosting {
-	struct ginDescriptor d;
-	struct ginRing ring;
-	const struct ginPeer *to; /* NULL: do not look at the peer's state */
-	uint64_t ticket;	  /* set by posting */
-};
-
-/* Writes the descriptor, with `first` as its word 0, into the slot of its ticket. D, release end. */
-GIN_FN void ginRingWrite(const struct ginPosting *p, uint64_t first)
+/*
+ * Writes the descriptor, with `first` as its word 0, into the slot of its ticket. D, release end.
+ */
+GIN_FN void ginRingWrite(const struct ginRing &ring, uint64_t ticket, const struct ginDescriptor &d,
+			 uint64_t first)
 {
-	uint64_t lap = p->ticket >> p->ring.logDepth;
+	uint64_t lap = ticket >> ring.logDepth;
 	uint64_t phase = (~lap & 1) << 63;
-	uint64_t slot = p->ticket & ((1ull << p->ring.logDepth) - 1);
-	uint64_t *to = p->ring.words + slot * GIN_DESCRIPTOR_WORDS;
+	uint64_t slot = ticket & ((1ull << ring.logDepth) - 1);
+	uint64_t *to = ring.words + slot * GIN_DESCRIPTOR_WORDS;
 
-	ginDescriptorPublish(to, first | phase, p->d.word[1] | phase);
+	ginDescriptorPublish(to, first | phase, d.word[1] | phase);
 	for (int i = 2; i < GIN_DESCRIPTOR_WORDS; i += 2)
-		ginDescriptorPublish(to + i, p->d.word[i] | phase, p->d.word[i + 1] | phase);
+		ginDescriptorPublish(to + i, d.word[i] | phase, d.word[i + 1] | phase);
 }
 
-/* The outcome of a post. Full: there was no room and nothing is posted. */
-enum ginPosted { ginPostedFull = 0, ginPostedOk = 1, ginPostedLost = 2 };
+/*
+ * The outcome of a post in one word: 1 + its ticket, or GIN_QUEUE_FAILED and a ginResult_t. Full:
+ * there was no room and nothing is posted. Lost: the peer has failed.
+ */
+#define GIN_POSTED_FULL GIN_QUEUE_FAILED
+#define GIN_POSTED_LOST (GIN_QUEUE_FAILED | 0xff)
+#define GIN_POSTED_NOTHING 1ull /* success of a call that takes no ticket */
 
-struct ginPostedAs {
-	uint64_t ticket; /* of ginPostedOk */
-	uint32_t posted; /* enum ginPosted */
-	ginResult_t result;
-};
+GIN_FN uint64_t ginPostedFailed(ginResult_t result)
+{
+	return GIN_QUEUE_FAILED | static_cast<uint64_t>(result);
+}
+
+GIN_FN uint64_t ginPostedBy(ginResult_t result)
+{
+	return result == ginSuccess ? GIN_POSTED_NOTHING : ginPostedFailed(result);
+}
+
+GIN_FN ginResult_t ginPostedResult(uint64_t posted)
+{
+	return posted & GIN_QUEUE_FAILED ? static_cast<ginResult_t>(posted & 0xff) : ginSuccess;
+}
 
 /* The tickets of lanes that post together. `first` and `got` are the leader's. */
 struct ginReserved {
@@ -188,28 +184,21 @@ struct ginReserved {
 	uint64_t first, got;
 };
 
-/* Steps 4 and 5, if this lane got a ticket. `state`: the peer's. */
-GIN_FN uint32_t ginRingWriteReserved(struct ginPosting *p, const struct ginReserved &reserved,
-				     uint32_t state)
+/* Steps 4 and 5, if this lane got a ticket. `state`: the peer's. Returns the outcome. */
+GIN_FN uint64_t ginRingWriteReserved(const struct ginRing &ring, const struct ginDescriptor &d,
+				     const struct ginReserved &reserved, uint32_t state)
 {
 	uint64_t got = ginFromLeader(reserved.group, reserved.got);
+	uint64_t ticket = ginFromLeader(reserved.group, reserved.first) + reserved.group.rank;
+	bool alive = state == ginPeerAlive;
 
-	p->ticket = ginFromLeader(reserved.group, reserved.first) + reserved.group.rank;
 	if (reserved.group.rank >= got)
-		return ginPostedFull;
-	if (state != ginPeerAlive) {
-		ginRingWrite(p, ginOpNothing);
-		return ginPostedLost;
-	}
-	ginRingWrite(p, p->d.word[0]);
-	ginRingRecordPosted(p->ring, ginDescriptorPeer(p->d), p->ticket + 1);
-	return ginPostedOk;
-}
-
-GIN_FN struct ginPostedAs ginPostedResult(const struct ginPosting *p, uint32_t posted,
-					  const uint64_t *abortWord)
-{
-	return {p->ticket, posted, posted == ginPostedLost ? ginPeerLost(abortWord) : ginSuccess};
+		return GIN_POSTED_FULL;
+	ginRingWrite(ring, ticket, d, alive ? d.word[0] : static_cast<uint64_t>(ginOpNothing));
+	if (!alive)
+		return GIN_POSTED_LOST;
+	ginRingRecordPosted(ring, ginDescriptorPeer(d), ticket + 1);
+	return ticket + 1;
 }
 
 /* A call with a descriptor already made, and the scope to which its source has to be released. */
@@ -222,111 +211,110 @@ struct ginReadyCall {
 };
 
 /*
- * Steps 1 to 5 without waiting. The loads that describe the call, the peer's state, the tickets and
- * the shadow overlap.
+ * Steps 1 to 5 without waiting; with GIN_HOW_AGAIN by the retry path. Returns the outcome. The loads
+ * that describe the call, the peer's state, the tickets and the shadow overlap.
  */
-template <bool alone, class Call>
-GIN_FN struct ginPostedAs ginPostNow(const Call &call, struct ginRing ring,
-				     const struct ginPeer *to, const uint64_t *abortWord)
+template <bool alone, class Call> GIN_FN uint64_t ginPostNow(const Call &call,
+							     struct ginQueue *queue,
+							     const struct ginPeer *to, uint32_t how)
 {
-	ring.alone = alone; /* the value does not change: the compiler learns it */
+	const bool again = ginHowHas(how, GIN_HOW_AGAIN);
 	uint32_t state = ginPeerStateOf(to);
-	struct ginReserved reserved = {
-		ginTogetherFor(reinterpret_cast<uintptr_t>(ring.queue), ring.alone), 0, 0};
+	struct ginReserved reserved = {ginTogetherFor(reinterpret_cast<uintptr_t>(queue), alone), 0,
+				       0};
+	const uint64_t count = reserved.group.count;
 	bool leads = reserved.group.rank == 0;
 
-	reserved.first = leads ? ginRingReserve(ring, reserved.group.count) : 0;
+	if (leads && !again)
+		reserved.first = ginRingReserve<alone>(queue, count);
 	/* All lanes load it: a branch for the leader would wait for the load here. */
-	uint64_t consumed = ginRingConsumed(ring);
-	struct ginPosting p = {call.describe(), ring, to, 0};
+	uint64_t consumed = ginRingConsumed<alone>(queue);
+	struct ginRing ring = ginRingOf(queue);
+	struct ginDescriptor d = call.describe();
 	ginSourceRelease(call.scope());
-	if (leads && ginRingKeep(ring, reserved.first, reserved.group.count, consumed))
-		reserved.got = reserved.group.count;
-	uint32_t posted = ginRingWriteReserved(&p, reserved, state);
-	return ginPostedResult(&p, posted, abortWord);
+	if (leads && again)
+		reserved.got = ginRingReserveFree<alone>(ring, count, &reserved.first);
+	else if (leads && ginRingKeep<alone>(ring, reserved.first, count, consumed))
+		reserved.got = count;
+	return ginRingWriteReserved(ring, d, reserved, state);
+}
+
+/* The number of the context. */
+GIN_FN uint32_t ginRingContext(const ginDevComm *dc, const struct ginQueue *queue)
+{
+	return static_cast<uint32_t>(queue - dc->queues);
+}
+
+/* Is the ring full? Q: passed on by the shadow to the post that follows. */
+GIN_FN bool ginRingFull(struct ginQueue *queue)
+{
+	uint64_t next = ginLocalLoad(&queue->producer);
+
+	return next - ginHostLook(queue->consumed, &queue->shadow)() >= 1ull << queue->logDepth;
 }
 
 /*
- * ginPostNow() as a function of its own, called with values in registers: callers that do not post,
- * or that take another route, grow only by this call.
+ * After a post with the outcome `posted`, full or lost: waits until the ring has room, or leaves
+ * the error record. `until`: 0, or what the last call for this post returned: when the post times
+ * out. Returns that, or ginPostedFailed(). `id`: of the signal, for the record.
  */
-template <bool alone, class Call> GIN_FN_COLD struct ginPostedAs
-ginPostNowCold(Call call, struct ginRing ring, const struct ginPeer *to, const uint64_t *abortWord)
+GIN_FN_COLD uint64_t ginPostWait(const ginDevComm *dc, struct ginQueue *queue, uint32_t how,
+				 int peer, uint32_t id, uint64_t posted, uint64_t until,
+				 uint64_t timeout, uint64_t from)
 {
-	return ginPostNow<alone>(call, ring, to, abortWord);
-}
+	struct ginPoll poll = ginPollFor(dc, timeout, from);
+	ginResult_t result;
 
-/* Retry path: posts only for room already seen free. The source has been released before. */
-GIN_FN uint32_t ginRingRetry(struct ginPosting *p)
-{
-	uint32_t state = ginPeerStateOf(p->to);
-	struct ginReserved reserved = {
-		ginTogetherFor(reinterpret_cast<uintptr_t>(p->ring.queue), p->ring.alone), 0, 0};
-
-	if (reserved.group.rank == 0)
-		reserved.got = ginRingReserveFree(p->ring, reserved.group.count, &reserved.first);
-	return ginRingWriteReserved(p, reserved, state);
-}
-
-/* Waits for room and posts. */
-GIN_FN_COLD struct ginPostedAs ginRingPostWait(struct ginPosting p, struct ginPoll *poll)
-{
-	uint32_t posted = ginPostedFull;
-
-	ginLocalAdd(&p.ring.queue->waits, 1);
-	poll->queue = &p.ring.queue->failed[0];
-	while (posted == ginPostedFull) {
-		ginResult_t result = ginPollStep(*poll);
-		if (result != ginSuccess)
-			return {0, ginPostedFull, result};
-		posted = ginRingRetry(&p);
+	if (posted == GIN_POSTED_FULL) {
+		if (!until)
+			ginLocalAdd(&queue->waits, 1);
+		poll.queue = &queue->failed[0];
+		ginPollResume(poll, until);
+		result = ginPollClock(poll);
+		while (result == ginSuccess && ginRingFull(queue))
+			result = ginPollStep(poll);
+		if (result == ginSuccess)
+			return poll.end;
+	} else {
+		result = posted == GIN_POSTED_LOST ? ginPeerLost(&dc->abortLine->word)
+						   : ginPostedResult(posted);
 	}
-	return ginPostedResult(&p, posted, poll->abort->word);
+	if (ginHowCall(how))
+		ginErrorLeave(dc, result, ginHowCall(how), ginRingContext(dc, queue), peer, id, 0,
+			      0);
+	return ginPostedFailed(result);
 }
 
-/* Posts if there is room: the fast path. */
-template <class Call>
-GIN_FN struct ginPostedAs ginPostTry(const Call &call, const struct ginRing &ring,
-				     const struct ginPeer *to, const ginDevComm &dc)
+/*
+ * Posts, waiting for room, by post(again): ginPostNow() or a function that calls it. Returns the
+ * outcome.
+ */
+template <class Post> GIN_FN uint64_t ginPost(const ginDevComm *dc, struct ginQueue *queue,
+					      uint32_t how, int peer, uint32_t id, uint64_t timeout,
+					      uint64_t from, Post post)
 {
-	const uint64_t *abortWord = &dc.abortLine->word;
+	uint64_t until = 0, posted;
 
-	return ring.alone ? ginPostNowCold<true>(call, ring, to, abortWord)
-			  : ginPostNowCold<false>(call, ring, to, abortWord);
-}
-
-/* After a ginPostTry() that returned `as`, not ginPostedOk: waits for room if that was missing. */
-template <class Call>
-GIN_FN struct ginPostedAs ginPostWait(const struct ginPostedAs &as, const Call &call,
-				      const struct ginRing &ring, const struct ginPeer *to,
-				      const ginDevComm &dc, const ginOptions &options)
-{
-	if (as.posted != ginPostedFull)
-		return as;
-	struct ginPoll poll = ginPollStart(dc, options);
-	return ginRingPostWait({call.describe(), ring, to, 0}, &poll);
-}
-
-/* Posts, waiting for room. */
-template <class Call>
-GIN_FN struct ginPostedAs ginPost(const Call &call, const struct ginRing &ring,
-				  const struct ginPeer *to, const ginDevComm &dc,
-				  const ginOptions &options)
-{
-	struct ginPostedAs as = ginPostTry(call, ring, to, dc);
-
-	return as.posted == ginPostedOk ? as : ginPostWait(as, call, ring, to, dc, options);
+	for (;;) {
+		posted = post(until ? how | 1u << GIN_HOW_AGAIN : how);
+		if (!(posted & GIN_QUEUE_FAILED))
+			return posted;
+		until = ginPostWait(dc, queue, how, peer, id, posted, until, timeout, from);
+		if (until & GIN_QUEUE_FAILED)
+			return until;
+	}
 }
 
 /*
  * Step 6: waits until all descriptors to `peer` with lower tickets than `ticket` are done; nRanks
- * means all peers. R, acquire end.
+ * means all peers. Leaves the error record of `how`. R, acquire end.
  */
-GIN_FN_COLD ginResult_t ginRingWait(struct ginQueue *queue, uint32_t peer, uint64_t ticket,
-				    struct ginPoll poll)
+GIN_FN_COLD ginResult_t ginRingWait(const ginDevComm *dc, struct ginQueue *queue, uint32_t how,
+				    uint32_t peer, uint64_t ticket, uint64_t timeout, uint64_t from)
 {
 	if (!ticket)
 		return ginSuccess;
+	struct ginPoll poll = ginPollFor(dc, timeout, from);
 	poll.queue = &queue->failed[0];
 	const uint64_t *word = &queue->done[peer];
 	ginHostLook done(word, &queue->doneMirror[peer]);
@@ -334,15 +322,15 @@ GIN_FN_COLD ginResult_t ginRingWait(struct ginQueue *queue, uint32_t peer, uint6
 		uint64_t tickets = done();
 		return tickets & GIN_QUEUE_FAILED ? 2u : tickets >= ticket ? 1u : 0u;
 	};
-	uint64_t seen;
+	uint64_t seen = 0;
 	ginResult_t result = ginPollUntil(poll, look, 1, 64, &seen);
-	return seen == 2 ? ginAbortResult(ginHostWordObserve(word)) : result;
-}
-
-/* Waits for all that any thread has posted to the peer so far. */
-GIN_FN ginResult_t ginRingFlush(struct ginQueue *queue, uint32_t peer, const struct ginPoll &poll)
-{
-	return ginRingWait(queue, peer, ginLocalLoad(&queue->posted[peer]), poll);
+	if (seen == 2)
+		result = ginAbortResult(ginHostWordObserve(word));
+	if (result != ginSuccess && ginHowCall(how))
+		ginErrorLeave(dc, result, ginHowCall(how), ginRingContext(dc, queue),
+			      peer == queue->nRanks ? -1 : static_cast<int>(peer), UINT32_MAX,
+			      ticket, ginHostWordObserve(word));
+	return result;
 }
 
 /* Has all that was posted been done, without a failure? One load for all peers. R, acquire end. */
@@ -353,16 +341,24 @@ GIN_FN bool ginRingIdle(const struct ginQueue *queue)
 	return !(done & GIN_QUEUE_FAILED) && done >= posted;
 }
 
-/* Waits until all that was posted to these peers is done. */
-GIN_FN_COLD ginResult_t ginRingDrain(struct ginQueue *queue, ginPeerSet peers,
-				     const struct ginPoll *poll)
+/* Waits until all that was posted in any context to the peers of `team` is done. */
+GIN_FN ginResult_t ginRingDrain(const ginDevComm *dc, uint64_t team, uint64_t timeout,
+				uint64_t from)
 {
+	const ginPeerSet peers = ginFromUnpack(team);
 	ginResult_t result = ginSuccess;
 
-	if (ginRingIdle(queue))
-		return ginSuccess;
-	for (uint32_t i = 0; result == ginSuccess && i < peers.count; i++)
-		result = ginRingFlush(queue, peers.first + i * peers.stride, *poll);
+	for (uint32_t c = 0; result == ginSuccess && c < dc->contexts; c++) {
+		struct ginQueue *queue = dc->queues + c;
+		if (ginRingIdle(queue))
+			continue;
+		GIN_NO_UNROLL
+		for (uint32_t i = 0; result == ginSuccess && i < peers.count; i++) {
+			uint32_t peer = peers.first + i * peers.stride;
+			result = ginRingWait(dc, queue, 0, peer, ginLocalLoad(&queue->posted[peer]),
+					     timeout, from);
+		}
+	}
 	return result;
 }
 

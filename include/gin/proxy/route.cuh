@@ -2,11 +2,18 @@
 /*
  * route.cuh - the proxy route: calls become descriptors
  *
- * Called by detail/context_base.cuh and barrier.cuh, on the first thread of the calling coop.
- * Calls ring.cuh. ginDescribe...() make a descriptor; the caller passes it to ginPost() of
- * ring.cuh, as a ginReadyCall, or as a ginPutCall, which is described during the post.
- * ginPostBarrier() and ginPostAtomic() describe, post and wait as needed. A CPU thread does the
- * rest, in backends/proxy/.
+ * Called by detail/context_base.cuh and barrier.cuh, on the first thread of the calling coop. Calls
+ * ring.cuh. Each ginProxy...() is one call of class Gin for one thread: it describes, posts, waits
+ * for room, and leaves the error record. It is not inlined and takes scalars (detail/how.cuh), so
+ * that a kernel holds no more than the arguments. A CPU thread does the rest, in backends/proxy/.
+ *
+ * Common arguments:
+ *	dc		ginDevComm.self
+ *	queue, to	the context's ring and the peer's entry: the caller has their addresses
+ *			without a load
+ *	how		detail/how.cuh
+ *	window, where, add	the remote action: ginHowSignal()
+ *	timeout, from	ginOptions; `from` packed by ginFromPack()
  */
 #ifndef GIN_PROXY_ROUTE_CUH
 #define GIN_PROXY_ROUTE_CUH
@@ -119,45 +126,159 @@ struct ginPutCall {
 };
 
 /* A value of up to 32 bytes is in the descriptor, so nothing has to be released. */
-template <class Value> GIN_FN struct ginDescriptor
-ginDescribeValue(int peer, uint64_t dst, const Value &value, const ginSignalOp &remote)
+struct ginValueCall {
+	ginWindow_t dstWin;
+	size_t dstOff;
+	uint32_t bytes;
+	uint64_t value[4];
+	ginSignalOp remote;
+	int peer;
+
+	GIN_FN uint32_t scope() const { return ginScopeThread; }
+
+	GIN_FN struct ginDescriptor describe() const
+	{
+		struct ginDescriptor d = ginDescribe(ginOpPutValue, peer, remote, bytes);
+		d.word[1] = ginDescribeOffset(dstWin, dstOff);
+		for (int i = 0; i < 4; i++)
+			ginDescribeWord(&d, 2 + i, value[i]);
+		return d;
+	}
+};
+
+struct ginGetCall {
+	ginWindow_t srcWin;
+	size_t srcOff;
+	ginWindow_t dstWin;
+	size_t dstOff, bytes;
+	int peer;
+
+	GIN_FN uint32_t scope() const { return ginScopeThread; }
+
+	GIN_FN struct ginDescriptor describe() const
+	{
+		struct ginDescriptor d = ginDescribe(ginOpGet, peer, ginSignalOf(GinNone{}), 0);
+		d.word[1] = ginDescribeOffset(srcWin, srcOff);
+		d.word[2] = ginDescribeOffset(dstWin, dstOff);
+		d.word[3] = ginDescribeBounded(bytes, 63);
+		return d;
+	}
+};
+
+struct ginSignalCall {
+	ginSignalOp remote;
+	int peer;
+	uint32_t left; /* enum ginScope */
+
+	GIN_FN uint32_t scope() const { return left; }
+	GIN_FN struct ginDescriptor describe() const
+	{
+		return ginDescribe(ginOpSignal, peer, remote, 0);
+	}
+};
+
+/* `src`: the table of a window, or with GIN_HOW_ANYWHERE an address. */
+template <bool alone>
+GIN_FN_COLD uint64_t ginProxyPutBy(struct ginQueue *queue, const struct ginPeer *to, uint32_t how,
+				   int peer, struct ginWindowTable *dst, uint64_t dstOff,
+				   uint64_t src, uint64_t srcOff, uint64_t bytes,
+				   struct ginWindowTable *window, uint64_t where, uint64_t add,
+				   uint32_t counter)
 {
-	struct ginDescriptor d = ginDescribe(ginOpPutValue, peer, remote, sizeof(Value));
-	d.word[1] = dst;
-	uint64_t word[4] = {};
-	memcpy(word, &value, sizeof(Value));
-	for (int i = 0; i < static_cast<int>(sizeof(Value) + 7) / 8; i++)
-		ginDescribeWord(&d, 2 + i, word[i]);
-	return d;
+	const struct ginPutCall call = {ginSourceOf(how, src, srcOff),
+					{dst},
+					dstOff,
+					bytes,
+					ginHowSignal(how, window, where, add),
+					peer,
+					counter,
+					ginHowGiven(how),
+					ginHowRequired(how)};
+
+	return ginPostNow<alone>(call, queue, to, how);
 }
 
-GIN_FN struct ginDescriptor ginDescribeGet(int peer, uint64_t src, uint64_t dst, size_t bytes)
+/* A value of `bytes` bytes in v0 to v3. */
+template <bool alone>
+GIN_FN_COLD uint64_t ginProxyValueBy(struct ginQueue *queue, const struct ginPeer *to, uint32_t how,
+				     int peer, struct ginWindowTable *dst, uint64_t dstOff,
+				     uint32_t bytes, uint64_t v0, uint64_t v1, uint64_t v2,
+				     uint64_t v3, struct ginWindowTable *window, uint64_t where,
+				     uint64_t add)
 {
-	struct ginDescriptor d = ginDescribe(ginOpGet, peer, ginSignalOf(GinNone{}), 0);
-	d.word[1] = src;
-	d.word[2] = dst;
-	d.word[3] = ginDescribeBounded(bytes, 63);
-	return d;
+	const struct ginValueCall call = {
+		{dst}, dstOff, bytes, {v0, v1, v2, v3}, ginHowSignal(how, window, where, add),
+		peer};
+
+	return ginPostNow<alone>(call, queue, to, how);
+}
+
+template <bool alone>
+GIN_FN_COLD uint64_t ginProxyGetBy(struct ginQueue *queue, const struct ginPeer *to, uint32_t how,
+				   int peer, struct ginWindowTable *src, uint64_t srcOff,
+				   struct ginWindowTable *dst, uint64_t dstOff, uint64_t bytes)
+{
+	const struct ginGetCall call = {{src}, srcOff, {dst}, dstOff, bytes, peer};
+
+	return ginPostNow<alone>(call, queue, to, how);
+}
+
+/* The scope to release first is `required` of `how`. */
+template <bool alone> GIN_FN_COLD uint64_t ginProxySignalBy(struct ginQueue *queue,
+							    const struct ginPeer *to, uint32_t how,
+							    int peer, struct ginWindowTable *window,
+							    uint64_t where, uint64_t add)
+{
+	const struct ginSignalCall call = {ginHowSignal(how, window, where, add), peer,
+					   ginHowRequired(how)};
+
+	return ginPostNow<alone>(call, queue, to, how);
+}
+
+template <class... Args> GIN_FN uint64_t ginProxyPut(bool alone, Args... args)
+{
+	return alone ? ginProxyPutBy<true>(args...) : ginProxyPutBy<false>(args...);
+}
+
+template <class... Args> GIN_FN uint64_t ginProxyValue(bool alone, Args... args)
+{
+	return alone ? ginProxyValueBy<true>(args...) : ginProxyValueBy<false>(args...);
+}
+
+template <class... Args> GIN_FN uint64_t ginProxyGet(bool alone, Args... args)
+{
+	return alone ? ginProxyGetBy<true>(args...) : ginProxyGetBy<false>(args...);
+}
+
+template <class... Args> GIN_FN uint64_t ginProxySignal(bool alone, Args... args)
+{
+	return alone ? ginProxySignalBy<true>(args...) : ginProxySignalBy<false>(args...);
+}
+
+/* Posts `call`, waiting for room. Returns the outcome. */
+GIN_FN uint64_t ginProxyPost(const struct ginReadyCall &call, const ginDevComm *dc,
+			     uint32_t context, uint32_t how, int peer, uint64_t timeout,
+			     uint64_t from)
+{
+	struct ginQueue *queue = dc->queues + context;
+
+	return ginPost(dc, queue, how, peer, UINT32_MAX, timeout, from,
+		       [&](uint32_t now) { return ginPostNow<false>(call, queue, nullptr, now); });
 }
 
 /*
  * Sets a barrier's word at the peer to `epoch`. All that the caller has seen happens before it: D,
- * with system scope.
+ * with system scope. Returns the outcome, as ginPostNow() does.
  */
-GIN_FN_COLD ginResult_t ginPostBarrier(struct ginQueue *queue, int peer, uint64_t word,
-				       uint64_t epoch, struct ginPoll *poll)
+GIN_FN uint64_t ginProxyBarrierSet(struct ginQueue *queue, int peer, uint64_t word, uint64_t epoch,
+				   uint32_t how)
 {
-	const struct ginRing ring = {queue,	      queue->ring,   queue->posted,
-				     queue->logDepth, queue->nRanks, false};
 	struct ginReadyCall call = {ginDescribe(ginOpBarrier, peer, ginSignalOf(GinNone{}), 0),
 				    ginScopeSystem};
 
 	call.d.word[1] = word;
 	ginDescribeWord(&call.d, 2, epoch);
-	struct ginPostedAs as = ginPostNowCold<false>(call, ring, nullptr, poll->abort->word);
-	if (as.posted == ginPostedFull)
-		as = ginRingPostWait({call.d, ring, nullptr, 0}, poll);
-	return as.result;
+	return ginPostNow<false>(call, queue, nullptr, how);
 }
 
 GIN_FN struct ginDescriptor ginDescribeAtomic(uint32_t op, int peer, uint64_t word, uint32_t bytes,
@@ -205,42 +326,98 @@ GIN_FN uint32_t ginResultTake(struct ginQueue *queue)
 	return slot == GIN_QUEUE_RESULTS ? ginResultReclaim(queue) : slot;
 }
 
-/*
- * Posts an atomic and waits for its old value. After a timeout the proxy may still do the atomic.
- */
-GIN_FN ginResult_t ginPostAtomic(struct ginReadyCall *call, const struct ginRing &ring,
-				 const ginDevComm &dc, const ginOptions &options, uint64_t *old)
+/* Takes a result slot, waiting for one. False: *result is the error. */
+GIN_FN bool ginResultWait(struct ginQueue *queue, struct ginPoll &poll, uint32_t *slot,
+			  ginResult_t *result)
 {
-	struct ginPoll poll = ginPollStart(dc, options);
-	struct ginQueue *queue = ring.queue;
-	uint32_t slot = ginResultTake(queue);
-	uint64_t seen;
-	poll.queue = &queue->failed[0];
-	for (; slot == GIN_QUEUE_RESULTS; slot = ginResultTake(queue)) {
-		ginResult_t result = ginPollStep(poll);
-		if (result != ginSuccess)
-			return result;
+	*result = ginSuccess;
+	for (;;) {
+		*slot = ginResultTake(queue);
+		if (*slot != GIN_QUEUE_RESULTS)
+			return true;
+		*result = ginPollStep(poll);
+		if (*result != ginSuccess)
+			return false;
 	}
-	call->d.word[4] = slot + 1u;
-	struct ginPostedAs as = ginPost(*call, ring, nullptr, dc, options);
-	if (as.result != ginSuccess) {
-		ginSlotFree(&queue->freeResults, slot);
-		return as.result;
-	}
-	uint64_t ticket = as.ticket;
-	auto look = [queue, slot, ticket] { return ginResultWritten(queue, slot, ticket + 1); };
-	ginResult_t result = ginPollUntil(poll, look, 1, 64, &seen);
-	if (result != ginSuccess) {
-		ginLocalStore(&queue->abandoned[slot], ticket + 1);
-		return result;
+}
+
+/* The result of an atomic, and the old value of its word. */
+struct ginOldValue {
+	uint64_t old;
+	ginResult_t result;
+};
+
+/*
+ * Waits for the old value of the atomic with the ticket next - 1. After a timeout the proxy may
+ * still do the atomic.
+ */
+GIN_FN struct ginOldValue ginResultAwait(struct ginQueue *queue, uint32_t slot, uint64_t next,
+					 int peer, struct ginPoll &poll)
+{
+	auto look = [queue, slot, next] { return ginResultWritten(queue, slot, next); };
+	struct ginOldValue got = {0, ginSuccess};
+	uint64_t seen = 0;
+
+	got.result = ginPollUntil(poll, look, 1, 64, &seen);
+	if (got.result != ginSuccess) {
+		ginLocalStore(&queue->abandoned[slot], next);
+		return got;
 	}
 	if (seen == 2)
-		result = ginAbortResult(
-			ginHostWordObserve(&queue->done[ginDescriptorPeer(call->d)]));
+		got.result = ginAbortResult(ginHostWordObserve(&queue->done[peer]));
 	else
-		*old = ginHostWordObserve(&queue->result[slot]);
+		got.old = ginHostWordObserve(&queue->result[slot]);
 	ginSlotFree(&queue->freeResults, slot);
-	return result;
+	return got;
+}
+
+/* Posts an atomic, in `slot` or without an old value. Returns the outcome, as ginPost() does. */
+GIN_FN_COLD uint64_t ginProxyAtomicPost(const ginDevComm *dc, uint32_t context, uint32_t how,
+					int peer, uint32_t op, struct ginWindowTable *win,
+					uint64_t off, uint32_t bytes, uint64_t operand,
+					uint64_t compare, uint64_t slot, uint64_t timeout,
+					uint64_t from)
+{
+	struct ginReadyCall call = {
+		ginDescribeAtomic(op, peer, ginDescribeOffset({win}, off), bytes, operand, compare),
+		ginFenceLeft(ginHowGiven(how), ginScopeSystem)};
+
+	call.d.word[4] = slot;
+	return ginProxyPost(call, dc, context, how, peer, timeout, from);
+}
+
+/* An atomic whose caller does not want the old value. Leaves no error record. */
+GIN_FN ginResult_t ginProxyAtomic(const ginDevComm *dc, uint32_t context, uint32_t how, int peer,
+				  uint32_t op, struct ginWindowTable *win, uint64_t off,
+				  uint32_t bytes, uint64_t operand, uint64_t compare,
+				  uint64_t timeout, uint64_t from)
+{
+	return ginPostedResult(ginProxyAtomicPost(dc, context, how, peer, op, win, off, bytes,
+						  operand, compare, 0, timeout, from));
+}
+
+/* An atomic that waits for the old value. Leaves no error record. */
+GIN_FN_COLD struct ginOldValue
+ginProxyAtomicFetch(const ginDevComm *dc, uint32_t context, uint32_t how, int peer, uint32_t op,
+		    struct ginWindowTable *win, uint64_t off, uint32_t bytes, uint64_t operand,
+		    uint64_t compare, uint64_t timeout, uint64_t from)
+{
+	struct ginQueue *queue = dc->queues + context;
+	struct ginPoll poll = ginPollFor(dc, timeout, from);
+	struct ginOldValue got = {0, ginSuccess};
+	uint32_t slot = 0;
+
+	poll.queue = &queue->failed[0];
+	if (!ginResultWait(queue, poll, &slot, &got.result))
+		return got;
+	uint64_t posted = ginProxyAtomicPost(dc, context, how, peer, op, win, off, bytes, operand,
+					     compare, slot + 1u, timeout, from);
+	got.result = ginPostedResult(posted);
+	if (got.result != ginSuccess) {
+		ginSlotFree(&queue->freeResults, slot);
+		return got;
+	}
+	return ginResultAwait(queue, slot, posted, peer, poll);
 }
 
 #endif

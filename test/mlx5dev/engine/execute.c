@@ -96,14 +96,17 @@ static uint8_t localAccess(const struct qp *qp, const struct wqe *wqe)
 	return 0;
 }
 
-/* Long messages would be in very many packets. */
+/*
+ * At most this many bytes are in a packet: a multiple of 8, as every MTU is. Long messages would be in very
+ * many packets.
+ */
 static uint32_t packetLimit(uint32_t bytes)
 {
 	uint32_t least = bytes / 32 + 256;
 
 	if (!adversaryOnce(4) || least > PACKET_DATA)
 		return PACKET_DATA;
-	return least + adversaryNumber(PACKET_DATA - least + 1);
+	return (least + adversaryNumber(PACKET_DATA - least + 1)) & ~7u;
 }
 
 static uint8_t sendData(const struct qp *qp, const struct request *request, const struct wqe *wqe)

@@ -3,6 +3,7 @@
 
 #include "test/mlx5dev/command/command.h"
 #include "test/mlx5dev/engine/doorbell.h"
+#include "test/mlx5dev/engine/engine.h"
 #include "test/mlx5dev/device/resources.h"
 #include "expect.h"
 
@@ -131,5 +132,22 @@ void hostDestroy(struct host_object *object)
 {
 	deviceLock();
 	EXPECT(resourceDestroy((struct object *)object));
+	deviceUnlock();
+}
+
+bool hostHold(void)
+{
+	deviceLock();
+	return true;
+}
+
+void hostStep(void)
+{
+	doorbellPoll();
+	engineRun();
+}
+
+void hostRelease(void)
+{
 	deviceUnlock();
 }

@@ -96,3 +96,16 @@ void hostDestroy(struct host_object *object)
 {
 	EXPECT(!mlx5dv_devx_obj_destroy((struct mlx5dv_devx_obj *)object));
 }
+
+bool hostHold(void)
+{
+	return false;
+}
+
+void hostStep(void)
+{
+}
+
+void hostRelease(void)
+{
+}

@@ -236,7 +236,10 @@ static void completionsLate(void)
 	EXPECT(late > 0);
 }
 
-/* Until its completion, the device may still read what a request sends. */
+/*
+ * Until its completion, the device may still read what a request sends: it does not begin with a
+ * quarter of the requests when their doorbells ring.
+ */
 static void sourcesReadLate(void)
 {
 	int changed = 0;
@@ -244,16 +247,20 @@ static void sourcesReadLate(void)
 	begin();
 	for (uint64_t round = 1; round <= ROUNDS; round++) {
 		uint32_t index = queue.producer;
+		bool held = hostHold();
 
 		putData(round, strict, SIGNALED);
 		queueRing(&queue);
+		if (held)
+			hostStep();
 		__atomic_store_n(words(sourceOf(round)), ~0ull, __ATOMIC_RELAXED);
+		if (held)
+			hostRelease();
 		queueAwait(&queue, index);
 		changed += load(DATA) == ~0ull;
 	}
 	printf("sources changed in time: %d of %d\n", changed, ROUNDS);
-	/* A quarter of the doorbells is late. */
-	EXPECT(changed > ROUNDS / 8);
+	EXPECT(changed > ROUNDS / 5);
 }
 
 static int readsIncomplete(bool dump)

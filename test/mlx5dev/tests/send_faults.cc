@@ -47,7 +47,7 @@ struct PostUntil {
 	{
 		uint64_t number = static_cast<uint64_t>(q - posters.queues);
 		ginSendRange range = {0, wqesOf(n)};
-		ginPoll poll = posters.poll();
+		ginSendPatience poll = posters.poll();
 
 		ginResult_t result = ginSendReserveWait(q, &range, poll, posters.sharing);
 		if (result != ginSuccess)
@@ -67,7 +67,7 @@ struct PostUntil {
 
 	GIN_FN ginResult_t wait(ginSendQueue *q, Outcome *o) const
 	{
-		ginPoll poll = posters.poll();
+		ginSendPatience poll = posters.poll();
 		ginResult_t result = ginSendWait(q, o->end, poll, posters.sharing);
 
 		if (result == ginSuccess)

@@ -160,7 +160,7 @@ struct PostMany {
 
 	GIN_FN ginResult_t claim(ginSendQueue *q, ginSendRange *range) const
 	{
-		ginPoll poll = posters.poll();
+		ginSendPatience poll = posters.poll();
 		return ginSendReserveWait(q, range, poll, posters.sharing);
 	}
 

@@ -209,7 +209,7 @@ struct Posters {
 		return &queues[(sharing == ginSharingThread ? self() : ginBlockIndex()) % nQueues];
 	}
 
-	GIN_FN ginPoll poll() const { return ginPollStart(dc, ginTimeout(PATIENCE)); }
+	GIN_FN ginSendPatience poll() const { return {&dc, PATIENCE, 0, 0, 0}; }
 };
 
 /* Waits for all that was posted, by a thread for each queue, and leaves what came of it. */
@@ -220,7 +220,7 @@ struct Finish {
 	GIN_FN void operator()() const
 	{
 		ginSendQueue *q = &posters.queues[ginBlockIndex()];
-		ginPoll poll = posters.poll();
+		ginSendPatience poll = posters.poll();
 		results[ginBlockIndex()] = static_cast<uint32_t>(
 			ginSendWait(q, ginSendTicket(q), poll, posters.sharing));
 	}

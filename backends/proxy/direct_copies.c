@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * direct_copies.c - whether copy engines make long puts and gets between direct peers
+ *
+ * The device side is include/gin/proxy/copy_engine.cuh.
+ */
+#include "direct_copies.h"
+
+#include <string.h>
+
+#include "backends/peermem/peermem.h"
+#include "network/load.h"
+
+/* The driver copies within one GPU by a kernel, which may have to wait for an SM. */
+static int sharesGpu(const struct backendHost *host, int peer)
+{
+	struct proxyBlob theirs;
+	struct peermemLink link;
+	char why[BACKEND_WHY];
+
+	if (!host->device->cuda)
+		return 0;
+	memcpy(&theirs, host->blob(host->core, peer, ginRouteProxy), sizeof(theirs));
+	return peermemReach(host, peer, &theirs.memory, &link, why) &&
+	       link.ordinal == host->device->ordinal;
+}
+
+/*
+ * A program that drives the proxy itself (GIN_PROXY_THREADS=0) may not do so for a rank that has
+ * only direct peers, unless the program asked for copy engines.
+ */
+static int mayCopy(const struct backendHost *host)
+{
+	if (paramChoice(paramCopyEngine) == copyEngineOff)
+		return 0;
+	return host->copiesOnly || paramNumber(paramProxyThreads);
+}
+
+uint32_t directCopiesFrom(const struct backendHost *host)
+{
+	uint32_t peers = 0;
+
+	for (int r = 0; r < host->nRanks; r++) {
+		if (r == host->rank || host->routes[r] != ginRouteDirect)
+			continue;
+		if (sharesGpu(host, r))
+			return 0;
+		peers++;
+	}
+	return peers && mayCopy(host) ? paramNumber(paramCopyEngineBytes) : 0;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* direct_copies.h - whether copy engines make long puts and gets between direct peers */
+#ifndef GIN_PROXY_DIRECT_COPIES_H
+#define GIN_PROXY_DIRECT_COPIES_H
+
+#include "backends/backend.h"
+
+/* As ginDevComm.engineBytes. */
+uint32_t directCopiesFrom(const struct backendHost *host);
+
+#endif

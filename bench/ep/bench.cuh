@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bench.cuh - one MoE layer: tensors, graphs, events
+ */
+#ifndef GIN_BENCH_EP_CUH
+#define GIN_BENCH_EP_CUH
+
+#include <gin.h>
+#include <gin_ep.h>
+
+#include <cuda_runtime.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "limit.cuh"
+
+#define GIN(call) need((call) == ginSuccess, #call, ginGetLastError(), __LINE__)
+#define EP(call) need((call) == ginSuccess, #call, ginEpGetLastError(), __LINE__)
+#define CUDA(call)                                                                                 \
+	do {                                                                                       \
+		cudaError_t cudaResult = (call);                                                   \
+		need(cudaResult == cudaSuccess, #call, cudaGetErrorString(cudaResult), __LINE__);  \
+	} while (0)
+
+inline void need(bool ok, const char *what, const char *why, int line)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "line %d: %s: %s\n", line, what, why);
+	exit(1);
+}
+
+enum { CALLS = 20, LAUNCHES = 5 };
+
+inline ginEpTensor_t tensorOf(void *data, int type, std::vector<int64_t> size)
+{
+	ginEpTensor_t t = GIN_EP_NO_TENSOR;
+	int64_t step = 1;
+	t.data = data;
+	t.type = type;
+	t.nDims = (int)size.size();
+	for (size_t i = size.size(); i-- > 0; step *= size[i]) {
+		t.size[i] = size[i];
+		t.stride[i] = step;
+	}
+	return t;
+}
+
+struct Layer {
+	ginComm_t comm;
+	int rank, nRanks, device;
+	uint32_t experts, topk, hidden, maxTokens, tokens, local, direct;
+	ginEp_t ep;
+	cudaStream_t stream;
+	std::vector<void *> taken;
+	void *x, *idx, *weights, *handle, *recvX, *recvScales, *recvCount, *y, *out;
+	ginEpDispatchArgs_t dispatch = GIN_EP_DISPATCH_ARGS_INIT;
+	ginEpCombineArgs_t combine = GIN_EP_COMBINE_ARGS_INIT;
+	Limit limits;
+	std::vector<uint32_t> rowsTo, itemsOf; /* rows of this rank for each rank */
+
+	void *take(size_t bytes)
+	{
+		void *at = nullptr;
+		GIN(ginMemAlloc(comm, bytes, &at));
+		CUDA(cudaMemset(at, 0, bytes));
+		taken.push_back(at);
+		return at;
+	}
+
+	Layer(ginComm_t c, uint32_t e, uint32_t k, uint32_t h, uint32_t most)
+	    : comm(c), experts(e), topk(k), hidden(h), maxTokens(most), tokens(most)
+	{
+		ginEpConfig_t config = GIN_EP_CONFIG_INIT;
+		ginEpInfo_t info = GIN_EP_INFO_INIT;
+		GIN(ginCommRank(comm, &rank));
+		GIN(ginCommSize(comm, &nRanks));
+		GIN(ginCommDevice(comm, &device));
+		need(device >= 0, "a GPU", "this measurement needs GPUs", __LINE__);
+		CUDA(cudaSetDevice(device));
+		CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+		config.experts = experts;
+		config.topk = topk;
+		config.hidden = hidden;
+		config.maxTokens = most;
+		config.timeout = 5000000000ull;
+		if (getenv("EP_SMS"))
+			config.maxSms = atoi(getenv("EP_SMS"));
+		EP(ginEpCreate(comm, &config, &ep));
+		EP(ginEpQuery(ep, &info));
+		local = info.localExperts;
+		direct = info.directPeers;
+		allocate(info);
+		limits.open(comm, rank, nRanks, most, topk, hidden);
+	}
+
+	~Layer()
+	{
+		limits.close();
+		EP(ginEpDestroy(ep));
+		for (void *at : taken)
+			GIN(ginMemFree(comm, at));
+	}
+
+	void allocate(const ginEpInfo_t &info)
+	{
+		const size_t rows = (size_t)local * info.recvRows;
+		x = take((size_t)maxTokens * hidden * 2);
+		idx = take((size_t)maxTokens * topk * 8);
+		weights = take((size_t)maxTokens * topk * 4);
+		handle = take(info.handleBytes);
+		recvX = take(rows * hidden * 2);
+		recvScales = take(rows * ((hidden + 127) / 128) * 4);
+		recvCount = take(local * 4);
+		y = take(rows * hidden * 2);
+		out = take((size_t)maxTokens * hidden * 2);
+	}
+
+	/* Distinct random experts for each token. */
+	void setTokens(uint32_t n)
+	{
+		tokens = n;
+		std::vector<int64_t> chosen;
+		std::vector<float> w(n * topk, 1.0f / topk);
+		uint64_t bits = 12345 + rank;
+		for (uint32_t t = 0; t < n; t++)
+			while (chosen.size() < (size_t)(t + 1) * topk) {
+				bits = bits * 6364136223846793005ull + 1442695040888963407ull;
+				int64_t e = (bits >> 33) % experts;
+				if (std::find(chosen.begin() + t * topk, chosen.end(), e) ==
+				    chosen.end())
+					chosen.push_back(e);
+			}
+		CUDA(cudaMemcpy(idx, chosen.data(), chosen.size() * 8, cudaMemcpyHostToDevice));
+		CUDA(cudaMemcpy(weights, w.data(), w.size() * 4, cudaMemcpyHostToDevice));
+		limits.setTokens(chosen, n, experts);
+	}
+
+	void describe()
+	{
+		const int64_t T = tokens, K = topk, H = hidden, R = (int64_t)nRanks * maxTokens;
+		const bool f8 = dispatch.rows == GIN_EP_ROWS_F8;
+		dispatch.handle = combine.handle = handle;
+		dispatch.hidden = combine.hidden = hidden;
+		dispatch.x = tensorOf(x, ginEpBf16, {T, H});
+		dispatch.topkIdx = combine.topkIdx = tensorOf(idx, ginEpI64, {T, K});
+		dispatch.topkWeights = combine.topkWeights = tensorOf(weights, ginEpF32, {T, K});
+		dispatch.recvX = tensorOf(recvX, f8 ? ginEpF8E4m3 : ginEpBf16, {local, R, H});
+		dispatch.recvScales = tensorOf(recvScales, ginEpF32, {local, R, (H + 127) / 128});
+		dispatch.recvScales.stride[1] = 1;
+		dispatch.recvScales.stride[2] = R;
+		dispatch.recvCount = tensorOf(recvCount, ginEpI32, {local});
+		combine.x = tensorOf(y, ginEpBf16, {local, R, H});
+		combine.out = tensorOf(out, ginEpBf16, {T, H});
+	}
+
+	void runDispatch(uint32_t phase)
+	{
+		dispatch.phase = phase;
+		EP(ginEpDispatch(ep, &dispatch, stream));
+	}
+
+	void runCombine(uint32_t phase)
+	{
+		combine.phase = phase;
+		EP(ginEpCombine(ep, &combine, stream));
+	}
+
+	template <class Body> cudaGraphExec_t capture(Body body)
+	{
+		cudaGraph_t graph;
+		cudaGraphExec_t exec;
+		CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+		body();
+		CUDA(cudaStreamEndCapture(stream, &graph));
+		CUDA(cudaGraphInstantiate(&exec, graph, 0));
+		CUDA(cudaGraphDestroy(graph));
+		return exec;
+	}
+
+	double meanOfRanks(double mine)
+	{
+		std::vector<double> all(nRanks);
+		double sum = 0;
+		GIN(ginCommAllgather(comm, &mine, all.data(), sizeof(mine)));
+		for (double one : all)
+			sum += one;
+		return sum / nRanks;
+	}
+
+	static double median(std::vector<double> v)
+	{
+		std::sort(v.begin(), v.end());
+		return v[v.size() / 2];
+	}
+
+	/* Microseconds of one call of the body, by events around graphs of CALLS calls. */
+	template <class Body> double time(Body body)
+	{
+		cudaGraphExec_t exec = capture([&] {
+			for (int i = 0; i < CALLS; i++)
+				body();
+		});
+		cudaEvent_t a, b;
+		std::vector<double> times;
+		CUDA(cudaEventCreate(&a));
+		CUDA(cudaEventCreate(&b));
+		for (int i = 0; i < LAUNCHES + 1; i++) {
+			float ms = 0;
+			GIN(ginCommAllgather(comm, nullptr, nullptr, 0));
+			CUDA(cudaGraphLaunch(exec, stream)); /* the ranks come together in it */
+			CUDA(cudaEventRecord(a, stream));
+			CUDA(cudaGraphLaunch(exec, stream));
+			CUDA(cudaEventRecord(b, stream));
+			CUDA(cudaStreamSynchronize(stream));
+			check();
+			CUDA(cudaEventElapsedTime(&ms, a, b));
+			if (i)
+				times.push_back(ms * 1000 / CALLS);
+		}
+		CUDA(cudaGraphExecDestroy(exec));
+		CUDA(cudaEventDestroy(a));
+		CUDA(cudaEventDestroy(b));
+		return meanOfRanks(median(times));
+	}
+
+	void check()
+	{
+		ginEpRecord_t record = GIN_EP_RECORD_INIT;
+		EP(ginEpGetAsyncError(ep, &record));
+		need(!record.valid, "a kernel", ginEpGetLastError(), __LINE__);
+	}
+
+	/* Microseconds of the four kernels of a pair, by events between them. */
+	std::vector<double> steps()
+	{
+		cudaEvent_t event[CALLS][5];
+		std::vector<double> sum[4], mean;
+		for (auto &one : event)
+			for (cudaEvent_t &e : one)
+				CUDA(cudaEventCreate(&e));
+		const auto mark = [&](cudaEvent_t e) {
+			CUDA(cudaEventRecordWithFlags(e, stream, cudaEventRecordExternal));
+		};
+		cudaGraphExec_t exec = capture([&] {
+			for (auto &e : event) {
+				mark(e[0]);
+				runDispatch(GIN_EP_SEND);
+				mark(e[1]);
+				runDispatch(GIN_EP_RECV);
+				mark(e[2]);
+				runCombine(GIN_EP_SEND);
+				mark(e[3]);
+				runCombine(GIN_EP_RECV);
+				mark(e[4]);
+			}
+		});
+		for (int i = 0; i < LAUNCHES; i++) {
+			GIN(ginCommAllgather(comm, nullptr, nullptr, 0));
+			CUDA(cudaGraphLaunch(exec, stream));
+			CUDA(cudaStreamSynchronize(stream));
+			for (int c = 3; c < CALLS; c++)
+				for (int s = 0; s < 4; s++) {
+					float ms = 0;
+					CUDA(cudaEventElapsedTime(&ms, event[c][s],
+								  event[c][s + 1]));
+					sum[s].push_back(ms * 1000);
+				}
+		}
+		CUDA(cudaGraphExecDestroy(exec));
+		for (auto &one : event)
+			for (cudaEvent_t e : one)
+				CUDA(cudaEventDestroy(e));
+		for (auto &s : sum)
+			mean.push_back(meanOfRanks(median(s)));
+		return mean;
+	}
+
+	double limit(uint32_t rows)
+	{
+		return time([&] { limits.run(rows, recvX, stream); });
+	}
+};
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ep.cu - times of ginEpDispatch() and ginEpCombine(), and of a program that moves the same bytes
+ *
+ *	mpirun -n R ep [-e EXPERTS] [-h HIDDEN] [-k TOPK] [-n TOKENS,...]
+ *
+ * A column is the mean over the calls of one graph, the median of 5 graph launches, the mean of the
+ * ranks. `dispatch`, `combine`, `pair`: graphs of that call alone, by events around the graph.
+ * `send`, `recv`: by events between the kernels of a pair. The limit: each token's row stored to each
+ * rank of its experts and one release; the receiver waits and writes each row once per expert; no
+ * library.
+ */
+#include "bench.cuh"
+
+struct Options {
+	uint32_t experts = 256, hidden = 7168, topk = 8;
+	std::vector<uint32_t> tokens = {1, 8, 32, 64, 128};
+};
+
+static Options parse(int argc, char **argv)
+{
+	Options o;
+	for (int i = 1; i + 1 < argc; i += 2) {
+		if (!strcmp(argv[i], "-e"))
+			o.experts = atoi(argv[i + 1]);
+		else if (!strcmp(argv[i], "-h"))
+			o.hidden = atoi(argv[i + 1]);
+		else if (!strcmp(argv[i], "-k"))
+			o.topk = atoi(argv[i + 1]);
+		else if (!strcmp(argv[i], "-n")) {
+			o.tokens.clear();
+			for (char *at = strtok(argv[i + 1], ","); at; at = strtok(nullptr, ","))
+				o.tokens.push_back(atoi(at));
+		}
+	}
+	return o;
+}
+
+static void row(Layer &layer, uint32_t rows, uint32_t reduce)
+{
+	layer.dispatch.rows = rows;
+	layer.combine.reduce = reduce;
+	layer.describe();
+	const double dispatch = layer.time([&] { layer.runDispatch(GIN_EP_BOTH); });
+	const double combine = layer.time([&] { layer.runCombine(GIN_EP_BOTH); });
+	const double pair = layer.time([&] {
+		layer.runDispatch(GIN_EP_BOTH);
+		layer.runCombine(GIN_EP_BOTH);
+	});
+	const std::vector<double> step = layer.steps();
+	const double limit = layer.limit(rows);
+	if (layer.rank == 0)
+		printf("%6u %4s %4s | %8.1f %8.1f %8.1f | %6.1f %6.1f %6.1f %6.1f | %6.1f\n",
+		       layer.tokens, rows == GIN_EP_ROWS_F8 ? "fp8" : "bf16",
+		       reduce == GIN_EP_REDUCE_RANK ? "rank" : "none", dispatch, combine, pair,
+		       step[0], step[1], step[2], step[3], limit);
+	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	const Options o = parse(argc, argv);
+	ginComm_t comm;
+	GIN(ginCommInit(nullptr, &comm));
+	{
+		Layer layer(comm, o.experts, o.topk, o.hidden,
+			    *std::max_element(o.tokens.begin(), o.tokens.end()));
+		if (layer.rank == 0)
+			printf("%d ranks, hidden %u, top-%u of %u experts, %u of %d peers direct; "
+			       "us\n"
+			       "tokens rows  sum | dispatch  combine     pair |  dsend  drecv  "
+			       "csend  "
+			       "crecv |  limit\n",
+			       layer.nRanks, o.hidden, o.topk, o.experts, layer.direct,
+			       layer.nRanks);
+		for (uint32_t tokens : o.tokens) {
+			layer.setTokens(tokens);
+			row(layer, GIN_EP_ROWS_F8, GIN_EP_REDUCE_RANK);
+			row(layer, GIN_EP_ROWS_F8, GIN_EP_REDUCE_NONE);
+			row(layer, GIN_EP_ROWS_BF16, GIN_EP_REDUCE_RANK);
+		}
+	}
+	GIN(ginCommDestroy(comm));
+	return 0;
+}

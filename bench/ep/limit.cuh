@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * limit.cuh - the bytes of a dispatch by plain stores and one release per block, without a library
+ *
+ * Two kernels. Send: a block for each token stores the row to the slot at each rank, then adds to a
+ * word there. Receive: all blocks wait for their rank's word, read each row and write it once for each
+ * expert. Tables say in advance where rows go; ranks are kept apart by two halves.
+ */
+#ifndef GIN_BENCH_EP_LIMIT_CUH
+#define GIN_BENCH_EP_LIMIT_CUH
+
+#include <gin.h>
+
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+#include <vector>
+
+struct LimitArgs {
+	char *peer[8];	   /* each rank's memory: words, then rows [half][source][slot] */
+	const int *slot;   /* [tokens][ranks], -1: none */
+	const int *copies; /* [ranks * most]: how often a received row is written */
+	int rank, nRanks, tokens, most, bytes;
+	uint32_t *epoch;
+	uint64_t *sum;	  /* [ranks]: words of earlier calls */
+	uint32_t *ticket; /* blocks that have ended */
+};
+
+__device__ inline char *limitRow(const LimitArgs &a, char *base, uint32_t half, int source,
+				 int slot)
+{
+	return base + 4096 + ((size_t)(half * a.nRanks + source) * a.most + slot) * 16384;
+}
+
+__global__ void limitSend(LimitArgs a, const char *x)
+{
+	const uint32_t half = *a.epoch % 2;
+	const int t = blockIdx.x;
+	const uint4 *from = (const uint4 *)(x + (size_t)t * a.bytes);
+	for (int i = threadIdx.x; i < a.bytes / 16; i += blockDim.x) {
+		uint4 piece = from[i];
+		for (int r = 0; r < a.nRanks; r++) {
+			int slot = a.slot[t * a.nRanks + r];
+			if (slot >= 0)
+				((uint4 *)limitRow(a, a.peer[r], half, a.rank, slot))[i] = piece;
+		}
+	}
+	__syncthreads();
+	if (threadIdx.x < a.nRanks && a.slot[t * a.nRanks + threadIdx.x] >= 0)
+		asm volatile("red.release.sys.global.add.u64 [%0], 1;" ::"l"(
+				     (uint64_t *)a.peer[threadIdx.x] + a.rank)
+			     : "memory");
+}
+
+__global__ void limitRecv(LimitArgs a, const int *rows, char *out)
+{
+	const uint32_t half = *a.epoch % 2;
+	if (threadIdx.x < a.nRanks) {
+		uint64_t seen, least = a.sum[threadIdx.x] + rows[threadIdx.x];
+		const uint64_t *word = (const uint64_t *)a.peer[a.rank] + threadIdx.x;
+		do {
+			asm volatile("ld.acquire.sys.global.u64 %0, [%1];"
+				     : "=l"(seen)
+				     : "l"(word)
+				     : "memory");
+		} while (seen < least);
+	}
+	__syncthreads();
+	int first = 0;
+	for (int s = 0; s < a.nRanks; first += rows[s++])
+		for (int j = blockIdx.x; j < rows[s]; j += gridDim.x) {
+			const uint4 *from = (const uint4 *)limitRow(a, a.peer[a.rank], half, s, j);
+			for (int i = threadIdx.x; i < a.bytes / 16; i += blockDim.x) {
+				uint4 piece = from[i];
+				for (int c = 0; c < a.copies[s * a.most + j]; c++)
+					((uint4 *)(out + ((size_t)(first + j) * 32 + c) *
+								 16384))[i] = piece;
+			}
+		}
+	__syncthreads();
+	if (threadIdx.x || atomicAdd(a.ticket, 1) + 1 != gridDim.x)
+		return;
+	*a.ticket = 0;
+	*a.epoch += 1;
+	for (int r = 0; r < a.nRanks; r++)
+		a.sum[r] += rows[r];
+}
+
+struct Limit {
+	LimitArgs args = {};
+	ginComm_t comm;
+	ginWindow_t window;
+	int topk, *slot, *copies, *rows;
+	void *memory, *x, *small;
+	std::vector<int> allRows;
+	bool usable = true;
+
+	void open(ginComm_t c, int rank, int nRanks, int most, int k, int hidden)
+	{
+		comm = c;
+		topk = k;
+		args.rank = rank;
+		args.nRanks = nRanks;
+		args.most = most;
+		const size_t bytes = 4096 + (size_t)2 * nRanks * most * 16384;
+		usable = nRanks <= 8 && hidden * 2 <= 16384;
+		ginMemAlloc(comm, bytes, &memory);
+		cudaMemset(memory, 0, bytes);
+		cudaDeviceSynchronize();
+		ginWindowRegister(comm, memory, bytes, 0, &window);
+		for (int r = 0; r < nRanks && usable; r++) {
+			void *at = nullptr;
+			ginPeerPointer(comm, window, r, &at);
+			args.peer[r] = (char *)at;
+			usable = at != nullptr;
+		}
+		cudaMalloc(&x, (size_t)most * 16384);
+		cudaMalloc(&small, 1 << 20);
+		cudaMemset(small, 0, 1 << 20);
+		args.epoch = (uint32_t *)small;
+		args.ticket = args.epoch + 1;
+		args.sum = (uint64_t *)small + 8;
+		rows = (int *)small + 64;
+		slot = (int *)small + 128;
+		copies = slot + most * nRanks;
+		args.slot = slot;
+		args.copies = copies;
+	}
+
+	void close()
+	{
+		cudaFree(x);
+		cudaFree(small);
+		ginWindowDeregister(comm, window);
+		ginMemFree(comm, memory);
+	}
+
+	/* Tables of all ranks: who sends which row where, how often it is written there. */
+	void setTokens(const std::vector<int64_t> &chosen, uint32_t tokens, uint32_t experts)
+	{
+		const int R = args.nRanks;
+		std::vector<int> slots(tokens * R, -1), sent(R), here(R), all(R * R),
+			times(R * args.most), mine(R * args.most);
+		for (uint32_t t = 0; t < tokens; t++)
+			for (int k = 0; k < topk; k++) {
+				int r = (int)(chosen[t * topk + k] / ((experts + R - 1) / R));
+				if (slots[t * R + r] < 0)
+					slots[t * R + r] = sent[r]++;
+				mine[r * args.most + slots[t * R + r]]++;
+			}
+		ginCommAllgather(comm, sent.data(), all.data(), R * sizeof(int));
+		std::vector<int> every(R * R * args.most);
+		ginCommAllgather(comm, mine.data(), every.data(), mine.size() * sizeof(int));
+		for (int s = 0; s < R; s++) {
+			here[s] = all[s * R + args.rank];
+			for (int j = 0; j < args.most; j++)
+				times[s * args.most + j] =
+					every[(s * R + args.rank) * args.most + j];
+		}
+		args.tokens = tokens;
+		cudaMemcpy(slot, slots.data(), slots.size() * 4, cudaMemcpyHostToDevice);
+		cudaMemcpy(copies, times.data(), times.size() * 4, cudaMemcpyHostToDevice);
+		cudaMemcpy(rows, here.data(), here.size() * 4, cudaMemcpyHostToDevice);
+	}
+
+	void run(uint32_t kind, void *out, cudaStream_t stream)
+	{
+		if (!usable)
+			return;
+		args.bytes = kind == GIN_EP_ROWS_F8 ? 7472 : 14416;
+		limitSend<<<args.tokens, 448, 0, stream>>>(args, (const char *)x);
+		limitRecv<<<264, 448, 0, stream>>>(args, rows, (char *)out);
+	}
+};
+
+#endif

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// calls.cu - every device call alone and in a loop, and the kernels of kernels.cuh; compiled by bench/registers/run
+//
+// ROUTES: the routes that the kernels are compiled for.
+#include "kernels.cuh"
+
+#define CALL(name, call)                                                                           \
+	extern "C" __global__ void name(ginDevComm dc, ginWindow_t w, ginWindow_t v, size_t n,     \
+					uint64_t *out)                                             \
+	{                                                                                          \
+		const GinOn<ROUTES> gin(dc, blockIdx.x);                                           \
+		const GinBarrierOn<ROUTES> barrier(dc, ginTeamWorld(dc), blockIdx.x);              \
+		[[maybe_unused]] const int peer = static_cast<int>(threadIdx.x);                   \
+		call;                                                                              \
+	}                                                                                          \
+	extern "C" __global__ void name##_in_a_loop(ginDevComm dc, ginWindow_t w, ginWindow_t v,   \
+						    size_t n, uint64_t *out)                       \
+	{                                                                                          \
+		const GinOn<ROUTES> gin(dc, blockIdx.x);                                           \
+		const GinBarrierOn<ROUTES> barrier(dc, ginTeamWorld(dc), blockIdx.x);              \
+		for (int peer = static_cast<int>(threadIdx.x); peer < static_cast<int>(dc.nRanks); \
+		     peer += static_cast<int>(blockDim.x))                                         \
+			call;                                                                      \
+	}
+
+struct Bytes32 {
+	uint64_t word[4];
+};
+
+__device__ inline uint64_t waited(const GinOn<ROUTES> &gin, int peer)
+{
+	return gin.wait(gin.flushAsync(peer));
+}
+
+CALL(put, *out = gin.put(peer, w, n, v, n, n))
+CALL(put_signal, *out = gin.put(peer, w, n, v, n, n, GinSignalInc{3}))
+CALL(put_signal_add_counter,
+     *out = gin.put(peer, w, n, v, n, n, GinSignalAdd{3, n}, GinCounterInc{1}))
+CALL(put_signal_at, *out = gin.put(peer, w, n, v, n, n, GinSignalIncAt{w, n}))
+CALL(put_by_warp, *out = gin.put(peer, w, n, v, n, n, GinSignalInc{3}, GinNone{}, GinWarp{}))
+CALL(put_by_block, *out = gin.put(peer, w, n, v, n, n, GinSignalInc{3}, GinNone{}, GinCta{}))
+CALL(put_from, *out = gin.putFrom(peer, w, n, out, n, GinSignalInc{3}))
+CALL(put_value, *out = gin.putValue(peer, w, n, n, GinSignalInc{3}))
+CALL(put_value_32,
+     *out = gin.putValue(peer, w, n, Bytes32{{n, n + 1, n + 2, n + 3}}, GinSignalInc{3}))
+CALL(get, *out = gin.get(peer, w, n, v, n, n))
+CALL(get_by_block, *out = gin.get(peer, w, n, v, n, n, GinCta{}))
+CALL(signal, *out = gin.signal(peer, GinSignalInc{3}))
+CALL(signal_at, *out = gin.signal(peer, GinSignalAddAt{w, n, n}))
+CALL(atomic_add, *out = gin.atomicFetchAdd(peer, w, n, n))
+CALL(atomic_add_old, gin.atomicFetchAdd(peer, w, n, n, out))
+CALL(atomic_compare_swap_old, gin.atomicCompareSwap(peer, w, n, n, uint64_t{1}, out))
+CALL(atomic_swap_old,
+     gin.atomicSwap(peer, w, n, static_cast<uint32_t>(n), reinterpret_cast<uint32_t *>(out)))
+CALL(flush, *out = gin.flush())
+CALL(flush_by_block, *out = gin.flush(GinCta{}))
+CALL(flush_async_wait, *out = waited(gin, peer))
+CALL(read_signal, *out = gin.readSignal(3))
+CALL(reset_signal, gin.resetSignal(3))
+CALL(wait_signal, *out = gin.waitSignal(3, n))
+CALL(wait_signal_by_block, *out = gin.waitSignal(3, n, GinCta{}))
+CALL(wait_signal_at, *out = gin.waitSignal(w, n, n))
+CALL(wait_signal_meet_shadow, *out = gin.waitSignalMeetShadow(3, GinCta{}))
+CALL(wait_signal_follow_shadow, *out = gin.waitSignalFollowShadow(3, n, out, out + 1, GinCta{}))
+CALL(read_counter, *out = gin.readCounter(1))
+CALL(wait_counter, *out = gin.waitCounter(1, n))
+CALL(barrier_arrive, *out = barrier.arrive(GinCta{}))
+CALL(barrier_wait, *out = barrier.wait(GinCta{}))
+CALL(barrier_sync, *out = barrier.sync(GinCta{}))
+
+#define KERNEL(name, Body)                                                                         \
+	extern "C" __global__ void name(Body<ROUTES> body)                                         \
+	{                                                                                          \
+		body();                                                                            \
+	}
+KERNEL(kernel_exchange, Exchange)
+KERNEL(kernel_put_each, PutEach)
+KERNEL(kernel_put_loop, PutLoop)
+KERNEL(kernel_alltoall, GridAllToAll)
+KERNEL(kernel_rms_norm, RmsNorm)

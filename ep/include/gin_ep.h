@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * gin_ep.h - expert parallelism on libgin: dispatch tokens to experts, combine the results
+ *
+ * C11, usable from C++. Library libgin-ep.so; gin_ep(7) is the introduction. Conventions:
+ *  - A call returns ginSuccess or an error. Outputs are written on success only.
+ *  - ginEpGetLastError() returns one sentence about the calling thread's last failed call of this
+ *    library.
+ *  - "Collective": every rank of the communicator makes the call, in one order.
+ *  - A `stream` is a CUstream (cudaStream_t); NULL is the legacy default stream. Without a GPU
+ *    streams are ignored: host threads do the work, and the call returns when the work is done.
+ *  - ginEpDispatch() and ginEpCombine() enqueue kernels. They allocate nothing, wait for nothing
+ *    and may be captured in a graph, which may be replayed any number of times.
+ *  - Structs start with their size; the _INIT macros set it. Later versions append fields.
+ */
+#ifndef GIN_EP_H
+#define GIN_EP_H
+
+#include "gin.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#pragma GCC visibility push(default)
+
+/* The state of one MoE layer shape on a communicator. Opaque. */
+typedef struct ginEp *ginEp_t;
+
+/* Element types of tensors. */
+enum ginEpType {
+	ginEpBf16 = 0,
+	ginEpF32 = 1,
+	ginEpF8E4m3 = 2,  /* largest finite value 448, no infinity (e4m3fn) */
+	ginEpUe8m0x4 = 3, /* four exponents of 8 bits in an int32, the first in the low byte */
+	ginEpI32 = 4,
+	ginEpI64 = 5,
+	ginEpU8 = 6
+};
+
+/* A tensor of the caller. `data` NULL: there is none, and the other fields are ignored. */
+typedef struct ginEpTensor {
+	void *data;
+	int32_t type; /* enum ginEpType */
+	int32_t nDims;
+	int64_t size[4];
+	int64_t stride[4]; /* in elements */
+} ginEpTensor_t;
+
+/* ginEpConfig_t.modes, ginEpDispatchArgs_t.mode */
+#define GIN_EP_LL 1u /* low latency: 1 to some hundred tokens of a rank */
+#define GIN_EP_HT 2u /* high throughput: ginErrorUnsupported in this version */
+
+/* ginEpConfig_t.rowTypes, ginEpDispatchArgs_t.rows: elements of the rows that dispatch sends */
+#define GIN_EP_ROWS_BF16 1u
+#define GIN_EP_ROWS_F8 2u /* e4m3 with one scale for 128 elements */
+
+/* How combine adds the rows of one token. */
+#define GIN_EP_REDUCE_RANK                                                                         \
+	1u /* the experts' rank adds its rows and sends one; weights from dispatch */
+#define GIN_EP_REDUCE_NONE 2u /* every expert's row is sent; the token's rank adds all */
+
+/* ginEpConfig_t.onLost: what a call does when a rank does not answer */
+#define GIN_EP_LOST_ERROR 0u /* this call and all later calls fail until ginEpReset() */
+#define GIN_EP_LOST_MASK 1u  /* the rank is masked: left out from here on */
+
+/* ginEpDispatchArgs_t.phase, ginEpCombineArgs_t.phase */
+#define GIN_EP_SEND 1u
+#define GIN_EP_RECV 2u
+#define GIN_EP_BOTH 3u
+
+/* Layout of the received rows. */
+#define GIN_EP_EXPERT_MAJOR 0u /* [local expert][row]: a row for each (token, expert) */
+#define GIN_EP_RANK_MAJOR 1u   /* [source rank][slot]: one row for each (token, source rank) */
+
+/* Scales of e4m3 rows: one for 128 elements; an element is its e4m3 value times the scale. */
+#define GIN_EP_SCALE_F32 0u   /* amax / 448, float */
+#define GIN_EP_SCALE_POW2 1u  /* the next power of two that is not smaller, float */
+#define GIN_EP_SCALE_UE8M0 2u /* POW2, given out as exponents (ginEpUe8m0x4) */
+
+#define GIN_EP_MAX_TOPK 32u
+#define GIN_EP_MAX_EXPERTS 8192u
+#define GIN_EP_MAX_TOKENS 32768u
+#define GIN_EP_MAX_HIDDEN 65536u
+#define GIN_EP_MAX_RANKS 1024u
+
+/* What an ep is made for. All fields but timeout, onLost and maxSms are equal on all ranks. */
+typedef struct ginEpConfig {
+	size_t size;	  /* sizeof(ginEpConfig_t) */
+	uint32_t modes;	  /* GIN_EP_LL */
+	uint32_t experts; /* of all ranks, at most GIN_EP_MAX_EXPERTS */
+	/*
+	 * [nRanks + 1]: rank r has the experts firstExpert[r] to firstExpert[r + 1] - 1. NULL: as
+	 * even as can be; the first ranks get one more. Read by ginEpCreate() only.
+	 */
+	const uint32_t *firstExpert;
+	uint32_t topk;	       /* most experts of a token, 1 to GIN_EP_MAX_TOPK */
+	uint32_t hidden;       /* most elements of a row, a multiple of 16 */
+	uint32_t maxTokens;    /* most tokens of a rank in one LL dispatch */
+	uint32_t htTokens;     /* 0 */
+	uint32_t htRecvTokens; /* 0 */
+	uint32_t rowTypes;     /* GIN_EP_ROWS_BF16 | GIN_EP_ROWS_F8: which rows will be sent */
+	uint32_t reduce;   /* GIN_EP_REDUCE_RANK, or GIN_EP_REDUCE_NONE: both kinds of combine */
+	uint32_t contexts; /* of the device communicator; 0: chosen */
+	uint32_t maxSms;   /* thread blocks of a kernel are at most this many; 0: chosen */
+	uint64_t timeout;  /* nanoseconds that a call waits for a rank; 0: no limit */
+	uint32_t onLost;   /* GIN_EP_LOST_ERROR or GIN_EP_LOST_MASK */
+	uint32_t pad;
+} ginEpConfig_t;
+
+#define GIN_EP_CONFIG_INIT                                                                         \
+	{                                                                                          \
+		sizeof(ginEpConfig_t), GIN_EP_LL, 0, NULL, 8, 0, 128, 0, 0,                        \
+			GIN_EP_ROWS_BF16 | GIN_EP_ROWS_F8, GIN_EP_REDUCE_NONE, 0, 0,               \
+			100000000000ull, GIN_EP_LOST_ERROR, 0                                      \
+	}
+
+/* An ep, seen from this rank. */
+typedef struct ginEpInfo {
+	size_t size; /* sizeof(ginEpInfo_t), set by the caller */
+	int32_t rank, nRanks;
+	int32_t device;	      /* CUDA ordinal, or GIN_DEVICE_NONE */
+	int32_t directPeers;  /* ranks that this rank stores to, this rank included */
+	uint32_t experts;     /* of all ranks */
+	uint32_t firstExpert; /* of this rank */
+	uint32_t localExperts;
+	uint32_t topk, hidden, maxTokens; /* of the configuration */
+	uint32_t recvRows;		  /* rows of a local expert in recvX: nRanks * maxTokens */
+	uint32_t contexts;		  /* of the device communicator */
+	uint64_t handleBytes;		  /* device memory of a handle, aligned to 16 bytes */
+	uint64_t bytes;			  /* device memory that the ep has taken */
+	char kernels[32];		  /* "host threads", or the architecture: "sm_90" */
+} ginEpInfo_t;
+
+#define GIN_EP_INFO_INIT                                                                           \
+	{                                                                                          \
+		sizeof(ginEpInfo_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ""                  \
+	}
+
+/*
+ * ginEpCreate - make the state of a layer: windows, a device communicator, kernels
+ *
+ * Collective. `comm` must outlive the ep. With a GPU the calling thread's current context is not
+ * used: the ep takes the primary context of the communicator's device. Fails on all ranks with one
+ * result. ginErrorInvalidArgument: a field is out of range or differs between ranks;
+ * ginErrorUnsupported: no backend connects a pair of ranks, or this build has no kernels for the
+ * GPU; ginErrorAbi: the kernels were built for another libgin; errors of ginMemAlloc(),
+ * ginWindowRegister() and ginDevCommCreate().
+ */
+ginResult_t ginEpCreate(ginComm_t comm, const ginEpConfig_t *config, ginEp_t *ep);
+
+/*
+ * ginEpDestroy - free an ep
+ *
+ * Collective; returns at once if the communicator has failed. No kernel may use the ep any more.
+ * NULL is allowed. `ep` is freed whatever the call returns.
+ */
+ginResult_t ginEpDestroy(ginEp_t ep);
+
+/*
+ * ginEpBytes - device memory that ginEpCreate() would take on a rank of nRanks
+ *
+ * Any thread, no communicator. An upper limit: staging memory for peers on network routes is in it.
+ */
+ginResult_t ginEpBytes(const ginEpConfig_t *config, int nRanks, uint64_t *bytes);
+
+/* ginEpQuery - sizes and routes of an ep. Any thread. Writes at most info->size bytes. */
+ginResult_t ginEpQuery(ginEp_t ep, ginEpInfo_t *info);
+
+/*
+ * Arguments of ginEpDispatch(). T tokens of this rank, H elements of a row (a multiple of 16),
+ * K experts of a token; R ranks, L local experts, M = config.maxTokens. Rows of x and recvX are
+ * contiguous in their last dimension and aligned to 16 bytes. "[n]" may be longer.
+ */
+typedef struct ginEpDispatchArgs {
+	size_t size;	    /* sizeof(ginEpDispatchArgs_t) */
+	uint32_t mode;	    /* GIN_EP_LL */
+	uint32_t phase;	    /* GIN_EP_SEND, GIN_EP_RECV or GIN_EP_BOTH */
+	uint32_t rows;	    /* GIN_EP_ROWS_BF16 or GIN_EP_ROWS_F8 */
+	uint32_t layout;    /* GIN_EP_EXPERT_MAJOR or GIN_EP_RANK_MAJOR */
+	uint32_t scaleKind; /* of rows GIN_EP_ROWS_F8 */
+	uint32_t hidden;    /* H; 0: x.size[1], which RECV has not got */
+	void *handle;	    /* ginEpInfo_t.handleBytes of device memory; SEND, RECV and combine */
+	/*
+	 * SEND. x: [T][H] bf16, or e4m3 with scales [T][ceil(H / 128)] f32 or
+	 * [T][ceil(H / 512)] ginEpUe8m0x4. topkIdx: [T][K] int32 or int64, -1: none; no expert twice
+	 * in a token. topkWeights: [T][K] f32, or none; contiguous, as topkIdx.
+	 */
+	ginEpTensor_t x, scales, topkIdx, topkWeights;
+	/*
+	 * RECV. Expert-major: recvX [L][R * M][H], recvScales [L][R * M][ceil(H / 128)] f32 or
+	 * [..][ceil(H / 512)] ginEpUe8m0x4, with any strides. The rows of an expert are ordered by
+	 * (source rank, token). Rank-major: recvX [R][M][H], recvScales [R][M][..].
+	 */
+	ginEpTensor_t recvX, recvScales;
+	/* Expert-major: [L] int32, rows of each local expert. Rank-major: [R], rows of each source. */
+	ginEpTensor_t recvCount;
+	/* Expert-major [L][R * M], rank-major [R][M]: int32, the token's number at its rank; or none. */
+	ginEpTensor_t srcInfo;
+	/* Expert-major: [L][R] int64, count << 32 | first row, of each source; or none. */
+	ginEpTensor_t layoutRange;
+	/* Rank-major: [R][M][K]: int32 local expert or -1, and f32 weights; or none. */
+	ginEpTensor_t recvTopkIdx, recvTopkWeights;
+	ginEpTensor_t recvStats; /* [L] int32: the rows of each expert are added; or none */
+	ginEpTensor_t
+		waitCost; /* [R] int64: nanoseconds waited for each source are added; or none */
+} ginEpDispatchArgs_t;
+
+#define GIN_EP_NO_TENSOR                                                                           \
+	{                                                                                          \
+		NULL, 0, 0, {0, 0, 0, 0},                                                          \
+		{                                                                                  \
+			0, 0, 0, 0                                                                 \
+		}                                                                                  \
+	}
+
+#define GIN_EP_DISPATCH_ARGS_INIT                                                                  \
+	{                                                                                          \
+		sizeof(ginEpDispatchArgs_t), GIN_EP_LL, GIN_EP_BOTH, GIN_EP_ROWS_BF16,             \
+			GIN_EP_EXPERT_MAJOR, GIN_EP_SCALE_F32, 0, NULL, GIN_EP_NO_TENSOR,          \
+			GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR,    \
+			GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR,    \
+			GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR     \
+	}
+
+/*
+ * ginEpDispatch - send tokens to the ranks of their experts, receive the tokens of other ranks
+ *
+ * Collective, all ranks in one order. phase SEND returns after the sends are enqueued; a later
+ * RECV with the same handle enqueues the receive, on any stream after the send. At most two sends
+ * may wait for their RECV, and RECVs may come in any order: a send whose last but one predecessor
+ * has not been received gets ginErrorInvalidUsage. `rows`, H and K are equal on all ranks, T
+ * is not. A rank without tokens calls with T = 0.
+ *
+ * ginErrorInvalidArgument; ginErrorInvalidUsage; ginErrorUnsupported (GIN_EP_HT); ginErrorCuda; the
+ * result of the first kernel that failed, until ginEpReset(): see ginEpGetAsyncError().
+ */
+ginResult_t ginEpDispatch(ginEp_t ep, const ginEpDispatchArgs_t *args, void *stream);
+
+/* Arguments of ginEpCombine(). Letters as in ginEpDispatchArgs_t. */
+typedef struct ginEpCombineArgs {
+	size_t size;	 /* sizeof(ginEpCombineArgs_t) */
+	uint32_t mode;	 /* GIN_EP_LL */
+	uint32_t phase;	 /* GIN_EP_SEND, GIN_EP_RECV or GIN_EP_BOTH */
+	uint32_t reduce; /* GIN_EP_REDUCE_NONE or GIN_EP_REDUCE_RANK */
+	uint32_t layout; /* of x, as in the dispatch */
+	uint32_t hidden; /* H; 0: x.size[...] or out.size[1] */
+	uint32_t pad;
+	void *handle; /* as the dispatch left it */
+	/*
+	 * SEND. x: bf16, expert-major [L][R * M][H]: what the experts made of recvX; or rank-major
+	 * [R][M][H], the rank's experts already added: with GIN_EP_REDUCE_RANK only.
+	 */
+	ginEpTensor_t x;
+	/*
+	 * RECV. topkIdx as in the dispatch. topkWeights: [T][K] f32 of GIN_EP_REDUCE_NONE; none: 1.
+	 * GIN_EP_REDUCE_RANK uses the weights that the dispatch sent; none: 1.
+	 */
+	ginEpTensor_t topkIdx, topkWeights;
+	ginEpTensor_t out;	/* RECV: [T][H] bf16 */
+	ginEpTensor_t waitCost; /* RECV: as in dispatch */
+	ginEpTensor_t bias[2];	/* none */
+} ginEpCombineArgs_t;
+
+#define GIN_EP_COMBINE_ARGS_INIT                                                                   \
+	{                                                                                          \
+		sizeof(ginEpCombineArgs_t), GIN_EP_LL, GIN_EP_BOTH, GIN_EP_REDUCE_NONE,            \
+			GIN_EP_EXPERT_MAJOR, 0, 0, NULL, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR,       \
+			GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR,                      \
+		{                                                                                  \
+			GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR                                         \
+		}                                                                                  \
+	}
+
+/*
+ * ginEpCombine - send the experts' results back and add them for each token
+ *
+ * Collective. out[t] is the sum of weight * row over the experts of token t, in float, in the order
+ * of k (GIN_EP_REDUCE_NONE); or rounded to bf16 once per rank, then added in the order of ranks
+ * (GIN_EP_REDUCE_RANK). Phases, outstanding sends and errors as ginEpDispatch(). A token without
+ * experts gets zeros.
+ */
+ginResult_t ginEpCombine(ginEp_t ep, const ginEpCombineArgs_t *args, void *stream);
+
+/*
+ * ginEpMaskQuery - which ranks did not answer, and which ranks are left out
+ *
+ * Any thread, also while kernels run. Each array has nRanks entries, 0 or 1, or is NULL.
+ * observed[r]: a kernel has waited for rank r in vain. masked[r]: rank r is left out of sends and
+ * waits.
+ */
+ginResult_t ginEpMaskQuery(ginEp_t ep, uint32_t *observed, uint32_t *masked);
+
+/*
+ * ginEpMaskSet - leave rank `rank` out (masked 1), or take it in again (0)
+ *
+ * Enqueued on `stream`; not collective. Take a rank in again only if it has taken part in every
+ * call in between; after any missed call all ranks need ginEpReset().
+ */
+ginResult_t ginEpMaskSet(ginEp_t ep, int rank, int masked, void *stream);
+
+/* ginEpMaskClear - forget both masks of all ranks, on this rank. Enqueued on `stream`. */
+ginResult_t ginEpMaskClear(ginEp_t ep, void *stream);
+
+/* Phases, as ginEpRecord_t.call names them. */
+enum ginEpCall {
+	ginEpCallNone = 0,
+	ginEpCallDispatchSend = 1,
+	ginEpCallDispatchRecv = 2,
+	ginEpCallCombineSend = 3,
+	ginEpCallCombineRecv = 4
+};
+
+/* The first failure of a kernel of this rank. */
+typedef struct ginEpRecord {
+	size_t size;	   /* sizeof(ginEpRecord_t), set by the caller */
+	uint32_t valid;	   /* 1: the other fields are complete; 0: no failure */
+	uint32_t result;   /* ginResult_t */
+	uint32_t call;	   /* enum ginEpCall */
+	int32_t rank;	   /* the rank that the kernel waited for; -1: none */
+	uint64_t epoch;	   /* number of the call since ginEpCreate() or ginEpReset() */
+	uint64_t expected; /* a wait: the value waited for; a wrong index: token * K + k */
+	uint64_t seen;	   /* a wait: the last value that was read; a wrong index: the index */
+} ginEpRecord_t;
+
+#define GIN_EP_RECORD_INIT                                                                         \
+	{                                                                                          \
+		sizeof(ginEpRecord_t), 0, 0, 0, -1, 0, 0, 0                                        \
+	}
+
+/*
+ * ginEpGetAsyncError - the first failure of a kernel
+ *
+ * Any thread, also while kernels run. record->valid is 0 if there was none; else
+ * ginEpGetLastError() describes it. With GIN_EP_LOST_MASK a rank that was masked is recorded too,
+ * and later calls succeed.
+ */
+ginResult_t ginEpGetAsyncError(ginEp_t ep, ginEpRecord_t *record);
+
+/*
+ * ginEpReset - start anew after losses or outstanding sends
+ *
+ * Collective over all ranks of the communicator; no kernel of the ep may run. Zeroes signals,
+ * epochs, masks and the record; handles from before are void. A dead process needs a new
+ * communicator.
+ */
+ginResult_t ginEpReset(ginEp_t ep);
+
+/*
+ * One sentence about the calling thread's last failed call of this library; "" before the first;
+ * never NULL. Valid until the thread's next call.
+ */
+const char *ginEpGetLastError(void);
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

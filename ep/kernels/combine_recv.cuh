@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * combine_recv.cuh - the sum of a token's rows, at the token's rank
+ *
+ * GIN_EP_REDUCE_NONE: weight * row, added in the order of k. GIN_EP_REDUCE_RANK: the ranks' sums,
+ * added in the order of ranks. In float, rounded once. A lost rank's rows are left out.
+ */
+#ifndef GIN_EP_COMBINE_RECV_CUH
+#define GIN_EP_COMBINE_RECV_CUH
+
+#include "combine_send.cuh"
+
+template <uint32_t reduce> class EpCombineRecv : public EpList
+{
+	uint32_t epoch, half;
+	uint32_t *absent;  /* [ranks]: has sent nothing, or is lost */
+	uint32_t *gone;	   /* [ranks]: is masked or lost */
+	uint32_t *entries; /* [GIN_EP_MAX_TOPK] of the token */
+	uint32_t *parts;   /* the number of sources */
+	epSource *sources; /* [GIN_EP_MAX_TOPK] */
+
+public:
+	GIN_FN EpCombineRecv(const epArgs &a, char *shared) : EpList(a, shared), epoch(0), half(0)
+	{
+		sources = reinterpret_cast<epSource *>(scratch);
+		entries = reinterpret_cast<uint32_t *>(sources + GIN_EP_MAX_TOPK);
+		parts = entries + GIN_EP_MAX_TOPK;
+		absent = parts + 1;
+		gone = absent + ranks();
+	}
+
+	GIN_FN static size_t scratchBytes(const epPlan &plan)
+	{
+		return GIN_EP_MAX_TOPK * (sizeof(epSource) + sizeof(uint32_t)) +
+		       (1 + 2 * plan.nRanks) * sizeof(uint32_t);
+	}
+
+	GIN_FN void run()
+	{
+		if (stopped())
+			return;
+		startClock();
+		epoch = epWordLoad(&call.handle->combineEpoch);
+		half = epoch % 2;
+		for (uint32_t r = thread(); r < ranks(); r += threads())
+			awaitRank(r);
+		sync();
+		for (uint32_t t = ginBlockIndex(); t < call.tokens; t += ginGridSize())
+			addToken(t);
+		leave();
+	}
+
+private:
+	GIN_FN void awaitRank(uint32_t r) const
+	{
+		const uint32_t sent = sentOf(call.handle)[r];
+		const uint64_t before = call.waitCost ? ginNow() : 0;
+		gone[r] = masked(r) ||
+			  !awaitRows(ginEpCallCombineRecv, epParts, plan.partsBase, r, sent, epoch);
+		absent[r] = gone[r] || !sent;
+		if (call.waitCost && ginBlockIndex() == 0)
+			call.waitCost[r] += static_cast<int64_t>(ginNow() - before);
+	}
+
+	GIN_FN void addToken(uint32_t t) const
+	{
+		for (uint32_t k = thread(); k < call.topk; k += threads())
+			entries[k] = entryOf(t * call.topk + k, 0, 0);
+		if (thread() == 0)
+			*parts = 0;
+		sync();
+		for (uint32_t k = thread(); k < call.topk; k += threads())
+			findPart(t, k);
+		sync();
+		char *out = call.out.data + t * call.out.inner;
+		const uint32_t n = *parts;
+		for (uint32_t p = thread(); p < call.hidden / 8; p += threads()) {
+			epEight eight = {};
+			eight.addRows(sources, n, p);
+			epPieceStore(out + p * 16, eight.rounded());
+		}
+		sync(); /* before the next token's entries */
+	}
+
+	/* Does item k bring a part: the item itself, or the sum of its rank? */
+	GIN_FN bool brings(uint32_t k) const
+	{
+		const uint32_t entry = entries[k];
+		if (entry == EP_NONE)
+			return false;
+		return reduce == GIN_EP_REDUCE_NONE || firstEntry(k);
+	}
+
+	/* Is part j before part k in the sum? */
+	GIN_FN bool before(uint32_t j, uint32_t k) const
+	{
+		if (reduce == GIN_EP_REDUCE_NONE)
+			return j < k;
+		return entries[j] >> 16 < entries[k] >> 16;
+	}
+
+	/* The part that item k brings, if it brings one: sources are in the order of the sum. */
+	GIN_FN void findPart(uint32_t t, uint32_t k) const
+	{
+		if (!brings(k) || absent[entries[k] >> 16])
+			return;
+		uint32_t place = 0, index = 0;
+		for (uint32_t j = 0; j < call.topk; j++) {
+			if (!brings(j) || !before(j, k))
+				continue;
+			place++;
+			index += absent[entries[j] >> 16] ? 0 : 1;
+		}
+		const bool none = reduce == GIN_EP_REDUCE_NONE;
+		sources[index] = {
+			plan.own + partAt(half, t, none ? k : place),
+			none && call.topkWeights ? call.topkWeights[t * call.topk + k] : 1.0f, k};
+		epScratchAdd(parts, 1);
+	}
+
+	GIN_FN bool firstEntry(uint32_t j) const
+	{
+		for (uint32_t i = 0; i < j; i++)
+			if (entries[i] != EP_NONE && entries[i] >> 16 == entries[j] >> 16)
+				return false;
+		return true;
+	}
+
+	/* The last block gives the half back to the experts' ranks. T. */
+	GIN_FN void leave() const
+	{
+		sync();
+		bool last = thread() == 0 &&
+			    epTicketTake(ticket(ginEpCallCombineRecv, half), 1, ginGridSize());
+		if (!GinCta{}.any(last))
+			return;
+		for (uint32_t r = thread(); r < ranks(); r += threads()) {
+			if (gone[r])
+				continue;
+			raiseBase(plan.partsBase, half, r, sentOf(call.handle)[r]);
+			raise(ginEpCallCombineRecv, r, 0, signalId(epPartsFree, half, plan.rank), 1,
+			      epoch);
+		}
+	}
+};
+
+#endif

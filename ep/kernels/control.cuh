@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * control.cuh - kernels that set masks and start anew
+ */
+#ifndef GIN_EP_CONTROL_CUH
+#define GIN_EP_CONTROL_CUH
+
+#include "block.cuh"
+
+/* Masks a rank or takes it in; maskRank -1 clears both masks of all ranks. */
+class EpMask : public EpBlock
+{
+public:
+	GIN_FN EpMask(const epArgs &a, char *shared) : EpBlock(a, shared) {}
+
+	GIN_FN void run() const
+	{
+		for (uint32_t r = thread(); r < ranks(); r += threads()) {
+			if (call.maskRank >= 0 && static_cast<uint32_t>(call.maskRank) != r)
+				continue;
+			const uint32_t value = call.maskRank < 0 ? 0 : call.maskValue;
+			epWordStore(&plan.masked[r], value);
+			epPageStore(&plan.pageMasked[r], value);
+			if (call.maskRank >= 0)
+				continue;
+			epWordStore(&plan.observed[r], 0);
+			epPageStore(&plan.pageObserved[r], 0);
+		}
+	}
+};
+
+/* Before a reset: this rank's puts are under way no more. */
+class EpFlush : public EpBlock
+{
+public:
+	GIN_FN EpFlush(const epArgs &a, char *shared) : EpBlock(a, shared) {}
+
+	GIN_FN void run()
+	{
+		startClock();
+		for (uint32_t l = ginBlockIndex(); l < args.dc.contexts; l += ginGridSize())
+			gin(l).flush(GinCta{}, from(plan.rank));
+	}
+};
+
+/* No kernel and no signal is under way on any rank: zeroes what calls count on. */
+class EpReset : public EpBlock
+{
+public:
+	GIN_FN EpReset(const epArgs &a, char *shared) : EpBlock(a, shared) {}
+
+	GIN_FN void run() const
+	{
+		for (uint32_t l = 0; l < args.dc.contexts; l++)
+			for (uint32_t id = first(); id < args.dc.signals; id += all())
+				gin(l).resetSignal(id);
+		const size_t words = 2ull * ranks() * (1 + plan.mostLocal);
+		clear(plan.own + plan.countsAt, words * sizeof(uint64_t));
+		clear(plan.own + plan.verdictsAt, 2ull * ranks() * sizeof(uint64_t));
+		clear(reinterpret_cast<char *>(plan.state), plan.stateBytes);
+		for (uint32_t r = first(); r < ranks(); r += all()) {
+			epPageStore(&plan.pageObserved[r], 0);
+			epPageStore(&plan.pageMasked[r], 0);
+		}
+		if (first() == 0) {
+			epPageStore(&plan.page->failed, 0);
+			epPageStore(&plan.page->valid, 0);
+		}
+	}
+
+private:
+	GIN_FN static uint32_t first() { return ginBlockIndex() * threads() + thread(); }
+	GIN_FN static uint32_t all() { return ginGridSize() * threads(); }
+
+	GIN_FN static void clear(char *at, size_t bytes)
+	{
+		for (size_t i = first(); i < bytes / sizeof(uint64_t); i += all())
+			reinterpret_cast<uint64_t *>(at)[i] = 0;
+	}
+};
+
+#endif

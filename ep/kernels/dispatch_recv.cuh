@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * dispatch_recv.cuh - rows of all ranks to the rows of each expert
+ *
+ * Row `begin + number` of an expert is item `number` of a source, where `begin` counts the items of
+ * the sources before it: the order does not depend on timing. A lost source has no rows, or rows of
+ * zeros if its counts had come.
+ */
+#ifndef GIN_EP_DISPATCH_RECV_CUH
+#define GIN_EP_DISPATCH_RECV_CUH
+
+#include "list.cuh"
+
+/* Where a row goes, and its scales. */
+struct epRowTarget {
+	char *x, *scales;
+};
+
+GIN_FN uint32_t epWord32(const char *src)
+{
+	return ginLoadWeak<uint32_t>(src);
+}
+
+GIN_FN epItem epItemLoad(const char *src)
+{
+	const uint64_t word = ginLoadWeak<uint64_t>(src);
+	return {static_cast<uint16_t>(word), static_cast<uint16_t>(word >> 16),
+		epFloatOf(static_cast<uint32_t>(word >> 32))};
+}
+
+class EpDispatchRecv : public EpBlock
+{
+	uint32_t epoch, half, words;
+	uint32_t *counts; /* [source][words]: rows; then items of each expert, later their begin */
+	uint32_t *totals; /* [mostLocal] */
+	uint32_t *lost;	  /* [ranks]: rows did not come */
+	epRowTarget *targets; /* [2][GIN_EP_MAX_TOPK] */
+
+public:
+	GIN_FN EpDispatchRecv(const epArgs &a, char *shared)
+	    : EpBlock(a, shared), epoch(0), half(0), words(1 + plan.localExperts)
+	{
+		counts = reinterpret_cast<uint32_t *>(scratch);
+		totals = counts + ranks() * words;
+		lost = totals + plan.localExperts;
+		size_t used = reinterpret_cast<char *>(lost + ranks()) - scratch;
+		targets = reinterpret_cast<epRowTarget *>(scratch + (used + 15) / 16 * 16);
+	}
+
+	GIN_FN static size_t scratchBytes(const epPlan &plan)
+	{
+		return (plan.nRanks * (2 + plan.localExperts) + plan.localExperts) *
+			       sizeof(uint32_t) +
+		       16 + 2 * GIN_EP_MAX_TOPK * sizeof(epRowTarget);
+	}
+
+	GIN_FN void run()
+	{
+		if (stopped())
+			return;
+		startClock();
+		epoch = epWordLoad(&call.handle->dispatchEpoch);
+		half = epoch % 2;
+		for (uint32_t s = thread(); s < ranks(); s += threads())
+			lost[s] = 0;
+		sync();
+		if (plan.onLost == GIN_EP_LOST_MASK)
+			decide();
+		for (uint32_t i = thread(); i < ranks() * words; i += threads())
+			counts[i] = readCount(i / words, i % words);
+		sync();
+		beginItems();
+		awaitSources();
+		sync();
+		if (ginBlockIndex() == ginGridSize() - 1)
+			report();
+		copyRows();
+		leave();
+	}
+
+private:
+	GIN_FN uint64_t least() const { return static_cast<uint64_t>(epoch + 1) << 32; }
+
+	/* GIN_EP_LOST_MASK: one block waits for a source's count line and decides for the grid. */
+	GIN_FN void decide() const
+	{
+		for (uint32_t s = ginBlockIndex(); s < ranks(); s += ginGridSize()) {
+			bool gone = false;
+			for (uint32_t w = thread(); w < words; w += threads())
+				gone = gone || masked(s) || !awaitCount(s, w);
+			gone = GinCta{}.any(gone);
+			if (thread() == 0)
+				epVerdictStore(
+					reinterpret_cast<uint64_t *>(plan.own + verdictAt(half, s)),
+					least() | (gone ? 1 : 0));
+		}
+	}
+
+	GIN_FN bool awaitCount(uint32_t source, uint32_t word) const
+	{
+		Gin context = gin(0);
+		const size_t at = countAt(half, source, word);
+		ginResult_t result =
+			context.waitSignal(plan.slab, at, least(), GinThread{}, from(source));
+		if (result == ginSuccess)
+			return true;
+		lose(ginEpCallDispatchRecv, source, result, epoch, least(),
+		     context.readSignal(plan.slab, at));
+		return false;
+	}
+
+	/* A word of a count line; 0 of a lost source. V, acquire end. */
+	GIN_FN uint32_t readCount(uint32_t source, uint32_t word) const
+	{
+		Gin context = gin(0);
+		if (plan.onLost == GIN_EP_LOST_MASK) {
+			const size_t at = verdictAt(half, source);
+			ginOptions forever; /* the deciding block has the time limit */
+			forever.timeout = GIN_FOREVER;
+			forever.from = {plan.rank, 1, 1};
+			if (context.waitSignal(plan.slab, at, least(), GinThread{}, forever) !=
+				    ginSuccess ||
+			    (context.readSignal(plan.slab, at) & 1))
+				return none(source);
+		} else if (masked(source) || !awaitCount(source, word)) {
+			return none(source);
+		}
+		return static_cast<uint32_t>(
+			context.readSignal(plan.slab, countAt(half, source, word)));
+	}
+
+	/* The source is lost before its counts were seen. */
+	GIN_FN uint32_t none(uint32_t source) const
+	{
+		epScratchAdd(&lost[source], 1);
+		return 0;
+	}
+
+	/* Items of sources before: counts[s][1 + e] becomes the first row of source s. */
+	GIN_FN void beginItems() const
+	{
+		for (uint32_t e = thread(); e < plan.localExperts; e += threads()) {
+			uint32_t sum = 0;
+			for (uint32_t s = 0; s < ranks(); s++) {
+				uint32_t n = counts[s * words + 1 + e];
+				counts[s * words + 1 + e] = sum;
+				sum += n;
+			}
+			totals[e] = sum;
+		}
+	}
+
+	GIN_FN void awaitSources() const
+	{
+		for (uint32_t s = thread(); s < ranks(); s += threads()) {
+			const uint64_t before = call.waitCost ? ginNow() : 0;
+			if (lost[s])
+				continue;
+			lost[s] = !awaitRows(ginEpCallDispatchRecv, epRows, plan.rowsBase, s,
+					     counts[s * words], epoch);
+			if (call.waitCost && ginBlockIndex() == 0)
+				call.waitCost[s] += static_cast<int64_t>(ginNow() - before);
+		}
+	}
+
+	/* What the caller gets beside rows, by one block. */
+	GIN_FN void report() const
+	{
+		for (uint32_t s = thread(); s < ranks(); s += threads()) {
+			receivedOf(call.handle)[s] = counts[s * words];
+			if (call.layout == GIN_EP_RANK_MAJOR)
+				call.recvCount[s] = static_cast<int32_t>(counts[s * words]);
+		}
+		for (uint32_t e = thread(); e < plan.localExperts; e += threads()) {
+			if (call.layout == GIN_EP_EXPERT_MAJOR)
+				call.recvCount[e] = static_cast<int32_t>(totals[e]);
+			if (call.recvStats)
+				call.recvStats[e] += static_cast<int32_t>(totals[e]);
+			for (uint32_t s = 0; call.layoutRange && s < ranks(); s++)
+				call.layoutRange[e * ranks() + s] = rangeOf(s, e);
+		}
+	}
+
+	/* The row after the last row of source s at expert e. */
+	GIN_FN uint32_t endOf(uint32_t s, uint32_t e) const
+	{
+		return s + 1 < ranks() ? counts[(s + 1) * words + 1 + e] : totals[e];
+	}
+
+	GIN_FN int64_t rangeOf(uint32_t s, uint32_t e) const
+	{
+		const uint32_t begin = counts[s * words + 1 + e];
+		return static_cast<int64_t>(endOf(s, e) - begin) << 32 | begin;
+	}
+
+	GIN_FN void copyRows() const
+	{
+		const auto rowsOf = [&](uint32_t s) { return counts[s * words]; };
+		eachRow(rowsOf, [&](uint32_t s, uint32_t slot, uint32_t n) {
+			if (!lost[s])
+				copyRow(s, slot, targets + n % 2 * GIN_EP_MAX_TOPK);
+		});
+		for (uint32_t s = 0; s < ranks(); s++)
+			if (lost[s])
+				clearSource(s);
+	}
+
+	GIN_FN void copyRow(uint32_t s, uint32_t slot, epRowTarget *to) const
+	{
+		const char *row = plan.own + rowAt(half, s, slot);
+		const ginWord16 head = epPieceLoad(row);
+		const uint32_t kMask = static_cast<uint32_t>(head.half[0] >> 32);
+		const uint32_t n = epBits(kMask);
+		if (call.layout == GIN_EP_RANK_MAJOR)
+			listRow(row, kMask, s, slot);
+		for (uint32_t i = thread(); call.layout == GIN_EP_EXPERT_MAJOR && i < n;
+		     i += threads())
+			placeItem(row, s, slot, i, to);
+		if (thread() == 0)
+			placeHeader(head, s, slot, to);
+		sync();
+		copyPayload(row, to, call.layout == GIN_EP_RANK_MAJOR ? 1 : n);
+	}
+
+	/* Rank-major: the experts and weights of a row. */
+	GIN_FN void listRow(const char *row, uint32_t kMask, uint32_t s, uint32_t slot) const
+	{
+		const size_t at = (static_cast<size_t>(s) * plan.maxTokens + slot) * call.topk;
+		for (uint32_t k = thread(); k < call.topk; k += threads()) {
+			const uint32_t i = epBits(kMask & ((1u << k) - 1));
+			const bool has = kMask >> k & 1;
+			const epItem item =
+				epItemLoad(row + sizeof(epHeader) + (has ? i : 0) * sizeof(epItem));
+			if (call.recvTopkIdx)
+				call.recvTopkIdx[at + k] = has ? item.expert : -1;
+			if (call.recvTopkWeights)
+				call.recvTopkWeights[at + k] = has ? item.weight : 0.0f;
+		}
+	}
+
+	/* Item i of a row: its row of the expert, for recvX and for the handle. */
+	GIN_FN void placeItem(const char *row, uint32_t s, uint32_t slot, uint32_t i,
+			      epRowTarget *to) const
+	{
+		const epItem item = epItemLoad(row + sizeof(epHeader) + i * sizeof(epItem));
+		epAnswer *answers = reinterpret_cast<epAnswer *>(recordOf(call.handle, s, slot) +
+								 sizeof(epReceived));
+		const uint32_t r = counts[s * words + 1 + item.expert] + item.number;
+		const uint32_t rows = ranks() * plan.maxTokens;
+		answers[i] = {item.expert * rows + r, item.weight};
+		to[i] = targetOf(item.expert, r);
+		if (call.srcInfo)
+			call.srcInfo[static_cast<size_t>(item.expert) * rows + r] =
+				static_cast<int32_t>(epWord32(row));
+	}
+
+	GIN_FN epRowTarget targetOf(uint32_t outer, uint32_t inner) const
+	{
+		return {call.recvX.data + outer * call.recvX.outer + inner * call.recvX.inner,
+			call.recvScales.data + outer * call.recvScales.outer +
+				inner * call.recvScales.inner};
+	}
+
+	GIN_FN void placeHeader(ginWord16 head, uint32_t s, uint32_t slot, epRowTarget *to) const
+	{
+		epReceived *record = reinterpret_cast<epReceived *>(recordOf(call.handle, s, slot));
+		*record = {static_cast<uint32_t>(head.half[0]),
+			   static_cast<uint32_t>(head.half[0] >> 32),
+			   static_cast<uint32_t>(head.half[1]), 0};
+		if (call.layout != GIN_EP_RANK_MAJOR)
+			return;
+		to[0] = targetOf(s, slot);
+		if (call.srcInfo)
+			call.srcInfo[static_cast<size_t>(s) * plan.maxTokens + slot] =
+				static_cast<int32_t>(record->token);
+	}
+
+	/* One read of the row, a write for each of its n targets. */
+	GIN_FN void copyPayload(const char *row, const epRowTarget *to, uint32_t n) const
+	{
+		const bool f8 = call.rows == GIN_EP_ROWS_F8;
+		const uint32_t pieces = call.hidden * (f8 ? 1 : 2) / 16;
+		for (uint32_t p = thread(); p < pieces; p += threads()) {
+			const ginWord16 piece = epPieceLoad(row + plan.payload + p * 16);
+			for (uint32_t i = 0; i < n; i++)
+				epPieceStore(to[i].x + p * 16, piece);
+		}
+		if (!f8)
+			return;
+		const uint32_t groups = (call.hidden + 127) / 128;
+		const char *scales = row + plan.payload + call.hidden;
+		if (call.scaleKind != GIN_EP_SCALE_UE8M0) {
+			for (uint32_t g = thread(); g < groups; g += threads())
+				storeWord(to, n, g, epWord32(scales + g * 4));
+			return;
+		}
+		for (uint32_t w = thread(); w < (groups + 3) / 4; w += threads()) {
+			uint32_t word = 0;
+			for (uint32_t g = w * 4; g < w * 4 + 4 && g < groups; g++)
+				word |= epToUe8m0(epFloatOf(epWord32(scales + g * 4))) << g % 4 * 8;
+			storeWord(to, n, w, word);
+		}
+	}
+
+	GIN_FN void storeWord(const epRowTarget *to, uint32_t n, uint32_t group,
+			      uint32_t word) const
+	{
+		for (uint32_t i = 0; i < n; i++)
+			*reinterpret_cast<uint32_t *>(to[i].scales +
+						      group * call.recvScales.group) = word;
+	}
+
+	/* Rows of a lost source whose counts have come: zeros, and no answer in the handle. */
+	GIN_FN void clearSource(uint32_t s) const
+	{
+		const uint32_t outer = call.layout == GIN_EP_RANK_MAJOR ? 1 : plan.localExperts;
+		for (uint32_t e = 0; e < outer; e++) {
+			uint32_t first = 0, end = counts[s * words];
+			if (call.layout != GIN_EP_RANK_MAJOR) {
+				first = counts[s * words + 1 + e];
+				end = endOf(s, e);
+			}
+			for (uint32_t r = first + ginBlockIndex(); r < end; r += ginGridSize())
+				clearRow(call.layout == GIN_EP_RANK_MAJOR ? s : e, r);
+		}
+		for (uint32_t slot = ginBlockIndex(); slot < counts[s * words];
+		     slot += ginGridSize())
+			if (thread() == 0)
+				*reinterpret_cast<epReceived *>(recordOf(call.handle, s, slot)) = {
+					EP_NONE, 0, 0, 0};
+	}
+
+	GIN_FN void clearRow(uint32_t outer, uint32_t inner) const
+	{
+		const epRowTarget to = targetOf(outer, inner);
+		const bool f8 = call.rows == GIN_EP_ROWS_F8;
+		const uint32_t pieces = call.hidden * (f8 ? 1 : 2) / 16;
+		const uint32_t each = call.scaleKind == GIN_EP_SCALE_UE8M0 ? 512 : 128;
+		for (uint32_t p = thread(); p < pieces; p += threads())
+			epPieceStore(to.x + p * 16, {{0, 0}});
+		for (uint32_t g = thread(); f8 && g < (call.hidden + each - 1) / each;
+		     g += threads())
+			storeWord(&to, 1, g, 0);
+	}
+
+	/* The last block gives the half back to the sources. T. */
+	GIN_FN void leave() const
+	{
+		sync();
+		bool last = thread() == 0 &&
+			    epTicketTake(ticket(ginEpCallDispatchRecv, half), 1, ginGridSize());
+		if (!GinCta{}.any(last))
+			return;
+		for (uint32_t s = thread(); s < ranks(); s += threads()) {
+			if (lost[s] || masked(s))
+				continue;
+			raiseBase(plan.rowsBase, half, s, counts[s * words]);
+			raise(ginEpCallDispatchRecv, s, 0, signalId(epRowsFree, half, plan.rank), 1,
+			      epoch);
+		}
+	}
+};
+
+#endif

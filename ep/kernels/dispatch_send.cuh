@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * dispatch_send.cuh - each token's row to each rank that has one of its experts
+ *
+ * A block sends tokens block, block + grid, ... It knows the slot of a row and the numbers of its
+ * items from the whole list of experts, without atomics: slots do not depend on timing.
+ */
+#ifndef GIN_EP_DISPATCH_SEND_CUH
+#define GIN_EP_DISPATCH_SEND_CUH
+
+#include "list.cuh"
+
+/* How a row of x becomes a payload. */
+enum epCast { epCastNone, epCastToF8, epCastF8 };
+
+/* A row that the block is sending: where its bytes go. `to` NULL: to nobody. */
+struct epTarget {
+	char *to;
+	uint32_t rank, slot;
+};
+
+/* `direct`: every peer is direct. */
+template <bool direct, epCast cast> class EpDispatchSend : public EpList
+{
+	uint32_t epoch, half;
+	uint32_t *fate;	     /* [ranks] */
+	uint32_t *rowsOut;   /* [ranks]: direct rows that this block has sent */
+	uint32_t *rowsAll;   /* [ranks]: rows that all blocks send; not direct only */
+	uint32_t *histogram; /* [1 + mostLocal] */
+	epTarget *targets;   /* [2][GIN_EP_MAX_TOPK] */
+
+public:
+	GIN_FN EpDispatchSend(const epArgs &a, char *shared) : EpList(a, shared), epoch(0), half(0)
+	{
+		fate = listEnd();
+		rowsOut = fate + ranks();
+		rowsAll = rowsOut + ranks();
+		histogram = rowsAll + ranks();
+		size_t used = reinterpret_cast<char *>(histogram + 1 + plan.mostLocal) - scratch;
+		targets = reinterpret_cast<epTarget *>(scratch + (used + 15) / 16 * 16);
+	}
+
+	GIN_FN static size_t scratchBytes(const epPlan &plan)
+	{
+		return listBytes() + (3 * plan.nRanks + 1 + plan.mostLocal) * sizeof(uint32_t) +
+		       16 + 2 * GIN_EP_MAX_TOPK * sizeof(epTarget);
+	}
+
+	GIN_FN void run()
+	{
+		if (stopped())
+			return;
+		startClock();
+		epoch = epWordLoad(&plan.state->epoch[0]);
+		half = epoch % 2;
+		listItems(ginEpCallDispatchSend, epoch);
+		awaitCredits(ginEpCallDispatchSend, epRowsFree, epoch, fate);
+		for (uint32_t r = thread(); r < ranks(); r += threads())
+			rowsOut[r] = 0;
+		sync();
+		if (!direct)
+			countRows();
+		for (uint32_t r = ginGridSize() - 1 - ginBlockIndex(); r < ranks();
+		     r += ginGridSize())
+			sendCounts(r);
+		for (uint32_t t = ginBlockIndex(), n = 0; t < call.tokens; t += ginGridSize(), n++)
+			sendToken(t, targets + n % 2 * GIN_EP_MAX_TOPK);
+		sync();
+		for (uint32_t r = thread(); r < ranks(); r += threads())
+			if (rowsOut[r])
+				raise(ginEpCallDispatchSend, r, 0,
+				      signalId(epRows, half, plan.rank), rowsOut[r], epoch);
+		leave();
+	}
+
+private:
+	/* The last block sets what the next kernels read. T. */
+	GIN_FN void leave() const
+	{
+		sync();
+		if (thread() != 0)
+			return;
+		if (!epTicketTake(ticket(ginEpCallDispatchSend, half), 1, ginGridSize()))
+			return;
+		call.handle->dispatchEpoch = epoch;
+		plan.state->epoch[0] = epoch + 1;
+	}
+
+	/* The rows of all blocks for each rank: chunks of staged rows end there. */
+	GIN_FN void countRows() const
+	{
+		for (uint32_t r = epTeam(); r < ranks(); r += epTeams()) {
+			uint32_t rows = rowsTo(r);
+			if (epTeamFirst())
+				rowsAll[r] = rows;
+		}
+		sync();
+	}
+
+	/* The count line of a rank: its rows, and its items for each of the rank's experts. */
+	GIN_FN void sendCounts(uint32_t r)
+	{
+		const uint32_t words = 1 + plan.firstExpert[r + 1] - plan.firstExpert[r];
+		histogramOf(r, histogram, words);
+		if (thread() == 0)
+			sentOf(call.handle)[r] = fate[r] ? 0 : histogram[0];
+		if (!fate[r])
+			sendLine(r, words);
+		sync(); /* before the next rank's histogram */
+	}
+
+	GIN_FN void sendLine(uint32_t r, uint32_t words) const
+	{
+		const uint64_t tag = static_cast<uint64_t>(epoch + 1) << 32;
+		const size_t at = countAt(half, plan.rank, 0);
+		const int peer = static_cast<int>(r);
+		if (direct || isDirect(r)) {
+			uint64_t *line = reinterpret_cast<uint64_t *>(slabOf(r) + at);
+			for (uint32_t w = thread(); w < words; w += threads())
+				ginDirectStore(reinterpret_cast<char *>(line + w),
+					       tag | histogram[w]);
+			return;
+		}
+		const size_t staged = plan.stagedCountsAt - plan.countsAt + countAt(half, r, 0);
+		uint64_t *line = reinterpret_cast<uint64_t *>(plan.own + staged);
+		for (uint32_t w = thread(); w < words; w += threads())
+			line[w] = tag | histogram[w];
+		ginResult_t result =
+			gin(0).put(peer, plan.slab, at, plan.slab, staged, words * sizeof(uint64_t),
+				   GinNone{}, GinNone{}, GinCta{}, from(r));
+		if (result != ginSuccess && thread() == 0)
+			lose(ginEpCallDispatchSend, r, result, epoch, 0, 0);
+	}
+
+	GIN_FN void sendToken(uint32_t t, epTarget *to)
+	{
+		for (uint32_t i = thread(); i < call.topk; i += threads())
+			to[i].to = nullptr;
+		sync();
+		for (uint32_t k = epTeam(); k < call.topk; k += epTeams())
+			place(t, k, to);
+		sync();
+		sendRow(t, to);
+		if (direct)
+			return;
+		sync();
+		for (uint32_t i = thread(); i < call.topk; i += threads())
+			if (to[i].to && !isDirect(to[i].rank))
+				stagedOne(to[i].rank, to[i].slot);
+	}
+
+	/* One team finds where item (t, k) goes, and writes the item; the rank's first item also
+	 * the header. */
+	GIN_FN void place(uint32_t t, uint32_t k, epTarget *to) const
+	{
+		const uint32_t entry = listed(t * call.topk + k);
+		if (entry == EP_NONE)
+			return;
+		const uint32_t rank = entry >> 16;
+		epShare share = shareOf(t, rank);
+		const uint32_t number = numberOf(t, k), slot = slotOf(t, k);
+		if (!epTeamFirst() || fate[rank])
+			return;
+		char *row = (direct || isDirect(rank)) ? slabOf(rank) + rowAt(half, plan.rank, slot)
+						       : plan.own + stagedRowAt(half, rank, slot);
+		const uint32_t below = share.kMask & ((1u << k) - 1);
+		writeItem(row, epBits(below), t, k, number);
+		if (below)
+			return;
+		to[share.place] = {row, rank, slot};
+		*reinterpret_cast<epHeader *>(row) = {t, share.kMask, share.place, epoch};
+		if (direct || isDirect(rank))
+			epScratchAdd(&rowsOut[rank], 1);
+	}
+
+	GIN_FN void writeItem(char *row, uint32_t index, uint32_t t, uint32_t k,
+			      uint32_t number) const
+	{
+		const uint32_t i = t * call.topk + k, entry = listed(i);
+		epItem *items = reinterpret_cast<epItem *>(row + sizeof(epHeader));
+		uint32_t local = (entry & 0xffff) - plan.firstExpert[entry >> 16];
+		items[index] = {static_cast<uint16_t>(local), static_cast<uint16_t>(number),
+				call.topkWeights ? call.topkWeights[i] : 1.0f};
+	}
+
+	/* A staged row is complete; the block that completes a chunk puts it. G. */
+	GIN_FN void stagedOne(uint32_t rank, uint32_t slot) const
+	{
+		const uint32_t chunk = slot / EP_CHUNK, first = chunk * EP_CHUNK;
+		const uint32_t left = rowsAll[rank] - first;
+		const uint32_t size = left < EP_CHUNK ? left : EP_CHUNK;
+		const uint32_t perRank = (plan.maxTokens + EP_CHUNK - 1) / EP_CHUNK;
+		uint32_t *come = plan.chunks +
+				 (static_cast<size_t>(half) * ranks() + rank) * perRank + chunk;
+		if (!epTicketTake(come, 1, size))
+			return;
+		ginResult_t result =
+			gin(chunk % plan.lanes)
+				.put(static_cast<int>(rank), plan.slab,
+				     rowAt(half, plan.rank, first), plan.slab,
+				     stagedRowAt(half, rank, first),
+				     static_cast<size_t>(size) * plan.rowBytes,
+				     GinSignalAdd{signalId(epRows, half, plan.rank), size},
+				     GinNone{}, GinThread{}, from(rank));
+		if (result != ginSuccess)
+			lose(ginEpCallDispatchSend, rank, result, epoch, size, 0);
+	}
+
+	GIN_FN void store(const epTarget *to, size_t offset, ginWord16 piece) const
+	{
+		for (uint32_t i = 0; i < call.topk; i++)
+			if (to[i].to)
+				epPieceStore(to[i].to + offset, piece);
+	}
+
+	GIN_FN void storeScale(const epTarget *to, uint32_t group, float scale) const
+	{
+		const size_t at = plan.payload + call.hidden + group * sizeof(float);
+		for (uint32_t i = 0; i < call.topk; i++)
+			if (to[i].to)
+				*reinterpret_cast<float *>(to[i].to + at) = scale;
+	}
+
+	GIN_FN void sendRow(uint32_t t, const epTarget *to) const
+	{
+		const char *x = call.x.data + t * call.x.inner;
+		if (cast == epCastToF8) {
+			castRow(x, to);
+			return;
+		}
+		const uint32_t pieces = call.hidden * (cast == epCastNone ? 2 : 1) / 16;
+		for (uint32_t p = thread(); p < pieces; p += threads())
+			store(to, plan.payload + p * 16, epPieceLoad(x + p * 16));
+		if (cast == epCastF8)
+			for (uint32_t g = thread(); g < (call.hidden + 127) / 128; g += threads())
+				storeScale(to, g, scaleAt(t, g));
+	}
+
+	GIN_FN float scaleAt(uint32_t t, uint32_t group) const
+	{
+		const char *row = call.scales.data + t * call.scales.inner;
+		if (!call.xScalesUe8m0)
+			return *reinterpret_cast<const float *>(row + group * call.scales.group);
+		uint32_t word =
+			*reinterpret_cast<const uint32_t *>(row + group / 4 * call.scales.group);
+		return epFromUe8m0(word >> group % 4 * 8 & 0xff);
+	}
+
+	/* 16 bf16, eight words. */
+	struct Sixteen {
+		uint32_t pair[8];
+	};
+
+	GIN_FN static Sixteen load(const char *x)
+	{
+		ginWord16 a = epPieceLoad(x), b = epPieceLoad(x + 16);
+		return {{static_cast<uint32_t>(a.half[0]), static_cast<uint32_t>(a.half[0] >> 32),
+			 static_cast<uint32_t>(a.half[1]), static_cast<uint32_t>(a.half[1] >> 32),
+			 static_cast<uint32_t>(b.half[0]), static_cast<uint32_t>(b.half[0] >> 32),
+			 static_cast<uint32_t>(b.half[1]), static_cast<uint32_t>(b.half[1] >> 32)}};
+	}
+
+	GIN_FN static float largest(const Sixteen &v, float most)
+	{
+		for (uint32_t i = 0; i < 8; i++) {
+			most = epLarger(most, epMagnitude(epLow(v.pair[i])));
+			most = epLarger(most, epMagnitude(epHigh(v.pair[i])));
+		}
+		return most;
+	}
+
+	GIN_FN static uint32_t quad(uint32_t low, uint32_t high, float factor)
+	{
+		return epE4m3Quad(epTimes(epLow(low), factor), epTimes(epHigh(low), factor),
+				  epTimes(epLow(high), factor), epTimes(epHigh(high), factor));
+	}
+
+	GIN_FN static ginWord16 toF8(const Sixteen &v, float factor)
+	{
+		uint64_t word[4];
+		for (uint32_t i = 0; i < 4; i++)
+			word[i] = quad(v.pair[2 * i], v.pair[2 * i + 1], factor);
+		return {{word[0] | word[1] << 32, word[2] | word[3] << 32}};
+	}
+
+	/* 8 threads of a warp cast 128 elements; on the host one thread does. */
+	GIN_FN void castRow(const char *x, const epTarget *to) const
+	{
+		const bool pow2 = call.scaleKind != GIN_EP_SCALE_F32;
+		const uint32_t pieces = call.hidden / 16;
+#if GIN_ON_GPU
+		for (uint32_t p = thread(); p < (pieces + 31) / 32 * 32; p += threads()) {
+			Sixteen v = {};
+			if (p < pieces)
+				v = load(x + p * 32);
+			float most = largest(v, 1e-4f);
+			for (uint32_t lane = 1; lane < 8; lane *= 2)
+				most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, lane));
+			epScale scale = epScaleOf(most, pow2);
+			if (p >= pieces)
+				continue;
+			store(to, plan.payload + p * 16, toF8(v, scale.factor));
+			if (p % 8 == 0)
+				storeScale(to, p / 8, scale.scale);
+		}
+#else
+		for (uint32_t g = thread(); g < (pieces + 7) / 8; g += threads()) {
+			const uint32_t end = g * 8 + 8 < pieces ? g * 8 + 8 : pieces;
+			float most = 1e-4f;
+			for (uint32_t p = g * 8; p < end; p++)
+				most = largest(load(x + p * 32), most);
+			epScale scale = epScaleOf(most, pow2);
+			for (uint32_t p = g * 8; p < end; p++)
+				store(to, plan.payload + p * 16,
+				      toF8(load(x + p * 32), scale.factor));
+			storeScale(to, g, scale.scale);
+		}
+#endif
+	}
+};
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * memory.cuh - words that blocks of one kernel, or kernels of one rank, share
+ *
+ * Between ranks only calls of class Gin order anything: signals (rows, credits) and waits. Edges
+ * within a rank, at device scope:
+ *
+ *   label  carries                            released by        acquired by
+ *   T      what a block did before its end    epTicketTake()     epTicketTake(), the last block
+ *   G      staged rows of a chunk             epTicketTake()     epTicketTake(), the block that
+ *                                                                completes the chunk
+ *   V      the fate of a source               epVerdictStore()   Gin::waitSignal on the word
+ */
+#ifndef GIN_EP_MEMORY_CUH
+#define GIN_EP_MEMORY_CUH
+
+#include "gin_device.cuh"
+
+/* T and G, both ends: one more of `count` has come; true for the last, which zeroes the word. */
+GIN_FN bool epTicketTake(uint32_t *word, uint32_t more, uint32_t count)
+{
+	if (ginFetchAdd<ginAcqRel, ginScopeDevice>(word, more) + more != count)
+		return false;
+	ginStore<ginRelaxed, ginScopeDevice>(word, 0u);
+	return true;
+}
+
+/* V, release end. */
+GIN_FN void epVerdictStore(uint64_t *word, uint64_t value)
+{
+	ginStore<ginRelease, ginScopeDevice>(word, value);
+}
+
+/* No edge: words that publish nothing but themselves, or that a kernel's start and end order. */
+GIN_FN uint32_t epWordLoad(const uint32_t *word)
+{
+	return ginLoad<ginRelaxed, ginScopeDevice>(word);
+}
+
+GIN_FN void epWordStore(uint32_t *word, uint32_t value)
+{
+	ginStore<ginRelaxed, ginScopeDevice>(word, value);
+}
+
+GIN_FN void epWordAdd(uint32_t *word, uint32_t value)
+{
+	ginAdd<ginRelaxed, ginScopeDevice>(word, value);
+}
+
+/* No edge: true for the first caller. */
+GIN_FN bool epWordClaim(uint32_t *word)
+{
+	return ginCas<ginRelaxed, ginScopeDevice>(word, 0u, 1u) == 0;
+}
+
+/* Words of the host's page: `valid` is released after the record, ginEpGetAsyncError() acquires. */
+GIN_FN void epPageStore(uint32_t *word, uint32_t value)
+{
+	ginStore<ginRelaxed, ginScopeSystem>(word, value);
+}
+
+GIN_FN void epPagePublish(uint32_t *valid)
+{
+	ginStore<ginRelease, ginScopeSystem>(valid, 1u);
+}
+
+/* No edge: 16 bytes of a row. Signals order them. Never ld.nc: peers write rows while kernels run. */
+GIN_FN ginWord16 epPieceLoad(const char *src)
+{
+	return ginLoadWeak<ginWord16>(src);
+}
+
+GIN_FN void epPieceStore(char *dst, ginWord16 piece)
+{
+#if GIN_ON_GPU
+	*reinterpret_cast<ginWord16 *>(dst) = piece;
+#else
+	memcpy(dst, &piece, sizeof(piece));
+#endif
+}
+
+#endif

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* check.c - configurations and arguments, before anything is done */
+#include "ep.h"
+
+#define BAD(...) epFail(ginErrorInvalidArgument, __VA_ARGS__)
+
+static ginResult_t checkExperts(const ginEpConfig_t *c, uint32_t nRanks)
+{
+	uint32_t most = (c->experts + nRanks - 1) / nRanks;
+
+	for (uint32_t r = 0; c->firstExpert && r < nRanks; r++) {
+		if (c->firstExpert[r + 1] < c->firstExpert[r])
+			return BAD("firstExpert[%u] is below firstExpert[%u]", r + 1, r);
+		if (c->firstExpert[r + 1] - c->firstExpert[r] > most)
+			most = c->firstExpert[r + 1] - c->firstExpert[r];
+	}
+	if (c->firstExpert && (c->firstExpert[0] || c->firstExpert[nRanks] != c->experts))
+		return BAD("firstExpert goes from %u to %u, not from 0 to experts = %u",
+			   c->firstExpert[0], c->firstExpert[nRanks], c->experts);
+	if ((uint64_t)nRanks * (2 + most) > 11000)
+		return BAD(
+			"%u ranks with %u experts on one rank: their product must be below 11000",
+			nRanks, most);
+	if ((uint64_t)most * nRanks * c->maxTokens >= UINT32_MAX)
+		return BAD("%u experts of one rank * %u ranks * %u tokens exceed 32 bits", most,
+			   nRanks, c->maxTokens);
+	return ginSuccess;
+}
+
+static ginResult_t checkRange(const char *name, uint32_t value, uint32_t least, uint32_t most)
+{
+	if (value >= least && value <= most)
+		return ginSuccess;
+	return BAD("%s is %u, must be %u to %u", name, value, least, most);
+}
+
+static ginResult_t checkChoices(const ginEpConfig_t *c)
+{
+	if (c->modes & GIN_EP_HT || c->htTokens || c->htRecvTokens)
+		return epFail(ginErrorUnsupported,
+			      "GIN_EP_HT is not part of this version: set modes to GIN_EP_LL, "
+			      "htTokens and htRecvTokens to 0");
+	if (c->modes != GIN_EP_LL)
+		return BAD("modes is %u, must be GIN_EP_LL", c->modes);
+	if (!c->rowTypes || c->rowTypes & ~(GIN_EP_ROWS_BF16 | GIN_EP_ROWS_F8))
+		return BAD("rowTypes is %u, must be GIN_EP_ROWS_BF16, GIN_EP_ROWS_F8 or both",
+			   c->rowTypes);
+	if (c->reduce != GIN_EP_REDUCE_RANK && c->reduce != GIN_EP_REDUCE_NONE)
+		return BAD("reduce is %u, must be GIN_EP_REDUCE_RANK or GIN_EP_REDUCE_NONE",
+			   c->reduce);
+	if (c->onLost > GIN_EP_LOST_MASK)
+		return BAD("onLost is %u, must be GIN_EP_LOST_ERROR or GIN_EP_LOST_MASK",
+			   c->onLost);
+	return ginSuccess;
+}
+
+ginResult_t epCheckConfig(const ginEpConfig_t *config, uint32_t nRanks, ginEpConfig_t *own)
+{
+	ginResult_t result;
+
+	if (!config)
+		return BAD("config is NULL");
+	if (config->size != sizeof(*config))
+		return BAD("config->size is %zu, must be %zu: use GIN_EP_CONFIG_INIT", config->size,
+			   sizeof(*config));
+	*own = *config;
+	if ((result = checkChoices(config)) ||
+	    (result = checkRange("experts", config->experts, 1, GIN_EP_MAX_EXPERTS)) ||
+	    (result = checkRange("topk", config->topk, 1, GIN_EP_MAX_TOPK)) ||
+	    (result = checkRange("hidden", config->hidden, 16, GIN_EP_MAX_HIDDEN)) ||
+	    (result = checkRange("maxTokens", config->maxTokens, 1, GIN_EP_MAX_TOKENS)) ||
+	    (result = checkRange("contexts", config->contexts, 0, GIN_MAX_CONTEXTS)) ||
+	    (result = checkRange("ranks", nRanks, 1, GIN_EP_MAX_RANKS)))
+		return result;
+	if (config->hidden % 16)
+		return BAD("hidden is %u, must be a multiple of 16", config->hidden);
+	return checkExperts(config, nRanks);
+}
+
+static int elementBytes(int32_t type)
+{
+	static const int bytes[] = {2, 4, 1, 4, 4, 8, 1};
+
+	return type >= 0 && type < 7 ? bytes[type] : 0;
+}
+
+/* A tensor that a call needs: `nDims` dimensions of at least size[], of type `type`. */
+static ginResult_t need(const char *name, const ginEpTensor_t *t, int type, int nDims,
+			const int64_t *size)
+{
+	if (!t->data)
+		return BAD("%s is missing", name);
+	if (t->type != type)
+		return BAD("%s has elements of type %d, must be %d (enum ginEpType)", name, t->type,
+			   type);
+	if (t->nDims != nDims)
+		return BAD("%s has %d dimensions, must be %d", name, t->nDims, nDims);
+	for (int i = 0; i < nDims; i++)
+		if (t->size[i] < size[i])
+			return BAD("%s.size[%d] is %lld, must be at least %lld", name, i,
+				   (long long)t->size[i], (long long)size[i]);
+	return ginSuccess;
+}
+
+/* A tensor without gaps; or none, if `optional`. */
+static ginResult_t needPacked(const char *name, const ginEpTensor_t *t, int type, int nDims,
+			      const int64_t *size, int optional)
+{
+	int64_t step = 1;
+	ginResult_t result;
+
+	if (!t->data && optional)
+		return ginSuccess;
+	if ((result = need(name, t, type, nDims, size)))
+		return result;
+	for (int i = nDims - 1; i >= 0; i--) {
+		if (t->stride[i] != step && size[i] > 1)
+			return BAD("%s.stride[%d] is %lld, must be %lld: the tensor must be "
+				   "contiguous",
+				   name, i, (long long)t->stride[i], (long long)step);
+		step *= t->size[i];
+		if (i && t->size[i] != size[i])
+			return BAD("%s.size[%d] is %lld, must be %lld", name, i,
+				   (long long)t->size[i], (long long)size[i]);
+	}
+	return ginSuccess;
+}
+
+/* Rows of a tensor of `nDims` dimensions, the last of them contiguous: aligned to 16 bytes. */
+static ginResult_t needRows(const char *name, const ginEpTensor_t *t, int type, int nDims,
+			    const int64_t *size, struct epRowsOf *rows)
+{
+	int64_t bytes = elementBytes(type);
+	ginResult_t result = need(name, t, type, nDims, size);
+
+	if (result)
+		return result;
+	rows->data = t->data;
+	rows->outer = nDims == 3 ? t->stride[0] * bytes : 0;
+	rows->inner = t->stride[nDims - 2] * bytes;
+	if (t->stride[nDims - 1] != 1)
+		return BAD("%s.stride[%d] is %lld, must be 1", name, nDims - 1,
+			   (long long)t->stride[nDims - 1]);
+	if ((uintptr_t)rows->data % 16 || rows->outer % 16 || rows->inner % 16)
+		return BAD("the rows of %s are not aligned to 16 bytes", name);
+	return ginSuccess;
+}
+
+static ginResult_t needScales(const char *name, const ginEpTensor_t *t, int nDims,
+			      const int64_t *size, uint32_t hidden, struct epScalesOf *scales)
+{
+	int ue8m0 = t->type == ginEpUe8m0x4;
+	int64_t full[3] = {0};
+	ginResult_t result;
+
+	memcpy(full, size, (size_t)(nDims - 1) * sizeof(*full));
+	full[nDims - 1] = ue8m0 ? (hidden + 511) / 512 : (hidden + 127) / 128;
+	if ((result = need(name, t, ue8m0 ? ginEpUe8m0x4 : ginEpF32, nDims, full)))
+		return result;
+	scales->data = t->data;
+	scales->outer = nDims == 3 ? t->stride[0] * 4 : 0;
+	scales->inner = t->stride[nDims - 2] * 4;
+	scales->group = t->stride[nDims - 1] * 4;
+	return ginSuccess;
+}
+
+/* topkIdx and topkWeights, [T][K]; sets tokens and topk of the call. */
+static ginResult_t needIndices(ginEp_t ep, const ginEpTensor_t *idx, const ginEpTensor_t *weights,
+			       int64_t tokens, struct epCallArgs *call)
+{
+	int64_t size[2] = {tokens, idx->size[1]};
+	int type = idx->type == ginEpI64 ? ginEpI64 : ginEpI32;
+	ginResult_t result;
+
+	call->tokens = (uint32_t)tokens;
+	if (!tokens)
+		return ginSuccess;
+	if ((result = needPacked("topkIdx", idx, type, 2, size, 0)) ||
+	    (result = needPacked("topkWeights", weights, ginEpF32, 2, size, 1)))
+		return result;
+	if (idx->size[1] < 1 || idx->size[1] > ep->config.topk)
+		return BAD("topkIdx.size[1] is %lld, must be 1 to topk = %u of the configuration",
+			   (long long)idx->size[1], ep->config.topk);
+	call->topk = (uint32_t)idx->size[1];
+	call->indexBytes = type == ginEpI64 ? 8 : 4;
+	call->topkIdx = idx->data;
+	call->topkWeights = weights->data;
+	return ginSuccess;
+}
+
+static ginResult_t checkCall(ginEp_t ep, uint32_t mode, uint32_t phase, uint32_t layout,
+			     void *handle, int64_t hidden, struct epCallArgs *call)
+{
+	if (mode == GIN_EP_HT)
+		return epFail(ginErrorUnsupported, "GIN_EP_HT is not part of this version");
+	if (mode != GIN_EP_LL)
+		return BAD("mode is %u, must be GIN_EP_LL", mode);
+	if (phase < GIN_EP_SEND || phase > GIN_EP_BOTH)
+		return BAD("phase is %u, must be GIN_EP_SEND, GIN_EP_RECV or GIN_EP_BOTH", phase);
+	if (layout > GIN_EP_RANK_MAJOR)
+		return BAD("layout is %u, must be GIN_EP_EXPERT_MAJOR or GIN_EP_RANK_MAJOR",
+			   layout);
+	if (!handle || (uintptr_t)handle % 16)
+		return BAD("handle is %p, must be memory aligned to 16 bytes", handle);
+	if (hidden < 16 || hidden % 16 || hidden > ep->config.hidden)
+		return BAD("hidden is %lld, must be a multiple of 16, 16 to hidden = %u of the "
+			   "configuration",
+			   (long long)hidden, ep->config.hidden);
+	call->hidden = (uint32_t)hidden;
+	call->layout = layout;
+	call->handle = handle;
+	call->maskRank = -1;
+	return ginSuccess;
+}
+
+static ginResult_t checkTokens(ginEp_t ep, const char *name, int64_t tokens)
+{
+	if (tokens >= 0 && tokens <= ep->config.maxTokens)
+		return ginSuccess;
+	return BAD("%s.size[0] is %lld, must be 0 to maxTokens = %u of the configuration", name,
+		   (long long)tokens, ep->config.maxTokens);
+}
+
+static ginResult_t checkX(const ginEpDispatchArgs_t *in, struct epCallArgs *call)
+{
+	int64_t size[2] = {call->tokens, call->hidden};
+	int f8 = in->x.type == ginEpF8E4m3;
+	ginResult_t result;
+
+	if (!call->tokens)
+		return ginSuccess;
+	if ((result = needRows("x", &in->x, f8 ? ginEpF8E4m3 : ginEpBf16, 2, size, &call->x)))
+		return result;
+	if (f8 && in->rows != GIN_EP_ROWS_F8)
+		return BAD("x is e4m3, rows must be GIN_EP_ROWS_F8");
+	call->xIsF8 = f8;
+	call->xScalesUe8m0 = in->scales.type == ginEpUe8m0x4;
+	return f8 ? needScales("scales", &in->scales, 2, size, call->hidden, &call->scales)
+		  : ginSuccess;
+}
+
+static ginResult_t checkSend(ginEp_t ep, const ginEpDispatchArgs_t *in, struct epCallArgs *call)
+{
+	int64_t tokens = in->x.data ? in->x.size[0] : 0;
+	ginResult_t result;
+
+	if ((result = checkTokens(ep, "x", tokens)) ||
+	    (result = needIndices(ep, &in->topkIdx, &in->topkWeights, tokens, call)))
+		return result;
+	call->longList = call->tokens * call->topk > EP_SHORT_LIST;
+	return checkX(in, call);
+}
+
+/* The small outputs of RECV. */
+static ginResult_t checkReports(ginEp_t ep, const ginEpDispatchArgs_t *in, struct epCallArgs *call)
+{
+	const struct epPlan *p = &ep->args.plan;
+	int ranked = call->layout == GIN_EP_RANK_MAJOR;
+	int64_t rows = (int64_t)p->nRanks * p->maxTokens;
+	int64_t outer = ranked ? p->nRanks : p->localExperts;
+	int64_t info[2] = {outer, ranked ? p->maxTokens : rows};
+	int64_t range[2] = {p->localExperts, p->nRanks}, ranks[1] = {p->nRanks};
+	int64_t items[3] = {p->nRanks, p->maxTokens, call->topk};
+	ginResult_t result;
+
+	if ((result = needPacked("recvCount", &in->recvCount, ginEpI32, 1, &outer, outer == 0)) ||
+	    (result = needPacked("srcInfo", &in->srcInfo, ginEpI32, 2, info, 1)) ||
+	    (result = needPacked("layoutRange", &in->layoutRange, ginEpI64, 2, range, 1)) ||
+	    (result = needPacked("recvStats", &in->recvStats, ginEpI32, 1, range, 1)) ||
+	    (result = needPacked("waitCost", &in->waitCost, ginEpI64, 1, ranks, 1)) ||
+	    (result = needPacked("recvTopkIdx", &in->recvTopkIdx, ginEpI32, 3, items, 1)) ||
+	    (result = needPacked("recvTopkWeights", &in->recvTopkWeights, ginEpF32, 3, items, 1)))
+		return result;
+	call->recvCount = in->recvCount.data;
+	call->srcInfo = in->srcInfo.data;
+	call->layoutRange = ranked ? NULL : in->layoutRange.data;
+	call->recvStats = in->recvStats.data;
+	call->waitCost = in->waitCost.data;
+	call->recvTopkIdx = in->recvTopkIdx.data;
+	call->recvTopkWeights = in->recvTopkWeights.data;
+	return ginSuccess;
+}
+
+static ginResult_t checkRecv(ginEp_t ep, const ginEpDispatchArgs_t *in, struct epCallArgs *call)
+{
+	const struct epPlan *p = &ep->args.plan;
+	int ranked = call->layout == GIN_EP_RANK_MAJOR, f8 = in->rows == GIN_EP_ROWS_F8;
+	int64_t rows = (int64_t)p->nRanks * p->maxTokens;
+	int64_t size[3] = {ranked ? p->nRanks : p->localExperts, ranked ? p->maxTokens : rows,
+			   call->hidden};
+	int ue8m0 = in->scaleKind == GIN_EP_SCALE_UE8M0;
+	ginResult_t result;
+
+	if (!call->topk)
+		call->topk =
+			in->recvTopkIdx.data ? (uint32_t)in->recvTopkIdx.size[2] : ep->config.topk;
+	if ((result = checkReports(ep, in, call)))
+		return result;
+	if (!size[0])
+		return ginSuccess; /* a rank without experts */
+	if ((result = needRows("recvX", &in->recvX, f8 ? ginEpF8E4m3 : ginEpBf16, 3, size,
+			       &call->recvX)))
+		return result;
+	if (f8 && in->recvScales.data && (in->recvScales.type == ginEpUe8m0x4) != ue8m0)
+		return BAD(
+			"recvScales must be ginEpUe8m0x4 with GIN_EP_SCALE_UE8M0, else ginEpF32");
+	return f8 ? needScales("recvScales", &in->recvScales, 3, size, call->hidden,
+			       &call->recvScales)
+		  : ginSuccess;
+}
+
+static int64_t hiddenOf(const ginEpDispatchArgs_t *in)
+{
+	if (in->hidden)
+		return in->hidden;
+	return in->phase & GIN_EP_SEND && in->x.data ? in->x.size[1] : in->recvX.size[2];
+}
+
+ginResult_t epCheckDispatch(ginEp_t ep, const ginEpDispatchArgs_t *in, struct epCallArgs *call)
+{
+	ginResult_t result;
+
+	if (!in || in->size != sizeof(*in))
+		return BAD("args is NULL, or args->size is wrong: use GIN_EP_DISPATCH_ARGS_INIT");
+	memset(call, 0, sizeof(*call));
+	if ((result = checkCall(ep, in->mode, in->phase, in->layout, in->handle, hiddenOf(in),
+				call)))
+		return result;
+	if ((in->rows != GIN_EP_ROWS_BF16 && in->rows != GIN_EP_ROWS_F8) ||
+	    !(in->rows & ep->config.rowTypes))
+		return BAD("rows is %u, must be one of rowTypes = %u of the configuration",
+			   in->rows, ep->config.rowTypes);
+	if (in->scaleKind > GIN_EP_SCALE_UE8M0)
+		return BAD("scaleKind is %u, must be GIN_EP_SCALE_F32, _POW2 or _UE8M0",
+			   in->scaleKind);
+	call->rows = in->rows;
+	call->scaleKind = in->scaleKind;
+	if (in->phase & GIN_EP_SEND && (result = checkSend(ep, in, call)))
+		return result;
+	return in->phase & GIN_EP_RECV ? checkRecv(ep, in, call) : ginSuccess;
+}
+
+static ginResult_t checkOut(ginEp_t ep, const ginEpCombineArgs_t *in, struct epCallArgs *call)
+{
+	int64_t ranks[1] = {ep->args.plan.nRanks};
+	int64_t tokens = in->out.data ? in->out.size[0] : 0, size[2] = {tokens, call->hidden};
+	ginResult_t result;
+
+	if ((result = checkTokens(ep, "out", tokens)) ||
+	    (result = needIndices(ep, &in->topkIdx, &in->topkWeights, tokens, call)) ||
+	    (result = needPacked("waitCost", &in->waitCost, ginEpI64, 1, ranks, 1)))
+		return result;
+	call->waitCost = in->waitCost.data;
+	return tokens ? needRows("out", &in->out, ginEpBf16, 2, size, &call->out) : ginSuccess;
+}
+
+ginResult_t epCheckCombine(ginEp_t ep, const ginEpCombineArgs_t *in, struct epCallArgs *call)
+{
+	const struct epPlan *p = &ep->args.plan;
+	ginResult_t result;
+
+	if (!in || in->size != sizeof(*in))
+		return BAD("args is NULL, or args->size is wrong: use GIN_EP_COMBINE_ARGS_INIT");
+	int ranked = in->layout == GIN_EP_RANK_MAJOR;
+	int64_t size[3] = {ranked ? p->nRanks : p->localExperts,
+			   ranked ? p->maxTokens : (int64_t)p->nRanks * p->maxTokens, 0};
+	int64_t hidden = in->hidden				 ? in->hidden
+			 : in->phase & GIN_EP_SEND && in->x.data ? in->x.size[2]
+								 : in->out.size[1];
+
+	memset(call, 0, sizeof(*call));
+	if ((result = checkCall(ep, in->mode, in->phase, in->layout, in->handle, hidden, call)))
+		return result;
+	if (in->reduce != GIN_EP_REDUCE_RANK && in->reduce != GIN_EP_REDUCE_NONE)
+		return BAD("reduce is %u, must be GIN_EP_REDUCE_RANK or GIN_EP_REDUCE_NONE",
+			   in->reduce);
+	if (in->reduce == GIN_EP_REDUCE_NONE && ep->config.reduce != GIN_EP_REDUCE_NONE)
+		return BAD(
+			"reduce is GIN_EP_REDUCE_NONE, the configuration has GIN_EP_REDUCE_RANK");
+	if (ranked && in->reduce != GIN_EP_REDUCE_RANK)
+		return BAD("rank-major rows need GIN_EP_REDUCE_RANK");
+	if (in->bias[0].data || in->bias[1].data)
+		return epFail(ginErrorUnsupported, "bias is not part of this version");
+	call->reduce = in->reduce;
+	size[2] = call->hidden;
+	if (in->phase & GIN_EP_SEND && size[0] &&
+	    (result = needRows("x", &in->x, ginEpBf16, 3, size, &call->x)))
+		return result;
+	return in->phase & GIN_EP_RECV ? checkOut(ep, in, call) : ginSuccess;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* control.c - masks, the record of the first failure, reset */
+#include "ep.h"
+
+static const char *const callNames[] = {"none", "dispatch send", "dispatch receive", "combine send",
+					"combine receive"};
+
+ginResult_t ginEpMaskQuery(ginEp_t ep, uint32_t *observed, uint32_t *masked)
+{
+	if (!ep)
+		return epFail(ginErrorInvalidArgument, "ep is NULL");
+	const struct epPlan *plan = &ep->args.plan;
+	for (uint32_t r = 0; r < plan->nRanks; r++) {
+		if (observed)
+			observed[r] = __atomic_load_n(&plan->pageObserved[r], __ATOMIC_RELAXED);
+		if (masked)
+			masked[r] = __atomic_load_n(&plan->pageMasked[r], __ATOMIC_RELAXED);
+	}
+	return ginSuccess;
+}
+
+ginResult_t ginEpMaskSet(ginEp_t ep, int rank, int masked, void *stream)
+{
+	struct epCallArgs call = {.maskRank = rank, .maskValue = masked != 0};
+
+	if (!ep || rank < 0 || (uint32_t)rank >= ep->args.plan.nRanks ||
+	    (uint32_t)rank == ep->args.plan.rank)
+		return epFail(ginErrorInvalidArgument,
+			      "ep is NULL, or rank %d is not another rank of the communicator",
+			      rank);
+	return epLaunch(ep, epVariantMask, 1, 128, &call, stream);
+}
+
+ginResult_t ginEpMaskClear(ginEp_t ep, void *stream)
+{
+	struct epCallArgs call = {.maskRank = -1};
+
+	if (!ep)
+		return epFail(ginErrorInvalidArgument, "ep is NULL");
+	return epLaunch(ep, epVariantMask, 1, 128, &call, stream);
+}
+
+/* The record in words, for ginEpGetLastError(). */
+static void describe(const struct epPage *page)
+{
+	const char *call = callNames[page->call < 5 ? page->call : 0];
+
+	if (page->rank < 0)
+		epFail(ginSuccess, "%s %llu: topkIdx has the wrong index %lld at position %llu",
+		       call, (unsigned long long)page->epoch, (long long)page->seen,
+		       (unsigned long long)page->expected);
+	else
+		epFail(ginSuccess, "%s %llu: rank %d did not answer: %s; expected %llu, seen %llu",
+		       call, (unsigned long long)page->epoch, page->rank,
+		       ginGetErrorString((ginResult_t)page->result),
+		       (unsigned long long)page->expected, (unsigned long long)page->seen);
+}
+
+ginResult_t ginEpGetAsyncError(ginEp_t ep, ginEpRecord_t *record)
+{
+	if (!ep || !record || record->size < sizeof(record->size))
+		return epFail(ginErrorInvalidArgument,
+			      "ep or record is NULL, or record->size is not set");
+	const struct epPage *page = ep->page;
+	ginEpRecord_t out = GIN_EP_RECORD_INIT;
+
+	if (__atomic_load_n(&page->valid, __ATOMIC_ACQUIRE)) {
+		out = (ginEpRecord_t){sizeof(out), 1,		page->result,	page->call,
+				      page->rank,  page->epoch, page->expected, page->seen};
+		describe(page);
+	}
+	out.size = record->size < sizeof(out) ? record->size : sizeof(out);
+	memcpy(record, &out, out.size);
+	return ginSuccess;
+}
+
+static ginResult_t barrier(ginEp_t ep)
+{
+	ginResult_t result = ginCommAllgather(ep->comm, NULL, NULL, 0);
+
+	return result ? epFailGin(result, "the ranks do not meet") : ginSuccess;
+}
+
+static ginResult_t runAlone(ginEp_t ep, uint32_t variant)
+{
+	struct epCallArgs call = {.maskRank = -1};
+	ginResult_t result = epLaunch(ep, variant, 1, 512, &call, NULL);
+
+	return result || !ep->gpu ? result : epGpuSync(ep->gpu);
+}
+
+ginResult_t epStartAnew(ginEp_t ep)
+{
+	ginResult_t result = barrier(ep), ran;
+
+	if (result)
+		return result;
+	ran = runAlone(ep, epVariantReset);
+	memset(&ep->dispatches, 0, sizeof(ep->dispatches));
+	memset(&ep->combines, 0, sizeof(ep->combines));
+	result = barrier(ep);
+	return ran ? ran : result;
+}
+
+ginResult_t ginEpReset(ginEp_t ep)
+{
+	if (!ep)
+		return epFail(ginErrorInvalidArgument, "ep is NULL");
+	runAlone(ep, epVariantFlush); /* puts that a dead rank keeps from ending are left */
+	return epStartAnew(ep);
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* create.c - ginEpCreate(), ginEpDestroy(), and what an ep takes */
+#include "ep.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What the ranks tell each other: the result so far, and the fields that must be equal. */
+struct epHello {
+	int32_t result;
+	uint32_t networked;
+	uint64_t fields[10];
+	char sentence[192];
+};
+
+static const char *const fieldNames[] = {
+	"experts", "topk",     "hidden", "maxTokens",	"rowTypes",
+	"reduce",  "contexts", "modes",	 "firstExpert", "the version of libgin-ep"};
+
+static uint64_t hashOf(const uint32_t *words, size_t count)
+{
+	uint64_t hash = 0xcbf29ce484222325ull;
+
+	for (size_t i = 0; i < count; i++)
+		hash = (hash ^ words[i]) * 0x100000001b3ull;
+	return hash;
+}
+
+/* Does the ranks' allgather; the result of the first rank that has failed, or that differs. */
+static ginResult_t agree(ginEp_t ep, struct epHello *mine, uint32_t *networked)
+{
+	uint32_t nRanks = ep->args.plan.nRanks;
+	struct epHello *all = calloc(nRanks, sizeof(*all));
+	ginResult_t result = all ? ginSuccess : ginErrorSystem;
+
+	if (mine->result)
+		snprintf(mine->sentence, sizeof(mine->sentence), "%s", ginEpGetLastError());
+	if (!all)
+		return epFail(result, "no memory for %u ranks", nRanks);
+	if ((result = ginCommAllgather(ep->comm, mine, all, sizeof(*mine))))
+		epFailGin(result, "the ranks do not meet");
+	for (uint32_t r = 0; r < nRanks && !result; r++) {
+		if (all[r].result)
+			result = epFail((ginResult_t)all[r].result, "rank %u: %s", r,
+					all[r].sentence);
+		*networked |= all[r].networked;
+	}
+	for (uint32_t r = 1; r < nRanks && !result; r++)
+		for (int i = 0; i < 10 && !result; i++)
+			if (all[r].fields[i] != all[0].fields[i])
+				result = epFail(ginErrorInvalidArgument,
+						"%s differs: %llu on rank 0, %llu on rank %u",
+						fieldNames[i], (unsigned long long)all[0].fields[i],
+						(unsigned long long)all[r].fields[i], r);
+	free(all);
+	return result;
+}
+
+/* Counts the direct peers; *networked: there are others. */
+static ginResult_t countPeers(ginEp_t ep, uint32_t *networked)
+{
+	for (uint32_t r = 0; r < ep->args.plan.nRanks; r++) {
+		ginPeerInfo_t info = GIN_PEER_INFO_INIT;
+		ginResult_t result = ginCommQueryPeer(ep->comm, (int)r, &info);
+
+		if (result)
+			return epFailGin(result, "ginCommQueryPeer");
+		if (info.route == ginRouteDirect || r == ep->args.plan.rank)
+			ep->directPeers++;
+		else
+			*networked = 1;
+	}
+	return ginSuccess;
+}
+
+/* First step, on this rank alone: arguments, routes, kernels. */
+static ginResult_t begin(ginEp_t ep, const ginEpConfig_t *config, uint32_t *networked)
+{
+	ginResult_t result = epCheckConfig(config, ep->args.plan.nRanks, &ep->config);
+
+	if (result || (result = countPeers(ep, networked)))
+		return result;
+	return ep->device < 0 ? ginSuccess : epGpuOpen(ep->device, &ep->gpu);
+}
+
+static void fillHello(ginEp_t ep, struct epHello *hello)
+{
+	const ginEpConfig_t *c = &ep->config;
+	const uint64_t fields[10] = {
+		c->experts,  c->topk,  c->hidden, c->maxTokens,	  c->rowTypes, c->reduce,
+		c->contexts, c->modes, 0,	  GIN_DEVICE_ABI,
+	};
+
+	memcpy(hello->fields, fields, sizeof(fields));
+	if (!hello->result && c->firstExpert)
+		hello->fields[8] = hashOf(c->firstExpert, ep->args.plan.nRanks + 1ull);
+}
+
+static ginResult_t allocate(ginEp_t ep, const struct epSizes *sizes)
+{
+	ginResult_t result;
+
+	if ((result = ginMemAlloc(ep->comm, sizes->slab, &ep->slab)) ||
+	    (result = ginMemAlloc(ep->comm, sizes->state, &ep->state)) ||
+	    (result = ginMemAllocHost(ep->comm, sizes->page, &ep->page)))
+		return epFailGin(result, "memory of the ep");
+	ep->bytes = sizes->slab + sizes->state;
+	memset(ep->page, 0, sizes->page);
+	return ep->gpu ? epGpuClear(ep->gpu, ep->state, sizes->state) : ginSuccess;
+}
+
+static ginResult_t writeTable(ginEp_t ep, uint64_t at, const void *src, size_t bytes)
+{
+	if (ep->gpu)
+		return epGpuWrite(ep->gpu, (char *)ep->state + at, src, bytes);
+	memcpy((char *)ep->state + at, src, bytes);
+	return ginSuccess;
+}
+
+static ginResult_t writeTables(ginEp_t ep, const struct epSizes *sizes, const uint32_t *first)
+{
+	uint32_t nRanks = ep->args.plan.nRanks, experts = ep->config.experts;
+	uint32_t *rankOf = calloc(experts, sizeof(*rankOf));
+	ginResult_t result;
+
+	if (!rankOf)
+		return epFail(ginErrorSystem, "no memory for %u experts", experts);
+	for (uint32_t r = 0; r < nRanks; r++)
+		for (uint32_t e = first[r]; e < first[r + 1]; e++)
+			rankOf[e] = r;
+	result = writeTable(ep, sizes->rankOf, rankOf, experts * sizeof(*rankOf));
+	if (!result)
+		result = writeTable(ep, sizes->firstExpert, first, (nRanks + 1) * sizeof(*first));
+	free(rankOf);
+	return result;
+}
+
+static void *stateAt(ginEp_t ep, uint64_t offset)
+{
+	return (char *)ep->state + offset;
+}
+
+static void fillPointers(ginEp_t ep, const struct epSizes *sizes)
+{
+	struct epPlan *plan = &ep->args.plan;
+
+	plan->own = ep->slab;
+	plan->state = ep->state;
+	plan->masked = stateAt(ep, sizes->masked);
+	plan->observed = stateAt(ep, sizes->observed);
+	plan->rowsBase = stateAt(ep, sizes->rowsBase);
+	plan->partsBase = stateAt(ep, sizes->partsBase);
+	plan->chunks = stateAt(ep, sizes->chunks);
+	plan->rankOf = stateAt(ep, sizes->rankOf);
+	plan->firstExpert = stateAt(ep, sizes->firstExpert);
+	plan->list = stateAt(ep, sizes->list);
+	plan->numbers = stateAt(ep, sizes->numbers);
+	plan->slots = stateAt(ep, sizes->slots);
+	plan->totals = stateAt(ep, sizes->totals);
+	plan->page = ep->page;
+	plan->pageObserved = (uint32_t *)(plan->page + 1);
+	plan->pageMasked = plan->pageObserved + plan->nRanks;
+	for (uint32_t v = 0; v < EP_VARIANT_COUNT; v++)
+		if (epScratchBytes(v, plan) > plan->scratchBytes)
+			plan->scratchBytes = (uint32_t)epScratchBytes(v, plan);
+	plan->scratchBytes = (plan->scratchBytes + 63) / 64 * 64;
+}
+
+/* Second step, on this rank alone: memory and tables. */
+static ginResult_t prepare(ginEp_t ep, uint32_t networked, struct epSizes *sizes)
+{
+	uint32_t rank = ep->args.plan.rank, nRanks = ep->args.plan.nRanks;
+	uint32_t *first = calloc(nRanks + 1, sizeof(*first));
+	ginResult_t result;
+
+	if (!first)
+		return epFail(ginErrorSystem, "no memory for %u ranks", nRanks);
+	epFirstExperts(&ep->config, nRanks, first);
+	epLayout(&ep->config, first, nRanks, rank, (int)networked, &ep->args.plan, sizes);
+	ep->config.firstExpert = NULL;
+	if (!(result = allocate(ep, sizes)) && !(result = writeTables(ep, sizes, first)))
+		fillPointers(ep, sizes);
+	free(first);
+	return result;
+}
+
+static ginResult_t makeDevComm(ginEp_t ep)
+{
+	struct epPlan *plan = &ep->args.plan;
+	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
+	ginResult_t result;
+
+	want.contexts = plan->lanes;
+	want.signals = EP_FAMILIES * 2 * plan->nRanks;
+	want.counters = 0;
+	want.barriers = 0;
+	want.timeout = plan->timeout;
+	if ((result = ginDevCommCreate(ep->comm, &want, &ep->args.dc)))
+		return epFailGin(result, "ginDevCommCreate");
+	ep->haveDevComm = 1;
+	return ginSuccess;
+}
+
+/* Third step, collective: the window and the device communicator. */
+static ginResult_t connectRanks(ginEp_t ep, const struct epSizes *sizes)
+{
+	struct epPlan *plan = &ep->args.plan;
+	ginResult_t result = ginWindowRegister(ep->comm, ep->slab, sizes->slab, 0, &plan->slab);
+
+	if (result)
+		return epFailGin(result, "ginWindowRegister");
+	ep->haveWindow = 1;
+	for (uint32_t r = 0; r < plan->nRanks && r < EP_NEAR; r++) {
+		void *at = NULL;
+
+		if ((result = ginPeerPointer(ep->comm, plan->slab, (int)r, &at)))
+			return epFailGin(result, "ginPeerPointer");
+		plan->nearSlab[r] = at;
+	}
+	if ((result = makeDevComm(ep)))
+		return result;
+	return epStartAnew(ep);
+}
+
+static ginResult_t open(ginEp_t ep, const ginEpConfig_t *config)
+{
+	struct epHello hello = {0};
+	struct epSizes sizes = {0};
+	uint32_t networked = 0;
+	ginResult_t result;
+
+	hello.result = (int32_t)begin(ep, config, &hello.networked);
+	fillHello(ep, &hello);
+	if ((result = agree(ep, &hello, &networked)))
+		return result;
+	hello.result = (int32_t)prepare(ep, networked, &sizes);
+	if ((result = agree(ep, &hello, &networked)))
+		return result;
+	return connectRanks(ep, &sizes);
+}
+
+/* Frees what there is. With `together` false the ranks have not all come as far. */
+static ginResult_t close(ginEp_t ep)
+{
+	ginResult_t result = ginSuccess, now;
+
+	if (ep->haveDevComm && (now = ginDevCommDestroy(ep->comm, &ep->args.dc)))
+		result = epFailGin(now, "ginDevCommDestroy");
+	if (ep->haveWindow && (now = ginWindowDeregister(ep->comm, ep->args.plan.slab)))
+		result = epFailGin(now, "ginWindowDeregister");
+	if ((now = ginMemFree(ep->comm, ep->page)) || (now = ginMemFree(ep->comm, ep->state)) ||
+	    (now = ginMemFree(ep->comm, ep->slab)))
+		result = epFailGin(now, "ginMemFree");
+	epGpuClose(ep->gpu);
+	free(ep);
+	return result;
+}
+
+ginResult_t ginEpCreate(ginComm_t comm, const ginEpConfig_t *config, ginEp_t *out)
+{
+	ginEp_t ep = calloc(1, sizeof(*ep));
+	int rank = 0, nRanks = 0;
+	ginResult_t result;
+
+	if (!ep)
+		return epFail(ginErrorSystem, "no memory for an ep");
+	ep->comm = comm;
+	if (!comm || !out || ginCommRank(comm, &rank) || ginCommSize(comm, &nRanks) ||
+	    ginCommDevice(comm, &ep->device)) {
+		free(ep);
+		return epFail(ginErrorInvalidArgument, "comm or ep is NULL");
+	}
+	ep->args.plan.rank = (uint32_t)rank;
+	ep->args.plan.nRanks = (uint32_t)nRanks;
+	if (!(result = open(ep, config))) {
+		*out = ep;
+		return ginSuccess;
+	}
+	char sentence[256];
+	snprintf(sentence, sizeof(sentence), "%s", ginEpGetLastError());
+	close(ep);
+	return epFail(result, "%s", sentence);
+}
+
+ginResult_t ginEpDestroy(ginEp_t ep)
+{
+	return ep ? close(ep) : ginSuccess;
+}
+
+ginResult_t ginEpBytes(const ginEpConfig_t *config, int nRanks, uint64_t *bytes)
+{
+	ginEpConfig_t own;
+	struct epSizes sizes;
+	struct epPlan plan;
+	ginResult_t result;
+
+	if (!bytes || nRanks < 1)
+		return epFail(ginErrorInvalidArgument, "bytes is NULL, or nRanks is %d", nRanks);
+	if ((result = epCheckConfig(config, (uint32_t)nRanks, &own)))
+		return result;
+	uint32_t *first = calloc((size_t)nRanks + 1, sizeof(*first));
+	if (!first)
+		return epFail(ginErrorSystem, "no memory for %d ranks", nRanks);
+	epFirstExperts(&own, (uint32_t)nRanks, first);
+	epLayout(&own, first, (uint32_t)nRanks, 0, nRanks > 1, &plan, &sizes);
+	free(first);
+	*bytes = sizes.slab + sizes.state;
+	return ginSuccess;
+}
+
+ginResult_t ginEpQuery(ginEp_t ep, ginEpInfo_t *info)
+{
+	if (!ep || !info || info->size < sizeof(info->size))
+		return epFail(ginErrorInvalidArgument,
+			      "ep or info is NULL, or info->size is not set");
+	const struct epPlan *plan = &ep->args.plan;
+	ginEpInfo_t out = {
+		.rank = (int32_t)plan->rank,
+		.nRanks = (int32_t)plan->nRanks,
+		.device = ep->device,
+		.directPeers = (int32_t)ep->directPeers,
+		.experts = plan->experts,
+		.firstExpert = plan->firstLocal,
+		.localExperts = plan->localExperts,
+		.topk = plan->topk,
+		.hidden = plan->hidden,
+		.maxTokens = plan->maxTokens,
+		.recvRows = plan->nRanks * plan->maxTokens,
+		.contexts = plan->lanes,
+		.bytes = ep->bytes,
+	};
+	out.handleBytes = sizeof(struct epHandle) + (2ull * plan->nRanks * 4 + 15) / 16 * 16 +
+			  (uint64_t)out.recvRows * plan->received;
+	snprintf(out.kernels, sizeof(out.kernels), "%s",
+		 ep->gpu ? epGpuKernels(ep->gpu) : "host threads");
+	out.size = info->size < sizeof(out) ? info->size : sizeof(out);
+	memcpy(info, &out, out.size);
+	return ginSuccess;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gpu.c - the kernels of a GPU, by the driver's library calls */
+#include "driver.h"
+#include "ep.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* kernels.S: the fatbin; empty in a build without nvcc. */
+extern const char epFatbin[], epFatbinEnd[];
+
+struct epGpu {
+	const struct epDriver *driver;
+	epContext context; /* the device's primary context */
+	int device;
+	epLibrary library;
+	epFunction kernel[EP_VARIANT_COUNT];
+	uint32_t sms;
+	char name[32];
+};
+
+static ginResult_t failed(const struct epGpu *gpu, const char *what, int result)
+{
+	const char *words = NULL;
+
+	if (gpu->driver->getErrorString(result, &words) || !words)
+		words = "unknown error";
+	return epFail(ginErrorCuda, "%s: %s", what, words);
+}
+
+#define DRIVER(gpu, call, ...)                                                                     \
+	do {                                                                                       \
+		int driverResult = (gpu)->driver->call(__VA_ARGS__);                               \
+		if (driverResult)                                                                  \
+			return failed(gpu, #call, driverResult);                                   \
+	} while (0)
+
+static const char *const names[] = {
+#define EP_NAME(name, ...) "gin_ep_" #name,
+	EP_VARIANTS(EP_NAME)
+#undef EP_NAME
+};
+
+#define EP_STRING(x) #x
+#define EP_ABI_NAME(abi) "gin_ep_abi_" EP_STRING(abi)
+
+/* The kernels and libgin agree on the layout of ginDevComm: kernels.cu has the number in a name. */
+static ginResult_t checkAbi(struct epGpu *gpu)
+{
+	epFunction abi;
+
+	if (!gpu->driver->libraryGetKernel(&abi, gpu->library, EP_ABI_NAME(GIN_DEVICE_ABI)))
+		return ginSuccess;
+	return epFail(ginErrorAbi,
+		      "the kernels of libgin-ep were built for a device layout other "
+		      "than libgin's, %u",
+		      GIN_DEVICE_ABI);
+}
+
+static ginResult_t loadKernels(struct epGpu *gpu)
+{
+	int major = 0, minor = 0, sms = 0;
+
+	DRIVER(gpu, deviceGetAttribute, &major, 75, gpu->device);
+	DRIVER(gpu, deviceGetAttribute, &minor, 76, gpu->device);
+	DRIVER(gpu, deviceGetAttribute, &sms, 16, gpu->device);
+	gpu->sms = (uint32_t)sms;
+	snprintf(gpu->name, sizeof(gpu->name), "sm_%d%d", major, minor);
+	if (&epFatbinEnd[0] == &epFatbin[0])
+		return epFail(ginErrorUnsupported, "this libgin-ep was built without nvcc and has "
+						   "kernels for host threads only");
+	int result =
+		gpu->driver->libraryLoadData(&gpu->library, epFatbin, NULL, NULL, 0, NULL, NULL, 0);
+	if (result) {
+		failed(gpu, "cuLibraryLoadData", result);
+		return epFail(ginErrorUnsupported, "no kernels for %s: %s", gpu->name,
+			      ginEpGetLastError());
+	}
+	ginResult_t fits = checkAbi(gpu);
+	for (int v = 0; !fits && v < EP_VARIANT_COUNT; v++)
+		DRIVER(gpu, libraryGetKernel, &gpu->kernel[v], gpu->library, names[v]);
+	return fits;
+}
+
+static ginResult_t enter(const struct epGpu *gpu)
+{
+	DRIVER(gpu, ctxPush, gpu->context);
+	return ginSuccess;
+}
+
+static void leave(const struct epGpu *gpu)
+{
+	epContext own;
+
+	gpu->driver->ctxPop(&own);
+}
+
+static ginResult_t openContext(struct epGpu *gpu, int ordinal)
+{
+	DRIVER(gpu, deviceGet, &gpu->device, ordinal);
+	DRIVER(gpu, primaryRetain, &gpu->context, gpu->device);
+	return ginSuccess;
+}
+
+ginResult_t epGpuOpen(int ordinal, struct epGpu **out)
+{
+	struct epGpu *gpu = calloc(1, sizeof(*gpu));
+	const char *why = NULL;
+	ginResult_t result;
+
+	if (!gpu)
+		return epFail(ginErrorSystem, "no memory for the kernels of a GPU");
+	if (!(gpu->driver = epDriverLoad(&why))) {
+		free(gpu);
+		return epFail(ginErrorUnsupported, "%s", why);
+	}
+	*out = gpu; /* ginEpCreate() closes it */
+	if ((result = openContext(gpu, ordinal)) || (result = enter(gpu)))
+		return result;
+	result = loadKernels(gpu);
+	leave(gpu);
+	return result;
+}
+
+void epGpuClose(struct epGpu *gpu)
+{
+	if (!gpu)
+		return;
+	if (gpu->library && !enter(gpu)) {
+		gpu->driver->libraryUnload(gpu->library);
+		leave(gpu);
+	}
+	if (gpu->context)
+		gpu->driver->primaryRelease(gpu->device);
+	free(gpu);
+}
+
+const char *epGpuKernels(const struct epGpu *gpu)
+{
+	return gpu->name;
+}
+
+uint32_t epGpuBlocks(const struct epGpu *gpu)
+{
+	return gpu->sms * 2;
+}
+
+ginResult_t epGpuWrite(struct epGpu *gpu, void *dst, const void *src, size_t bytes)
+{
+	ginResult_t result = enter(gpu);
+
+	if (result)
+		return result;
+	int copied = gpu->driver->copyToDevice((uintptr_t)dst, src, bytes);
+	leave(gpu);
+	return copied ? failed(gpu, "cuMemcpyHtoD", copied) : ginSuccess;
+}
+
+ginResult_t epGpuClear(struct epGpu *gpu, void *dst, size_t bytes)
+{
+	ginResult_t result = enter(gpu);
+
+	if (result)
+		return result;
+	int set = gpu->driver->memset8((uintptr_t)dst, 0, bytes);
+	leave(gpu);
+	return set ? failed(gpu, "cuMemsetD8", set) : ginSuccess;
+}
+
+ginResult_t epGpuSync(struct epGpu *gpu)
+{
+	ginResult_t result = enter(gpu);
+
+	if (result)
+		return result;
+	int synced = gpu->driver->streamSynchronize(NULL);
+	leave(gpu);
+	return synced ? failed(gpu, "cuStreamSynchronize", synced) : ginSuccess;
+}
+
+ginResult_t epGpuLaunch(struct epGpu *gpu, uint32_t variant, uint32_t grid, uint32_t block,
+			size_t shared, const struct epArgs *args, void *stream)
+{
+	void *parameters[] = {(void *)(uintptr_t)args};
+	struct epLaunchConfig config = {
+		.grid = {grid, 1, 1},
+		.block = {block, 1, 1},
+		.sharedBytes = (unsigned)shared,
+		.stream = stream,
+	};
+	ginResult_t result = enter(gpu);
+
+	if (result)
+		return result;
+	int launched = gpu->driver->launchKernelEx(&config, gpu->kernel[variant], parameters, NULL);
+	leave(gpu);
+	return launched ? failed(gpu, names[variant], launched) : ginSuccess;
+}

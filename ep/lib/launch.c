@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* launch.c - ginEpDispatch(), ginEpCombine() */
+#include "ep.h"
+
+#include <stdlib.h>
+
+/* Host threads of a rank: few, because all ranks may share the CPUs. */
+#define HOST_BLOCKS 2u
+#define HOST_THREADS 4u
+
+static uint32_t mostBlocks(ginEp_t ep)
+{
+	uint32_t blocks = ep->gpu ? epGpuBlocks(ep->gpu) : HOST_BLOCKS;
+
+	return ep->config.maxSms && (ep->config.maxSms < blocks || !ep->gpu) ? ep->config.maxSms
+									     : blocks;
+}
+
+ginResult_t epLaunch(ginEp_t ep, uint32_t variant, uint32_t grid, uint32_t block,
+		     const struct epCallArgs *call, void *stream)
+{
+	struct epArgs args = ep->args;
+	uint32_t most = mostBlocks(ep);
+	ginResult_t result;
+
+	args.call = *call;
+	grid = grid < 1 ? 1 : grid > most ? most : grid;
+	if (ep->gpu)
+		return epGpuLaunch(ep->gpu, variant, grid, block,
+				   epScratchBytes(variant, &args.plan), &args, stream);
+	if (!(args.plan.scratch = aligned_alloc(64, (size_t)grid * args.plan.scratchBytes)))
+		return epFail(ginErrorSystem, "no memory for the scratch of %u blocks", grid);
+	result = epHostRun(variant, grid, HOST_THREADS, &args);
+	free(args.plan.scratch);
+	return result ? epFail(result, "the system did not start %u threads", grid * HOST_THREADS)
+		      : ginSuccess;
+}
+
+ginResult_t epStopped(ginEp_t ep)
+{
+	const struct epPage *page = ep->page;
+	ginResult_t failed = (ginResult_t)__atomic_load_n(&page->failed, __ATOMIC_ACQUIRE);
+
+	if (!failed)
+		return ginSuccess;
+	return epFail(failed,
+		      "rank %d: a kernel has failed: %s; ginEpGetAsyncError() has the "
+		      "record, ginEpReset() starts anew",
+		      (int)ep->args.plan.rank, ginGetErrorString(failed));
+}
+
+/* Threads of a block: one for 16 elements of a row, whole warps. */
+static uint32_t blockFor(const struct epCallArgs *call)
+{
+	uint32_t threads = (call->hidden / 16 + 31) / 32 * 32;
+
+	return threads < 128 ? 128 : threads > 512 ? 512 : threads;
+}
+
+static ginResult_t sendBegin(struct epSends *sends, const void *handle, const char *name)
+{
+	if (sends->handle[0] == handle || sends->handle[1] == handle)
+		return epFail(ginErrorInvalidUsage,
+			      "%s: a send with this handle still waits for its RECV", name);
+	if (sends->handle[sends->next])
+		return epFail(ginErrorInvalidUsage,
+			      "%s: two sends are outstanding: make the RECV of the older one first",
+			      name);
+	return ginSuccess;
+}
+
+static void sendDone(struct epSends *sends, const void *handle)
+{
+	sends->handle[sends->next] = handle;
+	sends->next = 1 - sends->next;
+}
+
+static ginResult_t recvDone(struct epSends *sends, const void *handle, const char *name)
+{
+	for (int i = 0; i < 2; i++) {
+		if (sends->handle[i] != handle)
+			continue;
+		sends->handle[i] = NULL;
+		return ginSuccess;
+	}
+	return epFail(ginErrorInvalidUsage, "%s: RECV without a send with this handle", name);
+}
+
+static uint32_t sendVariant(ginEp_t ep, const struct epCallArgs *call)
+{
+	uint32_t first = ep->args.plan.allDirect ? epVariantSendDirectBf16 : epVariantSendMixedBf16;
+
+	if (call->rows == GIN_EP_ROWS_BF16)
+		return first;
+	return first + (call->xIsF8 ? 2 : 1);
+}
+
+static ginResult_t dispatchSend(ginEp_t ep, const struct epCallArgs *call, void *stream)
+{
+	const struct epPlan *plan = &ep->args.plan;
+	uint32_t block = blockFor(call), all = mostBlocks(ep);
+	ginResult_t result = sendBegin(&ep->dispatches, call->handle, "ginEpDispatch");
+
+	if (result)
+		return result;
+	if (call->longList &&
+	    ((result = epLaunch(ep, epVariantMakeList, all, block, call, stream)) ||
+	     (result = epLaunch(ep, epVariantCountList, all, block, call, stream))))
+		return result;
+	result = epLaunch(ep, sendVariant(ep, call), call->tokens + plan->nRanks, block, call,
+			  stream);
+	if (!result)
+		sendDone(&ep->dispatches, call->handle);
+	return result;
+}
+
+static ginResult_t dispatchRecv(ginEp_t ep, const struct epCallArgs *call, void *stream)
+{
+	const struct epPlan *plan = &ep->args.plan;
+	ginResult_t result = recvDone(&ep->dispatches, call->handle, "ginEpDispatch");
+
+	if (result)
+		return result;
+	return epLaunch(ep, epVariantRecv, plan->nRanks * plan->maxTokens, blockFor(call), call,
+			stream);
+}
+
+ginResult_t ginEpDispatch(ginEp_t ep, const ginEpDispatchArgs_t *args, void *stream)
+{
+	struct epCallArgs call;
+	ginResult_t result;
+
+	if (!ep)
+		return epFail(ginErrorInvalidArgument, "ep is NULL");
+	if ((result = epCheckDispatch(ep, args, &call)) || (result = epStopped(ep)))
+		return result;
+	if (args->phase & GIN_EP_SEND && (result = dispatchSend(ep, &call, stream)))
+		return result;
+	if (args->phase & GIN_EP_RECV && (result = dispatchRecv(ep, &call, stream)))
+		return result;
+	return ep->gpu ? ginSuccess : epStopped(ep);
+}
+
+static ginResult_t combineSend(ginEp_t ep, const struct epCallArgs *call, void *stream)
+{
+	const struct epPlan *plan = &ep->args.plan;
+	uint32_t variant = plan->allDirect ? epVariantCombineDirectRank : epVariantCombineMixedRank;
+	ginResult_t result = sendBegin(&ep->combines, call->handle, "ginEpCombine");
+
+	if (result)
+		return result;
+	result = epLaunch(ep, variant + (call->reduce == GIN_EP_REDUCE_NONE),
+			  plan->nRanks * plan->maxTokens, blockFor(call), call, stream);
+	if (!result)
+		sendDone(&ep->combines, call->handle);
+	return result;
+}
+
+static ginResult_t combineRecv(ginEp_t ep, const struct epCallArgs *call, void *stream)
+{
+	uint32_t none = call->reduce == GIN_EP_REDUCE_NONE;
+	ginResult_t result = recvDone(&ep->combines, call->handle, "ginEpCombine");
+
+	if (result)
+		return result;
+	return epLaunch(ep, none ? epVariantSumNone : epVariantSumRank, call->tokens,
+			blockFor(call), call, stream);
+}
+
+ginResult_t ginEpCombine(ginEp_t ep, const ginEpCombineArgs_t *args, void *stream)
+{
+	struct epCallArgs call;
+	ginResult_t result;
+
+	if (!ep)
+		return epFail(ginErrorInvalidArgument, "ep is NULL");
+	if ((result = epCheckCombine(ep, args, &call)) || (result = epStopped(ep)))
+		return result;
+	if (args->phase & GIN_EP_SEND && (result = combineSend(ep, &call, stream)))
+		return result;
+	if (args->phase & GIN_EP_RECV && (result = combineRecv(ep, &call, stream)))
+		return result;
+	return ep->gpu ? ginSuccess : epStopped(ep);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* layout.c - the sizes and offsets of an ep's memory */
+#include "ep.h"
+
+static uint64_t align(uint64_t bytes, uint64_t to)
+{
+	return (bytes + to - 1) / to * to;
+}
+
+/* Reserves `bytes` at the end of what `*end` counts; returns their offset. */
+static uint64_t take(uint64_t *end, uint64_t bytes)
+{
+	uint64_t at = *end;
+
+	*end = align(at + bytes, 256);
+	return at;
+}
+
+void epFirstExperts(const ginEpConfig_t *config, uint32_t nRanks, uint32_t *first)
+{
+	uint32_t each = config->experts / nRanks, more = config->experts % nRanks;
+
+	first[0] = 0;
+	for (uint32_t r = 0; r < nRanks; r++)
+		first[r + 1] = config->firstExpert ? config->firstExpert[r + 1]
+						   : first[r] + each + (r < more);
+}
+
+static void numbers(const ginEpConfig_t *config, const uint32_t *first, struct epPlan *plan)
+{
+	uint32_t scales = (config->hidden + 127) / 128 * 4;
+	uint32_t bf16 = config->rowTypes & GIN_EP_ROWS_BF16 ? config->hidden * 2 : 0;
+	uint32_t f8 = config->rowTypes & GIN_EP_ROWS_F8 ? config->hidden + scales : 0;
+	uint32_t fewest = config->topk < plan->nRanks ? config->topk : plan->nRanks;
+
+	plan->experts = config->experts;
+	plan->firstLocal = first[plan->rank];
+	plan->localExperts = first[plan->rank + 1] - first[plan->rank];
+	for (uint32_t r = 0; r < plan->nRanks; r++)
+		if (first[r + 1] - first[r] > plan->mostLocal)
+			plan->mostLocal = first[r + 1] - first[r];
+	plan->topk = config->topk;
+	plan->hidden = config->hidden;
+	plan->maxTokens = config->maxTokens;
+	plan->places = config->reduce == GIN_EP_REDUCE_NONE ? config->topk : fewest;
+	plan->onLost = config->onLost;
+	plan->timeout = config->timeout;
+	plan->payload =
+		(uint32_t)align(sizeof(struct epHeader) + config->topk * sizeof(struct epItem), 16);
+	plan->rowBytes = (uint32_t)align(plan->payload + (bf16 > f8 ? bf16 : f8), 16);
+	plan->partBytes = config->hidden * 2;
+	plan->received = (uint32_t)align(
+		sizeof(struct epReceived) + config->topk * sizeof(struct epAnswer), 16);
+	plan->listed = config->maxTokens * config->topk;
+}
+
+static uint64_t slabLayout(struct epPlan *plan, int networked)
+{
+	uint64_t R = plan->nRanks, T = plan->maxTokens, end = 0;
+	uint64_t rows = 2 * R * T * plan->rowBytes;
+	uint64_t counts = 2 * R * (1 + plan->mostLocal) * 8;
+
+	plan->rowsAt = take(&end, rows);
+	plan->partsAt = take(&end, 2 * T * plan->places * plan->partBytes);
+	plan->countsAt = take(&end, counts);
+	plan->verdictsAt = take(&end, 2 * R * 8);
+	if (!networked)
+		return end;
+	plan->stagedRowsAt = take(&end, rows);
+	plan->stagedPartsAt = take(&end, 2 * R * T * plan->places * plan->partBytes);
+	plan->stagedCountsAt = take(&end, counts);
+	return end;
+}
+
+static void stateLayout(const struct epPlan *plan, int networked, struct epSizes *sizes)
+{
+	uint64_t R = plan->nRanks, chunks = (plan->maxTokens + EP_CHUNK - 1) / EP_CHUNK;
+	uint64_t end = 0, items = plan->listed > EP_SHORT_LIST ? plan->listed : 0;
+
+	take(&end, sizeof(struct epState));
+	sizes->masked = take(&end, R * 4);
+	sizes->observed = take(&end, R * 4);
+	sizes->rowsBase = take(&end, 2 * plan->lanes * R * 8);
+	sizes->partsBase = take(&end, 2 * plan->lanes * R * 8);
+	sizes->chunks = take(&end, networked ? 2 * R * chunks * 4 : 0);
+	sizes->zeroed = end;
+	sizes->rankOf = take(&end, plan->experts * 4ull);
+	sizes->firstExpert = take(&end, (R + 1) * 4);
+	sizes->list = take(&end, items * 4);
+	sizes->numbers = take(&end, items * 4);
+	sizes->slots = take(&end, items * 4);
+	sizes->totals = take(&end, (plan->experts + R) * 4);
+	sizes->state = end;
+}
+
+void epLayout(const ginEpConfig_t *config, const uint32_t *first, uint32_t nRanks, uint32_t rank,
+	      int networked, struct epPlan *plan, struct epSizes *sizes)
+{
+	uint64_t tables = align(2ull * nRanks * 4, 16);
+
+	memset(plan, 0, sizeof(*plan));
+	plan->rank = rank;
+	plan->nRanks = nRanks;
+	plan->allDirect = !networked;
+	plan->lanes = config->contexts ? config->contexts : networked ? 4 : 1;
+	numbers(config, first, plan);
+	sizes->slab = slabLayout(plan, networked);
+	stateLayout(plan, networked, sizes);
+	plan->stateBytes = sizes->zeroed;
+	sizes->page = sizeof(struct epPage) + 2ull * nRanks * 4;
+	sizes->handle = sizeof(struct epHandle) + tables +
+			(uint64_t)nRanks * plan->maxTokens * plan->received;
+}

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Finds and loads libgin-ep.so, and with it libgin.so."""
+
+import ctypes
+import os
+
+NAME = "libgin-ep.so.0"
+BESIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib")
+
+_loaded = None
+
+
+class LibraryNotFound(ImportError):
+    """libgin-ep.so is not there, or does not load. The message lists what was tried."""
+
+
+def candidates():
+    """What load() tries, in this order: GIN_EP_LIBRARY alone if it is set."""
+    forced = os.environ.get("GIN_EP_LIBRARY")
+    return [forced] if forced else [os.path.join(BESIDE, NAME), NAME]
+
+
+def _open(path):
+    # A libgin.so.0 beside libgin-ep.so goes first: the loader then takes it for the one that libgin-ep.so needs.
+    beside = os.path.join(os.path.dirname(path), "libgin.so.0")
+    if os.path.dirname(path) and os.path.exists(beside):
+        ctypes.CDLL(beside)
+    return ctypes.CDLL(path)
+
+
+def load():
+    """The library as a ctypes.CDLL, without prototypes. Its handle has the names of libgin.so, too."""
+    global _loaded
+    if _loaded is None:
+        _loaded = _load()
+    return _loaded
+
+
+def _load():
+    reasons = []
+    for path in candidates():
+        try:
+            return _open(path)
+        except OSError as error:
+            reasons.append(f"  {path}: {error}")
+    raise LibraryNotFound(
+        "gin_ep finds no libgin-ep.so. Tried:\n" + "\n".join(reasons) + "\n"
+        "Set GIN_EP_LIBRARY to the path of libgin-ep.so, or install the package from libgin's source tree "
+        "(pip install ep/python), or install libgin (make install && ldconfig)."
+    )

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""NumPy arrays and torch tensors, seen alike: descriptions for the C library, and new tensors.
+
+NumPy has neither bf16 nor e4m3: arrays of uint16 stand for bf16 and arrays of uint8 for e4m3; the types of
+ml_dtypes are taken too.
+"""
+
+import sys
+
+from . import _abi
+
+# Names of dtypes, without "torch.".
+_TYPES = {
+    "bfloat16": _abi.BF16,
+    "uint16": _abi.BF16,
+    "float32": _abi.F32,
+    "float8_e4m3fn": _abi.F8_E4M3,
+    "uint8": _abi.F8_E4M3,
+    "int32": _abi.I32,
+    "int64": _abi.I64,
+}
+
+_kinds = {}  # of dtypes that were seen
+_NONE = _abi.Tensor()
+
+
+def is_torch(tensor):
+    """True for a torch.Tensor; does not import torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(tensor, torch.Tensor)
+
+
+def kind_of(tensor, what):
+    """enum ginEpType of a tensor's elements."""
+    kind = _kinds.get(tensor.dtype)
+    if kind is not None:
+        return kind
+    name = str(tensor.dtype).rpartition(".")[2]
+    if name not in _TYPES:
+        raise TypeError(f"{what} has dtype {name}; known are {', '.join(_TYPES)}")
+    return _kinds.setdefault(tensor.dtype, _TYPES[name])
+
+
+def address(tensor):
+    return tensor.data_ptr() if is_torch(tensor) else tensor.ctypes.data
+
+
+def strides(tensor):
+    """In elements."""
+    if is_torch(tensor):
+        return tensor.stride()
+    return tuple(stride // tensor.itemsize for stride in tensor.strides)
+
+
+def describe(tensor, what, kind=None):
+    """ginEpTensor_t of a tensor, or of none. The caller keeps the tensor. `kind` overrides the element type."""
+    if tensor is None:
+        return _NONE
+    if not hasattr(tensor, "dtype") or not hasattr(tensor, "shape"):
+        raise TypeError(f"{what} is a {type(tensor).__name__}, not a NumPy array or a torch tensor")
+    shape = tensor.shape
+    count = len(shape)
+    if count > 4:
+        raise ValueError(f"{what} has {count} dimensions, at most 4 are possible")
+    described = _abi.Tensor()
+    described.data = address(tensor) or _nowhere(tensor)
+    described.type = kind_of(tensor, what) if kind is None else kind
+    described.nDims = count
+    described.shape[:count] = shape
+    described.stride[:count] = strides(tensor)
+    return described
+
+
+def _nowhere(tensor):
+    """The C library takes data NULL for "none"; torch gives empty tensors the address 0."""
+    assert 0 in tensor.shape
+    return 16
+
+
+def rows_ready(tensor):
+    """The tensor itself, or a copy of it, with contiguous rows that are aligned to 16 bytes."""
+    if tensor is None or 0 in tensor.shape:
+        return tensor
+    item = tensor.element_size() if is_torch(tensor) else tensor.itemsize
+    *others, last = strides(tensor)
+    if last == 1 and address(tensor) % 16 == 0 and all(stride * item % 16 == 0 for stride in others):
+        return tensor
+    return tensor.clone(memory_format=_torch().contiguous_format) if is_torch(tensor) else _numpy_copy(tensor)
+
+
+def contiguous(tensor):
+    if tensor is None:
+        return None
+    if is_torch(tensor):
+        return tensor.contiguous()
+    import numpy
+
+    return numpy.ascontiguousarray(tensor)
+
+
+def _torch():
+    import torch
+
+    return torch
+
+
+def _numpy_copy(array):
+    copy = NumpyMaker().empty(array.shape, array.dtype)
+    copy[...] = array
+    return copy
+
+
+class NumpyMaker:
+    """New arrays, aligned to 64 bytes."""
+
+    names = {"bf16": "uint16", "e4m3": "uint8"}
+
+    def empty(self, shape, dtype):
+        import numpy
+
+        dtype = numpy.dtype(self.names.get(dtype, dtype) if isinstance(dtype, str) else dtype)
+        count = 1
+        for size in shape:
+            count *= int(size)
+        memory = numpy.empty(count * dtype.itemsize + 64, numpy.uint8)
+        skip = -memory.ctypes.data % 64
+        return memory[skip : skip + count * dtype.itemsize].view(dtype).reshape(shape)
+
+    def swap_last(self, array):
+        return array.swapaxes(-1, -2)
+
+
+class TorchMaker:
+    """New tensors on one device."""
+
+    names = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn"}
+
+    def __init__(self, device):
+        self.device = device
+
+    def empty(self, shape, dtype):
+        torch = _torch()
+        return torch.empty(tuple(shape), dtype=getattr(torch, self.names.get(dtype, dtype)), device=self.device)
+
+    def swap_last(self, tensor):
+        return tensor.transpose(-1, -2)
+
+
+def maker_like(tensor):
+    """Makes outputs of the kind that the input has: NumPy or torch."""
+    return TorchMaker(tensor.device) if is_torch(tensor) else NumpyMaker()
+
+
+def current_stream(tensor):
+    """CUstream of torch's current stream on the tensor's device; None for host memory."""
+    if is_torch(tensor) and tensor.is_cuda:
+        return _torch().cuda.current_stream(tensor.device).cuda_stream
+    return None

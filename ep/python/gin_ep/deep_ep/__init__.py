@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The names and arguments of DeepEP V1, low latency, on libgin: `import gin_ep.deep_ep as deep_ep`.
+
+docs/from-deepep.md says what is equal and what differs. Needs torch; tensors may be on the CPU.
+"""
+
+from . import utils
+from .buffer import Buffer
+from .config import Config
+from .utils import EventHandle, EventOverlap
+
+__all__ = ["Buffer", "Config", "EventHandle", "EventOverlap", "topk_idx_t", "utils"]
+
+
+def __getattr__(name):
+    if name == "topk_idx_t":
+        import torch
+
+        return torch.int64
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

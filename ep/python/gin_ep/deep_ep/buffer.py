@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Buffer, low latency."""
+
+import atexit
+import contextlib
+import os
+import sys
+
+import torch
+
+from .. import ep
+from .._abi import GinError
+from ..comm import Communicator
+from .utils import EventHandle, EventOverlap, names_unknown_keywords
+
+_TYPICAL_TOPK = 8
+
+
+class LowLatencyHandle(tuple):
+    """(src_info, layout_range, num_max_dispatch_tokens_per_rank, hidden, num_experts), as in DeepEP V1.
+
+    memory: what the C library keeps of the dispatch. ep: the Ep that made it. weighted: dispatch has sent weights.
+    """
+
+    def __new__(cls, values, memory, made_by, weighted):
+        handle = super().__new__(cls, values)
+        handle.memory, handle.ep, handle.weighted = memory, made_by, weighted
+        # A caller may put the five values into a tuple of its own: combine then finds the rest here.
+        values[0]._gin_ep_handle = handle
+        return handle
+
+
+def _with_memory(handle):
+    if isinstance(handle, LowLatencyHandle):
+        return handle
+    found = getattr(handle[0], "_gin_ep_handle", None) if isinstance(handle, (tuple, list)) and handle else None
+    if found is None:
+        raise TypeError("the handle is not one of low_latency_dispatch()")
+    return found
+
+
+def _timeout():
+    """Seconds, by GIN_EP_TIMEOUT."""
+    words = os.environ.get("GIN_EP_TIMEOUT", "100")
+    try:
+        seconds = float(words)
+    except ValueError:
+        seconds = -1
+    if not 0 <= seconds < 1e9:
+        raise ValueError(f"GIN_EP_TIMEOUT is {words!r}: seconds that a call waits for a rank, 0 for no limit")
+    return seconds
+
+
+def _reduce_of(keyword, weighted):
+    """combine's reduce: by the keyword, else by GIN_EP_COMBINE, which applies where dispatch had weights."""
+    if keyword is None:
+        wanted = os.environ.get("GIN_EP_COMBINE", "none")
+        ep.choose(ep.REDUCES, wanted, "GIN_EP_COMBINE")
+        return wanted if weighted else "none"
+    ep.choose(ep.REDUCES, keyword, "reduce")
+    if keyword == "rank" and not weighted:
+        raise ValueError('reduce="rank" needs the weights in the dispatch: low_latency_dispatch(topk_weights=...)')
+    return keyword
+
+
+_left = []  # Buffers that the end of the process destroys, in the order of their making
+
+
+@atexit.register
+def _destroy_left():
+    """Collective: a process that ends earlier would be a lost rank for the others' last calls.
+
+    After an exception that nobody caught the process does not wait for other ranks.
+    """
+    failed = hasattr(sys, "last_type")
+    for buffer in _left:
+        with contextlib.suppress(GinError):
+            if failed:
+                buffer.communicator.abort()
+            buffer._free()
+
+
+class Buffer:
+    """DeepEP V1's Buffer: low_latency_dispatch() and low_latency_combine(). Collective.
+
+    group is a torch.distributed process group or a gin_ep.Communicator; else comm is an mpi4py communicator.
+    Memory is taken at the first dispatch of each shape, by what the shape needs: num_nvl_bytes and
+    num_rdma_bytes are stored only. device="none" uses host threads and tensors on the CPU also where there is
+    a GPU. Arguments about NVLink, queue pairs and fabric handles have no effect: libgin chooses routes.
+    """
+
+    num_sms = 20
+
+    @names_unknown_keywords
+    def __init__(
+        self,
+        group,
+        num_nvl_bytes=0,
+        num_rdma_bytes=0,
+        low_latency_mode=False,
+        num_qps_per_rank=24,
+        allow_nvlink_for_low_latency_mode=True,
+        allow_mnnvl=False,
+        use_fabric=False,
+        explicitly_destroy=False,
+        enable_shrink=False,
+        comm=None,
+        device=None,
+    ):
+        self.num_nvl_bytes, self.num_rdma_bytes = num_nvl_bytes, num_rdma_bytes
+        self.low_latency_mode = low_latency_mode
+        self.explicitly_destroy = explicitly_destroy
+        self.enable_shrink = enable_shrink
+        self._eps, self._masks = {}, {}
+        self._comm_stream = None
+        self._own = not isinstance(group, Communicator)
+        self.communicator = self._connect(group, comm, device)
+        self.group = comm if group is None else group
+        self.rank, self.group_size = self.communicator.rank, self.communicator.size
+        gpu = self.communicator.device
+        self._device = torch.device("cpu") if gpu is None else torch.device("cuda", gpu)
+        if self._own and not explicitly_destroy:
+            _left.append(self)
+
+    @staticmethod
+    def _connect(group, comm, device):
+        if isinstance(group, Communicator):
+            return group
+        if device is None:
+            device = torch.cuda.current_device() if torch.cuda.is_available() else "none"
+        if group is not None:
+            return Communicator.from_torch(group, device)
+        if comm is not None:
+            return Communicator.from_mpi(comm, device)
+        raise ValueError("Buffer needs a group, or group=None and comm")
+
+    def destroy(self):
+        """Collective. Only with explicitly_destroy=True; else the end of the process does it."""
+        assert self.explicitly_destroy, "destroy() needs Buffer(explicitly_destroy=True)"
+        self._free()
+
+    def _free(self):
+        if self._device.type == "cuda" and self._eps:
+            torch.cuda.synchronize(self._device)
+        for made in self._eps.values():
+            made.destroy()
+        self._eps.clear()
+        if self._own:
+            self.communicator.destroy()
+
+    @staticmethod
+    def set_num_sms(new_num_sms):
+        """Stored in Buffer.num_sms. Low latency uses all SMs."""
+        assert new_num_sms % 2 == 0, "the number of SMs must be even"
+        Buffer.num_sms = new_num_sms
+
+    @staticmethod
+    def capture():
+        """An EventOverlap on the current stream."""
+        return EventOverlap(EventHandle())
+
+    @staticmethod
+    def get_low_latency_rdma_size_hint(
+        num_max_dispatch_tokens_per_rank, hidden, num_ranks, num_experts, num_topk=_TYPICAL_TOPK
+    ):
+        """Bytes that the first dispatch will take, for num_topk experts a token."""
+        return ep.bytes_needed(
+            num_ranks,
+            experts=num_experts,
+            topk=min(num_topk, num_experts),
+            hidden=hidden,
+            max_tokens=num_max_dispatch_tokens_per_rank,
+        )
+
+    def get_comm_stream(self):
+        """The stream of calls with async_finish=True."""
+        if self._comm_stream is None:
+            self._comm_stream = torch.cuda.Stream(self._device)
+        return self._comm_stream
+
+    def get_local_buffer_tensor(self, dtype, size=None, offset=0, use_rdma_buffer=False):
+        """A tensor of zeros that no call reads or writes: of shape `size`, or empty."""
+        return torch.zeros((0,) if size is None else tuple(size), dtype=dtype, device=self._device)
+
+    def _ep(self, num_tokens, hidden, num_experts, num_topk):
+        """The Ep of a shape, made at its first use."""
+        assert self.low_latency_mode, "Buffer was made without low_latency_mode=True"
+        shape = num_tokens, hidden, num_experts, num_topk
+        if shape not in self._eps:
+            if self._device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+                raise RuntimeError(
+                    "the first low_latency_dispatch() of a shape takes memory and cannot be captured in a graph: "
+                    "call it once before the capture"
+                )
+            self._eps[shape] = self._make(*shape)
+        return self._eps[shape]
+
+    def _make(self, num_tokens, hidden, num_experts, num_topk):
+        made = ep.Ep(
+            self.communicator,
+            experts=num_experts,
+            topk=num_topk,
+            hidden=hidden,
+            max_tokens=num_tokens,
+            timeout=_timeout(),
+            on_lost="mask" if self.enable_shrink else "error",
+        )
+        for rank, masked in self._masks.items():
+            made.set_mask(rank, masked, self._stream())
+        return made
+
+    def _stream(self):
+        return torch.cuda.current_stream(self._device).cuda_stream if self._device.type == "cuda" else None
+
+    def clean_low_latency_buffer(self, num_max_dispatch_tokens_per_rank, hidden, num_experts):
+        """Nothing to do: no call depends on what memory holds."""
+
+    @names_unknown_keywords
+    def low_latency_dispatch(
+        self,
+        x,
+        topk_idx,
+        num_max_dispatch_tokens_per_rank,
+        num_experts,
+        cumulative_local_expert_recv_stats=None,
+        dispatch_wait_recv_cost_stats=None,
+        use_fp8=True,
+        round_scale=False,
+        use_ue8m0=False,
+        async_finish=False,
+        return_recv_hook=False,
+        topk_weights=None,
+    ):
+        """Returns (recv_x, recv_count, handle, event, hook).
+
+        recv_x is [local experts, ranks * max_tokens, hidden], bf16, or with use_fp8 the pair of e4m3 and
+        scales, which are column-major: f32 per 128 values, or with use_ue8m0 int32 of four exponents. An
+        expert's rows are ordered by source rank and token. topk_weights: for combine(reduce="rank").
+        """
+        assert not (async_finish and return_recv_hook), "async_finish and return_recv_hook exclude each other"
+        assert not use_ue8m0 or round_scale, "use_ue8m0 needs round_scale"
+        assert x.dtype == torch.bfloat16, f"x is {x.dtype}, not bfloat16"
+        made = self._ep(num_max_dispatch_tokens_per_rank, x.shape[1], num_experts, topk_idx.shape[1])
+
+        def launch(stream):
+            return made.dispatch(
+                x,
+                topk_idx,
+                topk_weights,
+                fp8=use_fp8,
+                scales="ue8m0" if use_ue8m0 else "pow2" if round_scale else "f32",
+                phase="send" if return_recv_hook else "both",
+                stats=cumulative_local_expert_recv_stats,
+                wait_cost=dispatch_wait_recv_cost_stats,
+                out=made.empty_like_received(x, topk_idx.shape[1], use_fp8, "ue8m0" if use_ue8m0 else "f32"),
+                stream=stream,
+            )
+
+        received, event = self._on_stream(launch, async_finish)
+        event.extra_tensors = (x, topk_idx, topk_weights, received) if async_finish else None
+        values = (
+            received.src_info,
+            received.layout_range,
+            num_max_dispatch_tokens_per_rank,
+            x.shape[1],
+            num_experts,
+        )
+        handle = LowLatencyHandle(values, received.handle, made, topk_weights is not None)
+        recv_x = (received.x, received.scales) if use_fp8 else received.x
+        return recv_x, received.count, handle, event, received.receive if return_recv_hook else None
+
+    @names_unknown_keywords
+    def low_latency_combine(
+        self,
+        x,
+        topk_idx,
+        topk_weights,
+        handle,
+        use_logfmt=False,
+        zero_copy=False,
+        async_finish=False,
+        return_recv_hook=False,
+        out=None,
+        combine_wait_recv_cost_stats=None,
+        reduce=None,
+    ):
+        """Returns (combined_x, event, hook).
+
+        combined_x is [tokens, hidden] bf16. reduce: "none" adds all rows at the token's rank, as DeepEP does;
+        "rank" adds at each expert's rank first. None: by GIN_EP_COMBINE, else "none". zero_copy has no effect.
+        """
+        assert not (async_finish and return_recv_hook), "async_finish and return_recv_hook exclude each other"
+        if use_logfmt:
+            raise NotImplementedError("gin_ep.deep_ep has no LogFMT combine: call with use_logfmt=False")
+        handle = _with_memory(handle)
+        reduce = _reduce_of(reduce, handle.weighted)
+
+        def launch(stream):
+            return handle.ep.combine(
+                x,
+                handle.memory,
+                topk_idx,
+                topk_weights,
+                reduce=reduce,
+                phase="send" if return_recv_hook else "both",
+                wait_cost=combine_wait_recv_cost_stats,
+                out=out,
+                stream=stream,
+            )
+
+        combined, event = self._on_stream(launch, async_finish)
+        event.extra_tensors = (x, topk_idx, topk_weights, handle, combined) if async_finish else None
+        return combined.out, event, combined.receive if return_recv_hook else None
+
+    def _on_stream(self, launch, async_finish):
+        """Launches on the current stream, or with async_finish on the communication stream, which waits for it."""
+        if not async_finish:
+            return launch(None), EventOverlap()
+        if self._device.type != "cuda":
+            return launch(None), EventOverlap(EventHandle())
+        comm_stream = self.get_comm_stream()
+        comm_stream.wait_stream(torch.cuda.current_stream(self._device))
+        result = launch(comm_stream.cuda_stream)
+        return result, EventOverlap(EventHandle(comm_stream))
+
+    def get_next_low_latency_combine_buffer(self, handle):
+        """A tensor for the experts' rows, [local experts, ranks * max_tokens, hidden] bf16."""
+        src_info, _, _, hidden, _ = _with_memory(handle)
+        return torch.empty(tuple(src_info.shape) + (hidden,), dtype=torch.bfloat16, device=src_info.device)
+
+    def low_latency_update_mask_buffer(self, rank_to_mask, mask=False):
+        """Leaves another rank out (mask=True), or takes it in again."""
+        if not 0 <= rank_to_mask < self.group_size:
+            raise ValueError(f"there is no rank {rank_to_mask}: the ranks are 0 to {self.group_size - 1}")
+        if rank_to_mask == self.rank:
+            if mask:
+                raise ValueError(f"rank {rank_to_mask} is this rank: it cannot leave itself out")
+            return
+        self._masks[rank_to_mask] = bool(mask)
+        for made in self._eps.values():
+            made.set_mask(rank_to_mask, mask, self._stream())
+
+    def low_latency_query_mask_buffer(self, mask_status):
+        """Fills mask_status, [ranks] int32: 1 for a rank that did not answer or is left out.
+
+        Waits for the current stream: masks are set by what is on it.
+        """
+        if self._device.type == "cuda":
+            torch.cuda.current_stream(self._device).synchronize()
+        out = [int(self._masks.get(rank, False)) for rank in range(self.group_size)]
+        for made in self._eps.values():
+            for rank, (observed, masked) in enumerate(zip(*made.masks())):
+                out[rank] |= observed or masked
+        assert mask_status.numel() == self.group_size, f"mask_status has {mask_status.numel()} values"
+        mask_status.copy_(torch.tensor(out, dtype=mask_status.dtype))
+
+    def low_latency_clean_mask_buffer(self):
+        """Forgets all masks, on this rank."""
+        self._masks.clear()
+        for made in self._eps.values():
+            made.clear_masks(self._stream())

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""gin_ep.deep_ep has the names and arguments of DeepEP V1: a recorded table. Needs torch, no library."""
+
+import importlib
+import inspect
+import os
+import sys
+import unittest
+
+try:
+    import torch
+except ImportError:
+    raise unittest.SkipTest("there is no torch") from None
+
+from gin_ep import deep_ep
+from gin_ep.deep_ep import buffer, utils
+
+REQUIRED = inspect.Parameter.empty
+
+# DeepEP V1 (309785a), low latency: (argument, default) in order.
+SIGNATURES = {
+    "Buffer.__init__": [
+        ("group", REQUIRED),
+        ("num_nvl_bytes", 0),
+        ("num_rdma_bytes", 0),
+        ("low_latency_mode", False),
+        ("num_qps_per_rank", 24),
+        ("allow_nvlink_for_low_latency_mode", True),
+        ("allow_mnnvl", False),
+        ("use_fabric", False),
+        ("explicitly_destroy", False),
+        ("enable_shrink", False),
+        ("comm", None),
+    ],
+    "Buffer.destroy": [],
+    "Buffer.set_num_sms": [("new_num_sms", REQUIRED)],
+    "Buffer.capture": [],
+    "Buffer.get_comm_stream": [],
+    "Buffer.get_low_latency_rdma_size_hint": [
+        ("num_max_dispatch_tokens_per_rank", REQUIRED),
+        ("hidden", REQUIRED),
+        ("num_ranks", REQUIRED),
+        ("num_experts", REQUIRED),
+    ],
+    "Buffer.get_local_buffer_tensor": [
+        ("dtype", REQUIRED),
+        ("size", None),
+        ("offset", 0),
+        ("use_rdma_buffer", False),
+    ],
+    "Buffer.clean_low_latency_buffer": [
+        ("num_max_dispatch_tokens_per_rank", REQUIRED),
+        ("hidden", REQUIRED),
+        ("num_experts", REQUIRED),
+    ],
+    "Buffer.low_latency_dispatch": [
+        ("x", REQUIRED),
+        ("topk_idx", REQUIRED),
+        ("num_max_dispatch_tokens_per_rank", REQUIRED),
+        ("num_experts", REQUIRED),
+        ("cumulative_local_expert_recv_stats", None),
+        ("dispatch_wait_recv_cost_stats", None),
+        ("use_fp8", True),
+        ("round_scale", False),
+        ("use_ue8m0", False),
+        ("async_finish", False),
+        ("return_recv_hook", False),
+    ],
+    "Buffer.low_latency_combine": [
+        ("x", REQUIRED),
+        ("topk_idx", REQUIRED),
+        ("topk_weights", REQUIRED),
+        ("handle", REQUIRED),
+        ("use_logfmt", False),
+        ("zero_copy", False),
+        ("async_finish", False),
+        ("return_recv_hook", False),
+        ("out", None),
+        ("combine_wait_recv_cost_stats", None),
+    ],
+    "Buffer.get_next_low_latency_combine_buffer": [("handle", REQUIRED)],
+    "Buffer.low_latency_update_mask_buffer": [("rank_to_mask", REQUIRED), ("mask", False)],
+    "Buffer.low_latency_query_mask_buffer": [("mask_status", REQUIRED)],
+    "Buffer.low_latency_clean_mask_buffer": [],
+    "EventOverlap.__init__": [("event", None), ("extra_tensors", None)],
+    "EventOverlap.current_stream_wait": [],
+    "EventHandle.current_stream_wait": [],
+    "Config.__init__": [
+        ("num_sms", 20),
+        ("num_max_nvl_chunked_send_tokens", 6),
+        ("num_max_nvl_chunked_recv_tokens", 256),
+        ("num_max_rdma_chunked_send_tokens", 6),
+        ("num_max_rdma_chunked_recv_tokens", 256),
+    ],
+    "Config.get_nvl_buffer_size_hint": [("hidden_bytes", REQUIRED), ("num_ranks", REQUIRED)],
+    "Config.get_rdma_buffer_size_hint": [("hidden_bytes", REQUIRED), ("num_ranks", REQUIRED)],
+}
+
+# Arguments that only gin_ep.deep_ep has. Each has a default.
+OWN = {
+    "Buffer.__init__": ["device"],
+    "Buffer.get_low_latency_rdma_size_hint": ["num_topk"],
+    "Buffer.low_latency_dispatch": ["topk_weights"],
+    "Buffer.low_latency_combine": ["reduce"],
+}
+
+HIGH_THROUGHPUT = ("get_dispatch_layout", "dispatch", "combine", "get_dispatch_config", "get_combine_config")
+
+
+def parameters(name):
+    """(argument, default) without self."""
+    owner, _, method = name.partition(".")
+    found = inspect.signature(getattr(getattr(deep_ep, owner), method)).parameters
+    return [(argument, value.default) for argument, value in found.items() if argument != "self"]
+
+
+class Signatures(unittest.TestCase):
+    def test_each_begins_as_in_v1(self):
+        for name, recorded in SIGNATURES.items():
+            with self.subTest(name):
+                seen = parameters(name)
+                self.assertEqual(seen[: len(recorded)], recorded)
+                self.assertEqual([argument for argument, _ in seen[len(recorded) :]], OWN.get(name, []))
+                self.assertNotIn(REQUIRED, [default for _, default in seen[len(recorded) :]])
+
+    def test_no_public_name_is_unrecorded(self):
+        for owner in (deep_ep.Buffer, deep_ep.Config, deep_ep.EventOverlap, deep_ep.EventHandle):
+            for name, value in vars(owner).items():
+                if callable(value) or isinstance(value, staticmethod):
+                    if not name.startswith("_"):
+                        self.assertIn(f"{owner.__name__}.{name}", SIGNATURES)
+
+    def test_high_throughput_is_absent(self):
+        for name in HIGH_THROUGHPUT:
+            self.assertFalse(hasattr(deep_ep.Buffer, name), name)
+
+    def test_names_of_the_module(self):
+        self.assertIs(deep_ep.topk_idx_t, torch.int64)
+        self.assertIs(deep_ep.utils.EventHandle, deep_ep.EventHandle)
+        self.assertIs(deep_ep.utils.EventOverlap, deep_ep.EventOverlap)
+        self.assertEqual(deep_ep.Buffer.num_sms, 20)
+        with self.assertRaisesRegex(AttributeError, "ElasticBuffer"):
+            deep_ep.ElasticBuffer
+
+
+class Alias(unittest.TestCase):
+    def test_the_module_deep_ep(self):
+        alias = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "alias")
+        sys.path.insert(0, alias)
+        self.addCleanup(sys.path.remove, alias)
+        module = importlib.import_module("deep_ep")
+        self.addCleanup(sys.modules.pop, "deep_ep")
+        self.addCleanup(sys.modules.pop, "deep_ep.utils", None)
+        self.assertIs(module.Buffer, deep_ep.Buffer)
+        self.assertIs(module.topk_idx_t, torch.int64)
+        self.assertIs(importlib.import_module("deep_ep.utils").EventOverlap, deep_ep.EventOverlap)
+
+
+class UnknownKeywords(unittest.TestCase):
+    def test_the_error_names_all(self):
+        with self.assertRaisesRegex(TypeError, r"use_nvfp4 \(NVFP4 rows\), x_global_scale .*, surprise$"):
+            deep_ep.Buffer.low_latency_dispatch(None, use_nvfp4=True, x_global_scale=None, surprise=1)
+        with self.assertRaisesRegex(TypeError, "low_latency_combine.*comp_signal"):
+            deep_ep.Buffer.low_latency_combine(None, comp_signal=None, overlap=True)
+        with self.assertRaisesRegex(TypeError, "num_bytes"):
+            deep_ep.Buffer(None, num_bytes=1)
+
+    def test_other_wrong_calls_are_python_errors(self):
+        with self.assertRaisesRegex(TypeError, "topk_idx"):
+            deep_ep.Buffer.low_latency_dispatch(None)
+
+
+class Parts(unittest.TestCase):
+    def test_a_buffer_needs_ranks(self):
+        with self.assertRaisesRegex(ValueError, "group"):
+            deep_ep.Buffer(None)
+
+    def test_number_of_sms_is_even(self):
+        with self.assertRaises(AssertionError):
+            deep_ep.Buffer.set_num_sms(21)
+        self.assertEqual(deep_ep.Buffer.num_sms, 20)
+
+    def test_events(self):
+        with deep_ep.Buffer.capture() as overlap:
+            self.assertIsInstance(overlap.event, deep_ep.EventHandle)
+        overlap.current_stream_wait()
+        with self.assertRaises(AssertionError):
+            deep_ep.EventOverlap().current_stream_wait()
+
+    def test_config_reserves_nothing(self):
+        config = deep_ep.Config(24, 8, 256)
+        self.assertEqual(config.num_max_nvl_chunked_send_tokens, 8)
+        self.assertEqual(config.get_nvl_buffer_size_hint(7168 * 2, 8), 0)
+
+    def test_handles_of_other_makers_are_refused(self):
+        with self.assertRaisesRegex(TypeError, "low_latency_dispatch"):
+            buffer._with_memory((torch.zeros(1), None, 1, 2, 3))
+
+    def test_reduce(self):
+        self.assertEqual(buffer._reduce_of(None, True), "none")
+        self.assertEqual(buffer._reduce_of("rank", True), "rank")
+        with self.assertRaisesRegex(ValueError, "topk_weights"):
+            buffer._reduce_of("rank", False)
+        with self.assertRaisesRegex(ValueError, "possible"):
+            buffer._reduce_of("sum", True)
+
+    def test_checked_functions_keep_their_names(self):
+        self.assertEqual(deep_ep.Buffer.low_latency_combine.__name__, "low_latency_combine")
+        self.assertEqual(utils.NEWER.keys() & dict(SIGNATURES["Buffer.low_latency_dispatch"]).keys(), set())
+
+
+if __name__ == "__main__":
+    unittest.main()

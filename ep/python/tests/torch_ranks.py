@@ -1,0 +1,455 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""torch_ranks.py [--threads N | --processes N] [--cuda] [CASE...] - gin_ep.deep_ep, against the reference
+
+The ranks are N threads, or N processes that torch.distributed connects (gloo). The calls have the shapes of
+vLLM's, SGLang's and DeepEP's own. --cuda: tensors on GPUs, one for each rank; else on the CPU.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import torch
+
+import gin_ep
+import quant
+import reference
+from gin_ep import deep_ep
+from problem import Problem, Shape, all_e4m3_rows, run_experts, same, without
+
+DEVICE = "cpu"
+
+
+def to_torch(array, dtype=None):
+    tensor = torch.from_numpy(array if array.dtype != np.uint16 else array.view(np.int16))
+    return tensor.view(dtype).to(DEVICE) if dtype else tensor.to(DEVICE)
+
+
+def to_numpy(tensor):
+    """bf16 as uint16, e4m3 as uint8."""
+    tensor = tensor.cpu()
+    if tensor.dtype == torch.bfloat16:
+        return tensor.contiguous().view(torch.int16).numpy().view(np.uint16)
+    if tensor.dtype == torch.float8_e4m3fn:
+        return tensor.contiguous().view(torch.uint8).numpy()
+    return tensor.numpy()
+
+
+class Layer:
+    """One problem: what this rank passes, and what it has to get."""
+
+    def __init__(self, comm, shape, seed):
+        problem = Problem(comm.size, shape, seed)
+        self.problem, self.me = problem, comm.rank
+        self.x = to_torch(problem.x[self.me], torch.bfloat16)
+        self.topk = to_torch(problem.topk[self.me])
+        self.weights = to_torch(problem.weights[self.me])
+        self.most, self.experts = shape.max_tokens, shape.experts
+
+    def wanted(self, kind):
+        problem = self.problem
+        return reference.dispatch(problem.x, problem.topk, problem.first, self.most, kind)
+
+    def check(self, recv_x, count, handle, kind):
+        """Compares what dispatch gave; returns the experts' rows of this rank."""
+        wanted = self.wanted(kind)
+        own = wanted[self.me]
+        x, scales = recv_x if kind != "bf16" else (recv_x, None)
+        same("count", to_numpy(count), own.count)
+        src_info, layout_range, most, hidden, experts = handle
+        same("layout_range", to_numpy(layout_range), own.layout_range)
+        same("handle", (most, hidden, experts), (self.most, self.problem.shape.hidden, self.experts))
+        same("shape of x", x.shape, own.x.shape)
+        seen = gin_ep.Dispatched(to_numpy(x), None, own.count, to_numpy(src_info), None, None, None, None)
+        if scales is not None:
+            same("strides of scales", scales.stride()[-2:], (1, scales.shape[1]))
+            seen.scales = np.ascontiguousarray(to_numpy(scales))
+        for expert, n in enumerate(own.count):
+            same("x", seen.x[expert, :n], own.x[expert, :n])
+            same("src_info", seen.src_info[expert, :n], own.src_info[expert, :n])
+            if scales is not None:
+                same("scales", seen.scales[expert, :n], own.scales[expert, :n])
+        first = self.problem.first
+        self.y = [run_experts(part, int(first[rank]), kind) for rank, part in enumerate(wanted)]
+        return to_torch(run_experts(seen, int(first[self.me]), kind), torch.bfloat16)
+
+    def check_combined(self, out, reduce="none"):
+        problem = self.problem
+        way = reference.combine if reduce == "none" else reference.combine_rank
+        wanted = way(self.y, problem.topk, problem.weights, problem.first)
+        same(f"combine {reduce}", to_numpy(out), wanted[self.me])
+
+
+def make_buffer(comm, **more):
+    """As SGLang makes one; comm is the test's communicator, group what torch.distributed has."""
+    group = torch.distributed.group.WORLD if torch.distributed.is_initialized() else comm
+    size = deep_ep.Buffer.get_low_latency_rdma_size_hint(8, 128, comm.size, 8)
+    where = {} if DEVICE == "cuda" else {"device": "none"}
+    return deep_ep.Buffer(
+        group, 0, size, low_latency_mode=True, num_qps_per_rank=2, explicitly_destroy=True, **where, **more
+    )
+
+
+def case_vllm(comm):
+    """vLLM: size hint and Buffer by keywords, hooks, out=, masks, set_num_sms."""
+    layer = Layer(comm, Shape(), 1)
+    hint = deep_ep.Buffer.get_low_latency_rdma_size_hint(
+        num_max_dispatch_tokens_per_rank=8, hidden=128, num_ranks=comm.size, num_experts=8
+    )
+    assert hint > 0
+    buffer = make_buffer(comm, allow_nvlink_for_low_latency_mode=True, allow_mnnvl=False, enable_shrink=False)
+    buffer.get_local_buffer_tensor(dtype=torch.int8, use_rdma_buffer=True).zero_()
+    buffer.set_num_sms(20)
+    for use_fp8, rounded in ((False, False), (True, False), (True, True)):
+        recv_x, count, handle, _, hook = buffer.low_latency_dispatch(
+            layer.x,
+            layer.topk,
+            layer.most,
+            layer.experts,
+            use_fp8=use_fp8,
+            round_scale=rounded,
+            use_ue8m0=rounded,
+            async_finish=False,
+            return_recv_hook=True,
+        )
+        hook()
+        y = layer.check(recv_x, count, handle, "bf16" if not use_fp8 else "ue8m0" if rounded else "f32")
+        out = torch.full_like(layer.x, 3)
+        _, _, hook = buffer.low_latency_combine(
+            y,
+            layer.topk,
+            layer.weights,
+            handle,
+            async_finish=False,
+            zero_copy=False,
+            return_recv_hook=True,
+            out=out,
+        )
+        hook()
+        layer.check_combined(out)
+    mask = torch.full((comm.size,), 9, dtype=torch.int32, device=DEVICE)
+    buffer.low_latency_query_mask_buffer(mask)
+    same("mask", to_numpy(mask), [0] * comm.size)
+    buffer.low_latency_clean_mask_buffer()
+    buffer.destroy()
+
+
+def case_sglang(comm):
+    """SGLang: positional size hint, no hook on the first call, events, a change of mode."""
+    layer = Layer(comm, Shape(topk=4), 2)
+    buffer = make_buffer(comm, allow_mnnvl=True)
+    buffer.clean_low_latency_buffer(layer.most, 128, layer.experts)
+    for return_hook in (False, True):
+        recv_x, count, handle, event, hook = buffer.low_latency_dispatch(
+            layer.x,
+            layer.topk,
+            layer.most,
+            layer.experts,
+            use_fp8=True,
+            async_finish=not return_hook,
+            return_recv_hook=return_hook,
+            round_scale=False,
+            use_ue8m0=False,
+        )
+        hook() if return_hook else event.current_stream_wait()
+        y = layer.check(recv_x, count, handle, "f32")
+        combined, event, hook = buffer.low_latency_combine(
+            x=y,
+            topk_idx=layer.topk,
+            topk_weights=layer.weights,
+            handle=handle,
+            async_finish=not return_hook,
+            return_recv_hook=return_hook,
+        )
+        hook() if return_hook else event.current_stream_wait()
+        layer.check_combined(combined)
+    assert (buffer.group_size, buffer.low_latency_mode, buffer.num_nvl_bytes) == (comm.size, True, 0)
+    assert buffer.num_rdma_bytes > 0 and buffer.group is not None
+    buffer.destroy()
+
+
+def case_deepep(comm):
+    """DeepEP's own test: statistics, the combine's buffer, zero_copy, hooks of two batches, plain calls."""
+    layer = Layer(comm, Shape(hidden=256), 3)
+    buffer = make_buffer(comm)
+    own = layer.problem.own_experts(comm.rank)
+    stats = torch.zeros(own, dtype=torch.int32, device=DEVICE)
+    cost = torch.zeros(comm.size, dtype=torch.int64, device=DEVICE)
+    recv_x, count, handle, event, hook = buffer.low_latency_dispatch(
+        layer.x,
+        layer.topk,
+        layer.most,
+        layer.experts,
+        cumulative_local_expert_recv_stats=stats,
+        dispatch_wait_recv_cost_stats=cost,
+        round_scale=True,
+    )
+    assert hook is None and event.event is None
+    same("stats", to_numpy(stats), to_numpy(count))
+    y = layer.check(recv_x, count, handle, "rounded")
+    rows = buffer.get_next_low_latency_combine_buffer(handle)
+    rows[:, :, :] = y
+    combined, _, _ = buffer.low_latency_combine(
+        rows, layer.topk, layer.weights, handle, zero_copy=True, combine_wait_recv_cost_stats=cost
+    )
+    layer.check_combined(combined)
+    other = Layer(comm, Shape(hidden=256), 4)
+    sent = [
+        (batch, buffer.low_latency_dispatch(batch.x, batch.topk, 8, 8, use_fp8=False, return_recv_hook=True))
+        for batch in (layer, other)
+    ]
+    for batch, (recv_x, count, handle, _, hook) in reversed(sent):
+        hook()
+        batch.rows = batch.check(recv_x, count, handle, "bf16")
+    for batch, (_, _, handle, _, _) in sent:
+        batch.check_combined(buffer.low_latency_combine(batch.rows, batch.topk, batch.weights, handle)[0])
+    buffer.destroy()
+
+
+def case_rank_reduce(comm):
+    """The weights go with the dispatch, one row per rank comes back; a tuple of the handle's five values works."""
+    layer = Layer(comm, Shape(topk=5), 5)
+    buffer = make_buffer(comm)
+
+    def dispatch(**more):
+        recv_x, count, handle, _, _ = buffer.low_latency_dispatch(
+            layer.x, layer.topk, layer.most, layer.experts, use_fp8=False, **more
+        )
+        return layer.check(recv_x, count, handle, "bf16"), tuple(handle)
+
+    def combine(y, handle, **more):
+        return buffer.low_latency_combine(y, layer.topk, layer.weights, handle, **more)[0]
+
+    y, handle = dispatch(topk_weights=layer.weights)
+    layer.check_combined(combine(y, handle, reduce="rank"), "rank")
+    y, handle = dispatch()
+    layer.check_combined(combine(y, handle), "none")
+    try:
+        combine(y, handle, reduce="rank")
+    except ValueError as error:
+        assert "topk_weights" in str(error)
+    else:
+        raise AssertionError("reduce='rank' without weights was not refused")
+    try:
+        combine(y, handle, use_logfmt=True)
+    except NotImplementedError as error:
+        assert "LogFMT" in str(error)
+    else:
+        raise AssertionError("use_logfmt was not refused")
+    buffer.destroy()
+
+
+def case_masks(comm):
+    """The caller's mask is reported, and forgotten; the own rank cannot be masked. No call is made with a mask."""
+    buffer = make_buffer(comm, enable_shrink=True)
+    mask = torch.zeros(comm.size, dtype=torch.int32, device=DEVICE)
+    layer = Layer(comm, Shape(), 6)
+    other = (comm.rank + 1) % comm.size
+    for first_dispatch in (False, True) if comm.size > 1 else ():
+        if first_dispatch:
+            recv_x, count, handle, _, _ = buffer.low_latency_dispatch(layer.x, layer.topk, 8, 8, use_fp8=False)
+            layer.check(recv_x, count, handle, "bf16")
+        buffer.low_latency_update_mask_buffer(other, True)
+        buffer.low_latency_query_mask_buffer(mask)
+        same("mask", to_numpy(mask), [int(rank == other) for rank in range(comm.size)])
+        buffer.low_latency_clean_mask_buffer()
+        buffer.low_latency_query_mask_buffer(mask)
+        same("mask", to_numpy(mask), [0] * comm.size)
+    buffer.low_latency_update_mask_buffer(comm.rank, False)
+    for rank, words in ((comm.size, f"no rank {comm.size}"), (comm.rank, "this rank")):
+        try:
+            buffer.low_latency_update_mask_buffer(rank, True)
+        except ValueError as error:
+            assert words in str(error)
+        else:
+            raise AssertionError(f"rank {rank} was masked")
+    buffer.destroy()
+
+
+def case_shrink(comm):
+    """enable_shrink=True: the last rank leaves out a call, is masked on the others, and they go on."""
+    lost = comm.size - 1
+    if lost == 0:
+        return
+    os.environ["GIN_EP_TIMEOUT"] = "3"
+    buffer = make_buffer(comm, enable_shrink=True)
+    layer = Layer(comm, Shape(), 7)
+    mask = torch.zeros(comm.size, dtype=torch.int32, device=DEVICE)
+    buffer.low_latency_dispatch(layer.x, layer.topk, 8, 8)
+    comm.barrier()
+    if comm.rank != lost:
+        layer.problem = without(layer.problem, lost)
+        for _ in range(2):
+            recv_x, count, handle, _, _ = buffer.low_latency_dispatch(layer.x, layer.topk, 8, 8)
+            y = layer.check(recv_x, count, handle, "f32")
+            layer.check_combined(buffer.low_latency_combine(y, layer.topk, layer.weights, handle)[0])
+        buffer.low_latency_query_mask_buffer(mask)
+        same("mask", to_numpy(mask), [0] * lost + [1])
+    comm.barrier()
+    os.environ.pop("GIN_EP_TIMEOUT", None)
+    buffer.destroy()
+
+
+def case_shapes(comm):
+    """One Buffer for layers of several shapes, used in turn."""
+    buffer = make_buffer(comm)
+    for seed in range(2):
+        for shape in (Shape(), Shape(experts=5, topk=3, hidden=48, max_tokens=3), Shape(max_tokens=5)):
+            layer = Layer(comm, shape, 10 + seed)
+            recv_x, count, handle, _, _ = buffer.low_latency_dispatch(
+                layer.x, layer.topk, shape.max_tokens, shape.experts
+            )
+            y = layer.check(recv_x, count, handle, "f32")
+            layer.check_combined(buffer.low_latency_combine(y, layer.topk, layer.weights, handle)[0])
+    buffer.destroy()
+
+
+def case_fp8(comm):
+    """All bf16 of at most 448 become what torch and the reference make of them."""
+    rows = all_e4m3_rows()
+    x = to_torch(rows, torch.bfloat16)
+    topk = torch.full((len(rows), 1), comm.rank, dtype=torch.int64, device=DEVICE)
+    buffer = make_buffer(comm)
+    (codes, scales), count, _, _, _ = buffer.low_latency_dispatch(x, topk, len(rows), comm.size)
+    n = int(count[0])
+    same("rows", n, len(rows))
+    same("scales", to_numpy(scales)[0, :n], np.ones((n, 1), np.float32))
+    same("e4m3, by the reference", to_numpy(codes)[0, :n], quant.f32_to_e4m3(quant.bf16_to_f32(rows)))
+    same("e4m3, by torch", to_numpy(codes)[0, :n], to_numpy(x.float().to(torch.float8_e4m3fn)))
+    buffer.destroy()
+
+
+def case_operators(comm):
+    """gin_ep::dispatch and gin_ep::combine, plain and compiled, with fake tensors for the compiler."""
+    from gin_ep import ops
+
+    layer = Layer(comm, Shape(), 20)
+    state = torch.zeros(1, device=DEVICE)
+    ep = gin_ep.Ep(comm, **layer.problem.config())
+
+    def forward(x, topk, weights):
+        rows, _, count, _, _, handle = ops.dispatch(state, x, topk, weights, ep.number, False, "f32")
+        return rows, count, ops.combine(state, rows * 2, handle, topk, weights, ep.number, "none")
+
+    compiled = forward
+    if not torch.distributed.is_initialized() and comm.size > 1:
+        print("left out: gin_ep::dispatch compiled by several threads: torch.compile is for one thread")
+    else:
+        compiled = torch.compile(forward, fullgraph=True, backend="aot_eager")
+    for function in (forward, compiled):
+        rows, count, out = function(layer.x, layer.topk, layer.weights)
+        own = layer.wanted("bf16")
+        same("count", to_numpy(count), own[comm.rank].count)
+        for expert, n in enumerate(own[comm.rank].count):
+            same("x", to_numpy(rows)[expert, :n], own[comm.rank].x[expert, :n])
+        twice = [to_numpy(to_torch(part.x, torch.bfloat16) * 2) for part in own]
+        problem = layer.problem
+        wanted = reference.combine(twice, problem.topk, problem.weights, problem.first)
+        same("combine", to_numpy(out), wanted[comm.rank])
+    ep.destroy()
+
+
+def case_graph(comm):
+    """CUDA graphs with one, two and three layers, replayed, with plain calls between."""
+    if DEVICE == "cpu":
+        if comm.rank == 0:
+            print("left out: graphs of deep_ep calls: they need a GPU")
+        return
+    buffer = make_buffer(comm)
+    layer = Layer(comm, Shape(), 30)
+
+    def calls(n):
+        for _ in range(n):
+            recv_x, count, handle, _, hook = buffer.low_latency_dispatch(
+                layer.x, layer.topk, 8, 8, use_fp8=False, return_recv_hook=True
+            )
+            hook()
+            out, _, hook = buffer.low_latency_combine(recv_x, layer.topk, layer.weights, handle, return_recv_hook=True)
+            hook()
+        return recv_x, count, handle, out
+
+    def check(recv_x, count, handle, out):
+        layer.check(recv_x, count, handle, "bf16")
+        layer.y = [part.x for part in layer.wanted("bf16")]
+        layer.check_combined(out)
+
+    check(*calls(1))
+    for n in (1, 2, 3):
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph):
+            results = calls(n)
+        for _ in range(20):
+            graph.replay()
+            torch.cuda.synchronize()
+            check(*results)
+            check(*calls(1))
+    torch.cuda.synchronize()
+    buffer.destroy()
+
+
+CASES = {name[5:]: case for name, case in list(globals().items()) if name.startswith("case_")}
+
+
+def run(comm, names):
+    if DEVICE == "cuda":
+        torch.cuda.set_device(comm.device)
+    for name in names:
+        start = time.monotonic()
+        CASES[name](comm)
+        comm.barrier()
+        if comm.rank == 0:
+            print(f"{name}: equal on {comm.size} ranks ({time.monotonic() - start:.1f} s)", flush=True)
+
+
+def run_process(names):
+    """One rank of --processes."""
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if DEVICE == "cuda":
+        torch.cuda.set_device(rank)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{os.environ['STORE']}", rank=rank, world_size=size
+    )
+    with gin_ep.Communicator.from_torch(device=rank if DEVICE == "cuda" else "none") as comm:
+        run(comm, names)
+    torch.distributed.destroy_process_group()
+
+
+def start_processes(count, arguments):
+    with tempfile.TemporaryDirectory() as scratch:
+        store = os.path.join(scratch, "store")
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, __file__, *arguments],
+                env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(count), "STORE": store},
+            )
+            for rank in range(count)
+        ]
+        return max(rank.wait() for rank in ranks)
+
+
+def main():
+    global DEVICE
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--processes", type=int)
+    parser.add_argument("--cuda", action="store_true")
+    parser.add_argument("cases", nargs="*", default=[])
+    options = parser.parse_args()
+    names = options.cases or list(CASES)
+    DEVICE = "cuda" if options.cuda else "cpu"
+    if options.processes:
+        return start_processes(options.processes, ["--cuda"] * options.cuda + names)
+    if options.threads:
+        gin_ep.run_threads(options.threads, run, names)
+    else:
+        run_process(names)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

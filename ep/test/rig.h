@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rig.h - tensors of one micro-batch: filled, poisoned, and compared whole
+ */
+#ifndef GIN_EP_TEST_RIG_H
+#define GIN_EP_TEST_RIG_H
+
+#include "harness.h"
+#include "reference.h"
+
+#define EP_CHECK(call) epRequire((call), ginSuccess, #call, __LINE__)
+#define EP_FAILS(call, result) epRequire((call), result, #call, __LINE__)
+
+inline void epRequire(ginResult_t seen, ginResult_t expected, const char *what, int line)
+{
+	if (seen == expected)
+		return;
+	fprintf(stderr, "line %d: %s: %s, expected %s\n  last error: %s\n", line, what,
+		ginGetErrorString(seen), ginGetErrorString(expected), ginEpGetLastError());
+	fflush(stderr);
+	_exit(1);
+}
+
+enum { GUARD = 64 }; /* bytes of poison on both sides of a tensor */
+
+/* Memory of the rank's device, without a window. */
+struct Memory {
+	Rank &rank;
+	size_t bytes;
+	char *raw;
+
+	Memory(Rank &r, size_t n) : rank(r), bytes(n), raw(nullptr)
+	{
+		void *at = nullptr;
+		CHECK(ginMemAlloc(r.comm, n + 2 * GUARD, &at));
+		raw = static_cast<char *>(at);
+		poison();
+	}
+
+	~Memory() { CHECK(ginMemFree(rank.comm, raw)); }
+	Memory(const Memory &) = delete;
+	Memory &operator=(const Memory &) = delete;
+
+	void *at() const { return raw + GUARD; }
+
+	void poison()
+	{
+		std::vector<char> fill(bytes + 2 * GUARD, 0x5a);
+		copyBytes(rank, raw, fill.data(), fill.size());
+	}
+
+	template <class T> void write(const std::vector<T> &from)
+	{
+		EXPECT(from.size() * sizeof(T) <= bytes);
+		copyBytes(rank, at(), from.data(), from.size() * sizeof(T));
+	}
+
+	/* The contents; the guards still have their poison. */
+	template <class T> std::vector<T> read() const
+	{
+		std::vector<char> all(bytes + 2 * GUARD);
+		copyBytes(rank, all.data(), raw, all.size());
+		for (int i = 0; i < GUARD; i++)
+			EXPECT(all[i] == 0x5a && all[all.size() - 1 - i] == 0x5a);
+		std::vector<T> out(bytes / sizeof(T));
+		memcpy(out.data(), all.data() + GUARD, out.size() * sizeof(T));
+		return out;
+	}
+};
+
+/* A contiguous tensor. */
+inline ginEpTensor_t tensor(const Memory &m, int type, std::vector<int64_t> size)
+{
+	ginEpTensor_t t = GIN_EP_NO_TENSOR;
+	int64_t step = 1;
+	t.data = m.at();
+	t.type = type;
+	t.nDims = static_cast<int32_t>(size.size());
+	for (size_t i = size.size(); i-- > 0; step *= size[i]) {
+		t.size[i] = size[i];
+		t.stride[i] = step;
+	}
+	return t;
+}
+
+inline ginEp_t makeEp(Rank &r, const ginEpConfig_t &config)
+{
+	ginEp_t ep = nullptr;
+	EP_CHECK(ginEpCreate(r.comm, &config, &ep));
+	return ep;
+}
+
+template <class T> std::vector<T> poisonOf(size_t count)
+{
+	std::vector<T> out(count);
+	memset(out.data(), 0x5a, count * sizeof(T));
+	return out;
+}
+
+template <class T> void compare(const char *what, const Rank &r, const Round &round,
+				const std::vector<T> &seen, const std::vector<T> &expected)
+{
+	if (seen.size() == expected.size() &&
+	    !memcmp(seen.data(), expected.data(), seen.size() * sizeof(T)))
+		return;
+	size_t i = 0;
+	while (i < seen.size() && !memcmp(&seen[i], &expected[i], sizeof(T)))
+		i++;
+	fprintf(stderr,
+		"rank %d: %s differs at element %zu of %zu: %llx, expected %llx (ranks %u, experts "
+		"%u, topk %u, hidden %u, tokens %u, rows %u, layout %u, reduce %u, scales %u, seed "
+		"%llu)\n",
+		r.rank, what, i, seen.size(), static_cast<unsigned long long>(seen[i]),
+		static_cast<unsigned long long>(expected[i]), round.ranks, round.experts,
+		round.topk, round.hidden, round.tokens[r.rank], round.rows, round.layout,
+		round.reduce, round.scaleKind, static_cast<unsigned long long>(round.seed));
+	fflush(stderr);
+	_exit(1);
+}
+
+/* The tensors of one dispatch and combine at this rank. */
+struct Batch {
+	Rank &r;
+	const Round round;
+	uint32_t me, T, L, M, outer, inner, scaleWordsOf;
+	bool ranked, f8;
+	Memory x, idx, weights, handle, recvX, recvScales, recvCount, srcInfo, range, stats, cost,
+		topk, topkWeights, y, out;
+	ginEpDispatchArgs_t dispatch;
+	ginEpCombineArgs_t combine;
+	std::vector<bool> gone; /* ranks whose rows are missing */
+
+	Batch(Rank &rank, const Round &ofRound, uint64_t handleBytes)
+	    : r(rank), round(ofRound), me(static_cast<uint32_t>(rank.rank)), T(round.tokens[me]),
+	      L(round.first[me + 1] - round.first[me]), M(round.maxTokens),
+	      outer(round.layout == GIN_EP_RANK_MAJOR ? round.ranks : L),
+	      inner(round.layout == GIN_EP_RANK_MAJOR ? M : round.ranks * M),
+	      scaleWordsOf(round.scaleKind == GIN_EP_SCALE_UE8M0 ? (round.hidden + 511) / 512
+								 : (round.hidden + 127) / 128),
+	      ranked(round.layout == GIN_EP_RANK_MAJOR), f8(round.rows == GIN_EP_ROWS_F8),
+	      x(rank, T * round.hidden * 2ull), idx(rank, T * round.topk * 8ull),
+	      weights(rank, T * round.topk * 4ull), handle(rank, handleBytes),
+	      recvX(rank, size_t{outer} * inner * round.hidden * (f8 ? 1 : 2)),
+	      recvScales(rank, f8 ? size_t{outer} * inner * scaleWordsOf * 4 : 0),
+	      recvCount(rank, outer * 4ull), srcInfo(rank, size_t{outer} * inner * 4),
+	      range(rank, L * round.ranks * 8ull), stats(rank, L * 4ull),
+	      cost(rank, round.ranks * 8ull), topk(rank, round.ranks * M * round.topk * 4ull),
+	      topkWeights(rank, round.ranks * M * round.topk * 4ull),
+	      y(rank, size_t{outer} * inner * round.hidden * 2), out(rank, T * round.hidden * 2ull),
+	      dispatch(GIN_EP_DISPATCH_ARGS_INIT), combine(GIN_EP_COMBINE_ARGS_INIT),
+	      gone(round.ranks)
+	{
+		fill();
+		describeDispatch();
+		describeCombine();
+	}
+
+	void fill()
+	{
+		std::vector<uint16_t> rows;
+		std::vector<int64_t> wide;
+		std::vector<int32_t> narrow;
+		std::vector<float> w;
+		for (uint32_t t = 0; t < T; t++) {
+			std::vector<uint16_t> row = round.rowOf(me, t);
+			rows.insert(rows.end(), row.begin(), row.end());
+			std::vector<int64_t> e = round.expertsOf(me, t);
+			wide.insert(wide.end(), e.begin(), e.end());
+			narrow.insert(narrow.end(), e.begin(), e.end());
+			for (uint32_t k = 0; k < round.topk; k++)
+				w.push_back(round.weightOf(me, t, k));
+		}
+		x.write(rows);
+		weights.write(w);
+		if (round.wide)
+			idx.write(wide);
+		else
+			idx.write(narrow);
+		stats.write(std::vector<int32_t>(L, 5));
+		cost.write(std::vector<int64_t>(round.ranks, 0));
+	}
+
+	ginEpTensor_t indices() const
+	{
+		return tensor(idx, round.wide ? ginEpI64 : ginEpI32, {T, round.topk});
+	}
+
+	ginEpTensor_t weighting() const
+	{
+		ginEpTensor_t none = GIN_EP_NO_TENSOR;
+		return round.weighted ? tensor(weights, ginEpF32, {T, round.topk}) : none;
+	}
+
+	/* Column-major in the last two dimensions, as DeepEP has it. */
+	ginEpTensor_t scales() const
+	{
+		ginEpTensor_t t = tensor(
+			recvScales, round.scaleKind == GIN_EP_SCALE_UE8M0 ? ginEpUe8m0x4 : ginEpF32,
+			{outer, inner, scaleWordsOf});
+		t.stride[1] = 1;
+		t.stride[2] = inner;
+		return t;
+	}
+
+	void describeDispatch()
+	{
+		dispatch.rows = round.rows;
+		dispatch.layout = round.layout;
+		dispatch.scaleKind = round.scaleKind;
+		dispatch.hidden = round.hidden;
+		dispatch.handle = handle.at();
+		dispatch.x = tensor(x, ginEpBf16, {T, round.hidden});
+		dispatch.topkIdx = indices();
+		dispatch.topkWeights = weighting();
+		dispatch.recvX =
+			tensor(recvX, f8 ? ginEpF8E4m3 : ginEpBf16, {outer, inner, round.hidden});
+		if (f8)
+			dispatch.recvScales = scales();
+		dispatch.recvCount = tensor(recvCount, ginEpI32, {outer});
+		dispatch.srcInfo = tensor(srcInfo, ginEpI32, {outer, inner});
+		if (!ranked)
+			dispatch.layoutRange = tensor(range, ginEpI64, {L, round.ranks});
+		dispatch.recvStats = tensor(stats, ginEpI32, {L});
+		dispatch.waitCost = tensor(cost, ginEpI64, {round.ranks});
+		if (!ranked)
+			return;
+		dispatch.recvTopkIdx = tensor(topk, ginEpI32, {round.ranks, M, round.topk});
+		dispatch.recvTopkWeights =
+			tensor(topkWeights, ginEpF32, {round.ranks, M, round.topk});
+	}
+
+	void describeCombine()
+	{
+		combine.reduce = round.reduce;
+		combine.layout = round.layout;
+		combine.hidden = round.hidden;
+		combine.handle = handle.at();
+		combine.x = tensor(y, ginEpBf16, {outer, inner, round.hidden});
+		combine.topkIdx = indices();
+		combine.topkWeights = weighting();
+		combine.out = tensor(out, ginEpBf16, {T, round.hidden});
+	}
+
+	/* What must have arrived, and the input of combine. */
+	void checkDispatch()
+	{
+		if (ranked)
+			checkRanked();
+		else
+			checkExperts();
+	}
+
+	struct Expected {
+		std::vector<uint8_t> x;
+		std::vector<uint32_t> scales;
+		std::vector<int32_t> info, count;
+		std::vector<uint16_t> y;
+	};
+
+	Expected poisoned() const
+	{
+		size_t rows = size_t{outer} * inner;
+		return {poisonOf<uint8_t>(rows * round.hidden * (f8 ? 1 : 2)),
+			poisonOf<uint32_t>(f8 ? rows * scaleWordsOf : 0), poisonOf<int32_t>(rows),
+			std::vector<int32_t>(outer), std::vector<uint16_t>(rows * round.hidden)};
+	}
+
+	void place(Expected &e, uint32_t o, uint32_t i, uint32_t source, uint32_t token,
+		   uint32_t expert) const
+	{
+		Wire wire = wireOf(round, source, token);
+		std::vector<uint32_t> words =
+			f8 ? scaleWords(round, wire) : std::vector<uint32_t>();
+		size_t row = size_t{o} * inner + i;
+		std::vector<uint16_t> answer = round.answerOf(expert, source, token);
+		memcpy(&e.x[row * wire.payload.size()], wire.payload.data(), wire.payload.size());
+		for (size_t w = 0; w < words.size(); w++)
+			e.scales[(size_t{o} * scaleWordsOf + w) * inner + i] = words[w];
+		e.info[row] = static_cast<int32_t>(token);
+		memcpy(&e.y[row * round.hidden], answer.data(), round.hidden * 2);
+	}
+
+	void finish(Expected &e)
+	{
+		compare("recvCount", r, round, recvCount.read<int32_t>(), e.count);
+		compare("recvX", r, round, recvX.read<uint8_t>(), e.x);
+		compare("recvScales", r, round, recvScales.read<uint32_t>(), e.scales);
+		compare("srcInfo", r, round, srcInfo.read<int32_t>(), e.info);
+		y.write(e.y);
+	}
+
+	void checkExperts()
+	{
+		Expected e = poisoned();
+		std::vector<int64_t> ranges(L * round.ranks);
+		for (uint32_t s = 0; s < round.ranks; s++) {
+			std::vector<int32_t> before = e.count;
+			for (uint32_t t = 0; t < round.tokens[s] && !gone[s]; t++)
+				for (int64_t expert : round.expertsOf(s, t)) {
+					int64_t local = expert - round.first[me];
+					if (expert < 0 || local < 0 || local >= L)
+						continue;
+					uint32_t o = static_cast<uint32_t>(local);
+					place(e, o, static_cast<uint32_t>(e.count[o]++), s, t,
+					      static_cast<uint32_t>(expert));
+				}
+			for (uint32_t o = 0; o < L; o++)
+				ranges[o * round.ranks + s] =
+					int64_t{e.count[o] - before[o]} << 32 | before[o];
+		}
+		finish(e);
+		compare("layoutRange", r, round, range.read<int64_t>(), ranges);
+		std::vector<int32_t> total = e.count;
+		for (int32_t &n : total)
+			n += 5;
+		compare("recvStats", r, round, stats.read<int32_t>(), total);
+	}
+
+	void checkRanked()
+	{
+		Expected e = poisoned();
+		std::vector<int32_t> idxs = poisonOf<int32_t>(round.ranks * M * round.topk);
+		std::vector<float> ws = poisonOf<float>(idxs.size());
+		for (uint32_t s = 0; s < round.ranks; s++)
+			for (uint32_t t = 0; t < round.tokens[s] && !gone[s]; t++) {
+				std::vector<int64_t> experts = round.expertsOf(s, t);
+				uint32_t slot = static_cast<uint32_t>(e.count[s]);
+				bool here = false;
+				for (int64_t expert : experts)
+					here |= expert >= round.first[me] &&
+						expert < round.first[me + 1];
+				if (!here)
+					continue;
+				place(e, s, slot, s, t, 100000 + me);
+				e.count[s]++;
+				for (uint32_t k = 0; k < round.topk; k++) {
+					size_t at = (size_t{s} * M + slot) * round.topk + k;
+					bool mine = experts[k] >= round.first[me] &&
+						    experts[k] < round.first[me + 1];
+					idxs[at] = mine ? static_cast<int32_t>(experts[k] -
+									       round.first[me])
+							: -1;
+					ws[at] = mine ? round.weightOf(s, t, k) : 0;
+				}
+			}
+		finish(e);
+		compare("recvTopkIdx", r, round, topk.read<int32_t>(), idxs);
+		compare("recvTopkWeights", r, round, topkWeights.read<uint32_t>(),
+			std::vector<uint32_t>(reinterpret_cast<uint32_t *>(ws.data()),
+					      reinterpret_cast<uint32_t *>(ws.data()) + ws.size()));
+	}
+
+	void checkCombine() const
+	{
+		std::vector<uint16_t> expected;
+		for (uint32_t t = 0; t < T; t++) {
+			std::vector<uint16_t> row = combined(round, me, t, gone);
+			expected.insert(expected.end(), row.begin(), row.end());
+		}
+		compare("out", r, round, out.read<uint16_t>(), expected);
+	}
+
+	ginResult_t runDispatch(ginEp_t ep, uint32_t phase)
+	{
+		dispatch.phase = phase;
+		return ginEpDispatch(ep, &dispatch, streamOf(r));
+	}
+
+	ginResult_t runCombine(ginEp_t ep, uint32_t phase)
+	{
+		combine.phase = phase;
+		return ginEpCombine(ep, &combine, streamOf(r));
+	}
+
+	static void *streamOf(const Rank &rank)
+	{
+#ifdef __CUDACC__
+		return rank.device >= 0 ? rank.stream : nullptr;
+#else
+		(void)rank;
+		return nullptr;
+#endif
+	}
+};
+
+#endif

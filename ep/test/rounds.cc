@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rounds.cc - dispatch and combine against the reference: shapes, layouts, types, hooks, and random
+ * rounds
+ *
+ * ROUNDS=n sets the number of random rounds, SEED=n where they begin; each failure prints its seed.
+ */
+#include "rig.h"
+
+static uint64_t seedOf()
+{
+	const char *given = getenv("SEED");
+	return given ? strtoull(given, nullptr, 0) : 20261123;
+}
+
+static Round roundOf(Rank &r, uint32_t experts, uint32_t topk, uint32_t hidden, uint32_t maxTokens)
+{
+	Round round = {};
+	round.ranks = static_cast<uint32_t>(r.nRanks);
+	round.experts = experts;
+	round.topk = topk;
+	round.hidden = hidden;
+	round.maxTokens = maxTokens;
+	round.seed = seedOf();
+	round.tokens.assign(round.ranks, maxTokens);
+	round.rows = GIN_EP_ROWS_BF16;
+	round.reduce = GIN_EP_REDUCE_NONE;
+	round.weighted = true;
+	round.wide = true;
+	round.first.assign(round.ranks + 1, 0);
+	for (uint32_t i = 0; i < round.ranks; i++)
+		round.first[i + 1] =
+			round.first[i] + experts / round.ranks + (i < experts % round.ranks);
+	return round;
+}
+
+static ginEp_t epFor(Rank &r, const Round &round, bool giveFirst = false)
+{
+	ginEpConfig_t config = GIN_EP_CONFIG_INIT;
+	config.experts = round.experts;
+	config.topk = round.topk;
+	config.hidden = round.hidden;
+	config.maxTokens = round.maxTokens;
+	config.timeout = r.device < 0 ? 60000000000ull : 8000000000ull;
+	config.firstExpert = giveFirst ? round.first.data() : nullptr;
+	return makeEp(r, config);
+}
+
+static uint64_t handleBytes(ginEp_t ep)
+{
+	ginEpInfo_t info = GIN_EP_INFO_INIT;
+	EP_CHECK(ginEpQuery(ep, &info));
+	return info.handleBytes;
+}
+
+/* The stream's kernels have ended, without an error. */
+static void finish(Rank &r, ginEp_t ep)
+{
+#ifdef __CUDACC__
+	if (r.device >= 0)
+		CUDA(cudaStreamSynchronize(r.stream));
+#else
+	(void)r;
+#endif
+	ginEpRecord_t record = GIN_EP_RECORD_INIT;
+	EP_CHECK(ginEpGetAsyncError(ep, &record));
+	if (record.valid)
+		fprintf(stderr, "rank %d: %s\n", r.rank, ginEpGetLastError());
+	EXPECT(!record.valid);
+}
+
+static void once(Rank &r, ginEp_t ep, const Round &round)
+{
+	Batch batch(r, round, handleBytes(ep));
+	EP_CHECK(batch.runDispatch(ep, GIN_EP_BOTH));
+	finish(r, ep);
+	batch.checkDispatch();
+	EP_CHECK(batch.runCombine(ep, GIN_EP_BOTH));
+	finish(r, ep);
+	batch.checkCombine();
+}
+
+/* One shape in every layout, type of row and kind of combine. */
+static void everyKind(Rank &r, Round round)
+{
+	ginEp_t ep = epFor(r, round);
+	for (uint32_t kind = 0; kind < 12; kind++) {
+		round.rows = kind % 2 ? GIN_EP_ROWS_F8 : GIN_EP_ROWS_BF16;
+		round.scaleKind = kind / 2 % 3;
+		round.layout = kind % 4 == 3 ? GIN_EP_RANK_MAJOR : GIN_EP_EXPERT_MAJOR;
+		round.reduce = kind % 3 == 0 && round.layout == GIN_EP_EXPERT_MAJOR
+				       ? GIN_EP_REDUCE_NONE
+				       : GIN_EP_REDUCE_RANK;
+		round.weighted = kind % 5 != 4;
+		round.wide = kind % 2;
+		round.seed++;
+		once(r, ep, round);
+	}
+	EP_CHECK(ginEpDestroy(ep));
+}
+
+static void shapes(Rank &r)
+{
+	static const uint32_t shape[][4] = {
+		/* experts, topk, hidden, tokens */
+		{16, 8, 128, 7},  {8, 2, 7168, 3},  {5, 1, 16, 1},
+		{3, 6, 2880, 4},  {1, 1, 128, 9},   {40, 9, 128, 128},
+		{64, 16, 112, 5}, {37, 22, 272, 6}, {64, 32, 64, 3},
+	};
+	for (const uint32_t *s : shape)
+		everyKind(r, roundOf(r, s[0], s[1], s[2], s[3]));
+}
+
+/* Lists of more than 2048 items are counted by kernels of their own. */
+static void longLists(Rank &r)
+{
+	static const uint32_t shape[][4] = {{24, 8, 32, 1025}, {40, 32, 16, 129}};
+	for (const uint32_t *s : shape) {
+		Round round = roundOf(r, s[0], s[1], s[2], s[3]);
+		ginEp_t ep = epFor(r, round);
+		once(r, ep, round);
+		round.reduce = GIN_EP_REDUCE_RANK;
+		round.rows = GIN_EP_ROWS_F8;
+		round.wide = false;
+		once(r, ep, round);
+		EP_CHECK(ginEpDestroy(ep));
+	}
+}
+
+/* All tokens to one rank, no expert at all, ranks without tokens, tables of experts. */
+static void corners(Rank &r)
+{
+	Round round = roundOf(r, 12, 4, 64, 10);
+	ginEp_t ep = epFor(r, round);
+	for (int route = 0; route < 3; route++) {
+		for (uint32_t none = 0; none < 3; none++) {
+			round.route = route;
+			round.seed++;
+			for (uint32_t i = 0; i < round.ranks; i++)
+				round.tokens[i] = none == 0 ? 10 : none == 1 ? i % 2 * 9 : 0;
+			once(r, ep, round);
+		}
+	}
+	EP_CHECK(ginEpDestroy(ep));
+	round = roundOf(r, 12, 4, 64, 10);
+	for (uint32_t i = 1; i < round.ranks; i++)
+		round.first[i] = 11; /* rank 0 has most, some have none */
+	ep = epFor(r, round, true);
+	once(r, ep, round);
+	EP_CHECK(ginEpDestroy(ep));
+}
+
+/* x that is e4m3 already goes out as it is. */
+static void givenF8(Rank &r)
+{
+	Round round = roundOf(r, 8, 3, 272, 5);
+	round.rows = GIN_EP_ROWS_F8;
+	ginEp_t ep = epFor(r, round);
+	for (uint32_t kind = GIN_EP_SCALE_F32; kind <= GIN_EP_SCALE_UE8M0; kind += 2) {
+		round.scaleKind = kind;
+		Batch batch(r, round, handleBytes(ep));
+		Memory x(r, batch.T * round.hidden), scales(r, batch.T * 3 * 4);
+		std::vector<uint8_t> bytes;
+		std::vector<uint32_t> words;
+		for (uint32_t t = 0; t < batch.T; t++) {
+			Wire wire = wireOf(round, batch.me, t);
+			std::vector<uint32_t> own = scaleWords(round, wire);
+			bytes.insert(bytes.end(), wire.payload.begin(), wire.payload.end());
+			words.insert(words.end(), own.begin(), own.end());
+		}
+		x.write(bytes);
+		scales.write(words);
+		int64_t groups = kind == GIN_EP_SCALE_UE8M0 ? 1 : 3;
+		batch.dispatch.x = tensor(x, ginEpF8E4m3, {batch.T, round.hidden});
+		batch.dispatch.scales =
+			tensor(scales, kind == GIN_EP_SCALE_UE8M0 ? ginEpUe8m0x4 : ginEpF32,
+			       {batch.T, groups});
+		EP_CHECK(batch.runDispatch(ep, GIN_EP_BOTH));
+		finish(r, ep);
+		batch.checkDispatch();
+		EP_CHECK(batch.runCombine(ep, GIN_EP_BOTH));
+		finish(r, ep);
+		batch.checkCombine();
+	}
+	EP_CHECK(ginEpDestroy(ep));
+}
+
+/* Two micro-batches; hooks in each order; the third send is refused. */
+static void hooks(Rank &r)
+{
+	Round first = roundOf(r, 16, 4, 128, 6), second = first;
+	second.seed += 1000;
+	second.rows = GIN_EP_ROWS_F8;
+	ginEp_t ep = epFor(r, first);
+	for (int order = 0; order < 8; order++) {
+		first.seed += 3;
+		second.seed += 3;
+		Batch a(r, first, handleBytes(ep)), b(r, second, handleBytes(ep)),
+			c(r, first, handleBytes(ep));
+		EP_FAILS(a.runDispatch(ep, GIN_EP_RECV), ginErrorInvalidUsage);
+		EP_CHECK(a.runDispatch(ep, GIN_EP_SEND));
+		EP_FAILS(a.runDispatch(ep, GIN_EP_SEND), ginErrorInvalidUsage);
+		EP_CHECK(b.runDispatch(ep, GIN_EP_SEND));
+		EP_FAILS(c.runDispatch(ep, GIN_EP_SEND), ginErrorInvalidUsage);
+		EP_CHECK((order & 1 ? b : a).runDispatch(ep, GIN_EP_RECV));
+		if (order & 1) /* the older one is still open */
+			EP_FAILS(c.runDispatch(ep, GIN_EP_SEND), ginErrorInvalidUsage);
+		EP_CHECK((order & 1 ? a : b).runDispatch(ep, GIN_EP_RECV));
+		finish(r, ep);
+		a.checkDispatch();
+		b.checkDispatch();
+		EP_CHECK((order & 2 ? b : a).runCombine(ep, GIN_EP_SEND));
+		EP_CHECK((order & 2 ? a : b).runCombine(ep, GIN_EP_SEND));
+		EP_FAILS(c.runCombine(ep, GIN_EP_SEND), ginErrorInvalidUsage);
+		EP_CHECK((order & 4 ? b : a).runCombine(ep, GIN_EP_RECV));
+		EP_CHECK((order & 4 ? a : b).runCombine(ep, GIN_EP_RECV));
+		finish(r, ep);
+		a.checkCombine();
+		b.checkCombine();
+	}
+	EP_CHECK(ginEpDestroy(ep));
+}
+
+/* Rounds of random size in eps that live for many rounds; odd numbers of each kind. */
+static void randomRounds(Rank &r)
+{
+	const char *given = getenv("ROUNDS");
+	const uint32_t rounds = given ? static_cast<uint32_t>(atoi(given)) : 60;
+	for (uint32_t n = 0; n < rounds;) {
+		const uint64_t seed = seedOf() + n * 1000;
+		Round most =
+			roundOf(r, 1 + mix(seed, 1, 0, 0) % 40, 1 + mix(seed, 2, 0, 0) % 12,
+				16 * (1 + mix(seed, 3, 0, 0) % 40), 1 + mix(seed, 4, 0, 0) % 24);
+		ginEp_t ep = epFor(r, most);
+		for (uint32_t i = 0; i < 25 && n < rounds; i++, n++) {
+			Round round = most;
+			round.seed = seed + i;
+			uint64_t bits = mix(round.seed, 5, 0, 0);
+			round.hidden = 16 * (1 + static_cast<uint32_t>(bits % (most.hidden / 16)));
+			round.topk = 1 + static_cast<uint32_t>((bits >> 8) % most.topk);
+			round.rows = bits >> 16 & 1 ? GIN_EP_ROWS_F8 : GIN_EP_ROWS_BF16;
+			round.scaleKind = (bits >> 17) % 3;
+			round.layout = (bits >> 20) % 4 ? GIN_EP_EXPERT_MAJOR : GIN_EP_RANK_MAJOR;
+			round.reduce = round.layout == GIN_EP_RANK_MAJOR || (bits >> 24 & 1)
+					       ? GIN_EP_REDUCE_RANK
+					       : GIN_EP_REDUCE_NONE;
+			round.weighted = bits >> 25 & 3;
+			round.wide = bits >> 27 & 1;
+			round.route = (bits >> 28) % 8 == 7 ? 1 : 0;
+			for (uint32_t k = 0; k < round.ranks; k++)
+				round.tokens[k] = mix(round.seed, 6, k, 0) % (most.maxTokens + 1);
+			once(r, ep, round);
+		}
+		EP_CHECK(ginEpDestroy(ep));
+	}
+}
+
+static int run(const ginConfig_t *config)
+{
+	static const struct {
+		const char *name;
+		void (*run)(Rank &r);
+	} cases[] = {{"shapes", shapes},      {"long lists", longLists}, {"corners", corners},
+		     {"given e4m3", givenF8}, {"hooks", hooks},		 {"random", randomRounds}};
+	const char *only = getenv("CASE");
+	Rank r;
+	rankOpen(r, config);
+	for (const auto &one : cases) {
+		if (only && strcmp(only, one.name) != 0)
+			continue;
+		one.run(r);
+		if (r.rank == 0)
+			printf("ok: %s, %d ranks\n", one.name, r.nRanks);
+		fflush(stdout);
+	}
+	rankClose(r);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	return ranksMain(argc, argv, run);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * copy_engine.cuh - long puts and gets between direct peers by a copy engine
+ *
+ * A thread copies 0.66 GB/s to another GPU, a warp 16 GB/s, a copy engine 390 GB/s, but a put by an
+ * engine takes 11 us more than its copy (docs/performance.md). Where the communicator has a proxy,
+ * the first thread of the coop posts a put without actions to the proxy and waits until the proxy
+ * has reported it done: R.
+ *
+ * The put then stands where a put by threads stands after its last store: its bytes are at the
+ * peer, and this thread has acquired that. The caller does the actions as after a copy by threads.
+ * Every later signal of any thread that happens after the put covers the bytes (S), whatever route
+ * the signal takes. So only put() knows of copy engines, and signals cost what they cost without
+ * them.
+ *
+ * One case is left: a put whose wait has timed out. Its copy may still be under way. flush() waits
+ * for the ring, and so for the copy.
+ */
+#ifndef GIN_COPY_ENGINE_CUH
+#define GIN_COPY_ENGINE_CUH
+
+#include "../coop.cuh"
+#include "route.cuh"
+
+/*
+ * No put below this goes to a copy engine by itself, whatever GIN_COPY_ENGINE_BYTES says: the
+ * compiler drops the engine from puts of a short constant length.
+ */
+#define GIN_ENGINE_LEAST 64u
+
+/*
+ * By how much the threads of the coop copy faster than one thread: so much longer must a put be to
+ * go to a copy engine by itself. A warp copies 20 times as fast, bulk copies through scratch memory
+ * 60 times. 0: such a put never does, because kernels have many large coops, which together reach
+ * the bandwidth of the link.
+ */
+template <class Coop> GIN_FN uint32_t ginEngineFactor(Coop coop, const ginOptions &options)
+{
+	uint32_t size = coop.size();
+
+	if (size > 32)
+		return 0;
+	if (options.scratch)
+		return 32; /* bulk copies */
+	return size < 16 ? size : 16;
+}
+
+/* Does the put go to a copy engine if its options do not choose? */
+template <class Coop> GIN_FN bool ginEngineIsFaster(const ginDevComm &dc, size_t bytes, Coop coop,
+						    const ginOptions &options)
+{
+	uint32_t factor = ginEngineFactor(coop, options);
+
+	return factor && bytes >= static_cast<size_t>(dc.engineBytes) * factor;
+}
+
+/*
+ * By one thread: posts a put to a direct peer, or a get, and waits until its bytes are at the
+ * target. R, acquire end. Does no action and leaves no error record. After ginErrorTimeout the copy
+ * is not posted, or may still be under way. `here`: ginSource::word() of this rank's part, as
+ * GIN_HOW_ANYWHERE of `how` says.
+ */
+GIN_FN_COLD ginResult_t ginEngineCopy(const ginDevComm *dc, uint32_t context, uint32_t how,
+				      bool isGet, int peer, struct ginWindowTable *there,
+				      uint64_t thereOff, uint64_t here, uint64_t hereOff,
+				      uint64_t bytes, uint64_t timeout)
+{
+	const uint64_t from = ginFromPack({static_cast<uint32_t>(peer), 1, 1});
+	const struct ginPeer *to = &dc->peers[peer];
+	struct ginQueue *queue = dc->queues + context;
+	auto post = [&](uint32_t now) {
+		return isGet ? ginProxyGetBy<false>(queue, to, now, peer, there, thereOff,
+						    reinterpret_cast<struct ginWindowTable *>(here),
+						    hereOff, bytes)
+			     : ginProxyPutBy<false>(queue, to, now, peer, there, thereOff, here,
+						    hereOff, bytes, nullptr, 0, 0, UINT32_MAX);
+	};
+	uint64_t posted = ginPost(dc, queue, how, peer, UINT32_MAX, timeout, from, post);
+
+	if (posted & GIN_QUEUE_FAILED)
+		return ginPostedResult(posted);
+	return ginRingWait(dc, queue, how, static_cast<uint32_t>(peer), posted, timeout, from);
+}
+
+#endif

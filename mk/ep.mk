@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# ep.mk - libgin-ep.so: expert parallelism on libgin's public API
+#
+#   make ep          the library, and with nvcc the kernels of GPUs
+#   make check-ep    its tests on host threads
+#   make bench-ep    measurements, on GPUs
+#
+# EP_ARCH="90 100" chooses the architectures of the kernels; the newest one comes as PTX, too.
+
+EP_LIB := $(BUILD)/libgin-ep.so.$(VERSION)
+EP_LINKS := $(BUILD)/libgin-ep.so.$(SOVERSION) $(BUILD)/libgin-ep.so
+EP_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard ep/lib/*.c)) $(BUILD)/ep/kernels/host.o \
+	$(BUILD)/ep/lib/kernels.o
+EP_HEADERS := $(wildcard ep/kernels/*.cuh ep/kernels/*.h ep/include/*.h include/gin/* include/gin/*/*)
+EP_TESTS := $(patsubst %.cc,$(BUILD)/%,$(wildcard ep/test/*.cc))
+
+.PHONY: ep ep-tests check-ep bench-ep
+
+ep: lib $(EP_LIB) $(EP_LINKS)
+
+ep-tests: $(EP_TESTS)
+
+$(BUILD)/ep/kernels/host.o: ep/kernels/host.cc
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(CXX) $(CXXFLAGS_ALL) -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti \
+		-fno-threadsafe-statics -c -o $@ $<
+
+# Kernels where there is nvcc; a build with a sanitizer is for host threads.
+ifneq ($(NVCC)$(SAN),$(SAN))
+EP_ARCHS = $(or $(EP_ARCH),$(filter $(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code)),80 90 100 120))
+EP_NEWEST = $(lastword $(EP_ARCHS))
+EP_GENCODE = $(foreach arch,$(EP_ARCHS),-gencode arch=compute_$(arch)$(comma)code=sm_$(arch)) \
+	-gencode arch=compute_$(EP_NEWEST)$(comma)code=compute_$(EP_NEWEST)
+EP_FATBIN := $(BUILD)/ep/kernels/kernels.fatbin
+
+$(EP_FATBIN): ep/kernels/kernels.cu $(EP_HEADERS) $(BUILD)/nvcc-used
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) -std=c++17 -O3 -lineinfo -Iinclude -I. $(EP_GENCODE) $(NVCCFLAGS) -fatbin -o $@ $<
+endif
+
+$(BUILD)/ep/lib/kernels.o: ep/lib/kernels.S $(EP_FATBIN) $(BUILD)/nvcc-used
+	@mkdir -p $(@D)
+	$(call say,AS,$<)
+	$(Q)$(CC) -c $(if $(EP_FATBIN),-DEP_FATBIN='"$(EP_FATBIN)"') -o $@ $<
+
+$(EP_LIB): $(EP_OBJ) $(LINKS) ep/lib/libgin-ep.map
+	$(call say,LINK,$@)
+	$(Q)$(CC) -shared -o $@ $(EP_OBJ) $(LDFLAGS_ALL) -Wl,-soname,libgin-ep.so.$(SOVERSION) \
+		-Wl,--version-script,ep/lib/libgin-ep.map $(if $(SAN),,-Wl$(comma)-z$(comma)defs) \
+		-Wl,-z,relro,-z,now,-z,nodelete -L$(BUILD) -lgin -Wl,-rpath,'$$ORIGIN' -pthread -ldl -lm
+
+$(EP_LINKS): $(EP_LIB)
+	$(Q)ln -sf $(notdir $(EP_LIB)) $@
+
+LINKEP = -L$(BUILD) -lgin-ep $(LINKGIN)
+
+$(EP_TESTS): $(BUILD)/%: %.cc $(EP_LINKS) $(LINKS)
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(CXX) $(CXXFLAGS_ALL) -Itest/common -Iep/include $(TESTFLAGS) -o $@ $< $(LDFLAGS_ALL) $(LINKEP)
+
+# The tests with memory of a GPU.
+$(EP_TESTS:%=%_gpu): $(BUILD)/%_gpu: %.cc $(EP_LINKS) $(LINKS) $(BUILD)/nvcc-used
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -Itest/common -Iep/include $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< \
+		-L$(BUILD) -lgin-ep -lgin -Xlinker -rpath,'$$ORIGIN/../..' -Xcompiler -pthread
+
+$(BUILD)/bench/ep/ep: bench/ep/ep.cu $(wildcard bench/ep/*.cuh) $(EP_LINKS) $(LINKS) $(BUILD)/nvcc-used
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -Iep/include -o $@ $< -L$(BUILD) -lgin-ep -lgin \
+		-Xlinker -rpath,'$$ORIGIN/../..' -Xcompiler -pthread
+
+# Two GPUs or more.
+bench-ep:
+	$(Q)bench/ep/run
+
+check-ep: deps-check
+	$(Q)test/run check-all ep
+
+EP_EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(wildcard ep/examples/*.c))
+
+ep: $(EP_EXAMPLES)
+
+$(EP_EXAMPLES): $(BUILD)/%: %.c $(EP_LINKS) $(LINKS)
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS_ALL) -Iep/include -o $@ $< $(LDFLAGS_ALL) $(LINKEP)

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * unit_devcomm_failure.c - the abort line of a device communicator: each failure of the communicator
+ * reaches it, at any time, and as the error that kernels get
+ */
+#include "expect.h"
+#include "lib/devcomm.h"
+
+static int agreements; /* of ginDevCommCreate() that succeeded */
+static int failAfter;  /* agreements; 0: never */
+
+ginResult_t __real_controlAgree(struct control *c, const char *call, ginResult_t mine);
+
+/* The communicator fails after the agreement, which the calling thread has not seen yet. */
+ginResult_t __wrap_controlAgree(struct control *c, const char *call, ginResult_t mine)
+{
+	ginResult_t result = __real_controlAgree(c, call, mine);
+
+	if (result == ginSuccess && !strcmp(call, "ginDevCommCreate") && ++agreements == failAfter)
+		controlReport(c, 0, "rank 0 is lost");
+	return result;
+}
+
+static ginComm_t openAlone(void)
+{
+	ginConfig_t config = GIN_CONFIG_INIT;
+	ginComm_t comm = NULL;
+
+	config.device = GIN_DEVICE_NONE;
+	EXPECT_SUCCESS(ginCommInit(&config, &comm));
+	return comm;
+}
+
+static ginDevComm createDevComm(ginComm_t comm)
+{
+	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
+	ginDevComm dc;
+
+	agreements = 0;
+	EXPECT_SUCCESS(ginDevCommCreate(comm, &want, &dc));
+	return dc;
+}
+
+static void expectLine(const ginDevComm *dc, int rank, ginResult_t result)
+{
+	uint64_t word = __atomic_load_n(&dc->abortLine->word, __ATOMIC_RELAXED);
+
+	EXPECT_EQUAL((uint32_t)word, result);
+	EXPECT_EQUAL((int32_t)(word >> 32), rank);
+}
+
+/* After the last agreement, and before devCommsFail() finds the new device communicator. */
+static void failWhileCreated(void)
+{
+	ginComm_t comm = openAlone();
+	ginDevComm dc = createDevComm(comm);
+
+	expectLine(&dc, 0, ginSuccess);
+	EXPECT_SUCCESS(ginDevCommDestroy(comm, &dc));
+	EXPECT(agreements > 0);
+	failAfter = agreements;
+	dc = createDevComm(comm);
+	expectLine(&dc, -1, ginErrorPeer);
+	ginDevCommDestroy(comm, &dc);
+	ginCommDestroy(comm);
+}
+
+/* Kernels take ginErrorTimeout for a timeout of their own call. */
+static void resultsOfLines(void)
+{
+	static const struct {
+		ginResult_t failed, shown;
+	} cases[] = {{ginErrorTimeout, ginErrorPeer},
+		     {ginErrorPeer, ginErrorPeer},
+		     {ginErrorInvalidUsage, ginErrorPeer},
+		     {ginErrorAborted, ginErrorAborted}};
+	ginComm_t comm = openAlone();
+	ginDevComm dc = createDevComm(comm);
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		devCommsFail(comm, -1, cases[i].failed);
+		expectLine(&dc, -1, cases[i].shown);
+	}
+	EXPECT_SUCCESS(ginDevCommDestroy(comm, &dc));
+	EXPECT_SUCCESS(ginCommDestroy(comm));
+}
+
+int main(void)
+{
+	setenv("GIN_LOG", "none", 0);
+	setenv("GIN_BOOTSTRAP", "self", 1);
+	expectChild("a failure while a device communicator is created", failWhileCreated);
+	expectChild("results that kernels get", resultsOfLines);
+	return expectFailures != 0;
+}

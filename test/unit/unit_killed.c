@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * unit_killed.c - a rank is killed at one moment of ginCommInit() or ginCommSplit(): the other ranks
+ * end at once, and remove the name of the socket by which it passes descriptors
+ *
+ * The library's calls of bind(), unlink() and connect() come here.
+ */
+#include "expect.h"
+#include "lib/base/clock.h"
+#include "ranks.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+enum moment { IN_BIND, IN_UNLINK, IN_CONNECT };
+
+static int victim = -1; /* set in the victim's process */
+static enum moment moment;
+
+static int dies(enum moment now, const struct sockaddr *address, int family)
+{
+	return victim >= 0 && moment == now && (!address || address->sa_family == family);
+}
+
+int bind(int fd, const struct sockaddr *address, socklen_t length)
+{
+	int result = (int)syscall(SYS_bind, fd, address, length);
+
+	if (dies(IN_BIND, address, AF_UNIX)) {
+		EXPECT(!result);
+		raise(SIGKILL);
+	}
+	return result;
+}
+
+int unlink(const char *path)
+{
+	if (dies(IN_UNLINK, NULL, 0) && strstr(path, "/gin-"))
+		raise(SIGKILL);
+	return (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+}
+
+int connect(int fd, const struct sockaddr *address, socklen_t length)
+{
+	if (dies(IN_CONNECT, address, AF_INET))
+		raise(SIGKILL);
+	return (int)syscall(SYS_connect, fd, address, length);
+}
+
+/* After the last agreement, a rank may not know yet that the victim is dead. */
+static int openBesideVictim(const ginConfig_t *config, int rank)
+{
+	ginConfig_t host = *config;
+	ginComm_t comm = NULL;
+
+	host.device = GIN_DEVICE_NONE;
+	if (config->rank == rank)
+		victim = rank;
+	ginResult_t result = ginCommInit(&host, &comm);
+	expectThat(result == ginErrorPeer || (result == ginSuccess && moment == IN_UNLINK),
+		   __FILE__, __LINE__, "%s", ginGetLastError());
+	if (result != ginSuccess)
+		EXPECT_HAS(ginGetLastError(), "has died");
+	ginCommDestroy(comm);
+	return 0;
+}
+
+static int lastDies(const ginConfig_t *config)
+{
+	return openBesideVictim(config, config->nRanks - 1);
+}
+
+static int firstDies(const ginConfig_t *config)
+{
+	return openBesideVictim(config, 0);
+}
+
+static int files(const char *directory)
+{
+	DIR *dir = opendir(directory);
+	const struct dirent *entry;
+	int count = 0;
+
+	EXPECT(dir != NULL);
+	while ((entry = readdir(dir)))
+		count += entry->d_name[0] != '.';
+	closedir(dir);
+	return count;
+}
+
+static void expectNoNames(int (*run)(const ginConfig_t *config), int rank)
+{
+	char directory[] = "/tmp/unit_killed-XXXXXX";
+
+	EXPECT(mkdtemp(directory) != NULL);
+	setenv("TMPDIR", directory, 1);
+	for (moment = IN_BIND; moment <= IN_UNLINK; moment++) {
+		const int *result = ranksStart(4, 0, run);
+		for (int r = 0; r < 4; r++)
+			EXPECT_EQUAL(result[r], r == rank ? 128 + SIGKILL : 0);
+		EXPECT_EQUAL(files(directory), 0);
+	}
+	EXPECT(!rmdir(directory));
+}
+
+static void last(void)
+{
+	expectNoNames(lastDies, 3);
+}
+
+static void first(void)
+{
+	expectNoNames(firstDies, 0);
+}
+
+/* The part's ranks have met by the communicator, and are about to connect to each other. */
+static int splitBesideVictim(const ginConfig_t *config)
+{
+	ginConfig_t host = *config;
+	ginComm_t comm = NULL, part = NULL;
+
+	host.device = GIN_DEVICE_NONE;
+	EXPECT_SUCCESS(ginCommInit(&host, &comm));
+	if (config->rank == config->nRanks - 1)
+		victim = config->rank;
+	moment = IN_CONNECT;
+	EXPECT_FAILS(ginCommSplit(comm, 0, 0, &part), ginErrorPeer, "rank 3 (host ", "has died");
+	ginCommDestroy(comm);
+	return 0;
+}
+
+static void inSplit(void)
+{
+	uint64_t start = clockNow();
+	const int *result = ranksStart(4, 0, splitBesideVictim);
+
+	for (int r = 0; r < 4; r++)
+		EXPECT_EQUAL(result[r], r == 3 ? 128 + SIGKILL : 0);
+	EXPECT(clockNow() - start < 20 * SECOND);
+}
+
+int main(void)
+{
+	setenv("GIN_LOG", "none", 0);
+	setenv("GIN_TIMEOUT", "60", 0);
+	expectChild("the last rank is killed", last);
+	expectChild("rank 0 is killed", first);
+	expectChild("a rank is killed in ginCommSplit()", inSplit);
+	return expectFailures != 0;
+}
