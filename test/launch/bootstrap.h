@@ -10,6 +10,8 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 
 #include <initializer_list>
@@ -110,6 +112,14 @@ inline int bindPort(int family, uint16_t port)
 }
 
 /* Below those that the kernel gives to others; another one each time. */
+/* Of a child that its parent kills: it must not outlive a parent that fails. */
+inline void pauseForTest()
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	alarm(100);
+	pause();
+}
+
 inline uint16_t freePort()
 {
 	static unsigned next;

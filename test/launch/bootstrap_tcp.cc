@@ -525,7 +525,7 @@ static void forkAfterInit()
 			exchange(r, 1);
 			pid_t sleeper = fork();
 			if (!sleeper)
-				pause();
+				pauseForTest();
 			exchange(r, 2);
 			rankClose(r);
 			body();

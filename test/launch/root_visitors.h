@@ -15,6 +15,8 @@
 #include "test/arguments/arguments.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 
 #define VISITORS_MOST 1024
@@ -200,6 +202,14 @@ static inline void expectCountsSoon(int files, int threads)
 }
 
 static const struct netAddress v4Loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
+
+/* Of a child that its parent kills: it must not outlive a parent that fails. */
+static inline void pauseForTest(void)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	alarm(100);
+	pause();
+}
 
 /* A connection that has said nothing. */
 static inline int connectRoot(const struct rootContact *contact)

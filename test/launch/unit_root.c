@@ -279,7 +279,7 @@ static void dieWaiting(struct visitor *v)
 	if (!child) {
 		v->fd = askRoot(v);
 		EXPECT(write(ready[1], "", 1) == 1);
-		pause();
+		pauseForTest();
 	}
 	EXPECT(read(ready[0], &byte, 1) == 1);
 	expectServes(&v->contact); /* the root has its request now */
@@ -548,7 +548,7 @@ static void forkMeanwhile(void)
 	arrive(&v[1]);
 	pid_t child = fork();
 	if (!child)
-		pause();
+		pauseForTest();
 	startVisit(&v[2]);
 	expectAllMet(v, 3);
 	for (int i = 0; i < 10; i++)

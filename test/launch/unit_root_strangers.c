@@ -325,7 +325,7 @@ static void crowdOfDescriptors(void)
 		for (int i = 0; i < CROWD; i++)
 			connectRoot(&contact);
 		EXPECT(write(ready[1], "", 1) == 1);
-		pause();
+		pauseForTest();
 	}
 	EXPECT(read(ready[0], &byte, 1) == 1);
 	for (int i = 0; i < 20; i++) {
