@@ -2,8 +2,8 @@
 /*
  * copy_engine.cuh - which puts and gets between direct peers a copy engine makes
  *
- * A thread copies 0.66 GB/s to another GPU, a warp 16 GB/s, a copy engine 390 GB/s, but a put by an
- * engine takes 11 us more than its copy (docs/performance.md). Where the communicator has a proxy,
+ * A thread copies 0.33 GB/s to another GPU, a warp 10 GB/s, a copy engine 390 GB/s, but a put by an
+ * engine takes 14 us more than its copy (docs/performance.md). Where the communicator has a proxy,
  * the first thread of the coop posts a copy without actions to the proxy, and waits until the proxy
  * has reported the copy done: R.
  *
@@ -30,8 +30,8 @@
 
 /*
  * By how much the threads of the coop copy faster than one thread: so much longer must a copy be to
- * go to an engine by itself. A warp copies 20 times as fast, bulk copies through scratch memory
- * 60 times. 0: such a copy never does, because kernels have many large coops, which together reach
+ * go to an engine by itself. A warp copies 25 times as fast, bulk copies through scratch memory
+ * 130 times. 0: such a copy never does, because kernels have many large coops, which together reach
  * the bandwidth of the link.
  */
 template <class Coop> GIN_FN uint32_t ginEngineFactor(Coop coop, bool byBulk)
