@@ -2,7 +2,7 @@
 /*
  * gdaki_calls.cc - what each call puts into a send queue, and what it makes of a completion
  */
-#include "gdaki_rig.h"
+#include "gdaki_late.h"
 
 #include <utility>
 
@@ -100,20 +100,6 @@ template <size_t bytes> static void expectValue(Expected &e, uint32_t last)
 	}
 }
 
-/*
- * Fills the queue and completes all of it, which only a call without room notices: the next call
- * posts late.
- */
-static Rig &fill(Rig &r, ginSharing sharing)
-{
-	Gin gin(r.dc, 0, sharing);
-
-	while (r.q->reserved - r.q->done < DEPTH)
-		EXPECT(gin.signal(PEER, GinSignalInc{0}) == ginSuccess);
-	r.m->complete(r.q->reserved - 1);
-	return r;
-}
-
 template <size_t bytes> static void value(Rig &r, ginSharing sharing, bool late)
 {
 	Expected e(late ? fill(r, sharing) : r);
@@ -137,34 +123,6 @@ template <size_t... less> static void values(std::index_sequence<less...>)
 			(value<less + 1>(r, sharing, late), ...);
 		}
 	}
-}
-
-/* Operations whose first try finds no room. */
-static void late(ginSharing sharing)
-{
-	Rig r;
-	Gin gin(r.dc, 0, sharing);
-	Expected put(fill(r, sharing));
-	EXPECT(gin.put(PEER, r.window, 64, r.window, 8, 5, GinSignalAdd{3, 9}) == ginSuccess);
-	put.one(ginMlx5Write(put.slot(), there, here, 5));
-	put.one(ginMlx5FetchAdd(put.slot(CQE), word(3), sink, 9));
-	put.end();
-	Expected signal(fill(r, sharing));
-	EXPECT(gin.signal(PEER, GinSignalIncAt{r.window, 64}) == ginSuccess);
-	signal.one(ginMlx5FetchAdd(signal.slot(CQE), strict, sink, 1));
-	signal.end();
-	Expected swap(fill(r, sharing));
-	EXPECT(gin.atomicSwap(PEER, r.window, 64, uint64_t{9}) == ginSuccess);
-	struct ginMlx5TwoWqebbs two =
-		ginMlx5MaskedCompareSwap8(swap.slot(), strict, sink, {0, 0, 9, UINT64_MAX});
-	swap.one(two.wqebb[0]);
-	swap.one(two.wqebb[1]);
-	swap.one(ginMlx5Nop(swap.slot(CQE)));
-	swap.end();
-	Expected get(fill(r, sharing));
-	EXPECT(gin.get(PEER, r.window, 64, r.window, 8, 5) == ginSuccess);
-	get.one(ginMlx5Read(get.slot(CQE), there, here, 5));
-	EXPECT(r.q->gets[0].read + r.q->gets[1].read == r.q->reserved);
 }
 
 static void signalsAndGets()

@@ -2,7 +2,7 @@
 /*
  * queue.cuh - GPU threads and one send queue: room, turn, doorbell, completion
  *
- * Called by post.cuh and call.cuh (posts), complete.cuh (waits) and barrier.cuh. Calls the memory
+ * Called by work.cuh and post.cuh (posts), complete.cuh (waits) and barrier.cuh. Calls the memory
  * accesses of ordering.cuh, whose labels the comments use, and the encoders of mlx5.h.
  * test/model/send.pml is a model of all steps but the second.
  *

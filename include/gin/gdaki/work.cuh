@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * work.cuh - what a post consists of, and the writer of its WQEs
+ *
+ * Called by post.cuh and by the calls that describe a post. Calls the encoders of mlx5.h. A post is
+ * a struct ginWork, addresses and keys, and a word `what`, which is a constant in most calls.
+ */
+#ifndef GIN_GDAKI_WORK_CUH
+#define GIN_GDAKI_WORK_CUH
+
+#include "../detail/how.cuh"
+#include "../detail/reserve.cuh"
+#include "../proxy/descriptor.h"
+#include "queue.cuh"
+
+/* `what`: the lowest bit of each field. */
+enum {
+	GIN_WORK_OP = 0,    /* 4 bits, enum ginOp */
+	GIN_WORK_WIDTH = 4, /* 6 bits: bytes of a value or atomic */
+	GIN_WORK_DATA = 10, /* 4 bits: WQEBBs of the data; 0: a signal alone, or nothing */
+	GIN_WORK_RAISES = 14,
+	GIN_WORK_COUNTS = 15,
+	GIN_WORK_AGGREGATE = 16, /* no doorbell for this post alone */
+	GIN_WORK_SYSTEM = 17	 /* the source has yet to be released to the system */
+};
+
+/* In `what`: operation and width, by which the functions for a late post differ. */
+#define GIN_WORK_KIND 0x3ffu
+
+/* Addresses and keys of one post, as the NIC has them: what `what` does not tell. */
+struct ginWork {
+	uint64_t remote, word; /* the data's at the peer; the signal's */
+	uint32_t remoteKey, wordKey;
+	uint64_t add; /* to the signal */
+	/* A value: its bytes. Others: as the functions below. */
+	uint64_t data[4];
+};
+
+static_assert(sizeof(struct ginWork) == 64, "a wait may have 64 bytes of local memory");
+
+/* A put or get. `second`: of a put the context's counters, of a get the target's window. */
+GIN_FN void ginWorkSetMessage(struct ginWork &p, uint64_t local, uint32_t localKey, uint64_t bytes,
+			      const void *second, uint32_t counter)
+{
+	p.data[0] = local;
+	p.data[1] = bytes;
+	p.data[2] = reinterpret_cast<uintptr_t>(second);
+	p.data[3] = static_cast<uint64_t>(counter) << 32 | localKey;
+}
+
+/* An atomic; the old value goes to `local`. */
+GIN_FN void ginWorkSetAtomic(struct ginWork &p, uint64_t local, uint32_t localKey, uint64_t operand,
+			     uint64_t compare)
+{
+	p.data[0] = local;
+	p.data[1] = operand;
+	p.data[2] = compare;
+	p.data[3] = localKey;
+}
+
+GIN_FN struct ginMlx5Memory ginWorkLocal(const struct ginWork &p)
+{
+	return {p.data[0], static_cast<uint32_t>(p.data[3])};
+}
+
+GIN_FN struct ginMlx5Memory ginWorkRemote(const struct ginWork &p)
+{
+	return {p.remote, p.remoteKey};
+}
+
+GIN_FN uint32_t ginWorkData(uint32_t what)
+{
+	return what >> GIN_WORK_DATA & 15;
+}
+
+GIN_FN bool ginWorkHas(uint32_t what, uint32_t bit)
+{
+	return what >> bit & 1;
+}
+
+/* A put or get. */
+GIN_FN bool ginWorkIsMessage(uint32_t what)
+{
+	return (what & 15) == ginOpPut || (what & 15) == ginOpGet;
+}
+
+/* The one WQE of two WQEBBs. */
+GIN_FN bool ginWorkIsSwap8(uint32_t what)
+{
+	return (what & GIN_WORK_KIND) == (ginOpSwap | 8u << GIN_WORK_WIDTH);
+}
+
+/*
+ * All WQEBBs of the post: the data's, then one for the signal. A NOP is added to a post of nothing
+ * and to a swap of 8 bytes: the CQE of a WQE of two WQEBBs gives the index of its first, so the
+ * last WQE of a post has to be one of a single WQEBB.
+ */
+GIN_FN uint32_t ginWorkWqebbs(uint32_t what)
+{
+	uint32_t count = ginWorkData(what) + ginWorkHas(what, GIN_WORK_RAISES);
+
+	return count + (!count || ginWorkIsSwap8(what));
+}
+
+/* `what` of an operation with `data` WQEBBs of data and a call's `how`. */
+GIN_FN constexpr uint32_t ginWorkKind(enum ginOp op, uint32_t width)
+{
+	return static_cast<uint32_t>(op) << GIN_WORK_OP | width << GIN_WORK_WIDTH;
+}
+
+GIN_FN constexpr uint32_t ginWorkWhat(enum ginOp op, uint32_t width, uint32_t data, uint32_t how)
+{
+	return ginWorkKind(op, width) | data << GIN_WORK_DATA |
+	       (how >> GIN_HOW_RAISES & 1) << GIN_WORK_RAISES |
+	       (how >> GIN_HOW_AGGREGATE & 1) << GIN_WORK_AGGREGATE;
+}
+
+/* GIN_WORK_SYSTEM, if the caller has not released a source in memory that needs `scope`. */
+GIN_FN uint32_t ginWorkRelease(uint32_t how, uint32_t scope)
+{
+	uint32_t required = scope > ginHowRequired(how) ? scope : ginHowRequired(how);
+
+	bool system = ginFenceLeft(ginHowGiven(how), required) == ginScopeSystem;
+
+	return static_cast<uint32_t>(system) << GIN_WORK_SYSTEM;
+}
+
+/*
+ * The part of `how` that changes a post's code: the functions that post now are compiled for each
+ * shape that a kernel uses.
+ */
+enum {
+	GIN_SHAPE_CTA = 1, /* GIN_SHAPE_CTA, GIN_SHAPE_ALONE or neither: enum ginSharing */
+	GIN_SHAPE_ALONE = 2,
+	GIN_SHAPE_RAISES = 4,
+	GIN_SHAPE_AT = 8,
+	GIN_SHAPE_COUNTS = 16
+};
+
+template <uint32_t bits> struct ginShape {
+	static constexpr uint32_t value = bits;
+};
+
+GIN_FN uint32_t ginShapeOf(uint32_t how, bool counts)
+{
+	return static_cast<uint32_t>(ginHowSharing(how)) |
+	       static_cast<uint32_t>(ginHowHas(how, GIN_HOW_RAISES)) * GIN_SHAPE_RAISES |
+	       static_cast<uint32_t>(ginHowHas(how, GIN_HOW_AT)) * GIN_SHAPE_AT |
+	       static_cast<uint32_t>(counts) * GIN_SHAPE_COUNTS;
+}
+
+/* Calls f(ginShape<shape>()). Of `shape` only the bits `left` may be set. */
+template <uint32_t left, uint32_t known = 0, class F>
+GIN_FN uint64_t ginWithShape(uint32_t shape, const F &f)
+{
+	if constexpr (left == 0) {
+		return f(ginShape<known>());
+	} else {
+		constexpr uint32_t bit = left & -left;
+		return shape & bit ? ginWithShape<left ^ bit, known | bit>(shape, f)
+				   : ginWithShape<left ^ bit, known>(shape, f);
+	}
+}
+
+/* `how` with the bits of the shape as constants. */
+template <uint32_t shape> GIN_FN uint32_t ginShapedHow(uint32_t how)
+{
+	constexpr uint32_t mask = 3u << GIN_HOW_SHARING | 1u << GIN_HOW_RAISES | 1u << GIN_HOW_AT;
+
+	return (how & ~mask) | (shape & 3) << GIN_HOW_SHARING |
+	       (shape & GIN_SHAPE_RAISES ? 1u << GIN_HOW_RAISES : 0) |
+	       (shape & GIN_SHAPE_AT ? 1u << GIN_HOW_AT : 0);
+}
+
+/* WQEs of a put or get of `bytes` bytes. */
+GIN_FN uint32_t ginWorkMessages(uint64_t bytes)
+{
+	return static_cast<uint32_t>((bytes + GIN_MLX5_MESSAGE_BYTES - 1) / GIN_MLX5_MESSAGE_BYTES);
+}
+
+/* WQE `i` of a put or get. */
+GIN_FN struct ginMlx5Wqebb ginWorkMessage(const struct ginWork &p, uint32_t what,
+					  struct ginMlx5Slot slot, uint32_t i)
+{
+	const uint64_t from = static_cast<uint64_t>(i) * GIN_MLX5_MESSAGE_BYTES;
+	struct ginMlx5Memory remote = ginWorkRemote(p), local = ginWorkLocal(p);
+	uint64_t bytes = p.data[1] - from;
+
+	if (ginWorkData(what) > 1 && bytes > GIN_MLX5_MESSAGE_BYTES)
+		bytes = GIN_MLX5_MESSAGE_BYTES;
+
+	remote.address += from;
+	local.address += from;
+	return (what & 15) == ginOpGet
+		       ? ginMlx5Read(slot, remote, local, static_cast<uint32_t>(bytes))
+		       : ginMlx5Write(slot, remote, local, static_cast<uint32_t>(bytes));
+}
+
+/* WQE `i` of a value: all in one, or 16 bytes in the first and the rest in the second. */
+GIN_FN struct ginMlx5Wqebb ginWorkValue(const struct ginWork &p, uint32_t what,
+					struct ginMlx5Slot slot, uint32_t i)
+{
+	const uint64_t a = i ? p.data[2] : p.data[0], b = i ? p.data[3] : p.data[1];
+	const uint32_t word[8] = {
+		static_cast<uint32_t>(a),	  static_cast<uint32_t>(a >> 32),
+		static_cast<uint32_t>(b),	  static_cast<uint32_t>(b >> 32),
+		static_cast<uint32_t>(p.data[2]), static_cast<uint32_t>(p.data[2] >> 32),
+		static_cast<uint32_t>(p.data[3]), static_cast<uint32_t>(p.data[3] >> 32)};
+	uint32_t bytes = what >> GIN_WORK_WIDTH & 63;
+
+	if (bytes > GIN_MLX5_INLINE_BYTES)
+		bytes = i ? bytes - 16 : 16;
+	return ginMlx5WriteInline(slot, {p.remote + 16 * i, p.remoteKey}, word, bytes);
+}
+
+/* An atomic of 4 bytes is a masked one. A swap compares no bit. */
+GIN_FN struct ginMlx5Wqebb ginWorkAtomic4(const struct ginWork &p, uint32_t what,
+					  struct ginMlx5Slot slot)
+{
+	uint32_t operand = static_cast<uint32_t>(p.data[1]);
+	uint32_t mask = (what & 15) == ginOpSwap ? 0 : UINT32_MAX;
+
+	if ((what & 15) == ginOpFetchAdd)
+		return ginMlx5MaskedFetchAdd4(slot, ginWorkRemote(p), ginWorkLocal(p), operand, 0);
+	return ginMlx5MaskedCompareSwap4(
+		slot, ginWorkRemote(p), ginWorkLocal(p),
+		{static_cast<uint32_t>(p.data[2]), mask, operand, UINT32_MAX});
+}
+
+/* An atomic of 8 bytes; WQEBB `i` of a swap, which has two. */
+GIN_FN struct ginMlx5Wqebb ginWorkAtomic8(const struct ginWork &p, uint32_t what,
+					  struct ginMlx5Slot slot, uint32_t i)
+{
+	struct ginMlx5Memory remote = ginWorkRemote(p), local = ginWorkLocal(p);
+
+	if ((what & 15) == ginOpFetchAdd)
+		return ginMlx5FetchAdd(slot, remote, local, p.data[1]);
+	if ((what & 15) == ginOpCompareSwap)
+		return ginMlx5CompareSwap(slot, remote, local, p.data[2], p.data[1]);
+	struct ginMlx5TwoWqebbs two =
+		ginMlx5MaskedCompareSwap8(slot, remote, local, {0, 0, p.data[1], UINT64_MAX});
+	return i ? two.wqebb[1] : two.wqebb[0];
+}
+
+/* Writes WQEBB `i` of the data. */
+GIN_FN void ginWorkStore(const struct ginWork &p, uint32_t what, struct ginMlx5Wqebb *wqe,
+			 struct ginMlx5Slot slot, uint32_t i)
+{
+	if (ginWorkIsMessage(what))
+		ginMlx5StoreWqebb(wqe, ginWorkMessage(p, what, slot, i));
+	else if ((what & 15) == ginOpPutValue)
+		ginMlx5StoreWqebb(wqe, ginWorkValue(p, what, slot, i));
+	else if ((what >> GIN_WORK_WIDTH & 63) == 4)
+		ginMlx5StoreWqebb(wqe, ginWorkAtomic4(p, what, slot));
+	else
+		ginMlx5StoreWqebb(wqe, ginWorkAtomic8(p, what, slot, i));
+}
+
+/*
+ * The only writer of WQEs: WQEBB `i` of a post that begins at index `at` of the range. The last
+ * WQEBB names the counter.
+ */
+GIN_FN void ginWorkWrite(const struct ginWork &p, uint32_t what, const struct ginSendFixed &f,
+			 struct ginSendRange range, uint32_t at, uint32_t i)
+{
+	struct ginMlx5Wqebb *wqe = ginSendWqebb(f, range.first + at + i);
+	struct ginMlx5Slot slot = ginSendSlot(f, range, at + i);
+
+	if (i < ginWorkData(what))
+		ginWorkStore(p, what, wqe, slot, i);
+	else if (ginWorkHas(what, GIN_WORK_RAISES))
+		ginMlx5StoreWqebb(wqe, ginMlx5FetchAdd(slot, {p.word, p.wordKey},
+						       {f.sink, f.sinkKey}, p.add));
+	else
+		ginMlx5StoreWqebb(wqe, ginMlx5Nop(slot));
+	if (ginWorkHas(what, GIN_WORK_COUNTS) && i + 1 == ginWorkWqebbs(what))
+		ginSlotCounterSet(&f.counter[(range.first + at + i) & ginSendMask(f)],
+				  static_cast<uint32_t>(p.data[3] >> 32) + 1);
+}
+
+/* All WQEs of a post. */
+GIN_FN void ginWorkWriteAll(const struct ginWork &p, uint32_t what, const struct ginSendFixed &f,
+			    struct ginSendRange range, uint32_t at)
+{
+	for (uint32_t i = 0; i < ginWorkWqebbs(what); i++)
+		ginWorkWrite(p, what, f, range, at, i);
+}
+
+/*
+ * After a failure, over what ginWorkWrite() has written: control segments of NOPs, of which the NIC
+ * reads no more. No counter is raised for them.
+ */
+GIN_FN void ginWorkVoid(uint32_t what, const struct ginSendFixed &f, struct ginSendRange range,
+			uint32_t at)
+{
+	const uint32_t end = at + ginWorkWqebbs(what);
+
+	GIN_NO_UNROLL
+	for (uint32_t i = at; i < end; i++)
+		ginMlx5Store(&ginSendWqebb(f, range.first + i)->segment[0],
+			     ginMlx5Nop(ginSendSlot(f, range, i)).segment[0]);
+	if (ginWorkHas(what, GIN_WORK_COUNTS))
+		ginSlotCounterSet(&f.counter[(range.first + end - 1) & ginSendMask(f)], 0);
+}
+
+#endif
