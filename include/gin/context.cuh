@@ -516,8 +516,8 @@ private:
 	using Base::howWait;
 	using Base::keep;
 	using Base::lost;
-	using Base::networkRoute;
 	using Base::networked;
+	using Base::networkRoute;
 	using Base::onlySignal;
 	using Base::own;
 	using Base::ownWord;
