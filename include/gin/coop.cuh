@@ -12,8 +12,8 @@
  *   anyIsSync      any() also is a sync(); a vote alone orders no memory
  *   leaders        the first `leaders` threads are lanes of one warp: they poll together, because
  *                  diverging costs more than redundant loads. Default 1.
- *   inFlight       accesses that each thread has in flight in a long copy. Default 8; coops of many
- *                  threads need fewer.
+ *   inFlight       accesses that each thread has in flight in a long copy, 4 registers each.
+ *                  Default 4.
  *   fixedSize      the size, if the compiler knows it
  */
 #ifndef GIN_COOP_CUH
@@ -148,7 +148,6 @@ private:
 struct GinWarpSpan {
 	static constexpr bool anyIsSync = true;
 	static constexpr uint32_t leaders = GIN_TOGETHER;
-	static constexpr uint32_t inFlight = 4;
 
 	uint32_t first;
 	uint32_t warps;
@@ -186,7 +185,6 @@ struct GinWarpSpan {
 struct GinCta {
 	static constexpr bool anyIsSync = true;
 	static constexpr uint32_t leaders = GIN_TOGETHER;
-	static constexpr uint32_t inFlight = 4;
 
 	GIN_FN uint32_t thread_rank() const { return ginThreadIndex(); }
 	GIN_FN uint32_t size() const { return ginBlockSize(); }

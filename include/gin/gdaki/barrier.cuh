@@ -58,8 +58,8 @@ GIN_FN void ginGdakiBarrierRing(struct ginSendQueue *q, struct ginSendRange rang
  * among the peer's signals.
  */
 GIN_FN ginResult_t ginGdakiBarrierSet(const ginDevComm *dc, struct ginSendQueue *q,
-					   const struct ginPeer *peer, uint64_t word,
-					   uint64_t epoch, uint64_t timeout, uint64_t from)
+				      const struct ginPeer *peer, uint64_t word, uint64_t epoch,
+				      uint64_t timeout, uint64_t from)
 {
 	struct ginSendPatience wait = ginSendPatienceStart(dc, timeout, from);
 	struct ginSendRange range = {0, 1};
@@ -127,7 +127,7 @@ GIN_FN_COLD ginResult_t ginGdakiDrainStep(const ginDevComm *dc, struct ginSendQu
  * windows, if it was ever used.
  */
 GIN_FN ginResult_t ginGdakiDrain(const ginDevComm *dc, uint32_t own, uint64_t peers,
-				      uint64_t timeout, uint64_t from)
+				 uint64_t timeout, uint64_t from)
 {
 	const struct ginPeerSet set = ginFromUnpack(peers);
 	const bool words = ginLocalLoad(&dc->results[dc->contexts].words);
