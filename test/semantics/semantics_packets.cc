@@ -158,11 +158,18 @@ void exchange(Rank &r, Boxed &boxed, const Sizes &sizes, uint32_t rounds, uint32
 static void byManyThreads(Rank &r, Boxed &boxed, const Sizes &sizes)
 {
 	uint32_t rounds = Sizes::count, few = r.device < 0 ? 6 : 512;
+	uint32_t route = boxed.device.dc.route;
+	std::vector<uint32_t> routes(static_cast<size_t>(r.nRanks));
 
-	if (boxed.device.dc.route == ginRouteDirect)
+	CHECK(ginCommAllgather(r.comm, &route, routes.data(), sizeof(route)));
+	for (uint32_t each : routes)
+		if (each != route)
+			return;
+
+	if (route == ginRouteDirect)
 		exchange<GinCta, GIN_ROUTES_DIRECT>(r, boxed, sizes, rounds,
 						    r.device < 0 ? 6 : 1024);
-	else if (boxed.device.dc.route == ginRouteProxy)
+	else if (route == ginRouteProxy)
 		exchange<GinCta, GIN_ROUTES_PROXY>(r, boxed, sizes, rounds, few);
 }
 
