@@ -289,14 +289,16 @@ $(BUILD)/test/unit_devcomm_failure: private LDFLAGS += -Wl,--wrap=controlAgree
 # PMIx in the test itself.
 $(BUILD)/test/unit_pmix: private CFLAGS += -Itest/fake/pmix
 
-# A network that is as weak as it may be, for the proxy: GIN_TRANSPORT=weak.
+# A network that is as weak as it may be, for the proxy: GIN_TRANSPORT=weak. A test that has libgin in itself looks
+# for it in its own folder.
 $(BUILD)/libgin-weak.so: test/fabric/weak.c backends/proxy/network/fabric.h
-	@mkdir -p $(@D)
+	@mkdir -p $(@D)/test
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS_ALL)) -shared -o $@ $< $(LDFLAGS_ALL) -pthread
+	$(Q)ln -sf ../$(@F) $(@D)/test/$(@F)
 
-$(BUILD)/test/unit_proxy_network: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
 $(BUILD)/test/unit_proxy_network: $(BUILD)/libgin-weak.so
+$(BUILD)/test/unit_proxy_network: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
 
 # A CUDA driver that answers questions only.
 $(BUILD)/test/fake/libcuda.so.1: $(wildcard test/fake/*.c) lib/gpu/cuda.h

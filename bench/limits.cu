@@ -169,7 +169,7 @@ template <class Coop> GIN_FN void copyRaw(Coop coop, char *dst, const char *src,
 		return;
 	}
 #endif
-	ginCopyAny(dst, src, bytes, coop.thread_rank(), coop.size());
+	ginCopy<4, 0>(dst, src, bytes, coop.thread_rank(), coop.size(), [] { return true; });
 }
 
 // Puts, signals and waits by hand. Other calls are libgin's, and are not measured.

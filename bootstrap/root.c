@@ -24,6 +24,7 @@
 
 #define SILENT_SECONDS 5 /* time limit for a client to prove that it knows the key */
 #define TICK_MS 250
+#define FULL_MS 10	   /* while a group that is full waits for other clients */
 #define STRANGERS_MOST 256 /* clients that have not proved that they know the key */
 #define STRANGERS_LEAST 4
 #define STRANGER_MS 1000  /* a stranger is closed for a newer one after this time at the earliest */
@@ -36,6 +37,7 @@ struct root {
 	int once;
 	int strangers, most;
 	int paused;	  /* all slots are taken: the listener is not polled */
+	int full;	  /* a group that is full waits for other clients */
 	unsigned named;	  /* refused clients that have a log line each */
 	unsigned refused; /* since the last log line */
 	uint64_t reported, warned;
@@ -43,7 +45,12 @@ struct root {
 	char job[BOOTSTRAP_JOB], host[64];
 	struct rootClient *clients;
 	struct rootGroups groups;
+	struct root **handle; /* NULL: the root does not count users */
+	int users;	      /* changes under usersLock, as *handle */
+	uint64_t busy;	      /* when there was last a user, a client or a communicator */
 };
+
+static pthread_mutex_t usersLock = PTHREAD_MUTEX_INITIALIZER;
 
 static void dropStranger(struct root *root, struct rootClient *client)
 {
@@ -263,22 +270,52 @@ static void dropSilent(struct root *root, uint64_t now)
 	}
 }
 
+/* Connections whose ranks are not known yet, where another job may use this port. */
+static int othersCome(const struct root *root)
+{
+	struct pollfd ready = {.fd = root->listener, .events = POLLIN};
+
+	if (!root->handle || root->job[0])
+		return 0;
+	for (const struct rootClient *client = root->clients; client; client = client->next)
+		if (client->state == clientProves || client->state == clientAsks)
+			return 1;
+	return poll(&ready, 1, 0) > 0;
+}
+
+static int waitMs(const struct root *root)
+{
+	if (root->full)
+		return FULL_MS;
+	return root->clients || root->groups.list || root->handle ? TICK_MS : -1;
+}
+
 /* Handles one event only: handling it may free clients that other events point to. */
 static void step(struct root *root)
 {
-	int idle = !root->clients && !root->groups.list;
 	struct epoll_event event;
-	int ready = epoll_wait(root->poll, &event, 1, idle ? -1 : TICK_MS);
+	int ready = epoll_wait(root->poll, &event, 1, waitMs(root));
 
 	if (ready > 0 && event.data.ptr)
 		serve(root, event.data.ptr);
 	else if (ready > 0)
 		acceptClient(root);
 	uint64_t now = clockNow();
+	root->full = rootGroupsFull(&root->groups) &&
+		     rootGroupsComplete(&root->groups, othersCome(root));
 	dropSilent(root, now);
 	makeRoom(root, now);
 	reportRefusals(root, now);
 	rootGroupsTick(&root->groups, now);
+}
+
+static void closeListener(struct root *root)
+{
+	if (root->listener < 0)
+		return;
+	shutdown(root->listener, SHUT_RDWR); /* for the reason in rootClientDrop() */
+	forkGuardClose(root->listener);
+	root->listener = -1;
 }
 
 static void freeRoot(struct root *root)
@@ -288,23 +325,54 @@ static void freeRoot(struct root *root)
 		rootClientDrop(root->clients);
 	if (root->poll >= 0)
 		close(root->poll);
-	shutdown(root->listener, SHUT_RDWR); /* for the reason in rootClientDrop() */
-	forkGuardClose(root->listener);
+	closeListener(root);
 	free(root);
+}
+
+/*
+ * After 1, rootUse() finds no root, and the port is free. The lock is taken once only, because a
+ * forked child would find it taken.
+ */
+static int isUnused(struct root *root)
+{
+	uint64_t now = clockNow();
+
+	if (!root->handle)
+		return 0;
+	if (__atomic_load_n(&root->users, __ATOMIC_RELAXED) || root->clients || root->groups.list)
+		root->busy = now;
+	if (now <= root->busy + ROOT_LINGER * SECOND)
+		return 0;
+	pthread_mutex_lock(&usersLock);
+	int ends = !root->users;
+	if (ends) {
+		closeListener(root);
+		*root->handle = NULL;
+	}
+	pthread_mutex_unlock(&usersLock);
+	return ends;
 }
 
 static void *rootThread(void *arg)
 {
 	struct root *root = arg;
 
-	while (!root->once || !root->groups.done)
+	while (!(root->once && root->groups.done) && !isUnused(root))
 		step(root);
 	freeRoot(root);
 	return NULL;
 }
 
-int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job, int once,
-	      unsigned seconds)
+static void setHandle(struct root **handle, struct root *root)
+{
+	pthread_mutex_lock(&usersLock);
+	if (handle)
+		*handle = root;
+	pthread_mutex_unlock(&usersLock);
+}
+
+static int startRoot(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job, int once,
+		     unsigned seconds, struct root **handle)
 {
 	struct root *root = calloc(1, sizeof(*root));
 	pthread_t thread;
@@ -316,6 +384,9 @@ int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job, 
 	*root = (struct root){.listener = listener,
 			      .once = once,
 			      .most = mostStrangers(),
+			      .handle = handle,
+			      .users = 1,
+			      .busy = clockNow(),
 			      .groups = {.seconds = seconds}};
 	forkGuard(listener);
 	memcpy(root->key, key, sizeof(root->key));
@@ -324,6 +395,7 @@ int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job, 
 	root->poll = fileAboveStandard(epoll_create1(EPOLL_CLOEXEC));
 	if (root->poll < 0 || pollAdd(root, listener, NULL))
 		goto failed;
+	setHandle(handle, root);
 	errno = threadStartSized(&thread, "gin-root", STACK_BYTES, rootThread, root);
 	if (errno)
 		goto failed;
@@ -332,9 +404,40 @@ int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job, 
 
 failed:;
 	int reason = errno;
+	setHandle(handle, NULL);
 	freeRoot(root);
 	errno = reason;
 	return -1;
+}
+
+int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job, int once,
+	      unsigned seconds)
+{
+	return startRoot(listener, key, job, once, seconds, NULL);
+}
+
+int rootStartUsed(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job,
+		  unsigned seconds, struct root **handle)
+{
+	return startRoot(listener, key, job, 0, seconds, handle);
+}
+
+int rootUse(struct root **handle)
+{
+	pthread_mutex_lock(&usersLock);
+	int runs = *handle != NULL;
+	if (runs)
+		__atomic_fetch_add(&(*handle)->users, 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&usersLock);
+	return runs;
+}
+
+void rootRelease(struct root **handle)
+{
+	pthread_mutex_lock(&usersLock);
+	if (*handle)
+		__atomic_fetch_sub(&(*handle)->users, 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&usersLock);
 }
 
 int rootMake(struct rootContact *contact, const char *ifname, int once, unsigned seconds, char *why)

@@ -17,6 +17,9 @@
 #define ROOT_ADDRESSES 5
 #define ROOT_RANKS (1 << 20) /* most ranks of a communicator */
 
+/* Seconds: programs that make one communicator after another need the root soon. */
+#define ROOT_LINGER 1
+
 /* Address and key of a root. It fits a ginUniqueId_t. */
 struct rootContact {
 	uint64_t magic;
@@ -55,6 +58,21 @@ struct rootReply {
  */
 int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job, int once,
 	      unsigned seconds);
+
+struct root;
+
+/*
+ * As rootStart(), for a root that *handle points to while it runs. The root begins with one user,
+ * and ends when it has had no users, no clients and no communicators for ROOT_LINGER seconds.
+ */
+int rootStartUsed(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job,
+		  unsigned seconds, struct root **handle);
+
+/* Adds a user. Returns 0 if there is no root. Any thread. */
+int rootUse(struct root **handle);
+
+/* Removes a user, if there is a root. Any thread. */
+void rootRelease(struct root **handle);
 
 /*
  * Makes a key and a listener, starts a root on them, and fills in `contact`, which all ranks need.

@@ -14,6 +14,7 @@
 
 #define REPLY_SECONDS 10
 #define HOLD_SECONDS 5
+#define OTHERS_MS 100
 
 /* A forked child process may hold fd: close() alone would not disconnect. */
 void rootClientDrop(struct rootClient *client)
@@ -276,9 +277,39 @@ void rootGroupsAdd(struct rootGroups *groups, struct rootClient *client)
 	if (group->failure[0]) {
 		endFailed(groups, group);
 	} else if (group->come == group->first.nRanks) {
+		group->full = clockNow();
+	}
+}
+
+static int isFull(const struct rootGroup *group)
+{
+	return group->full && !group->complete && !group->failure[0];
+}
+
+int rootGroupsFull(const struct rootGroups *groups)
+{
+	const struct rootGroup *group = groups->list;
+
+	while (group && !isFull(group))
+		group = group->next;
+	return group != NULL;
+}
+
+int rootGroupsComplete(struct rootGroups *groups, int others)
+{
+	int waits = 0;
+
+	for (struct rootGroup *group = groups->list; group; group = group->next) {
+		if (!isFull(group))
+			continue;
+		if (others && clockNow() < group->full + OTHERS_MS * (SECOND / 1000)) {
+			waits = 1;
+			continue;
+		}
 		noteComplete(groups, &group->first);
 		completeGroup(group);
 	}
+	return waits;
 }
 
 static void lostWaiting(struct rootGroups *groups, struct rootGroup *group, uint32_t rank)

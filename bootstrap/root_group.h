@@ -28,6 +28,7 @@ struct rootClient {
 struct rootGroup {
 	struct rootRequest first;   /* of the first rank: name, generation, number of ranks */
 	uint32_t come;		    /* number of ranks that came, failed ones included */
+	uint64_t full;		    /* when all had come; 0: not yet */
 	uint8_t *hasCome;	    /* [nRanks] */
 	struct rootClient **client; /* [nRanks]: clients that wait, or that join */
 	int complete;		    /* all clients have their replies */
@@ -61,7 +62,7 @@ void rootClientFail(struct rootClient *client, int result, const char *why);
 
 /*
  * Handles client->request: adds the client to its group. Replies to all clients of the group when
- * the group is complete or has failed. A client of a communicator that is complete already belongs
+ * the group has failed. A client of a communicator that is complete already belongs
  * to another job: it fails alone.
  */
 void rootGroupsAdd(struct rootGroups *groups, struct rootClient *client);
@@ -77,6 +78,16 @@ void rootGroupsHear(struct rootGroups *groups, struct rootClient *client);
  * fail.
  */
 void rootGroupsMiss(struct rootGroups *groups, uint32_t rank);
+
+/* Have all ranks come of a group that is neither complete nor failed? */
+int rootGroupsFull(const struct rootGroups *groups);
+
+/*
+ * Completes groups whose ranks have all come. While `others` are on their way to the root, waits for
+ * them, 100 ms at most: a rank that comes twice shows that two jobs meet. Returns whether some group
+ * waits.
+ */
+int rootGroupsComplete(struct rootGroups *groups, int others);
 
 /* Warns about groups that wait for 10 s; fails groups after groups->seconds. */
 void rootGroupsTick(struct rootGroups *groups, uint64_t now);

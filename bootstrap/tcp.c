@@ -20,6 +20,7 @@ static struct {
 	int joined;
 	int rank, nRanks;
 	struct rootContact contact;
+	struct root *root; /* of rank 0, while some communicator needs it */
 } job = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static const struct netAddress loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
@@ -139,7 +140,8 @@ static int startRoot(struct rootContact *contact, const struct bootstrapWanted *
 	char name[BOOTSTRAP_JOB];
 
 	launcherJob(name);
-	if (listener < 0 || rootStart(listener, contact->key, name, 0, wanted->seconds)) {
+	if (listener < 0 ||
+	    rootStartUsed(listener, contact->key, name, wanted->seconds, &job.root)) {
 		int isTaken = errno == EADDRINUSE;
 		snprintf(why, BOOTSTRAP_WHY, "GIN_ROOT=%.100s: rank 0 cannot listen there: %m%s",
 			 wanted->root,
@@ -181,19 +183,26 @@ static int joinLocked(const struct bootstrapWanted *wanted, char *why)
 	return 0;
 }
 
+/* Rank 0 listens again when its root has ended. */
+static int useRoot(const struct bootstrapWanted *wanted, char *why)
+{
+	return job.rank || rootUse(&job.root) ? 0 : startRoot(&job.contact, wanted, why);
+}
+
 static int tcpOpen(const struct bootstrapWanted *wanted, void **state, int *rank, int *nRanks,
 		   char *why)
 {
 	char name[BOOTSTRAP_NAME];
 
 	pthread_mutex_lock(&job.lock);
-	int result = job.joined ? 0 : joinLocked(wanted, why);
+	int result = job.joined ? useRoot(wanted, why) : joinLocked(wanted, why);
 	pthread_mutex_unlock(&job.lock);
 	if (result)
 		return -1;
 	nameOf(wanted, name);
 	struct meeting *meeting = meetingMake(&job.contact, name, wanted->seconds);
 	if (!meeting) {
+		rootRelease(&job.root);
 		snprintf(why, BOOTSTRAP_WHY, "no memory");
 		return -1;
 	}
@@ -211,6 +220,12 @@ static int tcpIsLocal(const void *state)
 	return ((const struct meeting *)state)->local;
 }
 
+static void tcpClose(void *state)
+{
+	meetingClose(state);
+	rootRelease(&job.root);
+}
+
 const struct bootstrapOps bootstrapTcpOps = {
 	.name = "tcp",
 	.open = tcpOpen,
@@ -220,5 +235,5 @@ const struct bootstrapOps bootstrapTcpOps = {
 	.lost = meetingLost,
 	.joined = meetingJoined,
 	.derive = meetingDerive,
-	.close = meetingClose,
+	.close = tcpClose,
 };

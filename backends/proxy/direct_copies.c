@@ -36,14 +36,21 @@ static int mayCopy(const struct backendHost *host)
 	return host->copiesOnly || paramNumber(paramProxyThreads);
 }
 
-uint32_t directCopiesFrom(const struct backendHost *host)
+/* Copy engines belong to the transport ipc: a network would be slower than threads. */
+static int hasEngine(const struct proxyTransports *t, int peer)
 {
+	return t->serves[TRANSPORT_IPC * t->host->nRanks + peer] && !sharesGpu(t->host, peer);
+}
+
+uint32_t directCopiesFrom(const struct proxyTransports *t)
+{
+	const struct backendHost *host = t->host;
 	uint32_t peers = 0;
 
 	for (int r = 0; r < host->nRanks; r++) {
 		if (r == host->rank || host->routes[r] != ginRouteDirect)
 			continue;
-		if (sharesGpu(host, r))
+		if (!hasEngine(t, r))
 			return 0;
 		peers++;
 	}

@@ -3,9 +3,9 @@
 #ifndef GIN_PROXY_DIRECT_COPIES_H
 #define GIN_PROXY_DIRECT_COPIES_H
 
-#include "backends/backend.h"
+#include "lanes.h"
 
 /* As ginDevComm.engineBytes. */
-uint32_t directCopiesFrom(const struct backendHost *host);
+uint32_t directCopiesFrom(const struct proxyTransports *transports);
 
 #endif

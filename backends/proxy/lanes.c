@@ -72,22 +72,28 @@ int transportsReach(const struct backendHost *host, int peer, const void *mine, 
 
 /*
  * Also for direct peers: atomics and signals at window offsets have one agent for all peers, which
- * is the proxy wherever it is in use.
+ * is the proxy wherever it is in use. Direct peers share memory, whatever GIN_TRANSPORT says.
  */
-static void chooseAll(struct proxyTransports *t)
+static int chooseFor(const struct backendHost *host, int peer)
 {
-	const struct backendHost *host = t->host;
 	const void *mine = host->blob(host->core, host->rank, ginRouteProxy);
+	const void *theirs = host->blob(host->core, peer, ginRouteProxy);
 	char why[BACKEND_WHY];
 
-	for (int r = 0; r < host->nRanks; r++) {
-		int chosen = TRANSPORTS;
-		if (host->routes[r] != ginRouteNone)
-			chosen = choose(host, r, mine, host->blob(host->core, r, ginRouteProxy),
-					why);
+	if (host->routes[peer] == ginRouteNone)
+		return TRANSPORTS;
+	if (host->routes[peer] == ginRouteDirect)
+		return TRANSPORT_IPC;
+	return choose(host, peer, mine, theirs, why);
+}
+
+static void chooseAll(struct proxyTransports *t)
+{
+	for (int r = 0; r < t->host->nRanks; r++) {
+		int chosen = chooseFor(t->host, r);
 		t->of[r] = chosen < TRANSPORTS ? (uint8_t)chosen : TRANSPORT_IPC;
 		if (chosen < TRANSPORTS)
-			t->serves[chosen * host->nRanks + r] = 1;
+			t->serves[chosen * t->host->nRanks + r] = 1;
 	}
 }
 

@@ -271,7 +271,7 @@ static void proxyContextsDescribe(void *contexts, ginDevComm *devComm)
 	struct proxyContexts *s = contexts;
 
 	proxyRingsDescribe(&s->rings, devComm);
-	devComm->engineBytes = directCopiesFrom(s->proxy->host);
+	devComm->engineBytes = directCopiesFrom(&s->proxy->transports);
 	for (uint32_t c = 0; c < s->rings.want.contexts; c++)
 		s->engine[c]->devComm = devComm->id;
 }

@@ -101,6 +101,12 @@ struct transportOps {
 	 */
 	uint32_t (*receive)(void *lane);
 
+	/*
+	 * Before a sleep: a file descriptor that becomes readable when receive() has something to
+	 * do, or -1: sleep briefly. NULL if receive is NULL.
+	 */
+	int (*arm)(void *lane);
+
 	/* Submits everything that was started since the last call, and acknowledges. */
 	void (*chain)(void *lane);
 

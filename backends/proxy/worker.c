@@ -2,6 +2,7 @@
 /* worker.c - the CPU threads of a communicator that move data for kernels */
 #include "worker.h"
 
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,6 +120,22 @@ static uint64_t sleepLength(struct proxyWorker *w)
 	return length < SLEEP_MOST ? length : SLEEP_MOST;
 }
 
+/*
+ * A thread on a network wakes up when something comes. The descriptor stays valid, or is closed
+ * with the network by another thread after a failure: then this thread sleeps too long at most.
+ */
+static void sleepOnNetwork(struct proxyWorker *w, uint64_t length)
+{
+	const struct transportLane *lane = &w->lanes.lane[TRANSPORT_NETWORK];
+	struct timespec pause = {0};
+
+	pthread_mutex_lock(&w->lock);
+	struct pollfd wake = {.fd = lane->ops->arm(lane->state), .events = POLLIN};
+	pthread_mutex_unlock(&w->lock);
+	pause.tv_nsec = (long)(wake.fd < 0 ? NAP : length);
+	ppoll(&wake, 1, &pause, NULL);
+}
+
 static void pauseIdle(struct proxyWorker *w, uint64_t idle)
 {
 	struct timespec pause = {0};
@@ -129,9 +146,12 @@ static void pauseIdle(struct proxyWorker *w, uint64_t idle)
 		return;
 	}
 	uint64_t length = sleepLength(w);
-	/* What peers send is not seen during a sleep. */
-	pause.tv_nsec = (long)(idle < REST || w->hasNetwork ? NAP : length);
 	__atomic_store_n(&w->sleeps, w->sleeps + 1, __ATOMIC_RELAXED);
+	if (w->hasNetwork && idle >= REST) {
+		sleepOnNetwork(w, length);
+		return;
+	}
+	pause.tv_nsec = (long)(idle < REST ? NAP : length);
 	nanosleep(&pause, NULL);
 }
 

@@ -94,29 +94,17 @@ template <What what, ginSharing sharing, class Coop = GinThread> struct CallsEac
 };
 
 // A put without Gin::put around it. In addition to the steps of ours.cuh it looks up the windows'
-// keys, the peer and the queue's error. `called`: by the function that Gin::put calls; otherwise
-// inline.
-template <ginSharing sharing, bool called> struct OnceEach : Poster<Ours> {
+// keys, the peer and the queue's error.
+template <ginSharing sharing> struct OnceEach : Poster<Ours> {
 	__device__ ginResult_t operator()(uint32_t) const
 	{
-		const uint32_t how = ginHow(ginCallPut, sharing, ginSignalOf(GinNone{}),
-					    ginOptions());
-		const ginWindowPeer *there = &ginWindowAt(call.window, 0);
-		const ginWindowTable *here = call.window.table;
+		const uint32_t how =
+			ginHow(ginCallPut, sharing, ginSignalOf(GinNone{}), ginOptions());
 
-		if (called)
-			return ginGdakiPut(call.dc.self, q, call.dc.peers, context, how, there, 0,
-					   reinterpret_cast<uintptr_t>(here), 0, 4096, nullptr, 0, 0,
-					   nullptr, 0, 0, 0);
-		const ginWorkTo to = {call.dc.self, q, call.dc.peers, context, how, 0, 0};
-		ginWork p = {};
-		p.op = ginOpPut;
-		p.scope = here->fence;
-		p.remote = ginGdakiRemote(there, 0);
-		p.local = ginGdakiLocal(here, 0);
-		p.bytes = 4096;
-		p.messages = 1;
-		return ginGdakiPost(to, p);
+		return ginGdakiPut(call.dc.self, q, call.dc.peers, context, how,
+				   &ginWindowAt(call.window, 0), 0,
+				   reinterpret_cast<uintptr_t>(call.window.table), 0, 4096, nullptr,
+				   0, 0, nullptr, 0, 0, 0);
 	}
 };
 

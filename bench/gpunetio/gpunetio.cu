@@ -175,14 +175,8 @@ static void callsByOneThread(Bench &b)
 {
 	const Shape one = {1, 1, 1, 8192, 1, false}, two = {1, 1, 1, 8192, 2, false};
 
-	b.alone<OnceEach<ALONE, false>>(b.calls, "without Gin: put, one thread, exclusive, inline",
-					one, false);
-	b.alone<OnceEach<ALONE, true>>(b.calls, "without Gin: put, one thread, exclusive, called",
-				       one, false);
-	b.alone<OnceEach<GPU, false>>(b.calls, "without Gin: put, one thread, GPU-shared, inline",
-				      one, false);
-	b.alone<OnceEach<GPU, true>>(b.calls, "without Gin: put, one thread, GPU-shared, called", one,
-				     false);
+	b.alone<OnceEach<ALONE>>(b.calls, "without Gin: put, one thread, exclusive", one, false);
+	b.alone<OnceEach<GPU>>(b.calls, "without Gin: put, one thread, GPU-shared", one, false);
 	b.compareCalls<CallsEach<PUT, ALONE>, TheirsEach<PUT, ALONE>>(
 		"Gin: put, one thread, exclusive", one, false);
 	b.compareCalls<CallsEach<PUT, GPU>, TheirsEach<PUT, GPU>>(

@@ -125,7 +125,7 @@ __device__ void writeElements(const ginSendFixed &f, ginSendRange range, uint32_
 template <What what, ginSharing sharing> struct OursEach : Poster<Ours> {
 	__device__ ginResult_t operator()(uint32_t i) const
 	{
-		ginSendPatience wait = {call.dc.self, 0, 0, 0, 0};
+		ginSendPatience wait = ginSendPatienceStart(call.dc.self, 0, 0);
 		const ginSendFixed f = q->fixed;
 		ginSendRange range = {0, wqesOf(what)};
 
@@ -148,7 +148,7 @@ template <What what, ginSharing sharing> struct OursTogether : Poster<Ours> {
 		ginResult_t result = ginSuccess;
 
 		if (all.rank == 0) {
-			ginSendPatience wait = {call.dc.self, 0, 0, 0, 0};
+			ginSendPatience wait = ginSendPatienceStart(call.dc.self, 0, 0);
 			result = ginSendReserveWait(q, &range, wait, sharing);
 		}
 		result = static_cast<ginResult_t>(ginFromLeader(all, result));
@@ -175,7 +175,7 @@ template <ginSharing sharing> struct OursWarp : Poster<Ours> {
 
 		__syncwarp();
 		if (all.rank == 0) {
-			ginSendPatience wait = {call.dc.self, 0, 0, 0, 0};
+			ginSendPatience wait = ginSendPatienceStart(call.dc.self, 0, 0);
 			result = ginSendReserveWait(q, &range, wait, sharing);
 		}
 		result = static_cast<ginResult_t>(ginFromLeader(all, result));

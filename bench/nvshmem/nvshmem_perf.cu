@@ -16,6 +16,11 @@ struct NvshmemEndpoint {
 	uint64_t *signals; // [contexts][ids]
 	uint32_t contexts, ids;
 
+	// NVSHMEM has no messages that carry their flags.
+	GIN_FN int packets(int) const { return 0; }
+	template <class... Args> GIN_FN int sendPacket(Args...) const { return -1; }
+	template <class... Args> GIN_FN int receivePacket(Args...) const { return -1; }
+
 #if GIN_ON_GPU
 	GIN_FN void clearSignals() const
 	{

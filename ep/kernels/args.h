@@ -74,7 +74,7 @@ struct epHandle {
 struct epState {
 	uint32_t failed;      /* ginResult_t: kernels return at once */
 	uint32_t recordClaim; /* set by the thread that writes the record */
-	uint32_t epoch[2];    /* of the next dispatch send, combine send */
+	uint32_t epoch[2];    /* of the next dispatch send, combine send; one load has all four */
 	uint32_t ticket[8];   /* [call][half]: blocks that have ended */
 	uint32_t pad[4];
 };
@@ -93,7 +93,9 @@ struct epPlan {
 	uint32_t rank, nRanks;
 	uint32_t experts, localExperts, firstLocal, mostLocal; /* mostLocal: of any rank */
 	uint32_t topk, hidden, maxTokens;
-	uint32_t places;    /* rows of a token in parts */
+	uint32_t places; /* rows of a token in parts */
+	uint32_t even;	 /* rank r has eachRank experts, the first moreRanks ranks one more */
+	uint32_t eachRank, moreRanks;
 	uint32_t lanes;	    /* contexts that rows to network peers are spread over */
 	uint32_t allDirect; /* every peer is direct */
 	uint32_t onLost;    /* GIN_EP_LOST_ */
@@ -111,12 +113,12 @@ struct epPlan {
 	const uint32_t *rankOf;	     /* [experts] */
 	const uint32_t *firstExpert; /* [nRanks + 1] */
 	struct epState *state;
-	uint32_t *masked, *observed;	/* [nRanks] */
-	uint64_t *rowsBase, *partsBase; /* [half][lane][nRanks]: what earlier epochs have added */
-	uint32_t *chunks;		/* [half][nRanks][chunks]: staged rows; NULL: all direct */
-	uint32_t *list;			/* [items]: rank << 16 | expert, or EP_NONE */
-	uint32_t *numbers, *slots;	/* [items] */
-	uint32_t *totals; /* [experts + nRanks]: items of each expert, rows of each rank */
+	uint32_t *masked, *observed; /* [nRanks] */
+	uint32_t *owed; /* [2][half][nRanks]: 1: a credit of dispatch, or combine, is to be given */
+	uint32_t *chunks;	   /* [half][nRanks][chunks]: staged rows; NULL: all direct */
+	uint32_t *list;		   /* [items]: rank << 16 | expert, or EP_NONE */
+	uint32_t *numbers, *slots; /* [items] */
+	uint32_t *totals;	   /* [experts + nRanks]: items of each expert, rows of each rank */
 	struct epPage *page;
 	uint32_t *pageObserved, *pageMasked;
 	uint64_t stateBytes; /* of *state and all that follows it: zero at the start */

@@ -22,6 +22,9 @@ GIN_FN uint32_t epShareOf(uint32_t n, uint32_t lane, uint32_t lanes)
 	return whole % lanes == lane ? share + n % EP_CHUNK : share;
 }
 
+/* The routes that a kernel is compiled for. */
+template <bool direct> constexpr uint32_t epRoutes = direct ? GIN_ROUTES_DIRECT : GIN_ROUTES_ALL;
+
 /*
  * A team counts together: a warp on a GPU, one thread on the host. epTeam() is the number of the
  * calling thread's team in its block.
@@ -51,11 +54,15 @@ template <class Test> GIN_FN uint32_t epCount(uint32_t end, Test test)
 	return __reduce_add_sync(0xffffffffu, n);
 #else
 	uint32_t n = 0;
+	GIN_NO_UNROLL
 	for (uint32_t i = 0; i < end; i++)
 		n += test(i) ? 1 : 0;
 	return n;
 #endif
 }
+
+/* Loads of a signal before the long wait, which looks at the clock. */
+#define EP_LOOKS (GIN_ON_GPU ? 2000u : 16u)
 
 /* A word of scratch that several threads of the block add to. */
 GIN_FN void epScratchAdd(uint32_t *word, uint32_t value)
@@ -67,6 +74,81 @@ GIN_FN void epScratchAdd(uint32_t *word, uint32_t value)
 #endif
 }
 
+/*
+ * Seldom called functions take the kernel's parameters and scalars: a method would force its object
+ * into memory.
+ */
+
+/* The first failure of this rank, for ginEpGetAsyncError(). */
+GIN_FN_COLD void epRecord(const epArgs &args, uint32_t number, int32_t rank, ginResult_t result,
+			  uint32_t epoch, uint64_t expected, uint64_t seen)
+{
+	epPage *page = args.plan.page;
+	if (!epWordClaim(&args.plan.state->recordClaim))
+		return;
+	page->result = result;
+	page->call = number;
+	page->rank = rank;
+	page->epoch = epoch;
+	page->expected = expected;
+	page->seen = seen;
+	epPagePublish(&page->valid);
+}
+
+/*
+ * One thread has waited for `rank` in vain. GIN_EP_LOST_MASK masks the rank; otherwise, and after
+ * ginCommAbort(), all later kernels return at once.
+ */
+GIN_FN_COLD void epLose(const epArgs &args, uint32_t number, uint32_t rank, ginResult_t result,
+			uint32_t epoch, uint64_t expected, uint64_t seen)
+{
+	const epPlan &plan = args.plan;
+	epWordStore(&plan.observed[rank], 1);
+	epPageStore(&plan.pageObserved[rank], 1);
+	if (plan.onLost == GIN_EP_LOST_MASK && result != ginErrorAborted) {
+		epWordStore(&plan.masked[rank], 1);
+		epPageStore(&plan.pageMasked[rank], 1);
+	} else {
+		epWordStore(&plan.state->failed, result);
+		epPageStore(&plan.page->failed, result);
+	}
+	epRecord(args, number, static_cast<int32_t>(rank), result, epoch, expected, seen);
+}
+
+/* Waits of a call depend on `rank`. */
+GIN_FN ginOptions epFrom(const epArgs &args, uint32_t rank)
+{
+	ginOptions options;
+	options.from = {rank, 1, 1};
+	options.timeout = args.plan.timeout ? args.plan.timeout : GIN_FOREVER;
+	return options;
+}
+
+/* One thread waits for a signal that depends on `rank`. False: the rank is lost. */
+template <bool direct> GIN_FN_COLD bool epAwaitLong(const epArgs &args, uint32_t number,
+						    uint32_t rank, uint32_t lane, uint32_t id,
+						    uint64_t least, uint32_t epoch)
+{
+	GinOn<epRoutes<direct>> gin(args.dc, lane);
+	ginResult_t result = gin.waitSignal(id, least, GinThread{}, epFrom(args, rank));
+	if (result == ginSuccess)
+		return true;
+	epLose(args, number, rank, result, epoch, least, gin.readSignal(id));
+	return false;
+}
+
+/* A signal to `rank`, by one thread. Strong: covers the stores of the block. */
+template <bool direct> GIN_FN_COLD void epRaise(const epArgs &args, uint32_t number, uint32_t rank,
+						uint32_t lane, bool strong, uint32_t id,
+						uint64_t value, uint32_t epoch)
+{
+	GinOn<epRoutes<direct>> gin(args.dc, lane);
+	ginResult_t result = gin.signal(static_cast<int>(rank), ginSignalById(strong, id, value),
+					GinThread{}, epFrom(args, rank));
+	if (result != ginSuccess)
+		epLose(args, number, rank, result, epoch, value, 0);
+}
+
 class EpBlock
 {
 protected:
@@ -74,15 +156,13 @@ protected:
 	const epPlan &plan;
 	const epCallArgs &call;
 	char *const scratch;
-	uint64_t deadline;
 
 public:
 	GIN_FN EpBlock(const epArgs &a, char *shared)
 	    : args(a), plan(a.plan), call(a.call),
 	      scratch(GIN_ON_GPU ? shared
 				 : a.plan.scratch + static_cast<size_t>(ginBlockIndex()) *
-							    a.plan.scratchBytes),
-	      deadline(0)
+							    a.plan.scratchBytes)
 	{
 	}
 
@@ -96,9 +176,21 @@ protected:
 
 	GIN_FN uint32_t ranks() const { return plan.nRanks; }
 	GIN_FN bool stopped() const { return epWordLoad(&plan.state->failed) != 0; }
-	GIN_FN bool masked(uint32_t rank) const { return epWordLoad(&plan.masked[rank]) != 0; }
 
-	GIN_FN Gin gin(uint32_t lane) const { return Gin(args.dc, lane); }
+	/* The epoch of the next send: 0 of dispatch, 1 of combine. False: kernels do nothing. */
+	GIN_FN bool begin(uint32_t which, uint32_t *epoch) const
+	{
+		const ginWord16 words = epStateLoad(plan.state);
+		*epoch = static_cast<uint32_t>(words.half[1] >> which * 32);
+		return static_cast<uint32_t>(words.half[0]) == 0;
+	}
+	GIN_FN uint32_t maskOf(uint32_t rank) const { return epWordLoad(&plan.masked[rank]); }
+	GIN_FN bool masked(uint32_t rank) const { return maskOf(rank) != 0; }
+
+	template <bool direct> GIN_FN GinOn<epRoutes<direct>> gin(uint32_t lane) const
+	{
+		return GinOn<epRoutes<direct>>(args.dc, lane);
+	}
 
 	/* The signal of `family` and half at the rank that waits, raised by or for `rank`. */
 	GIN_FN uint32_t signalId(uint32_t family, uint32_t half, uint32_t rank) const
@@ -158,11 +250,6 @@ protected:
 		return plan.verdictsAt + (half * ranks() + source) * sizeof(uint64_t);
 	}
 
-	GIN_FN uint64_t *base(uint64_t *bases, uint32_t half, uint32_t lane, uint32_t rank) const
-	{
-		return bases + (half * plan.lanes + lane) * ranks() + rank;
-	}
-
 	/* The rows that all ranks have sent to this rank, in a handle, and the rows sent to each. */
 	GIN_FN uint32_t *sentOf(epHandle *handle) const
 	{
@@ -180,131 +267,144 @@ protected:
 
 	/*
 	 * Calls row(source, slot, n) for this block's rows of all sources, n = 0, 1, ...
-	 * rowsOf(source) is the number of rows of a source. Rows are dealt out in turn.
+	 * rowsOf(source) is the number of rows of a source. Rows are dealt out in turn, low slots
+	 * first.
 	 */
 	template <class RowsOf, class Row> GIN_FN void eachRow(RowsOf rowsOf, Row row) const
 	{
-		const uint32_t grid = ginGridSize();
-		uint32_t first = 0, n = 0;
-		for (uint32_t s = 0; s < ranks(); s++) {
-			const uint32_t rows = rowsOf(s);
-			uint32_t slot = (ginBlockIndex() + grid - first % grid) % grid;
-			for (; slot < rows; slot += grid)
+		uint32_t most = 0, n = 0;
+		GIN_NO_UNROLL
+		for (uint32_t s = 0; s < ranks(); s++)
+			most = rowsOf(s) > most ? rowsOf(s) : most;
+		GIN_NO_UNROLL
+		for (uint32_t i = ginBlockIndex(); i < most * ranks(); i += ginGridSize()) {
+			const uint32_t slot = i / ranks(), s = i - slot * ranks();
+			if (slot < rowsOf(s))
 				row(s, slot, n++);
-			first += rows;
 		}
 	}
 
-	/* Waits of this call end at one time. */
-	GIN_FN void startClock() { deadline = plan.timeout ? ginNow() + plan.timeout : 0; }
+	GIN_FN ginOptions from(uint32_t rank) const { return epFrom(args, rank); }
 
-	GIN_FN ginOptions from(uint32_t rank) const
+	GIN_FN void lose(uint32_t number, uint32_t rank, ginResult_t result, uint32_t epoch,
+			 uint64_t expected, uint64_t seen) const
 	{
-		ginOptions options;
-		options.from = {rank, 1, 1};
-		options.timeout = GIN_FOREVER;
-		if (deadline) {
-			uint64_t now = ginNow();
-			options.timeout = now < deadline ? deadline - now : 1;
-		}
-		return options;
+		epLose(args, number, rank, result, epoch, expected, seen);
 	}
 
-	/*
-	 * One thread has waited for `rank` in vain. GIN_EP_LOST_MASK masks the rank; otherwise, and
-	 * after ginCommAbort(), all later kernels return at once.
-	 */
-	GIN_FN_COLD void lose(uint32_t number, uint32_t rank, ginResult_t result, uint32_t epoch,
-			      uint64_t expected, uint64_t seen) const
+	/* One look at a signal. */
+	template <bool direct> GIN_FN bool reached(uint32_t lane, uint32_t id, uint64_t least) const
 	{
-		epWordStore(&plan.observed[rank], 1);
-		epPageStore(&plan.pageObserved[rank], 1);
-		if (plan.onLost == GIN_EP_LOST_MASK && result != ginErrorAborted) {
-			epWordStore(&plan.masked[rank], 1);
-			epPageStore(&plan.pageMasked[rank], 1);
-		} else {
-			epWordStore(&plan.state->failed, result);
-			epPageStore(&plan.page->failed, result);
-		}
-		record(number, static_cast<int32_t>(rank), result, epoch, expected, seen);
-	}
-
-	GIN_FN_COLD void record(uint32_t number, int32_t rank, ginResult_t result, uint32_t epoch,
-				uint64_t expected, uint64_t seen) const
-	{
-		if (!epWordClaim(&plan.state->recordClaim))
-			return;
-		epPage *page = plan.page;
-		page->result = result;
-		page->call = number;
-		page->rank = rank;
-		page->epoch = epoch;
-		page->expected = expected;
-		page->seen = seen;
-		epPagePublish(&page->valid);
+		return static_cast<int64_t>(gin<direct>(lane).readSignal(id) - least) >= 0;
 	}
 
 	/* One thread waits for a signal that depends on `rank`. False: the rank is lost. */
-	GIN_FN bool await(uint32_t number, uint32_t rank, uint32_t lane, uint32_t id,
-			  uint64_t least, uint32_t epoch) const
+	template <bool direct> GIN_FN bool await(uint32_t number, uint32_t rank, uint32_t lane,
+						 uint32_t id, uint64_t least, uint32_t epoch) const
 	{
-		Gin context = gin(lane);
-		ginResult_t result = context.waitSignal(id, least, GinThread{}, from(rank));
-		if (result == ginSuccess)
-			return true;
-		lose(number, rank, result, epoch, least, context.readSignal(id));
-		return false;
+		GIN_NO_UNROLL
+		for (uint32_t look = 0; look < EP_LOOKS; look++)
+			if (reached<direct>(lane, id, least))
+				return true;
+		return epAwaitLong<direct>(args, number, rank, lane, id, least, epoch);
 	}
 
 	/*
 	 * fate[rank] becomes 1 for a rank that is masked or has not freed this half. `family` is
-	 * epRowsFree or epPartsFree. Each rank by one thread; the caller syncs.
+	 * epRowsFree or epPartsFree. Each rank by one thread, from the block's end; the caller
+	 * syncs.
 	 */
-	GIN_FN void awaitCredits(uint32_t number, uint32_t family, uint32_t epoch,
-				 uint32_t *fate) const
+	template <bool direct> GIN_FN void awaitCredits(uint32_t number, uint32_t family,
+							uint32_t epoch, uint32_t *fate) const
 	{
-		for (uint32_t r = thread(); r < ranks(); r += threads())
-			fate[r] = masked(r) || !await(number, r, 0, signalId(family, epoch % 2, r),
-						      epoch / 2, epoch);
+		GIN_NO_UNROLL
+		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads()) {
+			const uint32_t id = signalId(family, epoch % 2, r);
+			const uint32_t out = maskOf(r); /* the load of the signal follows at once */
+			const bool come = reached<direct>(0, id, epoch / 2);
+			fate[r] = out ||
+				  (!come && !await<direct>(number, r, 0, id, epoch / 2, epoch));
+		}
 	}
 
-	/* The rows of `rank` have come, in all lanes: `count` more than `bases` says. */
-	GIN_FN bool awaitRows(uint32_t number, uint32_t family, uint64_t *bases, uint32_t rank,
-			      uint32_t count, uint32_t epoch) const
+	/*
+	 * All rows of `rank` have come. In each epoch the sender raises the signal of each lane by
+	 * maxTokens in all: by its rows, and by what is left of maxTokens.
+	 */
+	template <bool direct>
+	GIN_FN bool awaitRows(uint32_t number, uint32_t family, uint32_t rank, uint32_t epoch) const
 	{
-		const uint32_t half = epoch % 2, id = signalId(family, half, rank);
-		if (!count)
-			return true;
-		if (isDirect(rank))
-			return await(number, rank, 0, id, *base(bases, half, 0, rank) + count,
-				     epoch);
-		for (uint32_t l = 0; l < plan.lanes; l++)
-			if (!await(number, rank, l, id,
-				   *base(bases, half, l, rank) + epShareOf(count, l, plan.lanes),
-				   epoch))
+		const uint32_t id = signalId(family, epoch % 2, rank);
+		const uint64_t least = (epoch / 2 + 1ull) * plan.maxTokens;
+		const uint32_t lanes = direct || isDirect(rank) ? 1 : plan.lanes;
+		GIN_NO_UNROLL
+		for (uint32_t l = 0; l < lanes; l++)
+			if (!await<direct>(number, rank, l, id, least, epoch))
 				return false;
 		return true;
 	}
 
-	/* By one thread, after awaitRows() of all blocks. */
-	GIN_FN void raiseBase(uint64_t *bases, uint32_t half, uint32_t rank, uint32_t count) const
+	template <bool direct, class Signal> GIN_FN void
+	raise(uint32_t number, uint32_t rank, uint32_t lane, Signal signal, uint32_t epoch) const
 	{
-		if (isDirect(rank)) {
-			*base(bases, half, 0, rank) += count;
-			return;
-		}
-		for (uint32_t l = 0; l < plan.lanes; l++)
-			*base(bases, half, l, rank) += epShareOf(count, l, plan.lanes);
+		const ginSignalOp op = ginSignalOf(signal);
+		epRaise<direct>(args, number, rank, lane, op.strong, op.id, op.value, epoch);
 	}
 
-	/* A strong signal to `rank`, by one thread: covers the stores of the block. */
-	GIN_FN void raise(uint32_t number, uint32_t rank, uint32_t lane, uint32_t id,
-			  uint64_t value, uint32_t epoch) const
+	/*
+	 * What is left of maxTokens, to a rank that gets `count` rows; see awaitRows(). By one
+	 * thread.
+	 */
+	template <bool direct> GIN_FN void raiseRest(uint32_t number, uint32_t family,
+						     uint32_t rank, uint32_t count,
+						     uint32_t epoch) const
 	{
-		ginResult_t result = gin(lane).signal(
-			static_cast<int>(rank), GinSignalAdd{id, value}, GinThread{}, from(rank));
-		if (result != ginSuccess)
-			lose(number, rank, result, epoch, value, 0);
+		const uint32_t id = signalId(family, epoch % 2, plan.rank);
+		if (direct || isDirect(rank)) {
+			if (count != plan.maxTokens)
+				raise<direct>(number, rank, 0,
+					      GinWeakSignalAdd{id, plan.maxTokens - count}, epoch);
+			return;
+		}
+		GIN_NO_UNROLL
+		for (uint32_t l = 0; l < plan.lanes; l++) {
+			const uint32_t rest = plan.maxTokens - epShareOf(count, l, plan.lanes);
+			if (rest)
+				raise<direct>(number, rank, l, GinWeakSignalAdd{id, rest}, epoch);
+		}
+	}
+
+	GIN_FN uint32_t *owedOf(uint32_t family, uint32_t half) const
+	{
+		return plan.owed + ((family == epPartsFree ? 2 : 0) + half) * ranks();
+	}
+
+	/* All rows of a half are read: kernels after this one give the half back. By one thread. */
+	GIN_FN void oweCredits(uint32_t family, uint32_t half, const uint32_t *lost) const
+	{
+		GIN_NO_UNROLL
+		for (uint32_t r = 0; r < ranks(); r++)
+			if (!lost[r] && !masked(r))
+				epWordStore(owedOf(family, half) + r, 1);
+	}
+
+	/*
+	 * The grid's last block gives credits that earlier kernels owe. Not at the end of those:
+	 * the start of a kernel has nothing to release, so the strong signals cost little.
+	 */
+	template <bool direct> GIN_FN void giveCredits(uint32_t number) const
+	{
+		if (ginBlockIndex() != ginGridSize() - 1)
+			return;
+		GIN_NO_UNROLL
+		for (uint32_t i = threads() - 1 - thread(); i < 4 * ranks(); i += threads()) {
+			if (!epWordLoad(plan.owed + i) || !epWordTake(plan.owed + i))
+				continue;
+			const uint32_t family = i / ranks() < 2 ? epRowsFree : epPartsFree;
+			raise<direct>(number, i % ranks(), 0,
+				      GinSignalAdd{signalId(family, i / ranks() % 2, plan.rank), 1},
+				      0);
+		}
 	}
 
 	/* The tickets of a call: one word for each half, so that two receives may overlap. */

@@ -10,7 +10,7 @@
 
 #include "combine_send.cuh"
 
-template <uint32_t reduce> class EpCombineRecv : public EpList
+template <bool direct, uint32_t reduce> class EpCombineRecv : public EpList
 {
 	uint32_t epoch, half;
 	uint32_t *absent;  /* [ranks]: has sent nothing, or is lost */
@@ -39,12 +39,21 @@ public:
 	{
 		if (stopped())
 			return;
-		startClock();
-		epoch = epWordLoad(&call.handle->combineEpoch);
+		giveCredits<direct>(ginEpCallCombineRecv);
+		receive(epWordLoad(&call.handle->combineEpoch));
+	}
+
+	GIN_FN void receive(uint32_t ofSend)
+	{
+		epoch = ofSend;
 		half = epoch % 2;
-		for (uint32_t r = thread(); r < ranks(); r += threads())
+		if (ginBlockIndex() < call.tokens && thread() == 0)
+			listToken(ginBlockIndex(), entries, 0, 0);
+		GIN_NO_UNROLL
+		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads())
 			awaitRank(r);
 		sync();
+		GIN_NO_UNROLL
 		for (uint32_t t = ginBlockIndex(); t < call.tokens; t += ginGridSize())
 			addToken(t);
 		leave();
@@ -55,8 +64,8 @@ private:
 	{
 		const uint32_t sent = sentOf(call.handle)[r];
 		const uint64_t before = call.waitCost ? ginNow() : 0;
-		gone[r] = masked(r) ||
-			  !awaitRows(ginEpCallCombineRecv, epParts, plan.partsBase, r, sent, epoch);
+		const uint32_t out = maskOf(r);
+		gone[r] = out || !awaitRows<direct>(ginEpCallCombineRecv, epParts, r, epoch);
 		absent[r] = gone[r] || !sent;
 		if (call.waitCost && ginBlockIndex() == 0)
 			call.waitCost[r] += static_cast<int64_t>(ginNow() - before);
@@ -64,16 +73,19 @@ private:
 
 	GIN_FN void addToken(uint32_t t) const
 	{
-		for (uint32_t k = thread(); k < call.topk; k += threads())
-			entries[k] = entryOf(t * call.topk + k, 0, 0);
-		if (thread() == 0)
+		if (thread() == 0) {
 			*parts = 0;
+			if (t != ginBlockIndex())
+				listToken(t, entries, 0, 0);
+		}
 		sync();
+		GIN_NO_UNROLL
 		for (uint32_t k = thread(); k < call.topk; k += threads())
 			findPart(t, k);
 		sync();
 		char *out = call.out.data + t * call.out.inner;
 		const uint32_t n = *parts;
+		GIN_NO_UNROLL
 		for (uint32_t p = thread(); p < call.hidden / 8; p += threads()) {
 			epEight eight = {};
 			eight.addRows(sources, n, p);
@@ -96,51 +108,47 @@ private:
 	{
 		if (reduce == GIN_EP_REDUCE_NONE)
 			return j < k;
-		return entries[j] >> 16 < entries[k] >> 16;
+		return rankOf(entries[j]) < rankOf(entries[k]);
 	}
 
 	/* The part that item k brings, if it brings one: sources are in the order of the sum. */
 	GIN_FN void findPart(uint32_t t, uint32_t k) const
 	{
-		if (!brings(k) || absent[entries[k] >> 16])
+		if (!brings(k) || absent[rankOf(entries[k])])
 			return;
 		uint32_t place = 0, index = 0;
+		GIN_NO_UNROLL
 		for (uint32_t j = 0; j < call.topk; j++) {
 			if (!brings(j) || !before(j, k))
 				continue;
 			place++;
-			index += absent[entries[j] >> 16] ? 0 : 1;
+			index += absent[rankOf(entries[j])] ? 0 : 1;
 		}
 		const bool none = reduce == GIN_EP_REDUCE_NONE;
 		sources[index] = {
-			plan.own + partAt(half, t, none ? k : place),
+			plan.own + partAt(half, t, none ? k : place), nullptr,
 			none && call.topkWeights ? call.topkWeights[t * call.topk + k] : 1.0f, k};
 		epScratchAdd(parts, 1);
 	}
 
-	GIN_FN bool firstEntry(uint32_t j) const
+	/* Is no item before k at its rank? */
+	GIN_FN bool firstEntry(uint32_t k) const
 	{
-		for (uint32_t i = 0; i < j; i++)
-			if (entries[i] != EP_NONE && entries[i] >> 16 == entries[j] >> 16)
-				return false;
-		return true;
+		const Range range = rangeOf(rankOf(entries[k]));
+		bool any = false;
+		GIN_NO_UNROLL
+		for (uint32_t j = 0; j < k; j++)
+			any |= range.has(entries[j]);
+		return !any;
 	}
 
-	/* The last block gives the half back to the experts' ranks. T. */
+	/* The last block owes the experts' ranks their half. T. */
 	GIN_FN void leave() const
 	{
 		sync();
-		bool last = thread() == 0 &&
-			    epTicketTake(ticket(ginEpCallCombineRecv, half), 1, ginGridSize());
-		if (!GinCta{}.any(last))
-			return;
-		for (uint32_t r = thread(); r < ranks(); r += threads()) {
-			if (gone[r])
-				continue;
-			raiseBase(plan.partsBase, half, r, sentOf(call.handle)[r]);
-			raise(ginEpCallCombineRecv, r, 0, signalId(epPartsFree, half, plan.rank), 1,
-			      epoch);
-		}
+		if (thread() == 0 &&
+		    epTicketTake(ticket(ginEpCallCombineRecv, half), 1, ginGridSize()))
+			oweCredits(epPartsFree, half, gone);
 	}
 };
 

@@ -10,12 +10,37 @@
 
 #include "list.cuh"
 
-/* A row of x and its weight; `k` of its item. */
+/* A row of x and its weight; where it goes, and the `k` of its item. */
 struct epSource {
 	const char *x;
+	char *to;
 	float weight;
 	uint32_t k;
 };
+
+/* The number of the n-th set bit. */
+GIN_FN uint32_t epNthBit(uint32_t mask, uint32_t n)
+{
+	GIN_NO_UNROLL
+	for (; n; n--)
+		mask &= mask - 1;
+#if GIN_ON_GPU
+	return static_cast<uint32_t>(__ffs(static_cast<int>(mask))) - 1;
+#else
+	return static_cast<uint32_t>(__builtin_ctz(mask));
+#endif
+}
+
+GIN_FN epAnswer epAnswerLoad(const epAnswer *src)
+{
+	const uint64_t word = ginLoadWeak<uint64_t>(reinterpret_cast<const char *>(src));
+	return {static_cast<uint32_t>(word), epFloatOf(static_cast<uint32_t>(word >> 32))};
+}
+
+GIN_FN uint32_t epMaskLoad(const char *record)
+{
+	return ginLoadWeak<uint32_t>(record + sizeof(uint32_t));
+}
 
 /* The bf16 sums of eight elements. */
 struct epEight {
@@ -23,6 +48,7 @@ struct epEight {
 
 	GIN_FN void add(ginWord16 piece, float weight)
 	{
+		EP_UNROLL
 		for (uint32_t i = 0; i < 4; i++) {
 			uint32_t pair = static_cast<uint32_t>(piece.half[i / 2] >> i % 2 * 32);
 			sum[2 * i] = epFma(weight, epLow(pair), sum[2 * i]);
@@ -33,6 +59,7 @@ struct epEight {
 	/* Adds piece `p` of n rows, in order. Four loads are in flight. */
 	GIN_FN void addRows(const epSource *from, uint32_t n, uint32_t p)
 	{
+		GIN_NO_UNROLL
 		for (uint32_t base = 0; base < n; base += 4) {
 			ginWord16 piece[4] = {};
 			EP_UNROLL
@@ -49,6 +76,7 @@ struct epEight {
 	GIN_FN ginWord16 rounded() const
 	{
 		uint64_t pair[4];
+		EP_UNROLL
 		for (uint32_t i = 0; i < 4; i++)
 			pair[i] = epBf16Pair(sum[2 * i], sum[2 * i + 1]);
 		return {{pair[0] | pair[1] << 32, pair[2] | pair[3] << 32}};
@@ -77,15 +105,24 @@ public:
 
 	GIN_FN void run()
 	{
-		if (stopped())
-			return;
-		startClock();
-		epoch = epWordLoad(&plan.state->epoch[1]);
+		uint32_t sent;
+		send(&sent);
+	}
+
+	/* False: an earlier call has failed, and nothing is done. */
+	GIN_FN bool send(uint32_t *sent)
+	{
+		if (!begin(1, &epoch))
+			return false;
+		*sent = epoch;
 		half = epoch % 2;
-		awaitCredits(ginEpCallCombineSend, epPartsFree, epoch, fate);
+		giveCredits<direct>(ginEpCallCombineSend);
+		awaitCredits<direct>(ginEpCallCombineSend, epPartsFree, epoch, fate);
+		GIN_NO_UNROLL
 		for (uint32_t r = thread(); r < ranks(); r += threads())
 			rowsOut[r] = 0;
 		sync();
+		advance();
 		const uint32_t *received = receivedOf(call.handle);
 		eachRow([&](uint32_t s) { return received[s]; },
 			[&](uint32_t s, uint32_t slot, uint32_t n) {
@@ -93,19 +130,27 @@ public:
 					sendRow(s, slot, sources + n % 2 * GIN_EP_MAX_TOPK);
 			});
 		sync();
+		GIN_NO_UNROLL
 		for (uint32_t r = thread(); r < ranks(); r += threads())
 			if (rowsOut[r])
-				raise(ginEpCallCombineSend, r, 0,
-				      signalId(epParts, half, plan.rank), rowsOut[r], epoch);
-		leave();
+				raise<direct>(ginEpCallCombineSend, r, 0,
+					      GinSignalAdd{signalId(epParts, half, plan.rank),
+							   rowsOut[r]},
+					      epoch);
+		GIN_NO_UNROLL
+		for (uint32_t r = thread(); ginBlockIndex() == ginGridSize() - 1 && r < ranks();
+		     r += threads())
+			if (!fate[r])
+				raiseRest<direct>(ginEpCallCombineSend, epParts, r, received[r],
+						  epoch);
+		return true;
 	}
 
 private:
-	/* The last block sets what the next kernels read. T. */
-	GIN_FN void leave() const
+	/* All threads of all blocks have read the epoch when the last block comes here. T. */
+	GIN_FN void advance() const
 	{
-		sync();
-		if (thread() != 0)
+		if (thread() != threads() - 1)
 			return;
 		if (!epTicketTake(ticket(ginEpCallCombineSend, half), 1, ginGridSize()))
 			return;
@@ -116,14 +161,15 @@ private:
 	GIN_FN void sendRow(uint32_t s, uint32_t slot, epSource *from)
 	{
 		const char *record = recordOf(call.handle, s, slot);
-		const epReceived row = *reinterpret_cast<const epReceived *>(record);
 		const bool ranked = call.layout == GIN_EP_RANK_MAJOR;
+		epReceived row;
+		if (thread() < plan.topk || !GIN_ON_GPU)
+			findSources(s, slot, record, from);
+		row = *reinterpret_cast<const epReceived *>(record);
 		const uint32_t n = ranked && row.kMask ? 1 : epBits(row.kMask);
-		for (uint32_t k = thread(); k < plan.topk; k += threads())
-			findSource(s, slot, row.kMask, k, from);
 		sync();
 		if (row.token != EP_NONE)
-			sendParts(s, slot, row, from, n);
+			sendParts(from, n);
 		if (thread() == 0 && (direct || isDirect(s)))
 			rowsOut[s]++;
 		if (direct || isDirect(s))
@@ -133,49 +179,66 @@ private:
 			putParts(s, slot, row, from, n);
 	}
 
-	/* The row of x of item k, if the received row has it. */
-	GIN_FN void findSource(uint32_t s, uint32_t slot, uint32_t kMask, uint32_t k,
-			       epSource *from) const
+	/*
+	 * The rows of x of a received row. The loads of an answer and of the record do not wait for
+	 * each other: an answer that the row has not got is loaded and not used.
+	 */
+	GIN_FN void findSources(uint32_t s, uint32_t slot, const char *record, epSource *from) const
 	{
-		if (!(kMask >> k & 1))
-			return;
-		const uint32_t i = epBits(kMask & ((1u << k) - 1));
-		if (call.layout == GIN_EP_RANK_MAJOR) {
-			if (i == 0)
-				from[0] = {call.x.data + s * call.x.outer + slot * call.x.inner,
-					   1.0f, k};
-			return;
-		}
-		const epAnswer answer = reinterpret_cast<const epAnswer *>(
-			recordOf(call.handle, s, slot) + sizeof(epReceived))[i];
+		const epAnswer *answers =
+			reinterpret_cast<const epAnswer *>(record + sizeof(epReceived));
 		const uint32_t rows = ranks() * plan.maxTokens;
-		from[i] = {call.x.data + answer.row / rows * call.x.outer +
-				   answer.row % rows * call.x.inner,
-			   answer.weight, k};
+		GIN_NO_UNROLL
+		for (uint32_t i = thread(); i < plan.topk; i += threads()) {
+			const epAnswer answer = epAnswerLoad(answers + i);
+			const uint32_t kMask = epMaskLoad(record);
+			if (i >= epBits(kMask))
+				continue;
+			const uint32_t k = epNthBit(kMask, i);
+			from[i] = {call.x.data + answer.row / rows * call.x.outer +
+					   answer.row % rows * call.x.inner,
+				   partOf(s, slot, record, i, k), answer.weight, k};
+			if (call.layout == GIN_EP_RANK_MAJOR)
+				from[i].x = call.x.data + s * call.x.outer + slot * call.x.inner;
+		}
 	}
 
-	/* Where part i of a row is written: at the peer, or staged. */
-	GIN_FN char *partOf(uint32_t s, uint32_t slot, const epReceived &row, const epSource *from,
-			    uint32_t i) const
+	/* Where part i of a row is written, the row of item k: at the peer, or staged. */
+	GIN_FN char *partOf(uint32_t s, uint32_t slot, const char *record, uint32_t i,
+			    uint32_t k) const
 	{
+		const epReceived row = *reinterpret_cast<const epReceived *>(record);
 		if (!direct && !isDirect(s))
 			return plan.own + stagedPartAt(half, s, slot, i);
-		return slabOf(s) + partAt(half, row.token,
-					  reduce == GIN_EP_REDUCE_RANK ? row.place : from[i].k);
+		return slabOf(s) +
+		       partAt(half, row.token, reduce == GIN_EP_REDUCE_RANK ? row.place : k);
 	}
 
-	GIN_FN void sendParts(uint32_t s, uint32_t slot, const epReceived &row,
-			      const epSource *from, uint32_t n) const
+	GIN_FN void sendParts(const epSource *from, uint32_t n) const
 	{
 		const uint32_t pieces = call.hidden / 8;
-		const uint32_t parts = reduce == GIN_EP_REDUCE_RANK ? 1 : n;
-		for (uint32_t i = 0; i < parts; i++) {
-			char *to = partOf(s, slot, row, from, i);
-			for (uint32_t p = thread(); p < pieces; p += threads())
-				epPieceStore(to + p * 16,
-					     reduce == GIN_EP_REDUCE_RANK
-						     ? sumOf(from, n, p)
-						     : epPieceLoad(from[i].x + p * 16));
+		GIN_NO_UNROLL
+		for (uint32_t p = thread(); n && p < pieces; p += threads())
+			if (reduce == GIN_EP_REDUCE_RANK)
+				epPieceStore(from[0].to + p * 16, sumOf(from, n, p));
+			else
+				copyParts(from, n, p);
+	}
+
+	/* Piece p of n rows. Four loads are in flight. */
+	GIN_FN static void copyParts(const epSource *from, uint32_t n, uint32_t p)
+	{
+		GIN_NO_UNROLL
+		for (uint32_t base = 0; base < n; base += 4) {
+			ginWord16 piece[4] = {};
+			EP_UNROLL
+			for (uint32_t i = 0; i < 4; i++)
+				if (base + i < n)
+					piece[i] = epPieceLoad(from[base + i].x + p * 16);
+			EP_UNROLL
+			for (uint32_t i = 0; i < 4; i++)
+				if (base + i < n)
+					epPieceStore(from[base + i].to + p * 16, piece[i]);
 		}
 	}
 
@@ -197,15 +260,17 @@ private:
 		const uint32_t parts = reduce == GIN_EP_REDUCE_RANK ? 1 : n;
 		ginResult_t result = ginSuccess;
 		if (row.token == EP_NONE)
-			return raise(ginEpCallCombineSend, s, lane, id, 1, epoch);
+			return raise<direct>(ginEpCallCombineSend, s, lane, GinSignalAdd{id, 1},
+					     epoch);
+		GIN_NO_UNROLL
 		for (uint32_t i = 0; i < parts && result == ginSuccess; i++) {
 			ginSignalOp last = ginSignalOf(GinSignalAdd{id, 1});
 			last.present = i + 1 == parts;
 			const uint32_t place = reduce == GIN_EP_REDUCE_RANK ? row.place : from[i].k;
-			result = gin(lane).put(static_cast<int>(s), plan.slab,
-					       partAt(half, row.token, place), plan.slab,
-					       stagedPartAt(half, s, slot, i), call.hidden * 2ull,
-					       last, GinNone{}, GinThread{}, from_(s));
+			result = gin<direct>(lane).put(
+				static_cast<int>(s), plan.slab, partAt(half, row.token, place),
+				plan.slab, stagedPartAt(half, s, slot, i), call.hidden * 2ull, last,
+				GinNone{}, GinThread{}, from_(s));
 		}
 		if (result != ginSuccess)
 			lose(ginEpCallCombineSend, s, result, epoch, 1, 0);

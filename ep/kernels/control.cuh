@@ -15,6 +15,7 @@ public:
 
 	GIN_FN void run() const
 	{
+		GIN_NO_UNROLL
 		for (uint32_t r = thread(); r < ranks(); r += threads()) {
 			if (call.maskRank >= 0 && static_cast<uint32_t>(call.maskRank) != r)
 				continue;
@@ -37,9 +38,9 @@ public:
 
 	GIN_FN void run()
 	{
-		startClock();
+		GIN_NO_UNROLL
 		for (uint32_t l = ginBlockIndex(); l < args.dc.contexts; l += ginGridSize())
-			gin(l).flush(GinCta{}, from(plan.rank));
+			gin<false>(l).flush(GinCta{}, from(plan.rank));
 	}
 };
 
@@ -51,13 +52,16 @@ public:
 
 	GIN_FN void run() const
 	{
+		GIN_NO_UNROLL
 		for (uint32_t l = 0; l < args.dc.contexts; l++)
-			for (uint32_t id = first(); id < args.dc.signals; id += all())
-				gin(l).resetSignal(id);
+			GIN_NO_UNROLL
+		for (uint32_t id = first(); id < args.dc.signals; id += all())
+			gin<false>(l).resetSignal(id);
 		const size_t words = 2ull * ranks() * (1 + plan.mostLocal);
 		clear(plan.own + plan.countsAt, words * sizeof(uint64_t));
 		clear(plan.own + plan.verdictsAt, 2ull * ranks() * sizeof(uint64_t));
 		clear(reinterpret_cast<char *>(plan.state), plan.stateBytes);
+		GIN_NO_UNROLL
 		for (uint32_t r = first(); r < ranks(); r += all()) {
 			epPageStore(&plan.pageObserved[r], 0);
 			epPageStore(&plan.pageMasked[r], 0);
@@ -74,6 +78,7 @@ private:
 
 	GIN_FN static void clear(char *at, size_t bytes)
 	{
+		GIN_NO_UNROLL
 		for (size_t i = first(); i < bytes / sizeof(uint64_t); i += all())
 			reinterpret_cast<uint64_t *>(at)[i] = 0;
 	}

@@ -28,7 +28,24 @@ GIN_FN epItem epItemLoad(const char *src)
 		epFloatOf(static_cast<uint32_t>(word >> 32))};
 }
 
-class EpDispatchRecv : public EpBlock
+/* One thread waits for a word with the tag of the epoch. False: the source is lost. */
+template <bool direct> GIN_FN_COLD bool epAwaitWordLong(const epArgs &args, size_t at,
+							uint32_t source, bool timed, uint32_t epoch)
+{
+	GinOn<epRoutes<direct>> gin(args.dc, 0);
+	const uint64_t least = static_cast<uint64_t>(epoch + 1) << 32;
+	ginOptions options = epFrom(args, source);
+	if (!timed)
+		options.timeout = GIN_FOREVER;
+	ginResult_t result = gin.waitValue(args.plan.slab, at, least, GinThread{}, options);
+	if (result == ginSuccess)
+		return true;
+	epLose(args, ginEpCallDispatchRecv, source, result, epoch, least,
+	       gin.readValue(args.plan.slab, at));
+	return false;
+}
+
+template <bool direct> class EpDispatchRecv : public EpBlock
 {
 	uint32_t epoch, half, words;
 	uint32_t *counts; /* [source][words]: rows; then items of each expert, later their begin */
@@ -58,19 +75,28 @@ public:
 	{
 		if (stopped())
 			return;
-		startClock();
-		epoch = epWordLoad(&call.handle->dispatchEpoch);
+		giveCredits<direct>(ginEpCallDispatchRecv);
+		receive(epWordLoad(&call.handle->dispatchEpoch));
+	}
+
+	GIN_FN void receive(uint32_t ofSend)
+	{
+		epoch = ofSend;
 		half = epoch % 2;
+		GIN_NO_UNROLL
 		for (uint32_t s = thread(); s < ranks(); s += threads())
 			lost[s] = 0;
 		sync();
 		if (plan.onLost == GIN_EP_LOST_MASK)
 			decide();
+		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < ranks() * words; i += threads())
 			counts[i] = readCount(i / words, i % words);
 		sync();
 		beginItems();
-		awaitSources();
+		GIN_NO_UNROLL
+		for (uint32_t s = thread(); s < ranks(); s += threads())
+			awaitSource(s);
 		sync();
 		if (ginBlockIndex() == ginGridSize() - 1)
 			report();
@@ -84,10 +110,13 @@ private:
 	/* GIN_EP_LOST_MASK: one block waits for a source's count line and decides for the grid. */
 	GIN_FN void decide() const
 	{
+		GIN_NO_UNROLL
 		for (uint32_t s = ginBlockIndex(); s < ranks(); s += ginGridSize()) {
 			bool gone = false;
+			uint32_t value = 0;
+			GIN_NO_UNROLL
 			for (uint32_t w = thread(); w < words; w += threads())
-				gone = gone || masked(s) || !awaitCount(s, w);
+				gone = gone || masked(s) || !awaitCount(s, w, &value);
 			gone = GinCta{}.any(gone);
 			if (thread() == 0)
 				epVerdictStore(
@@ -96,37 +125,48 @@ private:
 		}
 	}
 
-	GIN_FN bool awaitCount(uint32_t source, uint32_t word) const
+	/* A word of a count line, in *value. False: the source is lost. */
+	GIN_FN bool awaitCount(uint32_t source, uint32_t word, uint32_t *value) const
 	{
-		Gin context = gin(0);
-		const size_t at = countAt(half, source, word);
-		ginResult_t result =
-			context.waitSignal(plan.slab, at, least(), GinThread{}, from(source));
-		if (result == ginSuccess)
-			return true;
-		lose(ginEpCallDispatchRecv, source, result, epoch, least(),
-		     context.readSignal(plan.slab, at));
-		return false;
+		return awaitWord(countAt(half, source, word), source, true, value);
 	}
 
-	/* A word of a count line; 0 of a lost source. V, acquire end. */
+	/* A word of this rank's slab with the tag of this epoch; `timed`: within the time limit. */
+	GIN_FN bool awaitWord(size_t at, uint32_t source, bool timed, uint32_t *value) const
+	{
+		auto context = gin<direct>(0);
+		GIN_NO_UNROLL
+		for (uint32_t look = 0; look < EP_LOOKS; look++)
+			if (lookWord(at, value))
+				return true;
+		if (!epAwaitWordLong<direct>(args, at, source, timed, epoch))
+			return false;
+		*value = static_cast<uint32_t>(context.readValue(plan.slab, at));
+		return true;
+	}
+
+	/*
+	 * A word of a count line; 0 of a lost source. With GIN_EP_LOST_MASK after the decision of
+	 * the deciding block, which has the time limit: V, acquire end.
+	 */
 	GIN_FN uint32_t readCount(uint32_t source, uint32_t word) const
 	{
-		Gin context = gin(0);
-		if (plan.onLost == GIN_EP_LOST_MASK) {
-			const size_t at = verdictAt(half, source);
-			ginOptions forever; /* the deciding block has the time limit */
-			forever.timeout = GIN_FOREVER;
-			forever.from = {plan.rank, 1, 1};
-			if (context.waitSignal(plan.slab, at, least(), GinThread{}, forever) !=
-				    ginSuccess ||
-			    (context.readSignal(plan.slab, at) & 1))
-				return none(source);
-		} else if (masked(source) || !awaitCount(source, word)) {
+		uint32_t value = 0, gone = maskOf(source); /* the next load follows at once */
+		const bool come = lookWord(countAt(half, source, word), &value);
+		if (plan.onLost == GIN_EP_LOST_MASK &&
+		    !awaitWord(verdictAt(half, source), plan.rank, false, &gone))
+			gone = 1;
+		if (gone || (!come && !awaitCount(source, word, &value)))
 			return none(source);
-		}
-		return static_cast<uint32_t>(
-			context.readSignal(plan.slab, countAt(half, source, word)));
+		return value;
+	}
+
+	/* One look at a word of this rank's slab. True: it has the tag of this epoch. */
+	GIN_FN bool lookWord(size_t at, uint32_t *value) const
+	{
+		const uint64_t seen = gin<direct>(0).readValue(plan.slab, at);
+		*value = static_cast<uint32_t>(seen);
+		return static_cast<int64_t>(seen - least()) >= 0;
 	}
 
 	/* The source is lost before its counts were seen. */
@@ -139,8 +179,10 @@ private:
 	/* Items of sources before: counts[s][1 + e] becomes the first row of source s. */
 	GIN_FN void beginItems() const
 	{
+		GIN_NO_UNROLL
 		for (uint32_t e = thread(); e < plan.localExperts; e += threads()) {
 			uint32_t sum = 0;
+			GIN_NO_UNROLL
 			for (uint32_t s = 0; s < ranks(); s++) {
 				uint32_t n = counts[s * words + 1 + e];
 				counts[s * words + 1 + e] = sum;
@@ -150,32 +192,32 @@ private:
 		}
 	}
 
-	GIN_FN void awaitSources() const
+	GIN_FN void awaitSource(uint32_t s) const
 	{
-		for (uint32_t s = thread(); s < ranks(); s += threads()) {
-			const uint64_t before = call.waitCost ? ginNow() : 0;
-			if (lost[s])
-				continue;
-			lost[s] = !awaitRows(ginEpCallDispatchRecv, epRows, plan.rowsBase, s,
-					     counts[s * words], epoch);
-			if (call.waitCost && ginBlockIndex() == 0)
-				call.waitCost[s] += static_cast<int64_t>(ginNow() - before);
-		}
+		const uint64_t before = call.waitCost ? ginNow() : 0;
+		if (lost[s])
+			return;
+		lost[s] = !awaitRows<direct>(ginEpCallDispatchRecv, epRows, s, epoch);
+		if (call.waitCost && ginBlockIndex() == 0)
+			call.waitCost[s] += static_cast<int64_t>(ginNow() - before);
 	}
 
 	/* What the caller gets beside rows, by one block. */
 	GIN_FN void report() const
 	{
+		GIN_NO_UNROLL
 		for (uint32_t s = thread(); s < ranks(); s += threads()) {
 			receivedOf(call.handle)[s] = counts[s * words];
 			if (call.layout == GIN_EP_RANK_MAJOR)
 				call.recvCount[s] = static_cast<int32_t>(counts[s * words]);
 		}
+		GIN_NO_UNROLL
 		for (uint32_t e = thread(); e < plan.localExperts; e += threads()) {
 			if (call.layout == GIN_EP_EXPERT_MAJOR)
 				call.recvCount[e] = static_cast<int32_t>(totals[e]);
 			if (call.recvStats)
 				call.recvStats[e] += static_cast<int32_t>(totals[e]);
+			GIN_NO_UNROLL
 			for (uint32_t s = 0; call.layoutRange && s < ranks(); s++)
 				call.layoutRange[e * ranks() + s] = rangeOf(s, e);
 		}
@@ -200,6 +242,7 @@ private:
 			if (!lost[s])
 				copyRow(s, slot, targets + n % 2 * GIN_EP_MAX_TOPK);
 		});
+		GIN_NO_UNROLL
 		for (uint32_t s = 0; s < ranks(); s++)
 			if (lost[s])
 				clearSource(s);
@@ -211,21 +254,29 @@ private:
 		const ginWord16 head = epPieceLoad(row);
 		const uint32_t kMask = static_cast<uint32_t>(head.half[0] >> 32);
 		const uint32_t n = epBits(kMask);
+		ginWord16 ahead = {};
+		if (GIN_ON_GPU && thread() < pieces())
+			ahead = epPieceLoad(row + plan.payload + thread() * 16);
 		if (call.layout == GIN_EP_RANK_MAJOR)
 			listRow(row, kMask, s, slot);
-		for (uint32_t i = thread(); call.layout == GIN_EP_EXPERT_MAJOR && i < n;
-		     i += threads())
-			placeItem(row, s, slot, i, to);
+		else
+			placeItems(row, head, s, slot, to);
 		if (thread() == 0)
 			placeHeader(head, s, slot, to);
 		sync();
-		copyPayload(row, to, call.layout == GIN_EP_RANK_MAJOR ? 1 : n);
+		copyPayload(row, to, call.layout == GIN_EP_RANK_MAJOR ? 1 : n, ahead);
+	}
+
+	GIN_FN uint32_t pieces() const
+	{
+		return call.hidden * (call.rows == GIN_EP_ROWS_F8 ? 1 : 2) / 16;
 	}
 
 	/* Rank-major: the experts and weights of a row. */
 	GIN_FN void listRow(const char *row, uint32_t kMask, uint32_t s, uint32_t slot) const
 	{
 		const size_t at = (static_cast<size_t>(s) * plan.maxTokens + slot) * call.topk;
+		GIN_NO_UNROLL
 		for (uint32_t k = thread(); k < call.topk; k += threads()) {
 			const uint32_t i = epBits(kMask & ((1u << k) - 1));
 			const bool has = kMask >> k & 1;
@@ -238,20 +289,28 @@ private:
 		}
 	}
 
-	/* Item i of a row: its row of the expert, for recvX and for the handle. */
-	GIN_FN void placeItem(const char *row, uint32_t s, uint32_t slot, uint32_t i,
-			      epRowTarget *to) const
+	/*
+	 * The items of a row: each one's row of its expert, for recvX and for the handle. The load
+	 * of an item does not wait for the header: an item that the row has not got is not used.
+	 */
+	GIN_FN void placeItems(const char *row, ginWord16 head, uint32_t s, uint32_t slot,
+			       epRowTarget *to) const
 	{
-		const epItem item = epItemLoad(row + sizeof(epHeader) + i * sizeof(epItem));
 		epAnswer *answers = reinterpret_cast<epAnswer *>(recordOf(call.handle, s, slot) +
 								 sizeof(epReceived));
-		const uint32_t r = counts[s * words + 1 + item.expert] + item.number;
 		const uint32_t rows = ranks() * plan.maxTokens;
-		answers[i] = {item.expert * rows + r, item.weight};
-		to[i] = targetOf(item.expert, r);
-		if (call.srcInfo)
-			call.srcInfo[static_cast<size_t>(item.expert) * rows + r] =
-				static_cast<int32_t>(epWord32(row));
+		GIN_NO_UNROLL
+		for (uint32_t i = thread(); i < plan.topk; i += threads()) {
+			const epItem item = epItemLoad(row + sizeof(epHeader) + i * sizeof(epItem));
+			if (i >= epBits(static_cast<uint32_t>(head.half[0] >> 32)))
+				continue;
+			const uint32_t r = counts[s * words + 1 + item.expert] + item.number;
+			answers[i] = {item.expert * rows + r, item.weight};
+			to[i] = targetOf(item.expert, r);
+			if (call.srcInfo)
+				call.srcInfo[static_cast<size_t>(item.expert) * rows + r] =
+					static_cast<int32_t>(head.half[0]);
+		}
 	}
 
 	GIN_FN epRowTarget targetOf(uint32_t outer, uint32_t inner) const
@@ -276,12 +335,15 @@ private:
 	}
 
 	/* One read of the row, a write for each of its n targets. */
-	GIN_FN void copyPayload(const char *row, const epRowTarget *to, uint32_t n) const
+	GIN_FN void copyPayload(const char *row, const epRowTarget *to, uint32_t n,
+				ginWord16 ahead) const
 	{
 		const bool f8 = call.rows == GIN_EP_ROWS_F8;
-		const uint32_t pieces = call.hidden * (f8 ? 1 : 2) / 16;
-		for (uint32_t p = thread(); p < pieces; p += threads()) {
-			const ginWord16 piece = epPieceLoad(row + plan.payload + p * 16);
+		GIN_NO_UNROLL
+		for (uint32_t p = thread(); p < pieces(); p += threads()) {
+			const ginWord16 piece = GIN_ON_GPU && p == thread()
+							? ahead
+							: epPieceLoad(row + plan.payload + p * 16);
 			for (uint32_t i = 0; i < n; i++)
 				epPieceStore(to[i].x + p * 16, piece);
 		}
@@ -290,12 +352,15 @@ private:
 		const uint32_t groups = (call.hidden + 127) / 128;
 		const char *scales = row + plan.payload + call.hidden;
 		if (call.scaleKind != GIN_EP_SCALE_UE8M0) {
+			GIN_NO_UNROLL
 			for (uint32_t g = thread(); g < groups; g += threads())
 				storeWord(to, n, g, epWord32(scales + g * 4));
 			return;
 		}
+		GIN_NO_UNROLL
 		for (uint32_t w = thread(); w < (groups + 3) / 4; w += threads()) {
 			uint32_t word = 0;
+			GIN_NO_UNROLL
 			for (uint32_t g = w * 4; g < w * 4 + 4 && g < groups; g++)
 				word |= epToUe8m0(epFloatOf(epWord32(scales + g * 4))) << g % 4 * 8;
 			storeWord(to, n, w, word);
@@ -314,15 +379,18 @@ private:
 	GIN_FN void clearSource(uint32_t s) const
 	{
 		const uint32_t outer = call.layout == GIN_EP_RANK_MAJOR ? 1 : plan.localExperts;
+		GIN_NO_UNROLL
 		for (uint32_t e = 0; e < outer; e++) {
 			uint32_t first = 0, end = counts[s * words];
 			if (call.layout != GIN_EP_RANK_MAJOR) {
 				first = counts[s * words + 1 + e];
 				end = endOf(s, e);
 			}
+			GIN_NO_UNROLL
 			for (uint32_t r = first + ginBlockIndex(); r < end; r += ginGridSize())
 				clearRow(call.layout == GIN_EP_RANK_MAJOR ? s : e, r);
 		}
+		GIN_NO_UNROLL
 		for (uint32_t slot = ginBlockIndex(); slot < counts[s * words];
 		     slot += ginGridSize())
 			if (thread() == 0)
@@ -334,30 +402,23 @@ private:
 	{
 		const epRowTarget to = targetOf(outer, inner);
 		const bool f8 = call.rows == GIN_EP_ROWS_F8;
-		const uint32_t pieces = call.hidden * (f8 ? 1 : 2) / 16;
 		const uint32_t each = call.scaleKind == GIN_EP_SCALE_UE8M0 ? 512 : 128;
-		for (uint32_t p = thread(); p < pieces; p += threads())
+		GIN_NO_UNROLL
+		for (uint32_t p = thread(); p < pieces(); p += threads())
 			epPieceStore(to.x + p * 16, {{0, 0}});
+		GIN_NO_UNROLL
 		for (uint32_t g = thread(); f8 && g < (call.hidden + each - 1) / each;
 		     g += threads())
 			storeWord(&to, 1, g, 0);
 	}
 
-	/* The last block gives the half back to the sources. T. */
+	/* The last block owes the sources their half. T. */
 	GIN_FN void leave() const
 	{
 		sync();
-		bool last = thread() == 0 &&
-			    epTicketTake(ticket(ginEpCallDispatchRecv, half), 1, ginGridSize());
-		if (!GinCta{}.any(last))
-			return;
-		for (uint32_t s = thread(); s < ranks(); s += threads()) {
-			if (lost[s] || masked(s))
-				continue;
-			raiseBase(plan.rowsBase, half, s, counts[s * words]);
-			raise(ginEpCallDispatchRecv, s, 0, signalId(epRowsFree, half, plan.rank), 1,
-			      epoch);
-		}
+		if (thread() == 0 &&
+		    epTicketTake(ticket(ginEpCallDispatchRecv, half), 1, ginGridSize()))
+			oweCredits(epRowsFree, half, lost);
 	}
 };
 

@@ -22,6 +22,11 @@ struct epTarget {
 /* `direct`: every peer is direct. */
 template <bool direct, epCast cast> class EpDispatchSend : public EpList
 {
+	/* What a thread loads of a row before it knows where the row goes. */
+	struct Ahead {
+		ginWord16 piece[2];
+	};
+
 	uint32_t epoch, half;
 	uint32_t *fate;	     /* [ranks] */
 	uint32_t *rowsOut;   /* [ranks]: direct rows that this block has sent */
@@ -48,37 +53,61 @@ public:
 
 	GIN_FN void run()
 	{
-		if (stopped())
-			return;
-		startClock();
-		epoch = epWordLoad(&plan.state->epoch[0]);
+		uint32_t sent;
+		send(&sent);
+	}
+
+	/* False: an earlier call has failed, and nothing is done. */
+	GIN_FN bool send(uint32_t *sent)
+	{
+		Ahead ahead = {};
+		if (ginBlockIndex() < call.tokens)
+			loadAhead(ginBlockIndex(), ahead);
+		if (!begin(0, &epoch))
+			return false;
+		*sent = epoch;
 		half = epoch % 2;
+		giveCredits<direct>(ginEpCallDispatchSend);
+		awaitCredits<direct>(ginEpCallDispatchSend, epRowsFree, epoch, fate);
 		listItems(ginEpCallDispatchSend, epoch);
-		awaitCredits(ginEpCallDispatchSend, epRowsFree, epoch, fate);
+		GIN_NO_UNROLL
 		for (uint32_t r = thread(); r < ranks(); r += threads())
 			rowsOut[r] = 0;
+		GIN_NO_UNROLL
+		for (uint32_t i = thread(); i < 2 * GIN_EP_MAX_TOPK; i += threads())
+			targets[i].to = nullptr;
 		sync();
+		advance();
 		if (!direct)
 			countRows();
+		GIN_NO_UNROLL
 		for (uint32_t r = ginGridSize() - 1 - ginBlockIndex(); r < ranks();
 		     r += ginGridSize())
 			sendCounts(r);
-		for (uint32_t t = ginBlockIndex(), n = 0; t < call.tokens; t += ginGridSize(), n++)
-			sendToken(t, targets + n % 2 * GIN_EP_MAX_TOPK);
+		GIN_NO_UNROLL
+		for (uint32_t t = ginBlockIndex(), n = 0; t < call.tokens;
+		     t += ginGridSize(), n++) {
+			if (n)
+				loadAhead(t, ahead);
+			sendToken(t, targets + n % 2 * GIN_EP_MAX_TOPK, ahead,
+				  targets + (n + 1) % 2 * GIN_EP_MAX_TOPK);
+		}
 		sync();
+		GIN_NO_UNROLL
 		for (uint32_t r = thread(); r < ranks(); r += threads())
 			if (rowsOut[r])
-				raise(ginEpCallDispatchSend, r, 0,
-				      signalId(epRows, half, plan.rank), rowsOut[r], epoch);
-		leave();
+				raise<direct>(
+					ginEpCallDispatchSend, r, 0,
+					GinSignalAdd{signalId(epRows, half, plan.rank), rowsOut[r]},
+					epoch);
+		return true;
 	}
 
 private:
-	/* The last block sets what the next kernels read. T. */
-	GIN_FN void leave() const
+	/* All threads of all blocks have read the epoch when the last block comes here. T. */
+	GIN_FN void advance() const
 	{
-		sync();
-		if (thread() != 0)
+		if (thread() != threads() - 1)
 			return;
 		if (!epTicketTake(ticket(ginEpCallDispatchSend, half), 1, ginGridSize()))
 			return;
@@ -89,6 +118,7 @@ private:
 	/* The rows of all blocks for each rank: chunks of staged rows end there. */
 	GIN_FN void countRows() const
 	{
+		GIN_NO_UNROLL
 		for (uint32_t r = epTeam(); r < ranks(); r += epTeams()) {
 			uint32_t rows = rowsTo(r);
 			if (epTeamFirst())
@@ -100,12 +130,14 @@ private:
 	/* The count line of a rank: its rows, and its items for each of the rank's experts. */
 	GIN_FN void sendCounts(uint32_t r)
 	{
-		const uint32_t words = 1 + plan.firstExpert[r + 1] - plan.firstExpert[r];
+		const uint32_t words = 1 + rangeOf(r).count;
 		histogramOf(r, histogram, words);
 		if (thread() == 0)
 			sentOf(call.handle)[r] = fate[r] ? 0 : histogram[0];
 		if (!fate[r])
 			sendLine(r, words);
+		if (!fate[r] && thread() == 0)
+			raiseRest<direct>(ginEpCallDispatchSend, epRows, r, histogram[0], epoch);
 		sync(); /* before the next rank's histogram */
 	}
 
@@ -116,6 +148,7 @@ private:
 		const int peer = static_cast<int>(r);
 		if (direct || isDirect(r)) {
 			uint64_t *line = reinterpret_cast<uint64_t *>(slabOf(r) + at);
+			GIN_NO_UNROLL
 			for (uint32_t w = thread(); w < words; w += threads())
 				ginDirectStore(reinterpret_cast<char *>(line + w),
 					       tag | histogram[w]);
@@ -123,27 +156,33 @@ private:
 		}
 		const size_t staged = plan.stagedCountsAt - plan.countsAt + countAt(half, r, 0);
 		uint64_t *line = reinterpret_cast<uint64_t *>(plan.own + staged);
+		GIN_NO_UNROLL
 		for (uint32_t w = thread(); w < words; w += threads())
 			line[w] = tag | histogram[w];
-		ginResult_t result =
-			gin(0).put(peer, plan.slab, at, plan.slab, staged, words * sizeof(uint64_t),
-				   GinNone{}, GinNone{}, GinCta{}, from(r));
+		ginResult_t result = gin<direct>(0).put(peer, plan.slab, at, plan.slab, staged,
+							words * sizeof(uint64_t), GinNone{},
+							GinNone{}, GinCta{}, from(r));
 		if (result != ginSuccess && thread() == 0)
 			lose(ginEpCallDispatchSend, r, result, epoch, 0, 0);
 	}
 
-	GIN_FN void sendToken(uint32_t t, epTarget *to)
+	/* `to` is empty; `next` becomes empty, for the next token. */
+	GIN_FN void sendToken(uint32_t t, epTarget *to, const Ahead &ahead, epTarget *next)
 	{
-		for (uint32_t i = thread(); i < call.topk; i += threads())
-			to[i].to = nullptr;
-		sync();
+		GIN_NO_UNROLL
 		for (uint32_t k = epTeam(); k < call.topk; k += epTeams())
 			place(t, k, to);
 		sync();
-		sendRow(t, to);
-		if (direct)
+		GIN_NO_UNROLL
+		for (uint32_t i = thread(); i < call.topk; i += threads())
+			next[i].to = nullptr;
+		sendRow(t, to, ahead);
+		if (direct) {
+			sync();
 			return;
+		}
 		sync();
+		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < call.topk; i += threads())
 			if (to[i].to && !isDirect(to[i].rank))
 				stagedOne(to[i].rank, to[i].slot);
@@ -156,9 +195,9 @@ private:
 		const uint32_t entry = listed(t * call.topk + k);
 		if (entry == EP_NONE)
 			return;
-		const uint32_t rank = entry >> 16;
-		epShare share = shareOf(t, rank);
-		const uint32_t number = numberOf(t, k), slot = slotOf(t, k);
+		const uint32_t rank = rankOf(entry);
+		const epShare share = shareOf(t, rank);
+		const uint32_t number = numberOf(t, k), slot = slotOf(t, k, rank);
 		if (!epTeamFirst() || fate[rank])
 			return;
 		char *row = (direct || isDirect(rank)) ? slabOf(rank) + rowAt(half, plan.rank, slot)
@@ -176,9 +215,9 @@ private:
 	GIN_FN void writeItem(char *row, uint32_t index, uint32_t t, uint32_t k,
 			      uint32_t number) const
 	{
-		const uint32_t i = t * call.topk + k, entry = listed(i);
+		const uint32_t i = t * call.topk + k, expert = listed(i);
 		epItem *items = reinterpret_cast<epItem *>(row + sizeof(epHeader));
-		uint32_t local = (entry & 0xffff) - plan.firstExpert[entry >> 16];
+		const uint32_t local = expert - rangeOf(rankOf(expert)).first;
 		items[index] = {static_cast<uint16_t>(local), static_cast<uint16_t>(number),
 				call.topkWeights ? call.topkWeights[i] : 1.0f};
 	}
@@ -195,7 +234,7 @@ private:
 		if (!epTicketTake(come, 1, size))
 			return;
 		ginResult_t result =
-			gin(chunk % plan.lanes)
+			gin<direct>(chunk % plan.lanes)
 				.put(static_cast<int>(rank), plan.slab,
 				     rowAt(half, plan.rank, first), plan.slab,
 				     stagedRowAt(half, rank, first),
@@ -206,9 +245,13 @@ private:
 			lose(ginEpCallDispatchSend, rank, result, epoch, size, 0);
 	}
 
+	/* Ranks that a token can go to. */
+	GIN_FN uint32_t places() const { return call.topk < ranks() ? call.topk : ranks(); }
+
 	GIN_FN void store(const epTarget *to, size_t offset, ginWord16 piece) const
 	{
-		for (uint32_t i = 0; i < call.topk; i++)
+		GIN_NO_UNROLL
+		for (uint32_t i = 0; i < places(); i++)
 			if (to[i].to)
 				epPieceStore(to[i].to + offset, piece);
 	}
@@ -216,24 +259,48 @@ private:
 	GIN_FN void storeScale(const epTarget *to, uint32_t group, float scale) const
 	{
 		const size_t at = plan.payload + call.hidden + group * sizeof(float);
-		for (uint32_t i = 0; i < call.topk; i++)
+		GIN_NO_UNROLL
+		for (uint32_t i = 0; i < places(); i++)
 			if (to[i].to)
 				*reinterpret_cast<float *>(to[i].to + at) = scale;
 	}
 
-	GIN_FN void sendRow(uint32_t t, const epTarget *to) const
+	GIN_FN const char *rowOf(uint32_t t) const { return call.x.data + t * call.x.inner; }
+
+	/* Pieces of 16 bytes of a payload; a piece that is cast comes from two of x. */
+	GIN_FN uint32_t pieces() const { return call.hidden * (cast == epCastNone ? 2 : 1) / 16; }
+
+	GIN_FN void loadAhead(uint32_t t, Ahead &ahead) const
 	{
-		const char *x = call.x.data + t * call.x.inner;
+		const uint32_t p = thread();
+		if (!GIN_ON_GPU || p >= pieces())
+			return;
 		if (cast == epCastToF8) {
-			castRow(x, to);
+			ahead.piece[0] = epPieceLoad(rowOf(t) + p * 32);
+			ahead.piece[1] = epPieceLoad(rowOf(t) + p * 32 + 16);
 			return;
 		}
-		const uint32_t pieces = call.hidden * (cast == epCastNone ? 2 : 1) / 16;
-		for (uint32_t p = thread(); p < pieces; p += threads())
-			store(to, plan.payload + p * 16, epPieceLoad(x + p * 16));
+		ahead.piece[0] = epPieceLoad(rowOf(t) + p * 16);
+		if (p + threads() < pieces())
+			ahead.piece[1] = epPieceLoad(rowOf(t) + (p + threads()) * 16);
+	}
+
+	GIN_FN void sendRow(uint32_t t, const epTarget *to, const Ahead &ahead) const
+	{
+		if (cast == epCastToF8) {
+			castRow(rowOf(t), to, ahead);
+			return;
+		}
+		GIN_NO_UNROLL
+		for (uint32_t p = thread(), n = 0; p < pieces(); p += threads(), n++)
+			store(to, plan.payload + p * 16,
+			      GIN_ON_GPU && n == 0   ? ahead.piece[0]
+			      : GIN_ON_GPU && n == 1 ? ahead.piece[1]
+						     : epPieceLoad(rowOf(t) + p * 16));
 		if (cast == epCastF8)
-			for (uint32_t g = thread(); g < (call.hidden + 127) / 128; g += threads())
-				storeScale(to, g, scaleAt(t, g));
+			GIN_NO_UNROLL
+		for (uint32_t g = thread(); g < (call.hidden + 127) / 128; g += threads())
+			storeScale(to, g, scaleAt(t, g));
 	}
 
 	GIN_FN float scaleAt(uint32_t t, uint32_t group) const
@@ -253,7 +320,11 @@ private:
 
 	GIN_FN static Sixteen load(const char *x)
 	{
-		ginWord16 a = epPieceLoad(x), b = epPieceLoad(x + 16);
+		return sixteen(epPieceLoad(x), epPieceLoad(x + 16));
+	}
+
+	GIN_FN static Sixteen sixteen(ginWord16 a, ginWord16 b)
+	{
 		return {{static_cast<uint32_t>(a.half[0]), static_cast<uint32_t>(a.half[0] >> 32),
 			 static_cast<uint32_t>(a.half[1]), static_cast<uint32_t>(a.half[1] >> 32),
 			 static_cast<uint32_t>(b.half[0]), static_cast<uint32_t>(b.half[0] >> 32),
@@ -262,6 +333,7 @@ private:
 
 	GIN_FN static float largest(const Sixteen &v, float most)
 	{
+		EP_UNROLL
 		for (uint32_t i = 0; i < 8; i++) {
 			most = epLarger(most, epMagnitude(epLow(v.pair[i])));
 			most = epLarger(most, epMagnitude(epHigh(v.pair[i])));
@@ -278,38 +350,46 @@ private:
 	GIN_FN static ginWord16 toF8(const Sixteen &v, float factor)
 	{
 		uint64_t word[4];
+		EP_UNROLL
 		for (uint32_t i = 0; i < 4; i++)
 			word[i] = quad(v.pair[2 * i], v.pair[2 * i + 1], factor);
 		return {{word[0] | word[1] << 32, word[2] | word[3] << 32}};
 	}
 
 	/* 8 threads of a warp cast 128 elements; on the host one thread does. */
-	GIN_FN void castRow(const char *x, const epTarget *to) const
+	GIN_FN void castRow(const char *x, const epTarget *to, const Ahead &ahead) const
 	{
 		const bool pow2 = call.scaleKind != GIN_EP_SCALE_F32;
-		const uint32_t pieces = call.hidden / 16;
 #if GIN_ON_GPU
-		for (uint32_t p = thread(); p < (pieces + 31) / 32 * 32; p += threads()) {
-			Sixteen v = {};
-			if (p < pieces)
+		GIN_NO_UNROLL
+		for (uint32_t p = thread(); p < (pieces() + 31) / 32 * 32; p += threads()) {
+			Sixteen v = sixteen(ahead.piece[0], ahead.piece[1]);
+			if (p >= pieces())
+				v = {};
+			else if (p != thread())
 				v = load(x + p * 32);
 			float most = largest(v, 1e-4f);
+			EP_UNROLL
 			for (uint32_t lane = 1; lane < 8; lane *= 2)
 				most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, lane));
 			epScale scale = epScaleOf(most, pow2);
-			if (p >= pieces)
+			if (p >= pieces())
 				continue;
 			store(to, plan.payload + p * 16, toF8(v, scale.factor));
 			if (p % 8 == 0)
 				storeScale(to, p / 8, scale.scale);
 		}
 #else
-		for (uint32_t g = thread(); g < (pieces + 7) / 8; g += threads()) {
-			const uint32_t end = g * 8 + 8 < pieces ? g * 8 + 8 : pieces;
+		(void)ahead;
+		GIN_NO_UNROLL
+		for (uint32_t g = thread(); g < (pieces() + 7) / 8; g += threads()) {
+			const uint32_t end = g * 8 + 8 < pieces() ? g * 8 + 8 : pieces();
 			float most = 1e-4f;
+			GIN_NO_UNROLL
 			for (uint32_t p = g * 8; p < end; p++)
 				most = largest(load(x + p * 32), most);
 			epScale scale = epScaleOf(most, pow2);
+			GIN_NO_UNROLL
 			for (uint32_t p = g * 8; p < end; p++)
 				store(to, plan.payload + p * 16,
 				      toF8(load(x + p * 32), scale.factor));

@@ -11,7 +11,7 @@ extern "C" __global__ void EP_ABI_ENTRY(GIN_DEVICE_ABI)()
 }
 
 #define EP_ENTRY(name, ...)                                                                        \
-	extern "C" __global__ void __launch_bounds__(512)                                          \
+	extern "C" __global__ void __launch_bounds__(512, 2)                                       \
 		gin_ep_##name(const __grid_constant__ epArgs args)                                 \
 	{                                                                                          \
 		extern __shared__ __align__(16) char shared[];                                     \

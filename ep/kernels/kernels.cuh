@@ -2,7 +2,7 @@
 /*
  * kernels.cuh - all kernels and their variants
  *
- * EP_VARIANTS names each variant: X(name, kernel, class). epVariantOf() chooses by the arguments.
+ * EP_VARIANTS in variants.h names them.
  */
 #ifndef GIN_EP_KERNELS_CUH
 #define GIN_EP_KERNELS_CUH
@@ -12,6 +12,33 @@
 #include "control.cuh"
 #include "dispatch_recv.cuh"
 #include "dispatch_send.cuh"
+
+/*
+ * Send and receive in one kernel. Every block ends its sends before it waits, and all blocks are
+ * resident at one time, so no block waits for a block that cannot start.
+ */
+template <class Send, class Recv> class EpBoth : public EpBlock
+{
+	char *const shared;
+
+public:
+	GIN_FN EpBoth(const epArgs &a, char *s) : EpBlock(a, s), shared(s) {}
+
+	GIN_FN static size_t scratchBytes(const epPlan &plan)
+	{
+		const size_t a = Send::scratchBytes(plan), b = Recv::scratchBytes(plan);
+		return a > b ? a : b;
+	}
+
+	GIN_FN void run()
+	{
+		uint32_t epoch;
+		if (!Send(args, shared).send(&epoch))
+			return;
+		sync(); /* the scratch changes its owner */
+		Recv(args, shared).receive(epoch);
+	}
+};
 
 template <class Kernel> GIN_FN void epRun(const epArgs &args, char *shared)
 {

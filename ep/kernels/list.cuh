@@ -2,9 +2,9 @@
 /*
  * list.cuh - the list of experts of all tokens, and what each item's position in it is
  *
- * An item is (token, k), number token * topk + k. Its entry is rank << 16 | expert, or EP_NONE: no
- * expert, an index out of range, or an expert that the token has named before. Each block makes a
- * short list in its scratch and counts in it. Of long lists two kernels before have counted.
+ * An item is (token, k), number token * topk + k. Its entry is the expert, or EP_NONE: no expert, an
+ * index out of range, or an expert that the token has named before. Each block makes a short list in
+ * its scratch and counts in it. Of long lists two kernels before have counted.
  */
 #ifndef GIN_EP_LIST_CUH
 #define GIN_EP_LIST_CUH
@@ -52,28 +52,86 @@ protected:
 		return reinterpret_cast<const int64_t *>(call.topkIdx)[i];
 	}
 
-	/* Has the token of item i named this expert before? */
-	GIN_FN bool repeated(uint32_t i, int64_t expert) const
+	/* The experts of a rank: first to first + count - 1. */
+	struct Range {
+		uint32_t first, count;
+
+		GIN_FN bool has(uint32_t expert) const { return expert - first < count; }
+	};
+
+	GIN_FN Range rangeOf(uint32_t rank) const
 	{
-		for (uint32_t j = i - i % call.topk; j < i; j++)
-			if (indexAt(j) == expert)
-				return true;
-		return false;
+		if (!plan.even) {
+			const uint32_t first = plan.firstExpert[rank];
+			return {first, plan.firstExpert[rank + 1] - first};
+		}
+		const bool more = rank < plan.moreRanks;
+		return {rank * plan.eachRank + (more ? rank : plan.moreRanks),
+			plan.eachRank + (more ? 1 : 0)};
 	}
 
-	/* The entry of item i. A wrong index is recorded, if the call has a `number`. */
-	GIN_FN uint32_t entryOf(uint32_t i, uint32_t number, uint32_t epoch) const
+	GIN_FN uint32_t rankOf(uint32_t expert) const
 	{
-		const int64_t expert = indexAt(i);
-		if (expert == -1)
-			return EP_NONE;
-		if (expert < -1 || expert >= plan.experts || repeated(i, expert)) {
-			if (number)
-				record(number, -1, ginErrorInvalidArgument, epoch, i,
-				       static_cast<uint64_t>(expert));
-			return EP_NONE;
+		const uint32_t larger = plan.moreRanks * (plan.eachRank + 1);
+		if (!plan.even)
+			return plan.rankOf[expert];
+		if (expert < larger)
+			return expert / (plan.eachRank + 1);
+		return plan.moreRanks + (expert - larger) / plan.eachRank;
+	}
+
+	/*
+	 * The entries of a token, by one thread, eight at a time. Wrong indices are recorded, if
+	 * there is a `number`.
+	 */
+	GIN_FN void listToken(uint32_t t, uint32_t *to, uint32_t number, uint32_t epoch) const
+	{
+		GIN_NO_UNROLL
+		for (uint32_t first = 0; first < call.topk; first += 8)
+			listEight(t, first, to, number, epoch);
+	}
+
+	GIN_FN void listEight(uint32_t t, uint32_t first, uint32_t *to, uint32_t number,
+			      uint32_t epoch) const
+	{
+		int64_t index[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
+		uint32_t wrong = 0;
+		EP_UNROLL
+		for (uint32_t i = 0; i < 8; i++)
+			if (first + i < call.topk)
+				index[i] = indexAt(t * call.topk + first + i);
+		EP_UNROLL
+		for (uint32_t i = 0; i < 8; i++) {
+			bool bad = index[i] < -1 || index[i] >= plan.experts;
+			EP_UNROLL
+			for (uint32_t j = 0; j < i; j++)
+				bad |= index[i] >= 0 && index[i] == index[j];
+			wrong |= (bad ? 1u : 0u) << i;
 		}
-		return plan.rankOf[expert] << 16 | static_cast<uint32_t>(expert);
+		GIN_NO_UNROLL
+		for (uint32_t j = 0; j < first; j++)
+			EP_UNROLL
+		for (uint32_t i = 0; i < 8; i++)
+			wrong |= (to[j] != EP_NONE && index[i] == to[j] ? 1u : 0u) << i;
+		EP_UNROLL
+		for (uint32_t i = 0; i < 8; i++)
+			if (first + i < call.topk)
+				to[first + i] = index[i] < 0 || wrong >> i & 1
+							? EP_NONE
+							: static_cast<uint32_t>(index[i]);
+		if (wrong && number)
+			recordWrong(t * call.topk + first, wrong, number, epoch);
+	}
+
+	/* Records the first of eight items whose bit is set. */
+	GIN_FN void recordWrong(uint32_t item, uint32_t wrong, uint32_t number,
+				uint32_t epoch) const
+	{
+		GIN_NO_UNROLL
+		for (; !(wrong & 1); wrong >>= 1)
+			item++;
+		epRecord(args, number, -1, ginErrorInvalidArgument, epoch, item,
+			 static_cast<uint64_t>(indexAt(item)));
 	}
 
 	/* Makes a short list. The caller syncs. */
@@ -81,22 +139,18 @@ protected:
 	{
 		if (call.longList)
 			return;
-		for (uint32_t i = thread(); i < items(); i += threads())
-			list[i] = entryOf(i, number, epoch);
+		GIN_NO_UNROLL
+		for (uint32_t t = thread(); t < call.tokens; t += threads())
+			listToken(t, list + t * call.topk, number, epoch);
 	}
 
-	GIN_FN bool at(uint32_t i, uint32_t rank) const
+	/* Is one of the token's experts in the range? */
+	GIN_FN bool goes(uint32_t t, Range range) const
 	{
-		return list[i] != EP_NONE && list[i] >> 16 == rank;
-	}
-
-	/* Is one of the token's experts at the rank? */
-	GIN_FN bool goes(uint32_t t, uint32_t rank) const
-	{
+		bool any = false;
 		for (uint32_t k = 0; k < call.topk; k++)
-			if (at(t * call.topk + k, rank))
-				return true;
-		return false;
+			any |= range.has(list[t * call.topk + k]);
+		return any;
 	}
 
 	/* By all threads of a team. */
@@ -106,32 +160,33 @@ protected:
 #if GIN_ON_GPU
 		const uint32_t k = ginLane(), i = t * call.topk + k;
 		const uint32_t entry = k < call.topk ? list[i] : EP_NONE;
-		const uint32_t mine = entry == EP_NONE ? EP_NONE : entry >> 16;
+		const uint32_t mine = entry == EP_NONE ? EP_NONE : rankOf(entry);
 		const uint32_t equal = __match_any_sync(0xffffffffu, mine);
 		const bool first = (equal & ((1u << k) - 1)) == 0;
 		share.kMask = __ballot_sync(0xffffffffu, mine == rank);
 		share.place =
 			epBits(__ballot_sync(0xffffffffu, first && mine != EP_NONE && mine < rank));
 #else
+		GIN_NO_UNROLL
 		for (uint32_t k = 0; k < call.topk; k++) {
-			const uint32_t i = t * call.topk + k;
-			if (list[i] == EP_NONE)
+			const uint32_t entry = list[t * call.topk + k];
+			if (entry == EP_NONE)
 				continue;
-			const uint32_t mine = list[i] >> 16;
+			const uint32_t mine = rankOf(entry);
 			share.kMask |= (mine == rank ? 1u : 0u) << k;
-			share.place += mine < rank && firstOfRank(t, k) ? 1 : 0;
+			share.place += mine < rank && firstIn(t, k, rangeOf(mine)) ? 1 : 0;
 		}
 #endif
 		return share;
 	}
 
-	/* Is no earlier item of the token at the rank of item (t, k)? */
-	GIN_FN bool firstOfRank(uint32_t t, uint32_t k) const
+	/* Is no item of the token before k in the range? */
+	GIN_FN bool firstIn(uint32_t t, uint32_t k, Range range) const
 	{
+		bool any = false;
 		for (uint32_t j = 0; j < k; j++)
-			if (at(t * call.topk + j, list[t * call.topk + k] >> 16))
-				return false;
-		return true;
+			any |= range.has(list[t * call.topk + j]);
+		return !any;
 	}
 
 	/* How many items before (t, k) have its expert. By all threads of a team, as the next. */
@@ -140,23 +195,41 @@ protected:
 		const uint32_t entry = list[t * call.topk + k];
 		if (call.longList)
 			return plan.numbers[t * call.topk + k];
-		return epCount(t * call.topk, [&](uint32_t i) { return list[i] == entry; });
+		return countEntries(t * call.topk, entry);
 	}
 
-	/* How many tokens before t go to the rank of item (t, k). */
-	GIN_FN uint32_t slotOf(uint32_t t, uint32_t k) const
+	/* How many entries before `end` are `entry`. */
+	GIN_FN uint32_t countEntries(uint32_t end, uint32_t entry) const
 	{
-		const uint32_t rank = list[t * call.topk + k] >> 16;
+#if GIN_ON_GPU
+		const uint4 *four = reinterpret_cast<const uint4 *>(list);
+		uint32_t n = 0;
+		for (uint32_t i = ginLane() * 4; i < end; i += 128) {
+			const uint4 e = four[i / 4];
+			n += (e.x == entry) + (i + 1 < end && e.y == entry) +
+			     (i + 2 < end && e.z == entry) + (i + 3 < end && e.w == entry);
+		}
+		return __reduce_add_sync(0xffffffffu, n);
+#else
+		return epCount(end, [&](uint32_t i) { return list[i] == entry; });
+#endif
+	}
+
+	/* How many tokens before t go to `rank`, the rank of item (t, k). */
+	GIN_FN uint32_t slotOf(uint32_t t, uint32_t k, uint32_t rank) const
+	{
+		const Range range = rangeOf(rank);
 		if (call.longList)
 			return plan.slots[t * call.topk + k];
-		return epCount(t, [&](uint32_t before) { return goes(before, rank); });
+		return epCount(t, [&](uint32_t before) { return goes(before, range); });
 	}
 
 	GIN_FN uint32_t rowsTo(uint32_t rank) const
 	{
+		const Range range = rangeOf(rank);
 		if (call.longList)
 			return plan.totals[plan.experts + rank];
-		return epCount(call.tokens, [&](uint32_t t) { return goes(t, rank); });
+		return epCount(call.tokens, [&](uint32_t t) { return goes(t, range); });
 	}
 
 	/*
@@ -165,17 +238,19 @@ protected:
 	 */
 	GIN_FN void histogramOf(uint32_t rank, uint32_t *word, uint32_t words) const
 	{
-		const uint32_t first = plan.firstExpert[rank];
+		const Range range = rangeOf(rank);
+		GIN_NO_UNROLL
 		for (uint32_t w = thread(); w < words; w += threads())
 			word[w] = !call.longList ? 0
-				  : w		 ? plan.totals[first + w - 1]
+				  : w		 ? plan.totals[range.first + w - 1]
 						 : plan.totals[plan.experts + rank];
 		sync();
+		GIN_NO_UNROLL
 		for (uint32_t i = thread(); !call.longList && i < items(); i += threads()) {
-			if (!at(i, rank))
+			if (!range.has(list[i]))
 				continue;
-			epScratchAdd(&word[1 + (list[i] & 0xffff) - first], 1);
-			if (firstOfRank(i / call.topk, i % call.topk))
+			epScratchAdd(&word[1 + list[i] - range.first], 1);
+			if (firstIn(i / call.topk, i % call.topk, range))
 				epScratchAdd(&word[0], 1);
 		}
 		sync();
@@ -194,8 +269,10 @@ public:
 		const uint32_t step = ginGridSize() * threads();
 		if (stopped())
 			return;
-		for (uint32_t i = ginBlockIndex() * threads() + thread(); i < items(); i += step)
-			list[i] = entryOf(i, ginEpCallDispatchSend, epoch);
+		GIN_NO_UNROLL
+		for (uint32_t t = ginBlockIndex() * threads() + thread(); t < call.tokens;
+		     t += step)
+			listToken(t, list + t * call.topk, ginEpCallDispatchSend, epoch);
 	}
 };
 
@@ -210,6 +287,7 @@ public:
 		const uint32_t teams = ginGridSize() * epTeams();
 		if (stopped())
 			return;
+		GIN_NO_UNROLL
 		for (uint32_t j = ginBlockIndex() * epTeams() + epTeam();
 		     j < plan.experts + ranks(); j += teams) {
 			if (j < plan.experts)
@@ -226,6 +304,7 @@ private:
 	{
 		uint32_t n = 0;
 #if GIN_ON_GPU
+		GIN_NO_UNROLL
 		for (uint32_t i = ginLane(); i - ginLane() < end; i += 32) {
 			const bool mine = i < end && test(i);
 			const uint32_t all = __ballot_sync(0xffffffffu, mine);
@@ -234,6 +313,7 @@ private:
 			n += epBits(all);
 		}
 #else
+		GIN_NO_UNROLL
 		for (uint32_t i = 0; i < end; i++)
 			if (test(i))
 				mark(i, n++);
@@ -243,9 +323,8 @@ private:
 
 	GIN_FN void numberExpert(uint32_t expert) const
 	{
-		const uint32_t entry = plan.rankOf[expert] << 16 | expert;
 		uint32_t n = number(
-			items(), [&](uint32_t i) { return list[i] == entry; },
+			items(), [&](uint32_t i) { return list[i] == expert; },
 			[&](uint32_t i, uint32_t before) { plan.numbers[i] = before; });
 		if (epTeamFirst())
 			plan.totals[expert] = n;
@@ -253,11 +332,13 @@ private:
 
 	GIN_FN void numberRank(uint32_t rank) const
 	{
+		const Range range = rangeOf(rank);
 		uint32_t n = number(
-			call.tokens, [&](uint32_t t) { return goes(t, rank); },
+			call.tokens, [&](uint32_t t) { return goes(t, range); },
 			[&](uint32_t t, uint32_t before) {
+				GIN_NO_UNROLL
 				for (uint32_t k = 0; k < call.topk; k++)
-					if (at(t * call.topk + k, rank))
+					if (range.has(list[t * call.topk + k]))
 						plan.slots[t * call.topk + k] = before;
 			});
 		if (epTeamFirst())

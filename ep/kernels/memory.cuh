@@ -37,6 +37,18 @@ GIN_FN uint32_t epWordLoad(const uint32_t *word)
 	return ginLoad<ginRelaxed, ginScopeDevice>(word);
 }
 
+/* No edge: the first 16 bytes of the state. */
+GIN_FN ginWord16 epStateLoad(const void *state)
+{
+#if GIN_ON_GPU
+	return ginLoadPairRelaxed(state);
+#else
+	const uint64_t *words = static_cast<const uint64_t *>(state);
+	return {{ginLoad<ginRelaxed, ginScopeDevice>(words),
+		 ginLoad<ginRelaxed, ginScopeDevice>(words + 1)}};
+#endif
+}
+
 GIN_FN void epWordStore(uint32_t *word, uint32_t value)
 {
 	ginStore<ginRelaxed, ginScopeDevice>(word, value);
@@ -45,6 +57,12 @@ GIN_FN void epWordStore(uint32_t *word, uint32_t value)
 GIN_FN void epWordAdd(uint32_t *word, uint32_t value)
 {
 	ginAdd<ginRelaxed, ginScopeDevice>(word, value);
+}
+
+/* No edge: sets the word to 0; true if it was not 0. */
+GIN_FN bool epWordTake(uint32_t *word)
+{
+	return ginExchange<ginRelaxed, ginScopeDevice>(word, 0u) != 0;
 }
 
 /* No edge: true for the first caller. */

@@ -16,13 +16,23 @@
 	X(SendMixedBf16, EpDispatchSend<false, epCastNone>)                                        \
 	X(SendMixedToF8, EpDispatchSend<false, epCastToF8>)                                        \
 	X(SendMixedF8, EpDispatchSend<false, epCastF8>)                                            \
-	X(Recv, EpDispatchRecv)                                                                    \
+	X(BothBf16, EpBoth<EpDispatchSend<true, epCastNone>, EpDispatchRecv<true>>)                \
+	X(BothToF8, EpBoth<EpDispatchSend<true, epCastToF8>, EpDispatchRecv<true>>)                \
+	X(BothF8, EpBoth<EpDispatchSend<true, epCastF8>, EpDispatchRecv<true>>)                    \
+	X(RecvDirect, EpDispatchRecv<true>)                                                        \
+	X(RecvMixed, EpDispatchRecv<false>)                                                        \
 	X(CombineDirectRank, EpCombineSend<true, GIN_EP_REDUCE_RANK>)                              \
 	X(CombineDirectNone, EpCombineSend<true, GIN_EP_REDUCE_NONE>)                              \
 	X(CombineMixedRank, EpCombineSend<false, GIN_EP_REDUCE_RANK>)                              \
 	X(CombineMixedNone, EpCombineSend<false, GIN_EP_REDUCE_NONE>)                              \
-	X(SumRank, EpCombineRecv<GIN_EP_REDUCE_RANK>)                                              \
-	X(SumNone, EpCombineRecv<GIN_EP_REDUCE_NONE>)                                              \
+	X(SumDirectRank, EpCombineRecv<true, GIN_EP_REDUCE_RANK>)                                  \
+	X(SumDirectNone, EpCombineRecv<true, GIN_EP_REDUCE_NONE>)                                  \
+	X(SumMixedRank, EpCombineRecv<false, GIN_EP_REDUCE_RANK>)                                  \
+	X(SumMixedNone, EpCombineRecv<false, GIN_EP_REDUCE_NONE>)                                  \
+	X(CombineBothRank, EpBoth<EpCombineSend<true, GIN_EP_REDUCE_RANK>,                         \
+				  EpCombineRecv<true, GIN_EP_REDUCE_RANK>>)                        \
+	X(CombineBothNone, EpBoth<EpCombineSend<true, GIN_EP_REDUCE_NONE>,                         \
+				  EpCombineRecv<true, GIN_EP_REDUCE_NONE>>)                        \
 	X(Mask, EpMask)                                                                            \
 	X(Flush, EpFlush)                                                                          \
 	X(Reset, EpReset)

@@ -65,10 +65,8 @@ static ginResult_t countPeers(ginEp_t ep, uint32_t *networked)
 
 		if (result)
 			return epFailGin(result, "ginCommQueryPeer");
-		if (info.route == ginRouteDirect || r == ep->args.plan.rank)
-			ep->directPeers++;
-		else
-			*networked = 1;
+		ep->directPeers += info.route == ginRouteDirect || r == ep->args.plan.rank;
+		*networked |= info.route != ginRouteDirect;
 	}
 	return ginSuccess;
 }
@@ -148,8 +146,7 @@ static void fillPointers(ginEp_t ep, const struct epSizes *sizes)
 	plan->state = ep->state;
 	plan->masked = stateAt(ep, sizes->masked);
 	plan->observed = stateAt(ep, sizes->observed);
-	plan->rowsBase = stateAt(ep, sizes->rowsBase);
-	plan->partsBase = stateAt(ep, sizes->partsBase);
+	plan->owed = stateAt(ep, sizes->owed);
 	plan->chunks = stateAt(ep, sizes->chunks);
 	plan->rankOf = stateAt(ep, sizes->rankOf);
 	plan->firstExpert = stateAt(ep, sizes->firstExpert);

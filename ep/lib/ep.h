@@ -38,7 +38,7 @@ struct epSizes {
 	uint64_t slab;	 /* bytes */
 	uint64_t zeroed; /* of the state: zero at the start */
 	uint64_t state;	 /* zeroed, and the tables behind it */
-	uint64_t masked, observed, rowsBase, partsBase, chunks;
+	uint64_t masked, observed, owed, chunks;
 	uint64_t rankOf, firstExpert, list, numbers, slots, totals; /* offsets in the state */
 	uint64_t page;						    /* bytes of host memory */
 	uint64_t handle;					    /* bytes */

@@ -57,7 +57,7 @@ static uint32_t blockFor(const struct epCallArgs *call)
 	return threads < 128 ? 128 : threads > 512 ? 512 : threads;
 }
 
-static ginResult_t sendBegin(struct epSends *sends, const void *handle, const char *name)
+static ginResult_t sendBegin(const struct epSends *sends, const void *handle, const char *name)
 {
 	if (sends->handle[0] == handle || sends->handle[1] == handle)
 		return epFail(ginErrorInvalidUsage,
@@ -69,6 +69,7 @@ static ginResult_t sendBegin(struct epSends *sends, const void *handle, const ch
 	return ginSuccess;
 }
 
+/* `handle` NULL: the kernel receives, too. */
 static void sendDone(struct epSends *sends, const void *handle)
 {
 	sends->handle[sends->next] = handle;
@@ -86,43 +87,66 @@ static ginResult_t recvDone(struct epSends *sends, const void *handle, const cha
 	return epFail(ginErrorInvalidUsage, "%s: RECV without a send with this handle", name);
 }
 
-static uint32_t sendVariant(ginEp_t ep, const struct epCallArgs *call)
+/* Rows of all ranks, at most. */
+static uint32_t mostRows(ginEp_t ep)
 {
-	uint32_t first = ep->args.plan.allDirect ? epVariantSendDirectBf16 : epVariantSendMixedBf16;
+	return ep->args.plan.nRanks * ep->args.plan.maxTokens;
+}
+
+/* Send and receive in one kernel, where every peer is direct. */
+static int fused(ginEp_t ep, uint32_t phase)
+{
+	return phase == GIN_EP_BOTH && ep->args.plan.allDirect;
+}
+
+/* Kernels that number the items of a long list. */
+static ginResult_t countList(ginEp_t ep, const struct epCallArgs *call, void *stream)
+{
+	uint32_t block = blockFor(call), all = mostBlocks(ep);
+	ginResult_t result;
+
+	if (!call->longList)
+		return ginSuccess;
+	if ((result = epLaunch(ep, epVariantMakeList, all, block, call, stream)))
+		return result;
+	return epLaunch(ep, epVariantCountList, all, block, call, stream);
+}
+
+static uint32_t sendVariant(ginEp_t ep, const struct epCallArgs *call, int both)
+{
+	uint32_t first = !ep->args.plan.allDirect ? epVariantSendMixedBf16
+			 : both			  ? epVariantBothBf16
+						  : epVariantSendDirectBf16;
 
 	if (call->rows == GIN_EP_ROWS_BF16)
 		return first;
 	return first + (call->xIsF8 ? 2 : 1);
 }
 
-static ginResult_t dispatchSend(ginEp_t ep, const struct epCallArgs *call, void *stream)
+/* The send; `both`: and the receive, in one kernel. */
+static ginResult_t dispatchSend(ginEp_t ep, const struct epCallArgs *call, int both, void *stream)
 {
-	const struct epPlan *plan = &ep->args.plan;
-	uint32_t block = blockFor(call), all = mostBlocks(ep);
+	uint32_t blocks = call->tokens + ep->args.plan.nRanks;
 	ginResult_t result = sendBegin(&ep->dispatches, call->handle, "ginEpDispatch");
 
-	if (result)
+	if (both && blocks < mostRows(ep))
+		blocks = mostRows(ep);
+	if (result || (result = countList(ep, call, stream)))
 		return result;
-	if (call->longList &&
-	    ((result = epLaunch(ep, epVariantMakeList, all, block, call, stream)) ||
-	     (result = epLaunch(ep, epVariantCountList, all, block, call, stream))))
-		return result;
-	result = epLaunch(ep, sendVariant(ep, call), call->tokens + plan->nRanks, block, call,
-			  stream);
+	result = epLaunch(ep, sendVariant(ep, call, both), blocks, blockFor(call), call, stream);
 	if (!result)
-		sendDone(&ep->dispatches, call->handle);
+		sendDone(&ep->dispatches, both ? NULL : call->handle);
 	return result;
 }
 
 static ginResult_t dispatchRecv(ginEp_t ep, const struct epCallArgs *call, void *stream)
 {
-	const struct epPlan *plan = &ep->args.plan;
+	uint32_t variant = ep->args.plan.allDirect ? epVariantRecvDirect : epVariantRecvMixed;
 	ginResult_t result = recvDone(&ep->dispatches, call->handle, "ginEpDispatch");
 
 	if (result)
 		return result;
-	return epLaunch(ep, epVariantRecv, plan->nRanks * plan->maxTokens, blockFor(call), call,
-			stream);
+	return epLaunch(ep, variant, mostRows(ep), blockFor(call), call, stream);
 }
 
 ginResult_t ginEpDispatch(ginEp_t ep, const ginEpDispatchArgs_t *args, void *stream)
@@ -134,36 +158,39 @@ ginResult_t ginEpDispatch(ginEp_t ep, const ginEpDispatchArgs_t *args, void *str
 		return epFail(ginErrorInvalidArgument, "ep is NULL");
 	if ((result = epCheckDispatch(ep, args, &call)) || (result = epStopped(ep)))
 		return result;
-	if (args->phase & GIN_EP_SEND && (result = dispatchSend(ep, &call, stream)))
+	int both = fused(ep, args->phase);
+	if (args->phase & GIN_EP_SEND && (result = dispatchSend(ep, &call, both, stream)))
 		return result;
-	if (args->phase & GIN_EP_RECV && (result = dispatchRecv(ep, &call, stream)))
+	if (!both && args->phase & GIN_EP_RECV && (result = dispatchRecv(ep, &call, stream)))
 		return result;
 	return ep->gpu ? ginSuccess : epStopped(ep);
 }
 
-static ginResult_t combineSend(ginEp_t ep, const struct epCallArgs *call, void *stream)
+/* The send; `both`: and the receive, in one kernel. */
+static ginResult_t combineSend(ginEp_t ep, const struct epCallArgs *call, int both, void *stream)
 {
-	const struct epPlan *plan = &ep->args.plan;
-	uint32_t variant = plan->allDirect ? epVariantCombineDirectRank : epVariantCombineMixedRank;
+	uint32_t variant = !ep->args.plan.allDirect ? epVariantCombineMixedRank
+			   : both		    ? epVariantCombineBothRank
+						    : epVariantCombineDirectRank;
 	ginResult_t result = sendBegin(&ep->combines, call->handle, "ginEpCombine");
 
 	if (result)
 		return result;
-	result = epLaunch(ep, variant + (call->reduce == GIN_EP_REDUCE_NONE),
-			  plan->nRanks * plan->maxTokens, blockFor(call), call, stream);
+	result = epLaunch(ep, variant + (call->reduce == GIN_EP_REDUCE_NONE), mostRows(ep),
+			  blockFor(call), call, stream);
 	if (!result)
-		sendDone(&ep->combines, call->handle);
+		sendDone(&ep->combines, both ? NULL : call->handle);
 	return result;
 }
 
 static ginResult_t combineRecv(ginEp_t ep, const struct epCallArgs *call, void *stream)
 {
-	uint32_t none = call->reduce == GIN_EP_REDUCE_NONE;
+	uint32_t variant = ep->args.plan.allDirect ? epVariantSumDirectRank : epVariantSumMixedRank;
 	ginResult_t result = recvDone(&ep->combines, call->handle, "ginEpCombine");
 
 	if (result)
 		return result;
-	return epLaunch(ep, none ? epVariantSumNone : epVariantSumRank, call->tokens,
+	return epLaunch(ep, variant + (call->reduce == GIN_EP_REDUCE_NONE), call->tokens,
 			blockFor(call), call, stream);
 }
 
@@ -176,9 +203,10 @@ ginResult_t ginEpCombine(ginEp_t ep, const ginEpCombineArgs_t *args, void *strea
 		return epFail(ginErrorInvalidArgument, "ep is NULL");
 	if ((result = epCheckCombine(ep, args, &call)) || (result = epStopped(ep)))
 		return result;
-	if (args->phase & GIN_EP_SEND && (result = combineSend(ep, &call, stream)))
+	int both = fused(ep, args->phase);
+	if (args->phase & GIN_EP_SEND && (result = combineSend(ep, &call, both, stream)))
 		return result;
-	if (args->phase & GIN_EP_RECV && (result = combineRecv(ep, &call, stream)))
+	if (!both && args->phase & GIN_EP_RECV && (result = combineRecv(ep, &call, stream)))
 		return result;
 	return ep->gpu ? ginSuccess : epStopped(ep);
 }

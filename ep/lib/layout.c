@@ -39,6 +39,9 @@ static void numbers(const ginEpConfig_t *config, const uint32_t *first, struct e
 	for (uint32_t r = 0; r < plan->nRanks; r++)
 		if (first[r + 1] - first[r] > plan->mostLocal)
 			plan->mostLocal = first[r + 1] - first[r];
+	plan->even = config->firstExpert == NULL;
+	plan->eachRank = config->experts / plan->nRanks;
+	plan->moreRanks = config->experts % plan->nRanks;
 	plan->topk = config->topk;
 	plan->hidden = config->hidden;
 	plan->maxTokens = config->maxTokens;
@@ -80,8 +83,7 @@ static void stateLayout(const struct epPlan *plan, int networked, struct epSizes
 	take(&end, sizeof(struct epState));
 	sizes->masked = take(&end, R * 4);
 	sizes->observed = take(&end, R * 4);
-	sizes->rowsBase = take(&end, 2 * plan->lanes * R * 8);
-	sizes->partsBase = take(&end, 2 * plan->lanes * R * 8);
+	sizes->owed = take(&end, 2 * 2 * R * 4);
 	sizes->chunks = take(&end, networked ? 2 * R * chunks * 4 : 0);
 	sizes->zeroed = end;
 	sizes->rankOf = take(&end, plan->experts * 4ull);

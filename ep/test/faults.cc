@@ -70,7 +70,7 @@ static void full(Rank &r, ginEp_t ep, const Round &round)
 static void absentError(Rank &r)
 {
 	Round round = roundOf(r, 11);
-	ginEp_t ep = epFor(r, round, GIN_EP_LOST_ERROR, 300);
+	ginEp_t ep = epFor(r, round, GIN_EP_LOST_ERROR, 3000);
 	full(r, ep, round);
 	if (r.rank != 1) {
 		Batch batch(r, round, handleBytes(ep));
@@ -108,7 +108,7 @@ static void without(Rank &r, ginEp_t ep, const Round &round, const std::vector<b
 static void absentMask(Rank &r)
 {
 	Round round = roundOf(r, 31);
-	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, 300);
+	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, 3000);
 	std::vector<bool> gone(r.nRanks);
 	full(r, ep, round);
 	gone[1] = true;
@@ -136,7 +136,7 @@ static void absentMask(Rank &r)
 static void absentCombine(Rank &r)
 {
 	Round round = roundOf(r, 61);
-	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, 300);
+	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, 3000);
 	Batch batch(r, round, handleBytes(ep));
 	EP_CHECK(batch.runDispatch(ep, GIN_EP_BOTH));
 	batch.checkDispatch();

@@ -261,16 +261,15 @@ private:
 	}
 
 	/*
-	 * The functions below are not inlined, and take scalars (detail/how.cuh): `self` is
-	 * ginDevComm.self, the three numbers of a team are ginTeam's, `from` is packed.
+	 * The functions below take `self`, ginDevComm.self, because they seldom run: nvcc would load
+	 * the kernel's arguments before the branch. The three numbers of a team are ginTeam's, and
+	 * `from` is packed.
 	 */
 
 	/*
-	 * The first loads of the words of all ranks: most waits end here. No call inside, so that
-	 * nothing but a compare stands between two loads. B, acquire end.
+	 * The first loads of the words of all ranks: most waits end here. B, acquire end.
 	 */
-	GIN_FN_COLD static bool arrived(const uint64_t *words, uint32_t nRanks, int rank,
-					uint64_t epoch)
+	GIN_FN static bool arrived(const uint64_t *words, uint32_t nRanks, int rank, uint64_t epoch)
 	{
 		bool all = true;
 		GIN_NO_UNROLL
@@ -283,9 +282,9 @@ private:
 	}
 
 	/* Waits until everything that this rank has posted to the team, in any context, is done. */
-	GIN_FN_COLD static ginResult_t drain(const ginDevComm *self, int nRanks, int rank,
-					     int stride, uint32_t index, uint64_t epoch,
-					     uint64_t timeout, uint64_t from)
+	GIN_FN static ginResult_t drain(const ginDevComm *self, int nRanks, int rank, int stride,
+					uint32_t index, uint64_t epoch, uint64_t timeout,
+					uint64_t from)
 	{
 		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, index);
 		const uint64_t members = ginFromPack(barrier.teamSet());
@@ -306,9 +305,9 @@ private:
 	 * await() at the peer. A network route posts a store of the word; barrier `index` uses one
 	 * context. Returns the outcome as ginPostNow() does, with any error in GIN_QUEUE_FAILED.
 	 */
-	GIN_FN_COLD static uint64_t tell(const ginDevComm *self, int nRanks, int rank, int stride,
-					 uint32_t index, uint32_t round, uint64_t epoch,
-					 uint32_t how, uint64_t timeout, uint64_t from)
+	GIN_FN static uint64_t tell(const ginDevComm *self, int nRanks, int rank, int stride,
+				    uint32_t index, uint32_t round, uint64_t epoch, uint32_t how,
+				    uint64_t timeout, uint64_t from)
 	{
 		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, index);
 		int world = barrier.peerOf(round);
@@ -343,9 +342,9 @@ private:
 	 * Waits for the word of a round. `end`: of ginPollEnd(), of the words before. Returns that of this
 	 * word, or GIN_QUEUE_FAILED and the error, after leaving its record. B, acquire end.
 	 */
-	GIN_FN_COLD static uint64_t await(const ginDevComm *self, int nRanks, int rank, int stride,
-					  uint32_t index, uint32_t round, uint64_t epoch,
-					  uint64_t end, uint64_t timeout, uint64_t from)
+	GIN_FN static uint64_t await(const ginDevComm *self, int nRanks, int rank, int stride,
+				     uint32_t index, uint32_t round, uint64_t epoch, uint64_t end,
+				     uint64_t timeout, uint64_t from)
 	{
 		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, index);
 		const uint64_t *word = barrier.wordOf(round);
@@ -361,9 +360,9 @@ private:
 	}
 
 	/* Waits for the words of all ranks of a flat barrier, with one timeout. */
-	GIN_FN_COLD static ginResult_t awaitAll(const ginDevComm *self, int nRanks, int rank,
-						int stride, uint32_t index, uint64_t epoch,
-						uint64_t timeout, uint64_t from)
+	GIN_FN static ginResult_t awaitAll(const ginDevComm *self, int nRanks, int rank, int stride,
+					   uint32_t index, uint64_t epoch, uint64_t timeout,
+					   uint64_t from)
 	{
 		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, index);
 		const uint64_t *word = self->signal[ginWriterGpu] + barrier.wordIndex(0);

@@ -128,7 +128,7 @@ public:
 			return refuse(coop, ginCallGet, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		ginResult_t result;
-		if (byEngine(peer, false, bytes, coop, options))
+		if (byEngine(peer, false, srcOff | dstOff, bytes, coop, options))
 			result = copyByEngine(true, peer, srcWin, srcOff,
 					      ginSourceIn(dstWin, dstOff), bytes, coop, options);
 		else
@@ -411,7 +411,9 @@ public:
 		if (byNic())
 			ginGdakiCreditCounters(dc.self, context, howWait());
 		uint64_t sum = ginCounterObserve(counterWord(id));
-		return dc.counterMirror ? sum + ginDoneObserve(hostCounterWord(id)) : sum;
+		if (!(routes & GIN_ROUTES_PROXY && dc.counterMirror))
+			return sum;
+		return sum + ginDoneObserve(hostCounterWord(id));
 	}
 
 	/* Sets a counter to 0, by one thread. No put with this counter may be under way. */
@@ -516,8 +518,8 @@ private:
 	using Base::howWait;
 	using Base::keep;
 	using Base::lost;
-	using Base::networkRoute;
 	using Base::networked;
+	using Base::networkRoute;
 	using Base::onlySignal;
 	using Base::own;
 	using Base::ownWord;

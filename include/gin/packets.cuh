@@ -12,10 +12,10 @@
  *
  * A box has a part for each peer, `room` being the length of the longest message:
  *
- *	0		two slots of 2 x room bytes, which the peer writes
- *	4 x room	two slots of room bytes: what is sent by a put
- *	6 x room	credits of the peer: two words of 4 bytes, by the number's lowest bit
- *	6 x room + 32	messages sent, messages received: words of 8 bytes, of this rank alone
+ *	0		credits of the peer: two words of 4 bytes, by the number's lowest bit
+ *	32		messages sent, messages received: words of 8 bytes, of this rank alone
+ *	128		two slots of 2 x room bytes, which the peer writes
+ *	128 + 4 x room	two slots of room bytes: what is sent by a put
  */
 #ifndef GIN_PACKETS_CUH
 #define GIN_PACKETS_CUH
@@ -61,10 +61,27 @@ GIN_FN uint32_t ginPacketCount(uint32_t bytes)
 	return bytes ? (bytes + 7) / 8 : 1;
 }
 
-/* `number` of the slot of a message. */
-GIN_FN uint32_t ginPacketSlot(uint32_t number)
+/* Where the slot of a message begins in a part. */
+GIN_FN uint32_t ginPacketSlot(uint32_t most, uint32_t number)
 {
-	return number & 1;
+	return 128 + (number & 1) * 2 * ginPacketRoom(most);
+}
+
+/* Where the bytes of a message begin in a part, for a put. */
+GIN_FN uint32_t ginPacketStage(uint32_t most, uint32_t number)
+{
+	return 128 + (4 + (number & 1)) * ginPacketRoom(most);
+}
+
+GIN_FN uint32_t *ginPacketCredits(char *part)
+{
+	return reinterpret_cast<uint32_t *>(part);
+}
+
+/* Messages sent, messages received. Only the first thread of a coop writes them. */
+GIN_FN uint64_t *ginPacketCounts(char *part)
+{
+	return reinterpret_cast<uint64_t *>(part + 32);
 }
 
 /*
@@ -110,29 +127,39 @@ GIN_FN_COLD void ginPacketSweep(char *slot, uint32_t bytes, uint32_t room, uint3
 		ginPacketStore(slot + 16 * i, 0, number);
 }
 
-/* Packets that a thread has in flight. */
+/* Packets whose bytes a thread loads before it sends them; packets that it looks at together. */
+#define GIN_PACKETS_AHEAD 4u
 #define GIN_PACKETS_FLIGHT 4u
 
+/* How often a thread looks for a packet before it looks at the clock: some 30 us. */
+#define GIN_PACKETS_LOOKS 200u
+
 /* Sends packets i, i + size, ...: whole ones of an aligned source quickly. */
-GIN_FN_COLD void ginPacketSend(char *slot, const char *src, uint32_t bytes, uint32_t number,
-			       uint32_t i, uint32_t size)
+GIN_FN_COLD void ginPacketSend(char *part, uint32_t most, const char *src, uint32_t bytes,
+			       uint32_t number, uint32_t i, uint32_t size)
 {
-	const uint32_t whole = ginMisalignment(src, 8) ? 0 : bytes / 8;
-	ginWords<uint64_t, GIN_PACKETS_FLIGHT> w;
+	char *slot = part + ginPacketSlot(most, number);
+	if (ginPacketSweeps(number))
+		ginPacketSweep(slot, bytes, ginPacketRoom(most), number, i, size);
+	if (ginMisalignment(src, 8) || bytes % 8 || !bytes)
+		return ginPacketSendAny(slot, src, bytes, number, i, size);
+	const uint32_t step = 8 * size;
+	uint64_t w[GIN_PACKETS_AHEAD] = {};
+	int32_t left = static_cast<int32_t>(bytes - 8 * i);
+	src += 8 * i;
+	slot += 16 * i;
 	GIN_NO_UNROLL
-	while (i < whole) {
-		for (uint32_t u = 0; u < GIN_PACKETS_FLIGHT; u++)
-			if (i + u * size < whole)
-				w.word[u] = ginDataLoad<uint64_t>(src + 8 * (i + u * size));
-		for (uint32_t u = 0; u < GIN_PACKETS_FLIGHT; u++) {
-			if (i < whole) {
-				ginPacketStore(slot + 16 * i, w.word[u], number);
-				i += size;
-			}
-		}
+	for (; left > 0; left -= static_cast<int32_t>(GIN_PACKETS_AHEAD * step)) {
+		/* Without a branch: a load of the first word replaces what is beyond the message. */
+		for (uint32_t u = 0; u < GIN_PACKETS_AHEAD; u++)
+			w[u] = ginDataLoad<uint64_t>(
+				src + (left > static_cast<int32_t>(u * step) ? u * step : 0));
+		for (uint32_t u = 0; u < GIN_PACKETS_AHEAD; u++)
+			if (left > static_cast<int32_t>(u * step))
+				ginPacketStore(slot + 2 * u * step, w[u], number);
+		src += GIN_PACKETS_AHEAD * step;
+		slot += 2 * GIN_PACKETS_AHEAD * step;
 	}
-	if (i < ginPacketCount(bytes))
-		ginPacketSendAny(slot, src, bytes, number, i, size);
 }
 
 /* What the functions below return when all packets were received. */
@@ -145,11 +172,11 @@ GIN_FN_COLD void ginPacketSend(char *slot, const char *src, uint32_t bytes, uint
 GIN_FN_COLD uint32_t ginPacketTakeAny(const char *slot, char *dst, uint32_t bytes, uint32_t number,
 				      uint32_t i, uint32_t size)
 {
-	uint64_t word;
+	uint64_t word = 0;
 	GIN_NO_UNROLL
 	for (; i < ginPacketCount(bytes); i += size) {
 		for (uint32_t looks = 0; !ginPacketLoad(slot + 16 * i, number, &word); looks++) {
-			if (looks == GIN_LOOKS)
+			if (looks == GIN_PACKETS_LOOKS)
 				return i;
 			ginYield();
 		}
@@ -161,34 +188,43 @@ GIN_FN_COLD uint32_t ginPacketTakeAny(const char *slot, char *dst, uint32_t byte
 }
 
 /* As ginPacketTakeAny: whole packets into an aligned target quickly. */
-GIN_FN_COLD uint32_t ginPacketTake(const char *slot, char *dst, uint32_t bytes, uint32_t number,
-				   uint32_t i, uint32_t size)
+GIN_FN_COLD uint32_t ginPacketTake(const char *part, uint32_t most, char *dst, uint32_t bytes,
+				   uint32_t number, uint32_t i, uint32_t size)
 {
-	const uint32_t whole = ginMisalignment(dst, 8) ? 0 : bytes / 8;
-	ginWords<uint64_t, GIN_PACKETS_FLIGHT> w;
-	bool there[GIN_PACKETS_FLIGHT];
-	uint32_t looks = 0;
+	const char *slot = part + ginPacketSlot(most, number);
+	if (ginMisalignment(dst, 8) || bytes % 8 || !bytes)
+		return ginPacketTakeAny(slot, dst, bytes, number, i, size);
+	const uint32_t step = 8 * size;
+	int32_t left = static_cast<int32_t>(bytes - 8 * i);
+	slot += 16 * i;
+	dst += 8 * i;
 	GIN_NO_UNROLL
-	while (i < whole) {
-		bool came = false;
-		for (uint32_t u = 0; u < GIN_PACKETS_FLIGHT; u++)
-			there[u] = i + u * size < whole &&
-				   ginPacketLoad(slot + 16 * (i + u * size), number, &w.word[u]);
+	for (uint32_t looks = 0; left > 0;) {
+		struct ginWord16 seen[GIN_PACKETS_FLIGHT];
+		uint32_t came = 0;
+		/* All loads before the first compare: without a branch, or they would go one by one. */
 		for (uint32_t u = 0; u < GIN_PACKETS_FLIGHT; u++) {
-			came = there[u] && (!u || came);
-			if (came) {
-				memcpy(__builtin_assume_aligned(dst + 8 * i, 8), &w.word[u], 8);
-				i += size;
-			}
+			uint32_t ahead = left > static_cast<int32_t>(u * step) ? 2 * u * step : 0;
+			seen[u] = ginPollPair(slot + ahead);
 		}
-		looks = there[0] ? 0 : looks + 1;
-		if (looks > GIN_LOOKS)
-			return i;
+		for (uint32_t u = 0; u < GIN_PACKETS_FLIGHT; u++) {
+			if (left <= static_cast<int32_t>(u * step) || !ginPacketIs(seen[u], number))
+				continue;
+			uint64_t word = ginPacketData(seen[u]);
+			memcpy(__builtin_assume_aligned(dst + u * step, 8), &word, 8);
+			came |= 1u << u;
+		}
+		/* Packets after one that is missing are looked at, and stored, once more. */
+		uint32_t run = came & 1 ? (came & 2 ? (came & 4 ? (came & 8 ? 4 : 3) : 2) : 1) : 0;
+		left -= static_cast<int32_t>(run * step);
+		slot += 2 * run * step;
+		dst += run * step;
+		looks = run ? 0 : looks + 1;
+		if (looks == GIN_PACKETS_LOOKS)
+			return (bytes - static_cast<uint32_t>(left)) / 8;
 		if (looks)
 			ginYield();
 	}
-	if (i < ginPacketCount(bytes))
-		return ginPacketTakeAny(slot, dst, bytes, number, i, size);
 	return GIN_PACKETS_ALL;
 }
 
@@ -199,7 +235,7 @@ struct ginPacketLook {
 
 	GIN_FN uint64_t operator()() const
 	{
-		uint64_t word;
+		uint64_t word = 0;
 		return ginPacketLoad(packet, number, &word);
 	}
 };
@@ -218,21 +254,24 @@ GIN_FN ginOptions ginPacketPatience(const ginDevComm *dc, uint32_t peer, uint64_
 	return options;
 }
 
-/* Waits for a packet. Cold, so it takes dc.self: see wait.cuh. */
-GIN_FN_COLD ginResult_t ginPacketAwait(const ginDevComm *dc, const char *packet, uint32_t number,
-				       uint32_t peer, uint64_t timeout, uint64_t since)
+/* Waits for packet i of a message. Cold, so it takes dc.self: see wait.cuh. */
+GIN_FN_COLD ginResult_t ginPacketAwait(const ginDevComm *dc, const char *part, uint32_t most,
+				       uint32_t number, uint32_t i, uint32_t peer, uint64_t timeout,
+				       uint64_t since)
 {
+	const char *packet = part + ginPacketSlot(most, number) + 16 * i;
 	struct ginPoll poll = ginPollStart(*dc, ginPacketPatience(dc, peer, timeout, since));
-	uint64_t seen;
+	uint64_t seen = 0;
 	return ginPollUntil(poll, ginPacketLook{packet, number}, 1, 64, &seen);
 }
 
 /* Waits until the peer has read message `number`. */
-GIN_FN_COLD ginResult_t ginPacketAwaitCredit(const ginDevComm *dc, const uint32_t *credit,
-					     uint32_t number, uint32_t peer, uint64_t timeout)
+GIN_FN_COLD ginResult_t ginPacketAwaitCredit(const ginDevComm *dc, char *part, uint32_t number,
+					     uint32_t peer, uint64_t timeout)
 {
+	const uint32_t *credit = ginPacketCredits(part) + (number & 1);
 	auto look = [credit] { return static_cast<uint64_t>(ginCreditObserve(credit)); };
-	uint64_t seen;
+	uint64_t seen = 0;
 	if (ginLookBriefly(look, number, 32))
 		return ginSuccess;
 	struct ginPoll poll = ginPollStart(*dc, ginPacketPatience(dc, peer, timeout, ginNow()));
@@ -267,8 +306,9 @@ public:
 	    : dc(devComm), box(packetBox), context(contextIndex),
 	      peer(static_cast<uint32_t>(peerRank)), sharing(contextSharing), mine(own(0)),
 	      theirs(isDirect() ? peerPart() : nullptr),
-	      sent(static_cast<uint32_t>(ginLocalLoad(counts()))),
-	      received(static_cast<uint32_t>(ginLocalLoad(counts() + 1))), credited(newestCredit())
+	      sent(static_cast<uint32_t>(ginLocalLoad(ginPacketCounts(mine)))),
+	      received(static_cast<uint32_t>(ginLocalLoad(ginPacketCounts(mine) + 1))),
+	      credited(newestCredit())
 	{
 	}
 
@@ -348,23 +388,9 @@ private:
 		return part ? part + offsetOf(box, dc.rank, 0) : nullptr;
 	}
 
-	GIN_FN uint32_t room() const { return ginPacketRoom(box.most); }
-
-	/* Messages sent, messages received. Only the first thread of a coop writes them. */
-	GIN_FN uint64_t *counts() const
-	{
-		return reinterpret_cast<uint64_t *>(mine + 6 * room() + 32);
-	}
-
-	/* Two words of a part: what its owner's peer has read. */
-	GIN_FN uint32_t *creditsIn(char *part) const
-	{
-		return reinterpret_cast<uint32_t *>(part + 6 * room());
-	}
-
 	GIN_FN uint32_t newestCredit() const
 	{
-		uint64_t both = ginCreditsObserve(creditsIn(mine));
+		uint64_t both = ginCreditsObserve(ginPacketCredits(mine));
 		uint32_t even = static_cast<uint32_t>(both),
 			 odd = static_cast<uint32_t>(both >> 32);
 		return static_cast<int32_t>(even - odd) > 0 ? even : odd;
@@ -376,20 +402,10 @@ private:
 		const uint32_t least = number - 2;
 		if (static_cast<int32_t>(credited - least) >= 0)
 			return ginSuccess;
-		ginResult_t result = ginPacketAwaitCredit(
-			dc.self, creditsIn(mine) + ginPacketSlot(number), least, peer, timeout);
+		ginResult_t result = ginPacketAwaitCredit(dc.self, mine, least, peer, timeout);
 		if (result == ginSuccess)
 			credited = least;
 		return result;
-	}
-
-	GIN_FN void store(const char *src, uint32_t bytes, uint32_t number, uint32_t rank,
-			  uint32_t size) const
-	{
-		char *slot = theirs + 2 * ginPacketSlot(number) * room();
-		ginPacketSend(slot, src, bytes, number, rank, size);
-		if (ginPacketSweeps(number))
-			ginPacketSweep(slot, bytes, room(), number, rank, size);
 	}
 
 	template <class Coop> GIN_FN ginResult_t giveUp(Coop coop, uint32_t which, uint32_t was,
@@ -397,8 +413,8 @@ private:
 							uint32_t expected) const
 	{
 		if (coop.thread_rank() == 0)
-			ginPacketGiveUp(dc.self, counts() + which, was, call, why, context, peer,
-					expected);
+			ginPacketGiveUp(dc.self, ginPacketCounts(mine) + which, was, call, why,
+					context, peer, expected);
 		coop.sync(); /* the count is right again for all threads */
 		return why;
 	}
@@ -416,15 +432,16 @@ private:
 		if (!theirs) /* `routes` leaves out the route to the peer */
 			return ginErrorUnsupported;
 		coop.sync(); /* what the coop wrote is what is sent */
-		ginResult_t result = awaitSlot(number, options.timeout), agreed;
+		ginResult_t result = awaitSlot(number, options.timeout), agreed = ginSuccess;
 		for (;;) {
 			if (result == ginSuccess && owes) {
-				store(src, bytes, number, coop.thread_rank(), coop.size());
+				ginPacketSend(theirs, box.most, src, bytes, number,
+					      coop.thread_rank(), coop.size());
 				owes = false;
 				result = alive();
 			}
 			if (first)
-				ginLocalStore(counts(), number);
+				ginLocalStore(ginPacketCounts(mine), number);
 			agreed = ginAgree(coop, result);
 			if (agreed == ginSuccess)
 				return ginSuccess;
@@ -446,17 +463,16 @@ private:
 	GIN_FN ginResult_t take(char *dst, uint32_t bytes, uint32_t number, uint32_t rank,
 				uint32_t size, uint64_t timeout) const
 	{
-		const char *slot = mine + 2 * ginPacketSlot(number) * room();
-		uint32_t next = ginPacketTake(slot, dst, bytes, number, rank, size);
+		uint32_t next = ginPacketTake(mine, box.most, dst, bytes, number, rank, size);
 		if (next == GIN_PACKETS_ALL)
 			return ginSuccess;
 		const uint64_t since = ginNow();
 		while (next != GIN_PACKETS_ALL) {
-			ginResult_t result = ginPacketAwait(dc.self, slot + 16 * next, number, peer,
-							    timeout, since);
+			ginResult_t result = ginPacketAwait(dc.self, mine, box.most, number, next,
+							    peer, timeout, since);
 			if (result != ginSuccess)
 				return result;
-			next = ginPacketTake(slot, dst, bytes, number, next, size);
+			next = ginPacketTake(mine, box.most, dst, bytes, number, next, size);
 		}
 		return ginSuccess;
 	}
@@ -473,12 +489,12 @@ private:
 		ginResult_t result =
 			take(dst, bytes, number, coop.thread_rank(), coop.size(), options.timeout);
 		if (first)
-			ginLocalStore(counts() + 1, number);
+			ginLocalStore(ginPacketCounts(mine) + 1, number);
 		result = ginAgree(coop, result);
 		if (result != ginSuccess)
 			return giveUp(coop, 1, received, ginCallPacketsReceive, result, number);
 		if (first)
-			ginCreditStore(creditsIn(theirs) + ginPacketSlot(number), number);
+			ginCreditStore(ginPacketCredits(theirs) + (number & 1), number);
 		return ginSuccess;
 	}
 
@@ -504,11 +520,9 @@ private:
 		    uint64_t timeout)
 	{
 		const GinOn<routes> gin(*self, context, sharing);
-		const uint32_t read = readId(box, self->nRanks, peer),
-			       room = ginPacketRoom(box.most);
-		const size_t slot = 4 * room + ginPacketSlot(number) * room;
-		const size_t from = offsetOf(box, peer, slot);
-		const size_t to = offsetOf(box, self->rank, 2 * ginPacketSlot(number) * room);
+		const uint32_t read = readId(box, self->nRanks, peer);
+		const size_t from = offsetOf(box, peer, ginPacketStage(box.most, number));
+		const size_t to = offsetOf(box, self->rank, ginPacketSlot(box.most, number));
 		const uint64_t before = ginLocalLoad(gin.signalShadow(read));
 		ginOptions options = ginTimeout(timeout);
 		options.from = {peer, 1, 1};
@@ -534,8 +548,7 @@ private:
 	{
 		const GinOn<routes> gin(*self, context, sharing);
 		const uint32_t came = sentId(box, peer);
-		const size_t slot =
-			offsetOf(box, peer, 2 * ginPacketSlot(number) * ginPacketRoom(box.most));
+		const size_t slot = offsetOf(box, peer, ginPacketSlot(box.most, number));
 		const uint64_t before = ginLocalLoad(gin.signalShadow(came));
 		ginOptions options = ginTimeout(timeout);
 		options.from = {peer, 1, 1};
@@ -558,9 +571,8 @@ private:
 	GIN_FN static uint64_t *countOf(const ginDevComm &dc, const ginPacketBox &box,
 					uint32_t peer, uint32_t which)
 	{
-		char *part = ginWindowAt(box.window, static_cast<int>(dc.rank)).address +
-			     offsetOf(box, peer, 6 * ginPacketRoom(box.most) + 32);
-		return reinterpret_cast<uint64_t *>(part) + which;
+		char *window = ginWindowAt(box.window, static_cast<int>(dc.rank)).address;
+		return ginPacketCounts(window + offsetOf(box, peer, 0)) + which;
 	}
 };
 

@@ -7,7 +7,7 @@
  * messages arrive twice now and then; one call in four finds no room.
  *
  *	WEAK_SEED=N	the seed, which is printed
- *	WEAK_ORDERED=1	an ordered fabric; its reads are late all the same
+ *	WEAK_ORDERED=1	an ordered fabric; its reads are late nevertheless
  *	WEAK_PAIRS=odd	serves pairs of ranks whose numbers differ by an odd number only
  *	WEAK_FAIL=N	the N-th write fails
  *	WEAK_MOST=BYTES	most bytes of one write or read

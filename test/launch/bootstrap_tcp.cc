@@ -331,6 +331,52 @@ static void wrongVariableLate()
 		   fails({"GIN_ROUTE=bogus"}, ginErrorInvalidArgument)}});
 }
 
+/* Does a process listen at the port of GIN_ROOT? */
+static bool isListening(const std::string &root)
+{
+	sockaddr_in at = {};
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	EXPECT(fd >= 0);
+	at.sin_family = AF_INET;
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	at.sin_port = htons(static_cast<uint16_t>(atoi(root.c_str() + root.rfind(':') + 1)));
+	int failed = connect(fd, reinterpret_cast<sockaddr *>(&at), sizeof(at));
+	close(fd);
+	return !failed;
+}
+
+/*
+ * A second after rank 0 has destroyed its last communicator, nothing of the root is left, and the port
+ * is free. The next communicator brings the root back; rank 1 may come before that.
+ */
+static void rootEnds()
+{
+	std::string root = newRoot();
+	int *met = newCount(), *ended = newCount();
+
+	startJob("the root ends with the last communicator",
+		 {{rankOf(0, 2, {root}),
+		   [=] {
+			   size_t files = countFiles();
+			   for (int i = 0; i < 2; i++) {
+				   meets(0, 2);
+				   add(met);
+				   for (int ms = 0; ms < 20000 && countFiles() > files; ms++)
+					   usleep(1000);
+				   EXPECT(countFiles() == files);
+				   EXPECT(!isListening(root));
+				   add(ended);
+			   }
+		   }},
+		  {rankOf(1, 2, {root}), [=] {
+			   meets(1, 2);
+			   awaitCount(ended, 1);
+			   meets(1, 2);
+			   awaitCount(met, 2);
+		   }}});
+}
+
 static void secrets()
 {
 	std::string root = newRoot();
@@ -387,24 +433,6 @@ static void twoJobs(const std::string &name, const std::string &secret,
 	startJob(name, all);
 }
 
-/* A process listens at the port of GIN_ROOT. */
-static void awaitListener(const std::string &root)
-{
-	sockaddr_in at = {};
-	int failed = -1;
-
-	at.sin_family = AF_INET;
-	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	at.sin_port = htons(static_cast<uint16_t>(atoi(root.c_str() + root.rfind(':') + 1)));
-	while (failed) {
-		int fd = socket(AF_INET, SOCK_STREAM, 0);
-		EXPECT(fd >= 0);
-		failed = connect(fd, reinterpret_cast<sockaddr *>(&at), sizeof(at));
-		close(fd);
-		usleep(1000);
-	}
-}
-
 /* Rank 0 of a second job comes while ranks of the first job meet: all are told, nobody is mixed. */
 static void twoJobsMeet()
 {
@@ -417,7 +445,8 @@ static void twoJobsMeet()
 		  {rankOf(1, 3, {root}), told},
 		  {rankOf(2, 3, {root}), after(gone, 1, told)},
 		  {rankOf(0, 3, {root}), [=] {
-			   awaitListener(root);
+			   while (!isListening(root))
+				   usleep(1000);
 			   isTold({"rank 0 cannot listen there"}, ginErrorBootstrap)();
 			   add(gone);
 		   }}});
@@ -519,6 +548,7 @@ int main()
 	wrongVariables();
 	lateRoot();
 	wrongVariableLate();
+	rootEnds();
 	secrets();
 	takenPort();
 	twoJobs("two jobs at one port", "GIN_SECRET=second", {"has another secret"},

@@ -244,6 +244,33 @@ static void lateForAll(void)
 	expectServes(&contact);
 }
 
+/* All ranks have come while another connection has not said its rank: it is a rank that comes twice. */
+static void secondJobComes(void)
+{
+	struct rootContact contact = {.key = "a key", .addresses = 1, .address = {v4Loopback}};
+	int listener = socketListen(&v4Loopback, &contact.port);
+	struct visitor v[2], other = makeVisitor(&contact, "second", 0, 1, 2);
+	struct root *handle = NULL;
+
+	EXPECT(listener >= 0);
+	EXPECT(!rootStartUsed(listener, contact.key, "", VISIT_SECONDS, &handle));
+	for (uint32_t r = 0; r < 2; r++)
+		v[r] = makeVisitor(&contact, "second", 0, r, 2);
+	arrive(&v[0]);
+	other.fd = greetRoot(&contact, 1);
+	v[1].fd = greetRoot(&contact, 1);
+	sendAll(v[1].fd, &v[1].request, sizeof(v[1].request));
+	sendAll(other.fd, &other.request, sizeof(other.request));
+	expectTold(&other, "two processes say that they are rank 1");
+	expectAllTold(v, 2, "two processes say that they are rank 1");
+	rootRelease(&handle);
+	for (int ms = 0; ms < 20000 && rootUse(&handle); ms++) {
+		rootRelease(&handle);
+		usleep(1000);
+	}
+	EXPECT(!rootUse(&handle));
+}
+
 /* The process has no descriptor left for a while: ranks wait, and then meet. */
 static void noDescriptors(void)
 {
@@ -354,6 +381,7 @@ int main(void)
 	expectChild("a silent crowd", silentCrowd);
 	expectChild("ranks that are stopped", stoppedRanks);
 	expectChild("a rank that comes after all", lateForAll);
+	expectChild("a second job comes", secondJobComes);
 	expectChild("no descriptors left", noDescriptors);
 	expectChild("a crowd that takes descriptors", crowdOfDescriptors);
 	expectChild("an idle root", idleRoot);

@@ -189,6 +189,12 @@ public:
 
 	void one(struct ginMlx5Wqebb wqe) { first(wqe, sizeof(wqe)); }
 
+	/* In place of another WQE: the NIC reads the control segment alone. */
+	void nothing(uint32_t flags = 0)
+	{
+		first(ginMlx5Nop(slot(flags)), sizeof(struct ginMlx5Segment));
+	}
+
 	/* No more than that was posted, and the NIC knows. */
 	void end()
 	{

@@ -210,6 +210,7 @@ static inline void sideEngine(struct side *s)
 					      .signals = SIGNALS,
 					      .nCounters = 1,
 					      .nBarrierWords = GIN_BARRIER_ROUNDS,
+					      .rank = s->rank,
 					      .nRanks = RANKS_OF_RIG};
 
 	EXPECT_SUCCESS(engineMake(&ring, &scope, DEPTH, &s->engine));

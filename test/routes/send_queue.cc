@@ -113,7 +113,7 @@ public:
 
 	struct ginSendPatience poll(uint64_t nanoseconds)
 	{
-		return {&dc, nanoseconds, 0, 0, 0};
+		return ginSendPatienceStart(&dc, nanoseconds, 0);
 	}
 
 	/* After all have left: nothing is forgotten, and the turn lies where it should. */

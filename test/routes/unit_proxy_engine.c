@@ -348,7 +348,7 @@ static void postGet(struct ring *ring, uint64_t peer, uint64_t to, uint64_t from
 	post(ring, full);
 }
 
-/* No room for peer 1: its works wait in their order, those to peer 2 go on, none is dropped. */
+/* No room for peer 1: its works wait in their order, the works to peer 2 go on, none is dropped. */
 static void busyTransport(void)
 {
 	openAll();

@@ -297,6 +297,21 @@ static void failing(void)
 	rigStop();
 }
 
+/* The network does not read GPU memory: the put fails, and nothing else. */
+static void sourceInGpuMemory(void)
+{
+	rigStart(seed);
+	uint64_t gpu = (uint64_t)side[0].gpu->slot << GIN_DESCRIPTOR_OFFSET_BITS;
+	postTo(&side[0], (uint64_t[8]){word0(ginOpPut, ginRaiseStrongId, 1, 0), inData(&side[0], 0),
+				       gpu, 8, 0, 0, STRONG, 1});
+	for (int i = 0; i < 100; i++)
+		sideTurn(&side[0]);
+	EXPECT_EQUAL(side[0].ring.done[1], GIN_QUEUE_FAILED | ginErrorUnsupported);
+	EXPECT(!side[0].failures && !engineIsBusy(side[0].engine));
+	EXPECT_EQUAL(*wordOf(&side[1], STRONG), 0);
+	rigStop();
+}
+
 /* The communicator fails: what is under way is given up at once. */
 static void abandoned(void)
 {
@@ -383,6 +398,7 @@ int main(int argc, char **argv)
 	expectChild("an ordered network", ordered);
 	expectChild("operations in pieces", pieces);
 	expectChild("a write that fails", failing);
+	expectChild("a source in GPU memory", sourceInGpuMemory);
 	expectChild("a communicator that fails", abandoned);
 	expectChild("wrong messages", wrongMessages);
 	return expectFailures != 0;

@@ -42,6 +42,7 @@ struct DependOn {
 	ginDevComm dc;
 	uint32_t other; /* a rank that is well */
 	ginWindow_t window;
+	ginPacketBox box;
 	uint64_t *results;
 
 	GIN_FN void operator()() const
@@ -62,17 +63,25 @@ struct DependOn {
 		results[8] = gin.waitValue(window, 56, 1, GinThread{}, options);
 		options.from = {VICTIM, 1, 1};
 		results[9] = gin.waitValue(window, 56, 1, GinThread{}, options);
+		GinPackets well(dc, 0, box, static_cast<int>(other)), victim(dc, 0, box, VICTIM);
+		uint64_t message = 0;
+		results[10] = well.receive(&message, 8, GinThread{}, ginTimeout(20000000));
+		results[11] = victim.receive(&message, 8);
+		results[12] = victim.send(&message, 8);
 	}
 };
 
-static void expectDependence(Rank &r, Device &device, ginWindow_t window)
+static void expectDependence(Rank &r, Device &device, ginWindow_t window, ginPacketBox box)
 {
-	Results results(r, 10);
-	launch(r, 1, 1, DependOn{device.dc, static_cast<uint32_t>(r.rank), window, results.words});
+	Results results(r, 13);
+	launch(r, 1, 1,
+	       DependOn{device.dc, static_cast<uint32_t>(r.rank), window, box, results.words});
 	EXPECT(results.words[0] == ginErrorTimeout && results.words[7] == ginErrorTimeout);
 	for (int i = 1; i < 6; i++)
 		EXPECT(results.words[i] == ginErrorPeer);
 	EXPECT(results.words[8] == ginErrorTimeout && results.words[9] == ginErrorPeer);
+	EXPECT(results.words[10] == ginErrorTimeout);
+	EXPECT(results.words[11] == ginErrorPeer && results.words[12] == ginErrorPeer);
 	EXPECT(results.words[6] == 0); /* a failed put never counts */
 }
 
@@ -203,15 +212,16 @@ static int killedRank(const ginConfig_t *config)
 	Rank r;
 	rankOpen(r, config);
 	{
-		Device device(r, 1, 3);
+		Device device(r, 1, 3 + 2 * RANKS);
 		Results results(r, 4);
-		Buffer window(r, 64);
+		Buffer window(r, 64), boxes(r, ginPacketBoxBytes(RANKS, 8));
 		window.write(std::vector<unsigned char>(64, 0));
+		boxes.write(std::vector<unsigned char>(boxes.bytes, 0));
 		if (r.rank == VICTIM)
 			raise(SIGKILL);
 		launch(r, 1, 4, WaitForever{device.dc, results.words});
 		expectPeerLost(r, device, results, "rank 1 (host ");
-		expectDependence(r, device, window.window);
+		expectDependence(r, device, window.window, {boxes.window, 0, 8, 3});
 		expectTransfersGoOn(r, device, window);
 		expectTeamGoesOn(r, device);
 	}

@@ -244,7 +244,7 @@ static uint32_t routeOfAll(Rank &r)
 	return route;
 }
 
-/* ROUTES=own leaves out the kernels that are compiled for all routes. */
+/* ROUTES=own: only kernels that are compiled for the ranks' route; all: only kernels for all routes. */
 static int run(const ginConfig_t *config)
 {
 	const char *routes = getenv("ROUTES");
@@ -252,11 +252,12 @@ static int run(const ginConfig_t *config)
 
 	rankOpen(r, config);
 	const uint32_t route = routeOfAll(r);
-	if (route == ginRouteDirect)
+	const bool own = !routes || strcmp(routes, "all");
+	if (own && route == ginRouteDirect)
 		allKernels<GIN_ROUTES_DIRECT>(r, "full_block, for direct peers");
-	else if (route == ginRouteProxy)
+	else if (own && route == ginRouteProxy)
 		allKernels<GIN_ROUTES_PROXY>(r, "full_block, for route proxy");
-	else if (route == ginRouteGdaki)
+	else if (own && route == ginRouteGdaki)
 		allKernels<GIN_ROUTES_GDAKI>(r, "full_block, for route gdaki");
 	if (!routes || strcmp(routes, "own"))
 		allKernels<GIN_ROUTES_ALL>(r, "full_block, for all routes");

@@ -84,7 +84,7 @@ struct Sizes {
  * Every rank sends to every rank, itself included, and receives from every rank, round after round.
  * Source and target change their alignment.
  */
-template <class Coop> struct Exchange {
+template <class Coop, uint32_t routes> struct Exchange {
 	ginDevComm dc;
 	ginPacketBox box;
 	Sizes sizes;
@@ -103,7 +103,8 @@ template <class Coop> struct Exchange {
 		coop.sync(); /* the source of the message before is not used any more */
 		for (uint32_t i = coop.thread_rank(); i < bytes; i += coop.size())
 			at[i] = static_cast<char>(pattern(dc.rank, round + peer, i));
-		return GinPackets(dc, 0, box, static_cast<int>(peer)).send(at, bytes, coop);
+		return GinPacketsOn<routes>(dc, 0, box, static_cast<int>(peer))
+			.send(at, bytes, coop);
 	}
 
 	GIN_FN uint64_t receive(uint32_t peer, uint32_t round) const
@@ -115,8 +116,8 @@ template <class Coop> struct Exchange {
 		coop.sync();
 		for (uint32_t i = coop.thread_rank(); i < room + EDGE; i += coop.size())
 			(at - EDGE)[i] = 0x5a;
-		if (GinPackets(dc, 0, box, static_cast<int>(peer)).receive(at, bytes, coop) !=
-		    ginSuccess)
+		if (GinPacketsOn<routes>(dc, 0, box, static_cast<int>(peer))
+			    .receive(at, bytes, coop) != ginSuccess)
 			return UINT64_MAX / 4;
 		for (uint32_t i = coop.thread_rank(); i < room + EDGE; i += coop.size()) {
 			unsigned char seen = static_cast<unsigned char>((at - EDGE)[i]);
@@ -140,17 +141,29 @@ template <class Coop> struct Exchange {
 	}
 };
 
-template <class Coop>
+template <class Coop, uint32_t routes = GIN_ROUTES_ALL>
 void exchange(Rank &r, Boxed &boxed, const Sizes &sizes, uint32_t rounds, uint32_t block)
 {
 	Results wrong(r, block), out(r, MOST / 8 + 8), in(r, MOST / 8 + 16);
 
 	launch(r, 1, block,
-	       Exchange<Coop>{boxed.device.dc, boxed.box, sizes,
-			      reinterpret_cast<char *>(out.words),
-			      reinterpret_cast<char *>(in.words), rounds, wrong.words});
+	       Exchange<Coop, routes>{boxed.device.dc, boxed.box, sizes,
+				      reinterpret_cast<char *>(out.words),
+				      reinterpret_cast<char *>(in.words), rounds, wrong.words});
 	EXPECT(wrong.all(0));
 	meet(r);
+}
+
+/* By as many threads as a block can have, where the ranks have one route. */
+static void byManyThreads(Rank &r, Boxed &boxed, const Sizes &sizes)
+{
+	uint32_t rounds = Sizes::count, few = r.device < 0 ? 6 : 512;
+
+	if (boxed.device.dc.route == ginRouteDirect)
+		exchange<GinCta, GIN_ROUTES_DIRECT>(r, boxed, sizes, rounds,
+						    r.device < 0 ? 6 : 1024);
+	else if (boxed.device.dc.route == ginRouteProxy)
+		exchange<GinCta, GIN_ROUTES_PROXY>(r, boxed, sizes, rounds, few);
 }
 
 static void everySizeByEveryCoop(Rank &r)
@@ -161,14 +174,14 @@ static void everySizeByEveryCoop(Rank &r)
 	exchange<GinThread>(r, boxed, inTurn, 2 * Sizes::count, 1);
 	exchange<GinWarp>(r, boxed, inTurn, 3 * Sizes::count, blockFor<GinWarp>(r));
 	exchange<GinCta>(r, boxed, inTurn, 3 * Sizes::count + 1, blockFor<GinCta>(r));
-	exchange<GinCta>(r, boxed, inTurn, 3 * Sizes::count, r.device < 0 ? 6 : 1024);
+	byManyThreads(r, boxed, inTurn);
 }
 
 /* A box of few bytes; messages at random, short ones after long ones. ROUNDS: how many. */
 static void manyRounds(Rank &r)
 {
 	const char *asked = getenv("ROUNDS");
-	uint32_t rounds = asked ? static_cast<uint32_t>(atoi(asked)) : roundsFor(r, 500, 20000);
+	uint32_t rounds = asked ? static_cast<uint32_t>(atoi(asked)) : roundsFor(r, 200, 20000);
 
 	for (uint64_t seed = 1; seed < 4; seed++) {
 		Boxed boxed(r, 1000);
@@ -370,7 +383,6 @@ static void boxOutlives(Rank &r)
 /* As if `sent` messages had been sent and received. */
 static void pretend(Rank &r, Boxed &boxed, uint32_t sent)
 {
-	size_t words = 6 * ginPacketRoom(boxed.box.most);
 	uint64_t credits = sent % 2 ? static_cast<uint64_t>(sent) << 32 | (sent - 1)
 				    : static_cast<uint64_t>(sent - 1) << 32 | sent;
 	for (int p = 0; p < r.nRanks; p++) {
@@ -380,8 +392,8 @@ static void pretend(Rank &r, Boxed &boxed, uint32_t sent)
 				p, (number & 1) * 2 * ginPacketRoom(boxed.box.most),
 				std::vector<uint64_t>(ginPacketRoom(boxed.box.most) / 4,
 						      static_cast<uint64_t>(number) << 32));
-		boxed.writeWords(p, words, {credits});
-		boxed.writeWords(p, words + 32, {sent, sent});
+		boxed.writeWords(p, 0, {credits});
+		boxed.writeWords(p, 32, {sent, sent});
 	}
 	meet(r);
 }
@@ -402,13 +414,14 @@ static void numbersWrap(Rank &r)
 		pretend(r, boxed, past - 2);
 		EXPECT(once(r, boxed, true, 1, 0) == ginSuccess); /* past - 1 */
 		expectReceived(r, boxed, 1);
-		EXPECT(once(r, boxed, true, 1, 0) == ginSuccess); /* past, which fills slot 0 unless it is 0 */
+		EXPECT(once(r, boxed, true, 1, 0) ==
+		       ginSuccess); /* past, which fills slot 0 unless it is 0 */
 		expectReceived(r, boxed, 1);
 		meet(r);
 		if (!isDirect(r) || !past)
 			continue;
 		for (uint64_t word :
-		     boxed.readWords((r.rank + r.nRanks - 1) % r.nRanks, 0, slot / 8))
+		     boxed.readWords((r.rank + r.nRanks - 1) % r.nRanks, 128, slot / 8))
 			EXPECT(word >> 32 == past);
 	}
 }

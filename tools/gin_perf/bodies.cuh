@@ -59,6 +59,50 @@ struct PingPong {
 	}
 };
 
+// Send a message to the peer, then receive the peer's; or the other way round.
+struct PacketPingPong {
+	int peer;
+	bool first;
+};
+
+// PacketPingPong with the library's object for messages, which counts them.
+template <class Packets> struct PacketTurns {
+	Packets packets;
+	bool first;
+
+	template <class Endpoint, class Coop>
+	GIN_FN int operator()(const Endpoint &to, Coop coop, const BufferLayout &layout,
+			      const Cursor &cursor, uint64_t, Scratch)
+	{
+		int status = first ? send(to, coop, layout, cursor) : 0;
+		if (!status)
+			status = to.receivePacket(packets, coop, layout.target(0, cursor.slot),
+						  layout.bytes);
+		if (!status && !first)
+			status = send(to, coop, layout, cursor);
+		return status;
+	}
+
+private:
+	template <class Endpoint, class Coop> GIN_FN int
+	send(const Endpoint &to, Coop coop, const BufferLayout &layout, const Cursor &cursor)
+	{
+		return to.sendPacket(packets, coop, layout.source(0, cursor.variant), layout.bytes);
+	}
+};
+
+// What a loop calls: the step, with the state that it keeps from call to call.
+template <class Endpoint, class Step> GIN_FN Step turnsOf(const Endpoint &, const Step &step)
+{
+	return step;
+}
+
+template <class Endpoint> GIN_FN auto turnsOf(const Endpoint &to, const PacketPingPong &step)
+	-> PacketTurns<decltype(to.packets(0))>
+{
+	return {to.packets(step.peer), step.first};
+}
+
 // Signal the peer, then wait for the peer's signal; or the other way round.
 template <bool weak> struct SignalPingPong {
 	int peer;
@@ -177,10 +221,11 @@ private:
 		bool records = coop.thread_rank() == 0;
 		int status = 0;
 		endpoint.start(coop, scratch);
+		auto turns = turnsOf(endpoint, step);
 		uint64_t before = ticksNow();
 		GIN_NO_UNROLL
 		for (uint32_t i = 0; i < unrecorded + recorded && !status; i++) {
-			status = step(endpoint, coop, layout, cursor, i + 1ull, scratch);
+			status = turns(endpoint, coop, layout, cursor, i + 1ull, scratch);
 			uint64_t now = ticksNow(), took = now - before;
 			if (records && i >= unrecorded)
 				ticks[i - unrecorded] = took < UINT32_MAX

@@ -14,6 +14,8 @@
 struct GinEndpoint {
 	ginDevComm dc;
 	ginWindow_t window;
+	char *memory; // of the window, at this rank
+	ginPacketBox box;
 
 	GIN_FN void clearSignals() const
 	{
@@ -80,6 +82,20 @@ struct GinEndpoint {
 		return Gin(dc, context).waitSignal(id, least, coop);
 	}
 
+	GIN_FN GinPackets packets(int peer) const { return GinPackets(dc, 0, box, peer); }
+
+	template <class Coop>
+	GIN_FN int sendPacket(GinPackets &by, Coop coop, uint64_t from, uint64_t bytes) const
+	{
+		return by.send(memory + from, static_cast<uint32_t>(bytes), coop);
+	}
+
+	template <class Coop>
+	GIN_FN int receivePacket(GinPackets &by, Coop coop, uint64_t to, uint64_t bytes) const
+	{
+		return by.receive(memory + to, static_cast<uint32_t>(bytes), coop);
+	}
+
 	template <class Coop> GIN_FN int barrier(Coop coop) const
 	{
 		return GinBarrier(dc, ginTeamWorld(dc), 0).sync(coop);
@@ -109,6 +125,8 @@ struct GinJob : Machine {
 	ginDevComm dc = {};
 	ginWindow_t window = {};
 	char *memory = nullptr;
+	ginPacketBox box = {};
+	void *boxMemory = nullptr;
 
 	GinJob(ginConfig_t config, bool host)
 	{
@@ -130,6 +148,8 @@ struct GinJob : Machine {
 	~GinJob()
 	{
 		CHECK(rank, ginDevCommDestroy(comm, &dc));
+		CHECK(rank, ginWindowDeregister(comm, box.window));
+		CHECK(rank, ginMemFree(comm, boxMemory));
 		CHECK(rank, ginWindowDeregister(comm, window));
 		CHECK(rank, ginMemFree(comm, memory));
 		CHECK(rank, ginCommDestroy(comm));
@@ -143,17 +163,28 @@ struct GinJob : Machine {
 		ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
 		void *at;
 		want.contexts = contexts;
-		want.signals = signals;
+		want.signals = signals + 2 * static_cast<uint32_t>(nRanks);
 		want.timeout = timeout * 1000000000ull;
 		CHECK(rank, ginMemAlloc(comm, bytes, &at));
 		memory = static_cast<char *>(at);
 		CHECK(rank, ginWindowRegister(comm, at, bytes, 0, &window));
+		prepareBox(signals);
 		CHECK(rank, ginDevCommCreate(comm, &want, &dc));
+	}
+
+	// The device communicator is made after it: all ranks have cleared their boxes then.
+	void prepareBox(uint32_t signals)
+	{
+		size_t bytes = ginPacketBoxBytes(static_cast<uint32_t>(nRanks), GIN_PACKETS_MOST);
+		CHECK(rank, ginMemAlloc(comm, bytes, &boxMemory));
+		copy(boxMemory, std::string(bytes, 0).data(), bytes);
+		box = {{}, 0, GIN_PACKETS_MOST, signals};
+		CHECK(rank, ginWindowRegister(comm, boxMemory, bytes, 0, &box.window));
 	}
 
 	Endpoint endpoint() const
 	{
-		return {dc, window};
+		return {dc, window, memory, box};
 	}
 
 	// Waits for all ranks. Uses the control plane, not the calls that are measured.

@@ -67,7 +67,7 @@ private:
 	bool receives(const Case &c) const
 	{
 		OperationKind kind = c.operation->kind;
-		if (kind == opPutLat)
+		if (kind == opPutLat || kind == opPacketLat)
 			return true;
 		if (kind == opGetLat || kind == opGetBw)
 			return isFirst();
@@ -203,7 +203,7 @@ private:
 	void keep(const Case &c, uint32_t recorded, std::vector<double> &us) const
 	{
 		OperationKind kind = c.operation->kind;
-		bool pingPong = kind == opPutLat || kind == opSignalLat;
+		bool pingPong = kind == opPutLat || kind == opSignalLat || kind == opPacketLat;
 		double scale = static_cast<double>(results[latencyNanoseconds]) /
 			       static_cast<double>(results[latencyTicks]) / 1e3;
 		if (pingPong && job.nRanks > 1)
@@ -225,6 +225,8 @@ private:
 		case opSignalLat:
 			return c.weak ? go(SignalPingPong<true>{peer, first})
 				      : go(SignalPingPong<false>{peer, first});
+		case opPacketLat:
+			return go(PacketPingPong{peer, first});
 		case opPutFlush:
 			return first ? go(PutFlush{peer}) : void();
 		case opGetLat:

@@ -12,6 +12,7 @@
 enum OperationKind {
 	opPutLat,
 	opSignalLat,
+	opPacketLat,
 	opPutFlush,
 	opGetLat,
 	opBarrier,
@@ -37,6 +38,8 @@ static const Operation operations[] = {
 	 "put and signal, ping-pong: half of a round trip"},
 	{"signal_lat", opSignalLat, false, 0, 1000, ginCoopThread,
 	 "signal only, ping-pong: half of a round trip"},
+	{"packet_lat", opPacketLat, false, GIN_PACKETS_MOST, 1000, ginCoopWarp,
+	 "messages of GinPackets, ping-pong: half of a round trip"},
 	{"put_flush", opPutFlush, false, 4 << 20, 1000, ginCoopWarp,
 	 "put and flush: from call to return"},
 	{"get_lat", opGetLat, false, 4 << 20, 1000, ginCoopWarp,

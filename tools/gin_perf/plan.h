@@ -58,7 +58,8 @@ static inline BufferLayout layoutOf(const Case &c)
 		return BufferLayout(c.bytes, lanes, c.coops, c.coops);
 	// Each message waits for the signal of the message before. With 2 slots and 3 variants, a
 	// slot receives other bytes each time.
-	if (c.operation->kind == opPutLat || c.operation->kind == opAllToAll)
+	if (c.operation->kind == opPutLat || c.operation->kind == opPacketLat ||
+	    c.operation->kind == opAllToAll)
 		return BufferLayout(c.bytes, lanes, 2, 3);
 	uint32_t slots = slotsFor(c.bytes);
 	return BufferLayout(c.bytes, lanes, slots, slots);
@@ -87,6 +88,8 @@ static inline Case caseOf(const Options &o, const Operation *operation, size_t b
 			   c.threads, mostThreadsOf(GinWarp{}));
 	if (!operation->stream)
 		c.threads = size;
+	if (operation->kind == opPacketLat && bytes > GIN_PACKETS_MOST)
+		usageError("-e: %s sends at most %u bytes", operation->name, GIN_PACKETS_MOST);
 	c.ctas = ctas;
 	c.coops = ctas * (c.threads / size);
 	c.contexts = o.contexts;

@@ -9,7 +9,8 @@
  * A fabric has ends. Calls on one end do not overlap; all other calls may come from any thread.
  * Writes, reads and messages are reliable: each arrives once or more, or the operation fails. They
  * may arrive in any order, except on an ordered fabric: there a message from one end to another
- * arrives after the data of all writes and after all messages that were sent before it.
+ * arrives after the data of all writes and after all messages that were sent before it, and does
+ * not arrive when one of these has failed.
  */
 #ifndef GIN_PROXY_FABRIC_H
 #define GIN_PROXY_FABRIC_H
@@ -95,6 +96,12 @@ struct fabricCalls {
 
 	/* Makes progress. Returns how many events it has filled in. */
 	int (*poll)(struct fabricEnd *end, struct fabricEvent *events, int most);
+
+	/*
+	 * Before a sleep: a file descriptor that becomes readable when poll() has something to do;
+	 * or -1, poll() has something to do now. NULL: the fabric has no such descriptor.
+	 */
+	int (*arm)(struct fabricEnd *end);
 };
 
 #endif

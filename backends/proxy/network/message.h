@@ -9,7 +9,7 @@
  * message, or in a message of its own. An atomic with an old value gets an answer besides.
  *
  * At most MESSAGES numbers are under way. A number's slot is used again when the cursor has passed
- * it and every lower number, never by a count of acknowledgements: those may overtake each other.
+ * it and every lower number. A count of acknowledgements would free slots that are still in use.
  * Answers and cursors have no numbers and so need no room at the peer: two ranks whose windows are
  * full can still answer each other.
  */
@@ -59,8 +59,8 @@ struct messageChannel {
 	uint32_t expected; /* all below are done: this rank's cursor */
 	uint32_t told;	   /* the cursor that was sent last */
 	uint8_t isKept[MESSAGES];
-	struct message kept[MESSAGES]; /* came before a message with a lower number */
-	uint32_t firstOwed, endOwed;   /* answers that are not sent yet */
+	struct message *kept; /* [MESSAGES]: came before a message with a lower number; or NULL */
+	uint32_t firstOwed, endOwed; /* answers that are not sent yet */
 	struct messageOwed owed[MESSAGES];
 };
 

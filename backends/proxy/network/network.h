@@ -30,6 +30,23 @@ struct networkLane {
 	struct networkPeer peer[];     /* [nRanks] */
 };
 
+/* The window as the network knows it: network.c. */
+struct networkWindow {
+	struct fabricRegion *region; /* NULL: empty */
+	struct fabricKey key[];	     /* [nRanks] */
+};
+
+/* lane.c: the calls of struct transportOps on lanes. */
+ginResult_t networkStart(void *lane, struct proxyWork *work);
+ginResult_t networkRaise(void *lane, struct proxyWork *work);
+uint32_t networkReceiveAll(void *lane);
+int networkArm(void *lane);
+void networkChain(void *lane);
+struct proxyWork *networkNext(void *lane);
+void networkDrain(void *lane);
+void networkStop(void *lane);
+void networkLaneFree(struct networkLane *lane);
+
 /* The channel of a peer, or NULL: there is no memory, and the peer is lost. */
 struct messageChannel *networkChannel(struct networkLane *lane, uint32_t rank);
 

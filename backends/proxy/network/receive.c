@@ -6,6 +6,7 @@
  * registered here. A wrong message fails the peer.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backends/proxy/words.h"
@@ -76,20 +77,31 @@ static const char *doWord(struct networkLane *lane, struct messageChannel *c,
 	return m->wantsAnswer ? answerLater(c, m->number, old) : NULL;
 }
 
-/* Keeps a message that came early; does those whose turn it is. */
+static const char *keep(struct messageChannel *c, const struct message *m)
+{
+	if (!c->kept)
+		c->kept = calloc(MESSAGES, sizeof(*c->kept));
+	if (!c->kept)
+		return "there is no memory for it";
+	c->kept[m->number % MESSAGES] = *m;
+	c->isKept[m->number % MESSAGES] = 1;
+	return NULL;
+}
+
+/* Does the message if it is its turn, and then the kept messages that follow; else keeps it. */
 static const char *takeWord(struct networkLane *lane, struct networkPeer *peer,
 			    struct messageChannel *c, const struct message *m)
 {
-	uint32_t ahead = m->number - c->expected, slot = m->number % MESSAGES;
-	const char *wrong = NULL;
+	uint32_t ahead = m->number - c->expected;
 
-	if (ahead >= 1u << 31 || (ahead < MESSAGES && c->isKept[slot]))
+	if (ahead >= 1u << 31 || (ahead < MESSAGES && c->isKept[m->number % MESSAGES]))
 		return NULL; /* it has come before */
 	if (ahead >= MESSAGES)
 		return "its number is beyond the window";
-	c->kept[slot] = *m;
-	c->isKept[slot] = 1;
-	for (; !wrong && c->isKept[c->expected % MESSAGES]; c->expected++) {
+	if (ahead)
+		return keep(c, m);
+	const char *wrong = doWord(lane, c, m);
+	for (c->expected++; !wrong && c->isKept[c->expected % MESSAGES]; c->expected++) {
 		c->isKept[c->expected % MESSAGES] = 0;
 		wrong = doWord(lane, c, &c->kept[c->expected % MESSAGES]);
 	}

@@ -4,10 +4,9 @@
  *
  * One domain for all ends, one RDM endpoint with a completion queue and an address vector for each
  * end. Writes ask for delivery-complete. Atomics are never asked for: with them, providers give up
- * their order. Providers are tried in the order of `wanted`; those that libgin was not run on are
- * not in it.
+ * their order. Providers are tried in the order of `wanted`, which has only providers that libgin
+ * was run on.
  */
-#include <pthread.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -17,8 +16,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "backends/proxy/network/fabric.h"
+#include "lib/base/random.h"
 
 #define OPS 512	     /* operations of an end under way */
 #define RECEIVES 256 /* messages of an end that may come between two polls */
@@ -40,7 +41,6 @@ struct fabric {
 	struct fi_info *info;
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
-	uint64_t keys;
 };
 
 struct fabricRegion {
@@ -52,6 +52,7 @@ struct fabricEnd {
 	struct fid_ep *ep;
 	struct fid_cq *cq;
 	struct fid_av *av;
+	int wait; /* readable when the completion queue has something; -1: none */
 	struct ofiOp *freeOps;
 	struct ofiOp *unposted; /* receives that found no room */
 	struct ofiOp op[OPS], receive[RECEIVES];
@@ -76,23 +77,30 @@ static struct fi_info *hintsFor(const char *provider)
 	return hints;
 }
 
-/* Of the first provider that serves `local`, an address, or "": any. NULL, and why. */
-static struct fi_info *findInfo(const char *local, char *why)
+/* `local`: an address, or "": any. */
+static int getInfo(const char *provider, const char *local, struct fi_info **info)
+{
+	struct fi_info *hints = hintsFor(provider);
+	int error = -FI_ENOMEM;
+
+	if (hints)
+		error = fi_getinfo(FI_VERSION(1, 15), *local ? local : NULL, *local ? "0" : NULL,
+				   *local ? FI_SOURCE : 0, hints, info);
+	fi_freeinfo(hints);
+	return error;
+}
+
+/* The first provider of this machine. NULL, and why. */
+static struct fi_info *findInfo(char *why)
 {
 	struct fi_info *info = NULL;
 	int error = 0;
 
-	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]) && !info; i++) {
-		struct fi_info *hints = hintsFor(wanted[i]);
-		error = hints ? fi_getinfo(FI_VERSION(1, 15), *local ? local : NULL,
-					   *local ? "0" : NULL, *local ? FI_SOURCE : 0, hints,
-					   &info)
-			      : -FI_ENOMEM;
-		fi_freeinfo(hints);
-	}
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]) && !info; i++)
+		error = getInfo(wanted[i], "", &info);
 	if (!info)
-		snprintf(why, FABRIC_WHY, "libfabric has no provider tcp or net for %s: %s",
-			 *local ? local : "any address", fi_strerror(-error));
+		snprintf(why, FABRIC_WHY, "libfabric has no provider net or tcp: %s",
+			 fi_strerror(-error));
 	return info;
 }
 
@@ -114,7 +122,7 @@ static uint64_t hashOf(const char *text)
 
 static int ofiProbe(struct fabricAbout *about, char *why)
 {
-	struct fi_info *info = findInfo("", why);
+	struct fi_info *info = findInfo(why);
 
 	if (!info)
 		return fabricFailed;
@@ -140,10 +148,19 @@ static void ofiClose(struct fabric *f)
 
 static int openAll(struct fabric *f, const char *local, char *why)
 {
-	f->info = findInfo(local, why);
-	if (!f->info)
+	struct fi_info *any = findInfo(why);
+
+	if (!any)
 		return fabricFailed;
-	int error = fi_fabric(f->info->fabric_attr, &f->fabric, NULL);
+	/* The provider that ofiProbe() has told the peers. */
+	int error = getInfo(any->fabric_attr->prov_name, local, &f->info);
+	fi_freeinfo(any);
+	if (error) {
+		snprintf(why, FABRIC_WHY, "libfabric cannot use %s: %s", local,
+			 fi_strerror(-error));
+		return fabricFailed;
+	}
+	error = fi_fabric(f->info->fabric_attr, &f->fabric, NULL);
 	if (error)
 		return failCall(why, "fi_fabric", error);
 	error = fi_domain(f->fabric, f->info, &f->domain, NULL);
@@ -177,10 +194,17 @@ static void ofiEndClose(struct fabricEnd *end)
 
 static int bindAll(struct fabricEnd *end, char *why)
 {
-	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_MSG, .size = 2 * (OPS + RECEIVES)};
+	struct fi_cq_attr cq = {
+		.format = FI_CQ_FORMAT_MSG, .size = 2 * (OPS + RECEIVES), .wait_obj = FI_WAIT_FD};
 	struct fi_av_attr av = {.type = FI_AV_UNSPEC};
 	struct fid_domain *domain = end->fabric->domain;
 	int error = fi_cq_open(domain, &cq, &end->cq, NULL);
+
+	if (error || fi_control(&end->cq->fid, FI_GETWAIT, &end->wait))
+		end->wait = -1;
+	cq.wait_obj = FI_WAIT_NONE;
+	if (error)
+		error = fi_cq_open(domain, &cq, &end->cq, NULL);
 
 	if (!error)
 		error = fi_av_open(domain, &av, &end->av, NULL);
@@ -248,18 +272,28 @@ static int ofiConnect(struct fabricEnd *end, const void *address, uint64_t *peer
 	return fabricOk;
 }
 
+/* The providers take the caller's keys. A random key is no stranger's guess. */
+static uint64_t newKey(const struct fabric *f)
+{
+	size_t bytes = f->info->domain_attr->mr_key_size;
+	uint64_t key = 0;
+
+	if (randomBytes(&key, sizeof(key)))
+		key = (uintptr_t)&key ^ (uint64_t)time(NULL) << 32;
+	return bytes < sizeof(key) ? key & ((1ull << 8 * bytes) - 1) : key;
+}
+
 static int ofiMemoryAdd(struct fabric *f, void *at, size_t bytes, struct fabricRegion **out,
 			struct fabricKey *key, char *why)
 {
 	struct fabricRegion *region = calloc(1, sizeof(*region));
-	uint64_t number = __atomic_add_fetch(&f->keys, 1, __ATOMIC_RELAXED);
 	int isVirtual = (f->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0;
 
 	if (!region)
 		return failCall(why, "calloc", -FI_ENOMEM);
 	int error = fi_mr_reg(f->domain, at, bytes,
-			      FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE, 0, number, 0,
-			      &region->mr, NULL);
+			      FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE, 0, newKey(f),
+			      0, &region->mr, NULL);
 	if (error) {
 		free(region);
 		return failCall(why, "fi_mr_reg", error);
@@ -391,6 +425,15 @@ static int ofiPoll(struct fabricEnd *end, struct fabricEvent *events, int most)
 	return count;
 }
 
+static int ofiArm(struct fabricEnd *end)
+{
+	struct fid *fids[] = {&end->cq->fid};
+
+	if (end->wait < 0 || end->unposted || fi_trywait(end->fabric->fabric, fids, 1))
+		return -1;
+	return end->wait;
+}
+
 __attribute__((visibility("default"))) const struct fabricCalls ginFabric = {
 	.size = sizeof(ginFabric),
 	.probe = ofiProbe,
@@ -405,4 +448,5 @@ __attribute__((visibility("default"))) const struct fabricCalls ginFabric = {
 	.read = ofiRead,
 	.send = ofiSendMessage,
 	.poll = ofiPoll,
+	.arm = ofiArm,
 };

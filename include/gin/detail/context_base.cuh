@@ -491,19 +491,20 @@ protected:
 
 	/*
 	 * Does a copy engine make this copy to or from a direct peer? All threads of the coop find
-	 * one answer. `anywhere`: the source is a pointer. Only the caller knows whether the
-	 * pointer is in a window: the proxy ends a context that names another source.
+	 * one answer. `offsets`: of source and target, combined by or. `anywhere`: the source is a
+	 * pointer. Only the caller knows whether the pointer is in a window: the proxy ends a
+	 * context that names another source.
 	 */
-	template <class Coop> GIN_FN bool byEngine(int peer, bool anywhere, size_t bytes, Coop coop,
+	template <class Coop> GIN_FN bool byEngine(int peer, bool anywhere, size_t offsets,
+						   size_t bytes, Coop coop,
 						   const ginOptions &options) const
 	{
-		if (!(routes & GIN_ROUTES_PROXY))
-			return false;
 		bool chosen = options.copyBy == ginCopyEngine && bytes;
 		bool may = options.copyBy == ginCopyAuto && bytes >= GIN_ENGINE_LEAST && !anywhere;
-		if (!(chosen || may) || !dc.engineBytes || static_cast<uint32_t>(peer) == dc.rank)
+		if (!(routes & GIN_ROUTES_PROXY) || !(chosen || may) || !dc.engineBytes ||
+		    static_cast<uint32_t>(peer) == dc.rank)
 			return false;
-		return chosen || ginEngineIsFaster(dc, bytes, coop, options);
+		return chosen || ginEngineIsFaster(dc, offsets, bytes, coop, options);
 	}
 
 	/* The first thread posts the copy and waits for it. `here`: this rank's end. */
@@ -512,19 +513,19 @@ protected:
 					const ginSource &here, size_t bytes, Coop coop,
 					const ginOptions &options) const
 	{
+		uint32_t how = ginHow(ginCallNone, sharing, ginSignalOf(GinNone{}), options) |
+			       static_cast<uint32_t>(here.anywhere) << GIN_HOW_ANYWHERE;
 		if (coop.thread_rank())
 			return ginSuccess;
-		uint32_t how = ginHow(0, sharing, ginSignalOf(GinNone{}), options) |
-			       static_cast<uint32_t>(here.anywhere) << GIN_HOW_ANYWHERE;
 		return ginEngineCopy(dc.self, context, how, isGet, peer, there.table, thereOff,
 				     here.word(), here.offset, bytes, options.timeout);
 	}
 
 	/* All threads of the coop copy. */
 	template <class Coop>
-	GIN_FN ginResult_t copyByThreads(const struct ginPeer &to, int peer, ginWindow_t dstWin,
-					 size_t dstOff, const ginSource &source, size_t bytes,
-					 Coop coop, const ginOptions &options) const
+	GIN_FN ginResult_t putByThreads(const struct ginPeer &to, int peer, ginWindow_t dstWin,
+					size_t dstOff, const ginSource &source, size_t bytes,
+					Coop coop, const ginOptions &options) const
 	{
 		const char *src = source.anywhere ? static_cast<const char *>(source.address)
 						  : own(source.window, source.offset);
@@ -559,12 +560,12 @@ protected:
 			return refuse(coop, ginCallPut, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		ginResult_t result;
-		if (byEngine(peer, source.anywhere, bytes, coop, options))
+		if (byEngine(peer, source.anywhere, dstOff | source.offset, bytes, coop, options))
 			result = copyByEngine(false, peer, dstWin, dstOff, source, bytes, coop,
 					      options);
 		else
-			result = copyByThreads(to, peer, dstWin, dstOff, source, bytes, coop,
-					       options);
+			result = putByThreads(to, peer, dstWin, dstOff, source, bytes, coop,
+					      options);
 		result = ginAgree(coop, result);
 		return act(coop, ginCallPut, to, peer, result, remote, counter, options);
 	}

@@ -2,9 +2,8 @@
 /*
  * how.cuh - the small arguments of a network call, packed
  *
- * A network call is one function that is not inlined, so that a kernel holds only its arguments.
- * All arguments are scalars: they stay in registers, while a struct would go through local memory.
- * Constants fold: a call with default options passes one constant and the context's number.
+ * Network calls pass scalars: they stay in registers, while a struct whose address is taken goes
+ * through local memory. Constants fold: a call with default options passes one constant.
  */
 #ifndef GIN_HOW_CUH
 #define GIN_HOW_CUH

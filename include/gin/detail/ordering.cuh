@@ -323,12 +323,24 @@ GIN_FN void ginPacketStore(char *packet, uint64_t data, uint32_t number)
 						 flag | (data & 0xffffffffu), flag | data >> 32);
 }
 
+/* Do both words of a packet have the message's number? */
+GIN_FN bool ginPacketIs(const struct ginWord16 &words, uint32_t number)
+{
+	return words.half[0] >> 32 == number && words.half[1] >> 32 == number;
+}
+
+/* The 8 bytes of a packet. */
+GIN_FN uint64_t ginPacketData(const struct ginWord16 &words)
+{
+	return (words.half[0] & 0xffffffffu) | words.half[1] << 32;
+}
+
 /* Has the packet of the message come? *data: its 8 bytes, if it has. Loads at each call. */
 GIN_FN bool ginPacketLoad(const char *packet, uint32_t number, uint64_t *data)
 {
 	struct ginWord16 words = ginPollPair(packet);
-	*data = (words.half[0] & 0xffffffffu) | words.half[1] << 32;
-	return words.half[0] >> 32 == number && words.half[1] >> 32 == number;
+	*data = ginPacketData(words);
+	return ginPacketIs(words, number);
 }
 
 /*
@@ -464,7 +476,10 @@ GIN_FN void ginNicFence(bool inGpu)
 		ginFence<ginScopeSystem>();
 }
 
-/* As ginNicFence(), by a thread that has nothing to acquire: its loads before were no W's. */
+/*
+ * N, release end, first half, as ginNicFence(): by a thread that has nothing to acquire. It keeps
+ * L1, where a thread that posts alone finds the constants of its queue and windows.
+ */
 GIN_FN void ginNicRelease(bool inGpu)
 {
 	if (inGpu)

@@ -162,12 +162,6 @@ GIN_FN_COLD void ginCopyLong(char *dst, const char *src, size_t bytes, uint32_t 
 		ginCopyUnaligned(dst, src, bytes / 8, rank, size);
 }
 
-/* By one thread: a value of up to 32 bytes. */
-GIN_FN_COLD void ginCopyShort(char *dst, const char *src, uint32_t bytes)
-{
-	ginCopyFew(dst, src, bytes);
-}
-
 /* Are both addresses and the length multiples of `width`? */
 GIN_FN bool ginCopyFits(const char *dst, const char *src, size_t bytes, size_t width)
 {

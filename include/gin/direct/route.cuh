@@ -28,10 +28,30 @@ GIN_FN void *ginPeerPointer(ginWindow_t window, size_t offset, int peer)
 	return address ? address + offset : nullptr;
 }
 
+/*
+ * Stores the low `bytes` bytes of a word, 1 to 8, by one thread: in as few stores as the alignment
+ * allows.
+ */
+GIN_FN_COLD void ginStoreLow(char *dst, uint64_t word, uint32_t bytes)
+{
+	GIN_NO_UNROLL
+	for (uint32_t at = 0, width; at < bytes; at += width, word >>= 8 * (width & 7)) {
+		const uint32_t left = bytes - at;
+		if (left >= 8 && !ginMisalignment(dst + at, 8))
+			width = 8, ginDataStore(dst + at, word);
+		else if (left >= 4 && !ginMisalignment(dst + at, 4))
+			width = 4, ginDataStore(dst + at, static_cast<uint32_t>(word));
+		else if (left >= 2 && !ginMisalignment(dst + at, 2))
+			width = 2, ginDataStore(dst + at, static_cast<uint16_t>(word));
+		else
+			width = 1, ginDataStore(dst + at, static_cast<uint8_t>(word));
+	}
+}
+
 /* Stores a value, by one thread; in one store if size and alignment allow that. */
 template <class Value> GIN_FN void ginDirectStore(char *dst, const Value &value)
 {
-	constexpr size_t bytes = sizeof(Value);
+	constexpr uint32_t bytes = sizeof(Value);
 	if constexpr (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8) {
 		if (!ginMisalignment(dst, bytes)) {
 			typename ginUint<bytes>::type word;
@@ -40,8 +60,10 @@ template <class Value> GIN_FN void ginDirectStore(char *dst, const Value &value)
 			return;
 		}
 	}
-	const Value copy = value; /* only the copy needs an address: the value stays in registers */
-	ginCopyShort(dst, reinterpret_cast<const char *>(&copy), bytes);
+	uint64_t words[(bytes + 7) / 8] = {};
+	memcpy(words, &value, bytes);
+	for (uint32_t i = 0; i < (bytes + 7) / 8; i++)
+		ginStoreLow(dst + 8 * i, words[i], bytes - 8 * i < 8 ? bytes - 8 * i : 8);
 }
 
 /* The signals of a direct peer below GIN_DIRECT_SIGNALS, without a load from memory; else NULL. */

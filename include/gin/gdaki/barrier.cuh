@@ -28,7 +28,8 @@
  * Waits until all that was posted in the queue is completed; *end is the index up to which.
  * Changes no index of the queue and does not ring.
  */
-GIN_FN ginResult_t ginGdakiDrainQueue(struct ginSendQueue *q, uint64_t *end, struct ginSendPatience &wait)
+GIN_FN ginResult_t ginGdakiDrainQueue(struct ginSendQueue *q, uint64_t *end,
+				      struct ginSendPatience &wait)
 {
 	ginResult_t result = ginSendState(q);
 
@@ -56,21 +57,21 @@ GIN_FN void ginGdakiBarrierRing(struct ginSendQueue *q, struct ginSendRange rang
  * ginSourceRelease(), the peer acquires by ginBarrierObserve(). `word`: the number of the word
  * among the peer's signals.
  */
-GIN_FN_COLD ginResult_t ginGdakiBarrierSet(const ginDevComm *dc, struct ginSendQueue *q,
+GIN_FN ginResult_t ginGdakiBarrierSet(const ginDevComm *dc, struct ginSendQueue *q,
 					   const struct ginPeer *peer, uint64_t word,
 					   uint64_t epoch, uint64_t timeout, uint64_t from)
 {
-	struct ginSendPatience wait = {dc, timeout, from, 0, 0};
+	struct ginSendPatience wait = ginSendPatienceStart(dc, timeout, from);
 	struct ginSendRange range = {0, 1};
 	ginResult_t result = ginSendReserveWait(q, &range, wait, ginSharingGpu);
 
 	if (result != ginSuccess)
 		return result;
-	ginMlx5StoreWqebb(ginSendWqebb(q->fixed, range.first),
-			  ginMlx5WriteInline8(
-				  ginSendSlot(q->fixed, range, 0),
-				  {peer->nicSignals + word * sizeof(uint64_t), peer->nicKey},
-				  epoch));
+	ginMlx5StoreWqebb(
+		ginSendWqebb(q->fixed, range.first),
+		ginMlx5WriteInline8(ginSendSlot(q->fixed, range, 0),
+				    {peer->nicSignals + word * sizeof(uint64_t), peer->nicKey},
+				    epoch));
 	ginLocalCas(&q->pushed, range.first, range.first + 1);
 	ginGdakiBarrierRing(q, range);
 	return ginSuccess;
@@ -100,15 +101,13 @@ GIN_FN ginResult_t ginGdakiPush(struct ginSendQueue *q, const struct ginPeer *pe
  */
 GIN_FN_COLD ginResult_t ginGdakiDrainStep(const ginDevComm *dc, struct ginSendQueue *q,
 					  struct ginSendQueue *by, const struct ginPeer *peer,
-					  bool wait, uint64_t start, uint64_t timeout,
-					  uint64_t from)
+					  bool wait, uint64_t deadline, uint64_t from)
 {
-	struct ginSendPatience patience = {dc, timeout, from, 0, 0};
+	struct ginSendPatience patience = {dc, deadline, from, 0};
 	const bool pushed = ginDoneLook(&q->pushed, ginSharingGpu) == ginSendTicket(q);
 	ginResult_t result = ginSuccess;
 	uint64_t end = 0;
 
-	patience.start = start;
 	if (!wait && pushed)
 		return ginSuccess;
 	if (wait || q != by)
@@ -127,12 +126,12 @@ GIN_FN_COLD ginResult_t ginGdakiDrainStep(const ginDevComm *dc, struct ginSendQu
  * every queue to a peer on this route, and the queue of a direct peer, which carries words in
  * windows, if it was ever used.
  */
-GIN_FN_COLD ginResult_t ginGdakiDrain(const ginDevComm *dc, uint32_t own, uint64_t peers,
+GIN_FN ginResult_t ginGdakiDrain(const ginDevComm *dc, uint32_t own, uint64_t peers,
 				      uint64_t timeout, uint64_t from)
 {
 	const struct ginPeerSet set = ginFromUnpack(peers);
 	const bool words = ginLocalLoad(&dc->results[dc->contexts].words);
-	uint64_t start = ginNow();
+	const uint64_t deadline = ginSendPatienceStart(dc, timeout, from).deadline;
 	ginResult_t result = ginSuccess;
 
 	GIN_NO_UNROLL
@@ -145,7 +144,7 @@ GIN_FN_COLD ginResult_t ginGdakiDrain(const ginDevComm *dc, uint32_t own, uint64
 		for (; c < end; c++) {
 			result = ginGdakiDrainStep(dc, ginGdakiQueue(*dc, c, number),
 						   ginGdakiQueue(*dc, nic ? own : c, number), peer,
-						   i >= set.count, start, timeout, from);
+						   i >= set.count, deadline, from);
 			if (result != ginSuccess)
 				return result;
 		}

@@ -2,21 +2,22 @@
 /*
  * call.cuh - the gdaki route: calls that post
  *
- * Called by detail/context_base.cuh, on the first thread of the calling coop. Each call is one
- * function that is not inlined: it does everything for one thread, waits for room included, writes
- * the error record, and returns the result.
+ * Called by detail/context_base.cuh, on the first thread of the calling coop. A call is inlined and
+ * calls two functions that are not: ginGdaki...Now(), which posts if there is room, and
+ * ginWorkLate() for everything else: waits, failures, long messages. It leaves the error record
+ * and returns the result.
  *
- *   put      ginGdakiPut       one WQE; ginGdakiPutRare for everything else: longer messages, none
- *                              at all, a source by its address
+ *   put      ginGdakiPut       from 1 byte to 1 GiB from a window by ginGdakiPutNow(), other puts by
+ *                              ginGdakiSource() and ginWorkLate()
  *   value    ginGdakiPutValue
  *   signal   ginGdakiSignal
  *   get      ginGdakiGet, atomics ginGdakiAtomic: complete.cuh
  *
- * All arguments are scalars, which stay in registers; nvcc propagates constants among them. Common
- * to all:
+ * All arguments are scalars: they stay in registers, and compilers propagate constants. Common to
+ * all:
  *
- *   dc            ginDevComm.self
- *   queue         ginGdakiQueueTo(), or the queue that all contexts share for a direct peer
+ *   dc            ginDevComm.self, for waits and errors
+ *   queue         ginGdakiQueue()
  *   peer          &ginDevComm.peers[peer]
  *   context       for the error record; not part of `how`, which most callers know at compile time
  *   how           call, sharing, given, required, aggregate, what is raised: detail/how.cuh
@@ -41,36 +42,69 @@ GIN_FN struct ginSendQueue *ginGdakiQueues(const ginDevComm &dc, uint32_t contex
 /* The send queue to `peer`. If every peer is on route gdaki, the rank is its number. */
 GIN_FN struct ginSendQueue *ginGdakiQueue(const ginDevComm &dc, uint32_t context, int peer)
 {
-	uint32_t queue = dc.route == ginRouteGdaki ? static_cast<uint32_t>(peer)
-						   : dc.peers[peer].sendQueue;
+	uint32_t queue =
+		dc.route == ginRouteGdaki ? static_cast<uint32_t>(peer) : dc.peers[peer].sendQueue;
 	return ginGdakiQueues(dc, context) + queue;
 }
 
-/* Fills in the signal, if there is one. */
-GIN_FN void ginGdakiRaise(struct ginWork &p, const struct ginWorkTo &to,
-			  const struct ginWindowPeer *raiseAt, uint64_t raiseOff, uint64_t add)
+/*
+ * 16 bytes that do not change while a kernel uses them. A thread that shares its queue has to fetch
+ * them anew, because its fences empty L1: a relaxed load, which compilers leave where it is, so that
+ * it is under way beside the reservation. A thread alone finds them in L1 by a plain load.
+ */
+GIN_FN ginWord16 ginGdakiLoad(const void *at, uint32_t how)
 {
-	p.raises = ginHowHas(to.how, GIN_HOW_RAISES);
-	p.add = add;
-	if (p.raises && ginHowHas(to.how, GIN_HOW_AT))
-		p.word = {raiseAt->nicAddress + raiseOff, raiseAt->nicStrictKey};
-	else if (p.raises)
-		p.word = {to.peer->nicSignals + raiseOff, to.peer->nicKey};
+#if GIN_ON_GPU
+	if (ginHowSharing(how) != ginSharingThread)
+		return ginLoadPairRelaxed(at);
+#endif
+	(void)how;
+	return ginDataLoad<ginWord16>(static_cast<const char *>(at));
 }
 
 /*
- * Data at the peer. PCIe may reorder writes by nicKey. A signal uses a key that keeps order, so
- * its atomic follows the data.
+ * The data's target and the signal. PCIe may reorder writes by nicKey. A signal uses a key that
+ * keeps order, so its atomic follows the data.
  */
-GIN_FN struct ginMlx5Memory ginGdakiRemote(const struct ginWindowPeer *there, uint64_t off)
+GIN_FN struct ginWork ginGdakiWork(const struct ginPeer *peer, uint32_t how,
+				   const struct ginWindowPeer *there, uint64_t off,
+				   const struct ginWindowPeer *raiseAt, uint64_t raiseOff,
+				   uint64_t add)
 {
-	return {there->nicAddress + off, there->nicKey};
+	struct ginWork p = {};
+
+	if (there) {
+		ginWord16 part = ginGdakiLoad(&there->nicAddress, how);
+		p.remote = part.half[0] + off;
+		p.remoteKey = static_cast<uint32_t>(part.half[1]);
+	}
+	if (ginHowHas(how, GIN_HOW_RAISES)) {
+		const bool at = ginHowHas(how, GIN_HOW_AT);
+		ginWord16 word = ginGdakiLoad(at ? &raiseAt->nicAddress : &peer->nicSignals, how);
+		p.word = word.half[0] + raiseOff;
+		p.wordKey = static_cast<uint32_t>(at ? word.half[1] >> 32 : word.half[1]);
+		p.add = add;
+	}
+	return p;
 }
 
-/* This rank's end of a transfer. */
-GIN_FN struct ginMlx5Memory ginGdakiLocal(const struct ginWindowTable *here, uint64_t off)
+/* This rank's end of a put or get, and the scope to which a put's source must be released. */
+struct ginGdakiFrom {
+	uint64_t address;
+	uint32_t key;
+	uint32_t scope; /* enum ginScope; GIN_NO_SOURCE: none found */
+};
+
+#define GIN_NO_SOURCE UINT32_MAX
+
+GIN_FN struct ginGdakiFrom ginGdakiHere(const struct ginWindowTable *here, uint64_t off,
+					uint32_t how)
 {
-	return {here->nicAddress + off, here->nicKey};
+	ginWord16 first = ginGdakiLoad(&here->slot, how);
+	ginWord16 second = ginGdakiLoad(&here->nicAddress, how);
+
+	return {second.half[0] + off, static_cast<uint32_t>(first.half[1] >> 32),
+		static_cast<uint32_t>(first.half[0] >> 32)};
 }
 
 /*
@@ -95,151 +129,165 @@ GIN_FN bool ginSourceFind(const struct ginSources *sources, uint64_t address, si
 	return false;
 }
 
-/* ginWorkNow(), and after a failure the error record. */
-GIN_FN ginResult_t ginGdakiPost(const struct ginWorkTo &to, struct ginWork &p)
+/* `what` of a put, but for its WQEBBs of data. */
+GIN_FN uint32_t ginGdakiPutWhat(uint32_t how, uint32_t scope, bool counts)
 {
-	uint32_t sent = ginWorkNow(to, p);
-
-	if (sent == ginSentOk)
-		return ginSuccess;
-	return ginWorkFail(to.dc, to.queue, to.peer, to.context, to.how, sent, p.word.address);
+	return ginWorkWhat(ginOpPut, 0, 0, how) | ginWorkRelease(how, scope) |
+	       static_cast<uint32_t>(counts) << GIN_WORK_COUNTS;
 }
 
-/*
- * A put that ginGdakiPut() does not take, from memory that the NIC reads at `local`. More than
- * GIN_WORK_MAX_BYTES are several posts; the last one has the signal and the counter.
- */
-GIN_FN_COLD ginResult_t ginGdakiPutLong(const ginDevComm *dc, struct ginSendQueue *queue,
-					const struct ginPeer *peer, uint32_t context, uint32_t how,
-					uint32_t scope, const struct ginWindowPeer *there,
-					uint64_t off, uint64_t local, uint32_t localKey,
-					uint64_t bytes,
-					const struct ginWindowPeer *raiseAt, uint64_t raiseOff,
-					uint64_t add, uint64_t *counters, uint32_t counter,
-					uint64_t timeout, uint64_t from)
+/* A put of 1 byte to 1 GiB from a window. */
+template <uint32_t shape>
+GIN_FN uint64_t ginGdakiPutNow(struct ginSendQueue *queue, const struct ginPeer *peer, uint32_t how,
+			       const struct ginWindowPeer *there, uint64_t off,
+			       const struct ginWindowTable *here, uint64_t hereOff, uint32_t bytes,
+			       const struct ginWindowPeer *raiseAt, uint64_t raiseOff, uint64_t add,
+			       uint64_t *counters, uint32_t counter)
 {
-	const struct ginWorkTo to = {dc, queue, peer, context, how, timeout, from};
-	struct ginWork p = {};
+	how = ginShapedHow<shape>(how);
+	constexpr bool counts = shape & GIN_SHAPE_COUNTS;
+	const uint32_t what = ginWorkWhat(ginOpPut, 0, 1, how) | static_cast<uint32_t>(counts)
+									 << GIN_WORK_COUNTS;
 
-	p.op = ginOpPut;
-	p.scope = scope;
-	p.remote = ginGdakiRemote(there, off);
-	p.local = {local, localKey};
-	ginGdakiRaise(p, to, raiseAt, raiseOff, add);
-	p.counter = counter;
-	for (;;) {
-		const bool last = bytes <= GIN_WORK_MAX_BYTES;
-		p.bytes = last ? bytes : GIN_WORK_MAX_BYTES;
-		p.messages = ginWorkMessages(p.bytes);
-		p.counters = last ? counters : nullptr;
-		p.raises = last && ginHowHas(how, GIN_HOW_RAISES);
-		uint32_t sent = ginWorkSlowly(to, p);
-		if (sent != ginSentOk)
-			return ginWorkFail(dc, queue, peer, context, how, sent, p.word.address);
-		if (last)
-			return ginSuccess;
-		p.remote = ginWorkPart(p.remote, 8);
-		p.local = ginWorkPart(p.local, 8);
-		bytes -= GIN_WORK_MAX_BYTES;
-	}
+	return ginWorkNow(queue, peer, ginHowSharing(how), what, [&](struct ginWork &p) {
+		struct ginGdakiFrom from = ginGdakiHere(here, hereOff, how);
+		p = ginGdakiWork(peer, how, there, off, raiseAt, raiseOff, add);
+		ginWorkSetMessage(p, from.address, from.key, bytes, counts ? counters : nullptr,
+				  counter);
+		return ginWorkRelease(how, from.scope);
+	});
 }
 
-/* Finds the source of a put that ginGdakiPut() does not take, and posts it. */
-GIN_FN_COLD ginResult_t ginGdakiPutRare(const ginDevComm *dc, struct ginSendQueue *queue,
-					const struct ginPeer *peer, uint32_t context, uint32_t how,
-					const struct ginWindowPeer *there, uint64_t off,
-					uint64_t source, uint64_t sourceOff, uint64_t bytes,
-					const struct ginWindowPeer *raiseAt, uint64_t raiseOff,
-					uint64_t add, uint64_t *counters, uint32_t counter,
-					uint64_t timeout, uint64_t from)
+/* The source of a put that ginGdakiPutNow() has not done. */
+GIN_FN_COLD struct ginGdakiFrom ginGdakiSource(const ginDevComm *dc, uint32_t how, uint64_t source,
+					       uint64_t sourceOff, uint64_t bytes)
 {
-	struct ginMlx5Memory local = {0, 0};
-	uint32_t scope = ginHowRequired(how);
+	const struct ginWindowTable *here = reinterpret_cast<const struct ginWindowTable *>(source);
+	struct ginMlx5Memory found = {0, 0};
 
 	if (ginHowHas(how, GIN_HOW_ANYWHERE)) {
-		scope = ginScopeSystem;
-		if (bytes && !ginSourceFind(dc->sources, source, bytes, &local))
-			return ginWorkFail(dc, queue, peer, context, how, ginErrorInvalidArgument,
-					   peer->nicSignals + raiseOff);
-	} else if (bytes) {
-		const struct ginWindowTable *here =
-			reinterpret_cast<const struct ginWindowTable *>(source);
-		local = ginGdakiLocal(here, sourceOff);
-		scope = here->fence > scope ? here->fence : scope;
+		bool known = !bytes || ginSourceFind(dc->sources, source, bytes, &found);
+		return {found.address, found.key,
+			known ? static_cast<uint32_t>(ginScopeSystem) : GIN_NO_SOURCE};
 	}
-	return ginGdakiPutLong(dc, queue, peer, context, how, scope, there, off, local.address,
-			       local.key, bytes, raiseAt, raiseOff, add, counters, counter, timeout, from);
+	if (!bytes)
+		return {0, 0, ginScopeThread};
+	return ginGdakiHere(here, sourceOff, how);
 }
 
 /*
  * `source`: const struct ginWindowTable *, or with GIN_HOW_ANYWHERE an address. `counters`: of the
  * context; NULL: the put does not count.
  */
-GIN_FN_COLD ginResult_t ginGdakiPut(const ginDevComm *dc, struct ginSendQueue *queue,
-				    const struct ginPeer *peer, uint32_t context, uint32_t how,
-				    const struct ginWindowPeer *there, uint64_t off,
-				    uint64_t source, uint64_t sourceOff, uint64_t bytes,
-				    const struct ginWindowPeer *raiseAt, uint64_t raiseOff,
-				    uint64_t add, uint64_t *counters, uint32_t counter,
-				    uint64_t timeout, uint64_t from)
+GIN_FN ginResult_t ginGdakiPut(const ginDevComm *dc, struct ginSendQueue *queue,
+			       const struct ginPeer *peer, uint32_t context, uint32_t how,
+			       const struct ginWindowPeer *there, uint64_t off, uint64_t source,
+			       uint64_t sourceOff, uint64_t bytes,
+			       const struct ginWindowPeer *raiseAt, uint64_t raiseOff, uint64_t add,
+			       uint64_t *counters, uint32_t counter, uint64_t timeout,
+			       uint64_t from)
 {
-	const struct ginWorkTo to = {dc, queue, peer, context, how, timeout, from};
-	const struct ginWindowTable *here = reinterpret_cast<const struct ginWindowTable *>(source);
-	struct ginWork p = {};
+	uint64_t end = GIN_WORK_FULL;
 
-	if (ginHowHas(how, GIN_HOW_ANYWHERE) || bytes - 1 >= GIN_MLX5_MESSAGE_BYTES)
-		return ginGdakiPutRare(dc, queue, peer, context, how, there, off, source,
-				       sourceOff, bytes, raiseAt, raiseOff, add, counters, counter,
-				       timeout, from);
-	p.op = ginOpPut;
-	p.scope = here->fence > ginHowRequired(how) ? here->fence : ginHowRequired(how);
-	p.remote = ginGdakiRemote(there, off);
-	p.local = ginGdakiLocal(here, sourceOff);
-	p.bytes = bytes;
-	p.messages = 1;
-	ginGdakiRaise(p, to, raiseAt, raiseOff, add);
-	p.counters = counters;
-	p.counter = counter;
-	return ginGdakiPost(to, p);
+	if (!ginHowHas(how, GIN_HOW_ANYWHERE) && bytes - 1 < GIN_MLX5_MESSAGE_BYTES)
+		end = ginWithShape<31>(ginShapeOf(how, counters != nullptr), [&](auto shape) {
+			return ginGdakiPutNow<decltype(shape)::value>(
+				queue, peer, how, there, off,
+				reinterpret_cast<const struct ginWindowTable *>(source), sourceOff,
+				static_cast<uint32_t>(bytes), raiseAt, raiseOff, add, counters,
+				counter);
+		});
+	if (ginWorkOk(end))
+		return ginSuccess;
+	struct ginGdakiFrom here = ginGdakiSource(dc, how, source, sourceOff, bytes);
+	struct ginWork p = ginGdakiWork(peer, how, there, off, raiseAt, raiseOff, add);
+	if (here.scope == GIN_NO_SOURCE)
+		end = GIN_WORK_FAILED + ginErrorInvalidArgument;
+	ginWorkSetMessage(p, here.address, here.key, bytes, counters, counter);
+	return ginWorkElse<ginWorkKind(ginOpPut, 0)>(
+		dc, queue, peer, context, how,
+		ginGdakiPutWhat(how, here.scope, counters != nullptr), end, timeout, from, p);
 }
 
-/* A value of `bytes` bytes, up to 32, as four words. */
-template <uint32_t bytes>
-GIN_FN_COLD ginResult_t ginGdakiPutValue(const ginDevComm *dc, struct ginSendQueue *queue,
-					 const struct ginPeer *peer, uint32_t context, uint32_t how,
-					 const struct ginWindowPeer *there, uint64_t off,
-					 uint64_t v0, uint64_t v1, uint64_t v2, uint64_t v3,
-					 const struct ginWindowPeer *raiseAt, uint64_t raiseOff,
-					 uint64_t add, uint64_t timeout, uint64_t from)
+/* A value of up to 32 bytes, as four words. */
+template <uint32_t bytes> GIN_FN constexpr uint32_t ginGdakiValueWhat(uint32_t how)
 {
-	const struct ginWorkTo to = {dc, queue, peer, context, how, timeout, from};
-	const uint64_t value[4] = {v0, v1, v2, v3};
-	struct ginWork p = {};
+	return ginWorkWhat(ginOpPutValue, bytes, bytes > GIN_MLX5_INLINE_BYTES ? 2 : 1, how);
+}
 
-	p.op = ginOpPutValue;
-	p.remote = ginGdakiRemote(there, off);
-	p.bytes = bytes;
-	for (uint32_t i = 0; i < 4; i++) {
-		p.value[2 * i] = static_cast<uint32_t>(value[i]);
-		p.value[2 * i + 1] = static_cast<uint32_t>(value[i] >> 32);
-	}
-	ginGdakiRaise(p, to, raiseAt, raiseOff, add);
-	return ginGdakiPost(to, p);
+template <uint32_t bytes, uint32_t shape>
+GIN_FN uint64_t ginGdakiPutValueNow(struct ginSendQueue *queue, const struct ginPeer *peer,
+				    uint32_t how, const struct ginWindowPeer *there, uint64_t off,
+				    uint64_t v0, uint64_t v1, uint64_t v2, uint64_t v3,
+				    const struct ginWindowPeer *raiseAt, uint64_t raiseOff,
+				    uint64_t add)
+{
+	how = ginShapedHow<shape>(how);
+	return ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiValueWhat<bytes>(how),
+			  [&](struct ginWork &p) {
+				  p = ginGdakiWork(peer, how, there, off, raiseAt, raiseOff, add);
+				  p.data[0] = v0, p.data[1] = v1, p.data[2] = v2, p.data[3] = v3;
+				  return 0u;
+			  });
+}
+
+template <uint32_t bytes>
+GIN_FN ginResult_t ginGdakiPutValue(const ginDevComm *dc, struct ginSendQueue *queue,
+				    const struct ginPeer *peer, uint32_t context, uint32_t how,
+				    const struct ginWindowPeer *there, uint64_t off, uint64_t v0,
+				    uint64_t v1, uint64_t v2, uint64_t v3,
+				    const struct ginWindowPeer *raiseAt, uint64_t raiseOff,
+				    uint64_t add, uint64_t timeout, uint64_t from)
+{
+	uint64_t end = ginWithShape<15>(ginShapeOf(how, false), [&](auto shape) {
+		return ginGdakiPutValueNow<bytes, decltype(shape)::value>(
+			queue, peer, how, there, off, v0, v1, v2, v3, raiseAt, raiseOff, add);
+	});
+
+	if (ginWorkOk(end))
+		return ginSuccess;
+	struct ginWork p = ginGdakiWork(peer, how, there, off, raiseAt, raiseOff, add);
+	p.data[0] = v0, p.data[1] = v1, p.data[2] = v2, p.data[3] = v3;
+	return ginWorkElse<ginWorkKind(ginOpPutValue, bytes)>(dc, queue, peer, context, how,
+							      ginGdakiValueWhat<bytes>(how), end,
+							      timeout, from, p);
 }
 
 /* `how`: required is the scope to which earlier writes must be released. */
-GIN_FN_COLD ginResult_t ginGdakiSignal(const ginDevComm *dc, struct ginSendQueue *queue,
-				       const struct ginPeer *peer, uint32_t context, uint32_t how,
-				       const struct ginWindowPeer *raiseAt, uint64_t raiseOff,
-				       uint64_t add, uint64_t timeout, uint64_t from)
+GIN_FN uint32_t ginGdakiSignalWhat(uint32_t how)
 {
-	const struct ginWorkTo to = {dc, queue, peer, context, how, timeout, from};
-	struct ginWork p = {};
+	return (ginWorkWhat(ginOpSignal, 0, 0, how) & ~(1u << GIN_WORK_AGGREGATE)) |
+	       ginWorkRelease(how, ginScopeThread);
+}
 
-	p.op = ginOpSignal;
-	p.scope = ginHowRequired(how);
-	ginGdakiRaise(p, to, raiseAt, raiseOff, add);
-	return ginGdakiPost(to, p);
+template <uint32_t shape>
+GIN_FN uint64_t ginGdakiSignalNow(struct ginSendQueue *queue, const struct ginPeer *peer,
+				  uint32_t how, const struct ginWindowPeer *raiseAt,
+				  uint64_t raiseOff, uint64_t add)
+{
+	how = ginShapedHow<shape | GIN_SHAPE_RAISES>(how);
+	return ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiSignalWhat(how),
+			  [&](struct ginWork &p) {
+				  p = ginGdakiWork(peer, how, nullptr, 0, raiseAt, raiseOff, add);
+				  return 0u;
+			  });
+}
+
+GIN_FN ginResult_t ginGdakiSignal(const ginDevComm *dc, struct ginSendQueue *queue,
+				  const struct ginPeer *peer, uint32_t context, uint32_t how,
+				  const struct ginWindowPeer *raiseAt, uint64_t raiseOff,
+				  uint64_t add, uint64_t timeout, uint64_t from)
+{
+	uint64_t end = ginWithShape<11>(ginShapeOf(how, false), [&](auto shape) {
+		return ginGdakiSignalNow<decltype(shape)::value>(queue, peer, how, raiseAt,
+								 raiseOff, add);
+	});
+
+	if (ginWorkOk(end))
+		return ginSuccess;
+	return ginWorkElse<ginWorkKind(ginOpSignal, 0)>(
+		dc, queue, peer, context, how, ginGdakiSignalWhat(how), end, timeout, from,
+		ginGdakiWork(peer, how, nullptr, 0, raiseAt, raiseOff, add));
 }
 
 #endif

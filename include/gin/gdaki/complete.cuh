@@ -5,13 +5,13 @@
  * Called by context.cuh and detail/context_base.cuh, on the first thread of the calling coop.
  * Calls post.cuh to post and queue.cuh to wait. In this file:
  *
- * gets       ginGdakiGet() posts READs and ginGetsRecord() notes their end.
+ * gets       ginGdakiGet() posts READs.
  * flush      ginGdakiFlush(), for all queues of a context, and ginGdakiWait(), for one queue and a
  *            ticket: ginGetsDumpAll(), then ginSendWait().
  * counters   ginGdakiCreditCounters() raises the counters of completed puts; ginGdakiWaitCounter()
  *            repeats it until a counter has reached a value.
- * atomics    ginGdakiAtomic() posts; if the caller wants the old value, ginGdakiAtomicWait() gives the
- *            NIC a result slot (struct ginSendResults), waits and reads it.
+ * atomics    ginGdakiAtomic() posts. For a caller that wants the old value ginGdakiAtomicOld() gives
+ *            the NIC a result slot (struct ginSendResults), posts, waits and reads the slot.
  *
  * Gets and DUMPs. A CQE does not prove that the bytes of a READ are in memory; that of a DUMP
  * after the READ does. A DUMP holds up the WQEs after it for a round trip, so gets post READs
@@ -24,41 +24,52 @@
 #include "call.cuh"
 #include "../detail/results.cuh"
 
-/* READs into the window `into` were posted below `end`. E, release end. */
-GIN_FN void ginGetsRecord(struct ginSendQueue *q, const struct ginWindowTable *into, uint64_t end)
+GIN_FN uint32_t ginGdakiGetWhat(uint32_t how)
 {
-	struct ginSendGets *gets = &q->gets[into->fence == ginScopeSystem];
-
-	ginLocalStore(&gets->into, reinterpret_cast<uintptr_t>(into));
-	ginEndRaise(&gets->read, end);
+	return ginWorkWhat(ginOpGet, 0, 0, how);
 }
 
-/* More than GIN_WORK_MAX_BYTES are several posts. */
-GIN_FN_COLD ginResult_t ginGdakiGet(const ginDevComm *dc, struct ginSendQueue *queue,
-				    const struct ginPeer *peer, uint32_t context, uint32_t how,
-				    const struct ginWindowPeer *there, uint64_t off,
-				    const struct ginWindowTable *here, uint64_t hereOff,
-				    uint64_t bytes, uint64_t timeout, uint64_t from)
+/* A get of 1 byte to 1 GiB. */
+template <uint32_t shape>
+GIN_FN uint64_t ginGdakiGetNow(struct ginSendQueue *queue, const struct ginPeer *peer, uint32_t how,
+			       const struct ginWindowPeer *there, uint64_t off,
+			       const struct ginWindowTable *here, uint64_t hereOff, uint32_t bytes)
 {
-	const struct ginWorkTo to = {dc, queue, peer, context, how, timeout, from};
-	struct ginWork p = {};
+	how = ginShapedHow<shape>(how);
+	uint64_t end =
+		ginWorkNow(queue, peer, ginHowSharing(how),
+			   ginGdakiGetWhat(how) | 1u << GIN_WORK_DATA, [&](struct ginWork &p) {
+				   struct ginGdakiFrom to = ginGdakiHere(here, hereOff, how);
+				   p = ginGdakiWork(peer, how, there, off, nullptr, 0, 0);
+				   ginWorkSetMessage(p, to.address, to.key, bytes, nullptr, 0);
+				   return 0u;
+			   });
+	if (ginWorkOk(end))
+		ginGetsRecord(queue, here, end);
+	return end;
+}
 
-	p.op = ginOpGet;
-	p.remote = ginGdakiRemote(there, off);
+GIN_FN ginResult_t ginGdakiGet(const ginDevComm *dc, struct ginSendQueue *queue,
+			       const struct ginPeer *peer, uint32_t context, uint32_t how,
+			       const struct ginWindowPeer *there, uint64_t off,
+			       const struct ginWindowTable *here, uint64_t hereOff, uint64_t bytes,
+			       uint64_t timeout, uint64_t from)
+{
+	uint64_t end = GIN_WORK_FULL;
+
+	if (bytes - 1 < GIN_MLX5_MESSAGE_BYTES)
+		end = ginWithShape<3>(ginShapeOf(how, false), [&](auto shape) {
+			return ginGdakiGetNow<decltype(shape)::value>(queue, peer, how, there, off,
+								      here, hereOff,
+								      static_cast<uint32_t>(bytes));
+		});
+	if (ginWorkOk(end))
+		return ginSuccess;
+	struct ginWork p = ginGdakiWork(peer, how, there, off, nullptr, 0, 0);
 	if (bytes)
-		p.local = ginGdakiLocal(here, hereOff);
-	for (;;) {
-		p.bytes = bytes <= GIN_WORK_MAX_BYTES ? bytes : GIN_WORK_MAX_BYTES;
-		p.messages = ginWorkMessages(p.bytes);
-		ginResult_t result = ginGdakiPost(to, p);
-		if (result == ginSuccess && bytes)
-			ginGetsRecord(queue, here, p.end);
-		if (result != ginSuccess || bytes == p.bytes)
-			return result;
-		p.remote = ginWorkPart(p.remote, 8);
-		p.local = ginWorkPart(p.local, 8);
-		bytes -= p.bytes;
-	}
+		ginWorkSetMessage(p, here->nicAddress + hereOff, here->nicKey, bytes, here, 0);
+	return ginWorkElse<ginWorkKind(ginOpGet, 0)>(dc, queue, peer, context, how,
+						     ginGdakiGetWhat(how), end, timeout, from, p);
 }
 
 /*
@@ -93,8 +104,8 @@ GIN_FN void ginGetsPostDump(struct ginSendQueue *q, struct ginSendGets *gets,
  * Posts a DUMP for all gets that need one. Raises *end to an index whose completion proves that
  * the bytes of all gets are there.
  */
-GIN_FN ginResult_t ginGetsDumpAll(struct ginSendQueue *q, uint64_t *end, struct ginSendPatience &wait,
-				  ginSharing sharing)
+GIN_FN ginResult_t ginGetsDumpAll(struct ginSendQueue *q, uint64_t *end,
+				  struct ginSendPatience &wait, ginSharing sharing)
 {
 	struct ginSendRange range = {0, 1};
 
@@ -138,8 +149,8 @@ GIN_FN_COLD uint64_t ginGetsTicket(struct ginSendQueue *q, ginSharing sharing)
  * Waits until all WQEBBs below the ticket are completed and the bytes of the gets among them are
  * there.
  */
-GIN_FN ginResult_t ginGdakiWaitQueue(struct ginSendQueue *q, uint64_t ticket, struct ginSendPatience &wait,
-				     ginSharing sharing)
+GIN_FN ginResult_t ginGdakiWaitQueue(struct ginSendQueue *q, uint64_t ticket,
+				     struct ginSendPatience &wait, ginSharing sharing)
 {
 	uint64_t end = ticket & ~GIN_SEND_DUMPED, gets = 0;
 	ginResult_t result = ginSuccess;
@@ -161,7 +172,7 @@ GIN_FN_COLD ginResult_t ginGdakiWait(const ginDevComm *dc, struct ginSendQueue *
 				     uint32_t context, uint32_t how, uint64_t ticket,
 				     uint64_t timeout, uint64_t from)
 {
-	struct ginSendPatience wait = {dc, timeout, from, 0, 0};
+	struct ginSendPatience wait = ginSendPatienceStart(dc, timeout, from);
 	ginResult_t result = ginGdakiWaitQueue(q, ticket, wait, ginHowSharing(how));
 
 	if (result != ginSuccess)
@@ -177,7 +188,7 @@ GIN_FN_COLD ginResult_t ginGdakiWait(const ginDevComm *dc, struct ginSendQueue *
 GIN_FN_COLD ginResult_t ginGdakiFlush(const ginDevComm *dc, uint32_t context, uint32_t how,
 				      uint64_t timeout, uint64_t from)
 {
-	struct ginSendPatience wait = {dc, timeout, from, 0, 0};
+	struct ginSendPatience wait = ginSendPatienceStart(dc, timeout, from);
 	struct ginSendQueue *q = ginGdakiQueues(*dc, context);
 	uint32_t own = dc->nSendQueues, all = own;
 	ginResult_t result = ginSuccess;
@@ -225,7 +236,7 @@ GIN_FN_COLD ginResult_t ginGdakiWaitCounter(const ginDevComm *dc, uint32_t conte
 					    uint64_t timeout, uint64_t from)
 {
 	const uint64_t *word = dc->counter + static_cast<size_t>(context) * dc->counters + id;
-	struct ginSendPatience wait = {dc, timeout, from, 0, 0};
+	struct ginSendPatience wait = ginSendPatienceStart(dc, timeout, from);
 
 	for (;;) {
 		uint64_t ends = GIN_SEND_NO_PEER | ginGdakiCreditCounters(dc, context, how);
@@ -249,8 +260,7 @@ GIN_FN_COLD ginResult_t ginGdakiWaitCounter(const ginDevComm *dc, uint32_t conte
 GIN_FN bool ginGdakiResultWritten(const ginDevComm *dc, uint32_t context, ginSharing sharing,
 				  uint64_t abandoned)
 {
-	struct ginSendQueue *q =
-		ginGdakiQueues(*dc, context) + (abandoned - 1) % dc->nRanks;
+	struct ginSendQueue *q = ginGdakiQueues(*dc, context) + (abandoned - 1) % dc->nRanks;
 
 	return ginSendRefresh(q, sharing) >= (abandoned - 1) / dc->nRanks ||
 	       ginSendState(q) != ginSuccess;
@@ -276,40 +286,43 @@ GIN_FN uint32_t ginGdakiResultReclaim(const ginDevComm *dc, uint32_t context, gi
 }
 
 /* Takes a result slot, waiting for one. Returns the slot, or GIN_QUEUE_RESULTS + ginResult_t. */
-GIN_FN_COLD uint32_t ginGdakiResultTake(const ginDevComm *dc, uint32_t context, uint32_t how,
-					uint64_t start, uint64_t timeout, uint64_t from)
+GIN_FN_COLD uint32_t ginGdakiResultTake(const ginDevComm *dc, struct ginSendQueue *q,
+					const struct ginPeer *peer, uint32_t how, uint32_t results,
+					uint64_t deadline, uint64_t from)
 {
-	struct ginSendPatience wait = {dc, timeout, from, 0, 0};
+	struct ginSendPatience wait = {dc, deadline, from, 0};
 
-	wait.start = start;
 	for (;;) {
-		uint32_t slot = ginSlotTake(&dc->results[context].freeResults);
+		uint32_t slot = ginSlotTake(&dc->results[results].freeResults);
 		if (slot == GIN_QUEUE_RESULTS)
-			slot = ginGdakiResultReclaim(dc, context, ginHowSharing(how));
+			slot = ginGdakiResultReclaim(dc, results, ginHowSharing(how));
 		if (slot != GIN_QUEUE_RESULTS)
 			return slot;
 		ginResult_t result = ginAbortResult(ginSendPatienceStep(wait));
-		if (result != ginSuccess)
-			return GIN_QUEUE_RESULTS + static_cast<uint32_t>(result);
+		if (result == ginSuccess)
+			continue;
+		ginWorkFail(dc, q, peer, how, GIN_WORK_FAILED + result, 0);
+		return GIN_QUEUE_RESULTS + static_cast<uint32_t>(result);
 	}
 }
 
 /*
- * Waits until all WQEBBs below `end` are completed and frees the result slot. After a failure
- * abandons the slot: ginGdakiResultReclaim() takes it.
+ * Waits until all WQEBBs below `end` are completed. After a failure abandons the slot: ginGdakiResultReclaim()
+ * takes it.
  */
 GIN_FN_COLD ginResult_t ginGdakiResultWait(const ginDevComm *dc, struct ginSendQueue *q,
-					   uint32_t results, uint32_t how, uint64_t end,
-					   uint32_t slot, uint64_t start, uint64_t timeout,
-					   uint64_t from)
+					   const struct ginPeer *peer, uint32_t how,
+					   uint32_t results, uint64_t end, uint32_t slot,
+					   uint64_t deadline, uint64_t from)
 {
-	struct ginSendPatience wait = {dc, timeout, from, 0, 0};
+	struct ginSendPatience wait = {dc, deadline, from, 0};
 	uint64_t queue = static_cast<uint64_t>(q - ginGdakiQueues(*dc, results));
 
-	wait.start = start;
 	ginResult_t result = ginSendWait(q, end, wait, ginHowSharing(how));
-	if (result != ginSuccess)
-		ginLocalStore(&dc->results[results].abandoned[slot], 1 + queue + end * dc->nRanks);
+	if (result == ginSuccess)
+		return ginSuccess;
+	ginLocalStore(&dc->results[results].abandoned[slot], 1 + queue + end * dc->nRanks);
+	ginWorkFail(dc, q, peer, how, GIN_WORK_FAILED + result, 0);
 	return result;
 }
 
@@ -321,39 +334,77 @@ GIN_FN uint64_t ginGdakiResultLoad(const struct ginSendResults *results, uint32_
 	return bytes == 8 ? word : ginMlx5Swap(static_cast<uint32_t>(word));
 }
 
-/* Posts an atomic. The old value goes to `local`. */
-template <enum ginOp op, uint32_t bytes>
-GIN_FN uint32_t ginGdakiPostAtomic(const struct ginWorkTo &to, struct ginWork &p,
-				   const struct ginWindowPeer *there, uint64_t off,
-				   uint64_t operand, uint64_t compare)
+/* `what` of an atomic of `bytes` bytes: 4 or 8. */
+template <enum ginOp op, uint32_t bytes> GIN_FN uint32_t ginGdakiAtomicWhat(uint32_t how)
 {
-	if ((bytes == 4 || op == ginOpSwap) && !to.queue->fixed.masked)
-		return ginErrorUnsupported;
-	p.op = op;
-	p.scope = ginScopeSystem;
-	p.remote = {there->nicAddress + off, there->nicStrictKey};
-	p.bytes = bytes;
-	p.operand = operand;
-	p.compare = compare;
-	return ginWorkNow(to, p);
+	return ginWorkWhat(op, bytes, op == ginOpSwap && bytes == 8 ? 2 : 1, how) |
+	       ginWorkRelease(how, ginScopeSystem);
 }
 
-/* `bytes`: 4 or 8. The caller does not want the old value. */
-template <enum ginOp op, uint32_t bytes>
-GIN_FN_COLD ginResult_t ginGdakiAtomic(const ginDevComm *dc, struct ginSendQueue *queue,
-				       const struct ginPeer *peer, uint32_t context, uint32_t how,
-				       const struct ginWindowPeer *there, uint64_t off,
-				       uint64_t operand, uint64_t compare, uint64_t timeout,
-				       uint64_t from)
+/* The word and the operands. The old value goes to `local`. */
+GIN_FN struct ginWork ginGdakiAtomicWork(const struct ginWindowPeer *there, uint64_t off,
+					 uint64_t operand, uint64_t compare, uint64_t local,
+					 uint32_t localKey)
 {
-	const struct ginWorkTo to = {dc, queue, peer, context, how, timeout, from};
 	struct ginWork p = {};
 
-	p.local = {queue->fixed.sink, queue->fixed.sinkKey};
-	uint32_t sent = ginGdakiPostAtomic<op, bytes>(to, p, there, off, operand, compare);
-	if (sent == ginSentOk)
-		return ginSuccess;
-	return ginWorkFail(dc, queue, peer, context, how, sent, 0);
+	p.remote = there->nicAddress + off;
+	p.remoteKey = there->nicStrictKey;
+	ginWorkSetAtomic(p, local, localKey, operand, compare);
+	return p;
+}
+
+template <enum ginOp op, uint32_t bytes, uint32_t shape>
+GIN_FN uint64_t ginGdakiAtomicNow(struct ginSendQueue *queue, const struct ginPeer *peer,
+				  uint32_t how, const struct ginWindowPeer *there, uint64_t off,
+				  uint64_t operand, uint64_t compare, uint64_t local,
+				  uint32_t localKey)
+{
+	how = ginShapedHow<shape>(how);
+	return ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiAtomicWhat<op, bytes>(how),
+			  [&](struct ginWork &p) {
+				  p = ginGdakiAtomicWork(there, off, operand, compare, local,
+							 localKey);
+				  return 0u;
+			  });
+}
+
+/* Posts an atomic. Returns what a post returns, after the error record. */
+template <enum ginOp op, uint32_t bytes>
+GIN_FN uint64_t ginGdakiAtomicPost(const ginDevComm *dc, struct ginSendQueue *queue,
+				   const struct ginPeer *peer, uint32_t context, uint32_t how,
+				   const struct ginWindowPeer *there, uint64_t off,
+				   uint64_t operand, uint64_t compare, uint64_t local,
+				   uint32_t localKey, uint64_t timeout, uint64_t from)
+{
+	uint64_t end = GIN_WORK_FAILED + ginErrorUnsupported;
+
+	if ((bytes == 8 && op != ginOpSwap) || queue->fixed.masked)
+		end = ginWithShape<3>(ginShapeOf(how, false), [&](auto shape) {
+			return ginGdakiAtomicNow<op, bytes, decltype(shape)::value>(
+				queue, peer, how, there, off, operand, compare, local, localKey);
+		});
+	if (ginWorkOk(end))
+		return end;
+	const struct ginWork p = ginGdakiAtomicWork(there, off, operand, compare, local, localKey);
+	return ginWorkLate<ginWorkKind(op, bytes)>(dc, queue, peer, ginWorkHow(context, how),
+						   ginGdakiAtomicWhat<op, bytes>(how), end, timeout,
+						   from, p.remote, p.remoteKey, 0, 0, 0, p.data[0],
+						   p.data[1], p.data[2], p.data[3]);
+}
+
+/* The caller does not want the old value. */
+template <enum ginOp op, uint32_t bytes>
+GIN_FN ginResult_t ginGdakiAtomic(const ginDevComm *dc, struct ginSendQueue *queue,
+				  const struct ginPeer *peer, uint32_t context, uint32_t how,
+				  const struct ginWindowPeer *there, uint64_t off, uint64_t operand,
+				  uint64_t compare, uint64_t timeout, uint64_t from)
+{
+	uint64_t end = ginGdakiAtomicPost<op, bytes>(dc, queue, peer, context, how, there, off,
+						     operand, compare, queue->fixed.sink,
+						     queue->fixed.sinkKey, timeout, from);
+
+	return ginWorkOk(end) ? ginSuccess : ginAbortResult(end);
 }
 
 /*
@@ -361,35 +412,33 @@ GIN_FN_COLD ginResult_t ginGdakiAtomic(const ginDevComm *dc, struct ginSendQueue
  * After a timeout the NIC may still do the atomic.
  */
 template <enum ginOp op, uint32_t bytes>
-GIN_FN_COLD ginResult_t ginGdakiAtomicOld(const ginDevComm *dc, struct ginSendQueue *queue,
-					  const struct ginPeer *peer, uint32_t context,
-					  uint32_t how, uint32_t results,
-					  const struct ginWindowPeer *there, uint64_t off,
-					  uint64_t operand, uint64_t compare, uint64_t *old,
-					  uint64_t timeout, uint64_t from)
+GIN_FN ginResult_t ginGdakiAtomicOld(const ginDevComm *dc, struct ginSendQueue *queue,
+				     const struct ginPeer *peer, uint32_t context, uint32_t how,
+				     uint32_t results, const struct ginWindowPeer *there,
+				     uint64_t off, uint64_t operand, uint64_t compare,
+				     uint64_t *old, uint64_t timeout, uint64_t from)
 {
-	const struct ginWorkTo to = {dc, queue, peer, context, how, timeout, from};
 	struct ginSendResults *of = dc->results + results;
-	uint64_t start = ginNow();
-	struct ginWork p = {};
+	const uint64_t deadline = ginSendPatienceStart(dc, timeout, from).deadline;
+	uint32_t slot = ginGdakiResultTake(dc, queue, peer, ginWorkHow(context, how), results,
+					   deadline, from);
 
-	uint32_t slot = ginGdakiResultTake(dc, results, how, start, timeout, from);
 	if (slot >= GIN_QUEUE_RESULTS)
-		return ginWorkFail(dc, queue, peer, context, how, slot - GIN_QUEUE_RESULTS,
-				   0);
-	p.local = {of->nicAddress + slot * sizeof(uint64_t), of->nicKey};
-	uint32_t sent = ginGdakiPostAtomic<op, bytes>(to, p, there, off, operand, compare);
-	bool posted = sent == ginSentOk;
-	if (posted)
-		sent = ginGdakiResultWait(dc, queue, results, how, p.end, slot, start, timeout,
-					  from);
-	if (sent == ginSentOk)
-		*old = ginGdakiResultLoad(of, slot, bytes);
-	if (!posted || sent == ginSentOk)
+		return static_cast<ginResult_t>(slot - GIN_QUEUE_RESULTS);
+	uint64_t end = ginGdakiAtomicPost<op, bytes>(
+		dc, queue, peer, context, how, there, off, operand, compare,
+		of->nicAddress + slot * sizeof(uint64_t), of->nicKey, timeout, from);
+	if (!ginWorkOk(end)) {
 		ginSlotFree(&of->freeResults, slot);
-	if (sent == ginSentOk)
-		return ginSuccess;
-	return ginWorkFail(dc, queue, peer, context, how, sent, 0);
+		return ginAbortResult(end);
+	}
+	ginResult_t result = ginGdakiResultWait(dc, queue, peer, ginWorkHow(context, how), results,
+						end, slot, deadline, from);
+	if (result != ginSuccess)
+		return result;
+	*old = ginGdakiResultLoad(of, slot, bytes);
+	ginSlotFree(&of->freeResults, slot);
+	return ginSuccess;
 }
 
 #endif

@@ -2,17 +2,20 @@
 /*
  * post.cuh - one post: a put, value, get or atomic, and the signal after it
  *
- * Called by call.cuh and complete.cuh, which fill in a struct ginWork. Calls queue.cuh. A post
- * reserves room (ginWorkReserve...), writes its WQEs (ginWorkWrite), hands them over and rings
- * (ginWorkHandOver, or ginWorkRingAlone for a thread that has the queue for itself).
+ * Called by call.cuh and complete.cuh, which describe a post by a struct ginWork and a word of
+ * constants, `what`. Calls queue.cuh. Two functions post:
+ *
+ *   ginWorkNow()   if there is room. Inlined into a leaf function for each operation, where `what`
+ *                  is a constant and the struct ginWork is in registers.
+ *   ginWorkLate()  everything that is seldom, for all operations: waits for room, posts messages
+ *                  that are too long for one post, writes the error record. Not inlined; its struct
+ *                  ginWork is in local memory.
+ *
+ * Both reserve room, write the WQEs by ginWorkWrite(), and hand them over by ginWorkHandOver().
  *
  * Lanes of a warp that post to one queue at one time, each a post of equally many WQEBBs, post
  * together (detail/reserve.cuh): one lane reserves for all, each lane writes its own WQEs, and one
  * lane hands over.
- *
- * Everything here is inlined into the operations of call.cuh and complete.cuh, where the operation
- * is a constant: a post lives in registers. What is seldom needed is not inlined: waiting for room
- * (ginWorkWaitRoom) and what follows the failure of a peer or queue (ginWorkVoid, ginWorkFail).
  */
 #ifndef GIN_GDAKI_POST_CUH
 #define GIN_GDAKI_POST_CUH
@@ -22,61 +25,81 @@
 #include "../proxy/descriptor.h"
 #include "queue.cuh"
 
-/* Who posts to whom, and what a wait and the error record need. Nothing takes its address. */
-struct ginWorkTo {
-	const ginDevComm *dc; /* ginDevComm.self; loaded from only after a failure or without room */
-	struct ginSendQueue *queue;
-	const struct ginPeer *peer;
-	uint32_t context;
-	uint32_t how; /* detail/how.cuh: sharing, given, required, aggregate, raises */
-	uint64_t timeout, from;
+/* `what`: the lowest bit of each field. */
+enum {
+	GIN_WORK_OP = 0,    /* 4 bits, enum ginOp */
+	GIN_WORK_WIDTH = 4, /* 6 bits: bytes of a value or atomic */
+	GIN_WORK_DATA = 10, /* 4 bits: WQEBBs of the data; 0: a signal alone, or nothing */
+	GIN_WORK_RAISES = 14,
+	GIN_WORK_COUNTS = 15,
+	GIN_WORK_AGGREGATE = 16, /* no doorbell for this post alone */
+	GIN_WORK_SYSTEM = 17	 /* the source has yet to be released to the system */
 };
 
-/* One post. Which members count depends on `op`. */
+/* In `what`: operation and width, by which the functions for a late post differ. */
+#define GIN_WORK_KIND 0x3ffu
+
+/* Addresses and keys of one post, as the NIC has them: what `what` does not tell. */
 struct ginWork {
-	enum ginOp op;
-	uint32_t scope; /* enum ginScope to which the source must be released */
-	struct ginMlx5Memory remote, local;
-	uint64_t bytes; /* of the put, get or value; width of an atomic */
-	uint32_t messages; /* WQEs of the put or get */
-	uint64_t operand, compare;
-	uint32_t value[8];
-	bool raises;		   /* a signal: the last WQE adds `add` to `word` */
-	struct ginMlx5Memory word;
-	uint64_t add;
-	uint64_t *counters; /* the context's; NULL: the put does not count */
-	uint32_t counter;
-	uint64_t end; /* set by posting: one above the index of the last WQE of all lanes */
+	uint64_t remote, word; /* the data's at the peer; the signal's */
+	uint32_t remoteKey, wordKey;
+	uint64_t add; /* to the signal */
+	/* A value: its bytes. Others: as the functions below. */
+	uint64_t data[4];
 };
 
-/* What ginWorkNow() returns: one of these, or an error: ginResult_t. */
-enum ginSent { ginSentOk = 0, ginSentPeerLost = 256, ginSentQueueLost = 257 };
+static_assert(sizeof(struct ginWork) == 64, "a wait may have 64 bytes of local memory");
 
-/* Bytes that one post moves at most: 8 WQEs, so that the smallest queue has room for it. */
-#define GIN_WORK_MAX_BYTES (8ull * GIN_MLX5_MESSAGE_BYTES)
-
-/* The one WQE of two WQEBBs. */
-GIN_FN bool ginWorkIsSwap8(const struct ginWork &p)
+/* A put or get. `second`: of a put the context's counters, of a get the target's window. */
+GIN_FN void ginWorkSetMessage(struct ginWork &p, uint64_t local, uint32_t localKey, uint64_t bytes,
+			      const void *second, uint32_t counter)
 {
-	return p.op == ginOpSwap && p.bytes == 8;
+	p.data[0] = local;
+	p.data[1] = bytes;
+	p.data[2] = reinterpret_cast<uintptr_t>(second);
+	p.data[3] = static_cast<uint64_t>(counter) << 32 | localKey;
 }
 
-/* WQEBBs that move data or make up an atomic. */
-GIN_FN uint32_t ginWorkDataWqebbs(const struct ginWork &p)
+/* An atomic; the old value goes to `local`. */
+GIN_FN void ginWorkSetAtomic(struct ginWork &p, uint64_t local, uint32_t localKey, uint64_t operand,
+			     uint64_t compare)
 {
-	switch (p.op) {
-	case ginOpPut:
-	case ginOpGet:
-		return p.messages;
-	case ginOpPutValue:
-		return p.bytes > GIN_MLX5_INLINE_BYTES ? 2 : 1;
-	case ginOpFetchAdd:
-	case ginOpCompareSwap:
-	case ginOpSwap:
-		return ginWorkIsSwap8(p) ? 2 : 1;
-	default:
-		return 0;
-	}
+	p.data[0] = local;
+	p.data[1] = operand;
+	p.data[2] = compare;
+	p.data[3] = localKey;
+}
+
+GIN_FN struct ginMlx5Memory ginWorkLocal(const struct ginWork &p)
+{
+	return {p.data[0], static_cast<uint32_t>(p.data[3])};
+}
+
+GIN_FN struct ginMlx5Memory ginWorkRemote(const struct ginWork &p)
+{
+	return {p.remote, p.remoteKey};
+}
+
+GIN_FN uint32_t ginWorkData(uint32_t what)
+{
+	return what >> GIN_WORK_DATA & 15;
+}
+
+GIN_FN bool ginWorkHas(uint32_t what, uint32_t bit)
+{
+	return what >> bit & 1;
+}
+
+/* A put or get. */
+GIN_FN bool ginWorkIsMessage(uint32_t what)
+{
+	return (what & 15) == ginOpPut || (what & 15) == ginOpGet;
+}
+
+/* The one WQE of two WQEBBs. */
+GIN_FN bool ginWorkIsSwap8(uint32_t what)
+{
+	return (what & GIN_WORK_KIND) == (ginOpSwap | 8u << GIN_WORK_WIDTH);
 }
 
 /*
@@ -84,11 +107,81 @@ GIN_FN uint32_t ginWorkDataWqebbs(const struct ginWork &p)
  * and to a swap of 8 bytes: the CQE of a WQE of two WQEBBs gives the index of its first, so the
  * last WQE of a post has to be one of a single WQEBB.
  */
-GIN_FN uint32_t ginWorkWqebbs(const struct ginWork &p)
+GIN_FN uint32_t ginWorkWqebbs(uint32_t what)
 {
-	uint32_t count = ginWorkDataWqebbs(p) + p.raises;
+	uint32_t count = ginWorkData(what) + ginWorkHas(what, GIN_WORK_RAISES);
 
-	return count + (!count || ginWorkIsSwap8(p));
+	return count + (!count || ginWorkIsSwap8(what));
+}
+
+/* `what` of an operation with `data` WQEBBs of data and a call's `how`. */
+GIN_FN constexpr uint32_t ginWorkKind(enum ginOp op, uint32_t width)
+{
+	return static_cast<uint32_t>(op) << GIN_WORK_OP | width << GIN_WORK_WIDTH;
+}
+
+GIN_FN constexpr uint32_t ginWorkWhat(enum ginOp op, uint32_t width, uint32_t data, uint32_t how)
+{
+	return ginWorkKind(op, width) | data << GIN_WORK_DATA |
+	       (how >> GIN_HOW_RAISES & 1) << GIN_WORK_RAISES |
+	       (how >> GIN_HOW_AGGREGATE & 1) << GIN_WORK_AGGREGATE;
+}
+
+/* GIN_WORK_SYSTEM, if the caller has not released a source in memory that needs `scope`. */
+GIN_FN uint32_t ginWorkRelease(uint32_t how, uint32_t scope)
+{
+	uint32_t required = scope > ginHowRequired(how) ? scope : ginHowRequired(how);
+
+	bool system = ginFenceLeft(ginHowGiven(how), required) == ginScopeSystem;
+
+	return static_cast<uint32_t>(system) << GIN_WORK_SYSTEM;
+}
+
+/*
+ * The part of `how` that changes a post's code: the functions that post now are compiled for each
+ * shape that a kernel uses.
+ */
+enum {
+	GIN_SHAPE_CTA = 1, /* GIN_SHAPE_CTA, GIN_SHAPE_ALONE or neither: enum ginSharing */
+	GIN_SHAPE_ALONE = 2,
+	GIN_SHAPE_RAISES = 4,
+	GIN_SHAPE_AT = 8,
+	GIN_SHAPE_COUNTS = 16
+};
+
+template <uint32_t bits> struct ginShape {
+	static constexpr uint32_t value = bits;
+};
+
+GIN_FN uint32_t ginShapeOf(uint32_t how, bool counts)
+{
+	return static_cast<uint32_t>(ginHowSharing(how)) |
+	       static_cast<uint32_t>(ginHowHas(how, GIN_HOW_RAISES)) * GIN_SHAPE_RAISES |
+	       static_cast<uint32_t>(ginHowHas(how, GIN_HOW_AT)) * GIN_SHAPE_AT |
+	       static_cast<uint32_t>(counts) * GIN_SHAPE_COUNTS;
+}
+
+/* Calls f(ginShape<shape>()). Of `shape` only the bits `left` may be set. */
+template <uint32_t left, uint32_t known = 0, class F>
+GIN_FN uint64_t ginWithShape(uint32_t shape, const F &f)
+{
+	if constexpr (left == 0) {
+		return f(ginShape<known>());
+	} else {
+		constexpr uint32_t bit = left & -left;
+		return shape & bit ? ginWithShape<left ^ bit, known | bit>(shape, f)
+				   : ginWithShape<left ^ bit, known>(shape, f);
+	}
+}
+
+/* `how` with the bits of the shape as constants. */
+template <uint32_t shape> GIN_FN uint32_t ginShapedHow(uint32_t how)
+{
+	constexpr uint32_t mask = 3u << GIN_HOW_SHARING | 1u << GIN_HOW_RAISES | 1u << GIN_HOW_AT;
+
+	return (how & ~mask) | (shape & 3) << GIN_HOW_SHARING |
+	       (shape & GIN_SHAPE_RAISES ? 1u << GIN_HOW_RAISES : 0) |
+	       (shape & GIN_SHAPE_AT ? 1u << GIN_HOW_AT : 0);
 }
 
 /* WQEs of a put or get of `bytes` bytes. */
@@ -97,180 +190,295 @@ GIN_FN uint32_t ginWorkMessages(uint64_t bytes)
 	return static_cast<uint32_t>((bytes + GIN_MLX5_MESSAGE_BYTES - 1) / GIN_MLX5_MESSAGE_BYTES);
 }
 
-/* The memory of the i-th WQE of a message that is longer than one WQE moves. */
-GIN_FN struct ginMlx5Memory ginWorkPart(struct ginMlx5Memory memory, uint32_t i)
-{
-	memory.address += static_cast<uint64_t>(i) * GIN_MLX5_MESSAGE_BYTES;
-	return memory;
-}
-
-GIN_FN uint32_t ginWorkPartBytes(const struct ginWork &p, uint32_t i)
-{
-	const uint64_t most = GIN_MLX5_MESSAGE_BYTES, left = p.bytes - i * most;
-
-	if (p.messages == 1)
-		return static_cast<uint32_t>(p.bytes);
-	return static_cast<uint32_t>(left < most ? left : most);
-}
-
 /* WQE `i` of a put or get. */
-GIN_FN struct ginMlx5Wqebb ginWorkMessage(const struct ginWork &p, struct ginMlx5Slot slot,
-					  uint32_t i)
+GIN_FN struct ginMlx5Wqebb ginWorkMessage(const struct ginWork &p, uint32_t what,
+					  struct ginMlx5Slot slot, uint32_t i)
 {
-	struct ginMlx5Memory remote = ginWorkPart(p.remote, i), local = ginWorkPart(p.local, i);
-	uint32_t bytes = ginWorkPartBytes(p, i);
+	const uint64_t from = static_cast<uint64_t>(i) * GIN_MLX5_MESSAGE_BYTES;
+	struct ginMlx5Memory remote = ginWorkRemote(p), local = ginWorkLocal(p);
+	uint64_t bytes = p.data[1] - from;
 
-	return p.op == ginOpGet ? ginMlx5Read(slot, remote, local, bytes)
-				: ginMlx5Write(slot, remote, local, bytes);
+	if (ginWorkData(what) > 1 && bytes > GIN_MLX5_MESSAGE_BYTES)
+		bytes = GIN_MLX5_MESSAGE_BYTES;
+
+	remote.address += from;
+	local.address += from;
+	return (what & 15) == ginOpGet
+		       ? ginMlx5Read(slot, remote, local, static_cast<uint32_t>(bytes))
+		       : ginMlx5Write(slot, remote, local, static_cast<uint32_t>(bytes));
 }
 
 /* WQE `i` of a value: all in one, or 16 bytes in the first and the rest in the second. */
-GIN_FN struct ginMlx5Wqebb ginWorkValue(const struct ginWork &p, struct ginMlx5Slot slot,
-					uint32_t i)
+GIN_FN struct ginMlx5Wqebb ginWorkValue(const struct ginWork &p, uint32_t what,
+					struct ginMlx5Slot slot, uint32_t i)
 {
-	uint32_t bytes = static_cast<uint32_t>(p.bytes);
+	const uint64_t a = i ? p.data[2] : p.data[0], b = i ? p.data[3] : p.data[1];
+	const uint32_t word[8] = {
+		static_cast<uint32_t>(a),	  static_cast<uint32_t>(a >> 32),
+		static_cast<uint32_t>(b),	  static_cast<uint32_t>(b >> 32),
+		static_cast<uint32_t>(p.data[2]), static_cast<uint32_t>(p.data[2] >> 32),
+		static_cast<uint32_t>(p.data[3]), static_cast<uint32_t>(p.data[3] >> 32)};
+	uint32_t bytes = what >> GIN_WORK_WIDTH & 63;
 
 	if (bytes > GIN_MLX5_INLINE_BYTES)
 		bytes = i ? bytes - 16 : 16;
-	return ginMlx5WriteInline(slot, {p.remote.address + 16 * i, p.remote.key}, p.value + 4 * i,
-				  bytes);
+	return ginMlx5WriteInline(slot, {p.remote + 16 * i, p.remoteKey}, word, bytes);
 }
 
 /* An atomic of 4 bytes is a masked one. A swap compares no bit. */
-GIN_FN struct ginMlx5Wqebb ginWorkAtomic4(const struct ginWork &p, struct ginMlx5Slot slot)
+GIN_FN struct ginMlx5Wqebb ginWorkAtomic4(const struct ginWork &p, uint32_t what,
+					  struct ginMlx5Slot slot)
 {
-	uint32_t operand = static_cast<uint32_t>(p.operand);
-	uint32_t mask = p.op == ginOpSwap ? 0 : UINT32_MAX;
+	uint32_t operand = static_cast<uint32_t>(p.data[1]);
+	uint32_t mask = (what & 15) == ginOpSwap ? 0 : UINT32_MAX;
 
-	if (p.op == ginOpFetchAdd)
-		return ginMlx5MaskedFetchAdd4(slot, p.remote, p.local, operand, 0);
+	if ((what & 15) == ginOpFetchAdd)
+		return ginMlx5MaskedFetchAdd4(slot, ginWorkRemote(p), ginWorkLocal(p), operand, 0);
 	return ginMlx5MaskedCompareSwap4(
-		slot, p.remote, p.local,
-		{static_cast<uint32_t>(p.compare), mask, operand, UINT32_MAX});
+		slot, ginWorkRemote(p), ginWorkLocal(p),
+		{static_cast<uint32_t>(p.data[2]), mask, operand, UINT32_MAX});
 }
 
 /* An atomic of 8 bytes; WQEBB `i` of a swap, which has two. */
-GIN_FN struct ginMlx5Wqebb ginWorkAtomic8(const struct ginWork &p, struct ginMlx5Slot slot,
-					  uint32_t i)
+GIN_FN struct ginMlx5Wqebb ginWorkAtomic8(const struct ginWork &p, uint32_t what,
+					  struct ginMlx5Slot slot, uint32_t i)
 {
-	if (p.op == ginOpFetchAdd)
-		return ginMlx5FetchAdd(slot, p.remote, p.local, p.operand);
-	if (p.op == ginOpCompareSwap)
-		return ginMlx5CompareSwap(slot, p.remote, p.local, p.compare, p.operand);
-	struct ginMlx5TwoWqebbs two = ginMlx5MaskedCompareSwap8(slot, p.remote, p.local,
-								{0, 0, p.operand, UINT64_MAX});
+	struct ginMlx5Memory remote = ginWorkRemote(p), local = ginWorkLocal(p);
+
+	if ((what & 15) == ginOpFetchAdd)
+		return ginMlx5FetchAdd(slot, remote, local, p.data[1]);
+	if ((what & 15) == ginOpCompareSwap)
+		return ginMlx5CompareSwap(slot, remote, local, p.data[2], p.data[1]);
+	struct ginMlx5TwoWqebbs two =
+		ginMlx5MaskedCompareSwap8(slot, remote, local, {0, 0, p.data[1], UINT64_MAX});
 	return i ? two.wqebb[1] : two.wqebb[0];
 }
 
-/* WQEBB `i` of the data. */
-GIN_FN struct ginMlx5Wqebb ginWorkData(const struct ginWork &p, struct ginMlx5Slot slot, uint32_t i)
+/* Writes WQEBB `i` of the data. */
+GIN_FN void ginWorkStore(const struct ginWork &p, uint32_t what, struct ginMlx5Wqebb *wqe,
+			 struct ginMlx5Slot slot, uint32_t i)
 {
-	if (p.op == ginOpPut || p.op == ginOpGet)
-		return ginWorkMessage(p, slot, i);
-	if (p.op == ginOpPutValue)
-		return ginWorkValue(p, slot, i);
-	return p.bytes == 4 ? ginWorkAtomic4(p, slot) : ginWorkAtomic8(p, slot, i);
+	if (ginWorkIsMessage(what))
+		ginMlx5StoreWqebb(wqe, ginWorkMessage(p, what, slot, i));
+	else if ((what & 15) == ginOpPutValue)
+		ginMlx5StoreWqebb(wqe, ginWorkValue(p, what, slot, i));
+	else if ((what >> GIN_WORK_WIDTH & 63) == 4)
+		ginMlx5StoreWqebb(wqe, ginWorkAtomic4(p, what, slot));
+	else
+		ginMlx5StoreWqebb(wqe, ginWorkAtomic8(p, what, slot, i));
 }
 
-/* Writes WQEBB `i` of the data at index `at` of the range. */
-GIN_FN void ginWorkStore(const struct ginWork &p, const struct ginSendFixed &f,
+/*
+ * The only writer of WQEs: WQEBB `i` of a post that begins at index `at` of the range. The last
+ * WQEBB names the counter.
+ */
+GIN_FN void ginWorkWrite(const struct ginWork &p, uint32_t what, const struct ginSendFixed &f,
 			 struct ginSendRange range, uint32_t at, uint32_t i)
 {
-	ginMlx5StoreWqebb(ginSendWqebb(f, range.first + at),
-			  ginWorkData(p, ginSendSlot(f, range, at), i));
+	struct ginMlx5Wqebb *wqe = ginSendWqebb(f, range.first + at + i);
+	struct ginMlx5Slot slot = ginSendSlot(f, range, at + i);
+
+	if (i < ginWorkData(what))
+		ginWorkStore(p, what, wqe, slot, i);
+	else if (ginWorkHas(what, GIN_WORK_RAISES))
+		ginMlx5StoreWqebb(wqe, ginMlx5FetchAdd(slot, {p.word, p.wordKey},
+						       {f.sink, f.sinkKey}, p.add));
+	else
+		ginMlx5StoreWqebb(wqe, ginMlx5Nop(slot));
+	if (ginWorkHas(what, GIN_WORK_COUNTS) && i + 1 == ginWorkWqebbs(what))
+		ginSlotCounterSet(&f.counter[(range.first + at + i) & ginSendMask(f)],
+				  static_cast<uint32_t>(p.data[3] >> 32) + 1);
 }
 
-/* Writes this post's WQEs, from index `at` of the range on. */
-GIN_FN void ginWorkWrite(const struct ginWork &p, const struct ginSendFixed &f, struct ginSendRange range, uint32_t at)
+/* All WQEs of a post. */
+GIN_FN void ginWorkWriteAll(const struct ginWork &p, uint32_t what, const struct ginSendFixed &f,
+			    struct ginSendRange range, uint32_t at)
 {
-	const uint32_t data = ginWorkDataWqebbs(p), all = ginWorkWqebbs(p);
-	const uint32_t last = at + all - 1;
-
-	if (data > 0)
-		ginWorkStore(p, f, range, at, 0);
-	GIN_NO_UNROLL
-	for (uint32_t i = 1; i < data; i++)
-		ginWorkStore(p, f, range, at + i, i);
-	if (p.raises)
-		ginMlx5StoreWqebb(ginSendWqebb(f, range.first + last),
-				  ginMlx5FetchAdd(ginSendSlot(f, range, last), p.word,
-						  {f.sink, f.sinkKey}, p.add));
-	else if (all > data)
-		ginMlx5StoreWqebb(ginSendWqebb(f, range.first + last),
-				  ginMlx5Nop(ginSendSlot(f, range, last)));
-	if (p.counters)
-		ginSlotCounterSet(&f.counter[(range.first + last) & ginSendMask(f)], p.counter + 1);
+	for (uint32_t i = 0; i < ginWorkWqebbs(what); i++)
+		ginWorkWrite(p, what, f, range, at, i);
 }
 
 /*
- * Instead of ginWorkWrite(), or over what it has written, after a failure: `count` NOPs, from
- * index `at` of the range on. No counter is raised for them.
+ * After a failure, over what ginWorkWrite() has written: control segments of NOPs, of which the NIC
+ * reads no more. No counter is raised for them.
  */
-GIN_FN_COLD void ginWorkVoid(struct ginSendQueue *q, uint64_t first, uint32_t all, uint32_t at,
-			     uint32_t count)
+GIN_FN void ginWorkVoid(uint32_t what, const struct ginSendFixed &f, struct ginSendRange range,
+			uint32_t at)
 {
-	const struct ginSendRange range = {first, all};
+	const uint32_t end = at + ginWorkWqebbs(what);
 
 	GIN_NO_UNROLL
-	for (uint32_t i = at; i < at + count; i++) {
-		ginMlx5StoreWqebb(ginSendWqebb(q->fixed, first + i),
-				  ginMlx5Nop(ginSendSlot(q->fixed, range, i)));
-		ginSlotCounterSet(&q->fixed.counter[(first + i) & ginSendMask(q->fixed)], 0);
-	}
+	for (uint32_t i = at; i < end; i++)
+		ginMlx5Store(&ginSendWqebb(f, range.first + i)->segment[0],
+			     ginMlx5Nop(ginSendSlot(f, range, i)).segment[0]);
+	if (ginWorkHas(what, GIN_WORK_COUNTS))
+		ginSlotCounterSet(&f.counter[(range.first + end - 1) & ginSendMask(f)], 0);
 }
 
-/* ginWorkVoid(), after which the queue's constants are loaded again: few registers. */
-GIN_FN struct ginSendFixed ginWorkVoidAll(struct ginSendQueue *q, struct ginSendRange range,
-					  uint32_t at, uint32_t count)
+/*
+ * What a post returns: the index above its last WQE and above those of the lanes that post with it;
+ * or one of these; or GIN_WORK_FAILED + ginResult_t, which is below 256.
+ */
+#define GIN_WORK_FULL 0ull /* nothing is reserved */
+#define GIN_WORK_FAILED (1ull << 63)
+#define GIN_WORK_PEER_LOST (GIN_WORK_FAILED + 256)
+#define GIN_WORK_QUEUE_LOST (GIN_WORK_FAILED + 257)
+
+GIN_FN bool ginWorkOk(uint64_t end)
 {
-	ginWorkVoid(q, range.first, range.count, at, count);
-	return ginSendLoadFixed(q);
+	return static_cast<int64_t>(end) > 0;
 }
 
-GIN_FN uint32_t ginSendOutcome(uint32_t state, uint64_t latched)
+/* What a post returns, of the peer's and the queue's state. */
+GIN_FN uint64_t ginWorkOutcome(uint32_t state, uint64_t latched, uint64_t end)
 {
 	if (latched)
-		return ginSentQueueLost;
-	return state == ginPeerAlive ? ginSentOk : ginSentPeerLost;
-}
-
-/*
- * After a post that has failed: writes the error record and returns the result. `sent`: of
- * ginWorkNow(). `word`: the address of the signal's word, if `how` raises one by id.
- */
-GIN_FN_COLD ginResult_t ginWorkFail(const ginDevComm *dc, const struct ginSendQueue *q,
-				    const struct ginPeer *peer, uint32_t context, uint32_t how,
-				    uint32_t sent, uint64_t word)
-{
-	uint32_t id = UINT32_MAX;
-	ginResult_t result = static_cast<ginResult_t>(sent);
-
-	if (ginHowHas(how, GIN_HOW_RAISES) && !ginHowHas(how, GIN_HOW_AT))
-		id = static_cast<uint32_t>((word - peer->nicSignals) / sizeof(uint64_t)) -
-		     context * dc->signals;
-	if (sent == ginSentQueueLost)
-		result = ginSendState(q);
-	else if (sent == ginSentPeerLost)
-		result = ginPeerLost(&dc->abortLine->word);
-	ginErrorLeave(dc, result, ginHowCall(how), context, static_cast<int>(peer - dc->peers), id,
-		      0, 0);
-	return result;
+		return GIN_WORK_QUEUE_LOST;
+	return state == ginPeerAlive ? end : GIN_WORK_PEER_LOST;
 }
 
 /*
  * Before the doorbell, by the thread that hands over: some slot below `end` names a counter. W, N
  * and K carry both words to the thread that credits.
  */
-GIN_FN void ginSendCounterFollows(struct ginSendQueue *q, uint64_t *counters, uint64_t end)
+GIN_FN void ginWorkCounterFollows(struct ginSendQueue *q, const struct ginWork &p, uint32_t what,
+				  uint64_t end)
 {
-	ginPointerSet(&q->counters, counters);
+	if (!ginWorkHas(what, GIN_WORK_COUNTS))
+		return;
+	ginPointerSet(&q->counters,
+		      reinterpret_cast<uint64_t *>(static_cast<uintptr_t>(p.data[2])));
 	ginLocalMax(&q->counted, end);
 }
 
-/* Is the source to be released to the system, which the hand-over to another thread does not do? */
-GIN_FN bool ginWorkToSystem(const struct ginWorkTo &to, const struct ginWork &p)
+/* Hands over for the lanes that post together; all of them call it. */
+GIN_FN void ginWorkHandOver(struct ginSendQueue *q, const struct ginSendFixed &f,
+			    const struct ginTogether &group, struct ginSendRange range,
+			    const struct ginWork &p, uint32_t what, ginSharing sharing)
 {
-	return ginFenceLeft(ginHowGiven(to.how), p.scope) == ginScopeSystem;
+	bool toSystem = ginAnyOf(group, ginWorkHas(what, GIN_WORK_SYSTEM));
+
+	ginMeetAll(group);
+	if (group.rank)
+		return;
+	ginWorkCounterFollows(q, p, what, range.first + range.count);
+	if (toSystem) /* cumulative: it covers the sources of all lanes */
+		ginSourceRelease(ginScopeSystem);
+	ginSendHandOver(q, f, range, ginWorkHas(what, GIN_WORK_AGGREGATE), sharing);
+}
+
+/* Lanes with one key post together: to one queue, equally many WQEBBs, with equal flags. */
+GIN_FN uint64_t ginWorkKey(const struct ginSendQueue *q, uint32_t what)
+{
+	uint64_t kind = ginWorkWqebbs(what) | (what >> GIN_WORK_COUNTS & 3) << 4;
+
+	return reinterpret_cast<uintptr_t>(q) ^ kind << 48;
+}
+
+/*
+ * By a thread that shares the queue; lanes post together. The reservation takes longest, so it
+ * starts first: nothing before it depends on a load, and all other loads overlap with it. So a
+ * lane may reserve before it knows of a failure; it then writes NOPs.
+ */
+template <class Describe>
+GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer,
+			      ginSharing sharing, uint32_t what, const Describe &describe)
+{
+	struct ginWork p = {};
+	const uint32_t each = ginWorkWqebbs(what);
+	uint32_t state = ginPeerObserve(peer).state;
+	uint64_t latched = ginLocalLoad(&q->latched);
+	struct ginTogether group = ginTogetherFor(ginWorkKey(q, what), false);
+	struct ginSendRange range = {0, each * group.count};
+
+	if (!group.rank)
+		range.first = ginTicketAdd(&q->reserved, range.count);
+	what |= describe(p);
+	const struct ginSendFixed f = ginSendLoadFixed(q);
+	uint64_t done = ginSendDone(q, sharing);
+	if (group.rank || !ginSendKeep(q, f.logDepth, range.count, range.first, done, sharing))
+		range.first = UINT64_MAX;
+	range.first = ginFromLeader(group, range.first);
+	if (range.first == UINT64_MAX)
+		return GIN_WORK_FULL;
+	uint64_t end = ginWorkOutcome(state, latched, range.first + range.count);
+	ginWorkWriteAll(p, what, f, range, group.rank * each);
+	if (!ginWorkOk(end))
+		ginWorkVoid(what, f, range, group.rank * each);
+	ginWorkHandOver(q, f, group, range, p, what, sharing);
+	return end;
+}
+
+/*
+ * By a thread that has the queue for itself. The loads of the peer's and the queue's state are under
+ * way beside the load of `reserved`. If they came before the fence, ptxas would wait for them there.
+ */
+template <class Describe> GIN_FN uint64_t ginWorkAlone(struct ginSendQueue *q,
+						       const struct ginPeer *peer, uint32_t what,
+						       const Describe &describe)
+{
+	struct ginWork p = {};
+	uint32_t state = ginPeerObserve(peer).state;
+	uint64_t latched = ginLocalLoad(&q->latched);
+	const struct ginSendFixed f = ginSendLoadFixed(q);
+	struct ginSendRange range = {0, ginWorkWqebbs(what)};
+
+	what |= describe(p);
+	const bool gpuMemory = f.gpuMemory && !ginWorkHas(what, GIN_WORK_SYSTEM);
+	if (!ginSendReserveTry(q, f.logDepth, range.count, &range.first, ginSharingThread))
+		return GIN_WORK_FULL;
+	const uint64_t next = range.first + range.count;
+	uint64_t end = ginWorkOutcome(state, latched, next);
+	ginWorkWriteAll(p, what, f, range, 0);
+	if (!ginWorkOk(end))
+		ginWorkVoid(what, f, range, 0);
+	ginNicRelease(gpuMemory);
+	ginWorkCounterFollows(q, p, what, next);
+	ginSendRingAlone(q, f, range.first, next, !ginWorkHas(what, GIN_WORK_AGGREGATE));
+	return end;
+}
+
+/*
+ * Posts if there is room. describe(p), called when the reservation is under way, fills in `p` and
+ * returns bits for `what`: GIN_WORK_SYSTEM or 0.
+ */
+template <class Describe> GIN_FN uint64_t ginWorkNow(struct ginSendQueue *q,
+						     const struct ginPeer *peer, ginSharing sharing,
+						     uint32_t what, const Describe &describe)
+{
+	return sharing == ginSharingThread ? ginWorkAlone(q, peer, what, describe)
+					   : ginWorkShared(q, peer, sharing, what, describe);
+}
+
+/* The lowest bit of the context's number in `how` of late posts: for the error record. */
+#define GIN_WORK_CONTEXT 16
+
+GIN_FN uint32_t ginWorkHow(uint32_t context, uint32_t how)
+{
+	return how | context << GIN_WORK_CONTEXT;
+}
+
+/*
+ * After a post that has failed: writes the error record, and returns GIN_WORK_FAILED + ginResult_t.
+ * `word`: the address of the signal's word, if `how` raises one by id.
+ */
+GIN_FN_COLD uint64_t ginWorkFail(const ginDevComm *dc, const struct ginSendQueue *q,
+				 const struct ginPeer *peer, uint32_t how, uint64_t failed,
+				 uint64_t word)
+{
+	uint32_t id = UINT32_MAX;
+	ginResult_t result = ginAbortResult(failed);
+
+	if (ginHowHas(how, GIN_HOW_RAISES) && !ginHowHas(how, GIN_HOW_AT))
+		id = static_cast<uint32_t>((word - peer->nicSignals) / sizeof(uint64_t)) -
+		     (how >> GIN_WORK_CONTEXT) * dc->signals;
+	if (failed == GIN_WORK_QUEUE_LOST)
+		result = ginSendState(q);
+	else if (failed == GIN_WORK_PEER_LOST)
+		result = ginPeerLost(&dc->abortLine->word);
+	ginErrorLeave(dc, result, ginHowCall(how), how >> GIN_WORK_CONTEXT,
+		      static_cast<int>(peer - dc->peers), id, 0, 0);
+	return GIN_WORK_FAILED + static_cast<uint64_t>(result);
 }
 
 /* The lanes of a mask; 0: this lane alone. */
@@ -286,202 +494,139 @@ GIN_FN struct ginTogether ginTogetherOf(uint32_t mask)
 	return {1, 0, mask};
 }
 
-/* Room for the posts of some lanes. */
-struct ginWorkRoom {
-	uint64_t first;
-	uint32_t lanes;	 /* that post together; 0: this lane posts alone */
-	uint32_t result; /* enum ginSent; not ginSentOk: nothing is reserved */
+/* Room for the posts of all lanes that post together. */
+struct ginWorkPlace {
+	uint64_t first; /* index; or what the post returns, with GIN_WORK_FAILED */
+	uint32_t lanes; /* ginTogetherOf() */
 };
 
-/* Lanes whose posts differ in the kind form groups of their own: the WQEBBs of a post, and bits. */
-enum {
-	GIN_WORK_EACH = 15,
-	GIN_WORK_COUNTS = 16,
-	GIN_WORK_AGGREGATES = 32,
-	GIN_WORK_ALONE = 64 /* without other lanes */
-};
-
-GIN_FN uint64_t ginWorkKey(const struct ginSendQueue *q, uint32_t kind)
+/* Waits for room. */
+GIN_FN_COLD struct ginWorkPlace ginWorkRoom(const ginDevComm *dc, struct ginSendQueue *q,
+					    const struct ginPeer *peer, uint32_t how, uint32_t what,
+					    uint64_t timeout, uint64_t from)
 {
-	return reinterpret_cast<uintptr_t>(q) ^ static_cast<uint64_t>(kind) << 48;
-}
-
-/*
- * A wait for room, in local memory: registers belong to the post that waits, and the wait is
- * seldom. `volatile` keeps the fields there.
- */
-struct ginWorkWait {
-	const ginDevComm *dc;
-	struct ginSendQueue *queue;
-	const struct ginPeer *peer;
-	uint64_t timeout, from, start;
-	uint32_t kind, sharing, steps;
-};
-
-/* Tries to reserve what there is room for. result: 0 for no room, else 1 + enum ginSent. */
-GIN_FN struct ginWorkRoom ginWorkTryRoom(struct ginSendQueue *q, uint32_t kind, ginSharing sharing)
-{
-	struct ginTogether group = ginTogetherFor(
-		ginWorkKey(q, kind), kind & GIN_WORK_ALONE || sharing == ginSharingThread);
-	uint64_t first = 0, got = 0;
-
-	if (!group.rank)
-		got = ginSendReserveFree(q, kind & GIN_WORK_EACH, group.count, &first, sharing);
-	got = ginFromLeader(group, got);
-	first = ginFromLeader(group, first);
-	group = ginFirstOf(group, static_cast<uint32_t>(got));
-	return {first, group.mask, group.rank < got};
-}
-
-/* Waits for room, after a first reservation has found none. */
-GIN_FN_COLD struct ginWorkRoom ginWorkWaitRoom(const ginDevComm *dc, struct ginSendQueue *q,
-					       const struct ginPeer *peer, uint32_t kind,
-					       uint32_t sharing, uint64_t timeout, uint64_t from)
-{
-	volatile struct ginWorkWait wait = {dc, q, peer, timeout, from, 0, kind, sharing, 0};
+	const ginSharing sharing = ginHowSharing(how);
+	struct ginSendPatience wait = ginSendPatienceStart(dc, timeout, from);
+	uint64_t first = 0;
 
 	for (;;) {
-		const ginSharing shared = static_cast<ginSharing>(wait.sharing);
-		if (ginLocalLoad(&wait.queue->latched))
-			return {0, 0, ginSentQueueLost};
-		if (ginPeerObserve(wait.peer).state != ginPeerAlive)
-			return {0, 0, ginSentPeerLost};
-		ginSendRefresh(wait.queue, shared);
-		struct ginWorkRoom room = ginWorkTryRoom(wait.queue, wait.kind, shared);
-		if (room.result)
-			return {room.first, room.lanes, ginSentOk};
-		ginSendRingPending(wait.queue, wait.steps % 4096 == 4095, shared);
-		struct ginSendPatience patience = {wait.dc, wait.timeout, wait.from, wait.start,
-						   wait.steps};
-		uint64_t ends = ginSendPatienceStep(patience);
-		wait.start = patience.start;
-		wait.steps = patience.steps;
-		if (ginAbortResult(ends) != ginSuccess)
-			return {0, 0, static_cast<uint32_t>(ginAbortResult(ends))};
+		if (ginLocalLoad(&q->latched))
+			return {GIN_WORK_QUEUE_LOST, 0};
+		if (ginPeerObserve(peer).state != ginPeerAlive)
+			return {GIN_WORK_PEER_LOST, 0};
+		ginSendRefresh(q, sharing);
+		struct ginTogether group =
+			ginTogetherFor(ginWorkKey(q, what), sharing == ginSharingThread);
+		uint64_t got = 0;
+		if (!group.rank)
+			got = ginSendReserveFree(q, ginWorkWqebbs(what), group.count, &first,
+						 sharing);
+		got = ginFromLeader(group, got);
+		first = ginFromLeader(group, first);
+		group = ginFirstOf(group, static_cast<uint32_t>(got));
+		if (group.rank < got)
+			return {first, group.mask};
+		ginResult_t result = ginSendPollStep(q, wait, sharing);
+		if (result != ginSuccess)
+			return {GIN_WORK_FAILED + static_cast<uint64_t>(result), 0};
 	}
-}
-
-/* ginWorkWaitRoom(), for the post of `to`. */
-GIN_FN struct ginWorkRoom ginWorkRoomFor(const struct ginWorkTo &to, uint32_t kind)
-{
-	return ginWorkWaitRoom(to.dc, to.queue, to.peer, kind,
-			       static_cast<uint32_t>(ginHowSharing(to.how)), to.timeout, to.from);
 }
 
 /*
- * By a thread that shares the queue; lanes post together. The reservation takes longest, so it
- * starts first: nothing before it depends on a load, and all other loads overlap with it. So a
- * lane may reserve before it knows of a failure; it then writes NOPs.
+ * ginWorkWrite() of a post in local memory: not inlined, so that a wait keeps the post there and
+ * not in registers.
  */
-GIN_FN uint32_t ginWorkShared(const struct ginWorkTo &to, struct ginWork &p)
+template <uint32_t kind> GIN_FN_COLD void ginWorkWriteLate(const struct ginWork *p, uint32_t what,
+							   struct ginSendQueue *q, uint64_t first,
+							   uint32_t all, uint32_t at, uint32_t i)
 {
-	struct ginSendQueue *q = to.queue;
-	const ginSharing sharing = ginHowSharing(to.how);
-	const bool aggregate = ginHowHas(to.how, GIN_HOW_AGGREGATE);
-	const uint32_t each = ginWorkWqebbs(p);
-	uint32_t state = ginPeerObserve(to.peer).state;
-	uint64_t latched = ginLocalLoad(&q->latched);
-	const uint32_t kind = each | (p.counters ? static_cast<uint32_t>(GIN_WORK_COUNTS) : 0) |
-			      (aggregate ? static_cast<uint32_t>(GIN_WORK_AGGREGATES) : 0);
-	struct ginTogether group = ginTogetherFor(ginWorkKey(q, kind), false);
-	struct ginSendRange range = {0, each * group.count};
-	uint64_t room = 0;
-
-	if (!group.rank)
-		room = ginTicketAdd(&q->reserved, range.count);
-	struct ginSendFixed f = ginSendLoadFixed(q);
-	uint64_t done = ginSendDone(q, sharing);
-	if (group.rank || !ginSendKeep(q, f.logDepth, range.count, room, done, sharing))
-		room = UINT64_MAX;
-	room = ginFromLeader(group, room);
-	uint32_t outcome = ginSendOutcome(state, latched);
-	if (room == UINT64_MAX) {
-		struct ginWorkRoom late = ginWorkRoomFor(to, kind);
-		if (late.result != ginSentOk)
-			return late.result;
-		f = ginSendLoadFixed(q);
-		room = late.first;
-		group = ginTogetherOf(late.lanes);
-		range.count = each * group.count;
-		outcome = ginSentOk;
-	}
-	range.first = room;
-	p.end = range.first + range.count;
-	if (outcome == ginSentOk)
-		ginWorkWrite(p, f, range, group.rank * each);
-	else
-		f = ginWorkVoidAll(q, range, group.rank * each, each);
-	bool toSystem = ginAnyOf(group, ginWorkToSystem(to, p));
-	ginMeetAll(group);
-	if (!group.rank) {
-		if (p.counters)
-			ginSendCounterFollows(q, p.counters, p.end);
-		if (toSystem) /* cumulative: it covers the sources of all lanes */
-			ginSourceRelease(ginScopeSystem);
-		ginSendHandOver(q, f, range, aggregate, sharing);
-	}
-	return outcome;
+	ginWorkWrite(*p, (what & ~GIN_WORK_KIND) | kind, q->fixed, {first, all}, at, i);
 }
 
-/* In few registers and not fast: by one lane. */
-GIN_FN uint32_t ginWorkSlowly(const struct ginWorkTo &to, struct ginWork &p)
-{
-	struct ginSendQueue *q = to.queue;
-	struct ginSendRange range = {0, ginWorkWqebbs(p)};
-	struct ginWorkRoom room = ginWorkRoomFor(to, range.count | GIN_WORK_ALONE);
+/* Bytes that one post moves at most: 8 WQEs, so that the smallest queue has room for it. */
+#define GIN_WORK_MAX_BYTES (8ull * GIN_MLX5_MESSAGE_BYTES)
 
-	if (room.result != ginSentOk)
-		return room.result;
-	range.first = room.first;
-	ginWorkWrite(p, q->fixed, range, 0);
-	if (p.counters)
-		ginSendCounterFollows(q, p.counters, range.first + range.count);
-	if (ginWorkToSystem(to, p))
-		ginSourceRelease(ginScopeSystem);
-	ginSendHandOver(q, q->fixed, range, ginHowHas(to.how, GIN_HOW_AGGREGATE),
-			ginHowSharing(to.how));
-	return ginSentOk;
+/* `what` of the next post of a put or get: all that is left, or the first GIN_WORK_MAX_BYTES. */
+GIN_FN uint32_t ginWorkPiece(uint32_t what, uint64_t bytes)
+{
+	what &= ~(15u << GIN_WORK_DATA);
+	if (bytes <= GIN_WORK_MAX_BYTES)
+		return what | ginWorkMessages(bytes) << GIN_WORK_DATA;
+	what &= ~(1u << GIN_WORK_RAISES | 1u << GIN_WORK_COUNTS);
+	return what | 8u << GIN_WORK_DATA;
+}
+
+/* READs into the window `into` were posted below `end`. P, release end. */
+GIN_FN void ginGetsRecord(struct ginSendQueue *q, const struct ginWindowTable *into, uint64_t end)
+{
+	struct ginSendGets *gets = &q->gets[into->fence == ginScopeSystem];
+
+	ginLocalStore(&gets->into, reinterpret_cast<uintptr_t>(into));
+	ginEndRaise(&gets->read, end);
+}
+
+/* After a get. */
+GIN_FN void ginWorkRecord(struct ginSendQueue *q, const struct ginWork &p, uint64_t end)
+{
+	ginGetsRecord(
+		q,
+		reinterpret_cast<const struct ginWindowTable *>(static_cast<uintptr_t>(p.data[2])),
+		end);
 }
 
 /*
- * By a thread that has the queue for itself. The loads of the peer's and the queue's state go on
- * while the fence waits for the WQEs; after a failure the WQEs are overwritten by NOPs.
+ * Posts, waiting for room, and writes the error record. `early`: what ginWorkNow() returned. A put
+ * or get of more than GIN_WORK_MAX_BYTES is several posts; the last one has the signal and the
+ * counter.
  */
-GIN_FN uint32_t ginWorkAlone(const struct ginWorkTo &to, struct ginWork &p)
+template <uint32_t kind>
+GIN_FN_COLD uint64_t ginWorkLate(const ginDevComm *dc, struct ginSendQueue *q,
+				 const struct ginPeer *peer, uint32_t how, uint32_t what,
+				 uint64_t early, uint64_t timeout, uint64_t from, uint64_t remote,
+				 uint32_t remoteKey, uint64_t word, uint32_t wordKey, uint64_t add,
+				 uint64_t d0, uint64_t d1, uint64_t d2, uint64_t d3)
 {
-	struct ginSendQueue *q = to.queue;
-	struct ginSendFixed f = ginSendLoadFixed(q);
-	struct ginSendRange range = {0, ginWorkWqebbs(p)};
+	struct ginWork p = {remote, word, remoteKey, wordKey, add, {d0, d1, d2, d3}};
+	struct ginWorkPlace at = {early, 0};
 
-	if (!ginSendReserveTry(q, f.logDepth, range.count, &range.first, ginSharingThread)) {
-		struct ginWorkRoom late = ginWorkRoomFor(to, range.count);
-		if (late.result != ginSentOk)
-			return late.result;
-		f = ginSendLoadFixed(q);
-		range.first = late.first;
+	for (;;) {
+		const uint32_t piece =
+			ginWorkIsMessage(kind) ? ginWorkPiece(what, p.data[1]) : what;
+		if (at.first == GIN_WORK_FULL)
+			at = ginWorkRoom(dc, q, peer, how, piece, timeout, from);
+		if (at.first & GIN_WORK_FAILED)
+			return ginWorkFail(dc, q, peer, how, at.first, p.word);
+		const struct ginTogether group = ginTogetherOf(at.lanes);
+		const uint32_t each = ginWorkWqebbs(piece);
+		const struct ginSendRange range = {at.first, each * group.count};
+		GIN_NO_UNROLL
+		for (uint32_t i = 0; i < each; i++)
+			ginWorkWriteLate<kind>(&p, piece, q, range.first, range.count,
+					       group.rank * each, i);
+		ginWorkHandOver(q, q->fixed, group, range, p, piece, ginHowSharing(how));
+		if (kind == ginOpGet && p.data[1])
+			ginWorkRecord(q, p, range.first + range.count);
+		if (!ginWorkIsMessage(kind) || p.data[1] <= GIN_WORK_MAX_BYTES)
+			return range.first + range.count;
+		p.remote += GIN_WORK_MAX_BYTES;
+		p.data[0] += GIN_WORK_MAX_BYTES;
+		p.data[1] -= GIN_WORK_MAX_BYTES;
+		at.first = GIN_WORK_FULL;
 	}
-	const bool gpuMemory = f.gpuMemory && !ginWorkToSystem(to, p);
-	p.end = range.first + range.count;
-	ginWorkWrite(p, f, range, 0);
-	uint32_t state = ginPeerObserve(to.peer).state;
-	uint64_t latched = ginLocalLoad(&q->latched);
-	ginNicRelease(gpuMemory);
-	uint32_t outcome = ginSendOutcome(state, latched);
-	if (outcome != ginSentOk) {
-		f = ginWorkVoidAll(q, range, 0, range.count);
-		ginNicRelease(gpuMemory);
-	}
-	if (p.counters)
-		ginSendCounterFollows(q, p.counters, p.end);
-	ginSendRingAlone(q, f, range.first, p.end, !ginHowHas(to.how, GIN_HOW_AGGREGATE));
-	return outcome;
 }
 
-/* Posts, waiting for room. Returns enum ginSent; not ginSentOk: call ginWorkFail(). */
-GIN_FN uint32_t ginWorkNow(const struct ginWorkTo &to, struct ginWork &p)
+/* ginWorkLate() of a post that ginWorkNow() has not done. */
+template <uint32_t kind>
+GIN_FN ginResult_t ginWorkElse(const ginDevComm *dc, struct ginSendQueue *q,
+			       const struct ginPeer *peer, uint32_t context, uint32_t how,
+			       uint32_t what, uint64_t early, uint64_t timeout, uint64_t from,
+			       const struct ginWork &p)
 {
-	return ginHowSharing(to.how) == ginSharingThread ? ginWorkAlone(to, p)
-							 : ginWorkShared(to, p);
+	uint64_t end = ginWorkLate<kind>(dc, q, peer, ginWorkHow(context, how), what, early,
+					 timeout, from, p.remote, p.remoteKey, p.word, p.wordKey,
+					 p.add, p.data[0], p.data[1], p.data[2], p.data[3]);
+
+	return ginWorkOk(end) ? ginSuccess : ginAbortResult(end);
 }
 
 #endif

@@ -349,11 +349,20 @@ GIN_FN_COLD void ginSendRingPending(struct ginSendQueue *q, bool again, ginShari
  */
 struct ginSendPatience {
 	const ginDevComm *dc; /* ginDevComm.self */
-	uint64_t timeout;     /* as in ginOptions */
+	uint64_t deadline;    /* ginNow(); UINT64_MAX: none */
 	uint64_t from;	      /* ginFromPack() */
-	uint64_t start;	      /* when the wait first read the clock; 0: not yet */
 	uint32_t steps;
 };
+
+/* `timeout`: as in ginOptions. */
+GIN_FN struct ginSendPatience ginSendPatienceStart(const ginDevComm *dc, uint64_t timeout,
+						   uint64_t from)
+{
+	uint64_t most = timeout ? timeout : dc->timeout, now = ginNow();
+	bool ends = most && most < UINT64_MAX - now;
+
+	return {dc, ends ? now + most : UINT64_MAX, from, 0};
+}
 
 /* In ginSendPatienceEnds(): -1, no peer. */
 #define GIN_SEND_NO_PEER (0xffffffffull << 32)
@@ -362,13 +371,12 @@ struct ginSendPatience {
  * Is the wait over? The low half of the answer is a ginResult_t, the high half the peer whose
  * failure ended the wait, or -1.
  */
-GIN_FN_COLD uint64_t ginSendPatienceEnds(const ginDevComm *dc, uint64_t waited, uint64_t timeout,
-					 uint64_t from)
+GIN_FN_COLD uint64_t ginSendPatienceEnds(const ginDevComm *dc, uint64_t deadline, uint64_t from)
 {
-	struct ginPoll poll = ginPollFor(dc, timeout, from);
+	struct ginPoll poll = ginPollFor(dc, 1, from);
 	ginResult_t result = ginPollAbort(poll);
 
-	if (result == ginSuccess && waited >= poll.end) /* no clock read: how long */
+	if (result == ginSuccess && ginNow() >= deadline)
 		result = ginErrorTimeout;
 	return static_cast<uint64_t>(static_cast<uint32_t>(poll.failed)) << 32 |
 	       static_cast<uint32_t>(result);
@@ -380,10 +388,7 @@ GIN_FN uint64_t ginSendPatienceStep(struct ginSendPatience &wait)
 	ginYield();
 	if (++wait.steps % GIN_LOOKS)
 		return ginSuccess;
-	uint64_t now = ginNow();
-	if (!wait.start)
-		wait.start = now;
-	return ginSendPatienceEnds(wait.dc, now - wait.start, wait.timeout, wait.from);
+	return ginSendPatienceEnds(wait.dc, wait.deadline, wait.from);
 }
 
 /* One step of a loop that waits for the queue. */
@@ -459,8 +464,7 @@ GIN_FN uint32_t ginSendReserveFree(struct ginSendQueue *q, uint32_t each, uint32
  * reserved.
  */
 GIN_FN ginResult_t ginSendReserveWait(struct ginSendQueue *q, struct ginSendRange *range,
-				      struct ginSendPatience &wait,
-				      ginSharing sharing)
+				      struct ginSendPatience &wait, ginSharing sharing)
 {
 	ginResult_t result = ginSendState(q);
 	if (result != ginSuccess ||

@@ -1,55 +1,61 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * copy_engine.cuh - long puts and gets between direct peers by a copy engine
+ * copy_engine.cuh - which puts and gets between direct peers a copy engine makes
  *
  * A thread copies 0.66 GB/s to another GPU, a warp 16 GB/s, a copy engine 390 GB/s, but a put by an
  * engine takes 11 us more than its copy (docs/performance.md). Where the communicator has a proxy,
- * the first thread of the coop posts a put without actions to the proxy and waits until the proxy
- * has reported it done: R.
+ * the first thread of the coop posts a copy without actions to the proxy, and waits until the proxy
+ * has reported the copy done: R.
  *
- * The put then stands where a put by threads stands after its last store: its bytes are at the
- * peer, and this thread has acquired that. The caller does the actions as after a copy by threads.
- * Every later signal of any thread that happens after the put covers the bytes (S), whatever route
- * the signal takes. So only put() knows of copy engines, and signals cost what they cost without
- * them.
+ * The call then goes on as a call by threads does after its last store: the bytes are at the
+ * target, and the first thread has acquired that. It does the actions on the direct route. Every
+ * later signal of any thread that happens after a put covers the put's bytes (S), whatever route
+ * the signal takes. So no other call needs to know of copy engines.
  *
- * One case is left: a put whose wait has timed out. Its copy may still be under way. flush() waits
+ * One case is left: a call whose wait has timed out. Its copy may still be under way. flush() waits
  * for the ring, and so for the copy.
  */
 #ifndef GIN_COPY_ENGINE_CUH
 #define GIN_COPY_ENGINE_CUH
 
 #include "../coop.cuh"
+#include "../direct/bulk.cuh"
 #include "route.cuh"
 
 /*
- * No put below this goes to a copy engine by itself, whatever GIN_COPY_ENGINE_BYTES says: the
- * compiler drops the engine from puts of a short constant length.
+ * No copy below this goes to an engine by itself, whatever GIN_COPY_ENGINE_BYTES says: the compiler
+ * drops the engine from calls with a short constant length.
  */
 #define GIN_ENGINE_LEAST 64u
 
 /*
- * By how much the threads of the coop copy faster than one thread: so much longer must a put be to
- * go to a copy engine by itself. A warp copies 20 times as fast, bulk copies through scratch memory
- * 60 times. 0: such a put never does, because kernels have many large coops, which together reach
+ * By how much the threads of the coop copy faster than one thread: so much longer must a copy be to
+ * go to an engine by itself. A warp copies 20 times as fast, bulk copies through scratch memory
+ * 60 times. 0: such a copy never does, because kernels have many large coops, which together reach
  * the bandwidth of the link.
  */
-template <class Coop> GIN_FN uint32_t ginEngineFactor(Coop coop, const ginOptions &options)
+template <class Coop> GIN_FN uint32_t ginEngineFactor(Coop coop, bool byBulk)
 {
 	uint32_t size = coop.size();
 
 	if (size > 32)
 		return 0;
-	if (options.scratch)
-		return 32; /* bulk copies */
+	if (byBulk)
+		return 32;
 	return size < 16 ? size : 16;
 }
 
-/* Does the put go to a copy engine if its options do not choose? */
-template <class Coop> GIN_FN bool ginEngineIsFaster(const ginDevComm &dc, size_t bytes, Coop coop,
+/*
+ * Does the copy go to an engine if its options do not choose? `offsets`: of source and target,
+ * combined by or. Windows count as aligned.
+ */
+template <class Coop> GIN_FN bool ginEngineIsFaster(const ginDevComm &dc, size_t offsets,
+						    size_t bytes, Coop coop,
 						    const ginOptions &options)
 {
-	uint32_t factor = ginEngineFactor(coop, options);
+	bool byBulk = GIN_HAS_BULK && options.scratch &&
+		      options.scratchBytes >= GIN_BULK_SCRATCH_LEAST && !((offsets | bytes) & 15);
+	uint32_t factor = ginEngineFactor(coop, byBulk);
 
 	return factor && bytes >= static_cast<size_t>(dc.engineBytes) * factor;
 }

@@ -309,8 +309,8 @@ template <class Post> GIN_FN uint64_t ginPost(const ginDevComm *dc, struct ginQu
  * Step 6: waits until all descriptors to `peer` with lower tickets than `ticket` are done; nRanks
  * means all peers. Leaves the error record of `how`. R, acquire end.
  */
-GIN_FN_COLD ginResult_t ginRingWait(const ginDevComm *dc, struct ginQueue *queue, uint32_t how,
-				    uint32_t peer, uint64_t ticket, uint64_t timeout, uint64_t from)
+GIN_FN ginResult_t ginRingWait(const ginDevComm *dc, struct ginQueue *queue, uint32_t how,
+			       uint32_t peer, uint64_t ticket, uint64_t timeout, uint64_t from)
 {
 	if (!ticket)
 		return ginSuccess;

@@ -3,9 +3,10 @@
  * route.cuh - the proxy route: calls become descriptors
  *
  * Called by detail/context_base.cuh and barrier.cuh, on the first thread of the calling coop. Calls
- * ring.cuh. Each ginProxy...() is one call of class Gin for one thread: it describes, posts, waits
- * for room, and leaves the error record. It is not inlined and takes scalars (detail/how.cuh), so
- * that a kernel holds no more than the arguments. A CPU thread does the rest, in backends/proxy/.
+ * ring.cuh. Each ginProxy...() is one call of class Gin for one thread. It takes scalars
+ * (detail/how.cuh) and is inlined; what is seldom, waiting for room and the error record, is
+ * ginPostWait(), a function of its own. bench/registers/run shows what that saves. A CPU thread does
+ * the rest, in backends/proxy/.
  *
  * Common arguments:
  *	dc		ginDevComm.self
@@ -179,11 +180,10 @@ struct ginSignalCall {
 
 /* `src`: the table of a window, or with GIN_HOW_ANYWHERE an address. */
 template <bool alone>
-GIN_FN_COLD uint64_t ginProxyPutBy(struct ginQueue *queue, const struct ginPeer *to, uint32_t how,
-				   int peer, struct ginWindowTable *dst, uint64_t dstOff,
-				   uint64_t src, uint64_t srcOff, uint64_t bytes,
-				   struct ginWindowTable *window, uint64_t where, uint64_t add,
-				   uint32_t counter)
+GIN_FN uint64_t ginProxyPutBy(struct ginQueue *queue, const struct ginPeer *to, uint32_t how,
+			      int peer, struct ginWindowTable *dst, uint64_t dstOff, uint64_t src,
+			      uint64_t srcOff, uint64_t bytes, struct ginWindowTable *window,
+			      uint64_t where, uint64_t add, uint32_t counter)
 {
 	const struct ginPutCall call = {ginSourceOf(how, src, srcOff),
 					{dst},
@@ -200,11 +200,10 @@ GIN_FN_COLD uint64_t ginProxyPutBy(struct ginQueue *queue, const struct ginPeer 
 
 /* A value of `bytes` bytes in v0 to v3. */
 template <bool alone>
-GIN_FN_COLD uint64_t ginProxyValueBy(struct ginQueue *queue, const struct ginPeer *to, uint32_t how,
-				     int peer, struct ginWindowTable *dst, uint64_t dstOff,
-				     uint32_t bytes, uint64_t v0, uint64_t v1, uint64_t v2,
-				     uint64_t v3, struct ginWindowTable *window, uint64_t where,
-				     uint64_t add)
+GIN_FN uint64_t ginProxyValueBy(struct ginQueue *queue, const struct ginPeer *to, uint32_t how,
+				int peer, struct ginWindowTable *dst, uint64_t dstOff,
+				uint32_t bytes, uint64_t v0, uint64_t v1, uint64_t v2, uint64_t v3,
+				struct ginWindowTable *window, uint64_t where, uint64_t add)
 {
 	const struct ginValueCall call = {
 		{dst}, dstOff, bytes, {v0, v1, v2, v3}, ginHowSignal(how, window, where, add),
@@ -214,9 +213,9 @@ GIN_FN_COLD uint64_t ginProxyValueBy(struct ginQueue *queue, const struct ginPee
 }
 
 template <bool alone>
-GIN_FN_COLD uint64_t ginProxyGetBy(struct ginQueue *queue, const struct ginPeer *to, uint32_t how,
-				   int peer, struct ginWindowTable *src, uint64_t srcOff,
-				   struct ginWindowTable *dst, uint64_t dstOff, uint64_t bytes)
+GIN_FN uint64_t ginProxyGetBy(struct ginQueue *queue, const struct ginPeer *to, uint32_t how,
+			      int peer, struct ginWindowTable *src, uint64_t srcOff,
+			      struct ginWindowTable *dst, uint64_t dstOff, uint64_t bytes)
 {
 	const struct ginGetCall call = {{src}, srcOff, {dst}, dstOff, bytes, peer};
 
@@ -224,10 +223,10 @@ GIN_FN_COLD uint64_t ginProxyGetBy(struct ginQueue *queue, const struct ginPeer 
 }
 
 /* The scope to release first is `required` of `how`. */
-template <bool alone> GIN_FN_COLD uint64_t ginProxySignalBy(struct ginQueue *queue,
-							    const struct ginPeer *to, uint32_t how,
-							    int peer, struct ginWindowTable *window,
-							    uint64_t where, uint64_t add)
+template <bool alone> GIN_FN uint64_t ginProxySignalBy(struct ginQueue *queue,
+						       const struct ginPeer *to, uint32_t how,
+						       int peer, struct ginWindowTable *window,
+						       uint64_t where, uint64_t add)
 {
 	const struct ginSignalCall call = {ginHowSignal(how, window, where, add), peer,
 					   ginHowRequired(how)};
@@ -372,11 +371,10 @@ GIN_FN struct ginOldValue ginResultAwait(struct ginQueue *queue, uint32_t slot, 
 }
 
 /* Posts an atomic, in `slot` or without an old value. Returns the outcome, as ginPost() does. */
-GIN_FN_COLD uint64_t ginProxyAtomicPost(const ginDevComm *dc, uint32_t context, uint32_t how,
-					int peer, uint32_t op, struct ginWindowTable *win,
-					uint64_t off, uint32_t bytes, uint64_t operand,
-					uint64_t compare, uint64_t slot, uint64_t timeout,
-					uint64_t from)
+GIN_FN uint64_t ginProxyAtomicPost(const ginDevComm *dc, uint32_t context, uint32_t how, int peer,
+				   uint32_t op, struct ginWindowTable *win, uint64_t off,
+				   uint32_t bytes, uint64_t operand, uint64_t compare,
+				   uint64_t slot, uint64_t timeout, uint64_t from)
 {
 	struct ginReadyCall call = {
 		ginDescribeAtomic(op, peer, ginDescribeOffset({win}, off), bytes, operand, compare),
@@ -397,10 +395,10 @@ GIN_FN ginResult_t ginProxyAtomic(const ginDevComm *dc, uint32_t context, uint32
 }
 
 /* An atomic that waits for the old value. Leaves no error record. */
-GIN_FN_COLD struct ginOldValue
-ginProxyAtomicFetch(const ginDevComm *dc, uint32_t context, uint32_t how, int peer, uint32_t op,
-		    struct ginWindowTable *win, uint64_t off, uint32_t bytes, uint64_t operand,
-		    uint64_t compare, uint64_t timeout, uint64_t from)
+GIN_FN struct ginOldValue ginProxyAtomicFetch(const ginDevComm *dc, uint32_t context, uint32_t how,
+					      int peer, uint32_t op, struct ginWindowTable *win,
+					      uint64_t off, uint32_t bytes, uint64_t operand,
+					      uint64_t compare, uint64_t timeout, uint64_t from)
 {
 	struct ginQueue *queue = dc->queues + context;
 	struct ginPoll poll = ginPollFor(dc, timeout, from);

@@ -209,7 +209,7 @@ struct Posters {
 		return &queues[(sharing == ginSharingThread ? self() : ginBlockIndex()) % nQueues];
 	}
 
-	GIN_FN ginSendPatience poll() const { return {&dc, PATIENCE, 0, 0, 0}; }
+	GIN_FN ginSendPatience poll() const { return ginSendPatienceStart(&dc, PATIENCE, 0); }
 };
 
 /* Waits for all that was posted, by a thread for each queue, and leaves what came of it. */

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lane.c - a lane of the network transport: data by writes and reads, words by messages
+ *
+ * An ordered fabric carries a word right after the data of its work; else the word is sent when the
+ * data has landed.
+ */
+#include <sched.h>
+#include <stdlib.h>
+
+#include "network.h"
+
+/* Most events that one call of receive() takes from the fabric. */
+#define EVENTS 64
+
+struct messageChannel *networkChannel(struct networkLane *lane, uint32_t rank)
+{
+	struct networkPeer *peer = &lane->peer[rank];
+
+	if (!peer->channel)
+		peer->channel = calloc(1, sizeof(*peer->channel));
+	if (!peer->channel)
+		networkLose(lane, rank, "no memory for messages of its proxy");
+	return peer->channel;
+}
+
+void networkLanded(struct networkLane *lane, struct proxyWork *w)
+{
+	if (--w->landsAt)
+		return;
+	w->nextSent = NULL;
+	if (lane->head)
+		lane->tail->nextSent = w;
+	else
+		lane->head = w;
+	lane->tail = w;
+}
+
+static void failPart(struct networkLane *lane, struct proxyWork *w)
+{
+	w->result = ginErrorPeer;
+	networkLanded(lane, w);
+}
+
+/* It is not known which of the messages the peer has done. */
+static void failMessages(struct networkLane *lane, struct messageChannel *c)
+{
+	for (uint32_t n = c->low; n != c->next; n++) {
+		struct messageOut *out = &c->out[n % MESSAGES];
+		int isDone = c->acknowledged - n - 1 < 1u << 31 &&
+			     (!out->wantsAnswer || out->isAnswered);
+		if (!isDone)
+			failPart(lane, out->work);
+	}
+	c->low = c->acknowledged = c->next;
+}
+
+void networkLose(struct networkLane *lane, uint32_t rank, const char *why)
+{
+	struct networkPeer *peer = &lane->peer[rank];
+
+	if (peer->isLost)
+		return;
+	peer->isLost = 1;
+	if (peer->channel)
+		failMessages(lane, peer->channel);
+	lane->scope->host->peerFailed(lane->scope->host->core, (int)rank, why);
+}
+
+static uint64_t dataBytes(const struct proxyWork *w)
+{
+	return w->op <= ginOpGet ? w->bytes : 0;
+}
+
+/* Gives the fabric the data from peer->sent on, in pieces. */
+static int sendData(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w)
+{
+	const struct networkWindow *there = w->there.window->link[TRANSPORT_NETWORK];
+	const struct fabricKey *key = &there->key[w->peer];
+	char *here = w->op == ginOpPutValue ? (char *)w->value : w->here.at;
+	int result = fabricOk;
+
+	while (peer->sent < w->bytes && result == fabricOk) {
+		uint64_t left = w->bytes - peer->sent;
+		const struct fabricPiece piece = {
+			here + peer->sent,
+			left < lane->mostBytes ? left : lane->mostBytes,
+			{key->address + w->there.offset + peer->sent, key->key}};
+		result = (w->op == ginOpGet ? lane->fabric->read : lane->fabric->write)(
+			lane->end, peer->address, &piece, w);
+		if (result == fabricOk) {
+			peer->sent += piece.bytes;
+			w->landsAt++;
+		}
+	}
+	return result;
+}
+
+static int sendWord(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w)
+{
+	struct messageChannel *c = networkChannel(lane, w->peer);
+
+	if (!c)
+		return fabricFailed;
+	if (!messageHasRoom(c))
+		return fabricBusy;
+	const struct message m = messageOf(c, (uint32_t)lane->scope->host->rank, w);
+	int result = lane->fabric->send(lane->end, peer->address, &m, messageLength(&m));
+	if (result == fabricOk) {
+		messageSent(c, w);
+		c->told = m.cursor;
+		w->landsAt++;
+	}
+	return result;
+}
+
+static int sendRest(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w)
+{
+	int result = dataBytes(w) ? sendData(lane, peer, w) : fabricOk;
+
+	if (result == fabricOk && w->wordState == wordUnderWay)
+		result = sendWord(lane, peer, w);
+	return result;
+}
+
+static ginResult_t refused(struct networkLane *lane, uint32_t rank)
+{
+	networkLose(lane, rank, "its network refuses an operation");
+	return ginErrorPeer;
+}
+
+/*
+ * Goes on with a work. While it is begun, landsAt counts one more, so that the work does not land.
+ * 0: the fabric has no room.
+ */
+static int goOn(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w)
+{
+	int result = peer->isLost ? fabricFailed : sendRest(lane, peer, w);
+
+	if (result == fabricBusy)
+		return 0;
+	if (result == fabricFailed)
+		w->result = (uint8_t)refused(lane, w->peer);
+	networkLanded(lane, w);
+	return 1;
+}
+
+ginResult_t networkStart(void *state, struct proxyWork *w)
+{
+	struct networkLane *lane = state;
+	struct networkPeer *peer = &lane->peer[w->peer];
+
+	if (!lane->end || peer->isLost)
+		return ginErrorPeer;
+	if (dataBytes(w) && !w->here.byCpu)
+		return ginErrorUnsupported; /* GIN_WINDOW_LOCAL in GPU memory */
+	if (peer->begun)
+		return transportBusy; /* nothing overtakes it */
+	w->landsAt = 1;
+	peer->sent = 0;
+	if (goOn(lane, peer, w))
+		return ginSuccess;
+	if (w->landsAt == 1)
+		return transportBusy;
+	peer->begun = w;
+	lane->begun++;
+	return ginSuccess;
+}
+
+ginResult_t networkRaise(void *state, struct proxyWork *w)
+{
+	struct networkLane *lane = state;
+	struct networkPeer *peer = &lane->peer[w->peer];
+
+	if (!lane->end || peer->isLost)
+		return ginErrorPeer;
+	w->landsAt = 0;
+	int result = sendWord(lane, peer, w);
+	if (result == fabricFailed)
+		return refused(lane, w->peer);
+	return result == fabricBusy ? transportBusy : ginSuccess;
+}
+
+static void goOnAll(struct networkLane *lane)
+{
+	for (int r = 0; lane->begun && r < lane->scope->host->nRanks; r++) {
+		struct networkPeer *peer = &lane->peer[r];
+		if (peer->begun && goOn(lane, peer, peer->begun)) {
+			peer->begun = NULL;
+			lane->begun--;
+		}
+	}
+}
+
+static void loseAt(struct networkLane *lane, uint64_t address)
+{
+	for (int r = 0; r < lane->scope->host->nRanks; r++)
+		if (lane->scope->serves[r] && lane->peer[r].address == address)
+			networkLose(lane, (uint32_t)r, "a message over the network is lost");
+}
+
+static void handle(struct networkLane *lane, const struct fabricEvent *event)
+{
+	struct proxyWork *w = event->context;
+
+	if (event->kind == fabricMessage) {
+		networkReceive(lane, event->message, event->bytes);
+		return;
+	}
+	if (event->kind == fabricLost) {
+		loseAt(lane, event->peer);
+		return;
+	}
+	if (event->error)
+		w->result = (uint8_t)refused(lane, w->peer);
+	networkLanded(lane, w);
+}
+
+uint32_t networkReceiveAll(void *state)
+{
+	struct networkLane *lane = state;
+	struct fabricEvent event[EVENTS];
+
+	if (!lane->end)
+		return 0;
+	goOnAll(lane);
+	int count = lane->fabric->poll(lane->end, event, EVENTS);
+	for (int i = 0; i < count; i++)
+		handle(lane, &event[i]);
+	return (uint32_t)count;
+}
+
+int networkArm(void *state)
+{
+	struct networkLane *lane = state;
+
+	return lane->end && lane->fabric->arm && !lane->owing ? lane->fabric->arm(lane->end) : -1;
+}
+
+void networkChain(void *state)
+{
+	struct networkLane *lane = state;
+
+	if (lane->end)
+		networkAcknowledge(lane);
+}
+
+struct proxyWork *networkNext(void *state)
+{
+	struct networkLane *lane = state;
+	struct proxyWork *w = lane->head;
+
+	if (w)
+		lane->head = w->nextSent;
+	return w;
+}
+
+void networkDrain(void *state)
+{
+	if (!networkReceiveAll(state))
+		sched_yield();
+	networkChain(state);
+}
+
+void networkStop(void *state)
+{
+	struct networkLane *lane = state;
+
+	if (lane->end)
+		lane->fabric->endClose(lane->end);
+	lane->end = NULL;
+	lane->head = NULL;
+	lane->begun = 0;
+}
+
+static void freeChannel(struct messageChannel *c)
+{
+	if (c)
+		free(c->kept);
+	free(c);
+}
+
+void networkLaneFree(struct networkLane *lane)
+{
+	if (!lane)
+		return;
+	networkStop(lane);
+	for (int r = 0; r < lane->scope->host->nRanks; r++)
+		freeChannel(lane->peer[r].channel);
+	free(lane);
+}
