@@ -18,7 +18,7 @@ ROOT = os.path.normpath(os.path.join(HERE, "..", ".."))
 NAME = "gin_ep"
 # The first two are needed; a plug-in is there if its headers were.
 LIBRARIES = ("libgin.so.0", "libgin-ep.so.0")
-PLUGINS = ("libgin-pmix.so", "libgin-rdma.so")
+PLUGINS = ("libgin-pmix.so", "libgin-rdma.so", "libgin-ofi.so")
 SUMMARY = "Expert parallelism on libgin: dispatch and combine, low latency, with DeepEP's names"
 
 

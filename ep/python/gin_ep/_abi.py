@@ -37,6 +37,7 @@ class Config(Structure):
         ("nRanks", c_int),
         ("name", c_char_p),
         ("backend", c_char_p),
+        ("copyEngines", c_int),
     ]
 
 
