@@ -63,7 +63,7 @@ template <class Test> GIN_FN uint32_t epCount(uint32_t end, Test test)
 
 /*
  * Loads of a word in GPU memory before the long wait, which looks at the clock. Signals of a network
- * route may be in host memory: the long wait has a mirror of those.
+ * route may be in host memory: only the long wait reads a mirror of them.
  */
 #define EP_LOOKS (GIN_ON_GPU ? 2000u : 16u)
 
@@ -392,8 +392,8 @@ protected:
 	}
 
 	/*
-	 * The grid's last block gives credits that earlier kernels owe. Not at the end of those:
-	 * the start of a kernel has nothing to release, so the strong signals cost little.
+	 * The grid's last block gives credits that earlier kernels owe. At the start of a kernel a
+	 * release waits for nothing; at the end of the earlier kernel it would wait for all stores.
 	 */
 	template <bool direct> GIN_FN void giveCredits(uint32_t number) const
 	{
