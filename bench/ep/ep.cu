@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ep.cu - times of ginEpDispatch() and ginEpCombine(), and of a program that moves the same bytes
+ * ep.cu - times of ginEpDispatch() and ginEpCombine(), and of a program that moves as many bytes
  *
  *	mpirun -n R ep [-e EXPERTS] [-h HIDDEN] [-k TOPK] [-n TOKENS,...]
  *

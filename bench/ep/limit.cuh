@@ -135,7 +135,7 @@ struct Limit {
 		ginMemFree(comm, memory);
 	}
 
-	/* Tables of all ranks: who sends which row where, how often it is written there. */
+	/* Tables: the slot of each row at each rank, and how often a received row is written. */
 	void setTokens(const std::vector<int64_t> &chosen, uint32_t tokens, uint32_t experts)
 	{
 		const int R = args.nRanks;

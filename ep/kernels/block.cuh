@@ -61,7 +61,10 @@ template <class Test> GIN_FN uint32_t epCount(uint32_t end, Test test)
 #endif
 }
 
-/* Loads of a signal before the long wait, which looks at the clock. */
+/*
+ * Loads of a word in GPU memory before the long wait, which looks at the clock. Signals of a network
+ * route may be in host memory: only the long wait reads a mirror of them.
+ */
 #define EP_LOOKS (GIN_ON_GPU ? 2000u : 16u)
 
 /* A word of scratch that several threads of the block add to. */
@@ -303,7 +306,7 @@ protected:
 						 uint32_t id, uint64_t least, uint32_t epoch) const
 	{
 		GIN_NO_UNROLL
-		for (uint32_t look = 0; look < EP_LOOKS; look++)
+		for (uint32_t look = 0; direct && look < EP_LOOKS; look++)
 			if (reached<direct>(lane, id, least))
 				return true;
 		return epAwaitLong<direct>(args, number, rank, lane, id, least, epoch);
@@ -321,7 +324,7 @@ protected:
 		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads()) {
 			const uint32_t id = signalId(family, epoch % 2, r);
 			const uint32_t out = maskOf(r); /* the load of the signal follows at once */
-			const bool come = reached<direct>(0, id, epoch / 2);
+			const bool come = direct && reached<direct>(0, id, epoch / 2);
 			fate[r] = out ||
 				  (!come && !await<direct>(number, r, 0, id, epoch / 2, epoch));
 		}
@@ -389,8 +392,8 @@ protected:
 	}
 
 	/*
-	 * The grid's last block gives credits that earlier kernels owe. Not at the end of those:
-	 * the start of a kernel has nothing to release, so the strong signals cost little.
+	 * The grid's last block gives credits that earlier kernels owe. At the start of a kernel a
+	 * release waits for nothing; at the end of the earlier kernel it would wait for all stores.
 	 */
 	template <bool direct> GIN_FN void giveCredits(uint32_t number) const
 	{

@@ -37,7 +37,7 @@ struct ginEp {
 struct epSizes {
 	uint64_t slab;	 /* bytes */
 	uint64_t zeroed; /* of the state: zero at the start */
-	uint64_t state;	 /* zeroed, and the tables behind it */
+	uint64_t state;	 /* zeroed, and the tables after it */
 	uint64_t masked, observed, owed, chunks;
 	uint64_t rankOf, firstExpert, list, numbers, slots, totals; /* offsets in the state */
 	uint64_t page;						    /* bytes of host memory */

@@ -93,6 +93,14 @@ static uint32_t mostRows(ginEp_t ep)
 	return ep->args.plan.nRanks * ep->args.plan.maxTokens;
 }
 
+/* The kernels of combine are fastest with one block for each SM. */
+static uint32_t combineRows(ginEp_t ep)
+{
+	uint32_t sms = ep->gpu ? epGpuBlocks(ep->gpu) / 2 : mostRows(ep);
+
+	return mostRows(ep) < sms ? mostRows(ep) : sms;
+}
+
 /* Send and receive in one kernel, where every peer is direct. */
 static int fused(ginEp_t ep, uint32_t phase)
 {
@@ -176,7 +184,7 @@ static ginResult_t combineSend(ginEp_t ep, const struct epCallArgs *call, int bo
 
 	if (result)
 		return result;
-	result = epLaunch(ep, variant + (call->reduce == GIN_EP_REDUCE_NONE), mostRows(ep),
+	result = epLaunch(ep, variant + (call->reduce == GIN_EP_REDUCE_NONE), combineRows(ep),
 			  blockFor(call), call, stream);
 	if (!result)
 		sendDone(&ep->combines, both ? NULL : call->handle);

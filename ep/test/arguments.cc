@@ -124,7 +124,7 @@ static void dispatches(Batch &batch, ginEp_t ep)
 		FAILS(ginEpDispatch(ep, &args, nullptr), one.result, one.words);
 	}
 	FAILS(ginEpDispatch(nullptr, &batch.dispatch, nullptr), ginErrorInvalidArgument, "NULL");
-	EP_CHECK(batch.runDispatch(ep, GIN_EP_BOTH)); /* nothing was left behind */
+	EP_CHECK(batch.runDispatch(ep, GIN_EP_BOTH)); /* the refused calls changed nothing */
 	batch.checkDispatch();
 }
 

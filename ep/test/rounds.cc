@@ -221,6 +221,34 @@ static void hooks(Rank &r)
 	EP_CHECK(ginEpDestroy(ep));
 }
 
+/* Rank 1 receives late, while the other ranks have sent two more: its rows must not change. */
+static void slow(Rank &r)
+{
+	Round round[3];
+	for (uint64_t i = 0; i < 3; i++) {
+		round[i] = roundOf(r, 16, 4, 128, 6);
+		round[i].seed += 5000 + i;
+	}
+	ginEp_t ep = epFor(r, round[0]);
+	for (int n = 0; n < 6; n++) {
+		Batch a(r, round[0], handleBytes(ep)), b(r, round[1], handleBytes(ep)),
+			c(r, round[2], handleBytes(ep));
+		EP_CHECK(a.runDispatch(ep, GIN_EP_SEND));
+		if (r.rank == 1)
+			usleep(30000);
+		EP_CHECK(a.runDispatch(ep, GIN_EP_RECV));
+		EP_CHECK(b.runDispatch(ep, GIN_EP_SEND));
+		EP_CHECK(c.runDispatch(ep, GIN_EP_SEND));
+		EP_CHECK(b.runDispatch(ep, GIN_EP_RECV));
+		EP_CHECK(c.runDispatch(ep, GIN_EP_RECV));
+		finish(r, ep);
+		a.checkDispatch();
+		b.checkDispatch();
+		c.checkDispatch();
+	}
+	EP_CHECK(ginEpDestroy(ep));
+}
+
 /* Rounds of random size in eps that live for many rounds; odd numbers of each kind. */
 static void randomRounds(Rank &r)
 {
@@ -261,7 +289,8 @@ static int run(const ginConfig_t *config)
 		const char *name;
 		void (*run)(Rank &r);
 	} cases[] = {{"shapes", shapes},      {"long lists", longLists}, {"corners", corners},
-		     {"given e4m3", givenF8}, {"hooks", hooks},		 {"random", randomRounds}};
+		     {"given e4m3", givenF8}, {"hooks", hooks},		 {"slow", slow},
+		     {"random", randomRounds}};
 	const char *only = getenv("CASE");
 	Rank r;
 	rankOpen(r, config);
