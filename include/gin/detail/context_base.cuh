@@ -215,6 +215,9 @@ protected:
 		return leaving(ginErrorUnsupported, call, peer, UINT32_MAX);
 	}
 
+	/* Are posts to a NIC calls? ginPostBy() */
+	static constexpr bool called = (routes & GIN_ROUTES_NETWORK) == GIN_ROUTES_NETWORK;
+
 	/* The arguments of every network call. `id`: of the signal. */
 	struct Network {
 		uint32_t call;
@@ -286,11 +289,11 @@ protected:
 			},
 			[&] {
 				const uint32_t by = op.at ? wordContext(peer) : context;
-				return ginGdakiSignal(dc.self, ginGdakiQueue(dc, by, peer),
-						      &dc.peers[peer], context,
-						      ginHow(call, sharingOf(by), op, options),
-						      raiseAt(op, peer), raiseOff(op), op.value,
-						      n.timeout, n.from);
+				return ginGdakiSignal<called>(
+					dc.self, ginGdakiQueue(dc, by, peer), &dc.peers[peer],
+					context, ginHow(call, sharingOf(by), op, options),
+					raiseAt(op, peer), raiseOff(op), op.value, n.timeout,
+					n.from);
 			});
 	}
 
@@ -365,12 +368,12 @@ protected:
 		struct ginSendQueue *q = ginGdakiQueue(dc, by, peer);
 		struct ginOldValue got = {0, ginSuccess};
 		if (fetch)
-			got.result = ginGdakiAtomicOld<op, bytes>(
+			got.result = ginGdakiAtomicOld<called, op, bytes>(
 				dc.self, q, &dc.peers[peer], context, how, by,
 				&ginWindowAt(win, peer), off, operand, compare, &got.old,
 				options.timeout, from);
 		else
-			got.result = ginGdakiAtomic<op, bytes>(
+			got.result = ginGdakiAtomic<called, op, bytes>(
 				dc.self, q, &dc.peers[peer], context, how, &ginWindowAt(win, peer),
 				off, operand, compare, options.timeout, from);
 		return got;
@@ -433,7 +436,7 @@ protected:
 			[&] {
 				uint64_t *counters =
 					counter == UINT32_MAX ? nullptr : counterWord(0);
-				return ginGdakiPut(
+				return ginGdakiPut<called>(
 					dc.self, ginGdakiQueue(dc, context, peer), &dc.peers[peer],
 					context, n.how, &ginWindowAt(dstWin, peer), dstOff,
 					source.word(), source.offset, bytes, raiseAt(remote, peer),
@@ -460,7 +463,7 @@ protected:
 						     ginSignalWhere(remote), remote.value);
 			},
 			[&] {
-				return ginGdakiPutValue<bytes>(
+				return ginGdakiPutValue<called, bytes>(
 					dc.self, ginGdakiQueue(dc, context, peer), &dc.peers[peer],
 					context, n.how, &ginWindowAt(dstWin, peer), dstOff, v[0],
 					v[1], v[2], v[3], raiseAt(remote, peer), raiseOff(remote),
@@ -482,10 +485,10 @@ protected:
 						   bytes);
 			},
 			[&] {
-				return ginGdakiGet(dc.self, ginGdakiQueue(dc, context, peer),
-						   &dc.peers[peer], context, n.how,
-						   &ginWindowAt(srcWin, peer), srcOff, dstWin.table,
-						   dstOff, bytes, n.timeout, n.from);
+				return ginGdakiGet<called>(
+					dc.self, ginGdakiQueue(dc, context, peer), &dc.peers[peer],
+					context, n.how, &ginWindowAt(srcWin, peer), srcOff,
+					dstWin.table, dstOff, bytes, n.timeout, n.from);
 			});
 	}
 

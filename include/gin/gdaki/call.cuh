@@ -57,8 +57,10 @@ GIN_FN ginWord16 ginGdakiLoad(const void *at, uint32_t how)
 #if GIN_ON_GPU
 	if (ginHowSharing(how) != ginSharingThread)
 		return ginLoadPairRelaxed(at);
-#endif
+#else
 	(void)how;
+	asm("" : "+r"(at)); /* GCC 12 warns of a NULL that only a branch not taken would load. */
+#endif
 	return ginDataLoad<ginWord16>(static_cast<const char *>(at));
 }
 
@@ -179,6 +181,7 @@ GIN_FN_COLD struct ginGdakiFrom ginGdakiSource(const ginDevComm *dc, uint32_t ho
  * `source`: const struct ginWindowTable *, or with GIN_HOW_ANYWHERE an address. `counters`: of the
  * context; NULL: the put does not count.
  */
+template <bool called>
 GIN_FN ginResult_t ginGdakiPut(const ginDevComm *dc, struct ginSendQueue *queue,
 			       const struct ginPeer *peer, uint32_t context, uint32_t how,
 			       const struct ginWindowPeer *there, uint64_t off, uint64_t source,
@@ -191,7 +194,7 @@ GIN_FN ginResult_t ginGdakiPut(const ginDevComm *dc, struct ginSendQueue *queue,
 
 	if (!ginHowHas(how, GIN_HOW_ANYWHERE) && bytes - 1 < GIN_MLX5_MESSAGE_BYTES)
 		end = ginWithShape<31>(ginShapeOf(how, counters != nullptr), [&](auto shape) {
-			return ginGdakiPutNow<decltype(shape)::value>(
+			return ginPostBy<called, ginGdakiPutNow<decltype(shape)::value>>(
 				queue, peer, how, there, off,
 				reinterpret_cast<const struct ginWindowTable *>(source), sourceOff,
 				static_cast<uint32_t>(bytes), raiseAt, raiseOff, add, counters,
@@ -231,7 +234,7 @@ GIN_FN uint64_t ginGdakiPutValueNow(struct ginSendQueue *queue, const struct gin
 			  });
 }
 
-template <uint32_t bytes>
+template <bool called, uint32_t bytes>
 GIN_FN ginResult_t ginGdakiPutValue(const ginDevComm *dc, struct ginSendQueue *queue,
 				    const struct ginPeer *peer, uint32_t context, uint32_t how,
 				    const struct ginWindowPeer *there, uint64_t off, uint64_t v0,
@@ -240,7 +243,7 @@ GIN_FN ginResult_t ginGdakiPutValue(const ginDevComm *dc, struct ginSendQueue *q
 				    uint64_t add, uint64_t timeout, uint64_t from)
 {
 	uint64_t end = ginWithShape<15>(ginShapeOf(how, false), [&](auto shape) {
-		return ginGdakiPutValueNow<bytes, decltype(shape)::value>(
+		return ginPostBy<called, ginGdakiPutValueNow<bytes, decltype(shape)::value>>(
 			queue, peer, how, there, off, v0, v1, v2, v3, raiseAt, raiseOff, add);
 	});
 
@@ -273,14 +276,15 @@ GIN_FN uint64_t ginGdakiSignalNow(struct ginSendQueue *queue, const struct ginPe
 			  });
 }
 
+template <bool called>
 GIN_FN ginResult_t ginGdakiSignal(const ginDevComm *dc, struct ginSendQueue *queue,
 				  const struct ginPeer *peer, uint32_t context, uint32_t how,
 				  const struct ginWindowPeer *raiseAt, uint64_t raiseOff,
 				  uint64_t add, uint64_t timeout, uint64_t from)
 {
 	uint64_t end = ginWithShape<11>(ginShapeOf(how, false), [&](auto shape) {
-		return ginGdakiSignalNow<decltype(shape)::value>(queue, peer, how, raiseAt,
-								 raiseOff, add);
+		return ginPostBy<called, ginGdakiSignalNow<decltype(shape)::value>>(
+			queue, peer, how, raiseAt, raiseOff, add);
 	});
 
 	if (ginWorkOk(end))

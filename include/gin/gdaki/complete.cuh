@@ -49,6 +49,7 @@ GIN_FN uint64_t ginGdakiGetNow(struct ginSendQueue *queue, const struct ginPeer 
 	return end;
 }
 
+template <bool called>
 GIN_FN ginResult_t ginGdakiGet(const ginDevComm *dc, struct ginSendQueue *queue,
 			       const struct ginPeer *peer, uint32_t context, uint32_t how,
 			       const struct ginWindowPeer *there, uint64_t off,
@@ -59,9 +60,9 @@ GIN_FN ginResult_t ginGdakiGet(const ginDevComm *dc, struct ginSendQueue *queue,
 
 	if (bytes - 1 < GIN_MLX5_MESSAGE_BYTES)
 		end = ginWithShape<3>(ginShapeOf(how, false), [&](auto shape) {
-			return ginGdakiGetNow<decltype(shape)::value>(queue, peer, how, there, off,
-								      here, hereOff,
-								      static_cast<uint32_t>(bytes));
+			return ginPostBy<called, ginGdakiGetNow<decltype(shape)::value>>(
+				queue, peer, how, there, off, here, hereOff,
+				static_cast<uint32_t>(bytes));
 		});
 	if (ginWorkOk(end))
 		return ginSuccess;
@@ -370,7 +371,7 @@ GIN_FN uint64_t ginGdakiAtomicNow(struct ginSendQueue *queue, const struct ginPe
 }
 
 /* Posts an atomic. Returns what a post returns, after the error record. */
-template <enum ginOp op, uint32_t bytes>
+template <bool called, enum ginOp op, uint32_t bytes>
 GIN_FN uint64_t ginGdakiAtomicPost(const ginDevComm *dc, struct ginSendQueue *queue,
 				   const struct ginPeer *peer, uint32_t context, uint32_t how,
 				   const struct ginWindowPeer *there, uint64_t off,
@@ -381,7 +382,8 @@ GIN_FN uint64_t ginGdakiAtomicPost(const ginDevComm *dc, struct ginSendQueue *qu
 
 	if ((bytes == 8 && op != ginOpSwap) || queue->fixed.masked)
 		end = ginWithShape<3>(ginShapeOf(how, false), [&](auto shape) {
-			return ginGdakiAtomicNow<op, bytes, decltype(shape)::value>(
+			return ginPostBy<called,
+					 ginGdakiAtomicNow<op, bytes, decltype(shape)::value>>(
 				queue, peer, how, there, off, operand, compare, local, localKey);
 		});
 	if (ginWorkOk(end))
@@ -394,15 +396,15 @@ GIN_FN uint64_t ginGdakiAtomicPost(const ginDevComm *dc, struct ginSendQueue *qu
 }
 
 /* The caller does not want the old value. */
-template <enum ginOp op, uint32_t bytes>
+template <bool called, enum ginOp op, uint32_t bytes>
 GIN_FN ginResult_t ginGdakiAtomic(const ginDevComm *dc, struct ginSendQueue *queue,
 				  const struct ginPeer *peer, uint32_t context, uint32_t how,
 				  const struct ginWindowPeer *there, uint64_t off, uint64_t operand,
 				  uint64_t compare, uint64_t timeout, uint64_t from)
 {
-	uint64_t end = ginGdakiAtomicPost<op, bytes>(dc, queue, peer, context, how, there, off,
-						     operand, compare, queue->fixed.sink,
-						     queue->fixed.sinkKey, timeout, from);
+	uint64_t end = ginGdakiAtomicPost<called, op, bytes>(
+		dc, queue, peer, context, how, there, off, operand, compare, queue->fixed.sink,
+		queue->fixed.sinkKey, timeout, from);
 
 	return ginWorkOk(end) ? ginSuccess : ginAbortResult(end);
 }
@@ -411,7 +413,7 @@ GIN_FN ginResult_t ginGdakiAtomic(const ginDevComm *dc, struct ginSendQueue *que
  * Takes a result slot, posts, waits, and reads the old value. `results`: the context of the queue.
  * After a timeout the NIC may still do the atomic.
  */
-template <enum ginOp op, uint32_t bytes>
+template <bool called, enum ginOp op, uint32_t bytes>
 GIN_FN ginResult_t ginGdakiAtomicOld(const ginDevComm *dc, struct ginSendQueue *queue,
 				     const struct ginPeer *peer, uint32_t context, uint32_t how,
 				     uint32_t results, const struct ginWindowPeer *there,
@@ -425,7 +427,7 @@ GIN_FN ginResult_t ginGdakiAtomicOld(const ginDevComm *dc, struct ginSendQueue *
 
 	if (slot >= GIN_QUEUE_RESULTS)
 		return static_cast<ginResult_t>(slot - GIN_QUEUE_RESULTS);
-	uint64_t end = ginGdakiAtomicPost<op, bytes>(
+	uint64_t end = ginGdakiAtomicPost<called, op, bytes>(
 		dc, queue, peer, context, how, there, off, operand, compare,
 		of->nicAddress + slot * sizeof(uint64_t), of->nicKey, timeout, from);
 	if (!ginWorkOk(end)) {

@@ -172,6 +172,24 @@ template <uint32_t shape> GIN_FN uint32_t ginShapedHow(uint32_t how)
 	       (shape & GIN_SHAPE_AT ? 1u << GIN_HOW_AT : 0);
 }
 
+/* post(args...), not inlined: a kernel has it once, and holds the arguments only. */
+template <auto post, class... Args> GIN_FN_COLD uint64_t ginPostCalled(Args... args)
+{
+	return post(args...);
+}
+
+/*
+ * post(args...). Inlined it posts some 200 ns sooner, and takes more registers and time to compile.
+ * A kernel for the gdaki route alone inlines it; `called`: a kernel for several network routes.
+ */
+template <bool called, auto post, class... Args> GIN_FN uint64_t ginPostBy(Args... args)
+{
+	if constexpr (called)
+		return ginPostCalled<post>(args...);
+	else
+		return post(args...);
+}
+
 /* WQEs of a put or get of `bytes` bytes. */
 GIN_FN uint32_t ginWorkMessages(uint64_t bytes)
 {
