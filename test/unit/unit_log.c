@@ -61,6 +61,19 @@ static void toLogFiles(void)
 	expectLine(O_RDWR, 0, 1); /* as programs capture standard error: a temporary file */
 }
 
+static void toPipes(void)
+{
+	int ends[2];
+	char first;
+
+	EXPECT(!pipe2(ends, O_NONBLOCK));
+	EXPECT_EQUAL(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+	logWrite(logError, "a line");
+	EXPECT_EQUAL(read(ends[0], &first, 1), 1);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 static void notToDataFiles(void)
 {
 	expectLine(O_RDWR, 1000, 0);
@@ -156,6 +169,7 @@ int main(void)
 {
 	setenv("GIN_LOG", "error", 1);
 	expectChild("a log file gets lines", toLogFiles);
+	expectChild("a pipe gets lines", toPipes);
 	expectChild("a data file gets none", notToDataFiles);
 	expectChild("a socket gets none", notToSockets);
 	expectChild("memory gets none", notToMemory);
