@@ -3,7 +3,7 @@
  * semantics_values.cc - words that one rank writes and another waits for, and stores by pointers
  *
  * Value words (rule 9): waits, whole words within puts. Stores through ginPeerPointer that strong
- * signals, atomics and barriers cover ("Peer pointers").
+ * signals, atomics and barriers cover: ginPeerPointer(3), MEMORY ORDERING.
  */
 #include "suite.h"
 
