@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * context_base.cuh - the parts of the calls on a context: addresses, and dispatch to the routes
+ * context_base.cuh - the parts of the calls on a context: copies, actions, dispatch to the routes
  *
  * A direct put moves the bytes, votes on the result and does the actions. A put on the proxy or
  * gdaki route describes the transfer, posts it and votes.
@@ -13,174 +13,43 @@
 #include "../gdaki/complete.cuh"
 #include "../proxy/copy_engine.cuh"
 #include "../proxy/route.cuh"
-#include "routes.cuh"
-#include "wait.cuh"
-
-/*
- * ginSame: a type that is not deduced from the argument. ginBits: the unsigned integer of its size.
- */
-template <class Type> struct ginSameType {
-	typedef Type type;
-};
-template <class Type> using ginSame = typename ginSameType<Type>::type;
-template <class Word> using ginBits = typename ginUint<sizeof(Word)>::type;
+#include "context_state.cuh"
 
 /* A context of a device communicator. Class GinOn in context.cuh has the calls. */
-template <uint32_t routes> class GinContext
+template <uint32_t routes> class GinContext : public GinContextState<routes>
 {
+	using State = GinContextState<routes>;
+
 public:
-	const ginDevComm &dc;
-	const uint32_t context;
-	const ginSharing sharing;
+	using State::context;
+	using State::dc;
+	using State::sharing;
 
 protected:
 	GIN_FN GinContext(const ginDevComm &devComm, uint32_t contextIndex,
 			  ginSharing contextSharing)
-	    : dc(devComm), context(contextIndex), sharing(contextSharing)
+	    : State(devComm, contextIndex, contextSharing)
 	{
 	}
 
-	GIN_FN char *own(ginWindow_t window, size_t offset) const
-	{
-		const int rank = static_cast<int>(ginUnshared(dc.rank));
-		return ginWindowAt(window, rank).address + offset;
-	}
-
-	GIN_FN uint64_t *ownWord(ginWindow_t window, size_t offset) const
-	{
-		return reinterpret_cast<uint64_t *>(own(window, offset));
-	}
-
-	template <class Word>
-	GIN_FN ginValueLook<ginBits<Word>> valueLook(ginWindow_t window, size_t offset) const
-	{
-		static_assert(sizeof(Word) == 4 || sizeof(Word) == 8, "32 or 64 bits");
-		return {reinterpret_cast<ginBits<Word> *>(own(window, offset))};
-	}
-
-	GIN_FN size_t wordIndex(uint32_t id) const
-	{
-		return static_cast<size_t>(context) * dc.signals + id;
-	}
-
-	GIN_FN size_t counterIndex(uint32_t id) const
-	{
-		return static_cast<size_t>(context) * dc.counters + id;
-	}
-
-	GIN_FN uint64_t *counterWord(uint32_t id) const { return dc.counter + counterIndex(id); }
-
-	GIN_FN uint64_t *hostCounterWord(uint32_t id) const
-	{
-		return dc.hostCounter + counterIndex(id);
-	}
-
-	GIN_FN struct ginQueue *queue() const { return dc.queues + context; }
-
-	/* A word of a signal in GPU memory; NULL: no agent of the class raises it. */
-	GIN_FN const uint64_t *signalBy(ginWriterClass writer, size_t index) const
-	{
-		const uint64_t *words = dc.signal[writer];
-		return words ? words + index : nullptr;
-	}
-
-	/* The words of a signal in GPU memory. */
-	GIN_FN ginGpuLook gpuSignals(size_t index) const
-	{
-		return {routes & GIN_ROUTES_DIRECT ? signalBy(ginWriterGpu, index) : nullptr,
-			routes & GIN_ROUTES_GDAKI ? signalBy(ginWriterNic, index) : nullptr};
-	}
-
-	GIN_FN uint64_t *cpuSignal(size_t index) const
-	{
-		return dc.signal[ginWriterCpu] + index * GIN_CPU_WORD_STRIDE;
-	}
-
-	/*
-	 * The only word of a signal, if all peers raise one class of words; NULL: there are
-	 * several.
-	 */
-	GIN_FN const uint64_t *onlySignal(size_t index) const
-	{
-		if (routes == GIN_ROUTES_DIRECT)
-			return signalBy(ginWriterGpu, index);
-		if (routes & GIN_ROUTES_DIRECT && dc.route == ginRouteDirect)
-			return dc.signal[ginWriterGpu] + index;
-		if (routes & GIN_ROUTES_GDAKI && dc.route == ginRouteGdaki)
-			return dc.signal[ginWriterNic] + index;
-		return nullptr;
-	}
-
-	/* Do CPUs raise signals here? */
-	GIN_FN bool cpuSignals() const { return routes & GIN_ROUTES_PROXY && dc.signalMirror; }
-
-	/* How a wait loads a signal: with the word of the CPU class only if CPUs raise signals. */
-	GIN_FN ginSignalLook signalLook(size_t index) const
-	{
-		if (!cpuSignals())
-			return {gpuSignals(index), ginHostLook(nullptr, nullptr)};
-		return {gpuSignals(index),
-			ginHostLook(cpuSignal(index), mirrorOf(dc.signalMirror, index))};
-	}
-
-	GIN_FN ginCounterLook counterLook(uint32_t id) const
-	{
-		if (!(routes & GIN_ROUTES_PROXY && dc.counterMirror))
-			return {counterWord(id), ginHostLook(nullptr, nullptr)};
-		return {counterWord(id), ginHostLook(hostCounterWord(id),
-						     mirrorOf(dc.counterMirror, counterIndex(id)))};
-	}
-
-	/* A thread that is alone on the context needs no mirror. */
-	GIN_FN struct ginMirror *mirrorOf(struct ginMirror *mirrors, size_t index) const
-	{
-		return sharing == ginSharingThread ? nullptr : mirrors + index;
-	}
-
-	/* Is it a signal that no agent can raise? */
-	GIN_FN static bool beyondAll(const ginSignalOp &op)
-	{
-		return byAgent(op) && op.window.table->agent == ginAgentNone;
-	}
-
-	/* Is this thread alone on the context? */
-	GIN_FN bool isAlone() const { return sharing == ginSharingThread; }
-
-	/* Is there a peer on the proxy or gdaki route? */
-	GIN_FN bool networked() const { return ginHasNetwork<routes>(dc); }
-
-	/* Are there peers on the gdaki route, not on the proxy route? */
-	GIN_FN bool byNic() const { return ginHasNic<routes>(dc); }
-
-	GIN_FN bool byProxy() const { return ginHasProxy<routes>(dc); }
-
-	/* The network route of the device communicator. */
-	GIN_FN uint32_t networkRoute() const { return ginNetworkRoute<routes>(dc); }
-
-	GIN_FN uint32_t routeTo(int peer) const { return ginRouteTo<routes>(dc, peer); }
-
-	/* Is this peer on the proxy or gdaki route? */
-	GIN_FN bool queued(int peer) const { return routeTo(peer) != ginRouteDirect; }
-
-	/* Does the kernel have no code for this direct peer? */
-	GIN_FN static constexpr bool withoutDirect() { return !(routes & GIN_ROUTES_DIRECT); }
-
-	/*
-	 * The context that posts for words in windows of the peer. For a direct peer that is the
-	 * queues of all contexts together; `words` tells flush and barriers to wait for them.
-	 */
-	GIN_FN uint32_t wordContext(int peer) const
-	{
-		if (queued(peer))
-			return context;
-		ginLocalStore(&dc.results[dc.contexts].words, 1);
-		return dc.contexts;
-	}
-
-	GIN_FN ginSharing sharingOf(uint32_t queues) const
-	{
-		return queues == dc.contexts ? ginSharingGpu : sharing;
-	}
+	using State::alive;
+	using State::beyondAll;
+	using State::byAgent;
+	using State::byNic;
+	using State::byProxy;
+	using State::counterWord;
+	using State::isAlone;
+	using State::lost;
+	using State::networked;
+	using State::networkRoute;
+	using State::own;
+	using State::queue;
+	using State::routeTo;
+	using State::sharingOf;
+	using State::usable;
+	using State::withoutDirect;
+	using State::wordContext;
+	using State::wordIndex;
 
 	/* Writes the error record if `result` is an error; returns `result`. */
 	GIN_FN ginResult_t leaving(ginResult_t result, uint32_t call, int peer, uint32_t id) const
@@ -188,12 +57,6 @@ protected:
 		if (result != ginSuccess)
 			leaveError(call, result, peer, id, 0, 0);
 		return result;
-	}
-
-	/* Is it a word in a window on which another agent than the GPU does signals? */
-	GIN_FN static bool byAgent(const ginSignalOp &op)
-	{
-		return op.at && op.window.table->agent != ginAgentGpu;
 	}
 
 	/* The first thread of the coop makes the call; all threads return its result. */
@@ -577,30 +440,6 @@ protected:
 	{
 		if (old)
 			*old = static_cast<Word>(value);
-	}
-
-	/*
-	 * Can a direct call use the peer? Every peer has a route: ginDevCommCreate() checks that. A
-	 * kernel for direct peers alone checks here that the peer is one.
-	 */
-	GIN_FN static bool alive(const struct ginPeer &to)
-	{
-		if (routes == GIN_ROUTES_DIRECT)
-			return to.state == ginPeerAlive && to.route == ginRouteDirect;
-		return to.state == ginPeerAlive;
-	}
-
-	/* The result of a call on a peer that is not alive(). */
-	GIN_FN ginResult_t lost(const struct ginPeer &to) const
-	{
-		if (routes == GIN_ROUTES_DIRECT && to.route != ginRouteDirect)
-			return ginErrorUnsupported;
-		return ginPeerLost(&dc.abortLine->word);
-	}
-
-	GIN_FN ginResult_t usable(const struct ginPeer &to) const
-	{
-		return alive(to) ? ginSuccess : lost(to);
 	}
 
 	GIN_FN void leaveError(uint32_t call, ginResult_t result, int peer, uint32_t id,

@@ -33,8 +33,8 @@
  *   Q      the proxy's reads of a      engineTake()                  ginHostLook(),
  *          ring slot, to the slot's                                  ginRingRefresh(),
  *          next writer                                               ginShadowObserve()
- *   R      what the proxy has done     publishDone(), changeWord(),  ginDoneObserve(),
- *                                      failAtomic()                  ginHostLook()
+ *   R      what the proxy has done     publishDone(), failAtomic(),  ginDoneObserve(),
+ *                                      publishOldValue()             ginHostLook()
  *
  * The gdaki route (docs/gdaki.md). W, F and P order threads that share a send queue: threads of the
  * GPU, or of one block.
@@ -314,7 +314,7 @@ template <class Word> GIN_FN void ginDataStore(char *dst, Word word)
 
 /*
  * No edge: a packet of a message (packets.cuh). Each word of 8 bytes has 4 bytes of data and the
- * message's number, and is single-copy atomic: who loads the number has loaded the data with it.
+ * message's number, and is single-copy atomic: a load that returns the number returns the data.
  */
 GIN_FN void ginPacketStore(char *packet, uint64_t data, uint32_t number)
 {
@@ -380,18 +380,13 @@ GIN_FN uint64_t ginMirrorObserve(const uint64_t *seen)
 	return ginLoad<ginAcquire, ginScopeDevice>(seen);
 }
 
-/*
- * No edge: how many threads came before this one. The thread that gets 0 looks at the host's word.
- */
+/* No edge: returns how many threads came before; the first looks at the host's word. */
 GIN_FN uint32_t ginMirrorCome(uint32_t *looking)
 {
 	return ginFetchAdd<ginRelaxed, ginScopeDevice>(looking, 1u);
 }
 
-/*
- * No edge: the thread that looked has finished. Returns how many threads came to look, that thread
- * included.
- */
+/* No edge: the thread that looked leaves. Returns how many threads came, itself included. */
 GIN_FN uint32_t ginMirrorLeave(uint32_t *looking)
 {
 	return ginExchange<ginRelaxed, ginScopeDevice>(looking, 0u);
@@ -418,10 +413,7 @@ GIN_FN uint32_t ginTurnCas(uint32_t *word, uint32_t compare, uint32_t value, gin
 	return ginCas<ginAcqRel, ginScopeDevice>(word, compare, value);
 }
 
-/*
- * W, release end, by the holder of the turn. False: the word holds a mark, and the thread keeps the
- * turn.
- */
+/* W, release end, by the holder of the turn, which keeps it (false) if the word holds a mark. */
 GIN_FN bool ginTurnPutDown(uint32_t *word, ginSharing sharing)
 {
 	return ginTurnCas(word, 0, GIN_TURN, sharing) == 0;
@@ -490,11 +482,11 @@ GIN_FN void ginNicRelease(bool inGpu)
 
 /*
  * N, release end, second half. Observers: the threads that have handed over WQEs; the NIC, which
- * may read the WQEs as soon as it finds the record. ginNicFence or ginNicRelease precedes, after the last WQE and
- * before the record. The NIC reads this GPU's memory through its L2, where device scope ends: where
- * the queue is in this GPU's memory no fence of the system is needed, and no fence at all for a
- * thread that has released every WQE to the device by handing them over. The posters have released
- * sources in other memory.
+ * may read the WQEs as soon as it finds the record. ginNicFence or ginNicRelease precedes, after
+ * the last WQE and before the record. The NIC reads this GPU's memory through its L2, where device
+ * scope ends: where the queue is in this GPU's memory no fence of the system is needed, and no
+ * fence at all for a thread that has released every WQE to the device by handing them over. The
+ * posters have released sources in other memory.
  *
  * No fence stands between record and doorbell: it would cost 0.4 us (docs/performance.md). A NIC
  * that drops the doorbell and then finds an older record has to be rung again (ginSendRingPending).
@@ -514,9 +506,7 @@ GIN_FN uint32_t ginCqeObserve(const uint32_t *state)
 	return ginLoad<ginAcquire, ginScopeSystem>(state);
 }
 
-/*
- * No edge: another word of the CQE, which belongs to the state that was seen or to a later state.
- */
+/* No edge: another word of the CQE, of the state that was seen or of a later state. */
 GIN_FN uint32_t ginCqeWord(const uint32_t *word)
 {
 	return ginLoad<ginRelaxed, ginScopeSystem>(word);
@@ -543,19 +533,13 @@ GIN_FN bool ginDoneRaise(uint64_t *done, uint64_t from, uint64_t to, ginSharing 
 	return true;
 }
 
-/*
- * F, release end, by the thread that has set GIN_SEND_CREDITING and raised the counters. Clears the
- * bit.
- */
+/* F, release end: clears GIN_SEND_CREDITING, by the thread that set it and raised the counters. */
 GIN_FN void ginDoneCredited(uint64_t *done, uint64_t to)
 {
 	ginStore<ginRelease, ginScopeDevice>(done, to);
 }
 
-/*
- * No edge: which counter the WQE of the slot has. W, N and K carry it to the thread that credits
- * it.
- */
+/* No edge: the counter of the slot's WQE. W, N and K carry it to the thread that credits it. */
 GIN_FN void ginSlotCounterSet(uint32_t *slot, uint32_t counter)
 {
 	ginStore<ginRelaxed, ginScopeDevice>(slot, counter);
@@ -573,10 +557,7 @@ GIN_FN uint32_t ginSlotCounterTake(uint32_t *slot)
 	return counter;
 }
 
-/*
- * No edge: every thread that sets the pointer sets one value. W, N and K carry it, as the slots'
- * counters.
- */
+/* No edge: all threads set one value. W, N and K carry it, as they carry the slots' counters. */
 GIN_FN void ginPointerSet(uint64_t **at, uint64_t *pointer)
 {
 	ginStore<ginRelaxed, ginScopeDevice>(at, pointer);
