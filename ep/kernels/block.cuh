@@ -111,8 +111,7 @@ GIN_FN_COLD void epLose(const epArgs &args, uint32_t number, uint32_t rank, ginR
 	if (plan.onLost == GIN_EP_LOST_MASK && result != ginErrorAborted) {
 		epWordStore(&plan.masked[rank], 1);
 		epPageStore(&plan.pageMasked[rank], 1);
-	} else {
-		epWordStore(&plan.state->failed, result);
+	} else if (epWordSetOnce(&plan.state->failed, result)) {
 		epPageStore(&plan.page->failed, result);
 	}
 	epRecord(args, number, static_cast<int32_t>(rank), result, epoch, expected, seen);

@@ -256,7 +256,7 @@ static void killed(Rank &r, uint32_t onLost)
 		if (result == ginSuccess)
 			result = batch.runCombine(ep, GIN_EP_BOTH);
 		if (onLost == GIN_EP_LOST_ERROR) {
-			EXPECT(result == ginErrorPeer);
+			EP_FAILS(result, ginErrorPeer);
 			EP_FAILS(batch.runDispatch(ep, GIN_EP_BOTH), ginErrorPeer);
 			EXPECT(recordOf(ep).rank == 1);
 		} else {
