@@ -243,7 +243,7 @@ static void aborted(Rank &r)
 static void killed(Rank &r, uint32_t onLost)
 {
 	Round round = roundOf(r, 121);
-	ginEp_t ep = epFor(r, round, onLost, 20000);
+	ginEp_t ep = epFor(r, round, onLost, 4000);
 	std::vector<bool> gone(r.nRanks);
 	full(r, ep, round);
 	{
