@@ -111,8 +111,7 @@ GIN_FN_COLD void epLose(const epArgs &args, uint32_t number, uint32_t rank, ginR
 	if (plan.onLost == GIN_EP_LOST_MASK && result != ginErrorAborted) {
 		epWordStore(&plan.masked[rank], 1);
 		epPageStore(&plan.pageMasked[rank], 1);
-	} else {
-		epWordStore(&plan.state->failed, result);
+	} else if (epWordSetOnce(&plan.state->failed, result)) {
 		epPageStore(&plan.page->failed, result);
 	}
 	epRecord(args, number, static_cast<int32_t>(rank), result, epoch, expected, seen);
@@ -178,14 +177,19 @@ protected:
 	GIN_FN static void sync() { GinCta{}.sync(); }
 
 	GIN_FN uint32_t ranks() const { return plan.nRanks; }
-	GIN_FN bool stopped() const { return epWordLoad(&plan.state->failed) != 0; }
+	/*
+	 * An earlier call has failed: the kernel does nothing. By all threads of the block, which
+	 * agree: the word may change while they load it, and a thread that returns alone would be
+	 * missing in the next sync().
+	 */
+	GIN_FN bool stopped() const { return GinCta{}.any(epWordLoad(&plan.state->failed) != 0); }
 
-	/* The epoch of the next send: 0 of dispatch, 1 of combine. False: kernels do nothing. */
+	/* The epoch of the next send: 0 of dispatch, 1 of combine. False: as stopped(). */
 	GIN_FN bool begin(uint32_t which, uint32_t *epoch) const
 	{
 		const ginWord16 words = epStateLoad(plan.state);
 		*epoch = static_cast<uint32_t>(words.half[1] >> which * 32);
-		return static_cast<uint32_t>(words.half[0]) == 0;
+		return !GinCta{}.any(static_cast<uint32_t>(words.half[0]) != 0);
 	}
 	GIN_FN uint32_t maskOf(uint32_t rank) const { return epWordLoad(&plan.masked[rank]); }
 	GIN_FN bool masked(uint32_t rank) const { return maskOf(rank) != 0; }

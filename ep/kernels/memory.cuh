@@ -65,10 +65,15 @@ GIN_FN bool epWordTake(uint32_t *word)
 	return ginExchange<ginRelaxed, ginScopeDevice>(word, 0u) != 0;
 }
 
-/* No edge: true for the first caller. */
+/* No edge: sets the word if it is 0; true for the first caller. */
+GIN_FN bool epWordSetOnce(uint32_t *word, uint32_t value)
+{
+	return ginCas<ginRelaxed, ginScopeDevice>(word, 0u, value) == 0;
+}
+
 GIN_FN bool epWordClaim(uint32_t *word)
 {
-	return ginCas<ginRelaxed, ginScopeDevice>(word, 0u, 1u) == 0;
+	return epWordSetOnce(word, 1);
 }
 
 /* Words of the host's page: `valid` is released after the record, ginEpGetAsyncError() acquires. */

@@ -243,7 +243,7 @@ static void aborted(Rank &r)
 static void killed(Rank &r, uint32_t onLost)
 {
 	Round round = roundOf(r, 121);
-	ginEp_t ep = epFor(r, round, onLost, 20000);
+	ginEp_t ep = epFor(r, round, onLost, 4000);
 	std::vector<bool> gone(r.nRanks);
 	full(r, ep, round);
 	{
@@ -256,7 +256,7 @@ static void killed(Rank &r, uint32_t onLost)
 		if (result == ginSuccess)
 			result = batch.runCombine(ep, GIN_EP_BOTH);
 		if (onLost == GIN_EP_LOST_ERROR) {
-			EXPECT(result == ginErrorPeer);
+			EP_FAILS(result, ginErrorPeer);
 			EP_FAILS(batch.runDispatch(ep, GIN_EP_BOTH), ginErrorPeer);
 			EXPECT(recordOf(ep).rank == 1);
 		} else {

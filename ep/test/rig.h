@@ -63,7 +63,8 @@ struct Memory {
 		for (int i = 0; i < GUARD; i++)
 			EXPECT(all[i] == 0x5a && all[all.size() - 1 - i] == 0x5a);
 		std::vector<T> out(bytes / sizeof(T));
-		memcpy(out.data(), all.data() + GUARD, out.size() * sizeof(T));
+		if (!out.empty())
+			memcpy(out.data(), all.data() + GUARD, out.size() * sizeof(T));
 		return out;
 	}
 };
@@ -93,7 +94,8 @@ inline ginEp_t makeEp(Rank &r, const ginEpConfig_t &config)
 template <class T> std::vector<T> poisonOf(size_t count)
 {
 	std::vector<T> out(count);
-	memset(out.data(), 0x5a, count * sizeof(T));
+	if (count)
+		memset(out.data(), 0x5a, count * sizeof(T));
 	return out;
 }
 
@@ -101,7 +103,7 @@ template <class T> void compare(const char *what, const Rank &r, const Round &ro
 				const std::vector<T> &seen, const std::vector<T> &expected)
 {
 	if (seen.size() == expected.size() &&
-	    !memcmp(seen.data(), expected.data(), seen.size() * sizeof(T)))
+	    (seen.empty() || !memcmp(seen.data(), expected.data(), seen.size() * sizeof(T))))
 		return;
 	size_t i = 0;
 	while (i < seen.size() && !memcmp(&seen[i], &expected[i], sizeof(T)))
