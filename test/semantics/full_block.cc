@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * full_block.cc - kernels run with as many threads as a block can have, on every route
+ * full_block.cc - kernels run with large blocks on every route
  *
- * A kernel launches with 1,024 threads if it takes at most 64 registers, device calls included. The five kernels of
- * bench/registers run with that many threads, compiled for all routes and for the routes that the ranks have, and
- * with more blocks than fit on the GPU at one time. The host checks what arrived.
+ * A kernel launches with 1,024 threads if it takes at most 64 registers, device calls included, and with 512 if it
+ * takes at most 128. The five kernels of bench/registers, compiled for direct peers alone, run with 1,024 threads;
+ * compiled for another route or for all routes, with 512. There are more blocks than fit on the GPU at one time. The
+ * host checks what arrived.
  */
 #include "suite.h"
 
@@ -17,13 +18,14 @@ struct Shape {
 };
 
 /*
- * Two blocks of 1,024 threads fit on each of an H200's 132 SMs. BLOCKS and THREADS, a power of two,
- * set other numbers.
+ * At most two such blocks fit on each of an H200's 132 SMs. BLOCKS and THREADS, a power of two, set
+ * other numbers.
  */
-static Shape shapeFor(const Rank &r)
+static Shape shapeFor(const Rank &r, uint32_t routes)
 {
 	const char *blocks = getenv("BLOCKS"), *threads = getenv("THREADS");
-	Shape shape = {r.device < 0 ? 2u : 300u, r.device < 0 ? 32u : 1024u};
+	const uint32_t most = routes == GIN_ROUTES_DIRECT ? 1024 : 512;
+	Shape shape = {r.device < 0 ? 2u : 300u, r.device < 0 ? 32u : most};
 
 	if (blocks)
 		shape.blocks = static_cast<uint32_t>(atoi(blocks));
@@ -69,8 +71,8 @@ struct Setting {
 	Results results;
 	KernelArguments arguments;
 
-	Setting(Rank &rank, size_t bytes, size_t each)
-	    : r(rank), shape(shapeFor(rank)), send(rank, bytes), recv(rank, bytes),
+	Setting(Rank &rank, const Shape &wanted, size_t bytes, size_t each)
+	    : r(rank), shape(wanted), send(rank, bytes), recv(rank, bytes),
 	      scratch(rank, size_t{shape.blocks} * shape.threads * sizeof(float)),
 	      results(rank, size_t{shape.blocks} * shape.threads)
 	{
@@ -99,9 +101,9 @@ struct Setting {
 	}
 };
 
-static size_t piecesBytes(const Rank &r)
+static size_t piecesBytes(const Rank &r, const Shape &shape)
 {
-	return size_t{static_cast<uint32_t>(r.nRanks)} * shapeFor(r).blocks * BYTES;
+	return size_t{static_cast<uint32_t>(r.nRanks)} * shape.blocks * BYTES;
 }
 
 /* From every rank, each block's piece for this rank. */
@@ -119,7 +121,8 @@ static void expectPieces(Setting &s)
 
 template <uint32_t routes> static void exchange(Rank &r)
 {
-	Setting s(r, piecesBytes(r), BYTES);
+	const Shape shape = shapeFor(r, routes);
+	Setting s(r, shape, piecesBytes(r, shape), BYTES);
 
 	s.run(Exchange<routes>(s.arguments));
 	expectPieces(s);
@@ -141,7 +144,8 @@ struct AwaitLoop {
 
 template <uint32_t routes> static void putLoop(Rank &r)
 {
-	Setting s(r, piecesBytes(r), BYTES);
+	const Shape shape = shapeFor(r, routes);
+	Setting s(r, shape, piecesBytes(r, shape), BYTES);
 
 	s.run(PutLoop<routes>(s.arguments));
 	s.shape.threads = 32;
@@ -154,8 +158,8 @@ template <uint32_t routes> static void putLoop(Rank &r)
 
 template <uint32_t routes> static void putEach(Rank &r)
 {
-	const Shape shape = shapeFor(r);
-	Setting s(r, size_t{shape.blocks} * shape.threads * EACH, EACH);
+	const Shape shape = shapeFor(r, routes);
+	Setting s(r, shape, size_t{shape.blocks} * shape.threads * EACH, EACH);
 
 	s.run(PutEach<routes>(s.arguments));
 	launch(r, shape.blocks, shape.threads, AwaitEach{s.arguments.dc, s.results.words});
@@ -168,7 +172,7 @@ template <uint32_t routes> static void putEach(Rank &r)
 
 template <uint32_t routes> static void gridAllToAll(Rank &r)
 {
-	Setting s(r, static_cast<size_t>(r.nRanks) * BYTES, BYTES);
+	Setting s(r, shapeFor(r, routes), static_cast<size_t>(r.nRanks) * BYTES, BYTES);
 
 	s.run(GridAllToAll<routes>(s.arguments));
 	const std::vector<unsigned char> got = s.recv.read();
@@ -198,7 +202,8 @@ static float tokenScale(uint32_t nRanks, size_t token)
 
 template <uint32_t routes> static void rmsNorm(Rank &r)
 {
-	Setting s(r, piecesBytes(r), BYTES);
+	const Shape shape = shapeFor(r, routes);
+	Setting s(r, shape, piecesBytes(r, shape), BYTES);
 	const uint32_t nRanks = static_cast<uint32_t>(r.nRanks);
 	const size_t tokens = size_t{nRanks} * s.shape.blocks;
 	std::vector<float> values(tokens * HIDDEN);
