@@ -78,7 +78,7 @@ protected:
 		return leaving(ginErrorUnsupported, call, peer, UINT32_MAX);
 	}
 
-	/* Are posts to a NIC calls? ginPostBy() */
+	/* Are posts to a NIC calls? ginWithShape() */
 	static constexpr bool called = (routes & GIN_ROUTES_NETWORK) == GIN_ROUTES_NETWORK;
 
 	/* The arguments of every network call. `id`: of the signal. */

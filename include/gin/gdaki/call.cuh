@@ -139,26 +139,28 @@ GIN_FN uint32_t ginGdakiPutWhat(uint32_t how, uint32_t scope, bool counts)
 }
 
 /* A put of 1 byte to 1 GiB from a window. */
-template <uint32_t shape>
-GIN_FN uint64_t ginGdakiPutNow(struct ginSendQueue *queue, const struct ginPeer *peer, uint32_t how,
-			       const struct ginWindowPeer *there, uint64_t off,
-			       const struct ginWindowTable *here, uint64_t hereOff, uint32_t bytes,
-			       const struct ginWindowPeer *raiseAt, uint64_t raiseOff, uint64_t add,
-			       uint64_t *counters, uint32_t counter)
-{
-	how = ginShapedHow<shape>(how);
-	constexpr bool counts = shape & GIN_SHAPE_COUNTS;
-	const uint32_t what = ginWorkWhat(ginOpPut, 0, 1, how) | static_cast<uint32_t>(counts)
-									 << GIN_WORK_COUNTS;
+template <uint32_t shape> struct ginGdakiPutNow {
+	GIN_FN static uint64_t post(struct ginSendQueue *queue, const struct ginPeer *peer,
+				    uint32_t how, const struct ginWindowPeer *there, uint64_t off,
+				    const struct ginWindowTable *here, uint64_t hereOff,
+				    uint32_t bytes, const struct ginWindowPeer *raiseAt,
+				    uint64_t raiseOff, uint64_t add, uint64_t *counters,
+				    uint32_t counter)
+	{
+		how = ginShapedHow<shape>(how);
+		constexpr bool counts = shape & GIN_SHAPE_COUNTS;
+		const uint32_t what = ginWorkWhat(ginOpPut, 0, 1, how) |
+				      static_cast<uint32_t>(counts) << GIN_WORK_COUNTS;
 
-	return ginWorkNow(queue, peer, ginHowSharing(how), what, [&](struct ginWork &p) {
-		struct ginGdakiFrom from = ginGdakiHere(here, hereOff, how);
-		p = ginGdakiWork(peer, how, there, off, raiseAt, raiseOff, add);
-		ginWorkSetMessage(p, from.address, from.key, bytes, counts ? counters : nullptr,
-				  counter);
-		return ginWorkRelease(how, from.scope);
-	});
-}
+		return ginWorkNow(queue, peer, ginHowSharing(how), what, [&](struct ginWork &p) {
+			struct ginGdakiFrom from = ginGdakiHere(here, hereOff, how);
+			p = ginGdakiWork(peer, how, there, off, raiseAt, raiseOff, add);
+			ginWorkSetMessage(p, from.address, from.key, bytes,
+					  counts ? counters : nullptr, counter);
+			return ginWorkRelease(how, from.scope);
+		});
+	}
+};
 
 /* The source of a put that ginGdakiPutNow() has not done. */
 GIN_FN_COLD struct ginGdakiFrom ginGdakiSource(const ginDevComm *dc, uint32_t how, uint64_t source,
@@ -193,13 +195,10 @@ GIN_FN ginResult_t ginGdakiPut(const ginDevComm *dc, struct ginSendQueue *queue,
 	uint64_t end = GIN_WORK_FULL;
 
 	if (!ginHowHas(how, GIN_HOW_ANYWHERE) && bytes - 1 < GIN_MLX5_MESSAGE_BYTES)
-		end = ginWithShape<31>(ginShapeOf(how, counters != nullptr), [&](auto shape) {
-			return ginPostBy<called, ginGdakiPutNow<decltype(shape)::value>>(
-				queue, peer, how, there, off,
-				reinterpret_cast<const struct ginWindowTable *>(source), sourceOff,
-				static_cast<uint32_t>(bytes), raiseAt, raiseOff, add, counters,
-				counter);
-		});
+		end = ginWithShape<31, called, ginGdakiPutNow>(
+			ginShapeOf(how, counters != nullptr), queue, peer, how, there, off,
+			reinterpret_cast<const struct ginWindowTable *>(source), sourceOff,
+			static_cast<uint32_t>(bytes), raiseAt, raiseOff, add, counters, counter);
 	if (ginWorkOk(end))
 		return ginSuccess;
 	struct ginGdakiFrom here = ginGdakiSource(dc, how, source, sourceOff, bytes);
@@ -218,21 +217,26 @@ template <uint32_t bytes> GIN_FN constexpr uint32_t ginGdakiValueWhat(uint32_t h
 	return ginWorkWhat(ginOpPutValue, bytes, bytes > GIN_MLX5_INLINE_BYTES ? 2 : 1, how);
 }
 
-template <uint32_t bytes, uint32_t shape>
-GIN_FN uint64_t ginGdakiPutValueNow(struct ginSendQueue *queue, const struct ginPeer *peer,
-				    uint32_t how, const struct ginWindowPeer *there, uint64_t off,
-				    uint64_t v0, uint64_t v1, uint64_t v2, uint64_t v3,
-				    const struct ginWindowPeer *raiseAt, uint64_t raiseOff,
-				    uint64_t add)
-{
-	how = ginShapedHow<shape>(how);
-	return ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiValueWhat<bytes>(how),
-			  [&](struct ginWork &p) {
-				  p = ginGdakiWork(peer, how, there, off, raiseAt, raiseOff, add);
-				  p.data[0] = v0, p.data[1] = v1, p.data[2] = v2, p.data[3] = v3;
-				  return 0u;
-			  });
-}
+template <uint32_t bytes> struct ginGdakiPutValueNow {
+	template <uint32_t shape> struct shaped {
+		GIN_FN static uint64_t post(struct ginSendQueue *queue, const struct ginPeer *peer,
+					    uint32_t how, const struct ginWindowPeer *there,
+					    uint64_t off, uint64_t v0, uint64_t v1, uint64_t v2,
+					    uint64_t v3, const struct ginWindowPeer *raiseAt,
+					    uint64_t raiseOff, uint64_t add)
+		{
+			how = ginShapedHow<shape>(how);
+			return ginWorkNow(queue, peer, ginHowSharing(how),
+					  ginGdakiValueWhat<bytes>(how), [&](struct ginWork &p) {
+						  p = ginGdakiWork(peer, how, there, off, raiseAt,
+								   raiseOff, add);
+						  p.data[0] = v0, p.data[1] = v1, p.data[2] = v2,
+						  p.data[3] = v3;
+						  return 0u;
+					  });
+		}
+	};
+};
 
 template <bool called, uint32_t bytes>
 GIN_FN ginResult_t ginGdakiPutValue(const ginDevComm *dc, struct ginSendQueue *queue,
@@ -242,10 +246,9 @@ GIN_FN ginResult_t ginGdakiPutValue(const ginDevComm *dc, struct ginSendQueue *q
 				    const struct ginWindowPeer *raiseAt, uint64_t raiseOff,
 				    uint64_t add, uint64_t timeout, uint64_t from)
 {
-	uint64_t end = ginWithShape<15>(ginShapeOf(how, false), [&](auto shape) {
-		return ginPostBy<called, ginGdakiPutValueNow<bytes, decltype(shape)::value>>(
-			queue, peer, how, there, off, v0, v1, v2, v3, raiseAt, raiseOff, add);
-	});
+	uint64_t end = ginWithShape<15, called, ginGdakiPutValueNow<bytes>::template shaped>(
+		ginShapeOf(how, false), queue, peer, how, there, off, v0, v1, v2, v3, raiseAt,
+		raiseOff, add);
 
 	if (ginWorkOk(end))
 		return ginSuccess;
@@ -263,18 +266,20 @@ GIN_FN uint32_t ginGdakiSignalWhat(uint32_t how)
 	       ginWorkRelease(how, ginScopeThread);
 }
 
-template <uint32_t shape>
-GIN_FN uint64_t ginGdakiSignalNow(struct ginSendQueue *queue, const struct ginPeer *peer,
-				  uint32_t how, const struct ginWindowPeer *raiseAt,
-				  uint64_t raiseOff, uint64_t add)
-{
-	how = ginShapedHow<shape | GIN_SHAPE_RAISES>(how);
-	return ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiSignalWhat(how),
-			  [&](struct ginWork &p) {
-				  p = ginGdakiWork(peer, how, nullptr, 0, raiseAt, raiseOff, add);
-				  return 0u;
-			  });
-}
+template <uint32_t shape> struct ginGdakiSignalNow {
+	GIN_FN static uint64_t post(struct ginSendQueue *queue, const struct ginPeer *peer,
+				    uint32_t how, const struct ginWindowPeer *raiseAt,
+				    uint64_t raiseOff, uint64_t add)
+	{
+		how = ginShapedHow<shape | GIN_SHAPE_RAISES>(how);
+		return ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiSignalWhat(how),
+				  [&](struct ginWork &p) {
+					  p = ginGdakiWork(peer, how, nullptr, 0, raiseAt, raiseOff,
+							   add);
+					  return 0u;
+				  });
+	}
+};
 
 template <bool called>
 GIN_FN ginResult_t ginGdakiSignal(const ginDevComm *dc, struct ginSendQueue *queue,
@@ -282,10 +287,8 @@ GIN_FN ginResult_t ginGdakiSignal(const ginDevComm *dc, struct ginSendQueue *que
 				  const struct ginWindowPeer *raiseAt, uint64_t raiseOff,
 				  uint64_t add, uint64_t timeout, uint64_t from)
 {
-	uint64_t end = ginWithShape<11>(ginShapeOf(how, false), [&](auto shape) {
-		return ginPostBy<called, ginGdakiSignalNow<decltype(shape)::value>>(
-			queue, peer, how, raiseAt, raiseOff, add);
-	});
+	uint64_t end = ginWithShape<11, called, ginGdakiSignalNow>(
+		ginShapeOf(how, false), queue, peer, how, raiseAt, raiseOff, add);
 
 	if (ginWorkOk(end))
 		return ginSuccess;

@@ -30,24 +30,26 @@ GIN_FN uint32_t ginGdakiGetWhat(uint32_t how)
 }
 
 /* A get of 1 byte to 1 GiB. */
-template <uint32_t shape>
-GIN_FN uint64_t ginGdakiGetNow(struct ginSendQueue *queue, const struct ginPeer *peer, uint32_t how,
-			       const struct ginWindowPeer *there, uint64_t off,
-			       const struct ginWindowTable *here, uint64_t hereOff, uint32_t bytes)
-{
-	how = ginShapedHow<shape>(how);
-	uint64_t end =
-		ginWorkNow(queue, peer, ginHowSharing(how),
-			   ginGdakiGetWhat(how) | 1u << GIN_WORK_DATA, [&](struct ginWork &p) {
-				   struct ginGdakiFrom to = ginGdakiHere(here, hereOff, how);
-				   p = ginGdakiWork(peer, how, there, off, nullptr, 0, 0);
-				   ginWorkSetMessage(p, to.address, to.key, bytes, nullptr, 0);
-				   return 0u;
-			   });
-	if (ginWorkOk(end))
-		ginGetsRecord(queue, here, end);
-	return end;
-}
+template <uint32_t shape> struct ginGdakiGetNow {
+	GIN_FN static uint64_t post(struct ginSendQueue *queue, const struct ginPeer *peer,
+				    uint32_t how, const struct ginWindowPeer *there, uint64_t off,
+				    const struct ginWindowTable *here, uint64_t hereOff,
+				    uint32_t bytes)
+	{
+		how = ginShapedHow<shape>(how);
+		uint64_t end = ginWorkNow(
+			queue, peer, ginHowSharing(how), ginGdakiGetWhat(how) | 1u << GIN_WORK_DATA,
+			[&](struct ginWork &p) {
+				struct ginGdakiFrom to = ginGdakiHere(here, hereOff, how);
+				p = ginGdakiWork(peer, how, there, off, nullptr, 0, 0);
+				ginWorkSetMessage(p, to.address, to.key, bytes, nullptr, 0);
+				return 0u;
+			});
+		if (ginWorkOk(end))
+			ginGetsRecord(queue, here, end);
+		return end;
+	}
+};
 
 template <bool called>
 GIN_FN ginResult_t ginGdakiGet(const ginDevComm *dc, struct ginSendQueue *queue,
@@ -59,11 +61,9 @@ GIN_FN ginResult_t ginGdakiGet(const ginDevComm *dc, struct ginSendQueue *queue,
 	uint64_t end = GIN_WORK_FULL;
 
 	if (bytes - 1 < GIN_MLX5_MESSAGE_BYTES)
-		end = ginWithShape<3>(ginShapeOf(how, false), [&](auto shape) {
-			return ginPostBy<called, ginGdakiGetNow<decltype(shape)::value>>(
-				queue, peer, how, there, off, here, hereOff,
-				static_cast<uint32_t>(bytes));
-		});
+		end = ginWithShape<3, called, ginGdakiGetNow>(ginShapeOf(how, false), queue, peer,
+							      how, there, off, here, hereOff,
+							      static_cast<uint32_t>(bytes));
 	if (ginWorkOk(end))
 		return ginSuccess;
 	struct ginWork p = ginGdakiWork(peer, how, there, off, nullptr, 0, 0);
@@ -355,20 +355,24 @@ GIN_FN struct ginWork ginGdakiAtomicWork(const struct ginWindowPeer *there, uint
 	return p;
 }
 
-template <enum ginOp op, uint32_t bytes, uint32_t shape>
-GIN_FN uint64_t ginGdakiAtomicNow(struct ginSendQueue *queue, const struct ginPeer *peer,
-				  uint32_t how, const struct ginWindowPeer *there, uint64_t off,
-				  uint64_t operand, uint64_t compare, uint64_t local,
-				  uint32_t localKey)
-{
-	how = ginShapedHow<shape>(how);
-	return ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiAtomicWhat<op, bytes>(how),
-			  [&](struct ginWork &p) {
-				  p = ginGdakiAtomicWork(there, off, operand, compare, local,
-							 localKey);
-				  return 0u;
-			  });
-}
+template <enum ginOp op, uint32_t bytes> struct ginGdakiAtomicNow {
+	template <uint32_t shape> struct shaped {
+		GIN_FN static uint64_t post(struct ginSendQueue *queue, const struct ginPeer *peer,
+					    uint32_t how, const struct ginWindowPeer *there,
+					    uint64_t off, uint64_t operand, uint64_t compare,
+					    uint64_t local, uint32_t localKey)
+		{
+			how = ginShapedHow<shape>(how);
+			return ginWorkNow(queue, peer, ginHowSharing(how),
+					  ginGdakiAtomicWhat<op, bytes>(how),
+					  [&](struct ginWork &p) {
+						  p = ginGdakiAtomicWork(there, off, operand,
+									 compare, local, localKey);
+						  return 0u;
+					  });
+		}
+	};
+};
 
 /* Posts an atomic. Returns what a post returns, after the error record. */
 template <bool called, enum ginOp op, uint32_t bytes>
@@ -381,11 +385,9 @@ GIN_FN uint64_t ginGdakiAtomicPost(const ginDevComm *dc, struct ginSendQueue *qu
 	uint64_t end = GIN_WORK_FAILED + ginErrorUnsupported;
 
 	if ((bytes == 8 && op != ginOpSwap) || queue->fixed.masked)
-		end = ginWithShape<3>(ginShapeOf(how, false), [&](auto shape) {
-			return ginPostBy<called,
-					 ginGdakiAtomicNow<op, bytes, decltype(shape)::value>>(
-				queue, peer, how, there, off, operand, compare, local, localKey);
-		});
+		end = ginWithShape<3, called, ginGdakiAtomicNow<op, bytes>::template shaped>(
+			ginShapeOf(how, false), queue, peer, how, there, off, operand, compare,
+			local, localKey);
 	if (ginWorkOk(end))
 		return end;
 	const struct ginWork p = ginGdakiAtomicWork(there, off, operand, compare, local, localKey);

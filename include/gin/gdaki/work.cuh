@@ -137,10 +137,6 @@ enum {
 	GIN_SHAPE_COUNTS = 16
 };
 
-template <uint32_t bits> struct ginShape {
-	static constexpr uint32_t value = bits;
-};
-
 GIN_FN uint32_t ginShapeOf(uint32_t how, bool counts)
 {
 	return static_cast<uint32_t>(ginHowSharing(how)) |
@@ -149,16 +145,30 @@ GIN_FN uint32_t ginShapeOf(uint32_t how, bool counts)
 	       static_cast<uint32_t>(counts) * GIN_SHAPE_COUNTS;
 }
 
-/* Calls f(ginShape<shape>()). Of `shape` only the bits `left` may be set. */
-template <uint32_t left, uint32_t known = 0, class F>
-GIN_FN uint64_t ginWithShape(uint32_t shape, const F &f)
+/* Post::post(args...), not inlined: a kernel has it once, and holds the arguments only. */
+template <class Post, class... Args> GIN_FN_COLD uint64_t ginPostCalled(Args... args)
 {
-	if constexpr (left == 0) {
-		return f(ginShape<known>());
-	} else {
+	return Post::post(args...);
+}
+
+/*
+ * Post<shape>::post(args...). Of `shape` only the bits `left` may be set. Inlined a post takes some
+ * 200 ns less, and more registers and time to compile. A kernel for the gdaki route alone inlines
+ * it; `called`: a kernel for several network routes.
+ */
+template <uint32_t left, bool called, template <uint32_t> class Post, uint32_t known = 0,
+	  class... Args>
+GIN_FN uint64_t ginWithShape(uint32_t shape, Args... args)
+{
+	if constexpr (left) {
 		constexpr uint32_t bit = left & -left;
-		return shape & bit ? ginWithShape<left ^ bit, known | bit>(shape, f)
-				   : ginWithShape<left ^ bit, known>(shape, f);
+		return shape & bit
+			       ? ginWithShape<left ^ bit, called, Post, known | bit>(shape, args...)
+			       : ginWithShape<left ^ bit, called, Post, known>(shape, args...);
+	} else if constexpr (called) {
+		return ginPostCalled<Post<known>>(args...);
+	} else {
+		return Post<known>::post(args...);
 	}
 }
 
@@ -170,24 +180,6 @@ template <uint32_t shape> GIN_FN uint32_t ginShapedHow(uint32_t how)
 	return (how & ~mask) | (shape & 3) << GIN_HOW_SHARING |
 	       (shape & GIN_SHAPE_RAISES ? 1u << GIN_HOW_RAISES : 0) |
 	       (shape & GIN_SHAPE_AT ? 1u << GIN_HOW_AT : 0);
-}
-
-/* post(args...), not inlined: a kernel has it once, and holds the arguments only. */
-template <auto post, class... Args> GIN_FN_COLD uint64_t ginPostCalled(Args... args)
-{
-	return post(args...);
-}
-
-/*
- * post(args...). Inlined it posts some 200 ns sooner, and takes more registers and time to compile.
- * A kernel for the gdaki route alone inlines it; `called`: a kernel for several network routes.
- */
-template <bool called, auto post, class... Args> GIN_FN uint64_t ginPostBy(Args... args)
-{
-	if constexpr (called)
-		return ginPostCalled<post>(args...);
-	else
-		return post(args...);
 }
 
 /* WQEs of a put or get of `bytes` bytes. */
