@@ -229,7 +229,7 @@ struct FetchOrLeave {
 	ginWindow_t words;
 	uint64_t *olds; /* how often each old value was seen */
 	uint32_t times;
-	uint64_t timeout; /* of every second call */
+	uint64_t timeout, patience; /* of calls in turn, ns; 0: no limit */
 	uint64_t *results;
 
 	GIN_FN void operator()() const
@@ -239,7 +239,7 @@ struct FetchOrLeave {
 		uint64_t *mine = results + thread * 2, old = 0;
 		mine[0] = mine[1] = 0;
 		for (uint32_t i = 0; i < times; i++) {
-			uint64_t most = (thread + i) % 2 ? timeout : 0;
+			uint64_t most = (thread + i) % 2 ? timeout : patience;
 			ginResult_t result = gin.atomicFetchAdd(static_cast<int>(dc.rank), words, 0,
 								static_cast<uint64_t>(1), &old,
 								ginTimeout(most));
@@ -262,8 +262,8 @@ static void placesOfResults(Rank &r)
 	words.write(std::vector<unsigned char>(8, 0));
 	olds.write(std::vector<unsigned char>(olds.bytes, 0));
 	ginDevComm dc = openRing(r, 64);
-	FetchOrLeave body = {dc,    words.window, reinterpret_cast<uint64_t *>(olds.ptr),
-			     times, 30000,	  results.words};
+	FetchOrLeave body = {dc, words.window, reinterpret_cast<uint64_t *>(olds.ptr), times, 30000,
+			     0,	 results.words};
 	{
 		Progress progress(r);
 		launch(r, grid, block, body);
@@ -298,17 +298,15 @@ static void allPlacesAreLeft(Rank &r)
 	Buffer words(r, 8, wordsAllocator(r)), olds(r, 4096);
 	Results results(r, grid * block * 2);
 	FetchOrLeave body = {
-		openRing(r, 64), words.window, reinterpret_cast<uint64_t *>(olds.ptr), 1,
+		openRing(r, 64), words.window, reinterpret_cast<uint64_t *>(olds.ptr), 1, 2000000,
 		2000000,	 results.words};
 
 	words.write(std::vector<unsigned char>(8, 0));
-	body.dc.timeout = 2000000;
 	for (int round = 0; round < 2; round++) { /* the second finds no slot, and posts nothing */
 		launch(r, grid, block, body);
 		EXPECT(results.all(0)); /* no call got its value, and nothing else went wrong */
 	}
-	body.dc.timeout = 100000000000ull;
-	body.timeout = 0;
+	body.timeout = body.patience = 100000000000ull;
 	{
 		Progress progress(r);
 		launch(r, grid, block, body);
