@@ -54,7 +54,8 @@ static int takesLines(void)
 		return 0;
 	if ((flags & O_ACCMODE) == O_WRONLY || (flags & O_APPEND) || isatty(STDERR_FILENO))
 		return 1;
-	return S_ISREG(seen.st_mode) && lseek(STDERR_FILENO, 0, SEEK_CUR) == seen.st_size;
+	/* Another thread may have written since fstat(): the offset is past the size then. */
+	return S_ISREG(seen.st_mode) && lseek(STDERR_FILENO, 0, SEEK_CUR) >= seen.st_size;
 }
 
 /* Returns 0 or why the line was not written; there is nowhere to report it. */
