@@ -50,7 +50,7 @@ $(EP_LIB): $(EP_OBJ) $(LINKS) ep/lib/libgin-ep.map
 	$(call say,LINK,$@)
 	$(Q)$(CC) -shared -o $@ $(EP_OBJ) $(LDFLAGS_ALL) -Wl,-soname,libgin-ep.so.$(SOVERSION) \
 		-Wl,--version-script,ep/lib/libgin-ep.map $(if $(SAN),,-Wl$(comma)-z$(comma)defs) \
-		-Wl,-z,relro,-z,now,-z,nodelete -L$(BUILD) -lgin -Wl,-rpath,'$$ORIGIN' -pthread -ldl -lm
+		-Wl,-z,relro,-z,now,-z,nodelete -L$(BUILD) -lgin -pthread -ldl -lm
 
 $(EP_LINKS): $(EP_LIB)
 	$(Q)ln -sf $(notdir $(EP_LIB)) $@
