@@ -78,7 +78,7 @@ static int joinLocked(const struct bootstrapWanted *wanted, char *why)
 	if (!pmix || pmix->join(&job.rank, &job.nRanks, why) || checkSize(wanted, why))
 		return -1;
 	if (!job.rank)
-		started = rootMake(&contact, wanted->interface, 0, wanted->seconds, why);
+		started = rootMake(&contact, wanted->interface, wanted->seconds, why);
 	if (pmix->share(&contact, sizeof(contact), wanted->seconds, why) || started)
 		return -1;
 	if (contact.magic != ROOT_MAGIC) {
