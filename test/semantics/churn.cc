@@ -272,15 +272,28 @@ static int countFiles(const char *directory)
 	return count;
 }
 
+static void printFiles()
+{
+	for (int fd = 0; fd < 1024; fd++) {
+		std::string path = "/proc/self/fd/" + std::to_string(fd);
+		char target[128];
+		ssize_t length = readlink(path.c_str(), target, sizeof(target) - 1);
+		if (length > 0)
+			fprintf(stderr, "%d: %.*s\n", fd, static_cast<int>(length), target);
+	}
+}
+
 /* Connections to the root, a thread of rank 0, are closed soon, not at once. */
 static void expectFilesSoon(int most)
 {
 	for (int i = 0; i < 10000 && countFiles("/proc/self/fd") > most; i++)
 		usleep(1000);
 	int now = countFiles("/proc/self/fd");
-	if (now > most)
+	if (now > most) {
 		fprintf(stderr, "churn.cc:%d: round %u: %d descriptors, expected %d\n", __LINE__,
 			currentRound, now, most);
+		printFiles();
+	}
 	EXPECT(now <= most);
 }
 
