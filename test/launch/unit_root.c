@@ -522,7 +522,7 @@ static void meetOfTwoIds(const struct rootContact *first, const struct rootConta
 	struct visitor v[6];
 
 	for (uint32_t i = 0; i < 6; i++)
-		v[i] = makeVisitor(i < 3 ? first : second, i < 3 ? "first" : "second", 0, i % 3, 3);
+		v[i] = makeVisitor(i < 3 ? first : second, "", 0, i % 3, 3);
 	shuffle(v, 6);
 	startVisits(v, 6);
 	expectAllMet(v, 6);
