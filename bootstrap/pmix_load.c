@@ -4,7 +4,7 @@
  *
  * Rank 0 runs a root for the whole job. libgin-pmix.so copies the contact of the root to all ranks,
  * once per process. Communicators then meet at the root: unlike PMIx fences, meetings may overlap
- * and may happen in any order.
+ * and may happen in any order. The root listens until the process ends: see root.h.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -533,8 +533,8 @@ static void startPair(const std::string &name, Pair *pair, const std::vector<int
 }
 
 /*
- * No communicator of ranks of two jobs stays: one that is made so, and those of two jobs that start at
- * one instant, by chance.
+ * No communicator with ranks of two jobs stays: neither one that this test makes on purpose, nor one
+ * that two jobs make by chance when they start at one instant.
  */
 static void mixedJobs(int count)
 {

@@ -279,7 +279,7 @@ static void secondJobComes(void)
 	EXPECT(!rootUse(&handle));
 }
 
-/* Rank 0 of one job and rank 1 of the other are told; and so are the other two, who come later. */
+/* Rank 0 of one job and rank 1 of another job are told; the other two ranks come later, and are told too. */
 static void restOfTwoJobs(void)
 {
 	static const char words[] = "the later one is on host";
