@@ -20,7 +20,7 @@
 #   man              writes the table of environment variables into its page
 #   abi              writes the committed layouts and symbols anew, after an intended change
 #   bench            measurements beside NVSHMEM, on two GPUs or more
-#   bench-start bench-idle bench-gpunetio             other measurements: mk/bench.mk
+#   bench-start bench-idle bench-gpunetio bench-ofi   other measurements: mk/bench.mk
 #   ep check-ep bench-ep   expert parallelism, its tests, its measurements: mk/ep.mk
 #   version clean help
 #
