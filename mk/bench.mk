@@ -4,7 +4,7 @@
 
 BENCHES := $(addprefix $(BUILD)/bench/start/,start $(if $(PMIX),pmix)) $(BUILD)/bench/proxy/idle
 
-.PHONY: benches bench-start bench-idle bench-gpunetio
+.PHONY: benches bench-start bench-idle bench-gpunetio bench-ofi
 
 benches: $(BENCHES)
 
@@ -25,6 +25,15 @@ $(BUILD)/bench/proxy/idle: bench/proxy/idle.cc $(LINKS)
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
 	$(Q)$(CXX) $(CXXFLAGS_ALL) -o $@ $< $(LDFLAGS_ALL) $(LINKGIN)
+
+$(BUILD)/bench/ofi/ofi: bench/ofi/ofi.cc $(LINKS)
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(CXX) $(CXXFLAGS_ALL) -o $@ $< $(LDFLAGS_ALL) $(LINKGIN)
+
+# Measures the proxy's network beside raw sockets.
+bench-ofi:
+	$(Q)bench/ofi/run $(BENCH)
 
 # Measures an idle proxy thread: CPU time, and time to wake up.
 bench-idle: lib $(BUILD)/bench/proxy/idle

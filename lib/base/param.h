@@ -25,6 +25,8 @@ enum param {
 	paramNicSl,
 	paramNicTc,
 	paramNicTimeout,
+	paramOfiInterface,
+	paramOfiProvider,
 	paramProxyAffinity,
 	paramProxyFence,
 	paramProxyThreads,
