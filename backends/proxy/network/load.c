@@ -105,6 +105,13 @@ int networkProbe(struct proxyBlob *blob, char *why)
 	return blob->allowsIpc || blob->hasNetwork;
 }
 
+int networkBounces(const struct device *device)
+{
+	int mode = paramChoice(paramBounce);
+
+	return mode == bounceAlways || (mode == bounceAuto && device->cuda);
+}
+
 int networkReaches(const struct proxyBlob *mine, const struct proxyBlob *theirs, char *why)
 {
 	struct fabricAbout about;

@@ -11,6 +11,7 @@ struct proxyBlob {
 	struct peermemBlob memory;
 	uint8_t allowsIpc, hasNetwork, prefersNetwork;
 	uint8_t lanes;
+	uint8_t bounces; /* has windows that the network does not reach: see bounce.h */
 	uint64_t networkKind, networkId;
 };
 
@@ -18,6 +19,9 @@ _Static_assert(sizeof(struct proxyBlob) <= BACKEND_BLOB, "it travels as the back
 
 /* Fills in the members from allowsIpc on. 0, and why: no transport of GIN_TRANSPORT works. */
 int networkProbe(struct proxyBlob *blob, char *why);
+
+/* Has a rank with this device windows that the network does not reach? See bounce.h. */
+int networkBounces(const struct device *device);
 
 /* Can the two ranks talk over the network? `why`, of BACKEND_WHY bytes, says how, or why not. */
 int networkReaches(const struct proxyBlob *mine, const struct proxyBlob *theirs, char *why);
