@@ -317,7 +317,7 @@ static void always(void)
 {
 	setenv("GIN_BOUNCE", "always", 1);
 	setenv("GIN_BOUNCE_SLOT", "32", 1); /* cells of 64 bytes go in two chunks */
-	operations /= 4;
+	operations /= 16;
 	exchange();
 }
 
@@ -334,7 +334,7 @@ static void byEngines(void)
 	rigCuda = &fakeCuda;
 	fakeEngine.random = seed;
 	setenv("GIN_BOUNCE_SLOT", "48", 1);
-	operations /= 4;
+	operations /= 16;
 	exchange();
 	EXPECT(fakeEngine.copies > operations);
 }
@@ -352,7 +352,7 @@ static void byEnginesWhole(void)
 	       1); /* 36 slots of 4096 bytes, and 6 landing slots a rank */
 	rigCuda = &fakeCuda;
 	fakeEngine.random = seed;
-	operations /= 8;
+	operations /= 32;
 	exchange();
 }
 
