@@ -216,6 +216,13 @@ static void describePair(const struct proxyBlob *mine, const struct proxyBlob *t
 		 strcmp(here, there) ? " to " : "", strcmp(here, there) ? there : "");
 }
 
+int networkBounces(const struct device *device)
+{
+	int mode = paramChoice(paramBounce);
+
+	return mode == bounceAlways || (mode == bounceAuto && device->cuda);
+}
+
 int networkReaches(const struct proxyBlob *mine, const struct proxyBlob *theirs, char *why)
 {
 	struct fabricAbout about;
