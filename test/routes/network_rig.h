@@ -259,10 +259,13 @@ static inline void rigStart(uint64_t seed)
 {
 	static struct proxyOffer offers[4][RANKS_OF_RIG];
 	unsigned char address[RANKS_OF_RIG][TRANSPORT_ADDRESS];
+	static const struct identity identity;
+	const struct backendHost alone = {.nRanks = 1, .ranks = &identity};
 	struct proxyBlob blob = {.hasNetwork = 0};
 	char why[BACKEND_WHY];
 
 	expectThat(networkProbe(&blob, why), __FILE__, __LINE__, "%s", why);
+	EXPECT_SUCCESS(networkSearch(&alone, &blob));
 	for (uint32_t r = 0; r < RANKS_OF_RIG; r++)
 		sideOpen(&side[r], r, seed, address[r]);
 	for (uint32_t r = 0; r < RANKS_OF_RIG; r++) {
