@@ -52,7 +52,7 @@ protected:
 		if (!epTicketTake(ticket(number, half), 1, ginGridSize()))
 			return;
 		call.handle->epoch[which()] = epoch;
-		plan.state->epoch[which()] = epoch + 1;
+		epWordStore(&plan.state->epoch[which()], epoch + 1);
 	}
 
 	/* Signals the rows that this block has stored to direct peers. */
