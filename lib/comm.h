@@ -35,6 +35,7 @@ struct ginComm {
 	struct backendProbe (*probed)[BACKENDS_COUNT];		 /* [nRanks] */
 	uint8_t *routes;					 /* [nRanks]: enum ginRoute */
 	uint8_t *reached; /* [nRanks]: a bit for each backend that can connect the pair */
+	int domainSize;	  /* ranks of an NVLink domain, as in ginDevComm */
 	int forced;	  /* index of the only network backend allowed; 0: any */
 	int copyEngines;  /* some rank asks for copy engines for direct peers */
 	struct backendHost host;
