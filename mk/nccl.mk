@@ -51,7 +51,8 @@ $(NCCL_TREE): mk/nccl.mk $(NCCL_HEADERS:%=include/gin/compat/%)
 	$(Q)$(call nccl-forward,$(BUILD)/nccl_home/include) && \
 		$(call nccl-links,$(BUILD)/nccl_home,$(shell realpath -m --relative-to=$(BUILD)/nccl_home/include include),../..)
 
-LINKNCCL = -L$(BUILD) -lgin-nccl $(LINKGIN)
+# The run path of a program does not lead its libraries to theirs: the tests name libgin.so, too.
+LINKNCCL = -L$(BUILD) -Wl,--no-as-needed -lgin-nccl $(LINKGIN)
 
 $(NCCL_TESTS): $(BUILD)/%: %.cc $(NCCL_LINKS) $(LINKS) $(NCCL_TREE)
 	@mkdir -p $(@D)
@@ -63,4 +64,4 @@ $(NCCL_TESTS:%=%_gpu): $(BUILD)/%_gpu: %.cc $(NCCL_LINKS) $(LINKS) $(NCCL_TREE) 
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -I$(BUILD)/nccl_home/include -Itest/common $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< \
-		-L$(BUILD) -lgin-nccl -lgin -Xlinker -rpath,'$$ORIGIN/../..' -Xcompiler -pthread
+		-L$(BUILD) -Xlinker --no-as-needed -lgin-nccl -lgin -Xlinker -rpath,'$$ORIGIN/../..' -Xcompiler -pthread

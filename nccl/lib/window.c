@@ -45,24 +45,59 @@ void ncclWindowForget(ncclWindow_t handle)
 	free(w);
 }
 
+/* Memory of ncclMemAlloc(). */
+struct allocationRecord {
+	struct allocationRecord *next;
+	char *ptr;
+	size_t bytes;
+};
+
+static struct allocationRecord *allocations;
+
 ncclResult_t ncclMemAlloc(void **ptr, size_t bytes)
 {
-	return ncclFromGin(ginMemAlloc(NULL, bytes, ptr));
+	struct allocationRecord *made = malloc(sizeof(*made));
+	ncclResult_t result = made ? ncclFromGin(ginMemAlloc(NULL, bytes, ptr))
+				   : ncclFail(ncclSystemError, "no memory");
+
+	if (result != ncclSuccess) {
+		free(made);
+		return result;
+	}
+	*made = (struct allocationRecord){NULL, *ptr, bytes};
+	pthread_mutex_lock(&lock);
+	made->next = allocations;
+	allocations = made;
+	pthread_mutex_unlock(&lock);
+	return ncclSuccess;
 }
 
-/*
- * The communicator whose kept deregistration covers the allocation at `ptr`: of the window that
- * begins closest after `ptr`.
- */
-static ncclComm_t endingAt(const char *ptr)
+/* Takes the record of an allocation out of the list; returns its size. */
+static size_t takeAllocation(const char *ptr)
 {
-	struct windowRecord *closest = NULL;
+	struct allocationRecord **at = &allocations, *found;
+
+	pthread_mutex_lock(&lock);
+	while (*at && (*at)->ptr != ptr)
+		at = &(*at)->next;
+	found = *at;
+	if (found)
+		*at = found->next;
+	pthread_mutex_unlock(&lock);
+	size_t bytes = found ? found->bytes : 0;
+	free(found);
+	return bytes;
+}
+
+/* The communicator of a window in the range whose deregistration is kept for later, or NULL. */
+static ncclComm_t endingIn(const char *ptr, size_t bytes)
+{
+	ncclComm_t comm = NULL;
 
 	pthread_mutex_lock(&lock);
 	for (struct windowRecord *w = windows; w; w = w->next)
-		if (w->isEnding && w->ptr >= ptr && (!closest || w->ptr < closest->ptr))
-			closest = w;
-	ncclComm_t comm = closest ? closest->comm : NULL;
+		if (w->isEnding && w->ptr >= ptr && w->ptr < ptr + bytes)
+			comm = w->comm;
 	pthread_mutex_unlock(&lock);
 	return comm;
 }
@@ -70,12 +105,11 @@ static ncclComm_t endingAt(const char *ptr)
 ncclResult_t ncclMemFree(void *ptr)
 {
 	const struct parting parting = {.kind = partMemory, .memory = ptr};
-	ginResult_t result = ginMemFree(NULL, ptr);
 
-	if (result != ginErrorInvalidUsage)
-		return ncclFromGin(result);
-	ncclComm_t comm = endingAt(ptr);
-	return comm ? ncclPart(comm, &parting) : ncclFromGin(result);
+	if (!ptr)
+		return ncclSuccess;
+	ncclComm_t comm = endingIn(ptr, takeAllocation(ptr));
+	return comm ? ncclPart(comm, &parting) : ncclFromGin(ginMemFree(NULL, ptr));
 }
 
 struct registerArgs {
