@@ -131,6 +131,14 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nRanks, int rank, in
 	return ncclCommInitRankConfig(comm, nRanks, ids[0], rank, config);
 }
 
+/* Without a GPU all ranks are host threads. */
+static int deviceOf(const int *list, int i)
+{
+	if (!ncclDriverLoad())
+		return GIN_DEVICE_AUTO;
+	return list ? list[i] : i;
+}
+
 ncclResult_t ncclCommInitAll(ncclComm_t *comms, int devices, const int *list)
 {
 	ncclUniqueId id;
@@ -144,7 +152,7 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comms, int devices, const int *list)
 		return result;
 	ncclGroupStart();
 	for (int i = 0; i < devices && result == ncclSuccess; i++)
-		result = init(comms + i, devices, &id, i, list ? list[i] : i);
+		result = init(comms + i, devices, &id, i, deviceOf(list, i));
 	ncclResult_t ended = ncclGroupEnd();
 	return result == ncclSuccess ? ended : result;
 }

@@ -72,31 +72,35 @@ ncclResult_t ncclMemAlloc(void **ptr, size_t bytes)
 	return ncclSuccess;
 }
 
-/* Takes the record of an allocation out of the list; returns its size. */
-static size_t takeAllocation(const char *ptr)
+/* The link to the record, or to NULL at the end. The caller holds the lock. */
+static struct allocationRecord **allocationAt(const char *ptr)
 {
-	struct allocationRecord **at = &allocations, *found;
+	struct allocationRecord **at = &allocations;
 
-	pthread_mutex_lock(&lock);
 	while (*at && (*at)->ptr != ptr)
 		at = &(*at)->next;
-	found = *at;
+	return at;
+}
+
+static void forgetAllocation(const char *ptr)
+{
+	pthread_mutex_lock(&lock);
+	struct allocationRecord **at = allocationAt(ptr), *found = *at;
 	if (found)
 		*at = found->next;
 	pthread_mutex_unlock(&lock);
-	size_t bytes = found ? found->bytes : 0;
 	free(found);
-	return bytes;
 }
 
-/* The communicator of a window in the range whose deregistration is kept for later, or NULL. */
-static ncclComm_t endingIn(const char *ptr, size_t bytes)
+/* The communicator of a window in this memory whose deregistration is kept for later, or NULL. */
+static ncclComm_t endingIn(const char *ptr)
 {
 	ncclComm_t comm = NULL;
 
 	pthread_mutex_lock(&lock);
-	for (struct windowRecord *w = windows; w; w = w->next)
-		if (w->isEnding && w->ptr >= ptr && w->ptr < ptr + bytes)
+	const struct allocationRecord *a = *allocationAt(ptr);
+	for (struct windowRecord *w = windows; a && w; w = w->next)
+		if (w->isEnding && w->ptr >= ptr && w->ptr < ptr + a->bytes)
 			comm = w->comm;
 	pthread_mutex_unlock(&lock);
 	return comm;
@@ -105,11 +109,12 @@ static ncclComm_t endingIn(const char *ptr, size_t bytes)
 ncclResult_t ncclMemFree(void *ptr)
 {
 	const struct parting parting = {.kind = partMemory, .memory = ptr};
+	ncclComm_t comm = ptr ? endingIn(ptr) : NULL;
+	ncclResult_t result = comm ? ncclPart(comm, &parting) : ncclFromGin(ginMemFree(NULL, ptr));
 
-	if (!ptr)
-		return ncclSuccess;
-	ncclComm_t comm = endingIn(ptr, takeAllocation(ptr));
-	return comm ? ncclPart(comm, &parting) : ncclFromGin(ginMemFree(NULL, ptr));
+	if (result == ncclSuccess)
+		forgetAllocation(ptr);
+	return result;
 }
 
 struct registerArgs {
