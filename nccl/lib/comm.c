@@ -91,6 +91,8 @@ static ncclResult_t runInit(void *args)
 	ginComm_t gin;
 
 	config.device = a->device;
+	/* Programs for NCCL put by single threads; a thread is slow at long copies. */
+	config.copyEngines = ncclDriverLoad() != NULL;
 	memcpy(&id, &a->id, sizeof(id));
 	ginResult_t result = ginCommInitRank(&config, &id, a->rank, a->nRanks, &gin);
 	if (result != ginSuccess)

@@ -4,7 +4,7 @@
  *
  *	test --threads N	a thread for each rank makes its communicator
  *	test --group N		one thread makes all communicators in a group, and destroys them in turn
- *	test --forks N		ranks are processes
+ *	test --forks N		ranks are processes; HOSTS=2 divides them among two hosts
  *
  * One source for kernels and host threads. A kernel is a functor that every thread of a launch runs.
  */
@@ -246,6 +246,18 @@ inline void byGroup(int n, RankMain run)
 		CHECK(ncclCommDestroy(comm));
 }
 
+/* Consecutive ranks are on one host, as far as libgin knows. */
+inline void moveToHost(int rank, int nRanks)
+{
+	const char *hosts = getenv("HOSTS");
+	char name[2] = {'a', 0};
+
+	if (!hosts)
+		return;
+	name[0] = static_cast<char>('a' + rank / (nRanks / atoi(hosts)));
+	setenv("GIN_HOSTID", name, 1);
+}
+
 inline void byForks(int n, RankMain run)
 {
 	ncclUniqueId id;
@@ -255,6 +267,7 @@ inline void byForks(int n, RankMain run)
 	for (int r = 0; r < n; r++) {
 		children.push_back(fork());
 		if (children.back() == 0) {
+			moveToHost(r, n);
 			liveAlone(id, r, n, run);
 			exit(0);
 		}
