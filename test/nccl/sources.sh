@@ -88,20 +88,43 @@ rows_examples()
 	esac
 }
 
-# DeepEP: the headers of its kernels, as its JIT includes them.
+# DeepEP V2: its kernels, with the flags of its JIT. A row, its header, and a kernel with numbers of a usual
+# size. Where DeepEP has multi-node numbers there are 2 hosts of 8 ranks.
+deepep_kernels()
+{
+	cat <<-END
+		dispatch_nvl dispatch dispatch_impl<true,true,false,24,4,8,8,14336,0,4096,256,8,1,17,1000000000>
+		dispatch_gin dispatch dispatch_impl<false,true,false,24,4,8,8,14336,0,4096,256,8,1,17,1000000000>
+		dispatch_hybrid hybrid_dispatch hybrid_dispatch_impl<true,false,24,4,4,8,2,8,14336,0,4096,256,8,1,17,1000000000>
+		combine_nvl combine combine_impl<true,false,true,24,16,8,7168,4096,256,8,17,1000000000>
+		combine_gin combine combine_impl<false,false,true,24,16,8,7168,4096,256,8,17,1000000000>
+		combine_hybrid hybrid_combine hybrid_combine_impl<false,true,24,8,4,2,8,7168,4096,256,8,17,1000000000>
+		barrier_nvl barrier barrier_impl<true,1,512,1,8,1000000000,false>
+		barrier_gin barrier barrier_impl<false,2,512,2,8,1000000000,false>
+		engram_fetch engram_fetch engram_fetch_impl<17,4096,512,0,4,8,1,0,256,ncclTeamTagWorld>
+		engram_wait engram_fetch_wait engram_fetch_wait_impl<8,256>
+		pp_send pp_send_recv pp_send_impl<8,8,200000,1000000000>
+		pp_recv pp_send_recv pp_recv_impl<8,8,200000,1000000000>
+	END
+}
+
 compile_deepep()
 {
-	local header name
-	for header in "$1"/deep_ep/include/deep_ep/impls/*.cuh; do
-		name=deepep/$(basename "$header" .cuh)
-		mkdir -p "$out/deepep"
-		printf '#include "%s"\n' "$header" >"$out/$name.cu"
-		object "$name" "$out/$name.cu" "-I$1/deep_ep/include" -DEP_NUM_TOPK_IDX_BITS=64
-	done
+	local row header kernel
+	mkdir -p "$out/deepep"
+	while read -r row header kernel; do
+		row=deepep/$row
+		printf '#include <deep_ep/impls/%s.cuh>\nusing namespace deep_ep::elastic;\n' "$header" >"$out/$row.cu"
+		printf 'static void __instantiate_kernel() { auto ptr = reinterpret_cast<void*>(&%s); }\n' "$kernel" >>"$out/$row.cu"
+		try "$row" $nvcc -std=c++20 --diag-suppress=39,161,174,177,186,940,3012 --ptxas-options=--register-usage-level=10 \
+			-Xptxas -v "-I$home/include" "-I$1/deep_ep/include" "-arch=${arch}a" -O3 --expt-relaxed-constexpr \
+			--expt-extended-lambda -Xcompiler -fPIC,-O3,-fconcepts,-Wno-deprecated-declarations,-Wno-abi \
+			-cubin -o "$out/$row.cubin" "$out/$row.cu"
+	done < <(deepep_kernels)
 }
 
 link_deepep() { :; }
-rows_deepep() { row "$1" yes -; }
+rows_deepep() { row "$1" yes "$(registers "$1")"; }
 
 # nccl-extensions: nccl_ep's and nccl_m2n's sources that need nothing else.
 compile_extensions()
