@@ -286,6 +286,8 @@ ginResult_t ginCommQuery(ginComm_t comm, ginCommInfo_t *out)
 	info.device = comm->device.ordinal;
 	info.backends = BACKENDS_COUNT;
 	info.deviceAtomics = deviceAtomics(comm);
+	info.domainSize = comm->domainSize;
+	info.domainRank = comm->rank % comm->domainSize;
 	countRanks(comm, &info);
 	snprintf(info.bootstrap, sizeof(info.bootstrap), "%s", comm->bootstrap->name);
 	snprintf(info.host, sizeof(info.host), "%s", comm->ranks[comm->rank].host);
