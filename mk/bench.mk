@@ -74,3 +74,9 @@ $(BUILD)/bench/engine/engine: bench/engine/engine.cu bench/proxy/rank.cuh $(wild
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -L$(BUILD) -lgin -lcuda \
 		-Xlinker -rpath$(comma)'$$ORIGIN/../..' -Xcompiler -pthread
+
+# What copy engines and loopback TCP do by themselves. One GPU; bench/bounce/run calls it.
+$(BUILD)/bench/bounce/limits: bench/bounce/limits.cu
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -lcuda

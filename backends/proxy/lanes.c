@@ -15,6 +15,7 @@ int transportsProbe(const struct backendHost *host, void *blob, char *why)
 	struct proxyBlob mine = {.hasNetwork = 0};
 
 	peermemDescribe(host->device, &mine.memory);
+	mine.bounces = (uint8_t)networkBounces(host->device);
 	if (!networkProbe(&mine, why))
 		return 0;
 	memcpy(blob, &mine, sizeof(mine));

@@ -19,6 +19,26 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			    .choices = "auto|pmix|tcp|self",
 			    .preset = "auto",
 			    .meaning = "how the ranks find each other"},
+	[paramBounce] = {.name = "GIN_BOUNCE",
+			 .choices = "auto|always|never",
+			 .preset = "auto",
+			 .meaning =
+				 "pinned host memory between the proxy's network and memory that "
+				 "the network does not reach; always: for host memory too"},
+	[paramBouncePool] = {.name = "GIN_BOUNCE_POOL",
+			     .isNumber = 1,
+			     .least = 1,
+			     .most = 1000000000,
+			     .preset = "16777216",
+			     .meaning = "most bytes of pinned host memory of each proxy thread for "
+					"GIN_BOUNCE"},
+	[paramBounceSlot] = {.name = "GIN_BOUNCE_SLOT",
+			     .isNumber = 1,
+			     .least = 16,
+			     .most = 1000000000,
+			     .preset = "262144",
+			     .meaning = "most bytes of one slot in that memory: longer puts and "
+					"gets go in parts"},
 	[paramCopyEngine] = {.name = "GIN_COPY_ENGINE",
 			     .choices = "auto|on|off",
 			     .preset = "auto",

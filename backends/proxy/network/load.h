@@ -14,6 +14,7 @@ struct proxyBlob {
 	uint8_t searches;    /* enum backendSearch */
 	uint8_t hasSearched; /* the members below are valid */
 	uint8_t hasNetwork;
+	uint8_t bounces; /* has windows that the network does not reach: see bounce.h */
 	uint64_t networkKind, networkId;
 	char name[32], interface[16];
 	uint32_t speed; /* Mb/s; 0: not known */
@@ -32,6 +33,9 @@ int networkProbe(struct proxyBlob *blob, char *why);
  * GIN_TRANSPORT names a network that does not work. Without GIN_TRANSPORT the network may be absent.
  */
 ginResult_t networkSearch(const struct backendHost *host, struct proxyBlob *blob);
+
+/* Has a rank with this device windows that the network does not reach? See bounce.h. */
+int networkBounces(const struct device *device);
 
 /* Can the two ranks talk over the network? `why`, of BACKEND_WHY bytes, says how, or why not. */
 int networkReaches(const struct proxyBlob *mine, const struct proxyBlob *theirs, char *why);
