@@ -126,6 +126,13 @@ int networkProbe(struct proxyBlob *blob, char *why)
 	return choice.searches != searchAnyway || loadNamed(&choice, why);
 }
 
+int networkBounces(const struct device *device)
+{
+	int mode = paramChoice(paramBounce);
+
+	return mode == bounceAlways || (mode == bounceAuto && device->cuda);
+}
+
 /* The lock is held. */
 static int tryNetwork(const struct backendHost *host, const char *name, struct fabricAbout *about,
 		      char *why)
