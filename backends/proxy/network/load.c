@@ -126,13 +126,6 @@ int networkProbe(struct proxyBlob *blob, char *why)
 	return choice.searches != searchAnyway || loadNamed(&choice, why);
 }
 
-int networkBounces(const struct device *device)
-{
-	int mode = paramChoice(paramBounce);
-
-	return mode == bounceAlways || (mode == bounceAuto && device->cuda);
-}
-
 /* The lock is held. */
 static int tryNetwork(const struct backendHost *host, const char *name, struct fabricAbout *about,
 		      char *why)
@@ -222,6 +215,13 @@ static void describePair(const struct proxyBlob *mine, const struct proxyBlob *t
 	snprintf(why, BACKEND_WHY, "%.32s%s%s%s%s%s", mine->name, here[0] ? ", " : "", here,
 		 strcmp(here, there) ? " to " : "", strcmp(here, there) ? there : "",
 		 mine->bounces || theirs->bounces ? "; GPU memory bounces" : "");
+}
+
+int networkBounces(const struct device *device)
+{
+	int mode = paramChoice(paramBounce);
+
+	return mode == bounceAlways || (mode == bounceAuto && device->cuda);
 }
 
 int networkReaches(const struct proxyBlob *mine, const struct proxyBlob *theirs, char *why)
