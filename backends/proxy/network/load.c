@@ -205,15 +205,16 @@ static size_t describeEnd(const struct proxyBlob *blob, char *text, size_t room)
 	return (size_t)length;
 }
 
-/* "libfabric net, eth0 (25 Gb/s)"; the peer's end is named where it differs. */
+/* "libfabric net, eth0 (25 Gb/s)"; the peer's end is named where it differs; and bounce.h. */
 static void describePair(const struct proxyBlob *mine, const struct proxyBlob *theirs, char *why)
 {
 	char here[48], there[48];
 
 	describeEnd(mine, here, sizeof(here));
 	describeEnd(theirs, there, sizeof(there));
-	snprintf(why, BACKEND_WHY, "%.32s%s%s%s%s", mine->name, here[0] ? ", " : "", here,
-		 strcmp(here, there) ? " to " : "", strcmp(here, there) ? there : "");
+	snprintf(why, BACKEND_WHY, "%.32s%s%s%s%s%s", mine->name, here[0] ? ", " : "", here,
+		 strcmp(here, there) ? " to " : "", strcmp(here, there) ? there : "",
+		 mine->bounces || theirs->bounces ? "; GPU memory bounces" : "");
 }
 
 int networkBounces(const struct device *device)
