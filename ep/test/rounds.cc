@@ -4,7 +4,7 @@
  * rounds
  *
  * ROUNDS=n sets the number of random rounds, SEED=n where they begin; each failure prints its seed.
- * CASE=name,... chooses cases.
+ * CASE=name,... chooses cases, PATIENCE=n how many seconds a call waits for a rank.
  */
 #include <string>
 
@@ -44,7 +44,9 @@ static ginEp_t epFor(Rank &r, const Round &round, bool giveFirst = false)
 	config.topk = round.topk;
 	config.hidden = round.hidden;
 	config.maxTokens = round.maxTokens;
-	config.timeout = r.device < 0 ? 60000000000ull : 8000000000ull;
+	const char *patience = getenv("PATIENCE");
+	const uint64_t seconds = patience ? strtoull(patience, nullptr, 0) : r.device < 0 ? 60 : 8;
+	config.timeout = seconds * 1000000000;
 	config.firstExpert = giveFirst ? round.first.data() : nullptr;
 	return makeEp(r, config);
 }
