@@ -176,36 +176,32 @@ private:
 		return why;
 	}
 
-	/*
-	 * Each thread looks for the credit. A thread that has seen it sends, and if the coop's vote
-	 * finds that another thread has not seen it in time, that thread sends, too: either nothing
-	 * or everything is sent.
-	 */
+	/* Each thread looks for the credit, and sends its packets if it has seen it. */
 	template <class Coop> GIN_FN ginResult_t sendDirect(const char *src, uint32_t bytes,
 							    Coop coop, const ginOptions &options)
 	{
 		const uint32_t number = sent + 1;
-		bool first = coop.thread_rank() == 0, owes = true;
 		if (!theirs) /* `routes` leaves out the route to the peer */
 			return ginErrorUnsupported;
 		coop.sync(); /* what the coop wrote is what is sent */
-		ginResult_t result = awaitSlot(number, options.timeout), agreed = ginSuccess;
-		for (;;) {
-			if (result == ginSuccess && owes) {
-				sendPackets(src, bytes, number, coop.thread_rank(), coop.size());
-				owes = false;
-				result = alive();
-			}
-			if (first)
-				ginLocalStore(ginPacketCounts(mine), number);
-			agreed = ginAgree(coop, result);
-			if (agreed == ginSuccess)
-				return ginSuccess;
-			if (!coop.any(result == ginSuccess))
-				return giveUp(coop, 0, sent, ginCallPacketsSend, agreed,
-					      number - 2);
-			result = ginSuccess;
+		ginResult_t result = awaitSlot(number, options.timeout);
+		const bool owes = result != ginSuccess;
+		if (!owes) {
+			sendPackets(src, bytes, number, coop.thread_rank(), coop.size());
+			result = alive();
 		}
+		if (coop.thread_rank() == 0)
+			ginLocalStore(ginPacketCounts(mine), number);
+		ginResult_t agreed = ginAgree(coop, result);
+		if (agreed == ginSuccess)
+			return ginSuccess;
+		if (!coop.any(result == ginSuccess))
+			return giveUp(coop, 0, sent, ginCallPacketsSend, agreed, number - 2);
+		/* Another thread has seen the credit and has sent: either nothing or everything is. */
+		if (owes)
+			sendPackets(src, bytes, number, coop.thread_rank(), coop.size());
+		coop.sync();
+		return ginSuccess;
 	}
 
 	/* Sends packets rank, rank + size, ... of the message. */

@@ -104,39 +104,44 @@ GIN_FN_COLD void ginPacketSweep(char *slot, uint32_t bytes, uint32_t room, uint3
 		ginPacketStore(slot + 16 * i, 0, number);
 }
 
-/* Packets whose bytes a thread loads before it sends them; packets that it looks at together. */
+/* Packets whose bytes a thread loads before it sends them; packets that it polls together. */
 #define GIN_PACKETS_AHEAD 4u
 #define GIN_PACKETS_FLIGHT 4u
 
 /* How often a thread looks for a packet before it looks at the clock: some 30 us. */
 #define GIN_PACKETS_LOOKS 200u
 
+/*
+ * Sends the packets of the bytes at `src` and 1, 2, ... steps further, of `left` bytes. Loads without
+ * a branch, or they would go one by one: the first word replaces words after the message. Plain
+ * loads: L1 may serve them.
+ */
+template <uint32_t flight> GIN_FN void
+ginPacketSendFlight(char *slot, const char *src, uint32_t left, uint32_t number, uint32_t step)
+{
+	uint64_t word[flight];
+	for (uint32_t u = 0; u < flight; u++)
+		memcpy(&word[u],
+		       __builtin_assume_aligned(src + (u * step < left ? u * step : 0), 8), 8);
+	for (uint32_t u = 0; u < flight; u++)
+		if (u * step < left)
+			ginPacketStore(slot + 2 * u * step, word[u], number);
+}
+
 /* Sends packets i, i + size, ...: whole ones of an aligned source quickly. */
 GIN_FN_COLD void ginPacketSend(char *part, uint32_t most, const char *src, uint32_t bytes,
 			       uint32_t number, uint32_t i, uint32_t size)
 {
 	char *slot = part + ginPacketSlot(most, number);
+	const uint32_t step = 8 * size;
 	if (ginPacketSweeps(number))
 		ginPacketSweep(slot, bytes, ginPacketRoom(most), number, i, size);
-	if (ginMisalignment(src, 8) || bytes % 8 || !bytes)
+	if (ginMisalignment(src, 8) | bytes % 8 || !bytes)
 		return ginPacketSendAny(slot, src, bytes, number, i, size);
-	const uint32_t step = 8 * size;
-	uint64_t w[GIN_PACKETS_AHEAD] = {};
-	int32_t left = static_cast<int32_t>(bytes - 8 * i);
-	src += 8 * i;
-	slot += 16 * i;
 	GIN_NO_UNROLL
-	for (; left > 0; left -= static_cast<int32_t>(GIN_PACKETS_AHEAD * step)) {
-		/* Without a branch: a load of the first word replaces what is beyond the message. */
-		for (uint32_t u = 0; u < GIN_PACKETS_AHEAD; u++)
-			w[u] = ginDataLoad<uint64_t>(
-				src + (left > static_cast<int32_t>(u * step) ? u * step : 0));
-		for (uint32_t u = 0; u < GIN_PACKETS_AHEAD; u++)
-			if (left > static_cast<int32_t>(u * step))
-				ginPacketStore(slot + 2 * u * step, w[u], number);
-		src += GIN_PACKETS_AHEAD * step;
-		slot += 2 * GIN_PACKETS_AHEAD * step;
-	}
+	for (uint32_t at = 8 * i; at < bytes; at += GIN_PACKETS_AHEAD * step)
+		ginPacketSendFlight<GIN_PACKETS_AHEAD>(slot + 2 * at, src + at, bytes - at, number,
+						       step);
 }
 
 /*
@@ -185,44 +190,48 @@ GIN_FN_COLD uint32_t ginPacketTakeAny(const char *slot, char *dst, uint32_t byte
 	return GIN_PACKETS_ALL;
 }
 
+/*
+ * Receives packets as ginPacketSendFlight() sends them; false: not all of them come soon. Polls all
+ * packets together, and stores nothing before all have come: the fewer instructions between the loads,
+ * the earlier the thread sees the last packet.
+ */
+template <uint32_t flight> GIN_FN bool
+ginPacketTakeFlight(const char *slot, char *dst, uint32_t left, uint32_t number, uint32_t step)
+{
+	struct ginWord16 seen[flight];
+	bool all = false;
+	GIN_NO_UNROLL
+	for (uint32_t looks = 0; !all && looks < GIN_PACKETS_LOOKS; looks++) {
+		all = true;
+		/* Without a branch, as above. */
+		for (uint32_t u = 0; u < flight; u++)
+			seen[u] = ginPollPair(slot + (u * step < left ? 2 * u * step : 0));
+		for (uint32_t u = 0; u < flight; u++)
+			all &= ginPacketIs(seen[u], number);
+		if (!all)
+			ginYield();
+	}
+	for (uint32_t u = 0; u < flight; u++) {
+		uint64_t word = ginPacketData(seen[u]);
+		if (all && u * step < left)
+			memcpy(__builtin_assume_aligned(dst + u * step, 8), &word, 8);
+	}
+	return all;
+}
+
 /* As ginPacketTakeAny: whole packets into an aligned target quickly. */
 GIN_FN_COLD uint32_t ginPacketTake(const char *part, uint32_t most, char *dst, uint32_t bytes,
 				   uint32_t number, uint32_t i, uint32_t size)
 {
 	const char *slot = part + ginPacketSlot(most, number);
-	if (ginMisalignment(dst, 8) || bytes % 8 || !bytes)
-		return ginPacketTakeAny(slot, dst, bytes, number, i, size);
 	const uint32_t step = 8 * size;
-	int32_t left = static_cast<int32_t>(bytes - 8 * i);
-	slot += 16 * i;
-	dst += 8 * i;
+	if (ginMisalignment(dst, 8) | bytes % 8 || !bytes)
+		return ginPacketTakeAny(slot, dst, bytes, number, i, size);
 	GIN_NO_UNROLL
-	for (uint32_t looks = 0; left > 0;) {
-		struct ginWord16 seen[GIN_PACKETS_FLIGHT];
-		uint32_t came = 0;
-		/* All loads before the first compare: without a branch, or they would go one by one. */
-		for (uint32_t u = 0; u < GIN_PACKETS_FLIGHT; u++) {
-			uint32_t ahead = left > static_cast<int32_t>(u * step) ? 2 * u * step : 0;
-			seen[u] = ginPollPair(slot + ahead);
-		}
-		for (uint32_t u = 0; u < GIN_PACKETS_FLIGHT; u++) {
-			if (left <= static_cast<int32_t>(u * step) || !ginPacketIs(seen[u], number))
-				continue;
-			uint64_t word = ginPacketData(seen[u]);
-			memcpy(__builtin_assume_aligned(dst + u * step, 8), &word, 8);
-			came |= 1u << u;
-		}
-		/* Packets after one that is missing are looked at, and stored, once more. */
-		uint32_t run = came & 1 ? (came & 2 ? (came & 4 ? (came & 8 ? 4 : 3) : 2) : 1) : 0;
-		left -= static_cast<int32_t>(run * step);
-		slot += 2 * run * step;
-		dst += run * step;
-		looks = run ? 0 : looks + 1;
-		if (looks == GIN_PACKETS_LOOKS)
-			return (bytes - static_cast<uint32_t>(left)) / 8;
-		if (looks)
-			ginYield();
-	}
+	for (uint32_t at = 8 * i; at < bytes; at += GIN_PACKETS_FLIGHT * step)
+		if (!ginPacketTakeFlight<GIN_PACKETS_FLIGHT>(slot + 2 * at, dst + at, bytes - at,
+							     number, step))
+			return ginPacketTakeAny(slot, dst, bytes, number, at / 8, size);
 	return GIN_PACKETS_ALL;
 }
 
