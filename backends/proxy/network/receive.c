@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/proxy/cpu_copy.h"
 #include "backends/proxy/words.h"
 #include "network.h"
 
@@ -94,6 +95,22 @@ static enum beginning isWrong(struct begun *out, const char *wrong)
 	return wrong ? beginWrong : beginBegun;
 }
 
+/* Stores the data of a messagePut. */
+static const char *doData(struct networkLane *lane, const struct message *m)
+{
+	struct named target;
+
+	if (m->dataBytes > MESSAGE_DATA)
+		return "its data is too long";
+	const char *wrong = findNamed(lane, m->target, m->dataBytes, &target);
+	if (wrong)
+		return wrong;
+	if (!target.own->byCpu)
+		return "its data is for GPU memory, which a CPU cannot change";
+	copyByCpu(target.at, (const char *)m->data, m->dataBytes);
+	return NULL;
+}
+
 /* Changes the word, when all that was sent before it is done. */
 static enum beginning doWord(struct networkLane *lane, struct messageChannel *c,
 			     const struct message *m, struct begun *out)
@@ -105,6 +122,8 @@ static enum beginning doWord(struct networkLane *lane, struct messageChannel *c,
 	if (!isKnown(m))
 		return isWrong(out, "it asks for nothing that is known");
 	const char *wrong = findWord(lane, m, &word);
+	if (!wrong && m->kind == messagePut)
+		wrong = doData(lane, m);
 	if (wrong)
 		return isWrong(out, wrong);
 	uint64_t old = wordChange(m->op, word.at, m->bytes, m->operand, m->compare);
@@ -217,7 +236,7 @@ static enum beginning beginMessage(struct networkLane *lane, struct networkPeer 
 {
 	int bounces = lane->bounce && lane->bounce->memory;
 
-	if (m->kind == messageWord)
+	if (m->kind == messageWord || m->kind == messagePut)
 		return doWord(lane, peer->channel, m, out);
 	if (m->kind == messageValue && lane->bounce)
 		return doValue(lane, m, out);
@@ -409,7 +428,7 @@ static const char *take(struct networkLane *lane, struct networkPeer *peer,
 		return wrong;
 	if (m->kind == messageAnswer)
 		return takeAnswer(lane, c, m);
-	if (m->kind == messageWord || (m->kind >= messageValue && m->kind <= messageFetch))
+	if (m->kind == messageWord || (m->kind >= messageValue && m->kind <= messagePut))
 		return takeNumbered(lane, peer, c, m);
 	return "it is of no known kind";
 }
@@ -425,8 +444,12 @@ void networkReceive(struct networkLane *lane, const unsigned char *bytes, uint32
 		return;
 	struct networkPeer *peer = &lane->peer[m.rank];
 	struct messageChannel *c = peer->isLost ? NULL : networkChannel(lane, m.rank);
-	const char *wrong = c ? take(lane, peer, c, &m) : NULL;
-	if (wrong)
+	const char *wrong = NULL;
+	if (m.kind == messagePut && length < messageLength(&m))
+		wrong = "its data is not whole";
+	else if (c)
+		wrong = take(lane, peer, c, &m);
+	if (wrong && c)
 		loseBy(lane, m.rank, m.number, wrong);
 }
 
