@@ -38,6 +38,7 @@ struct ginComm {
 	uint8_t *reachedFirst; /* [nRanks]: `reached` before backends have searched */
 	/* Pairs of ranks that may use a network; all ranks find one answer. */
 	int anyNotDirect, anyUnconnected;
+	int domainSize;	 /* ranks of an NVLink domain, as in ginDevComm */
 	int forced;	 /* index of the only network backend allowed; 0: any */
 	int copyEngines; /* some rank asks for copy engines for direct peers */
 	struct backendHost host;

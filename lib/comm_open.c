@@ -131,7 +131,7 @@ static ginResult_t openControl(ginComm_t comm)
 	}
 	memset(me.nonce, 0, sizeof(me.nonce)); /* where it is the key, it is not sent */
 	if (result == ginSuccess && comm->bootstrap->joined)
-		comm->bootstrap->joined(comm->bootstrapState);
+		controlWatch(&comm->control, comm->bootstrap->joined(comm->bootstrapState));
 	if (result == ginSuccess)
 		result = controlAllgather(&comm->control, "identities", ginSuccess, &me,
 					  comm->ranks, sizeof(me));

@@ -178,6 +178,55 @@ static void keepReach(ginComm_t comm, const struct hostReach *all)
 	}
 }
 
+/* The number of each rank among the ranks of its host. */
+static void numberLocally(ginComm_t comm, unsigned *index)
+{
+	for (int r = 0; r < comm->nRanks; r++) {
+		int before = r - 1;
+		while (before >= 0 && !identitySameHost(&comm->ranks[before], &comm->ranks[r]))
+			before--;
+		index[r] = before < 0 ? 0 : index[before] + 1;
+	}
+}
+
+/* The lowest rank f for which the ranks f to r - 1 are all direct peers of r. */
+static int lowestDirect(ginComm_t comm, const struct hostReach *all, const unsigned *index, int r)
+{
+	int f = r;
+
+	while (f > 0 && identitySameHost(&comm->ranks[f - 1], &comm->ranks[r]) &&
+	       reachBit(&all[f - 1], BACKENDS_DIRECT, index[r]) &&
+	       reachBit(&all[r], BACKENDS_DIRECT, index[f - 1]))
+		f--;
+	return f;
+}
+
+/* `lowest`, [nRanks]: of lowestDirect(). */
+static int isDomainSize(const unsigned *lowest, int nRanks, int size)
+{
+	for (int r = 0; r < nRanks; r++)
+		if (lowest[r] > (unsigned)(r / size * size))
+			return 0;
+	return 1;
+}
+
+/*
+ * The largest size for which each block of that many consecutive ranks has direct peers only, and
+ * which divides the ranks evenly. All ranks find one answer. `scratch` has 2 * nRanks entries.
+ */
+static int findDomainSize(ginComm_t comm, const struct hostReach *all, unsigned *scratch)
+{
+	unsigned *lowest = scratch + comm->nRanks;
+	int size = comm->nRanks;
+
+	numberLocally(comm, scratch);
+	for (int r = 0; r < comm->nRanks; r++)
+		lowest[r] = (unsigned)lowestDirect(comm, all, scratch, r);
+	while (size > 1 && (comm->nRanks % size || !isDomainSize(lowest, comm->nRanks, size)))
+		size--;
+	return size;
+}
+
 static int severalHosts(ginComm_t comm)
 {
 	for (int r = 1; r < comm->nRanks; r++)
@@ -216,18 +265,22 @@ static ginResult_t checkForced(ginComm_t comm)
 ginResult_t routesAgree(ginComm_t comm, ginResult_t mine)
 {
 	struct hostReach bits = {0}, *all = calloc((size_t)comm->nRanks, sizeof(*all));
+	unsigned *scratch = calloc((size_t)comm->nRanks, 2 * sizeof(*scratch));
 
-	if (mine == ginSuccess && !all)
+	if (mine == ginSuccess && (!all || !scratch))
 		mine = fail(ginErrorSystem, "no memory");
 	if (mine == ginSuccess)
 		mine = checkForced(comm);
 	if (mine == ginSuccess)
 		fillReach(comm, &bits);
 	mine = controlAllgather(&comm->control, "reach", mine, &bits, all, sizeof(bits));
-	if (mine == ginSuccess)
+	if (mine == ginSuccess) {
 		keepReach(comm, all);
+		comm->domainSize = findDomainSize(comm, all, scratch);
+	}
 	for (int b = 0; mine == ginSuccess && b < BACKENDS_COUNT; b++)
 		comm->backend[b].used = anyReach(comm, all, b);
+	free(scratch);
 	free(all);
 	return mine;
 }

@@ -52,8 +52,9 @@ $(BUILD)/bench/host_loads: bench/host_loads.cu
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -lcuda
 
-# Measures the steps of a signal and a wait. Two GPUs.
-$(BUILD)/bench/signal_steps: bench/signal_steps.cu $(wildcard include/gin/* include/gin/*/*)
+# Measure the steps of a signal and a wait, and of a message of GinPackets. Two GPUs.
+$(BUILD)/bench/signal_steps $(BUILD)/bench/packet_steps: $(BUILD)/bench/%: bench/%.cu bench/two_gpus.cuh \
+		$(wildcard include/gin/* include/gin/*/*)
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $<
@@ -77,6 +78,9 @@ $(BUILD)/bench/engine/engine: bench/engine/engine.cu bench/proxy/rank.cuh $(wild
 
 # What copy engines and loopback TCP do by themselves. One GPU; bench/bounce/run calls it.
 $(BUILD)/bench/bounce/limits: bench/bounce/limits.cu
+# What a copy by a copy engine takes without a library. Two GPUs.
+$(BUILD)/bench/engine/limit: bench/engine/limit.cu
+$(BUILD)/bench/bounce/limits $(BUILD)/bench/engine/limit:
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -lcuda

@@ -386,6 +386,34 @@ static void failing(void)
 	rigStop();
 }
 
+/* Each aligned word of a long put arrives whole, however its parts are cut. */
+static void wholeWords(void)
+{
+	enum { SKEW = 3 };
+	struct sideMemory *from = &side[0].memory, *to = &side[1].memory;
+	uint64_t part = offsetof(struct sideMemory, longTarget) + SKEW, seen = 0, halves = 0;
+
+	setenv("GIN_BOUNCE", "always", 1);
+	setenv("GIN_BOUNCE_SLOT", "64", 1);
+	rigStart(seed);
+	memset(from->longSource, 0xff, LONG);
+	postTo(&side[0],
+	       (uint64_t[8]){word0(ginOpPut, 0, 1, 0), inData(&side[0], part),
+			     inData(&side[0], offsetof(struct sideMemory, longSource)), LONG - 8});
+	for (uint64_t turns = 0; side[0].ring.done[1] != 1; turns++) {
+		EXPECT(turns < 1000000);
+		sideTurn(&side[0]);
+		sideTurn(&side[1]);
+		for (uint64_t i = 1; i < LONG / 8 - 1; i++) {
+			halves += to->longTarget[i] && ~to->longTarget[i];
+			seen += to->longTarget[i] != 0;
+		}
+	}
+	EXPECT_EQUAL(halves, 0);
+	EXPECT(seen > LONG / 8 && ~to->longTarget[LONG / 8 - 2] == 0);
+	rigStop();
+}
+
 static void failingBounced(void)
 {
 	setenv("GIN_BOUNCE", "always", 1);
@@ -588,6 +616,7 @@ int main(int argc, char **argv)
 	expectChild("GPU memory", byEngines);
 	expectChild("GPU memory, an ordered network", byEnginesOrdered);
 	expectChild("GPU memory, long slots", byEnginesWhole);
+	expectChild("words that arrive whole", wholeWords);
 	expectChild("a write that fails", failing);
 	expectChild("a write that fails, through slots", failingBounced);
 	expectChild("a write that fails, GPU memory", failingEngines);
