@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_proxy_choice.c - GIN_TRANSPORT, the interface of the proxy's network, and when the plug-in of
+ * proxy_choice.c - GIN_TRANSPORT, the interface of the proxy's network, and when the plug-in of
  * a network is loaded
  */
 #include <dlfcn.h>
