@@ -16,8 +16,15 @@
 #include "backends/proxy/words.h"
 #include "network.h"
 
+/*
+ * Turns in which a cursor waits for a message to travel with. The kernel often answers a signal at
+ * once; a cursor of its own would delay the answer by the time of a message.
+ */
+#define PATIENCE 3
+
 static void owe(struct networkLane *lane, struct networkPeer *peer)
 {
+	peer->patience = PATIENCE;
 	if (peer->owes)
 		return;
 	peer->owes = 1;
@@ -484,6 +491,18 @@ static int sendAnswer(struct networkLane *lane, struct networkPeer *peer, struct
 	return sent;
 }
 
+/* Slots of the bounce are used again after the cursor, so it does not wait where there are any. */
+static int mayWait(const struct networkLane *lane, struct networkPeer *peer)
+{
+	const struct messageChannel *c = peer->channel;
+
+	if (!peer->patience || lane->bounce || peer->isLost || c->expected == c->told ||
+	    c->expected - c->told >= MESSAGES / 2)
+		return 0;
+	peer->patience--;
+	return 1;
+}
+
 /* 1: nothing is owed any more. */
 static int payPeer(struct networkLane *lane, struct networkPeer *peer)
 {
@@ -492,6 +511,8 @@ static int payPeer(struct networkLane *lane, struct networkPeer *peer)
 
 	while (sent == fabricOk && c->firstOwed != c->endOwed && !peer->isLost)
 		sent = sendAnswer(lane, peer, c);
+	if (sent == fabricOk && mayWait(lane, peer))
+		return 0;
 	if (sent == fabricOk && !peer->isLost)
 		sent = sendCursor(lane, peer, c);
 	if (sent == fabricFailed)
