@@ -303,7 +303,7 @@ $(BUILD)/libgin-weak.so: test/fabric/weak.c backends/proxy/network/fabric.h
 	$(Q)ln -sf ../$(@F) $(@D)/test/$(@F)
 
 $(BUILD)/test/unit_proxy_network: $(BUILD)/libgin-weak.so
-$(BUILD)/test/unit_proxy_choice: $(BUILD)/libgin-weak.so $(OFI)
+$(BUILD)/test/proxy_choice: $(BUILD)/libgin-weak.so $(OFI)
 $(BUILD)/test/unit_proxy_network: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
 
 # A CUDA driver that answers questions only.

@@ -528,6 +528,27 @@ static void wrongMessages(void)
 	expectRefused(m, "no known kind");
 }
 
+/* The word is right, and what comes with it is not. */
+static void wrongData(void)
+{
+	struct message m = {.kind = messagePut, .op = ginOpPut, .bytes = 8, .operand = 1};
+	uint64_t end = sizeof(struct sideMemory);
+
+	m.named = named(1, 0);
+	m.dataBytes = 8;
+	m.target = named(7, 0);
+	expectRefused(m, "a window that is not registered");
+	m.target = named(1, end - 4);
+	expectRefused(m, "beyond the end of a window");
+	m.target = named(2, 0);
+	expectRefused(m, "its data is for GPU memory");
+	m.target = named(1, 0);
+	m.dataBytes = MESSAGE_DATA + 1;
+	expectRefused(m, "its data is not whole");
+	m.dataBytes = UINT64_MAX;
+	expectRefused(m, "its data is too long");
+}
+
 static void wrongSlots(void)
 {
 	struct message m = {.kind = messageLanded, .named = named(1, 0)};
@@ -606,5 +627,6 @@ int main(int argc, char **argv)
 	expectChild("a source in GPU memory", sourceInGpuMemory);
 	expectChild("a communicator that fails", abandoned);
 	expectChild("wrong messages", wrongMessages);
+	expectChild("wrong messages with data", wrongData);
 	return expectFailures != 0;
 }
