@@ -57,7 +57,7 @@ struct bounceOffer {
 enum bounceKind {
 	chunkPut,   /* to a landing slot */
 	chunkWrite, /* to a window that the network reaches */
-	chunkWord,  /* the word of a work, behind earlier chunks */
+	chunkWord,  /* the word of a work, after earlier chunks */
 	chunkReply, /* to a peer's get slot */
 	chunkRead,  /* from a window that the network reaches, to a get slot */
 	chunkFetch  /* from a peer's window, to a get slot, by the peer */
