@@ -28,6 +28,8 @@ enum param {
 	paramNicSl,
 	paramNicTc,
 	paramNicTimeout,
+	paramOfiInterface,
+	paramOfiProvider,
 	paramProxyAffinity,
 	paramProxyFence,
 	paramProxyThreads,

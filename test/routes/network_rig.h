@@ -255,14 +255,24 @@ static inline void sideEngine(struct side *s)
 	s->engine->lanes = &s->lanes;
 }
 
-static inline void rigStart(uint64_t seed)
+/* Loads the plug-in, as ginCommInit() does. */
+static inline void rigSearch(void)
 {
-	static struct proxyOffer offers[4][RANKS_OF_RIG];
-	unsigned char address[RANKS_OF_RIG][TRANSPORT_ADDRESS];
+	static const struct identity identity;
+	const struct backendHost alone = {.nRanks = 1, .ranks = &identity};
 	struct proxyBlob blob = {.hasNetwork = 0};
 	char why[BACKEND_WHY];
 
 	expectThat(networkProbe(&blob, why), __FILE__, __LINE__, "%s", why);
+	EXPECT_SUCCESS(networkSearch(&alone, &blob));
+}
+
+static inline void rigStart(uint64_t seed)
+{
+	static struct proxyOffer offers[4][RANKS_OF_RIG];
+	unsigned char address[RANKS_OF_RIG][TRANSPORT_ADDRESS];
+
+	rigSearch();
 	for (uint32_t r = 0; r < RANKS_OF_RIG; r++)
 		sideOpen(&side[r], r, seed, address[r]);
 	for (uint32_t r = 0; r < RANKS_OF_RIG; r++) {

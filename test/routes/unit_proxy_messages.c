@@ -86,12 +86,9 @@ static void wrongSlots(void)
 
 static void openFails(const char *words)
 {
-	struct proxyBlob blob = {.hasNetwork = 0};
-	char why[BACKEND_WHY];
-
 	rigCuda = &fakeCuda;
 	errorScope("ginCommInit", 0);
-	EXPECT(networkProbe(&blob, why));
+	rigSearch();
 	sidePrepare(&side[0], 0, 1);
 	EXPECT(transportNetwork.open(&side[0].scope, &side[0].network) != ginSuccess);
 	EXPECT_HAS(ginGetLastError(), words);

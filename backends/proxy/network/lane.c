@@ -6,6 +6,7 @@
  * data has landed.
  */
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "network.h"
@@ -59,7 +60,9 @@ static void failMessages(struct networkLane *lane, struct messageChannel *c)
 
 void networkLose(struct networkLane *lane, uint32_t rank, const char *why)
 {
+	const struct backendHost *host = lane->scope->host;
 	struct networkPeer *peer = &lane->peer[rank];
+	char sentence[2 * BACKEND_WHY];
 
 	if (peer->isLost)
 		return;
@@ -67,7 +70,9 @@ void networkLose(struct networkLane *lane, uint32_t rank, const char *why)
 	if (peer->channel)
 		failMessages(lane, peer->channel);
 	bounceLose(lane, peer);
-	lane->scope->host->peerFailed(lane->scope->host->core, (int)rank, why);
+	snprintf(sentence, sizeof(sentence), "rank %u (host %.63s) is lost: %.160s", rank,
+		 host->ranks[rank].host, why);
+	host->peerFailed(host->core, (int)rank, sentence);
 }
 
 static uint64_t dataBytes(const struct proxyWork *w)

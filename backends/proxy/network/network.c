@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* network.c - the transport over a network, by a plug-in with a fabric: opening and windows */
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "interface.h"
 #include "load.h"
 #include "network.h"
 
@@ -61,49 +61,22 @@ static ginResult_t openLane(struct networkTransport *t, struct networkLane **out
 	return anyBounces(t->scope) ? bounceOpen(lane, t->fabric, t->about.name) : ginSuccess;
 }
 
-static int hasAddress(const struct identity *of, const struct netAddress *address)
+/* What networkSearch() has found, and told the peers. */
+static int openFabric(struct networkTransport *t, char *why)
 {
-	for (unsigned a = 0; a < of->addresses; a++)
-		if (!memcmp(&of->address[a], address, sizeof(*address)))
-			return 1;
-	return 0;
-}
+	struct networkInterface interface;
+	const struct fabricWanted want = {t->about.provider, interface.name, interface.address};
 
-/* Hosts with containers have one address in common, which leads to no other host. */
-static int isOwn(const struct backendHost *host, const struct netAddress *address)
-{
-	for (int r = 0; r < host->nRanks; r++)
-		if (!identitySameHost(&host->ranks[r], &host->ranks[host->rank]) &&
-		    hasAddress(&host->ranks[r], address))
-			return 0;
-	return 1;
-}
-
-/* The first address of this rank's control plane that no other host has; alone: loopback. */
-static void localAddress(const struct transportScope *scope, char *text, size_t room)
-{
-	const struct backendHost *host = scope->host;
-	const struct identity *me = &host->ranks[host->rank];
-	int leaves = 0;
-
-	snprintf(text, room, "127.0.0.1");
-	for (int r = 0; r < host->nRanks; r++)
-		leaves |= scope->serves[r] && !identitySameHost(&host->ranks[r], me);
-	for (unsigned a = 0; leaves && a < me->addresses; a++)
-		if (isOwn(host, &me->address[a])) {
-			inet_ntop(me->address[a].family, me->address[a].bytes, text,
-				  (socklen_t)room);
-			return;
-		}
+	return networkInterfaceFind(t->scope->host, &interface, why) &&
+	       !t->calls->open(&want, &t->fabric, why);
 }
 
 static ginResult_t openAll(struct networkTransport *t)
 {
-	char why[FABRIC_WHY] = "", local[INET6_ADDRSTRLEN];
+	char why[BACKEND_WHY] = "";
 	ginResult_t result = ginSuccess;
 
-	localAddress(t->scope, local, sizeof(local));
-	if (t->calls->open(local, &t->fabric, why))
+	if (!openFabric(t, why))
 		return networkFail(t->about.name, why);
 	for (uint32_t i = 0; i < t->scope->lanes && result == ginSuccess; i++)
 		result = openLane(t, &t->lane[i]);
