@@ -75,7 +75,7 @@ static void wrongSlots(void)
 	m.kind = messageFetch;
 	expectRefused(m, "beyond the end of a window");
 	m.named = named(1, 0);
-	m.operand = messageSlot(BOUNCE_GETS, 8);
+	m.operand = messageSlot(BOUNCE_LANDINGS_MOST / 2, 8);
 	expectRefused(m, "a slot that does not exist");
 	m.operand = messageSlot(0, 262144 + 1);
 	expectRefused(m, "a slot that does not exist");
@@ -104,8 +104,8 @@ static void refusedPins(void)
 
 static void smallPool(void)
 {
-	setenv("GIN_BOUNCE_POOL", "500", 1);
-	openFails("GIN_BOUNCE_POOL is 500 bytes, too few for slots through which 2 ranks");
+	setenv("GIN_BOUNCE_POOL", "400", 1);
+	openFails("GIN_BOUNCE_POOL is 400 bytes, too few for slots through which 2 ranks");
 }
 
 int main(void)

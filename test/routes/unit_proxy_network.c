@@ -348,8 +348,7 @@ static void byEnginesOrdered(void)
 /* Few slots, each longer than all that is posted. */
 static void byEnginesWhole(void)
 {
-	setenv("GIN_BOUNCE_POOL", "196608",
-	       1); /* 36 slots of 4096 bytes, and 6 landing slots a rank */
+	setenv("GIN_BOUNCE_POOL", "196608", 1); /* 30 slots of 6544 bytes */
 	rigCuda = &fakeCuda;
 	fakeEngine.random = seed;
 	operations /= 32;
