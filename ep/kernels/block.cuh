@@ -147,18 +147,29 @@ GIN_FN_COLD void epMarkLine(const epArgs &args, uint32_t rank, uint32_t source, 
 			     GinNone{}, GinNone{}, GinThread{}, epFrom(args, rank));
 }
 
-/* Whatever `rank` expects from `source` gets more than any wait needs. */
+/* The mark of `source` at a rank. */
+GIN_FN size_t epMarkAt(const epPlan &plan, uint32_t source)
+{
+	return plan.marksAt + source * sizeof(uint64_t);
+}
+
+/*
+ * Whatever `rank` expects from `source` gets more than any wait needs. Each signal comes with the mark,
+ * by which a wait that ends knows it: to read a signal's value once more takes long where it is in host
+ * memory.
+ */
 template <bool direct> GIN_FN_COLD void epMark(const epArgs &args, uint32_t rank, uint32_t source)
 {
 	const epPlan &plan = args.plan;
+	const size_t at = epMarkAt(plan, source);
 	ginResult_t result = ginSuccess;
 	GIN_NO_UNROLL
 	for (uint32_t n = 0; n < EP_FAMILIES * 2 * plan.lanes && result == ginSuccess; n++) {
 		const uint32_t id = n / plan.lanes * plan.nRanks + source;
 		result = GinOn<epRoutes<direct>>(args.dc, n % plan.lanes)
-				 .signal(static_cast<int>(rank),
-					 ginSignalById(false, id, EP_GAVE_UP), GinThread{},
-					 epFrom(args, rank));
+				 .putValue(static_cast<int>(rank), plan.slab, at, uint64_t{1},
+					   GinSignalAdd{id, EP_GAVE_UP}, GinThread{},
+					   epFrom(args, rank));
 	}
 	GIN_NO_UNROLL
 	for (uint32_t half = 0; half < 2 && result == ginSuccess; half++)
@@ -209,14 +220,13 @@ template <bool direct> GIN_FN_COLD bool epAwaitLong(const epArgs &args, uint32_t
 {
 	GinOn<epRoutes<direct>> gin(args.dc, lane);
 	ginResult_t result = gin.waitSignal(id, least, GinThread{}, epFrom(args, rank));
-	const uint64_t seen = gin.readSignal(id);
-	if (result == ginSuccess && seen - least < EP_GAVE_UP)
+	if (result == ginSuccess && !gin.readValue(args.plan.slab, epMarkAt(args.plan, rank)))
 		return true;
 	if (result == ginSuccess && epWordLoad(&args.plan.state->failed))
 		return false;	  /* a mark of this rank */
 	if (result == ginSuccess) /* a mark of the rank, which has given up */
 		result = ginErrorPeer;
-	epLose<direct>(args, number, rank, result, epoch, least, seen);
+	epLose<direct>(args, number, rank, result, epoch, least, gin.readSignal(id));
 	return false;
 }
 

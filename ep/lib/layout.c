@@ -77,6 +77,7 @@ static uint64_t slabLayout(struct epPlan *plan, int networked)
 	plan->rowsAt = take(&end, rows);
 	plan->partsAt = take(&end, 2 * T * plan->places * plan->partBytes);
 	plan->countsAt = take(&end, counts);
+	plan->marksAt = take(&end, R * 8);
 	plan->verdictsAt = take(&end, 2 * R * 8);
 	if (!networked)
 		return end;
