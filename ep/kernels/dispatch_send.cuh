@@ -67,10 +67,9 @@ public:
 		Ahead ahead = {};
 		if (ginBlockIndex() < call.tokens)
 			loadAhead(ginBlockIndex(), ahead);
-		if (!enter<direct>())
+		if (!enter<direct>([&](uint32_t e) { listItems(number, e); }))
 			return false;
 		*sent = epoch;
-		listItems(number, epoch);
 		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < 2 * GIN_EP_MAX_TOPK; i += threads())
 			targets[i].to = nullptr;
@@ -79,8 +78,7 @@ public:
 		if (!direct)
 			countRows();
 		GIN_NO_UNROLL
-		for (uint32_t r = ginGridSize() - 1 - ginBlockIndex(); r < ranks();
-		     r += ginGridSize())
+		for (uint32_t r = countsOf(ginBlockIndex()); r < ranks(); r += ginGridSize())
 			sendCounts(r);
 		GIN_NO_UNROLL
 		for (uint32_t t = ginBlockIndex(), n = 0; t < call.tokens;
@@ -95,6 +93,12 @@ public:
 	}
 
 private:
+	/* The first rank whose counts the block sends. The last block gives credits meanwhile. */
+	GIN_FN static uint32_t countsOf(uint32_t block)
+	{
+		return (2 * ginGridSize() - 2 - block) % ginGridSize();
+	}
+
 	/* The rows and the items for each rank; then where they begin in parts. */
 	GIN_FN void countRows() const
 	{
