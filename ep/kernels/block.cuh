@@ -472,17 +472,14 @@ protected:
 						     uint32_t epoch) const
 	{
 		const uint32_t id = signalId(family, epoch % 2, plan.rank);
-		if (direct || isDirect(rank)) {
-			if (count != plan.maxTokens)
-				raise<direct>(number, rank, 0,
-					      GinWeakSignalAdd{id, plan.maxTokens - count}, epoch);
-			return;
-		}
+		const bool single = direct || isDirect(rank);
+		const uint32_t lanes = single ? 1 : plan.lanes;
 		GIN_NO_UNROLL
-		for (uint32_t l = 0; l < plan.lanes; l++) {
-			const uint32_t rest = plan.maxTokens - epShareOf(count, l, plan.lanes);
-			if (rest)
-				raise<direct>(number, rank, l, GinWeakSignalAdd{id, rest}, epoch);
+		for (uint32_t l = 0; l < lanes; l++) {
+			const uint32_t share = single ? count : epShareOf(count, l, lanes);
+			if (share != plan.maxTokens)
+				raise<direct>(number, rank, l,
+					      GinWeakSignalAdd{id, plan.maxTokens - share}, epoch);
 		}
 	}
 

@@ -170,13 +170,9 @@ private:
 		for (uint32_t i = thread(); i < call.topk; i += threads())
 			next[i].to = nullptr;
 		sendRow(t, to, ahead);
-		if (direct) {
-			sync();
-			return;
-		}
 		sync();
 		GIN_NO_UNROLL
-		for (uint32_t i = thread(); i < call.topk; i += threads())
+		for (uint32_t i = thread(); !direct && i < call.topk; i += threads())
 			if (to[i].to && !isDirect(to[i].rank))
 				stagedOne(to[i].rank, to[i].slot);
 	}
@@ -280,19 +276,23 @@ private:
 
 	GIN_FN void sendRow(uint32_t t, const epTarget *to, const Ahead &ahead) const
 	{
-		if (cast == epCastToF8) {
+		if (cast == epCastToF8)
 			castRow(rowOf(t), to, ahead);
-			return;
-		}
+		else
+			copyRow(t, to, ahead);
+	}
+
+	GIN_FN void copyRow(uint32_t t, const epTarget *to, const Ahead &ahead) const
+	{
 		GIN_NO_UNROLL
 		for (uint32_t p = thread(), n = 0; p < pieces(); p += threads(), n++)
 			store(to, plan.payload + p * 16,
 			      GIN_ON_GPU && n == 0   ? ahead.piece[0]
 			      : GIN_ON_GPU && n == 1 ? ahead.piece[1]
 						     : epPieceLoad(rowOf(t) + p * 16));
-		if (cast == epCastF8)
-			GIN_NO_UNROLL
-		for (uint32_t g = thread(); g < (call.hidden + 127) / 128; g += threads())
+		GIN_NO_UNROLL
+		for (uint32_t g = thread(); cast == epCastF8 && g < (call.hidden + 127) / 128;
+		     g += threads())
 			storeScale(to, g, scaleAt(t, g));
 	}
 
