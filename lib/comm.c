@@ -145,7 +145,7 @@ ginResult_t ginGetUniqueId(ginUniqueId_t *id)
 		result = fail(ginErrorInvalidArgument, "id is NULL");
 	if (result != ginSuccess)
 		return result;
-	if (rootMake(&contact, paramText(paramSocketIfname), 1, paramNumber(paramTimeout), why))
+	if (rootMakeId(&contact, paramText(paramSocketIfname), paramNumber(paramTimeout), why))
 		return fail(ginErrorBootstrap, "%s", why);
 	*id = (ginUniqueId_t){{0}};
 	memcpy(id->bytes, &contact, sizeof(contact));

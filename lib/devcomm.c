@@ -138,19 +138,13 @@ static ginResult_t agreeShape(ginComm_t comm, ginResult_t mine,
 	return mine;
 }
 
-/*
- * After a failure, peers may still write into host words. Without a GPU they write by mappings of
- * their own, or in place until the last of them has released the words. With a GPU the words are
- * pinned, and unpinning waits for kernels: the memory is never reused, but its descriptor is closed.
- */
+/* After a failure, peers may still write into host words. */
 static void freeHostWords(ginComm_t comm, void *words)
 {
 	if (controlError(&comm->control) == ginSuccess)
 		pinnedFree(&comm->device, words);
-	else if (!comm->device.cuda)
-		memoryDrop(words);
 	else
-		memoryAbandon(words);
+		pinnedAbandon(&comm->device, words);
 }
 
 static void freeWords(ginComm_t comm, struct devComm *dc)

@@ -447,12 +447,13 @@ static int directOnly(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-/* Ranks 0 and 2 say that they are on one host, rank 1 that it is on another. */
+/* Ranks 0 and 2 say that they are on one host, rank 1 that it is on another; there is no network. */
 static int twoHosts(const ginConfig_t *config)
 {
 	ginPeerInfo_t info = GIN_PEER_INFO_INIT;
 
 	setenv("GIN_HOSTID", config->rank == WRONG ? "other" : "one", 1);
+	setenv("GIN_TRANSPORT", "ipc", 1);
 	ginComm_t comm = openComm(config);
 	int wrong = rankOf(comm) == WRONG, *own = malloc(PAGE);
 	ginWindow_t window;
