@@ -129,11 +129,25 @@ compile_deepep()
 link_deepep() { :; }
 rows_deepep() { row "$1" yes "$(registers "$1")"; }
 
+# A folder like the CUDA toolkit's, without the NCCL that it may have: Makefiles name its include folder first.
+cuda_without_nccl()
+{
+	local entry
+	mkdir -p "$out/cuda/include"
+	for entry in "$cuda"/*; do
+		[ "${entry##*/}" = include ] || ln -sfn "$entry" "$out/cuda/${entry##*/}"
+	done
+	for entry in "$cuda"/include/*; do
+		[[ ${entry##*/} == nccl* ]] || ln -sfn "$entry" "$out/cuda/include/${entry##*/}"
+	done
+	echo "$out/cuda"
+}
+
 # nccl-extensions: nccl_ep's library by its own Makefile (it compiles kernels when it runs), and nccl_m2n's kernels.
 compile_extensions()
 {
 	local source
-	try nccl_ep/library make -C "$1/nccl_ep" -j"$jobs" "CUDA_HOME=$cuda" "NCCL_HOME=$home" "BUILDDIR=$out/nccl_ep/build" \
+	try nccl_ep/library make -C "$1/nccl_ep" -j"$jobs" "CUDA_HOME=$(cuda_without_nccl)" "NCCL_HOME=$home" "BUILDDIR=$out/nccl_ep/build" \
 		"NVCC_GENCODE=-gencode=arch=compute_${arch#sm_},code=$arch" lib
 	for source in "$1"/nccl_m2n/src/*.cu; do
 		object "nccl_m2n/$(basename "$source" .cu)" "$source" "-I$1/nccl_m2n/src" "-I$1/nccl_m2n/include"
