@@ -154,7 +154,7 @@ protected:
 				const uint32_t by = op.at ? wordContext(peer) : context;
 				return ginGdakiSignal<called>(
 					dc.self, ginGdakiQueue(dc, by, peer), &dc.peers[peer],
-					context, ginHow(call, sharingOf(by), op, options),
+					context, ginHow(call, sharingOf(by), op, options), n.id,
 					raiseAt(op, peer), raiseOff(op), op.value, n.timeout,
 					n.from);
 			});
@@ -301,7 +301,7 @@ protected:
 					counter == UINT32_MAX ? nullptr : counterWord(0);
 				return ginGdakiPut<called>(
 					dc.self, ginGdakiQueue(dc, context, peer), &dc.peers[peer],
-					context, n.how, &ginWindowAt(dstWin, peer), dstOff,
+					context, n.how, n.id, &ginWindowAt(dstWin, peer), dstOff,
 					source.word(), source.offset, bytes, raiseAt(remote, peer),
 					raiseOff(remote), remote.value, counters, counter,
 					n.timeout, n.from);
@@ -328,9 +328,9 @@ protected:
 			[&] {
 				return ginGdakiPutValue<called, bytes>(
 					dc.self, ginGdakiQueue(dc, context, peer), &dc.peers[peer],
-					context, n.how, &ginWindowAt(dstWin, peer), dstOff, v[0],
-					v[1], v[2], v[3], raiseAt(remote, peer), raiseOff(remote),
-					remote.value, n.timeout, n.from);
+					context, n.how, n.id, &ginWindowAt(dstWin, peer), dstOff,
+					v[0], v[1], v[2], v[3], raiseAt(remote, peer),
+					raiseOff(remote), remote.value, n.timeout, n.from);
 			});
 	}
 
