@@ -64,30 +64,28 @@ GIN_FN ginWord16 ginGdakiLoad(const void *at, uint32_t how)
 	return ginDataLoad<ginWord16>(static_cast<const char *>(at));
 }
 
-/*
- * The data's target and the signal. PCIe may reorder writes by nicKey. A signal uses a key that
- * keeps order, so its atomic follows the data.
- */
-GIN_FN struct ginWork ginGdakiWork(const struct ginPeer *peer, uint32_t how,
-				   const struct ginWindowPeer *there, uint64_t off,
-				   const struct ginWindowPeer *raiseAt, uint64_t raiseOff,
-				   uint64_t add)
+/* The data's target. PCIe may reorder writes by nicKey. */
+GIN_FN void ginGdakiTarget(struct ginWork &p, uint32_t how, const struct ginWindowPeer *there,
+			   uint64_t off)
 {
-	struct ginWork p = {};
+	ginWord16 part = ginGdakiLoad(&there->nicAddress, how);
 
-	if (there) {
-		ginWord16 part = ginGdakiLoad(&there->nicAddress, how);
-		p.remote = part.half[0] + off;
-		p.remoteKey = static_cast<uint32_t>(part.half[1]);
-	}
-	if (ginHowHas(how, GIN_HOW_RAISES)) {
-		const bool at = ginHowHas(how, GIN_HOW_AT);
-		ginWord16 word = ginGdakiLoad(at ? &raiseAt->nicAddress : &peer->nicSignals, how);
-		p.word = word.half[0] + raiseOff;
-		p.wordKey = static_cast<uint32_t>(at ? word.half[1] >> 32 : word.half[1]);
-		p.add = add;
-	}
-	return p;
+	p.remote = part.half[0] + off;
+	p.remoteKey = static_cast<uint32_t>(part.half[1]);
+}
+
+/* The signal, if `how` has one. Its key keeps order, so its atomic follows the data. */
+GIN_FN void ginGdakiRaise(struct ginWork &p, uint32_t how, const struct ginPeer *peer,
+			  const struct ginWindowPeer *raiseAt, uint64_t raiseOff, uint64_t add)
+{
+	const bool at = ginHowHas(how, GIN_HOW_AT);
+
+	if (!ginHowHas(how, GIN_HOW_RAISES))
+		return;
+	ginWord16 word = ginGdakiLoad(at ? &raiseAt->nicAddress : &peer->nicSignals, how);
+	p.word = word.half[0] + raiseOff;
+	p.wordKey = static_cast<uint32_t>(at ? word.half[1] >> 32 : word.half[1]);
+	p.add = add;
 }
 
 /* This rank's end of a put or get, and the scope to which a put's source must be released. */
@@ -179,8 +177,8 @@ template <uint32_t shape> struct ginGdakiPutNow {
 						  ginGdakiPartOf(bytes, number);
 					  struct ginGdakiFrom from =
 						  ginGdakiSource(how, source, sourceOff + part.at);
-					  p = ginGdakiWork(peer, how, there, off + part.at, raiseAt,
-							   raiseOff, add);
+					  ginGdakiTarget(p, how, there, off + part.at);
+					  ginGdakiRaise(p, how, peer, raiseAt, raiseOff, add);
 					  ginWorkSetMessage(p, from.address, from.key, part.bytes,
 							    counts ? counters : nullptr,
 							    part.last ? counter : UINT32_MAX);
@@ -258,15 +256,15 @@ template <uint32_t bytes> struct ginGdakiPutValueNow {
 					    struct ginWorkHeld held)
 		{
 			how = ginShapedHow<shape>(how);
-			return ginWorkNow(queue, peer, ginHowSharing(how),
-					  ginGdakiValueWhat<bytes>(how), held,
-					  [&](struct ginWork &p) {
-						  p = ginGdakiWork(peer, how, there, off, raiseAt,
-								   raiseOff, add);
-						  p.data[0] = v0, p.data[1] = v1, p.data[2] = v2,
-						  p.data[3] = v3;
-						  return 0u;
-					  });
+			return ginWorkNow(
+				queue, peer, ginHowSharing(how), ginGdakiValueWhat<bytes>(how),
+				held, [&](struct ginWork &p) {
+					ginGdakiTarget(p, how, there, off);
+					ginGdakiRaise(p, how, peer, raiseAt, raiseOff, add);
+					p.data[0] = v0, p.data[1] = v1, p.data[2] = v2,
+					p.data[3] = v3;
+					return 0u;
+				});
 		}
 	};
 };
@@ -304,8 +302,7 @@ template <uint32_t shape> struct ginGdakiSignalNow {
 		how = ginShapedHow<shape | GIN_SHAPE_RAISES>(how);
 		return ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiSignalWhat(how), held,
 				  [&](struct ginWork &p) {
-					  p = ginGdakiWork(peer, how, nullptr, 0, raiseAt, raiseOff,
-							   add);
+					  ginGdakiRaise(p, how, peer, raiseAt, raiseOff, add);
 					  return 0u;
 				  });
 	}

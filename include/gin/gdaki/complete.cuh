@@ -42,7 +42,7 @@ template <uint32_t shape> struct ginGdakiGetNow {
 			[&](struct ginWork &p) {
 				const struct ginGdakiPart part = ginGdakiPartOf(bytes, number);
 				struct ginGdakiFrom to = ginGdakiHere(here, hereOff + part.at, how);
-				p = ginGdakiWork(peer, how, there, off + part.at, nullptr, 0, 0);
+				ginGdakiTarget(p, how, there, off + part.at);
 				ginWorkSetMessage(p, to.address, to.key, part.bytes, nullptr, 0);
 				return 0u;
 			});

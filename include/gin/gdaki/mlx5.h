@@ -143,7 +143,7 @@ struct ginMlx5DoorbellRecord {
 GIN_MLX5_FN uint32_t ginMlx5Swap(uint32_t value)
 {
 #if defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__)
-	return __byte_perm(value, 0, 0x0123);
+	return value << 24 | (value & 0xff00) << 8 | (value >> 8 & 0xff00) | value >> 24;
 #else
 	return __builtin_bswap32(value);
 #endif

@@ -35,7 +35,7 @@ GIN_FN bool ginWorkOk(uint64_t end)
 }
 
 /* What a post returns, of the peer's and the queue's state. */
-GIN_FN uint64_t ginWorkOutcome(uint32_t state, uint64_t latched, uint64_t end)
+GIN_FN uint64_t ginWorkOutcome(uint32_t state, uint32_t latched, uint64_t end)
 {
 	if (latched)
 		return GIN_WORK_QUEUE_LOST;
@@ -80,17 +80,6 @@ GIN_FN uint64_t ginWorkKey(const struct ginSendQueue *q, uint32_t what)
 	return reinterpret_cast<uintptr_t>(q) ^ kind << 48;
 }
 
-/* The lanes of a mask, which is not 0. */
-GIN_FN struct ginTogether ginTogetherOf(uint32_t mask)
-{
-#if GIN_ON_GPU
-	uint32_t below = mask & ((1u << ginLane()) - 1);
-	return {static_cast<uint32_t>(__popc(mask)), static_cast<uint32_t>(__popc(below)), mask};
-#else
-	return {1, 0, mask};
-#endif
-}
-
 /* Room that ginWorkRoom() has reserved. */
 struct ginWorkHeld {
 	uint64_t first; /* index; without lanes: what the post returns */
@@ -110,9 +99,8 @@ GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer
 	struct ginWork p = {};
 	const uint32_t each = ginWorkWqebbs(what);
 	uint32_t state = ginPeerObserve(peer).state;
-	uint64_t latched = ginLocalLoad(&q->latched);
-	struct ginTogether group =
-		held.lanes ? ginTogetherOf(held.lanes) : ginTogetherFor(ginWorkKey(q, what), false);
+	uint32_t latched = ginSendState(q);
+	struct ginTogether group = ginTogetherAs(ginWorkKey(q, what), held.lanes);
 	struct ginSendRange range = {held.first, each * group.count};
 
 	if (!held.lanes && !group.rank)
@@ -146,7 +134,7 @@ GIN_FN uint64_t ginWorkAlone(struct ginSendQueue *q, const struct ginPeer *peer,
 {
 	struct ginWork p = {};
 	uint32_t state = ginPeerObserve(peer).state;
-	uint64_t latched = ginLocalLoad(&q->latched);
+	uint32_t latched = ginSendState(q);
 	const struct ginSendFixed f = ginSendLoadFixed(q);
 	struct ginSendRange range = {held.first, ginWorkWqebbs(what)};
 
@@ -236,8 +224,7 @@ GIN_FN_COLD struct ginWorkHeld ginWorkRoom(const ginDevComm *dc, struct ginSendQ
 
 	while (early == GIN_WORK_FULL) {
 		ginSendRefresh(q, sharing);
-		early = ginWorkOutcome(ginPeerObserve(peer).state, ginLocalLoad(&q->latched),
-				       GIN_WORK_FULL);
+		early = ginWorkOutcome(ginPeerObserve(peer).state, ginSendState(q), GIN_WORK_FULL);
 		if (early != GIN_WORK_FULL)
 			break;
 		struct ginWorkHeld held = ginWorkTryAgain(q, what, sharing);
