@@ -4,7 +4,7 @@
 
 BENCHES := $(addprefix $(BUILD)/bench/start/,start $(if $(PMIX),pmix)) $(BUILD)/bench/proxy/idle
 
-.PHONY: benches bench-start bench-idle bench-gpunetio
+.PHONY: benches bench-start bench-idle bench-gpunetio bench-ofi
 
 benches: $(BENCHES)
 
@@ -26,6 +26,15 @@ $(BUILD)/bench/proxy/idle: bench/proxy/idle.cc $(LINKS)
 	$(call say,CXX,$<)
 	$(Q)$(CXX) $(CXXFLAGS_ALL) -o $@ $< $(LDFLAGS_ALL) $(LINKGIN)
 
+$(BUILD)/bench/ofi/ofi: bench/ofi/ofi.cc $(LINKS)
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(CXX) $(CXXFLAGS_ALL) -o $@ $< $(LDFLAGS_ALL) $(LINKGIN)
+
+# Measures the proxy's network beside raw sockets.
+bench-ofi:
+	$(Q)bench/ofi/run $(BENCH)
+
 # Measures an idle proxy thread: CPU time, and time to wake up.
 bench-idle: lib $(BUILD)/bench/proxy/idle
 	$(Q)$(BUILD)/bench/proxy/idle
@@ -43,8 +52,9 @@ $(BUILD)/bench/host_loads: bench/host_loads.cu
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -lcuda
 
-# Measures the steps of a signal and a wait. Two GPUs.
-$(BUILD)/bench/signal_steps: bench/signal_steps.cu $(wildcard include/gin/* include/gin/*/*)
+# Measure the steps of a signal and a wait, and of a message of GinPackets. Two GPUs.
+$(BUILD)/bench/signal_steps $(BUILD)/bench/packet_steps: $(BUILD)/bench/%: bench/%.cu bench/two_gpus.cuh \
+		$(wildcard include/gin/* include/gin/*/*)
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $<
@@ -65,3 +75,12 @@ $(BUILD)/bench/engine/engine: bench/engine/engine.cu bench/proxy/rank.cuh $(wild
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -L$(BUILD) -lgin -lcuda \
 		-Xlinker -rpath$(comma)'$$ORIGIN/../..' -Xcompiler -pthread
+
+# What copy engines and loopback TCP do by themselves. One GPU; bench/bounce/run calls it.
+$(BUILD)/bench/bounce/limits: bench/bounce/limits.cu
+# What a copy by a copy engine takes without a library. Two GPUs.
+$(BUILD)/bench/engine/limit: bench/engine/limit.cu
+$(BUILD)/bench/bounce/limits $(BUILD)/bench/engine/limit:
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -lcuda

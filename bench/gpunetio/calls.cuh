@@ -76,10 +76,12 @@ struct Calls : Ours {
 	}
 };
 
-template <What what, ginSharing sharing, class Coop = GinThread> struct CallsEach : Poster<Ours> {
+// `routes`: of the kernel.
+template <What what, ginSharing sharing, class Coop = GinThread, uint32_t routes = GIN_ROUTES_ALL>
+struct CallsEach : Poster<Ours> {
 	__device__ ginResult_t operator()(uint32_t i) const
 	{
-		Gin gin(call.dc, context, sharing);
+		GinOn<routes> gin(call.dc, context, sharing);
 
 		if constexpr (what == PUT)
 			return gin.put(0, call.window, 0, call.window, 0, 4096, GinNone{},
@@ -90,21 +92,6 @@ template <What what, ginSharing sharing, class Coop = GinThread> struct CallsEac
 		else
 			return gin.putValue(0, call.window, 0, static_cast<uint64_t>(i), GinNone{},
 					    Coop{});
-	}
-};
-
-// A put without Gin::put around it. In addition to the steps of ours.cuh it looks up the windows'
-// keys, the peer and the queue's error.
-template <ginSharing sharing> struct OnceEach : Poster<Ours> {
-	__device__ ginResult_t operator()(uint32_t) const
-	{
-		const uint32_t how =
-			ginHow(ginCallPut, sharing, ginSignalOf(GinNone{}), ginOptions());
-
-		return ginGdakiPut<false>(call.dc.self, q, call.dc.peers, context, how, UINT32_MAX,
-					  &ginWindowAt(call.window, 0), 0,
-					  reinterpret_cast<uintptr_t>(call.window.table), 0, 4096,
-					  nullptr, 0, 0, nullptr, 0, 0, 0);
 	}
 };
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// gpunetio [rounds] - compares the cost of posting by libgin and by NVIDIA GPUNetIO
+// gpunetio [rounds [few]] - compares the cost of posting by libgin and by NVIDIA GPUNetIO
 //
+// few: the limits, the steps of a put, and the calls by one thread and one warp.
 // Posting only: there is no NIC. Both libraries use one queue memory (rig.cuh), in turn, in one
 // process. Each line has the operation, the unit, and median, smallest and largest of libgin and of
 // GPUNetIO. Every WQE, doorbell record and doorbell is compared with its expected value.
 #include "calls.cuh"
 #include "raw.cuh"
+#include "steps.cuh"
 #include "theirs.cuh"
 
 #include <string>
@@ -175,8 +177,6 @@ static void callsByOneThread(Bench &b)
 {
 	const Shape one = {1, 1, 1, 8192, 1, false}, two = {1, 1, 1, 8192, 2, false};
 
-	b.alone<OnceEach<ALONE>>(b.calls, "without Gin: put, one thread, exclusive", one, false);
-	b.alone<OnceEach<GPU>>(b.calls, "without Gin: put, one thread, GPU-shared", one, false);
 	b.compareCalls<CallsEach<PUT, ALONE>, TheirsEach<PUT, ALONE>>(
 		"Gin: put, one thread, exclusive", one, false);
 	b.compareCalls<CallsEach<PUT, GPU>, TheirsEach<PUT, GPU>>(
@@ -197,6 +197,31 @@ static void callsByOneThread(Bench &b)
 		"Gin: putValue 8 B, one thread, GPU-shared", one, false);
 	b.compareCalls<CallsEach<PUT, GPU, GinWarp>, TheirsWarp<GPU>>(
 		"Gin: put, one by a whole warp, GPU-shared", {1, 32, 1, 256, 1, false, 32}, false);
+}
+
+// Calls in a kernel that is compiled for route gdaki alone.
+template <What what, ginSharing sharing>
+static void callsOnGdaki(Bench &b, const char *name, const Shape &shape)
+{
+	b.compareCalls<CallsEach<what, sharing, GinThread, GIN_ROUTES_GDAKI>,
+		       TheirsEach<what, sharing>>(name, shape, shape.block > 1);
+}
+
+static void callsOnGdaki(Bench &b)
+{
+	const Shape one = {1, 1, 1, 8192, 1, false}, two = {1, 1, 1, 8192, 2, false};
+	const Shape warp = {1, 32, 1, 512, 1, false}, warpTwo = {1, 32, 1, 256, 2, false};
+
+	callsOnGdaki<PUT, ALONE>(b, "GinOn<GDAKI>: put, one thread, exclusive", one);
+	callsOnGdaki<PUT, GPU>(b, "GinOn<GDAKI>: put, one thread, GPU-shared", one);
+	callsOnGdaki<PUT_SIGNAL, ALONE>(b, "GinOn<GDAKI>: put+signal, one thread, exclusive", two);
+	callsOnGdaki<PUT_SIGNAL, GPU>(b, "GinOn<GDAKI>: put+signal, one thread, GPU-shared", two);
+	callsOnGdaki<PUT_VALUE, ALONE>(b, "GinOn<GDAKI>: putValue 8 B, one thread, exclusive", one);
+	callsOnGdaki<PUT_VALUE, GPU>(b, "GinOn<GDAKI>: putValue 8 B, one thread, GPU-shared", one);
+	callsOnGdaki<PUT, GPU>(b, "GinOn<GDAKI>: put, each of a warp's 32 threads, GPU-shared",
+			       warp);
+	callsOnGdaki<PUT_SIGNAL, GPU>(
+		b, "GinOn<GDAKI>: put+signal, each of a warp's 32 threads, GPU-shared", warpTwo);
 }
 
 static void callsByMany(Bench &b)
@@ -253,11 +278,15 @@ int main(int argc, char **argv)
 	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
 	Bench bench = {argc > 1 ? atoi(argv[1]) : 11, {}, {}, {}, {}};
 	limits(bench);
-	byOneThread(bench);
-	byOneBlock(bench);
-	byManyBlocks(bench);
-	withNic(bench);
+	stepsOfPut(bench);
+	if (argc < 3) {
+		byOneThread(bench);
+		byOneBlock(bench);
+		byManyBlocks(bench);
+		withNic(bench);
+	}
 	callsByOneThread(bench);
+	callsOnGdaki(bench);
 	callsByMany(bench);
 	return 0;
 }

@@ -97,14 +97,15 @@ template <bool released> void measureBare(ProxyRank &r, const char *what, uint32
 }
 
 // Each thread puts 8 bytes to this rank, again and again. What it promises is known to the compiler, as in most kernels.
-template <ginSharing sharing, bool released> struct PostPuts {
+// `routes`: of the kernel.
+template <ginSharing sharing, bool released, uint32_t routes = GIN_ROUTES_ALL> struct PostPuts {
 	ginDevComm dc;
 	ginWindow_t win;
 	uint64_t *payload, *ns;
 
 	__device__ void operator()() const
 	{
-		Gin gin(dc, 0, sharing);
+		GinOn<routes> gin(dc, 0, sharing);
 		ginOptions options;
 		if (released)
 			options.given = ginScopeSystem;
@@ -129,7 +130,7 @@ inline void drainPosts(ProxyRank &r)
 		CHECK(ginCommProgress(r.comm, &did));
 }
 
-template <ginSharing sharing, bool released>
+template <ginSharing sharing, bool released, uint32_t routes = GIN_ROUTES_ALL>
 void measurePuts(ProxyRank &r, const char *what, uint32_t threads)
 {
 	ProxyWindow win(r, 65536);
@@ -137,8 +138,8 @@ void measurePuts(ProxyRank &r, const char *what, uint32_t threads)
 	Pinned<uint64_t> ns(1);
 
 	timePosts(r, what, threads,
-		  PostPuts<sharing, released>{device.dc, win.win,
-					      reinterpret_cast<uint64_t *>(win.ptr + 8192), ns.at},
+		  PostPuts<sharing, released, routes>{
+			  device.dc, win.win, reinterpret_cast<uint64_t *>(win.ptr + 8192), ns.at},
 		  [&r] { drainPosts(r); });
 }
 
@@ -156,6 +157,9 @@ inline void measurePosts(ProxyRank &r)
 	measurePuts<ginSharingThread, false>(r, "put, one thread, alone on the context", 1);
 	measurePuts<ginSharingGpu, true>(r, "put, one thread, released", 1);
 	measurePuts<ginSharingThread, true>(r, "put, one thread, released, alone", 1);
+	measurePuts<ginSharingGpu, false, GIN_ROUTES_PROXY>(r, "put, one thread, GinOn<PROXY>", 1);
+	measurePuts<ginSharingThread, true, GIN_ROUTES_PROXY>(
+		r, "put, one thread, released, alone, GinOn<PROXY>", 1);
 	measurePuts<ginSharingGpu, false>(r, "put, each of a warp's 32 threads", 32);
 	measurePuts<ginSharingGpu, true>(r, "put, each of a warp's 32 threads, released", 32);
 	measurePuts<ginSharingGpu, true>(r, "put, each of 256 threads, released", 256);

@@ -88,11 +88,11 @@ inline void measurePostSteps(ProxyRank &r)
 	measureSteps<stepWrite, false>(r, "steps, released: ticket, room, descriptor");
 	measureSteps<stepPosted, false>(r, "steps, released: also record the post for flush");
 	measureSteps<stepTogether, false>(r, "steps, released: also post together, check the peer");
-	measureSteps<stepCalled, false>(r, "steps, released: all, by a function call");
+	measureSteps<stepCalled, false>(r, "steps, released: all, without class Gin");
 	measureSteps<stepWrite, true>(r, "steps, released, alone: ticket, room, descriptor");
 	measureSteps<stepPosted, true>(r, "steps, released, alone: also record the post for flush");
 	measureSteps<stepTogether, true>(r, "steps, released, alone: also check the peer");
-	measureSteps<stepCalled, true>(r, "steps, released, alone: all, by a function call");
+	measureSteps<stepCalled, true>(r, "steps, released, alone: all, without class Gin");
 }
 
 #endif

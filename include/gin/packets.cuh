@@ -2,25 +2,17 @@
 /*
  * packets.cuh - short messages between two ranks, in one trip
  *
- * On the direct route a message goes as packets of 16 bytes: two words, each with 4 bytes of data
- * and the low 32 bits of the message's number as its flag. A word of 8 bytes arrives whole, so the
- * flag tells that its 4 bytes have come: the sender needs no release, the receiver no acquire. The
- * packets are twice as long as the message. On the network routes a message is a put with a signal.
+ * On the direct route a message is packets that carry their own flags (direct/packets.cuh), on the
+ * network routes a put with a signal.
  *
  * Messages use two slots in turn. The receiver tells the sender what it has read by credits; the
  * sender waits for the credit of the message that used the slot before.
- *
- * A box has a part for each peer, `room` being the length of the longest message:
- *
- *	0		credits of the peer: two words of 4 bytes, by the number's lowest bit
- *	32		messages sent, messages received: words of 8 bytes, of this rank alone
- *	128		two slots of 2 x room bytes, which the peer writes
- *	128 + 4 x room	two slots of room bytes: what is sent by a put
  */
 #ifndef GIN_PACKETS_CUH
 #define GIN_PACKETS_CUH
 
 #include "context.cuh"
+#include "direct/packets.cuh"
 
 /* The longest message that a box can have. */
 #define GIN_PACKETS_MOST 16384u
@@ -37,245 +29,10 @@ struct ginPacketBox {
 	uint32_t signals;
 };
 
-/* `most` rounded up to whole packets. */
-GIN_FN constexpr uint32_t ginPacketRoom(uint32_t most)
-{
-	return most ? (most + 15) & ~15u : 16u;
-}
-
-/* Bytes of a box for one peer. */
-GIN_FN constexpr size_t ginPacketPart(uint32_t most)
-{
-	return 6 * static_cast<size_t>(ginPacketRoom(most)) + 128;
-}
-
 /* Bytes of a box in the window. */
 GIN_FN constexpr size_t ginPacketBoxBytes(uint32_t nRanks, uint32_t most)
 {
 	return nRanks * ginPacketPart(most);
-}
-
-/* Packets of a message: an empty message has one. */
-GIN_FN uint32_t ginPacketCount(uint32_t bytes)
-{
-	return bytes ? (bytes + 7) / 8 : 1;
-}
-
-/* Where the slot of a message begins in a part. */
-GIN_FN uint32_t ginPacketSlot(uint32_t most, uint32_t number)
-{
-	return 128 + (number & 1) * 2 * ginPacketRoom(most);
-}
-
-/* Where the bytes of a message begin in a part, for a put. */
-GIN_FN uint32_t ginPacketStage(uint32_t most, uint32_t number)
-{
-	return 128 + (4 + (number & 1)) * ginPacketRoom(most);
-}
-
-GIN_FN uint32_t *ginPacketCredits(char *part)
-{
-	return reinterpret_cast<uint32_t *>(part);
-}
-
-/* Messages sent, messages received. Only the first thread of a coop writes them. */
-GIN_FN uint64_t *ginPacketCounts(char *part)
-{
-	return reinterpret_cast<uint64_t *>(part + 32);
-}
-
-/*
- * Does the message fill its slot? Every 2^30 messages both slots are written whole. So no flag in a
- * slot is 2^32 messages old, and none can be taken for a new flag.
- */
-GIN_FN bool ginPacketSweeps(uint32_t number)
-{
-	return number > 1 && (number & ((1u << 30) - 1)) < 2;
-}
-
-/* Bytes 8 i to 8 i + 7 of a message that has `bytes` bytes; 0 for what is beyond. */
-GIN_FN uint64_t ginPacketGather(const char *src, uint32_t bytes, uint32_t i)
-{
-	uint32_t left = bytes - 8 * i;
-	uint64_t word = 0;
-	if (left >= 8)
-		return ginDataGather<uint64_t>(src + 8 * i);
-	GIN_NO_UNROLL
-	for (uint32_t b = 0; b < left; b++)
-		word |= static_cast<uint64_t>(ginDataLoad<uint8_t>(src + 8 * i + b)) << (8 * b);
-	return word;
-}
-
-/*
- * Sends packets i, i + size, ... of any message. This function and those below are not inlined: the
- * registers of a kernel are what it has live at a call and the most that one of them takes.
- */
-GIN_FN_COLD void ginPacketSendAny(char *slot, const char *src, uint32_t bytes, uint32_t number,
-				  uint32_t i, uint32_t size)
-{
-	GIN_NO_UNROLL
-	for (; i < ginPacketCount(bytes); i += size)
-		ginPacketStore(slot + 16 * i, ginPacketGather(src, bytes, i), number);
-}
-
-/* Fills the slot after the message. */
-GIN_FN_COLD void ginPacketSweep(char *slot, uint32_t bytes, uint32_t room, uint32_t number,
-				uint32_t first, uint32_t size)
-{
-	GIN_NO_UNROLL
-	for (uint32_t i = ginPacketCount(bytes) + first; i < room / 8; i += size)
-		ginPacketStore(slot + 16 * i, 0, number);
-}
-
-/* Packets whose bytes a thread loads before it sends them; packets that it looks at together. */
-#define GIN_PACKETS_AHEAD 4u
-#define GIN_PACKETS_FLIGHT 4u
-
-/* How often a thread looks for a packet before it looks at the clock: some 30 us. */
-#define GIN_PACKETS_LOOKS 200u
-
-/* Sends packets i, i + size, ...: whole ones of an aligned source quickly. */
-GIN_FN_COLD void ginPacketSend(char *part, uint32_t most, const char *src, uint32_t bytes,
-			       uint32_t number, uint32_t i, uint32_t size)
-{
-	char *slot = part + ginPacketSlot(most, number);
-	if (ginPacketSweeps(number))
-		ginPacketSweep(slot, bytes, ginPacketRoom(most), number, i, size);
-	if (ginMisalignment(src, 8) || bytes % 8 || !bytes)
-		return ginPacketSendAny(slot, src, bytes, number, i, size);
-	const uint32_t step = 8 * size;
-	uint64_t w[GIN_PACKETS_AHEAD] = {};
-	int32_t left = static_cast<int32_t>(bytes - 8 * i);
-	src += 8 * i;
-	slot += 16 * i;
-	GIN_NO_UNROLL
-	for (; left > 0; left -= static_cast<int32_t>(GIN_PACKETS_AHEAD * step)) {
-		/* Without a branch: a load of the first word replaces what is beyond the message. */
-		for (uint32_t u = 0; u < GIN_PACKETS_AHEAD; u++)
-			w[u] = ginDataLoad<uint64_t>(
-				src + (left > static_cast<int32_t>(u * step) ? u * step : 0));
-		for (uint32_t u = 0; u < GIN_PACKETS_AHEAD; u++)
-			if (left > static_cast<int32_t>(u * step))
-				ginPacketStore(slot + 2 * u * step, w[u], number);
-		src += GIN_PACKETS_AHEAD * step;
-		slot += 2 * GIN_PACKETS_AHEAD * step;
-	}
-}
-
-/* What the functions below return when all packets were received. */
-#define GIN_PACKETS_ALL UINT32_MAX
-
-/*
- * Receives packets i, i + size, ... of a message into any target. Returns the first of them that does
- * not come soon, or GIN_PACKETS_ALL.
- */
-GIN_FN_COLD uint32_t ginPacketTakeAny(const char *slot, char *dst, uint32_t bytes, uint32_t number,
-				      uint32_t i, uint32_t size)
-{
-	uint64_t word = 0;
-	GIN_NO_UNROLL
-	for (; i < ginPacketCount(bytes); i += size) {
-		for (uint32_t looks = 0; !ginPacketLoad(slot + 16 * i, number, &word); looks++) {
-			if (looks == GIN_PACKETS_LOOKS)
-				return i;
-			ginYield();
-		}
-		GIN_NO_UNROLL
-		for (uint32_t b = 8 * i; b < bytes && b < 8 * i + 8; b++, word >>= 8)
-			dst[b] = static_cast<char>(word);
-	}
-	return GIN_PACKETS_ALL;
-}
-
-/* As ginPacketTakeAny: whole packets into an aligned target quickly. */
-GIN_FN_COLD uint32_t ginPacketTake(const char *part, uint32_t most, char *dst, uint32_t bytes,
-				   uint32_t number, uint32_t i, uint32_t size)
-{
-	const char *slot = part + ginPacketSlot(most, number);
-	if (ginMisalignment(dst, 8) || bytes % 8 || !bytes)
-		return ginPacketTakeAny(slot, dst, bytes, number, i, size);
-	const uint32_t step = 8 * size;
-	int32_t left = static_cast<int32_t>(bytes - 8 * i);
-	slot += 16 * i;
-	dst += 8 * i;
-	GIN_NO_UNROLL
-	for (uint32_t looks = 0; left > 0;) {
-		struct ginWord16 seen[GIN_PACKETS_FLIGHT];
-		uint32_t came = 0;
-		/* All loads before the first compare: without a branch, or they would go one by one. */
-		for (uint32_t u = 0; u < GIN_PACKETS_FLIGHT; u++) {
-			uint32_t ahead = left > static_cast<int32_t>(u * step) ? 2 * u * step : 0;
-			seen[u] = ginPollPair(slot + ahead);
-		}
-		for (uint32_t u = 0; u < GIN_PACKETS_FLIGHT; u++) {
-			if (left <= static_cast<int32_t>(u * step) || !ginPacketIs(seen[u], number))
-				continue;
-			uint64_t word = ginPacketData(seen[u]);
-			memcpy(__builtin_assume_aligned(dst + u * step, 8), &word, 8);
-			came |= 1u << u;
-		}
-		/* Packets after one that is missing are looked at, and stored, once more. */
-		uint32_t run = came & 1 ? (came & 2 ? (came & 4 ? (came & 8 ? 4 : 3) : 2) : 1) : 0;
-		left -= static_cast<int32_t>(run * step);
-		slot += 2 * run * step;
-		dst += run * step;
-		looks = run ? 0 : looks + 1;
-		if (looks == GIN_PACKETS_LOOKS)
-			return (bytes - static_cast<uint32_t>(left)) / 8;
-		if (looks)
-			ginYield();
-	}
-	return GIN_PACKETS_ALL;
-}
-
-/* Looks whether a packet of the message has come: 1 or 0. */
-struct ginPacketLook {
-	const char *packet;
-	uint32_t number;
-
-	GIN_FN uint64_t operator()() const
-	{
-		uint64_t word = 0;
-		return ginPacketLoad(packet, number, &word);
-	}
-};
-
-/* The options of what remains of a wait for `peer` that began at `since`. */
-GIN_FN ginOptions ginPacketPatience(const ginDevComm *dc, uint32_t peer, uint64_t timeout,
-				    uint64_t since)
-{
-	ginOptions options = ginTimeout(timeout ? timeout : dc->timeout);
-	uint64_t gone = ginNow() - since;
-	if (!options.timeout)
-		options.timeout = GIN_FOREVER;
-	if (options.timeout != GIN_FOREVER)
-		options.timeout = gone < options.timeout ? options.timeout - gone : 1;
-	options.from = {peer, 1, 1};
-	return options;
-}
-
-/* Waits for packet i of a message. Cold, so it takes dc.self: see wait.cuh. */
-GIN_FN_COLD ginResult_t ginPacketAwait(const ginDevComm *dc, const char *part, uint32_t most,
-				       uint32_t number, uint32_t i, uint32_t peer, uint64_t timeout,
-				       uint64_t since)
-{
-	const char *packet = part + ginPacketSlot(most, number) + 16 * i;
-	struct ginPoll poll = ginPollStart(*dc, ginPacketPatience(dc, peer, timeout, since));
-	uint64_t seen = 0;
-	return ginPollUntil(poll, ginPacketLook{packet, number}, 1, 64, &seen);
-}
-
-/* Waits until the peer has read message `number`. */
-GIN_FN_COLD ginResult_t ginPacketAwaitCredit(const ginDevComm *dc, char *part, uint32_t number,
-					     uint32_t peer, uint64_t timeout)
-{
-	const uint32_t *credit = ginPacketCredits(part) + (number & 1);
-	auto look = [credit] { return static_cast<uint64_t>(ginCreditObserve(credit)); };
-	uint64_t seen = 0;
-	if (ginLookBriefly(look, number, 32))
-		return ginSuccess;
-	struct ginPoll poll = ginPollStart(*dc, ginPacketPatience(dc, peer, timeout, ginNow()));
-	return ginPollUntil(poll, look, number, 32, &seen);
 }
 
 /* By the first thread of a coop: takes a count back, and writes the error record. */
@@ -419,37 +176,43 @@ private:
 		return why;
 	}
 
-	/*
-	 * Each thread looks for the credit. A thread that has seen it sends, and if the coop's vote
-	 * finds that another thread has not seen it in time, that thread sends, too: either nothing
-	 * or everything is sent.
-	 */
+	/* Each thread looks for the credit, and sends its packets if it has seen it. */
 	template <class Coop> GIN_FN ginResult_t sendDirect(const char *src, uint32_t bytes,
 							    Coop coop, const ginOptions &options)
 	{
 		const uint32_t number = sent + 1;
-		bool first = coop.thread_rank() == 0, owes = true;
 		if (!theirs) /* `routes` leaves out the route to the peer */
 			return ginErrorUnsupported;
 		coop.sync(); /* what the coop wrote is what is sent */
-		ginResult_t result = awaitSlot(number, options.timeout), agreed = ginSuccess;
-		for (;;) {
-			if (result == ginSuccess && owes) {
-				ginPacketSend(theirs, box.most, src, bytes, number,
-					      coop.thread_rank(), coop.size());
-				owes = false;
-				result = alive();
-			}
-			if (first)
-				ginLocalStore(ginPacketCounts(mine), number);
-			agreed = ginAgree(coop, result);
-			if (agreed == ginSuccess)
-				return ginSuccess;
-			if (!coop.any(result == ginSuccess))
-				return giveUp(coop, 0, sent, ginCallPacketsSend, agreed,
-					      number - 2);
-			result = ginSuccess;
+		ginResult_t result = awaitSlot(number, options.timeout);
+		const bool owes = result != ginSuccess;
+		if (!owes) {
+			sendPackets(src, bytes, number, coop.thread_rank(), coop.size());
+			result = alive();
 		}
+		if (coop.thread_rank() == 0)
+			ginLocalStore(ginPacketCounts(mine), number);
+		ginResult_t agreed = ginAgree(coop, result);
+		if (agreed == ginSuccess)
+			return ginSuccess;
+		if (!coop.any(result == ginSuccess))
+			return giveUp(coop, 0, sent, ginCallPacketsSend, agreed, number - 2);
+		/* Another thread has seen the credit and has sent: either nothing or everything is. */
+		if (owes)
+			sendPackets(src, bytes, number, coop.thread_rank(), coop.size());
+		coop.sync();
+		return ginSuccess;
+	}
+
+	/* Sends packets rank, rank + size, ... of the message. */
+	GIN_FN void sendPackets(const char *src, uint32_t bytes, uint32_t number, uint32_t rank,
+				uint32_t size) const
+	{
+		if (ginPacketIsShort(src, bytes, size) && !ginPacketSweeps(number))
+			ginPacketSendOne(theirs + ginPacketSlot(box.most, number), src, bytes,
+					 number, rank);
+		else
+			ginPacketSend(theirs, box.most, src, bytes, number, rank, size);
 	}
 
 	GIN_FN ginResult_t alive() const
@@ -463,7 +226,11 @@ private:
 	GIN_FN ginResult_t take(char *dst, uint32_t bytes, uint32_t number, uint32_t rank,
 				uint32_t size, uint64_t timeout) const
 	{
-		uint32_t next = ginPacketTake(mine, box.most, dst, bytes, number, rank, size);
+		uint32_t next =
+			ginPacketIsShort(dst, bytes, size)
+				? ginPacketTakeOne(mine + ginPacketSlot(box.most, number), dst,
+						   bytes, number, rank)
+				: ginPacketTake(mine, box.most, dst, bytes, number, rank, size);
 		if (next == GIN_PACKETS_ALL)
 			return ginSuccess;
 		const uint64_t since = ginNow();

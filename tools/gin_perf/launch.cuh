@@ -11,6 +11,8 @@
 
 #include <gin_device.cuh>
 
+#include "kernel_fit.h"
+
 // Ends the process without cleaning up: the other ranks notice that this rank died.
 __attribute__((format(printf, 2, 3))) static inline void die(int rank, const char *format, ...)
 {
@@ -110,6 +112,20 @@ struct Machine {
 		free(body.shared.host);
 	}
 
+	// What the body's kernel takes of an SM, in blocks of `block` threads. After run().
+	template <class Body> KernelFit fitOf(uint32_t block, const Body &body) const
+	{
+		KernelFit fit;
+#ifdef __CUDACC__
+		if (gpu)
+			fitKernel<Body>(static_cast<int>(block), body.shared.bytes, fit);
+#else
+		(void)block;
+		(void)body;
+#endif
+		return fit;
+	}
+
 	// Memory that bodies write and the host reads after run().
 	template <class Word> Word *results(size_t count) const
 	{
@@ -159,6 +175,22 @@ private:
 		bodyKernel<<<grid, block, body.shared.bytes, stream>>>(body);
 		CUDA(rank, cudaGetLastError());
 		CUDA(rank, cudaStreamSynchronize(stream));
+	}
+
+	template <class Body> void fitKernel(int block, size_t dynamicBytes, KernelFit &fit) const
+	{
+		cudaFuncAttributes kernel;
+		int device, most;
+		CUDA(rank, cudaGetDevice(&device));
+		CUDA(rank, cudaFuncGetAttributes(&kernel, bodyKernel<Body>));
+		CUDA(rank, cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+				   &fit.blocksPerSm, bodyKernel<Body>, block, dynamicBytes));
+		CUDA(rank,
+		     cudaDeviceGetAttribute(&most, cudaDevAttrMaxThreadsPerMultiProcessor, device));
+		fit.registers = kernel.numRegs;
+		fit.localBytes = static_cast<int>(kernel.localSizeBytes);
+		fit.sharedBytes = static_cast<int>(kernel.sharedSizeBytes + dynamicBytes);
+		fit.occupancy = static_cast<double>(fit.blocksPerSm) * block / most;
 	}
 #endif
 };

@@ -42,6 +42,7 @@ public:
 		wrong = 0;
 		CaseOutcome outcome = c.operation->stream ? measureStream(c) : measureLatency(c);
 		outcome.wrong = wrong;
+		outcome.fit = fit;
 		collect(c, outcome);
 		return outcome;
 	}
@@ -56,6 +57,7 @@ private:
 	uint64_t *results;
 	Finding *findings;
 	uint64_t wrong; // of this rank and case
+	KernelFit fit;	// of this rank's last measured kernel
 
 	// Ranks 0 and 1 are partners; a single rank is its own partner.
 	int partner() const { return job.nRanks == 1 ? 0 : 1 - job.rank; }
@@ -257,11 +259,17 @@ private:
 		uint32_t ticks = (recorded * 4 + 127) / 128 * 128;
 		Shared shared;
 		shared.bytes = ticks + c.scratch;
-		job.run(1, c.threads,
-			Latency<Endpoint, Coop, Step>{shared, job.endpoint(), c.layout, step,
-						      unrecorded, recorded, ticks, c.scratch,
-						      results});
+		runMeasured(1, c.threads,
+			    Latency<Endpoint, Coop, Step>{shared, job.endpoint(), c.layout, step,
+							  unrecorded, recorded, ticks, c.scratch,
+							  results});
 		require(results[latencyStatus]);
+	}
+
+	template <class Body> void runMeasured(uint32_t grid, uint32_t block, const Body &body)
+	{
+		job.run(grid, block, body);
+		fit = job.fitOf(block, body);
 	}
 
 	CaseOutcome measureStream(const Case &c)
@@ -346,7 +354,7 @@ private:
 		body.sourceCtas = c.ctas;
 		body.scratchBytes = c.scratch;
 		body.results = results;
-		job.run(body.moves ? c.ctas : 1, body.moves ? c.threads : 1, body);
+		runMeasured(body.moves ? c.ctas : 1, body.moves ? c.threads : 1, body);
 		require(results[streamStatus]);
 	}
 };

@@ -149,6 +149,7 @@ public:
 				r.seconds * 1e6, r.gigabytes, r.megamessages);
 		else
 			latency(r.us);
+		kernel(r.fit);
 		if (c.check)
 			fprintf(file, "\"wrong\": %llu}", static_cast<unsigned long long>(r.wrong));
 		else
@@ -176,6 +177,19 @@ private:
 			"%.4f, \"p99\": %.4f, \"p99.9\": %.4f, \"max\": %.4f}, \"total_us\": null, "
 			"\"gb_per_s\": null, \"m_msg_per_s\": null, ",
 			us.least, us.mean, us.p50, us.p90, us.p99, us.p999, us.most);
+	}
+
+	void kernel(const KernelFit &fit)
+	{
+		if (!fit.registers) {
+			fprintf(file, "\"kernel\": null, ");
+			return;
+		}
+		fprintf(file,
+			"\"kernel\": {\"registers\": %d, \"local_bytes\": %d, "
+			"\"shared_bytes\": %d, \"blocks_per_sm\": %d, \"occupancy\": %.4f}, ",
+			fit.registers, fit.localBytes, fit.sharedBytes, fit.blocksPerSm,
+			fit.occupancy);
 	}
 
 	FILE *file = nullptr;

@@ -3,6 +3,7 @@
 #ifndef GIN_PERF_PLAN_H
 #define GIN_PERF_PLAN_H
 
+#include "kernel_fit.h"
 #include "options.h"
 #include "pattern.cuh"
 #include "statistics.h"
@@ -29,6 +30,7 @@ struct CaseOutcome {
 	double gigabytes = 0;	 // of a stream: per second and sender
 	double megamessages = 0; // of a stream: per second and sender
 	uint64_t wrong = 0;	 // wrong bytes on all ranks
+	KernelFit fit;		 // of rank 0's kernel
 };
 
 // Do all ranks communicate, or only ranks 0 and 1?

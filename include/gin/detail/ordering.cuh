@@ -326,7 +326,8 @@ GIN_FN void ginPacketStore(char *packet, uint64_t data, uint32_t number)
 /* Do both words of a packet have the message's number? */
 GIN_FN bool ginPacketIs(const struct ginWord16 &words, uint32_t number)
 {
-	return words.half[0] >> 32 == number && words.half[1] >> 32 == number;
+	return static_cast<uint32_t>(words.half[0] >> 32) == number &&
+	       static_cast<uint32_t>(words.half[1] >> 32) == number;
 }
 
 /* The 8 bytes of a packet. */
