@@ -141,50 +141,41 @@ GIN_FN uint32_t ginGdakiPutWhat(uint32_t how, bool counts)
 	return ginWorkWhat(ginOpPut, 0, 1, how) | static_cast<uint32_t>(counts) << GIN_WORK_COUNTS;
 }
 
-/* Part `number` of a message, which begins at byte `at`. */
-struct ginGdakiPart {
-	uint64_t at;
-	uint32_t bytes;
-	bool last;
-};
-
-GIN_FN struct ginGdakiPart ginGdakiPartOf(uint64_t bytes, uint32_t number)
+/* The bytes of a message that the next post moves. */
+GIN_FN uint32_t ginGdakiPart(uint64_t bytes)
 {
-	const uint64_t at = static_cast<uint64_t>(number) * GIN_MLX5_MESSAGE_BYTES;
-	const bool last = bytes - at <= GIN_MLX5_MESSAGE_BYTES;
-
-	return {at, last ? static_cast<uint32_t>(bytes - at) : 1u * GIN_MLX5_MESSAGE_BYTES, last};
+	return bytes <= GIN_MLX5_MESSAGE_BYTES ? static_cast<uint32_t>(bytes)
+					       : 1u * GIN_MLX5_MESSAGE_BYTES;
 }
 
 /*
- * Part `number` of a put. `source`: const struct ginWindowTable *, or with GIN_HOW_ANYWHERE a key;
+ * The first GiB of a put; with all `bytes` the signal and the counter. `source`: const struct ginWindowTable *, or with GIN_HOW_ANYWHERE a key;
  * `sourceOff` is an offset or the NIC's address. `counters`: of the context.
  */
 template <uint32_t shape> struct ginGdakiPutNow {
 	GIN_FN static uint64_t post(struct ginSendQueue *queue, const struct ginPeer *peer,
 				    uint32_t how, const struct ginWindowPeer *there, uint64_t off,
 				    uint64_t source, uint64_t sourceOff, uint64_t bytes,
-				    uint32_t number, const struct ginWindowPeer *raiseAt,
-				    uint64_t raiseOff, uint64_t add, uint64_t *counters,
-				    uint32_t counter, struct ginWorkHeld held)
+				    const struct ginWindowPeer *raiseAt, uint64_t raiseOff,
+				    uint64_t add, uint64_t *counters, uint32_t counter,
+				    struct ginWorkHeld held)
 	{
 		how = ginShapedHow<shape>(how);
 		constexpr bool counts = shape & GIN_SHAPE_COUNTS;
 
-		return ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiPutWhat(how, counts),
-				  held, [&](struct ginWork &p) {
-					  const struct ginGdakiPart part =
-						  ginGdakiPartOf(bytes, number);
-					  struct ginGdakiFrom from =
-						  ginGdakiSource(how, source, sourceOff + part.at);
-					  ginGdakiTarget(p, how, there, off + part.at);
-					  ginGdakiRaise(p, how, peer, raiseAt, raiseOff, add);
-					  ginWorkSetMessage(p, from.address, from.key, part.bytes,
-							    counts ? counters : nullptr,
-							    part.last ? counter : UINT32_MAX);
-					  return ginWorkRelease(how, from.scope) |
-						 static_cast<uint32_t>(!part.last) << GIN_WORK_PART;
-				  });
+		return ginWorkNow(
+			queue, peer, ginHowSharing(how), ginGdakiPutWhat(how, counts), held,
+			[&](struct ginWork &p) {
+				const bool last = bytes <= GIN_MLX5_MESSAGE_BYTES;
+				struct ginGdakiFrom from = ginGdakiSource(how, source, sourceOff);
+				ginGdakiTarget(p, how, there, off);
+				ginGdakiRaise(p, how, peer, raiseAt, raiseOff, add);
+				ginWorkSetMessage(p, from.address, from.key, ginGdakiPart(bytes),
+						  counts ? counters : nullptr,
+						  last ? counter : UINT32_MAX);
+				return ginWorkRelease(how, from.scope) |
+				       static_cast<uint32_t>(!last) << GIN_WORK_PART;
+			});
 	}
 };
 
@@ -225,18 +216,19 @@ GIN_FN ginResult_t ginGdakiPut(const ginDevComm *dc, struct ginSendQueue *queue,
 			return ginWorkRefuse(dc, queue, peer, ginWorkHow(context, how), id,
 					     ginErrorInvalidArgument);
 	}
-	for (uint32_t number = 0;; number++) {
+	for (;;) {
 		end = ginWorkPost(dc, queue, peer, ginWorkHow(context, how), what, id, timeout,
 				  from, [&](struct ginWorkHeld held) {
 					  return ginWithShape<31, called, ginGdakiPutNow>(
 						  shape, queue, peer, how, there, off, source,
-						  sourceOff, bytes, number, raiseAt, raiseOff, add,
+						  sourceOff, bytes, raiseAt, raiseOff, add,
 						  counters, counter, held);
 				  });
-		if (!ginWorkOk(end))
-			return ginAbortResult(end);
-		if (ginGdakiPartOf(bytes, number).last)
-			return ginSuccess;
+		if (!ginWorkOk(end) || bytes <= GIN_MLX5_MESSAGE_BYTES)
+			return ginWorkResult(end);
+		off += GIN_MLX5_MESSAGE_BYTES;
+		sourceOff += GIN_MLX5_MESSAGE_BYTES;
+		bytes -= GIN_MLX5_MESSAGE_BYTES;
 	}
 }
 

@@ -29,23 +29,24 @@ GIN_FN uint32_t ginGdakiGetWhat(uint32_t how)
 	return ginWorkWhat(ginOpGet, 0, 1, how);
 }
 
-/* Part `number` of a get. */
+/* The first GiB of a get. */
 template <uint32_t shape> struct ginGdakiGetNow {
 	GIN_FN static uint64_t post(struct ginSendQueue *queue, const struct ginPeer *peer,
 				    uint32_t how, const struct ginWindowPeer *there, uint64_t off,
 				    const struct ginWindowTable *here, uint64_t hereOff,
-				    uint64_t bytes, uint32_t number, struct ginWorkHeld held)
+				    uint64_t bytes, struct ginWorkHeld held)
 	{
 		how = ginShapedHow<shape>(how);
-		uint64_t end = ginWorkNow(
-			queue, peer, ginHowSharing(how), ginGdakiGetWhat(how), held,
-			[&](struct ginWork &p) {
-				const struct ginGdakiPart part = ginGdakiPartOf(bytes, number);
-				struct ginGdakiFrom to = ginGdakiHere(here, hereOff + part.at, how);
-				ginGdakiTarget(p, how, there, off + part.at);
-				ginWorkSetMessage(p, to.address, to.key, part.bytes, nullptr, 0);
-				return 0u;
-			});
+		uint64_t end =
+			ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiGetWhat(how), held,
+				   [&](struct ginWork &p) {
+					   struct ginGdakiFrom to =
+						   ginGdakiHere(here, hereOff, how);
+					   ginGdakiTarget(p, how, there, off);
+					   ginWorkSetMessage(p, to.address, to.key,
+							     ginGdakiPart(bytes), nullptr, 0);
+					   return 0u;
+				   });
 		if (ginWorkOk(end) && bytes)
 			ginGetsRecord(queue, here, end);
 		return end;
@@ -61,17 +62,18 @@ GIN_FN ginResult_t ginGdakiGet(const ginDevComm *dc, struct ginSendQueue *queue,
 {
 	uint64_t end = GIN_WORK_FULL;
 
-	for (uint32_t number = 0;; number++) {
+	for (;;) {
 		end = ginWorkPost(dc, queue, peer, ginWorkHow(context, how), ginGdakiGetWhat(how),
 				  UINT32_MAX, timeout, from, [&](struct ginWorkHeld held) {
 					  return ginWithShape<3, called, ginGdakiGetNow>(
 						  ginShapeOf(how, false), queue, peer, how, there,
-						  off, here, hereOff, bytes, number, held);
+						  off, here, hereOff, bytes, held);
 				  });
-		if (!ginWorkOk(end))
-			return ginAbortResult(end);
-		if (ginGdakiPartOf(bytes, number).last)
-			return ginSuccess;
+		if (!ginWorkOk(end) || bytes <= GIN_MLX5_MESSAGE_BYTES)
+			return ginWorkResult(end);
+		off += GIN_MLX5_MESSAGE_BYTES;
+		hereOff += GIN_MLX5_MESSAGE_BYTES;
+		bytes -= GIN_MLX5_MESSAGE_BYTES;
 	}
 }
 
