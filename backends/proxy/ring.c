@@ -149,11 +149,6 @@ void proxyRingsDescribe(const struct proxyRings *q, ginDevComm *d)
 {
 	d->queues = q->kernel;
 	d->hostCounter = counters(q);
-	d->rings = proxyRingOf(q, 0).descriptors;
-	d->ringStride = q->contextBytes / sizeof(uint64_t);
-	d->posted = postedOf(q, 0);
-	d->postedStride = (uint32_t)(postedBytes(q) / sizeof(uint64_t));
-	d->logDepth = (uint32_t)__builtin_ctz(q->want.depth);
 }
 
 void proxyRingsFree(struct proxyRings *q)

@@ -308,11 +308,7 @@ typedef struct ginDevComm {
 	uint64_t id;			      /* number in its communicator */
 	/* peers[].signals of direct peers, which saves signals a load; NULL: not direct. */
 	uint64_t *directSignals[GIN_DIRECT_SIGNALS];
-	struct ginQueue *queues; /* [context]; NULL: no proxy is in use */
-	/* ginQueue.ring and .posted of context 0; the strides, in words, lead to other contexts. */
-	uint64_t *rings, *posted;
-	uint64_t ringStride;
-	uint32_t postedStride, logDepth;
+	struct ginQueue *queues;	 /* [context]; NULL: no proxy is in use */
 	uint64_t *hostCounter;		 /* [context][counter], host-pinned: raised by the proxy */
 	struct ginMirror *signalMirror;	 /* [context][signal], of signal[cpu] */
 	struct ginMirror *counterMirror; /* [context][counter], of hostCounter */

@@ -93,7 +93,7 @@ private:
 
 	GIN_FN size_t wordIndex(uint32_t round) const
 	{
-		return static_cast<size_t>(dc.contexts) * dc.signals +
+		return static_cast<size_t>(ginUnshared(dc.contexts)) * dc.signals +
 		       static_cast<size_t>(index) * GIN_BARRIER_ROUNDS + round;
 	}
 

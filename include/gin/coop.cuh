@@ -13,7 +13,7 @@
  *   leaders        the first `leaders` threads are lanes of one warp: they poll together, because
  *                  diverging costs more than redundant loads. Default 1.
  *   inFlight       accesses that each thread has in flight in a long copy, 4 registers each.
- *                  Default 4.
+ *                  Default 4; at least 8 if the size is fixed and the kernel has network routes.
  *   fixedSize      the size, if the compiler knows it
  */
 #ifndef GIN_COOP_CUH

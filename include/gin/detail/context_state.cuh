@@ -35,8 +35,7 @@ protected:
 
 	GIN_FN char *own(ginWindow_t window, size_t offset) const
 	{
-		const int rank = static_cast<int>(ginUnshared(dc.rank));
-		return ginWindowAt(window, rank).address + offset;
+		return ginWindowAt(window, static_cast<int>(dc.rank)).address + offset;
 	}
 
 	GIN_FN uint64_t *ownWord(ginWindow_t window, size_t offset) const
@@ -53,7 +52,7 @@ protected:
 
 	GIN_FN size_t wordIndex(uint32_t id) const
 	{
-		return static_cast<size_t>(context) * dc.signals + id;
+		return static_cast<size_t>(ginUnshared(context)) * dc.signals + id;
 	}
 
 	GIN_FN size_t counterIndex(uint32_t id) const
@@ -68,7 +67,7 @@ protected:
 		return dc.hostCounter + counterIndex(id);
 	}
 
-	GIN_FN struct ginQueue *queue() const { return dc.queues + context; }
+	GIN_FN struct ginQueue *queue() const { return dc.queues + ginUnshared(context); }
 
 	/* A word of a signal in GPU memory; NULL: no agent of the class raises it. */
 	GIN_FN const uint64_t *signalBy(ginWriterClass writer, size_t index) const

@@ -74,7 +74,7 @@ private:
 };
 
 /* One look at a word that other threads may poll. */
-GIN_FN uint64_t ginMirroredLook(struct ginMirroredWord *watch)
+GIN_FN_COLD uint64_t ginMirroredLook(struct ginMirroredWord *watch)
 {
 	return ginHostLook(watch->word, &watch->mirror)();
 }

@@ -94,21 +94,37 @@ GIN_FN uint64_t ginHiddenKey(uint64_t key)
 }
 #endif
 
+/* The lanes of a mask, which is not 0. */
+GIN_FN struct ginTogether ginTogetherOf(uint32_t mask)
+{
+#if GIN_ON_GPU
+	uint32_t below = mask & ((1u << ginLane()) - 1);
+	return {static_cast<uint32_t>(__popc(mask)), static_cast<uint32_t>(__popc(below)), mask};
+#else
+	return {1, 0, mask};
+#endif
+}
+
+/* The lanes with this lane's `key`. `held`: if not 0, these lanes. */
+GIN_FN struct ginTogether ginTogetherAs(uint64_t key, uint32_t held)
+{
+#if GIN_ON_GPU
+	uint32_t mask = held ? held : __activemask();
+	if (!held && (mask & (mask - 1)))
+		mask = __match_any_sync(mask, ginHiddenKey(key));
+	return ginTogetherOf(mask);
+#else
+	(void)key;
+	return {1, 0, held};
+#endif
+}
+
 /* The lanes with this lane's `key`. `alone`: only this lane. */
 GIN_FN struct ginTogether ginTogetherFor(uint64_t key, bool alone)
 {
-#if GIN_ON_GPU
-	uint32_t active = __activemask();
-	if (!alone && (active & (active - 1))) {
-		uint32_t mask = __match_any_sync(active, ginHiddenKey(key));
-		uint32_t below = mask & ((1u << ginLane()) - 1);
-		return {static_cast<uint32_t>(__popc(mask)), static_cast<uint32_t>(__popc(below)),
-			mask};
-	}
-#else
-	(void)key, (void)alone;
-#endif
-	return {1, 0, 0};
+	if (alone)
+		return {1, 0, 0};
+	return ginTogetherAs(key, 0);
 }
 
 /* The leader's `value`, on every lane. */

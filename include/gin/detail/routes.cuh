@@ -28,22 +28,25 @@ template <uint32_t routes> GIN_FN uint32_t ginRouteTo(const ginDevComm &dc, int 
 	return route != ginRouteNone ? route : ginPeerRoute(&dc.peers[peer]);
 }
 
-/* Is there a peer on a network route? */
+/*
+ * Is there a peer on a network route? ginUnshared(), here and below: else a loop around a call would
+ * keep the answer in a register.
+ */
 template <uint32_t routes> GIN_FN bool ginHasNetwork(const ginDevComm &dc)
 {
-	return routes & GIN_ROUTES_NETWORK && dc.route != ginRouteDirect;
+	return routes & GIN_ROUTES_NETWORK && ginUnshared(dc.route) != ginRouteDirect;
 }
 
 /* Is the network route of the device communicator gdaki? */
 template <uint32_t routes> GIN_FN bool ginHasNic(const ginDevComm &dc)
 {
-	return routes & GIN_ROUTES_GDAKI && dc.sendQueues;
+	return routes & GIN_ROUTES_GDAKI && ginUnshared(dc.sendQueues);
 }
 
 /* Is the network route of the device communicator proxy? */
 template <uint32_t routes> GIN_FN bool ginHasProxy(const ginDevComm &dc)
 {
-	return routes & GIN_ROUTES_PROXY && dc.queues;
+	return routes & GIN_ROUTES_PROXY && ginUnshared(dc.queues);
 }
 
 /* The network route of the device communicator; ginRouteNone: every peer is direct. */

@@ -76,7 +76,7 @@ GIN_FN uint32_t ginLane()
 {
 #if GIN_ON_GPU
 	uint32_t lane;
-	asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+	asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
 	return lane;
 #else
 	return ginThreadIndex() % GIN_WARP_SIZE;

@@ -173,9 +173,9 @@ GIN_FN_COLD void ginBulkCopy(char *dst, const char *src, size_t bytes, void *scr
 
 /*
  * Copies by all threads of the coop: through the scratch memory if there is some and the copy is
- * long enough, else by loads and stores. `ready` as in ginCopy().
+ * long enough, else by loads and stores. `ready` and `inFlight` as in ginCopy().
  */
-template <class Coop, class Ready> GIN_FN bool
+template <uint32_t inFlight, class Coop, class Ready> GIN_FN bool
 ginMove(char *dst, const char *src, size_t bytes, Coop coop, const ginOptions &options, Ready ready)
 {
 #if GIN_HAS_BULK
@@ -194,7 +194,7 @@ ginMove(char *dst, const char *src, size_t bytes, Coop coop, const ginOptions &o
 		rank = ginUnshared(rank);
 	if (!fixed)
 		size = ginUnshared(size);
-	return ginCopy<ginInFlight<Coop>(0), fixed>(dst, src, bytes, rank, size, ready);
+	return ginCopy<inFlight, fixed>(dst, src, bytes, rank, size, ready);
 }
 
 #endif

@@ -42,11 +42,12 @@ template <class Word> GIN_FN Word ginDataGather(const char *src)
 {
 	if (!ginMisalignment(src, sizeof(Word)))
 		return ginDataLoad<Word>(src);
-	uint64_t word = 0;
+	Word word = 0;
 	GIN_NO_UNROLL
-	for (size_t i = 0; i < sizeof(Word); i++)
-		word |= static_cast<uint64_t>(ginDataLoad<uint8_t>(src + i)) << (8 * i);
-	return static_cast<Word>(word);
+	for (uint32_t i = sizeof(Word); i--;)
+		word = static_cast<Word>(static_cast<uint64_t>(word) << 8 |
+					 ginDataLoad<uint8_t>(src + i));
+	return word;
 }
 
 template <class Word> GIN_FN uint32_t ginCopyOne(char *dst, const char *src)
@@ -55,20 +56,45 @@ template <class Word> GIN_FN uint32_t ginCopyOne(char *dst, const char *src)
 	return sizeof(Word);
 }
 
-/* Copies a few bytes by one thread: the bytes before the first and after the last whole word. */
-GIN_FN void ginCopyFew(char *dst, const char *src, uint32_t bytes)
+/* Copies a few bytes, and moves the pointers past them. */
+GIN_FN void ginCopyFew(char *&dst, const char *&src, uint32_t bytes)
 {
 	GIN_NO_UNROLL
-	for (uint32_t at = 0, done; at < bytes; at += done) {
-		const uint32_t left = bytes - at;
-		if (left >= 8 && !ginMisalignment(dst + at, 8))
-			done = ginCopyOne<uint64_t>(dst + at, src + at);
-		else if (left >= 4 && !ginMisalignment(dst + at, 4))
-			done = ginCopyOne<uint32_t>(dst + at, src + at);
-		else if (left >= 2 && !ginMisalignment(dst + at, 2))
-			done = ginCopyOne<uint16_t>(dst + at, src + at);
+	for (uint32_t done; bytes; dst += done, src += done, bytes -= done) {
+		if (bytes >= 8 && !ginMisalignment(dst, 8))
+			done = ginCopyOne<uint64_t>(dst, src);
+		else if (bytes >= 4 && !ginMisalignment(dst, 4))
+			done = ginCopyOne<uint32_t>(dst, src);
+		else if (bytes >= 2 && !ginMisalignment(dst, 2))
+			done = ginCopyOne<uint16_t>(dst, src);
 		else
-			done = ginCopyOne<uint8_t>(dst + at, src + at);
+			done = ginCopyOne<uint8_t>(dst, src);
+	}
+}
+
+/* The bytes before the first whole word of the target. */
+GIN_FN uint32_t ginCopyHead(const char *dst, size_t bytes)
+{
+	constexpr uint32_t width = sizeof(ginCopyWord);
+	const uint32_t head = static_cast<uint32_t>(width - ginMisalignment(dst, width)) % width;
+
+	return head < bytes ? head : static_cast<uint32_t>(bytes);
+}
+
+/* By one thread: the bytes before the first and after the last whole word of the target. */
+GIN_FN_COLD void ginCopyEdges(char *dst, const char *src, size_t bytes)
+{
+	uint32_t few = ginCopyHead(dst, bytes);
+
+	GIN_NO_UNROLL
+	for (uint32_t i = 0; i < 2; i++) {
+		ginCopyFew(dst, src, few);
+		bytes -= few;
+		few = bytes % sizeof(ginCopyWord);
+		bytes -= few;
+		dst += bytes;
+		src += bytes;
+		bytes = few;
 	}
 }
 
@@ -123,43 +149,42 @@ GIN_FN void ginCopyAligned(char *dst, const char *src, size_t bytes, uint32_t ra
 }
 
 /* The target is aligned to 8 bytes, the source is not aligned. */
-GIN_FN void ginCopyUnaligned(char *dst, const char *src, size_t words, uint32_t rank, uint32_t size)
+GIN_FN void ginCopyUnaligned(char *dst, const char *src, size_t bytes, uint32_t rank, uint32_t size)
 {
+	const uint32_t step = size * 8, first = rank * 8;
+	size_t left = bytes > first ? bytes - first : 0;
+
+	src += first;
+	dst += first;
 	GIN_NO_UNROLL
-	for (size_t i = rank; i < words; i += size)
-		ginDataStore<uint64_t>(dst + i * 8, ginDataGather<uint64_t>(src + i * 8));
+	for (; left; left = left > step ? left - step : 0) {
+		ginDataStore<uint64_t>(dst, ginDataGather<uint64_t>(src));
+		src += step;
+		dst += step;
+	}
 }
 
 /*
- * Thread `rank` of `size` copies its share, of any size and alignment. Thread 0 copies the bytes
- * before the first and after the last whole word of the target. One function that is not inlined,
- * so that every call of it costs its caller few instructions and registers.
+ * Thread `rank` of `size` copies its share of the whole words of the target; ginCopyEdges() copies
+ * the other bytes. Not inlined, so that every call of it costs its caller few instructions and
+ * registers.
  */
 template <uint32_t inFlight, uint32_t fixed>
 GIN_FN_COLD void ginCopyLong(char *dst, const char *src, size_t bytes, uint32_t rank, uint32_t size)
 {
 	constexpr uint32_t width = sizeof(ginCopyWord);
-	const uint32_t first = static_cast<uint32_t>(width - ginMisalignment(dst, width)) % width;
-	const uint32_t head = first < bytes ? first : static_cast<uint32_t>(bytes);
-	const uint32_t tail = static_cast<uint32_t>(bytes - head) % width;
+	const uint32_t head = ginCopyHead(dst, bytes);
 
-	if (rank == 0) {
-		const size_t end = bytes - tail;
-		uint32_t few = head;
-		size_t at = 0;
-		GIN_NO_UNROLL
-		for (uint32_t i = 0; i < 2; i++, few = tail, at = end)
-			ginCopyFew(dst + at, src + at, few);
-	}
 	dst += head;
 	src += head;
-	bytes -= head + tail;
+	bytes -= head;
+	bytes -= bytes % width;
 	if (!ginMisalignment(src, width))
 		ginCopyAligned<ginCopyWord, inFlight, fixed>(dst, src, bytes, rank, size);
 	else if (!ginMisalignment(src, 8))
 		ginCopyAligned<uint64_t, inFlight, fixed>(dst, src, bytes, rank, size);
 	else
-		ginCopyUnaligned(dst, src, bytes / 8, rank, size);
+		ginCopyUnaligned(dst, src, bytes, rank, size);
 }
 
 /* Are both addresses and the length multiples of `width`? */
@@ -197,6 +222,8 @@ ginCopy(char *dst, const char *src, size_t bytes, uint32_t rank, uint32_t size, 
 	constexpr uint32_t width = sizeof(ginCopyWord);
 	bool whole = ginCopyFits(dst, src, bytes, width);
 
+	if (fixed == 1 && !bytes)
+		return ready();
 	if (whole && bytes <= 2 * size * width)
 		return ginCopyOnce<ginCopyWord, 2>(dst, src, static_cast<uint32_t>(bytes), rank,
 						   size, ready);
@@ -205,6 +232,8 @@ ginCopy(char *dst, const char *src, size_t bytes, uint32_t rank, uint32_t size, 
 						ready);
 	if (!ready())
 		return false;
+	if (!whole && rank == 0)
+		ginCopyEdges(dst, src, bytes);
 	ginCopyLong<inFlight, fixed>(dst, src, bytes, rank, size);
 	return true;
 }

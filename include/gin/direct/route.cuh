@@ -11,10 +11,14 @@
 #include "bulk.cuh"
 #include "../options.cuh"
 
-/* The part of `window` at `peer`. */
+/* The part of `window` at `peer`. ginUnshared(): a loop around the call keeps no address. */
 GIN_FN const struct ginWindowPeer &ginWindowAt(ginWindow_t window, int peer)
 {
-	return reinterpret_cast<const struct ginWindowPeer *>(window.table + 1)[peer];
+	const uint32_t at = ginUnshared(static_cast<uint32_t>(peer)) *
+				    static_cast<uint32_t>(sizeof(struct ginWindowPeer)) +
+			    static_cast<uint32_t>(sizeof(struct ginWindowTable));
+	return *reinterpret_cast<const struct ginWindowPeer *>(
+		reinterpret_cast<const char *>(window.table) + at);
 }
 
 /*

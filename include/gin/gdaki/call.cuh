@@ -2,13 +2,11 @@
 /*
  * call.cuh - the gdaki route: calls that post
  *
- * Called by detail/context_base.cuh, on the first thread of the calling coop. A call is inlined and
- * calls two functions that are not: ginGdaki...Now(), which posts if there is room, and
- * ginWorkLate() for everything else: waits, failures, long messages. It leaves the error record
- * and returns the result.
+ * Called by detail/context_base.cuh, on the first thread of the calling coop. A call is a loop
+ * (ginWorkPost) around ginGdaki...Now::post(), which posts if there is room, and ginWorkRoom(), which
+ * waits for room or leaves the error record. A call returns the result.
  *
- *   put      ginGdakiPut       from 1 byte to 1 GiB from a window by ginGdakiPutNow(), other puts by
- *                              ginGdakiSource() and ginWorkLate()
+ *   put      ginGdakiPut       a post for each GiB; the last one has the signal and the counter
  *   value    ginGdakiPutValue
  *   signal   ginGdakiSignal
  *   get      ginGdakiGet, atomics ginGdakiAtomic: complete.cuh
@@ -21,11 +19,13 @@
  *   peer          &ginDevComm.peers[peer]
  *   context       for the error record; not part of `how`, which most callers know at compile time
  *   how           call, sharing, given, required, aggregate, what is raised: detail/how.cuh
+ *   id            of the signal, or UINT32_MAX: for the error record
  *   there, off    the target: &ginWindowPeer of the peer, and an offset
  *   raiseAt, raiseOff, add   the signal: the target window's ginWindowPeer and an offset with
  *                 GIN_HOW_AT, else the byte offset of the signal among the peer's signals
  *   timeout       as in ginOptions
  *   from          ginFromPack()
+ *   held          what ginWorkRoom() has reserved
  */
 #ifndef GIN_GDAKI_CALL_CUH
 #define GIN_GDAKI_CALL_CUH
@@ -64,40 +64,36 @@ GIN_FN ginWord16 ginGdakiLoad(const void *at, uint32_t how)
 	return ginDataLoad<ginWord16>(static_cast<const char *>(at));
 }
 
-/*
- * The data's target and the signal. PCIe may reorder writes by nicKey. A signal uses a key that
- * keeps order, so its atomic follows the data.
- */
-GIN_FN struct ginWork ginGdakiWork(const struct ginPeer *peer, uint32_t how,
-				   const struct ginWindowPeer *there, uint64_t off,
-				   const struct ginWindowPeer *raiseAt, uint64_t raiseOff,
-				   uint64_t add)
+/* The data's target. PCIe may reorder writes by nicKey. */
+GIN_FN void ginGdakiTarget(struct ginWork &p, uint32_t how, const struct ginWindowPeer *there,
+			   uint64_t off)
 {
-	struct ginWork p = {};
+	ginWord16 part = ginGdakiLoad(&there->nicAddress, how);
 
-	if (there) {
-		ginWord16 part = ginGdakiLoad(&there->nicAddress, how);
-		p.remote = part.half[0] + off;
-		p.remoteKey = static_cast<uint32_t>(part.half[1]);
-	}
-	if (ginHowHas(how, GIN_HOW_RAISES)) {
-		const bool at = ginHowHas(how, GIN_HOW_AT);
-		ginWord16 word = ginGdakiLoad(at ? &raiseAt->nicAddress : &peer->nicSignals, how);
-		p.word = word.half[0] + raiseOff;
-		p.wordKey = static_cast<uint32_t>(at ? word.half[1] >> 32 : word.half[1]);
-		p.add = add;
-	}
-	return p;
+	p.remote = part.half[0] + off;
+	p.remoteKey = static_cast<uint32_t>(part.half[1]);
+}
+
+/* The signal, if `how` has one. Its key keeps order, so its atomic follows the data. */
+GIN_FN void ginGdakiRaise(struct ginWork &p, uint32_t how, const struct ginPeer *peer,
+			  const struct ginWindowPeer *raiseAt, uint64_t raiseOff, uint64_t add)
+{
+	const bool at = ginHowHas(how, GIN_HOW_AT);
+
+	if (!ginHowHas(how, GIN_HOW_RAISES))
+		return;
+	ginWord16 word = ginGdakiLoad(at ? &raiseAt->nicAddress : &peer->nicSignals, how);
+	p.word = word.half[0] + raiseOff;
+	p.wordKey = static_cast<uint32_t>(at ? word.half[1] >> 32 : word.half[1]);
+	p.add = add;
 }
 
 /* This rank's end of a put or get, and the scope to which a put's source must be released. */
 struct ginGdakiFrom {
 	uint64_t address;
 	uint32_t key;
-	uint32_t scope; /* enum ginScope; GIN_NO_SOURCE: none found */
+	uint32_t scope; /* enum ginScope */
 };
-
-#define GIN_NO_SOURCE UINT32_MAX
 
 GIN_FN struct ginGdakiFrom ginGdakiHere(const struct ginWindowTable *here, uint64_t off,
 					uint32_t how)
@@ -109,9 +105,17 @@ GIN_FN struct ginGdakiFrom ginGdakiHere(const struct ginWindowTable *here, uint6
 		static_cast<uint32_t>(first.half[0] >> 32)};
 }
 
+/* The source of a put: `source` and `off` as of ginGdakiPutNow. */
+GIN_FN struct ginGdakiFrom ginGdakiSource(uint32_t how, uint64_t source, uint64_t off)
+{
+	if (ginHowHas(how, GIN_HOW_ANYWHERE))
+		return {off, static_cast<uint32_t>(source), ginScopeSystem};
+	return ginGdakiHere(reinterpret_cast<const struct ginWindowTable *>(source), off, how);
+}
+
 /*
- * Where the NIC reads `bytes` at an address, by a search in all windows of this rank; false: no window
- * has them. Relaxed loads: windows come and go while kernels run, but the window of a put stays.
+ * Where the NIC reads `bytes` at an address, by a search in all windows of this rank; false: no
+ * window has them. Relaxed loads: windows come and go while kernels run, but the window of a put stays.
  */
 GIN_FN bool ginSourceFind(const struct ginSources *sources, uint64_t address, size_t bytes,
 			  struct ginMlx5Memory *found)
@@ -131,52 +135,60 @@ GIN_FN bool ginSourceFind(const struct ginSources *sources, uint64_t address, si
 	return false;
 }
 
-/* `what` of a put, but for its WQEBBs of data. */
-GIN_FN uint32_t ginGdakiPutWhat(uint32_t how, uint32_t scope, bool counts)
+/* `what` of a put. */
+GIN_FN uint32_t ginGdakiPutWhat(uint32_t how, bool counts)
 {
-	return ginWorkWhat(ginOpPut, 0, 0, how) | ginWorkRelease(how, scope) |
-	       static_cast<uint32_t>(counts) << GIN_WORK_COUNTS;
+	return ginWorkWhat(ginOpPut, 0, 1, how) | static_cast<uint32_t>(counts) << GIN_WORK_COUNTS;
 }
 
-/* A put of 1 byte to 1 GiB from a window. */
+/* The bytes of a message that the next post moves. */
+GIN_FN uint32_t ginGdakiPart(uint64_t bytes)
+{
+	return bytes <= GIN_MLX5_MESSAGE_BYTES ? static_cast<uint32_t>(bytes)
+					       : 1u * GIN_MLX5_MESSAGE_BYTES;
+}
+
+/*
+ * The first GiB of a put; with all `bytes` the signal and the counter. `source`: const struct ginWindowTable *, or with GIN_HOW_ANYWHERE a key;
+ * `sourceOff` is an offset or the NIC's address. `counters`: of the context.
+ */
 template <uint32_t shape> struct ginGdakiPutNow {
 	GIN_FN static uint64_t post(struct ginSendQueue *queue, const struct ginPeer *peer,
 				    uint32_t how, const struct ginWindowPeer *there, uint64_t off,
-				    const struct ginWindowTable *here, uint64_t hereOff,
-				    uint32_t bytes, const struct ginWindowPeer *raiseAt,
-				    uint64_t raiseOff, uint64_t add, uint64_t *counters,
-				    uint32_t counter)
+				    uint64_t source, uint64_t sourceOff, uint64_t bytes,
+				    const struct ginWindowPeer *raiseAt, uint64_t raiseOff,
+				    uint64_t add, uint64_t *counters, uint32_t counter,
+				    struct ginWorkHeld held)
 	{
 		how = ginShapedHow<shape>(how);
 		constexpr bool counts = shape & GIN_SHAPE_COUNTS;
-		const uint32_t what = ginWorkWhat(ginOpPut, 0, 1, how) |
-				      static_cast<uint32_t>(counts) << GIN_WORK_COUNTS;
 
-		return ginWorkNow(queue, peer, ginHowSharing(how), what, [&](struct ginWork &p) {
-			struct ginGdakiFrom from = ginGdakiHere(here, hereOff, how);
-			p = ginGdakiWork(peer, how, there, off, raiseAt, raiseOff, add);
-			ginWorkSetMessage(p, from.address, from.key, bytes,
-					  counts ? counters : nullptr, counter);
-			return ginWorkRelease(how, from.scope);
-		});
+		return ginWorkNow(
+			queue, peer, ginHowSharing(how), ginGdakiPutWhat(how, counts), held,
+			[&](struct ginWork &p) {
+				const bool last = bytes <= GIN_MLX5_MESSAGE_BYTES;
+				struct ginGdakiFrom from = ginGdakiSource(how, source, sourceOff);
+				ginGdakiTarget(p, how, there, off);
+				ginGdakiRaise(p, how, peer, raiseAt, raiseOff, add);
+				ginWorkSetMessage(p, from.address, from.key, ginGdakiPart(bytes),
+						  counts ? counters : nullptr,
+						  last ? counter : UINT32_MAX);
+				return ginWorkRelease(how, from.scope) |
+				       static_cast<uint32_t>(!last) << GIN_WORK_PART;
+			});
 	}
 };
 
-/* The source of a put that ginGdakiPutNow() has not done. */
-GIN_FN_COLD struct ginGdakiFrom ginGdakiSource(const ginDevComm *dc, uint32_t how, uint64_t source,
-					       uint64_t sourceOff, uint64_t bytes)
-{
-	const struct ginWindowTable *here = reinterpret_cast<const struct ginWindowTable *>(source);
-	struct ginMlx5Memory found = {0, 0};
+/* No key of ginGdakiFind(): keys have 32 bits. */
+#define GIN_NO_KEY UINT64_MAX
 
-	if (ginHowHas(how, GIN_HOW_ANYWHERE)) {
-		bool known = !bytes || ginSourceFind(dc->sources, source, bytes, &found);
-		return {found.address, found.key,
-			known ? static_cast<uint32_t>(ginScopeSystem) : GIN_NO_SOURCE};
-	}
-	if (!bytes)
-		return {0, 0, ginScopeThread};
-	return ginGdakiHere(here, sourceOff, how);
+/* ginSourceFind(): the address and the key, or GIN_NO_KEY. No bytes are in any window. */
+GIN_FN_COLD ginWord16 ginGdakiFind(const ginDevComm *dc, uint64_t address, uint64_t bytes)
+{
+	struct ginMlx5Memory found = {0, 0};
+	const bool known = !bytes || ginSourceFind(dc->sources, address, bytes, &found);
+
+	return {{found.address, known ? found.key : GIN_NO_KEY}};
 }
 
 /*
@@ -186,29 +198,38 @@ GIN_FN_COLD struct ginGdakiFrom ginGdakiSource(const ginDevComm *dc, uint32_t ho
 template <bool called>
 GIN_FN ginResult_t ginGdakiPut(const ginDevComm *dc, struct ginSendQueue *queue,
 			       const struct ginPeer *peer, uint32_t context, uint32_t how,
-			       const struct ginWindowPeer *there, uint64_t off, uint64_t source,
-			       uint64_t sourceOff, uint64_t bytes,
+			       uint32_t id, const struct ginWindowPeer *there, uint64_t off,
+			       uint64_t source, uint64_t sourceOff, uint64_t bytes,
 			       const struct ginWindowPeer *raiseAt, uint64_t raiseOff, uint64_t add,
 			       uint64_t *counters, uint32_t counter, uint64_t timeout,
 			       uint64_t from)
 {
+	const uint32_t shape = ginShapeOf(how, counters != nullptr);
+	const uint32_t what = ginGdakiPutWhat(how, counters != nullptr);
 	uint64_t end = GIN_WORK_FULL;
 
-	if (!ginHowHas(how, GIN_HOW_ANYWHERE) && bytes - 1 < GIN_MLX5_MESSAGE_BYTES)
-		end = ginWithShape<31, called, ginGdakiPutNow>(
-			ginShapeOf(how, counters != nullptr), queue, peer, how, there, off,
-			reinterpret_cast<const struct ginWindowTable *>(source), sourceOff,
-			static_cast<uint32_t>(bytes), raiseAt, raiseOff, add, counters, counter);
-	if (ginWorkOk(end))
-		return ginSuccess;
-	struct ginGdakiFrom here = ginGdakiSource(dc, how, source, sourceOff, bytes);
-	struct ginWork p = ginGdakiWork(peer, how, there, off, raiseAt, raiseOff, add);
-	if (here.scope == GIN_NO_SOURCE)
-		end = GIN_WORK_FAILED + ginErrorInvalidArgument;
-	ginWorkSetMessage(p, here.address, here.key, bytes, counters, counter);
-	return ginWorkElse<ginWorkKind(ginOpPut, 0)>(
-		dc, queue, peer, context, how,
-		ginGdakiPutWhat(how, here.scope, counters != nullptr), end, timeout, from, p);
+	if (ginHowHas(how, GIN_HOW_ANYWHERE)) {
+		const ginWord16 found = ginGdakiFind(dc, source, bytes);
+		sourceOff = found.half[0];
+		source = found.half[1];
+		if (source == GIN_NO_KEY)
+			return ginWorkRefuse(dc, queue, peer, ginWorkHow(context, how), id,
+					     ginErrorInvalidArgument);
+	}
+	for (;;) {
+		end = ginWorkPost(dc, queue, peer, ginWorkHow(context, how), what, id, timeout,
+				  from, [&](struct ginWorkHeld held) {
+					  return ginWithShape<31, called, ginGdakiPutNow>(
+						  shape, queue, peer, how, there, off, source,
+						  sourceOff, bytes, raiseAt, raiseOff, add,
+						  counters, counter, held);
+				  });
+		if (!ginWorkOk(end) || bytes <= GIN_MLX5_MESSAGE_BYTES)
+			return ginWorkResult(end);
+		off += GIN_MLX5_MESSAGE_BYTES;
+		sourceOff += GIN_MLX5_MESSAGE_BYTES;
+		bytes -= GIN_MLX5_MESSAGE_BYTES;
+	}
 }
 
 /* A value of up to 32 bytes, as four words. */
@@ -223,17 +244,19 @@ template <uint32_t bytes> struct ginGdakiPutValueNow {
 					    uint32_t how, const struct ginWindowPeer *there,
 					    uint64_t off, uint64_t v0, uint64_t v1, uint64_t v2,
 					    uint64_t v3, const struct ginWindowPeer *raiseAt,
-					    uint64_t raiseOff, uint64_t add)
+					    uint64_t raiseOff, uint64_t add,
+					    struct ginWorkHeld held)
 		{
 			how = ginShapedHow<shape>(how);
-			return ginWorkNow(queue, peer, ginHowSharing(how),
-					  ginGdakiValueWhat<bytes>(how), [&](struct ginWork &p) {
-						  p = ginGdakiWork(peer, how, there, off, raiseAt,
-								   raiseOff, add);
-						  p.data[0] = v0, p.data[1] = v1, p.data[2] = v2,
-						  p.data[3] = v3;
-						  return 0u;
-					  });
+			return ginWorkNow(
+				queue, peer, ginHowSharing(how), ginGdakiValueWhat<bytes>(how),
+				held, [&](struct ginWork &p) {
+					ginGdakiTarget(p, how, there, off);
+					ginGdakiRaise(p, how, peer, raiseAt, raiseOff, add);
+					p.data[0] = v0, p.data[1] = v1, p.data[2] = v2,
+					p.data[3] = v3;
+					return 0u;
+				});
 		}
 	};
 };
@@ -241,22 +264,19 @@ template <uint32_t bytes> struct ginGdakiPutValueNow {
 template <bool called, uint32_t bytes>
 GIN_FN ginResult_t ginGdakiPutValue(const ginDevComm *dc, struct ginSendQueue *queue,
 				    const struct ginPeer *peer, uint32_t context, uint32_t how,
-				    const struct ginWindowPeer *there, uint64_t off, uint64_t v0,
-				    uint64_t v1, uint64_t v2, uint64_t v3,
+				    uint32_t id, const struct ginWindowPeer *there, uint64_t off,
+				    uint64_t v0, uint64_t v1, uint64_t v2, uint64_t v3,
 				    const struct ginWindowPeer *raiseAt, uint64_t raiseOff,
 				    uint64_t add, uint64_t timeout, uint64_t from)
 {
-	uint64_t end = ginWithShape<15, called, ginGdakiPutValueNow<bytes>::template shaped>(
-		ginShapeOf(how, false), queue, peer, how, there, off, v0, v1, v2, v3, raiseAt,
-		raiseOff, add);
-
-	if (ginWorkOk(end))
-		return ginSuccess;
-	struct ginWork p = ginGdakiWork(peer, how, there, off, raiseAt, raiseOff, add);
-	p.data[0] = v0, p.data[1] = v1, p.data[2] = v2, p.data[3] = v3;
-	return ginWorkElse<ginWorkKind(ginOpPutValue, bytes)>(dc, queue, peer, context, how,
-							      ginGdakiValueWhat<bytes>(how), end,
-							      timeout, from, p);
+	return ginWorkResult(ginWorkPost(
+		dc, queue, peer, ginWorkHow(context, how), ginGdakiValueWhat<bytes>(how), id,
+		timeout, from, [&](struct ginWorkHeld held) {
+			return ginWithShape<15, called,
+					    ginGdakiPutValueNow<bytes>::template shaped>(
+				ginShapeOf(how, false), queue, peer, how, there, off, v0, v1, v2,
+				v3, raiseAt, raiseOff, add, held);
+		}));
 }
 
 /* `how`: required is the scope to which earlier writes must be released. */
@@ -269,13 +289,12 @@ GIN_FN uint32_t ginGdakiSignalWhat(uint32_t how)
 template <uint32_t shape> struct ginGdakiSignalNow {
 	GIN_FN static uint64_t post(struct ginSendQueue *queue, const struct ginPeer *peer,
 				    uint32_t how, const struct ginWindowPeer *raiseAt,
-				    uint64_t raiseOff, uint64_t add)
+				    uint64_t raiseOff, uint64_t add, struct ginWorkHeld held)
 	{
 		how = ginShapedHow<shape | GIN_SHAPE_RAISES>(how);
-		return ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiSignalWhat(how),
+		return ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiSignalWhat(how), held,
 				  [&](struct ginWork &p) {
-					  p = ginGdakiWork(peer, how, nullptr, 0, raiseAt, raiseOff,
-							   add);
+					  ginGdakiRaise(p, how, peer, raiseAt, raiseOff, add);
 					  return 0u;
 				  });
 	}
@@ -284,17 +303,16 @@ template <uint32_t shape> struct ginGdakiSignalNow {
 template <bool called>
 GIN_FN ginResult_t ginGdakiSignal(const ginDevComm *dc, struct ginSendQueue *queue,
 				  const struct ginPeer *peer, uint32_t context, uint32_t how,
-				  const struct ginWindowPeer *raiseAt, uint64_t raiseOff,
-				  uint64_t add, uint64_t timeout, uint64_t from)
+				  uint32_t id, const struct ginWindowPeer *raiseAt,
+				  uint64_t raiseOff, uint64_t add, uint64_t timeout, uint64_t from)
 {
-	uint64_t end = ginWithShape<11, called, ginGdakiSignalNow>(
-		ginShapeOf(how, false), queue, peer, how, raiseAt, raiseOff, add);
-
-	if (ginWorkOk(end))
-		return ginSuccess;
-	return ginWorkElse<ginWorkKind(ginOpSignal, 0)>(
-		dc, queue, peer, context, how, ginGdakiSignalWhat(how), end, timeout, from,
-		ginGdakiWork(peer, how, nullptr, 0, raiseAt, raiseOff, add));
+	return ginWorkResult(ginWorkPost(dc, queue, peer, ginWorkHow(context, how),
+					 ginGdakiSignalWhat(how), id, timeout, from,
+					 [&](struct ginWorkHeld held) {
+						 return ginWithShape<11, called, ginGdakiSignalNow>(
+							 ginShapeOf(how, false), queue, peer, how,
+							 raiseAt, raiseOff, add, held);
+					 }));
 }
 
 #endif

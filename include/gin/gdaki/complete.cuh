@@ -26,26 +26,28 @@
 
 GIN_FN uint32_t ginGdakiGetWhat(uint32_t how)
 {
-	return ginWorkWhat(ginOpGet, 0, 0, how);
+	return ginWorkWhat(ginOpGet, 0, 1, how);
 }
 
-/* A get of 1 byte to 1 GiB. */
+/* The first GiB of a get. */
 template <uint32_t shape> struct ginGdakiGetNow {
 	GIN_FN static uint64_t post(struct ginSendQueue *queue, const struct ginPeer *peer,
 				    uint32_t how, const struct ginWindowPeer *there, uint64_t off,
 				    const struct ginWindowTable *here, uint64_t hereOff,
-				    uint32_t bytes)
+				    uint64_t bytes, struct ginWorkHeld held)
 	{
 		how = ginShapedHow<shape>(how);
-		uint64_t end = ginWorkNow(
-			queue, peer, ginHowSharing(how), ginGdakiGetWhat(how) | 1u << GIN_WORK_DATA,
-			[&](struct ginWork &p) {
-				struct ginGdakiFrom to = ginGdakiHere(here, hereOff, how);
-				p = ginGdakiWork(peer, how, there, off, nullptr, 0, 0);
-				ginWorkSetMessage(p, to.address, to.key, bytes, nullptr, 0);
-				return 0u;
-			});
-		if (ginWorkOk(end))
+		uint64_t end =
+			ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiGetWhat(how), held,
+				   [&](struct ginWork &p) {
+					   struct ginGdakiFrom to =
+						   ginGdakiHere(here, hereOff, how);
+					   ginGdakiTarget(p, how, there, off);
+					   ginWorkSetMessage(p, to.address, to.key,
+							     ginGdakiPart(bytes), nullptr, 0);
+					   return 0u;
+				   });
+		if (ginWorkOk(end) && bytes)
 			ginGetsRecord(queue, here, end);
 		return end;
 	}
@@ -60,17 +62,19 @@ GIN_FN ginResult_t ginGdakiGet(const ginDevComm *dc, struct ginSendQueue *queue,
 {
 	uint64_t end = GIN_WORK_FULL;
 
-	if (bytes - 1 < GIN_MLX5_MESSAGE_BYTES)
-		end = ginWithShape<3, called, ginGdakiGetNow>(ginShapeOf(how, false), queue, peer,
-							      how, there, off, here, hereOff,
-							      static_cast<uint32_t>(bytes));
-	if (ginWorkOk(end))
-		return ginSuccess;
-	struct ginWork p = ginGdakiWork(peer, how, there, off, nullptr, 0, 0);
-	if (bytes)
-		ginWorkSetMessage(p, here->nicAddress + hereOff, here->nicKey, bytes, here, 0);
-	return ginWorkElse<ginWorkKind(ginOpGet, 0)>(dc, queue, peer, context, how,
-						     ginGdakiGetWhat(how), end, timeout, from, p);
+	for (;;) {
+		end = ginWorkPost(dc, queue, peer, ginWorkHow(context, how), ginGdakiGetWhat(how),
+				  UINT32_MAX, timeout, from, [&](struct ginWorkHeld held) {
+					  return ginWithShape<3, called, ginGdakiGetNow>(
+						  ginShapeOf(how, false), queue, peer, how, there,
+						  off, here, hereOff, bytes, held);
+				  });
+		if (!ginWorkOk(end) || bytes <= GIN_MLX5_MESSAGE_BYTES)
+			return ginWorkResult(end);
+		off += GIN_MLX5_MESSAGE_BYTES;
+		hereOff += GIN_MLX5_MESSAGE_BYTES;
+		bytes -= GIN_MLX5_MESSAGE_BYTES;
+	}
 }
 
 /*
@@ -302,7 +306,7 @@ GIN_FN_COLD uint32_t ginGdakiResultTake(const ginDevComm *dc, struct ginSendQueu
 		ginResult_t result = ginAbortResult(ginSendPatienceStep(wait));
 		if (result == ginSuccess)
 			continue;
-		ginWorkFail(dc, q, peer, how, GIN_WORK_FAILED + result, 0);
+		ginWorkRefuse(dc, q, peer, how, UINT32_MAX, result);
 		return GIN_QUEUE_RESULTS + static_cast<uint32_t>(result);
 	}
 }
@@ -323,8 +327,7 @@ GIN_FN_COLD ginResult_t ginGdakiResultWait(const ginDevComm *dc, struct ginSendQ
 	if (result == ginSuccess)
 		return ginSuccess;
 	ginLocalStore(&dc->results[results].abandoned[slot], 1 + queue + end * dc->nRanks);
-	ginWorkFail(dc, q, peer, how, GIN_WORK_FAILED + result, 0);
-	return result;
+	return ginWorkRefuse(dc, q, peer, how, UINT32_MAX, result);
 }
 
 /* The old value in a result slot. Devices write 4 bytes in network order and 8 in the host's. */
@@ -360,11 +363,12 @@ template <enum ginOp op, uint32_t bytes> struct ginGdakiAtomicNow {
 		GIN_FN static uint64_t post(struct ginSendQueue *queue, const struct ginPeer *peer,
 					    uint32_t how, const struct ginWindowPeer *there,
 					    uint64_t off, uint64_t operand, uint64_t compare,
-					    uint64_t local, uint32_t localKey)
+					    uint64_t local, uint32_t localKey,
+					    struct ginWorkHeld held)
 		{
 			how = ginShapedHow<shape>(how);
 			return ginWorkNow(queue, peer, ginHowSharing(how),
-					  ginGdakiAtomicWhat<op, bytes>(how),
+					  ginGdakiAtomicWhat<op, bytes>(how), held,
 					  [&](struct ginWork &p) {
 						  p = ginGdakiAtomicWork(there, off, operand,
 									 compare, local, localKey);
@@ -382,19 +386,19 @@ GIN_FN uint64_t ginGdakiAtomicPost(const ginDevComm *dc, struct ginSendQueue *qu
 				   uint64_t operand, uint64_t compare, uint64_t local,
 				   uint32_t localKey, uint64_t timeout, uint64_t from)
 {
-	uint64_t end = GIN_WORK_FAILED + ginErrorUnsupported;
+	const uint32_t late = ginWorkHow(context, how);
 
-	if ((bytes == 8 && op != ginOpSwap) || queue->fixed.masked)
-		end = ginWithShape<3, called, ginGdakiAtomicNow<op, bytes>::template shaped>(
-			ginShapeOf(how, false), queue, peer, how, there, off, operand, compare,
-			local, localKey);
-	if (ginWorkOk(end))
-		return end;
-	const struct ginWork p = ginGdakiAtomicWork(there, off, operand, compare, local, localKey);
-	return ginWorkLate<ginWorkKind(op, bytes)>(dc, queue, peer, ginWorkHow(context, how),
-						   ginGdakiAtomicWhat<op, bytes>(how), end, timeout,
-						   from, p.remote, p.remoteKey, 0, 0, 0, p.data[0],
-						   p.data[1], p.data[2], p.data[3]);
+	if ((bytes != 8 || op == ginOpSwap) && !queue->fixed.masked)
+		return GIN_WORK_FAILED +
+		       ginWorkRefuse(dc, queue, peer, late, UINT32_MAX, ginErrorUnsupported);
+	return ginWorkPost(
+		dc, queue, peer, late, ginGdakiAtomicWhat<op, bytes>(how), UINT32_MAX, timeout,
+		from, [&](struct ginWorkHeld held) {
+			return ginWithShape<3, called,
+					    ginGdakiAtomicNow<op, bytes>::template shaped>(
+				ginShapeOf(how, false), queue, peer, how, there, off, operand,
+				compare, local, localKey, held);
+		});
 }
 
 /* The caller does not want the old value. */
@@ -404,11 +408,9 @@ GIN_FN ginResult_t ginGdakiAtomic(const ginDevComm *dc, struct ginSendQueue *que
 				  const struct ginWindowPeer *there, uint64_t off, uint64_t operand,
 				  uint64_t compare, uint64_t timeout, uint64_t from)
 {
-	uint64_t end = ginGdakiAtomicPost<called, op, bytes>(
+	return ginWorkResult(ginGdakiAtomicPost<called, op, bytes>(
 		dc, queue, peer, context, how, there, off, operand, compare, queue->fixed.sink,
-		queue->fixed.sinkKey, timeout, from);
-
-	return ginWorkOk(end) ? ginSuccess : ginAbortResult(end);
+		queue->fixed.sinkKey, timeout, from));
 }
 
 /*

@@ -149,6 +149,15 @@ GIN_MLX5_FN uint32_t ginMlx5Swap(uint32_t value)
 #endif
 }
 
+/*
+ * ginMlx5Swap() of a value that is usually a constant: compilers compute it, where a kernel would
+ * keep the result of __byte_perm() in a register over the loop around a post.
+ */
+GIN_MLX5_FN uint32_t ginMlx5SwapKnown(uint32_t value)
+{
+	return ((value << 8 | value >> 24) & 0x00ff00ff) | ((value >> 8 | value << 24) & 0xff00ff00);
+}
+
 /* A queue's number, 24 bits, for ginMlx5Slot.queue. */
 GIN_MLX5_FN uint32_t ginMlx5Queue(uint32_t number)
 {
@@ -203,8 +212,8 @@ GIN_MLX5_FN struct ginMlx5Segment ginMlx5Control(struct ginMlx5Slot slot, uint32
 GIN_MLX5_FN struct ginMlx5Segment ginMlx5Pair(uint64_t first, uint64_t second)
 {
 	struct ginMlx5Segment pair = {
-		{ginMlx5Swap((uint32_t)(first >> 32)), ginMlx5Swap((uint32_t)first),
-		 ginMlx5Swap((uint32_t)(second >> 32)), ginMlx5Swap((uint32_t)second)}};
+		{ginMlx5SwapKnown((uint32_t)(first >> 32)), ginMlx5SwapKnown((uint32_t)first),
+		 ginMlx5SwapKnown((uint32_t)(second >> 32)), ginMlx5SwapKnown((uint32_t)second)}};
 
 	return pair;
 }
@@ -219,7 +228,7 @@ GIN_MLX5_FN struct ginMlx5Segment ginMlx5Remote(struct ginMlx5Memory memory)
 
 GIN_MLX5_FN struct ginMlx5Segment ginMlx5Local(struct ginMlx5Memory memory, uint32_t bytes)
 {
-	struct ginMlx5Segment local = {{ginMlx5Swap(bytes), memory.key,
+	struct ginMlx5Segment local = {{ginMlx5SwapKnown(bytes), memory.key,
 					ginMlx5Swap((uint32_t)(memory.address >> 32)),
 					ginMlx5Swap((uint32_t)memory.address)}};
 

@@ -2,16 +2,14 @@
 /*
  * post.cuh - one post: a put, value, get or atomic, and the signal after it
  *
- * Called by call.cuh and complete.cuh, which describe a post (work.cuh). Calls queue.cuh. Two
- * functions post:
+ * Called by call.cuh and complete.cuh, which describe a post (work.cuh). Calls queue.cuh.
  *
- *   ginWorkNow()   if there is room. Inlined into a leaf function for each operation, where `what`
- *                  is a constant and the struct ginWork is in registers.
- *   ginWorkLate()  everything that is seldom, for all operations: waits for room, posts messages
- *                  that are too long for one post, writes the error record. Not inlined; its struct
- *                  ginWork is in local memory.
- *
- * Both reserve room, write the WQEs by ginWorkWrite(), and hand them over by ginWorkHandOver().
+ *   ginWorkNow()   posts if there is room: reserves, writes the WQEs by ginWorkWrite(), and hands
+ *                  them over by ginWorkHandOver(). Inlined into each call, where `what` is a
+ *                  constant and the struct ginWork is in registers.
+ *   ginWorkRoom()  everything that is seldom: waits for room and reserves it, or writes the error
+ *                  record. Not inlined.
+ *   ginWorkPost()  the loop around both.
  *
  * Lanes of a warp that post to one queue at one time, each a post of equally many WQEBBs, post
  * together (detail/reserve.cuh): one lane reserves for all, each lane writes its own WQEs, and one
@@ -37,7 +35,7 @@ GIN_FN bool ginWorkOk(uint64_t end)
 }
 
 /* What a post returns, of the peer's and the queue's state. */
-GIN_FN uint64_t ginWorkOutcome(uint32_t state, uint64_t latched, uint64_t end)
+GIN_FN uint64_t ginWorkOutcome(uint32_t state, uint32_t latched, uint64_t end)
 {
 	if (latched)
 		return GIN_WORK_QUEUE_LOST;
@@ -82,6 +80,12 @@ GIN_FN uint64_t ginWorkKey(const struct ginSendQueue *q, uint32_t what)
 	return reinterpret_cast<uintptr_t>(q) ^ kind << 48;
 }
 
+/* Room that ginWorkRoom() has reserved. */
+struct ginWorkHeld {
+	uint64_t first; /* index; without lanes: what the post returns */
+	uint32_t lanes; /* that post together, this lane included: ginTogetherOf(); 0: no room */
+};
+
 /*
  * By a thread that shares the queue; lanes post together. The reservation takes longest, so it
  * starts first: nothing before it depends on a load, and all other loads overlap with it. So a
@@ -89,25 +93,29 @@ GIN_FN uint64_t ginWorkKey(const struct ginSendQueue *q, uint32_t what)
  */
 template <class Describe>
 GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer,
-			      ginSharing sharing, uint32_t what, const Describe &describe)
+			      ginSharing sharing, uint32_t what, struct ginWorkHeld held,
+			      const Describe &describe)
 {
 	struct ginWork p = {};
 	const uint32_t each = ginWorkWqebbs(what);
 	uint32_t state = ginPeerObserve(peer).state;
-	uint64_t latched = ginLocalLoad(&q->latched);
-	struct ginTogether group = ginTogetherFor(ginWorkKey(q, what), false);
-	struct ginSendRange range = {0, each * group.count};
+	uint32_t latched = ginSendState(q);
+	struct ginTogether group = ginTogetherAs(ginWorkKey(q, what), held.lanes);
+	struct ginSendRange range = {held.first, each * group.count};
 
-	if (!group.rank)
+	if (!held.lanes && !group.rank)
 		range.first = ginTicketAdd(&q->reserved, range.count);
 	what |= describe(p);
 	const struct ginSendFixed f = ginSendLoadFixed(q);
 	uint64_t done = ginSendDone(q, sharing);
-	if (group.rank || !ginSendKeep(q, f.logDepth, range.count, range.first, done, sharing))
-		range.first = UINT64_MAX;
-	range.first = ginFromLeader(group, range.first);
-	if (range.first == UINT64_MAX)
-		return GIN_WORK_FULL;
+	if (!held.lanes) {
+		if (group.rank ||
+		    !ginSendKeep(q, f.logDepth, range.count, range.first, done, sharing))
+			range.first = UINT64_MAX;
+		range.first = ginFromLeader(group, range.first);
+		if (range.first == UINT64_MAX)
+			return GIN_WORK_FULL;
+	}
 	uint64_t end = ginWorkOutcome(state, latched, range.first + range.count);
 	ginWorkWriteAll(p, what, f, range, group.rank * each);
 	if (!ginWorkOk(end))
@@ -120,19 +128,20 @@ GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer
  * By a thread that has the queue for itself. The loads of the peer's and the queue's state are under
  * way beside the load of `reserved`. If they came before the fence, ptxas would wait for them there.
  */
-template <class Describe> GIN_FN uint64_t ginWorkAlone(struct ginSendQueue *q,
-						       const struct ginPeer *peer, uint32_t what,
-						       const Describe &describe)
+template <class Describe>
+GIN_FN uint64_t ginWorkAlone(struct ginSendQueue *q, const struct ginPeer *peer, uint32_t what,
+			     struct ginWorkHeld held, const Describe &describe)
 {
 	struct ginWork p = {};
 	uint32_t state = ginPeerObserve(peer).state;
-	uint64_t latched = ginLocalLoad(&q->latched);
+	uint32_t latched = ginSendState(q);
 	const struct ginSendFixed f = ginSendLoadFixed(q);
-	struct ginSendRange range = {0, ginWorkWqebbs(what)};
+	struct ginSendRange range = {held.first, ginWorkWqebbs(what)};
 
 	what |= describe(p);
 	const bool gpuMemory = f.gpuMemory && !ginWorkHas(what, GIN_WORK_SYSTEM);
-	if (!ginSendReserveTry(q, f.logDepth, range.count, &range.first, ginSharingThread))
+	if (!held.lanes &&
+	    !ginSendReserveTry(q, f.logDepth, range.count, &range.first, ginSharingThread))
 		return GIN_WORK_FULL;
 	const uint64_t next = range.first + range.count;
 	uint64_t end = ginWorkOutcome(state, latched, next);
@@ -146,18 +155,19 @@ template <class Describe> GIN_FN uint64_t ginWorkAlone(struct ginSendQueue *q,
 }
 
 /*
- * Posts if there is room. describe(p), called when the reservation is under way, fills in `p` and
- * returns bits for `what`: GIN_WORK_SYSTEM or 0.
+ * Posts if there is room, or in the room that ginWorkRoom() has reserved. describe(p), called when
+ * the reservation is under way, fills in `p` and returns bits for `what`: GIN_WORK_SYSTEM,
+ * GIN_WORK_PART.
  */
-template <class Describe> GIN_FN uint64_t ginWorkNow(struct ginSendQueue *q,
-						     const struct ginPeer *peer, ginSharing sharing,
-						     uint32_t what, const Describe &describe)
+template <class Describe>
+GIN_FN uint64_t ginWorkNow(struct ginSendQueue *q, const struct ginPeer *peer, ginSharing sharing,
+			   uint32_t what, struct ginWorkHeld held, const Describe &describe)
 {
-	return sharing == ginSharingThread ? ginWorkAlone(q, peer, what, describe)
-					   : ginWorkShared(q, peer, sharing, what, describe);
+	return sharing == ginSharingThread ? ginWorkAlone(q, peer, what, held, describe)
+					   : ginWorkShared(q, peer, sharing, what, held, describe);
 }
 
-/* The lowest bit of the context's number in `how` of late posts: for the error record. */
+/* The lowest bit of the context's number in `how` of ginWorkFail(): for the error record. */
 #define GIN_WORK_CONTEXT 16
 
 GIN_FN uint32_t ginWorkHow(uint32_t context, uint32_t how)
@@ -167,18 +177,14 @@ GIN_FN uint32_t ginWorkHow(uint32_t context, uint32_t how)
 
 /*
  * After a post that has failed: writes the error record, and returns GIN_WORK_FAILED + ginResult_t.
- * `word`: the address of the signal's word, if `how` raises one by id.
+ * `id`: of the signal, or UINT32_MAX.
  */
 GIN_FN_COLD uint64_t ginWorkFail(const ginDevComm *dc, const struct ginSendQueue *q,
 				 const struct ginPeer *peer, uint32_t how, uint64_t failed,
-				 uint64_t word)
+				 uint32_t id)
 {
-	uint32_t id = UINT32_MAX;
 	ginResult_t result = ginAbortResult(failed);
 
-	if (ginHowHas(how, GIN_HOW_RAISES) && !ginHowHas(how, GIN_HOW_AT))
-		id = static_cast<uint32_t>((word - peer->nicSignals) / sizeof(uint64_t)) -
-		     (how >> GIN_WORK_CONTEXT) * dc->signals;
 	if (failed == GIN_WORK_QUEUE_LOST)
 		result = ginSendState(q);
 	else if (failed == GIN_WORK_PEER_LOST)
@@ -188,79 +194,82 @@ GIN_FN_COLD uint64_t ginWorkFail(const ginDevComm *dc, const struct ginSendQueue
 	return GIN_WORK_FAILED + static_cast<uint64_t>(result);
 }
 
-/* The lanes of a mask; 0: this lane alone. */
-GIN_FN struct ginTogether ginTogetherOf(uint32_t mask)
+/* Reserves room that is seen free, for the lanes that call it together. */
+GIN_FN struct ginWorkHeld ginWorkTryAgain(struct ginSendQueue *q, uint32_t what, ginSharing sharing)
 {
-#if GIN_ON_GPU
-	if (mask) {
-		uint32_t below = mask & ((1u << ginLane()) - 1);
-		return {static_cast<uint32_t>(__popc(mask)), static_cast<uint32_t>(__popc(below)),
-			mask};
-	}
-#endif
-	return {1, 0, mask};
-}
+	struct ginTogether group = ginTogetherFor(ginWorkKey(q, what), sharing == ginSharingThread);
+	uint64_t got = 0, first = 0;
 
-/* Room for the posts of all lanes that post together. */
-struct ginWorkPlace {
-	uint64_t first; /* index; or what the post returns, with GIN_WORK_FAILED */
-	uint32_t lanes; /* ginTogetherOf() */
-};
-
-/* Waits for room. */
-GIN_FN_COLD struct ginWorkPlace ginWorkRoom(const ginDevComm *dc, struct ginSendQueue *q,
-					    const struct ginPeer *peer, uint32_t how, uint32_t what,
-					    uint64_t timeout, uint64_t from)
-{
-	const ginSharing sharing = ginHowSharing(how);
-	struct ginSendPatience wait = ginSendPatienceStart(dc, timeout, from);
-	uint64_t first = 0;
-
-	for (;;) {
-		if (ginLocalLoad(&q->latched))
-			return {GIN_WORK_QUEUE_LOST, 0};
-		if (ginPeerObserve(peer).state != ginPeerAlive)
-			return {GIN_WORK_PEER_LOST, 0};
-		ginSendRefresh(q, sharing);
-		struct ginTogether group =
-			ginTogetherFor(ginWorkKey(q, what), sharing == ginSharingThread);
-		uint64_t got = 0;
-		if (!group.rank)
-			got = ginSendReserveFree(q, ginWorkWqebbs(what), group.count, &first,
-						 sharing);
-		got = ginFromLeader(group, got);
-		first = ginFromLeader(group, first);
-		group = ginFirstOf(group, static_cast<uint32_t>(got));
-		if (group.rank < got)
-			return {first, group.mask};
-		ginResult_t result = ginSendPollStep(q, wait, sharing);
-		if (result != ginSuccess)
-			return {GIN_WORK_FAILED + static_cast<uint64_t>(result), 0};
-	}
+	if (!group.rank)
+		got = ginSendReserveFree(q, ginWorkWqebbs(what), group.count, &first, sharing);
+	got = ginFromLeader(group, got);
+	first = ginFromLeader(group, first);
+	group = ginFirstOf(group, static_cast<uint32_t>(got));
+	if (group.rank >= got)
+		return {GIN_WORK_FULL, 0};
+	return {first, group.mask ? group.mask : 1u << ginLane()};
 }
 
 /*
- * ginWorkWrite() of a post in local memory: not inlined, so that a wait keeps the post there and
- * not in registers.
+ * After a post that has returned `early`: reserves room, waiting for it, or writes the error record.
+ * `how`: of ginWorkHow().
  */
-template <uint32_t kind> GIN_FN_COLD void ginWorkWriteLate(const struct ginWork *p, uint32_t what,
-							   struct ginSendQueue *q, uint64_t first,
-							   uint32_t all, uint32_t at, uint32_t i)
+GIN_FN_COLD struct ginWorkHeld ginWorkRoom(const ginDevComm *dc, struct ginSendQueue *q,
+					   const struct ginPeer *peer, uint32_t how, uint32_t what,
+					   uint32_t id, uint64_t early, uint64_t timeout,
+					   uint64_t from)
 {
-	ginWorkWrite(*p, (what & ~GIN_WORK_KIND) | kind, q->fixed, {first, all}, at, i);
+	const ginSharing sharing = ginHowSharing(how);
+	struct ginSendPatience wait = ginSendPatienceStart(dc, timeout, from);
+
+	while (early == GIN_WORK_FULL) {
+		ginSendRefresh(q, sharing);
+		early = ginWorkOutcome(ginPeerObserve(peer).state, ginSendState(q), GIN_WORK_FULL);
+		if (early != GIN_WORK_FULL)
+			break;
+		struct ginWorkHeld held = ginWorkTryAgain(q, what, sharing);
+		if (held.lanes)
+			return held;
+		ginResult_t result = ginSendPollStep(q, wait, sharing);
+		if (result != ginSuccess)
+			early = GIN_WORK_FAILED + static_cast<uint64_t>(result);
+	}
+	return {ginWorkFail(dc, q, peer, how, early, id), 0};
 }
 
-/* Bytes that one post moves at most: 8 WQEs, so that the smallest queue has room for it. */
-#define GIN_WORK_MAX_BYTES (8ull * GIN_MLX5_MESSAGE_BYTES)
-
-/* `what` of the next post of a put or get: all that is left, or the first GIN_WORK_MAX_BYTES. */
-GIN_FN uint32_t ginWorkPiece(uint32_t what, uint64_t bytes)
+/* The result of a call, of what a post returns. */
+GIN_FN ginResult_t ginWorkResult(uint64_t end)
 {
-	what &= ~(15u << GIN_WORK_DATA);
-	if (bytes <= GIN_WORK_MAX_BYTES)
-		return what | ginWorkMessages(bytes) << GIN_WORK_DATA;
-	what &= ~(1u << GIN_WORK_RAISES | 1u << GIN_WORK_COUNTS);
-	return what | 8u << GIN_WORK_DATA;
+	return ginWorkOk(end) ? ginSuccess : ginAbortResult(end);
+}
+
+/* Of a call that cannot be made: writes the error record, and returns `result`. */
+GIN_FN ginResult_t ginWorkRefuse(const ginDevComm *dc, const struct ginSendQueue *q,
+				 const struct ginPeer *peer, uint32_t how, uint32_t id,
+				 ginResult_t result)
+{
+	return ginAbortResult(ginWorkFail(dc, q, peer, how, GIN_WORK_FAILED + result, id));
+}
+
+/*
+ * Posts, waiting for room, by post(held), which calls ginWorkNow(). Returns what a post returns,
+ * after the error record. `how`: of ginWorkHow().
+ */
+template <class Post> GIN_FN uint64_t ginWorkPost(const ginDevComm *dc, struct ginSendQueue *q,
+						  const struct ginPeer *peer, uint32_t how,
+						  uint32_t what, uint32_t id, uint64_t timeout,
+						  uint64_t from, const Post &post)
+{
+	struct ginWorkHeld held = {GIN_WORK_FULL, 0};
+
+	for (;;) {
+		uint64_t end = post(held);
+		if (ginWorkOk(end))
+			return end;
+		held = ginWorkRoom(dc, q, peer, how, what, id, end, timeout, from);
+		if (!held.lanes)
+			return held.first;
+	}
 }
 
 /* READs into the window `into` were posted below `end`. P, release end. */
@@ -270,70 +279,6 @@ GIN_FN void ginGetsRecord(struct ginSendQueue *q, const struct ginWindowTable *i
 
 	ginLocalStore(&gets->into, reinterpret_cast<uintptr_t>(into));
 	ginEndRaise(&gets->read, end);
-}
-
-/* After a get. */
-GIN_FN void ginWorkRecord(struct ginSendQueue *q, const struct ginWork &p, uint64_t end)
-{
-	ginGetsRecord(
-		q,
-		reinterpret_cast<const struct ginWindowTable *>(static_cast<uintptr_t>(p.data[2])),
-		end);
-}
-
-/*
- * Posts, waiting for room, and writes the error record. `early`: what ginWorkNow() returned. A put
- * or get of more than GIN_WORK_MAX_BYTES is several posts; the last one has the signal and the
- * counter.
- */
-template <uint32_t kind>
-GIN_FN_COLD uint64_t ginWorkLate(const ginDevComm *dc, struct ginSendQueue *q,
-				 const struct ginPeer *peer, uint32_t how, uint32_t what,
-				 uint64_t early, uint64_t timeout, uint64_t from, uint64_t remote,
-				 uint32_t remoteKey, uint64_t word, uint32_t wordKey, uint64_t add,
-				 uint64_t d0, uint64_t d1, uint64_t d2, uint64_t d3)
-{
-	struct ginWork p = {remote, word, remoteKey, wordKey, add, {d0, d1, d2, d3}};
-	struct ginWorkPlace at = {early, 0};
-
-	for (;;) {
-		const uint32_t piece =
-			ginWorkIsMessage(kind) ? ginWorkPiece(what, p.data[1]) : what;
-		if (at.first == GIN_WORK_FULL)
-			at = ginWorkRoom(dc, q, peer, how, piece, timeout, from);
-		if (at.first & GIN_WORK_FAILED)
-			return ginWorkFail(dc, q, peer, how, at.first, p.word);
-		const struct ginTogether group = ginTogetherOf(at.lanes);
-		const uint32_t each = ginWorkWqebbs(piece);
-		const struct ginSendRange range = {at.first, each * group.count};
-		GIN_NO_UNROLL
-		for (uint32_t i = 0; i < each; i++)
-			ginWorkWriteLate<kind>(&p, piece, q, range.first, range.count,
-					       group.rank * each, i);
-		ginWorkHandOver(q, q->fixed, group, range, p, piece, ginHowSharing(how));
-		if (kind == ginOpGet && p.data[1])
-			ginWorkRecord(q, p, range.first + range.count);
-		if (!ginWorkIsMessage(kind) || p.data[1] <= GIN_WORK_MAX_BYTES)
-			return range.first + range.count;
-		p.remote += GIN_WORK_MAX_BYTES;
-		p.data[0] += GIN_WORK_MAX_BYTES;
-		p.data[1] -= GIN_WORK_MAX_BYTES;
-		at.first = GIN_WORK_FULL;
-	}
-}
-
-/* ginWorkLate() of a post that ginWorkNow() has not done. */
-template <uint32_t kind>
-GIN_FN ginResult_t ginWorkElse(const ginDevComm *dc, struct ginSendQueue *q,
-			       const struct ginPeer *peer, uint32_t context, uint32_t how,
-			       uint32_t what, uint64_t early, uint64_t timeout, uint64_t from,
-			       const struct ginWork &p)
-{
-	uint64_t end = ginWorkLate<kind>(dc, q, peer, ginWorkHow(context, how), what, early,
-					 timeout, from, p.remote, p.remoteKey, p.word, p.wordKey,
-					 p.add, p.data[0], p.data[1], p.data[2], p.data[3]);
-
-	return ginWorkOk(end) ? ginSuccess : ginAbortResult(end);
 }
 
 #endif

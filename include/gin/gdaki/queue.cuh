@@ -400,6 +400,12 @@ GIN_FN ginResult_t ginSendPollStep(struct ginSendQueue *q, struct ginSendPatienc
 	return result == ginSuccess ? ginAbortResult(ginSendPatienceStep(wait)) : result;
 }
 
+/* Is there room for the WQEBBs below `end`? It is at most 2^31 above `done`. */
+GIN_FN bool ginSendFits(uint64_t end, uint64_t done, uint32_t logDepth)
+{
+	return static_cast<uint32_t>(end) - static_cast<uint32_t>(done) <= 1u << logDepth;
+}
+
 /*
  * Keeps the reservation of `count` WQEBBs from `first` on if there is room for it, or undoes it.
  * `done`: loaded before the reservation, or beside it.
@@ -411,7 +417,7 @@ GIN_FN ginResult_t ginSendPollStep(struct ginSendQueue *q, struct ginSendPatienc
 GIN_FN bool ginSendKeep(struct ginSendQueue *q, uint32_t logDepth, uint32_t count, uint64_t first,
 			uint64_t done, ginSharing sharing)
 {
-	while (first + count - done > 1ull << logDepth) {
+	while (!ginSendFits(first + count, done, logDepth)) {
 		if (ginLocalCas(&q->reserved, first + count, first))
 			return false;
 		ginYield();
@@ -426,7 +432,7 @@ GIN_FN bool ginSendReserveTry(struct ginSendQueue *q, uint32_t logDepth, uint32_
 {
 	if (sharing == ginSharingThread) {
 		*first = ginOwnLoad(&q->reserved);
-		if (*first + count - ginSendDone(q, sharing) > 1ull << logDepth)
+		if (!ginSendFits(*first + count, ginSendDone(q, sharing), logDepth))
 			return false;
 		ginLocalStore(&q->reserved, *first + count);
 		return true;

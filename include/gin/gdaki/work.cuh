@@ -17,14 +17,15 @@
 enum {
 	GIN_WORK_OP = 0,    /* 4 bits, enum ginOp */
 	GIN_WORK_WIDTH = 4, /* 6 bits: bytes of a value or atomic */
-	GIN_WORK_DATA = 10, /* 4 bits: WQEBBs of the data; 0: a signal alone, or nothing */
+	GIN_WORK_DATA = 10, /* 4 bits: WQEBBs of the data; 0: a signal alone */
 	GIN_WORK_RAISES = 14,
 	GIN_WORK_COUNTS = 15,
 	GIN_WORK_AGGREGATE = 16, /* no doorbell for this post alone */
-	GIN_WORK_SYSTEM = 17	 /* the source has yet to be released to the system */
+	GIN_WORK_SYSTEM = 17,	 /* the source has yet to be released to the system */
+	GIN_WORK_PART = 18	 /* of a message: a NOP instead of the signal */
 };
 
-/* In `what`: operation and width, by which the functions for a late post differ. */
+/* In `what`: operation and width. */
 #define GIN_WORK_KIND 0x3ffu
 
 /* Addresses and keys of one post, as the NIC has them: what `what` does not tell. */
@@ -36,15 +37,13 @@ struct ginWork {
 	uint64_t data[4];
 };
 
-static_assert(sizeof(struct ginWork) == 64, "a wait may have 64 bytes of local memory");
-
-/* A put or get. `second`: of a put the context's counters, of a get the target's window. */
-GIN_FN void ginWorkSetMessage(struct ginWork &p, uint64_t local, uint32_t localKey, uint64_t bytes,
-			      const void *second, uint32_t counter)
+/* A put or get of at most GIN_MLX5_MESSAGE_BYTES. `counters`: the context's; NULL: it does not count. */
+GIN_FN void ginWorkSetMessage(struct ginWork &p, uint64_t local, uint32_t localKey, uint32_t bytes,
+			      const uint64_t *counters, uint32_t counter)
 {
 	p.data[0] = local;
 	p.data[1] = bytes;
-	p.data[2] = reinterpret_cast<uintptr_t>(second);
+	p.data[2] = reinterpret_cast<uintptr_t>(counters);
 	p.data[3] = static_cast<uint64_t>(counter) << 32 | localKey;
 }
 
@@ -91,15 +90,13 @@ GIN_FN bool ginWorkIsSwap8(uint32_t what)
 }
 
 /*
- * All WQEBBs of the post: the data's, then one for the signal. A NOP is added to a post of nothing
- * and to a swap of 8 bytes: the CQE of a WQE of two WQEBBs gives the index of its first, so the
- * last WQE of a post has to be one of a single WQEBB.
+ * All WQEBBs of the post: the data's, then one for the signal. A NOP follows a swap of 8 bytes: the
+ * CQE of a WQE of two WQEBBs gives the index of its first, so the last WQE of a post has to be one
+ * of a single WQEBB.
  */
 GIN_FN uint32_t ginWorkWqebbs(uint32_t what)
 {
-	uint32_t count = ginWorkData(what) + ginWorkHas(what, GIN_WORK_RAISES);
-
-	return count + (!count || ginWorkIsSwap8(what));
+	return ginWorkData(what) + ginWorkHas(what, GIN_WORK_RAISES) + ginWorkIsSwap8(what);
 }
 
 /* `what` of an operation with `data` WQEBBs of data and a call's `how`. */
@@ -182,28 +179,31 @@ template <uint32_t shape> GIN_FN uint32_t ginShapedHow(uint32_t how)
 	       (shape & GIN_SHAPE_AT ? 1u << GIN_HOW_AT : 0);
 }
 
-/* WQEs of a put or get of `bytes` bytes. */
-GIN_FN uint32_t ginWorkMessages(uint64_t bytes)
+/* The WQE of a put or get; without bytes a NOP, whose other segments the NIC does not read. */
+GIN_FN struct ginMlx5Wqebb ginWorkMessage(const struct ginWork &p, uint32_t what,
+					  struct ginMlx5Slot slot)
 {
-	return static_cast<uint32_t>((bytes + GIN_MLX5_MESSAGE_BYTES - 1) / GIN_MLX5_MESSAGE_BYTES);
+	const struct ginMlx5Memory remote = ginWorkRemote(p), local = ginWorkLocal(p);
+	const uint32_t bytes = static_cast<uint32_t>(p.data[1]);
+	struct ginMlx5Wqebb wqe = (what & 15) == ginOpGet
+					  ? ginMlx5Read(slot, remote, local, bytes)
+					  : ginMlx5Write(slot, remote, local, bytes);
+
+	if (!bytes)
+		wqe.segment[0] = ginMlx5Nop(slot).segment[0];
+	return wqe;
 }
 
-/* WQE `i` of a put or get. */
-GIN_FN struct ginMlx5Wqebb ginWorkMessage(const struct ginWork &p, uint32_t what,
-					  struct ginMlx5Slot slot, uint32_t i)
+/* The WQE of the signal after the data; a NOP after a part of a message. */
+GIN_FN struct ginMlx5Wqebb ginWorkSignal(const struct ginWork &p, uint32_t what,
+					 const struct ginSendFixed &f, struct ginMlx5Slot slot)
 {
-	const uint64_t from = static_cast<uint64_t>(i) * GIN_MLX5_MESSAGE_BYTES;
-	struct ginMlx5Memory remote = ginWorkRemote(p), local = ginWorkLocal(p);
-	uint64_t bytes = p.data[1] - from;
+	struct ginMlx5Wqebb wqe =
+		ginMlx5FetchAdd(slot, {p.word, p.wordKey}, {f.sink, f.sinkKey}, p.add);
 
-	if (ginWorkData(what) > 1 && bytes > GIN_MLX5_MESSAGE_BYTES)
-		bytes = GIN_MLX5_MESSAGE_BYTES;
-
-	remote.address += from;
-	local.address += from;
-	return (what & 15) == ginOpGet
-		       ? ginMlx5Read(slot, remote, local, static_cast<uint32_t>(bytes))
-		       : ginMlx5Write(slot, remote, local, static_cast<uint32_t>(bytes));
+	if (ginWorkHas(what, GIN_WORK_PART))
+		wqe.segment[0] = ginMlx5Nop(slot).segment[0];
+	return wqe;
 }
 
 /* WQE `i` of a value: all in one, or 16 bytes in the first and the rest in the second. */
@@ -257,7 +257,7 @@ GIN_FN void ginWorkStore(const struct ginWork &p, uint32_t what, struct ginMlx5W
 			 struct ginMlx5Slot slot, uint32_t i)
 {
 	if (ginWorkIsMessage(what))
-		ginMlx5StoreWqebb(wqe, ginWorkMessage(p, what, slot, i));
+		ginMlx5StoreWqebb(wqe, ginWorkMessage(p, what, slot));
 	else if ((what & 15) == ginOpPutValue)
 		ginMlx5StoreWqebb(wqe, ginWorkValue(p, what, slot, i));
 	else if ((what >> GIN_WORK_WIDTH & 63) == 4)
@@ -279,8 +279,7 @@ GIN_FN void ginWorkWrite(const struct ginWork &p, uint32_t what, const struct gi
 	if (i < ginWorkData(what))
 		ginWorkStore(p, what, wqe, slot, i);
 	else if (ginWorkHas(what, GIN_WORK_RAISES))
-		ginMlx5StoreWqebb(wqe, ginMlx5FetchAdd(slot, {p.word, p.wordKey},
-						       {f.sink, f.sinkKey}, p.add));
+		ginMlx5StoreWqebb(wqe, ginWorkSignal(p, what, f, slot));
 	else
 		ginMlx5StoreWqebb(wqe, ginMlx5Nop(slot));
 	if (ginWorkHas(what, GIN_WORK_COUNTS) && i + 1 == ginWorkWqebbs(what))
