@@ -81,7 +81,7 @@ public:
 	{
 		const char *from = static_cast<const char *>(src);
 		ginResult_t result;
-		if (theirs && isQuick(src, bytes, coop) && sendQuickly(from, bytes, coop))
+		if (theirs && isQuick<Coop>(src, bytes) && sendQuickly(from, bytes, coop))
 			result = ginSuccess;
 		else if (isDirect())
 			result = sendDirect(from, bytes, coop, options);
@@ -104,7 +104,7 @@ public:
 	{
 		char *to = static_cast<char *>(dst);
 		ginResult_t result;
-		if (theirs && isQuick(dst, bytes, coop) && receiveQuickly(to, bytes, coop))
+		if (theirs && isQuick<Coop>(dst, bytes) && receiveQuickly(to, bytes, coop))
 			result = ginSuccess;
 		else if (isDirect())
 			result = receiveDirect(to, bytes, coop, options);
@@ -190,10 +190,11 @@ private:
 	 * Is the message short, and the coop within a warp? Then votes are cheap, and keep the lanes
 	 * together: a branch that not all lanes take would cost more than the rest of the call.
 	 */
-	template <class Coop> GIN_FN static bool isQuick(const void *at, uint32_t bytes, Coop coop)
+	template <class Coop> GIN_FN static bool isQuick(const void *at, uint32_t bytes)
 	{
 		constexpr uint32_t size = ginFixedSize<Coop>(0);
-		return size && size <= 32 && ginPacketIsShort(at, bytes, coop.size());
+		return size && size <= 32 && ginVoteIsSync<Coop>(0) &&
+		       ginPacketIsShort(at, bytes, size);
 	}
 
 	/* False: nothing is sent, or to a peer that is lost. */
@@ -201,7 +202,7 @@ private:
 	GIN_FN bool sendQuickly(const char *src, uint32_t bytes, Coop coop) const
 	{
 		const uint32_t number = sent + 1, rank = coop.thread_rank();
-		coop.sync(); /* what the coop wrote is what is sent */
+		/* The vote is a sync, too: what the coop wrote is what is sent. */
 		if (coop.any(owesCredit(number) || ginPacketSweeps(number)))
 			return false;
 		ginPacketSendOne(theirs + ginPacketSlot(box.most, number), src, bytes, number,
@@ -212,10 +213,7 @@ private:
 		return coop.any(!lost);
 	}
 
-	/*
-	 * The coop votes at each look, and so sees the last packet together. False: not all packets come
-	 * soon.
-	 */
+	/* False: not all packets come soon. */
 	template <class Coop> GIN_FN bool receiveQuickly(char *dst, uint32_t bytes, Coop coop)
 	{
 		const uint32_t number = received + 1, rank = coop.thread_rank();
@@ -226,18 +224,18 @@ private:
 		coop.sync(); /* no thread of the coop still uses the overwritten bytes */
 		credited = newestCredit(); /* for the next send: the load overlaps the wait */
 		GIN_NO_UNROLL
-		while (coop.any(!ginPacketLoad(packet, number, &word))) {
-			if (++looks == GIN_PACKETS_LOOKS)
-				return false;
+		while (coop.any(!ginPacketLoad(packet, number, &word)) &&
+		       ++looks < GIN_PACKETS_LOOKS)
 			ginYield();
-		}
-		if (has)
+		if (has && looks < GIN_PACKETS_LOOKS)
 			memcpy(__builtin_assume_aligned(dst + 8 * rank, 8), &word, 8);
-		if (rank == 0) {
+		if (rank == 0)
 			ginLocalStore(ginPacketCounts(mine) + 1, number);
+		/* Also: every thread has stored its bytes. */
+		if (coop.any(looks == GIN_PACKETS_LOOKS))
+			return false;
+		if (rank == 0)
 			ginCreditStore(ginPacketCredits(theirs) + (number & 1), number);
-		}
-		coop.sync(); /* every thread has stored its bytes */
 		return true;
 	}
 
@@ -273,11 +271,7 @@ private:
 	GIN_FN void sendPackets(const char *src, uint32_t bytes, uint32_t number, uint32_t rank,
 				uint32_t size) const
 	{
-		if (ginPacketIsShort(src, bytes, size) && !ginPacketSweeps(number))
-			ginPacketSendOne(theirs + ginPacketSlot(box.most, number), src, bytes,
-					 number, rank);
-		else
-			ginPacketSend(theirs, box.most, src, bytes, number, rank, size);
+		ginPacketSend(theirs, box.most, src, bytes, number, rank, size);
 	}
 
 	GIN_FN ginResult_t alive() const
@@ -291,11 +285,7 @@ private:
 	GIN_FN ginResult_t take(char *dst, uint32_t bytes, uint32_t number, uint32_t rank,
 				uint32_t size, uint64_t timeout) const
 	{
-		uint32_t next =
-			ginPacketIsShort(dst, bytes, size)
-				? ginPacketTakeOne(mine + ginPacketSlot(box.most, number), dst,
-						   bytes, number, rank)
-				: ginPacketTake(mine, box.most, dst, bytes, number, rank, size);
+		uint32_t next = ginPacketTake(mine, box.most, dst, bytes, number, rank, size);
 		if (next == GIN_PACKETS_ALL)
 			return ginSuccess;
 		const uint64_t since = ginNow();
