@@ -20,8 +20,9 @@
 #   man              writes the table of environment variables into its page
 #   abi              writes the committed layouts and symbols anew, after an intended change
 #   bench            measurements beside NVSHMEM, on two GPUs or more
-#   bench-start bench-idle bench-gpunetio             other measurements: mk/bench.mk
+#   bench-start bench-idle bench-gpunetio bench-ofi   other measurements: mk/bench.mk
 #   ep check-ep bench-ep   expert parallelism, its tests, its measurements: mk/ep.mk
+#   nccl nccl-tests  kernels written for NCCL's device API: mk/nccl.mk
 #   version clean help
 #
 # Variables
@@ -98,7 +99,7 @@ MLX5_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard mlx5/*.c))
 # Without libibverbs and libmlx5 the library is whole: GPU threads then write no work requests of a NIC.
 VERBS := $(shell $(PKG_CONFIG) --exists libmlx5 libibverbs 2>/dev/null && echo yes)
 VERBS_LIBS := $(if $(VERBS),$(shell $(PKG_CONFIG) --libs libmlx5 libibverbs))
-NIC_OBJ := $(if $(VERBS),$(patsubst %.c,$(BUILD)/%.o,$(wildcard backends/gdaki/nic/*.c)))
+NIC_OBJ := $(if $(VERBS),$(patsubst %.c,$(BUILD)/%.o,$(wildcard backends/rdma/nic/*.c)))
 RDMA := $(if $(VERBS),$(BUILD)/libgin-rdma.so)
 
 # Without libfabric the library is whole: the proxy then has no network.
@@ -170,18 +171,22 @@ $(BUILD)/libgin-pmix.so: bootstrap/pmix.c bootstrap/bootstrap.h bootstrap/pmix.m
 
 $(NIC_OBJ): CPPFLAGS += $(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags libmlx5 libibverbs))
 
-$(BUILD)/libgin-rdma.so: $(NIC_OBJ) $(MLX5_OBJ) backends/gdaki/nic/rdma.map
+$(BUILD)/libgin-rdma.so: $(NIC_OBJ) $(MLX5_OBJ) backends/rdma/nic/rdma.map
 	$(call say,LINK,$@)
 	$(Q)$(CC) -shared -o $@ $(NIC_OBJ) $(MLX5_OBJ) $(LDFLAGS_ALL) \
 		$(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-z,relro,-z,now \
-		-Wl,--version-script,backends/gdaki/nic/rdma.map $(VERBS_LIBS)
+		-Wl,--version-script,backends/rdma/nic/rdma.map $(VERBS_LIBS)
 
-$(BUILD)/libgin-ofi.so: backends/proxy/ofi/ofi.c backends/proxy/network/fabric.h backends/proxy/ofi/ofi.map
-	@mkdir -p $(@D)
+OFI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard backends/proxy/ofi/*.c))
+
+$(OFI_OBJ): CPPFLAGS += $(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags libfabric))
+
+$(BUILD)/libgin-ofi.so: $(OFI_OBJ) backends/proxy/ofi/ofi.map
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS_ALL)) $(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags libfabric)) \
-		-shared -o $@ $< $(LDFLAGS_ALL) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-z,relro,-z,now \
+	$(Q)$(CC) -shared -o $@ $(OFI_OBJ) $(LDFLAGS_ALL) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-z,relro,-z,now \
 		-Wl,--version-script,backends/proxy/ofi/ofi.map $(shell $(PKG_CONFIG) --libs libfabric) -pthread
+	@mkdir -p $(@D)/test
+	$(Q)ln -sf ../$(@F) $(@D)/test/$(@F)
 
 tools: $(TOOLS:%=$(BUILD)/tools/%)
 	$(foreach tool,$(filter-out $(TOOLS),$(TOOL_NAMES)), \
@@ -298,6 +303,7 @@ $(BUILD)/libgin-weak.so: test/fabric/weak.c backends/proxy/network/fabric.h
 	$(Q)ln -sf ../$(@F) $(@D)/test/$(@F)
 
 $(BUILD)/test/unit_proxy_network: $(BUILD)/libgin-weak.so
+$(BUILD)/test/unit_proxy_choice: $(BUILD)/libgin-weak.so $(OFI)
 $(BUILD)/test/unit_proxy_network: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
 
 # A CUDA driver that answers questions only.
@@ -395,5 +401,6 @@ clean:
 
 include mk/bench.mk
 include mk/ep.mk
+include mk/nccl.mk
 include mk/mlx5dev.mk
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

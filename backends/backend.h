@@ -21,7 +21,7 @@
 #include "lib/gpu/pinned.h"
 
 #define BACKEND_WHY 160	  /* bytes of a reason in words, its NUL included */
-#define BACKEND_BLOB 64	  /* bytes that the probe on one rank sends to the backend on the others */
+#define BACKEND_BLOB 128  /* bytes that the probe on one rank sends to the backend on the others */
 #define BACKEND_OFFER 160 /* bytes that one rank sends about its part of a window */
 
 /* What the core gives a backend. It lives as long as the communicator. */
@@ -42,11 +42,20 @@ struct backendHost {
 	 * The blob that the probe on `rank` wrote, of the backend with this route; from open() on.
 	 */
 	const void *(*blob)(void *core, int rank, uint32_t route);
+	/* Did reach() of the backend with this route find `peer` at both ends before search()? */
+	int (*foundFirst)(void *core, int peer, uint32_t route);
 	/* Any thread. The communicator fails on all ranks, with `why` as the sentence. */
 	void (*peerFailed)(void *core, int peer, const char *why);
 	/* Any thread. 1: the communicator has failed, and a peer may never answer. */
 	int (*hasFailed)(void *core);
 	void *core;
+};
+
+/* On which pairs of ranks a backend's search() depends. */
+enum backendSearch {
+	searchNever,
+	searchMissing, /* search if some pair of ranks has no route otherwise */
+	searchAnyway   /* search if some pair of ranks is not direct */
 };
 
 /* What a device communicator requires of a network backend's queues. */
@@ -61,7 +70,7 @@ struct backendOps {
 	uint32_t route;	   /* enum ginRoute */
 	uint32_t writer;   /* enum ginWriterClass: what raises signals on this route */
 	int network;	   /* else direct: chosen pair by pair */
-	int otherHosts;	   /* may reach ranks of other hosts; see also leavesHost() */
+	int otherHosts;	   /* may reach ranks of other hosts without search() */
 	int deviceAtomics; /* its agents perform atomics in GPU memory too */
 	/*
 	 * It also copies for direct peers, without threads of the GPU. The core may open it for
@@ -84,13 +93,24 @@ struct backendOps {
 	/*
 	 * Can this rank reach `peer`, which may be this rank? `mine` and `theirs` are the blobs of
 	 * the two. `why` says how, or why not. Any thread, any time after the probe. For a peer on
-	 * another host, both ends must find one answer.
+	 * another host, both ends must find one answer; see also search().
 	 */
 	int (*reach)(const struct backendHost *host, int peer, const void *mine, const void *theirs,
 		     char *why);
 
-	/* By the blob of a rank: may it reach ranks of other hosts? NULL: as `otherHosts` says. */
-	int (*leavesHost)(const void *blob);
+	/* By the blob of a rank: when to search(). NULL: searchNever. */
+	enum backendSearch (*searches)(const void *blob);
+
+	/*
+	 * Looks for ways to peers that take long to find, by a network library for example, and
+	 * changes this rank's blob, which the core then sends to the other ranks. Called on all
+	 * ranks or on none, before open(), if no other network backend works. Afterwards both ends
+	 * of every pair must find one answer by reach(). On an error the communicator fails.
+	 */
+	ginResult_t (*search)(const struct backendHost *host, void *blob);
+
+	/* By the blob of a rank: has search() found a way to peers? */
+	int (*hasFound)(const void *blob);
 
 	/*
 	 * Called on every rank when any pair may use this route. What cannot work on this machine

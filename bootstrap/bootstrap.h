@@ -14,7 +14,7 @@
  * tcp.c         GIN_ROOT: finds the root of the job (launcher.c: rank and number of ranks)
  * uniqueid.c    a unique id, which contains the address of its root
  * meeting.c     client side of an exchange through a root
- * root.c        the root's thread; root_group.c: clients of the root, by communicator
+ * root.c        the root's thread; root_start.c starts it; root_group.c: its clients, by communicator
  */
 #ifndef GIN_BOOTSTRAP_H
 #define GIN_BOOTSTRAP_H
@@ -75,12 +75,13 @@ struct bootstrapOps {
 	 * After a successful exchange a rank may die before it has joined the control plane. watch()
 	 * returns a descriptor that becomes readable when the bootstrap has news about that, or -1.
 	 * lost() reads the news: it returns a ginResult_t, with a sentence, when a rank is lost; 0
-	 * when there is no news. joined(): this rank has joined. All three may be NULL. Without
-	 * watch(), lost() is called again and again.
+	 * when there is no news. All three may be NULL. Without watch(), lost() is called again and
+	 * again. joined(): this rank has joined. It returns -1, or a descriptor for news that may
+	 * still come: that another job has ranks in this communicator.
 	 */
 	int (*watch)(void *state);
 	int (*lost)(void *state, char *why);
-	void (*joined)(void *state);
+	int (*joined)(void *state);
 
 	/*
 	 * After a successful exchange: derives the communicator's key from rank 0's nonce, which the

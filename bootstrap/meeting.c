@@ -150,7 +150,8 @@ static int noConnection(const struct rootContact *contact, int patient, char *wh
 			 contact->port,
 			 patient ? "GIN_SECRET must be the same on all ranks, and no other job may "
 				   "use the port of GIN_ROOT"
-				 : "the id belongs to another job");
+				 : "the id belongs to another job, or was used before: "
+				   "each id serves one communicator");
 	else
 		snprintf(why, BOOTSTRAP_WHY, "no connection to %s (port %u, %u addresses): %m; %s",
 			 patient ? "rank 0 at GIN_ROOT" : "the process that made the id",
@@ -269,13 +270,18 @@ int meetingLost(void *state, char *why)
 	return ginErrorBootstrap;
 }
 
-void meetingJoined(void *state)
+int meetingJoined(void *state)
 {
 	struct meeting *meeting = state;
 
+	if (meeting->watch >= 0 && meeting->stays) {
+		send(meeting->watch, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+		return meeting->watch;
+	}
 	if (meeting->watch >= 0)
 		meetingEnd(meeting->watch, 1);
 	meeting->watch = -1;
+	return -1;
 }
 
 void meetingClose(void *state)

@@ -17,6 +17,7 @@ struct meeting {
 	int rank, nRanks;
 	int patient; /* keep trying while nobody listens: the root may start later */
 	int watch;   /* connection to the root, open until this rank has joined the others; or -1 */
+	int stays;   /* it is open until the root closes it: the root may hear of another job */
 	int local;   /* the root is at the loopback interface only */
 	unsigned seconds;
 	char job[BOOTSTRAP_JOB];
@@ -36,7 +37,7 @@ int meetingExchange(void *state, const struct bootstrapEntry *mine, int parent,
 /* Implement watch(), lost(), joined(), derive() and close() of struct bootstrapOps. */
 int meetingWatch(void *state);
 int meetingLost(void *state, char *why);
-void meetingJoined(void *state);
+int meetingJoined(void *state);
 void meetingDerive(const void *state, const void *nonce, size_t bytes, uint8_t key[BOOTSTRAP_KEY]);
 void meetingClose(void *state);
 

@@ -4,7 +4,7 @@
  *
  * Rank 0 runs a root for the whole job. libgin-pmix.so copies the contact of the root to all ranks,
  * once per process. Communicators then meet at the root: unlike PMIx fences, meetings may overlap
- * and may happen in any order.
+ * and may happen in any order. The root listens until the process ends: see root.h.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -78,7 +78,7 @@ static int joinLocked(const struct bootstrapWanted *wanted, char *why)
 	if (!pmix || pmix->join(&job.rank, &job.nRanks, why) || checkSize(wanted, why))
 		return -1;
 	if (!job.rank)
-		started = rootMake(&contact, wanted->interface, 0, wanted->seconds, why);
+		started = rootMake(&contact, wanted->interface, wanted->seconds, why);
 	if (pmix->share(&contact, sizeof(contact), wanted->seconds, why) || started)
 		return -1;
 	if (contact.magic != ROOT_MAGIC) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* root.c - the root's thread: accepts and authenticates connections */
-#include "root.h"
+#include "root_within.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -8,49 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "lib/base/clock.h"
-#include "lib/base/file.h"
-#include "lib/base/forkguard.h"
 #include "lib/base/auth.h"
-#include "lib/base/identity.h"
+#include "lib/base/clock.h"
+#include "lib/base/forkguard.h"
 #include "lib/base/log.h"
-#include "lib/base/random.h"
-#include "lib/base/thread.h"
-#include "root_group.h"
 
 #define SILENT_SECONDS 5 /* time limit for a client to prove that it knows the key */
 #define TICK_MS 250
-#define FULL_MS 10	   /* while a group that is full waits for other clients */
-#define STRANGERS_MOST 256 /* clients that have not proved that they know the key */
-#define STRANGERS_LEAST 4
+#define FULL_MS 10	  /* while a group that is full waits for other clients */
 #define STRANGER_MS 1000  /* a stranger is closed for a newer one after this time at the earliest */
 #define NAMED 3		  /* refused clients that have a log line each; later ones are counted */
 #define REPORT_SECONDS 10 /* between two log lines about refused clients */
-#define STACK_BYTES (256 << 10)
-
-struct root {
-	int listener, poll;
-	int once;
-	int strangers, most;
-	int paused;	  /* all slots are taken: the listener is not polled */
-	int full;	  /* a group that is full waits for other clients */
-	unsigned named;	  /* refused clients that have a log line each */
-	unsigned refused; /* since the last log line */
-	uint64_t reported, warned;
-	uint8_t key[AUTH_KEY_BYTES];
-	char job[BOOTSTRAP_JOB], host[64];
-	struct rootClient *clients;
-	struct rootGroups groups;
-	struct root **handle; /* NULL: the root does not count users */
-	int users;	      /* changes under usersLock, as *handle */
-	uint64_t busy;	      /* when there was last a user, a client or a communicator */
-};
-
-static pthread_mutex_t usersLock = PTHREAD_MUTEX_INITIALIZER;
 
 static void dropStranger(struct root *root, struct rootClient *client)
 {
@@ -86,16 +57,6 @@ static void reportRefusals(struct root *root, uint64_t now)
 	root->reported = now;
 }
 
-/* Strangers leave most file descriptors to the program. */
-static int mostStrangers(void)
-{
-	struct rlimit files;
-
-	if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur / 8 > STRANGERS_MOST)
-		return STRANGERS_MOST;
-	return files.rlim_cur / 8 < STRANGERS_LEAST ? STRANGERS_LEAST : (int)files.rlim_cur / 8;
-}
-
 /* The list begins with the newest client. */
 static struct rootClient *oldestStranger(const struct root *root)
 {
@@ -129,7 +90,7 @@ static int expectBytes(const struct rootClient *client, int bytes)
 	return setsockopt(client->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
 }
 
-static int pollAdd(const struct root *root, int fd, struct rootClient *client)
+int rootPoll(const struct root *root, int fd, struct rootClient *client)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = client};
 
@@ -151,7 +112,7 @@ static void addClient(struct root *root, int fd)
 	root->clients = client;
 	root->strangers++;
 	if (expectBytes(client, AUTH_ANSWER_BYTES) ||
-	    authChallenge(fd, client->challenge, clockNow()) || pollAdd(root, fd, client)) {
+	    authChallenge(fd, client->challenge, clockNow()) || rootPoll(root, fd, client)) {
 		dropStranger(root, client);
 		return;
 	}
@@ -189,10 +150,23 @@ static int validRequest(struct rootClient *client)
 	       request->rank < request->nRanks && request->parent <= request->rank;
 }
 
+static int findKey(const struct root *root, struct rootClient *client)
+{
+	struct authKey *found = NULL;
+
+	pthread_mutex_lock(&rootLock);
+	int failed = authAnswerAny(client->fd, root->keys, client->challenge, &client->rank, &found,
+				   clockNow());
+	client->key = (struct rootKey *)found;
+	if (client->key)
+		client->key->isUsed = 1;
+	pthread_mutex_unlock(&rootLock);
+	return failed;
+}
+
 static void authenticate(struct root *root, struct rootClient *client)
 {
-	if (authAnswer(client->fd, root->key, client->challenge, &client->rank, clockNow()) ||
-	    expectBytes(client, sizeof(client->request))) {
+	if (findKey(root, client) || expectBytes(client, sizeof(client->request))) {
 		refuse(root, client);
 		return;
 	}
@@ -230,17 +204,18 @@ static void readRequest(struct root *root, struct rootClient *client)
 			rootGroupsAdd(&root->groups, client);
 		return;
 	}
+	const struct rootKey *key = client->key;
 	uint32_t rank = client->rank;
 	logWrite(logWarn, "bootstrap: rank %u disconnected, or sent an invalid request", rank);
 	rootClientDrop(client);
 	if (ended)
-		rootGroupsMiss(&root->groups, rank);
+		rootGroupsMiss(&root->groups, key, rank);
 }
 
 /* The client has sent a message, or has disconnected. */
 static void serve(struct root *root, struct rootClient *client)
 {
-	if (client->state == clientWaits || client->state == clientJoins)
+	if (client->state >= clientWaits)
 		rootGroupsHear(&root->groups, client);
 	else if (client->state == clientProves)
 		authenticate(root, client);
@@ -275,7 +250,7 @@ static int othersCome(const struct root *root)
 {
 	struct pollfd ready = {.fd = root->listener, .events = POLLIN};
 
-	if (!root->handle || root->job[0])
+	if (!root->groups.mayMix || root->job[0])
 		return 0;
 	for (const struct rootClient *client = root->clients; client; client = client->next)
 		if (client->state == clientProves || client->state == clientAsks)
@@ -287,7 +262,44 @@ static int waitMs(const struct root *root)
 {
 	if (root->full)
 		return FULL_MS;
-	return root->clients || root->groups.list || root->handle ? TICK_MS : -1;
+	return root->clients || root->groups.list || root->linger ? TICK_MS : -1;
+}
+
+static void dropClientsOf(struct root *root, const struct rootKey *key)
+{
+	for (struct rootClient *client = root->clients, *next; client; client = next) {
+		next = client->next;
+		if (client->key == key)
+			rootClientDrop(client);
+	}
+}
+
+void rootKeyDrop(struct root *root, struct authKey **at)
+{
+	struct authKey *key = *at;
+
+	*at = key->next;
+	free(key);
+	__atomic_fetch_sub(&root->users, 1, __ATOMIC_RELAXED);
+}
+
+/* Unique ids whose communicators are complete, or have failed. */
+static void dropDone(struct root *root)
+{
+	if (!root->groups.someDone)
+		return;
+	root->groups.someDone = 0;
+	pthread_mutex_lock(&rootLock);
+	for (struct authKey **at = &root->keys; *at;) {
+		const struct rootKey *key = (const struct rootKey *)*at;
+		if (key->isDone) {
+			dropClientsOf(root, key);
+			rootKeyDrop(root, at);
+		} else {
+			at = &(*at)->next;
+		}
+	}
+	pthread_mutex_unlock(&rootLock);
 }
 
 /* Handles one event only: handling it may free clients that other events point to. */
@@ -307,6 +319,7 @@ static void step(struct root *root)
 	makeRoom(root, now);
 	reportRefusals(root, now);
 	rootGroupsTick(&root->groups, now);
+	dropDone(root);
 }
 
 static void closeListener(struct root *root)
@@ -318,7 +331,7 @@ static void closeListener(struct root *root)
 	root->listener = -1;
 }
 
-static void freeRoot(struct root *root)
+void rootFree(struct root *root)
 {
 	rootGroupsFree(&root->groups);
 	while (root->clients)
@@ -326,133 +339,40 @@ static void freeRoot(struct root *root)
 	if (root->poll >= 0)
 		close(root->poll);
 	closeListener(root);
+	while (root->keys)
+		rootKeyDrop(root, &root->keys);
 	free(root);
 }
 
-/*
- * After 1, rootUse() finds no root, and the port is free. The lock is taken once only, because a
- * forked child would find it taken.
- */
+/* After 1, rootUse() finds no root, and the port is free. */
 static int isUnused(struct root *root)
 {
 	uint64_t now = clockNow();
 
 	if (!root->handle)
 		return 0;
-	if (__atomic_load_n(&root->users, __ATOMIC_RELAXED) || root->clients || root->groups.list)
+	if (__atomic_load_n(&root->users, __ATOMIC_RELAXED) || root->clients || root->groups.list) {
 		root->busy = now;
-	if (now <= root->busy + ROOT_LINGER * SECOND)
 		return 0;
-	pthread_mutex_lock(&usersLock);
+	}
+	if (now < root->busy + root->linger * SECOND)
+		return 0;
+	pthread_mutex_lock(&rootLock);
 	int ends = !root->users;
 	if (ends) {
 		closeListener(root);
 		*root->handle = NULL;
 	}
-	pthread_mutex_unlock(&usersLock);
+	pthread_mutex_unlock(&rootLock);
 	return ends;
 }
 
-static void *rootThread(void *arg)
+void *rootThread(void *arg)
 {
 	struct root *root = arg;
 
-	while (!(root->once && root->groups.done) && !isUnused(root))
+	while (!isUnused(root))
 		step(root);
-	freeRoot(root);
+	rootFree(root);
 	return NULL;
-}
-
-static void setHandle(struct root **handle, struct root *root)
-{
-	pthread_mutex_lock(&usersLock);
-	if (handle)
-		*handle = root;
-	pthread_mutex_unlock(&usersLock);
-}
-
-static int startRoot(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job, int once,
-		     unsigned seconds, struct root **handle)
-{
-	struct root *root = calloc(1, sizeof(*root));
-	pthread_t thread;
-
-	if (!root) {
-		close(listener);
-		return -1;
-	}
-	*root = (struct root){.listener = listener,
-			      .once = once,
-			      .most = mostStrangers(),
-			      .handle = handle,
-			      .users = 1,
-			      .busy = clockNow(),
-			      .groups = {.seconds = seconds}};
-	forkGuard(listener);
-	memcpy(root->key, key, sizeof(root->key));
-	snprintf(root->job, sizeof(root->job), "%s", job);
-	gethostname(root->host, sizeof(root->host) - 1);
-	root->poll = fileAboveStandard(epoll_create1(EPOLL_CLOEXEC));
-	if (root->poll < 0 || pollAdd(root, listener, NULL))
-		goto failed;
-	setHandle(handle, root);
-	errno = threadStartSized(&thread, "gin-root", STACK_BYTES, rootThread, root);
-	if (errno)
-		goto failed;
-	pthread_detach(thread);
-	return 0;
-
-failed:;
-	int reason = errno;
-	setHandle(handle, NULL);
-	freeRoot(root);
-	errno = reason;
-	return -1;
-}
-
-int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job, int once,
-	      unsigned seconds)
-{
-	return startRoot(listener, key, job, once, seconds, NULL);
-}
-
-int rootStartUsed(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job,
-		  unsigned seconds, struct root **handle)
-{
-	return startRoot(listener, key, job, 0, seconds, handle);
-}
-
-int rootUse(struct root **handle)
-{
-	pthread_mutex_lock(&usersLock);
-	int runs = *handle != NULL;
-	if (runs)
-		__atomic_fetch_add(&(*handle)->users, 1, __ATOMIC_RELAXED);
-	pthread_mutex_unlock(&usersLock);
-	return runs;
-}
-
-void rootRelease(struct root **handle)
-{
-	pthread_mutex_lock(&usersLock);
-	if (*handle)
-		__atomic_fetch_sub(&(*handle)->users, 1, __ATOMIC_RELAXED);
-	pthread_mutex_unlock(&usersLock);
-}
-
-int rootMake(struct rootContact *contact, const char *ifname, int once, unsigned seconds, char *why)
-{
-	struct rootContact made = {.magic = ROOT_MAGIC, .hostId = identityHostId()};
-	int listener = socketListen(NULL, &made.port);
-
-	int failed = listener < 0 || randomBytes(made.key, sizeof(made.key));
-	if (failed && listener >= 0)
-		close(listener);
-	if (failed || rootStart(listener, made.key, "", once, seconds)) {
-		snprintf(why, BOOTSTRAP_WHY, "cannot listen for the other ranks: %m");
-		return -1;
-	}
-	made.addresses = (uint16_t)socketAddresses(ifname, made.address, ROOT_ADDRESSES);
-	*contact = made;
-	return 0;
 }

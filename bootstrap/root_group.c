@@ -61,8 +61,9 @@ static void removeGroup(struct rootGroups *groups, struct rootGroup *group)
 	for (uint32_t r = 0; r < group->first.nRanks; r++)
 		if (group->client[r])
 			rootClientDrop(group->client[r]);
+	group->key->isDone = group->key->isId;
+	groups->someDone |= group->key->isDone;
 	freeGroup(group);
-	groups->done++;
 }
 
 static void replyFailureTo(struct rootGroup *group, uint32_t rank)
@@ -88,13 +89,26 @@ static void failGroup(struct rootGroup *group, int result, const char *why, int 
 		replyFailureTo(group, 0);
 }
 
-/* A group that has failed is removed when all ranks have come. */
+/*
+ * A group that has failed is removed when all ranks have come. Where they may have been ranks of two
+ * jobs, the other ranks of both jobs still come, and must not meet: the group stays for them.
+ */
 static void endFailed(struct rootGroups *groups, struct rootGroup *group)
 {
 	if (group->come < group->first.nRanks)
 		return;
 	replyFailureTo(group, 0);
-	removeGroup(groups, group);
+	if (!groups->mayMix)
+		removeGroup(groups, group);
+}
+
+/* Is a group that has failed, or is complete, of no use any more? */
+static int isOver(const struct rootGroup *group, uint64_t now)
+{
+	uint64_t since = group->failure[0] ? group->failedAt : group->completedAt;
+
+	return group->come == group->first.nRanks && !group->joining &&
+	       now > since + ROOT_MIX_SECONDS * SECOND;
 }
 
 static struct rootName *findName(const struct rootGroups *groups, const char *text)
@@ -106,18 +120,17 @@ static struct rootName *findName(const struct rootGroups *groups, const char *te
 	return name;
 }
 
-static int wasCompleted(const struct rootGroups *groups, const struct rootRequest *request)
+/*
+ * No further group of this name and generation is made. Without memory, or out of order, a late client
+ * of another job waits for the time limit.
+ */
+static void noteComplete(struct rootGroups *groups, const struct rootGroup *group)
 {
-	const struct rootName *name = findName(groups, request->name);
-
-	return name && request->generation < name->next;
-}
-
-/* Without memory, or out of order, a late client of another job waits for the time limit. */
-static void noteComplete(struct rootGroups *groups, const struct rootRequest *request)
-{
+	const struct rootRequest *request = &group->first;
 	struct rootName *name = findName(groups, request->name);
 
+	if (group->key->isId || (group->failure[0] && !groups->mayMix))
+		return;
 	if (!name) {
 		name = calloc(1, sizeof(*name));
 		if (!name)
@@ -137,6 +150,7 @@ static void completeGroup(struct rootGroup *group)
 	int one = 1;
 
 	group->complete = 1;
+	group->completedAt = clockNow();
 	for (uint32_t r = group->first.nRanks; r-- > 0;) {
 		struct rootClient *client = group->client[r];
 		text.parent = group->client[client->request.parent]->request.entry;
@@ -147,18 +161,51 @@ static void completeGroup(struct rootGroup *group)
 	}
 }
 
-static struct rootGroup *findGroup(struct rootGroups *groups, const struct rootRequest *request)
+static int isOf(const struct rootGroup *group, const struct rootClient *client)
+{
+	const struct rootRequest *first = &group->first, *request = &client->request;
+
+	if (group->key != client->key || group->key->isId)
+		return group->key == client->key;
+	return !strcmp(first->name, request->name) && first->generation == request->generation;
+}
+
+static struct rootGroup *findGroup(const struct rootGroups *groups, const struct rootClient *client,
+				   int complete)
 {
 	struct rootGroup *group = groups->list;
 
-	while (group && (group->complete || strcmp(group->first.name, request->name) ||
-			 group->first.generation != request->generation))
+	while (group && (group->complete != complete || !isOf(group, client)))
 		group = group->next;
 	return group;
 }
 
-static struct rootGroup *makeGroup(struct rootGroups *groups, const struct rootRequest *request)
+static int wasCompleted(const struct rootGroups *groups, const struct rootClient *client)
 {
+	const struct rootName *name = findName(groups, client->request.name);
+
+	if (client->key->isId)
+		return findGroup(groups, client, 1) != NULL;
+	return name && client->request.generation < name->next;
+}
+
+/* May the communicator still turn out to have ranks of two jobs? */
+static int isNew(const struct rootGroup *group)
+{
+	return group->joining || clockNow() < group->completedAt + ROOT_MIX_SECONDS * SECOND;
+}
+
+/* The complete communicator that may have a rank of the client's job; or NULL. */
+static struct rootGroup *findMixed(const struct rootGroups *groups, const struct rootClient *client)
+{
+	struct rootGroup *group = groups->mayMix ? findGroup(groups, client, 1) : NULL;
+
+	return group && !group->failure[0] && isNew(group) ? group : NULL;
+}
+
+static struct rootGroup *makeGroup(struct rootGroups *groups, const struct rootClient *client)
+{
+	const struct rootRequest *request = &client->request;
 	struct rootGroup *group = calloc(1, sizeof(*group));
 
 	if (!group)
@@ -169,6 +216,7 @@ static struct rootGroup *makeGroup(struct rootGroups *groups, const struct rootR
 		freeGroup(group);
 		return NULL;
 	}
+	group->key = client->key;
 	group->first = *request;
 	group->start = clockNow();
 	group->next = groups->list;
@@ -236,6 +284,33 @@ static void failLate(struct rootClient *client)
 	rootClientFail(client, -1, why);
 }
 
+/* The later job's client is told first: the root may end with rank 0 of its process. */
+static void failMixed(struct rootGroups *groups, struct rootGroup *group, struct rootClient *client)
+{
+	const struct rootRequest *request = &client->request;
+	char why[BOOTSTRAP_WHY];
+
+	snprintf(why, sizeof(why),
+		 "rank %u (host %.63s, pid %u) came when all ranks of this communicator had just "
+		 "met: two jobs use this port at one time, and the communicator may have ranks of "
+		 "both; each job needs a port (GIN_ROOT) or a secret (GIN_SECRET) of its own",
+		 request->rank, request->entry.host, request->pid);
+	logWrite(logWarn, "bootstrap: %s", why);
+	rootClientFail(client, -1, why);
+	failGroup(group, -1, why, 0);
+	removeGroup(groups, group);
+}
+
+static void addLate(struct rootGroups *groups, struct rootClient *client)
+{
+	struct rootGroup *mixed = findMixed(groups, client);
+
+	if (mixed)
+		failMixed(groups, mixed, client);
+	else
+		failLate(client);
+}
+
 /*
  * The root ends with its process, so rank 0 of this process is held when the group has failed, and
  * not rank 0 of another job.
@@ -248,15 +323,15 @@ static void holdOwnRank0(struct rootGroup *group, const struct rootClient *clien
 
 void rootGroupsAdd(struct rootGroups *groups, struct rootClient *client)
 {
-	struct rootGroup *group = findGroup(groups, &client->request);
+	struct rootGroup *group = findGroup(groups, client, 0);
 	char why[BOOTSTRAP_WHY];
 
-	if (!group && wasCompleted(groups, &client->request)) {
-		failLate(client);
+	if (!group && wasCompleted(groups, client)) {
+		addLate(groups, client);
 		return;
 	}
 	if (!group)
-		group = makeGroup(groups, &client->request);
+		group = makeGroup(groups, client);
 	if (!group) {
 		rootClientFail(client, -1, "the root has no memory");
 		return;
@@ -306,7 +381,7 @@ int rootGroupsComplete(struct rootGroups *groups, int others)
 			waits = 1;
 			continue;
 		}
-		noteComplete(groups, &group->first);
+		noteComplete(groups, group);
 		completeGroup(group);
 	}
 	return waits;
@@ -341,31 +416,48 @@ static int hasJoined(const struct rootClient *client)
 	return recv(client->fd, &byte, 1, MSG_DONTWAIT) == 1;
 }
 
-void rootGroupsHear(struct rootGroups *groups, struct rootClient *client)
+static void dropFrom(struct rootGroup *group, struct rootClient *client)
 {
-	struct rootGroup *group = client->group;
-	struct rootRequest request = client->request;
-	int joined = client->state == clientJoins && hasJoined(client);
-
-	group->client[request.rank] = NULL;
+	group->client[client->rank] = NULL;
 	rootClientDrop(client);
-	if (!group->complete) {
-		lostWaiting(groups, group, request.rank);
-		return;
-	}
+}
+
+static void hearJoining(struct rootGroups *groups, struct rootGroup *group,
+			struct rootClient *client)
+{
+	struct rootRequest request = client->request;
+	int joined = hasJoined(client);
+
+	if (joined && groups->mayMix && request.rank == 0)
+		client->state = clientStays;
+	else
+		dropFrom(group, client);
 	group->joining--;
 	if (!joined)
 		lostJoining(group, request.rank, request.entry.host);
-	if (!group->joining)
+}
+
+void rootGroupsHear(struct rootGroups *groups, struct rootClient *client)
+{
+	struct rootGroup *group = client->group;
+	uint32_t rank = client->rank;
+
+	if (client->state == clientJoins)
+		hearJoining(groups, group, client);
+	else
+		dropFrom(group, client);
+	if (!group->complete)
+		lostWaiting(groups, group, rank);
+	else if (!group->joining && !group->client[0])
 		removeGroup(groups, group);
 }
 
-void rootGroupsMiss(struct rootGroups *groups, uint32_t rank)
+void rootGroupsMiss(struct rootGroups *groups, const struct rootKey *key, uint32_t rank)
 {
 	for (struct rootGroup *group = groups->list, *next; group; group = next) {
 		next = group->next;
-		if (group->complete || group->failure[0] || rank >= group->first.nRanks ||
-		    group->hasCome[rank])
+		if (group->key != key || group->complete || group->failure[0] ||
+		    rank >= group->first.nRanks || group->hasCome[rank])
 			continue;
 		markCome(group, rank);
 		lostWaiting(groups, group, rank);
@@ -395,8 +487,10 @@ static void tickGroup(struct rootGroups *groups, struct rootGroup *group, uint64
 	    clockNow() > group->failedAt + HOLD_SECONDS * SECOND)
 		replyFailureTo(group, 0);
 	if (group->failure[0] || group->complete) {
-		if (waited > 2 * groups->seconds * SECOND)
+		if (isOver(group, clockNow()) || waited > 2 * groups->seconds * SECOND) {
+			noteComplete(groups, group);
 			removeGroup(groups, group);
+		}
 		return;
 	}
 	if (waited < (group->warned ? groups->seconds : warnAfter) * SECOND)

@@ -9,7 +9,16 @@ enum rootClientState {
 	clientProves, /* has to prove that it knows the key */
 	clientAsks,   /* has to send its request */
 	clientWaits,  /* waits for the other ranks of its group */
-	clientJoins   /* has its reply, and connects to the other ranks */
+	clientJoins,  /* has its reply, and connects to the other ranks */
+	clientStays   /* rank 0, which has joined: another job may come soon */
+};
+
+/* What a client has to know: one key for all communicators of a job, or the key of a unique id. */
+struct rootKey {
+	struct authKey auth; /* first: a list */
+	int isId;	     /* serves one communicator, of any name */
+	int isUsed;	     /* a client has proved it */
+	int isDone;	     /* the communicator is complete, or has failed, and was removed */
 };
 
 /* A connection to the root. */
@@ -18,29 +27,31 @@ struct rootClient {
 	enum rootClientState state;
 	uint64_t since; /* when the root sent its challenge */
 	uint64_t challenge[2];
-	uint32_t rank; /* as proved by the handshake */
+	uint32_t rank; /* as proved by the handshake, with the key */
+	struct rootKey *key;
 	struct rootRequest request;
-	struct rootGroup *group; /* set in states clientWaits and clientJoins */
+	struct rootGroup *group; /* set in state clientWaits and later */
 	struct rootClient *next, **at;
 };
 
 /* A communicator whose ranks connect. */
 struct rootGroup {
+	struct rootKey *key;
 	struct rootRequest first;   /* of the first rank: name, generation, number of ranks */
 	uint32_t come;		    /* number of ranks that came, failed ones included */
 	uint64_t full;		    /* when all had come; 0: not yet */
 	uint8_t *hasCome;	    /* [nRanks] */
-	struct rootClient **client; /* [nRanks]: clients that wait, or that join */
+	struct rootClient **client; /* [nRanks]: clients that wait, join, or stay */
 	int complete;		    /* all clients have their replies */
 	uint32_t joining;	    /* clients in state clientJoins */
 	int failed;		    /* result of the exchange */
 	char failure[BOOTSTRAP_WHY];
-	uint64_t start, failedAt;
+	uint64_t start, failedAt, completedAt;
 	int warned;
 	struct rootGroup *next;
 };
 
-/* The complete communicators of a name: all of a generation below `next`. */
+/* The communicators of a name that are complete, or have failed: all of a generation below `next`. */
 struct rootName {
 	char name[BOOTSTRAP_NAME];
 	uint32_t next;
@@ -51,7 +62,8 @@ struct rootGroups {
 	struct rootGroup *list;
 	struct rootName *names;
 	unsigned seconds; /* time limit of each group */
-	unsigned done;	  /* groups that were removed: complete, or failed */
+	int mayMix;	  /* two jobs may use this root by mistake: see rootGroupsAdd() */
+	int someDone;	  /* some key is done */
 };
 
 /* Closes the connection and frees the client, in any state. */
@@ -62,22 +74,28 @@ void rootClientFail(struct rootClient *client, int result, const char *why);
 
 /*
  * Handles client->request: adds the client to its group. Replies to all clients of the group when
- * the group has failed. A client of a communicator that is complete already belongs
- * to another job: it fails alone.
+ * the group has failed.
+ *
+ * A client of a communicator that is complete already belongs to another job, since a rank sends one
+ * request only: meetingAsk() connects again only before its request. The client fails alone. But when
+ * two jobs start at one time, ranks of both may have met, and nobody can know which rank is of which
+ * job. So within ROOT_MIX_SECONDS after the ranks have met, the communicator fails too, on all its
+ * ranks: until then, rank 0 keeps its connection.
  */
 void rootGroupsAdd(struct rootGroups *groups, struct rootClient *client);
 
 /*
- * A client in state clientWaits or clientJoins has sent a byte, or has disconnected. A client that
- * has joined the others sends a byte; otherwise its rank is lost, and its group fails.
+ * A client in state clientWaits or later has sent a byte, or has disconnected. A client that has
+ * joined the others sends a byte; otherwise its rank is lost, and its group fails. Rank 0 may leave
+ * after it has joined.
  */
 void rootGroupsHear(struct rootGroups *groups, struct rootClient *client);
 
 /*
- * Rank `rank` has proved the key, and has ended before its request: the groups that wait for it
- * fail.
+ * Rank `rank` has proved `key`, and has ended before its request: the groups of the key that wait for
+ * it fail.
  */
-void rootGroupsMiss(struct rootGroups *groups, uint32_t rank);
+void rootGroupsMiss(struct rootGroups *groups, const struct rootKey *key, uint32_t rank);
 
 /* Have all ranks come of a group that is neither complete nor failed? */
 int rootGroupsFull(const struct rootGroups *groups);

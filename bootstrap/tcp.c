@@ -207,6 +207,7 @@ static int tcpOpen(const struct bootstrapWanted *wanted, void **state, int *rank
 		return -1;
 	}
 	meeting->patient = 1;
+	meeting->stays = !job.rank;
 	launcherJob(meeting->job);
 	meeting->local = !*wanted->secret;
 	*rank = meeting->rank = job.rank;

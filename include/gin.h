@@ -195,11 +195,13 @@ typedef struct ginCommInfo {
 	 * because the route of some pair cannot change words in GPU memory.
 	 */
 	int deviceAtomics;
+	int domainRank; /* number of this rank in its NVLink domain, as in ginDevComm */
+	int domainSize; /* ranks of a domain */
 } ginCommInfo_t;
 
 #define GIN_COMM_INFO_INIT                                                                         \
 	{                                                                                          \
-		sizeof(ginCommInfo_t), 0, 0, 0, 0, 0, 0, 0, "", "", "", 0                          \
+		sizeof(ginCommInfo_t), 0, 0, 0, 0, 0, 0, 0, "", "", "", 0, 0, 0                    \
 	}
 
 /* ginCommQuery - this rank and its communicator. Any thread. Writes at most info->size bytes. */
@@ -389,6 +391,10 @@ ginResult_t ginNicQuery(int index, ginNicInfo_t *info);
  * cleared. Without a GPU: shared host memory, zeroed. Aligned to 4 KiB at least. Zero bytes give
  * NULL. ginMemFree() frees the memory, which must not be in a registered window then; NULL is
  * allowed.
+ *
+ * `comm` may be NULL in ginMemAlloc(), ginMemAllocHost() and ginMemFree(): any thread, before there
+ * is a communicator and after its end. The device is then the calling thread's, as for
+ * GIN_DEVICE_AUTO. Memory of either kind of call serves every communicator of the device.
  */
 ginResult_t ginMemAlloc(ginComm_t comm, size_t bytes, void **ptr);
 ginResult_t ginMemFree(ginComm_t comm, void *ptr);
@@ -458,8 +464,8 @@ typedef struct ginDevCommRequirements {
 	uint32_t counters; /* per context, 0 to 1,048,576 */
 	uint32_t barriers; /* of all contexts, 0 to 65,536 */
 	/*
-	 * Descriptors that a context's ring to the proxy holds, and WQEBBs of a gdaki send queue: a
-	 * power of two, 16 to 65,536. Not used if every peer is direct.
+	 * Descriptors that a context's ring to the proxy holds, and WQEBBs of a gdaki send queue:
+	 * 1 to 65,536, rounded up to a power of two, at least 16. Not used if every peer is direct.
 	 */
 	uint32_t queueDepth;
 	/*

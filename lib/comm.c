@@ -145,7 +145,7 @@ ginResult_t ginGetUniqueId(ginUniqueId_t *id)
 		result = fail(ginErrorInvalidArgument, "id is NULL");
 	if (result != ginSuccess)
 		return result;
-	if (rootMake(&contact, paramText(paramSocketIfname), 1, paramNumber(paramTimeout), why))
+	if (rootMakeId(&contact, paramText(paramSocketIfname), paramNumber(paramTimeout), why))
 		return fail(ginErrorBootstrap, "%s", why);
 	*id = (ginUniqueId_t){{0}};
 	memcpy(id->bytes, &contact, sizeof(contact));
@@ -286,6 +286,8 @@ ginResult_t ginCommQuery(ginComm_t comm, ginCommInfo_t *out)
 	info.device = comm->device.ordinal;
 	info.backends = BACKENDS_COUNT;
 	info.deviceAtomics = deviceAtomics(comm);
+	info.domainSize = comm->domainSize;
+	info.domainRank = comm->rank % comm->domainSize;
 	countRanks(comm, &info);
 	snprintf(info.bootstrap, sizeof(info.bootstrap), "%s", comm->bootstrap->name);
 	snprintf(info.host, sizeof(info.host), "%s", comm->ranks[comm->rank].host);

@@ -34,9 +34,13 @@ struct ginComm {
 	char (*deviceNames)[sizeof(((struct device *)0)->name)]; /* [nRanks] */
 	struct backendProbe (*probed)[BACKENDS_COUNT];		 /* [nRanks] */
 	uint8_t *routes;					 /* [nRanks]: enum ginRoute */
-	uint8_t *reached; /* [nRanks]: a bit for each backend that can connect the pair */
-	int forced;	  /* index of the only network backend allowed; 0: any */
-	int copyEngines;  /* some rank asks for copy engines for direct peers */
+	uint8_t *reached;      /* [nRanks]: a bit for each backend that can connect the pair */
+	uint8_t *reachedFirst; /* [nRanks]: `reached` before backends have searched */
+	/* Pairs of ranks that may use a network; all ranks find one answer. */
+	int anyNotDirect, anyUnconnected;
+	int domainSize;	 /* ranks of an NVLink domain, as in ginDevComm */
+	int forced;	 /* index of the only network backend allowed; 0: any */
+	int copyEngines; /* some rank asks for copy engines for direct peers */
 	struct backendHost host;
 	struct backendUse backend[BACKENDS_COUNT];
 	struct pool pool;

@@ -29,7 +29,9 @@ static ginResult_t allocRanks(ginComm_t comm)
 	comm->probed = calloc(n, sizeof(*comm->probed));
 	comm->routes = calloc(n, 1);
 	comm->reached = calloc(n, 1);
-	if (comm->ranks && comm->deviceNames && comm->probed && comm->routes && comm->reached)
+	comm->reachedFirst = calloc(n, 1);
+	if (comm->ranks && comm->deviceNames && comm->probed && comm->routes && comm->reached &&
+	    comm->reachedFirst)
 		return ginSuccess;
 	return fail(ginErrorSystem, "no memory");
 }
@@ -41,6 +43,7 @@ static void freeRanks(ginComm_t comm)
 	free(comm->probed);
 	free(comm->routes);
 	free(comm->reached);
+	free(comm->reachedFirst);
 }
 
 _Static_assert(sizeof(struct identity) <= BOOTSTRAP_DATA, "an entry holds an identity");
@@ -128,7 +131,7 @@ static ginResult_t openControl(ginComm_t comm)
 	}
 	memset(me.nonce, 0, sizeof(me.nonce)); /* where it is the key, it is not sent */
 	if (result == ginSuccess && comm->bootstrap->joined)
-		comm->bootstrap->joined(comm->bootstrapState);
+		controlWatch(&comm->control, comm->bootstrap->joined(comm->bootstrapState));
 	if (result == ginSuccess)
 		result = controlAllgather(&comm->control, "identities", ginSuccess, &me,
 					  comm->ranks, sizeof(me));
@@ -160,14 +163,27 @@ static ginResult_t hostExchange(void *core, int fd, const uint8_t *to, const uin
 	return handlesExchange(&((ginComm_t)core)->handles, fd, to, from, fds);
 }
 
-static const void *hostBlob(void *core, int rank, uint32_t route)
+static int indexOf(ginComm_t comm, uint32_t route)
 {
-	ginComm_t comm = core;
 	int b = 0;
 
 	while (comm->backend[b].ops->route != route)
 		b++;
-	return comm->probed[rank][b].blob;
+	return b;
+}
+
+static const void *hostBlob(void *core, int rank, uint32_t route)
+{
+	ginComm_t comm = core;
+
+	return comm->probed[rank][indexOf(comm, route)].blob;
+}
+
+static int hostFoundFirst(void *core, int peer, uint32_t route)
+{
+	ginComm_t comm = core;
+
+	return comm->reachedFirst[peer] >> indexOf(comm, route) & 1;
 }
 
 static void hostPeerFailed(void *core, int peer, const char *why)
@@ -191,6 +207,7 @@ static void fillHost(ginComm_t comm)
 					  .allgather = hostAllgather,
 					  .exchangeHandles = hostExchange,
 					  .blob = hostBlob,
+					  .foundFirst = hostFoundFirst,
 					  .peerFailed = hostPeerFailed,
 					  .hasFailed = hostHasFailed,
 					  .core = comm};

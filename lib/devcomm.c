@@ -7,6 +7,18 @@
 
 #define MOST_SIGNALS (1u << 20)
 #define MOST_BARRIERS (1u << 16)
+#define LEAST_QUEUE_DEPTH 16u
+#define MOST_QUEUE_DEPTH 65536u
+
+/* The depth that rings have: the next power of two. */
+static uint32_t roundDepth(uint32_t depth)
+{
+	uint32_t rounded = LEAST_QUEUE_DEPTH;
+
+	while (rounded < depth)
+		rounded *= 2;
+	return rounded;
+}
 
 static ginResult_t readRequirements(const ginDevCommRequirements_t *given,
 				    ginDevCommRequirements_t *want)
@@ -30,11 +42,11 @@ static ginResult_t readRequirements(const ginDevCommRequirements_t *given,
 	if (want->barriers > MOST_BARRIERS)
 		return fail(ginErrorInvalidArgument, "requirements.barriers is %u: must be 0 to %u",
 			    want->barriers, MOST_BARRIERS);
-	if (want->queueDepth < 16 || want->queueDepth > 65536 ||
-	    (want->queueDepth & (want->queueDepth - 1)))
+	if (want->queueDepth < 1 || want->queueDepth > MOST_QUEUE_DEPTH)
 		return fail(ginErrorInvalidArgument,
-			    "requirements.queueDepth is %u: must be a power of two, 16 to 65536",
-			    want->queueDepth);
+			    "requirements.queueDepth is %u: must be 1 to %u", want->queueDepth,
+			    MOST_QUEUE_DEPTH);
+	want->queueDepth = roundDepth(want->queueDepth);
 	if (want->routes & ~(uint64_t)GIN_ROUTES_ALL)
 		return fail(ginErrorInvalidArgument,
 			    "requirements.routes is 0x%llx: must be 0, or a set of "
@@ -80,23 +92,15 @@ static ginResult_t checkRoutes(ginComm_t comm)
 	return ginSuccess;
 }
 
-/* The requirements, equal on all ranks, and which ranks this one reaches directly. */
+/* The requirements, equal on all ranks. */
 struct devCommShape {
 	uint32_t contexts, signals, counters, barriers, queueDepth, routes;
-	uint32_t first, last; /* the consecutive ranks around this one that are its direct peers */
 };
 
-static struct devCommShape shapeOf(ginComm_t comm, const ginDevCommRequirements_t *want)
+static struct devCommShape shapeOf(const ginDevCommRequirements_t *want)
 {
-	int first = comm->rank, last = comm->rank;
-
-	while (first > 0 && comm->routes[first - 1] == ginRouteDirect)
-		first--;
-	while (last + 1 < comm->nRanks && comm->routes[last + 1] == ginRouteDirect)
-		last++;
-	return (struct devCommShape){want->contexts,  want->signals,	want->counters,
-				     want->barriers,  want->queueDepth, (uint32_t)want->routes,
-				     (uint32_t)first, (uint32_t)last};
+	return (struct devCommShape){want->contexts, want->signals,    want->counters,
+				     want->barriers, want->queueDepth, (uint32_t)want->routes};
 }
 
 /* A kernel computes addresses in the arrays of other ranks: the requirements must be equal. */
@@ -118,56 +122,29 @@ static ginResult_t compareShape(const struct devCommShape *a, const struct devCo
 		a->signals, a->counters, a->barriers, a->queueDepth);
 }
 
-/* Do all ranks of every block of `size` consecutive ranks reach each other directly? */
-static int isDomainSize(const struct devCommShape *all, uint32_t nRanks, uint32_t size)
-{
-	for (uint32_t r = 0; r < nRanks; r++)
-		if (all[r].first > r / size * size || all[r].last < r / size * size + size - 1)
-			return 0;
-	return 1;
-}
-
-/* The largest size that divides the ranks evenly; all ranks find one answer. */
-static uint32_t domainSize(const struct devCommShape *all, uint32_t nRanks)
-{
-	uint32_t size = nRanks;
-
-	while (size > 1 && (nRanks % size || !isDomainSize(all, nRanks, size)))
-		size--;
-	return size;
-}
-
 static ginResult_t agreeShape(ginComm_t comm, ginResult_t mine,
-			      const ginDevCommRequirements_t *want, uint32_t *domain)
+			      const ginDevCommRequirements_t *want)
 {
 	struct devCommShape own = {0}, *all = calloc((size_t)comm->nRanks, sizeof(*all));
 
 	if (mine == ginSuccess && !all)
 		mine = fail(ginErrorSystem, "no memory");
 	if (mine == ginSuccess)
-		own = shapeOf(comm, want);
+		own = shapeOf(want);
 	mine = controlAllgather(&comm->control, "ginDevCommCreate", mine, &own, all, sizeof(own));
 	for (int r = 1; mine == ginSuccess && r < comm->nRanks; r++)
 		mine = compareShape(&all[0], &all[r], r);
-	if (mine == ginSuccess)
-		*domain = domainSize(all, (uint32_t)comm->nRanks);
 	free(all);
 	return mine;
 }
 
-/*
- * After a failure, peers may still write into host words. Without a GPU they write by mappings of
- * their own, or in place until the last of them has released the words. With a GPU the words are
- * pinned, and unpinning waits for kernels: the memory is never reused, but its descriptor is closed.
- */
+/* After a failure, peers may still write into host words. */
 static void freeHostWords(ginComm_t comm, void *words)
 {
 	if (controlError(&comm->control) == ginSuccess)
 		pinnedFree(&comm->device, words);
-	else if (!comm->device.cuda)
-		memoryDrop(words);
 	else
-		memoryAbandon(words);
+		pinnedAbandon(&comm->device, words);
 }
 
 static void freeWords(ginComm_t comm, struct devComm *dc)
@@ -385,8 +362,7 @@ static uint32_t commonRoute(const struct ginComm *comm)
 	return comm->routes[0];
 }
 
-static void fillDevice(ginComm_t comm, struct devComm *dc, const ginDevCommRequirements_t *want,
-		       uint32_t domain)
+static void fillDevice(ginComm_t comm, struct devComm *dc, const ginDevCommRequirements_t *want)
 {
 	ginDevComm *d = &dc->device;
 
@@ -394,8 +370,8 @@ static void fillDevice(ginComm_t comm, struct devComm *dc, const ginDevCommRequi
 	d->abi = GIN_DEVICE_ABI;
 	d->rank = (uint32_t)comm->rank;
 	d->nRanks = (uint32_t)comm->nRanks;
-	d->domainRank = d->rank % domain;
-	d->domainSize = domain;
+	d->domainSize = (uint32_t)comm->domainSize;
+	d->domainRank = d->rank % d->domainSize;
 	d->route = commonRoute(comm);
 	d->contexts = want->contexts;
 	d->signals = want->signals;
@@ -405,8 +381,7 @@ static void fillDevice(ginComm_t comm, struct devComm *dc, const ginDevCommRequi
 	d->id = ++comm->devCommSerial;
 }
 
-static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommRequirements_t *want,
-			 uint32_t domain)
+static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommRequirements_t *want)
 {
 	static const char call[] = "ginDevCommCreate";
 	const struct backendContexts queues = {want->contexts, want->signals,	 want->counters,
@@ -417,7 +392,7 @@ static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommReq
 		mine = makeLocal(comm, dc, want);
 	mine = shareWords(comm, call, mine, dc, want);
 	if (mine == ginSuccess)
-		fillDevice(comm, dc, want, domain);
+		fillDevice(comm, dc, want);
 	mine = queuesOpen(comm, call, mine, &queues, dc->shared, &dc->queues);
 	if (mine == ginSuccess) {
 		queuesDescribe(comm, &dc->queues, &dc->device);
@@ -447,14 +422,13 @@ static ginResult_t create(ginComm_t comm, ginResult_t mine, const ginDevCommRequ
 {
 	struct deviceScope scope;
 	struct devComm *dc = calloc(1, sizeof(*dc));
-	uint32_t domain = 1;
 
 	if (mine == ginSuccess && !dc)
 		mine = fail(ginErrorSystem, "no memory");
 	ginResult_t entered = mine == ginSuccess ? deviceEnter(&comm->device, &scope) : mine;
-	mine = agreeShape(comm, entered, want, &domain);
+	mine = agreeShape(comm, entered, want);
 	if (mine == ginSuccess)
-		mine = build(comm, dc, want, domain);
+		mine = build(comm, dc, want);
 	if (mine == ginSuccess)
 		*out = dc;
 	else if (dc)

@@ -14,6 +14,8 @@
 /* Which ranks of its host a rank reaches, per backend: a bit for each rank of the host. */
 struct hostReach {
 	uint8_t bits[BACKENDS_COUNT][REACH_RANKS / 8];
+	uint8_t isNotDirect;   /* the rank does not reach some rank of its host directly */
+	uint8_t isUnconnected; /* nor by the last network backend */
 };
 
 _Static_assert(BACKENDS_COUNT <= 8, "ginComm.reached has one bit for each backend");
@@ -109,17 +111,30 @@ static unsigned localIndex(ginComm_t comm, int peer)
 	return index;
 }
 
-static void fillReach(ginComm_t comm, struct hostReach *mine)
+/* A bit for each backend that reaches the rank of this host. */
+static uint8_t reachedBy(ginComm_t comm, int r)
 {
 	char why[BACKEND_WHY];
+	uint8_t reached = 0;
+
+	for (int b = 0; b < BACKENDS_COUNT; b++)
+		if (reaches(comm, b, r, why))
+			reached |= (uint8_t)(1u << b);
+	return reached;
+}
+
+static void fillReach(ginComm_t comm, struct hostReach *mine)
+{
 	unsigned index = 0;
 
 	for (int r = 0; r < comm->nRanks; r++) {
 		if (!identitySameHost(&comm->ranks[r], &comm->ranks[comm->rank]))
 			continue;
+		unsigned by = reachedBy(comm, r);
 		for (int b = 0; b < BACKENDS_COUNT && index < REACH_RANKS; b++)
-			if (reaches(comm, b, r, why))
-				mine->bits[b][index / 8] |= (uint8_t)(1u << index % 8);
+			mine->bits[b][index / 8] |= (uint8_t)((by >> b & 1) << index % 8);
+		mine->isNotDirect |= !(by >> BACKENDS_DIRECT & 1);
+		mine->isUnconnected |= !(by & (1u << BACKENDS_DIRECT | 1u << BACKENDS_LAST));
 		index++;
 	}
 }
@@ -156,6 +171,60 @@ static void keepReach(ginComm_t comm, const struct hostReach *all)
 				comm->reached[r] |= (uint8_t)(1u << b);
 		index++;
 	}
+	memcpy(comm->reachedFirst, comm->reached, (size_t)comm->nRanks);
+	for (int r = 0; r < comm->nRanks; r++) {
+		comm->anyNotDirect |= all[r].isNotDirect;
+		comm->anyUnconnected |= all[r].isUnconnected;
+	}
+}
+
+/* The number of each rank among the ranks of its host. */
+static void numberLocally(ginComm_t comm, unsigned *index)
+{
+	for (int r = 0; r < comm->nRanks; r++) {
+		int before = r - 1;
+		while (before >= 0 && !identitySameHost(&comm->ranks[before], &comm->ranks[r]))
+			before--;
+		index[r] = before < 0 ? 0 : index[before] + 1;
+	}
+}
+
+/* The lowest rank f for which the ranks f to r - 1 are all direct peers of r. */
+static int lowestDirect(ginComm_t comm, const struct hostReach *all, const unsigned *index, int r)
+{
+	int f = r;
+
+	while (f > 0 && identitySameHost(&comm->ranks[f - 1], &comm->ranks[r]) &&
+	       reachBit(&all[f - 1], BACKENDS_DIRECT, index[r]) &&
+	       reachBit(&all[r], BACKENDS_DIRECT, index[f - 1]))
+		f--;
+	return f;
+}
+
+/* `lowest`, [nRanks]: of lowestDirect(). */
+static int isDomainSize(const unsigned *lowest, int nRanks, int size)
+{
+	for (int r = 0; r < nRanks; r++)
+		if (lowest[r] > (unsigned)(r / size * size))
+			return 0;
+	return 1;
+}
+
+/*
+ * The largest size for which each block of that many consecutive ranks has direct peers only, and
+ * which divides the ranks evenly. All ranks find one answer. `scratch` has 2 * nRanks entries.
+ */
+static int findDomainSize(ginComm_t comm, const struct hostReach *all, unsigned *scratch)
+{
+	unsigned *lowest = scratch + comm->nRanks;
+	int size = comm->nRanks;
+
+	numberLocally(comm, scratch);
+	for (int r = 0; r < comm->nRanks; r++)
+		lowest[r] = (unsigned)lowestDirect(comm, all, scratch, r);
+	while (size > 1 && (comm->nRanks % size || !isDomainSize(lowest, comm->nRanks, size)))
+		size--;
+	return size;
 }
 
 static int severalHosts(ginComm_t comm)
@@ -166,24 +235,13 @@ static int severalHosts(ginComm_t comm)
 	return 0;
 }
 
-static int anyLeavesHost(ginComm_t comm, int backend)
-{
-	const struct backendOps *ops = backendsTable[backend];
-
-	for (int r = 0; ops->leavesHost && r < comm->nRanks; r++)
-		if (comm->probed[r][backend].usable &&
-		    ops->leavesHost(comm->probed[r][backend].blob))
-			return 1;
-	return ops->otherHosts;
-}
-
 /*
  * Could any pair of ranks use the backend? A rank that reaches any rank directly reaches itself
  * directly. A network backend counts for ranks that do not reach each other directly.
  */
 static int anyReach(ginComm_t comm, const struct hostReach *all, int backend)
 {
-	if (severalHosts(comm) && anyLeavesHost(comm, backend))
+	if (severalHosts(comm) && backendsTable[backend]->otherHosts)
 		return 1;
 	for (int r = 0; r < comm->nRanks; r++)
 		for (unsigned i = 0; i < REACH_RANKS / 8; i++) {
@@ -207,18 +265,22 @@ static ginResult_t checkForced(ginComm_t comm)
 ginResult_t routesAgree(ginComm_t comm, ginResult_t mine)
 {
 	struct hostReach bits = {0}, *all = calloc((size_t)comm->nRanks, sizeof(*all));
+	unsigned *scratch = calloc((size_t)comm->nRanks, 2 * sizeof(*scratch));
 
-	if (mine == ginSuccess && !all)
+	if (mine == ginSuccess && (!all || !scratch))
 		mine = fail(ginErrorSystem, "no memory");
 	if (mine == ginSuccess)
 		mine = checkForced(comm);
 	if (mine == ginSuccess)
 		fillReach(comm, &bits);
 	mine = controlAllgather(&comm->control, "reach", mine, &bits, all, sizeof(bits));
-	if (mine == ginSuccess)
+	if (mine == ginSuccess) {
 		keepReach(comm, all);
+		comm->domainSize = findDomainSize(comm, all, scratch);
+	}
 	for (int b = 0; mine == ginSuccess && b < BACKENDS_COUNT; b++)
 		comm->backend[b].used = anyReach(comm, all, b);
+	free(scratch);
 	free(all);
 	return mine;
 }
@@ -282,8 +344,8 @@ const char *routesWhy(ginComm_t comm, int peer, char why[BACKEND_WHY])
 	for (int b = 0; b < BACKENDS_COUNT; b++)
 		if (comm->routes[peer] == backendsTable[b]->route)
 			return routeWhy(comm, b, peer, why);
-	if (listWhy(comm, peer, BACKEND_WHY, why) >= BACKEND_WHY)
-		listWhy(comm, peer, BACKEND_WHY / BACKENDS_COUNT - 12, why);
+	for (int room = BACKEND_WHY; room && listWhy(comm, peer, room, why) >= BACKEND_WHY;)
+		room -= 4;
 	return why;
 }
 
@@ -406,6 +468,72 @@ static ginResult_t tryNetwork(ginComm_t comm, int b)
 	return mine;
 }
 
+/* On which pairs the search of the last network backend depends: of the rank that asks for most. */
+static enum backendSearch mostSearched(ginComm_t comm)
+{
+	const struct backendOps *ops = backendsTable[BACKENDS_LAST];
+	enum backendSearch most = searchNever;
+
+	for (int r = 0; ops->searches && r < comm->nRanks; r++) {
+		const struct backendProbe *probe = &comm->probed[r][BACKENDS_LAST];
+		enum backendSearch asks = ops->searches(probe->blob);
+		if (probe->usable && probe->allowed && asks > most)
+			most = asks;
+	}
+	return most;
+}
+
+/* All ranks find one answer. */
+static int needsSearch(ginComm_t comm)
+{
+	enum backendSearch most = mostSearched(comm);
+
+	if (most == searchAnyway)
+		return severalHosts(comm) || comm->anyNotDirect;
+	return most == searchMissing && (severalHosts(comm) || comm->anyUnconnected);
+}
+
+/* What all ranks have found may connect more pairs. */
+static void keepSearch(ginComm_t comm, const uint8_t *blobs)
+{
+	struct backendUse *use = &comm->backend[BACKENDS_LAST];
+	const unsigned bit = 1u << BACKENDS_LAST;
+	char why[BACKEND_WHY];
+
+	for (int r = 0; r < comm->nRanks; r++) {
+		struct backendProbe *probe = &comm->probed[r][BACKENDS_LAST];
+		memcpy(probe->blob, blobs + (size_t)r * BACKEND_BLOB, BACKEND_BLOB);
+		use->used |= probe->usable && use->ops->hasFound(probe->blob);
+	}
+	for (int r = 0; r < comm->nRanks; r++) {
+		int reached = comm->probed[r][BACKENDS_LAST].allowed &&
+			      reaches(comm, BACKENDS_LAST, r, why);
+		comm->reached[r] = (uint8_t)((comm->reached[r] & ~bit) | (reached ? bit : 0));
+	}
+}
+
+/* Collective: the last network backend searches, if some pair needs that. */
+static ginResult_t searchLast(ginComm_t comm)
+{
+	struct backendUse *use = &comm->backend[BACKENDS_LAST];
+	uint8_t blob[BACKEND_BLOB], *all;
+	ginResult_t mine = ginSuccess;
+
+	if (!needsSearch(comm))
+		return ginSuccess;
+	all = malloc((size_t)comm->nRanks * BACKEND_BLOB);
+	if (!all)
+		mine = fail(ginErrorSystem, "no memory");
+	memcpy(blob, comm->probed[comm->rank][BACKENDS_LAST].blob, sizeof(blob));
+	if (mine == ginSuccess && use->usable)
+		mine = use->ops->search(&comm->host, blob);
+	mine = controlAllgather(&comm->control, "networks", mine, blob, all, sizeof(blob));
+	if (mine == ginSuccess)
+		keepSearch(comm, all);
+	free(all);
+	return mine;
+}
+
 /* Collective. The last network backend: its failure is the communicator's. */
 static ginResult_t openLast(ginComm_t comm, ginResult_t mine)
 {
@@ -440,7 +568,8 @@ static ginResult_t openNetwork(ginComm_t comm, int b)
 			return mine;
 		b = nextNetwork(comm, b + 1);
 	}
-	return openLast(comm, ginSuccess);
+	ginResult_t mine = searchLast(comm);
+	return mine == ginSuccess ? openLast(comm, mine) : mine;
 }
 
 /*
@@ -458,12 +587,19 @@ static void addCopies(ginComm_t comm, int b)
 	logWrite(logInfo, "rank %d: %s: only copies for direct peers", comm->rank, use->ops->name);
 }
 
-/* With only the last network backend left, one round of the control plane agrees on everything. */
+/*
+ * With only the last network backend left, one round of the control plane agrees on everything, after
+ * one round more if this backend searches.
+ */
 ginResult_t routesOpen(ginComm_t comm, ginResult_t mine)
 {
 	if (mine != ginSuccess)
 		return mine;
 	int b = nextNetwork(comm, BACKENDS_NETWORK);
+	if (b == BACKENDS_LAST)
+		mine = searchLast(comm);
+	if (mine != ginSuccess)
+		return mine;
 	comm->host.mixed = comm->backend[BACKENDS_DIRECT].used;
 	setRoutes(comm, b);
 	addCopies(comm, b);

@@ -20,11 +20,27 @@ struct window {
 
 typedef ginResult_t (*allocator)(const struct device *d, size_t bytes, void **ptr);
 
+/*
+ * Begins a call on memory. Without a communicator the device is found as by GIN_DEVICE_AUTO, and
+ * `own` has room for it.
+ */
+static ginResult_t memoryEnter(ginComm_t comm, const char *call, struct device *own,
+			       const struct device **d)
+{
+	*d = comm ? &comm->device : own;
+	if (comm)
+		return commEnter(comm, call);
+	errorScope(call, -1);
+	return deviceOpen(own, GIN_DEVICE_AUTO, 0);
+}
+
 static ginResult_t allocate(ginComm_t comm, const char *call, allocator alloc, size_t bytes,
 			    void **ptr)
 {
 	struct deviceScope scope;
-	ginResult_t result = commEnter(comm, call);
+	struct device own;
+	const struct device *d;
+	ginResult_t result = memoryEnter(comm, call, &own, &d);
 
 	if (result != ginSuccess)
 		return result;
@@ -34,11 +50,11 @@ static ginResult_t allocate(ginComm_t comm, const char *call, allocator alloc, s
 		*ptr = NULL;
 		return ginSuccess;
 	}
-	result = deviceEnter(&comm->device, &scope);
+	result = deviceEnter(d, &scope);
 	if (result != ginSuccess)
 		return result;
-	result = alloc(&comm->device, bytes, ptr);
-	deviceLeave(&comm->device, &scope);
+	result = alloc(d, bytes, ptr);
+	deviceLeave(d, &scope);
 	return result;
 }
 
@@ -55,15 +71,17 @@ ginResult_t ginMemAllocHost(ginComm_t comm, size_t bytes, void **ptr)
 ginResult_t ginMemFree(ginComm_t comm, void *ptr)
 {
 	struct deviceScope scope;
-	ginResult_t result = commEnter(comm, "ginMemFree");
+	struct device own;
+	const struct device *d;
+	ginResult_t result = memoryEnter(comm, "ginMemFree", &own, &d);
 
 	if (result != ginSuccess || !ptr)
 		return result;
-	result = deviceEnter(&comm->device, &scope);
+	result = deviceEnter(d, &scope);
 	if (result != ginSuccess)
 		return result;
-	result = memoryFree(&comm->device, ptr);
-	deviceLeave(&comm->device, &scope);
+	result = memoryFree(d, ptr);
+	deviceLeave(d, &scope);
 	return result;
 }
 
@@ -134,10 +152,13 @@ static void fillTable(ginComm_t comm, const struct window *w, struct ginWindowTa
 {
 	struct ginWindowPeer *peers = (struct ginWindowPeer *)(table + 1);
 
-	*table = (struct ginWindowTable){.rank = (uint32_t)comm->rank,
-					 .nRanks = (uint32_t)comm->nRanks,
-					 .serial = w->serial,
-					 .agent = ginAgentGpu};
+	*table = (struct ginWindowTable){
+		.rank = (uint32_t)comm->rank,
+		.nRanks = (uint32_t)comm->nRanks,
+		.serial = w->serial,
+		.domainFirst = (uint32_t)(comm->rank - comm->rank % comm->domainSize),
+		.domainSize = (uint32_t)comm->domainSize,
+		.agent = ginAgentGpu};
 	shareDescribe(comm, &w->shared, table);
 	for (int r = 0; r < comm->nRanks; r++) {
 		peers[r] = (struct ginWindowPeer){.bytes = w->bytes[r],

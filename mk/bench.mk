@@ -4,7 +4,7 @@
 
 BENCHES := $(addprefix $(BUILD)/bench/start/,start $(if $(PMIX),pmix)) $(BUILD)/bench/proxy/idle
 
-.PHONY: benches bench-start bench-idle bench-gpunetio
+.PHONY: benches bench-start bench-idle bench-gpunetio bench-ofi
 
 benches: $(BENCHES)
 
@@ -25,6 +25,15 @@ $(BUILD)/bench/proxy/idle: bench/proxy/idle.cc $(LINKS)
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
 	$(Q)$(CXX) $(CXXFLAGS_ALL) -o $@ $< $(LDFLAGS_ALL) $(LINKGIN)
+
+$(BUILD)/bench/ofi/ofi: bench/ofi/ofi.cc $(LINKS)
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(CXX) $(CXXFLAGS_ALL) -o $@ $< $(LDFLAGS_ALL) $(LINKGIN)
+
+# Measures the proxy's network beside raw sockets.
+bench-ofi:
+	$(Q)bench/ofi/run $(BENCH)
 
 # Measures an idle proxy thread: CPU time, and time to wake up.
 bench-idle: lib $(BUILD)/bench/proxy/idle
@@ -67,8 +76,11 @@ $(BUILD)/bench/engine/engine: bench/engine/engine.cu bench/proxy/rank.cuh $(wild
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -L$(BUILD) -lgin -lcuda \
 		-Xlinker -rpath$(comma)'$$ORIGIN/../..' -Xcompiler -pthread
 
-# Measures what a copy by a copy engine takes without a library. Two GPUs.
+# What copy engines and loopback TCP do by themselves. One GPU; bench/bounce/run calls it.
+$(BUILD)/bench/bounce/limits: bench/bounce/limits.cu
+# What a copy by a copy engine takes without a library. Two GPUs.
 $(BUILD)/bench/engine/limit: bench/engine/limit.cu
+$(BUILD)/bench/bounce/limits $(BUILD)/bench/engine/limit:
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -lcuda

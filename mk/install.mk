@@ -18,8 +18,9 @@ INSTALL ?= install
 # lib/base/plugin.c looks there. The SONAME is part of the name, so that two versions of libgin can be
 # installed beside each other.
 PLUGINDIR = $(LIBDIR)/libgin$(SOVERSION)
-HEADER_DIRS := $(notdir $(patsubst %/,%,$(wildcard include/gin/*/)))
-OWN_DIRS = $(foreach dir,$(HEADER_DIRS),"$(INCLUDEDIR)/gin/$(dir)") "$(INCLUDEDIR)/gin" "$(PLUGINDIR)" "$(CMAKEDIR)" "$(DOCDIR)/examples" "$(DOCDIR)"
+# Folders below come first: they are removed first.
+HEADER_DIRS := $(patsubst include/gin/%/,%,$(wildcard include/gin/*/*/) $(wildcard include/gin/*/))
+OWN_DIRS = $(foreach dir,$(HEADER_DIRS),"$(INCLUDEDIR)/gin/$(dir)") "$(INCLUDEDIR)/gin" "$(PLUGINDIR)" "$(CMAKEDIR)" "$(DOCDIR)/nccl" "$(DOCDIR)/examples" "$(DOCDIR)"
 PATHS = $(PREFIX)$(BINDIR)$(LIBDIR)$(INCLUDEDIR)$(MANDIR)$(DOCDIR)$(PKGCONFIGDIR)$(CMAKEDIR)$(DESTDIR)
 
 # The installed files and their folders. contents(put) are the commands that install the files,
@@ -27,7 +28,7 @@ PATHS = $(PREFIX)$(BINDIR)$(LIBDIR)$(INCLUDEDIR)$(MANDIR)$(DOCDIR)$(PKGCONFIGDIR
 define contents
 $(call $(1)-files,644,$(INCLUDEDIR),include/gin.h include/gin_device.cuh)
 $(call $(1)-files,644,$(INCLUDEDIR)/gin,$(wildcard include/gin/*.h include/gin/*.cuh))
-$(foreach dir,$(HEADER_DIRS),$(call $(1)-files,644,$(INCLUDEDIR)/gin/$(dir),$(wildcard include/gin/$(dir)/*))$(newline))
+$(foreach dir,$(HEADER_DIRS),$(call $(1)-files,644,$(INCLUDEDIR)/gin/$(dir),$(wildcard include/gin/$(dir)/*.h include/gin/$(dir)/*.cuh))$(newline))
 $(call $(1)-files,755,$(LIBDIR),$(LIB))
 $(call $(1)-link,$(LIBDIR)/libgin.so.$(SOVERSION),$(notdir $(LIB)))
 $(call $(1)-link,$(LIBDIR)/libgin.so,libgin.so.$(SOVERSION))
@@ -43,7 +44,19 @@ $(foreach tool,$(TOOL_NAMES),$(call $(1)-tool,$(tool))$(newline))
 $(foreach tool,$(TOOLS_CU),$(call $(1)-tool-cu,$(tool))$(newline))
 $(call $(1)-files,755,$(BINDIR),tools/gin_perf_plot)
 $(if $($(1)-ep),$(call ep-contents,$(1)))
+$(if $($(1)-nccl),$(call nccl-contents,$(1)))
 endef
+
+# libgin-nccl: what `make nccl` has built, and a folder that can stand as NCCL_HOME.
+define nccl-contents
+$(call $(1)-files,755,$(LIBDIR),$(NCCL_LIB))
+$(call $(1)-link,$(LIBDIR)/libgin-nccl.so.$(SOVERSION),$(notdir $(NCCL_LIB)))
+$(call $(1)-link,$(LIBDIR)/libgin-nccl.so,libgin-nccl.so.$(SOVERSION))
+$(call $(1)-files,644,$(DOCDIR)/nccl,$(wildcard docs/nccl/*.md))
+$(call $(1)-nccl-home,$(LIBDIR)/gin-nccl)
+endef
+put-nccl = $(wildcard $(NCCL_LIB))
+take-nccl = yes
 
 # libgin-ep: what `make ep` has built.
 define ep-contents
@@ -72,6 +85,10 @@ put-tool = $(if $(filter $(1),$(TOOLS)),$(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" 
 
 put-tool-cu = $(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" && \
 	$(call cu-link,$(call cu-object,$(1)),"$(DESTDIR)$(BINDIR)/$(notdir $(1))",$(TOOL_RPATH))
+
+put-nccl-home = $(Q)umask 022 && $(call nccl-forward,"$(DESTDIR)$(1)/include") && \
+	$(call nccl-links,"$(DESTDIR)$(1)",$(call from,$(1)/include,$(INCLUDEDIR)),../..)
+take-nccl-home = $(Q)rm -rf "$(DESTDIR)$(1)"
 
 take-files = $(if $(3),$(Q)rm -f $(foreach file,$(3),"$(DESTDIR)$(2)/$(notdir $(file))"))
 take-aliases = $(Q)awk -f man/aliases.awk $(1) | while read -r alias page; do \

@@ -49,7 +49,7 @@ static ginResult_t allocTables(struct gdakiContexts *s)
 static ginResult_t openLanding(struct gdakiContexts *s)
 {
 	const struct device *d = s->g->host->device;
-	char why[RDMA_WHY];
+	const struct rdmaUser user = gdakiUser(s->g);
 	void *at = NULL;
 	uint64_t bytes = valuesOf(s->contexts + 1);
 	ginResult_t result = slabMemory(d, bytes, &at);
@@ -60,11 +60,7 @@ static ginResult_t openLanding(struct gdakiContexts *s)
 	result = deviceWrite(d, at, NULL, bytes);
 	if (result != ginSuccess)
 		return result;
-	struct rdmaMemory memory = dmabufOf(d, at, bytes);
-	int failed =
-		s->g->rdma->regionOpen(s->g->port, &memory, rdmaLocal, &s->region, &s->keys, why);
-	dmabufClose(&memory);
-	return failed ? fail(ginErrorSystem, "gdaki: %s", why) : ginSuccess;
+	return rdmaRegister(&user, at, bytes, rdmaLocal, &s->region, &s->keys);
 }
 
 static ginResult_t assignDoorbell(struct gdakiContexts *s, uint32_t i, void **doorbell)

@@ -14,7 +14,7 @@
 #include <pthread.h>
 
 #include "backends/backend.h"
-#include "rdma.h"
+#include "backends/rdma/rdma.h"
 
 /*
  * `*kernels`: the address by which kernels store to the register; without a GPU the CPU's address.

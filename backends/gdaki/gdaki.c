@@ -12,15 +12,13 @@
 
 #include "lib/base/log.h"
 #include "contexts.h"
-#include "port.h"
-
-enum { HOPS = 64, MOST_PRIORITY = 7 };
+#include "backends/rdma/port.h"
 
 static int probe(const struct backendHost *host, void *blob, char *why)
 {
 	struct rdmaAddress mine;
 
-	if (!gdakiProbe(host, &mine, why))
+	if (!rdmaProbe(host, &mine, why))
 		return 0;
 	memcpy(blob, &mine, sizeof(mine));
 	return 1;
@@ -61,32 +59,16 @@ static ginResult_t keepAddresses(struct gdaki *g)
 	return ginSuccess;
 }
 
-static ginResult_t choosePath(struct gdaki *g)
+static ginResult_t tryRegion(const struct gdaki *g, char *slab, size_t bytes)
 {
-	g->path = (struct rdmaPath){.serviceLevel = (uint8_t)paramNumber(paramNicSl),
-				    .trafficClass = (uint8_t)paramNumber(paramNicTc),
-				    .timeout = (uint8_t)paramNumber(paramNicTimeout),
-				    .retries = (uint8_t)paramNumber(paramNicRetries),
-				    .hopLimit = HOPS};
-	if (!g->addresses[g->host->rank].ethernet || g->path.serviceLevel <= MOST_PRIORITY)
-		return ginSuccess;
-	return fail(ginErrorInvalidArgument, "GIN_NIC_SL=%u: must be 0 to %d on Ethernet",
-		    g->path.serviceLevel, MOST_PRIORITY);
-}
-
-static ginResult_t tryRegion(struct gdaki *g, char *slab, size_t bytes)
-{
-	struct rdmaMemory memory = dmabufOf(g->host->device, slab, bytes);
+	const struct rdmaUser user = gdakiUser(g);
 	struct rdmaRegion *region;
 	struct rdmaKeys keys;
-	char why[RDMA_WHY];
-	int failed = g->rdma->regionOpen(g->port, &memory, rdmaRemote, &region, &keys, why);
+	ginResult_t result = rdmaRegister(&user, slab, bytes, rdmaRemote, &region, &keys);
 
-	dmabufClose(&memory);
-	if (failed)
-		return fail(ginErrorSystem, "gdaki: %s", why);
-	g->rdma->regionClose(region);
-	return ginSuccess;
+	if (result == ginSuccess)
+		g->rdma->regionClose(region);
+	return result;
 }
 
 /* Starts the ringer thread if the GPU cannot map the register. */
@@ -169,9 +151,9 @@ static ginResult_t openGdaki(struct gdaki *g)
 	ginResult_t result = keepAddresses(g);
 
 	if (result == ginSuccess)
-		result = choosePath(g);
+		result = rdmaPathOf(g->addresses[g->host->rank].ethernet, &g->path);
 	if (result == ginSuccess)
-		result = gdakiPortOpen(g->host, &g->rdma, &g->port);
+		result = rdmaPortOpen(g->host, "gdaki", &g->rdma, &g->port);
 	if (result == ginSuccess) {
 		g->rdma->portDescribe(g->port, &own, &g->features);
 		result = sourcesOpen(g->host->device, &g->sources);
@@ -208,7 +190,7 @@ const struct backendOps backendGdaki = {
 	.network = 1,
 	.otherHosts = 1,
 	.deviceAtomics = 1,
-	.nic = gdakiNic,
+	.nic = rdmaNic,
 	.probe = probe,
 	.reach = reach,
 	.open = open,

@@ -21,4 +21,10 @@ struct gdaki {
 	struct gdakiRinger ringer; /* if started, kernels have no doorbell registers */
 };
 
+static inline struct rdmaUser gdakiUser(const struct gdaki *g)
+{
+	return (struct rdmaUser){"gdaki", g->host->device, g->rdma, g->port,
+				 g->features.relaxedOrdering};
+}
+
 #endif

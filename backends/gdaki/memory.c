@@ -5,31 +5,9 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "gin/gdaki/mlx5.h"
 #include "gdaki.h"
-
-/* cuMemGetHandleForAddressRange takes whole host pages. */
-struct rdmaMemory dmabufOf(const struct device *d, void *address, size_t bytes)
-{
-	struct rdmaMemory memory = {address, bytes, -1, 0};
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)address;
-	uintptr_t first = at / page * page, end = (at + bytes + page - 1) / page * page;
-	int fd = -1;
-
-	if (!d->cuda || d->cuda->addressHandle(&fd, first, end - first, cuDmaBufFd, 0))
-		return memory;
-	memory.dmabuf = fd;
-	memory.dmabufOffset = at - first;
-	return memory;
-}
-
-void dmabufClose(const struct rdmaMemory *memory)
-{
-	if (memory->dmabuf >= 0)
-		close(memory->dmabuf);
-}
 
 static ginResult_t blank(const struct device *d, uint32_t count, uint32_t depth, char *slab)
 {
@@ -203,43 +181,6 @@ void sourcesRemove(struct gdakiSources *s, uint32_t slot)
 
 _Static_assert(sizeof(struct gdakiPart) <= BACKEND_OFFER, "a part travels as an offer");
 
-static ginResult_t openRegion(const struct gdaki *g, const struct rdmaMemory *memory,
-			      unsigned access, struct rdmaRegion **region, struct rdmaKeys *keys)
-{
-	char why[RDMA_WHY];
-
-	if (g->rdma->regionOpen(g->port, memory, access, region, keys, why))
-		return fail(ginErrorSystem, "gdaki: %s", why);
-	return ginSuccess;
-}
-
-/* Without relaxed ordering on the device, one key serves data and signals. */
-static ginResult_t openShared(struct gdakiWindow *w, const struct rdmaMemory *memory)
-{
-	struct rdmaKeys strict, relaxed;
-	ginResult_t result = openRegion(w->g, memory, rdmaRemote, &w->strict, &strict);
-
-	if (result != ginSuccess)
-		return result;
-	relaxed = strict;
-	if (w->g->features.relaxedOrdering)
-		result = openRegion(w->g, memory, rdmaRemote | rdmaRelaxed, &w->relaxed, &relaxed);
-	w->own = (struct gdakiPart){strict.first, ginMlx5Key(relaxed.remote),
-				    ginMlx5Key(strict.remote)};
-	w->localKey = ginMlx5Key(strict.local);
-	return result;
-}
-
-static ginResult_t openLocal(struct gdakiWindow *w, const struct rdmaMemory *memory)
-{
-	struct rdmaKeys keys = {0};
-	ginResult_t result = openRegion(w->g, memory, rdmaLocal, &w->strict, &keys);
-
-	w->own.first = keys.first;
-	w->localKey = ginMlx5Key(keys.local);
-	return result;
-}
-
 /* The NIC reads this GPU's memory through the GPU's L2: release to the device is enough. */
 static uint32_t fenceOf(const struct memory *memory)
 {
@@ -247,14 +188,28 @@ static uint32_t fenceOf(const struct memory *memory)
 								      : ginScopeSystem;
 }
 
+/* A local window has no keys for peers. */
+static void nameKeys(struct gdakiWindow *w, int isShared)
+{
+	const struct rdmaWindow *nic = &w->nic;
+
+	w->own.first = nic->strictKeys.first;
+	w->localKey = ginMlx5Key(nic->strictKeys.local);
+	if (!isShared)
+		return;
+	w->own.key = ginMlx5Key(nic->relaxedKeys.remote);
+	w->own.strictKey = ginMlx5Key(nic->strictKeys.remote);
+}
+
 static ginResult_t openMemory(struct gdakiWindow *w, const struct memory *memory, int isShared)
 {
 	w->fence = fenceOf(memory);
 	if (!memory->bytes)
 		return ginSuccess;
-	struct rdmaMemory whole = dmabufOf(w->g->host->device, memory->address, memory->bytes);
-	ginResult_t result = isShared ? openShared(w, &whole) : openLocal(w, &whole);
-	dmabufClose(&whole);
+	const struct rdmaUser user = gdakiUser(w->g);
+	ginResult_t result =
+		rdmaWindowOpen(&user, memory->address, memory->bytes, isShared, &w->nic);
+	nameKeys(w, isShared);
 	w->source = (struct ginSourceEntry){.address = (uintptr_t)memory->address,
 					    .bytes = memory->bytes,
 					    .nicAddress = w->own.first,
@@ -271,13 +226,11 @@ void gdakiWindowDeregister(void *state, void *window)
 {
 	struct gdaki *g = state;
 	struct gdakiWindow *w = window;
+	const struct rdmaUser user = gdakiUser(g);
 
 	if (w->slot != GDAKI_NO_SLOT)
 		sourcesRemove(&g->sources, w->slot);
-	if (w->relaxed)
-		g->rdma->regionClose(w->relaxed);
-	if (w->strict)
-		g->rdma->regionClose(w->strict);
+	rdmaWindowClose(&user, &w->nic);
 	free(w);
 }
 

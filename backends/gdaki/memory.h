@@ -10,16 +10,7 @@
 #include <pthread.h>
 
 #include "backends/backend.h"
-#include "rdma.h"
-
-/*
- * Describes any memory that kernels use, for libgin-rdma.so. The dma-buf is -1 where the driver
- * exports none, as for host memory.
- */
-struct rdmaMemory dmabufOf(const struct device *d, void *address, size_t bytes);
-
-/* Call once the NIC has the memory. */
-void dmabufClose(const struct rdmaMemory *memory);
+#include "backends/rdma/memory.h"
 
 /* Are slabs in this GPU's memory? 0: GIN_GDAKI_QUEUES=host, or there is no GPU. */
 int slabIsInGpu(const struct device *d);
@@ -72,7 +63,7 @@ struct gdakiPart {
 
 struct gdakiWindow {
 	struct gdaki *g;
-	struct rdmaRegion *strict, *relaxed; /* NULL: not opened; both NULL for an empty part */
+	struct rdmaWindow nic; /* not open for an empty part */
 	struct gdakiPart own;
 	uint32_t localKey;
 	uint32_t fence; /* enum ginScope: how far a source here is released for the NIC */

@@ -10,7 +10,7 @@
 #define GIN_GDAKI_PAIRS_H
 
 #include "backends/backend.h"
-#include "rdma.h"
+#include "backends/rdma/rdma.h"
 
 struct gdakiPairsWanted {
 	const struct backendHost *host;

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "backends/peermem/peermem.h"
+#include "cpu_copy.h"
 #include "lib/base/log.h"
 #include "transport.h"
 
@@ -231,49 +232,6 @@ static void ipcWindowDescribe(void *state, void *link, int peer, struct proxyPar
 	part->at = peermemAddress(link, peer);
 	part->isReached = part->at != NULL;
 	part->byCpu = (uint8_t)proxyReachedByCpu(t->scope->host->device, peermemKind(link, peer));
-}
-
-/* Makes one store of 4 bytes if address and length allow that, else of 1. Returns its size. */
-static size_t copyOne(char *to, const char *from, size_t bytes)
-{
-	uintptr_t at = (uintptr_t)to;
-
-	if (bytes >= 4 && at % 4 == 0) {
-		uint32_t half;
-		memcpy(&half, from, 4);
-		__atomic_store_n((uint32_t *)(void *)to, half, __ATOMIC_RELAXED);
-		return 4;
-	}
-	__atomic_store_n(to, *from, __ATOMIC_RELAXED);
-	return 1;
-}
-
-/* `to` is aligned to 8 bytes. Returns the bytes of the whole words. */
-static size_t copyWords(char *to, const char *from, size_t bytes)
-{
-	size_t whole = bytes / 8 * 8;
-	uint64_t word;
-
-	for (size_t at = 0; at < whole; at += 8) {
-		memcpy(&word, from + at, 8);
-		__atomic_store_n((uint64_t *)(void *)(to + at), word, __ATOMIC_RELAXED);
-	}
-	return whole;
-}
-
-/*
- * Never memcpy(): a reader at the target sees each aligned word of 4 or 8 bytes whole, and memcpy()
- * may store a word in parts.
- */
-static void copyByCpu(char *to, const char *from, size_t bytes)
-{
-	size_t done = 0;
-
-	while (done < bytes && (uintptr_t)(to + done) % 8)
-		done += copyOne(to + done, from + done, bytes - done);
-	done += copyWords(to + done, from + done, bytes - done);
-	while (done < bytes)
-		done += copyOne(to + done, from + done, bytes - done);
 }
 
 static struct ipcStream *streamOf(struct ipcLane *ipc, const struct proxyWork *w)

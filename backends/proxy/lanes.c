@@ -15,6 +15,7 @@ int transportsProbe(const struct backendHost *host, void *blob, char *why)
 	struct proxyBlob mine = {.hasNetwork = 0};
 
 	peermemDescribe(host->device, &mine.memory);
+	mine.bounces = (uint8_t)networkBounces(host->device);
 	if (!networkProbe(&mine, why))
 		return 0;
 	memcpy(blob, &mine, sizeof(mine));
@@ -22,7 +23,25 @@ int transportsProbe(const struct backendHost *host, void *blob, char *why)
 	return 1;
 }
 
-int transportsLeaveHost(const void *blob)
+enum backendSearch transportsSearches(const void *blob)
+{
+	struct proxyBlob theirs;
+
+	memcpy(&theirs, blob, sizeof(theirs));
+	return theirs.searches <= searchAnyway ? theirs.searches : searchNever;
+}
+
+ginResult_t transportsSearch(const struct backendHost *host, void *blob)
+{
+	struct proxyBlob mine;
+
+	memcpy(&mine, blob, sizeof(mine));
+	ginResult_t result = networkSearch(host, &mine);
+	memcpy(blob, &mine, sizeof(mine));
+	return result;
+}
+
+int transportsHaveFound(const void *blob)
 {
 	struct proxyBlob theirs;
 
@@ -30,38 +49,58 @@ int transportsLeaveHost(const void *blob)
 	return theirs.hasNetwork;
 }
 
+/* Before the search: by what this rank sees. After the search: if both ends have found the way. */
 static int reachByIpc(const struct backendHost *host, int peer, const struct proxyBlob *mine,
 		      const struct proxyBlob *theirs, char *why)
 {
-	if (mine->allowsIpc && theirs->allowsIpc)
-		return transportIpc.reach(host, peer, mine, theirs, why);
-	snprintf(why, BACKEND_WHY, "GIN_TRANSPORT rules shared memory out");
+	if (!mine->allowsIpc || !theirs->allowsIpc) {
+		snprintf(why, BACKEND_WHY, "GIN_TRANSPORT rules shared memory out");
+		return 0;
+	}
+	if (!transportIpc.reach(host, peer, mine, theirs, why))
+		return 0;
+	if (!mine->hasSearched || host->foundFirst(host->core, peer, ginRouteProxy))
+		return 1;
+	snprintf(why, BACKEND_WHY, "rank %d does not reach this rank by shared memory", peer);
 	return 0;
 }
 
+/* `byNetwork` says why the network reaches the peer or not; *why says why ipc does not. */
+static void explain(const struct backendHost *host, int peer, int reaches, const char *byNetwork,
+		    char *why)
+{
+	char notIpc[BACKEND_WHY];
+
+	memcpy(notIpc, why, sizeof(notIpc));
+	if (!identitySameHost(&host->ranks[peer], &host->ranks[host->rank]))
+		snprintf(why, BACKEND_WHY, "%s", byNetwork);
+	else if (reaches)
+		snprintf(why, BACKEND_WHY, "%.80s; not ipc: %.60s", byNetwork, notIpc);
+	else
+		snprintf(why, BACKEND_WHY, "%.70s; %.80s", notIpc, byNetwork);
+}
+
 /*
- * The transport of a pair, or TRANSPORTS; both ends find one answer. The network comes first where
- * one end's GIN_TRANSPORT names it first.
+ * The transport of a pair, or TRANSPORTS. After the search both ends find one answer. The network
+ * comes first where one end's GIN_TRANSPORT names it first.
  */
 static int choose(const struct backendHost *host, int peer, const void *mineAt,
 		  const void *theirsAt, char *why)
 {
+	char byNetwork[BACKEND_WHY];
 	struct proxyBlob mine, theirs;
-	char reason[BACKEND_WHY];
 
 	memcpy(&mine, mineAt, sizeof(mine));
 	memcpy(&theirs, theirsAt, sizeof(theirs));
-	if ((mine.prefersNetwork || theirs.prefersNetwork) && networkReaches(&mine, &theirs, why))
-		return TRANSPORT_NETWORK;
-	if (reachByIpc(host, peer, &mine, &theirs, why))
+	int reaches = networkReaches(&mine, &theirs, byNetwork);
+	int prefers = reaches && (mine.prefersNetwork || theirs.prefersNetwork);
+	int shares = reachByIpc(host, peer, &mine, &theirs, why);
+	if (shares && !prefers)
 		return TRANSPORT_IPC;
-	if (networkReaches(&mine, &theirs, reason)) {
-		memcpy(why, reason, sizeof(reason));
-		return TRANSPORT_NETWORK;
-	}
-	if (mine.hasNetwork)
-		snprintf(why + strlen(why), BACKEND_WHY - strlen(why), "; %s", reason);
-	return TRANSPORTS;
+	if (shares)
+		snprintf(why, BACKEND_WHY, "GIN_TRANSPORT names a network first");
+	explain(host, peer, reaches, byNetwork, why);
+	return reaches ? TRANSPORT_NETWORK : TRANSPORTS;
 }
 
 int transportsReach(const struct backendHost *host, int peer, const void *mine, const void *theirs,

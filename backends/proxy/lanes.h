@@ -18,10 +18,12 @@ struct proxyTransports {
 /* As backendOps.probe. */
 int transportsProbe(const struct backendHost *host, void *blob, char *why);
 
-/* As backendOps.leavesHost. */
-int transportsLeaveHost(const void *blob);
+/* As the calls of struct backendOps. */
+enum backendSearch transportsSearches(const void *blob);
+ginResult_t transportsSearch(const struct backendHost *host, void *blob);
+int transportsHaveFound(const void *blob);
 
-/* As backendOps.reach: by the first transport that reaches the peer. */
+/* As backendOps.reach: by the transport that both ends choose. */
 int transportsReach(const struct backendHost *host, int peer, const void *mine, const void *theirs,
 		    char *why);
 

@@ -123,7 +123,7 @@ struct transportOps {
 	void (*stop)(void *lane);
 };
 
-#define TRANSPORT_ADDRESS 256
+#define TRANSPORT_ADDRESS 288
 
 enum { TRANSPORT_IPC, TRANSPORT_NETWORK, TRANSPORTS };
 

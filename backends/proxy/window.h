@@ -77,7 +77,9 @@ struct proxyOffer {
 	uint8_t network[16];
 	uint64_t bytes;
 	uint32_t slot;
-	uint8_t byCpu, skew, pad[2];
+	uint8_t byCpu, skew;
+	uint8_t bounces; /* the network does not reach the part: see network/bounce.h */
+	uint8_t pad;
 };
 
 _Static_assert(sizeof(struct proxyOffer) <= BACKEND_OFFER, "it is sent as a backend's offer");
@@ -93,6 +95,12 @@ int proxyReachedByCpu(const struct device *d, enum memoryKind kind);
  * every part, else none.
  */
 uint32_t proxyWindowAgent(const struct proxyWindow *window);
+
+/* How the rank `peer` names a spot in its part: its slot of the window, and the offset. */
+static inline uint64_t spotNamed(const struct proxySpot *spot, uint32_t peer)
+{
+	return (uint64_t)spot->window->part[peer].slot << GIN_DESCRIPTOR_OFFSET_BITS | spot->offset;
+}
 
 /* The address of a spot at `peer`, whose part is mapped in this process. */
 static inline char *spotAddress(const struct proxySpot *spot, uint32_t peer)

@@ -170,10 +170,12 @@ static void *run(void *arg)
 	while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
 		int did = turnOf(w);
 		uint64_t now = clockNow();
-		if (did)
-			busy = now;
-		else
+		if (!did)
 			pauseIdle(w, now - busy);
+		else
+			busy = now;
+		if (did && w->hasNetwork && !w->host->device->cuda)
+			sched_yield(); /* the peer's proxy may need this core */
 	}
 	deviceLeave(w->host->device, &scope);
 	return NULL;

@@ -280,6 +280,12 @@ struct Layer {
 		return mean;
 	}
 
+	/* One part of a dispatch by the limit program, in one kernel of `grid` blocks. */
+	double limitPart(int part, int grid)
+	{
+		return time([&] { limits.runPart(part, grid, recvX, stream); });
+	}
+
 	double limit(uint32_t rows)
 	{
 		return time([&] { limits.run(rows, recvX, stream); });

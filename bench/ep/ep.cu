@@ -2,19 +2,20 @@
 /*
  * ep.cu - times of ginEpDispatch() and ginEpCombine(), and of a program that moves as many bytes
  *
- *	mpirun -n R ep [-e EXPERTS] [-h HIDDEN] [-k TOPK] [-n TOKENS,...]
+ *	mpirun -n R ep [-e EXPERTS] [-h HIDDEN] [-k TOPK] [-n TOKENS,...] [-a GRID]
  *
  * A column is the mean over the calls of one graph, the median of 5 graph launches, the mean of the
  * ranks. `dispatch`, `combine`, `pair`: graphs of that call alone, by events around the graph.
  * `send`, `recv`: by events between the kernels of a pair. The limit: each token's row stored to each
  * rank of its experts and one release; the receiver waits and writes each row once per expert; no
- * library.
+ * library. -a: the limit in one kernel of GRID blocks, taken apart.
  */
 #include "bench.cuh"
 
 struct Options {
 	uint32_t experts = 256, hidden = 7168, topk = 8;
 	std::vector<uint32_t> tokens = {1, 8, 32, 64, 128};
+	int apart = 0;
 };
 
 static Options parse(int argc, char **argv)
@@ -27,6 +28,8 @@ static Options parse(int argc, char **argv)
 			o.hidden = atoi(argv[i + 1]);
 		else if (!strcmp(argv[i], "-k"))
 			o.topk = atoi(argv[i + 1]);
+		else if (!strcmp(argv[i], "-a"))
+			o.apart = atoi(argv[i + 1]);
 		else if (!strcmp(argv[i], "-n")) {
 			o.tokens.clear();
 			for (char *at = strtok(argv[i + 1], ","); at; at = strtok(nullptr, ","))
@@ -57,6 +60,20 @@ static void row(Layer &layer, uint32_t rows, uint32_t reduce)
 	fflush(stdout);
 }
 
+/* Each column has what the column before has, and one thing more. */
+static void apart(Layer &layer, int grid)
+{
+	double us[4];
+	for (int part = limitStart; part <= limitAll; part++)
+		us[part] = layer.limitPart(part, grid);
+	if (layer.rank == 0)
+		printf("limit in one kernel, %d blocks, %u tokens, fp8: empty kernel %.1f, flags "
+		       "%.1f, "
+		       "rows %.1f, copies %.1f\n",
+		       grid, layer.tokens, us[0], us[1], us[2], us[3]);
+	fflush(stdout);
+}
+
 int main(int argc, char **argv)
 {
 	const Options o = parse(argc, argv);
@@ -78,6 +95,8 @@ int main(int argc, char **argv)
 			row(layer, GIN_EP_ROWS_F8, GIN_EP_REDUCE_RANK);
 			row(layer, GIN_EP_ROWS_F8, GIN_EP_REDUCE_NONE);
 			row(layer, GIN_EP_ROWS_BF16, GIN_EP_REDUCE_RANK);
+			if (o.apart)
+				apart(layer, o.apart);
 		}
 	}
 	GIN(ginCommDestroy(comm));

@@ -2,9 +2,10 @@
 /*
  * limit.cuh - the bytes of a dispatch by plain stores and one release per block, without a library
  *
- * Two kernels. Send: a block for each token stores the row to the slot at each rank, then adds to a
- * word there. Receive: all blocks wait for their rank's word, read each row and write it once for each
- * expert. Tables say in advance where rows go; ranks are kept apart by two halves.
+ * Send: a block for each token stores the row to the slot at each rank, then adds to a word there.
+ * Receive: all blocks wait for their rank's word, read each row and write it once for each expert.
+ * Tables say in advance where rows go; ranks are kept apart by two halves. Two kernels, or one; the
+ * one can leave parts out.
  */
 #ifndef GIN_BENCH_EP_LIMIT_CUH
 #define GIN_BENCH_EP_LIMIT_CUH
@@ -32,10 +33,15 @@ __device__ inline char *limitRow(const LimitArgs &a, char *base, uint32_t half, 
 	return base + 4096 + ((size_t)(half * a.nRanks + source) * a.most + slot) * 16384;
 }
 
-__global__ void limitSend(LimitArgs a, const char *x)
+__device__ inline void limitAdd(LimitArgs a, int rank)
 {
-	const uint32_t half = *a.epoch % 2;
-	const int t = blockIdx.x;
+	asm volatile(
+		"red.release.sys.global.add.u64 [%0], 1;" ::"l"((uint64_t *)a.peer[rank] + a.rank)
+		: "memory");
+}
+
+__device__ inline void limitSendToken(LimitArgs a, const char *x, uint32_t half, int t)
+{
 	const uint4 *from = (const uint4 *)(x + (size_t)t * a.bytes);
 	for (int i = threadIdx.x; i < a.bytes / 16; i += blockDim.x) {
 		uint4 piece = from[i];
@@ -47,16 +53,18 @@ __global__ void limitSend(LimitArgs a, const char *x)
 	}
 	__syncthreads();
 	if (threadIdx.x < a.nRanks && a.slot[t * a.nRanks + threadIdx.x] >= 0)
-		asm volatile("red.release.sys.global.add.u64 [%0], 1;" ::"l"(
-				     (uint64_t *)a.peer[threadIdx.x] + a.rank)
-			     : "memory");
+		limitAdd(a, threadIdx.x);
 }
 
-__global__ void limitRecv(LimitArgs a, const int *rows, char *out)
+__global__ void limitSend(LimitArgs a, const char *x)
 {
-	const uint32_t half = *a.epoch % 2;
+	limitSendToken(a, x, *a.epoch % 2, blockIdx.x);
+}
+
+__device__ inline void limitWait(LimitArgs a, const int *rows)
+{
 	if (threadIdx.x < a.nRanks) {
-		uint64_t seen, least = a.sum[threadIdx.x] + rows[threadIdx.x];
+		uint64_t seen, least = a.sum[threadIdx.x] + (rows ? rows[threadIdx.x] : 1);
 		const uint64_t *word = (const uint64_t *)a.peer[a.rank] + threadIdx.x;
 		do {
 			asm volatile("ld.acquire.sys.global.u64 %0, [%1];"
@@ -66,6 +74,10 @@ __global__ void limitRecv(LimitArgs a, const int *rows, char *out)
 		} while (seen < least);
 	}
 	__syncthreads();
+}
+
+__device__ inline void limitCopy(LimitArgs a, const int *rows, uint32_t half, char *out)
+{
 	int first = 0;
 	for (int s = 0; s < a.nRanks; first += rows[s++])
 		for (int j = blockIdx.x; j < rows[s]; j += gridDim.x) {
@@ -77,13 +89,50 @@ __global__ void limitRecv(LimitArgs a, const int *rows, char *out)
 								 16384))[i] = piece;
 			}
 		}
+}
+
+/* The last block of a call counts it. */
+__device__ inline void limitEnd(LimitArgs a, const int *rows)
+{
 	__syncthreads();
 	if (threadIdx.x || atomicAdd(a.ticket, 1) + 1 != gridDim.x)
 		return;
 	*a.ticket = 0;
 	*a.epoch += 1;
 	for (int r = 0; r < a.nRanks; r++)
-		a.sum[r] += rows[r];
+		a.sum[r] += rows ? rows[r] : 1;
+}
+
+__global__ void limitRecv(LimitArgs a, const int *rows, char *out)
+{
+	const uint32_t half = *a.epoch % 2;
+	limitWait(a, rows);
+	limitCopy(a, rows, half, out);
+	limitEnd(a, rows);
+}
+
+/* What limitBoth() does. */
+enum { limitStart, limitFlags, limitRows, limitAll };
+
+/*
+ * Send and receive in one kernel. limitStart: nothing; limitFlags: a release to each rank, no rows;
+ * limitRows: rows arrive and are not copied.
+ */
+template <int part>
+__global__ void limitBoth(LimitArgs a, const char *x, const int *rows, char *out)
+{
+	if (part == limitStart)
+		return;
+	const uint32_t half = *a.epoch % 2;
+	const int *const counts = part == limitFlags ? nullptr : rows;
+	if (part == limitFlags && blockIdx.x == 0 && threadIdx.x < a.nRanks)
+		limitAdd(a, threadIdx.x);
+	for (int t = blockIdx.x; part != limitFlags && t < a.tokens; t += gridDim.x)
+		limitSendToken(a, x, half, t);
+	limitWait(a, counts);
+	if (part == limitAll)
+		limitCopy(a, rows, half, out);
+	limitEnd(a, counts);
 }
 
 struct Limit {
@@ -161,6 +210,17 @@ struct Limit {
 		cudaMemcpy(slot, slots.data(), slots.size() * 4, cudaMemcpyHostToDevice);
 		cudaMemcpy(copies, times.data(), times.size() * 4, cudaMemcpyHostToDevice);
 		cudaMemcpy(rows, here.data(), here.size() * 4, cudaMemcpyHostToDevice);
+	}
+
+	void runPart(int part, int grid, void *out, cudaStream_t stream)
+	{
+		using Kernel = void (*)(LimitArgs, const char *, const int *, char *);
+		static const Kernel kernel[] = {limitBoth<limitStart>, limitBoth<limitFlags>,
+						limitBoth<limitRows>, limitBoth<limitAll>};
+		if (!usable)
+			return;
+		args.bytes = 7472;
+		kernel[part]<<<grid, 448, 0, stream>>>(args, (const char *)x, rows, (char *)out);
 	}
 
 	void run(uint32_t kind, void *out, cudaStream_t stream)

@@ -7,7 +7,7 @@
  *	region    contents                                     written by
  *	rows      [half][source][slot]: a header, the items,   sources, dispatch send
  *	          the payload, the scales
- *	parts     [half][token][place]: rows of combine        experts' ranks, combine send
+ *	parts     [half][row]: rows of combine                 experts' ranks, combine send
  *	counts    [half][source][1 + local experts]: words     sources, dispatch send
  *	          of 8 bytes: epoch + 1 and a count
  *	verdicts  [half][source]: words: epoch + 1 and 1 if    this rank, dispatch receive
@@ -25,8 +25,17 @@
 /* Ranks below this have the address of their slab in the kernel's parameters. */
 #define EP_NEAR 16u
 
-/* Rows that one put sends to a peer on a network route. */
+/* Rows that one put of dispatch sends to a peer on a network route, and of combine. */
+#ifndef EP_CHUNK
 #define EP_CHUNK 8u
+#endif
+
+/*
+ * A rank that has given up adds EP_GAVE_UP to the signals that peers expect from it. The epoch in its
+ * count words is EP_GAVE_UP_EPOCHS ahead.
+ */
+#define EP_GAVE_UP (1ull << 40)
+#define EP_GAVE_UP_EPOCHS (1u << 30)
 
 /* No expert, rank or item. */
 #define EP_NONE 0xffffffffu
@@ -41,8 +50,8 @@ enum epFamily { epRows, epRowsFree, epParts, epPartsFree, EP_FAMILIES };
 struct epHeader {
 	uint32_t token;
 	uint32_t kMask; /* bit k: the expert of (token, k) is at the target */
-	uint32_t place; /* ranks of the token below the target */
-	uint32_t epoch;
+	uint32_t part;	/* the row in parts of the target's sum; see epPlace */
+	uint32_t first; /* not all direct: the row in parts of the first item; items follow it */
 };
 
 struct epItem {
@@ -51,12 +60,9 @@ struct epItem {
 	float weight;
 };
 
-/* A received row in a handle; then an epAnswer for each bit of kMask, ascending. */
+/* A received row in a handle: its header, token EP_NONE: lost; then an epAnswer for each bit of kMask. */
 struct epReceived {
-	uint32_t token;
-	uint32_t kMask;
-	uint32_t place;
-	uint32_t pad;
+	uint32_t token, kMask, part, first;
 };
 
 struct epAnswer {
@@ -64,9 +70,23 @@ struct epAnswer {
 	float weight;
 };
 
-/* A handle: this, sent[nRanks], received[nRanks], then epReceived [nRanks][maxTokens]. */
+/*
+ * The rows in parts of item (token, k): `sum` of its rank with GIN_EP_REDUCE_RANK, `item` with
+ * GIN_EP_REDUCE_NONE.
+ *
+ * All direct: token * places + the number of the token's ranks below, token * places + k. Else rows
+ * of one rank follow each other, ranks ascending, so that one put sends rows of several tokens.
+ */
+struct epPlace {
+	uint32_t sum, item;
+};
+
+/*
+ * A handle: this, sent[nRanks], received[nRanks], then epReceived [nRanks][maxTokens]; and if not
+ * all is direct epPlace [maxTokens][topk].
+ */
 struct epHandle {
-	uint32_t dispatchEpoch, combineEpoch; /* of the send that RECV belongs to */
+	uint32_t epoch[2]; /* of the dispatch send, combine send that RECV belongs to */
 	uint32_t pad[14];
 };
 
@@ -93,7 +113,7 @@ struct epPlan {
 	uint32_t rank, nRanks;
 	uint32_t experts, localExperts, firstLocal, mostLocal; /* mostLocal: of any rank */
 	uint32_t topk, hidden, maxTokens;
-	uint32_t places; /* rows of a token in parts */
+	uint32_t places; /* rows of a token in parts, at most */
 	uint32_t even;	 /* rank r has eachRank experts, the first moreRanks ranks one more */
 	uint32_t eachRank, moreRanks;
 	uint32_t lanes;	    /* contexts that rows to network peers are spread over */
@@ -107,6 +127,7 @@ struct epPlan {
 	uint64_t timeout;   /* nanoseconds */
 	uint64_t rowsAt, partsAt, countsAt, verdictsAt; /* offsets in the slab */
 	uint64_t stagedRowsAt, stagedPartsAt, stagedCountsAt;
+	uint64_t placesAt; /* offset in a handle of epPlace */
 	ginWindow_t slab;
 	char *own;		     /* this rank's slab */
 	char *nearSlab[EP_NEAR];     /* slab of direct peers; NULL: network */
@@ -115,10 +136,11 @@ struct epPlan {
 	struct epState *state;
 	uint32_t *masked, *observed; /* [nRanks] */
 	uint32_t *owed; /* [2][half][nRanks]: 1: a credit of dispatch, or combine, is to be given */
-	uint32_t *chunks;	   /* [half][nRanks][chunks]: staged rows; NULL: all direct */
+	uint32_t *chunks;	   /* [2][half][nRanks][chunks]: staged rows of dispatch, combine */
 	uint32_t *list;		   /* [items]: rank << 16 | expert, or EP_NONE */
 	uint32_t *numbers, *slots; /* [items] */
-	uint32_t *totals;	   /* [experts + nRanks]: items of each expert, rows of each rank */
+	uint32_t *ranked; /* [items]: items before at the rank of the item; not all direct */
+	uint32_t *totals; /* [experts + nRanks]: items of each expert, rows of each rank */
 	struct epPage *page;
 	uint32_t *pageObserved, *pageMasked;
 	uint64_t stateBytes; /* of *state and all that follows it: zero at the start */

@@ -98,25 +98,6 @@ GIN_FN_COLD void epRecord(const epArgs &args, uint32_t number, int32_t rank, gin
 	epPagePublish(&page->valid);
 }
 
-/*
- * One thread has waited for `rank` in vain. GIN_EP_LOST_MASK masks the rank; otherwise, and after
- * ginCommAbort(), all later kernels return at once.
- */
-GIN_FN_COLD void epLose(const epArgs &args, uint32_t number, uint32_t rank, ginResult_t result,
-			uint32_t epoch, uint64_t expected, uint64_t seen)
-{
-	const epPlan &plan = args.plan;
-	epWordStore(&plan.observed[rank], 1);
-	epPageStore(&plan.pageObserved[rank], 1);
-	if (plan.onLost == GIN_EP_LOST_MASK && result != ginErrorAborted) {
-		epWordStore(&plan.masked[rank], 1);
-		epPageStore(&plan.pageMasked[rank], 1);
-	} else if (epWordSetOnce(&plan.state->failed, result)) {
-		epPageStore(&plan.page->failed, result);
-	}
-	epRecord(args, number, static_cast<int32_t>(rank), result, epoch, expected, seen);
-}
-
 /* Waits of a call depend on `rank`. */
 GIN_FN ginOptions epFrom(const epArgs &args, uint32_t rank)
 {
@@ -126,6 +107,101 @@ GIN_FN ginOptions epFrom(const epArgs &args, uint32_t rank)
 	return options;
 }
 
+/* The slab of a direct peer; NULL: a network route. */
+GIN_FN char *epSlabOf(const epPlan &plan, uint32_t rank)
+{
+	if (rank == plan.rank)
+		return plan.own;
+	if (rank < EP_NEAR)
+		return plan.nearSlab[rank];
+	return static_cast<char *>(ginPeerPointer(plan.slab, 0, static_cast<int>(rank)));
+}
+
+/* Where the count line of a source begins: [half][source][1 + mostLocal]. */
+GIN_FN size_t epLineAt(const epPlan &plan, uint32_t half, uint32_t source)
+{
+	const size_t line = static_cast<size_t>(half) * plan.nRanks + source;
+	return plan.countsAt + line * (1 + plan.mostLocal) * sizeof(uint64_t);
+}
+
+/* The count lines of `source` at `rank` get the mark of a rank that has given up. */
+template <bool direct>
+GIN_FN_COLD void epMarkLine(const epArgs &args, uint32_t rank, uint32_t source, uint32_t half)
+{
+	const epPlan &plan = args.plan;
+	const uint64_t epoch = epWordLoad(&plan.state->epoch[0]) + EP_GAVE_UP_EPOCHS;
+	const size_t bytes = (1 + plan.mostLocal) * sizeof(uint64_t);
+	const size_t at = epLineAt(plan, half, source);
+	const size_t staged = plan.stagedCountsAt - plan.countsAt + epLineAt(plan, half, rank);
+	char *const slab = epSlabOf(plan, rank);
+	GIN_NO_UNROLL
+	for (size_t b = 0; b < bytes; b += sizeof(uint64_t)) {
+		if (direct || slab)
+			ginDirectStore(slab + at + b, epoch << 32);
+		else
+			*reinterpret_cast<uint64_t *>(plan.own + staged + b) = epoch << 32;
+	}
+	if (!direct && !slab)
+		GinOn<epRoutes<direct>>(args.dc, 0)
+			.put(static_cast<int>(rank), plan.slab, at, plan.slab, staged, bytes,
+			     GinNone{}, GinNone{}, GinThread{}, epFrom(args, rank));
+}
+
+/* Whatever `rank` expects from `source` gets more than any wait needs. */
+template <bool direct> GIN_FN_COLD void epMark(const epArgs &args, uint32_t rank, uint32_t source)
+{
+	const epPlan &plan = args.plan;
+	ginResult_t result = ginSuccess;
+	GIN_NO_UNROLL
+	for (uint32_t n = 0; n < EP_FAMILIES * 2 * plan.lanes && result == ginSuccess; n++) {
+		const uint32_t id = n / plan.lanes * plan.nRanks + source;
+		result = GinOn<epRoutes<direct>>(args.dc, n % plan.lanes)
+				 .signal(static_cast<int>(rank),
+					 ginSignalById(false, id, EP_GAVE_UP), GinThread{},
+					 epFrom(args, rank));
+	}
+	GIN_NO_UNROLL
+	for (uint32_t half = 0; half < 2 && result == ginSuccess; half++)
+		epMarkLine<direct>(args, rank, source, half);
+}
+
+/*
+ * This rank has given up: waits of its peers for this rank, and all waits of this rank, end now and
+ * not at their time limit.
+ */
+template <bool direct> GIN_FN_COLD void epGiveUp(const epArgs &args)
+{
+	const epPlan &plan = args.plan;
+	GIN_NO_UNROLL
+	for (uint32_t r = 0; r < plan.nRanks; r++) {
+		epMark<direct>(args, plan.rank, r);
+		if (r != plan.rank)
+			epMark<direct>(args, r, plan.rank);
+	}
+}
+
+/*
+ * One thread has waited for `rank` in vain. GIN_EP_LOST_MASK masks the rank; otherwise, and after
+ * ginCommAbort(), all later kernels return at once, and peers are told.
+ */
+template <bool direct> GIN_FN_COLD void epLose(const epArgs &args, uint32_t number, uint32_t rank,
+					       ginResult_t result, uint32_t epoch,
+					       uint64_t expected, uint64_t seen)
+{
+	const epPlan &plan = args.plan;
+	epRecord(args, number, static_cast<int32_t>(rank), result, epoch, expected, seen);
+	epWordStore(&plan.observed[rank], 1);
+	epPageStore(&plan.pageObserved[rank], 1);
+	if (plan.onLost == GIN_EP_LOST_MASK && result != ginErrorAborted) {
+		epWordStore(&plan.masked[rank], 1);
+		epPageStore(&plan.pageMasked[rank], 1);
+	} else if (epWordSetOnce(&plan.state->failed, result)) {
+		epPageStore(&plan.page->failed, result);
+		if (result != ginErrorAborted)
+			epGiveUp<direct>(args);
+	}
+}
+
 /* One thread waits for a signal that depends on `rank`. False: the rank is lost. */
 template <bool direct> GIN_FN_COLD bool epAwaitLong(const epArgs &args, uint32_t number,
 						    uint32_t rank, uint32_t lane, uint32_t id,
@@ -133,9 +209,14 @@ template <bool direct> GIN_FN_COLD bool epAwaitLong(const epArgs &args, uint32_t
 {
 	GinOn<epRoutes<direct>> gin(args.dc, lane);
 	ginResult_t result = gin.waitSignal(id, least, GinThread{}, epFrom(args, rank));
-	if (result == ginSuccess)
+	const uint64_t seen = gin.readSignal(id);
+	if (result == ginSuccess && seen - least < EP_GAVE_UP)
 		return true;
-	epLose(args, number, rank, result, epoch, least, gin.readSignal(id));
+	if (result == ginSuccess && epWordLoad(&args.plan.state->failed))
+		return false;	  /* a mark of this rank */
+	if (result == ginSuccess) /* a mark of the rank, which has given up */
+		result = ginErrorPeer;
+	epLose<direct>(args, number, rank, result, epoch, least, seen);
 	return false;
 }
 
@@ -148,7 +229,7 @@ template <bool direct> GIN_FN_COLD void epRaise(const epArgs &args, uint32_t num
 	ginResult_t result = gin.signal(static_cast<int>(rank), ginSignalById(strong, id, value),
 					GinThread{}, epFrom(args, rank));
 	if (result != ginSuccess)
-		epLose(args, number, rank, result, epoch, value, 0);
+		epLose<direct>(args, number, rank, result, epoch, value, 0);
 }
 
 class EpBlock
@@ -206,14 +287,7 @@ protected:
 	}
 
 	/* The slab of a direct peer; NULL: a network route. */
-	GIN_FN char *slabOf(uint32_t rank) const
-	{
-		if (rank == plan.rank)
-			return plan.own;
-		if (rank < EP_NEAR)
-			return plan.nearSlab[rank];
-		return static_cast<char *>(ginPeerPointer(plan.slab, 0, static_cast<int>(rank)));
-	}
+	GIN_FN char *slabOf(uint32_t rank) const { return epSlabOf(plan, rank); }
 
 	GIN_FN bool isDirect(uint32_t rank) const
 	{
@@ -232,24 +306,23 @@ protected:
 		return plan.stagedRowsAt - plan.rowsAt + rowAt(half, peer, slot);
 	}
 
-	GIN_FN size_t partAt(uint32_t half, uint32_t token, uint32_t place) const
+	/* Row `part` of parts; staged rows for a peer have the peer's numbers. */
+	GIN_FN size_t partAt(size_t half, uint32_t part) const
 	{
-		size_t row = static_cast<size_t>(half) * plan.maxTokens + token;
-		return plan.partsAt + (row * plan.places + place) * plan.partBytes;
+		const size_t row = half * plan.maxTokens * plan.places + part;
+		return plan.partsAt + row * plan.partBytes;
 	}
 
-	/* `part`: 0 with GIN_EP_REDUCE_RANK, the number of k at the peer with NONE. */
-	GIN_FN size_t stagedPartAt(uint32_t half, uint32_t peer, uint32_t slot, uint32_t part) const
+	GIN_FN size_t stagedPartAt(size_t half, uint32_t peer, uint32_t part) const
 	{
-		size_t row = (static_cast<size_t>(half) * ranks() + peer) * plan.maxTokens + slot;
-		return plan.stagedPartsAt + (row * plan.places + part) * plan.partBytes;
+		const size_t row = (half * ranks() + peer) * plan.maxTokens * plan.places + part;
+		return plan.stagedPartsAt + row * plan.partBytes;
 	}
 
 	/* Word 0: rows; word 1 + e: items of local expert e. */
 	GIN_FN size_t countAt(uint32_t half, uint32_t source, uint32_t word) const
 	{
-		size_t line = static_cast<size_t>(half) * ranks() + source;
-		return plan.countsAt + (line * (1 + plan.mostLocal) + word) * sizeof(uint64_t);
+		return epLineAt(plan, half, source) + word * sizeof(uint64_t);
 	}
 
 	GIN_FN size_t verdictAt(uint32_t half, uint32_t source) const
@@ -272,14 +345,20 @@ protected:
 		return reinterpret_cast<char *>(handle + 1) + before + row * plan.received;
 	}
 
+	GIN_FN epPlace *placesOf(epHandle *handle) const
+	{
+		return reinterpret_cast<epPlace *>(reinterpret_cast<char *>(handle) +
+						   plan.placesAt);
+	}
+
 	/*
-	 * Calls row(source, slot, n) for this block's rows of all sources, n = 0, 1, ...
+	 * Calls row(source, slot) for this block's rows of all sources.
 	 * rowsOf(source) is the number of rows of a source. Rows are dealt out in turn, low slots
 	 * first.
 	 */
 	template <class RowsOf, class Row> GIN_FN void eachRow(RowsOf rowsOf, Row row) const
 	{
-		uint32_t most = 0, n = 0;
+		uint32_t most = 0;
 		GIN_NO_UNROLL
 		for (uint32_t s = 0; s < ranks(); s++)
 			most = rowsOf(s) > most ? rowsOf(s) : most;
@@ -287,22 +366,23 @@ protected:
 		for (uint32_t i = ginBlockIndex(); i < most * ranks(); i += ginGridSize()) {
 			const uint32_t slot = i / ranks(), s = i - slot * ranks();
 			if (slot < rowsOf(s))
-				row(s, slot, n++);
+				row(s, slot);
 		}
 	}
 
-	GIN_FN ginOptions from(uint32_t rank) const { return epFrom(args, rank); }
+	GIN_FN ginOptions dependsOn(uint32_t rank) const { return epFrom(args, rank); }
 
-	GIN_FN void lose(uint32_t number, uint32_t rank, ginResult_t result, uint32_t epoch,
-			 uint64_t expected, uint64_t seen) const
+	template <bool direct> GIN_FN void lose(uint32_t number, uint32_t rank, ginResult_t result,
+						uint32_t epoch, uint64_t expected,
+						uint64_t seen) const
 	{
-		epLose(args, number, rank, result, epoch, expected, seen);
+		epLose<direct>(args, number, rank, result, epoch, expected, seen);
 	}
 
-	/* One look at a signal. */
+	/* One look at a signal. False also if a rank has given up. */
 	template <bool direct> GIN_FN bool reached(uint32_t lane, uint32_t id, uint64_t least) const
 	{
-		return static_cast<int64_t>(gin<direct>(lane).readSignal(id) - least) >= 0;
+		return gin<direct>(lane).readSignal(id) - least < EP_GAVE_UP;
 	}
 
 	/* One thread waits for a signal that depends on `rank`. False: the rank is lost. */

@@ -40,7 +40,7 @@ public:
 		if (stopped())
 			return;
 		giveCredits<direct>(ginEpCallCombineRecv);
-		receive(epWordLoad(&call.handle->combineEpoch));
+		receive(epWordLoad(&call.handle->epoch[1]));
 	}
 
 	GIN_FN void receive(uint32_t ofSend)
@@ -125,10 +125,21 @@ private:
 			index += absent[rankOf(entries[j])] ? 0 : 1;
 		}
 		const bool none = reduce == GIN_EP_REDUCE_NONE;
-		sources[index] = {
-			plan.own + partAt(half, t, none ? k : place), nullptr,
-			none && call.topkWeights ? call.topkWeights[t * call.topk + k] : 1.0f, k};
+		sources[index] = {plan.own + partAt(half, partOf(t, k, place)), nullptr,
+				  none && call.topkWeights ? call.topkWeights[t * call.topk + k]
+							   : 1.0f};
 		epScratchAdd(parts, 1);
+	}
+
+	/* The row in parts of item k, whose rank is number `place` of the token; see epPlace. */
+	GIN_FN uint32_t partOf(uint32_t t, uint32_t k, uint32_t place) const
+	{
+		const bool none = reduce == GIN_EP_REDUCE_NONE;
+		if (direct)
+			return t * plan.places + (none ? k : place);
+		const epPlace at = placesOf(call.handle)[t * call.topk + k];
+		const uint32_t part = none ? at.item : at.sum;
+		return part < plan.maxTokens * plan.places ? part : 0; /* a handle of another K */
 	}
 
 	/* Is no item before k at its rank? */

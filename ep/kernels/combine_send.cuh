@@ -8,14 +8,13 @@
 #ifndef GIN_EP_COMBINE_SEND_CUH
 #define GIN_EP_COMBINE_SEND_CUH
 
-#include "list.cuh"
+#include "send.cuh"
 
-/* A row of x and its weight; where it goes, and the `k` of its item. */
+/* A row of x and its weight; where it goes. */
 struct epSource {
 	const char *x;
 	char *to;
 	float weight;
-	uint32_t k;
 };
 
 /* The number of the n-th set bit. */
@@ -84,14 +83,13 @@ struct epEight {
 };
 
 /* `direct`: every peer is direct. `reduce`: GIN_EP_REDUCE_RANK or GIN_EP_REDUCE_NONE. */
-template <bool direct, uint32_t reduce> class EpCombineSend : public EpBlock
+template <bool direct, uint32_t reduce> class EpCombineSend : public EpSend
 {
-	uint32_t epoch, half;
-	uint32_t *fate, *rowsOut; /* [ranks] */
-	epSource *sources;	  /* [2][GIN_EP_MAX_TOPK] */
+	epSource *sources; /* [2][GIN_EP_MAX_TOPK] */
 
 public:
-	GIN_FN EpCombineSend(const epArgs &a, char *shared) : EpBlock(a, shared), epoch(0), half(0)
+	GIN_FN EpCombineSend(const epArgs &a, char *shared)
+	    : EpSend(a, shared, ginEpCallCombineSend)
 	{
 		sources = reinterpret_cast<epSource *>(scratch);
 		fate = reinterpret_cast<uint32_t *>(sources + 2 * GIN_EP_MAX_TOPK);
@@ -112,52 +110,28 @@ public:
 	/* False: an earlier call has failed, and nothing is done. */
 	GIN_FN bool send(uint32_t *sent)
 	{
-		if (!begin(1, &epoch))
+		if (!enter<direct>())
 			return false;
 		*sent = epoch;
-		half = epoch % 2;
-		giveCredits<direct>(ginEpCallCombineSend);
-		awaitCredits<direct>(ginEpCallCombineSend, epPartsFree, epoch, fate);
-		GIN_NO_UNROLL
-		for (uint32_t r = thread(); r < ranks(); r += threads())
-			rowsOut[r] = 0;
 		sync();
 		advance();
 		const uint32_t *received = receivedOf(call.handle);
+		uint32_t n = 0; /* rows that are sent: two in turn share no sources */
 		eachRow([&](uint32_t s) { return received[s]; },
-			[&](uint32_t s, uint32_t slot, uint32_t n) {
+			[&](uint32_t s, uint32_t slot) {
 				if (!fate[s])
-					sendRow(s, slot, sources + n % 2 * GIN_EP_MAX_TOPK);
+					sendRow(s, slot, sources + n++ % 2 * GIN_EP_MAX_TOPK);
 			});
-		sync();
-		GIN_NO_UNROLL
-		for (uint32_t r = thread(); r < ranks(); r += threads())
-			if (rowsOut[r])
-				raise<direct>(ginEpCallCombineSend, r, 0,
-					      GinSignalAdd{signalId(epParts, half, plan.rank),
-							   rowsOut[r]},
-					      epoch);
+		raiseRows<direct>();
 		GIN_NO_UNROLL
 		for (uint32_t r = thread(); ginBlockIndex() == ginGridSize() - 1 && r < ranks();
 		     r += threads())
 			if (!fate[r])
-				raiseRest<direct>(ginEpCallCombineSend, epParts, r, received[r],
-						  epoch);
+				raiseRest<direct>(number, epParts, r, received[r], epoch);
 		return true;
 	}
 
 private:
-	/* All threads of all blocks have read the epoch when the last block comes here. T. */
-	GIN_FN void advance() const
-	{
-		if (thread() != threads() - 1)
-			return;
-		if (!epTicketTake(ticket(ginEpCallCombineSend, half), 1, ginGridSize()))
-			return;
-		call.handle->combineEpoch = epoch;
-		plan.state->epoch[1] = epoch + 1;
-	}
-
 	GIN_FN void sendRow(uint32_t s, uint32_t slot, epSource *from)
 	{
 		const char *record = recordOf(call.handle, s, slot);
@@ -176,7 +150,7 @@ private:
 			return;
 		sync();
 		if (thread() == 0)
-			putParts(s, slot, row, from, n);
+			stagedOne(s, slot);
 	}
 
 	/*
@@ -197,21 +171,22 @@ private:
 			const uint32_t k = epNthBit(kMask, i);
 			from[i] = {call.x.data + answer.row / rows * call.x.outer +
 					   answer.row % rows * call.x.inner,
-				   partOf(s, slot, record, i, k), answer.weight, k};
+				   partOf(s, record, i, k), answer.weight};
 			if (call.layout == GIN_EP_RANK_MAJOR)
 				from[i].x = call.x.data + s * call.x.outer + slot * call.x.inner;
 		}
 	}
 
 	/* Where part i of a row is written, the row of item k: at the peer, or staged. */
-	GIN_FN char *partOf(uint32_t s, uint32_t slot, const char *record, uint32_t i,
-			    uint32_t k) const
+	GIN_FN char *partOf(uint32_t s, const char *record, uint32_t i, uint32_t k) const
 	{
 		const epReceived row = *reinterpret_cast<const epReceived *>(record);
+		const uint32_t part = reduce == GIN_EP_REDUCE_RANK ? row.part
+				      : direct			   ? row.token * plan.places + k
+								   : row.first + i;
 		if (!direct && !isDirect(s))
-			return plan.own + stagedPartAt(half, s, slot, i);
-		return slabOf(s) +
-		       partAt(half, row.token, reduce == GIN_EP_REDUCE_RANK ? row.place : k);
+			return plan.own + stagedPartAt(half, s, part);
+		return slabOf(s) + partAt(half, part);
 	}
 
 	GIN_FN void sendParts(const epSource *from, uint32_t n) const
@@ -251,32 +226,33 @@ private:
 		return eight.rounded();
 	}
 
-	/* One put for each staged part; the last one raises the signal. */
-	GIN_FN void putParts(uint32_t s, uint32_t slot, const epReceived &row, const epSource *from,
-			     uint32_t n) const
+	/*
+	 * A staged row is complete; the block that completes a chunk puts it. The rows of a lost
+	 * source are all lost: nothing is staged.
+	 */
+	GIN_FN void stagedOne(uint32_t s, uint32_t slot) const
 	{
-		const uint32_t id = signalId(epParts, half, plan.rank);
-		const uint32_t lane = slot / EP_CHUNK % plan.lanes;
-		const uint32_t parts = reduce == GIN_EP_REDUCE_RANK ? 1 : n;
-		ginResult_t result = ginSuccess;
-		if (row.token == EP_NONE)
-			return raise<direct>(ginEpCallCombineSend, s, lane, GinSignalAdd{id, 1},
-					     epoch);
-		GIN_NO_UNROLL
-		for (uint32_t i = 0; i < parts && result == ginSuccess; i++) {
-			ginSignalOp last = ginSignalOf(GinSignalAdd{id, 1});
-			last.present = i + 1 == parts;
-			const uint32_t place = reduce == GIN_EP_REDUCE_RANK ? row.place : from[i].k;
-			result = gin<direct>(lane).put(
-				static_cast<int>(s), plan.slab, partAt(half, row.token, place),
-				plan.slab, stagedPartAt(half, s, slot, i), call.hidden * 2ull, last,
-				GinNone{}, GinThread{}, from_(s));
-		}
-		if (result != ginSuccess)
-			lose(ginEpCallCombineSend, s, result, epoch, 1, 0);
+		epChunk chunk;
+		if (!staged(s, slot, receivedOf(call.handle)[s], &chunk))
+			return;
+		const epReceived begin = rowOf(s, chunk.first);
+		const epReceived last = rowOf(s, chunk.first + chunk.size - 1);
+		const bool none = reduce == GIN_EP_REDUCE_NONE;
+		const uint32_t part = none ? begin.first : begin.part;
+		const uint32_t end = none ? last.first + epBits(last.kMask) : last.part + 1;
+		if (begin.token == EP_NONE)
+			return raise<direct>(
+				number, s, laneOf(chunk),
+				GinSignalAdd{signalId(epParts, half, plan.rank), chunk.size},
+				epoch);
+		putChunk<direct>(s, chunk, partAt(half, part), stagedPartAt(half, s, part),
+				 static_cast<size_t>(end - part) * plan.partBytes);
 	}
 
-	GIN_FN ginOptions from_(uint32_t rank) const { return EpBlock::from(rank); }
+	GIN_FN epReceived rowOf(uint32_t s, uint32_t slot) const
+	{
+		return *reinterpret_cast<const epReceived *>(recordOf(call.handle, s, slot));
+	}
 };
 
 #endif

@@ -40,7 +40,7 @@ public:
 	{
 		GIN_NO_UNROLL
 		for (uint32_t l = ginBlockIndex(); l < args.dc.contexts; l += ginGridSize())
-			gin<false>(l).flush(GinCta{}, from(plan.rank));
+			gin<false>(l).flush(GinCta{}, dependsOn(plan.rank));
 	}
 };
 

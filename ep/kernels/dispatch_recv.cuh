@@ -11,6 +11,9 @@
 
 #include "list.cuh"
 
+/* From one epoch to the next in a word with a tag. */
+#define EP_EPOCH (1ull << 32)
+
 /* Where a row goes, and its scales. */
 struct epRowTarget {
 	char *x, *scales;
@@ -38,10 +41,14 @@ template <bool direct> GIN_FN_COLD bool epAwaitWordLong(const epArgs &args, size
 	if (!timed)
 		options.timeout = GIN_FOREVER;
 	ginResult_t result = gin.waitValue(args.plan.slab, at, least, GinThread{}, options);
-	if (result == ginSuccess)
+	const uint64_t seen = gin.readValue(args.plan.slab, at);
+	if (result == ginSuccess && seen - least < EP_EPOCH)
 		return true;
-	epLose(args, ginEpCallDispatchRecv, source, result, epoch, least,
-	       gin.readValue(args.plan.slab, at));
+	if (result == ginSuccess && epWordLoad(&args.plan.state->failed))
+		return false;	  /* a mark of this rank */
+	if (result == ginSuccess) /* a mark of the source, which has given up */
+		result = ginErrorPeer;
+	epLose<direct>(args, ginEpCallDispatchRecv, source, result, epoch, least, seen);
 	return false;
 }
 
@@ -76,7 +83,7 @@ public:
 		if (stopped())
 			return;
 		giveCredits<direct>(ginEpCallDispatchRecv);
-		receive(epWordLoad(&call.handle->dispatchEpoch));
+		receive(epWordLoad(&call.handle->epoch[0]));
 	}
 
 	GIN_FN void receive(uint32_t ofSend)
@@ -146,8 +153,9 @@ private:
 	}
 
 	/*
-	 * A word of a count line; 0 of a lost source. With GIN_EP_LOST_MASK after the decision of
-	 * the deciding block, which has the time limit: V, acquire end.
+	 * A word of a count line; 0 of a lost source. With GIN_EP_LOST_MASK the deciding block has
+	 * the time limit, and it alone looks at the mask, which may change meanwhile: all blocks use
+	 * its decision. V, acquire end.
 	 */
 	GIN_FN uint32_t readCount(uint32_t source, uint32_t word) const
 	{
@@ -166,7 +174,7 @@ private:
 	{
 		const uint64_t seen = gin<direct>(0).readValue(plan.slab, at);
 		*value = static_cast<uint32_t>(seen);
-		return static_cast<int64_t>(seen - least()) >= 0;
+		return seen - least() < EP_EPOCH;
 	}
 
 	/* The source is lost before its counts were seen. */
@@ -238,9 +246,10 @@ private:
 	GIN_FN void copyRows() const
 	{
 		const auto rowsOf = [&](uint32_t s) { return counts[s * words]; };
-		eachRow(rowsOf, [&](uint32_t s, uint32_t slot, uint32_t n) {
+		uint32_t n = 0; /* rows that are copied: two in turn share no targets */
+		eachRow(rowsOf, [&](uint32_t s, uint32_t slot) {
 			if (!lost[s])
-				copyRow(s, slot, targets + n % 2 * GIN_EP_MAX_TOPK);
+				copyRow(s, slot, targets + n++ % 2 * GIN_EP_MAX_TOPK);
 		});
 		GIN_NO_UNROLL
 		for (uint32_t s = 0; s < ranks(); s++)
@@ -325,7 +334,8 @@ private:
 		epReceived *record = reinterpret_cast<epReceived *>(recordOf(call.handle, s, slot));
 		*record = {static_cast<uint32_t>(head.half[0]),
 			   static_cast<uint32_t>(head.half[0] >> 32),
-			   static_cast<uint32_t>(head.half[1]), 0};
+			   static_cast<uint32_t>(head.half[1]),
+			   static_cast<uint32_t>(head.half[1] >> 32)};
 		if (call.layout != GIN_EP_RANK_MAJOR)
 			return;
 		to[0] = targetOf(s, slot);

@@ -8,7 +8,7 @@
 #ifndef GIN_EP_DISPATCH_SEND_CUH
 #define GIN_EP_DISPATCH_SEND_CUH
 
-#include "list.cuh"
+#include "send.cuh"
 
 /* How a row of x becomes a payload. */
 enum epCast { epCastNone, epCastToF8, epCastF8 };
@@ -19,36 +19,40 @@ struct epTarget {
 	uint32_t rank, slot;
 };
 
+/* The rows that all blocks send to a rank; where the rank's rows begin in parts; see epPlace. */
+struct epBase {
+	uint32_t rows, sum, item;
+};
+
 /* `direct`: every peer is direct. */
-template <bool direct, epCast cast> class EpDispatchSend : public EpList
+template <bool direct, epCast cast> class EpDispatchSend : public EpSend
 {
 	/* What a thread loads of a row before it knows where the row goes. */
 	struct Ahead {
 		ginWord16 piece[2];
 	};
 
-	uint32_t epoch, half;
-	uint32_t *fate;	     /* [ranks] */
-	uint32_t *rowsOut;   /* [ranks]: direct rows that this block has sent */
-	uint32_t *rowsAll;   /* [ranks]: rows that all blocks send; not direct only */
+	epBase *bases;	     /* [ranks]; not direct only */
 	uint32_t *histogram; /* [1 + mostLocal] */
 	epTarget *targets;   /* [2][GIN_EP_MAX_TOPK] */
 
 public:
-	GIN_FN EpDispatchSend(const epArgs &a, char *shared) : EpList(a, shared), epoch(0), half(0)
+	GIN_FN EpDispatchSend(const epArgs &a, char *shared)
+	    : EpSend(a, shared, ginEpCallDispatchSend)
 	{
 		fate = listEnd();
 		rowsOut = fate + ranks();
-		rowsAll = rowsOut + ranks();
-		histogram = rowsAll + ranks();
+		bases = reinterpret_cast<epBase *>(rowsOut + ranks());
+		histogram = reinterpret_cast<uint32_t *>(bases + ranks());
 		size_t used = reinterpret_cast<char *>(histogram + 1 + plan.mostLocal) - scratch;
 		targets = reinterpret_cast<epTarget *>(scratch + (used + 15) / 16 * 16);
 	}
 
 	GIN_FN static size_t scratchBytes(const epPlan &plan)
 	{
-		return listBytes() + (3 * plan.nRanks + 1 + plan.mostLocal) * sizeof(uint32_t) +
-		       16 + 2 * GIN_EP_MAX_TOPK * sizeof(epTarget);
+		return listBytes() + plan.nRanks * (2 * sizeof(uint32_t) + sizeof(epBase)) +
+		       (1 + plan.mostLocal) * sizeof(uint32_t) + 16 +
+		       2 * GIN_EP_MAX_TOPK * sizeof(epTarget);
 	}
 
 	GIN_FN void run()
@@ -63,16 +67,10 @@ public:
 		Ahead ahead = {};
 		if (ginBlockIndex() < call.tokens)
 			loadAhead(ginBlockIndex(), ahead);
-		if (!begin(0, &epoch))
+		if (!enter<direct>())
 			return false;
 		*sent = epoch;
-		half = epoch % 2;
-		giveCredits<direct>(ginEpCallDispatchSend);
-		awaitCredits<direct>(ginEpCallDispatchSend, epRowsFree, epoch, fate);
-		listItems(ginEpCallDispatchSend, epoch);
-		GIN_NO_UNROLL
-		for (uint32_t r = thread(); r < ranks(); r += threads())
-			rowsOut[r] = 0;
+		listItems(number, epoch);
 		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < 2 * GIN_EP_MAX_TOPK; i += threads())
 			targets[i].to = nullptr;
@@ -92,37 +90,28 @@ public:
 			sendToken(t, targets + n % 2 * GIN_EP_MAX_TOPK, ahead,
 				  targets + (n + 1) % 2 * GIN_EP_MAX_TOPK);
 		}
-		sync();
-		GIN_NO_UNROLL
-		for (uint32_t r = thread(); r < ranks(); r += threads())
-			if (rowsOut[r])
-				raise<direct>(
-					ginEpCallDispatchSend, r, 0,
-					GinSignalAdd{signalId(epRows, half, plan.rank), rowsOut[r]},
-					epoch);
+		raiseRows<direct>();
 		return true;
 	}
 
 private:
-	/* All threads of all blocks have read the epoch when the last block comes here. T. */
-	GIN_FN void advance() const
-	{
-		if (thread() != threads() - 1)
-			return;
-		if (!epTicketTake(ticket(ginEpCallDispatchSend, half), 1, ginGridSize()))
-			return;
-		call.handle->dispatchEpoch = epoch;
-		plan.state->epoch[0] = epoch + 1;
-	}
-
-	/* The rows of all blocks for each rank: chunks of staged rows end there. */
+	/* The rows and the items for each rank; then where they begin in parts. */
 	GIN_FN void countRows() const
 	{
 		GIN_NO_UNROLL
 		for (uint32_t r = epTeam(); r < ranks(); r += epTeams()) {
-			uint32_t rows = rowsTo(r);
+			const uint32_t rows = rowsTo(r), items = itemsTo(r);
 			if (epTeamFirst())
-				rowsAll[r] = rows;
+				bases[r] = {rows, rows, items};
+		}
+		sync();
+		uint32_t sum = 0, item = 0;
+		GIN_NO_UNROLL
+		for (uint32_t r = 0; thread() == 0 && r < ranks(); r++) {
+			const epBase of = bases[r];
+			bases[r] = {of.rows, sum, item};
+			sum += of.sum;
+			item += of.item;
 		}
 		sync();
 	}
@@ -137,7 +126,7 @@ private:
 		if (!fate[r])
 			sendLine(r, words);
 		if (!fate[r] && thread() == 0)
-			raiseRest<direct>(ginEpCallDispatchSend, epRows, r, histogram[0], epoch);
+			raiseRest<direct>(number, epRows, r, histogram[0], epoch);
 		sync(); /* before the next rank's histogram */
 	}
 
@@ -161,9 +150,9 @@ private:
 			line[w] = tag | histogram[w];
 		ginResult_t result = gin<direct>(0).put(peer, plan.slab, at, plan.slab, staged,
 							words * sizeof(uint64_t), GinNone{},
-							GinNone{}, GinCta{}, from(r));
+							GinNone{}, GinCta{}, dependsOn(r));
 		if (result != ginSuccess && thread() == 0)
-			lose(ginEpCallDispatchSend, r, result, epoch, 0, 0);
+			lose<direct>(number, r, result, epoch, 0, 0);
 	}
 
 	/* `to` is empty; `next` becomes empty, for the next token. */
@@ -197,52 +186,52 @@ private:
 			return;
 		const uint32_t rank = rankOf(entry);
 		const epShare share = shareOf(t, rank);
-		const uint32_t number = numberOf(t, k), slot = slotOf(t, k, rank);
+		const uint32_t before = numberOf(t, k), slot = slotOf(t, k, rank);
+		const uint32_t item = direct ? 0 : rankedOf(t, k, rank);
 		if (!epTeamFirst() || fate[rank])
 			return;
 		char *row = (direct || isDirect(rank)) ? slabOf(rank) + rowAt(half, plan.rank, slot)
 						       : plan.own + stagedRowAt(half, rank, slot);
 		const uint32_t below = share.kMask & ((1u << k) - 1);
-		writeItem(row, epBits(below), t, k, number);
+		const epPlace place = placeOf(t, share, rank, slot, item);
+		writeItem(row, epBits(below), t, k, before);
+		if (!direct)
+			placesOf(call.handle)[t * call.topk + k] = place;
 		if (below)
 			return;
 		to[share.place] = {row, rank, slot};
-		*reinterpret_cast<epHeader *>(row) = {t, share.kMask, share.place, epoch};
+		*reinterpret_cast<epHeader *>(row) = {t, share.kMask, place.sum, place.item};
 		if (direct || isDirect(rank))
 			epScratchAdd(&rowsOut[rank], 1);
 	}
 
+	/* Where combine puts the rows of an item; `item`: items before it at its rank. */
+	GIN_FN epPlace placeOf(uint32_t t, epShare share, uint32_t rank, uint32_t slot,
+			       uint32_t item) const
+	{
+		if (direct)
+			return {t * plan.places + share.place, 0};
+		return {bases[rank].sum + slot, bases[rank].item + item};
+	}
+
 	GIN_FN void writeItem(char *row, uint32_t index, uint32_t t, uint32_t k,
-			      uint32_t number) const
+			      uint32_t before) const
 	{
 		const uint32_t i = t * call.topk + k, expert = listed(i);
 		epItem *items = reinterpret_cast<epItem *>(row + sizeof(epHeader));
 		const uint32_t local = expert - rangeOf(rankOf(expert)).first;
-		items[index] = {static_cast<uint16_t>(local), static_cast<uint16_t>(number),
+		items[index] = {static_cast<uint16_t>(local), static_cast<uint16_t>(before),
 				call.topkWeights ? call.topkWeights[i] : 1.0f};
 	}
 
-	/* A staged row is complete; the block that completes a chunk puts it. G. */
+	/* A staged row is complete; the block that completes a chunk puts it. */
 	GIN_FN void stagedOne(uint32_t rank, uint32_t slot) const
 	{
-		const uint32_t chunk = slot / EP_CHUNK, first = chunk * EP_CHUNK;
-		const uint32_t left = rowsAll[rank] - first;
-		const uint32_t size = left < EP_CHUNK ? left : EP_CHUNK;
-		const uint32_t perRank = (plan.maxTokens + EP_CHUNK - 1) / EP_CHUNK;
-		uint32_t *come = plan.chunks +
-				 (static_cast<size_t>(half) * ranks() + rank) * perRank + chunk;
-		if (!epTicketTake(come, 1, size))
-			return;
-		ginResult_t result =
-			gin<direct>(chunk % plan.lanes)
-				.put(static_cast<int>(rank), plan.slab,
-				     rowAt(half, plan.rank, first), plan.slab,
-				     stagedRowAt(half, rank, first),
-				     static_cast<size_t>(size) * plan.rowBytes,
-				     GinSignalAdd{signalId(epRows, half, plan.rank), size},
-				     GinNone{}, GinThread{}, from(rank));
-		if (result != ginSuccess)
-			lose(ginEpCallDispatchSend, rank, result, epoch, size, 0);
+		epChunk chunk;
+		if (staged(rank, slot, bases[rank].rows, &chunk))
+			putChunk<direct>(rank, chunk, rowAt(half, plan.rank, chunk.first),
+					 stagedRowAt(half, rank, chunk.first),
+					 static_cast<size_t>(chunk.size) * plan.rowBytes);
 	}
 
 	/* Ranks that a token can go to. */

@@ -232,6 +232,28 @@ protected:
 		return epCount(call.tokens, [&](uint32_t t) { return goes(t, range); });
 	}
 
+	GIN_FN uint32_t itemsTo(uint32_t rank) const
+	{
+		const Range range = rangeOf(rank);
+		if (!call.longList)
+			return epCount(items(), [&](uint32_t i) { return range.has(list[i]); });
+		uint32_t sum = 0;
+		GIN_NO_UNROLL
+		for (uint32_t e = range.first; e < range.first + range.count; e++)
+			sum += plan.totals[e];
+		return sum;
+	}
+
+	/* How many items before (t, k) are at `rank`, the rank of item (t, k). */
+	GIN_FN uint32_t rankedOf(uint32_t t, uint32_t k, uint32_t rank) const
+	{
+		const Range range = rangeOf(rank);
+		const uint32_t item = t * call.topk + k;
+		if (call.longList)
+			return plan.ranked[item];
+		return epCount(item, [&](uint32_t i) { return range.has(list[i]); });
+	}
+
 	/*
 	 * word[0]: the rows for a rank; word[1 + e]: items of its local expert e. By all threads of
 	 * the block.
@@ -343,6 +365,11 @@ private:
 			});
 		if (epTeamFirst())
 			plan.totals[plan.experts + rank] = n;
+		if (plan.allDirect)
+			return;
+		number(
+			items(), [&](uint32_t i) { return range.has(list[i]); },
+			[&](uint32_t i, uint32_t before) { plan.ranked[i] = before; });
 	}
 };
 

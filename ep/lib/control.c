@@ -49,6 +49,10 @@ static void describe(const struct epPage *page)
 		epFail(ginSuccess, "%s %llu: topkIdx has the wrong index %lld at position %llu",
 		       call, (unsigned long long)page->epoch, (long long)page->seen,
 		       (unsigned long long)page->expected);
+	else if (page->result == ginErrorPeer && page->seen - page->expected >= EP_GAVE_UP &&
+		 page->seen > page->expected)
+		epFail(ginSuccess, "%s %llu: rank %d has given up an earlier wait", call,
+		       (unsigned long long)page->epoch, page->rank);
 	else
 		epFail(ginSuccess, "%s %llu: rank %d did not answer: %s; expected %llu, seen %llu",
 		       call, (unsigned long long)page->epoch, page->rank,

@@ -103,6 +103,7 @@ static ginResult_t allocate(ginEp_t ep, const struct epSizes *sizes)
 	    (result = ginMemAllocHost(ep->comm, sizes->page, &ep->page)))
 		return epFailGin(result, "memory of the ep");
 	ep->bytes = sizes->slab + sizes->state;
+	ep->handleBytes = sizes->handle;
 	memset(ep->page, 0, sizes->page);
 	return ep->gpu ? epGpuClear(ep->gpu, ep->state, sizes->state) : ginSuccess;
 }
@@ -153,6 +154,7 @@ static void fillPointers(ginEp_t ep, const struct epSizes *sizes)
 	plan->list = stateAt(ep, sizes->list);
 	plan->numbers = stateAt(ep, sizes->numbers);
 	plan->slots = stateAt(ep, sizes->slots);
+	plan->ranked = stateAt(ep, sizes->ranked);
 	plan->totals = stateAt(ep, sizes->totals);
 	plan->page = ep->page;
 	plan->pageObserved = (uint32_t *)(plan->page + 1);
@@ -324,10 +326,9 @@ ginResult_t ginEpQuery(ginEp_t ep, ginEpInfo_t *info)
 		.maxTokens = plan->maxTokens,
 		.recvRows = plan->nRanks * plan->maxTokens,
 		.contexts = plan->lanes,
+		.handleBytes = ep->handleBytes,
 		.bytes = ep->bytes,
 	};
-	out.handleBytes = sizeof(struct epHandle) + (2ull * plan->nRanks * 4 + 15) / 16 * 16 +
-			  (uint64_t)out.recvRows * plan->received;
 	snprintf(out.kernels, sizeof(out.kernels), "%s",
 		 ep->gpu ? epGpuKernels(ep->gpu) : "host threads");
 	out.size = info->size < sizeof(out) ? info->size : sizeof(out);

@@ -29,7 +29,7 @@ struct ginEp {
 	uint32_t stepBytes; /* of a chunk's ticket array, per half and rank */
 	void *slab, *state, *page, *scratch;
 	uint32_t directPeers;
-	uint64_t bytes;
+	uint64_t bytes, handleBytes;
 	struct epSends dispatches, combines;
 };
 
@@ -39,9 +39,10 @@ struct epSizes {
 	uint64_t zeroed; /* of the state: zero at the start */
 	uint64_t state;	 /* zeroed, and the tables after it */
 	uint64_t masked, observed, owed, chunks;
-	uint64_t rankOf, firstExpert, list, numbers, slots, totals; /* offsets in the state */
-	uint64_t page;						    /* bytes of host memory */
-	uint64_t handle;					    /* bytes */
+	uint64_t rankOf, firstExpert, list, numbers, slots, ranked,
+		totals;	 /* offsets in the state */
+	uint64_t page;	 /* bytes of host memory */
+	uint64_t handle; /* bytes */
 };
 
 /*

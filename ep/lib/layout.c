@@ -57,6 +57,17 @@ static void numbers(const ginEpConfig_t *config, const uint32_t *first, struct e
 	plan->listed = config->maxTokens * config->topk;
 }
 
+/* Bytes of a handle; epHandle in args.h. */
+static uint64_t handleLayout(struct epPlan *plan)
+{
+	uint64_t tables = align(2ull * plan->nRanks * 4, 16);
+
+	plan->placesAt = sizeof(struct epHandle) + tables +
+			 (uint64_t)plan->nRanks * plan->maxTokens * plan->received;
+	return plan->placesAt +
+	       (plan->allDirect ? 0 : (uint64_t)plan->listed * sizeof(struct epPlace));
+}
+
 static uint64_t slabLayout(struct epPlan *plan, int networked)
 {
 	uint64_t R = plan->nRanks, T = plan->maxTokens, end = 0;
@@ -84,13 +95,14 @@ static void stateLayout(const struct epPlan *plan, int networked, struct epSizes
 	sizes->masked = take(&end, R * 4);
 	sizes->observed = take(&end, R * 4);
 	sizes->owed = take(&end, 2 * 2 * R * 4);
-	sizes->chunks = take(&end, networked ? 2 * R * chunks * 4 : 0);
+	sizes->chunks = take(&end, networked ? 2 * 2 * R * chunks * 4 : 0);
 	sizes->zeroed = end;
 	sizes->rankOf = take(&end, plan->experts * 4ull);
 	sizes->firstExpert = take(&end, (R + 1) * 4);
 	sizes->list = take(&end, items * 4);
 	sizes->numbers = take(&end, items * 4);
 	sizes->slots = take(&end, items * 4);
+	sizes->ranked = take(&end, networked ? items * 4 : 0);
 	sizes->totals = take(&end, (plan->experts + R) * 4);
 	sizes->state = end;
 }
@@ -98,8 +110,6 @@ static void stateLayout(const struct epPlan *plan, int networked, struct epSizes
 void epLayout(const ginEpConfig_t *config, const uint32_t *first, uint32_t nRanks, uint32_t rank,
 	      int networked, struct epPlan *plan, struct epSizes *sizes)
 {
-	uint64_t tables = align(2ull * nRanks * 4, 16);
-
 	memset(plan, 0, sizeof(*plan));
 	plan->rank = rank;
 	plan->nRanks = nRanks;
@@ -110,6 +120,5 @@ void epLayout(const ginEpConfig_t *config, const uint32_t *first, uint32_t nRank
 	stateLayout(plan, networked, sizes);
 	plan->stateBytes = sizes->zeroed;
 	sizes->page = sizeof(struct epPage) + 2ull * nRanks * 4;
-	sizes->handle = sizeof(struct epHandle) + tables +
-			(uint64_t)nRanks * plan->maxTokens * plan->received;
+	sizes->handle = handleLayout(plan);
 }

@@ -3,15 +3,25 @@
  * faults.cc - ranks that do not answer, die or abort, and wrong indices: every call ends, nothing is
  * written outside tensors, and what is defined is there
  *
- *	faults --threads N | --forks N (ranks that are killed: processes)
+ *	faults --threads N
+ *	faults --forks N: a rank is killed after its send; MASK=1: it is masked. SENDING=1: in its send,
+ *	on route direct
  */
 #include <signal.h>
+#include <sys/mman.h>
+#include <time.h>
 
 #include <atomic>
 
 #include "rig.h"
 
 static bool forks;
+
+/* How long a rank waits in vain where a test wants that, in milliseconds. */
+static uint64_t patience(const Rank &r)
+{
+	return r.device < 0 ? 3000 : 1000;
+}
 
 static Round roundOf(Rank &r, uint64_t seed)
 {
@@ -31,9 +41,12 @@ static Round roundOf(Rank &r, uint64_t seed)
 	return round;
 }
 
+static thread_local uint32_t onLostOf; /* of this rank's last ep */
+
 static ginEp_t epFor(Rank &r, const Round &round, uint32_t onLost, uint64_t milliseconds)
 {
 	ginEpConfig_t config = GIN_EP_CONFIG_INIT;
+	onLostOf = onLost;
 	config.experts = round.experts;
 	config.topk = round.topk;
 	config.hidden = round.hidden;
@@ -57,35 +70,94 @@ static ginEpRecord_t recordOf(ginEp_t ep)
 	return record;
 }
 
+/* The result of a call when its kernels have ended. */
+static ginResult_t ended(ginEp_t ep, const Rank &r, ginResult_t result)
+{
+#ifdef __CUDACC__
+	if (r.device < 0 || result)
+		return result;
+	CUDA(cudaStreamSynchronize(r.stream));
+	const ginEpRecord_t record = recordOf(ep);
+	if (record.valid && record.rank >= 0 && onLostOf == GIN_EP_LOST_ERROR)
+		return static_cast<ginResult_t>(record.result);
+#else
+	(void)ep;
+	(void)r;
+#endif
+	return result;
+}
+
+static ginResult_t dispatch(ginEp_t ep, Batch &batch, uint32_t phase = GIN_EP_BOTH)
+{
+	return ended(ep, batch.r, batch.runDispatch(ep, phase));
+}
+
+static ginResult_t combine(ginEp_t ep, Batch &batch)
+{
+	return ended(ep, batch.r, batch.runCombine(ep, GIN_EP_BOTH));
+}
+
+static void mask(Rank &r, ginEp_t ep, int rank)
+{
+	EP_CHECK(ginEpMaskSet(ep, rank, 1, Batch::streamOf(r)));
+}
+
+/* The first failure: rank 1 has not answered, or a rank that has found that has given up before. */
+static bool lostOne(ginEp_t ep, uint32_t result)
+{
+	const ginEpRecord_t record = recordOf(ep);
+	if (strstr(ginEpGetLastError(), "has given up"))
+		return record.result == ginErrorPeer && record.rank >= 0;
+	return record.valid && record.rank == 1 && record.result == result &&
+	       strstr(ginEpGetLastError(), "rank 1 did not answer");
+}
+
 static void full(Rank &r, ginEp_t ep, const Round &round)
 {
 	Batch batch(r, round, handleBytes(ep));
-	EP_CHECK(batch.runDispatch(ep, GIN_EP_BOTH));
+	EP_CHECK(dispatch(ep, batch));
 	batch.checkDispatch();
-	EP_CHECK(batch.runCombine(ep, GIN_EP_BOTH));
+	EP_CHECK(combine(ep, batch));
 	batch.checkCombine();
 }
 
-/* Rank 1 stays away from a dispatch. The other ranks fail, and stay failed until the reset. */
+/* The other ranks have given up: this rank's call fails long before its own time limit. */
+static void told(Rank &r, ginEp_t ep, const Round &round)
+{
+	Batch batch(r, round, handleBytes(ep));
+	const time_t start = time(nullptr);
+	EP_FAILS(dispatch(ep, batch), ginErrorPeer);
+	EXPECT(time(nullptr) - start < 30);
+	const ginEpRecord_t record = recordOf(ep);
+	EXPECT(record.valid && record.rank != r.rank && record.result == ginErrorPeer);
+	EXPECT(strstr(ginEpGetLastError(), "has given up an earlier wait"));
+}
+
+/*
+ * Rank 1 stays away from a dispatch. The other ranks fail, and stay failed until the reset; rank 1 is
+ * told when it comes.
+ */
 static void absentError(Rank &r)
 {
 	Round round = roundOf(r, 11);
-	ginEp_t ep = epFor(r, round, GIN_EP_LOST_ERROR, 3000);
+	ginEp_t ep = epFor(r, round, GIN_EP_LOST_ERROR, r.rank == 1 ? 60000 : patience(r));
 	full(r, ep, round);
 	if (r.rank != 1) {
 		Batch batch(r, round, handleBytes(ep));
-		EP_FAILS(batch.runDispatch(ep, GIN_EP_BOTH), ginErrorTimeout);
-		EP_FAILS(batch.runDispatch(ep, GIN_EP_BOTH), ginErrorTimeout);
-		EP_FAILS(batch.runCombine(ep, GIN_EP_BOTH), ginErrorTimeout);
+		const ginResult_t result = dispatch(ep, batch);
+		EXPECT(result == ginErrorTimeout || result == ginErrorPeer);
+		EXPECT(dispatch(ep, batch) != ginSuccess && combine(ep, batch) != ginSuccess);
 		EXPECT(strstr(ginEpGetLastError(), "ginEpReset"));
+		EXPECT(lostOne(ep, ginErrorTimeout));
 		ginEpRecord_t record = recordOf(ep);
-		EXPECT(record.valid && record.rank == 1 && record.result == ginErrorTimeout);
 		EXPECT(record.call == ginEpCallDispatchRecv && record.epoch == 1);
-		EXPECT(strstr(ginEpGetLastError(), "rank 1 did not answer"));
 		std::vector<uint32_t> observed(r.nRanks), masked(r.nRanks);
 		EP_CHECK(ginEpMaskQuery(ep, observed.data(), masked.data()));
-		EXPECT(observed[1] == 1 && masked[1] == 0 && observed[0] == 0);
+		EXPECT(observed[record.rank] == 1 && masked[1] == 0 && observed[r.rank] == 0);
 	}
+	meet(r);
+	if (r.rank == 1)
+		told(r, ep, round);
 	EP_CHECK(ginEpReset(ep));
 	EXPECT(!recordOf(ep).valid);
 	for (uint64_t i = 0; i < 5; i++)
@@ -98,9 +170,9 @@ static void without(Rank &r, ginEp_t ep, const Round &round, const std::vector<b
 {
 	Batch batch(r, round, handleBytes(ep));
 	batch.gone = gone;
-	EP_CHECK(batch.runDispatch(ep, GIN_EP_BOTH));
+	EP_CHECK(dispatch(ep, batch));
 	batch.checkDispatch();
-	EP_CHECK(batch.runCombine(ep, GIN_EP_BOTH));
+	EP_CHECK(combine(ep, batch));
 	batch.checkCombine();
 }
 
@@ -108,7 +180,7 @@ static void without(Rank &r, ginEp_t ep, const Round &round, const std::vector<b
 static void absentMask(Rank &r)
 {
 	Round round = roundOf(r, 31);
-	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, 3000);
+	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, patience(r));
 	std::vector<bool> gone(r.nRanks);
 	full(r, ep, round);
 	gone[1] = true;
@@ -122,7 +194,8 @@ static void absentMask(Rank &r)
 		EP_CHECK(ginEpMaskQuery(ep, observed.data(), masked.data()));
 		for (int i = 0; i < r.nRanks; i++)
 			EXPECT(observed[i] == (i == 1) && masked[i] == (i == 1));
-		EP_CHECK(ginEpMaskClear(ep, nullptr));
+		EP_CHECK(ginEpMaskClear(ep, Batch::streamOf(r)));
+		EP_CHECK(ended(ep, r, ginSuccess));
 		EP_CHECK(ginEpMaskQuery(ep, observed.data(), masked.data()));
 		EXPECT(!observed[1] && !masked[1]);
 	}
@@ -136,13 +209,13 @@ static void absentMask(Rank &r)
 static void absentCombine(Rank &r)
 {
 	Round round = roundOf(r, 61);
-	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, 3000);
+	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, patience(r));
 	Batch batch(r, round, handleBytes(ep));
-	EP_CHECK(batch.runDispatch(ep, GIN_EP_BOTH));
+	EP_CHECK(dispatch(ep, batch));
 	batch.checkDispatch();
 	if (r.rank != 1) {
 		batch.gone[1] = true;
-		EP_CHECK(batch.runCombine(ep, GIN_EP_BOTH));
+		EP_CHECK(combine(ep, batch));
 		batch.checkCombine();
 		EXPECT(recordOf(ep).call == ginEpCallCombineRecv);
 	}
@@ -161,7 +234,7 @@ static void maskedByCaller(Rank &r)
 	EP_FAILS(ginEpMaskSet(ep, r.rank, 1, nullptr), ginErrorInvalidArgument);
 	EP_FAILS(ginEpMaskSet(ep, r.nRanks, 1, nullptr), ginErrorInvalidArgument);
 	if (r.rank != 1) {
-		EP_CHECK(ginEpMaskSet(ep, 1, 1, nullptr));
+		mask(r, ep, 1);
 		for (uint32_t i = 0; i < 4; i++)
 			without(r, ep, roundOf(r, 90 + i), gone);
 		EXPECT(!recordOf(ep).valid);
@@ -185,9 +258,9 @@ static void wrongIndices(Rank &r)
 			indices[7] = bad;
 			batch.idx.write(indices);
 		}
-		EP_CHECK(batch.runDispatch(ep, GIN_EP_BOTH));
+		EP_CHECK(dispatch(ep, batch));
 		batch.checkDispatch();
-		EP_CHECK(batch.runCombine(ep, GIN_EP_BOTH));
+		EP_CHECK(combine(ep, batch));
 		batch.checkCombine();
 		if (bad != -2)
 			continue;
@@ -207,7 +280,7 @@ static void wrongIndices(Rank &r)
 		for (uint32_t k = 0; k < 3; k++)
 			twice.push_back(static_cast<int64_t>(t % round.experts));
 	batch.idx.write(twice);
-	EP_CHECK(batch.runDispatch(ep, GIN_EP_BOTH));
+	EP_CHECK(dispatch(ep, batch));
 	std::vector<int32_t> count = batch.recvCount.read<int32_t>();
 	for (uint32_t e = 0; e < 4; e++) {
 		uint32_t expert = round.first[r.rank] + e;
@@ -231,12 +304,34 @@ static void aborted(Rank &r)
 		CHECK(ginCommAbort(r.comm));
 	} else {
 		Batch batch(r, round, handleBytes(ep));
-		EP_FAILS(batch.runDispatch(ep, GIN_EP_BOTH), ginErrorPeer);
+		EP_FAILS(dispatch(ep, batch), ginErrorPeer);
 	}
-	static std::atomic<int> ended; /* ranks are threads: peers may still store into this rank */
-	for (ended++; ended < r.nRanks;)
+	static std::atomic<int> came; /* ranks are threads: peers may still store into this rank */
+	for (came++; came < r.nRanks;)
 		usleep(1000);
 	ginEpDestroy(ep);
+}
+
+static int copyOwn(void *, const void *in, void *out, size_t bytes)
+{
+	memcpy(out, in, bytes);
+	return 0;
+}
+
+/* A survivor, and its GPU, work on in a new communicator. */
+static void alone()
+{
+	ginConfig_t config = GIN_CONFIG_INIT;
+	Rank r;
+	config.allgather = copyOwn;
+	config.rank = 0;
+	config.nRanks = 1;
+	rankOpen(r, &config);
+	ginEp_t ep = epFor(r, roundOf(r, 141), GIN_EP_LOST_ERROR, 60000);
+	for (uint64_t i = 0; i < 3; i++)
+		full(r, ep, roundOf(r, 142 + i));
+	EP_CHECK(ginEpDestroy(ep));
+	rankClose(r);
 }
 
 /* Rank 1 is killed between its send and its receive. */
@@ -248,17 +343,17 @@ static void killed(Rank &r, uint32_t onLost)
 	full(r, ep, round);
 	{
 		Batch batch(r, round, handleBytes(ep));
-		EP_CHECK(batch.runDispatch(ep, GIN_EP_SEND));
+		EP_CHECK(dispatch(ep, batch, GIN_EP_SEND));
 		meet(r);
 		if (r.rank == 1)
 			raise(SIGKILL);
-		ginResult_t result = batch.runDispatch(ep, GIN_EP_RECV);
+		ginResult_t result = dispatch(ep, batch, GIN_EP_RECV);
 		if (result == ginSuccess)
-			result = batch.runCombine(ep, GIN_EP_BOTH);
+			result = combine(ep, batch);
 		if (onLost == GIN_EP_LOST_ERROR) {
 			EP_FAILS(result, ginErrorPeer);
-			EP_FAILS(batch.runDispatch(ep, GIN_EP_BOTH), ginErrorPeer);
-			EXPECT(recordOf(ep).rank == 1);
+			EP_FAILS(dispatch(ep, batch), ginErrorPeer);
+			EXPECT(lostOne(ep, ginErrorPeer));
 		} else {
 			EXPECT(result == ginSuccess);
 		}
@@ -267,6 +362,54 @@ static void killed(Rank &r, uint32_t onLost)
 	for (uint32_t i = 0; i < 3 && onLost == GIN_EP_LOST_MASK; i++)
 		without(r, ep, roundOf(r, 130 + i), gone);
 	EXPECT(ginEpReset(ep) != ginSuccess); /* a dead process needs a new communicator */
+	ginEpDestroy(ep);
+	alone();
+}
+
+static void die(int)
+{
+	kill(getpid(), SIGKILL);
+}
+
+/* A copy of x whose last row lies in a page that cannot be read: a kernel that comes to it dies. */
+static void *fatalRows(const Batch &batch)
+{
+	const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+	const size_t row = batch.round.hidden * 2, rows = (batch.T - 1) * row;
+	void *at =
+		mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	EXPECT(at != MAP_FAILED && rows <= page);
+	char *const x = static_cast<char *>(at) + page - rows;
+	memcpy(x, batch.x.at(), rows);
+	EXPECT(!mprotect(static_cast<char *>(at) + page, page, PROT_NONE));
+	signal(SIGSEGV, die);
+	return x;
+}
+
+/* Rank 1 dies when its counts and most rows are sent: its rows are zeros, then it is left out. */
+static void killedSending(Rank &r)
+{
+	Round round = roundOf(r, 151);
+	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, 4000);
+	std::vector<bool> gone(r.nRanks);
+	full(r, ep, round);
+	gone[1] = true;
+	{
+		Batch batch(r, round, handleBytes(ep));
+		if (r.rank == 1)
+			batch.dispatch.x.data = fatalRows(batch);
+		else /* signals to a rank that is known to be dead would mask it */
+			EP_CHECK(dispatch(ep, batch, GIN_EP_SEND));
+		meet(r);
+		EP_CHECK(dispatch(ep, batch, r.rank == 1 ? GIN_EP_SEND : GIN_EP_RECV));
+		batch.zeros[1] = true;
+		batch.checkDispatch();
+		batch.gone = gone;
+		EP_CHECK(combine(ep, batch));
+		batch.checkCombine();
+	}
+	for (uint32_t i = 0; i < 3; i++)
+		without(r, ep, roundOf(r, 160 + i), gone);
 	ginEpDestroy(ep);
 }
 
@@ -297,7 +440,10 @@ static int runKilled(const ginConfig_t *config)
 {
 	Rank r;
 	rankOpen(r, config);
-	killed(r, getenv("MASK") ? GIN_EP_LOST_MASK : GIN_EP_LOST_ERROR);
+	if (getenv("SENDING"))
+		killedSending(r);
+	else
+		killed(r, getenv("MASK") ? GIN_EP_LOST_MASK : GIN_EP_LOST_ERROR);
 	ginCommDestroy(r.comm);
 	return 0;
 }

@@ -130,7 +130,8 @@ struct Batch {
 		topk, topkWeights, y, out;
 	ginEpDispatchArgs_t dispatch;
 	ginEpCombineArgs_t combine;
-	std::vector<bool> gone; /* ranks whose rows are missing */
+	std::vector<bool> gone;	 /* ranks whose rows are missing */
+	std::vector<bool> zeros; /* ranks whose rows are zeros */
 
 	Batch(Rank &rank, const Round &ofRound, uint64_t handleBytes)
 	    : r(rank), round(ofRound), me(static_cast<uint32_t>(rank.rank)), T(round.tokens[me]),
@@ -150,7 +151,7 @@ struct Batch {
 	      topkWeights(rank, round.ranks * M * round.topk * 4ull),
 	      y(rank, size_t{outer} * inner * round.hidden * 2), out(rank, T * round.hidden * 2ull),
 	      dispatch(GIN_EP_DISPATCH_ARGS_INIT), combine(GIN_EP_COMBINE_ARGS_INIT),
-	      gone(round.ranks)
+	      gone(round.ranks), zeros(round.ranks)
 	{
 		fill();
 		describeDispatch();
@@ -275,6 +276,12 @@ struct Batch {
 			f8 ? scaleWords(round, wire) : std::vector<uint32_t>();
 		size_t row = size_t{o} * inner + i;
 		std::vector<uint16_t> answer = round.answerOf(expert, source, token);
+		if (zeros[source]) {
+			memset(&e.x[row * wire.payload.size()], 0, wire.payload.size());
+			for (size_t w = 0; w < words.size(); w++)
+				e.scales[(size_t{o} * scaleWordsOf + w) * inner + i] = 0;
+			return;
+		}
 		memcpy(&e.x[row * wire.payload.size()], wire.payload.data(), wire.payload.size());
 		for (size_t w = 0; w < words.size(); w++)
 			e.scales[(size_t{o} * scaleWordsOf + w) * inner + i] = words[w];

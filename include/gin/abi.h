@@ -31,7 +31,7 @@ typedef signed long int64_t;
 #include <stdint.h>
 #endif
 
-#define GIN_DEVICE_ABI 9u
+#define GIN_DEVICE_ABI 10u
 
 /* Ranks below this have their signals in ginDevComm.directSignals. */
 #define GIN_DIRECT_SIGNALS 16u
@@ -136,7 +136,10 @@ struct ginWindowTable {
 	/* Gdaki: this rank's part as source of puts and target of gets: key and NIC address. */
 	uint32_t nicKey;
 	uint64_t nicAddress;
-	uint64_t pad[3];
+	/* This rank's NVLink domain, as in ginDevComm: its lowest rank, and its size. */
+	uint32_t domainFirst;
+	uint32_t domainSize;
+	uint64_t pad[2];
 };
 
 /* A window of this rank, to be found by address for putFrom(): an entry of ginSources. */

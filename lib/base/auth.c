@@ -137,25 +137,42 @@ int authChallenge(int fd, uint64_t challenge[2], uint64_t deadline)
 	return randomBytes(challenge, bytes) || socketSend(fd, challenge, bytes, deadline) ? -1 : 0;
 }
 
-int authAnswer(int fd, const uint8_t key[AUTH_KEY_BYTES], const uint64_t challenge[2],
-	       uint32_t *rank, uint64_t deadline)
+static int isProof(const struct authGreeting *theirs, const uint8_t key[AUTH_KEY_BYTES],
+		   const uint64_t challenge[2])
+{
+	return theirs->magic == GREETING_MAGIC &&
+	       theirs->proof == prove(key, toListener, theirs->rank, challenge, theirs->challenge);
+}
+
+int authAnswerAny(int fd, struct authKey *keys, const uint64_t challenge[2], uint32_t *rank,
+		  struct authKey **found, uint64_t deadline)
 {
 	struct authGreeting theirs;
+	struct authKey *key = keys;
 
 	if (socketReceive(fd, &theirs, sizeof(theirs), deadline))
 		return -1;
-	int knows =
-		theirs.magic == GREETING_MAGIC &&
-		theirs.proof == prove(key, toListener, theirs.rank, challenge, theirs.challenge);
+	while (key && !isProof(&theirs, key->bytes, challenge))
+		key = key->next;
 	/* A connector without a valid proof gets 0, and so learns that the secrets differ. */
 	uint64_t proof =
-		knows ? prove(key, toConnector, theirs.rank, challenge, theirs.challenge) : 0;
+		key ? prove(key->bytes, toConnector, theirs.rank, challenge, theirs.challenge) : 0;
 	if (socketSend(fd, &proof, sizeof(proof), deadline))
 		return -1;
-	if (!knows)
+	if (!key)
 		return refuse();
 	*rank = theirs.rank;
+	*found = key;
 	return 0;
+}
+
+int authAnswer(int fd, const uint8_t key[AUTH_KEY_BYTES], const uint64_t challenge[2],
+	       uint32_t *rank, uint64_t deadline)
+{
+	struct authKey only = {.next = NULL}, *found;
+
+	memcpy(only.bytes, key, sizeof(only.bytes));
+	return authAnswerAny(fd, &only, challenge, rank, &found, deadline);
 }
 
 int authAccept(int fd, const uint8_t key[AUTH_KEY_BYTES], uint32_t *rank, uint64_t deadline)

@@ -19,6 +19,26 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			    .choices = "auto|pmix|tcp|self",
 			    .preset = "auto",
 			    .meaning = "how the ranks find each other"},
+	[paramBounce] = {.name = "GIN_BOUNCE",
+			 .choices = "auto|always|never",
+			 .preset = "auto",
+			 .meaning =
+				 "pinned host memory between the proxy's network and memory that "
+				 "the network does not reach; always: for host memory too"},
+	[paramBouncePool] = {.name = "GIN_BOUNCE_POOL",
+			     .isNumber = 1,
+			     .least = 1,
+			     .most = 1000000000,
+			     .preset = "16777216",
+			     .meaning = "most bytes of pinned host memory of each proxy thread for "
+					"GIN_BOUNCE"},
+	[paramBounceSlot] = {.name = "GIN_BOUNCE_SLOT",
+			     .isNumber = 1,
+			     .least = 16,
+			     .most = 1000000000,
+			     .preset = "262144",
+			     .meaning = "most bytes of one slot in that memory: longer puts and "
+					"gets go in parts"},
 	[paramCopyEngine] = {.name = "GIN_COPY_ENGINE",
 			     .choices = "auto|on|off",
 			     .preset = "auto",
@@ -82,6 +102,16 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			     .preset = "18",
 			     .meaning = "a NIC waits 4.096 us * 2^number for an answer before it "
 					"repeats a packet; 18: 1.07 s"},
+	[paramOfiInterface] = {.name = "GIN_OFI_INTERFACE",
+			       .preset = "",
+			       .meaning =
+				       "network interface or NIC of the proxy's network, by "
+				       "libfabric; default: as NCCL_SOCKET_IFNAME says, else one "
+				       "of the control plane"},
+	[paramOfiProvider] = {.name = "GIN_OFI_PROVIDER",
+			      .preset = "",
+			      .meaning = "provider of libfabric for the proxy's network; default: "
+					 "the first of net and tcp that works"},
 	[paramProxyAffinity] = {.name = "GIN_PROXY_AFFINITY",
 				.choices = "near|cpu|none",
 				.preset = "near",
@@ -124,11 +154,12 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			  .preset = "600",
 			  .meaning = "seconds after which a collective call fails"},
 	[paramTransport] = {.name = "GIN_TRANSPORT",
-			    .preset = "ipc",
+			    .preset = "",
 			    .meaning =
 				    "how the proxy reaches other ranks, the preferred way first: "
 				    "ipc, shared memory of one host; a network NAME, the "
-				    "plug-in libgin-NAME.so; or both with a comma"},
+				    "plug-in libgin-NAME.so; or both with a comma; default: ipc, "
+				    "and ofi for pairs that have no other route"},
 	[paramUarMap] = {.name = "GIN_UAR_MAP",
 			 .choices = "io|plain|cpu",
 			 .preset = "io",

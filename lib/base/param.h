@@ -13,6 +13,9 @@
 enum param {
 	paramBackend,
 	paramBootstrap,
+	paramBounce,
+	paramBouncePool,
+	paramBounceSlot,
 	paramCopyEngine,
 	paramCopyEngineBytes,
 	paramGdakiDoorbells,
@@ -25,6 +28,8 @@ enum param {
 	paramNicSl,
 	paramNicTc,
 	paramNicTimeout,
+	paramOfiInterface,
+	paramOfiProvider,
 	paramProxyAffinity,
 	paramProxyFence,
 	paramProxyThreads,
@@ -40,6 +45,7 @@ enum param {
 
 /* Values of the variables with choices, in the order of the choices in the table. */
 enum { bootstrapAuto, bootstrapPmix, bootstrapTcp, bootstrapSelf };
+enum { bounceAuto, bounceAlways, bounceNever };
 enum { copyEngineAuto, copyEngineOn, copyEngineOff };
 enum { gdakiQueuesGpu, gdakiQueuesHost };
 enum { proxyAffinityNear, proxyAffinityCpu, proxyAffinityNone };

@@ -153,10 +153,21 @@ ginResult_t controlOpen(struct control *c, const struct identity *ranks,
 		return result;
 	}
 	pthread_mutex_lock(&c->lock);
+	c->news.fd = -1;
 	c->connected = 1;
 	pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
 	return ginSuccess;
+}
+
+void controlWatch(struct control *c, int fd)
+{
+	if (fd < 0)
+		return;
+	pthread_mutex_lock(&c->lock);
+	c->news.fd = fd;
+	pthread_mutex_unlock(&c->lock);
+	controlWake(c);
 }
 
 /* Adds the entry of this rank. The caller holds the lock. */

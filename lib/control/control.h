@@ -55,8 +55,8 @@ struct controlGather {
 typedef void (*controlFailure_t)(void *arg, int rank, ginResult_t result);
 
 /*
- * News from the bootstrap while the tree connects: see struct bootstrapOps. fd -1: none, unless
- * `isAsked`, when lost() is called again and again.
+ * News from the bootstrap: see struct bootstrapOps. fd -1: none, unless `isAsked`, when lost() is
+ * called again and again while the tree connects.
  */
 struct controlNews {
 	int fd;
@@ -73,7 +73,7 @@ struct control {
 	struct controlLink link[CONTROL_LINKS]; /* parent first (not at rank 0), then children */
 	int links;
 	int listener;
-	struct controlNews news;  /* the caller may set it before controlOpen() */
+	struct controlNews news; /* the caller may set it before controlOpen(); then the thread's */
 	int spare[CONTROL_LINKS]; /* descriptors reserved for links not yet connected */
 	int spares;
 	int wake; /* eventfd: the thread must check `closing` */
@@ -114,6 +114,12 @@ ginResult_t controlPrepare(struct control *c, int rank, int nRanks, struct ident
  */
 ginResult_t controlOpen(struct control *c, const struct identity *ranks,
 			const uint8_t key[AUTH_KEY_BYTES], controlFailure_t onFailure, void *arg);
+
+/*
+ * After controlOpen(): the thread watches `fd` for news, unless it is -1. News of a failure ends the
+ * communicator on all ranks. lost() must not be called by any other thread.
+ */
+void controlWatch(struct control *c, int fd);
 
 /*
  * Collective. A rank with mine == ginSuccess contributes `bytes` bytes; a rank that has failed

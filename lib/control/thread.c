@@ -284,16 +284,32 @@ static void serveLink(struct control *c, struct controlLink *link, short events)
 		readLink(c, link);
 }
 
+static void readNews(struct control *c)
+{
+	ginResult_t result = controlReadNews(c);
+
+	if (result == ginSuccess)
+		return;
+	pthread_mutex_lock(&c->lock);
+	c->news.fd = -1;
+	controlBreakHere(c, -1, result, ginGetLastError(), NULL);
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* Links follow the descriptors for waking and for news. */
+#define FIRST_LINK 2
+
 static int pollLinks(struct control *c, struct pollfd *fds)
 {
 	fds[0] = (struct pollfd){.fd = c->wake, .events = POLLIN};
 	pthread_mutex_lock(&c->lock);
+	fds[1] = (struct pollfd){.fd = c->news.fd, .events = POLLIN};
 	for (int i = 0; i < c->links; i++) {
 		short events = c->link[i].out.used ? POLLIN | POLLOUT : POLLIN;
-		fds[1 + i] = (struct pollfd){.fd = c->link[i].fd, .events = events};
+		fds[FIRST_LINK + i] = (struct pollfd){.fd = c->link[i].fd, .events = events};
 	}
 	pthread_mutex_unlock(&c->lock);
-	return poll(fds, 1 + (nfds_t)c->links, 250);
+	return poll(fds, FIRST_LINK + (nfds_t)c->links, 250);
 }
 
 static int openLinks(const struct control *c)
@@ -331,7 +347,7 @@ static int mayEnd(struct control *c, uint64_t *end)
 void *controlThread(void *arg)
 {
 	struct control *c = arg;
-	struct pollfd fds[1 + CONTROL_LINKS];
+	struct pollfd fds[FIRST_LINK + CONTROL_LINKS];
 	uint64_t end = 0, drained;
 
 	errorScope("control plane", c->rank);
@@ -345,9 +361,11 @@ void *controlThread(void *arg)
 		if (fds[0].revents && read(c->wake, &drained, sizeof(drained)) < 0 &&
 		    errno != EAGAIN)
 			logWrite(logDebug, "control plane: eventfd: %m");
+		if (fds[1].revents)
+			readNews(c);
 		for (int i = 0; i < c->links; i++)
-			if (fds[1 + i].revents)
-				serveLink(c, &c->link[i], fds[1 + i].revents);
+			if (fds[FIRST_LINK + i].revents)
+				serveLink(c, &c->link[i], fds[FIRST_LINK + i].revents);
 	}
 	return NULL;
 }

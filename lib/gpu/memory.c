@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <search.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -15,7 +16,8 @@ struct memoryAllocation {
 	char *base;
 	size_t span;
 	uint64_t id;
-	int fd;	      /* -1: GPU memory */
+	int fd;	      /* -1: GPU memory, or abandoned memory */
+	int lost;     /* of abandoned memory: a descriptor to test the peers' lock; else -1 */
 	int isPinned; /* host memory that GPUs reach */
 	int windows;  /* registered windows that lie in it */
 	int users;    /* memoryUse() */
@@ -24,6 +26,7 @@ struct memoryAllocation {
 
 static void *allocations; /* tsearch() of struct memoryAllocation; none overlap */
 static uint64_t lastId;
+static int lostFiles; /* descriptors of abandoned memory */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Ranges that overlap are equal, so that a byte finds the allocation around it. */
@@ -79,7 +82,8 @@ static ginResult_t alloc(const struct device *d, int onHost, int node, size_t by
 
 	if (!a)
 		return fail(ginErrorSystem, "no memory");
-	*a = (struct memoryAllocation){.span = bytes, .fd = -1, .isPinned = onHost && d->cuda};
+	*a = (struct memoryAllocation){
+		.span = bytes, .fd = -1, .lost = -1, .isPinned = onHost && d->cuda};
 	ginResult_t result = mapNew(d, onHost, node, a, &at);
 	if (result == ginSuccess) {
 		a->base = at;
@@ -193,15 +197,39 @@ void memoryDrop(void *ptr)
 	pthread_mutex_unlock(&lock);
 }
 
+/*
+ * Peers share the open file of a->fd, which this process does not map: see memoryHostMap(). A lock of
+ * an open file lasts until no process maps the file or has a descriptor of it, and no message carries
+ * one. So the lock taken here ends when the last peer lets the memory go, or dies.
+ */
 void memoryAbandon(const void *ptr)
 {
 	pthread_mutex_lock(&lock);
 	struct memoryAllocation *a = allocationAround(ptr);
 	if (a && a->fd >= 0) {
+		if (lostFiles < MEMORY_LOST && !flock(a->fd, LOCK_SH))
+			a->lost = memoryHostReopen(a->fd);
+		lostFiles += a->lost >= 0;
 		close(a->fd);
 		a->fd = -1;
 	}
 	pthread_mutex_unlock(&lock);
+}
+
+int memoryReclaim(const void *ptr)
+{
+	pthread_mutex_lock(&lock);
+	struct memoryAllocation *a = allocationAround(ptr);
+	int isFree = a && a->lost >= 0 && !a->users && !flock(a->lost, LOCK_EX | LOCK_NB);
+	if (isFree) {
+		flock(a->lost, LOCK_UN);
+		a->fd = a->lost;
+		a->lost = -1;
+		a->id = ++lastId;
+		lostFiles--;
+	}
+	pthread_mutex_unlock(&lock);
+	return isFree;
 }
 
 int memoryFind(struct memory *m)

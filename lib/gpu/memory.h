@@ -50,8 +50,15 @@ ginResult_t memoryFree(const struct device *d, void *ptr);
 void memoryUse(const void *ptr, uint64_t id, int by);
 void memoryDrop(void *ptr);
 
-/* The host memory around `ptr` is never freed, and no window will lie in it: closes its descriptor. */
+/*
+ * For pinned host memory around `ptr`, which is never unpinned. memoryAbandon(): peers may still write
+ * into the memory, and no window will lie in it. memoryReclaim() returns 1 when no peer can write into
+ * abandoned memory any more: the memory then serves as if it were new. At most MEMORY_LOST allocations
+ * of the process wait for that, with a descriptor each; further ones are never reclaimed.
+ */
+#define MEMORY_LOST 16
 void memoryAbandon(const void *ptr);
+int memoryReclaim(const void *ptr);
 
 /*
  * Host memory with a file descriptor, pinned for the GPU of `d`; with `d` NULL, or without a GPU,
@@ -62,6 +69,9 @@ void memoryAbandon(const void *ptr);
 ginResult_t memoryHostMap(const struct device *d, size_t *span, int node, int *fd, void **ptr);
 ginResult_t memoryHostImport(const struct device *d, int fd, size_t span, int owner, void **ptr);
 void memoryHostUnmap(const struct device *d, void *ptr, size_t span);
+
+/* Opens the file of a descriptor once more, with locks of its own. -1 without /proc. */
+int memoryHostReopen(int fd);
 
 /* Counts windows (`by` 1 or -1) in the allocation around `ptr`, if it is one of these calls. */
 void memoryHold(const void *ptr, int by);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <linux/mempolicy.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -110,6 +111,28 @@ static ginResult_t pin(const struct device *d, void *at, size_t span, void **ptr
 	return result;
 }
 
+int memoryHostReopen(int fd)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return fileAboveStandard(open(path, O_RDWR | O_CLOEXEC));
+}
+
+/*
+ * For memory that may be abandoned: peers get an open file that the mapping of this process does not
+ * hold. Without /proc they get the first one, whose lock never ends: the memory is never reclaimed.
+ */
+static int forPeers(const struct device *d, int fd)
+{
+	int other = d && d->cuda ? memoryHostReopen(fd) : -1;
+
+	if (other < 0)
+		return fd;
+	close(fd);
+	return other;
+}
+
 ginResult_t memoryHostMap(const struct device *d, size_t *span, int node, int *fd, void **ptr)
 {
 	void *at = NULL;
@@ -123,7 +146,7 @@ ginResult_t memoryHostMap(const struct device *d, size_t *span, int node, int *f
 		return result;
 	result = pin(d, at, *span, ptr);
 	if (result == ginSuccess)
-		*fd = made;
+		*fd = forPeers(d, made);
 	else
 		close(made);
 	return result;

@@ -4,7 +4,8 @@
  *
  * Unpinning waits for every kernel that runs on the device, so nothing is ever unpinned: freed
  * blocks stay in a list of the process. Every block of whole pages is shared memory, so that it
- * serves pinnedAlloc() and pinnedAllocShared(). The primary context, in which the memory is pinned,
+ * serves pinnedAlloc() and pinnedAllocShared(). A block that peers may still write is lost until all of
+ * them have let it go. The primary context, in which the memory is pinned,
  * is never released (device.c).
  */
 #include "pinned.h"
@@ -24,7 +25,7 @@ struct pinnedBlock {
 	void *ptr;
 	size_t bytes; /* whole pages, or PINNED_SMALL of a chunk */
 	int node;
-	int isFree;
+	int isFree, isLost;
 	struct pinnedBlock *next;
 };
 
@@ -37,9 +38,20 @@ static int suits(const struct pinnedBlock *b, size_t bytes, int node)
 	return b->isFree && b->node == node && b->bytes >= bytes && b->bytes / 2 <= bytes;
 }
 
+/* The caller holds the lock. */
+static void reclaimBlocks(void)
+{
+	for (struct pinnedBlock *b = blocks; b; b = b->next)
+		if (b->isLost && memoryReclaim(b->ptr)) {
+			b->isLost = 0;
+			b->isFree = 1;
+		}
+}
+
 static struct pinnedBlock *takeBlock(size_t bytes, int node)
 {
 	pthread_mutex_lock(&lock);
+	reclaimBlocks();
 	struct pinnedBlock *b = blocks;
 	while (b && !suits(b, bytes, node))
 		b = b->next;
@@ -161,12 +173,14 @@ ginResult_t pinnedAllocShared(const struct device *d, size_t bytes, int node, vo
 	return d->cuda ? allocPinned(d, bytes, node, ptr) : memoryAllocOnNode(d, bytes, node, ptr);
 }
 
-static void giveBack(const void *ptr)
+static void giveBack(const void *ptr, int isLost)
 {
 	pthread_mutex_lock(&lock);
 	for (struct pinnedBlock *b = blocks; b; b = b->next)
-		if (b->ptr == ptr)
-			b->isFree = 1;
+		if (b->ptr == ptr) {
+			b->isFree = !isLost;
+			b->isLost = isLost;
+		}
 	pthread_mutex_unlock(&lock);
 }
 
@@ -175,9 +189,19 @@ void pinnedFree(const struct device *d, void *ptr)
 	struct memory memory = {.address = ptr};
 
 	if (d->cuda)
-		giveBack(ptr);
+		giveBack(ptr, 0);
 	else if (ptr && memoryFind(&memory))
 		memoryFree(d, ptr);
 	else
 		free(ptr);
+}
+
+void pinnedAbandon(const struct device *d, void *ptr)
+{
+	if (!d->cuda) {
+		memoryDrop(ptr);
+		return;
+	}
+	memoryAbandon(ptr);
+	giveBack(ptr, 1);
 }

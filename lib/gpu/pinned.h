@@ -29,9 +29,15 @@ ginResult_t pinnedAllocShared(const struct device *d, size_t bytes, int node, vo
 
 /*
  * Frees memory of any of these calls; NULL is allowed. No peer may write the memory any more, or
- * the peer would overwrite the next owner's data. Where a peer may still write, after a failure of
- * the communicator for example, the caller must not free it.
+ * the peer would overwrite the next owner's data.
  */
 void pinnedFree(const struct device *d, void *ptr);
+
+/*
+ * As pinnedFree(), for memory of pinnedAllocShared() that peers may still write, after a failure of
+ * the communicator for example. The memory serves the next caller after all peers have unmapped it, or
+ * have ended.
+ */
+void pinnedAbandon(const struct device *d, void *ptr);
 
 #endif

@@ -44,11 +44,9 @@ static const struct bad bads[] = {
 	{.words = "requirements.signals is 1048577: must be 0 to 1048576",
 	 .contexts = 1,
 	 .signals = (1u << 20) + 1},
-	{.words = "requirements.queueDepth is 8: must be a power of two, 16 to 65536",
+	{.words = "requirements.queueDepth is 65537: must be 1 to 65536",
 	 .contexts = 1,
-	 .depth = 8},
-	{.words = "requirements.queueDepth is 100: must be a power", .contexts = 1, .depth = 100},
-	{.words = "requirements.queueDepth is 131072: must", .contexts = 1, .depth = 131072},
+	 .depth = 65537},
 	{.words = "requirements.routes is 0x10: must be 0, or a set of GIN_ROUTES_DIRECT",
 	 .contexts = 1,
 	 .routes = 16},
@@ -162,7 +160,8 @@ static int goodRequirements(const ginConfig_t *config)
 				 most = requirements(1, 1u << 20), older = requirements(3, 4);
 	ginDevComm dc[4];
 
-	none.queueDepth = 16;
+	none.queueDepth = 1;
+	many.queueDepth = 513;
 	most.queueDepth = 65536;
 
 	many.timeout = (uint64_t)rankOf(comm);
@@ -448,12 +447,13 @@ static int directOnly(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-/* Ranks 0 and 2 say that they are on one host, rank 1 that it is on another. */
+/* Ranks 0 and 2 say that they are on one host, rank 1 that it is on another; there is no network. */
 static int twoHosts(const ginConfig_t *config)
 {
 	ginPeerInfo_t info = GIN_PEER_INFO_INIT;
 
 	setenv("GIN_HOSTID", config->rank == WRONG ? "other" : "one", 1);
+	setenv("GIN_TRANSPORT", "ipc", 1);
 	ginComm_t comm = openComm(config);
 	int wrong = rankOf(comm) == WRONG, *own = malloc(PAGE);
 	ginWindow_t window;

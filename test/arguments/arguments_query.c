@@ -146,6 +146,7 @@ static int localRanksOf(const ginConfig_t *config)
 	int r = config->rank, there = locals[r] == 2;
 
 	setenv("GIN_HOSTID", there ? "there" : "here", 1);
+	setenv("GIN_TRANSPORT", "ipc", 1);
 	ginComm_t comm = openComm(config);
 	ginCommInfo_t info = GIN_COMM_INFO_INIT;
 	ginBackendInfo_t backend = GIN_BACKEND_INFO_INIT;

@@ -202,8 +202,6 @@ static int badAllocations(const ginConfig_t *config)
 	ginComm_t comm = openComm(config);
 	void *at = POISON;
 
-	EXPECT_FAILS(ginMemAlloc(NULL, PAGE, &at), ginErrorInvalidArgument, "ginMemAlloc",
-		     "comm is NULL");
 	EXPECT_FAILS(ginMemAlloc(comm, PAGE, NULL), ginErrorInvalidArgument,
 		     "ginMemAlloc: rank 0: ", "ptr is NULL");
 	EXPECT_FAILS(ginMemAlloc(comm, SIZE_MAX, &at), ginErrorInvalidArgument, "bytes");
@@ -223,8 +221,6 @@ static int badHostAllocations(const ginConfig_t *config)
 	ginComm_t comm = openComm(config);
 	void *at = POISON;
 
-	EXPECT_FAILS(ginMemAllocHost(NULL, PAGE, &at), ginErrorInvalidArgument, "ginMemAllocHost",
-		     "comm is NULL");
 	EXPECT_FAILS(ginMemAllocHost(comm, PAGE, NULL), ginErrorInvalidArgument,
 		     "ginMemAllocHost: rank 0: ", "ptr is NULL");
 	EXPECT_FAILS(ginMemAllocHost(comm, SIZE_MAX, &at), ginErrorInvalidArgument, "bytes");
@@ -239,6 +235,34 @@ static int badHostAllocations(const ginConfig_t *config)
 	EXPECT_SUCCESS(ginMemFree(comm, at));
 	expectWorks(comm);
 	return closeComm(comm);
+}
+
+/* Memory from before there is a communicator serves as a window, and is freed after it. */
+static int memoryWithoutComm(const ginConfig_t *config)
+{
+	void *at = POISON, *host = NULL;
+	ginWindow_t window;
+
+	EXPECT_FAILS(ginMemAlloc(NULL, PAGE, NULL), ginErrorInvalidArgument,
+		     "ginMemAlloc: ptr is NULL");
+	EXPECT_SUCCESS(ginMemAlloc(NULL, 0, &at));
+	EXPECT(at == NULL);
+	EXPECT_SUCCESS(ginMemAlloc(NULL, PAGE, &at));
+	EXPECT_SUCCESS(ginMemAllocHost(NULL, PAGE, &host));
+	EXPECT((uintptr_t)at % PAGE == 0 && (uintptr_t)host % PAGE == 0);
+	ginComm_t comm = openComm(config);
+	for (int i = 0; i < PAGE / (int)sizeof(int); i++)
+		((int *)at)[i] = rankOf(comm) + 1;
+	EXPECT_SUCCESS(ginWindowRegister(comm, at, PAGE, 0, &window));
+	expectPages(comm, window);
+	EXPECT_FAILS(ginMemFree(NULL, at), ginErrorInvalidUsage, "ginMemFree: ptr ",
+		     "in a registered window");
+	EXPECT_SUCCESS(ginWindowDeregister(comm, window));
+	EXPECT_SUCCESS(ginMemFree(comm, host));
+	int failed = closeComm(comm);
+	EXPECT_SUCCESS(ginMemFree(NULL, at));
+	EXPECT_SUCCESS(ginMemFree(NULL, NULL));
+	return failed;
 }
 
 /* Parts of odd sizes, among processes; what one writes afterwards the others see. */
@@ -270,7 +294,6 @@ static int badFrees(const ginConfig_t *config)
 	ginComm_t comm = openComm(config);
 	int *page = newPage(comm), *own = malloc(PAGE);
 
-	EXPECT_FAILS(ginMemFree(NULL, page), ginErrorInvalidArgument, "ginMemFree", "comm is NULL");
 	EXPECT_SUCCESS(ginMemFree(comm, NULL));
 	EXPECT_FAILS(ginMemFree(comm, own), ginErrorInvalidArgument, "ginMemFree: rank 0: ptr ",
 		     "not from ginMemAlloc");
@@ -443,6 +466,8 @@ int main(void)
 	runForks("window of another communicator", 3, windowOfAnother);
 	runThreads("bad allocations", 1, badAllocations);
 	runThreads("bad allocations of host memory", 1, badHostAllocations);
+	runForks("memory without a communicator", 3, memoryWithoutComm);
+	runThreads("memory without a communicator", 3, memoryWithoutComm);
 	runForks("host memory", 3, hostMemory);
 	runThreads("host memory", 3, hostMemory);
 	runThreads("bad frees", 1, badFrees);

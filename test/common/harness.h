@@ -73,11 +73,29 @@ inline void rankTake(Rank &r, ginComm_t comm)
 #endif
 }
 
+/* EXPECT_WHY=words: the reason for the route to some peer has the words, so the route is what the test is about. */
+inline void expectWhy(const Rank &r)
+{
+	const char *words = getenv("EXPECT_WHY");
+	bool found = !words || !*words;
+
+	for (int peer = 0; peer < r.nRanks && !found; peer++) {
+		ginPeerInfo_t info = GIN_PEER_INFO_INIT;
+		CHECK(ginCommQueryPeer(r.comm, peer, &info));
+		found = strstr(info.why, words) != nullptr;
+		if (!found && peer + 1 == r.nRanks)
+			fprintf(stderr, "rank %d to %d by %s: %s\n", r.rank, peer, info.backend,
+				info.why);
+	}
+	EXPECT(found);
+}
+
 inline void rankOpen(Rank &r, const ginConfig_t *config)
 {
 	ginComm_t comm;
 	CHECK(ginCommInit(config, &comm));
 	rankTake(r, comm);
+	expectWhy(r);
 }
 
 inline void rankClose(Rank &r)

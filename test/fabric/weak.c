@@ -95,9 +95,9 @@ static uint32_t chance(struct fabricEnd *end, uint32_t below)
 	return (uint32_t)(end->random >> 16) % below;
 }
 
-static int weakProbe(struct fabricAbout *about, char *why)
+static int weakProbe(const struct fabricWanted *want, struct fabricAbout *about, char *why)
 {
-	(void)why;
+	(void)want, (void)why;
 	pthread_once(&net.once, readEnvironment);
 	*about = (struct fabricAbout){.name = "weak", .kind = (uint64_t)getpid()};
 	about->mostBytes = net.most;
@@ -111,9 +111,9 @@ static int weakReaches(uint64_t mine, uint64_t theirs)
 	return !net.odd || ((mine + theirs) & 1);
 }
 
-static int weakOpen(const char *local, struct fabric **out, char *why)
+static int weakOpen(const struct fabricWanted *want, struct fabric **out, char *why)
 {
-	(void)local, (void)why;
+	(void)want, (void)why;
 	*out = (struct fabric *)&net;
 	return fabricOk;
 }

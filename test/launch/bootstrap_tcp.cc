@@ -3,6 +3,8 @@
  * bootstrap_tcp.cc - jobs at GIN_ROOT: by every launcher's variables, over every kind of address, and
  * each that cannot come about, with the sentence that its ranks get
  *
+ * PAIRS pairs of jobs start at one instant at one port, 6 by default.
+ *
  * The jobs run all at once, each at a port of its own; a rank is a child process.
  */
 #include "bootstrap.h"
@@ -11,7 +13,9 @@
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <signal.h>
+#include <time.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 
@@ -452,6 +456,108 @@ static void twoJobsMeet()
 		   }}});
 }
 
+/* Two jobs of two ranks each, at one port: what their four processes share. */
+struct Pair {
+	int ready, early, ended, mixed; /* processes */
+	uint64_t first, last;		/* the first begin of ginCommInit(), the last end */
+};
+
+static Pair *pairs;
+
+static uint64_t nowNs()
+{
+	timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
+}
+
+/*
+ * A communicator of ranks of both jobs fails, if the ranks that it leaves out have come within a
+ * second: on a slow machine they may come later.
+ */
+static void expectMixedFails(Pair *pair, ginComm_t comm)
+{
+	ginResult_t error = ginSuccess;
+
+	if (pair->last - pair->first > 1000000000u) {
+		printf("left out: a communicator of two jobs: other ranks took a second to come\n");
+		return;
+	}
+	for (int ms = 0; ms < 20000 && error == ginSuccess; ms++) {
+		EXPECT(ginCommGetAsyncError(comm, &error) == ginSuccess);
+		usleep(1000);
+	}
+	EXPECT(error == ginErrorBootstrap);
+	EXPECT_FAILS(ginCommAllgather(comm, nullptr, nullptr, 0), ginErrorBootstrap,
+		     "two jobs use this port at one time");
+	add(&pair->mixed);
+}
+
+static void oneOfTwoJobs(Pair *pair, int job)
+{
+	ginComm_t comm = nullptr;
+	int jobs[2] = {job, job};
+
+	uint64_t none = 0;
+	__atomic_compare_exchange_n(&pair->first, &none, nowNs(), false, __ATOMIC_ACQ_REL,
+				    __ATOMIC_ACQUIRE);
+	ginResult_t result = ginCommInit(nullptr, &comm);
+	__atomic_store_n(&pair->last, nowNs(), __ATOMIC_RELEASE);
+	add(&pair->early);
+	if (result == ginSuccess)
+		result = ginCommAllgather(comm, &job, jobs, sizeof(job));
+	add(&pair->ended);
+	awaitCount(&pair->ended, 4);
+	if (result == ginSuccess && jobs[0] != jobs[1])
+		expectMixedFails(pair, comm);
+	ginCommDestroy(comm); /* its result is the error, if there was one */
+}
+
+/* Rank 0 of job 0 has the root. `first`: the processes, 2 * job + rank, that begin; then the others. */
+static void startPair(const std::string &name, Pair *pair, const std::vector<int> &first)
+{
+	std::string root = newRoot();
+	std::vector<Process> all;
+
+	for (int i = 0; i < 4; i++) {
+		bool isFirst = std::find(first.begin(), first.end(), i) != first.end();
+		int *count = isFirst ? &pair->ready : &pair->early;
+		int least = isFirst ? 4 : static_cast<int>(first.size());
+		all.push_back({rankOf(i % 2, 2, {root, "GIN_TIMEOUT=5"}), [=] {
+				       add(&pair->ready);
+				       awaitCount(count, least);
+				       oneOfTwoJobs(pair, i / 2);
+			       }});
+	}
+	startJob(name, all);
+}
+
+/*
+ * No communicator with ranks of two jobs stays: neither one that this test makes on purpose, nor one
+ * that two jobs make by chance when they start at one instant.
+ */
+static void mixedJobs(int count)
+{
+	size_t bytes = static_cast<size_t>(count + 1) * sizeof(Pair);
+	void *at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	EXPECT(at != MAP_FAILED);
+	pairs = static_cast<Pair *>(at);
+	startPair("rank 0 of a job and rank 1 of another job", &pairs[0], {0, 3});
+	for (int i = 1; i <= count; i++)
+		startPair("two jobs that start at one instant, " + std::to_string(i), &pairs[i],
+			  {0, 1, 2, 3});
+}
+
+static void reportMixed(int count)
+{
+	int mixed = 0;
+
+	for (int i = 1; i <= count; i++)
+		mixed += pairs[i].mixed != 0;
+	printf("%d of %d pairs of jobs were mixed by chance, and failed\n", mixed, count);
+}
+
 static void oneRankTwice()
 {
 	std::string root = newRoot();
@@ -538,6 +644,9 @@ static void forkAfterInit()
 
 int main()
 {
+	const char *given = getenv("PAIRS");
+	int pairsOfJobs = given ? atoi(given) : 6;
+
 	for (const char *name : {"RANK", "WORLD_SIZE", "GIN_ROOT", "GIN_SECRET", "GIN_BOOTSTRAP",
 				 "PMIX_NAMESPACE", "TORCHELASTIC_RESTART_COUNT"})
 		unsetenv(name);
@@ -561,5 +670,8 @@ int main()
 	oneRankTwice();
 	restarts();
 	forkAfterInit();
-	return endJobs() != 0;
+	mixedJobs(pairsOfJobs);
+	int failures = endJobs();
+	reportMixed(pairsOfJobs);
+	return failures != 0;
 }

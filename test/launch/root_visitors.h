@@ -152,7 +152,9 @@ static inline struct rootContact newRoot(int once, unsigned seconds)
 	struct rootContact contact;
 	char why[BOOTSTRAP_WHY] = "";
 
-	expectThat(!rootMake(&contact, "", once, seconds, why), __FILE__, __LINE__, "%s", why);
+	int failed = once ? rootMakeId(&contact, "", seconds, why)
+			  : rootMake(&contact, "", seconds, why);
+	expectThat(!failed, __FILE__, __LINE__, "%s", why);
 	return contact;
 }
 

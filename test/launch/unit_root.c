@@ -105,7 +105,7 @@ static void patientProcesses(void)
 	usleep(300000);
 	int listener = socketListenAt(&v4Loopback, contact.port);
 	EXPECT(listener >= 0);
-	EXPECT(!rootStart(listener, contact.key, "", 0, VISIT_SECONDS));
+	EXPECT(!rootStart(listener, contact.key, "", VISIT_SECONDS));
 	expectChildrenEnd(child, RANKS);
 }
 
@@ -207,7 +207,7 @@ static void twoJobs(void)
 	char words[128];
 
 	EXPECT(listener >= 0);
-	EXPECT(!rootStart(listener, contact.key, "100.0", 0, VISIT_SECONDS));
+	EXPECT(!rootStart(listener, contact.key, "100.0", VISIT_SECONDS));
 	for (uint32_t r = 0; r < 3; r++) {
 		v[r] = makeVisitor(&contact, "jobs", 0, r, 3);
 		strcpy(v[r].request.job, r == 1 ? "" : "100.0");
@@ -516,6 +516,94 @@ static void onceAndGone(void)
 	expectCountsSoon(files, threads);
 }
 
+/* Two communicators of three ranks each, of two ids. */
+static void meetOfTwoIds(const struct rootContact *first, const struct rootContact *second)
+{
+	struct visitor v[6];
+
+	for (uint32_t i = 0; i < 6; i++)
+		v[i] = makeVisitor(i < 3 ? first : second, "", 0, i % 3, 3);
+	shuffle(v, 6);
+	startVisits(v, 6);
+	expectAllMet(v, 6);
+}
+
+/* All unique ids of a process have one thread and one port, and each id is one communicator. */
+static void manyIds(void)
+{
+	enum { IDS = 20 };
+	int files = countFiles("/proc/self/fd"), threads = countThreads();
+	struct rootContact id[IDS];
+	struct visitor again;
+
+	for (int i = 0; i < IDS; i++) {
+		id[i] = newRoot(1, VISIT_SECONDS);
+		EXPECT_EQUAL(id[i].port, id[0].port);
+		EXPECT(!i || memcmp(id[i].key, id[i - 1].key, sizeof(id[i].key)));
+	}
+	expectCountsSoon(files + 2, threads + 1);
+	for (int i = 0; i < IDS; i += 2)
+		meetOfTwoIds(&id[i], &id[IDS - 1 - i]);
+	expectCountsSoon(files, threads);
+
+	id[0] = newRoot(1, VISIT_SECONDS);
+	id[1] = newRoot(1, VISIT_SECONDS);
+	again = makeVisitor(&id[0], "", 0, 0, 1);
+	startVisit(&again);
+	expectMet(&again);
+	again = makeVisitor(&id[0], "", 0, 0, 1);
+	startVisit(&again);
+	expectTold(&again, "another secret: the id belongs to another job, or was used before");
+	again = makeVisitor(&id[1], "", 0, 0, 1);
+	startVisit(&again);
+	expectMet(&again);
+	expectCountsSoon(files, threads);
+}
+
+/* Ids that nobody uses cost no more than their records, and the oldest go first. */
+static void unusedIds(void)
+{
+	static struct rootContact id[ROOT_IDS + 2];
+	int files = countFiles("/proc/self/fd"), threads = countThreads();
+	struct visitor v;
+
+	id[0] = newRoot(1, VISIT_SECONDS);
+	int used = greetRoot(&id[0], 0); /* some rank has come */
+	for (int i = 1; i < ROOT_IDS + 2; i++)
+		id[i] = newRoot(1, VISIT_SECONDS);
+	EXPECT(countFiles("/proc/self/fd") <= files + 4);
+	EXPECT(countFiles("/proc/self/task") <= threads + 1);
+	for (int i = 0; i < 3; i++) {
+		v = makeVisitor(&id[i], "", 0, 0, 1);
+		startVisit(&v);
+		if (i == 1)
+			expectTold(&v, "another secret: the id belongs to another job");
+		else
+			expectMet(&v);
+	}
+	close(used);
+}
+
+/* A child process of fork() has no root of its parent's ids, and makes its own. */
+static void idOfAChild(void)
+{
+	struct rootContact first = newRoot(1, VISIT_SECONDS), own;
+	struct visitor v = makeVisitor(&first, "", 0, 0, 1);
+	int status;
+
+	pid_t child = fork();
+	if (!child) {
+		own = newRoot(1, VISIT_SECONDS);
+		v = makeVisitor(&own, "", 0, 0, 1);
+		startVisit(&v);
+		expectMet(&v);
+		_exit(expectFailures != 0);
+	}
+	EXPECT(waitpid(child, &status, 0) == child && !status);
+	startVisit(&v);
+	expectMet(&v);
+}
+
 /* An id that two communicators use at a time: none of them is made of ranks of both. */
 static void idUsedTwice(void)
 {
@@ -586,6 +674,15 @@ int main(void)
 	expectChild("unterminated texts", unterminatedTexts);
 	expectChild("ranks that never come", neverCome);
 	expectChild("once, and gone", onceAndGone);
+	expectChild("many ids", manyIds);
+	expectChild("ids that nobody uses", unusedIds);
+#ifdef __SANITIZE_THREAD__
+	printf("left out: an id of a child process: ThreadSanitizer allows no thread after "
+	       "fork()\n");
+	(void)idOfAChild;
+#else
+	expectChild("an id of a child process", idOfAChild);
+#endif
 	expectChild("an id used twice", idUsedTwice);
 	expectChild("a fork meanwhile", forkMeanwhile);
 	return expectFailures != 0;

@@ -244,16 +244,24 @@ static void lateForAll(void)
 	expectServes(&contact);
 }
 
-/* All ranks have come while another connection has not said its rank: it is a rank that comes twice. */
-static void secondJobComes(void)
+/* As the root of GIN_ROOT, where two jobs may meet. */
+static struct rootContact sharedRoot(struct root **handle)
 {
 	struct rootContact contact = {.key = "a key", .addresses = 1, .address = {v4Loopback}};
 	int listener = socketListen(&v4Loopback, &contact.port);
-	struct visitor v[2], other = makeVisitor(&contact, "second", 0, 1, 2);
-	struct root *handle = NULL;
 
 	EXPECT(listener >= 0);
-	EXPECT(!rootStartUsed(listener, contact.key, "", VISIT_SECONDS, &handle));
+	EXPECT(!rootStartUsed(listener, contact.key, "", VISIT_SECONDS, handle));
+	return contact;
+}
+
+/* All ranks have come while another connection has not said its rank: it is a rank that comes twice. */
+static void secondJobComes(void)
+{
+	struct root *handle = NULL;
+	struct rootContact contact = sharedRoot(&handle);
+	struct visitor v[2], other = makeVisitor(&contact, "second", 0, 1, 2);
+
 	for (uint32_t r = 0; r < 2; r++)
 		v[r] = makeVisitor(&contact, "second", 0, r, 2);
 	arrive(&v[0]);
@@ -269,6 +277,121 @@ static void secondJobComes(void)
 		usleep(1000);
 	}
 	EXPECT(!rootUse(&handle));
+}
+
+/* Rank 0 of one job and rank 1 of another job are told; the other two ranks come later, and are told too. */
+static void restOfTwoJobs(void)
+{
+	static const char words[] = "the later one is on host";
+	struct root *handle = NULL;
+	struct rootContact contact = sharedRoot(&handle);
+	struct visitor warns = makeVisitor(&contact, "rest", 0, 0, 2), v[2];
+
+	strcpy(warns.request.entry.refusal, words); /* as warnRoot() of tcp.c */
+	for (uint32_t r = 0; r < 2; r++)
+		v[r] = makeVisitor(&contact, "rest", 0, r, 2);
+	startVisit(&warns);
+	startVisit(&v[1]);
+	expectTold(&warns, words);
+	expectTold(&v[1], words);
+	v[1] = makeVisitor(&contact, "rest", 0, 1, 2);
+	startVisits(v, 2);
+	expectTold(&v[0], words);
+	expectTold(&v[1], words);
+	expectServes(&contact);
+}
+
+/* Three ranks have met, and the first `joined` of them have joined. */
+static void meetThree(struct visitor v[3], const struct rootContact *contact, uint32_t generation,
+		      int joined)
+{
+	uint64_t end = clockNow() + VISIT_SECONDS * SECOND;
+
+	for (uint32_t r = 0; r < 3; r++) {
+		v[r] = makeVisitor(contact, "mixed", generation, r, 3);
+		v[r].fd = askRoot(&v[r]);
+	}
+	for (int r = 0; r < 3; r++)
+		EXPECT(!socketReceive(v[r].fd, &v[r].reply, sizeof(v[r].reply), end));
+	for (int r = 0; r < joined; r++)
+		sendAll(v[r].fd, "", 1);
+}
+
+static const char mixed[] =
+	"two jobs use this port at one time, and the communicator may have ranks "
+	"of both";
+
+/*
+ * A rank of another job comes while some rank has not joined yet: rank 0, which has joined, is told by
+ * the connection that it has kept, and so are ranks that have not joined.
+ */
+static void mixedWhileJoining(void)
+{
+	struct root *handle = NULL;
+	struct rootContact contact = sharedRoot(&handle);
+	struct visitor v[3], late;
+
+	for (uint32_t rank = 0; rank < 3; rank++) {
+		meetThree(v, &contact, rank, 2);
+		late = makeVisitor(&contact, "mixed", rank, rank, 3);
+		late.request.pid = 77;
+		startVisit(&late);
+		expectTold(&late, mixed);
+		EXPECT_HAS(late.why, "pid 77");
+		expectTold(&v[0], mixed);
+		expectTold(&v[2], mixed);
+		expectEnd(v[1].fd);
+	}
+	expectServes(&contact);
+}
+
+/* A rank of another job comes soon after all ranks have joined; or too late, on a slow machine. */
+static void mixedJoined(void)
+{
+	struct root *handle = NULL;
+	struct rootContact contact = sharedRoot(&handle);
+	uint64_t start = clockNow();
+	struct visitor v[3], late = makeVisitor(&contact, "mixed", 0, 1, 3);
+
+	meetThree(v, &contact, 0, 3);
+	startVisit(&late);
+	pthread_join(late.thread, NULL);
+	EXPECT_EQUAL(late.result, -1);
+	if (strstr(late.why, mixed))
+		expectTold(&v[0], mixed);
+	else
+		expectThat(clockNow() - start > ROOT_MIX_SECONDS * SECOND, __FILE__, __LINE__, "%s",
+			   late.why);
+}
+
+/*
+ * Ranks of another job that come later, or to a communicator whose rank 0 has left, harm nobody. Nor
+ * does a rank that connects several times before its request.
+ */
+static void notMixed(void)
+{
+	struct root *handle = NULL;
+	struct rootContact contact = sharedRoot(&handle);
+	struct visitor v[3], late = makeVisitor(&contact, "mixed", 0, 1, 3);
+	char byte;
+
+	meetThree(v, &contact, 0, 3);
+	for (uint32_t r = 0; r < 3; r++) {
+		int again = greetRoot(&contact, r);
+		sendAll(again, "", 1); /* as tryAddress() does */
+		close(again);
+	}
+	/* The root ends the connection without news when the communicator is old. */
+	EXPECT(socketReceive(v[0].fd, &byte, 1, clockNow() + VISIT_SECONDS * SECOND));
+	EXPECT_EQUAL(errno, ECONNRESET);
+	startVisit(&late);
+	expectTold(&late, "have met already, without rank 1");
+	meetThree(v, &contact, 1, 3);
+	meetingEnd(v[0].fd, 0);
+	expectServes(&contact); /* the root has seen that */
+	late = makeVisitor(&contact, "mixed", 1, 1, 3);
+	startVisit(&late);
+	expectTold(&late, "have met already, without rank 1");
 }
 
 /* The process has no descriptor left for a while: ranks wait, and then meet. */
@@ -382,6 +505,10 @@ int main(void)
 	expectChild("ranks that are stopped", stoppedRanks);
 	expectChild("a rank that comes after all", lateForAll);
 	expectChild("a second job comes", secondJobComes);
+	expectChild("the rest of two jobs", restOfTwoJobs);
+	expectChild("two jobs are mixed, and a rank has not joined", mixedWhileJoining);
+	expectChild("two jobs are mixed, and all ranks have joined", mixedJoined);
+	expectChild("a second job that comes later", notMixed);
 	expectChild("no descriptors left", noDescriptors);
 	expectChild("a crowd that takes descriptors", crowdOfDescriptors);
 	expectChild("an idle root", idleRoot);

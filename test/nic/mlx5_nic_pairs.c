@@ -5,7 +5,7 @@
  *
  * Ranks are threads, each with a port of its own.
  */
-#include "backends/gdaki/port.h"
+#include "backends/rdma/port.h"
 #include "backends/gdaki/pairs.h"
 #include "pinning.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mlx5_nic_probe.c - whether a rank can have queues of a NIC: the port it gets, or the reason */
-#include "backends/gdaki/port.h"
+#include "backends/rdma/port.h"
 #include "pinning.h"
 
 #include "nic.h"
@@ -13,7 +13,7 @@ static void expectWhy(const char *words)
 	struct rdmaAddress address;
 	char why[BACKEND_WHY];
 
-	EXPECT_EQUAL(gdakiProbe(&host, &address, why), 0);
+	EXPECT_EQUAL(rdmaProbe(&host, &address, why), 0);
 	EXPECT_HAS(why, words);
 	printf("ok: %s\n", why);
 }
@@ -26,9 +26,9 @@ static void usable(void)
 	struct rdmaPort *port;
 	char why[BACKEND_WHY] = "?";
 
-	expectThat(gdakiProbe(&host, &address, why), __FILE__, __LINE__, "%s", why);
+	expectThat(rdmaProbe(&host, &address, why), __FILE__, __LINE__, "%s", why);
 	EXPECT_TEXT(why, "");
-	EXPECT_SUCCESS(gdakiPortOpen(&host, &rdma, &port));
+	EXPECT_SUCCESS(rdmaPortOpen(&host, "gdaki", &rdma, &port));
 	rdma->portDescribe(port, &opened, &features);
 	EXPECT(!memcmp(&address, &opened, sizeof(address)));
 	rdma->portClose(port);
@@ -62,7 +62,7 @@ static int unknown(void)
 {
 	struct rdmaAddress address;
 	char why[BACKEND_WHY];
-	int can = gdakiProbe(&host, &address, why);
+	int can = rdmaProbe(&host, &address, why);
 
 	EXPECT(can == !why[0]);
 	printf("%s\n", can ? "usable" : why);

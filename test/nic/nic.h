@@ -7,7 +7,7 @@
 #ifndef GIN_TEST_NIC_H
 #define GIN_TEST_NIC_H
 
-#include "backends/gdaki/rdma.h"
+#include "backends/rdma/rdma.h"
 #include "lib/base/plugin.h"
 #include "expect.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* unit_gdaki_choose.c - which port is a rank's, and how near NICs are to GPUs */
-#include "backends/gdaki/port.h"
+#include "backends/rdma/port.h"
 #include "pinning.h"
 
 #include <sys/stat.h>

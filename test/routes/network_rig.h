@@ -11,6 +11,7 @@
 #include "backends/proxy/network/network.h"
 
 #include "expect.h"
+#include "fake_engine.h"
 #include "proxy_post.h"
 
 #define RANKS_OF_RIG 2
@@ -20,6 +21,7 @@
 #define DEPTH 1024u
 #define CELLS 4096u /* more than are under way at a time */
 #define CELL_BYTES 64u
+#define LONG 4096u /* bytes of a long put or get */
 #define HISTORY 8192u
 #define GET_PATTERN 0x0123456789abcdefll
 
@@ -30,13 +32,16 @@ struct sideMemory {
 	uint64_t word[WORDS][GIN_CPU_WORD_STRIDE];
 	uint64_t cell[CELLS][CELL_BYTES / 8], source[CELLS][CELL_BYTES / 8];
 	uint64_t pattern, got, added, turned, turnGot;
+	uint64_t longSource[LONG / 8], longTarget[LONG / 8]; /* of puts */
+	uint64_t longPattern[LONG / 8], longGot[LONG / 8];   /* of gets */
 };
 
 /* What a side knows of a descriptor that it has posted. */
 struct posted {
 	uint64_t strong, epoch, added; /* of this and all earlier ones */
 	uint64_t stamp;		       /* + 1; 0: none */
-	int isGet;
+	int isGet, isLongGet;
+	uint64_t isLong; /* the words of a long put; 0: none */
 };
 
 /* An atomic that waits for its old value. */
@@ -57,7 +62,7 @@ struct side {
 	struct transportScope scope;
 	void *network;
 	struct transportLanes lanes;
-	struct proxyWindow *words, *data, *gpu;
+	struct proxyWindow *words, *data, *shared, *gpu;
 	struct proxyEngine *engine;
 	struct sideMemory memory;
 	struct {
@@ -66,18 +71,21 @@ struct side {
 		uint64_t results[GIN_QUEUE_RESULTS], resultTickets[GIN_QUEUE_RESULTS];
 	} ring;
 
-	uint64_t postedCount, checked, stalls, failures;
+	uint64_t postedCount, checked, stalls, failures, ownFailures;
 	char why[BACKEND_WHY];
 	struct posted posted[HISTORY];
 	struct wanted wanted[GIN_QUEUE_RESULTS];
 	uint64_t stamps, stampsSeen, strong, strongSeen, weak, weakStamp, epoch, added;
-	uint64_t turns, turnTicket;
+	uint64_t turns, turnTicket, longs, longTicket;
 	int weakUnderWay;
 	uint32_t limit; /* most descriptors in flight */
 	uint64_t stampsOfSignal[HISTORY];
 };
 
 static struct side side[RANKS_OF_RIG];
+
+/* Set: `data` is GPU memory, which the network does not reach. */
+static const struct cuda *rigCuda;
 
 static inline uint32_t chanceOf(struct side *s, uint32_t below)
 {
@@ -95,6 +103,12 @@ static inline const uint64_t *wordOf(const struct side *s, uint32_t index)
 static inline uint64_t inData(const struct side *s, uint64_t offset)
 {
 	return (uint64_t)s->data->slot << GIN_DESCRIPTOR_OFFSET_BITS | offset;
+}
+
+/* Where atomics are possible: in host memory, whatever `data` lies in. */
+static inline uint64_t inHost(const struct side *s, uint64_t offset)
+{
+	return (uint64_t)s->shared->slot << GIN_DESCRIPTOR_OFFSET_BITS | offset;
 }
 
 static inline int hasRoom(const struct side *s)
@@ -125,6 +139,7 @@ static inline void sideTurn(struct side *s)
 	struct transportLane *lane = &s->lanes.lane[TRANSPORT_NETWORK];
 	struct proxyWork *work;
 
+	engineStep();
 	lane->ops->receive(lane->state);
 	s->stalls += (uint64_t)engineResume(s->engine);
 	engineTake(s->engine);
@@ -138,15 +153,27 @@ static inline void sideFailed(void *core, int peer, const char *why)
 {
 	struct side *s = core;
 
-	EXPECT(peer == (int)s->other->rank);
-	s->failures++;
+	s->failures += peer == (int)s->other->rank;
+	s->ownFailures += peer == (int)s->rank;
+	if (s->why[0])
+		return;
 	snprintf(s->why, sizeof(s->why), "%s", why);
 }
 
-static inline struct proxyWindow *sideWindow(struct side *s, void *at, size_t bytes,
-					     struct proxyOffer *offer)
+static inline const void *sideBlob(void *core, int rank, uint32_t route)
 {
-	const struct memory memory = {.kind = memoryPrivate, .address = at, .bytes = bytes};
+	static struct proxyBlob blob;
+	const struct side *s = core;
+
+	(void)rank, (void)route;
+	blob.bounces = (uint8_t)networkBounces(&s->device);
+	return &blob;
+}
+
+static inline struct proxyWindow *sideWindow(struct side *s, enum memoryKind kind, void *at,
+					     size_t bytes, struct proxyOffer *offer)
+{
+	const struct memory memory = {.kind = kind, .address = at, .bytes = bytes};
 	struct proxyWindow *w = NULL;
 
 	EXPECT_SUCCESS(proxyWindowMake(&s->host, &memory, &w));
@@ -169,21 +196,31 @@ static inline void sideRegister(struct side *s, struct proxyWindow *w, struct pr
 	slotsPublish(&s->slots, w);
 }
 
-static inline void sideOpen(struct side *s, uint32_t rank, uint64_t seed, void *address)
+static inline void sidePrepare(struct side *s, uint32_t rank, uint64_t seed)
 {
 	*s = (struct side){.rank = rank, .other = &side[1 - rank]};
 	s->random = (seed + rank) * 0x9e3779b97f4a7c15ull | 1;
 	s->memory.pattern = GET_PATTERN;
+	for (uint64_t i = 0; i < LONG / 8; i++)
+		s->memory.longPattern[i] = i * GET_PATTERN;
+	s->device.cuda = rigCuda;
+	s->device.numaNode = -1;
 	s->host = (struct backendHost){.rank = (int)rank,
 				       .nRanks = RANKS_OF_RIG,
 				       .ranks = s->ranks,
 				       .device = &s->device,
+				       .blob = sideBlob,
 				       .peerFailed = sideFailed,
 				       .core = s};
 	s->serves[1 - rank] = 1;
 	s->of[0] = s->of[1] = TRANSPORT_NETWORK;
 	EXPECT_SUCCESS(slotsOpen(&s->slots));
 	s->scope = (struct transportScope){&s->host, &s->slots, s->serves, 1};
+}
+
+static inline void sideOpen(struct side *s, uint32_t rank, uint64_t seed, void *address)
+{
+	sidePrepare(s, rank, seed);
 	EXPECT_SUCCESS(transportNetwork.open(&s->scope, &s->network));
 	EXPECT_SUCCESS(transportNetwork.address(s->network, 0, address));
 	s->lanes.of = s->of;
@@ -218,38 +255,53 @@ static inline void sideEngine(struct side *s)
 	s->engine->lanes = &s->lanes;
 }
 
-static inline void rigStart(uint64_t seed)
+/* Loads the plug-in, as ginCommInit() does. */
+static inline void rigSearch(void)
 {
-	static struct proxyOffer offers[3][RANKS_OF_RIG];
-	unsigned char address[RANKS_OF_RIG][TRANSPORT_ADDRESS];
+	static const struct identity identity;
+	const struct backendHost alone = {.nRanks = 1, .ranks = &identity};
 	struct proxyBlob blob = {.hasNetwork = 0};
 	char why[BACKEND_WHY];
 
 	expectThat(networkProbe(&blob, why), __FILE__, __LINE__, "%s", why);
+	EXPECT_SUCCESS(networkSearch(&alone, &blob));
+}
+
+static inline void rigStart(uint64_t seed)
+{
+	static struct proxyOffer offers[4][RANKS_OF_RIG];
+	unsigned char address[RANKS_OF_RIG][TRANSPORT_ADDRESS];
+
+	rigSearch();
 	for (uint32_t r = 0; r < RANKS_OF_RIG; r++)
 		sideOpen(&side[r], r, seed, address[r]);
 	for (uint32_t r = 0; r < RANKS_OF_RIG; r++) {
 		struct side *s = &side[r];
 		EXPECT_SUCCESS(transportNetwork.connect(s->network, 0, 1 - (int)r, address[1 - r]));
-		s->words = sideWindow(s, s->memory.word, sizeof(s->memory.word), &offers[0][r]);
-		s->data = sideWindow(s, &s->memory, sizeof(s->memory), &offers[1][r]);
-		s->gpu = sideWindow(s, &s->memory, sizeof(s->memory), &offers[2][r]);
+		s->words = sideWindow(s, memoryShared, s->memory.word, sizeof(s->memory.word),
+				      &offers[0][r]);
+		s->data = sideWindow(s, rigCuda ? memoryVmm : memoryPrivate, &s->memory,
+				     sizeof(s->memory), &offers[1][r]);
+		s->gpu = sideWindow(s, memoryShared, &s->memory, sizeof(s->memory), &offers[2][r]);
 		s->gpu->part[r].byCpu = 0;
+		s->shared =
+			sideWindow(s, memoryShared, &s->memory, sizeof(s->memory), &offers[3][r]);
 	}
 	for (uint32_t r = 0; r < RANKS_OF_RIG; r++) {
 		sideRegister(&side[r], side[r].words, offers[0]);
 		sideRegister(&side[r], side[r].data, offers[1]);
 		sideRegister(&side[r], side[r].gpu, offers[2]);
+		sideRegister(&side[r], side[r].shared, offers[3]);
 		sideEngine(&side[r]);
 	}
 }
 
 static inline void sideStop(struct side *s)
 {
-	struct proxyWindow *windows[] = {s->words, s->data, s->gpu};
+	struct proxyWindow *windows[] = {s->words, s->data, s->gpu, s->shared};
 
 	engineFree(s->engine);
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4; i++) {
 		transportNetwork.windowDeregister(s->network, windows[i]->link[TRANSPORT_NETWORK]);
 		free(windows[i]);
 	}

@@ -6,7 +6,9 @@
  *	unit_proxy_network [OPERATIONS [SEED]]
  *
  * One thread makes the turns of both sides, so a seed repeats a run. Each side posts to the other:
- * stamped puts of several lengths, values, signals, atomics, gets and barriers.
+ * stamped puts of several lengths, values, signals, atomics, gets and barriers. They go straight
+ * into windows, or through pinned slots: of host memory (GIN_BOUNCE=always), or of "GPU memory"
+ * which the late copy engines of fake_engine.h reach.
  */
 #include "network_rig.h"
 
@@ -39,6 +41,14 @@ static void checkSignals(struct side *from)
 	}
 }
 
+static void expectLong(const uint64_t *seen, uint64_t first, uint64_t step, const char *what)
+{
+	for (uint64_t i = 0; i < LONG / 8; i++)
+		expectThat(seen[i] == first + i * step, __FILE__, __LINE__,
+			   "word %llu of a long %s is %llu", (unsigned long long)i, what,
+			   (unsigned long long)seen[i]);
+}
+
 /* When the done word says so, everything up to the ticket is there. */
 static void checkDone(struct side *from)
 {
@@ -56,6 +66,10 @@ static void checkDone(struct side *from)
 			expectStamp(to, p->stamp - 1, "its ticket is done");
 		if (p->isGet)
 			EXPECT_EQUAL(from->memory.got, GET_PATTERN);
+		if (p->isLong)
+			expectLong(to->memory.longTarget, p->isLong, 0, "put");
+		if (p->isLongGet)
+			expectLong(from->memory.longGot, 0, GET_PATTERN, "get");
 	}
 }
 
@@ -95,12 +109,19 @@ static void check(struct side *from)
 	checkTurnAround(from);
 }
 
+/* The memory of a side, by one of its windows. */
+static uint64_t somewhere(struct side *s, uint64_t offset)
+{
+	return chanceOf(s, 4) ? inData(s, offset) : inHost(s, offset);
+}
+
 static void postPut(struct side *from)
 {
 	static const uint32_t lengths[] = {8, 8, 8, 24, CELL_BYTES};
 	uint64_t i = from->stamps++, cell = i % CELLS * CELL_BYTES;
 	uint32_t bytes = lengths[chanceOf(from, 5)], kind = chanceOf(from, 4);
 	uint64_t raise = 0, id = 0;
+	uint64_t target = somewhere(from, offsetof(struct sideMemory, cell) + cell);
 
 	from->memory.source[i % CELLS][0] = i + 1;
 	if (kind == 1)
@@ -113,14 +134,14 @@ static void postPut(struct side *from)
 	if (kind == 1)
 		from->stampsOfSignal[(from->strong - 1) % HISTORY] = from->stamps;
 	if (kind == 3)
-		postTo(from, (uint64_t[8]){word0(ginOpPutValue, 0, from->other->rank, 8),
-					   inData(from, offsetof(struct sideMemory, cell) + cell),
-					   i + 1});
+		postTo(from, (uint64_t[8]){word0(ginOpPutValue, 0, from->other->rank,
+						 bytes < CELL_BYTES ? bytes : 12),
+					   target, i + 1});
 	else
-		postTo(from, (uint64_t[8]){word0(ginOpPut, raise, from->other->rank, 1),
-					   inData(from, offsetof(struct sideMemory, cell) + cell),
-					   inData(from, offsetof(struct sideMemory, source) + cell),
-					   bytes, 0, 0, id, 1});
+		postTo(from,
+		       (uint64_t[8]){word0(ginOpPut, raise, from->other->rank, 1), target,
+				     somewhere(from, offsetof(struct sideMemory, source) + cell),
+				     bytes, 0, 0, id, 1});
 	lastPosted(from)->stamp = i + 1;
 }
 
@@ -140,7 +161,7 @@ static void postAdd(struct side *from)
 		from->wanted[s] = (struct wanted){1, from->postedCount, from->added};
 	from->added++;
 	postTo(from, (uint64_t[8]){word0(ginOpFetchAdd, 0, from->other->rank, 8),
-				   inData(from, offsetof(struct sideMemory, added)), 1, 0,
+				   inHost(from, offsetof(struct sideMemory, added)), 1, 0,
 				   wants ? s + 1 : 0});
 }
 
@@ -150,6 +171,29 @@ static void postGet(struct side *from)
 				   inData(from, offsetof(struct sideMemory, pattern)),
 				   inData(from, offsetof(struct sideMemory, got)), 8});
 	lastPosted(from)->isGet = 1;
+}
+
+/* One at a time: a put with one word everywhere, or a get. */
+static void postLong(struct side *from)
+{
+	if (from->longs && from->longTicket >= from->checked)
+		return;
+	from->longTicket = from->postedCount;
+	if (++from->longs % 2) {
+		for (uint64_t i = 0; i < LONG / 8; i++)
+			from->memory.longSource[i] = from->longs;
+		postTo(from, (uint64_t[8]){word0(ginOpPut, 0, from->other->rank, 0),
+					   somewhere(from, offsetof(struct sideMemory, longTarget)),
+					   somewhere(from, offsetof(struct sideMemory, longSource)),
+					   LONG});
+		lastPosted(from)->isLong = from->longs;
+		return;
+	}
+	memset(from->memory.longGot, 0, LONG);
+	postTo(from, (uint64_t[8]){word0(ginOpGet, 0, from->other->rank, 0),
+				   somewhere(from, offsetof(struct sideMemory, longPattern)),
+				   somewhere(from, offsetof(struct sideMemory, longGot)), LONG});
+	lastPosted(from)->isLongGet = 1;
 }
 
 static void postBarrier(struct side *from)
@@ -184,6 +228,8 @@ static void postOne(struct side *from)
 		postStrong(from);
 	else if (what < 13)
 		postAdd(from);
+	else if (what == 13 && !chanceOf(from, 20))
+		postLong(from);
 	else if (what == 13)
 		postGet(from);
 	else if (what == 14)
@@ -267,6 +313,49 @@ static void ordered(void)
 	exchange();
 }
 
+static void always(void)
+{
+	setenv("GIN_BOUNCE", "always", 1);
+	setenv("GIN_BOUNCE_SLOT", "32", 1); /* cells of 64 bytes go in two chunks */
+	operations /= 16;
+	exchange();
+}
+
+static void alwaysOrdered(void)
+{
+	setenv("WEAK_ORDERED", "1", 1);
+	setenv("WEAK_MOST", "24", 1);
+	always();
+}
+
+/* `data` is GPU memory. */
+static void byEngines(void)
+{
+	rigCuda = &fakeCuda;
+	fakeEngine.random = seed;
+	setenv("GIN_BOUNCE_SLOT", "48", 1);
+	operations /= 16;
+	exchange();
+	EXPECT(fakeEngine.copies > operations);
+}
+
+static void byEnginesOrdered(void)
+{
+	setenv("WEAK_ORDERED", "1", 1);
+	byEngines();
+}
+
+/* Few slots, each longer than all that is posted. */
+static void byEnginesWhole(void)
+{
+	setenv("GIN_BOUNCE_POOL", "196608",
+	       1); /* 36 slots of 4096 bytes, and 6 landing slots a rank */
+	rigCuda = &fakeCuda;
+	fakeEngine.random = seed;
+	operations /= 32;
+	exchange();
+}
+
 /* Each write and read in one piece or in several, which may find no room in the middle. */
 static void pieces(void)
 {
@@ -297,7 +386,61 @@ static void failing(void)
 	rigStop();
 }
 
-/* The network does not read GPU memory: the put fails, and nothing else. */
+/* Each aligned word of a long put arrives whole, however its parts are cut. */
+static void wholeWords(void)
+{
+	enum { SKEW = 3 };
+	struct sideMemory *from = &side[0].memory, *to = &side[1].memory;
+	uint64_t part = offsetof(struct sideMemory, longTarget) + SKEW, seen = 0, halves = 0;
+
+	setenv("GIN_BOUNCE", "always", 1);
+	setenv("GIN_BOUNCE_SLOT", "64", 1);
+	rigStart(seed);
+	memset(from->longSource, 0xff, LONG);
+	postTo(&side[0],
+	       (uint64_t[8]){word0(ginOpPut, 0, 1, 0), inData(&side[0], part),
+			     inData(&side[0], offsetof(struct sideMemory, longSource)), LONG - 8});
+	for (uint64_t turns = 0; side[0].ring.done[1] != 1; turns++) {
+		EXPECT(turns < 1000000);
+		sideTurn(&side[0]);
+		sideTurn(&side[1]);
+		for (uint64_t i = 1; i < LONG / 8 - 1; i++) {
+			halves += to->longTarget[i] && ~to->longTarget[i];
+			seen += to->longTarget[i] != 0;
+		}
+	}
+	EXPECT_EQUAL(halves, 0);
+	EXPECT(seen > LONG / 8 && ~to->longTarget[LONG / 8 - 2] == 0);
+	rigStop();
+}
+
+static void failingBounced(void)
+{
+	setenv("GIN_BOUNCE", "always", 1);
+	failing();
+}
+
+static void failingEngines(void)
+{
+	rigCuda = &fakeCuda;
+	failing();
+}
+
+/* Copies are refused: the rank itself fails, in words. */
+static void refusedCopies(void)
+{
+	rigCuda = &fakeCuda;
+	rigStart(seed);
+	fakeEngine.fail = 1;
+	postPut(&side[0]);
+	for (int i = 0; i < 1000; i++)
+		sideTurn(&side[0]);
+	EXPECT(side[0].ownFailures > 0 && !engineIsBusy(side[0].engine));
+	EXPECT_HAS(side[0].why, "its GPU");
+	rigStop();
+}
+
+/* GIN_BOUNCE=never: the network does not read GPU memory. The put fails, and nothing else. */
 static void sourceInGpuMemory(void)
 {
 	rigStart(seed);
@@ -385,6 +528,56 @@ static void wrongMessages(void)
 	expectRefused(m, "no known kind");
 }
 
+static void wrongSlots(void)
+{
+	struct message m = {.kind = messageLanded, .named = named(1, 0)};
+
+	setenv("GIN_BOUNCE", "always", 1);
+	m.operand = messageSlot(BOUNCE_LANDINGS_MOST, 8);
+	expectRefused(m, "a slot that does not exist");
+	m.operand = messageSlot(0, 262144 + 1);
+	expectRefused(m, "a slot that does not exist");
+	m.operand = messageSlot(0, 8);
+	m.named = named(7, 0);
+	expectRefused(m, "a window that is not registered");
+	m.named = named(1, sizeof(struct sideMemory) - 4);
+	expectRefused(m, "beyond the end of a window");
+	m.kind = messageFetch;
+	expectRefused(m, "beyond the end of a window");
+	m.named = named(1, 0);
+	m.operand = messageSlot(BOUNCE_GETS, 8);
+	expectRefused(m, "a slot that does not exist");
+	m.operand = messageSlot(0, 262144 + 1);
+	expectRefused(m, "a slot that does not exist");
+	m.kind = messageValue;
+	m.bytes = 17;
+	expectRefused(m, "its value is too long");
+}
+
+static void openFails(const char *words)
+{
+	rigCuda = &fakeCuda;
+	errorScope("ginCommInit", 0);
+	rigSearch();
+	sidePrepare(&side[0], 0, seed);
+	EXPECT(transportNetwork.open(&side[0].scope, &side[0].network) != ginSuccess);
+	EXPECT_HAS(ginGetLastError(), words);
+	EXPECT_HAS(ginGetLastError(), "GIN_BOUNCE_POOL");
+}
+
+static void refusedPins(void)
+{
+	fakeEngine.pinsFail = 1; /* the first are the streams' counts */
+	openFails("cannot pin 12582912 bytes, through which GPU memory reaches the network (weak): "
+		  "the CUDA driver cannot pin 12582912 bytes of host memory");
+}
+
+static void smallPool(void)
+{
+	setenv("GIN_BOUNCE_POOL", "500", 1);
+	openFails("GIN_BOUNCE_POOL is 500 bytes, too few for slots through which 2 ranks");
+}
+
 int main(int argc, char **argv)
 {
 	setenv("GIN_LOG", "error", 1);
@@ -397,7 +590,19 @@ int main(int argc, char **argv)
 	expectChild("a network without order", unordered);
 	expectChild("an ordered network", ordered);
 	expectChild("operations in pieces", pieces);
+	expectChild("through slots", always);
+	expectChild("through slots, an ordered network", alwaysOrdered);
+	expectChild("GPU memory", byEngines);
+	expectChild("GPU memory, an ordered network", byEnginesOrdered);
+	expectChild("GPU memory, long slots", byEnginesWhole);
+	expectChild("words that arrive whole", wholeWords);
 	expectChild("a write that fails", failing);
+	expectChild("a write that fails, through slots", failingBounced);
+	expectChild("a write that fails, GPU memory", failingEngines);
+	expectChild("copies that are refused", refusedCopies);
+	expectChild("pinned memory that is refused", refusedPins);
+	expectChild("a pool that is too small", smallPool);
+	expectChild("wrong messages about slots", wrongSlots);
 	expectChild("a source in GPU memory", sourceInGpuMemory);
 	expectChild("a communicator that fails", abandoned);
 	expectChild("wrong messages", wrongMessages);

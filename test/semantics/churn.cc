@@ -34,6 +34,12 @@ static uint32_t currentRound;
 static Plan plan; /* of the round */
 static bool asThreads;
 
+#ifdef __CUDACC__
+static const bool hasDriver = true; /* of CUDA, which has descriptors of its own */
+#else
+static const bool hasDriver = false;
+#endif
+
 static uint64_t nowNs()
 {
 	timespec t;
@@ -272,23 +278,33 @@ static int countFiles(const char *directory)
 	return count;
 }
 
+static void printFiles()
+{
+	for (int fd = 0; fd < 1024; fd++) {
+		std::string path = "/proc/self/fd/" + std::to_string(fd);
+		char target[128];
+		ssize_t length = readlink(path.c_str(), target, sizeof(target) - 1);
+		if (length > 0)
+			fprintf(stderr, "%d: %.*s\n", fd, static_cast<int>(length), target);
+	}
+}
+
 /* Connections to the root, a thread of rank 0, are closed soon, not at once. */
 static void expectFilesSoon(int most)
 {
 	for (int i = 0; i < 10000 && countFiles("/proc/self/fd") > most; i++)
 		usleep(1000);
 	int now = countFiles("/proc/self/fd");
-	if (now > most)
+	if (now > most) {
 		fprintf(stderr, "churn.cc:%d: round %u: %d descriptors, expected %d\n", __LINE__,
 			currentRound, now, most);
+		printFiles();
+	}
 	EXPECT(now <= most);
 }
 
-/* The root of GIN_ROOT stays for a second: a listener and an epoll descriptor of rank 0. */
 static int oneLife(const ginConfig_t *config)
 {
-	int files = asThreads ? 0 : countFiles("/proc/self/fd");
-	int root = !asThreads && config->rank == 0 ? 2 : 0;
 	ginConfig_t mine = *config;
 
 	if (!asThreads)
@@ -303,20 +319,22 @@ static int oneLife(const ginConfig_t *config)
 			life.why.c_str());
 		return 1;
 	}
-#ifndef __CUDACC__ /* the CUDA driver has descriptors of its own */
-	if (!asThreads)
-		expectFilesSoon(files + root);
-#else
-	(void)files, (void)root;
-#endif
 	return 0;
 }
 
-/* A child has its rank in its environment. */
+/*
+ * A child has its rank in its environment. The root of GIN_ROOT stays for a second: a listener and an
+ * epoll descriptor of rank 0.
+ */
 static int oneProcess(const ginConfig_t *config)
 {
+	int files = countFiles("/proc/self/fd"), root = config->rank == 0 ? 2 : 0;
+
 	setenv("RANK", std::to_string(config->rank).c_str(), 1);
-	return oneLife(config);
+	int failed = oneLife(config);
+	if (!failed && !hasDriver)
+		expectFilesSoon(files + root);
+	return failed;
 }
 
 static void oneRound(int nRanks)

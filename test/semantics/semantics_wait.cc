@@ -459,6 +459,10 @@ static void teamsHaveNumbers(Rank &r)
 	launch(r, 1, 1, TeamNumbers{device.dc, wrong.words});
 	EXPECT(wrong.all(0));
 	EXPECT(device.dc.domainSize == domainSize(r));
+	ginCommInfo_t info = GIN_COMM_INFO_INIT;
+	CHECK(ginCommQuery(r.comm, &info));
+	EXPECT(static_cast<uint32_t>(info.domainSize) == device.dc.domainSize);
+	EXPECT(static_cast<uint32_t>(info.domainRank) == device.dc.domainRank);
 }
 
 /* Each of the C functions that Announce does not use, on this rank alone. */

@@ -3,84 +3,16 @@
  * ranks.cc - one rank of a job over several hosts
  *
  *	ranks routes HOST,HOST...	all is as it should be where rank r runs on the r-th host;
- *					ALIAS is the name of all hosts
+ *					ALIAS is the name of all hosts. With GIN_TRANSPORT=ipc ranks
+ *					of two hosts have no route, else libfabric connects them
  *	ranks names HOST,HOST...	two threads make communicators of two names at the same time
  *	ranks outlive WORDS...		the communicator comes up, and fails with one of the words
  *	ranks refused WORDS...		ginCommInit() fails with one of the words
  *
- * Without a launcher RANK and WORLD_SIZE say which one; GIN_ROOT brings them together, or else the
- * folder MEET, which all ranks share.
  */
-#include "suite.h"
+#include "meeting.h"
 
-#include <fcntl.h>
-
-#include <string>
 #include <thread>
-
-/* An allgather over the files of a folder, such as a program may have. */
-struct Folder {
-	std::string path;
-	int rank, nRanks;
-	int calls;
-};
-
-static std::string fileOf(const Folder &folder, int rank)
-{
-	return folder.path + "/gather." + std::to_string(folder.calls) + "." + std::to_string(rank);
-}
-
-/* A file is there when it is complete. */
-static void leave(const std::string &name, const void *data, size_t bytes)
-{
-	std::string part = name + ".part";
-	int fd = open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-
-	EXPECT(fd >= 0 && write(fd, data, bytes) == static_cast<ssize_t>(bytes) && !close(fd));
-	EXPECT(!rename(part.c_str(), name.c_str()));
-}
-
-static void collect(const std::string &name, void *data, size_t bytes)
-{
-	int fd;
-
-	while ((fd = open(name.c_str(), O_RDONLY | O_CLOEXEC)) < 0)
-		usleep(1000);
-	EXPECT(read(fd, data, bytes) == static_cast<ssize_t>(bytes) && !close(fd));
-}
-
-static int gatherByFiles(void *arg, const void *in, void *out, size_t bytes)
-{
-	Folder *folder = static_cast<Folder *>(arg);
-
-	leave(fileOf(*folder, folder->rank), in, bytes);
-	for (int r = 0; r < folder->nRanks; r++)
-		collect(fileOf(*folder, r), static_cast<char *>(out) + r * bytes, bytes);
-	folder->calls++;
-	return 0;
-}
-
-static const char *variable(const char *name)
-{
-	const char *value = getenv(name);
-	return value ? value : "";
-}
-
-/* By the launcher or GIN_ROOT, or by MEET. */
-static ginConfig_t worldConfig()
-{
-	static Folder world;
-	ginConfig_t config = GIN_CONFIG_INIT;
-
-	if (*variable("GIN_ROOT") || !*variable("MEET"))
-		return config;
-	world = {variable("MEET"), atoi(variable("RANK")), atoi(variable("WORLD_SIZE")), 0};
-	config.allgather = gatherByFiles;
-	config.allgatherArg = &world;
-	config.rank = world.rank;
-	config.nRanks = world.nRanks;
-	return config;
-}
 
 static std::vector<std::string> split(const std::string &list)
 {
@@ -118,8 +50,27 @@ static std::string withoutNic(std::string text)
 /* What a pair of two hosts says that it has no route. */
 static std::string elsewhere(const std::string &host)
 {
-	std::string why = "another host (" + nameOf(host) + ")";
-	return "direct: " + why + "; proxy: " + why;
+	return "direct: another host (" + nameOf(host) +
+	       "); proxy: GIN_TRANSPORT=ipc rules a network out";
+}
+
+static bool hasNetwork()
+{
+	return strcmp(variable("GIN_TRANSPORT"), "ipc") != 0;
+}
+
+/* Provider, interface and speed; the interface is eth0 of every host. */
+static void expectNetwork(const ginPeerInfo_t &info)
+{
+	std::string why = info.why;
+
+	expectText(info.backend, "proxy");
+	EXPECT(info.route == ginRouteProxy);
+	expectText(why.substr(0, why.find(';')),
+		   std::string("libfabric ") +
+			   (*variable("PROVIDER") ? variable("PROVIDER") : "net") +
+			   ", eth0 (10 Gb/s)");
+	EXPECT(why.find("; not gdaki: ") != why.npos);
 }
 
 static void expectPeer(const Rank &r, const Hosts &hosts, int peer)
@@ -129,6 +80,11 @@ static void expectPeer(const Rank &r, const Hosts &hosts, int peer)
 
 	CHECK(ginCommQueryPeer(r.comm, peer, &info));
 	expectText(info.host, nameOf(hosts[peer]));
+	EXPECT(info.sameHost == same && info.sameProcess == (peer == r.rank));
+	if (!same && hasNetwork()) {
+		expectNetwork(info);
+		return;
+	}
 	expectText(info.backend, same ? "direct" : "none");
 	if (same)
 		expectText(info.why,
@@ -136,7 +92,6 @@ static void expectPeer(const Rank &r, const Hosts &hosts, int peer)
 	else
 		expectText(withoutNic(info.why), elsewhere(hosts[peer]));
 	EXPECT(info.route == (same ? ginRouteDirect : ginRouteNone));
-	EXPECT(info.sameHost == same && info.sameProcess == (peer == r.rank));
 }
 
 /* All ranks get the sentence of rank 0, about the first rank that is elsewhere. */
@@ -230,6 +185,16 @@ static void exchangeOnHost(const Rank &world, const Hosts &hosts)
 	rankClose(r);
 }
 
+/* By the network and directly. */
+static void exchangeAll(Rank &world)
+{
+	std::vector<int> ranks;
+
+	for (int peer = 0; peer < world.nRanks; peer++)
+		ranks.push_back(peer);
+	exchange(world, ranks);
+}
+
 static Rank openWorld(const ginConfig_t &config, const Hosts &hosts)
 {
 	char host[64];
@@ -247,7 +212,10 @@ static int routes(const Hosts &hosts)
 
 	for (int peer = 0; peer < r.nRanks; peer++)
 		expectPeer(r, hosts, peer);
-	expectNoDevComm(r, hosts);
+	if (hasNetwork())
+		exchangeAll(r);
+	else
+		expectNoDevComm(r, hosts);
 	exchangeOnHost(r, hosts);
 	printf("rank %d of %d: routes and data as expected\n", r.rank, r.nRanks);
 	rankClose(r);

@@ -10,6 +10,10 @@
 #include "lib/gpu/memory.h"
 #include "pinning.h"
 
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
 static const size_t sizes[] = {1, 4095, 4096, 4097, 300001};
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
@@ -111,19 +115,109 @@ static void freedWhileUsed(void)
 	expectHoldings(before);
 }
 
-/* Pinned memory that stays needs no descriptor. */
+static void sendTo(int channel, int fd)
+{
+	char byte = 0, space[CMSG_SPACE(sizeof(int))] = {0};
+	struct iovec part = {.iov_base = &byte, .iov_len = 1};
+	struct msghdr message = {.msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = space,
+				 .msg_controllen = sizeof(space)};
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(fd));
+	memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+	EXPECT_EQUAL(sendmsg(channel, &message, 0), 1);
+}
+
+/*
+ * Abandoned memory serves again when no peer holds it: not while a peer maps it, not while the
+ * descriptor is on its way to a peer, and not while a process that will be killed maps it.
+ */
 static void abandoned(void)
 {
 	struct holdings before = holdingsNow();
-	void *at = NULL;
+	void *at = NULL, *there = NULL;
+	int channel[2], status;
+	struct memory m;
 
 	EXPECT_SUCCESS(memoryAllocHost(&pinningGpu, 8192, &at));
-	EXPECT_EQUAL(countFiles(), before.files + 1);
-	memoryAbandon((char *)at + 4096);
-	memoryAbandon((char *)at + 4096);
-	EXPECT_EQUAL(countFiles(), before.files);
-	EXPECT_EQUAL(pinnedSpan(at), 8192);
-	*(char *)at = 1;
+	for (int holder = 0; holder < 3; holder++) {
+		pid_t child = 0;
+		EXPECT_SUCCESS(memoryDescribe(&pinningGpu, at, 8192, &m));
+		EXPECT(!memoryReclaim(at));
+		EXPECT(!socketpair(AF_UNIX, SOCK_STREAM, 0, channel));
+		if (holder == 0)
+			EXPECT_SUCCESS(memoryHostImport(NULL, m.fd, m.span, 7, &there));
+		else if (holder == 1)
+			sendTo(channel[0], m.fd);
+		else
+			child = fork();
+		if (holder == 2 && !child) {
+			EXPECT_SUCCESS(memoryHostImport(NULL, m.fd, m.span, 7, &there));
+			close(m.fd);
+			EXPECT(write(channel[1], "", 1) == 1);
+			pause();
+		}
+		if (child)
+			EXPECT(read(channel[0], &status, 1) == 1);
+		memoryAbandon((char *)at + 4096);
+		memoryAbandon((char *)at + 4096);
+		EXPECT(!memoryFind(&m) && !memoryReclaim(at));
+		if (holder == 0)
+			memoryHostUnmap(NULL, there, m.span);
+		if (child) {
+			kill(child, SIGKILL);
+			EXPECT(waitpid(child, &status, 0) == child);
+		}
+		close(channel[0]);
+		close(channel[1]);
+		EXPECT(memoryReclaim((char *)at + 4096));
+		EXPECT(!memoryReclaim(at));
+		EXPECT_EQUAL(countFiles(), before.files + 1);
+	}
+	EXPECT_SUCCESS(memoryDescribe(&pinningGpu, at, 8192, &m));
+	EXPECT_SUCCESS(memoryHostImport(NULL, m.fd, m.span, 7, &there));
+	*(char *)at = 5;
+	EXPECT_EQUAL(*(char *)there, 5);
+}
+
+/* Memory that a rank of this process uses in place is not reclaimed. */
+static void abandonedInPlace(void)
+{
+	struct memory m;
+	void *at = NULL;
+
+	EXPECT_SUCCESS(memoryAllocHost(&pinningGpu, 4096, &at));
+	EXPECT_SUCCESS(memoryDescribe(&pinningGpu, at, 4096, &m));
+	memoryUse(at, m.id, 1);
+	memoryAbandon(at);
+	EXPECT(!memoryReclaim(at));
+	memoryUse(at, m.id, -1);
+	EXPECT(memoryReclaim(at));
+}
+
+/* Peers that keep what was abandoned cost this process a bounded number of descriptors. */
+static void muchAbandoned(void)
+{
+	enum { MANY = MEMORY_LOST + 9 };
+	struct holdings before = holdingsNow();
+	void *at[MANY], *there[MANY];
+	struct memory m;
+
+	for (int i = 0; i < MANY; i++) {
+		EXPECT_SUCCESS(memoryAllocHost(&pinningGpu, 4096, &at[i]));
+		EXPECT_SUCCESS(memoryDescribe(&pinningGpu, at[i], 4096, &m));
+		EXPECT_SUCCESS(memoryHostImport(NULL, m.fd, m.span, 7, &there[i]));
+		memoryAbandon(at[i]);
+	}
+	EXPECT_EQUAL(countFiles(), before.files + MEMORY_LOST);
+	for (int i = 0; i < MANY; i++) {
+		memoryHostUnmap(NULL, there[i], 4096);
+		EXPECT_EQUAL(memoryReclaim(at[i]), i < MEMORY_LOST);
+	}
 }
 
 static void freedByTheRightOne(void)
@@ -198,7 +292,9 @@ int main(void)
 	expectChild("a window in what is pinned alone", onlyWhatIsPinned);
 	expectChild("dropped while it is used", droppedWhileUsed);
 	expectChild("memory that is freed while it is used", freedWhileUsed);
-	expectChild("pinned memory that stays", abandoned);
+	expectChild("abandoned memory", abandoned);
+	expectChild("abandoned memory that is used in place", abandonedInPlace);
+	expectChild("much abandoned memory", muchAbandoned);
 	expectChild("freed by the right one", freedByTheRightOne);
 	expectChild("the driver refuses", refused);
 	expectChild("memory of a peer", ofAPeer);

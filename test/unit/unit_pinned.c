@@ -92,6 +92,34 @@ static void smallShared(void)
 	EXPECT_EQUAL(pinnedEver, 3);
 }
 
+/* 100 communicators that fail: what a peer still maps serves nobody; afterwards it serves again. */
+static void abandoned(void)
+{
+	struct memory m;
+	void *there = NULL;
+	int files = 0;
+
+	for (int i = 0; i < 100; i++) {
+		char *lost = take(&pinningGpu, pinnedAllocShared, SOME, 0);
+		EXPECT_SUCCESS(memoryDescribe(&pinningGpu, lost, SOME, &m));
+		EXPECT_SUCCESS(memoryHostImport(NULL, m.fd, m.span, 1, &there));
+		pinnedAbandon(&pinningGpu, lost);
+		char *next = take(&pinningGpu, pinnedAllocShared, SOME, 0);
+		EXPECT(next != lost);
+		((char *)there)[1] = 7; /* a late write of the peer */
+		EXPECT_EQUAL(next[1], 0x5a);
+		pinnedFree(&pinningGpu, next);
+		memoryHostUnmap(NULL, there, m.span);
+		files = i ? files : countFiles();
+	}
+	EXPECT_EQUAL(pinnedEver, 2);
+	EXPECT_EQUAL(countFiles(), files);
+	char *last = take(&pinningGpu, pinnedAllocShared, SOME, 0);
+	EXPECT(take(&pinningGpu, pinnedAllocShared, SOME, 0) != last);
+	pinnedAbandon(&pinningGpu, NULL);
+	EXPECT_EQUAL(pinnedEver, 2);
+}
+
 /* Either kind can be offered to peers when there is a GPU; without, what was asked for so. */
 static void canBeOffered(void)
 {
@@ -229,6 +257,7 @@ int main(void)
 	expectChild("kept, and taken again", keptOn);
 	expectChild("small ones", small);
 	expectChild("small ones that share pages", smallShared);
+	expectChild("abandoned, and taken again", abandoned);
 	expectChild("what can be offered", canBeOffered);
 	expectChild("without a GPU", hostMemory);
 	expectChild("the driver refuses", refused);

@@ -66,6 +66,9 @@ static void version2(void)
 	expectLeft("0::/job/rank\n", 50 * MIB);
 	set("/job", "memory.max", "68157440\n");
 	expectLeft("0::/job/rank\n", 5 * MIB);
+	set("/job/rank", "memory.swap.max", "max\n"); /* swap does not count */
+	set("/job/rank", "memory.swap.current", "0\n");
+	expectLeft("0::/job/rank\n", 5 * MIB);
 	set("/job", "memory.current", "99999999\n"); /* a limit that was lowered later */
 	expectLeft("0::/job/rank\n", 0);
 	expectLeft("0::/\n", UINT64_MAX);

@@ -29,9 +29,19 @@ struct fabric;
 struct fabricEnd;
 struct fabricRegion;
 
+/* What the user and the ranks' hosts ask for. "" where anything will do. */
+struct fabricWanted {
+	const char *provider;
+	const char *interface; /* the network interface or NIC */
+	const char *address;   /* of this host, in text, which peers reach */
+};
+
 /* What a process finds; two processes with equal kinds can talk. */
 struct fabricAbout {
-	char name[48]; /* of the provider, for reports */
+	char name[32];	    /* for reports */
+	char provider[16];  /* what open() wants as fabricWanted.provider */
+	char interface[16]; /* for reports; "": as wanted */
+	uint32_t speed;	    /* Mb/s; 0: not known */
 	uint64_t kind;
 	uint64_t id;	    /* of this process or rank, for reaches() */
 	uint64_t mostBytes; /* of one write or read */
@@ -65,12 +75,12 @@ struct fabricEvent {
 struct fabricCalls {
 	size_t size;
 
-	int (*probe)(struct fabricAbout *about, char *why);
+	/* Tries what it reports: data and a message from this process to itself. */
+	int (*probe)(const struct fabricWanted *want, struct fabricAbout *about, char *why);
 	/* May two ranks with these ids talk? NULL: all may. */
 	int (*reaches)(uint64_t mine, uint64_t theirs);
 
-	/* `local`: the address of this host that peers reach, as text. */
-	int (*open)(const char *local, struct fabric **out, char *why);
+	int (*open)(const struct fabricWanted *want, struct fabric **out, char *why);
 	void (*close)(struct fabric *fabric);
 
 	/* `address`: FABRIC_ADDRESS bytes for peers. Closing forgets every operation. */

@@ -6,6 +6,7 @@
  * data has landed.
  */
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "network.h"
@@ -51,20 +52,27 @@ static void failMessages(struct networkLane *lane, struct messageChannel *c)
 			     (!out->wantsAnswer || out->isAnswered);
 		if (!isDone)
 			failPart(lane, out->work);
+		if (out->chunk && !out->isAnswered)
+			failPart(lane, out->work); /* the chunk too: its slot is not used again */
 	}
 	c->low = c->acknowledged = c->next;
 }
 
 void networkLose(struct networkLane *lane, uint32_t rank, const char *why)
 {
+	const struct backendHost *host = lane->scope->host;
 	struct networkPeer *peer = &lane->peer[rank];
+	char sentence[2 * BACKEND_WHY];
 
 	if (peer->isLost)
 		return;
 	peer->isLost = 1;
 	if (peer->channel)
 		failMessages(lane, peer->channel);
-	lane->scope->host->peerFailed(lane->scope->host->core, (int)rank, why);
+	bounceLose(lane, peer);
+	snprintf(sentence, sizeof(sentence), "rank %u (host %.63s) is lost: %.160s", rank,
+		 host->ranks[rank].host, why);
+	host->peerFailed(host->core, (int)rank, sentence);
 }
 
 static uint64_t dataBytes(const struct proxyWork *w)
@@ -76,7 +84,7 @@ static uint64_t dataBytes(const struct proxyWork *w)
 static int sendData(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w)
 {
 	const struct networkWindow *there = w->there.window->link[TRANSPORT_NETWORK];
-	const struct fabricKey *key = &there->key[w->peer];
+	const struct fabricKey *key = &there->part[w->peer].key;
 	char *here = w->op == ginOpPutValue ? (char *)w->value : w->here.at;
 	int result = fabricOk;
 
@@ -96,7 +104,7 @@ static int sendData(struct networkLane *lane, struct networkPeer *peer, struct p
 	return result;
 }
 
-static int sendWord(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w)
+int networkSendWord(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w)
 {
 	struct messageChannel *c = networkChannel(lane, w->peer);
 
@@ -105,21 +113,32 @@ static int sendWord(struct networkLane *lane, struct networkPeer *peer, struct p
 	if (!messageHasRoom(c))
 		return fabricBusy;
 	const struct message m = messageOf(c, (uint32_t)lane->scope->host->rank, w);
+	const struct messageOut out = {.work = w, .wantsAnswer = m.wantsAnswer};
 	int result = lane->fabric->send(lane->end, peer->address, &m, messageLength(&m));
 	if (result == fabricOk) {
-		messageSent(c, w);
+		messageSent(c, &out);
 		c->told = m.cursor;
 		w->landsAt++;
 	}
 	return result;
 }
 
+/* A word follows the data of earlier works, which may not be given to the fabric yet. */
+static int passWord(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w)
+{
+	if (peer->bounce.ordered.first)
+		return bounceWord(lane, peer, w);
+	return networkSendWord(lane, peer, w);
+}
+
 static int sendRest(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w)
 {
-	int result = dataBytes(w) ? sendData(lane, peer, w) : fabricOk;
+	int result = fabricOk;
 
+	if (dataBytes(w))
+		result = (bounceNeeds(lane, w) ? bounceData : sendData)(lane, peer, w);
 	if (result == fabricOk && w->wordState == wordUnderWay)
-		result = sendWord(lane, peer, w);
+		result = passWord(lane, peer, w);
 	return result;
 }
 
@@ -152,8 +171,8 @@ ginResult_t networkStart(void *state, struct proxyWork *w)
 
 	if (!lane->end || peer->isLost)
 		return ginErrorPeer;
-	if (dataBytes(w) && !w->here.byCpu)
-		return ginErrorUnsupported; /* GIN_WINDOW_LOCAL in GPU memory */
+	if (dataBytes(w) && bounceLacks(lane, w))
+		return ginErrorUnsupported; /* GIN_BOUNCE=never */
 	if (peer->begun)
 		return transportBusy; /* nothing overtakes it */
 	w->landsAt = 1;
@@ -175,7 +194,7 @@ ginResult_t networkRaise(void *state, struct proxyWork *w)
 	if (!lane->end || peer->isLost)
 		return ginErrorPeer;
 	w->landsAt = 0;
-	int result = sendWord(lane, peer, w);
+	int result = networkSendWord(lane, peer, w);
 	if (result == fabricFailed)
 		return refused(lane, w->peer);
 	return result == fabricBusy ? transportBusy : ginSuccess;
@@ -211,9 +230,29 @@ static void handle(struct networkLane *lane, const struct fabricEvent *event)
 		loseAt(lane, event->peer);
 		return;
 	}
+	if (bounceOwns(lane->bounce, event->context)) {
+		bounceDone(lane, event->context, event->error);
+		return;
+	}
 	if (event->error)
 		w->result = (uint8_t)refused(lane, w->peer);
 	networkLanded(lane, w);
+}
+
+static void chainCopies(struct networkLane *lane)
+{
+	if (lane->bounce && copiesChain(&lane->bounce->copies) != fabricOk)
+		bounceCopyFailed(lane);
+}
+
+/* Copies are seen to be made by looking again: 1 as long as anything is under way. */
+static uint32_t turnBounce(struct networkLane *lane)
+{
+	if (!bounceIsActive(lane->bounce))
+		return 0;
+	bounceTurn(lane);
+	chainCopies(lane);
+	return 1;
 }
 
 uint32_t networkReceiveAll(void *state)
@@ -223,26 +262,32 @@ uint32_t networkReceiveAll(void *state)
 
 	if (!lane->end)
 		return 0;
+	if (lane->bounce)
+		copiesRun(&lane->bounce->copies);
 	goOnAll(lane);
 	int count = lane->fabric->poll(lane->end, event, EVENTS);
 	for (int i = 0; i < count; i++)
 		handle(lane, &event[i]);
-	return (uint32_t)count;
+	return (uint32_t)count + turnBounce(lane);
 }
 
 int networkArm(void *state)
 {
 	struct networkLane *lane = state;
 
-	return lane->end && lane->fabric->arm && !lane->owing ? lane->fabric->arm(lane->end) : -1;
+	if (!lane->end || !lane->fabric->arm || lane->owing || bounceIsActive(lane->bounce))
+		return -1;
+	return lane->fabric->arm(lane->end);
 }
 
 void networkChain(void *state)
 {
 	struct networkLane *lane = state;
 
-	if (lane->end)
-		networkAcknowledge(lane);
+	if (!lane->end)
+		return;
+	chainCopies(lane);
+	networkAcknowledge(lane);
 }
 
 struct proxyWork *networkNext(void *state)
@@ -271,12 +316,15 @@ void networkStop(void *state)
 	lane->end = NULL;
 	lane->head = NULL;
 	lane->begun = 0;
+	bounceStop(lane);
 }
 
 static void freeChannel(struct messageChannel *c)
 {
-	if (c)
+	if (c) {
 		free(c->kept);
+		free(c->copying);
+	}
 	free(c);
 }
 
@@ -287,5 +335,6 @@ void networkLaneFree(struct networkLane *lane)
 	networkStop(lane);
 	for (int r = 0; r < lane->scope->host->nRanks; r++)
 		freeChannel(lane->peer[r].channel);
+	bounceClose(lane);
 	free(lane);
 }

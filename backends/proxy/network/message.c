@@ -14,29 +14,29 @@ static uint8_t wordBytes(const struct proxyWork *w)
 	return w->op >= ginOpFetchAdd ? (uint8_t)w->bytes : 8;
 }
 
+struct message messageNext(const struct messageChannel *c, uint32_t rank, enum messageKind kind)
+{
+	return (struct message){
+		.kind = (uint8_t)kind, .rank = rank, .number = c->next, .cursor = c->expected};
+}
+
 struct message messageOf(const struct messageChannel *c, uint32_t rank,
 			 const struct proxyWork *work)
 {
-	const struct proxyPart *part = &work->word.window->part[work->peer];
+	struct message m = messageNext(c, rank, messageWord);
 
-	return (struct message){
-		.kind = messageWord,
-		.op = work->op,
-		.bytes = wordBytes(work),
-		.wantsAnswer = work->oldValue != NULL,
-		.rank = rank,
-		.number = c->next,
-		.cursor = c->expected,
-		.named = (uint64_t)part->slot << GIN_DESCRIPTOR_OFFSET_BITS | work->word.offset,
-		.operand = workOperand(work),
-		.compare = work->value[1],
-	};
+	m.op = work->op;
+	m.bytes = wordBytes(work);
+	m.wantsAnswer = work->oldValue != NULL;
+	m.named = spotNamed(&work->word, work->peer);
+	m.operand = workOperand(work);
+	m.compare = work->value[1];
+	return m;
 }
 
-void messageSent(struct messageChannel *c, struct proxyWork *work)
+void messageSent(struct messageChannel *c, const struct messageOut *out)
 {
-	c->out[c->next % MESSAGES] =
-		(struct messageOut){.work = work, .wantsAnswer = work->oldValue != NULL};
+	c->out[c->next % MESSAGES] = *out;
 	c->next++;
 }
 

@@ -3,10 +3,15 @@
  * message.h - what the proxies of two ranks tell each other over a network
  *
  * A proxy changes no word at a peer by itself: it sends a message, and the peer's proxy checks it
- * and changes the word. The messages with words from one lane to a peer's lane have numbers. The
- * receiver does them in the order of numbers, each exactly once, whatever the order in which they
- * arrive. It acknowledges by a cursor: all numbers below are done. The cursor travels with every
- * message, or in a message of its own. An atomic with an old value gets an answer besides.
+ * and changes the word. The messages from one lane to a peer's lane have numbers, except answers
+ * and cursors. The receiver begins them in the order of numbers, each exactly once, whatever the
+ * order in which they arrive. It acknowledges by a cursor: all numbers below are done. The cursor
+ * travels with every message, or in a message of its own. An atomic with an old value, and a fetch,
+ * get an answer besides.
+ *
+ * Messages of data in memory that the network does not reach (bounce.h): `landed` is done when the
+ * data has been copied from the landing slot to its window, `value` when its bytes are there. The
+ * word of a message is changed when all lower numbers are done: a word waits for all data before it.
  *
  * At most MESSAGES numbers are under way. A number's slot is used again when the cursor has passed
  * it and every lower number. A count of acknowledgements would free slots that are still in use.
@@ -17,30 +22,53 @@
 #define GIN_PROXY_MESSAGE_H
 
 #include "backends/proxy/work.h"
+#include "copies.h"
 
 #define MESSAGES 256u
 
-enum messageKind { messageWord = 1, messageAnswer = 2, messageCursor = 3 };
+enum messageKind {
+	messageWord = 1,
+	messageAnswer = 2,
+	messageCursor = 3,
+	messageValue = 4,  /* the bytes of a putValue */
+	messageLanded = 5, /* data is in a landing slot of the receiver */
+	messageFetch = 6   /* the sender wants data in a get slot */
+};
+
+/* Bytes of the longest value in a message. */
+#define MESSAGE_VALUE 16u
 
 /* Little-endian, as all hosts that libgin runs on. Without `compare` where it is not needed. */
 struct message {
 	uint8_t kind;
 	uint8_t op;	     /* messageWord: enum ginOp */
-	uint8_t bytes;	     /* of the word */
+	uint8_t bytes;	     /* of the word or value */
 	uint8_t wantsAnswer; /* 1: the old value */
 	uint32_t rank;	     /* the sender's */
 	uint32_t number;     /* messageAnswer: of the message that it answers */
 	uint32_t cursor;     /* the sender has done all messages of the receiver below */
-	uint64_t named;	     /* the word: the receiver's slot of the window, and the offset */
-	uint64_t operand;    /* messageAnswer: the old value */
-	uint64_t compare;    /* ginOpCompareSwap */
+	/* The word, value or data: the receiver's slot of the window, and the offset. */
+	uint64_t named;
+	/* messageAnswer: the old value; messageLanded and messageFetch: see messageSlot() */
+	uint64_t operand;
+	uint64_t compare; /* ginOpCompareSwap; messageValue: the last 8 bytes */
 };
 
 #define MESSAGE_SHORT offsetof(struct message, compare)
 
+/* The operand that names a slot and the bytes of data in it. */
+static inline uint64_t messageSlot(uint32_t slot, uint32_t bytes)
+{
+	return (uint64_t)slot << 32 | bytes;
+}
+
+struct bounceChunk;
+
 struct messageOut {
 	struct proxyWork *work;
+	struct bounceChunk *chunk; /* messageFetch: the part of a get */
 	uint8_t wantsAnswer, isAnswered;
+	uint8_t landing; /* messageLanded: 1 + the landing slot at the receiver */
 };
 
 struct messageOwed {
@@ -55,11 +83,13 @@ struct messageChannel {
 	uint32_t low;	       /* all below are acknowledged and answered */
 	struct messageOut out[MESSAGES];
 
-	/* Messages of the peer. */
+	/* Messages of the peer. `expected` <= `begun`. */
 	uint32_t expected; /* all below are done: this rank's cursor */
+	uint32_t begun;	   /* all below are done, or their data is being copied */
 	uint32_t told;	   /* the cursor that was sent last */
 	uint8_t isKept[MESSAGES];
-	struct message *kept; /* [MESSAGES]: came before a message with a lower number; or NULL */
+	struct message *kept; /* [MESSAGES]: came before their turn; or NULL */
+	copyTicket *copying;  /* [MESSAGES]: of the numbers from `expected` to `begun`; or NULL */
 	uint32_t firstOwed, endOwed; /* answers that are not sent yet */
 	struct messageOwed owed[MESSAGES];
 };
@@ -69,16 +99,21 @@ static inline int messageHasRoom(const struct messageChannel *c)
 	return c->next - c->low < MESSAGES;
 }
 
-/* The message that changes the word of the work. It has the next number, which is not used yet. */
+/* A message without contents. It has the next number, which is not used yet. */
+struct message messageNext(const struct messageChannel *c, uint32_t rank, enum messageKind kind);
+
+/* The message that changes the word of the work. */
 struct message messageOf(const struct messageChannel *c, uint32_t rank,
 			 const struct proxyWork *work);
 
-/* The message was sent: its number is used. */
-void messageSent(struct messageChannel *c, struct proxyWork *work);
+/* The message with the next number was sent. */
+void messageSent(struct messageChannel *c, const struct messageOut *out);
 
 static inline size_t messageLength(const struct message *m)
 {
-	return m->op == ginOpCompareSwap ? sizeof(*m) : MESSAGE_SHORT;
+	int isLong = m->op == ginOpCompareSwap || m->kind == messageValue;
+
+	return isLong ? sizeof(*m) : MESSAGE_SHORT;
 }
 
 /* May the peer acknowledge up to this cursor? */

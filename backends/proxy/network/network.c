@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* network.c - the transport over a network, by a plug-in with a fabric: opening and windows */
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "interface.h"
 #include "load.h"
 #include "network.h"
 
@@ -32,6 +32,20 @@ static void networkClose(void *state)
 	free(t);
 }
 
+/* Has this rank, or a rank that it reaches by the network, windows that the network does not reach? */
+static int anyBounces(const struct transportScope *scope)
+{
+	const struct backendHost *host = scope->host;
+	struct proxyBlob blob;
+
+	for (int r = 0; r < host->nRanks; r++) {
+		memcpy(&blob, host->blob(host->core, r, ginRouteProxy), sizeof(blob));
+		if (blob.bounces && (scope->serves[r] || r == host->rank))
+			return 1;
+	}
+	return 0;
+}
+
 static ginResult_t openLane(struct networkTransport *t, struct networkLane **out)
 {
 	size_t n = (size_t)t->scope->host->nRanks;
@@ -42,52 +56,27 @@ static ginResult_t openLane(struct networkTransport *t, struct networkLane **out
 	lane->scope = t->scope;
 	lane->fabric = t->calls;
 	lane->mostBytes = t->about.mostBytes;
-	return ginSuccess;
+	lane->isOrdered = t->about.ordered;
+	lane->bouncesAll = paramChoice(paramBounce) == bounceAlways;
+	return anyBounces(t->scope) ? bounceOpen(lane, t->fabric, t->about.name) : ginSuccess;
 }
 
-static int hasAddress(const struct identity *of, const struct netAddress *address)
+/* What networkSearch() has found, and told the peers. */
+static int openFabric(struct networkTransport *t, char *why)
 {
-	for (unsigned a = 0; a < of->addresses; a++)
-		if (!memcmp(&of->address[a], address, sizeof(*address)))
-			return 1;
-	return 0;
-}
+	struct networkInterface interface;
+	const struct fabricWanted want = {t->about.provider, interface.name, interface.address};
 
-/* Hosts with containers have one address in common, which leads to no other host. */
-static int isOwn(const struct backendHost *host, const struct netAddress *address)
-{
-	for (int r = 0; r < host->nRanks; r++)
-		if (!identitySameHost(&host->ranks[r], &host->ranks[host->rank]) &&
-		    hasAddress(&host->ranks[r], address))
-			return 0;
-	return 1;
-}
-
-/* The first address of this rank's control plane that no other host has; alone: loopback. */
-static void localAddress(const struct transportScope *scope, char *text, size_t room)
-{
-	const struct backendHost *host = scope->host;
-	const struct identity *me = &host->ranks[host->rank];
-	int leaves = 0;
-
-	snprintf(text, room, "127.0.0.1");
-	for (int r = 0; r < host->nRanks; r++)
-		leaves |= scope->serves[r] && !identitySameHost(&host->ranks[r], me);
-	for (unsigned a = 0; leaves && a < me->addresses; a++)
-		if (isOwn(host, &me->address[a])) {
-			inet_ntop(me->address[a].family, me->address[a].bytes, text,
-				  (socklen_t)room);
-			return;
-		}
+	return networkInterfaceFind(t->scope->host, &interface, why) &&
+	       !t->calls->open(&want, &t->fabric, why);
 }
 
 static ginResult_t openAll(struct networkTransport *t)
 {
-	char why[FABRIC_WHY] = "", local[INET6_ADDRSTRLEN];
+	char why[BACKEND_WHY] = "";
 	ginResult_t result = ginSuccess;
 
-	localAddress(t->scope, local, sizeof(local));
-	if (t->calls->open(local, &t->fabric, why))
+	if (!openFabric(t, why))
 		return networkFail(t->about.name, why);
 	for (uint32_t i = 0; i < t->scope->lanes && result == ginSuccess; i++)
 		result = openLane(t, &t->lane[i]);
@@ -110,13 +99,21 @@ static ginResult_t networkOpen(const struct transportScope *scope, void **state)
 	return result;
 }
 
+_Static_assert(FABRIC_ADDRESS + sizeof(struct bounceOffer) <= TRANSPORT_ADDRESS,
+	       "they travel together");
+
+/* The end's address, then the offer of slots. */
 static ginResult_t networkAddress(void *state, uint32_t index, void *address)
 {
 	struct networkTransport *t = state;
+	struct networkLane *lane = t->lane[index];
+	const struct bounceOffer none = {.slotBytes = 0};
 	char why[FABRIC_WHY] = "";
 
-	if (t->calls->endOpen(t->fabric, &t->lane[index]->end, address, why))
+	if (t->calls->endOpen(t->fabric, &lane->end, address, why))
 		return networkFail(t->about.name, why);
+	memcpy((char *)address + FABRIC_ADDRESS, lane->bounce ? &lane->bounce->offer : &none,
+	       sizeof(none));
 	return ginSuccess;
 }
 
@@ -124,10 +121,13 @@ static ginResult_t networkConnect(void *state, uint32_t index, int peer, const v
 {
 	struct networkTransport *t = state;
 	struct networkLane *lane = t->lane[index];
+	struct bounceOffer offer;
 	char why[FABRIC_WHY] = "";
 
 	if (t->calls->connect(lane->end, address, &lane->peer[peer].address, why))
 		return networkFail(t->about.name, why);
+	memcpy(&offer, (const char *)address + FABRIC_ADDRESS, sizeof(offer));
+	bounceConnect(lane, (uint32_t)peer, &offer);
 	return ginSuccess;
 }
 
@@ -152,6 +152,9 @@ static void networkWindowDeregister(void *state, void *link)
 
 	if (w->region)
 		t->calls->memoryRemove(w->region);
+	for (uint32_t i = 0; i < t->scope->lanes; i++)
+		if (t->lane[i]->bounce)
+			copiesWait(&t->lane[i]->bounce->copies);
 	free(w);
 }
 
@@ -160,7 +163,7 @@ static ginResult_t networkWindowOffer(void *state, const struct memory *memory,
 {
 	struct networkTransport *t = state;
 	size_t n = (size_t)t->scope->host->nRanks;
-	struct networkWindow *w = calloc(1, sizeof(*w) + n * sizeof(w->key[0]));
+	struct networkWindow *w = calloc(1, sizeof(*w) + n * sizeof(w->part[0]));
 	struct fabricKey key = {0, 0};
 	char why[FABRIC_WHY] = "";
 
@@ -169,11 +172,16 @@ static ginResult_t networkWindowOffer(void *state, const struct memory *memory,
 	*link = w;
 	if (!memory->bytes)
 		return ginSuccess;
-	if (!proxyReachedByCpu(t->scope->host->device, memory->kind))
+	int isHost = proxyReachedByCpu(t->scope->host->device, memory->kind);
+	if (!isHost && paramChoice(paramBounce) == bounceNever)
 		return fail(ginErrorUnsupported,
-			    "the network of the proxy (%s) moves host memory only: allocate the "
-			    "window by ginMemAllocHost()",
+			    "the network of the proxy (%s) moves host memory only, and "
+			    "GIN_BOUNCE=never: allocate the window by ginMemAllocHost(), or set "
+			    "GIN_BOUNCE=auto on all ranks",
 			    t->about.name);
+	offer->bounces = !isHost || paramChoice(paramBounce) == bounceAlways;
+	if (offer->bounces)
+		return ginSuccess;
 	if (t->calls->memoryAdd(t->fabric, memory->address, memory->bytes, &w->region, &key, why))
 		return networkFail(t->about.name, why);
 	memcpy(offer->network, &key, sizeof(key));
@@ -186,10 +194,12 @@ static ginResult_t networkWindowRegister(void *state, ginResult_t mine, const ui
 	struct networkTransport *t = state;
 	struct networkWindow *w = link;
 
-	for (int r = 0; r < t->scope->host->nRanks && mine == ginSuccess; r++)
-		memcpy(&w->key[r],
-		       offers + (size_t)r * stride + offsetof(struct proxyOffer, network),
-		       sizeof(w->key[r]));
+	for (int r = 0; r < t->scope->host->nRanks && mine == ginSuccess; r++) {
+		struct proxyOffer offer;
+		memcpy(&offer, offers + (size_t)r * stride, sizeof(offer));
+		memcpy(&w->part[r].key, offer.network, sizeof(w->part[r].key));
+		w->part[r].bounces = offer.bounces;
+	}
 	return mine;
 }
 

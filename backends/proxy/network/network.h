@@ -5,6 +5,7 @@
 
 #include "backends/proxy/transport.h"
 #include "fabric.h"
+#include "bounce.h"
 #include "message.h"
 
 struct networkLane;
@@ -17,23 +18,33 @@ struct networkPeer {
 	uint8_t isLost;
 	uint8_t owes; /* a cursor or answers; then it is in the lane's list */
 	struct networkPeer *nextOwing;
+	struct bouncePeer bounce;
 };
 
 struct networkLane {
 	const struct transportScope *scope;
 	const struct fabricCalls *fabric;
 	uint64_t mostBytes;
+	uint8_t isOrdered, bouncesAll;
 	struct fabricEnd *end; /* NULL: stopped */
+	struct bounceLane
+		*bounce; /* NULL: the network reaches all windows of this rank and peers */
 	struct networkPeer *owing;
 	struct proxyWork *head, *tail; /* have landed, for landed() */
 	uint32_t begun;		       /* peers with a work in `begun` */
 	struct networkPeer peer[];     /* [nRanks] */
 };
 
+/* A rank's part of a window. */
+struct networkPart {
+	struct fabricKey key;
+	uint8_t bounces; /* the network does not reach it, and there is no key */
+};
+
 /* The window as the network knows it: network.c. */
 struct networkWindow {
-	struct fabricRegion *region; /* NULL: empty */
-	struct fabricKey key[];	     /* [nRanks] */
+	struct fabricRegion *region; /* NULL: empty, or not reached */
+	struct networkPart part[];   /* [nRanks] */
 };
 
 /* lane.c: the calls of struct transportOps on lanes. */
@@ -55,6 +66,18 @@ void networkLanded(struct networkLane *lane, struct proxyWork *work);
 
 /* The communicator fails, with the sentence. Nothing more is sent to the peer. */
 void networkLose(struct networkLane *lane, uint32_t rank, const char *why);
+
+/* Sends the word of the work. Returns fabricOk, fabricBusy or fabricFailed. */
+int networkSendWord(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *work);
+
+/* receive.c: begins what waits for its turn, and moves the cursor. */
+void networkAdvance(struct networkLane *lane, struct networkPeer *peer);
+
+/* receive.c: does a message wait for its turn, or a copy into a window go on? */
+int networkIsBehind(const struct messageChannel *channel);
+
+/* receive.c: the data that message `number` of the peer asks for is there. */
+void networkOweAnswer(struct networkLane *lane, struct networkPeer *peer, uint32_t number);
 
 /* receive.c: does what a message asks for. */
 void networkReceive(struct networkLane *lane, const unsigned char *bytes, uint32_t length);

@@ -2,6 +2,9 @@
 /*
  * receive.c - does what a peer's message asks for, exactly once and in the order of numbers
  *
+ * Data that came into a landing slot is copied on; copies of several messages are under way at a
+ * time. A word waits for all of them. The cursor does not pass a message before its copy is made.
+ *
  * A peer is trusted no more than a GPU: everything that a message names is checked against what is
  * registered here. A wrong message fails the peer.
  */
@@ -29,29 +32,44 @@ static int isKnown(const struct message *m)
 	return m->op >= ginOpFetchAdd && m->op <= ginOpSwap && (m->bytes == 4 || m->bytes == 8);
 }
 
-/* The word that the message names, or NULL and what is wrong with it. */
-static void *wordOf(const struct networkLane *lane, const struct message *m, const char **wrong)
+/* What a message names, after its checks. */
+struct named {
+	char *at;
+	const struct proxyWindow *window;
+	const struct proxyPart *own; /* this rank's part */
+	uint64_t offset;
+};
+
+/* Returns NULL, or what is wrong. */
+static const char *findNamed(const struct networkLane *lane, uint64_t named, uint64_t bytes,
+			     struct named *out)
 {
-	uint64_t offset = m->named & ((1ull << GIN_DESCRIPTOR_OFFSET_BITS) - 1);
+	uint64_t offset = named & ((1ull << GIN_DESCRIPTOR_OFFSET_BITS) - 1);
 	const struct proxyWindow *w =
-		slotsFind(lane->scope->slots, (uint32_t)(m->named >> GIN_DESCRIPTOR_OFFSET_BITS) &
+		slotsFind(lane->scope->slots, (uint32_t)(named >> GIN_DESCRIPTOR_OFFSET_BITS) &
 						      (GIN_DESCRIPTOR_SLOTS - 1));
 
-	*wrong = "it names a window that is not registered";
 	if (!w)
-		return NULL;
+		return "it names a window that is not registered";
 	const struct proxyPart *own = &w->part[w->rank];
-	*wrong = "it goes beyond the end of a window";
-	if (offset > own->bytes || m->bytes > own->bytes - offset)
-		return NULL;
-	*wrong = "it changes a word in GPU memory, which a CPU cannot change";
-	if (!own->byCpu)
-		return NULL;
-	*wrong = "it changes a word that is not aligned";
-	if ((own->skew + offset) % m->bytes)
-		return NULL;
-	*wrong = NULL;
-	return own->at + offset;
+	if (offset > own->bytes || bytes > own->bytes - offset)
+		return "it goes beyond the end of a window";
+	*out = (struct named){own->at + offset, w, own, offset};
+	return NULL;
+}
+
+static const char *findWord(const struct networkLane *lane, const struct message *m,
+			    struct named *out)
+{
+	const char *wrong = findNamed(lane, m->named, m->bytes, out);
+
+	if (wrong)
+		return wrong;
+	if (!out->own->byCpu)
+		return "it changes a word in GPU memory, which a CPU cannot change";
+	if ((out->own->skew + out->offset) % m->bytes)
+		return "it changes a word that is not aligned";
+	return NULL;
 }
 
 static const char *answerLater(struct messageChannel *c, uint32_t number, uint64_t old)
@@ -62,19 +80,178 @@ static const char *answerLater(struct messageChannel *c, uint32_t number, uint64
 	return NULL;
 }
 
-/* Changes the word. Returns NULL, or what is wrong with the message. */
-static const char *doWord(struct networkLane *lane, struct messageChannel *c,
-			  const struct message *m)
-{
-	const char *wrong = "it asks for nothing that is known";
+/* What became of a message whose turn it was. */
+enum beginning { beginBlocked, beginBegun, beginWrong };
 
+struct begun {
+	const char *wrong;
+	copyTicket copy; /* of its data, into the window */
+};
+
+static enum beginning isWrong(struct begun *out, const char *wrong)
+{
+	out->wrong = wrong;
+	return wrong ? beginWrong : beginBegun;
+}
+
+/* Changes the word, when all that was sent before it is done. */
+static enum beginning doWord(struct networkLane *lane, struct messageChannel *c,
+			     const struct message *m, struct begun *out)
+{
+	struct named word;
+
+	if (c->begun != c->expected)
+		return beginBlocked;
 	if (!isKnown(m))
-		return wrong;
-	void *at = wordOf(lane, m, &wrong);
-	if (!at)
-		return wrong;
-	uint64_t old = wordChange(m->op, at, m->bytes, m->operand, m->compare);
-	return m->wantsAnswer ? answerLater(c, m->number, old) : NULL;
+		return isWrong(out, "it asks for nothing that is known");
+	const char *wrong = findWord(lane, m, &word);
+	if (wrong)
+		return isWrong(out, wrong);
+	uint64_t old = wordChange(m->op, word.at, m->bytes, m->operand, m->compare);
+	return isWrong(out, m->wantsAnswer ? answerLater(c, m->number, old) : NULL);
+}
+
+static enum beginning ofCopy(struct networkLane *lane, int result, struct begun *out)
+{
+	if (result == fabricFailed)
+		bounceCopyFailed(lane);
+	if (result == fabricBusy)
+		return beginBlocked;
+	return isWrong(out, result == fabricFailed ? "its data cannot be copied on" : NULL);
+}
+
+static struct copyOrder orderOf(const struct named *n, const char *from, uint64_t bytes)
+{
+	return (struct copyOrder){.to = n->at,
+				  .from = from,
+				  .bytes = bytes,
+				  .direction = copyIn,
+				  .byCpu = n->own->byCpu,
+				  .window = n->window,
+				  .slot = n->window->slot};
+}
+
+static enum beginning doValue(struct networkLane *lane, const struct message *m, struct begun *out)
+{
+	const uint64_t value[] = {m->operand, m->compare};
+	struct named target;
+
+	if (m->bytes > MESSAGE_VALUE)
+		return isWrong(out, "its value is too long");
+	const char *wrong = findNamed(lane, m->named, m->bytes, &target);
+	if (wrong)
+		return isWrong(out, wrong);
+	const struct copyOrder order = orderOf(&target, (const char *)value, m->bytes);
+	return ofCopy(lane, copiesStartValue(&lane->bounce->copies, &order, &out->copy), out);
+}
+
+static enum beginning doLanded(struct networkLane *lane, const struct message *m, struct begun *out)
+{
+	const struct bounceOffer *own = &lane->bounce->offer;
+	uint32_t slot = (uint32_t)(m->operand >> 32), bytes = (uint32_t)m->operand;
+	struct named target;
+
+	if (slot >= own->landings || bytes > own->slotBytes)
+		return isWrong(out, "it names a slot that does not exist");
+	const char *wrong = findNamed(lane, m->named, bytes, &target);
+	if (wrong)
+		return isWrong(out, wrong);
+	const struct copyOrder order =
+		orderOf(&target, lane->bounce->memory + bounceLandingAt(own, m->rank, slot), bytes);
+	return ofCopy(lane, copiesStart(&lane->bounce->copies, &order, &out->copy), out);
+}
+
+static const char *checkFetch(const struct networkLane *lane, const struct networkPeer *peer,
+			      const struct message *m, struct named *source)
+{
+	const struct bounceOffer *own = &lane->bounce->offer, *theirs = &peer->bounce.offer;
+	uint32_t slot = (uint32_t)(m->operand >> 32), bytes = (uint32_t)m->operand;
+
+	if (slot >= BOUNCE_GETS || bytes > own->slotBytes || bytes > theirs->slotBytes)
+		return "it names a slot that does not exist";
+	return findNamed(lane, m->named, bytes, source);
+}
+
+static struct bounceChunk *replyTo(struct networkLane *lane, struct networkPeer *peer,
+				   const struct message *m)
+{
+	struct bounceChunk *k = bounceTake(lane, peer, chunkReply, BOUNCE_REPLY_SLOTS);
+	const struct bounceOffer *theirs = &peer->bounce.offer;
+
+	if (!k)
+		return NULL;
+	k->number = m->number;
+	k->bytes = (uint32_t)m->operand;
+	k->remote = theirs->memory;
+	k->remote.address += bounceOwnAt(theirs, (uint32_t)lane->scope->host->nRanks,
+					 (uint32_t)(m->operand >> 32));
+	return k;
+}
+
+/* It is done for the cursor when it is begun: the answer comes later. */
+static enum beginning doFetch(struct networkLane *lane, struct networkPeer *peer,
+			      const struct message *m, struct begun *out)
+{
+	struct named source;
+	const char *wrong = checkFetch(lane, peer, m, &source);
+
+	if (wrong)
+		return isWrong(out, wrong);
+	struct bounceChunk *k = replyTo(lane, peer, m);
+	if (!k)
+		return beginBlocked;
+	struct copyOrder order = orderOf(&source, source.at, k->bytes);
+	order.to = k->local;
+	order.direction = copyOut;
+	enum beginning how =
+		ofCopy(lane, copiesStart(&lane->bounce->copies, &order, &k->copy), out);
+	if (how == beginBegun)
+		bounceQueueLoose(lane, k);
+	else
+		bounceGive(lane, k);
+	return how;
+}
+
+static enum beginning beginMessage(struct networkLane *lane, struct networkPeer *peer,
+				   const struct message *m, struct begun *out)
+{
+	int bounces = lane->bounce && lane->bounce->memory;
+
+	if (m->kind == messageWord)
+		return doWord(lane, peer->channel, m, out);
+	if (m->kind == messageValue && lane->bounce)
+		return doValue(lane, m, out);
+	if (m->kind == messageLanded && bounces)
+		return doLanded(lane, m, out);
+	if (m->kind == messageFetch && bounces)
+		return doFetch(lane, peer, m, out);
+	return isWrong(out, "it asks for nothing that is known");
+}
+
+static const char *noteCopy(struct messageChannel *c, copyTicket copy)
+{
+	if (copy && !c->copying)
+		c->copying = calloc(MESSAGES, sizeof(*c->copying));
+	if (copy && !c->copying)
+		return "there is no memory for it";
+	if (c->copying)
+		c->copying[c->begun % MESSAGES] = copy;
+	c->begun++;
+	return NULL;
+}
+
+/* Begins the message with the number `begun`. */
+static enum beginning beginNext(struct networkLane *lane, struct networkPeer *peer,
+				const struct message *m, const char **wrong)
+{
+	struct begun out = {.wrong = NULL};
+	enum beginning how = beginMessage(lane, peer, m, &out);
+
+	if (how == beginBegun)
+		*wrong = noteCopy(peer->channel, out.copy);
+	if (how == beginWrong)
+		*wrong = out.wrong;
+	return how;
 }
 
 static const char *keep(struct messageChannel *c, const struct message *m)
@@ -88,25 +265,101 @@ static const char *keep(struct messageChannel *c, const struct message *m)
 	return NULL;
 }
 
-/* Does the message if it is its turn, and then the kept messages that follow; else keeps it. */
-static const char *takeWord(struct networkLane *lane, struct networkPeer *peer,
-			    struct messageChannel *c, const struct message *m)
+/* Begins the kept messages whose turn it is. Returns how many. */
+static uint32_t beginKept(struct networkLane *lane, struct networkPeer *peer, const char **wrong)
+{
+	struct messageChannel *c = peer->channel;
+	uint32_t count = 0, slot = c->begun % MESSAGES;
+
+	while (c->isKept[slot] && !*wrong &&
+	       beginNext(lane, peer, &c->kept[slot], wrong) == beginBegun) {
+		c->isKept[slot] = 0;
+		slot = c->begun % MESSAGES;
+		count++;
+	}
+	return count;
+}
+
+/* Moves the cursor over what is done. */
+static void passDone(const struct networkLane *lane, struct messageChannel *c)
+{
+	while (c->expected != c->begun &&
+	       (!c->copying ||
+		copiesIsMade(&lane->bounce->copies, c->copying[c->expected % MESSAGES])))
+		c->expected++;
+}
+
+/* Returns NULL, or what is wrong with a message that was kept. */
+static const char *advance(struct networkLane *lane, struct networkPeer *peer)
+{
+	struct messageChannel *c = peer->channel;
+	uint32_t before = c->expected;
+	const char *wrong = NULL;
+
+	do
+		passDone(lane, c);
+	while (beginKept(lane, peer, &wrong));
+	if (c->expected != before)
+		owe(lane, peer);
+	if (c->expected != c->begun || c->isKept[c->begun % MESSAGES])
+		bounceActivate(lane, peer);
+	return wrong;
+}
+
+static void loseBy(struct networkLane *lane, uint32_t rank, uint32_t number, const char *wrong)
+{
+	char why[BACKEND_WHY];
+
+	snprintf(why, sizeof(why), "message %u of its proxy is wrong: %s", number, wrong);
+	networkLose(lane, rank, why);
+}
+
+void networkAdvance(struct networkLane *lane, struct networkPeer *peer)
+{
+	if (!peer->channel || peer->isLost)
+		return;
+	const char *wrong = advance(lane, peer);
+	if (wrong)
+		loseBy(lane, networkRank(lane, peer), peer->channel->begun, wrong);
+}
+
+int networkIsBehind(const struct messageChannel *c)
+{
+	return c && (c->expected != c->begun || c->isKept[c->begun % MESSAGES]);
+}
+
+void networkOweAnswer(struct networkLane *lane, struct networkPeer *peer, uint32_t number)
+{
+	const char *wrong = answerLater(peer->channel, number, 0);
+
+	owe(lane, peer);
+	if (wrong)
+		loseBy(lane, networkRank(lane, peer), number, wrong);
+}
+
+/* Has the message come before? It is within MESSAGES after `expected`. */
+static int hasCome(const struct messageChannel *c, uint32_t number)
+{
+	return c->begun - number - 1 < 1u << 31 || c->isKept[number % MESSAGES];
+}
+
+/* Begins the message if it is its turn, and then the kept messages that follow; else keeps it. */
+static const char *takeNumbered(struct networkLane *lane, struct networkPeer *peer,
+				struct messageChannel *c, const struct message *m)
 {
 	uint32_t ahead = m->number - c->expected;
+	const char *wrong = NULL;
 
-	if (ahead >= 1u << 31 || (ahead < MESSAGES && c->isKept[m->number % MESSAGES]))
-		return NULL; /* it has come before */
+	if (ahead >= 1u << 31 || (ahead < MESSAGES && hasCome(c, m->number)))
+		return NULL;
 	if (ahead >= MESSAGES)
 		return "its number is beyond the window";
-	if (ahead)
-		return keep(c, m);
-	const char *wrong = doWord(lane, c, m);
-	for (c->expected++; !wrong && c->isKept[c->expected % MESSAGES]; c->expected++) {
-		c->isKept[c->expected % MESSAGES] = 0;
-		wrong = doWord(lane, c, &c->kept[c->expected % MESSAGES]);
-	}
-	owe(lane, peer);
-	return wrong;
+	enum beginning how = beginBlocked;
+	if (m->number == c->begun)
+		how = beginNext(lane, peer, m, &wrong);
+	if (how == beginBlocked)
+		wrong = keep(c, m);
+	return wrong ? wrong : advance(lane, peer);
 }
 
 static const char *takeAnswer(struct networkLane *lane, struct messageChannel *c,
@@ -119,14 +372,18 @@ static const char *takeAnswer(struct networkLane *lane, struct messageChannel *c
 	if (!out->wantsAnswer)
 		return "it answers what asks for no answer";
 	out->isAnswered = 1;
-	out->work->value[0] = m->operand;
+	if (out->chunk)
+		bounceAnswered(lane, out->chunk);
+	else
+		out->work->value[0] = m->operand;
 	if (c->acknowledged - m->number - 1 < 1u << 31) /* else the cursor comes later */
 		networkLanded(lane, out->work);
 	messageFree(c);
 	return NULL;
 }
 
-static const char *takeCursor(struct networkLane *lane, struct messageChannel *c, uint32_t cursor)
+static const char *takeCursor(struct networkLane *lane, struct networkPeer *peer,
+			      struct messageChannel *c, uint32_t cursor)
 {
 	if (cursor - c->acknowledged >= 1u << 31)
 		return NULL; /* a later one has overtaken it */
@@ -134,6 +391,8 @@ static const char *takeCursor(struct networkLane *lane, struct messageChannel *c
 		return "it acknowledges what was not sent";
 	for (; c->acknowledged != cursor; c->acknowledged++) {
 		const struct messageOut *out = &c->out[c->acknowledged % MESSAGES];
+		if (out->landing)
+			peer->bounce.landings |= 1u << (out->landing - 1);
 		if (!out->wantsAnswer || out->isAnswered)
 			networkLanded(lane, out->work);
 	}
@@ -144,21 +403,20 @@ static const char *takeCursor(struct networkLane *lane, struct messageChannel *c
 static const char *take(struct networkLane *lane, struct networkPeer *peer,
 			struct messageChannel *c, const struct message *m)
 {
-	const char *wrong = takeCursor(lane, c, m->cursor);
+	const char *wrong = takeCursor(lane, peer, c, m->cursor);
 
 	if (wrong || m->kind == messageCursor)
 		return wrong;
-	if (m->kind == messageWord)
-		return takeWord(lane, peer, c, m);
 	if (m->kind == messageAnswer)
 		return takeAnswer(lane, c, m);
+	if (m->kind == messageWord || (m->kind >= messageValue && m->kind <= messageFetch))
+		return takeNumbered(lane, peer, c, m);
 	return "it is of no known kind";
 }
 
 void networkReceive(struct networkLane *lane, const unsigned char *bytes, uint32_t length)
 {
 	struct message m = {.kind = 0};
-	char why[BACKEND_WHY];
 
 	if (length < MESSAGE_SHORT || length > sizeof(m))
 		return;
@@ -168,10 +426,8 @@ void networkReceive(struct networkLane *lane, const unsigned char *bytes, uint32
 	struct networkPeer *peer = &lane->peer[m.rank];
 	struct messageChannel *c = peer->isLost ? NULL : networkChannel(lane, m.rank);
 	const char *wrong = c ? take(lane, peer, c, &m) : NULL;
-	if (!wrong)
-		return;
-	snprintf(why, sizeof(why), "message %u of its proxy is wrong: %s", m.number, wrong);
-	networkLose(lane, m.rank, why);
+	if (wrong)
+		loseBy(lane, m.rank, m.number, wrong);
 }
 
 static int sendCursor(struct networkLane *lane, struct networkPeer *peer, struct messageChannel *c)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch_ranks.py [--threads N | --processes N] [--cuda] [CASE...] - gin_ep.deep_ep, against the reference
+"""torch_ranks.py [--threads N,... | --processes N] [--cuda] [CASE...] - gin_ep.deep_ep, against the reference
 
-The ranks are N threads, or N processes that torch.distributed connects (gloo). The calls have the shapes of
+The ranks are N threads, for each N, or N processes that torch.distributed connects (gloo). The calls have the shapes of
 vLLM's, SGLang's and DeepEP's own. --cuda: tensors on GPUs, one for each rank; else on the CPU.
 """
 
@@ -436,7 +436,7 @@ def start_processes(count, arguments):
 def main():
     global DEVICE
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--threads", type=int)
+    parser.add_argument("--threads", default="")
     parser.add_argument("--processes", type=int)
     parser.add_argument("--cuda", action="store_true")
     parser.add_argument("cases", nargs="*", default=[])
@@ -445,9 +445,9 @@ def main():
     DEVICE = "cuda" if options.cuda else "cpu"
     if options.processes:
         return start_processes(options.processes, ["--cuda"] * options.cuda + names)
-    if options.threads:
-        gin_ep.run_threads(options.threads, run, names)
-    else:
+    for size in filter(None, options.threads.split(",")):
+        gin_ep.run_threads(int(size), run, names)
+    if not options.threads:
         run_process(names)
     return 0
 

@@ -2,6 +2,9 @@
 /*
  * rdma.h - the calls of libgin-rdma.so: mlx5 ports, registered memory, queue pairs for GPUs
  *
+ * This folder is what users of RDMA NICs share; it is no backend and moves no data. The backend
+ * gdaki uses it.
+ *
  * libgin-rdma.so links to libibverbs and libmlx5 and knows neither CUDA nor ranks. libgin.so
  * allocates the memory, maps doorbell registers for the GPU, and sends to the peers what they need.
  *
@@ -11,11 +14,8 @@
  * made with. Closing works in every state, also when the device has failed.
  *
  * nic/ has the files of libgin-rdma.so: port.c (ports), queues.c and path.c (queue pairs), memory.c
- * (keys, umems), explain.c (error sentences), rdma.c (the exported struct). This folder has the
- * files of libgin.so: port.c opens libgin-rdma.so and chooses a rank's port; memory.c allocates
- * slabs and registers windows; pairs.c makes and connects queue pairs; doorbell.c maps doorbell
- * registers or rings them for the GPU; contexts.c writes the tables that kernels read; progress.c
- * monitors the queues; gdaki.c is the backend.
+ * (keys, umems), explain.c (error sentences), rdma.c (the exported struct). In libgin.so, port.c
+ * opens libgin-rdma.so and chooses a rank's port and its settings; memory.c registers memory.
  */
 #ifndef GIN_BACKENDS_RDMA_H
 #define GIN_BACKENDS_RDMA_H

@@ -219,7 +219,7 @@ static int openPort(const struct backendHost *host, const struct rdma **rdma,
 	return *rdma ? openChosen(host, *rdma, port, why) : -1;
 }
 
-int gdakiProbe(const struct backendHost *host, struct rdmaAddress *address, char why[BACKEND_WHY])
+int rdmaProbe(const struct backendHost *host, struct rdmaAddress *address, char why[BACKEND_WHY])
 {
 	struct rdmaFeatures features;
 	const struct rdma *rdma;
@@ -236,15 +236,30 @@ int gdakiProbe(const struct backendHost *host, struct rdmaAddress *address, char
 	return 1;
 }
 
-ginResult_t gdakiPortOpen(const struct backendHost *host, const struct rdma **rdma,
-			  struct rdmaPort **port)
+ginResult_t rdmaPortOpen(const struct backendHost *host, const char *user, const struct rdma **rdma,
+			 struct rdmaPort **port)
 {
 	char why[RDMA_WHY] = "";
 
 	if (openPort(host, rdma, port, why))
-		return fail(ginErrorSystem, "gdaki: %s", why);
-	logWrite(logInfo, "rank %d: gdaki: port %s", host->rank, why);
+		return fail(ginErrorSystem, "%s: %s", user, why);
+	logWrite(logInfo, "rank %d: %s: port %s", host->rank, user, why);
 	return ginSuccess;
+}
+
+enum { HOPS = 64, MOST_PRIORITY = 7 };
+
+ginResult_t rdmaPathOf(int isEthernet, struct rdmaPath *path)
+{
+	*path = (struct rdmaPath){.serviceLevel = (uint8_t)paramNumber(paramNicSl),
+				  .trafficClass = (uint8_t)paramNumber(paramNicTc),
+				  .timeout = (uint8_t)paramNumber(paramNicTimeout),
+				  .retries = (uint8_t)paramNumber(paramNicRetries),
+				  .hopLimit = HOPS};
+	if (!isEthernet || path->serviceLevel <= MOST_PRIORITY)
+		return ginSuccess;
+	return fail(ginErrorInvalidArgument, "GIN_NIC_SL=%u: must be 0 to %d on Ethernet",
+		    path->serviceLevel, MOST_PRIORITY);
 }
 
 /* What ginNicQuery() found when it was last called with index 0. */
@@ -295,7 +310,7 @@ static ginResult_t nicLocked(int index, ginNicInfo_t *info)
 	return ginSuccess;
 }
 
-ginResult_t gdakiNic(int index, ginNicInfo_t *info)
+ginResult_t rdmaNic(int index, ginNicInfo_t *info)
 {
 	pthread_mutex_lock(&lock);
 	ginResult_t result = nicLocked(index, info);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * port.h - which NIC port this rank uses (its rail), and the calls of libgin-rdma.so
+ * port.h - which NIC port this rank uses (its rail), the user's settings of packets, and the calls
+ * of libgin-rdma.so
  */
-#ifndef GIN_GDAKI_PORT_H
-#define GIN_GDAKI_PORT_H
+#ifndef GIN_RDMA_PORT_H
+#define GIN_RDMA_PORT_H
 
 #include "backends/backend.h"
 #include "rdma.h"
@@ -37,16 +38,22 @@ int portAllowed(const char *names, const struct rdmaFound *found);
  * backendOps.probe: 1 and the address of the rank's port, or 0 and the reason. Obeys GIN_NIC and
  * GIN_NIC_GID.
  */
-int gdakiProbe(const struct backendHost *host, struct rdmaAddress *address, char why[BACKEND_WHY]);
+int rdmaProbe(const struct backendHost *host, struct rdmaAddress *address, char why[BACKEND_WHY]);
 
 /*
  * backendOps.nic, for ginNicQuery(): every port of this machine. A port that GIN_NIC leaves out is
  * reported as not usable.
  */
-ginResult_t gdakiNic(int index, ginNicInfo_t *info);
+ginResult_t rdmaNic(int index, ginNicInfo_t *info);
 
-/* Opens the port that gdakiProbe() chose. The caller closes it. */
-ginResult_t gdakiPortOpen(const struct backendHost *host, const struct rdma **rdma,
-			  struct rdmaPort **port);
+/*
+ * Opens the port that rdmaProbe() chose, for `user`, a name for messages. The caller closes the
+ * port.
+ */
+ginResult_t rdmaPortOpen(const struct backendHost *host, const char *user, const struct rdma **rdma,
+			 struct rdmaPort **port);
+
+/* The settings of GIN_NIC_SL, GIN_NIC_TC, GIN_NIC_TIMEOUT and GIN_NIC_RETRIES. */
+ginResult_t rdmaPathOf(int isEthernet, struct rdmaPath *path);
 
 #endif

@@ -10,7 +10,7 @@
 #include "mlx5/command.h"
 #include "mlx5/prm.h"
 #include "mlx5/words.h"
-#include "backends/gdaki/rdma.h"
+#include "backends/rdma/rdma.h"
 
 int explain(char *why, const char *format, ...)
 {

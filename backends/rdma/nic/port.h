@@ -7,7 +7,7 @@
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 
-#include "backends/gdaki/rdma.h"
+#include "backends/rdma/rdma.h"
 
 /* What the device can do, from QUERY_HCA_CAP. */
 struct nicCapability {

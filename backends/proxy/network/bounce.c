@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* bounce.c - the slots of a lane: pinned memory through which GPU memory reaches the network */
+#include "bounce.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "network.h"
+
+/* The most slots of a size that the pool has room for; each rank gets as many landing slots. */
+static struct bounceOffer shapeOf(uint64_t pool, uint64_t slotMost, uint64_t nRanks)
+{
+	uint64_t least = nRanks * BOUNCE_LANDINGS_LEAST + BOUNCE_OWN;
+	uint64_t bytes = pool / least < slotMost ? pool / least : slotMost;
+
+	bytes = bytes / BOUNCE_ALIGN * BOUNCE_ALIGN;
+	if (!bytes)
+		return (struct bounceOffer){.slotBytes = 0};
+	uint64_t landings = (pool / bytes - BOUNCE_OWN) / nRanks;
+	if (landings > BOUNCE_LANDINGS_MOST)
+		landings = BOUNCE_LANDINGS_MOST;
+	return (struct bounceOffer){.slotBytes = (uint32_t)bytes, .landings = (uint32_t)landings};
+}
+
+static size_t poolBytes(const struct bounceOffer *o, uint32_t nRanks)
+{
+	return (size_t)bounceOwnAt(o, nRanks, BOUNCE_OWN);
+}
+
+static ginResult_t failPool(uint32_t nRanks)
+{
+	return fail(
+		ginErrorInvalidArgument,
+		"GIN_BOUNCE_POOL is %u bytes, too few for slots through which %u ranks send GPU "
+		"memory over the network: set it to %llu or more",
+		paramNumber(paramBouncePool), nRanks,
+		((unsigned long long)nRanks * BOUNCE_LANDINGS_LEAST + BOUNCE_OWN) * BOUNCE_ALIGN);
+}
+
+/* The reason in the sentence of the last failure, without the call and the rank. */
+static void lastReason(int rank, char *out, size_t room)
+{
+	char before[32];
+	const char *sentence = ginGetLastError();
+
+	snprintf(before, sizeof(before), "rank %d: ", rank);
+	const char *at = strstr(sentence, before);
+	snprintf(out, room, "%s", at ? at + strlen(before) : sentence);
+}
+
+static ginResult_t failPinned(const struct backendHost *host, ginResult_t result, size_t bytes,
+			      const char *network)
+{
+	char reason[128];
+
+	lastReason(host->rank, reason, sizeof(reason));
+	return fail(result,
+		    "cannot pin %zu bytes, through which GPU memory reaches the network (%s): %s; "
+		    "make GIN_BOUNCE_POOL smaller, or set GIN_BOUNCE=never on all ranks and use "
+		    "windows of ginMemAllocHost()",
+		    bytes, network, reason);
+}
+
+static ginResult_t pinPool(const struct backendHost *host, size_t bytes, const char *network,
+			   void **out)
+{
+	int quiet = errorQuiet(1);
+	ginResult_t result = pinnedAlloc(host->device, bytes, host->device->numaNode, out);
+
+	errorQuiet(quiet);
+	return result == ginSuccess ? result : failPinned(host, result, bytes, network);
+}
+
+static ginResult_t openPool(struct networkLane *lane, struct fabric *fabric, const char *network)
+{
+	struct bounceLane *b = lane->bounce;
+	const struct backendHost *host = lane->scope->host;
+	uint32_t nRanks = (uint32_t)host->nRanks;
+	char why[FABRIC_WHY] = "";
+	void *memory = NULL;
+
+	b->offer = shapeOf(paramNumber(paramBouncePool), paramNumber(paramBounceSlot), nRanks);
+	if (!b->offer.slotBytes)
+		return failPool(nRanks);
+	size_t bytes = poolBytes(&b->offer, nRanks);
+	ginResult_t result = pinPool(host, bytes, network, &memory);
+	if (result != ginSuccess)
+		return result;
+	b->memory = memory;
+	if (lane->fabric->memoryAdd(fabric, memory, bytes, &b->region, &b->offer.memory, why))
+		return fail(ginErrorSystem,
+			    "%s refuses %zu bytes of pinned memory, through which GPU memory "
+			    "reaches it: %s; raise ulimit -l, or make GIN_BOUNCE_POOL smaller",
+			    network, bytes, why);
+	b->own = bounceOwnMask(0, BOUNCE_OWN);
+	return ginSuccess;
+}
+
+static void fillChunks(struct bounceLane *b)
+{
+	b->freeChunks = NULL;
+	for (uint32_t i = 0; i < BOUNCE_CHUNKS; i++) {
+		b->chunk[i].next = b->freeChunks;
+		b->freeChunks = &b->chunk[i];
+	}
+}
+
+ginResult_t bounceOpen(struct networkLane *lane, struct fabric *fabric, const char *network)
+{
+	const struct transportScope *scope = lane->scope;
+
+	lane->bounce = calloc(1, sizeof(*lane->bounce));
+	if (!lane->bounce)
+		return fail(ginErrorSystem, "no memory");
+	fillChunks(lane->bounce);
+	ginResult_t result = copiesOpen(scope->host->device, scope->slots, &lane->bounce->copies);
+	if (result == ginSuccess && paramChoice(paramBounce) != bounceNever)
+		result = openPool(lane, fabric, network);
+	return result;
+}
+
+/* The lane is stopped: no peer writes to the memory. */
+void bounceClose(struct networkLane *lane)
+{
+	struct bounceLane *b = lane->bounce;
+
+	if (!b)
+		return;
+	copiesClose(&b->copies);
+	if (b->region)
+		lane->fabric->memoryRemove(b->region);
+	if (b->memory)
+		pinnedFree(lane->scope->host->device, b->memory);
+	free(b);
+}
+
+void bounceStop(struct networkLane *lane)
+{
+	struct bounceLane *b = lane->bounce;
+
+	if (!b)
+		return;
+	b->copies.made = b->copies.ordered;
+	b->active = NULL;
+}
+
+void bounceConnect(struct networkLane *lane, uint32_t rank, const struct bounceOffer *offer)
+{
+	struct bouncePeer *p = &lane->peer[rank].bounce;
+
+	p->offer = *offer;
+	if (p->offer.landings > BOUNCE_LANDINGS_MOST)
+		p->offer.landings = BOUNCE_LANDINGS_MOST;
+	p->landings = bounceOwnMask(0, p->offer.landings);
+}
+
+void bounceActivate(struct networkLane *lane, struct networkPeer *peer)
+{
+	struct bounceLane *b = lane->bounce;
+
+	if (!b || peer->bounce.isActive)
+		return;
+	peer->bounce.isActive = 1;
+	peer->bounce.nextActive = b->active;
+	b->active = peer;
+}
+
+/* Replies always find a chunk, because peers whose messages wait for them cannot move a cursor. */
+static int hasRoom(const struct bounceLane *b, const struct bouncePeer *p, uint32_t among)
+{
+	if (among && !(b->own & among))
+		return 0;
+	if (among == BOUNCE_REPLY_SLOTS)
+		return 1;
+	return b->chunks < BOUNCE_CHUNKS - BOUNCE_REPLIES && p->chunks < BOUNCE_CHUNKS_OF_PEER &&
+	       (among != BOUNCE_SEND_SLOTS || p->sends < BOUNCE_SENDS_OF_PEER);
+}
+
+static void countChunk(struct bounceLane *b, struct bounceChunk *k, int by)
+{
+	if (k->kind == chunkReply)
+		return;
+	b->chunks += (uint32_t)by;
+	k->peer->bounce.chunks += (uint32_t)by;
+}
+
+static void takeOwn(struct networkLane *lane, struct bounceChunk *k, uint32_t among)
+{
+	struct bounceLane *b = lane->bounce;
+
+	k->slot = (uint8_t)__builtin_ctz(b->own & among);
+	b->own &= ~(1u << k->slot);
+	k->local = b->memory + bounceOwnAt(&b->offer, (uint32_t)lane->scope->host->nRanks, k->slot);
+	k->peer->bounce.sends += among == BOUNCE_SEND_SLOTS;
+}
+
+struct bounceChunk *bounceTake(struct networkLane *lane, struct networkPeer *peer,
+			       enum bounceKind kind, uint32_t among)
+{
+	struct bounceLane *b = lane->bounce;
+	struct bounceChunk *k = b->freeChunks;
+
+	if (!hasRoom(b, &peer->bounce, among))
+		return NULL;
+	b->freeChunks = k->next;
+	*k = (struct bounceChunk){.peer = peer, .kind = (uint8_t)kind};
+	countChunk(b, k, 1);
+	k->slot = k->landing = BOUNCE_NONE;
+	if (among)
+		takeOwn(lane, k, among);
+	return k;
+}
+
+void bounceGive(struct networkLane *lane, struct bounceChunk *k)
+{
+	struct bounceLane *b = lane->bounce;
+	struct bouncePeer *p = &k->peer->bounce;
+
+	if (k->slot != BOUNCE_NONE) {
+		b->own |= 1u << k->slot;
+		p->sends -= (1u << k->slot & BOUNCE_SEND_SLOTS) != 0;
+	}
+	if (k->landing != BOUNCE_NONE)
+		p->landings |= 1u << k->landing;
+	countChunk(b, k, -1);
+	k->next = b->freeChunks;
+	b->freeChunks = k;
+}
+
+int bounceCopyFailed(struct networkLane *lane)
+{
+	const struct backendHost *host = lane->scope->host;
+
+	host->peerFailed(host->core, host->rank,
+			 "a copy between its GPU and pinned memory of its proxy fails");
+	return fabricFailed;
+}

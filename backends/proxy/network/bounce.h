@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bounce.h - puts and gets of memory that the network does not reach, through slots of pinned memory
+ *
+ * TCP does not reach GPU memory. Each lane then has slots in pinned host memory, which is registered
+ * with the network once:
+ *
+ *   landing  a peer writes the bytes of a put there; each rank has landing slots of its own
+ *   get      a peer writes the bytes there that a get of this rank has asked for
+ *   reply    this rank copies the bytes there that a peer's get has asked for
+ *   send     this rank copies the bytes of a put there
+ *
+ * A put is cut into chunks. The sender takes a landing slot at the receiver and, if the network does
+ * not read the source, a send slot; copies the bytes into the send slot; writes them into the landing
+ * slot; and sends `landed` (message.h). The receiver copies the bytes from the landing slot into the
+ * window. When its cursor has passed the message, the sender may use the landing slot again: the
+ * cursor is the credit. On an ordered network `landed` follows the write at once, else it is sent
+ * when the bytes are in the landing slot. A chunk to a window that the network reaches is written
+ * from the send slot into the window. A value of 16 bytes at most travels in a message.
+ *
+ * A get takes a get slot and sends `fetch`. The peer copies the bytes into a reply slot, writes them
+ * into the get slot, and answers. This rank copies them to their target.
+ *
+ * No two ranks can wait for each other's slots: landing slots become free by copies of their owner;
+ * get slots by reply slots; reply and send slots by copies and writes of this rank. Without a free
+ * slot the work waits in its flow (transportBusy), and nothing is dropped.
+ */
+#ifndef GIN_PROXY_BOUNCE_H
+#define GIN_PROXY_BOUNCE_H
+
+#include "copies.h"
+#include "fabric.h"
+#include "message.h"
+
+#define BOUNCE_SENDS 16u
+#define BOUNCE_REPLIES 8u
+#define BOUNCE_GETS 8u
+#define BOUNCE_OWN (BOUNCE_GETS + BOUNCE_REPLIES + BOUNCE_SENDS)
+#define BOUNCE_LANDINGS_LEAST 2u
+#define BOUNCE_LANDINGS_MOST 8u
+#define BOUNCE_ALIGN 16u /* of a slot */
+
+/* Chunks of a lane; of one peer, so that a peer that has stopped leaves chunks to others. */
+#define BOUNCE_CHUNKS 256u
+#define BOUNCE_CHUNKS_OF_PEER 64u
+#define BOUNCE_SENDS_OF_PEER (BOUNCE_SENDS / 2)
+
+/*
+ * What a lane tells the peers of its slots: `landings` slots for each rank, in the order of ranks,
+ * then the get slots.
+ */
+struct bounceOffer {
+	struct fabricKey memory;
+	uint32_t slotBytes, landings; /* 0: there are no slots */
+};
+
+enum bounceKind {
+	chunkPut,   /* to a landing slot */
+	chunkWrite, /* to a window that the network reaches */
+	chunkWord,  /* the word of a work, behind earlier chunks */
+	chunkReply, /* to a peer's get slot */
+	chunkRead,  /* from a window that the network reaches, to a get slot */
+	chunkFetch  /* from a peer's window, to a get slot, by the peer */
+};
+
+#define BOUNCE_NONE 0xff
+
+struct bounceChunk {
+	struct networkPeer *peer;
+	struct proxyWork *work; /* NULL: chunkReply */
+	uint8_t kind;		/* enum bounceKind */
+	uint8_t slot;		/* of this lane's own slots, or BOUNCE_NONE */
+	uint8_t landing;	/* at the peer, or BOUNCE_NONE */
+	uint8_t isGiven;	/* the fabric has taken all of it */
+	uint32_t bytes;
+	uint32_t given;	 /* bytes that the fabric has taken */
+	uint32_t inAir;	 /* operations of the fabric */
+	uint32_t number; /* chunkReply: of the message that asks */
+	char *local;	 /* the slot, or the source itself */
+	char *target;	 /* chunkRead, chunkFetch: in this rank's memory */
+	uint8_t targetByCpu;
+	uint8_t isCopying; /* chunkRead, chunkFetch: to the target */
+	copyTicket copy;
+	struct fabricKey remote;
+	uint64_t named; /* chunkPut: the target */
+	struct bounceChunk *next;
+};
+
+struct bounceList {
+	struct bounceChunk *first, *last; /* last: valid if `first` is not NULL */
+};
+
+/* What a lane knows of a peer. */
+struct bouncePeer {
+	struct bounceOffer offer;
+	uint32_t landings;	/* a bit each: landing slots at the peer that this rank may write */
+	uint32_t chunks, sends; /* in use, without replies */
+	struct bounceList ordered; /* puts, writes and words: given to the fabric in this order */
+	struct bounceList loose;   /* replies and reads: given in any order */
+	struct bounceList untold;  /* their bytes are in landing slots, and `landed` is due */
+	struct bounceList arrived; /* their bytes are in get slots */
+	uint8_t isActive;	   /* in the lane's list */
+	struct networkPeer *nextActive;
+};
+
+struct bounceLane {
+	char *memory; /* pinned; NULL: no slots */
+	struct fabricRegion *region;
+	struct bounceOffer offer;
+	uint32_t own;	 /* a bit each: free slots of BOUNCE_OWN */
+	uint32_t chunks; /* in use, without replies */
+	struct copies copies;
+	struct networkPeer *active;
+	struct bounceChunk *freeChunks;
+	struct bounceChunk chunk[BOUNCE_CHUNKS];
+};
+
+struct networkLane;
+struct networkPeer;
+
+/* bounce.c. `network`: its name, for messages. */
+ginResult_t bounceOpen(struct networkLane *lane, struct fabric *fabric, const char *network);
+void bounceClose(struct networkLane *lane);
+/* Forgets what is under way. */
+void bounceStop(struct networkLane *lane);
+/* The peer's offer has come. */
+void bounceConnect(struct networkLane *lane, uint32_t rank, const struct bounceOffer *offer);
+
+/* Has anything under way to which bounceTurn() has to look? */
+static inline int bounceIsActive(const struct bounceLane *b)
+{
+	return b && b->active;
+}
+
+void bounceActivate(struct networkLane *lane, struct networkPeer *peer);
+
+/* A chunk with a slot among `among`, as BOUNCE_SEND_SLOTS; 0: without one. NULL: none is free. */
+struct bounceChunk *bounceTake(struct networkLane *lane, struct networkPeer *peer,
+			       enum bounceKind kind, uint32_t among);
+void bounceGive(struct networkLane *lane, struct bounceChunk *chunk);
+
+/* Copies between slots and windows are not possible any more. Returns fabricFailed. */
+int bounceCopyFailed(struct networkLane *lane);
+
+static inline uint32_t bounceOwnMask(uint32_t first, uint32_t count)
+{
+	return (uint32_t)(((1ull << count) - 1) << first);
+}
+
+#define BOUNCE_GET_SLOTS bounceOwnMask(0, BOUNCE_GETS)
+#define BOUNCE_REPLY_SLOTS bounceOwnMask(BOUNCE_GETS, BOUNCE_REPLIES)
+#define BOUNCE_SEND_SLOTS bounceOwnMask(BOUNCE_GETS + BOUNCE_REPLIES, BOUNCE_SENDS)
+
+/* Where landing slot `slot` of `rank` begins in the memory that is offered; and an own slot. */
+static inline uint64_t bounceLandingAt(const struct bounceOffer *o, uint32_t rank, uint32_t slot)
+{
+	return ((uint64_t)rank * o->landings + slot) * o->slotBytes;
+}
+
+static inline uint64_t bounceOwnAt(const struct bounceOffer *o, uint32_t nRanks, uint32_t slot)
+{
+	return ((uint64_t)nRanks * o->landings + slot) * o->slotBytes;
+}
+
+/* send.c: does the data of the work, whose op is at most ginOpGet, need slots? */
+int bounceNeeds(const struct networkLane *lane, const struct proxyWork *work);
+/* And has this lane no slots that it needs? */
+int bounceLacks(const struct networkLane *lane, const struct proxyWork *work);
+/* Makes chunks of the work's data from peer->sent on. */
+int bounceData(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *work);
+/* The word of the work follows the chunks that are not given to the fabric yet. */
+int bounceWord(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *work);
+/* One operation of the chunk is done. */
+void bounceDone(struct networkLane *lane, struct bounceChunk *chunk, int error);
+/* A fetch is answered. */
+void bounceAnswered(struct networkLane *lane, struct bounceChunk *chunk);
+/* Goes on with all chunks and copies. */
+void bounceTurn(struct networkLane *lane);
+/* The peer is lost: its chunks fail. */
+void bounceLose(struct networkLane *lane, struct networkPeer *peer);
+/* A chunk whose copy was started, in no order with others. */
+void bounceQueueLoose(struct networkLane *lane, struct bounceChunk *chunk);
+
+static inline int bounceOwns(const struct bounceLane *b, const void *context)
+{
+	uintptr_t at = (uintptr_t)context;
+
+	return b && at >= (uintptr_t)b->chunk && at < (uintptr_t)(b->chunk + BOUNCE_CHUNKS);
+}
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* interface.c - the network interface of this host that the proxy's network uses */
+#include "interface.h"
+
+#include <ifaddrs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int networkInterfaceAllowed(const char *list, const char *name)
+{
+	int isExcluding = *list == '^', found = 0;
+
+	list += isExcluding;
+	int isWhole = *list == '=';
+	list += isWhole;
+	for (size_t length; *list; list += length + (list[length] == ',')) {
+		length = strcspn(list, ",");
+		found |= length && !strncmp(list, name, length) &&
+			 (!isWhole || strlen(name) == length);
+	}
+	return found != isExcluding;
+}
+
+/* Which interfaces of this host may be used. */
+struct interfaceRule {
+	const char *variable; /* that has `value`; NULL: any interface */
+	const char *value;
+	int isList; /* as of NCCL_SOCKET_IFNAME; else the interface's name */
+};
+
+static struct interfaceRule readRule(void)
+{
+	const char *list = getenv("NCCL_SOCKET_IFNAME");
+
+	if (*paramText(paramOfiInterface))
+		return (struct interfaceRule){"GIN_OFI_INTERFACE", paramText(paramOfiInterface), 0};
+	if (list && *list)
+		return (struct interfaceRule){"NCCL_SOCKET_IFNAME", list, 1};
+	if (*paramText(paramSocketIfname))
+		return (struct interfaceRule){"GIN_SOCKET_IFNAME", paramText(paramSocketIfname), 0};
+	return (struct interfaceRule){NULL, "", 0};
+}
+
+static int allows(const struct interfaceRule *rule, const char *name)
+{
+	if (!rule->variable)
+		return 1;
+	return rule->isList ? networkInterfaceAllowed(rule->value, name)
+			    : !strcmp(rule->value, name);
+}
+
+static int hasAddress(const struct identity *of, const struct netAddress *address)
+{
+	for (unsigned a = 0; a < of->addresses; a++)
+		if (!memcmp(&of->address[a], address, sizeof(*address)))
+			return 1;
+	return 0;
+}
+
+/* Hosts with containers have one address in common, which leads to no other host. */
+static int isOwn(const struct backendHost *host, const struct netAddress *address)
+{
+	for (int r = 0; r < host->nRanks; r++)
+		if (!identitySameHost(&host->ranks[r], &host->ranks[host->rank]) &&
+		    hasAddress(&host->ranks[r], address))
+			return 0;
+	return 1;
+}
+
+static void keep(const char *name, const struct netAddress *address, struct networkInterface *out)
+{
+	snprintf(out->name, sizeof(out->name), "%s", name);
+	inet_ntop(address->family, address->bytes, out->address, sizeof(out->address));
+}
+
+/* Returns 1 if an interface fits the rule. */
+static int findAllowed(const struct backendHost *host, const struct interfaceRule *rule,
+		       struct networkInterface *out)
+{
+	struct if_nameindex *list = if_nameindex();
+	struct netAddress address[IDENTITY_ADDRESSES];
+	int found = 0;
+
+	for (const struct if_nameindex *i = list; i && i->if_name && !found; i++) {
+		unsigned count = allows(rule, i->if_name)
+					 ? socketAddresses(i->if_name, address, IDENTITY_ADDRESSES)
+					 : 0;
+		for (unsigned a = 0; a < count && !found; a++)
+			if (isOwn(host, &address[a])) {
+				keep(i->if_name, &address[a], out);
+				found = 1;
+			}
+	}
+	if_freenameindex(list);
+	return found;
+}
+
+static int isAlone(const struct backendHost *host)
+{
+	for (int r = 0; r < host->nRanks; r++)
+		if (!identitySameHost(&host->ranks[r], &host->ranks[host->rank]))
+			return 0;
+	return 1;
+}
+
+static void loopback(struct networkInterface *out)
+{
+	*out = (struct networkInterface){"lo", "127.0.0.1"};
+}
+
+int networkInterfaceFind(const struct backendHost *host, struct networkInterface *out, char *why)
+{
+	const struct interfaceRule rule = readRule();
+	int isNamed = *paramText(paramOfiInterface) != 0;
+
+	*out = (struct networkInterface){"", ""};
+	if (isAlone(host) && !isNamed) {
+		loopback(out);
+		return 1;
+	}
+	if (findAllowed(host, &rule, out))
+		return 1;
+	if (isNamed) { /* a NIC, which the plug-in has to find */
+		snprintf(out->name, sizeof(out->name), "%s", rule.value);
+		return 1;
+	}
+	if (rule.isList) {
+		snprintf(why, BACKEND_WHY,
+			 "NCCL_SOCKET_IFNAME=%.40s allows no interface that is up and has an "
+			 "address: set GIN_OFI_INTERFACE",
+			 rule.value);
+		return 0;
+	}
+	loopback(out); /* hosts by GIN_HOSTID, on one machine */
+	return 1;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ofi.h - libgin-ofi.so: structures and functions that only its files use
+ *
+ * ofi.c         ends: writes, reads, messages
+ * memory.c      registered memory
+ * provider.c    chooses a provider of libfabric and tries it
+ */
+#ifndef GIN_PROXY_OFI_H
+#define GIN_PROXY_OFI_H
+
+#include <pthread.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#include "backends/proxy/network/fabric.h"
+
+#define OFI_OPS 512	 /* operations of an end under way */
+#define OFI_RECEIVES 256 /* messages of an end that may come between two polls */
+
+enum ofiKind { ofiTransfer, ofiSend, ofiReceive };
+
+/* Of a transfer, a sent message, or a buffer for a message that comes. */
+struct ofiOp {
+	struct fi_context2 context; /* libfabric's; first */
+	enum ofiKind kind;
+	uint64_t peer;
+	void *of;	   /* ofiTransfer: the caller's context */
+	struct fid_mr *mr; /* of this transfer alone; NULL: none */
+	struct ofiOp *next;
+	unsigned char message[FABRIC_MESSAGE];
+};
+
+struct fabric {
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fabricEnd *ends; /* the end that was opened last */
+	pthread_mutex_t lock;	/* of `regions` */
+	struct fabricRegion *regions;
+};
+
+struct fabricRegion {
+	struct fabric *fabric;
+	struct fid_mr *mr;
+	char *at;
+	size_t bytes;
+	struct fabricRegion *next;
+};
+
+struct fabricEnd {
+	struct fabric *fabric;
+	struct fabricEnd *next; /* of the fabric */
+	struct fid_ep *ep;
+	struct fid_cq *cq;
+	struct fid_av *av;
+	struct fid_mr *mr; /* of the messages in `op` and `receive`; NULL: not needed */
+	int wait;	   /* readable when the completion queue has something; -1: none */
+	struct ofiOp *freeOps;
+	struct ofiOp *unposted; /* receives that found no room */
+	struct ofiOp op[OFI_OPS], receive[OFI_RECEIVES];
+};
+
+extern const struct fabricCalls ginFabric;
+
+int ofiFail(char *why, const char *call, int error);
+
+/* provider.c */
+int ofiProbe(const struct fabricWanted *want, struct fabricAbout *about, char *why);
+/* The provider and interface. NULL, and why: there is none. */
+struct fi_info *ofiInfo(const struct fabricWanted *want, char *why);
+
+/* memory.c */
+int ofiMemoryAdd(struct fabric *f, void *at, size_t bytes, struct fabricRegion **out,
+		 struct fabricKey *key, char *why);
+void ofiMemoryRemove(struct fabricRegion *region);
+/* Registers the end's messages, if the provider needs that. */
+int ofiMemoryOfEnd(struct fabricEnd *end, char *why);
+/* The descriptor of local memory of a transfer, which may be NULL. An error of libfabric, or 0. */
+int ofiDescribe(struct fabricEnd *end, const struct fabricPiece *piece, struct ofiOp *op,
+		void **descriptor);
+
+static inline void *ofiMessageDescriptor(const struct fabricEnd *end)
+{
+	return end->mr ? fi_mr_desc(end->mr) : NULL;
+}
+
+#endif

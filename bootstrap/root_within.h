@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* root_within.h - for root.c, the thread of a root, and root_start.c, which starts roots */
+#ifndef GIN_BOOTSTRAP_ROOT_WITHIN_H
+#define GIN_BOOTSTRAP_ROOT_WITHIN_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "root_group.h"
+
+struct root {
+	int listener, poll;
+	uint16_t port; /* of a root of unique ids */
+	pid_t pid;
+	int strangers, most;
+	int paused;	  /* all slots are taken: the listener is not polled */
+	int full;	  /* a group that is full waits for other clients */
+	unsigned named;	  /* refused clients that have a log line each */
+	unsigned refused; /* since the last log line */
+	uint64_t reported, warned;
+	struct authKey *keys; /* the newest first; under rootLock */
+	char job[BOOTSTRAP_JOB], host[64];
+	struct rootClient *clients;
+	struct rootGroups groups;
+	struct root **handle; /* NULL: the root does not count users */
+	unsigned linger;      /* seconds without users, after which the root ends */
+	int users;	      /* unique ids, for example; changes under rootLock, as *handle */
+	uint64_t busy;	      /* when there was last a user, a client or a communicator */
+};
+
+/* For handles, users and keys of all roots. */
+extern pthread_mutex_t rootLock;
+
+/* Unlinks and frees a key. The caller holds the lock. */
+void rootKeyDrop(struct root *root, struct authKey **at);
+
+/* epoll reports `client`, or NULL for the listener. */
+int rootPoll(const struct root *root, int fd, struct rootClient *client);
+
+void *rootThread(void *arg);
+void rootFree(struct root *root);
+
+#endif

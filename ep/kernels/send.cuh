@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * send.cuh - what the sends of dispatch and of combine have in common: the epoch, credits, signals,
+ * and puts of staged rows in chunks
+ */
+#ifndef GIN_EP_SEND_CUH
+#define GIN_EP_SEND_CUH
+
+#include "list.cuh"
+
+/* The rows of one put: slots first to first + size - 1 of a rank. */
+struct epChunk {
+	uint32_t first, size;
+};
+
+class EpSend : public EpList
+{
+protected:
+	const uint32_t number; /* ginEpCallDispatchSend or ginEpCallCombineSend */
+	uint32_t epoch, half;
+	uint32_t *fate;	   /* [ranks]: 1: gets no rows */
+	uint32_t *rowsOut; /* [ranks]: rows that this block has stored to direct peers */
+
+	GIN_FN EpSend(const epArgs &a, char *shared, uint32_t n)
+	    : EpList(a, shared), number(n), epoch(0), half(0), fate(nullptr), rowsOut(nullptr)
+	{
+	}
+
+	/* 0: dispatch, 1: combine. */
+	GIN_FN uint32_t which() const { return number == ginEpCallCombineSend ? 1 : 0; }
+	GIN_FN uint32_t family() const { return which() ? epParts : epRows; }
+
+	/* False: an earlier call has failed, and the block does nothing. True: the caller syncs. */
+	template <bool direct> GIN_FN bool enter()
+	{
+		if (!begin(which(), &epoch))
+			return false;
+		half = epoch % 2;
+		giveCredits<direct>(number);
+		awaitCredits<direct>(number, which() ? epPartsFree : epRowsFree, epoch, fate);
+		GIN_NO_UNROLL
+		for (uint32_t r = thread(); r < ranks(); r += threads())
+			rowsOut[r] = 0;
+		return true;
+	}
+
+	/* All threads of all blocks have read the epoch when the last block comes here. T. */
+	GIN_FN void advance() const
+	{
+		if (thread() != threads() - 1)
+			return;
+		if (!epTicketTake(ticket(number, half), 1, ginGridSize()))
+			return;
+		call.handle->epoch[which()] = epoch;
+		epWordStore(&plan.state->epoch[which()], epoch + 1);
+	}
+
+	/* Signals the rows that this block has stored to direct peers. */
+	template <bool direct> GIN_FN void raiseRows() const
+	{
+		const uint32_t id = signalId(family(), half, plan.rank);
+		sync();
+		GIN_NO_UNROLL
+		for (uint32_t r = thread(); r < ranks(); r += threads())
+			if (rowsOut[r])
+				raise<direct>(number, r, 0, GinSignalAdd{id, rowsOut[r]}, epoch);
+	}
+
+	/*
+	 * A row for a peer on a network route is staged; `rows`: the rows of all blocks for the peer.
+	 * True: it was the last row of *chunk, which this thread puts. G.
+	 */
+	GIN_FN bool staged(uint32_t rank, uint32_t slot, uint32_t rows, epChunk *chunk) const
+	{
+		const uint32_t index = slot / EP_CHUNK, first = index * EP_CHUNK;
+		const uint32_t size = rows - first < EP_CHUNK ? rows - first : EP_CHUNK;
+		const uint32_t perRank = (plan.maxTokens + EP_CHUNK - 1) / EP_CHUNK;
+		const size_t line = (which() * 2 + half) * static_cast<size_t>(ranks()) + rank;
+		*chunk = {first, size};
+		return epTicketTake(plan.chunks + line * perRank + index, 1, size);
+	}
+
+	GIN_FN uint32_t laneOf(const epChunk &chunk) const
+	{
+		return chunk.first / EP_CHUNK % plan.lanes;
+	}
+
+	/* Puts the staged bytes of a chunk, and signals its rows. By one thread. */
+	template <bool direct> GIN_FN void putChunk(uint32_t rank, const epChunk &chunk, size_t to,
+						    size_t from, size_t bytes) const
+	{
+		const uint32_t id = signalId(family(), half, plan.rank);
+		ginResult_t result = gin<direct>(laneOf(chunk))
+					     .put(static_cast<int>(rank), plan.slab, to, plan.slab,
+						  from, bytes, GinSignalAdd{id, chunk.size},
+						  GinNone{}, GinThread{}, dependsOn(rank));
+		if (result != ginSuccess)
+			lose<direct>(number, rank, result, epoch, chunk.size, 0);
+	}
+};
+
+#endif

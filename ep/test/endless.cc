@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * endless.cc - many rounds of random sizes, which the rank's device checks itself
+ *
+ * Rows are patterns of (round, rank, token, element) that e4m3 holds exactly, so every byte that must
+ * arrive is known without the inputs of other ranks and without a reference on the host. Two
+ * micro-batches: one after the other, or both on their way at one time, received in any order. Rows
+ * of x have a stride.
+ *
+ *	ROUNDS=n	rounds of all shapes together; SEED=n: where they begin
+ */
+#include "endless.h"
+
+#include <time.h>
+
+static uint32_t roundsOf(const Rank &r)
+{
+	const char *given = getenv("ROUNDS");
+	return given ? static_cast<uint32_t>(atoi(given)) : r.device < 0 ? 300 : 100000;
+}
+
+static Pattern shapeOf(const Rank &r, uint32_t experts, uint32_t topk, uint32_t hidden,
+		       uint32_t tokens)
+{
+	Pattern p = {};
+	EXPECT(r.nRanks <= ENDLESS_RANKS);
+	p.ranks = static_cast<uint32_t>(r.nRanks);
+	p.me = static_cast<uint32_t>(r.rank);
+	p.experts = experts;
+	p.topk = topk;
+	p.hidden = p.stride = hidden;
+	p.maxTokens = tokens;
+	for (uint32_t i = 0; i < p.ranks; i++)
+		p.first[i + 1] = p.first[i] + experts / p.ranks + (i < experts % p.ranks);
+	return p;
+}
+
+/* One round of a shape. */
+static Pattern roundOf(const Pattern &most, uint64_t seed)
+{
+	Pattern p = most;
+	const uint64_t bits = bitsOf(seed, 1, 0, 0);
+	p.seed = seed;
+	p.hidden = 16 * (1 + bits % (most.hidden / 16));
+	p.topk = 1 + (bits >> 8) % most.topk;
+	p.f8 = bits >> 16 & 1;
+	p.scaleKind = (bits >> 17) % 3;
+	p.ranked = (bits >> 20) % 4 == 0;
+	p.reduce = p.ranked || (bits >> 24 & 1) ? GIN_EP_REDUCE_RANK : GIN_EP_REDUCE_NONE;
+	p.weighted = (bits >> 25 & 3) != 0;
+	p.wide = bits >> 27 & 1;
+	p.crowd = (bits >> 28) % 8 == 7;
+	for (uint32_t s = 0; s < p.ranks; s++)
+		p.tokens[s] = bitsOf(seed, 2, s, 0) % (most.maxTokens + 1);
+	return p;
+}
+
+/* Both batches through dispatch and combine; `bits` choose the order. */
+static void pairOf(Rank &r, ginEp_t ep, Exchange &a, Exchange &b, uint64_t bits)
+{
+	Exchange *const one[2] = {&a, &b};
+	if (bits % 3) { /* one after the other, in one kernel or in two */
+		for (Exchange *x : one) {
+			x->fill(r);
+			x->dispatch(r, ep, bits % 3 == 1 ? GIN_EP_BOTH : GIN_EP_SEND);
+			if (bits % 3 == 2)
+				x->dispatch(r, ep, GIN_EP_RECV);
+			x->checkDispatch(r);
+			x->combine(r, ep, bits % 3 == 1 ? GIN_EP_BOTH : GIN_EP_SEND);
+			if (bits % 3 == 2)
+				x->combine(r, ep, GIN_EP_RECV);
+			x->checkCombine(r);
+		}
+		return;
+	}
+	for (Exchange *x : one) {
+		x->fill(r);
+		x->dispatch(r, ep, GIN_EP_SEND);
+	}
+	for (uint32_t i = 0; i < 2; i++)
+		one[(bits >> 8 & 1) ^ i]->dispatch(r, ep, GIN_EP_RECV);
+	for (Exchange *x : one) {
+		x->checkDispatch(r);
+		x->combine(r, ep, GIN_EP_SEND);
+	}
+	for (uint32_t i = 0; i < 2; i++) {
+		one[(bits >> 9 & 1) ^ i]->combine(r, ep, GIN_EP_RECV);
+		one[(bits >> 9 & 1) ^ i]->checkCombine(r);
+	}
+}
+
+static void finish(Rank &r, ginEp_t ep, Exchange &a, Exchange &b)
+{
+	ginEpRecord_t record = GIN_EP_RECORD_INIT;
+	a.verdict(r);
+	b.verdict(r);
+	EP_CHECK(ginEpGetAsyncError(ep, &record));
+	if (record.valid)
+		fprintf(stderr, "rank %d: %s\n", r.rank, ginEpGetLastError());
+	EXPECT(!record.valid);
+}
+
+static void roundsOfShape(Rank &r, const Pattern &most, uint64_t seed, uint32_t rounds)
+{
+	ginEpConfig_t config = GIN_EP_CONFIG_INIT;
+	ginEpInfo_t info = GIN_EP_INFO_INIT;
+	ginEp_t ep = nullptr;
+	config.experts = most.experts;
+	config.topk = most.topk;
+	config.hidden = most.hidden;
+	config.maxTokens = most.maxTokens;
+	config.timeout = r.device < 0 ? 60000000000ull : 8000000000ull;
+	EP_CHECK(ginEpCreate(r.comm, &config, &ep));
+	EP_CHECK(ginEpQuery(ep, &info));
+	{
+		Exchange a(r, most, info.handleBytes), b(r, most, info.handleBytes);
+		for (uint32_t n = 0; n < rounds; n += 2) {
+			a.take(roundOf(most, seed + n));
+			b.take(roundOf(most, seed + n + 1));
+			pairOf(r, ep, a, b, bitsOf(seed + n, 3, 0, 0));
+			if (n % 2000 == 0)
+				finish(r, ep, a, b);
+		}
+		finish(r, ep, a, b);
+	}
+	EP_CHECK(ginEpDestroy(ep));
+}
+
+static double seconds()
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+static int run(const ginConfig_t *config)
+{
+	static const uint32_t shape[][4] = {
+		/* experts: primes; topk, hidden, tokens */
+		{13, 4, 512, 24}, {37, 12, 256, 16}, {2, 2, 1024, 9},
+		{61, 8, 128, 40}, {3, 3, 16, 33},
+	};
+	const char *given = getenv("SEED");
+	uint64_t seed = given ? strtoull(given, nullptr, 0) : 20261124;
+	Rank r;
+	rankOpen(r, config);
+	const uint32_t all = roundsOf(r);
+	const double start = seconds();
+	for (const uint32_t *s : shape) {
+		roundsOfShape(r, shapeOf(r, s[0], s[1], s[2], s[3]), seed, all / 5);
+		seed += all;
+	}
+	if (r.rank == 0)
+		printf("ok: %u rounds, %d ranks, %.1f us each\n", all, r.nRanks,
+		       (seconds() - start) * 1e6 / all);
+	fflush(stdout);
+	rankClose(r);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	return ranksMain(argc, argv, run);
+}

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * collective.c - ncclAllGather() and ncclAllReduce(), by CPUs
+ *
+ * For the set-up of programs: any size, in order on the stream, slow. On a GPU the stream copies the
+ * data to host memory and writes the number of the job behind it; a thread of the communicator waits
+ * for the number, gathers over the control plane, and writes the number for which the stream waits
+ * before it copies the result back. Jobs of one communicator run in one order, whatever their
+ * streams are. Without a GPU the call does the work itself.
+ */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "driver.h"
+
+struct job {
+	struct job *next;
+	uint32_t number;
+	size_t count, bytes; /* elements and bytes of one rank */
+	int reduces;
+	ncclDataType_t type;
+	ncclRedOp_t op;
+	char *in, *out;
+};
+
+/* Words that the GPU and the thread write, in pinned memory. */
+struct mailbox {
+	uint32_t posted; /* by the stream: the inputs of jobs up to this number are there */
+	uint32_t pad[15];
+	uint32_t done; /* by the thread: the outputs of jobs up to this number are there */
+};
+
+struct collectives {
+	ginComm_t side; /* the thread's own communicator: the caller's has calls of its own */
+	const struct ncclDriver *cuda;
+	void *context, *event;
+	struct mailbox *mailbox;
+	uint32_t last; /* number of the last job */
+	struct job *first, **end;
+	int isClosing;
+	pthread_mutex_t lock; /* of the list and isClosing */
+	pthread_cond_t changed;
+	pthread_t thread;
+	char *staging; /* of the newest size; older ones follow, until the end */
+	size_t stagingBytes;
+	void **old;
+	size_t oldCount;
+};
+
+/* A job gathers every rank's input: into the output, or to reduce it. */
+static ncclResult_t gatherPiece(ginComm_t gin, const struct job *j, size_t at, size_t bytes,
+				char *piece, char *gathered, int nRanks)
+{
+	ncclResult_t result = ncclFromGin(ginCommAllgather(gin, j->in + at, piece, bytes));
+
+	for (int r = 0; r < nRanks && result == ncclSuccess; r++)
+		memcpy(gathered + (size_t)r * j->bytes + at, piece + (size_t)r * bytes, bytes);
+	return result;
+}
+
+static ncclResult_t gather(ginComm_t gin, const struct job *j, char *gathered, int nRanks)
+{
+	char *piece = malloc((size_t)nRanks * GIN_ALLGATHER_BYTES);
+	ncclResult_t result = piece ? ncclSuccess : ncclFail(ncclSystemError, "no memory");
+
+	for (size_t at = 0; at < j->bytes && result == ncclSuccess; at += GIN_ALLGATHER_BYTES) {
+		size_t left = j->bytes - at;
+		size_t bytes = left < GIN_ALLGATHER_BYTES ? left : GIN_ALLGATHER_BYTES;
+		result = gatherPiece(gin, j, at, bytes, piece, gathered, nRanks);
+	}
+	free(piece);
+	return result;
+}
+
+static ncclResult_t reduce(ginComm_t gin, const struct job *j, int nRanks)
+{
+	char *gathered = malloc((size_t)nRanks * j->bytes);
+	ncclResult_t result = gathered ? ncclSuccess : ncclFail(ncclSystemError, "no memory");
+
+	if (result == ncclSuccess)
+		result = gather(gin, j, gathered, nRanks);
+	if (result == ncclSuccess) {
+		for (int r = 1; r < nRanks; r++)
+			ncclReduceInto(gathered, gathered + (size_t)r * j->bytes, j->count, j->type,
+				       j->op);
+		ncclReduceEnd(gathered, j->count, j->type, j->op, nRanks);
+		memcpy(j->out, gathered, j->bytes);
+	}
+	free(gathered);
+	return result;
+}
+
+static ncclResult_t doJob(ginComm_t gin, const struct job *j, int nRanks)
+{
+	return j->reduces ? reduce(gin, j, nRanks) : gather(gin, j, j->out, nRanks);
+}
+
+/* The next job, or NULL at the end. */
+static struct job *takeJob(struct collectives *c)
+{
+	pthread_mutex_lock(&c->lock);
+	while (!c->first && !c->isClosing)
+		pthread_cond_wait(&c->changed, &c->lock);
+	struct job *j = c->first;
+	if (j) {
+		c->first = j->next;
+		if (!c->first)
+			c->end = &c->first;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return j;
+}
+
+static int isPosted(const struct collectives *c, uint32_t number)
+{
+	return (int32_t)(__atomic_load_n(&c->mailbox->posted, __ATOMIC_ACQUIRE) - number) >= 0;
+}
+
+/* The stream goes on after a failure, too: it must not wait forever. */
+static void *threadMain(void *arg)
+{
+	const struct timespec pause = {0, 20000};
+	ncclComm_t comm = arg;
+	struct collectives *c = comm->collectives;
+	struct job *j;
+
+	while ((j = takeJob(c))) {
+		while (!isPosted(c, j->number))
+			nanosleep(&pause, NULL);
+		ncclResult_t result = doJob(c->side, j, comm->nRanks);
+		if (result != ncclSuccess)
+			__atomic_store_n(&comm->asyncError, result, __ATOMIC_RELAXED);
+		__atomic_store_n(&c->mailbox->done, j->number, __ATOMIC_RELEASE);
+		free(j);
+	}
+	return NULL;
+}
+
+static ncclResult_t openDriver(ncclComm_t comm, struct collectives *c)
+{
+	void *memory = NULL;
+
+	c->cuda = ncclDriverLoad();
+	if (!c->cuda || c->cuda->primaryRetain(&c->context, comm->device))
+		return ncclFail(ncclUnhandledCudaError,
+				"the CUDA driver lacks stream memory operations");
+	ncclResult_t result = ncclFromGin(ginMemAllocHost(comm->gin, sizeof(*c->mailbox), &memory));
+	c->mailbox = memory;
+	return result;
+}
+
+static void freeCollectives(ncclComm_t comm, struct collectives *c)
+{
+	for (size_t i = 0; i < c->oldCount; i++)
+		ginMemFree(comm->gin, c->old[i]);
+	free(c->old);
+	if (c->mailbox)
+		ginMemFree(comm->gin, c->mailbox);
+	free(c);
+}
+
+/* Collective: the first call of the communicator. */
+static ncclResult_t openCollectives(ncclComm_t comm)
+{
+	struct collectives *c = calloc(1, sizeof(*c));
+	ncclResult_t result = c ? ncclSuccess : ncclFail(ncclSystemError, "no memory");
+
+	if (result == ncclSuccess)
+		result = openDriver(comm, c);
+	if (result == ncclSuccess)
+		result = ncclFromGin(ginCommSplit(comm->gin, 0, comm->rank, &c->side));
+	if (result != ncclSuccess) {
+		if (c)
+			freeCollectives(comm, c);
+		return result;
+	}
+	c->end = &c->first;
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_cond_init(&c->changed, NULL);
+	comm->collectives = c;
+	if (!pthread_create(&c->thread, NULL, threadMain, comm))
+		return ncclSuccess;
+	comm->collectives = NULL;
+	ginCommDestroy(c->side);
+	freeCollectives(comm, c);
+	return ncclFail(ncclSystemError, "no thread for collectives");
+}
+
+void ncclCollectivesClose(ncclComm_t comm)
+{
+	struct collectives *c = comm->collectives;
+
+	if (!c)
+		return;
+	pthread_mutex_lock(&c->lock);
+	c->isClosing = 1;
+	pthread_cond_signal(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+	pthread_join(c->thread, NULL);
+	if (c->event)
+		c->cuda->eventDestroy(c->event);
+	ginCommDestroy(c->side);
+	pthread_mutex_destroy(&c->lock);
+	pthread_cond_destroy(&c->changed);
+	comm->collectives = NULL;
+	freeCollectives(comm, c);
+}
+
+/* Pinned memory of at least `bytes`. Earlier jobs may use the memory of an earlier call. */
+static ncclResult_t growStaging(ncclComm_t comm, struct collectives *c, size_t bytes)
+{
+	void *memory = NULL;
+	void **old;
+
+	if (bytes <= c->stagingBytes)
+		return ncclSuccess;
+	old = realloc(c->old, (c->oldCount + 1) * sizeof(*old));
+	if (!old)
+		return ncclFail(ncclSystemError, "no memory");
+	c->old = old;
+	ncclResult_t result = ncclFromGin(ginMemAllocHost(comm->gin, bytes, &memory));
+	if (result != ncclSuccess)
+		return result;
+	c->old[c->oldCount++] = c->staging = memory;
+	c->stagingBytes = bytes;
+	return ncclSuccess;
+}
+
+static cuAddress addressOf(const void *pointer)
+{
+	return (cuAddress)(uintptr_t)pointer;
+}
+
+/* The stream's part of a job. The device's context is current. 0, or a result of the driver. */
+static int enqueue(struct collectives *c, const struct job *j, const void *send, void *receive,
+		   size_t outBytes, void *stream)
+{
+	const struct ncclDriver *cuda = c->cuda;
+	int error = 0;
+
+	if (c->event)
+		error = cuda->streamWaitEvent(stream, c->event, 0); /* staging is free again */
+	else
+		error = cuda->eventCreate(&c->event, ncclDriverNoTiming);
+	if (!error)
+		error = cuda->copy(addressOf(j->in), addressOf(send), j->bytes, stream);
+	if (!error)
+		error = cuda->streamWrite32(stream, addressOf(&c->mailbox->posted), j->number, 0);
+	if (!error)
+		error = cuda->streamWait32(stream, addressOf(&c->mailbox->done), j->number,
+					   ncclDriverWaitGreater);
+	if (!error)
+		error = cuda->copy(addressOf(receive), addressOf(j->out), outBytes, stream);
+	return error ? error : cuda->eventRecord(c->event, stream);
+}
+
+static void giveJob(struct collectives *c, struct job *j)
+{
+	pthread_mutex_lock(&c->lock);
+	*c->end = j;
+	c->end = &j->next;
+	pthread_cond_signal(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+}
+
+static ncclResult_t enqueueJob(ncclComm_t comm, struct job *j, const void *send, void *receive,
+			       size_t outBytes, void *stream)
+{
+	struct collectives *c = comm->collectives;
+	void *popped;
+
+	j->in = c->staging;
+	j->out = c->staging + j->bytes;
+	j->number = c->last + 1;
+	int error = c->cuda->ctxPush(c->context);
+	if (!error) {
+		error = enqueue(c, j, send, receive, outBytes, stream);
+		c->cuda->ctxPop(&popped);
+	}
+	if (error) {
+		free(j);
+		return ncclFail(ncclUnhandledCudaError, "a collective: CUDA driver error %d",
+				error);
+	}
+	c->last++;
+	giveJob(c, j);
+	return ncclSuccess;
+}
+
+struct collectiveArgs {
+	ncclComm_t comm;
+	const void *send;
+	void *receive;
+	struct job job;
+	void *stream;
+};
+
+static ncclResult_t runOnHost(const struct collectiveArgs *a)
+{
+	struct job j = a->job;
+
+	j.in = (char *)(uintptr_t)a->send;
+	j.out = a->receive;
+	return doJob(a->comm->gin, &j, a->comm->nRanks);
+}
+
+/* An input that lies in the output is copied before the output is written. */
+static ncclResult_t runCollective(void *args)
+{
+	const struct collectiveArgs *a = args;
+	ncclComm_t comm = a->comm;
+	const size_t outBytes = a->job.bytes * (a->job.reduces ? 1 : (size_t)comm->nRanks);
+	ncclResult_t result = ncclPartAll(comm);
+
+	if (result != ncclSuccess || !a->job.bytes)
+		return result;
+	if (comm->device < 0)
+		return runOnHost(a);
+	if (!comm->collectives)
+		result = openCollectives(comm);
+	if (result == ncclSuccess)
+		result = growStaging(comm, comm->collectives, a->job.bytes + outBytes);
+	if (result != ncclSuccess)
+		return result;
+	struct job *j = malloc(sizeof(*j));
+	if (!j)
+		return ncclFail(ncclSystemError, "no memory");
+	*j = a->job;
+	return enqueueJob(comm, j, a->send, a->receive, outBytes, a->stream);
+}
+
+static ncclResult_t start(const char *call, struct collectiveArgs *args)
+{
+	const size_t size = ncclTypeSize(args->job.type);
+
+	args->job.bytes = args->job.count * size;
+	if (!args->comm || !size || (args->job.count && (!args->send || !args->receive)))
+		return ncclFail(ncclInvalidArgument,
+				"%s: comm or a buffer is NULL, or the type "
+				"is unknown",
+				call);
+	return ncclGroupDo(args->comm, runCollective, args, sizeof(*args));
+}
+
+ncclResult_t ncclAllGather(const void *send, void *receive, size_t count, ncclDataType_t type,
+			   ncclComm_t comm, cudaStream_t stream)
+{
+	struct collectiveArgs args = {comm, send, receive, {.count = count, .type = type}, stream};
+
+	return start("ncclAllGather", &args);
+}
+
+ncclResult_t ncclAllReduce(const void *send, void *receive, size_t count, ncclDataType_t type,
+			   ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+{
+	struct collectiveArgs args = {comm,
+				      send,
+				      receive,
+				      {.count = count, .type = type, .op = op, .reduces = 1},
+				      stream};
+	ncclResult_t result = ncclReduceCheck(type, op);
+
+	return result == ncclSuccess ? start("ncclAllReduce", &args) : result;
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * devcomm.c - device communicators: NCCL's requirements as numbers of libgin's
+ *
+ * libgin has one index space for barriers, and an index belongs to one team. Each kind of barrier
+ * gets a range of indexes.
+ */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver.h"
+
+/* bufferAlign of a requirement that asks for `bufferSize` barriers: no alignment has this value. */
+#define BARRIER_REQUEST ((size_t)0x6e69672d72616221)
+
+#define HANDLE_UNIT ((size_t)128) /* of ncclDevResourceHandle */
+
+/* What a device communicator is made with. */
+struct plan {
+	ginDevCommRequirements_t want;
+	size_t bufferBytes;
+	ncclDevComm_t dc; /* with counts and barrier handles */
+};
+
+static ncclResult_t checkRequirements(const ncclDevCommRequirements_t *r)
+{
+	if (!r || r->magic != NCCL_API_MAGIC || r->size != sizeof(*r))
+		return ncclFail(ncclInvalidArgument,
+				"ncclDevCommCreate: initialize the requirements with "
+				"NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER of libgin's nccl_device.h");
+	if (r->lsaMultimem)
+		return ncclFail(ncclInvalidUsage, "ncclDevCommCreate: lsaMultimem is set, but "
+						  "libgin has no multicast memory");
+	for (ncclTeamRequirements_t *t = r->teamRequirementsList; t; t = t->next)
+		if (t->multimem)
+			return ncclFail(ncclInvalidUsage,
+					"ncclDevCommCreate: a team asks for multimem, but libgin "
+					"has no multicast memory");
+	if (r->lsaLLA2ABlockCount > 0)
+		return ncclFail(ncclInvalidUsage,
+				"ncclDevCommCreate: lsaLLA2ABlockCount is %d, "
+				"but ncclLLA2ASession is not supported",
+				r->lsaLLA2ABlockCount);
+	if (r->barrierCount < 0 || r->lsaBarrierCount < 0 || r->railGinBarrierCount < 0 ||
+	    r->worldGinBarrierCount < 0 || r->ginSignalCount < 0 || r->ginCounterCount < 0)
+		return ncclFail(ncclInvalidArgument, "ncclDevCommCreate: a count is negative");
+	return ncclSuccess;
+}
+
+static uint32_t atLeastOne(int value)
+{
+	return value > 0 ? (uint32_t)value : 1;
+}
+
+/* Takes `count` barriers; returns the first. */
+static uint32_t takeBarriers(struct plan *plan, int count)
+{
+	const uint32_t first = plan->want.barriers;
+
+	plan->want.barriers += (uint32_t)count;
+	return first;
+}
+
+#define TAKE_RANGE(plan, handle, number)                                                           \
+	do {                                                                                       \
+		(plan)->dc.handle.count = (uint32_t)(number);                                      \
+		(plan)->dc.handle.first = takeBarriers(plan, number);                              \
+	} while (0)
+
+/* A program that asks for hybrid barriers alone may use those of their parts by name. */
+static int orHybrid(int own, const ncclDevCommRequirements_t *r)
+{
+	return own > r->barrierCount ? own : r->barrierCount;
+}
+
+static void planBarriers(struct plan *plan, const ncclDevCommRequirements_t *r)
+{
+	TAKE_RANGE(plan, lsaBarrier, orHybrid(r->lsaBarrierCount, r));
+	TAKE_RANGE(plan, railGinBarrier, orHybrid(r->railGinBarrierCount, r));
+	TAKE_RANGE(plan, worldGinBarrier, orHybrid(r->worldGinBarrierCount, r));
+	TAKE_RANGE(plan, hybridLsaBarrier, r->barrierCount);
+	TAKE_RANGE(plan, hybridRailGinBarrier, r->barrierCount);
+	TAKE_RANGE(plan, hybridWorldGinBarrier, r->barrierCount);
+}
+
+static void planBuffer(struct plan *plan, const ncclDevResourceRequirements_t *r)
+{
+	const size_t align = r->bufferAlign > HANDLE_UNIT ? r->bufferAlign : HANDLE_UNIT;
+	const size_t at = (plan->bufferBytes + align - 1) / align * align;
+
+	if (r->outBufferHandle)
+		*r->outBufferHandle = (ncclDevResourceHandle)(at / HANDLE_UNIT);
+	plan->bufferBytes = at + r->bufferSize;
+}
+
+static void planResource(struct plan *plan, const ncclDevResourceRequirements_t *r)
+{
+	if (r->bufferAlign == BARRIER_REQUEST) {
+		*r->outBufferHandle = takeBarriers(plan, (int)r->bufferSize);
+		return;
+	}
+	planBuffer(plan, r);
+	if (r->outGinSignalStart)
+		*r->outGinSignalStart = plan->want.signals;
+	if (r->outGinCounterStart)
+		*r->outGinCounterStart = plan->want.counters;
+	plan->want.signals += (uint32_t)(r->ginSignalCount > 0 ? r->ginSignalCount : 0);
+	plan->want.counters += (uint32_t)(r->ginCounterCount > 0 ? r->ginCounterCount : 0);
+}
+
+static void makePlan(struct plan *plan, const ncclDevCommRequirements_t *r)
+{
+	*plan = (struct plan){.want = GIN_DEV_COMM_REQUIREMENTS_INIT};
+	plan->want.contexts = atLeastOne(r->ginContextCount);
+	plan->want.signals = (uint32_t)r->ginSignalCount;
+	plan->want.counters = (uint32_t)r->ginCounterCount;
+	plan->want.barriers = 0;
+	if (r->ginQueueDepth > 0)
+		plan->want.queueDepth = (uint32_t)r->ginQueueDepth;
+	if (r->ginRoutes != GIN_ROUTES_ALL)
+		plan->want.routes = r->ginRoutes;
+	planBarriers(plan, r);
+	for (ncclDevResourceRequirements_t *one = r->resourceRequirementsList; one; one = one->next)
+		planResource(plan, one);
+	plan->bufferBytes = (plan->bufferBytes + HANDLE_UNIT - 1) / HANDLE_UNIT * HANDLE_UNIT;
+}
+
+/*
+ * Words that foreign code may poll: of GPUs, or of NICs, if only they raise signals. The table lies
+ * after the buffers.
+ */
+static int writeHandles(int device, const struct plan *plan, char *memory)
+{
+	const ginDevComm *gin = &plan->dc.gin;
+	const size_t bytes = gin->contexts * sizeof(struct ncclGinGdakiGPUContext);
+	struct ncclGinGdakiGPUContext *table = malloc(bytes);
+	uint64_t *words = gin->signal[gin->signal[ginWriterGpu] ? ginWriterGpu : ginWriterNic];
+
+	if (!table)
+		return -1;
+	if (gin->signal[ginWriterCpu] || (gin->signal[ginWriterGpu] && gin->signal[ginWriterNic]))
+		words = NULL;
+	for (uint32_t c = 0; c < gin->contexts; c++)
+		table[c].signals_table.buffer = words ? words + (size_t)c * gin->signals : NULL;
+	int failed = ncclDriverWrite(device, memory + plan->bufferBytes, table, bytes);
+	free(table);
+	return failed;
+}
+
+/* Memory for the buffers and the table, and a window over both. Collective. */
+static ncclResult_t makeWindow(ncclComm_t comm, struct plan *plan)
+{
+	const size_t bytes =
+		plan->bufferBytes + plan->want.contexts * sizeof(struct ncclGinGdakiGPUContext);
+	ginWindow_t window;
+	void *memory = NULL;
+	int failed = ginMemAlloc(comm->gin, bytes, &memory) != ginSuccess ||
+		     ncclDriverClear(comm->device, memory, bytes) ||
+		     writeHandles(comm->device, plan, memory);
+
+	/* A rank that failed makes the collective call fail on all ranks: NULL with a size. */
+	ginResult_t result =
+		ginWindowRegister(comm->gin, failed ? NULL : memory, bytes, 0, &window);
+	if (result != ginSuccess) {
+		ncclFromGin(result);
+		ginMemFree(comm->gin, memory);
+		return failed ? ncclFail(ncclSystemError,
+					 "ncclDevCommCreate: no memory for resource buffers")
+			      : ncclSystemError;
+	}
+	plan->dc.resourceWindow = (ncclWindow_t)(void *)window.table;
+	plan->dc.ginHandle =
+		(struct ncclGinGdakiGPUContext *)(void *)((char *)memory + plan->bufferBytes);
+	return ncclSuccess;
+}
+
+/* Host threads have no clock of a GPU: a cycle is a nanosecond. */
+static uint32_t nanosecondsPer1024Cycles(int device)
+{
+	const struct ncclDriver *cuda = ncclDriverLoad();
+	int kilohertz = 0;
+
+	if (device < 0 || !cuda ||
+	    cuda->deviceGetAttribute(&kilohertz, ncclDriverClockKilohertz, device) ||
+	    kilohertz <= 0)
+		return 1024;
+	return (uint32_t)(1024000000ull / (unsigned)kilohertz);
+}
+
+static void fillDevComm(ncclComm_t comm, struct plan *plan)
+{
+	ncclDevComm_t *dc = &plan->dc;
+
+	dc->rank = comm->rank;
+	dc->nRanks = comm->nRanks;
+	dc->lsaRank = (int)dc->gin.domainRank;
+	dc->lsaSize = (int)dc->gin.domainSize;
+	dc->ginContextCount = (int)plan->want.contexts;
+	dc->ginSignalCount = (int)plan->want.signals;
+	dc->ginCounterCount = (int)plan->want.counters;
+	dc->ginConnectionCount = 1;
+	dc->nanosecondsPer1024Cycles = nanosecondsPer1024Cycles(comm->device);
+}
+
+struct createArgs {
+	ncclComm_t comm;
+	ncclDevCommRequirements_t requirements;
+	ncclDevComm_t *out;
+};
+
+static ncclResult_t runCreate(void *args)
+{
+	const struct createArgs *a = args;
+	struct plan plan;
+	ncclResult_t result = ncclPartAll(a->comm);
+
+	if (result != ncclSuccess)
+		return result;
+	makePlan(&plan, &a->requirements);
+	result = ncclFromGin(ginDevCommCreate(a->comm->gin, &plan.want, &plan.dc.gin));
+	if (result != ncclSuccess)
+		return result;
+	fillDevComm(a->comm, &plan);
+	result = makeWindow(a->comm, &plan);
+	if (result != ncclSuccess) {
+		ginDevCommDestroy(a->comm->gin, &plan.dc.gin);
+		return result;
+	}
+	*a->out = plan.dc;
+	return ncclSuccess;
+}
+
+ncclResult_t ncclDevCommCreate(ncclComm_t comm, ncclDevCommRequirements_t const *requirements,
+			       ncclDevComm_t *devComm)
+{
+	struct createArgs args = {.comm = comm, .out = devComm};
+	ncclResult_t result = checkRequirements(requirements);
+
+	if (!comm || !devComm)
+		return ncclFail(ncclInvalidArgument, "ncclDevCommCreate: %s is NULL",
+				comm ? "devComm" : "comm");
+	if (result != ncclSuccess)
+		return result;
+	args.requirements = *requirements;
+	return ncclGroupDo(comm, runCreate, &args, sizeof(args));
+}
+
+ncclResult_t ncclDevCommDestroy(ncclComm_t comm, ncclDevComm_t const *devComm)
+{
+	struct parting parting = {.kind = partDevComm};
+
+	if (!comm || !devComm)
+		return ncclFail(ncclInvalidArgument, "ncclDevCommDestroy: %s is NULL",
+				comm ? "devComm" : "comm");
+	parting.devComm = *devComm;
+	return ncclPart(comm, &parting);
+}
+
+static ncclResult_t requireBarriers(int count, uint32_t *first, uint32_t *have,
+				    ncclDevResourceRequirements_t *out)
+{
+	if (count < 0 || !out)
+		return ncclFail(ncclInvalidArgument,
+				"a requirement for barriers: the count is negative or the "
+				"requirement is NULL");
+	*have = (uint32_t)count;
+	*out = (ncclDevResourceRequirements_t){.bufferSize = (size_t)count,
+					       .bufferAlign = BARRIER_REQUEST,
+					       .outBufferHandle = first};
+	return ncclSuccess;
+}
+
+ncclResult_t ncclLsaBarrierCreateRequirement(ncclTeam_t team, int count,
+					     ncclLsaBarrierHandle_t *handle,
+					     ncclDevResourceRequirements_t *requirement)
+{
+	(void)team;
+	if (!handle)
+		return ncclFail(ncclInvalidArgument, "handle is NULL");
+	return requireBarriers(count, &handle->first, &handle->count, requirement);
+}
+
+ncclResult_t ncclGinBarrierCreateRequirement(ncclComm_t comm, ncclTeam_t team, int count,
+					     ncclGinBarrierHandle_t *handle,
+					     ncclDevResourceRequirements_t *requirement)
+{
+	(void)comm;
+	(void)team;
+	if (!handle)
+		return ncclFail(ncclInvalidArgument, "handle is NULL");
+	return requireBarriers(count, &handle->first, &handle->count, requirement);
+}

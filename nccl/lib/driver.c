@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* driver.c - the CUDA driver, by dlopen */
+#include "driver.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "gin.h"
+
+static struct ncclDriver calls;
+static int isLoaded;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static int findCall(void *library, const char *symbol, void *slot)
+{
+	void *address = dlsym(library, symbol);
+
+	memcpy(slot, &address, sizeof(address));
+	return address != NULL;
+}
+
+static void load(void)
+{
+	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+
+	isLoaded = library != NULL;
+#define NCCL_DRIVER_FIND(name, symbol, args)                                                       \
+	isLoaded = isLoaded && findCall(library, symbol, &calls.name);
+	NCCL_DRIVER_CALLS(NCCL_DRIVER_FIND)
+#undef NCCL_DRIVER_FIND
+	isLoaded = isLoaded && !calls.init(0);
+}
+
+const struct ncclDriver *ncclDriverLoad(void)
+{
+	pthread_once(&once, load);
+	return isLoaded ? &calls : NULL;
+}
+
+int ncclDriverCurrent(void)
+{
+	const struct ncclDriver *cuda = ncclDriverLoad();
+	void *context = NULL;
+	int ordinal = GIN_DEVICE_AUTO;
+
+	if (!cuda || cuda->ctxGetCurrent(&context) || !context || cuda->ctxGetDevice(&ordinal))
+		return GIN_DEVICE_AUTO;
+	return ordinal;
+}
+
+/* Fills with zeros if `from` is NULL. The context is current. */
+static int writeNow(const struct ncclDriver *cuda, void *memory, const void *from, size_t bytes)
+{
+	const cuAddress to = (cuAddress)(uintptr_t)memory;
+	void *stream;
+
+	if (cuda->streamCreate(&stream, ncclDriverNonBlocking))
+		return -1;
+	int failed = from ? cuda->copy(to, (cuAddress)(uintptr_t)from, bytes, stream)
+			  : cuda->fill(to, 0, bytes, stream);
+	failed |= cuda->streamSynchronize(stream);
+	cuda->streamDestroy(stream);
+	return failed ? -1 : 0;
+}
+
+static int writeOn(int device, void *memory, const void *from, size_t bytes)
+{
+	const struct ncclDriver *cuda = ncclDriverLoad();
+	void *context;
+
+	if (!cuda || cuda->primaryRetain(&context, device) || cuda->ctxPush(context))
+		return -1;
+	int result = writeNow(cuda, memory, from, bytes);
+	cuda->ctxPop(&context);
+	return result;
+}
+
+int ncclDriverClear(int device, void *memory, size_t bytes)
+{
+	if (device >= 0)
+		return writeOn(device, memory, NULL, bytes);
+	memset(memory, 0, bytes);
+	return 0;
+}
+
+int ncclDriverWrite(int device, void *memory, const void *from, size_t bytes)
+{
+	if (device >= 0)
+		return writeOn(device, memory, from, bytes);
+	memcpy(memory, from, bytes);
+	return 0;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* refuse.c - calls of NCCL that libgin has no counterpart for */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include "internal.h"
+
+#define REFUSE(name, args, why)                                                                    \
+	ncclResult_t nccl##name args                                                               \
+	{                                                                                          \
+		return ncclFail(ncclInvalidUsage, "nccl" #name ": not supported by libgin: " why); \
+	}
+
+#define NO_COLLECTIVE "of the collectives it has ncclAllGather() and ncclAllReduce()"
+#define NO_HOST_RMA "kernels put and signal by ncclGin; hostRmaSupport says so"
+#define NO_CHANGE "make a new communicator by ncclCommSplit() or ncclCommInitRank()"
+
+REFUSE(Reduce,
+       (const void *send, void *receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
+	int root, ncclComm_t comm, cudaStream_t stream),
+       NO_COLLECTIVE)
+REFUSE(Bcast,
+       (void *buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+	cudaStream_t stream),
+       NO_COLLECTIVE)
+REFUSE(Broadcast,
+       (const void *send, void *receive, size_t count, ncclDataType_t type, int root,
+	ncclComm_t comm, cudaStream_t stream),
+       NO_COLLECTIVE)
+REFUSE(ReduceScatter,
+       (const void *send, void *receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
+	ncclComm_t comm, cudaStream_t stream),
+       NO_COLLECTIVE)
+REFUSE(AlltoAll,
+       (const void *send, void *receive, size_t count, ncclDataType_t type, ncclComm_t comm,
+	cudaStream_t stream),
+       NO_COLLECTIVE)
+REFUSE(Gather,
+       (const void *send, void *receive, size_t count, ncclDataType_t type, int root,
+	ncclComm_t comm, cudaStream_t stream),
+       NO_COLLECTIVE)
+REFUSE(Scatter,
+       (const void *send, void *receive, size_t count, ncclDataType_t type, int root,
+	ncclComm_t comm, cudaStream_t stream),
+       NO_COLLECTIVE)
+REFUSE(Send,
+       (const void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+	cudaStream_t stream),
+       NO_COLLECTIVE)
+REFUSE(Recv,
+       (void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+	cudaStream_t stream),
+       NO_COLLECTIVE)
+REFUSE(RedOpCreatePreMulSum,
+       (ncclRedOp_t * op, void *scalar, ncclDataType_t type, ncclScalarResidence_t where,
+	ncclComm_t comm),
+       NO_COLLECTIVE)
+REFUSE(RedOpDestroy, (ncclRedOp_t op, ncclComm_t comm), NO_COLLECTIVE)
+REFUSE(PutSignal,
+       (const void *source, size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
+	size_t offset, int signal, int context, unsigned int flags, ncclComm_t comm,
+	cudaStream_t stream),
+       NO_HOST_RMA)
+REFUSE(Signal,
+       (int peer, int signal, int context, unsigned int flags, ncclComm_t comm,
+	cudaStream_t stream),
+       NO_HOST_RMA)
+REFUSE(WaitSignal, (int count, ncclWaitSignalDesc_t *list, ncclComm_t comm, cudaStream_t stream),
+       NO_HOST_RMA)
+REFUSE(CommShrink,
+       (ncclComm_t comm, int *excluded, int count, ncclComm_t *rest, ncclConfig_t *config,
+	int flags),
+       NO_CHANGE)
+REFUSE(CommGrow,
+       (ncclComm_t comm, int nRanks, const ncclUniqueId *id, int rank, ncclComm_t *grown,
+	ncclConfig_t *config),
+       NO_CHANGE)
+REFUSE(CommGetUniqueId, (ncclComm_t comm, ncclUniqueId *id), NO_CHANGE)
+REFUSE(CommRevoke, (ncclComm_t comm, int flags), "ncclCommAbort() ends every wait")
+REFUSE(CommSuspend, (ncclComm_t comm, int flags), "destroy the communicator instead")
+REFUSE(CommResume, (ncclComm_t comm), "destroy the communicator instead")

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* window.c - memory, windows, and the addresses of their parts */
+#include "internal.h"
+
+#include <stdlib.h>
+
+/* A window of this process: calls without a communicator find it here. */
+struct windowRecord {
+	struct windowRecord *next;
+	ncclWindow_t handle;
+	ncclComm_t comm;
+	char *ptr;
+	int isEnding; /* its ncclCommWindowDeregister() is kept for later */
+};
+
+static struct windowRecord *windows;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The link to the record, or to NULL at the end. The caller holds the lock. */
+static struct windowRecord **linkOf(ncclWindow_t handle)
+{
+	struct windowRecord **at = &windows;
+
+	while (*at && (*at)->handle != handle)
+		at = &(*at)->next;
+	return at;
+}
+
+static ncclComm_t commOf(ncclWindow_t handle)
+{
+	pthread_mutex_lock(&lock);
+	struct windowRecord *w = *linkOf(handle);
+	ncclComm_t comm = w ? w->comm : NULL;
+	pthread_mutex_unlock(&lock);
+	return comm;
+}
+
+void ncclWindowForget(ncclWindow_t handle)
+{
+	pthread_mutex_lock(&lock);
+	struct windowRecord **at = linkOf(handle), *w = *at;
+	if (w)
+		*at = w->next;
+	pthread_mutex_unlock(&lock);
+	free(w);
+}
+
+/* Memory of ncclMemAlloc(). */
+struct allocationRecord {
+	struct allocationRecord *next;
+	char *ptr;
+	size_t bytes;
+};
+
+static struct allocationRecord *allocations;
+
+ncclResult_t ncclMemAlloc(void **ptr, size_t bytes)
+{
+	struct allocationRecord *made = malloc(sizeof(*made));
+	ncclResult_t result = made ? ncclFromGin(ginMemAlloc(NULL, bytes, ptr))
+				   : ncclFail(ncclSystemError, "no memory");
+
+	if (result != ncclSuccess) {
+		free(made);
+		return result;
+	}
+	*made = (struct allocationRecord){NULL, *ptr, bytes};
+	pthread_mutex_lock(&lock);
+	made->next = allocations;
+	allocations = made;
+	pthread_mutex_unlock(&lock);
+	return ncclSuccess;
+}
+
+/* The link to the record, or to NULL at the end. The caller holds the lock. */
+static struct allocationRecord **allocationAt(const char *ptr)
+{
+	struct allocationRecord **at = &allocations;
+
+	while (*at && (*at)->ptr != ptr)
+		at = &(*at)->next;
+	return at;
+}
+
+static void forgetAllocation(const char *ptr)
+{
+	pthread_mutex_lock(&lock);
+	struct allocationRecord **at = allocationAt(ptr), *found = *at;
+	if (found)
+		*at = found->next;
+	pthread_mutex_unlock(&lock);
+	free(found);
+}
+
+/* The communicator of a window in this memory whose deregistration is kept for later, or NULL. */
+static ncclComm_t endingIn(const char *ptr)
+{
+	ncclComm_t comm = NULL;
+
+	pthread_mutex_lock(&lock);
+	const struct allocationRecord *a = *allocationAt(ptr);
+	for (struct windowRecord *w = windows; a && w; w = w->next)
+		if (w->isEnding && w->ptr >= ptr && w->ptr < ptr + a->bytes)
+			comm = w->comm;
+	pthread_mutex_unlock(&lock);
+	return comm;
+}
+
+ncclResult_t ncclMemFree(void *ptr)
+{
+	const struct parting parting = {.kind = partMemory, .memory = ptr};
+	ncclComm_t comm = ptr ? endingIn(ptr) : NULL;
+	ncclResult_t result = comm ? ncclPart(comm, &parting) : ncclFromGin(ginMemFree(NULL, ptr));
+
+	if (result == ncclSuccess)
+		forgetAllocation(ptr);
+	return result;
+}
+
+struct registerArgs {
+	ncclComm_t comm;
+	void *ptr;
+	size_t bytes;
+	ncclWindow_t *out;
+};
+
+static ncclResult_t addRecord(const struct registerArgs *a, ncclWindow_t handle)
+{
+	struct windowRecord *w = malloc(sizeof(*w));
+
+	if (!w)
+		return ncclFail(ncclSystemError, "no memory");
+	*w = (struct windowRecord){NULL, handle, a->comm, a->ptr, 0};
+	pthread_mutex_lock(&lock);
+	w->next = windows;
+	windows = w;
+	pthread_mutex_unlock(&lock);
+	*a->out = handle;
+	return ncclSuccess;
+}
+
+static ncclResult_t runRegister(void *args)
+{
+	const struct registerArgs *a = args;
+	ginWindow_t window;
+	ncclResult_t result = ncclPartAll(a->comm);
+
+	if (result == ncclSuccess)
+		result = ncclFromGin(ginWindowRegister(a->comm->gin, a->ptr, a->bytes, 0, &window));
+	if (result != ncclSuccess)
+		return result;
+	return addRecord(a, (ncclWindow_t)(void *)window.table);
+}
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *ptr, size_t bytes, ncclWindow_t *window,
+				    int flags)
+{
+	const struct registerArgs args = {comm, ptr, bytes, window};
+
+	(void)flags;
+	if (!comm || !window)
+		return ncclFail(ncclInvalidArgument, "ncclCommWindowRegister: %s is NULL",
+				comm ? "window" : "comm");
+	return ncclGroupDo(comm, runRegister, &args, sizeof(args));
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
+{
+	const struct parting parting = {.kind = partWindow, .window = window};
+
+	if (!comm)
+		return ncclFail(ncclInvalidArgument, "ncclCommWindowDeregister: comm is NULL");
+	pthread_mutex_lock(&lock);
+	struct windowRecord *w = *linkOf(window);
+	int isKnown = w && w->comm == comm && !w->isEnding;
+	if (isKnown)
+		w->isEnding = 1;
+	pthread_mutex_unlock(&lock);
+	if (!isKnown)
+		return ncclFail(ncclInvalidArgument,
+				"ncclCommWindowDeregister: the window is not registered with this "
+				"communicator");
+	return ncclPart(comm, &parting);
+}
+
+/* libgin has nothing to register for collectives. */
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void *ptr, size_t bytes, void **handle)
+{
+	(void)ptr;
+	(void)bytes;
+	if (!comm || !handle)
+		return ncclFail(ncclInvalidArgument, "ncclCommRegister: %s is NULL",
+				comm ? "handle" : "comm");
+	*handle = NULL;
+	return ncclSuccess;
+}
+
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
+{
+	(void)comm;
+	(void)handle;
+	return ncclSuccess;
+}
+
+ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void **ptr)
+{
+	const ginWindow_t own = {(struct ginWindowTable *)(void *)window};
+
+	if (!comm || !ptr)
+		return ncclFail(ncclInvalidArgument, "ncclWinGetUserPtr: %s is NULL",
+				comm ? "ptr" : "comm");
+	return ncclFromGin(ginWindowPointer(comm->gin, own, ptr));
+}
+
+ncclResult_t ncclGetPeerDevicePointer(ncclWindow_t window, size_t offset, int peer, void **pointer)
+{
+	const ginWindow_t own = {(struct ginWindowTable *)(void *)window};
+	ncclComm_t comm = commOf(window);
+	void *base = NULL;
+
+	if (!comm || !pointer)
+		return ncclFail(ncclInvalidArgument,
+				"the window is not registered, or the pointer's address is NULL");
+	ncclResult_t result = ncclFromGin(ginPeerPointer(comm->gin, own, peer, &base));
+	if (result == ncclSuccess)
+		*pointer = base ? (char *)base + offset : NULL;
+	return result;
+}
+
+ncclResult_t ncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int lsaRank,
+				     void **pointer)
+{
+	ncclComm_t comm = commOf(window);
+
+	if (comm && (lsaRank < 0 || lsaRank >= comm->domainSize))
+		return ncclFail(ncclInvalidArgument, "lsaRank is %d: must be 0 to %d", lsaRank,
+				comm->domainSize - 1);
+	const int first = comm ? comm->rank / comm->domainSize * comm->domainSize : 0;
+	return ncclGetPeerDevicePointer(window, offset, first + lsaRank, pointer);
+}
+
+ncclResult_t ncclGetLsaMultimemDevicePointer(ncclWindow_t window, size_t offset, void **pointer)
+{
+	(void)window;
+	(void)offset;
+	(void)pointer;
+	return ncclFail(ncclInvalidUsage,
+			"ncclGetLsaMultimemDevicePointer: libgin has no multicast memory");
+}
+
+ncclResult_t ncclGetMultimemDevicePointer(ncclWindow_t window, size_t offset,
+					  ncclMultimemHandle_t multimem, void **pointer)
+{
+	(void)multimem;
+	return ncclGetLsaMultimemDevicePointer(window, offset, pointer);
+}

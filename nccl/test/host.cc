@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * host.cc - NCCL's host calls: properties, groups, splits, collectives, refusals, wrong arguments
+ */
+#include "rig.h"
+
+static void *deviceMemory(const Rank &r, size_t bytes)
+{
+	void *memory = nullptr;
+	(void)r;
+	CHECK(ncclMemAlloc(&memory, bytes));
+	return memory;
+}
+
+static void finishStream(const Rank &r)
+{
+#ifdef __CUDACC__
+	if (r.gpu)
+		EXPECT(cudaStreamSynchronize(nullptr) == cudaSuccess);
+#endif
+	(void)r;
+}
+
+static void properties(const Rank &r)
+{
+	ncclCommProperties_t p = NCCL_COMM_PROPERTIES_INITIALIZER, wrong = {};
+	ncclResult_t error = ncclInternalError;
+	int version = 0, device = -1, nRanks = 0, rank = -1;
+
+	CHECK(ncclCommQueryProperties(r.comm, &p));
+	EXPECT(p.rank == r.rank && p.nRanks == r.nRanks && p.size == sizeof(p));
+	EXPECT(p.deviceApiSupport && !p.multimemSupport && !p.hostRmaSupport);
+	EXPECT(p.ginType != NCCL_GIN_TYPE_NONE && p.ginSupport[p.ginType]);
+	EXPECT(p.nLsaTeams == r.nRanks / ncclTeamLsa(r.comm).nRanks);
+	EXPECT(p.devCommRuntimeVersionSize == sizeof(ncclDevComm));
+	EXPECT_FAILS(ncclCommQueryProperties(r.comm, &wrong), ncclInvalidArgument,
+		     "NCCL_COMM_PROPERTIES_INITIALIZER");
+	CHECK(ncclGetVersion(&version));
+	EXPECT(version == NCCL_VERSION_CODE && version >= NCCL_VERSION(2, 30, 7));
+	EXPECT(NCCL_VERSION(2, 8, 1) == 2801 && NCCL_VERSION(2, 9, 1) == 20901);
+	CHECK(ncclCommCuDevice(r.comm, &device));
+	CHECK(ncclCommCount(r.comm, &nRanks));
+	CHECK(pncclCommUserRank(r.comm, &rank));
+	EXPECT(device >= 0 && nRanks == r.nRanks && rank == r.rank);
+	CHECK(ncclCommGetAsyncError(r.comm, &error));
+	EXPECT(error == ncclSuccess);
+	EXPECT(strlen(ncclGetErrorString(ncclInvalidUsage)) &&
+	       strlen(ncclGetErrorString(ncclNumResults)));
+}
+
+/* Pieces beyond the control plane's limit, in place and not. */
+static void allGather(const Rank &r, size_t count)
+{
+	const size_t n = static_cast<size_t>(r.nRanks), me = static_cast<size_t>(r.rank);
+	int *all = static_cast<int *>(deviceMemory(r, n * count * sizeof(int)));
+	int *mine = static_cast<int *>(deviceMemory(r, count * sizeof(int)));
+	std::vector<int> out(count), in(n * count);
+
+	for (size_t i = 0; i < count; i++)
+		out[i] = static_cast<int>(me * 1000000 + i);
+	copyBytes(mine, out.data(), count * sizeof(int));
+	CHECK(ncclAllGather(mine, all, count, ncclInt32, r.comm, nullptr));
+	finishStream(r);
+	CHECK(ncclAllGather(all + me * count, all, count, ncclInt32, r.comm, nullptr));
+	finishStream(r);
+	copyBytes(in.data(), all, n * count * sizeof(int));
+	for (size_t i = 0; i < n * count; i++)
+		EXPECT(in[i] == static_cast<int>(i / count * 1000000 + i % count));
+	CHECK(ncclMemFree(all));
+	CHECK(ncclMemFree(mine));
+}
+
+template <class T>
+static void reduceOne(const Rank &r, ncclDataType_t type, ncclRedOp_t op, T expected)
+{
+	T *word = static_cast<T *>(deviceMemory(r, sizeof(T)));
+	T value = static_cast<T>(r.rank + 1);
+
+	copyBytes(word, &value, sizeof(T));
+	CHECK(ncclAllReduce(word, word, 1, type, op, r.comm, nullptr));
+	finishStream(r);
+	copyBytes(&value, word, sizeof(T));
+	EXPECT(value == expected);
+	CHECK(ncclMemFree(word));
+}
+
+template <class T> static void reduceType(const Rank &r, ncclDataType_t type)
+{
+	T sum = 0, product = 1;
+	for (int i = 1; i <= r.nRanks; i++) {
+		sum = static_cast<T>(sum + static_cast<T>(i));
+		product = static_cast<T>(product * static_cast<T>(i));
+	}
+	reduceOne<T>(r, type, ncclSum, sum);
+	reduceOne<T>(r, type, ncclProd, product);
+	reduceOne<T>(r, type, ncclMax, static_cast<T>(r.nRanks));
+	reduceOne<T>(r, type, ncclMin, static_cast<T>(1));
+	reduceOne<T>(r, type, ncclAvg, static_cast<T>(sum / static_cast<T>(r.nRanks)));
+}
+
+static void collectives(const Rank &r)
+{
+	for (size_t count : {1, 1000, 40000})
+		allGather(r, count);
+	reduceType<signed char>(r, ncclInt8);
+	reduceType<unsigned char>(r, ncclUint8);
+	reduceType<int32_t>(r, ncclInt);
+	reduceType<uint32_t>(r, ncclUint32);
+	reduceType<int64_t>(r, ncclInt64);
+	reduceType<uint64_t>(r, ncclUint64);
+	reduceType<float>(r, ncclFloat);
+	reduceType<double>(r, ncclDouble);
+	CHECK(ncclAllGather(nullptr, nullptr, 0, ncclInt8, r.comm, nullptr));
+	EXPECT_FAILS(ncclAllGather(nullptr, nullptr, 1, ncclInt8, r.comm, nullptr),
+		     ncclInvalidArgument, "ncclAllGather");
+	EXPECT_FAILS(ncclAllReduce(&r, nullptr, 1, ncclHalf, ncclSum, r.comm, nullptr),
+		     ncclInvalidUsage, "ncclAllReduce: type 6");
+}
+
+/* Calls of a group run at its end, and in order. */
+static void groups(const Rank &r)
+{
+	ncclDevCommRequirements want = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+	ncclWindow_t windows[2] = {};
+	ncclDevComm dc;
+	void *memory = deviceMemory(r, 8192);
+	char *bytes = static_cast<char *>(memory);
+
+	memset(&dc, 0, sizeof(dc));
+	CHECK(ncclGroupStart());
+	CHECK(ncclGroupStart());
+	CHECK(ncclCommWindowRegister(r.comm, bytes, 4096, &windows[0], NCCL_WIN_DEFAULT));
+	CHECK(ncclCommWindowRegister(r.comm, bytes + 4096, 4096, &windows[1], NCCL_WIN_GIN_ONLY));
+	CHECK(ncclGroupEnd());
+	CHECK(ncclDevCommCreate(r.comm, &want, &dc));
+	EXPECT(!windows[0] && !dc.nRanks);
+	CHECK(ncclGroupEnd());
+	EXPECT(windows[0] && windows[1] && windows[0] != windows[1] && dc.nRanks == r.nRanks);
+	EXPECT_FAILS(ncclGroupEnd(), ncclInvalidUsage, "ncclGroupStart()");
+	CHECK(ncclCommWindowDeregister(r.comm, windows[1]));
+	CHECK(ncclCommWindowDeregister(r.comm, windows[0]));
+	CHECK(ncclDevCommDestroy(r.comm, &dc));
+	CHECK(ncclMemFree(memory));
+}
+
+/* Even and odd ranks, each with a window of its own; then a part without rank 0. */
+static void splits(const Rank &r)
+{
+	ncclComm_t part = nullptr;
+	CHECK(ncclCommSplit(r.comm, r.rank % 2, -r.rank, &part, nullptr));
+	const Rank own = rankOf(part);
+	EXPECT(own.nRanks == (r.nRanks + 1 - r.rank % 2) / 2);
+	EXPECT(own.rank == own.nRanks - 1 - r.rank / 2);
+	allGather(own, 10);
+	meet(own);
+	CHECK(ncclCommDestroy(part));
+	CHECK(ncclCommSplit(r.comm, r.rank ? 0 : NCCL_SPLIT_NOCOLOR, 0, &part, nullptr));
+	EXPECT(!part == !r.rank);
+	CHECK(ncclCommDestroy(part));
+}
+
+static void memory(const Rank &r)
+{
+	void *handle = &handle;
+	Buffer buffer(r, 4096);
+
+	CHECK(ncclCommRegister(r.comm, buffer.ptr, 4096, &handle));
+	EXPECT(!handle);
+	CHECK(ncclCommDeregister(r.comm, handle));
+	CHECK(ncclMemFree(nullptr));
+	EXPECT_FAILS(ncclMemFree(buffer.ptr), ncclInvalidUsage, "in a registered window");
+	EXPECT_FAILS(ncclCommWindowDeregister(r.comm, nullptr), ncclInvalidArgument,
+		     "not registered");
+	EXPECT_FAILS(ncclGetPeerDevicePointer(nullptr, 0, 0, &handle), ncclInvalidArgument,
+		     "not registered");
+	EXPECT_FAILS(ncclGetLsaDevicePointer(buffer.window, 0, 99, &handle), ncclInvalidArgument,
+		     "lsaRank is 99");
+	EXPECT_FAILS(ncclGetLsaMultimemDevicePointer(buffer.window, 0, &handle), ncclInvalidUsage,
+		     "multicast");
+	EXPECT_FAILS(ncclGetMultimemDevicePointer(buffer.window, 0, {}, &handle), ncclInvalidUsage,
+		     "multicast");
+}
+
+/* Each of the calls that libgin refuses names itself. */
+static void refusals(const Rank &r)
+{
+	ncclComm_t c = r.comm;
+	ncclWaitSignalDesc_t wait = {1, 0, 0, 0};
+	ncclRedOp_t op = ncclSum;
+	ncclUniqueId id;
+	float scalar = 1;
+	const ncclResult_t no = ncclInvalidUsage;
+
+	EXPECT_FAILS(ncclReduce(&id, &id, 1, ncclInt8, ncclSum, 0, c, nullptr), no, "ncclReduce:");
+	EXPECT_FAILS(ncclBcast(&id, 1, ncclInt8, 0, c, nullptr), no, "ncclBcast:");
+	EXPECT_FAILS(ncclBroadcast(&id, &id, 1, ncclInt8, 0, c, nullptr), no, "ncclBroadcast:");
+	EXPECT_FAILS(ncclReduceScatter(&id, &id, 1, ncclInt8, ncclSum, c, nullptr), no,
+		     "ncclReduceScatter:");
+	EXPECT_FAILS(ncclAlltoAll(&id, &id, 1, ncclInt8, c, nullptr), no, "ncclAlltoAll:");
+	EXPECT_FAILS(ncclGather(&id, &id, 1, ncclInt8, 0, c, nullptr), no, "ncclGather:");
+	EXPECT_FAILS(ncclScatter(&id, &id, 1, ncclInt8, 0, c, nullptr), no, "ncclScatter:");
+	EXPECT_FAILS(ncclSend(&id, 1, ncclInt8, 0, c, nullptr), no, "ncclSend:");
+	EXPECT_FAILS(ncclRecv(&id, 1, ncclInt8, 0, c, nullptr), no, "ncclRecv:");
+	EXPECT_FAILS(ncclPutSignal(&id, 1, ncclInt8, 0, nullptr, 0, 0, 0, 0, c, nullptr), no,
+		     "ncclPutSignal:");
+	EXPECT_FAILS(ncclSignal(0, 0, 0, 0, c, nullptr), no, "ncclSignal:");
+	EXPECT_FAILS(ncclWaitSignal(1, &wait, c, nullptr), no, "hostRmaSupport");
+	EXPECT_FAILS(ncclRedOpCreatePreMulSum(&op, &scalar, ncclFloat, ncclScalarHostImmediate, c),
+		     no, "ncclRedOpCreatePreMulSum:");
+	EXPECT_FAILS(ncclRedOpDestroy(op, c), no, "ncclRedOpDestroy:");
+	EXPECT_FAILS(ncclCommShrink(c, nullptr, 0, &c, nullptr, 0), no, "ncclCommSplit()");
+	EXPECT_FAILS(ncclCommGrow(c, 2, nullptr, 0, &c, nullptr), no, "ncclCommGrow:");
+	EXPECT_FAILS(ncclCommGetUniqueId(c, &id), no, "ncclCommGetUniqueId:");
+	EXPECT_FAILS(ncclCommRevoke(c, 0), no, "ncclCommAbort()");
+	EXPECT_FAILS(ncclCommSuspend(c, 0), no, "ncclCommSuspend:");
+	EXPECT_FAILS(ncclCommResume(c), no, "ncclCommResume:");
+}
+
+static void refusedDevComms(const Rank &r)
+{
+	ncclDevCommRequirements want = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER, wrong = want;
+	ncclTeamRequirements_t team = {nullptr, ncclTeamWorld(r.comm), true, nullptr};
+	ncclDevComm dc;
+
+	wrong.magic = 0;
+	EXPECT_FAILS(ncclDevCommCreate(r.comm, &wrong, &dc), ncclInvalidArgument, "INITIALIZER");
+	wrong = want, wrong.lsaMultimem = true;
+	EXPECT_FAILS(ncclDevCommCreate(r.comm, &wrong, &dc), ncclInvalidUsage, "lsaMultimem");
+	wrong = want, wrong.teamRequirementsList = &team;
+	EXPECT_FAILS(ncclDevCommCreate(r.comm, &wrong, &dc), ncclInvalidUsage, "multimem");
+	wrong = want, wrong.lsaLLA2ABlockCount = 1;
+	EXPECT_FAILS(ncclDevCommCreate(r.comm, &wrong, &dc), ncclInvalidUsage, "LLA2A");
+	wrong = want, wrong.ginSignalCount = -1;
+	EXPECT_FAILS(ncclDevCommCreate(r.comm, &wrong, &dc), ncclInvalidArgument, "negative");
+	wrong = want, wrong.ginContextCount = 100000;
+	EXPECT_FAILS(ncclDevCommCreate(r.comm, &wrong, &dc), ncclInvalidArgument,
+		     "requirements.contexts is 100000");
+	EXPECT_FAILS(ncclDevCommCreate(nullptr, &want, &dc), ncclInvalidArgument, "comm is NULL");
+	EXPECT_FAILS(ncclDevCommDestroy(r.comm, nullptr), ncclInvalidArgument, "devComm is NULL");
+}
+
+static void nulls()
+{
+	ncclComm_t comm;
+	ncclUniqueId id = {};
+	int out;
+
+	EXPECT_FAILS(ncclGetUniqueId(nullptr), ncclInvalidArgument, "id is NULL");
+	EXPECT_FAILS(ncclCommInitRank(&comm, 1, id, 0), ncclInvalidArgument, "id is not from");
+	EXPECT_FAILS(ncclCommInitRank(nullptr, 1, id, 0), ncclInvalidArgument, "comm is NULL");
+	EXPECT_FAILS(ncclCommInitAll(nullptr, 1, nullptr), ncclInvalidArgument, "ncclCommInitAll");
+	EXPECT_FAILS(ncclCommInitRankScalable(&comm, 1, 0, 0, &id, nullptr), ncclInvalidArgument,
+		     "no id");
+	EXPECT_FAILS(ncclCommSplit(nullptr, 0, 0, &comm, nullptr), ncclInvalidArgument,
+		     "comm is NULL");
+	EXPECT_FAILS(ncclCommCount(nullptr, &out), ncclInvalidArgument, "ncclCommCount");
+	EXPECT_FAILS(ncclCommFinalize(nullptr), ncclInvalidArgument, "comm is NULL");
+	CHECK(ncclCommDestroy(nullptr));
+	CHECK(ncclCommAbort(nullptr));
+}
+
+/* One thread for three communicators, and one that is aborted. */
+static void initAll()
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER, wrong = config;
+	std::vector<ncclComm_t> comms(gpuCount() ? static_cast<size_t>(gpuCount()) : 3);
+	ncclUniqueId id;
+	int rank = -1;
+
+	CHECK(ncclCommInitAll(comms.data(), static_cast<int>(comms.size()), nullptr));
+	for (size_t i = 0; i < comms.size(); i++) {
+		CHECK(ncclCommUserRank(comms[i], &rank));
+		EXPECT(rank == static_cast<int>(i));
+	}
+	for (ncclComm_t comm : comms)
+		CHECK(ncclCommDestroy(comm));
+	CHECK(ncclGetUniqueId(&id));
+	wrong.magic = 0;
+	EXPECT_FAILS(ncclCommInitRankConfig(&comms[0], 1, id, 0, &wrong), ncclInvalidArgument,
+		     "NCCL_CONFIG_INITIALIZER");
+	CHECK(ncclCommInitRankConfig(&comms[0], 1, id, 0, &config));
+	CHECK(ncclCommAbort(comms[0]));
+}
+
+static void run(const Rank &r)
+{
+	properties(r);
+	collectives(r);
+	groups(r);
+	splits(r);
+	memory(r);
+	refusals(r);
+	refusedDevComms(r);
+}
+
+int main(int argc, char **argv)
+{
+	setenv("GIN_LOG", "none", 0);		      /* failures are meant */
+	if (argc < 3 || strcmp(argv[1], "--forks")) { /* CUDA does not survive fork() */
+		nulls();
+		initAll();
+	}
+	return rigMain(argc, argv, "nccl host calls", run);
+}

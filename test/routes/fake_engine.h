@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fake_engine.h - a CUDA driver for the proxy's streams: each stream makes its copies in order, and
+ * late, when engineStep() lets it
+ *
+ * "GPU memory" is this process's memory. Copies read their source when they are made, except from
+ * memory that is not pinned, as a driver does.
+ */
+#ifndef GIN_TEST_FAKE_ENGINE_H
+#define GIN_TEST_FAKE_ENGINE_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/gpu/cuda.h"
+
+#include "expect.h"
+
+#define ENGINE_STREAMS 16
+#define ENGINE_ROOM 4096u
+
+struct engineOp {
+	char *to;
+	const char *from; /* NULL: `value` */
+	size_t bytes;
+	char value[32];
+};
+
+struct engineStream {
+	uint64_t made, sent;
+	struct engineOp op[ENGINE_ROOM];
+};
+
+static struct {
+	struct engineStream *stream[ENGINE_STREAMS];
+	int streams, pins, pinsFail;
+	uint64_t copies, random;
+	int fail; /* copies are refused */
+} fakeEngine;
+
+static inline uint32_t engineChance(uint32_t below)
+{
+	fakeEngine.random = fakeEngine.random * 6364136223846793005ull + 1442695040888963407ull;
+	return (uint32_t)(fakeEngine.random >> 33) % below;
+}
+
+static inline cuResult engineStreamCreate(cuStream *out, unsigned flags)
+{
+	EXPECT(fakeEngine.streams < ENGINE_STREAMS && flags == cuNonBlocking);
+	fakeEngine.stream[fakeEngine.streams] = calloc(1, sizeof(struct engineStream));
+	*out = fakeEngine.stream[fakeEngine.streams++];
+	return 0;
+}
+
+static inline cuResult engineAdd(cuStream stream, const struct engineOp *op)
+{
+	struct engineStream *s = stream;
+
+	if (fakeEngine.fail)
+		return 719;
+	EXPECT(s->sent - s->made < ENGINE_ROOM);
+	s->op[s->sent++ % ENGINE_ROOM] = *op;
+	return 0;
+}
+
+static inline void engineDo(struct engineStream *s)
+{
+	const struct engineOp *op = &s->op[s->made++ % ENGINE_ROOM];
+
+	memcpy(op->to, op->from ? op->from : op->value, op->bytes);
+}
+
+static inline cuResult engineSynchronize(cuStream stream)
+{
+	struct engineStream *s = stream;
+
+	while (s->made != s->sent)
+		engineDo(s);
+	return 0;
+}
+
+static inline cuResult engineCopy(cuPtr to, cuPtr from, size_t bytes, cuStream stream)
+{
+	const struct engineOp op = {(char *)(uintptr_t)to, (char *)(uintptr_t)from, bytes, ""};
+
+	fakeEngine.copies++;
+	return engineAdd(stream, &op);
+}
+
+static inline cuResult engineValue(cuPtr to, const void *value, size_t bytes, cuStream stream)
+{
+	struct engineOp op = {(char *)(uintptr_t)to, NULL, bytes, ""};
+
+	memcpy(op.value, value, bytes);
+	return engineAdd(stream, &op);
+}
+
+static inline cuResult engineWrite32(cuStream stream, cuPtr to, uint32_t value, unsigned flags)
+{
+	EXPECT(to % 4 == 0 && !flags);
+	return engineValue(to, &value, 4, stream);
+}
+
+static inline cuResult engineWrite64(cuStream stream, cuPtr to, uint64_t value, unsigned flags)
+{
+	EXPECT(to % 8 == 0 && !flags);
+	return engineValue(to, &value, 8, stream);
+}
+
+static inline cuResult engineStreamDestroy(cuStream stream)
+{
+	(void)stream; /* its number is not used again */
+	return 0;
+}
+
+static inline cuResult enginePin(void *ptr, size_t bytes, unsigned flags)
+{
+	(void)ptr, (void)bytes, (void)flags;
+	return ++fakeEngine.pins > fakeEngine.pinsFail && fakeEngine.pinsFail ? cuOutOfMemory : 0;
+}
+
+static inline cuResult engineUnpin(void *ptr)
+{
+	(void)ptr;
+	return 0;
+}
+
+static inline cuResult enginePointer(cuPtr *out, void *ptr, unsigned flags)
+{
+	(void)flags;
+	*out = (cuPtr)(uintptr_t)ptr;
+	return 0;
+}
+
+static inline cuResult engineWords(cuResult result, const char **out)
+{
+	*out = result == cuOutOfMemory ? "out of memory" : "the test refuses";
+	return 0;
+}
+
+static const struct cuda fakeCuda = {.getErrorString = engineWords,
+				     .streamCreate = engineStreamCreate,
+				     .streamSynchronize = engineSynchronize,
+				     .streamDestroy = engineStreamDestroy,
+				     .copyToDevice = engineValue,
+				     .copy = engineCopy,
+				     .streamWrite32 = engineWrite32,
+				     .streamWrite64 = engineWrite64,
+				     .hostRegister = enginePin,
+				     .hostUnregister = engineUnpin,
+				     .hostDevicePointer = enginePointer};
+
+/* Each stream makes some of what it has. */
+static inline void engineStep(void)
+{
+	for (int i = 0; i < fakeEngine.streams; i++) {
+		struct engineStream *s = fakeEngine.stream[i];
+		for (uint32_t n = engineChance(6); n && s->made != s->sent; n--)
+			engineDo(s);
+	}
+}
+
+#endif

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * unit_proxy_choice.c - GIN_TRANSPORT, the interface of the proxy's network, and when the plug-in of
+ * a network is loaded
+ */
+#include <dlfcn.h>
+
+#include "backends/proxy/network/interface.h"
+#include "backends/proxy/network/load.h"
+#include "expect.h"
+#include "ranks.h"
+
+/* As NCCL's documentation of the variable says. */
+static void interfaceLists(void)
+{
+	EXPECT(networkInterfaceAllowed("eth", "eth0"));
+	EXPECT(networkInterfaceAllowed("eth,ib", "ib3"));
+	EXPECT(!networkInterfaceAllowed("eth,ib", "docker0"));
+	EXPECT(networkInterfaceAllowed("=eth1", "eth1"));
+	EXPECT(!networkInterfaceAllowed("=eth1", "eth10"));
+	EXPECT(networkInterfaceAllowed("=eth0,eth1", "eth1"));
+	EXPECT(!networkInterfaceAllowed("^docker,lo", "docker0"));
+	EXPECT(!networkInterfaceAllowed("^docker,lo", "lo"));
+	EXPECT(networkInterfaceAllowed("^docker,lo", "eth0"));
+	EXPECT(networkInterfaceAllowed("^=eth1", "eth10"));
+	EXPECT(!networkInterfaceAllowed("^=eth1", "eth1"));
+}
+
+static struct proxyBlob probed(const char *list, int works, const char *words)
+{
+	struct proxyBlob blob = {.hasNetwork = 0};
+	char why[BACKEND_WHY] = "";
+
+	if (list)
+		setenv("GIN_TRANSPORT", list, 1);
+	else
+		unsetenv("GIN_TRANSPORT");
+	expectThat(networkProbe(&blob, why) == works, __FILE__, __LINE__, "%s: %s", list, why);
+	EXPECT_HAS(why, words);
+	return blob;
+}
+
+static void expectBlob(const char *list, int allowsIpc, int prefers, enum backendSearch searches)
+{
+	const struct proxyBlob blob = probed(list, 1, "");
+
+	EXPECT_EQUAL(blob.allowsIpc, allowsIpc);
+	EXPECT_EQUAL(blob.prefersNetwork, prefers);
+	EXPECT_EQUAL(blob.searches, searches);
+}
+
+static void unset(void)
+{
+	expectBlob(NULL, 1, 0, searchMissing);
+}
+
+static void ipcAlone(void)
+{
+	expectBlob("ipc", 1, 0, searchNever);
+}
+
+static void networkAlone(void)
+{
+	expectBlob("weak", 0, 1, searchAnyway);
+}
+
+static void networkFirst(void)
+{
+	expectBlob("weak,ipc", 1, 1, searchAnyway);
+}
+
+static void networkLast(void)
+{
+	expectBlob("ipc,weak", 1, 0, searchAnyway);
+}
+
+static void twoNetworks(void)
+{
+	probed("weak,ofi", 0, "GIN_TRANSPORT: must be ipc, the name of a network, or both");
+}
+
+static void notPlain(void)
+{
+	probed("../weak", 0, "GIN_TRANSPORT: must be ipc, the name of a network, or both");
+}
+
+/* A plug-in that is named and missing is never passed over in silence. */
+static void missing(void)
+{
+	probed("nosuch,ipc", 0, "has no libgin-nosuch.so");
+}
+
+/* The plug-in lies in the folder of the test. */
+static int hasOfi(void)
+{
+	char path[512];
+	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 32);
+
+	if (length <= 0)
+		return 0;
+	path[length] = '\0';
+	snprintf(strrchr(path, '/'), 32, "/libgin-ofi.so");
+	return !access(path, R_OK);
+}
+
+static int isLoaded(void)
+{
+	return dlopen("libfabric.so.1", RTLD_LAZY | RTLD_NOLOAD) != NULL;
+}
+
+static ginPeerInfo_t peerOf(ginComm_t comm, int peer)
+{
+	ginPeerInfo_t info = GIN_PEER_INFO_INIT;
+
+	EXPECT_SUCCESS(ginCommQueryPeer(comm, peer, &info));
+	return info;
+}
+
+static ginComm_t openComm(const ginConfig_t *config)
+{
+	ginConfig_t host = *config;
+	ginComm_t comm = NULL;
+
+	host.device = GIN_DEVICE_NONE;
+	EXPECT_SUCCESS(ginCommInit(&host, &comm));
+	return comm;
+}
+
+/* Every pair has a route without libfabric. */
+static int oneHost(const ginConfig_t *config)
+{
+	ginComm_t comm = openComm(config);
+
+	EXPECT(!isLoaded());
+	EXPECT_TEXT(peerOf(comm, !config->rank).backend, "direct");
+	EXPECT_SUCCESS(ginCommDestroy(comm));
+	return expectFailures;
+}
+
+static int oneHostByProxy(const ginConfig_t *config)
+{
+	setenv("GIN_ROUTE", "network", 1);
+	setenv("GIN_BACKEND", "proxy", 1);
+	ginComm_t comm = openComm(config);
+
+	EXPECT(!isLoaded());
+	EXPECT_HAS(peerOf(comm, !config->rank).why, "shared memory of one host");
+	EXPECT_SUCCESS(ginCommDestroy(comm));
+	return expectFailures;
+}
+
+static int asHosts(const ginConfig_t *config)
+{
+	setenv("GIN_HOSTID", config->rank ? "b" : "a", 1);
+	ginComm_t comm = openComm(config);
+	ginPeerInfo_t other = peerOf(comm, !config->rank);
+
+	EXPECT(isLoaded());
+	EXPECT_TEXT(other.backend, "proxy");
+	EXPECT_HAS(other.why, "libfabric ");
+	EXPECT_HAS(other.why, "; not gdaki: ");
+	EXPECT_TEXT(peerOf(comm, config->rank).backend, "direct");
+	EXPECT_SUCCESS(ginCommDestroy(comm));
+	return expectFailures;
+}
+
+/* One of the two rules the network out: the pair has no route, and both ends have a reason. */
+static int oneWithout(const ginConfig_t *config)
+{
+	if (config->rank)
+		setenv("GIN_TRANSPORT", "ipc", 1);
+	setenv("GIN_HOSTID", config->rank ? "b" : "a", 1);
+	ginComm_t comm = openComm(config);
+	ginPeerInfo_t other = peerOf(comm, !config->rank);
+
+	EXPECT_TEXT(other.backend, "none");
+	EXPECT_HAS(other.why,
+		   config->rank ? "GIN_TRANSPORT=ipc rules a network out" : "it has no network");
+	EXPECT_SUCCESS(ginCommDestroy(comm));
+	return expectFailures;
+}
+
+static int twoProviders(const ginConfig_t *config)
+{
+	setenv("GIN_HOSTID", config->rank ? "b" : "a", 1);
+	setenv("GIN_OFI_PROVIDER", config->rank ? "tcp;ofi_rxm" : "net", 1);
+	ginComm_t comm = openComm(config);
+
+	EXPECT_TEXT(peerOf(comm, !config->rank).backend, "none");
+	EXPECT_HAS(peerOf(comm, !config->rank).why, "set one GIN_OFI_PROVIDER");
+	EXPECT_SUCCESS(ginCommDestroy(comm));
+	return expectFailures;
+}
+
+/* What is named and does not work fails the communicator, on every rank. */
+static int noProvider(const ginConfig_t *config)
+{
+	ginConfig_t host = *config;
+	ginComm_t comm = NULL;
+
+	setenv("GIN_HOSTID", config->rank ? "b" : "a", 1);
+	setenv("GIN_TRANSPORT", "ofi", 1);
+	setenv("GIN_OFI_PROVIDER", "sockets", 1);
+	host.device = GIN_DEVICE_NONE;
+	EXPECT_RESULT(ginCommInit(&host, &comm), ginErrorUnsupported);
+	EXPECT_HAS(ginGetLastError(), "GIN_OFI_PROVIDER=sockets: must be one of net, tcp");
+	return expectFailures;
+}
+
+static int noInterface(const ginConfig_t *config)
+{
+	setenv("GIN_HOSTID", config->rank ? "b" : "a", 1);
+	setenv("GIN_OFI_INTERFACE", "nosuch0", 1);
+	ginComm_t comm = openComm(config);
+
+	EXPECT_TEXT(peerOf(comm, !config->rank).backend, "none");
+	EXPECT_HAS(peerOf(comm, !config->rank).why, "nosuch0");
+	EXPECT_SUCCESS(ginCommDestroy(comm));
+	return expectFailures;
+}
+
+static int (*forked)(const ginConfig_t *config);
+
+static void runForked(void)
+{
+	const int *result = ranksStart(2, 0, forked);
+
+	for (int r = 0; r < 2; r++)
+		EXPECT_EQUAL(result[r], 0);
+}
+
+static void expectForks(const char *name, int (*body)(const ginConfig_t *config))
+{
+	forked = body;
+	expectChild(name, runForked);
+}
+
+int main(void)
+{
+	setenv("GIN_LOG", "none", 1);
+	expectChild("NCCL_SOCKET_IFNAME", interfaceLists);
+	expectChild("GIN_TRANSPORT unset", unset);
+	expectChild("GIN_TRANSPORT=ipc", ipcAlone);
+	expectChild("GIN_TRANSPORT=weak", networkAlone);
+	expectChild("GIN_TRANSPORT=weak,ipc", networkFirst);
+	expectChild("GIN_TRANSPORT=ipc,weak", networkLast);
+	expectChild("two networks", twoNetworks);
+	expectChild("a name with a slash", notPlain);
+	expectChild("a plug-in that is missing", missing);
+	expectForks("one host", oneHost);
+	expectForks("one host, by the proxy", oneHostByProxy);
+	if (!hasOfi()) {
+		printf("left out: two hosts by libfabric: libgin was built without libfabric\n");
+		return expectFailures != 0;
+	}
+	expectForks("two hosts", asHosts);
+	expectForks("two hosts, one without a network", oneWithout);
+	expectForks("two hosts with two providers", twoProviders);
+	expectForks("a provider that libgin does not use", noProvider);
+	expectForks("an interface that is missing", noInterface);
+	return expectFailures != 0;
+}
