@@ -117,7 +117,17 @@ struct TwoGpus {
 		s.first = d == 0;
 		s.window = windowOf(d, parts);
 		describe(s, d);
-		s.dc.self = onGpu(s.dc);
+		keepSelf(s.dc);
+	}
+
+	// The copy names itself, too.
+	static void keepSelf(ginDevComm &dc)
+	{
+		ginDevComm *self;
+
+		CUDA(cudaMalloc(&self, sizeof(dc)));
+		dc.self = self;
+		CUDA(cudaMemcpy(self, &dc, sizeof(dc), cudaMemcpyHostToDevice));
 	}
 
 	static ginWindow_t windowOf(int d, char *const parts[2])

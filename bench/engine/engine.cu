@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // engine - puts to another GPU by threads and by a copy engine
 //
-//   GIN_COPY_ENGINE=on mpirun --bind-to none -n 2 engine
+//   GIN_COPY_ENGINE=on mpirun --bind-to none -n 2 engine [rates]
 //
 // Rank 0 puts, rank 1 answers the strong signal of each put by a weak signal. A time is that of put
 // and answer, on rank 0. The bytes of every row are compared at rank 1.
@@ -268,6 +268,15 @@ static void measureIdle(Rows &rows, uint64_t pause, const char *what)
 		       static_cast<double>(*std::max_element(rows.ns.at, rows.ns.at + 9)) / 1e3);
 }
 
+static void measureRates(Rows &rows)
+{
+	if (rows.rank.rank == 0)
+		printf("\n| by one thread, the engine by itself | |\n|---|---|\n");
+	measureRate(rows, 16u << 20, 1);
+	measureRate(rows, 16u << 20, 16);
+	measureRate(rows, 256u << 20, 4);
+}
+
 static void measureAll(Rows &rows)
 {
 	bool prints = rows.rank.rank == 0;
@@ -286,11 +295,7 @@ static void measureAll(Rows &rows)
 	measureGet<GinThread>(rows, "a thread", 1, 256u << 10);
 	measureGet<GinThread>(rows, "a thread", 1, 16u << 20);
 	measureGet<GinWarp>(rows, "a warp", 32, 16u << 20);
-	if (prints)
-		printf("\n| by one thread, the engine by itself | |\n|---|---|\n");
-	measureRate(rows, 16u << 20, 1);
-	measureRate(rows, 16u << 20, 16);
-	measureRate(rows, 256u << 20, 4);
+	measureRates(rows);
 	if (prints)
 		printf("\n| many at once | each | us by threads | us by engine "
 		       "|\n|---|---|---|---|\n");
@@ -306,7 +311,7 @@ static void measureAll(Rows &rows)
 	measureIdle(rows, 60000000, "60 ms");
 }
 
-int main()
+int main(int argc, char **)
 {
 	ProxyRank r;
 	ginConfig_t config = GIN_CONFIG_INIT;
@@ -327,7 +332,7 @@ int main()
 				  cudaFuncAttributeMaxDynamicSharedMemorySize, SCRATCH));
 	{
 		Rows rows(r);
-		measureAll(rows);
+		argc > 1 ? measureRates(rows) : measureAll(rows);
 	}
 	CUDA(cudaStreamDestroy(r.stream));
 	CHECK(ginCommDestroy(r.comm));

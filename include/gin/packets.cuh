@@ -81,7 +81,9 @@ public:
 	{
 		const char *from = static_cast<const char *>(src);
 		ginResult_t result;
-		if (isDirect())
+		if (theirs && isQuick<Coop>(src, bytes) && sendQuickly(from, bytes, coop))
+			result = ginSuccess;
+		else if (isDirect())
 			result = sendDirect(from, bytes, coop, options);
 		else
 			result = sendNetwork(dc.self, box, context, peer, sharing, sent + 1, from,
@@ -102,7 +104,9 @@ public:
 	{
 		char *to = static_cast<char *>(dst);
 		ginResult_t result;
-		if (isDirect())
+		if (theirs && isQuick<Coop>(dst, bytes) && receiveQuickly(to, bytes, coop))
+			result = ginSuccess;
+		else if (isDirect())
 			result = receiveDirect(to, bytes, coop, options);
 		else
 			result = receiveNetwork(dc.self, box, context, peer, sharing, received + 1,
@@ -153,11 +157,17 @@ private:
 		return static_cast<int32_t>(even - odd) > 0 ? even : odd;
 	}
 
+	/* Has the peer not read the message before message number - 1, as far as this thread knows? */
+	GIN_FN bool owesCredit(uint32_t number) const
+	{
+		return static_cast<int32_t>(credited - (number - 2)) < 0;
+	}
+
 	/* Waits for the slot of message `number`: until the message before the last one is read. */
 	GIN_FN ginResult_t awaitSlot(uint32_t number, uint64_t timeout)
 	{
 		const uint32_t least = number - 2;
-		if (static_cast<int32_t>(credited - least) >= 0)
+		if (!owesCredit(number))
 			return ginSuccess;
 		ginResult_t result = ginPacketAwaitCredit(dc.self, mine, least, peer, timeout);
 		if (result == ginSuccess)
@@ -174,6 +184,59 @@ private:
 					context, peer, expected);
 		coop.sync(); /* the count is right again for all threads */
 		return why;
+	}
+
+	/*
+	 * Is the message short, and the coop within a warp? Then votes are cheap, and keep the lanes
+	 * together: a branch that not all lanes take would cost more than the rest of the call.
+	 */
+	template <class Coop> GIN_FN static bool isQuick(const void *at, uint32_t bytes)
+	{
+		constexpr uint32_t size = ginFixedSize<Coop>(0);
+		return size && size <= 32 && ginVoteIsSync<Coop>(0) &&
+		       ginPacketIsShort(at, bytes, size);
+	}
+
+	/* False: nothing is sent, or to a peer that is lost. */
+	template <class Coop>
+	GIN_FN bool sendQuickly(const char *src, uint32_t bytes, Coop coop) const
+	{
+		const uint32_t number = sent + 1, rank = coop.thread_rank();
+		/* The vote is a sync, too: what the coop wrote is what is sent. */
+		if (coop.any(owesCredit(number) || ginPacketSweeps(number)))
+			return false;
+		ginPacketSendOne(theirs + ginPacketSlot(box.most, number), src, bytes, number,
+				 rank);
+		const bool lost = alive() != ginSuccess;
+		if (rank == 0)
+			ginLocalStore(ginPacketCounts(mine), number);
+		return coop.any(!lost);
+	}
+
+	/* False: not all packets come soon. */
+	template <class Coop> GIN_FN bool receiveQuickly(char *dst, uint32_t bytes, Coop coop)
+	{
+		const uint32_t number = received + 1, rank = coop.thread_rank();
+		const bool has = 8 * rank < bytes;
+		const char *packet = mine + ginPacketSlot(box.most, number) + (has ? 16 * rank : 0);
+		uint64_t word = 0;
+		uint32_t looks = 0;
+		coop.sync(); /* no thread of the coop still uses the overwritten bytes */
+		credited = newestCredit(); /* for the next send: the load overlaps the wait */
+		GIN_NO_UNROLL
+		while (coop.any(!ginPacketLoad(packet, number, &word)) &&
+		       ++looks < GIN_PACKETS_LOOKS)
+			ginYield();
+		if (has && looks < GIN_PACKETS_LOOKS)
+			memcpy(__builtin_assume_aligned(dst + 8 * rank, 8), &word, 8);
+		if (rank == 0)
+			ginLocalStore(ginPacketCounts(mine) + 1, number);
+		/* Also: every thread has stored its bytes. */
+		if (coop.any(looks == GIN_PACKETS_LOOKS))
+			return false;
+		if (rank == 0)
+			ginCreditStore(ginPacketCredits(theirs) + (number & 1), number);
+		return true;
 	}
 
 	/* Each thread looks for the credit, and sends its packets if it has seen it. */
@@ -208,11 +271,7 @@ private:
 	GIN_FN void sendPackets(const char *src, uint32_t bytes, uint32_t number, uint32_t rank,
 				uint32_t size) const
 	{
-		if (ginPacketIsShort(src, bytes, size) && !ginPacketSweeps(number))
-			ginPacketSendOne(theirs + ginPacketSlot(box.most, number), src, bytes,
-					 number, rank);
-		else
-			ginPacketSend(theirs, box.most, src, bytes, number, rank, size);
+		ginPacketSend(theirs, box.most, src, bytes, number, rank, size);
 	}
 
 	GIN_FN ginResult_t alive() const
@@ -226,11 +285,7 @@ private:
 	GIN_FN ginResult_t take(char *dst, uint32_t bytes, uint32_t number, uint32_t rank,
 				uint32_t size, uint64_t timeout) const
 	{
-		uint32_t next =
-			ginPacketIsShort(dst, bytes, size)
-				? ginPacketTakeOne(mine + ginPacketSlot(box.most, number), dst,
-						   bytes, number, rank)
-				: ginPacketTake(mine, box.most, dst, bytes, number, rank, size);
+		uint32_t next = ginPacketTake(mine, box.most, dst, bytes, number, rank, size);
 		if (next == GIN_PACKETS_ALL)
 			return ginSuccess;
 		const uint64_t since = ginNow();

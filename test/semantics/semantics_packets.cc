@@ -262,7 +262,7 @@ static void streams(Rank &r)
 }
 
 /* What a call returned, and what came. */
-struct Once {
+template <class Coop> struct Once {
 	ginDevComm dc;
 	ginPacketBox box;
 	bool sends;
@@ -272,7 +272,7 @@ struct Once {
 
 	GIN_FN void operator()() const
 	{
-		GinCta all;
+		Coop all;
 		uint64_t *mine = results + 2 * ginThreadIndex();
 		uint64_t *word = results + 2 * ginBlockSize();
 		if (ginThreadIndex() == 0)
@@ -285,14 +285,15 @@ struct Once {
 };
 
 /* By all threads alike. */
-static ginResult_t once(Rank &r, Boxed &boxed, bool sends, uint64_t value, uint64_t timeout,
-			uint64_t *came = nullptr, uint32_t bytes = 8)
+template <class Coop = GinCta> static ginResult_t once(Rank &r, Boxed &boxed, bool sends,
+						       uint64_t value, uint64_t timeout,
+						       uint64_t *came = nullptr, uint32_t bytes = 8)
 {
-	uint32_t block = blockFor<GinCta>(r);
+	uint32_t block = blockFor<Coop>(r);
 	Results results(r, 2 * block + 1);
 
 	launch(r, 1, block,
-	       Once{boxed.device.dc, boxed.box, sends, value, timeout, bytes, results.words});
+	       Once<Coop>{boxed.device.dc, boxed.box, sends, value, timeout, bytes, results.words});
 	for (uint32_t t = 0; t < block; t++)
 		EXPECT(results.words[2 * t] == results.words[0] &&
 		       results.words[2 * t + 1] == results.words[1]);
@@ -301,10 +302,11 @@ static ginResult_t once(Rank &r, Boxed &boxed, bool sends, uint64_t value, uint6
 	return static_cast<ginResult_t>(results.words[0]);
 }
 
+template <class Coop = GinCta>
 static void expectReceived(Rank &r, Boxed &boxed, uint64_t value, uint32_t bytes = 8)
 {
 	uint64_t came = 0;
-	EXPECT(once(r, boxed, false, 0, 0, &came, bytes) == ginSuccess);
+	EXPECT(once<Coop>(r, boxed, false, 0, 0, &came, bytes) == ginSuccess);
 	EXPECT(came == value);
 }
 
@@ -405,11 +407,27 @@ static void pretend(Rank &r, Boxed &boxed, uint32_t sent)
 	meet(r);
 }
 
+/* Messages past - 1 and past, which fills slot 0 unless it is 0. */
+template <class Coop> static void fillSlot(Rank &r, Boxed &boxed, uint32_t past)
+{
+	uint32_t slot = 2 * ginPacketRoom(boxed.box.most);
+
+	pretend(r, boxed, past - 2);
+	for (uint64_t i = 1; i < 3; i++) {
+		EXPECT(once<Coop>(r, boxed, true, i, 0) == ginSuccess);
+		expectReceived<Coop>(r, boxed, i);
+	}
+	meet(r);
+	if (!isDirect(r) || !past)
+		return;
+	for (uint64_t word : boxed.readWords((r.rank + r.nRanks - 1) % r.nRanks, 128, slot / 8))
+		EXPECT(word >> 32 == past);
+}
+
 /* Message numbers pass 2^30, 2^31 and 2^32; now and then a message fills its slot. */
 static void numbersWrap(Rank &r)
 {
 	Boxed boxed(r, 256);
-	uint32_t slot = 2 * ginPacketRoom(256);
 
 	for (uint32_t past : {1u << 30, 1u << 31, 3u << 30, 0u}) {
 		pretend(r, boxed, past - 3);
@@ -418,18 +436,8 @@ static void numbersWrap(Rank &r)
 			expectReceived(r, boxed, i);
 		}
 		exchange<GinWarp>(r, boxed, {7, 256}, 40, blockFor<GinWarp>(r));
-		pretend(r, boxed, past - 2);
-		EXPECT(once(r, boxed, true, 1, 0) == ginSuccess); /* past - 1 */
-		expectReceived(r, boxed, 1);
-		EXPECT(once(r, boxed, true, 1, 0) ==
-		       ginSuccess); /* past, which fills slot 0 unless it is 0 */
-		expectReceived(r, boxed, 1);
-		meet(r);
-		if (!isDirect(r) || !past)
-			continue;
-		for (uint64_t word :
-		     boxed.readWords((r.rank + r.nRanks - 1) % r.nRanks, 128, slot / 8))
-			EXPECT(word >> 32 == past);
+		fillSlot<GinCta>(r, boxed, past);
+		fillSlot<GinThread>(r, boxed, past);
 	}
 }
 

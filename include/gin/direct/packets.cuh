@@ -17,6 +17,7 @@
 #ifndef GIN_DIRECT_PACKETS_CUH
 #define GIN_DIRECT_PACKETS_CUH
 
+#include "../coop.cuh"
 #include "copy.cuh"
 #include "../detail/wait.cuh"
 
@@ -144,16 +145,24 @@ GIN_FN_COLD void ginPacketSend(char *part, uint32_t most, const char *src, uint3
 						       step);
 }
 
-/*
- * Is a message short: whole packets, at most one for each thread, from or to aligned memory? Then the
- * two functions below replace ginPacketSend() and ginPacketTake(). They are inlined, because a short
- * message spends its time in calls, branches and loops.
- */
+/* Is any() of the coop a sync, too? */
+template <class Coop> GIN_FN constexpr auto ginVoteIsSync(int) -> decltype(Coop::anyIsSync)
+{
+	return Coop::anyIsSync;
+}
+
+template <class Coop> GIN_FN constexpr bool ginVoteIsSync(long)
+{
+	return false;
+}
+
+/* Is a message short: whole packets, at most one for each thread, from or to aligned memory? */
 GIN_FN bool ginPacketIsShort(const void *at, uint32_t bytes, uint32_t size)
 {
 	return !(ginMisalignment(at, 8) | bytes % 8) && bytes - 1 < 8 * size;
 }
 
+/* Sends packet i of a short message. */
 GIN_FN void ginPacketSendOne(char *slot, const char *src, uint32_t bytes, uint32_t number,
 			     uint32_t i)
 {
@@ -232,23 +241,6 @@ GIN_FN_COLD uint32_t ginPacketTake(const char *part, uint32_t most, char *dst, u
 		if (!ginPacketTakeFlight<GIN_PACKETS_FLIGHT>(slot + 2 * at, dst + at, bytes - at,
 							     number, step))
 			return ginPacketTakeAny(slot, dst, bytes, number, at / 8, size);
-	return GIN_PACKETS_ALL;
-}
-
-/* As ginPacketTakeAny: packet i of a short message. */
-GIN_FN uint32_t ginPacketTakeOne(const char *slot, char *dst, uint32_t bytes, uint32_t number,
-				 uint32_t i)
-{
-	uint64_t word = 0;
-	if (8 * i >= bytes)
-		return GIN_PACKETS_ALL;
-	GIN_NO_UNROLL
-	for (uint32_t looks = 0; !ginPacketLoad(slot + 16 * i, number, &word); looks++) {
-		if (looks == GIN_PACKETS_LOOKS)
-			return i;
-		ginYield();
-	}
-	memcpy(__builtin_assume_aligned(dst + 8 * i, 8), &word, 8);
 	return GIN_PACKETS_ALL;
 }
 

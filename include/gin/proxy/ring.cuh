@@ -85,25 +85,19 @@ template <bool alone> GIN_FN uint64_t ginRingRefresh(struct ginQueue *queue)
  * Retry path: takes up to `count` tickets, from *first on, only for room already seen free, so
  * nothing has to be undone and no other thread is held up. Returns how many.
  */
-template <bool alone>
 GIN_FN uint64_t ginRingReserveFree(const struct ginRing &ring, uint64_t count, uint64_t *first)
 {
 	struct ginQueue *queue = ring.queue;
-	uint64_t depth = 1ull << ring.logDepth;
-	uint64_t next = alone ? queue->producer : ginLocalLoad(&queue->producer);
-	uint64_t used = next - ginRingConsumed<alone>(queue);
+	uint64_t depth = 1ull << ring.logDepth, next = ginLocalLoad(&queue->producer);
+	uint64_t used = next - ginRingConsumed<false>(queue);
 
 	if (used >= depth)
-		used = next - ginRingRefresh<alone>(queue);
+		used = next - ginRingRefresh<false>(queue);
 	if (used >= depth) /* or other threads have taken tickets since the load */
 		return 0;
 	uint64_t got = count < depth - used ? count : depth - used;
 	*first = next;
-	if (alone)
-		queue->producer = next + got;
-	else if (!ginLocalCas(&queue->producer, next, next + got))
-		return 0;
-	return got;
+	return ginLocalCas(&queue->producer, next, next + got) ? got : 0;
 }
 
 /*
@@ -139,20 +133,28 @@ GIN_FN void ginRingRecordPosted(const struct ginRing &ring, uint32_t peer, uint6
 	ginLocalMax(&ring.posted[ring.nRanks], tickets);
 }
 
+/* Where the descriptor of a ticket is. */
+GIN_FN uint64_t *ginRingSlot(const struct ginRing &ring, uint64_t ticket)
+{
+	uint64_t slot = ticket & ((1ull << ring.logDepth) - 1);
+
+	return ring.words + slot * GIN_DESCRIPTOR_WORDS;
+}
+
 /*
- * Writes the descriptor, with `first` as its word 0, into the slot of its ticket. D, release end.
+ * Writes the descriptor, with `first` as its word 0, into the slot of its ticket. D, release end. Word
+ * 0, which depends on the peer's state, comes last.
  */
 GIN_FN void ginRingWrite(const struct ginRing &ring, uint64_t ticket, const struct ginDescriptor &d,
 			 uint64_t first)
 {
 	uint64_t lap = ticket >> ring.logDepth;
 	uint64_t phase = (~lap & 1) << 63;
-	uint64_t slot = ticket & ((1ull << ring.logDepth) - 1);
-	uint64_t *to = ring.words + slot * GIN_DESCRIPTOR_WORDS;
+	uint64_t *to = ginRingSlot(ring, ticket);
 
-	ginDescriptorPublish(to, first | phase, d.word[1] | phase);
 	for (int i = 2; i < GIN_DESCRIPTOR_WORDS; i += 2)
 		ginDescriptorPublish(to + i, d.word[i] | phase, d.word[i + 1] | phase);
+	ginDescriptorPublish(to, first | phase, d.word[1] | phase);
 }
 
 /*
@@ -190,7 +192,7 @@ GIN_FN uint64_t ginRingWriteReserved(const struct ginRing &ring, const struct gi
 {
 	uint64_t got = ginFromLeader(reserved.group, reserved.got);
 	uint64_t ticket = ginFromLeader(reserved.group, reserved.first) + reserved.group.rank;
-	bool alive = state == ginPeerAlive;
+	bool alive = ginDelayed(state, ginRingSlot(ring, ticket)) == ginPeerAlive;
 
 	if (reserved.group.rank >= got)
 		return GIN_POSTED_FULL;
@@ -212,14 +214,16 @@ struct ginReadyCall {
 
 /*
  * Steps 1 to 5 without waiting; with GIN_HOW_AGAIN by the retry path. Returns the outcome. The loads
- * that describe the call, the peer's state, the tickets and the shadow overlap.
+ * that describe the call, the peer's state, the tickets and the shadow overlap. A thread that is alone
+ * names the peer; another one may pass NULL, if the peer's state does not matter.
  */
 template <bool alone, class Call> GIN_FN uint64_t ginPostNow(const Call &call,
 							     struct ginQueue *queue,
 							     const struct ginPeer *to, uint32_t how)
 {
-	const bool again = ginHowHas(how, GIN_HOW_AGAIN);
-	uint32_t state = ginPeerStateOf(to);
+	/* No thread takes room from a thread that is alone: its retry may go as the first post. */
+	const bool again = !alone && ginHowHas(how, GIN_HOW_AGAIN);
+	uint32_t state = alone ? ginPeerObserve(to).state : ginPeerStateOf(to);
 	struct ginReserved reserved = {ginTogetherFor(reinterpret_cast<uintptr_t>(queue), alone), 0,
 				       0};
 	const uint64_t count = reserved.group.count;
@@ -233,7 +237,7 @@ template <bool alone, class Call> GIN_FN uint64_t ginPostNow(const Call &call,
 	struct ginDescriptor d = call.describe();
 	ginSourceRelease(call.scope());
 	if (leads && again)
-		reserved.got = ginRingReserveFree<alone>(ring, count, &reserved.first);
+		reserved.got = ginRingReserveFree(ring, count, &reserved.first);
 	else if (leads && ginRingKeep<alone>(ring, reserved.first, count, consumed))
 		reserved.got = count;
 	return ginRingWriteReserved(ring, d, reserved, state);
