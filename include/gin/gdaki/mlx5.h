@@ -155,7 +155,8 @@ GIN_MLX5_FN uint32_t ginMlx5Swap(uint32_t value)
  */
 GIN_MLX5_FN uint32_t ginMlx5SwapKnown(uint32_t value)
 {
-	return ((value << 8 | value >> 24) & 0x00ff00ff) | ((value >> 8 | value << 24) & 0xff00ff00);
+	return ((value << 8 | value >> 24) & 0x00ff00ff) |
+	       ((value >> 8 | value << 24) & 0xff00ff00);
 }
 
 /* A queue's number, 24 bits, for ginMlx5Slot.queue. */
