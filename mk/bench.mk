@@ -46,8 +46,8 @@ $(BUILD)/bench/proxy/proxy: bench/proxy/proxy.cu $(wildcard bench/proxy/*.cuh in
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -L$(BUILD) -lgin -lcuda \
 		-Xlinker -rpath$(comma)'$$ORIGIN/../..' -Xcompiler -pthread
 
-# Measures how GPU threads that poll host memory slow down copies. One GPU.
-$(BUILD)/bench/host_loads: bench/host_loads.cu
+# Measure how GPU threads that poll host memory slow down copies (one GPU), and copies by few threads (two GPUs).
+$(BUILD)/bench/host_loads $(BUILD)/bench/copy_flight: $(BUILD)/bench/%: bench/%.cu
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -lcuda
