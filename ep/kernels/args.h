@@ -27,9 +27,7 @@
 #define EP_NEAR 16u
 
 /* Rows that one put of dispatch sends to a peer on a network route, and of combine. */
-#ifndef EP_CHUNK
-#define EP_CHUNK 8u
-#endif
+#define EP_CHUNK 16u
 
 /*
  * A rank that has given up marks its word at its peers and adds EP_GAVE_UP to the signals that they
