@@ -61,8 +61,9 @@ typedef struct ginEpTensor {
 #define GIN_EP_REDUCE_NONE 2u /* every expert's row is sent; the token's rank adds all */
 
 /* ginEpConfig_t.onLost: what a call does when a rank does not answer */
-#define GIN_EP_LOST_ERROR 0u /* this call and all later calls fail until ginEpReset() */
-#define GIN_EP_LOST_MASK 1u  /* the rank is masked: left out from here on */
+/* This call and all later calls fail until ginEpReset(); waits of other ranks for this rank fail. */
+#define GIN_EP_LOST_ERROR 0u
+#define GIN_EP_LOST_MASK 1u /* the rank is masked: left out from here on */
 
 /* ginEpDispatchArgs_t.phase, ginEpCombineArgs_t.phase */
 #define GIN_EP_SEND 1u

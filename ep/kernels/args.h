@@ -27,9 +27,7 @@
 #define EP_NEAR 16u
 
 /* Rows that one put of dispatch sends to a peer on a network route, and of combine. */
-#ifndef EP_CHUNK
-#define EP_CHUNK 8u
-#endif
+#define EP_CHUNK 16u
 
 /*
  * A rank that has given up marks its word at its peers and adds EP_GAVE_UP to the signals that they
@@ -138,7 +136,7 @@ struct epPlan {
 	uint32_t *masked, *observed; /* [nRanks] */
 	uint32_t *owed; /* [2][half][nRanks]: 1: a credit of dispatch, or combine, is to be given */
 	uint32_t *chunks;	   /* [2][half][nRanks][chunks]: staged rows of dispatch, combine */
-	uint32_t *list;		   /* [items]: rank << 16 | expert, or EP_NONE */
+	uint32_t *list;		   /* [items]: expert, or EP_NONE */
 	uint32_t *numbers, *slots; /* [items] */
 	uint32_t *ranked; /* [items]: items before at the rank of the item; not all direct */
 	uint32_t *totals; /* [experts + nRanks]: items of each expert, rows of each rank */

@@ -275,6 +275,13 @@ protected:
 	 */
 	GIN_FN bool stopped() const { return GinCta{}.any(epWordLoad(&plan.state->failed) != 0); }
 
+	/* The epoch of the next send: 0 of dispatch, 1 of combine. False: as stopped(). */
+	GIN_FN bool begin(uint32_t which, uint32_t *epoch) const
+	{
+		const ginWord16 words = epStateLoad(plan.state);
+		*epoch = static_cast<uint32_t>(words.half[1] >> which * 32);
+		return !GinCta{}.any(static_cast<uint32_t>(words.half[0]) != 0);
+	}
 	GIN_FN uint32_t maskOf(uint32_t rank) const { return epWordLoad(&plan.masked[rank]); }
 	GIN_FN bool masked(uint32_t rank) const { return maskOf(rank) != 0; }
 
@@ -399,43 +406,21 @@ protected:
 		return epAwaitLong<direct>(args, number, rank, lane, id, least, epoch);
 	}
 
-	/* Of the rank of awaitCredits() that the thread looks at first: what a direct peer gave. */
-	struct epCredits {
-		uint64_t given[2]; /* of each half */
-		uint32_t out;	   /* the rank is masked */
-	};
-
-	template <bool direct> GIN_FN epCredits lookAtCredits(uint32_t family) const
-	{
-		const uint32_t r = threads() - 1 - thread();
-		epCredits ahead = {};
-		if (!direct || r >= ranks())
-			return ahead;
-		ahead.out = maskOf(r);
-		EP_UNROLL
-		for (uint32_t i = 0; i < 2; i++)
-			ahead.given[i] = gin<direct>(0).readSignal(signalId(family, i, r));
-		return ahead;
-	}
-
 	/*
 	 * fate[rank] becomes 1 for a rank that is masked or has not freed this half. `family` is
 	 * epRowsFree or epPartsFree. Each rank by one thread, from the block's end; the caller
 	 * syncs.
 	 */
 	template <bool direct> GIN_FN void awaitCredits(uint32_t number, uint32_t family,
-							uint32_t epoch, const epCredits &ahead,
-							uint32_t *fate) const
+							uint32_t epoch, uint32_t *fate) const
 	{
-		const uint64_t given = epoch % 2 ? ahead.given[1] : ahead.given[0];
 		GIN_NO_UNROLL
 		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads()) {
-			const bool first = direct && r < threads();
-			const bool come = first && given - epoch / 2 < EP_GAVE_UP;
-			const uint32_t out = first ? ahead.out : maskOf(r);
-			fate[r] = out || (!come && !await<direct>(number, r, 0,
-								  signalId(family, epoch % 2, r),
-								  epoch / 2, epoch));
+			const uint32_t id = signalId(family, epoch % 2, r);
+			const uint32_t out = maskOf(r); /* the load of the signal follows at once */
+			const bool come = direct && reached<direct>(0, id, epoch / 2);
+			fate[r] = out ||
+				  (!come && !await<direct>(number, r, 0, id, epoch / 2, epoch));
 		}
 	}
 

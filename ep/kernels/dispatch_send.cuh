@@ -67,9 +67,10 @@ public:
 		Ahead ahead = {};
 		if (ginBlockIndex() < call.tokens)
 			loadAhead(ginBlockIndex(), ahead);
-		if (!enter<direct>([&](uint32_t e) { listItems(number, e); }))
+		if (!enter<direct>())
 			return false;
 		*sent = epoch;
+		listItems(number, epoch);
 		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < 2 * GIN_EP_MAX_TOPK; i += threads())
 			targets[i].to = nullptr;

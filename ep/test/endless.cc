@@ -92,6 +92,20 @@ static void pairOf(Rank &r, ginEp_t ep, Exchange &a, Exchange &b, uint64_t bits)
 	}
 }
 
+/*
+ * Few launches wait on the stream. With thousands of them, calls on route proxy ended in timeouts on
+ * two H200: the proxy's copies are calls of the driver, too.
+ */
+static void waitForStream(Rank &r)
+{
+#ifdef __CUDACC__
+	if (r.device >= 0)
+		CUDA(cudaStreamSynchronize(r.stream));
+#else
+	(void)r;
+#endif
+}
+
 static void finish(Rank &r, ginEp_t ep, Exchange &a, Exchange &b)
 {
 	ginEpRecord_t record = GIN_EP_RECORD_INIT;
@@ -123,6 +137,8 @@ static void roundsOfShape(Rank &r, const Pattern &most, uint64_t seed, uint32_t 
 			pairOf(r, ep, a, b, bitsOf(seed + n, 3, 0, 0));
 			if (n % 2000 == 0)
 				finish(r, ep, a, b);
+			else if (n % 32 == 0)
+				waitForStream(r);
 		}
 		finish(r, ep, a, b);
 	}
