@@ -43,6 +43,15 @@ static void failPart(struct networkLane *lane, struct proxyWork *w)
 	networkLanded(lane, w);
 }
 
+/* A part of a get, whose slot the peer may write at any time: no other peer uses the slot. */
+static void failChunk(struct networkLane *lane, struct bounceChunk *chunk)
+{
+	struct proxyWork *w = chunk->work;
+
+	bounceGive(lane, chunk);
+	failPart(lane, w);
+}
+
 /* It is not known which of the messages the peer has done. */
 static void failMessages(struct networkLane *lane, struct messageChannel *c)
 {
@@ -53,7 +62,7 @@ static void failMessages(struct networkLane *lane, struct messageChannel *c)
 		if (!isDone)
 			failPart(lane, out->work);
 		if (out->chunk && !out->isAnswered)
-			failPart(lane, out->work); /* the chunk too: its slot is not used again */
+			failChunk(lane, out->chunk);
 	}
 	c->low = c->acknowledged = c->next;
 }

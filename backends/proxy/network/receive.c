@@ -193,7 +193,7 @@ static const char *checkFetch(const struct networkLane *lane, const struct netwo
 	const struct bounceOffer *own = &lane->bounce->offer, *theirs = &peer->bounce.offer;
 	uint32_t slot = (uint32_t)(m->operand >> 32), bytes = (uint32_t)m->operand;
 
-	if (slot >= BOUNCE_GETS || bytes > own->slotBytes || bytes > theirs->slotBytes)
+	if (slot >= bounceGetsOf(theirs) || bytes > own->slotBytes || bytes > theirs->slotBytes)
 		return "it names a slot that does not exist";
 	return findNamed(lane, m->named, bytes, source);
 }
@@ -209,7 +209,7 @@ static struct bounceChunk *replyTo(struct networkLane *lane, struct networkPeer 
 	k->number = m->number;
 	k->bytes = (uint32_t)m->operand;
 	k->remote = theirs->memory;
-	k->remote.address += bounceOwnAt(theirs, (uint32_t)lane->scope->host->nRanks,
+	k->remote.address += bounceGetAt(theirs, (uint32_t)lane->scope->host->rank,
 					 (uint32_t)(m->operand >> 32));
 	return k;
 }
