@@ -103,9 +103,10 @@ struct transportOps {
 
 	/*
 	 * Before a sleep: a file descriptor that becomes readable when receive() has something to
-	 * do, or -1: sleep briefly. NULL if receive is NULL.
+	 * do, or when a peer's data comes; or -1: sleep briefly. `isBrief`: for microseconds only.
+	 * NULL if receive is NULL.
 	 */
-	int (*arm)(void *lane);
+	int (*arm)(void *lane, int isBrief);
 
 	/* Submits everything that was started since the last call, and acknowledges. */
 	void (*chain)(void *lane);

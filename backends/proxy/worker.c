@@ -121,38 +121,39 @@ static uint64_t sleepLength(struct proxyWorker *w)
 }
 
 /*
- * A thread on a network wakes up when something comes. The descriptor stays valid, or is closed
- * with the network by another thread after a failure: then this thread sleeps too long at most.
+ * A thread on a network wakes up when something comes: then it returns 1. Data that peers write is
+ * no work of this thread's turns, but needs them. The descriptor stays valid, or is closed with the
+ * network by another thread after a failure: then this thread sleeps too long at most.
  */
-static void sleepOnNetwork(struct proxyWorker *w, uint64_t length)
+static int sleepOnNetwork(struct proxyWorker *w, uint64_t length)
 {
 	const struct transportLane *lane = &w->lanes.lane[TRANSPORT_NETWORK];
 	struct timespec pause = {0};
 
 	pthread_mutex_lock(&w->lock);
-	struct pollfd wake = {.fd = lane->ops->arm(lane->state), .events = POLLIN};
+	struct pollfd wake = {.fd = lane->ops->arm(lane->state, length <= NAP), .events = POLLIN};
 	pthread_mutex_unlock(&w->lock);
 	pause.tv_nsec = (long)(wake.fd < 0 ? NAP : length);
-	ppoll(&wake, 1, &pause, NULL);
+	return ppoll(&wake, 1, &pause, NULL) > 0;
 }
 
-static void pauseIdle(struct proxyWorker *w, uint64_t idle)
+/* Returns 1 if something has come. */
+static int pauseIdle(struct proxyWorker *w, uint64_t idle)
 {
 	struct timespec pause = {0};
 
 	if (idle < SPIN) {
 		if (!w->host->device->cuda)
 			sched_yield(); /* the thread that posts may need this core */
-		return;
+		return 0;
 	}
 	uint64_t length = sleepLength(w);
 	__atomic_store_n(&w->sleeps, w->sleeps + 1, __ATOMIC_RELAXED);
-	if (w->hasNetwork && idle >= REST) {
-		sleepOnNetwork(w, length);
-		return;
-	}
 	pause.tv_nsec = (long)(idle < REST ? NAP : length);
+	if (w->hasNetwork)
+		return sleepOnNetwork(w, (uint64_t)pause.tv_nsec);
 	nanosleep(&pause, NULL);
+	return 0;
 }
 
 static void *run(void *arg)
@@ -170,9 +171,7 @@ static void *run(void *arg)
 	while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
 		int did = turnOf(w);
 		uint64_t now = clockNow();
-		if (!did)
-			pauseIdle(w, now - busy);
-		else
+		if (did || pauseIdle(w, now - busy))
 			busy = now;
 		if (did && w->hasNetwork && !w->host->device->cuda)
 			sched_yield(); /* the peer's proxy may need this core */

@@ -5,12 +5,15 @@
  *	ranks routes HOST,HOST...	all is as it should be where rank r runs on the r-th host;
  *					ALIAS is the name of all hosts. With GIN_TRANSPORT=ipc ranks
  *					of two hosts have no route, else libfabric connects them
+ *	ranks idle HOST,HOST...		as routes; then threads of the proxy sleep
  *	ranks names HOST,HOST...	two threads make communicators of two names at the same time
  *	ranks outlive WORDS...		the communicator comes up, and fails with one of the words
  *	ranks refused WORDS...		ginCommInit() fails with one of the words
  *
  */
 #include "meeting.h"
+
+#include <dirent.h>
 
 #include <thread>
 
@@ -222,6 +225,50 @@ static int routes(const Hosts &hosts)
 	return 0;
 }
 
+/* CPU time of this process's proxy threads, in ns. */
+static uint64_t proxyCpuTime()
+{
+	uint64_t sum = 0;
+	DIR *dir = opendir("/proc/self/task");
+
+	EXPECT(dir != nullptr);
+	while (const struct dirent *entry = readdir(dir)) {
+		std::string task = std::string("/proc/self/task/") + entry->d_name;
+		char name[32] = "";
+		unsigned long long ran = 0;
+		FILE *file = fopen((task + "/comm").c_str(), "re");
+		if (!file || !fgets(name, sizeof(name), file) || strcmp(name, "gin-proxy\n"))
+			name[0] = 0;
+		if (file)
+			fclose(file);
+		file = name[0] ? fopen((task + "/schedstat").c_str(), "re") : nullptr;
+		if (file && fscanf(file, "%llu", &ran) == 1)
+			sum += ran;
+		if (file)
+			fclose(file);
+	}
+	closedir(dir);
+	return sum;
+}
+
+/* A thread that polls all the time would use a second of CPU time, or its share. */
+static int idle(const Hosts &hosts)
+{
+	Rank r = openWorld(worldConfig(), hosts);
+
+	exchangeAll(r);
+	usleep(100000);
+	uint64_t before = proxyCpuTime();
+	sleep(1);
+	uint64_t ran = (proxyCpuTime() - before) / 1000000;
+	printf("rank %d: the proxy used %llu ms of CPU time in an idle second\n", r.rank,
+	       static_cast<unsigned long long>(ran));
+	EXPECT(before > 0 && ran < 40);
+	meet(r);
+	rankClose(r);
+	return 0;
+}
+
 /* Several of one name; that they have met others of their name and turn shows by their colors. */
 static void makeNamed(const char *name, int color, const Hosts &hosts)
 {
@@ -296,6 +343,8 @@ int main(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], "routes"))
 		return routes(split(argv[2]));
+	if (argc == 3 && !strcmp(argv[1], "idle"))
+		return idle(split(argv[2]));
 	if (argc == 3 && !strcmp(argv[1], "names"))
 		return names(split(argv[2]));
 	if (argc > 2 && !strcmp(argv[1], "outlive"))

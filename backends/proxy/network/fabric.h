@@ -61,7 +61,8 @@ struct fabricPiece {
 	struct fabricKey remote;
 };
 
-enum fabricEventKind { fabricDone, fabricMessage, fabricLost };
+/* fabricNews: peers write or read here, so that a thread does not sleep meanwhile. */
+enum fabricEventKind { fabricDone, fabricMessage, fabricLost, fabricNews };
 
 struct fabricEvent {
 	enum fabricEventKind kind;
@@ -109,9 +110,10 @@ struct fabricCalls {
 
 	/*
 	 * Before a sleep: a file descriptor that becomes readable when poll() has something to do;
-	 * or -1, poll() has something to do now. NULL: the fabric has no such descriptor.
+	 * or -1, poll() has something to do now. `isBrief`: as struct transportOps. NULL: the fabric
+	 * has no such descriptor.
 	 */
-	int (*arm)(struct fabricEnd *end);
+	int (*arm)(struct fabricEnd *end, int isBrief);
 };
 
 #endif

@@ -255,6 +255,8 @@ static void handle(struct networkLane *lane, const struct fabricEvent *event)
 		networkReceive(lane, event->message, event->bytes);
 		return;
 	}
+	if (event->kind == fabricNews)
+		return;
 	if (event->kind == fabricLost) {
 		loseAt(lane, event->peer);
 		return;
@@ -300,13 +302,13 @@ uint32_t networkReceiveAll(void *state)
 	return (uint32_t)count + turnBounce(lane);
 }
 
-int networkArm(void *state)
+int networkArm(void *state, int isBrief)
 {
 	struct networkLane *lane = state;
 
 	if (!lane->end || !lane->fabric->arm || lane->owing || bounceIsActive(lane->bounce))
 		return -1;
-	return lane->fabric->arm(lane->end);
+	return lane->fabric->arm(lane->end, isBrief);
 }
 
 void networkChain(void *state)

@@ -52,7 +52,7 @@ struct networkWindow {
 ginResult_t networkStart(void *lane, struct proxyWork *work);
 ginResult_t networkRaise(void *lane, struct proxyWork *work);
 uint32_t networkReceiveAll(void *lane);
-int networkArm(void *lane);
+int networkArm(void *lane, int isBrief);
 void networkChain(void *lane);
 struct proxyWork *networkNext(void *lane);
 void networkDrain(void *lane);

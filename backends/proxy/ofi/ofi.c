@@ -5,6 +5,7 @@
  * One domain for all ends, one RDM endpoint with a completion queue and an address vector for each
  * end. Writes ask for delivery-complete.
  */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,11 +69,25 @@ static void ofiEndClose(struct fabricEnd *end)
 		fi_close(&end->mr->fid);
 	if (end->ep)
 		fi_close(&end->ep->fid);
+	if (end->news)
+		fi_close(&end->news->fid);
 	if (end->cq)
 		fi_close(&end->cq->fid);
 	if (end->av)
 		fi_close(&end->av->fid);
 	free(end);
+}
+
+/* Only a provider with FI_RMA_EVENT counts. */
+static int bindNews(struct fabricEnd *end)
+{
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_NONE};
+
+	if (!(end->fabric->info->caps & FI_RMA_EVENT))
+		return 0;
+	int error = fi_cntr_open(end->fabric->domain, &attr, &end->news, NULL);
+	return error ? error
+		     : fi_ep_bind(end->ep, &end->news->fid, FI_REMOTE_WRITE | FI_REMOTE_READ);
 }
 
 static int bindAll(struct fabricEnd *end, char *why)
@@ -98,6 +113,8 @@ static int bindAll(struct fabricEnd *end, char *why)
 		error = fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV);
 	if (!error)
 		error = fi_ep_bind(end->ep, &end->av->fid, 0);
+	if (!error)
+		error = bindNews(end);
 	if (!error)
 		error = fi_enable(end->ep);
 	return error ? ofiFail(why, "an endpoint", error) : fabricOk;
@@ -271,6 +288,18 @@ static int pollError(struct fabricEnd *end, struct fabricEvent *event)
 	return completed(end, entry.op_context, 0, entry.err ? entry.err : FI_EIO, event);
 }
 
+/* Returns 1, and an event, if peers have written or read since the last call. */
+static int hasNews(struct fabricEnd *end, struct fabricEvent *event)
+{
+	uint64_t seen = end->news ? fi_cntr_read(end->news) : 0;
+
+	if (seen == end->seenNews)
+		return 0;
+	end->seenNews = seen;
+	event->kind = fabricNews;
+	return 1;
+}
+
 static int ofiPoll(struct fabricEnd *end, struct fabricEvent *events, int most)
 {
 	struct fi_cq_msg_entry entry[64];
@@ -283,21 +312,45 @@ static int ofiPoll(struct fabricEnd *end, struct fabricEvent *events, int most)
 		postReceive(end, unposted);
 		unposted = next;
 	}
+	if (end->hasEarly) {
+		end->hasEarly = 0;
+		return completed(end, end->early.op_context, end->early.len, 0, events);
+	}
 	ssize_t got = fi_cq_read(end->cq, entry, (size_t)(most < 64 ? most : 64));
 	if (got == -FI_EAVAIL)
 		return pollError(end, events);
+	if (got == -FI_EAGAIN)
+		return hasNews(end, events);
 	for (ssize_t i = 0; i < got; i++)
 		count += completed(end, entry[i].op_context, entry[i].len, 0, &events[count]);
 	return count;
 }
 
-static int ofiArm(struct fabricEnd *end)
+/*
+ * libfabric 1.17's provider net leaves the descriptor readable after a completion: its fi_trywait()
+ * does not reset it. fi_cq_sread() does, but may wait for a millisecond.
+ */
+static int resetWait(struct fabricEnd *end)
+{
+	struct pollfd wait = {.fd = end->wait, .events = POLLIN};
+
+	if (poll(&wait, 1, 0) <= 0)
+		return end->wait;
+	ssize_t got = fi_cq_sread(end->cq, &end->early, 1, NULL, 1);
+	end->hasEarly = got == 1;
+	return -1;
+}
+
+static int ofiArm(struct fabricEnd *end, int isBrief)
 {
 	struct fid *fids[] = {&end->cq->fid};
 
-	if (end->wait < 0 || end->unposted || fi_trywait(end->fabric->fabric, fids, 1))
+	if (end->wait < 0 || end->unposted || end->hasEarly ||
+	    fi_trywait(end->fabric->fabric, fids, 1))
 		return -1;
-	return end->wait;
+	if (!end->news)
+		return end->wait;
+	return isBrief ? -1 : resetWait(end);
 }
 
 __attribute__((visibility("default"))) const struct fabricCalls ginFabric = {
