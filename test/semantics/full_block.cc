@@ -3,8 +3,8 @@
  * full_block.cc - kernels run with large blocks on every route
  *
  * A kernel launches with 1,024 threads if it takes at most 64 registers, device calls included, and with 512 if it
- * takes at most 128. The five kernels of bench/registers, compiled for direct peers alone or for the proxy alone, run
- * with 1,024 threads; compiled for route gdaki or for all routes, with 512. There are more blocks than fit on the GPU at one time. The
+ * takes at most 128. The five kernels of bench/registers, compiled for direct peers alone, run with 1,024 threads;
+ * compiled for another route or for all routes, with 512. There are more blocks than fit on the GPU at one time. The
  * host checks what arrived.
  */
 #include "suite.h"
@@ -24,8 +24,7 @@ struct Shape {
 static Shape shapeFor(const Rank &r, uint32_t routes)
 {
 	const char *blocks = getenv("BLOCKS"), *threads = getenv("THREADS");
-	const bool small = routes == GIN_ROUTES_DIRECT || routes == GIN_ROUTES_PROXY;
-	const uint32_t most = small ? 1024 : 512;
+	const uint32_t most = routes == GIN_ROUTES_DIRECT ? 1024 : 512;
 	Shape shape = {r.device < 0 ? 2u : 300u, r.device < 0 ? 32u : most};
 
 	if (blocks)
