@@ -33,14 +33,14 @@ __device__ inline char *limitRow(const LimitArgs &a, char *base, uint32_t half, 
 	return base + 4096 + ((size_t)(half * a.nRanks + source) * a.most + slot) * 16384;
 }
 
-__device__ inline void limitAdd(LimitArgs a, int rank)
+__device__ inline void limitAdd(const LimitArgs &a, int rank)
 {
 	asm volatile(
 		"red.release.sys.global.add.u64 [%0], 1;" ::"l"((uint64_t *)a.peer[rank] + a.rank)
 		: "memory");
 }
 
-__device__ inline void limitSendToken(LimitArgs a, const char *x, uint32_t half, int t)
+__device__ inline void limitSendToken(const LimitArgs &a, const char *x, uint32_t half, int t)
 {
 	const uint4 *from = (const uint4 *)(x + (size_t)t * a.bytes);
 	for (int i = threadIdx.x; i < a.bytes / 16; i += blockDim.x) {
@@ -56,12 +56,12 @@ __device__ inline void limitSendToken(LimitArgs a, const char *x, uint32_t half,
 		limitAdd(a, threadIdx.x);
 }
 
-__global__ void limitSend(LimitArgs a, const char *x)
+__global__ void limitSend(const __grid_constant__ LimitArgs a, const char *x)
 {
 	limitSendToken(a, x, *a.epoch % 2, blockIdx.x);
 }
 
-__device__ inline void limitWait(LimitArgs a, const int *rows)
+__device__ inline void limitWait(const LimitArgs &a, const int *rows)
 {
 	if (threadIdx.x < a.nRanks) {
 		uint64_t seen, least = a.sum[threadIdx.x] + (rows ? rows[threadIdx.x] : 1);
@@ -76,7 +76,7 @@ __device__ inline void limitWait(LimitArgs a, const int *rows)
 	__syncthreads();
 }
 
-__device__ inline void limitCopy(LimitArgs a, const int *rows, uint32_t half, char *out)
+__device__ inline void limitCopy(const LimitArgs &a, const int *rows, uint32_t half, char *out)
 {
 	int first = 0;
 	for (int s = 0; s < a.nRanks; first += rows[s++])
@@ -92,7 +92,7 @@ __device__ inline void limitCopy(LimitArgs a, const int *rows, uint32_t half, ch
 }
 
 /* The last block of a call counts it. */
-__device__ inline void limitEnd(LimitArgs a, const int *rows)
+__device__ inline void limitEnd(const LimitArgs &a, const int *rows)
 {
 	__syncthreads();
 	if (threadIdx.x || atomicAdd(a.ticket, 1) + 1 != gridDim.x)
@@ -103,7 +103,7 @@ __device__ inline void limitEnd(LimitArgs a, const int *rows)
 		a.sum[r] += rows ? rows[r] : 1;
 }
 
-__global__ void limitRecv(LimitArgs a, const int *rows, char *out)
+__global__ void limitRecv(const __grid_constant__ LimitArgs a, const int *rows, char *out)
 {
 	const uint32_t half = *a.epoch % 2;
 	limitWait(a, rows);
@@ -118,8 +118,8 @@ enum { limitStart, limitFlags, limitRows, limitAll };
  * Send and receive in one kernel. limitStart: nothing; limitFlags: a release to each rank, no rows;
  * limitRows: rows arrive and are not copied.
  */
-template <int part>
-__global__ void limitBoth(LimitArgs a, const char *x, const int *rows, char *out)
+template <int part> __global__ void limitBoth(const __grid_constant__ LimitArgs a, const char *x,
+					      const int *rows, char *out)
 {
 	if (part == limitStart)
 		return;
@@ -214,7 +214,7 @@ struct Limit {
 
 	void runPart(int part, int grid, void *out, cudaStream_t stream)
 	{
-		using Kernel = void (*)(LimitArgs, const char *, const int *, char *);
+		using Kernel = void (*)(const LimitArgs, const char *, const int *, char *);
 		static const Kernel kernel[] = {limitBoth<limitStart>, limitBoth<limitFlags>,
 						limitBoth<limitRows>, limitBoth<limitAll>};
 		if (!usable)

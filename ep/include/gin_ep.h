@@ -84,7 +84,7 @@ typedef struct ginEpTensor {
 #define GIN_EP_MAX_HIDDEN 65536u
 #define GIN_EP_MAX_RANKS 1024u
 
-/* What an ep is made for. All fields but timeout, onLost and maxSms are equal on all ranks. */
+/* What an ep is made for. All fields but timeout, onLost, maxSms and sendBuffer are equal on all ranks. */
 typedef struct ginEpConfig {
 	size_t size;	  /* sizeof(ginEpConfig_t) */
 	uint32_t modes;	  /* GIN_EP_LL */
@@ -100,12 +100,12 @@ typedef struct ginEpConfig {
 	uint32_t htTokens;     /* 0 */
 	uint32_t htRecvTokens; /* 0 */
 	uint32_t rowTypes;     /* GIN_EP_ROWS_BF16 | GIN_EP_ROWS_F8: which rows will be sent */
-	uint32_t reduce;   /* GIN_EP_REDUCE_RANK, or GIN_EP_REDUCE_NONE: both kinds of combine */
-	uint32_t contexts; /* of the device communicator; 0: chosen */
-	uint32_t maxSms;   /* thread blocks of a kernel are at most this many; 0: chosen */
-	uint64_t timeout;  /* nanoseconds that a call waits for a rank; 0: no limit */
-	uint32_t onLost;   /* GIN_EP_LOST_ERROR or GIN_EP_LOST_MASK */
-	uint32_t pad;
+	uint32_t reduce;     /* GIN_EP_REDUCE_RANK, or GIN_EP_REDUCE_NONE: both kinds of combine */
+	uint32_t contexts;   /* of the device communicator; 0: chosen */
+	uint32_t maxSms;     /* thread blocks of a kernel are at most this many; 0: chosen */
+	uint64_t timeout;    /* nanoseconds that a call waits for a rank; 0: no limit */
+	uint32_t onLost;     /* GIN_EP_LOST_ERROR or GIN_EP_LOST_MASK */
+	uint32_t sendBuffer; /* 1: memory for ginEpSendBuffer(); 0: none */
 } ginEpConfig_t;
 
 #define GIN_EP_CONFIG_INIT                                                                         \
@@ -281,6 +281,17 @@ typedef struct ginEpCombineArgs {
  * experts gets zeros.
  */
 ginResult_t ginEpCombine(ginEp_t ep, const ginEpCombineArgs_t *args, void *stream);
+
+/*
+ * ginEpSendBuffer - memory of the ep for x of ginEpCombine()
+ *
+ * For callers without memory of their own for the experts' results: *x becomes a contiguous bf16
+ * tensor of config.hidden elements a row, with layout GIN_EP_EXPERT_MAJOR [L][R * M][H], with
+ * GIN_EP_RANK_MAJOR [R][M][H]; both share one memory. Combine reads it in SEND: the kernels that
+ * write the next results may follow on the stream. No copy is saved by it: combine reads any tensor
+ * once. Any thread. ginErrorInvalidArgument; ginErrorInvalidUsage: config.sendBuffer is 0.
+ */
+ginResult_t ginEpSendBuffer(ginEp_t ep, uint32_t layout, ginEpTensor_t *x);
 
 /*
  * ginEpMaskQuery - which ranks did not answer, and which ranks are left out

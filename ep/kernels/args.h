@@ -10,6 +10,7 @@
  *	parts     [half][row]: rows of combine                 experts' ranks, combine send
  *	counts    [half][source][1 + local experts]: words     sources, dispatch send
  *	          of 8 bytes: epoch + 1 and a count
+ *	marks     [source]: words: 1: the source has given up  sources; this rank
  *	verdicts  [half][source]: words: epoch + 1 and 1 if    this rank, dispatch receive
  *	          the source is lost
  *	staging   rows, parts and counts for peers on network  this rank
@@ -31,8 +32,8 @@
 #endif
 
 /*
- * A rank that has given up adds EP_GAVE_UP to the signals that peers expect from it. The epoch in its
- * count words is EP_GAVE_UP_EPOCHS ahead.
+ * A rank that has given up marks its word at its peers and adds EP_GAVE_UP to the signals that they
+ * expect from it. The epoch in its count words is EP_GAVE_UP_EPOCHS ahead.
  */
 #define EP_GAVE_UP (1ull << 40)
 #define EP_GAVE_UP_EPOCHS (1u << 30)
@@ -125,7 +126,7 @@ struct epPlan {
 	uint32_t partBytes; /* of a row of combine */
 	uint32_t listed;    /* items in `list` */
 	uint64_t timeout;   /* nanoseconds */
-	uint64_t rowsAt, partsAt, countsAt, verdictsAt; /* offsets in the slab */
+	uint64_t rowsAt, partsAt, countsAt, marksAt, verdictsAt; /* offsets in the slab */
 	uint64_t stagedRowsAt, stagedPartsAt, stagedCountsAt;
 	uint64_t placesAt; /* offset in a handle of epPlace */
 	ginWindow_t slab;

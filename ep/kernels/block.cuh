@@ -147,18 +147,29 @@ GIN_FN_COLD void epMarkLine(const epArgs &args, uint32_t rank, uint32_t source, 
 			     GinNone{}, GinNone{}, GinThread{}, epFrom(args, rank));
 }
 
-/* Whatever `rank` expects from `source` gets more than any wait needs. */
+/* The mark of `source` at a rank. */
+GIN_FN size_t epMarkAt(const epPlan &plan, uint32_t source)
+{
+	return plan.marksAt + source * sizeof(uint64_t);
+}
+
+/*
+ * Whatever `rank` expects from `source` gets more than any wait needs. Each signal comes with the mark,
+ * by which a wait that ends knows it: to read a signal's value once more takes long where it is in host
+ * memory.
+ */
 template <bool direct> GIN_FN_COLD void epMark(const epArgs &args, uint32_t rank, uint32_t source)
 {
 	const epPlan &plan = args.plan;
+	const size_t at = epMarkAt(plan, source);
 	ginResult_t result = ginSuccess;
 	GIN_NO_UNROLL
 	for (uint32_t n = 0; n < EP_FAMILIES * 2 * plan.lanes && result == ginSuccess; n++) {
 		const uint32_t id = n / plan.lanes * plan.nRanks + source;
 		result = GinOn<epRoutes<direct>>(args.dc, n % plan.lanes)
-				 .signal(static_cast<int>(rank),
-					 ginSignalById(false, id, EP_GAVE_UP), GinThread{},
-					 epFrom(args, rank));
+				 .putValue(static_cast<int>(rank), plan.slab, at, uint64_t{1},
+					   GinSignalAdd{id, EP_GAVE_UP}, GinThread{},
+					   epFrom(args, rank));
 	}
 	GIN_NO_UNROLL
 	for (uint32_t half = 0; half < 2 && result == ginSuccess; half++)
@@ -209,14 +220,13 @@ template <bool direct> GIN_FN_COLD bool epAwaitLong(const epArgs &args, uint32_t
 {
 	GinOn<epRoutes<direct>> gin(args.dc, lane);
 	ginResult_t result = gin.waitSignal(id, least, GinThread{}, epFrom(args, rank));
-	const uint64_t seen = gin.readSignal(id);
-	if (result == ginSuccess && seen - least < EP_GAVE_UP)
+	if (result == ginSuccess && !gin.readValue(args.plan.slab, epMarkAt(args.plan, rank)))
 		return true;
 	if (result == ginSuccess && epWordLoad(&args.plan.state->failed))
 		return false;	  /* a mark of this rank */
 	if (result == ginSuccess) /* a mark of the rank, which has given up */
 		result = ginErrorPeer;
-	epLose<direct>(args, number, rank, result, epoch, least, seen);
+	epLose<direct>(args, number, rank, result, epoch, least, gin.readSignal(id));
 	return false;
 }
 
@@ -265,13 +275,6 @@ protected:
 	 */
 	GIN_FN bool stopped() const { return GinCta{}.any(epWordLoad(&plan.state->failed) != 0); }
 
-	/* The epoch of the next send: 0 of dispatch, 1 of combine. False: as stopped(). */
-	GIN_FN bool begin(uint32_t which, uint32_t *epoch) const
-	{
-		const ginWord16 words = epStateLoad(plan.state);
-		*epoch = static_cast<uint32_t>(words.half[1] >> which * 32);
-		return !GinCta{}.any(static_cast<uint32_t>(words.half[0]) != 0);
-	}
 	GIN_FN uint32_t maskOf(uint32_t rank) const { return epWordLoad(&plan.masked[rank]); }
 	GIN_FN bool masked(uint32_t rank) const { return maskOf(rank) != 0; }
 
@@ -396,21 +399,43 @@ protected:
 		return epAwaitLong<direct>(args, number, rank, lane, id, least, epoch);
 	}
 
+	/* Of the rank of awaitCredits() that the thread looks at first: what a direct peer gave. */
+	struct epCredits {
+		uint64_t given[2]; /* of each half */
+		uint32_t out;	   /* the rank is masked */
+	};
+
+	template <bool direct> GIN_FN epCredits lookAtCredits(uint32_t family) const
+	{
+		const uint32_t r = threads() - 1 - thread();
+		epCredits ahead = {};
+		if (!direct || r >= ranks())
+			return ahead;
+		ahead.out = maskOf(r);
+		EP_UNROLL
+		for (uint32_t i = 0; i < 2; i++)
+			ahead.given[i] = gin<direct>(0).readSignal(signalId(family, i, r));
+		return ahead;
+	}
+
 	/*
 	 * fate[rank] becomes 1 for a rank that is masked or has not freed this half. `family` is
 	 * epRowsFree or epPartsFree. Each rank by one thread, from the block's end; the caller
 	 * syncs.
 	 */
 	template <bool direct> GIN_FN void awaitCredits(uint32_t number, uint32_t family,
-							uint32_t epoch, uint32_t *fate) const
+							uint32_t epoch, const epCredits &ahead,
+							uint32_t *fate) const
 	{
+		const uint64_t given = epoch % 2 ? ahead.given[1] : ahead.given[0];
 		GIN_NO_UNROLL
 		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads()) {
-			const uint32_t id = signalId(family, epoch % 2, r);
-			const uint32_t out = maskOf(r); /* the load of the signal follows at once */
-			const bool come = direct && reached<direct>(0, id, epoch / 2);
-			fate[r] = out ||
-				  (!come && !await<direct>(number, r, 0, id, epoch / 2, epoch));
+			const bool first = direct && r < threads();
+			const bool come = first && given - epoch / 2 < EP_GAVE_UP;
+			const uint32_t out = first ? ahead.out : maskOf(r);
+			fate[r] = out || (!come && !await<direct>(number, r, 0,
+								  signalId(family, epoch % 2, r),
+								  epoch / 2, epoch));
 		}
 	}
 
@@ -447,17 +472,14 @@ protected:
 						     uint32_t epoch) const
 	{
 		const uint32_t id = signalId(family, epoch % 2, plan.rank);
-		if (direct || isDirect(rank)) {
-			if (count != plan.maxTokens)
-				raise<direct>(number, rank, 0,
-					      GinWeakSignalAdd{id, plan.maxTokens - count}, epoch);
-			return;
-		}
+		const bool single = direct || isDirect(rank);
+		const uint32_t lanes = single ? 1 : plan.lanes;
 		GIN_NO_UNROLL
-		for (uint32_t l = 0; l < plan.lanes; l++) {
-			const uint32_t rest = plan.maxTokens - epShareOf(count, l, plan.lanes);
-			if (rest)
-				raise<direct>(number, rank, l, GinWeakSignalAdd{id, rest}, epoch);
+		for (uint32_t l = 0; l < lanes; l++) {
+			const uint32_t share = single ? count : epShareOf(count, l, lanes);
+			if (share != plan.maxTokens)
+				raise<direct>(number, rank, l,
+					      GinWeakSignalAdd{id, plan.maxTokens - share}, epoch);
 		}
 	}
 

@@ -110,7 +110,7 @@ public:
 	/* False: an earlier call has failed, and nothing is done. */
 	GIN_FN bool send(uint32_t *sent)
 	{
-		if (!enter<direct>())
+		if (!enter<direct>([](uint32_t) {}))
 			return false;
 		*sent = epoch;
 		sync();

@@ -59,6 +59,7 @@ public:
 			gin<false>(l).resetSignal(id);
 		const size_t words = 2ull * ranks() * (1 + plan.mostLocal);
 		clear(plan.own + plan.countsAt, words * sizeof(uint64_t));
+		clear(plan.own + plan.marksAt, 1ull * ranks() * sizeof(uint64_t));
 		clear(plan.own + plan.verdictsAt, 2ull * ranks() * sizeof(uint64_t));
 		clear(reinterpret_cast<char *>(plan.state), plan.stateBytes);
 		GIN_NO_UNROLL

@@ -67,10 +67,9 @@ public:
 		Ahead ahead = {};
 		if (ginBlockIndex() < call.tokens)
 			loadAhead(ginBlockIndex(), ahead);
-		if (!enter<direct>())
+		if (!enter<direct>([&](uint32_t e) { listItems(number, e); }))
 			return false;
 		*sent = epoch;
-		listItems(number, epoch);
 		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < 2 * GIN_EP_MAX_TOPK; i += threads())
 			targets[i].to = nullptr;
@@ -79,8 +78,7 @@ public:
 		if (!direct)
 			countRows();
 		GIN_NO_UNROLL
-		for (uint32_t r = ginGridSize() - 1 - ginBlockIndex(); r < ranks();
-		     r += ginGridSize())
+		for (uint32_t r = countsOf(ginBlockIndex()); r < ranks(); r += ginGridSize())
 			sendCounts(r);
 		GIN_NO_UNROLL
 		for (uint32_t t = ginBlockIndex(), n = 0; t < call.tokens;
@@ -95,6 +93,12 @@ public:
 	}
 
 private:
+	/* The first rank whose counts the block sends. The last block gives credits meanwhile. */
+	GIN_FN static uint32_t countsOf(uint32_t block)
+	{
+		return (2 * ginGridSize() - 2 - block) % ginGridSize();
+	}
+
 	/* The rows and the items for each rank; then where they begin in parts. */
 	GIN_FN void countRows() const
 	{
@@ -166,13 +170,9 @@ private:
 		for (uint32_t i = thread(); i < call.topk; i += threads())
 			next[i].to = nullptr;
 		sendRow(t, to, ahead);
-		if (direct) {
-			sync();
-			return;
-		}
 		sync();
 		GIN_NO_UNROLL
-		for (uint32_t i = thread(); i < call.topk; i += threads())
+		for (uint32_t i = thread(); !direct && i < call.topk; i += threads())
 			if (to[i].to && !isDirect(to[i].rank))
 				stagedOne(to[i].rank, to[i].slot);
 	}
@@ -276,19 +276,23 @@ private:
 
 	GIN_FN void sendRow(uint32_t t, const epTarget *to, const Ahead &ahead) const
 	{
-		if (cast == epCastToF8) {
+		if (cast == epCastToF8)
 			castRow(rowOf(t), to, ahead);
-			return;
-		}
+		else
+			copyRow(t, to, ahead);
+	}
+
+	GIN_FN void copyRow(uint32_t t, const epTarget *to, const Ahead &ahead) const
+	{
 		GIN_NO_UNROLL
 		for (uint32_t p = thread(), n = 0; p < pieces(); p += threads(), n++)
 			store(to, plan.payload + p * 16,
 			      GIN_ON_GPU && n == 0   ? ahead.piece[0]
 			      : GIN_ON_GPU && n == 1 ? ahead.piece[1]
 						     : epPieceLoad(rowOf(t) + p * 16));
-		if (cast == epCastF8)
-			GIN_NO_UNROLL
-		for (uint32_t g = thread(); g < (call.hidden + 127) / 128; g += threads())
+		GIN_NO_UNROLL
+		for (uint32_t g = thread(); cast == epCastF8 && g < (call.hidden + 127) / 128;
+		     g += threads())
 			storeScale(to, g, scaleAt(t, g));
 	}
 

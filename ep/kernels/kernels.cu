@@ -10,11 +10,24 @@ extern "C" __global__ void EP_ABI_ENTRY(GIN_DEVICE_ABI)()
 {
 }
 
+/*
+ * Blocks start while the stream's last kernel ends. Here they wait for its end and its memory; then
+ * blocks of the next kernel may start, once all blocks of this one have.
+ */
+__device__ __forceinline__ void epAfterLastKernel()
+{
+#if __CUDA_ARCH__ >= 900
+	asm volatile("griddepcontrol.wait;" ::: "memory");
+	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 #define EP_ENTRY(name, ...)                                                                        \
 	extern "C" __global__ void __launch_bounds__(512, 2)                                       \
 		gin_ep_##name(const __grid_constant__ epArgs args)                                 \
 	{                                                                                          \
 		extern __shared__ __align__(16) char shared[];                                     \
+		epAfterLastKernel();                                                               \
 		epRun<__VA_ARGS__>(args, shared);                                                  \
 	}
 EP_VARIANTS(EP_ENTRY)

@@ -30,14 +30,22 @@ protected:
 	GIN_FN uint32_t which() const { return number == ginEpCallCombineSend ? 1 : 0; }
 	GIN_FN uint32_t family() const { return which() ? epParts : epRows; }
 
-	/* False: an earlier call has failed, and the block does nothing. True: the caller syncs. */
-	template <bool direct> GIN_FN bool enter()
+	/*
+	 * False: an earlier call has failed, and the block does nothing. True: the caller syncs. The
+	 * loads of the epoch, of prepare(epoch) and of credits do not wait for each other.
+	 */
+	template <bool direct, class Prepare> GIN_FN bool enter(Prepare prepare)
 	{
-		if (!begin(which(), &epoch))
+		const ginWord16 words = epStateLoad(plan.state);
+		const uint32_t free = which() ? epPartsFree : epRowsFree;
+		epoch = static_cast<uint32_t>(words.half[1] >> which() * 32);
+		prepare(epoch);
+		const epCredits ahead = lookAtCredits<direct>(free);
+		if (GinCta{}.any(static_cast<uint32_t>(words.half[0]) != 0))
 			return false;
 		half = epoch % 2;
 		giveCredits<direct>(number);
-		awaitCredits<direct>(number, which() ? epPartsFree : epRowsFree, epoch, fate);
+		awaitCredits<direct>(number, free, epoch, ahead, fate);
 		GIN_NO_UNROLL
 		for (uint32_t r = thread(); r < ranks(); r += threads())
 			rowsOut[r] = 0;

@@ -72,6 +72,8 @@ ginResult_t epCheckConfig(const ginEpConfig_t *config, uint32_t nRanks, ginEpCon
 	    (result = checkRange("contexts", config->contexts, 0, GIN_MAX_CONTEXTS)) ||
 	    (result = checkRange("ranks", nRanks, 1, GIN_EP_MAX_RANKS)))
 		return result;
+	if (config->sendBuffer > 1)
+		return BAD("sendBuffer is %u, must be 0 or 1", config->sendBuffer);
 	if (config->hidden % 16)
 		return BAD("hidden is %u, must be a multiple of 16", config->hidden);
 	return checkExperts(config, nRanks);

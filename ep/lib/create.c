@@ -102,7 +102,10 @@ static ginResult_t allocate(ginEp_t ep, const struct epSizes *sizes)
 	    (result = ginMemAlloc(ep->comm, sizes->state, &ep->state)) ||
 	    (result = ginMemAllocHost(ep->comm, sizes->page, &ep->page)))
 		return epFailGin(result, "memory of the ep");
-	ep->bytes = sizes->slab + sizes->state;
+	if (sizes->sendBuffer &&
+	    (result = ginMemAlloc(ep->comm, sizes->sendBuffer, &ep->sendBuffer)))
+		return epFailGin(result, "memory of the ep");
+	ep->bytes = sizes->slab + sizes->state + sizes->sendBuffer;
 	ep->handleBytes = sizes->handle;
 	memset(ep->page, 0, sizes->page);
 	return ep->gpu ? epGpuClear(ep->gpu, ep->state, sizes->state) : ginSuccess;
@@ -247,7 +250,8 @@ static ginResult_t close(ginEp_t ep)
 		result = epFailGin(now, "ginDevCommDestroy");
 	if (ep->haveWindow && (now = ginWindowDeregister(ep->comm, ep->args.plan.slab)))
 		result = epFailGin(now, "ginWindowDeregister");
-	if ((now = ginMemFree(ep->comm, ep->page)) || (now = ginMemFree(ep->comm, ep->state)) ||
+	if ((now = ginMemFree(ep->comm, ep->sendBuffer)) ||
+	    (now = ginMemFree(ep->comm, ep->page)) || (now = ginMemFree(ep->comm, ep->state)) ||
 	    (now = ginMemFree(ep->comm, ep->slab)))
 		result = epFailGin(now, "ginMemFree");
 	epGpuClose(ep->gpu);
@@ -303,7 +307,25 @@ ginResult_t ginEpBytes(const ginEpConfig_t *config, int nRanks, uint64_t *bytes)
 	epFirstExperts(&own, (uint32_t)nRanks, first);
 	epLayout(&own, first, (uint32_t)nRanks, 0, nRanks > 1, &plan, &sizes);
 	free(first);
-	*bytes = sizes.slab + sizes.state;
+	*bytes = sizes.slab + sizes.state + sizes.sendBuffer;
+	return ginSuccess;
+}
+
+ginResult_t ginEpSendBuffer(ginEp_t ep, uint32_t layout, ginEpTensor_t *x)
+{
+	if (!ep || !x || layout > GIN_EP_RANK_MAJOR)
+		return epFail(ginErrorInvalidArgument, "ep or x is NULL, or layout is %u", layout);
+	if (!ep->config.sendBuffer)
+		return epFail(ginErrorInvalidUsage, "the ep was made with config.sendBuffer 0");
+	const struct epPlan *plan = &ep->args.plan;
+	int ranked = layout == GIN_EP_RANK_MAJOR;
+	int64_t outer = ranked ? plan->nRanks : plan->localExperts;
+	int64_t inner = ranked ? plan->maxTokens : (int64_t)plan->nRanks * plan->maxTokens;
+	*x = (ginEpTensor_t){ep->sendBuffer,
+			     ginEpBf16,
+			     3,
+			     {outer, inner, plan->hidden, 0},
+			     {inner * plan->hidden, plan->hidden, 1, 0}};
 	return ginSuccess;
 }
 

@@ -14,17 +14,30 @@ typedef void *epContext;
 typedef void *epLibrary;
 typedef void *epFunction;
 
+/* CUlaunchAttribute */
+struct epLaunchAttribute {
+	int id, pad;
+	union {
+		int allowed;
+		char bytes[64];
+	} value;
+};
+
+/* CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
+#define EP_LAUNCH_EARLY 6
+
 /* CUlaunchConfig */
 struct epLaunchConfig {
 	unsigned grid[3], block[3], sharedBytes;
 	void *stream;
-	void *attributes;
+	struct epLaunchAttribute *attributes;
 	unsigned attributeCount;
 };
 
 /* Every call returns CUresult, 0: success. The second column is the name for dlsym(). */
 #define EP_DRIVER_CALLS(X)                                                                         \
 	X(getErrorString, "cuGetErrorString", (int result, const char **out))                      \
+	X(driverGetVersion, "cuDriverGetVersion", (int *out))                                      \
 	X(deviceGet, "cuDeviceGet", (int *out, int ordinal))                                       \
 	X(deviceGetAttribute, "cuDeviceGetAttribute", (int *out, int which, int device))           \
 	X(primaryRetain, "cuDevicePrimaryCtxRetain", (epContext * out, int device))                \

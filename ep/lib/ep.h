@@ -27,7 +27,7 @@ struct ginEp {
 	int device;
 	int haveDevComm, haveWindow;
 	uint32_t stepBytes; /* of a chunk's ticket array, per half and rank */
-	void *slab, *state, *page, *scratch;
+	void *slab, *state, *page, *scratch, *sendBuffer;
 	uint32_t directPeers;
 	uint64_t bytes, handleBytes;
 	struct epSends dispatches, combines;
@@ -40,9 +40,10 @@ struct epSizes {
 	uint64_t state;	 /* zeroed, and the tables after it */
 	uint64_t masked, observed, owed, chunks;
 	uint64_t rankOf, firstExpert, list, numbers, slots, ranked,
-		totals;	 /* offsets in the state */
-	uint64_t page;	 /* bytes of host memory */
-	uint64_t handle; /* bytes */
+		totals;	     /* offsets in the state */
+	uint64_t sendBuffer; /* bytes; 0: none */
+	uint64_t page;	     /* bytes of host memory */
+	uint64_t handle;     /* bytes */
 };
 
 /*

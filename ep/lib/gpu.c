@@ -16,6 +16,7 @@ struct epGpu {
 	epLibrary library;
 	epFunction kernel[EP_VARIANT_COUNT];
 	uint32_t sms;
+	unsigned early; /* 1: a kernel's blocks may start before the stream's last kernel ends */
 	char name[32];
 };
 
@@ -59,12 +60,14 @@ static ginResult_t checkAbi(struct epGpu *gpu)
 
 static ginResult_t loadKernels(struct epGpu *gpu)
 {
-	int major = 0, minor = 0, sms = 0;
+	int major = 0, minor = 0, sms = 0, version = 0;
 
 	DRIVER(gpu, deviceGetAttribute, &major, 75, gpu->device);
 	DRIVER(gpu, deviceGetAttribute, &minor, 76, gpu->device);
 	DRIVER(gpu, deviceGetAttribute, &sms, 16, gpu->device);
+	DRIVER(gpu, driverGetVersion, &version);
 	gpu->sms = (uint32_t)sms;
+	gpu->early = major >= 9 && version >= 12030; /* older drivers do not capture it */
 	snprintf(gpu->name, sizeof(gpu->name), "sm_%d%d", major, minor);
 	if (&epFatbinEnd[0] == &epFatbin[0])
 		return epFail(ginErrorUnsupported, "this libgin-ep was built without nvcc and has "
@@ -182,11 +185,14 @@ ginResult_t epGpuLaunch(struct epGpu *gpu, uint32_t variant, uint32_t grid, uint
 			size_t shared, const struct epArgs *args, void *stream)
 {
 	void *parameters[] = {(void *)(uintptr_t)args};
+	struct epLaunchAttribute early = {.id = EP_LAUNCH_EARLY, .value.allowed = 1};
 	struct epLaunchConfig config = {
 		.grid = {grid, 1, 1},
 		.block = {block, 1, 1},
 		.sharedBytes = (unsigned)shared,
 		.stream = stream,
+		.attributes = &early,
+		.attributeCount = gpu->early,
 	};
 	ginResult_t result = enter(gpu);
 

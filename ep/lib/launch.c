@@ -93,6 +93,15 @@ static uint32_t mostRows(ginEp_t ep)
 	return ep->args.plan.nRanks * ep->args.plan.maxTokens;
 }
 
+/* Blocks for the rows that other ranks send, if they have as many tokens as this rank; one for each SM. */
+static uint32_t recvBlocks(ginEp_t ep, uint32_t tokens)
+{
+	uint32_t rows = ep->args.plan.nRanks * tokens, sms = ep->gpu ? epGpuBlocks(ep->gpu) / 2 : 1;
+
+	rows = rows < sms ? sms : rows;
+	return rows < mostRows(ep) ? rows : mostRows(ep);
+}
+
 /* The kernels of combine are fastest with one block for each SM. */
 static uint32_t combineRows(ginEp_t ep)
 {
@@ -134,11 +143,11 @@ static uint32_t sendVariant(ginEp_t ep, const struct epCallArgs *call, int both)
 /* The send; `both`: and the receive, in one kernel. */
 static ginResult_t dispatchSend(ginEp_t ep, const struct epCallArgs *call, int both, void *stream)
 {
-	uint32_t blocks = call->tokens + ep->args.plan.nRanks;
+	uint32_t blocks = call->tokens + ep->args.plan.nRanks + 1; /* see countsOf() */
 	ginResult_t result = sendBegin(&ep->dispatches, call->handle, "ginEpDispatch");
 
-	if (both && blocks < mostRows(ep))
-		blocks = mostRows(ep);
+	if (both && blocks < recvBlocks(ep, call->tokens))
+		blocks = recvBlocks(ep, call->tokens);
 	if (result || (result = countList(ep, call, stream)))
 		return result;
 	result = epLaunch(ep, sendVariant(ep, call, both), blocks, blockFor(call), call, stream);

@@ -68,6 +68,16 @@ static uint64_t handleLayout(struct epPlan *plan)
 	       (plan->allDirect ? 0 : (uint64_t)plan->listed * sizeof(struct epPlace));
 }
 
+/* Of either layout, the larger. */
+static uint64_t sendBufferBytes(const ginEpConfig_t *config, const struct epPlan *plan)
+{
+	uint64_t rows = (uint64_t)plan->nRanks * plan->maxTokens;
+
+	if (!config->sendBuffer)
+		return 0;
+	return (plan->localExperts > 1 ? plan->localExperts : 1) * rows * plan->partBytes;
+}
+
 static uint64_t slabLayout(struct epPlan *plan, int networked)
 {
 	uint64_t R = plan->nRanks, T = plan->maxTokens, end = 0;
@@ -77,6 +87,7 @@ static uint64_t slabLayout(struct epPlan *plan, int networked)
 	plan->rowsAt = take(&end, rows);
 	plan->partsAt = take(&end, 2 * T * plan->places * plan->partBytes);
 	plan->countsAt = take(&end, counts);
+	plan->marksAt = take(&end, R * 8);
 	plan->verdictsAt = take(&end, 2 * R * 8);
 	if (!networked)
 		return end;
@@ -121,4 +132,5 @@ void epLayout(const ginEpConfig_t *config, const uint32_t *first, uint32_t nRank
 	plan->stateBytes = sizes->zeroed;
 	sizes->page = sizeof(struct epPage) + 2ull * nRanks * 4;
 	sizes->handle = handleLayout(plan);
+	sizes->sendBuffer = sendBufferBytes(config, plan);
 }

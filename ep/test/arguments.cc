@@ -45,6 +45,8 @@ static void configurations(Rank &r)
 		 "rowTypes is 4"},
 		{[](ginEpConfig_t &c) { c.reduce = 0; }, ginErrorInvalidArgument, "reduce is 0"},
 		{[](ginEpConfig_t &c) { c.onLost = 2; }, ginErrorInvalidArgument, "onLost is 2"},
+		{[](ginEpConfig_t &c) { c.sendBuffer = 2; }, ginErrorInvalidArgument,
+		 "sendBuffer is 2"},
 		{[](ginEpConfig_t &c) { c.modes = GIN_EP_HT; }, ginErrorUnsupported, "GIN_EP_HT"},
 		{[](ginEpConfig_t &c) { c.modes = 0; }, ginErrorInvalidArgument, "modes is 0"},
 		{[](ginEpConfig_t &c) { c.htTokens = 1; }, ginErrorUnsupported, "GIN_EP_HT"},

@@ -8,6 +8,7 @@
  * of x have a stride.
  *
  *	ROUNDS=n	rounds of all shapes together; SEED=n: where they begin
+ *	ORDER=n		the order of all rounds: 0: two at a time, 1: in one call, 2: send, receive
  */
 #include "endless.h"
 
@@ -59,6 +60,8 @@ static Pattern roundOf(const Pattern &most, uint64_t seed)
 static void pairOf(Rank &r, ginEp_t ep, Exchange &a, Exchange &b, uint64_t bits)
 {
 	Exchange *const one[2] = {&a, &b};
+	if (getenv("ORDER"))
+		bits = bits / 3 * 3 + static_cast<uint64_t>(atoi(getenv("ORDER"))) % 3;
 	if (bits % 3) { /* one after the other, in one kernel or in two */
 		for (Exchange *x : one) {
 			x->fill(r);

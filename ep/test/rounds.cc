@@ -109,9 +109,9 @@ static void shapes(Rank &r)
 {
 	static const uint32_t shape[][4] = {
 		/* experts, topk, hidden, tokens */
-		{16, 8, 128, 7},  {8, 2, 7168, 3},  {5, 1, 16, 1},
-		{3, 6, 2880, 4},  {1, 1, 128, 9},   {40, 9, 128, 128},
-		{64, 16, 112, 5}, {37, 22, 272, 6}, {64, 32, 64, 3},
+		{16, 8, 128, 7}, {8, 2, 7168, 3},   {5, 1, 16, 1},    {3, 6, 2880, 4},
+		{1, 1, 128, 9},	 {40, 9, 128, 128}, {64, 16, 112, 5}, {37, 22, 272, 6},
+		{64, 32, 64, 3}, {9, 4, 3584, 2},
 	};
 	for (const uint32_t *s : shape)
 		everyKind(r, roundOf(r, s[0], s[1], s[2], s[3]));
@@ -188,6 +188,49 @@ static void givenF8(Rank &r)
 		finish(r, ep);
 		batch.checkCombine();
 	}
+	EP_CHECK(ginEpDestroy(ep));
+}
+
+/* The experts' results in memory of the ep, in both layouts. */
+static void sendBuffer(Rank &r)
+{
+	Round round = roundOf(r, 7, 3, 128, 5);
+	ginEpConfig_t config = GIN_EP_CONFIG_INIT;
+	uint64_t with = 0, without = 0;
+	config.experts = round.experts;
+	config.topk = round.topk;
+	config.hidden = round.hidden;
+	config.maxTokens = round.maxTokens;
+	EP_CHECK(ginEpBytes(&config, r.nRanks, &without));
+	config.sendBuffer = 1;
+	EP_CHECK(ginEpBytes(&config, r.nRanks, &with));
+	ginEp_t ep = makeEp(r, config);
+	for (uint32_t layout : {GIN_EP_EXPERT_MAJOR, GIN_EP_RANK_MAJOR, GIN_EP_EXPERT_MAJOR}) {
+		round.layout = layout;
+		round.reduce = GIN_EP_REDUCE_RANK;
+		round.seed++;
+		Batch batch(r, round, handleBytes(ep));
+		ginEpTensor_t x = GIN_EP_NO_TENSOR;
+		EP_CHECK(ginEpSendBuffer(ep, layout, &x));
+		const size_t bytes = static_cast<size_t>(x.size[0] * x.stride[0]) * 2;
+		EXPECT(with >= without + bytes && bytes == batch.y.bytes);
+		EP_CHECK(batch.runDispatch(ep, GIN_EP_BOTH));
+		finish(r, ep);
+		batch.checkDispatch();
+		copyBytes(r, x.data, batch.y.at(), bytes);
+		batch.y.poison();
+		batch.combine.x = x;
+		EP_CHECK(batch.runCombine(ep, GIN_EP_BOTH));
+		finish(r, ep);
+		batch.checkCombine();
+	}
+	ginEpTensor_t x = GIN_EP_NO_TENSOR;
+	EP_FAILS(ginEpSendBuffer(ep, 2, &x), ginErrorInvalidArgument);
+	EP_FAILS(ginEpSendBuffer(nullptr, 0, &x), ginErrorInvalidArgument);
+	EP_FAILS(ginEpSendBuffer(ep, 0, nullptr), ginErrorInvalidArgument);
+	EP_CHECK(ginEpDestroy(ep));
+	ep = epFor(r, round);
+	EP_FAILS(ginEpSendBuffer(ep, 0, &x), ginErrorInvalidUsage);
 	EP_CHECK(ginEpDestroy(ep));
 }
 
@@ -294,9 +337,10 @@ static int run(const ginConfig_t *config)
 	static const struct {
 		const char *name;
 		void (*run)(Rank &r);
-	} cases[] = {{"shapes", shapes},      {"long lists", longLists}, {"corners", corners},
-		     {"given e4m3", givenF8}, {"hooks", hooks},		 {"slow", slow},
-		     {"random", randomRounds}};
+	} cases[] = {{"shapes", shapes},      {"long lists", longLists},
+		     {"corners", corners},    {"send buffer", sendBuffer},
+		     {"given e4m3", givenF8}, {"hooks", hooks},
+		     {"slow", slow},	      {"random", randomRounds}};
 	const char *given = getenv("CASE");
 	const std::string only = given && *given ? "," + std::string(given) + "," : "";
 	Rank r;

@@ -72,7 +72,7 @@ class EpConfig(Structure):
         ("maxSms", c_uint32),
         ("timeout", c_uint64),
         ("onLost", c_uint32),
-        ("pad", c_uint32),
+        ("sendBuffer", c_uint32),
     ]
 
 

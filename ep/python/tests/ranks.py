@@ -117,7 +117,7 @@ def case_small(comm):
 
 
 def case_hidden(comm):
-    for hidden in (16, 144, 2880, 7168):
+    for hidden in (16, 144, 2880, 3584, 7168):
         layers(comm, Shape(hidden=hidden, max_tokens=3), rounds=1)
 
 
