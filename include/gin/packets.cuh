@@ -205,8 +205,9 @@ private:
 		/* The vote is a sync, too: what the coop wrote is what is sent. */
 		if (coop.any(owesCredit(number) || ginPacketSweeps(number)))
 			return false;
-		ginPacketSendOne(theirs + ginPacketSlot(box.most, number), src, bytes, number,
-				 rank);
+		if (8 * rank < bytes)
+			ginPacketSendOne(theirs + ginPacketSlot(box.most, number), src, number,
+					 rank);
 		const bool lost = alive() != ginSuccess;
 		if (rank == 0)
 			ginLocalStore(ginPacketCounts(mine), number);
@@ -250,7 +251,7 @@ private:
 		ginResult_t result = awaitSlot(number, options.timeout);
 		const bool owes = result != ginSuccess;
 		if (!owes) {
-			sendPackets(src, bytes, number, coop.thread_rank(), coop.size());
+			sendPackets(src, bytes, number, coop);
 			result = alive();
 		}
 		if (coop.thread_rank() == 0)
@@ -262,16 +263,17 @@ private:
 			return giveUp(coop, 0, sent, ginCallPacketsSend, agreed, number - 2);
 		/* Another thread has seen the credit and has sent: either nothing or everything is. */
 		if (owes)
-			sendPackets(src, bytes, number, coop.thread_rank(), coop.size());
+			sendPackets(src, bytes, number, coop);
 		coop.sync();
 		return ginSuccess;
 	}
 
-	/* Sends packets rank, rank + size, ... of the message. */
-	GIN_FN void sendPackets(const char *src, uint32_t bytes, uint32_t number, uint32_t rank,
-				uint32_t size) const
+	/* Sends the calling thread's packets of the message. */
+	template <class Coop>
+	GIN_FN void sendPackets(const char *src, uint32_t bytes, uint32_t number, Coop coop) const
 	{
-		ginPacketSend(theirs, box.most, src, bytes, number, rank, size);
+		ginPacketSend(theirs, box.most, src, bytes, number, coop.thread_rank(),
+			      coop.size());
 	}
 
 	GIN_FN ginResult_t alive() const

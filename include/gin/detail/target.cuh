@@ -130,23 +130,6 @@ template <class Type> GIN_FN Type *ginUnshared(Type *pointer)
 	return pointer;
 }
 
-/*
- * `value`, for a compare that comes after the work that finds `address`, a multiple of 16. ptxas moves
- * a compare with a loaded value up, and the thread waits there for the load.
- */
-GIN_FN uint32_t ginDelayed(uint32_t value, const void *address)
-{
-#if GIN_ON_GPU
-	asm("{\n\t.reg .b32 low;\n\tcvt.u32.u64 low, %1;\n\tand.b32 low, low, 15;\n\t"
-	    "or.b32 %0, %0, low;\n\t}"
-	    : "+r"(value)
-	    : "l"(address));
-#else
-	(void)address;
-#endif
-	return value;
-}
-
 /* Nanoseconds of a clock that never goes back. Use differences only. */
 GIN_FN uint64_t ginNow()
 {

@@ -129,6 +129,12 @@ ginPacketSendFlight(char *slot, const char *src, uint32_t left, uint32_t number,
 			ginPacketStore(slot + 2 * u * step, word[u], number);
 }
 
+/* Sends packet i of an aligned source. */
+GIN_FN void ginPacketSendOne(char *slot, const char *src, uint32_t number, uint32_t i)
+{
+	ginPacketSendFlight<1>(slot + 16 * i, src + 8 * i, 8, number, 8);
+}
+
 /* Sends packets i, i + size, ...: whole ones of an aligned source quickly. */
 GIN_FN_COLD void ginPacketSend(char *part, uint32_t most, const char *src, uint32_t bytes,
 			       uint32_t number, uint32_t i, uint32_t size)
@@ -139,6 +145,11 @@ GIN_FN_COLD void ginPacketSend(char *part, uint32_t most, const char *src, uint3
 		ginPacketSweep(slot, bytes, ginPacketRoom(most), number, i, size);
 	if (ginMisalignment(src, 8) | bytes % 8 || !bytes)
 		return ginPacketSendAny(slot, src, bytes, number, i, size);
+	if (bytes <= step) {
+		if (8 * i < bytes)
+			ginPacketSendOne(slot, src, number, i);
+		return;
+	}
 	GIN_NO_UNROLL
 	for (uint32_t at = 8 * i; at < bytes; at += GIN_PACKETS_AHEAD * step)
 		ginPacketSendFlight<GIN_PACKETS_AHEAD>(slot + 2 * at, src + at, bytes - at, number,
@@ -160,18 +171,6 @@ template <class Coop> GIN_FN constexpr bool ginVoteIsSync(long)
 GIN_FN bool ginPacketIsShort(const void *at, uint32_t bytes, uint32_t size)
 {
 	return !(ginMisalignment(at, 8) | bytes % 8) && bytes - 1 < 8 * size;
-}
-
-/* Sends packet i of a short message. */
-GIN_FN void ginPacketSendOne(char *slot, const char *src, uint32_t bytes, uint32_t number,
-			     uint32_t i)
-{
-	uint64_t word;
-	if (8 * i >= bytes)
-		return;
-	/* A plain load: L1 may serve it. */
-	memcpy(&word, __builtin_assume_aligned(src + 8 * i, 8), 8);
-	ginPacketStore(slot + 16 * i, word, number);
 }
 
 /* What the functions below return when all packets were received. */
@@ -228,6 +227,12 @@ ginPacketTakeFlight(const char *slot, char *dst, uint32_t left, uint32_t number,
 	return all;
 }
 
+/* Receives packet i into an aligned target; false: it does not come soon. */
+GIN_FN bool ginPacketTakeOne(const char *slot, char *dst, uint32_t number, uint32_t i)
+{
+	return ginPacketTakeFlight<1>(slot + 16 * i, dst + 8 * i, 8, number, 8);
+}
+
 /* As ginPacketTakeAny: whole packets into an aligned target quickly. */
 GIN_FN_COLD uint32_t ginPacketTake(const char *part, uint32_t most, char *dst, uint32_t bytes,
 				   uint32_t number, uint32_t i, uint32_t size)
@@ -236,6 +241,10 @@ GIN_FN_COLD uint32_t ginPacketTake(const char *part, uint32_t most, char *dst, u
 	const uint32_t step = 8 * size;
 	if (ginMisalignment(dst, 8) | bytes % 8 || !bytes)
 		return ginPacketTakeAny(slot, dst, bytes, number, i, size);
+	if (bytes <= step) {
+		bool mine = 8 * i < bytes;
+		return !mine || ginPacketTakeOne(slot, dst, number, i) ? GIN_PACKETS_ALL : i;
+	}
 	GIN_NO_UNROLL
 	for (uint32_t at = 8 * i; at < bytes; at += GIN_PACKETS_FLIGHT * step)
 		if (!ginPacketTakeFlight<GIN_PACKETS_FLIGHT>(slot + 2 * at, dst + at, bytes - at,

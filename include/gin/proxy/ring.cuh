@@ -133,28 +133,20 @@ GIN_FN void ginRingRecordPosted(const struct ginRing &ring, uint32_t peer, uint6
 	ginLocalMax(&ring.posted[ring.nRanks], tickets);
 }
 
-/* Where the descriptor of a ticket is. */
-GIN_FN uint64_t *ginRingSlot(const struct ginRing &ring, uint64_t ticket)
-{
-	uint64_t slot = ticket & ((1ull << ring.logDepth) - 1);
-
-	return ring.words + slot * GIN_DESCRIPTOR_WORDS;
-}
-
 /*
- * Writes the descriptor, with `first` as its word 0, into the slot of its ticket. D, release end. Word
- * 0, which depends on the peer's state, comes last.
+ * Writes the descriptor, with `first` as its word 0, into the slot of its ticket. D, release end.
  */
 GIN_FN void ginRingWrite(const struct ginRing &ring, uint64_t ticket, const struct ginDescriptor &d,
 			 uint64_t first)
 {
 	uint64_t lap = ticket >> ring.logDepth;
 	uint64_t phase = (~lap & 1) << 63;
-	uint64_t *to = ginRingSlot(ring, ticket);
+	uint64_t slot = ticket & ((1ull << ring.logDepth) - 1);
+	uint64_t *to = ring.words + slot * GIN_DESCRIPTOR_WORDS;
 
+	ginDescriptorPublish(to, first | phase, d.word[1] | phase);
 	for (int i = 2; i < GIN_DESCRIPTOR_WORDS; i += 2)
 		ginDescriptorPublish(to + i, d.word[i] | phase, d.word[i + 1] | phase);
-	ginDescriptorPublish(to, first | phase, d.word[1] | phase);
 }
 
 /*
@@ -192,7 +184,7 @@ GIN_FN uint64_t ginRingWriteReserved(const struct ginRing &ring, const struct gi
 {
 	uint64_t got = ginFromLeader(reserved.group, reserved.got);
 	uint64_t ticket = ginFromLeader(reserved.group, reserved.first) + reserved.group.rank;
-	bool alive = ginDelayed(state, ginRingSlot(ring, ticket)) == ginPeerAlive;
+	bool alive = state == ginPeerAlive;
 
 	if (reserved.group.rank >= got)
 		return GIN_POSTED_FULL;
