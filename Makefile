@@ -302,9 +302,9 @@ $(BUILD)/libgin-weak.so: test/fabric/weak.c backends/proxy/network/fabric.h
 	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS_ALL)) -shared -o $@ $< $(LDFLAGS_ALL) -pthread
 	$(Q)ln -sf ../$(@F) $(@D)/test/$(@F)
 
-$(BUILD)/test/unit_proxy_network: $(BUILD)/libgin-weak.so
-$(BUILD)/test/unit_proxy_choice: $(BUILD)/libgin-weak.so $(OFI)
-$(BUILD)/test/unit_proxy_network: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
+$(addprefix $(BUILD)/test/unit_proxy_,network messages): $(BUILD)/libgin-weak.so
+$(BUILD)/test/proxy_choice: $(BUILD)/libgin-weak.so $(OFI)
+$(addprefix $(BUILD)/test/unit_proxy_,network messages): private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
 
 # A CUDA driver that answers questions only.
 $(BUILD)/test/fake/libcuda.so.1: $(wildcard test/fake/*.c) lib/gpu/cuda.h

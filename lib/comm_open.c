@@ -7,6 +7,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/param.h"
+#include "reach.h"
 
 static ginResult_t openBootstrap(ginComm_t comm, const struct commStart *start)
 {
@@ -266,7 +267,7 @@ static ginResult_t openRoutes(ginComm_t comm, const struct commStart *start)
 	result = controlAllgather(&comm->control, "devices", result, &mine, all, sizeof(mine));
 	int met = result == ginSuccess;
 	if (met)
-		result = routesAgree(comm, keepIntroductions(comm, all));
+		result = reachAgree(comm, keepIntroductions(comm, all));
 	/* Every peer is connected, or opening has failed. */
 	handlesUnbind(&comm->control, result == ginSuccess);
 	if (met)

@@ -29,9 +29,6 @@ void routesProbe(ginComm_t comm, struct backendProbe mine[BACKENDS_COUNT]);
 /* The backend that each rank forces, [nRanks]: fails when two ranks differ. */
 ginResult_t routesForce(ginComm_t comm, const uint8_t *forced);
 
-/* Collective: finds out which pairs each backend can connect. */
-ginResult_t routesAgree(ginComm_t comm, ginResult_t mine);
-
 /*
  * Collective: opens the backends that some pair needs, one network backend at most, and gives each
  * pair its route. `mine` is equal on all ranks.

@@ -11,7 +11,7 @@
 #include "backends/backend.h"
 #include "rdma.h"
 
-/* Who registers, and where. */
+/* The backend that registers, and the port. */
 struct rdmaUser {
 	const char *name; /* "gdaki", for messages */
 	const struct device *device;

@@ -12,8 +12,9 @@
  *
  * A remote action raises a signal at the target once the put is visible there. The signal is a word
  * of the context, by id, or an aligned 8-byte word of a window. A strong signal also makes every
- * earlier put of the context to that peer visible; a weak signal covers its own put alone. A local
- * action counts puts whose source bytes may be reused.
+ * earlier put of the context to that peer visible, and puts of other contexts to that peer whose
+ * flush happens before it; a weak signal covers its own put alone. A local action counts puts whose
+ * source bytes may be reused.
  */
 
 /* No action. */

@@ -160,14 +160,12 @@ ginResult_t controlOpen(struct control *c, const struct identity *ranks,
 	return ginSuccess;
 }
 
+/* The thread is not woken for it: it looks again after the next message, or a quarter of a second. */
 void controlWatch(struct control *c, int fd)
 {
-	if (fd < 0)
-		return;
 	pthread_mutex_lock(&c->lock);
 	c->news.fd = fd;
 	pthread_mutex_unlock(&c->lock);
-	controlWake(c);
 }
 
 /* Adds the entry of this rank. The caller holds the lock. */

@@ -3,7 +3,7 @@
  * collective.c - ncclAllGather() and ncclAllReduce(), by CPUs
  *
  * For the set-up of programs: any size, in order on the stream, slow. On a GPU the stream copies the
- * data to host memory and writes the number of the job behind it; a thread of the communicator waits
+ * data to host memory and then writes the number of the job; a thread of the communicator waits
  * for the number, gathers over the control plane, and writes the number for which the stream waits
  * before it copies the result back. Jobs of one communicator run in one order, whatever their
  * streams are. Without a GPU the call does the work itself.

@@ -69,7 +69,7 @@ static uint32_t takeBarriers(struct plan *plan, int count)
 		(plan)->dc.handle.first = takeBarriers(plan, number);                              \
 	} while (0)
 
-/* A program that asks for hybrid barriers alone may use those of their parts by name. */
+/* A program that asks for hybrid barriers alone may use barriers of the other kinds, too. */
 static int orHybrid(int own, const ncclDevCommRequirements_t *r)
 {
 	return own > r->barrierCount ? own : r->barrierCount;

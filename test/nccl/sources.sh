@@ -88,14 +88,15 @@ rows_examples()
 	esac
 }
 
-# DeepEP V2: its kernels, with the flags of its JIT. A row, its header, and a kernel with numbers of a usual
+# DeepEP V2: its kernels, with the flags of its JIT, which nvcc extends by NVCC_APPEND_FLAGS: the hybrid kernels
+# change their number of registers, and so cannot call functions. A row, its header, and a kernel with numbers of a usual
 # size. Where DeepEP has multi-node numbers there are 2 hosts of 8 ranks.
 deepep_kernels()
 {
 	cat <<-END
 		dispatch_nvl dispatch dispatch_impl<true,true,false,24,4,8,8,14336,0,4096,256,8,1,17,1000000000>
 		dispatch_gin dispatch dispatch_impl<false,true,false,24,4,8,8,14336,0,4096,256,8,1,17,1000000000>
-		dispatch_hybrid hybrid_dispatch hybrid_dispatch_impl<true,false,24,4,4,8,2,8,14336,0,4096,256,8,1,17,1000000000>
+		dispatch_hybrid hybrid_dispatch hybrid_dispatch_impl<true,false,24,4,4,4,2,8,14336,0,4096,256,8,1,17,1000000000>
 		combine_nvl combine combine_impl<true,false,true,24,16,8,7168,4096,256,8,17,1000000000>
 		combine_gin combine combine_impl<false,false,true,24,16,8,7168,4096,256,8,17,1000000000>
 		combine_hybrid hybrid_combine hybrid_combine_impl<false,true,24,8,4,2,8,7168,4096,256,8,17,1000000000>
@@ -110,13 +111,15 @@ deepep_kernels()
 
 compile_deepep()
 {
-	local row header kernel
+	local row header kernel flags
 	mkdir -p "$out/deepep"
 	while read -r row header kernel; do
 		row=deepep/$row
 		printf '#include <deep_ep/impls/%s.cuh>\nusing namespace deep_ep::elastic;\n' "$header" >"$out/$row.cu"
 		printf 'static void __instantiate_kernel() { auto ptr = reinterpret_cast<void*>(&%s); }\n' "$kernel" >>"$out/$row.cu"
-		try "$row" $nvcc -std=c++20 --diag-suppress=39,161,174,177,186,940,3012 --ptxas-options=--register-usage-level=10 \
+		flags=
+		[[ $row != *_hybrid ]] || flags=-DGIN_NO_CALLS
+		NVCC_APPEND_FLAGS=$flags try "$row" $nvcc -std=c++20 --diag-suppress=39,161,174,177,186,940,3012 --ptxas-options=--register-usage-level=10 \
 			-Xptxas -v "-I$home/include" "-I$1/deep_ep/include" "-arch=${arch}a" -O3 --expt-relaxed-constexpr \
 			--expt-extended-lambda -Xcompiler -fPIC,-O3,-fconcepts,-Wno-deprecated-declarations,-Wno-abi \
 			-cubin -o "$out/$row.cubin" "$out/$row.cu"
@@ -126,23 +129,41 @@ compile_deepep()
 link_deepep() { :; }
 rows_deepep() { row "$1" yes "$(registers "$1")"; }
 
-# nccl-extensions: nccl_ep's and nccl_m2n's sources that need nothing else.
+# A folder like the CUDA toolkit's, without the NCCL that it may have: Makefiles name its include folder first.
+cuda_without_nccl()
+{
+	local entry
+	mkdir -p "$out/cuda/include"
+	for entry in "$cuda"/*; do
+		[ "${entry##*/}" = include ] || ln -sfn "$entry" "$out/cuda/${entry##*/}"
+	done
+	for entry in "$cuda"/include/*; do
+		[[ ${entry##*/} == nccl* ]] || ln -sfn "$entry" "$out/cuda/include/${entry##*/}"
+	done
+	echo "$out/cuda"
+}
+
+# nccl-extensions: nccl_ep's library by its own Makefile (it compiles kernels when it runs), and nccl_m2n's kernels.
 compile_extensions()
 {
 	local source
-	for source in "$1"/nccl_ep/nccl_ep.cc "$1"/nccl_ep/device/*.cu; do
-		[ ! -e "$source" ] ||
-			object "nccl_ep/$(basename "$source")" "$source" -x cu "-I$1/nccl_ep" "-I$1/nccl_ep/include" \
-				"-I$1/nccl_ep/device"
-	done
+	try nccl_ep/library make -C "$1/nccl_ep" -j"$jobs" "CUDA_HOME=$(cuda_without_nccl)" "NCCL_HOME=$home" "BUILDDIR=$out/nccl_ep/build" \
+		"NVCC_GENCODE=-gencode=arch=compute_${arch#sm_},code=$arch" lib
 	for source in "$1"/nccl_m2n/src/*.cu; do
 		object "nccl_m2n/$(basename "$source" .cu)" "$source" "-I$1/nccl_m2n/src" "-I$1/nccl_m2n/include"
 	done
 }
 
 link_extensions() { :; }
-rows_nccl_ep() { row "$1" yes "$(registers "$1")"; }
-rows_nccl_m2n() { row "$1" yes "$(registers "$1")"; }
+rows_nccl_ep() { row "$1" yes -; }
+
+# Two files have no kernel.
+rows_nccl_m2n()
+{
+	local most
+	most=$(registers "$1")
+	row "$1" yes "${most:--}"
+}
 
 # verdict NAME LOG: what a program that ended with 0 says of its data
 verdict()

@@ -72,7 +72,7 @@ struct Barrier : Habit {
 		return ginSuccess;
 	}
 
-	/* By other threads than those that have put. */
+	/* By other threads than the threads that have put. */
 	GIN_FN ginResult_t flushAll() const
 	{
 		for (uint32_t i = gridThread(); i < dc.contexts; i += gridThreads())

@@ -8,16 +8,22 @@
 
 #include "network.h"
 
-/* The most slots of a size that the pool has room for; each rank gets as many landing slots. */
+/* Slots of which a pool has room for: two landing slots and a get slot of each rank, and own ones. */
+static uint64_t leastSlots(uint64_t nRanks)
+{
+	return nRanks * (BOUNCE_LANDINGS_LEAST + BOUNCE_LANDINGS_LEAST / 2) + BOUNCE_OWN;
+}
+
+/* Slots as long as the pool and the user allow; then as many for each rank as there is room for. */
 static struct bounceOffer shapeOf(uint64_t pool, uint64_t slotMost, uint64_t nRanks)
 {
-	uint64_t least = nRanks * BOUNCE_LANDINGS_LEAST + BOUNCE_OWN;
+	uint64_t least = leastSlots(nRanks);
 	uint64_t bytes = pool / least < slotMost ? pool / least : slotMost;
 
 	bytes = bytes / BOUNCE_ALIGN * BOUNCE_ALIGN;
 	if (!bytes)
 		return (struct bounceOffer){.slotBytes = 0};
-	uint64_t landings = (pool / bytes - BOUNCE_OWN) / nRanks;
+	uint64_t landings = (pool / bytes - BOUNCE_OWN) / nRanks * 2 / 3;
 	if (landings > BOUNCE_LANDINGS_MOST)
 		landings = BOUNCE_LANDINGS_MOST;
 	return (struct bounceOffer){.slotBytes = (uint32_t)bytes, .landings = (uint32_t)landings};
@@ -35,7 +41,7 @@ static ginResult_t failPool(uint32_t nRanks)
 		"GIN_BOUNCE_POOL is %u bytes, too few for slots through which %u ranks send GPU "
 		"memory over the network: set it to %llu or more",
 		paramNumber(paramBouncePool), nRanks,
-		((unsigned long long)nRanks * BOUNCE_LANDINGS_LEAST + BOUNCE_OWN) * BOUNCE_ALIGN);
+		(unsigned long long)leastSlots(nRanks) * BOUNCE_ALIGN);
 }
 
 /* The reason in the sentence of the last failure, without the call and the rank. */
@@ -153,6 +159,8 @@ void bounceConnect(struct networkLane *lane, uint32_t rank, const struct bounceO
 	if (p->offer.landings > BOUNCE_LANDINGS_MOST)
 		p->offer.landings = BOUNCE_LANDINGS_MOST;
 	p->landings = bounceOwnMask(0, p->offer.landings);
+	if (lane->bounce)
+		p->gets = bounceOwnMask(0, bounceGetsOf(&lane->bounce->offer));
 }
 
 void bounceActivate(struct networkLane *lane, struct networkPeer *peer)
@@ -206,7 +214,7 @@ struct bounceChunk *bounceTake(struct networkLane *lane, struct networkPeer *pee
 	b->freeChunks = k->next;
 	*k = (struct bounceChunk){.peer = peer, .kind = (uint8_t)kind};
 	countChunk(b, k, 1);
-	k->slot = k->landing = BOUNCE_NONE;
+	k->slot = k->landing = k->get = BOUNCE_NONE;
 	if (among)
 		takeOwn(lane, k, among);
 	return k;
@@ -223,9 +231,24 @@ void bounceGive(struct networkLane *lane, struct bounceChunk *k)
 	}
 	if (k->landing != BOUNCE_NONE)
 		p->landings |= 1u << k->landing;
+	if (k->get != BOUNCE_NONE)
+		p->gets |= 1u << k->get;
 	countChunk(b, k, -1);
 	k->next = b->freeChunks;
 	b->freeChunks = k;
+}
+
+int bounceTakeGet(struct networkLane *lane, struct bounceChunk *k)
+{
+	const struct bounceLane *b = lane->bounce;
+	struct bouncePeer *p = &k->peer->bounce;
+
+	if (!p->gets)
+		return 0;
+	k->get = (uint8_t)__builtin_ctz(p->gets);
+	p->gets &= ~(1u << k->get);
+	k->local = b->memory + bounceGetAt(&b->offer, networkRank(lane, k->peer), k->get);
+	return 1;
 }
 
 int bounceCopyFailed(struct networkLane *lane)

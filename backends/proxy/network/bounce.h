@@ -5,10 +5,12 @@
  * TCP does not reach GPU memory. Each lane then has slots in pinned host memory, which is registered
  * with the network once:
  *
- *   landing  a peer writes the bytes of a put there; each rank has landing slots of its own
+ *   landing  a peer writes the bytes of a put there
  *   get      a peer writes the bytes there that a get of this rank has asked for
  *   reply    this rank copies the bytes there that a peer's get has asked for
  *   send     this rank copies the bytes of a put there
+ *
+ * Each rank has landing and get slots of its own, so a peer that is lost writes into no slot of others.
  *
  * A put is cut into chunks. The sender takes a landing slot at the receiver and, if the network does
  * not read the source, a send slot; copies the bytes into the send slot; writes them into the landing
@@ -34,8 +36,7 @@
 
 #define BOUNCE_SENDS 16u
 #define BOUNCE_REPLIES 8u
-#define BOUNCE_GETS 8u
-#define BOUNCE_OWN (BOUNCE_GETS + BOUNCE_REPLIES + BOUNCE_SENDS)
+#define BOUNCE_OWN (BOUNCE_REPLIES + BOUNCE_SENDS)
 #define BOUNCE_LANDINGS_LEAST 2u
 #define BOUNCE_LANDINGS_MOST 8u
 #define BOUNCE_ALIGN 16u /* of a slot */
@@ -46,18 +47,23 @@
 #define BOUNCE_SENDS_OF_PEER (BOUNCE_SENDS / 2)
 
 /*
- * What a lane tells the peers of its slots: `landings` slots for each rank, in the order of ranks,
- * then the get slots.
+ * What a lane tells the peers of its slots: for each rank, in the order of ranks, `landings` landing
+ * slots and half as many get slots.
  */
 struct bounceOffer {
 	struct fabricKey memory;
 	uint32_t slotBytes, landings; /* 0: there are no slots */
 };
 
+static inline uint32_t bounceGetsOf(const struct bounceOffer *o)
+{
+	return o->landings / 2;
+}
+
 enum bounceKind {
 	chunkPut,   /* to a landing slot */
 	chunkWrite, /* to a window that the network reaches */
-	chunkWord,  /* the word of a work, behind earlier chunks */
+	chunkWord,  /* the word of a work, after earlier chunks */
 	chunkReply, /* to a peer's get slot */
 	chunkRead,  /* from a window that the network reaches, to a get slot */
 	chunkFetch  /* from a peer's window, to a get slot, by the peer */
@@ -71,6 +77,7 @@ struct bounceChunk {
 	uint8_t kind;		/* enum bounceKind */
 	uint8_t slot;		/* of this lane's own slots, or BOUNCE_NONE */
 	uint8_t landing;	/* at the peer, or BOUNCE_NONE */
+	uint8_t get;		/* get slot of the peer, or BOUNCE_NONE */
 	uint8_t isGiven;	/* the fabric has taken all of it */
 	uint32_t bytes;
 	uint32_t given;	 /* bytes that the fabric has taken */
@@ -94,6 +101,7 @@ struct bounceList {
 struct bouncePeer {
 	struct bounceOffer offer;
 	uint32_t landings;	/* a bit each: landing slots at the peer that this rank may write */
+	uint32_t gets;		/* a bit each: free get slots at this rank for the peer */
 	uint32_t chunks, sends; /* in use, without replies */
 	struct bounceList ordered; /* puts, writes and words: given to the fabric in this order */
 	struct bounceList loose;   /* replies and reads: given in any order */
@@ -138,6 +146,8 @@ void bounceActivate(struct networkLane *lane, struct networkPeer *peer);
 struct bounceChunk *bounceTake(struct networkLane *lane, struct networkPeer *peer,
 			       enum bounceKind kind, uint32_t among);
 void bounceGive(struct networkLane *lane, struct bounceChunk *chunk);
+/* Takes a get slot for the chunk. 0: none is free. */
+int bounceTakeGet(struct networkLane *lane, struct bounceChunk *chunk);
 
 /* Copies between slots and windows are not possible any more. Returns fabricFailed. */
 int bounceCopyFailed(struct networkLane *lane);
@@ -147,19 +157,24 @@ static inline uint32_t bounceOwnMask(uint32_t first, uint32_t count)
 	return (uint32_t)(((1ull << count) - 1) << first);
 }
 
-#define BOUNCE_GET_SLOTS bounceOwnMask(0, BOUNCE_GETS)
-#define BOUNCE_REPLY_SLOTS bounceOwnMask(BOUNCE_GETS, BOUNCE_REPLIES)
-#define BOUNCE_SEND_SLOTS bounceOwnMask(BOUNCE_GETS + BOUNCE_REPLIES, BOUNCE_SENDS)
+#define BOUNCE_REPLY_SLOTS bounceOwnMask(0, BOUNCE_REPLIES)
+#define BOUNCE_SEND_SLOTS bounceOwnMask(BOUNCE_REPLIES, BOUNCE_SENDS)
 
-/* Where landing slot `slot` of `rank` begins in the memory that is offered; and an own slot. */
+/* Where landing slot `slot` of `rank` begins in the memory that is offered. */
 static inline uint64_t bounceLandingAt(const struct bounceOffer *o, uint32_t rank, uint32_t slot)
 {
-	return ((uint64_t)rank * o->landings + slot) * o->slotBytes;
+	return ((uint64_t)rank * (o->landings + bounceGetsOf(o)) + slot) * o->slotBytes;
 }
 
+static inline uint64_t bounceGetAt(const struct bounceOffer *o, uint32_t rank, uint32_t slot)
+{
+	return bounceLandingAt(o, rank, o->landings + slot);
+}
+
+/* A reply or send slot. */
 static inline uint64_t bounceOwnAt(const struct bounceOffer *o, uint32_t nRanks, uint32_t slot)
 {
-	return ((uint64_t)nRanks * o->landings + slot) * o->slotBytes;
+	return bounceLandingAt(o, nRanks, slot);
 }
 
 /* send.c: does the data of the work, whose op is at most ginOpGet, need slots? */

@@ -43,6 +43,15 @@ static void failPart(struct networkLane *lane, struct proxyWork *w)
 	networkLanded(lane, w);
 }
 
+/* A part of a get, whose slot the peer may write at any time: no other peer uses the slot. */
+static void failChunk(struct networkLane *lane, struct bounceChunk *chunk)
+{
+	struct proxyWork *w = chunk->work;
+
+	bounceGive(lane, chunk);
+	failPart(lane, w);
+}
+
 /* It is not known which of the messages the peer has done. */
 static void failMessages(struct networkLane *lane, struct messageChannel *c)
 {
@@ -53,7 +62,7 @@ static void failMessages(struct networkLane *lane, struct messageChannel *c)
 		if (!isDone)
 			failPart(lane, out->work);
 		if (out->chunk && !out->isAnswered)
-			failPart(lane, out->work); /* the chunk too: its slot is not used again */
+			failChunk(lane, out->chunk);
 	}
 	c->low = c->acknowledged = c->next;
 }
@@ -104,7 +113,8 @@ static int sendData(struct networkLane *lane, struct networkPeer *peer, struct p
 	return result;
 }
 
-int networkSendWord(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w)
+static int sendMessage(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w,
+		       int withData)
 {
 	struct messageChannel *c = networkChannel(lane, w->peer);
 
@@ -112,7 +122,7 @@ int networkSendWord(struct networkLane *lane, struct networkPeer *peer, struct p
 		return fabricFailed;
 	if (!messageHasRoom(c))
 		return fabricBusy;
-	const struct message m = messageOf(c, (uint32_t)lane->scope->host->rank, w);
+	const struct message m = messageOf(c, (uint32_t)lane->scope->host->rank, w, withData);
 	const struct messageOut out = {.work = w, .wantsAnswer = m.wantsAnswer};
 	int result = lane->fabric->send(lane->end, peer->address, &m, messageLength(&m));
 	if (result == fabricOk) {
@@ -121,6 +131,23 @@ int networkSendWord(struct networkLane *lane, struct networkPeer *peer, struct p
 		w->landsAt++;
 	}
 	return result;
+}
+
+int networkSendWord(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w)
+{
+	return sendMessage(lane, peer, w, 0);
+}
+
+/*
+ * Does one message carry the data and the word? A second one costs as much as the first. On a fabric
+ * without order the word may have to wait for earlier works, so its data does not.
+ */
+static int fitsMessage(const struct networkLane *lane, const struct networkPeer *peer,
+		       const struct proxyWork *w)
+{
+	return lane->isOrdered && w->wordState == wordUnderWay && w->op != ginOpGet &&
+	       dataBytes(w) - 1 < MESSAGE_DATA && !peer->sent && !peer->bounce.ordered.first &&
+	       w->there.window->part[w->peer].byCpu && !bounceNeeds(lane, w);
 }
 
 /* A word follows the data of earlier works, which may not be given to the fabric yet. */
@@ -135,6 +162,8 @@ static int sendRest(struct networkLane *lane, struct networkPeer *peer, struct p
 {
 	int result = fabricOk;
 
+	if (fitsMessage(lane, peer, w))
+		return sendMessage(lane, peer, w, 1);
 	if (dataBytes(w))
 		result = (bounceNeeds(lane, w) ? bounceData : sendData)(lane, peer, w);
 	if (result == fabricOk && w->wordState == wordUnderWay)

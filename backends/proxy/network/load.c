@@ -90,7 +90,7 @@ static int loadPlugin(const char *name, char *why)
 		return 1;
 	}
 	if (result == pluginMissing)
-		snprintf(why, BACKEND_WHY, "%.100s has no %s", reason, file);
+		snprintf(why, BACKEND_WHY, "there is no %s in %.90s", file, reason);
 	else
 		snprintf(why, BACKEND_WHY, "%s: %.120s", file, reason);
 	return 0;

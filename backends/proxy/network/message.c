@@ -2,9 +2,11 @@
 /* message.c - what the proxies of two ranks tell each other: the sender's end */
 #include "message.h"
 
+#include <string.h>
+
 #include "backends/proxy/window.h"
 
-_Static_assert(sizeof(struct message) == 40, "every process has this layout");
+_Static_assert(sizeof(struct message) == 88, "every process has this layout");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "messages are little-endian");
 _Static_assert((MESSAGES & (MESSAGES - 1)) == 0, "numbers wrap around");
 
@@ -20,10 +22,19 @@ struct message messageNext(const struct messageChannel *c, uint32_t rank, enum m
 		.kind = (uint8_t)kind, .rank = rank, .number = c->next, .cursor = c->expected};
 }
 
-struct message messageOf(const struct messageChannel *c, uint32_t rank,
-			 const struct proxyWork *work)
+static void addData(struct message *m, const struct proxyWork *w)
 {
-	struct message m = messageNext(c, rank, messageWord);
+	const void *from = w->op == ginOpPutValue ? (const char *)w->value : w->here.at;
+
+	m->target = spotNamed(&w->there, w->peer);
+	m->dataBytes = w->bytes;
+	memcpy(m->data, from, w->bytes);
+}
+
+struct message messageOf(const struct messageChannel *c, uint32_t rank,
+			 const struct proxyWork *work, int withData)
+{
+	struct message m = messageNext(c, rank, withData ? messagePut : messageWord);
 
 	m.op = work->op;
 	m.bytes = wordBytes(work);
@@ -31,6 +42,8 @@ struct message messageOf(const struct messageChannel *c, uint32_t rank,
 	m.named = spotNamed(&work->word, work->peer);
 	m.operand = workOperand(work);
 	m.compare = work->value[1];
+	if (withData)
+		addData(&m, work);
 	return m;
 }
 

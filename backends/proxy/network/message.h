@@ -32,13 +32,17 @@ enum messageKind {
 	messageCursor = 3,
 	messageValue = 4,  /* the bytes of a putValue */
 	messageLanded = 5, /* data is in a landing slot of the receiver */
-	messageFetch = 6   /* the sender wants data in a get slot */
+	messageFetch = 6,  /* the sender wants data in a get slot */
+	messagePut = 7	   /* a word, and the few bytes that it covers */
 };
 
 /* Bytes of the longest value in a message. */
 #define MESSAGE_VALUE 16u
 
-/* Little-endian, as all hosts that libgin runs on. Without `compare` where it is not needed. */
+/* Bytes of the longest data of a messagePut. */
+#define MESSAGE_DATA 32u
+
+/* Little-endian, as all hosts that libgin runs on. It ends after the last member that it needs. */
 struct message {
 	uint8_t kind;
 	uint8_t op;	     /* messageWord: enum ginOp */
@@ -52,6 +56,10 @@ struct message {
 	/* messageAnswer: the old value; messageLanded and messageFetch: see messageSlot() */
 	uint64_t operand;
 	uint64_t compare; /* ginOpCompareSwap; messageValue: the last 8 bytes */
+	/* messagePut: where its data goes, as `named` */
+	uint64_t target;
+	uint64_t dataBytes;
+	unsigned char data[MESSAGE_DATA];
 };
 
 #define MESSAGE_SHORT offsetof(struct message, compare)
@@ -102,18 +110,20 @@ static inline int messageHasRoom(const struct messageChannel *c)
 /* A message without contents. It has the next number, which is not used yet. */
 struct message messageNext(const struct messageChannel *c, uint32_t rank, enum messageKind kind);
 
-/* The message that changes the word of the work. */
+/* The message that changes the word of the work; with `withData` after it has stored the data. */
 struct message messageOf(const struct messageChannel *c, uint32_t rank,
-			 const struct proxyWork *work);
+			 const struct proxyWork *work, int withData);
 
 /* The message with the next number was sent. */
 void messageSent(struct messageChannel *c, const struct messageOut *out);
 
 static inline size_t messageLength(const struct message *m)
 {
-	int isLong = m->op == ginOpCompareSwap || m->kind == messageValue;
-
-	return isLong ? sizeof(*m) : MESSAGE_SHORT;
+	if (m->kind == messagePut)
+		return offsetof(struct message, data) + m->dataBytes;
+	if (m->op == ginOpCompareSwap || m->kind == messageValue)
+		return offsetof(struct message, target);
+	return MESSAGE_SHORT;
 }
 
 /* May the peer acknowledge up to this cursor? */

@@ -16,7 +16,8 @@ struct networkPeer {
 	struct proxyWork *begun;	/* the fabric has taken a part of it */
 	uint64_t sent;			/* bytes of `begun` that the fabric has taken */
 	uint8_t isLost;
-	uint8_t owes; /* a cursor or answers; then it is in the lane's list */
+	uint8_t owes;	  /* a cursor or answers; then it is in the lane's list */
+	uint8_t patience; /* turns that a cursor may wait for a message to travel with */
 	struct networkPeer *nextOwing;
 	struct bouncePeer bounce;
 };

@@ -12,11 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/proxy/cpu_copy.h"
 #include "backends/proxy/words.h"
 #include "network.h"
 
+/*
+ * Turns in which a cursor waits for a message to travel with. The kernel often answers a signal at
+ * once; a cursor of its own would delay the answer by the time of a message.
+ */
+#define PATIENCE 3
+
 static void owe(struct networkLane *lane, struct networkPeer *peer)
 {
+	peer->patience = PATIENCE;
 	if (peer->owes)
 		return;
 	peer->owes = 1;
@@ -94,6 +102,22 @@ static enum beginning isWrong(struct begun *out, const char *wrong)
 	return wrong ? beginWrong : beginBegun;
 }
 
+/* Stores the data of a messagePut. */
+static const char *doData(struct networkLane *lane, const struct message *m)
+{
+	struct named target;
+
+	if (m->dataBytes > MESSAGE_DATA)
+		return "its data is too long";
+	const char *wrong = findNamed(lane, m->target, m->dataBytes, &target);
+	if (wrong)
+		return wrong;
+	if (!target.own->byCpu)
+		return "its data is for GPU memory, which a CPU cannot change";
+	copyByCpu(target.at, (const char *)m->data, m->dataBytes);
+	return NULL;
+}
+
 /* Changes the word, when all that was sent before it is done. */
 static enum beginning doWord(struct networkLane *lane, struct messageChannel *c,
 			     const struct message *m, struct begun *out)
@@ -105,6 +129,8 @@ static enum beginning doWord(struct networkLane *lane, struct messageChannel *c,
 	if (!isKnown(m))
 		return isWrong(out, "it asks for nothing that is known");
 	const char *wrong = findWord(lane, m, &word);
+	if (!wrong && m->kind == messagePut)
+		wrong = doData(lane, m);
 	if (wrong)
 		return isWrong(out, wrong);
 	uint64_t old = wordChange(m->op, word.at, m->bytes, m->operand, m->compare);
@@ -167,7 +193,7 @@ static const char *checkFetch(const struct networkLane *lane, const struct netwo
 	const struct bounceOffer *own = &lane->bounce->offer, *theirs = &peer->bounce.offer;
 	uint32_t slot = (uint32_t)(m->operand >> 32), bytes = (uint32_t)m->operand;
 
-	if (slot >= BOUNCE_GETS || bytes > own->slotBytes || bytes > theirs->slotBytes)
+	if (slot >= bounceGetsOf(theirs) || bytes > own->slotBytes || bytes > theirs->slotBytes)
 		return "it names a slot that does not exist";
 	return findNamed(lane, m->named, bytes, source);
 }
@@ -183,7 +209,7 @@ static struct bounceChunk *replyTo(struct networkLane *lane, struct networkPeer 
 	k->number = m->number;
 	k->bytes = (uint32_t)m->operand;
 	k->remote = theirs->memory;
-	k->remote.address += bounceOwnAt(theirs, (uint32_t)lane->scope->host->nRanks,
+	k->remote.address += bounceGetAt(theirs, (uint32_t)lane->scope->host->rank,
 					 (uint32_t)(m->operand >> 32));
 	return k;
 }
@@ -217,7 +243,7 @@ static enum beginning beginMessage(struct networkLane *lane, struct networkPeer 
 {
 	int bounces = lane->bounce && lane->bounce->memory;
 
-	if (m->kind == messageWord)
+	if (m->kind == messageWord || m->kind == messagePut)
 		return doWord(lane, peer->channel, m, out);
 	if (m->kind == messageValue && lane->bounce)
 		return doValue(lane, m, out);
@@ -409,7 +435,7 @@ static const char *take(struct networkLane *lane, struct networkPeer *peer,
 		return wrong;
 	if (m->kind == messageAnswer)
 		return takeAnswer(lane, c, m);
-	if (m->kind == messageWord || (m->kind >= messageValue && m->kind <= messageFetch))
+	if (m->kind == messageWord || (m->kind >= messageValue && m->kind <= messagePut))
 		return takeNumbered(lane, peer, c, m);
 	return "it is of no known kind";
 }
@@ -425,8 +451,12 @@ void networkReceive(struct networkLane *lane, const unsigned char *bytes, uint32
 		return;
 	struct networkPeer *peer = &lane->peer[m.rank];
 	struct messageChannel *c = peer->isLost ? NULL : networkChannel(lane, m.rank);
-	const char *wrong = c ? take(lane, peer, c, &m) : NULL;
-	if (wrong)
+	const char *wrong = NULL;
+	if (m.kind == messagePut && length < messageLength(&m))
+		wrong = "its data is not whole";
+	else if (c)
+		wrong = take(lane, peer, c, &m);
+	if (wrong && c)
 		loseBy(lane, m.rank, m.number, wrong);
 }
 
@@ -461,6 +491,18 @@ static int sendAnswer(struct networkLane *lane, struct networkPeer *peer, struct
 	return sent;
 }
 
+/* Slots of the bounce are used again after the cursor, so it does not wait where there are any. */
+static int mayWait(const struct networkLane *lane, struct networkPeer *peer)
+{
+	const struct messageChannel *c = peer->channel;
+
+	if (!peer->patience || lane->bounce || peer->isLost || c->expected == c->told ||
+	    c->expected - c->told >= MESSAGES / 2)
+		return 0;
+	peer->patience--;
+	return 1;
+}
+
 /* 1: nothing is owed any more. */
 static int payPeer(struct networkLane *lane, struct networkPeer *peer)
 {
@@ -469,6 +511,8 @@ static int payPeer(struct networkLane *lane, struct networkPeer *peer)
 
 	while (sent == fabricOk && c->firstOwed != c->endOwed && !peer->isLost)
 		sent = sendAnswer(lane, peer, c);
+	if (sent == fabricOk && mayWait(lane, peer))
+		return 0;
 	if (sent == fabricOk && !peer->isLost)
 		sent = sendCursor(lane, peer, c);
 	if (sent == fabricFailed)

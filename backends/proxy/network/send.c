@@ -238,14 +238,14 @@ static int sendFetch(struct networkLane *lane, struct networkPeer *peer, struct 
 	struct message m = nextMessage(lane, peer, messageFetch);
 	m.wantsAnswer = 1;
 	m.named = spotNamed(&k->work->there, k->work->peer) + peer->sent;
-	m.operand = messageSlot(k->slot, k->bytes);
+	m.operand = messageSlot(k->get, k->bytes);
 	return sendMessage(lane, peer, &m, &out);
 }
 
 static int beginGet(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w)
 {
 	enum bounceKind kind = thereBounces(w) ? chunkFetch : chunkRead;
-	struct bounceChunk *k = bounceTake(lane, peer, kind, BOUNCE_GET_SLOTS);
+	struct bounceChunk *k = bounceTake(lane, peer, kind, 0);
 
 	if (!k)
 		return fabricBusy;
@@ -254,7 +254,9 @@ static int beginGet(struct networkLane *lane, struct networkPeer *peer, struct p
 	k->target = w->here.at + peer->sent;
 	k->targetByCpu = (uint8_t)w->here.byCpu;
 	aim(lane, peer, k);
-	int result = kind == chunkFetch ? sendFetch(lane, peer, k) : fabricOk;
+	int result = bounceTakeGet(lane, k) ? fabricOk : fabricBusy;
+	if (result == fabricOk && kind == chunkFetch)
+		result = sendFetch(lane, peer, k);
 	if (result != fabricOk) {
 		bounceGive(lane, k);
 		return result;

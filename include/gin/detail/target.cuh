@@ -23,8 +23,13 @@
 #define GIN_FN inline
 #endif
 
-/* For large functions that are seldom called: never inlined. */
-#ifdef __CUDACC_RTC__
+/*
+ * For large functions that are seldom called: never inlined. Kernels that change their number of
+ * registers (setmaxnreg) cannot call functions: they are compiled with -DGIN_NO_CALLS.
+ */
+#ifdef GIN_NO_CALLS
+#define GIN_FN_COLD GIN_FN
+#elif defined(__CUDACC_RTC__)
 #define GIN_FN_COLD __device__ __noinline__
 #elif defined(__CUDACC__)
 #define GIN_FN_COLD inline __host__ __device__ __noinline__

@@ -230,7 +230,7 @@ template <class Coop> GIN_FN constexpr bool ncclCoopWithinWarp(Coop)
 	return false;
 }
 
-/* Lanes of the warp that can make a call together: those that are active. Host threads: one. */
+/* Lanes of the warp that can make a call together: the active lanes. Host threads: one. */
 GIN_FN ncclCoopLanes ncclCoopCoalesced()
 {
 #if GIN_ON_GPU

@@ -143,7 +143,7 @@ typedef struct ncclDevCommRequirements {
 	}
 
 /*
- * An entry of resourceRequirementsList: a buffer, and signals and counters behind the numbered
+ * An entry of resourceRequirementsList: a buffer, and signals and counters after the numbered
  * ones. ncclDevCommCreate() fills in what the pointers name, NULL: nothing.
  */
 struct ncclDevResourceRequirements {

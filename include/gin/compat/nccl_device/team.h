@@ -75,7 +75,7 @@ GIN_FN ncclTeam_t ncclTeamOuterFactor(ncclTeam_t parent, int innerSize)
 	return {parent.nRanks / innerSize, parent.rank / innerSize, parent.stride * innerSize};
 }
 
-/* The number in `parent` of the member `index` of those that `subset` leaves. */
+/* The number in `parent` of member `index` of the ranks that are not in `subset`. */
 GIN_FN int ncclTeamRankInDifference(ncclTeam_t parent, ncclTeam_t subset, int index)
 {
 	int stride = subset.stride / parent.stride;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_proxy_choice.c - GIN_TRANSPORT, the interface of the proxy's network, and when the plug-in of
+ * proxy_choice.c - GIN_TRANSPORT, the interface of the proxy's network, and when the plug-in of
  * a network is loaded
  */
 #include <dlfcn.h>
@@ -87,7 +87,7 @@ static void notPlain(void)
 /* A plug-in that is named and missing is never passed over in silence. */
 static void missing(void)
 {
-	probed("nosuch,ipc", 0, "has no libgin-nosuch.so");
+	probed("nosuch,ipc", 0, "there is no libgin-nosuch.so in ");
 }
 
 /* The plug-in lies in the folder of the test. */

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * unit_root_ids.c - the root of the unique ids of a process: each id is one communicator
+ *
+ * Each test runs in a process of its own.
+ */
+#include "root_visitors.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+/* A root for one communicator ends with it: its thread, its descriptors and its port. */
+static void onceAndGone(void)
+{
+	int files = countFiles("/proc/self/fd"), threads = countThreads();
+	struct rootContact contact = newRoot(1, VISIT_SECONDS);
+	struct visitor v[9];
+
+	for (uint32_t r = 0; r < 9; r++)
+		v[r] = makeVisitor(&contact, "all", 0, r, 9);
+	startVisits(v, 9);
+	expectAllMet(v, 9);
+	expectCountsSoon(files, threads);
+	v[0] = makeVisitor(&contact, "all", 0, 0, 9);
+	startVisit(&v[0]);
+	expectTold(&v[0], "each id serves one communicator");
+
+	contact = newRoot(1, VISIT_SECONDS);
+	for (uint32_t r = 0; r < 4; r++)
+		v[r] = makeVisitor(&contact, "", 0, r, 4);
+	strcpy(v[3].request.entry.refusal, "not today");
+	startVisits(v, 4);
+	expectAllTold(v, 4, "not today");
+	expectCountsSoon(files, threads);
+
+	contact = newRoot(1, 1);
+	v[0] = makeVisitor(&contact, "", 0, 0, 2);
+	startVisit(&v[0]);
+	expectTold(&v[0], "rank 1 did not come");
+	expectCountsSoon(files, threads);
+}
+
+/* Two communicators of three ranks each, of two ids. */
+static void meetOfTwoIds(const struct rootContact *first, const struct rootContact *second)
+{
+	struct visitor v[6];
+
+	for (uint32_t i = 0; i < 6; i++)
+		v[i] = makeVisitor(i < 3 ? first : second, "", 0, i % 3, 3);
+	shuffle(v, 6);
+	startVisits(v, 6);
+	expectAllMet(v, 6);
+}
+
+/* All unique ids of a process have one thread and one port, and each id is one communicator. */
+static void manyIds(void)
+{
+	enum { IDS = 20 };
+	int files = countFiles("/proc/self/fd"), threads = countThreads();
+	struct rootContact id[IDS];
+	struct visitor again;
+
+	for (int i = 0; i < IDS; i++) {
+		id[i] = newRoot(1, VISIT_SECONDS);
+		EXPECT_EQUAL(id[i].port, id[0].port);
+		EXPECT(!i || memcmp(id[i].key, id[i - 1].key, sizeof(id[i].key)));
+	}
+	expectCountsSoon(files + 2, threads + 1);
+	for (int i = 0; i < IDS; i += 2)
+		meetOfTwoIds(&id[i], &id[IDS - 1 - i]);
+	expectCountsSoon(files, threads);
+
+	id[0] = newRoot(1, VISIT_SECONDS);
+	id[1] = newRoot(1, VISIT_SECONDS);
+	again = makeVisitor(&id[0], "", 0, 0, 1);
+	startVisit(&again);
+	expectMet(&again);
+	again = makeVisitor(&id[0], "", 0, 0, 1);
+	startVisit(&again);
+	expectTold(&again, "another secret: the id belongs to another job, or was used before");
+	again = makeVisitor(&id[1], "", 0, 0, 1);
+	startVisit(&again);
+	expectMet(&again);
+	expectCountsSoon(files, threads);
+}
+
+/* Ids that nobody uses cost no more than their records, and the oldest go first. */
+static void unusedIds(void)
+{
+	static struct rootContact id[ROOT_IDS + 2];
+	int files = countFiles("/proc/self/fd"), threads = countThreads();
+	struct visitor v;
+
+	id[0] = newRoot(1, VISIT_SECONDS);
+	int used = greetRoot(&id[0], 0); /* some rank has come */
+	for (int i = 1; i < ROOT_IDS + 2; i++)
+		id[i] = newRoot(1, VISIT_SECONDS);
+	EXPECT(countFiles("/proc/self/fd") <= files + 4);
+	EXPECT(countFiles("/proc/self/task") <= threads + 1);
+	for (int i = 0; i < 3; i++) {
+		v = makeVisitor(&id[i], "", 0, 0, 1);
+		startVisit(&v);
+		if (i == 1)
+			expectTold(&v, "another secret: the id belongs to another job");
+		else
+			expectMet(&v);
+	}
+	close(used);
+}
+
+/* A child process of fork() has no root of its parent's ids, and makes its own. */
+static void idOfAChild(void)
+{
+	struct rootContact first = newRoot(1, VISIT_SECONDS), own;
+	struct visitor v = makeVisitor(&first, "", 0, 0, 1);
+	int status;
+
+	pid_t child = fork();
+	if (!child) {
+		own = newRoot(1, VISIT_SECONDS);
+		v = makeVisitor(&own, "", 0, 0, 1);
+		startVisit(&v);
+		expectMet(&v);
+		_exit(expectFailures != 0);
+	}
+	EXPECT(waitpid(child, &status, 0) == child && !status);
+	startVisit(&v);
+	expectMet(&v);
+}
+
+/* An id that two communicators use at a time: none of them is made of ranks of both. */
+static void idUsedTwice(void)
+{
+	int files = countFiles("/proc/self/fd"), threads = countThreads();
+	struct rootContact contact = newRoot(1, VISIT_SECONDS);
+	struct visitor v[4];
+
+	for (uint32_t i = 0; i < 4; i++)
+		v[i] = makeVisitor(&contact, "", 0, i / 2, 3);
+	v[0].fd = askRoot(&v[0]);
+	startVisits(&v[1], 3);
+	expectAllTold(v, 4, "two processes say that they are rank");
+	v[0] = makeVisitor(&contact, "", 0, 2, 3);
+	startVisit(&v[0]);
+	expectTold(&v[0], "two processes say that they are rank");
+	expectCountsSoon(files, threads);
+}
+
+/* The program forks while ranks wait: the child has all connections, and never closes them. */
+static void forkMeanwhile(void)
+{
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	struct rootContact once = newRoot(1, VISIT_SECONDS);
+	struct visitor v[3], alone = makeVisitor(&once, "", 0, 0, 1);
+	int status;
+
+	for (uint32_t r = 0; r < 3; r++)
+		v[r] = makeVisitor(&contact, "fork", 0, r, 3);
+	arrive(&v[0]);
+	arrive(&v[1]);
+	pid_t child = fork();
+	if (!child)
+		pauseForTest();
+	startVisit(&v[2]);
+	expectAllMet(v, 3);
+	for (int i = 0; i < 10; i++)
+		expectServes(&contact);
+	startVisit(&alone);
+	expectMet(&alone);
+	startVisit(&alone);
+	expectTold(&alone, "Connection re"); /* refused, or reset if it came in between */
+	kill(child, SIGKILL);
+	EXPECT(waitpid(child, &status, 0) == child);
+}
+
+int main(void)
+{
+	prepareTests();
+	expectChild("once, and gone", onceAndGone);
+	expectChild("many ids", manyIds);
+	expectChild("ids that nobody uses", unusedIds);
+#ifdef __SANITIZE_THREAD__
+	printf("left out: an id of a child process: ThreadSanitizer allows no thread after "
+	       "fork()\n");
+	(void)idOfAChild;
+#else
+	expectChild("an id of a child process", idOfAChild);
+#endif
+	expectChild("an id used twice", idUsedTwice);
+	expectChild("a fork meanwhile", forkMeanwhile);
+	return expectFailures != 0;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * unit_proxy_messages.c - the network of the proxy: what a peer sends is checked, and what cannot be
+ * opened fails in words
+ */
+#include "network_rig.h"
+
+/* What a peer sends is wrong: it is refused in words, and no byte changes. */
+static void expectRefused(struct message m, const char *why)
+{
+	rigStart(1);
+	m.rank = 1;
+	struct sideMemory before = side[0].memory;
+	while (!side[0].failures) {
+		networkReceive(side[0].lanes.lane[TRANSPORT_NETWORK].state,
+			       (const unsigned char *)&m, sizeof(m));
+		expectThat(side[0].failures, __FILE__, __LINE__, "not refused: %s", why);
+	}
+	EXPECT_HAS(side[0].why, why);
+	EXPECT(!memcmp(&before, &side[0].memory, sizeof(before)));
+	rigStop();
+}
+
+static uint64_t named(uint32_t slot, uint64_t offset)
+{
+	return (uint64_t)slot << GIN_DESCRIPTOR_OFFSET_BITS | offset;
+}
+
+static void wrongMessages(void)
+{
+	struct message m = {.kind = messageWord, .op = ginOpSignal, .bytes = 8, .operand = 1};
+	uint64_t end = sizeof(struct sideMemory);
+
+	m.named = named(7, 0);
+	expectRefused(m, "a window that is not registered");
+	m.named = named(1, end - 4);
+	expectRefused(m, "beyond the end of a window");
+	m.named = named(1, end + 8);
+	expectRefused(m, "beyond the end of a window");
+	m.named = named(1, 4);
+	expectRefused(m, "not aligned");
+	m.named = named(2, 0);
+	expectRefused(m, "a word in GPU memory");
+	m.named = named(1, 0);
+	m.op = ginOpGet;
+	expectRefused(m, "nothing that is known");
+	m.op = ginOpSignal;
+	m.bytes = 4;
+	expectRefused(m, "nothing that is known");
+	m.bytes = 8;
+	m.number = MESSAGES;
+	expectRefused(m, "beyond the window");
+	m.number = 0;
+	m.cursor = 1;
+	expectRefused(m, "acknowledges what was not sent");
+	m.cursor = 0;
+	m.kind = 9;
+	expectRefused(m, "no known kind");
+}
+
+/* The word is right, and what comes with it is not. */
+static void wrongData(void)
+{
+	struct message m = {.kind = messagePut, .op = ginOpPut, .bytes = 8, .operand = 1};
+	uint64_t end = sizeof(struct sideMemory);
+
+	m.named = named(1, 0);
+	m.dataBytes = 8;
+	m.target = named(7, 0);
+	expectRefused(m, "a window that is not registered");
+	m.target = named(1, end - 4);
+	expectRefused(m, "beyond the end of a window");
+	m.target = named(2, 0);
+	expectRefused(m, "its data is for GPU memory");
+	m.target = named(1, 0);
+	m.dataBytes = MESSAGE_DATA + 1;
+	expectRefused(m, "its data is not whole");
+	m.dataBytes = UINT64_MAX;
+	expectRefused(m, "its data is too long");
+}
+
+static void wrongSlots(void)
+{
+	struct message m = {.kind = messageLanded, .named = named(1, 0)};
+
+	setenv("GIN_BOUNCE", "always", 1);
+	m.operand = messageSlot(BOUNCE_LANDINGS_MOST, 8);
+	expectRefused(m, "a slot that does not exist");
+	m.operand = messageSlot(0, 262144 + 1);
+	expectRefused(m, "a slot that does not exist");
+	m.operand = messageSlot(0, 8);
+	m.named = named(7, 0);
+	expectRefused(m, "a window that is not registered");
+	m.named = named(1, sizeof(struct sideMemory) - 4);
+	expectRefused(m, "beyond the end of a window");
+	m.kind = messageFetch;
+	expectRefused(m, "beyond the end of a window");
+	m.named = named(1, 0);
+	m.operand = messageSlot(BOUNCE_LANDINGS_MOST / 2, 8);
+	expectRefused(m, "a slot that does not exist");
+	m.operand = messageSlot(0, 262144 + 1);
+	expectRefused(m, "a slot that does not exist");
+	m.kind = messageValue;
+	m.bytes = 17;
+	expectRefused(m, "its value is too long");
+}
+
+static void openFails(const char *words)
+{
+	rigCuda = &fakeCuda;
+	errorScope("ginCommInit", 0);
+	rigSearch();
+	sidePrepare(&side[0], 0, 1);
+	EXPECT(transportNetwork.open(&side[0].scope, &side[0].network) != ginSuccess);
+	EXPECT_HAS(ginGetLastError(), words);
+	EXPECT_HAS(ginGetLastError(), "GIN_BOUNCE_POOL");
+}
+
+static void refusedPins(void)
+{
+	fakeEngine.pinsFail = 1; /* the first are the streams' counts */
+	openFails("cannot pin 12582912 bytes, through which GPU memory reaches the network (weak): "
+		  "the CUDA driver cannot pin 12582912 bytes of host memory");
+}
+
+static void smallPool(void)
+{
+	setenv("GIN_BOUNCE_POOL", "400", 1);
+	openFails("GIN_BOUNCE_POOL is 400 bytes, too few for slots through which 2 ranks");
+}
+
+int main(void)
+{
+	setenv("GIN_LOG", "error", 1);
+	setenv("GIN_TRANSPORT", "weak", 1);
+	setenv("WEAK_SEED", "1", 1);
+	expectChild("wrong messages", wrongMessages);
+	expectChild("wrong messages with data", wrongData);
+	expectChild("wrong messages about slots", wrongSlots);
+	expectChild("pinned memory that is refused", refusedPins);
+	expectChild("a pool that is too small", smallPool);
+	return expectFailures != 0;
+}
