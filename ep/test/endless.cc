@@ -9,6 +9,7 @@
  *
  *	ROUNDS=n	rounds of all shapes together; SEED=n: where they begin
  *	ORDER=n		the order of all rounds: 0: two at a time, 1: in one call, 2: send, receive
+ *	AHEAD=n		rounds after which the host waits for the device
  */
 #include "endless.h"
 
@@ -129,6 +130,8 @@ static void roundsOfShape(Rank &r, const Pattern &most, uint64_t seed, uint32_t 
 	config.timeout = r.device < 0 ? 60000000000ull : 8000000000ull;
 	EP_CHECK(ginEpCreate(r.comm, &config, &ep));
 	EP_CHECK(ginEpQuery(ep, &info));
+	const char *given = getenv("AHEAD");
+	const uint32_t ahead = given && atoi(given) > 0 ? static_cast<uint32_t>(atoi(given)) : 32;
 	{
 		Exchange a(r, most, info.handleBytes), b(r, most, info.handleBytes);
 		for (uint32_t n = 0; n < rounds; n += 2) {
@@ -137,7 +140,7 @@ static void roundsOfShape(Rank &r, const Pattern &most, uint64_t seed, uint32_t 
 			pairOf(r, ep, a, b, bitsOf(seed + n, 3, 0, 0));
 			if (n % 2000 == 0)
 				finish(r, ep, a, b);
-			else if (n % 32 == 0)
+			else if (n % ahead < 2)
 				waitForStream(r);
 		}
 		finish(r, ep, a, b);

@@ -495,7 +495,7 @@ struct Exchange {
 			args.recvTopkIdx = tensor(topk, ginEpI32, {R, I, K});
 			args.recvTopkWeights = tensor(topkWeights, ginEpF32, {R, I, K});
 		}
-		EP_CHECK(ginEpDispatch(ep, &args, Batch::streamOf(r)));
+		ended(r, ep, ginEpDispatch(ep, &args, Batch::streamOf(r)));
 	}
 
 	void combine(Rank &r, ginEp_t ep, uint32_t phase) const
@@ -512,7 +512,19 @@ struct Exchange {
 		args.topkIdx = tensor(idx, now.wide ? ginEpI64 : ginEpI32, {T, K});
 		args.topkWeights = tensor(weights, ginEpF32, {T, K});
 		args.out = tensor(out, ginEpBf16, {T, H});
-		EP_CHECK(ginEpCombine(ep, &args, Batch::streamOf(r)));
+		ended(r, ep, ginEpCombine(ep, &args, Batch::streamOf(r)));
+	}
+
+	/* A call, or a kernel before it, may have failed. */
+	static void ended(const Rank &r, ginEp_t ep, ginResult_t result)
+	{
+		ginEpRecord_t record = GIN_EP_RECORD_INIT;
+		if (result == ginSuccess)
+			return;
+		fprintf(stderr, "rank %d: %s\n", r.rank, ginEpGetLastError());
+		EP_CHECK(ginEpGetAsyncError(ep, &record));
+		fprintf(stderr, "rank %d: %s\n", r.rank, ginEpGetLastError());
+		EXPECT(result == ginSuccess);
 	}
 
 	/* Waits for the stream. No check has failed. */
