@@ -185,8 +185,6 @@ $(BUILD)/libgin-ofi.so: $(OFI_OBJ) backends/proxy/ofi/ofi.map
 	$(call say,LINK,$@)
 	$(Q)$(CC) -shared -o $@ $(OFI_OBJ) $(LDFLAGS_ALL) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-z,relro,-z,now \
 		-Wl,--version-script,backends/proxy/ofi/ofi.map $(shell $(PKG_CONFIG) --libs libfabric) -pthread
-	@mkdir -p $(@D)/test
-	$(Q)ln -sf ../$(@F) $(@D)/test/$(@F)
 
 tools: $(TOOLS:%=$(BUILD)/tools/%)
 	$(foreach tool,$(filter-out $(TOOLS),$(TOOL_NAMES)), \
@@ -304,6 +302,7 @@ $(BUILD)/libgin-weak.so: test/fabric/weak.c backends/proxy/network/fabric.h
 
 $(addprefix $(BUILD)/test/unit_proxy_,network messages): $(BUILD)/libgin-weak.so
 $(BUILD)/test/proxy_choice: $(BUILD)/libgin-weak.so $(OFI)
+$(BUILD)/test/proxy_choice: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
 $(addprefix $(BUILD)/test/unit_proxy_,network messages): private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
 
 # A CUDA driver that answers questions only.

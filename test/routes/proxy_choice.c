@@ -90,7 +90,7 @@ static void missing(void)
 	probed("nosuch,ipc", 0, "there is no libgin-nosuch.so in ");
 }
 
-/* The plug-in lies in the folder of the test. */
+/* The plug-in lies above the folder of the test. */
 static int hasOfi(void)
 {
 	char path[512];
@@ -99,7 +99,7 @@ static int hasOfi(void)
 	if (length <= 0)
 		return 0;
 	path[length] = '\0';
-	snprintf(strrchr(path, '/'), 32, "/libgin-ofi.so");
+	snprintf(strrchr(path, '/'), 32, "/../libgin-ofi.so");
 	return !access(path, R_OK);
 }
 
