@@ -125,8 +125,8 @@ static void refusedPins(void)
 
 static void smallPool(void)
 {
-	setenv("GIN_BOUNCE_POOL", "400", 1);
-	openFails("GIN_BOUNCE_POOL is 400 bytes, too few for slots through which 2 ranks");
+	setenv("GIN_BOUNCE_POOL", "100", 1);
+	openFails("GIN_BOUNCE_POOL is 100 bytes, too few for slots through which 2 ranks");
 }
 
 int main(void)

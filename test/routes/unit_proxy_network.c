@@ -348,7 +348,7 @@ static void byEnginesOrdered(void)
 /* Few slots, each longer than all that is posted. */
 static void byEnginesWhole(void)
 {
-	setenv("GIN_BOUNCE_POOL", "196608", 1); /* 30 slots of 6544 bytes */
+	setenv("GIN_BOUNCE_POOL", "196608", 1); /* 12 slots of 16384 bytes */
 	rigCuda = &fakeCuda;
 	fakeEngine.random = seed;
 	operations /= 32;

@@ -8,10 +8,10 @@
 
 #include "network.h"
 
-/* Slots of which a pool has room for: two landing slots and a get slot of each rank, and own ones. */
+/* Slots of which a pool has room for: see struct bounceOffer. */
 static uint64_t leastSlots(uint64_t nRanks)
 {
-	return nRanks * (BOUNCE_LANDINGS_LEAST + BOUNCE_LANDINGS_LEAST / 2) + BOUNCE_OWN;
+	return nRanks * (2 * BOUNCE_LANDINGS_LEAST + 2 * (BOUNCE_LANDINGS_LEAST / 2));
 }
 
 /* Slots as long as the pool and the user allow; then as many for each rank as there is room for. */
@@ -23,7 +23,7 @@ static struct bounceOffer shapeOf(uint64_t pool, uint64_t slotMost, uint64_t nRa
 	bytes = bytes / BOUNCE_ALIGN * BOUNCE_ALIGN;
 	if (!bytes)
 		return (struct bounceOffer){.slotBytes = 0};
-	uint64_t landings = (pool / bytes - BOUNCE_OWN) / nRanks * 2 / 3;
+	uint64_t landings = pool / bytes / nRanks / 3;
 	if (landings > BOUNCE_LANDINGS_MOST)
 		landings = BOUNCE_LANDINGS_MOST;
 	return (struct bounceOffer){.slotBytes = (uint32_t)bytes, .landings = (uint32_t)landings};
@@ -31,7 +31,7 @@ static struct bounceOffer shapeOf(uint64_t pool, uint64_t slotMost, uint64_t nRa
 
 static size_t poolBytes(const struct bounceOffer *o, uint32_t nRanks)
 {
-	return (size_t)bounceOwnAt(o, nRanks, BOUNCE_OWN);
+	return (size_t)bounceLandingAt(o, nRanks, 0);
 }
 
 static ginResult_t failPool(uint32_t nRanks)
@@ -99,14 +99,13 @@ static ginResult_t openPool(struct networkLane *lane, struct fabric *fabric, con
 			    "%s refuses %zu bytes of pinned memory, through which GPU memory "
 			    "reaches it: %s; raise ulimit -l, or make GIN_BOUNCE_POOL smaller",
 			    network, bytes, why);
-	b->own = bounceOwnMask(0, BOUNCE_OWN);
 	return ginSuccess;
 }
 
 static void fillChunks(struct bounceLane *b)
 {
 	b->freeChunks = NULL;
-	for (uint32_t i = 0; i < BOUNCE_CHUNKS; i++) {
+	for (uint32_t i = 0; i < b->nChunks; i++) {
 		b->chunk[i].next = b->freeChunks;
 		b->freeChunks = &b->chunk[i];
 	}
@@ -116,9 +115,12 @@ ginResult_t bounceOpen(struct networkLane *lane, struct fabric *fabric, const ch
 {
 	const struct transportScope *scope = lane->scope;
 
-	lane->bounce = calloc(1, sizeof(*lane->bounce));
+	uint32_t chunks = BOUNCE_CHUNKS + (uint32_t)scope->host->nRanks * BOUNCE_LANDINGS_MOST / 2;
+
+	lane->bounce = calloc(1, sizeof(*lane->bounce) + chunks * sizeof(lane->bounce->chunk[0]));
 	if (!lane->bounce)
 		return fail(ginErrorSystem, "no memory");
+	lane->bounce->nChunks = chunks;
 	fillChunks(lane->bounce);
 	ginResult_t result = copiesOpen(scope->host->device, scope->slots, &lane->bounce->copies);
 	if (result == ginSuccess && paramChoice(paramBounce) != bounceNever)
@@ -158,9 +160,14 @@ void bounceConnect(struct networkLane *lane, uint32_t rank, const struct bounceO
 	p->offer = *offer;
 	if (p->offer.landings > BOUNCE_LANDINGS_MOST)
 		p->offer.landings = BOUNCE_LANDINGS_MOST;
-	p->landings = bounceOwnMask(0, p->offer.landings);
-	if (lane->bounce)
-		p->gets = bounceOwnMask(0, bounceGetsOf(&lane->bounce->offer));
+	p->landings = bounceMask(p->offer.landings);
+	if (!lane->bounce)
+		return;
+	/* Not more gets under way than the peer has reply slots. */
+	uint32_t own = bounceGetsOf(&lane->bounce->offer), theirs = bounceGetsOf(&p->offer);
+	p->free[slotGet] = bounceMask(theirs && theirs < own ? theirs : own);
+	p->free[slotReply] = bounceMask(own);
+	p->free[slotSend] = bounceMask(lane->bounce->offer.landings);
 }
 
 void bounceActivate(struct networkLane *lane, struct networkPeer *peer)
@@ -175,14 +182,12 @@ void bounceActivate(struct networkLane *lane, struct networkPeer *peer)
 }
 
 /* Replies always find a chunk, because peers whose messages wait for them cannot move a cursor. */
-static int hasRoom(const struct bounceLane *b, const struct bouncePeer *p, uint32_t among)
+static int hasRoom(const struct bounceLane *b, const struct bouncePeer *p, enum bounceSlot slot)
 {
-	if (among && !(b->own & among))
+	if (slot != slotNone && !p->free[slot])
 		return 0;
-	if (among == BOUNCE_REPLY_SLOTS)
-		return 1;
-	return b->chunks < BOUNCE_CHUNKS - BOUNCE_REPLIES && p->chunks < BOUNCE_CHUNKS_OF_PEER &&
-	       (among != BOUNCE_SEND_SLOTS || p->sends < BOUNCE_SENDS_OF_PEER);
+	return slot == slotReply ||
+	       (b->chunks < BOUNCE_CHUNKS && p->chunks < BOUNCE_CHUNKS_OF_PEER);
 }
 
 static void countChunk(struct bounceLane *b, struct bounceChunk *k, int by)
@@ -193,30 +198,31 @@ static void countChunk(struct bounceLane *b, struct bounceChunk *k, int by)
 	k->peer->bounce.chunks += (uint32_t)by;
 }
 
-static void takeOwn(struct networkLane *lane, struct bounceChunk *k, uint32_t among)
+static void takeSlot(const struct networkLane *lane, struct bounceChunk *k)
 {
-	struct bounceLane *b = lane->bounce;
+	const struct bounceLane *b = lane->bounce;
+	uint32_t *free = &k->peer->bounce.free[k->slotKind];
 
-	k->slot = (uint8_t)__builtin_ctz(b->own & among);
-	b->own &= ~(1u << k->slot);
-	k->local = b->memory + bounceOwnAt(&b->offer, (uint32_t)lane->scope->host->nRanks, k->slot);
-	k->peer->bounce.sends += among == BOUNCE_SEND_SLOTS;
+	k->slot = (uint8_t)__builtin_ctz(*free);
+	*free &= ~(1u << k->slot);
+	k->local = b->memory +
+		   bounceSlotAt(&b->offer, networkRank(lane, k->peer), k->slotKind, k->slot);
 }
 
 struct bounceChunk *bounceTake(struct networkLane *lane, struct networkPeer *peer,
-			       enum bounceKind kind, uint32_t among)
+			       enum bounceKind kind, enum bounceSlot slot)
 {
 	struct bounceLane *b = lane->bounce;
 	struct bounceChunk *k = b->freeChunks;
 
-	if (!hasRoom(b, &peer->bounce, among))
+	if (!hasRoom(b, &peer->bounce, slot))
 		return NULL;
 	b->freeChunks = k->next;
-	*k = (struct bounceChunk){.peer = peer, .kind = (uint8_t)kind};
+	*k = (struct bounceChunk){.peer = peer, .kind = (uint8_t)kind, .slotKind = (uint8_t)slot};
+	k->landing = BOUNCE_NONE;
 	countChunk(b, k, 1);
-	k->slot = k->landing = k->get = BOUNCE_NONE;
-	if (among)
-		takeOwn(lane, k, among);
+	if (slot != slotNone)
+		takeSlot(lane, k);
 	return k;
 }
 
@@ -225,30 +231,13 @@ void bounceGive(struct networkLane *lane, struct bounceChunk *k)
 	struct bounceLane *b = lane->bounce;
 	struct bouncePeer *p = &k->peer->bounce;
 
-	if (k->slot != BOUNCE_NONE) {
-		b->own |= 1u << k->slot;
-		p->sends -= (1u << k->slot & BOUNCE_SEND_SLOTS) != 0;
-	}
+	if (k->slotKind != slotNone)
+		p->free[k->slotKind] |= 1u << k->slot;
 	if (k->landing != BOUNCE_NONE)
 		p->landings |= 1u << k->landing;
-	if (k->get != BOUNCE_NONE)
-		p->gets |= 1u << k->get;
 	countChunk(b, k, -1);
 	k->next = b->freeChunks;
 	b->freeChunks = k;
-}
-
-int bounceTakeGet(struct networkLane *lane, struct bounceChunk *k)
-{
-	const struct bounceLane *b = lane->bounce;
-	struct bouncePeer *p = &k->peer->bounce;
-
-	if (!p->gets)
-		return 0;
-	k->get = (uint8_t)__builtin_ctz(p->gets);
-	p->gets &= ~(1u << k->get);
-	k->local = b->memory + bounceGetAt(&b->offer, networkRank(lane, k->peer), k->get);
-	return 1;
 }
 
 int bounceCopyFailed(struct networkLane *lane)

@@ -10,7 +10,8 @@
  *   reply    this rank copies the bytes there that a peer's get has asked for
  *   send     this rank copies the bytes of a put there
  *
- * Each rank has landing and get slots of its own, so a peer that is lost writes into no slot of others.
+ * Each lane has slots of all four kinds for each rank: a peer that is stopped or lost keeps no slot
+ * from others, and writes into none of theirs.
  *
  * A put is cut into chunks. The sender takes a landing slot at the receiver and, if the network does
  * not read the source, a send slot; copies the bytes into the send slot; writes them into the landing
@@ -34,21 +35,17 @@
 #include "fabric.h"
 #include "message.h"
 
-#define BOUNCE_SENDS 16u
-#define BOUNCE_REPLIES 8u
-#define BOUNCE_OWN (BOUNCE_REPLIES + BOUNCE_SENDS)
 #define BOUNCE_LANDINGS_LEAST 2u
 #define BOUNCE_LANDINGS_MOST 8u
 #define BOUNCE_ALIGN 16u /* of a slot */
 
-/* Chunks of a lane; of one peer, so that a peer that has stopped leaves chunks to others. */
+/* Chunks of a lane besides replies; of one peer, so that a stopped peer leaves chunks to others. */
 #define BOUNCE_CHUNKS 256u
 #define BOUNCE_CHUNKS_OF_PEER 64u
-#define BOUNCE_SENDS_OF_PEER (BOUNCE_SENDS / 2)
 
 /*
  * What a lane tells the peers of its slots: for each rank, in the order of ranks, `landings` landing
- * slots and half as many get slots.
+ * slots, half as many get slots, as many reply slots, and `landings` send slots.
  */
 struct bounceOffer {
 	struct fabricKey memory;
@@ -59,6 +56,9 @@ static inline uint32_t bounceGetsOf(const struct bounceOffer *o)
 {
 	return o->landings / 2;
 }
+
+/* Slots that this rank fills or asks to fill. */
+enum bounceSlot { slotGet, slotReply, slotSend, slotNone };
 
 enum bounceKind {
 	chunkPut,   /* to a landing slot */
@@ -75,10 +75,11 @@ struct bounceChunk {
 	struct networkPeer *peer;
 	struct proxyWork *work; /* NULL: chunkReply */
 	uint8_t kind;		/* enum bounceKind */
-	uint8_t slot;		/* of this lane's own slots, or BOUNCE_NONE */
+	uint8_t slotKind;	/* enum bounceSlot */
+	uint8_t slot;		/* of its kind and the peer */
 	uint8_t landing;	/* at the peer, or BOUNCE_NONE */
-	uint8_t get;		/* get slot of the peer, or BOUNCE_NONE */
-	uint8_t isGiven;	/* the fabric has taken all of it */
+
+	uint8_t isGiven; /* the fabric has taken all of it */
 	uint32_t bytes;
 	uint32_t given;	 /* bytes that the fabric has taken */
 	uint32_t inAir;	 /* operations of the fabric */
@@ -100,9 +101,9 @@ struct bounceList {
 /* What a lane knows of a peer. */
 struct bouncePeer {
 	struct bounceOffer offer;
-	uint32_t landings;	/* a bit each: landing slots at the peer that this rank may write */
-	uint32_t gets;		/* a bit each: free get slots at this rank for the peer */
-	uint32_t chunks, sends; /* in use, without replies */
+	uint32_t landings; /* a bit each: landing slots at the peer that this rank may write */
+	uint32_t free[slotNone];   /* by kind, a bit each: free slots at this rank for the peer */
+	uint32_t chunks;	   /* in use, without replies */
 	struct bounceList ordered; /* puts, writes and words: given to the fabric in this order */
 	struct bounceList loose;   /* replies and reads: given in any order */
 	struct bounceList untold;  /* their bytes are in landing slots, and `landed` is due */
@@ -115,12 +116,13 @@ struct bounceLane {
 	char *memory; /* pinned; NULL: no slots */
 	struct fabricRegion *region;
 	struct bounceOffer offer;
-	uint32_t own;	 /* a bit each: free slots of BOUNCE_OWN */
+
 	uint32_t chunks; /* in use, without replies */
 	struct copies copies;
 	struct networkPeer *active;
 	struct bounceChunk *freeChunks;
-	struct bounceChunk chunk[BOUNCE_CHUNKS];
+	uint32_t nChunks; /* BOUNCE_CHUNKS, and one for each reply slot */
+	struct bounceChunk chunk[];
 };
 
 struct networkLane;
@@ -142,39 +144,31 @@ static inline int bounceIsActive(const struct bounceLane *b)
 
 void bounceActivate(struct networkLane *lane, struct networkPeer *peer);
 
-/* A chunk with a slot among `among`, as BOUNCE_SEND_SLOTS; 0: without one. NULL: none is free. */
+/* A chunk, with a slot unless slotNone. NULL: none is free. */
 struct bounceChunk *bounceTake(struct networkLane *lane, struct networkPeer *peer,
-			       enum bounceKind kind, uint32_t among);
+			       enum bounceKind kind, enum bounceSlot slot);
 void bounceGive(struct networkLane *lane, struct bounceChunk *chunk);
-/* Takes a get slot for the chunk. 0: none is free. */
-int bounceTakeGet(struct networkLane *lane, struct bounceChunk *chunk);
 
 /* Copies between slots and windows are not possible any more. Returns fabricFailed. */
 int bounceCopyFailed(struct networkLane *lane);
 
-static inline uint32_t bounceOwnMask(uint32_t first, uint32_t count)
+static inline uint32_t bounceMask(uint32_t count)
 {
-	return (uint32_t)(((1ull << count) - 1) << first);
+	return (1u << count) - 1;
 }
-
-#define BOUNCE_REPLY_SLOTS bounceOwnMask(0, BOUNCE_REPLIES)
-#define BOUNCE_SEND_SLOTS bounceOwnMask(BOUNCE_REPLIES, BOUNCE_SENDS)
 
 /* Where landing slot `slot` of `rank` begins in the memory that is offered. */
 static inline uint64_t bounceLandingAt(const struct bounceOffer *o, uint32_t rank, uint32_t slot)
 {
-	return ((uint64_t)rank * (o->landings + bounceGetsOf(o)) + slot) * o->slotBytes;
+	uint32_t slots = 2 * o->landings + 2 * bounceGetsOf(o); /* of a rank */
+
+	return ((uint64_t)rank * slots + slot) * o->slotBytes;
 }
 
-static inline uint64_t bounceGetAt(const struct bounceOffer *o, uint32_t rank, uint32_t slot)
+static inline uint64_t bounceSlotAt(const struct bounceOffer *o, uint32_t rank,
+				    enum bounceSlot kind, uint32_t slot)
 {
-	return bounceLandingAt(o, rank, o->landings + slot);
-}
-
-/* A reply or send slot. */
-static inline uint64_t bounceOwnAt(const struct bounceOffer *o, uint32_t nRanks, uint32_t slot)
-{
-	return bounceLandingAt(o, nRanks, slot);
+	return bounceLandingAt(o, rank, o->landings + kind * bounceGetsOf(o) + slot);
 }
 
 /* send.c: does the data of the work, whose op is at most ginOpGet, need slots? */
@@ -200,7 +194,7 @@ static inline int bounceOwns(const struct bounceLane *b, const void *context)
 {
 	uintptr_t at = (uintptr_t)context;
 
-	return b && at >= (uintptr_t)b->chunk && at < (uintptr_t)(b->chunk + BOUNCE_CHUNKS);
+	return b && at >= (uintptr_t)b->chunk && at < (uintptr_t)(b->chunk + b->nChunks);
 }
 
 #endif

@@ -201,7 +201,7 @@ static const char *checkFetch(const struct networkLane *lane, const struct netwo
 static struct bounceChunk *replyTo(struct networkLane *lane, struct networkPeer *peer,
 				   const struct message *m)
 {
-	struct bounceChunk *k = bounceTake(lane, peer, chunkReply, BOUNCE_REPLY_SLOTS);
+	struct bounceChunk *k = bounceTake(lane, peer, chunkReply, slotReply);
 	const struct bounceOffer *theirs = &peer->bounce.offer;
 
 	if (!k)
@@ -209,8 +209,8 @@ static struct bounceChunk *replyTo(struct networkLane *lane, struct networkPeer 
 	k->number = m->number;
 	k->bytes = (uint32_t)m->operand;
 	k->remote = theirs->memory;
-	k->remote.address += bounceGetAt(theirs, (uint32_t)lane->scope->host->rank,
-					 (uint32_t)(m->operand >> 32));
+	k->remote.address += bounceSlotAt(theirs, (uint32_t)lane->scope->host->rank, slotGet,
+					  (uint32_t)(m->operand >> 32));
 	return k;
 }
 

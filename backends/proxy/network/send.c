@@ -133,7 +133,7 @@ static int copyOutOf(struct networkLane *lane, const struct networkPeer *peer,
 					.direction = copyOut,
 					.byCpu = w->here.byCpu};
 
-	if (k->slot == BOUNCE_NONE) {
+	if (k->slotKind == slotNone) {
 		k->local = (char *)(uintptr_t)(from + peer->sent);
 		return fabricOk;
 	}
@@ -143,9 +143,9 @@ static int copyOutOf(struct networkLane *lane, const struct networkPeer *peer,
 
 static int beginPut(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w)
 {
-	uint32_t among = hereBounces(lane, w) ? BOUNCE_SEND_SLOTS : 0;
+	enum bounceSlot slot = hereBounces(lane, w) ? slotSend : slotNone;
 	struct bounceChunk *k =
-		bounceTake(lane, peer, thereBounces(w) ? chunkPut : chunkWrite, among);
+		bounceTake(lane, peer, thereBounces(w) ? chunkPut : chunkWrite, slot);
 
 	if (!k)
 		return fabricBusy;
@@ -238,14 +238,14 @@ static int sendFetch(struct networkLane *lane, struct networkPeer *peer, struct 
 	struct message m = nextMessage(lane, peer, messageFetch);
 	m.wantsAnswer = 1;
 	m.named = spotNamed(&k->work->there, k->work->peer) + peer->sent;
-	m.operand = messageSlot(k->get, k->bytes);
+	m.operand = messageSlot(k->slot, k->bytes);
 	return sendMessage(lane, peer, &m, &out);
 }
 
 static int beginGet(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w)
 {
 	enum bounceKind kind = thereBounces(w) ? chunkFetch : chunkRead;
-	struct bounceChunk *k = bounceTake(lane, peer, kind, 0);
+	struct bounceChunk *k = bounceTake(lane, peer, kind, slotGet);
 
 	if (!k)
 		return fabricBusy;
@@ -254,9 +254,7 @@ static int beginGet(struct networkLane *lane, struct networkPeer *peer, struct p
 	k->target = w->here.at + peer->sent;
 	k->targetByCpu = (uint8_t)w->here.byCpu;
 	aim(lane, peer, k);
-	int result = bounceTakeGet(lane, k) ? fabricOk : fabricBusy;
-	if (result == fabricOk && kind == chunkFetch)
-		result = sendFetch(lane, peer, k);
+	int result = kind == chunkFetch ? sendFetch(lane, peer, k) : fabricOk;
 	if (result != fabricOk) {
 		bounceGive(lane, k);
 		return result;
@@ -288,7 +286,7 @@ int bounceData(struct networkLane *lane, struct networkPeer *peer, struct proxyW
 
 int bounceWord(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w)
 {
-	struct bounceChunk *k = bounceTake(lane, peer, chunkWord, 0);
+	struct bounceChunk *k = bounceTake(lane, peer, chunkWord, slotNone);
 
 	if (!k)
 		return fabricBusy;
