@@ -94,8 +94,8 @@ static void pairOf(Rank &r, ginEp_t ep, Exchange &a, Exchange &b, uint64_t bits)
 }
 
 /*
- * Few launches wait on the stream. With thousands of them, calls on route proxy ended in timeouts on
- * two H200: the proxy's copies are calls of the driver, too.
+ * Before host memory is read into: a copy to pageable memory that waits for kernels keeps the driver
+ * busy, and kernels that wait for copies of the proxy end in timeouts.
  */
 static void waitForStream(Rank &r)
 {
@@ -110,6 +110,7 @@ static void waitForStream(Rank &r)
 static void finish(Rank &r, ginEp_t ep, Exchange &a, Exchange &b)
 {
 	ginEpRecord_t record = GIN_EP_RECORD_INIT;
+	waitForStream(r);
 	a.verdict(r);
 	b.verdict(r);
 	EP_CHECK(ginEpGetAsyncError(ep, &record));
