@@ -157,7 +157,7 @@ void exchange(Rank &r, Boxed &boxed, const Sizes &sizes, uint32_t rounds, uint32
 /* By as many threads as a block can have, where the ranks have one route. */
 static void byManyThreads(Rank &r, Boxed &boxed, const Sizes &sizes)
 {
-	uint32_t rounds = Sizes::count, few = r.device < 0 ? 6 : 512;
+	uint32_t rounds = Sizes::count;
 	uint32_t route = boxed.device.dc.route;
 	std::vector<uint32_t> routes(static_cast<size_t>(r.nRanks));
 
@@ -167,10 +167,13 @@ static void byManyThreads(Rank &r, Boxed &boxed, const Sizes &sizes)
 			return;
 
 	if (route == ginRouteDirect)
-		exchange<GinCta, GIN_ROUTES_DIRECT>(r, boxed, sizes, rounds,
-						    r.device < 0 ? 6 : 1024);
+		exchange<GinCta, GIN_ROUTES_DIRECT>(
+			r, boxed, sizes, rounds,
+			mostThreads<Exchange<GinCta, GIN_ROUTES_DIRECT>>(r, 6));
 	else if (route == ginRouteProxy)
-		exchange<GinCta, GIN_ROUTES_PROXY>(r, boxed, sizes, rounds, few);
+		exchange<GinCta, GIN_ROUTES_PROXY>(
+			r, boxed, sizes, rounds,
+			mostThreads<Exchange<GinCta, GIN_ROUTES_PROXY>>(r, 6));
 }
 
 static void everySizeByEveryCoop(Rank &r)
