@@ -183,5 +183,7 @@ static int run(const ginConfig_t *config)
 
 int main(int argc, char **argv)
 {
+	/* Rounds are launched ahead: a kernel that loads while a dispatch waits would stop the proxy's copies. */
+	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
 	return ranksMain(argc, argv, run);
 }
