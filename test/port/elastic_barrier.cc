@@ -106,7 +106,7 @@ struct Barrier : Habit {
 	}
 };
 
-/* Block 0 sends, a thread for each peer; block 1 reads, a thread for each peer. */
+/* Block 0 sends and block 1 reads, each peer by one thread. */
 struct Tails : Habit {
 	enum { tokens = 40, token = 96 };
 	ginWindow_t words; /* a word for each rank */
@@ -160,9 +160,11 @@ struct Tails : Habit {
 
 	GIN_FN ginResult_t run() const
 	{
-		if (ginThreadIndex() >= dc.nRanks || ginBlockIndex() > 1)
+		if (ginBlockIndex() > 1)
 			return ginSuccess;
-		return ginBlockIndex() == 0 ? sendTo(ginThreadIndex()) : readFrom(ginThreadIndex());
+		for (uint32_t p = ginThreadIndex(); p < dc.nRanks; p += ginBlockSize())
+			TRY(ginBlockIndex() == 0 ? sendTo(p) : readFrom(p));
+		return ginSuccess;
 	}
 };
 
