@@ -32,7 +32,7 @@ $(NCCL_LINKS): $(NCCL_LIB)
 hash := \#
 
 # nccl-forward FOLDER: files that include the headers in gin/compat, by paths relative to themselves
-nccl-forward = mkdir -p $(sort $(foreach header,$(NCCL_HEADERS),$(1)/$(dir $(header)))) \
+nccl-forward = mkdir -p $(foreach folder,$(sort $(dir $(NCCL_HEADERS))),$(1)/$(folder)) \
 	$(foreach header,$(NCCL_HEADERS),&& echo '$(hash)include "$(if $(findstring /,$(header)),../)gin/compat/$(header)"' \
 		>$(1)/$(header))
 
