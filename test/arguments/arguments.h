@@ -112,7 +112,7 @@ static inline int closeComm(ginComm_t comm)
 	return 0;
 }
 
-/* Own file descriptors, those of this count included. */
+/* This process's file descriptors, including the one that counts them. */
 static inline int countFiles(const char *directory)
 {
 	DIR *dir = opendir(directory);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * arguments_bootstrap.c - unique ids, names and splits: every argument that is wrong on one rank or
- * on all; nothing is left behind, and what comes next works
+ * arguments_bootstrap.c - unique ids, names and splits: every wrong argument on one rank
+ * or on all; nothing leaks, and the next call works
  */
 #include "arguments.h"
 

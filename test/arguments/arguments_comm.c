@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * arguments_comm.c - making, asking and leaving communicators: every argument that is wrong, and
- * environments that cannot be meant; nothing is left behind
+ * arguments_comm.c - creating, querying and destroying communicators: every wrong argument, and
+ * contradictory environments; nothing leaks
  */
 #include "arguments.h"
 

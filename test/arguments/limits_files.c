@@ -2,8 +2,8 @@
 /*
  * limits_files.c - a rank without file descriptors, address space, threads or a place for sockets
  *
- * The others learn it in its words, which name the limit; nothing is left behind, and with the
- * limit lifted all works again in the same processes.
+ * The other ranks report this rank's sentence, which names the limit. Nothing leaks, and once the
+ * limit is lifted everything works in these processes.
  */
 #include "resource_limits.h"
 
@@ -200,7 +200,7 @@ static int mayMount(void)
 	return !status;
 }
 
-/* As a user who may not write there. */
+/* Runs as a user without write access to the directory. */
 static int placeOfAnotherUser(const ginConfig_t *config)
 {
 	EXPECT(!setgid(NOBODY) && !setuid(NOBODY));
@@ -288,7 +288,7 @@ static void *endLater(void *arg)
 	return NULL;
 }
 
-/* More descriptors under way than this user may have there: those of the window wait. */
+/* More descriptors in flight than this user's limit: the window's descriptors wait. */
 static int manyFilesUnderWay(const ginConfig_t *config)
 {
 	rlim_t was = softLimit(RLIMIT_NOFILE);

@@ -2,8 +2,8 @@
 /*
  * limits_memory.c - a rank whose n-th allocation fails, for every n
  *
- * The linker sends the library's allocations here (--wrap). The others learn of it, nothing is left
- * behind, and the next time all works in the same processes.
+ * The linker sends the library's allocations here (--wrap). The other ranks learn of the failure,
+ * nothing leaks, and the next attempt works in these processes.
  */
 #include "resource_limits.h"
 

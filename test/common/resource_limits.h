@@ -60,7 +60,7 @@ static inline int agreed(const ginConfig_t *config, const char *call, ginResult_
 	return result == ginSuccess;
 }
 
-/* In the same words, which are those of the rank that lacks something, and have the remedy. */
+/* Every rank reports one sentence: the sentence of the rank that lacks something, with the remedy. */
 static inline void expectSameWords(const struct outcome *outcome, const char *call,
 				   const char *remedy)
 {

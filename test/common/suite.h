@@ -105,8 +105,7 @@ struct Test {
 	void (*run)(Rank &);
 };
 
-/* All tests by this rank; VERBOSE=1 says which, and TEST=word runs those with the word in the name.
- */
+/* Runs the tests on this rank. VERBOSE=1 prints names; TEST=word selects tests by a word in the name. */
 template <size_t n> void runTests(Rank &r, const char *suite, const Test (&tests)[n])
 {
 	const char *only = getenv("TEST");

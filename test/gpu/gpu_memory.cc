@@ -144,9 +144,9 @@ static void ownHostMemory(Rank &r)
 	putFromLocal(r, memory, BYTES);
 	EXPECT(ginWindowRegister(r.comm, memory, (1 << 20) + 1, 0, &window) ==
 	       ginErrorInvalidArgument);
-	/* The byte behind may be pinned, too, by another rank that is a thread. */
+	/* The byte after the memory may be pinned, too, by another rank that is a thread. */
 	if (isPinned(static_cast<char *>(memory) + (1 << 20)))
-		printf("what is behind %p is pinned as well\n", memory);
+		printf("the memory after %p is pinned as well\n", memory);
 	else
 		EXPECT(ginWindowRegister(r.comm, memory, (1 << 20) + 1, GIN_WINDOW_LOCAL,
 					 &window) == ginErrorInvalidArgument);

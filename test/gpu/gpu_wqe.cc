@@ -2,7 +2,7 @@
 /*
  * gpu_wqe.cc - a GPU, which turns bytes by instructions of its own, makes the WQEs that the host makes
  *
- * What those are is held against bytes written down by unit_mlx5_wqe.c.
+ * unit_mlx5_wqe.c compares the host's WQEs with bytes that are written down.
  */
 #include <stdio.h>
 

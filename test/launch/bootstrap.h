@@ -111,7 +111,6 @@ inline int bindPort(int family, uint16_t port)
 	return fd;
 }
 
-/* Below those that the kernel gives to others; another one each time. */
 /* Of a child that its parent kills: it must not outlive a parent that fails. */
 inline void pauseForTest()
 {

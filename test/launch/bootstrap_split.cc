@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bootstrap_split.cc - communicators out of others: who is in which part and in which order, by
- * data; parts live and die by themselves
+ * bootstrap_split.cc - communicators made by ginCommSplit(): members and order, checked by data; each
+ * part is destroyed independently
  */
 #include "bootstrap.h"
 
@@ -135,7 +135,7 @@ static void atTheSameTime(Rank &r)
 	rankClose(odd);
 }
 
-/* Who goes first takes nothing from the others. */
+/* The first destroyed communicator takes nothing from the others. */
 static void destroyInAnyOrder(Rank &r)
 {
 	static const int orders[][3] = {{0, 1, 2}, {2, 1, 0}, {1, 0, 2}};

@@ -390,7 +390,7 @@ static void oneRankTwice()
 	startJob("one rank twice", all);
 }
 
-/* Ranks of before the restart are about, and do not meet those of after it. */
+/* Ranks of the first start are still alive, and do not meet the ranks of the second. */
 static void restarts()
 {
 	std::string root = newRoot();

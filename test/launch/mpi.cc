@@ -2,7 +2,7 @@
 /*
  * mpi.cc - MPI and libgin in one program, whoever begins and whoever ends first
  *
- *	mpirun -n N mpi mpi|gin mpi|gin		who begins, who ends first
+ *	mpirun -n N mpi mpi|gin mpi|gin		which library begins, which ends first
  *
  * libgin by PMIx, which MPI uses too, and by MPI_Allgather; MPI's messages before, between and at
  * the same time.
@@ -128,7 +128,7 @@ static void endGin(Rank &a, Rank &b)
 int main(int argc, char **argv)
 {
 	if (argc != 3) {
-		fprintf(stderr, "mpi mpi|gin mpi|gin: who begins, who ends first\n");
+		fprintf(stderr, "mpi mpi|gin mpi|gin: which library begins, which ends first\n");
 		return 1;
 	}
 	bool mpiBegins = !strcmp(argv[1], "mpi"), mpiEnds = !strcmp(argv[2], "mpi");

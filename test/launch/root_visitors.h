@@ -2,8 +2,8 @@
 /*
  * root_visitors.h - a root of the bootstrap, and ranks that come to it as threads
  *
- * What a rank brings follows from communicator and rank, every byte of it: who gets another's entry,
- * or a part of one, is seen.
+ * Every byte of a rank's entry follows from communicator and rank: the test notices a rank that gets
+ * another rank's entry, or a part of one.
  */
 #ifndef GIN_TEST_ROOT_VISITORS_H
 #define GIN_TEST_ROOT_VISITORS_H
@@ -187,7 +187,7 @@ static inline int countThreads(void)
 	return countFiles("/proc/self/task");
 }
 
-/* What a root or a thread leaves behind goes soon, not at once. */
+/* Files and threads of a root disappear soon after its end, not at once. */
 static inline void expectCountsSoon(int files, int threads)
 {
 	uint64_t end = clockNow() + VISIT_SECONDS * SECOND;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_root.c - the root of the bootstrap: who comes gets rank 0's entry and its parent's, or a
- * sentence that all of its communicator get
+ * unit_root.c - the root of the bootstrap: each rank gets rank 0's entry and its parent's, or a
+ * sentence that all ranks of its communicator get
  *
- * Each test runs in a process of its own. Who is no rank at all: unit_root_strangers.c.
+ * Each test runs in a process of its own. For connections that are not from ranks: unit_root_strangers.c.
  */
 #include "root_visitors.h"
 
@@ -13,7 +13,7 @@
 
 static unsigned seed;
 
-/* In any order: all come, all go, and nothing stays. Parents are those of the tree, or any. */
+/* Ranks come in any order, all leave, and nothing leaks. Parents are the tree's, or any rank. */
 static void comeAndGoAs(const struct rootContact *contact, uint32_t nRanks, uint32_t generation)
 {
 	struct visitor *v = calloc(nRanks, sizeof(*v));
@@ -130,8 +130,8 @@ static void noRoot(void)
 }
 
 /*
- * When `wrong` comes, those who wait are told why, and so is everybody who comes later; then
- * nothing is left of it: the same name and number can be used as if they were new.
+ * When `wrong` comes, the waiting ranks and all later ranks get the reason. Then the root forgets the
+ * communicator: its name and number can be used again.
  */
 static void expectFailsForAll(struct visitor *waiting, int n, struct visitor *wrong,
 			      const char *words)
@@ -468,7 +468,7 @@ static void unterminatedTexts(void)
 	}
 }
 
-/* All who came are told who did not, and so is one who comes after that. */
+/* All ranks that came learn which did not come; so does a rank that comes later. */
 static void neverCome(void)
 {
 	struct rootContact contact = newRoot(0, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_root_strangers.c - who comes to a root and is no rank: silent, of another job, or speaking
- * something else; none of them keeps the ranks from meeting
+ * unit_root_strangers.c - connections to a root that are not from its ranks: silent, of another job, or
+ * of another protocol; none keeps the ranks from meeting
  *
  * Each test runs in a process of its own.
  */

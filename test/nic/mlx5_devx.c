@@ -3,8 +3,8 @@
  * mlx5_devx.c - queues made by the commands of mlx5/prm.h, and driven by nothing but gin/gdaki/mlx5.h
  *
  * What a GPU does, done by one thread: WQEs stored, doorbell record, doorbell, a collapsed
- * completion queue polled. Each kind of WQE has to do what it says, those too that libmlx5 cannot
- * make. Two queue pairs in a loop on one device: the software one (test/mlx5dev/with-device), or
+ * completion queue polled. Each kind of WQE has to do what it says, also the kinds that libmlx5
+ * cannot make. Two queue pairs in a loop on one device: the software one (test/mlx5dev/with-device), or
  * hardware.
  */
 #include "mlx5/command.h"
@@ -432,7 +432,7 @@ static void atomics(struct queue *q)
 	expectWord(6ull << 40, 6ull << 40, "compare-swap of another value");
 }
 
-/* Four bytes leave those beside them alone, and bring back their old value in the wire's order. */
+/* An atomic on four bytes leaves the bytes beside them alone, and returns the old value in the wire's order. */
 static void maskedAtomics(struct queue *q)
 {
 	setWord(0xaaaaaaaaffffffff);

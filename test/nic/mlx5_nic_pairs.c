@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mlx5_nic_pairs.c - the queue pairs of a device communicator: who has one, and that they lead to
- * whom they should
+ * mlx5_nic_pairs.c - the queue pairs of a device communicator: which ranks have one, and that each leads
+ * to the right peer
  *
  * Ranks are threads, each with a port of its own.
  */
@@ -91,7 +91,7 @@ static struct rigQueue queueOf(const struct gdakiPairs *p, uint32_t i)
 				 .doorbell = where.at};
 }
 
-/* Those of all contexts stand behind the last one's. */
+/* The queues that all contexts share come after the last context's. */
 static int hasQueue(int from, int to, uint32_t context)
 {
 	int served = serves(&from, to) != 0;

@@ -3,7 +3,7 @@
  * mlx5_prm_list.h - fields of mlx5/prm.h and what the kernel's and rdma-core's mlx5_ifc.h call them
  *
  * SAME(field, struct, member), PLACE for where a context or an array begins, BYTES(size, struct),
- * NUMBER(own, theirs). One to a line: test/lint/mlx5_prm leaves out those that a header has not.
+ * NUMBER(own, theirs). One to a line: test/lint/mlx5_prm leaves out lines that a header lacks.
  */
 /* clang-format off */
 

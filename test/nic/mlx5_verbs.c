@@ -402,7 +402,7 @@ static void fill(void)
 		device.memory[i] = pattern(i);
 }
 
-/* `bytes` at the offset of what the peer has are those of ours, or the other way round. */
+/* `bytes` at the peer's offset equal the bytes at our offset. */
 static void expectMoved(const struct loop *l, const struct request *r)
 {
 	expectThat(!memcmp(device.memory + r->localOffset, device.memory + BYTES + r->remoteOffset,
@@ -532,7 +532,7 @@ static void many(struct loop *l, unsigned seed)
 	printf("ok: %s: %d requests, round the queue (seed %u)\n", l->name, ROUNDS, seed);
 }
 
-/* A key that there is not; what comes behind it is flushed. Ends the queue pair. */
+/* A key that does not exist; later requests are flushed. Ends the queue pair. */
 static void errors(struct loop *l)
 {
 	struct request r = {.opcode = IBV_WR_RDMA_WRITE,

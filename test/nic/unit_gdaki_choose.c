@@ -81,7 +81,7 @@ static void linked(const char *from, const char *to)
 	EXPECT(!symlink(target, name));
 }
 
-/* A GPU and NICs: behind one switch, behind one root port, elsewhere. */
+/* A GPU and NICs: below one switch, below one root port, elsewhere. */
 static void near(void)
 {
 	EXPECT(mkdtemp(root));

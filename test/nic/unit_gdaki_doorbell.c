@@ -85,7 +85,7 @@ static void shared(void)
 	EXPECT(!mapped[0]);
 }
 
-/* What somebody else has mapped stays his. */
+/* A mapping that was made elsewhere stays. */
 static void foreign(void)
 {
 	struct rdmaRegister where = at(1, 0x800);

@@ -131,7 +131,7 @@ static void ofOthers(void)
 	one(wqe, "UMR, index 0x3, queue 0x123, ds 4, fence and small");
 }
 
-/* The bytes have those defects, and no others. */
+/* The bytes have the defects in `defect`, and no others. */
 static void malformed(const char *hex, const char *defect)
 {
 	uint8_t bytes[64] = {0};

@@ -185,7 +185,7 @@ struct Ring {
 			TRY(sendItem(gin, item, credit));
 			TRY(receiveItem(gin, item, &arrived));
 		}
-		TRY(giveBack(gin, chunks)); /* those that went no further */
+		TRY(giveBack(gin, chunks)); /* the chunks that end at this rank */
 		/* All are free again there too: the next launch may begin by using them. */
 		TRY(awaitOwn(gin, credits, creditAt(), credit + items(), portLimit, GinCta{}));
 		TRY(gin.flush(GinWarp{}));
@@ -195,8 +195,8 @@ struct Ring {
 };
 
 /*
- * Everybody gets everybody's bytes: by put along the rail, then from near ranks, who have their
- * rails' too, through pointers.
+ * Every rank gets every rank's bytes: by put along its rail, then through pointers from direct peers,
+ * which have the bytes of their rails.
  */
 struct Hierarchy {
 	ginDevComm dc;

@@ -7,8 +7,8 @@
  * Rows to near ranks are stored through pointers, the same signal covers them. Experts are spread
  * over the contexts of two device communicators, kept in GPU memory.
  *
- * Everything exists twice and rounds take turns: who raises a signal of a half again has heard from
- * its owner since that one reset it.
+ * Everything exists twice, and rounds alternate between the halves. A rank raises a signal of a half
+ * again only after it has heard from the signal's owner that the owner reset it.
  *
  * All numbers are small multiples of 1/8, so that the results are exact.
  */
@@ -173,8 +173,8 @@ struct Dispatch : Experts {
 	}
 
 	/*
-	 * The list of items goes behind the rows, with the signal: a strong one, so that it covers
-	 * the rows of other warps. No rows: an empty put that says so.
+	 * The list of items goes after the rows, with the signal: a strong one, so that it covers
+	 * the rows of other warps. Without rows: an empty put with the signal.
 	 */
 	GIN_FN ginResult_t announce(uint32_t expert) const
 	{

@@ -12,8 +12,8 @@
 #include "harness.h"
 
 /*
- * End run() at the first failure. Results are the same for all threads of the coop that made the
- * call, so that none is left behind in a later one.
+ * Ends run() at the first failure. All threads of a coop get one result, so that no thread stays
+ * alone in a later call of the coop.
  */
 #define TRY(call)                                                                                  \
 	do {                                                                                       \
@@ -55,9 +55,9 @@ GIN_FN int rankOf(uint32_t rank)
 }
 
 /*
- * The ranks in neighbourhoods of `size`: this one's own, and those with its number in each. With
- * the NVLink domain's size they are ginTeamDomain and ginTeamRail; smaller ones let a machine where
- * every rank is a direct peer run the code for those that are not.
+ * Groups of `size` ranks: this rank's group, and the ranks with its number in each group. With the
+ * NVLink domain's size they are ginTeamDomain and ginTeamRail. Smaller groups let a machine where
+ * every rank is a direct peer run the code for other ranks.
  */
 GIN_FN ginTeam teamInner(const ginDevComm &dc, uint32_t size)
 {
@@ -82,7 +82,7 @@ GIN_FN void relax()
 #endif
 }
 
-/* A word that threads of this rank count on: all before is visible to who sees the sum. */
+/* A counter of this rank's threads: a thread that sees the sum sees what came before each addition. */
 GIN_FN uint32_t fetchAdd(uint32_t *word, uint32_t value)
 {
 #if GIN_ON_GPU

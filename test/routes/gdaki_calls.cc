@@ -151,7 +151,7 @@ static void signalsAndGets()
 	other.end();
 }
 
-/* Tickets for gets have their DUMPs; gets behind them, into memory of two kinds, another two. */
+/* Tickets for gets have their DUMPs; later gets, into memory of two kinds, have another two. */
 static void getsByTicket(ginSharing sharing)
 {
 	Rig r;
@@ -222,7 +222,7 @@ static void atomicsWithoutMasks()
 	e.end();
 }
 
-/* Those who give up leave their places; each is free again when its own queue has come so far. */
+/* Threads that give up leave their result slots; a slot is free again when its queue has passed it. */
 static void places()
 {
 	Rig r;
@@ -242,7 +242,7 @@ static void places()
 	EXPECT(r.queues[0].reserved == 2 && old == 0);
 }
 
-/* Posts that aggregate ring with the first that does not, or with who waits. */
+/* Posts that aggregate ring with the first post that does not, or with a thread that waits. */
 static void aggregate(ginSharing sharing)
 {
 	Rig r;
@@ -373,7 +373,7 @@ static void countsLast(ginSharing sharing)
 	EXPECT(gin.readCounter(1) == 1);
 }
 
-/* A WQE fails: what is behind it does not count, and every later call on the queue says so. */
+/* A WQE fails: later WQEs do not count, and every later call on the queue returns the error. */
 static void failure(ginSharing sharing)
 {
 	Rig r;
@@ -469,7 +469,7 @@ static void inTurn()
 		EXPECT(r.m->turn[i] == (i == r.q->handed % DEPTH ? GIN_TURN : 0));
 }
 
-/* A barrier waits for what all contexts have posted, reads behind it, then sets its word at the peer. */
+/* A barrier waits for all contexts' posts, reads after them, then sets its word at the peer. */
 static void barrier()
 {
 	Rig r;

@@ -180,7 +180,7 @@ public:
 		return {r.q->fixed.queue, static_cast<uint32_t>(index), flags};
 	}
 
-	/* Of a value, those that are sent: what is behind it is whatever it was. */
+	/* Only the first `bytes` of the WQE: a value's unused bytes are undefined. */
 	void first(struct ginMlx5Wqebb wqe, size_t bytes)
 	{
 		EXPECT(!memcmp(&r.m->wqes[index % DEPTH], &wqe, bytes));

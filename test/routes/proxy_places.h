@@ -27,7 +27,7 @@ struct Place {
 	unsigned char byte[PLACE];
 };
 
-/* All bytes of a place depend on who sends them, when, and on the place. */
+/* Every byte of a place depends on sender, round and place. */
 GIN_FN Place placeOf(uint32_t sender, uint32_t round, uint64_t place)
 {
 	Place out;

@@ -223,7 +223,7 @@ static void timeoutsReserveNothing(Rank &r)
 	CHECK(ginDevCommDestroy(r.comm, &dc));
 }
 
-/* Atomics whose callers wait for the old value, or give up and leave its place behind. */
+/* Atomics whose callers wait for the old value, or give up and leave its result slot. */
 struct FetchOrLeave {
 	ginDevComm dc;
 	ginWindow_t words;
@@ -291,7 +291,7 @@ static void placesOfResults(Rank &r)
 	CHECK(ginDevCommDestroy(r.comm, &dc));
 }
 
-/* Every place of a result is waited for by somebody who gives up, and comes back. */
+/* A thread waits for each result slot and gives up; every slot becomes free again. */
 static void allPlacesAreLeft(Rank &r)
 {
 	uint32_t grid = 1, block = r.device < 0 ? 40 : 64;

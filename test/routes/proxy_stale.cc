@@ -8,8 +8,8 @@
  *	MEMORY=host	windows in host memory: the source is released to the system then, else to this GPU
  *
  * In a round all threads of a block write a payload of which every byte depends on sender, block,
- * round and place, put it to the right, and write the next one over it as soon as flush says so. Who
- * has the signal looks at every byte: a payload with any that is not this round's is stale.
+ * round and place, put it to the right neighbour, and overwrite it as soon as flush returns. After the
+ * signal the neighbour checks every byte: a payload with a byte of another round is stale.
  */
 #include "suite.h"
 

@@ -153,7 +153,7 @@ private:
 			ginMlx5Swap(dropped ? __atomic_load_n(&record.send, __ATOMIC_ACQUIRE)
 					    : __atomic_load_n(&record.send, __ATOMIC_RELAXED));
 		uint32_t ahead = (other - next) & 0xffff;
-		/* It is behind what is known when that came from the record. */
+		/* The completion may be older than `known`, which can come from the record. */
 		uint64_t says = known + static_cast<uint64_t>(static_cast<int16_t>(
 						next - static_cast<uint32_t>(known)));
 
@@ -281,7 +281,7 @@ static uint64_t countsOf(uint64_t poster, uint64_t posts)
 	return sum;
 }
 
-/* Posts; repeats those that time out; now and then waits for its own. Until all is posted or fails. */
+/* Posts, repeats posts that time out, and waits for its own posts at times, until all are posted or one fails. */
 static ginResult_t postMany(Nic &nic, uint64_t poster, uint64_t posts, ginSharing sharing)
 {
 	uint64_t end = 0, counted = 0;

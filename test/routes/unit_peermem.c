@@ -205,7 +205,7 @@ static void forCpusAlone(void)
 int main(void)
 {
 	setenv("GIN_LOG", "none", 0);
-	expectChild("those that are served, alone", theServedAlone);
+	expectChild("only the served kinds of memory", theServedAlone);
 	expectChild("private memory", privateMemory);
 	expectChild("memory for CPUs alone", forCpusAlone);
 	return expectFailures != 0;

@@ -49,7 +49,7 @@ static void expectRefused(const char *why, const uint64_t *words)
 	EXPECT_HAS(wrong, why);
 }
 
-/* All words of a lap or none, with all 64 bits of those that have them. */
+/* A descriptor is read as all words of a lap or none; full words keep all 64 bits. */
 static void words(void)
 {
 	uint64_t state = 1, place[GIN_DESCRIPTOR_WORDS], full[GIN_DESCRIPTOR_WORDS];

@@ -94,7 +94,7 @@ static void laps(void)
 	closeAll();
 }
 
-/* A place whose last word is not there yet holds up those behind it. */
+/* A descriptor whose last word is not written yet holds up the later descriptors. */
 static void halfWritten(void)
 {
 	uint64_t kept;

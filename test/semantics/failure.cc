@@ -229,7 +229,7 @@ static int killedRank(const ginConfig_t *config)
 	return 0;
 }
 
-/* It leaves a child behind, which has a copy of all its descriptors. */
+/* The killed rank has a child, which keeps a copy of all its descriptors. */
 static int killedParent(const ginConfig_t *config)
 {
 	ginResult_t error = ginSuccess;

@@ -34,7 +34,7 @@ GIN_FN void weakStore(uint64_t *word, uint64_t value)
 #endif
 }
 
-/* One warp falls behind, another one each time. */
+/* Delays one warp, a different one each turn. */
 GIN_FN void fallBehind(uint32_t turn)
 {
 	uint32_t warps = (ginBlockSize() + GIN_WARP_SIZE - 1) / GIN_WARP_SIZE;
@@ -44,7 +44,7 @@ GIN_FN void fallBehind(uint32_t turn)
 			;
 }
 
-/* A block whose second warp falls behind when they have met. */
+/* A block whose second warp is delayed after each barrier. */
 struct SkewedCta {
 	GIN_FN uint32_t thread_rank() const { return GinCta{}.thread_rank(); }
 	GIN_FN uint32_t size() const { return GinCta{}.size(); }

@@ -89,7 +89,7 @@ static void rule4_addersOfAllRoutes(Rank &r)
 	meet(r);
 }
 
-/* Who sees the sum sees what each of those has put that added to it. */
+/* A rank that sees the sum sees the put of every rank that added to it. */
 enum Raised { byId, byWeakId, atOffset, RAISES };
 
 struct PutToAll {

@@ -175,7 +175,7 @@ static int wrongDescriptor(const ginConfig_t *config)
 	return 0;
 }
 
-/* Nobody takes descriptors: the queue is full after 16, and who posts the next waits, once. */
+/* No thread takes descriptors: the ring is full after 16, and the next post waits, once. */
 static int noRoom(const ginConfig_t *config)
 {
 	Rank r;

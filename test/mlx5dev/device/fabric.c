@@ -41,7 +41,7 @@ uint32_t fabricNewId(int device, enum kind kind)
 	return 1 + __atomic_fetch_add(&shared->ids[device][kind], 1, __ATOMIC_RELAXED);
 }
 
-/* With bits above the lower 16: who drops them finds nobody. */
+/* The number has bits above the lower 16: code that truncates it to 16 bits finds no queue pair. */
 uint32_t fabricNewQpn(int device)
 {
 	uint32_t low = (0x100 + fabricNewId(device, KIND_QP)) % QPNS;

@@ -52,7 +52,7 @@ static void placePiece(struct qp *qp, uint64_t to, const char *data, uint32_t by
 	adversaryPause();
 }
 
-/* Cuts what is aligned at multiples of 8: those are written at once by every device. */
+/* Splits a write at multiples of 8: every device writes an aligned word of 8 bytes at once. */
 static uint32_t cut(uint64_t to, uint32_t bytes, uint32_t *offsets)
 {
 	uint32_t count = 0, at = 0;

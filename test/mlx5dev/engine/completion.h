@@ -10,10 +10,10 @@
 /* Written at once; an adversary may hold it. The queue pair's stay in order. */
 void completionAdd(struct cq *cq, const struct completion *completion);
 
-/* Those of a queue pair that is reset or destroyed are not seen any more. */
+/* Drops the completions of a queue pair that is reset or destroyed. */
 void completionsForget(struct qp *qp);
 
-/* Writes those that are due; the time of the next one, or 0. */
+/* Writes the completions that are due; returns the time of the next one, or 0. */
 uint64_t completionsDue(uint64_t now);
 
 /* The queue's doorbell: it asks for an event. */

@@ -145,7 +145,7 @@ static void ring(uint32_t page, uint32_t offset, uint64_t raw)
 		requesterRing(qp, index);
 }
 
-/* By polling we may see only one of several such doorbells: the records tell who else rang. */
+/* Polling may see only one of several such doorbells: the records show which other queues rang. */
 static void lookAtCqs(const struct device *device)
 {
 	for (int i = 0; i < 256; i++)

@@ -57,7 +57,7 @@ static void expectFree(const struct qp *qp, uint32_t end)
 }
 
 /*
- * The record must not be behind the doorbell: a device that recovers a queue pair goes by the record.
+ * The record must not be older than the doorbell: a device that recovers a queue pair goes by the record.
  * If the record is ahead, the device may read up to the record. This device does not: no document says
  * when hardware recovers a lost doorbell, so programs must ring again.
  */
@@ -92,7 +92,7 @@ void requesterRing(struct qp *qp, uint16_t index)
 	if (qp->state == QP_RTS)
 		expectRecord(qp, qp->rung + forward);
 	qp->rung += forward;
-	/* Who changes elements or data before a completion is found out. */
+	/* The delay finds programs that change elements or data before the completion. */
 	if (adversaryOnce(4))
 		engineWakeAt(qp, deviceClock() + adversaryNumber(DELAY_NS));
 	else

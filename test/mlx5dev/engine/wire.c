@@ -22,7 +22,7 @@ struct end {
 	int fd, pid;
 };
 
-/* Who we send to, and who sends to us. */
+/* Processes that this process sends to, and processes that send to it. */
 static struct end outgoing[PEERS];
 static int outgoingCount;
 static int incoming[PEERS], incomingCount;

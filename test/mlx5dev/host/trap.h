@@ -11,13 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Handles SIGSEGV; what is not ours goes to who handled it before. Without the lock. */
+/* Handles SIGSEGV; faults elsewhere go to the handler that was set before. Without the lock. */
 void trapOpen(void);
 
 /* Doorbell pages from `first` on are there. */
 void trapAdd(void *address, size_t bytes, uint32_t first);
 
-/* libc's; who interposes sigaction() sets it. */
+/* libc's sigaction(); a file that interposes sigaction() sets it. */
 extern int (*trapSigaction)(int number, const struct sigaction *action, struct sigaction *before);
 
 /* A program's sigaction(SIGSEGV): takes effect for what is not ours. 0 before trapOpen(). */

@@ -9,9 +9,9 @@
  * up their queue's word, so that it says how many were executed. What has to be:
  *
  *	no fault	all is executed, and no call fails
- *	a fault		exactly what is before it is executed; no wait for it or what is behind says
- *			that it is done; who waited for that has an error, and the queue's says why, or
- *			that the cause was lost
+ *	a fault		exactly the requests before it are executed; no wait for it or for a later
+ *			request succeeds; each such wait returns an error, and the queue's error names
+ *			the cause, or says that the cause was lost
  */
 #include "send_rig.h"
 
@@ -128,7 +128,7 @@ struct Faults {
 
 	Fault draw(uint32_t queue)
 	{
-		/* Of those that a requester sees: mlx5.h has the names. */
+		/* Syndromes that a requester sees: mlx5.h has the names. */
 		const uint32_t syndromes[] = {0x01, 0x02, 0x04, 0x10, 0x12,
 					      0x13, 0x14, 0x15, 0x16, 0x22};
 		const FaultKind kinds[] = {NO_FAULT, NO_FAULT,	SYNDROME,  SYNDROME,

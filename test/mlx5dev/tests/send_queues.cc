@@ -269,7 +269,7 @@ static void expectSame(const SendRig &rig, const std::vector<uint8_t> &image)
 	}
 }
 
-/* All that was reserved is done, nothing failed, and the turn lies behind it. */
+/* All reserved WQEs are done, nothing failed, and the turn is in the slot after the last one. */
 static uint64_t expectQuiet(const SendRig &rig)
 {
 	uint64_t wqebbs = 0;

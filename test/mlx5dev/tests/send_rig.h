@@ -193,7 +193,7 @@ GIN_FN void countBad(uint32_t *bad, ginResult_t result)
 	ginLocalStore(reinterpret_cast<uint64_t *>(bad) + 1, static_cast<uint64_t>(result));
 }
 
-/* What a kernel is given: who posts to which queue, and what every call needs. */
+/* Arguments of a kernel: which thread posts to which queue, and what every call needs. */
 struct Posters {
 	ginSendQueue *queues;
 	uint32_t nQueues, key;

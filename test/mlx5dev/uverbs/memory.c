@@ -40,7 +40,7 @@ int uverbsDestroyPd(const struct call *call)
 	return uverbsDestroy(call, KIND_PD, attributeNumber(call, UVERBS_ATTR_DESTROY_PD_HANDLE));
 }
 
-/* As the kernel: who lets others write must be able to. */
+/* The kernel's rule: remote write access needs local write access. */
 static bool isAccess(uint32_t access)
 {
 	return !(access & REMOTE_WRITES) || access & IBV_ACCESS_LOCAL_WRITE;
