@@ -33,9 +33,14 @@ struct backendHost {
 	int mixed;	       /* some rank has direct peers too; valid from open() on */
 	int copiesOnly;	       /* all pairs are direct: see backendOps.copies; from open() on */
 
-	/* As controlAllgather() and handlesExchange(), with `core` as first argument. */
+	/*
+	 * As controlAllgather(), controlAlltoall() and handlesExchange(), with `core` as first
+	 * argument.
+	 */
 	ginResult_t (*allgather)(void *core, const char *call, ginResult_t mine, const void *in,
 				 void *out, size_t bytes);
+	ginResult_t (*alltoall)(void *core, const char *call, ginResult_t mine, const void *in,
+				void *out, size_t block);
 	ginResult_t (*exchangeHandles)(void *core, int fd, const uint8_t *to, const uint8_t *from,
 				       int *fds);
 	/*

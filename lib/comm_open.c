@@ -158,6 +158,12 @@ static ginResult_t hostAllgather(void *core, const char *call, ginResult_t mine,
 	return controlAllgather(&((ginComm_t)core)->control, call, mine, in, out, bytes);
 }
 
+static ginResult_t hostAlltoall(void *core, const char *call, ginResult_t mine, const void *in,
+				void *out, size_t block)
+{
+	return controlAlltoall(&((ginComm_t)core)->control, call, mine, in, out, block);
+}
+
 static ginResult_t hostExchange(void *core, int fd, const uint8_t *to, const uint8_t *from,
 				int *fds)
 {
@@ -206,6 +212,7 @@ static void fillHost(ginComm_t comm)
 					  .device = &comm->device,
 					  .routes = comm->routes,
 					  .allgather = hostAllgather,
+					  .alltoall = hostAlltoall,
 					  .exchangeHandles = hostExchange,
 					  .blob = hostBlob,
 					  .foundFirst = hostFoundFirst,

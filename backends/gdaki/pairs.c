@@ -85,6 +85,20 @@ static ginResult_t openQueues(struct gdakiPairs *p)
 	return slabQueues(d, want->rdma, want->port, p->slab, &shape, &p->queues);
 }
 
+/* Bytes of the ends of some groups between two ranks. */
+static size_t pairsBlock(uint32_t groupCount)
+{
+	return groupCount * sizeof(struct rdmaEnd);
+}
+
+/* Groups whose ends travel together: one exchange, of 64 KiB for all peers, takes one round. */
+static uint32_t pairsBatchGroups(uint32_t nRanks)
+{
+	size_t most = GIN_ALLGATHER_BYTES / (nRanks * sizeof(struct rdmaEnd));
+
+	return most ? (uint32_t)most : 1;
+}
+
 static ginResult_t failPair(const struct gdakiPairs *p, uint32_t queue, uint32_t peer,
 			    const char *why)
 {
@@ -122,70 +136,60 @@ static ginResult_t make(struct gdakiPairs *p)
 	return result;
 }
 
-/*
- * `all`: the ends of rank r for this group begin at all[r * stride] and are indexed by the peer's
- * rank.
- */
-static ginResult_t connectQueues(struct gdakiPairs *p, uint32_t context, const struct rdmaEnd *all,
-				 size_t stride)
+/* Some groups, whose ends travel in one exchange. */
+struct pairsBatch {
+	uint32_t first, count;
+};
+
+/* `ends`: of the peers, by rank; for each rank the groups of the batch. */
+static ginResult_t connectQueues(struct gdakiPairs *p, struct pairsBatch batch,
+				 const struct rdmaEnd *ends)
 {
 	const struct gdakiPairsWanted *want = &p->wanted;
-	const uint32_t me = (uint32_t)want->host->rank;
 	char why[RDMA_WHY];
 
-	for (uint32_t r = 0; r < ranks(p); r++) {
-		uint32_t i = pairsQueue(p, context, (int)r);
-		if (i == PAIRS_NONE)
-			continue;
-		const struct rdmaEnd *peer = &all[r * stride + me];
-		if (want->rdma->queueConnect(p->queues, i, &want->addresses[r], peer, &want->path,
-					     why))
+	for (uint32_t at = 0; at < batch.count * ranks(p); at++) {
+		uint32_t r = at / batch.count;
+		uint32_t i = pairsQueue(p, batch.first + at % batch.count, (int)r);
+		if (i != PAIRS_NONE && want->rdma->queueConnect(p->queues, i, &want->addresses[r],
+								&ends[at], &want->path, why))
 			return failPair(p, i, r, why);
 	}
 	return ginSuccess;
 }
 
-/* Groups `first` to `first + count - 1`, whose ends travel in one allgather. */
-struct pairsBatch {
-	uint32_t first, count;
-};
-
 static void fillEnds(const struct gdakiPairs *p, struct pairsBatch batch, struct rdmaEnd *mine)
 {
-	for (uint32_t c = 0; c < batch.count; c++)
-		for (uint32_t r = 0; r < ranks(p); r++) {
-			uint32_t i = pairsQueue(p, batch.first + c, (int)r);
-			if (i != PAIRS_NONE)
-				mine[c * ranks(p) + r] = p->ends[i];
-		}
+	for (uint32_t at = 0; at < batch.count * ranks(p); at++) {
+		uint32_t i = pairsQueue(p, batch.first + at % batch.count, (int)(at / batch.count));
+		if (i != PAIRS_NONE)
+			mine[at] = p->ends[i];
+	}
 }
 
-/* Exchanges the ends of a batch with all ranks and connects its queue pairs. */
+/* Gives each peer the ends of its queue pairs, and connects the queue pairs of a batch. */
 static ginResult_t connectBatch(struct gdakiPairs *p, const char *call, ginResult_t mine,
 				struct pairsBatch batch)
 {
 	const struct backendHost *host = p->wanted.host;
-	size_t ends = (size_t)batch.count * ranks(p);
-	struct rdmaEnd *own = calloc(ends, sizeof(*own));
-	struct rdmaEnd *all = calloc(ends, ranks(p) * sizeof(*all));
+	size_t block = pairsBlock(batch.count);
+	struct rdmaEnd *own = calloc(ranks(p), block), *peers = calloc(ranks(p), block);
 
-	if (mine == ginSuccess && (!own || !all))
+	if (mine == ginSuccess && (!own || !peers))
 		mine = fail(ginErrorSystem, "no memory");
 	if (mine == ginSuccess)
 		fillEnds(p, batch, own);
-	mine = host->allgather(host->core, call, mine, own, all, ends * sizeof(*own));
-	for (uint32_t c = 0; c < batch.count && mine == ginSuccess; c++)
-		mine = connectQueues(p, batch.first + c, all + c * ranks(p), ends);
+	mine = host->alltoall(host->core, call, mine, own, peers, block);
+	if (mine == ginSuccess)
+		mine = connectQueues(p, batch, peers);
 	free(own);
-	free(all);
+	free(peers);
 	return mine;
 }
 
-/* One batch, or more if all ends exceed what a rank may send in one allgather. */
 static ginResult_t connectAll(struct gdakiPairs *p, const char *call, ginResult_t mine)
 {
-	uint32_t most = GIN_ALLGATHER_BYTES / (ranks(p) * (uint32_t)sizeof(struct rdmaEnd));
-	struct pairsBatch batch = {.count = most ? most : 1};
+	struct pairsBatch batch = {.count = pairsBatchGroups(ranks(p))};
 
 	for (; batch.first < groups(p); batch.first += batch.count) {
 		if (batch.count > groups(p) - batch.first)

@@ -13,11 +13,13 @@ struct buffer {
 	size_t size;
 };
 
+#define BUFFER_KEEP 65536 /* bytes that bufferTrim() keeps allocated */
+
 /* Makes room for `bytes` more at the end, or returns NULL. The caller adds to `used`. */
 static inline uint8_t *bufferRoom(struct buffer *b, size_t bytes)
 {
 	if (b->used + bytes > b->size) {
-		size_t size = 2 * (b->used + bytes);
+		size_t least = b->used + bytes, size = 2 * b->size > least ? 2 * b->size : least;
 		uint8_t *data = realloc(b->data, size);
 		if (!data)
 			return NULL;
@@ -44,6 +46,14 @@ static inline void bufferFree(struct buffer *b)
 {
 	free(b->data);
 	*b = (struct buffer){0};
+}
+
+/* Empties the buffer, and frees it if it is large: large messages are rare. */
+static inline void bufferTrim(struct buffer *b)
+{
+	b->used = 0;
+	if (b->size > BUFFER_KEEP)
+		bufferFree(b);
 }
 
 #endif

@@ -226,8 +226,8 @@ static int goesBefore(const struct controlEntry *a, const struct controlEntry *b
 	return a->rank < b->rank;
 }
 
-/* Entries are in any order. `out` is written only when no rank has failed. */
-static ginResult_t takeResult(struct control *c, void *out, size_t bytes)
+/* The entry because of which the collective has failed. */
+static ginResult_t takeEntries(struct control *c, size_t bytes)
 {
 	const uint8_t *data = c->result.data, *why = NULL;
 	struct controlEntry entry, failed;
@@ -243,39 +243,119 @@ static ginResult_t takeResult(struct control *c, void *out, size_t bytes)
 	}
 	if (why)
 		return takeFailure(&failed, why, bytes);
-	for (size_t at = 0; bytes && at < c->result.used; at += sizeof(entry) + entry.bytes) {
-		memcpy(&entry, data + at, sizeof(entry));
-		memcpy((uint8_t *)out + entry.rank * bytes, data + at + sizeof(entry), bytes);
-	}
+	return fail(ginErrorSystem, "the control plane received a broken message");
+}
+
+/* `out` is written only when no rank has failed. */
+static ginResult_t takeAll(struct control *c, void *out, size_t bytes)
+{
+	if (c->delivered == controlDown)
+		return takeEntries(c, bytes);
+	if (c->delivered != controlAll || c->result.used != (size_t)c->nRanks * bytes)
+		return fail(ginErrorSystem, "the control plane received a broken message");
+	if (bytes)
+		memcpy(out, c->result.data, c->result.used);
 	return ginSuccess;
 }
 
-static ginResult_t runLocked(struct control *c, const char *call, ginResult_t mine, const void *in,
-			     void *out, size_t bytes)
+ginResult_t controlWait(struct control *c, const char *call)
+{
+	if (!c->broken)
+		waitDone(c);
+	if (c->done == c->called)
+		return ginSuccess;
+	if (!c->broken) {
+		fail(ginErrorTimeout, "%s: no answer from rank 0 (host %s)", call,
+		     c->ranks[0].host);
+		controlBreakHere(c, -1, ginErrorTimeout, ginGetLastError(), NULL);
+	}
+	return failAs(c->broken, c->why);
+}
+
+ginResult_t controlBegin(struct control *c, const struct controlRound *of, ginResult_t mine,
+			 const void *in, size_t bytes)
 {
 	if (c->broken)
 		return failAs(c->broken, c->why);
 	c->called++;
-	ginResult_t result = contribute(c, call, mine, in, bytes);
+	c->gather.block = (uint32_t)of->block;
+	c->gather.round = of->round;
+	ginResult_t result = contribute(c, of->call, mine, in, bytes);
 	if (result == ginSuccess)
-		waitDone(c);
-	if (result == ginSuccess && c->done == c->called)
-		return takeResult(c, out, bytes);
-	if (result == ginSuccess && !c->broken)
-		result = fail(ginErrorTimeout, "%s: no answer from rank 0 (host %s)", call,
-			      c->ranks[0].host);
-	if (result != ginSuccess)
-		controlBreakHere(c, -1, result, ginGetLastError(), NULL);
+		return ginSuccess;
+	controlBreakHere(c, -1, result, ginGetLastError(), NULL);
 	return failAs(c->broken, c->why);
 }
 
 ginResult_t controlAllgather(struct control *c, const char *call, ginResult_t mine, const void *in,
 			     void *out, size_t bytes)
 {
+	const struct controlRound of = {.call = call};
+
 	pthread_mutex_lock(&c->lock);
-	ginResult_t result = runLocked(c, call, mine, in, out, bytes);
+	ginResult_t result = controlBegin(c, &of, mine, in, bytes);
+	if (result == ginSuccess)
+		result = controlWait(c, call);
+	if (result == ginSuccess)
+		result = takeAll(c, out, bytes);
+	bufferTrim(&c->result);
 	pthread_mutex_unlock(&c->lock);
 	return result;
+}
+
+/* The bytes that a rank contributes to the round: a block for each column. */
+static size_t roundBytes(const struct control *c, const struct controlRound *of)
+{
+	uint32_t n = (uint32_t)c->nRanks, rounds = controlRounds(c->nRanks, of->block);
+
+	return (n - of->round + rounds - 1) / rounds * of->block;
+}
+
+ginResult_t controlBeginRound(struct control *c, const struct controlRound *of, ginResult_t mine,
+			      const void *in)
+{
+	size_t bytes = roundBytes(c, of), block = of->block;
+	size_t step = controlRounds(c->nRanks, block) * block;
+	uint8_t *row = malloc(bytes);
+
+	if (mine == ginSuccess && !row)
+		mine = fail(ginErrorSystem, "no memory for a collective");
+	for (size_t i = 0; mine == ginSuccess && i < bytes / block; i++)
+		memcpy(row + i * block, (const uint8_t *)in + of->round * block + i * step, block);
+	mine = controlBegin(c, of, mine, row, bytes);
+	free(row);
+	return mine;
+}
+
+ginResult_t controlEndRound(struct control *c, const struct controlRound *of, void *out)
+{
+	ginResult_t result = controlWait(c, of->call);
+
+	if (result == ginSuccess && c->delivered == controlDown)
+		result = takeEntries(c, roundBytes(c, of));
+	else if (result == ginSuccess && c->delivered != controlColumns)
+		result = fail(ginErrorSystem, "the control plane received a broken message");
+	if (result == ginSuccess && c->result.used)
+		memcpy(out, c->result.data, c->result.used);
+	bufferTrim(&c->result);
+	return result;
+}
+
+/* A rank that has failed contributes its sentence to the first round, which then is the last. */
+ginResult_t controlAlltoall(struct control *c, const char *call, ginResult_t mine, const void *in,
+			    void *out, size_t block)
+{
+	uint32_t rounds = controlRounds(c->nRanks, block);
+	struct controlRound of = {.call = call, .block = block};
+
+	pthread_mutex_lock(&c->lock);
+	for (; of.round < rounds && (mine == ginSuccess || !of.round); of.round++) {
+		mine = controlBeginRound(c, &of, mine, in);
+		if (mine == ginSuccess)
+			mine = controlEndRound(c, &of, out);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return mine;
 }
 
 ginResult_t controlAgree(struct control *c, const char *call, ginResult_t mine)

@@ -3,12 +3,12 @@
  * control.h - the control plane: every collective after the bootstrap, and the failure detector
  *
  * A tree of authenticated sockets. A rank communicates with its parent and children only; one
- * thread per communicator reads the sockets. A collective gathers entries up the tree and sends all
- * entries down. When a connection ends without a farewell, the rank at its other end has died: all
+ * thread per communicator reads the sockets. A collective gathers entries up the tree, and rank 0
+ * sends the result down. When a connection ends without a farewell, the rank at its other end has died: all
  * ranks get a failure message, and every later collective fails with its sentence.
  *
- * Files: call.c the calls, tree.c connecting, accept.c accepting, gather.c one collective, thread.c reading and
- * failures, handles.c file descriptors between ranks of one host.
+ * Files: call.c the calls, tree.c connecting, accept.c accepting, gather.c the way up of a collective, deliver.c the
+ * way down, thread.c reading and failures, handles.c file descriptors between ranks of one host.
  */
 #ifndef GIN_LIB_CONTROL_H
 #define GIN_LIB_CONTROL_H
@@ -23,6 +23,9 @@
 #define CONTROL_LINKS (1 + CONTROL_CHILDREN)
 #define CONTROL_BYTES 65536 /* most that a rank can contribute to a collective */
 #define CONTROL_CALL 24	    /* bytes of a collective's name, its NUL included */
+
+/* Most bytes of all ranks in one round of an all-to-all, unless a block of each rank has more. */
+#define CONTROL_ROUND_BYTES (16u << 20)
 
 /* A connection to the parent or to a child; fd is -1 after it has ended. */
 struct controlLink {
@@ -44,6 +47,7 @@ struct controlGather {
 	int have;		 /* ranks of this subtree whose entries have arrived */
 	uint8_t *arrived;	 /* [nRanks] */
 	struct buffer entries;	 /* not yet passed on */
+	uint32_t block, round;	 /* of this rank's all-to-all; block 0: an allgather */
 	uint64_t start;
 	int warned;
 };
@@ -87,7 +91,8 @@ struct control {
 	struct controlGather gather;
 	uint32_t called;      /* collectives that this rank has begun */
 	uint32_t done;	      /* the last collective that is complete */
-	struct buffer result; /* all entries of the last complete collective */
+	struct buffer result; /* of the last complete collective, for this rank */
+	uint32_t delivered;   /* enum controlType of `result` */
 	ginResult_t broken;   /* not ginSuccess: the first failure of the communicator */
 	char why[SENTENCE_BYTES];
 	uint8_t *failed; /* [nRanks] */
@@ -130,6 +135,17 @@ void controlWatch(struct control *c, int fd);
  */
 ginResult_t controlAllgather(struct control *c, const char *call, ginResult_t mine, const void *in,
 			     void *out, size_t bytes);
+
+/*
+ * Collective. `in` has `block` bytes for each rank, 1 to CONTROL_BYTES; `out` gets `block` bytes from
+ * each rank. Results as controlAllgather's. Runs in rounds, so that a rank relays CONTROL_ROUND_BYTES
+ * at a time; each rank sends and receives nRanks * block bytes, and rank 0 relays what all ranks send.
+ */
+ginResult_t controlAlltoall(struct control *c, const char *call, ginResult_t mine, const void *in,
+			    void *out, size_t block);
+
+/* Rounds of an all-to-all with this block. */
+uint32_t controlRounds(int nRanks, size_t block);
 
 /* controlAllgather() without data: have all ranks succeeded so far? */
 ginResult_t controlAgree(struct control *c, const char *call, ginResult_t mine);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gather.c - one collective: entries go up the tree, all entries come down */
+/* gather.c - the way up of a collective: the entries of all ranks go to rank 0 */
 #include <stdio.h>
 
 #include "lib/base/clock.h"
@@ -14,7 +14,8 @@ void controlGatherReset(struct control *c)
 	g->seq++;
 	g->call[0] = '\0';
 	g->have = 0;
-	g->entries.used = 0;
+	g->block = g->round = 0;
+	bufferTrim(&g->entries);
 	g->start = 0;
 	g->warned = 0;
 	memset(g->arrived, 0, (size_t)c->nRanks);
@@ -33,7 +34,7 @@ static const struct controlEntry *entryAt(const struct control *c, const struct 
 	return entry;
 }
 
-static int wholeEntries(const struct control *c, const struct buffer *b)
+int controlWholeEntries(const struct control *c, const struct buffer *b)
 {
 	struct controlEntry entry;
 
@@ -85,7 +86,7 @@ static void sendUp(struct control *c)
 
 	memcpy(header.call, g->call, sizeof(header.call));
 	controlSend(c, &c->link[0], &header, g->entries.data);
-	g->entries.used = 0;
+	bufferTrim(&g->entries);
 }
 
 ginResult_t controlGatherAdd(struct control *c, const char *call, uint32_t seq,
@@ -103,28 +104,8 @@ ginResult_t controlGatherAdd(struct control *c, const char *call, uint32_t seq,
 	if (g->have < c->subtree)
 		return ginSuccess;
 	if (!c->rank)
-		return controlGatherDone(c, seq, &g->entries);
+		return controlGathered(c);
 	sendUp(c);
-	return ginSuccess;
-}
-
-ginResult_t controlGatherDone(struct control *c, uint32_t seq, const struct buffer *all)
-{
-	struct controlHeader header = {.type = controlDown, .seq = seq, .bytes = all->used};
-
-	if (seq != c->gather.seq)
-		return fail(ginErrorSystem, "the result of collective %u came in %u", seq,
-			    c->gather.seq);
-	if (!wholeEntries(c, all))
-		return fail(ginErrorSystem, "the control plane received a broken message");
-	for (int i = controlFirstChild(c); i < c->links; i++)
-		controlSend(c, &c->link[i], &header, all->data);
-	c->result.used = 0;
-	if (bufferAppend(&c->result, all->data, all->used))
-		return fail(ginErrorSystem, "no memory for a collective");
-	controlGatherReset(c);
-	c->done = seq;
-	pthread_cond_broadcast(&c->changed);
 	return ginSuccess;
 }
 

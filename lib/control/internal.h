@@ -9,13 +9,21 @@
 
 #include "control.h"
 
-enum controlType { controlUp = 1, controlDown, controlFail, controlBye };
+enum controlType {
+	controlUp = 1, /* entries, to the parent */
+	controlDown,   /* entries, of which one has failed or has another size */
+	controlFail,   /* a rank or the communicator has failed */
+	controlBye,    /* the sender leaves */
+	controlAll,    /* `block` bytes of each rank, in the order of ranks */
+	controlColumns /* round `round` of an all-to-all: the columns of the receiver's subtree */
+};
 
 struct controlHeader {
 	uint32_t type;
 	uint32_t seq;
 	int32_t rank;
 	uint32_t result;
+	uint32_t block, round;
 	uint64_t bytes;
 	char call[CONTROL_CALL];
 };
@@ -50,9 +58,34 @@ void controlWake(struct control *c); /* the thread */
 /* Adds entries of this rank or of a child; passes them on when the subtree is complete. */
 ginResult_t controlGatherAdd(struct control *c, const char *call, uint32_t seq,
 			     const struct buffer *entries);
-ginResult_t controlGatherDone(struct control *c, uint32_t seq, const struct buffer *all);
+int controlWholeEntries(const struct control *c, const struct buffer *b);
 void controlGatherTick(struct control *c, uint64_t now);
 void controlGatherReset(struct control *c);
+
+/* Rank 0 has the entries of all ranks in c->gather: delivers the result. */
+ginResult_t controlGathered(struct control *c);
+
+/* A result from the parent: passes it on and keeps what is for this rank. */
+ginResult_t controlDeliver(struct control *c, const struct controlHeader *header,
+			   const struct buffer *data);
+
+/*
+ * The halves of a collective. controlBegin() does not wait. `round` and `block` as in struct
+ * controlGather. After controlWait() has succeeded, a take function reads the result.
+ */
+struct controlRound {
+	const char *call;
+	uint32_t round;
+	size_t block; /* 0: an allgather */
+};
+ginResult_t controlBegin(struct control *c, const struct controlRound *of, ginResult_t mine,
+			 const void *in, size_t bytes);
+ginResult_t controlWait(struct control *c, const char *call);
+
+/* controlBegin() and the end of one round of an all-to-all. `in` and `out` as controlAlltoall's. */
+ginResult_t controlBeginRound(struct control *c, const struct controlRound *of, ginResult_t mine,
+			      const void *in);
+ginResult_t controlEndRound(struct control *c, const struct controlRound *of, void *out);
 
 /*
  * `rank`, or the whole communicator (-1), has failed: keeps the first sentence, wakes the waiting

@@ -44,7 +44,8 @@ static void flush(const struct control *c, struct controlLink *link)
 		link->sent += (size_t)sent;
 		link->moved = clockNow();
 	}
-	link->out.used = link->sent = 0;
+	bufferTrim(&link->out);
+	link->sent = 0;
 	if (link->patient)
 		socketPatience(link->fd, 0);
 	link->patient = 0;
@@ -181,7 +182,8 @@ static void dropLink(struct control *c, struct controlLink *link)
 /* The most data that a well-formed message has. */
 static uint64_t mostBytes(const struct control *c, uint32_t type)
 {
-	if (type == controlUp || type == controlDown)
+	if (type == controlUp || type == controlDown || type == controlAll ||
+	    type == controlColumns)
 		return (uint64_t)c->nRanks * (sizeof(struct controlEntry) + CONTROL_BYTES);
 	return type == controlFail ? SENTENCE_BYTES - 1 : 0;
 }
@@ -238,8 +240,8 @@ static void takeCollective(struct control *c, int fromParent, const struct contr
 		return;
 	if (header->type == controlUp)
 		result = controlGatherAdd(c, header->call, header->seq, data);
-	else if (header->type == controlDown && fromParent)
-		result = controlGatherDone(c, header->seq, data);
+	else if (fromParent)
+		result = controlDeliver(c, header, data);
 	else
 		result = fail(ginErrorSystem, "the control plane received a broken message");
 	if (result != ginSuccess)
@@ -268,7 +270,7 @@ static void readLink(struct control *c, struct controlLink *link)
 		else
 			takeCollective(c, c->rank && link == &c->link[0], &header, &data);
 	}
-	link->in.used = 0;
+	bufferTrim(&link->in);
 	pthread_mutex_unlock(&c->lock);
 }
 

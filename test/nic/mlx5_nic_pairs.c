@@ -15,7 +15,7 @@
 
 enum { RANKS = 4, CONTEXTS = 3, DEPTH = 64, SLOT = 64 };
 
-/* Memory that all ranks look at in a gathering. */
+/* Memory that all ranks look at in an exchange. */
 static struct {
 	pthread_barrier_t barrier;
 	const void *in[RANKS];
@@ -33,8 +33,8 @@ static void meet(void)
 	pthread_barrier_wait(&gathering.barrier);
 }
 
-static ginResult_t gather(void *core, const char *call, ginResult_t mine, const void *in, void *out,
-			  size_t bytes)
+static ginResult_t alltoall(void *core, const char *call, ginResult_t mine, const void *in,
+			    void *out, size_t block)
 {
 	int rank = *(int *)core;
 	ginResult_t result = ginSuccess;
@@ -48,7 +48,8 @@ static ginResult_t gather(void *core, const char *call, ginResult_t mine, const 
 			result = gathering.mine[r];
 	}
 	for (int r = 0; r < RANKS && result == ginSuccess; r++)
-		memcpy((char *)out + (size_t)r * bytes, gathering.in[r], bytes);
+		memcpy((char *)out + (size_t)r * block,
+		       (const char *)gathering.in[r] + (size_t)rank * block, block);
 	meet();
 	return result;
 }
@@ -161,7 +162,7 @@ static void *rankMain(void *arg)
 	struct backendHost host = {.rank = rank,
 				   .nRanks = RANKS,
 				   .device = &hostThreads,
-				   .allgather = gather,
+				   .alltoall = alltoall,
 				   .core = &rank};
 	struct gdakiPairs *pairs = NULL;
 	struct rig r = {.window = rigPages(RIG_WINDOW)};
@@ -203,19 +204,18 @@ static void allRanks(void)
 		EXPECT(!pthread_join(threads[r], NULL));
 }
 
-/* So many ranks that one allgather carries the ends of four contexts. */
-enum { MANY_RANKS = 2048, MANY_CONTEXTS = 6, BATCHES = 2 };
+enum { MANY_CONTEXTS = 6 };
 
-static int gatherings;
+static int exchanges;
 
-static ginResult_t gatherAlone(void *core, const char *call, ginResult_t mine, const void *in,
-			       void *out, size_t bytes)
+static ginResult_t exchangeAlone(void *core, const char *call, ginResult_t mine, const void *in,
+				 void *out, size_t block)
 {
-	int rank = *(int *)core;
+	size_t at = (size_t) * (int *)core * block;
 
 	(void)call;
-	gatherings++;
-	memcpy((char *)out + (size_t)rank * bytes, in, bytes);
+	exchanges++;
+	memcpy((char *)out + at, (const char *)in + at, block);
 	return mine;
 }
 
@@ -225,16 +225,15 @@ static int servesSelf(const void *of, int rank)
 }
 
 /* Every context has a queue pair to the own rank, which must lead to itself. */
-static void twoBatches(void)
+static void manyRanks(int nRanks, int batches)
 {
 	int rank = 0;
-	struct backendHost host = {.nRanks = MANY_RANKS,
-				   .device = &hostThreads,
-				   .allgather = gatherAlone,
-				   .core = &rank};
+	struct backendHost host = {
+		.nRanks = nRanks, .device = &hostThreads, .alltoall = exchangeAlone, .core = &rank};
 	struct gdakiPairs *pairs = NULL;
 	struct rig r;
 
+	exchanges = 0;
 	rigMemory(&r, 1, DEPTH);
 	EXPECT_NIC(rigOpen(&r));
 	addresses[0] = r.address;
@@ -243,7 +242,7 @@ static void twoBatches(void)
 	wanted.contexts = MANY_CONTEXTS;
 	wanted.serves = servesSelf;
 	EXPECT_SUCCESS(pairsOpen(&wanted, "test", ginSuccess, &pairs));
-	EXPECT_EQUAL(gatherings, BATCHES);
+	EXPECT_EQUAL(exchanges, batches);
 	EXPECT_EQUAL(pairsCount(pairs), MANY_CONTEXTS);
 	for (uint32_t c = 0; c < MANY_CONTEXTS; c++) {
 		struct rigQueue q = queueOf(pairs, pairsQueue(pairs, c, 0));
@@ -255,6 +254,18 @@ static void twoBatches(void)
 	EXPECT_EQUAL(r.window[0], MANY_CONTEXTS);
 	pairsClose(pairs);
 	rigClose(&r);
+}
+
+/* Of 2,048 ranks one exchange carries the ends of four contexts. */
+static void severalContexts(void)
+{
+	manyRanks(2048, 2);
+}
+
+/* Of 16,384 ranks one exchange carries the ends of one context, in several rounds. */
+static void oneContext(void)
+{
+	manyRanks(16384, MANY_CONTEXTS);
 }
 
 static void someDirect(void)
@@ -283,6 +294,7 @@ int main(void)
 	expectChild("some pairs are direct", someDirect);
 	expectChild("a rank fails", oneRefuses);
 	refusing = -1;
-	expectChild("ends travel in two batches", twoBatches);
+	expectChild("ends of 2,048 ranks", severalContexts);
+	expectChild("ends of 16,384 ranks", oneContext);
 	return expectFailures != 0;
 }

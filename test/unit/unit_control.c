@@ -66,6 +66,97 @@ static void gather(struct member *m)
 	EXPECT_EQUAL(m->failures, 0);
 }
 
+/* Byte i of what `from` sends to `to`. */
+static uint8_t sent(int from, int to, size_t i)
+{
+	return pattern(from, (unsigned)to + 7, i);
+}
+
+static void exchangeOnce(struct member *m, size_t block)
+{
+	size_t all = block * (size_t)m->nRanks;
+	uint8_t *in = newBytes(all), *out = newBytes(all);
+
+	for (size_t at = 0; at < all; at++)
+		in[at] = sent(m->rank, (int)(at / block), at % block);
+	EXPECT_SUCCESS(controlAlltoall(&m->control, "exchange", ginSuccess, in, out, block));
+	for (size_t at = 0; at < all; at++)
+		if (out[at] != sent((int)(at / block), m->rank, at % block))
+			expectThat(0, __FILE__, __LINE__,
+				   "blocks of %zu, from rank %zu, byte %zu: seen %u", block,
+				   at / block, at % block, out[at]);
+	EXPECT_EQUAL(out[all], 0xc3);
+	free(in);
+	free(out);
+}
+
+/* In one round and in several; 30,000 bytes leave room for two columns in a round. */
+static void exchange(struct member *m)
+{
+	EXPECT_SUCCESS(m->opened);
+	exchangeOnce(m, 1);
+	exchangeOnce(m, 8);
+	exchangeOnce(m, 4000);
+	gatherOnce(m, 1, 8);
+	exchangeOnce(m, 30000);
+	EXPECT_EQUAL(controlRounds(m->nRanks, 8), 1u);
+	EXPECT_EQUAL(controlRounds(m->nRanks, 30000), ((uint32_t)m->nRanks + 1) / 2);
+	EXPECT_EQUAL(controlRounds(m->nRanks, CONTROL_BYTES), (uint32_t)m->nRanks);
+	EXPECT_EQUAL(m->failures, 0);
+}
+
+/* The bytes of one round are bounded, and a round has one column at least. */
+static void exchangeIsBounded(struct member *m)
+{
+	static const int counts[] = {2, 64, 8192, 8193, 10000, 16384, 1 << 20};
+
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		uint32_t rounds = controlRounds(counts[i], 8);
+		size_t columns = ((size_t)counts[i] + rounds - 1) / rounds;
+		EXPECT(columns == 1 || columns * 8 * (size_t)counts[i] <= CONTROL_ROUND_BYTES);
+		EXPECT(columns * 8 <= CONTROL_BYTES);
+	}
+	EXPECT_SUCCESS(m->opened);
+}
+
+/* A rank says no in an exchange of several rounds: no rank waits for the later rounds. */
+static void oneSaysNoInExchange(struct member *m)
+{
+	size_t block = 30000, all = block * (size_t)m->nRanks;
+	uint8_t *in = newBytes(all), *out = newBytes(all);
+	ginResult_t mine = ginSuccess;
+	char words[80];
+
+	EXPECT_SUCCESS(m->opened);
+	if (m->rank == m->nRanks - 1)
+		mine = fail(ginErrorCuda, "words of rank %d", m->rank);
+	snprintf(words, sizeof(words), "team: rank %d: words of rank %d", m->nRanks - 1,
+		 m->nRanks - 1);
+	EXPECT_RESULT(controlAlltoall(&m->control, "no", mine, in, out, block), ginErrorCuda);
+	EXPECT_TEXT(ginGetLastError(), words);
+	for (size_t at = 0; at < all; at++)
+		EXPECT(out[at] == 0xc3);
+	teamExpectWell(m);
+	exchangeOnce(m, 8);
+	free(in);
+	free(out);
+}
+
+/* Blocks of two sizes: all ranks fail and go on. */
+static void blocksDiffer(struct member *m)
+{
+	size_t block = m->rank ? 8 : 16;
+	uint8_t in[16 * TEAM_MOST] = {0}, out[16 * TEAM_MOST];
+	char words[80];
+
+	EXPECT_SUCCESS(m->opened);
+	snprintf(words, sizeof(words), "this rank %zu: all ranks must pass equally many",
+		 block * (size_t)m->nRanks);
+	EXPECT_FAILS(controlAlltoall(&m->control, "blocks", ginSuccess, in, out, block),
+		     ginErrorInvalidUsage, words);
+	teamExpectWell(m);
+}
+
 /* Two ranks say no, each in its own words: the lowest one's go to all, and nothing is broken. */
 static void oneSaysNo(struct member *m)
 {
@@ -327,12 +418,16 @@ int main(void)
 	static const int counts[] = {1, 2, 3, 17, 40};
 
 	setenv("GIN_LOG", "none", 0);
+	teamChild("rounds are bounded", 1, "60", exchangeIsBounded);
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
 		teamChild("gather", counts[i], "60", gather);
+		teamChild("exchange", counts[i], "60", exchange);
 		teamChild("a rank says no", counts[i], "60", oneSaysNo);
+		teamChild("a rank says no in an exchange", counts[i], "60", oneSaysNoInExchange);
 		if (counts[i] == 1)
 			continue;
 		teamChild("sizes differ", counts[i], "60", sizesDiffer);
+		teamChild("blocks differ", counts[i], "60", blocksDiffer);
 		teamChild("calls differ", counts[i], "60", callsDiffer);
 		teamChild("calls differ by halves", counts[i], "60", callsDifferByHalves);
 	}

@@ -251,8 +251,9 @@ static void newsAskedFor(void)
 	newsOfBootstrap(1);
 }
 
-/* Messages that cannot be right, sent by a rank that knows the secret; rank 1's to its parent. */
+/* Messages that cannot be right, sent by a rank that knows the secret. */
 static struct {
+	int speaker; /* rank 1 sends to its parent, rank 0 to rank 1 */
 	struct controlHeader header;
 	struct controlEntry entry[2]; /* equal */
 	ginResult_t result;
@@ -266,7 +267,7 @@ static void talksNonsense(struct member *m)
 
 	EXPECT_SUCCESS(m->opened);
 	teamExpectWell(m);
-	if (m->rank == 1) {
+	if (m->rank == nonsense.speaker) {
 		int fd = m->control.link[0].fd;
 		uint64_t deadline = clockNow() + TEAM_SECONDS * SECOND;
 		pthread_mutex_lock(&m->control.lock);
@@ -280,14 +281,40 @@ static void talksNonsense(struct member *m)
 	teamMeet(m);
 }
 
+static void sayHeader(const char *name, struct controlHeader header)
+{
+	nonsense.header = header;
+	snprintf(nonsense.header.call, sizeof(nonsense.header.call), "wait");
+	teamChild(name, 3, "60", talksNonsense);
+}
+
 static void sayNonsense(const char *name, uint32_t type, uint32_t seq, uint64_t bytes,
 			uint32_t entryRank, uint32_t entryBytes)
 {
-	nonsense.header =
-		(struct controlHeader){.type = type, .seq = seq, .bytes = bytes, .call = "wait"};
 	for (int i = 0; i < 2; i++)
 		nonsense.entry[i] = (struct controlEntry){entryRank, ginSuccess, entryBytes};
-	teamChild(name, 3, "60", talksNonsense);
+	sayHeader(name, (struct controlHeader){.type = type, .seq = seq, .bytes = bytes});
+}
+
+/* Results that rank 1 did not wait for. The second collective is number 2. */
+static void nonsenseFromParent(void)
+{
+	const struct controlHeader all = {.type = controlAll, .seq = 2, .block = 4};
+	struct controlHeader wrong = all;
+
+	nonsense.speaker = 0;
+	nonsense.result = ginErrorSystem;
+	nonsense.words = "broken message";
+	wrong.bytes = 11;
+	sayHeader("less than all data", wrong);
+	wrong.block = CONTROL_BYTES + 1;
+	sayHeader("a block longer than any", wrong);
+	wrong = (struct controlHeader){.type = controlColumns, .seq = 2};
+	sayHeader("columns of no bytes", wrong);
+	wrong.block = 8;
+	sayHeader("no column", wrong);
+	wrong.round = 1;
+	sayHeader("columns of no round", wrong);
 }
 
 /* The second collective is number 2; an entry is whole with 12 bytes. */
@@ -295,6 +322,7 @@ static void allNonsense(void)
 {
 	const uint64_t entry = sizeof(struct controlEntry);
 
+	nonsense.speaker = 1;
 	nonsense.result = ginErrorPeer;
 	nonsense.words = "rank 1 (host ";
 	sayNonsense("a length without end", controlUp, 2, UINT64_MAX, 1, 0);
@@ -372,5 +400,6 @@ int main(void)
 	giveUp();
 	die();
 	allNonsense();
+	nonsenseFromParent();
 	return expectFailures != 0;
 }

@@ -87,7 +87,7 @@ static void *runRank1(void *arg)
 				       .bytes = sizeof(struct controlEntry) + bytes,
 				       .call = "all"};
 	struct controlEntry entry = {1, ginSuccess, (uint32_t)bytes};
-	size_t all = 2 * (sizeof(entry) + bytes);
+	size_t all = 2 * bytes;
 	uint8_t *data = malloc(all);
 
 	EXPECT(data != NULL);
@@ -109,7 +109,7 @@ static void *runRank1(void *arg)
 		EXPECT_EQUAL(patience(h), 60000); /* GIN_TIMEOUT */
 	}
 	EXPECT(!socketReceive(h->fd, &header, sizeof(header), end));
-	EXPECT_EQUAL(header.type, controlDown);
+	EXPECT_EQUAL(header.type, controlAll);
 	EXPECT_EQUAL(header.bytes, all);
 	EXPECT(!socketReceive(h->fd, data, all, end));
 	header = (struct controlHeader){.type = controlBye};
