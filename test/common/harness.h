@@ -107,20 +107,6 @@ inline void rankClose(Rank &r)
 	CHECK(ginCommDestroy(r.comm));
 }
 
-/* The most threads of a block that the body launches with on the rank's GPU; `few` on host threads. */
-template <class Body> uint32_t mostThreads(const Rank &r, uint32_t few)
-{
-#ifdef __CUDACC__
-	cudaFuncAttributes attributes;
-	if (r.device >= 0) {
-		CUDA(cudaFuncGetAttributes(&attributes, runKernel<Body>));
-		return static_cast<uint32_t>(attributes.maxThreadsPerBlock);
-	}
-#endif
-	(void)r;
-	return few;
-}
-
 /* Runs the body and waits for it. */
 template <class Body> void launch(Rank &r, uint32_t grid, uint32_t block, Body body)
 {

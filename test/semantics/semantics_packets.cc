@@ -154,10 +154,10 @@ void exchange(Rank &r, Boxed &boxed, const Sizes &sizes, uint32_t rounds, uint32
 	meet(r);
 }
 
-/* By as many threads as a block can have, where the ranks have one route. */
+/* By 1,024 threads for direct peers, 512 by the proxy, where the ranks have one route. */
 static void byManyThreads(Rank &r, Boxed &boxed, const Sizes &sizes)
 {
-	uint32_t rounds = Sizes::count;
+	uint32_t rounds = Sizes::count, few = r.device < 0 ? 6 : 512;
 	uint32_t route = boxed.device.dc.route;
 	std::vector<uint32_t> routes(static_cast<size_t>(r.nRanks));
 
@@ -167,13 +167,10 @@ static void byManyThreads(Rank &r, Boxed &boxed, const Sizes &sizes)
 			return;
 
 	if (route == ginRouteDirect)
-		exchange<GinCta, GIN_ROUTES_DIRECT>(
-			r, boxed, sizes, rounds,
-			mostThreads<Exchange<GinCta, GIN_ROUTES_DIRECT>>(r, 6));
+		exchange<GinCta, GIN_ROUTES_DIRECT>(r, boxed, sizes, rounds,
+						    r.device < 0 ? 6 : 1024);
 	else if (route == ginRouteProxy)
-		exchange<GinCta, GIN_ROUTES_PROXY>(
-			r, boxed, sizes, rounds,
-			mostThreads<Exchange<GinCta, GIN_ROUTES_PROXY>>(r, 6));
+		exchange<GinCta, GIN_ROUTES_PROXY>(r, boxed, sizes, rounds, few);
 }
 
 static void everySizeByEveryCoop(Rank &r)

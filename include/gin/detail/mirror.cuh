@@ -74,9 +74,15 @@ private:
 };
 
 /* One look at a word that other threads may poll. */
-GIN_FN_COLD uint64_t ginMirroredLook(struct ginMirroredWord *watch)
+GIN_FN uint64_t ginMirroredLook(struct ginMirroredWord *watch)
 {
 	return ginHostLook(watch->word, &watch->mirror)();
+}
+
+/* ginMirroredLook(), not inlined. */
+GIN_FN_COLD uint64_t ginMirroredLookCalled(struct ginMirroredWord *watch)
+{
+	return ginMirroredLook(watch);
 }
 
 #endif

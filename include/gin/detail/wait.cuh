@@ -98,7 +98,7 @@ GIN_FN ginResult_t ginPollClock(struct ginPoll &poll)
 		poll.looked = static_cast<uint32_t>(now) | 1;
 		ginResult_t result = ginPollAbort(poll);
 		if (result == ginSuccess && poll.queue)
-			result = ginAbortResult(ginMirroredLook(poll.queue));
+			result = ginAbortResult(ginMirroredLookCalled(poll.queue));
 		if (result != ginSuccess)
 			return result;
 	}
