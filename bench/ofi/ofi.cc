@@ -6,13 +6,14 @@
  *
  * One row of text for each measurement, from rank 0:
  *
- *	trip8 raw|ofi|ring US...	half a round trip of 8 bytes and a signal, in us: of raw sockets,
- *					where the receiver applies what a header says; of libgin over
- *					its network; and, as one way, of libgin's ring and proxy alone,
- *					to the own rank by shared memory
- *	put64k raw|ofi GBS...		64 KiB puts in one direction, GB/s
+ *	trip8 raw|alone|ofi|ring US...	half a round trip of 8 bytes and a signal, in us: of raw sockets,
+ *					where the receiver applies what a header says; of the provider
+ *					alone, by the remote data of a write; of libgin over its
+ *					network; and, as one way, of libgin's ring and proxy alone, to
+ *					the own rank by shared memory
+ *	put64k raw|alone|ofi GBS...	64 KiB puts in one direction, GB/s
  *
- * Each figure is the median of a batch; a row has ROUNDS batches (9), and raw and ofi take turns.
+ * Each figure is the median of a batch; a row has ROUNDS batches (9), and the kinds take turns.
  */
 #include <gin.h>
 #include <gin_device.cuh>
@@ -33,6 +34,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <vector>
+
+#include "provider.h"
 
 #define CHECK(call)                                                                                \
 	do {                                                                                       \
@@ -133,6 +136,7 @@ struct Pair {
 	ginWindow_t window;
 	char *memory;
 	Raw raw;
+	Provider *alone;
 	uint64_t seen; /* signals of libgin */
 };
 
@@ -191,6 +195,36 @@ static double rawLarge(Pair &p)
 	p.raw.wait(p.raw.signals + 1);
 	if (p.rank)
 		p.raw.put(0, nullptr, 0, 1);
+	return static_cast<double>(large) * larges / (nowUs() - start) / 1e3;
+}
+
+static double aloneTrips(Pair &p)
+{
+	std::vector<double> times;
+	for (uint32_t i = 0; i < trips; i++) {
+		double start = nowUs();
+		uint64_t next = p.alone->signals + 1;
+		if (p.rank)
+			p.alone->wait(next);
+		p.alone->put(8, true);
+		if (!p.rank)
+			p.alone->wait(next);
+		times.push_back((nowUs() - start) / 2);
+	}
+	p.alone->drain();
+	return median(times);
+}
+
+static double aloneLarge(Pair &p)
+{
+	double start = nowUs();
+	uint64_t next = p.alone->signals + 1;
+	for (uint32_t i = 0; i < larges && !p.rank; i++)
+		p.alone->put(large, i + 1 == larges);
+	p.alone->wait(next);
+	if (p.rank)
+		p.alone->put(0, true);
+	p.alone->drain();
 	return static_cast<double>(large) * larges / (nowUs() - start) / 1e3;
 }
 
@@ -306,10 +340,38 @@ static void openPair(Pair &p)
 static void closePair(Pair &p)
 {
 	meet(p);
+	p.alone->close();
+	delete p.alone;
 	CHECK(ginDevCommDestroy(p.comm, &p.dc));
 	CHECK(ginWindowDeregister(p.comm, p.window));
 	CHECK(ginMemFree(p.comm, p.memory));
 	CHECK(ginCommDestroy(p.comm));
+}
+
+/* The provider that libgin uses, by the address of the raw sockets. */
+static void openAlone(Pair &p)
+{
+	Provider::Address mine, all[2];
+	struct sockaddr_storage source;
+	socklen_t length = sizeof(source);
+	ginPeerInfo_t info = GIN_PEER_INFO_INIT;
+	char name[32] = "", host[64];
+
+	CHECK(ginCommQueryPeer(p.comm, !p.rank, &info));
+	if (!p.rank)
+		printf("route %s: %s\n", info.backend, info.why);
+	const char *at = strstr(info.why, "libfabric ");
+	if (!at || sscanf(at, "libfabric %31[^,]", name) != 1 ||
+	    getsockname(p.raw.fd, reinterpret_cast<sockaddr *>(&source), &length) ||
+	    getnameinfo(reinterpret_cast<sockaddr *>(&source), length, host, sizeof(host), nullptr,
+			0, NI_NUMERICHOST)) {
+		fprintf(stderr, "ofi: the ranks are not connected by libfabric: %s\n", info.why);
+		exit(2);
+	}
+	p.alone = new Provider;
+	mine = p.alone->open(name, host, p.memory, windowBytes);
+	CHECK(ginCommAllgather(p.comm, &mine, all, sizeof(mine)));
+	p.alone->connect(all[!p.rank]);
 }
 
 static void row(const Pair &p, const char *name, const std::vector<double> &values)
@@ -322,28 +384,22 @@ static void row(const Pair &p, const char *name, const std::vector<double> &valu
 	printf("\n");
 }
 
-static void peerLine(const Pair &p)
-{
-	ginPeerInfo_t info = GIN_PEER_INFO_INIT;
-
-	CHECK(ginCommQueryPeer(p.comm, !p.rank, &info));
-	if (!p.rank)
-		printf("route %s: %s\n", info.backend, info.why);
-}
-
 int main(int argc, char **argv)
 {
 	int rounds = argc > 1 ? atoi(argv[1]) : 9;
-	std::vector<double> rawTrip, ofiTrip, ringTrip, rawRate, ofiRate, times;
+	std::vector<double> rawTrip, aloneTrip, ofiTrip, ringTrip, rawRate, aloneRate, ofiRate,
+		times;
 	uint64_t ringSeen = 0;
 	double rate = 0;
 	Pair p = {};
 
 	openPair(p);
-	peerLine(p);
+	openAlone(p);
 	for (int i = 0; i < rounds; i++) {
 		meet(p);
 		rawTrip.push_back(rawTrips(p));
+		meet(p);
+		aloneTrip.push_back(aloneTrips(p));
 		meet(p);
 		launch(Trips{&p, &times});
 		ofiTrip.push_back(median(times)), times.clear();
@@ -355,13 +411,17 @@ int main(int argc, char **argv)
 		meet(p);
 		rawRate.push_back(rawLarge(p));
 		meet(p);
+		aloneRate.push_back(aloneLarge(p));
+		meet(p);
 		launch(Larges{&p, &rate});
 		ofiRate.push_back(rate);
 	}
 	row(p, "trip8 raw", rawTrip);
+	row(p, "trip8 alone", aloneTrip);
 	row(p, "trip8 ofi", ofiTrip);
 	row(p, "trip8 ring", ringTrip);
 	row(p, "put64k raw", rawRate);
+	row(p, "put64k alone", aloneRate);
 	row(p, "put64k ofi", ofiRate);
 	closePair(p);
 	return 0;
