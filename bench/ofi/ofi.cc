@@ -11,6 +11,7 @@
  *					alone, by the remote data of a write; of libgin over its
  *					network; and, as one way, of libgin's ring and proxy alone, to
  *					the own rank by shared memory
+ *	trip1k raw|alone|ofi US...	half a round trip of 1 KiB and a signal
  *	put64k raw|alone|ofi GBS...	64 KiB puts in one direction, GB/s
  *
  * Each figure is the median of a batch; a row has ROUNDS batches (9), and the kinds take turns.
@@ -45,7 +46,7 @@
 		}                                                                                  \
 	} while (0)
 
-static constexpr size_t windowBytes = 1 << 20, large = 65536;
+static constexpr size_t windowBytes = 1 << 20, middle = 1024, large = 65536;
 static constexpr uint32_t trips = 1000, larges = 400;
 
 static double nowUs()
@@ -171,7 +172,7 @@ static int connectRanks(Pair &p)
 	return fd;
 }
 
-static double rawTrips(Pair &p)
+static double rawTrips(Pair &p, size_t bytes)
 {
 	std::vector<double> times;
 	for (uint32_t i = 0; i < trips; i++) {
@@ -179,7 +180,7 @@ static double rawTrips(Pair &p)
 		uint64_t next = p.raw.signals + 1;
 		if (p.rank)
 			p.raw.wait(next);
-		p.raw.put(0, p.memory + 64, 8, 1);
+		p.raw.put(0, p.memory + middle, bytes, 1);
 		if (!p.rank)
 			p.raw.wait(next);
 		times.push_back((nowUs() - start) / 2);
@@ -198,7 +199,7 @@ static double rawLarge(Pair &p)
 	return static_cast<double>(large) * larges / (nowUs() - start) / 1e3;
 }
 
-static double aloneTrips(Pair &p)
+static double aloneTrips(Pair &p, size_t bytes)
 {
 	std::vector<double> times;
 	for (uint32_t i = 0; i < trips; i++) {
@@ -206,7 +207,7 @@ static double aloneTrips(Pair &p)
 		uint64_t next = p.alone->signals + 1;
 		if (p.rank)
 			p.alone->wait(next);
-		p.alone->put(8, true);
+		p.alone->put(bytes, true);
 		if (!p.rank)
 			p.alone->wait(next);
 		times.push_back((nowUs() - start) / 2);
@@ -239,7 +240,17 @@ static void need(ginResult_t result)
 /* On a host thread, which stands in for a GPU thread. */
 struct Trips {
 	Pair *p;
+	size_t bytes;
 	std::vector<double> *times;
+
+	void put(Gin &gin, int peer, uint64_t i) const
+	{
+		if (bytes == sizeof(i))
+			need(gin.putValue(peer, p->window, 0, i, GinSignalInc{0}));
+		else
+			need(gin.put(peer, p->window, 0, p->window, middle, bytes,
+				     GinSignalInc{0}));
+	}
 
 	void operator()() const
 	{
@@ -250,7 +261,7 @@ struct Trips {
 			p->seen++;
 			if (p->rank)
 				need(gin.waitSignal(0, p->seen));
-			need(gin.putValue(peer, p->window, 0, uint64_t{i}, GinSignalInc{0}));
+			put(gin, peer, i);
 			if (!p->rank)
 				need(gin.waitSignal(0, p->seen));
 			times->push_back((nowUs() - start) / 2);
@@ -387,8 +398,8 @@ static void row(const Pair &p, const char *name, const std::vector<double> &valu
 int main(int argc, char **argv)
 {
 	int rounds = argc > 1 ? atoi(argv[1]) : 9;
-	std::vector<double> rawTrip, aloneTrip, ofiTrip, ringTrip, rawRate, aloneRate, ofiRate,
-		times;
+	std::vector<double> rawTrip[2], aloneTrip[2], ofiTrip[2], ringTrip, rawRate, aloneRate,
+		ofiRate, times;
 	uint64_t ringSeen = 0;
 	double rate = 0;
 	Pair p = {};
@@ -397,13 +408,16 @@ int main(int argc, char **argv)
 	openAlone(p);
 	for (int i = 0; i < rounds; i++) {
 		meet(p);
-		rawTrip.push_back(rawTrips(p));
-		meet(p);
-		aloneTrip.push_back(aloneTrips(p));
-		meet(p);
-		launch(Trips{&p, &times});
-		ofiTrip.push_back(median(times)), times.clear();
-		meet(p);
+		for (size_t k = 0; k < 2; k++) {
+			size_t bytes = k ? middle : 8;
+			rawTrip[k].push_back(rawTrips(p, bytes));
+			meet(p);
+			aloneTrip[k].push_back(aloneTrips(p, bytes));
+			meet(p);
+			launch(Trips{&p, bytes, &times});
+			ofiTrip[k].push_back(median(times)), times.clear();
+			meet(p);
+		}
 		if (!p.rank) {
 			launch(Rings{&p, &ringSeen, &times});
 			ringTrip.push_back(median(times)), times.clear();
@@ -416,10 +430,13 @@ int main(int argc, char **argv)
 		launch(Larges{&p, &rate});
 		ofiRate.push_back(rate);
 	}
-	row(p, "trip8 raw", rawTrip);
-	row(p, "trip8 alone", aloneTrip);
-	row(p, "trip8 ofi", ofiTrip);
+	row(p, "trip8 raw", rawTrip[0]);
+	row(p, "trip8 alone", aloneTrip[0]);
+	row(p, "trip8 ofi", ofiTrip[0]);
 	row(p, "trip8 ring", ringTrip);
+	row(p, "trip1k raw", rawTrip[1]);
+	row(p, "trip1k alone", aloneTrip[1]);
+	row(p, "trip1k ofi", ofiTrip[1]);
 	row(p, "put64k raw", rawRate);
 	row(p, "put64k alone", aloneRate);
 	row(p, "put64k ofi", ofiRate);
