@@ -26,10 +26,11 @@ $(BUILD)/bench/proxy/idle: bench/proxy/idle.cc $(LINKS)
 	$(call say,CXX,$<)
 	$(Q)$(CXX) $(CXXFLAGS_ALL) -o $@ $< $(LDFLAGS_ALL) $(LINKGIN)
 
-$(BUILD)/bench/ofi/ofi: bench/ofi/ofi.cc $(LINKS)
+$(BUILD)/bench/ofi/ofi: bench/ofi/ofi.cc bench/ofi/provider.h $(LINKS)
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
-	$(Q)$(CXX) $(CXXFLAGS_ALL) -o $@ $< $(LDFLAGS_ALL) $(LINKGIN)
+	$(Q)$(CXX) $(CXXFLAGS_ALL) $(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags libfabric)) -o $@ $< \
+		$(LDFLAGS_ALL) $(LINKGIN) $(shell $(PKG_CONFIG) --libs libfabric)
 
 # Measures the proxy's network beside raw sockets.
 bench-ofi:

@@ -6,13 +6,15 @@
  *
  * One row of text for each measurement, from rank 0:
  *
- *	trip8 raw|ofi|ring US...	half a round trip of 8 bytes and a signal, in us: of raw sockets,
- *					where the receiver applies what a header says; of libgin over
- *					its network; and, as one way, of libgin's ring and proxy alone,
- *					to the own rank by shared memory
- *	put64k raw|ofi GBS...		64 KiB puts in one direction, GB/s
+ *	trip8 raw|alone|ofi|ring US...	half a round trip of 8 bytes and a signal, in us: of raw sockets,
+ *					where the receiver applies what a header says; of the provider
+ *					alone, by the remote data of a write; of libgin over its
+ *					network; and, as one way, of libgin's ring and proxy alone, to
+ *					the own rank by shared memory
+ *	trip1k raw|alone|ofi US...	half a round trip of 1 KiB and a signal
+ *	put64k raw|alone|ofi GBS...	64 KiB puts in one direction, GB/s
  *
- * Each figure is the median of a batch; a row has ROUNDS batches (9), and raw and ofi take turns.
+ * Each figure is the median of a batch; a row has ROUNDS batches (9), and the kinds take turns.
  */
 #include <gin.h>
 #include <gin_device.cuh>
@@ -34,6 +36,8 @@
 #include <cstring>
 #include <vector>
 
+#include "provider.h"
+
 #define CHECK(call)                                                                                \
 	do {                                                                                       \
 		if ((call) != ginSuccess) {                                                        \
@@ -42,7 +46,7 @@
 		}                                                                                  \
 	} while (0)
 
-static constexpr size_t windowBytes = 1 << 20, large = 65536;
+static constexpr size_t windowBytes = 1 << 20, middle = 1024, large = 65536;
 static constexpr uint32_t trips = 1000, larges = 400;
 
 static double nowUs()
@@ -133,6 +137,7 @@ struct Pair {
 	ginWindow_t window;
 	char *memory;
 	Raw raw;
+	Provider *alone;
 	uint64_t seen; /* signals of libgin */
 };
 
@@ -167,7 +172,7 @@ static int connectRanks(Pair &p)
 	return fd;
 }
 
-static double rawTrips(Pair &p)
+static double rawTrips(Pair &p, size_t bytes)
 {
 	std::vector<double> times;
 	for (uint32_t i = 0; i < trips; i++) {
@@ -175,7 +180,7 @@ static double rawTrips(Pair &p)
 		uint64_t next = p.raw.signals + 1;
 		if (p.rank)
 			p.raw.wait(next);
-		p.raw.put(0, p.memory + 64, 8, 1);
+		p.raw.put(0, p.memory + middle, bytes, 1);
 		if (!p.rank)
 			p.raw.wait(next);
 		times.push_back((nowUs() - start) / 2);
@@ -194,6 +199,36 @@ static double rawLarge(Pair &p)
 	return static_cast<double>(large) * larges / (nowUs() - start) / 1e3;
 }
 
+static double aloneTrips(Pair &p, size_t bytes)
+{
+	std::vector<double> times;
+	for (uint32_t i = 0; i < trips; i++) {
+		double start = nowUs();
+		uint64_t next = p.alone->signals + 1;
+		if (p.rank)
+			p.alone->wait(next);
+		p.alone->put(bytes, true);
+		if (!p.rank)
+			p.alone->wait(next);
+		times.push_back((nowUs() - start) / 2);
+	}
+	p.alone->drain();
+	return median(times);
+}
+
+static double aloneLarge(Pair &p)
+{
+	double start = nowUs();
+	uint64_t next = p.alone->signals + 1;
+	for (uint32_t i = 0; i < larges && !p.rank; i++)
+		p.alone->put(large, i + 1 == larges);
+	p.alone->wait(next);
+	if (p.rank)
+		p.alone->put(0, true);
+	p.alone->drain();
+	return static_cast<double>(large) * larges / (nowUs() - start) / 1e3;
+}
+
 static void need(ginResult_t result)
 {
 	if (result == ginSuccess)
@@ -205,7 +240,17 @@ static void need(ginResult_t result)
 /* On a host thread, which stands in for a GPU thread. */
 struct Trips {
 	Pair *p;
+	size_t bytes;
 	std::vector<double> *times;
+
+	void put(Gin &gin, int peer, uint64_t i) const
+	{
+		if (bytes == sizeof(i))
+			need(gin.putValue(peer, p->window, 0, i, GinSignalInc{0}));
+		else
+			need(gin.put(peer, p->window, 0, p->window, middle, bytes,
+				     GinSignalInc{0}));
+	}
 
 	void operator()() const
 	{
@@ -216,7 +261,7 @@ struct Trips {
 			p->seen++;
 			if (p->rank)
 				need(gin.waitSignal(0, p->seen));
-			need(gin.putValue(peer, p->window, 0, uint64_t{i}, GinSignalInc{0}));
+			put(gin, peer, i);
 			if (!p->rank)
 				need(gin.waitSignal(0, p->seen));
 			times->push_back((nowUs() - start) / 2);
@@ -306,10 +351,38 @@ static void openPair(Pair &p)
 static void closePair(Pair &p)
 {
 	meet(p);
+	p.alone->close();
+	delete p.alone;
 	CHECK(ginDevCommDestroy(p.comm, &p.dc));
 	CHECK(ginWindowDeregister(p.comm, p.window));
 	CHECK(ginMemFree(p.comm, p.memory));
 	CHECK(ginCommDestroy(p.comm));
+}
+
+/* The provider that libgin uses, by the address of the raw sockets. */
+static void openAlone(Pair &p)
+{
+	Provider::Address mine, all[2];
+	struct sockaddr_storage source;
+	socklen_t length = sizeof(source);
+	ginPeerInfo_t info = GIN_PEER_INFO_INIT;
+	char name[32] = "", host[64];
+
+	CHECK(ginCommQueryPeer(p.comm, !p.rank, &info));
+	if (!p.rank)
+		printf("route %s: %s\n", info.backend, info.why);
+	const char *at = strstr(info.why, "libfabric ");
+	if (!at || sscanf(at, "libfabric %31[^,]", name) != 1 ||
+	    getsockname(p.raw.fd, reinterpret_cast<sockaddr *>(&source), &length) ||
+	    getnameinfo(reinterpret_cast<sockaddr *>(&source), length, host, sizeof(host), nullptr,
+			0, NI_NUMERICHOST)) {
+		fprintf(stderr, "ofi: the ranks are not connected by libfabric: %s\n", info.why);
+		exit(2);
+	}
+	p.alone = new Provider;
+	mine = p.alone->open(name, host, p.memory, windowBytes);
+	CHECK(ginCommAllgather(p.comm, &mine, all, sizeof(mine)));
+	p.alone->connect(all[!p.rank]);
 }
 
 static void row(const Pair &p, const char *name, const std::vector<double> &values)
@@ -322,32 +395,29 @@ static void row(const Pair &p, const char *name, const std::vector<double> &valu
 	printf("\n");
 }
 
-static void peerLine(const Pair &p)
-{
-	ginPeerInfo_t info = GIN_PEER_INFO_INIT;
-
-	CHECK(ginCommQueryPeer(p.comm, !p.rank, &info));
-	if (!p.rank)
-		printf("route %s: %s\n", info.backend, info.why);
-}
-
 int main(int argc, char **argv)
 {
 	int rounds = argc > 1 ? atoi(argv[1]) : 9;
-	std::vector<double> rawTrip, ofiTrip, ringTrip, rawRate, ofiRate, times;
+	std::vector<double> rawTrip[2], aloneTrip[2], ofiTrip[2], ringTrip, rawRate, aloneRate,
+		ofiRate, times;
 	uint64_t ringSeen = 0;
 	double rate = 0;
 	Pair p = {};
 
 	openPair(p);
-	peerLine(p);
+	openAlone(p);
 	for (int i = 0; i < rounds; i++) {
 		meet(p);
-		rawTrip.push_back(rawTrips(p));
-		meet(p);
-		launch(Trips{&p, &times});
-		ofiTrip.push_back(median(times)), times.clear();
-		meet(p);
+		for (size_t k = 0; k < 2; k++) {
+			size_t bytes = k ? middle : 8;
+			rawTrip[k].push_back(rawTrips(p, bytes));
+			meet(p);
+			aloneTrip[k].push_back(aloneTrips(p, bytes));
+			meet(p);
+			launch(Trips{&p, bytes, &times});
+			ofiTrip[k].push_back(median(times)), times.clear();
+			meet(p);
+		}
 		if (!p.rank) {
 			launch(Rings{&p, &ringSeen, &times});
 			ringTrip.push_back(median(times)), times.clear();
@@ -355,13 +425,20 @@ int main(int argc, char **argv)
 		meet(p);
 		rawRate.push_back(rawLarge(p));
 		meet(p);
+		aloneRate.push_back(aloneLarge(p));
+		meet(p);
 		launch(Larges{&p, &rate});
 		ofiRate.push_back(rate);
 	}
-	row(p, "trip8 raw", rawTrip);
-	row(p, "trip8 ofi", ofiTrip);
+	row(p, "trip8 raw", rawTrip[0]);
+	row(p, "trip8 alone", aloneTrip[0]);
+	row(p, "trip8 ofi", ofiTrip[0]);
 	row(p, "trip8 ring", ringTrip);
+	row(p, "trip1k raw", rawTrip[1]);
+	row(p, "trip1k alone", aloneTrip[1]);
+	row(p, "trip1k ofi", ofiTrip[1]);
 	row(p, "put64k raw", rawRate);
+	row(p, "put64k alone", aloneRate);
 	row(p, "put64k ofi", ofiRate);
 	closePair(p);
 	return 0;

@@ -4,7 +4,8 @@
  * allows: GIN_TRANSPORT=weak
  *
  * Writes, reads and messages are "in the air" for a random time and arrive in random order;
- * messages arrive twice now and then; one call in four finds no room.
+ * messages arrive twice now and then; one call in four finds no room. An ordered fabric has
+ * immediates.
  *
  *	WEAK_SEED=N	the seed, which is printed
  *	WEAK_ORDERED=1	an ordered fabric; its reads are late nevertheless
@@ -32,6 +33,8 @@ struct weakOp {
 	uint64_t peer;
 	struct fabricPiece piece;
 	void *context;
+	int hasImmediate;
+	uint64_t immediate;
 	uint32_t bytes;
 	unsigned char message[FABRIC_MESSAGE];
 };
@@ -101,7 +104,7 @@ static int weakProbe(const struct fabricWanted *want, struct fabricAbout *about,
 	pthread_once(&net.once, readEnvironment);
 	*about = (struct fabricAbout){.name = "weak", .kind = (uint64_t)getpid()};
 	about->mostBytes = net.most;
-	about->ordered = net.ordered != 0;
+	about->ordered = about->immediates = net.ordered != 0;
 	about->id = __atomic_fetch_add(&net.probes, 1, __ATOMIC_RELAXED);
 	return fabricOk;
 }
@@ -202,28 +205,34 @@ static struct weakOp *launch(struct fabricEnd *end, enum weakKind kind, uint64_t
 	return op;
 }
 
-static int transfer(struct fabricEnd *end, enum weakKind kind, uint64_t peer,
-		    const struct fabricPiece *piece, void *context)
+static struct weakOp *transfer(struct fabricEnd *end, enum weakKind kind, uint64_t peer,
+			       const struct fabricPiece *piece, void *context)
 {
 	struct weakOp *op = launch(end, kind, peer);
 
-	if (!op)
-		return fabricBusy;
-	op->piece = *piece;
-	op->context = context;
-	return fabricOk;
+	if (op) {
+		op->piece = *piece;
+		op->context = context;
+	}
+	return op;
 }
 
 static int weakWriteTo(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
-		       void *context)
+		       const uint64_t *immediate, void *context)
 {
-	return transfer(end, weakWrite, peer, piece, context);
+	struct weakOp *op = transfer(end, weakWrite, peer, piece, context);
+
+	if (op && immediate) {
+		op->hasImmediate = 1;
+		op->immediate = *immediate;
+	}
+	return op ? fabricOk : fabricBusy;
 }
 
 static int weakReadFrom(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
 			void *context)
 {
-	return transfer(end, weakRead, peer, piece, context);
+	return transfer(end, weakRead, peer, piece, context) ? fabricOk : fabricBusy;
 }
 
 static int weakSend(struct fabricEnd *end, uint64_t peer, const void *message, size_t bytes)
@@ -270,20 +279,7 @@ static char *find(const struct fabricKey *key, uint64_t bytes)
 	return NULL;
 }
 
-static void move(const struct weakOp *op, struct fabricEvent *event)
-{
-	pthread_mutex_lock(&net.lock);
-	char *there = find(&op->piece.remote, op->piece.bytes);
-	int fails = !there || (op->kind == weakWrite && ++net.writes == net.fail);
-	if (!fails && op->kind == weakWrite)
-		copy(there, op->piece.local, op->piece.bytes);
-	else if (!fails)
-		copy(op->piece.local, there, op->piece.bytes);
-	pthread_mutex_unlock(&net.lock);
-	*event = (struct fabricEvent){.kind = fabricDone, .error = fails, .context = op->context};
-}
-
-/* Messages to a closed end are lost. The global lock keeps the end open. */
+/* Messages and immediates to a closed end are lost. The global lock keeps the end open. */
 static void deliver(const struct weakOp *op)
 {
 	pthread_mutex_lock(&net.lock);
@@ -296,12 +292,28 @@ static void deliver(const struct weakOp *op)
 			in->event = realloc(in->event, in->room * sizeof(*in->event));
 		}
 		struct fabricEvent *event = &in->event[in->count++];
-		event->kind = fabricMessage;
+		event->kind = op->hasImmediate ? fabricImmediate : fabricMessage;
+		event->immediate = op->immediate;
 		event->bytes = op->bytes;
 		memcpy(event->message, op->message, op->bytes);
 		pthread_mutex_unlock(&in->lock);
 	}
 	pthread_mutex_unlock(&net.lock);
+}
+
+static void move(const struct weakOp *op, struct fabricEvent *event)
+{
+	pthread_mutex_lock(&net.lock);
+	char *there = find(&op->piece.remote, op->piece.bytes);
+	int fails = !there || (op->kind == weakWrite && ++net.writes == net.fail);
+	if (!fails && op->kind == weakWrite)
+		copy(there, op->piece.local, op->piece.bytes);
+	else if (!fails)
+		copy(op->piece.local, there, op->piece.bytes);
+	pthread_mutex_unlock(&net.lock);
+	if (!fails && op->hasImmediate)
+		deliver(op);
+	*event = (struct fabricEvent){.kind = fabricDone, .error = fails, .context = op->context};
 }
 
 /* The operation of the air that arrives when chance points to `at`. */

@@ -80,6 +80,8 @@ struct side {
 	int weakUnderWay;
 	uint32_t limit; /* most descriptors in flight */
 	uint64_t stampsOfSignal[HISTORY];
+	uint8_t isFull
+		[HISTORY]; /* the put of a stamp fills its cell, and has the stamp at its end, too */
 };
 
 static struct side side[RANKS_OF_RIG];

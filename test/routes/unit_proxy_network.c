@@ -12,14 +12,23 @@
  */
 #include "network_rig.h"
 
-/* A stamp is in place, or a later one that uses its cell again. */
-static void expectStamp(const struct side *to, uint64_t i, const char *when)
-{
-	uint64_t seen = to->memory.cell[i % CELLS][0];
+#define LAST (CELL_BYTES / 8 - 1) /* word of a cell */
 
+static void expectStampAt(uint64_t seen, uint64_t i, const char *when)
+{
 	expectThat(seen >= i + 1 && seen % CELLS == (i + 1) % CELLS, __FILE__, __LINE__,
 		   "stamp %llu is not there when %s: %llu", (unsigned long long)i, when,
 		   (unsigned long long)seen);
+}
+
+/* A stamp is in place, or a later one that uses its cell again. */
+static void expectStamp(const struct side *from, uint64_t i, const char *when)
+{
+	const uint64_t *cell = from->other->memory.cell[i % CELLS];
+
+	expectStampAt(cell[0], i, when);
+	if (from->isFull[i % HISTORY])
+		expectStampAt(cell[LAST], i, when);
 }
 
 /* What a strong signal covers is there when its word shows it. */
@@ -33,10 +42,10 @@ static void checkSignals(struct side *from)
 	for (; from->strongSeen < strong; from->strongSeen++) {
 		uint64_t covers = from->stampsOfSignal[from->strongSeen % HISTORY];
 		for (; from->stampsSeen < covers; from->stampsSeen++)
-			expectStamp(to, from->stampsSeen, "its signal is raised");
+			expectStamp(from, from->stampsSeen, "its signal is raised");
 	}
 	if (from->weakUnderWay && *wordOf(to, WEAK) == from->weak) {
-		expectStamp(to, from->weakStamp, "its weak signal is raised");
+		expectStamp(from, from->weakStamp, "its weak signal is raised");
 		from->weakUnderWay = 0;
 	}
 }
@@ -63,7 +72,7 @@ static void checkDone(struct side *from)
 		EXPECT(*wordOf(to, FIRST_BARRIER) >= p->epoch);
 		EXPECT(to->memory.added >= p->added);
 		if (p->stamp)
-			expectStamp(to, p->stamp - 1, "its ticket is done");
+			expectStamp(from, p->stamp - 1, "its ticket is done");
 		if (p->isGet)
 			EXPECT_EQUAL(from->memory.got, GET_PATTERN);
 		if (p->isLong)
@@ -115,24 +124,32 @@ static uint64_t somewhere(struct side *s, uint64_t offset)
 	return chanceOf(s, 4) ? inData(s, offset) : inHost(s, offset);
 }
 
+/* A strong signal that adds so much covers all stamps up to the newest one. */
+static void coverStamps(struct side *from, uint64_t addend)
+{
+	while (addend--)
+		from->stampsOfSignal[from->strong++ % HISTORY] = from->stamps;
+}
+
 static void postPut(struct side *from)
 {
 	static const uint32_t lengths[] = {8, 8, 8, 24, CELL_BYTES};
 	uint64_t i = from->stamps++, cell = i % CELLS * CELL_BYTES;
 	uint32_t bytes = lengths[chanceOf(from, 5)], kind = chanceOf(from, 4);
-	uint64_t raise = 0, id = 0;
+	uint64_t raise = 0, id = 0, addend = 1;
 	uint64_t target = somewhere(from, offsetof(struct sideMemory, cell) + cell);
 
-	from->memory.source[i % CELLS][0] = i + 1;
-	if (kind == 1)
-		raise = ginRaiseStrongId, id = STRONG, from->strong++;
+	from->memory.source[i % CELLS][0] = from->memory.source[i % CELLS][LAST] = i + 1;
+	from->isFull[i % HISTORY] = kind != 3 && bytes == CELL_BYTES;
+	if (kind == 1) {
+		raise = ginRaiseStrongId, id = STRONG, addend = 1 + !chanceOf(from, 4);
+		coverStamps(from, addend);
+	}
 	if (kind == 2 && !from->weakUnderWay) {
 		raise = ginRaiseWeakId, id = WEAK, from->weak++;
 		from->weakUnderWay = 1;
 		from->weakStamp = i;
 	}
-	if (kind == 1)
-		from->stampsOfSignal[(from->strong - 1) % HISTORY] = from->stamps;
 	if (kind == 3)
 		postTo(from, (uint64_t[8]){word0(ginOpPutValue, 0, from->other->rank,
 						 bytes < CELL_BYTES ? bytes : 12),
@@ -141,13 +158,13 @@ static void postPut(struct side *from)
 		postTo(from,
 		       (uint64_t[8]){word0(ginOpPut, raise, from->other->rank, 1), target,
 				     somewhere(from, offsetof(struct sideMemory, source) + cell),
-				     bytes, 0, 0, id, 1});
+				     bytes, 0, 0, id, addend});
 	lastPosted(from)->stamp = i + 1;
 }
 
 static void postStrong(struct side *from)
 {
-	from->stampsOfSignal[from->strong++ % HISTORY] = from->stamps;
+	coverStamps(from, 1);
 	postTo(from, (uint64_t[8]){word0(ginOpSignal, ginRaiseStrongId, from->other->rank, 0), 0, 0,
 				   0, 0, 0, STRONG, 1});
 }
@@ -311,6 +328,32 @@ static void ordered(void)
 	setenv("WEAK_ORDERED", "1", 1);
 	setenv("WEAK_MOST", "24", 1);
 	exchange();
+}
+
+/* More puts with signals than numbers: they wait for room in the window. */
+static void fullWindow(void)
+{
+	struct side *from = &side[0];
+
+	setenv("WEAK_ORDERED", "1", 1);
+	rigStart(seed);
+	for (uint64_t i = 1; i <= 3 * MESSAGES; i++) {
+		coverStamps(from, 1);
+		postTo(from, (uint64_t[8]){word0(ginOpPut, ginRaiseStrongId, 1, 1),
+					   inData(from, offsetof(struct sideMemory, cell)),
+					   inData(from, offsetof(struct sideMemory, source)),
+					   CELL_BYTES, 0, 0, STRONG, 1});
+	}
+	for (uint32_t turns = 0; turns < 20000; turns++)
+		sideTurn(from);
+	for (uint32_t turns = 0; turns < 20000; turns++) {
+		sideTurn(&side[1]);
+		sideTurn(from);
+	}
+	EXPECT_EQUAL(*wordOf(&side[1], STRONG), from->strong);
+	EXPECT_EQUAL(from->ring.done[RANKS_OF_RIG], from->postedCount);
+	EXPECT_EQUAL(side[1].failures, 0);
+	rigStop();
 }
 
 static void always(void)
@@ -486,6 +529,7 @@ int main(int argc, char **argv)
 	expectChild("a network without order", unordered);
 	expectChild("an ordered network", ordered);
 	expectChild("operations in pieces", pieces);
+	expectChild("a window of messages that is full", fullWindow);
 	expectChild("through slots", always);
 	expectChild("through slots, an ordered network", alwaysOrdered);
 	expectChild("GPU memory", byEngines);

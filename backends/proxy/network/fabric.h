@@ -10,7 +10,8 @@
  * Writes, reads and messages are reliable: each arrives once or more, or the operation fails. They
  * may arrive in any order, except on an ordered fabric: there a message from one end to another
  * arrives after the data of all writes and after all messages that were sent before it, and does
- * not arrive when one of these has failed.
+ * not arrive when one of these has failed. An immediate is a number that travels with a write; it
+ * arrives as a message does, after the data of its write.
  */
 #ifndef GIN_PROXY_FABRIC_H
 #define GIN_PROXY_FABRIC_H
@@ -46,6 +47,7 @@ struct fabricAbout {
 	uint64_t id;	    /* of this process or rank, for reaches() */
 	uint64_t mostBytes; /* of one write or read */
 	uint8_t ordered;
+	uint8_t immediates; /* writes can have an immediate */
 };
 
 /* Names memory for peers. */
@@ -62,13 +64,14 @@ struct fabricPiece {
 };
 
 /* fabricNews: peers write or read here, so that a thread does not sleep meanwhile. */
-enum fabricEventKind { fabricDone, fabricMessage, fabricLost, fabricNews };
+enum fabricEventKind { fabricDone, fabricMessage, fabricImmediate, fabricLost, fabricNews };
 
 struct fabricEvent {
 	enum fabricEventKind kind;
 	int error;     /* fabricDone: 0, or the operation has failed */
 	void *context; /* fabricDone: of the operation */
 	uint64_t peer; /* fabricLost: a message to it has failed */
+	uint64_t immediate;
 	uint32_t bytes;
 	unsigned char message[FABRIC_MESSAGE];
 };
@@ -96,10 +99,11 @@ struct fabricCalls {
 
 	/*
 	 * Also fabricBusy: no room, nothing was begun. poll() returns the context when a write's
-	 * bytes are in the peer's memory, visible there, or a read's bytes in `local`.
+	 * bytes are in the peer's memory, visible there, or a read's bytes in `local`. A write with
+	 * an immediate may be done earlier: when `local` may change.
 	 */
 	int (*write)(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
-		     void *context);
+		     const uint64_t *immediate, void *context);
 	int (*read)(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
 		    void *context);
 	/* Also fabricBusy. The message is copied. */

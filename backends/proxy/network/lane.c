@@ -89,27 +89,38 @@ static uint64_t dataBytes(const struct proxyWork *w)
 	return w->op <= ginOpGet ? w->bytes : 0;
 }
 
-/* Gives the fabric the data from peer->sent on, in pieces. */
-static int sendData(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w)
+/* Gives the fabric the next piece of the data, with the immediate if there is one. */
+static int sendPiece(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w,
+		     const uint64_t *immediate)
 {
 	const struct networkWindow *there = w->there.window->link[TRANSPORT_NETWORK];
 	const struct fabricKey *key = &there->part[w->peer].key;
 	char *here = w->op == ginOpPutValue ? (char *)w->value : w->here.at;
+	uint64_t left = w->bytes - peer->sent;
+	const struct fabricPiece piece = {here + peer->sent,
+					  left < lane->mostBytes ? left : lane->mostBytes,
+					  {key->address + w->there.offset + peer->sent, key->key}};
+	int result;
+
+	if (w->op == ginOpGet)
+		result = lane->fabric->read(lane->end, peer->address, &piece, w);
+	else
+		result = lane->fabric->write(lane->end, peer->address, &piece, immediate, w);
+	if (result == fabricOk) {
+		peer->sent += piece.bytes;
+		w->landsAt++;
+	}
+	return result;
+}
+
+/* Gives the fabric the data from peer->sent to `end`, which ends a piece. */
+static int sendData(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w,
+		    uint64_t end)
+{
 	int result = fabricOk;
 
-	while (peer->sent < w->bytes && result == fabricOk) {
-		uint64_t left = w->bytes - peer->sent;
-		const struct fabricPiece piece = {
-			here + peer->sent,
-			left < lane->mostBytes ? left : lane->mostBytes,
-			{key->address + w->there.offset + peer->sent, key->key}};
-		result = (w->op == ginOpGet ? lane->fabric->read : lane->fabric->write)(
-			lane->end, peer->address, &piece, w);
-		if (result == fabricOk) {
-			peer->sent += piece.bytes;
-			w->landsAt++;
-		}
-	}
+	while (peer->sent < end && result == fabricOk)
+		result = sendPiece(lane, peer, w, NULL);
 	return result;
 }
 
@@ -150,6 +161,38 @@ static int fitsMessage(const struct networkLane *lane, const struct networkPeer 
 	       w->there.window->part[w->peer].byCpu && !bounceNeeds(lane, w);
 }
 
+/* Can the immediate of the last write name the word? It is another message less. */
+static int fitsImmediate(const struct networkLane *lane, const struct networkPeer *peer,
+			 const struct proxyWork *w)
+{
+	return lane->hasImmediates && w->wordState == wordUnderWay && w->op != ginOpGet &&
+	       dataBytes(w) && peer->sent < w->bytes && !peer->bounce.ordered.first &&
+	       !bounceNeeds(lane, w) && messageFitsImmediate(w, (uint32_t)lane->scope->host->rank);
+}
+
+/* The data, and the word by an immediate. */
+static int sendWithImmediate(struct networkLane *lane, struct networkPeer *peer,
+			     struct proxyWork *w)
+{
+	struct messageChannel *c = networkChannel(lane, w->peer);
+	const struct messageOut out = {.work = w};
+
+	if (!c)
+		return fabricFailed;
+	int result = sendData(lane, peer, w, (w->bytes - 1) / lane->mostBytes * lane->mostBytes);
+	if (result != fabricOk)
+		return result;
+	if (!messageHasRoom(c))
+		return fabricBusy;
+	uint64_t immediate = messageImmediate(c, (uint32_t)lane->scope->host->rank, w);
+	result = sendPiece(lane, peer, w, &immediate);
+	if (result == fabricOk) {
+		messageSent(c, &out);
+		w->landsAt++;
+	}
+	return result;
+}
+
 /* A word follows the data of earlier works, which may not be given to the fabric yet. */
 static int passWord(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w)
 {
@@ -164,8 +207,11 @@ static int sendRest(struct networkLane *lane, struct networkPeer *peer, struct p
 
 	if (fitsMessage(lane, peer, w))
 		return sendMessage(lane, peer, w, 1);
+	if (fitsImmediate(lane, peer, w))
+		return sendWithImmediate(lane, peer, w);
 	if (dataBytes(w))
-		result = (bounceNeeds(lane, w) ? bounceData : sendData)(lane, peer, w);
+		result = bounceNeeds(lane, w) ? bounceData(lane, peer, w)
+					      : sendData(lane, peer, w, w->bytes);
 	if (result == fabricOk && w->wordState == wordUnderWay)
 		result = passWord(lane, peer, w);
 	return result;
@@ -257,6 +303,10 @@ static void handle(struct networkLane *lane, const struct fabricEvent *event)
 	}
 	if (event->kind == fabricNews)
 		return;
+	if (event->kind == fabricImmediate) {
+		networkReceiveImmediate(lane, event->immediate);
+		return;
+	}
 	if (event->kind == fabricLost) {
 		loseAt(lane, event->peer);
 		return;

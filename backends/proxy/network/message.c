@@ -47,6 +47,52 @@ struct message messageOf(const struct messageChannel *c, uint32_t rank,
 	return m;
 }
 
+/*
+ * An immediate, from the top: the last 10 bits of the number, 16 bits for the rank, 16 for the
+ * receiver's slot of the word's window, and 22 for the offset of the word in units of 8 bytes.
+ */
+#define NUMBER_BITS 10
+#define OFFSET_BITS 22
+
+_Static_assert(MESSAGES <= 1u << (NUMBER_BITS - 1), "the last bits tell all numbers apart");
+
+int messageFitsImmediate(const struct proxyWork *w, uint32_t rank)
+{
+	return w->op < ginOpBarrier && w->addend == 1 && rank < 1u << 16 &&
+	       w->word.offset % 8 == 0 && w->word.offset / 8 < 1u << OFFSET_BITS;
+}
+
+uint64_t messageImmediate(const struct messageChannel *c, uint32_t rank, const struct proxyWork *w)
+{
+	return (uint64_t)c->next << (64 - NUMBER_BITS) | (uint64_t)rank << 38 |
+	       (uint64_t)w->word.window->part[w->peer].slot << OFFSET_BITS | w->word.offset / 8;
+}
+
+/* The number that is next to `expected` and has these last bits. */
+static uint32_t wholeNumber(uint32_t expected, uint32_t last)
+{
+	uint32_t ahead = (last - expected) << (32 - NUMBER_BITS);
+
+	return expected + (uint32_t)((int32_t)ahead >> (32 - NUMBER_BITS));
+}
+
+struct message messageOfImmediate(const struct messageChannel *c, uint64_t immediate)
+{
+	uint64_t slot = immediate >> OFFSET_BITS & 0xffff;
+	uint64_t offset = (immediate & ((1u << OFFSET_BITS) - 1)) * 8;
+
+	return (struct message){
+		.kind = messageWord,
+		.op = ginOpSignal,
+		.bytes = 8,
+		.rank = messageImmediateRank(immediate),
+		.number = wholeNumber(c->expected, (uint32_t)(immediate >> (64 - NUMBER_BITS))),
+		.cursor = c->acknowledged,
+		.named = slot << GIN_DESCRIPTOR_OFFSET_BITS | offset,
+		.operand = 1,
+	};
+}
+
 void messageSent(struct messageChannel *c, const struct messageOut *out)
 {
 	c->out[c->next % MESSAGES] = *out;

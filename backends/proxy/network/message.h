@@ -17,6 +17,9 @@
  * it and every lower number. A count of acknowledgements would free slots that are still in use.
  * Answers and cursors have no numbers and so need no room at the peer: two ranks whose windows are
  * full can still answer each other.
+ *
+ * The immediate of a write (fabric.h) can stand for a message that raises a signal by one: it names
+ * the sender's rank, the message's number and the word.
  */
 #ifndef GIN_PROXY_MESSAGE_H
 #define GIN_PROXY_MESSAGE_H
@@ -113,6 +116,21 @@ struct message messageNext(const struct messageChannel *c, uint32_t rank, enum m
 /* The message that changes the word of the work; with `withData` after it has stored the data. */
 struct message messageOf(const struct messageChannel *c, uint32_t rank,
 			 const struct proxyWork *work, int withData);
+
+/* Can an immediate of this rank name the word of the work, and is it raised by one? */
+int messageFitsImmediate(const struct proxyWork *work, uint32_t rank);
+
+/* The immediate that stands for the message with the next number. */
+uint64_t messageImmediate(const struct messageChannel *c, uint32_t rank,
+			  const struct proxyWork *work);
+
+static inline uint32_t messageImmediateRank(uint64_t immediate)
+{
+	return (uint32_t)(immediate >> 38) & 0xffff;
+}
+
+/* The message that the peer's immediate stands for. Its cursor says nothing new. */
+struct message messageOfImmediate(const struct messageChannel *c, uint64_t immediate);
 
 /* The message with the next number was sent. */
 void messageSent(struct messageChannel *c, const struct messageOut *out);

@@ -57,6 +57,7 @@ static ginResult_t openLane(struct networkTransport *t, struct networkLane **out
 	lane->fabric = t->calls;
 	lane->mostBytes = t->about.mostBytes;
 	lane->isOrdered = t->about.ordered;
+	lane->hasImmediates = t->about.ordered && t->about.immediates;
 	lane->bouncesAll = paramChoice(paramBounce) == bounceAlways;
 	return anyBounces(t->scope) ? bounceOpen(lane, t->fabric, t->about.name) : ginSuccess;
 }

@@ -26,7 +26,7 @@ struct networkLane {
 	const struct transportScope *scope;
 	const struct fabricCalls *fabric;
 	uint64_t mostBytes;
-	uint8_t isOrdered, bouncesAll;
+	uint8_t isOrdered, hasImmediates, bouncesAll;
 	struct fabricEnd *end; /* NULL: stopped */
 	struct bounceLane
 		*bounce; /* NULL: the network reaches all windows of this rank and peers */
@@ -82,6 +82,9 @@ void networkOweAnswer(struct networkLane *lane, struct networkPeer *peer, uint32
 
 /* receive.c: does what a message asks for. */
 void networkReceive(struct networkLane *lane, const unsigned char *bytes, uint32_t length);
+
+/* receive.c: raises the signal that an immediate names. */
+void networkReceiveImmediate(struct networkLane *lane, uint64_t immediate);
 
 /* receive.c: sends the answers and cursors that are owed, as far as there is room. */
 void networkAcknowledge(struct networkLane *lane);

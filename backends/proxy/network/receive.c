@@ -460,6 +460,22 @@ void networkReceive(struct networkLane *lane, const unsigned char *bytes, uint32
 		loseBy(lane, m.rank, m.number, wrong);
 }
 
+void networkReceiveImmediate(struct networkLane *lane, uint64_t immediate)
+{
+	uint32_t rank = messageImmediateRank(immediate);
+
+	if (rank >= (uint32_t)lane->scope->host->nRanks || !lane->scope->serves[rank])
+		return;
+	struct networkPeer *peer = &lane->peer[rank];
+	struct messageChannel *c = peer->isLost ? NULL : networkChannel(lane, rank);
+	if (!c)
+		return;
+	const struct message m = messageOfImmediate(c, immediate);
+	const char *wrong = take(lane, peer, c, &m);
+	if (wrong)
+		loseBy(lane, rank, m.number, wrong);
+}
+
 static int sendCursor(struct networkLane *lane, struct networkPeer *peer, struct messageChannel *c)
 {
 	const struct message m = {.kind = messageCursor,

@@ -364,8 +364,10 @@ static int giveBytes(struct networkLane *lane, const struct networkPeer *peer,
 		const struct fabricPiece piece = {k->local + k->given,
 						  left < lane->mostBytes ? left : lane->mostBytes,
 						  {k->remote.address + k->given, k->remote.key}};
-		result = (k->kind == chunkRead ? lane->fabric->read : lane->fabric->write)(
-			lane->end, peer->address, &piece, k);
+		if (k->kind == chunkRead)
+			result = lane->fabric->read(lane->end, peer->address, &piece, k);
+		else
+			result = lane->fabric->write(lane->end, peer->address, &piece, NULL, k);
 		if (result == fabricOk) {
 			k->given += (uint32_t)piece.bytes;
 			k->inAir++;

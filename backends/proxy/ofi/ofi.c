@@ -3,7 +3,8 @@
  * ofi.c - libgin-ofi.so: the proxy's fabric by libfabric, GIN_TRANSPORT=ofi
  *
  * One domain for all ends, one RDM endpoint with a completion queue and an address vector for each
- * end. Writes ask for delivery-complete.
+ * end. Writes ask for delivery-complete, except a write with an immediate: the receiver of the
+ * immediate acknowledges it, so an acknowledgement by the provider would be one too many.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -92,7 +93,7 @@ static int bindNews(struct fabricEnd *end)
 
 static int bindAll(struct fabricEnd *end, char *why)
 {
-	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_MSG,
+	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_DATA,
 				.size = 2 * (OFI_OPS + OFI_RECEIVES),
 				.wait_obj = FI_WAIT_FD};
 	struct fi_av_attr av = {.type = FI_AV_UNSPEC};
@@ -210,7 +211,7 @@ static int begun(struct fabricEnd *end, struct ofiOp *op, ssize_t error)
 }
 
 static int ofiWrite(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
-		    void *context)
+		    const uint64_t *immediate, void *context)
 {
 	struct ofiOp *op = takeOp(end, ofiTransfer, peer, context);
 	const struct iovec local = {piece->local, piece->bytes};
@@ -225,10 +226,12 @@ static int ofiWrite(struct fabricEnd *end, uint64_t peer, const struct fabricPie
 					   .addr = peer,
 					   .rma_iov = &remote,
 					   .rma_iov_count = 1,
-					   .context = op};
+					   .context = op,
+					   .data = immediate ? *immediate : 0};
+	uint64_t flags = immediate ? FI_REMOTE_CQ_DATA : FI_DELIVERY_COMPLETE;
 	ssize_t error = ofiDescribe(end, piece, op, &descriptor);
 	if (!error)
-		error = fi_writemsg(end->ep, &message, FI_COMPLETION | FI_DELIVERY_COMPLETE);
+		error = fi_writemsg(end->ep, &message, FI_COMPLETION | flags);
 	return begun(end, op, error);
 }
 
@@ -288,6 +291,16 @@ static int pollError(struct fabricEnd *end, struct fabricEvent *event)
 	return completed(end, entry.op_context, 0, entry.err ? entry.err : FI_EIO, event);
 }
 
+/* Returns how many events it has made of the completion, which has no error. */
+static int completedWell(struct fabricEnd *end, const struct fi_cq_data_entry *entry,
+			 struct fabricEvent *event)
+{
+	if (!(entry->flags & FI_REMOTE_CQ_DATA))
+		return completed(end, entry->op_context, entry->len, 0, event);
+	*event = (struct fabricEvent){.kind = fabricImmediate, .immediate = entry->data};
+	return 1;
+}
+
 /* Returns 1, and an event, if peers have written or read since the last call. */
 static int hasNews(struct fabricEnd *end, struct fabricEvent *event)
 {
@@ -302,7 +315,7 @@ static int hasNews(struct fabricEnd *end, struct fabricEvent *event)
 
 static int ofiPoll(struct fabricEnd *end, struct fabricEvent *events, int most)
 {
-	struct fi_cq_msg_entry entry[64];
+	struct fi_cq_data_entry entry[64];
 	struct ofiOp *unposted = end->unposted;
 	int count = 0;
 
@@ -314,7 +327,7 @@ static int ofiPoll(struct fabricEnd *end, struct fabricEvent *events, int most)
 	}
 	if (end->hasEarly) {
 		end->hasEarly = 0;
-		return completed(end, end->early.op_context, end->early.len, 0, events);
+		return completedWell(end, &end->early, events);
 	}
 	ssize_t got = fi_cq_read(end->cq, entry, (size_t)(most < 64 ? most : 64));
 	if (got == -FI_EAVAIL)
@@ -322,7 +335,7 @@ static int ofiPoll(struct fabricEnd *end, struct fabricEvent *events, int most)
 	if (got == -FI_EAGAIN)
 		return hasNews(end, events);
 	for (ssize_t i = 0; i < got; i++)
-		count += completed(end, entry[i].op_context, entry[i].len, 0, &events[count]);
+		count += completedWell(end, &entry[i], &events[count]);
 	return count;
 }
 

@@ -60,8 +60,8 @@ struct fabricEnd {
 	struct fid_av *av;
 	struct fid_cntr *news; /* counts what peers have written and read here; NULL: not known */
 	uint64_t seenNews;
-	struct fid_mr *mr;	      /* of the messages in `op` and `receive`; NULL: not needed */
-	struct fi_cq_msg_entry early; /* a completion that ofiArm() has read */
+	struct fid_mr *mr;	       /* of the messages in `op` and `receive`; NULL: not needed */
+	struct fi_cq_data_entry early; /* a completion that ofiArm() has read */
 	int hasEarly;
 	int wait; /* readable when the completion queue has something; -1: none */
 	struct ofiOp *freeOps;

@@ -3,7 +3,7 @@
  * provider.c - chooses a provider of libfabric, and tries what it promises
  *
  * Providers promise what they do not do, so a probe writes 8 bytes and sends a message, from an
- * endpoint to itself. Atomics are never asked for: with them, providers give up their order. sockets,
+ * endpoint to itself, and tries whether an immediate comes with a write. Atomics are never asked for: with them, providers give up their order. sockets,
  * shm and udp;ofi_rxd are never chosen: the first is deprecated and takes milliseconds for a write,
  * the second stays within a host, the third is slow.
  */
@@ -211,13 +211,21 @@ struct ofiTrial {
 	uint64_t sent, landed;
 	uint64_t peer;
 	struct fabricPiece piece;
+	int hasImmediates;
 };
 
 static int tryWrite(struct fabricEnd *end, void *arg)
 {
 	struct ofiTrial *t = arg;
 
-	return ginFabric.write(end, t->peer, &t->piece, t);
+	return ginFabric.write(end, t->peer, &t->piece, NULL, t);
+}
+
+static int tryImmediate(struct fabricEnd *end, void *arg)
+{
+	struct ofiTrial *t = arg;
+
+	return ginFabric.write(end, t->peer, &t->piece, &t->sent, t);
 }
 
 static int trySend(struct fabricEnd *end, void *arg)
@@ -238,6 +246,29 @@ static int exchange(struct fabricEnd *end, struct ofiTrial *t, char *why)
 	return t->landed == t->sent ? fabricOk : ofiFail(why, "its first write", -FI_EIO);
 }
 
+/* Does an immediate come, after the data of its write? */
+static int hasImmediates(struct fabricEnd *end, struct ofiTrial *t)
+{
+	int64_t deadline = now() + TRY_SECONDS * 1000000000ll;
+	struct fabricEvent event;
+	int written = 0, came = 0, well = 1;
+
+	t->sent++;
+	if (untilRoom(end, tryImmediate, t))
+		return 0;
+	while ((!written || !came) && well && now() < deadline) {
+		if (!ginFabric.poll(end, &event, 1))
+			continue;
+		written |= event.kind == fabricDone;
+		came |= event.kind == fabricImmediate;
+		if (event.kind == fabricDone)
+			well = !event.error;
+		else if (event.kind == fabricImmediate)
+			well = event.immediate == t->sent && t->landed == t->sent;
+	}
+	return written && came && well;
+}
+
 static int tryMemory(struct fabric *f, struct fabricEnd *end, struct ofiTrial *t, char *why)
 {
 	struct fabricRegion *region;
@@ -247,11 +278,13 @@ static int tryMemory(struct fabric *f, struct fabricEnd *end, struct ofiTrial *t
 		return fabricFailed;
 	t->piece = (struct fabricPiece){(char *)&t->sent, sizeof(t->sent), key};
 	int result = exchange(end, t, why);
+	if (!result && f->info->domain_attr->cq_data_size >= sizeof(uint64_t))
+		t->hasImmediates = hasImmediates(end, t);
 	ginFabric.memoryRemove(region);
 	return result;
 }
 
-static int tryEnd(struct fabric *f, char *why)
+static int tryEnd(struct fabric *f, struct fabricAbout *about, char *why)
 {
 	struct ofiTrial trial = {.sent = 0x6c696267696e2121};
 	unsigned char address[FABRIC_ADDRESS];
@@ -262,17 +295,18 @@ static int tryEnd(struct fabric *f, char *why)
 	int result = ginFabric.connect(end, address, &trial.peer, why);
 	if (!result)
 		result = tryMemory(f, end, &trial, why);
+	about->immediates = (uint8_t)trial.hasImmediates;
 	ginFabric.endClose(end);
 	return result;
 }
 
-static int tryProvider(const struct fabricWanted *want, char *why)
+static int tryProvider(const struct fabricWanted *want, struct fabricAbout *about, char *why)
 {
 	struct fabric *f;
 
 	if (ginFabric.open(want, &f, why))
 		return fabricFailed;
-	int result = tryEnd(f, why);
+	int result = tryEnd(f, about, why);
 	ginFabric.close(f);
 	return result;
 }
@@ -286,7 +320,7 @@ static int probeOne(const struct fabricWanted *want, struct fabricAbout *about, 
 		return fabricFailed;
 	describe(info, want, about);
 	fi_freeinfo(info);
-	int result = tryProvider(want, reason);
+	int result = tryProvider(want, about, reason);
 	if (result)
 		snprintf(why, FABRIC_WHY, "%s: %.120s", about->name, reason);
 	return result;
