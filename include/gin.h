@@ -190,9 +190,9 @@ typedef struct ginCommInfo {
 	char host[64];	     /* name of this rank's host */
 	char deviceName[96]; /* name of this rank's GPU, or "host threads" */
 	/*
-	 * 1: kernels may do atomics, and raise signals at offsets, in windows of every kind of
-	 * memory that ginWindowRegister(3) allows. 0: only in windows of ginMemAllocHost() memory,
-	 * because the route of some pair cannot change words in GPU memory.
+	 * 1: kernels may do atomics, and raise signals at offsets, in windows of GPU memory. 0: only
+	 * in windows of ginMemAllocHost() memory, because a network connects some proxies and
+	 * GIN_BOUNCE is never.
 	 */
 	int deviceAtomics;
 	int domainRank; /* number of this rank in its NVLink domain, as in ginDevComm */
@@ -408,8 +408,7 @@ ginResult_t ginMemFree(ginComm_t comm, void *ptr);
  * use the address that ginPeerPointer() returns for a window of it.
  *
  * GPUs do no atomics in host memory. If every pair of ranks is direct, no signal or atomic of a
- * kernel may be at an offset in such a window. If the proxy serves some pair, CPUs execute them
- * (see ginCommInfo_t.deviceAtomics).
+ * kernel may be at an offset in such a window. If the proxy serves some pair, CPUs execute them.
  *
  * ginMemFree() frees the memory. ginMemFree(), and ginWindowDeregister() of a window in which any
  * rank has such memory, may wait for running kernels.
