@@ -62,6 +62,7 @@ enum backendSearch {
 struct backendContexts {
 	uint32_t contexts, signals, counters, barriers; /* as in ginDevComm */
 	uint32_t depth;					/* entries of a queue: a power of two */
+	int trafficClass;				/* 0 to 255; -1: of the process */
 	void *words; /* the backend's window of this writer class's words; NULL: copiesOnly */
 };
 

@@ -472,11 +472,13 @@ typedef struct ginDevCommRequirements {
 	 * that are compiled for these alone (GinOn); 0: any.
 	 */
 	uint64_t routes;
+	/* Traffic class of the NIC's packets on route gdaki, 0 to 255; -1: GIN_NIC_TC. */
+	int32_t trafficClass;
 } ginDevCommRequirements_t;
 
 #define GIN_DEV_COMM_REQUIREMENTS_INIT                                                             \
 	{                                                                                          \
-		sizeof(ginDevCommRequirements_t), 1, 16, 0, 4, 4, 1024, 0                          \
+		sizeof(ginDevCommRequirements_t), 1, 16, 0, 4, 4, 1024, 0, -1                      \
 	}
 
 /* Internal: ginDevCommCreate() passes the layout that the caller was compiled against. */
@@ -486,7 +488,7 @@ ginResult_t ginDevCommCreateAbi(ginComm_t comm, const ginDevCommRequirements_t *
 /*
  * ginDevCommCreate - make the device communicator that kernels use
  *
- * Collective. All requirements but the timeout must be equal on all ranks. Signals and counters are
+ * Collective. All requirements but the timeout and the traffic class must be equal on all ranks. Signals and counters are
  * zero when it returns. ginErrorUnsupported: no backend connects a pair of ranks, or its route is not
  * in requirements.routes, and ginGetLastError() names the pair. ginErrorAbi: the program was built against another libgin.
  */
