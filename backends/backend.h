@@ -67,16 +67,16 @@ enum backendSearch {
 struct backendContexts {
 	uint32_t contexts, signals, counters, barriers; /* as in ginDevComm */
 	uint32_t depth;					/* entries of a queue: a power of two */
+	int trafficClass;				/* 0 to 255; -1: of the process */
 	void *words; /* the backend's window of this writer class's words; NULL: copiesOnly */
 };
 
 struct backendOps {
 	const char *name;
-	uint32_t route;	   /* enum ginRoute */
-	uint32_t writer;   /* enum ginWriterClass: what raises signals on this route */
-	int network;	   /* else direct: chosen pair by pair */
-	int otherHosts;	   /* may reach ranks of other hosts without search() */
-	int deviceAtomics; /* its agents perform atomics in GPU memory too */
+	uint32_t route;	 /* enum ginRoute */
+	uint32_t writer; /* enum ginWriterClass: what raises signals on this route */
+	int network;	 /* else direct: chosen pair by pair */
+	int otherHosts;	 /* may reach ranks of other hosts without search() */
 	/*
 	 * It also copies for direct peers, without threads of the GPU. The core may open it for
 	 * that alone: no pair has its route then, and it writes no signals.
@@ -172,6 +172,9 @@ struct backendOps {
 	 */
 	ginResult_t (*contextsOpen)(void *state, const char *call, ginResult_t mine,
 				    const struct backendContexts *want, void **contexts);
+
+	/* Do its agents perform atomics in GPU memory too? NULL: they do. */
+	int (*deviceAtomics)(const void *state);
 
 	/* Fills in what kernels must know about the queues. */
 	void (*contextsDescribe)(void *contexts, ginDevComm *devComm);

@@ -199,9 +199,9 @@ typedef struct ginCommInfo {
 	char host[64];	     /* name of this rank's host */
 	char deviceName[96]; /* name of this rank's GPU, or "host threads" */
 	/*
-	 * 1: kernels may do atomics, and raise signals at offsets, in windows of every kind of
-	 * memory that ginWindowRegister(3) allows. 0: only in windows of ginMemAllocHost() memory,
-	 * because the route of some pair cannot change words in GPU memory.
+	 * 1: kernels may do atomics, and raise signals at offsets, in windows of GPU memory. 0: only
+	 * in windows of ginMemAllocHost() memory, because a network connects some proxies and
+	 * GIN_BOUNCE is never.
 	 */
 	int deviceAtomics;
 	int domainRank; /* number of this rank in its NVLink domain, as in ginDevComm */
@@ -418,8 +418,7 @@ ginResult_t ginMemFree(ginComm_t comm, void *ptr);
  * use the address that ginPeerPointer() returns for a window of it.
  *
  * GPUs do no atomics in host memory. If every pair of ranks is direct, no signal or atomic of a
- * kernel may be at an offset in such a window. If the proxy serves some pair, CPUs execute them
- * (see ginCommInfo_t.deviceAtomics).
+ * kernel may be at an offset in such a window. If the proxy serves some pair, CPUs execute them.
  *
  * ginMemFree() frees the memory. ginMemFree(), and ginWindowDeregister() of a window in which any
  * rank has such memory, may wait for running kernels.
@@ -483,11 +482,13 @@ typedef struct ginDevCommRequirements {
 	 * that are compiled for these alone (GinOn); 0: any.
 	 */
 	uint64_t routes;
+	/* Traffic class of the NIC's packets on route gdaki, 0 to 255; -1: GIN_NIC_TC. */
+	int32_t trafficClass;
 } ginDevCommRequirements_t;
 
 #define GIN_DEV_COMM_REQUIREMENTS_INIT                                                             \
 	{                                                                                          \
-		sizeof(ginDevCommRequirements_t), 1, 16, 0, 4, 4, 1024, 0                          \
+		sizeof(ginDevCommRequirements_t), 1, 16, 0, 4, 4, 1024, 0, -1                      \
 	}
 
 /* Internal: ginDevCommCreate() passes the layout that the caller was compiled against. */
@@ -497,7 +498,7 @@ ginResult_t ginDevCommCreateAbi(ginComm_t comm, const ginDevCommRequirements_t *
 /*
  * ginDevCommCreate - make the device communicator that kernels use
  *
- * Collective. All requirements but the timeout must be equal on all ranks. Signals and counters are
+ * Collective. All requirements but the timeout and the traffic class must be equal on all ranks. Signals and counters are
  * zero when it returns. ginErrorUnsupported: no backend connects a pair of ranks, or its route is not
  * in requirements.routes, and ginGetLastError() names the pair. ginErrorAbi: the program was built against another libgin.
  */

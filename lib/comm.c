@@ -268,10 +268,12 @@ static void countRanks(const struct ginComm *comm, ginCommInfo_t *info)
 
 static int deviceAtomics(const struct ginComm *comm)
 {
-	for (int b = 0; b < BACKENDS_COUNT; b++)
-		if (comm->backend[b].used && !comm->backend[b].copiesOnly &&
-		    !comm->backend[b].ops->deviceAtomics)
+	for (int b = 0; b < BACKENDS_COUNT; b++) {
+		const struct backendUse *use = &comm->backend[b];
+		if (use->used && !use->copiesOnly && use->ops->deviceAtomics &&
+		    !use->ops->deviceAtomics(use->state))
 			return !comm->device.cuda;
+	}
 	return 1;
 }
 

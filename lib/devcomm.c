@@ -52,6 +52,11 @@ static ginResult_t readRequirements(const ginDevCommRequirements_t *given,
 			    "requirements.routes is 0x%llx: must be 0, or a set of "
 			    "GIN_ROUTES_DIRECT, GIN_ROUTES_PROXY and GIN_ROUTES_GDAKI",
 			    (unsigned long long)want->routes);
+	if (want->trafficClass < -1 || want->trafficClass > 255)
+		return fail(
+			ginErrorInvalidArgument,
+			"requirements.trafficClass is %d: must be 0 to 255, or -1 for GIN_NIC_TC",
+			want->trafficClass);
 	return ginSuccess;
 }
 
@@ -384,8 +389,12 @@ static void fillDevice(ginComm_t comm, struct devComm *dc, const ginDevCommRequi
 static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommRequirements_t *want)
 {
 	static const char call[] = "ginDevCommCreate";
-	const struct backendContexts queues = {want->contexts, want->signals,	 want->counters,
-					       want->barriers, want->queueDepth, NULL};
+	const struct backendContexts queues = {.contexts = want->contexts,
+					       .signals = want->signals,
+					       .counters = want->counters,
+					       .barriers = want->barriers,
+					       .depth = want->queueDepth,
+					       .trafficClass = want->trafficClass};
 	ginResult_t mine = makeLines(comm, dc);
 
 	if (mine == ginSuccess)

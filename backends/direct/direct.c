@@ -85,7 +85,6 @@ const struct backendOps backendDirect = {
 	.route = ginRouteDirect,
 	.writer = ginWriterGpu,
 	.network = 0,
-	.deviceAtomics = 1,
 	.probe = directProbe,
 	.reach = directReach,
 	.open = directOpen,

@@ -162,9 +162,19 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-static struct gdakiPairsWanted pairsFor(const struct gdaki *g, uint32_t contexts, uint32_t depth)
+static struct rdmaPath pathFor(const struct gdaki *g, const struct backendContexts *want)
 {
-	uint32_t queues = (contexts + 1) * (uint32_t)g->host->nRanks;
+	struct rdmaPath path = g->path;
+
+	if (want->trafficClass >= 0)
+		path.trafficClass = (uint8_t)want->trafficClass;
+	return path;
+}
+
+static struct gdakiPairsWanted pairsFor(const struct gdaki *g, const struct backendContexts *want,
+					uint32_t depth)
+{
+	uint32_t queues = (want->contexts + 1) * (uint32_t)g->host->nRanks;
 
 	return (struct gdakiPairsWanted){.host = g->host,
 					 .rdma = g->rdma,
@@ -172,8 +182,8 @@ static struct gdakiPairsWanted pairsFor(const struct gdaki *g, uint32_t contexts
 					 .addresses = g->addresses,
 					 .serves = isPeer,
 					 .of = g->host,
-					 .path = g->path,
-					 .contexts = contexts,
+					 .path = pathFor(g, want),
+					 .contexts = want->contexts,
 					 .depth = depth,
 					 .shared = g->host->mixed,
 					 .registers =
@@ -217,7 +227,7 @@ ginResult_t gdakiContextsOpen(void *state, const char *call, ginResult_t mine,
 {
 	struct gdaki *g = state;
 	const uint32_t depth = depthFor(g, want->depth);
-	const struct gdakiPairsWanted wanted = pairsFor(g, want->contexts, depth);
+	const struct gdakiPairsWanted wanted = pairsFor(g, want, depth);
 	struct gdakiContexts *s = calloc(1, sizeof(*s));
 	struct gdakiPairs *pairs = NULL;
 

@@ -189,7 +189,6 @@ const struct backendOps backendGdaki = {
 	.writer = ginWriterNic,
 	.network = 1,
 	.otherHosts = 1,
-	.deviceAtomics = 1,
 	.nic = rdmaNic,
 	.probe = probe,
 	.reach = reach,

@@ -78,7 +78,7 @@ static const char *resolveAddress(const struct descriptorScope *scope, uint64_t 
 	return NULL;
 }
 
-/* A word that a CPU changes: it must be aligned and reachable by CPUs. */
+/* A word that the proxy changes: it must be aligned. */
 static const char *resolveWord(const struct descriptorScope *scope, uint64_t named, uint32_t bytes,
 			       struct proxyWork *work)
 {
@@ -87,8 +87,8 @@ static const char *resolveWord(const struct descriptorScope *scope, uint64_t nam
 	if (wrong)
 		return wrong;
 	const struct proxyPart *part = &work->word.window->part[work->peer];
-	if (!part->byCpu)
-		return "it changes a word in GPU memory, which a CPU cannot change";
+	if (!part->isChangeable)
+		return "it changes a word in GPU memory, which the proxy does not change";
 	if ((part->skew + work->word.offset) % bytes)
 		return "it changes a word that is not aligned";
 	work->wordState = wordDue;

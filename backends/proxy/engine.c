@@ -73,12 +73,17 @@ static struct transportLane *laneOf(const struct proxyEngine *e, uint32_t peer)
 	return &e->lanes->lane[e->lanes->of[peer]];
 }
 
+static int isByCpu(const struct proxyWork *w)
+{
+	return w->word.window->part[w->peer].byCpu;
+}
+
 /* Changes the word, or lets the transport change it. 0: the transport has no room. */
 static int passWord(struct proxyEngine *e, struct proxyWork *w)
 {
 	struct transportLane *lane = laneOf(e, w->peer);
 
-	if (lane->order == transportHere) {
+	if (lane->order == transportHere && isByCpu(w)) {
 		w->value[0] = wordChange(w->op, spotAddress(&w->word, w->peer), w->bytes,
 					 workOperand(w), w->value[1]);
 		wordChanged(w);

@@ -10,12 +10,15 @@
  * GPU by a kernel, whatever the flags (measured: driver 580, H200). Such a copy therefore goes through
  * pinned host memory: out by one copy engine, back by another. Fills of 64 KiB are kernels
  * too, and are not used.
+ *
+ * Words in GPU memory, of signals at offsets and atomics, go by device_word.h.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "backends/peermem/peermem.h"
 #include "cpu_copy.h"
+#include "device_word.h"
 #include "lib/base/log.h"
 #include "transport.h"
 
@@ -40,6 +43,9 @@ struct ipcLane {
 	uint64_t *lines;	  /* one cache line for each stream's `done` */
 	char *stages;		  /* the stages of all streams; NULL: no peer is on this GPU */
 	const uint8_t *onThisGpu; /* the transport's */
+	const struct transportScope *scope;
+	struct deviceWord word;
+	struct proxyWork *raised; /* whose word is under way; NULL: none */
 };
 
 struct ipcTransport {
@@ -56,6 +62,7 @@ static void closeLane(struct ipcLane *ipc)
 	for (uint32_t s = 0; s < STREAMS; s++)
 		if (ipc->stream[s].stream)
 			ipc->device->cuda->streamDestroy(ipc->stream[s].stream);
+	deviceWordClose(&ipc->word);
 	pinnedFree(ipc->device, ipc->stages);
 	pinnedFree(ipc->device, ipc->lines);
 	free(ipc);
@@ -131,10 +138,13 @@ static ginResult_t openLane(struct ipcTransport *t, int hasStages, struct ipcLan
 		return fail(ginErrorSystem, "no memory");
 	ipc->device = d;
 	ipc->onThisGpu = t->onThisGpu;
+	ipc->scope = t->scope;
 	ginResult_t result = pinnedAlloc(d, STREAMS * 64, d->numaNode, &lines);
 	ipc->lines = lines;
 	if (result == ginSuccess && hasStages)
 		result = openStages(ipc);
+	if (result == ginSuccess && t->scope->locks)
+		result = deviceWordOpen(d, &ipc->word);
 	return result == ginSuccess ? openStreams(ipc) : result;
 }
 
@@ -332,6 +342,45 @@ static ginResult_t ipcStart(void *lane, struct proxyWork *w)
 	return ginSuccess;
 }
 
+/*
+ * A failed communicator may have lost the rank that holds the lock. For signals `bytes` is the length
+ * of their put.
+ */
+static ginResult_t ipcRaise(void *lane, struct proxyWork *w)
+{
+	struct ipcLane *ipc = lane;
+	const struct backendHost *host = ipc->scope->host;
+	const struct deviceWordOrder order = {
+		.lock = ipc->scope->locks[w->peer],
+		.at = spotAddress(&w->word, w->peer),
+		.operand = workOperand(w),
+		.compare = w->value[1],
+		.op = w->op,
+		.bytes = (uint8_t)(w->op >= ginOpFetchAdd ? w->bytes : sizeof(uint64_t))};
+	ginResult_t result = deviceWordStart(&ipc->word, &order);
+
+	if (result == ginSuccess)
+		ipc->raised = w;
+	if (result == transportBusy && host->hasFailed(host->core))
+		return ginErrorPeer;
+	return result;
+}
+
+static struct proxyWork *wordLanded(struct ipcLane *ipc)
+{
+	struct proxyWork *w = ipc->raised;
+
+	if (!w)
+		return NULL;
+	ginResult_t result = deviceWordStep(&ipc->word, &w->value[0]);
+	if (result == transportBusy)
+		return NULL;
+	if (result != ginSuccess)
+		w->result = (uint8_t)result;
+	ipc->raised = NULL;
+	return w;
+}
+
 /* The stream executes the write after the copies before it. */
 static void chainStream(const struct ipcLane *ipc, struct ipcStream *s)
 {
@@ -372,7 +421,7 @@ static struct proxyWork *landedIn(struct ipcStream *s)
 static struct proxyWork *ipcLanded(void *lane)
 {
 	struct ipcLane *ipc = lane;
-	struct proxyWork *w = NULL;
+	struct proxyWork *w = wordLanded(ipc);
 
 	for (uint32_t s = 0; s < STREAMS && !w; s++)
 		w = landedIn(&ipc->stream[s]);
@@ -395,6 +444,7 @@ static void ipcDrain(void *lane)
 	for (uint32_t s = 0; s < STREAMS; s++)
 		if (ipc->stream[s].head)
 			drainStream(ipc->device->cuda, &ipc->stream[s]);
+	deviceWordDrain(&ipc->word);
 }
 
 const struct transportOps transportIpc = {
@@ -409,6 +459,7 @@ const struct transportOps transportIpc = {
 	.windowDeregister = ipcWindowDeregister,
 	.windowDescribe = ipcWindowDescribe,
 	.start = ipcStart,
+	.raise = ipcRaise,
 	.chain = ipcChain,
 	.landed = ipcLanded,
 	.drain = ipcDrain,

@@ -147,12 +147,35 @@ static ginResult_t openAll(struct proxyTransports *t, const struct proxySlots *s
 	ginResult_t result = ginSuccess;
 
 	for (int i = 0; i < TRANSPORTS && result == ginSuccess; i++) {
-		t->scope[i] = (struct transportScope){t->host, slots,
-						      t->serves + i * t->host->nRanks, t->lanes};
+		t->scope[i] = (struct transportScope){
+			t->host, slots, t->serves + i * t->host->nRanks, t->lanes, t->locks.of};
 		if (i == TRANSPORT_IPC || servesAny(t, i))
 			result = table[i]->open(&t->scope[i], &t->state[i]);
 	}
 	return result;
+}
+
+static struct proxyBlob blobOf(const struct proxyTransports *t, int rank)
+{
+	struct proxyBlob blob;
+
+	memcpy(&blob, t->host->blob(t->host->core, rank, ginRouteProxy), sizeof(blob));
+	return blob;
+}
+
+int transportsNeedLocks(const struct proxyTransports *t)
+{
+	for (int r = 0; r < t->host->nRanks && !t->host->copiesOnly; r++)
+		if (blobOf(t, r).memory.hasGpu)
+			return 1;
+	return 0;
+}
+
+int transportsChangeWords(const struct proxyTransports *t)
+{
+	const struct device *d = t->host->device;
+
+	return d->cuda && t->locks.of && (!t->state[TRANSPORT_NETWORK] || networkBounces(d));
 }
 
 ginResult_t transportsOpen(const struct backendHost *host, const struct proxySlots *slots,
@@ -165,15 +188,10 @@ ginResult_t transportsOpen(const struct backendHost *host, const struct proxySlo
 	if (!t->of || !t->serves)
 		return fail(ginErrorSystem, "no memory");
 	chooseAll(t);
-	return openAll(t, slots);
-}
-
-static struct proxyBlob blobOf(const struct proxyTransports *t, int rank)
-{
-	struct proxyBlob blob;
-
-	memcpy(&blob, t->host->blob(t->host->core, rank, ginRouteProxy), sizeof(blob));
-	return blob;
+	ginResult_t result = ginSuccess;
+	if (transportsNeedLocks(t))
+		result = wordLocksMake(host, t->serves + TRANSPORT_IPC * n, &t->locks);
+	return result == ginSuccess ? openAll(t, slots) : result;
 }
 
 /* Lanes of one number talk to each other. */
@@ -255,6 +273,8 @@ void transportsClose(struct proxyTransports *t)
 	for (int i = TRANSPORTS - 1; i >= 0; i--)
 		if (t->state[i])
 			table[i]->close(t->state[i]);
+	if (t->locks.host)
+		wordLocksClose(&t->locks);
 	free(t->of);
 	free(t->serves);
 }

@@ -5,6 +5,7 @@
 
 #include "network/load.h"
 #include "transport.h"
+#include "word_locks.h"
 
 struct proxyTransports {
 	const struct backendHost *host;
@@ -13,6 +14,7 @@ struct proxyTransports {
 	uint8_t *serves; /* [TRANSPORTS][nRanks] */
 	struct transportScope scope[TRANSPORTS];
 	void *state[TRANSPORTS]; /* NULL: not open */
+	struct wordLocks locks;	 /* without room for locks where the proxy changes no words */
 };
 
 /* As backendOps.probe. */
@@ -33,6 +35,12 @@ void transportsClose(struct proxyTransports *transports);
 
 /* Is any rank on a network? Then transportsConnect() is called; all ranks find one answer. */
 int transportsNeedConnect(const struct proxyTransports *transports);
+
+/* Does some rank have GPU memory in which proxies change words? All ranks find one answer. */
+int transportsNeedLocks(const struct proxyTransports *transports);
+
+/* Can words in this rank's GPU memory be changed by all proxies that reach them? */
+int transportsChangeWords(const struct proxyTransports *transports);
 
 /* Collective: connects the lanes of all ranks. Afterwards the ranks have to agree. */
 ginResult_t transportsConnect(struct proxyTransports *transports, const char *call);

@@ -82,13 +82,27 @@ static ginResult_t startWorkers(struct proxy *p)
 	return result;
 }
 
+static ginResult_t connectLocks(struct proxy *p, const char *call)
+{
+	struct deviceScope scope;
+	ginResult_t entered = deviceEnter(p->host->device, &scope);
+	ginResult_t result = wordLocksConnect(&p->transports.locks, call, entered);
+
+	if (entered == ginSuccess)
+		deviceLeave(p->host->device, &scope);
+	return result;
+}
+
 /* On a network, threads start when every lane is connected: peers may send at once. */
 static ginResult_t proxyConnect(void *state, const char *call)
 {
 	struct proxy *p = state;
+	ginResult_t locked = ginSuccess;
 
-	if (!transportsNeedConnect(&p->transports))
-		return ginSuccess;
+	if (transportsNeedLocks(&p->transports))
+		locked = connectLocks(p, call);
+	if (locked != ginSuccess || !transportsNeedConnect(&p->transports))
+		return locked;
 	ginResult_t mine = transportsConnect(&p->transports, call);
 	if (mine == ginSuccess)
 		mine = startWorkers(p);
@@ -121,6 +135,9 @@ static ginResult_t offerWindow(struct proxy *p, const struct memory *memory, voi
 {
 	struct proxyOffer own = {.bytes = 0};
 	ginResult_t result = transportsOffer(&p->transports, memory, &own, w);
+
+	if (transportsChangeWords(&p->transports))
+		w->part[w->rank].isChangeable = 1;
 
 	if (result == ginSuccess)
 		result = slotsTake(&p->slots, w);
@@ -176,6 +193,13 @@ static void proxyWindowDescribe(void *window, struct ginWindowTable *table)
 	table->slot = w->slot;
 	table->fence = w->fence;
 	table->agent = proxyWindowAgent(w);
+}
+
+static int proxyDeviceAtomics(const void *state)
+{
+	const struct proxy *p = state;
+
+	return transportsChangeWords(&p->transports);
 }
 
 static struct descriptorScope scopeOf(struct proxy *p, const struct proxyContexts *s,
@@ -301,6 +325,7 @@ const struct backendOps backendProxy = {
 	.windowRegister = proxyWindowRegister,
 	.windowDeregister = proxyWindowDeregister,
 	.windowDescribe = proxyWindowDescribe,
+	.deviceAtomics = proxyDeviceAtomics,
 	.contextsOpen = proxyContextsOpen,
 	.contextsDescribe = proxyContextsDescribe,
 	.contextsStats = proxyContextsStats,

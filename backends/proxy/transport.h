@@ -26,7 +26,10 @@
 #define transportBusy ((ginResult_t)1000)
 
 enum transportOrder {
-	/* CPUs of this process reach the words at the peer: the engine changes them by itself. */
+	/*
+	 * CPUs of this process reach the words at the peer, and the engine changes them by itself.
+	 * It calls raise() for words in GPU memory only, when all that the word covers has landed.
+	 */
 	transportHere,
 	/*
 	 * What one lane sends first to a peer is done first there: the transport carries a work's
@@ -43,6 +46,7 @@ struct transportScope {
 	const struct proxySlots *slots; /* the windows that peers may name */
 	const uint8_t *serves;		/* [nRanks]: 1: this transport serves the peer */
 	uint32_t lanes;
+	uint64_t *const *locks; /* [nRanks]: struct wordLocks; NULL: no GPU memory has words */
 };
 
 struct transportOps {
@@ -91,7 +95,7 @@ struct transportOps {
 
 	/*
 	 * Starts to change the word of a work whose data has landed. landed() returns the work once
-	 * more. Errors as of start(). NULL: transportHere.
+	 * more. Errors as of start().
 	 */
 	ginResult_t (*raise)(void *lane, struct proxyWork *work);
 

@@ -124,6 +124,7 @@ ginResult_t proxyWindowMake(const struct backendHost *host, const struct memory 
 		.bytes = memory->bytes,
 		.isReached = 1,
 		.byCpu = (uint8_t)proxyReachedByCpu(host->device, memory->kind),
+		.isChangeable = (uint8_t)proxyReachedByCpu(host->device, memory->kind),
 		.skew = (uintptr_t)memory->address % 8,
 	};
 	*out = w;
@@ -138,6 +139,7 @@ void proxyWindowOwn(const struct proxyWindow *window, struct proxyOffer *offer)
 	offer->slot = window->slot;
 	offer->byCpu = own->byCpu;
 	offer->skew = own->skew;
+	offer->isChangeable = own->isChangeable;
 }
 
 void proxyWindowPeer(struct proxyWindow *window, int rank, const struct proxyOffer *offer)
@@ -148,6 +150,7 @@ void proxyWindowPeer(struct proxyWindow *window, int rank, const struct proxyOff
 	part->slot = offer->slot;
 	part->byCpu = offer->byCpu;
 	part->skew = offer->skew % 8;
+	part->isChangeable = offer->isChangeable;
 }
 
 uint32_t proxyWindowAgent(const struct proxyWindow *window)
@@ -155,7 +158,7 @@ uint32_t proxyWindowAgent(const struct proxyWindow *window)
 	if (window->copiesOnly)
 		return ginAgentGpu;
 	for (uint32_t r = 0; r < window->nRanks; r++)
-		if (window->part[r].bytes && !window->part[r].byCpu)
+		if (window->part[r].bytes && !window->part[r].isChangeable)
 			return ginAgentNone;
 	return ginAgentProxy;
 }

@@ -18,10 +18,11 @@
 struct proxyPart {
 	char *at; /* its first byte in this process; NULL: empty, or not reached by an address */
 	uint64_t bytes;
-	uint32_t slot;	   /* the rank's number of the window */
-	uint8_t isReached; /* by the transport that serves the rank */
-	uint8_t byCpu;	   /* the CPUs that change words for this transport reach it */
-	uint8_t skew;	   /* address of its first byte modulo 8 */
+	uint32_t slot;	      /* the rank's number of the window */
+	uint8_t isReached;    /* by the transport that serves the rank */
+	uint8_t byCpu;	      /* the CPUs that change words for this transport reach it */
+	uint8_t isChangeable; /* CPUs change its words, or streams do: device_word.h */
+	uint8_t skew;	      /* address of its first byte modulo 8 */
 };
 
 struct proxyWindow {
@@ -79,7 +80,7 @@ struct proxyOffer {
 	uint32_t slot;
 	uint8_t byCpu, skew;
 	uint8_t bounces; /* the network does not reach the part: see network/bounce.h */
-	uint8_t pad;
+	uint8_t isChangeable;
 };
 
 _Static_assert(sizeof(struct proxyOffer) <= BACKEND_OFFER, "it is sent as a backend's offer");
@@ -91,8 +92,8 @@ void proxyWindowPeer(struct proxyWindow *window, int rank, const struct proxyOff
 int proxyReachedByCpu(const struct device *d, enum memoryKind kind);
 
 /*
- * enum ginAgent for atomics at offsets: the GPUs if all pairs are direct, the proxy if CPUs reach
- * every part, else none.
+ * enum ginAgent for atomics at offsets: the GPUs if all pairs are direct, the proxy if the words of
+ * every part are changeable, else none.
  */
 uint32_t proxyWindowAgent(const struct proxyWindow *window);
 

@@ -20,6 +20,10 @@
  * threads of a coop make a GinBarrier and call it. What any rank of the team wrote or put before it
  * arrived, in any context, is visible to all ranks after the wait.
  *
+ * On a network route the barrier posts its messages into context `index` modulo the number of contexts,
+ * or into the context that is given: a context whose sharing is promised to fewer threads (ginSharing)
+ * needs that. Each rank may give another context.
+ *
  * `routes` as for GinOn. Puts on other routes are not covered; ginErrorUnsupported: a rank of the
  * team is on another route.
  */
@@ -27,7 +31,13 @@ template <uint32_t routes> class GinBarrierOn
 {
 public:
 	GIN_FN GinBarrierOn(const ginDevComm &devComm, ginTeam team_, uint32_t index_)
-	    : dc(devComm), team(team_), index(index_)
+	    : dc(devComm), team(team_), which(index_)
+	{
+	}
+
+	GIN_FN GinBarrierOn(const ginDevComm &devComm, ginTeam team_, uint32_t index_,
+			    uint32_t context_)
+	    : dc(devComm), team(team_), which(index_ | (context_ + 1) << contextShift)
 	{
 	}
 
@@ -72,7 +82,19 @@ public:
 private:
 	const ginDevComm &dc;
 	const ginTeam team;
-	const uint32_t index;
+	/* The index, and 1 + the context above it; 0: none is given. One word saves a register. */
+	const uint32_t which;
+
+	enum { contextShift = 16 };
+	static_assert(GIN_MAX_CONTEXTS < 1u << (32 - contextShift), "1 + the context fits");
+
+	GIN_FN uint32_t index() const { return which & ((1u << contextShift) - 1); }
+
+	/* Whose queues take the messages of a network route. */
+	GIN_FN uint32_t context() const
+	{
+		return which >> contextShift ? (which >> contextShift) - 1 : index() % dc.contexts;
+	}
 
 	/*
 	 * This barrier with numbers that the compiler does not know from an earlier call: else it
@@ -85,16 +107,16 @@ private:
 			{static_cast<int>(ginUnshared(static_cast<uint32_t>(team.nRanks))),
 			 static_cast<int>(ginUnshared(static_cast<uint32_t>(team.rank))),
 			 team.stride},
-			ginUnshared(index));
+			ginUnshared(which));
 	}
 
 	/* The epoch of the barrier under way. By one thread: finish() changes it. */
-	GIN_FN uint64_t next() const { return ginLocalLoad(&dc.epoch[index]) + 1; }
+	GIN_FN uint64_t next() const { return ginLocalLoad(&dc.epoch[index()]) + 1; }
 
 	GIN_FN size_t wordIndex(uint32_t round) const
 	{
 		return static_cast<size_t>(ginUnshared(dc.contexts)) * dc.signals +
-		       static_cast<size_t>(index) * GIN_BARRIER_ROUNDS + round;
+		       static_cast<size_t>(index()) * GIN_BARRIER_ROUNDS + round;
 	}
 
 	GIN_FN uint32_t nRanks() const { return static_cast<uint32_t>(team.nRanks); }
@@ -131,7 +153,7 @@ private:
 
 	GIN_FN void leaveError(ginResult_t result, int peer, uint64_t expected, uint64_t seen) const
 	{
-		ginErrorLeave(dc.self, result, ginCallBarrier, 0, peer, index, expected, seen);
+		ginErrorLeave(dc.self, result, ginCallBarrier, 0, peer, index(), expected, seen);
 	}
 
 	/*
@@ -143,7 +165,7 @@ private:
 		const uint64_t epoch = next(), from = ginFromPack(options.from);
 		ginResult_t result = ginSuccess;
 		if (ginHasNetwork<routes>(dc))
-			result = drain(dc.self, team.nRanks, team.rank, team.stride, index, epoch,
+			result = drain(dc.self, team.nRanks, team.rank, team.stride, which, epoch,
 				       options.timeout, from);
 		if (result != ginSuccess)
 			return result;
@@ -165,10 +187,10 @@ private:
 			result = rounds(epoch, options);
 		else if (!arrived(dc.signal[ginWriterGpu] + wordIndex(0), nRanks(), team.rank,
 				  epoch))
-			result = awaitAll(dc.self, team.nRanks, team.rank, team.stride, index,
+			result = awaitAll(dc.self, team.nRanks, team.rank, team.stride, which,
 					  epoch, options.timeout, ginFromPack(options.from));
 		if (result == ginSuccess)
-			ginLocalStore(&dc.epoch[index], epoch);
+			ginLocalStore(&dc.epoch[index()], epoch);
 		return result;
 	}
 
@@ -200,7 +222,7 @@ private:
 				result = now.notify(k, epoch, options.timeout, from);
 			if (result != ginSuccess)
 				return result;
-			end = await(dc.self, now.team.nRanks, now.team.rank, team.stride, now.index,
+			end = await(dc.self, now.team.nRanks, now.team.rank, team.stride, now.which,
 				    k, epoch, end, options.timeout, from);
 			if (end & GIN_QUEUE_FAILED)
 				result = static_cast<ginResult_t>(end & 0xff);
@@ -219,9 +241,9 @@ private:
 	GIN_FN ginResult_t notify(uint32_t round, uint64_t epoch, uint64_t timeout,
 				  uint64_t from) const
 	{
-		struct ginQueue *queue = dc.queues + index % dc.contexts;
+		struct ginQueue *queue = dc.queues + context();
 		auto post = [&](uint32_t how) {
-			return tell(dc.self, team.nRanks, team.rank, team.stride, index, round,
+			return tell(dc.self, team.nRanks, team.rank, team.stride, which, round,
 				    epoch, how, timeout, from);
 		};
 		uint64_t posted = routes & GIN_ROUTES_PROXY ? ginPost(dc.self, queue, 0, -1, 0,
@@ -283,33 +305,33 @@ private:
 
 	/* Waits until everything that this rank has posted to the team, in any context, is done. */
 	GIN_FN static ginResult_t drain(const ginDevComm *self, int nRanks, int rank, int stride,
-					uint32_t index, uint64_t epoch, uint64_t timeout,
+					uint32_t which, uint64_t epoch, uint64_t timeout,
 					uint64_t from)
 	{
-		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, index);
+		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, which);
 		const uint64_t members = ginFromPack(barrier.teamSet());
 		ginResult_t result = ginSuccess;
 		from = barrier.waitsFor(from);
 		if (ginHasProxy<routes>(*self))
 			result = ginRingDrain(self, members, timeout, from);
 		if (ginHasNic<routes>(*self))
-			result =
-				ginGdakiDrain(self, index % self->contexts, members, timeout, from);
+			result = ginGdakiDrain(self, barrier.context(), members, timeout, from);
 		if (result != ginSuccess)
-			ginErrorLeave(self, result, ginCallBarrier, 0, -1, index, epoch, epoch - 1);
+			ginErrorLeave(self, result, ginCallBarrier, 0, -1, barrier.index(), epoch,
+				      epoch - 1);
 		return result;
 	}
 
 	/*
 	 * Sets the word of a round at its peer. B, release end: pairs with ginBarrierObserve in
-	 * await() at the peer. A network route posts a store of the word; barrier `index` uses one
+	 * await() at the peer. A network route posts a store of the word, always into one
 	 * context. Returns the outcome as ginPostNow() does, with any error in GIN_QUEUE_FAILED.
 	 */
 	GIN_FN static uint64_t tell(const ginDevComm *self, int nRanks, int rank, int stride,
-				    uint32_t index, uint32_t round, uint64_t epoch, uint32_t how,
+				    uint32_t which, uint32_t round, uint64_t epoch, uint32_t how,
 				    uint64_t timeout, uint64_t from)
 	{
-		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, index);
+		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, which);
 		int world = barrier.peerOf(round);
 		struct ginPeer to = ginPeerObserve(&self->peers[world]);
 		if (to.state != ginPeerAlive)
@@ -327,15 +349,14 @@ private:
 	GIN_FN uint64_t post(int world, uint32_t round, uint64_t epoch, uint32_t how,
 			     uint64_t timeout, uint64_t from) const
 	{
-		const uint32_t context = index % dc.contexts;
 		if (ginHasNic<routes>(dc))
 			return ginPostedBy(ginGdakiBarrierSet(
-				dc.self, ginGdakiQueue(dc, context, world), &dc.peers[world],
+				dc.self, ginGdakiQueue(dc, context(), world), &dc.peers[world],
 				wordIndex(round), epoch, timeout, from));
 		if (!ginHasProxy<routes>(dc))
 			return ginPostedFailed(ginErrorUnsupported);
-		return ginProxyBarrierSet(dc.queues + context, world,
-					  index * GIN_BARRIER_ROUNDS + round, epoch, how);
+		return ginProxyBarrierSet(dc.queues + context(), world,
+					  index() * GIN_BARRIER_ROUNDS + round, epoch, how);
 	}
 
 	/*
@@ -343,10 +364,10 @@ private:
 	 * word, or GIN_QUEUE_FAILED and the error, after leaving its record. B, acquire end.
 	 */
 	GIN_FN static uint64_t await(const ginDevComm *self, int nRanks, int rank, int stride,
-				     uint32_t index, uint32_t round, uint64_t epoch, uint64_t end,
+				     uint32_t which, uint32_t round, uint64_t epoch, uint64_t end,
 				     uint64_t timeout, uint64_t from)
 	{
-		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, index);
+		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, which);
 		const uint64_t *word = barrier.wordOf(round);
 		auto look = [word] { return ginBarrierObserve(word); };
 		struct ginPoll poll = ginPollFor(self, timeout, barrier.waitsFor(from));
@@ -355,16 +376,17 @@ private:
 		ginResult_t result = ginPollUntil(poll, look, epoch, 64, &seen);
 		if (result == ginSuccess)
 			return ginPollEnd(poll);
-		ginErrorLeave(self, result, ginCallBarrier, 0, poll.failed, index, epoch, seen);
+		ginErrorLeave(self, result, ginCallBarrier, 0, poll.failed, barrier.index(), epoch,
+			      seen);
 		return GIN_QUEUE_FAILED | static_cast<uint64_t>(result);
 	}
 
 	/* Waits for the words of all ranks of a flat barrier, with one timeout. */
 	GIN_FN static ginResult_t awaitAll(const ginDevComm *self, int nRanks, int rank, int stride,
-					   uint32_t index, uint64_t epoch, uint64_t timeout,
+					   uint32_t which, uint64_t epoch, uint64_t timeout,
 					   uint64_t from)
 	{
-		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, index);
+		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, which);
 		const uint64_t *word = self->signal[ginWriterGpu] + barrier.wordIndex(0);
 		struct ginPoll poll = ginPollFor(self, timeout, barrier.waitsFor(from));
 		ginResult_t result = ginSuccess;
@@ -375,8 +397,8 @@ private:
 			if (peer != rank)
 				result = ginPollUntil(poll, look, epoch, 64, &seen);
 			if (result != ginSuccess)
-				ginErrorLeave(self, result, ginCallBarrier, 0, poll.failed, index,
-					      epoch, seen);
+				ginErrorLeave(self, result, ginCallBarrier, 0, poll.failed,
+					      barrier.index(), epoch, seen);
 		}
 		return result;
 	}

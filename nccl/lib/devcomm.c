@@ -24,6 +24,31 @@ struct plan {
 	ncclDevComm_t dc; /* with counts and barrier handles */
 };
 
+/* The routes that a type of NCCL's allows, direct peers included. 0: none of libgin's. */
+static uint64_t routesOfType(ncclGinType_t type)
+{
+	if (type == NCCL_GIN_TYPE_NONE)
+		return GIN_ROUTES_ALL;
+	if (type == NCCL_GIN_TYPE_PROXY)
+		return GIN_ROUTES_DIRECT | GIN_ROUTES_PROXY;
+	return type == NCCL_GIN_TYPE_GDAKI ? GIN_ROUTES_DIRECT | GIN_ROUTES_GDAKI : 0;
+}
+
+static ncclResult_t checkNetwork(const ncclDevCommRequirements_t *r)
+{
+	if (!routesOfType(r->ginType))
+		return ncclFail(ncclInvalidUsage,
+				"ncclDevCommCreate: ginType is %d: libgin has NCCL_GIN_TYPE_PROXY "
+				"and NCCL_GIN_TYPE_GDAKI",
+				(int)r->ginType);
+	if (r->ginTrafficClass != NCCL_CONFIG_UNDEF_INT &&
+	    (r->ginTrafficClass < 0 || r->ginTrafficClass > 255))
+		return ncclFail(ncclInvalidArgument,
+				"ncclDevCommCreate: ginTrafficClass is %d: must be 0 to 255",
+				r->ginTrafficClass);
+	return ncclSuccess;
+}
+
 static ncclResult_t checkRequirements(const ncclDevCommRequirements_t *r)
 {
 	if (!r || r->magic != NCCL_API_MAGIC || r->size != sizeof(*r))
@@ -46,7 +71,7 @@ static ncclResult_t checkRequirements(const ncclDevCommRequirements_t *r)
 	if (r->barrierCount < 0 || r->lsaBarrierCount < 0 || r->railGinBarrierCount < 0 ||
 	    r->worldGinBarrierCount < 0 || r->ginSignalCount < 0 || r->ginCounterCount < 0)
 		return ncclFail(ncclInvalidArgument, "ncclDevCommCreate: a count is negative");
-	return ncclSuccess;
+	return checkNetwork(r);
 }
 
 static uint32_t atLeastOne(int value)
@@ -119,8 +144,11 @@ static void makePlan(struct plan *plan, const ncclDevCommRequirements_t *r)
 	plan->want.barriers = 0;
 	if (r->ginQueueDepth > 0)
 		plan->want.queueDepth = (uint32_t)r->ginQueueDepth;
-	if (r->ginRoutes != GIN_ROUTES_ALL)
-		plan->want.routes = r->ginRoutes;
+	if (r->ginTrafficClass != NCCL_CONFIG_UNDEF_INT)
+		plan->want.trafficClass = r->ginTrafficClass;
+	uint64_t routes = r->ginRoutes & routesOfType(r->ginType);
+	if (routes != GIN_ROUTES_ALL)
+		plan->want.routes = routes;
 	planBarriers(plan, r);
 	for (ncclDevResourceRequirements_t *one = r->resourceRequirementsList; one; one = one->next)
 		planResource(plan, one);

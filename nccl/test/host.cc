@@ -216,6 +216,25 @@ static void refusals(const Rank &r)
 	EXPECT_FAILS(ncclCommResume(c), no, "ncclCommResume:");
 }
 
+/* The type that the properties name, and one that some pair of ranks does not have. */
+static void typedDevComms(const Rank &r)
+{
+	ncclCommProperties_t about = NCCL_COMM_PROPERTIES_INITIALIZER;
+	ncclDevCommRequirements want = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+	ncclDevComm dc;
+
+	CHECK(ncclCommQueryProperties(r.comm, &about));
+	want.ginType = about.ginType;
+	want.ginTrafficClass = 42;
+	CHECK(ncclDevCommCreate(r.comm, &want, &dc));
+	CHECK(ncclDevCommDestroy(r.comm, &dc));
+	if (about.ginType != NCCL_GIN_TYPE_PROXY)
+		return;
+	want.ginType = NCCL_GIN_TYPE_GDAKI;
+	EXPECT_FAILS(ncclDevCommCreate(r.comm, &want, &dc), ncclInvalidUsage,
+		     "by a route that requirements.routes leaves out");
+}
+
 static void refusedDevComms(const Rank &r)
 {
 	ncclDevCommRequirements want = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER, wrong = want;
@@ -230,6 +249,11 @@ static void refusedDevComms(const Rank &r)
 	EXPECT_FAILS(ncclDevCommCreate(r.comm, &wrong, &dc), ncclInvalidUsage, "multimem");
 	wrong = want, wrong.lsaLLA2ABlockCount = 1;
 	EXPECT_FAILS(ncclDevCommCreate(r.comm, &wrong, &dc), ncclInvalidUsage, "LLA2A");
+	wrong = want, wrong.ginType = NCCL_GIN_TYPE_GPI;
+	EXPECT_FAILS(ncclDevCommCreate(r.comm, &wrong, &dc), ncclInvalidUsage, "ginType is 4");
+	wrong = want, wrong.ginTrafficClass = 256;
+	EXPECT_FAILS(ncclDevCommCreate(r.comm, &wrong, &dc), ncclInvalidArgument,
+		     "ginTrafficClass is 256");
 	wrong = want, wrong.ginSignalCount = -1;
 	EXPECT_FAILS(ncclDevCommCreate(r.comm, &wrong, &dc), ncclInvalidArgument, "negative");
 	wrong = want, wrong.ginContextCount = 100000;
@@ -291,6 +315,7 @@ static void run(const Rank &r)
 	memory(r);
 	refusals(r);
 	refusedDevComms(r);
+	typedDevComms(r);
 }
 
 int main(int argc, char **argv)

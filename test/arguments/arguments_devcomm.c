@@ -30,6 +30,7 @@ struct bad {
 	const char *words;
 	int noRequirements, noDevComm, size;
 	uint32_t contexts, signals, abi, depth, routes;
+	int32_t trafficClass;
 	size_t devCommSize;
 };
 
@@ -50,6 +51,10 @@ static const struct bad bads[] = {
 	{.words = "requirements.routes is 0x10: must be 0, or a set of GIN_ROUTES_DIRECT",
 	 .contexts = 1,
 	 .routes = 16},
+	{.words = "requirements.trafficClass is 256: must be 0 to 255, or -1 for GIN_NIC_TC",
+	 .contexts = 1,
+	 .trafficClass = 256},
+	{.words = "requirements.trafficClass is -2", .contexts = 1, .trafficClass = -2},
 	{.words = "devComm is NULL", .contexts = 1, .noDevComm = 1},
 	{.words = "device ABI 4711", .contexts = 1, .abi = 4711},
 	{.words = "ginDevComm of 4711 bytes", .contexts = 1, .devCommSize = 4711},
@@ -64,6 +69,7 @@ static ginDevCommRequirements_t badRequirement(const struct bad *bad)
 	if (bad->depth)
 		want.queueDepth = bad->depth;
 	want.routes = bad->routes;
+	want.trafficClass = bad->trafficClass;
 	return want;
 }
 
@@ -165,6 +171,7 @@ static int goodRequirements(const ginConfig_t *config)
 	most.queueDepth = 65536;
 
 	many.timeout = (uint64_t)rankOf(comm);
+	many.trafficClass = rankOf(comm);
 	older.size = offsetof(ginDevCommRequirements_t, timeout);
 	older.timeout = 99;
 	older.queueDepth = 99;

@@ -412,6 +412,30 @@ static void acknowledged(void)
 }
 
 /* GIN_NIC_SL, _TC, _TIMEOUT and _RETRIES reach every queue pair of a device communicator. */
+/* The traffic class of a device communicator comes before the process's. */
+static void ownTrafficClass(const struct part *p)
+{
+	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
+	uint32_t before = nQps;
+	ginDevComm dc;
+
+	want.trafficClass = 0x2c + p->me;
+	EXPECT_SUCCESS(ginDevCommCreate(p->comm, &want, &dc));
+	barrier(p->comm);
+	if (p->me == 0) {
+		int own = 0, other = 0;
+		for (uint32_t i = before; i < nQps; i++) {
+			struct attributes a = ask(&qps[i], COMMAND_QUERY_QP);
+			own += ads(&a, ADS_TCLASS) == 0x2c;
+			other += ads(&a, ADS_TCLASS) == 0x2d;
+		}
+		printf("queue pairs with a traffic class of their own: %d and %d\n", own, other);
+		EXPECT(own == 2 && own + other == (int)(nQps - before));
+	}
+	barrier(p->comm);
+	EXPECT_SUCCESS(ginDevCommDestroy(p->comm, &dc));
+}
+
 static int settings(const ginConfig_t *config)
 {
 	struct part p;
@@ -430,6 +454,7 @@ static int settings(const ginConfig_t *config)
 				EXPECT_EQUAL(ads(&a, ADS_HOP_LIMIT), HOPS);
 		}
 	barrier(p.comm);
+	ownTrafficClass(&p);
 	return closePart(&p);
 }
 

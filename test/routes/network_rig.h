@@ -31,7 +31,7 @@ enum { STRONG, WEAK, TURN }; /* signals */
 struct sideMemory {
 	uint64_t word[WORDS][GIN_CPU_WORD_STRIDE];
 	uint64_t cell[CELLS][CELL_BYTES / 8], source[CELLS][CELL_BYTES / 8];
-	uint64_t pattern, got, added, turned, turnGot;
+	uint64_t pattern, got, added, turned, turnGot, spare;
 	uint64_t longSource[LONG / 8], longTarget[LONG / 8]; /* of puts */
 	uint64_t longPattern[LONG / 8], longGot[LONG / 8];   /* of gets */
 };
@@ -60,6 +60,7 @@ struct side {
 	struct proxySlots slots;
 	uint8_t serves[RANKS_OF_RIG], of[RANKS_OF_RIG];
 	struct transportScope scope;
+	uint64_t lock, *locks[RANKS_OF_RIG]; /* of words in GPU memory */
 	void *network;
 	struct transportLanes lanes;
 	struct proxyWindow *words, *data, *shared, *gpu;
@@ -107,7 +108,7 @@ static inline uint64_t inData(const struct side *s, uint64_t offset)
 	return (uint64_t)s->data->slot << GIN_DESCRIPTOR_OFFSET_BITS | offset;
 }
 
-/* Where atomics are possible: in host memory, whatever `data` lies in. */
+/* In host memory, whatever `data` lies in. */
 static inline uint64_t inHost(const struct side *s, uint64_t offset)
 {
 	return (uint64_t)s->shared->slot << GIN_DESCRIPTOR_OFFSET_BITS | offset;
@@ -182,6 +183,7 @@ static inline struct proxyWindow *sideWindow(struct side *s, enum memoryKind kin
 	EXPECT_SUCCESS(transportNetwork.windowOffer(s->network, &memory, offer,
 						    &w->link[TRANSPORT_NETWORK]));
 	EXPECT_SUCCESS(slotsTake(&s->slots, w));
+	w->part[s->rank].isChangeable = 1;
 	proxyWindowOwn(w, offer);
 	return w;
 }
@@ -217,7 +219,8 @@ static inline void sidePrepare(struct side *s, uint32_t rank, uint64_t seed)
 	s->serves[1 - rank] = 1;
 	s->of[0] = s->of[1] = TRANSPORT_NETWORK;
 	EXPECT_SUCCESS(slotsOpen(&s->slots));
-	s->scope = (struct transportScope){&s->host, &s->slots, s->serves, 1};
+	s->locks[rank] = &s->lock;
+	s->scope = (struct transportScope){&s->host, &s->slots, s->serves, 1, s->locks};
 }
 
 static inline void sideOpen(struct side *s, uint32_t rank, uint64_t seed, void *address)
@@ -285,7 +288,7 @@ static inline void rigStart(uint64_t seed)
 		s->data = sideWindow(s, rigCuda ? memoryVmm : memoryPrivate, &s->memory,
 				     sizeof(s->memory), &offers[1][r]);
 		s->gpu = sideWindow(s, memoryShared, &s->memory, sizeof(s->memory), &offers[2][r]);
-		s->gpu->part[r].byCpu = 0;
+		s->gpu->part[r].byCpu = s->gpu->part[r].isChangeable = 0;
 		s->shared =
 			sideWindow(s, memoryShared, &s->memory, sizeof(s->memory), &offers[3][r]);
 	}

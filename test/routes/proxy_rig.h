@@ -120,6 +120,7 @@ static inline struct proxyWindow *newWindow(void *first, size_t stride, size_t b
 						.bytes = bytes,
 						.isReached = 1,
 						.byCpu = (uint8_t)byCpu,
+						.isChangeable = (uint8_t)byCpu,
 						.skew = ((uintptr_t)first + r * stride) % 8};
 	EXPECT_SUCCESS(slotsTake(&rig.slots, w));
 	slotsPublish(&rig.slots, w);

@@ -178,8 +178,18 @@ static void postAdd(struct side *from)
 		from->wanted[s] = (struct wanted){1, from->postedCount, from->added};
 	from->added++;
 	postTo(from, (uint64_t[8]){word0(ginOpFetchAdd, 0, from->other->rank, 8),
-				   inHost(from, offsetof(struct sideMemory, added)), 1, 0,
+				   inData(from, offsetof(struct sideMemory, added)), 1, 0,
 				   wants ? s + 1 : 0});
+}
+
+/* A put to host memory whose signal is a word of `data`: one message may carry both. */
+static void postAddAt(struct side *from)
+{
+	from->added++;
+	postTo(from, (uint64_t[8]){word0(ginOpPut, ginRaiseStrongAt, from->other->rank, 0),
+				   inHost(from, offsetof(struct sideMemory, spare)),
+				   inHost(from, offsetof(struct sideMemory, pattern)), 8, 0, 0,
+				   inData(from, offsetof(struct sideMemory, added)), 1});
 }
 
 static void postGet(struct side *from)
@@ -243,8 +253,10 @@ static void postOne(struct side *from)
 		postPut(from);
 	else if (what < 11)
 		postStrong(from);
-	else if (what < 13)
+	else if (what == 11)
 		postAdd(from);
+	else if (what == 12)
+		postAddAt(from);
 	else if (what == 13 && !chanceOf(from, 20))
 		postLong(from);
 	else if (what == 13)

@@ -59,6 +59,21 @@ struct Wrong {
 	}
 };
 
+/* A barrier that chooses its context by its index, and one by a context that the rank gives. */
+struct Barriers {
+	ginDevComm dc;
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		const uint32_t context = 2 + dc.rank % 2;
+
+		results[0] = GinBarrier(dc, ginTeamWorld(dc), 1).sync();
+		results[1] = GinBarrier(dc, ginTeamWorld(dc), 0, context).sync();
+		results[2] = GinBarrier(dc, ginTeamWorld(dc), 0, context).sync();
+	}
+};
+
 static ginStats_t statsOf(Rank &r, const ginDevComm &dc, uint32_t context)
 {
 	ginStats_t stats = GIN_STATS_INIT;
@@ -148,6 +163,26 @@ static int knownNumbers(const ginConfig_t *config)
 		EXPECT(s.posted == 2 * ALL && s.completed == 2 * ALL);
 		meet(r);
 	}
+	CHECK(ginDevCommDestroy(r.comm, &dc));
+	rankClose(r);
+	return 0;
+}
+
+static int barriers(const ginConfig_t *config)
+{
+	Rank r;
+	rankOpen(r, config);
+	ginDevComm dc = create(r, 4, 1024);
+	{
+		Results results(r, 3);
+		launch(r, 1, 1, Barriers{dc, results.words});
+		EXPECT(results.all(ginSuccess));
+		meet(r);
+	}
+	/* Three ranks: two rounds, each with one message. */
+	static const uint64_t even[] = {0, 2, 4, 0}, odd[] = {0, 2, 0, 4};
+	for (uint32_t c = 0; c < 4; c++)
+		EXPECT(statsOf(r, dc, c).posted == (r.rank % 2 ? odd : even)[c]);
 	CHECK(ginDevCommDestroy(r.comm, &dc));
 	rankClose(r);
 	return 0;
@@ -362,6 +397,7 @@ int main()
 	expectHas(log, "STATS rank 1, ", true);
 	expectHas(log, "context 1:", false);
 	testPlaces();
+	inChild("the contexts of barriers", 3, barriers);
 	setenv("GIN_LOG", "none", 1);
 	inChild("a wrong descriptor", 1, wrongDescriptor);
 	setenv("GIN_PROXY_THREADS", "0", 1);

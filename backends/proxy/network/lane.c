@@ -76,6 +76,8 @@ void networkLose(struct networkLane *lane, uint32_t rank, const char *why)
 	if (peer->isLost)
 		return;
 	peer->isLost = 1;
+	if (lane->wordPeer == peer)
+		lane->wordPeer = NULL;
 	if (peer->channel)
 		failMessages(lane, peer->channel);
 	bounceLose(lane, peer);
@@ -417,5 +419,6 @@ void networkLaneFree(struct networkLane *lane)
 	for (int r = 0; r < lane->scope->host->nRanks; r++)
 		freeChannel(lane->peer[r].channel);
 	bounceClose(lane);
+	deviceWordClose(&lane->word);
 	free(lane);
 }

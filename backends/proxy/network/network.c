@@ -59,7 +59,12 @@ static ginResult_t openLane(struct networkTransport *t, struct networkLane **out
 	lane->isOrdered = t->about.ordered;
 	lane->hasImmediates = t->about.ordered && t->about.immediates;
 	lane->bouncesAll = paramChoice(paramBounce) == bounceAlways;
-	return anyBounces(t->scope) ? bounceOpen(lane, t->fabric, t->about.name) : ginSuccess;
+	ginResult_t result = ginSuccess;
+	if (anyBounces(t->scope))
+		result = bounceOpen(lane, t->fabric, t->about.name);
+	if (result == ginSuccess && t->scope->locks)
+		result = deviceWordOpen(t->scope->host->device, &lane->word);
+	return result;
 }
 
 /* What networkSearch() has found, and told the peers. */

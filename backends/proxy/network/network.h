@@ -3,6 +3,7 @@
 #ifndef GIN_PROXY_NETWORK_H
 #define GIN_PROXY_NETWORK_H
 
+#include "backends/proxy/device_word.h"
 #include "backends/proxy/transport.h"
 #include "fabric.h"
 #include "bounce.h"
@@ -29,7 +30,9 @@ struct networkLane {
 	uint8_t isOrdered, hasImmediates, bouncesAll;
 	struct fabricEnd *end; /* NULL: stopped */
 	struct bounceLane
-		*bounce; /* NULL: the network reaches all windows of this rank and peers */
+		*bounce;	/* NULL: the network reaches all windows of this rank and peers */
+	struct deviceWord word; /* changes a word of this rank's GPU memory */
+	struct networkPeer *wordPeer; /* for a message of this peer; NULL: none, or it is lost */
 	struct networkPeer *owing;
 	struct proxyWork *head, *tail; /* have landed, for landed() */
 	uint32_t begun;		       /* peers with a work in `begun` */

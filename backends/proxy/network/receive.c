@@ -73,8 +73,8 @@ static const char *findWord(const struct networkLane *lane, const struct message
 
 	if (wrong)
 		return wrong;
-	if (!out->own->byCpu)
-		return "it changes a word in GPU memory, which a CPU cannot change";
+	if (!out->own->isChangeable)
+		return "it changes a word in GPU memory, which the proxy does not change";
 	if ((out->own->skew + out->offset) % m->bytes)
 		return "it changes a word that is not aligned";
 	return NULL;
@@ -118,23 +118,81 @@ static const char *doData(struct networkLane *lane, const struct message *m)
 	return NULL;
 }
 
+/* The word of a message whose peer is lost: its lock must become free. */
+static void forgetWord(struct networkLane *lane)
+{
+	uint64_t old;
+
+	if (!lane->wordPeer && lane->word.order.lock)
+		deviceWordStep(&lane->word, &old);
+}
+
+static enum beginning ofWord(ginResult_t result, const char **wrong)
+{
+	if (result != ginSuccess && result != transportBusy)
+		*wrong = "its word in GPU memory cannot be changed";
+	return result == ginSuccess ? beginBegun : beginBlocked;
+}
+
+/* Blocked until the stream has changed the word: the message is begun again. */
+static enum beginning changeInGpu(struct networkLane *lane, struct networkPeer *peer,
+				  const struct message *m, char *at, uint64_t *old,
+				  const char **wrong)
+{
+	const struct deviceWordOrder order = {.lock = lane->scope->locks[lane->scope->host->rank],
+					      .at = at,
+					      .operand = m->operand,
+					      .compare = m->compare,
+					      .op = m->op,
+					      .bytes = (uint8_t)m->bytes};
+	enum beginning how;
+
+	if (lane->wordPeer == peer) {
+		how = ofWord(deviceWordStep(&lane->word, old), wrong);
+		if (how == beginBegun)
+			lane->wordPeer = NULL;
+		return how;
+	}
+	forgetWord(lane);
+	how = ofWord(deviceWordStart(&lane->word, &order), wrong);
+	if (how == beginBegun)
+		lane->wordPeer = peer;
+	return beginBlocked;
+}
+
+static enum beginning change(struct networkLane *lane, struct networkPeer *peer,
+			     const struct message *m, const struct named *word, uint64_t *old,
+			     const char **wrong)
+{
+	if (!word->own->byCpu)
+		return changeInGpu(lane, peer, m, word->at, old, wrong);
+	*old = wordChange(m->op, word->at, m->bytes, m->operand, m->compare);
+	return beginBegun;
+}
+
 /* Changes the word, when all that was sent before it is done. */
-static enum beginning doWord(struct networkLane *lane, struct messageChannel *c,
+static enum beginning doWord(struct networkLane *lane, struct networkPeer *peer,
 			     const struct message *m, struct begun *out)
 {
+	struct messageChannel *c = peer->channel;
 	struct named word;
+	uint64_t old = 0;
 
 	if (c->begun != c->expected)
 		return beginBlocked;
 	if (!isKnown(m))
 		return isWrong(out, "it asks for nothing that is known");
 	const char *wrong = findWord(lane, m, &word);
-	if (!wrong && m->kind == messagePut)
+	if (!wrong && m->kind == messagePut && lane->wordPeer != peer)
 		wrong = doData(lane, m);
+	enum beginning how = beginBegun;
+	if (!wrong)
+		how = change(lane, peer, m, &word, &old, &wrong);
 	if (wrong)
 		return isWrong(out, wrong);
-	uint64_t old = wordChange(m->op, word.at, m->bytes, m->operand, m->compare);
-	return isWrong(out, m->wantsAnswer ? answerLater(c, m->number, old) : NULL);
+	if (how == beginBegun && m->wantsAnswer)
+		return isWrong(out, answerLater(c, m->number, old));
+	return how;
 }
 
 static enum beginning ofCopy(struct networkLane *lane, int result, struct begun *out)
@@ -244,7 +302,7 @@ static enum beginning beginMessage(struct networkLane *lane, struct networkPeer 
 	int bounces = lane->bounce && lane->bounce->memory;
 
 	if (m->kind == messageWord || m->kind == messagePut)
-		return doWord(lane, peer->channel, m, out);
+		return doWord(lane, peer, m, out);
 	if (m->kind == messageValue && lane->bounce)
 		return doValue(lane, m, out);
 	if (m->kind == messageLanded && bounces)

@@ -3,7 +3,8 @@
  * gin_barrier.h - a barrier among the ranks of any team, in NCCL's words
  *
  * The barrier always covers the puts of all contexts to ranks of the team, so the fence levels None
- * and Put are one, and so are an ncclGin and ncclGinAllContexts. Get flushes first.
+ * and Put are one. Get flushes first. The messages go by the context of the ncclGin, by context 0 with
+ * ncclGinAllContexts.
  */
 #ifndef GIN_COMPAT_NCCL_GIN_BARRIER_H
 #define GIN_COMPAT_NCCL_GIN_BARRIER_H
@@ -87,7 +88,10 @@ template <class Coop> struct ncclGinBarrierSession {
 		return ginNcclResult(result);
 	}
 
-	GIN_FN Own own() const { return {comm.gin, {team.nRanks, team.rank, team.stride}, index}; }
+	GIN_FN Own own() const
+	{
+		return {comm.gin, {team.nRanks, team.rank, team.stride}, index, first};
+	}
 
 	GIN_FN ginResult_t flushGets(Coop coop, ncclGinFenceLevel fence,
 				     const ginOptions &options) const

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device_word.h - changes words in GPU memory, which CPUs do not reach: signals at offsets, atomics
+ *
+ * A stream reads the word into pinned memory, the CPU computes the new value, and the stream writes
+ * it. Both copies are no atomic, so every rank has a lock for the words in its GPU memory
+ * (word_locks.h): whoever changes a word holds the lock of the word's rank meanwhile.
+ *
+ * A lane changes one word at a time. All calls are made under the worker's lock.
+ */
+#ifndef GIN_PROXY_DEVICE_WORD_H
+#define GIN_PROXY_DEVICE_WORD_H
+
+#include <stdint.h>
+
+#include "lib/gpu/device.h"
+
+struct proxyWork;
+
+/* What to do: as wordChange(). `at` is mapped in this process. */
+struct deviceWordOrder {
+	uint64_t *lock; /* of the word's rank; NULL: this rank does not reach it */
+	char *at;
+	uint64_t operand, compare;
+	uint8_t op, bytes;
+};
+
+struct deviceWord {
+	const struct device *device;
+	cuStream stream; /* NULL: not open */
+	uint64_t *line;	 /* pinned: the value; then how many steps the stream has done */
+	uint64_t sent;	 /* steps that were submitted */
+	struct deviceWordOrder order; /* lock NULL: no word is under way */
+	uint64_t old;
+	uint8_t isWriting, hasFailed;
+};
+
+/* Does nothing without a GPU. On an error deviceWordClose() frees what was made. */
+ginResult_t deviceWordOpen(const struct device *device, struct deviceWord *word);
+
+/* Waits for a word that is under way. */
+void deviceWordClose(struct deviceWord *word);
+
+/* transportBusy: the lane changes a word, or the lock is taken; nothing was begun. */
+ginResult_t deviceWordStart(struct deviceWord *word, const struct deviceWordOrder *order);
+
+/* transportBusy: the word is still under way. Success: it has been changed, and *old is set. */
+ginResult_t deviceWordStep(struct deviceWord *word, uint64_t *old);
+
+/* Waits for the stream. deviceWordStep() then makes progress. */
+void deviceWordDrain(struct deviceWord *word);
+
+#endif
