@@ -45,8 +45,9 @@ template <uint32_t steps, uint32_t each, class Coop> struct ByHand {
 	{
 		Coop coop;
 		if (steps & stepFunctions)
-			ginPacketSend(at.theirs, GIN_PACKETS_MOST, at.source, bytes, number,
-				      coop.thread_rank(), coop.size());
+			ginPacketSend<ginFixedSize<Coop>(0)>(at.theirs, GIN_PACKETS_MOST, at.source,
+							     bytes, number, coop.thread_rank(),
+							     coop.size());
 		else
 			store(number, coop.thread_rank(), coop.size());
 		if (steps & stepCounts && coop.thread_rank() == 0)
@@ -59,8 +60,7 @@ template <uint32_t steps, uint32_t each, class Coop> struct ByHand {
 		Coop coop;
 		uint32_t next = GIN_PACKETS_ALL;
 		if (steps & stepFunctions)
-			while ((next = ginPacketTake(at.mine, GIN_PACKETS_MOST, at.target, bytes,
-						     number, coop.thread_rank(), coop.size())) !=
+			while ((next = take(number, coop.thread_rank(), coop.size())) !=
 			       GIN_PACKETS_ALL)
 				;
 		else
@@ -74,6 +74,13 @@ template <uint32_t steps, uint32_t each, class Coop> struct ByHand {
 	}
 
 private:
+	__device__ uint32_t take(uint32_t number, uint32_t rank, uint32_t size)
+	{
+		return ginPacketTake<ginFixedSize<Coop>(0)>(at.mine, GIN_PACKETS_MOST, at.target,
+							    bytes, number, rank, rank, size,
+							    ginPacketLanes(Coop{}));
+	}
+
 	__device__ ginResult_t alive() const
 	{
 		return ginPeerObserve(&side.dc.peers[side.peer]).state == ginPeerAlive
@@ -180,6 +187,9 @@ struct PacketRig : TwoGpus {
 		bytes = b, threads = t;
 		row<ByHand<0, each, Coop>>("stores and polls (limit)");
 		row<ByHand<stepSource | stepTarget, each, Coop>>("from and to memory (limit)");
+		row<ByHand<stepSource | stepTarget | stepVote, each, Coop>>("also vote");
+		row<ByHand<stepSourceL2 | stepTarget | stepVote, each, Coop>>(
+			"also load the source from L2");
 		row<ByObject<GIN_ROUTES_DIRECT, Coop>>("GinPacketsOn<GIN_ROUTES_DIRECT>");
 		row<ByObject<GIN_ROUTES_ALL, Coop>>("GinPackets");
 	}
@@ -210,6 +220,7 @@ int main()
 	steps(rig);
 	rig.ends<4, GinWarp>(1024, 32);
 	rig.ends<16, GinWarp>(4096, 32);
+	rig.ends<1, GinCta>(8, 512);
 	rig.ends<1, GinCta>(1024, 512);
 	rig.ends<1, GinCta>(4096, 512);
 	return 0;

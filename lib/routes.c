@@ -288,8 +288,7 @@ static void addCopies(ginComm_t comm, int b)
 {
 	struct backendUse *use = &comm->backend[b];
 
-	if (!comm->copyEngines || comm->nRanks < 2 || use->used || !use->ops->copies ||
-	    lacking(comm, b) >= 0)
+	if (!comm->copyEngines || use->used || !use->ops->copies || lacking(comm, b) >= 0)
 		return;
 	use->used = use->copiesOnly = comm->host.copiesOnly = 1;
 	logWrite(logInfo, "rank %d: %s: only copies for direct peers", comm->rank, use->ops->name);

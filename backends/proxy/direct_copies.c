@@ -11,14 +11,14 @@
 #include "backends/peermem/peermem.h"
 #include "network/load.h"
 
-/* The driver copies within one GPU by a kernel, which may have to wait for an SM. */
+/* Is another rank on this GPU? */
 static int sharesGpu(const struct backendHost *host, int peer)
 {
 	struct proxyBlob theirs;
 	struct peermemLink link;
 	char why[BACKEND_WHY];
 
-	if (!host->device->cuda)
+	if (!host->device->cuda || peer == host->rank)
 		return 0;
 	memcpy(&theirs, host->blob(host->core, peer, ginRouteProxy), sizeof(theirs));
 	return peermemReach(host, peer, &theirs.memory, &link, why) &&
@@ -29,14 +29,17 @@ static int sharesGpu(const struct backendHost *host, int peer)
  * A program that drives the proxy itself (GIN_PROXY_THREADS=0) may not do so for a rank that has
  * only direct peers, unless the program asked for copy engines.
  */
-static int mayCopy(const struct backendHost *host)
+int directCopiesMay(const struct backendHost *host)
 {
 	if (paramChoice(paramCopyEngine) == copyEngineOff)
 		return 0;
 	return host->copiesOnly || paramNumber(paramProxyThreads);
 }
 
-/* Copy engines belong to the transport ipc: a network would be slower than threads. */
+/*
+ * Copy engines belong to the transport ipc: a network would be slower than threads. For another rank
+ * on this GPU, threads with scratch memory copy faster than the stage of ipc.c.
+ */
 static int hasEngine(const struct proxyTransports *t, int peer)
 {
 	return t->serves[TRANSPORT_IPC * t->host->nRanks + peer] && !sharesGpu(t->host, peer);
@@ -48,11 +51,11 @@ uint32_t directCopiesFrom(const struct proxyTransports *t)
 	uint32_t peers = 0;
 
 	for (int r = 0; r < host->nRanks; r++) {
-		if (r == host->rank || host->routes[r] != ginRouteDirect)
+		if (host->routes[r] != ginRouteDirect)
 			continue;
 		if (!hasEngine(t, r))
 			return 0;
 		peers++;
 	}
-	return peers && mayCopy(host) ? paramNumber(paramCopyEngineBytes) : 0;
+	return peers && directCopiesMay(host) ? paramNumber(paramCopyEngineBytes) : 0;
 }

@@ -5,6 +5,9 @@
 
 #include "lanes.h"
 
+/* May copy engines make copies of direct peers, this rank included? */
+int directCopiesMay(const struct backendHost *host);
+
 /* As ginDevComm.engineBytes. */
 uint32_t directCopiesFrom(const struct proxyTransports *transports);
 

@@ -19,6 +19,7 @@
 #include "backends/peermem/peermem.h"
 #include "cpu_copy.h"
 #include "device_word.h"
+#include "direct_copies.h"
 #include "lib/base/log.h"
 #include "transport.h"
 
@@ -93,14 +94,22 @@ static int ipcReach(const struct backendHost *host, int peer, const void *mine, 
 	return peermemReach(host, peer, &blob, &link, why);
 }
 
-/* Does `peer`, which may be this rank, have its memory in this rank's GPU? */
+/* Does a copy engine make puts to `peer`, which may be this rank? */
+static int copiesFor(const struct backendHost *host, int peer)
+{
+	if (host->routes[peer] == ginRouteDirect)
+		return peer == host->rank && directCopiesMay(host);
+	return host->routes[peer] == ginRouteProxy;
+}
+
+/* Do copy engines copy to `peer`, whose memory is in this rank's GPU? */
 static int isOnThisGpu(const struct backendHost *host, int peer)
 {
 	struct peermemBlob theirs;
 	struct peermemLink link;
 	char why[BACKEND_WHY];
 
-	if (!host->device->cuda || host->routes[peer] != ginRouteProxy)
+	if (!host->device->cuda || !copiesFor(host, peer))
 		return 0;
 	memcpy(&theirs, host->blob(host->core, peer, ginRouteProxy), sizeof(theirs));
 	return peermemReach(host, peer, &theirs, &link, why) &&

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// engine - puts to another GPU by threads and by a copy engine
+// engine - puts to another GPU and to the own rank, by threads and by a copy engine
 //
 //   GIN_COPY_ENGINE=on mpirun --bind-to none -n 2 engine [rates]
 //
@@ -59,6 +59,7 @@ struct Row {
 	bool together; // one answer for all `times` puts
 	// The first puts, before the time begins: a put may have to wake up the proxy's thread.
 	uint32_t untimed = 0;
+	int peer = 1; // 0: the puts go to the own rank, and no other rank answers
 };
 
 template <class Coop> struct PutRow {
@@ -77,8 +78,8 @@ template <class Coop> struct PutRow {
 	__device__ ginResult_t put(const Gin &gin, uint32_t coop, const ginOptions &options) const
 	{
 		size_t at = coop * row.bytes;
-		return gin.put(1, to, at, from, at, row.bytes, GinSignalInc{0}, GinNone{}, Coop{},
-			       options);
+		return gin.put(row.peer, to, at, from, at, row.bytes, GinSignalInc{0}, GinNone{},
+			       Coop{}, options);
 	}
 
 	__device__ void operator()() const
@@ -154,18 +155,19 @@ struct Rows {
 	{
 	}
 
-	// Rank `source` sends, the other rank receives.
-	void prepare(size_t bytes, int source)
+	void prepare(size_t bytes, int source, int target)
 	{
-		bool sends = rank.rank == source;
 		rows++;
-		launch(rank, 264, 512, FillRow{sends ? from.ptr : to.ptr, bytes, rows, !sends});
+		if (rank.rank == source)
+			launch(rank, 264, 512, FillRow{from.ptr, bytes, rows, false});
+		if (rank.rank == target)
+			launch(rank, 264, 512, FillRow{to.ptr, bytes, rows, true});
 		meet(rank);
 	}
 
-	void compare(const Row &row, int source)
+	void compare(const Row &row, int target)
 	{
-		if (rank.rank != source) {
+		if (rank.rank == target) {
 			launch(rank, 264, 512,
 			       CountWrong{to.ptr, row.bytes * row.coops, rows, wrong.at});
 			if (*wrong.at)
@@ -178,14 +180,15 @@ struct Rows {
 	template <class Coop> double measure(uint32_t grid, uint32_t block, const Row &row)
 	{
 		ProxyDevComm device(rank, 1024);
-		prepare(row.bytes * row.coops, 0);
+		prepare(row.bytes * row.coops, 0, row.peer);
 		if (rank.rank == 0)
 			launch(rank, grid, block,
 			       PutRow<Coop>{device.dc, to.win, from.win, row, ns.at},
 			       row.scratch ? SCRATCH : 0);
-		else
+		else if (row.peer)
 			launch(rank, 1, 1, Answer{device.dc, row});
-		compare(row, 0);
+		meet(rank);
+		compare(row, row.peer);
 		if (row.together)
 			return static_cast<double>(ns.at[row.times - 1]) / 1e3;
 		return middle(row);
@@ -194,12 +197,12 @@ struct Rows {
 	template <class Coop> double measureGet(uint32_t block, const Row &row)
 	{
 		ProxyDevComm device(rank, 1024);
-		prepare(row.bytes, 1);
+		prepare(row.bytes, 1, 0);
 		if (rank.rank == 0)
 			launch(rank, 1, block,
 			       GetRow<Coop>{device.dc, from.win, to.win, row, ns.at});
 		meet(rank);
-		compare(row, 1);
+		compare(row, 0);
 		return middle(row);
 	}
 
@@ -210,18 +213,17 @@ struct Rows {
 	}
 };
 
-template <class Coop> void measureSize(Rows &rows, const char *by, uint32_t block, size_t bytes)
+template <class Coop>
+void measureSize(Rows &rows, const char *by, uint32_t block, size_t bytes, int peer = 1)
 {
 	uint32_t times = bytes < 4u << 20 ? 9 : 5;
-	double threads = rows.measure<Coop>(1, block,
-					    {by, bytes, 1, times, 0, ginCopyThreads, false, false});
-	double engine =
-		rows.measure<Coop>(1, block, {by, bytes, 1, times, 0, ginCopyEngine, false, false});
-	double scratch =
-		block > 32
-			? 0
-			: rows.measure<Coop>(1, block,
-					     {by, bytes, 1, times, 0, ginCopyThreads, true, false});
+	auto row = [&](ginCopyBy copyBy, bool scratch) {
+		return rows.measure<Coop>(
+			1, block, {by, bytes, 1, times, 0, copyBy, scratch, false, 0, peer});
+	};
+	double threads = row(ginCopyThreads, false);
+	double engine = row(ginCopyEngine, false);
+	double scratch = block > 32 ? 0 : row(ginCopyThreads, true);
 	if (rows.rank.rank == 0)
 		printf("| %s | %zu KiB | %.1f | %.1f | %.1f | %.1f |\n", by, bytes >> 10, threads,
 		       scratch, engine, threads / engine);
@@ -249,12 +251,13 @@ template <class Coop> void measureGet(Rows &rows, const char *by, uint32_t block
 		       threads / engine);
 }
 
-static void measureRate(Rows &rows, size_t bytes, uint32_t times)
+static void measureRate(Rows &rows, size_t bytes, uint32_t times, int peer = 1)
 {
 	double us = rows.measure<GinThread>(
-		1, 1, {"rate", bytes, 1, times + 1, 0, ginCopyAuto, false, true, 1});
+		1, 1, {"rate", bytes, 1, times + 1, 0, ginCopyAuto, false, true, 1, peer});
 	if (rows.rank.rank == 0)
-		printf("| %zu MiB, %u puts one after the other | %.0f GB/s |\n", bytes >> 20, times,
+		printf("| %zu MiB, %u puts one after the other%s | %.0f GB/s |\n", bytes >> 20,
+		       times, peer ? "" : " to the own rank",
 		       static_cast<double>(bytes) * times / us / 1e3);
 }
 
@@ -275,6 +278,19 @@ static void measureRates(Rows &rows)
 	measureRate(rows, 16u << 20, 1);
 	measureRate(rows, 16u << 20, 16);
 	measureRate(rows, 256u << 20, 4);
+	measureRate(rows, 16u << 20, 16, 0);
+}
+
+static void measureOwn(Rows &rows)
+{
+	if (rows.rank.rank == 0)
+		printf("\n| to the own rank, by | bytes | us by threads | us with scratch | us by "
+		       "engine "
+		       "| x |\n|---|---|---|---|---|---|\n");
+	for (size_t bytes = 16384; bytes <= 16u << 20; bytes *= 4)
+		measureSize<GinThread>(rows, "a thread", 1, bytes, 0);
+	for (size_t bytes = 256u << 10; bytes <= 16u << 20; bytes *= 4)
+		measureSize<GinWarp>(rows, "a warp", 32, bytes, 0);
 }
 
 static void measureAll(Rows &rows)
@@ -295,6 +311,7 @@ static void measureAll(Rows &rows)
 	measureGet<GinThread>(rows, "a thread", 1, 256u << 10);
 	measureGet<GinThread>(rows, "a thread", 1, 16u << 20);
 	measureGet<GinWarp>(rows, "a warp", 32, 16u << 20);
+	measureOwn(rows);
 	measureRates(rows);
 	if (prints)
 		printf("\n| many at once | each | us by threads | us by engine "
@@ -332,7 +349,12 @@ int main(int argc, char **)
 				  cudaFuncAttributeMaxDynamicSharedMemorySize, SCRATCH));
 	{
 		Rows rows(r);
-		argc > 1 ? measureRates(rows) : measureAll(rows);
+		if (argc > 1) {
+			measureRates(rows);
+			measureOwn(rows);
+		} else {
+			measureAll(rows);
+		}
 	}
 	CUDA(cudaStreamDestroy(r.stream));
 	CHECK(ginCommDestroy(r.comm));

@@ -81,7 +81,7 @@ public:
 	{
 		const char *from = static_cast<const char *>(src);
 		ginResult_t result;
-		if (theirs && isQuick<Coop>(src, bytes) && sendQuickly(from, bytes, coop))
+		if (theirs && isQuick(src, bytes, coop) && sendQuickly(from, bytes, coop))
 			result = ginSuccess;
 		else if (isDirect())
 			result = sendDirect(from, bytes, coop, options);
@@ -104,7 +104,7 @@ public:
 	{
 		char *to = static_cast<char *>(dst);
 		ginResult_t result;
-		if (theirs && isQuick<Coop>(dst, bytes) && receiveQuickly(to, bytes, coop))
+		if (theirs && isQuick(dst, bytes, coop) && receiveQuickly(to, bytes, coop))
 			result = ginSuccess;
 		else if (isDirect())
 			result = receiveDirect(to, bytes, coop, options);
@@ -188,29 +188,27 @@ private:
 	}
 
 	/*
-	 * Is the message short, and the coop within a warp? Then votes are cheap, and keep the lanes
-	 * together: a branch that not all lanes take would cost more than the rest of the call.
+	 * Is the message short? The instructions of a call cost more than the packets then. A vote
+	 * that is a sync is cheap, and keeps the lanes of a warp together.
 	 */
-	template <class Coop> GIN_FN static bool isQuick(const void *at, uint32_t bytes)
+	template <class Coop> GIN_FN static bool isQuick(const void *at, uint32_t bytes, Coop coop)
 	{
-		constexpr uint32_t size = ginFixedSize<Coop>(0);
-		return size && size <= 32 && ginVoteIsSync<Coop>(0) &&
-		       ginPacketIsShort(at, bytes, size);
+		return ginVoteIsSync<Coop>(0) &&
+		       ginPacketIsShort(at, bytes, ginPacketsEach<Coop>() * coop.size());
 	}
 
 	/* False: nothing is sent, or to a peer that is lost. */
 	template <class Coop>
 	GIN_FN bool sendQuickly(const char *src, uint32_t bytes, Coop coop) const
 	{
-		const uint32_t number = sent + 1, rank = coop.thread_rank();
+		const uint32_t number = sent + 1;
 		/* The vote is a sync, too: what the coop wrote is what is sent. */
 		if (coop.any(owesCredit(number) || ginPacketSweeps(number)))
 			return false;
-		if (8 * rank < bytes)
-			ginPacketSendOne(theirs + ginPacketSlot(box.most, number), src, number,
-					 rank);
+		ginPacketSendShort(theirs + ginPacketSlot(box.most, number), src, bytes, number,
+				   coop);
 		const bool lost = alive() != ginSuccess;
-		if (rank == 0)
+		if (coop.thread_rank() == 0)
 			ginLocalStore(ginPacketCounts(mine), number);
 		return coop.any(!lost);
 	}
@@ -218,25 +216,18 @@ private:
 	/* False: not all packets come soon. */
 	template <class Coop> GIN_FN bool receiveQuickly(char *dst, uint32_t bytes, Coop coop)
 	{
-		const uint32_t number = received + 1, rank = coop.thread_rank();
-		const bool has = 8 * rank < bytes;
-		const char *packet = mine + ginPacketSlot(box.most, number) + (has ? 16 * rank : 0);
-		uint64_t word = 0;
-		uint32_t looks = 0;
+		const uint32_t number = received + 1;
+		bool first = coop.thread_rank() == 0;
 		coop.sync(); /* no thread of the coop still uses the overwritten bytes */
 		credited = newestCredit(); /* for the next send: the load overlaps the wait */
-		GIN_NO_UNROLL
-		while (coop.any(!ginPacketLoad(packet, number, &word)) &&
-		       ++looks < GIN_PACKETS_LOOKS)
-			ginYield();
-		if (has && looks < GIN_PACKETS_LOOKS)
-			memcpy(__builtin_assume_aligned(dst + 8 * rank, 8), &word, 8);
-		if (rank == 0)
+		bool soon = ginPacketTakeShort(mine + ginPacketSlot(box.most, number), dst, bytes,
+					       number, coop);
+		if (first)
 			ginLocalStore(ginPacketCounts(mine) + 1, number);
 		/* Also: every thread has stored its bytes. */
-		if (coop.any(looks == GIN_PACKETS_LOOKS))
+		if (coop.any(!soon))
 			return false;
-		if (rank == 0)
+		if (first)
 			ginCreditStore(ginPacketCredits(theirs) + (number & 1), number);
 		return true;
 	}
@@ -273,8 +264,8 @@ private:
 	template <class Coop>
 	GIN_FN void sendPackets(const char *src, uint32_t bytes, uint32_t number, Coop coop) const
 	{
-		ginPacketSend(theirs, box.most, src, bytes, number, coop.thread_rank(),
-			      coop.size());
+		ginPacketSend<ginFixedSize<Coop>(0)>(theirs, box.most, src, bytes, number,
+						     coop.thread_rank(), coop.size());
 	}
 
 	GIN_FN ginResult_t alive() const
@@ -284,11 +275,14 @@ private:
 		return ginPeerLost(&dc.abortLine->word);
 	}
 
-	/* Receives packets rank, rank + size, ... of the message. */
-	GIN_FN ginResult_t take(char *dst, uint32_t bytes, uint32_t number, uint32_t rank,
-				uint32_t size, uint64_t timeout) const
+	/* Receives the calling thread's packets of the message. */
+	template <class Coop> GIN_FN ginResult_t take(char *dst, uint32_t bytes, uint32_t number,
+						      Coop coop, uint64_t timeout) const
 	{
-		uint32_t next = ginPacketTake(mine, box.most, dst, bytes, number, rank, size);
+		constexpr uint32_t fixed = ginFixedSize<Coop>(0);
+		const uint32_t rank = coop.thread_rank(), size = coop.size();
+		uint32_t next = ginPacketTake<fixed>(mine, box.most, dst, bytes, number, rank, rank,
+						     size, ginPacketLanes(coop));
 		if (next == GIN_PACKETS_ALL)
 			return ginSuccess;
 		const uint64_t since = ginNow();
@@ -297,7 +291,9 @@ private:
 							    peer, timeout, since);
 			if (result != ginSuccess)
 				return result;
-			next = ginPacketTake(mine, box.most, dst, bytes, number, next, size);
+			/* The lanes may have come here at different times. */
+			next = ginPacketTake<fixed>(mine, box.most, dst, bytes, number, next, rank,
+						    size, 0);
 		}
 		return ginSuccess;
 	}
@@ -311,8 +307,7 @@ private:
 			return ginErrorUnsupported;
 		coop.sync(); /* no thread of the coop still uses the overwritten bytes */
 		credited = newestCredit(); /* for the next send: the load overlaps the wait */
-		ginResult_t result =
-			take(dst, bytes, number, coop.thread_rank(), coop.size(), options.timeout);
+		ginResult_t result = take(dst, bytes, number, coop, options.timeout);
 		if (first)
 			ginLocalStore(ginPacketCounts(mine) + 1, number);
 		result = ginAgree(coop, result);

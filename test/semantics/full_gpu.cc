@@ -45,14 +45,17 @@ struct Everything {
 	{
 		const uint32_t block = ginBlockIndex();
 		Gin gin(dc, block % CONTEXTS);
+		ginOptions options;
 		uint64_t bad = 0;
 
+		options.copyBy = ginCopyEngine;
 		for (uint32_t peer = 0; peer < dc.nRanks; peer++)
-			bad += sendTo(gin, static_cast<int>(peer), block);
+			bad += sendTo(gin, static_cast<int>(peer), block, options);
 		bad += gin.waitSignal(block, dc.nRanks, GinCta{}) != ginSuccess;
 		for (uint32_t peer = 0; peer < dc.nRanks; peer++)
 			bad += gin.get(static_cast<int>(peer), source, own(block), fetched,
-				       layout.data(peer, block), BYTES, GinCta{}) != ginSuccess;
+				       layout.data(peer, block), BYTES, GinCta{},
+				       options) != ginSuccess;
 		bad += gin.flush(GinCta{}) != ginSuccess;
 		bad += GinBarrier(dc, ginTeamWorld(dc), block).sync(GinCta{}) != ginSuccess;
 		if (ginThreadIndex() == 0)
@@ -61,11 +64,12 @@ struct Everything {
 
 	GIN_FN size_t own(uint32_t block) const { return static_cast<size_t>(block) * BYTES; }
 
-	GIN_FN uint64_t sendTo(const Gin &gin, int peer, uint32_t block) const
+	GIN_FN uint64_t sendTo(const Gin &gin, int peer, uint32_t block,
+			       const ginOptions &options) const
 	{
 		uint64_t bad =
 			gin.put(peer, target, layout.data(dc.rank, block), source, own(block),
-				BYTES, GinNone{}, GinNone{}, GinCta{}) != ginSuccess;
+				BYTES, GinNone{}, GinNone{}, GinCta{}, options) != ginSuccess;
 		bad += sendValue<1>(gin, peer, block, 0);
 		bad += sendValue<4>(gin, peer, block, 1);
 		bad += sendValue<8>(gin, peer, block, 2);

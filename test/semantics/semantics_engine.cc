@@ -54,7 +54,11 @@ template <class Coop> struct Exchange {
 	Told told;
 	ginCopyBy copyBy;
 	bool byPointer;
+	bool toSelf; /* each rank sends to itself, else to its right neighbour */
 	uint64_t *results;
+
+	GIN_FN int right() const { return toSelf ? static_cast<int>(dc.rank) : rightOf(dc); }
+	GIN_FN int left() const { return toSelf ? static_cast<int>(dc.rank) : leftOf(dc); }
 
 	GIN_FN static void write(Coop coop, char *to, size_t bytes, uint32_t rank, uint32_t round)
 	{
@@ -70,9 +74,9 @@ template <class Coop> struct Exchange {
 		ginOptions options;
 		options.copyBy = copyBy;
 		if (byPointer)
-			return gin.putFrom(rightOf(dc), target, to, sourceAt + from, bytes, remote,
+			return gin.putFrom(right(), target, to, sourceAt + from, bytes, remote,
 					   local, coop, options);
-		return gin.put(rightOf(dc), target, to, source, from, bytes, remote, local, coop,
+		return gin.put(right(), target, to, source, from, bytes, remote, local, coop,
 			       options);
 	}
 
@@ -93,19 +97,18 @@ template <class Coop> struct Exchange {
 	{
 		ginOptions options;
 		options.copyBy = copyBy;
-		ginResult_t result = gin.signal(rightOf(dc), GinSignalInc{2}, coop);
+		ginResult_t result = gin.signal(right(), GinSignalInc{2}, coop);
 		if (result == ginSuccess)
 			result = gin.waitSignal(2, n, coop);
 		if (result == ginSuccess)
-			result =
-				gin.get(leftOf(dc), source, from, target, to, bytes, coop, options);
+			result = gin.get(left(), source, from, target, to, bytes, coop, options);
 		return result == ginSuccess ? gin.flush(coop) : result;
 	}
 
 	GIN_FN ginResult_t send(const Gin &gin, Coop coop, size_t from, size_t to, size_t bytes,
 				uint32_t n) const
 	{
-		const int peer = rightOf(dc);
+		const int peer = right();
 		ginResult_t result;
 		if (told == got)
 			return get(gin, coop, from, to, bytes, n);
@@ -137,7 +140,7 @@ template <class Coop> struct Exchange {
 	/* Bytes that are not the sender's, or were written beside the put's. */
 	GIN_FN uint64_t wrong(Coop coop, size_t to, size_t bytes, uint32_t n) const
 	{
-		const uint32_t sender = static_cast<uint32_t>(leftOf(dc));
+		const uint32_t sender = static_cast<uint32_t>(left());
 		const char *seen = targetAt + to - GUARD;
 		uint64_t count = 0;
 		for (size_t i = coop.thread_rank(); i < bytes + 2 * GUARD; i += coop.size())
@@ -162,7 +165,7 @@ template <class Coop> struct Exchange {
 		coop.sync();
 		for (size_t i = coop.thread_rank(); i < bytes; i += coop.size())
 			targetAt[to + i] = 0x5a;
-		result = gin.signal(leftOf(dc), GinSignalInc{1}, coop);
+		result = gin.signal(left(), GinSignalInc{1}, coop);
 		return result == ginSuccess ? gin.waitSignal(1, n, coop) : result;
 	}
 
@@ -179,7 +182,8 @@ template <class Coop> struct Exchange {
 };
 
 template <class Coop> void exchange(Rank &r, Told told, ginCopyBy copyBy, bool byPointer,
-				    Allocator *from = ginMemAlloc, Allocator *to = ginMemAlloc)
+				    Allocator *from = ginMemAlloc, Allocator *to = ginMemAlloc,
+				    bool toSelf = false)
 {
 	Buffer target(r, MOST + 5 * GUARD, to), source(r, MOST + GUARD, from);
 	Results results(r, blockFor<Coop>(r));
@@ -189,9 +193,10 @@ template <class Coop> void exchange(Rank &r, Told told, ginCopyBy copyBy, bool b
 	Device device(r, 1, 3);
 	launch(r, 1, blockFor<Coop>(r),
 	       Exchange<Coop>{device.dc, target.window, source.window, target.ptr, source.ptr,
-			      sizes, told, copyBy, byPointer, results.words});
+			      sizes, told, copyBy, byPointer, toSelf, results.words});
 	if (!results.all(0))
-		fprintf(stderr, "told by %s, copyBy %d\n", toldNames[told], copyBy);
+		fprintf(stderr, "told by %s, copyBy %d%s\n", toldNames[told], copyBy,
+			toSelf ? ", to the own rank" : "");
 	EXPECT(results.all(0));
 	meet(r);
 }
@@ -239,6 +244,17 @@ static void rule1_hostMemory(Rank &r)
 	exchange<GinThread>(r, ownSignal, ginCopyEngine, false, ginMemAllocHost, ginMemAllocHost);
 	exchange<GinThread>(r, laterSignal, ginCopyEngine, false, ginMemAlloc, ginMemAllocHost);
 	exchange<GinThread>(r, ownSignal, ginCopyEngine, false, ginMemAllocHost, ginMemAlloc);
+}
+
+/* Within one GPU the proxy copies through pinned host memory, where source and target are GPU memory. */
+static void rule9_ownRank(Rank &r)
+{
+	for (int told = 0; told < TOLDS; told++)
+		exchange<GinThread>(r, static_cast<Told>(told), ginCopyAuto, false, ginMemAlloc,
+				    ginMemAlloc, true);
+	exchange<GinCta>(r, laterSignal, ginCopyEngine, false, ginMemAlloc, ginMemAlloc, true);
+	exchange<GinThread>(r, ownSignal, ginCopyAuto, false, ginMemAllocHost, ginMemAlloc, true);
+	exchange<GinThread>(r, ownSignal, ginCopyAuto, false, ginMemAlloc, ginMemAllocHost, true);
 }
 
 /* Every thread puts its share by an engine; after they have met, one thread signals for all. */
@@ -397,8 +413,9 @@ static void choice_thresholds(Rank &r)
 	expectPosts(r, 1, call(peer, MOST, ginCopyThreads, 0), 0);
 	expectPosts(r, 1, call(peer, 1, ginCopyEngine, 0), 1);
 	expectPosts(r, 1, call(peer, 0, ginCopyEngine, 0), 0);
-	expectPosts(r, 1, call(own, MOST, ginCopyEngine, 0), 0);
-	expectPosts(r, 1, call(own, MOST, ginCopyAuto, 0), 0);
+	expectPosts(r, 1, call(own, 1, ginCopyEngine, 0), 1);
+	expectPosts(r, 1, call(own, LEAST - 1, ginCopyAuto, 0), 0);
+	expectPosts(r, 1, call(own, LEAST, ginCopyAuto, 0), 1);
 	expectPosts(r, warp, call(peer, forWarp - 1, ginCopyAuto, 1), 0);
 	expectPosts(r, warp, call(peer, forWarp, ginCopyAuto, 1), 1);
 	expectPosts(r, big, call(peer, MOST, ginCopyAuto, 2), 0);
@@ -411,7 +428,7 @@ static void choice_thresholds(Rank &r)
 	get.bytes = LEAST;
 	expectPosts(r, 1, get, 1);
 	get.peer = own;
-	expectPosts(r, 1, get, 0);
+	expectPosts(r, 1, get, 1);
 	/* Words in windows stay with the GPUs. */
 	expectPosts(r, 1, call(peer, 0, ginCopyAuto, 4), 0);
 	ginCommInfo_t info = GIN_COMM_INFO_INIT;
@@ -549,6 +566,7 @@ static const Test tests[] = {
 	{"rule 1: from a pointer", rule1_fromAPointer},
 	{"rule 1: from and to host memory", rule1_hostMemory},
 	{"rule 2: puts of other threads", rule2_putsOfOtherThreads},
+	{"rule 9: puts to the own rank", rule9_ownRank},
 	{"which puts go to an engine", choice_thresholds},
 	{"a failure ends the put", failure_endsThePut},
 };

@@ -61,12 +61,13 @@ struct Sizes {
 	uint64_t seed; /* 0: in turn */
 	uint32_t most;
 
-	static constexpr uint32_t count = 17;
+	static constexpr uint32_t count = 21;
 
 	GIN_FN static uint32_t inTurn(uint32_t i)
 	{
-		constexpr uint32_t sizes[count] = {MOST, 0,  1,	 3, 4,	  7,	8,    15,  16,
-						   17,	 64, 65, 9, 1000, 1024, 4096, 4099};
+		constexpr uint32_t sizes[count] = {MOST, 0,    1,    3,	 4,  7,	   8,
+						   15,	 16,   17,   64, 65, 9,	   1000,
+						   1024, 4096, 4099, 24, 40, 2000, 6144};
 		return sizes[i % count];
 	}
 

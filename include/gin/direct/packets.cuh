@@ -105,55 +105,113 @@ GIN_FN_COLD void ginPacketSweep(char *slot, uint32_t bytes, uint32_t room, uint3
 		ginPacketStore(slot + 16 * i, 0, number);
 }
 
-/* Packets whose bytes a thread loads before it sends them; packets that it polls together. */
-#define GIN_PACKETS_AHEAD 4u
-#define GIN_PACKETS_FLIGHT 4u
+/*
+ * Packets that a thread sends, and receives, at once in a message of many packets for each thread.
+ * `fixed`: the coop's size if the compiler knows it: addresses then take no registers.
+ */
+GIN_FN constexpr uint32_t ginPacketsSent(uint32_t fixed)
+{
+	return fixed ? 8 : 4;
+}
+
+GIN_FN constexpr uint32_t ginPacketsTaken(uint32_t fixed)
+{
+	return fixed ? 6 : 4;
+}
+
+/* The most packets of each thread in a message that a coop within a warp sends without a call. */
+#define GIN_PACKETS_EACH 4u
 
 /* How often a thread looks for a packet before it looks at the clock: some 30 us. */
 #define GIN_PACKETS_LOOKS 200u
 
 /*
- * Sends the packets of the bytes at `src` and 1, 2, ... steps further, of `left` bytes. Loads without
- * a branch, or they would go one by one: the first word replaces words after the message. Plain
- * loads: L1 may serve them.
+ * The lanes of this thread's warp that call a function of the coop together, as a mask; 0: unknown.
+ * They poll together, so that no branch parts them.
  */
-template <uint32_t flight> GIN_FN void
+template <class Coop> GIN_FN uint32_t ginPacketLanes(Coop)
+{
+	return 0;
+}
+
+GIN_FN uint32_t ginPacketLanes(GinLanes lanes)
+{
+	return lanes.mask;
+}
+
+GIN_FN uint32_t ginPacketLanes(GinWarp)
+{
+	return UINT32_MAX;
+}
+
+GIN_FN uint32_t ginPacketLanes(GinWarpSpan)
+{
+	return UINT32_MAX;
+}
+
+/* The last warp of a block may have fewer lanes. */
+GIN_FN uint32_t ginPacketLanes(GinCta)
+{
+	const uint32_t rest = ginBlockSize() - (ginThreadIndex() & ~31u);
+
+	return rest < 32 ? (1u << rest) - 1 : UINT32_MAX;
+}
+
+/* Is `mine` true on one of the lanes? Without lanes: is it true on this thread? */
+GIN_FN bool ginPacketAny(uint32_t lanes, bool mine)
+{
+#if GIN_ON_GPU
+	if (lanes)
+		return __any_sync(lanes, mine);
+#else
+	(void)lanes;
+#endif
+	return mine;
+}
+
+/*
+ * Sends the packets of the bytes at `src` and 1, 2, ... steps further, of `left` bytes; `whole`: there
+ * are `flight` packets. Loads without a branch, or they would go one by one: the first word replaces
+ * words after the message. Plain loads: L1 may serve them.
+ */
+template <uint32_t flight, bool whole> GIN_FN void
 ginPacketSendFlight(char *slot, const char *src, uint32_t left, uint32_t number, uint32_t step)
 {
 	uint64_t word[flight];
 	for (uint32_t u = 0; u < flight; u++)
 		memcpy(&word[u],
-		       __builtin_assume_aligned(src + (u * step < left ? u * step : 0), 8), 8);
+		       __builtin_assume_aligned(src + (whole || u * step < left ? u * step : 0), 8),
+		       8);
 	for (uint32_t u = 0; u < flight; u++)
-		if (u * step < left)
+		if (whole || u * step < left)
 			ginPacketStore(slot + 2 * u * step, word[u], number);
 }
 
-/* Sends packet i of an aligned source. */
-GIN_FN void ginPacketSendOne(char *slot, const char *src, uint32_t number, uint32_t i)
+/*
+ * Sends packets `rank`, rank + size, ...: whole ones of an aligned source quickly. `fixed`: `size` if
+ * the compiler knows it, else 0.
+ */
+template <uint32_t fixed> GIN_FN_COLD void ginPacketSend(char *part, uint32_t most, const char *src,
+							 uint32_t bytes, uint32_t number,
+							 uint32_t rank, uint32_t size)
 {
-	ginPacketSendFlight<1>(slot + 16 * i, src + 8 * i, 8, number, 8);
-}
-
-/* Sends packets i, i + size, ...: whole ones of an aligned source quickly. */
-GIN_FN_COLD void ginPacketSend(char *part, uint32_t most, const char *src, uint32_t bytes,
-			       uint32_t number, uint32_t i, uint32_t size)
-{
+	constexpr uint32_t flight = ginPacketsSent(fixed);
+	const uint32_t step = 8 * (fixed ? fixed : size);
 	char *slot = part + ginPacketSlot(most, number);
-	const uint32_t step = 8 * size;
+	uint32_t at = 0;
 	if (ginPacketSweeps(number))
-		ginPacketSweep(slot, bytes, ginPacketRoom(most), number, i, size);
+		ginPacketSweep(slot, bytes, ginPacketRoom(most), number, rank, size);
 	if (ginMisalignment(src, 8) | bytes % 8 || !bytes)
-		return ginPacketSendAny(slot, src, bytes, number, i, size);
-	if (bytes <= step) {
-		if (8 * i < bytes)
-			ginPacketSendOne(slot, src, number, i);
-		return;
-	}
+		return ginPacketSendAny(slot, src, bytes, number, rank, size);
+	slot += 16 * rank;
+	src += 8 * rank;
 	GIN_NO_UNROLL
-	for (uint32_t at = 8 * i; at < bytes; at += GIN_PACKETS_AHEAD * step)
-		ginPacketSendFlight<GIN_PACKETS_AHEAD>(slot + 2 * at, src + at, bytes - at, number,
-						       step);
+	for (; at + flight * step <= bytes; at += flight * step)
+		ginPacketSendFlight<flight, true>(slot + 2 * at, src + at, 0, number, step);
+	GIN_NO_UNROLL
+	for (; at + 8 * rank < bytes; at += GIN_PACKETS_EACH * step)
+		ginPacketSendFlight<GIN_PACKETS_EACH, false>(slot + 2 * at, src + at,
+							     bytes - at - 8 * rank, number, step);
 }
 
 /* Is any() of the coop a sync, too? */
@@ -167,10 +225,32 @@ template <class Coop> GIN_FN constexpr bool ginVoteIsSync(long)
 	return false;
 }
 
-/* Is a message short: whole packets, at most one for each thread, from or to aligned memory? */
-GIN_FN bool ginPacketIsShort(const void *at, uint32_t bytes, uint32_t size)
+/* Does the message have whole packets, at most `most` of them, from or to aligned memory? */
+GIN_FN bool ginPacketIsShort(const void *at, uint32_t bytes, uint32_t most)
 {
-	return !(ginMisalignment(at, 8) | bytes % 8) && bytes - 1 < 8 * size;
+	return !(ginMisalignment(at, 8) | bytes % 8) && bytes - 1 < 8 * most;
+}
+
+/* The most packets of each thread in a message that the coop sends and receives without a call. */
+template <class Coop> GIN_FN constexpr uint32_t ginPacketsEach()
+{
+	constexpr uint32_t size = ginFixedSize<Coop>(0);
+	return size && size <= 32 ? GIN_PACKETS_EACH : 1;
+}
+
+/* Sends a short message. */
+template <class Coop> GIN_FN void ginPacketSendShort(char *slot, const char *src, uint32_t bytes,
+						     uint32_t number, Coop coop)
+{
+	const uint32_t step = 8 * ginUnshared(coop.size());
+	const uint32_t first = 8 * ginUnshared(coop.thread_rank());
+	if (first >= bytes)
+		return;
+	if (ginPacketsEach<Coop>() == 1 || bytes <= step)
+		ginPacketSendFlight<1, true>(slot + 2 * first, src + first, 0, number, step);
+	else
+		ginPacketSendFlight<GIN_PACKETS_EACH, false>(slot + 2 * first, src + first,
+							     bytes - first, number, step);
 }
 
 /* What the functions below return when all packets were received. */
@@ -199,58 +279,85 @@ GIN_FN_COLD uint32_t ginPacketTakeAny(const char *slot, char *dst, uint32_t byte
 }
 
 /*
- * Receives packets as ginPacketSendFlight() sends them; false: not all of them come soon. Polls all
- * packets together, and stores nothing before all have come: the fewer instructions between the loads,
- * the earlier the thread sees the last packet.
+ * Receives packets as ginPacketSendFlight() sends them; false: not all of them, or of those of the
+ * other `lanes`, come soon. Polls all packets together, and stores nothing before all have come: the
+ * fewer instructions between the loads, the earlier the thread sees the last packet. A thread
+ * without packets passes any packet of the message, and `left` 0.
  */
-template <uint32_t flight> GIN_FN bool
-ginPacketTakeFlight(const char *slot, char *dst, uint32_t left, uint32_t number, uint32_t step)
+template <uint32_t flight, bool whole>
+GIN_FN bool ginPacketTakeFlight(const char *packet, char *dst, uint32_t left, uint32_t number,
+				uint32_t step, uint32_t lanes)
 {
-	struct ginWord16 seen[flight];
-	bool all = false;
+	struct ginWord16 seen[flight] = {};
+	bool has = whole || left, missing = ginPacketAny(lanes, has);
 	GIN_NO_UNROLL
-	for (uint32_t looks = 0; !all && looks < GIN_PACKETS_LOOKS; looks++) {
-		all = true;
+	for (uint32_t looks = 0; missing && looks < GIN_PACKETS_LOOKS; looks++) {
+		bool all = true;
 		/* Without a branch, as above. */
 		for (uint32_t u = 0; u < flight; u++)
-			seen[u] = ginPollPair(slot + (u * step < left ? 2 * u * step : 0));
+			seen[u] =
+				ginPollPair(packet + (whole || u * step < left ? 2 * u * step : 0));
 		for (uint32_t u = 0; u < flight; u++)
 			all &= ginPacketIs(seen[u], number);
-		if (!all)
+		missing = ginPacketAny(lanes, has && !all);
+		if (missing)
 			ginYield();
 	}
 	for (uint32_t u = 0; u < flight; u++) {
 		uint64_t word = ginPacketData(seen[u]);
-		if (all && u * step < left)
+		if (!missing && (whole || u * step < left))
 			memcpy(__builtin_assume_aligned(dst + u * step, 8), &word, 8);
 	}
-	return all;
+	return !missing;
 }
 
-/* Receives packet i into an aligned target; false: it does not come soon. */
-GIN_FN bool ginPacketTakeOne(const char *slot, char *dst, uint32_t number, uint32_t i)
+/* Receives a short message; false: not all packets come soon. */
+template <class Coop> GIN_FN bool ginPacketTakeShort(const char *slot, char *dst, uint32_t bytes,
+						     uint32_t number, Coop coop)
 {
-	return ginPacketTakeFlight<1>(slot + 16 * i, dst + 8 * i, 8, number, 8);
+	const uint32_t step = 8 * ginUnshared(coop.size());
+	const uint32_t first = 8 * ginUnshared(coop.thread_rank());
+	const uint32_t left = first < bytes ? bytes - first : 0, at = left ? first : 0;
+	const uint32_t lanes = ginPacketLanes(coop);
+	if (ginPacketsEach<Coop>() == 1 || bytes <= step)
+		return ginPacketTakeFlight<1, false>(slot + 2 * at, dst + at, left, number, step,
+						     lanes);
+	return ginPacketTakeFlight<GIN_PACKETS_EACH, false>(slot + 2 * at, dst + at, left, number,
+							    step, lanes);
 }
 
-/* As ginPacketTakeAny: whole packets into an aligned target quickly. */
+/*
+ * As ginPacketTakeAny, from packet i, which is `rank` or rank + a multiple of size: whole packets into
+ * an aligned target quickly. `fixed`: `size` if the compiler knows it, else 0. `lanes`: as
+ * ginPacketLanes(), if all of them have i = rank.
+ */
+template <uint32_t fixed>
 GIN_FN_COLD uint32_t ginPacketTake(const char *part, uint32_t most, char *dst, uint32_t bytes,
-				   uint32_t number, uint32_t i, uint32_t size)
+				   uint32_t number, uint32_t i, uint32_t rank, uint32_t size,
+				   uint32_t lanes)
 {
+	constexpr uint32_t flight = ginPacketsTaken(fixed);
+	const uint32_t step = 8 * (fixed ? fixed : size);
 	const char *slot = part + ginPacketSlot(most, number);
-	const uint32_t step = 8 * size;
-	if (ginMisalignment(dst, 8) | bytes % 8 || !bytes)
+	uint32_t at = 8 * (i - rank);
+	bool soon = !(ginMisalignment(dst, 8) | bytes % 8) && bytes;
+	if (!soon)
 		return ginPacketTakeAny(slot, dst, bytes, number, i, size);
-	if (bytes <= step) {
-		bool mine = 8 * i < bytes;
-		return !mine || ginPacketTakeOne(slot, dst, number, i) ? GIN_PACKETS_ALL : i;
+	GIN_NO_UNROLL
+	while (soon && at + flight * step <= bytes) {
+		soon = ginPacketTakeFlight<flight, true>(
+			slot + 2 * at + 16 * rank, dst + at + 8 * rank, 0, number, step, lanes);
+		at += soon ? flight * step : 0;
 	}
 	GIN_NO_UNROLL
-	for (uint32_t at = 8 * i; at < bytes; at += GIN_PACKETS_FLIGHT * step)
-		if (!ginPacketTakeFlight<GIN_PACKETS_FLIGHT>(slot + 2 * at, dst + at, bytes - at,
-							     number, step))
-			return ginPacketTakeAny(slot, dst, bytes, number, at / 8, size);
-	return GIN_PACKETS_ALL;
+	while (soon && at < bytes) {
+		const uint32_t first = at + 8 * rank, left = first < bytes ? bytes - first : 0;
+		soon = ginPacketTakeFlight<GIN_PACKETS_EACH, false>(
+			slot + (left ? 2 * first : 0), dst + first, left, number, step, lanes);
+		at += soon ? GIN_PACKETS_EACH * step : 0;
+	}
+	return soon ? GIN_PACKETS_ALL
+		    : ginPacketTakeAny(slot, dst, bytes, number, at / 8 + rank, size);
 }
 
 /* Looks whether a packet of the message has come: 1 or 0. */
