@@ -22,6 +22,7 @@
 #   bench            measurements beside NVSHMEM, on two GPUs or more
 #   bench-start bench-idle bench-gpunetio bench-ofi   other measurements: mk/bench.mk
 #   ep check-ep bench-ep   expert parallelism, its tests, its measurements: mk/ep.mk
+#   bitcode          device functions for Triton and others: mk/bitcode.mk
 #   nccl nccl-tests  kernels written for NCCL's device API: mk/nccl.mk
 #   python check-python    what python/ needs, its tests: mk/python.mk
 #   version clean help
@@ -402,6 +403,7 @@ clean:
 include mk/bench.mk
 include mk/ep.mk
 include mk/nccl.mk
+include mk/bitcode.mk
 include mk/python.mk
 include mk/mlx5dev.mk
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -31,8 +31,8 @@ __device__ uint64_t *signalOf(char *part)
 
 __device__ ginResult_t giveUp(const PairSide &side, uint64_t least)
 {
-	return ginWaitOn(side.dc.self, ginWordLook{signalOf(side.mine)},
-			 {ginCallWaitSignal, 0, 0, 64, least, 0, {}, nullptr});
+	return ginWaitOn<ginWordLook>(side.dc.self, ginWordLook{signalOf(side.mine)},
+				      {ginCallWaitSignal, 0, 0, 64, least, 0, {}, nullptr});
 }
 
 template <Wait how> __device__ ginResult_t await(const PairSide &side, uint64_t least)

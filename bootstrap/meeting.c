@@ -14,6 +14,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/auth.h"
 #include "lib/base/identity.h"
+#include "lib/base/interrupt.h"
 #include "lib/base/log.h"
 
 #define CONNECT_SECONDS 10
@@ -133,6 +134,10 @@ static int connectRoot(const struct rootContact *contact, uint32_t rank, int pat
 			warn = deadline;
 		}
 		usleep((useconds_t)pause * 1000);
+		if (interruptedHere()) {
+			errno = ECANCELED;
+			break;
+		}
 		pause = pause * 2 < RETRY_MS_MOST ? pause * 2 : RETRY_MS_MOST;
 		fd = tryAddresses(contact, rank, deadline);
 	}

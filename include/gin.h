@@ -48,6 +48,13 @@ typedef int (*ginAllgather_t)(void *arg, const void *in, void *out, size_t bytes
 #define GIN_DEVICE_AUTO (-1) /* the current context's device, else local rank modulo count */
 #define GIN_DEVICE_NONE (-2) /* no GPU: host memory and host threads */
 
+/*
+ * Called some ten times a second while a collective of the communicator waits for other ranks, on
+ * the thread that has made the call. Nonzero ends the call with ginErrorAborted, and the
+ * communicator as ginCommAbort() does.
+ */
+typedef int (*ginPoll_t)(void *arg);
+
 typedef struct ginConfig {
 	size_t size;		  /* sizeof(ginConfig_t): GIN_CONFIG_INIT sets it */
 	int device;		  /* CUDA ordinal, GIN_DEVICE_AUTO or GIN_DEVICE_NONE */
@@ -58,11 +65,13 @@ typedef struct ginConfig {
 	const char *name;    /* at most 47 characters, see ginCommInit(); NULL: "" */
 	const char *backend; /* "gdaki" or "proxy"; GIN_BACKEND overrides it; NULL: any */
 	int copyEngines;     /* 1: a proxy serves direct peers too; GIN_COPY_ENGINE overrides it */
+	ginPoll_t poll;	     /* may end collectives while they wait; NULL: none */
+	void *pollArg;
 } ginConfig_t;
 
 #define GIN_CONFIG_INIT                                                                            \
 	{                                                                                          \
-		sizeof(ginConfig_t), GIN_DEVICE_AUTO, NULL, NULL, 0, 1, NULL, NULL, 0              \
+		sizeof(ginConfig_t), GIN_DEVICE_AUTO, NULL, NULL, 0, 1, NULL, NULL, 0, NULL, NULL  \
 	}
 
 /*
@@ -393,8 +402,9 @@ ginResult_t ginNicQuery(int index, ginNicInfo_t *info);
  * allowed.
  *
  * `comm` may be NULL in ginMemAlloc(), ginMemAllocHost() and ginMemFree(): any thread, before there
- * is a communicator and after its end. The device is then the calling thread's, as for
- * GIN_DEVICE_AUTO. Memory of either kind of call serves every communicator of the device.
+ * is a communicator and after its end. The device of new memory is then the calling thread's, as for
+ * GIN_DEVICE_AUTO. ginMemFree() without a communicator frees all memory of these calls, of every
+ * device. Memory of either kind of call serves every communicator of the device.
  */
 ginResult_t ginMemAlloc(ginComm_t comm, size_t bytes, void **ptr);
 ginResult_t ginMemFree(ginComm_t comm, void *ptr);

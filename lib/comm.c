@@ -106,6 +106,7 @@ static struct commStart makeStart(const ginConfig_t *config)
 	return (struct commStart){.device = config->device,
 				  .forced = routesForced(config->backend),
 				  .copyEngines = routesWantCopies(config->copyEngines),
+				  .interrupt = {.poll = config->poll, .arg = config->pollArg},
 				  .wanted = {.forced = paramText(paramBootstrap),
 					     .root = paramText(paramRoot),
 					     .secret = paramText(paramSecret),

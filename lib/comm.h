@@ -60,6 +60,7 @@ struct commStart {
 	int device;			      /* as in ginConfig_t */
 	int forced;			      /* as in ginComm */
 	int copyEngines;		      /* this rank asks for them */
+	struct interrupt interrupt;	      /* of this and all later collectives */
 };
 
 /*

@@ -112,7 +112,7 @@ static void deriveKey(ginComm_t comm, uint8_t key[AUTH_KEY_BYTES])
 		memcpy(key, nonce, AUTH_KEY_BYTES);
 }
 
-static ginResult_t openControl(ginComm_t comm)
+static ginResult_t openControl(ginComm_t comm, const struct commStart *start)
 {
 	struct identity me;
 	uint8_t key[AUTH_KEY_BYTES];
@@ -127,6 +127,7 @@ static ginResult_t openControl(ginComm_t comm)
 			.arg = comm->bootstrapState,
 		};
 	if (result == ginSuccess) {
+		comm->control.interrupt = start->interrupt;
 		deriveKey(comm, key);
 		result = controlOpen(&comm->control, comm->ranks, key, commFailed, comm);
 	}
@@ -284,7 +285,7 @@ static ginResult_t openAll(ginComm_t comm, const char *call, const struct commSt
 	if (result != ginSuccess)
 		return result;
 	errorScope(call, comm->rank);
-	result = openControl(comm);
+	result = openControl(comm, start);
 	if (result != ginSuccess)
 		goto closeBootstrap;
 	result = openRoutes(comm, start);
@@ -300,6 +301,20 @@ closeBootstrap:
 	return result;
 }
 
+/* Before there is a control plane, config.poll ends the waits of this thread. */
+static ginResult_t openInterruptibly(ginComm_t comm, const char *call,
+				     const struct commStart *start)
+{
+	struct interrupt interrupt = start->interrupt;
+	struct interrupt *before = interruptSet(&interrupt);
+	ginResult_t result = openAll(comm, call, start);
+
+	interruptSet(before);
+	if (result != ginSuccess && interrupt.ended)
+		result = fail(ginErrorAborted, "config.poll has ended the call");
+	return result;
+}
+
 ginResult_t commOpen(const char *call, const struct commStart *start, ginComm_t *out)
 {
 	ginComm_t comm = calloc(1, sizeof(*comm));
@@ -307,7 +322,7 @@ ginResult_t commOpen(const char *call, const struct commStart *start, ginComm_t 
 	if (!comm)
 		return fail(ginErrorSystem, "no memory");
 	pthread_mutex_init(&comm->lock, NULL);
-	ginResult_t result = openAll(comm, call, start);
+	ginResult_t result = openInterruptibly(comm, call, start);
 	if (result != ginSuccess) {
 		pthread_mutex_destroy(&comm->lock);
 		free(comm);

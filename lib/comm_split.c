@@ -146,6 +146,8 @@ ginResult_t ginCommSplit(ginComm_t comm, int color, int key, ginComm_t *part)
 	struct commStart start = {.device = comm->device.ordinal,
 				  .forced = comm->forced,
 				  .copyEngines = comm->copyEngines,
+				  .interrupt = {.poll = comm->control.interrupt.poll,
+						.arg = comm->control.interrupt.arg},
 				  .bootstrap = &splitOps,
 				  .wanted = {.allgatherArg = &split}};
 	if (result == ginSuccess)

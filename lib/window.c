@@ -21,7 +21,7 @@ struct window {
 typedef ginResult_t (*allocator)(const struct device *d, size_t bytes, void **ptr);
 
 /*
- * Begins a call on memory. Without a communicator the device is found as by GIN_DEVICE_AUTO, and
+ * Begins a call that allocates memory. Without a communicator the device is found as by GIN_DEVICE_AUTO, and
  * `own` has room for it.
  */
 static ginResult_t memoryEnter(ginComm_t comm, const char *call, struct device *own,
@@ -72,12 +72,19 @@ ginResult_t ginMemFree(ginComm_t comm, void *ptr)
 {
 	struct deviceScope scope;
 	struct device own;
-	const struct device *d;
-	ginResult_t result = memoryEnter(comm, "ginMemFree", &own, &d);
+	const struct device *d = comm ? &comm->device : &own;
+	ginResult_t result = ginSuccess;
 
+	if (comm)
+		result = commEnter(comm, "ginMemFree");
+	else
+		errorScope("ginMemFree", -1);
 	if (result != ginSuccess || !ptr)
 		return result;
-	result = deviceEnter(d, &scope);
+	if (!comm)
+		result = memoryDevice(ptr, &own);
+	if (result == ginSuccess)
+		result = deviceEnter(d, &scope);
 	if (result != ginSuccess)
 		return result;
 	result = memoryFree(d, ptr);

@@ -33,6 +33,7 @@ $(call $(1)-files,755,$(LIBDIR),$(LIB))
 $(call $(1)-link,$(LIBDIR)/libgin.so.$(SOVERSION),$(notdir $(LIB)))
 $(call $(1)-link,$(LIBDIR)/libgin.so,libgin.so.$(SOVERSION))
 $(call $(1)-files,755,$(PLUGINDIR),$($(1)-plugins))
+$(call $(1)-files,644,$(PLUGINDIR),$($(1)-bitcode))
 $(call $(1)-files,644,$(PKGCONFIGDIR),$(BUILD)/install/gin.pc)
 $(call $(1)-files,644,$(CMAKEDIR),$(BUILD)/install/gin-config.cmake \
 	$(BUILD)/install/gin-config-version.cmake)
@@ -57,6 +58,10 @@ $(call $(1)-nccl-home,$(LIBDIR)/gin-nccl)
 endef
 put-nccl = $(wildcard $(NCCL_LIB))
 take-nccl = yes
+
+# What `make bitcode` has built.
+put-bitcode = $(wildcard $(BITCODE))
+take-bitcode = $(BITCODE)
 
 # libgin-ep: what `make ep` has built.
 define ep-contents

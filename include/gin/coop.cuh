@@ -277,7 +277,7 @@ template <class Coop> GIN_FN bool ginLeads(Coop coop)
 }
 
 /* The largest result of the coop, by one vote per bit from the top bit. */
-template <class Coop> GIN_FN_COLD ginResult_t ginAgreeWorst(Coop coop, ginResult_t mine)
+template <class Coop> GIN_FN_COLD ginResult_t ginAgreeWorst(ginCold<Coop> coop, ginResult_t mine)
 {
 	uint32_t agreed = 0;
 	for (uint32_t bit = 16; bit; bit >>= 1) {
@@ -288,26 +288,34 @@ template <class Coop> GIN_FN_COLD ginResult_t ginAgreeWorst(Coop coop, ginResult
 	return static_cast<ginResult_t>(agreed);
 }
 
+/* An argument of type ginRank2 prefers overloads with ginRank2, then ginRank1, then ginRank0. */
+struct ginRank0 {
+};
+struct ginRank1 : ginRank0 {
+};
+struct ginRank2 : ginRank1 {
+};
+
 /*
  * The closing vote of a call, which replaces its closing sync. Every thread gets ginSuccess if
  * every thread has it, else the largest result of the coop. Success costs one vote.
  */
-template <class Coop> GIN_FN auto ginAgreeBy(Coop coop, ginResult_t mine, int)
+template <class Coop> GIN_FN auto ginAgreeBy(Coop coop, ginResult_t mine, ginRank2)
 	-> decltype(Coop::anyIsSync, ginSuccess)
 {
-	return coop.any(mine != ginSuccess) ? ginAgreeWorst(coop, mine) : ginSuccess;
+	return coop.any(mine != ginSuccess) ? ginAgreeWorst<Coop>(coop, mine) : ginSuccess;
 }
 
 /* For a coop whose any() is not a sync(). */
-template <class Coop> GIN_FN auto ginAgreeBy(Coop coop, ginResult_t mine, long)
+template <class Coop> GIN_FN auto ginAgreeBy(Coop coop, ginResult_t mine, ginRank1)
 	-> decltype(coop.any(true), ginSuccess)
 {
 	coop.sync();
-	return coop.any(mine != ginSuccess) ? ginAgreeWorst(coop, mine) : ginSuccess;
+	return coop.any(mine != ginSuccess) ? ginAgreeWorst<Coop>(coop, mine) : ginSuccess;
 }
 
 /* For a coop without any(). */
-template <class Coop> GIN_FN ginResult_t ginAgreeBy(Coop coop, ginResult_t mine, ...)
+template <class Coop> GIN_FN ginResult_t ginAgreeBy(Coop coop, ginResult_t mine, ginRank0)
 {
 	coop.sync();
 	return mine;
@@ -318,7 +326,7 @@ template <class Coop> GIN_FN ginResult_t ginAgree(Coop coop, ginResult_t mine)
 	if constexpr (ginFixedSize<Coop>(0) == 1)
 		return mine;
 	else
-		return ginAgreeBy(coop, mine, 0);
+		return ginAgreeBy(coop, mine, ginRank2{});
 }
 
 #endif

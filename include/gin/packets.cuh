@@ -86,8 +86,8 @@ public:
 		else if (isDirect())
 			result = sendDirect(from, bytes, coop, options);
 		else
-			result = sendNetwork(dc.self, box, context, peer, sharing, sent + 1, from,
-					     bytes, coop, options.timeout);
+			result = sendNetwork<Coop>(dc.self, box, context, peer, sharing, sent + 1,
+						   from, bytes, coop, options.timeout);
 		sent += result == ginSuccess;
 		return result;
 	}
@@ -109,8 +109,9 @@ public:
 		else if (isDirect())
 			result = receiveDirect(to, bytes, coop, options);
 		else
-			result = receiveNetwork(dc.self, box, context, peer, sharing, received + 1,
-						to, bytes, coop, options.timeout);
+			result = receiveNetwork<Coop>(dc.self, box, context, peer, sharing,
+						      received + 1, to, bytes, coop,
+						      options.timeout);
 		received += result == ginSuccess;
 		return result;
 	}
@@ -339,9 +340,9 @@ private:
 	 * used it. The shadow of the peer's signal counts messages of this device communicator.
 	 */
 	template <class Coop> GIN_FN_COLD static ginResult_t
-	sendNetwork(const ginDevComm *self, ginPacketBox box, uint32_t context, uint32_t peer,
-		    ginSharing sharing, uint32_t number, const char *src, uint32_t bytes, Coop coop,
-		    uint64_t timeout)
+	sendNetwork(const ginDevComm *self, ginCold<ginPacketBox> box, uint32_t context,
+		    uint32_t peer, ginSharing sharing, uint32_t number, const char *src,
+		    uint32_t bytes, ginCold<Coop> coop, uint64_t timeout)
 	{
 		const GinOn<routes> gin(*self, context, sharing);
 		const uint32_t read = readId(box, self->nRanks, peer);
@@ -366,9 +367,9 @@ private:
 	}
 
 	template <class Coop> GIN_FN_COLD static ginResult_t
-	receiveNetwork(const ginDevComm *self, ginPacketBox box, uint32_t context, uint32_t peer,
-		       ginSharing sharing, uint32_t number, char *dst, uint32_t bytes, Coop coop,
-		       uint64_t timeout)
+	receiveNetwork(const ginDevComm *self, ginCold<ginPacketBox> box, uint32_t context,
+		       uint32_t peer, ginSharing sharing, uint32_t number, char *dst,
+		       uint32_t bytes, ginCold<Coop> coop, uint64_t timeout)
 	{
 		const GinOn<routes> gin(*self, context, sharing);
 		const uint32_t came = sentId(box, peer);

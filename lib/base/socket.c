@@ -18,6 +18,7 @@
 
 #include "clock.h"
 #include "file.h"
+#include "interrupt.h"
 
 union socketAddress {
 	struct sockaddr any;
@@ -189,12 +190,16 @@ static int await(int fd, short events, uint64_t deadline)
 	struct pollfd p = {.fd = fd, .events = events};
 
 	for (;;) {
-		int ready = poll(&p, 1, clockLeftMs(deadline, INT_MAX));
+		int ready = poll(&p, 1, clockLeftMs(deadline, interruptMsHere(INT_MAX)));
 		if (ready > 0)
 			return 0;
-		if (ready < 0 && errno == EINTR)
+		if (ready < 0 && errno != EINTR)
+			return -1;
+		if (interruptedHere())
+			errno = ECANCELED;
+		else if (ready < 0 || clockNow() < deadline)
 			continue;
-		if (ready == 0)
+		else
 			errno = ETIMEDOUT;
 		return -1;
 	}

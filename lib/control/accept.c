@@ -226,7 +226,10 @@ static ginResult_t turn(struct reception *r, uint64_t until)
 	for (int i = 0; i < n; i++)
 		fds[1 + i] = (struct pollfd){.fd = r->stranger[i].fd, .events = POLLIN};
 	fds[1 + n] = (struct pollfd){.fd = r->c->news.fd, .events = POLLIN};
-	if (poll(fds, 2 + (nfds_t)n, clockLeftMs(until, 1000)) <= 0)
+	int ready = poll(fds, 2 + (nfds_t)n, clockLeftMs(until, interruptMsHere(1000)));
+	if (interruptedHere())
+		return fail(ginErrorAborted, "config.poll has ended the call");
+	if (ready <= 0)
 		return ginSuccess;
 	for (int i = n; i-- > 0;) /* downwards: admitStranger() moves later strangers */
 		if (fds[1 + i].revents)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
@@ -189,17 +190,43 @@ static ginResult_t contribute(struct control *c, const char *call, ginResult_t m
 	return result;
 }
 
+/* Calls config.poll without the lock. The communicator ends when it returns nonzero. */
+static void lookForInterrupt(struct control *c, const char *call)
+{
+	char why[SENTENCE_BYTES];
+
+	pthread_mutex_unlock(&c->lock);
+	int ended = interruptEnded(&c->interrupt);
+	pthread_mutex_lock(&c->lock);
+	if (!ended)
+		return;
+	snprintf(why, sizeof(why), "config.poll of rank %d (host %s) has ended %s", c->rank,
+		 c->ranks[c->rank].host, call);
+	controlBreakHere(c, c->rank, ginErrorAborted, why, NULL);
+}
+
+/* The caller holds the lock. Waits for a change, but not after `until`, and for `most` ms at most. */
+static void waitForChange(struct control *c, uint64_t until, int most)
+{
+	uint64_t now = clockNow(), last = now + (uint64_t)most * (SECOND / 1000);
+
+	if (last > until)
+		last = until;
+	struct timespec end = {(time_t)(last / SECOND), (long)(last % SECOND)};
+	pthread_cond_timedwait(&c->changed, &c->lock, &end);
+}
+
 /* Rank 0 ends a collective at GIN_TIMEOUT for all ranks. The longer limit here is for its loss. */
-static void waitDone(struct control *c)
+static void waitDone(struct control *c, const char *call)
 {
 	unsigned timeout = paramNumber(paramTimeout);
-	struct timespec until;
+	uint64_t until = clockNow() + (timeout + timeout / 10 + 5) * SECOND;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += timeout + timeout / 10 + 5;
-	while (c->done != c->called && !c->broken)
-		if (pthread_cond_timedwait(&c->changed, &c->lock, &until) == ETIMEDOUT)
-			break;
+	while (c->done != c->called && !c->broken && clockNow() < until) {
+		waitForChange(c, until, interruptMs(&c->interrupt, INT_MAX));
+		if (c->interrupt.poll && c->done != c->called && !c->broken)
+			lookForInterrupt(c, call);
+	}
 }
 
 static ginResult_t takeFailure(const struct controlEntry *entry, const uint8_t *data, size_t due)
@@ -258,7 +285,7 @@ static ginResult_t runLocked(struct control *c, const char *call, ginResult_t mi
 	c->called++;
 	ginResult_t result = contribute(c, call, mine, in, bytes);
 	if (result == ginSuccess)
-		waitDone(c);
+		waitDone(c, call);
 	if (result == ginSuccess && c->done == c->called)
 		return takeResult(c, out, bytes);
 	if (result == ginSuccess && !c->broken)

@@ -18,6 +18,7 @@
 #include "lib/base/buffer.h"
 #include "lib/base/error.h"
 #include "lib/base/identity.h"
+#include "lib/base/interrupt.h"
 
 #define CONTROL_CHILDREN 16 /* of a rank in the tree */
 #define CONTROL_LINKS (1 + CONTROL_CHILDREN)
@@ -81,6 +82,7 @@ struct control {
 	int started;
 	controlFailure_t onFailure;
 	void *onFailureArg;
+	struct interrupt interrupt; /* of the calls that wait; the caller sets it */
 
 	pthread_mutex_t lock; /* for all members below, and for sending */
 	pthread_cond_t changed;

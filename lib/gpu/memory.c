@@ -22,6 +22,7 @@ struct memoryAllocation {
 	int windows;  /* registered windows that lie in it */
 	int users;    /* memoryUse() */
 	int isDropped;
+	struct device device; /* by which it was allocated */
 };
 
 static void *allocations; /* tsearch() of struct memoryAllocation; none overlap */
@@ -83,7 +84,7 @@ static ginResult_t alloc(const struct device *d, int onHost, int node, size_t by
 	if (!a)
 		return fail(ginErrorSystem, "no memory");
 	*a = (struct memoryAllocation){
-		.span = bytes, .fd = -1, .lost = -1, .isPinned = onHost && d->cuda};
+		.span = bytes, .fd = -1, .lost = -1, .isPinned = onHost && d->cuda, .device = *d};
 	ginResult_t result = mapNew(d, onHost, node, a, &at);
 	if (result == ginSuccess) {
 		a->base = at;
@@ -123,6 +124,23 @@ void memoryHold(const void *ptr, int by)
 	pthread_mutex_unlock(&lock);
 }
 
+static ginResult_t notAllocated(const void *ptr)
+{
+	return fail(ginErrorInvalidArgument, "ptr %p is not from ginMemAlloc or ginMemAllocHost",
+		    ptr);
+}
+
+ginResult_t memoryDevice(const void *ptr, struct device *out)
+{
+	pthread_mutex_lock(&lock);
+	const struct memoryAllocation *a = allocationAround(ptr);
+	int found = a && a->base == ptr;
+	if (found)
+		*out = a->device;
+	pthread_mutex_unlock(&lock);
+	return found ? ginSuccess : notAllocated(ptr);
+}
+
 /*
  * Removes the allocation from the tree, unless a window lies in it. Memory that another rank of this
  * process uses in place, after a failure for example, is freed by its last user: *out is then NULL.
@@ -133,8 +151,7 @@ static ginResult_t takeAllocation(const struct device *d, const void *ptr,
 	struct memoryAllocation *a = allocationAround(ptr);
 
 	if (!a || a->base != ptr || a->isDropped)
-		return fail(ginErrorInvalidArgument,
-			    "ptr %p is not from ginMemAlloc or ginMemAllocHost", ptr);
+		return notAllocated(ptr);
 	if (!d->cuda && (a->fd < 0 || a->isPinned))
 		return fail(ginErrorInvalidArgument,
 			    "ptr %p is from a communicator with a GPU: free it with one", ptr);

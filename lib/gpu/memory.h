@@ -38,6 +38,9 @@ ginResult_t memoryAllocHost(const struct device *d, size_t bytes, void **ptr);
 /* As memoryAllocHost(), on NUMA node `node` if the system allows it and has room; -1: anywhere. */
 ginResult_t memoryAllocOnNode(const struct device *d, size_t bytes, int node, void **ptr);
 
+/* The device with which memory of these calls was allocated; the primary context is retained. */
+ginResult_t memoryDevice(const void *ptr, struct device *out);
+
 /* Frees memory of these calls. With a GPU, freeing host memory waits for running kernels. */
 ginResult_t memoryFree(const struct device *d, void *ptr);
 

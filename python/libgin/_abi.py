@@ -96,6 +96,8 @@ ginCoopCta = 2
 
 ginAllgather_t = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_size_t)
 
+ginPoll_t = CFUNCTYPE(c_int, c_void_p)
+
 
 class ginWindow(Structure):
     _fields_ = [
@@ -166,6 +168,8 @@ class ginConfig(Structure):
         ("name", c_char_p),
         ("backend", c_char_p),
         ("copyEngines", c_int),
+        ("poll", ginPoll_t),
+        ("pollArg", c_void_p),
     ]
 
 

@@ -222,9 +222,14 @@ static void muchAbandoned(void)
 
 static void freedByTheRightOne(void)
 {
+	struct device by = hostThreads;
 	void *at = NULL;
 
 	EXPECT_SUCCESS(memoryAllocHost(&pinningGpu, 4096, &at));
+	EXPECT_SUCCESS(memoryDevice(at, &by));
+	EXPECT(!memcmp(&by, &pinningGpu, sizeof(by)));
+	EXPECT_FAILS(memoryDevice((char *)at + 1, &by), ginErrorInvalidArgument,
+		     "not from ginMemAlloc or ginMemAllocHost");
 	EXPECT_FAILS(memoryFree(&hostThreads, at), ginErrorInvalidArgument,
 		     "from a communicator with a GPU");
 	EXPECT_FAILS(memoryFree(&pinningGpu, (char *)at + 1), ginErrorInvalidArgument,

@@ -528,9 +528,9 @@ protected:
 							uint64_t least, const ginOptions &options,
 							struct ginMirroredWord *failed) const
 	{
-		return ginWaitOn(dc.self, look,
-				 {call, context, id, options.bits, least, options.timeout,
-				  ginFromPack(options.from), failed});
+		return ginWaitOn<Look>(dc.self, look,
+				       {call, context, id, options.bits, least, options.timeout,
+					ginFromPack(options.from), failed});
 	}
 
 	/*

@@ -2,20 +2,31 @@
 /*
  * target.cuh - one source for GPU threads and host threads
  *
- * GIN_ON_GPU is 1 where nvcc or NVRTC compiles for a GPU. It is 0 in nvcc's host pass and under g++
- * or clang++: a host thread of ginHostLaunch() acts as a GPU thread there.
+ * GIN_ON_GPU is 1 where nvcc, NVRTC or clang compiles for a GPU. It is 0 in nvcc's host pass and
+ * under g++ or clang++: a host thread of ginHostLaunch() acts as a GPU thread there.
  */
 #ifndef GIN_TARGET_CUH
 #define GIN_TARGET_CUH
 
 #include "../abi.h"
-#ifndef __CUDACC_RTC__
+
+/*
+ * Compilers for GPUs alone: NVRTC, and clang -x cuda without CUDA's headers. CUDA's headers define
+ * __CUDACC__ for clang.
+ */
+#if defined(__CUDACC_RTC__)
+#define GIN_ONLY_GPU 1
+#elif defined(__clang__) && defined(__CUDA__) && !defined(__CUDACC__)
+#define GIN_ONLY_GPU 1
+#include "clang.cuh"
+#else
+#define GIN_ONLY_GPU 0
 #include <string.h>
 
 #include "../host_launch.h"
 #endif
 
-#ifdef __CUDACC_RTC__
+#if GIN_ONLY_GPU
 #define GIN_FN __device__ __forceinline__
 #elif defined(__CUDACC__)
 #define GIN_FN __host__ __device__ __forceinline__
@@ -29,15 +40,34 @@
  */
 #ifdef GIN_NO_CALLS
 #define GIN_FN_COLD GIN_FN
-#elif defined(__CUDACC_RTC__)
-#define GIN_FN_COLD __device__ __noinline__
+#elif GIN_ONLY_GPU
+#define GIN_FN_COLD inline __device__ __noinline__
 #elif defined(__CUDACC__)
 #define GIN_FN_COLD inline __host__ __device__ __noinline__
 #else
 #define GIN_FN_COLD inline
 #endif
 
-#if defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__)
+/*
+ * A parameter of a function that is not inlined. nvcc passes a small struct in registers. In LLVM
+ * IR a struct by value is a copy in memory (byval), which some readers of bitcode mishandle: there
+ * a reference.
+ */
+#if GIN_ONLY_GPU && !defined(__CUDACC_RTC__)
+template <class Type, bool isClass> struct ginColdOf {
+	using type = Type;
+};
+template <class Type> struct ginColdOf<Type, true> {
+	using type = const Type &;
+};
+template <class Type> struct ginColdParameter : ginColdOf<Type, __is_class(Type)> {
+};
+template <class Type> using ginCold = typename ginColdParameter<Type>::type;
+#else
+template <class Type> using ginCold = Type;
+#endif
+
+#if defined(__CUDA_ARCH__) || GIN_ONLY_GPU
 #define GIN_ON_GPU 1
 #else
 #define GIN_ON_GPU 0

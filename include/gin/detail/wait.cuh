@@ -261,14 +261,14 @@ struct ginWaitFor {
 };
 
 /* The longer wait, after ginLookBriefly(). Writes the error record on failure. */
-template <class Look>
-GIN_FN_COLD ginResult_t ginWaitOn(const ginDevComm *dc, Look look, struct ginWaitFor what)
+template <class Look> GIN_FN_COLD ginResult_t ginWaitOn(const ginDevComm *dc, ginCold<Look> look,
+							ginCold<struct ginWaitFor> what)
 {
 	struct ginPoll poll = ginPollFor(dc, what.timeout, what.from);
 	uint64_t seen = 0;
 
 	poll.queue = what.failed;
-	ginResult_t result = ginPollUntil(poll, look, what.least, what.bits, &seen);
+	ginResult_t result = ginPollUntil(poll, Look(look), what.least, what.bits, &seen);
 	if (result != ginSuccess)
 		ginErrorLeave(dc, result, what.call, what.context, poll.failed, what.id, what.least,
 			      seen);

@@ -218,7 +218,7 @@ GIN_FN ginResult_t ginGdakiPut(const ginDevComm *dc, struct ginSendQueue *queue,
 	}
 	for (;;) {
 		end = ginWorkPost(dc, queue, peer, ginWorkHow(context, how), what, id, timeout,
-				  from, [&](struct ginWorkHeld held) {
+				  from, [&](ginCold<struct ginWorkHeld> held) {
 					  return ginWithShape<31, called, ginGdakiPutNow>(
 						  shape, queue, peer, how, there, off, source,
 						  sourceOff, bytes, raiseAt, raiseOff, add,
@@ -271,7 +271,7 @@ GIN_FN ginResult_t ginGdakiPutValue(const ginDevComm *dc, struct ginSendQueue *q
 {
 	return ginWorkResult(ginWorkPost(
 		dc, queue, peer, ginWorkHow(context, how), ginGdakiValueWhat<bytes>(how), id,
-		timeout, from, [&](struct ginWorkHeld held) {
+		timeout, from, [&](ginCold<struct ginWorkHeld> held) {
 			return ginWithShape<15, called,
 					    ginGdakiPutValueNow<bytes>::template shaped>(
 				ginShapeOf(how, false), queue, peer, how, there, off, v0, v1, v2,
@@ -308,7 +308,7 @@ GIN_FN ginResult_t ginGdakiSignal(const ginDevComm *dc, struct ginSendQueue *que
 {
 	return ginWorkResult(ginWorkPost(dc, queue, peer, ginWorkHow(context, how),
 					 ginGdakiSignalWhat(how), id, timeout, from,
-					 [&](struct ginWorkHeld held) {
+					 [&](ginCold<struct ginWorkHeld> held) {
 						 return ginWithShape<11, called, ginGdakiSignalNow>(
 							 ginShapeOf(how, false), queue, peer, how,
 							 raiseAt, raiseOff, add, held);

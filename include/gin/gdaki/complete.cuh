@@ -64,7 +64,7 @@ GIN_FN ginResult_t ginGdakiGet(const ginDevComm *dc, struct ginSendQueue *queue,
 
 	for (;;) {
 		end = ginWorkPost(dc, queue, peer, ginWorkHow(context, how), ginGdakiGetWhat(how),
-				  UINT32_MAX, timeout, from, [&](struct ginWorkHeld held) {
+				  UINT32_MAX, timeout, from, [&](ginCold<struct ginWorkHeld> held) {
 					  return ginWithShape<3, called, ginGdakiGetNow>(
 						  ginShapeOf(how, false), queue, peer, how, there,
 						  off, here, hereOff, bytes, held);
@@ -393,7 +393,7 @@ GIN_FN uint64_t ginGdakiAtomicPost(const ginDevComm *dc, struct ginSendQueue *qu
 		       ginWorkRefuse(dc, queue, peer, late, UINT32_MAX, ginErrorUnsupported);
 	return ginWorkPost(
 		dc, queue, peer, late, ginGdakiAtomicWhat<op, bytes>(how), UINT32_MAX, timeout,
-		from, [&](struct ginWorkHeld held) {
+		from, [&](ginCold<struct ginWorkHeld> held) {
 			return ginWithShape<3, called,
 					    ginGdakiAtomicNow<op, bytes>::template shaped>(
 				ginShapeOf(how, false), queue, peer, how, there, off, operand,

@@ -21,7 +21,10 @@
 
 #include "../abi.h"
 
-#if defined(__CUDACC_RTC__)
+#if defined(__clang__) && defined(__CUDA__) && !defined(__CUDACC__)
+#include "../detail/clang.cuh"
+#define GIN_MLX5_FN static __device__ __forceinline__
+#elif defined(__CUDACC_RTC__)
 #define GIN_MLX5_FN static __device__ __forceinline__
 #elif defined(__CUDACC__)
 #define GIN_MLX5_FN static __host__ __device__ __forceinline__

@@ -143,10 +143,16 @@ GIN_FN uint32_t ginShapeOf(uint32_t how, bool counts)
 }
 
 /* Post::post(args...), not inlined: a kernel has it once, and holds the arguments only. */
-template <class Post, class... Args> GIN_FN_COLD uint64_t ginPostCalled(Args... args)
+template <class Post, class... Args> GIN_FN_COLD uint64_t ginPostCalled(ginCold<Args>... args)
 {
 	return Post::post(args...);
 }
+
+/* The shapes that a file compiles. A file whose calls are all of functions.cuh needs fewer. */
+#ifndef GIN_SHAPES
+#define GIN_SHAPES                                                                                 \
+	(GIN_SHAPE_CTA | GIN_SHAPE_ALONE | GIN_SHAPE_RAISES | GIN_SHAPE_AT | GIN_SHAPE_COUNTS)
+#endif
 
 /*
  * Post<shape>::post(args...). Of `shape` only the bits `left` may be set. Inlined a post takes some
@@ -157,13 +163,13 @@ template <uint32_t left, bool called, template <uint32_t> class Post, uint32_t k
 	  class... Args>
 GIN_FN uint64_t ginWithShape(uint32_t shape, Args... args)
 {
-	if constexpr (left) {
-		constexpr uint32_t bit = left & -left;
+	if constexpr (left & GIN_SHAPES) {
+		constexpr uint32_t bit = left & GIN_SHAPES & -(left & GIN_SHAPES);
 		return shape & bit
 			       ? ginWithShape<left ^ bit, called, Post, known | bit>(shape, args...)
 			       : ginWithShape<left ^ bit, called, Post, known>(shape, args...);
 	} else if constexpr (called) {
-		return ginPostCalled<Post<known>>(args...);
+		return ginPostCalled<Post<known>, Args...>(args...);
 	} else {
 		return Post<known>::post(args...);
 	}

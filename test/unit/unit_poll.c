@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* unit_poll.c - config.poll is called while collectives wait, and may end them; ranks as threads */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "expect.h"
+#include "gin.h"
+#include "lib/base/clock.h"
+
+struct polled {
+	pthread_t thread; /* that makes the collective calls */
+	int calls;
+	int most; /* the call that returns 1; 0: none does */
+};
+
+static int poll(void *arg)
+{
+	struct polled *polled = arg;
+
+	EXPECT(pthread_equal(pthread_self(), polled->thread));
+	return ++polled->calls == polled->most;
+}
+
+struct rank {
+	pthread_t thread;
+	ginUniqueId_t id;
+	int rank, nRanks, most;
+	void (*body)(struct rank *rank, struct polled *polled, ginComm_t comm);
+};
+
+static ginConfig_t configOf(struct polled *polled, int most)
+{
+	ginConfig_t config = GIN_CONFIG_INIT;
+
+	*polled = (struct polled){.thread = pthread_self(), .most = most};
+	config.device = GIN_DEVICE_NONE;
+	config.poll = poll;
+	config.pollArg = polled;
+	return config;
+}
+
+static void *runRank(void *arg)
+{
+	struct rank *rank = arg;
+	struct polled polled;
+	ginConfig_t config = configOf(&polled, 0);
+	ginComm_t comm;
+
+	EXPECT_SUCCESS(ginCommInitRank(&config, &rank->id, rank->rank, rank->nRanks, &comm));
+	polled.calls = 0;
+	polled.most = rank->most;
+	rank->body(rank, &polled, comm);
+	EXPECT_SUCCESS(ginCommDestroy(comm));
+	return NULL;
+}
+
+/* Two ranks; polls of rank 0 end at the call number `most`. */
+static void asTwo(int most, void (*body)(struct rank *, struct polled *, ginComm_t))
+{
+	struct rank rank[2];
+	ginUniqueId_t id;
+
+	EXPECT_SUCCESS(ginGetUniqueId(&id));
+	for (int r = 0; r < 2; r++) {
+		rank[r] = (struct rank){
+			.id = id, .rank = r, .nRanks = 2, .most = r ? 0 : most, .body = body};
+		EXPECT(!pthread_create(&rank[r].thread, NULL, runRank, &rank[r]));
+	}
+	for (int r = 0; r < 2; r++)
+		pthread_join(rank[r].thread, NULL);
+}
+
+static void lateWell(struct rank *rank, struct polled *polled, ginComm_t comm)
+{
+	ginComm_t part = NULL;
+
+	if (rank->rank)
+		usleep(350000);
+	EXPECT_SUCCESS(ginCommSplit(comm, 0, 0, &part));
+	if (!rank->rank)
+		EXPECT(polled->calls >= 2 && polled->calls <= 10);
+	EXPECT_SUCCESS(ginCommDestroy(part));
+}
+
+/* Parts inherit the function. */
+static void endedByPart(struct rank *rank, struct polled *polled, ginComm_t comm)
+{
+	ginComm_t part = NULL, partOfPart = NULL;
+
+	polled->most = 0;
+	EXPECT_SUCCESS(ginCommSplit(comm, 0, 0, &part));
+	polled->most = rank->most ? polled->calls + rank->most : 0;
+	if (!rank->rank) {
+		EXPECT_FAILS(ginCommSplit(part, 0, 0, &partOfPart), ginErrorAborted,
+			     "config.poll of rank 0", "has ended ginCommSplit");
+		EXPECT_FAILS(ginCommSplit(part, 0, 0, &partOfPart), ginErrorAborted,
+			     "config.poll of rank 0");
+		EXPECT_EQUAL(polled->calls, polled->most);
+	} else {
+		usleep(300000);
+		EXPECT_FAILS(ginCommSplit(part, 0, 0, &partOfPart), ginErrorPeer,
+			     "config.poll of rank 0");
+	}
+	EXPECT_SUCCESS(ginCommDestroy(part));
+}
+
+/* Of two ranks only `rank` comes. */
+static void aloneIsEnded(int rank)
+{
+	struct polled polled;
+	ginConfig_t config = configOf(&polled, 2);
+	uint64_t start = clockNow();
+	ginUniqueId_t id;
+	ginComm_t comm;
+
+	EXPECT_SUCCESS(ginGetUniqueId(&id));
+	EXPECT_FAILS(ginCommInitRank(&config, &id, rank, 2, &comm), ginErrorAborted,
+		     "config.poll has ended the call");
+	EXPECT_EQUAL(polled.calls, 2);
+	EXPECT(clockNow() - start < 5 * SECOND);
+}
+
+int main(void)
+{
+	asTwo(0, lateWell);
+	asTwo(2, endedByPart);
+	aloneIsEnded(0);
+	aloneIsEnded(1);
+	puts("config.poll: called by the thread that waits, and ends calls");
+	return 0;
+}
