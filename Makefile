@@ -18,12 +18,13 @@
 #   dist             a source archive of HEAD in BUILD
 #   deps deps-check deps-check-all                    install the packages of demo, check, check-all
 #   man              writes the table of environment variables into its page
-#   abi              writes the committed layouts and symbols anew, after an intended change
+#   abi              writes the committed layouts, symbols and python/libgin/_abi.py anew, after an intended change
 #   bench            measurements beside NVSHMEM, on two GPUs or more
 #   bench-start bench-idle bench-gpunetio bench-ofi   other measurements: mk/bench.mk
 #   ep check-ep bench-ep   expert parallelism, its tests, its measurements: mk/ep.mk
 #   bitcode          device functions for Triton and others: mk/bitcode.mk
 #   nccl nccl-tests  kernels written for NCCL's device API: mk/nccl.mk
+#   python check-python    what python/ needs, its tests: mk/python.mk
 #   version clean help
 #
 # Variables
@@ -403,5 +404,6 @@ include mk/bench.mk
 include mk/ep.mk
 include mk/nccl.mk
 include mk/bitcode.mk
+include mk/python.mk
 include mk/mlx5dev.mk
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

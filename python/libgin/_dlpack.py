@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""DLPack capsules of buffers: arrays of bytes that keep the buffer."""
+
+import ctypes
+from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
+
+CPU, CUDA = 1, 2  # DLDeviceType
+UNSIGNED = 1  # DLDataTypeCode
+
+
+class DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", c_void_p),
+        ("device_type", c_int32),
+        ("device_id", c_int32),
+        ("ndim", c_int32),
+        ("code", c_uint8),
+        ("bits", c_uint8),
+        ("lanes", c_uint16),
+        ("shape", POINTER(c_int64)),
+        ("strides", POINTER(c_int64)),
+        ("byte_offset", c_uint64),
+    ]
+
+
+class DLManagedTensor(ctypes.Structure):
+    pass
+
+
+Deleter = ctypes.CFUNCTYPE(None, POINTER(DLManagedTensor))
+Destructor = ctypes.PYFUNCTYPE(None, c_void_p)
+DLManagedTensor._fields_ = [
+    ("tensor", DLTensor),
+    ("context", c_void_p),
+    ("deleter", Deleter),
+]
+
+_new = ctypes.pythonapi.PyCapsule_New
+_new.restype, _new.argtypes = ctypes.py_object, (c_void_p, c_char_p, Destructor)
+_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_is_valid.restype, _is_valid.argtypes = c_int, (c_void_p, c_char_p)
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype, _pointer.argtypes = c_void_p, (c_void_p, c_char_p)
+
+_lent = {}  # by address of the struct: the struct, its shape, the buffer
+
+
+@Deleter
+def _delete(managed):
+    """The consumer is done."""
+    _lent.pop(ctypes.addressof(managed.contents), None)
+
+
+@Destructor
+def _forget(capsule):
+    """The capsule is gone. A consumer has renamed it; else nobody has taken the memory."""
+    if _is_valid(capsule, b"dltensor"):
+        _lent.pop(_pointer(capsule, b"dltensor"), None)
+
+
+# Tensors may be freed while the interpreter ends, after this module's objects.
+for _callback in (_delete, _forget):
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_callback))
+
+
+def capsule(buffer):
+    """A capsule "dltensor" of a Buffer's bytes."""
+    shape = (c_int64 * 1)(buffer.nbytes)
+    kind, index = buffer.__dlpack_device__()
+    tensor = DLTensor(buffer.address, kind, index, 1, UNSIGNED, 8, 1, shape)
+    managed = DLManagedTensor(tensor, None, _delete)
+    _lent[ctypes.addressof(managed)] = (managed, shape, buffer)
+    return _new(ctypes.addressof(managed), b"dltensor", _forget)

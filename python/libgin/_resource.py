@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What windows and device communicators have in common."""
+
+import warnings
+from typing import Any
+
+
+class Resource:
+    """Belongs to a communicator. close() is collective, so the garbage collector never calls it.
+
+    Where C takes an address or a number, `int(resource)` is the handle; ctypes and Triton take the
+    object.
+    """
+
+    kind = ""
+    is_open = False
+    _comm: Any = None
+
+    def _opened(self, comm):
+        self._comm, self.is_open = comm, True
+
+    @property
+    def handle(self) -> int:
+        raise NotImplementedError
+
+    def data_ptr(self) -> int:
+        return self.handle
+
+    def __int__(self) -> int:
+        return self.handle
+
+    def __index__(self) -> int:
+        return self.handle
+
+    @property
+    def _as_parameter_(self):
+        return self.handle
+
+    def _release(self):
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Collective, unless the communicator is closed. A second call does nothing."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        if self._comm.is_open:
+            self._release()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if kind is None:
+            self.close()
+            return
+        self.is_open = False
+        self._comm.abort()  # other ranks must not wait for this one; Communicator.close() frees all
+
+    def __del__(self):
+        if self.is_open and self._comm.is_open:
+            text = f"a libgin {self.kind} was dropped, not closed: Communicator.close() frees it"
+            warnings.warn(text, ResourceWarning, source=self, stacklevel=2)

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Communicators: groups of ranks, and the ways to bring them together."""
+
+import contextlib
+import ctypes
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from . import _abi, memory
+from ._devices import device_number
+from ._interrupt import interruptible
+from ._library import call, failure, load
+from .device import DeviceCommunicator
+from .errors import GinError
+from .records import BackendInfo, CommunicatorInfo, PeerInfo, query
+from .window import Window
+
+
+class UniqueId(bytes):
+    """128 bytes by which the ranks of one communicator find each other.
+
+    Every process that has them can join.
+    """
+
+    def __repr__(self) -> str:
+        return "<libgin.UniqueId>"  # a secret, not for logs
+
+
+def unique_id() -> UniqueId:
+    """One process calls it, sends the id to the others, and stays until all have joined."""
+    made = _abi.ginUniqueId()
+    call("ginGetUniqueId", ctypes.byref(made))
+    return UniqueId(bytes(made))
+
+
+def _gatherer(allgather, size, failed):
+    """ginAllgather_t that calls allgather(bytes). An exception goes to `failed`."""
+
+    def gather(_, own, out, count):
+        try:
+            parts = [bytes(part) for part in allgather(ctypes.string_at(own, count))]
+            lengths = [len(part) for part in parts]
+            if lengths != [count] * size:
+                raise ValueError(
+                    f"allgather() returned parts of {lengths} bytes, not {size} of {count}"
+                )
+            ctypes.memmove(out, b"".join(parts), count * size)
+            return 0
+        except BaseException as error:  # must not pass through C
+            failed.append(error)
+            return 1
+
+    return _abi.ginAllgather_t(gather)
+
+
+def _text(value):
+    return value.encode() if value else None
+
+
+class Communicator:
+    """A group of ranks. Collective: every rank makes one, and every rank closes it.
+
+    Without arguments the ranks find each other as ginCommInit(3) says: by PMIx (mpirun, srun), by
+    GIN_ROOT, or this rank is alone. With `id`, `rank` and `size`: by a unique id. With `allgather`,
+    `rank` and `size`: by a function that takes the bytes of this rank and returns a list of the
+    bytes of all ranks.
+
+    device: "auto" (the current CUDA device, else local rank modulo count, or host threads without a
+    GPU), "none" (host threads), an ordinal or a torch device.
+
+    One thread at a time uses a communicator; any thread may call abort().
+    """
+
+    rank: int
+    size: int
+    device_index: int | None
+    is_open = False
+
+    def __init__(
+        self,
+        *,
+        id: bytes | None = None,
+        rank: int | None = None,
+        size: int | None = None,
+        allgather: Callable[[bytes], list[bytes]] | None = None,
+        device: Any = "auto",
+        name: str | None = None,
+        backend: str | None = None,
+        copy_engines: bool = False,
+    ):
+        if (id is not None or allgather is not None) and (rank is None or size is None):
+            raise TypeError("id= and allgather= need rank= and size=")
+        config = _abi.ginConfig(ctypes.sizeof(_abi.ginConfig), device_number(device))
+        config.name, config.backend = _text(name), _text(backend)
+        config.copyEngines = copy_engines
+        out = ctypes.c_void_p()
+        if id is not None:
+            carried = _abi.ginUniqueId.from_buffer_copy(id)
+            arguments = ctypes.byref(carried), rank, size, ctypes.byref(out)
+            call("ginCommInitRank", ctypes.byref(config), *arguments)
+        else:
+            self._init(config, allgather, rank, size, out)
+        self._opened(out)
+
+    @staticmethod
+    def _init(config, allgather, rank, size, out):
+        failed = []
+        if allgather is not None:
+            config.allgather = _gatherer(allgather, size, failed)
+            config.rank, config.nRanks = rank, size
+        try:
+            call("ginCommInit", ctypes.byref(config), ctypes.byref(out))
+        except GinError as error:
+            if failed:
+                raise failed[0] from error
+            raise
+
+    @classmethod
+    def from_store(cls, store: Any, rank: int, size: int, *, key: str = "libgin", **options):
+        """Ranks with a key-value store of set() and get(), as torch.distributed has.
+
+        get() waits for the key. The key is deleted when all ranks have joined, if the store has
+        delete_key(); else each communicator needs a key of its own.
+        """
+        if rank == 0:
+            store.set(key, unique_id().hex())
+        found = store.get(key)
+        text = found.decode() if isinstance(found, bytes) else found
+        comm = cls(id=bytes.fromhex(text), rank=rank, size=size, **options)
+        if rank == 0 and hasattr(store, "delete_key"):
+            store.delete_key(key)
+        comm.barrier()  # no rank takes the old id for the next communicator's
+        return comm
+
+    @classmethod
+    def from_mpi(cls, comm: Any, **options):
+        """The ranks of a communicator of mpi4py."""
+        return cls(allgather=comm.allgather, rank=comm.Get_rank(), size=comm.Get_size(), **options)
+
+    def _opened(self, handle):
+        self._handle = handle
+        self._kept = {}  # memory of open windows, by handle
+        self.is_open = True
+        self.rank, self.size = self._number("ginCommRank"), self._number("ginCommSize")
+        device = self._number("ginCommDevice")
+        self.device_index = None if device == _abi.GIN_DEVICE_NONE else device
+
+    @property
+    def pointer(self) -> ctypes.c_void_p:
+        """The ginComm_t."""
+        if not self.is_open:
+            raise ValueError("the communicator is closed")
+        return self._handle
+
+    def _number(self, name):
+        number = ctypes.c_int()
+        call(name, self.pointer, ctypes.byref(number))
+        return number.value
+
+    def _call(self, name, *arguments):
+        call(name, self.pointer, *arguments)
+
+    def _collective(self, name, *arguments):
+        interruptible(self.abort, call, name, self.pointer, *arguments)
+
+    def info(self) -> CommunicatorInfo:
+        return query(CommunicatorInfo, _abi.ginCommInfo, "ginCommQuery", self.pointer)
+
+    def peer(self, rank: int) -> PeerInfo:
+        """How data goes to a rank, and why so."""
+        return query(PeerInfo, _abi.ginPeerInfo, "ginCommQueryPeer", self.pointer, rank)
+
+    def backends(self) -> list[BackendInfo]:
+        """Which backends this rank can use, and why not."""
+        arguments = BackendInfo, _abi.ginBackendInfo, "ginCommQueryBackend", self.pointer
+        return [query(*arguments, index) for index in range(self.info().backends)]
+
+    def allgather(self, data: bytes) -> list[bytes]:
+        """The bytes of all ranks, ordered by rank. Collective. Equal sizes of at most 64 KiB."""
+        data = bytes(data)
+        count = len(data)
+        if not count:
+            self.barrier()
+            return [b""] * self.size
+        out = ctypes.create_string_buffer(count * self.size)
+        self._collective("ginCommAllgather", data, out, count)
+        return [out.raw[rank * count : (rank + 1) * count] for rank in range(self.size)]
+
+    def barrier(self) -> None:
+        """Returns when all ranks have called it. Collective."""
+        self._collective("ginCommAllgather", None, None, 0)
+
+    def split(self, color: int | None, key: int = 0) -> "Communicator | None":
+        """The ranks of one color as a new communicator; None for color None. Collective."""
+        out = ctypes.c_void_p()
+        number = _abi.GIN_NO_COLOR if color is None else color
+        self._collective("ginCommSplit", number, key, ctypes.byref(out))
+        if not out.value:
+            return None
+        part = Communicator.__new__(Communicator)
+        part._opened(out)
+        return part
+
+    def alloc(self, nbytes: int) -> memory.Buffer:
+        """libgin.alloc() on this communicator's device."""
+        return memory.alloc(nbytes, "none" if self.device_index is None else self.device_index)
+
+    def alloc_host(self, nbytes: int) -> memory.Buffer:
+        """libgin.alloc_host() for this communicator's device."""
+        return memory.alloc_host(nbytes, "none" if self.device_index is None else self.device_index)
+
+    def register(self, memory: Any, *, local: bool = False) -> Window:
+        """A window over a tensor, an array, a Buffer, (address, bytes) or None. Collective.
+
+        local: a source for puts of this rank only; not collective.
+        """
+        return Window(self, memory, local)
+
+    def device(self, **requirements) -> DeviceCommunicator:
+        """A device communicator; see DeviceCommunicator for the keywords. Collective."""
+        return DeviceCommunicator(self, **requirements)
+
+    def progress(self) -> bool:
+        """One turn of the proxy on this thread; whether there was something to do."""
+        return bool(self._number("ginCommProgress"))
+
+    def raise_async(self) -> None:
+        """Raises the communicator's failure outside of a call, if there was one. Any thread."""
+        error = self._number("ginCommGetAsyncError")
+        if error:
+            raise failure(error, "ginCommGetAsyncError", load().ginGetLastError())
+
+    def abort(self) -> None:
+        """Ends every wait, on this rank and its peers. Any thread."""
+        if self.is_open:
+            call("ginCommAbort", self._handle)
+
+    def close(self) -> None:
+        """Leaves the group. Collective; at once if the communicator has failed or was aborted."""
+        if not self.is_open:
+            return
+        try:
+            self._collective("ginCommDestroy")
+        finally:
+            self.is_open = False
+            self._kept.clear()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if kind is None:
+            self.close()
+            return
+        self.abort()  # other ranks must not wait for this one
+        with contextlib.suppress(GinError):
+            self.close()
+
+    def __del__(self):
+        if self.is_open:
+            text = "a libgin communicator was dropped, not closed"
+            warnings.warn(text, ResourceWarning, source=self, stacklevel=2)

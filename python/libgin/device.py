@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Device communicators: what kernels communicate with."""
+
+import ctypes
+import dataclasses
+from typing import Any
+
+from . import _abi
+from ._library import call, failure, load
+from ._resource import Resource
+from .records import ErrorRecord, from_struct
+
+ROUTES = {"direct": _abi.ginRouteDirect, "proxy": _abi.ginRouteProxy, "gdaki": _abi.ginRouteGdaki}
+
+
+def _route_mask(routes):
+    """GIN_ROUTES_... of names of routes; 0: any."""
+    return sum(1 << ROUTES[name] for name in set(routes))
+
+
+class DeviceCommunicator(Resource):
+    """A ginDevComm. Communicator.device() makes it; making and close() are collective."""
+
+    kind = "device communicator"
+    dtype = "uint8"  # for Triton, which takes the object as a pointer
+
+    def __init__(
+        self,
+        comm: Any,
+        *,
+        contexts: int = 1,
+        signals: int = 16,
+        counters: int = 4,
+        barriers: int = 4,
+        queue_depth: int = 1024,
+        timeout: float = 0,
+        routes: tuple[str, ...] = (),
+    ):
+        want = _abi.ginDevCommRequirements(
+            ctypes.sizeof(_abi.ginDevCommRequirements),
+            contexts,
+            signals,
+            round(timeout * 1e9),
+            counters,
+            barriers,
+            queue_depth,
+            _route_mask(routes),
+        )
+        self.struct = _abi.ginDevComm()
+        size = ctypes.sizeof(self.struct)
+        comm._collective(
+            "ginDevCommCreateAbi",
+            ctypes.byref(want),
+            _abi.GIN_DEVICE_ABI,
+            size,
+            ctypes.byref(self.struct),
+        )
+        self._opened(comm)
+
+    @property
+    def handle(self) -> int:
+        """Its address in the device's memory: the first argument of device calls in C."""
+        return self.struct.self
+
+    def __bytes__(self) -> bytes:
+        """The ginDevComm by value, for kernels in CUDA C++."""
+        return bytes(self.struct)
+
+    def error(self) -> ErrorRecord | None:
+        """The first failure of a device call, or None. Any thread, also while kernels run."""
+        record = _abi.ginErrorRecord()
+        arguments = ctypes.byref(self.struct), ctypes.byref(record)
+        call("ginDevCommGetError", self._comm.pointer, *arguments)
+        if not record.valid:
+            return None
+        sentence = load().ginGetLastError().decode(errors="replace")
+        return dataclasses.replace(from_struct(ErrorRecord, record), sentence=sentence)
+
+    def raise_for(self, status: int) -> None:
+        """Raises what the ginResult_t of a device call says; several may be or-ed. 0: returns."""
+        if not int(status):
+            return
+        record = self.error()
+        if record is None:
+            raise failure(int(status), "device call")
+        raise failure(record.result, "device call", record.sentence.encode())
+
+    def _release(self):
+        self._comm._collective("ginDevCommDestroy", ctypes.byref(self.struct))

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Memory that every route reaches, and the memory of tensors and arrays.
+
+ginMemAlloc() takes a communicator, or the calling thread's current GPU. This module allocates by a
+communicator of one rank for each device, which lives as long as the process: memory then outlives
+the communicators that use it, and any thread's garbage collector frees it.
+"""
+
+import ctypes
+import math
+import threading
+import weakref
+from typing import Any
+
+from . import _abi, _dlpack
+from ._devices import resolved
+from ._library import call, load
+
+_owners = {}  # device: ginComm_t
+_lock = threading.RLock()  # the collector may free memory while this thread allocates some
+
+
+@_abi.ginAllgather_t
+def _alone(_, source, target, count):
+    ctypes.memmove(target, source, count)
+    return 0
+
+
+def _owner(device):
+    """The caller holds the lock."""
+    if device not in _owners:
+        config = _abi.ginConfig(ctypes.sizeof(_abi.ginConfig), device, _alone, None, 0, 1)
+        handle = ctypes.c_void_p()
+        call("ginCommInit", ctypes.byref(config), ctypes.byref(handle))
+        _owners[device] = handle
+    return _owners[device]
+
+
+def _free(owner, address):
+    with _lock:
+        load().ginMemFree(owner, address)
+
+
+class Buffer:
+    """Bytes of ginMemAlloc() or ginMemAllocHost(), freed with the last array made of them.
+
+    numpy.asarray(), numpy.from_dlpack(), torch.from_dlpack() and cupy.asarray() make arrays of
+    bytes of it without a copy.
+    """
+
+    dtype = "uint8"  # for Triton, which takes a Buffer as a pointer
+
+    def __init__(self, nbytes: int, device: Any = "auto", host: bool = False):
+        number = resolved(device)
+        self.device = None if number == _abi.GIN_DEVICE_NONE else number
+        self.on_gpu = self.device is not None and not host
+        self.nbytes = nbytes
+        pointer = ctypes.c_void_p()
+        with _lock:
+            owner = _owner(number)
+            name = "ginMemAllocHost" if host else "ginMemAlloc"
+            call(name, owner, nbytes, ctypes.byref(pointer))
+        self.address = pointer.value or 0
+        self._finalizer = weakref.finalize(self, _free, owner, self.address)
+        self._finalizer.atexit = False  # the end of the process frees it
+
+    def data_ptr(self) -> int:
+        return self.address
+
+    def _interface(self):
+        data = (self.address, False)
+        return {"shape": (self.nbytes,), "typestr": "|u1", "data": data, "version": 3}
+
+    @property
+    def __array_interface__(self) -> dict:
+        if self.on_gpu:
+            raise AttributeError("__array_interface__: the memory is a GPU's")
+        return self._interface()
+
+    @property
+    def __cuda_array_interface__(self) -> dict:
+        if not self.on_gpu:
+            raise AttributeError("__cuda_array_interface__: the memory is the host's")
+        return {**self._interface(), "stream": None}
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (_dlpack.CUDA, self.device) if self.on_gpu else (_dlpack.CPU, 0)
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        """No stream has work on the memory, so that there is nothing to wait for."""
+        if copy:
+            raise BufferError("libgin does not copy memory")
+        return _dlpack.capsule(self)
+
+    def __repr__(self) -> str:
+        where = f"GPU {self.device}" if self.on_gpu else "host"
+        return f"<libgin.Buffer: {self.nbytes} bytes at {self.address:#x}, {where}>"
+
+
+def alloc(nbytes: int, device: Any = "auto") -> Buffer:
+    """Memory of a GPU, or shared host memory without one. Not collective."""
+    return Buffer(nbytes, device)
+
+
+def alloc_host(nbytes: int, device: Any = "auto") -> Buffer:
+    """Host memory that CPUs and kernels of all ranks reach. Not collective."""
+    return Buffer(nbytes, device, host=True)
+
+
+def _of_interface(thing):
+    """Address and bytes by __cuda_array_interface__ or __array_interface__."""
+    names = ("__cuda_array_interface__", "__array_interface__")
+    interface = next(filter(None, (getattr(thing, name, None) for name in names)), None)
+    if interface is None:
+        raise TypeError(
+            f"a {type(thing).__name__} is neither a tensor, an array, a Buffer nor (address, bytes)"
+        )
+    if interface.get("strides") or not interface.get("data"):
+        raise ValueError("a window is contiguous memory, and this array is not")
+    item = int(interface["typestr"][2:])
+    return interface["data"][0], math.prod(interface["shape"]) * item
+
+
+def span_of(thing: Any) -> tuple[int, int]:
+    """Address and bytes of a tensor, an array, a Buffer, or of a pair of these numbers."""
+    if isinstance(thing, tuple):
+        address, nbytes = thing
+        return int(address), int(nbytes)
+    if isinstance(thing, Buffer):
+        return thing.address, thing.nbytes
+    if hasattr(thing, "data_ptr") and hasattr(thing, "is_contiguous"):  # torch
+        if not thing.is_contiguous():
+            raise ValueError("a window is contiguous memory: call .contiguous() first")
+        return thing.data_ptr(), thing.numel() * thing.element_size()
+    return _of_interface(thing)

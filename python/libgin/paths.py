@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where the headers and the bitcode are: in the package, or where `make install` puts them."""
+
+import os
+from collections.abc import Iterable
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_PREFIXES = ("/usr/local", "/usr")
+
+
+def _first(variable: str, paths: Iterable[str], marker: str = "") -> str:
+    forced = os.environ.get(variable)
+    tried = [forced] if forced else list(paths)
+    for path in tried:
+        if os.path.exists(os.path.join(path, marker)):
+            return path
+    raise FileNotFoundError(f"not found: {', '.join(tried)}. Set {variable}.")
+
+
+def include_dir() -> str:
+    """The folder of gin.h and gin_device.cuh, for the option -I of nvcc and NVRTC.
+
+    LIBGIN_INCLUDE overrides it.
+    """
+    installed = (os.path.join(prefix, "include") for prefix in _PREFIXES)
+    return _first("LIBGIN_INCLUDE", [os.path.join(_HERE, "include"), *installed], "gin_device.cuh")
+
+
+def bitcode() -> str:
+    """The file libgin_device.bc: device calls in C for every GPU. LIBGIN_BITCODE overrides it."""
+    name = "libgin_device.bc"
+    installed = (os.path.join(prefix, "lib", "libgin0", name) for prefix in _PREFIXES)
+    return _first("LIBGIN_BITCODE", [os.path.join(_HERE, "lib", name), *installed])

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ranks as threads of one process."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from .communicator import Communicator
+from .errors import PeerError
+
+
+class _Board:
+    """An allgather between threads."""
+
+    def __init__(self, size):
+        self._parts = [b""] * size
+        self._barrier = threading.Barrier(size, timeout=60)
+
+    def allgather(self, rank, data):
+        self._parts[rank] = data
+        self._barrier.wait()
+        parts = list(self._parts)
+        self._barrier.wait()
+        return parts
+
+    def abort(self):
+        self._barrier.abort()
+
+
+class _Ranks:
+    def __init__(self, size, function, arguments, device):
+        self.board = _Board(size)
+        self.results, self.errors = [None] * size, []
+        self.size, self.device = size, device
+        self._function, self._arguments = function, arguments
+
+    def main(self, rank):
+        try:
+            with self._join(rank) as comm:
+                self.results[rank] = self._function(comm, *self._arguments)
+        except BaseException as error:
+            self.errors.append(error)
+            self.board.abort()
+
+    def raise_error(self):
+        """The first error, but not a consequence of another rank's."""
+        if self.errors:
+            raise min(self.errors, key=lambda error: isinstance(error, PeerError))
+
+    def _join(self, rank):
+        def gather(data):
+            return self.board.allgather(rank, data)
+
+        return Communicator(allgather=gather, rank=rank, size=self.size, device=self.device)
+
+
+def run_threads(size: int, function: Callable, *arguments, device: Any = "none") -> list:
+    """Calls function(communicator, *arguments) on `size` threads, the ranks; returns their results.
+
+    After an exception on one rank the waits of the other ranks end; the first exception is raised.
+    """
+    ranks = _Ranks(size, function, arguments, device)
+    threads = [
+        threading.Thread(target=ranks.main, args=(rank,), name=f"rank {rank}")
+        for rank in range(size)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ranks.raise_error()
+    return ranks.results

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""libgin in programs of PyTorch."""
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from .communicator import Communicator, unique_id
+from .memory import alloc
+from .window import Window
+
+
+def _device(device):
+    """None: torch's current GPU, or host threads without one."""
+    if device is not None:
+        return device
+    return torch.cuda.current_device() if torch.cuda.is_available() else "none"
+
+
+def communicator(
+    group: dist.ProcessGroup | None = None, *, device: Any = None, **options
+) -> Communicator:
+    """The ranks of a process group of any backend; None: the default group. Collective over it."""
+    rank, size = dist.get_rank(group), dist.get_world_size(group)
+    first = dist.get_global_rank(group, 0) if group else 0
+    box = [bytes(unique_id()) if rank == 0 else None]
+    dist.broadcast_object_list(box, src=first, group=group)
+    return Communicator(id=box[0], rank=rank, size=size, device=_device(device), **options)
+
+
+def empty(*size: Any, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
+    """A tensor in memory that every route reaches. Not collective; freed with its last view."""
+    if len(size) == 1 and not isinstance(size[0], int):
+        size = tuple(size[0])
+    dtype = dtype or torch.get_default_dtype()
+    nbytes = torch.Size(size).numel() * dtype.itemsize
+    flat = torch.from_dlpack(alloc(max(nbytes, 1), _device(device)))
+    return flat[:nbytes].view(dtype).view(size)
+
+
+class _Lent:
+    """Memory of a window, for torch, which keeps this object."""
+
+    def __init__(self, window, address, nbytes, on_gpu):
+        self._window = window
+        data = {"shape": (nbytes,), "typestr": "|u1", "data": (address, False), "version": 3}
+        name = "__cuda_array_interface__" if on_gpu else "__array_interface__"
+        setattr(self, name, data)
+
+
+def peer_tensor(window: Window, rank: int, like: torch.Tensor) -> torch.Tensor | None:
+    """The start of a rank's part of a window, as a tensor of like's shape and dtype.
+
+    None if the route to the rank is not direct.
+    """
+    address = window.peer_pointer(rank)
+    if address is None:
+        return None
+    nbytes = like.numel() * like.element_size()
+    lent = _Lent(window, address, nbytes, like.is_cuda)
+    if like.is_cuda:
+        flat = torch.as_tensor(lent, device=like.device)
+    else:
+        import numpy
+
+        flat = torch.from_numpy(numpy.asarray(lent))
+    return flat.view(like.dtype).view(like.shape)

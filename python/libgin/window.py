@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Windows: registered memory, which puts and gets name."""
+
+import ctypes
+from typing import Any
+
+from . import _abi
+from ._library import call
+from ._resource import Resource
+from .memory import span_of
+
+
+class Window(Resource):
+    """A ginWindow_t. Communicator.register() makes it; making and close() are collective.
+
+    The window keeps its memory until it is closed, or until its communicator is closed.
+    """
+
+    kind = "window"
+    dtype = "uint8"  # for Triton, which takes the object as a pointer
+
+    def __init__(self, comm: Any, memory: Any, local: bool = False):
+        address, nbytes = (0, 0) if memory is None else span_of(memory)
+        self.memory, self.nbytes, self.local = memory, nbytes, local
+        self._window = _abi.ginWindow()
+        flags = _abi.GIN_WINDOW_LOCAL if local else 0
+        register = comm._call if local else comm._collective
+        register("ginWindowRegister", address or None, nbytes, flags, ctypes.byref(self._window))
+        self._opened(comm)
+        comm._kept[self.handle] = memory
+
+    @property
+    def handle(self) -> int:
+        """ginWindow_t.table: the number that device calls in C take."""
+        return self._window.table
+
+    @property
+    def struct(self) -> _abi.ginWindow:
+        """The ginWindow_t by value, for kernels in CUDA C++."""
+        return self._window
+
+    def peer_pointer(self, rank: int) -> int | None:
+        """The address of a rank's part of the window, for loads and stores.
+
+        None if the route to the rank is not direct, or its part is empty.
+        """
+        pointer = ctypes.c_void_p()
+        call("ginPeerPointer", self._comm.pointer, self._window, rank, ctypes.byref(pointer))
+        return pointer.value
+
+    def _release(self):
+        deregister = self._comm._call if self.local else self._comm._collective
+        deregister("ginWindowDeregister", self._window)
+        self._comm._kept.pop(self.handle, None)

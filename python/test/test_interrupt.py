@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ctrl-C while a rank waits."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import PROGRAMS
+
+
+def start(what):
+    return subprocess.Popen(
+        [sys.executable, str(PROGRAMS / "waits.py"), what],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.parametrize("what", ["barrier", "register", "device", "close", "split"])
+def test_ctrl_c_ends_a_wait_within_a_second(what):
+    process = start(what)
+    assert process.stdout.readline() == "waits\n"
+    time.sleep(0.2)
+    sent = time.monotonic()
+    os.kill(process.pid, signal.SIGINT)
+    output = process.communicate(timeout=20)[0]
+    assert time.monotonic() - sent < 1, output
+    assert output.splitlines()[-2:] == ["KeyboardInterrupt", "the other rank: PeerError"], output

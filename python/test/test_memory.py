@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Memory: buffers, arrays of them, their ends."""
+
+import gc
+import sys
+import threading
+
+import numpy as np
+import pytest
+from conftest import has_module, left_out, python
+
+import libgin
+from libgin import _dlpack, memory
+
+
+def test_arrays_of_a_buffer():
+    buffer = libgin.alloc(4096, "none")
+    array, other = np.asarray(buffer), np.from_dlpack(buffer)
+    array[:] = 7
+    assert array.nbytes == 4096 and other.sum() == 7 * 4096
+    assert array.ctypes.data == other.ctypes.data == buffer.address == buffer.data_ptr()
+    assert not hasattr(buffer, "__cuda_array_interface__")
+    assert buffer.__dlpack_device__() == (_dlpack.CPU, 0)
+    assert "4096 bytes" in repr(buffer)
+
+
+def test_memory_lives_as_long_as_its_arrays():
+    buffer = libgin.alloc(4096, "none")
+    array, other = np.asarray(buffer), np.from_dlpack(buffer)
+    free = buffer._finalizer
+    del buffer, array
+    gc.collect()
+    assert free.alive
+    del other
+    gc.collect()
+    assert not free.alive
+
+
+def test_a_capsule_that_nobody_takes():
+    buffer = libgin.alloc(64, "none")
+    free = buffer._finalizer
+    capsule = buffer.__dlpack__()
+    del buffer
+    gc.collect()
+    assert free.alive
+    del capsule
+    gc.collect()
+    assert not free.alive and not _dlpack._lent
+    with pytest.raises(BufferError):
+        libgin.alloc(64, "none").__dlpack__(copy=True)
+
+
+def test_no_bytes():
+    buffer = libgin.alloc(0, "none")
+    assert buffer.address == 0 and memory.span_of(buffer) == (0, 0)
+
+
+def test_host_memory():
+    array = np.asarray(libgin.alloc_host(64, "none"))
+    assert not array.any()
+
+
+def test_memory_serves_later_communicators_and_outlives_them():
+    with libgin.Communicator(device="none") as comm:
+        array = np.asarray(comm.alloc(64))
+        with comm.register(array):
+            pass
+    with libgin.Communicator(device="none") as comm, comm.register(array):
+        array[:] = 3
+    assert array.sum() == 3 * 64
+
+
+def test_threads_allocate_and_free_at_one_time():
+    def main():
+        for _ in range(200):
+            np.asarray(libgin.alloc(64, "none"))[:] = 1
+
+    threads = [threading.Thread(target=main) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_arrays_at_the_end_of_the_process():
+    code = (
+        "import libgin, numpy as np\n"
+        "class Keep: pass\n"
+        "keep = Keep(); keep.a = np.from_dlpack(libgin.alloc(64, 'none')); keep.me = keep\n"
+        "comm = libgin.Communicator(device='none')\n"
+        "window = comm.register(libgin.alloc(64, 'none'))\n"
+        "print('end')"
+    )
+    assert python(code).splitlines() == ["end"]
+
+
+def test_torch():
+    if not has_module("torch"):
+        left_out("torch tensors", f"{sys.executable} has no torch")
+    import torch
+
+    from libgin import torch as gin_torch
+
+    tensor = gin_torch.empty(4, 8, dtype=torch.bfloat16, device="none")
+    tensor.fill_(3)
+    assert tensor.shape == (4, 8) and tensor.is_contiguous()
+
+    def body(comm):
+        own = gin_torch.empty(16, dtype=torch.int64, device="none")
+        own.fill_(comm.rank)
+        with comm.register(own) as window:
+            comm.barrier()
+            other = gin_torch.peer_tensor(window, 1 - comm.rank, own)
+            seen = other.tolist()
+            comm.barrier()
+        with pytest.raises(ValueError, match="contiguous"):
+            comm.register(own.view(4, 4).t())
+        return seen
+
+    assert libgin.run_threads(2, body) == [[1] * 16, [0] * 16]

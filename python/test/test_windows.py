@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Windows, device communicators and device calls, with ranks as threads."""
+
+import gc
+import random
+import warnings
+
+import numpy as np
+import pytest
+from programs.ring import ring
+
+import libgin
+from libgin import _abi, host
+
+
+def test_ring(size):
+    assert libgin.run_threads(size, ring) == ["direct"] * size
+
+
+def test_values_atomics_and_get():
+    def body(comm):
+        memory = np.asarray(comm.alloc(64)).view(np.uint64)
+        peer = 1 - comm.rank
+        with comm.register(memory) as window, comm.device() as dc:
+            place = window.handle, 8 * comm.rank
+            assert not host.ginPutValue(
+                *(dc, 0, peer, *place, 77 + comm.rank, 8),
+                *(host.STRONG, None, 0, 1, host.THREAD, 0),
+            )
+            assert not host.ginWaitSignal(dc, 0, None, 0, 1, host.THREAD, host.seconds(10))
+            assert memory[peer] == 77 + peer
+            comm.barrier()
+            assert not host.ginGet(
+                dc, 0, peer, window, 8 * comm.rank, window, 32, 8, host.THREAD, 0
+            )
+            assert not host.ginFlush(dc, 0, host.THREAD, 0)
+            assert memory[4] == 77 + comm.rank
+        return dc.struct.rank
+
+    assert libgin.run_threads(2, body) == [0, 1]
+
+
+def test_a_wait_that_times_out():
+    def body(comm):
+        with comm.device(signals=1) as dc:
+            dc.raise_for(0)
+            assert dc.error() is None
+            status = host.ginWaitSignal(dc, 0, None, 0, 5, host.THREAD, host.seconds(0.05))
+            with pytest.raises(TimeoutError, match="signal") as caught:
+                dc.raise_for(status)
+            assert isinstance(caught.value, libgin.TimedOutError)
+            record = dc.error()
+            assert (record.call, record.seen, record.expected) == (_abi.ginCallWaitSignal, 0, 5)
+            assert str(caught.value) == record.sentence
+
+    libgin.run_threads(2, body)
+
+
+def test_the_default_timeout_and_the_requirements():
+    with libgin.Communicator(device="none") as comm:
+        with comm.device(contexts=3, signals=7, counters=2, barriers=1, timeout=0.02) as dc:
+            struct = dc.struct
+            assert (struct.contexts, struct.signals, struct.counters) == (3, 7, 2)
+            assert host.ginWaitSignal(dc, 2, None, 6, 1, host.THREAD, 0) == _abi.ginErrorTimeout
+            assert len(bytes(dc)) == struct.size
+        with pytest.raises(libgin.UnsupportedError, match="requirements.routes"):
+            comm.device(routes=["gdaki"])
+        comm.device(routes=["direct", "proxy"]).close()
+
+
+def test_an_exception_in_a_kernel_is_raised():
+    def kernel():
+        if host.thread() == 2:
+            raise KeyError(host.block())
+
+    with pytest.raises(KeyError, match="1"):
+        host.launch(2, 3, lambda: kernel() if host.block() else None)
+    with pytest.raises(libgin.InvalidArgumentError):
+        host.launch(0, 1, kernel)
+
+
+def test_peer_pointers():
+    def body(comm):
+        memory = np.asarray(comm.alloc(4096))
+        memory[:] = comm.rank
+        with comm.register(memory) as window:
+            comm.barrier()
+            pointer = window.peer_pointer(1 - comm.rank)
+            seen = (
+                None if pointer is None else (host.ctypes.c_uint8 * 4096).from_address(pointer)[7]
+            )
+            comm.barrier()
+        return seen
+
+    assert libgin.run_threads(2, body) == [1, 0]
+
+
+def test_windows_over_arrays():
+    def body(comm):
+        buffer = comm.alloc(4096)
+        array = np.asarray(buffer).view(np.float32).reshape(4, 256)
+        kinds = [buffer, array, array[1:3], (buffer.address, 128), None]
+        for memory, nbytes in zip(kinds, (4096, 4096, 2048, 128, 0), strict=True):
+            with comm.register(memory) as window:
+                assert window.nbytes == nbytes
+        for wrong, error in ((array[:, 1], ValueError), ("text", TypeError)):
+            with pytest.raises(error):
+                comm.register(wrong)
+        with comm.register(np.zeros(64), local=True) as window:
+            assert window.handle
+
+    libgin.run_threads(2, body)
+
+
+def test_a_dropped_window_warns_and_keeps_its_memory():
+    def body(comm):
+        buffer = comm.alloc(64)
+        window, free = comm.register(buffer), buffer._finalizer
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            del window, buffer
+            gc.collect()
+        said = [str(warning.message) for warning in caught]
+        del caught
+        assert free.alive
+        comm.barrier()
+        comm.close()
+        gc.collect()
+        assert not free.alive
+        return said
+
+    said = libgin.run_threads(1, body)[0]
+    assert len(said) == 1 and "a libgin window was dropped, not closed" in said[0]
+
+
+def test_an_exception_in_a_with_block_ends_the_waits_of_other_ranks():
+    def body(comm):
+        with comm.register(comm.alloc(64)), comm.device():
+            if comm.rank:
+                raise RuntimeError("mine")
+            comm.barrier()
+
+    with pytest.raises(RuntimeError, match="mine"):
+        libgin.run_threads(2, body)
+
+
+def drops(comm, rounds):
+    """Ranks drop windows and arrays at random moments, and the collector runs at random moments."""
+    rng = random.Random(comm.rank)
+    held = []
+    for _ in range(rounds):
+        array = np.asarray(comm.alloc(rng.choice((16, 4096, 100000))))
+        window = comm.register(array)
+        fate = rng.randrange(3)
+        if fate == 0:
+            held.append((window, array))
+        elif fate == 1:
+            held.append(np.from_dlpack(comm.alloc(32)))
+        rng.shuffle(held)
+        del held[rng.randrange(4) :], window, array
+        if rng.randrange(8) == 0:
+            gc.collect()
+        comm.barrier()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_random_drops(request):
+    libgin.run_threads(4, drops, request.config.getoption("--drops"))
+    gc.collect()
