@@ -16,7 +16,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "limit.cuh"
+#include "limit_combine.cuh"
 
 #define GIN(call) need((call) == ginSuccess, #call, ginGetLastError(), __LINE__)
 #define EP(call) need((call) == ginSuccess, #call, ginEpGetLastError(), __LINE__)
@@ -52,7 +52,7 @@ inline ginEpTensor_t tensorOf(void *data, int type, std::vector<int64_t> size)
 
 struct Layer {
 	ginComm_t comm;
-	int rank, nRanks, device;
+	int rank, nRanks, device, sms;
 	uint32_t experts, topk, hidden, maxTokens, tokens, local, direct;
 	ginEp_t ep;
 	cudaStream_t stream;
@@ -61,7 +61,8 @@ struct Layer {
 	ginEpDispatchArgs_t dispatch = GIN_EP_DISPATCH_ARGS_INIT;
 	ginEpCombineArgs_t combine = GIN_EP_COMBINE_ARGS_INIT;
 	Limit limits;
-	std::vector<uint32_t> rowsTo, itemsOf; /* rows of this rank for each rank */
+	LimitOfCombine partLimits;
+	std::vector<int64_t> chosen; /* experts of the tokens */
 
 	void *take(size_t bytes)
 	{
@@ -96,10 +97,13 @@ struct Layer {
 		direct = info.directPeers;
 		allocate(info);
 		limits.open(comm, rank, nRanks, most, topk, hidden);
+		partLimits.open(&limits, hidden);
+		CUDA(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device));
 	}
 
 	~Layer()
 	{
+		partLimits.close();
 		limits.close();
 		EP(ginEpDestroy(ep));
 		for (void *at : taken)
@@ -124,7 +128,7 @@ struct Layer {
 	void setTokens(uint32_t n)
 	{
 		tokens = n;
-		std::vector<int64_t> chosen;
+		chosen.clear();
 		std::vector<float> w(n * topk, 1.0f / topk);
 		uint64_t bits = 12345 + rank;
 		for (uint32_t t = 0; t < n; t++)
@@ -281,14 +285,20 @@ struct Layer {
 	}
 
 	/* One part of a dispatch by the limit program, in one kernel of `grid` blocks. */
-	double limitPart(int part, int grid)
+	double limitPart(uint32_t kind, int part, int grid)
 	{
-		return time([&] { limits.runPart(part, grid, recvX, stream); });
+		return time([&] { limits.runPart(kind, part, grid, recvX, stream); });
 	}
 
-	double limit(uint32_t rows)
+	double limitInTwo(uint32_t rows)
 	{
 		return time([&] { limits.run(rows, recvX, stream); });
+	}
+
+	double limitOfCombine(bool sums)
+	{
+		partLimits.setTokens(chosen, tokens, experts, sums);
+		return time([&] { partLimits.run(sums, sms, y, stream); });
 	}
 };
 

@@ -6,9 +6,9 @@
  *
  * A column is the mean over the calls of one graph, the median of 5 graph launches, the mean of the
  * ranks. `dispatch`, `combine`, `pair`: graphs of that call alone, by events around the graph.
- * `send`, `recv`: by events between the kernels of a pair. The limit: each token's row stored to each
- * rank of its experts and one release; the receiver waits and writes each row once per expert; no
- * library. -a: the limit in one kernel of GRID blocks, taken apart.
+ * `send`, `recv`: by events between the kernels of a pair. The limits of dispatch and combine: programs
+ * without a library, in one kernel of a block for each SM, which move as many bytes by plain loads and
+ * stores and a release per block. -a: the limit of dispatch, taken apart, and in two kernels.
  */
 #include "bench.cuh"
 
@@ -51,12 +51,15 @@ static void row(Layer &layer, uint32_t rows, uint32_t reduce)
 		layer.runCombine(GIN_EP_BOTH);
 	});
 	const std::vector<double> step = layer.steps();
-	const double limit = layer.limit(rows);
+	const double limit = layer.limitPart(rows, limitAll, layer.sms);
+	const double limitOfCombine = layer.limitOfCombine(reduce == GIN_EP_REDUCE_RANK);
 	if (layer.rank == 0)
-		printf("%6u %4s %4s | %8.1f %8.1f %8.1f | %6.1f %6.1f %6.1f %6.1f | %6.1f\n",
+		printf("%6u %4s %4s | %8.1f %8.1f %8.1f | %6.1f %6.1f %6.1f %6.1f | %6.1f %6.1f | "
+		       "%6.2f %6.2f\n",
 		       layer.tokens, rows == GIN_EP_ROWS_F8 ? "fp8" : "bf16",
 		       reduce == GIN_EP_REDUCE_RANK ? "rank" : "none", dispatch, combine, pair,
-		       step[0], step[1], step[2], step[3], limit);
+		       step[0], step[1], step[2], step[3], limit, limitOfCombine, dispatch / limit,
+		       combine / limitOfCombine);
 	fflush(stdout);
 }
 
@@ -65,12 +68,12 @@ static void apart(Layer &layer, int grid)
 {
 	double us[4];
 	for (int part = limitStart; part <= limitAll; part++)
-		us[part] = layer.limitPart(part, grid);
+		us[part] = layer.limitPart(GIN_EP_ROWS_F8, part, grid);
+	const double two = layer.limitInTwo(GIN_EP_ROWS_F8);
 	if (layer.rank == 0)
 		printf("limit in one kernel, %d blocks, %u tokens, fp8: empty kernel %.1f, flags "
-		       "%.1f, "
-		       "rows %.1f, copies %.1f\n",
-		       grid, layer.tokens, us[0], us[1], us[2], us[3]);
+		       "%.1f, rows %.1f, copies %.1f; in two kernels %.1f\n",
+		       grid, layer.tokens, us[0], us[1], us[2], us[3], two);
 	fflush(stdout);
 }
 
@@ -86,8 +89,7 @@ int main(int argc, char **argv)
 			printf("%d ranks, hidden %u, top-%u of %u experts, %u of %d peers direct; "
 			       "us\n"
 			       "tokens rows  sum | dispatch  combine     pair |  dsend  drecv  "
-			       "csend  "
-			       "crecv |  limit\n",
+			       "csend  crecv |  limit of both  |  ratios\n",
 			       layer.nRanks, o.hidden, o.topk, o.experts, layer.direct,
 			       layer.nRanks);
 		for (uint32_t tokens : o.tokens) {

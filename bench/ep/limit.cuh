@@ -4,8 +4,8 @@
  *
  * Send: a block for each token stores the row to the slot at each rank, then adds to a word there.
  * Receive: all blocks wait for their rank's word, read each row and write it once for each expert.
- * Tables say in advance where rows go; ranks are kept apart by two halves. Two kernels, or one; the
- * one can leave parts out.
+ * Tables say in advance where rows go; ranks are kept apart by two halves. One kernel, which can leave
+ * parts out, or two. Rows of fp8 are made of rows of bf16, without a scale.
  */
 #ifndef GIN_BENCH_EP_LIMIT_CUH
 #define GIN_BENCH_EP_LIMIT_CUH
@@ -21,7 +21,7 @@ struct LimitArgs {
 	char *peer[8];	   /* each rank's memory: words, then rows [half][source][slot] */
 	const int *slot;   /* [tokens][ranks], -1: none */
 	const int *copies; /* [ranks * most]: how often a received row is written */
-	int rank, nRanks, tokens, most, bytes;
+	int rank, nRanks, tokens, most, bytes, f8;
 	uint32_t *epoch;
 	uint64_t *sum;	  /* [ranks]: words of earlier calls */
 	uint32_t *ticket; /* blocks that have ended */
@@ -42,9 +42,13 @@ __device__ inline void limitAdd(const LimitArgs &a, int rank)
 
 __device__ inline void limitSendToken(const LimitArgs &a, const char *x, uint32_t half, int t)
 {
-	const uint4 *from = (const uint4 *)(x + (size_t)t * a.bytes);
+	const int step = a.f8 ? 2 : 1;
+	const uint4 *from = (const uint4 *)(x + (size_t)t * a.bytes * step);
 	for (int i = threadIdx.x; i < a.bytes / 16; i += blockDim.x) {
-		uint4 piece = from[i];
+		uint4 piece = from[i * step];
+		const uint4 other = from[i * step + step - 1];
+		piece = {piece.x ^ other.x, piece.y ^ other.y, piece.z ^ other.z,
+			 piece.w ^ other.w};
 		for (int r = 0; r < a.nRanks; r++) {
 			int slot = a.slot[t * a.nRanks + r];
 			if (slot >= 0)
@@ -142,6 +146,7 @@ struct Limit {
 	int topk, *slot, *copies, *rows;
 	void *memory, *x, *small;
 	std::vector<int> allRows;
+	size_t partsAt; /* memory for parts of a combine follows */
 	bool usable = true;
 
 	void open(ginComm_t c, int rank, int nRanks, int most, int k, int hidden)
@@ -151,7 +156,8 @@ struct Limit {
 		args.rank = rank;
 		args.nRanks = nRanks;
 		args.most = most;
-		const size_t bytes = 4096 + (size_t)2 * nRanks * most * 16384;
+		partsAt = 4096 + (size_t)2 * nRanks * most * 16384;
+		const size_t bytes = partsAt + (size_t)2 * most * k * 16384;
 		usable = nRanks <= 8 && hidden * 2 <= 16384;
 		ginMemAlloc(comm, bytes, &memory);
 		cudaMemset(memory, 0, bytes);
@@ -163,7 +169,7 @@ struct Limit {
 			args.peer[r] = (char *)at;
 			usable = at != nullptr;
 		}
-		cudaMalloc(&x, (size_t)most * 16384);
+		cudaMalloc(&x, (size_t)(most + 1) * 16384);
 		cudaMalloc(&small, 1 << 20);
 		cudaMemset(small, 0, 1 << 20);
 		args.epoch = (uint32_t *)small;
@@ -212,14 +218,20 @@ struct Limit {
 		cudaMemcpy(rows, here.data(), here.size() * 4, cudaMemcpyHostToDevice);
 	}
 
-	void runPart(int part, int grid, void *out, cudaStream_t stream)
+	void describe(uint32_t kind)
+	{
+		args.f8 = kind == GIN_EP_ROWS_F8;
+		args.bytes = args.f8 ? 7472 : 14416;
+	}
+
+	void runPart(uint32_t kind, int part, int grid, void *out, cudaStream_t stream)
 	{
 		using Kernel = void (*)(const LimitArgs, const char *, const int *, char *);
 		static const Kernel kernel[] = {limitBoth<limitStart>, limitBoth<limitFlags>,
 						limitBoth<limitRows>, limitBoth<limitAll>};
 		if (!usable)
 			return;
-		args.bytes = 7472;
+		describe(kind);
 		kernel[part]<<<grid, 448, 0, stream>>>(args, (const char *)x, rows, (char *)out);
 	}
 
@@ -227,7 +239,7 @@ struct Limit {
 	{
 		if (!usable)
 			return;
-		args.bytes = kind == GIN_EP_ROWS_F8 ? 7472 : 14416;
+		describe(kind);
 		limitSend<<<args.tokens, 448, 0, stream>>>(args, (const char *)x);
 		limitRecv<<<264, 448, 0, stream>>>(args, rows, (char *)out);
 	}

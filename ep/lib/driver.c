@@ -26,6 +26,7 @@ static const char *findAll(void *library)
 		       ": libgin-ep needs the driver of CUDA 12.2 or newer";
 	EP_DRIVER_CALLS(EP_DRIVER_FIND)
 #undef EP_DRIVER_FIND
+	(void)findCall(library, "cuFuncLoad", &calls.funcLoad);
 	return NULL;
 }
 

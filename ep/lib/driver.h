@@ -37,6 +37,7 @@ struct epLaunchConfig {
 	X(libraryUnload, "cuLibraryUnload", (epLibrary library))                                   \
 	X(libraryGetKernel, "cuLibraryGetKernel",                                                  \
 	  (epFunction * out, epLibrary library, const char *name))                                 \
+	X(kernelGetFunction, "cuKernelGetFunction", (epFunction * out, epFunction kernel))         \
 	X(launchKernelEx, "cuLaunchKernelEx",                                                      \
 	  (const struct epLaunchConfig *config, epFunction kernel, void **parameters,              \
 	   void **extra))                                                                          \
@@ -49,6 +50,7 @@ struct epDriver {
 #define EP_DRIVER_MEMBER(name, symbol, args) int(*name) args;
 	EP_DRIVER_CALLS(EP_DRIVER_MEMBER)
 #undef EP_DRIVER_MEMBER
+	int (*funcLoad)(epFunction function); /* cuFuncLoad; NULL before CUDA 12.4 */
 };
 
 /* The driver's calls, loaded once per process; or NULL and the reason. Any thread. */

@@ -57,6 +57,21 @@ static ginResult_t checkAbi(struct epGpu *gpu)
 		      GIN_DEVICE_ABI);
 }
 
+/*
+ * Loads a kernel. CUDA would load it at its first launch, and wait for running kernels: if these wait
+ * for copies of the proxy, which CUDA holds up meanwhile, none of them goes on.
+ */
+static ginResult_t loadKernel(struct epGpu *gpu, int variant)
+{
+	epFunction function;
+
+	DRIVER(gpu, libraryGetKernel, &gpu->kernel[variant], gpu->library, names[variant]);
+	DRIVER(gpu, kernelGetFunction, &function, gpu->kernel[variant]);
+	if (gpu->driver->funcLoad)
+		DRIVER(gpu, funcLoad, function);
+	return ginSuccess;
+}
+
 static ginResult_t loadKernels(struct epGpu *gpu)
 {
 	int major = 0, minor = 0, sms = 0;
@@ -78,7 +93,7 @@ static ginResult_t loadKernels(struct epGpu *gpu)
 	}
 	ginResult_t fits = checkAbi(gpu);
 	for (int v = 0; !fits && v < EP_VARIANT_COUNT; v++)
-		DRIVER(gpu, libraryGetKernel, &gpu->kernel[v], gpu->library, names[v]);
+		fits = loadKernel(gpu, v);
 	return fits;
 }
 

@@ -10,10 +10,57 @@
  *	ROUNDS=n	rounds of all shapes together; SEED=n: where they begin
  *	ORDER=n		the order of all rounds: 0: two at a time, 1: in one call, 2: send, receive
  *	AHEAD=n		rounds after which the host waits for the device
+ *	PATIENCE=n	seconds that a call waits for a rank
  */
 #include "endless.h"
 
+#include <string>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <time.h>
+
+/* A line of a file of /proc. */
+static void printLine(const char *path)
+{
+	char line[64] = "";
+	const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && read(fd, line, sizeof(line) - 1) > 0)
+		fprintf(stderr, " %.*s", static_cast<int>(strcspn(line, "\n")), line);
+	if (fd >= 0)
+		close(fd);
+}
+
+static void printThreads()
+{
+	DIR *tasks = opendir("/proc/self/task");
+	for (struct dirent *task; tasks && (task = readdir(tasks));) {
+		if (task->d_name[0] == '.')
+			continue;
+		const std::string folder = std::string("/proc/self/task/") + task->d_name;
+		fprintf(stderr, "  thread:");
+		printLine((folder + "/comm").c_str());
+		printLine((folder + "/wchan").c_str());
+		fprintf(stderr, "\n");
+	}
+	if (tasks)
+		closedir(tasks);
+}
+
+/* Prints where the host stands, if it makes no step for three seconds. */
+static void *monitor(void *)
+{
+	for (uint32_t seen = 0, still = 0;; sleep(1)) {
+		still = hostSteps == seen ? still + 1 : 0;
+		seen = hostSteps;
+		if (still != 4)
+			continue;
+		fprintf(stderr, "rank %d: the host stands in %s, step %u\n", hostRank.load(),
+			hostDoes.load(), seen);
+		printThreads();
+	}
+}
 
 static uint32_t roundsOf(const Rank &r)
 {
@@ -99,6 +146,7 @@ static void pairOf(Rank &r, ginEp_t ep, Exchange &a, Exchange &b, uint64_t bits)
  */
 static void waitForStream(Rank &r)
 {
+	hostStep("a wait for the stream");
 #ifdef __CUDACC__
 	if (r.device >= 0)
 		CUDA(cudaStreamSynchronize(r.stream));
@@ -128,7 +176,11 @@ static void roundsOfShape(Rank &r, const Pattern &most, uint64_t seed, uint32_t 
 	config.topk = most.topk;
 	config.hidden = most.hidden;
 	config.maxTokens = most.maxTokens;
-	config.timeout = r.device < 0 ? 60000000000ull : 8000000000ull;
+	const char *patience = getenv("PATIENCE");
+	config.timeout = (patience	 ? strtoull(patience, nullptr, 0)
+			  : r.device < 0 ? 60
+					 : 8) *
+			 1000000000;
 	EP_CHECK(ginEpCreate(r.comm, &config, &ep));
 	EP_CHECK(ginEpQuery(ep, &info));
 	const char *given = getenv("AHEAD");
@@ -167,6 +219,9 @@ static int run(const ginConfig_t *config)
 	uint64_t seed = given ? strtoull(given, nullptr, 0) : 20261124;
 	Rank r;
 	rankOpen(r, config);
+	pthread_t thread;
+	hostRank = r.rank;
+	EXPECT(r.device < 0 || !pthread_create(&thread, nullptr, monitor, nullptr));
 	const uint32_t all = roundsOf(r);
 	const double start = seconds();
 	for (const uint32_t *s : shape) {
@@ -184,6 +239,6 @@ static int run(const ginConfig_t *config)
 int main(int argc, char **argv)
 {
 	/* Rounds are launched ahead: a kernel that loads while a dispatch waits would stop the proxy's copies. */
-	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+	setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 	return ranksMain(argc, argv, run);
 }

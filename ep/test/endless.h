@@ -10,6 +10,19 @@
 
 #include "rig.h"
 
+#include <atomic>
+
+/* What a process with one rank does, for its monitor. */
+static std::atomic<uint32_t> hostSteps;
+static std::atomic<int> hostRank;
+static std::atomic<const char *> hostDoes{"the beginning"};
+
+static void hostStep(const char *what)
+{
+	hostDoes = what;
+	hostSteps++;
+}
+
 enum { ENDLESS_RANKS = 8, ENDLESS_POISON = 0x5a5a5a5a };
 
 GIN_FN uint64_t bitsOf(uint64_t seed, uint32_t a, uint32_t b, uint32_t c)
@@ -228,6 +241,8 @@ struct Bodies {
 };
 
 struct FillTable : Bodies {
+	static const char *name() { return "a launch of FillTable"; }
+
 	GIN_FN void operator()() const
 	{
 		const uint32_t each = p.maxTokens * p.topk;
@@ -240,6 +255,8 @@ struct FillTable : Bodies {
 
 /* x, topkIdx, topkWeights of this rank; outputs are poisoned. */
 struct FillRound : Bodies {
+	static const char *name() { return "a launch of FillRound"; }
+
 	GIN_FN void operator()() const
 	{
 		const uint32_t start = ENDLESS_BLOCK * ENDLESS_THREADS + ENDLESS_THREAD;
@@ -267,6 +284,8 @@ struct FillRound : Bodies {
 
 /* Every row of recvX; writes the answers. */
 struct CheckDispatch : Bodies {
+	static const char *name() { return "a launch of CheckDispatch"; }
+
 	GIN_FN void operator()() const
 	{
 		const uint32_t sources = p.ranked ? 1 : p.ranks;
@@ -352,6 +371,8 @@ struct CheckDispatch : Bodies {
 
 /* Sums of small integers and halves of them are exact, in any order and with any rounding. */
 struct CheckCombine : Bodies {
+	static const char *name() { return "a launch of CheckCombine"; }
+
 	GIN_FN void operator()() const
 	{
 		for (uint32_t t = ENDLESS_BLOCK; t < p.tokens[p.me]; t += ENDLESS_BLOCKS)
@@ -434,6 +455,7 @@ struct Exchange {
 	template <class Body> void start(Rank &r, uint32_t grid) const
 	{
 		Body body;
+		hostStep(Body::name());
 		body.p = now;
 		body.m = memories();
 #ifdef __CUDACC__
@@ -495,6 +517,9 @@ struct Exchange {
 			args.recvTopkIdx = tensor(topk, ginEpI32, {R, I, K});
 			args.recvTopkWeights = tensor(topkWeights, ginEpF32, {R, I, K});
 		}
+		hostStep(phase == GIN_EP_BOTH	? "ginEpDispatch"
+			 : phase == GIN_EP_SEND ? "ginEpDispatch, send"
+						: "ginEpDispatch, receive");
 		ended(r, ep, ginEpDispatch(ep, &args, Batch::streamOf(r)));
 	}
 
@@ -512,6 +537,9 @@ struct Exchange {
 		args.topkIdx = tensor(idx, now.wide ? ginEpI64 : ginEpI32, {T, K});
 		args.topkWeights = tensor(weights, ginEpF32, {T, K});
 		args.out = tensor(out, ginEpBf16, {T, H});
+		hostStep(phase == GIN_EP_BOTH	? "ginEpCombine"
+			 : phase == GIN_EP_SEND ? "ginEpCombine, send"
+						: "ginEpCombine, receive");
 		ended(r, ep, ginEpCombine(ep, &args, Batch::streamOf(r)));
 	}
 
@@ -530,6 +558,7 @@ struct Exchange {
 	/* Waits for the stream. No check has failed. */
 	void verdict(const Rank &r) const
 	{
+		hostStep("the verdict");
 		static const char *const what[] = {
 			"",	   "recvCount",	  "recvX",    "recvScales",
 			"srcInfo", "layoutRange", "recvTopk", "rows beyond the counts",

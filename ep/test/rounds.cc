@@ -85,6 +85,22 @@ static void once(Rank &r, ginEp_t ep, const Round &round)
 	batch.checkCombine();
 }
 
+/*
+ * Dispatch and combine are launched without waiting in between, as the first kernels of the process:
+ * CUDA must not load combine's kernel while dispatch waits for the proxy.
+ */
+static void ahead(Rank &r)
+{
+	const Round round = roundOf(r, 16, 8, 128, 7);
+	ginEp_t ep = epFor(r, round);
+	Batch batch(r, round, handleBytes(ep));
+	EP_CHECK(batch.runDispatch(ep, GIN_EP_BOTH));
+	EP_CHECK(batch.runCombine(ep, GIN_EP_BOTH));
+	finish(r, ep);
+	batch.checkDispatch();
+	EP_CHECK(ginEpDestroy(ep));
+}
+
 /* One shape in every layout, type of row and kind of combine; of many ranks in some of them. */
 static void everyKind(Rank &r, Round round)
 {
@@ -337,10 +353,15 @@ static int run(const ginConfig_t *config)
 	static const struct {
 		const char *name;
 		void (*run)(Rank &r);
-	} cases[] = {{"shapes", shapes},      {"long lists", longLists},
-		     {"corners", corners},    {"send buffer", sendBuffer},
-		     {"given e4m3", givenF8}, {"hooks", hooks},
-		     {"slow", slow},	      {"random", randomRounds}};
+	} cases[] = {{"ahead", ahead},
+		     {"shapes", shapes},
+		     {"long lists", longLists},
+		     {"corners", corners},
+		     {"send buffer", sendBuffer},
+		     {"given e4m3", givenF8},
+		     {"hooks", hooks},
+		     {"slow", slow},
+		     {"random", randomRounds}};
 	const char *given = getenv("CASE");
 	const std::string only = given && *given ? "," + std::string(given) + "," : "";
 	Rank r;
