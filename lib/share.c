@@ -55,6 +55,11 @@ static ginResult_t registerAll(ginComm_t comm, const char *call, const struct wi
 	return mine;
 }
 
+void sharePlan(struct plan *plan, enum planPhase phase)
+{
+	planAdd(plan, (struct planExchange){phase, 1, sizeof(struct windowPart), 0});
+}
+
 ginResult_t shareMemory(ginComm_t comm, const char *call, ginResult_t mine,
 			const struct memory *memory, int writer, struct sharedMemory *shared,
 			uint64_t *bytes)

@@ -110,11 +110,25 @@ static int findOnThisGpu(const struct transportScope *scope, uint8_t *onThisGpu)
 	return any;
 }
 
+enum { STAGES_BYTES = STREAMS * STAGE_BYTES, LINES_BYTES = STREAMS * 64 };
+
+static size_t onThisGpuBytes(int nRanks)
+{
+	return (size_t)nRanks;
+}
+
+/* Without the stages, which only ranks that share a GPU have. */
+static void ipcPlan(struct plan *plan, uint32_t lanes)
+{
+	plan->memory[planStart].heap += onThisGpuBytes(plan->nRanks);
+	plan->memory[planStart].pinned += (uint64_t)lanes * LINES_BYTES;
+	peermemPlan(plan);
+}
+
 static ginResult_t openStages(struct ipcLane *ipc)
 {
 	void *stages = NULL;
-	ginResult_t result =
-		pinnedAlloc(ipc->device, STREAMS * STAGE_BYTES, ipc->device->numaNode, &stages);
+	ginResult_t result = pinnedAlloc(ipc->device, STAGES_BYTES, ipc->device->numaNode, &stages);
 
 	ipc->stages = stages;
 	return result;
@@ -131,7 +145,7 @@ static ginResult_t openLane(struct ipcTransport *t, int hasStages, struct ipcLan
 		return fail(ginErrorSystem, "no memory");
 	ipc->device = d;
 	ipc->onThisGpu = t->onThisGpu;
-	ginResult_t result = pinnedAlloc(d, STREAMS * 64, d->numaNode, &lines);
+	ginResult_t result = pinnedAlloc(d, LINES_BYTES, d->numaNode, &lines);
 	ipc->lines = lines;
 	if (result == ginSuccess && hasStages)
 		result = openStages(ipc);
@@ -162,7 +176,7 @@ static ginResult_t openAll(struct ipcTransport *t)
 	const struct peermemPeers peers = {isServed, t->scope};
 	ginResult_t result = peermemOpen(host, "proxy", &peers, &t->peermem);
 
-	t->onThisGpu = calloc((size_t)host->nRanks, 1);
+	t->onThisGpu = calloc(1, onThisGpuBytes(host->nRanks));
 	if (result == ginSuccess && !t->onThisGpu)
 		result = fail(ginErrorSystem, "no memory");
 	int hasStages = result == ginSuccess && findOnThisGpu(t->scope, t->onThisGpu);
@@ -412,4 +426,5 @@ const struct transportOps transportIpc = {
 	.chain = ipcChain,
 	.landed = ipcLanded,
 	.drain = ipcDrain,
+	.plan = ipcPlan,
 };

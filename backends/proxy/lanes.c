@@ -10,6 +10,12 @@ static const struct transportOps *const table[TRANSPORTS] = {&transportIpc, &tra
 
 _Static_assert(TRANSPORTS <= WINDOW_LINKS, "a window has a link for each transport");
 
+/* Bytes of a rank's addresses. */
+static size_t laneAddresses(uint32_t lanes)
+{
+	return (size_t)lanes * TRANSPORT_ADDRESS;
+}
+
 int transportsProbe(const struct backendHost *host, void *blob, char *why)
 {
 	struct proxyBlob mine = {.hasNetwork = 0};
@@ -155,15 +161,40 @@ static ginResult_t openAll(struct proxyTransports *t, const struct proxySlots *s
 	return result;
 }
 
+/* `serves` and `of`. */
+static size_t tablesBytes(size_t nRanks)
+{
+	return (TRANSPORTS + 1) * nRanks;
+}
+
+/*
+ * Shared memory is always open. Over a network, ranks search, then exchange the addresses of their
+ * lanes, and agree.
+ */
+void transportsPlan(struct plan *plan)
+{
+	uint32_t threads = paramNumber(paramProxyThreads), lanes = threads ? threads : 1;
+
+	plan->memory[planStart].heap += tablesBytes((size_t)plan->nRanks);
+	transportIpc.plan(plan, lanes);
+	if (!plan->overNetwork)
+		return;
+	transportNetwork.plan(plan, lanes);
+	planAdd(plan, (struct planExchange){planStart, 1, BACKEND_BLOB, 0});
+	planAdd(plan, (struct planExchange){planStart, 1, laneAddresses(lanes), 0});
+	planAdd(plan, (struct planExchange){planStart, 1, 0, 0});
+}
+
 ginResult_t transportsOpen(const struct backendHost *host, const struct proxySlots *slots,
 			   uint32_t lanes, struct proxyTransports *t)
 {
 	size_t n = (size_t)host->nRanks;
 
 	*t = (struct proxyTransports){
-		.host = host, .lanes = lanes, .of = calloc(n, 1), .serves = calloc(TRANSPORTS, n)};
-	if (!t->of || !t->serves)
+		.host = host, .lanes = lanes, .serves = calloc(1, tablesBytes(n))};
+	if (!t->serves)
 		return fail(ginErrorSystem, "no memory");
+	t->of = t->serves + TRANSPORTS * n;
 	chooseAll(t);
 	return openAll(t, slots);
 }
@@ -233,7 +264,7 @@ int transportsNeedConnect(const struct proxyTransports *t)
 ginResult_t transportsConnect(struct proxyTransports *t, const char *call)
 {
 	const struct backendHost *host = t->host;
-	size_t bytes = (size_t)mostLanes(t) * TRANSPORT_ADDRESS;
+	size_t bytes = laneAddresses(mostLanes(t));
 	uint8_t *own = calloc(1, bytes), *all = calloc((size_t)host->nRanks, bytes);
 	int inUse = t->state[TRANSPORT_NETWORK] != NULL;
 	ginResult_t mine = ginSuccess;
@@ -255,7 +286,6 @@ void transportsClose(struct proxyTransports *t)
 	for (int i = TRANSPORTS - 1; i >= 0; i--)
 		if (t->state[i])
 			table[i]->close(t->state[i]);
-	free(t->of);
 	free(t->serves);
 }
 

@@ -44,7 +44,6 @@ static void freeState(struct control *c)
 	bufferFree(&c->gather.entries);
 	bufferFree(&c->result);
 	free(c->gather.arrived);
-	free(c->failed);
 	pthread_cond_destroy(&c->changed);
 	pthread_mutex_destroy(&c->lock);
 }
@@ -97,12 +96,18 @@ static ginResult_t openFiles(struct control *c, struct identity *me)
 	return ginSuccess;
 }
 
+/* `arrived` and `failed`. */
+size_t controlBytes(int nRanks)
+{
+	return 2 * (size_t)nRanks;
+}
+
 static ginResult_t allocState(struct control *c)
 {
-	c->gather.arrived = calloc((size_t)c->nRanks, 1);
-	c->failed = calloc((size_t)c->nRanks, 1);
-	if (!c->gather.arrived || !c->failed)
+	c->gather.arrived = calloc(1, controlBytes(c->nRanks));
+	if (!c->gather.arrived)
 		return fail(ginErrorSystem, "no memory for the control plane");
+	c->failed = c->gather.arrived + c->nRanks;
 	controlGatherReset(c);
 	return ginSuccess;
 }
@@ -303,18 +308,10 @@ ginResult_t controlAllgather(struct control *c, const char *call, ginResult_t mi
 	return result;
 }
 
-/* The bytes that a rank contributes to the round: a block for each column. */
-static size_t roundBytes(const struct control *c, const struct controlRound *of)
-{
-	uint32_t n = (uint32_t)c->nRanks, rounds = controlRounds(c->nRanks, of->block);
-
-	return (n - of->round + rounds - 1) / rounds * of->block;
-}
-
 ginResult_t controlBeginRound(struct control *c, const struct controlRound *of, ginResult_t mine,
 			      const void *in)
 {
-	size_t bytes = roundBytes(c, of), block = of->block;
+	size_t bytes = controlRowBytes(c->nRanks, of->block, of->round), block = of->block;
 	size_t step = controlRounds(c->nRanks, block) * block;
 	uint8_t *row = malloc(bytes);
 
@@ -332,7 +329,7 @@ ginResult_t controlEndRound(struct control *c, const struct controlRound *of, vo
 	ginResult_t result = controlWait(c, of->call);
 
 	if (result == ginSuccess && c->delivered == controlDown)
-		result = takeEntries(c, roundBytes(c, of));
+		result = takeEntries(c, controlRowBytes(c->nRanks, of->block, of->round));
 	else if (result == ginSuccess && c->delivered != controlColumns)
 		result = fail(ginErrorSystem, "the control plane received a broken message");
 	if (result == ginSuccess && c->result.used)

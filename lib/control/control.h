@@ -147,6 +147,23 @@ ginResult_t controlAlltoall(struct control *c, const char *call, ginResult_t min
 /* Rounds of an all-to-all with this block. */
 uint32_t controlRounds(int nRanks, size_t block);
 
+/* Heap of a control plane that does not run a collective. */
+size_t controlBytes(int nRanks);
+
+/* What a collective costs, in bytes with headers. */
+struct controlCost {
+	uint64_t rounds;
+	uint64_t received; /* by a rank without children */
+	uint64_t relayed;  /* by rank 0: received and sent */
+};
+
+/* Connections of the rank that has most. */
+int controlLinksMost(int nRanks);
+
+/* Adds an allgather, or an all-to-all, that succeeds. */
+void controlCostAllgather(int nRanks, size_t bytes, struct controlCost *cost);
+void controlCostAlltoall(int nRanks, size_t block, struct controlCost *cost);
+
 /* controlAllgather() without data: have all ranks succeeded so far? */
 ginResult_t controlAgree(struct control *c, const char *call, ginResult_t mine);
 

@@ -82,6 +82,9 @@ ginResult_t controlBegin(struct control *c, const struct controlRound *of, ginRe
 			 const void *in, size_t bytes);
 ginResult_t controlWait(struct control *c, const char *call);
 
+/* The bytes that a rank contributes to a round of an all-to-all: a block for each column. */
+size_t controlRowBytes(int nRanks, size_t block, uint32_t round);
+
 /* controlBegin() and the end of one round of an all-to-all. `in` and `out` as controlAlltoall's. */
 ginResult_t controlBeginRound(struct control *c, const struct controlRound *of, ginResult_t mine,
 			      const void *in);
