@@ -251,19 +251,7 @@ static ginResult_t takeEntries(struct control *c, size_t bytes)
 	return fail(ginErrorSystem, "the control plane received a broken message");
 }
 
-/* `out` is written only when no rank has failed. */
-static ginResult_t takeAll(struct control *c, void *out, size_t bytes)
-{
-	if (c->delivered == controlDown)
-		return takeEntries(c, bytes);
-	if (c->delivered != controlAll || c->result.used != (size_t)c->nRanks * bytes)
-		return fail(ginErrorSystem, "the control plane received a broken message");
-	if (bytes)
-		memcpy(out, c->result.data, c->result.used);
-	return ginSuccess;
-}
-
-ginResult_t controlWait(struct control *c, const char *call)
+static ginResult_t waitResult(struct control *c, const char *call)
 {
 	if (!c->broken)
 		waitDone(c);
@@ -292,6 +280,30 @@ ginResult_t controlBegin(struct control *c, const struct controlRound *of, ginRe
 	return failAs(c->broken, c->why);
 }
 
+/* `out` is written only when no rank has failed. */
+static ginResult_t takeResult(struct control *c, const struct controlRound *of, void *out,
+			      size_t bytes)
+{
+	if (c->delivered == controlDown)
+		return takeEntries(c, bytes);
+	if (c->delivered != (of->block ? controlColumns : controlAll) ||
+	    (!of->block && c->result.used != (size_t)c->nRanks * bytes))
+		return fail(ginErrorSystem, "the control plane received a broken message");
+	if (c->result.used)
+		memcpy(out, c->result.data, c->result.used);
+	return ginSuccess;
+}
+
+ginResult_t controlEnd(struct control *c, const struct controlRound *of, void *out, size_t bytes)
+{
+	ginResult_t result = waitResult(c, of->call);
+
+	if (result == ginSuccess)
+		result = takeResult(c, of, out, bytes);
+	bufferTrim(&c->result);
+	return result;
+}
+
 ginResult_t controlAllgather(struct control *c, const char *call, ginResult_t mine, const void *in,
 			     void *out, size_t bytes)
 {
@@ -300,10 +312,7 @@ ginResult_t controlAllgather(struct control *c, const char *call, ginResult_t mi
 	pthread_mutex_lock(&c->lock);
 	ginResult_t result = controlBegin(c, &of, mine, in, bytes);
 	if (result == ginSuccess)
-		result = controlWait(c, call);
-	if (result == ginSuccess)
-		result = takeAll(c, out, bytes);
-	bufferTrim(&c->result);
+		result = controlEnd(c, &of, out, bytes);
 	pthread_mutex_unlock(&c->lock);
 	return result;
 }
@@ -324,20 +333,6 @@ ginResult_t controlBeginRound(struct control *c, const struct controlRound *of, 
 	return mine;
 }
 
-ginResult_t controlEndRound(struct control *c, const struct controlRound *of, void *out)
-{
-	ginResult_t result = controlWait(c, of->call);
-
-	if (result == ginSuccess && c->delivered == controlDown)
-		result = takeEntries(c, controlRowBytes(c->nRanks, of->block, of->round));
-	else if (result == ginSuccess && c->delivered != controlColumns)
-		result = fail(ginErrorSystem, "the control plane received a broken message");
-	if (result == ginSuccess && c->result.used)
-		memcpy(out, c->result.data, c->result.used);
-	bufferTrim(&c->result);
-	return result;
-}
-
 /* A rank that has failed contributes its sentence to the first round, which then is the last. */
 ginResult_t controlAlltoall(struct control *c, const char *call, ginResult_t mine, const void *in,
 			    void *out, size_t block)
@@ -349,7 +344,7 @@ ginResult_t controlAlltoall(struct control *c, const char *call, ginResult_t min
 	for (; of.round < rounds && (mine == ginSuccess || !of.round); of.round++) {
 		mine = controlBeginRound(c, &of, mine, in);
 		if (mine == ginSuccess)
-			mine = controlEndRound(c, &of, out);
+			mine = controlEnd(c, &of, out, controlRowBytes(c->nRanks, block, of.round));
 	}
 	pthread_mutex_unlock(&c->lock);
 	return mine;
