@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * control_many.c [RANKS] - the control plane of a communicator of 16,384 ranks, on one machine
+ * control_many.c [RANKS] - bootstrap and control plane of a communicator of 16,384 ranks, on one
+ * machine
  *
  * Each process has many ranks. A rank has the thread of its control plane and no other: one thread
- * of the process begins a collective for all its ranks, then ends it for all. The ranks connect,
- * agree, gather, and exchange 8 bytes between all pairs.
+ * of the process begins a collective for all its ranks, then ends it for all. The ranks meet at the
+ * root of a unique id, connect, agree, gather, and exchange 8 bytes between all pairs.
  */
+#include "bootstrap/meeting.h"
 #include "expect.h"
 #include "lib/base/clock.h"
 #include "lib/control/internal.h"
@@ -14,8 +16,17 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
-enum { RANKS = 16384, RANKS_OF_PROCESS = 1024, DOORS = 16, LEAST_FILES = 8 * RANKS_OF_PROCESS };
+enum {
+	RANKS = 16384,
+	RANKS_OF_PROCESS = 1024,
+	DOORS = 16,
+	MINUTES = 10,
+	FILES_OF_PROCESS =
+		8 * RANKS_OF_PROCESS, /* at most; the root's process: one for each rank */
+	OTHER_FILES = 256
+};
 
 /* What the processes share. */
 struct shared {
@@ -25,6 +36,7 @@ struct shared {
 };
 
 static struct shared *shared;
+static struct rootContact contact;
 static int nRanks, processes, process;
 
 /* Rank process + i * processes. */
@@ -68,6 +80,47 @@ static void prepare(void)
 		me->local = 1;
 		EXPECT_SUCCESS(controlPrepare(&controls[i], rankOf(i), nRanks, me));
 	}
+}
+
+/* Sends the rank's request to the root. Returns the connection. */
+static int ask(int rank)
+{
+	const struct netAddress loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
+	uint64_t end = clockNow() + MINUTES * 60 * SECOND;
+	struct rootRequest request = {.rank = (uint32_t)rank,
+				      .nRanks = (uint32_t)nRanks,
+				      .parent = (uint32_t)controlParent(rank),
+				      .entry = {.magic = IDENTITY_MAGIC}};
+	int fd = socketConnect(&loopback, contact.port, end);
+
+	EXPECT(fd >= 0);
+	memcpy(request.entry.data, &shared->ranks[rank], sizeof(shared->ranks[rank]));
+	EXPECT(!authConnect(fd, contact.key, (uint32_t)rank, end));
+	EXPECT(!socketSend(fd, &request, sizeof(request), end));
+	return fd;
+}
+
+static void takeReply(int rank, int fd)
+{
+	const struct identity *root = shared->ranks, *parent = root + controlParent(rank);
+	struct rootReply reply;
+
+	EXPECT(!socketReceive(fd, &reply, sizeof(reply), clockNow() + MINUTES * 60 * SECOND));
+	expectThat(!reply.why[0], __FILE__, __LINE__, "rank %d: %s", rank, reply.why);
+	EXPECT(!memcmp(reply.root.data, root, sizeof(*root)));
+	EXPECT(!memcmp(reply.parent.data, parent, sizeof(*parent)));
+	meetingEnd(fd, 1);
+}
+
+static void meet(void)
+{
+	int *fds = calloc((size_t)mine, sizeof(*fds));
+
+	for (int i = 0; i < mine; i++)
+		fds[i] = ask(rankOf(i));
+	for (int i = 0; i < mine; i++)
+		takeReply(rankOf(i), fds[i]);
+	free(fds);
 }
 
 static void *open(void *at)
@@ -195,6 +248,8 @@ static void runProcess(void)
 	mine = (nRanks - process + processes - 1) / processes;
 	prepare();
 	step("prepare");
+	meet();
+	step("meet");
 	openAll();
 	step("connect");
 	gatherAll("agree", 0);
@@ -224,12 +279,14 @@ static void enoughFiles(void)
 	struct rlimit files;
 
 	EXPECT(!getrlimit(RLIMIT_NOFILE, &files));
+	rlim_t least =
+		(rlim_t)(nRanks > FILES_OF_PROCESS ? nRanks : FILES_OF_PROCESS) + OTHER_FILES;
 	files.rlim_cur = files.rlim_max;
 	EXPECT(!setrlimit(RLIMIT_NOFILE, &files));
-	if (files.rlim_cur >= LEAST_FILES)
+	if (files.rlim_cur >= least)
 		return;
-	printf("%llu open files are too few: %d\n", (unsigned long long)files.rlim_cur,
-	       LEAST_FILES);
+	printf("%llu open files are too few: %llu\n", (unsigned long long)files.rlim_cur,
+	       (unsigned long long)least);
 	exit(77);
 }
 
@@ -237,6 +294,7 @@ static void enoughFiles(void)
 int main(int argc, char **argv)
 {
 	pid_t child[RANKS / RANKS_OF_PROCESS + 1];
+	char why[BOOTSTRAP_WHY];
 	int status;
 
 	nRanks = argc > 1 ? atoi(argv[1]) : RANKS;
@@ -245,6 +303,7 @@ int main(int argc, char **argv)
 	setenv("GIN_LOG", "none", 0);
 	enoughFiles();
 	share();
+	EXPECT(!rootMakeId(&contact, "", MINUTES * 60, why));
 	for (process = 0; process < processes; process++) {
 		child[process] = fork();
 		EXPECT(child[process] >= 0);
