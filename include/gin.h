@@ -500,15 +500,15 @@ ginDevCommCreate(ginComm_t comm, const ginDevCommRequirements_t *requirements, g
 /* ginDevCommDestroy - free a device communicator. Collective; no kernel may use it any more. */
 ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm);
 
-/* What a rank takes in one phase. The bytes of a collective include headers. */
+/* What a rank takes in one phase. The bytes of messages include headers. */
 typedef struct ginPlanPhase {
-	uint64_t collectives; /* of the control plane */
-	uint64_t received;    /* bytes in them, by a rank without children in the tree */
-	uint64_t relayed;     /* bytes in them, received and sent by rank 0 */
-	uint64_t regions;     /* pieces of memory registered with a NIC */
-	uint64_t heap;	      /* bytes */
-	uint64_t pinned;      /* bytes of page-locked host memory; without a GPU, of host memory */
-	uint64_t device;      /* bytes of GPU memory; without a GPU, of host memory */
+	uint64_t messages; /* of the control plane, by a rank without children in its tree */
+	uint64_t received; /* bytes of the messages that such a rank receives */
+	uint64_t relayed;  /* bytes that rank 0 receives and sends */
+	uint64_t regions;  /* pieces of memory registered with a NIC */
+	uint64_t heap;	   /* bytes */
+	uint64_t pinned;   /* bytes of page-locked host memory; without a GPU, of host memory */
+	uint64_t device;   /* bytes of GPU memory; without a GPU, of host memory */
 } ginPlanPhase_t;
 
 /* What a rank takes if every pair of ranks has one route. */

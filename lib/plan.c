@@ -54,7 +54,7 @@ static void addCost(const struct plan *plan, enum planPhase phase, ginPlanPhase_
 				controlCostAllgather(plan->nRanks, e->bytes, &cost);
 		}
 	}
-	out->collectives = cost.rounds;
+	out->messages = cost.messages;
 	out->received = cost.received;
 	out->relayed = cost.relayed;
 }

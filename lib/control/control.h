@@ -152,7 +152,7 @@ size_t controlBytes(int nRanks);
 
 /* What a collective costs, in bytes with headers. */
 struct controlCost {
-	uint64_t rounds;
+	uint64_t messages; /* sent and received by a rank without children */
 	uint64_t received; /* by a rank without children */
 	uint64_t relayed;  /* by rank 0: received and sent */
 };

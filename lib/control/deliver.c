@@ -40,7 +40,7 @@ static void costRound(int nRanks, size_t row, size_t down, struct controlCost *c
 {
 	uint64_t links = (uint64_t)controlLinksOf(0, nRanks);
 
-	cost->rounds++;
+	cost->messages += nRanks > 1 ? 2 : 0;
 	cost->relayed += links * 2 * sizeof(struct controlHeader) + down +
 			 ((uint64_t)nRanks - 1) * (sizeof(struct controlEntry) + row);
 }

@@ -24,7 +24,8 @@ enum kind { kindHeap, kindPinned, kindDevice, KINDS };
 /* What one rank has taken so far. */
 struct taken {
 	int64_t bytes[KINDS]; /* that are not freed */
-	uint64_t received;
+	uint64_t messages;    /* sent and received */
+	uint64_t received;    /* bytes */
 	uint64_t queuePairs, regions;
 };
 
@@ -160,6 +161,8 @@ void __wrap_controlSend(struct control *c, struct controlLink *link,
 {
 	uint64_t bytes = sizeof(*header) + header->bytes;
 
+	__atomic_fetch_add(&taken[link->rank].messages, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&taken[c->rank].messages, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&taken[link->rank].received, bytes, __ATOMIC_RELAXED);
 	if (!c->rank || !link->rank)
 		__atomic_fetch_add(&relayed, bytes, __ATOMIC_RELAXED);
@@ -295,8 +298,10 @@ static void end(const struct phase *p, const ginPlanPhase_t *plan, int index)
 	equal(p, "pinned bytes", (uint64_t)(t.bytes[kindPinned] - from[kindPinned]), plan->pinned);
 	equal(p, "bytes of device memory", (uint64_t)(t.bytes[kindDevice] - from[kindDevice]),
 	      plan->device);
-	if (rankHere == p->nRanks - 1)
+	if (rankHere == p->nRanks - 1) {
+		equal(p, "messages", t.messages - p->before.messages, plan->messages);
 		equal(p, "bytes received", t.received - p->before.received, plan->received);
+	}
 	if (!rankHere)
 		equal(p, "bytes relayed", passed, plan->relayed);
 	if (index && !strcmp(route, "gdaki"))

@@ -60,7 +60,7 @@ struct planRow {
 };
 
 static const struct planRow phaseRows[] = {
-	{"collectives", "collectives", offsetof(ginPlanPhase_t, collectives), 0},
+	{"messages", "messages", offsetof(ginPlanPhase_t, messages), 0},
 	{"received", "receivedBytes", offsetof(ginPlanPhase_t, received), 1},
 	{"relayed by rank 0", "relayedBytes", offsetof(ginPlanPhase_t, relayed), 1},
 	{"NIC regions", "regions", offsetof(ginPlanPhase_t, regions), 0},
