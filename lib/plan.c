@@ -43,20 +43,19 @@ static int countRoutes(void)
 
 static void addCost(const struct plan *plan, enum planPhase phase, ginPlanPhase_t *out)
 {
-	struct controlCost cost = {0};
-
 	for (uint32_t i = 0; i < plan->exchanges; i++) {
 		const struct planExchange *e = &plan->exchange[i];
-		for (uint32_t n = 0; e->phase == phase && n < e->times; n++) {
-			if (e->block)
-				controlCostAlltoall(plan->nRanks, e->block, &cost);
-			else
-				controlCostAllgather(plan->nRanks, e->bytes, &cost);
-		}
+		struct controlCost once = {0};
+		if (e->phase != phase)
+			continue;
+		if (e->block)
+			controlCostAlltoall(plan->nRanks, e->block, &once);
+		else
+			controlCostAllgather(plan->nRanks, e->bytes, &once);
+		out->messages += e->times * once.messages;
+		out->received += e->times * once.received;
+		out->relayed += e->times * once.relayed;
 	}
-	out->messages = cost.messages;
-	out->received = cost.received;
-	out->relayed = cost.relayed;
 }
 
 static ginPlanPhase_t phaseOf(const struct plan *plan, enum planPhase phase)
