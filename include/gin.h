@@ -537,8 +537,8 @@ typedef struct ginPlanInfo {
  * ginPlanQuery - what a rank of a communicator takes, before there is one
  *
  * Any thread, any time; allocates nothing and asks no device. `index` is 0 to count - 1. The sizes
- * are those that libgin allocates and sends, by the functions that it allocates by. They leave out small
- * structures of fixed size, the bootstrap, and memory of the CUDA driver and of network libraries.
+ * come from the functions by which libgin allocates and sends. They leave out small structures of
+ * fixed size, the bootstrap, and memory of the CUDA driver and of network libraries.
  */
 ginResult_t ginPlanQuery(int index, int nRanks, const ginDevCommRequirements_t *requirements,
 			 ginPlanInfo_t *info);

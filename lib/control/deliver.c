@@ -167,7 +167,8 @@ static int isWhole(const struct control *c, const struct controlHeader *header,
 		return 0;
 	if (header->type == controlAll)
 		return data->used == allBytes(c->nRanks, block);
-	if (!block || header->round >= controlRounds(c->nRanks, block))
+	if (header->type != controlColumns || !block ||
+	    header->round >= controlRounds(c->nRanks, block))
 		return 0;
 	const struct columns of = columnsOf(c, header);
 	return data->used == columnsBelow(&of, c->rank) * columnBytes(&of);

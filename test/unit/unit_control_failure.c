@@ -344,6 +344,8 @@ static void nonsenseFromParent(void)
 	sayHeader("no column", wrong);
 	wrong.round = 1;
 	sayHeader("columns of no round", wrong);
+	wrong = (struct controlHeader){.type = 99, .seq = 2, .block = 8};
+	sayHeader("no result", wrong);
 }
 
 /* The second collective is number 2; an entry is whole with 12 bytes. */
