@@ -31,13 +31,19 @@ static uint64_t landingBytes(const struct gdakiContexts *s)
 	return valuesOf(s->contexts + 1);
 }
 
-static uint32_t depthFor(uint32_t deviceMost, uint32_t wanted)
+static uint32_t depthWithin(uint32_t most, uint32_t wanted)
 {
-	uint32_t most = deviceMost < GDAKI_MAX_DEPTH ? deviceMost : GDAKI_MAX_DEPTH;
-
 	if (wanted < GDAKI_MIN_DEPTH)
 		return GDAKI_MIN_DEPTH;
 	return wanted < most ? wanted : most;
+}
+
+static uint32_t depthFor(const struct gdaki *g, uint32_t wanted)
+{
+	uint32_t most =
+		g->features.maxDepth < GDAKI_MAX_DEPTH ? g->features.maxDepth : GDAKI_MAX_DEPTH;
+
+	return depthWithin(most, wanted);
 }
 
 static ginResult_t allocTables(struct gdakiContexts *s)
@@ -200,7 +206,7 @@ void gdakiContextsPlan(struct plan *plan)
 {
 	const struct gdakiContexts s = {.contexts = plan->want->contexts,
 					.count = (uint32_t)plan->nRanks * plan->want->contexts,
-					.depth = depthFor(GDAKI_MAX_DEPTH, plan->want->depth)};
+					.depth = depthWithin(GDAKI_MAX_DEPTH, plan->want->depth)};
 
 	pairsPlan(plan, s.depth);
 	plan->regions[planCreate]++; /* the landing */
@@ -244,7 +250,7 @@ ginResult_t gdakiContextsOpen(void *state, const char *call, ginResult_t mine,
 			      const struct backendContexts *want, void **contexts)
 {
 	struct gdaki *g = state;
-	const uint32_t depth = depthFor(g->features.maxDepth, want->depth);
+	const uint32_t depth = depthFor(g, want->depth);
 	const struct gdakiPairsWanted wanted = pairsFor(g, want->contexts, depth);
 	struct gdakiContexts *s = calloc(1, sizeof(*s));
 	struct gdakiPairs *pairs = NULL;

@@ -110,25 +110,24 @@ static int findOnThisGpu(const struct transportScope *scope, uint8_t *onThisGpu)
 	return any;
 }
 
-enum { STAGES_BYTES = STREAMS * STAGE_BYTES, LINES_BYTES = STREAMS * 64 };
-
 static size_t onThisGpuBytes(int nRanks)
 {
 	return (size_t)nRanks;
 }
 
-/* Without the stages, which only ranks that share a GPU have. */
+/* A cache line for each stream. The stages are left out: only ranks that share a GPU have them. */
 static void ipcPlan(struct plan *plan, uint32_t lanes)
 {
 	plan->memory[planStart].heap += onThisGpuBytes(plan->nRanks);
-	plan->memory[planStart].pinned += (uint64_t)lanes * LINES_BYTES;
+	plan->memory[planStart].pinned += (uint64_t)lanes * STREAMS * 64;
 	peermemPlan(plan);
 }
 
 static ginResult_t openStages(struct ipcLane *ipc)
 {
 	void *stages = NULL;
-	ginResult_t result = pinnedAlloc(ipc->device, STAGES_BYTES, ipc->device->numaNode, &stages);
+	ginResult_t result =
+		pinnedAlloc(ipc->device, STREAMS * STAGE_BYTES, ipc->device->numaNode, &stages);
 
 	ipc->stages = stages;
 	return result;
@@ -145,7 +144,7 @@ static ginResult_t openLane(struct ipcTransport *t, int hasStages, struct ipcLan
 		return fail(ginErrorSystem, "no memory");
 	ipc->device = d;
 	ipc->onThisGpu = t->onThisGpu;
-	ginResult_t result = pinnedAlloc(d, LINES_BYTES, d->numaNode, &lines);
+	ginResult_t result = pinnedAlloc(d, STREAMS * 64, d->numaNode, &lines);
 	ipc->lines = lines;
 	if (result == ginSuccess && hasStages)
 		result = openStages(ipc);

@@ -161,10 +161,14 @@ static ginResult_t openAll(struct proxyTransports *t, const struct proxySlots *s
 	return result;
 }
 
-/* `serves` and `of`. */
-static size_t tablesBytes(size_t nRanks)
+static size_t ofBytes(size_t nRanks)
 {
-	return (TRANSPORTS + 1) * nRanks;
+	return nRanks;
+}
+
+static size_t servesBytes(size_t nRanks)
+{
+	return TRANSPORTS * nRanks;
 }
 
 /*
@@ -175,7 +179,8 @@ void transportsPlan(struct plan *plan)
 {
 	uint32_t threads = paramNumber(paramProxyThreads), lanes = threads ? threads : 1;
 
-	plan->memory[planStart].heap += tablesBytes((size_t)plan->nRanks);
+	plan->memory[planStart].heap +=
+		ofBytes((size_t)plan->nRanks) + servesBytes((size_t)plan->nRanks);
 	transportIpc.plan(plan, lanes);
 	if (!plan->overNetwork)
 		return;
@@ -190,11 +195,12 @@ ginResult_t transportsOpen(const struct backendHost *host, const struct proxySlo
 {
 	size_t n = (size_t)host->nRanks;
 
-	*t = (struct proxyTransports){
-		.host = host, .lanes = lanes, .serves = calloc(1, tablesBytes(n))};
-	if (!t->serves)
+	*t = (struct proxyTransports){.host = host,
+				      .lanes = lanes,
+				      .of = calloc(1, ofBytes(n)),
+				      .serves = calloc(1, servesBytes(n))};
+	if (!t->of || !t->serves)
 		return fail(ginErrorSystem, "no memory");
-	t->of = t->serves + TRANSPORTS * n;
 	chooseAll(t);
 	return openAll(t, slots);
 }
@@ -286,6 +292,7 @@ void transportsClose(struct proxyTransports *t)
 	for (int i = TRANSPORTS - 1; i >= 0; i--)
 		if (t->state[i])
 			table[i]->close(t->state[i]);
+	free(t->of);
 	free(t->serves);
 }
 
