@@ -73,8 +73,11 @@ static ginPlanPhase_t phaseOf(const struct plan *plan, enum planPhase phase)
 static void makePlan(const struct backendOps *ops, const ginDevCommRequirements_t *want,
 		     struct plan *plan)
 {
-	const struct backendContexts contexts = {want->contexts, want->signals,	   want->counters,
-						 want->barriers, want->queueDepth, NULL};
+	const struct backendContexts contexts = {.contexts = want->contexts,
+						 .signals = want->signals,
+						 .counters = want->counters,
+						 .barriers = want->barriers,
+						 .depth = want->queueDepth};
 
 	plan->want = &contexts;
 	commPlan(plan);

@@ -142,25 +142,6 @@ static void chooseAll(struct proxyTransports *t)
 	}
 }
 
-static int servesAny(const struct proxyTransports *t, int transport)
-{
-	return memchr(t->serves + transport * t->host->nRanks, 1, (size_t)t->host->nRanks) != NULL;
-}
-
-/* ipc is always open: another rank may need this rank in the exchange of handles. */
-static ginResult_t openAll(struct proxyTransports *t, const struct proxySlots *slots)
-{
-	ginResult_t result = ginSuccess;
-
-	for (int i = 0; i < TRANSPORTS && result == ginSuccess; i++) {
-		t->scope[i] = (struct transportScope){t->host, slots,
-						      t->serves + i * t->host->nRanks, t->lanes};
-		if (i == TRANSPORT_IPC || servesAny(t, i))
-			result = table[i]->open(&t->scope[i], &t->state[i]);
-	}
-	return result;
-}
-
 static size_t ofBytes(size_t nRanks)
 {
 	return nRanks;
@@ -188,6 +169,25 @@ void transportsPlan(struct plan *plan)
 	planAdd(plan, (struct planExchange){planStart, 1, BACKEND_BLOB, 0});
 	planAdd(plan, (struct planExchange){planStart, 1, laneAddresses(lanes), 0});
 	planAdd(plan, (struct planExchange){planStart, 1, 0, 0});
+}
+
+static int servesAny(const struct proxyTransports *t, int transport)
+{
+	return memchr(t->serves + transport * t->host->nRanks, 1, (size_t)t->host->nRanks) != NULL;
+}
+
+/* ipc is always open: another rank may need this rank in the exchange of handles. */
+static ginResult_t openAll(struct proxyTransports *t, const struct proxySlots *slots)
+{
+	ginResult_t result = ginSuccess;
+
+	for (int i = 0; i < TRANSPORTS && result == ginSuccess; i++) {
+		t->scope[i] = (struct transportScope){t->host, slots,
+						      t->serves + i * t->host->nRanks, t->lanes};
+		if (i == TRANSPORT_IPC || servesAny(t, i))
+			result = table[i]->open(&t->scope[i], &t->state[i]);
+	}
+	return result;
 }
 
 ginResult_t transportsOpen(const struct backendHost *host, const struct proxySlots *slots,

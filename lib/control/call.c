@@ -251,7 +251,7 @@ static ginResult_t takeEntries(struct control *c, size_t bytes)
 	return fail(ginErrorSystem, "the control plane received a broken message");
 }
 
-static ginResult_t waitResult(struct control *c, const char *call)
+ginResult_t controlWait(struct control *c, const char *call)
 {
 	if (!c->broken)
 		waitDone(c);
@@ -296,7 +296,7 @@ static ginResult_t takeResult(struct control *c, const struct controlRound *of, 
 
 ginResult_t controlEnd(struct control *c, const struct controlRound *of, void *out, size_t bytes)
 {
-	ginResult_t result = waitResult(c, of->call);
+	ginResult_t result = controlWait(c, of->call);
 
 	if (result == ginSuccess)
 		result = takeResult(c, of, out, bytes);
