@@ -291,7 +291,7 @@ $(BUILD)/test/unit_devcomm_failure: private LDFLAGS += -Wl,--wrap=controlAgree
 
 # The library's allocations and messages are counted.
 $(BUILD)/test/unit_plan: private LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free \
-	-Wl,--wrap=controlSend,--wrap=rdmaPortOpen,--wrap=memoryAlloc,--wrap=memoryAllocOnNode,--wrap=memoryFree \
+	-Wl,--wrap=controlSend,--wrap=controlSendChildren,--wrap=rdmaPortOpen,--wrap=memoryAlloc,--wrap=memoryAllocOnNode,--wrap=memoryFree \
 	-Wl,--wrap=poolAlloc,--wrap=pinnedAlloc,--wrap=pinnedAllocShared
 
 # PMIx in the test itself.

@@ -35,7 +35,7 @@ static void freeState(struct control *c)
 		if (c->link[i].fd >= 0)
 			forkGuardClose(c->link[i].fd);
 		bufferFree(&c->link[i].in);
-		bufferFree(&c->link[i].out);
+		controlDropParts(&c->link[i]);
 	}
 	while (c->spares)
 		controlReleaseSpare(c);

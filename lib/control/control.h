@@ -8,7 +8,7 @@
  * ranks get a failure message, and every later collective fails with its sentence.
  *
  * Files: call.c the calls, tree.c connecting, accept.c accepting, gather.c the way up of a collective, deliver.c the
- * way down, thread.c reading and failures, handles.c file descriptors between ranks of one host.
+ * way down, send.c sending, thread.c reading and failures, handles.c file descriptors between ranks of one host.
  */
 #ifndef GIN_LIB_CONTROL_H
 #define GIN_LIB_CONTROL_H
@@ -31,12 +31,13 @@
 struct controlLink {
 	int fd;
 	int rank;
-	int left;	   /* the rank sent a farewell: the end of the connection is no failure */
-	int patient;	   /* the peer's process does not read, but its kernel answers */
-	uint64_t moved;	   /* when the socket last took bytes of `out`, or `out` was empty */
-	struct buffer in;  /* a message of which a part has arrived; used by the thread only */
-	struct buffer out; /* messages that did not fit the socket's buffer; under the lock */
-	size_t sent;	   /* bytes of `out` that are sent */
+	int left;	  /* the rank sent a farewell: the end of the connection is no failure */
+	int patient;	  /* the peer's process does not read, but its kernel answers */
+	struct buffer in; /* a message of which a part has arrived; used by the thread only */
+	/* Messages that did not fit the socket's buffer; under the lock. */
+	struct controlPart *first, *last; /* first NULL: none */
+	size_t sent;			  /* bytes of the first that are sent */
+	uint64_t moved; /* when the socket last took bytes of them, or there were none */
 };
 
 /* The collective in progress. */

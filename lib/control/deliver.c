@@ -148,13 +148,6 @@ static ginResult_t sendColumns(struct control *c, const struct controlHeader *he
 	return ginSuccess;
 }
 
-static void sendAll(struct control *c, const struct controlHeader *header,
-		    const struct buffer *data)
-{
-	for (int i = controlFirstChild(c); i < c->links; i++)
-		controlSend(c, &c->link[i], header, data->data);
-}
-
 /* Has the message the length that its type and its block ask for? */
 static int isWhole(const struct control *c, const struct controlHeader *header,
 		   const struct buffer *data)
@@ -202,7 +195,7 @@ ginResult_t controlDeliver(struct control *c, const struct controlHeader *header
 	if (header->type == controlColumns)
 		result = sendColumns(c, header, data);
 	else
-		sendAll(c, header, data);
+		controlSendChildren(c, header, data->data);
 	return result == ginSuccess ? keepResult(c, header, data) : result;
 }
 

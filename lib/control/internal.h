@@ -53,6 +53,10 @@ int controlFirstChild(const struct control *c); /* its index in link[] */
  */
 void controlSend(struct control *c, struct controlLink *link, const struct controlHeader *header,
 		 const void *data);
+/* controlSend() to all children, with one copy of what their sockets do not take. */
+void controlSendChildren(struct control *c, const struct controlHeader *header, const void *data);
+void controlFlush(const struct control *c, struct controlLink *link);
+void controlDropParts(struct controlLink *link);
 void controlWake(struct control *c); /* the thread */
 
 /* Adds entries of this rank or of a child; passes them on when the subtree is complete. */

@@ -156,8 +156,8 @@ void __real_controlSend(struct control *c, struct controlLink *link,
 void __wrap_controlSend(struct control *c, struct controlLink *link,
 			const struct controlHeader *header, const void *data);
 
-void __wrap_controlSend(struct control *c, struct controlLink *link,
-			const struct controlHeader *header, const void *data)
+static void countMessage(const struct control *c, const struct controlLink *link,
+			 const struct controlHeader *header)
 {
 	uint64_t bytes = sizeof(*header) + header->bytes;
 
@@ -166,7 +166,31 @@ void __wrap_controlSend(struct control *c, struct controlLink *link,
 	__atomic_fetch_add(&taken[link->rank].received, bytes, __ATOMIC_RELAXED);
 	if (!c->rank || !link->rank)
 		__atomic_fetch_add(&relayed, bytes, __ATOMIC_RELAXED);
+}
+
+/* What sockets do not take at once is not counted. */
+void __wrap_controlSend(struct control *c, struct controlLink *link,
+			const struct controlHeader *header, const void *data)
+{
+	countMessage(c, link, header);
+	isInside++;
 	__real_controlSend(c, link, header, data);
+	isInside--;
+}
+
+void __real_controlSendChildren(struct control *c, const struct controlHeader *header,
+				const void *data);
+void __wrap_controlSendChildren(struct control *c, const struct controlHeader *header,
+				const void *data);
+
+void __wrap_controlSendChildren(struct control *c, const struct controlHeader *header,
+				const void *data)
+{
+	for (int i = controlFirstChild(c); i < c->links; i++)
+		countMessage(c, &c->link[i], header);
+	isInside++;
+	__real_controlSendChildren(c, header, data);
+	isInside--;
 }
 
 /* The NIC's calls, of which some are counted. */
