@@ -105,6 +105,22 @@ static void exchange(struct member *m)
 	EXPECT_EQUAL(m->failures, 0);
 }
 
+/* Sockets take little at once: results are kept for all children. */
+static void smallBuffers(struct member *m)
+{
+	int bytes = 4096;
+
+	EXPECT_SUCCESS(m->opened);
+	for (int i = 0; i < m->control.links; i++) {
+		int fd = m->control.link[i].fd;
+		EXPECT(!setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)));
+	}
+	teamMeet(m);
+	gatherOnce(m, 1, 4000);
+	exchangeOnce(m, 400);
+	gatherOnce(m, 2, 1);
+}
+
 /* The bytes of one round are bounded, and a round has one column at least. */
 static void exchangeIsBounded(struct member *m)
 {
@@ -431,6 +447,7 @@ int main(void)
 		teamChild("calls differ", counts[i], "60", callsDiffer);
 		teamChild("calls differ by halves", counts[i], "60", callsDifferByHalves);
 	}
+	teamChild("small buffers", 40, "60", smallBuffers);
 	teamChild("a long sentence", 3, "60", longSentence);
 	teamChild("a rank leaves early", 3, "60", oneLeavesEarly);
 	expectChild("strangers at the door", strangers);
