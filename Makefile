@@ -291,6 +291,11 @@ $(BUILD)/test/limits_memory: private LDFLAGS += \
 # A failure follows an agreement of all ranks at once.
 $(BUILD)/test/unit_devcomm_failure: private LDFLAGS += -Wl,--wrap=controlAgree
 
+# The library's allocations and messages are counted.
+$(BUILD)/test/unit_plan: private LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free \
+	-Wl,--wrap=controlSend,--wrap=controlSendChildren,--wrap=rdmaPortOpen,--wrap=memoryAlloc,--wrap=memoryAllocOnNode,--wrap=memoryFree \
+	-Wl,--wrap=poolAlloc,--wrap=pinnedAlloc,--wrap=pinnedAllocShared
+
 # PMIx in the test itself.
 $(BUILD)/test/unit_pmix: private CFLAGS += -Itest/fake/pmix
 
@@ -302,10 +307,10 @@ $(BUILD)/libgin-weak.so: test/fabric/weak.c backends/proxy/network/fabric.h
 	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS_ALL)) -shared -o $@ $< $(LDFLAGS_ALL) -pthread
 	$(Q)ln -sf ../$(@F) $(@D)/test/$(@F)
 
-$(addprefix $(BUILD)/test/unit_proxy_,network messages): $(BUILD)/libgin-weak.so
+$(addprefix $(BUILD)/test/unit_,plan proxy_network proxy_messages): $(BUILD)/libgin-weak.so
 $(BUILD)/test/proxy_choice: $(BUILD)/libgin-weak.so $(OFI)
 $(BUILD)/test/proxy_choice: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
-$(addprefix $(BUILD)/test/unit_proxy_,network messages): private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
+$(addprefix $(BUILD)/test/unit_,plan proxy_network proxy_messages): private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
 
 # A CUDA driver that answers questions only.
 $(BUILD)/test/fake/libcuda.so.1: $(wildcard test/fake/*.c) lib/gpu/cuda.h

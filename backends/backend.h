@@ -19,6 +19,7 @@
 #include "lib/base/param.h"
 #include "lib/gpu/memory.h"
 #include "lib/gpu/pinned.h"
+#include "plan.h"
 
 #define BACKEND_WHY 160	  /* bytes of a reason in words, its NUL included */
 #define BACKEND_BLOB 128  /* bytes that the probe on one rank sends to the backend on the others */
@@ -196,6 +197,9 @@ struct backendOps {
 
 	/* Ends whatever is still in progress, and frees the contexts. */
 	void (*contextsClose)(void *state, void *contexts);
+
+	/* Adds what this rank takes if every pair of ranks uses the backend. */
+	void (*plan)(struct plan *plan);
 
 	/*
 	 * Does once what the backend's threads do repeatedly, on the calling thread. Returns 1 when

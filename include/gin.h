@@ -511,6 +511,49 @@ ginDevCommCreate(ginComm_t comm, const ginDevCommRequirements_t *requirements, g
 /* ginDevCommDestroy - free a device communicator. Collective; no kernel may use it any more. */
 ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm);
 
+/* What a rank takes in one phase. The bytes of messages include headers. */
+typedef struct ginPlanPhase {
+	uint64_t messages; /* of the control plane, by a rank without children in its tree */
+	uint64_t received; /* bytes of the messages that such a rank receives */
+	uint64_t relayed;  /* bytes that rank 0 receives and sends */
+	uint64_t regions;  /* pieces of memory registered with a NIC */
+	uint64_t heap;	   /* bytes */
+	uint64_t pinned;   /* bytes of page-locked host memory; without a GPU, of host memory */
+	uint64_t device;   /* bytes of GPU memory; without a GPU, of host memory */
+} ginPlanPhase_t;
+
+/* What a rank takes if every pair of ranks has one route. */
+typedef struct ginPlanInfo {
+	size_t size;	       /* sizeof(ginPlanInfo_t), set by the caller */
+	int count;	       /* number of routes */
+	int links;	       /* connections of the control plane, of the rank that has most */
+	uint64_t queuePairs;   /* of a device communicator */
+	uint64_t addresses;    /* of peers, in a network library */
+	char route[32];	       /* "direct", "gdaki", "proxy, shared memory", "proxy, network" */
+	ginPlanPhase_t init;   /* ginCommInit() */
+	ginPlanPhase_t create; /* ginDevCommCreate() with these requirements */
+	ginPlanPhase_t window; /* ginWindowRegister(); `device` is without the window itself */
+} ginPlanInfo_t;
+
+#define GIN_PLAN_INFO_INIT                                                                         \
+	{                                                                                          \
+		sizeof(ginPlanInfo_t), 0, 0, 0, 0, "", {0, 0, 0, 0, 0, 0, 0},                      \
+			{0, 0, 0, 0, 0, 0, 0},                                                     \
+		{                                                                                  \
+			0, 0, 0, 0, 0, 0, 0                                                        \
+		}                                                                                  \
+	}
+
+/*
+ * ginPlanQuery - what a rank of a communicator takes, before there is one
+ *
+ * Any thread, any time; allocates nothing and asks no device. `index` is 0 to count - 1. The sizes
+ * come from the functions by which libgin allocates and sends. They leave out small structures of
+ * fixed size, the bootstrap, and memory of the CUDA driver and of network libraries.
+ */
+ginResult_t ginPlanQuery(int index, int nRanks, const ginDevCommRequirements_t *requirements,
+			 ginPlanInfo_t *info);
+
 /*
  * ginDevCommGetError - the first failure of a device call
  *

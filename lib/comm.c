@@ -246,24 +246,14 @@ ginResult_t ginCommQueryPeer(ginComm_t comm, int peer, ginPeerInfo_t *out)
 	return infoGive(&info, sizeof(info), "GIN_PEER_INFO_INIT", out);
 }
 
-/* The lowest rank on the host of `r`. */
-static int leaderOf(const struct ginComm *comm, int r)
-{
-	int leader = 0;
-
-	while (!identitySameHost(&comm->ranks[leader], &comm->ranks[r]))
-		leader++;
-	return leader;
-}
-
 static void countRanks(const struct ginComm *comm, ginCommInfo_t *info)
 {
 	for (int r = 0; r < comm->nRanks; r++) {
 		int local = identitySameHost(&comm->ranks[r], &comm->ranks[comm->rank]);
 		info->localRanks += local;
-		info->localRank += local && r < comm->rank;
-		info->hosts += leaderOf(comm, r) == r;
+		info->hosts += !comm->localIndex[r];
 	}
+	info->localRank = (int)comm->localIndex[comm->rank];
 }
 
 static int deviceAtomics(const struct ginComm *comm)

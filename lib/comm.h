@@ -31,6 +31,7 @@ struct ginComm {
 	struct control control;
 	struct handles handles;
 	struct device device;
+	uint32_t *localIndex; /* [nRanks]: how many lower ranks are on the rank's host */
 	char (*deviceNames)[sizeof(((struct device *)0)->name)]; /* [nRanks] */
 	struct backendProbe (*probed)[BACKENDS_COUNT];		 /* [nRanks] */
 	uint8_t *routes;					 /* [nRanks]: enum ginRoute */
@@ -71,6 +72,11 @@ ginResult_t commOpen(const char *call, const struct commStart *start, ginComm_t 
 
 /* Frees all parts, without the other ranks. */
 void commClose(ginComm_t comm);
+
+/* Add to a plan: the core's part of a communicator, of a device communicator, of a window. */
+void commPlan(struct plan *plan);
+void devCommPlan(uint32_t writer, const ginDevCommRequirements_t *want, struct plan *plan);
+void windowPlan(struct plan *plan);
 
 /* All communicators of the process, from the end of commOpen() to the start of commClose(). */
 void commOpened(ginComm_t comm);

@@ -21,30 +21,54 @@ static ginResult_t openBootstrap(ginComm_t comm, const struct commStart *start)
 	return fail(ginErrorBootstrap, "%s", why);
 }
 
+/* The tables of a communicator: one allocation. */
+struct commTables {
+	char *at; /* NULL: only their size is wanted */
+	size_t used;
+};
+
+static void *layTable(struct commTables *tables, size_t bytes)
+{
+	void *at = tables->at ? tables->at + tables->used : NULL;
+
+	tables->used += (bytes + 15) / 16 * 16;
+	return at;
+}
+
+/* Returns the bytes of all tables. `ranks` comes first. */
+static size_t layTables(ginComm_t comm, int nRanks, char *at)
+{
+	struct commTables tables = {at, 0};
+	size_t n = (size_t)nRanks;
+
+	comm->ranks = layTable(&tables, n * sizeof(*comm->ranks));
+	comm->localIndex = layTable(&tables, n * sizeof(*comm->localIndex));
+	comm->deviceNames = layTable(&tables, n * sizeof(*comm->deviceNames));
+	comm->probed = layTable(&tables, n * sizeof(*comm->probed));
+	comm->routes = layTable(&tables, n);
+	comm->reached = layTable(&tables, n);
+	comm->reachedFirst = layTable(&tables, n);
+	return tables.used;
+}
+
+static size_t tablesBytes(int nRanks)
+{
+	struct ginComm comm;
+
+	return layTables(&comm, nRanks, NULL);
+}
+
 static ginResult_t allocRanks(ginComm_t comm)
 {
-	size_t n = (size_t)comm->nRanks;
+	char *at = calloc(1, tablesBytes(comm->nRanks));
 
-	comm->ranks = calloc(n, sizeof(*comm->ranks));
-	comm->deviceNames = calloc(n, sizeof(*comm->deviceNames));
-	comm->probed = calloc(n, sizeof(*comm->probed));
-	comm->routes = calloc(n, 1);
-	comm->reached = calloc(n, 1);
-	comm->reachedFirst = calloc(n, 1);
-	if (comm->ranks && comm->deviceNames && comm->probed && comm->routes && comm->reached &&
-	    comm->reachedFirst)
-		return ginSuccess;
-	return fail(ginErrorSystem, "no memory");
+	layTables(comm, comm->nRanks, at);
+	return at ? ginSuccess : fail(ginErrorSystem, "no memory");
 }
 
 static void freeRanks(ginComm_t comm)
 {
 	free(comm->ranks);
-	free(comm->deviceNames);
-	free(comm->probed);
-	free(comm->routes);
-	free(comm->reached);
-	free(comm->reachedFirst);
 }
 
 _Static_assert(sizeof(struct identity) <= BOOTSTRAP_DATA, "an entry holds an identity");
@@ -144,15 +168,6 @@ static ginResult_t openControl(ginComm_t comm, const struct commStart *start)
 	return result;
 }
 
-static int localRank(const struct ginComm *comm)
-{
-	int local = 0;
-
-	for (int r = 0; r < comm->rank; r++)
-		local += identitySameHost(&comm->ranks[r], &comm->ranks[comm->rank]);
-	return local;
-}
-
 static ginResult_t hostAllgather(void *core, const char *call, ginResult_t mine, const void *in,
 				 void *out, size_t bytes)
 {
@@ -234,7 +249,8 @@ struct commIntroduction {
 static ginResult_t makeIntroduction(ginComm_t comm, const struct commStart *start,
 				    struct commIntroduction *mine)
 {
-	ginResult_t result = deviceOpen(&comm->device, start->device, localRank(comm));
+	ginResult_t result =
+		deviceOpen(&comm->device, start->device, (int)comm->localIndex[comm->rank]);
 
 	if (result == ginSuccess)
 		result = handlesBind(&comm->handles, &comm->control, &mine->handles);
@@ -262,6 +278,17 @@ static ginResult_t keepIntroductions(ginComm_t comm, const struct commIntroducti
 	return result == ginSuccess ? routesForce(comm, forced) : result;
 }
 
+/* Identities, introductions, reach; then all agree on the routes. */
+void commPlan(struct plan *plan)
+{
+	plan->memory[planStart].heap +=
+		tablesBytes(plan->nRanks) + controlBytes(plan->nRanks) + handlesBytes(plan->nRanks);
+	planAdd(plan, (struct planExchange){planStart, 1, sizeof(struct identity), 0});
+	planAdd(plan, (struct planExchange){planStart, 1, sizeof(struct commIntroduction), 0});
+	reachPlan(plan);
+	planAdd(plan, (struct planExchange){planStart, 1, 0, 0});
+}
+
 /* Device, handles and routes, in three rounds of the control plane. */
 static ginResult_t openRoutes(ginComm_t comm, const struct commStart *start)
 {
@@ -270,6 +297,8 @@ static ginResult_t openRoutes(ginComm_t comm, const struct commStart *start)
 	ginResult_t result = all ? ginSuccess : fail(ginErrorSystem, "no memory");
 
 	fillHost(comm);
+	if (result == ginSuccess)
+		result = identityCount(comm->ranks, comm->nRanks, comm->localIndex);
 	if (result == ginSuccess)
 		result = makeIntroduction(comm, start, &mine);
 	result = controlAllgather(&comm->control, "devices", result, &mine, all, sizeof(mine));

@@ -81,23 +81,25 @@ static const struct bootstrapOps splitOps = {
 	.close = splitClose,
 };
 
-/* Ranks are added in order, so that a stable insertion by key sorts by key, then rank. */
-static void addMember(struct commSplit *split, const struct splitVote *votes, int rank)
+/* By key, then rank. */
+static int compareMembers(const void *a, const void *b, void *votesAt)
 {
-	int at = split->nRanks++;
+	const struct splitVote *votes = votesAt;
+	int x = *(const int *)a, y = *(const int *)b;
 
-	for (; at && votes[split->members[at - 1]].key > votes[rank].key; at--)
-		split->members[at] = split->members[at - 1];
-	split->members[at] = rank;
+	if (votes[x].key != votes[y].key)
+		return votes[x].key < votes[y].key ? -1 : 1;
+	return x < y ? -1 : x > y;
 }
 
-static void findMembers(struct commSplit *split, const struct splitVote *votes)
+static void findMembers(struct commSplit *split, struct splitVote *votes)
 {
 	int me = split->comm->rank;
 
 	for (int r = 0; r < split->comm->nRanks; r++)
 		if (votes[r].color == votes[me].color)
-			addMember(split, votes, r);
+			split->members[split->nRanks++] = r;
+	qsort_r(split->members, (size_t)split->nRanks, sizeof(int), compareMembers, votes);
 	while (split->members[split->rank] != me)
 		split->rank++;
 }

@@ -20,8 +20,7 @@ static uint32_t roundDepth(uint32_t depth)
 	return rounded;
 }
 
-static ginResult_t readRequirements(const ginDevCommRequirements_t *given,
-				    ginDevCommRequirements_t *want)
+ginResult_t devCommRead(const ginDevCommRequirements_t *given, ginDevCommRequirements_t *want)
 {
 	*want = (ginDevCommRequirements_t)GIN_DEV_COMM_REQUIREMENTS_INIT;
 	if (!given || given->size < offsetof(ginDevCommRequirements_t, timeout) ||
@@ -226,19 +225,17 @@ static void setMirrors(ginDevComm *d, struct ginMirror *at, size_t signals)
 	d->counterMirror = at + signals;
 }
 
-static size_t mirrorsOf(ginComm_t comm, const ginDevCommRequirements_t *want)
+static size_t mirrorsOf(int byCpu, const ginDevCommRequirements_t *want)
 {
-	return shareHasWriter(comm, ginWriterCpu)
-		       ? (size_t)want->contexts * ((size_t)want->counters + want->signals)
-		       : 0;
+	return byCpu ? (size_t)want->contexts * ((size_t)want->counters + want->signals) : 0;
 }
 
-static size_t localBytesOf(ginComm_t comm, const ginDevCommRequirements_t *want)
+static size_t localBytesOf(int byCpu, const ginDevCommRequirements_t *want)
 {
 	size_t each = (size_t)want->counters + want->signals;
 
 	return sizeof(ginDevComm) + sizeof(struct ginMirroredWord) +
-	       mirrorsOf(comm, want) * sizeof(struct ginMirror) +
+	       mirrorsOf(byCpu, want) * sizeof(struct ginMirror) +
 	       (want->contexts * each + want->barriers + 1) * sizeof(uint64_t);
 }
 
@@ -250,7 +247,8 @@ static size_t hostBytesOf(ginComm_t comm, const ginDevCommRequirements_t *want)
 	size_t bytes = 0;
 
 	if (!comm->device.cuda)
-		bytes += localBytesOf(comm, want) + wordBytes(want, ginWriterGpu);
+		bytes += localBytesOf(shareHasWriter(comm, ginWriterCpu), want) +
+			 wordBytes(want, ginWriterGpu);
 	if (shareHasWriter(comm, ginWriterCpu))
 		bytes += wordBytes(want, ginWriterCpu);
 	if (shareHasWriter(comm, ginWriterCpu) || comm->host.copiesOnly)
@@ -287,11 +285,12 @@ static ginResult_t makeLocal(ginComm_t comm, struct devComm *dc,
 {
 	size_t counters = (size_t)want->contexts * want->counters;
 	size_t signals = (size_t)want->contexts * want->signals;
-	size_t mirrors = mirrorsOf(comm, want);
+	int byCpu = shareHasWriter(comm, ginWriterCpu);
+	size_t mirrors = mirrorsOf(byCpu, want);
 	const struct ginMirroredWord watch = {.word = &dc->lines->abort.word};
 	void *at = NULL;
 
-	dc->localBytes = localBytesOf(comm, want);
+	dc->localBytes = localBytesOf(byCpu, want);
 	ginResult_t result = poolAlloc(&comm->pool, dc->localBytes, &at);
 	if (result != ginSuccess)
 		return result;
@@ -336,12 +335,35 @@ static void fillPeer(ginComm_t comm, const struct devComm *dc, int r, struct gin
 	queuesDescribePeer(comm, &dc->queues, r, peer);
 }
 
+static size_t peersBytes(int nRanks)
+{
+	return (size_t)nRanks * sizeof(struct ginPeer);
+}
+
+/*
+ * The ranks compare their requirements, share the words of the route's writer class and agree. The
+ * words are a window of the backend, whose part of a window `plan` has already.
+ */
+void devCommPlan(uint32_t writer, const ginDevCommRequirements_t *want, struct plan *plan)
+{
+	struct planMemory *memory = &plan->memory[planCreate];
+	int byCpu = writer == ginWriterCpu;
+
+	memory->heap += plan->memory[planWindow].heap;
+	plan->regions[planCreate] += plan->regions[planWindow];
+	*(byCpu ? &memory->pinned : &memory->device) += wordBytes(want, (int)writer);
+	memory->device += localBytesOf(byCpu, want) + peersBytes(plan->nRanks);
+	planAdd(plan, (struct planExchange){planCreate, 1, sizeof(struct devCommShape), 0});
+	sharePlan(plan, planCreate);
+	planAdd(plan, (struct planExchange){planCreate, 1, 0, 0});
+}
+
 /* Called after the queues are open. */
 static ginResult_t makePeers(ginComm_t comm, struct devComm *dc)
 {
 	void *at = NULL;
 
-	dc->peersBytes = (size_t)comm->nRanks * sizeof(struct ginPeer);
+	dc->peersBytes = peersBytes(comm->nRanks);
 	struct ginPeer *peers = calloc(1, dc->peersBytes);
 	if (!peers)
 		return fail(ginErrorSystem, "no memory");
@@ -456,7 +478,7 @@ ginResult_t ginDevCommCreateAbi(ginComm_t comm, const ginDevCommRequirements_t *
 
 	if (result != ginSuccess)
 		return result;
-	result = readRequirements(requirements, &want);
+	result = devCommRead(requirements, &want);
 	if (result == ginSuccess)
 		result = checkAbi(abi, devCommSize, devComm);
 	if (result == ginSuccess)

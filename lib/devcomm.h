@@ -25,6 +25,9 @@ struct devComm {
 	struct devComm *next;
 };
 
+/* Copies the requirements of a caller, whose struct may be older, and checks them. */
+ginResult_t devCommRead(const ginDevCommRequirements_t *given, ginDevCommRequirements_t *want);
+
 /* The link of comm->devComms that points to it; NULL, after fail(). The caller holds comm->lock. */
 struct devComm **devCommFind(ginComm_t comm, const ginDevComm *devComm);
 

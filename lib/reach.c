@@ -50,15 +50,6 @@ int reachPair(ginComm_t comm, int backend, int peer, char *why)
 	return 0;
 }
 
-static unsigned localIndex(ginComm_t comm, int peer)
-{
-	unsigned index = 0;
-
-	for (int r = 0; r < peer; r++)
-		index += identitySameHost(&comm->ranks[r], &comm->ranks[peer]) != 0;
-	return index;
-}
-
 /* A bit for each backend that reaches the rank of this host. */
 static uint8_t reachedBy(ginComm_t comm, int r)
 {
@@ -107,7 +98,7 @@ static uint8_t reachOtherHost(ginComm_t comm, int peer)
 static void keepReach(ginComm_t comm, const struct hostReach *all)
 {
 	const struct hostReach *mine = &all[comm->rank];
-	unsigned me = localIndex(comm, comm->rank), index = 0;
+	unsigned me = comm->localIndex[comm->rank], index = 0;
 
 	for (int r = 0; r < comm->nRanks; r++) {
 		if (!identitySameHost(&comm->ranks[r], &comm->ranks[comm->rank])) {
@@ -126,20 +117,10 @@ static void keepReach(ginComm_t comm, const struct hostReach *all)
 	}
 }
 
-/* The number of each rank among the ranks of its host. */
-static void numberLocally(ginComm_t comm, unsigned *index)
-{
-	for (int r = 0; r < comm->nRanks; r++) {
-		int before = r - 1;
-		while (before >= 0 && !identitySameHost(&comm->ranks[before], &comm->ranks[r]))
-			before--;
-		index[r] = before < 0 ? 0 : index[before] + 1;
-	}
-}
-
 /* The lowest rank f for which the ranks f to r - 1 are all direct peers of r. */
-static int lowestDirect(ginComm_t comm, const struct hostReach *all, const unsigned *index, int r)
+static int lowestDirect(ginComm_t comm, const struct hostReach *all, int r)
 {
+	const uint32_t *index = comm->localIndex;
 	int f = r;
 
 	while (f > 0 && identitySameHost(&comm->ranks[f - 1], &comm->ranks[r]) &&
@@ -160,16 +141,14 @@ static int isDomainSize(const unsigned *lowest, int nRanks, int size)
 
 /*
  * The largest size for which each block of that many consecutive ranks has direct peers only, and
- * which divides the ranks evenly. All ranks find one answer. `scratch` has 2 * nRanks entries.
+ * which divides the ranks evenly. All ranks find one answer. `lowest`: [nRanks], scratch.
  */
-static int findDomainSize(ginComm_t comm, const struct hostReach *all, unsigned *scratch)
+static int findDomainSize(ginComm_t comm, const struct hostReach *all, unsigned *lowest)
 {
-	unsigned *lowest = scratch + comm->nRanks;
 	int size = comm->nRanks;
 
-	numberLocally(comm, scratch);
 	for (int r = 0; r < comm->nRanks; r++)
-		lowest[r] = (unsigned)lowestDirect(comm, all, scratch, r);
+		lowest[r] = (unsigned)lowestDirect(comm, all, r);
 	while (size > 1 && (comm->nRanks % size || !isDomainSize(lowest, comm->nRanks, size)))
 		size--;
 	return size;
@@ -209,12 +188,17 @@ static ginResult_t checkForced(ginComm_t comm)
 	return fail(ginErrorUnsupported, "GIN_BACKEND=%s: %s", use->ops->name, use->why);
 }
 
+void reachPlan(struct plan *plan)
+{
+	planAdd(plan, (struct planExchange){planStart, 1, sizeof(struct hostReach), 0});
+}
+
 ginResult_t reachAgree(ginComm_t comm, ginResult_t mine)
 {
 	struct hostReach bits = {0}, *all = calloc((size_t)comm->nRanks, sizeof(*all));
-	unsigned *scratch = calloc((size_t)comm->nRanks, 2 * sizeof(*scratch));
+	unsigned *lowest = calloc((size_t)comm->nRanks, sizeof(*lowest));
 
-	if (mine == ginSuccess && (!all || !scratch))
+	if (mine == ginSuccess && (!all || !lowest))
 		mine = fail(ginErrorSystem, "no memory");
 	if (mine == ginSuccess)
 		mine = checkForced(comm);
@@ -223,11 +207,11 @@ ginResult_t reachAgree(ginComm_t comm, ginResult_t mine)
 	mine = controlAllgather(&comm->control, "reach", mine, &bits, all, sizeof(bits));
 	if (mine == ginSuccess) {
 		keepReach(comm, all);
-		comm->domainSize = findDomainSize(comm, all, scratch);
+		comm->domainSize = findDomainSize(comm, all, lowest);
 	}
 	for (int b = 0; mine == ginSuccess && b < BACKENDS_COUNT; b++)
 		comm->backend[b].used = anyReach(comm, all, b);
-	free(scratch);
+	free(lowest);
 	free(all);
 	return mine;
 }

@@ -26,4 +26,7 @@ ginResult_t reachAgree(ginComm_t comm, ginResult_t mine);
  */
 ginResult_t reachSearch(ginComm_t comm);
 
+/* Adds the exchange of reachAgree(). */
+void reachPlan(struct plan *plan);
+
 #endif

@@ -9,8 +9,13 @@
 /* What each rank sends to all others about its part of a window. */
 struct windowPart {
 	uint64_t bytes;
-	uint8_t offer[BACKENDS_COUNT][BACKEND_OFFER];
+	uint8_t offer[][BACKEND_OFFER]; /* of each backend that takes part */
 };
+
+static size_t partBytes(uint32_t offers)
+{
+	return sizeof(struct windowPart) + (size_t)offers * BACKEND_OFFER;
+}
 
 /* Is the backend open, and of this writer class? */
 static int takesPart(const struct backendUse *use, int writer)
@@ -19,26 +24,38 @@ static int takesPart(const struct backendUse *use, int writer)
 	       (writer == SHARE_ALL || (use->ops->writer == (uint32_t)writer && !use->copiesOnly));
 }
 
+/* All ranks find one answer. */
+static uint32_t countOffers(ginComm_t comm, int writer)
+{
+	uint32_t count = 0;
+
+	for (int b = 0; b < BACKENDS_COUNT; b++)
+		count += takesPart(&comm->backend[b], writer) != 0;
+	return count;
+}
+
 static ginResult_t offerAll(ginComm_t comm, const struct memory *memory, int writer,
 			    struct sharedMemory *shared, struct windowPart *part)
 {
 	ginResult_t result = ginSuccess;
+	uint32_t offer = 0;
 
 	part->bytes = memory->bytes;
 	for (int b = 0; b < BACKENDS_COUNT && result == ginSuccess; b++) {
 		struct backendUse *use = &comm->backend[b];
 		if (takesPart(use, writer))
-			result = use->ops->windowOffer(use->state, memory, part->offer[b],
+			result = use->ops->windowOffer(use->state, memory, part->offer[offer++],
 						       &shared->window[b]);
 	}
 	return result;
 }
 
+/* `stride`: bytes of each part. */
 static ginResult_t registerAll(ginComm_t comm, const char *call, const struct windowPart *parts,
-			       int writer, struct sharedMemory *shared)
+			       size_t stride, int writer, struct sharedMemory *shared)
 {
 	ginResult_t mine = ginSuccess;
-	int others = 0;
+	uint32_t offer = 0;
 
 	for (int b = 0; b < BACKENDS_COUNT; b++) {
 		struct backendUse *use = &comm->backend[b];
@@ -47,30 +64,37 @@ static ginResult_t registerAll(ginComm_t comm, const char *call, const struct wi
 		/*
 		 * A rank still waiting for handles of the previous backend must not get this one's.
 		 */
-		if (others++)
+		if (offer)
 			mine = controlAgree(&comm->control, call, mine);
-		mine = use->ops->windowRegister(use->state, call, mine, parts->offer[b],
-						sizeof(*parts), shared->window[b]);
+		mine = use->ops->windowRegister(use->state, call, mine, parts->offer[offer++],
+						stride, shared->window[b]);
 	}
 	return mine;
+}
+
+void sharePlan(struct plan *plan, enum planPhase phase)
+{
+	planAdd(plan, (struct planExchange){phase, 1, partBytes(1), 0});
 }
 
 ginResult_t shareMemory(ginComm_t comm, const char *call, ginResult_t mine,
 			const struct memory *memory, int writer, struct sharedMemory *shared,
 			uint64_t *bytes)
 {
-	struct windowPart own = {0}, *parts = calloc((size_t)comm->nRanks, sizeof(*parts));
+	size_t stride = partBytes(countOffers(comm, writer));
+	struct windowPart *own = calloc(1, stride), *parts = calloc((size_t)comm->nRanks, stride);
 
 	*shared = (struct sharedMemory){{NULL}};
-	if (mine == ginSuccess && !parts)
+	if (mine == ginSuccess && (!own || !parts))
 		mine = fail(ginErrorSystem, "no memory");
 	if (mine == ginSuccess)
-		mine = offerAll(comm, memory, writer, shared, &own);
-	mine = controlAllgather(&comm->control, call, mine, &own, parts, sizeof(own));
+		mine = offerAll(comm, memory, writer, shared, own);
+	mine = controlAllgather(&comm->control, call, mine, own, parts, stride);
 	for (int r = 0; mine == ginSuccess && bytes && r < comm->nRanks; r++)
-		bytes[r] = parts[r].bytes;
+		memcpy(&bytes[r], (const char *)parts + (size_t)r * stride, sizeof(bytes[r]));
 	if (mine == ginSuccess)
-		mine = registerAll(comm, call, parts, writer, shared);
+		mine = registerAll(comm, call, parts, stride, writer, shared);
+	free(own);
 	free(parts);
 	return mine;
 }

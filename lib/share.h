@@ -22,6 +22,9 @@ ginResult_t shareMemory(ginComm_t comm, const char *call, ginResult_t mine,
 			const struct memory *memory, int writer, struct sharedMemory *shared,
 			uint64_t *bytes);
 
+/* Adds the exchange of shareMemory(). */
+void sharePlan(struct plan *plan, enum planPhase phase);
+
 /* Not collective: memory that is a source of this rank's transfers only. */
 ginResult_t shareLocal(ginComm_t comm, const struct memory *memory, struct sharedMemory *shared);
 

@@ -174,12 +174,30 @@ static void fillTable(ginComm_t comm, const struct window *w, struct ginWindowTa
 	}
 }
 
+static size_t windowTableBytes(int nRanks)
+{
+	return sizeof(struct ginWindowTable) + (size_t)nRanks * sizeof(struct ginWindowPeer);
+}
+
+static size_t windowBytes(int nRanks)
+{
+	return sizeof(struct window) + (size_t)nRanks * sizeof(uint64_t);
+}
+
+/* Shares the memory; then all agree. */
+void windowPlan(struct plan *plan)
+{
+	plan->memory[planWindow].heap += windowBytes(plan->nRanks);
+	plan->memory[planWindow].device += windowTableBytes(plan->nRanks);
+	sharePlan(plan, planWindow);
+	planAdd(plan, (struct planExchange){planWindow, 1, 0, 0});
+}
+
 static ginResult_t makeTable(ginComm_t comm, struct window *w)
 {
 	void *at = NULL;
 
-	w->tableBytes =
-		sizeof(struct ginWindowTable) + (size_t)comm->nRanks * sizeof(struct ginWindowPeer);
+	w->tableBytes = windowTableBytes(comm->nRanks);
 	struct ginWindowTable *table = malloc(w->tableBytes);
 	if (!table)
 		return fail(ginErrorSystem, "no memory");
@@ -195,7 +213,7 @@ static ginResult_t makeTable(ginComm_t comm, struct window *w)
 
 static struct window *newWindow(ginComm_t comm, void *ptr)
 {
-	struct window *w = calloc(1, sizeof(*w) + (size_t)comm->nRanks * sizeof(w->bytes[0]));
+	struct window *w = calloc(1, windowBytes(comm->nRanks));
 
 	if (w)
 		w->ptr = ptr;

@@ -93,4 +93,5 @@ const struct backendOps backendDirect = {
 	.windowRegister = directWindowRegister,
 	.windowDeregister = directWindowDeregister,
 	.windowAddress = directAddress,
+	.plan = peermemPlan,
 };

@@ -14,9 +14,28 @@ static size_t tableBytes(const struct gdakiContexts *s)
 	return s->count * sizeof(*s->queues) + (s->contexts + 1) * sizeof(*s->results);
 }
 
+/* The table, and `turn` and `counter` of each slot. */
+static size_t tablesBytes(const struct gdakiContexts *s)
+{
+	return tableBytes(s) +
+	       (size_t)s->count * s->depth * (sizeof(*s->turn) + sizeof(*s->counter));
+}
+
 static uint64_t valuesOf(uint32_t context)
 {
 	return SINK_BYTES + (uint64_t)context * VALUE_BYTES;
+}
+
+static uint64_t landingBytes(const struct gdakiContexts *s)
+{
+	return valuesOf(s->contexts + 1);
+}
+
+static uint32_t depthWithin(uint32_t most, uint32_t wanted)
+{
+	if (wanted < GDAKI_MIN_DEPTH)
+		return GDAKI_MIN_DEPTH;
+	return wanted < most ? wanted : most;
 }
 
 static uint32_t depthFor(const struct gdaki *g, uint32_t wanted)
@@ -24,16 +43,14 @@ static uint32_t depthFor(const struct gdaki *g, uint32_t wanted)
 	uint32_t most =
 		g->features.maxDepth < GDAKI_MAX_DEPTH ? g->features.maxDepth : GDAKI_MAX_DEPTH;
 
-	if (wanted < GDAKI_MIN_DEPTH)
-		return GDAKI_MIN_DEPTH;
-	return wanted < most ? wanted : most;
+	return depthWithin(most, wanted);
 }
 
 static ginResult_t allocTables(struct gdakiContexts *s)
 {
 	const struct device *d = s->g->host->device;
 	size_t slots = (size_t)s->count * s->depth;
-	size_t bytes = tableBytes(s) + slots * (sizeof(*s->turn) + sizeof(*s->counter));
+	size_t bytes = tablesBytes(s);
 	void *at = NULL;
 	ginResult_t result = memoryAlloc(d, bytes, &at);
 
@@ -51,7 +68,7 @@ static ginResult_t openLanding(struct gdakiContexts *s)
 	const struct device *d = s->g->host->device;
 	const struct rdmaUser user = gdakiUser(s->g);
 	void *at = NULL;
-	uint64_t bytes = valuesOf(s->contexts + 1);
+	uint64_t bytes = landingBytes(s);
 	ginResult_t result = slabMemory(d, bytes, &at);
 
 	if (result != ginSuccess)
@@ -190,12 +207,29 @@ static struct gdakiPairsWanted pairsFor(const struct gdaki *g, const struct back
 						 least(paramNumber(paramGdakiDoorbells), queues)};
 }
 
+static size_t reportedBytes(const struct gdakiContexts *s)
+{
+	return s->count;
+}
+
+void gdakiContextsPlan(struct plan *plan)
+{
+	const struct gdakiContexts s = {.contexts = plan->want->contexts,
+					.count = (uint32_t)plan->nRanks * plan->want->contexts,
+					.depth = depthWithin(GDAKI_MAX_DEPTH, plan->want->depth)};
+
+	pairsPlan(plan, s.depth);
+	plan->regions[planCreate]++; /* the landing */
+	plan->memory[planCreate].heap += reportedBytes(&s);
+	plan->memory[planCreate].device += tablesBytes(&s) + landingBytes(&s);
+}
+
 static ginResult_t makeTables(struct gdakiContexts *s)
 {
 	s->count = pairsCount(s->pairs);
 	if (!s->count)
 		return ginSuccess;
-	s->reported = calloc(s->count, 1);
+	s->reported = calloc(reportedBytes(s), 1);
 	ginResult_t result = s->reported ? allocTables(s) : fail(ginErrorSystem, "no memory");
 	if (result == ginSuccess)
 		result = openLanding(s);

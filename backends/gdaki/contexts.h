@@ -38,4 +38,6 @@ ginResult_t gdakiContextsStats(void *contexts, uint32_t context, ginStats_t *sta
 void gdakiContextsDrain(void *state, void *contexts);
 void gdakiContextsClose(void *state, void *contexts);
 
+void gdakiContextsPlan(struct plan *plan);
+
 #endif

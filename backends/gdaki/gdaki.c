@@ -46,11 +46,16 @@ static int reach(const struct backendHost *host, int peer, const void *mine, con
 	return here.ethernet == there.ethernet && here.atomics == there.atomics;
 }
 
+static size_t addressesBytes(int nRanks)
+{
+	return (size_t)nRanks * sizeof(struct rdmaAddress);
+}
+
 static ginResult_t keepAddresses(struct gdaki *g)
 {
 	const struct backendHost *host = g->host;
 
-	g->addresses = calloc((size_t)host->nRanks, sizeof(*g->addresses));
+	g->addresses = calloc(1, addressesBytes(host->nRanks));
 	if (!g->addresses)
 		return fail(ginErrorSystem, "no memory");
 	for (int r = 0; r < host->nRanks; r++)
@@ -183,6 +188,15 @@ static ginResult_t open(const struct backendHost *host, void **state)
 	return result;
 }
 
+/* All ranks agree after open() has been tried. */
+static void planGdaki(struct plan *plan)
+{
+	plan->memory[planStart].heap += addressesBytes(plan->nRanks);
+	gdakiMemoryPlan(plan);
+	gdakiContextsPlan(plan);
+	planAdd(plan, (struct planExchange){planStart, 1, 0, 0});
+}
+
 const struct backendOps backendGdaki = {
 	.name = "gdaki",
 	.route = ginRouteGdaki,
@@ -205,4 +219,5 @@ const struct backendOps backendGdaki = {
 	.contextsStats = gdakiContextsStats,
 	.contextsDrain = gdakiContextsDrain,
 	.contextsClose = gdakiContextsClose,
+	.plan = planGdaki,
 };

@@ -65,10 +65,15 @@ ginResult_t slabQueues(const struct device *d, const struct rdma *rdma, struct r
 	return failed ? fail(ginErrorSystem, "gdaki: %s", why) : ginSuccess;
 }
 
+static size_t sourcesBytes(void)
+{
+	return sizeof(struct ginSources) + SOURCES_MOST * sizeof(struct ginSourceEntry);
+}
+
 /* Entries from `used` on are never read and stay uninitialized. */
 ginResult_t sourcesOpen(const struct device *d, struct gdakiSources *s)
 {
-	size_t bytes = sizeof(struct ginSources) + SOURCES_MOST * sizeof(struct ginSourceEntry);
+	size_t bytes = sourcesBytes();
 	void *table = NULL;
 
 	*s = (struct gdakiSources){.device = d, .taken = calloc(SOURCES_MOST, 1)};
@@ -234,11 +239,23 @@ void gdakiWindowDeregister(void *state, void *window)
 	free(w);
 }
 
+static size_t windowBytes(size_t parts)
+{
+	return sizeof(struct gdakiWindow) + parts * sizeof(struct gdakiPart);
+}
+
+void gdakiMemoryPlan(struct plan *plan)
+{
+	plan->memory[planStart].heap += SOURCES_MOST;
+	plan->memory[planStart].device += sourcesBytes();
+	plan->memory[planWindow].heap += windowBytes((size_t)plan->nRanks);
+	plan->regions[planWindow] += RDMA_WINDOW_REGIONS;
+}
+
 ginResult_t gdakiWindowOffer(void *state, const struct memory *memory, void *offer, void **window)
 {
 	struct gdaki *g = state;
-	size_t parts = offer ? (size_t)g->host->nRanks : 0;
-	struct gdakiWindow *w = calloc(1, sizeof(*w) + parts * sizeof(w->part[0]));
+	struct gdakiWindow *w = calloc(1, windowBytes(offer ? (size_t)g->host->nRanks : 0));
 
 	if (!w)
 		return fail(ginErrorSystem, "no memory");

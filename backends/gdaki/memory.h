@@ -75,6 +75,9 @@ struct gdakiWindow {
 
 #define GDAKI_NO_SLOT UINT32_MAX
 
+/* Adds the sources to the communicator, and a window. */
+void gdakiMemoryPlan(struct plan *plan);
+
 /* Members of struct backendOps. */
 ginResult_t gdakiWindowOffer(void *state, const struct memory *memory, void *offer, void **window);
 ginResult_t gdakiWindowRegister(void *state, const char *call, ginResult_t mine,

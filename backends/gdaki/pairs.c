@@ -57,18 +57,29 @@ int pairsPeer(const struct gdakiPairs *p, uint32_t queue)
 	return peer;
 }
 
+static size_t indexBytes(uint32_t nRanks)
+{
+	return nRanks * sizeof(uint32_t);
+}
+
+/* Never 0. */
+static size_t endsBytes(uint32_t queues)
+{
+	return (queues + (size_t)1) * sizeof(struct rdmaEnd);
+}
+
 static ginResult_t findPeers(struct gdakiPairs *p)
 {
 	const struct gdakiPairsWanted *want = &p->wanted;
 
-	p->index = malloc(ranks(p) * sizeof(*p->index));
+	p->index = malloc(indexBytes(ranks(p)));
 	if (!p->index)
 		return fail(ginErrorSystem, "no memory");
 	for (uint32_t r = 0; r < ranks(p); r++)
 		p->index[r] = want->serves(want->of, (int)r) ? p->peers++ : p->others++;
 	if (!want->shared)
 		p->others = 0;
-	p->ends = calloc(pairsCount(p) + 1, sizeof(*p->ends));
+	p->ends = calloc(1, endsBytes(pairsCount(p)));
 	return p->ends ? ginSuccess : fail(ginErrorSystem, "no memory");
 }
 
@@ -197,6 +208,19 @@ static ginResult_t connectAll(struct gdakiPairs *p, const char *call, ginResult_
 		mine = connectBatch(p, call, mine, batch);
 	}
 	return mine;
+}
+
+void pairsPlan(struct plan *plan, uint32_t depth)
+{
+	uint32_t n = (uint32_t)plan->nRanks, contexts = plan->want->contexts;
+	uint32_t most = pairsBatchGroups(n), last = contexts % most;
+
+	plan->queuePairs += (uint64_t)n * contexts;
+	plan->regions[planCreate]++; /* the slab */
+	plan->memory[planCreate].heap += indexBytes(n) + endsBytes(n * contexts);
+	plan->memory[planCreate].device += rdmaSlabBytes(n * contexts, depth);
+	planAdd(plan, (struct planExchange){planCreate, contexts / most, 0, pairsBlock(most)});
+	planAdd(plan, (struct planExchange){planCreate, last != 0, 0, pairsBlock(last)});
 }
 
 ginResult_t pairsOpen(const struct gdakiPairsWanted *wanted, const char *call, ginResult_t mine,

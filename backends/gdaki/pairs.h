@@ -43,6 +43,9 @@ ginResult_t pairsOpen(const struct gdakiPairsWanted *wanted, const char *call, g
 /* No kernel uses the queue pairs any more. */
 void pairsClose(struct gdakiPairs *pairs);
 
+/* Adds the queue pairs of a device communicator whose peers are all on the gdaki route. */
+void pairsPlan(struct plan *plan, uint32_t depth);
+
 /*
  * The queue to that peer, by its index in the slab, or PAIRS_NONE. `context` == wanted.contexts
  * selects the shared queues, which come last in the slab.

@@ -9,10 +9,25 @@ void peermemClose(struct peermem *peermem)
 {
 	if (!peermem)
 		return;
-	free(peermem->to);
-	free(peermem->from);
 	free(peermem->fds);
 	free(peermem);
+}
+
+/* `to`, `from` and `fds`. */
+static size_t tablesBytes(size_t nRanks)
+{
+	return nRanks * (2 + sizeof(int));
+}
+
+static size_t windowBytes(size_t nRanks)
+{
+	return sizeof(struct peermemWindow) + nRanks * sizeof(struct peermemPeer);
+}
+
+void peermemPlan(struct plan *plan)
+{
+	plan->memory[planStart].heap += tablesBytes((size_t)plan->nRanks);
+	plan->memory[planWindow].heap += windowBytes((size_t)plan->nRanks);
 }
 
 ginResult_t peermemOpen(const struct backendHost *host, const char *name,
@@ -25,14 +40,14 @@ ginResult_t peermemOpen(const struct backendHost *host, const char *name,
 		peermem->host = host;
 		peermem->name = name;
 		peermem->peers = *peers;
-		peermem->to = calloc(n, 1);
-		peermem->from = calloc(n, 1);
-		peermem->fds = calloc(n, sizeof(*peermem->fds));
+		peermem->fds = calloc(1, tablesBytes(n));
 	}
-	if (!peermem || !peermem->to || !peermem->from || !peermem->fds) {
+	if (!peermem || !peermem->fds) {
 		peermemClose(peermem);
 		return fail(ginErrorSystem, "no memory");
 	}
+	peermem->to = (uint8_t *)(peermem->fds + n);
+	peermem->from = peermem->to + n;
 	*out = peermem;
 	return ginSuccess;
 }
@@ -49,8 +64,7 @@ ginResult_t peermemOffer(struct peermem *peermem, const struct memory *memory, v
 			 struct peermemWindow **window)
 {
 	struct peermemOffer offer;
-	struct peermemWindow *w =
-		calloc(1, sizeof(*w) + (size_t)peermem->host->nRanks * sizeof(w->peer[0]));
+	struct peermemWindow *w = calloc(1, windowBytes((size_t)peermem->host->nRanks));
 
 	if (!w)
 		return fail(ginErrorSystem, "no memory");

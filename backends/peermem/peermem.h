@@ -52,6 +52,9 @@ ginResult_t peermemOpen(const struct backendHost *host, const char *name,
 			const struct peermemPeers *peers, struct peermem **out);
 void peermemClose(struct peermem *peermem);
 
+/* Adds an instance, and in a window its part. */
+void peermemPlan(struct plan *plan);
+
 /* As windowOffer, windowRegister and windowDeregister of struct backendOps. */
 ginResult_t peermemOffer(struct peermem *peermem, const struct memory *memory, void *offer,
 			 struct peermemWindow **window);

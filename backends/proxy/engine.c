@@ -7,19 +7,43 @@
 #include "lib/base/log.h"
 #include "words.h"
 
+static uint32_t worksOf(uint32_t depth)
+{
+	return depth < ENGINE_WORKS ? depth : ENGINE_WORKS;
+}
+
+static size_t worksBytes(uint32_t depth)
+{
+	return worksOf(depth) * sizeof(struct proxyWork);
+}
+
+static size_t flowsBytes(uint32_t nRanks)
+{
+	return nRanks * sizeof(struct proxyFlow);
+}
+
+/* An engine for each context. */
+void enginePlan(struct plan *plan)
+{
+	size_t bytes = sizeof(struct proxyEngine) + worksBytes(plan->want->depth) +
+		       flowsBytes((uint32_t)plan->nRanks);
+
+	plan->memory[planCreate].heap += plan->want->contexts * bytes;
+}
+
 ginResult_t engineMake(const struct proxyRing *ring, const struct descriptorScope *scope,
 		       uint32_t depth, struct proxyEngine **out)
 {
 	struct proxyEngine *e = calloc(1, sizeof(*e));
-	uint32_t works = depth < ENGINE_WORKS ? depth : ENGINE_WORKS;
+	uint32_t works = worksOf(depth);
 
 	if (e) {
 		e->ring = *ring;
 		e->scope = *scope;
 		e->logDepth = (uint32_t)__builtin_ctz(depth);
 		e->worksMask = works - 1;
-		e->works = calloc(works, sizeof(*e->works));
-		e->flows = calloc(scope->nRanks, sizeof(*e->flows));
+		e->works = calloc(1, worksBytes(depth));
+		e->flows = calloc(1, flowsBytes(scope->nRanks));
 	}
 	if (!e || !e->works || !e->flows) {
 		engineFree(e);

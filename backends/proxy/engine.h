@@ -59,6 +59,7 @@ struct proxyEngine {
 
 ginResult_t engineMake(const struct proxyRing *ring, const struct descriptorScope *scope,
 		       uint32_t depth, struct proxyEngine **out);
+void enginePlan(struct plan *plan);
 void engineFree(struct proxyEngine *engine);
 
 /* Is any descriptor in flight? */

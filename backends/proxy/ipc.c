@@ -126,6 +126,19 @@ static int findOnThisGpu(const struct transportScope *scope, uint8_t *onThisGpu)
 	return any;
 }
 
+static size_t onThisGpuBytes(int nRanks)
+{
+	return (size_t)nRanks;
+}
+
+/* A cache line for each stream. The stages are left out: only ranks that share a GPU have them. */
+static void ipcPlan(struct plan *plan, uint32_t lanes)
+{
+	plan->memory[planStart].heap += onThisGpuBytes(plan->nRanks);
+	plan->memory[planStart].pinned += (uint64_t)lanes * STREAMS * 64;
+	peermemPlan(plan);
+}
+
 static ginResult_t openStages(struct ipcLane *ipc)
 {
 	void *stages = NULL;
@@ -181,7 +194,7 @@ static ginResult_t openAll(struct ipcTransport *t)
 	const struct peermemPeers peers = {isServed, t->scope};
 	ginResult_t result = peermemOpen(host, "proxy", &peers, &t->peermem);
 
-	t->onThisGpu = calloc((size_t)host->nRanks, 1);
+	t->onThisGpu = calloc(1, onThisGpuBytes(host->nRanks));
 	if (result == ginSuccess && !t->onThisGpu)
 		result = fail(ginErrorSystem, "no memory");
 	int hasStages = result == ginSuccess && findOnThisGpu(t->scope, t->onThisGpu);
@@ -472,4 +485,5 @@ const struct transportOps transportIpc = {
 	.chain = ipcChain,
 	.landed = ipcLanded,
 	.drain = ipcDrain,
+	.plan = ipcPlan,
 };

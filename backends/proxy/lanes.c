@@ -10,6 +10,12 @@ static const struct transportOps *const table[TRANSPORTS] = {&transportIpc, &tra
 
 _Static_assert(TRANSPORTS <= WINDOW_LINKS, "a window has a link for each transport");
 
+/* Bytes of a rank's addresses. */
+static size_t laneAddresses(uint32_t lanes)
+{
+	return (size_t)lanes * TRANSPORT_ADDRESS;
+}
+
 int transportsProbe(const struct backendHost *host, void *blob, char *why)
 {
 	struct proxyBlob mine = {.hasNetwork = 0};
@@ -136,6 +142,35 @@ static void chooseAll(struct proxyTransports *t)
 	}
 }
 
+static size_t ofBytes(size_t nRanks)
+{
+	return nRanks;
+}
+
+static size_t servesBytes(size_t nRanks)
+{
+	return TRANSPORTS * nRanks;
+}
+
+/*
+ * Shared memory is always open. Over a network, ranks search, then exchange the addresses of their
+ * lanes, and agree.
+ */
+void transportsPlan(struct plan *plan)
+{
+	uint32_t threads = paramNumber(paramProxyThreads), lanes = threads ? threads : 1;
+
+	plan->memory[planStart].heap +=
+		ofBytes((size_t)plan->nRanks) + servesBytes((size_t)plan->nRanks);
+	transportIpc.plan(plan, lanes);
+	if (!plan->overNetwork)
+		return;
+	transportNetwork.plan(plan, lanes);
+	planAdd(plan, (struct planExchange){planStart, 1, BACKEND_BLOB, 0});
+	planAdd(plan, (struct planExchange){planStart, 1, laneAddresses(lanes), 0});
+	planAdd(plan, (struct planExchange){planStart, 1, 0, 0});
+}
+
 static int servesAny(const struct proxyTransports *t, int transport)
 {
 	return memchr(t->serves + transport * t->host->nRanks, 1, (size_t)t->host->nRanks) != NULL;
@@ -183,8 +218,10 @@ ginResult_t transportsOpen(const struct backendHost *host, const struct proxySlo
 {
 	size_t n = (size_t)host->nRanks;
 
-	*t = (struct proxyTransports){
-		.host = host, .lanes = lanes, .of = calloc(n, 1), .serves = calloc(TRANSPORTS, n)};
+	*t = (struct proxyTransports){.host = host,
+				      .lanes = lanes,
+				      .of = calloc(1, ofBytes(n)),
+				      .serves = calloc(1, servesBytes(n))};
 	if (!t->of || !t->serves)
 		return fail(ginErrorSystem, "no memory");
 	chooseAll(t);
@@ -251,7 +288,7 @@ int transportsNeedConnect(const struct proxyTransports *t)
 ginResult_t transportsConnect(struct proxyTransports *t, const char *call)
 {
 	const struct backendHost *host = t->host;
-	size_t bytes = (size_t)mostLanes(t) * TRANSPORT_ADDRESS;
+	size_t bytes = laneAddresses(mostLanes(t));
 	uint8_t *own = calloc(1, bytes), *all = calloc((size_t)host->nRanks, bytes);
 	int inUse = t->state[TRANSPORT_NETWORK] != NULL;
 	ginResult_t mine = ginSuccess;

@@ -31,6 +31,7 @@ int transportsReach(const struct backendHost *host, int peer, const void *mine, 
 
 ginResult_t transportsOpen(const struct backendHost *host, const struct proxySlots *slots,
 			   uint32_t lanes, struct proxyTransports *out);
+void transportsPlan(struct plan *plan);
 void transportsClose(struct proxyTransports *transports);
 
 /* Is any rank on a network? Then transportsConnect() is called; all ranks find one answer. */

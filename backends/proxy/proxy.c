@@ -268,6 +268,20 @@ static void proxyContextsClose(void *state, void *contexts)
 	free(s);
 }
 
+static size_t contextsBytes(size_t contexts)
+{
+	return sizeof(struct proxyContexts) + contexts * sizeof(struct proxyEngine *);
+}
+
+static void planProxy(struct plan *plan)
+{
+	transportsPlan(plan);
+	proxyWindowPlan(plan);
+	proxyRingsPlan(plan);
+	enginePlan(plan);
+	plan->memory[planCreate].heap += contextsBytes(plan->want->contexts);
+}
+
 static ginResult_t proxyContextsOpen(void *state, const char *call, ginResult_t mine,
 				     const struct backendContexts *want, void **contexts)
 {
@@ -276,7 +290,7 @@ static ginResult_t proxyContextsOpen(void *state, const char *call, ginResult_t 
 	(void)call;
 	if (mine != ginSuccess)
 		return mine;
-	struct proxyContexts *s = calloc(1, sizeof(*s) + want->contexts * sizeof(s->engine[0]));
+	struct proxyContexts *s = calloc(1, contextsBytes(want->contexts));
 	if (!s)
 		return fail(ginErrorSystem, "no memory");
 	s->proxy = p;
@@ -332,4 +346,5 @@ const struct backendOps backendProxy = {
 	.contextsDrain = proxyContextsDrain,
 	.contextsClose = proxyContextsClose,
 	.progress = proxyProgress,
+	.plan = planProxy,
 };

@@ -112,20 +112,47 @@ static ginResult_t writeKernel(struct proxyRings *q, size_t bytes)
 	return result;
 }
 
+/* Without memory. */
+static struct proxyRings ringsOf(int nRanks, const struct backendContexts *want)
+{
+	struct proxyRings q = {.nRanks = (uint32_t)nRanks, .want = *want};
+
+	q.contextBytes =
+		ringBytes(&q) + 2 * LINE + 2 * GIN_QUEUE_RESULTS * sizeof(uint64_t) + doneBytes(&q);
+	return q;
+}
+
+static size_t hostBytes(const struct proxyRings *q)
+{
+	return counterBytes(q) + q->want.contexts * q->contextBytes;
+}
+
+static size_t kernelBytes(const struct proxyRings *q)
+{
+	return q->want.contexts * (sizeof(struct ginQueue) + postedBytes(q) + mirrorBytes(q));
+}
+
+void proxyRingsPlan(struct plan *plan)
+{
+	const struct proxyRings q = ringsOf(plan->nRanks, plan->want);
+
+	plan->memory[planCreate].pinned += hostBytes(&q);
+	plan->memory[planCreate].device += kernelBytes(&q);
+}
+
 ginResult_t proxyRingsMake(const struct device *d, int nRanks, const struct backendContexts *want,
 			   struct proxyRings *q)
 {
 	void *host = NULL, *kernel = NULL;
 
-	*q = (struct proxyRings){.device = d, .nRanks = (uint32_t)nRanks, .want = *want};
-	q->contextBytes =
-		ringBytes(q) + 2 * LINE + 2 * GIN_QUEUE_RESULTS * sizeof(uint64_t) + doneBytes(q);
-	size_t bytes = counterBytes(q) + want->contexts * q->contextBytes;
+	*q = ringsOf(nRanks, want);
+	q->device = d;
+	size_t bytes = hostBytes(q);
 	ginResult_t result = pinnedAlloc(d, bytes, d->numaNode, &host);
 	if (result != ginSuccess)
 		return result;
 	q->host = host;
-	bytes = want->contexts * (sizeof(struct ginQueue) + postedBytes(q) + mirrorBytes(q));
+	bytes = kernelBytes(q);
 	result = memoryAlloc(d, bytes, &kernel);
 	q->kernel = kernel;
 	if (result == ginSuccess)

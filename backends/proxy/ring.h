@@ -29,6 +29,10 @@ struct proxyRings {
 /* Allocates rings whose words are 0. The device's scope is entered. */
 ginResult_t proxyRingsMake(const struct device *d, int nRanks, const struct backendContexts *want,
 			   struct proxyRings *rings);
+
+/* Adds the rings of a device communicator. */
+void proxyRingsPlan(struct plan *plan);
+
 void proxyRingsFree(struct proxyRings *rings);
 
 struct proxyRing proxyRingOf(const struct proxyRings *rings, uint32_t context);

@@ -126,6 +126,9 @@ struct transportOps {
 	 * more. NULL: works under way always land.
 	 */
 	void (*stop)(void *lane);
+
+	/* Adds what it takes for a communicator and for a window. */
+	void (*plan)(struct plan *plan, uint32_t lanes);
 };
 
 #define TRANSPORT_ADDRESS 288

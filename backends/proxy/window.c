@@ -4,10 +4,15 @@
 
 #include <stdlib.h>
 
+enum {
+	SLOTS_BYTES = GIN_DESCRIPTOR_SLOTS * sizeof(struct proxyWindow *),
+	TAKEN_BYTES = GIN_DESCRIPTOR_SLOTS
+};
+
 ginResult_t slotsOpen(struct proxySlots *slots)
 {
-	slots->at = calloc(GIN_DESCRIPTOR_SLOTS, sizeof(struct proxyWindow *));
-	slots->taken = calloc(GIN_DESCRIPTOR_SLOTS, 1);
+	slots->at = calloc(1, SLOTS_BYTES);
+	slots->taken = calloc(1, TAKEN_BYTES);
 	slots->used = 0;
 	if (!slots->at || !slots->taken) {
 		free(slots->at);
@@ -107,11 +112,21 @@ int proxyReachedByCpu(const struct device *d, enum memoryKind kind)
 	return !d->cuda || kind == memoryShared;
 }
 
+static size_t windowBytes(size_t nRanks)
+{
+	return sizeof(struct proxyWindow) + nRanks * sizeof(struct proxyPart);
+}
+
+void proxyWindowPlan(struct plan *plan)
+{
+	plan->memory[planStart].heap += SLOTS_BYTES + TAKEN_BYTES;
+	plan->memory[planWindow].heap += windowBytes((size_t)plan->nRanks);
+}
+
 ginResult_t proxyWindowMake(const struct backendHost *host, const struct memory *memory,
 			    struct proxyWindow **out)
 {
-	size_t n = (size_t)host->nRanks;
-	struct proxyWindow *w = calloc(1, sizeof(*w) + n * sizeof(w->part[0]));
+	struct proxyWindow *w = calloc(1, windowBytes((size_t)host->nRanks));
 
 	if (!w)
 		return fail(ginErrorSystem, "no memory");

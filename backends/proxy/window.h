@@ -69,6 +69,9 @@ const struct proxyWindow *slotsSearch(const struct proxySlots *slots, const void
 ginResult_t proxyWindowMake(const struct backendHost *host, const struct memory *memory,
 			    struct proxyWindow **out);
 
+/* Adds the slots of a communicator, and a window. */
+void proxyWindowPlan(struct plan *plan);
+
 /*
  * What a rank offers of its part: of each transport, then numbers of struct proxyPart. Every rank
  * has this layout.

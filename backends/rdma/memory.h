@@ -42,6 +42,9 @@ struct rdmaWindow {
 	struct rdmaKeys strictKeys, relaxedKeys;
 };
 
+/* Most regions of a window. */
+#define RDMA_WINDOW_REGIONS 2
+
 /* `isRemote`: peers use it. On an error the window may be open in part: close it. */
 ginResult_t rdmaWindowOpen(const struct rdmaUser *user, void *address, size_t bytes, int isRemote,
 			   struct rdmaWindow *window);

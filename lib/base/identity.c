@@ -7,6 +7,7 @@
 #include <net/if.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
@@ -112,4 +113,35 @@ void identityBound(struct identity *received)
 			*c = '?';
 	if (received->addresses > IDENTITY_ADDRESSES)
 		received->addresses = IDENTITY_ADDRESSES;
+}
+
+struct rankHost {
+	uint64_t hostId;
+	uint32_t rank;
+};
+
+static int compareHosts(const void *a, const void *b)
+{
+	const struct rankHost *x = a, *y = b;
+
+	if (x->hostId != y->hostId)
+		return x->hostId < y->hostId ? -1 : 1;
+	return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+ginResult_t identityCount(const struct identity *ranks, int n, uint32_t *index)
+{
+	struct rankHost *sorted = calloc((size_t)n, sizeof(*sorted));
+
+	if (!sorted)
+		return fail(ginErrorSystem, "no memory");
+	for (int r = 0; r < n; r++)
+		sorted[r] = (struct rankHost){ranks[r].hostId, (uint32_t)r};
+	qsort(sorted, (size_t)n, sizeof(*sorted), compareHosts);
+	for (int i = 0; i < n; i++) {
+		int follows = i && sorted[i].hostId == sorted[i - 1].hostId;
+		index[sorted[i].rank] = follows ? index[sorted[i - 1].rank] + 1 : 0;
+	}
+	free(sorted);
+	return ginSuccess;
 }

@@ -33,6 +33,11 @@ ginResult_t identityMake(struct identity *me);
 /* Makes an identity that another rank sent safe to read: the host is text, addresses are counted. */
 void identityBound(struct identity *received);
 
+/*
+ * index[r]: how many ranks below r are on the host of r. Takes n log(n) steps. An error: no memory.
+ */
+ginResult_t identityCount(const struct identity *ranks, int n, uint32_t *index);
+
 static inline int identitySameHost(const struct identity *a, const struct identity *b)
 {
 	return a->hostId == b->hostId;

@@ -36,7 +36,7 @@ static void freeState(struct control *c)
 		if (c->link[i].fd >= 0)
 			forkGuardClose(c->link[i].fd);
 		bufferFree(&c->link[i].in);
-		bufferFree(&c->link[i].out);
+		controlDropParts(&c->link[i]);
 	}
 	while (c->spares)
 		controlReleaseSpare(c);
@@ -45,7 +45,6 @@ static void freeState(struct control *c)
 	bufferFree(&c->gather.entries);
 	bufferFree(&c->result);
 	free(c->gather.arrived);
-	free(c->failed);
 	pthread_cond_destroy(&c->changed);
 	pthread_mutex_destroy(&c->lock);
 }
@@ -98,12 +97,18 @@ static ginResult_t openFiles(struct control *c, struct identity *me)
 	return ginSuccess;
 }
 
+/* `arrived` and `failed`. */
+size_t controlBytes(int nRanks)
+{
+	return 2 * (size_t)nRanks;
+}
+
 static ginResult_t allocState(struct control *c)
 {
-	c->gather.arrived = calloc((size_t)c->nRanks, 1);
-	c->failed = calloc((size_t)c->nRanks, 1);
-	if (!c->gather.arrived || !c->failed)
+	c->gather.arrived = calloc(1, controlBytes(c->nRanks));
+	if (!c->gather.arrived)
 		return fail(ginErrorSystem, "no memory for the control plane");
+	c->failed = c->gather.arrived + c->nRanks;
 	controlGatherReset(c);
 	return ginSuccess;
 }
@@ -273,18 +278,6 @@ static ginResult_t takeEntries(struct control *c, size_t bytes)
 	return fail(ginErrorSystem, "the control plane received a broken message");
 }
 
-/* `out` is written only when no rank has failed. */
-static ginResult_t takeAll(struct control *c, void *out, size_t bytes)
-{
-	if (c->delivered == controlDown)
-		return takeEntries(c, bytes);
-	if (c->delivered != controlAll || c->result.used != (size_t)c->nRanks * bytes)
-		return fail(ginErrorSystem, "the control plane received a broken message");
-	if (bytes)
-		memcpy(out, c->result.data, c->result.used);
-	return ginSuccess;
-}
-
 ginResult_t controlWait(struct control *c, const char *call)
 {
 	if (!c->broken)
@@ -314,6 +307,30 @@ ginResult_t controlBegin(struct control *c, const struct controlRound *of, ginRe
 	return failAs(c->broken, c->why);
 }
 
+/* `out` is written only when no rank has failed. */
+static ginResult_t takeResult(struct control *c, const struct controlRound *of, void *out,
+			      size_t bytes)
+{
+	if (c->delivered == controlDown)
+		return takeEntries(c, bytes);
+	if (c->delivered != (of->block ? controlColumns : controlAll) ||
+	    (!of->block && c->result.used != (size_t)c->nRanks * bytes))
+		return fail(ginErrorSystem, "the control plane received a broken message");
+	if (c->result.used)
+		memcpy(out, c->result.data, c->result.used);
+	return ginSuccess;
+}
+
+ginResult_t controlEnd(struct control *c, const struct controlRound *of, void *out, size_t bytes)
+{
+	ginResult_t result = controlWait(c, of->call);
+
+	if (result == ginSuccess)
+		result = takeResult(c, of, out, bytes);
+	bufferTrim(&c->result);
+	return result;
+}
+
 ginResult_t controlAllgather(struct control *c, const char *call, ginResult_t mine, const void *in,
 			     void *out, size_t bytes)
 {
@@ -322,26 +339,15 @@ ginResult_t controlAllgather(struct control *c, const char *call, ginResult_t mi
 	pthread_mutex_lock(&c->lock);
 	ginResult_t result = controlBegin(c, &of, mine, in, bytes);
 	if (result == ginSuccess)
-		result = controlWait(c, call);
-	if (result == ginSuccess)
-		result = takeAll(c, out, bytes);
-	bufferTrim(&c->result);
+		result = controlEnd(c, &of, out, bytes);
 	pthread_mutex_unlock(&c->lock);
 	return result;
-}
-
-/* The bytes that a rank contributes to the round: a block for each column. */
-static size_t roundBytes(const struct control *c, const struct controlRound *of)
-{
-	uint32_t n = (uint32_t)c->nRanks, rounds = controlRounds(c->nRanks, of->block);
-
-	return (n - of->round + rounds - 1) / rounds * of->block;
 }
 
 ginResult_t controlBeginRound(struct control *c, const struct controlRound *of, ginResult_t mine,
 			      const void *in)
 {
-	size_t bytes = roundBytes(c, of), block = of->block;
+	size_t bytes = controlRowBytes(c->nRanks, of->block, of->round), block = of->block;
 	size_t step = controlRounds(c->nRanks, block) * block;
 	uint8_t *row = malloc(bytes);
 
@@ -352,20 +358,6 @@ ginResult_t controlBeginRound(struct control *c, const struct controlRound *of, 
 	mine = controlBegin(c, of, mine, row, bytes);
 	free(row);
 	return mine;
-}
-
-ginResult_t controlEndRound(struct control *c, const struct controlRound *of, void *out)
-{
-	ginResult_t result = controlWait(c, of->call);
-
-	if (result == ginSuccess && c->delivered == controlDown)
-		result = takeEntries(c, roundBytes(c, of));
-	else if (result == ginSuccess && c->delivered != controlColumns)
-		result = fail(ginErrorSystem, "the control plane received a broken message");
-	if (result == ginSuccess && c->result.used)
-		memcpy(out, c->result.data, c->result.used);
-	bufferTrim(&c->result);
-	return result;
 }
 
 /* A rank that has failed contributes its sentence to the first round, which then is the last. */
@@ -379,7 +371,7 @@ ginResult_t controlAlltoall(struct control *c, const char *call, ginResult_t min
 	for (; of.round < rounds && (mine == ginSuccess || !of.round); of.round++) {
 		mine = controlBeginRound(c, &of, mine, in);
 		if (mine == ginSuccess)
-			mine = controlEndRound(c, &of, out);
+			mine = controlEnd(c, &of, out, controlRowBytes(c->nRanks, block, of.round));
 	}
 	pthread_mutex_unlock(&c->lock);
 	return mine;

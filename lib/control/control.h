@@ -8,7 +8,7 @@
  * ranks get a failure message, and every later collective fails with its sentence.
  *
  * Files: call.c the calls, tree.c connecting, accept.c accepting, gather.c the way up of a collective, deliver.c the
- * way down, thread.c reading and failures, handles.c file descriptors between ranks of one host.
+ * way down, send.c sending, thread.c reading and failures, handles.c file descriptors between ranks of one host.
  */
 #ifndef GIN_LIB_CONTROL_H
 #define GIN_LIB_CONTROL_H
@@ -32,12 +32,13 @@
 struct controlLink {
 	int fd;
 	int rank;
-	int left;	   /* the rank sent a farewell: the end of the connection is no failure */
-	int patient;	   /* the peer's process does not read, but its kernel answers */
-	uint64_t moved;	   /* when the socket last took bytes of `out`, or `out` was empty */
-	struct buffer in;  /* a message of which a part has arrived; used by the thread only */
-	struct buffer out; /* messages that did not fit the socket's buffer; under the lock */
-	size_t sent;	   /* bytes of `out` that are sent */
+	int left;	  /* the rank sent a farewell: the end of the connection is no failure */
+	int patient;	  /* the peer's process does not read, but its kernel answers */
+	struct buffer in; /* a message of which a part has arrived; used by the thread only */
+	/* Messages that did not fit the socket's buffer; under the lock. */
+	struct controlPart *first, *last; /* first NULL: none */
+	size_t sent;			  /* bytes of the first that are sent */
+	uint64_t moved; /* when the socket last took bytes of them, or there were none */
 };
 
 /* The collective in progress. */
@@ -148,6 +149,23 @@ ginResult_t controlAlltoall(struct control *c, const char *call, ginResult_t min
 
 /* Rounds of an all-to-all with this block. */
 uint32_t controlRounds(int nRanks, size_t block);
+
+/* Heap of a control plane that does not run a collective. */
+size_t controlBytes(int nRanks);
+
+/* What a collective costs, in bytes with headers. */
+struct controlCost {
+	uint64_t messages; /* sent and received by a rank without children */
+	uint64_t received; /* by a rank without children */
+	uint64_t relayed;  /* by rank 0: received and sent */
+};
+
+/* Connections of the rank that has most. */
+int controlLinksMost(int nRanks);
+
+/* Adds an allgather, or an all-to-all, that succeeds. */
+void controlCostAllgather(int nRanks, size_t bytes, struct controlCost *cost);
+void controlCostAlltoall(int nRanks, size_t block, struct controlCost *cost);
 
 /* controlAllgather() without data: have all ranks succeeded so far? */
 ginResult_t controlAgree(struct control *c, const char *call, ginResult_t mine);

@@ -19,6 +19,53 @@ uint32_t controlRounds(int nRanks, size_t block)
 	return columns ? (uint32_t)(((size_t)nRanks + columns - 1) / columns) : (uint32_t)nRanks;
 }
 
+size_t controlRowBytes(int nRanks, size_t block, uint32_t round)
+{
+	uint32_t rounds = controlRounds(nRanks, block);
+
+	return ((uint32_t)nRanks - round + rounds - 1) / rounds * block;
+}
+
+/* Bytes of the data of all ranks. */
+static size_t allBytes(int nRanks, size_t block)
+{
+	return (size_t)nRanks * block;
+}
+
+/*
+ * Each child of rank 0 sends a header and the entries of its subtree, and gets a header. `down`: bytes
+ * of data that rank 0 sends to its children.
+ */
+static void costRound(int nRanks, size_t row, size_t down, struct controlCost *cost)
+{
+	uint64_t links = (uint64_t)controlLinksOf(0, nRanks);
+
+	cost->messages += nRanks > 1 ? 2 : 0;
+	cost->relayed += links * 2 * sizeof(struct controlHeader) + down +
+			 ((uint64_t)nRanks - 1) * (sizeof(struct controlEntry) + row);
+}
+
+void controlCostAllgather(int nRanks, size_t bytes, struct controlCost *cost)
+{
+	size_t all = allBytes(nRanks, bytes);
+
+	costRound(nRanks, bytes, (size_t)controlLinksOf(0, nRanks) * all, cost);
+	cost->received += nRanks > 1 ? sizeof(struct controlHeader) + all : 0;
+}
+
+/* Of the columns, rank 0 keeps its own. */
+void controlCostAlltoall(int nRanks, size_t block, struct controlCost *cost)
+{
+	size_t column = allBytes(nRanks, block);
+	uint32_t rounds = controlRounds(nRanks, block);
+
+	for (uint32_t round = 0; round < rounds; round++) {
+		size_t row = controlRowBytes(nRanks, block, round);
+		costRound(nRanks, row, row / block * column - (round ? 0 : column), cost);
+	}
+	cost->received += nRanks > 1 ? rounds * sizeof(struct controlHeader) + column : 0;
+}
+
 static int isBelow(int rank, int top)
 {
 	while (rank > top)
@@ -41,7 +88,7 @@ static struct columns columnsOf(const struct control *c, const struct controlHea
 
 static size_t columnBytes(const struct columns *of)
 {
-	return (size_t)of->nRanks * of->block;
+	return allBytes(of->nRanks, of->block);
 }
 
 /* How many columns belong to the subtree below `top`. */
@@ -101,13 +148,6 @@ static ginResult_t sendColumns(struct control *c, const struct controlHeader *he
 	return ginSuccess;
 }
 
-static void sendAll(struct control *c, const struct controlHeader *header,
-		    const struct buffer *data)
-{
-	for (int i = controlFirstChild(c); i < c->links; i++)
-		controlSend(c, &c->link[i], header, data->data);
-}
-
 /* Has the message the length that its type and its block ask for? */
 static int isWhole(const struct control *c, const struct controlHeader *header,
 		   const struct buffer *data)
@@ -119,8 +159,9 @@ static int isWhole(const struct control *c, const struct controlHeader *header,
 	if (block > CONTROL_BYTES)
 		return 0;
 	if (header->type == controlAll)
-		return data->used == (size_t)c->nRanks * block;
-	if (!block || header->round >= controlRounds(c->nRanks, block))
+		return data->used == allBytes(c->nRanks, block);
+	if (header->type != controlColumns || !block ||
+	    header->round >= controlRounds(c->nRanks, block))
 		return 0;
 	const struct columns of = columnsOf(c, header);
 	return data->used == columnsBelow(&of, c->rank) * columnBytes(&of);
@@ -154,7 +195,7 @@ ginResult_t controlDeliver(struct control *c, const struct controlHeader *header
 	if (header->type == controlColumns)
 		result = sendColumns(c, header, data);
 	else
-		sendAll(c, header, data);
+		controlSendChildren(c, header, data->data);
 	return result == ginSuccess ? keepResult(c, header, data) : result;
 }
 
@@ -200,7 +241,7 @@ static int joinRows(const struct control *c, const struct gathered *g, struct bu
 {
 	size_t bytes = entryOf(g, 0).bytes;
 
-	if (!bufferRoom(out, bytes * (size_t)c->nRanks + 1))
+	if (!bufferRoom(out, allBytes(c->nRanks, bytes) + 1))
 		return -1;
 	for (int r = 0; r < c->nRanks; r++)
 		if (bufferAppend(out, dataOf(g, r), bytes))
@@ -213,7 +254,7 @@ static int joinColumns(const struct control *c, const struct gathered *g, struct
 {
 	size_t block = c->gather.block, bytes = entryOf(g, 0).bytes;
 
-	if (!bufferRoom(out, bytes * (size_t)c->nRanks + 1))
+	if (!bufferRoom(out, allBytes(c->nRanks, bytes) + 1))
 		return -1;
 	for (size_t at = 0; at < bytes; at += block)
 		for (int r = 0; r < c->nRanks; r++) {

@@ -85,11 +85,17 @@ ginResult_t handlesConnect(struct handles *h, int peer, const struct handleName 
 		peer, (int)sizeof(name->sun_path), name->sun_path);
 }
 
+size_t handlesBytes(int nRanks)
+{
+	return (size_t)nRanks * sizeof(int);
+}
+
 ginResult_t handlesBind(struct handles *h, struct control *control, struct handleName *name)
 {
 	size_t n = (size_t)control->nRanks;
 
-	*h = (struct handles){.control = control, .own = -1, .to = malloc(n * sizeof(int))};
+	*h = (struct handles){
+		.control = control, .own = -1, .to = malloc(handlesBytes(control->nRanks))};
 	if (!h->to)
 		return fail(ginErrorSystem, "no memory");
 	for (size_t r = 0; r < n; r++)

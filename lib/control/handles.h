@@ -32,6 +32,9 @@ ginResult_t handlesConnect(struct handles *h, int peer, const struct handleName 
  */
 void handlesUnbind(const struct control *control, int opened);
 
+/* Heap of struct handles. */
+size_t handlesBytes(int nRanks);
+
 void handlesClose(struct handles *h);
 
 /*

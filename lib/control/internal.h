@@ -53,6 +53,10 @@ int controlFirstChild(const struct control *c); /* its index in link[] */
  */
 void controlSend(struct control *c, struct controlLink *link, const struct controlHeader *header,
 		 const void *data);
+/* controlSend() to all children, with one copy of what their sockets do not take. */
+void controlSendChildren(struct control *c, const struct controlHeader *header, const void *data);
+void controlFlush(const struct control *c, struct controlLink *link);
+void controlDropParts(struct controlLink *link);
 void controlWake(struct control *c); /* the thread */
 
 /* Adds entries of this rank or of a child; passes them on when the subtree is complete. */
@@ -69,23 +73,28 @@ ginResult_t controlGathered(struct control *c);
 ginResult_t controlDeliver(struct control *c, const struct controlHeader *header,
 			   const struct buffer *data);
 
-/*
- * The halves of a collective. controlBegin() does not wait. `round` and `block` as in struct
- * controlGather. After controlWait() has succeeded, a take function reads the result.
- */
+/* A collective: an allgather, or a round of an all-to-all. */
 struct controlRound {
 	const char *call;
 	uint32_t round;
 	size_t block; /* 0: an allgather */
 };
+
+/*
+ * The halves of a collective: controlBegin() does not wait, controlEnd() begins with controlWait().
+ * `bytes`: that this rank contributes. After a failure of controlBegin(), controlEnd() is not called.
+ */
 ginResult_t controlBegin(struct control *c, const struct controlRound *of, ginResult_t mine,
 			 const void *in, size_t bytes);
 ginResult_t controlWait(struct control *c, const char *call);
+ginResult_t controlEnd(struct control *c, const struct controlRound *of, void *out, size_t bytes);
 
-/* controlBegin() and the end of one round of an all-to-all. `in` and `out` as controlAlltoall's. */
+/* The bytes that a rank contributes to a round of an all-to-all: a block for each column. */
+size_t controlRowBytes(int nRanks, size_t block, uint32_t round);
+
+/* controlBegin() for a round of an all-to-all. `in` as controlAlltoall's. */
 ginResult_t controlBeginRound(struct control *c, const struct controlRound *of, ginResult_t mine,
 			      const void *in);
-ginResult_t controlEndRound(struct control *c, const struct controlRound *of, void *out);
 
 /*
  * `rank`, or the whole communicator (-1), has failed: keeps the first sentence, wakes the waiting

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "lib/base/clock.h"
@@ -19,85 +18,6 @@ void controlWake(struct control *c)
 	ssize_t written = write(c->wake, &one, sizeof(one));
 
 	(void)written; /* without it, the thread checks every quarter of a second */
-}
-
-static void giveUp(struct controlLink *link)
-{
-	shutdown(link->fd, SHUT_RDWR);
-	link->out.used = link->sent = 0;
-}
-
-/* Sends what the socket takes. When closing, the link ends after the last message. */
-static void flush(const struct control *c, struct controlLink *link)
-{
-	while (link->sent < link->out.used) {
-		ssize_t sent = send(link->fd, link->out.data + link->sent,
-				    link->out.used - link->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-		if (sent < 0 && errno == EINTR)
-			continue;
-		if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-			return;
-		if (sent < 0) {
-			giveUp(link);
-			return;
-		}
-		link->sent += (size_t)sent;
-		link->moved = clockNow();
-	}
-	bufferTrim(&link->out);
-	link->sent = 0;
-	if (link->patient)
-		socketPatience(link->fd, 0);
-	link->patient = 0;
-	if (c->closing)
-		shutdown(link->fd, SHUT_WR);
-}
-
-/* Sends what the socket takes at once, without memory of its own. Returns the bytes, or -1: the link has ended. */
-static ssize_t sendAtOnce(const struct controlLink *link, const struct controlHeader *header,
-			  const void *data)
-{
-	struct iovec part[2] = {{.iov_base = (void *)(uintptr_t)header, .iov_len = sizeof(*header)},
-				{.iov_base = (void *)(uintptr_t)data, .iov_len = header->bytes}};
-	const struct msghdr message = {.msg_iov = part, .msg_iovlen = 2};
-	ssize_t sent;
-
-	do
-		sent = sendmsg(link->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-	while (sent < 0 && errno == EINTR);
-	return sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? 0 : sent;
-}
-
-/* Keeps the message from byte `sent` on for flush(). 0, or -1 when there is no memory. */
-static int keepRest(struct controlLink *link, const struct controlHeader *header, const void *data,
-		    size_t sent)
-{
-	size_t ofHeader = sent < sizeof(*header) ? sent : sizeof(*header), ofData = sent - ofHeader;
-
-	if (sent == sizeof(*header) + header->bytes)
-		return 0;
-	if (bufferAppend(&link->out, (const uint8_t *)header + ofHeader,
-			 sizeof(*header) - ofHeader))
-		return -1;
-	return bufferAppend(&link->out, (const uint8_t *)data + ofData, header->bytes - ofData);
-}
-
-/* A rank without memory can still send its sentence, if the socket takes it. */
-void controlSend(struct control *c, struct controlLink *link, const struct controlHeader *header,
-		 const void *data)
-{
-	if (link->fd < 0)
-		return;
-	if (!link->out.used)
-		link->moved = clockNow();
-	ssize_t sent = link->out.used ? 0 : sendAtOnce(link, header, data);
-	if (sent < 0 || keepRest(link, header, data, (size_t)sent)) {
-		giveUp(link);
-		return;
-	}
-	flush(c, link);
-	if (link->out.used)
-		controlWake(c);
 }
 
 /*
@@ -118,7 +38,7 @@ static void waitPatiently(struct control *c)
 
 	for (int i = 0; i < c->links; i++) {
 		struct controlLink *link = &c->link[i];
-		if (link->fd < 0 || !link->out.used || link->patient || !isStopped(link, now))
+		if (link->fd < 0 || !link->first || link->patient || !isStopped(link, now))
 			continue;
 		socketPatience(link->fd, paramNumber(paramTimeout));
 		link->patient = 1;
@@ -169,7 +89,7 @@ static void dropLink(struct control *c, struct controlLink *link)
 
 	forkGuardClose(link->fd);
 	link->fd = -1;
-	link->out.used = link->sent = 0;
+	controlDropParts(link);
 	if (link->left || c->closing || c->failed[link->rank])
 		return;
 	snprintf(why, sizeof(why),
@@ -278,8 +198,8 @@ static void serveLink(struct control *c, struct controlLink *link, short events)
 {
 	if (events & POLLOUT) {
 		pthread_mutex_lock(&c->lock);
-		if (link->out.used)
-			flush(c, link);
+		if (link->first)
+			controlFlush(c, link);
 		pthread_mutex_unlock(&c->lock);
 	}
 	if (events & ~POLLOUT)
@@ -307,7 +227,7 @@ static int pollLinks(struct control *c, struct pollfd *fds)
 	pthread_mutex_lock(&c->lock);
 	fds[1] = (struct pollfd){.fd = c->news.fd, .events = POLLIN};
 	for (int i = 0; i < c->links; i++) {
-		short events = c->link[i].out.used ? POLLIN | POLLOUT : POLLIN;
+		short events = c->link[i].first ? POLLIN | POLLOUT : POLLIN;
 		fds[FIRST_LINK + i] = (struct pollfd){.fd = c->link[i].fd, .events = events};
 	}
 	pthread_mutex_unlock(&c->lock);
@@ -328,7 +248,7 @@ static int unsent(const struct control *c)
 	int links = 0;
 
 	for (int i = 0; i < c->links; i++)
-		links += c->link[i].fd >= 0 && c->link[i].out.used;
+		links += c->link[i].fd >= 0 && c->link[i].first;
 	return links;
 }
 

@@ -29,6 +29,14 @@ int controlLinksOf(int rank, int nRanks)
 	return children + (rank != 0);
 }
 
+/* Rank 0 has no parent, and rank 1 as many children unless they are few. */
+int controlLinksMost(int nRanks)
+{
+	int first = controlLinksOf(0, nRanks), second = nRanks > 1 ? controlLinksOf(1, nRanks) : 0;
+
+	return first > second ? first : second;
+}
+
 static int subtreeSize(int rank, int nRanks)
 {
 	int size = 1;

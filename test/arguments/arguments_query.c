@@ -38,6 +38,14 @@ static ginResult_t queryNic(ginComm_t comm, void *info)
 	return ginNicQuery(0, info);
 }
 
+static ginResult_t queryPlan(ginComm_t comm, void *info)
+{
+	const ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
+
+	(void)comm;
+	return ginPlanQuery(1, 100, &want, info);
+}
+
 static const struct {
 	query_t query;
 	size_t size;
@@ -48,6 +56,7 @@ static const struct {
 	{queryParam, sizeof(ginParamInfo_t), "GIN_PARAM_INFO_INIT"},
 	{queryDevice, sizeof(ginDeviceInfo_t), "GIN_DEVICE_INFO_INIT"},
 	{queryNic, sizeof(ginNicInfo_t), "GIN_NIC_INFO_INIT"},
+	{queryPlan, sizeof(ginPlanInfo_t), "GIN_PLAN_INFO_INIT"},
 };
 
 enum { QUERIES = sizeof(queries) / sizeof(queries[0]) };

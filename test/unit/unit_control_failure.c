@@ -136,6 +136,35 @@ static void dies(struct member *m)
 	EXPECT(isVictim(m) || m->failures == 1);
 }
 
+/* A rank dies after the first rounds of an exchange that has many. */
+static void diesInExchange(struct member *m)
+{
+	struct controlRound of = {.call = "exchange", .block = CONTROL_BYTES};
+	uint8_t *in = calloc((size_t)m->nRanks, of.block),
+		*out = calloc((size_t)m->nRanks, of.block);
+
+	EXPECT(in && out);
+	EXPECT_SUCCESS(m->opened);
+	EXPECT(controlRounds(m->nRanks, of.block) == (uint32_t)m->nRanks);
+	pthread_mutex_lock(&m->control.lock);
+	for (; isVictim(m) && of.round < 2; of.round++) {
+		EXPECT_SUCCESS(controlBeginRound(&m->control, &of, ginSuccess, in));
+		EXPECT_SUCCESS(controlEnd(&m->control, &of, out, of.block));
+	}
+	pthread_mutex_unlock(&m->control.lock);
+	if (isVictim(m))
+		cutLinks(m);
+	else
+		EXPECT_FAILS(controlAlltoall(&m->control, of.call, ginSuccess, in, out, of.block),
+			     ginErrorPeer, " has died or lost its network");
+	if (!isVictim(m))
+		expectDead(m, victims[0]);
+	teamMeet(m);
+	EXPECT(isVictim(m) || m->failures == 1);
+	free(in);
+	free(out);
+}
+
 /* Leaves die at the same time: the first is what all fail of, every one is told. */
 static void severalDie(struct member *m)
 {
@@ -315,6 +344,8 @@ static void nonsenseFromParent(void)
 	sayHeader("no column", wrong);
 	wrong.round = 1;
 	sayHeader("columns of no round", wrong);
+	wrong = (struct controlHeader){.type = 99, .seq = 2, .block = 8};
+	sayHeader("no result", wrong);
 }
 
 /* The second collective is number 2; an entry is whole with 12 bytes. */
@@ -384,11 +415,13 @@ static void die(void)
 	WITH(1);
 	teamChild("a rank dies", 2, "60", dies);
 	teamChild("an inner rank dies", 40, "60", dies);
+	teamChild("an inner rank dies in an exchange", 40, "60", diesInExchange);
 	teamChild("a rank is reported", 40, "60", isReported);
 	WITH(0);
 	teamChild("rank 0 dies", 17, "60", dies);
 	WITH(39);
 	teamChild("a rank of the third level dies", 40, "60", dies);
+	teamChild("a rank of the third level dies in an exchange", 40, "60", diesInExchange);
 	WITH(3, 21, 38);
 	teamChild("several die", 40, "60", severalDie);
 }

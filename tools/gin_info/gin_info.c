@@ -14,6 +14,7 @@
 static const char usage[] =
 	"usage: gin_info [--env] [--json]\n"
 	"       mpirun -n 4 gin_info\n"
+	"       gin_info --plan --ranks N [--contexts C] [--json]\n"
 	"\n"
 	"Reports what libgin finds: versions, launcher, host, GPUs, NICs, backends, the route\n"
 	"between each pair of ranks, and environment variables. For each part that cannot be\n"
@@ -21,11 +22,15 @@ static const char usage[] =
 	"\n"
 	"  --env      report environment variables only\n"
 	"  --json     print one JSON document\n"
+	"  --plan     print what each rank of N takes on each route: queue pairs, memory, bytes "
+	"sent;\n"
+	"             also by --depth, --signals, --counters and --barriers\n"
 	"  --help     print this text\n"
 	"  --version  print the versions of gin_info and libgin\n";
 
 struct infoOptions {
 	int json, env;
+	int plan, planned; /* --plan, and an option for it */
 };
 
 static int printVersion(void)
@@ -39,25 +44,54 @@ static int printVersion(void)
 	return 0;
 }
 
+/* An option with a number, for --plan. Returns 1, 0 if there is no such option, or -1. */
+static int readPlanOption(char **at, struct infoOptions *options)
+{
+	int taken = planOption(at[0], at[1]);
+
+	options->planned |= taken;
+	return taken;
+}
+
+static int checkOptions(const struct infoOptions *options)
+{
+	if (options->planned && !options->plan)
+		fprintf(stderr, "gin_info: --ranks, --contexts and the like need --plan\n%s",
+			usage);
+	else if (options->plan && options->env)
+		fprintf(stderr, "gin_info: --plan and --env exclude each other\n%s", usage);
+	else
+		return -1;
+	return 2;
+}
+
 /* Returns the exit status, or -1 to go on. */
 static int readOptions(int argc, char **argv, struct infoOptions *options)
 {
+	int taken;
+
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--json")) {
 			options->json = 1;
 		} else if (!strcmp(argv[i], "--env")) {
 			options->env = 1;
+		} else if (!strcmp(argv[i], "--plan")) {
+			options->plan = 1;
 		} else if (!strcmp(argv[i], "--help")) {
 			fputs(usage, stdout);
 			return 0;
 		} else if (!strcmp(argv[i], "--version")) {
 			return printVersion();
+		} else if ((taken = readPlanOption(&argv[i], options)) > 0) {
+			i++;
+		} else if (taken < 0) {
+			return 2;
 		} else {
 			fprintf(stderr, "gin_info: unknown option %s\n%s", argv[i], usage);
 			return 2;
 		}
 	}
-	return -1;
+	return checkOptions(options);
 }
 
 static void print(const struct report *report, const struct infoOptions *options)
@@ -110,6 +144,8 @@ int main(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
+	if (options.plan)
+		return printPlan(options.json);
 	struct facts *mine = calloc(1, sizeof(*mine));
 	if (!mine) {
 		fprintf(stderr, "gin_info: no memory\n");

@@ -195,6 +195,12 @@ long pairsOf(const struct report *report, const char *backend);
 ginParamInfo_t paramRow(int index);
 
 void printText(const struct report *report, int onlyEnv);
+
+/* plan.c: takes an option of --plan: 1, 0 if it is none, or -1 after a message. */
+int planOption(const char *option, const char *value);
+/* Returns the exit status. */
+int printPlan(int json);
+
 void printJson(const struct report *report, int onlyEnv);
 
 const char *distanceWords(enum gpuDistance distance);

@@ -46,10 +46,27 @@ static int anyBounces(const struct transportScope *scope)
 	return 0;
 }
 
+static size_t laneBytes(int nRanks)
+{
+	return sizeof(struct networkLane) + (size_t)nRanks * sizeof(struct networkPeer);
+}
+
+static size_t windowBytes(int nRanks)
+{
+	return sizeof(struct networkWindow) + (size_t)nRanks * sizeof(struct networkPart);
+}
+
+static void networkPlan(struct plan *plan, uint32_t lanes)
+{
+	plan->addresses += (uint64_t)lanes * (uint32_t)plan->nRanks;
+	plan->memory[planStart].heap += lanes * laneBytes(plan->nRanks);
+	plan->memory[planWindow].heap += windowBytes(plan->nRanks);
+	plan->regions[planWindow]++;
+}
+
 static ginResult_t openLane(struct networkTransport *t, struct networkLane **out)
 {
-	size_t n = (size_t)t->scope->host->nRanks;
-	struct networkLane *lane = *out = calloc(1, sizeof(*lane) + n * sizeof(lane->peer[0]));
+	struct networkLane *lane = *out = calloc(1, laneBytes(t->scope->host->nRanks));
 
 	if (!lane)
 		return fail(ginErrorSystem, "no memory");
@@ -168,8 +185,7 @@ static ginResult_t networkWindowOffer(void *state, const struct memory *memory,
 				      struct proxyOffer *offer, void **link)
 {
 	struct networkTransport *t = state;
-	size_t n = (size_t)t->scope->host->nRanks;
-	struct networkWindow *w = calloc(1, sizeof(*w) + n * sizeof(w->part[0]));
+	struct networkWindow *w = calloc(1, windowBytes(t->scope->host->nRanks));
 	struct fabricKey key = {0, 0};
 	char why[FABRIC_WHY] = "";
 
@@ -243,4 +259,5 @@ const struct transportOps transportNetwork = {
 	.landed = networkNext,
 	.drain = networkDrain,
 	.stop = networkStop,
+	.plan = networkPlan,
 };
