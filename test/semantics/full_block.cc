@@ -4,7 +4,7 @@
  *
  * A kernel launches with 1,024 threads if it takes at most 64 registers, device calls included. The five kernels of
  * bench/registers run with 1,024 threads: compiled for direct peers alone and for the proxy alone as they are, compiled
- * for gdaki or for all routes with __launch_bounds__(1024). There are more blocks than fit on the GPU at one time. The
+ * for gdaki or for all routes with __launch_bounds__(1024, 1). There are more blocks than fit on the GPU at one time. The
  * host checks what arrived.
  */
 #include "suite.h"
@@ -18,7 +18,7 @@ struct Shape {
 };
 
 #ifdef __CUDACC__
-template <class Body> __global__ void __launch_bounds__(1024) runBounded(Body body)
+template <class Body> __global__ void __launch_bounds__(1024, 1) runBounded(Body body)
 {
 	body();
 }
