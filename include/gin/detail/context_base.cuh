@@ -282,6 +282,34 @@ protected:
 		return got.result;
 	}
 
+	GIN_FN ginResult_t putNic(int peer, ginWindow_t dstWin, size_t dstOff,
+				  const ginSource &source, size_t bytes, const ginSignalOp &remote,
+				  uint32_t counter, const Network &n) const
+	{
+		const bool counts = counter != UINT32_MAX;
+		uint64_t from = source.word(), fromOff = source.offset;
+
+		if (source.anywhere) {
+			const ginWord16 found = ginGdakiFind(dc.self, from, bytes);
+			fromOff = found.half[0];
+			from = found.half[1];
+			if (from == GIN_NO_KEY)
+				return leaving(ginErrorInvalidArgument, ginCallPut, peer, n.id);
+		}
+		return ginGdakiPut<called>(
+			ginUnshared(dc.self), ginGdakiQueue(dc, ginUnshared(context), peer),
+			&dc.peers[peer], context, n.how, n.id, bytes, remote.value, counts, counter,
+			n.timeout, n.from, [&]() -> ginGdakiPutWhere {
+				return {&ginWindowAt(dstWin, peer),
+					raiseAt(remote, peer),
+					dstOff,
+					raiseOff(remote),
+					from,
+					fromOff,
+					counts ? counterWord(0) : nullptr};
+			});
+	}
+
 	template <class Coop>
 	GIN_FN ginResult_t putNetwork(uint32_t route, int peer, ginWindow_t dstWin, size_t dstOff,
 				      const ginSource &source, size_t bytes,
@@ -299,16 +327,8 @@ protected:
 						   ginSignalWhere(remote), remote.value, counter);
 			},
 			[&] {
-				uint64_t *counters =
-					counter == UINT32_MAX ? nullptr : counterWord(0);
-				return ginGdakiPut<called>(
-					ginUnshared(dc.self),
-					ginGdakiQueue(dc, ginUnshared(context), peer),
-					&dc.peers[peer], context, n.how, n.id,
-					&ginWindowAt(dstWin, peer), dstOff, source.word(),
-					source.offset, bytes, raiseAt(remote, peer),
-					raiseOff(remote), remote.value, counters, counter,
-					n.timeout, n.from);
+				return putNic(peer, dstWin, dstOff, source, bytes, remote, counter,
+					      n);
 			});
 	}
 
