@@ -113,9 +113,9 @@ protected:
 			if (routes & GIN_ROUTES_GDAKI && route == ginRouteGdaki)
 				return nic();
 			if (routes & GIN_ROUTES_PROXY && (both || route == ginRouteProxy))
-				return ginPostedResult(ginPost(ginUnshared(dc.self), queue(), n.how,
-							       n.peer, n.id, n.timeout, n.from,
-							       proxy));
+				return ginPostedResult(ginPost(
+					ginUnshared(dc.self), [&] { return queue(); }, n.how,
+					n.peer, n.id, n.timeout, [&] { return n.from; }, proxy));
 			return unsupported(n.call, n.peer);
 		});
 	}
@@ -353,10 +353,17 @@ protected:
 				return ginGdakiPutValue<called, bytes>(
 					ginUnshared(dc.self),
 					ginGdakiQueue(dc, ginUnshared(context), peer),
-					&dc.peers[peer], context, n.how, n.id,
-					&ginWindowAt(dstWin, peer), dstOff, v[0], v[1], v[2], v[3],
-					raiseAt(remote, peer), raiseOff(remote), remote.value,
-					n.timeout, n.from);
+					&dc.peers[peer], context, n.how, n.id, v[0], v[1], v[2],
+					v[3], remote.value, n.timeout, n.from,
+					[&]() -> ginGdakiPutWhere {
+						return {&ginWindowAt(dstWin, peer),
+							raiseAt(remote, peer),
+							dstOff,
+							raiseOff(remote),
+							0,
+							0,
+							nullptr};
+					});
 			});
 	}
 

@@ -265,21 +265,22 @@ template <uint32_t bytes> struct ginGdakiPutValueNow {
 	};
 };
 
-template <bool called, uint32_t bytes>
+/* where(): ginGdakiPutWhere, without a source. */
+template <bool called, uint32_t bytes, class Where>
 GIN_FN ginResult_t ginGdakiPutValue(const ginDevComm *dc, struct ginSendQueue *queue,
 				    const struct ginPeer *peer, uint32_t context, uint32_t how,
-				    uint32_t id, const struct ginWindowPeer *there, uint64_t off,
-				    uint64_t v0, uint64_t v1, uint64_t v2, uint64_t v3,
-				    const struct ginWindowPeer *raiseAt, uint64_t raiseOff,
-				    uint64_t add, uint64_t timeout, uint64_t from)
+				    uint32_t id, uint64_t v0, uint64_t v1, uint64_t v2, uint64_t v3,
+				    uint64_t add, uint64_t timeout, uint64_t from,
+				    const Where &where)
 {
 	return ginWorkResult(ginWorkPost(
-		dc, queue, peer, ginWorkHow(context, how), ginGdakiValueWhat<bytes>(how), id,
-		timeout, from, [&](struct ginWorkHeld held) {
+		dc, queue, peer, ginWorkHow(ginUnshared(context), how),
+		ginGdakiValueWhat<bytes>(how), id, timeout, from, [&](struct ginWorkHeld held) {
+			const struct ginGdakiPutWhere w = where();
 			return ginWithShape<15, called,
 					    ginGdakiPutValueNow<bytes>::template shaped>(
-				ginShapeOf(how, false), queue, peer, how, there, off, v0, v1, v2,
-				v3, raiseAt, raiseOff, add, held);
+				ginShapeOf(how, false), queue, peer, how, w.there, w.off, v0, v1,
+				v2, v3, w.raiseAt, w.raiseOff, add, held);
 		}));
 }
 

@@ -82,17 +82,15 @@ GIN_FN_COLD ginResult_t ginEngineCopy(const ginDevComm *dc, uint32_t context, ui
 			     : ginProxyPutBy<false>(queue(), to, now, peer, there, thereOff, here,
 						    hereOff, bytes, nullptr, 0, 0, UINT32_MAX);
 	};
-	uint64_t until = 0, posted;
+	uint64_t posted = ginPost(
+		dc, queue, how, peer, UINT32_MAX, timeout,
+		[&] {
+			return ginFromPack({number(), 1, 1});
+		},
+		post);
 
-	for (;;) {
-		posted = post(until ? how | 1u << GIN_HOW_AGAIN : how);
-		if (!(posted & GIN_QUEUE_FAILED))
-			break;
-		until = ginPostWait(dc, queue(), how, peer, UINT32_MAX, posted, until, timeout,
-				    ginFromPack({number(), 1, 1}));
-		if (until & GIN_QUEUE_FAILED)
-			return ginPostedResult(until);
-	}
+	if (posted & GIN_QUEUE_FAILED)
+		return ginPostedResult(posted);
 	return ginRingWait(dc, queue(), how, number(), posted, timeout,
 			   ginFromPack({number(), 1, 1}));
 }
