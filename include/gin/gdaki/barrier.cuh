@@ -57,7 +57,7 @@ GIN_FN void ginGdakiBarrierRing(struct ginSendQueue *q, struct ginSendRange rang
  * ginSourceRelease(), the peer acquires by ginBarrierObserve(). `word`: the number of the word
  * among the peer's signals.
  */
-GIN_FN ginResult_t ginGdakiBarrierSet(const ginDevComm *dc, struct ginSendQueue *q,
+GIN_FN_COLD ginResult_t ginGdakiBarrierSet(const ginDevComm *dc, struct ginSendQueue *q,
 				      const struct ginPeer *peer, uint64_t word, uint64_t epoch,
 				      uint64_t timeout, uint64_t from)
 {
