@@ -57,9 +57,9 @@ GIN_FN void ginGdakiBarrierRing(struct ginSendQueue *q, struct ginSendRange rang
  * ginSourceRelease(), the peer acquires by ginBarrierObserve(). `word`: the number of the word
  * among the peer's signals.
  */
-GIN_FN_COLD ginResult_t ginGdakiBarrierSet(const ginDevComm *dc, struct ginSendQueue *q,
-				      const struct ginPeer *peer, uint64_t word, uint64_t epoch,
-				      uint64_t timeout, uint64_t from)
+GIN_FN ginResult_t ginGdakiBarrierSet(const ginDevComm *dc, struct ginSendQueue *q,
+					   const struct ginPeer *peer, uint64_t word,
+					   uint64_t epoch, uint64_t timeout, uint64_t from)
 {
 	struct ginSendPatience wait = ginSendPatienceStart(dc, timeout, from);
 	struct ginSendRange range = {0, 1};
@@ -77,15 +77,18 @@ GIN_FN_COLD ginResult_t ginGdakiBarrierSet(const ginDevComm *dc, struct ginSendQ
 	return ginSuccess;
 }
 
-/* Posts a READ of 8 bytes at the peer. */
-GIN_FN ginResult_t ginGdakiPush(struct ginSendQueue *q, const struct ginPeer *peer,
-				struct ginSendPatience &wait)
+/* Posts a READ of 8 bytes at the peer `number`, in the queue of a context. */
+GIN_FN_COLD ginResult_t ginGdakiPush(const ginDevComm *dc, uint32_t context, int number,
+				     uint64_t deadline, uint64_t from)
 {
+	struct ginSendPatience wait = {dc, deadline, from, 0};
+	struct ginSendQueue *q = ginGdakiQueue(*dc, context, number);
 	struct ginSendRange range = {0, 1};
 	ginResult_t result = ginSendReserveWait(q, &range, wait, ginSharingGpu);
 
 	if (result != ginSuccess)
 		return result;
+	const struct ginPeer *peer = &dc->peers[ginUnshared(static_cast<uint32_t>(number))];
 	ginMlx5StoreWqebb(ginSendWqebb(q->fixed, range.first),
 			  ginMlx5Read(ginSendSlot(q->fixed, range, 0),
 				      {peer->nicSignals, peer->nicKey},
@@ -100,8 +103,8 @@ GIN_FN ginResult_t ginGdakiPush(struct ginSendQueue *q, const struct ginPeer *pe
  * a READ in the queue of context `own` after all that the queue has, unless one was posted since.
  * Second pass (`wait`): waits.
  */
-GIN_FN_COLD ginResult_t ginGdakiDrainStep(const ginDevComm *dc, uint32_t c, uint32_t own,
-					  int number, bool wait, uint64_t deadline, uint64_t from)
+GIN_FN ginResult_t ginGdakiDrainStep(const ginDevComm *dc, uint32_t c, uint32_t own, int number,
+				     bool wait, uint64_t deadline, uint64_t from)
 {
 	struct ginSendPatience patience = {dc, deadline, from, 0};
 	struct ginSendQueue *q = ginGdakiQueue(*dc, c, number);
@@ -115,7 +118,7 @@ GIN_FN_COLD ginResult_t ginGdakiDrainStep(const ginDevComm *dc, uint32_t c, uint
 		result = ginGdakiDrainQueue(q, &end, patience);
 	if (wait || result != ginSuccess)
 		return result;
-	result = ginGdakiPush(ginGdakiQueue(*dc, own, number), &dc->peers[number], patience);
+	result = ginGdakiPush(dc, own, number, deadline, from);
 	/* After reserving the READ: a thread that sees this `pushed` waits for that READ too. P. */
 	if (result == ginSuccess && c != own)
 		ginEndRaise(&q->pushed, end);
