@@ -58,8 +58,8 @@ GIN_FN void ginGdakiBarrierRing(struct ginSendQueue *q, struct ginSendRange rang
  * among the peer's signals.
  */
 GIN_FN ginResult_t ginGdakiBarrierSet(const ginDevComm *dc, struct ginSendQueue *q,
-					   const struct ginPeer *peer, uint64_t word,
-					   uint64_t epoch, uint64_t timeout, uint64_t from)
+				      const struct ginPeer *peer, uint64_t word, uint64_t epoch,
+				      uint64_t timeout, uint64_t from)
 {
 	struct ginSendPatience wait = ginSendPatienceStart(dc, timeout, from);
 	struct ginSendRange range = {0, 1};
