@@ -282,6 +282,7 @@ protected:
 		return got.result;
 	}
 
+	/* putNetwork() on route gdaki, by one thread. */
 	GIN_FN ginResult_t putNic(int peer, ginWindow_t dstWin, size_t dstOff,
 				  const ginSource &source, size_t bytes, const ginSignalOp &remote,
 				  uint32_t counter, const Network &n) const

@@ -148,7 +148,7 @@ GIN_FN uint32_t ginGdakiPart(uint64_t bytes)
 					       : 1u * GIN_MLX5_MESSAGE_BYTES;
 }
 
-/* The bytes of the first posts of a message. */
+/* The bytes that the first `posts` posts of a message move. */
 GIN_FN uint64_t ginGdakiMoved(uint32_t posts)
 {
 	return static_cast<uint64_t>(posts) * GIN_MLX5_MESSAGE_BYTES;
@@ -198,18 +198,18 @@ GIN_FN_COLD ginWord16 ginGdakiFind(const ginDevComm *dc, uint64_t address, uint6
 }
 
 /*
- * Where a put goes. A call computes it anew for each post, so that no address is in a register while
- * the call waits or writes WQEs.
+ * Source and target of a put, and its signal; target and signal of a value. The call computes them for
+ * each post, so that no address is in a register while the call writes WQEs or waits for room.
  */
 struct ginGdakiPutWhere {
 	const struct ginWindowPeer *there, *raiseAt;
 	uint64_t off, raiseOff;
-	uint64_t source,
-		sourceOff;  /* `source`: const struct ginWindowTable *; of ginGdakiFind(): a key */
+	uint64_t source; /* const struct ginWindowTable *, or a key of ginGdakiFind() */
+	uint64_t sourceOff;
 	uint64_t *counters; /* of the context; NULL: the put does not count */
 };
 
-/* where(): ginGdakiPutWhere. `counts`: does it have counters? */
+/* where() returns a ginGdakiPutWhere; with counters, if `counts`. */
 template <bool called, class Where>
 GIN_FN ginResult_t ginGdakiPut(const ginDevComm *dc, struct ginSendQueue *queue,
 			       const struct ginPeer *peer, uint32_t context, uint32_t how,
@@ -265,7 +265,7 @@ template <uint32_t bytes> struct ginGdakiPutValueNow {
 	};
 };
 
-/* where(): ginGdakiPutWhere, without a source. */
+/* where() returns a ginGdakiPutWhere without a source. */
 template <bool called, uint32_t bytes, class Where>
 GIN_FN ginResult_t ginGdakiPutValue(const ginDevComm *dc, struct ginSendQueue *queue,
 				    const struct ginPeer *peer, uint32_t context, uint32_t how,

@@ -283,7 +283,7 @@ GIN_FN_COLD uint64_t ginPostWait(const ginDevComm *dc, struct ginQueue *queue, u
 
 /*
  * Posts, waiting for room, by post(again): ginPostNow() or a function that calls it. Returns the
- * outcome. queue(), the ring, and from() are computed anew for each wait: they are in no register meanwhile.
+ * outcome. queue(), the ring, and from() are called for each wait: no register holds either before.
  */
 template <class Queue, class From, class Post>
 GIN_FN uint64_t ginPost(const ginDevComm *dc, const Queue &queue, uint32_t how, int peer,
