@@ -22,13 +22,13 @@ template <class Body> __global__ void __launch_bounds__(1024, 1) runBounded(Body
 {
 	body();
 }
-#endif
 
 /* Does a kernel take at most 64 registers without launch bounds? bench/registers/run checks it. */
 static constexpr bool fits(uint32_t routes)
 {
 	return routes == GIN_ROUTES_DIRECT || routes == GIN_ROUTES_PROXY;
 }
+#endif
 
 template <uint32_t routes, class Body>
 static void launchFull(Rank &r, const Shape &shape, Body body)
