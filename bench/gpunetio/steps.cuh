@@ -29,7 +29,8 @@ template <uint32_t steps> struct AloneSteps : Poster<Ours> {
 			state = ginPeerObserve(call.dc.peers).state;
 		if (steps & stepLatched)
 			latched = ginLocalLoad(&q->latched);
-		const ginSendFixed f = ginSendLoadFixed(q);
+		ginSendFixed f = ginSendLoadFixed(q, false);
+		ginSendLoadLate(&f, q);
 		if (steps & stepWindow)
 			lookUp(how, here, there);
 		if (steps & (stepRoom | stepRoomWeak) && !reserve(f, &first))

@@ -68,13 +68,20 @@ CALL(barrier_arrive, *out = barrier.arrive(GinCta{}))
 CALL(barrier_wait, *out = barrier.wait(GinCta{}))
 CALL(barrier_sync, *out = barrier.sync(GinCta{}))
 
-#define KERNEL(name, Body)                                                                         \
-	extern "C" __global__ void name(Body<ROUTES> body)                                         \
+#define KERNEL_OF(name, bounds, Body)                                                              \
+	extern "C" __global__ void bounds name(Body<ROUTES> body)                                  \
 	{                                                                                          \
 		body();                                                                            \
 	}
+#define KERNEL(name, Body) KERNEL_OF(name, , Body)
 KERNEL(kernel_exchange, Exchange)
 KERNEL(kernel_put_each, PutEach)
 KERNEL(kernel_put_loop, PutLoop)
 KERNEL(kernel_alltoall, GridAllToAll)
 KERNEL(kernel_rms_norm, RmsNorm)
+#define BOUNDED(name, Body) KERNEL_OF(name, __launch_bounds__(1024, 1), Body)
+BOUNDED(bounded_exchange, Exchange)
+BOUNDED(bounded_put_each, PutEach)
+BOUNDED(bounded_put_loop, PutLoop)
+BOUNDED(bounded_alltoall, GridAllToAll)
+BOUNDED(bounded_rms_norm, RmsNorm)

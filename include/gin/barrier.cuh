@@ -241,14 +241,16 @@ private:
 	GIN_FN ginResult_t notify(uint32_t round, uint64_t epoch, uint64_t timeout,
 				  uint64_t from) const
 	{
-		struct ginQueue *queue = dc.queues + context();
+		auto queue = [&] { return dc.queues + context(); };
 		auto post = [&](uint32_t how) {
 			return tell(dc.self, team.nRanks, team.rank, team.stride, which, round,
 				    epoch, how, timeout, from);
 		};
-		uint64_t posted = routes & GIN_ROUTES_PROXY ? ginPost(dc.self, queue, 0, -1, 0,
-								      timeout, waitsFor(from), post)
-							    : post(0);
+		uint64_t posted = routes & GIN_ROUTES_PROXY
+					  ? ginPost(
+						    dc.self, queue, 0, -1, 0, timeout,
+						    [&] { return waitsFor(from); }, post)
+					  : post(0);
 		if (posted & GIN_QUEUE_FAILED)
 			leaveError(ginPostedResult(posted), peerOf(round), epoch, epoch - 1);
 		return ginPostedResult(posted);

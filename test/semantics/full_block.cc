@@ -2,9 +2,9 @@
 /*
  * full_block.cc - kernels run with large blocks on every route
  *
- * A kernel launches with 1,024 threads if it takes at most 64 registers, device calls included, and with 512 if it
- * takes at most 128. The five kernels of bench/registers, compiled for direct peers alone, run with 1,024 threads;
- * compiled for another route or for all routes, with 512. There are more blocks than fit on the GPU at one time. The
+ * A kernel launches with 1,024 threads if it takes at most 64 registers, device calls included. The five kernels of
+ * bench/registers run with 1,024 threads: compiled for direct peers alone and for the proxy alone as they are, compiled
+ * for gdaki or for all routes with __launch_bounds__(1024, 1). There are more blocks than fit on the GPU at one time. The
  * host checks what arrived.
  */
 #include "suite.h"
@@ -17,15 +17,41 @@ struct Shape {
 	uint32_t blocks, threads;
 };
 
+#ifdef __CUDACC__
+template <class Body> __global__ void __launch_bounds__(1024, 1) runBounded(Body body)
+{
+	body();
+}
+
+/* Does a kernel take at most 64 registers without launch bounds? bench/registers/run checks it. */
+static constexpr bool fits(uint32_t routes)
+{
+	return routes == GIN_ROUTES_DIRECT || routes == GIN_ROUTES_PROXY;
+}
+#endif
+
+template <uint32_t routes, class Body>
+static void launchFull(Rank &r, const Shape &shape, Body body)
+{
+#ifdef __CUDACC__
+	if (r.device >= 0 && !fits(routes)) {
+		runBounded<<<shape.blocks, shape.threads, 0, r.stream>>>(body);
+		CUDA(cudaGetLastError());
+		CUDA(cudaStreamSynchronize(r.stream));
+		return;
+	}
+#endif
+	launch(r, shape.blocks, shape.threads, body);
+}
+
 /*
  * At most two such blocks fit on each of an H200's 132 SMs. BLOCKS and THREADS, a power of two, set
  * other numbers.
  */
-static Shape shapeFor(const Rank &r, uint32_t routes)
+static Shape shapeFor(const Rank &r)
 {
 	const char *blocks = getenv("BLOCKS"), *threads = getenv("THREADS");
-	const uint32_t most = routes == GIN_ROUTES_DIRECT ? 1024 : 512;
-	Shape shape = {r.device < 0 ? 2u : 300u, r.device < 0 ? 32u : most};
+	Shape shape = {r.device < 0 ? 2u : 300u, r.device < 0 ? 32u : 1024u};
 
 	if (blocks)
 		shape.blocks = static_cast<uint32_t>(atoi(blocks));
@@ -93,10 +119,10 @@ struct Setting {
 		CHECK(ginDevCommDestroy(r.comm, &arguments.dc));
 	}
 
-	template <class Body> void run(const Body &body)
+	template <uint32_t routes, class Body> void run(const Body &body)
 	{
 		results.clear();
-		launch(r, shape.blocks, shape.threads, body);
+		launchFull<routes>(r, shape, body);
 		EXPECT(results.all(ginSuccess));
 	}
 };
@@ -121,10 +147,10 @@ static void expectPieces(Setting &s)
 
 template <uint32_t routes> static void exchange(Rank &r)
 {
-	const Shape shape = shapeFor(r, routes);
+	const Shape shape = shapeFor(r);
 	Setting s(r, shape, piecesBytes(r, shape), BYTES);
 
-	s.run(Exchange<routes>(s.arguments));
+	s.run<routes>(Exchange<routes>(s.arguments));
 	expectPieces(s);
 }
 
@@ -144,10 +170,10 @@ struct AwaitLoop {
 
 template <uint32_t routes> static void putLoop(Rank &r)
 {
-	const Shape shape = shapeFor(r, routes);
+	const Shape shape = shapeFor(r);
 	Setting s(r, shape, piecesBytes(r, shape), BYTES);
 
-	s.run(PutLoop<routes>(s.arguments));
+	s.run<routes>(PutLoop<routes>(s.arguments));
 	s.shape.threads = 32;
 	s.results.clear();
 	launch(r, s.shape.blocks, 32, AwaitLoop{s.arguments.dc, s.results.words});
@@ -158,11 +184,11 @@ template <uint32_t routes> static void putLoop(Rank &r)
 
 template <uint32_t routes> static void putEach(Rank &r)
 {
-	const Shape shape = shapeFor(r, routes);
+	const Shape shape = shapeFor(r);
 	Setting s(r, shape, size_t{shape.blocks} * shape.threads * EACH, EACH);
 
-	s.run(PutEach<routes>(s.arguments));
-	launch(r, shape.blocks, shape.threads, AwaitEach{s.arguments.dc, s.results.words});
+	s.run<routes>(PutEach<routes>(s.arguments));
+	launchFull<GIN_ROUTES_ALL>(r, shape, AwaitEach{s.arguments.dc, s.results.words});
 	EXPECT(s.results.all(ginSuccess));
 	const std::vector<unsigned char> got = s.recv.read();
 	const int before = (r.rank + r.nRanks - 1) % r.nRanks;
@@ -172,9 +198,9 @@ template <uint32_t routes> static void putEach(Rank &r)
 
 template <uint32_t routes> static void gridAllToAll(Rank &r)
 {
-	Setting s(r, shapeFor(r, routes), static_cast<size_t>(r.nRanks) * BYTES, BYTES);
+	Setting s(r, shapeFor(r), static_cast<size_t>(r.nRanks) * BYTES, BYTES);
 
-	s.run(GridAllToAll<routes>(s.arguments));
+	s.run<routes>(GridAllToAll<routes>(s.arguments));
 	const std::vector<unsigned char> got = s.recv.read();
 	for (size_t i = 0; i < got.size(); i++)
 		EXPECT(got[i] == pattern(static_cast<uint32_t>(i / BYTES), 0,
@@ -202,7 +228,7 @@ static float tokenScale(uint32_t nRanks, size_t token)
 
 template <uint32_t routes> static void rmsNorm(Rank &r)
 {
-	const Shape shape = shapeFor(r, routes);
+	const Shape shape = shapeFor(r);
 	Setting s(r, shape, piecesBytes(r, shape), BYTES);
 	const uint32_t nRanks = static_cast<uint32_t>(r.nRanks);
 	const size_t tokens = size_t{nRanks} * s.shape.blocks;
@@ -212,7 +238,7 @@ template <uint32_t routes> static void rmsNorm(Rank &r)
 		values[i] = tokenValue(static_cast<uint32_t>(r.rank), i);
 	copyBytes(r, s.send.ptr, values.data(), values.size() * sizeof(float));
 	meet(r);
-	s.run(RmsNorm<routes>(s.arguments));
+	s.run<routes>(RmsNorm<routes>(s.arguments));
 	copyBytes(r, values.data(), s.send.ptr, values.size() * sizeof(float));
 	for (size_t token = 0; token < tokens; token++) {
 		const float scale = tokenScale(nRanks, token);

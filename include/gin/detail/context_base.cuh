@@ -113,9 +113,9 @@ protected:
 			if (routes & GIN_ROUTES_GDAKI && route == ginRouteGdaki)
 				return nic();
 			if (routes & GIN_ROUTES_PROXY && (both || route == ginRouteProxy))
-				return ginPostedResult(ginPost(ginUnshared(dc.self), queue(), n.how,
-							       n.peer, n.id, n.timeout, n.from,
-							       proxy));
+				return ginPostedResult(ginPost(
+					ginUnshared(dc.self), [&] { return queue(); }, n.how,
+					n.peer, n.id, n.timeout, [&] { return n.from; }, proxy));
 			return unsupported(n.call, n.peer);
 		});
 	}
@@ -282,6 +282,35 @@ protected:
 		return got.result;
 	}
 
+	/* putNetwork() on route gdaki, by one thread. */
+	GIN_FN ginResult_t putNic(int peer, ginWindow_t dstWin, size_t dstOff,
+				  const ginSource &source, size_t bytes, const ginSignalOp &remote,
+				  uint32_t counter, const Network &n) const
+	{
+		const bool counts = counter != UINT32_MAX;
+		uint64_t from = source.word(), fromOff = source.offset;
+
+		if (source.anywhere) {
+			const ginWord16 found = ginGdakiFind(dc.self, from, bytes);
+			fromOff = found.half[0];
+			from = found.half[1];
+			if (from == GIN_NO_KEY)
+				return leaving(ginErrorInvalidArgument, ginCallPut, peer, n.id);
+		}
+		return ginGdakiPut<called>(
+			ginUnshared(dc.self), ginGdakiQueue(dc, ginUnshared(context), peer),
+			&dc.peers[peer], context, n.how, n.id, bytes, remote.value, counts, counter,
+			n.timeout, n.from, [&]() -> ginGdakiPutWhere {
+				return {&ginWindowAt(dstWin, peer),
+					raiseAt(remote, peer),
+					dstOff,
+					raiseOff(remote),
+					from,
+					fromOff,
+					counts ? counterWord(0) : nullptr};
+			});
+	}
+
 	template <class Coop>
 	GIN_FN ginResult_t putNetwork(uint32_t route, int peer, ginWindow_t dstWin, size_t dstOff,
 				      const ginSource &source, size_t bytes,
@@ -299,16 +328,8 @@ protected:
 						   ginSignalWhere(remote), remote.value, counter);
 			},
 			[&] {
-				uint64_t *counters =
-					counter == UINT32_MAX ? nullptr : counterWord(0);
-				return ginGdakiPut<called>(
-					ginUnshared(dc.self),
-					ginGdakiQueue(dc, ginUnshared(context), peer),
-					&dc.peers[peer], context, n.how, n.id,
-					&ginWindowAt(dstWin, peer), dstOff, source.word(),
-					source.offset, bytes, raiseAt(remote, peer),
-					raiseOff(remote), remote.value, counters, counter,
-					n.timeout, n.from);
+				return putNic(peer, dstWin, dstOff, source, bytes, remote, counter,
+					      n);
 			});
 	}
 
@@ -333,10 +354,17 @@ protected:
 				return ginGdakiPutValue<called, bytes>(
 					ginUnshared(dc.self),
 					ginGdakiQueue(dc, ginUnshared(context), peer),
-					&dc.peers[peer], context, n.how, n.id,
-					&ginWindowAt(dstWin, peer), dstOff, v[0], v[1], v[2], v[3],
-					raiseAt(remote, peer), raiseOff(remote), remote.value,
-					n.timeout, n.from);
+					&dc.peers[peer], context, n.how, n.id, v[0], v[1], v[2],
+					v[3], remote.value, n.timeout, n.from,
+					[&]() -> ginGdakiPutWhere {
+						return {&ginWindowAt(dstWin, peer),
+							raiseAt(remote, peer),
+							dstOff,
+							raiseOff(remote),
+							0,
+							0,
+							nullptr};
+					});
 			});
 	}
 

@@ -265,15 +265,25 @@ template <ginScope scope> GIN_FN void ginReleaseFence()
 }
 
 /*
- * A plain load of 1, 2, 4, 8 or 16 bytes. Never ld.nc: the same kernel may have written the bytes.
- * The compiler delays no earlier store past it.
+ * A plain load of 1, 2, 4, 8 or 16 bytes, which may hit L1: not volatile, which would go to L2. Never
+ * ld.nc: the same kernel may have written the bytes. The compiler delays no earlier store past it.
  */
 template <class Word> GIN_FN Word ginLoadWeak(const char *src)
 {
 	Word word;
 #if GIN_ON_GPU
-	asm volatile("" ::: "memory");
-	word = *reinterpret_cast<const volatile Word *>(src);
+	static_assert(sizeof(Word) <= 8, "an integer");
+	uint64_t wide = 0;
+	uint32_t narrow = 0;
+	if constexpr (sizeof(Word) == 8)
+		asm volatile("ld.u64 %0, [%1];" : "=l"(wide) : "l"(src) : "memory");
+	else if constexpr (sizeof(Word) == 4)
+		asm volatile("ld.u32 %0, [%1];" : "=r"(narrow) : "l"(src) : "memory");
+	else if constexpr (sizeof(Word) == 2)
+		asm volatile("ld.u16 %0, [%1];" : "=r"(narrow) : "l"(src) : "memory");
+	else
+		asm volatile("ld.u8 %0, [%1];" : "=r"(narrow) : "l"(src) : "memory");
+	word = static_cast<Word>(sizeof(Word) == 8 ? wide : narrow);
 #else
 	memcpy(&word, src, sizeof(word));
 #endif

@@ -77,15 +77,18 @@ GIN_FN ginResult_t ginGdakiBarrierSet(const ginDevComm *dc, struct ginSendQueue 
 	return ginSuccess;
 }
 
-/* Posts a READ of 8 bytes at the peer. */
-GIN_FN ginResult_t ginGdakiPush(struct ginSendQueue *q, const struct ginPeer *peer,
-				struct ginSendPatience &wait)
+/* Posts a READ of 8 bytes at the peer `number`, in the queue of a context. */
+GIN_FN_COLD ginResult_t ginGdakiPush(const ginDevComm *dc, uint32_t context, int number,
+				     uint64_t deadline, uint64_t from)
 {
+	struct ginSendPatience wait = {dc, deadline, from, 0};
+	struct ginSendQueue *q = ginGdakiQueue(*dc, context, number);
 	struct ginSendRange range = {0, 1};
 	ginResult_t result = ginSendReserveWait(q, &range, wait, ginSharingGpu);
 
 	if (result != ginSuccess)
 		return result;
+	const struct ginPeer *peer = &dc->peers[ginUnshared(static_cast<uint32_t>(number))];
 	ginMlx5StoreWqebb(ginSendWqebb(q->fixed, range.first),
 			  ginMlx5Read(ginSendSlot(q->fixed, range, 0),
 				      {peer->nicSignals, peer->nicKey},
@@ -96,27 +99,28 @@ GIN_FN ginResult_t ginGdakiPush(struct ginSendQueue *q, const struct ginPeer *pe
 }
 
 /*
- * For one queue to one peer. First pass: posts a READ in the queue `by` after all that the queue
- * `q` has, unless one was posted since. Second pass (`wait`): waits.
+ * For one queue to the peer `number`, of context `c`; dc->contexts: of a direct peer. First pass: posts
+ * a READ in the queue of context `own` after all that the queue has, unless one was posted since.
+ * Second pass (`wait`): waits.
  */
-GIN_FN_COLD ginResult_t ginGdakiDrainStep(const ginDevComm *dc, struct ginSendQueue *q,
-					  struct ginSendQueue *by, const struct ginPeer *peer,
-					  bool wait, uint64_t deadline, uint64_t from)
+GIN_FN ginResult_t ginGdakiDrainStep(const ginDevComm *dc, uint32_t c, uint32_t own, int number,
+				     bool wait, uint64_t deadline, uint64_t from)
 {
 	struct ginSendPatience patience = {dc, deadline, from, 0};
+	struct ginSendQueue *q = ginGdakiQueue(*dc, c, number);
 	const bool pushed = ginDoneLook(&q->pushed, ginSharingGpu) == ginSendTicket(q);
 	ginResult_t result = ginSuccess;
 	uint64_t end = 0;
 
 	if (!wait && pushed)
 		return ginSuccess;
-	if (wait || q != by)
+	if (wait || c != own)
 		result = ginGdakiDrainQueue(q, &end, patience);
 	if (wait || result != ginSuccess)
 		return result;
-	result = ginGdakiPush(by, peer, patience);
+	result = ginGdakiPush(dc, own, number, deadline, from);
 	/* After reserving the READ: a thread that sees this `pushed` waits for that READ too. P. */
-	if (result == ginSuccess && q != by)
+	if (result == ginSuccess && c != own)
 		ginEndRaise(&q->pushed, end);
 	return result;
 }
@@ -130,21 +134,23 @@ GIN_FN ginResult_t ginGdakiDrain(const ginDevComm *dc, uint32_t own, uint64_t pe
 				 uint64_t timeout, uint64_t from)
 {
 	const struct ginPeerSet set = ginFromUnpack(peers);
-	const bool words = ginLocalLoad(&dc->results[dc->contexts].words);
 	const uint64_t deadline = ginSendPatienceStart(dc, timeout, from).deadline;
 	ginResult_t result = ginSuccess;
 
 	GIN_NO_UNROLL
 	for (uint32_t i = 0; i < 2 * set.count; i++) {
-		int number = static_cast<int>(set.first + i % set.count * set.stride);
-		const struct ginPeer *peer = &dc->peers[number];
-		bool nic = ginPeerRoute(peer) == ginRouteGdaki;
-		uint32_t c = nic ? 0 : dc->contexts, end = nic ? dc->contexts : c + words;
+		const uint32_t at = ginUnshared(i);
+		int number = static_cast<int>(set.first + at % set.count * set.stride);
+		bool nic = ginPeerRoute(&dc->peers[number]) == ginRouteGdaki;
+		uint32_t c = 0, end = dc->contexts;
+		if (!nic) {
+			c = end;
+			end += ginLocalLoad(&dc->results[c].words) != 0;
+		}
 		GIN_NO_UNROLL
 		for (; c < end; c++) {
-			result = ginGdakiDrainStep(dc, ginGdakiQueue(*dc, c, number),
-						   ginGdakiQueue(*dc, nic ? own : c, number), peer,
-						   i >= set.count, deadline, from);
+			result = ginGdakiDrainStep(dc, c, nic ? own : c, number, at >= set.count,
+						   deadline, from);
 			if (result != ginSuccess)
 				return result;
 		}

@@ -148,6 +148,12 @@ GIN_FN uint32_t ginGdakiPart(uint64_t bytes)
 					       : 1u * GIN_MLX5_MESSAGE_BYTES;
 }
 
+/* The bytes that the first `posts` posts of a message move. */
+GIN_FN uint64_t ginGdakiMoved(uint32_t posts)
+{
+	return static_cast<uint64_t>(posts) * GIN_MLX5_MESSAGE_BYTES;
+}
+
 /*
  * The first GiB of a put; with all `bytes` the signal and the counter. `source`: const struct ginWindowTable *, or with GIN_HOW_ANYWHERE a key;
  * `sourceOff` is an offset or the NIC's address. `counters`: of the context.
@@ -192,43 +198,41 @@ GIN_FN_COLD ginWord16 ginGdakiFind(const ginDevComm *dc, uint64_t address, uint6
 }
 
 /*
- * `source`: const struct ginWindowTable *, or with GIN_HOW_ANYWHERE an address. `counters`: of the
- * context; NULL: the put does not count.
+ * Source and target of a put, and its signal; target and signal of a value. The call computes them for
+ * each post, so that no address is in a register while the call writes WQEs or waits for room.
  */
-template <bool called>
+struct ginGdakiPutWhere {
+	const struct ginWindowPeer *there, *raiseAt;
+	uint64_t off, raiseOff;
+	uint64_t source; /* const struct ginWindowTable *, or a key of ginGdakiFind() */
+	uint64_t sourceOff;
+	uint64_t *counters; /* of the context; NULL: the put does not count */
+};
+
+/* where() returns a ginGdakiPutWhere; with counters, if `counts`. */
+template <bool called, class Where>
 GIN_FN ginResult_t ginGdakiPut(const ginDevComm *dc, struct ginSendQueue *queue,
 			       const struct ginPeer *peer, uint32_t context, uint32_t how,
-			       uint32_t id, const struct ginWindowPeer *there, uint64_t off,
-			       uint64_t source, uint64_t sourceOff, uint64_t bytes,
-			       const struct ginWindowPeer *raiseAt, uint64_t raiseOff, uint64_t add,
-			       uint64_t *counters, uint32_t counter, uint64_t timeout,
-			       uint64_t from)
+			       uint32_t id, uint64_t bytes, uint64_t add, bool counts,
+			       uint32_t counter, uint64_t timeout, uint64_t from,
+			       const Where &where)
 {
-	const uint32_t shape = ginShapeOf(how, counters != nullptr);
-	const uint32_t what = ginGdakiPutWhat(how, counters != nullptr);
-	uint64_t end = GIN_WORK_FULL;
+	const uint32_t shape = ginShapeOf(how, counts), what = ginGdakiPutWhat(how, counts);
 
-	if (ginHowHas(how, GIN_HOW_ANYWHERE)) {
-		const ginWord16 found = ginGdakiFind(dc, source, bytes);
-		sourceOff = found.half[0];
-		source = found.half[1];
-		if (source == GIN_NO_KEY)
-			return ginWorkRefuse(dc, queue, peer, ginWorkHow(context, how), id,
-					     ginErrorInvalidArgument);
-	}
-	for (;;) {
-		end = ginWorkPost(dc, queue, peer, ginWorkHow(context, how), what, id, timeout,
-				  from, [&](ginCold<struct ginWorkHeld> held) {
-					  return ginWithShape<31, called, ginGdakiPutNow>(
-						  shape, queue, peer, how, there, off, source,
-						  sourceOff, bytes, raiseAt, raiseOff, add,
-						  counters, counter, held);
-				  });
-		if (!ginWorkOk(end) || bytes <= GIN_MLX5_MESSAGE_BYTES)
+	for (uint32_t part = 0;; part++) {
+		uint64_t end = ginWorkPost(
+			dc, queue, peer, ginWorkHow(ginUnshared(context), how), what, id, timeout,
+			from, [&](ginCold<struct ginWorkHeld> held) {
+				const uint64_t moved = ginGdakiMoved(ginUnshared(part));
+				const struct ginGdakiPutWhere w = where();
+				return ginWithShape<31, called, ginGdakiPutNow>(
+					shape, queue, peer, how, w.there, w.off + moved, w.source,
+					w.sourceOff + moved, bytes - moved, w.raiseAt, w.raiseOff,
+					add, w.counters, counter, held);
+			});
+		if (!ginWorkOk(end) ||
+		    bytes - ginGdakiMoved(ginUnshared(part)) <= GIN_MLX5_MESSAGE_BYTES)
 			return ginWorkResult(end);
-		off += GIN_MLX5_MESSAGE_BYTES;
-		sourceOff += GIN_MLX5_MESSAGE_BYTES;
-		bytes -= GIN_MLX5_MESSAGE_BYTES;
 	}
 }
 
@@ -261,21 +265,22 @@ template <uint32_t bytes> struct ginGdakiPutValueNow {
 	};
 };
 
-template <bool called, uint32_t bytes>
+/* where() returns a ginGdakiPutWhere without a source. */
+template <bool called, uint32_t bytes, class Where>
 GIN_FN ginResult_t ginGdakiPutValue(const ginDevComm *dc, struct ginSendQueue *queue,
 				    const struct ginPeer *peer, uint32_t context, uint32_t how,
-				    uint32_t id, const struct ginWindowPeer *there, uint64_t off,
-				    uint64_t v0, uint64_t v1, uint64_t v2, uint64_t v3,
-				    const struct ginWindowPeer *raiseAt, uint64_t raiseOff,
-				    uint64_t add, uint64_t timeout, uint64_t from)
+				    uint32_t id, uint64_t v0, uint64_t v1, uint64_t v2, uint64_t v3,
+				    uint64_t add, uint64_t timeout, uint64_t from,
+				    const Where &where)
 {
 	return ginWorkResult(ginWorkPost(
-		dc, queue, peer, ginWorkHow(context, how), ginGdakiValueWhat<bytes>(how), id,
-		timeout, from, [&](ginCold<struct ginWorkHeld> held) {
+		dc, queue, peer, ginWorkHow(ginUnshared(context), how),
+		ginGdakiValueWhat<bytes>(how), id, timeout, from, [&](ginCold<struct ginWorkHeld> held) {
+			const struct ginGdakiPutWhere w = where();
 			return ginWithShape<15, called,
 					    ginGdakiPutValueNow<bytes>::template shaped>(
-				ginShapeOf(how, false), queue, peer, how, there, off, v0, v1, v2,
-				v3, raiseAt, raiseOff, add, held);
+				ginShapeOf(how, false), queue, peer, how, w.there, w.off, v0, v1,
+				v2, v3, w.raiseAt, w.raiseOff, add, held);
 		}));
 }
 

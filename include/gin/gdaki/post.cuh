@@ -57,12 +57,13 @@ GIN_FN void ginWorkCounterFollows(struct ginSendQueue *q, const struct ginWork &
 }
 
 /* Hands over for the lanes that post together; all of them call it. */
-GIN_FN void ginWorkHandOver(struct ginSendQueue *q, const struct ginSendFixed &f,
+GIN_FN void ginWorkHandOver(struct ginSendQueue *q, struct ginSendFixed f,
 			    const struct ginTogether &group, struct ginSendRange range,
 			    const struct ginWork &p, uint32_t what, ginSharing sharing)
 {
 	bool toSystem = ginAnyOf(group, ginWorkHas(what, GIN_WORK_SYSTEM));
 
+	ginSendLoadLate(&f, q);
 	ginMeetAll(group);
 	if (group.rank)
 		return;
@@ -106,7 +107,7 @@ GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer
 	if (!held.lanes && !group.rank)
 		range.first = ginTicketAdd(&q->reserved, range.count);
 	what |= describe(p);
-	const struct ginSendFixed f = ginSendLoadFixed(q);
+	const struct ginSendFixed f = ginSendLoadFixed(q, ginWorkHas(what, GIN_WORK_COUNTS));
 	uint64_t done = ginSendDone(q, sharing);
 	if (!held.lanes) {
 		if (group.rank ||
@@ -135,7 +136,8 @@ GIN_FN uint64_t ginWorkAlone(struct ginSendQueue *q, const struct ginPeer *peer,
 	struct ginWork p = {};
 	uint32_t state = ginPeerObserve(peer).state;
 	uint32_t latched = ginSendState(q);
-	const struct ginSendFixed f = ginSendLoadFixed(q);
+	struct ginSendFixed f = ginSendLoadFixed(q, false);
+	ginSendLoadLate(&f, q);
 	struct ginSendRange range = {held.first, ginWorkWqebbs(what)};
 
 	what |= describe(p);

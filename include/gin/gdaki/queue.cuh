@@ -78,20 +78,38 @@ struct ginSendRange {
 	uint32_t count; /* at most the depth */
 };
 
-/*
- * Loads q->fixed at once, and here: compilers move plain loads below the branches that follow,
- * where they arrive late.
- */
-GIN_FN struct ginSendFixed ginSendLoadFixed(const struct ginSendQueue *q)
+/* Loads the 16 bytes of q->fixed that begin at byte `at`. */
+GIN_FN void ginSendLoadPart(struct ginSendFixed *fixed, const struct ginSendQueue *q, uint32_t at)
 {
-	const char *at = reinterpret_cast<const char *>(&q->fixed);
-	ginWord16 word[4] = {ginDataLoad<ginWord16>(at), ginDataLoad<ginWord16>(at + 16),
-			     ginDataLoad<ginWord16>(at + 32), ginDataLoad<ginWord16>(at + 48)};
-	struct ginSendFixed fixed;
+	ginWord16 word = ginDataLoad<ginWord16>(reinterpret_cast<const char *>(&q->fixed) + at);
 
-	static_assert(sizeof(fixed) == sizeof(word), "one cache line");
-	memcpy(&fixed, word, sizeof(fixed));
+	memcpy(reinterpret_cast<char *>(fixed) + at, &word, sizeof(word));
+}
+
+/*
+ * Loads what the writer of WQEs needs of q->fixed at once, and here: compilers move plain loads below
+ * the branches that follow, where they arrive late.
+ */
+GIN_FN struct ginSendFixed ginSendLoadFixed(const struct ginSendQueue *q, bool counts)
+{
+	struct ginSendFixed fixed = {};
+
+	static_assert(sizeof(fixed) == 64, "one cache line");
+	ginSendLoadPart(&fixed, q, 0);
+	if (counts)
+		ginSendLoadPart(&fixed, q, 32);
+	ginSendLoadPart(&fixed, q, 48);
 	return fixed;
+}
+
+/*
+ * Loads what the hand-over needs besides. Not earlier: it would take six registers while the WQEs are
+ * written. The line is in L1.
+ */
+GIN_FN void ginSendLoadLate(struct ginSendFixed *fixed, const struct ginSendQueue *q)
+{
+	ginSendLoadPart(fixed, q, 16);
+	ginSendLoadPart(fixed, q, 32);
 }
 
 GIN_FN uint32_t ginSendMask(const struct ginSendFixed &f)

@@ -71,21 +71,28 @@ GIN_FN_COLD ginResult_t ginEngineCopy(const ginDevComm *dc, uint32_t context, ui
 				      uint64_t thereOff, uint64_t here, uint64_t hereOff,
 				      uint64_t bytes, uint64_t timeout)
 {
-	const uint64_t from = ginFromPack({static_cast<uint32_t>(peer), 1, 1});
-	const struct ginPeer *to = &dc->peers[peer];
-	struct ginQueue *queue = dc->queues + context;
+	/* Computed where they are used: in registers they would be beside the arguments. */
+	auto queue = [&] { return dc->queues + ginUnshared(context); };
+	auto number = [&] { return ginUnshared(static_cast<uint32_t>(peer)); };
 	auto post = [&](uint32_t now) {
-		return isGet ? ginProxyGetBy<false>(queue, to, now, peer, there, thereOff,
+		const struct ginPeer *to = &dc->peers[number()];
+		return isGet ? ginProxyGetBy<false>(queue(), to, now, peer, there, thereOff,
 						    reinterpret_cast<struct ginWindowTable *>(here),
 						    hereOff, bytes)
-			     : ginProxyPutBy<false>(queue, to, now, peer, there, thereOff, here,
+			     : ginProxyPutBy<false>(queue(), to, now, peer, there, thereOff, here,
 						    hereOff, bytes, nullptr, 0, 0, UINT32_MAX);
 	};
-	uint64_t posted = ginPost(dc, queue, how, peer, UINT32_MAX, timeout, from, post);
+	uint64_t posted = ginPost(
+		dc, queue, how, peer, UINT32_MAX, timeout,
+		[&] {
+			return ginFromPack({number(), 1, 1});
+		},
+		post);
 
 	if (posted & GIN_QUEUE_FAILED)
 		return ginPostedResult(posted);
-	return ginRingWait(dc, queue, how, static_cast<uint32_t>(peer), posted, timeout, from);
+	return ginRingWait(dc, queue(), how, number(), posted, timeout,
+			   ginFromPack({number(), 1, 1}));
 }
 
 #endif

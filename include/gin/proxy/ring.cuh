@@ -283,11 +283,11 @@ GIN_FN_COLD uint64_t ginPostWait(const ginDevComm *dc, struct ginQueue *queue, u
 
 /*
  * Posts, waiting for room, by post(again): ginPostNow() or a function that calls it. Returns the
- * outcome.
+ * outcome. queue(), the ring, and from() are called for each wait: no register holds either before.
  */
-template <class Post> GIN_FN uint64_t ginPost(const ginDevComm *dc, struct ginQueue *queue,
-					      uint32_t how, int peer, uint32_t id, uint64_t timeout,
-					      uint64_t from, Post post)
+template <class Queue, class From, class Post>
+GIN_FN uint64_t ginPost(const ginDevComm *dc, const Queue &queue, uint32_t how, int peer,
+			uint32_t id, uint64_t timeout, const From &from, const Post &post)
 {
 	uint64_t until = 0, posted;
 
@@ -295,7 +295,7 @@ template <class Post> GIN_FN uint64_t ginPost(const ginDevComm *dc, struct ginQu
 		posted = post(until ? how | 1u << GIN_HOW_AGAIN : how);
 		if (!(posted & GIN_QUEUE_FAILED))
 			return posted;
-		until = ginPostWait(dc, queue, how, peer, id, posted, until, timeout, from);
+		until = ginPostWait(dc, queue(), how, peer, id, posted, until, timeout, from());
 		if (until & GIN_QUEUE_FAILED)
 			return until;
 	}

@@ -261,8 +261,9 @@ GIN_FN uint64_t ginProxyPost(const struct ginReadyCall &call, const ginDevComm *
 {
 	struct ginQueue *queue = dc->queues + context;
 
-	return ginPost(dc, queue, how, peer, UINT32_MAX, timeout, from,
-		       [&](uint32_t now) { return ginPostNow<false>(call, queue, nullptr, now); });
+	return ginPost(
+		dc, [&] { return queue; }, how, peer, UINT32_MAX, timeout, [&] { return from; },
+		[&](uint32_t now) { return ginPostNow<false>(call, queue, nullptr, now); });
 }
 
 /*
