@@ -12,6 +12,8 @@ void peermemClose(struct peermem *peermem)
 	free(peermem->to);
 	free(peermem->from);
 	free(peermem->fds);
+	free(peermem->more);
+	free(peermem->arrivals);
 	free(peermem);
 }
 
@@ -28,8 +30,11 @@ ginResult_t peermemOpen(const struct backendHost *host, const char *name,
 		peermem->to = calloc(n, 1);
 		peermem->from = calloc(n, 1);
 		peermem->fds = calloc(n, sizeof(*peermem->fds));
+		peermem->more = calloc(n, sizeof(*peermem->more));
+		peermem->arrivals = calloc(n, sizeof(*peermem->arrivals));
 	}
-	if (!peermem || !peermem->to || !peermem->from || !peermem->fds) {
+	if (!peermem || !peermem->to || !peermem->from || !peermem->fds || !peermem->more ||
+	    !peermem->arrivals) {
 		peermemClose(peermem);
 		return fail(ginErrorSystem, "no memory");
 	}

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "lib/base/log.h"
-#include "words.h"
+#include "words/words.h"
 
 ginResult_t engineMake(const struct proxyRing *ring, const struct descriptorScope *scope,
 		       uint32_t depth, struct proxyEngine **out)

@@ -18,7 +18,7 @@
 
 #include "backends/peermem/peermem.h"
 #include "cpu_copy.h"
-#include "device_word.h"
+#include "words/device_word.h"
 #include "lib/base/log.h"
 #include "transport.h"
 
