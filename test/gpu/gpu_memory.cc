@@ -87,6 +87,7 @@ template <class Call> static Call *driverCall(const char *name)
 
 /* Allocations mapped side by side, as a program with expandable memory does it. */
 struct Pieces {
+	static const size_t gap = 2 << 20; /* else other pieces may begin at the end */
 	const std::vector<size_t> sizes;
 	CUdeviceptr at = 0;
 	size_t total = 0;
@@ -103,7 +104,7 @@ struct Pieces {
 		access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 		for (size_t size : sizes)
 			total += size;
-		EXPECT(!DRIVER(cuMemAddressReserve)(&at, total, 0, 0, 0));
+		EXPECT(!DRIVER(cuMemAddressReserve)(&at, total + gap, 0, 0, 0));
 		size_t offset = 0;
 		for (size_t size : sizes) {
 			CUmemGenericAllocationHandle handle;
@@ -122,7 +123,7 @@ struct Pieces {
 			DRIVER(cuMemUnmap)(at + offset, size);
 			offset += size;
 		}
-		DRIVER(cuMemAddressFree)(at, total);
+		DRIVER(cuMemAddressFree)(at, total + gap);
 	}
 
 	char *memory() const { return reinterpret_cast<char *>(at); }
