@@ -433,8 +433,8 @@ ginResult_t ginMemAllocHost(ginComm_t comm, size_t bytes, void **ptr);
  * Collective. The caller keeps the memory, `ptr` to `ptr + bytes`, and frees it after
  * ginWindowDeregister(). Sizes and kinds of memory may differ per rank; zero bytes with a NULL
  * `ptr` are allowed. Memory must come from ginMemAlloc(), ginMemAllocHost() or, on a GPU,
- * cudaMalloc(). If a route cannot reach the memory, the call fails on all ranks and names rank,
- * reason and remedy. `flags` is 0 or GIN_WINDOW_LOCAL. Windows may be registered before and after
+ * cudaMalloc(), or from cuMemCreate(), also in several allocations that are mapped side by side. If a
+ * route cannot reach the memory, the call fails on all ranks and names rank, reason and remedy. `flags` is 0 or GIN_WINDOW_LOCAL. Windows may be registered before and after
  * ginDevCommCreate().
  *
  * With GIN_WINDOW_LOCAL the call is not collective, and the window can only be the source of puts.

@@ -105,11 +105,10 @@ static ginResult_t getIpc(const struct peermem *peermem, const struct memory *me
 		    (void *)memory->address);
 }
 
-static ginResult_t getHandle(const struct device *d, const struct memory *memory,
-			     struct peermemWindow *window)
+static ginResult_t getHandle(const struct device *d, const char *at, struct peermemWindow *window)
 {
 	cuAllocation allocation;
-	cuResult result = d->cuda->allocationRetain(&allocation, memory->base);
+	cuResult result = d->cuda->allocationRetain(&allocation, (void *)(uintptr_t)at);
 
 	if (result)
 		return cudaFail(d->cuda, "cuMemRetainAllocationHandle", result);
@@ -119,7 +118,18 @@ static ginResult_t getHandle(const struct device *d, const struct memory *memory
 	return result ? cudaFail(d->cuda, "cuMemExportToShareableHandle", result) : ginSuccess;
 }
 
-/* Makes the handle of an allocation, with its first window. */
+ginResult_t peermemExportPiece(const struct peermem *peermem, const struct peermemOffer *offer,
+			       uint64_t i, struct peermemWindow *window)
+{
+	uint64_t at;
+
+	if (!hasPeers(peermem))
+		return ginSuccess;
+	devicePieceAt(offer->run, i, &at);
+	return getHandle(peermem->host->device, window->base + at, window);
+}
+
+/* Makes the handle of an allocation, or of its first piece, with its first window. */
 static ginResult_t export(const struct peermem *peermem, const struct memory *memory,
 			  struct peermemWindow *window)
 {
@@ -128,7 +138,7 @@ static ginResult_t export(const struct peermem *peermem, const struct memory *me
 	if (memory->kind == memoryShared)
 		window->fd = memory->fd;
 	if (memory->kind == memoryVmm)
-		return getHandle(peermem->host->device, memory, window);
+		return getHandle(peermem->host->device, memory->base, window);
 	if (memory->kind == memoryIpc)
 		return getIpc(peermem, memory, &window->own->ipc);
 	return ginSuccess;
@@ -156,7 +166,11 @@ ginResult_t peermemExport(struct peermem *peermem, const struct memory *memory,
 	offer->isFirst = window->own->windows == 1;
 	if (offer->isFirst)
 		result = export(peermem, memory, window);
-	offer->ipc = window->own->ipc;
+	if (memory->kind == memoryVmm)
+		memcpy(offer->run, memory->run, sizeof(offer->run));
+	else
+		offer->ipc = window->own->ipc;
+	window->base = memory->base;
 	return result;
 }
 

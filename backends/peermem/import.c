@@ -20,6 +20,7 @@ struct peermemImport {
 	struct importKey key; /* first: the tree compares keys */
 	char *at;
 	int windows;
+	struct deviceRun run[DEVICE_RUNS]; /* of memory of several pieces */
 };
 
 static void *imports; /* tsearch() of struct peermemImport */
@@ -66,6 +67,8 @@ static void unmap(const struct device *d, const struct peermemImport *import)
 {
 	if (import->key.kind == memoryShared)
 		memoryHostUnmap(import->key.ordinal < 0 ? NULL : d, import->at, import->key.span);
+	else if (import->key.kind == memoryVmm && devicePieces(import->run) > 1)
+		deviceUnmapPieces(d, import->at, import->run);
 	else if (import->key.kind == memoryVmm)
 		deviceUnmap(d, import->at, import->key.span);
 	else
@@ -98,8 +101,19 @@ static ginResult_t openIpc(const struct device *d, const cuIpcHandle *ipc,
 	return ginSuccess;
 }
 
+static ginResult_t mapPieces(const struct device *d, int peer, const struct peermemOffer *offer,
+			     const struct peermemArrival *arrival, void **at)
+{
+	if (arrival->count != devicePieces(offer->run))
+		return fail(ginErrorSystem,
+			    "rank %d has sent %llu pieces of its memory, and announced %llu", peer,
+			    (unsigned long long)arrival->count,
+			    (unsigned long long)devicePieces(offer->run));
+	return deviceMapPieces(d, offer->run, arrival->piece, at);
+}
+
 static ginResult_t map(const struct device *d, int peer, const struct peermemOffer *offer, int fd,
-		       struct peermemImport *import)
+		       const struct peermemArrival *arrival, struct peermemImport *import)
 {
 	void *at = NULL;
 	ginResult_t result;
@@ -108,6 +122,8 @@ static ginResult_t map(const struct device *d, int peer, const struct peermemOff
 		return openIpc(d, &offer->ipc, import);
 	if (offer->kind == memoryShared)
 		result = memoryHostImport(offer->cpuOnly ? NULL : d, fd, offer->span, peer, &at);
+	else if (peermemPieces(offer) > 1)
+		result = mapPieces(d, peer, offer, arrival, &at);
 	else
 		result = deviceImport(d, fd, offer->span, &at);
 	import->at = at;
@@ -115,14 +131,17 @@ static ginResult_t map(const struct device *d, int peer, const struct peermemOff
 }
 
 static ginResult_t newImport(const struct device *d, int peer, const struct importKey *key,
-			     const struct peermemOffer *offer, int fd, struct peermemImport **out)
+			     const struct peermemOffer *offer, int fd,
+			     const struct peermemArrival *arrival, struct peermemImport **out)
 {
 	struct peermemImport *mine = malloc(sizeof(*mine));
 
 	if (!mine)
 		return fail(ginErrorSystem, "no memory");
 	*mine = (struct peermemImport){.key = *key, .windows = 1};
-	ginResult_t result = map(d, peer, offer, fd, mine);
+	if (offer->kind == memoryVmm)
+		memcpy(mine->run, offer->run, sizeof(mine->run));
+	ginResult_t result = map(d, peer, offer, fd, arrival, mine);
 	if (result == ginSuccess) {
 		*out = addImport(mine);
 		if (*out == mine)
@@ -135,14 +154,15 @@ static ginResult_t newImport(const struct device *d, int peer, const struct impo
 }
 
 static ginResult_t import(const struct backendHost *host, int peer,
-			  const struct peermemOffer *offer, int fd, struct peermemPeer *out)
+			  const struct peermemOffer *offer, int fd,
+			  const struct peermemArrival *arrival, struct peermemPeer *out)
 {
 	const struct importKey key = keyOf(host, peer, offer);
 	ginResult_t result = ginSuccess;
 
 	out->import = findImport(&key);
 	if (!out->import)
-		result = newImport(host->device, peer, &key, offer, fd, &out->import);
+		result = newImport(host->device, peer, &key, offer, fd, arrival, &out->import);
 	if (result == ginSuccess)
 		out->address = out->import->at + offer->offset;
 	return result;
@@ -196,7 +216,8 @@ static ginResult_t useCounted(const struct backendHost *host, int peer,
 }
 
 ginResult_t peermemImport(const struct backendHost *host, int peer,
-			  const struct peermemOffer *offer, int fd, struct peermemPeer *out)
+			  const struct peermemOffer *offer, int fd,
+			  const struct peermemArrival *arrival, struct peermemPeer *out)
 {
 	int same = peermemSameProcess(host, peer);
 
@@ -205,7 +226,7 @@ ginResult_t peermemImport(const struct backendHost *host, int peer,
 	out->kind = offer->kind;
 	if (peer == host->rank || (same && !peermemNeedsHandle(offer->kind, same)))
 		return useCounted(host, peer, offer, out);
-	return import(host, peer, offer, fd, out);
+	return import(host, peer, offer, fd, arrival, out);
 }
 
 void peermemUnimport(const struct device *d, struct peermemPeer *peer)

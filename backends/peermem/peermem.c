@@ -9,14 +9,14 @@ void peermemClose(struct peermem *peermem)
 {
 	if (!peermem)
 		return;
-	free(peermem->fds);
+	free(peermem->arrivals);
 	free(peermem);
 }
 
-/* `to`, `from` and `fds`. */
+/* One allocation: `arrivals`, `fds`, `more`, `to` and `from`, in the order of their alignment. */
 static size_t tablesBytes(size_t nRanks)
 {
-	return nRanks * (2 + sizeof(int));
+	return nRanks * (sizeof(struct peermemArrival) + 2 * sizeof(int) + 2);
 }
 
 static size_t windowBytes(size_t nRanks)
@@ -40,13 +40,15 @@ ginResult_t peermemOpen(const struct backendHost *host, const char *name,
 		peermem->host = host;
 		peermem->name = name;
 		peermem->peers = *peers;
-		peermem->fds = calloc(1, tablesBytes(n));
+		peermem->arrivals = calloc(1, tablesBytes(n));
 	}
-	if (!peermem || !peermem->fds) {
+	if (!peermem || !peermem->arrivals) {
 		peermemClose(peermem);
 		return fail(ginErrorSystem, "no memory");
 	}
-	peermem->to = (uint8_t *)(peermem->fds + n);
+	peermem->fds = (int *)(peermem->arrivals + n);
+	peermem->more = peermem->fds + n;
+	peermem->to = (uint8_t *)(peermem->more + n);
 	peermem->from = peermem->to + n;
 	*out = peermem;
 	return ginSuccess;

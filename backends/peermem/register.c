@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* register.c - registers a window: exchanges handles and maps the parts of all served ranks */
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -24,7 +25,8 @@ static int comesByHandle(const struct peermemOffer *offer, int same)
 	return offer->isFirst && peermemNeedsHandle(offer->kind, same);
 }
 
-static void planHandles(struct peermem *peermem, const struct peermemOffers *offers)
+/* The handles of piece `piece` of all memory. */
+static void planHandles(struct peermem *peermem, const struct peermemOffers *offers, uint64_t piece)
 {
 	const struct backendHost *host = peermem->host;
 	const struct peermemOffer mine = offerOf(offers, host->rank);
@@ -35,8 +37,8 @@ static void planHandles(struct peermem *peermem, const struct peermemOffers *off
 			continue;
 		const struct peermemOffer theirs = offerOf(offers, r);
 		int same = peermemSameProcess(host, r);
-		peermem->to[r] = comesByHandle(&mine, same) != 0;
-		peermem->from[r] = comesByHandle(&theirs, same) != 0;
+		peermem->to[r] = comesByHandle(&mine, same) && piece < peermemPieces(&mine);
+		peermem->from[r] = comesByHandle(&theirs, same) && piece < peermemPieces(&theirs);
 	}
 }
 
@@ -49,35 +51,133 @@ static ginResult_t reachAll(struct peermem *peermem, const struct peermemOffers 
 	for (int r = 0; r < host->nRanks && result == ginSuccess; r++) {
 		const struct peermemOffer offer = offerOf(offers, r);
 		if (peermemIsPeer(peermem, r))
-			result = peermemImport(host, r, &offer, peermem->fds[r], &window->peer[r]);
+			result = peermemImport(host, r, &offer, peermem->fds[r],
+					       &peermem->arrivals[r], &window->peer[r]);
 	}
 	return result;
 }
 
-static void closeHandles(const struct peermem *peermem)
+static void closeHandles(const struct peermem *peermem, const int *fds)
 {
 	for (int r = 0; r < peermem->host->nRanks; r++)
-		if (peermem->fds[r] >= 0)
-			close(peermem->fds[r]);
+		if (fds[r] >= 0)
+			close(fds[r]);
+}
+
+static void closeOwn(struct peermemWindow *window)
+{
+	if (window->ownsFd)
+		close(window->fd);
+	window->ownsFd = 0;
+	window->fd = -1;
+}
+
+/* Takes the piece of rank `r` that has come. A descriptor is closed before the next one comes. */
+static ginResult_t takePiece(struct peermem *peermem, int r, const struct peermemOffer *offer,
+			     int fd)
+{
+	struct peermemArrival *a = &peermem->arrivals[r];
+
+	if (!a->piece)
+		a->piece = calloc(peermemPieces(offer), sizeof(*a->piece));
+	if (!a->piece)
+		return fail(ginErrorSystem, "no memory");
+	ginResult_t result = deviceImportPiece(peermem->host->device, fd, &a->piece[a->count]);
+	a->count += result == ginSuccess;
+	return result;
+}
+
+static ginResult_t takePieces(struct peermem *peermem, const struct peermemOffers *offers,
+			      const int *fds)
+{
+	ginResult_t result = ginSuccess;
+
+	for (int r = 0; r < peermem->host->nRanks && result == ginSuccess; r++) {
+		const struct peermemOffer offer = offerOf(offers, r);
+		if (fds[r] >= 0 && peermemPieces(&offer) > 1)
+			result = takePiece(peermem, r, &offer, fds[r]);
+	}
+	return result;
+}
+
+/* The mappings keep the pieces. */
+static void releasePieces(struct peermem *peermem)
+{
+	const struct device *d = peermem->host->device;
+
+	for (int r = 0; r < peermem->host->nRanks; r++) {
+		struct peermemArrival *a = &peermem->arrivals[r];
+		while (a->count)
+			d->cuda->allocationRelease(a->piece[--a->count]);
+		free(a->piece);
+		a->piece = NULL;
+	}
+}
+
+static uint64_t mostPieces(const struct peermem *peermem, const struct peermemOffers *offers)
+{
+	uint64_t most = 1;
+
+	for (int r = 0; r < peermem->host->nRanks; r++) {
+		const struct peermemOffer offer = offerOf(offers, r);
+		uint64_t pieces = peermemPieces(&offer);
+		most = pieces > most ? pieces : most;
+	}
+	return most;
+}
+
+/* Collective. Without a handle of its own a rank sends a message that says so. */
+static ginResult_t exchange(struct peermem *peermem, const struct peermemOffers *offers,
+			    uint64_t piece, ginResult_t mine, const struct peermemWindow *window)
+{
+	const struct backendHost *host = peermem->host;
+	int *fds = piece ? peermem->more : peermem->fds;
+
+	planHandles(peermem, offers, piece);
+	ginResult_t result =
+		host->exchangeHandles(host->core, window->fd, peermem->to, peermem->from, fds);
+	return mine == ginSuccess ? result : mine;
+}
+
+/* Piece `i` of the memory of all ranks. */
+static ginResult_t exchangePiece(struct peermem *peermem, const struct peermemOffers *offers,
+				 uint64_t i, ginResult_t mine, struct peermemWindow *window)
+{
+	const struct peermemOffer own = offerOf(offers, peermem->host->rank);
+
+	closeOwn(window);
+	if (mine == ginSuccess && own.isFirst && i < peermemPieces(&own))
+		mine = peermemExportPiece(peermem, &own, i, window);
+	mine = exchange(peermem, offers, i, mine, window);
+	if (mine == ginSuccess)
+		mine = takePieces(peermem, offers, peermem->more);
+	closeHandles(peermem, peermem->more);
+	return mine;
+}
+
+static ginResult_t exchangeAll(struct peermem *peermem, const struct peermemOffers *offers,
+			       ginResult_t mine, struct peermemWindow *window)
+{
+	uint64_t most = mostPieces(peermem, offers);
+
+	mine = exchange(peermem, offers, 0, mine, window);
+	if (mine == ginSuccess && most > 1)
+		mine = takePieces(peermem, offers, peermem->fds);
+	for (uint64_t i = 1; i < most; i++)
+		mine = exchangePiece(peermem, offers, i, mine, window);
+	return mine;
 }
 
 ginResult_t peermemRegister(struct peermem *peermem, ginResult_t mine, const uint8_t *first,
 			    size_t stride, struct peermemWindow *window)
 {
-	const struct backendHost *host = peermem->host;
 	const struct peermemOffers offers = {first, stride};
 
-	planHandles(peermem, &offers);
-	ginResult_t result = host->exchangeHandles(host->core, window->fd, peermem->to,
-						   peermem->from, peermem->fds);
-	if (mine == ginSuccess)
-		mine = result;
+	mine = exchangeAll(peermem, &offers, mine, window);
 	if (mine == ginSuccess)
 		mine = reachAll(peermem, &offers, window);
-	closeHandles(peermem);
-	if (window->ownsFd)
-		close(window->fd);
-	window->ownsFd = 0;
-	window->fd = -1;
+	closeHandles(peermem, peermem->fds);
+	releasePieces(peermem);
+	closeOwn(window);
 	return mine;
 }

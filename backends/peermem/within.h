@@ -15,7 +15,10 @@ struct peermemOffer {
 	uint64_t offset;  /* of the window in the allocation */
 	uint32_t isFirst; /* 1: the first window in the allocation */
 	uint32_t cpuOnly; /* as in struct memory */
-	cuIpcHandle ipc;  /* of memoryIpc */
+	union {
+		cuIpcHandle ipc;		   /* of memoryIpc */
+		struct deviceRun run[DEVICE_RUNS]; /* of memoryVmm */
+	};
 };
 
 _Static_assert(sizeof(struct peermemOffer) <= BACKEND_OFFER, "it is sent as a backend's offer");
@@ -35,6 +38,7 @@ struct peermemWindow {
 	struct peermemExport *own; /* NULL: peers get no access */
 	int fd;			   /* the handle for peers; -1: none is needed */
 	int ownsFd;
+	const char *base;	   /* of memoryVmm of several pieces */
 	struct peermemPeer peer[]; /* [nRanks] */
 };
 
@@ -49,7 +53,15 @@ struct peermem {
 	 * gets.
 	 */
 	uint8_t *to, *from;
-	int *fds;
+	int *fds;			 /* of first or only pieces */
+	int *more;			 /* of further pieces, one from each rank at a time */
+	struct peermemArrival *arrivals; /* pieces.c */
+};
+
+/* The pieces of a rank's memory that have come so far; none if the memory is one piece. */
+struct peermemArrival {
+	cuAllocation *piece;
+	uint64_t count;
 };
 
 /* export.c: makes this rank's offer. `window` keeps what the offer refers to. */
@@ -57,15 +69,28 @@ ginResult_t peermemExport(struct peermem *peermem, const struct memory *memory,
 			  struct peermemOffer *offer, struct peermemWindow *window);
 void peermemUnexport(struct peermem *peermem, struct peermemWindow *window);
 
-/* import.c: maps what a peer offers. `fd`: the handle, if the peer sent one. */
+/* export.c: makes the handle of a later piece of this rank's memory, if any peer needs it. */
+ginResult_t peermemExportPiece(const struct peermem *peermem, const struct peermemOffer *offer,
+			       uint64_t i, struct peermemWindow *window);
+
+/*
+ * import.c: maps what a peer offers. `fd`: the handle, if the peer sent one; of memory of several
+ * pieces `arrival` has all of them.
+ */
 ginResult_t peermemImport(const struct backendHost *host, int peer,
-			  const struct peermemOffer *offer, int fd, struct peermemPeer *out);
+			  const struct peermemOffer *offer, int fd,
+			  const struct peermemArrival *arrival, struct peermemPeer *out);
 void peermemUnimport(const struct device *d, struct peermemPeer *peer);
 
 /* Is memory of `kind` sent to another rank by a file descriptor? */
 static inline int peermemNeedsHandle(uint32_t kind, int sameProcess)
 {
 	return kind == memoryVmm || (kind == memoryShared && !sameProcess);
+}
+
+static inline uint64_t peermemPieces(const struct peermemOffer *offer)
+{
+	return offer->kind == memoryVmm ? devicePieces(offer->run) : 1;
 }
 
 static inline int peermemIsPeer(const struct peermem *peermem, int rank)

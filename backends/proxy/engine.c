@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "lib/base/log.h"
-#include "words.h"
+#include "words/words.h"
 
 static uint32_t worksOf(uint32_t depth)
 {

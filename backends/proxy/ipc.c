@@ -18,8 +18,8 @@
 
 #include "backends/peermem/peermem.h"
 #include "cpu_copy.h"
-#include "device_word.h"
 #include "direct_copies.h"
+#include "words/device_word.h"
 #include "lib/base/log.h"
 #include "transport.h"
 

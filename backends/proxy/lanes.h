@@ -5,7 +5,7 @@
 
 #include "network/load.h"
 #include "transport.h"
-#include "word_locks.h"
+#include "words/word_locks.h"
 
 struct proxyTransports {
 	const struct backendHost *host;

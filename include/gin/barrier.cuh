@@ -37,7 +37,8 @@ public:
 
 	GIN_FN GinBarrierOn(const ginDevComm &devComm, ginTeam team_, uint32_t index_,
 			    uint32_t context_)
-	    : dc(devComm), team(team_), which(index_ | (context_ + 1) << contextShift)
+	    : dc(devComm), team(team_),
+	      which(routes == GIN_ROUTES_DIRECT ? index_ : index_ | (context_ + 1) << contextShift)
 	{
 	}
 
@@ -88,7 +89,11 @@ private:
 	enum { contextShift = 16 };
 	static_assert(GIN_MAX_CONTEXTS < 1u << (32 - contextShift), "1 + the context fits");
 
-	GIN_FN uint32_t index() const { return which & ((1u << contextShift) - 1); }
+	/* A barrier for direct peers alone posts nothing, and has no context. */
+	GIN_FN uint32_t index() const
+	{
+		return routes == GIN_ROUTES_DIRECT ? which : which & ((1u << contextShift) - 1);
+	}
 
 	/* Whose queues take the messages of a network route. */
 	GIN_FN uint32_t context() const

@@ -50,6 +50,30 @@ ginResult_t deviceImport(const struct device *d, int fd, size_t span, void **ptr
 void deviceUnmap(const struct device *d, void *ptr, size_t span);
 
 /*
+ * Pieces of one size, mapped side by side: an allocation of the driver each. Memory of several pieces
+ * is a list of runs that ends with a count of 0, or after DEVICE_RUNS.
+ */
+struct deviceRun {
+	uint64_t bytes, count;
+};
+#define DEVICE_RUNS 4
+
+/* The number of pieces; a list without a run is one piece. */
+uint64_t devicePieces(const struct deviceRun *run);
+
+/* The bytes of piece `i`, and its offset in the memory. */
+uint64_t devicePieceAt(const struct deviceRun *run, uint64_t i, uint64_t *offset);
+
+/*
+ * An allocation that another rank exported, and back. `fd` stays the caller's. Then maps the pieces
+ * side by side, with the bytes that the runs give; does not release the allocations.
+ */
+ginResult_t deviceImportPiece(const struct device *d, int fd, cuAllocation *out);
+ginResult_t deviceMapPieces(const struct device *d, const struct deviceRun *run,
+			    const cuAllocation *piece, void **ptr);
+void deviceUnmapPieces(const struct device *d, void *ptr, const struct deviceRun *run);
+
+/*
  * Pins host memory for all GPUs of this process: kernels use the address `ptr`, like CPUs.
  * Unpinning waits for running kernels.
  */

@@ -78,14 +78,105 @@ ginResult_t deviceMap(const struct device *d, size_t *span, void **ptr)
 	return result;
 }
 
+uint64_t devicePieces(const struct deviceRun *run)
+{
+	uint64_t count = 0;
+
+	for (int i = 0; i < DEVICE_RUNS && run[i].count; i++)
+		count += run[i].count;
+	return count ? count : 1;
+}
+
+uint64_t devicePieceAt(const struct deviceRun *run, uint64_t i, uint64_t *offset)
+{
+	*offset = 0;
+	for (; i >= run->count; run++) {
+		*offset += run->bytes * run->count;
+		i -= run->count;
+	}
+	*offset += run->bytes * i;
+	return run->bytes;
+}
+
+/* The offset of the end. */
+static uint64_t piecesEnd(const struct deviceRun *run, uint64_t count)
+{
+	uint64_t offset = 0;
+	uint64_t bytes = count ? devicePieceAt(run, count - 1, &offset) : 0;
+
+	return offset + bytes;
+}
+
+static void unmapFirst(const struct device *d, cuPtr at, const struct deviceRun *run,
+		       uint64_t count)
+{
+	uint64_t offset;
+
+	while (count--) {
+		uint64_t bytes = devicePieceAt(run, count, &offset);
+		d->cuda->unmap(at + offset, bytes);
+	}
+}
+
+void deviceUnmapPieces(const struct device *d, void *ptr, const struct deviceRun *run)
+{
+	cuPtr at = (cuPtr)(uintptr_t)ptr;
+
+	unmapFirst(d, at, run, devicePieces(run));
+	d->cuda->unreserve(at, piecesEnd(run, devicePieces(run)));
+}
+
+/* Maps all pieces at `at`; on an error *mapped of them are. */
+static ginResult_t mapAll(const struct device *d, const struct deviceRun *run,
+			  const cuAllocation *piece, cuPtr at, uint64_t *mapped)
+{
+	cuAccess access = {{cuOnDevice, d->id}, cuReadWrite};
+	uint64_t count = devicePieces(run), offset;
+
+	for (*mapped = 0; *mapped < count; ++*mapped) {
+		uint64_t bytes = devicePieceAt(run, *mapped, &offset);
+		cuResult result = d->cuda->map(at + offset, bytes, 0, piece[*mapped], 0);
+		if (result)
+			return cudaFail(d->cuda, "cuMemMap", result);
+	}
+	cuResult result = d->cuda->setAccess(at, piecesEnd(run, count), &access, 1);
+	return result ? cudaFail(d->cuda, "cuMemSetAccess", result) : ginSuccess;
+}
+
+ginResult_t deviceMapPieces(const struct device *d, const struct deviceRun *run,
+			    const cuAllocation *piece, void **ptr)
+{
+	uint64_t span = piecesEnd(run, devicePieces(run)), mapped = 0;
+	cuPtr at = 0;
+	cuResult reserved = d->cuda->reserve(&at, span, 0, 0, 0);
+
+	if (reserved)
+		return cudaFail(d->cuda, "cuMemAddressReserve", reserved);
+	ginResult_t result = mapAll(d, run, piece, at, &mapped);
+	if (result == ginSuccess) {
+		*ptr = (void *)(uintptr_t)at;
+		return ginSuccess;
+	}
+	unmapFirst(d, at, run, mapped);
+	d->cuda->unreserve(at, span);
+	return result;
+}
+
+ginResult_t deviceImportPiece(const struct device *d, int fd, cuAllocation *out)
+{
+	cuResult error = d->cuda->importHandle(out, (void *)(uintptr_t)fd, cuPosixFd);
+
+	return error ? cudaFail(d->cuda, "cuMemImportFromShareableHandle", error) : ginSuccess;
+}
+
 ginResult_t deviceImport(const struct device *d, int fd, size_t span, void **ptr)
 {
 	cuAllocation allocation;
-	cuResult error = d->cuda->importHandle(&allocation, (void *)(uintptr_t)fd, cuPosixFd);
+	ginResult_t result = deviceImportPiece(d, fd, &allocation);
 
-	if (error)
-		return cudaFail(d->cuda, "cuMemImportFromShareableHandle", error);
-	ginResult_t result = mapAllocation(d, allocation, span, ptr);
+	if (result != ginSuccess)
+		return result;
+	result = mapAllocation(d, allocation, span, ptr);
 	d->cuda->allocationRelease(allocation);
 	return result;
 }

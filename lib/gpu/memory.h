@@ -27,6 +27,7 @@ struct memory {
 	uint64_t id; /* differs from later allocations at this base */
 	int fd;	     /* memoryShared: owned by the allocation; else -1 */
 	int cpuOnly; /* memoryShared: only CPUs of peers use it, so peers need not pin it; else 0 */
+	struct deviceRun run[DEVICE_RUNS]; /* memoryVmm: its pieces, which fill `span` */
 };
 
 /* The memory of ginMemAlloc() and of device communicators. The caller has entered the scope. */

@@ -118,6 +118,67 @@ static int findPinned(const struct device *d, struct memory *m)
 	       memoryFind(m);
 }
 
+/* Equal pieces in turn are one run. 0: there are too many runs. */
+static int addToRuns(struct deviceRun *run, uint64_t bytes)
+{
+	int last = 0;
+
+	while (last + 1 < DEVICE_RUNS && run[last + 1].count)
+		last++;
+	if (run[last].count && run[last].bytes != bytes)
+		last++;
+	if (last == DEVICE_RUNS)
+		return 0;
+	run[last].bytes = bytes;
+	run[last].count++;
+	return 1;
+}
+
+/* The piece that begins where the memory ends so far. 0: there is none. */
+static int findNext(const struct device *d, const struct memory *m, struct memory *next)
+{
+	*next = (struct memory){.address = m->base + m->span};
+	return !findRange(d, next) && next->base == next->address && next->span;
+}
+
+static ginResult_t checkPiece(const struct device *d, const struct memory *m,
+			      const struct memory *next)
+{
+	ginResult_t result = checkOrdinal(d, next);
+
+	if (result != ginSuccess || (isExportable(d, next->address) == 1 && !isOfPool(d, next)))
+		return result;
+	return fail(ginErrorInvalidArgument,
+		    "ptr %p lies in several pieces, and the piece at %p has no POSIX file "
+		    "descriptor handle: create all pieces with "
+		    "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR",
+		    (void *)m->address, (void *)next->address);
+}
+
+/* Memory mapped by cuMemMap() may go on in further pieces, up to the end of the window. */
+static ginResult_t findPieces(const struct device *d, struct memory *m)
+{
+	struct memory next;
+	int fits = addToRuns(m->run, m->span);
+
+	while (fits && m->bytes > (size_t)(m->base + m->span - m->address) &&
+	       findNext(d, m, &next)) {
+		ginResult_t result = checkPiece(d, m, &next);
+		if (result != ginSuccess)
+			return result;
+		fits = addToRuns(m->run, next.span);
+		m->span += next.span;
+		m->id = m->id * 31 + next.id;
+	}
+	if (fits)
+		return ginSuccess;
+	return fail(
+		ginErrorInvalidArgument,
+		"ptr %p lies in pieces whose size changes more than %d times: make all pieces of "
+		"one size",
+		(void *)m->address, DEVICE_RUNS - 1);
+}
+
 /* Managed memory moves between host and GPU: a peer has no address for it. */
 static ginResult_t describeGpu(const struct device *d, struct memory *m)
 {
@@ -137,7 +198,7 @@ static ginResult_t describeGpu(const struct device *d, struct memory *m)
 	cuResult range = findRange(d, m);
 	if (range && m->kind != memoryPrivate) /* which no peer maps */
 		return cudaFail(d->cuda, "cuMemGetAddressRange", range);
-	return ginSuccess;
+	return m->kind == memoryVmm ? findPieces(d, m) : ginSuccess;
 }
 
 static ginResult_t checkRange(const struct memory *m)
@@ -211,9 +272,12 @@ static ginResult_t describeLocalGpu(const struct device *d, struct memory *m)
 	if (type != cuMemoryIsDevice)
 		return describePlain(d, m);
 	ginResult_t result = checkOrdinal(d, m);
-	if (result == ginSuccess)
-		findRange(d, m); /* when this fails, the caller's size is trusted */
-	return result;
+	struct memory next;
+	if (result != ginSuccess || findRange(d, m))
+		return result; /* without a range the caller's size is trusted */
+	while (m->bytes > (size_t)(m->base + m->span - m->address) && findNext(d, m, &next))
+		m->span += next.span;
+	return ginSuccess;
 }
 
 ginResult_t memoryDescribeLocal(const struct device *d, void *ptr, size_t bytes, struct memory *out)

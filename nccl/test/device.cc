@@ -9,14 +9,6 @@ struct Kernel {
 	uint32_t *failedLine;
 };
 
-/* Signals at offsets work on the proxy route in host memory only. */
-static bool hasVaSignals(const Rank &r)
-{
-	ncclCommProperties_t p = NCCL_COMM_PROPERTIES_INITIALIZER;
-	CHECK(ncclCommQueryProperties(r.comm, &p));
-	return !r.gpu || p.ginType != NCCL_GIN_TYPE_PROXY;
-}
-
 /* Teams, on the device; the host's overloads agree. */
 struct Teams : Kernel {
 	GIN_FN void operator()() const
@@ -195,7 +187,6 @@ static void allToAll(const Rank &r)
  */
 struct Actions : Kernel {
 	ncclWindow_t w;
-	bool va;
 
 	template <class Gin, class Action>
 	GIN_FN void putWord(const Gin &gin, int word, Action action) const
@@ -249,8 +240,7 @@ struct Actions : Kernel {
 		KERNEL_EXPECT(word(7) == value && word(8) == value + 1 && word(9) == expected());
 
 		counters(gin, world, right);
-		if (va)
-			vaSignals(gin, world, right);
+		vaSignals(gin, world, right);
 		gets(gin, world, right);
 		shadows(gin, world, right);
 	}
@@ -361,7 +351,7 @@ static void actions(const Rank &r)
 	const uint64_t source = 5000u + static_cast<uint64_t>(r.rank);
 	copyBytes(buffer.ptr, &source, 8);
 	Device device(r, want);
-	launch(r, 1, 1, Actions{{device.dc, nullptr}, buffer.window, hasVaSignals(r)});
+	launch(r, 1, 1, Actions{{device.dc, nullptr}, buffer.window});
 	meet(r);
 	launch(r, 1, 1, Handle{{device.dc, nullptr}});
 }

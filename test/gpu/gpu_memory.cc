@@ -11,6 +11,8 @@ int main()
 	return 77;
 }
 #else
+#include <cuda.h>
+#include <dlfcn.h>
 
 /* Byte i of every rank goes to the right neighbour. */
 struct PutRight {
@@ -70,6 +72,82 @@ static void ownMemory(Rank &r)
 	CHECK(ginMemAlloc(r.comm, 1 << 20, &memory));
 	putWithin(r, static_cast<char *>(memory));
 	CHECK(ginMemFree(r.comm, memory));
+}
+
+/* A call of the driver, with which no test is linked. */
+template <class Call> static Call *driverCall(const char *name)
+{
+	static void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+	void *call = dlsym(driver, name);
+	EXPECT(call);
+	return reinterpret_cast<Call *>(call);
+}
+
+#define DRIVER(name) driverCall<decltype(name)>(#name)
+
+/* Allocations mapped side by side, as a program with expandable memory does it. */
+struct Pieces {
+	static const size_t gap = 2 << 20; /* else other pieces may begin at the end */
+	const std::vector<size_t> sizes;
+	CUdeviceptr at = 0;
+	size_t total = 0;
+
+	Pieces(Rank &r, std::vector<size_t> bytes) : sizes(bytes)
+	{
+		CUmemAllocationProp prop = {};
+		CUmemAccessDesc access = {};
+		prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+		prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+		prop.location.id = r.device;
+		access.location = prop.location;
+		access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+		for (size_t size : sizes)
+			total += size;
+		EXPECT(!DRIVER(cuMemAddressReserve)(&at, total + gap, 0, 0, 0));
+		size_t offset = 0;
+		for (size_t size : sizes) {
+			CUmemGenericAllocationHandle handle;
+			EXPECT(!DRIVER(cuMemCreate)(&handle, size, &prop, 0));
+			EXPECT(!DRIVER(cuMemMap)(at + offset, size, 0, handle, 0));
+			EXPECT(!DRIVER(cuMemRelease)(handle));
+			offset += size;
+		}
+		EXPECT(!DRIVER(cuMemSetAccess)(at, total, &access, 1));
+	}
+
+	~Pieces()
+	{
+		size_t offset = 0;
+		for (size_t size : sizes) {
+			DRIVER(cuMemUnmap)(at + offset, size);
+			offset += size;
+		}
+		DRIVER(cuMemAddressFree)(at, total + gap);
+	}
+
+	char *memory() const { return reinterpret_cast<char *>(at); }
+};
+
+static void memoryOfPieces(Rank &r)
+{
+	const size_t one = 2 << 20;
+
+	Pieces equal(r, {one, one, one}), unequal(r, {one, 2 * one, one});
+	putWithin(r, equal.memory() + one - 800000); /* the target crosses, then the source */
+	putWithin(r, unequal.memory() + 3 * one - 200000);
+	putWithin(r, equal.memory() + one - 4097); /* the source begins a piece */
+	ginWindow_t window;
+	for (int flags : {0, GIN_WINDOW_LOCAL}) {
+		EXPECT(ginWindowRegister(r.comm, equal.memory() + 1, equal.total, flags, &window) ==
+		       ginErrorInvalidArgument);
+		EXPECT(strstr(ginGetLastError(), "more than the one allocation"));
+	}
+	Pieces many(r, {one, 2 * one, one, 2 * one, one});
+	EXPECT(ginWindowRegister(r.comm, many.memory(), many.total, 0, &window) ==
+	       ginErrorInvalidArgument);
+	EXPECT(strstr(ginGetLastError(), "pieces whose size changes more than 3 times"));
+	meet(r);
 }
 
 static void cudaMallocMemory(Rank &r)
@@ -427,6 +505,7 @@ static int run(const ginConfig_t *config)
 	ownMemory(r);
 	ownHostMemory(r);
 	cudaMallocMemory(r);
+	memoryOfPieces(r);
 	pinnedMemory(r);
 	registeredMemory(r);
 	plainMemory(r);

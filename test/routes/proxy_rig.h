@@ -7,7 +7,7 @@
 #define GIN_TEST_PROXY_RIG_H
 
 #include "backends/proxy/engine.h"
-#include "backends/proxy/words.h"
+#include "backends/proxy/words/words.h"
 
 #include "expect.h"
 #include "proxy_post.h"

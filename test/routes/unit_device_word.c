@@ -3,7 +3,7 @@
  * unit_device_word.c - lanes that change words in one GPU's memory by streams, which are late: no
  * change is lost, and a lane that fails leaves the lock free
  */
-#include "backends/proxy/device_word.h"
+#include "backends/proxy/words/device_word.h"
 #include "backends/proxy/transport.h"
 
 #include "expect.h"

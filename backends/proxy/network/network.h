@@ -3,7 +3,7 @@
 #ifndef GIN_PROXY_NETWORK_H
 #define GIN_PROXY_NETWORK_H
 
-#include "backends/proxy/device_word.h"
+#include "backends/proxy/words/device_word.h"
 #include "backends/proxy/transport.h"
 #include "fabric.h"
 #include "bounce.h"

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "backends/proxy/cpu_copy.h"
-#include "backends/proxy/words.h"
+#include "backends/proxy/words/words.h"
 #include "network.h"
 
 /*

@@ -3,7 +3,7 @@
 #include "device_word.h"
 
 #include "lib/gpu/pinned.h"
-#include "transport.h"
+#include "backends/proxy/transport.h"
 #include "words.h"
 
 #define LINE_BYTES 64
