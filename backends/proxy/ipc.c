@@ -16,8 +16,8 @@
 
 #include "backends/peermem/peermem.h"
 #include "cpu_copy.h"
-#include "direct_copies.h"
 #include "lib/base/log.h"
+#include "direct_copies.h"
 #include "transport.h"
 
 #define STREAMS 4u
