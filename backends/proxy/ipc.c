@@ -19,9 +19,9 @@
 #include "backends/peermem/peermem.h"
 #include "cpu_copy.h"
 #include "direct_copies.h"
-#include "words/device_word.h"
 #include "lib/base/log.h"
 #include "transport.h"
+#include "words/device_word.h"
 
 #define STREAMS 4u
 

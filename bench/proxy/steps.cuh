@@ -26,7 +26,7 @@ template <Steps steps, bool alone> struct PostSteps {
 
 		if (!ginRingKeep<alone>(ring, ticket, 1, consumed))
 			return GIN_POSTED_FULL;
-		ginRingWrite(ring, ticket, call.d, call.d.word[0]);
+		ginRingWrite(ring, ticket, call.d, true);
 		if (steps >= stepPosted)
 			ginRingRecordPosted(ring, ginDescriptorPeer(call.d), ticket + 1);
 		return ticket + 1;

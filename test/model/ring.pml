@@ -4,7 +4,7 @@
  *
  *   here           there                                           include/gin/proxy/ring.cuh
  *   reserve        ginPostNow: the load of the shadow
- *   take           ginPostNow: ginRingReserve, then ginRingKeep
+ *   take           ginPostNow, ginPostAlone: ginRingReserve, then ginRingKeep
  *   poll           ginRingPostWait: ginPollStep says go on, or why to stop
  *   again          ginRingRetry: ginRingReserveFree
  *   write          ginRingWrite, ginDescriptorPublish

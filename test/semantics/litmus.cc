@@ -11,6 +11,8 @@
  */
 #include "suite.h"
 
+#include <algorithm>
+
 enum { LINE = 128 }; /* bytes; each thread looks at one word in a line of its own */
 
 /* Weak accesses, as kernels make them to data: an L1 cache may answer until an acquire. */
@@ -227,13 +229,58 @@ struct Locks : Channels {
 	}
 };
 
-static const char *const modes[] = {"signals", "counters", "barriers", "locks", "stores"};
+/*
+ * Messages of GinPackets from rank 0 to rank 1, a word from each thread, and back: no ordering but the
+ * packets and the meetings of the block. Each thread looks at another thread's word.
+ */
+struct Packets : Channels {
+	GIN_FN static uint32_t most(uint32_t block) { return block * 8; }
+
+	/* The words to send, and after these the received words. */
+	GIN_FN uint64_t *words() const { return reinterpret_cast<uint64_t *>(out + base()); }
+
+	GIN_FN uint64_t send(GinPackets &packets, uint32_t round) const
+	{
+		fallBehind(round);
+		weakStore(words() + ginThreadIndex(), round);
+		return packets.send(words(), most(ginBlockSize()), SkewedCta{}) != ginSuccess;
+	}
+
+	GIN_FN uint64_t receive(GinPackets &packets, uint32_t round) const
+	{
+		const uint32_t block = ginBlockSize(), other = ginThreadIndex() + GIN_WARP_SIZE;
+		uint64_t failed =
+			packets.receive(words() + block, most(block), SkewedCta{}) != ginSuccess;
+		return failed + (weakLoad(words() + block + other % block) != round);
+	}
+
+	GIN_FN void operator()() const
+	{
+		const uint32_t block = ginBlockIndex(), all = most(ginBlockSize());
+		GinPackets packets(dc, block, {target, block * ginPacketBoxBytes(2, all), all, 0},
+				   other());
+		uint64_t count = 0;
+		GinBarrier(dc, ginTeamWorld(dc), block).sync(GinCta{});
+		for (uint32_t round = 1; round <= rounds; round++) {
+			if (dc.rank == 0)
+				count += send(packets, round);
+			count += receive(packets, round);
+			if (dc.rank == 1)
+				count += send(packets, round);
+		}
+		leave(count);
+	}
+};
+
+static const char *const modes[] = {"signals", "counters", "barriers",
+				    "locks",   "stores",   "packets"};
 static const char *mode;
 static uint32_t rounds;
 
 template <class Body> uint64_t tryOut(Rank &r, uint32_t grid, uint32_t block)
 {
-	Buffer target(r, static_cast<size_t>(grid) * block * LINE);
+	Buffer target(r, std::max(static_cast<size_t>(grid) * block * LINE,
+				  grid * ginPacketBoxBytes(2, Packets::most(block))));
 	Buffer source(r, static_cast<size_t>(grid) * block * LINE);
 	Results stale(r, grid * block);
 	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
@@ -242,6 +289,7 @@ template <class Body> uint64_t tryOut(Rank &r, uint32_t grid, uint32_t block)
 
 	want.contexts = grid;
 	want.barriers = grid;
+	want.signals = 8;
 	target.write(std::vector<unsigned char>(target.bytes, 0));
 	CHECK(ginDevCommCreate(r.comm, &want, &dc));
 	Body body;
@@ -270,8 +318,10 @@ static int run(const ginConfig_t *config)
 		stale = tryOut<Barriers>(r, grid, block);
 	else if (!strcmp(mode, modes[3]))
 		stale = tryOut<Locks>(r, grid, block);
-	else
+	else if (!strcmp(mode, modes[4]))
 		stale = tryOut<Stores>(r, grid, block);
+	else
+		stale = tryOut<Packets>(r, grid, block);
 	printf("%s, rank %d: tries %llu, stale %llu\n", mode, r.rank,
 	       static_cast<unsigned long long>(rounds) * grid,
 	       static_cast<unsigned long long>(stale));
@@ -282,7 +332,8 @@ static int run(const ginConfig_t *config)
 int main(int argc, char **argv)
 {
 	if (argc < 3) {
-		printf("litmus signals|counters|barriers|locks|stores ROUNDS [--threads 2]\n");
+		printf("litmus signals|counters|barriers|locks|stores|packets ROUNDS [--threads "
+		       "2]\n");
 		return 77;
 	}
 	mode = argv[1];

@@ -490,6 +490,53 @@ static void rule9_valuesOfAnySize(Rank &r)
 	putValues<32>(r);
 }
 
+/* One thread alone on its context puts cells, values and signals, then gets the source's first word. */
+struct PutAlone {
+	ginDevComm dc;
+	ginWindow_t target, source, words;
+	Cells cells;
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0, ginSharingThread);
+		const int to = rightOf(dc);
+		ginResult_t result = ginSuccess;
+		for (uint32_t c = 0; c < cells.count() && result == ginSuccess; c++) {
+			result = gin.put(to, target, cells.to(c), source, cells.from(c),
+					 cells.bytes(c), GinSignalInc{0});
+			if (result == ginSuccess && c % 3 == 0)
+				result = gin.putValue(to, words, 0, uint64_t{c}, GinSignalInc{1});
+		}
+		if (result == ginSuccess)
+			result = gin.waitSignal(0, cells.count());
+		if (result == ginSuccess)
+			result = gin.waitSignal(1, (cells.count() + 2) / 3);
+		if (result == ginSuccess)
+			result = gin.get(to, source, 0, words, 8, 8);
+		results[0] = result == ginSuccess ? gin.flush() : result;
+	}
+};
+
+static void sharing_aThreadAlone(Rank &r)
+{
+	Buffer target(r, mixed.total()), source(r, mixed.total()), words(r, 16);
+	Results results(r, 1);
+
+	fillPattern(r, source);
+	target.poison();
+	Device device(r, 1, 2); /* collective: all have filled */
+	launch(r, 1, 1,
+	       PutAlone{device.dc, target.window, source.window, words.window, mixed,
+			results.words});
+	EXPECT(results.all(ginSuccess));
+	EXPECT(target.read() == expectedCells(mixed, (r.rank + r.nRanks - 1) % r.nRanks));
+	const std::vector<unsigned char> got = words.read();
+	for (size_t i = 0; i < 8; i++)
+		EXPECT(got[8 + i] == pattern(static_cast<uint32_t>((r.rank + 1) % r.nRanks), 0, i));
+	meet(r);
+}
+
 static const Test tests[] = {
 	{"rule 3: gets of any size and alignment", rule3_getOfAnySizeAndAlignment},
 	{"rule 3: counters free the source", rule3_countersFreeTheSource},
@@ -498,6 +545,7 @@ static const Test tests[] = {
 	{"rule 6: every kind of coop", rule6_everyKindOfCoop},
 	{"atomics of all ranks", atomicsOfAllRanks},
 	{"rule 9: values of any size", rule9_valuesOfAnySize},
+	{"sharing: a thread alone on its context", sharing_aThreadAlone},
 };
 
 static int run(const ginConfig_t *config)

@@ -201,7 +201,6 @@ template <class Coop> void exchange(Rank &r, Told told, ginCopyBy copyBy, bool b
 	meet(r);
 }
 
-/* Is it so on all ranks? */
 static bool onAllRanks(Rank &r, bool mine)
 {
 	std::vector<int> all(static_cast<size_t>(r.nRanks));
@@ -246,7 +245,6 @@ static void rule1_hostMemory(Rank &r)
 	exchange<GinThread>(r, ownSignal, ginCopyEngine, false, ginMemAllocHost, ginMemAlloc);
 }
 
-/* Within one GPU the proxy copies through pinned host memory, where source and target are GPU memory. */
 static void rule9_ownRank(Rank &r)
 {
 	for (int told = 0; told < TOLDS; told++)
@@ -254,7 +252,6 @@ static void rule9_ownRank(Rank &r)
 				    ginMemAlloc, true);
 	exchange<GinCta>(r, laterSignal, ginCopyEngine, false, ginMemAlloc, ginMemAlloc, true);
 	exchange<GinThread>(r, ownSignal, ginCopyAuto, false, ginMemAllocHost, ginMemAlloc, true);
-	exchange<GinThread>(r, ownSignal, ginCopyAuto, false, ginMemAlloc, ginMemAllocHost, true);
 }
 
 /* Every thread puts its share by an engine; after they have met, one thread signals for all. */

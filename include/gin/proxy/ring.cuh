@@ -133,20 +133,43 @@ GIN_FN void ginRingRecordPosted(const struct ginRing &ring, uint32_t peer, uint6
 	ginLocalMax(&ring.posted[ring.nRanks], tickets);
 }
 
-/*
- * Writes the descriptor, with `first` as its word 0, into the slot of its ticket. D, release end.
- */
-GIN_FN void ginRingWrite(const struct ginRing &ring, uint64_t ticket, const struct ginDescriptor &d,
-			 uint64_t first)
-{
-	uint64_t lap = ticket >> ring.logDepth;
-	uint64_t phase = (~lap & 1) << 63;
-	uint64_t slot = ticket & ((1ull << ring.logDepth) - 1);
-	uint64_t *to = ring.words + slot * GIN_DESCRIPTOR_WORDS;
+/* Where and how a descriptor goes into the ring. */
+struct ginRingSlot {
+	uint64_t *words;
+	uint64_t phase; /* of the lap: the top bit of each word */
+};
 
-	ginDescriptorPublish(to, first | phase, d.word[1] | phase);
+GIN_FN struct ginRingSlot ginRingSlotOf(uint64_t *words, uint32_t logDepth, uint64_t ticket)
+{
+	uint64_t lap = ticket >> logDepth;
+	uint64_t slot = ticket & ((1ull << logDepth) - 1);
+
+	return {words + slot * GIN_DESCRIPTOR_WORDS, (~lap & 1) << 63};
+}
+
+/* Writes words 2 to 7 of a descriptor. D, release end; ginRingWriteFirst() too. */
+GIN_FN void ginRingWriteRest(const struct ginRingSlot &to, const struct ginDescriptor &d)
+{
 	for (int i = 2; i < GIN_DESCRIPTOR_WORDS; i += 2)
-		ginDescriptorPublish(to + i, d.word[i] | phase, d.word[i + 1] | phase);
+		ginDescriptorPublish(to.words + i, d.word[i] | to.phase, d.word[i + 1] | to.phase);
+}
+
+/* Writes words 0 and 1. A post to a failed peer becomes an empty descriptor. */
+GIN_FN void ginRingWriteFirst(const struct ginRingSlot &to, const struct ginDescriptor &d,
+			      bool alive)
+{
+	uint64_t first = alive ? d.word[0] : static_cast<uint64_t>(ginOpNothing);
+
+	ginDescriptorPublish(to.words, first | to.phase, d.word[1] | to.phase);
+}
+
+GIN_FN void ginRingWrite(const struct ginRing &ring, uint64_t ticket, const struct ginDescriptor &d,
+			 bool alive)
+{
+	const struct ginRingSlot slot = ginRingSlotOf(ring.words, ring.logDepth, ticket);
+
+	ginRingWriteRest(slot, d);
+	ginRingWriteFirst(slot, d, alive);
 }
 
 /*
@@ -188,7 +211,7 @@ GIN_FN uint64_t ginRingWriteReserved(const struct ginRing &ring, const struct gi
 
 	if (reserved.group.rank >= got)
 		return GIN_POSTED_FULL;
-	ginRingWrite(ring, ticket, d, alive ? d.word[0] : static_cast<uint64_t>(ginOpNothing));
+	ginRingWrite(ring, ticket, d, alive);
 	if (!alive)
 		return GIN_POSTED_LOST;
 	ginRingRecordPosted(ring, ginDescriptorPeer(d), ticket + 1);
@@ -205,6 +228,38 @@ struct ginReadyCall {
 };
 
 /*
+ * Steps 1 to 5 without waiting, by a thread that is alone. Its retry may go as the first post, because
+ * no thread takes room from it.
+ *
+ * The peer's state comes from L2, everything else from L1: the state is loaded first and used last.
+ * The order of the other loads, and a branch that is never taken, keep ptxas from waiting for the
+ * state before the stores: a warp has six scoreboards, and loads that share one are waited for
+ * together.
+ */
+template <class Call>
+GIN_FN uint64_t ginPostAlone(const Call &call, struct ginQueue *queue, const struct ginPeer *to)
+{
+	const uint32_t state = ginPeerObserve(to).state;
+	struct ginRing ring = {queue, nullptr, nullptr, queue->logDepth, queue->nRanks};
+	const uint64_t ticket = ginRingReserve<true>(queue, 1);
+
+	if (!ginRingKeep<true>(ring, ticket, 1, ginRingConsumed<true>(queue)))
+		return GIN_POSTED_FULL;
+	struct ginDescriptor d = call.describe();
+	ginSourceRelease(call.scope());
+	ring.posted = queue->posted;
+	const struct ginRingSlot slot = ginRingSlotOf(queue->ring, ring.logDepth, ticket);
+	ginRingWriteRest(slot, d);
+	if (ticket & GIN_QUEUE_FAILED) /* the branch: no ticket is so large */
+		return GIN_POSTED_FULL;
+	ginRingWriteFirst(slot, d, state == ginPeerAlive);
+	if (state != ginPeerAlive)
+		return GIN_POSTED_LOST;
+	ginRingRecordPosted(ring, ginDescriptorPeer(d), ticket + 1);
+	return ticket + 1;
+}
+
+/*
  * Steps 1 to 5 without waiting; with GIN_HOW_AGAIN by the retry path. Returns the outcome. The loads
  * that describe the call, the peer's state, the tickets and the shadow overlap. A thread that is alone
  * names the peer; another one may pass NULL, if the peer's state does not matter.
@@ -213,24 +268,25 @@ template <bool alone, class Call> GIN_FN uint64_t ginPostNow(const Call &call,
 							     struct ginQueue *queue,
 							     const struct ginPeer *to, uint32_t how)
 {
-	/* No thread takes room from a thread that is alone: its retry may go as the first post. */
-	const bool again = !alone && ginHowHas(how, GIN_HOW_AGAIN);
-	uint32_t state = alone ? ginPeerObserve(to).state : ginPeerStateOf(to);
-	struct ginReserved reserved = {ginTogetherFor(reinterpret_cast<uintptr_t>(queue), alone), 0,
+	if (alone)
+		return ginPostAlone(call, queue, to);
+	const bool again = ginHowHas(how, GIN_HOW_AGAIN);
+	uint32_t state = ginPeerStateOf(to);
+	struct ginReserved reserved = {ginTogetherFor(reinterpret_cast<uintptr_t>(queue), false), 0,
 				       0};
 	const uint64_t count = reserved.group.count;
 	bool leads = reserved.group.rank == 0;
 
 	if (leads && !again)
-		reserved.first = ginRingReserve<alone>(queue, count);
+		reserved.first = ginRingReserve<false>(queue, count);
 	/* All lanes load it: a branch for the leader would wait for the load here. */
-	uint64_t consumed = ginRingConsumed<alone>(queue);
+	uint64_t consumed = ginRingConsumed<false>(queue);
 	struct ginRing ring = ginRingOf(queue);
 	struct ginDescriptor d = call.describe();
 	ginSourceRelease(call.scope());
 	if (leads && again)
 		reserved.got = ginRingReserveFree(ring, count, &reserved.first);
-	else if (leads && ginRingKeep<alone>(ring, reserved.first, count, consumed))
+	else if (leads && ginRingKeep<false>(ring, reserved.first, count, consumed))
 		reserved.got = count;
 	return ginRingWriteReserved(ring, d, reserved, state);
 }
