@@ -2,8 +2,8 @@
 """Memory that every route reaches, and the memory of tensors and arrays.
 
 ginMemAlloc() takes a communicator, or the calling thread's current GPU. This module allocates by a
-communicator of one rank for each device, which lives as long as the process: memory then outlives
-the communicators that use it, and any thread's garbage collector frees it.
+communicator of one rank for each device, which lives as long as the process. Memory outlives the
+communicators that use it, and any thread's garbage collector frees it.
 """
 
 import ctypes
@@ -36,9 +36,9 @@ def _owner(device):
     return _owners[device]
 
 
-def _free(owner, address):
-    with _lock:
-        load().ginMemFree(owner, address)
+def _free(address):
+    """Any thread: without a communicator the device is the memory's own."""
+    load().ginMemFree(None, address)
 
 
 class Buffer:
@@ -57,11 +57,10 @@ class Buffer:
         self.nbytes = nbytes
         pointer = ctypes.c_void_p()
         with _lock:
-            owner = _owner(number)
             name = "ginMemAllocHost" if host else "ginMemAlloc"
-            call(name, owner, nbytes, ctypes.byref(pointer))
+            call(name, _owner(number), nbytes, ctypes.byref(pointer))
         self.address = pointer.value or 0
-        self._finalizer = weakref.finalize(self, _free, owner, self.address)
+        self._finalizer = weakref.finalize(self, _free, self.address)
         self._finalizer.atexit = False  # the end of the process frees it
 
     def data_ptr(self) -> int:
