@@ -12,7 +12,7 @@ def _first(variable: str, paths: Iterable[str], marker: str = "") -> str:
     forced = os.environ.get(variable)
     tried = [forced] if forced else list(paths)
     for path in tried:
-        if os.path.exists(os.path.join(path, marker)):
+        if os.path.exists(os.path.join(path, marker) if marker else path):
             return path
     raise FileNotFoundError(f"not found: {', '.join(tried)}. Set {variable}.")
 

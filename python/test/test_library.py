@@ -102,6 +102,16 @@ def test_the_example_of_the_page():
     exec(compile(example, "libgin-python.7", "exec"), {})
 
 
+def test_bitcode_is_found(monkeypatch, tmp_path):
+    path = tmp_path / "libgin_device.bc"
+    path.touch()
+    monkeypatch.setenv("LIBGIN_BITCODE", str(path))
+    assert libgin.bitcode() == str(path)
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match="Set LIBGIN_BITCODE"):
+        libgin.bitcode()
+
+
 def test_each_result_has_an_exception():
     results = {
         value
