@@ -3,6 +3,7 @@
 
 import importlib.util
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,12 @@ def size(request):
 
 def has_module(name):
     return importlib.util.find_spec(name) is not None
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
 
 
 def left_out(part, reason):
