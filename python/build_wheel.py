@@ -6,7 +6,7 @@ It needs no package, so that pip needs no network. Variables:
   LIBGIN_WHEEL=portable  libraries that need nothing but glibc, and the tag manylinux; the library
                          then does not know which CPUs are next to a GPU
   LIBGIN_WHEEL=bare      no libraries: the package loads installed ones
-  CC, CXX                compilers; those of ziglang, for example, for an older glibc. With CC a
+  CC, CXX                compilers, of ziglang for example, for an older glibc. With CC a
                          portable wheel has no plug-ins: no PMIx, RDMA and libfabric
 """
 

@@ -42,7 +42,7 @@ _is_valid.restype, _is_valid.argtypes = c_int, (c_void_p, c_char_p)
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = c_void_p, (c_void_p, c_char_p)
 
-_lent = {}  # by address of the struct: the struct, its shape, the buffer
+_lent: dict[int, tuple] = {}  # by address of the struct: the struct, its shape, the buffer
 
 
 @Deleter

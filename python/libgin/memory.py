@@ -16,7 +16,7 @@ from . import _abi, _dlpack
 from ._devices import resolved
 from ._library import call, load
 
-_owners = {}  # device: ginComm_t
+_owners: dict[int, ctypes.c_void_p] = {}  # by device: ginComm_t
 _lock = threading.RLock()  # the collector may free memory while this thread allocates some
 
 
@@ -83,7 +83,7 @@ class Buffer:
         return {**self._interface(), "stream": None}
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (_dlpack.CUDA, self.device) if self.on_gpu else (_dlpack.CPU, 0)
+        return (_dlpack.CUDA, self.device or 0) if self.on_gpu else (_dlpack.CPU, 0)
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         """No stream has work on the memory, so that there is nothing to wait for."""

@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT, python
 
 import libgin
-from libgin import _abi, _library, host
+from libgin import _abi, _library, host, paths
 
 
 def structs_of_table():
@@ -107,6 +107,10 @@ def test_bitcode_is_found(monkeypatch, tmp_path):
     path.touch()
     monkeypatch.setenv("LIBGIN_BITCODE", str(path))
     assert libgin.bitcode() == str(path)
+    monkeypatch.delenv("LIBGIN_BITCODE")
+    monkeypatch.setattr(paths, "library_path", lambda: str(tmp_path / "libgin.so.0"))
+    assert libgin.bitcode() == str(path)
+    monkeypatch.setenv("LIBGIN_BITCODE", str(path))
     path.unlink()
     with pytest.raises(FileNotFoundError, match="Set LIBGIN_BITCODE"):
         libgin.bitcode()
