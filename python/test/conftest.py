@@ -43,10 +43,18 @@ def free_port():
         return str(probe.getsockname()[1])
 
 
+_left_out = set()
+
+
 def left_out(part, reason):
-    """Skips the test; test/run counts the line."""
-    print(f"left out: {part}: {reason}", file=sys.__stdout__, flush=True)
+    """Skips the test; test/run counts the line that follows the results."""
+    _left_out.add(f"left out: {part}: {reason}")
     pytest.skip(reason)
+
+
+def pytest_terminal_summary(terminalreporter):
+    for line in sorted(_left_out):
+        terminalreporter.write_line(line)
 
 
 def python(code, **environment):
