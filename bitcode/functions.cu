@@ -2,9 +2,8 @@
 /*
  * functions.cu - the functions of gin_functions(3) as symbols of libgin_device.bc
  *
- * Compiled by clang without a CUDA toolkit: bitcode/build. The functions share every context with
- * the whole GPU, so a post has no shape for fewer threads.
+ * Compiled by clang without a CUDA toolkit: bitcode/build.
  */
 #define GIN_C_FN extern "C" __device__
-#define GIN_SHAPES (GIN_SHAPE_RAISES | GIN_SHAPE_AT | GIN_SHAPE_COUNTS)
+#define GIN_SHAPES 0 /* posts are compiled once */
 #include <gin_device.cuh>

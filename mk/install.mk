@@ -46,7 +46,12 @@ $(foreach tool,$(TOOLS_CU),$(call $(1)-tool-cu,$(tool))$(newline))
 $(call $(1)-files,755,$(BINDIR),tools/gin_perf_plot)
 $(if $($(1)-ep),$(call ep-contents,$(1)))
 $(if $($(1)-nccl),$(call nccl-contents,$(1)))
+$(call $(1)-files,755,$(LIBDIR),$($(1)-ffi))
 endef
+
+# What `make python` has built.
+put-ffi = $(wildcard $(FFI))
+take-ffi = $(FFI)
 
 # libgin-nccl: what `make nccl` has built, and a folder that can stand as NCCL_HOME.
 define nccl-contents

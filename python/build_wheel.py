@@ -6,7 +6,8 @@ It needs no package, so that pip needs no network. Variables:
   LIBGIN_WHEEL=portable  libraries that need nothing but glibc, and the tag manylinux; the library
                          then does not know which CPUs are next to a GPU
   LIBGIN_WHEEL=bare      no libraries: the package loads installed ones
-  CC, CXX                compilers; those of ziglang, for example, for an older glibc
+  CC, CXX                compilers, of ziglang for example, for an older glibc. With CC a
+                         portable wheel has no plug-ins: no PMIx, RDMA and libfabric
 """
 
 import os
@@ -80,7 +81,8 @@ def run_make(*targets):
     build = os.path.relpath(build_folder(), ROOT)
     variables = [f"{name}={os.environ[name]}" for name in ("CC", "CXX") if name in os.environ]
     if kind() == "portable":
-        variables.append("HWLOC=")
+        # Another compiler has a glibc of its own: this system's libraries are not for it.
+        variables.append("PKG_CONFIG=false" if "CC" in os.environ else "HWLOC=")
     command = ["make", "-C", ROOT, f"-j{os.cpu_count()}", f"BUILD={build}", "CUDA=0", "DEPS=0"]
     return subprocess.run([*command, *variables, *targets]).returncode
 

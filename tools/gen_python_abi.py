@@ -18,6 +18,7 @@ from pathlib import Path
 # Of the structs that kernels share with the library, Python needs these.
 SHARED_STRUCTS = ("ginErrorRecord", "ginDevComm", "ginWindow")
 SCALARS = {
+    "void": "None",
     "char": "c_char",
     "int": "c_int",
     "int32_t": "c_int32",

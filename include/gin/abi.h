@@ -6,7 +6,7 @@
  * libgin.so reads it. The library and the kernels may come from different compilers at different
  * times. Any change of a layout raises GIN_DEVICE_ABI; ginDevCommCreate() refuses a program that
  * was built with another number. Only ginResult_t, ginErrorRecord_t, ginWindow_t as a value, and
- * the counts, ids and timeout of ginDevComm are for programs; the other fields are internal.
+ * the counts, ids, timeout and `self` of ginDevComm are for programs; the other fields are internal.
  *
  * Plain C11 and C++17, NVRTC included: no CUDA type, no function.
  */
@@ -322,7 +322,8 @@ typedef struct ginDevComm {
 	const struct ginSources *sources;
 	uint32_t nSendQueues; /* of a context: a queue for each peer on route gdaki */
 	uint32_t pad2;
-	const struct ginDevComm *self; /* this struct in GPU memory */
+	/* This struct in GPU memory: the handle for kernels in languages that pass no structs. */
+	const struct ginDevComm *self;
 } ginDevComm;
 
 #ifdef __cplusplus

@@ -97,7 +97,8 @@ public:
 			return refuse(coop, ginCallPutValue, peer);
 		const uint32_t route = routeTo(peer);
 		if (route != ginRouteDirect)
-			return valueNetwork(route, peer, dstWin, dstOff, value, op, coop, options);
+			return Base::template valueNetwork<Value, Coop>(route, peer, dstWin, dstOff,
+									value, op, coop, options);
 		if (withoutDirect())
 			return refuse(coop, ginCallPutValue, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
@@ -122,8 +123,8 @@ public:
 		coop.sync(); /* no thread of the coop still uses the overwritten bytes */
 		const uint32_t route = routeTo(peer);
 		if (route != ginRouteDirect)
-			return getNetwork(route, peer, srcWin, srcOff, dstWin, dstOff, bytes, coop,
-					  options);
+			return Base::template getNetwork<Coop>(route, peer, srcWin, srcOff, dstWin,
+							       dstOff, bytes, coop, options);
 		if (withoutDirect())
 			return refuse(coop, ginCallGet, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
@@ -157,9 +158,11 @@ public:
 			return signalDirect(coop, peer, known, op, options);
 		const uint32_t route = routeTo(peer);
 		if (route != ginRouteDirect)
-			return postSignal(coop, route, ginCallSignal, peer, op, options);
+			return Base::template postSignal<Coop>(coop, route, ginCallSignal, peer, op,
+							       options);
 		if (networked() && byAgent(op))
-			return postSignal(coop, networkRoute(), ginCallSignal, peer, op, options);
+			return Base::template postSignal<Coop>(coop, networkRoute(), ginCallSignal,
+							       peer, op, options);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		if (withoutDirect() || (routes == GIN_ROUTES_DIRECT && to.route != ginRouteDirect))
 			return refuse(coop, ginCallSignal, peer);
@@ -512,7 +515,6 @@ private:
 	using Base::cpuSignal;
 	using Base::cpuSignals;
 	using Base::getByThreads;
-	using Base::getNetwork;
 	using Base::gpuSignals;
 	using Base::hostCounterWord;
 	using Base::howWait;
@@ -525,7 +527,6 @@ private:
 	using Base::ownWord;
 	using Base::pollFor;
 	using Base::pollOn;
-	using Base::postSignal;
 	using Base::putSource;
 	using Base::queue;
 	using Base::refuse;
@@ -534,7 +535,6 @@ private:
 	using Base::signalDirect;
 	using Base::signalLook;
 	using Base::usable;
-	using Base::valueNetwork;
 	using Base::waitCounterNic;
 	using Base::withoutDirect;
 	using Base::wordIndex;

@@ -209,25 +209,29 @@ struct GinCta {
 };
 
 /* A coop chosen at run time. */
-enum ginCoopKind { ginCoopThread = 0, ginCoopWarp = 1, ginCoopCta = 2 };
+enum ginCoopKind { ginCoopThread = 0, ginCoopWarp = 1, ginCoopCta = 2, ginCoopSpan = 3 };
 
 struct GinAnyCoop {
 	static constexpr bool anyIsSync = true;
 
-	uint32_t kind; /* enum ginCoopKind */
+	uint32_t kind; /* enum ginCoopKind, or of ginCoopOfSpan() */
 
 	GIN_FN uint32_t thread_rank() const
 	{
 		if (kind == ginCoopThread)
 			return 0;
-		return kind == ginCoopWarp ? GinWarp{}.thread_rank() : GinCta{}.thread_rank();
+		if (kind == ginCoopWarp)
+			return GinWarp{}.thread_rank();
+		return kind == ginCoopCta ? GinCta{}.thread_rank() : span().thread_rank();
 	}
 
 	GIN_FN uint32_t size() const
 	{
 		if (kind == ginCoopThread)
 			return 1;
-		return kind == ginCoopWarp ? GinWarp{}.size() : GinCta{}.size();
+		if (kind == ginCoopWarp)
+			return GinWarp{}.size();
+		return kind == ginCoopCta ? GinCta{}.size() : span().size();
 	}
 
 	GIN_FN void sync() const { any(false); }
@@ -236,9 +240,23 @@ struct GinAnyCoop {
 	{
 		if (kind == ginCoopThread)
 			return mine;
-		return kind == ginCoopWarp ? GinWarp{}.any(mine) : GinCta{}.any(mine);
+		if (kind == ginCoopWarp)
+			return GinWarp{}.any(mine);
+		return kind == ginCoopCta ? GinCta{}.any(mine) : span().any(mine);
+	}
+
+private:
+	GIN_FN GinWarpSpan span() const
+	{
+		return {kind >> 16 & 0xff, kind >> 24, kind >> 8 & 0xff};
 	}
 };
+
+/* GinWarpSpan{first, warps, id} as GinAnyCoop.kind. */
+GIN_FN constexpr uint32_t ginCoopOfSpan(uint32_t first, uint32_t warps, uint32_t id)
+{
+	return ginCoopSpan | id << 8 | first << 16 | warps << 24;
+}
 
 template <class Coop> GIN_FN constexpr auto ginLeaders(int) -> decltype(Coop::leaders)
 {
@@ -288,26 +306,26 @@ template <class Coop> GIN_FN_COLD ginResult_t ginAgreeWorst(ginCold<Coop> coop, 
 	return static_cast<ginResult_t>(agreed);
 }
 
-/* An argument of type ginRank2 prefers overloads with ginRank2, then ginRank1, then ginRank0. */
-struct ginRank0 {
+/* An argument of type ginOverload2 prefers overloads with ginOverload2, then ginOverload1, then ginOverload0. */
+struct ginOverload0 {
 };
-struct ginRank1 : ginRank0 {
+struct ginOverload1 : ginOverload0 {
 };
-struct ginRank2 : ginRank1 {
+struct ginOverload2 : ginOverload1 {
 };
 
 /*
  * The closing vote of a call, which replaces its closing sync. Every thread gets ginSuccess if
  * every thread has it, else the largest result of the coop. Success costs one vote.
  */
-template <class Coop> GIN_FN auto ginAgreeBy(Coop coop, ginResult_t mine, ginRank2)
+template <class Coop> GIN_FN auto ginAgreeBy(Coop coop, ginResult_t mine, ginOverload2)
 	-> decltype(Coop::anyIsSync, ginSuccess)
 {
 	return coop.any(mine != ginSuccess) ? ginAgreeWorst<Coop>(coop, mine) : ginSuccess;
 }
 
 /* For a coop whose any() is not a sync(). */
-template <class Coop> GIN_FN auto ginAgreeBy(Coop coop, ginResult_t mine, ginRank1)
+template <class Coop> GIN_FN auto ginAgreeBy(Coop coop, ginResult_t mine, ginOverload1)
 	-> decltype(coop.any(true), ginSuccess)
 {
 	coop.sync();
@@ -315,7 +333,7 @@ template <class Coop> GIN_FN auto ginAgreeBy(Coop coop, ginResult_t mine, ginRan
 }
 
 /* For a coop without any(). */
-template <class Coop> GIN_FN ginResult_t ginAgreeBy(Coop coop, ginResult_t mine, ginRank0)
+template <class Coop> GIN_FN ginResult_t ginAgreeBy(Coop coop, ginResult_t mine, ginOverload0)
 {
 	coop.sync();
 	return mine;
@@ -326,7 +344,7 @@ template <class Coop> GIN_FN ginResult_t ginAgree(Coop coop, ginResult_t mine)
 	if constexpr (ginFixedSize<Coop>(0) == 1)
 		return mine;
 	else
-		return ginAgreeBy(coop, mine, ginRank2{});
+		return ginAgreeBy(coop, mine, ginOverload2{});
 }
 
 #endif

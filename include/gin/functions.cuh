@@ -2,10 +2,14 @@
 /*
  * functions.cuh - the calls of class Gin as C functions over scalars and pointers
  *
- * For compilers without C++ templates: a bitcode build, Triton, Python kernels. Each function makes
+ * For compilers without C++ templates: libgin_device.bc, Triton, Python kernels. Each function makes
  * the call of its name on class Gin or GinBarrier, and returns its result. The functions own no
  * state and are inline; a file that defines GIN_C_FN as `extern "C" __device__` before it includes
  * this header gets them as symbols.
+ *
+ * All threads of the coop make a call with equal arguments, and get equal results: also where class
+ * Gin has a call by one thread. So a compiler that runs scalar code on every thread of a block, as
+ * Triton does, calls them with ginCoopCta.
  *
  * Common arguments:
  *	dc, context	the device communicator, and the number of the context
@@ -14,8 +18,9 @@
  *	window, where	NULL and the id of a signal, or a window and an offset in bytes
  *	value		is added to the signal
  *	counter		the id of a counter, or UINT32_MAX: none
- *	coop		ginCoopKind: the threads that make the call together
+ *	coop		ginCoopKind, or of ginCoopOfSpan(): the threads that make the call
  *	timeout		nanoseconds; 0: ginDevComm.timeout
+ *	failed		NULL, or a word that gets the result of a call that fails; success leaves it
  */
 #ifndef GIN_FUNCTIONS_CUH
 #define GIN_FUNCTIONS_CUH
@@ -50,6 +55,81 @@ GIN_FN constexpr uint32_t ginCounterOf(ginCounterOp a)
 	return a.id;
 }
 
+/* The options of functions named ...With. Grows at its end. */
+struct ginCallOptions {
+	uint64_t size; /* sizeof(struct ginCallOptions); members beyond it have their defaults */
+	uint64_t timeout;
+	uint32_t fromFirst, fromCount, fromStride; /* ginOptions.from */
+	uint32_t given, required;		   /* enum ginScope */
+	uint32_t bits;				   /* 0: 64 */
+	uint32_t aggregate;
+	uint32_t copyBy; /* enum ginCopyBy */
+	void *scratch;
+	uint32_t scratchBytes;
+	uint32_t reserved; /* 0 */
+};
+
+/* NULL: defaults. */
+GIN_FN ginOptions ginOptionsOf(const struct ginCallOptions *call)
+{
+	ginOptions options;
+
+	if (!call)
+		return options;
+	options.timeout = call->timeout;
+	options.from = {call->fromFirst, call->fromCount, call->fromStride};
+	options.given = static_cast<ginScope>(call->given);
+	options.required = static_cast<ginScope>(call->required);
+	options.bits = call->bits ? call->bits : 64;
+	options.aggregate = call->aggregate;
+	options.copyBy = static_cast<ginCopyBy>(call->copyBy);
+	options.scratch = call->scratch;
+	options.scratchBytes = call->scratchBytes;
+	return options;
+}
+
+/* The value of the coop's first thread, on every thread; a sync. A vote for each byte and bit. */
+GIN_FN_COLD uint64_t ginFromFirst(uint32_t coop, uint64_t value)
+{
+	const GinAnyCoop all = {coop};
+	const bool first = all.thread_rank() == 0;
+	uint64_t agreed = 0;
+
+	if (coop == ginCoopThread)
+		return value;
+	for (uint32_t shift = 0; shift < 64; shift += 8) {
+		const uint32_t byte = first ? value >> shift & 0xff : 0;
+		if (!all.any(byte))
+			continue;
+		for (uint32_t bit = 0; bit < 8; bit++)
+			agreed |= static_cast<uint64_t>(all.any(byte >> bit & 1)) << (shift + bit);
+	}
+	return agreed;
+}
+
+/* call() by the first thread of the coop; all threads get what it returns. */
+template <class Call> GIN_FN uint64_t ginByFirst(uint32_t coop, Call call)
+{
+	const GinAnyCoop all = {coop};
+	uint64_t value = 0;
+
+	all.sync();
+	if (all.thread_rank() == 0)
+		value = call();
+	return ginFromFirst(coop, value);
+}
+
+/* call() by the first thread of the coop, when all threads have come; the others wait for its end. */
+template <class Call> GIN_FN void ginOnlyFirst(uint32_t coop, Call call)
+{
+	const GinAnyCoop all = {coop};
+
+	all.sync();
+	if (all.thread_rank() == 0)
+		call();
+	all.sync();
+}
+
 GIN_C_FN ginResult_t ginPut(const ginDevComm *dc, uint32_t context, int peer,
 			    struct ginWindowTable *dstWin, uint64_t dstOff,
 			    struct ginWindowTable *srcWin, uint64_t srcOff, uint64_t bytes,
@@ -72,6 +152,51 @@ GIN_C_FN ginResult_t ginPutFrom(const ginDevComm *dc, uint32_t context, int peer
 		.putFrom(peer, {dstWin}, dstOff, src, bytes,
 			 ginSignalFrom(kind, window, where, value), ginCounterOp{counter},
 			 GinAnyCoop{coop}, ginTimeout(timeout));
+}
+
+/* Calls with options in memory. */
+GIN_C_FN ginResult_t ginPutWith(const ginDevComm *dc, uint32_t context, int peer,
+				struct ginWindowTable *dstWin, uint64_t dstOff,
+				struct ginWindowTable *srcWin, uint64_t srcOff, uint64_t bytes,
+				uint32_t kind, struct ginWindowTable *window, uint64_t where,
+				uint64_t value, uint32_t counter, uint32_t coop,
+				const struct ginCallOptions *options)
+{
+	return Gin(*dc, context)
+		.put(peer, {dstWin}, dstOff, {srcWin}, srcOff, bytes,
+		     ginSignalFrom(kind, window, where, value), ginCounterOp{counter},
+		     GinAnyCoop{coop}, ginOptionsOf(options));
+}
+
+GIN_C_FN ginResult_t ginGetWith(const ginDevComm *dc, uint32_t context, int peer,
+				struct ginWindowTable *srcWin, uint64_t srcOff,
+				struct ginWindowTable *dstWin, uint64_t dstOff, uint64_t bytes,
+				uint32_t coop, const struct ginCallOptions *options)
+{
+	return Gin(*dc, context)
+		.get(peer, {srcWin}, srcOff, {dstWin}, dstOff, bytes, GinAnyCoop{coop},
+		     ginOptionsOf(options));
+}
+
+GIN_C_FN ginResult_t ginSignalWith(const ginDevComm *dc, uint32_t context, int peer, uint32_t kind,
+				   struct ginWindowTable *window, uint64_t where, uint64_t value,
+				   uint32_t coop, const struct ginCallOptions *options)
+{
+	return Gin(*dc, context)
+		.signal(peer, ginSignalFrom(kind, window, where, value), GinAnyCoop{coop},
+			ginOptionsOf(options));
+}
+
+GIN_C_FN ginResult_t ginWaitSignalWith(const ginDevComm *dc, uint32_t context,
+				       struct ginWindowTable *window, uint64_t where,
+				       uint64_t least, uint32_t coop,
+				       const struct ginCallOptions *options)
+{
+	Gin gin(*dc, context);
+	GinAnyCoop all = {coop};
+	if (window)
+		return gin.waitSignal({window}, where, least, all, ginOptionsOf(options));
+	return gin.waitSignal(static_cast<uint32_t>(where), least, all, ginOptionsOf(options));
 }
 
 /* Sends the low `bytes` bytes of `data`: 1, 2, 4 or 8. */
@@ -118,47 +243,158 @@ GIN_C_FN ginResult_t ginSignal(const ginDevComm *dc, uint32_t context, int peer,
 			ginTimeout(timeout));
 }
 
-/* Atomics of 64 and 32 bits. `old` may be NULL. */
-GIN_C_FN ginResult_t ginAtomicFetchAdd64(const ginDevComm *dc, uint32_t context, int peer,
-					 struct ginWindowTable *win, uint64_t off, uint64_t value,
-					 uint64_t *old)
+/* An atomic by the calling thread; `old` NULL: the old value is not wanted. */
+template <enum ginOp op, class Word>
+GIN_FN_COLD ginResult_t ginAtomicOnce(const ginDevComm *dc, uint32_t context, int peer,
+				      struct ginWindowTable *win, uint64_t off, Word compare,
+				      Word value, Word *old, uint64_t timeout)
 {
-	return Gin(*dc, context).atomicFetchAdd(peer, {win}, off, value, old);
+	const Gin gin(*dc, context);
+
+	if constexpr (op == ginOpFetchAdd)
+		return gin.atomicFetchAdd(peer, {win}, off, value, old, ginTimeout(timeout));
+	else if constexpr (op == ginOpSwap)
+		return gin.atomicSwap(peer, {win}, off, value, old, ginTimeout(timeout));
+	else
+		return gin.atomicCompareSwap(peer, {win}, off, compare, value, old,
+					     ginTimeout(timeout));
 }
 
-GIN_C_FN ginResult_t ginAtomicFetchAdd32(const ginDevComm *dc, uint32_t context, int peer,
-					 struct ginWindowTable *win, uint64_t off, uint32_t value,
-					 uint32_t *old)
+/* The first thread of the coop does the atomic; `old` gets the old value on all threads. */
+template <enum ginOp op, class Word>
+GIN_FN ginResult_t ginAtomicBy(const ginDevComm *dc, uint32_t context, int peer,
+			       struct ginWindowTable *win, uint64_t off, Word compare, Word value,
+			       Word *old, uint32_t coop, uint64_t timeout)
 {
-	return Gin(*dc, context).atomicFetchAdd(peer, {win}, off, value, old);
+	const GinAnyCoop all = {coop};
+	ginResult_t result = ginSuccess;
+	Word seen = 0;
+
+	all.sync(); /* the atomic covers what the coop wrote */
+	if (all.thread_rank() == 0)
+		result = ginAtomicOnce<op, Word>(dc, context, peer, win, off, compare, value,
+						 old ? &seen : nullptr, timeout);
+	result = ginAgree(all, result);
+	if (result == ginSuccess && old)
+		*old = static_cast<Word>(ginFromFirst(coop, seen));
+	return result;
+}
+
+/* ginAtomicBy() that returns the old value; 0 after a failure. */
+template <enum ginOp op, class Word>
+GIN_FN Word ginAtomicOld(const ginDevComm *dc, uint32_t context, int peer,
+			 struct ginWindowTable *win, uint64_t off, Word compare, Word value,
+			 uint32_t coop, uint64_t timeout, uint32_t *failed)
+{
+	Word old = 0;
+	ginResult_t result = ginAtomicBy<op, Word>(dc, context, peer, win, off, compare, value,
+						   &old, coop, timeout);
+
+	if (result != ginSuccess && failed && GinAnyCoop{coop}.thread_rank() == 0)
+		*failed = static_cast<uint32_t>(result);
+	return old;
+}
+
+/* Atomics of 64 and 32 bits. `old` may be NULL, on all threads. */
+GIN_C_FN ginResult_t ginAtomicFetchAdd64(const ginDevComm *dc, uint32_t context, int peer,
+					 struct ginWindowTable *win, uint64_t off, uint64_t value,
+					 uint64_t *old, uint32_t coop, uint64_t timeout)
+{
+	return ginAtomicBy<ginOpFetchAdd, uint64_t>(dc, context, peer, win, off, 0, value, old,
+						    coop, timeout);
 }
 
 GIN_C_FN ginResult_t ginAtomicCompareSwap64(const ginDevComm *dc, uint32_t context, int peer,
 					    struct ginWindowTable *win, uint64_t off,
-					    uint64_t compare, uint64_t value, uint64_t *old)
+					    uint64_t compare, uint64_t value, uint64_t *old,
+					    uint32_t coop, uint64_t timeout)
 {
-	return Gin(*dc, context).atomicCompareSwap(peer, {win}, off, compare, value, old);
-}
-
-GIN_C_FN ginResult_t ginAtomicCompareSwap32(const ginDevComm *dc, uint32_t context, int peer,
-					    struct ginWindowTable *win, uint64_t off,
-					    uint32_t compare, uint32_t value, uint32_t *old)
-{
-	return Gin(*dc, context).atomicCompareSwap(peer, {win}, off, compare, value, old);
+	return ginAtomicBy<ginOpCompareSwap, uint64_t>(dc, context, peer, win, off, compare, value,
+						       old, coop, timeout);
 }
 
 GIN_C_FN ginResult_t ginAtomicSwap64(const ginDevComm *dc, uint32_t context, int peer,
 				     struct ginWindowTable *win, uint64_t off, uint64_t value,
-				     uint64_t *old)
+				     uint64_t *old, uint32_t coop, uint64_t timeout)
 {
-	return Gin(*dc, context).atomicSwap(peer, {win}, off, value, old);
+	return ginAtomicBy<ginOpSwap, uint64_t>(dc, context, peer, win, off, 0, value, old, coop,
+						timeout);
+}
+
+GIN_C_FN ginResult_t ginAtomicFetchAdd32(const ginDevComm *dc, uint32_t context, int peer,
+					 struct ginWindowTable *win, uint64_t off, uint32_t value,
+					 uint32_t *old, uint32_t coop, uint64_t timeout)
+{
+	return ginAtomicBy<ginOpFetchAdd, uint32_t>(dc, context, peer, win, off, 0, value, old,
+						    coop, timeout);
+}
+
+GIN_C_FN ginResult_t ginAtomicCompareSwap32(const ginDevComm *dc, uint32_t context, int peer,
+					    struct ginWindowTable *win, uint64_t off,
+					    uint32_t compare, uint32_t value, uint32_t *old,
+					    uint32_t coop, uint64_t timeout)
+{
+	return ginAtomicBy<ginOpCompareSwap, uint32_t>(dc, context, peer, win, off, compare, value,
+						       old, coop, timeout);
 }
 
 GIN_C_FN ginResult_t ginAtomicSwap32(const ginDevComm *dc, uint32_t context, int peer,
 				     struct ginWindowTable *win, uint64_t off, uint32_t value,
-				     uint32_t *old)
+				     uint32_t *old, uint32_t coop, uint64_t timeout)
 {
-	return Gin(*dc, context).atomicSwap(peer, {win}, off, value, old);
+	return ginAtomicBy<ginOpSwap, uint32_t>(dc, context, peer, win, off, 0, value, old, coop,
+						timeout);
+}
+
+/* Atomics that return the old value. */
+GIN_C_FN uint64_t ginFetchAdd64(const ginDevComm *dc, uint32_t context, int peer,
+				struct ginWindowTable *win, uint64_t off, uint64_t value,
+				uint32_t coop, uint64_t timeout, uint32_t *failed)
+{
+	return ginAtomicOld<ginOpFetchAdd, uint64_t>(dc, context, peer, win, off, 0, value, coop,
+						     timeout, failed);
+}
+
+GIN_C_FN uint64_t ginCompareSwap64(const ginDevComm *dc, uint32_t context, int peer,
+				   struct ginWindowTable *win, uint64_t off, uint64_t compare,
+				   uint64_t value, uint32_t coop, uint64_t timeout,
+				   uint32_t *failed)
+{
+	return ginAtomicOld<ginOpCompareSwap, uint64_t>(dc, context, peer, win, off, compare, value,
+							coop, timeout, failed);
+}
+
+GIN_C_FN uint64_t ginSwap64(const ginDevComm *dc, uint32_t context, int peer,
+			    struct ginWindowTable *win, uint64_t off, uint64_t value, uint32_t coop,
+			    uint64_t timeout, uint32_t *failed)
+{
+	return ginAtomicOld<ginOpSwap, uint64_t>(dc, context, peer, win, off, 0, value, coop,
+						 timeout, failed);
+}
+
+GIN_C_FN uint32_t ginFetchAdd32(const ginDevComm *dc, uint32_t context, int peer,
+				struct ginWindowTable *win, uint64_t off, uint32_t value,
+				uint32_t coop, uint64_t timeout, uint32_t *failed)
+{
+	return ginAtomicOld<ginOpFetchAdd, uint32_t>(dc, context, peer, win, off, 0, value, coop,
+						     timeout, failed);
+}
+
+GIN_C_FN uint32_t ginCompareSwap32(const ginDevComm *dc, uint32_t context, int peer,
+				   struct ginWindowTable *win, uint64_t off, uint32_t compare,
+				   uint32_t value, uint32_t coop, uint64_t timeout,
+				   uint32_t *failed)
+{
+	return ginAtomicOld<ginOpCompareSwap, uint32_t>(dc, context, peer, win, off, compare, value,
+							coop, timeout, failed);
+}
+
+GIN_C_FN uint32_t ginSwap32(const ginDevComm *dc, uint32_t context, int peer,
+			    struct ginWindowTable *win, uint64_t off, uint32_t value, uint32_t coop,
+			    uint64_t timeout, uint32_t *failed)
+{
+	return ginAtomicOld<ginOpSwap, uint32_t>(dc, context, peer, win, off, 0, value, coop,
+						 timeout, failed);
 }
 
 GIN_C_FN ginResult_t ginFlush(const ginDevComm *dc, uint32_t context, uint32_t coop,
@@ -179,23 +415,41 @@ GIN_C_FN ginResult_t ginWait(const ginDevComm *dc, uint32_t context,
 	return Gin(*dc, context).wait(*request, GinAnyCoop{coop}, ginTimeout(timeout));
 }
 
+/* The request as numbers: the peer, and the ticket that the first of these calls returns. */
+GIN_C_FN uint64_t ginFlushTicket(const ginDevComm *dc, uint32_t context, int peer, uint32_t coop)
+{
+	return ginFromFirst(coop, Gin(*dc, context).flushAsync(peer, GinAnyCoop{coop}).opaque[1]);
+}
+
+GIN_C_FN ginResult_t ginWaitTicket(const ginDevComm *dc, uint32_t context, int peer,
+				   uint64_t ticket, uint32_t coop, uint64_t timeout)
+{
+	return Gin(*dc, context)
+		.wait({{static_cast<uint64_t>(peer), ticket}}, GinAnyCoop{coop},
+		      ginTimeout(timeout));
+}
+
 /* Signals: `window` NULL and the id, or a window and an offset. */
 GIN_C_FN uint64_t ginReadSignal(const ginDevComm *dc, uint32_t context,
-				struct ginWindowTable *window, uint64_t where)
+				struct ginWindowTable *window, uint64_t where, uint32_t coop)
 {
 	Gin gin(*dc, context);
-	return window ? gin.readSignal({window}, where)
-		      : gin.readSignal(static_cast<uint32_t>(where));
+	return ginByFirst(coop, [&] {
+		return window ? gin.readSignal({window}, where)
+			      : gin.readSignal(static_cast<uint32_t>(where));
+	});
 }
 
 GIN_C_FN void ginResetSignal(const ginDevComm *dc, uint32_t context, struct ginWindowTable *window,
-			     uint64_t where)
+			     uint64_t where, uint32_t coop)
 {
 	Gin gin(*dc, context);
-	if (window)
-		gin.resetSignal({window}, where);
-	else
-		gin.resetSignal(static_cast<uint32_t>(where));
+	ginOnlyFirst(coop, [&] {
+		if (window)
+			gin.resetSignal({window}, where);
+		else
+			gin.resetSignal(static_cast<uint32_t>(where));
+	});
 }
 
 GIN_C_FN ginResult_t ginWaitSignal(const ginDevComm *dc, uint32_t context,
@@ -211,10 +465,12 @@ GIN_C_FN ginResult_t ginWaitSignal(const ginDevComm *dc, uint32_t context,
 
 /* A word of `bytes` bytes: 4 or 8. */
 GIN_C_FN uint64_t ginReadValue(const ginDevComm *dc, uint32_t context, struct ginWindowTable *win,
-			       uint64_t off, uint32_t bytes)
+			       uint64_t off, uint32_t bytes, uint32_t coop)
 {
 	Gin gin(*dc, context);
-	return bytes == 4 ? gin.readValue<uint32_t>({win}, off) : gin.readValue({win}, off);
+	return ginByFirst(coop, [&] {
+		return bytes == 4 ? gin.readValue<uint32_t>({win}, off) : gin.readValue({win}, off);
+	});
 }
 
 GIN_C_FN ginResult_t ginWaitValue(const ginDevComm *dc, uint32_t context,
@@ -237,9 +493,9 @@ GIN_C_FN uint64_t *ginSignalShadow(const ginDevComm *dc, uint32_t context, uint3
 }
 
 GIN_C_FN void ginIncreaseSignalShadow(const ginDevComm *dc, uint32_t context, uint32_t id,
-				      uint64_t delta)
+				      uint64_t delta, uint32_t coop)
 {
-	Gin(*dc, context).increaseSignalShadow(id, delta);
+	ginOnlyFirst(coop, [&] { Gin(*dc, context).increaseSignalShadow(id, delta); });
 }
 
 GIN_C_FN ginResult_t ginWaitSignalMeetShadow(const ginDevComm *dc, uint32_t context, uint32_t id,
@@ -257,14 +513,14 @@ GIN_C_FN ginResult_t ginWaitSignalFollowShadow(const ginDevComm *dc, uint32_t co
 					ginTimeout(timeout));
 }
 
-GIN_C_FN uint64_t ginReadCounter(const ginDevComm *dc, uint32_t context, uint32_t id)
+GIN_C_FN uint64_t ginReadCounter(const ginDevComm *dc, uint32_t context, uint32_t id, uint32_t coop)
 {
-	return Gin(*dc, context).readCounter(id);
+	return ginByFirst(coop, [&] { return Gin(*dc, context).readCounter(id); });
 }
 
-GIN_C_FN void ginResetCounter(const ginDevComm *dc, uint32_t context, uint32_t id)
+GIN_C_FN void ginResetCounter(const ginDevComm *dc, uint32_t context, uint32_t id, uint32_t coop)
 {
-	Gin(*dc, context).resetCounter(id);
+	ginOnlyFirst(coop, [&] { Gin(*dc, context).resetCounter(id); });
 }
 
 GIN_C_FN ginResult_t ginWaitCounter(const ginDevComm *dc, uint32_t context, uint32_t id,

@@ -93,6 +93,7 @@ ginSignalWeak = 2
 ginCoopThread = 0
 ginCoopWarp = 1
 ginCoopCta = 2
+ginCoopSpan = 3
 
 ginAllgather_t = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_size_t)
 
@@ -353,6 +354,25 @@ DEVICE_FUNCTIONS = {
         "dc:ptr context:u32 peer:i32 dstWin:ptr dstOff:u64 src:ptr bytes:u64 kind:u32 "
         "window:ptr where:u64 value:u64 counter:u32 coop:u32 timeout:u64"
     ),
+    "ginPutWith": (
+        "i32",
+        "dc:ptr context:u32 peer:i32 dstWin:ptr dstOff:u64 srcWin:ptr srcOff:u64 bytes:u64 "
+        "kind:u32 window:ptr where:u64 value:u64 counter:u32 coop:u32 options:ptr"
+    ),
+    "ginGetWith": (
+        "i32",
+        "dc:ptr context:u32 peer:i32 srcWin:ptr srcOff:u64 dstWin:ptr dstOff:u64 bytes:u64 "
+        "coop:u32 options:ptr"
+    ),
+    "ginSignalWith": (
+        "i32",
+        "dc:ptr context:u32 peer:i32 kind:u32 window:ptr where:u64 value:u64 coop:u32 "
+        "options:ptr"
+    ),
+    "ginWaitSignalWith": (
+        "i32",
+        "dc:ptr context:u32 window:ptr where:u64 least:u64 coop:u32 options:ptr"
+    ),
     "ginPutValue": (
         "i32",
         "dc:ptr context:u32 peer:i32 dstWin:ptr dstOff:u64 data:u64 bytes:u32 kind:u32 "
@@ -370,27 +390,55 @@ DEVICE_FUNCTIONS = {
     ),
     "ginAtomicFetchAdd64": (
         "i32",
-        "dc:ptr context:u32 peer:i32 win:ptr off:u64 value:u64 old:ptr"
-    ),
-    "ginAtomicFetchAdd32": (
-        "i32",
-        "dc:ptr context:u32 peer:i32 win:ptr off:u64 value:u32 old:ptr"
+        "dc:ptr context:u32 peer:i32 win:ptr off:u64 value:u64 old:ptr coop:u32 timeout:u64"
     ),
     "ginAtomicCompareSwap64": (
         "i32",
-        "dc:ptr context:u32 peer:i32 win:ptr off:u64 compare:u64 value:u64 old:ptr"
-    ),
-    "ginAtomicCompareSwap32": (
-        "i32",
-        "dc:ptr context:u32 peer:i32 win:ptr off:u64 compare:u32 value:u32 old:ptr"
+        "dc:ptr context:u32 peer:i32 win:ptr off:u64 compare:u64 value:u64 old:ptr coop:u32 "
+        "timeout:u64"
     ),
     "ginAtomicSwap64": (
         "i32",
-        "dc:ptr context:u32 peer:i32 win:ptr off:u64 value:u64 old:ptr"
+        "dc:ptr context:u32 peer:i32 win:ptr off:u64 value:u64 old:ptr coop:u32 timeout:u64"
+    ),
+    "ginAtomicFetchAdd32": (
+        "i32",
+        "dc:ptr context:u32 peer:i32 win:ptr off:u64 value:u32 old:ptr coop:u32 timeout:u64"
+    ),
+    "ginAtomicCompareSwap32": (
+        "i32",
+        "dc:ptr context:u32 peer:i32 win:ptr off:u64 compare:u32 value:u32 old:ptr coop:u32 "
+        "timeout:u64"
     ),
     "ginAtomicSwap32": (
         "i32",
-        "dc:ptr context:u32 peer:i32 win:ptr off:u64 value:u32 old:ptr"
+        "dc:ptr context:u32 peer:i32 win:ptr off:u64 value:u32 old:ptr coop:u32 timeout:u64"
+    ),
+    "ginFetchAdd64": (
+        "u64",
+        "dc:ptr context:u32 peer:i32 win:ptr off:u64 value:u64 coop:u32 timeout:u64 failed:ptr"
+    ),
+    "ginCompareSwap64": (
+        "u64",
+        "dc:ptr context:u32 peer:i32 win:ptr off:u64 compare:u64 value:u64 coop:u32 "
+        "timeout:u64 failed:ptr"
+    ),
+    "ginSwap64": (
+        "u64",
+        "dc:ptr context:u32 peer:i32 win:ptr off:u64 value:u64 coop:u32 timeout:u64 failed:ptr"
+    ),
+    "ginFetchAdd32": (
+        "u32",
+        "dc:ptr context:u32 peer:i32 win:ptr off:u64 value:u32 coop:u32 timeout:u64 failed:ptr"
+    ),
+    "ginCompareSwap32": (
+        "u32",
+        "dc:ptr context:u32 peer:i32 win:ptr off:u64 compare:u32 value:u32 coop:u32 "
+        "timeout:u64 failed:ptr"
+    ),
+    "ginSwap32": (
+        "u32",
+        "dc:ptr context:u32 peer:i32 win:ptr off:u64 value:u32 coop:u32 timeout:u64 failed:ptr"
     ),
     "ginFlush": (
         "i32",
@@ -404,13 +452,21 @@ DEVICE_FUNCTIONS = {
         "i32",
         "dc:ptr context:u32 request:ptr coop:u32 timeout:u64"
     ),
+    "ginFlushTicket": (
+        "u64",
+        "dc:ptr context:u32 peer:i32 coop:u32"
+    ),
+    "ginWaitTicket": (
+        "i32",
+        "dc:ptr context:u32 peer:i32 ticket:u64 coop:u32 timeout:u64"
+    ),
     "ginReadSignal": (
         "u64",
-        "dc:ptr context:u32 window:ptr where:u64"
+        "dc:ptr context:u32 window:ptr where:u64 coop:u32"
     ),
     "ginResetSignal": (
         "none",
-        "dc:ptr context:u32 window:ptr where:u64"
+        "dc:ptr context:u32 window:ptr where:u64 coop:u32"
     ),
     "ginWaitSignal": (
         "i32",
@@ -418,7 +474,7 @@ DEVICE_FUNCTIONS = {
     ),
     "ginReadValue": (
         "u64",
-        "dc:ptr context:u32 win:ptr off:u64 bytes:u32"
+        "dc:ptr context:u32 win:ptr off:u64 bytes:u32 coop:u32"
     ),
     "ginWaitValue": (
         "i32",
@@ -430,7 +486,7 @@ DEVICE_FUNCTIONS = {
     ),
     "ginIncreaseSignalShadow": (
         "none",
-        "dc:ptr context:u32 id:u32 delta:u64"
+        "dc:ptr context:u32 id:u32 delta:u64 coop:u32"
     ),
     "ginWaitSignalMeetShadow": (
         "i32",
@@ -442,11 +498,11 @@ DEVICE_FUNCTIONS = {
     ),
     "ginReadCounter": (
         "u64",
-        "dc:ptr context:u32 id:u32"
+        "dc:ptr context:u32 id:u32 coop:u32"
     ),
     "ginResetCounter": (
         "none",
-        "dc:ptr context:u32 id:u32"
+        "dc:ptr context:u32 id:u32 coop:u32"
     ),
     "ginWaitCounter": (
         "i32",

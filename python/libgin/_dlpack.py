@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""DLPack capsules of buffers: arrays of bytes that keep the buffer."""
+"""DLPack capsules of memory: arrays of bytes that keep the object that the memory is of."""
 
 import ctypes
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
@@ -42,7 +42,7 @@ _is_valid.restype, _is_valid.argtypes = c_int, (c_void_p, c_char_p)
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = c_void_p, (c_void_p, c_char_p)
 
-_lent = {}  # by address of the struct: the struct, its shape, the buffer
+_lent: dict[int, tuple] = {}  # by address of the struct: the struct, its shape, the buffer
 
 
 @Deleter
@@ -64,7 +64,7 @@ for _callback in (_delete, _forget):
 
 
 def capsule(buffer):
-    """A capsule "dltensor" of a Buffer's bytes."""
+    """A capsule "dltensor" of an object with address, nbytes and __dlpack_device__()."""
     shape = (c_int64 * 1)(buffer.nbytes)
     kind, index = buffer.__dlpack_device__()
     tensor = DLTensor(buffer.address, kind, index, 1, UNSIGNED, 8, 1, shape)

@@ -1,27 +1,56 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ctrl-C while a collective call waits.
 
-Python runs signal handlers on the main thread between bytecodes, not while a call of C runs. So
-another thread makes the call, and the main thread waits for that thread.
+Python runs signal handlers on the main thread, between bytecodes. The library calls poll() some ten
+times a second while it waits, and so lets them run. What a handler raises cannot pass through C, so
+the main thread's handlers are wrapped during a call: their exceptions are kept, poll() ends the
+call, and interruptible() raises the first one.
 """
 
+import signal
 import threading
 from collections.abc import Callable
 
+from . import _abi
+from .errors import GinError
 
-class _Call(threading.Thread):
-    def __init__(self, function, arguments):
-        super().__init__(name="libgin call", daemon=True)
-        self._function, self._arguments = function, arguments
-        self.error = None
-        self.done = threading.Event()
+# Programs end or interrupt a wait by these.
+SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM", "SIGUSR1", "SIGUSR2")
 
-    def run(self):
+_raised: list[BaseException] = []  # by handlers, during the main thread's call
+
+
+@_abi.ginPoll_t
+def poll(_):
+    """ginConfig_t.poll. Calls of other threads go on: theirs is not what a signal interrupts."""
+    return bool(_raised) and threading.current_thread() is threading.main_thread()
+
+
+def _wrapped(handler):
+    def keep(number, frame):
         try:
-            self._function(*self._arguments)
+            handler(number, frame)
         except BaseException as error:
-            self.error = error
-        self.done.set()
+            _raised.append(error)
+
+    return keep
+
+
+def _wrap_handlers():
+    """Returns the handlers that restore() takes."""
+    handlers = {}
+    for name in SIGNALS:
+        number = getattr(signal, name)
+        handler = signal.getsignal(number)
+        if callable(handler):
+            handlers[number] = handler
+            signal.signal(number, _wrapped(handler))
+    return handlers
+
+
+def _restore(handlers):
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 def interruptible(abort: Callable[[], None], function: Callable, *arguments) -> None:
@@ -29,13 +58,16 @@ def interruptible(abort: Callable[[], None], function: Callable, *arguments) -> 
     if threading.current_thread() is not threading.main_thread():
         function(*arguments)
         return
-    made = _Call(function, arguments)
-    made.start()
+    handlers = _wrap_handlers()
     try:
-        made.done.wait()
-    except BaseException:
+        function(*arguments)
+    except GinError:
+        if not _raised:
+            raise
+    finally:
+        _restore(handlers)
+    if _raised:
+        first = _raised[0]
+        _raised.clear()
         abort()
-        made.join()
-        raise
-    if made.error:
-        raise made.error
+        raise first

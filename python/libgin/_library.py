@@ -32,7 +32,7 @@ def load() -> ctypes.CDLL:
 
 def library_path() -> str:
     """The file that the library was loaded from."""
-    address = ctypes.cast(load().ginGetVersion, ctypes.c_void_p).value
+    address = ctypes.cast(load().ginGetVersion, ctypes.c_void_p).value or 0
     with open("/proc/self/maps") as maps:
         for line in maps:
             first, last = (int(end, 16) for end in line.split(maxsplit=1)[0].split("-"))

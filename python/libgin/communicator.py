@@ -9,7 +9,7 @@ from typing import Any
 
 from . import _abi, memory
 from ._devices import device_number
-from ._interrupt import interruptible
+from ._interrupt import interruptible, poll
 from ._library import call, failure, load
 from .device import DeviceCommunicator
 from .errors import GinError
@@ -54,6 +54,13 @@ def _gatherer(allgather, size, failed):
     return _abi.ginAllgather_t(gather)
 
 
+def _discard(handle):
+    """Ends a communicator that the caller will not get."""
+    if handle.value:
+        load().ginCommAbort(handle)
+        load().ginCommDestroy(handle)
+
+
 def _text(value):
     return value.encode() if value else None
 
@@ -93,15 +100,20 @@ class Communicator:
             raise TypeError("id= and allgather= need rank= and size=")
         config = _abi.ginConfig(ctypes.sizeof(_abi.ginConfig), device_number(device))
         config.name, config.backend = _text(name), _text(backend)
-        config.copyEngines = copy_engines
+        config.copyEngines, config.poll = copy_engines, poll
         out = ctypes.c_void_p()
         if id is not None:
-            carried = _abi.ginUniqueId.from_buffer_copy(id)
-            arguments = ctypes.byref(carried), rank, size, ctypes.byref(out)
-            call("ginCommInitRank", ctypes.byref(config), *arguments)
+            init = self._init_rank, config, id, rank, size, out
         else:
-            self._init(config, allgather, rank, size, out)
+            init = self._init, config, allgather, rank, size, out
+        interruptible(lambda: _discard(out), *init)
         self._opened(out)
+
+    @staticmethod
+    def _init_rank(config, id, rank, size, out):
+        carried = _abi.ginUniqueId.from_buffer_copy(id)
+        arguments = ctypes.byref(carried), rank, size, ctypes.byref(out)
+        call("ginCommInitRank", ctypes.byref(config), *arguments)
 
     @staticmethod
     def _init(config, allgather, rank, size, out):
@@ -240,10 +252,10 @@ class Communicator:
         """Leaves the group. Collective; at once if the communicator has failed or was aborted."""
         if not self.is_open:
             return
+        self.is_open = False  # ginCommDestroy() frees it, whatever the call returns
         try:
-            self._collective("ginCommDestroy")
+            interruptible(lambda: None, call, "ginCommDestroy", self._handle)
         finally:
-            self.is_open = False
             self._kept.clear()
 
     def __enter__(self):

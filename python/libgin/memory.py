@@ -2,8 +2,8 @@
 """Memory that every route reaches, and the memory of tensors and arrays.
 
 ginMemAlloc() takes a communicator, or the calling thread's current GPU. This module allocates by a
-communicator of one rank for each device, which lives as long as the process: memory then outlives
-the communicators that use it, and any thread's garbage collector frees it.
+communicator of one rank for each device, which lives as long as the process. Memory outlives the
+communicators that use it, and any thread's garbage collector frees it.
 """
 
 import ctypes
@@ -16,7 +16,7 @@ from . import _abi, _dlpack
 from ._devices import resolved
 from ._library import call, load
 
-_owners = {}  # device: ginComm_t
+_owners: dict[int, ctypes.c_void_p] = {}  # by device: ginComm_t
 _lock = threading.RLock()  # the collector may free memory while this thread allocates some
 
 
@@ -36,9 +36,9 @@ def _owner(device):
     return _owners[device]
 
 
-def _free(owner, address):
-    with _lock:
-        load().ginMemFree(owner, address)
+def _free(address):
+    """Any thread: without a communicator the device is the memory's own."""
+    load().ginMemFree(None, address)
 
 
 class Buffer:
@@ -57,11 +57,10 @@ class Buffer:
         self.nbytes = nbytes
         pointer = ctypes.c_void_p()
         with _lock:
-            owner = _owner(number)
             name = "ginMemAllocHost" if host else "ginMemAlloc"
-            call(name, owner, nbytes, ctypes.byref(pointer))
+            call(name, _owner(number), nbytes, ctypes.byref(pointer))
         self.address = pointer.value or 0
-        self._finalizer = weakref.finalize(self, _free, owner, self.address)
+        self._finalizer = weakref.finalize(self, _free, self.address)
         self._finalizer.atexit = False  # the end of the process frees it
 
     def data_ptr(self) -> int:
@@ -84,7 +83,7 @@ class Buffer:
         return {**self._interface(), "stream": None}
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (_dlpack.CUDA, self.device) if self.on_gpu else (_dlpack.CPU, 0)
+        return (_dlpack.CUDA, self.device or 0) if self.on_gpu else (_dlpack.CPU, 0)
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         """No stream has work on the memory, so that there is nothing to wait for."""

@@ -4,17 +4,28 @@
 import os
 from collections.abc import Iterable
 
+from ._library import library_path
+
 _HERE = os.path.dirname(os.path.abspath(__file__))
-_PREFIXES = ("/usr/local", "/usr")
+INCLUDES = ("/usr/local/include", "/usr/include")
 
 
 def _first(variable: str, paths: Iterable[str], marker: str = "") -> str:
     forced = os.environ.get(variable)
     tried = [forced] if forced else list(paths)
     for path in tried:
-        if os.path.exists(os.path.join(path, marker)):
+        if os.path.exists(os.path.join(path, marker) if marker else path):
             return path
     raise FileNotFoundError(f"not found: {', '.join(tried)}. Set {variable}.")
+
+
+def _beside_library(*names):
+    """Paths relative to the folder of the library, which need not be below /usr."""
+    try:
+        folder = os.path.dirname(library_path())
+    except (ImportError, LookupError):
+        return []
+    return [os.path.normpath(os.path.join(folder, name)) for name in names]
 
 
 def include_dir() -> str:
@@ -22,12 +33,15 @@ def include_dir() -> str:
 
     LIBGIN_INCLUDE overrides it.
     """
-    installed = (os.path.join(prefix, "include") for prefix in _PREFIXES)
-    return _first("LIBGIN_INCLUDE", [os.path.join(_HERE, "include"), *installed], "gin_device.cuh")
+    return _first(
+        "LIBGIN_INCLUDE",
+        [os.path.join(_HERE, "include"), *_beside_library("../include"), *INCLUDES],
+        "gin_device.cuh",
+    )
 
 
 def bitcode() -> str:
     """The file libgin_device.bc: device calls in C for every GPU. LIBGIN_BITCODE overrides it."""
     name = "libgin_device.bc"
-    installed = (os.path.join(prefix, "lib", "libgin0", name) for prefix in _PREFIXES)
+    installed = _beside_library(name, os.path.join("libgin0", name))
     return _first("LIBGIN_BITCODE", [os.path.join(_HERE, "lib", name), *installed])

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from . import _dlpack
 from .communicator import Communicator, unique_id
 from .memory import alloc
 from .window import Window
@@ -39,14 +40,22 @@ def empty(*size: Any, dtype: torch.dtype | None = None, device: Any = None) -> t
     return flat[:nbytes].view(dtype).view(size)
 
 
-class _Lent:
-    """Memory of a window, for torch, which keeps this object."""
+class _Part:
+    """A rank's part of a window. The tensors made of it keep the window.
 
-    def __init__(self, window, address, nbytes, on_gpu):
-        self._window = window
-        data = {"shape": (nbytes,), "typestr": "|u1", "data": (address, False), "version": 3}
-        name = "__cuda_array_interface__" if on_gpu else "__array_interface__"
-        setattr(self, name, data)
+    By DLPack, because torch takes __cuda_array_interface__ of a peer's memory for the peer's GPU.
+    """
+
+    def __init__(self, window, address, nbytes, device):
+        self.address, self.nbytes, self._window, self._device = address, nbytes, window, device
+
+    def __dlpack_device__(self):
+        if self._device.type == "cuda":
+            return _dlpack.CUDA, self._device.index
+        return _dlpack.CPU, 0
+
+    def __dlpack__(self, **_):
+        return _dlpack.capsule(self)
 
 
 def peer_tensor(window: Window, rank: int, like: torch.Tensor) -> torch.Tensor | None:
@@ -57,12 +66,5 @@ def peer_tensor(window: Window, rank: int, like: torch.Tensor) -> torch.Tensor |
     address = window.peer_pointer(rank)
     if address is None:
         return None
-    nbytes = like.numel() * like.element_size()
-    lent = _Lent(window, address, nbytes, like.is_cuda)
-    if like.is_cuda:
-        flat = torch.as_tensor(lent, device=like.device)
-    else:
-        import numpy
-
-        flat = torch.from_numpy(numpy.asarray(lent))
-    return flat.view(like.dtype).view(like.shape)
+    part = _Part(window, address, like.numel() * like.element_size(), like.device)
+    return torch.from_dlpack(part).view(like.dtype).view(like.shape)

@@ -3,6 +3,7 @@
 
 import importlib.util
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -36,10 +37,24 @@ def has_module(name):
     return importlib.util.find_spec(name) is not None
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+_left_out = set()
+
+
 def left_out(part, reason):
-    """Skips the test; test/run counts the line."""
-    print(f"left out: {part}: {reason}", file=sys.__stdout__, flush=True)
+    """Skips the test; test/run counts the line that follows the results."""
+    _left_out.add(f"left out: {part}: {reason}")
     pytest.skip(reason)
+
+
+def pytest_terminal_summary(terminalreporter):
+    for line in sorted(_left_out):
+        terminalreporter.write_line(line)
 
 
 def python(code, **environment):

@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT, python
 
 import libgin
-from libgin import _abi, _library, host
+from libgin import _abi, _library, host, paths
 
 
 def structs_of_table():
@@ -94,6 +94,26 @@ def test_headers_are_found(monkeypatch):
     monkeypatch.setenv("LIBGIN_INCLUDE", "/nowhere")
     with pytest.raises(FileNotFoundError, match="/nowhere. Set LIBGIN_INCLUDE"):
         libgin.include_dir()
+
+
+def test_the_example_of_the_page():
+    page = (ROOT / "man/man7/libgin-python.7").read_text()
+    example = re.search(r"\.Bd [^\n]*\n(import libgin.*?)\.Ed", page, re.S)[1]
+    exec(compile(example, "libgin-python.7", "exec"), {})
+
+
+def test_bitcode_is_found(monkeypatch, tmp_path):
+    path = tmp_path / "libgin_device.bc"
+    path.touch()
+    monkeypatch.setenv("LIBGIN_BITCODE", str(path))
+    assert libgin.bitcode() == str(path)
+    monkeypatch.delenv("LIBGIN_BITCODE")
+    monkeypatch.setattr(paths, "library_path", lambda: str(tmp_path / "libgin.so.0"))
+    assert libgin.bitcode() == str(path)
+    monkeypatch.setenv("LIBGIN_BITCODE", str(path))
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match="Set LIBGIN_BITCODE"):
+        libgin.bitcode()
 
 
 def test_each_result_has_an_exception():

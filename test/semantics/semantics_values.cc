@@ -93,8 +93,8 @@ struct Values {
 		size_t at = partAt(peer, round) + word;
 		ginResult_t result = ginWaitValue(&dc, 0, values.table, at, 8, valueOf(peer, round),
 						  ginCoopCta, 0);
-		if (result == ginSuccess &&
-		    ginReadValue(&dc, 0, values.table, at, 8) != valueOf(peer, round))
+		if (result == ginSuccess && ginReadValue(&dc, 0, values.table, at, 8,
+							 ginCoopThread) != valueOf(peer, round))
 			result = ginErrorInvalidUsage;
 		return GinCta{}.any(result != ginSuccess) ? ginErrorInvalidUsage : ginSuccess;
 	}

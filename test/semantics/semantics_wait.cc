@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * semantics_wait.cc - weak signals, signals in windows, shadows, rolling compares, barriers, teams,
- * and the calls as C functions
+ * semantics_wait.cc - weak signals, signals in windows, shadows, rolling compares, barriers, teams
  */
 #include "suite.h"
 
@@ -465,104 +464,6 @@ static void teamsHaveNumbers(Rank &r)
 	EXPECT(static_cast<uint32_t>(info.domainRank) == device.dc.domainRank);
 }
 
-/* Each of the C functions that Announce does not use, on this rank alone. */
-struct Functions {
-	ginDevComm dc;
-	ginWindow_t window; /* 64 bytes */
-	uint64_t *memory;
-	uint64_t *wrong;
-
-	GIN_FN uint64_t data(int self) const
-	{
-		struct ginWindowTable *w = window.table;
-		uint64_t old = 0, n = 0;
-		uint32_t old32 = 0;
-		n += ginPutValue(&dc, 0, self, w, 0, 0x1122334455667788ull, 8, 0, nullptr, 0, 0, 0,
-				 0);
-		n += ginPutValue(&dc, 0, self, w, 8, 0xaabb, 2, ginSignalWeak, w, 48, 1, 0, 0);
-		n += ginBarrierSync(&dc, 1, 0, 1, 0, 0, 0);
-		n += ginGet(&dc, 0, self, w, 0, w, 16, 8, ginCoopThread, 0);
-		n += ginPutFrom(&dc, 0, self, w, 24, memory, 8, ginSignalStrong, nullptr, 1, 2, 0,
-				0, 0);
-		n += ginBarrierSync(&dc, 1, 0, 1, 0, 0, 0);
-		n += ginAtomicFetchAdd64(&dc, 0, self, w, 16, 1, &old);
-		n += old != 0x1122334455667788ull;
-		n += ginAtomicSwap32(&dc, 0, self, w, 8, 7, nullptr);
-		n += ginAtomicCompareSwap32(&dc, 0, self, w, 8, 7, 9, &old32) + (old32 != 7);
-		n += ginAtomicFetchAdd32(&dc, 0, self, w, 8, 1, &old32) + (old32 != 9);
-		n += ginAtomicCompareSwap64(&dc, 0, self, w, 16, 1, 2, nullptr);
-		n += ginAtomicSwap64(&dc, 0, self, w, 16, 5, &old);
-		n += old != 0x1122334455667789ull;
-		n += ginPutValue(&dc, 0, self, w, 32, 0x1122334455667788ull, 1, 0, nullptr, 0, 0, 0,
-				 0);
-		n += ginPutValue(&dc, 0, self, w, 40, 0x1122334455667788ull, 4, 0, nullptr, 0, 0, 0,
-				 0);
-		n += ginBarrierSync(&dc, 1, 0, 1, 0, 0, 0);
-		n += memory[4] != 0x88 || memory[5] != 0x55667788;
-		n += memory[0] != memory[3] || memory[2] != 5;
-		return n + (ginPointer(w, 8, self) != memory + 1);
-	}
-
-	GIN_FN uint64_t waits(int self) const
-	{
-		struct ginWindowTable *w = window.table;
-		struct ginRequest request;
-		uint64_t before = 0, delta = 0, n = 0;
-		ginFlushAsync(&dc, 0, self, ginCoopThread, &request);
-		n += ginWait(&dc, 0, &request, 0, 0) + ginFlush(&dc, 0, 0, 0);
-		n += ginWaitSignal(&dc, 0, w, 48, 1, 0, 0) +
-		     ginWaitSignal(&dc, 0, nullptr, 1, 2, 0, 0);
-		n += ginSignal(&dc, 0, self, ginSignalStrong, nullptr, 1, 4, 0, 0) +
-		     ginWaitSignal(&dc, 0, nullptr, 1, 6, 0, 0);
-		n += ginReadSignal(&dc, 0, w, 48) != 1 || ginReadSignal(&dc, 0, nullptr, 1) != 6;
-		ginIncreaseSignalShadow(&dc, 0, 1, 6);
-		n += ginWaitSignalMeetShadow(&dc, 0, 1, 0, 0) + (*ginSignalShadow(&dc, 0, 1) != 6);
-		n += ginWaitSignalFollowShadow(&dc, 0, 1, 0, &before, &delta, 0, 0);
-		n += before != 6 || delta != 0;
-		ginResetSignal(&dc, 0, nullptr, 1);
-		ginResetSignal(&dc, 0, w, 48);
-		n += ginReadSignal(&dc, 0, w, 48) + ginReadSignal(&dc, 0, nullptr, 1);
-		n += *ginSignalShadow(&dc, 0, 1);
-		n += ginWaitCounter(&dc, 0, 0, 1, 0, 0) + (ginReadCounter(&dc, 0, 0) != 1);
-		ginResetCounter(&dc, 0, 0);
-		n += ginReadCounter(&dc, 0, 0);
-		n += ginWaitCounter(&dc, 0, 0, 1, 0, 1000000) != ginErrorTimeout;
-		n += ginWaitSignal(&dc, 0, nullptr, 1, 1, 0, 1000000) != ginErrorTimeout;
-		/* The word of 4 bytes at 40 is 0x55667788, the next one 0. */
-		n += ginWaitValue(&dc, 0, w, 40, 4, 0x55667700, 0, 0);
-		n += ginWaitValue(&dc, 0, w, 40, 8, 1ull << 32, 0, 1000000) != ginErrorTimeout;
-		n += ginWaitValue(&dc, 0, w, 40, 4, 0x155667788, 0, 1000000);
-		n += ginWaitValue(&dc, 0, w, 44, 4, 0x80000001, 0, 1000000) != ginSuccess;
-		n += ginWaitValue(&dc, 0, w, 40, 2, 0, 0, 0) != ginErrorInvalidArgument;
-		n += ginReadValue(&dc, 0, w, 40, 4) != 0x55667788;
-		n += ginReadValue(&dc, 0, w, 40, 8) != 0x55667788;
-		n += ginBarrierArrive(&dc, 1, 0, 1, 0, 0, 0) +
-		     ginBarrierWait(&dc, 1, 0, 1, 0, 0, 0);
-		return n + ginBarrierSync(&dc, 1, 0, 1, 0, 0, 0);
-	}
-
-	GIN_FN void operator()() const
-	{
-		int self = static_cast<int>(dc.rank);
-		wrong[0] = data(self);
-		wrong[1] = waits(self);
-	}
-};
-
-static void callsAsFunctions(Rank &r)
-{
-	Buffer window(r, 64, wordsAllocator(r));
-	Results wrong(r, 2);
-
-	window.write(std::vector<unsigned char>(64, 0));
-	Device device(r, 1, 2);
-	launch(r, 1, 1,
-	       Functions{device.dc, window.window, reinterpret_cast<uint64_t *>(window.ptr),
-			 wrong.words});
-	EXPECT(wrong.all(0));
-	meet(r);
-}
-
 static const Test tests[] = {
 	{"rules 1, 4: signals of every kind", rules1and4_signalsOfEveryKind},
 	{"rule 4: signals alone", rule4_signalsAlone},
@@ -572,7 +473,6 @@ static const Test tests[] = {
 	{"rule 10: barriers order the puts of all contexts", rule10_barrierOverContexts},
 	{"rule 10: a barrier that timed out can be repeated", rule10_barrierTimeout},
 	{"teams have numbers", teamsHaveNumbers},
-	{"the calls as C functions", callsAsFunctions},
 };
 
 static int run(const ginConfig_t *config)

@@ -135,17 +135,19 @@ protected:
 	}
 
 	/* A strong signal releases the caller's writes, for a peer that gets them afterwards. */
-	template <class Coop>
-	GIN_FN ginResult_t postSignal(Coop coop, uint32_t route, uint32_t call, int peer,
-				      const ginSignalOp &op, ginOptions options) const
+	template <class Coop> GIN_FN_SHARED ginResult_t postSignal(ginCold<Coop> coop,
+								   uint32_t route, uint32_t call,
+								   int peer, const ginSignalOp &op,
+								   const ginOptions &given) const
 	{
+		ginOptions options = given;
 		options.required = signalScope(call, op, options);
 		options.aggregate = false;
 		const Network n = network(call, peer, op, options);
 		if (beyondAll(op))
-			return refuse(coop, call, peer);
+			return refuse(Coop(coop), call, peer);
 		return dispatch(
-			coop, route, n,
+			Coop(coop), route, n,
 			[&](uint32_t how) {
 				return ginProxySignal(isAlone(), queue(), &dc.peers[peer], how,
 						      peer, op.window.table, ginSignalWhere(op),
@@ -312,15 +314,15 @@ protected:
 	}
 
 	template <class Coop>
-	GIN_FN ginResult_t putNetwork(uint32_t route, int peer, ginWindow_t dstWin, size_t dstOff,
-				      const ginSource &source, size_t bytes,
-				      const ginSignalOp &remote, uint32_t counter, Coop coop,
-				      const ginOptions &options) const
+	GIN_FN_SHARED ginResult_t putNetwork(uint32_t route, int peer, ginCold<ginWindow_t> dstWin,
+					     size_t dstOff, const ginSource &source, size_t bytes,
+					     const ginSignalOp &remote, uint32_t counter,
+					     ginCold<Coop> coop, const ginOptions &options) const
 	{
 		Network n = network(ginCallPut, peer, remote, options);
 		n.how |= static_cast<uint32_t>(source.anywhere) << GIN_HOW_ANYWHERE;
 		return dispatch(
-			coop, route, n,
+			Coop(coop), route, n,
 			[&](uint32_t how) {
 				return ginProxyPut(isAlone(), queue(), &dc.peers[peer], how, peer,
 						   dstWin.table, dstOff, source.word(),
@@ -334,16 +336,17 @@ protected:
 	}
 
 	template <class Value, class Coop>
-	GIN_FN ginResult_t valueNetwork(uint32_t route, int peer, ginWindow_t dstWin, size_t dstOff,
-					const Value &value, const ginSignalOp &remote, Coop coop,
-					const ginOptions &options) const
+	GIN_FN_SHARED ginResult_t valueNetwork(uint32_t route, int peer,
+					       ginCold<ginWindow_t> dstWin, size_t dstOff,
+					       const Value &value, const ginSignalOp &remote,
+					       ginCold<Coop> coop, const ginOptions &options) const
 	{
 		const Network n = network(ginCallPutValue, peer, remote, options);
 		constexpr uint32_t bytes = sizeof(Value);
 		uint64_t v[4] = {};
 		memcpy(v, &value, bytes);
 		return dispatch(
-			coop, route, n,
+			Coop(coop), route, n,
 			[&](uint32_t how) {
 				return ginProxyValue(isAlone(), queue(), &dc.peers[peer], how, peer,
 						     dstWin.table, dstOff, bytes, v[0], v[1], v[2],
@@ -369,13 +372,14 @@ protected:
 	}
 
 	template <class Coop>
-	GIN_FN ginResult_t getNetwork(uint32_t route, int peer, ginWindow_t srcWin, size_t srcOff,
-				      ginWindow_t dstWin, size_t dstOff, size_t bytes, Coop coop,
-				      const ginOptions &options) const
+	GIN_FN_SHARED ginResult_t getNetwork(uint32_t route, int peer, ginCold<ginWindow_t> srcWin,
+					     size_t srcOff, ginCold<ginWindow_t> dstWin,
+					     size_t dstOff, size_t bytes, ginCold<Coop> coop,
+					     const ginOptions &options) const
 	{
 		const Network n = network(ginCallGet, peer, ginSignalOf(GinNone{}), options);
 		return dispatch(
-			coop, route, n,
+			Coop(coop), route, n,
 			[&](uint32_t how) {
 				return ginProxyGet(isAlone(), queue(), &dc.peers[peer], how, peer,
 						   srcWin.table, srcOff, dstWin.table, dstOff,
@@ -465,8 +469,8 @@ protected:
 			return refuse(coop, ginCallPut, peer);
 		const uint32_t route = routeTo(peer);
 		if (route != ginRouteDirect)
-			return putNetwork(route, peer, dstWin, dstOff, source, bytes, remote,
-					  counter, coop, options);
+			return putNetwork<Coop>(route, peer, dstWin, dstOff, source, bytes, remote,
+						counter, coop, options);
 		if (withoutDirect())
 			return refuse(coop, ginCallPut, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
@@ -512,7 +516,7 @@ protected:
 		if (counter != UINT32_MAX && mine)
 			ginCounterPublish(counterWord(counter));
 		if (networked() && byAgent(remote))
-			return postSignal(coop, networkRoute(), call, peer, remote, options);
+			return postSignal<Coop>(coop, networkRoute(), call, peer, remote, options);
 		if (remote.present)
 			ginDirectSignal(
 				mine,

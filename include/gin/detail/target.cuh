@@ -48,6 +48,13 @@
 #define GIN_FN_COLD inline
 #endif
 
+/* Inlined, but once in a file of LLVM bitcode, which has all calls. */
+#if GIN_ONLY_GPU && !defined(__CUDACC_RTC__)
+#define GIN_FN_SHARED inline __device__ __noinline__
+#else
+#define GIN_FN_SHARED GIN_FN
+#endif
+
 /*
  * A parameter of a function that is not inlined. nvcc passes a small struct in registers. In LLVM
  * IR a struct by value is a copy in memory (byval), which some readers of bitcode mishandle: there

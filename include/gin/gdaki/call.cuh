@@ -167,7 +167,8 @@ template <uint32_t shape> struct ginGdakiPutNow {
 				    struct ginWorkHeld held)
 	{
 		how = ginShapedHow<shape>(how);
-		constexpr bool counts = shape & GIN_SHAPE_COUNTS;
+		constexpr bool known = GIN_SHAPES & GIN_SHAPE_COUNTS;
+		const bool counts = known ? (shape & GIN_SHAPE_COUNTS) != 0 : counters != nullptr;
 
 		return ginWorkNow(
 			queue, peer, ginHowSharing(how), ginGdakiPutWhat(how, counts), held,
@@ -296,7 +297,7 @@ template <uint32_t shape> struct ginGdakiSignalNow {
 				    uint32_t how, const struct ginWindowPeer *raiseAt,
 				    uint64_t raiseOff, uint64_t add, struct ginWorkHeld held)
 	{
-		how = ginShapedHow<shape | GIN_SHAPE_RAISES>(how);
+		how = ginShapedHow<shape>(how) | 1u << GIN_HOW_RAISES;
 		return ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiSignalWhat(how), held,
 				  [&](struct ginWork &p) {
 					  ginGdakiRaise(p, how, peer, raiseAt, raiseOff, add);

@@ -148,7 +148,10 @@ template <class Post, class... Args> GIN_FN_COLD uint64_t ginPostCalled(ginCold<
 	return Post::post(args...);
 }
 
-/* The shapes that a file compiles. A file whose calls are all of functions.cuh needs fewer. */
+/*
+ * The bits of the shape that posts are compiled for. Posts read the other bits at run time; without
+ * GIN_SHAPE_CTA and GIN_SHAPE_ALONE all posts are made as for ginSharingGpu, which is always right.
+ */
 #ifndef GIN_SHAPES
 #define GIN_SHAPES                                                                                 \
 	(GIN_SHAPE_CTA | GIN_SHAPE_ALONE | GIN_SHAPE_RAISES | GIN_SHAPE_AT | GIN_SHAPE_COUNTS)
@@ -178,7 +181,9 @@ GIN_FN uint64_t ginWithShape(uint32_t shape, Args... args)
 /* `how` with the bits of the shape as constants. */
 template <uint32_t shape> GIN_FN uint32_t ginShapedHow(uint32_t how)
 {
-	constexpr uint32_t mask = 3u << GIN_HOW_SHARING | 1u << GIN_HOW_RAISES | 1u << GIN_HOW_AT;
+	constexpr uint32_t mask = 3u << GIN_HOW_SHARING |
+				  (GIN_SHAPES & GIN_SHAPE_RAISES ? 1u << GIN_HOW_RAISES : 0) |
+				  (GIN_SHAPES & GIN_SHAPE_AT ? 1u << GIN_HOW_AT : 0);
 
 	return (how & ~mask) | (shape & 3) << GIN_HOW_SHARING |
 	       (shape & GIN_SHAPE_RAISES ? 1u << GIN_HOW_RAISES : 0) |

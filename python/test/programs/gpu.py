@@ -113,11 +113,14 @@ def case_peer_tensor(comm):
         comm.barrier()
         other = gin_torch.peer_tensor(window, peer, own)
         if comm.peer(peer).backend == "direct":
-            assert torch.equal(other, torch.full_like(own, peer))
+            assert other.device == own.device and torch.equal(other, torch.full_like(own, peer))
+            other[comm.rank] = -1  # a store into the peer's memory
         else:
             assert other is None
         torch.cuda.synchronize()
         comm.barrier()
+        left = (comm.rank - 1) % comm.size
+        assert (own[left] == -1) == (other is not None), own[:4]
 
 
 def case_errors(comm):

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rank 0, the main thread, waits in a collective call for rank 1, a thread that does not come."""
 
+import signal
 import sys
 import threading
+import time
 
 import libgin
 
@@ -25,19 +27,56 @@ def other(made, interrupted):
     comm.close()
 
 
-def main(what):
+def wait(function):
+    print("waits", flush=True)
+    try:
+        function()
+    except KeyboardInterrupt:
+        print("KeyboardInterrupt", flush=True)
+
+
+def wait_for_other(what):
     made, interrupted = libgin.unique_id(), threading.Event()
     thread = threading.Thread(target=other, args=(made, interrupted))
     thread.start()
     comm = libgin.Communicator(id=made, rank=0, size=2, device="none")
-    print("waits", flush=True)
-    try:
-        WAITS[what](comm)
-    except KeyboardInterrupt:
-        print("KeyboardInterrupt", flush=True)
+    wait(lambda: WAITS[what](comm))
     interrupted.set()
     thread.join()
     comm.close()
+
+
+def wait_in_init():
+    made = libgin.unique_id()
+    wait(lambda: libgin.Communicator(id=made, rank=0, size=2, device="none"))
+
+
+def late(made):
+    with libgin.Communicator(id=made, rank=1, size=2, device="none") as comm:
+        time.sleep(0.8)
+        comm.barrier()
+
+
+def wait_with_alarm():
+    """A handler runs while the rank waits, and the wait goes on."""
+    made = libgin.unique_id()
+    thread = threading.Thread(target=late, args=(made,))
+    thread.start()
+    signal.signal(signal.SIGALRM, lambda *_: print("alarm", flush=True))
+    with libgin.Communicator(id=made, rank=0, size=2, device="none") as comm:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        comm.barrier()
+    print("all ranks came", flush=True)
+    thread.join()
+
+
+def main(what):
+    if what == "init":
+        wait_in_init()
+    elif what == "alarm":
+        wait_with_alarm()
+    else:
+        wait_for_other(what)
 
 
 main(sys.argv[1])

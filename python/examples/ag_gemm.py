@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""All-gather + GEMM: every rank has some rows of A and its own B, and makes all rows of A times B.
+
+The rank's rows go to all other ranks by puts whose kernels have one warp: copy engines move the
+bytes where the ranks are direct peers, the proxy or a NIC where they are not. Meanwhile torch.mm
+multiplies the rows that are here, and then each rank's rows when they have arrived.
+
+    torchrun --nproc-per-node 2 python/examples/ag_gemm.py
+"""
+
+import sys
+from contextlib import nullcontext
+
+import torch
+import torch.distributed as dist
+from common import check, device, dtype, microseconds, on_gpus, operand, ranks, table
+from gemm_rs import send, wait
+
+import libgin.torch
+
+
+class AllGatherGemm:
+    """For `rows` rows of A on each rank, of K values. Making it and close() are collective."""
+
+    def __init__(self, comm, rows, K):
+        self.comm, self.turn = comm, 0
+        # A round is read while the next one arrives: two of them.
+        self.gathered = libgin.torch.empty(2, comm.size, rows, K, dtype=dtype(), device=device())
+        self.window = comm.register(self.gathered)
+        self.dc = comm.device(signals=comm.size)
+        self.rounds = torch.zeros(comm.size, dtype=torch.int64, device=device())
+        self.status = torch.zeros(1, dtype=torch.int32, device=device())
+        self.side = torch.cuda.Stream() if on_gpus() else None
+
+    def others(self):
+        return [(self.comm.rank + i) % self.comm.size for i in range(1, self.comm.size)]
+
+    def send(self, a, half):
+        """On a stream of its own: the rows into the window, then to all others."""
+        rank = self.comm.rank
+        mine = self.gathered[half, rank]
+        at = (half * self.comm.size + rank) * mine.nbytes
+        if self.side:
+            self.side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.side) if self.side else nullcontext():
+            mine.copy_(a)
+            for peer in self.others():
+                send[(1,)](
+                    *(self.dc, self.window, at, self.window, at, mine.nbytes),
+                    *(peer, rank, self.status),
+                    num_warps=1,
+                )
+
+    def __call__(self, a, b, out):
+        half, rows = self.turn % 2, a.shape[0]
+        self.turn += 1
+        self.send(a, half)
+        parts = out.view(self.comm.size, rows, -1)
+        torch.mm(a, b, out=parts[self.comm.rank])
+        for source in self.others()[::-1]:  # the left neighbour's rows come first
+            wait[(1,)](self.dc, source, self.rounds, self.status, num_warps=1)
+            torch.mm(self.gathered[half, source], b, out=parts[source])
+        if self.side:
+            torch.cuda.current_stream().wait_stream(self.side)
+        return out
+
+    def check(self):
+        self.dc.raise_for(self.status.item())
+
+    def close(self):
+        for resource in (self.dc, self.window):
+            resource.close()
+
+
+def run(comm, M, N, K):
+    torch.manual_seed(comm.rank)
+    rows = M // comm.size
+    a, b = operand(rows, K, K**-0.5), operand(K, N)
+    every = torch.empty(M, K, dtype=dtype(), device=device())
+    dist.all_gather(list(every.chunk(comm.size)), a)
+    want = every.float() @ b.float()
+    out = torch.empty(M, N, dtype=dtype(), device=device())
+    operation = AllGatherGemm(comm, rows, K)
+    for _ in range(5):
+        error = check(operation(a, b, out), want)
+    operation.check()
+    if on_gpus():
+
+        def apart():
+            dist.all_gather_into_tensor(every, a)
+            torch.mm(every, b, out=out)
+
+        fused = microseconds(lambda: operation(a, b, out))
+        alone = microseconds(lambda: torch.mm(every, b, out=out))
+        table(f"ag {M} x {N} x {K}", fused, alone, microseconds(apart), error)
+        operation.check()
+        check(operation(a, b, out), want)
+    else:
+        print(f"rank {comm.rank} of {comm.size}: off by {error:.4f}", flush=True)
+    comm.barrier()
+    operation.close()
+
+
+def main(*shapes):
+    preset = ["2048,8192,4096", "8192,8192,4096", "8192,8192,14336"] if on_gpus() else ["48,64,48"]
+    with ranks(copy_engines=True) as comm:
+        for shape in shapes or preset:
+            run(comm, *map(int, shape.split(",")))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

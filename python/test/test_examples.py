@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The examples of products with communication, by Triton's interpreter on host threads."""
+
+import sys
+
+import pytest
+from conftest import EXAMPLES, free_port, has_module, left_out, run_processes
+
+
+def settings():
+    for name in ("torch", "triton", "libgin.triton"):
+        if not has_module(name):
+            left_out("GEMM examples", f"{sys.executable} has no {name}")
+    return {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": free_port(),
+        "TRITON_INTERPRET": "1",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONWARNINGS": "ignore",
+    }
+
+
+@pytest.mark.parametrize("name", ["gemm_rs", "ag_gemm", "gemm_ar"])
+@pytest.mark.parametrize("few,route", [(2, "direct"), (3, "network")])
+def test_gemm(name, few, route):
+    said = run_processes(few, EXAMPLES / f"{name}.py", **settings(), GIN_ROUTE=route)
+    lines = [line for text in said for line in text.splitlines() if "off by" in line]
+    assert len(lines) == few, said
+
+
+def test_the_ring():
+    said = run_processes(2, EXAMPLES / "ring.py", GIN_ROOT=f"127.0.0.1:{free_port()}")
+    assert said == [f"rank {rank} of 2: 40000 bytes from rank {1 - rank}\n" for rank in (0, 1)]
