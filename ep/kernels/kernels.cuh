@@ -33,10 +33,10 @@ public:
 	GIN_FN void run()
 	{
 		uint32_t epoch;
-		if (!Send(args, shared).send(false, &epoch))
+		if (!Send(args, shared).send(&epoch))
 			return;
 		sync(); /* the scratch changes its owner */
-		Recv(args, shared).receive(epoch, true);
+		Recv(args, shared).receive(epoch);
 	}
 };
 

@@ -210,6 +210,8 @@ static void absentCombine(Rank &r)
 {
 	Round round = roundOf(r, 61);
 	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, patience(r));
+	for (uint64_t i = 0; i < 2; i++) /* rank 1's answers of earlier rounds are in both halves */
+		full(r, ep, roundOf(r, 62 + i));
 	Batch batch(r, round, handleBytes(ep));
 	EP_CHECK(dispatch(ep, batch));
 	batch.checkDispatch();

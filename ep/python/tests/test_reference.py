@@ -2,6 +2,7 @@
 """The reference against cases that are computed by hand, and its number formats against ml_dtypes or torch."""
 
 import unittest
+import zlib
 from fractions import Fraction
 
 import numpy as np
@@ -19,6 +20,9 @@ except ImportError:
     torch = None
 
 ALL_BF16 = np.arange(65536).astype(np.uint16)
+
+# How many bf16 are at most 448, and zlib.crc32() of the float8_e4m3fn that torch 2.11 makes of them.
+OF_TORCH = (34754, 0x7F2ECB7E)
 
 
 def bf16(*values):
@@ -71,6 +75,11 @@ class E4m3(unittest.TestCase):
         values = self.all_bf16_that_fit()
         theirs = torch.from_numpy(values).to(torch.float8_e4m3fn).view(torch.uint8).numpy()
         np.testing.assert_array_equal(quant.f32_to_e4m3(values), theirs)
+        self.assertEqual((len(theirs), zlib.crc32(theirs.tobytes())), OF_TORCH)
+
+    def test_all_bf16_like_torch_has_done(self):
+        codes = quant.f32_to_e4m3(self.all_bf16_that_fit())
+        self.assertEqual((len(codes), zlib.crc32(codes.astype(np.uint8).tobytes())), OF_TORCH)
 
 
 class Quantize(unittest.TestCase):
