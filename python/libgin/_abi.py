@@ -301,6 +301,33 @@ class ginDevCommRequirements(Structure):
         ("barriers", c_uint32),
         ("queueDepth", c_uint32),
         ("routes", c_uint64),
+        ("trafficClass", c_int32),
+    ]
+
+
+class ginPlanPhase(Structure):
+    _fields_ = [
+        ("messages", c_uint64),
+        ("received", c_uint64),
+        ("relayed", c_uint64),
+        ("regions", c_uint64),
+        ("heap", c_uint64),
+        ("pinned", c_uint64),
+        ("device", c_uint64),
+    ]
+
+
+class ginPlanInfo(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("count", c_int),
+        ("links", c_int),
+        ("queuePairs", c_uint64),
+        ("addresses", c_uint64),
+        ("route", c_char * 32),
+        ("init", ginPlanPhase),
+        ("create", ginPlanPhase),
+        ("window", ginPlanPhase),
     ]
 
 
@@ -336,6 +363,7 @@ FUNCTIONS = {
     "ginDevCommCreateAbi": (c_int, (c_void_p, POINTER(ginDevCommRequirements), c_uint32, c_size_t,
         POINTER(ginDevComm))),
     "ginDevCommDestroy": (c_int, (c_void_p, POINTER(ginDevComm))),
+    "ginPlanQuery": (c_int, (c_int, c_int, POINTER(ginDevCommRequirements), POINTER(ginPlanInfo))),
     "ginDevCommGetError": (c_int, (c_void_p, POINTER(ginDevComm), POINTER(ginErrorRecord))),
     "ginGetVersion": (c_int, (POINTER(c_int),)),
     "ginGetErrorString": (c_char_p, (c_int,)),

@@ -89,7 +89,10 @@ void networkReceive(struct networkLane *lane, const unsigned char *bytes, uint32
 /* receive.c: raises the signal that an immediate names. */
 void networkReceiveImmediate(struct networkLane *lane, uint64_t immediate);
 
-/* receive.c: sends the answers and cursors that are owed, as far as there is room. */
+/* acknowledge.c: the peer is to get a cursor, and the answers that the channel keeps. */
+void networkOwe(struct networkLane *lane, struct networkPeer *peer);
+
+/* acknowledge.c: sends the answers and cursors that are owed, as far as there is room. */
 void networkAcknowledge(struct networkLane *lane);
 
 static inline uint32_t networkRank(const struct networkLane *lane, const struct networkPeer *peer)

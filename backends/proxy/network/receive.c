@@ -16,22 +16,6 @@
 #include "backends/proxy/words/words.h"
 #include "network.h"
 
-/*
- * Turns in which a cursor waits for a message to travel with. The kernel often answers a signal at
- * once; a cursor of its own would delay the answer by the time of a message.
- */
-#define PATIENCE 3
-
-static void owe(struct networkLane *lane, struct networkPeer *peer)
-{
-	peer->patience = PATIENCE;
-	if (peer->owes)
-		return;
-	peer->owes = 1;
-	peer->nextOwing = lane->owing;
-	lane->owing = peer;
-}
-
 static int isKnown(const struct message *m)
 {
 	if (m->op == ginOpPut || m->op == ginOpPutValue || m->op == ginOpSignal ||
@@ -384,7 +368,7 @@ static const char *advance(struct networkLane *lane, struct networkPeer *peer)
 		passDone(lane, c);
 	while (beginKept(lane, peer, &wrong));
 	if (c->expected != before)
-		owe(lane, peer);
+		networkOwe(lane, peer);
 	if (c->expected != c->begun || c->isKept[c->begun % MESSAGES])
 		bounceActivate(lane, peer);
 	return wrong;
@@ -416,7 +400,7 @@ void networkOweAnswer(struct networkLane *lane, struct networkPeer *peer, uint32
 {
 	const char *wrong = answerLater(peer->channel, number, 0);
 
-	owe(lane, peer);
+	networkOwe(lane, peer);
 	if (wrong)
 		loseBy(lane, networkRank(lane, peer), number, wrong);
 }
@@ -532,79 +516,4 @@ void networkReceiveImmediate(struct networkLane *lane, uint64_t immediate)
 	const char *wrong = take(lane, peer, c, &m);
 	if (wrong)
 		loseBy(lane, rank, m.number, wrong);
-}
-
-static int sendCursor(struct networkLane *lane, struct networkPeer *peer, struct messageChannel *c)
-{
-	const struct message m = {.kind = messageCursor,
-				  .rank = (uint32_t)lane->scope->host->rank,
-				  .cursor = c->expected};
-
-	if (c->told == c->expected)
-		return fabricOk;
-	int sent = lane->fabric->send(lane->end, peer->address, &m, MESSAGE_SHORT);
-	if (sent == fabricOk)
-		c->told = m.cursor;
-	return sent;
-}
-
-static int sendAnswer(struct networkLane *lane, struct networkPeer *peer, struct messageChannel *c)
-{
-	const struct messageOwed *owed = &c->owed[c->firstOwed % MESSAGES];
-	const struct message m = {.kind = messageAnswer,
-				  .rank = (uint32_t)lane->scope->host->rank,
-				  .number = owed->number,
-				  .cursor = c->expected,
-				  .operand = owed->old};
-	int sent = lane->fabric->send(lane->end, peer->address, &m, MESSAGE_SHORT);
-
-	if (sent != fabricOk)
-		return sent;
-	c->told = m.cursor;
-	c->firstOwed++;
-	return sent;
-}
-
-/* Slots of the bounce are used again after the cursor, so it does not wait where there are any. */
-static int mayWait(const struct networkLane *lane, struct networkPeer *peer)
-{
-	const struct messageChannel *c = peer->channel;
-
-	if (!peer->patience || lane->bounce || peer->isLost || c->expected == c->told ||
-	    c->expected - c->told >= MESSAGES / 2)
-		return 0;
-	peer->patience--;
-	return 1;
-}
-
-/* 1: nothing is owed any more. */
-static int payPeer(struct networkLane *lane, struct networkPeer *peer)
-{
-	struct messageChannel *c = peer->channel;
-	int sent = fabricOk;
-
-	while (sent == fabricOk && c->firstOwed != c->endOwed && !peer->isLost)
-		sent = sendAnswer(lane, peer, c);
-	if (sent == fabricOk && mayWait(lane, peer))
-		return 0;
-	if (sent == fabricOk && !peer->isLost)
-		sent = sendCursor(lane, peer, c);
-	if (sent == fabricFailed)
-		networkLose(lane, networkRank(lane, peer), "its network takes no message");
-	return sent != fabricBusy;
-}
-
-void networkAcknowledge(struct networkLane *lane)
-{
-	struct networkPeer **at = &lane->owing;
-
-	while (*at) {
-		struct networkPeer *peer = *at;
-		if (!payPeer(lane, peer)) {
-			at = &peer->nextOwing;
-			continue;
-		}
-		peer->owes = 0;
-		*at = peer->nextOwing;
-	}
 }

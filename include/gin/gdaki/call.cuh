@@ -276,7 +276,8 @@ GIN_FN ginResult_t ginGdakiPutValue(const ginDevComm *dc, struct ginSendQueue *q
 {
 	return ginWorkResult(ginWorkPost(
 		dc, queue, peer, ginWorkHow(ginUnshared(context), how),
-		ginGdakiValueWhat<bytes>(how), id, timeout, from, [&](ginCold<struct ginWorkHeld> held) {
+		ginGdakiValueWhat<bytes>(how), id, timeout, from,
+		[&](ginCold<struct ginWorkHeld> held) {
 			const struct ginGdakiPutWhere w = where();
 			return ginWithShape<15, called,
 					    ginGdakiPutValueNow<bytes>::template shaped>(
