@@ -10,6 +10,8 @@
 #ifndef GIN_CLANG_CUH
 #define GIN_CLANG_CUH
 
+#if defined(__clang__) && defined(__CUDA__) && !defined(__CUDACC__)
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -168,4 +170,5 @@ GIN_CLANG_FN size_t ginClangToShared(const void *pointer)
 	return address;
 }
 
+#endif
 #endif
