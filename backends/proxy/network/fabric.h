@@ -63,8 +63,7 @@ struct fabricPiece {
 	struct fabricKey remote;
 };
 
-/* fabricNews: peers write or read here, so that a thread does not sleep meanwhile. */
-enum fabricEventKind { fabricDone, fabricMessage, fabricImmediate, fabricLost, fabricNews };
+enum fabricEventKind { fabricDone, fabricMessage, fabricImmediate, fabricLost };
 
 struct fabricEvent {
 	enum fabricEventKind kind;

@@ -303,8 +303,6 @@ static void handle(struct networkLane *lane, const struct fabricEvent *event)
 		networkReceive(lane, event->message, event->bytes);
 		return;
 	}
-	if (event->kind == fabricNews)
-		return;
 	if (event->kind == fabricImmediate) {
 		networkReceiveImmediate(lane, event->immediate);
 		return;

@@ -70,8 +70,8 @@ static void ofiEndClose(struct fabricEnd *end)
 		fi_close(&end->mr->fid);
 	if (end->ep)
 		fi_close(&end->ep->fid);
-	if (end->news)
-		fi_close(&end->news->fid);
+	if (end->watch)
+		fi_close(&end->watch->fid);
 	if (end->cq)
 		fi_close(&end->cq->fid);
 	if (end->av)
@@ -79,16 +79,22 @@ static void ofiEndClose(struct fabricEnd *end)
 	free(end);
 }
 
-/* Only a provider with FI_RMA_EVENT counts. */
-static int bindNews(struct fabricEnd *end)
+/*
+ * The native providers over TCP leave the descriptor of a completion queue readable after a
+ * completion. A queue without an endpoint has no completions: its descriptor is readable as long as
+ * the sockets of the domain have something, writes of peers too. Without it, `wait` has to do.
+ */
+static void openWatch(struct fabricEnd *end)
 {
-	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_NONE};
+	const char *provider = end->fabric->info->fabric_attr->prov_name;
+	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_DATA, .size = 1, .wait_obj = FI_WAIT_FD};
 
-	if (!(end->fabric->info->caps & FI_RMA_EVENT))
-		return 0;
-	int error = fi_cntr_open(end->fabric->domain, &attr, &end->news, NULL);
-	return error ? error
-		     : fi_ep_bind(end->ep, &end->news->fid, FI_REMOTE_WRITE | FI_REMOTE_READ);
+	if (strcmp(provider, "net") && strcmp(provider, "tcp"))
+		return;
+	if (fi_cq_open(end->fabric->domain, &attr, &end->watch, NULL))
+		end->watch = NULL;
+	else if (fi_control(&end->watch->fid, FI_GETWAIT, &end->watchWait))
+		end->watchWait = -1;
 }
 
 static int bindAll(struct fabricEnd *end, char *why)
@@ -115,9 +121,9 @@ static int bindAll(struct fabricEnd *end, char *why)
 	if (!error)
 		error = fi_ep_bind(end->ep, &end->av->fid, 0);
 	if (!error)
-		error = bindNews(end);
-	if (!error)
 		error = fi_enable(end->ep);
+	if (!error)
+		openWatch(end);
 	return error ? ofiFail(why, "an endpoint", error) : fabricOk;
 }
 
@@ -301,18 +307,6 @@ static int completedWell(struct fabricEnd *end, const struct fi_cq_data_entry *e
 	return 1;
 }
 
-/* Returns 1, and an event, if peers have written or read since the last call. */
-static int hasNews(struct fabricEnd *end, struct fabricEvent *event)
-{
-	uint64_t seen = end->news ? fi_cntr_read(end->news) : 0;
-
-	if (seen == end->seenNews)
-		return 0;
-	end->seenNews = seen;
-	event->kind = fabricNews;
-	return 1;
-}
-
 static int ofiPoll(struct fabricEnd *end, struct fabricEvent *events, int most)
 {
 	struct fi_cq_data_entry entry[64];
@@ -332,16 +326,14 @@ static int ofiPoll(struct fabricEnd *end, struct fabricEvent *events, int most)
 	ssize_t got = fi_cq_read(end->cq, entry, (size_t)(most < 64 ? most : 64));
 	if (got == -FI_EAVAIL)
 		return pollError(end, events);
-	if (got == -FI_EAGAIN)
-		return hasNews(end, events);
 	for (ssize_t i = 0; i < got; i++)
 		count += completedWell(end, &entry[i], &events[count]);
 	return count;
 }
 
 /*
- * libfabric 1.17's provider net leaves the descriptor readable after a completion: its fi_trywait()
- * does not reset it. fi_cq_sread() does, but may wait for a millisecond.
+ * fi_trywait() of the native providers over TCP does not reset the descriptor. fi_cq_sread() does,
+ * but may wait for a millisecond.
  */
 static int resetWait(struct fabricEnd *end)
 {
@@ -354,6 +346,12 @@ static int resetWait(struct fabricEnd *end)
 	return -1;
 }
 
+/* Another end's poll takes what comes for this end from the sockets, and then signals only `wait`. */
+static int isAlone(const struct fabricEnd *end)
+{
+	return end->fabric->ends == end && !end->next;
+}
+
 static int ofiArm(struct fabricEnd *end, int isBrief)
 {
 	struct fid *fids[] = {&end->cq->fid};
@@ -361,8 +359,10 @@ static int ofiArm(struct fabricEnd *end, int isBrief)
 	if (end->wait < 0 || end->unposted || end->hasEarly ||
 	    fi_trywait(end->fabric->fabric, fids, 1))
 		return -1;
-	if (!end->news)
+	if (!end->watch)
 		return end->wait;
+	if (isAlone(end))
+		return end->watchWait;
 	return isBrief ? -1 : resetWait(end);
 }
 

@@ -32,7 +32,7 @@ static const struct ofiProvider providers[] = {
 #define PROVIDERS (sizeof(providers) / sizeof(providers[0]))
 
 static struct fi_info *hintsFor(const struct ofiProvider *provider, const char *domain,
-				uint64_t order, uint64_t more)
+				uint64_t order)
 {
 	struct fi_info *hints = fi_allocinfo();
 
@@ -40,7 +40,7 @@ static struct fi_info *hintsFor(const struct ofiProvider *provider, const char *
 		return NULL;
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->caps = FI_MSG | FI_SEND | FI_RECV | FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ |
-		      FI_REMOTE_WRITE | more;
+		      FI_REMOTE_WRITE;
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 	if (!provider->isRun)
@@ -54,12 +54,12 @@ static struct fi_info *hintsFor(const struct ofiProvider *provider, const char *
 }
 
 static int getInfo(const struct ofiProvider *provider, const struct fabricWanted *want,
-		   uint64_t order, uint64_t more, struct fi_info **info)
+		   uint64_t order, struct fi_info **info)
 {
 	/* An interface without an address is a NIC. */
 	const char *domain = *want->address ? "" : want->interface;
 	const char *node = provider->usesAddress && *want->address ? want->address : NULL;
-	struct fi_info *hints = hintsFor(provider, domain, order, more);
+	struct fi_info *hints = hintsFor(provider, domain, order);
 	int error = -FI_ENOMEM;
 
 	if (hints)
@@ -81,11 +81,9 @@ static struct fi_info *infoOf(const struct ofiProvider *provider, const struct f
 {
 	struct fi_info *info = NULL;
 
-	*error = getInfo(provider, want, ORDER, FI_RMA_EVENT, &info);
+	*error = getInfo(provider, want, ORDER, &info);
 	if (*error)
-		*error = getInfo(provider, want, ORDER, 0, &info);
-	if (*error)
-		*error = getInfo(provider, want, 0, 0, &info);
+		*error = getInfo(provider, want, 0, &info);
 	return *error ? NULL : info;
 }
 
