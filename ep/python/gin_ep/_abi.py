@@ -38,6 +38,8 @@ class Config(Structure):
         ("name", c_char_p),
         ("backend", c_char_p),
         ("copyEngines", c_int),
+        ("poll", c_void_p),
+        ("pollArg", c_void_p),
     ]
 
 

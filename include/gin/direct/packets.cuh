@@ -108,6 +108,8 @@ GIN_FN_COLD void ginPacketSweep(char *slot, uint32_t bytes, uint32_t room, uint3
 /*
  * Packets that a thread sends, and receives, at once in a message of many packets for each thread.
  * `fixed`: the coop's size if the compiler knows it: addresses then take no registers.
+ * Two for blocks: with four, a kernel that exchanges packets by blocks of 1,024 threads takes more than
+ * 64 registers.
  */
 GIN_FN constexpr uint32_t ginPacketsSent(uint32_t fixed)
 {
@@ -116,7 +118,7 @@ GIN_FN constexpr uint32_t ginPacketsSent(uint32_t fixed)
 
 GIN_FN constexpr uint32_t ginPacketsTaken(uint32_t fixed)
 {
-	return fixed ? 6 : 4;
+	return fixed ? 6 : 2;
 }
 
 /* The most packets of each thread in a message that a coop within a warp sends without a call. */
