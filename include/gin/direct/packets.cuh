@@ -281,8 +281,8 @@ GIN_FN_COLD uint32_t ginPacketTakeAny(const char *slot, char *dst, uint32_t byte
 }
 
 /*
- * Receives packets as ginPacketSendFlight() sends them; false: not all of them, or of those of the
- * other `lanes`, come soon. Polls all packets together, and stores nothing before all have come: the
+ * Receives packets as ginPacketSendFlight() sends them; false: a packet of this thread, or of another
+ * of the `lanes`, does not come soon. Polls all packets together, and stores nothing before all have come: the
  * fewer instructions between the loads, the earlier the thread sees the last packet. A thread
  * without packets passes any packet of the message, and `left` 0.
  */
