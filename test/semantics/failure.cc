@@ -160,12 +160,15 @@ struct TeamBarrier {
 		results[2] = rounds(gin, barrier);
 	}
 
-	/* Often there is something to drain: the arrival waits for it. */
+	/*
+	 * Often there is something to drain: the arrival waits for it. Signal 0 must not be used here:
+	 * the peer may still be in DependOn, which expects that signal 0 never arrives.
+	 */
 	GIN_FN ginResult_t rounds(const Gin &gin, const GinBarrier &barrier) const
 	{
 		ginResult_t result = ginSuccess;
 		for (int i = 0; i < 200 && result == ginSuccess; i++) {
-			result = gin.signal(2 - static_cast<int>(dc.rank), GinSignalInc{0});
+			result = gin.signal(2 - static_cast<int>(dc.rank), GinSignalInc{1});
 			if (result == ginSuccess)
 				result = barrier.sync(GinThread{}, ginTimeout(10000000000));
 		}
