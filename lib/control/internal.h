@@ -25,6 +25,7 @@ struct controlEntry {
 	uint32_t rank;
 	uint32_t result;
 	uint32_t bytes;
+	uint32_t retired; /* as in struct control */
 };
 
 ginResult_t controlConnect(struct control *c, uint64_t deadline);

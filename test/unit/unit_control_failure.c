@@ -286,7 +286,7 @@ static void sayNonsense(const char *name, uint32_t type, uint32_t seq, uint64_t 
 	nonsense.header =
 		(struct controlHeader){.type = type, .seq = seq, .bytes = bytes, .call = "wait"};
 	for (int i = 0; i < 2; i++)
-		nonsense.entry[i] = (struct controlEntry){entryRank, ginSuccess, entryBytes};
+		nonsense.entry[i] = (struct controlEntry){entryRank, ginSuccess, entryBytes, 0};
 	teamChild(name, 3, "60", talksNonsense);
 }
 
