@@ -450,6 +450,21 @@ ginResult_t ginWindowRegister(ginComm_t comm, void *ptr, size_t bytes, int flags
  */
 ginResult_t ginWindowDeregister(ginComm_t comm, ginWindow_t window);
 
+typedef void (*ginReleased_t)(void *arg);
+
+/*
+ * ginWindowRetire - this rank has no more use for a window; for finalisers and garbage collectors
+ *
+ * Not collective, and never waits. Any thread, also while another thread of the process is in a
+ * collective of `comm`. When all ranks have retired the window, the next ginWindowRegister(),
+ * ginWindowDeregister(), ginDevCommCreate(), ginCommSplit() or ginCommAllgather() of `comm` that
+ * succeeds deregisters it on all ranks, and ginCommDestroy() does so at the latest. The thread of that
+ * collective then calls released(arg), unless `released` is NULL. Until then peers may write into the
+ * memory, which stays as it is. This rank's kernels that use the window end before its next collective
+ * of `comm`.
+ */
+ginResult_t ginWindowRetire(ginComm_t comm, ginWindow_t window, ginReleased_t released, void *arg);
+
 /*
  * ginWindowPointer - the `ptr` that this rank registered. Any thread, while the window is
  * registered.

@@ -329,8 +329,11 @@ ginResult_t ginCommAllgather(ginComm_t comm, const void *in, void *out, size_t b
 
 	if (result != ginSuccess)
 		return result;
-	return controlAllgather(&comm->control, "ginCommAllgather", checkAllgather(in, out, bytes),
-				in, out, bytes);
+	result = controlAllgather(&comm->control, "ginCommAllgather",
+				  checkAllgather(in, out, bytes), in, out, bytes);
+	if (result == ginSuccess)
+		windowsRelease(comm);
+	return result;
 }
 
 static int progressAll(ginComm_t comm)

@@ -46,8 +46,10 @@ struct ginComm {
 	struct backendUse backend[BACKENDS_COUNT];
 	struct pool pool;
 
-	pthread_mutex_t lock; /* of the lists below; never held while waiting for other ranks */
-	void *windows;	      /* tsearch() of struct window */
+	pthread_mutex_t lock;	 /* of the lists below; never held while waiting for other ranks */
+	void *windows;		 /* tsearch() of struct window */
+	struct window *retired;	 /* by ascending serial; also in `windows` */
+	struct window *released; /* retired windows that are deregistered; by commClose() */
 	struct devComm *devComms;
 	uint64_t windowSerial, devCommSerial;
 
@@ -93,6 +95,15 @@ void devCommsFail(ginComm_t comm, int rank, ginResult_t result);
 
 /* Frees what the user has not destroyed or deregistered, with a warning. */
 void windowsFree(ginComm_t comm);
+
+/*
+ * At the end of a collective that has succeeded: deregisters windows that all ranks have retired, and
+ * calls the callers' functions. Collective.
+ */
+void windowsRelease(ginComm_t comm);
+
+/* After windowsFree(): calls the functions of windows that were retired. */
+void windowsReleased(ginComm_t comm);
 void devCommsFree(ginComm_t comm);
 
 #endif

@@ -388,5 +388,6 @@ void commClose(ginComm_t comm)
 	comm->bootstrap->close(comm->bootstrapState);
 	freeRanks(comm);
 	pthread_mutex_destroy(&comm->lock);
+	windowsReleased(comm);
 	free(comm);
 }

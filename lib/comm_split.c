@@ -145,6 +145,8 @@ ginResult_t ginCommSplit(ginComm_t comm, int color, int key, ginComm_t *part)
 		result = fail(ginErrorInvalidArgument,
 			      "color is %d: must be 0 or more, or GIN_NO_COLOR", color);
 	result = gatherVotes(&split, result, &vote);
+	if (result == ginSuccess) /* on all ranks; later steps may fail in one part alone */
+		windowsRelease(comm);
 	struct commStart start = {.device = comm->device.ordinal,
 				  .forced = comm->forced,
 				  .copyEngines = comm->copyEngines,

@@ -492,6 +492,7 @@ ginResult_t ginDevCommCreateAbi(ginComm_t comm, const ginDevCommRequirements_t *
 		return result;
 	addDevComm(comm, dc);
 	*devComm = dc->device;
+	windowsRelease(comm);
 	return ginSuccess;
 }
 

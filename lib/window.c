@@ -14,8 +14,12 @@ struct window {
 	int isLocal;	 /* GIN_WINDOW_LOCAL */
 	uint64_t serial; /* 0 for a local one */
 	struct sharedMemory shared;
-	int isListed;	  /* in comm->windows, and counted by memoryHold() */
-	uint64_t bytes[]; /* [nRanks] */
+	int isListed;  /* in comm->windows, and counted by memoryHold() */
+	int isRetired; /* ginWindowRetire() */
+	ginReleased_t released;
+	void *releasedArg;
+	struct window *next; /* in comm->retired, or of windows that are deregistered */
+	uint64_t bytes[];    /* [nRanks] */
 };
 
 typedef ginResult_t (*allocator)(const struct device *d, size_t bytes, void **ptr);
@@ -135,14 +139,19 @@ static void removeWindow(ginComm_t comm, struct window *w)
 	memoryHold(w->ptr, -1);
 }
 
-static void freeWindow(ginComm_t comm, struct window *w)
+static void closeWindow(ginComm_t comm, struct window *w)
 {
-	if (!w)
-		return;
 	if (w->isListed)
 		removeWindow(comm, w);
 	shareRelease(comm, &w->shared);
 	poolFree(&comm->pool, w->handle.table, w->tableBytes);
+}
+
+static void freeWindow(ginComm_t comm, struct window *w)
+{
+	if (!w)
+		return;
+	closeWindow(comm, w);
 	free(w);
 }
 
@@ -315,9 +324,12 @@ ginResult_t ginWindowRegister(ginComm_t comm, void *ptr, size_t bytes, int flags
 									     bytes, &w);
 	if (entered == ginSuccess)
 		deviceLeave(&comm->device, &scope);
-	if (result == ginSuccess)
-		*window = w->handle;
-	return result;
+	if (result != ginSuccess)
+		return result;
+	*window = w->handle;
+	if (!w->isLocal)
+		windowsRelease(comm);
+	return ginSuccess;
 }
 
 /* NULL, after fail(), when the window is not one of this communicator. */
@@ -331,7 +343,9 @@ static struct window *findWindow(ginComm_t comm, ginWindow_t window)
 	pthread_mutex_unlock(&comm->lock);
 	if (!w)
 		fail(ginErrorInvalidArgument, "window is not registered with this communicator");
-	return w;
+	else if (w->isRetired)
+		fail(ginErrorInvalidArgument, "window is retired: ginWindowRetire() was called");
+	return w && w->isRetired ? NULL : w;
 }
 
 static ginResult_t deregister(ginComm_t comm, struct window *w)
@@ -362,17 +376,163 @@ ginResult_t ginWindowDeregister(ginComm_t comm, ginWindow_t window)
 				w ? ginSuccess : ginErrorInvalidArgument, w ? w->serial : 0);
 	if (!w || (result != ginSuccess && controlError(&comm->control) == ginSuccess))
 		return result;
-	return deregister(comm, w);
+	ginResult_t done = deregister(comm, w);
+	if (result == ginSuccess)
+		windowsRelease(comm);
+	return done;
+}
+
+/* The caller holds the lock. */
+static void addRetired(ginComm_t comm, struct window *w)
+{
+	struct window **at = &comm->retired;
+
+	while (*at && (*at)->serial < w->serial)
+		at = &(*at)->next;
+	w->next = *at;
+	*at = w;
+	if (!w->isLocal)
+		controlRetire(&comm->control, 1);
+}
+
+ginResult_t ginWindowRetire(ginComm_t comm, ginWindow_t window, ginReleased_t released, void *arg)
+{
+	const char *call;
+	int rank;
+
+	errorScopeNow(&call, &rank); /* of a collective, on whose thread a collector runs */
+	ginResult_t result = commEnter(comm, "ginWindowRetire");
+	struct window *w = result == ginSuccess ? findWindow(comm, window) : NULL;
+	if (w) {
+		pthread_mutex_lock(&comm->lock);
+		w->isRetired = 1;
+		w->released = released;
+		w->releasedArg = arg;
+		addRetired(comm, w);
+		pthread_mutex_unlock(&comm->lock);
+	}
+	errorScope(call, rank);
+	return w ? ginSuccess : ginErrorInvalidArgument;
+}
+
+#define OFFER_MOST 31
+
+/* Windows that a rank has retired. */
+struct retiredOffer {
+	uint64_t count;
+	uint64_t serial[OFFER_MOST]; /* the lowest ones */
+};
+
+static struct retiredOffer offerRetired(ginComm_t comm)
+{
+	struct retiredOffer offer = {.count = 0};
+
+	pthread_mutex_lock(&comm->lock);
+	for (const struct window *w = comm->retired; w && offer.count < OFFER_MOST; w = w->next)
+		if (!w->isLocal)
+			offer.serial[offer.count++] = w->serial;
+	pthread_mutex_unlock(&comm->lock);
+	return offer;
+}
+
+static int isOffered(const struct retiredOffer *offer, uint64_t serial)
+{
+	for (uint64_t i = 0; i < offer->count; i++)
+		if (offer->serial[i] == serial)
+			return 1;
+	return 0;
+}
+
+/* Local windows need no other rank. `offers`: [nRanks], or NULL. */
+static int mayRelease(ginComm_t comm, const struct window *w, const struct retiredOffer *offers)
+{
+	for (int r = 0; r < comm->nRanks && !w->isLocal; r++)
+		if (!offers || !isOffered(&offers[r], w->serial))
+			return 0;
+	return 1;
+}
+
+/* Takes windows off comm->retired. */
+static struct window *takeReleased(ginComm_t comm, const struct retiredOffer *offers)
+{
+	struct window *taken = NULL, **at = &comm->retired, *w;
+
+	pthread_mutex_lock(&comm->lock);
+	while ((w = *at)) {
+		if (!mayRelease(comm, w, offers)) {
+			at = &w->next;
+			continue;
+		}
+		*at = w->next;
+		if (!w->isLocal)
+			controlRetire(&comm->control, -1);
+		w->next = taken;
+		taken = w;
+	}
+	pthread_mutex_unlock(&comm->lock);
+	return taken;
+}
+
+static void tellReleased(struct window *list)
+{
+	for (struct window *w = list, *next; w; w = next) {
+		next = w->next;
+		if (w->released)
+			w->released(w->releasedArg);
+		free(w);
+	}
+}
+
+/* Collective. NULL where a rank lacks memory. */
+static struct retiredOffer *gatherRetired(ginComm_t comm)
+{
+	struct retiredOffer mine = offerRetired(comm),
+			    *all = calloc((size_t)comm->nRanks, sizeof(*all));
+	ginResult_t result = all ? ginSuccess : fail(ginErrorSystem, "no memory");
+
+	if (controlAllgather(&comm->control, "retired windows", result, &mine, all, sizeof(mine)) ==
+	    ginSuccess)
+		return all;
+	free(all);
+	return NULL;
+}
+
+void windowsRelease(ginComm_t comm)
+{
+	struct retiredOffer *offers = NULL;
+	struct deviceScope scope;
+
+	if (controlAllRetired(&comm->control))
+		offers = gatherRetired(comm);
+	struct window *list = takeReleased(comm, offers);
+	free(offers);
+	if (!list)
+		return;
+	ginResult_t entered = deviceEnter(&comm->device, &scope);
+	for (struct window *w = list; w; w = w->next)
+		closeWindow(comm, w);
+	if (entered == ginSuccess)
+		deviceLeave(&comm->device, &scope);
+	tellReleased(list);
 }
 
 void windowsFree(ginComm_t comm)
 {
+	comm->released = comm->retired;
+	comm->retired = NULL;
+	for (struct window *w = comm->released; w; w = w->next)
+		closeWindow(comm, w);
 	if (comm->windows)
 		logWrite(logWarn,
 			 "rank %d: ginCommDestroy() found windows that were still registered",
 			 comm->rank);
 	while (comm->windows) /* a node of tsearch() begins with the pointer to its key */
 		freeWindow(comm, *(struct window **)comm->windows);
+}
+
+void windowsReleased(ginComm_t comm)
+{
+	tellReleased(comm->released);
 }
 
 ginResult_t ginPeerPointer(ginComm_t comm, ginWindow_t window, int peer, void **ptr)

@@ -21,6 +21,12 @@ void errorScope(const char *call, int rank)
 	scopeRank = rank;
 }
 
+void errorScopeNow(const char **call, int *rank)
+{
+	*call = scopeCall;
+	*rank = scopeRank;
+}
+
 int errorQuiet(int quiet)
 {
 	int before = isQuiet;

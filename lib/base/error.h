@@ -11,6 +11,9 @@
 /* From here on, sentences of this thread begin with the call and the rank (-1: not known yet). */
 void errorScope(const char *call, int rank);
 
+/* The scope of this thread, to be set again after a function of the caller, which may call libgin. */
+void errorScopeNow(const char **call, int *rank);
+
 /*
  * Logs the sentence and keeps it for ginGetLastError(), after the call and the rank. The first
  * function that knows of the failure calls this; its callers pass the result on. Returns `result`.

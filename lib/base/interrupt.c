@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "clock.h"
+#include "error.h"
 
 static _Thread_local struct interrupt *here;
 
@@ -18,11 +19,16 @@ struct interrupt *interruptSet(struct interrupt *one)
 
 int interruptEnded(struct interrupt *one)
 {
+	const char *call;
+	int rank;
+
 	if (!one || !one->poll || one->ended)
 		return one && one->ended;
 	if (clockNow() < one->next)
 		return 0;
+	errorScopeNow(&call, &rank);
 	one->ended = one->poll(one->arg) != 0;
+	errorScope(call, rank);
 	one->next = clockNow() + INTERRUPT_MS * (SECOND / 1000);
 	return one->ended;
 }

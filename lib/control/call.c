@@ -179,7 +179,7 @@ static ginResult_t contribute(struct control *c, const char *call, ginResult_t m
 			      size_t bytes)
 {
 	const char *sentence = ginGetLastError();
-	struct controlEntry entry = {(uint32_t)c->rank, mine, (uint32_t)bytes};
+	struct controlEntry entry = {(uint32_t)c->rank, mine, (uint32_t)bytes, c->retired};
 	struct buffer b = {0};
 	ginResult_t result;
 
@@ -397,6 +397,21 @@ ginResult_t controlAgreeOn(struct control *c, const char *call, ginResult_t mine
 				    r, (unsigned long long)all[r], (unsigned long long)all[0]);
 	free(all);
 	return mine;
+}
+
+void controlRetire(struct control *c, int by)
+{
+	pthread_mutex_lock(&c->lock);
+	c->retired += (uint32_t)by;
+	pthread_mutex_unlock(&c->lock);
+}
+
+int controlAllRetired(struct control *c)
+{
+	pthread_mutex_lock(&c->lock);
+	int all = c->allRetired > 0 && !c->broken;
+	pthread_mutex_unlock(&c->lock);
+	return all;
 }
 
 void controlAbort(struct control *c)

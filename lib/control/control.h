@@ -96,6 +96,8 @@ struct control {
 	uint32_t done;	      /* the last collective that is complete */
 	struct buffer result; /* of the last complete collective, for this rank */
 	uint32_t delivered;   /* enum controlType of `result` */
+	uint32_t retired;     /* windows that this rank has retired */
+	uint32_t allRetired;  /* the least `retired` of all ranks, in the last collective */
 	ginResult_t broken;   /* not ginSuccess: the first failure of the communicator */
 	char why[SENTENCE_BYTES];
 	uint8_t *failed; /* [nRanks] */
@@ -172,6 +174,12 @@ ginResult_t controlAgree(struct control *c, const char *call, ginResult_t mine);
 
 /* controlAgree(), and fails unless `serial`, of a window for example, is equal on all ranks. */
 ginResult_t controlAgreeOn(struct control *c, const char *call, ginResult_t mine, uint64_t serial);
+
+/* Adds `by` to the windows that this rank has retired. Any thread; never waits for other ranks. */
+void controlRetire(struct control *c, int by);
+
+/* Had every rank retired windows at the last collective? All ranks get one answer. */
+int controlAllRetired(struct control *c);
 
 /* This rank aborts: the peers' communicators fail with ginErrorPeer. */
 void controlAbort(struct control *c);

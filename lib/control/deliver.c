@@ -176,6 +176,7 @@ static ginResult_t keepResult(struct control *c, const struct controlHeader *hea
 	if (bufferAppend(&c->result, data->data, bytes))
 		return noMemory();
 	c->delivered = header->type;
+	c->allRetired = header->retired;
 	controlGatherReset(c);
 	c->done = header->seq;
 	pthread_cond_broadcast(&c->changed);
@@ -204,6 +205,7 @@ struct gathered {
 	const uint8_t **entry; /* [nRanks]: each a struct controlEntry and its data */
 	int failed;	       /* the lowest rank that has failed, or -1 */
 	int differ;	       /* the entries have different sizes */
+	uint32_t retired;      /* the least of all ranks */
 };
 
 static struct controlEntry entryOf(const struct gathered *g, int rank)
@@ -224,10 +226,12 @@ static void findEntries(const struct control *c, struct gathered *g)
 		g->entry[entry.rank] = all->data + at;
 	}
 	g->failed = -1;
+	g->retired = UINT32_MAX;
 	for (int r = c->nRanks; r-- > 0;) {
 		entry = entryOf(g, r);
 		g->differ |= entry.bytes != entryOf(g, 0).bytes;
 		g->failed = entry.result == ginSuccess ? g->failed : r;
+		g->retired = entry.retired < g->retired ? entry.retired : g->retired;
 	}
 }
 
@@ -267,7 +271,8 @@ static int joinColumns(const struct control *c, const struct gathered *g, struct
 static ginResult_t deliverGathered(struct control *c, const struct gathered *g)
 {
 	const struct controlEntry entry = entryOf(g, g->failed < 0 ? 0 : g->failed);
-	struct controlHeader header = {.type = controlDown, .seq = c->gather.seq};
+	struct controlHeader header = {
+		.type = controlDown, .seq = c->gather.seq, .retired = g->retired};
 	struct buffer data = {0};
 	int failed;
 

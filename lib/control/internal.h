@@ -24,6 +24,8 @@ struct controlHeader {
 	int32_t rank;
 	uint32_t result;
 	uint32_t block, round;
+	uint32_t retired; /* on the way down: as struct control's allRetired */
+	uint32_t unused;
 	uint64_t bytes;
 	char call[CONTROL_CALL];
 };
@@ -33,6 +35,7 @@ struct controlEntry {
 	uint32_t rank;
 	uint32_t result;
 	uint32_t bytes;
+	uint32_t retired; /* as in struct control */
 };
 
 ginResult_t controlConnect(struct control *c, uint64_t deadline);

@@ -99,6 +99,8 @@ ginAllgather_t = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_size_t)
 
 ginPoll_t = CFUNCTYPE(c_int, c_void_p)
 
+ginReleased_t = CFUNCTYPE(None, c_void_p)
+
 
 class ginWindow(Structure):
     _fields_ = [
@@ -358,6 +360,7 @@ FUNCTIONS = {
     "ginMemAllocHost": (c_int, (c_void_p, c_size_t, POINTER(c_void_p))),
     "ginWindowRegister": (c_int, (c_void_p, c_void_p, c_size_t, c_int, POINTER(ginWindow))),
     "ginWindowDeregister": (c_int, (c_void_p, ginWindow)),
+    "ginWindowRetire": (c_int, (c_void_p, ginWindow, ginReleased_t, c_void_p)),
     "ginWindowPointer": (c_int, (c_void_p, ginWindow, POINTER(c_void_p))),
     "ginPeerPointer": (c_int, (c_void_p, ginWindow, c_int, POINTER(c_void_p))),
     "ginDevCommCreateAbi": (c_int, (c_void_p, POINTER(ginDevCommRequirements), c_uint32, c_size_t,

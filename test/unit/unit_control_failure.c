@@ -321,7 +321,7 @@ static void sayNonsense(const char *name, uint32_t type, uint32_t seq, uint64_t 
 			uint32_t entryRank, uint32_t entryBytes)
 {
 	for (int i = 0; i < 2; i++)
-		nonsense.entry[i] = (struct controlEntry){entryRank, ginSuccess, entryBytes};
+		nonsense.entry[i] = (struct controlEntry){entryRank, ginSuccess, entryBytes, 0};
 	sayHeader(name, (struct controlHeader){.type = type, .seq = seq, .bytes = bytes});
 }
 

@@ -86,7 +86,7 @@ static void *runRank1(void *arg)
 				       .seq = 1,
 				       .bytes = sizeof(struct controlEntry) + bytes,
 				       .call = "all"};
-	struct controlEntry entry = {1, ginSuccess, (uint32_t)bytes};
+	struct controlEntry entry = {1, ginSuccess, (uint32_t)bytes, 0};
 	size_t all = 2 * bytes;
 	uint8_t *data = malloc(all);
 

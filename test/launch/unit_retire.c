@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* unit_retire.c - windows that ranks retire one by one; ranks as threads, retired by other threads */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "expect.h"
+#include "gin.h"
+
+#define WINDOWS 100
+#define RANKS 3
+
+struct rank {
+	pthread_t thread;
+	ginUniqueId_t id;
+	int rank;
+	void (*body)(struct rank *rank);
+	ginComm_t comm;
+	void *memory[WINDOWS];
+	ginWindow_t window[WINDOWS];
+	int released[WINDOWS];
+	pthread_t by[WINDOWS]; /* the thread that called released() */
+};
+
+struct slot {
+	struct rank *rank;
+	int i;
+	pthread_t thread;
+};
+
+static void released(void *arg)
+{
+	struct slot *slot = arg;
+
+	slot->rank->released[slot->i]++;
+	slot->rank->by[slot->i] = pthread_self();
+	free(slot);
+}
+
+static void *retireOne(void *arg)
+{
+	struct slot *slot = arg;
+
+	EXPECT_SUCCESS(
+		ginWindowRetire(slot->rank->comm, slot->rank->window[slot->i], released, slot));
+	return NULL;
+}
+
+/* On a thread of its own. */
+static void retire(struct rank *rank, int i)
+{
+	struct slot *slot = malloc(sizeof(*slot));
+	pthread_t thread;
+
+	EXPECT(slot != NULL);
+	*slot = (struct slot){.rank = rank, .i = i};
+	EXPECT(!pthread_create(&thread, NULL, retireOne, slot));
+	pthread_join(thread, NULL);
+}
+
+static void registerAll(struct rank *rank, int windows)
+{
+	for (int i = 0; i < windows; i++) {
+		EXPECT_SUCCESS(ginMemAlloc(rank->comm, 4096, &rank->memory[i]));
+		EXPECT_SUCCESS(
+			ginWindowRegister(rank->comm, rank->memory[i], 4096, 0, &rank->window[i]));
+	}
+}
+
+/* A collective of all ranks. */
+static void meet(struct rank *rank)
+{
+	EXPECT_SUCCESS(ginCommAllgather(rank->comm, NULL, NULL, 0));
+}
+
+/* A window stays until all ranks have retired it; then one collective deregisters it. */
+static void oneByOne(struct rank *rank)
+{
+	const int me = rank->rank;
+
+	registerAll(rank, 3);
+	retire(rank, 1);
+	if (me != 2)
+		retire(rank, 0);
+	EXPECT_EQUAL(rank->released[1], 0);
+	EXPECT_FAILS(ginMemFree(rank->comm, rank->memory[1]), ginErrorInvalidUsage,
+		     "in a registered window");
+	meet(rank);
+	EXPECT_EQUAL(rank->released[1], 1);
+	EXPECT(pthread_equal(rank->by[1], pthread_self()));
+	EXPECT_SUCCESS(ginMemFree(NULL, rank->memory[1]));
+	EXPECT_EQUAL(rank->released[0], 0);
+	if (me == 2)
+		retire(rank, 0);
+	EXPECT_SUCCESS(ginWindowDeregister(rank->comm, rank->window[2]));
+	EXPECT_EQUAL(rank->released[0], 1);
+	EXPECT_SUCCESS(ginMemFree(NULL, rank->memory[0]));
+	EXPECT_SUCCESS(ginMemFree(NULL, rank->memory[2]));
+}
+
+/* More windows than one collective compares, retired in another order by each rank. */
+static void manyInAnyOrder(struct rank *rank)
+{
+	unsigned seed = 7 + (unsigned)rank->rank;
+	int order[WINDOWS], left = 0;
+
+	registerAll(rank, WINDOWS);
+	for (int i = 0; i < WINDOWS; i++) {
+		int at = (int)((unsigned)rand_r(&seed) % (unsigned)(i + 1));
+		order[i] = order[at];
+		order[at] = i;
+	}
+	for (int i = 0; i < WINDOWS; i++) {
+		retire(rank, order[i]);
+		if (i % 10 == 9)
+			meet(rank);
+	}
+	for (int i = 0; i < WINDOWS / 31 + 1; i++)
+		meet(rank);
+	for (int i = 0; i < WINDOWS; i++) {
+		left += rank->released[i] != 1;
+		EXPECT_SUCCESS(ginMemFree(NULL, rank->memory[i]));
+	}
+	EXPECT_EQUAL(left, 0);
+}
+
+static void wrongUse(struct rank *rank)
+{
+	void *ptr;
+
+	registerAll(rank, 1);
+	retire(rank, 0);
+	EXPECT_FAILS(ginWindowRetire(rank->comm, rank->window[0], NULL, NULL),
+		     ginErrorInvalidArgument, "window is retired");
+	EXPECT_FAILS(ginWindowDeregister(rank->comm, rank->window[0]), ginErrorInvalidArgument,
+		     "window is retired");
+	EXPECT_FAILS(ginWindowPointer(rank->comm, rank->window[0], &ptr), ginErrorInvalidArgument,
+		     "window is retired");
+	EXPECT_FAILS(ginWindowRetire(rank->comm, (ginWindow_t){NULL}, NULL, NULL),
+		     ginErrorInvalidArgument, "not registered with this communicator");
+	EXPECT_EQUAL(rank->released[0], 0);
+}
+
+/* Retired by some ranks when the communicator ends; and a local window, retired by one rank. */
+static void atTheEnd(struct rank *rank)
+{
+	registerAll(rank, 2);
+	if (rank->rank == 1)
+		retire(rank, 0);
+	meet(rank);
+	EXPECT_SUCCESS(ginWindowDeregister(rank->comm, rank->window[1]));
+	EXPECT_SUCCESS(ginWindowRegister(rank->comm, rank->memory[1], 4096, GIN_WINDOW_LOCAL,
+					 &rank->window[2]));
+	retire(rank, 2);
+	meet(rank);
+	EXPECT_EQUAL(rank->released[2], 1);
+	EXPECT_EQUAL(rank->released[0], 0);
+}
+
+static void *runRank(void *arg)
+{
+	struct rank *rank = arg;
+	ginConfig_t config = GIN_CONFIG_INIT;
+
+	config.device = GIN_DEVICE_NONE;
+	EXPECT_SUCCESS(ginCommInitRank(&config, &rank->id, rank->rank, RANKS, &rank->comm));
+	rank->body(rank);
+	EXPECT_SUCCESS(ginCommDestroy(rank->comm));
+	return NULL;
+}
+
+static void run(void (*body)(struct rank *rank), struct rank *rank)
+{
+	ginUniqueId_t id;
+
+	EXPECT_SUCCESS(ginGetUniqueId(&id));
+	for (int r = 0; r < RANKS; r++) {
+		rank[r] = (struct rank){.id = id, .rank = r, .body = body};
+		EXPECT(!pthread_create(&rank[r].thread, NULL, runRank, &rank[r]));
+	}
+	for (int r = 0; r < RANKS; r++)
+		pthread_join(rank[r].thread, NULL);
+}
+
+int main(void)
+{
+	static struct rank rank[RANKS];
+
+	run(oneByOne, rank);
+	run(manyInAnyOrder, rank);
+	run(wrongUse, rank);
+	for (int r = 0; r < RANKS; r++)
+		EXPECT_EQUAL(rank[r].released[0], 1);
+	run(atTheEnd, rank);
+	EXPECT_EQUAL(rank[1].released[0], 1);
+	puts("windows are deregistered when all ranks have retired them");
+	return 0;
+}
