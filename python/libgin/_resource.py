@@ -39,6 +39,11 @@ class Resource:
     def _release(self):
         raise NotImplementedError
 
+    def _drop(self):
+        """The collector has found an open resource. Not collective."""
+        text = f"a libgin {self.kind} was dropped, not closed: Communicator.close() frees it"
+        warnings.warn(text, ResourceWarning, source=self, stacklevel=3)
+
     def close(self) -> None:
         """Collective, unless the communicator is closed. A second call does nothing."""
         if not self.is_open:
@@ -58,6 +63,8 @@ class Resource:
         self._comm.abort()  # other ranks must not wait for this one; Communicator.close() frees all
 
     def __del__(self):
-        if self.is_open and self._comm.is_open:
-            text = f"a libgin {self.kind} was dropped, not closed: Communicator.close() frees it"
-            warnings.warn(text, ResourceWarning, source=self, stacklevel=2)
+        if not self.is_open:
+            return
+        with self._comm._ending:
+            if self._comm.is_open:
+                self._drop()

@@ -3,6 +3,7 @@
 
 import contextlib
 import ctypes
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -103,10 +104,9 @@ class Communicator:
         config.copyEngines, config.poll = copy_engines, poll
         out = ctypes.c_void_p()
         if id is not None:
-            init = self._init_rank, config, id, rank, size, out
+            interruptible(lambda: _discard(out), self._init_rank, config, id, rank, size, out)
         else:
-            init = self._init, config, allgather, rank, size, out
-        interruptible(lambda: _discard(out), *init)
+            interruptible(lambda: _discard(out), self._init, config, allgather, rank, size, out)
         self._opened(out)
 
     @staticmethod
@@ -152,7 +152,7 @@ class Communicator:
 
     def _opened(self, handle):
         self._handle = handle
-        self._kept = {}  # memory of open windows, by handle
+        self._ending = threading.RLock()  # the collector may drop a window while this thread closes
         self.is_open = True
         self.rank, self.size = self._number("ginCommRank"), self._number("ginCommSize")
         device = self._number("ginCommDevice")
@@ -252,11 +252,9 @@ class Communicator:
         """Leaves the group. Collective; at once if the communicator has failed or was aborted."""
         if not self.is_open:
             return
-        self.is_open = False  # ginCommDestroy() frees it, whatever the call returns
-        try:
-            interruptible(lambda: None, call, "ginCommDestroy", self._handle)
-        finally:
-            self._kept.clear()
+        with self._ending:
+            self.is_open = False  # ginCommDestroy() frees it, whatever the call returns
+        interruptible(lambda: None, call, "ginCommDestroy", self._handle)
 
     def __enter__(self):
         return self

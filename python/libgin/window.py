@@ -2,18 +2,33 @@
 """Windows: registered memory, which puts and gets name."""
 
 import ctypes
+import itertools
 from typing import Any
 
 from . import _abi
-from ._library import call
+from ._library import call, load
 from ._resource import Resource
 from .memory import span_of
+
+# Memory of dropped windows, by a number, until the library releases it.
+_retired: dict[int, Any] = {}
+_numbers = itertools.count(1)
+
+
+@_abi.ginReleased_t
+def _released(number):
+    _retired.pop(number, None)
+
+
+# A communicator may end while the interpreter does.
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_released))
 
 
 class Window(Resource):
     """A ginWindow_t. Communicator.register() makes it; making and close() are collective.
 
-    The window keeps its memory until it is closed, or until its communicator is closed.
+    A window that is dropped is retired: when all ranks have dropped or retired it, a later
+    collective of the communicator deregisters it. Its memory is kept until then.
     """
 
     kind = "window"
@@ -27,7 +42,6 @@ class Window(Resource):
         register = comm._call if local else comm._collective
         register("ginWindowRegister", address or None, nbytes, flags, ctypes.byref(self._window))
         self._opened(comm)
-        comm._kept[self.handle] = memory
 
     @property
     def handle(self) -> int:
@@ -51,4 +65,8 @@ class Window(Resource):
     def _release(self):
         deregister = self._comm._call if self.local else self._comm._collective
         deregister("ginWindowDeregister", self._window)
-        self._comm._kept.pop(self.handle, None)
+
+    def _drop(self):
+        number = next(_numbers)
+        _retired[number] = self.memory
+        load().ginWindowRetire(self._comm.pointer, self._window, _released, number)

@@ -3,7 +3,7 @@
 
 import gc
 import random
-import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -112,25 +112,43 @@ def test_windows_over_arrays():
     libgin.run_threads(2, body)
 
 
-def test_a_dropped_window_warns_and_keeps_its_memory():
+def test_a_window_that_all_ranks_drop_is_deregistered():
     def body(comm):
         buffer = comm.alloc(64)
         window, free = comm.register(buffer), buffer._finalizer
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            del window, buffer
-            gc.collect()
-        said = [str(warning.message) for warning in caught]
-        del caught
-        assert free.alive
         comm.barrier()
-        comm.close()
-        gc.collect()
+        if comm.rank == 0:
+            del window, buffer
+        comm.barrier()
+        comm.register(None).close()
+        assert free.alive  # rank 1 may still put
+        if comm.rank == 1:
+            del window, buffer
+        comm.barrier()
+        comm.register(None).close()
         assert not free.alive
-        return said
 
-    said = libgin.run_threads(1, body)[0]
-    assert len(said) == 1 and "a libgin window was dropped, not closed" in said[0]
+    libgin.run_threads(2, body)
+
+
+def test_memory_of_a_dropped_window_stays_until_the_communicator_is_closed():
+    def body(comm):
+        buffer = comm.alloc(64)
+        comm.register(buffer)
+        free = buffer._finalizer
+        del buffer
+        gc.collect()
+        assert free.alive
+        return free
+
+    assert not libgin.run_threads(1, body)[0].alive
+
+
+def test_a_dropped_device_communicator_warns():
+    with libgin.Communicator(device="none") as comm:
+        dc = comm.device()
+        with pytest.warns(ResourceWarning, match="device communicator was dropped"):
+            del dc
 
 
 def test_an_exception_in_a_with_block_ends_the_waits_of_other_ranks():
@@ -147,23 +165,30 @@ def test_an_exception_in_a_with_block_ends_the_waits_of_other_ranks():
 def drops(comm, rounds):
     """Ranks drop windows and arrays at random moments, and the collector runs at random moments."""
     rng = random.Random(comm.rank)
-    held = []
+    held, memory = [], weakref.WeakSet()
     for _ in range(rounds):
-        array = np.asarray(comm.alloc(rng.choice((16, 4096, 100000))))
-        window = comm.register(array)
+        buffer = comm.alloc(rng.choice((16, 4096, 100000)))
+        memory.add(buffer)
+        window = comm.register(np.asarray(buffer))
         fate = rng.randrange(3)
         if fate == 0:
-            held.append((window, array))
+            held.append((window, buffer))
         elif fate == 1:
             held.append(np.from_dlpack(comm.alloc(32)))
         rng.shuffle(held)
-        del held[rng.randrange(4) :], window, array
+        del held[rng.randrange(4) :], window, buffer
         if rng.randrange(8) == 0:
             gc.collect()
         comm.barrier()
-
-
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_random_drops(request):
-    libgin.run_threads(4, drops, request.config.getoption("--drops"))
+    held.clear()
     gc.collect()
+    comm.barrier()
+    for _ in range(rounds):
+        if not memory:
+            break
+        comm.barrier()
+    return len(memory)
+
+
+def test_random_drops(request):
+    assert libgin.run_threads(4, drops, request.config.getoption("--drops")) == [0] * 4
