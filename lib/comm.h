@@ -50,6 +50,7 @@ struct ginComm {
 	void *windows;		 /* tsearch() of struct window */
 	struct window *retired;	 /* by ascending serial; also in `windows` */
 	struct window *released; /* retired windows that are deregistered; by commClose() */
+	uint64_t retiredFrom;	 /* the lowest serial that the next collective compares */
 	struct devComm *devComms;
 	uint64_t windowSerial, devCommSerial;
 

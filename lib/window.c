@@ -4,23 +4,7 @@
 
 #include "comm.h"
 #include "lib/base/log.h"
-#include "share.h"
-
-struct window {
-	ginWindow_t handle; /* the table that kernels read */
-	size_t tableBytes;
-	void *ptr;
-	char *address;	 /* of `ptr`, as threads of the device use it */
-	int isLocal;	 /* GIN_WINDOW_LOCAL */
-	uint64_t serial; /* 0 for a local one */
-	struct sharedMemory shared;
-	int isListed;  /* in comm->windows, and counted by memoryHold() */
-	int isRetired; /* ginWindowRetire() */
-	ginReleased_t released;
-	void *releasedArg;
-	struct window *next; /* in comm->retired, or of windows that are deregistered */
-	uint64_t bytes[];    /* [nRanks] */
-};
+#include "window.h"
 
 typedef ginResult_t (*allocator)(const struct device *d, size_t bytes, void **ptr);
 
@@ -139,7 +123,7 @@ static void removeWindow(ginComm_t comm, struct window *w)
 	memoryHold(w->ptr, -1);
 }
 
-static void closeWindow(ginComm_t comm, struct window *w)
+void windowClose(ginComm_t comm, struct window *w)
 {
 	if (w->isListed)
 		removeWindow(comm, w);
@@ -151,7 +135,7 @@ static void freeWindow(ginComm_t comm, struct window *w)
 {
 	if (!w)
 		return;
-	closeWindow(comm, w);
+	windowClose(comm, w);
 	free(w);
 }
 
@@ -332,20 +316,26 @@ ginResult_t ginWindowRegister(ginComm_t comm, void *ptr, size_t bytes, int flags
 	return ginSuccess;
 }
 
-/* NULL, after fail(), when the window is not one of this communicator. */
-static struct window *findWindow(ginComm_t comm, ginWindow_t window)
+/* The caller holds the lock. NULL when the window is not registered with this communicator. */
+static struct window *lookUp(ginComm_t comm, ginWindow_t window)
 {
 	const struct window key = {.handle = window};
-
-	pthread_mutex_lock(&comm->lock);
 	struct window *const *found = tfind(&key, &comm->windows, compareWindows);
-	struct window *w = found ? *found : NULL;
+
+	return found ? *found : NULL;
+}
+
+struct window *windowFind(ginComm_t comm, ginWindow_t window)
+{
+	pthread_mutex_lock(&comm->lock);
+	struct window *w = lookUp(comm, window);
+	int isRetired = w && w->isRetired;
 	pthread_mutex_unlock(&comm->lock);
 	if (!w)
 		fail(ginErrorInvalidArgument, "window is not registered with this communicator");
-	else if (w->isRetired)
+	else if (isRetired)
 		fail(ginErrorInvalidArgument, "window is retired: ginWindowRetire() was called");
-	return w && w->isRetired ? NULL : w;
+	return isRetired ? NULL : w;
 }
 
 static ginResult_t deregister(ginComm_t comm, struct window *w)
@@ -369,7 +359,7 @@ ginResult_t ginWindowDeregister(ginComm_t comm, ginWindow_t window)
 
 	if (result != ginSuccess)
 		return result;
-	struct window *w = findWindow(comm, window);
+	struct window *w = windowFind(comm, window);
 	if (w && w->isLocal)
 		return deregister(comm, w);
 	result = controlAgreeOn(&comm->control, "ginWindowDeregister",
@@ -382,157 +372,15 @@ ginResult_t ginWindowDeregister(ginComm_t comm, ginWindow_t window)
 	return done;
 }
 
-/* The caller holds the lock. */
-static void addRetired(ginComm_t comm, struct window *w)
-{
-	struct window **at = &comm->retired;
-
-	while (*at && (*at)->serial < w->serial)
-		at = &(*at)->next;
-	w->next = *at;
-	*at = w;
-	if (!w->isLocal)
-		controlRetire(&comm->control, 1);
-}
-
-ginResult_t ginWindowRetire(ginComm_t comm, ginWindow_t window, ginReleased_t released, void *arg)
-{
-	const char *call;
-	int rank;
-
-	errorScopeNow(&call, &rank); /* of a collective, on whose thread a collector runs */
-	ginResult_t result = commEnter(comm, "ginWindowRetire");
-	struct window *w = result == ginSuccess ? findWindow(comm, window) : NULL;
-	if (w) {
-		pthread_mutex_lock(&comm->lock);
-		w->isRetired = 1;
-		w->released = released;
-		w->releasedArg = arg;
-		addRetired(comm, w);
-		pthread_mutex_unlock(&comm->lock);
-	}
-	errorScope(call, rank);
-	return w ? ginSuccess : ginErrorInvalidArgument;
-}
-
-#define OFFER_MOST 31
-
-/* Windows that a rank has retired. */
-struct retiredOffer {
-	uint64_t count;
-	uint64_t serial[OFFER_MOST]; /* the lowest ones */
-};
-
-static struct retiredOffer offerRetired(ginComm_t comm)
-{
-	struct retiredOffer offer = {.count = 0};
-
-	pthread_mutex_lock(&comm->lock);
-	for (const struct window *w = comm->retired; w && offer.count < OFFER_MOST; w = w->next)
-		if (!w->isLocal)
-			offer.serial[offer.count++] = w->serial;
-	pthread_mutex_unlock(&comm->lock);
-	return offer;
-}
-
-static int isOffered(const struct retiredOffer *offer, uint64_t serial)
-{
-	for (uint64_t i = 0; i < offer->count; i++)
-		if (offer->serial[i] == serial)
-			return 1;
-	return 0;
-}
-
-/* Local windows need no other rank. `offers`: [nRanks], or NULL. */
-static int mayRelease(ginComm_t comm, const struct window *w, const struct retiredOffer *offers)
-{
-	for (int r = 0; r < comm->nRanks && !w->isLocal; r++)
-		if (!offers || !isOffered(&offers[r], w->serial))
-			return 0;
-	return 1;
-}
-
-/* Takes windows off comm->retired. */
-static struct window *takeReleased(ginComm_t comm, const struct retiredOffer *offers)
-{
-	struct window *taken = NULL, **at = &comm->retired, *w;
-
-	pthread_mutex_lock(&comm->lock);
-	while ((w = *at)) {
-		if (!mayRelease(comm, w, offers)) {
-			at = &w->next;
-			continue;
-		}
-		*at = w->next;
-		if (!w->isLocal)
-			controlRetire(&comm->control, -1);
-		w->next = taken;
-		taken = w;
-	}
-	pthread_mutex_unlock(&comm->lock);
-	return taken;
-}
-
-static void tellReleased(struct window *list)
-{
-	for (struct window *w = list, *next; w; w = next) {
-		next = w->next;
-		if (w->released)
-			w->released(w->releasedArg);
-		free(w);
-	}
-}
-
-/* Collective. NULL where a rank lacks memory. */
-static struct retiredOffer *gatherRetired(ginComm_t comm)
-{
-	struct retiredOffer mine = offerRetired(comm),
-			    *all = calloc((size_t)comm->nRanks, sizeof(*all));
-	ginResult_t result = all ? ginSuccess : fail(ginErrorSystem, "no memory");
-
-	if (controlAllgather(&comm->control, "retired windows", result, &mine, all, sizeof(mine)) ==
-	    ginSuccess)
-		return all;
-	free(all);
-	return NULL;
-}
-
-void windowsRelease(ginComm_t comm)
-{
-	struct retiredOffer *offers = NULL;
-	struct deviceScope scope;
-
-	if (controlAllRetired(&comm->control))
-		offers = gatherRetired(comm);
-	struct window *list = takeReleased(comm, offers);
-	free(offers);
-	if (!list)
-		return;
-	ginResult_t entered = deviceEnter(&comm->device, &scope);
-	for (struct window *w = list; w; w = w->next)
-		closeWindow(comm, w);
-	if (entered == ginSuccess)
-		deviceLeave(&comm->device, &scope);
-	tellReleased(list);
-}
-
 void windowsFree(ginComm_t comm)
 {
-	comm->released = comm->retired;
-	comm->retired = NULL;
-	for (struct window *w = comm->released; w; w = w->next)
-		closeWindow(comm, w);
+	windowsCloseRetired(comm);
 	if (comm->windows)
 		logWrite(logWarn,
 			 "rank %d: ginCommDestroy() found windows that were still registered",
 			 comm->rank);
 	while (comm->windows) /* a node of tsearch() begins with the pointer to its key */
 		freeWindow(comm, *(struct window **)comm->windows);
-}
-
-void windowsReleased(ginComm_t comm)
-{
-	tellReleased(comm->released);
 }
 
 ginResult_t ginPeerPointer(ginComm_t comm, ginWindow_t window, int peer, void **ptr)
@@ -546,7 +394,7 @@ ginResult_t ginPeerPointer(ginComm_t comm, ginWindow_t window, int peer, void **
 	if (peer < 0 || peer >= comm->nRanks)
 		return fail(ginErrorInvalidArgument, "peer is %d: must be 0 to %d", peer,
 			    comm->nRanks - 1);
-	const struct window *w = findWindow(comm, window);
+	const struct window *w = windowFind(comm, window);
 	if (!w)
 		return ginErrorInvalidArgument;
 	*ptr = addressAt(comm, w, peer);
@@ -561,7 +409,7 @@ ginResult_t ginWindowPointer(ginComm_t comm, ginWindow_t window, void **ptr)
 		return result;
 	if (!ptr)
 		return fail(ginErrorInvalidArgument, "ptr is NULL");
-	const struct window *w = findWindow(comm, window);
+	const struct window *w = windowFind(comm, window);
 	if (!w)
 		return ginErrorInvalidArgument;
 	*ptr = w->ptr;

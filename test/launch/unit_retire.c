@@ -46,7 +46,7 @@ static void *retireOne(void *arg)
 }
 
 /* On a thread of its own. */
-static void retire(struct rank *rank, int i)
+static pthread_t startRetire(struct rank *rank, int i)
 {
 	struct slot *slot = malloc(sizeof(*slot));
 	pthread_t thread;
@@ -54,7 +54,12 @@ static void retire(struct rank *rank, int i)
 	EXPECT(slot != NULL);
 	*slot = (struct slot){.rank = rank, .i = i};
 	EXPECT(!pthread_create(&thread, NULL, retireOne, slot));
-	pthread_join(thread, NULL);
+	return thread;
+}
+
+static void retire(struct rank *rank, int i)
+{
+	pthread_join(startRetire(rank, i), NULL);
 }
 
 static void registerAll(struct rank *rank, int windows)
@@ -123,6 +128,47 @@ static void manyInAnyOrder(struct rank *rank)
 	EXPECT_EQUAL(left, 0);
 }
 
+/* Threads retire windows while this thread is in collectives. */
+static void whileMeeting(struct rank *rank)
+{
+	pthread_t thread[WINDOWS];
+
+	registerAll(rank, WINDOWS);
+	for (int i = 0; i < WINDOWS; i++) {
+		thread[i] = startRetire(rank, i);
+		if (i % 5 == 0)
+			meet(rank);
+	}
+	for (int i = 0; i < WINDOWS; i++)
+		pthread_join(thread[i], NULL);
+	for (int i = 0; i < WINDOWS / 31 + 1; i++)
+		meet(rank);
+	for (int i = 0; i < WINDOWS; i++) {
+		EXPECT_EQUAL(rank->released[i], 1);
+		EXPECT_SUCCESS(ginMemFree(NULL, rank->memory[i]));
+	}
+}
+
+/* Rank 0 has retired more windows than one collective compares, and rank 1 keeps these. */
+static void oneRankKeepsMany(struct rank *rank)
+{
+	registerAll(rank, WINDOWS);
+	for (int i = 0; i < WINDOWS; i++)
+		if (rank->rank == 0 || i == WINDOWS - 1)
+			retire(rank, i);
+	for (int i = 0; i < WINDOWS / 31 + 1; i++)
+		meet(rank);
+	EXPECT_EQUAL(rank->released[0], 0);
+	EXPECT_EQUAL(rank->released[WINDOWS - 1], 1);
+	if (rank->rank != 0)
+		for (int i = 0; i < WINDOWS - 1; i++)
+			retire(rank, i);
+	for (int i = 0; i < WINDOWS / 31 + 1; i++)
+		meet(rank);
+	for (int i = 0; i < WINDOWS; i++)
+		EXPECT_SUCCESS(ginMemFree(NULL, rank->memory[i]));
+}
+
 static void wrongUse(struct rank *rank)
 {
 	void *ptr;
@@ -187,6 +233,8 @@ int main(void)
 
 	run(oneByOne, rank);
 	run(manyInAnyOrder, rank);
+	run(oneRankKeepsMany, rank);
+	run(whileMeeting, rank);
 	run(wrongUse, rank);
 	for (int r = 0; r < RANKS; r++)
 		EXPECT_EQUAL(rank[r].released[0], 1);

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* window.h - a window, for window.c and window_retire.c */
+#ifndef LIBGIN_WINDOW_H
+#define LIBGIN_WINDOW_H
+
+#include "comm.h"
+#include "share.h"
+
+struct window {
+	ginWindow_t handle; /* the table that kernels read */
+	size_t tableBytes;
+	void *ptr;
+	char *address;	 /* of `ptr`, as threads of the device use it */
+	int isLocal;	 /* GIN_WINDOW_LOCAL */
+	uint64_t serial; /* 0 for a local one */
+	struct sharedMemory shared;
+	int isListed;  /* in comm->windows, and counted by memoryHold() */
+	int isRetired; /* ginWindowRetire() */
+	ginReleased_t released;
+	void *releasedArg;
+	struct window *next; /* in comm->retired, or of windows that are deregistered */
+	uint64_t bytes[];    /* [nRanks] */
+};
+
+/* NULL, after fail(), when the window is not registered with this communicator, or is retired. */
+struct window *windowFind(ginComm_t comm, ginWindow_t window);
+
+/* Frees all but the struct. */
+void windowClose(ginComm_t comm, struct window *w);
+
+/* Closes the windows that are retired. windowsReleased() calls their functions later. */
+void windowsCloseRetired(ginComm_t comm);
+
+#endif
