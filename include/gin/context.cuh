@@ -313,11 +313,10 @@ public:
 								  Coop coop = {},
 								  ginOptions options = {}) const
 	{
+		/* Tickets of the threads of a coop may differ. */
 		const int peer = static_cast<int>(request.opaque[0]);
-		const ginResult_t valid = check(coop, ginCallFlush, peer, [&](ginArguments &a) {
-			a.peer(peer);
-			a.note(request.opaque[1]);
-		});
+		const ginResult_t valid =
+			check(coop, ginCallFlush, peer, [&](ginArguments &a) { a.peer(peer); });
 		if (valid != ginSuccess)
 			return valid;
 		coop.sync();
