@@ -8,12 +8,13 @@ the part by stores from registers, other peers by a put.
     torchrun --nproc-per-node 2 python/examples/gemm_ar.py
 """
 
-import libgin.triton as gin
 import torch
 import torch.distributed as dist
 import triton
 import triton.language as tl
 from common import Operation, by_all_direct, compare, device, dtype, main, on_gpus, operand
+
+import libgin.triton as gin
 
 FOREVER = tl.constexpr(20_000_000_000)  # nanoseconds
 

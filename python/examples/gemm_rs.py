@@ -9,11 +9,12 @@ arrived, in place.
     torchrun --nproc-per-node 2 python/examples/gemm_rs.py
 """
 
-import libgin.triton as gin
 import torch
 import torch.distributed as dist
 import triton.language as tl
 from common import Operation, compare, device, dtype, main, on_gpus, operand
+
+import libgin.triton as gin
 
 FOREVER = tl.constexpr(20_000_000_000)  # nanoseconds
 
