@@ -8,32 +8,21 @@ multiplies the rows that are here, and then each rank's rows when they have arri
     torchrun --nproc-per-node 2 python/examples/ag_gemm.py
 """
 
-import sys
 from contextlib import nullcontext
 
 import torch
 import torch.distributed as dist
-from common import check, device, dtype, microseconds, on_gpus, operand, ranks, table
+from common import Operation, compare, device, dtype, main, operand
 from gemm_rs import send, wait
 
-import libgin.torch
 
-
-class AllGatherGemm:
+class AllGatherGemm(Operation):
     """For `rows` rows of A on each rank, of K values. Making it and close() are collective."""
 
     def __init__(self, comm, rows, K):
-        self.comm, self.turn = comm, 0
+        self.turn = 0
         # A round is read while the next one arrives: two of them.
-        self.gathered = libgin.torch.empty(2, comm.size, rows, K, dtype=dtype(), device=device())
-        self.window = comm.register(self.gathered)
-        self.dc = comm.device(signals=comm.size)
-        self.rounds = torch.zeros(comm.size, dtype=torch.int64, device=device())
-        self.status = torch.zeros(1, dtype=torch.int32, device=device())
-        self.side = torch.cuda.Stream() if on_gpus() else None
-
-    def others(self):
-        return [(self.comm.rank + i) % self.comm.size for i in range(1, self.comm.size)]
+        super().__init__(comm, comm.size, gathered=(2, comm.size, rows, K))
 
     def send(self, a, half):
         """On a stream of its own: the rows into the window, then to all others."""
@@ -46,7 +35,7 @@ class AllGatherGemm:
             mine.copy_(a)
             for peer in self.others():
                 send[(1,)](
-                    *(self.dc, self.window, at, self.window, at, mine.nbytes),
+                    *(self.dc, self.gathered_window, at, self.gathered_window, at, mine.nbytes),
                     *(peer, rank, self.status),
                     num_warps=1,
                 )
@@ -64,13 +53,6 @@ class AllGatherGemm:
             torch.cuda.current_stream().wait_stream(self.side)
         return out
 
-    def check(self):
-        self.dc.raise_for(self.status.item())
-
-    def close(self):
-        for resource in (self.dc, self.window):
-            resource.close()
-
 
 def run(comm, M, N, K):
     torch.manual_seed(comm.rank)
@@ -81,32 +63,17 @@ def run(comm, M, N, K):
     want = every.float() @ b.float()
     out = torch.empty(M, N, dtype=dtype(), device=device())
     operation = AllGatherGemm(comm, rows, K)
-    for _ in range(5):
-        error = check(operation(a, b, out), want)
-    operation.check()
-    if on_gpus():
 
-        def apart():
-            dist.all_gather_into_tensor(every, a)
-            torch.mm(every, b, out=out)
+    def alone():
+        torch.mm(every, b, out=out)
 
-        fused = microseconds(lambda: operation(a, b, out))
-        alone = microseconds(lambda: torch.mm(every, b, out=out))
-        table(f"ag {M} x {N} x {K}", fused, alone, microseconds(apart), error)
-        operation.check()
-        check(operation(a, b, out), want)
-    else:
-        print(f"rank {comm.rank} of {comm.size}: off by {error:.4f}", flush=True)
-    comm.barrier()
-    operation.close()
+    def apart():
+        dist.all_gather_into_tensor(every, a)
+        alone()
 
-
-def main(*shapes):
-    preset = ["2048,8192,4096", "8192,8192,4096", "8192,8192,14336"] if on_gpus() else ["48,64,48"]
-    with ranks(copy_engines=True) as comm:
-        for shape in shapes or preset:
-            run(comm, *map(int, shape.split(",")))
+    compare(f"ag {M} x {N} x {K}", operation, lambda: operation(a, b, out), want, alone, apart)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    shapes = "2048,8192,4096", "8192,8192,4096", "8192,8192,14336"
+    main(run, shapes, ["48,64,48"], copy_engines=True)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the GEMM examples share: ranks, timing, checks."""
+"""What the GEMM examples share: ranks, operands, the check against torch, and timing."""
 
 import os
 import statistics
+import sys
 from contextlib import contextmanager
 
 import torch
@@ -15,16 +16,28 @@ def on_gpus():
     return torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1"
 
 
+def one_gpu_each():
+    """NCCL, and the times, need a GPU for each rank. Ranks that share one only check their data."""
+    return on_gpus() and int(os.environ["WORLD_SIZE"]) <= torch.cuda.device_count()
+
+
 @contextmanager
 def ranks(**options):
     """A communicator of the ranks that torchrun, or RANK and WORLD_SIZE, started."""
     if on_gpus():
         torch.cuda.set_device(int(os.environ["RANK"]) % torch.cuda.device_count())
-    dist.init_process_group("nccl" if on_gpus() else "gloo")
+    dist.init_process_group("nccl" if one_gpu_each() else "gloo")
     device = torch.cuda.current_device() if on_gpus() else "none"
     with libgin.torch.communicator(device=device, **options) as comm:
         yield comm
     dist.destroy_process_group()
+
+
+def main(run, on_gpus_shapes, on_host_shapes, **options):
+    """Calls run(comm, M, N, K) for each shape of the command line, as 64,8192,4096."""
+    with ranks(**options) as comm:
+        for shape in sys.argv[1:] or (on_gpus_shapes if on_gpus() else on_host_shapes):
+            run(comm, *map(int, shape.split(",")))
 
 
 def device():
@@ -73,10 +86,52 @@ def microseconds(function, inside=20, outside=7):
     return statistics.median(times)
 
 
-def table(name, fused, alone, apart, error):
-    if dist.get_rank() == 0:
-        print(
-            f"{name:22} libgin {fused:7.1f} us, torch.mm alone {alone:7.1f}, "
-            f"torch.mm + NCCL {apart:7.1f}: {apart / fused:.2f} x (off by {error:.4f})",
-            flush=True,
-        )
+class Operation:
+    """What the operations have in common. The making of one and close() are collective."""
+
+    def __init__(self, comm, signals, **memory):
+        """memory: a shape for each tensor. Each gets a window: `inbox` gets self.inbox_window."""
+        self.comm, self.windows = comm, []
+        for name, shape in memory.items():
+            tensor = libgin.torch.empty(*shape, dtype=dtype(), device=device())
+            self.windows.append(comm.register(tensor))
+            setattr(self, name, tensor)
+            setattr(self, f"{name}_window", self.windows[-1])
+        self.dc = comm.device(signals=signals)
+        self.rounds = torch.zeros(signals, dtype=torch.int64, device=device())
+        self.status = torch.zeros(1, dtype=torch.int32, device=device())
+        self.side = torch.cuda.Stream() if on_gpus() else None
+
+    def others(self):
+        """The other ranks; the right neighbour first."""
+        return [(self.comm.rank + i) % self.comm.size for i in range(1, self.comm.size)]
+
+    def check(self):
+        """Raises the error of a kernel."""
+        self.dc.raise_for(self.status.item())
+
+    def close(self):
+        for resource in (self.dc, *self.windows):
+            resource.close()
+
+
+def compare(name, operation, call, want, alone, apart):
+    """Checks the whole result of some calls, and prints times beside torch.mm and NCCL."""
+    for _ in range(5):
+        error = check(call(), want)
+    operation.check()
+    if one_gpu_each():
+        fused, mm, nccl = (microseconds(function) for function in (call, alone, apart))
+        operation.check()
+        check(call(), want)
+        if dist.get_rank() == 0:
+            print(
+                f"{name:22} libgin {fused:7.1f} us, torch.mm alone {mm:7.1f}, "
+                f"torch.mm + NCCL {nccl:7.1f}: {nccl / fused:.2f} x (off by {error:.4f})",
+                flush=True,
+            )
+    else:
+        rank, size = operation.comm.rank, operation.comm.size
+        print(f"{name:22} rank {rank} of {size}: off by {error:.4f}", flush=True)
+    operation.comm.barrier()
+    operation.close()

@@ -1,122 +1,125 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """GEMM + all-reduce of few rows, as decoding does: C = sum over ranks of A_r @ B_r, on every rank.
 
-One kernel after torch.mm: each program sends its part of the product to all other ranks, waits for
+One kernel: each program multiplies, sends its columns of the product to all other ranks, waits for
 their parts and adds them, in the order of ranks, so that all ranks get equal bits. Direct peers get
-the part by stores, other peers by a put.
+the part by stores from registers, other peers by a put.
 
     torchrun --nproc-per-node 2 python/examples/gemm_ar.py
 """
 
-import sys
-
-import libgin.triton as gin
 import torch
 import torch.distributed as dist
+import triton
 import triton.language as tl
-from common import by_all_direct, check, device, dtype, microseconds, on_gpus, operand, ranks, table
+from common import Operation, by_all_direct, compare, device, dtype, main, on_gpus, operand
 
-import libgin.torch
+import libgin.triton as gin
 
 FOREVER = tl.constexpr(20_000_000_000)  # nanoseconds
 
 
+@triton.jit
+def product(a, b, N, column, M: tl.constexpr, K: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """BN columns of A times B. Both lie in memory row by row."""
+    rows, k = tl.arange(0, M), tl.arange(0, BK)
+    a_at = a + rows[:, None] * K + k[None, :]
+    b_at = b + k[:, None] * N + (column + tl.arange(0, BN))[None, :]
+    sums = tl.zeros((M, BN), dtype=tl.float32)
+    for _ in range(0, K, BK):
+        sums = tl.dot(tl.load(a_at), tl.load(b_at), sums)
+        a_at += BK
+        b_at += BK * N
+    return sums
+
+
 @gin.jit(do_not_specialize=["rank"])
-def all_reduce(
+def gemm_all_reduce(
     dc,
-    window,
-    source,
+    window,  # over inbox
     inbox,
-    own,
+    source,  # over outbox
+    outbox,
+    a,
+    b,
     out,
     rounds,
     status,
     rank,
-    count,
+    N,
     SIZE: tl.constexpr,
-    BLOCK: tl.constexpr,
+    M: tl.constexpr,
+    K: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
     STORES: tl.constexpr,
-    DT: tl.constexpr,
 ):
     pid = tl.program_id(0)
     programs = tl.num_programs(0)
     turn = tl.load(rounds + pid) + 1  # in memory, for CUDA graphs
-    slots = (turn % 2) * SIZE * count  # a round is read while the next one arrives
-    at = pid * BLOCK + tl.arange(0, BLOCK)
-    mine = tl.load(own + at)
+    rows, columns = tl.arange(0, M)[:, None], tl.arange(0, BN)[None, :]
+    part: tl.constexpr = M * BN  # of a program; lies in the inbox row by row
+    inside = rows * BN + columns
+    dtype: tl.constexpr = out.dtype.element_ty
+    mine = product(a, b, N, pid * BN, M, K, BN, BK).to(dtype)
+    # A round is read while the next one arrives: two of them.
+    slot = ((turn % 2) * SIZE * programs + pid) * part
+    there = slot + rank * programs * part
     result = tl.load(status)
+    if not STORES:
+        tl.store(outbox + pid * part + inside, mine)
     for distance in tl.static_range(1, SIZE):
         peer = (rank + distance) % SIZE
-        slot = slots + rank * count
+        signal = rank * programs + pid
         if STORES:
-            there = gin.peer_pointer(window, peer, DT, slot * 2)
-            tl.store(tl.multiple_of(there, 16) + at, mine)
-            result |= gin.signal(dc, peer, rank * programs + pid, timeout=FOREVER)
+            pointer = gin.peer_pointer(window, peer, dtype, there * 2)
+            tl.store(tl.multiple_of(pointer, 16) + inside, mine)
+            result |= gin.signal(dc, peer, signal, timeout=FOREVER)
         else:
+            at, nbytes = pid * part * 2, part * 2
             result |= gin.put(
-                dc,
-                peer,
-                window,
-                (slot + pid * BLOCK) * 2,
-                source,
-                pid * BLOCK * 2,
-                BLOCK * 2,
-                signal=rank * programs + pid,
-                timeout=FOREVER,
+                dc, peer, window, there * 2, source, at, nbytes, signal, timeout=FOREVER
             )
-    sums = tl.zeros((BLOCK,), dtype=tl.float32)
+    sums = tl.zeros((M, BN), dtype=tl.float32)
     for other in tl.static_range(SIZE):
         if other == rank:
             sums += mine.to(tl.float32)
         else:
-            status_of = gin.wait_signal(dc, other * programs + pid, turn, timeout=FOREVER)
-            result |= status_of
-            arrived = gin.after(inbox + slots + other * count, status_of)
-            sums += tl.load(arrived + at).to(tl.float32)
-    tl.store(out + at, sums.to(DT))
+            arrived = gin.wait_signal(dc, other * programs + pid, turn, timeout=FOREVER)
+            result |= arrived
+            theirs = gin.after(inbox + slot + other * programs * part, arrived)
+            sums += tl.load(theirs + inside).to(tl.float32)
+    tl.store(out + rows * N + pid * BN + columns, sums.to(dtype))
     if not STORES:
-        result |= gin.flush(dc, timeout=FOREVER)  # the next product overwrites the source
+        result |= gin.flush(dc, timeout=FOREVER)  # the next call overwrites the outbox
     tl.store(rounds + pid, turn)
     if result != 0:
         tl.store(status, result)
 
 
-class GemmAllReduce:
-    """For products of M x N. Making it and close() are collective."""
+class GemmAllReduce(Operation):
+    """For A of M x K and B of K x N, contiguous. Making it and close() are collective."""
 
-    def __init__(self, comm, M, N, block=4096, stores=None):
-        self.comm, self.count = comm, M * N
-        self.block = min(block, self.count)
-        self.programs = self.count // self.block
-        if self.count % self.block:
-            raise ValueError(f"{M} x {N} is not a multiple of {self.block}")
-        self.stores = by_all_direct(comm) if stores is None else stores
-        self.inbox = libgin.torch.empty(2, comm.size, M, N, dtype=dtype(), device=device())
-        self.own = libgin.torch.empty(M, N, dtype=dtype(), device=device())
-        self.window, self.source = comm.register(self.inbox), comm.register(self.own)
-        self.dc = comm.device(signals=comm.size * self.programs)
-        self.rounds = torch.zeros(self.programs, dtype=torch.int64, device=device())
-        self.status = torch.zeros(1, dtype=torch.int32, device=device())
+    def __init__(self, comm, M, N, K, columns=64, depth=128):
+        if M not in (16, 32, 64, 128) or N % columns or K % depth:
+            raise ValueError(
+                f"{M} x {N} x {K}: M must be 16, 32, 64 or 128, N a multiple of {columns}, "
+                f"K a multiple of {depth}"
+            )
+        self.programs, self.stores = N // columns, by_all_direct(comm)
+        self.block = {"M": M, "K": K, "BN": columns, "BK": depth}
+        inbox, signals = (2, comm.size, M, N), comm.size * self.programs
+        super().__init__(comm, signals, inbox=inbox, outbox=(M, N))
 
     def __call__(self, a, b, out):
-        torch.mm(a, b, out=self.own)
-        all_reduce[(self.programs,)](
-            *(self.dc, self.window, self.source, self.inbox, self.own, out),
-            *(self.rounds, self.status, self.comm.rank, self.count),
-            SIZE=self.comm.size,
-            BLOCK=self.block,
-            STORES=self.stores,
-            DT=tl.bfloat16 if dtype() == torch.bfloat16 else tl.float16,
-            num_warps=8,
+        gemm_all_reduce[(self.programs,)](
+            *(self.dc, self.inbox_window, self.inbox, self.outbox_window, self.outbox),
+            *(a, b, out, self.rounds, self.status, self.comm.rank, out.shape[1]),
+            **(self.block | {"SIZE": self.comm.size, "STORES": self.stores}),
+            num_warps=4,
+            num_stages=5,
         )
         return out
-
-    def check(self):
-        self.dc.raise_for(self.status.item())
-
-    def close(self):
-        for resource in (self.dc, self.window, self.source):
-            resource.close()
 
 
 def run(comm, M, N, K):
@@ -125,36 +128,20 @@ def run(comm, M, N, K):
     want = a.float() @ b.float()
     dist.all_reduce(want)
     out = torch.empty(M, N, dtype=dtype(), device=device())
-    operation = GemmAllReduce(comm, M, N, 4096 if on_gpus() else 256)
-    for _ in range(5):
-        error = check(operation(a, b, out), want)
-    operation.check()
-    first = out.float().clone()
+    operation = GemmAllReduce(comm, M, N, K, *(() if on_gpus() else (32, 16)))
+    first = operation(a, b, out).float()
     dist.broadcast(first, 0)
     assert torch.equal(first, out.float()), "ranks have different bits"
-    if on_gpus():
 
-        def apart():
-            torch.mm(a, b, out=out)
-            dist.all_reduce(out)
+    def alone():
+        torch.mm(a, b, out=out)
 
-        fused = microseconds(lambda: operation(a, b, out))
-        alone = microseconds(lambda: torch.mm(a, b, out=out))
-        table(f"ar {M} x {N} x {K}", fused, alone, microseconds(apart), error)
-        operation.check()
-        check(operation(a, b, out), want)
-    else:
-        print(f"rank {comm.rank} of {comm.size}: off by {error:.4f}", flush=True)
-    comm.barrier()
-    operation.close()
+    def apart():
+        alone()
+        dist.all_reduce(out)
 
-
-def main(*shapes):
-    preset = ["16,8192,4096", "64,8192,4096", "64,8192,1024"] if on_gpus() else ["16,64,48"]
-    with ranks() as comm:
-        for shape in shapes or preset:
-            run(comm, *map(int, shape.split(",")))
+    compare(f"ar {M} x {N} x {K}", operation, lambda: operation(a, b, out), want, alone, apart)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(run, ["16,8192,4096", "64,8192,4096", "64,8192,1024"], ["16,64,48"])

@@ -9,15 +9,12 @@ arrived, in place.
     torchrun --nproc-per-node 2 python/examples/gemm_rs.py
 """
 
-import sys
-
-import libgin.triton as gin
 import torch
 import torch.distributed as dist
 import triton.language as tl
-from common import check, device, dtype, microseconds, on_gpus, operand, ranks, table
+from common import Operation, compare, device, dtype, main, on_gpus, operand
 
-import libgin.torch
+import libgin.triton as gin
 
 FOREVER = tl.constexpr(20_000_000_000)  # nanoseconds
 
@@ -39,26 +36,20 @@ def wait(dc, signal, rounds, status):
         tl.store(status, result)
 
 
-class GemmReduceScatter:
+class GemmReduceScatter(Operation):
     """For products of M rows and N columns. Making it and close() are collective.
 
     The result of a call lies in the window's memory, until the call after the next one.
     """
 
     def __init__(self, comm, M, N, parts=2):
-        self.comm, self.parts, self.turn = comm, parts, 0
+        self.parts, self.turn = parts, 0
         self.rows = M // comm.size // parts
         if M % (comm.size * parts):
             raise ValueError(f"M {M} is not a multiple of {comm.size * parts}")
         # A round is read while the next one arrives: two of everything.
         shape = 2, comm.size, parts, self.rows, N
-        self.inbox = libgin.torch.empty(*shape, dtype=dtype(), device=device())
-        self.outbox = libgin.torch.empty(*shape, dtype=dtype(), device=device())
-        self.window, self.source = comm.register(self.inbox), comm.register(self.outbox)
-        self.dc = comm.device(signals=comm.size * parts)
-        self.rounds = torch.zeros(comm.size * parts, dtype=torch.int64, device=device())
-        self.status = torch.zeros(1, dtype=torch.int32, device=device())
-        self.side = torch.cuda.Stream() if on_gpus() else None
+        super().__init__(comm, comm.size * parts, inbox=shape, outbox=shape)
 
     def part(self, a, owner, index):
         first = (owner * self.parts + index) * self.rows
@@ -71,8 +62,8 @@ class GemmReduceScatter:
 
     def send(self, half, owner, index):
         arguments = (
-            *(self.dc, self.window, self.offset(half, self.comm.rank, index)),
-            *(self.source, self.offset(half, owner, index), self.offset(0, 0, 1)),
+            *(self.dc, self.inbox_window, self.offset(half, self.comm.rank, index)),
+            *(self.outbox_window, self.offset(half, owner, index), self.offset(0, 0, 1)),
             *(owner, self.comm.rank * self.parts + index, self.status),
         )
         if not on_gpus():
@@ -83,14 +74,13 @@ class GemmReduceScatter:
             send[(1,)](*arguments, num_warps=1)
 
     def __call__(self, a, b):
-        comm, half = self.comm, self.turn % 2
+        half = self.turn % 2
         self.turn += 1
         for index in range(self.parts):
-            for distance in range(1, comm.size):
-                owner = (comm.rank + distance) % comm.size
+            for owner in self.others():
                 torch.mm(self.part(a, owner, index), b, out=self.outbox[half, owner, index])
                 self.send(half, owner, index)
-        sums = self.inbox[half, (comm.rank + 1) % comm.size]
+        sums = self.inbox[half, (self.comm.rank + 1) % self.comm.size]
         for index in range(self.parts):
             self.add_own(a, b, half, index, sums[index])
         if self.side:
@@ -99,21 +89,13 @@ class GemmReduceScatter:
 
     def add_own(self, a, b, half, index, sums):
         """The rank's own product, and what the other ranks have sent for these rows."""
-        comm = self.comm
-        sources = [(comm.rank + distance) % comm.size for distance in range(1, comm.size)]
+        sources = self.others()
         for source in sources:
             wait[(1,)](self.dc, source * self.parts + index, self.rounds, self.status, num_warps=1)
         for source in sources[1:]:
             sums.add_(self.inbox[half, source, index])
         beta = 1 if sources else 0
-        torch.addmm(sums, self.part(a, comm.rank, index), b, beta=beta, out=sums)
-
-    def check(self):
-        self.dc.raise_for(self.status.item())
-
-    def close(self):
-        for resource in (self.dc, self.window, self.source):
-            resource.close()
+        torch.addmm(sums, self.part(a, self.comm.rank, index), b, beta=beta, out=sums)
 
 
 def run(comm, M, N, K):
@@ -123,36 +105,19 @@ def run(comm, M, N, K):
     dist.all_reduce(want)
     want = want.view(comm.size, -1, N)[comm.rank]
     operation = GemmReduceScatter(comm, M, N)
-    for _ in range(5):
-        error = check(operation(a, b), want)
-    operation.check()
-    if on_gpus():
-        full, out = (
-            torch.empty(M, N, dtype=dtype(), device=device()),
-            torch.empty_like(want, dtype=dtype()),
-        )
+    full = torch.empty(M, N, dtype=dtype(), device=device())
+    out = torch.empty_like(want, dtype=dtype())
 
-        def apart():
-            torch.mm(a, b, out=full)
-            dist.reduce_scatter_tensor(out, full)
+    def alone():
+        torch.mm(a, b, out=full)
 
-        fused = microseconds(lambda: operation(a, b))
-        alone = microseconds(lambda: torch.mm(a, b, out=full))
-        table(f"rs {M} x {N} x {K}", fused, alone, microseconds(apart), error)
-        operation.check()
-        check(operation(a, b), want)
-    else:
-        print(f"rank {comm.rank} of {comm.size}: off by {error:.4f}", flush=True)
-    comm.barrier()
-    operation.close()
+    def apart():
+        alone()
+        dist.reduce_scatter_tensor(out, full)
 
-
-def main(*shapes):
-    preset = ["2048,8192,4096", "8192,8192,4096", "8192,8192,14336"] if on_gpus() else ["48,64,48"]
-    with ranks(copy_engines=True) as comm:
-        for shape in shapes or preset:
-            run(comm, *map(int, shape.split(",")))
+    compare(f"rs {M} x {N} x {K}", operation, lambda: operation(a, b), want, alone, apart)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    shapes = "2048,8192,4096", "8192,8192,4096", "8192,8192,14336"
+    main(run, shapes, ["48,64,48"], copy_engines=True)

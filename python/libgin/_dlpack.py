@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""DLPack capsules of memory: arrays of bytes that keep the object that the memory is of."""
+"""DLPack: memory of this package as arrays, and the memory of other packages' arrays."""
 
 import ctypes
+import math
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
 
 CPU, CUDA = 1, 2  # DLDeviceType
@@ -41,6 +42,9 @@ _is_valid = ctypes.pythonapi.PyCapsule_IsValid
 _is_valid.restype, _is_valid.argtypes = c_int, (c_void_p, c_char_p)
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = c_void_p, (c_void_p, c_char_p)
+# For a living capsule; the one above is for a capsule that is being destroyed.
+_pointer_of = ctypes.pythonapi["PyCapsule_GetPointer"]
+_pointer_of.restype, _pointer_of.argtypes = c_void_p, (ctypes.py_object, c_char_p)
 
 _lent: dict[int, tuple] = {}  # by address of the struct: the struct, its shape, the buffer
 
@@ -61,6 +65,24 @@ def _forget(capsule):
 # Tensors may be freed while the interpreter ends, after this module's objects.
 for _callback in (_delete, _forget):
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(_callback))
+
+
+def span(thing):
+    """Address and bytes of an object with __dlpack__(), which the caller keeps."""
+    lent = thing.__dlpack__()
+    tensor = DLTensor.from_address(_pointer_of(lent, b"dltensor"))
+    shape = tensor.shape[: tensor.ndim]
+    strides = tensor.strides[: tensor.ndim] if tensor.strides else None
+    nbytes = math.prod(shape) * tensor.bits * tensor.lanes // 8
+    if nbytes and strides and strides != _contiguous(shape, strides):
+        raise ValueError("a window is contiguous memory, and this array is not")
+    return (tensor.data or 0) + tensor.byte_offset, nbytes
+
+
+def _contiguous(shape, strides):
+    """The strides of contiguous memory. The stride of a dimension of one element is any number."""
+    steps = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    return [s if n == 1 else step for n, s, step in zip(shape, strides, steps, strict=True)]
 
 
 def capsule(buffer):

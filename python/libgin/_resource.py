@@ -59,8 +59,12 @@ class Resource:
         if kind is None:
             self.close()
             return
-        self.is_open = False
         self._comm.abort()  # other ranks must not wait for this one; Communicator.close() frees all
+        self._abandon()
+
+    def _abandon(self):
+        """An exception has ended the use. Not collective."""
+        self.is_open = False
 
     def __del__(self):
         if not self.is_open:

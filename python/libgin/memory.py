@@ -107,13 +107,11 @@ def alloc_host(nbytes: int, device: Any = "auto") -> Buffer:
 
 
 def _of_interface(thing):
-    """Address and bytes by __cuda_array_interface__ or __array_interface__."""
+    """Address and bytes by __cuda_array_interface__ or __array_interface__, or None."""
     names = ("__cuda_array_interface__", "__array_interface__")
     interface = next(filter(None, (getattr(thing, name, None) for name in names)), None)
     if interface is None:
-        raise TypeError(
-            f"a {type(thing).__name__} is neither a tensor, an array, a Buffer nor (address, bytes)"
-        )
+        return None
     if interface.get("strides") or not interface.get("data"):
         raise ValueError("a window is contiguous memory, and this array is not")
     item = int(interface["typestr"][2:])
@@ -131,4 +129,11 @@ def span_of(thing: Any) -> tuple[int, int]:
         if not thing.is_contiguous():
             raise ValueError("a window is contiguous memory: call .contiguous() first")
         return thing.data_ptr(), thing.numel() * thing.element_size()
-    return _of_interface(thing)
+    span = _of_interface(thing)
+    if span is None and hasattr(thing, "__dlpack__"):
+        span = _dlpack.span(thing)
+    if span is None:
+        raise TypeError(
+            f"a {type(thing).__name__} is neither a tensor, an array, a Buffer nor (address, bytes)"
+        )
+    return span

@@ -66,6 +66,12 @@ class Window(Resource):
         deregister = self._comm._call if self.local else self._comm._collective
         deregister("ginWindowDeregister", self._window)
 
+    def _abandon(self):
+        """Other ranks may write into the memory until they notice: it is kept."""
+        if self.is_open and self._comm.is_open:
+            self._drop()
+        self.is_open = False
+
     def _drop(self):
         number = next(_numbers)
         _retired[number] = self.memory

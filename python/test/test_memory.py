@@ -50,6 +50,27 @@ def test_a_capsule_that_nobody_takes():
         libgin.alloc(64, "none").__dlpack__(copy=True)
 
 
+class OnlyDlpack:
+    """An array of a package that has nothing but DLPack."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+
+def test_the_memory_of_an_array_by_dlpack():
+    array = np.zeros((3, 1, 40), dtype=np.float32)
+    for part in (array, array[1:], array[:, :, None], array[0, 0, 5:5]):
+        assert memory.span_of(OnlyDlpack(part)) == (part.ctypes.data, part.nbytes)
+    for wrong in (array[:, :, ::2], array.T):
+        with pytest.raises(ValueError, match="not"):
+            memory.span_of(OnlyDlpack(wrong))
+    with pytest.raises(TypeError, match="a list is neither"):
+        memory.span_of([1])
+
+
 def test_no_bytes():
     buffer = libgin.alloc(0, "none")
     assert buffer.address == 0 and memory.span_of(buffer) == (0, 0)

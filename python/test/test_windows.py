@@ -162,6 +162,19 @@ def test_an_exception_in_a_with_block_ends_the_waits_of_other_ranks():
         libgin.run_threads(2, body)
 
 
+def test_an_exception_in_a_with_block_keeps_the_memory():
+    comm = libgin.Communicator(device="none")
+    buffer = comm.alloc(64)
+    free = buffer._finalizer
+    with pytest.raises(RuntimeError, match="mine"), comm.register(buffer):
+        raise RuntimeError("mine")
+    del buffer
+    gc.collect()
+    assert free.alive  # another rank may not have noticed
+    comm.close()
+    assert not free.alive
+
+
 def drops(comm, rounds):
     """Ranks drop windows and arrays at random moments, and the collector runs at random moments."""
     rng = random.Random(comm.rank)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Finds and loads libgin-ep.so, and with it libgin.so."""
+"""Finds and loads libgin-ep.so, and with it libgin.so, unless the process has loaded libgin.so."""
 
 import ctypes
 import os
 
 NAME = "libgin-ep.so.0"
+LIBGIN = "libgin.so.0"
 BESIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib")
 
 _loaded = None
@@ -21,11 +22,22 @@ def candidates():
 
 
 def _open(path):
-    # A libgin.so.0 beside libgin-ep.so goes first: the loader then takes it for the one that libgin-ep.so needs.
-    beside = os.path.join(os.path.dirname(path), "libgin.so.0")
-    if os.path.dirname(path) and os.path.exists(beside):
+    """Opens libgin-ep.so with one libgin.so.0: the one that the process has, else the one beside libgin-ep.so.
+
+    The loader takes a loaded libgin.so.0 for the one that libgin-ep.so needs. The package libgin looks for a loaded one, too.
+    """
+    beside = os.path.join(os.path.dirname(path), LIBGIN)
+    if os.path.dirname(path) and os.path.exists(beside) and not _is_loaded(LIBGIN):
         ctypes.CDLL(beside)
     return ctypes.CDLL(path)
+
+
+def _is_loaded(name):
+    try:
+        ctypes.CDLL(name, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+    except OSError:
+        return False
+    return True
 
 
 def load():

@@ -3,8 +3,10 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import gin_ep
@@ -33,6 +35,23 @@ class Library(unittest.TestCase):
         said = python("import gin_ep; gin_ep.Communicator()", GIN_EP_LIBRARY="libc.so.6")
         self.assertIn("gin_ep needs another version of libgin-ep.so", said)
         self.assertIn("ginCommInit", said)
+
+    def test_one_libgin_for_both_packages(self):
+        """Each package has a libgin.so.0 of its own: the second package takes the one that the first has loaded."""
+        said = (
+            "import os; maps = open('/proc/self/maps').read().split(); "
+            "print(sorted({os.path.realpath(word) for word in maps if '/libgin.so' in word}))"
+        )
+        loads = ["import libgin; libgin.version()", "from gin_ep import _library; _library.load()"]
+        ep = os.environ["GIN_EP_LIBRARY"]
+        own = os.path.realpath(os.path.join(os.path.dirname(ep), "libgin.so.0"))
+        path = os.pathsep.join([os.path.join(ROOT, "python"), os.environ["PYTHONPATH"]])
+        with tempfile.TemporaryDirectory() as scratch:
+            other = os.path.realpath(shutil.copy(own, os.path.join(scratch, "libgin.so.0")))
+            settings = {"PYTHONPATH": path, "LIBGIN_LIBRARY": other}
+            self.assertEqual(python("; ".join([*loads, said]), **settings), f"['{other}']\n")
+            settings["LIBGIN_LIBRARY"] = ""
+            self.assertEqual(python("; ".join([*loads[::-1], said]), **settings), f"['{own}']\n")
 
     def test_import_loads_neither_torch_nor_the_library(self):
         code = "import gin_ep, sys; print('torch' in sys.modules, 'numpy' in sys.modules, gin_ep._library._loaded)"
