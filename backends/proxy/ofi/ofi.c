@@ -346,7 +346,7 @@ static int resetWait(struct fabricEnd *end)
 	return -1;
 }
 
-/* Another end's poll takes what comes for this end from the sockets, and then signals only `wait`. */
+/* With other ends, their polls take what comes for this end from the sockets. */
 static int isAlone(const struct fabricEnd *end)
 {
 	return end->fabric->ends == end && !end->next;
@@ -361,9 +361,9 @@ static int ofiArm(struct fabricEnd *end, int isBrief)
 		return -1;
 	if (!end->watch)
 		return end->wait;
-	if (isAlone(end))
+	if (isAlone(end) || isBrief)
 		return end->watchWait;
-	return isBrief ? -1 : resetWait(end);
+	return resetWait(end);
 }
 
 __attribute__((visibility("default"))) const struct fabricCalls ginFabric = {
