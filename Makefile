@@ -308,8 +308,9 @@ $(BUILD)/libgin-weak.so: test/fabric/weak.c backends/proxy/network/fabric.h
 	$(Q)ln -sf ../$(@F) $(@D)/test/$(@F)
 
 $(addprefix $(BUILD)/test/unit_,plan proxy_network proxy_messages): $(BUILD)/libgin-weak.so
-$(BUILD)/test/proxy_choice: $(BUILD)/libgin-weak.so $(OFI)
-$(BUILD)/test/proxy_choice: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
+$(BUILD)/test/proxy_choice: $(BUILD)/libgin-weak.so
+$(BUILD)/test/proxy_choice $(BUILD)/test/proxy_fabric: $(OFI)
+$(BUILD)/test/proxy_choice $(BUILD)/test/proxy_fabric: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
 $(addprefix $(BUILD)/test/unit_,plan proxy_network proxy_messages): private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
 
 # A CUDA driver that answers questions only.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lanes.h - the transports of a communicator: which peer each serves, and what all of them do */
+/* lanes.h - the transports of a communicator: which peer each serves; calls for all of them */
 #ifndef GIN_PROXY_LANES_H
 #define GIN_PROXY_LANES_H
 

@@ -43,7 +43,7 @@ static void failPart(struct networkLane *lane, struct proxyWork *w)
 	networkLanded(lane, w);
 }
 
-/* A part of a get, whose slot the peer may write at any time: no other peer uses the slot. */
+/* A part of a get. The peer may still write into the slot, which no other peer uses. */
 static void failChunk(struct networkLane *lane, struct bounceChunk *chunk)
 {
 	struct proxyWork *w = chunk->work;
@@ -52,7 +52,7 @@ static void failChunk(struct networkLane *lane, struct bounceChunk *chunk)
 	failPart(lane, w);
 }
 
-/* It is not known which of the messages the peer has done. */
+/* The peer may have done any of its messages: all that it has not acknowledged fail. */
 static void failMessages(struct networkLane *lane, struct messageChannel *c)
 {
 	for (uint32_t n = c->low; n != c->next; n++) {
@@ -140,7 +140,7 @@ static int sendMessage(struct networkLane *lane, struct networkPeer *peer, struc
 	int result = lane->fabric->send(lane->end, peer->address, &m, messageLength(&m));
 	if (result == fabricOk) {
 		messageSent(c, &out);
-		c->told = m.cursor;
+		c->cursorSent = m.cursor;
 		w->landsAt++;
 	}
 	return result;
@@ -326,7 +326,7 @@ static void chainCopies(struct networkLane *lane)
 		bounceCopyFailed(lane);
 }
 
-/* Copies are seen to be made by looking again: 1 as long as anything is under way. */
+/* Returns 1 as long as anything is under way: only another turn finds out that copies are made. */
 static uint32_t turnBounce(struct networkLane *lane)
 {
 	if (!bounceIsActive(lane->bounce))

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* load.h - GIN_TRANSPORT, the plug-in of a network, and what the ranks tell each other about it */
+/* load.h - GIN_TRANSPORT, the plug-in of a network, and what ranks exchange about it */
 #ifndef GIN_PROXY_LOAD_H
 #define GIN_PROXY_LOAD_H
 
 #include "backends/peermem/peermem.h"
 #include "fabric.h"
 
-/* What a rank tells the others when the proxy is probed, and again after its search. */
+/* A rank sends it to all others when the proxy is probed, and again after its search. */
 struct proxyBlob {
 	struct peermemBlob memory;
 	uint8_t allowsIpc, prefersNetwork;

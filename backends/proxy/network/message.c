@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* message.c - what the proxies of two ranks tell each other: the sender's end */
+/* message.c - messages between the proxies of two ranks: the sender's end */
 #include "message.h"
 
 #include <string.h>

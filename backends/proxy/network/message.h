@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * message.h - what the proxies of two ranks tell each other over a network
+ * message.h - messages between the proxies of two ranks over a network
  *
  * A proxy changes no word at a peer by itself: it sends a message, and the peer's proxy checks it
  * and changes the word. The messages from one lane to a peer's lane have numbers, except answers
@@ -95,9 +95,9 @@ struct messageChannel {
 	struct messageOut out[MESSAGES];
 
 	/* Messages of the peer. `expected` <= `begun`. */
-	uint32_t expected; /* all below are done: this rank's cursor */
-	uint32_t begun;	   /* all below are done, or their data is being copied */
-	uint32_t told;	   /* the cursor that was sent last */
+	uint32_t expected;   /* all below are done: this rank's cursor */
+	uint32_t begun;	     /* all below are done, or their data is being copied */
+	uint32_t cursorSent; /* the cursor that was sent last */
 	uint8_t isKept[MESSAGES];
 	struct message *kept; /* [MESSAGES]: came before their turn; or NULL */
 	copyTicket *copying;  /* [MESSAGES]: of the numbers from `expected` to `begun`; or NULL */

@@ -84,7 +84,7 @@ static ginResult_t openLane(struct networkTransport *t, struct networkLane **out
 	return result;
 }
 
-/* What networkSearch() has found, and told the peers. */
+/* Opens the provider that networkSearch() has found, which the peers know. */
 static int openFabric(struct networkTransport *t, char *why)
 {
 	struct networkInterface interface;

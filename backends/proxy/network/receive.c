@@ -72,7 +72,7 @@ static const char *answerLater(struct messageChannel *c, uint32_t number, uint64
 	return NULL;
 }
 
-/* What became of a message whose turn it was. */
+/* The outcome when a message was to begin. */
 enum beginning { beginBlocked, beginBegun, beginWrong };
 
 struct begun {
