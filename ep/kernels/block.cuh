@@ -242,6 +242,25 @@ template <bool direct> GIN_FN_COLD void epRaise(const epArgs &args, uint32_t num
 		epLose<direct>(args, number, rank, result, epoch, value, 0);
 }
 
+/* The first words of the state at the start of a send: one load, which the maker does not wait for. */
+class epBegin
+{
+	const ginWord16 words;
+
+public:
+	GIN_FN explicit epBegin(const epPlan &plan) : words(epStateLoad(plan.state)) {}
+
+	/* An earlier call has failed. */
+	GIN_FN bool failed() const { return static_cast<uint32_t>(words.half[0]) != 0; }
+
+	/* Of a send, by the number of its call. */
+	GIN_FN uint32_t epoch(uint32_t number) const
+	{
+		return static_cast<uint32_t>(words.half[1] >>
+					     (number == ginEpCallCombineSend ? 32 : 0));
+	}
+};
+
 class EpBlock
 {
 protected:
@@ -275,13 +294,13 @@ protected:
 	 */
 	GIN_FN bool stopped() const { return GinCta{}.any(epWordLoad(&plan.state->failed) != 0); }
 
-	/* The epoch of the next send: 0 of dispatch, 1 of combine. False: as stopped(). */
-	GIN_FN bool begin(uint32_t which, uint32_t *epoch) const
+	/* All blocks have read the epoch of a send: 0 of dispatch, 1 of combine. By one thread. */
+	GIN_FN void advance(uint32_t which, uint32_t epoch) const
 	{
-		const ginWord16 words = epStateLoad(plan.state);
-		*epoch = static_cast<uint32_t>(words.half[1] >> which * 32);
-		return !GinCta{}.any(static_cast<uint32_t>(words.half[0]) != 0);
+		call.handle->epoch[which] = epoch;
+		epWordStore(&plan.state->epoch[which], epoch + 1);
 	}
+
 	GIN_FN uint32_t maskOf(uint32_t rank) const { return epWordLoad(&plan.masked[rank]); }
 	GIN_FN bool masked(uint32_t rank) const { return maskOf(rank) != 0; }
 
@@ -407,22 +426,31 @@ protected:
 	}
 
 	/*
-	 * fate[rank] becomes 1 for a rank that is masked or has not freed this half. `family` is
-	 * epRowsFree or epPartsFree. Each rank by one thread, from the block's end; the caller
+	 * fate[rank] becomes 1 for a rank that is masked or has not freed the epoch's half. `family`
+	 * is epRowsFree or epPartsFree, `begin` the state at the kernel's start. A thread for each
+	 * half and rank, from the block's end, loads a signal while the epoch is loaded; the caller
 	 * syncs.
 	 */
 	template <bool direct> GIN_FN void awaitCredits(uint32_t number, uint32_t family,
-							uint32_t epoch, uint32_t *fate) const
+							const epBegin &begin, uint32_t *fate) const
 	{
 		GIN_NO_UNROLL
-		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads()) {
-			const uint32_t id = signalId(family, epoch % 2, r);
+		for (uint32_t i = threads() - 1 - thread(); i < 2 * ranks(); i += threads()) {
+			const uint32_t of = i >= ranks() ? 1 : 0, r = i - of * ranks();
+			const uint32_t id = signalId(family, of, r);
 			const uint32_t out = maskOf(r); /* the load of the signal follows at once */
-			const bool come = direct && reached<direct>(0, id, epoch / 2);
+			const uint64_t seen = direct ? gin<direct>(0).readSignal(id) : 0;
+			const uint32_t epoch = begin.epoch(number);
+			if (epoch % 2 != of || begin.failed())
+				continue;
+			const bool come = direct && seen - epoch / 2 < EP_GAVE_UP;
 			fate[r] = out ||
 				  (!come && !await<direct>(number, r, 0, id, epoch / 2, epoch));
 		}
 	}
+
+	/* The value of a signal of rows when all rows of the epoch have come. */
+	GIN_FN uint64_t rowsOf(uint32_t epoch) const { return (epoch / 2 + 1ull) * plan.maxTokens; }
 
 	/*
 	 * All rows of `rank` have come. In each epoch the sender raises the signal of each lane by
@@ -432,7 +460,7 @@ protected:
 	GIN_FN bool awaitRows(uint32_t number, uint32_t family, uint32_t rank, uint32_t epoch) const
 	{
 		const uint32_t id = signalId(family, epoch % 2, rank);
-		const uint64_t least = (epoch / 2 + 1ull) * plan.maxTokens;
+		const uint64_t least = rowsOf(epoch);
 		const uint32_t lanes = direct || isDirect(rank) ? 1 : plan.lanes;
 		GIN_NO_UNROLL
 		for (uint32_t l = 0; l < lanes; l++)
@@ -473,13 +501,25 @@ protected:
 		return plan.owed + ((family == epPartsFree ? 2 : 0) + half) * ranks();
 	}
 
-	/* All rows of a half are read: kernels after this one give the half back. By one thread. */
-	GIN_FN void oweCredits(uint32_t family, uint32_t half, const uint32_t *lost) const
+	/*
+	 * The end of a receive, by all threads of the block. The grid's last block owes credits to the
+	 * ranks that are not lost: all rows of the half are read, and kernels after this one give the
+	 * half back. `sent`: the kernel has sent, too, and its epoch is advanced. T.
+	 */
+	GIN_FN void leave(uint32_t which, uint32_t epoch, const uint32_t *lost, bool sent) const
 	{
+		const uint32_t number = which ? ginEpCallCombineRecv : ginEpCallDispatchRecv;
+		const uint32_t family = which ? epPartsFree : epRowsFree, half = epoch % 2;
+		sync();
+		if (!GinCta{}.any(thread() == 0 &&
+				  epTicketTake(ticket(number, half), 1, ginGridSize())))
+			return;
 		GIN_NO_UNROLL
-		for (uint32_t r = 0; r < ranks(); r++)
+		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads())
 			if (!lost[r] && !masked(r))
 				epWordStore(owedOf(family, half) + r, 1);
+		if (sent && thread() == 0)
+			advance(which, epoch);
 	}
 
 	/*

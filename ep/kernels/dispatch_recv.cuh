@@ -58,6 +58,7 @@ template <bool direct> class EpDispatchRecv : public EpBlock
 	uint32_t *counts; /* [source][words]: rows; then items of each expert, later their begin */
 	uint32_t *totals; /* [mostLocal] */
 	uint32_t *lost;	  /* [ranks]: rows did not come */
+	uint32_t *come;	  /* [ranks]: rows have come while counts were looked for */
 	epRowTarget *targets; /* [2][GIN_EP_MAX_TOPK] */
 
 public:
@@ -67,13 +68,14 @@ public:
 		counts = reinterpret_cast<uint32_t *>(scratch);
 		totals = counts + ranks() * words;
 		lost = totals + plan.localExperts;
-		size_t used = reinterpret_cast<char *>(lost + ranks()) - scratch;
+		come = lost + ranks();
+		size_t used = reinterpret_cast<char *>(come + ranks()) - scratch;
 		targets = reinterpret_cast<epRowTarget *>(scratch + (used + 15) / 16 * 16);
 	}
 
 	GIN_FN static size_t scratchBytes(const epPlan &plan)
 	{
-		return (plan.nRanks * (2 + plan.localExperts) + plan.localExperts) *
+		return (plan.nRanks * (3 + plan.localExperts) + plan.localExperts) *
 			       sizeof(uint32_t) +
 		       16 + 2 * GIN_EP_MAX_TOPK * sizeof(epRowTarget);
 	}
@@ -83,35 +85,48 @@ public:
 		if (stopped())
 			return;
 		giveCredits<direct>(ginEpCallDispatchRecv);
-		receive(epWordLoad(&call.handle->epoch[0]));
+		receive(epWordLoad(&call.handle->epoch[0]), false);
 	}
 
-	GIN_FN void receive(uint32_t ofSend)
+	/* `sent`: the kernel has sent the epoch, too. */
+	GIN_FN void receive(uint32_t ofSend, bool sent)
 	{
 		epoch = ofSend;
 		half = epoch % 2;
 		GIN_NO_UNROLL
 		for (uint32_t s = thread(); s < ranks(); s += threads())
-			lost[s] = 0;
+			lost[s] = come[s] = 0;
 		sync();
 		if (plan.onLost == GIN_EP_LOST_MASK)
 			decide();
 		GIN_NO_UNROLL
+		for (uint32_t s = threads() - 1 - thread(); s < ranks(); s += threads())
+			lookForSource(s);
+		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < ranks() * words; i += threads())
 			counts[i] = readCount(i / words, i % words);
 		sync();
+		Ahead ahead = {};
+		loadFirst(ahead);
 		beginItems();
 		GIN_NO_UNROLL
-		for (uint32_t s = thread(); s < ranks(); s += threads())
+		for (uint32_t s = threads() - 1 - thread(); s < ranks(); s += threads())
 			awaitSource(s);
 		sync();
 		if (ginBlockIndex() == ginGridSize() - 1)
 			report();
-		copyRows();
-		leave();
+		copyRows(ahead);
+		leave(0, epoch, lost, sent);
 	}
 
 private:
+	/* What a thread loads of a row. */
+	struct Ahead {
+		ginWord16 head, piece;
+		epItem item;
+		bool loaded;
+	};
+
 	GIN_FN uint64_t least() const { return static_cast<uint64_t>(epoch + 1) << 32; }
 
 	/* GIN_EP_LOST_MASK: one block waits for a source's count line and decides for the grid. */
@@ -200,14 +215,24 @@ private:
 		}
 	}
 
+	/* Looks for the rows of a source while other threads look for its counts. Direct peers. */
+	GIN_FN void lookForSource(uint32_t s) const
+	{
+		const uint32_t out = maskOf(s);
+		if (call.waitCost && ginBlockIndex() == 0)
+			call.waitCost[s] -= static_cast<int64_t>(ginNow());
+		GIN_NO_UNROLL
+		for (uint32_t look = 0; direct && !out && !come[s] && look < EP_LOOKS; look++)
+			come[s] = reached<direct>(0, signalId(epRows, half, s), rowsOf(epoch));
+	}
+
+	/* By the thread that has looked for the source. */
 	GIN_FN void awaitSource(uint32_t s) const
 	{
-		const uint64_t before = call.waitCost ? ginNow() : 0;
-		if (lost[s])
-			return;
-		lost[s] = !awaitRows<direct>(ginEpCallDispatchRecv, epRows, s, epoch);
+		if (!come[s] && !lost[s])
+			lost[s] = !awaitRows<direct>(ginEpCallDispatchRecv, epRows, s, epoch);
 		if (call.waitCost && ginBlockIndex() == 0)
-			call.waitCost[s] += static_cast<int64_t>(ginNow() - before);
+			call.waitCost[s] += static_cast<int64_t>(ginNow());
 	}
 
 	/* What the caller gets beside rows, by one block. */
@@ -243,13 +268,35 @@ private:
 		return static_cast<int64_t>(endOf(s, e) - begin) << 32 | begin;
 	}
 
-	GIN_FN void copyRows() const
+	GIN_FN void loadRow(uint32_t s, uint32_t slot, Ahead &ahead) const
+	{
+		const char *row = plan.own + rowAt(half, s, slot);
+		ahead.head = epPieceLoad(row);
+		if (GIN_ON_GPU && thread() < plan.topk)
+			ahead.item = epItemLoad(row + sizeof(epHeader) + thread() * sizeof(epItem));
+		if (GIN_ON_GPU && thread() < pieces())
+			ahead.piece = epPieceLoad(row + plan.payload + thread() * 16);
+		ahead.loaded = true;
+	}
+
+	/* The block's first row, if it has come with its counts. */
+	GIN_FN void loadFirst(Ahead &ahead) const
+	{
+		const uint32_t slot = ginBlockIndex() / ranks(), s = ginBlockIndex() % ranks();
+		if (come[s] && slot < counts[s * words])
+			loadRow(s, slot, ahead);
+	}
+
+	GIN_FN void copyRows(Ahead &ahead) const
 	{
 		const auto rowsOf = [&](uint32_t s) { return counts[s * words]; };
 		uint32_t n = 0; /* rows that are copied: two in turn share no targets */
 		eachRow(rowsOf, [&](uint32_t s, uint32_t slot) {
+			if (!ahead.loaded)
+				loadRow(s, slot, ahead);
 			if (!lost[s])
-				copyRow(s, slot, targets + n++ % 2 * GIN_EP_MAX_TOPK);
+				copyRow(s, slot, ahead, targets + n++ % 2 * GIN_EP_MAX_TOPK);
+			ahead.loaded = false;
 		});
 		GIN_NO_UNROLL
 		for (uint32_t s = 0; s < ranks(); s++)
@@ -257,23 +304,19 @@ private:
 				clearSource(s);
 	}
 
-	GIN_FN void copyRow(uint32_t s, uint32_t slot, epRowTarget *to) const
+	GIN_FN void copyRow(uint32_t s, uint32_t slot, const Ahead &ahead, epRowTarget *to) const
 	{
 		const char *row = plan.own + rowAt(half, s, slot);
-		const ginWord16 head = epPieceLoad(row);
-		const uint32_t kMask = static_cast<uint32_t>(head.half[0] >> 32);
+		const uint32_t kMask = static_cast<uint32_t>(ahead.head.half[0] >> 32);
 		const uint32_t n = epBits(kMask);
-		ginWord16 ahead = {};
-		if (GIN_ON_GPU && thread() < pieces())
-			ahead = epPieceLoad(row + plan.payload + thread() * 16);
 		if (call.layout == GIN_EP_RANK_MAJOR)
 			listRow(row, kMask, s, slot);
 		else
-			placeItems(row, head, s, slot, to);
+			placeItems(row, ahead, s, slot, to);
 		if (thread() == 0)
-			placeHeader(head, s, slot, to);
+			placeHeader(ahead.head, s, slot, to);
 		sync();
-		copyPayload(row, to, call.layout == GIN_EP_RANK_MAJOR ? 1 : n, ahead);
+		copyPayload(row, to, call.layout == GIN_EP_RANK_MAJOR ? 1 : n, ahead.piece);
 	}
 
 	GIN_FN uint32_t pieces() const
@@ -299,20 +342,24 @@ private:
 	}
 
 	/*
-	 * The items of a row: each one's row of its expert, for recvX and for the handle. The load
-	 * of an item does not wait for the header: an item that the row has not got is not used.
+	 * The items of a row: each one's row of its expert, for recvX and for the handle. On a GPU
+	 * thread i has loaded item i, whether the row has got it or not.
 	 */
-	GIN_FN void placeItems(const char *row, ginWord16 head, uint32_t s, uint32_t slot,
+	GIN_FN void placeItems(const char *row, const Ahead &ahead, uint32_t s, uint32_t slot,
 			       epRowTarget *to) const
 	{
+		const ginWord16 head = ahead.head;
 		epAnswer *answers = reinterpret_cast<epAnswer *>(recordOf(call.handle, s, slot) +
 								 sizeof(epReceived));
 		const uint32_t rows = ranks() * plan.maxTokens;
 		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < plan.topk; i += threads()) {
-			const epItem item = epItemLoad(row + sizeof(epHeader) + i * sizeof(epItem));
 			if (i >= epBits(static_cast<uint32_t>(head.half[0] >> 32)))
 				continue;
+			const epItem item =
+				GIN_ON_GPU
+					? ahead.item
+					: epItemLoad(row + sizeof(epHeader) + i * sizeof(epItem));
 			const uint32_t r = counts[s * words + 1 + item.expert] + item.number;
 			answers[i] = {item.expert * rows + r, item.weight};
 			to[i] = targetOf(item.expert, r);
@@ -420,15 +467,6 @@ private:
 		for (uint32_t g = thread(); f8 && g < (call.hidden + each - 1) / each;
 		     g += threads())
 			storeWord(&to, 1, g, 0);
-	}
-
-	/* The last block owes the sources their half. T. */
-	GIN_FN void leave() const
-	{
-		sync();
-		if (thread() == 0 &&
-		    epTicketTake(ticket(ginEpCallDispatchRecv, half), 1, ginGridSize()))
-			oweCredits(epRowsFree, half, lost);
 	}
 };
 

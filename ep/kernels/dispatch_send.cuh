@@ -58,24 +58,25 @@ public:
 	GIN_FN void run()
 	{
 		uint32_t sent;
-		send(&sent);
+		send(true, &sent);
 	}
 
-	/* False: an earlier call has failed, and nothing is done. */
-	GIN_FN bool send(uint32_t *sent)
+	/* False: an earlier call has failed, and nothing is done. `alone`: the kernel does not receive. */
+	GIN_FN bool send(bool alone, uint32_t *sent)
 	{
 		Ahead ahead = {};
 		if (ginBlockIndex() < call.tokens)
 			loadAhead(ginBlockIndex(), ahead);
-		if (!enter<direct>())
-			return false;
-		*sent = epoch;
-		listItems(number, epoch);
+		const epBegin begin(plan);
+		listItems(number, begin);
 		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < 2 * GIN_EP_MAX_TOPK; i += threads())
 			targets[i].to = nullptr;
-		sync();
-		advance();
+		if (!enter<direct>(begin))
+			return false;
+		*sent = epoch;
+		if (alone)
+			advanceAlone();
 		if (!direct)
 			countRows();
 		GIN_NO_UNROLL
@@ -84,8 +85,10 @@ public:
 		GIN_NO_UNROLL
 		for (uint32_t t = ginBlockIndex(), n = 0; t < call.tokens;
 		     t += ginGridSize(), n++) {
-			if (n)
+			if (n) {
 				loadAhead(t, ahead);
+				sync(); /* its targets are empty */
+			}
 			sendToken(t, targets + n % 2 * GIN_EP_MAX_TOPK, ahead,
 				  targets + (n + 1) % 2 * GIN_EP_MAX_TOPK);
 		}
@@ -171,9 +174,11 @@ private:
 		for (uint32_t i = thread(); i < call.topk; i += threads())
 			next[i].to = nullptr;
 		sendRow(t, to, ahead);
+		if (direct)
+			return;
 		sync();
 		GIN_NO_UNROLL
-		for (uint32_t i = thread(); !direct && i < call.topk; i += threads())
+		for (uint32_t i = thread(); i < call.topk; i += threads())
 			if (to[i].to && !isDirect(to[i].rank))
 				stagedOne(to[i].rank, to[i].slot);
 	}

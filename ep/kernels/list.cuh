@@ -82,17 +82,17 @@ protected:
 
 	/*
 	 * The entries of a token, by one thread, eight at a time. Wrong indices are recorded, if
-	 * there is a `number`.
+	 * there is a `begin`.
 	 */
-	GIN_FN void listToken(uint32_t t, uint32_t *to, uint32_t number, uint32_t epoch) const
+	GIN_FN void listToken(uint32_t t, uint32_t *to, uint32_t number, const epBegin *begin) const
 	{
 		GIN_NO_UNROLL
 		for (uint32_t first = 0; first < call.topk; first += 8)
-			listEight(t, first, to, number, epoch);
+			listEight(t, first, to, number, begin);
 	}
 
 	GIN_FN void listEight(uint32_t t, uint32_t first, uint32_t *to, uint32_t number,
-			      uint32_t epoch) const
+			      const epBegin *begin) const
 	{
 		int64_t index[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
 		uint32_t wrong = 0;
@@ -119,8 +119,8 @@ protected:
 				to[first + i] = index[i] < 0 || wrong >> i & 1
 							? EP_NONE
 							: static_cast<uint32_t>(index[i]);
-		if (wrong && number)
-			recordWrong(t * call.topk + first, wrong, number, epoch);
+		if (wrong && begin && !begin->failed())
+			recordWrong(t * call.topk + first, wrong, number, begin->epoch(number));
 	}
 
 	/* Records the first of eight items whose bit is set. */
@@ -135,13 +135,13 @@ protected:
 	}
 
 	/* Makes a short list. The caller syncs. */
-	GIN_FN void listItems(uint32_t number, uint32_t epoch)
+	GIN_FN void listItems(uint32_t number, const epBegin &begin)
 	{
 		if (call.longList)
 			return;
 		GIN_NO_UNROLL
 		for (uint32_t t = thread(); t < call.tokens; t += threads())
-			listToken(t, list + t * call.topk, number, epoch);
+			listToken(t, list + t * call.topk, number, &begin);
 	}
 
 	/* Is one of the token's experts in the range? */
@@ -287,14 +287,14 @@ public:
 
 	GIN_FN void run()
 	{
-		const uint32_t epoch = epWordLoad(&plan.state->epoch[0]);
+		const epBegin begin(plan);
 		const uint32_t step = ginGridSize() * threads();
 		if (stopped())
 			return;
 		GIN_NO_UNROLL
 		for (uint32_t t = ginBlockIndex() * threads() + thread(); t < call.tokens;
 		     t += step)
-			listToken(t, list + t * call.topk, ginEpCallDispatchSend, epoch);
+			listToken(t, list + t * call.topk, ginEpCallDispatchSend, &begin);
 	}
 };
 
