@@ -98,7 +98,7 @@ private:
 		sync();
 		GIN_NO_UNROLL
 		for (uint32_t k = thread(); k < call.topk; k += threads())
-			bringers[k] = brings(k) ? rankOf(entries[k]) : EP_NONE;
+			bringers[k] = brings(k) ? epRankIn(entries[k]) : EP_NONE;
 		sync();
 		GIN_NO_UNROLL
 		for (uint32_t k = thread(); k < call.topk; k += threads())
@@ -169,11 +169,10 @@ private:
 	/* Is no item before k at its rank? */
 	GIN_FN bool firstEntry(uint32_t k) const
 	{
-		const Range range = rangeOf(rankOf(entries[k]));
 		bool any = false;
 		GIN_NO_UNROLL
 		for (uint32_t j = 0; j < k; j++)
-			any |= range.has(entries[j]);
+			any |= epRankIn(entries[j]) == epRankIn(entries[k]);
 		return !any;
 	}
 };
