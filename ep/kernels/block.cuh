@@ -502,24 +502,21 @@ protected:
 	}
 
 	/*
-	 * The end of a receive, by all threads of the block. The grid's last block owes credits to the
-	 * ranks that are not lost: all rows of the half are read, and kernels after this one give the
-	 * half back. `sent`: the kernel has sent, too, and its epoch is advanced. T.
+	 * True in the block that ends a receive last: every block has read its rows and written its
+	 * outputs. By all threads of the block. T.
 	 */
-	GIN_FN void leave(uint32_t which, uint32_t epoch, const uint32_t *lost, bool sent) const
+	GIN_FN bool isLast(uint32_t number, uint32_t half) const
 	{
-		const uint32_t number = which ? ginEpCallCombineRecv : ginEpCallDispatchRecv;
-		const uint32_t family = which ? epPartsFree : epRowsFree, half = epoch % 2;
 		sync();
-		if (!GinCta{}.any(thread() == 0 &&
-				  epTicketTake(ticket(number, half), 1, ginGridSize())))
-			return;
-		GIN_NO_UNROLL
-		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads())
-			if (!lost[r] && !masked(r))
-				epWordStore(owedOf(family, half) + r, 1);
-		if (sent && thread() == 0)
-			advance(which, epoch);
+		return GinCta{}.any(thread() == 0 &&
+				    epTicketTake(ticket(number, half), 1, ginGridSize()));
+	}
+
+	/* The rows of `rank` in a half are read: a later kernel gives the half back to the rank. */
+	GIN_FN void owe(uint32_t family, uint32_t half, uint32_t rank) const
+	{
+		if (!masked(rank))
+			epWordStore(owedOf(family, half) + rank, 1);
 	}
 
 	/*

@@ -70,10 +70,23 @@ public:
 				findParts(t);
 			addToken(t);
 		}
-		leave(1, epoch, gone, sent);
+		leave(sent);
 	}
 
 private:
+	/* The last block owes credits to the ranks whose parts have come. */
+	GIN_FN void leave(bool sent) const
+	{
+		if (!isLast(ginEpCallCombineRecv, half))
+			return;
+		GIN_NO_UNROLL
+		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads())
+			if (!gone[r])
+				owe(epPartsFree, half, r);
+		if (sent && thread() == 0)
+			advance(1, epoch);
+	}
+
 	/* True: the rank is lost, or masked. */
 	GIN_FN bool awaitRank(uint32_t r) const
 	{
