@@ -11,10 +11,10 @@
  *	counts    [half][source][1 + local experts]: words     sources, dispatch send
  *	          of 8 bytes: epoch + 1 and a count
  *	marks     [source]: words: 1: the source has given up  sources; this rank
- *	verdicts  [half][source]: words: epoch + 1 and 1 if    this rank, dispatch receive
- *	          the source is lost
+ *	verdicts  [half][source]: words: epoch + 1 and what    this rank, dispatch receive
+ *	          of the source is lost
  *	staging   rows, parts and counts for peers on network  this rank
- *	          routes
+ *	          routes; a count line of marks
  */
 #ifndef GIN_EP_ARGS_H
 #define GIN_EP_ARGS_H
@@ -126,7 +126,7 @@ struct epPlan {
 	uint32_t listed;		   /* items in `list` */
 	uint64_t timeout;		   /* nanoseconds */
 	uint64_t rowsAt, partsAt, countsAt, marksAt, verdictsAt; /* offsets in the slab */
-	uint64_t stagedRowsAt, stagedPartsAt, stagedCountsAt;
+	uint64_t stagedRowsAt, stagedPartsAt, stagedCountsAt, stagedMarkAt;
 	uint64_t placesAt; /* offset in a handle of epPlace */
 	ginWindow_t slab;
 	char *own;		     /* this rank's slab */

@@ -124,27 +124,36 @@ GIN_FN size_t epLineAt(const epPlan &plan, uint32_t half, uint32_t source)
 	return plan.countsAt + line * (1 + plan.mostLocal) * sizeof(uint64_t);
 }
 
-/* The count lines of `source` at `rank` get the mark of a rank that has given up. */
+/* What a rank that has given up writes into count words. */
+GIN_FN uint64_t epMarkWord(const epPlan &plan)
+{
+	const uint64_t epoch = epWordLoad(&plan.state->epoch[0]) + EP_GAVE_UP_EPOCHS;
+	return epoch << 32;
+}
+
+GIN_FN size_t epLineBytes(const epPlan &plan)
+{
+	return (1 + plan.mostLocal) * sizeof(uint64_t);
+}
+
+/*
+ * The count line of `source` at `rank` gets the mark of a rank that has given up. A put reads a line
+ * of its own, because an earlier put may still read the staged counts.
+ */
 template <bool direct>
 GIN_FN_COLD void epMarkLine(const epArgs &args, uint32_t rank, uint32_t source, uint32_t half)
 {
 	const epPlan &plan = args.plan;
-	const uint64_t epoch = epWordLoad(&plan.state->epoch[0]) + EP_GAVE_UP_EPOCHS;
-	const size_t bytes = (1 + plan.mostLocal) * sizeof(uint64_t);
 	const size_t at = epLineAt(plan, half, source);
-	const size_t staged = plan.stagedCountsAt - plan.countsAt + epLineAt(plan, half, rank);
 	char *const slab = epSlabOf(plan, rank);
 	GIN_NO_UNROLL
-	for (size_t b = 0; b < bytes; b += sizeof(uint64_t)) {
-		if (direct || slab)
-			ginDirectStore(slab + at + b, epoch << 32);
-		else
-			*reinterpret_cast<uint64_t *>(plan.own + staged + b) = epoch << 32;
-	}
+	for (size_t b = 0; (direct || slab) && b < epLineBytes(plan); b += sizeof(uint64_t))
+		ginDirectStore(slab + at + b, epMarkWord(plan));
 	if (!direct && !slab)
 		GinOn<epRoutes<direct>>(args.dc, 0)
-			.put(static_cast<int>(rank), plan.slab, at, plan.slab, staged, bytes,
-			     GinNone{}, GinNone{}, GinThread{}, epFrom(args, rank));
+			.put(static_cast<int>(rank), plan.slab, at, plan.slab, plan.stagedMarkAt,
+			     epLineBytes(plan), GinNone{}, GinNone{}, GinThread{},
+			     epFrom(args, rank));
 }
 
 /* The mark of `source` at a rank. */
@@ -183,6 +192,9 @@ template <bool direct> GIN_FN_COLD void epMark(const epArgs &args, uint32_t rank
 template <bool direct> GIN_FN_COLD void epGiveUp(const epArgs &args)
 {
 	const epPlan &plan = args.plan;
+	GIN_NO_UNROLL
+	for (size_t b = 0; !direct && b < epLineBytes(plan); b += sizeof(uint64_t))
+		*reinterpret_cast<uint64_t *>(plan.own + plan.stagedMarkAt + b) = epMarkWord(plan);
 	GIN_NO_UNROLL
 	for (uint32_t r = 0; r < plan.nRanks; r++) {
 		epMark<direct>(args, plan.rank, r);

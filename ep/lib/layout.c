@@ -102,6 +102,7 @@ static uint64_t slabLayout(struct epPlan *plan, int networked)
 	plan->stagedRowsAt = take(&end, rows);
 	plan->stagedPartsAt = take(&end, 2 * R * T * plan->places * plan->partBytes);
 	plan->stagedCountsAt = take(&end, counts);
+	plan->stagedMarkAt = take(&end, counts / (2 * R));
 	return end;
 }
 
