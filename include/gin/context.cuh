@@ -162,7 +162,7 @@ public:
 			return refuse(coop, ginCallGet, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		ginResult_t result;
-		if (byEngine(false, srcOff | dstOff, bytes, coop, options))
+		if (byEngine(peer, false, srcOff | dstOff, bytes, coop, options))
 			result = copyByEngine(true, peer, srcWin, srcOff,
 					      ginSourceIn(dstWin, dstOff), bytes, coop, options);
 		else
