@@ -36,6 +36,9 @@
 #define EP_GAVE_UP (1ull << 40)
 #define EP_GAVE_UP_EPOCHS (1u << 30)
 
+/* The most scratch of a block: two blocks of an SM have as much on every architecture. */
+#define EP_SCRATCH 49152u
+
 /* No expert, rank or item. */
 #define EP_NONE 0xffffffffu
 
@@ -169,7 +172,7 @@ struct epCallArgs {
 	uint32_t xIsF8;	       /* x has the wire's bytes already */
 	uint32_t xScalesUe8m0; /* `scales` are exponents */
 	uint32_t indexBytes;   /* 4 or 8 */
-	uint32_t longList;     /* epKernelList and epKernelCount have run */
+	uint32_t longList;     /* EpMakeList and EpCountList have run */
 	uint32_t pad;
 	struct epHandle *handle;
 	struct epRowsOf x, recvX, out;

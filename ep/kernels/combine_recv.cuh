@@ -13,13 +13,12 @@
 template <bool direct, uint32_t reduce> class EpCombineRecv : public EpList
 {
 	uint32_t epoch, half;
-	uint32_t *absent;  /* [ranks]: has sent nothing, or is lost */
-	uint32_t *gone;	   /* [ranks]: is masked or lost */
-	uint32_t *entries; /* [GIN_EP_MAX_TOPK] of the token */
-	uint32_t *
-		bringers; /* [GIN_EP_MAX_TOPK]: the rank of an item that brings a part, or EP_NONE */
-	uint32_t *parts;  /* the number of sources */
-	epSource *sources; /* [GIN_EP_MAX_TOPK] */
+	uint32_t *absent;   /* [ranks]: has sent nothing, or is lost */
+	uint32_t *gone;	    /* [ranks]: is masked or lost */
+	uint32_t *entries;  /* [GIN_EP_MAX_TOPK] of the token */
+	uint32_t *bringers; /* [GIN_EP_MAX_TOPK]: an item brings a part: its rank; else EP_NONE */
+	uint32_t *parts;    /* the number of sources */
+	epSource *sources;  /* [GIN_EP_MAX_TOPK] */
 
 public:
 	GIN_FN EpCombineRecv(const epArgs &a, char *shared) : EpList(a, shared), epoch(0), half(0)

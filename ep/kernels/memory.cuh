@@ -60,11 +60,6 @@ GIN_FN void epWordStore(uint32_t *word, uint32_t value)
 	ginStore<ginRelaxed, ginScopeDevice>(word, value);
 }
 
-GIN_FN void epWordAdd(uint32_t *word, uint32_t value)
-{
-	ginAdd<ginRelaxed, ginScopeDevice>(word, value);
-}
-
 /* No edge: sets the word to 0; true if it was not 0. */
 GIN_FN bool epWordTake(uint32_t *word)
 {
