@@ -18,7 +18,7 @@
 #   dist             a source archive of HEAD in BUILD
 #   deps deps-check deps-check-all                    install the packages of demo, check, check-all
 #   man              writes the table of environment variables into its page
-#   abi              writes the committed layouts, symbols and python/libgin/_abi.py anew, after an intended change
+#   abi              writes the committed layouts, symbols and what Python knows of them anew, after an intended change
 #   bench            measurements beside NVSHMEM, on two GPUs or more
 #   bench-start bench-idle bench-gpunetio bench-ofi   other measurements: mk/bench.mk
 #   ep check-ep bench-ep   expert parallelism, its tests, its measurements: mk/ep.mk

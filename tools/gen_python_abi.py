@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""gen_python_abi.py LAYOUTS: prints python/libgin/_abi.py, run in the root of the source tree.
+"""What Python knows of the headers. Run it in the root of the source tree.
+
+    gen_python_abi.py LAYOUTS    prints python/libgin/_abi.py
+    gen_python_abi.py calls      prints python/libgin/_calls.pyi, the types of the device calls
 
 LAYOUTS is what test/lint/abi/layouts prints: structs, enums and constants as the compiler sees
 them. Prototypes come from include/gin.h, the host API, and from include/gin/functions.cuh, the
 device calls in C.
-`make abi` writes the file, and test/lint/abi/check compares it.
+`make abi` writes both files, and test/lint/abi/check compares them.
 """
 
 import contextlib
@@ -40,6 +43,14 @@ NUMBERS = {
 HEAD = '''# SPDX-License-Identifier: BSD-3-Clause
 """Layouts, constants and prototypes of libgin. Written by tools/gen_python_abi.py: `make abi`."""
 '''
+
+CALLS_HEAD = """# SPDX-License-Identifier: BSD-3-Clause
+# Types of the device calls in libgin.host. Written by tools/gen_python_abi.py: `make abi`.
+from typing import SupportsIndex
+
+# An address, a window, a device communicator, or None for NULL.
+Pointer = SupportsIndex | None
+"""
 
 
 def source_of(path):
@@ -207,7 +218,26 @@ def print_body(layouts, header, types):
     print_device_functions()
 
 
+def print_calls():
+    types = {"ptr": "Pointer", "none": "None"}
+    print(CALLS_HEAD)
+    for result, name, text in device_functions("include/gin"):
+        kinds = [(argument, device_type(kind)) for kind, argument in parameters(text)]
+        listed = ", ".join(f"{argument}: {types.get(kind, 'int')}" for argument, kind in kinds)
+        listed += ", /"  # ctypes takes no names
+        returned = "int | None" if "*" in result else types.get(device_type(result), "int")
+        line = f"def {name}({listed}) -> {returned}: ..."
+        if len(line) > 100:
+            line = f"def {name}(\n    {listed}\n) -> {returned}: ..."
+        if max(map(len, line.split("\n"))) > 100:
+            line = line.replace(listed, listed.replace(", ", ",\n    ") + ",")
+        print(line)
+
+
 def main(path):
+    if path == "calls":
+        print_calls()
+        return
     header = source_of("include/gin.h")
     layouts = Layouts(Path(path).read_text())
     layouts.enums["ginSignalKind"] = enum_of("include/gin/functions.cuh", "ginSignalKind")

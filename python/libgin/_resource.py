@@ -2,7 +2,9 @@
 """What windows and device communicators have in common."""
 
 import warnings
-from typing import Any
+from typing import Any, TypeVar
+
+_Resource = TypeVar("_Resource", bound="Resource")
 
 
 class Resource:
@@ -52,7 +54,7 @@ class Resource:
         if self._comm.is_open:
             self._release()
 
-    def __enter__(self):
+    def __enter__(self: _Resource) -> _Resource:
         return self
 
     def __exit__(self, kind, error, trace):

@@ -129,7 +129,9 @@ class Communicator:
             raise
 
     @classmethod
-    def from_store(cls, store: Any, rank: int, size: int, *, key: str = "libgin", **options):
+    def from_store(
+        cls, store: Any, rank: int, size: int, *, key: str = "libgin", **options
+    ) -> "Communicator":
         """Ranks with a key-value store of set() and get(), as torch.distributed has.
 
         get() waits for the key. The key is deleted when all ranks have joined, if the store has
@@ -146,7 +148,7 @@ class Communicator:
         return comm
 
     @classmethod
-    def from_mpi(cls, comm: Any, **options):
+    def from_mpi(cls, comm: Any, **options) -> "Communicator":
         """The ranks of a communicator of mpi4py."""
         return cls(allgather=comm.allgather, rank=comm.Get_rank(), size=comm.Get_size(), **options)
 
@@ -256,7 +258,7 @@ class Communicator:
             self.is_open = False  # ginCommDestroy() frees it, whatever the call returns
         interruptible(lambda: None, call, "ginCommDestroy", self._handle)
 
-    def __enter__(self):
+    def __enter__(self) -> "Communicator":
         return self
 
     def __exit__(self, kind, error, trace):

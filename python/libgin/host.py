@@ -9,8 +9,12 @@ The calls run libgin's own device code, coops included. Python's threads take tu
 import ctypes
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from . import _abi, _library
+
+if TYPE_CHECKING:
+    from ._calls import *  # noqa: F403 - the device calls, which __getattr__() finds
 
 NAME = "libgin-ffi.so.0"
 
@@ -71,10 +75,12 @@ def _declare(library):
     return library
 
 
-def __getattr__(name):
-    if name in _abi.DEVICE_FUNCTIONS:
-        return getattr(load(), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        if name in _abi.DEVICE_FUNCTIONS:
+            return getattr(load(), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def seconds(count: float) -> int:

@@ -3,10 +3,12 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from .communicator import Communicator
 from .errors import PeerError
+
+_Result = TypeVar("_Result")
 
 
 class _Board:
@@ -54,7 +56,9 @@ class _Ranks:
         return Communicator(allgather=gather, rank=rank, size=self.size, device=self.device)
 
 
-def run_threads(size: int, function: Callable, *arguments, device: Any = "none") -> list:
+def run_threads(
+    size: int, function: Callable[..., _Result], *arguments, device: Any = "none"
+) -> list[_Result]:
     """Calls function(communicator, *arguments) on `size` threads, the ranks; returns their results.
 
     After an exception on one rank the waits of the other ranks end; the first exception is raised.
