@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""cute_calls.py [CUBIN] ARCH: compiles the ring of CuTe DSL and every call without a GPU.
+
+CUBIN names a file that gets the ring. One architecture for each process: CuTe DSL reads CUTE_DSL_ARCH when it is imported.
+"""
+
+import os
+import sys
+import tempfile
+
+ARCHITECTURE = sys.argv[-1]
+os.environ["CUTE_DSL_ARCH"] = f"sm_{ARCHITECTURE}" + ("" if ARCHITECTURE == "80" else "a")
+os.environ["CUTE_DSL_KEEP"] = "ptx,cubin"
+os.environ["CUTE_DSL_DUMP_DIR"] = tempfile.mkdtemp()
+
+import cutlass  # noqa: E402
+import cutlass.cute as cute  # noqa: E402
+from cubin import report  # noqa: E402
+from cutlass import Int32, Int64  # noqa: E402
+from programs import cute_ring  # noqa: E402
+
+import libgin.cute as gin  # noqa: E402
+
+
+@cute.kernel
+def every(dc: Int64, window: Int64, peer: Int32, out: cute.Pointer):
+    """Each call once."""
+    result = gin.put(dc, peer, window, 0, window, 64, 8)
+    result |= gin.put(dc, peer, window, 0, window, 64, 8, 8, signal_window=window, weak=True)
+    result |= gin.put_value(dc, peer, window, 0, 7, nbytes=4, signal=1)
+    result |= gin.get(dc, peer, window, 0, window, 64, 8)
+    result |= gin.signal(dc, peer, 1, add=2)
+    result |= gin.wait_signal(dc, 0, 1, timeout=5_000_000_000)
+    result |= gin.wait_value(dc, window, 0, 1) | gin.wait_counter(dc, 0, 1)
+    result |= gin.flush(dc, coop=gin.WARP)
+    result |= gin.wait_ticket(dc, peer, gin.flush_ticket(dc, peer))
+    result |= gin.barrier(dc, 2, 0)
+    gin.reset_signal(dc, 0)
+    gin.reset_counter(dc, 0)
+    words = cute.make_tensor(out, cute.make_layout(8))
+    words[0] = Int64(result)
+    words[1] = gin.read_signal(dc, 0)
+    words[2] = gin.read_value(dc, window, 0)
+    words[3] = gin.read_counter(dc, 0)
+    words[4] = gin.fetch_add(dc, peer, window, 0, 1)
+    words[5] = gin.compare_swap(dc, peer, window, 0, 1, 2)
+    words[6] = gin.swap(dc, peer, window, 0, 1)
+    there = cute.make_tensor(gin.peer_pointer(window, peer, Int32), cute.make_layout(4))
+    there[0] = peer
+
+
+@cute.jit
+def launch(dc: Int64, window: Int64, peer: Int32, words: cute.Pointer):
+    every(dc, window, peer, words).launch(grid=[1, 1, 1], block=[128, 1, 1])
+
+
+def main():
+    number = Int64(0)
+    words = cute.runtime.make_ptr(Int64, 0, cute.AddressSpace.gmem, assumed_align=8)
+    with report("cute", cutlass.__version__, ARCHITECTURE) as check:
+        made = cute_ring.compiled()
+        check(made.__cubin__, "ring", made.__ptx__)
+    if len(sys.argv) > 2:
+        with open(sys.argv[1], "wb") as file:
+            file.write(made.__cubin__)
+    with report("cute", cutlass.__version__, ARCHITECTURE) as check:
+        made = cute.compile(launch, number, number, Int32(1), words)
+        check(made.__cubin__, "every", made.__ptx__)
+
+
+if __name__ == "__main__":
+    main()
