@@ -7,7 +7,8 @@
 
 A kernel takes libgin's structs by value, from the objects:
 
-    extern "C" __global__ void ring(ginDevComm dc, ginWindow_t inbox, ginWindow_t outbox, int *status)
+    extern "C" __global__ void ring(ginDevComm dc, ginWindow_t inbox, ginWindow_t outbox,
+                                    int *status)
 
 cupy.asarray() makes arrays of what Communicator.alloc() returns.
 """
@@ -30,7 +31,7 @@ def options() -> tuple[str, ...]:
 
 
 def value(argument: Any) -> Any:
-    """A kernel's argument: the struct by value of a window or device communicator, else as given."""
+    """A kernel's argument: a window's or device communicator's struct by value, else as given."""
     if not isinstance(argument, Resource):
         return argument
     data = bytes(argument.struct)
@@ -52,7 +53,7 @@ class _Kernel:
 
 
 class RawModule:
-    """cupy.RawModule of CUDA C++ that includes gin_device.cuh. Takes the keywords of the original."""
+    """cupy.RawModule of CUDA C++ that includes gin_device.cuh; the keywords are RawModule's."""
 
     def __init__(self, *, code: str, options: tuple[str, ...] = (), **keywords):
         every = (*globals()["options"](), *options)

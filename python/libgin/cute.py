@@ -2,12 +2,12 @@
 """libgin's device calls in kernels of CuTe DSL.
 
     @cute.kernel
-    def kernel(dc: Int64, inbox: Int64, outbox: Int64, right: Int32, n: Int64, words: cute.Pointer):
+    def kernel(dc: Int64, inbox: Int64, outbox: Int64, right: Int32, n: Int64):
         status = gin.put(dc, right, inbox, 0, outbox, 0, n, signal=0)
         status = status | gin.wait_signal(dc, 0, 1)
 
     @cute.jit
-    def launch(dc: Int64, ...):               # called with the objects DeviceCommunicator and Window
+    def launch(dc: Int64, inbox: Int64, ...):  # called with DeviceCommunicator and Window
         kernel(dc, ...).launch(grid=[1, 1, 1], block=[256, 1, 1])
 
 All threads of the block make a call together and get one result, unless coop is THREAD or WARP.
@@ -310,7 +310,13 @@ def wait_counter(
 ) -> Int32:
     """gin_waitCounter(3). Returns a status."""
     return _call(
-        "ginWaitCounter", dc=dc, context=context, id=counter, least=least, coop=coop, timeout=timeout
+        "ginWaitCounter",
+        dc=dc,
+        context=context,
+        id=counter,
+        least=least,
+        coop=coop,
+        timeout=timeout,
     )
 
 
@@ -348,7 +354,7 @@ def barrier(
     coop: Any = CTA,
     timeout: Any = 0,
 ) -> Int32:
-    """GinBarrier(3) of `size` ranks, `stride` apart; this rank is number `rank`. Returns a status."""
+    """GinBarrier(3) of `size` ranks, `stride` apart, this one number `rank`. Returns a status."""
     return _call(
         "ginBarrierSync",
         dc=dc,

@@ -344,7 +344,7 @@ def wait_ticket(dc, peer, ticket, context=0, coop=CTA, timeout=0):
 
 @_device
 def barrier(dc, size, rank, stride=1, index=0, coop=CTA, timeout=0):
-    """GinBarrier(3) of `size` ranks, `stride` apart; this rank is number `rank`. Returns a status."""
+    """GinBarrier(3) of `size` ranks, `stride` apart, this one number `rank`. Returns a status."""
     return _barrier(dc, size, rank, stride, index, coop, timeout)
 
 

@@ -38,4 +38,5 @@ def report(compiler, version, architecture):
     start = time.monotonic()
     yield check
     seconds = time.monotonic() - start
-    print(f"{compiler:10} {version:10} sm_{architecture:5} {row['bytes']:8} bytes {seconds:6.1f} s", flush=True)
+    size = f"{row['bytes']:8} bytes"
+    print(f"{compiler:10} {version:10} sm_{architecture:5} {size} {seconds:6.1f} s", flush=True)

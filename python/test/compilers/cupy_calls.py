@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""cupy_calls.py ARCH...: compiles the ring of CuPy with its NVRTC and libgin.cupy's options, without a GPU."""
+"""cupy_calls.py ARCH...: compiles the ring of CuPy with libgin.cupy's options, without a GPU."""
 
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""hazard.py ARCH...: libgin.triton.after() keeps loads of a pipelined loop after the wait for their bytes.
+"""hazard.py ARCH...: libgin.triton.after() keeps loads of a pipelined loop after their wait.
 
 Compiles programs/triton_tiles.py, whose loop waits for a tile and loads it, and follows registers
 in the PTX. With after(), the address of every load of a tile depends on the result of a wait, or
@@ -16,9 +16,11 @@ from triton.compiler import ASTSource
 from triton_calls import compile
 
 NAMES = "dc", "a", "b", "c", "status", "tiles", "round", "SIDE", "AFTER", "STAGES"
-TYPES = "*u8", "*fp16", "*fp16", "*fp32", "*i32", "i32", "i32", "constexpr", "constexpr", "constexpr"
+TYPES = "*u8", "*fp16", "*fp16", "*fp32", "*i32", "i32", "i32", *["constexpr"] * 3
 REGISTER = re.compile(r"%\w+")
-TILE_LOAD = re.compile(r"cp\.async\.c[ag]\.shared\.global \[.*?\], \[(.*?)\]|ld\.global\.v4\.\w+ \{.*?\}, \[(.*?)\]")
+TILE_LOAD = re.compile(
+    r"cp\.async\.c[ag]\.shared\.global \[.*?\], \[(.*?)\]|ld\.global\.v4\.\w+ \{.*?\}, \[(.*?)\]"
+)
 
 
 def ptx_of(architecture, after, stages):
@@ -69,8 +71,8 @@ def unordered(ptx):
     wrong = []
     for address in loads:
         lines = origins(address, written)
-        waited = any("// after" in line for line in lines) and any("[retval" in line for line in lines)
-        if not waited:
+        # The PTX names the status beside the address: "// after %r1", and a call returns it.
+        if not all(any(mark in line for line in lines) for mark in ("// after", "[retval")):
             wrong.append(address)
     return len(loads), wrong
 

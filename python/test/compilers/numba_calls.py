@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""numba_calls.py [every] ARCH...: compiles the ring of Numba, and every call, to cubins without a GPU."""
+"""numba_calls.py [every] ARCH...: compiles a ring in Numba, and every call, without a GPU."""
 
 import sys
 from types import SimpleNamespace

@@ -9,13 +9,16 @@ import libgin.cupy as gin
 SOURCE = r"""
 #include <gin_device.cuh>
 
-extern "C" __global__ void ring(ginDevComm dc, ginWindow_t inbox, ginWindow_t outbox, const int *target, int *source,
-                                int *copy, int *status, int n, int right, int round, unsigned long long limit)
+extern "C" __global__ void ring(ginDevComm dc, ginWindow_t inbox, ginWindow_t outbox,
+                                const int *target, int *source, int *copy, int *status, int n,
+                                int right, int round, unsigned long long limit)
 {
     Gin gin(dc, 0);
+    unsigned long long bytes = n * 4ull;
     for (int at = threadIdx.x; at < n; at += blockDim.x)
         source[at] = at * 3 + dc.rank * 1000003 + round * 7;
-    ginResult_t result = gin.put(right, inbox, 0, outbox, 0, n * 4ull, GinSignalInc{0}, GinNone{}, GinCta{});
+    ginResult_t result = gin.put(right, inbox, 0, outbox, 0, bytes, GinSignalInc{0}, GinNone{},
+                                 GinCta{});
     if (result == ginSuccess)
         result = gin.waitSignal(0, round, GinCta{}, ginTimeout(limit));
     for (int at = threadIdx.x; at < n; at += blockDim.x)

@@ -3,7 +3,8 @@
 
 Each rank fills its outbox in the kernel, puts it to its right neighbour with a signal, waits for
 its left neighbour, and copies the inbox in the kernel. The host compares every byte of the copy.
-The ranks find each other by the launcher or by GIN_ROOT, RANK and WORLD_SIZE; ranks may share a GPU.
+The ranks find each other by the launcher or by GIN_ROOT, RANK and WORLD_SIZE. Ranks may share a
+GPU.
 """
 
 import os
@@ -28,7 +29,8 @@ def right_words(got, rank, round):
     wrong = np.flatnonzero(np.asarray(got) != want)
     if len(wrong):
         at = wrong[0]
-        print(f"round {round}: {len(wrong)} of {len(got)} words wrong, at {at}: {got[at]} for {want[at]}")
+        word = f"word {at} is {got[at]} instead of {want[at]}"
+        print(f"round {round}: {len(wrong)} of {len(got)} words wrong: {word}")
     return not len(wrong)
 
 
@@ -51,4 +53,5 @@ def run(name, make):
                     dc.raise_for(status)
                     good += right_words(copy, left, round)
             assert good == ROUNDS, f"{name}: {good} of {ROUNDS} rounds right"
-            print(f"{name}: rank {comm.rank} of {comm.size}, {route}, {n} words: {good} rounds right", flush=True)
+            rank = f"rank {comm.rank} of {comm.size}, {route}"
+            print(f"{name}: {rank}, {n} words: {good} rounds right", flush=True)

@@ -18,7 +18,18 @@ SIDE, TILES = 64, 8
 
 
 @gin.jit
-def consume(dc, a, b, c, status, tiles, round, SIDE: tl.constexpr, AFTER: tl.constexpr, STAGES: tl.constexpr):
+def consume(
+    dc,
+    a,
+    b,
+    c,
+    status,
+    tiles,
+    round,
+    SIDE: tl.constexpr,
+    AFTER: tl.constexpr,
+    STAGES: tl.constexpr,
+):
     """c = the sum of a[i] @ b[i], SIDE x SIDE each. Signal i tells that a[i] is there."""
     row, column = tl.arange(0, SIDE)[:, None], tl.arange(0, SIDE)[None, :]
     total = tl.zeros((SIDE, SIDE), dtype=tl.float32)
@@ -27,10 +38,10 @@ def consume(dc, a, b, c, status, tiles, round, SIDE: tl.constexpr, AFTER: tl.con
         waited = gin.wait_signal(dc, i, round, timeout=LIMIT)
         result |= waited
         tile = i * SIDE * SIDE + row * SIDE + column
+        left, right = a, b
         if AFTER:
-            total = tl.dot(tl.load(gin.after(a, waited) + tile), tl.load(gin.after(b, waited) + tile), total)
-        else:
-            total = tl.dot(tl.load(a + tile), tl.load(b + tile), total)
+            left, right = gin.after(a, waited), gin.after(b, waited)
+        total = tl.dot(tl.load(left + tile), tl.load(right + tile), total)
     tl.store(c + row * SIDE + column, total)
     tl.store(status, result)
 
@@ -39,7 +50,8 @@ def consume(dc, a, b, c, status, tiles, round, SIDE: tl.constexpr, AFTER: tl.con
 def produce(dc, inbox, outbox, status, right, tiles, nbytes):
     result = 0
     for i in range(0, tiles):
-        result |= gin.put(dc, right, inbox, i * nbytes, outbox, i * nbytes, nbytes, signal=i, timeout=LIMIT)
+        at = i * nbytes
+        result |= gin.put(dc, right, inbox, at, outbox, at, nbytes, signal=i, timeout=LIMIT)
     tl.store(status, result)
 
 
@@ -85,13 +97,14 @@ class Tiles:
             self.comm.device(signals=TILES) as dc,
         ):
             try:
-                good = sum(self.round(dc, inbox, outbox, i, after, stages) for i in range(1, count + 1))
+                numbers = range(1, count + 1)
+                good = sum(self.round(dc, inbox, outbox, i, after, stages) for i in numbers)
             except RuntimeError as error:
                 if "PassManager" not in str(error):
                     raise
-                return print(f"tiles, {name}, {stages} stages: Triton refuses to compile it", flush=True)
-        rank = f"rank {self.comm.rank} of {self.comm.size}"
-        print(f"tiles, {name}, {stages} stages: {rank}: {good} of {count} products right", flush=True)
+                return print(f"tiles, {name}, {stages} stages: Triton refuses them", flush=True)
+        what = f"tiles, {name}, {stages} stages: rank {self.comm.rank} of {self.comm.size}"
+        print(f"{what}: {good} of {count} products right", flush=True)
 
 
 def main():
