@@ -101,7 +101,7 @@ MLX5_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard mlx5/*.c))
 # Without libibverbs and libmlx5 the library is whole: GPU threads then write no work requests of a NIC.
 VERBS := $(shell $(PKG_CONFIG) --exists libmlx5 libibverbs 2>/dev/null && echo yes)
 VERBS_LIBS := $(if $(VERBS),$(shell $(PKG_CONFIG) --libs libmlx5 libibverbs))
-NIC_OBJ := $(if $(VERBS),$(patsubst %.c,$(BUILD)/%.o,$(wildcard backends/rdma/nic/*.c)))
+NIC_OBJ := $(if $(VERBS),$(patsubst %.c,$(BUILD)/%.o,$(wildcard backends/rdma/nic/*.c backends/proxy/verbs/*.c)))
 RDMA := $(if $(VERBS),$(BUILD)/libgin-rdma.so)
 
 # Without libfabric the library is whole: the proxy then has no network.
@@ -177,7 +177,7 @@ $(BUILD)/libgin-rdma.so: $(NIC_OBJ) $(MLX5_OBJ) backends/rdma/nic/rdma.map
 	$(call say,LINK,$@)
 	$(Q)$(CC) -shared -o $@ $(NIC_OBJ) $(MLX5_OBJ) $(LDFLAGS_ALL) \
 		$(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-z,relro,-z,now \
-		-Wl,--version-script,backends/rdma/nic/rdma.map $(VERBS_LIBS)
+		-Wl,--version-script,backends/rdma/nic/rdma.map $(VERBS_LIBS) -pthread
 
 OFI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard backends/proxy/ofi/*.c))
 
