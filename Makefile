@@ -12,7 +12,7 @@
 #   check-long       repetitions of tests that depend on chance, for hours
 #   check-mutations  breaks every ordering and check once: a test has to fail
 #   check-system     short for check-all GROUPS=system: jobs over several hosts, and Slurm
-#   check-mlx5dev    short for check-all GROUPS="gdaki mlx5dev perftest": on the software mlx5 device
+#   check-mlx5dev    short for check-all GROUPS="gdaki verbs mlx5dev perftest": on the software mlx5 device
 #   tools examples tests tests-gpu benches mlx5dev    parts of the build
 #   install uninstall                                 mk/install.mk lists the folders to set
 #   dist             a source archive of HEAD in BUILD
@@ -376,7 +376,7 @@ check-system:
 	$(Q)test/run check-all system
 
 check-mlx5dev:
-	$(Q)test/run check-all gdaki mlx5dev perftest
+	$(Q)test/run check-all gdaki verbs mlx5dev perftest
 
 check-long:
 	$(Q)test/run check-long

@@ -421,19 +421,41 @@ static void describePort(const struct rdmaPort *p, char *text)
 		p->can.relaxedOrdering ? ", relaxed ordering" : "");
 }
 
+/* 1 and a description in `why`, or 0 and why not. */
+static int tryPort(const struct rdmaWanted *wanted, char *why)
+{
+	struct rdmaPort *port = NULL;
+
+	if (portOpen(wanted, &port, why))
+		return 0;
+	describePort(port, why);
+	portClose(port);
+	return 1;
+}
+
+/* Of a port that has no queues for GPUs. */
+static void addPlain(const struct rdmaWanted *wanted, char *why)
+{
+	struct rdmaWanted plain = *wanted;
+	char description[RDMA_WHY];
+
+	plain.isPlain = 1;
+	if (!wanted->isPlain && tryPort(&plain, description))
+		explain(why + strlen(why), "; the proxy can use it by verbs: %.60s", description);
+}
+
 static void addPort(struct portListing *l, struct ibv_device *device, int number)
 {
 	struct rdmaFound found = {.port = number};
-	struct rdmaPort *port = NULL;
+	char why[2 * RDMA_WHY];
 
 	snprintf(found.device, sizeof(found.device), "%s", ibv_get_device_name(device));
 	l->wanted.device = found.device;
 	l->wanted.port = number;
-	found.usable = !portOpen(&l->wanted, &port, found.why);
-	if (found.usable) {
-		describePort(port, found.why);
-		portClose(port);
-	}
+	found.usable = tryPort(&l->wanted, why);
+	if (!found.usable)
+		addPlain(&l->wanted, why);
+	snprintf(found.why, sizeof(found.why), "%.*s", RDMA_WHY - 1, why);
 	if (l->count < l->room)
 		l->found[l->count] = found;
 	l->count++;
