@@ -19,7 +19,7 @@
  * full can still answer each other.
  *
  * The immediate of a write (fabric.h) can stand for a message that raises a signal by one: it names
- * the sender's rank, the message's number and the word.
+ * the message's number and the word; an immediate of 64 bits also names the sender's rank.
  */
 #ifndef GIN_PROXY_MESSAGE_H
 #define GIN_PROXY_MESSAGE_H
@@ -117,20 +117,25 @@ struct message messageNext(const struct messageChannel *c, uint32_t rank, enum m
 struct message messageOf(const struct messageChannel *c, uint32_t rank,
 			 const struct proxyWork *work, int withData);
 
-/* Can an immediate of this rank name the word of the work, and is it raised by one? */
-int messageFitsImmediate(const struct proxyWork *work, uint32_t rank);
+/*
+ * Can an immediate of `bits`, 32 or 64, of this rank name the word of the work, and is it raised by
+ * one?
+ */
+int messageFitsImmediate(const struct proxyWork *work, uint32_t rank, uint32_t bits);
 
 /* The immediate that stands for the message with the next number. */
 uint64_t messageImmediate(const struct messageChannel *c, uint32_t rank,
-			  const struct proxyWork *work);
+			  const struct proxyWork *work, uint32_t bits);
 
+/* Of 64 bits. */
 static inline uint32_t messageImmediateRank(uint64_t immediate)
 {
 	return (uint32_t)(immediate >> 38) & 0xffff;
 }
 
-/* The message that the peer's immediate stands for. Its cursor says nothing new. */
-struct message messageOfImmediate(const struct messageChannel *c, uint64_t immediate);
+/* The message that the immediate of `rank` stands for. Its cursor says nothing new. */
+struct message messageOfImmediate(const struct messageChannel *c, uint32_t rank, uint64_t immediate,
+				  uint32_t bits);
 
 /* The message with the next number was sent. */
 void messageSent(struct messageChannel *c, const struct messageOut *out);

@@ -293,7 +293,7 @@ static int tryEnd(struct fabric *f, struct fabricAbout *about, char *why)
 	int result = ginFabric.connect(end, address, &trial.peer, why);
 	if (!result)
 		result = tryMemory(f, end, &trial, why);
-	about->immediates = (uint8_t)trial.hasImmediates;
+	about->immediates = trial.hasImmediates ? 64 : 0;
 	ginFabric.endClose(end);
 	return result;
 }
