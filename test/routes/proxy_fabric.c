@@ -30,7 +30,8 @@ struct side {
 /* The native provider over TCP: libfabric 2 calls it tcp, which libfabric 1 takes for tcp;ofi_rxm. */
 static const char *nativeProvider(void)
 {
-	const struct fabricWanted net = {"net", "lo", "127.0.0.1"};
+	const struct fabricWanted net = {
+		.provider = "net", .interface = "lo", .address = "127.0.0.1"};
 	struct fabricAbout about;
 	char why[FABRIC_WHY];
 
@@ -40,7 +41,8 @@ static const char *nativeProvider(void)
 /* Ends the process with 77 where libfabric lacks the provider. */
 static void openSide(const char *provider, int ends, struct side *s)
 {
-	const struct fabricWanted want = {provider, "lo", "127.0.0.1"};
+	const struct fabricWanted want = {
+		.provider = provider, .interface = "lo", .address = "127.0.0.1"};
 	struct fabricAbout about;
 	char why[FABRIC_WHY] = "";
 
