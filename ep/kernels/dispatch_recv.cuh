@@ -493,10 +493,11 @@ private:
 				clearSource(s);
 	}
 
-	/* Rows of a lost source whose counts have come: zeros of no token, no answers in the handle. */
+	/* The handle has no rows of a lost source. Rows whose counts have come: zeros of no token. */
 	GIN_FN void clearSource(uint32_t s) const
 	{
-		const epReceived none = {EP_NONE, 0, 0, 0};
+		if (thread() == 0)
+			receivedOf(call.handle)[s] = EP_NONE;
 		GIN_NO_UNROLL
 		for (uint32_t e = 0; e < (ranked() ? 1 : plan.localExperts); e++) {
 			const uint32_t first = ranked() ? 0 : counts[s * words + 1 + e];
@@ -506,11 +507,9 @@ private:
 				clearRow(ranked() ? s : e, r);
 		}
 		GIN_NO_UNROLL
-		for (uint32_t slot = thread(); slot < counts[s * words]; slot += threads()) {
-			*reinterpret_cast<epReceived *>(recordOf(call.handle, s, slot)) = none;
-			for (uint32_t k = 0; ranked() && k < call.topk; k++)
-				listItem(s, slot, k, -1, 0.0f);
-		}
+		for (uint32_t i = thread(); ranked() && i < counts[s * words] * call.topk;
+		     i += threads())
+			listItem(s, i / call.topk, i % call.topk, -1, 0.0f);
 	}
 
 	GIN_FN void clearRow(uint32_t outer, uint32_t inner) const
