@@ -15,9 +15,6 @@
 
 #include "list.cuh"
 
-/* From one epoch to the next in a word with a tag. */
-#define EP_EPOCH (1ull << 32)
-
 /* A verdict: a word with a tag, and what a source has lost. */
 #define EP_LOST_COUNTS 1u
 #define EP_LOST_ROWS 2u
@@ -37,27 +34,6 @@ GIN_FN epItem epItemLoad(const char *src)
 	const uint64_t word = ginLoadWeak<uint64_t>(src);
 	return {static_cast<uint16_t>(word), static_cast<uint16_t>(word >> 16),
 		epFloatOf(static_cast<uint32_t>(word >> 32))};
-}
-
-/* One thread waits for a word with the tag of the epoch. False: the source is lost. */
-template <bool direct> GIN_FN_COLD bool epAwaitWordLong(const epArgs &args, size_t at,
-							uint32_t source, bool timed, uint32_t epoch)
-{
-	GinOn<epRoutes<direct>> gin(args.dc, 0);
-	const uint64_t least = static_cast<uint64_t>(epoch + 1) << 32;
-	ginOptions options = epFrom(args, source);
-	if (!timed)
-		options.timeout = GIN_FOREVER;
-	ginResult_t result = gin.waitValue(args.plan.slab, at, least, GinThread{}, options);
-	const uint64_t seen = gin.readValue(args.plan.slab, at);
-	if (result == ginSuccess && seen - least < EP_EPOCH)
-		return true;
-	if (result == ginSuccess && epWordLoad(&args.plan.state->failed))
-		return false;	  /* a mark of this rank */
-	if (result == ginSuccess) /* a mark of the source, which has given up */
-		result = ginErrorPeer;
-	epLose<direct>(args, ginEpCallDispatchRecv, source, result, epoch, least, seen);
-	return false;
 }
 
 template <bool direct> class EpDispatchRecv : public EpBlock
