@@ -62,7 +62,7 @@ struct epItem {
 	float weight;
 };
 
-/* A received row in a handle: its header, token EP_NONE: lost; then an epAnswer for each bit of kMask. */
+/* A received row in a handle: its header; then an epAnswer for each bit of kMask. */
 struct epReceived {
 	uint32_t token, kMask, part, first;
 };
@@ -85,7 +85,7 @@ struct epPlace {
 
 /*
  * A handle: this, sent[nRanks], received[nRanks], then epReceived [nRanks][maxTokens]; and if not
- * all is direct epPlace [maxTokens][topk].
+ * all is direct epPlace [maxTokens][topk]. received[source] EP_NONE: the source's rows are lost.
  */
 struct epHandle {
 	uint32_t epoch[2]; /* of the dispatch send, combine send that RECV belongs to */

@@ -126,27 +126,34 @@ public:
 		*sent = epoch;
 		if (alone)
 			advanceAlone();
-		ahead.loaded = first < received[of];
+		ahead.loaded = first < answersTo(of);
 		uint32_t n = 0; /* rows that are sent: two in turn share no sources */
-		eachRow([&](uint32_t s) { return received[s]; },
+		eachRow([&](uint32_t s) { return answersTo(s); },
 			[&](uint32_t s, uint32_t slot) {
 				if (!ahead.loaded)
 					load(recordOf(call.handle, s, slot), ahead);
-				if (!fate[s])
-					sendRow(s, slot, ahead,
-						sources + n++ % 2 * GIN_EP_MAX_TOPK);
+				sendRow(s, slot, ahead, sources + n++ % 2 * GIN_EP_MAX_TOPK);
 				ahead.loaded = false;
 			});
 		raiseRows<direct>();
 		GIN_NO_UNROLL
 		for (uint32_t r = thread(); ginBlockIndex() == ginGridSize() - 1 && r < ranks();
 		     r += threads())
-			if (!fate[r])
+			if (answers(r))
 				raiseRest<direct>(number, epParts, r, received[r], epoch);
 		return true;
 	}
 
 private:
+	/*
+	 * A source whose rows were lost in the dispatch gets no signal, so it finds this rank lost:
+	 * with a signal it would add the bytes of an earlier combine.
+	 */
+	GIN_FN bool answers(uint32_t s) const { return !fate[s] && received[s] != EP_NONE; }
+
+	/* Rows that go back to a source. */
+	GIN_FN uint32_t answersTo(uint32_t s) const { return answers(s) ? received[s] : 0; }
+
 	GIN_FN void load(const char *record, Ahead &ahead) const
 	{
 		const ginWord16 words = epPieceLoad(record);
@@ -171,8 +178,7 @@ private:
 		findSources(s, slot, ahead, from);
 		const uint32_t n = ranked && row.kMask ? 1 : epBits(row.kMask);
 		sync();
-		if (row.token != EP_NONE)
-			sendParts(from, n);
+		sendParts(from, n);
 		if (thread() == 0 && (direct || isDirect(s)))
 			rowsOut[s]++;
 		if (direct || isDirect(s))
@@ -248,10 +254,7 @@ private:
 		return eight.rounded();
 	}
 
-	/*
-	 * A staged row is complete; the block that completes a chunk puts it. The rows of a lost
-	 * source are all lost: nothing is staged.
-	 */
+	/* A staged row is complete; the block that completes a chunk puts it. */
 	GIN_FN void stagedOne(uint32_t s, uint32_t slot) const
 	{
 		epChunk chunk;
@@ -262,11 +265,6 @@ private:
 		const bool none = reduce == GIN_EP_REDUCE_NONE;
 		const uint32_t part = none ? begin.first : begin.part;
 		const uint32_t end = none ? last.first + epBits(last.kMask) : last.part + 1;
-		if (begin.token == EP_NONE)
-			return raise<direct>(
-				number, s, laneOf(chunk),
-				GinSignalAdd{signalId(epParts, half, plan.rank), chunk.size},
-				epoch);
 		putChunk<direct>(s, chunk, partAt(half, part), stagedPartAt(half, s, part),
 				 static_cast<size_t>(end - part) * plan.partBytes);
 	}

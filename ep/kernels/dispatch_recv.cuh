@@ -15,9 +15,6 @@
 
 #include "list.cuh"
 
-/* From one epoch to the next in a word with a tag. */
-#define EP_EPOCH (1ull << 32)
-
 /* A verdict: a word with a tag, and what a source has lost. */
 #define EP_LOST_COUNTS 1u
 #define EP_LOST_ROWS 2u
@@ -37,27 +34,6 @@ GIN_FN epItem epItemLoad(const char *src)
 	const uint64_t word = ginLoadWeak<uint64_t>(src);
 	return {static_cast<uint16_t>(word), static_cast<uint16_t>(word >> 16),
 		epFloatOf(static_cast<uint32_t>(word >> 32))};
-}
-
-/* One thread waits for a word with the tag of the epoch. False: the source is lost. */
-template <bool direct> GIN_FN_COLD bool epAwaitWordLong(const epArgs &args, size_t at,
-							uint32_t source, bool timed, uint32_t epoch)
-{
-	GinOn<epRoutes<direct>> gin(args.dc, 0);
-	const uint64_t least = static_cast<uint64_t>(epoch + 1) << 32;
-	ginOptions options = epFrom(args, source);
-	if (!timed)
-		options.timeout = GIN_FOREVER;
-	ginResult_t result = gin.waitValue(args.plan.slab, at, least, GinThread{}, options);
-	const uint64_t seen = gin.readValue(args.plan.slab, at);
-	if (result == ginSuccess && seen - least < EP_EPOCH)
-		return true;
-	if (result == ginSuccess && epWordLoad(&args.plan.state->failed))
-		return false;	  /* a mark of this rank */
-	if (result == ginSuccess) /* a mark of the source, which has given up */
-		result = ginErrorPeer;
-	epLose<direct>(args, ginEpCallDispatchRecv, source, result, epoch, least, seen);
-	return false;
 }
 
 template <bool direct> class EpDispatchRecv : public EpBlock
@@ -493,10 +469,11 @@ private:
 				clearSource(s);
 	}
 
-	/* Rows of a lost source whose counts have come: zeros of no token, no answers in the handle. */
+	/* The handle has no rows of a lost source. Rows whose counts have come: zeros of no token. */
 	GIN_FN void clearSource(uint32_t s) const
 	{
-		const epReceived none = {EP_NONE, 0, 0, 0};
+		if (thread() == 0)
+			receivedOf(call.handle)[s] = EP_NONE;
 		GIN_NO_UNROLL
 		for (uint32_t e = 0; e < (ranked() ? 1 : plan.localExperts); e++) {
 			const uint32_t first = ranked() ? 0 : counts[s * words + 1 + e];
@@ -506,11 +483,9 @@ private:
 				clearRow(ranked() ? s : e, r);
 		}
 		GIN_NO_UNROLL
-		for (uint32_t slot = thread(); slot < counts[s * words]; slot += threads()) {
-			*reinterpret_cast<epReceived *>(recordOf(call.handle, s, slot)) = none;
-			for (uint32_t k = 0; ranked() && k < call.topk; k++)
-				listItem(s, slot, k, -1, 0.0f);
-		}
+		for (uint32_t i = thread(); ranked() && i < counts[s * words] * call.topk;
+		     i += threads())
+			listItem(s, i / call.topk, i % call.topk, -1, 0.0f);
 	}
 
 	GIN_FN void clearRow(uint32_t outer, uint32_t inner) const

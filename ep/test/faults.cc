@@ -201,7 +201,7 @@ static void late(Rank &r, ginEp_t ep, const Round &round)
  */
 static void absentMask(Rank &r)
 {
-	const uint64_t limit = 2 * patience(r) / 1000;
+	const uint64_t limit = 6 * patience(r) / 1000; /* 4 rounds that wait take twice as long */
 	Round round = roundOf(r, 31);
 	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, patience(r));
 	std::vector<bool> gone(r.nRanks);
@@ -271,6 +271,37 @@ static void maskedByCaller(Rank &r)
 			without(r, ep, roundOf(r, 90 + i), gone);
 		EXPECT(!recordOf(ep).valid);
 	}
+	EP_CHECK(ginEpReset(ep));
+	full(r, ep, round);
+	EP_CHECK(ginEpDestroy(ep));
+}
+
+/*
+ * Rank 0 masks rank 1 while it receives a dispatch, and not when it combines: it has no answers for
+ * rank 1, which finds rank 0 lost and adds nothing from earlier combines.
+ */
+static void unanswered(Rank &r)
+{
+	Round round = roundOf(r, 171);
+	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, patience(r));
+	for (uint64_t i = 0; i < 2; i++) /* answers of earlier rounds are in both halves */
+		full(r, ep, roundOf(r, 172 + i));
+	Batch batch(r, round, handleBytes(ep));
+	EP_CHECK(dispatch(ep, batch, GIN_EP_SEND));
+	batch.gone[1] = r.rank == 0;
+	if (r.rank == 0)
+		mask(r, ep, 1);
+	EP_CHECK(dispatch(ep, batch, GIN_EP_RECV));
+	batch.checkDispatch();
+	if (r.rank == 0)
+		EP_CHECK(ginEpMaskClear(ep, Batch::streamOf(r)));
+	batch.gone[1] = false;
+	batch.gone[0] = r.rank == 1;
+	EP_CHECK(combine(ep, batch));
+	batch.checkCombine();
+	std::vector<uint32_t> observed(r.nRanks);
+	EP_CHECK(ginEpMaskQuery(ep, observed.data(), nullptr));
+	EXPECT(observed[0] == (r.rank == 1));
 	EP_CHECK(ginEpReset(ep));
 	full(r, ep, round);
 	EP_CHECK(ginEpDestroy(ep));
@@ -451,9 +482,13 @@ static int run(const ginConfig_t *config)
 	static const struct {
 		const char *name;
 		void (*run)(Rank &r);
-	} cases[] = {{"absent, error", absentError},	   {"absent, mask", absentMask},
-		     {"absent in combine", absentCombine}, {"masked by the caller", maskedByCaller},
-		     {"wrong indices", wrongIndices},	   {"aborted", aborted}};
+	} cases[] = {{"absent, error", absentError},
+		     {"absent, mask", absentMask},
+		     {"absent in combine", absentCombine},
+		     {"masked by the caller", maskedByCaller},
+		     {"unanswered", unanswered},
+		     {"wrong indices", wrongIndices},
+		     {"aborted", aborted}};
 	Rank r;
 	for (const auto &one : cases) {
 		rankOpen(r, config);
