@@ -34,7 +34,8 @@ struct mailbox {
 };
 
 struct collectives {
-	ginComm_t side; /* the thread's own communicator: the caller's has calls of its own */
+	ginComm_t
+		side; /* for the thread alone: the program calls collectives on its own communicator */
 	const struct ncclDriver *cuda;
 	void *context, *event;
 	struct mailbox *mailbox;
@@ -44,7 +45,7 @@ struct collectives {
 	pthread_mutex_t lock; /* of the list and isClosing */
 	pthread_cond_t changed;
 	pthread_t thread;
-	char *staging; /* of the newest size; older ones follow, until the end */
+	char *staging; /* the newest and largest; older ones stay in `old` until the end */
 	size_t stagingBytes;
 	void **old;
 	size_t oldCount;
@@ -313,7 +314,7 @@ static ncclResult_t runCollective(void *args)
 	const struct collectiveArgs *a = args;
 	ncclComm_t comm = a->comm;
 	const size_t outBytes = a->job.bytes * (a->job.reduces ? 1 : (size_t)comm->nRanks);
-	ncclResult_t result = ncclPartAll(comm);
+	ncclResult_t result = ncclEndKept(comm);
 
 	if (result != ncclSuccess || !a->job.bytes)
 		return result;

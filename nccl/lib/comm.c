@@ -17,7 +17,7 @@ static uint64_t hashBytes(uint64_t hash, const void *data, size_t bytes)
 	return hash;
 }
 
-/* Ranks of this process, this rank included, and whether some pair has the proxy route. */
+/* Counts the ranks of this process, this rank included, and the peers on the proxy route. */
 static ginResult_t lookAtPeers(ginComm_t gin, int nRanks, int *local, int *proxies)
 {
 	ginResult_t result = ginSuccess;
@@ -32,7 +32,7 @@ static ginResult_t lookAtPeers(ginComm_t gin, int nRanks, int *local, int *proxi
 	return result;
 }
 
-/* Wraps a communicator of libgin, which goes if that fails. */
+/* Makes NCCL's communicator of libgin's. Destroys `gin` on failure. */
 static ncclResult_t wrap(ginComm_t gin, uint64_t key, ncclComm_t *out)
 {
 	ncclComm_t comm = calloc(1, sizeof(*comm));
@@ -58,7 +58,7 @@ static ncclResult_t wrap(ginComm_t gin, uint64_t key, ncclComm_t *out)
 	comm->device = info.device;
 	comm->domainSize = info.domainSize;
 	comm->key = key;
-	comm->lastParting = &comm->partings;
+	comm->lastEnding = &comm->endings;
 	pthread_mutex_init(&comm->lock, NULL);
 	*out = comm;
 	return ncclSuccess;
@@ -70,7 +70,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 
 	if (!id)
 		return ncclFail(ncclInvalidArgument, "ncclGetUniqueId: id is NULL");
-	_Static_assert(sizeof(made) == sizeof(*id), "an id is an id");
+	_Static_assert(sizeof(made) == sizeof(*id), "NCCL's id holds libgin's");
 	ginResult_t result = ginGetUniqueId(&made);
 	if (result == ginSuccess)
 		memcpy(id, &made, sizeof(made));
@@ -170,7 +170,7 @@ static ncclResult_t runSplit(void *args)
 	const struct splitArgs *a = args;
 	const uint64_t name[2] = {++a->comm->splits, (uint64_t)a->color};
 	ginComm_t part = NULL;
-	ncclResult_t result = ncclPartAll(a->comm);
+	ncclResult_t result = ncclEndKept(a->comm);
 
 	if (result == ncclSuccess)
 		result = ncclFromGin(ginCommSplit(a->comm->gin, a->color, a->key, &part));
@@ -205,7 +205,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 	return ncclFromGin(result);
 }
 
-static ncclResult_t give(const struct ncclComm *comm, int value, int *out, const char *call)
+static ncclResult_t setOutput(const struct ncclComm *comm, int value, int *out, const char *call)
 {
 	if (!comm || !out)
 		return ncclFail(ncclInvalidArgument, "%s: an argument is NULL", call);
@@ -215,17 +215,18 @@ static ncclResult_t give(const struct ncclComm *comm, int value, int *out, const
 
 ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
 {
-	return give(comm, comm ? comm->nRanks : 0, count, "ncclCommCount");
+	return setOutput(comm, comm ? comm->nRanks : 0, count, "ncclCommCount");
 }
 
 ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
 {
-	return give(comm, comm && comm->device > 0 ? comm->device : 0, device, "ncclCommCuDevice");
+	return setOutput(comm, comm && comm->device > 0 ? comm->device : 0, device,
+			 "ncclCommCuDevice");
 }
 
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank)
 {
-	return give(comm, comm ? comm->rank : 0, rank, "ncclCommUserRank");
+	return setOutput(comm, comm ? comm->rank : 0, rank, "ncclCommUserRank");
 }
 
 static void fillProperties(ncclComm_t comm, int proxies, ncclCommProperties_t *p)

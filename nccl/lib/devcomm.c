@@ -17,7 +17,7 @@
 
 #define HANDLE_UNIT ((size_t)128) /* of ncclDevResourceHandle */
 
-/* What a device communicator is made with. */
+/* The requirements in libgin's words, and what ncclDevCommCreate() fills in by them. */
 struct plan {
 	ginDevCommRequirements_t want;
 	size_t bufferBytes;
@@ -49,12 +49,23 @@ static ncclResult_t checkNetwork(const ncclDevCommRequirements_t *r)
 	return ncclSuccess;
 }
 
-static ncclResult_t checkRequirements(const ncclDevCommRequirements_t *r)
+/* Is it a struct of this libgin's headers? */
+static ncclResult_t checkVersion(const ncclDevCommRequirements_t *r)
 {
 	if (!r || r->magic != NCCL_API_MAGIC || r->size != sizeof(*r))
 		return ncclFail(ncclInvalidArgument,
 				"ncclDevCommCreate: initialize the requirements with "
 				"NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER of libgin's nccl_device.h");
+	if (r->ginDeviceAbi != GIN_DEVICE_ABI)
+		return ncclFail(ncclInvalidUsage,
+				"ncclDevCommCreate: the program was compiled for device ABI %u, "
+				"but libgin-nccl.so has %u: compile the program again",
+				r->ginDeviceAbi, GIN_DEVICE_ABI);
+	return ncclSuccess;
+}
+
+static ncclResult_t checkMultimem(const ncclDevCommRequirements_t *r)
+{
 	if (r->lsaMultimem)
 		return ncclFail(ncclInvalidUsage, "ncclDevCommCreate: lsaMultimem is set, but "
 						  "libgin has no multicast memory");
@@ -63,6 +74,11 @@ static ncclResult_t checkRequirements(const ncclDevCommRequirements_t *r)
 			return ncclFail(ncclInvalidUsage,
 					"ncclDevCommCreate: a team asks for multimem, but libgin "
 					"has no multicast memory");
+	return ncclSuccess;
+}
+
+static ncclResult_t checkCounts(const ncclDevCommRequirements_t *r)
+{
 	if (r->lsaLLA2ABlockCount > 0)
 		return ncclFail(ncclInvalidUsage,
 				"ncclDevCommCreate: lsaLLA2ABlockCount is %d, "
@@ -71,7 +87,18 @@ static ncclResult_t checkRequirements(const ncclDevCommRequirements_t *r)
 	if (r->barrierCount < 0 || r->lsaBarrierCount < 0 || r->railGinBarrierCount < 0 ||
 	    r->worldGinBarrierCount < 0 || r->ginSignalCount < 0 || r->ginCounterCount < 0)
 		return ncclFail(ncclInvalidArgument, "ncclDevCommCreate: a count is negative");
-	return checkNetwork(r);
+	return ncclSuccess;
+}
+
+static ncclResult_t checkRequirements(const ncclDevCommRequirements_t *r)
+{
+	ncclResult_t result = checkVersion(r);
+
+	if (result == ncclSuccess)
+		result = checkMultimem(r);
+	if (result == ncclSuccess)
+		result = checkCounts(r);
+	return result == ncclSuccess ? checkNetwork(r) : result;
 }
 
 static uint32_t atLeastOne(int value)
@@ -156,8 +183,8 @@ static void makePlan(struct plan *plan, const ncclDevCommRequirements_t *r)
 }
 
 /*
- * Words that foreign code may poll: of GPUs, or of NICs, if only they raise signals. The table lies
- * after the buffers.
+ * Writes the table of _ginHandle, after the buffers. A kernel may poll a signal's word only if one
+ * class of agents, GPUs or NICs, raises all signals.
  */
 static int writeHandles(int device, const struct plan *plan, char *memory)
 {
@@ -188,7 +215,7 @@ static ncclResult_t makeWindow(ncclComm_t comm, struct plan *plan)
 		     ncclDriverClear(comm->device, memory, bytes) ||
 		     writeHandles(comm->device, plan, memory);
 
-	/* A rank that failed makes the collective call fail on all ranks: NULL with a size. */
+	/* A rank that failed registers NULL: the collective call then fails on all ranks. */
 	ginResult_t result =
 		ginWindowRegister(comm->gin, failed ? NULL : memory, bytes, 0, &window);
 	if (result != ginSuccess) {
@@ -242,7 +269,7 @@ static ncclResult_t runCreate(void *args)
 {
 	const struct createArgs *a = args;
 	struct plan plan;
-	ncclResult_t result = ncclPartAll(a->comm);
+	ncclResult_t result = ncclEndKept(a->comm);
 
 	if (result != ncclSuccess)
 		return result;
@@ -277,13 +304,13 @@ ncclResult_t ncclDevCommCreate(ncclComm_t comm, ncclDevCommRequirements_t const 
 
 ncclResult_t ncclDevCommDestroy(ncclComm_t comm, ncclDevComm_t const *devComm)
 {
-	struct parting parting = {.kind = partDevComm};
+	struct ending ending = {.kind = endingOfDevComm};
 
 	if (!comm || !devComm)
 		return ncclFail(ncclInvalidArgument, "ncclDevCommDestroy: %s is NULL",
 				comm ? "devComm" : "comm");
-	parting.devComm = *devComm;
-	return ncclPart(comm, &parting);
+	ending.devComm = *devComm;
+	return ncclEnd(comm, &ending);
 }
 
 static ncclResult_t requireBarriers(int count, uint32_t *first, uint32_t *have,

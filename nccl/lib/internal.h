@@ -8,7 +8,7 @@
 #include "gin/compat/nccl_device/core.h"
 
 struct collectives;
-struct parting;
+struct ending;
 
 struct ncclComm {
 	ginComm_t gin;
@@ -19,7 +19,7 @@ struct ncclComm {
 	uint64_t key;	/* equal on all ranks; names the communicator in this process */
 	uint64_t splits;
 	pthread_mutex_t lock; /* of the fields below */
-	struct parting *partings, **lastParting;
+	struct ending *endings, **lastEnding;
 	struct collectives *collectives; /* NULL: none was called */
 	ncclResult_t asyncError;
 };
@@ -43,28 +43,28 @@ ncclResult_t ncclGroupDo(const void *key, ncclResult_t (*run)(void *args), const
 			 size_t bytes);
 
 /*
- * parting.c. NCCL's calls that end the life of something are local; libgin's are collective. Where
- * ranks of one communicator are in one process, one thread may make these calls for all of them, one
- * after the other. They are kept then, and run when the thread of each rank is sure to come: before
- * the next collective call on the communicator, or when it is destroyed.
+ * ending.c. NCCL's calls that end a window, a device communicator or memory are local; libgin's calls
+ * are collective. One thread may make NCCL's call for all ranks of its process, one after the other.
+ * If the process has several ranks of the communicator, the call is kept. The kept calls run before
+ * the rank's next collective call on the communicator, or when it is destroyed.
  */
-enum partingKind { partWindow, partDevComm, partMemory };
+enum endingKind { endingOfWindow, endingOfDevComm, endingOfMemory };
 
-struct parting {
-	enum partingKind kind;
+struct ending {
+	enum endingKind kind;
 	ncclWindow_t window;
 	ncclDevComm_t devComm;
 	void *memory;
-	struct parting *next;
+	struct ending *next;
 };
 
-/* Runs it, or keeps it. */
-ncclResult_t ncclPart(ncclComm_t comm, const struct parting *parting);
+/* Ends what `ending` names, or keeps the call. */
+ncclResult_t ncclEnd(ncclComm_t comm, const struct ending *ending);
 
-/* Runs what is kept. Called first by each collective call. */
-ncclResult_t ncclPartAll(ncclComm_t comm);
+/* Runs the kept calls. Every collective call begins with it. */
+ncclResult_t ncclEndKept(ncclComm_t comm);
 
-/* window.c. The window's record goes, and the memory that was to be freed with it. */
+/* window.c. Removes the window's record. */
 void ncclWindowForget(ncclWindow_t window);
 
 /* collective.c. Ends the thread of the communicator's collectives. Collective if there is one. */
@@ -73,7 +73,10 @@ void ncclCollectivesClose(ncclComm_t comm);
 /* Size of an element; 0: no such type. */
 size_t ncclTypeSize(ncclDataType_t type);
 
-/* reduce.c. Adds `count` elements of `from` to `into`; average: the caller divides by ncclReduceEnd. */
+/*
+ * reduce.c. ncclReduceInto() combines `count` elements of `from` with `into`. For ncclAvg
+ * ncclReduceEnd() divides the sums by the number of ranks.
+ */
 ncclResult_t ncclReduceCheck(ncclDataType_t type, ncclRedOp_t op);
 void ncclReduceInto(void *into, const void *from, size_t count, ncclDataType_t type,
 		    ncclRedOp_t op);

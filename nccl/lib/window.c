@@ -108,9 +108,9 @@ static ncclComm_t endingIn(const char *ptr)
 
 ncclResult_t ncclMemFree(void *ptr)
 {
-	const struct parting parting = {.kind = partMemory, .memory = ptr};
+	const struct ending ending = {.kind = endingOfMemory, .memory = ptr};
 	ncclComm_t comm = ptr ? endingIn(ptr) : NULL;
-	ncclResult_t result = comm ? ncclPart(comm, &parting) : ncclFromGin(ginMemFree(NULL, ptr));
+	ncclResult_t result = comm ? ncclEnd(comm, &ending) : ncclFromGin(ginMemFree(NULL, ptr));
 
 	if (result == ncclSuccess)
 		forgetAllocation(ptr);
@@ -143,7 +143,7 @@ static ncclResult_t runRegister(void *args)
 {
 	const struct registerArgs *a = args;
 	ginWindow_t window;
-	ncclResult_t result = ncclPartAll(a->comm);
+	ncclResult_t result = ncclEndKept(a->comm);
 
 	if (result == ncclSuccess)
 		result = ncclFromGin(ginWindowRegister(a->comm->gin, a->ptr, a->bytes, 0, &window));
@@ -166,7 +166,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *ptr, size_t bytes, nc
 
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
 {
-	const struct parting parting = {.kind = partWindow, .window = window};
+	const struct ending ending = {.kind = endingOfWindow, .window = window};
 
 	if (!comm)
 		return ncclFail(ncclInvalidArgument, "ncclCommWindowDeregister: comm is NULL");
@@ -180,7 +180,7 @@ ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
 		return ncclFail(ncclInvalidArgument,
 				"ncclCommWindowDeregister: the window is not registered with this "
 				"communicator");
-	return ncclPart(comm, &parting);
+	return ncclEnd(comm, &ending);
 }
 
 /* libgin has nothing to register for collectives. */

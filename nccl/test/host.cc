@@ -243,6 +243,8 @@ static void refusedDevComms(const Rank &r)
 
 	wrong.magic = 0;
 	EXPECT_FAILS(ncclDevCommCreate(r.comm, &wrong, &dc), ncclInvalidArgument, "INITIALIZER");
+	wrong = want, wrong.ginDeviceAbi++;
+	EXPECT_FAILS(ncclDevCommCreate(r.comm, &wrong, &dc), ncclInvalidUsage, "device ABI");
 	wrong = want, wrong.lsaMultimem = true;
 	EXPECT_FAILS(ncclDevCommCreate(r.comm, &wrong, &dc), ncclInvalidUsage, "lsaMultimem");
 	wrong = want, wrong.teamRequirementsList = &team;

@@ -19,7 +19,7 @@ template <class Coop> struct ncclBarrierSession {
 	ncclGinBarrierSession<Coop> outer;
 	ncclGinBarrierSession<Coop> all; /* of the world */
 
-	/* Of the inner team, the outer team, and the inner team again. */
+	/* sync() is a barrier of the inner team, the outer team, and the inner team again. */
 	GIN_FN ncclBarrierSession(Coop coop, ncclTeam_t innerTeam, ncclTeam_t outerTeam,
 				  ncclGin const &gin, ncclLsaBarrierHandle_t innerHandle,
 				  ncclGinBarrierHandle_t outerHandle, uint32_t index,

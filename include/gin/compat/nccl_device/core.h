@@ -131,7 +131,8 @@ typedef struct ncclDevCommRequirements {
 	ncclGinType_t ginType;
 	int ginCustomStride;
 	bool useRuntimeVersion;
-	uint64_t ginRoutes; /* libgin's own: the routes for which the kernels have code */
+	uint64_t ginRoutes;    /* libgin's own: the routes for which the kernels have code */
+	uint32_t ginDeviceAbi; /* libgin's own: the layouts that the kernels know */
 } ncclDevCommRequirements_t;
 
 #define NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER                                                     \
@@ -139,7 +140,7 @@ typedef struct ncclDevCommRequirements {
 		sizeof(ncclDevCommRequirements_t), NCCL_API_MAGIC, NCCL_VERSION_CODE, NULL, NULL,  \
 			false, 0, 0, 0, 0, 0, false, 4, 0, 0, NCCL_GIN_CONNECTION_NONE, false, 0,  \
 			NCCL_CONFIG_UNDEF_INT, 0, true, true, NCCL_GIN_TYPE_NONE, 0, false,        \
-			GIN_NCCL_ROUTES_OF(NCCL_GIN_BACKEND_MASK_ALL)                              \
+			GIN_NCCL_ROUTES_OF(NCCL_GIN_BACKEND_MASK_ALL), GIN_DEVICE_ABI              \
 	}
 
 /*

@@ -3,7 +3,7 @@
  * gin.h - ncclGin: the calls on one context, in NCCL's words
  *
  * Each member is one call of libgin's class GinOn. A void member drops the result: a failure ends
- * later waits, and ncclCommGetAsyncError() reports it. Arguments that libgin needs nothing for are
+ * later waits, and ncclCommGetAsyncError() reports it. Arguments without a meaning in libgin are
  * accepted: descriptors in shared memory, segment types, memory orders (every wait is an acquire,
  * every strong signal a release).
  */
@@ -282,7 +282,7 @@ private:
 		return options;
 	}
 
-	/* The first thread of the coop waits: only its `request` need be the one of flushAsync(). */
+	/* Only the first thread of the coop needs the request of flushAsync(): it waits. */
 	template <class Coop> GIN_FN ginResult_t waitFor(const ncclGinRequest_t &request, Coop coop,
 							 const ginOptions &options) const
 	{

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* parting.c - ends of windows, device communicators and memory, at once or later */
+/* ending.c - ends windows, device communicators and memory, at once or later */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -18,46 +18,46 @@ static ncclResult_t endDevComm(ncclComm_t comm, const ncclDevComm_t *dc)
 	return ncclFromGin(result == ginSuccess ? found : result);
 }
 
-static ncclResult_t run(ncclComm_t comm, const struct parting *p)
+static ncclResult_t run(ncclComm_t comm, const struct ending *p)
 {
 	const ginWindow_t window = {(struct ginWindowTable *)(void *)p->window};
 
-	if (p->kind == partMemory)
+	if (p->kind == endingOfMemory)
 		return ncclFromGin(ginMemFree(NULL, p->memory));
-	if (p->kind == partDevComm)
+	if (p->kind == endingOfDevComm)
 		return endDevComm(comm, &p->devComm);
 	ncclResult_t result = ncclFromGin(ginWindowDeregister(comm->gin, window));
 	ncclWindowForget(p->window);
 	return result;
 }
 
-ncclResult_t ncclPart(ncclComm_t comm, const struct parting *parting)
+ncclResult_t ncclEnd(ncclComm_t comm, const struct ending *ending)
 {
 	if (comm->localRanks == 1)
-		return run(comm, parting);
-	struct parting *kept = malloc(sizeof(*kept));
+		return run(comm, ending);
+	struct ending *kept = malloc(sizeof(*kept));
 	if (!kept)
 		return ncclFail(ncclSystemError, "no memory");
-	*kept = *parting;
+	*kept = *ending;
 	kept->next = NULL;
 	pthread_mutex_lock(&comm->lock);
-	*comm->lastParting = kept;
-	comm->lastParting = &kept->next;
+	*comm->lastEnding = kept;
+	comm->lastEnding = &kept->next;
 	pthread_mutex_unlock(&comm->lock);
 	return ncclSuccess;
 }
 
-ncclResult_t ncclPartAll(ncclComm_t comm)
+ncclResult_t ncclEndKept(ncclComm_t comm)
 {
 	ncclResult_t result = ncclSuccess;
 
 	pthread_mutex_lock(&comm->lock);
-	struct parting *p = comm->partings;
-	comm->partings = NULL;
-	comm->lastParting = &comm->partings;
+	struct ending *p = comm->endings;
+	comm->endings = NULL;
+	comm->lastEnding = &comm->endings;
 	pthread_mutex_unlock(&comm->lock);
 	while (p) {
-		struct parting *next = p->next;
+		struct ending *next = p->next;
 		ncclResult_t one = run(comm, p);
 		if (result == ncclSuccess)
 			result = one;
