@@ -101,9 +101,9 @@ class GemmAllReduce(Operation):
     """For A of M x K and B of K x N, contiguous. Making it and close() are collective."""
 
     def __init__(self, comm, M, N, K, columns=64, depth=128):
-        if M not in (16, 32, 64, 128) or N % columns or K % depth:
+        if M not in (16, 32, 64) or N % columns or K % depth:
             raise ValueError(
-                f"{M} x {N} x {K}: M must be 16, 32, 64 or 128, N a multiple of {columns}, "
+                f"{M} x {N} x {K}: M must be 16, 32 or 64, N a multiple of {columns}, "
                 f"K a multiple of {depth}"
             )
         self.programs, self.stores = N // columns, by_all_direct(comm)

@@ -25,7 +25,7 @@ def start(what):
 def test_ctrl_c_ends_a_wait_within_a_second(what):
     process = start(what)
     assert process.stdout.readline() == "waits\n"
-    time.sleep(0.2)
+    time.sleep(0.1)
     sent = time.monotonic()
     os.kill(process.pid, signal.SIGINT)
     output = process.communicate(timeout=20)[0]

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* unit_retire.c - windows that ranks retire one by one; ranks as threads, retired by other threads */
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "expect.h"
@@ -18,6 +19,7 @@ struct rank {
 	void *memory[WINDOWS];
 	ginWindow_t window[WINDOWS];
 	int released[WINDOWS];
+	int retirers;	       /* threads that have retired their windows */
 	pthread_t by[WINDOWS]; /* the thread that called released() */
 };
 
@@ -45,21 +47,22 @@ static void *retireOne(void *arg)
 	return NULL;
 }
 
-/* On a thread of its own. */
-static pthread_t startRetire(struct rank *rank, int i)
+static struct slot *newSlot(struct rank *rank, int i)
 {
 	struct slot *slot = malloc(sizeof(*slot));
-	pthread_t thread;
 
 	EXPECT(slot != NULL);
 	*slot = (struct slot){.rank = rank, .i = i};
-	EXPECT(!pthread_create(&thread, NULL, retireOne, slot));
-	return thread;
+	return slot;
 }
 
+/* On a thread of its own. */
 static void retire(struct rank *rank, int i)
 {
-	pthread_join(startRetire(rank, i), NULL);
+	pthread_t thread;
+
+	EXPECT(!pthread_create(&thread, NULL, retireOne, newSlot(rank, i)));
+	pthread_join(thread, NULL);
 }
 
 static void registerAll(struct rank *rank, int windows)
@@ -128,19 +131,42 @@ static void manyInAnyOrder(struct rank *rank)
 	EXPECT_EQUAL(left, 0);
 }
 
-/* Threads retire windows while this thread is in collectives. */
+static void retireEach(struct rank *rank, int first)
+{
+	for (int i = first; i < WINDOWS; i += 2) {
+		retireOne(newSlot(rank, i));
+		sched_yield();
+	}
+	__atomic_add_fetch(&rank->retirers, 1, __ATOMIC_RELEASE);
+}
+
+static void *retireEven(void *rank)
+{
+	retireEach(rank, 0);
+	return NULL;
+}
+
+static void *retireOdd(void *rank)
+{
+	retireEach(rank, 1);
+	return NULL;
+}
+
+/* Two threads retire windows while this thread is in collectives. */
 static void whileMeeting(struct rank *rank)
 {
-	pthread_t thread[WINDOWS];
+	pthread_t even, odd;
+	int done[RANKS] = {0};
 
 	registerAll(rank, WINDOWS);
-	for (int i = 0; i < WINDOWS; i++) {
-		thread[i] = startRetire(rank, i);
-		if (i % 5 == 0)
-			meet(rank);
+	EXPECT(!pthread_create(&even, NULL, retireEven, rank));
+	EXPECT(!pthread_create(&odd, NULL, retireOdd, rank));
+	while (done[0] + done[1] + done[2] < 2 * RANKS) {
+		int mine = __atomic_load_n(&rank->retirers, __ATOMIC_ACQUIRE);
+		EXPECT_SUCCESS(ginCommAllgather(rank->comm, &mine, done, sizeof(mine)));
 	}
-	for (int i = 0; i < WINDOWS; i++)
-		pthread_join(thread[i], NULL);
+	pthread_join(even, NULL);
+	pthread_join(odd, NULL);
 	for (int i = 0; i < WINDOWS / 31 + 1; i++)
 		meet(rank);
 	for (int i = 0; i < WINDOWS; i++) {

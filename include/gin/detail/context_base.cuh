@@ -408,8 +408,8 @@ protected:
 		bool may = options.copyBy == ginCopyAuto && bytes >= GIN_ENGINE_LEAST && !anywhere;
 		if (!(routes & GIN_ROUTES_PROXY) || !(chosen || may) || !dc.engineBytes)
 			return false;
-		const bool own = static_cast<uint32_t>(peer) == dc.rank;
-		return chosen || ginEngineIsFaster(dc, own, ginBulkFits(offsets, bytes, options),
+		const bool isSelf = static_cast<uint32_t>(peer) == dc.rank;
+		return chosen || ginEngineIsFaster(dc, isSelf, ginBulkFits(offsets, bytes, options),
 						   bytes, coop);
 	}
 

@@ -53,7 +53,7 @@ def wait_in_init():
 
 def late(made):
     with libgin.Communicator(id=made, rank=1, size=2, device="none") as comm:
-        time.sleep(0.8)
+        time.sleep(0.4)
         comm.barrier()
 
 
