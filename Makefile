@@ -12,7 +12,7 @@
 #   check-long       repetitions of tests that depend on chance, for hours
 #   check-mutations  breaks every ordering and check once: a test has to fail
 #   check-system     short for check-all GROUPS=system: jobs over several hosts, and Slurm
-#   check-mlx5dev    short for check-all GROUPS="gdaki mlx5dev perftest": on the software mlx5 device
+#   check-mlx5dev    short for check-all GROUPS="gdaki verbs mlx5dev perftest": on the software mlx5 device
 #   tools examples tests tests-gpu benches mlx5dev    parts of the build
 #   install uninstall                                 mk/install.mk lists the folders to set
 #   dist             a source archive of HEAD in BUILD
@@ -32,7 +32,7 @@
 #   V=1              print commands
 #   DEPS=0           install no packages
 #   GROUPS="..."     groups of check-all: the files of test/groups
-#   PARTS="..."      parts of check-gpu: direct proxy gdaki ep ep_python python litmus installed sanitizers
+#   PARTS="..."      parts of check-gpu: direct proxy gdaki ep ep_python python python_compilers litmus installed sanitizers
 #   SLOTS=2          tests that check and check-all run at a time
 #   CUDA=0           use no nvcc
 #   CUDA_HOME=       folder of the CUDA toolkit; else tools/find-cuda looks for it
@@ -101,7 +101,7 @@ MLX5_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard mlx5/*.c))
 # Without libibverbs and libmlx5 the library is whole: GPU threads then write no work requests of a NIC.
 VERBS := $(shell $(PKG_CONFIG) --exists libmlx5 libibverbs 2>/dev/null && echo yes)
 VERBS_LIBS := $(if $(VERBS),$(shell $(PKG_CONFIG) --libs libmlx5 libibverbs))
-NIC_OBJ := $(if $(VERBS),$(patsubst %.c,$(BUILD)/%.o,$(wildcard backends/rdma/nic/*.c)))
+NIC_OBJ := $(if $(VERBS),$(patsubst %.c,$(BUILD)/%.o,$(wildcard backends/rdma/nic/*.c backends/proxy/verbs/*.c)))
 RDMA := $(if $(VERBS),$(BUILD)/libgin-rdma.so)
 
 # Without libfabric the library is whole: the proxy then has no network.
@@ -177,7 +177,7 @@ $(BUILD)/libgin-rdma.so: $(NIC_OBJ) $(MLX5_OBJ) backends/rdma/nic/rdma.map
 	$(call say,LINK,$@)
 	$(Q)$(CC) -shared -o $@ $(NIC_OBJ) $(MLX5_OBJ) $(LDFLAGS_ALL) \
 		$(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-z,relro,-z,now \
-		-Wl,--version-script,backends/rdma/nic/rdma.map $(VERBS_LIBS)
+		-Wl,--version-script,backends/rdma/nic/rdma.map $(VERBS_LIBS) -pthread
 
 OFI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard backends/proxy/ofi/*.c))
 
@@ -308,8 +308,9 @@ $(BUILD)/libgin-weak.so: test/fabric/weak.c backends/proxy/network/fabric.h
 	$(Q)ln -sf ../$(@F) $(@D)/test/$(@F)
 
 $(addprefix $(BUILD)/test/unit_,plan proxy_network proxy_messages): $(BUILD)/libgin-weak.so
-$(BUILD)/test/proxy_choice: $(BUILD)/libgin-weak.so $(OFI)
-$(BUILD)/test/proxy_choice: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
+$(BUILD)/test/proxy_choice: $(BUILD)/libgin-weak.so
+$(BUILD)/test/proxy_choice $(BUILD)/test/proxy_fabric: $(OFI)
+$(BUILD)/test/proxy_choice $(BUILD)/test/proxy_fabric: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
 $(addprefix $(BUILD)/test/unit_,plan proxy_network proxy_messages): private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
 
 # A CUDA driver that answers questions only.
@@ -376,7 +377,7 @@ check-system:
 	$(Q)test/run check-all system
 
 check-mlx5dev:
-	$(Q)test/run check-all gdaki mlx5dev perftest
+	$(Q)test/run check-all gdaki verbs mlx5dev perftest
 
 check-long:
 	$(Q)test/run check-long

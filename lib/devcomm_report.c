@@ -8,13 +8,69 @@
 
 static const char *callName(uint32_t call)
 {
-	static const char *const names[] = {
-		"no call",	     "put",   "putValue",  "signal",
-		"waitSignal",	     "get",   "atomic",	   "waitCounter",
-		"barrier",	     "flush", "waitValue", "send of packets",
-		"receive of packets"};
+	static const char *const names[] = {"no call",
+					    "put",
+					    "putValue",
+					    "signal",
+					    "waitSignal",
+					    "get",
+					    "atomic",
+					    "waitCounter",
+					    "barrier",
+					    "flush",
+					    "waitValue",
+					    "send of packets",
+					    "receive of packets",
+					    "readSignal",
+					    "resetSignal",
+					    "readCounter",
+					    "resetCounter",
+					    "readValue",
+					    "call on a signal's shadow"};
 
 	return call < sizeof(names) / sizeof(names[0]) ? names[call] : "unknown call";
+}
+
+static const char *argumentName(uint32_t argument)
+{
+	static const char *const names[] = {"no argument", "context", "peer",	 "target",
+					    "source",	   "signal",  "counter", "barrier",
+					    "team",	   "box",     "length",	 "coop"};
+
+	return argument < sizeof(names) / sizeof(names[0]) ? names[argument] : "argument";
+}
+
+/* The wrong argument that a kernel with -DGIN_DEVICE_CHECKS has found. */
+static void formatFault(const ginErrorRecord_t *r, char *out, size_t bytes)
+{
+	const char *name = argumentName(r->argument);
+	unsigned long long seen = r->seen, expected = r->expected;
+
+	switch (r->fault) {
+	case ginFaultRange:
+		snprintf(out, bytes, "%s is %llu: must be below %llu", name, seen, expected);
+		break;
+	case ginFaultWindow:
+		snprintf(out, bytes, "%s: the window is NULL, or of another communicator", name);
+		break;
+	case ginFaultEnd:
+		snprintf(out, bytes, "%s ends at byte %llu of window %u, which has %llu there",
+			 name, seen, r->id, expected);
+		break;
+	case ginFaultAlignment:
+		snprintf(out, bytes, "%s: offset %llu of window %u must be a multiple of %llu",
+			 name, seen, r->id, expected);
+		break;
+	case ginFaultBlock:
+		snprintf(out, bytes,
+			 "coop: thread %llu of a block of %llu threads is in no such coop", seen,
+			 expected);
+		break;
+	default:
+		snprintf(out, bytes,
+			 "coop: its %llu threads pass different arguments: thread %llu among them",
+			 expected, seen);
+	}
 }
 
 /* What a wait waited for; "" when the call does not wait. */
@@ -29,7 +85,7 @@ static void formatWait(const ginErrorRecord_t *r, char *out, size_t bytes)
 	char which[32] = " in a window";
 
 	out[0] = '\0';
-	if (!what)
+	if (!what || r->fault)
 		return;
 	if (r->id != UINT32_MAX)
 		snprintf(which, sizeof(which), " %u", r->id);
@@ -40,13 +96,17 @@ static void formatWait(const ginErrorRecord_t *r, char *out, size_t bytes)
 /* Keeps the record in words, for ginGetLastError(). */
 static void keepRecord(const ginErrorRecord_t *r)
 {
-	char text[SENTENCE_BYTES], wait[128], where[32] = "";
+	char text[SENTENCE_BYTES], what[160], wait[128], where[32] = "";
 
+	if (r->fault)
+		formatFault(r, what, sizeof(what));
+	else
+		snprintf(what, sizeof(what), "%s", ginGetErrorString((ginResult_t)r->result));
 	formatWait(r, wait, sizeof(wait));
 	if (r->peer >= 0)
 		snprintf(where, sizeof(where), ", rank %d", r->peer);
 	snprintf(text, sizeof(text), "%s in context %u%s%s: %s", callName(r->call), r->context,
-		 wait, where, ginGetErrorString((ginResult_t)r->result));
+		 wait, where, what);
 	failAs((ginResult_t)r->result, text);
 }
 

@@ -24,6 +24,7 @@ int transportsProbe(const struct backendHost *host, void *blob, char *why)
 	mine.bounces = (uint8_t)networkBounces(host->device);
 	if (!networkProbe(&mine, why))
 		return 0;
+	networkProbeNic(host, &mine);
 	memcpy(blob, &mine, sizeof(mine));
 	why[0] = '\0';
 	return 1;
@@ -254,16 +255,48 @@ static ginResult_t makeAddresses(struct proxyTransports *t, uint8_t *own)
 	return result;
 }
 
-static ginResult_t connectLanes(struct proxyTransports *t, const uint8_t *all, size_t stride)
+/* What the lanes tell each other: addresses for all ranks, and pairs for one rank each. */
+struct laneExchange {
+	size_t addressBytes, pairBytes; /* of a rank */
+	uint8_t *own, *all;		/* addresses */
+	uint8_t *ownPairs, *pairs;	/* [nRanks][lanes]; NULL: the network has no pairs */
+};
+
+/* The pair of a lane, in `pairs` or `ownPairs`. */
+static uint8_t *pairAt(const struct proxyTransports *t, const struct laneExchange *x,
+		       uint8_t *pairs, int rank, uint32_t lane)
+{
+	size_t bytes = blobOf(t, t->host->rank).pairBytes;
+
+	return bytes ? pairs + (size_t)rank * x->pairBytes + lane * bytes : NULL;
+}
+
+static ginResult_t makePairs(struct proxyTransports *t, const struct laneExchange *x)
+{
+	ginResult_t result = ginSuccess;
+
+	for (int r = 0; r < t->host->nRanks; r++)
+		for (uint32_t i = 0; i < t->lanes && result == ginSuccess; i++) {
+			uint8_t *pair = pairAt(t, x, x->ownPairs, r, i);
+			if (pair && t->serves[TRANSPORT_NETWORK * t->host->nRanks + r])
+				result = transportNetwork.pair(t->state[TRANSPORT_NETWORK], i, r,
+							       pair);
+		}
+	return result;
+}
+
+static ginResult_t connectLanes(struct proxyTransports *t, const struct laneExchange *x)
 {
 	ginResult_t result = ginSuccess;
 
 	for (int r = 0; r < t->host->nRanks; r++)
 		for (uint32_t i = 0; i < t->lanes && result == ginSuccess; i++)
 			if (t->serves[TRANSPORT_NETWORK * t->host->nRanks + r])
-				result = transportNetwork.connect(t->state[TRANSPORT_NETWORK], i, r,
-								  all + (size_t)r * stride +
-									  i * TRANSPORT_ADDRESS);
+				result = transportNetwork.connect(
+					t->state[TRANSPORT_NETWORK], i, r,
+					x->all + (size_t)r * x->addressBytes +
+						i * TRANSPORT_ADDRESS,
+					pairAt(t, x, x->pairs, r, i));
 	return result;
 }
 
@@ -285,23 +318,54 @@ int transportsNeedConnect(const struct proxyTransports *t)
 	return mostLanes(t) != 0;
 }
 
-ginResult_t transportsConnect(struct proxyTransports *t, const char *call)
+/* Of all lanes of a rank, for one rank: all ranks find one answer. */
+static size_t mostPairBytes(const struct proxyTransports *t)
+{
+	size_t most = 0;
+
+	for (int r = 0; r < t->host->nRanks; r++) {
+		const struct proxyBlob blob = blobOf(t, r);
+		if (blob.hasNetwork && blob.pairBytes > most)
+			most = blob.pairBytes;
+	}
+	return most * mostLanes(t);
+}
+
+static ginResult_t exchangeEnds(struct proxyTransports *t, const char *call, ginResult_t mine,
+				struct laneExchange *x)
 {
 	const struct backendHost *host = t->host;
-	size_t bytes = laneAddresses(mostLanes(t));
-	uint8_t *own = calloc(1, bytes), *all = calloc((size_t)host->nRanks, bytes);
 	int inUse = t->state[TRANSPORT_NETWORK] != NULL;
+
+	if (mine == ginSuccess && inUse)
+		mine = makeAddresses(t, x->own);
+	if (mine == ginSuccess && inUse && x->pairBytes)
+		mine = makePairs(t, x);
+	mine = host->allgather(host->core, call, mine, x->own, x->all, x->addressBytes);
+	if (x->pairBytes)
+		mine = host->alltoall(host->core, call, mine, x->ownPairs, x->pairs, x->pairBytes);
+	return mine == ginSuccess && inUse ? connectLanes(t, x) : mine;
+}
+
+ginResult_t transportsConnect(struct proxyTransports *t, const char *call)
+{
+	size_t n = (size_t)t->host->nRanks, address = laneAddresses(mostLanes(t));
+	size_t pair = mostPairBytes(t);
+	struct laneExchange x = {.addressBytes = address,
+				 .pairBytes = pair,
+				 .own = calloc(1, address),
+				 .all = calloc(n, address),
+				 .ownPairs = pair ? calloc(n, pair) : NULL,
+				 .pairs = pair ? calloc(n, pair) : NULL};
 	ginResult_t mine = ginSuccess;
 
-	if (!own || !all)
+	if (!x.own || !x.all || (pair && (!x.ownPairs || !x.pairs)))
 		mine = fail(ginErrorSystem, "no memory");
-	if (mine == ginSuccess && inUse)
-		mine = makeAddresses(t, own);
-	mine = host->allgather(host->core, call, mine, own, all, bytes);
-	if (mine == ginSuccess && inUse)
-		mine = connectLanes(t, all, bytes);
-	free(own);
-	free(all);
+	mine = exchangeEnds(t, call, mine, &x);
+	free(x.own);
+	free(x.all);
+	free(x.ownPairs);
+	free(x.pairs);
 	return mine;
 }
 
@@ -337,6 +401,17 @@ ginResult_t transportsOffer(struct proxyTransports *t, const struct memory *memo
 		if (t->state[i])
 			result =
 				table[i]->windowOffer(t->state[i], memory, offer, &window->link[i]);
+	return result;
+}
+
+ginResult_t transportsLocal(struct proxyTransports *t, const struct memory *memory,
+			    struct proxyWindow *window)
+{
+	ginResult_t result = ginSuccess;
+
+	for (int i = 0; i < TRANSPORTS && result == ginSuccess; i++)
+		if (t->state[i] && table[i]->windowLocal)
+			result = table[i]->windowLocal(t->state[i], memory, &window->link[i]);
 	return result;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lanes.h - the transports of a communicator: which peer each serves, and what all of them do */
+/* lanes.h - the transports of a communicator: which peer each serves; calls for all of them */
 #ifndef GIN_PROXY_LANES_H
 #define GIN_PROXY_LANES_H
 
@@ -52,6 +52,8 @@ struct transportLanes transportsLanes(const struct proxyTransports *transports, 
 /* As the calls of struct backendOps, for the transports that are open. */
 ginResult_t transportsOffer(struct proxyTransports *transports, const struct memory *memory,
 			    struct proxyOffer *offer, struct proxyWindow *window);
+ginResult_t transportsLocal(struct proxyTransports *transports, const struct memory *memory,
+			    struct proxyWindow *window);
 ginResult_t transportsRegister(struct proxyTransports *transports, ginResult_t mine,
 			       const uint8_t *offers, size_t stride, struct proxyWindow *window);
 void transportsDeregister(struct proxyTransports *transports, struct proxyWindow *window);

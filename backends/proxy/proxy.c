@@ -148,10 +148,12 @@ static ginResult_t offerWindow(struct proxy *p, const struct memory *memory, voi
 	return ginSuccess;
 }
 
-static ginResult_t keepLocal(struct proxy *p, struct proxyWindow *w)
+static ginResult_t keepLocal(struct proxy *p, const struct memory *memory, struct proxyWindow *w)
 {
-	ginResult_t result = slotsTake(&p->slots, w);
+	ginResult_t result = transportsLocal(&p->transports, memory, w);
 
+	if (result == ginSuccess)
+		result = slotsTake(&p->slots, w);
 	if (result == ginSuccess)
 		slotsPublish(&p->slots, w);
 	return result;
@@ -166,7 +168,7 @@ static ginResult_t proxyWindowOffer(void *state, const struct memory *memory, vo
 
 	if (result != ginSuccess)
 		return result;
-	result = offer ? offerWindow(p, memory, offer, w) : keepLocal(p, w);
+	result = offer ? offerWindow(p, memory, offer, w) : keepLocal(p, memory, w);
 	if (result == ginSuccess)
 		*window = w;
 	else

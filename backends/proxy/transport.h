@@ -67,10 +67,15 @@ struct transportOps {
 
 	/*
 	 * Opens a lane's end of the network: `address`, of TRANSPORT_ADDRESS bytes, is for the
-	 * peers. Then connects the lane to the lane of this index of a peer. NULL: not needed.
+	 * peers. Then pair() makes what the lane has for one peer alone, where the network needs
+	 * that: `pair`, of struct proxyBlob's pairBytes, is for the peer. Then connects the lane to
+	 * the lane of this index of a peer, whose `pair` for this rank is NULL where there is none.
+	 * NULL: not needed.
 	 */
 	ginResult_t (*address)(void *state, uint32_t index, void *address);
-	ginResult_t (*connect)(void *state, uint32_t index, int peer, const void *address);
+	ginResult_t (*pair)(void *state, uint32_t index, int peer, void *pair);
+	ginResult_t (*connect)(void *state, uint32_t index, int peer, const void *address,
+			       const void *pair);
 
 	/*
 	 * As the calls of struct backendOps. Offers are of struct proxyOffer. On an error *link may
@@ -78,6 +83,8 @@ struct transportOps {
 	 */
 	ginResult_t (*windowOffer)(void *state, const struct memory *memory,
 				   struct proxyOffer *offer, void **link);
+	/* As windowOffer(), of memory that is a source of this rank only. NULL: nothing to do. */
+	ginResult_t (*windowLocal)(void *state, const struct memory *memory, void **link);
 	ginResult_t (*windowRegister)(void *state, ginResult_t mine, const uint8_t *offers,
 				      size_t stride, void *link);
 	void (*windowDeregister)(void *state, void *link);

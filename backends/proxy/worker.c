@@ -25,7 +25,7 @@
 #define SLEEP_LEAST 400000
 #define SLEEP_MOST 5000000
 
-/* With so many CPUs for each rank of the host a worker keeps its CPU to itself. */
+/* With at least so many CPUs for each rank of the host, a worker does not yield its CPU. */
 #define CPUS_OF_RANK 8u
 
 /* Handles landed and failed works alike: both let their flow go on. */
@@ -146,8 +146,8 @@ static int pauseIdle(struct proxyWorker *w, uint64_t idle)
 	struct timespec pause = {0};
 
 	if (idle < SPIN) {
-		if (!w->host->device->cuda)
-			sched_yield(); /* the thread that posts may need this core */
+		if (w->yields)
+			sched_yield(); /* the thread that posts may need this CPU */
 		return 0;
 	}
 	uint64_t length = sleepLength(w);
@@ -176,8 +176,8 @@ static void *run(void *arg)
 		uint64_t now = clockNow();
 		if (did || pauseIdle(w, now - busy))
 			busy = now;
-		if (did && w->yields)
-			sched_yield();
+		if (did && w->yields && w->hasNetwork)
+			sched_yield(); /* the peer's proxy may need this CPU */
 	}
 	deviceLeave(w->host->device, &scope);
 	return NULL;
@@ -222,12 +222,14 @@ static unsigned numberOf(const struct backendHost *host)
 }
 
 /*
- * Host threads that stand in for kernels, and proxies of peers on this machine, need CPUs as well. A
- * yield after each turn takes a fifth of the rate of long puts, so it is left out with CPUs to spare.
+ * Host threads that stand in for kernels, and proxies of peers on this machine, need CPUs as well.
+ * Yields after the turns take a fifth of the rate of long puts, so a worker with CPUs to spare does
+ * not yield.
  */
-static int isCrowded(const struct backendHost *host, const cpu_set_t *among)
+static int mustYield(const struct backendHost *host, const cpu_set_t *among)
 {
-	return (unsigned)CPU_COUNT(among) < CPUS_OF_RANK * countLocal(host, host->nRanks);
+	return !host->device->cuda &&
+	       (unsigned)CPU_COUNT(among) < CPUS_OF_RANK * countLocal(host, host->nRanks);
 }
 
 /*
@@ -276,7 +278,7 @@ static ginResult_t openWorker(const struct backendHost *host, struct transportLa
 	w->host = host;
 	w->lanes = lanes;
 	w->hasNetwork = lanes.lane[TRANSPORT_NETWORK].ops != NULL;
-	w->yields = w->hasNetwork && !host->device->cuda && among && isCrowded(host, among);
+	w->yields = among && mustYield(host, among);
 	pthread_mutex_init(&w->lock, NULL);
 	int error = among ? startThread(host, among, w) : 0;
 	if (!error)

@@ -21,7 +21,7 @@ struct proxyWorker {
 	const struct backendHost *host;
 	struct transportLanes lanes;
 	int hasNetwork;	      /* peers send to a lane */
-	int yields;	      /* after a turn with work: other threads may need its CPU */
+	int yields;	      /* between turns: other threads may need its CPU */
 	pthread_mutex_t lock; /* protects the lanes and `engines` with their contents */
 	int wanted;	      /* atomic: how many other threads want the lock */
 	uint64_t sleeps;      /* atomic: how often the thread has slept */

@@ -54,12 +54,49 @@ unsigned pciSharedBridges(const char *sysfs, const char *nic, const char *gpu)
 	return folders ? folders - 1 : 0;
 }
 
+/* One name of the list, of `length` bytes: "mlx5_0:1" or "mlx5". */
+static int isNamed(const char *name, size_t length, int isWhole, const struct rdmaFound *found)
+{
+	size_t device = strcspn(name, ",:");
+
+	if (!device || strncmp(name, found->device, device) ||
+	    (isWhole && strlen(found->device) != device))
+		return 0;
+	return device == length || name[device] != ':' || atoi(name + device + 1) == found->port;
+}
+
+int portAllowedByNccl(const char *list, const struct rdmaFound *found)
+{
+	int isExcluding = *list == '^', isFound = 0;
+
+	list += isExcluding;
+	int isWhole = *list == '=';
+	list += isWhole;
+	for (size_t length; *list; list += length + (list[length] == ',')) {
+		length = strcspn(list, ",");
+		isFound |= isNamed(list, length, isWhole, found);
+	}
+	return isFound != isExcluding;
+}
+
+static const char *nicsOfNccl(void)
+{
+	const char *list = getenv("NCCL_IB_HCA");
+
+	return list ? list : "";
+}
+
+static int allowedByDefault(const struct rdmaFound *found)
+{
+	return !*nicsOfNccl() || portAllowedByNccl(nicsOfNccl(), found);
+}
+
 int portAllowed(const char *names, const struct rdmaFound *found)
 {
 	char copy[512], whole[80], *rest = NULL;
 
 	if (!names[0])
-		return 1;
+		return allowedByDefault(found);
 	snprintf(copy, sizeof(copy), "%s", names);
 	snprintf(whole, sizeof(whole), "%s:%d", found->device, found->port);
 	for (char *name = strtok_r(copy, ",", &rest); name; name = strtok_r(NULL, ",", &rest))
@@ -88,17 +125,18 @@ static int localIndex(const struct backendHost *host)
 /* Writes the reason of each allowed port into `why`, as far as there is room. Returns -1. */
 static int explainNone(const char *names, const struct rdmaFound *found, int count, char *why)
 {
+	const char *allowed = names;
 	size_t used = 0;
 
-	snprintf(why, RDMA_WHY, "%s%s", count ? "no usable port of " : "there is no mlx5 device",
-		 !count	    ? ""
-		 : names[0] ? names
-			    : "this host");
+	if (!names[0])
+		names = *nicsOfNccl() ? nicsOfNccl() : "this host";
+	snprintf(why, RDMA_WHY, "%s%s", count ? "no usable port of " : "there is no RDMA device",
+		 count ? names : "");
 	if (!count)
 		return -1;
 	used = strlen(why);
 	for (int i = 0; i < count && used < RDMA_WHY - 1; i++) {
-		if (!portAllowed(names, &found[i]))
+		if (!portAllowed(allowed, &found[i]))
 			continue;
 		used += (size_t)snprintf(why + used, RDMA_WHY - used, "; %s: %s", found[i].device,
 					 found[i].why);
@@ -191,32 +229,44 @@ static int listPorts(const struct rdma *rdma, struct rdmaWanted *wanted, struct 
 	return count < PORTS ? count : PORTS;
 }
 
-/* `why`: the reason of a failure; on success the port in words, for the log. */
-static int openChosen(const struct backendHost *host, const struct rdma *rdma,
-		      struct rdmaPort **port, char *why)
+static int choosePort(const struct backendHost *host, const struct rdma *rdma,
+		      struct rdmaChoice *choice, char *why)
 {
 	struct rdmaFound found[PORTS];
-	struct rdmaWanted wanted = {0};
+	int count = listPorts(rdma, &choice->wanted, found, why);
 
-	int count = listPorts(rdma, &wanted, found, why);
 	if (count < 0)
 		return -1;
 	int chosen = portChoose(host, paramText(paramNic), found, count, why);
 	if (chosen < 0)
 		return -1;
-	wanted.device = found[chosen].device;
-	wanted.port = found[chosen].port;
-	if (rdma->portOpen(&wanted, port, why))
-		return -1;
-	snprintf(why, RDMA_WHY, "%s:%d: %.200s", wanted.device, wanted.port, found[chosen].why);
+	choice->found = found[chosen];
+	choice->wanted.device = choice->found.device;
+	choice->wanted.port = choice->found.port;
 	return 0;
 }
 
+const struct rdma *rdmaPortFind(const struct backendHost *host, int isPlain,
+				struct rdmaChoice *choice, char why[RDMA_WHY])
+{
+	const struct rdma *rdma = rdmaLoad(why, RDMA_WHY);
+
+	choice->wanted = (struct rdmaWanted){.isPlain = isPlain};
+	return rdma && !choosePort(host, rdma, choice, why) ? rdma : NULL;
+}
+
+/* `why`: the reason of a failure; on success the port in words, for the log. */
 static int openPort(const struct backendHost *host, const struct rdma **rdma,
 		    struct rdmaPort **port, char *why)
 {
-	*rdma = rdmaLoad(why, RDMA_WHY);
-	return *rdma ? openChosen(host, *rdma, port, why) : -1;
+	struct rdmaChoice choice;
+
+	*rdma = rdmaPortFind(host, 0, &choice, why);
+	if (!*rdma || (*rdma)->portOpen(&choice.wanted, port, why))
+		return -1;
+	snprintf(why, RDMA_WHY, "%s:%d: %.200s", choice.found.device, choice.found.port,
+		 choice.found.why);
+	return 0;
 }
 
 int rdmaProbe(const struct backendHost *host, struct rdmaAddress *address, char why[BACKEND_WHY])
@@ -292,7 +342,8 @@ static void fillNic(const struct rdmaFound *found, ginNicInfo_t *info)
 	if (isAllowed)
 		snprintf(info->why, sizeof(info->why), "%s", found->why);
 	else
-		snprintf(info->why, sizeof(info->why), "GIN_NIC=%.250s leaves it out", names);
+		snprintf(info->why, sizeof(info->why), "%s=%.250s leaves it out",
+			 names[0] ? "GIN_NIC" : "NCCL_IB_HCA", names[0] ? names : nicsOfNccl());
 }
 
 static ginResult_t nicLocked(int index, ginNicInfo_t *info)

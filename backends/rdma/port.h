@@ -23,22 +23,44 @@ const struct rdma *rdmaLoad(char *why, size_t room);
 unsigned pciSharedBridges(const char *sysfs, const char *nic, const char *gpu);
 
 /*
- * Chooses among the usable ports in `found` that `names` allows ("mlx5_0,mlx5_2:1"; "": any) the
- * port closest to the GPU. If several ports are equally close, the ranks of one host take them in
+ * Chooses among the usable ports in `found` that `names` allows ("mlx5_0,mlx5_2:1"; see
+ * portAllowed()) the port closest to the GPU. If several ports are equally close, the ranks of one host take them in
  * turn. Returns the port's index in `found`; or -1, with the reason for each port in `why`
  * (RDMA_WHY bytes).
  */
 int portChoose(const struct backendHost *host, const char *names, const struct rdmaFound *found,
 	       int count, char *why);
 
-/* Does the list contain the port? A device name without a port number allows all its ports. */
+/*
+ * Does the list contain the port? A device name without a port number allows all its ports. "": as
+ * NCCL_IB_HCA allows.
+ */
 int portAllowed(const char *names, const struct rdmaFound *found);
 
 /*
- * backendOps.probe: 1 and the address of the rank's port, or 0 and the reason. Obeys GIN_NIC and
- * GIN_NIC_GID.
+ * As portAllowed(), of a list as of NCCL_IB_HCA: beginnings of names; "=" before the list: whole
+ * names; "^" before the list: all other ports.
+ */
+int portAllowedByNccl(const char *list, const struct rdmaFound *found);
+
+/*
+ * backendOps.probe: 1 and the address of the rank's port, or 0 and the reason. Obeys GIN_NIC, or
+ * NCCL_IB_HCA where GIN_NIC is unset, and GIN_NIC_GID.
  */
 int rdmaProbe(const struct backendHost *host, struct rdmaAddress *address, char why[BACKEND_WHY]);
+
+/* Which port this rank takes. `wanted` opens it. */
+struct rdmaChoice {
+	struct rdmaFound found;
+	struct rdmaWanted wanted;
+};
+
+/*
+ * Chooses the port as rdmaProbe() does; `isPlain`: among the ports of all devices. Returns the calls
+ * of libgin-rdma.so; or NULL, and why.
+ */
+const struct rdma *rdmaPortFind(const struct backendHost *host, int isPlain,
+				struct rdmaChoice *choice, char why[RDMA_WHY]);
 
 /*
  * backendOps.nic, for ginNicQuery(): every port of this machine. A port that GIN_NIC leaves out is

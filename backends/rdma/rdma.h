@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdma.h - the calls of libgin-rdma.so: mlx5 ports, registered memory, queue pairs for GPUs
+ * rdma.h - the calls of libgin-rdma.so: NIC ports, registered memory, queue pairs for GPUs
  *
  * This folder is what users of RDMA NICs share; it is no backend and moves no data. The backend
- * gdaki uses it.
+ * gdaki and the proxy's network verbs (backends/proxy/verbs) use it. gdaki takes mlx5 ports alone,
+ * verbs takes a port of any device with reliable connections: a plain port.
  *
  * libgin-rdma.so links to libibverbs and libmlx5 and knows neither CUDA nor ranks. libgin.so
  * allocates the memory, maps doorbell registers for the GPU, and sends to the peers what they need.
@@ -44,6 +45,7 @@ struct rdmaWanted {
 	int port;	    /* 0: 1 */
 	int gid;	    /* index in the port's GID table; -1: choose the best */
 	uint32_t mtu;	    /* upper limit in bytes; 0: the port's active MTU */
+	int isPlain;	    /* 1: any device; queuesOpen() takes no plain port */
 };
 
 /*

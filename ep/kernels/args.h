@@ -11,10 +11,10 @@
  *	counts    [half][source][1 + local experts]: words     sources, dispatch send
  *	          of 8 bytes: epoch + 1 and a count
  *	marks     [source]: words: 1: the source has given up  sources; this rank
- *	verdicts  [half][source]: words: epoch + 1 and 1 if    this rank, dispatch receive
- *	          the source is lost
+ *	verdicts  [half][source]: words: epoch + 1 and what    this rank, dispatch receive
+ *	          of the source is lost
  *	staging   rows, parts and counts for peers on network  this rank
- *	          routes
+ *	          routes; a count line of marks
  */
 #ifndef GIN_EP_ARGS_H
 #define GIN_EP_ARGS_H
@@ -35,6 +35,9 @@
  */
 #define EP_GAVE_UP (1ull << 40)
 #define EP_GAVE_UP_EPOCHS (1u << 30)
+
+/* The most scratch of a block: two blocks of an SM have as much on every architecture. */
+#define EP_SCRATCH 49152u
 
 /* No expert, rank or item. */
 #define EP_NONE 0xffffffffu
@@ -115,17 +118,18 @@ struct epPlan {
 	uint32_t places; /* rows of a token in parts, at most */
 	uint32_t even;	 /* rank r has eachRank experts, the first moreRanks ranks one more */
 	uint32_t eachRank, moreRanks;
-	uint32_t lanes;	    /* contexts that rows to network peers are spread over */
-	uint32_t allDirect; /* every peer is direct */
-	uint32_t onLost;    /* GIN_EP_LOST_ */
-	uint32_t received;  /* bytes of an epReceived with its answers */
-	uint32_t rowBytes;  /* of a row in the slab */
-	uint32_t payload;   /* offset of the payload in a row */
-	uint32_t partBytes; /* of a row of combine */
-	uint32_t listed;    /* items in `list` */
-	uint64_t timeout;   /* nanoseconds */
+	uint32_t inverseEach, inverseMore; /* 2^31 / eachRank, 2^31 / (eachRank + 1), rounded up */
+	uint32_t lanes;			   /* contexts that rows to network peers are spread over */
+	uint32_t allDirect;		   /* every peer is direct */
+	uint32_t onLost;		   /* GIN_EP_LOST_ */
+	uint32_t received;		   /* bytes of an epReceived with its answers */
+	uint32_t rowBytes;		   /* of a row in the slab */
+	uint32_t payload;		   /* offset of the payload in a row */
+	uint32_t partBytes;		   /* of a row of combine */
+	uint32_t listed;		   /* items in `list` */
+	uint64_t timeout;		   /* nanoseconds */
 	uint64_t rowsAt, partsAt, countsAt, marksAt, verdictsAt; /* offsets in the slab */
-	uint64_t stagedRowsAt, stagedPartsAt, stagedCountsAt;
+	uint64_t stagedRowsAt, stagedPartsAt, stagedCountsAt, stagedMarkAt;
 	uint64_t placesAt; /* offset in a handle of epPlace */
 	ginWindow_t slab;
 	char *own;		     /* this rank's slab */
@@ -136,7 +140,7 @@ struct epPlan {
 	uint32_t *masked, *observed; /* [nRanks] */
 	uint32_t *owed; /* [2][half][nRanks]: 1: a credit of dispatch, or combine, is to be given */
 	uint32_t *chunks;	   /* [2][half][nRanks][chunks]: staged rows of dispatch, combine */
-	uint32_t *list;		   /* [items]: expert, or EP_NONE */
+	uint32_t *list;		   /* [items]: entries of a long list */
 	uint32_t *numbers, *slots; /* [items] */
 	uint32_t *ranked; /* [items]: items before at the rank of the item; not all direct */
 	uint32_t *totals; /* [experts + nRanks]: items of each expert, rows of each rank */
@@ -168,7 +172,7 @@ struct epCallArgs {
 	uint32_t xIsF8;	       /* x has the wire's bytes already */
 	uint32_t xScalesUe8m0; /* `scales` are exponents */
 	uint32_t indexBytes;   /* 4 or 8 */
-	uint32_t longList;     /* epKernelList and epKernelCount have run */
+	uint32_t longList;     /* EpMakeList and EpCountList have run */
 	uint32_t pad;
 	struct epHandle *handle;
 	struct epRowsOf x, recvX, out;

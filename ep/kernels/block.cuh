@@ -124,27 +124,36 @@ GIN_FN size_t epLineAt(const epPlan &plan, uint32_t half, uint32_t source)
 	return plan.countsAt + line * (1 + plan.mostLocal) * sizeof(uint64_t);
 }
 
-/* The count lines of `source` at `rank` get the mark of a rank that has given up. */
+/* What a rank that has given up writes into count words. */
+GIN_FN uint64_t epMarkWord(const epPlan &plan)
+{
+	const uint64_t epoch = epWordLoad(&plan.state->epoch[0]) + EP_GAVE_UP_EPOCHS;
+	return epoch << 32;
+}
+
+GIN_FN size_t epLineBytes(const epPlan &plan)
+{
+	return (1 + plan.mostLocal) * sizeof(uint64_t);
+}
+
+/*
+ * The count line of `source` at `rank` gets the mark of a rank that has given up. A put reads a line
+ * of its own, because an earlier put may still read the staged counts.
+ */
 template <bool direct>
 GIN_FN_COLD void epMarkLine(const epArgs &args, uint32_t rank, uint32_t source, uint32_t half)
 {
 	const epPlan &plan = args.plan;
-	const uint64_t epoch = epWordLoad(&plan.state->epoch[0]) + EP_GAVE_UP_EPOCHS;
-	const size_t bytes = (1 + plan.mostLocal) * sizeof(uint64_t);
 	const size_t at = epLineAt(plan, half, source);
-	const size_t staged = plan.stagedCountsAt - plan.countsAt + epLineAt(plan, half, rank);
 	char *const slab = epSlabOf(plan, rank);
 	GIN_NO_UNROLL
-	for (size_t b = 0; b < bytes; b += sizeof(uint64_t)) {
-		if (direct || slab)
-			ginDirectStore(slab + at + b, epoch << 32);
-		else
-			*reinterpret_cast<uint64_t *>(plan.own + staged + b) = epoch << 32;
-	}
+	for (size_t b = 0; (direct || slab) && b < epLineBytes(plan); b += sizeof(uint64_t))
+		ginDirectStore(slab + at + b, epMarkWord(plan));
 	if (!direct && !slab)
 		GinOn<epRoutes<direct>>(args.dc, 0)
-			.put(static_cast<int>(rank), plan.slab, at, plan.slab, staged, bytes,
-			     GinNone{}, GinNone{}, GinThread{}, epFrom(args, rank));
+			.put(static_cast<int>(rank), plan.slab, at, plan.slab, plan.stagedMarkAt,
+			     epLineBytes(plan), GinNone{}, GinNone{}, GinThread{},
+			     epFrom(args, rank));
 }
 
 /* The mark of `source` at a rank. */
@@ -183,6 +192,9 @@ template <bool direct> GIN_FN_COLD void epMark(const epArgs &args, uint32_t rank
 template <bool direct> GIN_FN_COLD void epGiveUp(const epArgs &args)
 {
 	const epPlan &plan = args.plan;
+	GIN_NO_UNROLL
+	for (size_t b = 0; !direct && b < epLineBytes(plan); b += sizeof(uint64_t))
+		*reinterpret_cast<uint64_t *>(plan.own + plan.stagedMarkAt + b) = epMarkWord(plan);
 	GIN_NO_UNROLL
 	for (uint32_t r = 0; r < plan.nRanks; r++) {
 		epMark<direct>(args, plan.rank, r);
@@ -242,6 +254,25 @@ template <bool direct> GIN_FN_COLD void epRaise(const epArgs &args, uint32_t num
 		epLose<direct>(args, number, rank, result, epoch, value, 0);
 }
 
+/* The first words of the state at the start of a send: one load, which the maker does not wait for. */
+class epBegin
+{
+	const ginWord16 words;
+
+public:
+	GIN_FN explicit epBegin(const epPlan &plan) : words(epStateLoad(plan.state)) {}
+
+	/* An earlier call has failed. */
+	GIN_FN bool failed() const { return static_cast<uint32_t>(words.half[0]) != 0; }
+
+	/* Of a send, by the number of its call. */
+	GIN_FN uint32_t epoch(uint32_t number) const
+	{
+		return static_cast<uint32_t>(words.half[1] >>
+					     (number == ginEpCallCombineSend ? 32 : 0));
+	}
+};
+
 class EpBlock
 {
 protected:
@@ -275,13 +306,13 @@ protected:
 	 */
 	GIN_FN bool stopped() const { return GinCta{}.any(epWordLoad(&plan.state->failed) != 0); }
 
-	/* The epoch of the next send: 0 of dispatch, 1 of combine. False: as stopped(). */
-	GIN_FN bool begin(uint32_t which, uint32_t *epoch) const
+	/* All blocks have read the epoch of a send: 0 of dispatch, 1 of combine. By one thread. */
+	GIN_FN void advance(uint32_t which, uint32_t epoch) const
 	{
-		const ginWord16 words = epStateLoad(plan.state);
-		*epoch = static_cast<uint32_t>(words.half[1] >> which * 32);
-		return !GinCta{}.any(static_cast<uint32_t>(words.half[0]) != 0);
+		call.handle->epoch[which] = epoch;
+		epWordStore(&plan.state->epoch[which], epoch + 1);
 	}
+
 	GIN_FN uint32_t maskOf(uint32_t rank) const { return epWordLoad(&plan.masked[rank]); }
 	GIN_FN bool masked(uint32_t rank) const { return maskOf(rank) != 0; }
 
@@ -407,22 +438,31 @@ protected:
 	}
 
 	/*
-	 * fate[rank] becomes 1 for a rank that is masked or has not freed this half. `family` is
-	 * epRowsFree or epPartsFree. Each rank by one thread, from the block's end; the caller
+	 * fate[rank] becomes 1 for a rank that is masked or has not freed the epoch's half. `family`
+	 * is epRowsFree or epPartsFree, `begin` the state at the kernel's start. A thread for each
+	 * half and rank, from the block's end, loads a signal while the epoch is loaded; the caller
 	 * syncs.
 	 */
 	template <bool direct> GIN_FN void awaitCredits(uint32_t number, uint32_t family,
-							uint32_t epoch, uint32_t *fate) const
+							const epBegin &begin, uint32_t *fate) const
 	{
 		GIN_NO_UNROLL
-		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads()) {
-			const uint32_t id = signalId(family, epoch % 2, r);
+		for (uint32_t i = threads() - 1 - thread(); i < 2 * ranks(); i += threads()) {
+			const uint32_t of = i >= ranks() ? 1 : 0, r = i - of * ranks();
+			const uint32_t id = signalId(family, of, r);
 			const uint32_t out = maskOf(r); /* the load of the signal follows at once */
-			const bool come = direct && reached<direct>(0, id, epoch / 2);
+			const uint64_t seen = direct ? gin<direct>(0).readSignal(id) : 0;
+			const uint32_t epoch = begin.epoch(number);
+			if (epoch % 2 != of || begin.failed())
+				continue;
+			const bool come = direct && seen - epoch / 2 < EP_GAVE_UP;
 			fate[r] = out ||
 				  (!come && !await<direct>(number, r, 0, id, epoch / 2, epoch));
 		}
 	}
+
+	/* The value of a signal of rows when all rows of the epoch have come. */
+	GIN_FN uint64_t rowsOf(uint32_t epoch) const { return (epoch / 2 + 1ull) * plan.maxTokens; }
 
 	/*
 	 * All rows of `rank` have come. In each epoch the sender raises the signal of each lane by
@@ -432,7 +472,7 @@ protected:
 	GIN_FN bool awaitRows(uint32_t number, uint32_t family, uint32_t rank, uint32_t epoch) const
 	{
 		const uint32_t id = signalId(family, epoch % 2, rank);
-		const uint64_t least = (epoch / 2 + 1ull) * plan.maxTokens;
+		const uint64_t least = rowsOf(epoch);
 		const uint32_t lanes = direct || isDirect(rank) ? 1 : plan.lanes;
 		GIN_NO_UNROLL
 		for (uint32_t l = 0; l < lanes; l++)
@@ -473,13 +513,22 @@ protected:
 		return plan.owed + ((family == epPartsFree ? 2 : 0) + half) * ranks();
 	}
 
-	/* All rows of a half are read: kernels after this one give the half back. By one thread. */
-	GIN_FN void oweCredits(uint32_t family, uint32_t half, const uint32_t *lost) const
+	/*
+	 * True in the block that ends a receive last: every block has read its rows and written its
+	 * outputs. By all threads of the block. T.
+	 */
+	GIN_FN bool isLast(uint32_t number, uint32_t half) const
 	{
-		GIN_NO_UNROLL
-		for (uint32_t r = 0; r < ranks(); r++)
-			if (!lost[r] && !masked(r))
-				epWordStore(owedOf(family, half) + r, 1);
+		sync();
+		return GinCta{}.any(thread() == 0 &&
+				    epTicketTake(ticket(number, half), 1, ginGridSize()));
+	}
+
+	/* The rows of `rank` in a half are read: a later kernel gives the half back to the rank. */
+	GIN_FN void owe(uint32_t family, uint32_t half, uint32_t rank) const
+	{
+		if (!masked(rank))
+			epWordStore(owedOf(family, half) + rank, 1);
 	}
 
 	/*

@@ -13,25 +13,27 @@
 template <bool direct, uint32_t reduce> class EpCombineRecv : public EpList
 {
 	uint32_t epoch, half;
-	uint32_t *absent;  /* [ranks]: has sent nothing, or is lost */
-	uint32_t *gone;	   /* [ranks]: is masked or lost */
-	uint32_t *entries; /* [GIN_EP_MAX_TOPK] of the token */
-	uint32_t *parts;   /* the number of sources */
-	epSource *sources; /* [GIN_EP_MAX_TOPK] */
+	uint32_t *absent;   /* [ranks]: has sent nothing, or is lost */
+	uint32_t *gone;	    /* [ranks]: is masked or lost */
+	uint32_t *entries;  /* [GIN_EP_MAX_TOPK] of the token */
+	uint32_t *bringers; /* [GIN_EP_MAX_TOPK]: an item brings a part: its rank; else EP_NONE */
+	uint32_t *parts;    /* the number of sources */
+	epSource *sources;  /* [GIN_EP_MAX_TOPK] */
 
 public:
 	GIN_FN EpCombineRecv(const epArgs &a, char *shared) : EpList(a, shared), epoch(0), half(0)
 	{
 		sources = reinterpret_cast<epSource *>(scratch);
 		entries = reinterpret_cast<uint32_t *>(sources + GIN_EP_MAX_TOPK);
-		parts = entries + GIN_EP_MAX_TOPK;
+		bringers = entries + GIN_EP_MAX_TOPK;
+		parts = bringers + GIN_EP_MAX_TOPK;
 		absent = parts + 1;
 		gone = absent + ranks();
 	}
 
 	GIN_FN static size_t scratchBytes(const epPlan &plan)
 	{
-		return GIN_EP_MAX_TOPK * (sizeof(epSource) + sizeof(uint32_t)) +
+		return GIN_EP_MAX_TOPK * (sizeof(epSource) + 2 * sizeof(uint32_t)) +
 		       (1 + 2 * plan.nRanks) * sizeof(uint32_t);
 	}
 
@@ -40,49 +42,84 @@ public:
 		if (stopped())
 			return;
 		giveCredits<direct>(ginEpCallCombineRecv);
-		receive(epWordLoad(&call.handle->epoch[1]));
+		receive(epWordLoad(&call.handle->epoch[1]), false);
 	}
 
-	GIN_FN void receive(uint32_t ofSend)
+	/* `sent`: the kernel has sent the epoch, too. */
+	GIN_FN void receive(uint32_t ofSend, bool sent)
 	{
+		const uint32_t first = ginBlockIndex();
+		bool any = false;
 		epoch = ofSend;
 		half = epoch % 2;
-		if (ginBlockIndex() < call.tokens && thread() == 0)
-			listToken(ginBlockIndex(), entries, 0, 0);
 		GIN_NO_UNROLL
 		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads())
-			awaitRank(r);
-		sync();
+			absent[r] = sentOf(call.handle)[r] == 0;
+		if (first < call.tokens)
+			findParts(first);
 		GIN_NO_UNROLL
-		for (uint32_t t = ginBlockIndex(); t < call.tokens; t += ginGridSize())
+		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads())
+			any = awaitRank(r) || any;
+		/* A lost rank changes what is known of the first token. */
+		if (GinCta{}.any(any) && first < call.tokens)
+			findParts(first);
+		GIN_NO_UNROLL
+		for (uint32_t t = first; t < call.tokens; t += ginGridSize()) {
+			if (t != first)
+				findParts(t);
 			addToken(t);
-		leave();
+		}
+		leave(sent);
 	}
 
 private:
-	GIN_FN void awaitRank(uint32_t r) const
+	/* The last block owes credits to the ranks whose parts have come. */
+	GIN_FN void leave(bool sent) const
 	{
-		const uint32_t sent = sentOf(call.handle)[r];
+		if (!isLast(ginEpCallCombineRecv, half))
+			return;
+		GIN_NO_UNROLL
+		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads())
+			if (!gone[r])
+				owe(epPartsFree, half, r);
+		if (sent && thread() == 0)
+			advance(1, epoch);
+	}
+
+	/* True: the rank is lost, or masked. */
+	GIN_FN bool awaitRank(uint32_t r) const
+	{
 		const uint64_t before = call.waitCost ? ginNow() : 0;
 		const uint32_t out = maskOf(r);
 		gone[r] = out || !awaitRows<direct>(ginEpCallCombineRecv, epParts, r, epoch);
-		absent[r] = gone[r] || !sent;
+		if (gone[r])
+			absent[r] = 1;
 		if (call.waitCost && ginBlockIndex() == 0)
 			call.waitCost[r] += static_cast<int64_t>(ginNow() - before);
+		return gone[r];
 	}
 
-	GIN_FN void addToken(uint32_t t) const
+	/* The parts of a token, in the order of the sum. All threads have synced. */
+	GIN_FN void findParts(uint32_t t) const
 	{
+		sync(); /* the entries and the sources of the token before are read */
 		if (thread() == 0) {
 			*parts = 0;
-			if (t != ginBlockIndex())
-				listToken(t, entries, 0, 0);
+			listToken(t, entries, 0, nullptr);
 		}
+		sync();
+		GIN_NO_UNROLL
+		for (uint32_t k = thread(); k < call.topk; k += threads())
+			bringers[k] = brings(k) ? epRankIn(entries[k]) : EP_NONE;
 		sync();
 		GIN_NO_UNROLL
 		for (uint32_t k = thread(); k < call.topk; k += threads())
 			findPart(t, k);
 		sync();
+	}
+
+	GIN_FN void addToken(uint32_t t) const
+	{
 		char *out = call.out.data + t * call.out.inner;
 		const uint32_t n = *parts;
 		GIN_NO_UNROLL
@@ -91,7 +128,6 @@ private:
 			eight.addRows(sources, n, p);
 			epPieceStore(out + p * 16, eight.rounded());
 		}
-		sync(); /* before the next token's entries */
 	}
 
 	/* Does item k bring a part: the item itself, or the sum of its rank? */
@@ -106,23 +142,23 @@ private:
 	/* Is part j before part k in the sum? */
 	GIN_FN bool before(uint32_t j, uint32_t k) const
 	{
-		if (reduce == GIN_EP_REDUCE_NONE)
-			return j < k;
-		return rankOf(entries[j]) < rankOf(entries[k]);
+		if (bringers[j] == EP_NONE)
+			return false;
+		return reduce == GIN_EP_REDUCE_NONE ? j < k : bringers[j] < bringers[k];
 	}
 
 	/* The part that item k brings, if it brings one: sources are in the order of the sum. */
 	GIN_FN void findPart(uint32_t t, uint32_t k) const
 	{
-		if (!brings(k) || absent[rankOf(entries[k])])
+		if (bringers[k] == EP_NONE || absent[bringers[k]])
 			return;
 		uint32_t place = 0, index = 0;
 		GIN_NO_UNROLL
 		for (uint32_t j = 0; j < call.topk; j++) {
-			if (!brings(j) || !before(j, k))
+			if (!before(j, k))
 				continue;
 			place++;
-			index += absent[rankOf(entries[j])] ? 0 : 1;
+			index += absent[bringers[j]] ? 0 : 1;
 		}
 		const bool none = reduce == GIN_EP_REDUCE_NONE;
 		sources[index] = {plan.own + partAt(half, partOf(t, k, place)), nullptr,
@@ -145,21 +181,11 @@ private:
 	/* Is no item before k at its rank? */
 	GIN_FN bool firstEntry(uint32_t k) const
 	{
-		const Range range = rangeOf(rankOf(entries[k]));
 		bool any = false;
 		GIN_NO_UNROLL
 		for (uint32_t j = 0; j < k; j++)
-			any |= range.has(entries[j]);
+			any |= epRankIn(entries[j]) == epRankIn(entries[k]);
 		return !any;
-	}
-
-	/* The last block owes the experts' ranks their half. T. */
-	GIN_FN void leave() const
-	{
-		sync();
-		if (thread() == 0 &&
-		    epTicketTake(ticket(ginEpCallCombineRecv, half), 1, ginGridSize()))
-			oweCredits(epPartsFree, half, gone);
 	}
 };
 

@@ -36,11 +36,6 @@ GIN_FN epAnswer epAnswerLoad(const epAnswer *src)
 	return {static_cast<uint32_t>(word), epFloatOf(static_cast<uint32_t>(word >> 32))};
 }
 
-GIN_FN uint32_t epMaskLoad(const char *record)
-{
-	return ginLoadWeak<uint32_t>(record + sizeof(uint32_t));
-}
-
 /* The bf16 sums of eight elements. */
 struct epEight {
 	float sum[8];
@@ -85,7 +80,15 @@ struct epEight {
 /* `direct`: every peer is direct. `reduce`: GIN_EP_REDUCE_RANK or GIN_EP_REDUCE_NONE. */
 template <bool direct, uint32_t reduce> class EpCombineSend : public EpSend
 {
-	epSource *sources; /* [2][GIN_EP_MAX_TOPK] */
+	/* What a thread loads of a received row. */
+	struct Ahead {
+		epReceived row;
+		epAnswer answer; /* of thread i: answer i, whether the row has got it or not */
+		bool loaded;
+	};
+
+	epSource *sources;  /* [2][GIN_EP_MAX_TOPK] */
+	uint32_t *received; /* [ranks]: rows of each source */
 
 public:
 	GIN_FN EpCombineSend(const epArgs &a, char *shared)
@@ -94,33 +97,45 @@ public:
 		sources = reinterpret_cast<epSource *>(scratch);
 		fate = reinterpret_cast<uint32_t *>(sources + 2 * GIN_EP_MAX_TOPK);
 		rowsOut = fate + ranks();
+		received = rowsOut + ranks();
 	}
 
 	GIN_FN static size_t scratchBytes(const epPlan &plan)
 	{
-		return 2 * GIN_EP_MAX_TOPK * sizeof(epSource) + 2 * plan.nRanks * sizeof(uint32_t);
+		return 2 * GIN_EP_MAX_TOPK * sizeof(epSource) + 3 * plan.nRanks * sizeof(uint32_t);
 	}
 
 	GIN_FN void run()
 	{
 		uint32_t sent;
-		send(&sent);
+		send(true, &sent);
 	}
 
-	/* False: an earlier call has failed, and nothing is done. */
-	GIN_FN bool send(uint32_t *sent)
+	/* False: an earlier call has failed, and nothing is done. `alone`: the kernel does not receive. */
+	GIN_FN bool send(bool alone, uint32_t *sent)
 	{
-		if (!enter<direct>())
+		Ahead ahead = {};
+		const uint32_t first = ginBlockIndex() / ranks(), of = ginBlockIndex() % ranks();
+		load(recordOf(call.handle, of, first), ahead);
+		const epBegin begin(plan);
+		GIN_NO_UNROLL
+		for (uint32_t s = thread(); s < ranks(); s += threads())
+			received[s] = receivedOf(call.handle)[s];
+		if (!enter<direct>(begin))
 			return false;
 		*sent = epoch;
-		sync();
-		advance();
-		const uint32_t *received = receivedOf(call.handle);
+		if (alone)
+			advanceAlone();
+		ahead.loaded = first < received[of];
 		uint32_t n = 0; /* rows that are sent: two in turn share no sources */
 		eachRow([&](uint32_t s) { return received[s]; },
 			[&](uint32_t s, uint32_t slot) {
+				if (!ahead.loaded)
+					load(recordOf(call.handle, s, slot), ahead);
 				if (!fate[s])
-					sendRow(s, slot, sources + n++ % 2 * GIN_EP_MAX_TOPK);
+					sendRow(s, slot, ahead,
+						sources + n++ % 2 * GIN_EP_MAX_TOPK);
+				ahead.loaded = false;
 			});
 		raiseRows<direct>();
 		GIN_NO_UNROLL
@@ -132,14 +147,28 @@ public:
 	}
 
 private:
-	GIN_FN void sendRow(uint32_t s, uint32_t slot, epSource *from)
+	GIN_FN void load(const char *record, Ahead &ahead) const
 	{
-		const char *record = recordOf(call.handle, s, slot);
+		const ginWord16 words = epPieceLoad(record);
+		if (GIN_ON_GPU && thread() < plan.topk)
+			ahead.answer = epAnswerLoad(answersOf(record) + thread());
+		ahead.row = {static_cast<uint32_t>(words.half[0]),
+			     static_cast<uint32_t>(words.half[0] >> 32),
+			     static_cast<uint32_t>(words.half[1]),
+			     static_cast<uint32_t>(words.half[1] >> 32)};
+		ahead.loaded = true;
+	}
+
+	GIN_FN static const epAnswer *answersOf(const char *record)
+	{
+		return reinterpret_cast<const epAnswer *>(record + sizeof(epReceived));
+	}
+
+	GIN_FN void sendRow(uint32_t s, uint32_t slot, const Ahead &ahead, epSource *from)
+	{
+		const epReceived &row = ahead.row;
 		const bool ranked = call.layout == GIN_EP_RANK_MAJOR;
-		epReceived row;
-		if (thread() < plan.topk || !GIN_ON_GPU)
-			findSources(s, slot, record, from);
-		row = *reinterpret_cast<const epReceived *>(record);
+		findSources(s, slot, ahead, from);
 		const uint32_t n = ranked && row.kMask ? 1 : epBits(row.kMask);
 		sync();
 		if (row.token != EP_NONE)
@@ -153,34 +182,27 @@ private:
 			stagedOne(s, slot);
 	}
 
-	/*
-	 * The rows of x of a received row. The loads of an answer and of the record do not wait for
-	 * each other: an answer that the row has not got is loaded and not used.
-	 */
-	GIN_FN void findSources(uint32_t s, uint32_t slot, const char *record, epSource *from) const
+	/* The rows of x of a received row. */
+	GIN_FN void findSources(uint32_t s, uint32_t slot, const Ahead &ahead, epSource *from) const
 	{
-		const epAnswer *answers =
-			reinterpret_cast<const epAnswer *>(record + sizeof(epReceived));
-		const uint32_t rows = ranks() * plan.maxTokens;
+		const epAnswer *answers = answersOf(recordOf(call.handle, s, slot));
+		const uint32_t rows = ranks() * plan.maxTokens, kMask = ahead.row.kMask;
 		GIN_NO_UNROLL
-		for (uint32_t i = thread(); i < plan.topk; i += threads()) {
-			const epAnswer answer = epAnswerLoad(answers + i);
-			const uint32_t kMask = epMaskLoad(record);
-			if (i >= epBits(kMask))
-				continue;
+		for (uint32_t i = thread(); i < epBits(kMask); i += threads()) {
+			const epAnswer answer =
+				GIN_ON_GPU ? ahead.answer : epAnswerLoad(answers + i);
 			const uint32_t k = epNthBit(kMask, i);
 			from[i] = {call.x.data + answer.row / rows * call.x.outer +
 					   answer.row % rows * call.x.inner,
-				   partOf(s, record, i, k), answer.weight};
+				   partOf(s, ahead.row, i, k), answer.weight};
 			if (call.layout == GIN_EP_RANK_MAJOR)
 				from[i].x = call.x.data + s * call.x.outer + slot * call.x.inner;
 		}
 	}
 
 	/* Where part i of a row is written, the row of item k: at the peer, or staged. */
-	GIN_FN char *partOf(uint32_t s, const char *record, uint32_t i, uint32_t k) const
+	GIN_FN char *partOf(uint32_t s, const epReceived &row, uint32_t i, uint32_t k) const
 	{
-		const epReceived row = *reinterpret_cast<const epReceived *>(record);
 		const uint32_t part = reduce == GIN_EP_REDUCE_RANK ? row.part
 				      : direct			   ? row.token * plan.places + k
 								   : row.first + i;
@@ -233,7 +255,7 @@ private:
 	GIN_FN void stagedOne(uint32_t s, uint32_t slot) const
 	{
 		epChunk chunk;
-		if (!staged(s, slot, receivedOf(call.handle)[s], &chunk))
+		if (!staged(s, slot, received[s], &chunk))
 			return;
 		const epReceived begin = rowOf(s, chunk.first);
 		const epReceived last = rowOf(s, chunk.first + chunk.size - 1);

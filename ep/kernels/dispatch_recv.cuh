@@ -5,6 +5,10 @@
  * Row `begin + number` of an expert is item `number` of a source, where `begin` counts the items of
  * the sources before it: the order does not depend on timing. A lost source has no rows, or rows of
  * zeros if its counts had come.
+ *
+ * Blocks may disagree about a source whose rows come at the time limit: some copy its rows, others
+ * give the source up. A block that gives a source up writes the verdict, and writes no row of the
+ * source. The block that ends last reads the verdicts and zeroes all rows of lost sources.
  */
 #ifndef GIN_EP_DISPATCH_RECV_CUH
 #define GIN_EP_DISPATCH_RECV_CUH
@@ -13,6 +17,10 @@
 
 /* From one epoch to the next in a word with a tag. */
 #define EP_EPOCH (1ull << 32)
+
+/* A verdict: a word with a tag, and what a source has lost. */
+#define EP_LOST_COUNTS 1u
+#define EP_LOST_ROWS 2u
 
 /* Where a row goes, and its scales. */
 struct epRowTarget {
@@ -57,7 +65,8 @@ template <bool direct> class EpDispatchRecv : public EpBlock
 	uint32_t epoch, half, words;
 	uint32_t *counts; /* [source][words]: rows; then items of each expert, later their begin */
 	uint32_t *totals; /* [mostLocal] */
-	uint32_t *lost;	  /* [ranks]: rows did not come */
+	uint32_t *lost;	  /* [ranks]: 0, or the source's counts or rows did not come */
+	uint32_t *come;	  /* [ranks]: rows have come while counts were looked for */
 	epRowTarget *targets; /* [2][GIN_EP_MAX_TOPK] */
 
 public:
@@ -67,13 +76,14 @@ public:
 		counts = reinterpret_cast<uint32_t *>(scratch);
 		totals = counts + ranks() * words;
 		lost = totals + plan.localExperts;
-		size_t used = reinterpret_cast<char *>(lost + ranks()) - scratch;
+		come = lost + ranks();
+		size_t used = reinterpret_cast<char *>(come + ranks()) - scratch;
 		targets = reinterpret_cast<epRowTarget *>(scratch + (used + 15) / 16 * 16);
 	}
 
 	GIN_FN static size_t scratchBytes(const epPlan &plan)
 	{
-		return (plan.nRanks * (2 + plan.localExperts) + plan.localExperts) *
+		return (plan.nRanks * (3 + plan.localExperts) + plan.localExperts) *
 			       sizeof(uint32_t) +
 		       16 + 2 * GIN_EP_MAX_TOPK * sizeof(epRowTarget);
 	}
@@ -83,35 +93,51 @@ public:
 		if (stopped())
 			return;
 		giveCredits<direct>(ginEpCallDispatchRecv);
-		receive(epWordLoad(&call.handle->epoch[0]));
+		receive(epWordLoad(&call.handle->epoch[0]), false);
 	}
 
-	GIN_FN void receive(uint32_t ofSend)
+	/* `sent`: the kernel has sent the epoch, too. */
+	GIN_FN void receive(uint32_t ofSend, bool sent)
 	{
 		epoch = ofSend;
 		half = epoch % 2;
 		GIN_NO_UNROLL
 		for (uint32_t s = thread(); s < ranks(); s += threads())
-			lost[s] = 0;
+			lost[s] = come[s] = 0;
 		sync();
 		if (plan.onLost == GIN_EP_LOST_MASK)
 			decide();
 		GIN_NO_UNROLL
+		for (uint32_t s = threads() - 1 - thread(); s < ranks(); s += threads())
+			lookForSource(s);
+		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < ranks() * words; i += threads())
 			counts[i] = readCount(i / words, i % words);
 		sync();
+		Ahead ahead = {};
+		loadFirst(ahead);
 		beginItems();
+		bool any = false;
 		GIN_NO_UNROLL
-		for (uint32_t s = thread(); s < ranks(); s += threads())
-			awaitSource(s);
-		sync();
+		for (uint32_t s = threads() - 1 - thread(); s < ranks(); s += threads())
+			any = !awaitSource(s) || any;
+		any = GinCta{}.any(any);
 		if (ginBlockIndex() == ginGridSize() - 1)
 			report();
-		copyRows();
-		leave();
+		/* After a failure blocks may have different counts, and so different rows of an item. */
+		if (!any || !stopped())
+			copyRows(ahead);
+		leave(sent);
 	}
 
 private:
+	/* What a thread loads of a row. */
+	struct Ahead {
+		ginWord16 head, piece;
+		epItem item;
+		bool loaded;
+	};
+
 	GIN_FN uint64_t least() const { return static_cast<uint64_t>(epoch + 1) << 32; }
 
 	/* GIN_EP_LOST_MASK: one block waits for a source's count line and decides for the grid. */
@@ -126,10 +152,17 @@ private:
 				gone = gone || masked(s) || !awaitCount(s, w, &value);
 			gone = GinCta{}.any(gone);
 			if (thread() == 0)
-				epVerdictStore(
-					reinterpret_cast<uint64_t *>(plan.own + verdictAt(half, s)),
-					least() | (gone ? 1 : 0));
+				epVerdictStore(verdictOf(s), least() | (gone ? EP_LOST_COUNTS : 0));
 		}
+	}
+
+	GIN_FN char *verdictOf(uint32_t s) const { return plan.own + verdictAt(half, s); }
+
+	/* Has a block given the source up? In the last block. */
+	GIN_FN bool lostInGrid(uint32_t s) const
+	{
+		const uint64_t verdict = epVerdictLoad(verdictOf(s));
+		return verdict - least() < EP_EPOCH && verdict & EP_LOST_ROWS;
 	}
 
 	/* A word of a count line, in *value. False: the source is lost. */
@@ -159,12 +192,13 @@ private:
 	 */
 	GIN_FN uint32_t readCount(uint32_t source, uint32_t word) const
 	{
-		uint32_t value = 0, gone = maskOf(source); /* the next load follows at once */
+		uint32_t value = 0; /* the next loads follow at once */
+		uint32_t gone = maskOf(source) ? EP_LOST_COUNTS : 0;
 		const bool come = lookWord(countAt(half, source, word), &value);
 		if (plan.onLost == GIN_EP_LOST_MASK &&
 		    !awaitWord(verdictAt(half, source), plan.rank, false, &gone))
-			gone = 1;
-		if (gone || (!come && !awaitCount(source, word, &value)))
+			gone = EP_LOST_COUNTS;
+		if (gone & EP_LOST_COUNTS || (!come && !awaitCount(source, word, &value)))
 			return none(source);
 		return value;
 	}
@@ -200,14 +234,30 @@ private:
 		}
 	}
 
-	GIN_FN void awaitSource(uint32_t s) const
+	/* Looks for the rows of a source while other threads look for its counts. Direct peers. */
+	GIN_FN void lookForSource(uint32_t s) const
 	{
-		const uint64_t before = call.waitCost ? ginNow() : 0;
-		if (lost[s])
-			return;
-		lost[s] = !awaitRows<direct>(ginEpCallDispatchRecv, epRows, s, epoch);
+		const uint32_t out = maskOf(s);
 		if (call.waitCost && ginBlockIndex() == 0)
-			call.waitCost[s] += static_cast<int64_t>(ginNow() - before);
+			call.waitCost[s] -= static_cast<int64_t>(ginNow());
+		GIN_NO_UNROLL
+		for (uint32_t look = 0; direct && !out && !come[s] && look < EP_LOOKS; look++)
+			come[s] = reached<direct>(0, signalId(epRows, half, s), rowsOf(epoch));
+	}
+
+	/* By the thread that has looked for the source. False: the source is lost. */
+	GIN_FN bool awaitSource(uint32_t s) const
+	{
+		uint32_t what = lost[s] ? EP_LOST_COUNTS | EP_LOST_ROWS : 0;
+		if (!what && !come[s] &&
+		    !awaitRows<direct>(ginEpCallDispatchRecv, epRows, s, epoch))
+			what = EP_LOST_ROWS;
+		lost[s] = what;
+		if (what)
+			epVerdictStore(verdictOf(s), least() | what);
+		if (call.waitCost && ginBlockIndex() == 0)
+			call.waitCost[s] += static_cast<int64_t>(ginNow());
+		return !what;
 	}
 
 	/* What the caller gets beside rows, by one block. */
@@ -216,12 +266,12 @@ private:
 		GIN_NO_UNROLL
 		for (uint32_t s = thread(); s < ranks(); s += threads()) {
 			receivedOf(call.handle)[s] = counts[s * words];
-			if (call.layout == GIN_EP_RANK_MAJOR)
+			if (ranked())
 				call.recvCount[s] = static_cast<int32_t>(counts[s * words]);
 		}
 		GIN_NO_UNROLL
 		for (uint32_t e = thread(); e < plan.localExperts; e += threads()) {
-			if (call.layout == GIN_EP_EXPERT_MAJOR)
+			if (!ranked())
 				call.recvCount[e] = static_cast<int32_t>(totals[e]);
 			if (call.recvStats)
 				call.recvStats[e] += static_cast<int32_t>(totals[e]);
@@ -243,37 +293,70 @@ private:
 		return static_cast<int64_t>(endOf(s, e) - begin) << 32 | begin;
 	}
 
-	GIN_FN void copyRows() const
+	GIN_FN void loadRow(uint32_t s, uint32_t slot, Ahead &ahead) const
+	{
+		const char *row = plan.own + rowAt(half, s, slot);
+		ahead.head = epPieceLoad(row);
+		if (GIN_ON_GPU && thread() < plan.topk)
+			ahead.item = epItemLoad(row + sizeof(epHeader) + thread() * sizeof(epItem));
+		if (GIN_ON_GPU && thread() < pieces())
+			ahead.piece = epPieceLoad(row + plan.payload + thread() * 16);
+		ahead.loaded = true;
+	}
+
+	/* The block's first row, if it has come with its counts. */
+	GIN_FN void loadFirst(Ahead &ahead) const
+	{
+		const uint32_t slot = ginBlockIndex() / ranks(), s = ginBlockIndex() % ranks();
+		if (come[s] && slot < counts[s * words])
+			loadRow(s, slot, ahead);
+	}
+
+	GIN_FN void copyRows(Ahead &ahead) const
 	{
 		const auto rowsOf = [&](uint32_t s) { return counts[s * words]; };
 		uint32_t n = 0; /* rows that are copied: two in turn share no targets */
 		eachRow(rowsOf, [&](uint32_t s, uint32_t slot) {
+			if (!ahead.loaded && !lost[s])
+				loadRow(s, slot, ahead);
 			if (!lost[s])
-				copyRow(s, slot, targets + n++ % 2 * GIN_EP_MAX_TOPK);
+				copyRow(s, slot, ahead, targets + n++ % 2 * GIN_EP_MAX_TOPK);
+			ahead.loaded = false;
 		});
-		GIN_NO_UNROLL
-		for (uint32_t s = 0; s < ranks(); s++)
-			if (lost[s])
-				clearSource(s);
 	}
 
-	GIN_FN void copyRow(uint32_t s, uint32_t slot, epRowTarget *to) const
+	/* The last block zeroes the rows of lost sources, and owes credits to the other sources. */
+	GIN_FN void leave(bool sent) const
+	{
+		bool any = false;
+		if (!isLast(ginEpCallDispatchRecv, half))
+			return;
+		GIN_NO_UNROLL
+		for (uint32_t s = threads() - 1 - thread(); s < ranks(); s += threads()) {
+			const bool gone = lostInGrid(s);
+			any = any || gone;
+			if (!gone)
+				owe(epRowsFree, half, s);
+		}
+		if (GinCta{}.any(any))
+			clearSources();
+		if (sent && thread() == 0)
+			advance(0, epoch);
+	}
+
+	GIN_FN void copyRow(uint32_t s, uint32_t slot, const Ahead &ahead, epRowTarget *to) const
 	{
 		const char *row = plan.own + rowAt(half, s, slot);
-		const ginWord16 head = epPieceLoad(row);
-		const uint32_t kMask = static_cast<uint32_t>(head.half[0] >> 32);
+		const uint32_t kMask = static_cast<uint32_t>(ahead.head.half[0] >> 32);
 		const uint32_t n = epBits(kMask);
-		ginWord16 ahead = {};
-		if (GIN_ON_GPU && thread() < pieces())
-			ahead = epPieceLoad(row + plan.payload + thread() * 16);
-		if (call.layout == GIN_EP_RANK_MAJOR)
+		if (ranked())
 			listRow(row, kMask, s, slot);
 		else
-			placeItems(row, head, s, slot, to);
+			placeItems(row, ahead, s, slot, to);
 		if (thread() == 0)
-			placeHeader(head, s, slot, to);
+			placeHeader(ahead.head, s, slot, to);
 		sync();
-		copyPayload(row, to, call.layout == GIN_EP_RANK_MAJOR ? 1 : n, ahead);
+		copyPayload(row, to, ranked() ? 1 : n, ahead.piece);
 	}
 
 	GIN_FN uint32_t pieces() const
@@ -281,44 +364,63 @@ private:
 		return call.hidden * (call.rows == GIN_EP_ROWS_F8 ? 1 : 2) / 16;
 	}
 
+	GIN_FN bool ranked() const { return call.layout == GIN_EP_RANK_MAJOR; }
+
 	/* Rank-major: the experts and weights of a row. */
 	GIN_FN void listRow(const char *row, uint32_t kMask, uint32_t s, uint32_t slot) const
 	{
-		const size_t at = (static_cast<size_t>(s) * plan.maxTokens + slot) * call.topk;
 		GIN_NO_UNROLL
 		for (uint32_t k = thread(); k < call.topk; k += threads()) {
 			const uint32_t i = epBits(kMask & ((1u << k) - 1));
 			const bool has = kMask >> k & 1;
 			const epItem item =
 				epItemLoad(row + sizeof(epHeader) + (has ? i : 0) * sizeof(epItem));
-			if (call.recvTopkIdx)
-				call.recvTopkIdx[at + k] = has ? item.expert : -1;
-			if (call.recvTopkWeights)
-				call.recvTopkWeights[at + k] = has ? item.weight : 0.0f;
+			listItem(s, slot, k, has ? item.expert : -1, has ? item.weight : 0.0f);
 		}
 	}
 
+	/* Rank-major: expert and weight k of a row. */
+	GIN_FN void listItem(uint32_t s, uint32_t slot, uint32_t k, int32_t expert,
+			     float weight) const
+	{
+		const size_t row = static_cast<size_t>(s) * plan.maxTokens + slot;
+		if (call.recvTopkIdx)
+			call.recvTopkIdx[row * call.topk + k] = expert;
+		if (call.recvTopkWeights)
+			call.recvTopkWeights[row * call.topk + k] = weight;
+	}
+
+	/* The source's token of a row of recvX. */
+	GIN_FN void setToken(uint32_t outer, uint32_t inner, uint32_t token) const
+	{
+		const size_t rows = (ranked() ? 1 : ranks()) * static_cast<size_t>(plan.maxTokens);
+		if (call.srcInfo)
+			call.srcInfo[outer * rows + inner] = static_cast<int32_t>(token);
+	}
+
 	/*
-	 * The items of a row: each one's row of its expert, for recvX and for the handle. The load
-	 * of an item does not wait for the header: an item that the row has not got is not used.
+	 * The items of a row: each one's row of its expert, for recvX and for the handle. On a GPU
+	 * thread i has loaded item i, whether the row has got it or not.
 	 */
-	GIN_FN void placeItems(const char *row, ginWord16 head, uint32_t s, uint32_t slot,
+	GIN_FN void placeItems(const char *row, const Ahead &ahead, uint32_t s, uint32_t slot,
 			       epRowTarget *to) const
 	{
+		const ginWord16 head = ahead.head;
 		epAnswer *answers = reinterpret_cast<epAnswer *>(recordOf(call.handle, s, slot) +
 								 sizeof(epReceived));
 		const uint32_t rows = ranks() * plan.maxTokens;
 		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < plan.topk; i += threads()) {
-			const epItem item = epItemLoad(row + sizeof(epHeader) + i * sizeof(epItem));
 			if (i >= epBits(static_cast<uint32_t>(head.half[0] >> 32)))
 				continue;
+			const epItem item =
+				GIN_ON_GPU
+					? ahead.item
+					: epItemLoad(row + sizeof(epHeader) + i * sizeof(epItem));
 			const uint32_t r = counts[s * words + 1 + item.expert] + item.number;
 			answers[i] = {item.expert * rows + r, item.weight};
 			to[i] = targetOf(item.expert, r);
-			if (call.srcInfo)
-				call.srcInfo[static_cast<size_t>(item.expert) * rows + r] =
-					static_cast<int32_t>(head.half[0]);
+			setToken(item.expert, r, static_cast<uint32_t>(head.half[0]));
 		}
 	}
 
@@ -336,12 +438,10 @@ private:
 			   static_cast<uint32_t>(head.half[0] >> 32),
 			   static_cast<uint32_t>(head.half[1]),
 			   static_cast<uint32_t>(head.half[1] >> 32)};
-		if (call.layout != GIN_EP_RANK_MAJOR)
+		if (!ranked())
 			return;
 		to[0] = targetOf(s, slot);
-		if (call.srcInfo)
-			call.srcInfo[static_cast<size_t>(s) * plan.maxTokens + slot] =
-				static_cast<int32_t>(record->token);
+		setToken(s, slot, record->token);
 	}
 
 	/* One read of the row, a write for each of its n targets. */
@@ -385,27 +485,32 @@ private:
 						      group * call.recvScales.group) = word;
 	}
 
-	/* Rows of a lost source whose counts have come: zeros, and no answer in the handle. */
+	GIN_FN void clearSources() const
+	{
+		GIN_NO_UNROLL
+		for (uint32_t s = 0; s < ranks(); s++)
+			if (lostInGrid(s))
+				clearSource(s);
+	}
+
+	/* Rows of a lost source whose counts have come: zeros of no token, no answers in the handle. */
 	GIN_FN void clearSource(uint32_t s) const
 	{
-		const uint32_t outer = call.layout == GIN_EP_RANK_MAJOR ? 1 : plan.localExperts;
+		const epReceived none = {EP_NONE, 0, 0, 0};
 		GIN_NO_UNROLL
-		for (uint32_t e = 0; e < outer; e++) {
-			uint32_t first = 0, end = counts[s * words];
-			if (call.layout != GIN_EP_RANK_MAJOR) {
-				first = counts[s * words + 1 + e];
-				end = endOf(s, e);
-			}
+		for (uint32_t e = 0; e < (ranked() ? 1 : plan.localExperts); e++) {
+			const uint32_t first = ranked() ? 0 : counts[s * words + 1 + e];
+			const uint32_t end = ranked() ? counts[s * words] : endOf(s, e);
 			GIN_NO_UNROLL
-			for (uint32_t r = first + ginBlockIndex(); r < end; r += ginGridSize())
-				clearRow(call.layout == GIN_EP_RANK_MAJOR ? s : e, r);
+			for (uint32_t r = first; r < end; r++)
+				clearRow(ranked() ? s : e, r);
 		}
 		GIN_NO_UNROLL
-		for (uint32_t slot = ginBlockIndex(); slot < counts[s * words];
-		     slot += ginGridSize())
-			if (thread() == 0)
-				*reinterpret_cast<epReceived *>(recordOf(call.handle, s, slot)) = {
-					EP_NONE, 0, 0, 0};
+		for (uint32_t slot = thread(); slot < counts[s * words]; slot += threads()) {
+			*reinterpret_cast<epReceived *>(recordOf(call.handle, s, slot)) = none;
+			for (uint32_t k = 0; ranked() && k < call.topk; k++)
+				listItem(s, slot, k, -1, 0.0f);
+		}
 	}
 
 	GIN_FN void clearRow(uint32_t outer, uint32_t inner) const
@@ -420,15 +525,8 @@ private:
 		for (uint32_t g = thread(); f8 && g < (call.hidden + each - 1) / each;
 		     g += threads())
 			storeWord(&to, 1, g, 0);
-	}
-
-	/* The last block owes the sources their half. T. */
-	GIN_FN void leave() const
-	{
-		sync();
-		if (thread() == 0 &&
-		    epTicketTake(ticket(ginEpCallDispatchRecv, half), 1, ginGridSize()))
-			oweCredits(epRowsFree, half, lost);
+		if (thread() == 0)
+			setToken(outer, inner, EP_NONE);
 	}
 };
 

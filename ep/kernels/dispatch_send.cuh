@@ -58,24 +58,25 @@ public:
 	GIN_FN void run()
 	{
 		uint32_t sent;
-		send(&sent);
+		send(true, &sent);
 	}
 
-	/* False: an earlier call has failed, and nothing is done. */
-	GIN_FN bool send(uint32_t *sent)
+	/* False: an earlier call has failed, and nothing is done. `alone`: the kernel does not receive. */
+	GIN_FN bool send(bool alone, uint32_t *sent)
 	{
 		Ahead ahead = {};
 		if (ginBlockIndex() < call.tokens)
 			loadAhead(ginBlockIndex(), ahead);
-		if (!enter<direct>())
-			return false;
-		*sent = epoch;
-		listItems(number, epoch);
+		const epBegin begin(plan);
+		listItems(number, begin);
 		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < 2 * GIN_EP_MAX_TOPK; i += threads())
 			targets[i].to = nullptr;
-		sync();
-		advance();
+		if (!enter<direct>(begin))
+			return false;
+		*sent = epoch;
+		if (alone)
+			advanceAlone();
 		if (!direct)
 			countRows();
 		GIN_NO_UNROLL
@@ -84,8 +85,10 @@ public:
 		GIN_NO_UNROLL
 		for (uint32_t t = ginBlockIndex(), n = 0; t < call.tokens;
 		     t += ginGridSize(), n++) {
-			if (n)
+			if (n) {
 				loadAhead(t, ahead);
+				sync(); /* its targets are empty */
+			}
 			sendToken(t, targets + n % 2 * GIN_EP_MAX_TOPK, ahead,
 				  targets + (n + 1) % 2 * GIN_EP_MAX_TOPK);
 		}
@@ -124,7 +127,7 @@ private:
 	/* The count line of a rank: its rows, and its items for each of the rank's experts. */
 	GIN_FN void sendCounts(uint32_t r)
 	{
-		const uint32_t words = 1 + rangeOf(r).count;
+		const uint32_t words = 1 + expertsOf(r);
 		histogramOf(r, histogram, words);
 		if (thread() == 0)
 			sentOf(call.handle)[r] = fate[r] ? 0 : histogram[0];
@@ -171,9 +174,11 @@ private:
 		for (uint32_t i = thread(); i < call.topk; i += threads())
 			next[i].to = nullptr;
 		sendRow(t, to, ahead);
+		if (direct)
+			return;
 		sync();
 		GIN_NO_UNROLL
-		for (uint32_t i = thread(); !direct && i < call.topk; i += threads())
+		for (uint32_t i = thread(); i < call.topk; i += threads())
 			if (to[i].to && !isDirect(to[i].rank))
 				stagedOne(to[i].rank, to[i].slot);
 	}
@@ -185,7 +190,7 @@ private:
 		const uint32_t entry = listed(t * call.topk + k);
 		if (entry == EP_NONE)
 			return;
-		const uint32_t rank = rankOf(entry);
+		const uint32_t rank = epRankIn(entry);
 		const epShare share = shareOf(t, rank);
 		const uint32_t before = numberOf(t, k), slot = slotOf(t, k, rank);
 		const uint32_t item = direct ? 0 : rankedOf(t, k, rank);
@@ -195,7 +200,7 @@ private:
 						       : plan.own + stagedRowAt(half, rank, slot);
 		const uint32_t below = share.kMask & ((1u << k) - 1);
 		const epPlace place = placeOf(t, share, rank, slot, item);
-		writeItem(row, epBits(below), t, k, before);
+		writeItem(row, epBits(below), t * call.topk + k, before);
 		if (!direct)
 			placesOf(call.handle)[t * call.topk + k] = place;
 		if (below)
@@ -215,13 +220,11 @@ private:
 		return {bases[rank].sum + slot, bases[rank].item + item};
 	}
 
-	GIN_FN void writeItem(char *row, uint32_t index, uint32_t t, uint32_t k,
-			      uint32_t before) const
+	GIN_FN void writeItem(char *row, uint32_t index, uint32_t i, uint32_t before) const
 	{
-		const uint32_t i = t * call.topk + k, expert = listed(i);
 		epItem *items = reinterpret_cast<epItem *>(row + sizeof(epHeader));
-		const uint32_t local = expert - rangeOf(rankOf(expert)).first;
-		items[index] = {static_cast<uint16_t>(local), static_cast<uint16_t>(before),
+		items[index] = {static_cast<uint16_t>(epLocalIn(listed(i))),
+				static_cast<uint16_t>(before),
 				call.topkWeights ? call.topkWeights[i] : 1.0f};
 	}
 

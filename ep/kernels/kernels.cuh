@@ -33,10 +33,10 @@ public:
 	GIN_FN void run()
 	{
 		uint32_t epoch;
-		if (!Send(args, shared).send(&epoch))
+		if (!Send(args, shared).send(false, &epoch))
 			return;
 		sync(); /* the scratch changes its owner */
-		Recv(args, shared).receive(epoch);
+		Recv(args, shared).receive(epoch, true);
 	}
 };
 

@@ -2,9 +2,10 @@
 /*
  * list.cuh - the list of experts of all tokens, and what each item's position in it is
  *
- * An item is (token, k), number token * topk + k. Its entry is the expert, or EP_NONE: no expert, an
- * index out of range, or an expert that the token has named before. Each block makes a short list in
- * its scratch and counts in it. Of long lists two kernels before have counted.
+ * An item is (token, k), number token * topk + k. Its entry is the expert's rank << 16 and its number
+ * at the rank, or EP_NONE: no expert, an index out of range, or an expert that the token has named
+ * before. Each block makes a short list in its scratch and counts in it. Of long lists two kernels
+ * before have counted.
  */
 #ifndef GIN_EP_LIST_CUH
 #define GIN_EP_LIST_CUH
@@ -25,24 +26,42 @@ GIN_FN uint32_t epBits(uint32_t mask)
 #endif
 }
 
+/* The rank of an entry that is not EP_NONE, and the expert's number there. */
+GIN_FN uint32_t epRankIn(uint32_t entry)
+{
+	return entry >> 16;
+}
+
+GIN_FN uint32_t epLocalIn(uint32_t entry)
+{
+	return entry & 0xffff;
+}
+
 class EpList : public EpBlock
 {
 protected:
-	uint32_t *list;
+	uint32_t *const shortList; /* [EP_SHORT_LIST] */
+	uint32_t *const masks;	   /* [EP_SHORT_LIST]: the ranks of a token of a short list */
 
 	GIN_FN EpList(const epArgs &a, char *shared)
-	    : EpBlock(a, shared),
-	      list(call.longList ? plan.list : reinterpret_cast<uint32_t *>(scratch))
+	    : EpBlock(a, shared), shortList(reinterpret_cast<uint32_t *>(scratch)),
+	      masks(shortList + EP_SHORT_LIST)
 	{
 	}
 
-	GIN_FN static size_t listBytes() { return EP_SHORT_LIST * sizeof(uint32_t); }
+	GIN_FN static size_t listBytes() { return 2 * EP_SHORT_LIST * sizeof(uint32_t); }
 	GIN_FN uint32_t *listEnd() const
 	{
 		return reinterpret_cast<uint32_t *>(scratch + listBytes());
 	}
 	GIN_FN uint32_t items() const { return call.tokens * call.topk; }
-	GIN_FN uint32_t listed(uint32_t i) const { return list[i]; }
+	GIN_FN uint32_t listed(uint32_t i) const
+	{
+		return call.longList ? plan.list[i] : shortList[i];
+	}
+
+	/* Does `masks` have the ranks of tokens? */
+	GIN_FN bool hasMasks() const { return !call.longList && ranks() <= 32; }
 
 	/* The caller's index. */
 	GIN_FN int64_t indexAt(uint32_t i) const
@@ -52,75 +71,84 @@ protected:
 		return reinterpret_cast<const int64_t *>(call.topkIdx)[i];
 	}
 
-	/* The experts of a rank: first to first + count - 1. */
-	struct Range {
-		uint32_t first, count;
-
-		GIN_FN bool has(uint32_t expert) const { return expert - first < count; }
-	};
-
-	GIN_FN Range rangeOf(uint32_t rank) const
+	/* The experts of a rank. */
+	GIN_FN uint32_t expertsOf(uint32_t rank) const
 	{
-		if (!plan.even) {
-			const uint32_t first = plan.firstExpert[rank];
-			return {first, plan.firstExpert[rank + 1] - first};
-		}
-		const bool more = rank < plan.moreRanks;
-		return {rank * plan.eachRank + (more ? rank : plan.moreRanks),
-			plan.eachRank + (more ? 1 : 0)};
+		return plan.even ? plan.eachRank + (rank < plan.moreRanks ? 1 : 0)
+				 : plan.firstExpert[rank + 1] - plan.firstExpert[rank];
 	}
 
-	GIN_FN uint32_t rankOf(uint32_t expert) const
+	GIN_FN uint32_t firstExpertOf(uint32_t rank) const
+	{
+		const uint32_t more = rank < plan.moreRanks ? rank : plan.moreRanks;
+		return plan.even ? rank * plan.eachRank + more : plan.firstExpert[rank];
+	}
+
+	/* Division by multiplication with an inverse is exact: experts are at most 8192. */
+	GIN_FN uint32_t entryOf(uint32_t expert) const
 	{
 		const uint32_t larger = plan.moreRanks * (plan.eachRank + 1);
-		if (!plan.even)
-			return plan.rankOf[expert];
-		if (expert < larger)
-			return expert / (plan.eachRank + 1);
-		return plan.moreRanks + (expert - larger) / plan.eachRank;
+		if (!plan.even) {
+			const uint32_t rank = plan.rankOf[expert];
+			return rank << 16 | (expert - plan.firstExpert[rank]);
+		}
+		const bool more = expert < larger;
+		const uint32_t x = more ? expert : expert - larger;
+		const uint64_t inverse = more ? plan.inverseMore : plan.inverseEach;
+		const uint32_t rank = static_cast<uint32_t>(x * inverse >> 31);
+		const uint32_t local = x - rank * (plan.eachRank + (more ? 1 : 0));
+		return (rank + (more ? 0 : plan.moreRanks)) << 16 | local;
 	}
 
 	/*
-	 * The entries of a token, by one thread, eight at a time. Wrong indices are recorded, if
-	 * there is a `number`.
+	 * The entries of a token, by one thread, eight at a time. Returns the ranks of the token, if
+	 * ranks are at most 32. Wrong indices are recorded, if there is a `begin`.
 	 */
-	GIN_FN void listToken(uint32_t t, uint32_t *to, uint32_t number, uint32_t epoch) const
+	GIN_FN uint32_t listToken(uint32_t t, uint32_t *to, uint32_t number,
+				  const epBegin *begin) const
 	{
+		uint32_t mask = 0;
 		GIN_NO_UNROLL
 		for (uint32_t first = 0; first < call.topk; first += 8)
-			listEight(t, first, to, number, epoch);
+			mask |= listEight(t, first, to, number, begin);
+		return mask;
 	}
 
-	GIN_FN void listEight(uint32_t t, uint32_t first, uint32_t *to, uint32_t number,
-			      uint32_t epoch) const
+	GIN_FN uint32_t listEight(uint32_t t, uint32_t first, uint32_t *to, uint32_t number,
+				  const epBegin *begin) const
 	{
 		int64_t index[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
-		uint32_t wrong = 0;
+		uint32_t entry[8], wrong = 0, mask = 0;
 		EP_UNROLL
 		for (uint32_t i = 0; i < 8; i++)
 			if (first + i < call.topk)
 				index[i] = indexAt(t * call.topk + first + i);
 		EP_UNROLL
 		for (uint32_t i = 0; i < 8; i++) {
-			bool bad = index[i] < -1 || index[i] >= plan.experts;
+			const bool valid = static_cast<uint64_t>(index[i]) < plan.experts;
+			entry[i] = valid ? entryOf(static_cast<uint32_t>(index[i])) : EP_NONE;
+			bool bad = !valid && index[i] != -1;
 			EP_UNROLL
 			for (uint32_t j = 0; j < i; j++)
-				bad |= index[i] >= 0 && index[i] == index[j];
+				bad |= valid && entry[i] == entry[j];
 			wrong |= (bad ? 1u : 0u) << i;
 		}
 		GIN_NO_UNROLL
 		for (uint32_t j = 0; j < first; j++)
 			EP_UNROLL
 		for (uint32_t i = 0; i < 8; i++)
-			wrong |= (to[j] != EP_NONE && index[i] == to[j] ? 1u : 0u) << i;
+			wrong |= (to[j] != EP_NONE && entry[i] == to[j] ? 1u : 0u) << i;
 		EP_UNROLL
-		for (uint32_t i = 0; i < 8; i++)
+		for (uint32_t i = 0; i < 8; i++) {
+			if (wrong >> i & 1)
+				entry[i] = EP_NONE;
 			if (first + i < call.topk)
-				to[first + i] = index[i] < 0 || wrong >> i & 1
-							? EP_NONE
-							: static_cast<uint32_t>(index[i]);
-		if (wrong && number)
-			recordWrong(t * call.topk + first, wrong, number, epoch);
+				to[first + i] = entry[i];
+			mask |= entry[i] == EP_NONE ? 0 : 1u << (epRankIn(entry[i]) & 31);
+		}
+		if (wrong && begin && !begin->failed())
+			recordWrong(t * call.topk + first, wrong, number, begin->epoch(number));
+		return mask;
 	}
 
 	/* Records the first of eight items whose bit is set. */
@@ -135,22 +163,21 @@ protected:
 	}
 
 	/* Makes a short list. The caller syncs. */
-	GIN_FN void listItems(uint32_t number, uint32_t epoch)
+	GIN_FN void listItems(uint32_t number, const epBegin &begin)
 	{
 		if (call.longList)
 			return;
 		GIN_NO_UNROLL
 		for (uint32_t t = thread(); t < call.tokens; t += threads())
-			listToken(t, list + t * call.topk, number, epoch);
+			masks[t] = listToken(t, shortList + t * call.topk, number, &begin);
 	}
 
-	/* Is one of the token's experts in the range? */
-	GIN_FN bool goes(uint32_t t, Range range) const
+	/* Is one of the token's experts at the rank? */
+	GIN_FN bool goes(uint32_t t, uint32_t rank) const
 	{
-		bool any = false;
-		for (uint32_t k = 0; k < call.topk; k++)
-			any |= range.has(list[t * call.topk + k]);
-		return any;
+		if (hasMasks())
+			return masks[t] >> rank & 1;
+		return !firstIn(t, call.topk, rank);
 	}
 
 	/* By all threads of a team. */
@@ -159,51 +186,54 @@ protected:
 		epShare share = {0, 0};
 #if GIN_ON_GPU
 		const uint32_t k = ginLane(), i = t * call.topk + k;
-		const uint32_t entry = k < call.topk ? list[i] : EP_NONE;
-		const uint32_t mine = entry == EP_NONE ? EP_NONE : rankOf(entry);
+		const uint32_t entry = k < call.topk ? listed(i) : EP_NONE, mine = epRankIn(entry);
+		share.kMask = __ballot_sync(0xffffffffu, mine == rank);
+		if (hasMasks()) {
+			share.place = epBits(masks[t] & ((1u << rank) - 1));
+			return share;
+		}
 		const uint32_t equal = __match_any_sync(0xffffffffu, mine);
 		const bool first = (equal & ((1u << k) - 1)) == 0;
-		share.kMask = __ballot_sync(0xffffffffu, mine == rank);
-		share.place =
-			epBits(__ballot_sync(0xffffffffu, first && mine != EP_NONE && mine < rank));
+		share.place = epBits(
+			__ballot_sync(0xffffffffu, first && entry != EP_NONE && mine < rank));
 #else
 		GIN_NO_UNROLL
 		for (uint32_t k = 0; k < call.topk; k++) {
-			const uint32_t entry = list[t * call.topk + k];
+			const uint32_t entry = listed(t * call.topk + k), mine = epRankIn(entry);
 			if (entry == EP_NONE)
 				continue;
-			const uint32_t mine = rankOf(entry);
 			share.kMask |= (mine == rank ? 1u : 0u) << k;
-			share.place += mine < rank && firstIn(t, k, rangeOf(mine)) ? 1 : 0;
+			share.place += mine < rank && firstIn(t, k, mine) ? 1 : 0;
 		}
 #endif
 		return share;
 	}
 
-	/* Is no item of the token before k in the range? */
-	GIN_FN bool firstIn(uint32_t t, uint32_t k, Range range) const
+	/* Is no item of the token before k at the rank? */
+	GIN_FN bool firstIn(uint32_t t, uint32_t k, uint32_t rank) const
 	{
 		bool any = false;
+		GIN_NO_UNROLL
 		for (uint32_t j = 0; j < k; j++)
-			any |= range.has(list[t * call.topk + j]);
+			any |= epRankIn(listed(t * call.topk + j)) == rank;
 		return !any;
 	}
 
 	/* How many items before (t, k) have its expert. By all threads of a team, as the next. */
 	GIN_FN uint32_t numberOf(uint32_t t, uint32_t k) const
 	{
-		const uint32_t entry = list[t * call.topk + k];
 		if (call.longList)
 			return plan.numbers[t * call.topk + k];
-		return countEntries(t * call.topk, entry);
+		return countEntries(t * call.topk, shortList[t * call.topk + k]);
 	}
 
-	/* How many entries before `end` are `entry`. */
+	/* How many entries of a short list before `end` are `entry`. */
 	GIN_FN uint32_t countEntries(uint32_t end, uint32_t entry) const
 	{
 #if GIN_ON_GPU
-		const uint4 *four = reinterpret_cast<const uint4 *>(list);
+		const uint4 *four = reinterpret_cast<const uint4 *>(shortList);
 		uint32_t n = 0;
+		GIN_NO_UNROLL
 		for (uint32_t i = ginLane() * 4; i < end; i += 128) {
 			const uint4 e = four[i / 4];
 			n += (e.x == entry) + (i + 1 < end && e.y == entry) +
@@ -211,47 +241,45 @@ protected:
 		}
 		return __reduce_add_sync(0xffffffffu, n);
 #else
-		return epCount(end, [&](uint32_t i) { return list[i] == entry; });
+		return epCount(end, [&](uint32_t i) { return shortList[i] == entry; });
 #endif
 	}
 
 	/* How many tokens before t go to `rank`, the rank of item (t, k). */
 	GIN_FN uint32_t slotOf(uint32_t t, uint32_t k, uint32_t rank) const
 	{
-		const Range range = rangeOf(rank);
 		if (call.longList)
 			return plan.slots[t * call.topk + k];
-		return epCount(t, [&](uint32_t before) { return goes(before, range); });
+		return epCount(t, [&](uint32_t before) { return goes(before, rank); });
 	}
 
 	GIN_FN uint32_t rowsTo(uint32_t rank) const
 	{
-		const Range range = rangeOf(rank);
 		if (call.longList)
 			return plan.totals[plan.experts + rank];
-		return epCount(call.tokens, [&](uint32_t t) { return goes(t, range); });
+		return epCount(call.tokens, [&](uint32_t t) { return goes(t, rank); });
 	}
 
 	GIN_FN uint32_t itemsTo(uint32_t rank) const
 	{
-		const Range range = rangeOf(rank);
 		if (!call.longList)
-			return epCount(items(), [&](uint32_t i) { return range.has(list[i]); });
+			return epCount(items(),
+				       [&](uint32_t i) { return epRankIn(shortList[i]) == rank; });
+		const uint32_t first = firstExpertOf(rank);
 		uint32_t sum = 0;
 		GIN_NO_UNROLL
-		for (uint32_t e = range.first; e < range.first + range.count; e++)
-			sum += plan.totals[e];
+		for (uint32_t e = 0; e < expertsOf(rank); e++)
+			sum += plan.totals[first + e];
 		return sum;
 	}
 
 	/* How many items before (t, k) are at `rank`, the rank of item (t, k). */
 	GIN_FN uint32_t rankedOf(uint32_t t, uint32_t k, uint32_t rank) const
 	{
-		const Range range = rangeOf(rank);
 		const uint32_t item = t * call.topk + k;
 		if (call.longList)
 			return plan.ranked[item];
-		return epCount(item, [&](uint32_t i) { return range.has(list[i]); });
+		return epCount(item, [&](uint32_t i) { return epRankIn(shortList[i]) == rank; });
 	}
 
 	/*
@@ -260,21 +288,21 @@ protected:
 	 */
 	GIN_FN void histogramOf(uint32_t rank, uint32_t *word, uint32_t words) const
 	{
-		const Range range = rangeOf(rank);
+		const uint32_t first = firstExpertOf(rank);
 		GIN_NO_UNROLL
 		for (uint32_t w = thread(); w < words; w += threads())
 			word[w] = !call.longList ? 0
-				  : w		 ? plan.totals[range.first + w - 1]
+				  : w		 ? plan.totals[first + w - 1]
 						 : plan.totals[plan.experts + rank];
 		sync();
 		GIN_NO_UNROLL
-		for (uint32_t i = thread(); !call.longList && i < items(); i += threads()) {
-			if (!range.has(list[i]))
-				continue;
-			epScratchAdd(&word[1 + list[i] - range.first], 1);
-			if (firstIn(i / call.topk, i % call.topk, range))
+		for (uint32_t i = thread(); !call.longList && i < items(); i += threads())
+			if (epRankIn(shortList[i]) == rank)
+				epScratchAdd(&word[1 + epLocalIn(shortList[i])], 1);
+		GIN_NO_UNROLL
+		for (uint32_t t = thread(); !call.longList && t < call.tokens; t += threads())
+			if (goes(t, rank))
 				epScratchAdd(&word[0], 1);
-		}
 		sync();
 	}
 };
@@ -287,14 +315,14 @@ public:
 
 	GIN_FN void run()
 	{
-		const uint32_t epoch = epWordLoad(&plan.state->epoch[0]);
+		const epBegin begin(plan);
 		const uint32_t step = ginGridSize() * threads();
 		if (stopped())
 			return;
 		GIN_NO_UNROLL
 		for (uint32_t t = ginBlockIndex() * threads() + thread(); t < call.tokens;
 		     t += step)
-			listToken(t, list + t * call.topk, ginEpCallDispatchSend, epoch);
+			listToken(t, plan.list + t * call.topk, ginEpCallDispatchSend, &begin);
 	}
 };
 
@@ -345,8 +373,9 @@ private:
 
 	GIN_FN void numberExpert(uint32_t expert) const
 	{
+		const uint32_t entry = entryOf(expert);
 		uint32_t n = number(
-			items(), [&](uint32_t i) { return list[i] == expert; },
+			items(), [&](uint32_t i) { return plan.list[i] == entry; },
 			[&](uint32_t i, uint32_t before) { plan.numbers[i] = before; });
 		if (epTeamFirst())
 			plan.totals[expert] = n;
@@ -354,13 +383,12 @@ private:
 
 	GIN_FN void numberRank(uint32_t rank) const
 	{
-		const Range range = rangeOf(rank);
 		uint32_t n = number(
-			call.tokens, [&](uint32_t t) { return goes(t, range); },
+			call.tokens, [&](uint32_t t) { return goes(t, rank); },
 			[&](uint32_t t, uint32_t before) {
 				GIN_NO_UNROLL
 				for (uint32_t k = 0; k < call.topk; k++)
-					if (range.has(list[t * call.topk + k]))
+					if (epRankIn(plan.list[t * call.topk + k]) == rank)
 						plan.slots[t * call.topk + k] = before;
 			});
 		if (epTeamFirst())
@@ -368,7 +396,7 @@ private:
 		if (plan.allDirect)
 			return;
 		number(
-			items(), [&](uint32_t i) { return range.has(list[i]); },
+			items(), [&](uint32_t i) { return epRankIn(plan.list[i]) == rank; },
 			[&](uint32_t i, uint32_t before) { plan.ranked[i] = before; });
 	}
 };

@@ -26,9 +26,15 @@ GIN_FN bool epTicketTake(uint32_t *word, uint32_t more, uint32_t count)
 }
 
 /* V, release end. */
-GIN_FN void epVerdictStore(uint64_t *word, uint64_t value)
+GIN_FN void epVerdictStore(char *word, uint64_t value)
 {
-	ginStore<ginRelease, ginScopeDevice>(word, value);
+	ginStore<ginRelease, ginScopeDevice>(reinterpret_cast<uint64_t *>(word), value);
+}
+
+/* No edge: the last block reads verdicts after T. */
+GIN_FN uint64_t epVerdictLoad(const char *word)
+{
+	return ginLoad<ginRelaxed, ginScopeDevice>(reinterpret_cast<const uint64_t *>(word));
 }
 
 /* No edge: words that publish nothing but themselves, or that a kernel's start and end order. */
@@ -52,11 +58,6 @@ GIN_FN ginWord16 epStateLoad(const void *state)
 GIN_FN void epWordStore(uint32_t *word, uint32_t value)
 {
 	ginStore<ginRelaxed, ginScopeDevice>(word, value);
-}
-
-GIN_FN void epWordAdd(uint32_t *word, uint32_t value)
-{
-	ginAdd<ginRelaxed, ginScopeDevice>(word, value);
 }
 
 /* No edge: sets the word to 0; true if it was not 0. */

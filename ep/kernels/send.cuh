@@ -30,29 +30,26 @@ protected:
 	GIN_FN uint32_t which() const { return number == ginEpCallCombineSend ? 1 : 0; }
 	GIN_FN uint32_t family() const { return which() ? epParts : epRows; }
 
-	/* False: an earlier call has failed, and the block does nothing. True: the caller syncs. */
-	template <bool direct> GIN_FN bool enter()
+	/* False: an earlier call has failed, and the block does nothing. All threads have synced. */
+	template <bool direct> GIN_FN bool enter(const epBegin &begin)
 	{
-		if (!begin(which(), &epoch))
-			return false;
-		half = epoch % 2;
-		giveCredits<direct>(number);
-		awaitCredits<direct>(number, which() ? epPartsFree : epRowsFree, epoch, fate);
 		GIN_NO_UNROLL
 		for (uint32_t r = thread(); r < ranks(); r += threads())
 			rowsOut[r] = 0;
-		return true;
+		if (ginBlockIndex() == ginGridSize() - 1 && !begin.failed())
+			giveCredits<direct>(number);
+		awaitCredits<direct>(number, which() ? epPartsFree : epRowsFree, begin, fate);
+		epoch = begin.epoch(number);
+		half = epoch % 2;
+		return !GinCta{}.any(begin.failed());
 	}
 
-	/* All threads of all blocks have read the epoch when the last block comes here. T. */
-	GIN_FN void advance() const
+	/* A kernel that does not receive: all blocks have read the epoch when the last comes here. T. */
+	GIN_FN void advanceAlone() const
 	{
-		if (thread() != threads() - 1)
-			return;
-		if (!epTicketTake(ticket(number, half), 1, ginGridSize()))
-			return;
-		call.handle->epoch[which()] = epoch;
-		epWordStore(&plan.state->epoch[which()], epoch + 1);
+		if (thread() == threads() - 1 &&
+		    epTicketTake(ticket(number, half), 1, ginGridSize()))
+			advance(which(), epoch);
 	}
 
 	/* Signals the rows that this block has stored to direct peers. */

@@ -142,7 +142,7 @@ static void *stateAt(ginEp_t ep, uint64_t offset)
 	return (char *)ep->state + offset;
 }
 
-static void fillPointers(ginEp_t ep, const struct epSizes *sizes)
+static ginResult_t fillPointers(ginEp_t ep, const struct epSizes *sizes)
 {
 	struct epPlan *plan = &ep->args.plan;
 
@@ -166,6 +166,10 @@ static void fillPointers(ginEp_t ep, const struct epSizes *sizes)
 		if (epScratchBytes(v, plan) > plan->scratchBytes)
 			plan->scratchBytes = (uint32_t)epScratchBytes(v, plan);
 	plan->scratchBytes = (plan->scratchBytes + 63) / 64 * 64;
+	return plan->scratchBytes <= EP_SCRATCH
+		       ? ginSuccess
+		       : epFail(ginErrorInvalidArgument, "a block needs %u bytes of scratch",
+				plan->scratchBytes);
 }
 
 /* Second step, on this rank alone: memory and tables. */
@@ -181,7 +185,7 @@ static ginResult_t prepare(ginEp_t ep, uint32_t networked, struct epSizes *sizes
 	epLayout(&ep->config, first, nRanks, rank, (int)networked, &ep->args.plan, sizes);
 	ep->config.firstExpert = NULL;
 	if (!(result = allocate(ep, sizes)) && !(result = writeTables(ep, sizes, first)))
-		fillPointers(ep, sizes);
+		result = fillPointers(ep, sizes);
 	free(first);
 	return result;
 }
@@ -241,7 +245,7 @@ static ginResult_t open(ginEp_t ep, const ginEpConfig_t *config)
 	return connectRanks(ep, &sizes);
 }
 
-/* Frees what there is. With `together` false the ranks have not all come as far. */
+/* Frees what the ep has; a failed ginEpCreate() has made a part of it. */
 static ginResult_t close(ginEp_t ep)
 {
 	ginResult_t result = ginSuccess, now;

@@ -26,8 +26,7 @@ struct ginEp {
 	struct epGpu *gpu;  /* NULL: host threads */
 	int device;
 	int haveDevComm, haveWindow;
-	uint32_t stepBytes; /* of a chunk's ticket array, per half and rank */
-	void *slab, *state, *page, *scratch, *sendBuffer;
+	void *slab, *state, *page, *sendBuffer;
 	uint32_t directPeers;
 	uint64_t bytes, handleBytes;
 	struct epSends dispatches, combines;

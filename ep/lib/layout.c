@@ -26,6 +26,12 @@ void epFirstExperts(const ginEpConfig_t *config, uint32_t nRanks, uint32_t *firs
 						   : first[r] + each + (r < more);
 }
 
+/* For a division of numbers below 2^16 by `by`: multiply, shift right by 31. */
+static uint32_t inverseOf(uint32_t by)
+{
+	return by ? (uint32_t)(((1ull << 31) + by - 1) / by) : 0;
+}
+
 static void numbers(const ginEpConfig_t *config, const uint32_t *first, struct epPlan *plan)
 {
 	uint32_t scales = (config->hidden + 127) / 128 * 4;
@@ -42,6 +48,8 @@ static void numbers(const ginEpConfig_t *config, const uint32_t *first, struct e
 	plan->even = config->firstExpert == NULL;
 	plan->eachRank = config->experts / plan->nRanks;
 	plan->moreRanks = config->experts % plan->nRanks;
+	plan->inverseEach = inverseOf(plan->eachRank);
+	plan->inverseMore = inverseOf(plan->eachRank + 1);
 	plan->topk = config->topk;
 	plan->hidden = config->hidden;
 	plan->maxTokens = config->maxTokens;
@@ -94,6 +102,7 @@ static uint64_t slabLayout(struct epPlan *plan, int networked)
 	plan->stagedRowsAt = take(&end, rows);
 	plan->stagedPartsAt = take(&end, 2 * R * T * plan->places * plan->partBytes);
 	plan->stagedCountsAt = take(&end, counts);
+	plan->stagedMarkAt = take(&end, counts / (2 * R));
 	return end;
 }
 

@@ -33,6 +33,8 @@ static void configurations(Rank &r)
 		{[](ginEpConfig_t &c) { c.size = 8; }, ginErrorInvalidArgument,
 		 "use GIN_EP_CONFIG_INIT"},
 		{[](ginEpConfig_t &c) { c.experts = 0; }, ginErrorInvalidArgument, "experts is 0"},
+		{[](ginEpConfig_t &c) { c.experts = 5998; }, ginErrorInvalidArgument,
+		 "(ranks + 1) * (experts + 3) must be at most 12000"},
 		{[](ginEpConfig_t &c) { c.experts = 8193; }, ginErrorInvalidArgument,
 		 "must be 1 to 8192"},
 		{[](ginEpConfig_t &c) { c.topk = 33; }, ginErrorInvalidArgument, "topk is 33"},
@@ -71,6 +73,9 @@ static void configurations(Rank &r)
 	EP_CHECK(ginEpBytes(&config, 8, &bytes));
 	EXPECT(bytes > 8 * 2 * 4 * 64 * 2);
 	EP_CHECK(ginEpDestroy(nullptr));
+	config.experts = 5997; /* the most that the scratch of a block has room for */
+	EP_CHECK(ginEpCreate(r.comm, &config, &ep));
+	EP_CHECK(ginEpDestroy(ep));
 }
 
 /* A dispatch with no fault; each case spoils a copy of the arguments. */

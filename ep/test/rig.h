@@ -280,6 +280,7 @@ struct Batch {
 			memset(&e.x[row * wire.payload.size()], 0, wire.payload.size());
 			for (size_t w = 0; w < words.size(); w++)
 				e.scales[(size_t{o} * scaleWordsOf + w) * inner + i] = 0;
+			e.info[row] = -1;
 			return;
 		}
 		memcpy(&e.x[row * wire.payload.size()], wire.payload.data(), wire.payload.size());

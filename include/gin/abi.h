@@ -31,7 +31,7 @@ typedef signed long int64_t;
 #include <stdint.h>
 #endif
 
-#define GIN_DEVICE_ABI 10u
+#define GIN_DEVICE_ABI 11u
 
 /* Ranks below this have their signals in ginDevComm.directSignals. */
 #define GIN_DIRECT_SIGNALS 16u
@@ -253,7 +253,40 @@ enum ginCall {
 	ginCallFlush = 9,
 	ginCallWaitValue = 10,
 	ginCallPacketsSend = 11,
-	ginCallPacketsReceive = 12
+	ginCallPacketsReceive = 12,
+	ginCallReadSignal = 13,
+	ginCallResetSignal = 14,
+	ginCallReadCounter = 15,
+	ginCallResetCounter = 16,
+	ginCallReadValue = 17,
+	ginCallShadow = 18
+};
+
+/* The argument that a call compiled with -DGIN_DEVICE_CHECKS refuses: ginErrorRecord.argument. */
+enum ginArgument {
+	ginArgumentNone = 0,
+	ginArgumentContext = 1,
+	ginArgumentPeer = 2,
+	ginArgumentTarget = 3, /* window and offset that a put writes or a get reads, at the peer */
+	ginArgumentSource = 4, /* window and offset that the call uses at this rank */
+	ginArgumentSignal = 5, /* id, or window and offset */
+	ginArgumentCounter = 6,
+	ginArgumentBarrier = 7,
+	ginArgumentTeam = 8,
+	ginArgumentBox = 9, /* of GinPackets */
+	ginArgumentLength = 10,
+	ginArgumentCoop = 11
+};
+
+/* What is wrong with the argument: ginErrorRecord.fault. */
+enum ginFault {
+	ginFaultNone = 0,
+	ginFaultRange = 1,     /* `seen` is not below `expected` */
+	ginFaultWindow = 2,    /* the window is NULL, or of another communicator */
+	ginFaultEnd = 3,       /* the bytes end at `seen`; the window has `expected` there */
+	ginFaultAlignment = 4, /* offset `seen` is no multiple of `expected` */
+	ginFaultBlock = 5,     /* the block does not have the coop, or the caller is not in it */
+	ginFaultDiffers = 6    /* the threads of the coop pass different arguments */
 };
 
 /* The first failure of a device communicator; ginDevCommGetError() returns a copy. */
@@ -266,6 +299,9 @@ typedef struct ginErrorRecord {
 	uint32_t id;	   /* of signal, counter or barrier; UINT32_MAX: a word in a window */
 	uint64_t expected; /* a wait: the value waited for, or more */
 	uint64_t seen;	   /* a wait: the last value that was read */
+	/* -DGIN_DEVICE_CHECKS: the wrong argument; `id` is the number of a window then. */
+	uint32_t argument; /* enum ginArgument */
+	uint32_t fault;	   /* enum ginFault */
 } ginErrorRecord_t;
 
 /*

@@ -27,7 +27,7 @@
  * `routes` as for GinOn. Puts on other routes are not covered; ginErrorUnsupported: a rank of the
  * team is on another route.
  */
-template <uint32_t routes> class GinBarrierOn
+template <uint32_t routes, bool checks = ginChecks> class GinBarrierOn
 {
 public:
 	GIN_FN GinBarrierOn(const ginDevComm &devComm, ginTeam team_, uint32_t index_)
@@ -52,6 +52,10 @@ public:
 	GIN_FN ginResult_t arrive(Coop coop = {}, ginOptions options = {}) const
 	{
 		ginResult_t result = ginSuccess;
+		if constexpr (checks)
+			result = check(coop);
+		if (result != ginSuccess)
+			return result;
 		coop.sync(); /* the barrier covers what the coop did before */
 		if (coop.thread_rank() == 0)
 			result = again().begin(options);
@@ -67,6 +71,10 @@ public:
 	GIN_FN ginResult_t wait(Coop coop = {}, ginOptions options = {}) const
 	{
 		ginResult_t result = ginSuccess;
+		if constexpr (checks)
+			result = check(coop);
+		if (result != ginSuccess)
+			return result;
 		if (coop.thread_rank() == 0)
 			result = again().finish(options);
 		return ginAgree(coop, result);
@@ -88,6 +96,15 @@ private:
 
 	enum { contextShift = 16 };
 	static_assert(GIN_MAX_CONTEXTS < 1u << (32 - contextShift), "1 + the context fits");
+
+	template <class Coop> GIN_FN ginResult_t check(Coop coop) const
+	{
+		return ginCheckCall(dc, coop, ginCallBarrier, 0, -1, [&](ginArguments &a) {
+			a.below(ginArgumentBarrier, index(), dc.barriers);
+			a.team(team);
+			a.below(ginArgumentContext, context(), dc.contexts);
+		});
+	}
 
 	/* A barrier for direct peers alone posts nothing, and has no context. */
 	GIN_FN uint32_t index() const

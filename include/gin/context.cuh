@@ -5,7 +5,7 @@
 #ifndef GIN_CONTEXT_CUH
 #define GIN_CONTEXT_CUH
 
-#include "detail/context_base.cuh"
+#include "detail/context_words.cuh"
 #include "options.cuh"
 
 /* A ticket of Gin::flushAsync(): plain data, to be kept in any memory. */
@@ -21,16 +21,17 @@ struct ginRequest {
  *
  * A call with a coop is made by all threads of the coop with equal arguments, and returns one
  * result to all of them. A call that names a peer takes a world rank, or a team and a rank of the
- * team. Offsets and sizes are bytes. Arguments are not checked.
+ * team. Offsets and sizes are bytes. Arguments are checked with -DGIN_DEVICE_CHECKS only.
  *
  * `routes` is the set of routes, GIN_ROUTES_... of abi.h, that the kernel is compiled for. Calls
  * whose peer is on another route return ginErrorUnsupported; waits and flush() leave out signals
  * and posts of other routes. ginDevCommRequirements_t.routes makes the host check the routes of all
  * peers.
  */
-template <uint32_t routes> class GinOn : public GinContext<routes>
+template <uint32_t routes, bool checks = ginChecks> class GinOn
+    : public GinContextWords<routes, checks>
 {
-	using Base = GinContext<routes>;
+	using Base = GinContextWords<routes, checks>;
 
 public:
 	using Base::context;
@@ -59,6 +60,15 @@ public:
 			       size_t srcOff, size_t bytes, Remote remote = {}, Local local = {},
 			       Coop coop = {}, ginOptions options = {}) const
 	{
+		const ginResult_t valid = check(coop, ginCallPut, peer, [&](ginArguments &a) {
+			a.peer(peer);
+			a.bytes(ginArgumentTarget, dstWin, peer, dstOff, bytes);
+			a.own(ginArgumentSource, srcWin, srcOff, bytes);
+			a.signal(ginSignalOf(remote), peer);
+			a.counter(ginCounterOf(local));
+		});
+		if (valid != ginSuccess)
+			return valid;
 		return putSource(peer, dstWin, dstOff, ginSourceIn(srcWin, srcOff), bytes,
 				 ginSignalOf(remote), ginCounterOf(local), coop, options);
 	}
@@ -74,6 +84,15 @@ public:
 				   size_t bytes, Remote remote = {}, Local local = {},
 				   Coop coop = {}, ginOptions options = {}) const
 	{
+		const ginResult_t valid = check(coop, ginCallPut, peer, [&](ginArguments &a) {
+			a.peer(peer);
+			a.bytes(ginArgumentTarget, dstWin, peer, dstOff, bytes);
+			a.signal(ginSignalOf(remote), peer);
+			a.counter(ginCounterOf(local));
+			a.note(reinterpret_cast<uintptr_t>(src));
+		});
+		if (valid != ginSuccess)
+			return valid;
 		return putSource(peer, dstWin, dstOff, ginSourceAnywhere(src), bytes,
 				 ginSignalOf(remote), ginCounterOf(local), coop, options);
 	}
@@ -91,8 +110,15 @@ public:
 	{
 		static_assert(sizeof(Value) <= 32, "putValue takes up to 32 bytes: use put");
 		static_assert(__is_trivially_copyable(Value), "a value is sent as its bytes");
-		coop.sync(); /* a value may be a flag for what the coop wrote */
 		struct ginSignalOp op = ginSignalOf(remote);
+		const ginResult_t valid = check(coop, ginCallPutValue, peer, [&](ginArguments &a) {
+			a.peer(peer);
+			a.bytes(ginArgumentTarget, dstWin, peer, dstOff, sizeof(Value));
+			a.signal(op, peer);
+		});
+		if (valid != ginSuccess)
+			return valid;
+		coop.sync(); /* a value may be a flag for what the coop wrote */
 		if (networked() && beyondAll(op))
 			return refuse(coop, ginCallPutValue, peer);
 		const uint32_t route = routeTo(peer);
@@ -120,6 +146,13 @@ public:
 			       size_t dstOff, size_t bytes, Coop coop = {},
 			       ginOptions options = {}) const
 	{
+		const ginResult_t valid = check(coop, ginCallGet, peer, [&](ginArguments &a) {
+			a.peer(peer);
+			a.bytes(ginArgumentTarget, srcWin, peer, srcOff, bytes);
+			a.own(ginArgumentSource, dstWin, dstOff, bytes);
+		});
+		if (valid != ginSuccess)
+			return valid;
 		coop.sync(); /* no thread of the coop still uses the overwritten bytes */
 		const uint32_t route = routeTo(peer);
 		if (route != ginRouteDirect)
@@ -129,7 +162,7 @@ public:
 			return refuse(coop, ginCallGet, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		ginResult_t result;
-		if (byEngine(false, srcOff | dstOff, bytes, coop, options))
+		if (byEngine(peer, false, srcOff | dstOff, bytes, coop, options))
 			result = copyByEngine(true, peer, srcWin, srcOff,
 					      ginSourceIn(dstWin, dstOff), bytes, coop, options);
 		else
@@ -152,6 +185,12 @@ public:
 				      sizeof(Remote) == sizeof(ginSignalOp),
 			      "signal needs a remote action");
 		struct ginSignalOp op = ginSignalOf(remote);
+		const ginResult_t valid = check(coop, ginCallSignal, peer, [&](ginArguments &a) {
+			a.peer(peer);
+			a.signal(op, peer);
+		});
+		if (valid != ginSuccess)
+			return valid;
 		coop.sync(); /* the signal covers what the coop put */
 		uint64_t *known = op.at || withoutDirect() ? nullptr : ginDirectSignals(dc, peer);
 		if (known)
@@ -183,6 +222,9 @@ public:
 								ginOptions options = {}) const
 	{
 		ginBits<Word> *word = nullptr;
+		const ginResult_t valid = checkWord(ginCallAtomic, peer, win, off, sizeof(Word));
+		if (valid != ginSuccess)
+			return valid;
 		if (withoutDirect() || win.table->agent != ginAgentGpu)
 			return Base::template postAtomic<ginOpFetchAdd, Word>(peer, win, off, value,
 									      Word{}, old, options);
@@ -200,6 +242,9 @@ public:
 					     ginOptions options = {}) const
 	{
 		ginBits<Word> *word = nullptr;
+		const ginResult_t valid = checkWord(ginCallAtomic, peer, win, off, sizeof(Word));
+		if (valid != ginSuccess)
+			return valid;
 		if (withoutDirect() || win.table->agent != ginAgentGpu)
 			return Base::template postAtomic<ginOpCompareSwap, Word>(
 				peer, win, off, value, compare, old, options);
@@ -216,6 +261,9 @@ public:
 				      ginSame<Word> *old = nullptr, ginOptions options = {}) const
 	{
 		ginBits<Word> *word = nullptr;
+		const ginResult_t valid = checkWord(ginCallAtomic, peer, win, off, sizeof(Word));
+		if (valid != ginSuccess)
+			return valid;
 		if (withoutDirect() || win.table->agent != ginAgentGpu)
 			return Base::template postAtomic<ginOpSwap, Word>(peer, win, off, value,
 									  Word{}, old, options);
@@ -234,6 +282,9 @@ public:
 	template <class Coop = GinThread>
 	GIN_FN ginResult_t flush(Coop coop = {}, ginOptions options = {}) const
 	{
+		const ginResult_t valid = check(coop, ginCallFlush, -1, [](ginArguments &) {});
+		if (valid != ginSuccess)
+			return valid;
 		coop.sync();
 		if (!networked() && !byProxy())
 			return ginSuccess;
@@ -244,6 +295,10 @@ public:
 	template <class Coop = GinThread>
 	GIN_FN struct ginRequest flushAsync(int peer, Coop coop = {}) const
 	{
+		const ginResult_t valid =
+			check(coop, ginCallFlush, peer, [&](ginArguments &a) { a.peer(peer); });
+		if (valid != ginSuccess)
+			return {{0, 0}};
 		coop.sync();
 		uint64_t ticket = 0;
 		if (byProxy())
@@ -258,187 +313,16 @@ public:
 								  Coop coop = {},
 								  ginOptions options = {}) const
 	{
+		/* Tickets of the threads of a coop may differ. */
+		const int peer = static_cast<int>(request.opaque[0]);
+		const ginResult_t valid =
+			check(coop, ginCallFlush, peer, [&](ginArguments &a) { a.peer(peer); });
+		if (valid != ginSuccess)
+			return valid;
 		coop.sync();
 		if (!request.opaque[1])
 			return ginSuccess;
-		return awaitPosts(coop, static_cast<int>(request.opaque[0]), request.opaque[1],
-				  options);
-	}
-
-	/*
-	 * The value of this rank's signal. What the signal covers is visible to the calling thread.
-	 */
-	GIN_FN uint64_t readSignal(uint32_t id) const
-	{
-		const size_t at = wordIndex(id);
-		return gpuSignals(at)() + (cpuSignals() ? ginSignalObserve(cpuSignal(at)) : 0);
-	}
-
-	GIN_FN uint64_t readSignal(ginWindow_t win, size_t off) const
-	{
-		return ginSignalObserve(ownWord(win, off));
-	}
-
-	/*
-	 * Sets a signal and its shadow to 0, by one thread. No agent may raise the signal
-	 * at the time.
-	 */
-	GIN_FN void resetSignal(uint32_t id) const
-	{
-		size_t at = wordIndex(id);
-		if (dc.signal[ginWriterGpu])
-			ginWordClear(dc.signal[ginWriterGpu] + at);
-		if (dc.signal[ginWriterNic])
-			ginWordClear(dc.signal[ginWriterNic] + at);
-		if (dc.signalMirror) {
-			ginWordClear(cpuSignal(at));
-			ginLocalStore(&dc.signalMirror[at].seen, 0);
-		}
-		ginLocalStore(signalShadow(id), 0);
-	}
-
-	GIN_FN void resetSignal(ginWindow_t win, size_t off) const
-	{
-		ginWordClear(ownWord(win, off));
-	}
-
-	/*
-	 * Waits until this rank's signal is at least `least`. The compare rolls over: signal minus
-	 * `least` is below 2^(options.bits - 1). An acquire for the whole coop. ginErrorTimeout;
-	 * ginErrorPeer: a peer that the wait depends on (options.from) has failed; ginErrorAborted.
-	 */
-	template <class Coop = GinThread>
-	GIN_FN ginResult_t waitSignal(uint32_t id, uint64_t least, Coop coop = {},
-				      ginOptions options = {}) const
-	{
-		const uint64_t *only = onlySignal(wordIndex(id));
-		if (only)
-			return pollFor(ginCallWaitSignal, id, ginWordLook{only}, least, coop,
-				       options);
-		if (routes == GIN_ROUTES_DIRECT) /* no direct peer raises signals */
-			return refuse(coop, ginCallWaitSignal, -1);
-		ginResult_t result = ginSuccess;
-		if (ginLeads(coop))
-			result = pollOn(ginCallWaitSignal, id, signalLook(wordIndex(id)), least,
-					options, nullptr);
-		return ginAgree(coop, result);
-	}
-
-	template <class Coop = GinThread>
-	GIN_FN ginResult_t waitSignal(ginWindow_t win, size_t off, uint64_t least, Coop coop = {},
-				      ginOptions options = {}) const
-	{
-		return pollFor(ginCallWaitSignal, UINT32_MAX, ginWordLook{ownWord(win, off)}, least,
-			       coop, options);
-	}
-
-	/*
-	 * The aligned word of 4 or 8 bytes at offset `off` of this rank's part of `win`, which one
-	 * rank writes, by putValue() or as bytes of a put. The value is a whole one. It tells
-	 * nothing about other bytes, not even of its own put. A word that is written again before
-	 * its writer knows that the old value was seen may keep the old value: puts have no order.
-	 */
-	template <class Word = uint64_t> GIN_FN Word readValue(ginWindow_t win, size_t off) const
-	{
-		return static_cast<Word>(Base::template valueLook<Word>(win, off)());
-	}
-
-	/* Waits until the word is at least `least`, as waitSignal() does. */
-	template <class Word = uint64_t, class Coop = GinThread>
-	GIN_FN ginResult_t waitValue(ginWindow_t win, size_t off, ginSame<Word> least,
-				     Coop coop = {}, ginOptions options = {}) const
-	{
-		if (sizeof(Word) == 4 && options.bits > 32)
-			options.bits = 32;
-		return pollFor(ginCallWaitValue, UINT32_MAX,
-			       Base::template valueLook<Word>(win, off),
-			       static_cast<ginBits<Word>>(least), coop, options);
-	}
-
-	/*
-	 * A shadow is a word of the user beside each signal: the value that the user expects. Only
-	 * the calls below and resetSignal() change it.
-	 */
-	GIN_FN uint64_t *signalShadow(uint32_t id) const
-	{
-		return dc.shadow + static_cast<size_t>(context) * dc.signals + id;
-	}
-
-	GIN_FN void increaseSignalShadow(uint32_t id, uint64_t delta) const
-	{
-		ginLocalAdd(signalShadow(id), delta);
-	}
-
-	/* Waits until the signal is at least its shadow. Results as waitSignal(). */
-	template <class Coop = GinThread>
-	GIN_FN ginResult_t waitSignalMeetShadow(uint32_t id, Coop coop = {},
-						ginOptions options = {}) const
-	{
-		return waitSignal(id, ginLocalLoad(signalShadow(id)), coop, options);
-	}
-
-	/*
-	 * Waits until the signal is at least its shadow plus `leastDelta`, then sets the shadow to
-	 * the value of the signal. *before gets the old shadow and *delta the increase, on success
-	 * only; on failure the shadow does not change. One coop at a time per signal. Results as
-	 * waitSignal().
-	 */
-	template <class Coop = GinThread>
-	GIN_FN ginResult_t waitSignalFollowShadow(uint32_t id, uint64_t leastDelta,
-						  uint64_t *before, uint64_t *delta, Coop coop = {},
-						  ginOptions options = {}) const
-	{
-		uint64_t *shadow = signalShadow(id), old = ginLocalLoad(shadow);
-		ginResult_t result = ginSuccess;
-		coop.sync(); /* every thread has read the shadow before it changes */
-		if (coop.thread_rank() == 0) {
-			result = waitSignal(id, old + leastDelta, GinThread{}, options);
-			if (result == ginSuccess)
-				ginLocalStore(shadow, readSignal(id));
-		}
-		result = ginAgree(coop, result);
-		if (result != ginSuccess)
-			return result;
-		*before = old;
-		*delta = ginLocalLoad(shadow) - old;
-		coop.sync(); /* and again, before the next call changes it */
-		return result;
-	}
-
-	/*
-	 * The number of puts with this local action whose source bytes may be reused. On the gdaki
-	 * route the call looks at each send queue of the context with such a put under way.
-	 */
-	GIN_FN uint64_t readCounter(uint32_t id) const
-	{
-		if (byNic())
-			ginGdakiCreditCounters(dc.self, context, howWait());
-		uint64_t sum = ginCounterObserve(counterWord(id));
-		if (!(routes & GIN_ROUTES_PROXY && dc.counterMirror))
-			return sum;
-		return sum + ginDoneObserve(hostCounterWord(id));
-	}
-
-	/* Sets a counter to 0, by one thread. No put with this counter may be under way. */
-	GIN_FN void resetCounter(uint32_t id) const
-	{
-		ginWordClear(counterWord(id));
-		if (!dc.counterMirror)
-			return;
-		ginWordClear(hostCounterWord(id));
-		ginLocalStore(&dc.counterMirror[counterIndex(id)].seen, 0);
-	}
-
-	/* Waits until the counter is at least `least`. Results as waitSignal(). */
-	template <class Coop = GinThread>
-	GIN_FN ginResult_t waitCounter(uint32_t id, uint64_t least, Coop coop = {},
-				       ginOptions options = {}) const
-	{
-		if (byNic())
-			return waitCounterNic(id, least, coop, options);
-		struct ginMirroredWord *failed = byProxy() ? &queue()->failed[1] : nullptr;
-		return pollFor(ginCallWaitCounter, id, counterLook(id), least, coop, options,
-			       failed);
+		return awaitPosts(coop, peer, request.opaque[1], options);
 	}
 
 	/* The calls above with a team before the peer, which is a rank of the team. */
@@ -500,44 +384,28 @@ public:
 
 private:
 	using Base::act;
-	using Base::alive;
 	using Base::atomicWord;
 	using Base::awaitPosts;
 	using Base::beyondAll;
 	using Base::byAgent;
 	using Base::byEngine;
-	using Base::byNic;
 	using Base::byProxy;
+	using Base::check;
+	using Base::checkWord;
 	using Base::copyByEngine;
-	using Base::counterIndex;
-	using Base::counterLook;
-	using Base::counterWord;
-	using Base::cpuSignal;
-	using Base::cpuSignals;
 	using Base::getByThreads;
-	using Base::gpuSignals;
-	using Base::hostCounterWord;
-	using Base::howWait;
 	using Base::keep;
-	using Base::lost;
 	using Base::networked;
 	using Base::networkRoute;
-	using Base::onlySignal;
 	using Base::own;
-	using Base::ownWord;
-	using Base::pollFor;
-	using Base::pollOn;
 	using Base::putSource;
 	using Base::queue;
 	using Base::refuse;
 	using Base::routeTo;
 	using Base::sendQueue;
 	using Base::signalDirect;
-	using Base::signalLook;
 	using Base::usable;
-	using Base::waitCounterNic;
 	using Base::withoutDirect;
-	using Base::wordIndex;
 };
 
 /* For every route. */

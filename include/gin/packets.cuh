@@ -54,18 +54,17 @@ GIN_FN_COLD void ginPacketGiveUp(const ginDevComm *dc, uint64_t *count, uint32_t
  * Messages arrive in order. At most two messages have not been received: the third send() waits.
  * `routes` as for GinOn.
  */
-template <uint32_t routes> class GinPacketsOn
+template <uint32_t routes, bool checks = ginChecks> class GinPacketsOn
 {
 public:
 	GIN_FN GinPacketsOn(const ginDevComm &devComm, uint32_t contextIndex,
 			    const ginPacketBox &packetBox, int peerRank,
 			    ginSharing contextSharing = ginSharingGpu)
 	    : dc(devComm), box(packetBox), context(contextIndex),
-	      peer(static_cast<uint32_t>(peerRank)), sharing(contextSharing), mine(own(0)),
-	      theirs(isDirect() ? peerPart() : nullptr),
-	      sent(static_cast<uint32_t>(ginLocalLoad(ginPacketCounts(mine)))),
-	      received(static_cast<uint32_t>(ginLocalLoad(ginPacketCounts(mine) + 1))),
-	      credited(newestCredit())
+	      peer(static_cast<uint32_t>(peerRank)), sharing(contextSharing),
+	      mine(isValid() ? own(0) : nullptr),
+	      theirs(isValid() && isDirect() ? peerPart() : nullptr), sent(count(0)),
+	      received(count(1)), credited(isValid() ? newestCredit() : 0)
 	{
 	}
 
@@ -80,7 +79,9 @@ public:
 								  ginOptions options = {})
 	{
 		const char *from = static_cast<const char *>(src);
-		ginResult_t result;
+		ginResult_t result = check(coop, ginCallPacketsSend, bytes);
+		if (result != ginSuccess)
+			return result;
 		if (theirs && isQuick(src, bytes, coop) && sendQuickly(from, bytes, coop))
 			result = ginSuccess;
 		else if (isDirect())
@@ -103,7 +104,9 @@ public:
 								     ginOptions options = {})
 	{
 		char *to = static_cast<char *>(dst);
-		ginResult_t result;
+		ginResult_t result = check(coop, ginCallPacketsReceive, bytes);
+		if (result != ginSuccess)
+			return result;
 		if (theirs && isQuick(dst, bytes, coop) && receiveQuickly(to, bytes, coop))
 			result = ginSuccess;
 		else if (isDirect())
@@ -125,6 +128,49 @@ private:
 	char *const theirs; /* the peer's part of the box for this rank; NULL: not direct */
 	uint32_t sent, received;
 	uint32_t credited; /* a message that the peer has read; a later one may be read, too */
+
+	GIN_FN void list(ginArguments &a) const
+	{
+		const int rank = static_cast<int>(peer);
+		const size_t bytes = ginPacketBoxBytes(dc.nRanks, box.most);
+		a.below(ginArgumentContext, context, dc.contexts);
+		a.peer(rank);
+		a.below(ginArgumentBox, box.most, GIN_PACKETS_MOST + 1);
+		a.own(ginArgumentBox, box.window, box.offset, bytes, 16);
+		a.bytes(ginArgumentBox, box.window, rank, box.offset, bytes, 16);
+		a.below(ginArgumentBox, uint64_t{box.signals} + 2 * dc.nRanks, dc.signals + 1);
+	}
+
+	/* With -DGIN_DEVICE_CHECKS: checks what the constructor reads. Else true. */
+	GIN_FN bool isValid() const
+	{
+		if constexpr (!checks)
+			return true;
+		ginArguments arguments(dc);
+		list(arguments);
+		return !arguments.wrong();
+	}
+
+	template <class Coop>
+	GIN_FN ginResult_t check(Coop coop, uint32_t call, uint32_t bytes) const
+	{
+		if constexpr (!checks)
+			return ginSuccess;
+		else
+			return ginCheckCall(dc, coop, call, context, static_cast<int>(peer),
+					    [&](ginArguments &a) {
+						    list(a);
+						    a.below(ginArgumentLength, bytes, box.most + 1);
+					    });
+	}
+
+	/* 0: the messages sent so far; 1: received. */
+	GIN_FN uint32_t count(uint32_t which) const
+	{
+		return isValid()
+			       ? static_cast<uint32_t>(ginLocalLoad(ginPacketCounts(mine) + which))
+			       : 0;
+	}
 
 	GIN_FN bool isDirect() const
 	{

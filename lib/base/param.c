@@ -73,7 +73,8 @@ static const struct paramInfo table[PARAM_COUNT] = {
 	[paramNic] = {.name = "GIN_NIC",
 		      .preset = "",
 		      .meaning = "NIC ports that may be used, for example "
-				 "mlx5_0,mlx5_2:1; default: all"},
+				 "mlx5_0,mlx5_2:1; default: those that NCCL_IB_HCA allows, else "
+				 "all"},
 	[paramNicGid] = {.name = "GIN_NIC_GID",
 			 .preset = "",
 			 .meaning = "index in the GID table of the NIC port; "
@@ -153,13 +154,14 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			  .most = 1000000000,
 			  .preset = "600",
 			  .meaning = "seconds after which a collective call fails"},
-	[paramTransport] = {.name = "GIN_TRANSPORT",
-			    .preset = "",
-			    .meaning =
-				    "how the proxy reaches other ranks, the preferred way first: "
-				    "ipc, shared memory of one host; a network NAME, the "
-				    "plug-in libgin-NAME.so; or both with a comma; default: ipc, "
-				    "and ofi for pairs that have no other route"},
+	[paramTransport] =
+		{.name = "GIN_TRANSPORT",
+		 .preset = "",
+		 .meaning = "how the proxy reaches other ranks, the preferred way first: "
+			    "ipc, shared memory of one host; a network, which is verbs, ofi "
+			    "or NAME, the plug-in libgin-NAME.so; or both with a comma; "
+			    "default: ipc, and for pairs that have no other route verbs if "
+			    "all ranks have a NIC, else ofi"},
 	[paramUarMap] = {.name = "GIN_UAR_MAP",
 			 .choices = "io|plain|cpu",
 			 .preset = "io",

@@ -17,7 +17,7 @@ from ctypes import (
 
 GIN_BARRIER_ROUNDS = 32
 GIN_CPU_WORD_STRIDE = 4
-GIN_DEVICE_ABI = 10
+GIN_DEVICE_ABI = 11
 GIN_DIRECT_SIGNALS = 16
 GIN_MAX_CONTEXTS = 1024
 GIN_QUEUE_RESULTS = 32
@@ -83,6 +83,35 @@ ginCallFlush = 9
 ginCallWaitValue = 10
 ginCallPacketsSend = 11
 ginCallPacketsReceive = 12
+ginCallReadSignal = 13
+ginCallResetSignal = 14
+ginCallReadCounter = 15
+ginCallResetCounter = 16
+ginCallReadValue = 17
+ginCallShadow = 18
+
+# enum ginArgument
+ginArgumentNone = 0
+ginArgumentContext = 1
+ginArgumentPeer = 2
+ginArgumentTarget = 3
+ginArgumentSource = 4
+ginArgumentSignal = 5
+ginArgumentCounter = 6
+ginArgumentBarrier = 7
+ginArgumentTeam = 8
+ginArgumentBox = 9
+ginArgumentLength = 10
+ginArgumentCoop = 11
+
+# enum ginFault
+ginFaultNone = 0
+ginFaultRange = 1
+ginFaultWindow = 2
+ginFaultEnd = 3
+ginFaultAlignment = 4
+ginFaultBlock = 5
+ginFaultDiffers = 6
 
 # enum ginSignalKind
 ginSignalNone = 0
@@ -118,6 +147,8 @@ class ginErrorRecord(Structure):
         ("id", c_uint32),
         ("expected", c_uint64),
         ("seen", c_uint64),
+        ("argument", c_uint32),
+        ("fault", c_uint32),
     ]
 
 

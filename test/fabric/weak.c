@@ -104,7 +104,8 @@ static int weakProbe(const struct fabricWanted *want, struct fabricAbout *about,
 	pthread_once(&net.once, readEnvironment);
 	*about = (struct fabricAbout){.name = "weak", .kind = (uint64_t)getpid()};
 	about->mostBytes = net.most;
-	about->ordered = about->immediates = net.ordered != 0;
+	about->ordered = net.ordered != 0;
+	about->immediates = about->ordered ? 64 : 0;
 	about->id = __atomic_fetch_add(&net.probes, 1, __ATOMIC_RELAXED);
 	return fabricOk;
 }

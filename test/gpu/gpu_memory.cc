@@ -463,6 +463,7 @@ static void callsDoNotSynchronise(Rank &r)
 	void *host;
 	ginWindow_t window;
 	flag.words[0] = 0;
+	meet(r); /* as threads on one GPU: cudaFree() waits for the kernels of all ranks */
 	spinUntil<<<1, 1, 0, r.stream>>>(flag.words);
 	CUDA(cudaGetLastError());
 	{

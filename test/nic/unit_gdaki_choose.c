@@ -45,7 +45,7 @@ static void none(void)
 	char why[RDMA_WHY];
 
 	EXPECT_EQUAL(choose(0, "", 0, why), -1);
-	EXPECT_TEXT(why, "there is no mlx5 device");
+	EXPECT_TEXT(why, "there is no RDMA device");
 	EXPECT_EQUAL(choose(0, "mlx5_1", 5, why), -1);
 	EXPECT_TEXT(why, "no usable port of mlx5_1; mlx5_1: port 1 is down");
 	EXPECT_EQUAL(choose(0, "mlx5_1,qedr0", 5, why), -1);

@@ -170,6 +170,7 @@ static inline const void *sideBlob(void *core, int rank, uint32_t route)
 
 	(void)rank, (void)route;
 	blob.bounces = (uint8_t)networkBounces(&s->device);
+	snprintf(blob.plugin, sizeof(blob.plugin), "weak");
 	return &blob;
 }
 
@@ -282,7 +283,8 @@ static inline void rigStart(uint64_t seed)
 		sideOpen(&side[r], r, seed, address[r]);
 	for (uint32_t r = 0; r < RANKS_OF_RIG; r++) {
 		struct side *s = &side[r];
-		EXPECT_SUCCESS(transportNetwork.connect(s->network, 0, 1 - (int)r, address[1 - r]));
+		EXPECT_SUCCESS(
+			transportNetwork.connect(s->network, 0, 1 - (int)r, address[1 - r], NULL));
 		s->words = sideWindow(s, memoryShared, s->memory.word, sizeof(s->memory.word),
 				      &offers[0][r]);
 		s->data = sideWindow(s, rigCuda ? memoryVmm : memoryPrivate, &s->memory,

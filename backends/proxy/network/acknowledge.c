@@ -24,11 +24,11 @@ static int sendCursor(struct networkLane *lane, struct networkPeer *peer, struct
 				  .rank = (uint32_t)lane->scope->host->rank,
 				  .cursor = c->expected};
 
-	if (c->told == c->expected)
+	if (c->cursorSent == c->expected)
 		return fabricOk;
 	int sent = lane->fabric->send(lane->end, peer->address, &m, MESSAGE_SHORT);
 	if (sent == fabricOk)
-		c->told = m.cursor;
+		c->cursorSent = m.cursor;
 	return sent;
 }
 
@@ -44,24 +44,24 @@ static int sendAnswer(struct networkLane *lane, struct networkPeer *peer, struct
 
 	if (sent != fabricOk)
 		return sent;
-	c->told = m.cursor;
+	c->cursorSent = m.cursor;
 	c->firstOwed++;
 	return sent;
 }
 
-/* Slots of the bounce are used again after the cursor, so it does not wait where there are any. */
+/* The cursor frees landing slots, so a lane with slots sends it at once. */
 static int mayWait(const struct networkLane *lane, struct networkPeer *peer)
 {
 	const struct messageChannel *c = peer->channel;
 
-	if (!peer->patience || lane->bounce || peer->isLost || c->expected == c->told ||
-	    c->expected - c->told >= MESSAGES / 2)
+	if (!peer->patience || lane->bounce || peer->isLost || c->expected == c->cursorSent ||
+	    c->expected - c->cursorSent >= MESSAGES / 2)
 		return 0;
 	peer->patience--;
 	return 1;
 }
 
-/* 1: nothing is owed any more. */
+/* Returns 1 when the peer has got everything that is owed. */
 static int payPeer(struct networkLane *lane, struct networkPeer *peer)
 {
 	struct messageChannel *c = peer->channel;

@@ -8,7 +8,7 @@
 
 #include "network.h"
 
-/* Slots of which a pool has room for: see struct bounceOffer. */
+/* The pool has room for at least so many slots: see struct bounceOffer. */
 static uint64_t leastSlots(uint64_t nRanks)
 {
 	return nRanks * (2 * BOUNCE_LANDINGS_LEAST + 2 * (BOUNCE_LANDINGS_LEAST / 2));
@@ -181,7 +181,7 @@ void bounceActivate(struct networkLane *lane, struct networkPeer *peer)
 	b->active = peer;
 }
 
-/* Replies always find a chunk, because peers whose messages wait for them cannot move a cursor. */
+/* Replies have chunks of their own: a peer whose get waits for a reply cannot move its cursor. */
 static int hasRoom(const struct bounceLane *b, const struct bouncePeer *p, enum bounceSlot slot)
 {
 	if (slot != slotNone && !p->free[slot])

@@ -44,8 +44,8 @@
 #define BOUNCE_CHUNKS_OF_PEER 64u
 
 /*
- * What a lane tells the peers of its slots: for each rank, in the order of ranks, `landings` landing
- * slots, half as many get slots, as many reply slots, and `landings` send slots.
+ * The slots of a lane, as it describes them to peers: for each rank, in the order of ranks,
+ * `landings` landing slots, half as many get slots, as many reply slots, and `landings` send slots.
  */
 struct bounceOffer {
 	struct fabricKey memory;
@@ -106,7 +106,7 @@ struct bouncePeer {
 	uint32_t chunks;	   /* in use, without replies */
 	struct bounceList ordered; /* puts, writes and words: given to the fabric in this order */
 	struct bounceList loose;   /* replies and reads: given in any order */
-	struct bounceList untold;  /* their bytes are in landing slots, and `landed` is due */
+	struct bounceList landed;  /* their bytes are in landing slots; the message is not sent */
 	struct bounceList arrived; /* their bytes are in get slots */
 	uint8_t isActive;	   /* in the lane's list */
 	struct networkPeer *nextActive;
@@ -173,7 +173,7 @@ static inline uint64_t bounceSlotAt(const struct bounceOffer *o, uint32_t rank,
 
 /* send.c: does the data of the work, whose op is at most ginOpGet, need slots? */
 int bounceNeeds(const struct networkLane *lane, const struct proxyWork *work);
-/* And has this lane no slots that it needs? */
+/* Does the lane lack the slots that the work needs? */
 int bounceLacks(const struct networkLane *lane, const struct proxyWork *work);
 /* Makes chunks of the work's data from peer->sent on. */
 int bounceData(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *work);

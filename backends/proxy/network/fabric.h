@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric.h - the calls of libgin-NAME.so, which moves bytes between processes over a network
+ * fabric.h - the calls of a plug-in that moves bytes between processes over a network
  *
  * A plug-in knows its network library, and neither CUDA nor ranks nor messages' contents. GIN_TRANSPORT
- * names it. It exports one struct, `ginFabric`. Calls return fabricOk; or fabricFailed and, where
+ * names it: verbs is in libgin-rdma.so, any other NAME in libgin-NAME.so. It exports one struct,
+ * `ginFabric`. Calls return fabricOk; or fabricFailed and, where
  * there is `why` (FABRIC_WHY bytes), a sentence. Outputs are set on success only.
  *
  * A fabric has ends. Calls on one end do not overlap; all other calls may come from any thread.
@@ -29,12 +30,17 @@ enum fabricResult { fabricFailed = -1, fabricOk = 0, fabricBusy = 1 };
 struct fabric;
 struct fabricEnd;
 struct fabricRegion;
+struct rdmaWanted;
+struct rdmaPath;
 
 /* What the user and the ranks' hosts ask for. "" where anything will do. */
 struct fabricWanted {
 	const char *provider;
-	const char *interface; /* the network interface or NIC */
-	const char *address;   /* of this host, in text, which peers reach */
+	const char *interface;	      /* the network interface or NIC */
+	const char *address;	      /* of this host, in text, which peers reach */
+	const struct rdmaWanted *nic; /* verbs: the port; else NULL */
+	const struct rdmaPath *path;  /* verbs: settings of packets; else NULL */
+	uint32_t peers;		      /* that an end is connected to, about */
 };
 
 /* What a process finds; two processes with equal kinds can talk. */
@@ -47,7 +53,9 @@ struct fabricAbout {
 	uint64_t id;	    /* of this process or rank, for reaches() */
 	uint64_t mostBytes; /* of one write or read */
 	uint8_t ordered;
-	uint8_t immediates; /* writes can have an immediate */
+	uint8_t immediates;	  /* bits of the immediate that a write can have: 0, 32 or 64 */
+	uint8_t pairBytes;	  /* bytes of pairOpen(); 0: it is NULL */
+	uint8_t registersSources; /* memoryAdd() has to have every `local` of write() and read() */
 };
 
 /* Names memory for peers. */
@@ -63,13 +71,24 @@ struct fabricPiece {
 	struct fabricKey remote;
 };
 
-enum fabricEventKind { fabricDone, fabricMessage, fabricImmediate, fabricLost };
+/* Bytes of a value that need no memoryAdd(): it is copied. */
+#define FABRIC_VALUE 32
+
+enum fabricEventKind {
+	fabricDone,
+	fabricMessage,
+	fabricImmediate,
+	fabricLost,   /* nothing reaches `peer` any more, or a message to it has failed */
+	fabricNotice, /* `why`, for the log */
+	fabricDown    /* nothing works any more: `why` */
+};
 
 struct fabricEvent {
 	enum fabricEventKind kind;
-	int error;     /* fabricDone: 0, or the operation has failed */
-	void *context; /* fabricDone: of the operation */
-	uint64_t peer; /* fabricLost: a message to it has failed */
+	int error;	 /* fabricDone: 0, or the operation has failed */
+	void *context;	 /* fabricDone: of the operation */
+	uint64_t peer;	 /* fabricLost; fabricImmediate, of 32 bits: its sender */
+	const char *why; /* a sentence, which lives until the next call on the end; NULL: none */
 	uint64_t immediate;
 	uint32_t bytes;
 	unsigned char message[FABRIC_MESSAGE];
@@ -92,6 +111,15 @@ struct fabricCalls {
 	/* Before any traffic. `peer` names the other end. */
 	int (*connect)(struct fabricEnd *end, const void *address, uint64_t *peer, char *why);
 
+	/*
+	 * If fabricAbout.pairBytes is not 0: before connect(), makes what this end has for one peer.
+	 * `pair`: pairBytes for that peer alone. pairConnect() then takes the place of connect():
+	 * `theirs` is what the peer's pairOpen() wrote for this end.
+	 */
+	int (*pairOpen)(struct fabricEnd *end, void *pair, uint64_t *peer, char *why);
+	int (*pairConnect)(struct fabricEnd *end, uint64_t peer, const void *address,
+			   const void *theirs, char *why);
+
 	int (*memoryAdd)(struct fabric *fabric, void *at, size_t bytes, struct fabricRegion **out,
 			 struct fabricKey *key, char *why);
 	void (*memoryRemove)(struct fabricRegion *region);
@@ -107,6 +135,9 @@ struct fabricCalls {
 		    void *context);
 	/* Also fabricBusy. The message is copied. */
 	int (*send)(struct fabricEnd *end, uint64_t peer, const void *message, size_t bytes);
+
+	/* Submits what write(), read() and send() have begun. NULL: they submit. */
+	void (*submit)(struct fabricEnd *end);
 
 	/* Makes progress. Returns how many events it has filled in. */
 	int (*poll)(struct fabricEnd *end, struct fabricEvent *events, int most);

@@ -58,7 +58,7 @@ static int hasAddress(const struct identity *of, const struct netAddress *addres
 	return 0;
 }
 
-/* Hosts with containers have one address in common, which leads to no other host. */
+/* A bridge of containers has the address of another host's bridge, and leads to no other host. */
 static int isOwn(const struct backendHost *host, const struct netAddress *address)
 {
 	for (int r = 0; r < host->nRanks; r++)

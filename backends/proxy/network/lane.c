@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lib/base/log.h"
 #include "network.h"
 
 /* Most events that one call of receive() takes from the fabric. */
@@ -43,7 +44,7 @@ static void failPart(struct networkLane *lane, struct proxyWork *w)
 	networkLanded(lane, w);
 }
 
-/* A part of a get, whose slot the peer may write at any time: no other peer uses the slot. */
+/* A part of a get. The peer may still write into the slot, which no other peer uses. */
 static void failChunk(struct networkLane *lane, struct bounceChunk *chunk)
 {
 	struct proxyWork *w = chunk->work;
@@ -52,7 +53,7 @@ static void failChunk(struct networkLane *lane, struct bounceChunk *chunk)
 	failPart(lane, w);
 }
 
-/* It is not known which of the messages the peer has done. */
+/* The peer may have done any of its messages: all that it has not acknowledged fail. */
 static void failMessages(struct networkLane *lane, struct messageChannel *c)
 {
 	for (uint32_t n = c->low; n != c->next; n++) {
@@ -140,7 +141,7 @@ static int sendMessage(struct networkLane *lane, struct networkPeer *peer, struc
 	int result = lane->fabric->send(lane->end, peer->address, &m, messageLength(&m));
 	if (result == fabricOk) {
 		messageSent(c, &out);
-		c->told = m.cursor;
+		c->cursorSent = m.cursor;
 		w->landsAt++;
 	}
 	return result;
@@ -167,9 +168,10 @@ static int fitsMessage(const struct networkLane *lane, const struct networkPeer 
 static int fitsImmediate(const struct networkLane *lane, const struct networkPeer *peer,
 			 const struct proxyWork *w)
 {
-	return lane->hasImmediates && w->wordState == wordUnderWay && w->op != ginOpGet &&
+	return lane->immediateBits && w->wordState == wordUnderWay && w->op != ginOpGet &&
 	       dataBytes(w) && peer->sent < w->bytes && !peer->bounce.ordered.first &&
-	       !bounceNeeds(lane, w) && messageFitsImmediate(w, (uint32_t)lane->scope->host->rank);
+	       !bounceNeeds(lane, w) &&
+	       messageFitsImmediate(w, (uint32_t)lane->scope->host->rank, lane->immediateBits);
 }
 
 /* The data, and the word by an immediate. */
@@ -186,7 +188,8 @@ static int sendWithImmediate(struct networkLane *lane, struct networkPeer *peer,
 		return result;
 	if (!messageHasRoom(c))
 		return fabricBusy;
-	uint64_t immediate = messageImmediate(c, (uint32_t)lane->scope->host->rank, w);
+	uint64_t immediate =
+		messageImmediate(c, (uint32_t)lane->scope->host->rank, w, lane->immediateBits);
 	result = sendPiece(lane, peer, w, &immediate);
 	if (result == fabricOk) {
 		messageSent(c, &out);
@@ -288,11 +291,52 @@ static void goOnAll(struct networkLane *lane)
 	}
 }
 
-static void loseAt(struct networkLane *lane, uint64_t address)
+/* The rank with this address of the fabric; nRanks: none. */
+static int rankAt(const struct networkLane *lane, uint64_t address)
+{
+	int r = 0;
+
+	while (r < lane->scope->host->nRanks &&
+	       (!lane->scope->serves[r] || lane->peer[r].address != address))
+		r++;
+	return r;
+}
+
+static void loseAt(struct networkLane *lane, uint64_t address, const char *why)
+{
+	int r = rankAt(lane, address);
+
+	if (r < lane->scope->host->nRanks)
+		networkLose(lane, (uint32_t)r, why ? why : "a message over the network is lost");
+}
+
+static void loseAll(struct networkLane *lane, const char *why)
 {
 	for (int r = 0; r < lane->scope->host->nRanks; r++)
-		if (lane->scope->serves[r] && lane->peer[r].address == address)
-			networkLose(lane, (uint32_t)r, "a message over the network is lost");
+		if (lane->scope->serves[r])
+			networkLose(lane, (uint32_t)r, why);
+}
+
+static void takeImmediate(struct networkLane *lane, const struct fabricEvent *event)
+{
+	uint32_t rank = lane->immediateBits == 64 ? messageImmediateRank(event->immediate)
+						  : (uint32_t)rankAt(lane, event->peer);
+
+	networkReceiveImmediate(lane, rank, event->immediate);
+}
+
+/* Returns 0 if the event is none of these. */
+static int handleState(struct networkLane *lane, const struct fabricEvent *event)
+{
+	if (event->kind == fabricLost)
+		loseAt(lane, event->peer, event->why);
+	else if (event->kind == fabricDown)
+		loseAll(lane, event->why);
+	else if (event->kind == fabricNotice)
+		logWrite(logWarn, "rank %d: %s", lane->scope->host->rank, event->why);
+	else
+		return 0;
+	return 1;
 }
 
 static void handle(struct networkLane *lane, const struct fabricEvent *event)
@@ -304,13 +348,11 @@ static void handle(struct networkLane *lane, const struct fabricEvent *event)
 		return;
 	}
 	if (event->kind == fabricImmediate) {
-		networkReceiveImmediate(lane, event->immediate);
+		takeImmediate(lane, event);
 		return;
 	}
-	if (event->kind == fabricLost) {
-		loseAt(lane, event->peer);
+	if (handleState(lane, event))
 		return;
-	}
 	if (bounceOwns(lane->bounce, event->context)) {
 		bounceDone(lane, event->context, event->error);
 		return;
@@ -326,7 +368,7 @@ static void chainCopies(struct networkLane *lane)
 		bounceCopyFailed(lane);
 }
 
-/* Copies are seen to be made by looking again: 1 as long as anything is under way. */
+/* Returns 1 as long as anything is under way: only another turn finds out that copies are made. */
 static uint32_t turnBounce(struct networkLane *lane)
 {
 	if (!bounceIsActive(lane->bounce))
@@ -369,6 +411,8 @@ void networkChain(void *state)
 		return;
 	chainCopies(lane);
 	networkAcknowledge(lane);
+	if (lane->fabric->submit)
+		lane->fabric->submit(lane->end);
 }
 
 struct proxyWork *networkNext(void *state)

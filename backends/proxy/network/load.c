@@ -6,25 +6,34 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "interface.h"
 #include "lib/base/log.h"
 #include "lib/base/plugin.h"
 
-#define NAME_MOST 16
+#define NAME_MOST 7 /* as struct proxyBlob has room */
+#define VERBS "verbs"
 
-/* The plug-in of the process, which is never unloaded. */
+/* A plug-in of the process, which is never unloaded. */
+struct networkPlugin {
+	char name[NAME_MOST + 1]; /* "": none */
+	const struct fabricCalls *calls;
+	struct fabricAbout about; /* by the last search that found a network */
+};
+
+#define PLUGINS 4
+
 static struct {
 	pthread_mutex_t lock;
-	const struct fabricCalls *calls; /* NULL: not loaded */
-	struct fabricAbout about;	 /* by the last search that found a network */
-	char why[BACKEND_WHY];		 /* why the last search found none; "": it found one */
+	struct networkPlugin plugin[PLUGINS];
+	char why[BACKEND_WHY];	  /* why the last search found no network; "": it found one */
+	char notNic[BACKEND_WHY]; /* why the last search did not choose verbs; "": nothing to say */
 } loaded = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* What GIN_TRANSPORT says. */
 struct transportChoice {
 	int allowsIpc, prefersNetwork;
 	enum backendSearch searches;
-	char name[NAME_MOST + 1]; /* of the network; "": none */
+	char name[NAME_MOST + 1]; /* of the network; "": none, or any if `isOpen` */
+	int isOpen;		  /* GIN_TRANSPORT is unset */
 };
 
 /* One name of the list: its length. */
@@ -59,8 +68,7 @@ static int readChoice(struct transportChoice *choice, char *why)
 {
 	const char *list = paramText(paramTransport);
 
-	*choice =
-		(struct transportChoice){.allowsIpc = 1, .searches = searchMissing, .name = "ofi"};
+	*choice = (struct transportChoice){.allowsIpc = 1, .searches = searchMissing, .isOpen = 1};
 	if (*list)
 		*choice = (struct transportChoice){.searches = searchNever};
 	for (size_t length; *list; list += length + (list[length] == ',')) {
@@ -74,19 +82,30 @@ static int readChoice(struct transportChoice *choice, char *why)
 	return 1;
 }
 
-/* Loads the plug-in once: a process has one network. The lock is held. */
+/* The slot of the plug-in with this name, or a free slot. NULL: there is none. The lock is held. */
+static struct networkPlugin *pluginNamed(const char *name)
+{
+	for (int i = 0; i < PLUGINS; i++)
+		if (!loaded.plugin[i].calls || !strcmp(loaded.plugin[i].name, name))
+			return &loaded.plugin[i];
+	return NULL;
+}
+
+/* Loads the plug-in once. The lock is held. */
 static int loadPlugin(const char *name, char *why)
 {
 	char file[NAME_MOST + 16], reason[FABRIC_WHY];
 	const struct plugin plugin = {file, FABRIC_SYMBOL, sizeof(struct fabricCalls)};
+	struct networkPlugin *slot = pluginNamed(name);
 	const void *calls;
 
-	if (loaded.calls)
+	if (slot && slot->calls)
 		return 1;
-	snprintf(file, sizeof(file), "libgin-%s.so", name);
+	snprintf(file, sizeof(file), "libgin-%s.so", strcmp(name, VERBS) ? name : "rdma");
 	enum pluginResult result = pluginOpen(&plugin, &calls, reason, sizeof(reason));
-	if (result == pluginFound) {
-		loaded.calls = calls;
+	if (result == pluginFound && slot) {
+		snprintf(slot->name, sizeof(slot->name), "%s", name);
+		slot->calls = calls;
 		return 1;
 	}
 	if (result == pluginMissing)
@@ -126,16 +145,49 @@ int networkProbe(struct proxyBlob *blob, char *why)
 	return choice.searches != searchAnyway || loadNamed(&choice, why);
 }
 
+/* Shortens a sentence about a NIC. */
+static int failNic(char *why, const char *reason)
+{
+	snprintf(why, BACKEND_WHY, "%.*s", BACKEND_WHY - 1, reason);
+	return 0;
+}
+
+static int wantNic(const struct backendHost *host, struct networkWanted *out, char *why)
+{
+	char reason[RDMA_WHY];
+	const struct rdma *rdma = rdmaPortFind(host, 1, &out->nic, reason);
+
+	if (!rdma)
+		return failNic(why, reason);
+	snprintf(out->interface.name, sizeof(out->interface.name), "%.11s:%d",
+		 out->nic.found.device, out->nic.found.port);
+	out->fabric.nic = &out->nic.wanted;
+	out->fabric.path = &out->path;
+	return rdmaPathOf(0, &out->path) == ginSuccess || failNic(why, ginGetLastError());
+}
+
+int networkWant(const struct backendHost *host, const char *name, struct networkWanted *out,
+		char *why)
+{
+	*out = (struct networkWanted){.fabric = {.provider = "",
+						 .interface = out->interface.name,
+						 .address = out->interface.address,
+						 .peers = (uint32_t)host->nRanks}};
+	if (!strcmp(name, VERBS))
+		return wantNic(host, out, why);
+	return networkInterfaceFind(host, &out->interface, why);
+}
+
 /* The lock is held. */
 static int tryNetwork(const struct backendHost *host, const char *name, struct fabricAbout *about,
 		      char *why)
 {
-	struct networkInterface interface;
-	const struct fabricWanted want = {paramText(paramOfiProvider), interface.name,
-					  interface.address};
+	struct networkWanted want;
 
-	return networkInterfaceFind(host, &interface, why) && loadPlugin(name, why) &&
-	       !loaded.calls->probe(&want, about, why);
+	if (!networkWant(host, name, &want, why) || !loadPlugin(name, why))
+		return 0;
+	want.fabric.provider = paramText(paramOfiProvider);
+	return !pluginNamed(name)->calls->probe(&want.fabric, about, why);
 }
 
 static int findNetwork(const struct backendHost *host, const char *name, struct fabricAbout *about,
@@ -144,20 +196,96 @@ static int findNetwork(const struct backendHost *host, const char *name, struct 
 	pthread_mutex_lock(&loaded.lock);
 	int found = tryNetwork(host, name, about, why);
 	if (found)
-		loaded.about = *about;
+		pluginNamed(name)->about = *about;
 	snprintf(loaded.why, sizeof(loaded.why), "%s", found ? "" : why);
 	pthread_mutex_unlock(&loaded.lock);
 	return found;
 }
 
-static void describeNetwork(struct proxyBlob *blob, const struct fabricAbout *about)
+static void describeNetwork(struct proxyBlob *blob, const char *name,
+			    const struct fabricAbout *about)
 {
 	blob->hasNetwork = 1;
+	blob->pairBytes = about->pairBytes;
+	snprintf(blob->plugin, sizeof(blob->plugin), "%s", name);
 	blob->networkKind = about->kind;
 	blob->networkId = about->id;
 	blob->speed = about->speed;
 	memcpy(blob->name, about->name, sizeof(blob->name));
 	memcpy(blob->interface, about->interface, sizeof(blob->interface));
+}
+
+static int severalHosts(const struct backendHost *host)
+{
+	for (int r = 1; r < host->nRanks; r++)
+		if (!identitySameHost(&host->ranks[r], &host->ranks[0]))
+			return 1;
+	return 0;
+}
+
+/* What the ports of one network have in common: enum rdmaNetwork's number. */
+static uint8_t nicNetworkOf(const struct rdmaFound *found)
+{
+	uint8_t sum = 1;
+
+	for (const char *c = found->why; *c && *c != ','; c++)
+		sum = (uint8_t)(sum * 31 + *c);
+	return sum;
+}
+
+void networkProbeNic(const struct backendHost *host, struct proxyBlob *blob)
+{
+	struct transportChoice choice;
+	struct rdmaChoice nic;
+	char why[RDMA_WHY];
+
+	if (!readChoice(&choice, why) || (strcmp(choice.name, VERBS) && !choice.isOpen))
+		return;
+	if (choice.isOpen && !severalHosts(host))
+		return;
+	blob->hasNic = rdmaPortFind(host, 1, &nic, why) != NULL;
+	if (blob->hasNic)
+		blob->nicNetwork = nicNetworkOf(&nic.found);
+	else
+		logWrite(logInfo, "rank %d: the proxy has no NIC: %s", host->rank, why);
+}
+
+static struct proxyBlob blobOf(const struct backendHost *host, int rank)
+{
+	struct proxyBlob blob;
+
+	memcpy(&blob, host->blob(host->core, rank, ginRouteProxy), sizeof(blob));
+	return blob;
+}
+
+/* Have all ranks a NIC of one network? All ranks find one answer; `why` says why not. */
+static int allHaveNics(const struct backendHost *host, char *why)
+{
+	const struct proxyBlob first = blobOf(host, 0);
+
+	for (int r = 0; r < host->nRanks; r++) {
+		const struct proxyBlob blob = blobOf(host, r);
+		if (blob.hasNic && blob.nicNetwork == first.nicNetwork)
+			continue;
+		snprintf(why, BACKEND_WHY, "rank %d has %s", r,
+			 blob.hasNic ? "a NIC of another kind of network" : "no NIC");
+		return 0;
+	}
+	return 1;
+}
+
+/* Without GIN_TRANSPORT. */
+static void chooseName(const struct backendHost *host, struct transportChoice *choice)
+{
+	char why[BACKEND_WHY] = "";
+	int isNic = allHaveNics(host, why);
+
+	snprintf(choice->name, sizeof(choice->name), "%s", isNic ? VERBS : "ofi");
+	pthread_mutex_lock(&loaded.lock);
+	memcpy(loaded.notNic, why, sizeof(loaded.notNic));
+	pthread_mutex_unlock(&loaded.lock);
+	logWrite(logInfo, "rank %d: the proxy's network is %s%s%s", host->rank, choice->name,
+		 isNic ? "" : "; not verbs: ", why);
 }
 
 ginResult_t networkSearch(const struct backendHost *host, struct proxyBlob *blob)
@@ -167,10 +295,14 @@ ginResult_t networkSearch(const struct backendHost *host, struct proxyBlob *blob
 	char why[BACKEND_WHY] = "";
 
 	blob->hasSearched = 1;
-	if (!readChoice(&choice, why) || !choice.name[0])
+	if (!readChoice(&choice, why))
+		return ginSuccess;
+	if (choice.isOpen)
+		chooseName(host, &choice);
+	if (!choice.name[0])
 		return ginSuccess;
 	if (findNetwork(host, choice.name, &about, why)) {
-		describeNetwork(blob, &about);
+		describeNetwork(blob, choice.name, &about);
 		return ginSuccess;
 	}
 	if (choice.searches == searchAnyway)
@@ -208,13 +340,17 @@ static size_t describeEnd(const struct proxyBlob *blob, char *text, size_t room)
 /* "libfabric net, eth0 (25 Gb/s)"; the peer's end is named where it differs; and bounce.h. */
 static void describePair(const struct proxyBlob *mine, const struct proxyBlob *theirs, char *why)
 {
-	char here[48], there[48];
+	char here[48], there[48], text[BACKEND_WHY];
 
 	describeEnd(mine, here, sizeof(here));
 	describeEnd(theirs, there, sizeof(there));
-	snprintf(why, BACKEND_WHY, "%.32s%s%s%s%s%s", mine->name, here[0] ? ", " : "", here,
+	snprintf(text, sizeof(text), "%.32s%s%s%s%s%s", mine->name, here[0] ? ", " : "", here,
 		 strcmp(here, there) ? " to " : "", strcmp(here, there) ? there : "",
 		 mine->bounces || theirs->bounces ? "; GPU memory bounces" : "");
+	pthread_mutex_lock(&loaded.lock);
+	const char *notNic = strcmp(mine->plugin, VERBS) ? loaded.notNic : "";
+	snprintf(why, BACKEND_WHY, "%.100s%s%.40s", text, *notNic ? "; not verbs: " : "", notNic);
+	pthread_mutex_unlock(&loaded.lock);
 }
 
 int networkBounces(const struct device *device)
@@ -227,7 +363,7 @@ int networkBounces(const struct device *device)
 int networkReaches(const struct proxyBlob *mine, const struct proxyBlob *theirs, char *why)
 {
 	struct fabricAbout about;
-	const struct fabricCalls *calls = networkLoaded(&about);
+	const struct fabricCalls *calls = networkLoaded(mine, &about);
 
 	if (!mine->hasNetwork) {
 		whyNone(mine, why);
@@ -235,6 +371,20 @@ int networkReaches(const struct proxyBlob *mine, const struct proxyBlob *theirs,
 	}
 	if (!theirs->hasNetwork) {
 		snprintf(why, BACKEND_WHY, "it has no network: see its own report");
+		return 0;
+	}
+	if (strcmp(mine->plugin, theirs->plugin)) {
+		snprintf(why, BACKEND_WHY,
+			 "set one GIN_TRANSPORT: this rank has %.8s, the other one %.8s",
+			 mine->plugin, theirs->plugin);
+		return 0;
+	}
+	if (mine->networkKind != theirs->networkKind && !strcmp(mine->plugin, VERBS)) {
+		snprintf(why, BACKEND_WHY,
+			 "choose ports of one network by GIN_NIC: this rank has %.32s, the other "
+			 "one "
+			 "%.32s",
+			 mine->name, theirs->name);
 		return 0;
 	}
 	if (mine->networkKind != theirs->networkKind) {
@@ -251,11 +401,13 @@ int networkReaches(const struct proxyBlob *mine, const struct proxyBlob *theirs,
 	return 1;
 }
 
-const struct fabricCalls *networkLoaded(struct fabricAbout *about)
+const struct fabricCalls *networkLoaded(const struct proxyBlob *mine, struct fabricAbout *about)
 {
 	pthread_mutex_lock(&loaded.lock);
-	const struct fabricCalls *calls = loaded.calls;
-	*about = loaded.about;
+	const struct networkPlugin *plugin = pluginNamed(mine->plugin);
+	const struct fabricCalls *calls = plugin ? plugin->calls : NULL;
+	if (calls)
+		*about = plugin->about;
 	pthread_mutex_unlock(&loaded.lock);
 	return calls;
 }

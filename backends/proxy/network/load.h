@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* load.h - GIN_TRANSPORT, the plug-in of a network, and what the ranks tell each other about it */
+/* load.h - GIN_TRANSPORT, the plug-in of a network, and what ranks exchange about it */
 #ifndef GIN_PROXY_LOAD_H
 #define GIN_PROXY_LOAD_H
 
 #include "backends/peermem/peermem.h"
+#include "backends/rdma/port.h"
 #include "fabric.h"
+#include "interface.h"
 
-/* What a rank tells the others when the proxy is probed, and again after its search. */
+/* A rank sends it to all others when the proxy is probed, and again after its search. */
 struct proxyBlob {
 	struct peermemBlob memory;
 	uint8_t allowsIpc, prefersNetwork;
@@ -14,10 +16,14 @@ struct proxyBlob {
 	uint8_t searches;    /* enum backendSearch */
 	uint8_t hasSearched; /* the members below are valid */
 	uint8_t hasNetwork;
-	uint8_t bounces; /* has windows that the network does not reach: see bounce.h */
+	uint8_t bounces;   /* has windows that the network does not reach: see bounce.h */
+	uint8_t hasNic;	   /* before the search: a port for the network verbs, on a `nicNetwork` */
+	uint8_t pairBytes; /* as in struct fabricAbout */
+	uint8_t nicNetwork;
+	uint32_t speed; /* Mb/s; 0: not known */
 	uint64_t networkKind, networkId;
 	char name[32], interface[16];
-	uint32_t speed; /* Mb/s; 0: not known */
+	char plugin[8]; /* the network's name in GIN_TRANSPORT */
 };
 
 _Static_assert(sizeof(struct proxyBlob) <= BACKEND_BLOB, "it travels as the backend's blob");
@@ -29,8 +35,15 @@ _Static_assert(sizeof(struct proxyBlob) <= BACKEND_BLOB, "it travels as the back
 int networkProbe(struct proxyBlob *blob, char *why);
 
 /*
+ * Looks for a NIC for the network verbs, where GIN_TRANSPORT allows it and there are several hosts or
+ * GIN_TRANSPORT names it, and fills in hasNic and nicNetwork.
+ */
+void networkProbeNic(const struct backendHost *host, struct proxyBlob *blob);
+
+/*
  * Loads the plug-in and tries its network, and fills in the members from hasSearched on. Fails if
- * GIN_TRANSPORT names a network that does not work. Without GIN_TRANSPORT the network may be absent.
+ * GIN_TRANSPORT names a network that does not work. Without GIN_TRANSPORT all ranks use verbs if all
+ * have a NIC of one network, else ofi, and the network may be absent.
  */
 ginResult_t networkSearch(const struct backendHost *host, struct proxyBlob *blob);
 
@@ -40,7 +53,19 @@ int networkBounces(const struct device *device);
 /* Can the two ranks talk over the network? `why`, of BACKEND_WHY bytes, says how, or why not. */
 int networkReaches(const struct proxyBlob *mine, const struct proxyBlob *theirs, char *why);
 
-/* The plug-in that networkSearch() has found. */
-const struct fabricCalls *networkLoaded(struct fabricAbout *about);
+/* The plug-in that networkSearch() has found for a rank with this blob. */
+const struct fabricCalls *networkLoaded(const struct proxyBlob *mine, struct fabricAbout *about);
+
+/* What a plug-in is asked for, and what it refers to. */
+struct networkWanted {
+	struct networkInterface interface;
+	struct rdmaChoice nic;
+	struct rdmaPath path;
+	struct fabricWanted fabric; /* without a provider */
+};
+
+/* For the network with this name. Returns 0, and why, if this host has none. */
+int networkWant(const struct backendHost *host, const char *name, struct networkWanted *out,
+		char *why);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* message.c - what the proxies of two ranks tell each other: the sender's end */
+/* message.c - messages between the proxies of two ranks: the sender's end */
 #include "message.h"
 
 #include <string.h>
@@ -48,45 +48,70 @@ struct message messageOf(const struct messageChannel *c, uint32_t rank,
 }
 
 /*
- * An immediate, from the top: the last 10 bits of the number, 16 bits for the rank, 16 for the
- * receiver's slot of the word's window, and 22 for the offset of the word in units of 8 bytes.
+ * The bits of an immediate, from the top: the last bits of the number, the rank, the receiver's slot
+ * of the word's window, and the offset of the word in units of 8 bytes.
  */
-#define NUMBER_BITS 10
-#define OFFSET_BITS 22
+struct immediateForm {
+	uint32_t number, rank, slot, offset;
+};
 
-_Static_assert(MESSAGES <= 1u << (NUMBER_BITS - 1), "the last bits tell all numbers apart");
-
-int messageFitsImmediate(const struct proxyWork *w, uint32_t rank)
+static struct immediateForm formOf(uint32_t bits)
 {
-	return w->op < ginOpBarrier && w->addend == 1 && rank < 1u << 16 &&
-	       w->word.offset % 8 == 0 && w->word.offset / 8 < 1u << OFFSET_BITS;
+	if (bits == 64)
+		return (struct immediateForm){10, 16, 16, 22};
+	return (struct immediateForm){9, 0, 6, 17};
 }
 
-uint64_t messageImmediate(const struct messageChannel *c, uint32_t rank, const struct proxyWork *w)
+_Static_assert(MESSAGES <= 1u << 8, "the last 9 bits of a number tell all numbers apart");
+
+static int fitsBits(uint64_t number, uint32_t bits)
 {
-	return (uint64_t)c->next << (64 - NUMBER_BITS) | (uint64_t)rank << 38 |
-	       (uint64_t)w->word.window->part[w->peer].slot << OFFSET_BITS | w->word.offset / 8;
+	return !(number >> bits);
+}
+
+int messageFitsImmediate(const struct proxyWork *w, uint32_t rank, uint32_t bits)
+{
+	const struct immediateForm form = formOf(bits);
+
+	return w->op < ginOpBarrier && w->addend == 1 && w->word.offset % 8 == 0 &&
+	       (!form.rank || fitsBits(rank, form.rank)) &&
+	       fitsBits(w->word.offset / 8, form.offset) &&
+	       fitsBits(w->word.window->part[w->peer].slot, form.slot);
+}
+
+uint64_t messageImmediate(const struct messageChannel *c, uint32_t rank, const struct proxyWork *w,
+			  uint32_t bits)
+{
+	const struct immediateForm form = formOf(bits);
+	uint64_t out = c->next & ((1u << form.number) - 1);
+
+	out = out << form.rank | (form.rank ? rank : 0);
+	out = out << form.slot | w->word.window->part[w->peer].slot;
+	return out << form.offset | w->word.offset / 8;
 }
 
 /* The number that is next to `expected` and has these last bits. */
-static uint32_t wholeNumber(uint32_t expected, uint32_t last)
+static uint32_t wholeNumber(uint32_t expected, uint32_t last, uint32_t bits)
 {
-	uint32_t ahead = (last - expected) << (32 - NUMBER_BITS);
+	uint32_t ahead = (last - expected) << (32 - bits);
 
-	return expected + (uint32_t)((int32_t)ahead >> (32 - NUMBER_BITS));
+	return expected + (uint32_t)((int32_t)ahead >> (32 - bits));
 }
 
-struct message messageOfImmediate(const struct messageChannel *c, uint64_t immediate)
+struct message messageOfImmediate(const struct messageChannel *c, uint32_t rank, uint64_t immediate,
+				  uint32_t bits)
 {
-	uint64_t slot = immediate >> OFFSET_BITS & 0xffff;
-	uint64_t offset = (immediate & ((1u << OFFSET_BITS) - 1)) * 8;
+	const struct immediateForm form = formOf(bits);
+	uint64_t slot = immediate >> form.offset & ((1u << form.slot) - 1);
+	uint64_t offset = (immediate & ((1u << form.offset) - 1)) * 8;
+	uint32_t number = (uint32_t)(immediate >> (bits - form.number));
 
 	return (struct message){
 		.kind = messageWord,
 		.op = ginOpSignal,
 		.bytes = 8,
-		.rank = messageImmediateRank(immediate),
-		.number = wholeNumber(c->expected, (uint32_t)(immediate >> (64 - NUMBER_BITS))),
+		.rank = rank,
+		.number = wholeNumber(c->expected, number, form.number),
 		.cursor = c->acknowledged,
 		.named = slot << GIN_DESCRIPTOR_OFFSET_BITS | offset,
 		.operand = 1,

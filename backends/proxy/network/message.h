@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * message.h - what the proxies of two ranks tell each other over a network
+ * message.h - messages between the proxies of two ranks over a network
  *
  * A proxy changes no word at a peer by itself: it sends a message, and the peer's proxy checks it
  * and changes the word. The messages from one lane to a peer's lane have numbers, except answers
@@ -19,7 +19,7 @@
  * full can still answer each other.
  *
  * The immediate of a write (fabric.h) can stand for a message that raises a signal by one: it names
- * the sender's rank, the message's number and the word.
+ * the message's number and the word; an immediate of 64 bits also names the sender's rank.
  */
 #ifndef GIN_PROXY_MESSAGE_H
 #define GIN_PROXY_MESSAGE_H
@@ -95,9 +95,9 @@ struct messageChannel {
 	struct messageOut out[MESSAGES];
 
 	/* Messages of the peer. `expected` <= `begun`. */
-	uint32_t expected; /* all below are done: this rank's cursor */
-	uint32_t begun;	   /* all below are done, or their data is being copied */
-	uint32_t told;	   /* the cursor that was sent last */
+	uint32_t expected;   /* all below are done: this rank's cursor */
+	uint32_t begun;	     /* all below are done, or their data is being copied */
+	uint32_t cursorSent; /* the cursor that was sent last */
 	uint8_t isKept[MESSAGES];
 	struct message *kept; /* [MESSAGES]: came before their turn; or NULL */
 	copyTicket *copying;  /* [MESSAGES]: of the numbers from `expected` to `begun`; or NULL */
@@ -117,20 +117,25 @@ struct message messageNext(const struct messageChannel *c, uint32_t rank, enum m
 struct message messageOf(const struct messageChannel *c, uint32_t rank,
 			 const struct proxyWork *work, int withData);
 
-/* Can an immediate of this rank name the word of the work, and is it raised by one? */
-int messageFitsImmediate(const struct proxyWork *work, uint32_t rank);
+/*
+ * Can an immediate of `bits`, 32 or 64, of this rank name the word of the work, and is it raised by
+ * one?
+ */
+int messageFitsImmediate(const struct proxyWork *work, uint32_t rank, uint32_t bits);
 
 /* The immediate that stands for the message with the next number. */
 uint64_t messageImmediate(const struct messageChannel *c, uint32_t rank,
-			  const struct proxyWork *work);
+			  const struct proxyWork *work, uint32_t bits);
 
+/* Of 64 bits. */
 static inline uint32_t messageImmediateRank(uint64_t immediate)
 {
 	return (uint32_t)(immediate >> 38) & 0xffff;
 }
 
-/* The message that the peer's immediate stands for. Its cursor says nothing new. */
-struct message messageOfImmediate(const struct messageChannel *c, uint64_t immediate);
+/* The message that the immediate of `rank` stands for. Its cursor says nothing new. */
+struct message messageOfImmediate(const struct messageChannel *c, uint32_t rank, uint64_t immediate,
+				  uint32_t bits);
 
 /* The message with the next number was sent. */
 void messageSent(struct messageChannel *c, const struct messageOut *out);

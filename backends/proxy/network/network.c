@@ -74,7 +74,7 @@ static ginResult_t openLane(struct networkTransport *t, struct networkLane **out
 	lane->fabric = t->calls;
 	lane->mostBytes = t->about.mostBytes;
 	lane->isOrdered = t->about.ordered;
-	lane->hasImmediates = t->about.ordered && t->about.immediates;
+	lane->immediateBits = t->about.ordered ? t->about.immediates : 0;
 	lane->bouncesAll = paramChoice(paramBounce) == bounceAlways;
 	ginResult_t result = ginSuccess;
 	if (anyBounces(t->scope))
@@ -84,22 +84,23 @@ static ginResult_t openLane(struct networkTransport *t, struct networkLane **out
 	return result;
 }
 
-/* What networkSearch() has found, and told the peers. */
-static int openFabric(struct networkTransport *t, char *why)
+/* Opens the provider that networkSearch() has found, which the peers know. */
+static int openFabric(struct networkTransport *t, const char *name, char *why)
 {
-	struct networkInterface interface;
-	const struct fabricWanted want = {t->about.provider, interface.name, interface.address};
+	struct networkWanted want;
 
-	return networkInterfaceFind(t->scope->host, &interface, why) &&
-	       !t->calls->open(&want, &t->fabric, why);
+	if (!networkWant(t->scope->host, name, &want, why))
+		return 0;
+	want.fabric.provider = t->about.provider;
+	return !t->calls->open(&want.fabric, &t->fabric, why);
 }
 
-static ginResult_t openAll(struct networkTransport *t)
+static ginResult_t openAll(struct networkTransport *t, const char *name)
 {
 	char why[BACKEND_WHY] = "";
 	ginResult_t result = ginSuccess;
 
-	if (!openFabric(t, why))
+	if (!openFabric(t, name, why))
 		return networkFail(t->about.name, why);
 	for (uint32_t i = 0; i < t->scope->lanes && result == ginSuccess; i++)
 		result = openLane(t, &t->lane[i]);
@@ -109,12 +110,15 @@ static ginResult_t openAll(struct networkTransport *t)
 static ginResult_t networkOpen(const struct transportScope *scope, void **state)
 {
 	struct networkTransport *t = calloc(1, sizeof(*t) + scope->lanes * sizeof(t->lane[0]));
+	struct proxyBlob own;
 
 	if (!t)
 		return fail(ginErrorSystem, "no memory");
 	t->scope = scope;
-	t->calls = networkLoaded(&t->about);
-	ginResult_t result = openAll(t);
+	memcpy(&own, scope->host->blob(scope->host->core, scope->host->rank, ginRouteProxy),
+	       sizeof(own));
+	t->calls = networkLoaded(&own, &t->about);
+	ginResult_t result = openAll(t, own.plugin);
 	if (result == ginSuccess)
 		*state = t;
 	else
@@ -140,14 +144,29 @@ static ginResult_t networkAddress(void *state, uint32_t index, void *address)
 	return ginSuccess;
 }
 
-static ginResult_t networkConnect(void *state, uint32_t index, int peer, const void *address)
+static ginResult_t networkPair(void *state, uint32_t index, int peer, void *pair)
+{
+	struct networkTransport *t = state;
+	struct networkLane *lane = t->lane[index];
+	char why[FABRIC_WHY] = "";
+
+	if (t->calls->pairOpen(lane->end, pair, &lane->peer[peer].address, why))
+		return networkFail(t->about.name, why);
+	return ginSuccess;
+}
+
+static ginResult_t networkConnect(void *state, uint32_t index, int peer, const void *address,
+				  const void *pair)
 {
 	struct networkTransport *t = state;
 	struct networkLane *lane = t->lane[index];
 	struct bounceOffer offer;
 	char why[FABRIC_WHY] = "";
 
-	if (t->calls->connect(lane->end, address, &lane->peer[peer].address, why))
+	int failed = pair ? t->calls->pairConnect(lane->end, lane->peer[peer].address, address,
+						  pair, why)
+			  : t->calls->connect(lane->end, address, &lane->peer[peer].address, why);
+	if (failed)
 		return networkFail(t->about.name, why);
 	memcpy(&offer, (const char *)address + FABRIC_ADDRESS, sizeof(offer));
 	bounceConnect(lane, (uint32_t)peer, &offer);
@@ -210,6 +229,16 @@ static ginResult_t networkWindowOffer(void *state, const struct memory *memory,
 	return ginSuccess;
 }
 
+/* A source of this rank's puts alone. The engine reads it by the CPU if the network does not. */
+static ginResult_t networkWindowLocal(void *state, const struct memory *memory, void **link)
+{
+	struct networkTransport *t = state;
+	struct proxyOffer unused = {.bounces = 0};
+
+	return t->about.registersSources ? networkWindowOffer(state, memory, &unused, link)
+					 : ginSuccess;
+}
+
 static ginResult_t networkWindowRegister(void *state, ginResult_t mine, const uint8_t *offers,
 					 size_t stride, void *link)
 {
@@ -244,10 +273,12 @@ const struct transportOps transportNetwork = {
 	.open = networkOpen,
 	.close = networkClose,
 	.address = networkAddress,
+	.pair = networkPair,
 	.connect = networkConnect,
 	.lane = networkLaneOf,
 	.order = networkOrder,
 	.windowOffer = networkWindowOffer,
+	.windowLocal = networkWindowLocal,
 	.windowRegister = networkWindowRegister,
 	.windowDeregister = networkWindowDeregister,
 	.windowDescribe = networkWindowDescribe,

@@ -27,7 +27,8 @@ struct networkLane {
 	const struct transportScope *scope;
 	const struct fabricCalls *fabric;
 	uint64_t mostBytes;
-	uint8_t isOrdered, hasImmediates, bouncesAll;
+	uint8_t isOrdered, bouncesAll;
+	uint8_t immediateBits; /* 0: there are none */
 	struct fabricEnd *end; /* NULL: stopped */
 	struct bounceLane
 		*bounce;	/* NULL: the network reaches all windows of this rank and peers */
@@ -87,7 +88,7 @@ void networkOweAnswer(struct networkLane *lane, struct networkPeer *peer, uint32
 void networkReceive(struct networkLane *lane, const unsigned char *bytes, uint32_t length);
 
 /* receive.c: raises the signal that an immediate names. */
-void networkReceiveImmediate(struct networkLane *lane, uint64_t immediate);
+void networkReceiveImmediate(struct networkLane *lane, uint32_t rank, uint64_t immediate);
 
 /* acknowledge.c: the peer is to get a cursor, and the answers that the channel keeps. */
 void networkOwe(struct networkLane *lane, struct networkPeer *peer);

@@ -72,7 +72,7 @@ static const char *answerLater(struct messageChannel *c, uint32_t number, uint64
 	return NULL;
 }
 
-/* What became of a message whose turn it was. */
+/* The outcome when a message was to begin. */
 enum beginning { beginBlocked, beginBegun, beginWrong };
 
 struct begun {
@@ -502,17 +502,15 @@ void networkReceive(struct networkLane *lane, const unsigned char *bytes, uint32
 		loseBy(lane, m.rank, m.number, wrong);
 }
 
-void networkReceiveImmediate(struct networkLane *lane, uint64_t immediate)
+void networkReceiveImmediate(struct networkLane *lane, uint32_t rank, uint64_t immediate)
 {
-	uint32_t rank = messageImmediateRank(immediate);
-
 	if (rank >= (uint32_t)lane->scope->host->nRanks || !lane->scope->serves[rank])
 		return;
 	struct networkPeer *peer = &lane->peer[rank];
 	struct messageChannel *c = peer->isLost ? NULL : networkChannel(lane, rank);
 	if (!c)
 		return;
-	const struct message m = messageOfImmediate(c, immediate);
+	const struct message m = messageOfImmediate(c, rank, immediate, lane->immediateBits);
 	const char *wrong = take(lane, peer, c, &m);
 	if (wrong)
 		loseBy(lane, rank, m.number, wrong);

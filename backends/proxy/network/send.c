@@ -45,7 +45,7 @@ int bounceNeeds(const struct networkLane *lane, const struct proxyWork *w)
 	return thereBounces(w) || hereBounces(lane, w);
 }
 
-/* Without GIN_BOUNCE=never on some rank, all that need slots have them. */
+/* Only with GIN_BOUNCE=never on some rank a work lacks slots. */
 int bounceLacks(const struct networkLane *lane, const struct proxyWork *w)
 {
 	int own = hereBounces(lane, w) || (w->op == ginOpGet && thereBounces(w));
@@ -172,7 +172,7 @@ static int sendMessage(struct networkLane *lane, struct networkPeer *peer, const
 	if (result != fabricOk)
 		return result;
 	messageSent(c, out);
-	c->told = m->cursor;
+	c->cursorSent = m->cursor;
 	out->work->landsAt++;
 	return fabricOk;
 }
@@ -303,7 +303,7 @@ void bounceQueueLoose(struct networkLane *lane, struct bounceChunk *k)
 }
 
 /* The chunk is done, or has failed: its slot is free. */
-static void finish(struct networkLane *lane, struct bounceChunk *k)
+static void complete(struct networkLane *lane, struct bounceChunk *k)
 {
 	struct proxyWork *w = k->work;
 
@@ -315,9 +315,9 @@ static void finish(struct networkLane *lane, struct bounceChunk *k)
 }
 
 /* The send slot may be used again at once; the chunk waits until `landed` is sent. */
-static void keepUntold(struct networkLane *lane, struct bounceChunk *k)
+static void awaitNotice(struct networkLane *lane, struct bounceChunk *k)
 {
-	append(&k->peer->bounce.untold, k);
+	append(&k->peer->bounce.landed, k);
 	bounceActivate(lane, k->peer);
 }
 
@@ -325,16 +325,16 @@ static void keepUntold(struct networkLane *lane, struct bounceChunk *k)
 static void chunkMoved(struct networkLane *lane, struct bounceChunk *k)
 {
 	if (k->peer->isLost) {
-		finish(lane, k);
+		complete(lane, k);
 	} else if (k->kind == chunkRead) {
 		append(&k->peer->bounce.arrived, k);
 		bounceActivate(lane, k->peer);
 	} else if (k->kind == chunkPut && k->landing != BOUNCE_NONE) {
-		keepUntold(lane, k);
+		awaitNotice(lane, k);
 	} else {
 		if (k->kind == chunkReply)
 			networkOweAnswer(lane, k->peer, k->number);
-		finish(lane, k);
+		complete(lane, k);
 	}
 }
 
@@ -401,12 +401,12 @@ static int giveFirst(struct networkLane *lane, struct networkPeer *peer, struct 
 	return fabricOk;
 }
 
-static int tellFirst(struct networkLane *lane, struct networkPeer *peer, struct bounceList *list)
+static int notifyFirst(struct networkLane *lane, struct networkPeer *peer, struct bounceList *list)
 {
 	int result = sendLanded(lane, peer, list->first);
 
 	if (result == fabricOk)
-		finish(lane, removeFirst(list));
+		complete(lane, removeFirst(list));
 	return result;
 }
 
@@ -433,7 +433,7 @@ static int copyFirst(struct networkLane *lane, struct networkPeer *peer, struct 
 		return result;
 	if (!copiesIsMade(&lane->bounce->copies, list->first->copy))
 		return fabricBusy;
-	finish(lane, removeFirst(list));
+	complete(lane, removeFirst(list));
 	return fabricOk;
 }
 
@@ -450,7 +450,7 @@ static int drainList(struct networkLane *lane, struct networkPeer *peer, struct 
 	return result;
 }
 
-/* Starts the copies of all that have arrived, so that engine and network overlap. */
+/* Starts the copies of all chunks that have arrived: copies and network overlap. */
 static void startCopies(struct networkLane *lane, struct bounceList *list)
 {
 	for (struct bounceChunk *k = list->first; k; k = k->next)
@@ -465,7 +465,7 @@ static void turnPeer(struct networkLane *lane, struct networkPeer *peer)
 
 	startCopies(lane, &p->arrived);
 	failed = drainList(lane, peer, &p->arrived, copyFirst) == fabricFailed;
-	failed |= drainList(lane, peer, &p->untold, tellFirst) == fabricFailed;
+	failed |= drainList(lane, peer, &p->landed, notifyFirst) == fabricFailed;
 	failed |= drainList(lane, peer, &p->ordered, giveFirst) == fabricFailed;
 	failed |= drainList(lane, peer, &p->loose, giveFirst) == fabricFailed;
 	networkAdvance(lane, peer);
@@ -477,7 +477,7 @@ static int isBusy(const struct networkPeer *peer)
 {
 	const struct bouncePeer *p = &peer->bounce;
 
-	return p->ordered.first || p->loose.first || p->untold.first || p->arrived.first ||
+	return p->ordered.first || p->loose.first || p->landed.first || p->arrived.first ||
 	       networkIsBehind(peer->channel);
 }
 
@@ -504,7 +504,7 @@ static void failList(struct networkLane *lane, struct bounceList *list)
 		struct bounceChunk *k = removeFirst(list);
 		k->isGiven = 1;
 		if (!k->inAir)
-			finish(lane, k);
+			complete(lane, k);
 	}
 }
 
@@ -516,6 +516,6 @@ void bounceLose(struct networkLane *lane, struct networkPeer *peer)
 		return;
 	failList(lane, &p->ordered);
 	failList(lane, &p->loose);
-	failList(lane, &p->untold);
+	failList(lane, &p->landed);
 	failList(lane, &p->arrived);
 }

@@ -2,8 +2,8 @@
 /*
  * memory.c - memory that libfabric knows
  *
- * FI_MR_LOCAL and FI_MR_ENDPOINT are by libfabric's documents: no provider that libgin was run on
- * asks for them.
+ * FI_MR_LOCAL and FI_MR_ENDPOINT are written to libfabric's documents and were never run: net and
+ * tcp;ofi_rxm do not ask for them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static int needs(const struct fabric *f, int mode)
 	return (f->info->domain_attr->mr_mode & mode) != 0;
 }
 
-/* Where the caller chooses keys. A random key is no stranger's guess. */
+/* For providers that let the caller choose keys. A stranger cannot guess a random key. */
 static uint64_t newKey(const struct fabric *f)
 {
 	size_t bytes = f->info->domain_attr->mr_key_size;

@@ -70,8 +70,8 @@ static void ofiEndClose(struct fabricEnd *end)
 		fi_close(&end->mr->fid);
 	if (end->ep)
 		fi_close(&end->ep->fid);
-	if (end->watch)
-		fi_close(&end->watch->fid);
+	if (end->socketCq)
+		fi_close(&end->socketCq->fid);
 	if (end->cq)
 		fi_close(&end->cq->fid);
 	if (end->av)
@@ -84,17 +84,17 @@ static void ofiEndClose(struct fabricEnd *end)
  * completion. A queue without an endpoint has no completions: its descriptor is readable as long as
  * the sockets of the domain have something, writes of peers too. Without it, `wait` has to do.
  */
-static void openWatch(struct fabricEnd *end)
+static void openSocketCq(struct fabricEnd *end)
 {
 	const char *provider = end->fabric->info->fabric_attr->prov_name;
 	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_DATA, .size = 1, .wait_obj = FI_WAIT_FD};
 
 	if (strcmp(provider, "net") && strcmp(provider, "tcp"))
 		return;
-	if (fi_cq_open(end->fabric->domain, &attr, &end->watch, NULL))
-		end->watch = NULL;
-	else if (fi_control(&end->watch->fid, FI_GETWAIT, &end->watchWait))
-		end->watchWait = -1;
+	if (fi_cq_open(end->fabric->domain, &attr, &end->socketCq, NULL))
+		end->socketCq = NULL;
+	else if (fi_control(&end->socketCq->fid, FI_GETWAIT, &end->socketWait))
+		end->socketWait = -1;
 }
 
 static int bindAll(struct fabricEnd *end, char *why)
@@ -123,7 +123,7 @@ static int bindAll(struct fabricEnd *end, char *why)
 	if (!error)
 		error = fi_enable(end->ep);
 	if (!error)
-		openWatch(end);
+		openSocketCq(end);
 	return error ? ofiFail(why, "an endpoint", error) : fabricOk;
 }
 
@@ -346,7 +346,7 @@ static int resetWait(struct fabricEnd *end)
 	return -1;
 }
 
-/* Another end's poll takes what comes for this end from the sockets, and then signals only `wait`. */
+/* With other ends, their polls take what comes for this end from the sockets. */
 static int isAlone(const struct fabricEnd *end)
 {
 	return end->fabric->ends == end && !end->next;
@@ -359,11 +359,11 @@ static int ofiArm(struct fabricEnd *end, int isBrief)
 	if (end->wait < 0 || end->unposted || end->hasEarly ||
 	    fi_trywait(end->fabric->fabric, fids, 1))
 		return -1;
-	if (!end->watch)
+	if (!end->socketCq)
 		return end->wait;
-	if (isAlone(end))
-		return end->watchWait;
-	return isBrief ? -1 : resetWait(end);
+	if (isAlone(end) || isBrief)
+		return end->socketWait;
+	return resetWait(end);
 }
 
 __attribute__((visibility("default"))) const struct fabricCalls ginFabric = {

@@ -58,12 +58,13 @@ struct fabricEnd {
 	struct fid_ep *ep;
 	struct fid_cq *cq;
 	struct fid_av *av;
-	struct fid_cq *watch; /* has no endpoint, only a descriptor: openWatch(); NULL: none */
-	struct fid_mr *mr;    /* of the messages in `op` and `receive`; NULL: not needed */
+	struct fid_cq
+		*socketCq; /* has no endpoint, only a descriptor: openSocketCq(); NULL: none */
+	struct fid_mr *mr; /* of the messages in `op` and `receive`; NULL: not needed */
 	struct fi_cq_data_entry early; /* a completion that ofiArm() has read */
 	int hasEarly;
-	int wait;      /* readable when the completion queue has something; -1: none */
-	int watchWait; /* of `watch` */
+	int wait;	/* readable when the completion queue has something; -1: none */
+	int socketWait; /* of `socketCq` */
 	struct ofiOp *freeOps;
 	struct ofiOp *unposted; /* receives that found no room */
 	struct ofiOp op[OFI_OPS], receive[OFI_RECEIVES];

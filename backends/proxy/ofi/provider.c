@@ -3,9 +3,9 @@
  * provider.c - chooses a provider of libfabric, and tries what it promises
  *
  * Providers promise what they do not do, so a probe writes 8 bytes and sends a message, from an
- * endpoint to itself, and tries whether an immediate comes with a write. Atomics are never asked for: with them, providers give up their order. sockets,
- * shm and udp;ofi_rxd are never chosen: the first is deprecated and takes milliseconds for a write,
- * the second stays within a host, the third is slow.
+ * endpoint to itself, and tries whether an immediate comes with a write. Atomics are never asked
+ * for: with them, providers give up their order. Three providers are never chosen: sockets is
+ * deprecated and takes milliseconds for a write; shm stays within a host; udp;ofi_rxd is slow.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -293,7 +293,7 @@ static int tryEnd(struct fabric *f, struct fabricAbout *about, char *why)
 	int result = ginFabric.connect(end, address, &trial.peer, why);
 	if (!result)
 		result = tryMemory(f, end, &trial, why);
-	about->immediates = (uint8_t)trial.hasImmediates;
+	about->immediates = trial.hasImmediates ? 64 : 0;
 	ginFabric.endClose(end);
 	return result;
 }

@@ -13,13 +13,14 @@ struct rdmaRegion {
 	enum rdmaVia via;
 };
 
-static int flagsOf(unsigned access)
+static int flagsOf(const struct rdmaPort *port, unsigned access)
 {
 	int flags = IBV_ACCESS_LOCAL_WRITE;
 
 	if (access & rdmaRemote)
-		flags |=
-			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+		flags |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	if (access & rdmaRemote && !port->isPlain) /* verbs leaves atomics to the proxies */
+		flags |= IBV_ACCESS_REMOTE_ATOMIC;
 	if (access & rdmaRelaxed)
 		flags |= IBV_ACCESS_RELAXED_ORDERING;
 	return flags;
@@ -78,7 +79,7 @@ int regionOpen(struct rdmaPort *port, const struct rdmaMemory *memory, unsigned 
 
 	if (!r)
 		return explain(why, "no memory");
-	r->mr = registerMemory(r, port, memory, flagsOf(access), why);
+	r->mr = registerMemory(r, port, memory, flagsOf(port, access), why);
 	if (!r->mr) {
 		free(r);
 		return -1;

@@ -211,10 +211,35 @@ static struct ibv_device **portDevices(char *why)
 	return list;
 }
 
-/* Opens the device for DEVX. */
-static struct ibv_context *openDevice(const char *name, char *why)
+/* Opens an mlx5 device for DEVX. */
+static struct ibv_context *openForCommands(struct ibv_device *device, char *why)
 {
 	struct mlx5dv_context_attr attr = {.flags = MLX5DV_CONTEXT_FLAGS_DEVX};
+	const char *name = ibv_get_device_name(device);
+
+	if (!mlx5dv_is_supported(device)) {
+		explain(why, "%.60s is no mlx5 device (ConnectX, BlueField)", name);
+		return NULL;
+	}
+	struct ibv_context *context = mlx5dv_open_device(device, &attr);
+	if (!context)
+		explainErrno(why, errno, "%.60s cannot be opened for commands (DEVX)%s", name,
+			     errno == EINVAL ? ", which takes UCTX_EN=1 in its firmware (mlxconfig)"
+					     : "");
+	return context;
+}
+
+static struct ibv_context *openPlain(struct ibv_device *device, char *why)
+{
+	struct ibv_context *context = ibv_open_device(device);
+
+	if (!context)
+		explainErrno(why, errno, "%.60s cannot be opened", ibv_get_device_name(device));
+	return context;
+}
+
+static struct ibv_context *openDevice(const char *name, int isPlain, char *why)
+{
 	struct ibv_device **list = portDevices(why);
 	struct ibv_device *found = NULL;
 	struct ibv_context *context = NULL;
@@ -224,19 +249,10 @@ static struct ibv_context *openDevice(const char *name, char *why)
 	for (int i = 0; list[i] && !found; i++)
 		if (!strcmp(ibv_get_device_name(list[i]), name))
 			found = list[i];
-	if (!found) {
+	if (!found)
 		explain(why, "there is no RDMA device %.60s", name);
-	} else if (!mlx5dv_is_supported(found)) {
-		explain(why, "%.60s is no mlx5 device (ConnectX, BlueField)", name);
-	} else {
-		context = mlx5dv_open_device(found, &attr);
-		if (!context)
-			explainErrno(why, errno, "%.60s cannot be opened for commands (DEVX)%s",
-				     name,
-				     errno == EINVAL ? ", which takes UCTX_EN=1 in its firmware "
-						       "(mlxconfig)"
-						     : "");
-	}
+	else
+		context = isPlain ? openPlain(found, why) : openForCommands(found, why);
 	ibv_free_device_list(list);
 	return context;
 }
@@ -250,6 +266,17 @@ static uint8_t floorLog(int number)
 	return log;
 }
 
+/* For queues of GPUs. */
+static int queryCommands(struct rdmaPort *p, const struct ibv_device_attr *attr, char *why)
+{
+	if (capabilityQuery(p->context, &p->can, why) || capabilityCheck(&p->can, why))
+		return -1;
+	/* The kernel reports atomics only if old values arrive in this machine's byte order. */
+	if (attr->atomic_cap == IBV_ATOMIC_NONE)
+		return explain(why, "the kernel driver offers no atomics, which signals need");
+	return 0;
+}
+
 static int queryDevice(struct rdmaPort *p, char *why)
 {
 	struct ibv_device_attr attr;
@@ -257,11 +284,10 @@ static int queryDevice(struct rdmaPort *p, char *why)
 
 	if (error)
 		return explainErrno(why, error, "the device's attributes");
-	if (capabilityQuery(p->context, &p->can, why) || capabilityCheck(&p->can, why))
+	if (!p->isPlain && queryCommands(p, &attr, why))
 		return -1;
-	/* The kernel reports atomics only if old values arrive in this machine's byte order. */
-	if (attr.atomic_cap == IBV_ATOMIC_NONE)
-		return explain(why, "the kernel driver offers no atomics, which signals need");
+	if (p->isPlain && p->context->device->transport_type != IBV_TRANSPORT_IB)
+		return explain(why, "it has no reliable connections of InfiniBand or RoCE");
 	p->logReads = floorLog(attr.max_qp_rd_atom);
 	p->logReadsOut = floorLog(attr.max_qp_init_rd_atom);
 	return 0;
@@ -289,6 +315,7 @@ static int queryPort(struct rdmaPort *p, const struct rdmaWanted *wanted, char *
 			       "start a subnet manager",
 			       p->number, ibv_port_state_str(p->attr.state));
 	p->mtu = (uint8_t)p->attr.active_mtu;
+	p->mostMessage = p->attr.max_msg_sz;
 	if (wanted->mtu && mtuOf(wanted->mtu) < p->mtu)
 		p->mtu = mtuOf(wanted->mtu);
 	if (!p->mtu)
@@ -304,6 +331,8 @@ static int openObjects(struct rdmaPort *p, char *why)
 	object.pd.in = p->pd = ibv_alloc_pd(p->context);
 	if (!p->pd)
 		return explainErrno(why, errno, "a protection domain");
+	if (p->isPlain)
+		return 0;
 	if (mlx5dv_init_obj(&object, MLX5DV_OBJ_PD))
 		return explainErrno(why, errno, "the protection domain's number");
 	p->pdNumber = numbers.pdn;
@@ -328,7 +357,8 @@ int portOpen(const struct rdmaWanted *wanted, struct rdmaPort **port, char *why)
 	if (!p)
 		return explain(why, "no memory");
 	p->number = (uint8_t)(wanted->port ? wanted->port : 1);
-	p->context = openDevice(wanted->device, why);
+	p->isPlain = wanted->isPlain;
+	p->context = openDevice(wanted->device, wanted->isPlain, why);
 	if (!p->context || queryDevice(p, why) || queryPort(p, wanted, why) ||
 	    openObjects(p, why) || makeNonblocking(p, why)) {
 		portClose(p);
@@ -358,7 +388,8 @@ void portDescribe(const struct rdmaPort *p, struct rdmaAddress *address,
 		.grh = (p->attr.flags & IBV_QPF_GRH_REQUIRED) != 0,
 		.mtu = p->mtu,
 		.logReads = p->logReads,
-		.atomics = (uint8_t)(rdmaAtomics8 | (p->can.masked ? rdmaAtomicsMasked : 0)),
+		.atomics = (uint8_t)((p->can.atomics8 ? rdmaAtomics8 : 0) |
+				     (p->can.masked ? rdmaAtomicsMasked : 0)),
 	};
 	memcpy(address->gid, p->gid.bytes, sizeof(address->gid));
 	*features = (struct rdmaFeatures){
@@ -376,39 +407,65 @@ struct portListing {
 	int room, count;
 };
 
+const char *portNetwork(const struct rdmaPort *p)
+{
+	static const char *const names[] = {"InfiniBand", "RoCE v1", "RoCE v2"};
+
+	return names[p->gid.roceVersion];
+}
+
 static void describePort(const struct rdmaPort *p, char *text)
 {
-	char kind[16] = "InfiniBand";
-
-	if (p->gid.roceVersion)
-		snprintf(kind, sizeof(kind), "RoCE v%d", p->gid.roceVersion);
-	explain(text, "%s, GID %u, MTU %u%s%s", kind, p->gid.index, 128u << p->mtu,
+	explain(text, "%s, GID %u, MTU %u%s%s", portNetwork(p), p->gid.index, 128u << p->mtu,
 		p->can.masked ? ", 4-byte atomics" : "",
 		p->can.relaxedOrdering ? ", relaxed ordering" : "");
+}
+
+/* 1 and a description in `why`, or 0 and why not. */
+static int tryPort(const struct rdmaWanted *wanted, char *why)
+{
+	struct rdmaPort *port = NULL;
+
+	if (portOpen(wanted, &port, why))
+		return 0;
+	describePort(port, why);
+	portClose(port);
+	return 1;
+}
+
+/* Of a port that has no queues for GPUs. */
+static void addPlain(const struct rdmaWanted *wanted, char *why)
+{
+	struct rdmaWanted plain = *wanted;
+	char description[RDMA_WHY];
+
+	plain.isPlain = 1;
+	if (!wanted->isPlain && tryPort(&plain, description))
+		explain(why + strlen(why), "; the proxy can use it by verbs: %.60s", description);
 }
 
 static void addPort(struct portListing *l, struct ibv_device *device, int number)
 {
 	struct rdmaFound found = {.port = number};
-	struct rdmaPort *port = NULL;
+	char why[2 * RDMA_WHY];
 
 	snprintf(found.device, sizeof(found.device), "%s", ibv_get_device_name(device));
 	l->wanted.device = found.device;
 	l->wanted.port = number;
-	found.usable = !portOpen(&l->wanted, &port, found.why);
-	if (found.usable) {
-		describePort(port, found.why);
-		portClose(port);
-	}
+	found.usable = tryPort(&l->wanted, why);
+	if (!found.usable)
+		addPlain(&l->wanted, why);
+	snprintf(found.why, sizeof(found.why), "%.*s", RDMA_WHY - 1, why);
 	if (l->count < l->room)
 		l->found[l->count] = found;
 	l->count++;
 }
 
 /* How many ports. 1 if the device cannot be opened: portOpen() then gives the reason. */
-static int countPorts(struct ibv_device *device)
+static int countPorts(struct ibv_device *device, int isPlain)
 {
-	struct ibv_context *context = mlx5dv_is_supported(device) ? ibv_open_device(device) : NULL;
+	struct ibv_context *context =
+		isPlain || mlx5dv_is_supported(device) ? ibv_open_device(device) : NULL;
 	struct ibv_device_attr attr = {.phys_port_cnt = 1};
 
 	if (!context)
@@ -427,7 +484,8 @@ int portList(const struct rdmaWanted *wanted, struct rdmaFound *found, int room,
 	if (!list)
 		return -1;
 	for (int i = 0; list[i]; i++)
-		for (int port = 1, ports = countPorts(list[i]); port <= ports; port++)
+		for (int port = 1, ports = countPorts(list[i], wanted->isPlain); port <= ports;
+		     port++)
 			addPort(&listing, list[i], port);
 	ibv_free_device_list(list);
 	return listing.count;

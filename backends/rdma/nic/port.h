@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port.h - an open port of an mlx5 device: its capabilities, its GID and its events */
+/* port.h - an open port of an RDMA device: its capabilities, its GID and its events */
 #ifndef GIN_NIC_PORT_H
 #define GIN_NIC_PORT_H
 
@@ -31,14 +31,19 @@ struct rdmaPort {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
 	uint32_t pdNumber, eventQueue;
-	uint8_t number;	     /* 1 or more */
-	uint8_t logReads;    /* log2 of READs and atomics at a time, as responder */
-	uint8_t logReadsOut; /* as requester */
-	uint8_t mtu;	     /* enum ibv_mtu */
+	uint8_t number;	      /* 1 or more */
+	uint8_t logReads;     /* log2 of READs and atomics at a time, as responder */
+	uint8_t logReadsOut;  /* as requester */
+	uint8_t mtu;	      /* enum ibv_mtu */
+	bool isPlain;	      /* `pdNumber`, `eventQueue` and most of `can` are 0 */
+	uint32_t mostMessage; /* bytes */
 	struct ibv_port_attr attr;
 	struct nicCapability can;
 	struct nicGid gid;
 };
+
+/* "RoCE v2" or "InfiniBand". */
+const char *portNetwork(const struct rdmaPort *port);
 
 /* Are both GIDs of one InfiniBand subnet? */
 int gidSameSubnet(const uint8_t *a, const uint8_t *b);

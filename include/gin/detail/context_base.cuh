@@ -400,14 +400,17 @@ protected:
 	 * pointer. Only the caller knows whether the pointer is in a window: the proxy ends a
 	 * context that names another source.
 	 */
-	template <class Coop> GIN_FN bool byEngine(bool anywhere, size_t offsets, size_t bytes,
-						   Coop coop, const ginOptions &options) const
+	template <class Coop> GIN_FN bool byEngine(int peer, bool anywhere, size_t offsets,
+						   size_t bytes, Coop coop,
+						   const ginOptions &options) const
 	{
 		bool chosen = options.copyBy == ginCopyEngine && bytes;
 		bool may = options.copyBy == ginCopyAuto && bytes >= GIN_ENGINE_LEAST && !anywhere;
 		if (!(routes & GIN_ROUTES_PROXY) || !(chosen || may) || !dc.engineBytes)
 			return false;
-		return chosen || ginEngineIsFaster(dc, offsets, bytes, coop, options);
+		const bool own = static_cast<uint32_t>(peer) == dc.rank;
+		return chosen || ginEngineIsFaster(dc, own, ginBulkFits(offsets, bytes, options),
+						   bytes, coop);
 	}
 
 	/* The first thread posts the copy and waits for it. `here`: this rank's end. */
@@ -475,7 +478,7 @@ protected:
 			return refuse(coop, ginCallPut, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		ginResult_t result;
-		if (byEngine(source.anywhere, dstOff | source.offset, bytes, coop, options))
+		if (byEngine(peer, source.anywhere, dstOff | source.offset, bytes, coop, options))
 			result = copyByEngine(false, peer, dstWin, dstOff, source, bytes, coop,
 					      options);
 		else

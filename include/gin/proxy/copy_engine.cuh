@@ -45,17 +45,21 @@ template <class Coop> GIN_FN uint32_t ginEngineFactor(Coop coop, bool byBulk)
 	return size < 16 ? size : 16;
 }
 
-/*
- * Does the copy go to an engine if its options do not choose? `offsets`: of source and target,
- * combined by or. Windows count as aligned.
- */
-template <class Coop> GIN_FN bool ginEngineIsFaster(const ginDevComm &dc, size_t offsets,
-						    size_t bytes, Coop coop,
-						    const ginOptions &options)
+/* Can bulk copies make the copy? `offsets`: of source and target, combined by or. Windows count as aligned. */
+GIN_FN bool ginBulkFits(size_t offsets, size_t bytes, const ginOptions &options)
 {
-	bool byBulk = GIN_HAS_BULK && options.scratch &&
-		      options.scratchBytes >= GIN_BULK_SCRATCH_LEAST && !((offsets | bytes) & 15);
-	uint32_t factor = ginEngineFactor(coop, byBulk);
+	return GIN_HAS_BULK && options.scratch && options.scratchBytes >= GIN_BULK_SCRATCH_LEAST &&
+	       !((offsets | bytes) & 15);
+}
+
+/*
+ * Does the copy go to an engine if its options do not choose? `own`: the peer is the own rank, to
+ * which an engine copies through host memory. Bulk copies are twice as fast as that.
+ */
+template <class Coop>
+GIN_FN bool ginEngineIsFaster(const ginDevComm &dc, bool own, bool byBulk, size_t bytes, Coop coop)
+{
+	uint32_t factor = own && byBulk ? 0 : ginEngineFactor(coop, byBulk);
 
 	return factor && bytes >= static_cast<size_t>(dc.engineBytes) * factor;
 }

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * memory.c - memory that the NIC reads and writes
+ *
+ * Keys of windows allow relaxed ordering of writes: a word is changed by the receiving proxy after
+ * the completion of a message, which the NIC writes in order behind the data.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/rdma/nic/memory.h"
+#include "verbs.h"
+
+int verbsMemoryAdd(struct fabric *f, void *at, size_t bytes, struct fabricRegion **out,
+		   struct fabricKey *key, char *why)
+{
+	const struct rdmaMemory memory = {.address = at, .bytes = bytes, .dmabuf = -1};
+	struct fabricRegion *region = calloc(1, sizeof(*region));
+	char reason[RDMA_WHY];
+
+	if (!region)
+		return verbsFail(why, "no memory");
+	*region = (struct fabricRegion){.fabric = f, .at = at, .bytes = bytes};
+	if (regionOpen(f->port, &memory, rdmaRemote | rdmaRelaxed, &region->region, &region->keys,
+		       reason)) {
+		free(region);
+		return verbsFail(why, reason);
+	}
+	pthread_mutex_lock(&f->lock);
+	region->next = f->regions;
+	f->regions = region;
+	pthread_mutex_unlock(&f->lock);
+	*key = (struct fabricKey){region->keys.first, region->keys.remote};
+	*out = region;
+	return fabricOk;
+}
+
+void verbsMemoryRemove(struct fabricRegion *region)
+{
+	struct fabric *f = region->fabric;
+	struct fabricRegion **at = &f->regions;
+
+	pthread_mutex_lock(&f->lock);
+	while (*at != region)
+		at = &(*at)->next;
+	*at = region->next;
+	pthread_mutex_unlock(&f->lock);
+	regionClose(region->region);
+	free(region);
+}
+
+static struct ibv_sge within(const struct fabricRegion *r, const char *at, uint32_t bytes)
+{
+	return (struct ibv_sge){r->keys.first + (uint64_t)(at - r->at), bytes, r->keys.local};
+}
+
+struct ibv_sge verbsBuffer(const struct fabricEnd *end, const void *at, uint32_t bytes)
+{
+	return within(end->region, at, bytes);
+}
+
+int verbsMemoryFind(struct fabric *f, const char *at, uint64_t bytes, struct ibv_sge *out)
+{
+	int found = 0;
+
+	pthread_mutex_lock(&f->lock);
+	for (const struct fabricRegion *r = f->regions; r && !found; r = r->next) {
+		if (at < r->at || bytes > r->bytes || (size_t)(at - r->at) > r->bytes - bytes)
+			continue;
+		*out = within(r, at, (uint32_t)bytes);
+		found = 1;
+	}
+	pthread_mutex_unlock(&f->lock);
+	return found;
+}

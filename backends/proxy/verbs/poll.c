@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * poll.c - completions become events
+ *
+ * Work requests of a queue pair complete in order. The first completion in error is the reason; the
+ * work requests after it are flushed, and the peer is dead.
+ */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "verbs.h"
+
+#define COMPLETIONS 16	 /* of one ibv_poll_cq() */
+#define EVENT_TURNS 1024 /* polls between two looks at the device's events */
+
+static void addNews(struct verbsPeer *peer)
+{
+	struct fabricEnd *end = peer->end;
+
+	if (peer->hasNews)
+		return;
+	peer->hasNews = 1;
+	peer->nextNews = end->news;
+	end->news = peer;
+}
+
+void verbsPeerDies(struct verbsPeer *peer, uint32_t failed, const char *why)
+{
+	if (peer->isDead)
+		return;
+	peer->isDead = 1;
+	peer->failed = failed;
+	peer->completed = peer->posted = peer->begun;
+	snprintf(peer->why, sizeof(peer->why), "%s", why);
+	addNews(peer);
+}
+
+/* What to look at on the cluster. */
+static const char *remedyOf(enum ibv_wc_status status)
+{
+	switch (status) {
+	case IBV_WC_RETRY_EXC_ERR:
+		return "is its process alive, its port up, the path without loss?";
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		return "its proxy does not run: is its process stopped?";
+	case IBV_WC_REM_ACCESS_ERR:
+	case IBV_WC_REM_INV_REQ_ERR:
+		return "has it deregistered the window?";
+	case IBV_WC_LOC_PROT_ERR:
+	case IBV_WC_LOC_LEN_ERR:
+		return "was the memory freed while it was registered?";
+	default:
+		return "see the kernel log of both hosts";
+	}
+}
+
+static const char *operationOf(const struct verbsOp *op)
+{
+	static const char *const names[] = {
+		[verbsWrite] = "write", [verbsRead] = "read", [verbsSend] = "message"};
+
+	return names[op->kind];
+}
+
+static void explainSend(const struct verbsPeer *peer, const struct verbsOp *op,
+			const struct ibv_wc *wc, char *why)
+{
+	snprintf(why, FABRIC_WHY, "a %s of %u bytes, QP 0x%x to 0x%x: %.32s (%d, vendor 0x%x): %s",
+		 operationOf(op), op->bytes, peer->mine.number, peer->theirs.number,
+		 ibv_wc_status_str(wc->status), wc->status, wc->vendor_err, remedyOf(wc->status));
+}
+
+static void explainReceive(const struct verbsPeer *peer, const struct ibv_wc *wc, char *why)
+{
+	snprintf(why, FABRIC_WHY, "QP 0x%x to 0x%x takes no messages: %.32s (%d, vendor 0x%x): %s",
+		 peer->mine.number, peer->theirs.number, ibv_wc_status_str(wc->status), wc->status,
+		 wc->vendor_err, remedyOf(wc->status));
+}
+
+static uint32_t isWithin(const struct verbsPeer *peer, uint32_t serial)
+{
+	return serial - peer->completed < peer->posted - peer->completed;
+}
+
+static void sendCompleted(struct verbsPeer *peer, const struct ibv_wc *wc)
+{
+	uint32_t serial = (uint32_t)wc->wr_id;
+	char why[FABRIC_WHY];
+
+	if (peer->isDead || !isWithin(peer, serial))
+		return;
+	if (wc->status == IBV_WC_SUCCESS) {
+		peer->completed = serial + 1;
+		addNews(peer);
+		return;
+	}
+	explainSend(peer, &peer->op[serial % peer->end->depth], wc, why);
+	verbsPeerDies(peer, serial, why);
+}
+
+/* Returns 1 if *event is set. */
+static int receiveCompleted(struct verbsPeer *peer, const struct ibv_wc *wc,
+			    struct fabricEvent *event)
+{
+	uint32_t index = (uint32_t)wc->wr_id;
+	char why[FABRIC_WHY];
+
+	/* Work requests under way say more. */
+	if (wc->status == IBV_WC_WR_FLUSH_ERR && peer->completed != peer->posted)
+		return 0;
+	if (wc->status != IBV_WC_SUCCESS) {
+		explainReceive(peer, wc, why);
+		verbsPeerDies(peer, peer->completed, why);
+		return 0;
+	}
+	*event = (struct fabricEvent){.peer = (uintptr_t)peer};
+	if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
+		event->kind = fabricImmediate;
+		event->immediate = ntohl(wc->imm_data);
+	} else {
+		event->kind = fabricMessage;
+		event->bytes = wc->byte_len;
+		memcpy(event->message, peer->received[index], sizeof(event->message));
+	}
+	int error = verbsReceivePost(peer, index);
+	if (error) {
+		verbsFailErrno(why, "its queue pair refuses a receive", error);
+		verbsPeerDies(peer, peer->completed, why);
+	}
+	return 1;
+}
+
+static int takeCompletions(struct fabricEnd *end, struct fabricEvent *events, int most)
+{
+	struct ibv_wc wc[COMPLETIONS];
+	int got = ibv_poll_cq(end->cq, most < COMPLETIONS ? most : COMPLETIONS, wc), count = 0;
+
+	for (int i = 0; i < got; i++) {
+		uint64_t number = wc[i].wr_id; /* an error has nothing else */
+		struct verbsPeer *peer = end->peer[(number & ~VERBS_RECEIVE) >> 32];
+		if (number & VERBS_RECEIVE)
+			count += receiveCompleted(peer, &wc[i], &events[count]);
+		else
+			sendCompleted(peer, &wc[i]);
+	}
+	return count;
+}
+
+/* The next event of the peer's work requests. 0: there is none. */
+static int tell(struct verbsPeer *peer, struct fabricEvent *event)
+{
+	*event = (struct fabricEvent){.peer = (uintptr_t)peer, .why = peer->why};
+	if (peer->isDead && !peer->isDeathTold) {
+		peer->isDeathTold = 1;
+		event->kind = fabricLost;
+		return 1;
+	}
+	while (peer->told != peer->completed) {
+		const struct verbsOp *op = &peer->op[peer->told % peer->end->depth];
+		event->kind = fabricDone;
+		event->context = op->context;
+		event->error = peer->isDead && peer->told - peer->failed < 1u << 31;
+		peer->told++;
+		if (op->kind != verbsSend)
+			return 1;
+	}
+	return 0;
+}
+
+static int tellNews(struct fabricEnd *end, struct fabricEvent *events, int most)
+{
+	int count = 0;
+
+	while (end->news && count < most) {
+		struct verbsPeer *peer = end->news;
+		if (tell(peer, &events[count])) {
+			count++;
+			continue;
+		}
+		end->news = peer->nextNews;
+		peer->hasNews = 0;
+	}
+	return count;
+}
+
+int verbsPoll(struct fabricEnd *end, struct fabricEvent *events, int most)
+{
+	int count = tellNews(end, events, most);
+
+	if (count < most)
+		count += takeCompletions(end, &events[count], most - count);
+	count += tellNews(end, &events[count], most - count);
+	if (count < most && ++end->turns >= EVENT_TURNS) {
+		end->turns = 0;
+		count += verbsTakeEvent(end, &events[count]);
+	}
+	return count;
+}
+
+static void emptyChannel(struct fabricEnd *end)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	while (!ibv_get_cq_event(end->channel, &cq, &context)) {
+		end->unacknowledged++;
+		end->isArmed = 0;
+	}
+}
+
+/* A completion may come before the queue is armed: poll() looks once more in between. */
+int verbsArm(struct fabricEnd *end, int isBrief)
+{
+	(void)isBrief;
+	end->turns = EVENT_TURNS;
+	if (end->wait < 0 || end->news || end->chained)
+		return -1;
+	emptyChannel(end);
+	if (end->isArmed)
+		return end->wait;
+	end->isArmed = !ibv_req_notify_cq(end->cq, 0);
+	return -1;
+}

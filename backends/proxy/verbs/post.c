@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * post.c - writes, reads and messages become work requests
+ *
+ * Work requests collect in a chain for each peer; the last one of a chain is signaled, and its
+ * completion stands for all before it. Whatever a provider could refuse is checked before: libmlx5
+ * rings the doorbell for a chain that it has refused in part.
+ */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "verbs.h"
+
+static void chain(struct verbsPeer *peer)
+{
+	struct fabricEnd *end = peer->end;
+
+	if (peer->isChained)
+		return;
+	peer->isChained = 1;
+	peer->nextChained = end->chained;
+	end->chained = peer;
+}
+
+static void postChain(struct verbsPeer *peer)
+{
+	uint32_t count = peer->begun - peer->posted;
+	struct ibv_send_wr *bad = NULL;
+	char why[FABRIC_WHY];
+
+	if (!count || peer->isDead)
+		return;
+	for (uint32_t i = 0; i < count; i++)
+		peer->wr[i].next = i + 1 < count ? &peer->wr[i + 1] : NULL;
+	peer->wr[count - 1].send_flags |= IBV_SEND_SIGNALED;
+	int error = ibv_post_send(peer->qp, peer->wr, &bad);
+	peer->posted = peer->begun;
+	if (!error)
+		return;
+	verbsFailErrno(why, "its queue pair refuses a work request", error);
+	verbsPeerDies(peer, peer->completed, why);
+}
+
+/* The peer with room for a work request; NULL: it has none, or is dead, which poll() tells. */
+static struct verbsPeer *peerWithRoom(uint64_t of)
+{
+	struct verbsPeer *peer = (struct verbsPeer *)(uintptr_t)of;
+
+	if (peer->isDead || peer->begun - peer->told >= peer->end->depth)
+		return NULL;
+	if (peer->begun - peer->posted == VERBS_CHAIN)
+		postChain(peer);
+	return peer->isDead ? NULL : peer;
+}
+
+static struct ibv_send_wr *next(struct verbsPeer *peer)
+{
+	uint32_t at = peer->begun - peer->posted;
+
+	peer->wr[at] = (struct ibv_send_wr){
+		.wr_id = verbsNumber(peer, peer->begun), .sg_list = &peer->sge[at], .num_sge = 1};
+	return &peer->wr[at];
+}
+
+static int begin(struct verbsPeer *peer, enum verbsKind kind, uint32_t bytes, void *context)
+{
+	peer->op[peer->begun % peer->end->depth] =
+		(struct verbsOp){.context = context, .bytes = bytes, .kind = (uint8_t)kind};
+	peer->begun++;
+	chain(peer);
+	return fabricOk;
+}
+
+/* A buffer of the peer for what the caller may change at once. */
+static void copyToBuffer(struct verbsPeer *peer, struct ibv_send_wr *wr, const void *from,
+			 uint32_t bytes)
+{
+	struct fabric *f = peer->end->fabric;
+	unsigned char *at = peer->message[peer->begun % peer->end->depth];
+
+	memcpy(at, from, bytes);
+	if (bytes <= f->mostInline) {
+		*wr->sg_list = (struct ibv_sge){(uintptr_t)at, bytes, 0};
+		wr->send_flags |= IBV_SEND_INLINE;
+	} else {
+		*wr->sg_list = verbsBuffer(peer->end, at, bytes);
+	}
+}
+
+static int fillTransfer(struct verbsPeer *peer, struct ibv_send_wr *wr,
+			const struct fabricPiece *piece)
+{
+	wr->wr.rdma.remote_addr = piece->remote.address;
+	wr->wr.rdma.rkey = (uint32_t)piece->remote.key;
+	if (verbsMemoryFind(peer->end->fabric, piece->local, piece->bytes, wr->sg_list))
+		return fabricOk;
+	if (wr->opcode == IBV_WR_RDMA_READ || piece->bytes > FABRIC_VALUE)
+		return fabricFailed;
+	copyToBuffer(peer, wr, piece->local, (uint32_t)piece->bytes);
+	return fabricOk;
+}
+
+int verbsPostWrite(struct fabricEnd *end, uint64_t of, const struct fabricPiece *piece,
+		   const uint64_t *immediate, void *context)
+{
+	struct verbsPeer *peer = peerWithRoom(of);
+
+	(void)end;
+	if (!peer)
+		return fabricBusy;
+	struct ibv_send_wr *wr = next(peer);
+	wr->opcode = immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+	if (immediate)
+		wr->imm_data = htonl((uint32_t)*immediate);
+	if (fillTransfer(peer, wr, piece))
+		return fabricFailed;
+	return begin(peer, verbsWrite, (uint32_t)piece->bytes, context);
+}
+
+int verbsPostRead(struct fabricEnd *end, uint64_t of, const struct fabricPiece *piece,
+		  void *context)
+{
+	struct verbsPeer *peer = peerWithRoom(of);
+
+	(void)end;
+	if (!peer)
+		return fabricBusy;
+	struct ibv_send_wr *wr = next(peer);
+	wr->opcode = IBV_WR_RDMA_READ;
+	if (fillTransfer(peer, wr, piece))
+		return fabricFailed;
+	return begin(peer, verbsRead, (uint32_t)piece->bytes, context);
+}
+
+int verbsPostMessage(struct fabricEnd *end, uint64_t of, const void *message, size_t bytes)
+{
+	struct verbsPeer *peer = peerWithRoom(of);
+
+	(void)end;
+	if (!peer)
+		return fabricBusy;
+	struct ibv_send_wr *wr = next(peer);
+	wr->opcode = IBV_WR_SEND;
+	copyToBuffer(peer, wr, message, (uint32_t)bytes);
+	return begin(peer, verbsSend, (uint32_t)bytes, NULL);
+}
+
+void verbsSubmit(struct fabricEnd *end)
+{
+	while (end->chained) {
+		struct verbsPeer *peer = end->chained;
+		end->chained = peer->nextChained;
+		peer->isChained = 0;
+		postChain(peer);
+	}
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * verbs.h - the network verbs in libgin-rdma.so: structures and functions that only its files use
+ *
+ * verbs.c       the calls of a network: open, probe
+ * end.c         ends: completion queue, receives
+ * pair.c        queue pairs, one for each end and peer
+ * post.c        writes, reads and messages
+ * poll.c        completions, errors, sleep
+ * event.c       events of the device
+ * memory.c      registered memory
+ */
+#ifndef GIN_PROXY_VERBS_H
+#define GIN_PROXY_VERBS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "backends/proxy/network/fabric.h"
+#include "backends/rdma/nic/port.h"
+
+#define VERBS_MESSAGE 96     /* bytes of a buffer for a message */
+#define VERBS_CHAIN 16	     /* most work requests of one ibv_post_send() */
+#define VERBS_DEPTH_MOST 128 /* work requests of a queue pair, and receives of it */
+#define VERBS_DEPTH_LEAST 16
+#define VERBS_DEPTH_ALL 8192 /* work requests of an end, about */
+#define VERBS_PIECE (1ull << 30)
+
+enum verbsKind { verbsWrite, verbsRead, verbsSend };
+
+/* A work request between its posting and its event. */
+struct verbsOp {
+	void *context; /* the caller's; NULL: verbsSend */
+	uint32_t bytes;
+	uint8_t kind; /* enum verbsKind */
+};
+
+struct verbsPeer {
+	struct fabricEnd *end;
+	struct ibv_qp *qp;
+	uint32_t index; /* in the end's peers */
+	struct rdmaEnd mine, theirs;
+
+	/*
+	 * Work requests by serial numbers, which wrap around: `told` <= `completed` <= `posted` <=
+	 * `begun`, and begun - told <= depth. Those from `failed` on have failed, if the peer is dead.
+	 */
+	uint32_t told, completed, posted, begun, failed;
+	struct verbsOp *op; /* [depth] */
+
+	/* From `posted` to `begun`: the chain that submit() posts. */
+	struct ibv_send_wr wr[VERBS_CHAIN];
+	struct ibv_sge sge[VERBS_CHAIN];
+	unsigned char (*message)[VERBS_MESSAGE]; /* [depth] */
+
+	unsigned char (*received)[VERBS_MESSAGE]; /* [receives] */
+
+	uint8_t isDead, isDeathTold;
+	uint8_t isChained; /* in the end's list `chained` */
+	uint8_t hasNews;   /* in the end's list `news` */
+	struct verbsPeer *nextChained, *nextNews;
+	char why[FABRIC_WHY]; /* if it is dead */
+};
+
+struct fabricEnd {
+	struct fabric *fabric;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	uint32_t depth, receives; /* of a queue pair */
+	uint32_t unacknowledged;  /* events of the channel */
+	uint32_t turns;		  /* polls since the last look at the device's events */
+	uint8_t isArmed;	  /* the next completion makes `channel` readable */
+	int wait;		  /* epoll: the channel, and the device's events; -1: none */
+	uint32_t room, peers;
+	struct verbsPeer **peer; /* [peers] */
+	struct verbsPeer *chained, *news;
+	char *buffers; /* [room] times bufferBytes */
+	struct fabricRegion *region;
+	uint8_t isDownTold;
+	char notice[FABRIC_WHY];
+};
+
+struct fabricRegion {
+	struct fabric *fabric;
+	struct rdmaRegion *region;
+	struct rdmaKeys keys;
+	char *at;
+	size_t bytes;
+	struct fabricRegion *next;
+};
+
+struct fabric {
+	struct rdmaPort *port;
+	struct rdmaPath path;
+	struct rdmaAddress address;
+	uint32_t peers; /* of an end, about */
+	uint32_t mostInline;
+	pthread_mutex_t lock; /* of `regions`, and of the device's events */
+	struct fabricRegion *regions;
+	atomic_int isDown; /* the device has failed; `down` is set before */
+	char down[FABRIC_WHY];
+};
+
+/* verbs.c: a sentence of the plug-in's NIC part, shortened. Returns fabricFailed. */
+int verbsFail(char *why, const char *reason);
+int verbsFailErrno(char *why, const char *what, int error);
+
+/* end.c */
+int verbsEndOpen(struct fabric *fabric, struct fabricEnd **out, void *address, char *why);
+void verbsEndClose(struct fabricEnd *end);
+int verbsReceivePost(struct verbsPeer *peer, uint32_t index);
+
+/* pair.c */
+int verbsPairOpen(struct fabricEnd *end, void *pair, uint64_t *peer, char *why);
+int verbsPairConnect(struct fabricEnd *end, uint64_t peer, const void *address, const void *theirs,
+		     char *why);
+void verbsPairClose(struct verbsPeer *peer);
+
+/* post.c */
+int verbsPostWrite(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
+		   const uint64_t *immediate, void *context);
+int verbsPostRead(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
+		  void *context);
+int verbsPostMessage(struct fabricEnd *end, uint64_t peer, const void *message, size_t bytes);
+void verbsSubmit(struct fabricEnd *end);
+
+/* poll.c */
+int verbsPoll(struct fabricEnd *end, struct fabricEvent *events, int most);
+int verbsArm(struct fabricEnd *end, int isBrief);
+/* Every work request from `failed` on has failed. The first sentence counts. */
+void verbsPeerDies(struct verbsPeer *peer, uint32_t failed, const char *why);
+
+/* event.c: the next event of the device, if there is one. 1: *event is set. */
+int verbsTakeEvent(struct fabricEnd *end, struct fabricEvent *event);
+
+/* The number of a work request: of a receive, or the serial number of another one. */
+#define VERBS_RECEIVE (1ull << 63)
+
+static inline uint64_t verbsNumber(const struct verbsPeer *peer, uint32_t serial)
+{
+	return (uint64_t)peer->index << 32 | serial;
+}
+
+/* memory.c */
+int verbsMemoryAdd(struct fabric *fabric, void *at, size_t bytes, struct fabricRegion **out,
+		   struct fabricKey *key, char *why);
+void verbsMemoryRemove(struct fabricRegion *region);
+/* A buffer of the end. */
+struct ibv_sge verbsBuffer(const struct fabricEnd *end, const void *at, uint32_t bytes);
+/* The address and key of local memory as the NIC sees it. 0: it is not registered. */
+int verbsMemoryFind(struct fabric *fabric, const char *at, uint64_t bytes, struct ibv_sge *out);
+
+#endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * checks.cuh - checks of the arguments of device calls, for -DGIN_DEVICE_CHECKS
+ *
+ * A call with a wrong argument changes nothing: all threads of its coop return
+ * ginErrorInvalidArgument, and the error record names the argument. A kernel that is compiled
+ * without the macro has no code of this file.
+ */
+#ifndef GIN_CHECKS_CUH
+#define GIN_CHECKS_CUH
+
+#include "../coop.cuh"
+#include "../direct/route.cuh"
+#include "wait.cuh"
+
+/* The classes with calls have it as a template argument: both kinds may be in one program. */
+#ifdef GIN_DEVICE_CHECKS
+constexpr bool ginChecks = true;
+#else
+constexpr bool ginChecks = false;
+#endif
+
+/*
+ * The arguments of one call: the first fault, and a digest of all values that were checked, which
+ * shows whether the threads of a coop pass equal arguments.
+ */
+struct ginArguments {
+	const ginDevComm &dc;
+	uint32_t argument = ginArgumentNone;
+	uint32_t fault = ginFaultNone;
+	uint32_t id = UINT32_MAX;
+	uint64_t expected = 0, seen = 0;
+	uint64_t digest = 0;
+
+	GIN_FN explicit ginArguments(const ginDevComm &devComm) : dc(devComm) {}
+
+	GIN_FN bool wrong() const { return fault != ginFaultNone; }
+
+	GIN_FN void note(uint64_t value)
+	{
+		digest = (digest ^ value) * 0x9e3779b97f4a7c15ull;
+		digest ^= digest >> 29;
+	}
+
+	GIN_FN void refuse(uint32_t which, uint32_t why, uint64_t wanted, uint64_t found)
+	{
+		if (wrong())
+			return;
+		argument = which;
+		fault = why;
+		expected = wanted;
+		seen = found;
+	}
+
+	GIN_FN void below(uint32_t which, uint64_t value, uint64_t limit)
+	{
+		note(value);
+		if (value >= limit)
+			refuse(which, ginFaultRange, limit, value);
+	}
+
+	/* A negative rank is beyond every limit. */
+	GIN_FN void peer(int rank)
+	{
+		below(ginArgumentPeer, static_cast<uint32_t>(rank), dc.nRanks);
+	}
+
+	/* Bytes of the part of a window at a rank. An offset is a multiple of `alignment`. */
+	GIN_FN void bytes(uint32_t which, ginWindow_t window, int rank, size_t offset, size_t count,
+			  uint32_t alignment = 1)
+	{
+		note(reinterpret_cast<uintptr_t>(window.table));
+		note(offset);
+		note(count);
+		if (wrong())
+			return;
+		if (!window.table || window.table->nRanks != dc.nRanks ||
+		    window.table->rank != dc.rank)
+			return refuse(which, ginFaultWindow, 0, 0);
+		const uint64_t all = ginWindowAt(window, rank).bytes;
+		if (count > all || offset > all - count)
+			refuse(which, ginFaultEnd, all, offset + count);
+		if (offset % alignment)
+			refuse(which, ginFaultAlignment, alignment, offset);
+		if (wrong())
+			id = static_cast<uint32_t>(window.table->serial);
+	}
+
+	GIN_FN void own(uint32_t which, ginWindow_t window, size_t offset, size_t count,
+			uint32_t alignment = 1)
+	{
+		bytes(which, window, static_cast<int>(dc.rank), offset, count, alignment);
+	}
+
+	/* The remote action of a call. */
+	GIN_FN void signal(const struct ginSignalOp &op, int rank)
+	{
+		if (op.at)
+			bytes(ginArgumentSignal, op.window, rank, op.offset, 8, 8);
+		else if (op.present)
+			below(ginArgumentSignal, op.id, dc.signals);
+		note(op.value);
+	}
+
+	GIN_FN void counter(uint32_t which)
+	{
+		if (which != UINT32_MAX)
+			below(ginArgumentCounter, which, dc.counters);
+	}
+
+	/* The calling rank is a rank of the team: ginTeamToWorld() starts at it. */
+	GIN_FN void team(ginTeam team)
+	{
+		const int first = ginTeamToWorld(dc, team, 0);
+		const int last = ginTeamToWorld(dc, team, team.nRanks - 1);
+		below(ginArgumentTeam, static_cast<uint32_t>(team.rank),
+		      team.nRanks > 0 ? static_cast<uint32_t>(team.nRanks) : 0);
+		below(ginArgumentTeam, static_cast<uint32_t>(first), dc.nRanks);
+		below(ginArgumentTeam, static_cast<uint32_t>(last), dc.nRanks);
+	}
+};
+
+/* Are the threads of a group of `size` consecutive threads all in the block, for this thread? */
+GIN_FN bool ginBlockHasGroup(uint32_t size)
+{
+	return ginThreadIndex() / size * size + size <= ginBlockSize();
+}
+
+/* Can this thread be in the coop? A coop of which it is not would hang. */
+template <class Coop> GIN_FN bool ginCoopFits(Coop coop)
+{
+	return coop.thread_rank() < coop.size();
+}
+
+template <uint32_t lanes> GIN_FN bool ginCoopFits(GinTile<lanes>)
+{
+	return ginBlockHasGroup(lanes);
+}
+
+GIN_FN bool ginCoopFits(GinWarp)
+{
+	return !GIN_ON_GPU || ginBlockHasGroup(GIN_WARP_SIZE);
+}
+
+GIN_FN bool ginCoopFits(GinLanes coop)
+{
+	return coop.mask >> ginLane() & 1;
+}
+
+GIN_FN bool ginCoopFits(GinWarpSpan coop)
+{
+	const uint64_t end = (uint64_t{coop.first} + coop.warps) * GIN_WARP_SIZE;
+	return coop.id >= 1 && coop.id <= 15 && end <= ginBlockSize() &&
+	       ginThreadIndex() / GIN_WARP_SIZE - coop.first < coop.warps;
+}
+
+GIN_FN bool ginCoopFits(GinAnyCoop coop)
+{
+	const uint32_t kind = coop.kind;
+	if ((kind & 0xff) == ginCoopSpan)
+		return ginCoopFits(GinWarpSpan{kind >> 16 & 0xff, kind >> 24, kind >> 8 & 0xff});
+	return kind == ginCoopThread || kind == ginCoopCta ||
+	       (kind == ginCoopWarp && ginCoopFits(GinWarp{}));
+}
+
+/* Do all threads of the coop pass values of one digest? By two votes for each of 16 bits. */
+template <class Coop> GIN_FN auto ginAllEqual(Coop coop, uint64_t digest, ginOverload1)
+	-> decltype(coop.any(true))
+{
+	bool differs = false;
+	GIN_NO_UNROLL
+	for (uint32_t bit = 48; bit < 64 && coop.size() > 1; bit++) {
+		const bool one = coop.any(digest >> bit & 1), zero = coop.any(!(digest >> bit & 1));
+		differs = differs || (one && zero);
+	}
+	return !differs;
+}
+
+/* A coop without any() cannot vote. */
+template <class Coop> GIN_FN bool ginAllEqual(Coop, uint64_t, ginOverload0)
+{
+	return true;
+}
+
+GIN_FN_COLD void ginFaultLeave(const ginDevComm *dc, const ginArguments &arguments, uint32_t call,
+			       uint32_t context, int peer)
+{
+	struct ginErrorRecord *record = dc->errorRecord;
+
+	if (!ginErrorClaim(dc->errorClaim))
+		return;
+	record->result = ginErrorInvalidArgument;
+	record->call = call;
+	record->context = context;
+	record->peer = peer;
+	record->id = arguments.id;
+	record->expected = arguments.expected;
+	record->seen = arguments.seen;
+	record->argument = arguments.argument;
+	record->fault = arguments.fault;
+	ginErrorPublish(&record->valid);
+}
+
+/*
+ * Checks the coop, and what `list` adds to the arguments. All threads of the coop get one result,
+ * but for a coop that cannot vote: its fault is the fault of the calling thread alone.
+ */
+template <class Coop, class List> GIN_FN ginResult_t ginCheckCall(const ginDevComm &dc, Coop coop,
+								  uint32_t call, uint32_t context,
+								  int peer, List list)
+{
+	ginArguments arguments(dc);
+	if (!ginCoopFits(coop)) {
+		arguments.refuse(ginArgumentCoop, ginFaultBlock, ginBlockSize(), ginThreadIndex());
+		ginFaultLeave(dc.self, arguments, call, context, peer);
+		return ginErrorInvalidArgument;
+	}
+	list(arguments);
+	if (!ginAllEqual(coop, arguments.digest, ginOverload1{}))
+		arguments.refuse(ginArgumentCoop, ginFaultDiffers, coop.size(), coop.thread_rank());
+	if (arguments.wrong())
+		ginFaultLeave(dc.self, arguments, call, context, peer);
+	return ginAgree(coop, arguments.wrong() ? ginErrorInvalidArgument : ginSuccess);
+}
+
+#endif

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""cupy_calls.py ARCH...: compiles the ring of CuPy with libgin.cupy's options, without a GPU."""
+
+import sys
+
+import cupy
+from cubin import report
+from cupy.cuda import compiler
+from programs.cupy_ring import SOURCE
+
+import libgin.cupy as gin
+
+
+def main():
+    for architecture in sys.argv[1:]:
+        with report("cupy", cupy.__version__, architecture) as check:
+            # CuPy asks the runtime what kind of code the current GPU takes: here there is none.
+            compiler._get_arch_for_options_for_nvrtc = lambda arch: (f"-arch=sm_{arch}", "cubin")
+            made, _ = compiler.compile_using_nvrtc(SOURCE, gin.options(), arch=architecture)
+            check(made, "ring")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mlx5_nic_network.c - the network verbs of libgin-rdma.so, by the contract of fabric.h
+ *
+ * An end writes, reads and sends messages to another end of this process. Every operation's event
+ * comes once. A fault of the software device fails the operation that it hits and all later ones of
+ * that peer, in words; nothing before, and no message of what has failed arrives.
+ *
+ * mlx5_nic_network DEVICE: without faults, on a device of this machine.
+ */
+#include "backends/proxy/network/fabric.h"
+#include "nic.h"
+
+#include <poll.h>
+#include <time.h>
+
+enum { OPS = 400, SLOT = 64, PATIENCE_S = 20 };
+
+static const struct fabricCalls *net;
+static char why[FABRIC_WHY];
+
+static const struct rdmaPath path = {.timeout = 14, .retries = 7, .hopLimit = 64};
+
+static struct rdmaWanted port = {.device = "mlx5_0", .gid = -1, .isPlain = 1};
+
+static const struct fabricWanted wanted = {
+	.provider = "", .interface = "", .address = "", .nic = &port, .path = &path, .peers = 2};
+
+static void load(void)
+{
+	static const struct plugin plugin = {"libgin-rdma.so", FABRIC_SYMBOL,
+					     sizeof(struct fabricCalls)};
+	const void *calls = NULL;
+
+	expectThat(pluginOpen(&plugin, &calls, why, sizeof(why)) == pluginFound, __FILE__, __LINE__,
+		   "%s", why);
+	net = calls;
+}
+
+/* An operation of the first end, number i. */
+enum opKind { opWrite, opImmediate, opRead, opMessage, OP_KINDS };
+
+static enum opKind kindOf(uint32_t i)
+{
+	return (enum opKind)((i * 2654435761u >> 13) % OP_KINDS);
+}
+
+struct netEnd {
+	struct fabric *fabric;
+	struct fabricEnd *end;
+	struct fabricRegion *region;
+	struct fabricKey key;
+	uint64_t peer;
+	unsigned char address[FABRIC_ADDRESS], pair[16];
+	unsigned char window[OPS * SLOT];
+	uint32_t expected; /* number of the next message or immediate from the other end */
+	uint32_t lost;	   /* events */
+	char why[FABRIC_WHY], notice[FABRIC_WHY], down[FABRIC_WHY];
+};
+
+static struct netEnd ends[2];
+static uint8_t told[OPS]; /* 1: done, 2: has failed */
+static uint32_t begun;
+
+#define EXPECT_FABRIC(call) expectThat((call) == fabricOk, __FILE__, __LINE__, "%s: %s", #call, why)
+
+static void openEnd(struct netEnd *e)
+{
+	EXPECT_FABRIC(net->open(&wanted, &e->fabric, why));
+	EXPECT_FABRIC(net->endOpen(e->fabric, &e->end, e->address, why));
+	EXPECT_FABRIC(
+		net->memoryAdd(e->fabric, e->window, sizeof(e->window), &e->region, &e->key, why));
+	EXPECT_FABRIC(net->pairOpen(e->end, e->pair, &e->peer, why));
+}
+
+static void openBoth(void)
+{
+	for (int i = 0; i < 2; i++)
+		openEnd(&ends[i]);
+	for (int i = 0; i < 2; i++)
+		EXPECT_FABRIC(net->pairConnect(ends[i].end, ends[i].peer, ends[1 - i].address,
+					       ends[1 - i].pair, why));
+	for (uint32_t i = 0; i < OPS; i++)
+		memset(ends[kindOf(i) == opRead].window + i * SLOT, (int)(i % 251 + 1), SLOT);
+}
+
+static void closeBoth(void)
+{
+	for (int i = 0; i < 2; i++) {
+		net->endClose(ends[i].end);
+		net->memoryRemove(ends[i].region);
+		net->close(ends[i].fabric);
+	}
+}
+
+static int isWhole(const struct netEnd *e, uint32_t i)
+{
+	for (uint32_t b = 0; b < SLOT; b++)
+		if (e->window[i * SLOT + b] != i % 251 + 1)
+			return 0;
+	return 1;
+}
+
+/* A message or an immediate with number i: all writes before are there. */
+static void arrived(struct netEnd *e, uint32_t i)
+{
+	EXPECT(e->end == ends[1].end && i < begun);
+	for (; e->expected < i; e->expected++) {
+		EXPECT(kindOf(e->expected) == opWrite || kindOf(e->expected) == opRead);
+		if (kindOf(e->expected) == opWrite)
+			EXPECT(isWhole(e, e->expected));
+	}
+	EXPECT_EQUAL(e->expected, i);
+	if (kindOf(i) == opImmediate)
+		EXPECT(isWhole(e, i));
+	e->expected++;
+}
+
+static void done(struct netEnd *e, const struct fabricEvent *event)
+{
+	uintptr_t i = (uintptr_t)event->context - 1;
+
+	EXPECT(e->end == ends[0].end && i < begun && !told[i]);
+	told[i] = event->error ? 2 : 1;
+	if (!event->error && kindOf((uint32_t)i) == opRead)
+		EXPECT(isWhole(e, (uint32_t)i));
+}
+
+static void take(struct netEnd *e, const struct fabricEvent *event)
+{
+	uint32_t i;
+
+	if (event->kind == fabricDone) {
+		done(e, event);
+	} else if (event->kind == fabricMessage) {
+		EXPECT_EQUAL(event->bytes, sizeof(i));
+		memcpy(&i, event->message, sizeof(i));
+		arrived(e, i);
+	} else if (event->kind == fabricImmediate) {
+		EXPECT_EQUAL(event->peer, e->peer);
+		arrived(e, (uint32_t)event->immediate);
+	} else if (event->kind == fabricLost) {
+		EXPECT_EQUAL(event->peer, e->peer);
+		e->lost++;
+		snprintf(e->why, sizeof(e->why), "%s", event->why);
+	} else {
+		snprintf(event->kind == fabricDown ? e->down : e->notice, FABRIC_WHY, "%s",
+			 event->why);
+	}
+}
+
+/* Returns how many events have come. */
+static int pollBoth(void)
+{
+	struct fabricEvent event[7];
+	int count = 0;
+
+	for (int i = 0; i < 2; i++) {
+		int got = net->poll(ends[i].end, event, 1 + rand() % 7);
+		for (int k = 0; k < got; k++)
+			take(&ends[i], &event[k]);
+		count += got;
+	}
+	return count;
+}
+
+static int beginOp(uint32_t i)
+{
+	struct netEnd *a = &ends[0];
+	const struct fabricPiece piece = {(char *)a->window + i * SLOT,
+					  SLOT,
+					  {ends[1].key.address + i * SLOT, ends[1].key.key}};
+	const uint64_t immediate = i;
+	void *context = (void *)(uintptr_t)(i + 1);
+
+	switch (kindOf(i)) {
+	case opWrite:
+		return net->write(a->end, a->peer, &piece, NULL, context);
+	case opImmediate:
+		return net->write(a->end, a->peer, &piece, &immediate, context);
+	case opRead:
+		return net->read(a->end, a->peer, &piece, context);
+	default:
+		return net->send(a->end, a->peer, &i, sizeof(i));
+	}
+}
+
+static int isOver(void)
+{
+	return ends[0].lost || ends[0].down[0];
+}
+
+/* Until all operations are begun, or the first end is lost. */
+static void beginAll(void)
+{
+	time_t end = time(NULL) + PATIENCE_S;
+
+	while (begun < OPS && !isOver() && time(NULL) < end) {
+		for (int burst = rand() % 24; burst && begun < OPS; burst--) {
+			int result = beginOp(begun);
+			if (result != fabricOk) {
+				EXPECT_EQUAL(result, fabricBusy);
+				break;
+			}
+			begun++;
+		}
+		net->submit(ends[0].end);
+		pollBoth();
+	}
+	EXPECT(begun == OPS || isOver());
+}
+
+static int allTold(void)
+{
+	for (uint32_t i = 0; i < begun; i++)
+		if (kindOf(i) != opMessage && !told[i])
+			return 0;
+	return 1;
+}
+
+/* Until every operation has its event and all that was sent has come; then a little longer. */
+static void drain(int isFaulty)
+{
+	time_t end = time(NULL) + PATIENCE_S;
+	uint32_t last = OPS;
+
+	while (last && (kindOf(last - 1) == opWrite || kindOf(last - 1) == opRead))
+		last--;
+	while (time(NULL) < end && (!allTold() || (!isFaulty && ends[1].expected < last)))
+		pollBoth();
+	for (int i = 0; i < 5000; i++)
+		pollBoth();
+	EXPECT(allTold());
+	if (!isFaulty)
+		EXPECT_EQUAL(ends[1].expected, last);
+}
+
+static void whole(void)
+{
+	openBoth();
+	beginAll();
+	drain(0);
+	for (uint32_t i = 0; i < OPS; i++)
+		EXPECT_EQUAL(told[i], kindOf(i) != opMessage);
+	EXPECT(!ends[0].lost && !ends[1].lost);
+	closeBoth();
+}
+
+static const char *word; /* of the device's fault */
+static uint32_t hit;	 /* the operation that it hits */
+static const char *words;
+
+/* What is told of operations before, and from the fault on; and of messages. */
+static void expectCut(void)
+{
+	for (uint32_t i = 0; i < begun; i++)
+		if (kindOf(i) != opMessage)
+			expectThat(told[i] == (i < hit ? 1 : 2), __FILE__, __LINE__,
+				   "operation %u of %u: %u; the fault hits %u", i, begun, told[i],
+				   hit);
+	EXPECT(ends[1].expected <= hit);
+	EXPECT_EQUAL(ends[0].lost, 1);
+	EXPECT_HAS(ends[0].why, words);
+}
+
+static void faulty(void)
+{
+	openBoth();
+	nicFault(word);
+	beginAll();
+	drain(1);
+	expectCut();
+	printf("ok: %s\n", ends[0].why);
+	closeBoth();
+}
+
+static void faults(void)
+{
+	static const struct {
+		const char *word, *words;
+	} list[] = {
+		{"access@%u", "remote access error (10, vendor 0x88): has it deregistered the "},
+		{"retry@%u", "transport retry counter exceeded (12, vendor 0x"},
+		{"rnr@%u", "RNR retry counter exceeded (13, vendor 0x"},
+		{"error=0x04@%u", "local protection error (4, vendor 0x"},
+		{"error=0x02@%u", "local QP operation error (2, vendor 0x"},
+	};
+	static const uint32_t at[] = {0, 1, 7, 130};
+	char text[32];
+
+	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++)
+		for (size_t k = 0; k < sizeof(at) / sizeof(at[0]); k++) {
+			snprintf(text, sizeof(text), list[i].word, at[k]);
+			word = text;
+			words = list[i].words;
+			hit = at[k];
+			expectChild(text, faulty);
+		}
+}
+
+/* The sentence names operation, length and both queue pairs. */
+static void named(void)
+{
+	static const char *const names[] = {
+		"a write of 64 bytes, QP 0x", "a write of 64 bytes, QP 0x",
+		"a read of 64 bytes, QP 0x", "a message of 4 bytes, QP 0x"};
+
+	for (hit = 0; hit < 12; hit++) {
+		char text[32];
+		snprintf(text, sizeof(text), "retry@%u", hit);
+		word = text;
+		words = names[kindOf(hit)];
+		expectChild(text, faulty);
+	}
+}
+
+/* The queue pair goes to error without a completion of its own. */
+static void queueFails(void)
+{
+	openBoth();
+	nicFault("qperror@20");
+	beginAll();
+	drain(1);
+	EXPECT_EQUAL(ends[0].lost, 1);
+	EXPECT_HAS(ends[0].why, "QP 0x");
+	for (uint32_t i = 0; i < begun; i++)
+		EXPECT(kindOf(i) == opMessage || told[i] == (i < 20 ? 1 : 2));
+	closeBoth();
+}
+
+static void untilWords(const char *text)
+{
+	time_t end = time(NULL) + PATIENCE_S;
+
+	while (!*text && time(NULL) < end)
+		pollBoth();
+}
+
+static void portDown(void)
+{
+	openBoth();
+	nicFault("portdown");
+	untilWords(ends[0].notice);
+	EXPECT_HAS(ends[0].notice, "verbs: mlx5_0, port 1: the port is down");
+	EXPECT(!ends[0].lost && !ends[0].down[0]);
+	beginAll();
+	drain(1);
+	EXPECT_EQUAL(ends[0].lost, 1);
+	EXPECT_HAS(ends[0].why, "transport retry counter exceeded");
+	closeBoth();
+}
+
+static void removed(void)
+{
+	openBoth();
+	nicFault("remove");
+	untilWords(ends[0].down);
+	EXPECT_HAS(ends[0].down, "the NIC of this host has failed: mlx5_0");
+	closeBoth();
+}
+
+/* Nothing is posted for memory that is not registered. */
+static void unknownMemory(void)
+{
+	char memory[SLOT] = "";
+	const struct fabricPiece piece = {memory, SLOT, ends[1].key};
+
+	openBoth();
+	EXPECT_EQUAL(net->write(ends[0].end, ends[0].peer, &piece, NULL, memory), fabricFailed);
+	EXPECT_EQUAL(net->read(ends[0].end, ends[0].peer, &piece, memory), fabricFailed);
+	beginAll();
+	drain(0);
+	closeBoth();
+}
+
+/* Readable once an end has something to poll, and not before. */
+static void sleeps(void)
+{
+	uint32_t i = 0;
+	int fd = -1;
+
+	openBoth();
+	for (int turn = 0; turn < 10 && fd < 0; turn++) {
+		pollBoth();
+		fd = net->arm(ends[1].end, 0);
+	}
+	struct pollfd wait = {.fd = fd, .events = POLLIN};
+	EXPECT(fd >= 0 && poll(&wait, 1, 20) == 0);
+	while (kindOf(i) != opMessage)
+		i++;
+	begun = i + 1;
+	EXPECT_EQUAL(net->send(ends[0].end, ends[0].peer, &i, sizeof(i)), fabricOk);
+	net->submit(ends[0].end);
+	EXPECT_EQUAL(poll(&wait, 1, 5000), 1);
+	ends[1].expected = i;
+	for (int turn = 0; turn < 1000 && ends[1].expected == i; turn++)
+		pollBoth();
+	EXPECT_EQUAL(ends[1].expected, i + 1);
+	closeBoth();
+}
+
+int main(int argc, char **argv)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	load();
+	if (argc > 1)
+		port.device = argv[1];
+	else if (!nicIsSoftware()) {
+		printf("there is no software mlx5 device: test/mlx5dev/with-device\n");
+		return 77;
+	}
+	expectChild("all operations", whole);
+	expectChild("memory that is not registered", unknownMemory);
+	expectChild("a descriptor to sleep by", sleeps);
+	if (argc > 1)
+		return expectFailures != 0;
+	faults();
+	named();
+	expectChild("a queue pair that fails", queueFails);
+	expectChild("a port that goes down", portDown);
+	expectChild("a device that is removed", removed);
+	return expectFailures != 0;
+}

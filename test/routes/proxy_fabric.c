@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * proxy_fabric.c - libgin-ofi.so by the calls of fabric.h, between two fabrics of this process
+ *
+ * The receiver has two ends, as with two threads of the proxy. A receiver of plain writes sees no
+ * event, so only the descriptor of arm() tells it that data comes.
+ */
+#include <dlfcn.h>
+#include <poll.h>
+
+#include "backends/proxy/network/fabric.h"
+#include "expect.h"
+
+#define BYTES 65536u
+#define TURNS 100000
+
+static const struct fabricCalls *calls;
+
+struct side {
+	struct fabric *fabric;
+	struct fabricEnd *end[2];
+	unsigned char address[2][FABRIC_ADDRESS];
+	char *memory;
+	struct fabricRegion *region;
+	struct fabricKey key;
+	int done, messages, immediates; /* events of the ends */
+	uint64_t immediate;
+};
+
+/* The native provider over TCP: libfabric 2 calls it tcp, which libfabric 1 takes for tcp;ofi_rxm. */
+static const char *nativeProvider(void)
+{
+	const struct fabricWanted net = {"net", "lo", "127.0.0.1"};
+	struct fabricAbout about;
+	char why[FABRIC_WHY];
+
+	return calls->probe(&net, &about, why) ? "tcp" : "net";
+}
+
+/* Ends the process with 77 where libfabric lacks the provider. */
+static void openSide(const char *provider, int ends, struct side *s)
+{
+	const struct fabricWanted want = {provider, "lo", "127.0.0.1"};
+	struct fabricAbout about;
+	char why[FABRIC_WHY] = "";
+
+	*s = (struct side){.memory = calloc(1, BYTES)};
+	if (calls->probe(&want, &about, why)) {
+		printf("%s: %s\n", provider, why);
+		exit(77);
+	}
+	EXPECT_EQUAL(calls->open(&want, &s->fabric, why), fabricOk);
+	for (int i = 0; i < ends; i++)
+		EXPECT_EQUAL(calls->endOpen(s->fabric, &s->end[i], s->address[i], why), fabricOk);
+	EXPECT_EQUAL(calls->memoryAdd(s->fabric, s->memory, BYTES, &s->region, &s->key, why),
+		     fabricOk);
+}
+
+static void closeSide(struct side *s)
+{
+	for (int i = 0; i < 2; i++)
+		if (s->end[i])
+			calls->endClose(s->end[i]);
+	calls->memoryRemove(s->region);
+	calls->close(s->fabric);
+	free(s->memory);
+}
+
+static void pollEnd(struct side *s, int i)
+{
+	struct fabricEvent event[8];
+	int count = s->end[i] ? calls->poll(s->end[i], event, 8) : 0;
+
+	for (int e = 0; e < count; e++) {
+		EXPECT(event[e].kind != fabricLost && !event[e].error);
+		s->done += event[e].kind == fabricDone;
+		s->messages += event[e].kind == fabricMessage;
+		s->immediates += event[e].kind == fabricImmediate;
+		if (event[e].kind == fabricImmediate)
+			s->immediate = event[e].immediate;
+	}
+}
+
+static void pollSide(struct side *s)
+{
+	pollEnd(s, 0);
+	pollEnd(s, 1);
+}
+
+struct pair {
+	struct side from, to;
+	uint64_t peer; /* end 0 of `to` */
+	int done;
+};
+
+static void openPair(const char *provider, struct pair *p)
+{
+	char why[FABRIC_WHY];
+
+	openSide(provider, 1, &p->from);
+	openSide(provider, 2, &p->to);
+	EXPECT_EQUAL(calls->connect(p->from.end[0], p->to.address[0], &p->peer, why), fabricOk);
+	memset(p->from.memory, 1, BYTES);
+	p->done = 0;
+}
+
+static void closePair(struct pair *p)
+{
+	closeSide(&p->from);
+	closeSide(&p->to);
+}
+
+static void beginWrite(struct pair *p, const uint64_t *immediate)
+{
+	const struct fabricPiece piece = {p->from.memory, BYTES, p->to.key};
+	int result;
+
+	do {
+		result = calls->write(p->from.end[0], p->peer, &piece, immediate, p);
+		pollSide(&p->from);
+		pollSide(&p->to);
+	} while (result == fabricBusy);
+	EXPECT_EQUAL(result, fabricOk);
+}
+
+static void awaitWrite(struct pair *p)
+{
+	for (p->done++; p->from.done < p->done;) {
+		pollSide(&p->from);
+		pollSide(&p->to);
+	}
+}
+
+static void data(const char *provider)
+{
+	const uint64_t number = 0x123456789abcdef0;
+	struct pair p;
+
+	openPair(provider, &p);
+	beginWrite(&p, NULL);
+	awaitWrite(&p);
+	EXPECT(!memcmp(p.from.memory, p.to.memory, BYTES));
+	p.from.memory[BYTES - 1] = 2;
+	beginWrite(&p, &number);
+	while (!p.to.immediates)
+		pollSide(&p.to), pollSide(&p.from);
+	EXPECT_EQUAL(p.to.immediate, number);
+	EXPECT_EQUAL(p.to.memory[BYTES - 1], 2);
+	awaitWrite(&p);
+	EXPECT_EQUAL(calls->send(p.from.end[0], p.peer, "hello", 5), fabricOk);
+	while (!p.to.messages)
+		pollSide(&p.to), pollSide(&p.from);
+	closePair(&p);
+}
+
+/* Waits until the receiver has nothing to do, and returns its descriptor. */
+static int quietEnd(struct pair *p)
+{
+	for (int turn = 0; turn < TURNS; turn++) {
+		pollSide(&p->from);
+		pollSide(&p->to);
+		struct pollfd wake = {.fd = calls->arm(p->to.end[0], 1), .events = POLLIN};
+		if (wake.fd >= 0 && poll(&wake, 1, 0) == 0)
+			return wake.fd;
+	}
+	return -1;
+}
+
+/* The brief pause of a receiver ends when data comes. */
+static void wakes(const char *provider)
+{
+	struct pair p;
+
+	openPair(provider, &p);
+	for (int i = 0; i < 10; i++) {
+		beginWrite(&p, NULL);
+		awaitWrite(&p);
+		struct pollfd wake = {.fd = quietEnd(&p), .events = POLLIN};
+		EXPECT(wake.fd >= 0);
+		const struct fabricPiece piece = {p.from.memory, BYTES, p.to.key};
+		EXPECT_EQUAL(calls->write(p.from.end[0], p.peer, &piece, NULL, &p), fabricOk);
+		EXPECT_EQUAL(poll(&wake, 1, 5000), 1);
+		awaitWrite(&p);
+	}
+	closePair(&p);
+}
+
+int main(void)
+{
+	void *plugin = dlopen("libgin-ofi.so", RTLD_NOW);
+
+	if (!plugin) {
+		printf("%s\n", dlerror());
+		return 77;
+	}
+	calls = dlsym(plugin, FABRIC_SYMBOL);
+	EXPECT(calls && calls->size == sizeof(*calls));
+	const char *native = nativeProvider();
+	data(native);
+	data("tcp;ofi_rxm");
+	wakes(native);
+	return 0;
+}
