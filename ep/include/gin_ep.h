@@ -307,7 +307,8 @@ ginResult_t ginEpMaskQuery(ginEp_t ep, uint32_t *observed, uint32_t *masked);
  * ginEpMaskSet - leave rank `rank` out (masked 1), or take it in again (0)
  *
  * Enqueued on `stream`; not collective. Take a rank in again only if it has taken part in every
- * call in between; after any missed call all ranks need ginEpReset().
+ * call in between; after any missed call all ranks need ginEpReset(). Change masks between layers:
+ * the combine of a dispatch that left a rank out has no answers for the rank.
  */
 ginResult_t ginEpMaskSet(ginEp_t ep, int rank, int masked, void *stream);
 

@@ -26,7 +26,7 @@
 /* Ranks below this have the address of their slab in the kernel's parameters. */
 #define EP_NEAR 16u
 
-/* Rows that one put of dispatch sends to a peer on a network route, and of combine. */
+/* Rows that one put sends to a peer on a network route. */
 #define EP_CHUNK 16u
 
 /*
@@ -42,7 +42,7 @@
 /* No expert, rank or item. */
 #define EP_NONE 0xffffffffu
 
-/* A list of at most so many items is counted by each block; longer lists by kernels before. */
+/* Each block counts a list of at most so many items; kernels before the send count longer lists. */
 #define EP_SHORT_LIST 2048u
 
 /* The families of signals. A signal's id: (family * 2 + half) * nRanks + rank. */

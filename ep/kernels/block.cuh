@@ -71,7 +71,7 @@ GIN_FN void epScratchAdd(uint32_t *word, uint32_t value)
 #endif
 }
 
-/* The first words of the state at the start of a send: one load, which the maker does not wait for. */
+/* The first words of the state at the start of a send, by one load. Its first use waits for the load. */
 class epBegin
 {
 	const ginWord16 words;
@@ -82,7 +82,7 @@ public:
 	/* An earlier call has failed. */
 	GIN_FN bool failed() const { return static_cast<uint32_t>(words.half[0]) != 0; }
 
-	/* Of a send, by the number of its call. */
+	/* The epoch of the send whose call has the number `number`. */
 	GIN_FN uint32_t epoch(uint32_t number) const
 	{
 		return static_cast<uint32_t>(words.half[1] >>

@@ -60,7 +60,7 @@ public:
 		GIN_NO_UNROLL
 		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads())
 			any = awaitRank(r) || any;
-		/* A lost rank changes what is known of the first token. */
+		/* The first token has fewer parts if a rank is lost. */
 		if (GinCta{}.any(any) && first < call.tokens)
 			findParts(first);
 		GIN_NO_UNROLL
@@ -99,7 +99,7 @@ private:
 		return gone[r];
 	}
 
-	/* The parts of a token, in the order of the sum. All threads have synced. */
+	/* The parts of a token, in the order of the sum. By all threads of the block, which then sync. */
 	GIN_FN void findParts(uint32_t t) const
 	{
 		sync(); /* the entries and the sources of the token before are read */

@@ -30,7 +30,7 @@ public:
 	}
 };
 
-/* Before a reset: this rank's puts are under way no more. */
+/* Before a reset: waits until this rank's puts have completed. */
 class EpFlush : public EpBlock
 {
 public:
@@ -44,7 +44,10 @@ public:
 	}
 };
 
-/* No kernel and no signal is under way on any rank: zeroes what calls count on. */
+/*
+ * Zeroes signals, count words, marks, verdicts, the state and the record. No other kernel runs, and no
+ * signal is under way, on any rank.
+ */
 class EpReset : public EpBlock
 {
 public:

@@ -469,7 +469,7 @@ private:
 				clearSource(s);
 	}
 
-	/* The handle has no rows of a lost source. Rows whose counts have come: zeros of no token. */
+	/* Notes in the handle that a source is lost, and zeroes the rows whose counts have come. */
 	GIN_FN void clearSource(uint32_t s) const
 	{
 		if (thread() == 0)

@@ -13,7 +13,7 @@
 /* How a row of x becomes a payload. */
 enum epCast { epCastNone, epCastToF8, epCastF8 };
 
-/* A row that the block is sending: where its bytes go. `to` NULL: to nobody. */
+/* A row that the block is sending: where its bytes go. `to` NULL: an empty entry. */
 struct epTarget {
 	char *to;
 	uint32_t rank, slot;
@@ -183,8 +183,10 @@ private:
 				stagedOne(to[i].rank, to[i].slot);
 	}
 
-	/* One team finds where item (t, k) goes, and writes the item; the rank's first item also
-	 * the header. */
+	/*
+	 * One team finds where item (t, k) goes, and writes the item; for a rank's first item of the
+	 * token also the row's header.
+	 */
 	GIN_FN void place(uint32_t t, uint32_t k, epTarget *to) const
 	{
 		const uint32_t entry = listed(t * call.topk + k);

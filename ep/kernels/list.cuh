@@ -4,8 +4,8 @@
  *
  * An item is (token, k), number token * topk + k. Its entry is the expert's rank << 16 and its number
  * at the rank, or EP_NONE: no expert, an index out of range, or an expert that the token has named
- * before. Each block makes a short list in its scratch and counts in it. Of long lists two kernels
- * before have counted.
+ * before. Each block makes a short list in its scratch and counts in it. Two kernels before the send
+ * make and count a long list.
  */
 #ifndef GIN_EP_LIST_CUH
 #define GIN_EP_LIST_CUH
@@ -101,8 +101,8 @@ protected:
 	}
 
 	/*
-	 * The entries of a token, by one thread, eight at a time. Returns the ranks of the token, if
-	 * ranks are at most 32. Wrong indices are recorded, if there is a `begin`.
+	 * The entries of a token, by one thread, eight at a time. Returns a bit for each rank of the
+	 * token, of use with at most 32 ranks. Wrong indices are recorded, unless `begin` is NULL.
 	 */
 	GIN_FN uint32_t listToken(uint32_t t, uint32_t *to, uint32_t number,
 				  const epBegin *begin) const
@@ -219,7 +219,10 @@ protected:
 		return !any;
 	}
 
-	/* How many items before (t, k) have its expert. By all threads of a team, as the next. */
+	/*
+	 * How many items before (t, k) have its expert. By all threads of a team, like the counts
+	 * below.
+	 */
 	GIN_FN uint32_t numberOf(uint32_t t, uint32_t k) const
 	{
 		if (call.longList)

@@ -100,9 +100,8 @@ GIN_FN size_t epMarkAt(const epPlan &plan, uint32_t source)
 }
 
 /*
- * Whatever `rank` expects from `source` gets more than any wait needs. Each signal comes with the mark,
- * by which a wait that ends knows it: to read a signal's value once more takes long where it is in host
- * memory.
+ * Raises each signal that `rank` expects from `source` by more than any wait needs. The mark comes with
+ * each signal: a wait that ends reads the mark, because a signal in host memory is slow to read again.
  */
 template <bool direct> GIN_FN_COLD void epMark(const epArgs &args, uint32_t rank, uint32_t source)
 {
@@ -142,7 +141,7 @@ template <bool direct> GIN_FN_COLD void epGiveUp(const epArgs &args)
 
 /*
  * One thread has waited for `rank` in vain. GIN_EP_LOST_MASK masks the rank; otherwise, and after
- * ginCommAbort(), all later kernels return at once, and peers are told.
+ * ginCommAbort(), all later kernels return at once. epGiveUp() tells the peers.
  */
 template <bool direct> GIN_FN_COLD void epLose(const epArgs &args, uint32_t number, uint32_t rank,
 					       ginResult_t result, uint32_t epoch,

@@ -9,7 +9,7 @@
  *   T      what a block did before its end    epTicketTake()     epTicketTake(), the last block
  *   G      staged rows of a chunk             epTicketTake()     epTicketTake(), the block that
  *                                                                completes the chunk
- *   V      the fate of a source               epVerdictStore()   Gin::waitSignal on the word
+ *   V      the fate of a source               epVerdictStore()   Gin::readValue(), Gin::waitValue()
  */
 #ifndef GIN_EP_MEMORY_CUH
 #define GIN_EP_MEMORY_CUH
