@@ -16,7 +16,8 @@ def main():
         with report("cupy", cupy.__version__, architecture) as check:
             # CuPy asks the runtime what kind of code the current GPU takes: here there is none.
             compiler._get_arch_for_options_for_nvrtc = lambda arch: (f"-arch=sm_{arch}", "cubin")
-            made, _ = compiler.compile_using_nvrtc(SOURCE, gin.options(), arch=architecture)
+            options = gin.compile_options()
+            made, _ = compiler.compile_using_nvrtc(SOURCE, options, arch=architecture)
             check(made, "ring")
 
 
