@@ -22,10 +22,10 @@ from . import paths
 from ._resource import Resource
 from .window import Window
 
-__all__ = ["RawModule", "options", "peer_array", "value"]
+__all__ = ["RawModule", "compile_options", "peer_array", "value"]
 
 
-def options() -> tuple[str, ...]:
+def compile_options() -> tuple[str, ...]:
     """Options of NVRTC by which kernels include gin_device.cuh."""
     return "--std=c++17", f"-I{paths.include_dir()}"
 
@@ -56,8 +56,8 @@ class RawModule:
     """cupy.RawModule of CUDA C++ that includes gin_device.cuh; the keywords are RawModule's."""
 
     def __init__(self, *, code: str, options: tuple[str, ...] = (), **keywords):
-        every = (*globals()["options"](), *options)
-        self.module = cupy.RawModule(code=code, options=every, **keywords)
+        options = (*compile_options(), *options)
+        self.module = cupy.RawModule(code=code, options=options, **keywords)
 
     def get_function(self, name: str) -> _Kernel:
         return _Kernel(self.module.get_function(name))

@@ -7,8 +7,13 @@
         status = status | gin.wait_signal(dc, 0, 1)
 
     @cute.jit
-    def launch(dc: Int64, inbox: Int64, ...):  # called with DeviceCommunicator and Window
-        kernel(dc, ...).launch(grid=[1, 1, 1], block=[256, 1, 1])
+    def launch(dc, inbox, outbox, right: Int32, n: Int64):
+        kernel(dc, inbox, outbox, right, n).launch(grid=[1, 1, 1], block=[256, 1, 1])
+
+    launch(dc, inbox, outbox, right, n)  # the objects DeviceCommunicator and Window
+
+Arguments that are objects of libgin have no type in the signature of a cute.jit function: CuTe DSL
+converts an argument with a type before it looks for the object's conversion.
 
 All threads of the block make a call together and get one result, unless coop is THREAD or WARP.
 CuTe DSL links libgin_device.bc into each kernel that makes a call. It warns of the data layout of
@@ -18,6 +23,7 @@ A status is 0, or the ginResult_t of the failure: or several together, store the
 to DeviceCommunicator.raise_for().
 """
 
+import ctypes
 import functools
 import inspect
 from typing import Any
@@ -26,6 +32,7 @@ import cutlass.cute as cute
 from cutlass import Int32, Int64, Uint32
 
 from . import _abi, host, paths
+from ._resource import Resource
 from .device import DeviceCommunicator
 from .window import Window
 
@@ -63,7 +70,17 @@ _TYPES = {"none": None, "ptr": Int64, "u64": Int64, "u32": Uint32, "i32": Int32}
 @cute.register_jit_arg_adapter(Window)
 @cute.register_jit_arg_adapter(DeviceCommunicator)
 def _handle(resource):
+    """The object in a function that CuTe DSL compiles."""
     return Int64(resource.handle)
+
+
+def _c_pointers(resource):
+    """The object in a call of a compiled function: where the argument is. The cast keeps it."""
+    number = ctypes.c_uint64(resource.handle)
+    return [ctypes.cast(ctypes.pointer(number), ctypes.c_void_p)]
+
+
+Resource.__c_pointers__ = _c_pointers
 
 
 def _operands(name):

@@ -2,8 +2,11 @@
 """Checks a cubin without a GPU, and prints a row of the table of compilers."""
 
 import contextlib
+import os
 import re
 import struct
+import subprocess
+import tempfile
 import time
 
 EM_CUDA = 190
@@ -21,6 +24,17 @@ def architecture_of(cubin):
     return flags >> 8 & 0xFF if abi >= 8 else flags & 0xFF
 
 
+def machine_code(cubin):
+    """The cubin's instructions by NVDISASM, or "" if it is not set or does not know the format."""
+    program = os.environ.get("NVDISASM")
+    if not program:
+        return ""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        return subprocess.run([program, "-c", file.name], capture_output=True, text=True).stdout
+
+
 @contextlib.contextmanager
 def report(compiler, version, architecture):
     """Gives a function check(cubin, kernel, ptx=None), and prints the row when the block ends."""
@@ -33,6 +47,9 @@ def report(compiler, version, architecture):
         assert kernel.encode() in cubin, f"the cubin has no {kernel}"
         undefined = re.findall(r"\.extern \.func[^;]*?\b(gin\w+)", ptx or "")
         assert not undefined, f"not linked: {undefined}"
+        # Such a load may return the bytes that the cache had before a peer wrote others.
+        stale = re.findall(r"LDG\S*CONSTANT.*", machine_code(cubin))
+        assert not stale, f"loads that no wait orders: {stale[:3]}"
         row["bytes"] = len(cubin)
 
     start = time.monotonic()

@@ -5,6 +5,7 @@ FILE gets the ring's cubin. One architecture for each process: CuTe DSL reads CU
 is imported.
 """
 
+import ctypes
 import os
 import sys
 import tempfile
@@ -19,6 +20,7 @@ import cutlass.cute as cute  # noqa: E402
 from cubin import report  # noqa: E402
 from cutlass import Int32, Int64  # noqa: E402
 from programs import cute_ring  # noqa: E402
+from standin import stand_ins  # noqa: E402
 
 import libgin.cute as gin  # noqa: E402
 
@@ -71,7 +73,18 @@ def compiled(kernel):
     return cute.compile(launch, number, number, Int32(1), words)
 
 
+def check_launch():
+    """libgin's objects as arguments, when CuTe DSL compiles for them and when it launches."""
+    dc, window = stand_ins()
+    numbers = [Int64(0)] * 4 + [Int32(1)] * 4
+    made = cute.compile(cute_ring.launch_ring, dc, window, window, *numbers)
+    pointers, _ = made.generate_execution_args(dc, window, window, *range(8))
+    words = [ctypes.cast(pointer, ctypes.POINTER(ctypes.c_int64))[0] for pointer in pointers[:7]]
+    assert words == [77, 1234, 1234, 0, 1, 2, 3], words
+
+
 def main():
+    check_launch()
     with report("cute", cutlass.__version__, ARCHITECTURE) as check:
         ring = cute_ring.compiled()
         check(ring.__cubin__, "ring", ring.__ptx__)

@@ -10,6 +10,7 @@ from cuda.bindings import nvjitlink
 from numba import cuda, types
 from numba.cuda import dispatcher
 from programs.numba_ring import ring
+from standin import stand_ins
 
 import libgin.numba as gin
 
@@ -73,7 +74,20 @@ def compile(kernel, signature, architecture):
     return link(codes, architecture)
 
 
+def check_launch():
+    """libgin's objects as arguments of a launch."""
+    dc, window = stand_ins()
+    kernel = object.__new__(dispatcher._Kernel)
+    kernel.extensions, arguments = ring.extensions, []
+    for resource in (dc, window):
+        kind = ring.typeof_pyval(resource)
+        assert kind == HANDLE, kind
+        kernel._prepare_args(kind, resource, 0, [], arguments)
+    assert [argument.value for argument in arguments] == [77, 1234], arguments
+
+
 def main():
+    check_launch()
     kernels = [(ring, RING, "ring")]
     if "every" in sys.argv:
         kernels.append((every, EVERY, "every"))

@@ -52,9 +52,9 @@ if not CUBIN:
 
     @cute.jit
     def launch_ring(
-        dc: Int64,
-        inbox: Int64,
-        outbox: Int64,
+        dc,
+        inbox,
+        outbox,
         target: Int64,
         source: Int64,
         copy: Int64,

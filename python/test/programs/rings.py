@@ -24,7 +24,7 @@ def word(at, rank, round):
 
 
 def right_words(got, rank, round):
-    """Whether all words are those of the rank, plus 1."""
+    """Whether all words are what the rank has sent, plus 1."""
     want = word(np.arange(len(got), dtype=np.int64), rank, round).astype(np.int32) + np.int32(1)
     wrong = np.flatnonzero(np.asarray(got) != want)
     if len(wrong):
