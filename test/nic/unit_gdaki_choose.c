@@ -56,6 +56,40 @@ static void none(void)
 	printf("ok: none\n");
 }
 
+/* As NCCL's documentation of NCCL_IB_HCA says. */
+static void byNccl(void)
+{
+	static const struct {
+		const char *list;
+		int allowed[5];
+	} cases[] = {
+		{"mlx5", {1, 1, 1, 1, 0}},
+		{"mlx5_2:2", {0, 0, 0, 1, 0}},
+		{"mlx5_0,qedr", {1, 0, 0, 0, 1}},
+		{"=mlx5", {0, 0, 0, 0, 0}},
+		{"=mlx5_0,mlx5_2:1", {1, 0, 1, 0, 0}},
+		{"^mlx5_2", {1, 1, 0, 0, 1}},
+		{"^=mlx5_0:1", {0, 1, 1, 1, 1}},
+		{"^=mlx5", {1, 1, 1, 1, 1}},
+	};
+	char why[RDMA_WHY];
+
+	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++)
+		for (int i = 0; i < 5; i++)
+			expectThat(portAllowedByNccl(cases[c].list, &ports[i]) ==
+					   cases[c].allowed[i],
+				   __FILE__, __LINE__, "%s and %s:%d", cases[c].list,
+				   ports[i].device, ports[i].port);
+	setenv("NCCL_IB_HCA", "mlx5_2", 1);
+	EXPECT_EQUAL(choose(0, "", 5, why), 2);
+	EXPECT_EQUAL(choose(0, "mlx5_0", 5, why), 0);
+	setenv("NCCL_IB_HCA", "=mlx5_1", 1);
+	EXPECT_EQUAL(choose(0, "", 5, why), -1);
+	EXPECT_TEXT(why, "no usable port of =mlx5_1; mlx5_1: port 1 is down");
+	unsetenv("NCCL_IB_HCA");
+	printf("ok: NCCL_IB_HCA\n");
+}
+
 static char root[] = "/tmp/unit_gdaki_choose.XXXXXX";
 
 static void folder(const char *path)
@@ -116,6 +150,7 @@ int main(void)
 {
 	chosen();
 	none();
+	byNccl();
 	near();
 	tidy();
 	return 0;

@@ -91,7 +91,7 @@ static void missing(void)
 }
 
 /* The plug-in lies above the folder of the test. */
-static int hasOfi(void)
+static int hasPlugin(const char *name)
 {
 	char path[512];
 	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 32);
@@ -99,7 +99,7 @@ static int hasOfi(void)
 	if (length <= 0)
 		return 0;
 	path[length] = '\0';
-	snprintf(strrchr(path, '/'), 32, "/../libgin-ofi.so");
+	snprintf(strrchr(path, '/'), 32, "/../libgin-%s.so", name);
 	return !access(path, R_OK);
 }
 
@@ -207,6 +207,21 @@ static int noProvider(const ginConfig_t *config)
 	return expectFailures;
 }
 
+/* No port has this name, whatever NICs the host has. */
+static int noNic(const ginConfig_t *config)
+{
+	ginConfig_t host = *config;
+	ginComm_t comm = NULL;
+
+	setenv("GIN_HOSTID", config->rank ? "b" : "a", 1);
+	setenv("GIN_TRANSPORT", "verbs", 1);
+	setenv("GIN_NIC", "nosuch", 1);
+	host.device = GIN_DEVICE_NONE;
+	EXPECT_RESULT(ginCommInit(&host, &comm), ginErrorUnsupported);
+	EXPECT_HAS(ginGetLastError(), "GIN_TRANSPORT=verbs: ");
+	return expectFailures;
+}
+
 static int noInterface(const ginConfig_t *config)
 {
 	setenv("GIN_HOSTID", config->rank ? "b" : "a", 1);
@@ -249,7 +264,11 @@ int main(void)
 	expectChild("a plug-in that is missing", missing);
 	expectForks("one host", oneHost);
 	expectForks("one host, by the proxy", oneHostByProxy);
-	if (!hasOfi()) {
+	if (hasPlugin("rdma"))
+		expectForks("verbs without a NIC", noNic);
+	else
+		printf("left out: verbs without a NIC: libgin was built without libibverbs\n");
+	if (!hasPlugin("ofi")) {
 		printf("left out: two hosts by libfabric: libgin was built without libfabric\n");
 		return expectFailures != 0;
 	}

@@ -80,7 +80,7 @@ enum fabricEventKind {
 	fabricImmediate,
 	fabricLost,   /* nothing reaches `peer` any more, or a message to it has failed */
 	fabricNotice, /* `why`, for the log */
-	fabricDown    /* nothing works any more: `why` */
+	fabricDown    /* the NIC of this process has failed, and nothing works any more: `why` */
 };
 
 struct fabricEvent {

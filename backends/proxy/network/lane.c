@@ -310,11 +310,16 @@ static void loseAt(struct networkLane *lane, uint64_t address, const char *why)
 		networkLose(lane, (uint32_t)r, why ? why : "a message over the network is lost");
 }
 
+/* The sentence also appears on other ranks. */
 static void loseAll(struct networkLane *lane, const char *why)
 {
+	char sentence[BACKEND_WHY];
+
+	snprintf(sentence, sizeof(sentence), "the NIC of rank %d has failed: %.120s",
+		 lane->scope->host->rank, why);
 	for (int r = 0; r < lane->scope->host->nRanks; r++)
 		if (lane->scope->serves[r])
-			networkLose(lane, (uint32_t)r, why);
+			networkLose(lane, (uint32_t)r, sentence);
 }
 
 static void takeImmediate(struct networkLane *lane, const struct fabricEvent *event)

@@ -15,7 +15,7 @@ static int next(struct fabric *f, char *text)
 	if (result < 0)
 		lost = 1;
 	if (lost && !f->isDown) {
-		snprintf(f->down, sizeof(f->down), "the NIC of this host has failed: %.100s", text);
+		snprintf(f->down, sizeof(f->down), "%.150s", text);
 		atomic_store(&f->isDown, 1);
 	}
 	pthread_mutex_unlock(&f->lock);
