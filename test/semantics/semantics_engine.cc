@@ -254,28 +254,6 @@ static void rule9_ownRank(Rank &r)
 	exchange<GinThread>(r, ownSignal, ginCopyAuto, false, ginMemAllocHost, ginMemAlloc, true);
 }
 
-/* Which copies go to an engine by themselves. Bulk copies are faster than it within a GPU. */
-template <class Coop> void choiceOf(const ginDevComm &dc, Coop coop, size_t least, size_t leastBulk)
-{
-	for (bool own : {false, true}) {
-		EXPECT(!ginEngineIsFaster(dc, own, false, least - 1, coop));
-		EXPECT(ginEngineIsFaster(dc, own, false, least, coop));
-		EXPECT(!ginEngineIsFaster(dc, own, true, leastBulk - 1, coop));
-	}
-	EXPECT(ginEngineIsFaster(dc, false, true, leastBulk, coop));
-	EXPECT(!ginEngineIsFaster(dc, true, true, leastBulk, coop));
-	EXPECT(!ginEngineIsFaster(dc, true, true, size_t{1} << 40, coop));
-}
-
-static void choiceByItself(Rank &r)
-{
-	(void)r;
-	ginDevComm dc = {};
-	dc.engineBytes = LEAST;
-	choiceOf(dc, GinThread{}, LEAST, LEAST * 32);
-	choiceOf(dc, GinTile<4>{}, LEAST * 4, LEAST * 32);
-}
-
 /* Every thread puts its share by an engine; after they have met, one thread signals for all. */
 struct PutTogether {
 	ginDevComm dc;
@@ -586,7 +564,6 @@ static const Test tests[] = {
 	{"rule 1: from and to host memory", rule1_hostMemory},
 	{"rule 2: puts of other threads", rule2_putsOfOtherThreads},
 	{"rule 9: puts to the own rank", rule9_ownRank},
-	{"which copies go to an engine by themselves", choiceByItself},
 	{"which puts go to an engine", choice_thresholds},
 	{"a failure ends the put", failure_endsThePut},
 };
