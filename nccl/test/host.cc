@@ -4,6 +4,23 @@
  */
 #include "rig.h"
 
+/* Programs keep these numbers in their own tables. */
+static_assert(ncclChar == 0 && ncclUint8 == 1 && ncclInt32 == 2 && ncclUint32 == 3 &&
+		      ncclInt64 == 4 && ncclUint64 == 5 && ncclFloat16 == 6 && ncclFloat32 == 7 &&
+		      ncclFloat64 == 8 && ncclBfloat16 == 9 && ncclFloat8e4m3 == 10 &&
+		      ncclFloat8e5m2 == 11 && ncclNumTypes == 12,
+	      "types");
+static_assert(ncclUnhandledCudaError == 1 && ncclSystemError == 2 && ncclInternalError == 3 &&
+		      ncclInvalidArgument == 4 && ncclInvalidUsage == 5 && ncclRemoteError == 6 &&
+		      ncclInProgress == 7 && ncclTimeout == 8,
+	      "results");
+static_assert(ncclSum == 0 && ncclProd == 1 && ncclMax == 2 && ncclMin == 3 && ncclAvg == 4 &&
+		      ncclNumOps == 5 && ncclScalarDevice == 0,
+	      "operations");
+static_assert(sizeof(ncclTeam_t) == 12 && sizeof(ncclUniqueId) == 128 &&
+		      sizeof(ncclGinRequest_t) == 16 && sizeof(ncclDevComm_t) <= 1024,
+	      "sizes");
+
 static void *deviceMemory(const Rank &r, size_t bytes)
 {
 	void *memory = nullptr;
