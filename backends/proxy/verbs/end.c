@@ -81,14 +81,13 @@ static void openWait(struct fabricEnd *end)
 static int openBuffers(struct fabricEnd *end, char *why)
 {
 	size_t bytes = (end->room * bufferBytes(end) + RDMA_PAGE - 1) / RDMA_PAGE * RDMA_PAGE;
-	struct fabricKey key;
 
 	end->peer = calloc(end->room, sizeof(struct verbsPeer *));
 	end->buffers = aligned_alloc(RDMA_PAGE, bytes);
 	if (!end->peer || !end->buffers)
 		return verbsFail(why, "no memory");
 	memset(end->buffers, 0, bytes);
-	return verbsMemoryAdd(end->fabric, end->buffers, bytes, &end->region, &key, why);
+	return verbsMemoryOpen(end->fabric, end->buffers, bytes, rdmaLocal, &end->region, why);
 }
 
 int verbsEndOpen(struct fabric *f, struct fabricEnd **out, void *address, char *why)

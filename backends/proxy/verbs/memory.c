@@ -11,8 +11,8 @@
 #include "backends/rdma/nic/memory.h"
 #include "verbs.h"
 
-int verbsMemoryAdd(struct fabric *f, void *at, size_t bytes, struct fabricRegion **out,
-		   struct fabricKey *key, char *why)
+int verbsMemoryOpen(struct fabric *f, void *at, size_t bytes, unsigned access,
+		    struct fabricRegion **out, char *why)
 {
 	const struct rdmaMemory memory = {.address = at, .bytes = bytes, .dmabuf = -1};
 	struct fabricRegion *region = calloc(1, sizeof(*region));
@@ -21,8 +21,7 @@ int verbsMemoryAdd(struct fabric *f, void *at, size_t bytes, struct fabricRegion
 	if (!region)
 		return verbsFail(why, "no memory");
 	*region = (struct fabricRegion){.fabric = f, .at = at, .bytes = bytes};
-	if (regionOpen(f->port, &memory, rdmaRemote | rdmaRelaxed, &region->region, &region->keys,
-		       reason)) {
+	if (regionOpen(f->port, &memory, access, &region->region, &region->keys, reason)) {
 		free(region);
 		return verbsFail(why, reason);
 	}
@@ -30,8 +29,16 @@ int verbsMemoryAdd(struct fabric *f, void *at, size_t bytes, struct fabricRegion
 	region->next = f->regions;
 	f->regions = region;
 	pthread_mutex_unlock(&f->lock);
-	*key = (struct fabricKey){region->keys.first, region->keys.remote};
 	*out = region;
+	return fabricOk;
+}
+
+int verbsMemoryAdd(struct fabric *f, void *at, size_t bytes, struct fabricRegion **out,
+		   struct fabricKey *key, char *why)
+{
+	if (verbsMemoryOpen(f, at, bytes, rdmaRemote | rdmaRelaxed, out, why))
+		return fabricFailed;
+	*key = (struct fabricKey){(*out)->keys.first, (*out)->keys.remote};
 	return fabricOk;
 }
 

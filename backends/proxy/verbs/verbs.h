@@ -142,6 +142,8 @@ static inline uint64_t verbsNumber(const struct verbsPeer *peer, uint32_t serial
 }
 
 /* memory.c */
+int verbsMemoryOpen(struct fabric *fabric, void *at, size_t bytes, unsigned access,
+		    struct fabricRegion **out, char *why);
 int verbsMemoryAdd(struct fabric *fabric, void *at, size_t bytes, struct fabricRegion **out,
 		   struct fabricKey *key, char *why);
 void verbsMemoryRemove(struct fabricRegion *region);
