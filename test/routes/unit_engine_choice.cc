@@ -4,6 +4,8 @@
  */
 #include <gin_device.cuh>
 
+#include <initializer_list>
+
 #include "expect.h"
 
 enum { LEAST = 4096 };
