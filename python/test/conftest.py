@@ -83,6 +83,6 @@ def run_processes(size, program, *arguments, **environment):
         )
         for rank in range(size)
     ]
-    outputs = [process.communicate(timeout=60) for process in started]
+    outputs = [process.communicate(timeout=150) for process in started]
     assert [process.returncode for process in started] == [0] * size, outputs
     return [output for output, _ in outputs]
