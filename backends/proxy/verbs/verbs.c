@@ -102,14 +102,13 @@ static void describe(const struct fabric *f, struct fabricAbout *about)
 {
 	const struct rdmaPort *port = f->port;
 
-	*about = (struct fabricAbout){
-		.speed = speedOf(&port->attr),
-		.kind = kindOf(port),
-		.mostBytes = port->mostMessage < VERBS_PIECE ? port->mostMessage : VERBS_PIECE,
-		.ordered = 1,
-		.immediates = 32,
-		.pairBytes = sizeof(struct rdmaEnd),
-		.registersSources = 1};
+	*about = (struct fabricAbout){.speed = speedOf(&port->attr),
+				      .kind = kindOf(port),
+				      .mostBytes = pieceOf(port),
+				      .ordered = 1,
+				      .immediates = 32,
+				      .pairBytes = sizeof(struct rdmaEnd),
+				      .registersSources = 1};
 	snprintf(about->name, sizeof(about->name), "verbs, %s", portNetwork(port));
 	snprintf(about->interface, sizeof(about->interface), "%.11s:%d",
 		 ibv_get_device_name(port->context->device), port->number);
