@@ -113,7 +113,7 @@ struct fabricCalls {
 
 	/*
 	 * If fabricAbout.pairBytes is not 0: before connect(), makes what this end has for one peer.
-	 * `pair`: pairBytes for that peer alone. pairConnect() then takes the place of connect():
+	 * `pair`: pairBytes for that peer alone. pairConnect() is then called instead of connect():
 	 * `theirs` is what the peer's pairOpen() wrote for this end.
 	 */
 	int (*pairOpen)(struct fabricEnd *end, void *pair, uint64_t *peer, char *why);

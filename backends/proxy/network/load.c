@@ -223,7 +223,7 @@ static int severalHosts(const struct backendHost *host)
 	return 0;
 }
 
-/* What the ports of one network have in common: enum rdmaNetwork's number. */
+/* A number for the sort of network, with which the description of a port begins. */
 static uint8_t nicNetworkOf(const struct rdmaFound *found)
 {
 	uint8_t sum = 1;

@@ -3,7 +3,7 @@
  * memory.c - memory that the NIC reads and writes
  *
  * Keys of windows allow relaxed ordering of writes: a word is changed by the receiving proxy after
- * the completion of a message, which the NIC writes in order behind the data.
+ * the completion of a message, which the NIC writes in order after the data.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -90,18 +90,25 @@ static uint64_t kindOf(const struct rdmaPort *port)
 	return 0x7665726273ull << 8 | isIpv4 << 4 | (uint64_t)port->gid.roceVersion;
 }
 
+/* Bytes of one write or read. */
+static uint64_t pieceOf(const struct rdmaPort *port)
+{
+	uint64_t most = port->mostMessage;
+
+	return most && most < VERBS_PIECE ? most : VERBS_PIECE;
+}
+
 static void describe(const struct fabric *f, struct fabricAbout *about)
 {
 	const struct rdmaPort *port = f->port;
 
-	*about = (struct fabricAbout){
-		.speed = speedOf(&port->attr),
-		.kind = kindOf(port),
-		.mostBytes = port->mostMessage < VERBS_PIECE ? port->mostMessage : VERBS_PIECE,
-		.ordered = 1,
-		.immediates = 32,
-		.pairBytes = sizeof(struct rdmaEnd),
-		.registersSources = 1};
+	*about = (struct fabricAbout){.speed = speedOf(&port->attr),
+				      .kind = kindOf(port),
+				      .mostBytes = pieceOf(port),
+				      .ordered = 1,
+				      .immediates = 32,
+				      .pairBytes = sizeof(struct rdmaEnd),
+				      .registersSources = 1};
 	snprintf(about->name, sizeof(about->name), "verbs, %s", portNetwork(port));
 	snprintf(about->interface, sizeof(about->interface), "%.11s:%d",
 		 ibv_get_device_name(port->context->device), port->number);
@@ -134,7 +141,7 @@ static int verbsProbe(const struct fabricWanted *want, struct fabricAbout *about
 	return result;
 }
 
-/* connect() is NULL: pairConnect() takes its place. */
+/* Without connect(): see fabricCalls.pairConnect. */
 __attribute__((visibility("default"))) const struct fabricCalls ginFabric = {
 	.size = sizeof(ginFabric),
 	.probe = verbsProbe,
