@@ -247,12 +247,12 @@ struct WithOptions {
 		struct ginCallOptions brief = {}, narrow = {};
 		uint64_t n = 0;
 		brief.size = narrow.size = sizeof(brief);
-		brief.timeout = narrow.timeout = 1000000;
 		narrow.bits = 8;
 		n += ginSignalWith(&dc, 0, self, ginSignalStrong, nullptr, 0, 5, ginCoopThread,
 				   nullptr);
 		n += ginWaitSignalWith(&dc, 0, nullptr, 0, 5, ginCoopThread, &brief);
 		n += ginWaitSignalWith(&dc, 0, nullptr, 0, 0x105, ginCoopThread, &narrow);
+		brief.timeout = narrow.timeout = 1000000;
 		n += ginWaitSignalWith(&dc, 0, nullptr, 0, 0x105, ginCoopThread, &brief) !=
 		     ginErrorTimeout;
 		return n + (ginWaitSignalWith(&dc, 0, nullptr, 0, 6, ginCoopThread, &narrow) !=
