@@ -75,7 +75,11 @@ protected:
 
 	GIN_FN ginResult_t unsupported(uint32_t call, int peer) const
 	{
-		return leaving(ginErrorUnsupported, call, peer, UINT32_MAX);
+		/* A loop around a post to a NIC would keep the address in two registers. */
+		const ginDevComm *self =
+			routes == GIN_ROUTES_GDAKI ? ginUnshared(dc.self) : dc.self;
+		ginErrorLeave(self, ginErrorUnsupported, call, context, peer, UINT32_MAX, 0, 0);
+		return ginErrorUnsupported;
 	}
 
 	/* Are posts to a NIC calls? ginWithShape() */
