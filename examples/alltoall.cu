@@ -95,7 +95,7 @@ int main()
 	launch(r, 1, r.device < 0 ? GIN_HOST_WARP : 256,
 	       AllToAll{dc, target.window, source.window, static_cast<uint32_t *>(target.ptr),
 			static_cast<uint32_t *>(source.ptr), wrong, result});
-	check(*result == ginSuccess, ginGetErrorString(*result));
+	checkKernel(r, dc, *result);
 	int status = report(r, *wrong);
 	CHECK(ginDevCommDestroy(r.comm, &dc));
 	freeWindow(r, target);

@@ -101,7 +101,7 @@ int main(int argc, char **argv)
 	    PassOn{dc, in.window, out.window, static_cast<uint64_t *>(in.ptr),
 		   static_cast<uint64_t *>(out.ptr), result},
 	    replays);
-	check(*result == ginSuccess, ginGetErrorString(*result));
+	checkKernel(r, dc, *result);
 	copyBytes(r, word.data(), out.ptr, sizeof(uint64_t));
 	if (r.rank == 0)
 		printf("the word was passed on %llu times in %u replays\n",

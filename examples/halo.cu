@@ -94,7 +94,7 @@ int main()
 	CHECK(ginDevCommCreate(r.comm, &want, &dc));
 	launch(r, 1, r.device < 0 ? GIN_HOST_WARP : 128,
 	       Heat{dc, rod.window, sum.window, static_cast<uint64_t *>(rod.ptr), result});
-	check(*result == ginSuccess, ginGetErrorString(*result));
+	checkKernel(r, dc, *result);
 
 	copyBytes(r, total.data(), sum.ptr, sizeof(uint64_t));
 	if (r.rank == 0)

@@ -29,6 +29,19 @@ struct Ranks {
 	int rank, nRanks, device; // device: GIN_DEVICE_NONE on host threads
 };
 
+// Ends the program unless a kernel's result is ginSuccess: with the cause that the host knows.
+inline void checkKernel(const Ranks &r, const ginDevComm &dc, ginResult_t result)
+{
+	ginErrorRecord_t record;
+	ginResult_t cause = ginSuccess;
+
+	if (result != ginSuccess)
+		CHECK(ginDevCommGetError(r.comm, &dc, &record));
+	if (result == ginErrorPeer || result == ginErrorAborted)
+		CHECK(ginCommGetAsyncError(r.comm, &cause));
+	check(result == ginSuccess, ginGetErrorString(result));
+}
+
 inline Ranks describe(ginComm_t comm)
 {
 	Ranks r;

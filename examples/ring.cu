@@ -93,7 +93,7 @@ static void runSizes(const Ranks &r, const ginDevComm &dc, const Window &in, con
 		launch(r, 1, block,
 		       Ring{dc, in.window, out.window, offsetOf(s), sizes[s],
 			    static_cast<uint64_t>(s) * ROUNDS, nanoseconds, result});
-		check(*result == ginSuccess, ginGetErrorString(*result));
+		checkKernel(r, dc, *result);
 		double us = static_cast<double>(*nanoseconds) / 1e3 / ROUNDS;
 		if (r.rank == 0)
 			printf("%10zu %14.2f\n", sizes[s], us);
