@@ -12,7 +12,7 @@ initialised in it. Calls are not for warp-specialised partitions of a kernel.
 A status is 0, or the ginResult_t of the failure: or several together, store the result, and give it
 to DeviceCommunicator.raise_for().
 
-With TRITON_INTERPRET=1 the same kernels run on host threads, without a GPU. Programs run one after
+With TRITON_INTERPRET=1 the kernels run on host threads, without a GPU. Programs run one after
 the other there, by one thread each: that shows logic, not orders of memory.
 """
 

@@ -266,7 +266,7 @@ template <ginScope scope> GIN_FN void ginReleaseFence()
 
 /*
  * A plain load of 1, 2, 4, 8 or 16 bytes, which may hit L1: not volatile, which would go to L2. Never
- * ld.nc: the same kernel may have written the bytes. The compiler delays no earlier store past it.
+ * ld.nc: this kernel may have written the bytes. The compiler moves no earlier store below the load.
  */
 template <class Word> GIN_FN Word ginLoadWeak(const char *src)
 {

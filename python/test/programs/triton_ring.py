@@ -5,7 +5,7 @@ RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets them; GIN_ROUTE=n
 network. Each way below prints how many rounds were right.
 
   ring     stores the outbox, puts it with a signal, waits for the left neighbour, loads the inbox
-  pull     the same by get from the left neighbour
+  pull     the data of `ring`, by get from the left neighbour
   atomics  fetch_add of all programs, by one thread each, gives each program another number
   stores   through a peer pointer, where the route is direct
 """
