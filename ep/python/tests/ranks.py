@@ -300,7 +300,7 @@ def calls_fail(comm, ep, problem, lost):
             continue
         raise AssertionError("a dispatch without one rank has succeeded")
     failure = ep.failure()
-    if failure.call != "dispatch receive" or (failure.rank != lost and "has given up" not in failure.words):
+    if failure.call != "dispatch receive" or (failure.rank != lost and "has given up" not in failure.sentence):
         raise AssertionError(f"the record is {failure}")
     same("observed", ep.masks()[0][failure.rank], True)
 
