@@ -138,10 +138,21 @@ compile_deepep()
 			--expt-extended-lambda -Xcompiler -fPIC,-O3,-fconcepts,-Wno-deprecated-declarations,-Wno-abi \
 			-cubin -o "$out/$row.cubin" "$out/$row.cu"
 	done < <(deepep_kernels)
+	try deepep/run $nvcc -std=c++20 --diag-suppress=39,161,174,177,186,940,3012 -Xptxas -v "-I$home/include" \
+		"-I$1/deep_ep/include" "-arch=${arch}a" -O3 --expt-relaxed-constexpr --expt-extended-lambda \
+		-c test/nccl/deepep.cu -o "$out/deepep/run.o"
 }
 
-link_deepep() { :; }
-rows_deepep() { row "$1" yes "$(registers "$1")"; }
+link_deepep() { program deepep/run "$out/deepep/run.o"; }
+
+# deepep.cu runs some of the kernels; they need routes without a proxy.
+rows_deepep()
+{
+	case $1 in
+	deepep/run) direct_only=1 row "$1" yes "$(registers "$1")" "$out/$1.program" ;;
+	*) row "$1" yes "$(registers "$1")" ;;
+	esac
+}
 
 # A folder like the CUDA toolkit's, without the NCCL that it may have: Makefiles name its include folder first.
 cuda_without_nccl()
