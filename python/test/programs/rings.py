@@ -24,13 +24,13 @@ def word(at, rank, round):
 
 
 def right_words(got, rank, round):
-    """Whether all words are what the rank has sent, plus 1."""
+    """Whether each word of a copy is the rank's word plus 1. Prints the first wrong word."""
     want = word(np.arange(len(got), dtype=np.int64), rank, round).astype(np.int32) + np.int32(1)
     wrong = np.flatnonzero(np.asarray(got) != want)
     if len(wrong):
         at = wrong[0]
-        word = f"word {at} is {got[at]} instead of {want[at]}"
-        print(f"round {round}: {len(wrong)} of {len(got)} words wrong: {word}")
+        first = f"word {at} is {got[at]} instead of {want[at]}"
+        print(f"round {round}: {len(wrong)} of {len(got)} words wrong: {first}")
     return not len(wrong)
 
 
