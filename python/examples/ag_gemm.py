@@ -48,6 +48,8 @@ class AllGatherGemm(Operation):
         torch.mm(a, b, out=parts[self.comm.rank])
         for source in self.others()[::-1]:  # the left neighbour's rows come first
             wait[(1,)](self.dc, source, self.rounds, self.status, num_warps=1)
+            if self.turn == 1:
+                self.end_kernels()
             torch.mm(self.gathered[half, source], b, out=parts[source])
         if self.side:
             torch.cuda.current_stream().wait_stream(self.side)

@@ -106,9 +106,23 @@ class Operation:
         """The other ranks; the right neighbour first."""
         return [(self.comm.rank + i) % self.comm.size for i in range(1, self.comm.size)]
 
-    def check(self):
-        """Raises the error of a kernel."""
+    def end_kernels(self):
+        """Waits until this rank's kernels have ended.
+
+        Goes before the first launch of a kernel, which CUDA has to load, and before a copy to
+        memory that is not pinned. CUDA may wait for running kernels in both, and hold up the
+        proxy's copies meanwhile. A kernel that waits for these copies would wait until its timeout:
+        gin_proxy(7).
+        """
+        if on_gpus():
+            torch.cuda.synchronize()
+
+    def checked(self, call, want):
+        """Makes a call and compares its result with torch's. Raises the error of a kernel."""
+        got = call()
+        self.end_kernels()
         self.dc.raise_for(self.status.item())
+        return check(got, want)
 
     def close(self):
         for resource in (self.dc, *self.windows):
@@ -118,12 +132,10 @@ class Operation:
 def compare(name, operation, call, want, alone, apart):
     """Checks the whole result of some calls, and prints times beside torch.mm and NCCL."""
     for _ in range(5):
-        error = check(call(), want)
-    operation.check()
+        error = operation.checked(call, want)
     if one_gpu_each():
         fused, mm, nccl = (microseconds(function) for function in (call, alone, apart))
-        operation.check()
-        check(call(), want)
+        operation.checked(call, want)
         if dist.get_rank() == 0:
             print(
                 f"{name:22} libgin {fused:7.1f} us, torch.mm alone {mm:7.1f}, "

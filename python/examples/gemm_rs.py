@@ -92,6 +92,8 @@ class GemmReduceScatter(Operation):
         sources = self.others()
         for source in sources:
             wait[(1,)](self.dc, source * self.parts + index, self.rounds, self.status, num_warps=1)
+        if self.turn == 1:
+            self.end_kernels()
         for source in sources[1:]:
             sums.add_(self.inbox[half, source, index])
         beta = 1 if sources else 0
