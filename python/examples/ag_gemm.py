@@ -12,6 +12,7 @@ from contextlib import nullcontext
 
 import torch
 import torch.distributed as dist
+import torch_forms
 from common import Operation, compare, device, dtype, main, operand
 from gemm_rs import send, wait
 
@@ -73,7 +74,8 @@ def run(comm, M, N, K):
         dist.all_gather_into_tensor(every, a)
         alone()
 
-    compare(f"ag {M} x {N} x {K}", operation, lambda: operation(a, b, out), want, alone, apart)
+    own = torch_forms.all_gather_gemm(a, b)
+    compare(f"ag {M} x {N} x {K}", operation, lambda: operation(a, b, out), want, alone, apart, own)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the GEMM examples share: ranks, operands, the check against torch, and timing."""
 
+import math
 import os
 import statistics
 import sys
@@ -129,19 +130,32 @@ class Operation:
             resource.close()
 
 
-def compare(name, operation, call, want, alone, apart):
-    """Checks the whole result of some calls, and prints times beside torch.mm and NCCL."""
+def print_times(name, call, alone, apart, own):
+    fused, mm, nccl = (microseconds(function) for function in (call, alone, apart))
+    try:
+        fused_by_torch = microseconds(own)
+    except RuntimeError as error:
+        fused_by_torch = math.nan
+        print(f"torch has no form of its own here: {str(error).splitlines()[0]}")
+    if dist.get_rank() == 0:
+        print(
+            f"{name:22} libgin {fused:7.1f} us, torch.mm alone {mm:7.1f}, "
+            f"torch.mm + NCCL {nccl:7.1f}: {nccl / fused:.2f} x, "
+            f"torch fused {fused_by_torch:7.1f}: {fused_by_torch / fused:.2f} x",
+            flush=True,
+        )
+
+
+def compare(name, operation, call, want, alone, apart, own):
+    """Checks the whole result of some calls, and prints times.
+
+    They are times of torch.mm, of torch.mm and NCCL, and of a form in torch_forms.py.
+    """
     for _ in range(5):
         error = operation.checked(call, want)
     if one_gpu_each():
-        fused, mm, nccl = (microseconds(function) for function in (call, alone, apart))
+        print_times(name, call, alone, apart, own)
         operation.checked(call, want)
-        if dist.get_rank() == 0:
-            print(
-                f"{name:22} libgin {fused:7.1f} us, torch.mm alone {mm:7.1f}, "
-                f"torch.mm + NCCL {nccl:7.1f}: {nccl / fused:.2f} x (off by {error:.4f})",
-                flush=True,
-            )
     else:
         rank, size = operation.comm.rank, operation.comm.size
         print(f"{name:22} rank {rank} of {size}: off by {error:.4f}", flush=True)

@@ -11,6 +11,7 @@ arrived, in place.
 
 import torch
 import torch.distributed as dist
+import torch_forms
 import triton.language as tl
 from common import Operation, compare, device, dtype, main, on_gpus, operand
 
@@ -117,7 +118,8 @@ def run(comm, M, N, K):
         alone()
         dist.reduce_scatter_tensor(out, full)
 
-    compare(f"rs {M} x {N} x {K}", operation, lambda: operation(a, b), want, alone, apart)
+    own = torch_forms.gemm_reduce_scatter(a, b)
+    compare(f"rs {M} x {N} x {K}", operation, lambda: operation(a, b), want, alone, apart, own)
 
 
 if __name__ == "__main__":
