@@ -4,7 +4,7 @@
 The product is made in parts by torch.mm. A part for another rank leaves as soon as it is made, by a
 put whose kernel has one warp: copy engines move the bytes where the ranks are direct peers, the
 proxy or a NIC where they are not. The rank's own rows come last. Their product is added to what has
-arrived, in place.
+arrived.
 
     torchrun --nproc-per-node 2 python/examples/gemm_rs.py
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the rings in Numba, CuTe DSL and CuPy have in common.
+"""What the rings in Triton, Numba, CuTe DSL and CuPy have in common.
 
 Each rank fills its outbox in the kernel, puts it to its right neighbour with a signal, waits for
 its left neighbour, and copies the inbox in the kernel. The host compares every byte of the copy.
@@ -34,24 +34,28 @@ def right_words(got, rank, round):
     return not len(wrong)
 
 
-def run(name, make):
-    """make(comm, n) returns inbox, outbox, launch(dc, inbox, outbox, round) and done().
+def rounds(comm, name, make):
+    """make(comm, n) returns inbox, outbox, launch(dc, inbox, outbox, right, round) and done().
 
     done() waits for the kernel and returns the copy on the host, and the status.
     """
+    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    route = comm.peer(right).backend
+    for n in SIZES:
+        inbox, outbox, launch, done = make(comm, n)
+        with comm.register(inbox) as to, comm.register(outbox) as source, comm.device() as dc:
+            good = 0
+            for round in range(1, ROUNDS + 1):
+                comm.barrier()  # the right neighbour has read its inbox
+                launch(dc, to, source, right, round)
+                copy, status = done()
+                dc.raise_for(status)
+                good += right_words(copy, left, round)
+        assert good == ROUNDS, f"{name}: {good} of {ROUNDS} rounds right"
+        rank = f"rank {comm.rank} of {comm.size}, {route}"
+        print(f"{name}: {rank}, {n} words: {good} rounds right", flush=True)
+
+
+def run(name, make):
     with libgin.Communicator() as comm:
-        right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-        route = comm.peer(right).backend
-        for n in SIZES:
-            inbox, outbox, launch, done = make(comm, n)
-            with comm.register(inbox) as to, comm.register(outbox) as source, comm.device() as dc:
-                good = 0
-                for round in range(1, ROUNDS + 1):
-                    comm.barrier()  # the right neighbour has read its inbox
-                    launch(dc, to, source, right, round)
-                    copy, status = done()
-                    dc.raise_for(status)
-                    good += right_words(copy, left, round)
-            assert good == ROUNDS, f"{name}: {good} of {ROUNDS} rounds right"
-            rank = f"rank {comm.rank} of {comm.size}, {route}"
-            print(f"{name}: {rank}, {n} words: {good} rounds right", flush=True)
+        rounds(comm, name, make)

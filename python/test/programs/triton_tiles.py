@@ -31,7 +31,7 @@ def consume(
     AFTER: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """c = the sum of a[i] @ b[i], SIDE x SIDE each. Signal i tells that a[i] is there."""
+    """c = the sum of a[i] @ b[i], SIDE x SIDE each. Signal i says that a[i] has arrived."""
     row, column = tl.arange(0, SIDE)[:, None], tl.arange(0, SIDE)[None, :]
     total = tl.zeros((SIDE, SIDE), dtype=tl.float32)
     result = 0
