@@ -2,7 +2,7 @@
 """The build backend of `pip install ./python`: libraries by make, and a wheel that has them.
 
 It needs no package, so that pip needs no network. Variables:
-  LIBGIN_BUILD           the folder of make's results; preset: build, in the source tree
+  LIBGIN_BUILD           the folder of make's results; default: build, in the source tree
   LIBGIN_WHEEL=portable  libraries that need nothing but glibc, and the tag manylinux; the library
                          then does not know which CPUs are next to a GPU
   LIBGIN_WHEEL=bare      no libraries: the package loads installed ones
@@ -104,10 +104,10 @@ def headers():
     """{name in the wheel: path} of the headers."""
     found = {}
     include = os.path.join(ROOT, "include")
-    for place, _, files in os.walk(include):
+    for folder, _, files in os.walk(include):
         for file in files:
             if file.endswith(HEADERS):
-                path = os.path.join(place, file)
+                path = os.path.join(folder, file)
                 found[f"{NAME}/include/{os.path.relpath(path, include)}"] = path
     return found
 

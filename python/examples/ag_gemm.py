@@ -12,6 +12,7 @@ from contextlib import nullcontext
 
 import torch
 import torch.distributed as dist
+import torch_forms
 from common import Operation, compare, device, dtype, main, operand
 from gemm_rs import send, wait
 
@@ -48,6 +49,8 @@ class AllGatherGemm(Operation):
         torch.mm(a, b, out=parts[self.comm.rank])
         for source in self.others()[::-1]:  # the left neighbour's rows come first
             wait[(1,)](self.dc, source, self.rounds, self.status, num_warps=1)
+            if self.turn == 1:
+                self.end_kernels()
             torch.mm(self.gathered[half, source], b, out=parts[source])
         if self.side:
             torch.cuda.current_stream().wait_stream(self.side)
@@ -71,7 +74,8 @@ def run(comm, M, N, K):
         dist.all_gather_into_tensor(every, a)
         alone()
 
-    compare(f"ag {M} x {N} x {K}", operation, lambda: operation(a, b, out), want, alone, apart)
+    own = torch_forms.all_gather_gemm(a, b)
+    compare(f"ag {M} x {N} x {K}", operation, lambda: operation(a, b, out), want, alone, apart, own)
 
 
 if __name__ == "__main__":

@@ -4,13 +4,14 @@
 The product is made in parts by torch.mm. A part for another rank leaves as soon as it is made, by a
 put whose kernel has one warp: copy engines move the bytes where the ranks are direct peers, the
 proxy or a NIC where they are not. The rank's own rows come last. Their product is added to what has
-arrived, in place.
+arrived.
 
     torchrun --nproc-per-node 2 python/examples/gemm_rs.py
 """
 
 import torch
 import torch.distributed as dist
+import torch_forms
 import triton.language as tl
 from common import Operation, compare, device, dtype, main, on_gpus, operand
 
@@ -92,6 +93,8 @@ class GemmReduceScatter(Operation):
         sources = self.others()
         for source in sources:
             wait[(1,)](self.dc, source * self.parts + index, self.rounds, self.status, num_warps=1)
+        if self.turn == 1:
+            self.end_kernels()
         for source in sources[1:]:
             sums.add_(self.inbox[half, source, index])
         beta = 1 if sources else 0
@@ -115,7 +118,8 @@ def run(comm, M, N, K):
         alone()
         dist.reduce_scatter_tensor(out, full)
 
-    compare(f"rs {M} x {N} x {K}", operation, lambda: operation(a, b), want, alone, apart)
+    own = torch_forms.gemm_reduce_scatter(a, b)
+    compare(f"rs {M} x {N} x {K}", operation, lambda: operation(a, b), want, alone, apart, own)
 
 
 if __name__ == "__main__":
