@@ -28,7 +28,7 @@ static int chooseDepth(struct fabricEnd *end, char *why)
 
 	if (error)
 		return verbsFailErrno(why, "the device's attributes", error);
-	end->room = f->peers;
+	end->room = f->peers + f->hasGpu; /* flush.c has one queue pair more */
 	end->depth = between(VERBS_DEPTH_LEAST, VERBS_DEPTH_ALL / end->room, VERBS_DEPTH_MOST);
 	end->depth = leastOf(end->depth, (uint32_t)attr.max_qp_wr);
 	end->depth = leastOf(end->depth, (uint32_t)attr.max_cqe / (2 * end->room));
@@ -87,7 +87,8 @@ static int openBuffers(struct fabricEnd *end, char *why)
 	if (!end->peer || !end->buffers)
 		return verbsFail(why, "no memory");
 	memset(end->buffers, 0, bytes);
-	return verbsMemoryOpen(end->fabric, end->buffers, bytes, rdmaLocal, &end->region, why);
+	const struct rdmaMemory memory = {.address = end->buffers, .bytes = bytes, .dmabuf = -1};
+	return verbsMemoryOpen(end->fabric, &memory, rdmaLocal, &end->region, why);
 }
 
 int verbsEndOpen(struct fabric *f, struct fabricEnd **out, void *address, char *why)
@@ -98,7 +99,8 @@ int verbsEndOpen(struct fabric *f, struct fabricEnd **out, void *address, char *
 		return verbsFail(why, "no memory");
 	end->fabric = f;
 	end->wait = -1;
-	if (chooseDepth(end, why) || openChannel(end, why) || openBuffers(end, why)) {
+	if (chooseDepth(end, why) || openChannel(end, why) || openBuffers(end, why) ||
+	    verbsFlushOpen(end, why)) {
 		verbsEndClose(end);
 		return fabricFailed;
 	}
@@ -123,6 +125,7 @@ void verbsEndClose(struct fabricEnd *end)
 	if (end->region)
 		verbsMemoryRemove(end->region);
 	free(end->buffers);
+	free(end->held);
 	free(end->peer);
 	free(end);
 }
