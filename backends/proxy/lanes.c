@@ -211,7 +211,9 @@ int transportsChangeWords(const struct proxyTransports *t)
 {
 	const struct device *d = t->host->device;
 
-	return d->cuda && t->locks.of && (!t->state[TRANSPORT_NETWORK] || networkBounces(d));
+	return d->cuda && t->locks.of &&
+	       (!t->state[TRANSPORT_NETWORK] || networkBounces(d) ||
+		blobOf(t, t->host->rank).reachesGpu);
 }
 
 ginResult_t transportsOpen(const struct backendHost *host, const struct proxySlots *slots,

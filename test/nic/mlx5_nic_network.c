@@ -300,6 +300,33 @@ static void wholeOfGpu(void)
 	whole();
 }
 
+static void readOnce(uint32_t value)
+{
+	const struct fabricPiece piece = {(char *)ends[0].window, SLOT, ends[1].key};
+	struct fabricEvent event = {.kind = fabricNotice};
+	time_t end = time(NULL) + PATIENCE_S;
+
+	memset(ends[1].window, (int)value, SLOT);
+	EXPECT_EQUAL(net->read(ends[0].end, ends[0].peer, &piece, &event), fabricOk);
+	net->submit(ends[0].end);
+	while (net->poll(ends[0].end, &event, 1) != 1 && time(NULL) < end)
+		;
+	EXPECT(event.kind == fabricDone && !event.error);
+	for (int b = 0; b < SLOT; b++)
+		EXPECT_EQUAL(ends[0].window[b], value);
+}
+
+/* Alone, so that no later operation flushes what a read has brought. */
+static void readsOfGpu(void)
+{
+	expectedHow = nicIsSoftware() && !nicProfile("nodmabuf") ? "dma-buf" : "nvidia-peermem";
+	wanted.hasGpu = 1;
+	openBoth();
+	for (uint32_t i = 1; i < 200; i++)
+		readOnce(i);
+	closeBoth();
+}
+
 static const char *word; /* of the device's fault */
 static uint32_t hit;	 /* the operation that it hits */
 static const char *words;
@@ -484,6 +511,7 @@ int main(int argc, char **argv)
 	}
 	expectChild("all operations", whole);
 	expectChild("all operations, GPU memory", wholeOfGpu);
+	expectChild("reads into GPU memory", readsOfGpu);
 	expectChild("memory that is not registered", unknownMemory);
 	expectChild("a descriptor to sleep by", sleeps);
 	if (argc > 1)
