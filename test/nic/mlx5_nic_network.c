@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { OPS = 400, SLOT = 64, PATIENCE_S = 20 };
+enum { OPS = 400, SLOT = 64, LONG = 8192, PATIENCE_S = 20 };
 
 static const struct fabricCalls *net;
 static char why[FABRIC_WHY];
@@ -302,17 +302,17 @@ static void wholeOfGpu(void)
 
 static void readOnce(uint32_t value)
 {
-	const struct fabricPiece piece = {(char *)ends[0].window, SLOT, ends[1].key};
+	const struct fabricPiece piece = {(char *)ends[0].window, LONG, ends[1].key};
 	struct fabricEvent event = {.kind = fabricNotice};
 	time_t end = time(NULL) + PATIENCE_S;
 
-	memset(ends[1].window, (int)value, SLOT);
+	memset(ends[1].window, (int)value, LONG);
 	EXPECT_EQUAL(net->read(ends[0].end, ends[0].peer, &piece, &event), fabricOk);
 	net->submit(ends[0].end);
 	while (net->poll(ends[0].end, &event, 1) != 1 && time(NULL) < end)
 		;
 	EXPECT(event.kind == fabricDone && !event.error);
-	for (int b = 0; b < SLOT; b++)
+	for (int b = 0; b < LONG; b++)
 		EXPECT_EQUAL(ends[0].window[b], value);
 }
 
@@ -446,6 +446,31 @@ static void flushFails(void)
 	closeBoth();
 }
 
+/* The queue pair of the first end's flushes was made before the one of its peer. */
+static void oneFlushFails(void)
+{
+	struct rdmaEnd peer;
+	char text[64];
+
+	expectedHow = "dma-buf";
+	wanted.hasGpu = 1;
+	openBoth();
+	memcpy(&peer, ends[0].pair, sizeof(peer));
+	snprintf(text, sizeof(text), "error=0x04@3:%u", peer.number - 1);
+	nicFault(text);
+	beginAll();
+	drain(1);
+	EXPECT_HAS(ends[0].down, "a read of this rank's own GPU memory of 8 bytes, QP 0x");
+	uint32_t reads[3] = {0};
+	for (uint32_t i = 0; i < begun; i++)
+		if (kindOf(i) == opRead)
+			reads[told[i]]++;
+		else
+			EXPECT_EQUAL(told[i], kindOf(i) != opMessage);
+	EXPECT(!reads[0] && reads[2]);
+	closeBoth();
+}
+
 static void removed(void)
 {
 	openBoth();
@@ -521,6 +546,7 @@ int main(int argc, char **argv)
 	expectChild("a queue pair that fails", queueFails);
 	expectChild("a port that goes down", portDown);
 	expectChild("a port that goes down, GPU memory", flushFails);
+	expectChild("a flush that fails", oneFlushFails);
 	expectChild("a device that is removed", removed);
 	return expectFailures != 0;
 }
