@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/proxy/verbs/sizes.h"
 #include "gpu.h"
 #include "interface.h"
 #include "load.h"
@@ -60,9 +61,25 @@ static size_t windowBytes(int nRanks)
 	return sizeof(struct networkWindow) + (size_t)nRanks * sizeof(struct networkPart);
 }
 
+/* Without a GPU, and without the limits of a device. */
+static void planVerbs(struct plan *plan, uint32_t lanes)
+{
+	uint32_t n = (uint32_t)plan->nRanks;
+	struct verbsShape s = verbsShapeOf(n, 0, UINT32_MAX, UINT32_MAX);
+	size_t ofPeers = n * (VERBS_PEER_BYTES + verbsOpsBytes(&s));
+
+	plan->queuePairs += (uint64_t)lanes * n;
+	plan->regions[planStart] += lanes;
+	plan->memory[planStart].heap +=
+		lanes * (verbsBuffersBytes(&s) + verbsTableBytes(&s) + ofPeers);
+}
+
 static void networkPlan(struct plan *plan, uint32_t lanes)
 {
-	plan->addresses += (uint64_t)lanes * (uint32_t)plan->nRanks;
+	if (plan->network == planConnected)
+		planVerbs(plan, lanes);
+	else
+		plan->addresses += (uint64_t)lanes * (uint32_t)plan->nRanks;
 	plan->memory[planStart].heap += lanes * laneBytes(plan->nRanks);
 	plan->memory[planWindow].heap += windowBytes(plan->nRanks);
 	plan->regions[planWindow]++;

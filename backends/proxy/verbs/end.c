@@ -9,17 +9,6 @@
 
 #include "verbs.h"
 
-static uint32_t between(uint32_t least, uint32_t value, uint32_t most)
-{
-	return value < least ? least : value > most ? most : value;
-}
-
-static uint32_t leastOf(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
-
-/* Of many peers, each has shorter queues: a sender waits until the receiver has posted again. */
 static int chooseDepth(struct fabricEnd *end, char *why)
 {
 	const struct fabric *f = end->fabric;
@@ -28,19 +17,14 @@ static int chooseDepth(struct fabricEnd *end, char *why)
 
 	if (error)
 		return verbsFailErrno(why, "the device's attributes", error);
-	end->room = f->peers + f->hasGpu; /* flush.c has one queue pair more */
-	end->depth = between(VERBS_DEPTH_LEAST, VERBS_DEPTH_ALL / end->room, VERBS_DEPTH_MOST);
-	end->depth = leastOf(end->depth, (uint32_t)attr.max_qp_wr);
-	end->depth = leastOf(end->depth, (uint32_t)attr.max_cqe / (2 * end->room));
+	end->shape =
+		verbsShapeOf(f->peers, f->hasGpu, (uint32_t)attr.max_qp_wr, (uint32_t)attr.max_cqe);
+	end->room = end->shape.room;
+	end->depth = end->shape.depth;
 	if (end->depth < 2)
 		return verbsFail(why, "its completion queues are too short for so many peers");
 	end->receives = end->depth;
 	return fabricOk;
-}
-
-static size_t bufferBytes(const struct fabricEnd *end)
-{
-	return (size_t)(end->depth + end->receives) * VERBS_MESSAGE;
 }
 
 /* ibv_get_cq_event() of an empty channel must not block. */
@@ -80,9 +64,9 @@ static void openWait(struct fabricEnd *end)
 
 static int openBuffers(struct fabricEnd *end, char *why)
 {
-	size_t bytes = (end->room * bufferBytes(end) + RDMA_PAGE - 1) / RDMA_PAGE * RDMA_PAGE;
+	size_t bytes = verbsBuffersBytes(&end->shape);
 
-	end->peer = calloc(end->room, sizeof(struct verbsPeer *));
+	end->peer = calloc(1, verbsTableBytes(&end->shape));
 	end->buffers = aligned_alloc(RDMA_PAGE, bytes);
 	if (!end->peer || !end->buffers)
 		return verbsFail(why, "no memory");

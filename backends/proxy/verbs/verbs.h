@@ -19,12 +19,9 @@
 
 #include "backends/proxy/network/fabric.h"
 #include "backends/rdma/nic/port.h"
+#include "sizes.h"
 
-#define VERBS_MESSAGE 96     /* bytes of a buffer for a message */
-#define VERBS_CHAIN 16	     /* most work requests of one ibv_post_send() */
-#define VERBS_DEPTH_MOST 128 /* work requests of a queue pair, and receives of it */
-#define VERBS_DEPTH_LEAST 16
-#define VERBS_DEPTH_ALL 8192 /* work requests of an end, about */
+#define VERBS_CHAIN 16 /* most work requests of one ibv_post_send() */
 #define VERBS_PIECE (1ull << 30)
 
 enum verbsKind { verbsWrite, verbsRead, verbsSend, verbsFlush };
@@ -79,11 +76,12 @@ struct fabricEnd {
 	struct fabric *fabric;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
-	uint32_t depth, receives; /* of a queue pair */
-	uint32_t unacknowledged;  /* events of the channel */
-	uint32_t turns;		  /* polls since the last look at the device's events */
-	uint8_t isArmed;	  /* the next completion makes `channel` readable */
-	int wait;		  /* epoll: the channel, and the device's events; -1: none */
+	uint32_t depth, receives; /* of a queue pair; equal */
+	struct verbsShape shape;
+	uint32_t unacknowledged; /* events of the channel */
+	uint32_t turns;		 /* polls since the last look at the device's events */
+	uint8_t isArmed;	 /* the next completion makes `channel` readable */
+	int wait;		 /* epoll: the channel, and the device's events; -1: none */
 	uint32_t room, peers;
 	struct verbsPeer **peer; /* [peers] */
 	struct verbsPeer *chained, *news;
@@ -103,6 +101,9 @@ struct fabricEnd {
 		*held; /* [room * receives]; from firstHeld to endHeld, which wrap around */
 	uint64_t firstHeld, endHeld;
 };
+
+_Static_assert(sizeof(struct verbsPeer) == VERBS_PEER_BYTES, "sizes.h plans by it");
+_Static_assert(sizeof(struct verbsOp) == VERBS_OP_BYTES, "sizes.h plans by it");
 
 struct fabricRegion {
 	struct fabric *fabric;
