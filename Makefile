@@ -292,7 +292,7 @@ $(BUILD)/test/limits_memory: private LDFLAGS += \
 $(BUILD)/test/unit_devcomm_failure: private LDFLAGS += -Wl,--wrap=controlAgree
 
 # The library's allocations and messages are counted.
-$(BUILD)/test/unit_plan: private LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free \
+$(BUILD)/test/unit_plan: private LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free,--wrap=networkLoaded \
 	-Wl,--wrap=controlSend,--wrap=controlSendChildren,--wrap=rdmaPortOpen,--wrap=memoryAlloc,--wrap=memoryAllocOnNode,--wrap=memoryFree \
 	-Wl,--wrap=poolAlloc,--wrap=pinnedAlloc,--wrap=pinnedAllocShared
 

@@ -235,7 +235,7 @@ static void place(struct qp *qp, const struct sink *sink, uint32_t offset, const
 				   IBV_ACCESS_LOCAL_WRITE);
 
 	if (mr)
-		latePlace(qp, accessAddress(mr, sink->address + offset), data, bytes, late);
+		latePlace(qp, mr, accessAddress(mr, sink->address + offset), data, bytes, late);
 }
 
 static void scatter(struct qp *qp, const struct request *request, const struct packet *packet)
