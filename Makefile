@@ -361,7 +361,7 @@ man: $(BUILD)/test/unit_param
 	$(Q)cmp -s $(BUILD)/gin_environ.7 man/man7/gin_environ.7 || cp $(BUILD)/gin_environ.7 man/man7/gin_environ.7
 
 demo: deps
-	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(MAKE) --no-print-directory lib $(BUILD)/examples/ring $(filter $(BUILD)/tools/gin_info,$(TOOLS:%=$(BUILD)/tools/%))
 	$(Q)examples/demo $(BUILD)
 
 # Words of GROUPS are files of test/groups; all of them by default.
