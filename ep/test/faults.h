@@ -31,10 +31,9 @@ inline Round roundOf(Rank &r, uint64_t seed)
 	return round;
 }
 
-inline thread_local uint32_t onLostOf; /* of this rank's last ep */
+inline thread_local uint32_t onLostOf; /* of the last ep of this rank */
 
-inline ginEp_t epFor(Rank &r, const Round &round, uint32_t onLost, uint64_t milliseconds,
-		     uint32_t maxSms = 0)
+inline ginEpConfig_t configFor(const Round &round, uint32_t onLost, uint64_t milliseconds)
 {
 	ginEpConfig_t config = GIN_EP_CONFIG_INIT;
 	onLostOf = onLost;
@@ -44,6 +43,13 @@ inline ginEp_t epFor(Rank &r, const Round &round, uint32_t onLost, uint64_t mill
 	config.maxTokens = round.maxTokens;
 	config.timeout = milliseconds * 1000000;
 	config.onLost = onLost;
+	return config;
+}
+
+inline ginEp_t epFor(Rank &r, const Round &round, uint32_t onLost, uint64_t milliseconds,
+		     uint32_t maxSms = 0)
+{
+	ginEpConfig_t config = configFor(round, onLost, milliseconds);
 	config.maxSms = maxSms;
 	return makeEp(r, config);
 }

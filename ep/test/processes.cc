@@ -3,7 +3,8 @@
  * processes.cc - a rank that is killed or stopped: the others go on, and a rank comes back
  *
  *	processes --forks N	a rank is killed after its send; MASK=1: it is masked. Then the others
- *				and a new process make a new communicator
+ *				go on by ginEpShrink(); then they and a new process make a new
+ *				communicator
  *	SENDING=1		it is killed in its send, on route direct
  *	STOPPED=1		it is stopped in its send, on route direct, and taken in again
  */
@@ -42,6 +43,31 @@ static void joined(int rank)
 	rankClose(r);
 }
 
+/* The survivors go on in the memory of the ep. They destroy it before its successor, or after. */
+static void shrunk(Rank &r, ginEp_t ep, bool before)
+{
+	ginComm_t comm = nullptr;
+	ginEp_t next = nullptr;
+	Rank rest;
+	CHECK(ginCommShrink(r.comm, nullptr, 0, &comm));
+	rankTake(rest, comm);
+	EXPECT(rest.nRanks == r.nRanks - 1 && rest.rank == r.rank - (r.rank > 1));
+	ginEpConfig_t config = configFor(roundOf(rest, 0), GIN_EP_LOST_ERROR, 60000);
+	ginEpConfig_t more = config;
+	more.hidden *= 4;
+	EP_FAILS(ginEpShrink(ep, comm, &more, &next), ginErrorInvalidArgument);
+	EXPECT(strstr(ginEpGetLastError(), "the ep that is shrunk has"));
+	EP_CHECK(ginEpShrink(ep, comm, &config, &next));
+	if (before)
+		ginEpDestroy(ep);
+	for (uint64_t i = 0; i < 5; i++)
+		full(rest, next, roundOf(rest, 200 + i));
+	EP_CHECK(ginEpDestroy(next));
+	rankClose(rest);
+	if (!before)
+		ginEpDestroy(ep);
+}
+
 /* Rank 1 is killed between its send and its receive. */
 static void killed(Rank &r, uint32_t onLost)
 {
@@ -70,7 +96,7 @@ static void killed(Rank &r, uint32_t onLost)
 	for (uint32_t i = 0; i < 3 && onLost == GIN_EP_LOST_MASK; i++)
 		without(r, ep, roundOf(r, 130 + i), gone);
 	EXPECT(ginEpReset(ep) != ginSuccess); /* a dead process needs a new communicator */
-	ginEpDestroy(ep);
+	shrunk(r, ep, onLost == GIN_EP_LOST_MASK);
 }
 
 static char *stopPage; /* the last row of rank 1's x begins it */
