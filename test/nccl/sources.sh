@@ -152,7 +152,7 @@ compile_deepep()
 
 link_deepep() { program deepep/run "$out/deepep/run.o"; }
 
-# deepep.cu runs some of the kernels; they need routes without a proxy.
+# deepep.cu runs some of the kernels; they do not run on the proxy route.
 rows_deepep()
 {
 	case $1 in
