@@ -73,34 +73,41 @@ rows_tests()
 }
 rows_tests_mpi() { rows_tests "$@"; }
 
-# NCCL's examples, one thread for each GPU.
+# NCCL's examples. With --mpi the rows' names begin with examples_mpi.
+examples=examples${mpi:+_mpi}
 compile_nccl()
 {
-	local source name
-	try examples/utils "${CXX:-g++}" -std=c++17 -O2 "-I$home/include" "-I$cuda/include" \
-		"-I$1/docs/examples/common/include" -c "$1/docs/examples/common/src/utils.cc" -o "$out/examples/utils.o"
+	local source name flags=()
+	[ -z "$mpi" ] || read -ra flags <<<"-DMPI_SUPPORT $(mpi_includes)"
+	try "$examples/utils" "${CXX:-g++}" -std=c++17 -O2 "${flags[@]}" "-I$home/include" "-I$cuda/include" \
+		"-I$1/docs/examples/common/include" -c "$1/docs/examples/common/src/utils.cc" -o "$out/$examples/utils.o"
 	for source in "$1"/docs/examples/0[67]_*/*/c/main.cu; do
 		name=$(basename "$(dirname "$(dirname "$source")")")
-		object "examples/${source:$((${#1} + 15)):2}_$name" "$source" "-I$1/docs/examples/common/include" \
+		object "$examples/${source:$((${#1} + 15)):2}_$name" "$source" "-I$1/docs/examples/common/include" \
 			"-I$1/docs/examples/07_kernel_fusion/include"
 	done
 }
 
 link_nccl()
 {
-	local name
+	local name flags=()
+	[ -z "$mpi" ] || read -ra flags <<<"$(mpi_libraries)"
 	for name in "${names[@]}"; do
-		case $name in examples/0*) program "$name" "$out/$name.o" "$out/examples/utils.o" ;; esac
+		case $name in "$examples"/0*) program "$name" "$out/$name.o" "$out/$examples/utils.o" "${flags[@]}" ;; esac
 	done
 }
 
 rows_examples()
 {
 	case $1 in
-	examples/utils) row "$1" yes - ;;
-	*) row "$1" yes "$(registers "$1")" "$out/$1.program" ;;
+	*/utils) row "$1" yes - ;;
+	*)
+		# shellcheck disable=SC2086 # the command is words
+		row "$1" yes "$(registers "$1")" ${mpi:+$processes} "$out/$1.program"
+		;;
 	esac
 }
+rows_examples_mpi() { rows_examples "$@"; }
 
 # DeepEP V2: its kernels, with the flags of its JIT, which nvcc extends by NVCC_APPEND_FLAGS: the hybrid kernels
 # change their number of registers, and so cannot call functions. A row, its header, and a kernel with numbers of a usual
@@ -145,7 +152,7 @@ compile_deepep()
 
 link_deepep() { program deepep/run "$out/deepep/run.o"; }
 
-# deepep.cu runs some of the kernels; they need routes without a proxy.
+# deepep.cu runs some of the kernels; they do not run on the proxy route.
 rows_deepep()
 {
 	case $1 in
