@@ -22,11 +22,11 @@ class AllGatherGemm(Operation):
 
     def __init__(self, comm, rows, K):
         self.turn = 0
-        # A round is read while the next one arrives: two of them.
+        # Two halves: a call reads one while other ranks fill the other for the next call.
         super().__init__(comm, comm.size, gathered=(2, comm.size, rows, K))
 
     def send(self, a, half):
-        """On a stream of its own: the rows into the window, then to all others."""
+        """Copies the rows into the window and puts them to all others, on a stream of its own."""
         rank = self.comm.rank
         mine = self.gathered[half, rank]
         at = (half * self.comm.size + rank) * mine.nbytes

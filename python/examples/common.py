@@ -35,7 +35,7 @@ def ranks(**options):
 
 
 def main(run, on_gpus_shapes, on_host_shapes, **options):
-    """Calls run(comm, M, N, K) for each shape of the command line, as 64,8192,4096."""
+    """Calls run(comm, M, N, K) for each shape of the command line, such as 64,8192,4096."""
     with ranks(**options) as comm:
         for shape in sys.argv[1:] or (on_gpus_shapes if on_gpus() else on_host_shapes):
             run(comm, *map(int, shape.split(",")))
@@ -88,10 +88,10 @@ def microseconds(function, inside=20, outside=7):
 
 
 class Operation:
-    """What the operations have in common. The making of one and close() are collective."""
+    """What the operations have in common. Making an operation and close() are collective."""
 
     def __init__(self, comm, signals, **memory):
-        """memory: a shape for each tensor. Each gets a window: `inbox` gets self.inbox_window."""
+        """memory: shapes of tensors. inbox=(4, 5) makes self.inbox and its self.inbox_window."""
         self.comm, self.windows = comm, []
         for name, shape in memory.items():
             tensor = libgin.torch.empty(*shape, dtype=dtype(), device=device())

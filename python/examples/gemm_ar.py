@@ -57,13 +57,13 @@ def gemm_all_reduce(
 ):
     pid = tl.program_id(0)
     programs = tl.num_programs(0)
-    turn = tl.load(rounds + pid) + 1  # in memory, for CUDA graphs
+    turn = tl.load(rounds + pid) + 1  # counted in memory: a CUDA graph replays equal arguments
     rows, columns = tl.arange(0, M)[:, None], tl.arange(0, BN)[None, :]
     part: tl.constexpr = M * BN  # of a program; lies in the inbox row by row
     inside = rows * BN + columns
     dtype: tl.constexpr = out.dtype.element_ty
     mine = product(a, b, N, pid * BN, M, K, BN, BK).to(dtype)
-    # A round is read while the next one arrives: two of them.
+    # Two halves: a call reads one while other ranks fill the other for the next call.
     slot = ((turn % 2) * SIZE * programs + pid) * part
     there = slot + rank * programs * part
     result = tl.load(status)

@@ -29,7 +29,7 @@ def send(dc, there, to, here, at, nbytes, peer, signal, status):
 
 @gin.jit(do_not_specialize=["signal"])
 def wait(dc, signal, rounds, status):
-    """Waits for the next one of a signal's rounds; the count is in memory, for CUDA graphs."""
+    """Waits for one more put. Counts in memory: a CUDA graph replays equal arguments."""
     turn = tl.load(rounds + signal) + 1
     result = gin.wait_signal(dc, signal, turn, timeout=FOREVER)
     tl.store(rounds + signal, turn)
@@ -48,7 +48,7 @@ class GemmReduceScatter(Operation):
         self.rows = M // comm.size // parts
         if M % (comm.size * parts):
             raise ValueError(f"M {M} is not a multiple of {comm.size * parts}")
-        # A round is read while the next one arrives: two of everything.
+        # Two halves: a call reads one while other ranks fill the other for the next call.
         shape = 2, comm.size, parts, self.rows, N
         super().__init__(comm, comm.size * parts, inbox=shape, outbox=shape)
 

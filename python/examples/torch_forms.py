@@ -13,7 +13,7 @@ import torch.distributed._symmetric_memory as symm_mem
 
 @functools.cache
 def group():
-    """The name of the default group, which has symmetric memory then."""
+    """Enables symmetric memory for the default group. Returns the group's name."""
     name = dist.group.WORLD.group_name
     symm_mem.enable_symm_mem_for_group(name)
     return name

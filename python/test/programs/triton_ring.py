@@ -5,7 +5,7 @@
   gets     gets the left neighbour's outbox
   stores   stores into the right neighbour's inbox, then signals; direct routes only
 
-At last programs on all ranks count in a word of their right neighbour.
+Finally the programs of each rank count in a word of the right neighbour, by fetch_add().
 """
 
 import torch
