@@ -431,6 +431,36 @@ static void portDown(void)
 	closeBoth();
 }
 
+static void pollFor(double seconds)
+{
+	struct timespec from, now;
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	do {
+		pollBoth();
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while ((double)(now.tv_sec - from.tv_sec) + (double)(now.tv_nsec - from.tv_nsec) / 1e9 <
+		 seconds);
+}
+
+/* The NIC repeats packets for 0.54 s. */
+static void portStaysDown(void)
+{
+	openBoth();
+	nicFault("portdown");
+	untilWords(ends[0].notice);
+	pollFor(0.1);
+	nicFault("portup");
+	pollFor(0.7);
+	EXPECT(!ends[0].down[0] && !ends[1].down[0]);
+	nicFault("portdown");
+	untilWords(ends[0].down);
+	untilWords(ends[1].down);
+	for (int i = 0; i < 2; i++)
+		EXPECT_HAS(ends[i].down, "mlx5_0, port 1: the port has been down for 0.");
+	closeBoth();
+}
+
 /* Nothing flushes any more: reads fail, and no message comes. */
 static void flushFails(void)
 {
@@ -545,6 +575,7 @@ int main(int argc, char **argv)
 	named();
 	expectChild("a queue pair that fails", queueFails);
 	expectChild("a port that goes down", portDown);
+	expectChild("a port that stays down", portStaysDown);
 	expectChild("a port that goes down, GPU memory", flushFails);
 	expectChild("a flush that fails", oneFlushFails);
 	expectChild("a device that is removed", removed);

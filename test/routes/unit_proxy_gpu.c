@@ -67,7 +67,13 @@ static void bouncing(const char *words)
 
 static void refused(void)
 {
-	bouncing("; GPU memory bounces: WEAK_GPU is unset");
+	bouncing("; GPU memory bounces: dma-buf refused, no nvidia-peermem: WEAK_GPU is unset");
+}
+
+static void refusedAddress(void)
+{
+	fakeEngine.noDmabuf = 1;
+	bouncing("; GPU memory bounces: no dma-buf, no nvidia-peermem: WEAK_GPU is unset");
 }
 
 static void wanted(void)
@@ -97,6 +103,7 @@ int main(void)
 	expectChild("by dma-buf", byDmabuf);
 	expectChild("by address", byAddress);
 	expectChild("refused by the network", refused);
+	expectChild("refused, without dma-buf", refusedAddress);
 	expectChild("GIN_BOUNCE=always", wanted);
 	expectChild("the GPU is full", noMemory);
 	expectChild("GIN_BOUNCE=never", neither);

@@ -24,8 +24,12 @@ static int addMemory(const struct device *d, const struct fabricCalls *calls, st
 		     const char **how, char *why)
 {
 	struct rdmaMemory memory = dmabufOf(d, at, bytes);
-	int result = calls->gpuMemoryAdd(fabric, &memory, region, key, how, why);
+	char reason[FABRIC_WHY] = "";
+	int result = calls->gpuMemoryAdd(fabric, &memory, region, key, how, reason);
 
+	if (result != fabricOk)
+		snprintf(why, FABRIC_WHY, "%s, no nvidia-peermem: %.110s",
+			 memory.dmabuf < 0 ? "no dma-buf" : "dma-buf refused", reason);
 	dmabufClose(&memory);
 	return result;
 }

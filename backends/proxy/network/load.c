@@ -252,8 +252,8 @@ static void describeGpu(const struct backendHost *host, struct proxyBlob *blob)
 	if (!host->device || !host->device->cuda)
 		return;
 	pthread_mutex_lock(&loaded.lock);
-	logWrite(logInfo, "rank %d: the network %s GPU memory %s%s", host->rank,
-		 blob->reachesGpu ? "reaches" : "does not reach", blob->reachesGpu ? "by " : ": ",
+	logWrite(logInfo, "rank %d: the network %s GPU memory%s%s", host->rank,
+		 blob->reachesGpu ? "reaches" : "does not reach", blob->reachesGpu ? " by " : ": ",
 		 loaded.gpu);
 	pthread_mutex_unlock(&loaded.lock);
 }

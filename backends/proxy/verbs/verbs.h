@@ -126,7 +126,8 @@ struct fabric {
 	struct fabricRegion *regions;
 	_Atomic(struct fabricRegion *) gpu; /* GPU memory that flushes read; NULL: none yet */
 	atomic_uint gpuWindows;
-	atomic_int isDown; /* the device has failed; `down` is set before */
+	atomic_ullong downSince; /* when the port went down, in ns; 0: it is up */
+	atomic_int isDown;	 /* device or port have failed; `down` is set before */
 	char down[FABRIC_WHY];
 };
 

@@ -71,7 +71,7 @@ static void expectRecord(const struct qp *qp, uint32_t end)
 	if (!ahead)
 		return;
 	expectFree(qp, end + ahead);
-	wqeExpect(qp, end + ahead - 1, "the doorbell record is ahead of its WQE");
+	wqeExpect(qp, end, end + ahead, "the doorbell record is ahead of its WQE");
 }
 
 bool requesterIsBehind(const struct qp *qp, uint16_t index)
