@@ -136,7 +136,7 @@ TESTS_C := $(patsubst %.c,$(BUILD)/test/%,$(filter-out $(if $(VERBS),,mlx5_%),$(
 TESTS_CC := $(patsubst %.cc,$(BUILD)/test/%,$(filter-out $(if $(MPICXX),,mpi.cc),$(call test-sources,cc))) \
 	$(patsubst %.cc,$(BUILD)/%,$(wildcard test/port/*.cc test/system/*.cc))
 # The same sources with kernels.
-TESTS_GPU := $(patsubst %.cc,$(BUILD)/test/%_gpu,$(filter-out nvrtc.cc mpi.cc unit_% perf_%,$(call test-sources,cc))) \
+TESTS_GPU := $(patsubst %.cc,$(BUILD)/test/%_gpu,$(filter-out nvrtc.cc mpi.cc selftest.cc unit_% perf_%,$(call test-sources,cc))) \
 	$(patsubst %.cc,$(BUILD)/%_gpu,$(wildcard test/port/*.cc))
 
 .PHONY: all lib tools examples tests tests-gpu man deps deps-check deps-check-all demo check check-all check-mlx5dev check-long \
@@ -321,7 +321,8 @@ $(BUILD)/libgin-weak.so: test/fabric/weak.c backends/proxy/network/fabric.h
 	$(Q)ln -sf ../$(@F) $(@D)/test/$(@F)
 
 $(addprefix $(BUILD)/test/unit_,plan proxy_network proxy_messages): $(BUILD)/libgin-weak.so
-$(BUILD)/test/proxy_choice: $(BUILD)/libgin-weak.so
+$(BUILD)/test/proxy_choice $(BUILD)/test/selftest: $(BUILD)/libgin-weak.so
+$(BUILD)/test/selftest: $(SELFTEST)
 $(BUILD)/test/proxy_choice $(BUILD)/test/proxy_fabric: $(OFI)
 $(BUILD)/test/proxy_choice $(BUILD)/test/proxy_fabric: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
 $(addprefix $(BUILD)/test/unit_,plan proxy_network proxy_messages): private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'

@@ -163,33 +163,37 @@ static size_t readAll(int fd, void *into, size_t bytes, time_t deadline)
 	return used;
 }
 
-/* Lets a child that has answered leave its communicator; kills a child that has not ended by then. */
-static int reap(pid_t pid, time_t deadline)
+/*
+ * Lets a child that has answered leave its communicator; kills a child that has not ended at the
+ * deadline. Returns whether it killed the child.
+ */
+static int reap(pid_t pid, time_t deadline, int *status)
 {
-	int status = 0;
-
-	while (waitpid(pid, &status, WNOHANG) == 0) {
+	while (waitpid(pid, status, WNOHANG) == 0) {
 		if (now() >= deadline) {
 			kill(pid, SIGKILL);
-			waitpid(pid, &status, 0);
-			break;
+			waitpid(pid, status, 0);
+			return 1;
 		}
 		usleep(2000);
 	}
-	return status;
+	return 0;
 }
 
-static void describeEnd(int status, const struct selftestRank *r, struct selftestAnswer *answer)
+static void describeEnd(const struct selftestRank *r, int killed, int status,
+			struct selftestAnswer *answer)
 {
 	answer->made = 0;
 	answer->ended = 1;
-	if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
-		snprintf(answer->why, sizeof(answer->why),
-			 "rank %d: the test ended by signal %d (%s)", r->rank, WTERMSIG(status),
-			 strsignal(WTERMSIG(status)));
-	else
+	if (killed)
 		snprintf(answer->why, sizeof(answer->why),
 			 "rank %d: the test has no result after %d s", r->rank, r->seconds);
+	else if (WIFSIGNALED(status))
+		snprintf(answer->why, sizeof(answer->why), "rank %d: signal %d (%s) ended the test",
+			 r->rank, WTERMSIG(status), strsignal(WTERMSIG(status)));
+	else
+		snprintf(answer->why, sizeof(answer->why),
+			 "rank %d: the test ended without a result", r->rank);
 }
 
 static void readAnswer(const struct selftestRank *r, struct selftestProcess *process,
@@ -200,11 +204,11 @@ static void readAnswer(const struct selftestRank *r, struct selftestProcess *pro
 	size_t got = readAll(process->out, answer, sizeof(*answer), deadline);
 	int whole = got == sizeof(*answer) &&
 		    (!answer->made || readAll(process->out, cells, bytes, deadline) == bytes);
-	int status = reap(process->pid, whole ? now() + 10 : deadline);
+	int status = 0, killed = reap(process->pid, whole ? now() + 10 : deadline, &status);
 
 	close(process->out);
 	if (!whole)
-		describeEnd(status, r, answer);
+		describeEnd(r, killed, status, answer);
 }
 
 /* Runs this rank's child of a pass. */
