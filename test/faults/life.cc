@@ -147,7 +147,7 @@ struct Life {
 	{
 		ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
 
-		want.timeout = 60000000000u;
+		want.timeout = strtoull(getenv("GIN_TIMEOUT"), nullptr, 10) * 1000000000u;
 		enter(MEMORY);
 		for (void *&at : memory)
 			if (!ok(ginMemAlloc(r.comm, WORDS * sizeof(uint64_t), &at)))
@@ -288,6 +288,7 @@ int main(int argc, char **argv)
 	int fd = argc > 1 ? open(argv[1], O_RDWR | O_CLOEXEC) : -1;
 	uint64_t laps = argc > 2 ? strtoull(argv[2], nullptr, 10) : 20;
 
+	setenv("GIN_TIMEOUT", "60", 0);
 	if (fd < 0) {
 		fprintf(stderr, "life PAGE [LAPS]: see life.cc\n");
 		return 2;

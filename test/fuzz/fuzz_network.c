@@ -88,6 +88,15 @@ static void postSome(struct fuzzInput *in, struct side *s)
 		postTo(s, some[what % 4]);
 }
 
+/* A network without immediates loses a peer that sends one. */
+static void receiveImmediate(struct fuzzInput *in, uint32_t rank)
+{
+	struct networkLane *lane = laneOf(&side[0]);
+
+	networkReceiveImmediate(lane, rank, fuzzWord(in));
+	EXPECT(lane->immediateBits || !rank || lane->peer[rank].isLost);
+}
+
 static void step(struct fuzzInput *in)
 {
 	uint8_t what = fuzzByte(in);
@@ -102,7 +111,7 @@ static void step(struct fuzzInput *in)
 		receiveRaw(in);
 		break;
 	case 4:
-		networkReceiveImmediate(laneOf(&side[0]), what >> 3 & 1, fuzzWord(in));
+		receiveImmediate(in, what >> 3 & 1);
 		break;
 	case 5:
 		postSome(in, &side[what >> 3 & 1]);
