@@ -7,6 +7,9 @@
 #
 # test/fuzz/run builds the targets with clang; as ordinary tests they are $(BUILD)/test/fuzz_NAME.
 
+$(addprefix $(BUILD)/test/fuzz_,network bounce windows): $(BUILD)/libgin-weak.so
+$(addprefix $(BUILD)/test/fuzz_,network bounce windows): private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
+
 FUZZ_TARGETS := $(patsubst test/fuzz/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard test/fuzz/fuzz_*.c))
 
 .PHONY: fuzz fuzz-targets fuzz-record check-faults
