@@ -10,6 +10,8 @@
 #   check-all        all tests that need no GPU, or those of GROUPS
 #   check-gpu        tests with kernels, or those of PARTS: needs nvcc and GPUs
 #   check-long       repetitions of tests that depend on chance, for hours
+#   check-faults     jobs in which something goes wrong, for SECONDS: mk/fuzz.mk
+#   fuzz             what reads bytes of others, by libFuzzer: mk/fuzz.mk
 #   check-mutations  breaks every ordering and check once: a test has to fail
 #   check-system     short for check-all GROUPS=system: jobs over several hosts, and Slurm
 #   check-mlx5dev    short for check-all GROUPS="gdaki verbs mlx5dev perftest": on the software mlx5 device

@@ -17,7 +17,7 @@ FUZZ_TARGETS := $(patsubst test/fuzz/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard test/fu
 fuzz:
 	$(Q)test/fuzz/run $(or $(SECONDS),60) $(TARGETS)
 
-check-faults:
+check-faults: lib $(BUILD)/test/faults/life $(if $(VERBS),mlx5dev)
 	$(Q)test/faults/run --build $(BUILD) --seconds $(or $(SECONDS),60) $(KINDS)
 
 fuzz-targets: $(FUZZ_TARGETS)

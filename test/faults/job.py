@@ -78,6 +78,8 @@ class Job:
         env.update(ROUTES[self.route], GIN_ROOT='127.0.0.1:%d' % self.port, GIN_SECRET=self.secret, RANK=str(rank),
                    WORLD_SIZE=str(self.ranks), TMPDIR=self.tmp, GIN_LOG='none', FAULTS_JOB=self.folder,
                    CUDA_VISIBLE_DEVICES='')
+        if self.route not in ON_DEVICE:  # the software device has descriptors of its own
+            env['FAULTS_FILES'] = '1'
         env.update(self.environment)
         command = [*wrap, os.path.abspath(self.build + '/test/faults/life'), self.page, str(self.laps)]
         if self.route in ON_DEVICE:
@@ -155,17 +157,14 @@ class Job:
         return [max(0, line.failed_at - self.struck) / 1e6 for line in lines if line.failed_at]
 
     def leaks(self):
-        """
-        Processes, files and sockets that are left, in words. The software device has descriptors of its own, which
-        are not counted.
-        """
+        """Processes, files and sockets that are left, in words."""
         found = ['process %s' % pid for pid in list_folder('/proc') if pid.isdigit() and
                  ('FAULTS_JOB=' + self.folder).encode() in read_bytes('/proc/%s/environ' % pid)]
         found += ['file ' + name for name in list_folder(self.tmp)]
         found += ['socket ' + text.split()[-1] for text in read('/proc/net/unix').splitlines() if self.tmp + '/' in text]
         for r in range(self.ranks):
             line = self.line(r)
-            if line.phase == OVER and line.files > 0 and self.route not in ON_DEVICE:
+            if line.phase == OVER and line.files > 0:
                 found.append('%d descriptors of rank %d' % (line.files, r))
         return found
 

@@ -8,8 +8,9 @@
  * right neighbour and compare what comes from the left one, a split, and the end. PAGE is a file that
  * all ranks and the driver map: what the rank does, and how it ended.
  *
- * Exit status 0: no call failed. 3: a call failed, and the rank has cleaned up. 4: wrong data, or a lap
- * with a dead rank that was reported as complete.
+ * With FAULTS_FILES set it counts its descriptors at the end. Exit status 0: no call failed. 3: a call
+ * failed, and the rank has cleaned up. 4: wrong data, or a lap with a dead rank that was reported as
+ * complete.
  */
 #include "harness.h"
 
@@ -303,7 +304,7 @@ int main(int argc, char **argv)
 	Life life;
 	life.live(laps);
 	life.end();
-	line->files = filesLeft(files, rank);
+	line->files = getenv("FAULTS_FILES") ? filesLeft(files, rank) : 0;
 	if (line->files > 0)
 		printFiles();
 	line->endedAt = nowNs();

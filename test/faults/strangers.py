@@ -130,10 +130,11 @@ class Strangers(threading.Thread):
         while not self.over.is_set():
             pids = [self.job.line(r).pid for r in range(self.job.ranks)]
             for port in listening(pid for pid in pids if pid):
-                self.visit(port, held)
+                for _ in range(8):
+                    self.visit(port, held)
             while len(held) > self.most:
                 held.pop(0).close()
-            time.sleep(0.001)
+            time.sleep(0.02)
         for s in held:
             s.close()
 
