@@ -24,8 +24,9 @@ ginResult_t recoverBegin(struct control *c, const int *exclude, int excludes)
 		if (v->attempt == v->finished)
 			v->attempt++;
 		v->phase = recoverGather;
-		v->by = v->ahead = -1;
-		v->moved = 0;
+		v->by = v->outBy;
+		v->ahead = -1;
+		v->grew = 0;
 		v->began = clockNow();
 		memset(v->out, 0, recoverSetBytes(c));
 		for (int r = 0; r < c->nRanks; r++)
@@ -103,30 +104,40 @@ static int isFixed(const struct control *c)
 	return 1;
 }
 
-/* The first rank that has not come. */
+/* The first rank that this rank waits for, and that has not come; -1: the leader waits for another rank. */
 static int firstMissing(const struct control *c)
 {
-	int r = 0;
+	for (int r = 0; r < c->nRanks; r++)
+		if (waitsFor(c, r) && !hasAgreed(c, r))
+			return r;
+	return -1;
+}
 
-	while (r < c->nRanks - 1 && !(waitsFor(c, r) && !hasAgreed(c, r)))
-		r++;
-	return r;
+static ginResult_t timedOut(const struct control *c, int missing)
+{
+	int leader = recoverLeader(c);
+
+	if (missing < 0)
+		return fail(ginErrorTimeout,
+			    "rank %d (host %s), which leads the call, waits for a rank that does "
+			    "not make it: see the message of rank %d",
+			    leader, c->ranks[leader].host, leader);
+	return fail(ginErrorTimeout,
+		    "no call from rank %d (host %s) within %u s (GIN_TIMEOUT), and the rank is "
+		    "alive: let it make the call, or exclude it on a rank",
+		    missing, c->ranks[missing].host, paramNumber(paramTimeout));
 }
 
 static ginResult_t late(const struct control *c, struct recoverWait *w)
 {
-	int rank = firstMissing(c);
-	const char *host = c->ranks[rank].host;
 	uint64_t now = clockNow();
+	int missing = now < w->warn ? -1 : firstMissing(c);
 
 	if (now >= w->end)
-		return fail(
-			ginErrorTimeout,
-			"no call from rank %d (host %s) within %u s (GIN_TIMEOUT), and the rank "
-			"is alive: let it make the call, or exclude it on a rank",
-			rank, host, paramNumber(paramTimeout));
-	if (now >= w->warn) {
-		logWrite(logWarn, "ginCommShrink: waiting for rank %d (host %s)", rank, host);
+		return timedOut(c, firstMissing(c));
+	if (missing >= 0) {
+		logWrite(logWarn, "ginCommShrink: waiting for rank %d (host %s)", missing,
+			 c->ranks[missing].host);
 		w->warn = w->end;
 	}
 	return ginSuccess;
@@ -223,7 +234,7 @@ static void beginAgain(struct recovery *v)
 {
 	v->attempt = v->newest > v->attempt ? v->newest : v->attempt + 1;
 	v->phase = recoverGather;
-	v->moved = 0;
+	v->grew = 0;
 	dropEntries(v);
 }
 
@@ -239,13 +250,24 @@ ginResult_t recoverAgree(struct control *c, struct recoverTeam *team)
 	return result;
 }
 
+/*
+ * Has the attempt failed, the set of which was fixed? The leader begins a new one if the set has grown.
+ * The others wait for its new attempt, unless the leader is out itself.
+ */
+static int isOver(const struct control *c)
+{
+	const struct recovery *v = c->recovery;
+
+	if (v->newest > v->attempt || v->by >= 0)
+		return 1;
+	return v->grew && (v->members[0] == c->rank || recoverIsOut(v->out, v->members[0]));
+}
+
 /* The caller holds the lock. Asks nobody. */
 static int isLost(struct control *c, char *why)
 {
-	struct recovery *v = c->recovery;
-
 	takeOutGone(c);
-	if (!v->moved)
+	if (!isOver(c))
 		return 0;
 	snprintf(why, SENTENCE_BYTES, "a rank died while the ranks that go on connected");
 	return ginErrorPeer;
@@ -301,11 +323,10 @@ static int awaitsEntries(const struct control *c, int rank)
  */
 static ginResult_t passRefusal(struct control *c, struct recoverWait *w)
 {
-	char why[SENTENCE_BYTES];
 	ginResult_t result = ginSuccess;
 
 	for (int r = 0; r < c->nRanks && result == ginSuccess;)
-		if (!awaitsEntries(c, r) || isLost(c, why))
+		if (!awaitsEntries(c, r) || recoverIsGone(c, r))
 			r++;
 		else
 			result = turn(c, w);
@@ -354,6 +375,17 @@ int recoverLost(struct control *c, char *why)
 	return lost;
 }
 
+/* Tells ranks that are out, and alive: this rank may close the communicator before they make the call. */
+static void tellOut(struct control *c)
+{
+	struct recovery *v = c->recovery;
+
+	v->finished = v->attempt;
+	for (int r = 0; r < c->nRanks; r++)
+		if (recoverIsOut(v->out, r) && !v->peer[r].gone)
+			recoverAsk(c, r);
+}
+
 void recoverEnd(struct control *c, int succeeded)
 {
 	pthread_mutex_lock(&c->lock);
@@ -361,7 +393,7 @@ void recoverEnd(struct control *c, int succeeded)
 	v->phase = recoverIdle;
 	dropEntries(v);
 	if (succeeded)
-		v->finished = v->attempt;
+		tellOut(c);
 	else if (v->out)
 		memset(v->out, 0, recoverSetBytes(c));
 	pthread_mutex_unlock(&c->lock);
