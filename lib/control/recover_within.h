@@ -4,7 +4,7 @@
 #define GIN_LIB_RECOVER_WITHIN_H
 
 #include "internal.h"
-#include "lib/base/datagram.h"
+#include "datagram.h"
 #include "recover.h"
 
 enum recoverPhase {
