@@ -51,10 +51,11 @@ static int shrinkExchange(void *state, const struct bootstrapEntry *mine, int pa
 	const struct recoverEntries entries = {.mine = &entry,
 					       .bytes = sizeof(entry),
 					       .refused = entry.refused != 0,
-					       .parent = parent,
 					       .root = root,
 					       .parents = parents};
-	ginResult_t result = recoverExchange(&shrink->comm->control, &entries);
+
+	(void)parent; /* recoverExchange() finds it */
+	ginResult_t result = recoverExchange(&shrink->comm->control, &shrink->team, &entries);
 
 	if (result != ginSuccess) {
 		snprintf(why, BOOTSTRAP_WHY, "%s", ginGetLastError());
@@ -147,22 +148,33 @@ static void refuse(struct commShrink *shrink, ginResult_t result)
 	snprintf(shrink->refusal, sizeof(shrink->refusal), "%s", ginGetLastError());
 }
 
+#define TRIES_MOST 8 /* without the death of a rank */
+
+/* May the failure of the last attempt come of another rank's new attempt? */
+static int mayPass(ginResult_t result, int tries)
+{
+	return (result == ginErrorPeer || result == ginErrorBootstrap) && tries < TRIES_MOST;
+}
+
 /*
  * After a failure all agree once more. If a rank has died meanwhile, its death is taken for the cause,
- * and the others try again. Otherwise all refuse, with the failure as the reason.
+ * and the others try again. Otherwise a rank refuses, with the failure as the reason, which ends the
+ * call on all ranks.
  */
 static ginResult_t shrinkOften(struct commShrink *shrink, ginComm_t *out)
 {
 	ginResult_t failed = ginSuccess;
 
-	for (;;) {
+	for (int tries = 0;; tries++) {
 		int before = shrink->team.nRanks;
 		free(shrink->team.members);
 		shrink->team.members = NULL;
 		ginResult_t result = recoverAgree(&shrink->comm->control, &shrink->team);
 		if (result != ginSuccess)
 			return result;
-		if (failed != ginSuccess && shrink->team.nRanks == before)
+		if (shrink->team.nRanks != before)
+			tries = 0;
+		else if (failed != ginSuccess && !mayPass(failed, tries))
 			refuse(shrink, failed);
 		failed = makeSurvivors(shrink, out);
 		if (failed == ginSuccess || shrink->isRefused)

@@ -258,7 +258,7 @@ static int isOver(const struct control *c)
 {
 	const struct recovery *v = c->recovery;
 
-	if (v->newest > v->attempt || v->by >= 0)
+	if (v->newest > v->attempt || v->by >= 0 || !v->members)
 		return 1;
 	return v->grew && (v->members[0] == c->rank || recoverIsOut(v->out, v->members[0]));
 }
@@ -282,12 +282,13 @@ static ginResult_t allocEntries(struct control *c, const struct recoverTeam *tea
 	dropEntries(v);
 	v->entryBytes = e->bytes;
 	v->refused = e->refused;
-	v->members = team->members;
-	v->nMembers = team->nRanks;
+	v->members = calloc(n, sizeof(int));
 	v->entries = calloc(n > 3 ? n : 3, e->bytes);
 	v->arrived = calloc(n, 1);
-	if (!v->entries || !v->arrived)
+	if (!v->members || !v->entries || !v->arrived)
 		return fail(ginErrorSystem, "no memory");
+	memcpy(v->members, team->members, n * sizeof(int));
+	v->nMembers = team->nRanks;
 	memcpy(v->entries, e->mine, e->bytes);
 	if (!team->rank) {
 		v->arrived[0] = 1;
@@ -352,16 +353,13 @@ static ginResult_t exchange(struct control *c, int leads, const struct recoverEn
 	return result;
 }
 
-ginResult_t recoverExchange(struct control *c, const struct recoverEntries *e)
+ginResult_t recoverExchange(struct control *c, const struct recoverTeam *team,
+			    const struct recoverEntries *e)
 {
-	struct recoverTeam team;
-
 	pthread_mutex_lock(&c->lock);
-	ginResult_t result = fillTeam(c, &team);
+	ginResult_t result = allocEntries(c, team, e);
 	if (result == ginSuccess)
-		result = allocEntries(c, &team, e);
-	if (result == ginSuccess)
-		result = exchange(c, !team.rank, e);
+		result = exchange(c, !team->rank, e);
 	pthread_mutex_unlock(&c->lock);
 	return result;
 }
@@ -397,4 +395,12 @@ void recoverEnd(struct control *c, int succeeded)
 	else if (v->out)
 		memset(v->out, 0, recoverSetBytes(c));
 	pthread_mutex_unlock(&c->lock);
+}
+
+int recoverFinished(struct control *c)
+{
+	pthread_mutex_lock(&c->lock);
+	int finished = c->recovery->finished != 0;
+	pthread_mutex_unlock(&c->lock);
+	return finished;
 }
