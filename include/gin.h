@@ -571,7 +571,7 @@ typedef struct ginPlanInfo {
 	int links;	       /* connections of the control plane, of the rank that has most */
 	uint64_t queuePairs;   /* of a device communicator */
 	uint64_t addresses;    /* of peers, in a network library */
-	char route[32];	       /* "direct", "gdaki", "proxy, shared memory", "proxy, network" */
+	char route[32];	       /* "direct", "gdaki", "proxy, network"; see ginPlanQuery(3) */
 	ginPlanPhase_t init;   /* ginCommInit() */
 	ginPlanPhase_t create; /* ginDevCommCreate() with these requirements */
 	ginPlanPhase_t window; /* ginWindowRegister(); `device` is without the window itself */

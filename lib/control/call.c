@@ -317,6 +317,15 @@ ginResult_t controlBegin(struct control *c, const struct controlRound *of, ginRe
 	return failAs(c->broken, c->why);
 }
 
+/* Bytes of a collective's result for this rank, which contributed `bytes`. */
+static size_t dueBytes(const struct control *c, const struct controlRound *of, size_t bytes)
+{
+	if (!of->block)
+		return (size_t)c->nRanks * bytes;
+	uint32_t own = (uint32_t)c->rank % controlRounds(c->nRanks, of->block);
+	return own == of->round ? (size_t)c->nRanks * of->block : 0;
+}
+
 /* `out` is written only when no rank has failed. */
 static ginResult_t takeResult(struct control *c, const struct controlRound *of, void *out,
 			      size_t bytes)
@@ -324,7 +333,7 @@ static ginResult_t takeResult(struct control *c, const struct controlRound *of, 
 	if (c->delivered == controlDown)
 		return takeEntries(c, bytes);
 	if (c->delivered != (of->block ? controlColumns : controlAll) ||
-	    (!of->block && c->result.used != (size_t)c->nRanks * bytes))
+	    c->result.used != dueBytes(c, of, bytes))
 		return fail(ginErrorSystem, "the control plane received a broken message");
 	if (c->result.used)
 		memcpy(out, c->result.data, c->result.used);

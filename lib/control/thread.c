@@ -84,7 +84,7 @@ void controlBreakHere(struct control *c, int rank, ginResult_t result, const cha
 	pthread_mutex_lock(&c->lock);
 }
 
-static void dropLink(struct control *c, struct controlLink *link)
+void controlDropLink(struct control *c, struct controlLink *link)
 {
 	char why[SENTENCE_BYTES];
 
@@ -109,8 +109,7 @@ static uint64_t mostBytes(const struct control *c, uint32_t type)
 	return type == controlFail ? SENTENCE_BYTES - 1 : 0;
 }
 
-/* Bytes of the message in link->in, its header included; 0: the header is wrong. */
-static size_t messageBytes(const struct control *c, const struct controlLink *link)
+size_t controlMessageBytes(const struct control *c, const struct controlLink *link)
 {
 	struct controlHeader header;
 
@@ -124,7 +123,7 @@ static size_t messageBytes(const struct control *c, const struct controlLink *li
 static int receive(const struct control *c, struct controlLink *link)
 {
 	for (;;) {
-		size_t whole = messageBytes(c, link), missing = whole - link->in.used;
+		size_t whole = controlMessageBytes(c, link), missing = whole - link->in.used;
 		if (!whole)
 			return -1;
 		if (!missing)
@@ -169,28 +168,34 @@ static void takeCollective(struct control *c, int fromParent, const struct contr
 		controlBreakHere(c, -1, result, ginGetLastError(), NULL);
 }
 
-static void readLink(struct control *c, struct controlLink *link)
+void controlTake(struct control *c, struct controlLink *link)
 {
 	struct controlHeader header;
+
+	memcpy(&header, link->in.data, sizeof(header));
+	header.call[CONTROL_CALL - 1] = '\0';
+	link->in.data[link->in.used] = '\0';
+	struct buffer data = {.data = link->in.data + sizeof(header), .used = header.bytes};
+	if (header.type == controlFail)
+		takeFailure(c, link, &header, &data);
+	else if (header.type == controlBye)
+		link->left = 1;
+	else
+		takeCollective(c, c->rank && link == &c->link[0], &header, &data);
+	bufferTrim(&link->in);
+}
+
+static void readLink(struct control *c, struct controlLink *link)
+{
 	int got = receive(c, link);
 
 	if (!got)
 		return;
 	pthread_mutex_lock(&c->lock);
-	if (got < 0) {
-		dropLink(c, link);
-	} else {
-		memcpy(&header, link->in.data, sizeof(header));
-		header.call[CONTROL_CALL - 1] = '\0';
-		link->in.data[link->in.used] = '\0';
-		struct buffer data = {.data = link->in.data + sizeof(header), .used = header.bytes};
-		if (header.type == controlFail)
-			takeFailure(c, link, &header, &data);
-		else if (header.type == controlBye)
-			link->left = 1;
-		else
-			takeCollective(c, c->rank && link == &c->link[0], &header, &data);
-	}
+	if (got < 0)
+		controlDropLink(c, link);
+	else
+		controlTake(c, link);
 	bufferTrim(&link->in);
 	pthread_mutex_unlock(&c->lock);
 }
