@@ -370,7 +370,7 @@ def wait_ticket(dc, peer, ticket, context=0, timeout=0, _semantic=None):
 
 @_builtin
 def barrier(dc, size, rank, stride=1, index=0, timeout=0, _semantic=None):
-    """GinBarrier(3) of `size` ranks, `stride` apart; this rank is number `rank`. Returns a status."""
+    """GinBarrier(3) of `size` ranks, `stride` apart, this one number `rank`. Returns a status."""
     return _call(
         "ginBarrierSync",
         _semantic,
