@@ -206,9 +206,7 @@ def put_value(
 
 
 @_builtin
-def get(
-    dc, peer, src, src_off, dst, dst_off, nbytes, context=0, timeout=0, _semantic=None
-):
+def get(dc, peer, src, src_off, dst, dst_off, nbytes, context=0, timeout=0, _semantic=None):
     """gin_get(3): the bytes are there after flush(). Returns a status."""
     return _call(
         "ginGet",
@@ -245,9 +243,7 @@ def signal(
 
 
 @_builtin
-def wait_signal(
-    dc, signal, least, signal_window=None, context=0, timeout=0, _semantic=None
-):
+def wait_signal(dc, signal, least, signal_window=None, context=0, timeout=0, _semantic=None):
     """gin_waitSignal(3): waits until this rank's signal is at least `least`. Returns a status.
 
     Loads of what the signal covers must depend on the status where Triton pipelines them: after().
@@ -299,9 +295,7 @@ def read_value(dc, window, offset, nbytes=8, context=0, _semantic=None):
 
 
 @_builtin
-def wait_value(
-    dc, window, offset, least, nbytes=8, context=0, timeout=0, _semantic=None
-):
+def wait_value(dc, window, offset, least, nbytes=8, context=0, timeout=0, _semantic=None):
     """gin_waitValue(3). Returns a status."""
     return _call(
         "ginWaitValue",
