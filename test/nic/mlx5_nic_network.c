@@ -300,20 +300,37 @@ static void wholeOfGpu(void)
 	whole();
 }
 
-static void readOnce(uint32_t value)
+/* A read by the first end, or a write: its bytes are there when its event comes. */
+static void moveOnce(enum opKind kind, uint32_t value)
 {
 	const struct fabricPiece piece = {(char *)ends[0].window, LONG, ends[1].key};
+	struct netEnd *from = &ends[kind == opRead], *to = &ends[kind != opRead];
 	struct fabricEvent event = {.kind = fabricNotice};
 	time_t end = time(NULL) + PATIENCE_S;
 
-	memset(ends[1].window, (int)value, LONG);
-	EXPECT_EQUAL(net->read(ends[0].end, ends[0].peer, &piece, &event), fabricOk);
+	memset(from->window, (int)value, LONG);
+	if (kind == opRead)
+		EXPECT_EQUAL(net->read(ends[0].end, ends[0].peer, &piece, &event), fabricOk);
+	else
+		EXPECT_EQUAL(net->write(ends[0].end, ends[0].peer, &piece, NULL, &event), fabricOk);
 	net->submit(ends[0].end);
 	while (net->poll(ends[0].end, &event, 1) != 1 && time(NULL) < end)
 		;
 	EXPECT(event.kind == fabricDone && !event.error);
 	for (int b = 0; b < LONG; b++)
-		EXPECT_EQUAL(ends[0].window[b], value);
+		EXPECT_EQUAL(to->window[b], value);
+}
+
+/* A rank with several NICs: a message by another NIC may follow at once. */
+static void writesOfRail(void)
+{
+	wanted.isRail = 1;
+	openBoth();
+	beginAll();
+	drain(0);
+	for (uint32_t i = 1; i < 200; i++)
+		moveOnce(opWrite, i);
+	closeBoth();
 }
 
 /* Alone, so that no later operation flushes what a read has brought. */
@@ -323,7 +340,7 @@ static void readsOfGpu(void)
 	wanted.hasGpu = 1;
 	openBoth();
 	for (uint32_t i = 1; i < 200; i++)
-		readOnce(i);
+		moveOnce(opRead, i);
 	closeBoth();
 }
 
@@ -567,6 +584,7 @@ int main(int argc, char **argv)
 	expectChild("all operations", whole);
 	expectChild("all operations, GPU memory", wholeOfGpu);
 	expectChild("reads into GPU memory", readsOfGpu);
+	expectChild("writes of a rank with several NICs", writesOfRail);
 	expectChild("memory that is not registered", unknownMemory);
 	expectChild("a descriptor to sleep by", sleeps);
 	if (argc > 1)
