@@ -151,6 +151,13 @@ static const struct paramInfo table[PARAM_COUNT] = {
 		 .isSecret = 1,
 		 .meaning =
 			 "long random text, equal on all ranks; a process without it cannot join"},
+	[paramSelftest] = {.name = "GIN_SELFTEST",
+			   .isNumber = 1,
+			   .least = 0,
+			   .most = 1,
+			   .preset = "0",
+			   .meaning = "1: ginCommInit tests the route of each pair of ranks and "
+				      "fails if one is broken"},
 	[paramSocketIfname] = {.name = "GIN_SOCKET_IFNAME",
 			       .preset = "",
 			       .meaning = "network interface of the control plane; default: all "
@@ -201,8 +208,7 @@ static int choiceIndex(const char *choices, const char *text)
 	}
 }
 
-/* Returns 0, and leaves *value unset, when `text` is no choice or no number in range. */
-static int parse(const struct paramInfo *info, const char *text, unsigned *value)
+int paramParse(const struct paramInfo *info, const char *text, unsigned *value)
 {
 	if (info->choices) {
 		int index = choiceIndex(info->choices, text);
@@ -227,9 +233,9 @@ static void readAll(void)
 		if (!values[p].set)
 			text = table[p].preset;
 		values[p].text = strdup(text);
-		values[p].bad = !values[p].text || !parse(&table[p], text, &values[p].value);
+		values[p].bad = !values[p].text || !paramParse(&table[p], text, &values[p].value);
 		if (values[p].bad)
-			parse(&table[p], table[p].preset, &values[p].value);
+			paramParse(&table[p], table[p].preset, &values[p].value);
 	}
 }
 

@@ -13,6 +13,7 @@
  *	WEAK_FAIL=N	the N-th write fails
  *	WEAK_MOST=BYTES	most bytes of one write or read
  *	WEAK_GPU=1	reaches "GPU memory" of this process, where CPUs do, too
+ *	WEAK_REUSE=1	numbers of ends are used again: for programs that open many, one after the other
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -68,7 +69,7 @@ static struct {
 	struct fabricRegion *regions;
 	uint64_t ends, keys, probes, writes;
 	uint64_t seed, most, fail;
-	int ordered, odd;
+	int ordered, odd, reuse;
 } net = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
 static uint64_t number(const char *name, uint64_t preset)
@@ -86,6 +87,7 @@ static void readEnvironment(void)
 	net.most = number("WEAK_MOST", 4096);
 	net.fail = number("WEAK_FAIL", 0);
 	net.ordered = number("WEAK_ORDERED", 0) != 0;
+	net.reuse = number("WEAK_REUSE", 0) != 0;
 	net.odd = pairs && !strcmp(pairs, "odd");
 	fprintf(stderr, "weak: WEAK_SEED=%llu%s\n", (unsigned long long)net.seed,
 		net.ordered ? ", ordered" : "");
@@ -135,7 +137,10 @@ static int weakEndOpen(struct fabric *fabric, struct fabricEnd **out, void *addr
 
 	(void)fabric;
 	pthread_mutex_lock(&net.lock);
-	uint64_t n = net.ends < ENDS ? net.ends++ : ENDS;
+	uint64_t n = net.reuse ? 0 : net.ends;
+	while (n < net.ends && net.end[n])
+		n++;
+	net.ends += n == net.ends && n < ENDS;
 	if (end && n < ENDS)
 		net.end[n] = end;
 	pthread_mutex_unlock(&net.lock);

@@ -10,12 +10,11 @@
 #include "lib/base/log.h"
 #include "lib/base/plugin.h"
 
-#define NAME_MOST 7 /* as struct proxyBlob has room */
 #define VERBS "verbs"
 
 /* A plug-in of the process, which is never unloaded. */
 struct networkPlugin {
-	char name[NAME_MOST + 1]; /* "": none */
+	char name[NETWORK_NAME_MOST + 1]; /* "": none */
 	const struct fabricCalls *calls;
 	struct fabricAbout about; /* by the last search that found a network */
 };
@@ -30,14 +29,6 @@ static struct {
 	char gpu[FABRIC_WHY];	  /* how the network reaches GPU memory, or why it does not */
 } loaded = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* What GIN_TRANSPORT says. */
-struct transportChoice {
-	int allowsIpc, prefersNetwork;
-	enum backendSearch searches;
-	char name[NAME_MOST + 1]; /* of the network; "": none, or any if `isOpen` */
-	int isOpen;		  /* GIN_TRANSPORT is unset */
-};
-
 /* One name of the list: its length. */
 static size_t nameAt(const char *list)
 {
@@ -46,7 +37,7 @@ static size_t nameAt(const char *list)
 
 static int isPlain(const char *name, size_t length)
 {
-	return length && length <= NAME_MOST &&
+	return length && length <= NETWORK_NAME_MOST &&
 	       strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789") >= length;
 }
 
@@ -65,11 +56,8 @@ static int addName(struct transportChoice *choice, const char *name, size_t leng
 	return 1;
 }
 
-/* Returns 0, and why, if GIN_TRANSPORT is wrong. */
-static int readChoice(struct transportChoice *choice, char *why)
+int networkChoiceRead(const char *list, struct transportChoice *choice)
 {
-	const char *list = paramText(paramTransport);
-
 	*choice = (struct transportChoice){.allowsIpc = 1, .searches = searchMissing, .isOpen = 1};
 	if (*list)
 		*choice = (struct transportChoice){.searches = searchNever};
@@ -77,11 +65,20 @@ static int readChoice(struct transportChoice *choice, char *why)
 		length = nameAt(list);
 		if (isPlain(list, length) && addName(choice, list, length))
 			continue;
-		snprintf(why, BACKEND_WHY,
-			 "GIN_TRANSPORT: must be ipc, the name of a network, or both with a comma");
 		return 0;
 	}
 	return 1;
+}
+
+/* Returns 0, and why, if GIN_TRANSPORT is wrong. */
+static int readChoice(struct transportChoice *choice, char *why)
+{
+	int isRight = networkChoiceRead(paramText(paramTransport), choice);
+
+	if (!isRight)
+		snprintf(why, BACKEND_WHY,
+			 "GIN_TRANSPORT: must be ipc, the name of a network, or both with a comma");
+	return isRight;
 }
 
 /* The slot of the plug-in with this name, or a free slot. NULL: there is none. The lock is held. */
@@ -96,7 +93,7 @@ static struct networkPlugin *pluginNamed(const char *name)
 /* Loads the plug-in once. The lock is held. */
 static int loadPlugin(const char *name, char *why)
 {
-	char file[NAME_MOST + 16], reason[FABRIC_WHY];
+	char file[NETWORK_NAME_MOST + 16], reason[FABRIC_WHY];
 	const struct plugin plugin = {file, FABRIC_SYMBOL, sizeof(struct fabricCalls)};
 	struct networkPlugin *slot = pluginNamed(name);
 	const void *calls;

@@ -8,6 +8,19 @@
 #include "fabric.h"
 #include "interface.h"
 
+#define NETWORK_NAME_MOST 7 /* as struct proxyBlob has room */
+
+/* What GIN_TRANSPORT says. */
+struct transportChoice {
+	int allowsIpc, prefersNetwork;
+	enum backendSearch searches;
+	char name[NETWORK_NAME_MOST + 1]; /* of the network; "": none, or any if `isOpen` */
+	int isOpen;			  /* GIN_TRANSPORT is unset */
+};
+
+/* Reads the value of GIN_TRANSPORT. Returns 0 if it is wrong. */
+int networkChoiceRead(const char *list, struct transportChoice *choice);
+
 /* A rank sends it to all others when the proxy is probed, and again after its search. */
 struct proxyBlob {
 	struct peermemBlob memory;
