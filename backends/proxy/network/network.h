@@ -29,7 +29,7 @@ struct networkLane {
 	const struct fabricCalls *fabric;
 	uint64_t mostBytes;
 	uint8_t isOrdered, bouncesAll;
-	uint8_t rail; /* of this rank, and, by its lanes' turns, of every peer */
+	uint8_t rail;	       /* of this rank, and, by its lanes' turns, of every peer */
 	uint8_t reachesGpu;    /* the network reads and writes this rank's GPU memory */
 	uint8_t immediateBits; /* 0: there are none */
 	struct fabricEnd *end; /* NULL: stopped */
@@ -52,7 +52,7 @@ struct networkPart {
 /* The window as the network knows it: network.c. */
 struct networkWindow {
 	struct fabricRegion *region[NETWORK_RAILS]; /* NULL: empty, or not reached */
-	struct networkPart part[];   /* [nRanks] */
+	struct networkPart part[];		    /* [nRanks] */
 };
 
 /* lane.c: the calls of struct transportOps on lanes. */
