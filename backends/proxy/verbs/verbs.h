@@ -195,7 +195,7 @@ static inline uint64_t verbsNumber(const struct verbsPeer *peer, uint32_t serial
 
 /* memory.c */
 int verbsMemoryOpen(struct fabric *fabric, const struct rdmaMemory *memory, unsigned access,
-		    struct fabricRegion **out, char *why);
+		    uint8_t isGpu, struct fabricRegion **out, char *why);
 int verbsMemoryAdd(struct fabric *fabric, void *at, size_t bytes, struct fabricRegion **out,
 		   struct fabricKey *key, char *why);
 int verbsGpuMemoryAdd(struct fabric *fabric, const struct rdmaMemory *memory,
