@@ -10,6 +10,8 @@
 #   check-all        all tests that need no GPU, or those of GROUPS
 #   check-gpu        tests with kernels, or those of PARTS: needs nvcc and GPUs
 #   check-long       repetitions of tests that depend on chance, for hours
+#   check-faults     jobs in which something goes wrong, for SECONDS: mk/fuzz.mk
+#   fuzz             what reads bytes of others, by libFuzzer: mk/fuzz.mk
 #   check-mutations  breaks every ordering and check once: a test has to fail
 #   check-system     short for check-all GROUPS=system: jobs over several hosts, and Slurm
 #   check-mlx5dev    short for check-all GROUPS="gdaki verbs mlx5dev perftest": on the software mlx5 device
@@ -32,7 +34,7 @@
 #   V=1              print commands
 #   DEPS=0           install no packages
 #   GROUPS="..."     groups of check-all: the files of test/groups
-#   PARTS="..."      parts of check-gpu: direct proxy gdaki ep ep_python python python_compilers litmus installed sanitizers
+#   PARTS="..."      parts of check-gpu: direct proxy gdaki faults ep ep_python python python_compilers litmus installed sanitizers
 #   SLOTS=2          tests that check and check-all run at a time
 #   CUDA=0           use no nvcc
 #   CUDA_HOME=       folder of the CUDA toolkit; else tools/find-cuda looks for it
@@ -128,13 +130,13 @@ without_mpi = $(filter-out $(if $(MPICXX),,%/mpi.cu %/mpi.cc),$(1))
 EXAMPLES := $(patsubst examples/%.cu,$(BUILD)/examples/%,$(call without_mpi,$(wildcard examples/*.cu)))
 # Tests of the core: their programs lie in $(BUILD)/test, whatever folder has the source. What is named mlx5_
 # needs libibverbs and libmlx5.
-TEST_DIRS := $(addprefix test/,unit arguments semantics routes nic launch gpu)
+TEST_DIRS := $(addprefix test/,unit arguments semantics routes nic launch gpu fuzz)
 vpath %.c $(TEST_DIRS)
 vpath %.cc $(TEST_DIRS)
 test-sources = $(notdir $(foreach dir,$(TEST_DIRS),$(wildcard $(dir)/*.$(1))))
 TESTS_C := $(patsubst %.c,$(BUILD)/test/%,$(filter-out $(if $(VERBS),,mlx5_%),$(call test-sources,c)))
 TESTS_CC := $(patsubst %.cc,$(BUILD)/test/%,$(filter-out $(if $(MPICXX),,mpi.cc),$(call test-sources,cc))) \
-	$(patsubst %.cc,$(BUILD)/%,$(wildcard test/port/*.cc test/system/*.cc))
+	$(patsubst %.cc,$(BUILD)/%,$(wildcard test/port/*.cc test/system/*.cc test/faults/*.cc))
 # The same sources with kernels.
 TESTS_GPU := $(patsubst %.cc,$(BUILD)/test/%_gpu,$(filter-out nvrtc.cc mpi.cc selftest.cc unit_% perf_%,$(call test-sources,cc))) \
 	$(patsubst %.cc,$(BUILD)/%_gpu,$(wildcard test/port/*.cc))
@@ -305,7 +307,7 @@ $(BUILD)/test/limits_memory: private LDFLAGS += \
 $(BUILD)/test/unit_devcomm_failure: private LDFLAGS += -Wl,--wrap=controlAgree
 
 # The library's allocations and messages are counted.
-$(BUILD)/test/unit_plan: private LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free \
+$(BUILD)/test/unit_plan: private LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free,--wrap=networkLoaded \
 	-Wl,--wrap=controlSend,--wrap=controlSendChildren,--wrap=rdmaPortOpen,--wrap=memoryAlloc,--wrap=memoryAllocOnNode,--wrap=memoryFree \
 	-Wl,--wrap=poolAlloc,--wrap=pinnedAlloc,--wrap=pinnedAllocShared
 
@@ -338,12 +340,12 @@ $(BUILD)/test/unit_device_query: $(BUILD)/test/fake/libcuda.so.1
 
 test-cc = $(CXX) $(CXXFLAGS_ALL) -Itest/common $(TESTFLAGS) -o $@ $< $(LDFLAGS_ALL) $(LINKGIN)
 
-$(filter-out $(BUILD)/test/port/% $(BUILD)/test/system/%,$(TESTS_CC)): $(BUILD)/test/%: %.cc $(LINKS)
+$(filter-out $(BUILD)/test/port/% $(BUILD)/test/system/% $(BUILD)/test/faults/%,$(TESTS_CC)): $(BUILD)/test/%: %.cc $(LINKS)
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
 	$(Q)$(test-cc)
 
-$(filter $(BUILD)/test/port/% $(BUILD)/test/system/%,$(TESTS_CC)): $(BUILD)/%: %.cc $(LINKS)
+$(filter $(BUILD)/test/port/% $(BUILD)/test/system/% $(BUILD)/test/faults/%,$(TESTS_CC)): $(BUILD)/%: %.cc $(LINKS)
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
 	$(Q)$(test-cc)
@@ -426,4 +428,5 @@ include mk/nccl.mk
 include mk/bitcode.mk
 include mk/python.mk
 include mk/mlx5dev.mk
+include mk/fuzz.mk
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -125,6 +125,12 @@ const char *launcherSeveral(void);
 int launcherRank(int *rank, int *nRanks, char *why);
 
 /*
+ * Splits GIN_ROOT, "host:port" or "[host]:port", into its two parts; -1 when `text` is neither. `host`
+ * has `bytes` bytes, and *port points into it.
+ */
+int tcpSplit(const char *text, char *host, size_t bytes, char **port);
+
+/*
  * The launcher's number of this job; "" when the launcher whose variables give the rank has none. Two
  * jobs of one launcher have different numbers.
  */

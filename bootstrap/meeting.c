@@ -193,6 +193,15 @@ void meetingEnd(int fd, int joined)
 	close(fd);
 }
 
+int meetingRead(struct rootReply *reply, char *why)
+{
+	reply->why[sizeof(reply->why) - 1] = '\0';
+	if (!reply->why[0])
+		return 0;
+	snprintf(why, BOOTSTRAP_WHY, "%s", reply->why);
+	return reply->result ? reply->result : -1;
+}
+
 int meetingAsk(const struct rootContact *contact, const struct rootRequest *request, int patient,
 	       unsigned seconds, struct rootReply *reply, int *watch, char *why)
 {
@@ -208,13 +217,7 @@ int meetingAsk(const struct rootContact *contact, const struct rootRequest *requ
 		result = noReply(contact, seconds, why);
 		goto out;
 	}
-	reply->why[sizeof(reply->why) - 1] = '\0';
-	if (reply->why[0]) {
-		snprintf(why, BOOTSTRAP_WHY, "%s", reply->why);
-		result = reply->result ? reply->result : -1;
-	} else {
-		result = 0;
-	}
+	result = meetingRead(reply, why);
 out:
 	if (!result && watch)
 		*watch = fd;

@@ -41,6 +41,9 @@ int meetingJoined(void *state);
 void meetingDerive(const void *state, const void *nonce, size_t bytes, uint8_t key[BOOTSTRAP_KEY]);
 void meetingClose(void *state);
 
+/* Reads a reply: returns what the exchange returns, with a sentence in `why` unless it is 0. */
+int meetingRead(struct rootReply *reply, char *why);
+
 /*
  * Connects to the root, sends the request and waits for the reply. `patient` as in struct meeting.
  * Returns what the exchange returns, with a sentence in `why` unless it is 0. After 0, `*watch` is

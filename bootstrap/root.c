@@ -138,18 +138,6 @@ static void acceptClient(struct root *root)
 	usleep(TICK_MS * 1000);
 }
 
-static int validRequest(struct rootClient *client)
-{
-	struct rootRequest *request = &client->request;
-
-	request->name[sizeof(request->name) - 1] = '\0';
-	request->job[sizeof(request->job) - 1] = '\0';
-	request->entry.host[sizeof(request->entry.host) - 1] = '\0';
-	request->entry.refusal[sizeof(request->entry.refusal) - 1] = '\0';
-	return request->rank == client->rank && request->nRanks <= ROOT_RANKS &&
-	       request->rank < request->nRanks && request->parent <= request->rank;
-}
-
 static int findKey(const struct root *root, struct rootClient *client)
 {
 	struct authKey *found = NULL;
@@ -199,7 +187,7 @@ static void readRequest(struct root *root, struct rootClient *client)
 
 	if (!ended &&
 	    !socketReceive(client->fd, &client->request, sizeof(client->request), clockNow()) &&
-	    validRequest(client)) {
+	    rootRequestBound(&client->request, client->rank)) {
 		if (!isOtherJob(root, client))
 			rootGroupsAdd(&root->groups, client);
 		return;

@@ -44,6 +44,16 @@ void rootClientFail(struct rootClient *client, int result, const char *why)
 	rootClientDrop(client);
 }
 
+int rootRequestBound(struct rootRequest *request, uint32_t rank)
+{
+	request->name[sizeof(request->name) - 1] = '\0';
+	request->job[sizeof(request->job) - 1] = '\0';
+	request->entry.host[sizeof(request->entry.host) - 1] = '\0';
+	request->entry.refusal[sizeof(request->entry.refusal) - 1] = '\0';
+	return request->rank == rank && request->nRanks <= ROOT_RANKS &&
+	       request->rank < request->nRanks && request->parent <= request->rank;
+}
+
 static void freeGroup(struct rootGroup *group)
 {
 	free(group->hasCome);

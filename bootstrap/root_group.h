@@ -66,6 +66,12 @@ struct rootGroups {
 	int someDone;	  /* some key is done */
 };
 
+/*
+ * Makes the texts of a request that a client has sent safe to read. Returns whether its numbers are
+ * possible for the rank that the client has proved.
+ */
+int rootRequestBound(struct rootRequest *request, uint32_t rank);
+
 /* Closes the connection and frees the client, in any state. */
 void rootClientDrop(struct rootClient *client);
 

@@ -32,8 +32,7 @@ static int isPort(const char *text)
 	return digits && digits <= 5 && !text[digits] && atoi(text) > 0 && atoi(text) <= UINT16_MAX;
 }
 
-/* Splits "host:port" or "[host]:port" into its two parts; -1 when `text` is neither. */
-static int split(const char *text, char *host, size_t bytes, char **port)
+int tcpSplit(const char *text, char *host, size_t bytes, char **port)
 {
 	if (snprintf(host, bytes, "%s", text) >= (int)bytes)
 		return -1;
@@ -66,7 +65,7 @@ static int resolve(const char *text, struct rootContact *contact, char *why)
 	struct addrinfo *list = NULL;
 	char host[256], *port;
 
-	if (split(text, host, sizeof(host), &port)) {
+	if (tcpSplit(text, host, sizeof(host), &port)) {
 		snprintf(why, BOOTSTRAP_WHY,
 			 "GIN_ROOT=%.100s: must be host:port or [address]:port, with a port from 1 "
 			 "to 65535",

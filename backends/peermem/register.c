@@ -20,6 +20,53 @@ static struct peermemOffer offerOf(const struct peermemOffers *offers, int rank)
 	return offer;
 }
 
+static int hasTooManyPieces(const struct peermemOffer *offer)
+{
+	for (int i = 0; i < DEVICE_RUNS; i++)
+		if (offer->run[i].count > PEERMEM_PIECES_MOST)
+			return 1;
+	return devicePieces(offer->run) > PEERMEM_PIECES_MOST;
+}
+
+/* Returns NULL, or what is wrong with what a peer has sent. `same`: the peer is in this process. */
+static const char *wrongOffer(const struct device *d, const struct peermemOffer *offer, int same)
+{
+	switch (offer->kind) {
+	case memoryNone:
+		return NULL;
+	case memoryPrivate:
+		return same ? NULL : "no other process can map it";
+	case memoryVmm:
+		if (hasTooManyPieces(offer))
+			return "it has too many pieces";
+		/* fallthrough */
+	case memoryIpc:
+		if (!d->cuda)
+			return "it is GPU memory, and this rank has no GPU";
+		/* fallthrough */
+	case memoryShared:
+		return offer->offset > offer->span ? "the window begins beyond its end" : NULL;
+	}
+	return "it is of no known kind";
+}
+
+static ginResult_t checkOffers(const struct peermem *peermem, const struct peermemOffers *offers)
+{
+	const struct backendHost *host = peermem->host;
+
+	for (int r = 0; r < host->nRanks; r++) {
+		const struct peermemOffer offer = offerOf(offers, r);
+		if (r == host->rank || !peermemIsPeer(peermem, r))
+			continue;
+		const char *wrong = wrongOffer(host->device, &offer, peermemSameProcess(host, r));
+		if (wrong)
+			return fail(ginErrorSystem,
+				    "rank %d has sent a wrong description of its memory: %s", r,
+				    wrong);
+	}
+	return ginSuccess;
+}
+
 static int comesByHandle(const struct peermemOffer *offer, int same)
 {
 	return offer->isFirst && peermemNeedsHandle(offer->kind, same);
@@ -173,6 +220,8 @@ ginResult_t peermemRegister(struct peermem *peermem, ginResult_t mine, const uin
 {
 	const struct peermemOffers offers = {first, stride};
 
+	if (mine == ginSuccess)
+		mine = checkOffers(peermem, &offers);
 	mine = exchangeAll(peermem, &offers, mine, window);
 	if (mine == ginSuccess)
 		mine = reachAll(peermem, &offers, window);

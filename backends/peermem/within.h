@@ -88,9 +88,15 @@ static inline int peermemNeedsHandle(uint32_t kind, int sameProcess)
 	return kind == memoryVmm || (kind == memoryShared && !sameProcess);
 }
 
+/* Pieces of an allocation of 2 TiB. A rank that announces more has sent a wrong offer. */
+#define PEERMEM_PIECES_MOST (UINT64_C(1) << 20)
+
+/* Of a wrong offer 1: all ranks then exchange equally many handles. */
 static inline uint64_t peermemPieces(const struct peermemOffer *offer)
 {
-	return offer->kind == memoryVmm ? devicePieces(offer->run) : 1;
+	uint64_t pieces = offer->kind == memoryVmm ? devicePieces(offer->run) : 1;
+
+	return pieces > PEERMEM_PIECES_MOST ? 1 : pieces;
 }
 
 static inline int peermemIsPeer(const struct peermem *peermem, int rank)

@@ -144,24 +144,36 @@ static int isProof(const struct authGreeting *theirs, const uint8_t key[AUTH_KEY
 	       theirs->proof == prove(key, toListener, theirs->rank, challenge, theirs->challenge);
 }
 
-int authAnswerAny(int fd, struct authKey *keys, const uint64_t challenge[2], uint32_t *rank,
-		  struct authKey **found, uint64_t deadline)
+struct authKey *authRead(const uint8_t answer[AUTH_ANSWER_BYTES], struct authKey *keys,
+			 const uint64_t challenge[2], uint32_t *rank, uint64_t *proof)
 {
 	struct authGreeting theirs;
 	struct authKey *key = keys;
 
-	if (socketReceive(fd, &theirs, sizeof(theirs), deadline))
-		return -1;
+	memcpy(&theirs, answer, sizeof(theirs));
 	while (key && !isProof(&theirs, key->bytes, challenge))
 		key = key->next;
+	*rank = theirs.rank;
+	*proof = key ? prove(key->bytes, toConnector, theirs.rank, challenge, theirs.challenge) : 0;
+	return key;
+}
+
+int authAnswerAny(int fd, struct authKey *keys, const uint64_t challenge[2], uint32_t *rank,
+		  struct authKey **found, uint64_t deadline)
+{
+	uint8_t answer[AUTH_ANSWER_BYTES];
+	uint64_t proof;
+	uint32_t theirs;
+
+	if (socketReceive(fd, answer, sizeof(answer), deadline))
+		return -1;
+	struct authKey *key = authRead(answer, keys, challenge, &theirs, &proof);
 	/* A connector without a valid proof gets 0, and so learns that the secrets differ. */
-	uint64_t proof =
-		key ? prove(key->bytes, toConnector, theirs.rank, challenge, theirs.challenge) : 0;
 	if (socketSend(fd, &proof, sizeof(proof), deadline))
 		return -1;
 	if (!key)
 		return refuse();
-	*rank = theirs.rank;
+	*rank = theirs;
 	*found = key;
 	return 0;
 }

@@ -35,11 +35,19 @@ int authChallenge(int fd, uint64_t challenge[2], uint64_t deadline);
 int authAnswer(int fd, const uint8_t key[AUTH_KEY_BYTES], const uint64_t challenge[2],
 	       uint32_t *rank, uint64_t deadline);
 
-/* As authAnswer(), by any key of a list; *found is the key that the connecting end knows. */
 struct authKey {
 	uint8_t bytes[AUTH_KEY_BYTES];
 	struct authKey *next;
 };
+
+/*
+ * Reads an answer to `challenge`. Returns the key of the list that the answer proves, with the rank and
+ * with the proof that the connecting end gets; NULL, with a proof of 0: it proves none.
+ */
+struct authKey *authRead(const uint8_t answer[AUTH_ANSWER_BYTES], struct authKey *keys,
+			 const uint64_t challenge[2], uint32_t *rank, uint64_t *proof);
+
+/* As authAnswer(), by any key of a list; *found is the key that the connecting end knows. */
 int authAnswerAny(int fd, struct authKey *keys, const uint64_t challenge[2], uint32_t *rank,
 		  struct authKey **found, uint64_t deadline);
 

@@ -201,8 +201,7 @@ static int choiceIndex(const char *choices, const char *text)
 	}
 }
 
-/* Returns 0, and leaves *value unset, when `text` is no choice or no number in range. */
-static int parse(const struct paramInfo *info, const char *text, unsigned *value)
+int paramParse(const struct paramInfo *info, const char *text, unsigned *value)
 {
 	if (info->choices) {
 		int index = choiceIndex(info->choices, text);
@@ -227,9 +226,9 @@ static void readAll(void)
 		if (!values[p].set)
 			text = table[p].preset;
 		values[p].text = strdup(text);
-		values[p].bad = !values[p].text || !parse(&table[p], text, &values[p].value);
+		values[p].bad = !values[p].text || !paramParse(&table[p], text, &values[p].value);
 		if (values[p].bad)
-			parse(&table[p], table[p].preset, &values[p].value);
+			paramParse(&table[p], table[p].preset, &values[p].value);
 	}
 }
 

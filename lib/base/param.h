@@ -70,6 +70,9 @@ struct paramInfo {
 
 const struct paramInfo *paramInfo(enum param param);
 
+/* Returns 0, and leaves *value unset, when `text` is no choice or no number in range. */
+int paramParse(const struct paramInfo *info, const char *text, unsigned *value);
+
 /* The value: index of the choice, number, or text ("" when unset and without a default). */
 int paramChoice(enum param param);
 unsigned paramNumber(enum param param);

@@ -99,6 +99,15 @@ size_t controlRowBytes(int nRanks, size_t block, uint32_t round);
 ginResult_t controlBeginRound(struct control *c, const struct controlRound *of, ginResult_t mine,
 			      const void *in);
 
+/* Bytes of the message that link->in begins with, its header included; 0: the header is wrong. */
+size_t controlMessageBytes(const struct control *c, const struct controlLink *link);
+
+/* Handles the message in link->in, which is whole and has room for one more byte, and empties link->in. */
+void controlTake(struct control *c, struct controlLink *link);
+
+/* The connection has ended, or has brought a message that it must not bring. */
+void controlDropLink(struct control *c, struct controlLink *link);
+
 /*
  * `rank`, or the whole communicator (-1), has failed: keeps the first sentence, wakes the waiting
  * call and sends a failure message to all links except `except`. Returns 1 when the failure is new:

@@ -11,6 +11,7 @@
 #include "lib/base/forkguard.h"
 #include "lib/base/log.h"
 #include "lib/base/param.h"
+#include "recover_within.h"
 
 void controlWake(struct control *c)
 {
@@ -83,7 +84,7 @@ void controlBreakHere(struct control *c, int rank, ginResult_t result, const cha
 	pthread_mutex_lock(&c->lock);
 }
 
-static void dropLink(struct control *c, struct controlLink *link)
+void controlDropLink(struct control *c, struct controlLink *link)
 {
 	char why[SENTENCE_BYTES];
 
@@ -108,8 +109,7 @@ static uint64_t mostBytes(const struct control *c, uint32_t type)
 	return type == controlFail ? SENTENCE_BYTES - 1 : 0;
 }
 
-/* Bytes of the message in link->in, its header included; 0: the header is wrong. */
-static size_t messageBytes(const struct control *c, const struct controlLink *link)
+size_t controlMessageBytes(const struct control *c, const struct controlLink *link)
 {
 	struct controlHeader header;
 
@@ -123,7 +123,7 @@ static size_t messageBytes(const struct control *c, const struct controlLink *li
 static int receive(const struct control *c, struct controlLink *link)
 {
 	for (;;) {
-		size_t whole = messageBytes(c, link), missing = whole - link->in.used;
+		size_t whole = controlMessageBytes(c, link), missing = whole - link->in.used;
 		if (!whole)
 			return -1;
 		if (!missing)
@@ -168,28 +168,34 @@ static void takeCollective(struct control *c, int fromParent, const struct contr
 		controlBreakHere(c, -1, result, ginGetLastError(), NULL);
 }
 
-static void readLink(struct control *c, struct controlLink *link)
+void controlTake(struct control *c, struct controlLink *link)
 {
 	struct controlHeader header;
+
+	memcpy(&header, link->in.data, sizeof(header));
+	header.call[CONTROL_CALL - 1] = '\0';
+	link->in.data[link->in.used] = '\0';
+	struct buffer data = {.data = link->in.data + sizeof(header), .used = header.bytes};
+	if (header.type == controlFail)
+		takeFailure(c, link, &header, &data);
+	else if (header.type == controlBye)
+		link->left = 1;
+	else
+		takeCollective(c, c->rank && link == &c->link[0], &header, &data);
+	bufferTrim(&link->in);
+}
+
+static void readLink(struct control *c, struct controlLink *link)
+{
 	int got = receive(c, link);
 
 	if (!got)
 		return;
 	pthread_mutex_lock(&c->lock);
-	if (got < 0) {
-		dropLink(c, link);
-	} else {
-		memcpy(&header, link->in.data, sizeof(header));
-		header.call[CONTROL_CALL - 1] = '\0';
-		link->in.data[link->in.used] = '\0';
-		struct buffer data = {.data = link->in.data + sizeof(header), .used = header.bytes};
-		if (header.type == controlFail)
-			takeFailure(c, link, &header, &data);
-		else if (header.type == controlBye)
-			link->left = 1;
-		else
-			takeCollective(c, c->rank && link == &c->link[0], &header, &data);
-	}
+	if (got < 0)
+		controlDropLink(c, link);
+	else
+		controlTake(c, link);
 	bufferTrim(&link->in);
 	pthread_mutex_unlock(&c->lock);
 }
@@ -218,14 +224,22 @@ static void readNews(struct control *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* Links follow the descriptors for waking and for news. */
-#define FIRST_LINK 2
+static void readRecovery(struct control *c)
+{
+	pthread_mutex_lock(&c->lock);
+	recoverRead(c);
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* Links follow the descriptors for waking, for news and for recovery. */
+#define FIRST_LINK 3
 
 static int pollLinks(struct control *c, struct pollfd *fds)
 {
 	fds[0] = (struct pollfd){.fd = c->wake, .events = POLLIN};
 	pthread_mutex_lock(&c->lock);
 	fds[1] = (struct pollfd){.fd = c->news.fd, .events = POLLIN};
+	fds[2] = (struct pollfd){.fd = c->recovery->fd, .events = POLLIN};
 	for (int i = 0; i < c->links; i++) {
 		short events = c->link[i].first ? POLLIN | POLLOUT : POLLIN;
 		fds[FIRST_LINK + i] = (struct pollfd){.fd = c->link[i].fd, .events = events};
@@ -285,6 +299,8 @@ void *controlThread(void *arg)
 			logWrite(logDebug, "control plane: eventfd: %m");
 		if (fds[1].revents)
 			readNews(c);
+		if (fds[2].revents)
+			readRecovery(c);
 		for (int i = 0; i < c->links; i++)
 			if (fds[FIRST_LINK + i].revents)
 				serveLink(c, &c->link[i], fds[FIRST_LINK + i].revents);

@@ -12,6 +12,8 @@
  *	WEAK_PAIRS=odd	serves pairs of ranks whose numbers differ by an odd number only
  *	WEAK_FAIL=N	the N-th write fails
  *	WEAK_MOST=BYTES	most bytes of one write or read
+ *	WEAK_GPU=1	reaches "GPU memory" of this process, where CPUs do, too
+ *	WEAK_REUSE=1	numbers of ends are used again: for programs that open many, one after the other
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -21,6 +23,7 @@
 #include <unistd.h>
 
 #include "backends/proxy/network/fabric.h"
+#include "backends/rdma/rdma.h"
 
 #define AIR 96 /* operations of an end under way */
 #define ENDS 4096
@@ -66,7 +69,7 @@ static struct {
 	struct fabricRegion *regions;
 	uint64_t ends, keys, probes, writes;
 	uint64_t seed, most, fail;
-	int ordered, odd;
+	int ordered, odd, reuse;
 } net = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
 static uint64_t number(const char *name, uint64_t preset)
@@ -84,6 +87,7 @@ static void readEnvironment(void)
 	net.most = number("WEAK_MOST", 4096);
 	net.fail = number("WEAK_FAIL", 0);
 	net.ordered = number("WEAK_ORDERED", 0) != 0;
+	net.reuse = number("WEAK_REUSE", 0) != 0;
 	net.odd = pairs && !strcmp(pairs, "odd");
 	fprintf(stderr, "weak: WEAK_SEED=%llu%s\n", (unsigned long long)net.seed,
 		net.ordered ? ", ordered" : "");
@@ -133,7 +137,10 @@ static int weakEndOpen(struct fabric *fabric, struct fabricEnd **out, void *addr
 
 	(void)fabric;
 	pthread_mutex_lock(&net.lock);
-	uint64_t n = net.ends < ENDS ? net.ends++ : ENDS;
+	uint64_t n = net.reuse ? 0 : net.ends;
+	while (n < net.ends && net.end[n])
+		n++;
+	net.ends += n == net.ends && n < ENDS;
 	if (end && n < ENDS)
 		net.end[n] = end;
 	pthread_mutex_unlock(&net.lock);
@@ -182,6 +189,18 @@ static int weakMemoryAdd(struct fabric *fabric, void *at, size_t bytes, struct f
 	*key = (struct fabricKey){(uintptr_t)at, region->key};
 	*out = region;
 	return fabricOk;
+}
+
+static int weakGpuMemoryAdd(struct fabric *fabric, const struct rdmaMemory *memory,
+			    struct fabricRegion **out, struct fabricKey *key, const char **how,
+			    char *why)
+{
+	if (!number("WEAK_GPU", 0)) {
+		snprintf(why, FABRIC_WHY, "WEAK_GPU is unset");
+		return fabricFailed;
+	}
+	*how = memory->dmabuf < 0 ? "nvidia-peermem" : "dma-buf";
+	return weakMemoryAdd(fabric, memory->address, memory->bytes, out, key, why);
 }
 
 static void weakMemoryRemove(struct fabricRegion *region)
@@ -404,6 +423,7 @@ __attribute__((visibility("default"))) const struct fabricCalls ginFabric = {
 	.connect = weakConnect,
 	.memoryAdd = weakMemoryAdd,
 	.memoryRemove = weakMemoryRemove,
+	.gpuMemoryAdd = weakGpuMemoryAdd,
 	.write = weakWriteTo,
 	.read = weakReadFrom,
 	.send = weakSend,

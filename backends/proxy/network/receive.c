@@ -510,6 +510,11 @@ void networkReceiveImmediate(struct networkLane *lane, uint32_t rank, uint64_t i
 	struct messageChannel *c = peer->isLost ? NULL : networkChannel(lane, rank);
 	if (!c)
 		return;
+	if (!lane->immediateBits) {
+		loseBy(lane, rank, c->expected,
+		       "it sends an immediate, which this network has not");
+		return;
+	}
 	const struct message m = messageOfImmediate(c, rank, immediate, lane->immediateBits);
 	const char *wrong = take(lane, peer, c, &m);
 	if (wrong)

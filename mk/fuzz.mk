@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# fuzz.mk - targets of libFuzzer
+#
+#   make fuzz SECONDS=60        fuzzes each target for so many seconds; TARGETS="root control": some targets
+#   make check-faults SECONDS=60    processes die, stop, lie and lack things: test/faults/run; KINDS="kill stop": some kinds
+#
+# test/fuzz/run builds the targets with clang; as ordinary tests they are $(BUILD)/test/fuzz_NAME.
+
+$(addprefix $(BUILD)/test/fuzz_,network bounce windows): $(BUILD)/libgin-weak.so
+$(addprefix $(BUILD)/test/fuzz_,network bounce windows): private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
+
+FUZZ_TARGETS := $(patsubst test/fuzz/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard test/fuzz/fuzz_*.c))
+
+.PHONY: fuzz fuzz-targets fuzz-record check-faults
+
+fuzz:
+	$(Q)test/fuzz/run $(or $(SECONDS),60) $(TARGETS)
+
+check-faults: lib $(BUILD)/test/faults/life $(if $(VERBS),mlx5dev)
+	$(Q)test/faults/run --build $(BUILD) --seconds $(or $(SECONDS),60) $(KINDS)
+
+fuzz-targets: $(FUZZ_TARGETS)
+
+fuzz-record: $(BUILD)/fuzz/record
+
+$(FUZZ_TARGETS): $(BUILD)/fuzz/%: test/fuzz/fuzz_%.c $(LINKS) $(LIB_OBJ) $(MLX5_OBJ) $(BUILD)/libgin-weak.so
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS_ALL) -DGIN_FUZZ -fsanitize=fuzzer -Itest/common -o $@ $< $(LIB_OBJ) $(MLX5_OBJ) \
+		$(LDFLAGS_ALL) -Wl,-rpath,'$$ORIGIN/..' -pthread -ldl $(HWLOC_LIBS)
+
+# Real exchanges, recorded for test/fuzz/seeds.
+FUZZ_WRAPS := rootGroupsAdd controlGatherAdd controlDeliver descriptorTake networkReceive networkReceiveImmediate
+
+$(BUILD)/fuzz/record: test/fuzz/record.c test/faults/life.cc $(LINKS) $(LIB_OBJ) $(MLX5_OBJ)
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS_ALL)) -c -o $@.o $<
+	$(Q)$(CXX) $(filter-out -MMD -MP,$(CXXFLAGS_ALL)) -Itest/common $(TESTFLAGS) -o $@ test/faults/life.cc $@.o \
+		$(LIB_OBJ) $(MLX5_OBJ) $(LDFLAGS_ALL) $(FUZZ_WRAPS:%=-Wl,--wrap=%) -Wl,-rpath,'$$ORIGIN/..' -pthread -ldl $(HWLOC_LIBS)
