@@ -365,8 +365,6 @@ static double gigabytes(const struct selftestCell *cell)
 
 static void faultsOf(const struct selftestReport *report, const struct selftestResult *result)
 {
-	static const char *const states[] = {"untested", "no route", "broken"};
-
 	openWith("faults", '[');
 	for (long i = 0; result->cells && i < result->pairs; i++) {
 		const struct selftestCell *cell = &result->cells[i];
@@ -375,7 +373,7 @@ static void faultsOf(const struct selftestReport *report, const struct selftestR
 		openWith(NULL, '{');
 		number("from", (uint64_t)(i / report->nRanks));
 		number("to", (uint64_t)(i % report->nRanks));
-		text("state", states[cell->state]);
+		text("state", selftestState(cell->state));
 		text("backend", cell->backend);
 		text("why", cell->why);
 		textOrNull("fault", cell->fault);

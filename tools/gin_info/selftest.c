@@ -49,6 +49,13 @@ static time_t now(void)
 	return t.tv_sec;
 }
 
+const char *selftestState(uint32_t state)
+{
+	static const char *const names[] = {"untested", "no route", "broken", "good"};
+
+	return state <= selftestGood ? names[state] : "unknown";
+}
+
 const char *selftestSettings(const struct selftestPass *pass, char *out, size_t room)
 {
 	size_t used = 0;

@@ -59,6 +59,9 @@ int selftestChild(void);
 /* Collective. Returns the exit status; rank 0 prints. */
 int selftestAll(ginComm_t comm, int json);
 
+/* "untested", "no route", "broken" or "good". */
+const char *selftestState(uint32_t state);
+
 /* The settings of a pass as one line, "" without settings. */
 const char *selftestSettings(const struct selftestPass *pass, char *out, size_t room);
 

@@ -145,7 +145,7 @@ static void printFaults(const struct selftestReport *report, const struct selfte
 }
 
 /* Each reason for pairs without a route, with the number of pairs and the first of them. */
-static void printNoRoutes(const struct selftestReport *report, const struct selftestResult *result)
+static void printNoRoutes(const struct selftestResult *result, int nRanks)
 {
 	const struct selftestCell *reason[REASONS];
 	long first[REASONS], count[REASONS];
@@ -169,23 +169,25 @@ static void printNoRoutes(const struct selftestReport *report, const struct self
 	margin = 4;
 	for (at = 0; at < n; at++)
 		item("no route", "%ld pairs, rank %ld to rank %ld first: %s", count[at],
-		     first[at] / report->nRanks, first[at] % report->nRanks, reason[at]->why);
+		     first[at] / nRanks, first[at] % nRanks, reason[at]->why);
 }
 
 static void printPass(const struct selftestReport *report, const struct selftestResult *result)
 {
 	char settings[160];
 
-	selftestSettings(result->pass, settings, sizeof(settings));
-	margin = 2;
-	printf("\n  %s%s%s: ", result->pass->name, *settings ? ", by " : "", settings);
-	if (!result->cells) {
+	printf("\n  %s: ", result->pass->name);
+	if (result->cells)
+		printf("%ld of %ld pairs answer\n", result->good, result->pairs);
+	else
 		printf("%s\n", result->answer.ended ? "BROKEN" : "not there");
-		margin = 4;
+	margin = 4;
+	if (*selftestSettings(result->pass, settings, sizeof(settings)))
+		item("by", "%s", settings);
+	if (!result->cells) {
 		item("why", "%s", result->answer.why);
 		return;
 	}
-	printf("%ld of %ld pairs answer\n", result->good, result->pairs);
 	if (report->nRanks > MATRIX_RANKS) {
 		printSummary(report, result);
 	} else if (result->good) {
@@ -193,7 +195,7 @@ static void printPass(const struct selftestReport *report, const struct selftest
 		printMatrix(report, result, "GB/s", 0);
 	}
 	printFaults(report, result);
-	printNoRoutes(report, result);
+	printNoRoutes(result, report->nRanks);
 }
 
 void printSelftest(const struct selftestReport *report)
