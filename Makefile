@@ -34,7 +34,7 @@
 #   V=1              print commands
 #   DEPS=0           install no packages
 #   GROUPS="..."     groups of check-all: the files of test/groups
-#   PARTS="..."      parts of check-gpu: direct proxy gdaki ep ep_python python python_compilers litmus installed sanitizers
+#   PARTS="..."      parts of check-gpu: direct proxy gdaki faults ep ep_python python python_compilers litmus installed sanitizers
 #   SLOTS=2          tests that check and check-all run at a time
 #   CUDA=0           use no nvcc
 #   CUDA_HOME=       folder of the CUDA toolkit; else tools/find-cuda looks for it
@@ -138,7 +138,7 @@ TESTS_C := $(patsubst %.c,$(BUILD)/test/%,$(filter-out $(if $(VERBS),,mlx5_%),$(
 TESTS_CC := $(patsubst %.cc,$(BUILD)/test/%,$(filter-out $(if $(MPICXX),,mpi.cc),$(call test-sources,cc))) \
 	$(patsubst %.cc,$(BUILD)/%,$(wildcard test/port/*.cc test/system/*.cc test/faults/*.cc))
 # The same sources with kernels.
-TESTS_GPU := $(patsubst %.cc,$(BUILD)/test/%_gpu,$(filter-out nvrtc.cc mpi.cc unit_% perf_%,$(call test-sources,cc))) \
+TESTS_GPU := $(patsubst %.cc,$(BUILD)/test/%_gpu,$(filter-out nvrtc.cc mpi.cc selftest.cc unit_% perf_%,$(call test-sources,cc))) \
 	$(patsubst %.cc,$(BUILD)/%_gpu,$(wildcard test/port/*.cc))
 
 .PHONY: all lib tools examples tests tests-gpu man deps deps-check deps-check-all demo check check-all check-mlx5dev check-long \
@@ -181,6 +181,19 @@ $(BUILD)/libgin-rdma.so: $(NIC_OBJ) $(MLX5_OBJ) backends/rdma/nic/rdma.map
 		$(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-z,relro,-z,now \
 		-Wl,--version-script,backends/rdma/nic/rdma.map $(VERBS_LIBS) -pthread
 
+# The self-test: device calls, as kernels where there is nvcc. libgin.so or gin_info has loaded libgin.so before it.
+SELFTEST := $(BUILD)/libgin-selftest.so
+
+$(SELFTEST): lib/selftest/selftest.cu lib/selftest/selftest.h $(BUILD)/nvcc-used $(LINKS)
+	$(call say,$(cu),$<)
+ifneq ($(NVCC)$(SAN),$(SAN))
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -shared -Xcompiler -fPIC,-fvisibility=hidden -MD -MP -MF $@.d -MT $@ -o $@ $< \
+		-L$(BUILD) -lgin -Xcompiler -pthread
+else
+	$(Q)$(CXX) $(CXXFLAGS_ALL) -MF $@.d -fPIC -shared -fvisibility=hidden -fvisibility-inlines-hidden -fno-exceptions \
+		-fno-rtti -o $@ -x c++ $< -x none $(LDFLAGS_ALL) -L$(BUILD) -lgin -pthread
+endif
+
 OFI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard backends/proxy/ofi/*.c))
 
 $(OFI_OBJ): CPPFLAGS += $(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags libfabric))
@@ -190,7 +203,7 @@ $(BUILD)/libgin-ofi.so: $(OFI_OBJ) backends/proxy/ofi/ofi.map
 	$(Q)$(CC) -shared -o $@ $(OFI_OBJ) $(LDFLAGS_ALL) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-z,relro,-z,now \
 		-Wl,--version-script,backends/proxy/ofi/ofi.map $(shell $(PKG_CONFIG) --libs libfabric) -pthread
 
-tools: $(TOOLS:%=$(BUILD)/tools/%)
+tools: $(TOOLS:%=$(BUILD)/tools/%) $(SELFTEST)
 	$(foreach tool,$(filter-out $(TOOLS),$(TOOL_NAMES)), \
 		$(call say,SKIP,"tools/$(tool): there is no hwloc (libhwloc-dev)")$(newline))
 
@@ -294,7 +307,7 @@ $(BUILD)/test/limits_memory: private LDFLAGS += \
 $(BUILD)/test/unit_devcomm_failure: private LDFLAGS += -Wl,--wrap=controlAgree
 
 # The library's allocations and messages are counted.
-$(BUILD)/test/unit_plan: private LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free \
+$(BUILD)/test/unit_plan: private LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free,--wrap=networkLoaded \
 	-Wl,--wrap=controlSend,--wrap=controlSendChildren,--wrap=rdmaPortOpen,--wrap=memoryAlloc,--wrap=memoryAllocOnNode,--wrap=memoryFree \
 	-Wl,--wrap=poolAlloc,--wrap=pinnedAlloc,--wrap=pinnedAllocShared
 
@@ -310,7 +323,8 @@ $(BUILD)/libgin-weak.so: test/fabric/weak.c backends/proxy/network/fabric.h
 	$(Q)ln -sf ../$(@F) $(@D)/test/$(@F)
 
 $(addprefix $(BUILD)/test/unit_,plan proxy_network proxy_messages): $(BUILD)/libgin-weak.so
-$(BUILD)/test/proxy_choice: $(BUILD)/libgin-weak.so
+$(BUILD)/test/proxy_choice $(BUILD)/test/selftest: $(BUILD)/libgin-weak.so
+$(BUILD)/test/selftest: $(SELFTEST)
 $(BUILD)/test/proxy_choice $(BUILD)/test/proxy_fabric: $(OFI)
 $(BUILD)/test/proxy_choice $(BUILD)/test/proxy_fabric: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
 $(addprefix $(BUILD)/test/unit_,plan proxy_network proxy_messages): private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
@@ -363,7 +377,7 @@ man: $(BUILD)/test/unit_param
 	$(Q)cmp -s $(BUILD)/gin_environ.7 man/man7/gin_environ.7 || cp $(BUILD)/gin_environ.7 man/man7/gin_environ.7
 
 demo: deps
-	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(MAKE) --no-print-directory lib $(BUILD)/examples/ring $(filter $(BUILD)/tools/gin_info,$(TOOLS:%=$(BUILD)/tools/%))
 	$(Q)examples/demo $(BUILD)
 
 # Words of GROUPS are files of test/groups; all of them by default.

@@ -33,11 +33,17 @@ struct planExchange {
 	size_t bytes, block; /* as in controlAllgather() and controlAlltoall() */
 };
 
+enum planNetwork {
+	planNoNetwork, /* shared memory */
+	planAddressed, /* a network that connects by addresses: libfabric */
+	planConnected  /* verbs, with a queue pair for each peer */
+};
+
 #define PLAN_EXCHANGES 16
 
 struct plan {
 	int nRanks;
-	int overNetwork;		    /* the proxy: over a network, not shared memory */
+	enum planNetwork network;	    /* of the proxy */
 	const struct backendContexts *want; /* without `words` */
 
 	uint64_t queuePairs;	       /* of a device communicator */

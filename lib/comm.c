@@ -119,6 +119,25 @@ static struct commStart makeStart(const ginConfig_t *config)
 					     .nRanks = config->nRanks}};
 }
 
+/* Opens a communicator of a whole job, and tests it where GIN_SELFTEST says so. */
+static ginResult_t openTested(const char *call, const struct commStart *start, ginComm_t *out)
+{
+	char why[SENTENCE_BYTES];
+	ginComm_t comm = NULL;
+	ginResult_t result = commOpen(call, start, &comm);
+
+	if (result != ginSuccess)
+		return result;
+	result = commSelftest(comm, call);
+	if (result == ginSuccess) {
+		*out = comm;
+		return ginSuccess;
+	}
+	snprintf(why, sizeof(why), "%s", ginGetLastError());
+	commClose(comm);
+	return failAs(result, why);
+}
+
 ginResult_t ginCommInit(const ginConfig_t *given, ginComm_t *comm)
 {
 	ginConfig_t config;
@@ -132,7 +151,7 @@ ginResult_t ginCommInit(const ginConfig_t *given, ginComm_t *comm)
 	if (result != ginSuccess)
 		return result;
 	struct commStart start = makeStart(&config);
-	return commOpen("ginCommInit", &start, comm);
+	return openTested("ginCommInit", &start, comm);
 }
 
 ginResult_t ginGetUniqueId(ginUniqueId_t *id)
@@ -180,7 +199,7 @@ ginResult_t ginCommInitRank(const ginConfig_t *given, const ginUniqueId_t *id, i
 	start.wanted.uniqueId = &contact;
 	start.wanted.rank = rank;
 	start.wanted.nRanks = nRanks;
-	return commOpen("ginCommInitRank", &start, comm);
+	return openTested("ginCommInitRank", &start, comm);
 }
 
 _Static_assert(GIN_ALLGATHER_BYTES == CONTROL_BYTES, "gin.h says what control.h allows");

@@ -73,6 +73,12 @@ struct commStart {
  */
 ginResult_t commOpen(const char *call, const struct commStart *start, ginComm_t *out);
 
+/*
+ * GIN_SELFTEST=1: puts and signals between all pairs of ranks. Collective. A pair that is broken fails
+ * the call on all ranks, with a sentence that names pair, route and remedy; the caller closes `comm`.
+ */
+ginResult_t commSelftest(ginComm_t comm, const char *call);
+
 /* Frees all parts, without the other ranks. */
 void commClose(ginComm_t comm);
 

@@ -9,14 +9,16 @@
 /* A route, and how it moves data. */
 struct planRoute {
 	int backend;
-	int overNetwork;
+	enum planNetwork network;
 	const char *how;
 };
 
-/* The routes of a backend: the proxy has two. */
+/* Of the proxy, in the order of enum planNetwork. */
+static const char *const networks[] = {", shared memory", ", network", ", verbs"};
+
 static int routesOf(int backend)
 {
-	return backend == BACKENDS_LAST ? 2 : 1;
+	return backend == BACKENDS_LAST ? (int)(sizeof(networks) / sizeof(networks[0])) : 1;
 }
 
 /* The route of this index; its backend is BACKENDS_COUNT if there is none. */
@@ -26,10 +28,8 @@ static struct planRoute routeOf(int index)
 
 	while (b < BACKENDS_COUNT && index >= routesOf(b))
 		index -= routesOf(b++);
-	return (struct planRoute){b, index,
-				  b < BACKENDS_LAST ? ""
-				  : index	    ? ", network"
-						    : ", shared memory"};
+	return (struct planRoute){b, (enum planNetwork)index,
+				  b < BACKENDS_LAST || b == BACKENDS_COUNT ? "" : networks[index]};
 }
 
 static int countRoutes(void)
@@ -111,7 +111,7 @@ ginResult_t ginPlanQuery(int index, int nRanks, const ginDevCommRequirements_t *
 		result = devCommRead(requirements, &want);
 	if (result != ginSuccess)
 		return result;
-	struct plan plan = {.nRanks = nRanks, .overNetwork = route.overNetwork};
+	struct plan plan = {.nRanks = nRanks, .network = route.network};
 	makePlan(backendsTable[route.backend], &want, &plan);
 	info.count = countRoutes();
 	info.links = controlLinksMost(nRanks);

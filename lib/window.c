@@ -291,6 +291,12 @@ static ginResult_t registerLocal(ginComm_t comm, ginResult_t mine, void *ptr, si
 	return mine;
 }
 
+ginResult_t windowMake(ginComm_t comm, ginResult_t mine, void *ptr, size_t bytes, int isLocal,
+		       struct window **out)
+{
+	return (isLocal ? registerLocal : registerShared)(comm, mine, ptr, bytes, out);
+}
+
 ginResult_t ginWindowRegister(ginComm_t comm, void *ptr, size_t bytes, int flags,
 			      ginWindow_t *window)
 {
@@ -304,8 +310,7 @@ ginResult_t ginWindowRegister(ginComm_t comm, void *ptr, size_t bytes, int flags
 	ginResult_t entered = deviceEnter(&comm->device, &scope);
 	if (result == ginSuccess)
 		result = entered;
-	result = (flags & GIN_WINDOW_LOCAL ? registerLocal : registerShared)(comm, result, ptr,
-									     bytes, &w);
+	result = windowMake(comm, result, ptr, bytes, flags & GIN_WINDOW_LOCAL, &w);
 	if (entered == ginSuccess)
 		deviceLeave(&comm->device, &scope);
 	if (result != ginSuccess)

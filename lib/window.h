@@ -14,8 +14,9 @@ struct window {
 	int isLocal;	 /* GIN_WINDOW_LOCAL */
 	uint64_t serial; /* 0 for a local one */
 	struct sharedMemory shared;
-	int isListed;  /* in comm->windows, and counted by memoryHold() */
-	int isRetired; /* ginWindowRetire() */
+	ginWindow_t inherited; /* of the older communicator: see ginCommShrink() */
+	int isListed;	       /* in comm->windows, and counted by memoryHold() */
+	int isRetired;	       /* ginWindowRetire() */
 	ginReleased_t released;
 	void *releasedArg;
 	struct window *next; /* in comm->retired, or of windows that are deregistered */
@@ -24,6 +25,13 @@ struct window {
 
 /* NULL, after fail(), when the window is not registered with this communicator, or is retired. */
 struct window *windowFind(ginComm_t comm, ginWindow_t window);
+
+/* Makes a window of any memory of this rank. Collective, unless it is local. */
+ginResult_t windowMake(ginComm_t comm, ginResult_t mine, void *ptr, size_t bytes, int isLocal,
+		       struct window **out);
+
+/* Collective over `to`, which ginCommShrink() has made of ranks of `from`: registers its windows. */
+ginResult_t windowsInherit(ginComm_t to, ginComm_t from);
 
 /* Frees all but the struct. */
 void windowClose(ginComm_t comm, struct window *w);

@@ -2,7 +2,7 @@
 """The build backend of `pip install ./python`: libraries by make, and a wheel that has them.
 
 It needs no package, so that pip needs no network. Variables:
-  LIBGIN_BUILD           the folder of make's results; preset: build, in the source tree
+  LIBGIN_BUILD           the folder of make's results; default: build, in the source tree
   LIBGIN_WHEEL=portable  libraries that need nothing but glibc, and the tag manylinux; the library
                          then does not know which CPUs are next to a GPU
   LIBGIN_WHEEL=bare      no libraries: the package loads installed ones
@@ -28,12 +28,13 @@ BITCODE = "libgin_device.bc"
 HEADERS = (".h", ".cuh")
 SUMMARY = "GPU-initiated networking: put, get, signal and wait from inside kernels"
 EXTRAS = {
-    "torch": "torch>=2.6",
-    "triton": "triton>=3.4",
-    "numba": "numba-cuda>=0.20",
-    "cute": "nvidia-cutlass-dsl>=4.6",
-    "cupy": "cupy-cuda13x",
-    "mpi": "mpi4py>=4",
+    "torch": ["torch>=2.6"],
+    "triton": ["triton>=3.4"],
+    # NumPy 2.5 has no row_stack(), which numba-cuda uses.
+    "numba": ["numba-cuda>=0.20", "numpy<2.5"],
+    "cute": ["nvidia-cutlass-dsl>=4.6"],
+    "cupy": ["cupy-cuda13x"],
+    "mpi": ["mpi4py>=4"],
 }
 
 
@@ -56,10 +57,10 @@ def info():
 def metadata():
     with open(os.path.join(HERE, "README.md")) as file:
         readme = file.read()
-    extras = "".join(
-        f"Provides-Extra: {name}\nRequires-Dist: {package}; extra == '{name}'\n"
-        for name, package in EXTRAS.items()
-    )
+    extras = ""
+    for name, packages in EXTRAS.items():
+        extras += f"Provides-Extra: {name}\n"
+        extras += "".join(f"Requires-Dist: {p}; extra == '{name}'\n" for p in packages)
     return (
         f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {version()}\nSummary: {SUMMARY}\n"
         f"License: BSD-3-Clause\nRequires-Python: >=3.10\n{extras}"
@@ -104,10 +105,10 @@ def headers():
     """{name in the wheel: path} of the headers."""
     found = {}
     include = os.path.join(ROOT, "include")
-    for place, _, files in os.walk(include):
+    for folder, _, files in os.walk(include):
         for file in files:
             if file.endswith(HEADERS):
-                path = os.path.join(place, file)
+                path = os.path.join(folder, file)
                 found[f"{NAME}/include/{os.path.relpath(path, include)}"] = path
     return found
 

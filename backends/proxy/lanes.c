@@ -164,11 +164,14 @@ void transportsPlan(struct plan *plan)
 	plan->memory[planStart].heap +=
 		ofBytes((size_t)plan->nRanks) + servesBytes((size_t)plan->nRanks);
 	transportIpc.plan(plan, lanes);
-	if (!plan->overNetwork)
+	if (plan->network == planNoNetwork)
 		return;
 	transportNetwork.plan(plan, lanes);
 	planAdd(plan, (struct planExchange){planStart, 1, BACKEND_BLOB, 0});
 	planAdd(plan, (struct planExchange){planStart, 1, laneAddresses(lanes), 0});
+	if (plan->network == planConnected)
+		planAdd(plan,
+			(struct planExchange){planStart, 1, 0, lanes * sizeof(struct rdmaEnd)});
 	planAdd(plan, (struct planExchange){planStart, 1, 0, 0});
 }
 
@@ -211,7 +214,9 @@ int transportsChangeWords(const struct proxyTransports *t)
 {
 	const struct device *d = t->host->device;
 
-	return d->cuda && t->locks.of && (!t->state[TRANSPORT_NETWORK] || networkBounces(d));
+	return d->cuda && t->locks.of &&
+	       (!t->state[TRANSPORT_NETWORK] || networkBounces(d) ||
+		blobOf(t, t->host->rank).reachesGpu);
 }
 
 ginResult_t transportsOpen(const struct backendHost *host, const struct proxySlots *slots,

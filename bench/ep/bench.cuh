@@ -144,6 +144,31 @@ struct Layer {
 		limits.setTokens(chosen, n, experts);
 	}
 
+	/*
+	 * Bytes of the rows that go to other ranks, for the tokens of this rank: in a dispatch, a header of
+	 * 16 bytes, 8 for each expert, the row and its scales; in a combine the rows that come back.
+	 */
+	double wireOf(uint32_t rows, uint32_t reduce, bool ofCombine) const
+	{
+		const uint32_t each = (experts + nRanks - 1) / nRanks;
+		const uint32_t row =
+			rows == GIN_EP_ROWS_F8 ? hidden + (hidden + 127) / 128 * 4 : hidden * 2;
+		double bytes = 0;
+		for (uint32_t t = 0; t < tokens; t++) {
+			std::vector<uint32_t> items(nRanks);
+			for (uint32_t k = 0; k < topk; k++)
+				items[chosen[t * topk + k] / each]++;
+			for (int r = 0; r < nRanks; r++) {
+				const uint32_t n = r == rank ? 0 : items[r];
+				const uint32_t back = reduce == GIN_EP_REDUCE_RANK ? n > 0 : n;
+				bytes += ofCombine ? back * hidden * 2.0
+					 : n	   ? 16 + 8.0 * n + row
+						   : 0;
+			}
+		}
+		return bytes;
+	}
+
 	void describe()
 	{
 		const int64_t T = tokens, K = topk, H = hidden, R = (int64_t)nRanks * maxTokens;

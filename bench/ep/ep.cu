@@ -8,9 +8,14 @@
  * ranks. `dispatch`, `combine`, `pair`: graphs of that call alone, by events around the graph.
  * `send`, `recv`: by events between the kernels of a pair. The limits of dispatch and combine: programs
  * without a library, in one kernel of a block for each SM, which move as many bytes by plain loads and
- * stores and a release per block. -a: the limit of dispatch, taken apart, and in two kernels.
+ * stores and a release per block. -a: the limit of dispatch, taken apart, and in two kernels. `wire`: KB
+ * that a rank sends to others in dispatch and in combine, and the share of their time that a copy engine
+ * takes for as many bytes.
  */
 #include "bench.cuh"
+
+/* Bytes in a microsecond, one way between two H200 by a copy engine, measured. */
+static const double linkRate = 391000;
 
 struct Options {
 	uint32_t experts = 256, hidden = 7168, topk = 8;
@@ -53,13 +58,16 @@ static void row(Layer &layer, uint32_t rows, uint32_t reduce)
 	const std::vector<double> step = layer.steps();
 	const double limit = layer.limitPart(rows, limitAll, layer.sms);
 	const double limitOfCombine = layer.limitOfCombine(reduce == GIN_EP_REDUCE_RANK);
+	const double out = layer.meanOfRanks(layer.wireOf(rows, reduce, false));
+	const double back = layer.meanOfRanks(layer.wireOf(rows, reduce, true));
 	if (layer.rank == 0)
 		printf("%6u %4s %4s | %8.1f %8.1f %8.1f | %6.1f %6.1f %6.1f %6.1f | %6.1f %6.1f | "
-		       "%6.2f %6.2f\n",
+		       "%6.2f %6.2f | %6.0f %6.0f %3.0f%% %3.0f%%\n",
 		       layer.tokens, rows == GIN_EP_ROWS_F8 ? "fp8" : "bf16",
 		       reduce == GIN_EP_REDUCE_RANK ? "rank" : "none", dispatch, combine, pair,
 		       step[0], step[1], step[2], step[3], limit, limitOfCombine, dispatch / limit,
-		       combine / limitOfCombine);
+		       combine / limitOfCombine, out / 1000, back / 1000,
+		       100 * out / linkRate / dispatch, 100 * back / linkRate / combine);
 	fflush(stdout);
 }
 
@@ -89,7 +97,7 @@ int main(int argc, char **argv)
 			printf("%d ranks, hidden %u, top-%u of %u experts, %u of %d peers direct; "
 			       "us\n"
 			       "tokens rows  sum | dispatch  combine     pair |  dsend  drecv  "
-			       "csend  crecv |  limit of both  |  ratios\n",
+			       "csend  crecv | limit of both |    ratios     | wire\n",
 			       layer.nRanks, o.hidden, o.topk, o.experts, layer.direct,
 			       layer.nRanks);
 		for (uint32_t tokens : o.tokens) {

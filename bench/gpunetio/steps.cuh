@@ -83,10 +83,17 @@ template <ginSharing sharing, bool called> struct WithoutGin : Poster<Ours> {
 		const uint32_t how =
 			ginHow(ginCallPut, sharing, ginSignalOf(GinNone{}), ginOptions());
 
-		return ginGdakiPut<called>(call.dc.self, q, call.dc.peers, context, how, UINT32_MAX,
-					   &ginWindowAt(call.window, 0), 0,
-					   reinterpret_cast<uintptr_t>(call.window.table), 0, 4096,
-					   nullptr, 0, 0, nullptr, 0, 0, 0);
+		return ginGdakiPut<called>(
+			call.dc.self, q, call.dc.peers, context, how, UINT32_MAX, 4096, 0, false, 0,
+			0, 0, [&]() -> ginGdakiPutWhere {
+				return {&ginWindowAt(call.window, 0),
+					nullptr,
+					0,
+					0,
+					reinterpret_cast<uintptr_t>(call.window.table),
+					0,
+					nullptr};
+			});
 	}
 };
 

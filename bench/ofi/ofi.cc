@@ -11,6 +11,7 @@
  *					alone, by the remote data of a write; of libgin over its
  *					network; and, as one way, of libgin's ring and proxy alone, to
  *					the own rank by shared memory
+ *	pause8 ring US...		the row `trip8 ring`, each put after a pause of 2 ms
  *	trip1k raw|alone|ofi US...	half a round trip of 1 KiB and a signal
  *	put64k raw|alone|ofi GBS...	64 KiB puts in one direction, GB/s
  *
@@ -47,7 +48,7 @@
 	} while (0)
 
 static constexpr size_t windowBytes = 1 << 20, middle = 1024, large = 65536;
-static constexpr uint32_t trips = 1000, larges = 400;
+static constexpr uint32_t trips = 1000, larges = 400, pauses = 25;
 
 static double nowUs()
 {
@@ -296,11 +297,15 @@ struct Rings {
 	Pair *p;
 	uint64_t *seen;
 	std::vector<double> *times;
+	uint32_t count;
+	unsigned pauseUs; /* before each put; 0: none */
 
 	void operator()() const
 	{
 		Gin gin(p->dc, 1);
-		for (uint32_t i = 0; i < trips; i++) {
+		for (uint32_t i = 0; i < count; i++) {
+			if (pauseUs)
+				usleep(pauseUs);
 			double start = nowUs();
 			need(gin.putValue(p->rank, p->window, 8, uint64_t{i}, GinSignalInc{1}));
 			need(gin.waitSignal(1, ++*seen));
@@ -399,7 +404,7 @@ int main(int argc, char **argv)
 {
 	int rounds = argc > 1 ? atoi(argv[1]) : 9;
 	std::vector<double> rawTrip[2], aloneTrip[2], ofiTrip[2], ringTrip, rawRate, aloneRate,
-		ofiRate, times;
+		ofiRate, ringPause, times;
 	uint64_t ringSeen = 0;
 	double rate = 0;
 	Pair p = {};
@@ -419,8 +424,10 @@ int main(int argc, char **argv)
 			meet(p);
 		}
 		if (!p.rank) {
-			launch(Rings{&p, &ringSeen, &times});
+			launch(Rings{&p, &ringSeen, &times, trips, 0});
 			ringTrip.push_back(median(times)), times.clear();
+			launch(Rings{&p, &ringSeen, &times, pauses, 2000});
+			ringPause.push_back(median(times)), times.clear();
 		}
 		meet(p);
 		rawRate.push_back(rawLarge(p));
@@ -434,6 +441,7 @@ int main(int argc, char **argv)
 	row(p, "trip8 alone", aloneTrip[0]);
 	row(p, "trip8 ofi", ofiTrip[0]);
 	row(p, "trip8 ring", ringTrip);
+	row(p, "pause8 ring", ringPause);
 	row(p, "trip1k raw", rawTrip[1]);
 	row(p, "trip1k alone", aloneTrip[1]);
 	row(p, "trip1k ofi", ofiTrip[1]);

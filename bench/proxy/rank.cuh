@@ -115,8 +115,10 @@ inline double median(std::vector<double> values)
 // Rank 0 prints one row of the table.
 inline void printRow(const ProxyRank &r, const char *what, double value, const char *unit)
 {
-	if (r.rank == 0)
-		printf("%-58s %10.2f %s\n", what, value, unit);
+	if (r.rank != 0)
+		return;
+	printf("%-58s %10.2f %s\n", what, value, unit);
+	fflush(stdout); // a run that is ended keeps its rows
 }
 
 inline void meet(ProxyRank &r)

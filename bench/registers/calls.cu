@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // calls.cu - every device call alone and in a loop, and the kernels of kernels.cuh; compiled by bench/registers/run
 //
-// ROUTES: the routes that the kernels are compiled for.
+// ROUTES: the routes that the kernels are compiled for. KERNELS_ALONE: without the calls.
 #include "kernels.cuh"
 
 #define CALL(name, call)                                                                           \
@@ -32,6 +32,7 @@ __device__ inline uint64_t waited(const GinOn<ROUTES> &gin, int peer)
 	return gin.wait(gin.flushAsync(peer));
 }
 
+#ifndef KERNELS_ALONE
 CALL(put, *out = gin.put(peer, w, n, v, n, n))
 CALL(put_signal, *out = gin.put(peer, w, n, v, n, n, GinSignalInc{3}))
 CALL(put_signal_add_counter,
@@ -67,6 +68,7 @@ CALL(wait_counter, *out = gin.waitCounter(1, n))
 CALL(barrier_arrive, *out = barrier.arrive(GinCta{}))
 CALL(barrier_wait, *out = barrier.wait(GinCta{}))
 CALL(barrier_sync, *out = barrier.sync(GinCta{}))
+#endif
 
 #define KERNEL_OF(name, bounds, Body)                                                              \
 	extern "C" __global__ void bounds name(Body<ROUTES> body)                                  \

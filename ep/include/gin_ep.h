@@ -354,10 +354,25 @@ ginResult_t ginEpGetAsyncError(ginEp_t ep, ginEpRecord_t *record);
  * ginEpReset - start anew after losses or outstanding sends
  *
  * Collective over all ranks of the communicator; no kernel of the ep may run. Zeroes signals,
- * epochs, masks and the record; handles from before are void. A dead process needs a new
- * communicator.
+ * epochs, masks and the record; handles from before are void. After a process has died:
+ * ginEpShrink().
  */
 ginResult_t ginEpReset(ginEp_t ep);
+
+/*
+ * ginEpShrink - go on without ranks that have died, in the memory of an ep
+ *
+ * Collective over the ranks of `survivors`, which ginCommShrink() has made from the communicator of
+ * `ep`; no kernel of `ep` may run. *out becomes a new ep on `survivors`, in the window of `ep`: no
+ * window is registered. Its epochs are 0 and its masks are clear. `config` is for the new number of
+ * ranks, and may need no more memory than `ep` has. `ep` may be used no more, and is destroyed as
+ * usual, before or after *out; if the call fails, `ep` is as before. A rank that is out must have
+ * ended its process or all its kernels: they might store into the memory.
+ *
+ * ginErrorInvalidArgument: config needs more memory, or the window of `ep` was not inherited; errors
+ * of ginEpCreate().
+ */
+ginResult_t ginEpShrink(ginEp_t ep, ginComm_t survivors, const ginEpConfig_t *config, ginEp_t *out);
 
 /*
  * One sentence about the calling thread's last failed call of this library; "" before the first;

@@ -93,6 +93,11 @@ static ginResult_t runAlone(ginEp_t ep, uint32_t variant)
 	return result || !ep->gpu ? result : epGpuSync(ep->gpu);
 }
 
+void epFlush(ginEp_t ep)
+{
+	runAlone(ep, epVariantFlush);
+}
+
 ginResult_t epStartAnew(ginEp_t ep)
 {
 	ginResult_t result = barrier(ep), ran;
@@ -110,6 +115,6 @@ ginResult_t ginEpReset(ginEp_t ep)
 {
 	if (!ep)
 		return epFail(ginErrorInvalidArgument, "ep is NULL");
-	runAlone(ep, epVariantFlush); /* puts that a dead rank keeps from ending are left */
+	epFlush(ep);
 	return epStartAnew(ep);
 }

@@ -94,12 +94,49 @@ static void fillHello(ginEp_t ep, struct epHello *hello)
 		hello->fields[8] = hashOf(c->firstExpert, ep->args.plan.nRanks + 1ull);
 }
 
-static ginResult_t allocate(ginEp_t ep, const struct epSizes *sizes)
+static ginResult_t makeSlab(ginEp_t ep, uint64_t bytes)
 {
 	ginResult_t result;
 
-	if ((result = ginMemAlloc(ep->comm, sizes->slab, &ep->slab)) ||
-	    (result = ginMemAlloc(ep->comm, sizes->state, &ep->state)) ||
+	if (!(ep->slab = calloc(1, sizeof(*ep->slab))))
+		return epFail(ginErrorSystem, "no memory for an ep");
+	ep->slab->bytes = bytes;
+	ep->slab->users = 1;
+	result = ginMemAlloc(ep->comm, bytes, &ep->slab->at);
+	return result ? epFailGin(result, "memory of the ep") : ginSuccess;
+}
+
+/* The slab of the ep that is shrunk. */
+static ginResult_t shareSlab(ginEp_t ep, ginEp_t old, uint64_t bytes)
+{
+	if (bytes > old->slab->bytes)
+		return epFail(ginErrorInvalidArgument,
+			      "the configuration needs %llu bytes, the ep that is shrunk has %llu",
+			      (unsigned long long)bytes, (unsigned long long)old->slab->bytes);
+	ep->slab = old->slab;
+	__atomic_fetch_add(&ep->slab->users, 1, __ATOMIC_RELAXED);
+	return ginSuccess;
+}
+
+static ginResult_t releaseSlab(ginEp_t ep)
+{
+	struct epSlab *slab = ep->slab;
+	ginResult_t result = ginSuccess;
+
+	if (!slab || __atomic_sub_fetch(&slab->users, 1, __ATOMIC_ACQ_REL))
+		return ginSuccess;
+	result = ginMemFree(ep->comm, slab->at);
+	free(slab);
+	return result;
+}
+
+static ginResult_t allocate(ginEp_t ep, ginEp_t old, const struct epSizes *sizes)
+{
+	ginResult_t result = old ? shareSlab(ep, old, sizes->slab) : makeSlab(ep, sizes->slab);
+
+	if (result)
+		return result;
+	if ((result = ginMemAlloc(ep->comm, sizes->state, &ep->state)) ||
 	    (result = ginMemAllocHost(ep->comm, sizes->page, &ep->page)))
 		return epFailGin(result, "memory of the ep");
 	if (sizes->sendBuffer &&
@@ -146,7 +183,7 @@ static ginResult_t fillPointers(ginEp_t ep, const struct epSizes *sizes)
 {
 	struct epPlan *plan = &ep->args.plan;
 
-	plan->own = ep->slab;
+	plan->own = ep->slab->at;
 	plan->state = ep->state;
 	plan->masked = stateAt(ep, sizes->masked);
 	plan->observed = stateAt(ep, sizes->observed);
@@ -173,7 +210,7 @@ static ginResult_t fillPointers(ginEp_t ep, const struct epSizes *sizes)
 }
 
 /* Second step, on this rank alone: memory and tables. */
-static ginResult_t prepare(ginEp_t ep, uint32_t networked, struct epSizes *sizes)
+static ginResult_t prepare(ginEp_t ep, ginEp_t old, uint32_t networked, struct epSizes *sizes)
 {
 	uint32_t rank = ep->args.plan.rank, nRanks = ep->args.plan.nRanks;
 	uint32_t *first = calloc(nRanks + 1, sizeof(*first));
@@ -184,7 +221,7 @@ static ginResult_t prepare(ginEp_t ep, uint32_t networked, struct epSizes *sizes
 	epFirstExperts(&ep->config, nRanks, first);
 	epLayout(&ep->config, first, nRanks, rank, (int)networked, &ep->args.plan, sizes);
 	ep->config.firstExpert = NULL;
-	if (!(result = allocate(ep, sizes)) && !(result = writeTables(ep, sizes, first)))
+	if (!(result = allocate(ep, old, sizes)) && !(result = writeTables(ep, sizes, first)))
 		result = fillPointers(ep, sizes);
 	free(first);
 	return result;
@@ -207,15 +244,27 @@ static ginResult_t makeDevComm(ginEp_t ep)
 	return ginSuccess;
 }
 
-/* Third step, collective: the window and the device communicator. */
-static ginResult_t connectRanks(ginEp_t ep, const struct epSizes *sizes)
+static ginResult_t openWindow(ginEp_t ep, ginEp_t old, const struct epSizes *sizes)
 {
 	struct epPlan *plan = &ep->args.plan;
-	ginResult_t result = ginWindowRegister(ep->comm, ep->slab, sizes->slab, 0, &plan->slab);
+	ginResult_t result =
+		old ? ginWindowInherited(ep->comm, old->args.plan.slab, &plan->slab)
+		    : ginWindowRegister(ep->comm, ep->slab->at, sizes->slab, 0, &plan->slab);
 
 	if (result)
-		return epFailGin(result, "ginWindowRegister");
+		return epFailGin(result, old ? "ginWindowInherited" : "ginWindowRegister");
 	ep->haveWindow = 1;
+	return ginSuccess;
+}
+
+/* Third step, collective: the window and the device communicator. */
+static ginResult_t connectRanks(ginEp_t ep, ginEp_t old, const struct epSizes *sizes)
+{
+	struct epPlan *plan = &ep->args.plan;
+	ginResult_t result = openWindow(ep, old, sizes);
+
+	if (result)
+		return result;
 	for (uint32_t r = 0; r < plan->nRanks && r < EP_NEAR; r++) {
 		void *at = NULL;
 
@@ -228,7 +277,7 @@ static ginResult_t connectRanks(ginEp_t ep, const struct epSizes *sizes)
 	return epStartAnew(ep);
 }
 
-static ginResult_t open(ginEp_t ep, const ginEpConfig_t *config)
+static ginResult_t open(ginEp_t ep, ginEp_t old, const ginEpConfig_t *config)
 {
 	struct epHello hello = {0};
 	struct epSizes sizes = {0};
@@ -239,10 +288,10 @@ static ginResult_t open(ginEp_t ep, const ginEpConfig_t *config)
 	fillHello(ep, &hello);
 	if ((result = agree(ep, &hello, &networked)))
 		return result;
-	hello.result = (int32_t)prepare(ep, networked, &sizes);
+	hello.result = (int32_t)prepare(ep, old, networked, &sizes);
 	if ((result = agree(ep, &hello, &networked)))
 		return result;
-	return connectRanks(ep, &sizes);
+	return connectRanks(ep, old, &sizes);
 }
 
 /* Frees what the ep has; a failed ginEpCreate() has made a part of it. */
@@ -256,14 +305,15 @@ static ginResult_t close(ginEp_t ep)
 		result = epFailGin(now, "ginWindowDeregister");
 	if ((now = ginMemFree(ep->comm, ep->sendBuffer)) ||
 	    (now = ginMemFree(ep->comm, ep->page)) || (now = ginMemFree(ep->comm, ep->state)) ||
-	    (now = ginMemFree(ep->comm, ep->slab)))
+	    (now = releaseSlab(ep)))
 		result = epFailGin(now, "ginMemFree");
 	epGpuClose(ep->gpu);
 	free(ep);
 	return result;
 }
 
-ginResult_t ginEpCreate(ginComm_t comm, const ginEpConfig_t *config, ginEp_t *out)
+/* `old` NULL, or the ep whose slab the new one takes. */
+static ginResult_t create(ginComm_t comm, ginEp_t old, const ginEpConfig_t *config, ginEp_t *out)
 {
 	ginEp_t ep = calloc(1, sizeof(*ep));
 	int rank = 0, nRanks = 0;
@@ -279,7 +329,7 @@ ginResult_t ginEpCreate(ginComm_t comm, const ginEpConfig_t *config, ginEp_t *ou
 	}
 	ep->args.plan.rank = (uint32_t)rank;
 	ep->args.plan.nRanks = (uint32_t)nRanks;
-	if (!(result = open(ep, config))) {
+	if (!(result = open(ep, old, config))) {
 		*out = ep;
 		return ginSuccess;
 	}
@@ -287,6 +337,19 @@ ginResult_t ginEpCreate(ginComm_t comm, const ginEpConfig_t *config, ginEp_t *ou
 	snprintf(sentence, sizeof(sentence), "%s", ginEpGetLastError());
 	close(ep);
 	return epFail(result, "%s", sentence);
+}
+
+ginResult_t ginEpCreate(ginComm_t comm, const ginEpConfig_t *config, ginEp_t *out)
+{
+	return create(comm, NULL, config, out);
+}
+
+ginResult_t ginEpShrink(ginEp_t ep, ginComm_t survivors, const ginEpConfig_t *config, ginEp_t *out)
+{
+	if (!ep)
+		return epFail(ginErrorInvalidArgument, "ep is NULL");
+	epFlush(ep); /* before another rank clears the memory: all meet in create() */
+	return create(survivors, ep, config, out);
 }
 
 ginResult_t ginEpDestroy(ginEp_t ep)

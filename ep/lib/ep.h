@@ -19,6 +19,13 @@ struct epSends {
 
 struct epGpu; /* gpu.c: the kernels of a GPU */
 
+/* Memory of windows: of one ep, or also of the ep that ginEpShrink() has made from it. */
+struct epSlab {
+	void *at;
+	uint64_t bytes;
+	uint32_t users; /* eps; the last one frees the memory */
+};
+
 struct ginEp {
 	ginComm_t comm;
 	ginEpConfig_t config;
@@ -26,7 +33,8 @@ struct ginEp {
 	struct epGpu *gpu;  /* NULL: host threads */
 	int device;
 	int haveDevComm, haveWindow;
-	void *slab, *state, *page, *sendBuffer;
+	struct epSlab *slab;
+	void *state, *page, *sendBuffer;
 	uint32_t directPeers;
 	uint64_t bytes, handleBytes;
 	struct epSends dispatches, combines;
@@ -76,6 +84,9 @@ ginResult_t epStopped(ginEp_t ep);
 
 /* control.c: zeroes signals and state; all ranks between two barriers. */
 ginResult_t epStartAnew(ginEp_t ep);
+
+/* control.c: waits until the puts of this rank have completed; puts to a dead rank are left. */
+void epFlush(ginEp_t ep);
 
 /* gpu.c. */
 ginResult_t epGpuOpen(int ordinal, struct epGpu **gpu);

@@ -104,6 +104,7 @@ static int run(const ginConfig_t *config)
 		graphsOf(r, ep, layers, given ? atoi(given) : 1000);
 		if (r.rank == 0)
 			printf("ok: graphs of %d layers, %d ranks\n", layers, r.nRanks);
+		fflush(stdout);
 	}
 	EP_CHECK(ginEpDestroy(ep));
 	rankClose(r);

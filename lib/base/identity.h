@@ -14,10 +14,11 @@ struct identity {
 	uint64_t processId[2];	       /* equal: one process */
 	uint8_t nonce[AUTH_KEY_BYTES]; /* random; the communicator's key contains rank 0's nonce */
 	char host[64];
-	uint16_t port;	    /* on which the control plane listens; 0: no rank connects to it */
-	uint16_t addresses; /* through which other ranks reach the control plane */
-	uint8_t loopback;   /* ranks of this host reach it through the loopback interface */
-	uint8_t local;	    /* all ranks are on this host */
+	uint16_t port;	      /* on which the control plane listens; 0: no rank connects to it */
+	uint16_t addresses;   /* through which other ranks reach the control plane */
+	uint8_t loopback;     /* ranks of this host reach it through the loopback interface */
+	uint8_t local;	      /* all ranks are on this host */
+	uint16_t recoverPort; /* of the datagram socket: see lib/control/recover.h */
 	struct netAddress address[IDENTITY_ADDRESSES];
 };
 
@@ -27,7 +28,7 @@ struct identity {
 /* Equal on all processes with one kernel, host name and network namespace, or one GIN_HOSTID. */
 uint64_t identityHostId(void);
 
-/* Fills in all members except `port`. */
+/* Fills in all members except the ports. */
 ginResult_t identityMake(struct identity *me);
 
 /* Makes an identity that another rank sent safe to read: the host is text, addresses are counted. */

@@ -144,6 +144,13 @@ static const struct paramInfo table[PARAM_COUNT] = {
 		 .isSecret = 1,
 		 .meaning =
 			 "long random text, equal on all ranks; a process without it cannot join"},
+	[paramSelftest] = {.name = "GIN_SELFTEST",
+			   .isNumber = 1,
+			   .least = 0,
+			   .most = 1,
+			   .preset = "0",
+			   .meaning = "1: ginCommInit tests the route of each pair of ranks and "
+				      "fails if one is broken"},
 	[paramSocketIfname] = {.name = "GIN_SOCKET_IFNAME",
 			       .preset = "",
 			       .meaning = "network interface of the control plane; default: all "

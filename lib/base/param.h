@@ -36,6 +36,7 @@ enum param {
 	paramRoot,
 	paramRoute,
 	paramSecret,
+	paramSelftest,
 	paramSocketIfname,
 	paramTimeout,
 	paramTransport,

@@ -16,6 +16,7 @@
 #include "lib/base/forkguard.h"
 #include "lib/base/param.h"
 #include "lib/base/thread.h"
+#include "recover_within.h"
 
 static void closeFile(int *fd)
 {
@@ -41,6 +42,7 @@ static void freeState(struct control *c)
 	while (c->spares)
 		controlReleaseSpare(c);
 	closeFile(&c->listener);
+	recoverClose(c);
 	closeFile(&c->wake);
 	bufferFree(&c->gather.entries);
 	bufferFree(&c->result);
@@ -60,20 +62,24 @@ static void initLocks(struct control *c)
 	pthread_condattr_destroy(&monotonic);
 }
 
-static ginResult_t listenFor(struct control *c, struct identity *me)
+/* Reduces me->address to what this rank's sockets are bound to. Returns 1 if that is one address. */
+static int chooseAddress(struct identity *me)
 {
 	static const struct netAddress loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
 	int one = me->local || *paramText(paramSocketIfname);
 
 	if (me->local)
 		me->address[0] = loopback;
-	c->listener = socketListen(one ? &me->address[0] : NULL, &me->port);
-	if (c->listener < 0)
-		return failErrno("cannot listen for the control plane");
 	if (one)
 		me->addresses = 1;
 	me->loopback = !one || me->local;
-	return ginSuccess;
+	return one;
+}
+
+static ginResult_t listenAt(struct control *c, const struct netAddress *at, uint16_t *port)
+{
+	c->listener = socketListen(at, port);
+	return c->listener < 0 ? failErrno("cannot listen for the control plane") : ginSuccess;
 }
 
 static int hasChildren(const struct control *c)
@@ -83,7 +89,11 @@ static int hasChildren(const struct control *c)
 
 static ginResult_t openFiles(struct control *c, struct identity *me)
 {
-	if (hasChildren(c) && listenFor(c, me) != ginSuccess)
+	const struct netAddress *at = chooseAddress(me) ? &me->address[0] : NULL;
+
+	if (hasChildren(c) && listenAt(c, at, &me->port) != ginSuccess)
+		return ginErrorSystem;
+	if (recoverOpen(c, at, &me->recoverPort) != ginSuccess)
 		return ginErrorSystem;
 	c->wake = fileAboveStandard(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (c->wake < 0)

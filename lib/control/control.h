@@ -8,7 +8,8 @@
  * ranks get a failure message, and every later collective fails with its sentence.
  *
  * Files: call.c the calls, tree.c connecting, accept.c accepting, gather.c the way up of a collective, deliver.c the
- * way down, send.c sending, thread.c reading and failures, handles.c file descriptors between ranks of one host.
+ * way down, send.c sending, thread.c reading and failures, handles.c file descriptors between ranks of one host,
+ * recover.c and recover_peer.c who goes on after a failure.
  */
 #ifndef GIN_LIB_CONTROL_H
 #define GIN_LIB_CONTROL_H
@@ -71,6 +72,8 @@ struct controlNews {
 	void *arg;
 };
 
+struct recovery;
+
 struct control {
 	int rank, nRanks;
 	int subtree;		      /* ranks in the subtree of this rank, this rank included */
@@ -82,7 +85,8 @@ struct control {
 	struct controlNews news; /* the caller may set it before controlOpen(); then the thread's */
 	int spare[CONTROL_LINKS]; /* descriptors reserved for links not yet connected */
 	int spares;
-	int wake; /* eventfd: the thread must check `closing` */
+	struct recovery *recovery; /* see recover.h */
+	int wake;		   /* eventfd: the thread must check `closing` */
 	pthread_t thread;
 	int started;
 	controlFailure_t onFailure;

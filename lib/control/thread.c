@@ -11,6 +11,7 @@
 #include "lib/base/forkguard.h"
 #include "lib/base/log.h"
 #include "lib/base/param.h"
+#include "recover_within.h"
 
 void controlWake(struct control *c)
 {
@@ -223,14 +224,22 @@ static void readNews(struct control *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* Links follow the descriptors for waking and for news. */
-#define FIRST_LINK 2
+static void readRecovery(struct control *c)
+{
+	pthread_mutex_lock(&c->lock);
+	recoverRead(c);
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* Links follow the descriptors for waking, for news and for recovery. */
+#define FIRST_LINK 3
 
 static int pollLinks(struct control *c, struct pollfd *fds)
 {
 	fds[0] = (struct pollfd){.fd = c->wake, .events = POLLIN};
 	pthread_mutex_lock(&c->lock);
 	fds[1] = (struct pollfd){.fd = c->news.fd, .events = POLLIN};
+	fds[2] = (struct pollfd){.fd = c->recovery->fd, .events = POLLIN};
 	for (int i = 0; i < c->links; i++) {
 		short events = c->link[i].first ? POLLIN | POLLOUT : POLLIN;
 		fds[FIRST_LINK + i] = (struct pollfd){.fd = c->link[i].fd, .events = events};
@@ -290,6 +299,8 @@ void *controlThread(void *arg)
 			logWrite(logDebug, "control plane: eventfd: %m");
 		if (fds[1].revents)
 			readNews(c);
+		if (fds[2].revents)
+			readRecovery(c);
 		for (int i = 0; i < c->links; i++)
 			if (fds[FIRST_LINK + i].revents)
 				serveLink(c, &c->link[i], fds[FIRST_LINK + i].revents);

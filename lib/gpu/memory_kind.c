@@ -86,6 +86,12 @@ static int isExportable(const struct device *d, void *ptr)
 	return exportable;
 }
 
+/* Was the memory mapped by cuMemMap(), perhaps in pieces? An allocation of cudaMalloc() is one piece. */
+static int isMapped(const struct device *d, const struct memory *m)
+{
+	return isExportable(d, m->address) >= 0;
+}
+
 static void findKind(const struct device *d, struct memory *m)
 {
 	if (isOfPool(d, m)) {
@@ -275,7 +281,8 @@ static ginResult_t describeLocalGpu(const struct device *d, struct memory *m)
 	struct memory next;
 	if (result != ginSuccess || findRange(d, m))
 		return result; /* without a range the caller's size is trusted */
-	while (m->bytes > (size_t)(m->base + m->span - m->address) && findNext(d, m, &next))
+	while (m->bytes > (size_t)(m->base + m->span - m->address) && isMapped(d, m) &&
+	       findNext(d, m, &next) && isMapped(d, &next))
 		m->span += next.span;
 	return ginSuccess;
 }

@@ -12,6 +12,7 @@ from contextlib import nullcontext
 
 import torch
 import torch.distributed as dist
+import torch_forms
 from common import Operation, compare, device, dtype, main, operand
 from gemm_rs import send, wait
 
@@ -21,11 +22,11 @@ class AllGatherGemm(Operation):
 
     def __init__(self, comm, rows, K):
         self.turn = 0
-        # A round is read while the next one arrives: two of them.
+        # Two halves: a call reads one while other ranks fill the other for the next call.
         super().__init__(comm, comm.size, gathered=(2, comm.size, rows, K))
 
     def send(self, a, half):
-        """On a stream of its own: the rows into the window, then to all others."""
+        """Copies the rows into the window and puts them to all others, on a stream of its own."""
         rank = self.comm.rank
         mine = self.gathered[half, rank]
         at = (half * self.comm.size + rank) * mine.nbytes
@@ -48,6 +49,8 @@ class AllGatherGemm(Operation):
         torch.mm(a, b, out=parts[self.comm.rank])
         for source in self.others()[::-1]:  # the left neighbour's rows come first
             wait[(1,)](self.dc, source, self.rounds, self.status, num_warps=1)
+            if self.turn == 1:
+                self.end_kernels()
             torch.mm(self.gathered[half, source], b, out=parts[source])
         if self.side:
             torch.cuda.current_stream().wait_stream(self.side)
@@ -71,7 +74,8 @@ def run(comm, M, N, K):
         dist.all_gather_into_tensor(every, a)
         alone()
 
-    compare(f"ag {M} x {N} x {K}", operation, lambda: operation(a, b, out), want, alone, apart)
+    own = torch_forms.all_gather_gemm(a, b)
+    compare(f"ag {M} x {N} x {K}", operation, lambda: operation(a, b, out), want, alone, apart, own)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the GEMM examples share: ranks, operands, the check against torch, and timing."""
 
+import math
 import os
 import statistics
 import sys
@@ -34,7 +35,7 @@ def ranks(**options):
 
 
 def main(run, on_gpus_shapes, on_host_shapes, **options):
-    """Calls run(comm, M, N, K) for each shape of the command line, as 64,8192,4096."""
+    """Calls run(comm, M, N, K) for each shape of the command line, such as 64,8192,4096."""
     with ranks(**options) as comm:
         for shape in sys.argv[1:] or (on_gpus_shapes if on_gpus() else on_host_shapes):
             run(comm, *map(int, shape.split(",")))
@@ -87,10 +88,10 @@ def microseconds(function, inside=20, outside=7):
 
 
 class Operation:
-    """What the operations have in common. The making of one and close() are collective."""
+    """What the operations have in common. Making an operation and close() are collective."""
 
     def __init__(self, comm, signals, **memory):
-        """memory: a shape for each tensor. Each gets a window: `inbox` gets self.inbox_window."""
+        """memory: shapes of tensors. inbox=(4, 5) makes self.inbox and its self.inbox_window."""
         self.comm, self.windows = comm, []
         for name, shape in memory.items():
             tensor = libgin.torch.empty(*shape, dtype=dtype(), device=device())
@@ -106,30 +107,55 @@ class Operation:
         """The other ranks; the right neighbour first."""
         return [(self.comm.rank + i) % self.comm.size for i in range(1, self.comm.size)]
 
-    def check(self):
-        """Raises the error of a kernel."""
+    def end_kernels(self):
+        """Waits until this rank's kernels have ended.
+
+        Goes before the first launch of a kernel, which CUDA has to load, and before a copy to
+        memory that is not pinned. CUDA may wait for running kernels in both, and hold up the
+        proxy's copies meanwhile. A kernel that waits for these copies would wait until its timeout:
+        gin_proxy(7).
+        """
+        if on_gpus():
+            torch.cuda.synchronize()
+
+    def checked(self, call, want):
+        """Makes a call and compares its result with torch's. Raises the error of a kernel."""
+        got = call()
+        self.end_kernels()
         self.dc.raise_for(self.status.item())
+        return check(got, want)
 
     def close(self):
         for resource in (self.dc, *self.windows):
             resource.close()
 
 
-def compare(name, operation, call, want, alone, apart):
-    """Checks the whole result of some calls, and prints times beside torch.mm and NCCL."""
+def print_times(name, call, alone, apart, own):
+    fused, mm, nccl = (microseconds(function) for function in (call, alone, apart))
+    try:
+        fused_by_torch = microseconds(own)
+    except RuntimeError as error:
+        fused_by_torch = math.nan
+        print(f"torch has no form of its own here: {str(error).splitlines()[0]}")
+    if dist.get_rank() == 0:
+        print(
+            f"{name:22} libgin {fused:7.1f} us, torch.mm alone {mm:7.1f}, "
+            f"torch.mm + NCCL {nccl:7.1f}: {nccl / fused:.2f} x, "
+            f"torch fused {fused_by_torch:7.1f}: {fused_by_torch / fused:.2f} x",
+            flush=True,
+        )
+
+
+def compare(name, operation, call, want, alone, apart, own):
+    """Checks the whole result of some calls, and prints times.
+
+    They are times of torch.mm, of torch.mm and NCCL, and of a form in torch_forms.py.
+    """
     for _ in range(5):
-        error = check(call(), want)
-    operation.check()
+        error = operation.checked(call, want)
     if one_gpu_each():
-        fused, mm, nccl = (microseconds(function) for function in (call, alone, apart))
-        operation.check()
-        check(call(), want)
-        if dist.get_rank() == 0:
-            print(
-                f"{name:22} libgin {fused:7.1f} us, torch.mm alone {mm:7.1f}, "
-                f"torch.mm + NCCL {nccl:7.1f}: {nccl / fused:.2f} x (off by {error:.4f})",
-                flush=True,
-            )
+        print_times(name, call, alone, apart, own)
+        operation.checked(call, want)
     else:
         rank, size = operation.comm.rank, operation.comm.size
         print(f"{name:22} rank {rank} of {size}: off by {error:.4f}", flush=True)

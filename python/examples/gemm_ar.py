@@ -10,6 +10,7 @@ the part by stores from registers, other peers by a put.
 
 import torch
 import torch.distributed as dist
+import torch_forms
 import triton
 import triton.language as tl
 from common import Operation, by_all_direct, compare, device, dtype, main, on_gpus, operand
@@ -56,13 +57,13 @@ def gemm_all_reduce(
 ):
     pid = tl.program_id(0)
     programs = tl.num_programs(0)
-    turn = tl.load(rounds + pid) + 1  # in memory, for CUDA graphs
+    turn = tl.load(rounds + pid) + 1  # counted in memory: a CUDA graph replays equal arguments
     rows, columns = tl.arange(0, M)[:, None], tl.arange(0, BN)[None, :]
     part: tl.constexpr = M * BN  # of a program; lies in the inbox row by row
     inside = rows * BN + columns
     dtype: tl.constexpr = out.dtype.element_ty
     mine = product(a, b, N, pid * BN, M, K, BN, BK).to(dtype)
-    # A round is read while the next one arrives: two of them.
+    # Two halves: a call reads one while other ranks fill the other for the next call.
     slot = ((turn % 2) * SIZE * programs + pid) * part
     there = slot + rank * programs * part
     result = tl.load(status)
@@ -102,10 +103,8 @@ class GemmAllReduce(Operation):
 
     def __init__(self, comm, M, N, K, columns=64, depth=128):
         if M not in (16, 32, 64) or N % columns or K % depth:
-            raise ValueError(
-                f"{M} x {N} x {K}: M must be 16, 32 or 64, N a multiple of {columns}, "
-                f"K a multiple of {depth}"
-            )
+            want = f"M 16, 32 or 64, N a multiple of {columns}, K of {depth}"
+            raise ValueError(f"{M} x {N} x {K}: give {want}")
         self.programs, self.stores = N // columns, by_all_direct(comm)
         self.block = {"M": M, "K": K, "BN": columns, "BK": depth}
         inbox, signals = (2, comm.size, M, N), comm.size * self.programs
@@ -129,7 +128,8 @@ def run(comm, M, N, K):
     dist.all_reduce(want)
     out = torch.empty(M, N, dtype=dtype(), device=device())
     operation = GemmAllReduce(comm, M, N, K, *(() if on_gpus() else (32, 16)))
-    first = operation(a, b, out).float()
+    operation.checked(lambda: operation(a, b, out), want)
+    first = out.float()
     dist.broadcast(first, 0)
     assert torch.equal(first, out.float()), "ranks have different bits"
 
@@ -140,7 +140,8 @@ def run(comm, M, N, K):
         alone()
         dist.all_reduce(out)
 
-    compare(f"ar {M} x {N} x {K}", operation, lambda: operation(a, b, out), want, alone, apart)
+    own = torch_forms.gemm_all_reduce(a, b)
+    compare(f"ar {M} x {N} x {K}", operation, lambda: operation(a, b, out), want, alone, apart, own)
 
 
 if __name__ == "__main__":

@@ -4,13 +4,14 @@
 The product is made in parts by torch.mm. A part for another rank leaves as soon as it is made, by a
 put whose kernel has one warp: copy engines move the bytes where the ranks are direct peers, the
 proxy or a NIC where they are not. The rank's own rows come last. Their product is added to what has
-arrived, in place.
+arrived.
 
     torchrun --nproc-per-node 2 python/examples/gemm_rs.py
 """
 
 import torch
 import torch.distributed as dist
+import torch_forms
 import triton.language as tl
 from common import Operation, compare, device, dtype, main, on_gpus, operand
 
@@ -28,7 +29,7 @@ def send(dc, there, to, here, at, nbytes, peer, signal, status):
 
 @gin.jit(do_not_specialize=["signal"])
 def wait(dc, signal, rounds, status):
-    """Waits for the next one of a signal's rounds; the count is in memory, for CUDA graphs."""
+    """Waits for one more put. Counts in memory: a CUDA graph replays equal arguments."""
     turn = tl.load(rounds + signal) + 1
     result = gin.wait_signal(dc, signal, turn, timeout=FOREVER)
     tl.store(rounds + signal, turn)
@@ -47,7 +48,7 @@ class GemmReduceScatter(Operation):
         self.rows = M // comm.size // parts
         if M % (comm.size * parts):
             raise ValueError(f"M {M} is not a multiple of {comm.size * parts}")
-        # A round is read while the next one arrives: two of everything.
+        # Two halves: a call reads one while other ranks fill the other for the next call.
         shape = 2, comm.size, parts, self.rows, N
         super().__init__(comm, comm.size * parts, inbox=shape, outbox=shape)
 
@@ -92,6 +93,8 @@ class GemmReduceScatter(Operation):
         sources = self.others()
         for source in sources:
             wait[(1,)](self.dc, source * self.parts + index, self.rounds, self.status, num_warps=1)
+        if self.turn == 1:
+            self.end_kernels()
         for source in sources[1:]:
             sums.add_(self.inbox[half, source, index])
         beta = 1 if sources else 0
@@ -115,7 +118,8 @@ def run(comm, M, N, K):
         alone()
         dist.reduce_scatter_tensor(out, full)
 
-    compare(f"rs {M} x {N} x {K}", operation, lambda: operation(a, b), want, alone, apart)
+    own = torch_forms.gemm_reduce_scatter(a, b)
+    compare(f"rs {M} x {N} x {K}", operation, lambda: operation(a, b), want, alone, apart, own)
 
 
 if __name__ == "__main__":

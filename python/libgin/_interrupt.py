@@ -22,7 +22,7 @@ _raised: list[BaseException] = []  # by handlers, during the main thread's call
 
 @_abi.ginPoll_t
 def poll(_):
-    """ginConfig_t.poll. Calls of other threads go on: theirs is not what a signal interrupts."""
+    """ginConfig_t.poll: nonzero ends the call. A signal ends calls of the main thread only."""
     return bool(_raised) and threading.current_thread() is threading.main_thread()
 
 
@@ -37,7 +37,7 @@ def _wrapped(handler):
 
 
 def _wrap_handlers():
-    """Returns the handlers that restore() takes."""
+    """Returns the handlers, for _restore()."""
     handlers = {}
     for name in SIGNALS:
         number = getattr(signal, name)

@@ -65,7 +65,7 @@ class Resource:
         self._abandon()
 
     def _abandon(self):
-        """An exception has ended the use. Not collective."""
+        """An exception has ended the with block. Not collective."""
         self.is_open = False
 
     def __del__(self):

@@ -70,12 +70,15 @@ _TYPES = {"none": None, "ptr": Int64, "u64": Int64, "u32": Uint32, "i32": Int32}
 @cute.register_jit_arg_adapter(Window)
 @cute.register_jit_arg_adapter(DeviceCommunicator)
 def _handle(resource):
-    """The object in a function that CuTe DSL compiles."""
+    """The object as an argument of a function that CuTe DSL compiles."""
     return Int64(resource.handle)
 
 
 def _c_pointers(resource):
-    """The object in a call of a compiled function: where the argument is. The cast keeps it."""
+    """The object as an argument of a compiled function: the address of its handle.
+
+    The cast keeps the number alive.
+    """
     number = ctypes.c_uint64(resource.handle)
     return [ctypes.cast(ctypes.pointer(number), ctypes.c_void_p)]
 

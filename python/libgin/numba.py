@@ -103,7 +103,7 @@ _declared: list[str] = []
 
 
 class _Source(cuda.CUSource):
-    """Is written when a kernel is linked: only then the headers must be found."""
+    """Written when a kernel is linked, so that an import of this module needs no headers."""
 
     def __init__(self):
         super().__init__("", name="libgin.cu")

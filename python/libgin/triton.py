@@ -356,7 +356,7 @@ def flush_ticket(dc, peer, context=0, _semantic=None):
 
 @_builtin
 def wait_ticket(dc, peer, ticket, context=0, timeout=0, _semantic=None):
-    """Waits for what flush_ticket() of this peer has counted. Returns a status."""
+    """Waits for the operations that flush_ticket() of this peer has counted. Returns a status."""
     return _call(
         "ginWaitTicket",
         _semantic,
@@ -383,20 +383,16 @@ def barrier(dc, size, rank, stride=1, index=0, timeout=0, _semantic=None):
     )
 
 
-def _atomic(name, semantic, failed, **values):
-    return _call(name, semantic, failed=failed, **values)
-
-
 @_builtin
 def fetch_add(dc, peer, window, offset, value, context=0, timeout=0, failed=None, _semantic=None):
     """gin_atomicFetchAdd(3) on 8 bytes, by one thread: the old value.
 
     failed is a pointer to a word that gets the status of a failure, or None.
     """
-    return _atomic(
+    return _call(
         "ginFetchAdd64",
         _semantic,
-        failed,
+        failed=failed,
         dc=dc,
         context=context,
         peer=peer,
@@ -412,10 +408,10 @@ def compare_swap(
     dc, peer, window, offset, compare, value, context=0, timeout=0, failed=None, _semantic=None
 ):
     """gin_atomicCompareSwap(3) on 8 bytes, by one thread: the old value. As fetch_add()."""
-    return _atomic(
+    return _call(
         "ginCompareSwap64",
         _semantic,
-        failed,
+        failed=failed,
         dc=dc,
         context=context,
         peer=peer,
@@ -430,10 +426,10 @@ def compare_swap(
 @_builtin
 def swap(dc, peer, window, offset, value, context=0, timeout=0, failed=None, _semantic=None):
     """gin_atomicSwap(3) on 8 bytes, by one thread: the old value. As fetch_add()."""
-    return _atomic(
+    return _call(
         "ginSwap64",
         _semantic,
-        failed,
+        failed=failed,
         dc=dc,
         context=context,
         peer=peer,
@@ -453,7 +449,7 @@ def peer_pointer(window, peer, dtype, offset=0, _semantic=None):
 
 @_builtin
 def after(pointer, status, align=16, _semantic=None):
-    """`pointer`, but not known before `status`: loads through it come after that wait.
+    """`pointer`, known only after `status`: loads through it come after the wait.
 
     Triton's software pipeliner moves loads of later iterations above calls in the loop, also above
     the wait for the bytes that they load. A load whose pointer depends on the wait comes after it.

@@ -34,7 +34,7 @@ def test_stub(root, name):
 
 
 @pytest.mark.parametrize("name", ["numba", "cute"])
-def test_calls_are_those_of_triton(root, name):
+def test_calls_have_the_names_of_triton(root, name):
     """All three modules have the calls of libgin.triton by equal names and leading arguments."""
     folder = root / "python" / "libgin"
     triton, other = functions(folder / "triton.py"), functions(folder / f"{name}.py")

@@ -22,9 +22,9 @@ def test_values_atomics_and_get():
         memory = np.asarray(comm.alloc(64)).view(np.uint64)
         peer = 1 - comm.rank
         with comm.register(memory) as window, comm.device() as dc:
-            place = window.handle, 8 * comm.rank
+            word = window.handle, 8 * comm.rank
             assert not host.ginPutValue(
-                *(dc, 0, peer, *place, 77 + comm.rank, 8),
+                *(dc, 0, peer, *word, 77 + comm.rank, 8),
                 *(host.STRONG, None, 0, 1, host.THREAD, 0),
             )
             assert not host.ginWaitSignal(dc, 0, None, 0, 1, host.THREAD, host.seconds(10))

@@ -35,9 +35,25 @@ inline void require(bool ok, const char *what, int line)
 }
 
 #ifdef __CUDACC__
-#define CUDA(call) require((call) == cudaSuccess, #call, __LINE__)
+#define CUDA(call) requireCuda(call, #call, __FILE__, __LINE__)
+
+/* The result of a CUDA call, or of a launch: libgin's last error says nothing about it. */
+inline void requireCuda(cudaError_t result, const char *what, const char *file, int line)
+{
+	if (result == cudaSuccess)
+		return;
+	fprintf(stderr, "%s:%d: %s: %s\n", file, line, what, cudaGetErrorString(result));
+	fflush(stderr);
+	_exit(1);
+}
 
 template <class Body> __global__ void runKernel(Body body)
+{
+	body();
+}
+
+template <uint32_t most, class Body> __global__ void __launch_bounds__(most, 1)
+	runBounded(Body body)
 {
 	body();
 }
@@ -107,6 +123,11 @@ inline void rankClose(Rank &r)
 	CHECK(ginCommDestroy(r.comm));
 }
 
+template <class Body> void launchOnHost(uint32_t grid, uint32_t block, Body &body)
+{
+	CHECK(ginHostLaunch(grid, block, runHost<Body>, &body));
+}
+
 /* Runs the body and waits for it. */
 template <class Body> void launch(Rank &r, uint32_t grid, uint32_t block, Body body)
 {
@@ -119,7 +140,24 @@ template <class Body> void launch(Rank &r, uint32_t grid, uint32_t block, Body b
 	}
 #endif
 	(void)r;
-	CHECK(ginHostLaunch(grid, block, runHost<Body>, &body));
+	launchOnHost(grid, block, body);
+}
+
+/* For blocks of up to `most` threads: nvcc gives the kernel no more registers than they can have. */
+template <uint32_t most, class Body>
+void launchBounded(Rank &r, uint32_t grid, uint32_t block, Body body)
+{
+	EXPECT(block <= most);
+#ifdef __CUDACC__
+	if (r.device >= 0) {
+		runBounded<most><<<grid, block, 0, r.stream>>>(body);
+		CUDA(cudaGetLastError());
+		CUDA(cudaStreamSynchronize(r.stream));
+		return;
+	}
+#endif
+	(void)r;
+	launchOnHost(grid, block, body);
 }
 
 /* All ranks have come here. Not by puts and signals: these are what is tested. */

@@ -12,6 +12,7 @@
  *	WEAK_PAIRS=odd	serves pairs of ranks whose numbers differ by an odd number only
  *	WEAK_FAIL=N	the N-th write fails
  *	WEAK_MOST=BYTES	most bytes of one write or read
+ *	WEAK_GPU=1	reaches "GPU memory" of this process, where CPUs do, too
  *	WEAK_REUSE=1	numbers of ends are used again: for programs that open many, one after the other
  */
 #include <pthread.h>
@@ -22,6 +23,7 @@
 #include <unistd.h>
 
 #include "backends/proxy/network/fabric.h"
+#include "backends/rdma/rdma.h"
 
 #define AIR 96 /* operations of an end under way */
 #define ENDS 4096
@@ -187,6 +189,18 @@ static int weakMemoryAdd(struct fabric *fabric, void *at, size_t bytes, struct f
 	*key = (struct fabricKey){(uintptr_t)at, region->key};
 	*out = region;
 	return fabricOk;
+}
+
+static int weakGpuMemoryAdd(struct fabric *fabric, const struct rdmaMemory *memory,
+			    struct fabricRegion **out, struct fabricKey *key, const char **how,
+			    char *why)
+{
+	if (!number("WEAK_GPU", 0)) {
+		snprintf(why, FABRIC_WHY, "WEAK_GPU is unset");
+		return fabricFailed;
+	}
+	*how = memory->dmabuf < 0 ? "nvidia-peermem" : "dma-buf";
+	return weakMemoryAdd(fabric, memory->address, memory->bytes, out, key, why);
 }
 
 static void weakMemoryRemove(struct fabricRegion *region)
@@ -409,6 +423,7 @@ __attribute__((visibility("default"))) const struct fabricCalls ginFabric = {
 	.connect = weakConnect,
 	.memoryAdd = weakMemoryAdd,
 	.memoryRemove = weakMemoryRemove,
+	.gpuMemoryAdd = weakGpuMemoryAdd,
 	.write = weakWriteTo,
 	.read = weakReadFrom,
 	.send = weakSend,

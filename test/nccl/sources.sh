@@ -21,72 +21,93 @@ kind_of()
 	fi
 }
 
-# nccl-tests: its device kernels, in the programs that it builds itself.
+# The compiler's and the linker's flags of the MPI that mpicxx is for.
+mpi_includes() { mpicxx --showme:compile 2>/dev/null; }
+mpi_libraries() { mpicxx --showme:link 2>/dev/null | tr ' ' '\n' | grep -v '^-Wl' | tr '\n' ' '; }
+
+# Two processes, with the environment of this script.
+processes="mpirun --bind-to none --oversubscribe -n 2"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+# nccl-tests: its device kernels, in the programs that it builds itself. With --mpi the rows' names begin with tests_mpi.
+tests=tests${mpi:+_mpi}
 compile_nccl_tests()
 {
-	local part
+	local part flags=()
+	[ -z "$mpi" ] || read -ra flags <<<"-DMPI_SUPPORT $(mpi_includes)"
 	for part in alltoall all_reduce common util; do
-		object "tests/$part" "$1/src/$part.cu" -DNCCL_OS_LINUX "-I$1/os" "-I$1/verifiable"
+		object "$tests/$part" "$1/src/$part.cu" -DNCCL_OS_LINUX "${flags[@]}" "-I$1/os" "-I$1/verifiable"
 	done
-	object tests/verifiable "$1/verifiable/verifiable.cu" -DNCCL_OS_LINUX
-	try tests/timer "${CXX:-g++}" -std=c++17 -O2 -c "$1/src/timer.cc" -o "$out/tests/timer.o"
-	try tests/os "${CXX:-g++}" -std=c++17 -O2 -DNCCL_OS_LINUX "-I$1/src" "-I$cuda/include" -c "$1/os/linux.cc" \
-		-o "$out/tests/os.o"
+	object "$tests/verifiable" "$1/verifiable/verifiable.cu" -DNCCL_OS_LINUX
+	try "$tests/timer" "${CXX:-g++}" -std=c++17 -O2 -c "$1/src/timer.cc" -o "$out/$tests/timer.o"
+	try "$tests/os" "${CXX:-g++}" -std=c++17 -O2 -DNCCL_OS_LINUX "-I$1/src" "-I$cuda/include" -c "$1/os/linux.cc" \
+		-o "$out/$tests/os.o"
 }
 
 link_nccl_tests()
 {
-	local part
+	local part flags=()
+	[ -z "$mpi" ] || read -ra flags <<<"$(mpi_libraries)"
 	for part in alltoall all_reduce; do
-		program "tests/$part" "$out/tests/"{"$part",common,util,verifiable,timer,os}.o
+		program "$tests/$part" "$out/$tests/"{"$part",common,util,verifiable,timer,os}.o "${flags[@]}"
 	done
 }
 
-# Device implementations by number; one thread for each GPU, data checked against the expected result.
+# Device implementations by number; data checked against the expected result. Number 0 are NCCL's own collectives on the
+# host, which libgin refuses.
 rows_tests()
 {
-	local number most
+	local number most start=()
 	most=$(registers "$1")
 	case $1 in
-	tests/alltoall) set -- "$1" "1 2 3 4" ;;
-	tests/all_reduce) set -- "$1" "1 2 3 4" ;;
+	*/alltoall | */all_reduce) ;;
 	*) row "$1" yes "${most:--}" && return ;;
 	esac
-	for number in $2; do
+	start=("$out/$1.program" -t "$gpus")
+	# shellcheck disable=SC2086 # the commands are words
+	[ -z "$mpi" ] || start=($processes "$out/$1.program" -t 1)
+	for number in 1 2 3 4; do
 		# shellcheck disable=SC2086 # sizes are words
-		row "$1 -D $number" yes "$most" "$out/$1.program" -t "$gpus" -g 1 $sizes -R 2 -D "$number" -V 16 -c 1 \
-			-n 5 -w 2
+		row "$1 -D $number" yes "$most" "${start[@]}" -g 1 $sizes -R 2 -D "$number" -V 16 -c 1 -n 5 -w 2
 	done
 }
+rows_tests_mpi() { rows_tests "$@"; }
 
-# NCCL's examples, one thread for each GPU.
+# NCCL's examples. With --mpi the rows' names begin with examples_mpi.
+examples=examples${mpi:+_mpi}
 compile_nccl()
 {
-	local source name
-	try examples/utils "${CXX:-g++}" -std=c++17 -O2 "-I$home/include" "-I$cuda/include" \
-		"-I$1/docs/examples/common/include" -c "$1/docs/examples/common/src/utils.cc" -o "$out/examples/utils.o"
+	local source name flags=()
+	[ -z "$mpi" ] || read -ra flags <<<"-DMPI_SUPPORT $(mpi_includes)"
+	try "$examples/utils" "${CXX:-g++}" -std=c++17 -O2 "${flags[@]}" "-I$home/include" "-I$cuda/include" \
+		"-I$1/docs/examples/common/include" -c "$1/docs/examples/common/src/utils.cc" -o "$out/$examples/utils.o"
 	for source in "$1"/docs/examples/0[67]_*/*/c/main.cu; do
 		name=$(basename "$(dirname "$(dirname "$source")")")
-		object "examples/${source:$((${#1} + 15)):2}_$name" "$source" "-I$1/docs/examples/common/include" \
+		object "$examples/${source:$((${#1} + 15)):2}_$name" "$source" "-I$1/docs/examples/common/include" \
 			"-I$1/docs/examples/07_kernel_fusion/include"
 	done
 }
 
 link_nccl()
 {
-	local name
+	local name flags=()
+	[ -z "$mpi" ] || read -ra flags <<<"$(mpi_libraries)"
 	for name in "${names[@]}"; do
-		case $name in examples/0*) program "$name" "$out/$name.o" "$out/examples/utils.o" ;; esac
+		case $name in "$examples"/0*) program "$name" "$out/$name.o" "$out/$examples/utils.o" "${flags[@]}" ;; esac
 	done
 }
 
 rows_examples()
 {
 	case $1 in
-	examples/utils) row "$1" yes - ;;
-	*) row "$1" yes "$(registers "$1")" "$out/$1.program" ;;
+	*/utils) row "$1" yes - ;;
+	*)
+		# shellcheck disable=SC2086 # the command is words
+		row "$1" yes "$(registers "$1")" ${mpi:+$processes} "$out/$1.program"
+		;;
 	esac
 }
+rows_examples_mpi() { rows_examples "$@"; }
 
 # DeepEP V2: its kernels, with the flags of its JIT, which nvcc extends by NVCC_APPEND_FLAGS: the hybrid kernels
 # change their number of registers, and so cannot call functions. A row, its header, and a kernel with numbers of a usual
@@ -124,10 +145,21 @@ compile_deepep()
 			--expt-extended-lambda -Xcompiler -fPIC,-O3,-fconcepts,-Wno-deprecated-declarations,-Wno-abi \
 			-cubin -o "$out/$row.cubin" "$out/$row.cu"
 	done < <(deepep_kernels)
+	try deepep/run $nvcc -std=c++20 --diag-suppress=39,161,174,177,186,940,3012 -Xptxas -v "-I$home/include" \
+		"-I$1/deep_ep/include" "-arch=${arch}a" -O3 --expt-relaxed-constexpr --expt-extended-lambda \
+		-c test/nccl/deepep.cu -o "$out/deepep/run.o"
 }
 
-link_deepep() { :; }
-rows_deepep() { row "$1" yes "$(registers "$1")"; }
+link_deepep() { program deepep/run "$out/deepep/run.o"; }
+
+# deepep.cu runs some of the kernels; they do not run on the proxy route.
+rows_deepep()
+{
+	case $1 in
+	deepep/run) direct_only=1 row "$1" yes "$(registers "$1")" "$out/$1.program" ;;
+	*) row "$1" yes "$(registers "$1")" ;;
+	esac
+}
 
 # A folder like the CUDA toolkit's, without the NCCL that it may have: Makefiles name its include folder first.
 cuda_without_nccl()
@@ -143,19 +175,50 @@ cuda_without_nccl()
 	echo "$out/cuda"
 }
 
-# nccl-extensions: nccl_ep's library by its own Makefile (it compiles kernels when it runs), and nccl_m2n's kernels.
+# The folder above MPI's include folder with mpi.h.
+ep_mpi()
+{
+	local folder
+	folder=$(mpi_includes | tr ' ' '\n' | sed -n 's/^-I//p' | while read -r f; do [ ! -e "$f/mpi.h" ] || echo "$f"; done | head -n 1)
+	dirname "$folder"
+}
+
+# nccl-extensions: nccl_ep's library and, where there is MPI, its test, by its own Makefile, and nccl_m2n's kernels. nccl_ep
+# compiles its kernels with nvcc when it runs, and keeps them in the folder of NCCL_EP_JIT_CACHE_DIR.
 compile_extensions()
 {
-	local source
+	local source goals="lib"
+	[ -z "$(mpi_includes)" ] || goals="MPI=1 MPI_HOME=$(ep_mpi) lib ep_test"
+	# shellcheck disable=SC2086 # the goals are words
 	try nccl_ep/library make -C "$1/nccl_ep" -j"$jobs" "CUDA_HOME=$(cuda_without_nccl)" "NCCL_HOME=$home" "BUILDDIR=$out/nccl_ep/build" \
-		"NVCC_GENCODE=-gencode=arch=compute_${arch#sm_},code=$arch" lib
+		"NVCC_GENCODE=-gencode=arch=compute_${arch#sm_},code=$arch" $goals
 	for source in "$1"/nccl_m2n/src/*.cu; do
 		object "nccl_m2n/$(basename "$source" .cu)" "$source" "-I$1/nccl_m2n/src" "-I$1/nccl_m2n/include"
 	done
 }
 
-link_extensions() { :; }
-rows_nccl_ep() { row "$1" yes -; }
+# With --one-gpu the test is linked again, for one_gpu.c.
+link_extensions()
+{
+	local build=$out/nccl_ep/build flags
+	[ -e "$build/test/nccl_ep/ep_test.o" ] && wanted nccl_ep/library || return 0
+	read -ra flags <<<"$(mpi_libraries)"
+	program nccl_ep/library "$build/test/nccl_ep/ep_test.o" "-L$build/lib" -lnccl_ep -Xlinker -rpath -Xlinker "$build/lib" \
+		"${flags[@]}" -lcuda
+}
+
+# Low latency, then high throughput; ep_test checks the data that experts get and give back.
+rows_nccl_ep()
+{
+	local algorithm
+	row "$1" yes -
+	[ -e "$out/$1.program" ] || return 0
+	export NCCL_EP_JIT_CACHE_DIR=${NCCL_EP_JIT_CACHE_DIR:-$out/nccl_ep/jit}
+	for algorithm in ll ht; do
+		# shellcheck disable=SC2086 # the command is words
+		row "nccl_ep/ep_test -a $algorithm" yes - $processes "$out/$1.program" -a $algorithm
+	done
+}
 
 # Two files have no kernel.
 rows_nccl_m2n()
@@ -170,7 +233,7 @@ verdict()
 {
 	local wrong
 	case $1 in
-	tests/*)
+	tests/* | tests_mpi/*)
 		wrong=$(sed -n 's/^# Out of bounds values *: *\([0-9]*\).*/\1/p' "$2")
 		if [ "${wrong:-x}" = 0 ]; then
 			echo "ok, $(sed -n 's/^# Avg bus bandwidth *: *\([0-9.]*\).*/\1/p' "$2") GB/s"
@@ -179,7 +242,7 @@ verdict()
 		fi
 		;;
 	*)
-		if grep -q "FAILED" "$2"; then
+		if grep -q "FAILED\|check failed" "$2"; then
 			echo "wrong"
 		elif grep -q "PASSED\|SUCCESS" "$2"; then
 			echo ok

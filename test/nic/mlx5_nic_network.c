@@ -6,15 +6,19 @@
  * comes once. A fault of the software device fails the operation that it hits and all later ones of
  * that peer, in words; nothing before, and no message of what has failed arrives.
  *
+ * Shared memory stands in for a GPU's, its descriptor for a dma-buf's. With an adversary and `weakcqe`
+ * the software device writes into a region by dma-buf after the completion, so the flush is needed.
+ *
  * mlx5_nic_network DEVICE: without faults, on a device of this machine.
  */
 #include "backends/proxy/network/fabric.h"
 #include "nic.h"
 
 #include <poll.h>
+#include <sys/mman.h>
 #include <time.h>
 
-enum { OPS = 400, SLOT = 64, PATIENCE_S = 20 };
+enum { OPS = 400, SLOT = 64, LONG = 8192, PATIENCE_S = 20 };
 
 static const struct fabricCalls *net;
 static char why[FABRIC_WHY];
@@ -23,7 +27,7 @@ static const struct rdmaPath path = {.timeout = 14, .retries = 7, .hopLimit = 64
 
 static struct rdmaWanted port = {.device = "mlx5_0", .gid = -1, .isPlain = 1};
 
-static const struct fabricWanted wanted = {
+static struct fabricWanted wanted = {
 	.provider = "", .interface = "", .address = "", .nic = &port, .path = &path, .peers = 2};
 
 static void load(void)
@@ -48,13 +52,13 @@ static enum opKind kindOf(uint32_t i)
 struct netEnd {
 	struct fabric *fabric;
 	struct fabricEnd *end;
-	struct fabricRegion *region;
+	struct fabricRegion *region, *flushed;
 	struct fabricKey key;
 	uint64_t peer;
 	unsigned char address[FABRIC_ADDRESS], pair[16];
-	unsigned char window[OPS * SLOT];
-	uint32_t expected; /* number of the next message or immediate from the other end */
-	uint32_t lost;	   /* events */
+	unsigned char *window; /* [OPS * SLOT] */
+	uint32_t expected;     /* number of the next message or immediate from the other end */
+	uint32_t lost;	       /* events */
 	char why[FABRIC_WHY], notice[FABRIC_WHY], down[FABRIC_WHY];
 };
 
@@ -64,12 +68,52 @@ static uint32_t begun;
 
 #define EXPECT_FABRIC(call) expectThat((call) == fabricOk, __FILE__, __LINE__, "%s: %s", #call, why)
 
+enum { WINDOW = (OPS * SLOT + RDMA_PAGE - 1) / RDMA_PAGE * RDMA_PAGE };
+
+static unsigned char *shared(int *fd)
+{
+	*fd = memfd_create("window", MFD_CLOEXEC);
+	EXPECT(*fd >= 0 && !ftruncate(*fd, WINDOW));
+	void *at = mmap(NULL, WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+	EXPECT(at != MAP_FAILED);
+	return at;
+}
+
+static const char *expectedHow;
+
+static struct fabricRegion *addGpu(struct netEnd *e, unsigned char **at, struct fabricKey *key)
+{
+	struct rdmaMemory memory = {.bytes = WINDOW};
+	struct fabricRegion *region;
+	const char *how = "";
+
+	*at = memory.address = shared(&memory.dmabuf);
+	EXPECT_FABRIC(net->gpuMemoryAdd(e->fabric, &memory, &region, key, &how, why));
+	EXPECT_TEXT(how, expectedHow);
+	close(memory.dmabuf);
+	return region;
+}
+
+static void openWindow(struct netEnd *e)
+{
+	struct fabricKey unused;
+	unsigned char *page;
+	int fd;
+
+	if (wanted.hasGpu) {
+		e->flushed = addGpu(e, &page, &unused);
+		e->region = addGpu(e, &e->window, &e->key);
+		return;
+	}
+	e->window = shared(&fd);
+	EXPECT_FABRIC(net->memoryAdd(e->fabric, e->window, WINDOW, &e->region, &e->key, why));
+}
+
 static void openEnd(struct netEnd *e)
 {
 	EXPECT_FABRIC(net->open(&wanted, &e->fabric, why));
 	EXPECT_FABRIC(net->endOpen(e->fabric, &e->end, e->address, why));
-	EXPECT_FABRIC(
-		net->memoryAdd(e->fabric, e->window, sizeof(e->window), &e->region, &e->key, why));
+	openWindow(e);
 	EXPECT_FABRIC(net->pairOpen(e->end, e->pair, &e->peer, why));
 }
 
@@ -89,6 +133,8 @@ static void closeBoth(void)
 	for (int i = 0; i < 2; i++) {
 		net->endClose(ends[i].end);
 		net->memoryRemove(ends[i].region);
+		if (ends[i].flushed)
+			net->memoryRemove(ends[i].flushed);
 		net->close(ends[i].fabric);
 	}
 }
@@ -246,6 +292,41 @@ static void whole(void)
 	closeBoth();
 }
 
+/* Reads into GPU memory, and messages about data there, come after a flush. */
+static void wholeOfGpu(void)
+{
+	expectedHow = nicIsSoftware() && !nicProfile("nodmabuf") ? "dma-buf" : "nvidia-peermem";
+	wanted.hasGpu = 1;
+	whole();
+}
+
+static void readOnce(uint32_t value)
+{
+	const struct fabricPiece piece = {(char *)ends[0].window, LONG, ends[1].key};
+	struct fabricEvent event = {.kind = fabricNotice};
+	time_t end = time(NULL) + PATIENCE_S;
+
+	memset(ends[1].window, (int)value, LONG);
+	EXPECT_EQUAL(net->read(ends[0].end, ends[0].peer, &piece, &event), fabricOk);
+	net->submit(ends[0].end);
+	while (net->poll(ends[0].end, &event, 1) != 1 && time(NULL) < end)
+		;
+	EXPECT(event.kind == fabricDone && !event.error);
+	for (int b = 0; b < LONG; b++)
+		EXPECT_EQUAL(ends[0].window[b], value);
+}
+
+/* Alone, so that no later operation flushes what a read has brought. */
+static void readsOfGpu(void)
+{
+	expectedHow = nicIsSoftware() && !nicProfile("nodmabuf") ? "dma-buf" : "nvidia-peermem";
+	wanted.hasGpu = 1;
+	openBoth();
+	for (uint32_t i = 1; i < 200; i++)
+		readOnce(i);
+	closeBoth();
+}
+
 static const char *word; /* of the device's fault */
 static uint32_t hit;	 /* the operation that it hits */
 static const char *words;
@@ -350,6 +431,76 @@ static void portDown(void)
 	closeBoth();
 }
 
+static void pollFor(double seconds)
+{
+	struct timespec from, now;
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	do {
+		pollBoth();
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while ((double)(now.tv_sec - from.tv_sec) + (double)(now.tv_nsec - from.tv_nsec) / 1e9 <
+		 seconds);
+}
+
+/* The NIC repeats packets for 0.54 s. */
+static void portStaysDown(void)
+{
+	openBoth();
+	nicFault("portdown");
+	untilWords(ends[0].notice);
+	pollFor(0.1);
+	nicFault("portup");
+	pollFor(0.7);
+	EXPECT(!ends[0].down[0] && !ends[1].down[0]);
+	nicFault("portdown");
+	untilWords(ends[0].down);
+	untilWords(ends[1].down);
+	for (int i = 0; i < 2; i++)
+		EXPECT_HAS(ends[i].down, "mlx5_0, port 1: the port has been down for 0.");
+	closeBoth();
+}
+
+/* Nothing flushes any more: reads fail, and no message comes. */
+static void flushFails(void)
+{
+	expectedHow = "dma-buf";
+	wanted.hasGpu = 1;
+	openBoth();
+	nicFault("portdown");
+	beginAll();
+	drain(1);
+	for (uint32_t i = 0; i < begun; i++)
+		EXPECT_EQUAL(told[i], kindOf(i) == opMessage ? 0 : 2);
+	EXPECT_EQUAL(ends[1].expected, 0);
+	closeBoth();
+}
+
+/* The queue pair of the first end's flushes was made before the one of its peer. */
+static void oneFlushFails(void)
+{
+	struct rdmaEnd peer;
+	char text[64];
+
+	expectedHow = "dma-buf";
+	wanted.hasGpu = 1;
+	openBoth();
+	memcpy(&peer, ends[0].pair, sizeof(peer));
+	snprintf(text, sizeof(text), "error=0x04@3:%u", peer.number - 1);
+	nicFault(text);
+	beginAll();
+	drain(1);
+	EXPECT_HAS(ends[0].down, "a read of this rank's own GPU memory of 8 bytes, QP 0x");
+	uint32_t reads[3] = {0};
+	for (uint32_t i = 0; i < begun; i++)
+		if (kindOf(i) == opRead)
+			reads[told[i]]++;
+		else
+			EXPECT_EQUAL(told[i], kindOf(i) != opMessage);
+	EXPECT(!reads[0] && reads[2]);
+	closeBoth();
+}
+
 static void removed(void)
 {
 	openBoth();
@@ -414,6 +565,8 @@ int main(int argc, char **argv)
 		return 77;
 	}
 	expectChild("all operations", whole);
+	expectChild("all operations, GPU memory", wholeOfGpu);
+	expectChild("reads into GPU memory", readsOfGpu);
 	expectChild("memory that is not registered", unknownMemory);
 	expectChild("a descriptor to sleep by", sleeps);
 	if (argc > 1)
@@ -422,6 +575,9 @@ int main(int argc, char **argv)
 	named();
 	expectChild("a queue pair that fails", queueFails);
 	expectChild("a port that goes down", portDown);
+	expectChild("a port that stays down", portStaysDown);
+	expectChild("a port that goes down, GPU memory", flushFails);
+	expectChild("a flush that fails", oneFlushFails);
 	expectChild("a device that is removed", removed);
 	return expectFailures != 0;
 }

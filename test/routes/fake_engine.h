@@ -9,6 +9,7 @@
 #ifndef GIN_TEST_FAKE_ENGINE_H
 #define GIN_TEST_FAKE_ENGINE_H
 
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,9 @@ static struct {
 	struct engineStream *stream[ENGINE_STREAMS];
 	int streams, pins, pinsFail;
 	uint64_t copies, random;
-	int fail; /* copies are refused */
+	int fail;	      /* copies are refused */
+	int isFull, noDmabuf; /* of the GPU's memory */
+	int allocations;
 } fakeEngine;
 
 static inline uint32_t engineChance(uint32_t below)
@@ -139,7 +142,90 @@ static inline cuResult engineWords(cuResult result, const char **out)
 	return 0;
 }
 
-static const struct cuda fakeCuda = {.getErrorString = engineWords,
+static inline cuResult engineAttribute(int *out, int which, cuDevice device)
+{
+	(void)which, (void)device;
+	*out = 1;
+	return 0;
+}
+
+static inline cuResult engineGranularity(size_t *out, const cuAllocationProp *prop, int which)
+{
+	(void)prop, (void)which;
+	*out = 4096;
+	return 0;
+}
+
+static inline cuResult engineAllocate(cuAllocation *out, size_t bytes, const cuAllocationProp *prop,
+				      unsigned long long flags)
+{
+	(void)bytes, (void)prop, (void)flags;
+	*out = 0;
+	return fakeEngine.isFull ? cuOutOfMemory : 0;
+}
+
+static inline cuResult engineRelease(cuAllocation allocation)
+{
+	(void)allocation;
+	return 0;
+}
+
+static inline cuResult engineReserve(cuPtr *out, size_t bytes, size_t align, cuPtr at,
+				     unsigned long long flags)
+{
+	(void)align, (void)at, (void)flags;
+	*out = (cuPtr)(uintptr_t)aligned_alloc(4096, bytes);
+	fakeEngine.allocations++;
+	return 0;
+}
+
+static inline cuResult engineUnreserve(cuPtr at, size_t bytes)
+{
+	(void)bytes;
+	free((void *)(uintptr_t)at);
+	fakeEngine.allocations--;
+	return 0;
+}
+
+static inline cuResult engineMap(cuPtr at, size_t bytes, size_t offset, cuAllocation allocation,
+				 unsigned long long flags)
+{
+	(void)at, (void)bytes, (void)offset, (void)allocation, (void)flags;
+	return 0;
+}
+
+static inline cuResult engineUnmap(cuPtr at, size_t bytes)
+{
+	(void)at, (void)bytes;
+	return 0;
+}
+
+static inline cuResult engineAccess(cuPtr at, size_t bytes, const cuAccess *access, size_t count)
+{
+	(void)at, (void)bytes, (void)access, (void)count;
+	return 0;
+}
+
+/* A descriptor that stands for a dma-buf. */
+static inline cuResult engineHandle(void *out, cuPtr at, size_t bytes, int type,
+				    unsigned long long flags)
+{
+	(void)at, (void)bytes, (void)type, (void)flags;
+	*(int *)out = fakeEngine.noDmabuf ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return fakeEngine.noDmabuf ? 801 : 0;
+}
+
+static const struct cuda fakeCuda = {.deviceGetAttribute = engineAttribute,
+				     .granularity = engineGranularity,
+				     .allocationCreate = engineAllocate,
+				     .allocationRelease = engineRelease,
+				     .reserve = engineReserve,
+				     .unreserve = engineUnreserve,
+				     .map = engineMap,
+				     .unmap = engineUnmap,
+				     .setAccess = engineAccess,
+				     .addressHandle = engineHandle,
+				     .getErrorString = engineWords,
 				     .streamCreate = engineStreamCreate,
 				     .streamSynchronize = engineSynchronize,
 				     .streamDestroy = engineStreamDestroy,

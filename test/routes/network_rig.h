@@ -87,8 +87,9 @@ struct side {
 
 static struct side side[RANKS_OF_RIG];
 
-/* Set: `data` is GPU memory, which the network does not reach. */
+/* Set: `data` is GPU memory, which the network does not reach unless rigReachesGpu. */
 static const struct cuda *rigCuda;
+static int rigReachesGpu;
 
 static inline uint32_t chanceOf(struct side *s, uint32_t below)
 {
@@ -169,7 +170,8 @@ static inline const void *sideBlob(void *core, int rank, uint32_t route)
 	const struct side *s = core;
 
 	(void)rank, (void)route;
-	blob.bounces = (uint8_t)networkBounces(&s->device);
+	blob.reachesGpu = (uint8_t)rigReachesGpu;
+	blob.bounces = networkBounces(&s->device) && !rigReachesGpu;
 	snprintf(blob.plugin, sizeof(blob.plugin), "weak");
 	return &blob;
 }

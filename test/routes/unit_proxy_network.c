@@ -394,6 +394,23 @@ static void byEngines(void)
 	EXPECT(fakeEngine.copies > operations);
 }
 
+/* `data` is GPU memory that the network reaches; there are no slots. */
+static void inGpuMemory(void)
+{
+	rigCuda = &fakeCuda;
+	rigReachesGpu = 1;
+	setenv("WEAK_GPU", "1", 1);
+	setenv("GIN_BOUNCE", "never", 1);
+	operations /= 4;
+	exchange();
+}
+
+static void inGpuMemoryOrdered(void)
+{
+	setenv("WEAK_ORDERED", "1", 1);
+	inGpuMemory();
+}
+
 static void byEnginesOrdered(void)
 {
 	setenv("WEAK_ORDERED", "1", 1);
@@ -547,6 +564,8 @@ int main(int argc, char **argv)
 	expectChild("GPU memory", byEngines);
 	expectChild("GPU memory, an ordered network", byEnginesOrdered);
 	expectChild("GPU memory, long slots", byEnginesWhole);
+	expectChild("GPU memory that the network reaches", inGpuMemory);
+	expectChild("GPU memory that the network reaches, in order", inGpuMemoryOrdered);
 	expectChild("words that arrive whole", wholeWords);
 	expectChild("a write that fails", failing);
 	expectChild("a write that fails, through slots", failingBounced);

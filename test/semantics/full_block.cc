@@ -17,31 +17,19 @@ struct Shape {
 	uint32_t blocks, threads;
 };
 
-#ifdef __CUDACC__
-template <class Body> __global__ void __launch_bounds__(1024, 1) runBounded(Body body)
-{
-	body();
-}
-
 /* Does a kernel take at most 64 registers without launch bounds? bench/registers/run checks it. */
 static constexpr bool fits(uint32_t routes)
 {
 	return routes == GIN_ROUTES_DIRECT || routes == GIN_ROUTES_PROXY;
 }
-#endif
 
 template <uint32_t routes, class Body>
 static void launchFull(Rank &r, const Shape &shape, Body body)
 {
-#ifdef __CUDACC__
-	if (r.device >= 0 && !fits(routes)) {
-		runBounded<<<shape.blocks, shape.threads, 0, r.stream>>>(body);
-		CUDA(cudaGetLastError());
-		CUDA(cudaStreamSynchronize(r.stream));
-		return;
-	}
-#endif
-	launch(r, shape.blocks, shape.threads, body);
+	if constexpr (fits(routes))
+		launch(r, shape.blocks, shape.threads, body);
+	else
+		launchBounded<1024>(r, shape.blocks, shape.threads, body);
 }
 
 /*

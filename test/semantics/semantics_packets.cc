@@ -142,15 +142,23 @@ template <class Coop, uint32_t routes> struct Exchange {
 	}
 };
 
-template <class Coop, uint32_t routes = GIN_ROUTES_ALL>
+/* `most`: the most threads of a block, if a GPU could refuse so many with the registers that nvcc chooses. */
+template <class Coop, uint32_t routes = GIN_ROUTES_ALL, uint32_t most = 0>
 void exchange(Rank &r, Boxed &boxed, const Sizes &sizes, uint32_t rounds, uint32_t block)
 {
 	Results wrong(r, block), out(r, MOST / 8 + 8), in(r, MOST / 8 + 16);
+	const Exchange<Coop, routes> body = {boxed.device.dc,
+					     boxed.box,
+					     sizes,
+					     reinterpret_cast<char *>(out.words),
+					     reinterpret_cast<char *>(in.words),
+					     rounds,
+					     wrong.words};
 
-	launch(r, 1, block,
-	       Exchange<Coop, routes>{boxed.device.dc, boxed.box, sizes,
-				      reinterpret_cast<char *>(out.words),
-				      reinterpret_cast<char *>(in.words), rounds, wrong.words});
+	if constexpr (most)
+		launchBounded<most>(r, 1, block, body);
+	else
+		launch(r, 1, block, body);
 	EXPECT(wrong.all(0));
 	meet(r);
 }
@@ -168,10 +176,10 @@ static void byManyThreads(Rank &r, Boxed &boxed, const Sizes &sizes)
 			return;
 
 	if (route == ginRouteDirect)
-		exchange<GinCta, GIN_ROUTES_DIRECT>(r, boxed, sizes, rounds,
-						    r.device < 0 ? 6 : 1024);
+		exchange<GinCta, GIN_ROUTES_DIRECT, 1024>(r, boxed, sizes, rounds,
+							  r.device < 0 ? 6 : 1024);
 	else if (route == ginRouteProxy)
-		exchange<GinCta, GIN_ROUTES_PROXY>(r, boxed, sizes, rounds, few);
+		exchange<GinCta, GIN_ROUTES_PROXY, 512>(r, boxed, sizes, rounds, few);
 }
 
 static void everySizeByEveryCoop(Rank &r)

@@ -242,21 +242,27 @@ static int noRoom(const ginConfig_t *config)
 	return 0;
 }
 
+static bool isProxy(const char *thread)
+{
+	char name[32] = "";
+	FILE *file = fopen((std::string("/proc/self/task/") + thread + "/comm").c_str(), "re");
+	if (file && !fgets(name, sizeof(name), file))
+		name[0] = 0;
+	if (file)
+		fclose(file);
+	return !strcmp(name, "gin-proxy\n");
+}
+
 /* The affinity masks of this process's proxy threads. */
 static std::vector<cpu_set_t> masksOfProxies()
 {
 	std::vector<cpu_set_t> masks;
 	DIR *dir = opendir("/proc/self/task");
 	while (const struct dirent *entry = dir ? readdir(dir) : nullptr) {
-		std::string path = std::string("/proc/self/task/") + entry->d_name + "/comm";
-		char name[32] = "";
 		cpu_set_t mask;
-		FILE *file = fopen(path.c_str(), "re");
-		if (file && fgets(name, sizeof(name), file) && !strcmp(name, "gin-proxy\n") &&
+		if (isProxy(entry->d_name) &&
 		    !sched_getaffinity(atoi(entry->d_name), sizeof(mask), &mask))
 			masks.push_back(mask);
-		if (file)
-			fclose(file);
 	}
 	closedir(dir);
 	return masks;
@@ -275,6 +281,30 @@ static int firstOf(const cpu_set_t &mask)
 	while (!CPU_ISSET(cpu, &mask))
 		cpu++;
 	return cpu;
+}
+
+/* In ns; -1: this process may not read it. */
+static long timerSlackOf(const char *thread)
+{
+	long slack = -1;
+	FILE *file = fopen((std::string("/proc/") + thread + "/timerslack_ns").c_str(), "re");
+	if (file && fscanf(file, "%ld", &slack) != 1)
+		slack = -1;
+	if (file)
+		fclose(file);
+	return slack;
+}
+
+/* The greatest timer slack of this process's proxy threads, which makes their naps longer. */
+static long slackOfProxies()
+{
+	long most = -1;
+	DIR *dir = opendir("/proc/self/task");
+	while (const struct dirent *entry = dir ? readdir(dir) : nullptr)
+		if (isProxy(entry->d_name))
+			most = std::max(most, timerSlackOf(entry->d_name));
+	closedir(dir);
+	return most;
 }
 
 /* One thread for each rank of this process, once all of them have theirs. */
@@ -324,6 +354,10 @@ static int pinned(const ginConfig_t *config)
 	}
 	EXPECT(CPU_COUNT(&all) == std::min(r.nRanks, CPU_COUNT(&own)));
 	EXPECT(CPU_ISSET(atoi(statsOf(r, dc, 0).cpus), &all));
+	for (int ms = 0; slackOfProxies() > 1; ms++) { /* a thread sets it late */
+		EXPECT(ms < 5000);
+		usleep(1000);
+	}
 	meet(r);
 	CHECK(ginDevCommDestroy(r.comm, &dc));
 	rankClose(r);

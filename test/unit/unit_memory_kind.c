@@ -42,6 +42,7 @@ static const struct row rows[] = {
 };
 
 static const struct row *row;
+static int beside; /* does an allocation of SPAN bytes follow? */
 
 static cuResult pointerAttribute(void *out, int which, cuPtr at)
 {
@@ -68,8 +69,7 @@ static cuResult pointerAttribute(void *out, int which, cuPtr at)
 
 static cuResult addressRange(cuPtr *base, size_t *bytes, cuPtr at)
 {
-	(void)at;
-	*base = BASE;
+	*base = beside && at >= BASE + SPAN ? BASE + SPAN : BASE;
 	*bytes = SPAN;
 	return row->noRange;
 }
@@ -166,6 +166,22 @@ static void asSource(void)
 			     ginErrorInvalidArgument, "more than the one allocation");
 }
 
+/* A source may go on in the next piece of mapped memory, but not in the allocation beside another cudaMalloc(). */
+static void asSourceOfTwo(void)
+{
+	struct memory m;
+
+	if (row->type != cuMemoryIsDevice || row->managed || row->noRange || !row->local)
+		return;
+	beside = 1;
+	if (row->vmm >= 0)
+		EXPECT_SUCCESS(memoryDescribeLocal(&gpu, addressOf(300), SPAN - 299, &m));
+	else
+		EXPECT_FAILS(memoryDescribeLocal(&gpu, addressOf(300), SPAN - 299, &m),
+			     ginErrorInvalidArgument, "more than the one allocation");
+	beside = 0;
+}
+
 /* Nothing is of no kind, wherever it is. */
 static void nothing(void)
 {
@@ -184,6 +200,7 @@ int main(void)
 		row = &rows[i];
 		asWindow();
 		asSource();
+		asSourceOfTwo();
 		nothing();
 		printf("ok: %s\n", row->name);
 	}

@@ -6,6 +6,7 @@
  * communicator, one rank prints its own facts.
  */
 #include "gin_info.h"
+#include "selftest.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 static const char usage[] =
 	"usage: gin_info [--env] [--json]\n"
 	"       mpirun -n 4 gin_info\n"
+	"       mpirun -n 4 gin_info --selftest [--json]\n"
 	"       gin_info --plan --ranks N [--contexts C] [--json]\n"
 	"\n"
 	"Reports what libgin finds: versions, launcher, host, GPUs, NICs, backends, the route\n"
@@ -25,11 +27,15 @@ static const char usage[] =
 	"  --plan     print what each rank of N takes on each route: queue pairs, memory, bytes "
 	"sent;\n"
 	"             also by --depth, --signals, --counters and --barriers\n"
+	"  --selftest put and signal between all pairs of ranks on each route: which pairs answer, "
+	"how\n"
+	"             fast, and why others do not\n"
 	"  --help     print this text\n"
 	"  --version  print the versions of gin_info and libgin\n";
 
 struct infoOptions {
 	int json, env;
+	int selftest;
 	int plan, planned; /* --plan, and an option for it */
 };
 
@@ -58,8 +64,9 @@ static int checkOptions(const struct infoOptions *options)
 	if (options->planned && !options->plan)
 		fprintf(stderr, "gin_info: --ranks, --contexts and the like need --plan\n%s",
 			usage);
-	else if (options->plan && options->env)
-		fprintf(stderr, "gin_info: --plan and --env exclude each other\n%s", usage);
+	else if (options->plan + options->env + options->selftest > 1)
+		fprintf(stderr, "gin_info: --plan, --env and --selftest exclude each other\n%s",
+			usage);
 	else
 		return -1;
 	return 2;
@@ -77,6 +84,8 @@ static int readOptions(int argc, char **argv, struct infoOptions *options)
 			options->env = 1;
 		} else if (!strcmp(argv[i], "--plan")) {
 			options->plan = 1;
+		} else if (!strcmp(argv[i], "--selftest")) {
+			options->selftest = 1;
 		} else if (!strcmp(argv[i], "--help")) {
 			fputs(usage, stdout);
 			return 0;
@@ -136,12 +145,27 @@ static int reportAll(ginComm_t comm, struct facts *mine, const struct infoOption
 	return failed;
 }
 
+/* Makes a communicator and reports about it. */
+static int reportRanks(struct facts *mine, const struct infoOptions *options)
+{
+	ginComm_t comm;
+
+	if (options->selftest)
+		unsetenv("GIN_SELFTEST"); /* a broken pair is to be reported */
+	if (ginCommInit(NULL, &comm) != ginSuccess)
+		return reportFailure(mine, options);
+	int status = options->selftest ? selftestAll(comm, options->json)
+				       : reportAll(comm, mine, options);
+	return status | (ginCommDestroy(comm) != ginSuccess);
+}
+
 int main(int argc, char **argv)
 {
 	struct infoOptions options = {0};
-	ginComm_t comm;
-	int status = readOptions(argc, argv, &options);
 
+	if (argc == 2 && !strcmp(argv[1], SELFTEST_CHILD))
+		return selftestChild();
+	int status = readOptions(argc, argv, &options);
 	if (status >= 0)
 		return status;
 	if (options.plan)
@@ -153,12 +177,7 @@ int main(int argc, char **argv)
 	}
 	factsLocal(mine);
 	factsTopology(mine);
-	if (ginCommInit(NULL, &comm) != ginSuccess) {
-		status = reportFailure(mine, &options);
-	} else {
-		status = reportAll(comm, mine, &options);
-		status |= ginCommDestroy(comm) != ginSuccess;
-	}
+	status = reportRanks(mine, &options);
 	free(mine);
 	return status;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* json.c - prints the report as one JSON document; gin_info(1) describes the keys */
 #include "gin_info.h"
+#include "selftest.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -326,5 +327,90 @@ void printJson(const struct report *report, int onlyEnv)
 	if (!onlyEnv)
 		sections(report);
 	environment(report);
+	printf("\n}\n");
+}
+
+/* One line for each rank: the values to all ranks, null for pairs that do not answer. */
+static void matrixOf(const char *name, const struct selftestReport *report,
+		     const struct selftestResult *result,
+		     double (*value)(const struct selftestCell *))
+{
+	openWith(name, '[');
+	for (int from = 0; from < report->nRanks; from++) {
+		begin(NULL);
+		putchar('[');
+		for (int to = 0; to < report->nRanks; to++) {
+			const struct selftestCell *cell =
+				&result->cells[from * report->nRanks + to];
+			printf("%s", to ? ", " : "");
+			if (cell->state == selftestGood)
+				printf("%.3f", value(cell));
+			else
+				printf("null");
+		}
+		putchar(']');
+	}
+	closeWith(']');
+}
+
+static double microseconds(const struct selftestCell *cell)
+{
+	return cell->latencyNs / 1e3;
+}
+
+static double gigabytes(const struct selftestCell *cell)
+{
+	return cell->mbPerS / 1e3;
+}
+
+static void faultsOf(const struct selftestReport *report, const struct selftestResult *result)
+{
+	static const char *const states[] = {"untested", "no route", "broken"};
+
+	openWith("faults", '[');
+	for (long i = 0; result->cells && i < result->pairs; i++) {
+		const struct selftestCell *cell = &result->cells[i];
+		if (cell->state == selftestGood)
+			continue;
+		openWith(NULL, '{');
+		number("from", (uint64_t)(i / report->nRanks));
+		number("to", (uint64_t)(i % report->nRanks));
+		text("state", states[cell->state]);
+		text("backend", cell->backend);
+		text("why", cell->why);
+		textOrNull("fault", cell->fault);
+		closeWith('}');
+	}
+	closeWith(']');
+}
+
+void printSelftestJson(const struct selftestReport *report)
+{
+	char settings[160];
+
+	depth = 1;
+	used = 0;
+	putchar('{');
+	number("nRanks", (uint64_t)report->nRanks);
+	text("runsOn", report->device);
+	openWith("selftest", '[');
+	for (int i = 0; i < report->passes; i++) {
+		const struct selftestResult *result = &report->result[i];
+		openWith(NULL, '{');
+		text("name", result->pass->name);
+		text("settings", selftestSettings(result->pass, settings, sizeof(settings)));
+		textOrNull("error", result->cells ? NULL : result->answer.why);
+		number("pairs", (uint64_t)result->pairs);
+		number("good", (uint64_t)result->good);
+		number("broken", (uint64_t)result->broken);
+		number("noRoute", (uint64_t)result->noRoute);
+		if (result->cells) {
+			matrixOf("latencyUs", report, result, microseconds);
+			matrixOf("bandwidthGBs", report, result, gigabytes);
+		}
+		faultsOf(report, result);
+		closeWith('}');
+	}
+	closeWith(']');
 	printf("\n}\n");
 }

@@ -106,7 +106,7 @@ static void printValue(uint64_t value, int isBytes)
 		snprintf(text, sizeof(text), "%.*f %s", unit != 0, size, units[unit]);
 	else
 		snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
-	printf("  %18s", text);
+	printf("  %14s", text);
 }
 
 static void printRow(const struct planRow *row, size_t base)
@@ -125,7 +125,7 @@ static void printNames(void)
 		for (int i = 0; i < plan.count; i++) {
 			const char *name = plan.info[i].route, *comma = strchr(name, ',');
 			int first = comma ? (int)(comma - name) : (int)strlen(name);
-			printf("  %18.*s", line ? 18 : first,
+			printf("  %14.*s", line ? 14 : first,
 			       !line   ? name
 			       : comma ? comma + 2
 				       : "");

@@ -53,8 +53,9 @@ static int sendAnswer(struct networkLane *lane, struct networkPeer *peer, struct
 static int mayWait(const struct networkLane *lane, struct networkPeer *peer)
 {
 	const struct messageChannel *c = peer->channel;
+	int hasSlots = lane->bounce && lane->bounce->memory;
 
-	if (!peer->patience || lane->bounce || peer->isLost || c->expected == c->cursorSent ||
+	if (!peer->patience || hasSlots || peer->isLost || c->expected == c->cursorSent ||
 	    c->expected - c->cursorSent >= MESSAGES / 2)
 		return 0;
 	peer->patience--;

@@ -111,7 +111,8 @@ static void fillChunks(struct bounceLane *b)
 	}
 }
 
-ginResult_t bounceOpen(struct networkLane *lane, struct fabric *fabric, const char *network)
+ginResult_t bounceOpen(struct networkLane *lane, struct fabric *fabric, int hasSlots,
+		       const char *network)
 {
 	const struct transportScope *scope = lane->scope;
 
@@ -123,7 +124,7 @@ ginResult_t bounceOpen(struct networkLane *lane, struct fabric *fabric, const ch
 	lane->bounce->nChunks = chunks;
 	fillChunks(lane->bounce);
 	ginResult_t result = copiesOpen(scope->host->device, scope->slots, &lane->bounce->copies);
-	if (result == ginSuccess && paramChoice(paramBounce) != bounceNever)
+	if (result == ginSuccess && hasSlots && paramChoice(paramBounce) != bounceNever)
 		result = openPool(lane, fabric, network);
 	return result;
 }

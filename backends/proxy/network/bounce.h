@@ -128,8 +128,12 @@ struct bounceLane {
 struct networkLane;
 struct networkPeer;
 
-/* bounce.c. `network`: its name, for messages. */
-ginResult_t bounceOpen(struct networkLane *lane, struct fabric *fabric, const char *network);
+/*
+ * bounce.c. Without slots, it only begins messages again that wait for a stream to change a word of
+ * GPU memory. `network`: its name, for messages.
+ */
+ginResult_t bounceOpen(struct networkLane *lane, struct fabric *fabric, int hasSlots,
+		       const char *network);
 void bounceClose(struct networkLane *lane);
 /* Forgets what is under way. */
 void bounceStop(struct networkLane *lane);

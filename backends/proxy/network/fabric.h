@@ -30,6 +30,7 @@ enum fabricResult { fabricFailed = -1, fabricOk = 0, fabricBusy = 1 };
 struct fabric;
 struct fabricEnd;
 struct fabricRegion;
+struct rdmaMemory;
 struct rdmaWanted;
 struct rdmaPath;
 
@@ -41,6 +42,7 @@ struct fabricWanted {
 	const struct rdmaWanted *nic; /* verbs: the port; else NULL */
 	const struct rdmaPath *path;  /* verbs: settings of packets; else NULL */
 	uint32_t peers;		      /* that an end is connected to, about */
+	uint8_t hasGpu;		      /* gpuMemoryAdd() will be called */
 };
 
 /* What a process finds; two processes with equal kinds can talk. */
@@ -123,6 +125,15 @@ struct fabricCalls {
 	int (*memoryAdd)(struct fabric *fabric, void *at, size_t bytes, struct fabricRegion **out,
 			 struct fabricKey *key, char *why);
 	void (*memoryRemove)(struct fabricRegion *region);
+
+	/*
+	 * As memoryAdd(), of memory of this process's GPU. `memory->dmabuf` stays the caller's. The
+	 * first such memory, of 8 bytes or more, has no peers and stays until close(): the fabric may
+	 * read it. *how: the way, such as "dma-buf". NULL: the fabric reaches no GPU memory.
+	 */
+	int (*gpuMemoryAdd)(struct fabric *fabric, const struct rdmaMemory *memory,
+			    struct fabricRegion **out, struct fabricKey *key, const char **how,
+			    char *why);
 
 	/*
 	 * Also fabricBusy: no room, nothing was begun. poll() returns the context when a write's

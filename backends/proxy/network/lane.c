@@ -161,7 +161,8 @@ static int fitsMessage(const struct networkLane *lane, const struct networkPeer 
 {
 	return lane->isOrdered && w->wordState == wordUnderWay && w->op != ginOpGet &&
 	       dataBytes(w) - 1 < MESSAGE_DATA && !peer->sent && !peer->bounce.ordered.first &&
-	       w->there.window->part[w->peer].byCpu && !bounceNeeds(lane, w);
+	       (w->op == ginOpPutValue || w->here.byCpu) && w->there.window->part[w->peer].byCpu &&
+	       !bounceNeeds(lane, w);
 }
 
 /* Can the immediate of the last write name the word? It is another message less. */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gpu.h"
 #include "lib/base/log.h"
 #include "lib/base/plugin.h"
 
@@ -25,6 +26,7 @@ static struct {
 	struct networkPlugin plugin[PLUGINS];
 	char why[BACKEND_WHY];	  /* why the last search found no network; "": it found one */
 	char notNic[BACKEND_WHY]; /* why the last search did not choose verbs; "": nothing to say */
+	char gpu[FABRIC_WHY];	  /* how the network reaches GPU memory, or why it does not */
 } loaded = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* One name of the list: its length. */
@@ -170,28 +172,56 @@ int networkWant(const struct backendHost *host, const char *name, struct network
 						 .interface = out->interface.name,
 						 .address = out->interface.address,
 						 .peers = (uint32_t)host->nRanks}};
+	out->fabric.hasGpu =
+		host->device && host->device->cuda && paramChoice(paramBounce) != bounceAlways;
 	if (!strcmp(name, VERBS))
 		return wantNic(host, out, why);
 	return networkInterfaceFind(host, &out->interface, why);
 }
 
+/* Sets loaded.gpu. The lock is held. */
+static int tryGpu(const struct backendHost *host, const struct fabricCalls *calls,
+		  const struct fabricWanted *want)
+{
+	struct fabric *fabric;
+	struct networkGpu gpu;
+	int reaches;
+
+	if (!networkGpuIsTried(host->device, calls, loaded.gpu) ||
+	    calls->open(want, &fabric, loaded.gpu))
+		return 0;
+	int quiet = errorQuiet(1);
+	reaches = !networkGpuOpen(host->device, calls, fabric, &gpu, loaded.gpu);
+	errorQuiet(quiet);
+	if (reaches)
+		snprintf(loaded.gpu, sizeof(loaded.gpu), "%s", gpu.how);
+	networkGpuClose(host->device, calls, &gpu);
+	calls->close(fabric);
+	return reaches;
+}
+
 /* The lock is held. */
 static int tryNetwork(const struct backendHost *host, const char *name, struct fabricAbout *about,
-		      char *why)
+		      uint8_t *reachesGpu, char *why)
 {
 	struct networkWanted want;
 
 	if (!networkWant(host, name, &want, why) || !loadPlugin(name, why))
 		return 0;
+	const struct fabricCalls *calls = pluginNamed(name)->calls;
 	want.fabric.provider = paramText(paramOfiProvider);
-	return !pluginNamed(name)->calls->probe(&want.fabric, about, why);
+	if (calls->probe(&want.fabric, about, why))
+		return 0;
+	want.fabric.provider = about->provider;
+	*reachesGpu = (uint8_t)tryGpu(host, calls, &want.fabric);
+	return 1;
 }
 
 static int findNetwork(const struct backendHost *host, const char *name, struct fabricAbout *about,
-		       char *why)
+		       uint8_t *reachesGpu, char *why)
 {
 	pthread_mutex_lock(&loaded.lock);
-	int found = tryNetwork(host, name, about, why);
+	int found = tryNetwork(host, name, about, reachesGpu, why);
 	if (found)
 		pluginNamed(name)->about = *about;
 	snprintf(loaded.why, sizeof(loaded.why), "%s", found ? "" : why);
@@ -210,6 +240,19 @@ static void describeNetwork(struct proxyBlob *blob, const char *name,
 	blob->speed = about->speed;
 	memcpy(blob->name, about->name, sizeof(blob->name));
 	memcpy(blob->interface, about->interface, sizeof(blob->interface));
+}
+
+/* GPU memory that the network reaches does not bounce. */
+static void describeGpu(const struct backendHost *host, struct proxyBlob *blob)
+{
+	blob->bounces &= !blob->reachesGpu;
+	if (!host->device || !host->device->cuda)
+		return;
+	pthread_mutex_lock(&loaded.lock);
+	logWrite(logInfo, "rank %d: the network %s GPU memory%s%s", host->rank,
+		 blob->reachesGpu ? "reaches" : "does not reach", blob->reachesGpu ? " by " : ": ",
+		 loaded.gpu);
+	pthread_mutex_unlock(&loaded.lock);
 }
 
 static int severalHosts(const struct backendHost *host)
@@ -298,8 +341,9 @@ ginResult_t networkSearch(const struct backendHost *host, struct proxyBlob *blob
 		chooseName(host, &choice);
 	if (!choice.name[0])
 		return ginSuccess;
-	if (findNetwork(host, choice.name, &about, why)) {
+	if (findNetwork(host, choice.name, &about, &blob->reachesGpu, why)) {
 		describeNetwork(blob, choice.name, &about);
+		describeGpu(host, blob);
 		return ginSuccess;
 	}
 	if (choice.searches == searchAnyway)
@@ -334,19 +378,33 @@ static size_t describeEnd(const struct proxyBlob *blob, char *text, size_t room)
 	return (size_t)length;
 }
 
+/* The lock is held. */
+static void describeGpuOfPair(const struct proxyBlob *mine, const struct proxyBlob *theirs,
+			      char *text, size_t room)
+{
+	text[0] = '\0';
+	if (mine->bounces && mine->hasSearched)
+		snprintf(text, room, "; GPU memory bounces: %.60s", loaded.gpu);
+	else if (mine->bounces || theirs->bounces)
+		snprintf(text, room, "; GPU memory bounces");
+	else if (mine->reachesGpu)
+		snprintf(text, room, "; GPU memory by %.20s", loaded.gpu);
+}
+
 /* "libfabric net, eth0 (25 Gb/s)"; the peer's end is named where it differs; and bounce.h. */
 static void describePair(const struct proxyBlob *mine, const struct proxyBlob *theirs, char *why)
 {
-	char here[48], there[48], text[BACKEND_WHY];
+	char here[48], there[48], gpu[96], text[BACKEND_WHY];
 
 	describeEnd(mine, here, sizeof(here));
 	describeEnd(theirs, there, sizeof(there));
-	snprintf(text, sizeof(text), "%.32s%s%s%s%s%s", mine->name, here[0] ? ", " : "", here,
-		 strcmp(here, there) ? " to " : "", strcmp(here, there) ? there : "",
-		 mine->bounces || theirs->bounces ? "; GPU memory bounces" : "");
 	pthread_mutex_lock(&loaded.lock);
+	describeGpuOfPair(mine, theirs, gpu, sizeof(gpu));
+	snprintf(text, sizeof(text), "%.32s%s%s%s%s%s", mine->name, here[0] ? ", " : "", here,
+		 strcmp(here, there) ? " to " : "", strcmp(here, there) ? there : "", gpu);
 	const char *notNic = strcmp(mine->plugin, VERBS) ? loaded.notNic : "";
-	snprintf(why, BACKEND_WHY, "%.100s%s%.40s", text, *notNic ? "; not verbs: " : "", notNic);
+	snprintf(why, BACKEND_WHY, "%.*s%s%.40s", *notNic ? 100 : BACKEND_WHY - 1, text,
+		 *notNic ? "; not verbs: " : "", notNic);
 	pthread_mutex_unlock(&loaded.lock);
 }
 

@@ -29,9 +29,10 @@ struct proxyBlob {
 	uint8_t searches;    /* enum backendSearch */
 	uint8_t hasSearched; /* the members below are valid */
 	uint8_t hasNetwork;
-	uint8_t bounces;   /* has windows that the network does not reach: see bounce.h */
-	uint8_t hasNic;	   /* before the search: a port for the network verbs, on a `nicNetwork` */
-	uint8_t pairBytes; /* as in struct fabricAbout */
+	uint8_t bounces;    /* has windows that the network does not reach: see bounce.h */
+	uint8_t reachesGpu; /* the network reaches this rank's GPU memory: see gpu.h */
+	uint8_t hasNic;	    /* before the search: a port for the network verbs, on a `nicNetwork` */
+	uint8_t pairBytes;  /* as in struct fabricAbout */
 	uint8_t nicNetwork;
 	uint32_t speed; /* Mb/s; 0: not known */
 	uint64_t networkKind, networkId;
@@ -60,7 +61,10 @@ void networkProbeNic(const struct backendHost *host, struct proxyBlob *blob);
  */
 ginResult_t networkSearch(const struct backendHost *host, struct proxyBlob *blob);
 
-/* Has a rank with this device windows that the network does not reach? See bounce.h. */
+/*
+ * Before the search: has a rank with this device windows that go through slots if the network does not
+ * reach its GPU memory?
+ */
 int networkBounces(const struct device *device);
 
 /* Can the two ranks talk over the network? `why`, of BACKEND_WHY bytes, says how, or why not. */

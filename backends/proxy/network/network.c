@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/proxy/verbs/sizes.h"
+#include "gpu.h"
 #include "interface.h"
 #include "load.h"
 #include "network.h"
@@ -13,6 +15,8 @@ struct networkTransport {
 	const struct fabricCalls *calls;
 	struct fabricAbout about;
 	struct fabric *fabric;
+	struct networkGpu gpu;
+	uint8_t reachesGpu; /* `gpu` is open */
 	struct networkLane *lane[];
 };
 
@@ -27,6 +31,7 @@ static void networkClose(void *state)
 
 	for (uint32_t i = 0; i < t->scope->lanes; i++)
 		networkLaneFree(t->lane[i]);
+	networkGpuClose(t->scope->host->device, t->calls, &t->gpu);
 	if (t->fabric)
 		t->calls->close(t->fabric);
 	free(t);
@@ -56,9 +61,25 @@ static size_t windowBytes(int nRanks)
 	return sizeof(struct networkWindow) + (size_t)nRanks * sizeof(struct networkPart);
 }
 
+/* Without a GPU, and without the limits of a device. */
+static void planVerbs(struct plan *plan, uint32_t lanes)
+{
+	uint32_t n = (uint32_t)plan->nRanks;
+	struct verbsShape s = verbsShapeOf(n, 0, UINT32_MAX, UINT32_MAX);
+	size_t ofPeers = n * (VERBS_PEER_BYTES + verbsOpsBytes(&s));
+
+	plan->queuePairs += (uint64_t)lanes * n;
+	plan->regions[planStart] += lanes;
+	plan->memory[planStart].heap +=
+		lanes * (verbsBuffersBytes(&s) + verbsTableBytes(&s) + ofPeers);
+}
+
 static void networkPlan(struct plan *plan, uint32_t lanes)
 {
-	plan->addresses += (uint64_t)lanes * (uint32_t)plan->nRanks;
+	if (plan->network == planConnected)
+		planVerbs(plan, lanes);
+	else
+		plan->addresses += (uint64_t)lanes * (uint32_t)plan->nRanks;
 	plan->memory[planStart].heap += lanes * laneBytes(plan->nRanks);
 	plan->memory[planWindow].heap += windowBytes(plan->nRanks);
 	plan->regions[planWindow]++;
@@ -76,9 +97,11 @@ static ginResult_t openLane(struct networkTransport *t, struct networkLane **out
 	lane->isOrdered = t->about.ordered;
 	lane->immediateBits = t->about.ordered ? t->about.immediates : 0;
 	lane->bouncesAll = paramChoice(paramBounce) == bounceAlways;
+	lane->reachesGpu = t->reachesGpu;
 	ginResult_t result = ginSuccess;
-	if (anyBounces(t->scope))
-		result = bounceOpen(lane, t->fabric, t->about.name);
+	int bounces = anyBounces(t->scope);
+	if (bounces || t->reachesGpu)
+		result = bounceOpen(lane, t->fabric, bounces, t->about.name);
 	if (result == ginSuccess && t->scope->locks)
 		result = deviceWordOpen(t->scope->host->device, &lane->word);
 	return result;
@@ -92,7 +115,10 @@ static int openFabric(struct networkTransport *t, const char *name, char *why)
 	if (!networkWant(t->scope->host, name, &want, why))
 		return 0;
 	want.fabric.provider = t->about.provider;
-	return !t->calls->open(&want.fabric, &t->fabric, why);
+	if (t->calls->open(&want.fabric, &t->fabric, why))
+		return 0;
+	return !t->reachesGpu ||
+	       !networkGpuOpen(t->scope->host->device, t->calls, t->fabric, &t->gpu, why);
 }
 
 static ginResult_t openAll(struct networkTransport *t, const char *name)
@@ -118,6 +144,7 @@ static ginResult_t networkOpen(const struct transportScope *scope, void **state)
 	memcpy(&own, scope->host->blob(scope->host->core, scope->host->rank, ginRouteProxy),
 	       sizeof(own));
 	t->calls = networkLoaded(&own, &t->about);
+	t->reachesGpu = own.reachesGpu;
 	ginResult_t result = openAll(t, own.plugin);
 	if (result == ginSuccess)
 		*state = t;
@@ -200,13 +227,29 @@ static void networkWindowDeregister(void *state, void *link)
 	free(w);
 }
 
+static ginResult_t addMemory(struct networkTransport *t, const struct memory *memory, int isHost,
+			     struct networkWindow *w, struct fabricKey *key)
+{
+	const struct device *d = t->scope->host->device;
+	char why[FABRIC_WHY] = "";
+
+	if (isHost &&
+	    t->calls->memoryAdd(t->fabric, memory->address, memory->bytes, &w->region, key, why))
+		return networkFail(t->about.name, why);
+	if (!isHost && networkGpuAdd(d, t->calls, t->fabric, memory, &w->region, key, why))
+		return fail(ginErrorSystem,
+			    "%s: %s; allocate the window by ginMemAlloc(), or set "
+			    "GIN_BOUNCE=always on all ranks",
+			    t->about.name, why);
+	return ginSuccess;
+}
+
 static ginResult_t networkWindowOffer(void *state, const struct memory *memory,
 				      struct proxyOffer *offer, void **link)
 {
 	struct networkTransport *t = state;
 	struct networkWindow *w = calloc(1, windowBytes(t->scope->host->nRanks));
 	struct fabricKey key = {0, 0};
-	char why[FABRIC_WHY] = "";
 
 	if (!w)
 		return fail(ginErrorSystem, "no memory");
@@ -214,19 +257,18 @@ static ginResult_t networkWindowOffer(void *state, const struct memory *memory,
 	if (!memory->bytes)
 		return ginSuccess;
 	int isHost = proxyReachedByCpu(t->scope->host->device, memory->kind);
-	if (!isHost && paramChoice(paramBounce) == bounceNever)
+	if (!isHost && !t->reachesGpu && paramChoice(paramBounce) == bounceNever)
 		return fail(ginErrorUnsupported,
 			    "the network of the proxy (%s) moves host memory only, and "
 			    "GIN_BOUNCE=never: allocate the window by ginMemAllocHost(), or set "
 			    "GIN_BOUNCE=auto on all ranks",
 			    t->about.name);
-	offer->bounces = !isHost || paramChoice(paramBounce) == bounceAlways;
+	offer->bounces = (!isHost && !t->reachesGpu) || paramChoice(paramBounce) == bounceAlways;
 	if (offer->bounces)
 		return ginSuccess;
-	if (t->calls->memoryAdd(t->fabric, memory->address, memory->bytes, &w->region, &key, why))
-		return networkFail(t->about.name, why);
+	ginResult_t result = addMemory(t, memory, isHost, w, &key);
 	memcpy(offer->network, &key, sizeof(key));
-	return ginSuccess;
+	return result;
 }
 
 /* A source of this rank's puts alone. The engine reads it by the CPU if the network does not. */

@@ -28,10 +28,11 @@ struct networkLane {
 	const struct fabricCalls *fabric;
 	uint64_t mostBytes;
 	uint8_t isOrdered, bouncesAll;
+	uint8_t reachesGpu;    /* the network reads and writes this rank's GPU memory */
 	uint8_t immediateBits; /* 0: there are none */
 	struct fabricEnd *end; /* NULL: stopped */
 	struct bounceLane
-		*bounce;	/* NULL: the network reaches all windows of this rank and peers */
+		*bounce;	/* NULL: no slots, and no words of GPU memory that streams change */
 	struct deviceWord word; /* changes a word of this rank's GPU memory */
 	struct networkPeer *wordPeer; /* for a message of this peer; NULL: none, or it is lost */
 	struct networkPeer *owing;

@@ -37,7 +37,9 @@ static int thereBounces(const struct proxyWork *w)
 
 static int hereBounces(const struct networkLane *lane, const struct proxyWork *w)
 {
-	return w->op != ginOpPutValue && (!w->here.byCpu || lane->bouncesAll);
+	int isReached = w->here.byCpu || lane->reachesGpu;
+
+	return w->op != ginOpPutValue && (!isReached || lane->bouncesAll);
 }
 
 int bounceNeeds(const struct networkLane *lane, const struct proxyWork *w)

@@ -9,17 +9,6 @@
 
 #include "verbs.h"
 
-static uint32_t between(uint32_t least, uint32_t value, uint32_t most)
-{
-	return value < least ? least : value > most ? most : value;
-}
-
-static uint32_t leastOf(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
-
-/* Of many peers, each has shorter queues: a sender waits until the receiver has posted again. */
 static int chooseDepth(struct fabricEnd *end, char *why)
 {
 	const struct fabric *f = end->fabric;
@@ -28,19 +17,14 @@ static int chooseDepth(struct fabricEnd *end, char *why)
 
 	if (error)
 		return verbsFailErrno(why, "the device's attributes", error);
-	end->room = f->peers;
-	end->depth = between(VERBS_DEPTH_LEAST, VERBS_DEPTH_ALL / end->room, VERBS_DEPTH_MOST);
-	end->depth = leastOf(end->depth, (uint32_t)attr.max_qp_wr);
-	end->depth = leastOf(end->depth, (uint32_t)attr.max_cqe / (2 * end->room));
+	end->shape =
+		verbsShapeOf(f->peers, f->hasGpu, (uint32_t)attr.max_qp_wr, (uint32_t)attr.max_cqe);
+	end->room = end->shape.room;
+	end->depth = end->shape.depth;
 	if (end->depth < 2)
 		return verbsFail(why, "its completion queues are too short for so many peers");
 	end->receives = end->depth;
 	return fabricOk;
-}
-
-static size_t bufferBytes(const struct fabricEnd *end)
-{
-	return (size_t)(end->depth + end->receives) * VERBS_MESSAGE;
 }
 
 /* ibv_get_cq_event() of an empty channel must not block. */
@@ -80,14 +64,15 @@ static void openWait(struct fabricEnd *end)
 
 static int openBuffers(struct fabricEnd *end, char *why)
 {
-	size_t bytes = (end->room * bufferBytes(end) + RDMA_PAGE - 1) / RDMA_PAGE * RDMA_PAGE;
+	size_t bytes = verbsBuffersBytes(&end->shape);
 
-	end->peer = calloc(end->room, sizeof(struct verbsPeer *));
+	end->peer = calloc(1, verbsTableBytes(&end->shape));
 	end->buffers = aligned_alloc(RDMA_PAGE, bytes);
 	if (!end->peer || !end->buffers)
 		return verbsFail(why, "no memory");
 	memset(end->buffers, 0, bytes);
-	return verbsMemoryOpen(end->fabric, end->buffers, bytes, rdmaLocal, &end->region, why);
+	const struct rdmaMemory memory = {.address = end->buffers, .bytes = bytes, .dmabuf = -1};
+	return verbsMemoryOpen(end->fabric, &memory, rdmaLocal, &end->region, why);
 }
 
 int verbsEndOpen(struct fabric *f, struct fabricEnd **out, void *address, char *why)
@@ -98,7 +83,8 @@ int verbsEndOpen(struct fabric *f, struct fabricEnd **out, void *address, char *
 		return verbsFail(why, "no memory");
 	end->fabric = f;
 	end->wait = -1;
-	if (chooseDepth(end, why) || openChannel(end, why) || openBuffers(end, why)) {
+	if (chooseDepth(end, why) || openChannel(end, why) || openBuffers(end, why) ||
+	    verbsFlushOpen(end, why)) {
 		verbsEndClose(end);
 		return fabricFailed;
 	}
@@ -123,6 +109,7 @@ void verbsEndClose(struct fabricEnd *end)
 	if (end->region)
 		verbsMemoryRemove(end->region);
 	free(end->buffers);
+	free(end->held);
 	free(end->peer);
 	free(end);
 }

@@ -2,8 +2,62 @@
 /* event.c - events of the device: a port that goes down, a device that is gone */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "verbs.h"
+
+static uint64_t nowNs(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* How long the NIC repeats a packet. */
+static uint64_t budgetNs(const struct rdmaPath *path)
+{
+	return path->timeout ? (4096ull << path->timeout) * (path->retries + 1u) : UINT64_MAX;
+}
+
+static int portIsDown(const struct rdmaPort *port)
+{
+	struct ibv_port_attr attr;
+
+	return !ibv_query_port(port->context, port->number, &attr) && attr.state != IBV_PORT_ACTIVE;
+}
+
+/* The lock is held. */
+static void noteState(struct fabric *f)
+{
+	if (!portIsDown(f->port))
+		atomic_store(&f->downSince, 0);
+	else if (!atomic_load(&f->downSince))
+		atomic_store(&f->downSince, nowNs());
+}
+
+/*
+ * A rank that only waits for its peers posts nothing that could fail. So a port that stays down for as
+ * long as the NIC repeats packets is lost.
+ */
+static void noteOutage(struct fabric *f)
+{
+	uint64_t since = atomic_load(&f->downSince), ns = since ? nowNs() - since : 0;
+
+	if (!since || ns < budgetNs(&f->path))
+		return;
+	pthread_mutex_lock(&f->lock);
+	noteState(f);
+	if (atomic_load(&f->downSince) && !f->isDown) {
+		snprintf(f->down, sizeof(f->down),
+			 "%s, port %d: the port has been down for %.1f s, as long as the NIC "
+			 "repeats packets (GIN_NIC_TIMEOUT, GIN_NIC_RETRIES)",
+			 ibv_get_device_name(f->port->context->device), f->port->number,
+			 (double)ns / 1e9);
+		atomic_store(&f->isDown, 1);
+	}
+	pthread_mutex_unlock(&f->lock);
+}
 
 /* Calls of portEvent() do not overlap. Returns 1 if there is an event, for one of the ends. */
 static int next(struct fabric *f, char *text)
@@ -18,6 +72,8 @@ static int next(struct fabric *f, char *text)
 		snprintf(f->down, sizeof(f->down), "%.150s", text);
 		atomic_store(&f->isDown, 1);
 	}
+	if (result > 0 && !lost)
+		noteState(f);
 	pthread_mutex_unlock(&f->lock);
 	return result > 0 && !lost;
 }
@@ -32,6 +88,8 @@ int verbsTakeEvent(struct fabricEnd *end, struct fabricEvent *event)
 		*event = (struct fabricEvent){.kind = fabricNotice, .why = end->notice};
 		return 1;
 	}
+	if (!f->isDown)
+		noteOutage(f);
 	if (!f->isDown || end->isDownTold)
 		return 0;
 	end->isDownTold = 1;

@@ -11,17 +11,16 @@
 #include "backends/rdma/nic/memory.h"
 #include "verbs.h"
 
-int verbsMemoryOpen(struct fabric *f, void *at, size_t bytes, unsigned access,
+int verbsMemoryOpen(struct fabric *f, const struct rdmaMemory *memory, unsigned access,
 		    struct fabricRegion **out, char *why)
 {
-	const struct rdmaMemory memory = {.address = at, .bytes = bytes, .dmabuf = -1};
 	struct fabricRegion *region = calloc(1, sizeof(*region));
 	char reason[RDMA_WHY];
 
 	if (!region)
 		return verbsFail(why, "no memory");
-	*region = (struct fabricRegion){.fabric = f, .at = at, .bytes = bytes};
-	if (regionOpen(f->port, &memory, access, &region->region, &region->keys, reason)) {
+	*region = (struct fabricRegion){.fabric = f, .at = memory->address, .bytes = memory->bytes};
+	if (regionOpen(f->port, memory, access, &region->region, &region->keys, reason)) {
 		free(region);
 		return verbsFail(why, reason);
 	}
@@ -36,9 +35,32 @@ int verbsMemoryOpen(struct fabric *f, void *at, size_t bytes, unsigned access,
 int verbsMemoryAdd(struct fabric *f, void *at, size_t bytes, struct fabricRegion **out,
 		   struct fabricKey *key, char *why)
 {
-	if (verbsMemoryOpen(f, at, bytes, rdmaRemote | rdmaRelaxed, out, why))
+	const struct rdmaMemory memory = {.address = at, .bytes = bytes, .dmabuf = -1};
+
+	if (verbsMemoryOpen(f, &memory, rdmaRemote | rdmaRelaxed, out, why))
 		return fabricFailed;
 	*key = (struct fabricKey){(*out)->keys.first, (*out)->keys.remote};
+	return fabricOk;
+}
+
+/* The first region is for flushes. */
+int verbsGpuMemoryAdd(struct fabric *f, const struct rdmaMemory *memory, struct fabricRegion **out,
+		      struct fabricKey *key, const char **how, char *why)
+{
+	int isFirst = !atomic_load(&f->gpu);
+	unsigned access = isFirst ? rdmaRemote : rdmaRemote | rdmaRelaxed;
+
+	if (verbsMemoryOpen(f, memory, access, out, why))
+		return fabricFailed;
+	struct fabricRegion *region = *out;
+	region->isGpu = 1;
+	region->isWindow = !isFirst;
+	if (isFirst)
+		atomic_store(&f->gpu, region);
+	else
+		atomic_fetch_add(&f->gpuWindows, 1);
+	*key = (struct fabricKey){region->keys.first, region->keys.remote};
+	*how = region->keys.via == rdmaViaDmabuf ? "dma-buf" : "nvidia-peermem";
 	return fabricOk;
 }
 
@@ -52,6 +74,10 @@ void verbsMemoryRemove(struct fabricRegion *region)
 		at = &(*at)->next;
 	*at = region->next;
 	pthread_mutex_unlock(&f->lock);
+	if (region->isWindow)
+		atomic_fetch_sub(&f->gpuWindows, 1);
+	if (region == atomic_load(&f->gpu))
+		atomic_store(&f->gpu, NULL);
 	regionClose(region->region);
 	free(region);
 }
@@ -66,7 +92,8 @@ struct ibv_sge verbsBuffer(const struct fabricEnd *end, const void *at, uint32_t
 	return within(end->region, at, bytes);
 }
 
-int verbsMemoryFind(struct fabric *f, const char *at, uint64_t bytes, struct ibv_sge *out)
+int verbsMemoryFind(struct fabric *f, const char *at, uint64_t bytes, struct ibv_sge *out,
+		    uint8_t *isGpu)
 {
 	int found = 0;
 
@@ -75,6 +102,7 @@ int verbsMemoryFind(struct fabric *f, const char *at, uint64_t bytes, struct ibv
 		if (at < r->at || bytes > r->bytes || (size_t)(at - r->at) > r->bytes - bytes)
 			continue;
 		*out = within(r, at, (uint32_t)bytes);
+		*isGpu = r->isGpu;
 		found = 1;
 	}
 	pthread_mutex_unlock(&f->lock);

@@ -76,7 +76,7 @@ static int postReceives(struct verbsPeer *peer, char *why)
 
 static int openPeer(struct verbsPeer *peer, char *why)
 {
-	peer->op = calloc(peer->end->depth, sizeof(peer->op[0]));
+	peer->op = calloc(1, verbsOpsBytes(&peer->end->shape));
 	if (!peer->op)
 		return verbsFail(why, "no memory");
 	if (makeQp(peer, why) || toInit(peer, why))
@@ -92,8 +92,7 @@ int verbsPairOpen(struct fabricEnd *end, void *pair, uint64_t *out, char *why)
 		return verbsFail(why, "no memory");
 	peer->end = end;
 	peer->index = end->peers;
-	peer->message = (void *)(end->buffers +
-				 (size_t)end->peers * (end->depth + end->receives) * VERBS_MESSAGE);
+	peer->message = (void *)(end->buffers + end->peers * verbsMessagesBytes(&end->shape));
 	peer->received = peer->message + end->depth;
 	if (openPeer(peer, why)) {
 		verbsPairClose(peer);

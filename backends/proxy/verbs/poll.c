@@ -14,7 +14,7 @@
 #define COMPLETIONS 16	 /* of one ibv_poll_cq() */
 #define EVENT_TURNS 1024 /* polls between two looks at the device's events */
 
-static void addNews(struct verbsPeer *peer)
+void verbsPeerHasNews(struct verbsPeer *peer)
 {
 	struct fabricEnd *end = peer->end;
 
@@ -33,7 +33,9 @@ void verbsPeerDies(struct verbsPeer *peer, uint32_t failed, const char *why)
 	peer->failed = failed;
 	peer->completed = peer->posted = peer->begun;
 	snprintf(peer->why, sizeof(peer->why), "%s", why);
-	addNews(peer);
+	verbsPeerHasNews(peer);
+	if (peer == peer->end->self)
+		verbsFlushRelease(peer->end);
 }
 
 /* What to look at on the cluster. */
@@ -57,8 +59,10 @@ static const char *remedyOf(enum ibv_wc_status status)
 
 static const char *operationOf(const struct verbsOp *op)
 {
-	static const char *const names[] = {
-		[verbsWrite] = "write", [verbsRead] = "read", [verbsSend] = "message"};
+	static const char *const names[] = {[verbsWrite] = "write",
+					    [verbsRead] = "read",
+					    [verbsSend] = "message",
+					    [verbsFlush] = "read of this rank's own GPU memory"};
 
 	return names[op->kind];
 }
@@ -83,6 +87,18 @@ static uint32_t isWithin(const struct verbsPeer *peer, uint32_t serial)
 	return serial - peer->completed < peer->posted - peer->completed;
 }
 
+/* Reads into GPU memory wait for a flush from now on. */
+static void opsCompleted(struct verbsPeer *peer, uint32_t end)
+{
+	for (; peer->completed != end; peer->completed++) {
+		struct verbsOp *op = &peer->op[peer->completed % peer->end->depth];
+		if (op->kind == verbsFlush)
+			verbsFlushDone(peer->end);
+		if (op->intoGpu)
+			op->flush = verbsFlushOf(peer->end);
+	}
+}
+
 static void sendCompleted(struct verbsPeer *peer, const struct ibv_wc *wc)
 {
 	uint32_t serial = (uint32_t)wc->wr_id;
@@ -91,12 +107,35 @@ static void sendCompleted(struct verbsPeer *peer, const struct ibv_wc *wc)
 	if (peer->isDead || !isWithin(peer, serial))
 		return;
 	if (wc->status == IBV_WC_SUCCESS) {
-		peer->completed = serial + 1;
-		addNews(peer);
+		opsCompleted(peer, serial + 1);
+		verbsPeerHasNews(peer);
 		return;
 	}
+	opsCompleted(peer, serial);
 	explainSend(peer, &peer->op[serial % peer->end->depth], wc, why);
 	verbsPeerDies(peer, serial, why);
+}
+
+/* Fills in the event, and posts the receive again. Returns 1. */
+static int tellMessage(const struct verbsHeld *m, struct fabricEvent *event)
+{
+	char why[FABRIC_WHY];
+
+	*event = (struct fabricEvent){.peer = (uintptr_t)m->peer};
+	if (m->isImmediate) {
+		event->kind = fabricImmediate;
+		event->immediate = m->immediate;
+	} else {
+		event->kind = fabricMessage;
+		event->bytes = m->bytes;
+		memcpy(event->message, m->peer->received[m->index], sizeof(event->message));
+	}
+	int error = verbsReceivePost(m->peer, m->index);
+	if (error) {
+		verbsFailErrno(why, "its queue pair refuses a receive", error);
+		verbsPeerDies(m->peer, m->peer->completed, why);
+	}
+	return 1;
 }
 
 /* Returns 1 if *event is set. */
@@ -114,21 +153,17 @@ static int receiveCompleted(struct verbsPeer *peer, const struct ibv_wc *wc,
 		verbsPeerDies(peer, peer->completed, why);
 		return 0;
 	}
-	*event = (struct fabricEvent){.peer = (uintptr_t)peer};
-	if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
-		event->kind = fabricImmediate;
-		event->immediate = ntohl(wc->imm_data);
-	} else {
-		event->kind = fabricMessage;
-		event->bytes = wc->byte_len;
-		memcpy(event->message, peer->received[index], sizeof(event->message));
+	const struct verbsHeld message = {
+		.peer = peer,
+		.index = index,
+		.isImmediate = wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM,
+		.bytes = wc->byte_len,
+		.immediate = wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM ? ntohl(wc->imm_data) : 0};
+	if (verbsHolds(peer->end)) {
+		verbsHold(peer->end, &message);
+		return 0;
 	}
-	int error = verbsReceivePost(peer, index);
-	if (error) {
-		verbsFailErrno(why, "its queue pair refuses a receive", error);
-		verbsPeerDies(peer, peer->completed, why);
-	}
-	return 1;
+	return tellMessage(&message, event);
 }
 
 static int takeCompletions(struct fabricEnd *end, struct fabricEvent *events, int most)
@@ -147,22 +182,42 @@ static int takeCompletions(struct fabricEnd *end, struct fabricEvent *events, in
 	return count;
 }
 
+/* Has the work request of the next event failed, or can it not be flushed? */
+static int hasFailed(const struct verbsPeer *peer)
+{
+	const struct verbsPeer *self = peer->end->self;
+	const struct verbsOp *op = &peer->op[peer->told % peer->end->depth];
+
+	if (op->intoGpu && self->isDead && op->flush > peer->end->flushed)
+		return 1;
+	return peer->isDead && peer->told - peer->failed < 1u << 31;
+}
+
+/* Does the next event wait for a flush? */
+static int isWaiting(const struct verbsPeer *peer)
+{
+	const struct verbsOp *op = &peer->op[peer->told % peer->end->depth];
+
+	return peer->told != peer->completed && op->intoGpu && !hasFailed(peer) &&
+	       op->flush > peer->end->flushed;
+}
+
 /* The next event of the peer's work requests. 0: there is none. */
 static int tell(struct verbsPeer *peer, struct fabricEvent *event)
 {
 	*event = (struct fabricEvent){.peer = (uintptr_t)peer, .why = peer->why};
 	if (peer->isDead && !peer->isDeathTold) {
 		peer->isDeathTold = 1;
-		event->kind = fabricLost;
+		event->kind = peer == peer->end->self ? fabricDown : fabricLost;
 		return 1;
 	}
-	while (peer->told != peer->completed) {
+	while (peer->told != peer->completed && !isWaiting(peer)) {
 		const struct verbsOp *op = &peer->op[peer->told % peer->end->depth];
 		event->kind = fabricDone;
 		event->context = op->context;
-		event->error = peer->isDead && peer->told - peer->failed < 1u << 31;
+		event->error = hasFailed(peer);
 		peer->told++;
-		if (op->kind != verbsSend)
+		if (op->kind != verbsSend && op->kind != verbsFlush)
 			return 1;
 	}
 	return 0;
@@ -179,18 +234,43 @@ static int tellNews(struct fabricEnd *end, struct fabricEvent *events, int most)
 			continue;
 		}
 		end->news = peer->nextNews;
-		peer->hasNews = 0;
+		peer->hasNews = isWaiting(peer);
+		if (!peer->hasNews)
+			continue;
+		peer->nextNews = end->waiting;
+		end->waiting = peer;
 	}
 	return count;
 }
 
+static int tellHeld(struct fabricEnd *end, struct fabricEvent *events, int most)
+{
+	const struct verbsHeld *held;
+	int count = 0;
+
+	while (count < most && (held = verbsHeldReady(end))) {
+		end->firstHeld++;
+		if (!held->peer->isDead && !end->self->isDead)
+			count += tellMessage(held, &events[count]);
+	}
+	return count;
+}
+
+static int tellAll(struct fabricEnd *end, struct fabricEvent *events, int most)
+{
+	int count = tellHeld(end, events, most);
+
+	return count + tellNews(end, &events[count], most - count);
+}
+
 int verbsPoll(struct fabricEnd *end, struct fabricEvent *events, int most)
 {
-	int count = tellNews(end, events, most);
+	int count = tellAll(end, events, most);
 
 	if (count < most)
 		count += takeCompletions(end, &events[count], most - count);
-	count += tellNews(end, &events[count], most - count);
+	verbsFlushTurn(end);
+	count += tellAll(end, &events[count], most - count);
 	if (count < most && ++end->turns >= EVENT_TURNS) {
 		end->turns = 0;
 		count += verbsTakeEvent(end, &events[count]);
@@ -214,7 +294,7 @@ int verbsArm(struct fabricEnd *end, int isBrief)
 {
 	(void)isBrief;
 	end->turns = EVENT_TURNS;
-	if (end->wait < 0 || end->news || end->chained)
+	if (end->wait < 0 || end->news || end->chained || verbsHeldReady(end))
 		return -1;
 	emptyChannel(end);
 	if (end->isArmed)

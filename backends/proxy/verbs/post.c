@@ -63,10 +63,9 @@ static struct ibv_send_wr *next(struct verbsPeer *peer)
 	return &peer->wr[at];
 }
 
-static int begin(struct verbsPeer *peer, enum verbsKind kind, uint32_t bytes, void *context)
+static int begin(struct verbsPeer *peer, const struct verbsOp *op)
 {
-	peer->op[peer->begun % peer->end->depth] =
-		(struct verbsOp){.context = context, .bytes = bytes, .kind = (uint8_t)kind};
+	peer->op[peer->begun % peer->end->depth] = *op;
 	peer->begun++;
 	chain(peer);
 	return fabricOk;
@@ -89,11 +88,12 @@ static void copyToBuffer(struct verbsPeer *peer, struct ibv_send_wr *wr, const v
 }
 
 static int fillTransfer(struct verbsPeer *peer, struct ibv_send_wr *wr,
-			const struct fabricPiece *piece)
+			const struct fabricPiece *piece, uint8_t *isGpu)
 {
+	*isGpu = 0;
 	wr->wr.rdma.remote_addr = piece->remote.address;
 	wr->wr.rdma.rkey = (uint32_t)piece->remote.key;
-	if (verbsMemoryFind(peer->end->fabric, piece->local, piece->bytes, wr->sg_list))
+	if (verbsMemoryFind(peer->end->fabric, piece->local, piece->bytes, wr->sg_list, isGpu))
 		return fabricOk;
 	if (wr->opcode == IBV_WR_RDMA_READ || piece->bytes > FABRIC_VALUE)
 		return fabricFailed;
@@ -113,9 +113,12 @@ int verbsPostWrite(struct fabricEnd *end, uint64_t of, const struct fabricPiece 
 	wr->opcode = immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
 	if (immediate)
 		wr->imm_data = htonl((uint32_t)*immediate);
-	if (fillTransfer(peer, wr, piece))
+	struct verbsOp op = {
+		.context = context, .bytes = (uint32_t)piece->bytes, .kind = verbsWrite};
+	uint8_t isGpu;
+	if (fillTransfer(peer, wr, piece, &isGpu))
 		return fabricFailed;
-	return begin(peer, verbsWrite, (uint32_t)piece->bytes, context);
+	return begin(peer, &op);
 }
 
 int verbsPostRead(struct fabricEnd *end, uint64_t of, const struct fabricPiece *piece,
@@ -128,9 +131,11 @@ int verbsPostRead(struct fabricEnd *end, uint64_t of, const struct fabricPiece *
 		return fabricBusy;
 	struct ibv_send_wr *wr = next(peer);
 	wr->opcode = IBV_WR_RDMA_READ;
-	if (fillTransfer(peer, wr, piece))
+	struct verbsOp op = {
+		.context = context, .bytes = (uint32_t)piece->bytes, .kind = verbsRead};
+	if (fillTransfer(peer, wr, piece, &op.intoGpu))
 		return fabricFailed;
-	return begin(peer, verbsRead, (uint32_t)piece->bytes, context);
+	return begin(peer, &op);
 }
 
 int verbsPostMessage(struct fabricEnd *end, uint64_t of, const void *message, size_t bytes)
@@ -143,7 +148,25 @@ int verbsPostMessage(struct fabricEnd *end, uint64_t of, const void *message, si
 	struct ibv_send_wr *wr = next(peer);
 	wr->opcode = IBV_WR_SEND;
 	copyToBuffer(peer, wr, message, (uint32_t)bytes);
-	return begin(peer, verbsSend, (uint32_t)bytes, NULL);
+	const struct verbsOp op = {.bytes = (uint32_t)bytes, .kind = verbsSend};
+	return begin(peer, &op);
+}
+
+int verbsPostFlush(struct fabricEnd *end, const struct fabricRegion *gpu, void *to)
+{
+	const struct verbsOp op = {.bytes = sizeof(uint64_t), .kind = verbsFlush};
+	struct verbsPeer *peer = peerWithRoom((uintptr_t)end->self);
+
+	if (!peer)
+		return fabricBusy;
+	struct ibv_send_wr *wr = next(peer);
+	wr->opcode = IBV_WR_RDMA_READ;
+	wr->wr.rdma.remote_addr = gpu->keys.first;
+	wr->wr.rdma.rkey = gpu->keys.remote;
+	*wr->sg_list = verbsBuffer(end, to, sizeof(uint64_t));
+	begin(peer, &op);
+	postChain(peer);
+	return fabricOk;
 }
 
 void verbsSubmit(struct fabricEnd *end)

@@ -57,6 +57,7 @@ static int verbsOpen(const struct fabricWanted *want, struct fabric **out, char 
 		return verbsFail(why, "no memory");
 	pthread_mutex_init(&f->lock, NULL);
 	f->peers = want->peers ? want->peers : 1;
+	f->hasGpu = want->hasGpu;
 	if (openPort(f, want, why)) {
 		verbsClose(f);
 		return fabricFailed;
@@ -153,6 +154,7 @@ __attribute__((visibility("default"))) const struct fabricCalls ginFabric = {
 	.pairConnect = verbsPairConnect,
 	.memoryAdd = verbsMemoryAdd,
 	.memoryRemove = verbsMemoryRemove,
+	.gpuMemoryAdd = verbsGpuMemoryAdd,
 	.write = verbsPostWrite,
 	.read = verbsPostRead,
 	.send = verbsPostMessage,

@@ -8,6 +8,7 @@
  * post.c        writes, reads and messages
  * poll.c        completions, errors, sleep
  * event.c       events of the device
+ * flush.c       data in GPU memory becomes visible there
  * memory.c      registered memory
  */
 #ifndef GIN_PROXY_VERBS_H
@@ -18,21 +19,20 @@
 
 #include "backends/proxy/network/fabric.h"
 #include "backends/rdma/nic/port.h"
+#include "sizes.h"
 
-#define VERBS_MESSAGE 96     /* bytes of a buffer for a message */
-#define VERBS_CHAIN 16	     /* most work requests of one ibv_post_send() */
-#define VERBS_DEPTH_MOST 128 /* work requests of a queue pair, and receives of it */
-#define VERBS_DEPTH_LEAST 16
-#define VERBS_DEPTH_ALL 8192 /* work requests of an end, about */
+#define VERBS_CHAIN 16 /* most work requests of one ibv_post_send() */
 #define VERBS_PIECE (1ull << 30)
 
-enum verbsKind { verbsWrite, verbsRead, verbsSend };
+enum verbsKind { verbsWrite, verbsRead, verbsSend, verbsFlush };
 
 /* A work request between its posting and its event. */
 struct verbsOp {
-	void *context; /* the caller's; NULL: verbsSend */
+	void *context; /* the caller's; NULL: verbsSend, verbsFlush */
 	uint32_t bytes;
-	uint8_t kind; /* enum verbsKind */
+	uint8_t kind;	 /* enum verbsKind */
+	uint8_t intoGpu; /* verbsRead: its event waits for a flush */
+	uint64_t flush;	 /* intoGpu, completed: the flush that it waits for */
 };
 
 struct verbsPeer {
@@ -57,20 +57,31 @@ struct verbsPeer {
 
 	uint8_t isDead, isDeathTold;
 	uint8_t isChained; /* in the end's list `chained` */
-	uint8_t hasNews;   /* in the end's list `news` */
+	uint8_t hasNews;   /* in the end's list `news`, or in `waiting` */
 	struct verbsPeer *nextChained, *nextNews;
 	char why[FABRIC_WHY]; /* if it is dead */
+};
+
+/* A message or immediate that waits for a flush. Its receive is posted again after its event. */
+struct verbsHeld {
+	struct verbsPeer *peer;
+	uint64_t flush;
+	uint32_t index; /* of the receive */
+	uint32_t bytes;
+	uint32_t immediate;
+	uint8_t isImmediate;
 };
 
 struct fabricEnd {
 	struct fabric *fabric;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
-	uint32_t depth, receives; /* of a queue pair */
-	uint32_t unacknowledged;  /* events of the channel */
-	uint32_t turns;		  /* polls since the last look at the device's events */
-	uint8_t isArmed;	  /* the next completion makes `channel` readable */
-	int wait;		  /* epoll: the channel, and the device's events; -1: none */
+	uint32_t depth, receives; /* of a queue pair; equal */
+	struct verbsShape shape;
+	uint32_t unacknowledged; /* events of the channel */
+	uint32_t turns;		 /* polls since the last look at the device's events */
+	uint8_t isArmed;	 /* the next completion makes `channel` readable */
+	int wait;		 /* epoll: the channel, and the device's events; -1: none */
 	uint32_t room, peers;
 	struct verbsPeer **peer; /* [peers] */
 	struct verbsPeer *chained, *news;
@@ -78,7 +89,21 @@ struct fabricEnd {
 	struct fabricRegion *region;
 	uint8_t isDownTold;
 	char notice[FABRIC_WHY];
+
+	/*
+	 * Flushes by serial numbers: `flushed` <= `flushBegun` <= `flushWanted`, and each is at most one
+	 * more than the number before it. A flush serves what completed before it was begun.
+	 */
+	struct verbsPeer *self; /* the queue pair of flushes; NULL: there is no GPU */
+	uint64_t flushed, flushBegun, flushWanted;
+	struct verbsPeer *waiting; /* peers with reads that wait for a flush */
+	struct verbsHeld
+		*held; /* [room * receives]; from firstHeld to endHeld, which wrap around */
+	uint64_t firstHeld, endHeld;
 };
+
+_Static_assert(sizeof(struct verbsPeer) == VERBS_PEER_BYTES, "sizes.h plans by it");
+_Static_assert(sizeof(struct verbsOp) == VERBS_OP_BYTES, "sizes.h plans by it");
 
 struct fabricRegion {
 	struct fabric *fabric;
@@ -86,6 +111,7 @@ struct fabricRegion {
 	struct rdmaKeys keys;
 	char *at;
 	size_t bytes;
+	uint8_t isGpu, isWindow; /* isWindow: GPU memory that peers write */
 	struct fabricRegion *next;
 };
 
@@ -95,9 +121,13 @@ struct fabric {
 	struct rdmaAddress address;
 	uint32_t peers; /* of an end, about */
 	uint32_t mostInline;
+	uint8_t hasGpu;
 	pthread_mutex_t lock; /* of `regions`, and of the device's events */
 	struct fabricRegion *regions;
-	atomic_int isDown; /* the device has failed; `down` is set before */
+	_Atomic(struct fabricRegion *) gpu; /* GPU memory that flushes read; NULL: none yet */
+	atomic_uint gpuWindows;
+	atomic_ullong downSince; /* when the port went down, in ns; 0: it is up */
+	atomic_int isDown;	 /* device or port have failed; `down` is set before */
 	char down[FABRIC_WHY];
 };
 
@@ -122,6 +152,8 @@ int verbsPostWrite(struct fabricEnd *end, uint64_t peer, const struct fabricPiec
 int verbsPostRead(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
 		  void *context);
 int verbsPostMessage(struct fabricEnd *end, uint64_t peer, const void *message, size_t bytes);
+/* Reads 8 bytes of GPU memory into `to`, of the end's buffers, and submits. */
+int verbsPostFlush(struct fabricEnd *end, const struct fabricRegion *gpu, void *to);
 void verbsSubmit(struct fabricEnd *end);
 
 /* poll.c */
@@ -129,6 +161,25 @@ int verbsPoll(struct fabricEnd *end, struct fabricEvent *events, int most);
 int verbsArm(struct fabricEnd *end, int isBrief);
 /* Every work request from `failed` on has failed. The first sentence counts. */
 void verbsPeerDies(struct verbsPeer *peer, uint32_t failed, const char *why);
+
+/* The peer has something for tell(). */
+void verbsPeerHasNews(struct verbsPeer *peer);
+
+/* flush.c: the queue pair of flushes. Does nothing without a GPU. */
+int verbsFlushOpen(struct fabricEnd *end, char *why);
+/* The flush that serves what has completed by now. */
+uint64_t verbsFlushOf(struct fabricEnd *end);
+/* Begins a flush if one is wanted and none is under way. */
+void verbsFlushTurn(struct fabricEnd *end);
+/* The flush that is under way is done. */
+void verbsFlushDone(struct fabricEnd *end);
+/* Peers with reads that wait look again. */
+void verbsFlushRelease(struct fabricEnd *end);
+/* Has a message that comes now to wait for a flush? */
+int verbsHolds(const struct fabricEnd *end);
+void verbsHold(struct fabricEnd *end, const struct verbsHeld *held);
+/* The next held message whose flush is done; NULL: none. */
+const struct verbsHeld *verbsHeldReady(const struct fabricEnd *end);
 
 /* event.c: the next event of the device, if there is one. 1: *event is set. */
 int verbsTakeEvent(struct fabricEnd *end, struct fabricEvent *event);
@@ -142,14 +193,21 @@ static inline uint64_t verbsNumber(const struct verbsPeer *peer, uint32_t serial
 }
 
 /* memory.c */
-int verbsMemoryOpen(struct fabric *fabric, void *at, size_t bytes, unsigned access,
+int verbsMemoryOpen(struct fabric *fabric, const struct rdmaMemory *memory, unsigned access,
 		    struct fabricRegion **out, char *why);
 int verbsMemoryAdd(struct fabric *fabric, void *at, size_t bytes, struct fabricRegion **out,
 		   struct fabricKey *key, char *why);
+int verbsGpuMemoryAdd(struct fabric *fabric, const struct rdmaMemory *memory,
+		      struct fabricRegion **out, struct fabricKey *key, const char **how,
+		      char *why);
 void verbsMemoryRemove(struct fabricRegion *region);
 /* A buffer of the end. */
 struct ibv_sge verbsBuffer(const struct fabricEnd *end, const void *at, uint32_t bytes);
-/* The address and key of local memory as the NIC sees it. 0: it is not registered. */
-int verbsMemoryFind(struct fabric *fabric, const char *at, uint64_t bytes, struct ibv_sge *out);
+/*
+ * The address and key of local memory as the NIC sees it, and whether it is GPU memory. 0: it is not
+ * registered.
+ */
+int verbsMemoryFind(struct fabric *fabric, const char *at, uint64_t bytes, struct ibv_sge *out,
+		    uint8_t *isGpu);
 
 #endif

@@ -110,6 +110,11 @@ def same(what, got, want):
         )
 
 
+def all_bf16_rows():
+    """Every bf16, NaNs and infinities too: groups of 128 that follow each other."""
+    return np.arange(65536).astype(np.uint16).reshape(-1, 128)
+
+
 def all_e4m3_rows():
     """Rows of 128 bf16 that contain every bf16 of at most 448; each begins with 448, so that its scale is 1."""
     bits = np.arange(65536).astype(np.uint16)

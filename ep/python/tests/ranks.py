@@ -13,7 +13,7 @@ import numpy as np
 import gin_ep
 import quant
 import reference
-from problem import Problem, Shape, all_e4m3_rows, run_experts, same, without
+from problem import Problem, Shape, all_bf16_rows, all_e4m3_rows, run_experts, same, without
 
 POISON = 0x5A
 KINDS = ("bf16", "f32", "rounded", "ue8m0")
@@ -207,7 +207,7 @@ def refuses_third(batch):
 
 
 def case_fp8(comm):
-    """All bf16 values of at most 448: a group that contains 448 has scale 1."""
+    """All bf16 values of at most 448: a group that contains 448 has scale 1. Then every bf16."""
     rows = all_e4m3_rows()
     topk = np.full((len(rows), 1), comm.rank, np.int64)
     with gin_ep.Ep(comm, experts=comm.size, topk=1, hidden=128, max_tokens=len(rows)) as ep:
@@ -216,6 +216,14 @@ def case_fp8(comm):
     same("rows received", count, len(rows))
     same("scales", received.scales[0, :count], np.ones((count, 1), np.float32))
     same("e4m3", received.x[0, :count], quant.f32_to_e4m3(quant.bf16_to_f32(rows)))
+    rows = all_bf16_rows()
+    topk = np.full((len(rows), 1), comm.rank, np.int64)
+    with gin_ep.Ep(comm, experts=comm.size, topk=1, hidden=128, max_tokens=len(rows)) as ep:
+        received = ep.dispatch(rows, topk, fp8=True)
+    for token, row in enumerate(rows):
+        codes, scales = quant.quantize(row)
+        same(f"e4m3 of bf16 {token * 128} and more", received.x[0, token], codes)
+        same(f"their scale, {token}", received.scales[0, token], scales)
 
 
 def case_odd_numbers(comm):
@@ -300,7 +308,7 @@ def calls_fail(comm, ep, problem, lost):
             continue
         raise AssertionError("a dispatch without one rank has succeeded")
     failure = ep.failure()
-    if failure.call != "dispatch receive" or (failure.rank != lost and "has given up" not in failure.words):
+    if failure.call != "dispatch receive" or (failure.rank != lost and "has given up" not in failure.sentence):
         raise AssertionError(f"the record is {failure}")
     same("observed", ep.masks()[0][failure.rank], True)
 

@@ -125,6 +125,9 @@ OWN = {
     "Buffer.low_latency_combine": ["reduce"],
 }
 
+# Methods that only gin_ep.deep_ep has.
+OWN_METHODS = ["Buffer.reset"]
+
 HIGH_THROUGHPUT = ("get_dispatch_layout", "dispatch", "combine", "get_dispatch_config", "get_combine_config")
 
 
@@ -149,7 +152,7 @@ class Signatures(unittest.TestCase):
             for name, value in vars(owner).items():
                 if callable(value) or isinstance(value, staticmethod):
                     if not name.startswith("_"):
-                        self.assertIn(f"{owner.__name__}.{name}", SIGNATURES)
+                        self.assertIn(f"{owner.__name__}.{name}", [*SIGNATURES, *OWN_METHODS])
 
     def test_high_throughput_is_absent(self):
         for name in HIGH_THROUGHPUT:

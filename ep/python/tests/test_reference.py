@@ -25,6 +25,10 @@ ALL_BF16 = np.arange(65536).astype(np.uint16)
 OF_TORCH = (34754, 0x7F2ECB7E)
 
 
+# The e4m3 of every bf16, quantized in groups of 128 that follow each other: zlib.crc32() of what torch 2.11 makes.
+ALL_OF_TORCH = 0x2E9C2848
+
+
 def bf16(*values):
     return quant.f32_to_bf16(np.array(values, np.float32))
 
@@ -83,6 +87,18 @@ class E4m3(unittest.TestCase):
 
 
 class Quantize(unittest.TestCase):
+    def test_every_bf16_like_torch_has_done(self):
+        codes = np.stack([quant.quantize(row)[0] for row in ALL_BF16.reshape(-1, quant.GROUP)])
+        self.assertEqual(zlib.crc32(codes.tobytes()), ALL_OF_TORCH)
+
+    @unittest.skipUnless(torch, "there is no torch")
+    def test_every_bf16_like_torch(self):
+        values = torch.from_numpy(quant.bf16_to_f32(ALL_BF16)).reshape(-1, quant.GROUP)
+        amax = values.abs().nan_to_num(0.0, float("inf")).amax(1, keepdim=True).clamp(min=1e-4)
+        codes = (values * (448 / amax)).to(torch.float8_e4m3fn).view(torch.uint8).numpy()
+        codes = np.where(codes & 0x7F == quant.E4M3_NAN, np.uint8(quant.E4M3_NAN), codes)
+        self.assertEqual(zlib.crc32(codes.tobytes()), ALL_OF_TORCH)
+
     def test_zeros_have_the_scale_of_the_margin(self):
         codes, scales = quant.quantize(np.zeros(128, np.uint16))
         self.assertFalse(codes.any())

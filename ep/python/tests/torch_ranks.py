@@ -271,7 +271,7 @@ def case_masks(comm):
 
 
 def case_shrink(comm):
-    """enable_shrink=True: the last rank leaves out a call, is masked on the others, and they go on."""
+    """enable_shrink=True: the last rank leaves out calls, is masked on the others, and they go on; then a reset."""
     lost = comm.size - 1
     if lost == 0:
         return
@@ -290,6 +290,13 @@ def case_shrink(comm):
         buffer.low_latency_query_mask_buffer(mask)
         same("mask", to_numpy(mask), [0] * lost + [1])
     comm.barrier()
+    buffer.reset()
+    buffer.low_latency_query_mask_buffer(mask)
+    same("mask after a reset", to_numpy(mask), [0] * comm.size)
+    layer = Layer(comm, Shape(), 8)
+    recv_x, count, handle, _, _ = buffer.low_latency_dispatch(layer.x, layer.topk, 8, 8)
+    y = layer.check(recv_x, count, handle, "f32")
+    layer.check_combined(buffer.low_latency_combine(y, layer.topk, layer.weights, handle)[0])
     os.environ.pop("GIN_EP_TIMEOUT", None)
     buffer.destroy()
 

@@ -47,7 +47,7 @@ def report(compiler, version, architecture):
         assert kernel.encode() in cubin, f"the cubin has no {kernel}"
         undefined = re.findall(r"\.extern \.func[^;]*?\b(gin\w+)", ptx or "")
         assert not undefined, f"not linked: {undefined}"
-        # Such a load may return the bytes that the cache had before a peer wrote others.
+        # The read-only cache may have old bytes after a peer has written new ones.
         stale = re.findall(r"LDG\S*CONSTANT.*", machine_code(cubin))
         assert not stale, f"loads that no wait orders: {stale[:3]}"
         row["bytes"] = len(cubin)

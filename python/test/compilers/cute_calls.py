@@ -24,7 +24,8 @@ from standin import stand_ins  # noqa: E402
 
 import libgin.cute as gin  # noqa: E402
 
-# Two kernels: on one of all calls for sm_80 the compiler of CuTe DSL 4.8.1 crashes.
+# Two kernels, `messages` and `values`: for sm_80 the compiler of CuTe DSL 4.8.1 crashes on one
+# kernel with all calls.
 
 
 @cute.kernel

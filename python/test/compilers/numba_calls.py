@@ -59,7 +59,7 @@ def link(codes, architecture):
 
 
 def compile(kernel, signature, architecture):
-    # Device functions are compiled for the current GPU: here for one that is not there.
+    # Numba compiles device functions for the current GPU. A stand-in has the architecture.
     capability = int(architecture) // 10, int(architecture) % 10
     device = SimpleNamespace(compute_capability=capability)
     dispatcher.get_current_device = lambda: device

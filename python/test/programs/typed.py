@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""For mypy, never run: the lines that a type checker has to report say so."""
+"""For mypy, never run: a type checker has to report each line with the comment `wrong`."""
 
 import libgin
 from libgin import host

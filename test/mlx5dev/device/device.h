@@ -117,6 +117,7 @@ struct request {
 struct late_piece {
 	uint64_t address;
 	uint32_t bytes;
+	bool gpus; /* it is in memory of a GPU */
 	uint8_t data[LATE_BYTES];
 };
 

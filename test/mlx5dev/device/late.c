@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "adversary.h"
+#include "test/mlx5dev/host/gpu.h"
 #include "test/mlx5dev/host/memory.h"
 #include "test/mlx5dev/host/options.h"
 
@@ -28,7 +29,12 @@ static bool overlaps(const struct qp *qp, uint64_t to, uint32_t bytes)
 	return false;
 }
 
-static void keep(struct qp *qp, uint64_t to, const void *data, uint32_t bytes)
+static bool isGpus(const struct mr *mr)
+{
+	return options.weakCqe && (mr->mapped || gpuHas(mr->address));
+}
+
+static void keep(struct qp *qp, uint64_t to, const void *data, uint32_t bytes, bool gpus)
 {
 	if (!qp->late)
 		qp->late = malloc(LATE_MAX * sizeof(*qp->late));
@@ -39,13 +45,15 @@ static void keep(struct qp *qp, uint64_t to, const void *data, uint32_t bytes)
 	struct late_piece *piece = &qp->late[qp->lateCount++];
 	piece->address = to;
 	piece->bytes = bytes;
+	piece->gpus = gpus;
 	memcpy(piece->data, data, bytes);
 }
 
-static void placePiece(struct qp *qp, uint64_t to, const char *data, uint32_t bytes, bool late)
+static void placePiece(struct qp *qp, uint64_t to, const char *data, uint32_t bytes, bool late,
+		       bool gpus)
 {
 	if (late && bytes <= LATE_BYTES && !adversaryOnce(4)) {
-		keep(qp, to, data, bytes);
+		keep(qp, to, data, bytes, gpus);
 		return;
 	}
 	memoryWrite(to, data, bytes);
@@ -67,18 +75,23 @@ static uint32_t cut(uint64_t to, uint32_t bytes, uint32_t *offsets)
 	return count;
 }
 
-void latePlace(struct qp *qp, uint64_t to, const void *data, uint32_t bytes, bool late)
+void latePlace(struct qp *qp, const struct mr *mr, uint64_t to, const void *data, uint32_t bytes,
+	       bool late)
 {
+	bool gpus = isGpus(mr);
 	uint32_t offsets[PIECES + 1], order[PIECES], count;
 
 	if (!options.adversary) {
 		memoryWrite(to, data, bytes);
 		return;
 	}
-	if (!late)
+	if (!late && gpus)
 		lateFlushAll(qp->object.device);
+	else if (!late)
+		lateFlushHostAll(qp->object.device);
 	else if (overlaps(qp, to, bytes))
 		lateFlush(qp);
+	late |= gpus;
 	count = cut(to, bytes, offsets);
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t j = adversaryNumber(i + 1);
@@ -90,7 +103,7 @@ void latePlace(struct qp *qp, uint64_t to, const void *data, uint32_t bytes, boo
 		uint32_t from = offsets[order[i]];
 
 		placePiece(qp, to + from, (const char *)data + from, offsets[order[i] + 1] - from,
-			   late);
+			   late, gpus);
 	}
 }
 
@@ -104,6 +117,29 @@ void lateFlushAll(struct device *device)
 {
 	for (struct qp *qp = device->qps; qp; qp = qp->nextQp)
 		lateFlush(qp);
+}
+
+void lateFlushHost(struct qp *qp)
+{
+	for (uint32_t i = 0; i < qp->lateCount;)
+		if (qp->late[i].gpus)
+			i++;
+		else
+			flushOne(qp, i);
+}
+
+void lateFlushHostAll(struct device *device)
+{
+	for (struct qp *qp = device->qps; qp; qp = qp->nextQp)
+		lateFlushHost(qp);
+}
+
+void lateFlushBeforeRead(const struct mr *mr)
+{
+	if (!options.weakCqe || isGpus(mr))
+		lateFlushAll(mr->object.device);
+	else
+		lateFlushHostAll(mr->object.device);
 }
 
 bool lateTrickle(struct qp *qp)

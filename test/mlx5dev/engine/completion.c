@@ -107,7 +107,7 @@ static void writeNow(struct cq *cq, const struct completion *completion)
 	fill(entry, completion);
 	/* To the entry of a receive, which is a write in order, PCIe brings all writes before it. */
 	if (!completion->requester)
-		lateFlushAll(completion->qp->object.device);
+		lateFlushHostAll(completion->qp->object.device);
 	else if (!options.weakCqe)
 		lateFlush(completion->qp);
 	/* Before the entry is there: the program may post as soon as it is. */

@@ -149,9 +149,12 @@ static uint8_t sendQuestion(struct qp *qp, struct request *request, const struct
 static uint8_t dump(struct qp *qp, struct request *request, const struct wqe *wqe)
 {
 	struct gather gather = {.qp = qp, .wqe = wqe};
+	const struct wqe_data *first = &wqe->data[0];
 	uint8_t bytes[256];
 
-	lateFlushAll(qp->object.device);
+	if (wqe->dataCount)
+		lateFlushBeforeRead(
+			accessFind(qp->pd, first->key, first->address, first->bytes, 0));
 	gatherRead(&gather, bytes, wqe->bytes < sizeof(bytes) ? wqe->bytes : sizeof(bytes));
 	request->done = true;
 	return 0;

@@ -71,7 +71,7 @@ static void expectRecord(const struct qp *qp, uint32_t end)
 	if (!ahead)
 		return;
 	expectFree(qp, end + ahead);
-	wqeExpect(qp, end + ahead - 1, "the doorbell record is ahead of its WQE");
+	wqeExpect(qp, end, end + ahead, "the doorbell record is ahead of its WQE");
 }
 
 bool requesterIsBehind(const struct qp *qp, uint16_t index)
@@ -235,7 +235,7 @@ static void place(struct qp *qp, const struct sink *sink, uint32_t offset, const
 				   IBV_ACCESS_LOCAL_WRITE);
 
 	if (mr)
-		latePlace(qp, accessAddress(mr, sink->address + offset), data, bytes, late);
+		latePlace(qp, mr, accessAddress(mr, sink->address + offset), data, bytes, late);
 }
 
 static void scatter(struct qp *qp, const struct request *request, const struct packet *packet)

@@ -124,7 +124,7 @@ static uint32_t executeWrite(struct qp *qp, const struct packet *packet)
 	mr = region(qp, packet, packet->total);
 	if (!mr)
 		return SYNDROME_REMOTE_ACCESS;
-	latePlace(qp, accessAddress(mr, packet->address) + packet->offset, packet->data,
+	latePlace(qp, mr, accessAddress(mr, packet->address) + packet->offset, packet->data,
 		  packet->bytes, isRelaxed(mr));
 	return 0;
 }
@@ -136,7 +136,8 @@ static uint32_t executeRead(struct qp *qp, const struct packet *packet)
 
 	if (packet->total && !mr)
 		return SYNDROME_REMOTE_ACCESS;
-	lateFlushAll(qp->object.device);
+	if (mr)
+		lateFlushBeforeRead(mr);
 	do {
 		struct packet *answer = blank();
 		uint32_t left = packet->total - done;
@@ -200,7 +201,7 @@ static uint32_t scatter(struct qp *qp, const struct packet *packet)
 						   bytes, IBV_ACCESS_LOCAL_WRITE);
 			if (!mr)
 				return SYNDROME_REMOTE_OPERATION;
-			latePlace(qp, accessAddress(mr, to + (at - begin)), packet->data + done,
+			latePlace(qp, mr, accessAddress(mr, to + (at - begin)), packet->data + done,
 				  bytes, isRelaxed(mr));
 			done += bytes;
 		}

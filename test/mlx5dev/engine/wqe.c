@@ -58,12 +58,26 @@ static void expectControl(const struct qp *qp, uint32_t index, const uint8_t *ra
 			  word(raw + 4) >> 8);
 }
 
-void wqeExpect(const struct qp *qp, uint32_t index, const char *who)
+/* WQEBBs by the control segment; 1 at least. */
+static uint32_t wqebbsOf(const uint8_t *raw)
+{
+	uint32_t segments = raw[7] & 0x3f;
+
+	return segments ? (segments + 3) / 4 : 1;
+}
+
+void wqeExpect(const struct qp *qp, uint32_t first, uint32_t end, const char *who)
 {
 	uint8_t raw[WQEBB];
 
-	memoryRead(raw, slot(qp, index), sizeof(raw));
-	expectControl(qp, index, raw, who);
+	while (first != end) {
+		memoryRead(raw, slot(qp, first), sizeof(raw));
+		expectControl(qp, first, raw, who);
+		uint32_t wqebbs = wqebbsOf(raw);
+		if (wqebbs > end - first)
+			violation(qp, first, raw, WQEBB, "%s: it ends after index %u", who, end);
+		first += wqebbs;
+	}
 }
 
 void wqeExpectSegments(const struct qp *qp, uint32_t index, uint32_t segments)

@@ -356,7 +356,18 @@ class Buffer:
         mask_status.copy_(torch.tensor(out, dtype=mask_status.dtype))
 
     def low_latency_clean_mask_buffer(self):
-        """Forgets all masks, on this rank."""
+        """Forgets all masks, on this rank. A rank that has missed a call needs reset()."""
         self._masks.clear()
         for made in self._eps.values():
             made.clear_masks(self._stream())
+
+    def reset(self):
+        """Takes every rank in again after losses. Collective; handles from before are void. Not in DeepEP.
+
+        Waits for the device. A rank whose process has died makes the call fail.
+        """
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        self._masks.clear()
+        for made in self._eps.values():
+            made.reset()

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* comm_shrink.c - a communicator of the ranks that go on; the control plane's recovery is its bootstrap */
+#include <stdio.h>
+
+#include "comm.h"
+#include "lib/base/log.h"
+#include "lib/control/recover.h"
+#include "window.h"
+
+/* The new communicator, while it is made. */
+struct commShrink {
+	ginComm_t comm;
+	struct recoverTeam team;
+	ginResult_t mine; /* of this rank's arguments */
+	const char *refusal;
+};
+
+static int shrinkOpen(const struct bootstrapWanted *wanted, void **state, int *rank, int *nRanks,
+		      char *why)
+{
+	struct commShrink *shrink = wanted->allgatherArg;
+
+	(void)why;
+	*rank = shrink->team.rank;
+	*nRanks = shrink->team.nRanks;
+	*state = shrink;
+	return 0;
+}
+
+_Static_assert(sizeof(struct bootstrapEntry) <= RECOVER_ENTRY, "the exchange carries entries");
+
+/* A rank with a wrong argument comes, and refuses: no other rank waits for it. */
+static struct bootstrapEntry ownEntry(const struct commShrink *shrink,
+				      const struct bootstrapEntry *mine)
+{
+	struct bootstrapEntry entry = *mine;
+
+	if (shrink->mine != ginSuccess && !entry.refused) {
+		entry.refused = shrink->mine;
+		snprintf(entry.refusal, sizeof(entry.refusal), "%s", shrink->refusal);
+	}
+	return entry;
+}
+
+static int shrinkExchange(void *state, const struct bootstrapEntry *mine, int parent,
+			  struct bootstrapEntry *root, struct bootstrapEntry *parents, char *why)
+{
+	const struct commShrink *shrink = state;
+	const struct bootstrapEntry entry = ownEntry(shrink, mine);
+	const struct recoverEntries entries = {.mine = &entry,
+					       .bytes = sizeof(entry),
+					       .refused = entry.refused != 0,
+					       .parent = parent,
+					       .root = root,
+					       .parents = parents};
+	ginResult_t result = recoverExchange(&shrink->comm->control, &entries);
+
+	if (result != ginSuccess) {
+		snprintf(why, BOOTSTRAP_WHY, "%s", ginGetLastError());
+		return result;
+	}
+	if (root->refused > 0)
+		snprintf(why, BOOTSTRAP_WHY, "%.*s", (int)sizeof(root->refusal) - 1, root->refusal);
+	return root->refused > 0 ? root->refused : 0;
+}
+
+static int shrinkLost(void *state, char *why)
+{
+	return recoverLost(&((const struct commShrink *)state)->comm->control, why);
+}
+
+/* The exchange has sent the nonce of the new rank 0 in clear. */
+static void shrinkDerive(const void *state, const void *nonce, size_t bytes,
+			 uint8_t key[BOOTSTRAP_KEY])
+{
+	authDerive(((const struct commShrink *)state)->comm->control.key, nonce, bytes, key);
+}
+
+static int shrinkIsLocal(const void *state)
+{
+	const ginComm_t comm = ((const struct commShrink *)state)->comm;
+
+	return comm->ranks[comm->rank].local;
+}
+
+static void shrinkClose(void *state)
+{
+	(void)state;
+}
+
+static const struct bootstrapOps shrinkOps = {
+	.name = "shrink",
+	.open = shrinkOpen,
+	.exchange = shrinkExchange,
+	.lost = shrinkLost,
+	.derive = shrinkDerive,
+	.isLocal = shrinkIsLocal,
+	.close = shrinkClose,
+};
+
+static ginResult_t checkExclude(ginComm_t comm, const int *exclude, int excludes)
+{
+	if (excludes < 0 || (excludes && !exclude))
+		return fail(ginErrorInvalidArgument,
+			    "exclude is %s and excludes %d: must be the number of ranks at exclude",
+			    exclude ? "set" : "NULL", excludes);
+	for (int i = 0; i < excludes; i++) {
+		if (exclude[i] < 0 || exclude[i] >= comm->nRanks)
+			return fail(ginErrorInvalidArgument, "exclude[%d] is %d: must be 0 to %d",
+				    i, exclude[i], comm->nRanks - 1);
+		if (exclude[i] == comm->rank)
+			return fail(ginErrorInvalidArgument,
+				    "exclude[%d] is this rank, which must not make the call then",
+				    i);
+	}
+	return ginSuccess;
+}
+
+/* The ranks that have agreed make the communicator, and then its windows. */
+static ginResult_t makeSurvivors(struct commShrink *shrink, ginComm_t *out)
+{
+	const ginComm_t comm = shrink->comm;
+	const struct commStart start = {.device = comm->device.ordinal,
+					.forced = comm->forced,
+					.copyEngines = comm->copyEngines,
+					.interrupt = {.poll = comm->control.interrupt.poll,
+						      .arg = comm->control.interrupt.arg},
+					.bootstrap = &shrinkOps,
+					.wanted = {.allgatherArg = shrink}};
+	ginResult_t result = commOpen("ginCommShrink", &start, out);
+
+	if (result != ginSuccess)
+		return result;
+	result = windowsInherit(*out, comm);
+	if (result != ginSuccess) {
+		commClose(*out);
+		failAs(result, ginGetLastError());
+	}
+	return result;
+}
+
+/* After the death of a rank in between the others agree once more, each time on fewer ranks. */
+static ginResult_t shrinkOften(struct commShrink *shrink, ginComm_t *out)
+{
+	const ginComm_t comm = shrink->comm;
+	ginResult_t result = ginErrorPeer;
+
+	for (int i = 0; i < comm->nRanks && result == ginErrorPeer; i++) {
+		free(shrink->team.members);
+		shrink->team = (struct recoverTeam){.members = NULL};
+		result = recoverAgree(&comm->control, &shrink->team);
+		if (result != ginSuccess)
+			break;
+		result = makeSurvivors(shrink, out);
+	}
+	free(shrink->team.members);
+	return result;
+}
+
+ginResult_t ginCommShrink(ginComm_t comm, const int *exclude, int excludes, ginComm_t *survivors)
+{
+	ginResult_t result = commEnter(comm, "ginCommShrink");
+	struct commShrink shrink = {.comm = comm};
+	char refusal[SENTENCE_BYTES];
+	ginComm_t made = NULL;
+
+	if (result != ginSuccess)
+		return result;
+	shrink.mine = survivors ? checkExclude(comm, exclude, excludes)
+				: fail(ginErrorInvalidArgument, "survivors is NULL");
+	snprintf(refusal, sizeof(refusal), "%s", ginGetLastError());
+	shrink.refusal = refusal;
+	result = recoverBegin(&comm->control, exclude, shrink.mine == ginSuccess ? excludes : 0);
+	if (result != ginSuccess)
+		return result;
+	result = shrinkOften(&shrink, &made);
+	recoverEnd(&comm->control, result == ginSuccess);
+	if (result != ginSuccess)
+		return result;
+	logWrite(logInfo, "rank %d goes on as rank %d of %d", comm->rank, made->rank, made->nRanks);
+	*survivors = made;
+	return ginSuccess;
+}

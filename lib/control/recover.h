@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * recover.h - the ranks of a communicator, which may have failed, agree on which of them go on
+ *
+ * The tree of the control plane may have lost its root and any other rank. Each rank therefore has a
+ * datagram socket too, from controlPrepare() to controlClose(), whose port all ranks know. The thread
+ * of the control plane reads it. Every datagram carries a keyed hash; others are dropped. A port that
+ * nobody has means that the rank has died, or has closed its communicator.
+ *
+ * The lowest rank that goes on leads. All others send it the set of the ranks that are out, until all
+ * have one set; a set only grows. The leader gathers an entry of each rank and sends each rank two of
+ * them. A rank that dies meanwhile, the leader too, is out, and the ranks begin a new attempt.
+ */
+#ifndef GIN_LIB_RECOVER_H
+#define GIN_LIB_RECOVER_H
+
+#include "control.h"
+
+#define RECOVER_ENTRY 2048 /* most bytes of an entry */
+
+/* The ranks that go on. */
+struct recoverTeam {
+	int rank, nRanks; /* this rank's new number, and how many go on */
+	int *members;	  /* [nRanks]: their old numbers, ascending; the caller frees it */
+};
+
+/* Begins a call: this rank takes `exclude` to be out. The caller has checked the ranks. */
+ginResult_t recoverBegin(struct control *c, const int *exclude, int excludes);
+
+/*
+ * Collective among the ranks that go on: agrees on the team. Once more in the same call after
+ * recoverLost(): a new attempt. ginErrorPeer: this rank is out, or came too late.
+ */
+ginResult_t recoverAgree(struct control *c, struct recoverTeam *team);
+
+/*
+ * Collective among the team: sends an entry, and gets the entries of the new ranks 0 and `parent`.
+ * `refused`: this rank cannot go on; then all ranks get its entry as both.
+ */
+struct recoverEntries {
+	const void *mine;
+	size_t bytes; /* of an entry, equal on all ranks */
+	int refused;
+	int parent;
+	void *root, *parents;
+};
+ginResult_t recoverExchange(struct control *c, const struct recoverEntries *entries);
+
+/* Has a rank of the team died since recoverAgree()? A result and a sentence of SENTENCE_BYTES, or 0. */
+int recoverLost(struct control *c, char *why);
+
+/* Ends the call. `succeeded`: this rank has the new communicator. */
+void recoverEnd(struct control *c, int succeeded);
+
+#endif

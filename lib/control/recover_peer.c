@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* recover_peer.c - the datagrams by which ranks agree on who goes on: addresses, sending, receiving */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/forkguard.h"
+#include "recover_within.h"
+
+#define RECOVER_MAGIC UINT32_C(0x326e6967) /* "gin2" */
+#define SILENT_SECONDS 30		   /* a vanished host: as TCP's in socket.c */
+#define READ_MOST 256			   /* datagrams that the thread reads at a time */
+
+/* Followed by the set of the ranks that are out, then by `entries` entries. */
+struct recoverHeader {
+	uint64_t hash; /* of all that follows */
+	uint32_t magic;
+	uint32_t rank;
+	uint32_t attempt, finished; /* as in struct recovery */
+	uint32_t entryBytes;
+	uint8_t phase;
+	uint8_t asks; /* the sender wants an answer */
+	uint8_t entries;
+	uint8_t refused; /* as in struct recoverEntries */
+};
+
+static size_t datagramBytes(const struct control *c)
+{
+	return sizeof(struct recoverHeader) + recoverSetBytes(c) + 2 * (size_t)RECOVER_ENTRY;
+}
+
+static uint64_t hashOf(const struct control *c, const uint8_t *datagram, size_t bytes)
+{
+	static const char label[] = "gin recovery";
+	uint8_t key[AUTH_KEY_BYTES];
+
+	authDerive(c->key, label, sizeof(label), key);
+	return siphash(key, datagram + sizeof(uint64_t), bytes - sizeof(uint64_t));
+}
+
+ginResult_t recoverOpen(struct control *c, const struct netAddress *at, uint16_t *port)
+{
+	struct recovery *v = calloc(1, sizeof(*v));
+
+	if (!v)
+		return fail(ginErrorSystem, "no memory for the control plane");
+	c->recovery = v;
+	v->by = v->ahead = v->refusal = v->fd = -1;
+	if (c->nRanks == 1)
+		return ginSuccess;
+	v->fd = datagramOpen(at, port);
+	if (v->fd < 0)
+		return failErrno("cannot make a datagram socket for the control plane");
+	forkGuard(v->fd);
+	return ginSuccess;
+}
+
+void recoverClose(struct control *c)
+{
+	struct recovery *v = c->recovery;
+
+	if (!v)
+		return;
+	if (v->fd >= 0)
+		forkGuardClose(v->fd);
+	free(v->out);
+	free(v->peer);
+	free(v->datagram);
+	free(v->members);
+	free(v->entries);
+	free(v->arrived);
+	free(v);
+	c->recovery = NULL;
+}
+
+/* The candidate addresses of a rank. Returns 0 after the last. Ranks of this host use loopback. */
+static int candidate(const struct control *c, int rank, unsigned i, struct netAddress *out)
+{
+	static const struct netAddress loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
+	const struct identity *to = &c->ranks[rank];
+
+	if (to->loopback && identitySameHost(to, &c->ranks[c->rank])) {
+		*out = loopback;
+		return !i;
+	}
+	if (i >= to->addresses)
+		return 0;
+	*out = to->address[i];
+	return 1;
+}
+
+static uint32_t candidates(const struct control *c, int rank)
+{
+	struct netAddress address;
+	unsigned n = 0;
+
+	while (candidate(c, rank, n, &address))
+		n++;
+	return (1u << n) - 1;
+}
+
+/* The entries that `rank` is to get: its own state's, or the two of its place in the new tree. */
+static void addEntries(const struct control *c, int rank, struct recoverHeader *header, uint8_t *at)
+{
+	const struct recovery *v = c->recovery;
+	size_t bytes = v->entryBytes;
+
+	header->refused = (uint8_t)v->refused;
+	header->entryBytes = (uint32_t)bytes;
+	if (!v->entries || v->phase != recoverFixed)
+		return;
+	if (recoverLeader(c) != c->rank) {
+		if (!v->arrived[0]) {
+			header->entries = 1;
+			memcpy(at, v->entries, bytes);
+		}
+		return;
+	}
+	int new = 0;
+	while (new < v->nMembers && v->members[new] != rank)
+		new ++;
+	if (v->missing || new == v->nMembers)
+		return;
+	size_t root = v->refusal < 0 ? 0 : (size_t)v->refusal;
+	size_t parent = v->refusal < 0 ? (size_t)controlParent(new) : root;
+	header->entries = 2;
+	memcpy(at, v->entries + root * bytes, bytes);
+	memcpy(at + bytes, v->entries + parent * bytes, bytes);
+}
+
+/* A rank that is not in the call needs no memory for its answer but the set. */
+static void sendState(struct control *c, int rank, const union datagramAddress *to, int asks)
+{
+	struct recovery *v = c->recovery;
+	struct recoverHeader header = {.magic = RECOVER_MAGIC,
+				       .rank = (uint32_t)c->rank,
+				       .attempt = v->attempt,
+				       .finished = v->finished,
+				       .phase = (uint8_t)v->phase,
+				       .asks = (uint8_t)asks};
+	size_t set = recoverSetBytes(c);
+	uint8_t *at = v->datagram;
+
+	memcpy(at + sizeof(header), v->out, set);
+	addEntries(c, rank, &header, at + sizeof(header) + set);
+	size_t bytes = sizeof(header) + set + (size_t)header.entries * header.entryBytes;
+	memcpy(at, &header, sizeof(header));
+	header.hash = hashOf(c, at, bytes);
+	memcpy(at, &header.hash, sizeof(header.hash));
+	datagramSend(v->fd, at, bytes, to);
+}
+
+static int makeTables(struct control *c)
+{
+	struct recovery *v = c->recovery;
+
+	if (!v->out)
+		v->out = calloc(1, recoverSetBytes(c));
+	if (!v->peer)
+		v->peer = calloc((size_t)c->nRanks, sizeof(*v->peer));
+	if (!v->datagram)
+		v->datagram = malloc(2 * datagramBytes(c));
+	return v->out && v->peer && v->datagram ? 0 : -1;
+}
+
+ginResult_t recoverTables(struct control *c)
+{
+	if (datagramBytes(c) > 65000)
+		return fail(ginErrorUnsupported, "the communicator has %d ranks: too many",
+			    c->nRanks);
+	return makeTables(c) ? fail(ginErrorSystem, "no memory") : ginSuccess;
+}
+
+void recoverAsk(struct control *c, int rank)
+{
+	struct recoverPeer *p = &c->recovery->peer[rank];
+	const uint16_t port = c->ranks[rank].recoverPort;
+	union datagramAddress to;
+	struct netAddress address;
+
+	if (p->heard) {
+		sendState(c, rank, &p->at, 1);
+		return;
+	}
+	for (unsigned i = 0; candidate(c, rank, i, &address); i++)
+		if (!datagramAddress(c->recovery->fd, &address, port, &to))
+			sendState(c, rank, &to, 1);
+		else
+			p->returned |= 1u << i;
+}
+
+/* A datagram to this address of the rank has come back. */
+static void noteReturned(struct control *c, int rank, const union datagramAddress *at, int refused)
+{
+	struct recoverPeer *p = &c->recovery->peer[rank];
+	const uint16_t port = c->ranks[rank].recoverPort;
+	struct netAddress address;
+	union datagramAddress to;
+
+	if (p->heard) {
+		p->gone |= refused && datagramSameAddress(at, &p->at);
+		return;
+	}
+	for (unsigned i = 0; candidate(c, rank, i, &address); i++) {
+		if (datagramAddress(c->recovery->fd, &address, port, &to) ||
+		    !datagramSameAddress(at, &to))
+			continue;
+		p->returned |= 1u << i;
+		p->refused |= refused ? 1u << i : 0;
+	}
+	p->gone = p->refused && (p->returned == candidates(c, rank) || c->failed[rank]);
+}
+
+int recoverIsGone(const struct control *c, int rank)
+{
+	const struct recovery *v = c->recovery;
+	const struct recoverPeer *p = &v->peer[rank];
+	uint64_t since = p->heard > v->began ? p->heard : v->began;
+
+	return p->gone || (c->failed[rank] && clockNow() - since > SILENT_SECONDS * SECOND);
+}
+
+static void takeReturned(struct control *c)
+{
+	union datagramAddress to;
+	int refused;
+
+	for (int i = 0; i < READ_MOST && datagramReturned(c->recovery->fd, &to, &refused); i++)
+		for (int r = 0; c->recovery->peer && r < c->nRanks; r++)
+			if (r != c->rank)
+				noteReturned(c, r, &to, refused);
+}
+
+int recoverLeader(const struct control *c)
+{
+	int rank = 0;
+
+	while (rank < c->nRanks && recoverIsOut(c->recovery->out, rank))
+		rank++;
+	return rank;
+}
+
+int recoverTakeOut(struct recovery *v, const struct control *c, int rank)
+{
+	if (recoverIsOut(v->out, rank))
+		return 0;
+	v->out[rank / 8] |= (uint8_t)(1u << rank % 8);
+	for (int r = 0; r < c->nRanks; r++)
+		v->peer[r].agrees = 0;
+	v->moved |= v->phase == recoverFixed;
+	return 1;
+}
+
+/* The answer of a rank that is not in the call: was this rank left out, or is it late? */
+static void takeIdle(struct control *c, int rank, const struct recoverHeader *h, const uint8_t *out)
+{
+	struct recovery *v = c->recovery;
+
+	if (v->phase != recoverGather || h->finished <= v->finished)
+		return;
+	if (recoverIsOut(out, c->rank))
+		v->by = rank;
+	else
+		v->ahead = rank;
+}
+
+static void keepEntry(struct recovery *v, int rank, const struct recoverHeader *h,
+		      const uint8_t *entries)
+{
+	for (int i = 0; i < v->nMembers; i++) {
+		if (v->members[i] != rank || v->arrived[i])
+			continue;
+		memcpy(v->entries + (size_t)i * v->entryBytes, entries, v->entryBytes);
+		v->arrived[i] = 1;
+		v->missing--;
+		if (h->refused && (v->refusal < 0 || i < v->refusal))
+			v->refusal = i;
+	}
+}
+
+static void takeEntries(struct control *c, int rank, const struct recoverHeader *h,
+			const uint8_t *entries)
+{
+	struct recovery *v = c->recovery;
+	int leader = recoverLeader(c);
+
+	if (!v->entries || v->phase != recoverFixed || v->moved || !h->entries ||
+	    h->entryBytes != v->entryBytes)
+		return;
+	if (leader == c->rank && h->entries == 1) {
+		keepEntry(v, rank, h, entries);
+	} else if (leader == rank && h->entries == 2 && !v->arrived[0]) {
+		memcpy(v->entries + v->entryBytes, entries, 2 * v->entryBytes);
+		v->arrived[0] = 1;
+		sendState(c, rank, &v->peer[rank].at, 0); /* the leader may wait for it */
+	}
+}
+
+/* The state of a rank that is in the call, as this rank is. */
+static void takeState(struct control *c, int rank, const struct recoverHeader *h,
+		      const uint8_t *out)
+{
+	struct recovery *v = c->recovery;
+	struct recoverPeer *p = &v->peer[rank];
+
+	if (h->attempt > v->attempt) {
+		v->moved |= v->phase == recoverFixed;
+		if (v->phase == recoverGather)
+			v->attempt = h->attempt;
+	}
+	if (h->attempt != v->attempt)
+		return;
+	for (int r = 0; r < c->nRanks; r++)
+		if (recoverIsOut(out, r) && recoverTakeOut(v, c, r) && r == c->rank)
+			v->by = rank;
+	p->agrees = !memcmp(v->out, out, recoverSetBytes(c));
+	p->hasEntries = h->phase == recoverFixed && !h->entries;
+	takeEntries(c, rank, h, out + recoverSetBytes(c));
+}
+
+static int isWhole(const struct control *c, const uint8_t *datagram, size_t bytes,
+		   struct recoverHeader *h)
+{
+	size_t set = recoverSetBytes(c);
+
+	if (bytes < sizeof(*h) + set)
+		return 0;
+	memcpy(h, datagram, sizeof(*h));
+	return h->magic == RECOVER_MAGIC && h->rank < (uint32_t)c->nRanks &&
+	       (int)h->rank != c->rank && h->entries <= 2 && h->entryBytes <= RECOVER_ENTRY &&
+	       bytes == sizeof(*h) + set + (size_t)h->entries * h->entryBytes &&
+	       h->hash == hashOf(c, datagram, bytes);
+}
+
+static void takeDatagram(struct control *c, const uint8_t *datagram, size_t bytes,
+			 const union datagramAddress *from)
+{
+	struct recovery *v = c->recovery;
+	struct recoverHeader h;
+
+	if (!isWhole(c, datagram, bytes, &h))
+		return;
+	int rank = (int)h.rank;
+	struct recoverPeer *p = &v->peer[rank];
+	p->at = *from;
+	p->heard = clockNow();
+	p->gone = 0;
+	p->agrees = p->hasEntries = 0;
+	p->attempt = h.attempt;
+	p->phase = h.phase;
+	v->newest = h.attempt > v->newest ? h.attempt : v->newest;
+	if (h.phase == recoverIdle)
+		takeIdle(c, rank, &h, datagram + sizeof(h));
+	else if (v->phase != recoverIdle)
+		takeState(c, rank, &h, datagram + sizeof(h));
+	if (h.asks)
+		sendState(c, rank, from, 0);
+}
+
+void recoverRead(struct control *c)
+{
+	struct recovery *v = c->recovery;
+	union datagramAddress from;
+	uint8_t nothing;
+	ssize_t got;
+
+	int isReady = !makeTables(c);
+	uint8_t *at = isReady ? v->datagram + datagramBytes(c) : &nothing;
+	for (int i = 0; i < READ_MOST; i++) {
+		got = datagramReceive(v->fd, at, isReady ? datagramBytes(c) : 1, &from);
+		if (got < 0)
+			break;
+		if (isReady)
+			takeDatagram(c, at, (size_t)got, &from);
+	}
+	takeReturned(c);
+	pthread_cond_broadcast(&c->changed);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* recover_within.h - for recover.c, recover_peer.c and the control plane's thread only */
+#ifndef GIN_LIB_RECOVER_WITHIN_H
+#define GIN_LIB_RECOVER_WITHIN_H
+
+#include "internal.h"
+#include "lib/base/datagram.h"
+#include "recover.h"
+
+enum recoverPhase {
+	recoverIdle,   /* not in the call */
+	recoverGather, /* the set of the ranks that are out still grows */
+	recoverFixed   /* the set is fixed */
+};
+
+#define RECOVER_CANDIDATES (1 + IDENTITY_ADDRESSES) /* addresses by which a rank may be reached */
+
+/* What this rank knows of another rank. */
+struct recoverPeer {
+	union datagramAddress at; /* from which it has sent */
+	uint64_t heard;		  /* when it last sent; 0: never */
+	uint32_t attempt;
+	uint32_t refused, returned; /* bits of candidates whose datagrams came back */
+	uint8_t phase;
+	uint8_t agrees;	    /* its set is this rank's set */
+	uint8_t hasEntries; /* recoverExchange() has given it its two entries */
+	uint8_t gone;	    /* its port is closed */
+};
+
+struct recovery {
+	int fd;
+	enum recoverPhase phase;
+	uint32_t attempt; /* of this rank; attempts count from 1 for the life of the communicator */
+	uint32_t newest;  /* the highest attempt of any rank */
+	uint32_t finished; /* the attempt that last gave this rank a communicator; 0: none */
+	int by;		   /* the rank that has left this rank out, or -1 */
+	int ahead;	   /* a rank that has a communicator which this rank lacks, or -1 */
+	int moved; /* the set is fixed, and another rank has begun a new attempt or knows more */
+	uint64_t began;
+
+	/* From the first recoverBegin() on. */
+	uint8_t *out;		  /* a bit for each rank that is out */
+	struct recoverPeer *peer; /* [nRanks] */
+	uint8_t *datagram;	  /* to send, and one to receive after it */
+
+	/* During recoverExchange(), and after it until recoverEnd(). */
+	int *members; /* [nMembers]; copy of the team's */
+	int nMembers;
+	size_t entryBytes;
+	uint8_t *
+		entries; /* the leader's: [nMembers]; others': this rank's, the root's, the parent's */
+	uint8_t *
+		arrived; /* the leader's: [nMembers]; others': [0] is set when the entries have come */
+	int missing;	 /* the leader's: entries not yet arrived */
+	int refusal;	 /* the leader's: the first member that refuses, or -1 */
+	int refused;
+};
+
+/* The caller of all functions below holds the lock of struct control. */
+
+static inline int recoverIsOut(const uint8_t *out, int rank)
+{
+	return out[rank / 8] >> rank % 8 & 1;
+}
+
+static inline size_t recoverSetBytes(const struct control *c)
+{
+	return ((size_t)c->nRanks + 7) / 8;
+}
+
+/* Makes the socket, unless this rank is alone. `at` NULL: at every address. */
+ginResult_t recoverOpen(struct control *c, const struct netAddress *at, uint16_t *port);
+
+/* Makes the tables of a call. */
+ginResult_t recoverTables(struct control *c);
+void recoverClose(struct control *c);
+
+/* The thread: reads what has arrived, answers, and wakes the caller of recoverAgree(). */
+void recoverRead(struct control *c);
+
+/* Asks a rank for its state. */
+void recoverAsk(struct control *c, int rank);
+
+/* Has the rank died, or closed its communicator? */
+int recoverIsGone(const struct control *c, int rank);
+
+/* Puts a rank into the set. Returns 1 if that is news. */
+int recoverTakeOut(struct recovery *v, const struct control *c, int rank);
+
+/* The lowest rank that is not out, or nRanks. */
+int recoverLeader(const struct control *c);
+
+#endif

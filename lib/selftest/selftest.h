@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * selftest.h - libgin-selftest.so: puts and signals between all pairs of ranks of a communicator
+ *
+ * Used by ginCommInit() (GIN_SELFTEST=1) and by gin_info --selftest. The plug-in uses the public API
+ * only: a program of device calls, for kernels where nvcc has built it and for host threads.
+ */
+#ifndef GIN_LIB_SELFTEST_SELFTEST_H
+#define GIN_LIB_SELFTEST_SELFTEST_H
+
+#include "gin.h"
+
+#define SELFTEST_PLUGIN "libgin-selftest.so"
+#define SELFTEST_SYMBOL "ginSelftestCalls"
+
+enum selftestState {
+	selftestUntested, /* the communicator failed before the turn of the pair */
+	selftestNoRoute,
+	selftestBroken,
+	selftestGood
+};
+
+/* What one rank has seen of its pair with one peer. */
+struct selftestCell {
+	uint32_t state;	    /* enum selftestState */
+	uint32_t latencyNs; /* of a put of 64 bytes with a signal, until the answer is there */
+	uint32_t mbPerS;    /* 10^6 bytes per second, from this rank to the peer */
+	char backend[16];   /* as in ginPeerInfo_t */
+	char why[160];	    /* the reason for the route, or for no route */
+	char fault[160];    /* if broken or untested: what happened */
+};
+
+struct selftestCalls {
+	size_t size;
+	int kernels; /* built with kernels for GPUs */
+	/*
+	 * Collective. Tests each pair of ranks once, also each rank with itself, and fills in
+	 * cells[nRanks]. A pair that does not answer ends after some seconds and does not end the test.
+	 * An error means that nothing was tested: ginGetLastError() has the reason.
+	 */
+	ginResult_t (*run)(ginComm_t comm, struct selftestCell *cells);
+};
+
+#endif

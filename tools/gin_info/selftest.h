@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * selftest.h - gin_info --selftest: puts and signals between all pairs of ranks on every route
+ *
+ * The environment variables that choose a route are read once per process. Each pass therefore runs
+ * in child processes, one of each rank, which form a communicator of their own. A child that crashes
+ * or hangs does not end the test.
+ */
+#ifndef GIN_TOOLS_GIN_INFO_SELFTEST_H
+#define GIN_TOOLS_GIN_INFO_SELFTEST_H
+
+#include <gin.h>
+
+#include "lib/selftest/selftest.h"
+
+#define SELFTEST_CHILD "--selftest-child" /* not for users */
+
+/* A way to choose routes: up to SELFTEST_SETTINGS variables. */
+enum { SELFTEST_SETTINGS = 3 };
+struct selftestPass {
+	const char *name;
+	const char *settings[SELFTEST_SETTINGS]; /* "GIN_ROUTE=direct" */
+};
+
+/* What a child process reads. */
+struct selftestJob {
+	ginUniqueId_t id;
+	int rank, nRanks;
+};
+
+/* What a child process writes, followed by a cell for each rank if `made`. */
+struct selftestAnswer {
+	int made;      /* the communicator was made */
+	int ended;     /* the process ended without an answer: its parent wrote this */
+	char why[320]; /* if not made */
+};
+
+/* The results of a pass on rank 0. */
+struct selftestResult {
+	const struct selftestPass *pass;
+	struct selftestAnswer answer;
+	struct selftestCell *cells; /* [from][to]; NULL: there is no communicator */
+	long pairs, good, broken, noRoute;
+};
+
+struct selftestReport {
+	int nRanks, passes;
+	int *host;		       /* [nRanks]: the lowest rank of the rank's host */
+	const char *device;	       /* what the test runs on */
+	struct selftestResult *result; /* [passes] */
+};
+
+/* The plug-in of the self-test; NULL, and `why` has the reason. */
+const struct selftestCalls *selftestLoad(char *why, size_t room);
+
+/* The main function of a child process. */
+int selftestChild(void);
+
+/* Collective. Returns the exit status; rank 0 prints. */
+int selftestAll(ginComm_t comm, int json);
+
+/* The settings of a pass as one line, "" without settings. */
+const char *selftestSettings(const struct selftestPass *pass, char *out, size_t room);
+
+void printSelftest(const struct selftestReport *report);
+void printSelftestJson(const struct selftestReport *report);
+
+#endif
