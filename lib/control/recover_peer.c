@@ -336,8 +336,8 @@ static int isWhole(const struct control *c, const uint8_t *datagram, size_t byte
 	       h->hash == hashOf(c, datagram, bytes);
 }
 
-static void takeDatagram(struct control *c, const uint8_t *datagram, size_t bytes,
-			 const union datagramAddress *from)
+void recoverTake(struct control *c, const uint8_t *datagram, size_t bytes,
+		 const union datagramAddress *from)
 {
 	struct recovery *v = c->recovery;
 	struct recoverHeader h;
@@ -376,7 +376,7 @@ void recoverRead(struct control *c)
 		if (got < 0)
 			break;
 		if (isReady)
-			takeDatagram(c, at, (size_t)got, &from);
+			recoverTake(c, at, (size_t)got, &from);
 	}
 	takeReturned(c);
 	pthread_cond_broadcast(&c->changed);

@@ -79,6 +79,10 @@ void recoverClose(struct control *c);
 /* The thread: reads what has arrived, answers, and wakes the caller of recoverAgree(). */
 void recoverRead(struct control *c);
 
+/* Handles a datagram, of any bytes, if its hash is right. There are tables. */
+void recoverTake(struct control *c, const uint8_t *datagram, size_t bytes,
+		 const union datagramAddress *from);
+
 /* Asks a rank for its state. */
 void recoverAsk(struct control *c, int rank);
 
