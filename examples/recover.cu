@@ -33,6 +33,8 @@ struct Step {
 					 GinNone{}, GinCta{});
 		if (status == ginSuccess)
 			status = gin.waitSignal(0, count, GinCta{});
+		if (status == ginSuccess)
+			status = gin.flush(GinCta{}); // the outbox may change
 		if (ginThreadIndex() == 0)
 			*result = status;
 	}
@@ -89,6 +91,8 @@ static void goOn(Job &job)
 	ginComm_t old = job.ranks.comm, comm;
 	std::vector<uint64_t> done(static_cast<size_t>(job.ranks.nRanks));
 
+	// Ends this rank's transfers: after ginCommShrink() no old one can reach the memory.
+	CHECK(ginDevCommDestroy(old, &job.dc));
 	for (;;) {
 		CHECK(ginCommShrink(old, nullptr, 0, &comm));
 		if (ginCommAllgather(comm, &job.done, done.data(), sizeof(job.done)) == ginSuccess)
@@ -97,7 +101,6 @@ static void goOn(Job &job)
 	}
 	CHECK(ginWindowInherited(comm, job.in.window, &job.in.window));
 	CHECK(ginWindowInherited(comm, job.out.window, &job.out.window));
-	CHECK(ginDevCommDestroy(old, &job.dc));
 	CHECK(ginCommDestroy(old)); // with its windows; the memory stays
 	job.ranks = describe(comm);
 	job.done = *std::min_element(done.begin(), done.begin() + job.ranks.nRanks);

@@ -14,7 +14,8 @@
  * a rank dies meanwhile, the others agree on a smaller set.
  *
  * The new communicator inherits the windows of `comm`, except for retired ones: ginWindowInherited()
- * gives their handles. `comm` does not change, and is destroyed as usual.
+ * gives their handles. `comm` does not change, and is destroyed as usual. Before the call each rank
+ * destroys its device communicators of `comm`, which ends its transfers: they could arrive later.
  *
  * ginErrorInvalidArgument, ginErrorTimeout, ginErrorPeer: this rank is out; ginErrorAborted, and the
  * errors of ginCommInit() and ginWindowRegister().
