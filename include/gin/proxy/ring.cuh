@@ -228,13 +228,13 @@ struct ginReadyCall {
 };
 
 /*
- * Steps 1 to 5 without waiting, by a thread that is alone. Its retry may go as the first post, because
- * no thread takes room from it.
+ * Steps 1 to 5 without waiting, by a thread that is alone and has released its payload. Its retry may
+ * go as the first post, because no thread takes room from it.
  *
  * The peer's state comes from L2, everything else from L1: the state is loaded first and used last.
  * The order of the other loads, and a branch that is never taken, keep ptxas from waiting for the
  * state before the stores: a warp has six scoreboards, and loads that share one are waited for
- * together.
+ * together. Not for posts with a release, which empties L1: there all loads start together.
  */
 template <class Call>
 GIN_FN uint64_t ginPostAlone(const Call &call, struct ginQueue *queue, const struct ginPeer *to)
@@ -246,7 +246,6 @@ GIN_FN uint64_t ginPostAlone(const Call &call, struct ginQueue *queue, const str
 	if (!ginRingKeep<true>(ring, ticket, 1, ginRingConsumed<true>(queue)))
 		return GIN_POSTED_FULL;
 	struct ginDescriptor d = call.describe();
-	ginSourceRelease(call.scope());
 	ring.posted = queue->posted;
 	const struct ginRingSlot slot = ginRingSlotOf(queue->ring, ring.logDepth, ticket);
 	ginRingWriteRest(slot, d);
@@ -268,25 +267,26 @@ template <bool alone, class Call> GIN_FN uint64_t ginPostNow(const Call &call,
 							     struct ginQueue *queue,
 							     const struct ginPeer *to, uint32_t how)
 {
-	if (alone)
+	if (alone && call.scope() == ginScopeThread)
 		return ginPostAlone(call, queue, to);
-	const bool again = ginHowHas(how, GIN_HOW_AGAIN);
-	uint32_t state = ginPeerStateOf(to);
-	struct ginReserved reserved = {ginTogetherFor(reinterpret_cast<uintptr_t>(queue), false), 0,
+	/* No thread takes room from a thread that is alone: its retry may go as the first post. */
+	const bool again = !alone && ginHowHas(how, GIN_HOW_AGAIN);
+	uint32_t state = alone ? ginPeerObserve(to).state : ginPeerStateOf(to);
+	struct ginReserved reserved = {ginTogetherFor(reinterpret_cast<uintptr_t>(queue), alone), 0,
 				       0};
 	const uint64_t count = reserved.group.count;
 	bool leads = reserved.group.rank == 0;
 
 	if (leads && !again)
-		reserved.first = ginRingReserve<false>(queue, count);
+		reserved.first = ginRingReserve<alone>(queue, count);
 	/* All lanes load it: a branch for the leader would wait for the load here. */
-	uint64_t consumed = ginRingConsumed<false>(queue);
+	uint64_t consumed = ginRingConsumed<alone>(queue);
 	struct ginRing ring = ginRingOf(queue);
 	struct ginDescriptor d = call.describe();
 	ginSourceRelease(call.scope());
 	if (leads && again)
 		reserved.got = ginRingReserveFree(ring, count, &reserved.first);
-	else if (leads && ginRingKeep<false>(ring, reserved.first, count, consumed))
+	else if (leads && ginRingKeep<alone>(ring, reserved.first, count, consumed))
 		reserved.got = count;
 	return ginRingWriteReserved(ring, d, reserved, state);
 }
