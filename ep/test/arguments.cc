@@ -165,6 +165,25 @@ static void combines(Batch &batch, ginEp_t ep)
 	FAILS(batch.runCombine(ep, GIN_EP_RECV), ginErrorInvalidUsage, "RECV without a send");
 }
 
+/* On a communicator that has the window, or not, and in memory that is enough, or not. */
+static void shrinks(Rank &r, ginEp_t ep)
+{
+	ginEpConfig_t config = good(), more = good();
+	ginEp_t next = nullptr;
+	ginComm_t rest = nullptr;
+	more.hidden *= 4;
+	FAILS(ginEpShrink(nullptr, r.comm, &config, &next), ginErrorInvalidArgument, "ep is NULL");
+	FAILS(ginEpShrink(ep, r.comm, &config, &next), ginErrorInvalidArgument,
+	      "ginWindowInherited");
+	CHECK(ginCommShrink(r.comm, nullptr, 0, &rest));
+	FAILS(ginEpShrink(ep, rest, &more, &next), ginErrorInvalidArgument,
+	      "the ep that is shrunk has");
+	EXPECT(next == nullptr);
+	EP_CHECK(ginEpShrink(ep, rest, &config, &next));
+	EP_CHECK(ginEpDestroy(next));
+	CHECK(ginCommDestroy(rest));
+}
+
 static int run(const ginConfig_t *config)
 {
 	Rank r;
@@ -191,6 +210,7 @@ static int run(const ginConfig_t *config)
 		dispatches(batch, ep);
 		combines(batch, ep);
 	}
+	shrinks(r, ep);
 	EP_CHECK(ginEpDestroy(ep));
 	rankClose(r);
 	printf("ok: arguments\n");
