@@ -84,7 +84,7 @@ class GemmReduceScatter(Operation):
         sums = self.inbox[half, (self.comm.rank + 1) % self.comm.size]
         for index in range(self.parts):
             self.add_own(a, b, half, index, sums[index])
-        if self.side:
+        if self.side and self.others():  # a rank alone has sent nothing on that stream
             torch.cuda.current_stream().wait_stream(self.side)
         return sums.view(-1, sums.shape[-1])
 

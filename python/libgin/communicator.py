@@ -5,7 +5,8 @@ import contextlib
 import ctypes
 import threading
 import warnings
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import _abi, memory
@@ -155,6 +156,8 @@ class Communicator:
     def _opened(self, handle):
         self._handle = handle
         self._ending = threading.RLock()  # the collector may drop a window while this thread closes
+        self._windows: weakref.WeakSet[Window] = weakref.WeakSet()
+        self._memories: list[Any] = []  # of inherited windows
         self.is_open = True
         self.rank, self.size = self._number("ginCommRank"), self._number("ginCommSize")
         device = self._number("ginCommDevice")
@@ -212,9 +215,35 @@ class Communicator:
         self._collective("ginCommSplit", number, key, ctypes.byref(out))
         if not out.value:
             return None
+        return Communicator._made(out)
+
+    @staticmethod
+    def _made(handle):
         part = Communicator.__new__(Communicator)
-        part._opened(out)
+        part._opened(handle)
         return part
+
+    def shrink(self, exclude: Iterable[int] = ()) -> "Communicator":
+        """The ranks that go on without dead ones and `exclude`, as a new communicator.
+
+        Collective over these ranks; ginCommShrink(3). The new communicator inherits the windows:
+        inherited(). Their memory is kept until the new communicator is closed.
+        """
+        excluded = list(exclude)
+        ranks = (ctypes.c_int * len(excluded))(*excluded)
+        memories = [window.memory for window in self._windows if window.is_open]
+        out = ctypes.c_void_p()
+        self._collective("ginCommShrink", ranks, len(excluded), ctypes.byref(out))
+        part = Communicator._made(out)
+        part._memories = memories
+        return part
+
+    def inherited(self, window: Window) -> Window:
+        """The window of this communicator, which shrink() made, for one of the older communicator.
+
+        Not collective. Both windows are closed separately.
+        """
+        return Window._inherited(self, window)
 
     def alloc(self, nbytes: int) -> memory.Buffer:
         """libgin.alloc() on this communicator's device."""
@@ -257,6 +286,7 @@ class Communicator:
         with self._ending:
             self.is_open = False  # ginCommDestroy() frees it, whatever the call returns
         interruptible(lambda: None, call, "ginCommDestroy", self._handle)
+        self._memories.clear()
 
     def __enter__(self) -> "Communicator":
         return self

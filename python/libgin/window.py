@@ -43,6 +43,20 @@ class Window(Resource):
         register("ginWindowRegister", address or None, nbytes, flags, ctypes.byref(self._window))
         self._opened(comm)
 
+    @classmethod
+    def _inherited(cls, comm, old):
+        window = cls.__new__(cls)
+        window.memory, window.nbytes, window.local = old.memory, old.nbytes, old.local
+        window._window = _abi.ginWindow()
+        arguments = old._window, ctypes.byref(window._window)
+        call("ginWindowInherited", comm.pointer, *arguments)
+        window._opened(comm)
+        return window
+
+    def _opened(self, comm):
+        super()._opened(comm)
+        comm._windows.add(self)
+
     @property
     def handle(self) -> int:
         """ginWindow_t.table: the number that device calls in C take."""

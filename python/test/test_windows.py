@@ -3,6 +3,7 @@
 
 import gc
 import random
+import threading
 import weakref
 
 import numpy as np
@@ -205,3 +206,44 @@ def drops(comm, rounds):
 
 def test_random_drops(request):
     assert libgin.run_threads(4, drops, request.config.getoption("--drops")) == [0] * 4
+
+
+def test_shrink_and_inherited_windows():
+    """Rank 1 is left out; ranks 0 and 2 go on with the memory of their windows."""
+    ended = threading.Barrier(3)
+
+    def go_on(comm, window, memory):
+        with comm.shrink([1]) as part:
+            part.barrier()
+            with part.inherited(window) as again, part.device() as dc:
+                assert again.handle != window.handle and again.memory is memory
+                word = again, 8 * part.rank, 70 + part.rank, 8
+                signal = host.STRONG, None, 0, 1, host.THREAD, 0
+                assert not host.ginPutValue(dc, 0, 1 - part.rank, *word, *signal)
+                assert not host.ginWaitSignal(dc, 0, None, 0, 1, host.THREAD, host.seconds(10))
+            return part.rank, part.size, memory.tolist()[:2]
+
+    def body(comm):
+        memory = np.asarray(comm.alloc(64)).view(np.uint64)
+        memory[:] = 0
+        with comm.register(memory) as window:
+            seen = None if comm.rank == 1 else go_on(comm, window, memory)
+            ended.wait(60)
+        return seen
+
+    assert libgin.run_threads(3, body) == [(0, 2, [0, 71]), None, (1, 2, [70, 0])]
+
+
+def test_memory_of_inherited_windows_is_kept():
+    with libgin.Communicator(device="none") as comm:
+        memory = np.asarray(comm.alloc(4096))
+        kept = weakref.ref(memory)
+        window = comm.register(memory)
+        part = comm.shrink()
+        window.close()
+        del window, memory
+        gc.collect()
+        assert kept() is not None
+        part.close()
+        gc.collect()
+        assert kept() is None
