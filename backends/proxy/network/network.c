@@ -247,8 +247,8 @@ static ginResult_t addMemory(struct networkTransport *t, const struct memory *me
 	struct fabric *f = t->fabric[rail];
 	char why[FABRIC_WHY] = "";
 
-	if (isHost && t->calls->memoryAdd(f, memory->address, memory->bytes, &w->region[rail], key,
-					  why))
+	if (isHost &&
+	    t->calls->memoryAdd(f, memory->address, memory->bytes, &w->region[rail], key, why))
 		return networkFail(t->about.name, why);
 	if (!isHost && networkGpuAdd(d, t->calls, f, memory, &w->region[rail], key, why))
 		return fail(ginErrorSystem,
