@@ -14,6 +14,7 @@
 #   fuzz             what reads bytes of others, by libFuzzer: mk/fuzz.mk
 #   check-mutations  breaks every ordering and check once: a test has to fail
 #   check-system     short for check-all GROUPS=system: jobs over several hosts, and Slurm
+#   check-rdma       on the RDMA NICs of this machine; never run on a NIC
 #   check-mlx5dev    short for check-all GROUPS="gdaki verbs mlx5dev perftest": on the software mlx5 device
 #   tools examples tests tests-gpu benches mlx5dev    parts of the build
 #   install uninstall                                 mk/install.mk lists the folders to set
@@ -141,7 +142,7 @@ TESTS_CC := $(patsubst %.cc,$(BUILD)/test/%,$(filter-out $(if $(MPICXX),,mpi.cc)
 TESTS_GPU := $(patsubst %.cc,$(BUILD)/test/%_gpu,$(filter-out nvrtc.cc mpi.cc selftest.cc unit_% perf_%,$(call test-sources,cc))) \
 	$(patsubst %.cc,$(BUILD)/%_gpu,$(wildcard test/port/*.cc))
 
-.PHONY: all lib tools examples tests tests-gpu man deps deps-check deps-check-all demo check check-all check-mlx5dev check-long \
+.PHONY: all lib tools examples tests tests-gpu man deps deps-check deps-check-all demo check check-all check-mlx5dev check-rdma check-long \
 	check-mutations check-system check-gpu bench abi version clean help always
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -391,6 +392,9 @@ check-all:
 
 check-system:
 	$(Q)test/run check-all system
+
+check-rdma:
+	$(Q)test/run check-all rdma
 
 check-mlx5dev:
 	$(Q)test/run check-all gdaki verbs mlx5dev perftest
