@@ -134,7 +134,7 @@ TEST_DIRS := $(addprefix test/,unit arguments semantics routes nic launch gpu fu
 vpath %.c $(TEST_DIRS)
 vpath %.cc $(TEST_DIRS)
 test-sources = $(notdir $(foreach dir,$(TEST_DIRS),$(wildcard $(dir)/*.$(1))))
-TESTS_C := $(patsubst %.c,$(BUILD)/test/%,$(filter-out $(if $(VERBS),,mlx5_%),$(call test-sources,c)))
+TESTS_C := $(patsubst %.c,$(BUILD)/test/%,$(filter-out record.c $(if $(VERBS),,mlx5_%),$(call test-sources,c)))
 TESTS_CC := $(patsubst %.cc,$(BUILD)/test/%,$(filter-out $(if $(MPICXX),,mpi.cc),$(call test-sources,cc))) \
 	$(patsubst %.cc,$(BUILD)/%,$(wildcard test/port/*.cc test/system/*.cc test/faults/*.cc))
 # The same sources with kernels.

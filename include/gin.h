@@ -131,24 +131,6 @@ ginResult_t ginCommInitRank(const ginConfig_t *config, const ginUniqueId_t *id, 
 ginResult_t ginCommSplit(ginComm_t comm, int color, int key, ginComm_t *part);
 
 /*
- * ginCommShrink - go on without ranks that have died
- *
- * Collective over the ranks that go on. They get a new communicator, in which they keep their order
- * and are numbered from 0. `comm` may be healthy, may have failed, or may have been aborted; any of
- * its ranks may be dead, rank 0 too. Out are ranks that have died or have destroyed `comm`, and the
- * `excludes` ranks at `exclude`, which may be NULL with 0. Ranks may pass different ranks: a rank is
- * out if any rank excludes it, and must not make the call. All ranks that go on agree on one set. If
- * a rank dies meanwhile, the others agree on a smaller set.
- *
- * The new communicator inherits the windows of `comm`, except for retired ones: ginWindowInherited()
- * gives their handles. `comm` does not change, and is destroyed as usual.
- *
- * ginErrorInvalidArgument, ginErrorTimeout, ginErrorPeer: this rank is out; ginErrorAborted, and the
- * errors of ginCommInit() and ginWindowRegister().
- */
-ginResult_t ginCommShrink(ginComm_t comm, const int *exclude, int excludes, ginComm_t *survivors);
-
-/*
  * ginCommDestroy - leave the communicator and free it
  *
  * Collective; if the communicator has failed or was aborted, the call returns at once. No kernel
@@ -468,15 +450,6 @@ ginResult_t ginWindowRegister(ginComm_t comm, void *ptr, size_t bytes, int flags
  */
 ginResult_t ginWindowDeregister(ginComm_t comm, ginWindow_t window);
 
-/*
- * ginWindowInherited - the window of a communicator of ginCommShrink() for one of the older
- * communicator
- *
- * Not collective. Any thread. `old` is a handle of the communicator that was shrunk, which may have
- * been destroyed. Both windows are registered separately, of one memory: deregister each.
- */
-ginResult_t ginWindowInherited(ginComm_t comm, ginWindow_t old, ginWindow_t *window);
-
 typedef void (*ginReleased_t)(void *arg);
 
 /*
@@ -615,6 +588,8 @@ const char *ginGetErrorString(ginResult_t result);
  * until the thread's next call.
  */
 const char *ginGetLastError(void);
+
+#include "gin/shrink.h"
 
 #pragma GCC visibility pop
 

@@ -7,6 +7,7 @@
 #include "bootstrap/root.h"
 #include "lib/base/info.h"
 #include "lib/base/param.h"
+#include "lib/control/recover.h"
 
 #define NAME_MOST 47
 
@@ -397,6 +398,9 @@ ginResult_t ginCommDestroy(ginComm_t comm)
 		return result;
 	if (controlError(&comm->control) == ginSuccess)
 		result = controlAgree(&comm->control, "ginCommDestroy", ginSuccess);
+	/* The new communicator may know of a death earlier than this one. */
+	if (result == ginErrorPeer && recoverFinished(&comm->control))
+		result = ginSuccess;
 	commClose(comm);
 	return result;
 }

@@ -109,7 +109,7 @@ static ginResult_t meetRanks(ginComm_t comm, struct identity *me)
 	int failed = comm->bootstrap->exchange(comm->bootstrapState, &entry,
 					       controlParent(comm->rank), &root, &parent, why);
 	if (failed > 0)
-		return failAs((ginResult_t)failed, why);
+		return failAs(errorReceived((uint32_t)failed), why);
 	if (failed && mine != ginSuccess)
 		return mine; /* no other rank knows of an error */
 	if (failed)

@@ -11,8 +11,9 @@
 struct commShrink {
 	ginComm_t comm;
 	struct recoverTeam team;
-	ginResult_t mine; /* of this rank's arguments */
-	const char *refusal;
+	ginResult_t mine; /* not ginSuccess: this rank refuses to go on */
+	char refusal[SENTENCE_BYTES];
+	int isRefused; /* by some rank: all know */
 };
 
 static int shrinkOpen(const struct bootstrapWanted *wanted, void **state, int *rank, int *nRanks,
@@ -29,7 +30,7 @@ static int shrinkOpen(const struct bootstrapWanted *wanted, void **state, int *r
 
 _Static_assert(sizeof(struct bootstrapEntry) <= RECOVER_ENTRY, "the exchange carries entries");
 
-/* A rank with a wrong argument comes, and refuses: no other rank waits for it. */
+/* A rank that cannot go on comes, and refuses: no other rank waits for it. */
 static struct bootstrapEntry ownEntry(const struct commShrink *shrink,
 				      const struct bootstrapEntry *mine)
 {
@@ -45,23 +46,25 @@ static struct bootstrapEntry ownEntry(const struct commShrink *shrink,
 static int shrinkExchange(void *state, const struct bootstrapEntry *mine, int parent,
 			  struct bootstrapEntry *root, struct bootstrapEntry *parents, char *why)
 {
-	const struct commShrink *shrink = state;
+	struct commShrink *shrink = state;
 	const struct bootstrapEntry entry = ownEntry(shrink, mine);
 	const struct recoverEntries entries = {.mine = &entry,
 					       .bytes = sizeof(entry),
 					       .refused = entry.refused != 0,
-					       .parent = parent,
 					       .root = root,
 					       .parents = parents};
-	ginResult_t result = recoverExchange(&shrink->comm->control, &entries);
+
+	(void)parent; /* recoverExchange() finds it */
+	ginResult_t result = recoverExchange(&shrink->comm->control, &shrink->team, &entries);
 
 	if (result != ginSuccess) {
 		snprintf(why, BOOTSTRAP_WHY, "%s", ginGetLastError());
 		return result;
 	}
-	if (root->refused > 0)
+	shrink->isRefused = root->refused > 0;
+	if (shrink->isRefused)
 		snprintf(why, BOOTSTRAP_WHY, "%.*s", (int)sizeof(root->refusal) - 1, root->refusal);
-	return root->refused > 0 ? root->refused : 0;
+	return shrink->isRefused ? root->refused : 0;
 }
 
 static int shrinkLost(void *state, char *why)
@@ -139,42 +142,63 @@ static ginResult_t makeSurvivors(struct commShrink *shrink, ginComm_t *out)
 	return result;
 }
 
-/* After the death of a rank in between the others agree once more, each time on fewer ranks. */
+static void refuse(struct commShrink *shrink, ginResult_t result)
+{
+	shrink->mine = result;
+	snprintf(shrink->refusal, sizeof(shrink->refusal), "%s", ginGetLastError());
+}
+
+#define TRIES_MOST 8 /* without the death of a rank */
+
+/* May the failure of the last attempt come of another rank's new attempt? */
+static int mayPass(ginResult_t result, int tries)
+{
+	return (result == ginErrorPeer || result == ginErrorBootstrap) && tries < TRIES_MOST;
+}
+
+/*
+ * After a failure all agree once more. If a rank has died meanwhile, its death is taken for the cause,
+ * and the others try again. Otherwise a rank refuses, with the failure as the reason, which ends the
+ * call on all ranks.
+ */
 static ginResult_t shrinkOften(struct commShrink *shrink, ginComm_t *out)
 {
-	const ginComm_t comm = shrink->comm;
-	ginResult_t result = ginErrorPeer;
+	ginResult_t failed = ginSuccess;
 
-	for (int i = 0; i < comm->nRanks && result == ginErrorPeer; i++) {
+	for (int tries = 0;; tries++) {
+		int before = shrink->team.nRanks;
 		free(shrink->team.members);
-		shrink->team = (struct recoverTeam){.members = NULL};
-		result = recoverAgree(&comm->control, &shrink->team);
+		shrink->team.members = NULL;
+		ginResult_t result = recoverAgree(&shrink->comm->control, &shrink->team);
 		if (result != ginSuccess)
-			break;
-		result = makeSurvivors(shrink, out);
+			return result;
+		if (shrink->team.nRanks != before)
+			tries = 0;
+		else if (failed != ginSuccess && !mayPass(failed, tries))
+			refuse(shrink, failed);
+		failed = makeSurvivors(shrink, out);
+		if (failed == ginSuccess || shrink->isRefused)
+			return failed;
 	}
-	free(shrink->team.members);
-	return result;
 }
 
 ginResult_t ginCommShrink(ginComm_t comm, const int *exclude, int excludes, ginComm_t *survivors)
 {
 	ginResult_t result = commEnter(comm, "ginCommShrink");
 	struct commShrink shrink = {.comm = comm};
-	char refusal[SENTENCE_BYTES];
 	ginComm_t made = NULL;
 
 	if (result != ginSuccess)
 		return result;
-	shrink.mine = survivors ? checkExclude(comm, exclude, excludes)
-				: fail(ginErrorInvalidArgument, "survivors is NULL");
-	snprintf(refusal, sizeof(refusal), "%s", ginGetLastError());
-	shrink.refusal = refusal;
-	result = recoverBegin(&comm->control, exclude, shrink.mine == ginSuccess ? excludes : 0);
-	if (result != ginSuccess)
-		return result;
-	result = shrinkOften(&shrink, &made);
-	recoverEnd(&comm->control, result == ginSuccess);
+	result = survivors ? checkExclude(comm, exclude, excludes)
+			   : fail(ginErrorInvalidArgument, "survivors is NULL");
+	refuse(&shrink, result);
+	result = recoverBegin(&comm->control, exclude, result == ginSuccess ? excludes : 0);
+	if (result == ginSuccess) {
+		result = shrinkOften(&shrink, &made);
+		free(shrink.team.members);
+		recoverEnd(&comm->control, result == ginSuccess);
+	}
 	if (result != ginSuccess)
 		return result;
 	logWrite(logInfo, "rank %d goes on as rank %d of %d", comm->rank, made->rank, made->nRanks);

@@ -238,7 +238,7 @@ def main(path):
     if path == "calls":
         print_calls()
         return
-    header = source_of("include/gin.h")
+    header = source_of("include/gin.h") + source_of("include/gin/shrink.h")
     layouts = Layouts(Path(path).read_text())
     layouts.enums["ginSignalKind"] = enum_of("include/gin/functions.cuh", "ginSignalKind")
     layouts.enums["ginCoopKind"] = enum_of("include/gin/coop.cuh", "ginCoopKind")

@@ -161,15 +161,23 @@ static unsigned closest(const struct backendHost *host, const char *names,
 	return most;
 }
 
+static const struct rdmaRail only = {0, 1};
+
 int portChoose(const struct backendHost *host, const char *names, const struct rdmaFound *found,
 	       int count, char *why)
+{
+	return portChooseRail(host, names, found, count, only, why);
+}
+
+int portChooseRail(const struct backendHost *host, const char *names, const struct rdmaFound *found,
+		   int count, struct rdmaRail rail, char *why)
 {
 	int alike;
 	unsigned most = closest(host, names, found, count, &alike);
 
 	if (!alike)
 		return explainNone(names, found, count, why);
-	int turn = localIndex(host) % alike, i = 0;
+	int turn = (localIndex(host) * (int)rail.count + (int)rail.index) % alike, i = 0;
 	while (!found[i].usable || !portAllowed(names, &found[i]) ||
 	       closenessOf(host, &found[i]) != most || turn-- > 0)
 		i++;
@@ -229,7 +237,7 @@ static int listPorts(const struct rdma *rdma, struct rdmaWanted *wanted, struct 
 	return count < PORTS ? count : PORTS;
 }
 
-static int choosePort(const struct backendHost *host, const struct rdma *rdma,
+static int choosePort(const struct backendHost *host, const struct rdma *rdma, struct rdmaRail rail,
 		      struct rdmaChoice *choice, char *why)
 {
 	struct rdmaFound found[PORTS];
@@ -237,7 +245,7 @@ static int choosePort(const struct backendHost *host, const struct rdma *rdma,
 
 	if (count < 0)
 		return -1;
-	int chosen = portChoose(host, paramText(paramNic), found, count, why);
+	int chosen = portChooseRail(host, paramText(paramNic), found, count, rail, why);
 	if (chosen < 0)
 		return -1;
 	choice->found = found[chosen];
@@ -252,7 +260,16 @@ const struct rdma *rdmaPortFind(const struct backendHost *host, int isPlain,
 	const struct rdma *rdma = rdmaLoad(why, RDMA_WHY);
 
 	choice->wanted = (struct rdmaWanted){.isPlain = isPlain};
-	return rdma && !choosePort(host, rdma, choice, why) ? rdma : NULL;
+	return rdma && !choosePort(host, rdma, only, choice, why) ? rdma : NULL;
+}
+
+const struct rdma *rdmaRailFind(const struct backendHost *host, struct rdmaRail rail,
+				struct rdmaChoice *choice, char why[RDMA_WHY])
+{
+	const struct rdma *rdma = rdmaLoad(why, RDMA_WHY);
+
+	choice->wanted = (struct rdmaWanted){.isPlain = 1};
+	return rdma && !choosePort(host, rdma, rail, choice, why) ? rdma : NULL;
 }
 
 /* `why`: the reason of a failure; on success the port in words, for the log. */

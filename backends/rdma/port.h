@@ -22,6 +22,11 @@ const struct rdma *rdmaLoad(char *why, size_t room);
  */
 unsigned pciSharedBridges(const char *sysfs, const char *nic, const char *gpu);
 
+/* Of a rank; the first is 0. */
+struct rdmaRail {
+	unsigned index, count;
+};
+
 /*
  * Chooses among the usable ports in `found` that `names` allows ("mlx5_0,mlx5_2:1"; see
  * portAllowed()) the port closest to the GPU. If several ports are equally close, the ranks of one host take them in
@@ -30,6 +35,13 @@ unsigned pciSharedBridges(const char *sysfs, const char *nic, const char *gpu);
  */
 int portChoose(const struct backendHost *host, const char *names, const struct rdmaFound *found,
 	       int count, char *why);
+
+/*
+ * As portChoose(), for a rank with several rails: rail `rail` of `rails`. The ports of a rank differ
+ * as long as there are enough.
+ */
+int portChooseRail(const struct backendHost *host, const char *names, const struct rdmaFound *found,
+		   int count, struct rdmaRail rail, char *why);
 
 /*
  * Does the list contain the port? A device name without a port number allows all its ports. "": as
@@ -60,6 +72,10 @@ struct rdmaChoice {
  * of libgin-rdma.so; or NULL, and why.
  */
 const struct rdma *rdmaPortFind(const struct backendHost *host, int isPlain,
+				struct rdmaChoice *choice, char why[RDMA_WHY]);
+
+/* As rdmaPortFind(), for plain ports, by portChooseRail(). */
+const struct rdma *rdmaRailFind(const struct backendHost *host, struct rdmaRail rail,
 				struct rdmaChoice *choice, char why[RDMA_WHY]);
 
 /*

@@ -13,7 +13,10 @@
  *					the own rank by shared memory
  *	pause8 ring US...		the row `trip8 ring`, each put after a pause of 2 ms
  *	trip1k raw|alone|ofi US...	half a round trip of 1 KiB and a signal
- *	put64k raw|alone|ofi GBS...	64 KiB puts in one direction, GB/s
+ *	put64k raw|alone|ofi|asleep GBS...
+ *					64 KiB puts in one direction, GB/s; asleep: libgin, and the
+ *					threads that wait sleep between looks, because the GPU threads
+ *					that they stand in for take no CPU
  *
  * Each figure is the median of a batch; a row has ROUNDS batches (9), and the kinds take turns.
  */
@@ -272,7 +275,15 @@ struct Trips {
 
 struct Larges {
 	Pair *p;
+	bool sleeps;
 	double *rate;
+
+	void wait(Gin &gin) const
+	{
+		while (sleeps && gin.readSignal(0) < p->seen)
+			usleep(20);
+		need(gin.waitSignal(0, p->seen));
+	}
 
 	void operator()() const
 	{
@@ -280,13 +291,13 @@ struct Larges {
 		double start = nowUs();
 		p->seen++;
 		if (p->rank) {
-			need(gin.waitSignal(0, p->seen));
+			wait(gin);
 			need(gin.signal(0, GinSignalInc{0}));
 		} else {
 			for (uint32_t i = 0; i + 1 < larges; i++)
 				need(gin.put(1, p->window, 0, p->window, 0, large));
 			need(gin.put(1, p->window, 0, p->window, 0, large, GinSignalInc{0}));
-			need(gin.waitSignal(0, p->seen));
+			wait(gin);
 		}
 		*rate = static_cast<double>(large) * larges / (nowUs() - start) / 1e3;
 	}
@@ -404,7 +415,7 @@ int main(int argc, char **argv)
 {
 	int rounds = argc > 1 ? atoi(argv[1]) : 9;
 	std::vector<double> rawTrip[2], aloneTrip[2], ofiTrip[2], ringTrip, rawRate, aloneRate,
-		ofiRate, ringPause, times;
+		ofiRate, asleepRate, ringPause, times;
 	uint64_t ringSeen = 0;
 	double rate = 0;
 	Pair p = {};
@@ -434,8 +445,11 @@ int main(int argc, char **argv)
 		meet(p);
 		aloneRate.push_back(aloneLarge(p));
 		meet(p);
-		launch(Larges{&p, &rate});
+		launch(Larges{&p, false, &rate});
 		ofiRate.push_back(rate);
+		meet(p);
+		launch(Larges{&p, true, &rate});
+		asleepRate.push_back(rate);
 	}
 	row(p, "trip8 raw", rawTrip[0]);
 	row(p, "trip8 alone", aloneTrip[0]);
@@ -448,6 +462,7 @@ int main(int argc, char **argv)
 	row(p, "put64k raw", rawRate);
 	row(p, "put64k alone", aloneRate);
 	row(p, "put64k ofi", ofiRate);
+	row(p, "put64k asleep", asleepRate);
 	closePair(p);
 	return 0;
 }

@@ -25,12 +25,15 @@ template <Shape shape> struct PostRaw {
 	}
 };
 
-// Runs the body several times, and between() after each run.
+// Runs the body several times, and between() after each run. ROWS=word: only rows whose name has the word.
 template <class Body, class Between>
 void timePosts(ProxyRank &r, const char *what, uint32_t threads, const Body &body, Between between)
 {
+	const char *only = getenv("ROWS");
 	std::vector<double> each;
 
+	if (only && !strstr(what, only))
+		return;
 	for (int i = 0; i < 7; i++) {
 		launch(r, 1, threads, body);
 		each.push_back(static_cast<double>(*body.ns) / POSTS);

@@ -24,7 +24,7 @@
 #include "variants.h"
 
 /* Ranks below this have the address of their slab in the kernel's parameters. */
-#define EP_NEAR 16u
+#define EP_PEER_SLABS 16u
 
 /* Rows that one put sends to a peer on a network route. */
 #define EP_CHUNK 16u
@@ -52,7 +52,7 @@ enum epFamily { epRows, epRowsFree, epParts, epPartsFree, EP_FAMILIES };
 struct epHeader {
 	uint32_t token;
 	uint32_t kMask; /* bit k: the expert of (token, k) is at the target */
-	uint32_t part;	/* the row in parts of the target's sum; see epPlace */
+	uint32_t part;	/* the row in parts of the target's sum; see epItemParts */
 	uint32_t first; /* not all direct: the row in parts of the first item; items follow it */
 };
 
@@ -73,19 +73,20 @@ struct epAnswer {
 };
 
 /*
- * The rows in parts of item (token, k): `sum` of its rank with GIN_EP_REDUCE_RANK, `item` with
- * GIN_EP_REDUCE_NONE.
+ * The rows in parts of item (token, k): `sum` with GIN_EP_REDUCE_RANK, for all items of the token at one
+ * rank; `item` with GIN_EP_REDUCE_NONE.
  *
- * All direct: token * places + the number of the token's ranks below, token * places + k. Else rows
- * of one rank follow each other, ranks ascending, so that one put sends rows of several tokens.
+ * All direct: row token * partsOfToken + n, where n ranks of the token are below the item's rank; row
+ * token * partsOfToken + k. Else the rows of one rank follow each other, ranks ascending, so that one
+ * put sends rows of several tokens.
  */
-struct epPlace {
+struct epItemParts {
 	uint32_t sum, item;
 };
 
 /*
  * A handle: this, sent[nRanks], received[nRanks], then epReceived [nRanks][maxTokens]; and if not
- * all is direct epPlace [maxTokens][topk]. received[source] EP_NONE: the source's rows are lost.
+ * all is direct epItemParts [maxTokens][topk]. received[source] EP_NONE: the source's rows are lost.
  */
 struct epHandle {
 	uint32_t epoch[2]; /* of the dispatch send, combine send that RECV belongs to */
@@ -115,8 +116,8 @@ struct epPlan {
 	uint32_t rank, nRanks;
 	uint32_t experts, localExperts, firstLocal, mostLocal; /* mostLocal: of any rank */
 	uint32_t topk, hidden, maxTokens;
-	uint32_t places; /* rows of a token in parts, at most */
-	uint32_t even;	 /* rank r has eachRank experts, the first moreRanks ranks one more */
+	uint32_t partsOfToken; /* rows of a token in parts, at most */
+	uint32_t even;	       /* rank r has eachRank experts, the first moreRanks ranks one more */
 	uint32_t eachRank, moreRanks;
 	uint32_t inverseEach, inverseMore; /* 2^31 / eachRank, 2^31 / (eachRank + 1), rounded up */
 	uint32_t lanes;			   /* contexts that rows to network peers are spread over */
@@ -130,12 +131,12 @@ struct epPlan {
 	uint64_t timeout;		   /* nanoseconds */
 	uint64_t rowsAt, partsAt, countsAt, marksAt, verdictsAt; /* offsets in the slab */
 	uint64_t stagedRowsAt, stagedPartsAt, stagedCountsAt, stagedMarkAt;
-	uint64_t placesAt; /* offset in a handle of epPlace */
+	uint64_t itemPartsAt; /* offset in a handle of epItemParts */
 	ginWindow_t slab;
-	char *own;		     /* this rank's slab */
-	char *nearSlab[EP_NEAR];     /* slab of direct peers; NULL: network */
-	const uint32_t *rankOf;	     /* [experts] */
-	const uint32_t *firstExpert; /* [nRanks + 1] */
+	char *own;		       /* this rank's slab */
+	char *peerSlab[EP_PEER_SLABS]; /* slab of direct peers; NULL: network */
+	const uint32_t *rankOf;	       /* [experts] */
+	const uint32_t *firstExpert;   /* [nRanks + 1] */
 	struct epState *state;
 	uint32_t *masked, *observed; /* [nRanks] */
 	uint32_t *owed; /* [2][half][nRanks]: 1: a credit of dispatch, or combine, is to be given */

@@ -167,13 +167,14 @@ protected:
 	/* Row `part` of parts; staged rows for a peer have the peer's numbers. */
 	GIN_FN size_t partAt(size_t half, uint32_t part) const
 	{
-		const size_t row = half * plan.maxTokens * plan.places + part;
+		const size_t row = half * plan.maxTokens * plan.partsOfToken + part;
 		return plan.partsAt + row * plan.partBytes;
 	}
 
 	GIN_FN size_t stagedPartAt(size_t half, uint32_t peer, uint32_t part) const
 	{
-		const size_t row = (half * ranks() + peer) * plan.maxTokens * plan.places + part;
+		const size_t row =
+			(half * ranks() + peer) * plan.maxTokens * plan.partsOfToken + part;
 		return plan.stagedPartsAt + row * plan.partBytes;
 	}
 
@@ -203,10 +204,10 @@ protected:
 		return reinterpret_cast<char *>(handle + 1) + before + row * plan.received;
 	}
 
-	GIN_FN epPlace *placesOf(epHandle *handle) const
+	GIN_FN epItemParts *itemPartsIn(epHandle *handle) const
 	{
-		return reinterpret_cast<epPlace *>(reinterpret_cast<char *>(handle) +
-						   plan.placesAt);
+		return reinterpret_cast<epItemParts *>(reinterpret_cast<char *>(handle) +
+						       plan.itemPartsAt);
 	}
 
 	/*

@@ -152,30 +152,31 @@ private:
 	{
 		if (bringers[k] == EP_NONE || absent[bringers[k]])
 			return;
-		uint32_t place = 0, index = 0;
+		uint32_t ranksBefore = 0, index = 0;
 		GIN_NO_UNROLL
 		for (uint32_t j = 0; j < call.topk; j++) {
 			if (!before(j, k))
 				continue;
-			place++;
+			ranksBefore++;
 			index += absent[bringers[j]] ? 0 : 1;
 		}
 		const bool none = reduce == GIN_EP_REDUCE_NONE;
-		sources[index] = {plan.own + partAt(half, partOf(t, k, place)), nullptr,
+		sources[index] = {plan.own + partAt(half, partOf(t, k, ranksBefore)), nullptr,
 				  none && call.topkWeights ? call.topkWeights[t * call.topk + k]
 							   : 1.0f};
 		epScratchAdd(parts, 1);
 	}
 
-	/* The row in parts of item k, whose rank is number `place` of the token; see epPlace. */
-	GIN_FN uint32_t partOf(uint32_t t, uint32_t k, uint32_t place) const
+	/* The row in parts of item k, whose rank comes after `ranksBefore` ranks of the token; see epItemParts. */
+	GIN_FN uint32_t partOf(uint32_t t, uint32_t k, uint32_t ranksBefore) const
 	{
 		const bool none = reduce == GIN_EP_REDUCE_NONE;
 		if (direct)
-			return t * plan.places + (none ? k : place);
-		const epPlace at = placesOf(call.handle)[t * call.topk + k];
+			return t * plan.partsOfToken + (none ? k : ranksBefore);
+		const epItemParts at = itemPartsIn(call.handle)[t * call.topk + k];
 		const uint32_t part = none ? at.item : at.sum;
-		return part < plan.maxTokens * plan.places ? part : 0; /* a handle of another K */
+		return part < plan.maxTokens * plan.partsOfToken ? part
+								 : 0; /* a handle of another K */
 	}
 
 	/* Is no item before k at its rank? */

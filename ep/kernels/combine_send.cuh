@@ -210,8 +210,8 @@ private:
 	GIN_FN char *partOf(uint32_t s, const epReceived &row, uint32_t i, uint32_t k) const
 	{
 		const uint32_t part = reduce == GIN_EP_REDUCE_RANK ? row.part
-				      : direct			   ? row.token * plan.places + k
-								   : row.first + i;
+				      : direct ? row.token * plan.partsOfToken + k
+					       : row.first + i;
 		if (!direct && !isDirect(s))
 			return plan.own + stagedPartAt(half, s, part);
 		return slabOf(s) + partAt(half, part);

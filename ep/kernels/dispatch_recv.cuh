@@ -328,9 +328,9 @@ private:
 		if (ranked())
 			listRow(row, kMask, s, slot);
 		else
-			placeItems(row, ahead, s, slot, to);
+			listAnswers(row, ahead, s, slot, to);
 		if (thread() == 0)
-			placeHeader(ahead.head, s, slot, to);
+			keepHeader(ahead.head, s, slot, to);
 		sync();
 		copyPayload(row, to, ranked() ? 1 : n, ahead.piece);
 	}
@@ -378,8 +378,8 @@ private:
 	 * The items of a row: each one's row of its expert, for recvX and for the handle. On a GPU
 	 * thread i has loaded item i, whether the row has got it or not.
 	 */
-	GIN_FN void placeItems(const char *row, const Ahead &ahead, uint32_t s, uint32_t slot,
-			       epRowTarget *to) const
+	GIN_FN void listAnswers(const char *row, const Ahead &ahead, uint32_t s, uint32_t slot,
+				epRowTarget *to) const
 	{
 		const ginWord16 head = ahead.head;
 		epAnswer *answers = reinterpret_cast<epAnswer *>(recordOf(call.handle, s, slot) +
@@ -407,7 +407,7 @@ private:
 				inner * call.recvScales.inner};
 	}
 
-	GIN_FN void placeHeader(ginWord16 head, uint32_t s, uint32_t slot, epRowTarget *to) const
+	GIN_FN void keepHeader(ginWord16 head, uint32_t s, uint32_t slot, epRowTarget *to) const
 	{
 		epReceived *record = reinterpret_cast<epReceived *>(recordOf(call.handle, s, slot));
 		*record = {static_cast<uint32_t>(head.half[0]),

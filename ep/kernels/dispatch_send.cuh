@@ -19,7 +19,7 @@ struct epTarget {
 	uint32_t rank, slot;
 };
 
-/* The rows that all blocks send to a rank; where the rank's rows begin in parts; see epPlace. */
+/* The rows that all blocks send to a rank; where the rank's rows begin in parts; see epItemParts. */
 struct epBase {
 	uint32_t rows, sum, item;
 };
@@ -168,7 +168,7 @@ private:
 	{
 		GIN_NO_UNROLL
 		for (uint32_t k = epTeam(); k < call.topk; k += epTeams())
-			place(t, k, to);
+			addItem(t, k, to);
 		sync();
 		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < call.topk; i += threads())
@@ -187,7 +187,7 @@ private:
 	 * One team finds where item (t, k) goes, and writes the item; for a rank's first item of the
 	 * token also the row's header.
 	 */
-	GIN_FN void place(uint32_t t, uint32_t k, epTarget *to) const
+	GIN_FN void addItem(uint32_t t, uint32_t k, epTarget *to) const
 	{
 		const uint32_t entry = listed(t * call.topk + k);
 		if (entry == EP_NONE)
@@ -201,24 +201,24 @@ private:
 		char *row = (direct || isDirect(rank)) ? slabOf(rank) + rowAt(half, plan.rank, slot)
 						       : plan.own + stagedRowAt(half, rank, slot);
 		const uint32_t below = share.kMask & ((1u << k) - 1);
-		const epPlace place = placeOf(t, share, rank, slot, item);
+		const epItemParts parts = itemPartsOf(t, share, rank, slot, item);
 		writeItem(row, epBits(below), t * call.topk + k, before);
 		if (!direct)
-			placesOf(call.handle)[t * call.topk + k] = place;
+			itemPartsIn(call.handle)[t * call.topk + k] = parts;
 		if (below)
 			return;
-		to[share.place] = {row, rank, slot};
-		*reinterpret_cast<epHeader *>(row) = {t, share.kMask, place.sum, place.item};
+		to[share.ranksBelow] = {row, rank, slot};
+		*reinterpret_cast<epHeader *>(row) = {t, share.kMask, parts.sum, parts.item};
 		if (direct || isDirect(rank))
 			epScratchAdd(&rowsOut[rank], 1);
 	}
 
 	/* Where combine puts the rows of an item; `item`: items before it at its rank. */
-	GIN_FN epPlace placeOf(uint32_t t, epShare share, uint32_t rank, uint32_t slot,
-			       uint32_t item) const
+	GIN_FN epItemParts itemPartsOf(uint32_t t, epShare share, uint32_t rank, uint32_t slot,
+				       uint32_t item) const
 	{
 		if (direct)
-			return {t * plan.places + share.place, 0};
+			return {t * plan.partsOfToken + share.ranksBelow, 0};
 		return {bases[rank].sum + slot, bases[rank].item + item};
 	}
 
@@ -241,12 +241,12 @@ private:
 	}
 
 	/* Ranks that a token can go to. */
-	GIN_FN uint32_t places() const { return call.topk < ranks() ? call.topk : ranks(); }
+	GIN_FN uint32_t mostTargets() const { return call.topk < ranks() ? call.topk : ranks(); }
 
 	GIN_FN void store(const epTarget *to, size_t offset, ginWord16 piece) const
 	{
 		GIN_NO_UNROLL
-		for (uint32_t i = 0; i < places(); i++)
+		for (uint32_t i = 0; i < mostTargets(); i++)
 			if (to[i].to)
 				epPieceStore(to[i].to + offset, piece);
 	}
@@ -255,7 +255,7 @@ private:
 	{
 		const size_t at = plan.payload + call.hidden + group * sizeof(float);
 		GIN_NO_UNROLL
-		for (uint32_t i = 0; i < places(); i++)
+		for (uint32_t i = 0; i < mostTargets(); i++)
 			if (to[i].to)
 				*reinterpret_cast<float *>(to[i].to + at) = scale;
 	}

@@ -14,7 +14,7 @@
 
 /* The items of a token at one rank, and the number of the token's ranks below that rank. */
 struct epShare {
-	uint32_t kMask, place;
+	uint32_t kMask, ranksBelow;
 };
 
 GIN_FN uint32_t epBits(uint32_t mask)
@@ -189,12 +189,12 @@ protected:
 		const uint32_t entry = k < call.topk ? listed(i) : EP_NONE, mine = epRankIn(entry);
 		share.kMask = __ballot_sync(0xffffffffu, mine == rank);
 		if (hasMasks()) {
-			share.place = epBits(masks[t] & ((1u << rank) - 1));
+			share.ranksBelow = epBits(masks[t] & ((1u << rank) - 1));
 			return share;
 		}
 		const uint32_t equal = __match_any_sync(0xffffffffu, mine);
 		const bool first = (equal & ((1u << k) - 1)) == 0;
-		share.place = epBits(
+		share.ranksBelow = epBits(
 			__ballot_sync(0xffffffffu, first && entry != EP_NONE && mine < rank));
 #else
 		GIN_NO_UNROLL
@@ -203,7 +203,7 @@ protected:
 			if (entry == EP_NONE)
 				continue;
 			share.kMask |= (mine == rank ? 1u : 0u) << k;
-			share.place += mine < rank && firstIn(t, k, mine) ? 1 : 0;
+			share.ranksBelow += mine < rank && firstIn(t, k, mine) ? 1 : 0;
 		}
 #endif
 		return share;

@@ -49,8 +49,8 @@ GIN_FN char *epSlabOf(const epPlan &plan, uint32_t rank)
 {
 	if (rank == plan.rank)
 		return plan.own;
-	if (rank < EP_NEAR)
-		return plan.nearSlab[rank];
+	if (rank < EP_PEER_SLABS)
+		return plan.peerSlab[rank];
 	return static_cast<char *>(ginPeerPointer(plan.slab, 0, static_cast<int>(rank)));
 }
 

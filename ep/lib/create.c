@@ -265,12 +265,12 @@ static ginResult_t connectRanks(ginEp_t ep, ginEp_t old, const struct epSizes *s
 
 	if (result)
 		return result;
-	for (uint32_t r = 0; r < plan->nRanks && r < EP_NEAR; r++) {
+	for (uint32_t r = 0; r < plan->nRanks && r < EP_PEER_SLABS; r++) {
 		void *at = NULL;
 
 		if ((result = ginPeerPointer(ep->comm, plan->slab, (int)r, &at)))
 			return epFailGin(result, "ginPeerPointer");
-		plan->nearSlab[r] = at;
+		plan->peerSlab[r] = at;
 	}
 	if ((result = makeDevComm(ep)))
 		return result;

@@ -53,7 +53,7 @@ static void numbers(const ginEpConfig_t *config, const uint32_t *first, struct e
 	plan->topk = config->topk;
 	plan->hidden = config->hidden;
 	plan->maxTokens = config->maxTokens;
-	plan->places = config->reduce == GIN_EP_REDUCE_NONE ? config->topk : fewest;
+	plan->partsOfToken = config->reduce == GIN_EP_REDUCE_NONE ? config->topk : fewest;
 	plan->onLost = config->onLost;
 	plan->timeout = config->timeout;
 	plan->payload =
@@ -70,10 +70,10 @@ static uint64_t handleLayout(struct epPlan *plan)
 {
 	uint64_t tables = align(2ull * plan->nRanks * 4, 16);
 
-	plan->placesAt = sizeof(struct epHandle) + tables +
-			 (uint64_t)plan->nRanks * plan->maxTokens * plan->received;
-	return plan->placesAt +
-	       (plan->allDirect ? 0 : (uint64_t)plan->listed * sizeof(struct epPlace));
+	plan->itemPartsAt = sizeof(struct epHandle) + tables +
+			    (uint64_t)plan->nRanks * plan->maxTokens * plan->received;
+	return plan->itemPartsAt +
+	       (plan->allDirect ? 0 : (uint64_t)plan->listed * sizeof(struct epItemParts));
 }
 
 /* Of either layout, the larger. */
@@ -93,14 +93,14 @@ static uint64_t slabLayout(struct epPlan *plan, int networked)
 	uint64_t counts = 2 * R * (1 + plan->mostLocal) * 8;
 
 	plan->rowsAt = take(&end, rows);
-	plan->partsAt = take(&end, 2 * T * plan->places * plan->partBytes);
+	plan->partsAt = take(&end, 2 * T * plan->partsOfToken * plan->partBytes);
 	plan->countsAt = take(&end, counts);
 	plan->marksAt = take(&end, R * 8);
 	plan->verdictsAt = take(&end, 2 * R * 8);
 	if (!networked)
 		return end;
 	plan->stagedRowsAt = take(&end, rows);
-	plan->stagedPartsAt = take(&end, 2 * R * T * plan->places * plan->partBytes);
+	plan->stagedPartsAt = take(&end, 2 * R * T * plan->partsOfToken * plan->partBytes);
 	plan->stagedCountsAt = take(&end, counts);
 	plan->stagedMarkAt = take(&end, counts / (2 * R));
 	return end;

@@ -31,7 +31,7 @@ static void openForked(Rank &r, struct ranksShared *shared, int rank)
 	rankOpen(r, &config);
 }
 
-/* The survivors and a new process in the place of rank 1: a new communicator, and a new ep. */
+/* The survivors and a new process that becomes rank 1: a new communicator, and a new ep. */
 static void joined(int rank)
 {
 	Rank r;

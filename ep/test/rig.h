@@ -268,8 +268,8 @@ struct Batch {
 			std::vector<int32_t>(outer), std::vector<uint16_t>(rows * round.hidden)};
 	}
 
-	void place(Expected &e, uint32_t o, uint32_t i, uint32_t source, uint32_t token,
-		   uint32_t expert) const
+	void expectRow(Expected &e, uint32_t o, uint32_t i, uint32_t source, uint32_t token,
+		       uint32_t expert) const
 	{
 		Wire wire = wireOf(round, source, token);
 		std::vector<uint32_t> words =
@@ -311,8 +311,8 @@ struct Batch {
 					if (expert < 0 || local < 0 || local >= L)
 						continue;
 					uint32_t o = static_cast<uint32_t>(local);
-					place(e, o, static_cast<uint32_t>(e.count[o]++), s, t,
-					      static_cast<uint32_t>(expert));
+					expectRow(e, o, static_cast<uint32_t>(e.count[o]++), s, t,
+						  static_cast<uint32_t>(expert));
 				}
 			for (uint32_t o = 0; o < L; o++)
 				ranges[o * round.ranks + s] =
@@ -341,7 +341,7 @@ struct Batch {
 						expert < round.first[me + 1];
 				if (!here)
 					continue;
-				place(e, s, slot, s, t, 100000 + me);
+				expectRow(e, s, slot, s, t, 100000 + me);
 				e.count[s]++;
 				for (uint32_t k = 0; k < round.topk; k++) {
 					size_t at = (size_t{s} * M + slot) * round.topk + k;

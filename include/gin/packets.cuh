@@ -87,8 +87,7 @@ public:
 		else if (isDirect())
 			result = sendDirect(from, bytes, coop, options);
 		else
-			result = sendNetwork<Coop>(dc.self, box, context, peer, sharing, sent + 1,
-						   from, bytes, coop, options.timeout);
+			result = sendNetwork(from, bytes, coop, options.timeout);
 		sent += result == ginSuccess;
 		return result;
 	}
@@ -112,9 +111,10 @@ public:
 		else if (isDirect())
 			result = receiveDirect(to, bytes, coop, options);
 		else
-			result = receiveNetwork<Coop>(dc.self, box, context, peer, sharing,
-						      received + 1, to, bytes, coop,
-						      options.timeout);
+			result = counted(coop, 1, received + 1,
+					 receiveNetwork<Coop>(dc.self, box, context, peer, sharing,
+							      received + 1, to, bytes, coop,
+							      options.timeout));
 		received += result == ginSuccess;
 		return result;
 	}
@@ -377,34 +377,77 @@ private:
 	}
 
 	/*
+	 * Counts message `number` on a network route if it was sent (`which` is 0) or received (1): in the
+	 * shadow of the signal that it waited for, and in the box. Not in the functions that post: they
+	 * would keep the addresses of the counts in registers meanwhile.
+	 */
+	template <class Coop> GIN_FN ginResult_t counted(Coop coop, uint32_t which, uint32_t number,
+							 ginResult_t result) const
+	{
+		if (result == ginSuccess && coop.thread_rank() == 0)
+			countNetwork(dc.self, box, context, peer, which, number);
+		coop.sync(); /* before a thread reads shadow and count again */
+		return result;
+	}
+
+	GIN_FN_COLD static void countNetwork(const ginDevComm *self, ginCold<ginPacketBox> box,
+					     uint32_t context, uint32_t peer, uint32_t which,
+					     uint32_t number)
+	{
+		const GinOn<routes> gin(*self, context);
+		uint64_t *shadow = gin.signalShadow(which ? sentId(box, peer)
+							  : readId(box, self->nRanks, peer));
+		ginLocalStore(shadow, ginLocalLoad(shadow) + 1);
+		ginLocalStore(countOf(*self, box, peer, which), number);
+	}
+
+	template <class Coop> GIN_FN ginResult_t sendNetwork(const char *src, uint32_t bytes,
+							     Coop coop, uint64_t timeout) const
+	{
+		const uint32_t number = sent + 1;
+		ginResult_t result = stageNetwork<Coop>(dc.self, box, context, peer, sharing,
+							number, src, bytes, coop, timeout);
+		if (result == ginSuccess)
+			result = putNetwork<Coop>(dc.self, box, context, peer, sharing, number,
+						  bytes, coop, timeout);
+		return counted(coop, 0, number, result);
+	}
+
+	/*
 	 * By a put from this rank's own slot, which is free when the peer has read the message that
 	 * used it. The shadow of the peer's signal counts messages of this device communicator.
 	 */
 	template <class Coop> GIN_FN_COLD static ginResult_t
-	sendNetwork(const ginDevComm *self, ginCold<ginPacketBox> box, uint32_t context,
-		    uint32_t peer, ginSharing sharing, uint32_t number, const char *src,
-		    uint32_t bytes, ginCold<Coop> coop, uint64_t timeout)
+	stageNetwork(const ginDevComm *self, ginCold<ginPacketBox> box, uint32_t context,
+		     uint32_t peer, ginSharing sharing, uint32_t number, const char *src,
+		     uint32_t bytes, ginCold<Coop> coop, uint64_t timeout)
 	{
 		const GinOn<routes> gin(*self, context, sharing);
 		const uint32_t read = readId(box, self->nRanks, peer);
-		const size_t from = offsetOf(box, peer, ginPacketStage(box.most, number));
-		const size_t to = offsetOf(box, self->rank, ginPacketSlot(box.most, number));
 		const uint64_t before = ginLocalLoad(gin.signalShadow(read));
 		ginOptions options = ginTimeout(timeout);
 		options.from = {peer, 1, 1};
 		ginResult_t result = gin.waitSignal(read, before - 1, coop, options);
 		if (result != ginSuccess)
 			return result;
-		char *at = ginWindowAt(box.window, static_cast<int>(self->rank)).address + from;
+		char *at = ginWindowAt(box.window, static_cast<int>(self->rank)).address +
+			   offsetOf(box, peer, ginPacketStage(box.most, number));
 		ginCopy<4, 0>(at, src, bytes, coop.thread_rank(), coop.size(), [] { return true; });
-		result = gin.put(static_cast<int>(peer), box.window, to, box.window, from, bytes,
-				 GinSignalInc{sentId(box, self->rank)}, GinNone{}, coop, options);
-		if (result == ginSuccess && coop.thread_rank() == 0) {
-			ginLocalStore(gin.signalShadow(read), before + 1);
-			ginLocalStore(countOf(*self, box, peer, 0), number);
-		}
-		coop.sync(); /* before a thread reads shadow and count again */
-		return result;
+		return ginSuccess;
+	}
+
+	/* Puts message `number` from this rank's own slot. */
+	template <class Coop> GIN_FN_COLD static ginResult_t
+	putNetwork(const ginDevComm *self, ginCold<ginPacketBox> box, uint32_t context,
+		   uint32_t peer, ginSharing sharing, uint32_t number, uint32_t bytes,
+		   ginCold<Coop> coop, uint64_t timeout)
+	{
+		const GinOn<routes> gin(*self, context, sharing);
+		const size_t from = offsetOf(box, peer, ginPacketStage(box.most, number));
+		const size_t to = offsetOf(box, self->rank, ginPacketSlot(box.most, number));
+		return gin.put(static_cast<int>(peer), box.window, to, box.window, from, bytes,
+			       GinSignalInc{sentId(box, self->rank)}, GinNone{}, coop,
+			       ginTimeout(timeout));
 	}
 
 	template <class Coop> GIN_FN_COLD static ginResult_t
@@ -423,15 +466,9 @@ private:
 			return result;
 		char *at = ginWindowAt(box.window, static_cast<int>(self->rank)).address + slot;
 		ginCopy<4, 0>(dst, at, bytes, coop.thread_rank(), coop.size(), [] { return true; });
-		result = gin.signal(static_cast<int>(peer),
-				    GinSignalInc{readId(box, self->nRanks, self->rank)}, coop,
-				    options);
-		if (result == ginSuccess && coop.thread_rank() == 0) {
-			ginLocalStore(gin.signalShadow(came), before + 1);
-			ginLocalStore(countOf(*self, box, peer, 1), number);
-		}
-		coop.sync(); /* before a thread reads shadow and count again */
-		return result;
+		return gin.signal(static_cast<int>(peer),
+				  GinSignalInc{readId(box, self->nRanks, self->rank)}, coop,
+				  options);
 	}
 
 	GIN_FN static uint64_t *countOf(const ginDevComm &dc, const ginPacketBox &box,

@@ -35,4 +35,10 @@ ginResult_t failErrno(const char *format, ...) __attribute__((format(printf, 1, 
 /* Keeps a sentence that another rank or thread has logged. Returns `result`. */
 ginResult_t failAs(ginResult_t result, const char *sentence);
 
+/* The result with which another rank has failed: ginErrorSystem if what it sent is no error. */
+static inline ginResult_t errorReceived(uint32_t result)
+{
+	return result > ginSuccess && result <= ginErrorAbi ? (ginResult_t)result : ginErrorSystem;
+}
+
 #endif

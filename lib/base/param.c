@@ -79,6 +79,13 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			 .preset = "",
 			 .meaning = "index in the GID table of the NIC port; "
 				    "default: the best, RoCE v2 and IPv4 first"},
+	[paramNicRails] = {.name = "GIN_NIC_RAILS",
+			   .isNumber = 1,
+			   .least = 1,
+			   .most = 2,
+			   .preset = "1",
+			   .meaning = "how many NIC ports the proxy of a rank uses by verbs; its "
+				      "threads take them in turn"},
 	[paramNicRetries] = {.name = "GIN_NIC_RETRIES",
 			     .isNumber = 1,
 			     .most = 7,

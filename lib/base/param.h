@@ -24,6 +24,7 @@ enum param {
 	paramLog,
 	paramNic,
 	paramNicGid,
+	paramNicRails,
 	paramNicRetries,
 	paramNicSl,
 	paramNicTc,

@@ -254,7 +254,7 @@ static ginResult_t takeFailure(const struct controlEntry *entry, const uint8_t *
 			"rank %u passed %u bytes, this rank %zu: all ranks must pass equally many",
 			entry->rank, entry->bytes, due);
 	snprintf(sentence, sizeof(sentence), "%.*s", (int)entry->bytes, (const char *)data);
-	return failAs((ginResult_t)entry->result, sentence);
+	return failAs(errorReceived(entry->result), sentence);
 }
 
 /*

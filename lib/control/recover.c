@@ -24,8 +24,9 @@ ginResult_t recoverBegin(struct control *c, const int *exclude, int excludes)
 		if (v->attempt == v->finished)
 			v->attempt++;
 		v->phase = recoverGather;
-		v->by = v->ahead = -1;
-		v->moved = 0;
+		v->by = v->outBy;
+		v->ahead = -1;
+		v->grew = 0;
 		v->began = clockNow();
 		memset(v->out, 0, recoverSetBytes(c));
 		for (int r = 0; r < c->nRanks; r++)
@@ -103,30 +104,40 @@ static int isFixed(const struct control *c)
 	return 1;
 }
 
-/* The first rank that has not come. */
+/* The first rank that this rank waits for, and that has not come; -1: the leader waits for another rank. */
 static int firstMissing(const struct control *c)
 {
-	int r = 0;
+	for (int r = 0; r < c->nRanks; r++)
+		if (waitsFor(c, r) && !hasAgreed(c, r))
+			return r;
+	return -1;
+}
 
-	while (r < c->nRanks - 1 && !(waitsFor(c, r) && !hasAgreed(c, r)))
-		r++;
-	return r;
+static ginResult_t timedOut(const struct control *c, int missing)
+{
+	int leader = recoverLeader(c);
+
+	if (missing < 0)
+		return fail(ginErrorTimeout,
+			    "rank %d (host %s), which leads the call, waits for a rank that does "
+			    "not make it: see the message of rank %d",
+			    leader, c->ranks[leader].host, leader);
+	return fail(ginErrorTimeout,
+		    "no call from rank %d (host %s) within %u s (GIN_TIMEOUT), and the rank is "
+		    "alive: let it make the call, or exclude it on a rank",
+		    missing, c->ranks[missing].host, paramNumber(paramTimeout));
 }
 
 static ginResult_t late(const struct control *c, struct recoverWait *w)
 {
-	int rank = firstMissing(c);
-	const char *host = c->ranks[rank].host;
 	uint64_t now = clockNow();
+	int missing = now < w->warn ? -1 : firstMissing(c);
 
 	if (now >= w->end)
-		return fail(
-			ginErrorTimeout,
-			"no call from rank %d (host %s) within %u s (GIN_TIMEOUT), and the rank "
-			"is alive: let it make the call, or exclude it on a rank",
-			rank, host, paramNumber(paramTimeout));
-	if (now >= w->warn) {
-		logWrite(logWarn, "ginCommShrink: waiting for rank %d (host %s)", rank, host);
+		return timedOut(c, firstMissing(c));
+	if (missing >= 0) {
+		logWrite(logWarn, "ginCommShrink: waiting for rank %d (host %s)", missing,
+			 c->ranks[missing].host);
 		w->warn = w->end;
 	}
 	return ginSuccess;
@@ -223,7 +234,7 @@ static void beginAgain(struct recovery *v)
 {
 	v->attempt = v->newest > v->attempt ? v->newest : v->attempt + 1;
 	v->phase = recoverGather;
-	v->moved = 0;
+	v->grew = 0;
 	dropEntries(v);
 }
 
@@ -239,13 +250,24 @@ ginResult_t recoverAgree(struct control *c, struct recoverTeam *team)
 	return result;
 }
 
+/*
+ * Has the attempt failed, the set of which was fixed? The leader begins a new one if the set has grown.
+ * The others wait for its new attempt, unless the leader is out itself.
+ */
+static int isOver(const struct control *c)
+{
+	const struct recovery *v = c->recovery;
+
+	if (v->newest > v->attempt || v->by >= 0 || !v->members)
+		return 1;
+	return v->grew && (v->members[0] == c->rank || recoverIsOut(v->out, v->members[0]));
+}
+
 /* The caller holds the lock. Asks nobody. */
 static int isLost(struct control *c, char *why)
 {
-	struct recovery *v = c->recovery;
-
 	takeOutGone(c);
-	if (!v->moved)
+	if (!isOver(c))
 		return 0;
 	snprintf(why, SENTENCE_BYTES, "a rank died while the ranks that go on connected");
 	return ginErrorPeer;
@@ -260,12 +282,13 @@ static ginResult_t allocEntries(struct control *c, const struct recoverTeam *tea
 	dropEntries(v);
 	v->entryBytes = e->bytes;
 	v->refused = e->refused;
-	v->members = team->members;
-	v->nMembers = team->nRanks;
+	v->members = calloc(n, sizeof(int));
 	v->entries = calloc(n > 3 ? n : 3, e->bytes);
 	v->arrived = calloc(n, 1);
-	if (!v->entries || !v->arrived)
+	if (!v->members || !v->entries || !v->arrived)
 		return fail(ginErrorSystem, "no memory");
+	memcpy(v->members, team->members, n * sizeof(int));
+	v->nMembers = team->nRanks;
 	memcpy(v->entries, e->mine, e->bytes);
 	if (!team->rank) {
 		v->arrived[0] = 1;
@@ -301,11 +324,10 @@ static int awaitsEntries(const struct control *c, int rank)
  */
 static ginResult_t passRefusal(struct control *c, struct recoverWait *w)
 {
-	char why[SENTENCE_BYTES];
 	ginResult_t result = ginSuccess;
 
 	for (int r = 0; r < c->nRanks && result == ginSuccess;)
-		if (!awaitsEntries(c, r) || isLost(c, why))
+		if (!awaitsEntries(c, r) || recoverIsGone(c, r))
 			r++;
 		else
 			result = turn(c, w);
@@ -331,16 +353,13 @@ static ginResult_t exchange(struct control *c, int leads, const struct recoverEn
 	return result;
 }
 
-ginResult_t recoverExchange(struct control *c, const struct recoverEntries *e)
+ginResult_t recoverExchange(struct control *c, const struct recoverTeam *team,
+			    const struct recoverEntries *e)
 {
-	struct recoverTeam team;
-
 	pthread_mutex_lock(&c->lock);
-	ginResult_t result = fillTeam(c, &team);
+	ginResult_t result = allocEntries(c, team, e);
 	if (result == ginSuccess)
-		result = allocEntries(c, &team, e);
-	if (result == ginSuccess)
-		result = exchange(c, !team.rank, e);
+		result = exchange(c, !team->rank, e);
 	pthread_mutex_unlock(&c->lock);
 	return result;
 }
@@ -354,6 +373,17 @@ int recoverLost(struct control *c, char *why)
 	return lost;
 }
 
+/* Tells ranks that are out, and alive: this rank may close the communicator before they make the call. */
+static void tellOut(struct control *c)
+{
+	struct recovery *v = c->recovery;
+
+	v->finished = v->attempt;
+	for (int r = 0; r < c->nRanks; r++)
+		if (recoverIsOut(v->out, r) && !v->peer[r].gone)
+			recoverAsk(c, r);
+}
+
 void recoverEnd(struct control *c, int succeeded)
 {
 	pthread_mutex_lock(&c->lock);
@@ -361,8 +391,16 @@ void recoverEnd(struct control *c, int succeeded)
 	v->phase = recoverIdle;
 	dropEntries(v);
 	if (succeeded)
-		v->finished = v->attempt;
+		tellOut(c);
 	else if (v->out)
 		memset(v->out, 0, recoverSetBytes(c));
 	pthread_mutex_unlock(&c->lock);
+}
+
+int recoverFinished(struct control *c)
+{
+	pthread_mutex_lock(&c->lock);
+	int finished = c->recovery->finished != 0;
+	pthread_mutex_unlock(&c->lock);
+	return finished;
 }

@@ -34,22 +34,26 @@ ginResult_t recoverBegin(struct control *c, const int *exclude, int excludes);
 ginResult_t recoverAgree(struct control *c, struct recoverTeam *team);
 
 /*
- * Collective among the team: sends an entry, and gets the entries of the new ranks 0 and `parent`.
+ * Collective among the team: sends an entry, and gets the entries of the new rank 0 and of this rank's
+ * parent in the new tree.
  * `refused`: this rank cannot go on; then all ranks get its entry as both.
  */
 struct recoverEntries {
 	const void *mine;
 	size_t bytes; /* of an entry, equal on all ranks */
 	int refused;
-	int parent;
 	void *root, *parents;
 };
-ginResult_t recoverExchange(struct control *c, const struct recoverEntries *entries);
+ginResult_t recoverExchange(struct control *c, const struct recoverTeam *team,
+			    const struct recoverEntries *entries);
 
 /* Has a rank of the team died since recoverAgree()? A result and a sentence of SENTENCE_BYTES, or 0. */
 int recoverLost(struct control *c, char *why);
 
 /* Ends the call. `succeeded`: this rank has the new communicator. */
 void recoverEnd(struct control *c, int succeeded);
+
+/* Has a call given this rank a new communicator? */
+int recoverFinished(struct control *c);
 
 #endif

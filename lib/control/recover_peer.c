@@ -47,7 +47,7 @@ ginResult_t recoverOpen(struct control *c, const struct netAddress *at, uint16_t
 	if (!v)
 		return fail(ginErrorSystem, "no memory for the control plane");
 	c->recovery = v;
-	v->by = v->ahead = v->refusal = v->fd = -1;
+	v->by = v->outBy = v->ahead = v->refusal = v->fd = -1;
 	if (c->nRanks == 1)
 		return ginSuccess;
 	v->fd = datagramOpen(at, port);
@@ -249,20 +249,20 @@ int recoverTakeOut(struct recovery *v, const struct control *c, int rank)
 	v->out[rank / 8] |= (uint8_t)(1u << rank % 8);
 	for (int r = 0; r < c->nRanks; r++)
 		v->peer[r].agrees = 0;
-	v->moved |= v->phase == recoverFixed;
+	v->grew |= v->phase == recoverFixed;
 	return 1;
 }
 
-/* The answer of a rank that is not in the call: was this rank left out, or is it late? */
+/* The state of a rank that is not in the call: has it left this rank out, or is this rank late? */
 static void takeIdle(struct control *c, int rank, const struct recoverHeader *h, const uint8_t *out)
 {
 	struct recovery *v = c->recovery;
 
-	if (v->phase != recoverGather || h->finished <= v->finished)
+	if (v->phase == recoverFixed || h->finished <= v->finished)
 		return;
 	if (recoverIsOut(out, c->rank))
-		v->by = rank;
-	else
+		v->by = v->outBy = rank;
+	else if (v->phase == recoverGather)
 		v->ahead = rank;
 }
 
@@ -286,7 +286,7 @@ static void takeEntries(struct control *c, int rank, const struct recoverHeader 
 	struct recovery *v = c->recovery;
 	int leader = recoverLeader(c);
 
-	if (!v->entries || v->phase != recoverFixed || v->moved || !h->entries ||
+	if (!v->entries || v->phase != recoverFixed || !h->entries ||
 	    h->entryBytes != v->entryBytes)
 		return;
 	if (leader == c->rank && h->entries == 1) {
@@ -305,16 +305,18 @@ static void takeState(struct control *c, int rank, const struct recoverHeader *h
 	struct recovery *v = c->recovery;
 	struct recoverPeer *p = &v->peer[rank];
 
-	if (h->attempt > v->attempt) {
-		v->moved |= v->phase == recoverFixed;
-		if (v->phase == recoverGather)
-			v->attempt = h->attempt;
-	}
+	if (recoverIsOut(out, c->rank))
+		v->by = rank;
+	if (recoverIsOut(v->out, rank)) /* it learns that by the answer */
+		return;
+	v->newest = h->attempt > v->newest ? h->attempt : v->newest;
+	if (v->phase == recoverGather && v->newest > v->attempt)
+		v->attempt = v->newest;
 	if (h->attempt != v->attempt)
 		return;
 	for (int r = 0; r < c->nRanks; r++)
-		if (recoverIsOut(out, r) && recoverTakeOut(v, c, r) && r == c->rank)
-			v->by = rank;
+		if (recoverIsOut(out, r))
+			recoverTakeOut(v, c, r);
 	p->agrees = !memcmp(v->out, out, recoverSetBytes(c));
 	p->hasEntries = h->phase == recoverFixed && !h->entries;
 	takeEntries(c, rank, h, out + recoverSetBytes(c));
@@ -334,8 +336,8 @@ static int isWhole(const struct control *c, const uint8_t *datagram, size_t byte
 	       h->hash == hashOf(c, datagram, bytes);
 }
 
-static void takeDatagram(struct control *c, const uint8_t *datagram, size_t bytes,
-			 const union datagramAddress *from)
+void recoverTake(struct control *c, const uint8_t *datagram, size_t bytes,
+		 const union datagramAddress *from)
 {
 	struct recovery *v = c->recovery;
 	struct recoverHeader h;
@@ -350,10 +352,11 @@ static void takeDatagram(struct control *c, const uint8_t *datagram, size_t byte
 	p->agrees = p->hasEntries = 0;
 	p->attempt = h.attempt;
 	p->phase = h.phase;
-	v->newest = h.attempt > v->newest ? h.attempt : v->newest;
 	if (h.phase == recoverIdle)
 		takeIdle(c, rank, &h, datagram + sizeof(h));
-	else if (v->phase != recoverIdle)
+	else if (v->phase == recoverIdle)
+		v->newest = h.attempt > v->newest ? h.attempt : v->newest;
+	else
 		takeState(c, rank, &h, datagram + sizeof(h));
 	if (h.asks)
 		sendState(c, rank, from, 0);
@@ -373,7 +376,7 @@ void recoverRead(struct control *c)
 		if (got < 0)
 			break;
 		if (isReady)
-			takeDatagram(c, at, (size_t)got, &from);
+			recoverTake(c, at, (size_t)got, &from);
 	}
 	takeReturned(c);
 	pthread_cond_broadcast(&c->changed);

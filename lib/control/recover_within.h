@@ -4,7 +4,7 @@
 #define GIN_LIB_RECOVER_WITHIN_H
 
 #include "internal.h"
-#include "lib/base/datagram.h"
+#include "datagram.h"
 #include "recover.h"
 
 enum recoverPhase {
@@ -33,9 +33,10 @@ struct recovery {
 	uint32_t attempt; /* of this rank; attempts count from 1 for the life of the communicator */
 	uint32_t newest;  /* the highest attempt of any rank */
 	uint32_t finished; /* the attempt that last gave this rank a communicator; 0: none */
-	int by;		   /* the rank that has left this rank out, or -1 */
+	int by;		   /* the rank that has left this rank out in this call, or -1 */
+	int outBy;	   /* the rank that has left this rank out for good, or -1 */
 	int ahead;	   /* a rank that has a communicator which this rank lacks, or -1 */
-	int moved; /* the set is fixed, and another rank has begun a new attempt or knows more */
+	int grew;	   /* the set, after it was fixed */
 	uint64_t began;
 
 	/* From the first recoverBegin() on. */
@@ -77,6 +78,10 @@ void recoverClose(struct control *c);
 
 /* The thread: reads what has arrived, answers, and wakes the caller of recoverAgree(). */
 void recoverRead(struct control *c);
+
+/* Handles a datagram, of any bytes, if its hash is right. There are tables. */
+void recoverTake(struct control *c, const uint8_t *datagram, size_t bytes,
+		 const union datagramAddress *from);
 
 /* Asks a rank for its state. */
 void recoverAsk(struct control *c, int rank);

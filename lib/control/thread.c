@@ -147,7 +147,7 @@ static void takeFailure(struct control *c, const struct controlLink *link,
 {
 	int rank = header->rank >= 0 && header->rank < c->nRanks ? header->rank : -1;
 
-	controlBreakHere(c, rank, (ginResult_t)header->result, (const char *)data->data, link);
+	controlBreakHere(c, rank, errorReceived(header->result), (const char *)data->data, link);
 }
 
 /* A wrong message of a collective ends the communicator on all ranks. */

@@ -371,7 +371,6 @@ FUNCTIONS = {
     "ginCommInitRank": (c_int, (POINTER(ginConfig), POINTER(ginUniqueId), c_int, c_int,
         POINTER(c_void_p))),
     "ginCommSplit": (c_int, (c_void_p, c_int, c_int, POINTER(c_void_p))),
-    "ginCommShrink": (c_int, (c_void_p, POINTER(c_int), c_int, POINTER(c_void_p))),
     "ginCommDestroy": (c_int, (c_void_p,)),
     "ginCommAbort": (c_int, (c_void_p,)),
     "ginCommGetAsyncError": (c_int, (c_void_p, POINTER(c_int))),
@@ -392,7 +391,6 @@ FUNCTIONS = {
     "ginMemAllocHost": (c_int, (c_void_p, c_size_t, POINTER(c_void_p))),
     "ginWindowRegister": (c_int, (c_void_p, c_void_p, c_size_t, c_int, POINTER(ginWindow))),
     "ginWindowDeregister": (c_int, (c_void_p, ginWindow)),
-    "ginWindowInherited": (c_int, (c_void_p, ginWindow, POINTER(ginWindow))),
     "ginWindowRetire": (c_int, (c_void_p, ginWindow, ginReleased_t, c_void_p)),
     "ginWindowPointer": (c_int, (c_void_p, ginWindow, POINTER(c_void_p))),
     "ginPeerPointer": (c_int, (c_void_p, ginWindow, c_int, POINTER(c_void_p))),
@@ -404,6 +402,8 @@ FUNCTIONS = {
     "ginGetVersion": (c_int, (POINTER(c_int),)),
     "ginGetErrorString": (c_char_p, (c_int,)),
     "ginGetLastError": (c_char_p, ()),
+    "ginCommShrink": (c_int, (c_void_p, POINTER(c_int), c_int, POINTER(c_void_p))),
+    "ginWindowInherited": (c_int, (c_void_p, ginWindow, POINTER(ginWindow))),
 }
 
 # name: result, arguments

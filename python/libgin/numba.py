@@ -268,9 +268,7 @@ def get(dc, peer, src, src_off, dst, dst_off, nbytes, context=0, coop=CTA, timeo
 
 
 @_device
-def signal(
-    dc, peer, signal, add=1, weak=False, signal_window=None, context=0, coop=CTA, timeout=0
-):
+def signal(dc, peer, signal, add=1, weak=False, signal_window=None, context=0, coop=CTA, timeout=0):
     """gin_signal(3). Returns a status."""
     window = _number(signal_window)
     return _signal(dc, context, peer, _kind(signal, weak), window, signal, add, coop, timeout)
@@ -363,9 +361,7 @@ def compare_swap(
 ):
     """gin_atomicCompareSwap(3) on 8 bytes, by one thread: the old value. As fetch_add()."""
     failed = _number(failed)
-    return _compare_swap(
-        dc, context, peer, window, offset, compare, value, coop, timeout, failed
-    )
+    return _compare_swap(dc, context, peer, window, offset, compare, value, coop, timeout, failed)
 
 
 @_device

@@ -206,9 +206,7 @@ def put_value(
 
 
 @_builtin
-def get(
-    dc, peer, src, src_off, dst, dst_off, nbytes, context=0, timeout=0, _semantic=None
-):
+def get(dc, peer, src, src_off, dst, dst_off, nbytes, context=0, timeout=0, _semantic=None):
     """gin_get(3): the bytes are there after flush(). Returns a status."""
     return _call(
         "ginGet",
@@ -245,9 +243,7 @@ def signal(
 
 
 @_builtin
-def wait_signal(
-    dc, signal, least, signal_window=None, context=0, timeout=0, _semantic=None
-):
+def wait_signal(dc, signal, least, signal_window=None, context=0, timeout=0, _semantic=None):
     """gin_waitSignal(3): waits until this rank's signal is at least `least`. Returns a status.
 
     Loads of what the signal covers must depend on the status where Triton pipelines them: after().
@@ -299,9 +295,7 @@ def read_value(dc, window, offset, nbytes=8, context=0, _semantic=None):
 
 
 @_builtin
-def wait_value(
-    dc, window, offset, least, nbytes=8, context=0, timeout=0, _semantic=None
-):
+def wait_value(dc, window, offset, least, nbytes=8, context=0, timeout=0, _semantic=None):
     """gin_waitValue(3). Returns a status."""
     return _call(
         "ginWaitValue",
@@ -370,7 +364,7 @@ def wait_ticket(dc, peer, ticket, context=0, timeout=0, _semantic=None):
 
 @_builtin
 def barrier(dc, size, rank, stride=1, index=0, timeout=0, _semantic=None):
-    """GinBarrier(3) of `size` ranks, `stride` apart; this rank is number `rank`. Returns a status."""
+    """GinBarrier(3) of `size` ranks, `stride` apart, this one number `rank`. Returns a status."""
     return _call(
         "ginBarrierSync",
         _semantic,

@@ -120,15 +120,33 @@ struct Life {
 		return false;
 	}
 
-	/* A kernel's result: the sentence is the communicator's, which may come later. */
+	/* A launch that fails, for lack of threads, leaves no sentence. */
+	template <class Body> bool run(Body body)
+	{
+		ginResult_t result = ginHostLaunch(1, 1, runHost<Body>, &body);
+		bool isRight = ok(result);
+
+		if (!isRight && !line->why[0])
+			snprintf(line->why, sizeof(line->why), "ginHostLaunch: %s",
+				 ginGetErrorString(result));
+		return isRight;
+	}
+
+	/*
+	 * A kernel's result: the sentence is the communicator's, which may come later, or else the device
+	 * communicator's.
+	 */
 	bool kernelOk(uint64_t seen)
 	{
 		ginResult_t error = ginSuccess;
+		ginErrorRecord_t record = {};
 
-		for (int i = 0; i < 5000 && seen != ginSuccess && error == ginSuccess; i++) {
+		for (int i = 0; i < 3000 && seen != ginSuccess && error == ginSuccess; i++) {
 			CHECK(ginCommGetAsyncError(r.comm, &error));
 			usleep(error == ginSuccess ? 1000 : 0);
 		}
+		if (seen != ginSuccess && error == ginSuccess)
+			CHECK(ginDevCommGetError(r.comm, &dc, &record));
 		return ok(static_cast<ginResult_t>(seen));
 	}
 
@@ -185,8 +203,7 @@ struct Life {
 
 	bool meet(Results &results)
 	{
-		launch(r, 1, 1, BarrierKernel{dc, results.words});
-		return kernelOk(results.words[0]);
+		return run(BarrierKernel{dc, results.words}) && kernelOk(results.words[0]);
 	}
 
 	/*
@@ -208,8 +225,8 @@ struct Life {
 
 		lap++;
 		fill();
-		launch(r, 1, 1, LapKernel{dc, window[0], window[1], lap, results.words});
-		if (!kernelOk(results.words[0]))
+		if (!run(LapKernel{dc, window[0], window[1], lap, results.words}) ||
+		    !kernelOk(results.words[0]))
 			return false;
 		compare();
 		line->laps = lap;
@@ -237,10 +254,22 @@ struct Life {
 		split();
 	}
 
+	/* The others wait for a rank whose own call has failed, for lack of memory, say. */
+	void tellOthers()
+	{
+		ginResult_t error = ginSuccess;
+
+		CHECK(ginCommGetAsyncError(r.comm, &error));
+		if (error == ginSuccess)
+			CHECK(ginCommAbort(r.comm));
+	}
+
 	/* Nothing here may hang or crash, however far the life came. */
 	void end()
 	{
 		enter(DESTROY);
+		if (r.comm && line->failedAt)
+			tellOthers();
 		if (half)
 			ok(ginCommDestroy(half));
 		if (devComms)

@@ -29,7 +29,7 @@ static int failures;
 static void failed(void *arg, int rank, ginResult_t result)
 {
 	(void)arg;
-	EXPECT(rank >= -1 && rank < c.nRanks && result != ginSuccess);
+	EXPECT(rank >= -1 && rank < c.nRanks && result > ginSuccess && result <= ginErrorAbi);
 	failures++;
 	EXPECT(failures <= c.nRanks + 1);
 }
@@ -264,6 +264,7 @@ static void endCall(void)
 	EXPECT(out != NULL);
 	memcpy(out + room, guard, sizeof(guard));
 	ginResult_t result = controlEnd(&c, &calling, out, ownBytes);
+	EXPECT(result >= ginSuccess && result <= ginErrorAbi);
 	if (result == ginSuccess && !calling.block && c.rank == 0)
 		EXPECT(!memcmp(out, own, ownBytes));
 	EXPECT(!memcmp(out + room, guard, sizeof(guard)));

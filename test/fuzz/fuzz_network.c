@@ -13,6 +13,7 @@
 #ifndef FUZZ_BOUNCE
 #define FUZZ_BOUNCE "auto"
 #define FUZZ_ORDERED "1" /* then there are immediates */
+#define FUZZ_CUDA NULL
 #endif
 
 static struct networkLane *laneOf(const struct side *s)
@@ -130,6 +131,13 @@ static void copyBefore(const void **out)
 	memcpy(out, all, sizeof(all));
 }
 
+static void resetEngine(void)
+{
+	while (fakeEngine.streams)
+		free(fakeEngine.stream[--fakeEngine.streams]);
+	memset(&fakeEngine, 0, sizeof(fakeEngine));
+}
+
 static void fuzzOne(struct fuzzInput *in)
 {
 	const void *before[6], *after[6];
@@ -142,6 +150,7 @@ static void fuzzOne(struct fuzzInput *in)
 	setenv("WEAK_ORDERED", FUZZ_ORDERED, 1);
 	setenv("WEAK_REUSE", "1", 1);
 	errorQuiet(1);
+	rigCuda = FUZZ_CUDA;
 	rigStart(1);
 	copyBefore(before);
 	for (int steps = 0; in->left && steps < 300; steps++)
@@ -153,4 +162,5 @@ static void fuzzOne(struct fuzzInput *in)
 	for (uint64_t i = side[0].postedCount; i < DEPTH; i++)
 		EXPECT(!side[0].ring.place[i][0] && !side[0].ring.place[i][7]);
 	rigStop();
+	resetEngine();
 }

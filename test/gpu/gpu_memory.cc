@@ -2,7 +2,7 @@
 /*
  * gpu_memory.cc - windows in every kind of memory, and a host API that leaves streams alone
  */
-#include "harness.h"
+#include "suite.h"
 
 #ifndef __CUDACC__
 int main()
@@ -486,6 +486,7 @@ static void callsDoNotSynchronise(Rank &r)
 static void callsLeaveCapturesAlone(Rank &r)
 {
 	cudaGraph_t graph;
+	meet(r); /* as threads: nobody captures while another frees */
 	CUDA(cudaStreamBeginCapture(r.stream, cudaStreamCaptureModeGlobal));
 	{
 		Buffer buffer(r, 10000), host(r, 10000, ginMemAllocHost);
@@ -493,7 +494,25 @@ static void callsLeaveCapturesAlone(Rank &r)
 	}
 	CUDA(cudaStreamEndCapture(r.stream, &graph));
 	CUDA(cudaGraphDestroy(graph));
+	meet(r);
 }
+
+static const Test tests[] = {
+	{"memory of ginMemAlloc", ownMemory},
+	{"memory of ginMemAllocHost", ownHostMemory},
+	{"memory of cudaMalloc", cudaMallocMemory},
+	{"memory of several pieces", memoryOfPieces},
+	{"pinned memory", pinnedMemory},
+	{"registered memory", registeredMemory},
+	{"plain memory", plainMemory},
+	{"managed memory", managedMemory},
+	{"memory of a pool", poolMemory},
+	{"memory of another GPU", memoryOfAnotherGpu},
+	{"more than an allocation", beyondTheEnd},
+	{"many windows", manyWindows},
+	{"calls do not synchronise", callsDoNotSynchronise},
+	{"calls leave captures alone", callsLeaveCapturesAlone},
+};
 
 static int run(const ginConfig_t *config)
 {
@@ -503,30 +522,14 @@ static int run(const ginConfig_t *config)
 		printf("no GPU\n");
 		return 77;
 	}
-	ownMemory(r);
-	ownHostMemory(r);
-	cudaMallocMemory(r);
-	memoryOfPieces(r);
-	pinnedMemory(r);
-	registeredMemory(r);
-	plainMemory(r);
-	managedMemory(r);
-	poolMemory(r);
-	memoryOfAnotherGpu(r);
-	beyondTheEnd(r);
-	manyWindows(r);
-	callsDoNotSynchronise(r);
-	meet(r); /* as threads: nobody captures while another frees */
-	callsLeaveCapturesAlone(r);
-	meet(r);
+	runTests(r, "gpu_memory", tests);
 	rankClose(r);
 	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	shareGpu();
 	setenv("GIN_LOG", "none", 0); /* errors are expected */
-	return ranksMain(argc, argv, run);
+	return suiteMain(argc, argv, run);
 }
 #endif

@@ -40,6 +40,24 @@ static void chosen(void)
 	printf("ok: in turn\n");
 }
 
+/* Three usable ports: the rails of a rank differ, and follow those of the rank before it. */
+static void rails(void)
+{
+	static const int expected[][2] = {{0, 2}, {3, 0}, {2, 3}};
+	char why[RDMA_WHY];
+
+	for (int r = 0; r < 3; r++)
+		for (unsigned i = 0; i < 2; i++) {
+			host.rank = r;
+			EXPECT_EQUAL(
+				portChooseRail(&host, "", ports, 5, (struct rdmaRail){i, 2}, why),
+				expected[r][i]);
+		}
+	host.rank = 0;
+	EXPECT_EQUAL(portChooseRail(&host, "mlx5_0", ports, 5, (struct rdmaRail){1, 2}, why), 0);
+	printf("ok: rails\n");
+}
+
 static void none(void)
 {
 	char why[RDMA_WHY];
@@ -149,6 +167,7 @@ static void tidy(void)
 int main(void)
 {
 	chosen();
+	rails();
 	none();
 	byNccl();
 	near();

@@ -43,6 +43,7 @@ struct fabricWanted {
 	const struct rdmaPath *path;  /* verbs: settings of packets; else NULL */
 	uint32_t peers;		      /* that an end is connected to, about */
 	uint8_t hasGpu;		      /* gpuMemoryAdd() will be called */
+	uint8_t isRail;		      /* this rank and its peers also use other NICs: see write() */
 };
 
 /* What a process finds; two processes with equal kinds can talk. */
@@ -138,7 +139,8 @@ struct fabricCalls {
 	/*
 	 * Also fabricBusy: no room, nothing was begun. poll() returns the context when a write's
 	 * bytes are in the peer's memory, visible there, or a read's bytes in `local`. A write with
-	 * an immediate may be done earlier: when `local` may change.
+	 * an immediate may be done earlier: when `local` may change. With fabricWanted.isRail a write
+	 * without immediate is visible to what the peer does after a message by another NIC, too.
 	 */
 	int (*write)(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
 		     const uint64_t *immediate, void *context);

@@ -97,7 +97,7 @@ static int sendPiece(struct networkLane *lane, struct networkPeer *peer, struct 
 		     const uint64_t *immediate)
 {
 	const struct networkWindow *there = w->there.window->link[TRANSPORT_NETWORK];
-	const struct fabricKey *key = &there->part[w->peer].key;
+	const struct fabricKey *key = &there->part[w->peer].key[lane->rail];
 	char *here = w->op == ginOpPutValue ? (char *)w->value : w->here.at;
 	uint64_t left = w->bytes - peer->sent;
 	const struct fabricPiece piece = {here + peer->sent,

@@ -151,13 +151,15 @@ static int failNic(char *why, const char *reason)
 	return 0;
 }
 
-static int wantNic(const struct backendHost *host, struct networkWanted *out, char *why)
+static int wantNic(const struct backendHost *host, struct rdmaRail rail, struct networkWanted *out,
+		   char *why)
 {
 	char reason[RDMA_WHY];
-	const struct rdma *rdma = rdmaPortFind(host, 1, &out->nic, reason);
+	const struct rdma *rdma = rdmaRailFind(host, rail, &out->nic, reason);
 
 	if (!rdma)
 		return failNic(why, reason);
+	out->fabric.isRail = rail.count > 1;
 	snprintf(out->interface.name, sizeof(out->interface.name), "%.11s:%d",
 		 out->nic.found.device, out->nic.found.port);
 	out->fabric.nic = &out->nic.wanted;
@@ -165,8 +167,8 @@ static int wantNic(const struct backendHost *host, struct networkWanted *out, ch
 	return rdmaPathOf(0, &out->path) == ginSuccess || failNic(why, ginGetLastError());
 }
 
-int networkWant(const struct backendHost *host, const char *name, struct networkWanted *out,
-		char *why)
+int networkWant(const struct backendHost *host, const char *name, struct rdmaRail rail,
+		struct networkWanted *out, char *why)
 {
 	*out = (struct networkWanted){.fabric = {.provider = "",
 						 .interface = out->interface.name,
@@ -175,7 +177,7 @@ int networkWant(const struct backendHost *host, const char *name, struct network
 	out->fabric.hasGpu =
 		host->device && host->device->cuda && paramChoice(paramBounce) != bounceAlways;
 	if (!strcmp(name, VERBS))
-		return wantNic(host, out, why);
+		return wantNic(host, rail, out, why);
 	return networkInterfaceFind(host, &out->interface, why);
 }
 
@@ -201,12 +203,12 @@ static int tryGpu(const struct backendHost *host, const struct fabricCalls *call
 }
 
 /* The lock is held. */
-static int tryNetwork(const struct backendHost *host, const char *name, struct fabricAbout *about,
-		      uint8_t *reachesGpu, char *why)
+static int tryNetwork(const struct backendHost *host, const char *name, struct rdmaRail rail,
+		      struct fabricAbout *about, uint8_t *reachesGpu, char *why)
 {
 	struct networkWanted want;
 
-	if (!networkWant(host, name, &want, why) || !loadPlugin(name, why))
+	if (!networkWant(host, name, rail, &want, why) || !loadPlugin(name, why))
 		return 0;
 	const struct fabricCalls *calls = pluginNamed(name)->calls;
 	want.fabric.provider = paramText(paramOfiProvider);
@@ -217,11 +219,51 @@ static int tryNetwork(const struct backendHost *host, const char *name, struct f
 	return 1;
 }
 
-static int findNetwork(const struct backendHost *host, const char *name, struct fabricAbout *about,
-		       uint8_t *reachesGpu, char *why)
+/* Does another port work as the first one does? */
+static int isAlike(const struct fabricAbout *first, const struct fabricAbout *other)
 {
+	return first->kind == other->kind && strcmp(first->interface, other->interface);
+}
+
+/* Adds the speed of the other rails. The lock is held. */
+static int tryRails(const struct backendHost *host, const char *name, uint32_t rails,
+		    struct fabricAbout *about, uint8_t *reachesGpu, char *why)
+{
+	struct fabricAbout other;
+	uint8_t reaches;
+
+	if (!tryNetwork(host, name, (struct rdmaRail){0, rails}, about, reachesGpu, why))
+		return 0;
+	for (uint32_t i = 1; i < rails; i++) {
+		if (!tryNetwork(host, name, (struct rdmaRail){i, rails}, &other, &reaches, why) ||
+		    !isAlike(about, &other) || reaches != *reachesGpu)
+			return 0;
+		about->speed += other.speed;
+		if (other.mostBytes < about->mostBytes)
+			about->mostBytes = other.mostBytes;
+	}
+	return 1;
+}
+
+/* Rails that the user and the lanes allow. */
+static uint32_t mostRails(const char *name, const struct proxyBlob *blob)
+{
+	uint32_t rails = strcmp(name, VERBS) ? 1 : paramNumber(paramNicRails);
+
+	return blob->lanes && blob->lanes < rails ? blob->lanes : rails;
+}
+
+static int findNetwork(const struct backendHost *host, const char *name, struct proxyBlob *blob,
+		       struct fabricAbout *about, char *why)
+{
+	uint32_t rails = mostRails(name, blob);
+	int found = 0;
+
 	pthread_mutex_lock(&loaded.lock);
-	int found = tryNetwork(host, name, about, reachesGpu, why);
+	for (; rails && !found; rails--) {
+		found = tryRails(host, name, rails, about, &blob->reachesGpu, why);
+		blob->rails = (uint8_t)rails;
+	}
 	if (found)
 		pluginNamed(name)->about = *about;
 	snprintf(loaded.why, sizeof(loaded.why), "%s", found ? "" : why);
@@ -240,6 +282,8 @@ static void describeNetwork(struct proxyBlob *blob, const char *name,
 	blob->speed = about->speed;
 	memcpy(blob->name, about->name, sizeof(blob->name));
 	memcpy(blob->interface, about->interface, sizeof(blob->interface));
+	if (blob->rails > 1)
+		snprintf(blob->interface, sizeof(blob->interface), "%.12s +1", about->interface);
 }
 
 /* GPU memory that the network reaches does not bounce. */
@@ -341,7 +385,7 @@ ginResult_t networkSearch(const struct backendHost *host, struct proxyBlob *blob
 		chooseName(host, &choice);
 	if (!choice.name[0])
 		return ginSuccess;
-	if (findNetwork(host, choice.name, &about, &blob->reachesGpu, why)) {
+	if (findNetwork(host, choice.name, blob, &about, why)) {
 		describeNetwork(blob, choice.name, &about);
 		describeGpu(host, blob);
 		return ginSuccess;

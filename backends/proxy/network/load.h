@@ -30,6 +30,7 @@ struct proxyBlob {
 	uint8_t hasSearched; /* the members below are valid */
 	uint8_t hasNetwork;
 	uint8_t bounces;    /* has windows that the network does not reach: see bounce.h */
+	uint8_t rails;	    /* NICs that its lanes use in turn; 0: as 1 */
 	uint8_t reachesGpu; /* the network reaches this rank's GPU memory: see gpu.h */
 	uint8_t hasNic;	    /* before the search: a port for the network verbs, on a `nicNetwork` */
 	uint8_t pairBytes;  /* as in struct fabricAbout */
@@ -81,8 +82,16 @@ struct networkWanted {
 	struct fabricWanted fabric; /* without a provider */
 };
 
-/* For the network with this name. Returns 0, and why, if this host has none. */
-int networkWant(const struct backendHost *host, const char *name, struct networkWanted *out,
-		char *why);
+/* Most rails of a rank. */
+#define NETWORK_RAILS 2
+
+/* For a rail of the network with this name. Returns 0, and why, if this host has none. */
+int networkWant(const struct backendHost *host, const char *name, struct rdmaRail rail,
+		struct networkWanted *out, char *why);
+
+static inline uint32_t networkRails(const struct proxyBlob *blob)
+{
+	return blob->rails ? blob->rails : 1;
+}
 
 #endif

@@ -14,8 +14,9 @@ struct networkTransport {
 	const struct transportScope *scope;
 	const struct fabricCalls *calls;
 	struct fabricAbout about;
-	struct fabric *fabric;
-	struct networkGpu gpu;
+	uint32_t rails;
+	struct fabric *fabric[NETWORK_RAILS];
+	struct networkGpu gpu[NETWORK_RAILS];
 	uint8_t reachesGpu; /* `gpu` is open */
 	struct networkLane *lane[];
 };
@@ -31,9 +32,11 @@ static void networkClose(void *state)
 
 	for (uint32_t i = 0; i < t->scope->lanes; i++)
 		networkLaneFree(t->lane[i]);
-	networkGpuClose(t->scope->host->device, t->calls, &t->gpu);
-	if (t->fabric)
-		t->calls->close(t->fabric);
+	for (uint32_t i = 0; i < t->rails; i++) {
+		networkGpuClose(t->scope->host->device, t->calls, &t->gpu[i]);
+		if (t->fabric[i])
+			t->calls->close(t->fabric[i]);
+	}
 	free(t);
 }
 
@@ -85,12 +88,18 @@ static void networkPlan(struct plan *plan, uint32_t lanes)
 	plan->regions[planWindow]++;
 }
 
-static ginResult_t openLane(struct networkTransport *t, struct networkLane **out)
+static struct fabric *fabricOf(const struct networkTransport *t, uint32_t lane)
 {
-	struct networkLane *lane = *out = calloc(1, laneBytes(t->scope->host->nRanks));
+	return t->fabric[lane % t->rails];
+}
+
+static ginResult_t openLane(struct networkTransport *t, uint32_t index)
+{
+	struct networkLane *lane = calloc(1, laneBytes(t->scope->host->nRanks));
 
 	if (!lane)
 		return fail(ginErrorSystem, "no memory");
+	t->lane[index] = lane;
 	lane->scope = t->scope;
 	lane->fabric = t->calls;
 	lane->mostBytes = t->about.mostBytes;
@@ -98,27 +107,28 @@ static ginResult_t openLane(struct networkTransport *t, struct networkLane **out
 	lane->immediateBits = t->about.ordered ? t->about.immediates : 0;
 	lane->bouncesAll = paramChoice(paramBounce) == bounceAlways;
 	lane->reachesGpu = t->reachesGpu;
+	lane->rail = (uint8_t)(index % NETWORK_RAILS);
 	ginResult_t result = ginSuccess;
 	int bounces = anyBounces(t->scope);
 	if (bounces || t->reachesGpu)
-		result = bounceOpen(lane, t->fabric, bounces, t->about.name);
+		result = bounceOpen(lane, fabricOf(t, index), bounces, t->about.name);
 	if (result == ginSuccess && t->scope->locks)
 		result = deviceWordOpen(t->scope->host->device, &lane->word);
 	return result;
 }
 
 /* Opens the provider that networkSearch() has found, which the peers know. */
-static int openFabric(struct networkTransport *t, const char *name, char *why)
+static int openFabric(struct networkTransport *t, const char *name, uint32_t rail, char *why)
 {
 	struct networkWanted want;
 
-	if (!networkWant(t->scope->host, name, &want, why))
+	if (!networkWant(t->scope->host, name, (struct rdmaRail){rail, t->rails}, &want, why))
 		return 0;
 	want.fabric.provider = t->about.provider;
-	if (t->calls->open(&want.fabric, &t->fabric, why))
+	if (t->calls->open(&want.fabric, &t->fabric[rail], why))
 		return 0;
-	return !t->reachesGpu ||
-	       !networkGpuOpen(t->scope->host->device, t->calls, t->fabric, &t->gpu, why);
+	return !t->reachesGpu || !networkGpuOpen(t->scope->host->device, t->calls, t->fabric[rail],
+						 &t->gpu[rail], why);
 }
 
 static ginResult_t openAll(struct networkTransport *t, const char *name)
@@ -126,10 +136,11 @@ static ginResult_t openAll(struct networkTransport *t, const char *name)
 	char why[BACKEND_WHY] = "";
 	ginResult_t result = ginSuccess;
 
-	if (!openFabric(t, name, why))
-		return networkFail(t->about.name, why);
+	for (uint32_t i = 0; i < t->rails; i++)
+		if (!openFabric(t, name, i, why))
+			return networkFail(t->about.name, why);
 	for (uint32_t i = 0; i < t->scope->lanes && result == ginSuccess; i++)
-		result = openLane(t, &t->lane[i]);
+		result = openLane(t, i);
 	return result;
 }
 
@@ -145,6 +156,7 @@ static ginResult_t networkOpen(const struct transportScope *scope, void **state)
 	       sizeof(own));
 	t->calls = networkLoaded(&own, &t->about);
 	t->reachesGpu = own.reachesGpu;
+	t->rails = networkRails(&own);
 	ginResult_t result = openAll(t, own.plugin);
 	if (result == ginSuccess)
 		*state = t;
@@ -164,7 +176,7 @@ static ginResult_t networkAddress(void *state, uint32_t index, void *address)
 	const struct bounceOffer none = {.slotBytes = 0};
 	char why[FABRIC_WHY] = "";
 
-	if (t->calls->endOpen(t->fabric, &lane->end, address, why))
+	if (t->calls->endOpen(fabricOf(t, index), &lane->end, address, why))
 		return networkFail(t->about.name, why);
 	memcpy((char *)address + FABRIC_ADDRESS, lane->bounce ? &lane->bounce->offer : &none,
 	       sizeof(none));
@@ -219,8 +231,9 @@ static void networkWindowDeregister(void *state, void *link)
 	struct networkTransport *t = state;
 	struct networkWindow *w = link;
 
-	if (w->region)
-		t->calls->memoryRemove(w->region);
+	for (uint32_t i = 0; i < t->rails; i++)
+		if (w->region[i])
+			t->calls->memoryRemove(w->region[i]);
 	for (uint32_t i = 0; i < t->scope->lanes; i++)
 		if (t->lane[i]->bounce)
 			copiesWait(&t->lane[i]->bounce->copies);
@@ -228,15 +241,16 @@ static void networkWindowDeregister(void *state, void *link)
 }
 
 static ginResult_t addMemory(struct networkTransport *t, const struct memory *memory, int isHost,
-			     struct networkWindow *w, struct fabricKey *key)
+			     uint32_t rail, struct networkWindow *w, struct fabricKey *key)
 {
 	const struct device *d = t->scope->host->device;
+	struct fabric *f = t->fabric[rail];
 	char why[FABRIC_WHY] = "";
 
 	if (isHost &&
-	    t->calls->memoryAdd(t->fabric, memory->address, memory->bytes, &w->region, key, why))
+	    t->calls->memoryAdd(f, memory->address, memory->bytes, &w->region[rail], key, why))
 		return networkFail(t->about.name, why);
-	if (!isHost && networkGpuAdd(d, t->calls, t->fabric, memory, &w->region, key, why))
+	if (!isHost && networkGpuAdd(d, t->calls, f, memory, &w->region[rail], key, why))
 		return fail(ginErrorSystem,
 			    "%s: %s; allocate the window by ginMemAlloc(), or set "
 			    "GIN_BOUNCE=always on all ranks",
@@ -244,12 +258,57 @@ static ginResult_t addMemory(struct networkTransport *t, const struct memory *me
 	return ginSuccess;
 }
 
+_Static_assert(NETWORK_RAILS == 2, "takeKeys()");
+_Static_assert(sizeof(((struct proxyOffer *)0)->network) == sizeof(struct fabricKey) &&
+		       sizeof(struct fabricKey) == NETWORK_RAILS * sizeof(uint64_t),
+	       "a key, or a short key for each rail");
+
+/* Keys of several rails are short: verbs has addresses and keys below 2^32. */
+static ginResult_t offerKeys(const struct networkTransport *t, const struct fabricKey *key,
+			     struct proxyOffer *offer)
+{
+	uint64_t keys[NETWORK_RAILS];
+
+	if (t->rails == 1) {
+		memcpy(offer->network, key, sizeof(*key));
+		return ginSuccess;
+	}
+	for (uint32_t i = 0; i < NETWORK_RAILS; i++) {
+		if (key[i].address >> 32 || key[i].key >> 32)
+			return fail(ginErrorSystem, "%s: a key is too long for two rails",
+				    t->about.name);
+		keys[i] = key[i].address << 32 | key[i].key;
+	}
+	memcpy(offer->network, keys, sizeof(keys));
+	return ginSuccess;
+}
+
+static void takeKeys(const struct proxyOffer *offer, uint32_t rails, struct fabricKey *key)
+{
+	uint64_t keys[NETWORK_RAILS];
+
+	memcpy(keys, offer->network, sizeof(keys));
+	for (uint32_t i = 0; i < NETWORK_RAILS; i++)
+		key[i] = rails == 1 ? (struct fabricKey){keys[0], keys[1]}
+				    : (struct fabricKey){keys[i] >> 32, (uint32_t)keys[i]};
+}
+
+static struct proxyBlob blobOf(const struct networkTransport *t, int rank)
+{
+	const struct backendHost *host = t->scope->host;
+	struct proxyBlob blob;
+
+	memcpy(&blob, host->blob(host->core, rank, ginRouteProxy), sizeof(blob));
+	return blob;
+}
+
 static ginResult_t networkWindowOffer(void *state, const struct memory *memory,
 				      struct proxyOffer *offer, void **link)
 {
 	struct networkTransport *t = state;
 	struct networkWindow *w = calloc(1, windowBytes(t->scope->host->nRanks));
-	struct fabricKey key = {0, 0};
+	struct fabricKey key[NETWORK_RAILS] = {{0, 0}};
+	ginResult_t result = ginSuccess;
 
 	if (!w)
 		return fail(ginErrorSystem, "no memory");
@@ -266,9 +325,9 @@ static ginResult_t networkWindowOffer(void *state, const struct memory *memory,
 	offer->bounces = (!isHost && !t->reachesGpu) || paramChoice(paramBounce) == bounceAlways;
 	if (offer->bounces)
 		return ginSuccess;
-	ginResult_t result = addMemory(t, memory, isHost, w, &key);
-	memcpy(offer->network, &key, sizeof(key));
-	return result;
+	for (uint32_t i = 0; i < t->rails && result == ginSuccess; i++)
+		result = addMemory(t, memory, isHost, i, w, &key[i]);
+	return result == ginSuccess ? offerKeys(t, key, offer) : result;
 }
 
 /* A source of this rank's puts alone. The engine reads it by the CPU if the network does not. */
@@ -288,9 +347,10 @@ static ginResult_t networkWindowRegister(void *state, ginResult_t mine, const ui
 	struct networkWindow *w = link;
 
 	for (int r = 0; r < t->scope->host->nRanks && mine == ginSuccess; r++) {
+		const struct proxyBlob blob = blobOf(t, r);
 		struct proxyOffer offer;
 		memcpy(&offer, offers + (size_t)r * stride, sizeof(offer));
-		memcpy(&w->part[r].key, offer.network, sizeof(w->part[r].key));
+		takeKeys(&offer, networkRails(&blob), w->part[r].key);
 		w->part[r].bounces = offer.bounces;
 	}
 	return mine;

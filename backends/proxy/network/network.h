@@ -7,6 +7,7 @@
 #include "backends/proxy/transport.h"
 #include "fabric.h"
 #include "bounce.h"
+#include "load.h"
 #include "message.h"
 
 struct networkLane;
@@ -28,6 +29,7 @@ struct networkLane {
 	const struct fabricCalls *fabric;
 	uint64_t mostBytes;
 	uint8_t isOrdered, bouncesAll;
+	uint8_t rail;	       /* of this rank, and, by its lanes' turns, of every peer */
 	uint8_t reachesGpu;    /* the network reads and writes this rank's GPU memory */
 	uint8_t immediateBits; /* 0: there are none */
 	struct fabricEnd *end; /* NULL: stopped */
@@ -43,14 +45,14 @@ struct networkLane {
 
 /* A rank's part of a window. */
 struct networkPart {
-	struct fabricKey key;
+	struct fabricKey key[NETWORK_RAILS]; /* a rank with one rail has one key for all */
 	uint8_t bounces; /* the network does not reach it, and there is no key */
 };
 
 /* The window as the network knows it: network.c. */
 struct networkWindow {
-	struct fabricRegion *region; /* NULL: empty, or not reached */
-	struct networkPart part[];   /* [nRanks] */
+	struct fabricRegion *region[NETWORK_RAILS]; /* NULL: empty, or not reached */
+	struct networkPart part[];		    /* [nRanks] */
 };
 
 /* lane.c: the calls of struct transportOps on lanes. */

@@ -72,7 +72,7 @@ static int openBuffers(struct fabricEnd *end, char *why)
 		return verbsFail(why, "no memory");
 	memset(end->buffers, 0, bytes);
 	const struct rdmaMemory memory = {.address = end->buffers, .bytes = bytes, .dmabuf = -1};
-	return verbsMemoryOpen(end->fabric, &memory, rdmaLocal, &end->region, why);
+	return verbsMemoryOpen(end->fabric, &memory, rdmaLocal, 0, &end->region, why);
 }
 
 int verbsEndOpen(struct fabric *f, struct fabricEnd **out, void *address, char *why)

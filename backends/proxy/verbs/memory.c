@@ -12,14 +12,15 @@
 #include "verbs.h"
 
 int verbsMemoryOpen(struct fabric *f, const struct rdmaMemory *memory, unsigned access,
-		    struct fabricRegion **out, char *why)
+		    uint8_t isGpu, struct fabricRegion **out, char *why)
 {
 	struct fabricRegion *region = calloc(1, sizeof(*region));
 	char reason[RDMA_WHY];
 
 	if (!region)
 		return verbsFail(why, "no memory");
-	*region = (struct fabricRegion){.fabric = f, .at = memory->address, .bytes = memory->bytes};
+	*region = (struct fabricRegion){
+		.fabric = f, .at = memory->address, .bytes = memory->bytes, .isGpu = isGpu};
 	if (regionOpen(f->port, memory, access, &region->region, &region->keys, reason)) {
 		free(region);
 		return verbsFail(why, reason);
@@ -37,7 +38,7 @@ int verbsMemoryAdd(struct fabric *f, void *at, size_t bytes, struct fabricRegion
 {
 	const struct rdmaMemory memory = {.address = at, .bytes = bytes, .dmabuf = -1};
 
-	if (verbsMemoryOpen(f, &memory, rdmaRemote | rdmaRelaxed, out, why))
+	if (verbsMemoryOpen(f, &memory, rdmaRemote | rdmaRelaxed, 0, out, why))
 		return fabricFailed;
 	*key = (struct fabricKey){(*out)->keys.first, (*out)->keys.remote};
 	return fabricOk;
@@ -50,10 +51,9 @@ int verbsGpuMemoryAdd(struct fabric *f, const struct rdmaMemory *memory, struct 
 	int isFirst = !atomic_load(&f->gpu);
 	unsigned access = isFirst ? rdmaRemote : rdmaRemote | rdmaRelaxed;
 
-	if (verbsMemoryOpen(f, memory, access, out, why))
+	if (verbsMemoryOpen(f, memory, access, 1, out, why))
 		return fabricFailed;
 	struct fabricRegion *region = *out;
-	region->isGpu = 1;
 	region->isWindow = !isFirst;
 	if (isFirst)
 		atomic_store(&f->gpu, region);

@@ -62,6 +62,7 @@ static const char *operationOf(const struct verbsOp *op)
 	static const char *const names[] = {[verbsWrite] = "write",
 					    [verbsRead] = "read",
 					    [verbsSend] = "message",
+					    [verbsConfirm] = "read after a write",
 					    [verbsFlush] = "read of this rank's own GPU memory"};
 
 	return names[op->kind];
@@ -217,7 +218,7 @@ static int tell(struct verbsPeer *peer, struct fabricEvent *event)
 		event->context = op->context;
 		event->error = hasFailed(peer);
 		peer->told++;
-		if (op->kind != verbsSend && op->kind != verbsFlush)
+		if (op->context)
 			return 1;
 	}
 	return 0;

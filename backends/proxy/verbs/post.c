@@ -12,6 +12,21 @@
 
 #include "verbs.h"
 
+static struct ibv_send_wr *next(struct verbsPeer *peer)
+{
+	uint32_t at = peer->begun - peer->posted;
+
+	peer->wr[at] = (struct ibv_send_wr){
+		.wr_id = verbsNumber(peer, peer->begun), .sg_list = &peer->sge[at], .num_sge = 1};
+	return &peer->wr[at];
+}
+
+static void addOp(struct verbsPeer *peer, const struct verbsOp *op)
+{
+	peer->op[peer->begun % peer->end->depth] = *op;
+	peer->begun++;
+}
+
 static void chain(struct verbsPeer *peer)
 {
 	struct fabricEnd *end = peer->end;
@@ -23,8 +38,29 @@ static void chain(struct verbsPeer *peer)
 	end->chained = peer;
 }
 
+/*
+ * PCIe does not order the writes of two NICs, so the peer could handle a message by another NIC before
+ * the bytes of this chain are visible. A read of them by this NIC does not pass its writes.
+ */
+static void confirm(struct verbsPeer *peer)
+{
+	const struct verbsOp op = {.bytes = 1, .kind = verbsConfirm};
+	const struct ibv_send_wr *write = peer->write;
+
+	if (!write)
+		return;
+	struct ibv_send_wr *wr = next(peer);
+	wr->opcode = IBV_WR_RDMA_READ;
+	wr->wr.rdma = write->wr.rdma;
+	*wr->sg_list = verbsBuffer(peer->end, peer->message[peer->begun % peer->end->depth], 1);
+	addOp(peer, &op);
+	peer->write = NULL;
+}
+
 static void postChain(struct verbsPeer *peer)
 {
+	if (!peer->isDead)
+		confirm(peer);
 	uint32_t count = peer->begun - peer->posted;
 	struct ibv_send_wr *bad = NULL;
 	char why[FABRIC_WHY];
@@ -47,26 +83,18 @@ static struct verbsPeer *peerWithRoom(uint64_t of)
 {
 	struct verbsPeer *peer = (struct verbsPeer *)(uintptr_t)of;
 
-	if (peer->isDead || peer->begun - peer->told >= peer->end->depth)
+	uint32_t spare = peer->end->fabric->isRail; /* for confirm() */
+
+	if (peer->isDead || peer->begun - peer->told + spare >= peer->end->depth)
 		return NULL;
-	if (peer->begun - peer->posted == VERBS_CHAIN)
+	if (peer->begun - peer->posted + spare >= VERBS_CHAIN)
 		postChain(peer);
 	return peer->isDead ? NULL : peer;
 }
 
-static struct ibv_send_wr *next(struct verbsPeer *peer)
-{
-	uint32_t at = peer->begun - peer->posted;
-
-	peer->wr[at] = (struct ibv_send_wr){
-		.wr_id = verbsNumber(peer, peer->begun), .sg_list = &peer->sge[at], .num_sge = 1};
-	return &peer->wr[at];
-}
-
 static int begin(struct verbsPeer *peer, const struct verbsOp *op)
 {
-	peer->op[peer->begun % peer->end->depth] = *op;
-	peer->begun++;
+	addOp(peer, op);
 	chain(peer);
 	return fabricOk;
 }
@@ -118,6 +146,8 @@ int verbsPostWrite(struct fabricEnd *end, uint64_t of, const struct fabricPiece 
 	uint8_t isGpu;
 	if (fillTransfer(peer, wr, piece, &isGpu))
 		return fabricFailed;
+	if (!immediate && piece->bytes && peer->end->fabric->isRail)
+		peer->write = wr;
 	return begin(peer, &op);
 }
 

@@ -16,7 +16,7 @@
 #define VERBS_DEPTH_MOST 128 /* work requests of a queue pair, and receives of it */
 #define VERBS_DEPTH_LEAST 16
 #define VERBS_DEPTH_ALL 8192  /* work requests of an end, about */
-#define VERBS_PEER_BYTES 2568 /* of struct verbsPeer */
+#define VERBS_PEER_BYTES 2576 /* of struct verbsPeer */
 #define VERBS_OP_BYTES 24     /* of struct verbsOp */
 
 /* Of an end. A queue pair has `depth` work requests and as many receives. */

@@ -58,6 +58,7 @@ static int verbsOpen(const struct fabricWanted *want, struct fabric **out, char 
 	pthread_mutex_init(&f->lock, NULL);
 	f->peers = want->peers ? want->peers : 1;
 	f->hasGpu = want->hasGpu;
+	f->isRail = want->isRail;
 	if (openPort(f, want, why)) {
 		verbsClose(f);
 		return fabricFailed;

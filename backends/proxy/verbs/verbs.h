@@ -24,11 +24,11 @@
 #define VERBS_CHAIN 16 /* most work requests of one ibv_post_send() */
 #define VERBS_PIECE (1ull << 30)
 
-enum verbsKind { verbsWrite, verbsRead, verbsSend, verbsFlush };
+enum verbsKind { verbsWrite, verbsRead, verbsSend, verbsFlush, verbsConfirm };
 
 /* A work request between its posting and its event. */
 struct verbsOp {
-	void *context; /* the caller's; NULL: verbsSend, verbsFlush */
+	void *context; /* the caller's; NULL: verbsSend, verbsFlush, verbsConfirm */
 	uint32_t bytes;
 	uint8_t kind;	 /* enum verbsKind */
 	uint8_t intoGpu; /* verbsRead: its event waits for a flush */
@@ -49,6 +49,7 @@ struct verbsPeer {
 	struct verbsOp *op; /* [depth] */
 
 	/* From `posted` to `begun`: the chain that submit() posts. */
+	const struct ibv_send_wr *write; /* the last one without immediate; NULL: none */
 	struct ibv_send_wr wr[VERBS_CHAIN];
 	struct ibv_sge sge[VERBS_CHAIN];
 	unsigned char (*message)[VERBS_MESSAGE]; /* [depth] */
@@ -121,7 +122,7 @@ struct fabric {
 	struct rdmaAddress address;
 	uint32_t peers; /* of an end, about */
 	uint32_t mostInline;
-	uint8_t hasGpu;
+	uint8_t hasGpu, isRail;
 	pthread_mutex_t lock; /* of `regions`, and of the device's events */
 	struct fabricRegion *regions;
 	_Atomic(struct fabricRegion *) gpu; /* GPU memory that flushes read; NULL: none yet */
@@ -194,7 +195,7 @@ static inline uint64_t verbsNumber(const struct verbsPeer *peer, uint32_t serial
 
 /* memory.c */
 int verbsMemoryOpen(struct fabric *fabric, const struct rdmaMemory *memory, unsigned access,
-		    struct fabricRegion **out, char *why);
+		    uint8_t isGpu, struct fabricRegion **out, char *why);
 int verbsMemoryAdd(struct fabric *fabric, void *at, size_t bytes, struct fabricRegion **out,
 		   struct fabricKey *key, char *why);
 int verbsGpuMemoryAdd(struct fabric *fabric, const struct rdmaMemory *memory,

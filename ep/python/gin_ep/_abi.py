@@ -210,6 +210,7 @@ CONSTANTS = {
 _U32S = POINTER(c_uint32)
 _PROTOTYPES = {
     "ginCommInit": (POINTER(Config), POINTER(c_void_p)),
+    "ginCommShrink": (c_void_p, POINTER(c_int), c_int, POINTER(c_void_p)),
     "ginCommDestroy": (c_void_p,),
     "ginCommAbort": (c_void_p,),
     "ginCommRank": (c_void_p, POINTER(c_int)),
@@ -227,6 +228,7 @@ _PROTOTYPES = {
     "ginEpMaskClear": (c_void_p, c_void_p),
     "ginEpGetAsyncError": (c_void_p, POINTER(Record)),
     "ginEpReset": (c_void_p,),
+    "ginEpShrink": (c_void_p, c_void_p, POINTER(EpConfig), POINTER(c_void_p)),
 }
 _WORDS = ("ginGetLastError", "ginEpGetLastError", "ginGetErrorString")
 

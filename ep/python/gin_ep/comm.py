@@ -45,6 +45,9 @@ class Communicator:
             _abi.call("ginCommInit", ctypes.byref(config), ctypes.byref(self._comm))
         except _abi.GinError as error:
             raise error from (failed[0] if failed else None)
+        self._describe()
+
+    def _describe(self):
         self.rank = self._number("ginCommRank")
         self.size = self._number("ginCommSize")
         device = self._number("ginCommDevice")
@@ -61,6 +64,15 @@ class Communicator:
     def from_mpi(cls, comm, device="auto"):
         """Of an mpi4py communicator."""
         return cls(comm.allgather, comm.Get_rank(), comm.Get_size(), device)
+
+    def shrink(self, exclude=()):
+        """A communicator of the ranks that live and are not excluded. Collective over these ranks."""
+        rest = object.__new__(type(self))
+        rest._comm = ctypes.c_void_p()
+        ranks = (ctypes.c_int * len(exclude))(*exclude)
+        _abi.call("ginCommShrink", self.pointer, ranks, len(exclude), ctypes.byref(rest._comm))
+        rest._describe()
+        return rest
 
     def _number(self, call):
         number = ctypes.c_int()

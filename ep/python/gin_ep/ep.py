@@ -120,11 +120,17 @@ class Ep:
         unknown = sorted(set(more) - set(_DEFAULTS))
         if unknown:
             raise TypeError(f"Ep has no keyword {', '.join(unknown)}")
-        self.comm = comm
-        self.config = {**_DEFAULTS, **more, **dict(experts=experts, topk=topk, hidden=hidden, max_tokens=max_tokens)}
+        self._make(comm, {**_DEFAULTS, **more, **dict(experts=experts, topk=topk, hidden=hidden, max_tokens=max_tokens)})
+
+    def _make(self, comm, config, old=None):
+        """A new ginEp_t; in the memory of the Ep `old`, if there is one."""
+        self.comm, self.config = comm, config
         self._ep = ctypes.c_void_p()
-        config = _config(comm.size, **self.config)
-        _abi.call("ginEpCreate", comm.pointer, ctypes.byref(config), ctypes.byref(self._ep))
+        plain, out = ctypes.byref(_config(comm.size, **config)), ctypes.byref(self._ep)
+        if old is None:
+            _abi.call("ginEpCreate", comm.pointer, plain, out)
+        else:
+            _abi.call("ginEpShrink", old.pointer, comm.pointer, plain, out)
         self.info = _abi.EpInfo(ctypes.sizeof(_abi.EpInfo))
         _abi.call("ginEpQuery", self._ep, ctypes.byref(self.info))
         self.number = next(_numbers)  # for gin_ep.ops
@@ -347,6 +353,18 @@ class Ep:
     def reset(self):
         """Starts anew after losses. Collective; handles from before are void."""
         _abi.call("ginEpReset", self.pointer)
+
+    def shrink(self, comm, **changes):
+        """An Ep on `comm`, which Communicator.shrink() has made, in the memory of this one.
+
+        `changes` replace keywords of Ep(). This Ep can only be destroyed then. Kernels of it must have ended.
+        """
+        unknown = sorted(set(changes) - set(self.config))
+        if unknown:
+            raise TypeError(f"Ep has no keyword {', '.join(unknown)}")
+        made = object.__new__(type(self))
+        made._make(comm, {**self.config, **changes}, self)
+        return made
 
 
 def _memory_of(handle):

@@ -300,6 +300,24 @@ def case_lost_rank(comm):
             Layer(comm, ep, problem, "bf16").run()
 
 
+def case_shrink(comm):
+    """The last rank leaves, and the others go on in the memory of their Ep, with all experts."""
+    lost = comm.size - 1
+    problem = Problem(comm.size, Shape(), 61)
+    ep = gin_ep.Ep(comm, **problem.config())
+    Layer(comm, ep, problem, "bf16").run()
+    comm.barrier()
+    if comm.rank != lost:
+        with comm.shrink([lost]) as rest:
+            same("ranks of the rest", (rest.rank, rest.size), (comm.rank, comm.size - 1))
+            fewer = Problem(rest.size, Shape(), 62)
+            with ep.shrink(rest, **fewer.config()) as next_ep:
+                for kind in ("bf16", "f32"):
+                    Layer(rest, next_ep, fewer, kind).run()
+    comm.barrier()
+    ep.destroy()
+
+
 def calls_fail(comm, ep, problem, lost):
     for _ in range(2):
         try:

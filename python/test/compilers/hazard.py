@@ -27,7 +27,7 @@ def ptx_of(architecture, after, stages):
     """The PTX, or None if Triton refuses the kernel."""
     constants = {(7,): SIDE, (8,): after, (9,): stages}
     aligned = {(argument,): [["tt.divisibility", 16]] for argument in range(4)}
-    signature = dict(zip(NAMES, TYPES))
+    signature = dict(zip(NAMES, TYPES, strict=True))
     source = ASTSource(fn=consume.kernel, signature=signature, constexprs=constants, attrs=aligned)
     try:
         return compile(source, architecture, num_warps=4).asm["ptx"]

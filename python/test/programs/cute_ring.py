@@ -64,9 +64,7 @@ if not CUBIN:
         right: Int32,
         round: Int32,
     ):
-        kernel = ring(
-            dc, inbox, outbox, target, source, copy, status, n, rank, right, round
-        )
+        kernel = ring(dc, inbox, outbox, target, source, copy, status, n, rank, right, round)
         kernel.launch(grid=[1, 1, 1], block=[256, 1, 1])
 
     def compiled():

@@ -80,9 +80,7 @@ def maker(kernel, warps):
 
     def make(comm, n):
         empty = libgin.torch.empty
-        target, source = (
-            empty(n, dtype=torch.int32, device=comm.device_index) for _ in range(2)
-        )
+        target, source = (empty(n, dtype=torch.int32, device=comm.device_index) for _ in range(2))
         copy = torch.zeros(n, dtype=torch.int32, device="cuda")
         status = torch.full((1,), -1, dtype=torch.int32, device="cuda")
         torch.cuda.synchronize()

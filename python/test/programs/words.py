@@ -48,9 +48,7 @@ def cute_calls():
 def every(gin, dc, inbox, outbox, target, rank, right, left, size, results):
     """Every thread of a block runs it. The status and the values that it has seen."""
     limit = {"timeout": LIMIT}
-    status = gin.put(
-        dc, right, inbox, 0, outbox, 0, WORDS * 8, signal=0, counter=0, **limit
-    )
+    status = gin.put(dc, right, inbox, 0, outbox, 0, WORDS * 8, signal=0, counter=0, **limit)
     status |= gin.wait_signal(dc, 0, 1, **limit) | gin.wait_counter(dc, 0, 1, **limit)
     seen = {"sum of the put": int(target[:WORDS].sum())}
     status |= gin.put_value(dc, right, inbox, VALUE * 8, 7000 + rank, signal=1, add=4, **limit)

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "file.h"
+#include "lib/base/file.h"
 
 static socklen_t lengthOf(const union datagramAddress *a)
 {

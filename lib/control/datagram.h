@@ -6,7 +6,7 @@
 #include <netinet/in.h>
 #include <sys/types.h>
 
-#include "socket.h"
+#include "lib/base/socket.h"
 
 union datagramAddress {
 	struct sockaddr any;

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * unit_shrink.c - ginCommShrink() among threads, some of which leave at random moments: those that go on
+ * agree, and inherit the windows that all of them have. A stranger sends datagrams to all ranks meanwhile.
+ *
+ *	ROUNDS=N SEED=N		how many communicators, and which
+ */
+#include "ranks.h"
+#include "expect.h"
+
+#include <netinet/in.h>
+#include <time.h>
+
+enum { RANKS = 4 };
+
+static struct {
+	unsigned seed;
+	int leaves[RANKS];     /* before the call of the others, or meanwhile */
+	unsigned delay[RANKS]; /* of each rank, in microseconds */
+	int excludes;	       /* the lowest rank that goes on excludes rank `excluded` */
+	int excluded;	       /* -1: nobody */
+	int calls;	       /* the excluded rank calls too */
+	int refuses;	       /* the rank that first passes a wrong argument; -1: none */
+} plan;
+
+static unsigned nextOf(unsigned *seed)
+{
+	return (unsigned)rand_r(seed) >> 8;
+}
+
+static unsigned next(void)
+{
+	return nextOf(&plan.seed);
+}
+
+static int goesOn(int rank)
+{
+	return !plan.leaves[rank] && rank != plan.excluded;
+}
+
+static void makePlan(void)
+{
+	int least = -1;
+
+	plan.excluded = next() % 3 ? -1 : (int)(next() % RANKS);
+	for (int r = 0; r < RANKS; r++) {
+		plan.leaves[r] = next() % 3 == 0 && r != plan.excluded;
+		plan.delay[r] = next() % 4 ? 0 : next() % 4000;
+		if (goesOn(r))
+			least = least < 0 ? r : least;
+	}
+	if (least < 0) {
+		plan.excluded = -1;
+		memset(plan.leaves, 0, sizeof(plan.leaves));
+		least = 0;
+	}
+	plan.excludes = least;
+	plan.calls = (int)(next() % 2);
+	if (plan.excluded >= 0 && next() % 4 == 0) /* the others have finished, and left if they may */
+		plan.delay[plan.excluded] = 15000;
+	plan.refuses = plan.excluded >= 0 || next() % 3 ? -1 : least;
+}
+
+static int survivors(int below)
+{
+	int count = 0;
+
+	for (int r = 0; r < below; r++)
+		count += goesOn(r);
+	return count;
+}
+
+static void expectTeam(ginComm_t comm, int old)
+{
+	int rank, nRanks, all[RANKS];
+
+	EXPECT(ginCommRank(comm, &rank) == ginSuccess);
+	EXPECT(ginCommSize(comm, &nRanks) == ginSuccess);
+	EXPECT(nRanks == survivors(RANKS));
+	EXPECT(rank == survivors(old));
+	EXPECT(ginCommAllgather(comm, &old, all, sizeof(old)) == ginSuccess);
+	for (int i = 0; i < nRanks; i++)
+		EXPECT(goesOn(all[i]) && survivors(all[i]) == i);
+}
+
+static void expectWindow(ginComm_t comm, ginWindow_t old, const void *ptr, int isLocal)
+{
+	ginWindow_t window;
+	void *at, *peers;
+	int nRanks;
+
+	EXPECT(ginWindowInherited(comm, old, &window) == ginSuccess);
+	EXPECT(window.table != old.table);
+	EXPECT(ginWindowPointer(comm, window, &at) == ginSuccess && at == ptr);
+	EXPECT(ginCommSize(comm, &nRanks) == ginSuccess);
+	for (int r = 0; r < nRanks && !isLocal; r++)
+		EXPECT(ginPeerPointer(comm, window, r, &peers) == ginSuccess && peers);
+	EXPECT(ginWindowInherited(comm, (ginWindow_t){NULL}, &window) == ginErrorInvalidArgument);
+	EXPECT(ginWindowInherited(comm, window, &window) == ginErrorInvalidArgument);
+}
+
+static void shrink(ginComm_t comm, int rank, ginWindow_t shared, ginWindow_t local,
+		   ginWindow_t retired, void *ptr)
+{
+	ginComm_t made = NULL;
+
+	int excludes = plan.excluded >= 0 && rank == plan.excludes;
+	if (plan.refuses >= 0)
+		EXPECT_FAILS(ginCommShrink(comm, &rank, plan.refuses == rank, &made),
+			     ginErrorInvalidArgument, "exclude[0] is this rank");
+	EXPECT(ginCommShrink(comm, &plan.excluded, excludes, &made) == ginSuccess);
+	expectTeam(made, rank);
+	expectWindow(made, shared, ptr, 0);
+	expectWindow(made, local, ptr, 1);
+	EXPECT_FAILS(ginWindowInherited(made, retired, &retired), ginErrorInvalidArgument,
+		     "has inherited no window");
+	EXPECT(ginCommDestroy(made) == ginSuccess);
+}
+
+/* Others have excluded this rank: it learns that before they make the call, meanwhile or afterwards. */
+static void expectOut(ginComm_t comm)
+{
+	ginComm_t none = NULL;
+
+	EXPECT_FAILS(ginCommShrink(comm, NULL, 0, &none), ginErrorPeer, "has left this rank out");
+	EXPECT(!none);
+}
+
+static int run(const ginConfig_t *config)
+{
+	ginWindow_t shared, local, retired;
+	int rank = config->rank;
+	ginComm_t comm;
+	void *ptr;
+
+	EXPECT(ginCommInit(config, &comm) == ginSuccess);
+	EXPECT(ginMemAlloc(comm, 64, &ptr) == ginSuccess);
+	EXPECT(ginWindowRegister(comm, ptr, 64, 0, &shared) == ginSuccess);
+	EXPECT(ginWindowRegister(comm, ptr, 64, GIN_WINDOW_LOCAL, &local) == ginSuccess);
+	EXPECT(ginWindowRegister(comm, ptr, 64, 0, &retired) == ginSuccess);
+	EXPECT(ginWindowRetire(comm, retired, NULL, NULL) == ginSuccess);
+	usleep(plan.delay[rank]);
+	if (plan.leaves[rank])
+		EXPECT(ginCommAbort(comm) == ginSuccess);
+	else if (rank == plan.excluded && plan.calls && plan.refuses < 0)
+		expectOut(comm);
+	else if (goesOn(rank))
+		shrink(comm, rank, shared, local, retired, ptr);
+	else if (survivors(RANKS) < RANKS - 1) /* else the communicator is healthy */
+		EXPECT(ginCommAbort(comm) == ginSuccess);
+	EXPECT(ginCommDestroy(comm) == ginSuccess ||
+	       survivors(RANKS) < RANKS - 1); /* others may leave first */
+	EXPECT(ginMemFree(NULL, ptr) == ginSuccess);
+	return 0;
+}
+
+/* A datagram of recover_peer.c, of a rank that takes all ranks to be out; the hash is wrong. */
+struct forged {
+	uint64_t hash;
+	uint32_t magic, rank, attempt, finished, entryBytes;
+	uint8_t phase, asks, entries, refused, out[1];
+} __attribute__((packed));
+
+static void forge(int fd)
+{
+	static unsigned seed = 1;
+	struct sockaddr_in6 to;
+	socklen_t length = sizeof(to), typeLength = sizeof(int);
+	int type = 0;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &typeLength) || type != SOCK_DGRAM ||
+	    getsockname(fd, (struct sockaddr *)&to, &length) || to.sin6_family != AF_INET6)
+		return;
+	to.sin6_addr = in6addr_loopback;
+	struct forged forged = {.magic = 0x326e6967,
+				.rank = nextOf(&seed) % RANKS,
+				.attempt = 1 + nextOf(&seed) % 3,
+				.phase = (uint8_t)(nextOf(&seed) % 3),
+				.asks = 1,
+				.out = {0xf}};
+	size_t bytes = nextOf(&seed) % 4 ? sizeof(forged) : nextOf(&seed) % (sizeof(forged) + 1);
+	int from = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (from < 0)
+		return;
+	sendto(from, &forged, bytes, MSG_DONTWAIT, (struct sockaddr *)&to, sizeof(to));
+	close(from);
+}
+
+static int stop;
+
+static void *beStranger(void *arg)
+{
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+		for (int fd = 3; fd < 128; fd++)
+			forge(fd);
+		usleep(200);
+	}
+	return arg;
+}
+
+int main(void)
+{
+	pthread_t stranger;
+	const char *rounds = getenv("ROUNDS"), *seed = getenv("SEED");
+
+	setenv("GIN_LOG", "none", 0);
+	setenv("GIN_TIMEOUT", "30", 0);
+	plan.seed = seed ? (unsigned)atoi(seed) : (unsigned)time(NULL);
+	printf("unit_shrink: SEED=%u\n", plan.seed);
+	fflush(stdout);
+	EXPECT(!pthread_create(&stranger, NULL, beStranger, NULL));
+	for (int i = rounds ? atoi(rounds) : 60; i > 0; i--) {
+		makePlan();
+		const int *result = ranksStart(RANKS, 1, run);
+		for (int r = 0; r < RANKS; r++)
+			EXPECT(result[r] == 0);
+	}
+	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+	pthread_join(stranger, NULL);
+	return 0;
+}
