@@ -42,6 +42,7 @@ struct Pair {
 	ginWindow_t in, out;
 	uint32_t *inbox, *outbox; // [WORDS]
 	uint32_t peer, round;
+	bool byEngine; // puts to direct peers ask for a copy engine
 	Seen *seen;
 
 	GIN_FN static uint32_t word(uint32_t from, uint32_t to, uint32_t turn, uint32_t i)
@@ -67,11 +68,19 @@ struct Pair {
 		seen->wrong[ginThreadIndex()] += wrong;
 	}
 
+	// A coop of more than 32 threads uses copy engines only if it asks for them.
+	GIN_FN ginOptions options() const
+	{
+		ginOptions chosen;
+		chosen.copyBy = byEngine ? ginCopyEngine : ginCopyAuto;
+		return chosen;
+	}
+
 	GIN_FN ginResult_t put(const Gin &gin, uint32_t words) const
 	{
 		GinCta{}.sync();
 		return gin.put(static_cast<int>(peer), in, 0, out, 0, words * sizeof(uint32_t),
-			       GinSignalInc{dc.rank}, GinNone{}, GinCta{});
+			       GinSignalInc{dc.rank}, GinNone{}, GinCta{}, options());
 	}
 
 	GIN_FN ginResult_t wait(const Gin &gin, uint64_t &heard) const
@@ -133,7 +142,7 @@ struct Pair {
 		for (int i = 0; sends && i < PUTS && result == ginSuccess; i++)
 			result = i < PUTS - 1 ? gin.put(static_cast<int>(peer), in, 0, out, 0,
 							WORDS * sizeof(uint32_t), GinNone{},
-							GinNone{}, GinCta{})
+							GinNone{}, GinCta{}, options())
 					      : put(gin, WORDS);
 		if (result == ginSuccess)
 			result = wait(gin, heard);
@@ -200,6 +209,7 @@ struct Test {
 	ginComm_t comm;
 	int rank, nRanks, device;
 	uint64_t patience; // ns that a device call waits at most
+	bool byEngine;	   // GIN_COPY_ENGINE=on
 	ginDevComm dc;
 	void *in, *out;
 	ginWindow_t inWindow, outWindow;
@@ -328,6 +338,14 @@ static void judge(Test &t, struct selftestCell &cell)
 	}
 }
 
+// Descriptors that copy engines and network routes have taken: 0 if there is no proxy.
+static uint64_t postedToProxy(const Test &t)
+{
+	ginStats_t stats = GIN_STATS_INIT;
+
+	return ginCommGetStats(t.comm, &t.dc, 0, &stats) == ginSuccess ? stats.posted : 0;
+}
+
 static void testPair(Test &t, int peer, uint32_t round)
 {
 	struct selftestCell &cell = t.cells[peer];
@@ -338,12 +356,19 @@ static void testPair(Test &t, int peer, uint32_t round)
 		     static_cast<uint32_t *>(t.out),
 		     static_cast<uint32_t>(peer),
 		     round,
+		     t.byEngine && !strcmp(cell.backend, "direct"),
 		     t.seen};
+	uint64_t before = pair.byEngine ? postedToProxy(t) : 0;
 
 	if (cell.state == selftestNoRoute)
 		return;
 	launchPair(t, pair);
 	judge(t, cell);
+	if (pair.byEngine && cell.state == selftestGood && postedToProxy(t) == before) {
+		cell.state = selftestNoRoute;
+		snprintf(cell.why, sizeof(cell.why),
+			 "direct peers, but no copy engine takes their puts");
+	}
 }
 
 // The ranks that fail early leave the others; the allgather ends on all of them.
@@ -382,15 +407,22 @@ static bool askRoutes(Test &t)
 	return all;
 }
 
+// The value of an environment variable of libgin.
+static const char *parameter(const char *name)
+{
+	ginParamInfo_t info = GIN_PARAM_INFO_INIT;
+
+	for (int i = 0; i == 0 || i < info.count; i++)
+		if (ginParamQuery(i, &info) == ginSuccess && !strcmp(info.name, name))
+			return info.value;
+	return "";
+}
+
 // A rank whose pair does not answer comes to the allgather before the other ranks give up.
 static uint64_t patience()
 {
-	ginParamInfo_t info = GIN_PARAM_INFO_INIT;
-	uint64_t limit = PATIENCE;
+	uint64_t limit = strtoull(parameter("GIN_TIMEOUT"), nullptr, 10) * 1000000000 / 3;
 
-	for (int i = 0; i == 0 || i < info.count; i++)
-		if (ginParamQuery(i, &info) == ginSuccess && !strcmp(info.name, "GIN_TIMEOUT"))
-			limit = strtoull(info.value, nullptr, 10) * 1000000000 / 3;
 	return limit < PATIENCE ? limit : PATIENCE;
 }
 
@@ -459,6 +491,7 @@ static ginResult_t testWhole(ginComm_t comm, struct selftestCell *cells)
 	t.comm = comm;
 	t.cells = cells;
 	t.patience = patience();
+	t.byEngine = !strcmp(parameter("GIN_COPY_ENGINE"), "on");
 	if (ginCommRank(comm, &t.rank) != ginSuccess ||
 	    ginCommSize(comm, &t.nRanks) != ginSuccess ||
 	    ginCommDevice(comm, &t.device) != ginSuccess)
