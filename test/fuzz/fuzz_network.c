@@ -69,7 +69,7 @@ static void receiveRaw(struct fuzzInput *in)
 	free(copy);
 }
 
-/* Rank `who` posts a put, a value, a signal, or an atomic that wants its old value. */
+/* The rank posts a put, a value, a signal, or an atomic that wants its old value. */
 static void postSome(struct fuzzInput *in, struct side *s)
 {
 	uint8_t what = fuzzByte(in), at = fuzzByte(in);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_recover.c - the datagrams by which ranks agree on who goes on
+ * fuzz_recover.c - the datagrams by which ranks agree which of them go on
  *
  * An input is a list of steps: this rank begins, agrees, exchanges, ends; datagrams of other ranks
  * arrive, with a right hash or without. No call waits: config.poll ends it. A team that is agreed has
