@@ -20,6 +20,7 @@ static struct identity identities[RANKS];
 static struct control c;
 static int isIn; /* between recoverBegin() and recoverEnd() */
 static int isAgreed;
+static struct recoverTeam team; /* if isAgreed, and before the next agreement */
 
 /* As struct recoverHeader in recover_peer.c. */
 struct datagram {
@@ -121,16 +122,15 @@ static void receiveRaw(struct fuzzInput *in, int isSigned)
 
 static void agree(void)
 {
-	struct recoverTeam team = {0};
-
 	isAgreed = 0;
+	free(team.members);
+	team = (struct recoverTeam){0};
 	if (recoverAgree(&c, &team) != ginSuccess)
 		return;
 	EXPECT(team.nRanks >= 1 && team.nRanks <= RANKS && team.members[team.rank] == c.rank);
 	for (int i = 1; i < team.nRanks; i++)
 		EXPECT(team.members[i] > team.members[i - 1]);
 	isAgreed = 1;
-	free(team.members);
 }
 
 static void exchange(uint8_t what)
@@ -139,12 +139,11 @@ static void exchange(uint8_t what)
 	const struct recoverEntries e = {.mine = mine,
 					 .bytes = ENTRY,
 					 .refused = what >> 3 & 1,
-					 .parent = 0,
 					 .root = root,
 					 .parents = parents};
 	char why[SENTENCE_BYTES];
 
-	if (recoverExchange(&c, &e) == ginSuccess)
+	if (recoverExchange(&c, &team, &e) == ginSuccess)
 		recoverLost(&c, why);
 	isAgreed = 0;
 }
@@ -201,6 +200,8 @@ static void fuzzOne(struct fuzzInput *in)
 		step(in);
 	if (isIn)
 		recoverEnd(&c, 0);
+	free(team.members);
+	team = (struct recoverTeam){0};
 	recoverClose(&c);
 	free(c.failed);
 }
