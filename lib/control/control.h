@@ -9,7 +9,7 @@
  *
  * Files: call.c the calls, tree.c connecting, accept.c accepting, gather.c the way up of a collective, deliver.c the
  * way down, send.c sending, thread.c reading and failures, handles.c file descriptors between ranks of one host,
- * recover.c and recover_peer.c who goes on after a failure.
+ * recover.c and recover_peer.c which ranks go on after a failure, datagram.c UDP.
  */
 #ifndef GIN_LIB_CONTROL_H
 #define GIN_LIB_CONTROL_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* recover.c - the calls by which the ranks of a communicator agree on who goes on */
+/* recover.c - the calls by which the ranks of a communicator agree which of them go on */
 #include "recover.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* recover_peer.c - the datagrams by which ranks agree on who goes on: addresses, sending, receiving */
+/* recover_peer.c - the datagrams by which ranks agree which of them go on: addresses, sending, receiving */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -75,7 +75,29 @@ void recoverClose(struct control *c)
 	c->recovery = NULL;
 }
 
-/* The candidate addresses of a rank. Returns 0 after the last. Ranks of this host use loopback. */
+static int hasAddress(const struct identity *of, const struct netAddress *address)
+{
+	for (unsigned i = 0; i < of->addresses; i++)
+		if (!memcmp(&of->address[i], address, sizeof(*address)))
+			return 1;
+	return 0;
+}
+
+/* Container bridges have one address on every host: on this host it refuses the rank's port. */
+static int isBridge(const struct control *c, const struct identity *to, unsigned i)
+{
+	const struct identity *me = &c->ranks[c->rank];
+	unsigned others = 0;
+
+	for (unsigned j = 0; j < to->addresses; j++)
+		others += !hasAddress(me, &to->address[j]);
+	return others && hasAddress(me, &to->address[i]);
+}
+
+/*
+ * The candidate addresses of a rank. Returns 0 after the last. Ranks of this host use loopback. An
+ * address that this host has too is used only if all addresses are such: if GIN_HOSTID divides a host.
+ */
 static int candidate(const struct control *c, int rank, unsigned i, struct netAddress *out)
 {
 	static const struct netAddress loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
@@ -85,10 +107,12 @@ static int candidate(const struct control *c, int rank, unsigned i, struct netAd
 		*out = loopback;
 		return !i;
 	}
-	if (i >= to->addresses)
-		return 0;
-	*out = to->address[i];
-	return 1;
+	for (unsigned j = 0; j < to->addresses; j++)
+		if (!isBridge(c, to, j) && !i--) {
+			*out = to->address[j];
+			return 1;
+		}
+	return 0;
 }
 
 static uint32_t candidates(const struct control *c, int rank)
@@ -199,8 +223,10 @@ static void noteReturned(struct control *c, int rank, const union datagramAddres
 	struct netAddress address;
 	union datagramAddress to;
 
+	int isKnown = c->failed[rank]; /* the control plane has found the rank lost */
+
 	if (p->heard) {
-		p->gone |= refused && datagramSameAddress(at, &p->at);
+		p->gone |= (refused || isKnown) && datagramSameAddress(at, &p->at);
 		return;
 	}
 	for (unsigned i = 0; candidate(c, rank, i, &address); i++) {
@@ -210,7 +236,8 @@ static void noteReturned(struct control *c, int rank, const union datagramAddres
 		p->returned |= 1u << i;
 		p->refused |= refused ? 1u << i : 0;
 	}
-	p->gone = p->refused && (p->returned == candidates(c, rank) || c->failed[rank]);
+	int all = p->returned == candidates(c, rank);
+	p->gone = (p->refused || isKnown) && (all || (p->refused && isKnown));
 }
 
 int recoverIsGone(const struct control *c, int rank)
