@@ -56,7 +56,8 @@ static void makePlan(void)
 	}
 	plan.excludes = least;
 	plan.calls = (int)(next() % 2);
-	if (plan.excluded >= 0 && next() % 4 == 0) /* the others have finished, and left if they may */
+	if (plan.excluded >= 0 &&
+	    next() % 4 == 0) /* the others have finished, and left if they may */
 		plan.delay[plan.excluded] = 15000;
 	plan.refuses = plan.excluded >= 0 || next() % 3 ? -1 : least;
 }

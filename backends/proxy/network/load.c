@@ -444,8 +444,8 @@ static void describePair(const struct proxyBlob *mine, const struct proxyBlob *t
 	describeEnd(theirs, there, sizeof(there));
 	pthread_mutex_lock(&loaded.lock);
 	describeGpuOfPair(mine, theirs, gpu, sizeof(gpu));
-	snprintf(text, sizeof(text), "%.32s%s%s%s%s%s", mine->name, here[0] ? ", " : "", here,
-		 strcmp(here, there) ? " to " : "", strcmp(here, there) ? there : "", gpu);
+	snprintf(text, sizeof(text), "%.24s%s%.28s%s%.28s%.73s", mine->name, here[0] ? ", " : "",
+		 here, strcmp(here, there) ? " to " : "", strcmp(here, there) ? there : "", gpu);
 	const char *notNic = strcmp(mine->plugin, VERBS) ? loaded.notNic : "";
 	snprintf(why, BACKEND_WHY, "%.*s%s%.40s", *notNic ? 100 : BACKEND_WHY - 1, text,
 		 *notNic ? "; not verbs: " : "", notNic);
