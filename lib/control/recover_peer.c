@@ -223,7 +223,7 @@ static void noteReturned(struct control *c, int rank, const union datagramAddres
 	struct netAddress address;
 	union datagramAddress to;
 
-	int isKnown = c->failed[rank]; /* the control plane has found the rank lost */
+	int isKnown = c->broken != ginSuccess; /* the control plane has found some rank lost */
 
 	if (p->heard) {
 		p->gone |= (refused || isKnown) && datagramSameAddress(at, &p->at);
