@@ -438,14 +438,14 @@ static void describeGpuOfPair(const struct proxyBlob *mine, const struct proxyBl
 /* "libfabric net, eth0 (25 Gb/s)"; the peer's end is named where it differs; and bounce.h. */
 static void describePair(const struct proxyBlob *mine, const struct proxyBlob *theirs, char *why)
 {
-	char here[48], there[48], gpu[96], text[BACKEND_WHY];
+	char here[48], there[48], gpu[96], text[240];
 
 	describeEnd(mine, here, sizeof(here));
 	describeEnd(theirs, there, sizeof(there));
 	pthread_mutex_lock(&loaded.lock);
 	describeGpuOfPair(mine, theirs, gpu, sizeof(gpu));
-	snprintf(text, sizeof(text), "%.24s%s%.28s%s%.28s%.73s", mine->name, here[0] ? ", " : "",
-		 here, strcmp(here, there) ? " to " : "", strcmp(here, there) ? there : "", gpu);
+	snprintf(text, sizeof(text), "%.32s%s%s%s%s%s", mine->name, here[0] ? ", " : "", here,
+		 strcmp(here, there) ? " to " : "", strcmp(here, there) ? there : "", gpu);
 	const char *notNic = strcmp(mine->plugin, VERBS) ? loaded.notNic : "";
 	snprintf(why, BACKEND_WHY, "%.*s%s%.40s", *notNic ? 100 : BACKEND_WHY - 1, text,
 		 *notNic ? "; not verbs: " : "", notNic);
