@@ -31,7 +31,7 @@ struct Line {
 	uint64_t failedAt, endedAt; /* of the first failed call, and of the end; ns; 0: not yet */
 	int64_t result;
 	uint64_t laps, wrong, falseLaps;
-	int64_t files; /* descriptors at the end, less those at the start */
+	int64_t files; /* descriptors at the end minus descriptors at the start */
 	char why[440];
 };
 

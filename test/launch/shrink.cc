@@ -55,7 +55,7 @@ void *dieSoon(void *)
 	return nullptr;
 }
 
-/* The ranks that go on, which are those that the case says. */
+/* The ranks that go on, as the case says. */
 void shrinkTo(Rank &r, Rank &s, const std::vector<int> &exclude = {})
 {
 	ginComm_t comm = nullptr;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_shrink.c - ginCommShrink() among threads, some of which leave at random moments: those that go on
+ * unit_shrink.c - ginCommShrink() among threads, some of which leave at random moments: the others
  * agree, and inherit the windows that all of them have. A stranger sends datagrams to all ranks meanwhile.
  *
  *	ROUNDS=N SEED=N		how many communicators, and which

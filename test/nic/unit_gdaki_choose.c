@@ -40,7 +40,7 @@ static void chosen(void)
 	printf("ok: in turn\n");
 }
 
-/* Three usable ports: the rails of a rank differ, and follow those of the rank before it. */
+/* Three usable ports: the rails of a rank differ, and follow the rails of the preceding rank. */
 static void rails(void)
 {
 	static const int expected[][2] = {{0, 2}, {3, 0}, {2, 3}};
