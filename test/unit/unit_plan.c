@@ -123,9 +123,10 @@ void __wrap_free(void *at)
 	__real_free(at);
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 /*
  * Allocations of libgin-rdma.so come here, for symbols of the program are found first. What libibverbs
- * and drivers allocate is not counted.
+ * and drivers allocate is not counted. Sanitizers have such functions of their own.
  */
 void *__libc_calloc(size_t n, size_t bytes);
 void *__libc_memalign(size_t align, size_t bytes);
@@ -168,6 +169,7 @@ void free(void *at)
 		discount(at);
 	__libc_free(at);
 }
+#endif
 
 /* WHOLE(NAME, KIND, BYTES, PARAMETERS, ARGUMENTS): an allocation; the last argument is the output */
 #define WHOLE(name, kind, parameters, arguments)                                                   \
@@ -444,7 +446,9 @@ static int rank(const ginConfig_t *config)
 	p = begin("a device communicator", config->nRanks);
 	EXPECT_SUCCESS(ginDevCommCreate(comm, &want, &devComm));
 	end(&p, &plan.create, 1);
-	equal(&p, "queue pairs", taken[rankHere].queuePairs, plan.queuePairs);
+	/* ginCommInit() makes the pairs of verbs. For gdaki it makes one as a test, and ends it. */
+	uint64_t ended = strcmp(route, "gdaki") ? 0 : p.before.queuePairs;
+	equal(&p, "queue pairs", taken[rankHere].queuePairs - ended, plan.queuePairs);
 	EXPECT_SUCCESS(ginMemAlloc(comm, 4096, &memory));
 	p = begin("a window", config->nRanks);
 	EXPECT_SUCCESS(ginWindowRegister(comm, memory, 4096, 0, &window));
