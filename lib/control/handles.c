@@ -44,6 +44,19 @@ static int socketName(const struct control *c, int rank, char *out, size_t bytes
 			(unsigned long long)word[0], (unsigned long long)word[1]);
 }
 
+static int isLocal(const struct control *c, int rank)
+{
+	return identitySameHost(&c->ranks[rank], &c->ranks[c->rank]);
+}
+
+static int hasLocalPeer(const struct control *c)
+{
+	for (int r = 0; r < c->nRanks; r++)
+		if (r != c->rank && isLocal(c, r))
+			return 1;
+	return 0;
+}
+
 /* The mode keeps other users out. */
 static ginResult_t bindOwn(struct handles *h, struct sockaddr_un *name)
 {
@@ -66,10 +79,9 @@ static ginResult_t bindOwn(struct handles *h, struct sockaddr_un *name)
 
 ginResult_t handlesConnect(struct handles *h, int peer, const struct handleName *named)
 {
-	const struct identity *ranks = h->control->ranks;
 	const struct sockaddr_un *name = &named->address;
 
-	if (peer == h->control->rank || !identitySameHost(&ranks[peer], &ranks[h->control->rank]))
+	if (peer == h->control->rank || !isLocal(h->control, peer))
 		return ginSuccess;
 	int fd = fileAboveStandard(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
@@ -100,12 +112,8 @@ ginResult_t handlesBind(struct handles *h, struct control *control, struct handl
 		return fail(ginErrorSystem, "no memory");
 	for (size_t r = 0; r < n; r++)
 		h->to[r] = -1;
-	return bindOwn(h, &name->address);
-}
-
-static int isLocal(const struct control *c, int rank)
-{
-	return identitySameHost(&c->ranks[rank], &c->ranks[c->rank]);
+	/* No other rank could remove the name if this rank were killed. */
+	return hasLocalPeer(control) ? bindOwn(h, &name->address) : ginSuccess;
 }
 
 static void removeName(const struct control *c, int rank)

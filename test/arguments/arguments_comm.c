@@ -224,6 +224,15 @@ static void expectBadDirectory(const ginConfig_t *config, const char *directory,
 	setenv("TMPDIR", good, 1);
 }
 
+/* Nobody could remove the socket's name if the rank were killed: there is no socket. */
+static int aloneWithoutDirectory(const ginConfig_t *config)
+{
+	setenv("TMPDIR", "/no/such/directory", 1);
+	ginComm_t comm = openComm(config);
+	expectWorks(comm);
+	return closeComm(comm);
+}
+
 /* The others have bound their sockets already: these are gone again. */
 static int badDirectoryOfOne(const ginConfig_t *config)
 {
@@ -518,6 +527,7 @@ int main(void)
 	runForks("left behind", 2, leftBehind);
 	leavesNothing("nothing is left of threads", 4, 1, comeAndGo);
 	leavesNothing("nothing is left of processes", 3, 0, comeAndGo);
+	leavesNothing("a rank alone makes no socket", 1, 0, aloneWithoutDirectory);
 	leavesNothing("nothing is left of a bad TMPDIR of one rank", 3, 0, badDirectoryOfOne);
 	return expectFailures != 0;
 }
