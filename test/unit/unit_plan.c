@@ -123,10 +123,13 @@ void __wrap_free(void *at)
 	__real_free(at);
 }
 
+static const char *route; /* of the case */
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 /*
- * Allocations of libgin-rdma.so come here, for symbols of the program are found first. What libibverbs
- * and drivers allocate is not counted. Sanitizers have such functions of their own.
+ * Allocations of libgin-rdma.so come here, for symbols of the program are found first. They are counted
+ * for verbs: for gdaki they are not planned. What libibverbs and drivers allocate is not counted.
+ * Sanitizers have such functions of their own.
  */
 void *__libc_calloc(size_t n, size_t bytes);
 void *__libc_memalign(size_t align, size_t bytes);
@@ -142,7 +145,8 @@ static int isPlugin(const void *caller)
 {
 	Dl_info info;
 
-	return rankHere >= 0 && dladdr(caller, &info) && strstr(info.dli_fname, "libgin-rdma");
+	return rankHere >= 0 && !strcmp(route, "proxy, verbs") && dladdr(caller, &info) &&
+	       strstr(info.dli_fname, "libgin-rdma");
 }
 
 void *calloc(size_t n, size_t bytes)
@@ -340,7 +344,6 @@ const struct fabricCalls *__wrap_networkLoaded(const struct proxyBlob *mine,
 	return &countingNetwork;
 }
 
-static const char *route; /* of the case */
 static pthread_barrier_t all;
 /* What is taken and not planned in each phase, [counts]: equal for all numbers of ranks. */
 static int64_t (*unplanned)[3];
