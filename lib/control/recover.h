@@ -28,9 +28,9 @@ struct recoverTeam {
 ginResult_t recoverBegin(struct control *c, const int *exclude, int excludes);
 
 /*
- * Collective among the ranks that go on: agrees on the team. After recoverLost() has found a dead
- * member, the same call of ginCommShrink() begins a new attempt with this function. ginErrorPeer:
- * this rank is out, or came too late.
+ * Collective among the ranks that go on: agrees on the team. If recoverLost() finds a dead member,
+ * ginCommShrink() calls this function again: a new attempt. ginErrorPeer: this rank is out, or came
+ * too late.
  */
 ginResult_t recoverAgree(struct control *c, struct recoverTeam *team);
 

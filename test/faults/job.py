@@ -156,16 +156,15 @@ class Job:
         lines = [self.line(r) for r in range(self.ranks) if r not in victims]
         return [max(0, line.failed_at - self.struck) / 1e6 for line in lines if line.failed_at]
 
-    def leaks(self, strangers=False):
-        """Processes, files and sockets that are left, in words. At its end libfabric 1.17 does not close a connection
-        of a stranger that it has accepted."""
+    def leaks(self):
+        """Processes, files and sockets that are left, in words."""
         found = ['process %s' % pid for pid in list_folder('/proc') if pid.isdigit() and
                  ('FAULTS_JOB=' + self.folder).encode() in read_bytes('/proc/%s/environ' % pid)]
         found += ['file ' + name for name in list_folder(self.tmp)]
         found += ['socket ' + text.split()[-1] for text in read('/proc/net/unix').splitlines() if self.tmp + '/' in text]
         for r in range(self.ranks):
             line = self.line(r)
-            if line.phase == OVER and line.files > 0 and not (strangers and self.route == 'ofi'):
+            if line.phase == OVER and line.files > 0:
                 found.append('%d descriptors of rank %d' % (line.files, r))
         return found
 

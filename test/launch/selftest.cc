@@ -69,7 +69,7 @@ static void expectCell(int rank, int peer, const selftestCell &cell)
 		expectGood(cell);
 }
 
-/* Twice on one communicator: the first test resets its signals and frees its memory. */
+/* Twice on one communicator: what the first test took does not disturb the second one. */
 static void testCells(ginComm_t comm, int rank, int nRanks)
 {
 	const selftestCalls *calls = load();

@@ -260,7 +260,7 @@ static void sourcesReadLate(void)
 		changed += load(DATA) == ~0ull;
 	}
 	printf("sources changed in time: %d of %d\n", changed, ROUNDS);
-	EXPECT(changed > ROUNDS / 10); /* a quarter is 100, with a deviation of 9 */
+	EXPECT(changed > ROUNDS / 5);
 }
 
 static int readsIncomplete(bool dump)
