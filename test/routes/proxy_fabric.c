@@ -25,6 +25,7 @@ struct side {
 	struct fabricKey key;
 	int done, messages, immediates; /* events of the ends */
 	uint64_t immediate;
+	int fails, failed; /* transfers may fail; how many have */
 };
 
 /* The native provider over TCP: libfabric 2 calls it tcp, which libfabric 1 takes for tcp;ofi_rxm. */
@@ -71,10 +72,15 @@ static void closeSide(struct side *s)
 static void pollEnd(struct side *s, int i)
 {
 	struct fabricEvent event[8];
-	int count = s->end[i] ? calls->poll(s->end[i], event, 8) : 0;
+	int count = 0;
 
+	if (s->end[i]) {
+		calls->submit(s->end[i]);
+		count = calls->poll(s->end[i], event, 8);
+	}
 	for (int e = 0; e < count; e++) {
-		EXPECT(event[e].kind != fabricLost && !event[e].error);
+		EXPECT(s->fails || (event[e].kind != fabricLost && !event[e].error));
+		s->failed += event[e].kind == fabricDone && event[e].error;
 		s->done += event[e].kind == fabricDone;
 		s->messages += event[e].kind == fabricMessage;
 		s->immediates += event[e].kind == fabricImmediate;
@@ -181,9 +187,72 @@ static void wakes(const char *provider)
 		EXPECT(wake.fd >= 0);
 		const struct fabricPiece piece = {p.from.memory, BYTES, p.to.key};
 		EXPECT_EQUAL(calls->write(p.from.end[0], p.peer, &piece, NULL, &p), fabricOk);
+		calls->submit(p.from.end[0]);
 		EXPECT_EQUAL(poll(&wake, 1, 5000), 1);
 		awaitWrite(&p);
 	}
+	closePair(&p);
+}
+
+#define WRITES 100u
+
+/* Many writes of unequal length, to unequal places, without a submit(). */
+static void writeMany(struct pair *p)
+{
+	for (uint32_t i = 0; i < WRITES; i++) {
+		struct fabricPiece piece = {p->from.memory + 600 * i, 1 + 5 * i, p->to.key};
+		piece.remote.address += 600 * i;
+		EXPECT_EQUAL(calls->write(p->from.end[0], p->peer, &piece, NULL, p), fabricOk);
+	}
+}
+
+static void expectMany(const struct pair *p)
+{
+	for (uint32_t i = 0; i < WRITES; i++)
+		EXPECT(!memcmp(p->from.memory + 600 * i, p->to.memory + 600 * i, 1 + 5 * i));
+}
+
+/* A message follows all writes, and each write is done once. */
+static void many(const char *provider)
+{
+	struct pair p;
+
+	openPair(provider, &p);
+	beginWrite(&p, NULL);
+	awaitWrite(&p);
+	for (int round = 1; round <= 10; round++) {
+		memset(p.from.memory, round + 1, BYTES);
+		writeMany(&p);
+		EXPECT_EQUAL(calls->send(p.from.end[0], p.peer, "hello", 5), fabricOk);
+		while (p.to.messages < round)
+			pollSide(&p.to), pollSide(&p.from);
+		expectMany(&p);
+		for (p.done += WRITES; p.from.done < p.done;)
+			pollSide(&p.from), pollSide(&p.to);
+	}
+	for (int turn = 0; turn < 1000; turn++)
+		pollSide(&p.from), pollSide(&p.to);
+	EXPECT_EQUAL(p.from.done, p.done);
+	closePair(&p);
+}
+
+/* The receiver is closed: no write of a batch is reported as done well, and none is forgotten. */
+static void manyFail(const char *provider)
+{
+	struct pair p;
+
+	openPair(provider, &p);
+	beginWrite(&p, NULL);
+	awaitWrite(&p);
+	for (int i = 0; i < 2; i++) {
+		calls->endClose(p.to.end[i]);
+		p.to.end[i] = NULL;
+	}
+	p.from.fails = 1;
+	writeMany(&p);
+	for (p.done += WRITES; p.from.done < p.done;)
+		pollSide(&p.from);
+	EXPECT_EQUAL(p.from.failed, (int)WRITES);
 	closePair(&p);
 }
 
@@ -201,5 +270,9 @@ int main(void)
 	data(native);
 	data("tcp;ofi_rxm");
 	wakes(native);
+	many(native);
+	many("tcp;ofi_rxm");
+	manyFail(native);
+	manyFail("tcp;ofi_rxm");
 	return 0;
 }

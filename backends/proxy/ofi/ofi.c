@@ -4,7 +4,8 @@
  *
  * One domain for all ends, one RDM endpoint with a completion queue and an address vector for each
  * end. Writes ask for delivery-complete, except a write with an immediate: the receiver of the
- * immediate acknowledges it, so an acknowledgement by the provider would be one too many.
+ * immediate acknowledges it, so an acknowledgement by the provider would be one too many. Plain writes
+ * over TCP share acknowledgements: writes.c.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -39,6 +40,7 @@ static int openAll(struct fabric *f, const struct fabricWanted *want, char *why)
 	int error = fi_fabric(f->info->fabric_attr, &f->fabric, NULL);
 	if (error)
 		return ofiFail(why, "fi_fabric", error);
+	f->sharesAcks = ofiMayShareAcks(f->info);
 	error = fi_domain(f->fabric, f->info, &f->domain, NULL);
 	return error ? ofiFail(why, "fi_domain", error) : fabricOk;
 }
@@ -185,94 +187,28 @@ static int ofiConnect(struct fabricEnd *end, const void *address, uint64_t *peer
 	return fabricOk;
 }
 
-static struct ofiOp *takeOp(struct fabricEnd *end, enum ofiKind kind, uint64_t peer, void *of)
-{
-	struct ofiOp *op = end->freeOps;
-
-	if (!op)
-		return NULL;
-	end->freeOps = op->next;
-	op->kind = kind;
-	op->peer = peer;
-	op->of = of;
-	op->mr = NULL;
-	return op;
-}
-
-static void giveOp(struct fabricEnd *end, struct ofiOp *op)
-{
-	if (op->mr)
-		fi_close(&op->mr->fid);
-	op->mr = NULL;
-	op->next = end->freeOps;
-	end->freeOps = op;
-}
-
-static int begun(struct fabricEnd *end, struct ofiOp *op, ssize_t error)
-{
-	if (!error)
-		return fabricOk;
-	giveOp(end, op);
-	return error == -FI_EAGAIN ? fabricBusy : fabricFailed;
-}
-
-static int ofiWrite(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
-		    const uint64_t *immediate, void *context)
-{
-	struct ofiOp *op = takeOp(end, ofiTransfer, peer, context);
-	const struct iovec local = {piece->local, piece->bytes};
-	const struct fi_rma_iov remote = {piece->remote.address, piece->bytes, piece->remote.key};
-	void *descriptor;
-
-	if (!op)
-		return fabricBusy;
-	const struct fi_msg_rma message = {.msg_iov = &local,
-					   .desc = &descriptor,
-					   .iov_count = 1,
-					   .addr = peer,
-					   .rma_iov = &remote,
-					   .rma_iov_count = 1,
-					   .context = op,
-					   .data = immediate ? *immediate : 0};
-	uint64_t flags = immediate ? FI_REMOTE_CQ_DATA : FI_DELIVERY_COMPLETE;
-	ssize_t error = ofiDescribe(end, piece, op, &descriptor);
-	if (!error)
-		error = fi_writemsg(end->ep, &message, FI_COMPLETION | flags);
-	return begun(end, op, error);
-}
-
-static int ofiRead(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
-		   void *context)
-{
-	struct ofiOp *op = takeOp(end, ofiTransfer, peer, context);
-	void *descriptor;
-
-	if (!op)
-		return fabricBusy;
-	ssize_t error = ofiDescribe(end, piece, op, &descriptor);
-	if (!error)
-		error = fi_read(end->ep, piece->local, piece->bytes, descriptor, peer,
-				piece->remote.address, piece->remote.key, &op->context);
-	return begun(end, op, error);
-}
-
 static int ofiSendMessage(struct fabricEnd *end, uint64_t peer, const void *message, size_t bytes)
 {
-	struct ofiOp *op = takeOp(end, ofiSend, peer, NULL);
-
+	if (ofiGiveBatch(end) != fabricOk)
+		return fabricBusy;
+	struct ofiOp *op = ofiTakeOp(end, ofiSend, peer, NULL);
 	if (!op)
 		return fabricBusy;
 	memcpy(op->message, message, bytes);
-	return begun(end, op,
-		     fi_send(end->ep, op->message, bytes, ofiMessageDescriptor(end), peer,
-			     &op->context));
+	return ofiBegun(end, op,
+			fi_send(end->ep, op->message, bytes, ofiMessageDescriptor(end), peer,
+				&op->context));
 }
 
-/* Returns how many events it has made of the completion. */
+/* Returns how many events it has made of the completion. Transfers land by ofiTakeLanded(). */
 static int completed(struct fabricEnd *end, struct ofiOp *op, size_t bytes, int error,
 		     struct fabricEvent *event)
 {
-	*event = (struct fabricEvent){.kind = fabricDone, .error = error, .context = op->of};
+	if (op->kind == ofiTransfer) {
+		ofiTransferred(end, op, error);
+		return 0;
+	}
+	*event = (struct fabricEvent){.kind = fabricLost, .error = error, .peer = op->peer};
 	if (op->kind == ofiReceive) {
 		event->kind = fabricMessage;
 		event->bytes = (uint32_t)bytes;
@@ -280,12 +216,8 @@ static int completed(struct fabricEnd *end, struct ofiOp *op, size_t bytes, int 
 		postReceive(end, op);
 		return !error;
 	}
-	if (op->kind == ofiSend) {
-		event->kind = fabricLost;
-		event->peer = op->peer;
-	}
-	giveOp(end, op);
-	return op->kind == ofiTransfer || error;
+	ofiGiveOp(end, op);
+	return error != 0;
 }
 
 static int pollError(struct fabricEnd *end, struct fabricEvent *event)
@@ -307,11 +239,9 @@ static int completedWell(struct fabricEnd *end, const struct fi_cq_data_entry *e
 	return 1;
 }
 
-static int ofiPoll(struct fabricEnd *end, struct fabricEvent *events, int most)
+static void postAgain(struct fabricEnd *end)
 {
-	struct fi_cq_data_entry entry[64];
 	struct ofiOp *unposted = end->unposted;
-	int count = 0;
 
 	end->unposted = NULL;
 	while (unposted) {
@@ -319,6 +249,13 @@ static int ofiPoll(struct fabricEnd *end, struct fabricEvent *events, int most)
 		postReceive(end, unposted);
 		unposted = next;
 	}
+}
+
+static int pollQueue(struct fabricEnd *end, struct fabricEvent *events, int most)
+{
+	struct fi_cq_data_entry entry[64];
+	int count = 0;
+
 	if (end->hasEarly) {
 		end->hasEarly = 0;
 		return completedWell(end, &end->early, events);
@@ -329,6 +266,15 @@ static int ofiPoll(struct fabricEnd *end, struct fabricEvent *events, int most)
 	for (ssize_t i = 0; i < got; i++)
 		count += completedWell(end, &entry[i], &events[count]);
 	return count;
+}
+
+static int ofiPoll(struct fabricEnd *end, struct fabricEvent *events, int most)
+{
+	postAgain(end);
+	int count = ofiTakeLanded(end, events, most);
+	if (count < most)
+		count += pollQueue(end, events + count, most - count);
+	return count + ofiTakeLanded(end, events + count, most - count);
 }
 
 /*
@@ -356,7 +302,7 @@ static int ofiArm(struct fabricEnd *end, int isBrief)
 {
 	struct fid *fids[] = {&end->cq->fid};
 
-	if (end->wait < 0 || end->unposted || end->hasEarly ||
+	if (end->wait < 0 || end->unposted || end->hasEarly || end->batch.first || end->landed ||
 	    fi_trywait(end->fabric->fabric, fids, 1))
 		return -1;
 	if (!end->socketCq)
@@ -379,6 +325,7 @@ __attribute__((visibility("default"))) const struct fabricCalls ginFabric = {
 	.write = ofiWrite,
 	.read = ofiRead,
 	.send = ofiSendMessage,
+	.submit = ofiSubmit,
 	.poll = ofiPoll,
 	.arm = ofiArm,
 };

@@ -3,6 +3,7 @@
  * ofi.h - libgin-ofi.so: structures and functions that only its files use
  *
  * ofi.c         ends: writes, reads, messages
+ * writes.c      operations under way, and writes that share an acknowledgement
  * memory.c      registered memory
  * provider.c    chooses a provider of libfabric and tries it
  */
@@ -32,10 +33,24 @@ struct ofiOp {
 	void *of;	   /* ofiTransfer: the caller's context */
 	struct fid_mr *mr; /* of this transfer alone; NULL: none */
 	struct ofiOp *next;
+	struct fabricPiece piece; /* of a write in a batch */
+	struct ofiOp *riders;	  /* writes that land with this one */
+	uint32_t given;		  /* how often the provider has it, without its completion */
+	int isRider;		  /* a write that does not land by itself */
+	int error;
 	unsigned char message[FABRIC_MESSAGE];
 };
 
+/* Plain writes to one peer that wait for the provider: writes.c. */
+struct ofiBatch {
+	struct ofiOp *first, *last;
+	uint64_t bytes;
+	uint32_t count;
+	int isSplit; /* each asks for an acknowledgement */
+};
+
 struct fabric {
+	int sharesAcks; /* plain writes go in batches */
 	struct fi_info *info;
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
@@ -67,6 +82,8 @@ struct fabricEnd {
 	int socketWait; /* of `socketCq` */
 	struct ofiOp *freeOps;
 	struct ofiOp *unposted; /* receives that found no room */
+	struct ofiBatch batch;
+	struct ofiOp *landed, *lastLanded; /* transfers that poll() has to report */
 	struct ofiOp op[OFI_OPS], receive[OFI_RECEIVES];
 };
 
@@ -78,6 +95,31 @@ int ofiFail(char *why, const char *call, int error);
 int ofiProbe(const struct fabricWanted *want, struct fabricAbout *about, char *why);
 /* The provider and interface. NULL, and why: there is none. */
 struct fi_info *ofiInfo(const struct fabricWanted *want, char *why);
+
+/* Does one acknowledgement stand for the writes before it, too? */
+int ofiMayShareAcks(const struct fi_info *info);
+
+/* writes.c: the calls of struct fabricCalls. */
+int ofiWrite(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
+	     const uint64_t *immediate, void *context);
+int ofiRead(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece, void *context);
+void ofiSubmit(struct fabricEnd *end);
+
+/* NULL: all are under way. */
+struct ofiOp *ofiTakeOp(struct fabricEnd *end, enum ofiKind kind, uint64_t peer, void *of);
+void ofiGiveOp(struct fabricEnd *end, struct ofiOp *op);
+
+/* What a call that begins an operation returns. `error`: of libfabric, or 0. */
+int ofiBegun(struct fabricEnd *end, struct ofiOp *op, ssize_t error);
+
+/* Gives the provider the batch. fabricBusy: it has no room for all, and later operations must wait. */
+int ofiGiveBatch(struct fabricEnd *end);
+
+/* A completion of a transfer has come. */
+void ofiTransferred(struct fabricEnd *end, struct ofiOp *op, int error);
+
+/* Makes events of the transfers that have landed. Returns how many. */
+int ofiTakeLanded(struct fabricEnd *end, struct fabricEvent *events, int most);
 
 /* memory.c */
 int ofiMemoryAdd(struct fabric *f, void *at, size_t bytes, struct fabricRegion **out,

@@ -142,6 +142,20 @@ static uint32_t speedOf(const char *interface)
 	return speed > 0 && speed < UINT32_MAX ? (uint32_t)speed : 0;
 }
 
+static int isOrdered(const struct fi_info *info)
+{
+	return (info->tx_attr->msg_order & ORDER) == ORDER &&
+	       info->ep_attr->max_order_waw_size != 0;
+}
+
+int ofiMayShareAcks(const struct fi_info *info)
+{
+	const char *name = info->fabric_attr->prov_name;
+
+	return isOrdered(info) &&
+	       (!strcmp(name, "net") || !strcmp(name, "tcp") || !strcmp(name, "tcp;ofi_rxm"));
+}
+
 static void describe(const struct fi_info *info, const struct fabricWanted *want,
 		     struct fabricAbout *about)
 {
@@ -157,8 +171,7 @@ static void describe(const struct fi_info *info, const struct fabricWanted *want
 			       : speedOf(about->interface);
 	about->kind = hashOf(about->name);
 	about->mostBytes = info->ep_attr->max_msg_size;
-	about->ordered = (info->tx_attr->msg_order & ORDER) == ORDER &&
-			 info->ep_attr->max_order_waw_size != 0;
+	about->ordered = isOrdered(info);
 }
 
 static int64_t now(void)
@@ -219,6 +232,13 @@ static int tryWrite(struct fabricEnd *end, void *arg)
 	return ginFabric.write(end, t->peer, &t->piece, NULL, t);
 }
 
+/* Until then no event of the write can come, which untilRoom() would drop. */
+static int tryBatch(struct fabricEnd *end, void *arg)
+{
+	(void)arg;
+	return ofiGiveBatch(end);
+}
+
 static int tryImmediate(struct fabricEnd *end, void *arg)
 {
 	struct ofiTrial *t = arg;
@@ -235,7 +255,7 @@ static int trySend(struct fabricEnd *end, void *arg)
 
 static int exchange(struct fabricEnd *end, struct ofiTrial *t, char *why)
 {
-	if (untilRoom(end, tryWrite, t))
+	if (untilRoom(end, tryWrite, t) || untilRoom(end, tryBatch, NULL))
 		return ofiFail(why, "its first write", -FI_ENOSYS);
 	if (untilRoom(end, trySend, t))
 		return ofiFail(why, "its first message", -FI_ENOSYS);

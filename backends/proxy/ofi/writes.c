@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * writes.c - operations of an end, and writes that share an acknowledgement
+ *
+ * An acknowledgement of a provider over TCP is a message of its own, which the receiving thread sends.
+ * These providers handle in order what comes over a connection. So plain writes to one peer wait in a
+ * batch until submit(), until another operation of the end begins, or until the batch is full. Then the
+ * provider is given all of them, and only the last one asks for delivery-complete: when it is done, all
+ * of its batch have landed.
+ *
+ * The provider makes no progress while a batch is given, and so does not replace a broken connection
+ * between two writes of one batch. If it refuses a write of a batch for now, all writes of the batch are
+ * given once more, and each asks for delivery-complete.
+ */
+#include "ofi.h"
+
+#define BATCH_BYTES (512u << 10)
+#define BATCH_WRITES 32u
+
+struct ofiOp *ofiTakeOp(struct fabricEnd *end, enum ofiKind kind, uint64_t peer, void *of)
+{
+	struct ofiOp *op = end->freeOps;
+
+	if (!op)
+		return NULL;
+	end->freeOps = op->next;
+	op->kind = kind;
+	op->peer = peer;
+	op->of = of;
+	op->mr = NULL;
+	op->riders = NULL;
+	op->given = 0;
+	op->isRider = 0;
+	op->error = 0;
+	return op;
+}
+
+void ofiGiveOp(struct fabricEnd *end, struct ofiOp *op)
+{
+	if (op->mr)
+		fi_close(&op->mr->fid);
+	op->mr = NULL;
+	op->next = end->freeOps;
+	end->freeOps = op;
+}
+
+/* Lands the transfer if nothing of it is under way. */
+static void land(struct fabricEnd *end, struct ofiOp *op)
+{
+	if (op->given || op->isRider)
+		return;
+	op->next = NULL;
+	if (end->landed)
+		end->lastLanded->next = op;
+	else
+		end->landed = op;
+	end->lastLanded = op;
+}
+
+void ofiTransferred(struct fabricEnd *end, struct ofiOp *op, int error)
+{
+	op->given--;
+	if (error)
+		op->error = error;
+	if (op->given || op->isRider)
+		return;
+	for (struct ofiOp *rider = op->riders, *next; rider; rider = next) {
+		next = rider->next;
+		rider->isRider = 0;
+		if (op->error)
+			rider->error = op->error;
+		land(end, rider);
+	}
+	land(end, op);
+}
+
+int ofiTakeLanded(struct fabricEnd *end, struct fabricEvent *events, int most)
+{
+	int count = 0;
+
+	while (end->landed && count < most) {
+		struct ofiOp *op = end->landed;
+		end->landed = op->next;
+		events[count++] = (struct fabricEvent){
+			.kind = fabricDone, .error = op->error, .context = op->of};
+		ofiGiveOp(end, op);
+	}
+	return count;
+}
+
+/* An error of libfabric, or 0. */
+static ssize_t writeNow(struct fabricEnd *end, struct ofiOp *op, const struct fabricPiece *piece,
+			const uint64_t *immediate, uint64_t flags)
+{
+	const struct iovec local = {piece->local, piece->bytes};
+	const struct fi_rma_iov remote = {piece->remote.address, piece->bytes, piece->remote.key};
+	void *descriptor;
+	const struct fi_msg_rma message = {.msg_iov = &local,
+					   .desc = &descriptor,
+					   .iov_count = 1,
+					   .addr = op->peer,
+					   .rma_iov = &remote,
+					   .rma_iov_count = 1,
+					   .context = op,
+					   .data = immediate ? *immediate : 0};
+	ssize_t error = ofiDescribe(end, piece, op, &descriptor);
+
+	if (!error)
+		error = fi_writemsg(end->ep, &message, FI_COMPLETION | flags);
+	if (!error)
+		op->given++;
+	return error;
+}
+
+/* All writes of the batch are given. */
+static void closeBatch(struct ofiBatch *b)
+{
+	struct ofiOp *first = b->first;
+
+	if (first != b->last) {
+		struct ofiOp *before = first;
+		while (before->next != b->last)
+			before = before->next;
+		before->next = NULL;
+		b->last->riders = first;
+	}
+	*b = (struct ofiBatch){.first = NULL};
+}
+
+static void removeFirst(struct ofiBatch *b)
+{
+	b->first = b->first->next;
+	if (!b->first)
+		*b = (struct ofiBatch){.first = NULL};
+}
+
+/* Each write asks for delivery-complete. A write that fails lands with its error. */
+static int giveEach(struct fabricEnd *end)
+{
+	struct ofiBatch *b = &end->batch;
+
+	while (b->first) {
+		struct ofiOp *op = b->first;
+		ssize_t error = writeNow(end, op, &op->piece, NULL, FI_DELIVERY_COMPLETE);
+		if (error == -FI_EAGAIN)
+			return fabricBusy;
+		removeFirst(b);
+		op->isRider = 0;
+		if (error) {
+			op->error = (int)-error;
+			land(end, op);
+		}
+	}
+	return fabricOk;
+}
+
+int ofiGiveBatch(struct fabricEnd *end)
+{
+	struct ofiBatch *b = &end->batch;
+
+	if (!b->first || b->isSplit)
+		return giveEach(end);
+	for (struct ofiOp *op = b->first; op; op = op->next) {
+		int isLast = op == b->last;
+		if (writeNow(end, op, &op->piece, NULL, isLast ? FI_DELIVERY_COMPLETE : 0)) {
+			b->isSplit = 1;
+			return giveEach(end);
+		}
+		op->isRider = !isLast;
+	}
+	closeBatch(b);
+	return fabricOk;
+}
+
+static int isFull(const struct ofiBatch *b)
+{
+	return b->bytes >= BATCH_BYTES || b->count == BATCH_WRITES;
+}
+
+static int addToBatch(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
+		      void *context)
+{
+	struct ofiBatch *b = &end->batch;
+
+	if (b->first && (b->first->peer != peer || isFull(b)) && ofiGiveBatch(end) != fabricOk)
+		return fabricBusy;
+	struct ofiOp *op = ofiTakeOp(end, ofiTransfer, peer, context);
+	if (!op)
+		return fabricBusy;
+	op->piece = *piece;
+	op->isRider = 1;
+	op->next = NULL;
+	if (b->first)
+		b->last->next = op;
+	else
+		b->first = op;
+	b->last = op;
+	b->bytes += piece->bytes;
+	b->count++;
+	if (isFull(b))
+		ofiGiveBatch(end);
+	return fabricOk;
+}
+
+int ofiBegun(struct fabricEnd *end, struct ofiOp *op, ssize_t error)
+{
+	if (!error)
+		return fabricOk;
+	ofiGiveOp(end, op);
+	return error == -FI_EAGAIN ? fabricBusy : fabricFailed;
+}
+
+int ofiWrite(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
+	     const uint64_t *immediate, void *context)
+{
+	if (!immediate && end->fabric->sharesAcks)
+		return addToBatch(end, peer, piece, context);
+	if (ofiGiveBatch(end) != fabricOk)
+		return fabricBusy;
+	struct ofiOp *op = ofiTakeOp(end, ofiTransfer, peer, context);
+	if (!op)
+		return fabricBusy;
+	uint64_t flags = immediate ? FI_REMOTE_CQ_DATA : FI_DELIVERY_COMPLETE;
+	return ofiBegun(end, op, writeNow(end, op, piece, immediate, flags));
+}
+
+int ofiRead(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece, void *context)
+{
+	void *descriptor;
+
+	if (ofiGiveBatch(end) != fabricOk)
+		return fabricBusy;
+	struct ofiOp *op = ofiTakeOp(end, ofiTransfer, peer, context);
+	if (!op)
+		return fabricBusy;
+	ssize_t error = ofiDescribe(end, piece, op, &descriptor);
+	if (!error)
+		error = fi_read(end->ep, piece->local, piece->bytes, descriptor, peer,
+				piece->remote.address, piece->remote.key, &op->context);
+	op->given = 1;
+	return ofiBegun(end, op, error);
+}
+
+void ofiSubmit(struct fabricEnd *end)
+{
+	ofiGiveBatch(end);
+}
