@@ -13,7 +13,8 @@ from contextlib import nullcontext
 import torch
 import torch.distributed as dist
 import torch_forms
-from common import Operation, compare, device, dtype, main, operand
+from common import Operation, device, dtype, main, operand
+from compare import compare
 from gemm_rs import send, wait
 
 

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the GEMM examples share: ranks, operands, the check against torch, and timing."""
+"""What the GEMM examples share: ranks, operands, and the memory of an operation."""
 
-import math
 import os
-import statistics
 import sys
 from contextlib import contextmanager
 
@@ -59,36 +57,10 @@ def by_all_direct(comm):
     return all(comm.peer(rank).backend == "direct" for rank in range(comm.size))
 
 
-def check(got, want):
-    """Compares a whole result with torch's in float32."""
-    error = ((got.float() - want).abs().max() / want.abs().max()).item()
-    assert error < 0.02, f"off by {error:.3f} of the largest value"
-    return error
-
-
-def microseconds(function, inside=20, outside=7):
-    """Median time of a call, of `inside` calls in a CUDA graph. All ranks call it at one time."""
-    for _ in range(4):
-        function()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(inside):
-            function()
-    times = []
-    for _ in range(outside):
-        dist.barrier()
-        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        first.record()
-        graph.replay()
-        last.record()
-        last.synchronize()
-        times.append(first.elapsed_time(last) * 1000 / inside)
-    return statistics.median(times)
-
-
 class Operation:
     """What the operations have in common. Making an operation and close() are collective."""
+
+    form = "puts"  # how data goes to the other ranks
 
     def __init__(self, comm, signals, **memory):
         """memory: shapes of tensors. inbox=(4, 5) makes self.inbox and its self.inbox_window."""
@@ -118,46 +90,15 @@ class Operation:
         if on_gpus():
             torch.cuda.synchronize()
 
-    def checked(self, call, want):
-        """Makes a call and compares its result with torch's. Raises the error of a kernel."""
-        got = call()
+    def raise_error(self):
+        """Waits for the kernels, and raises the error of a device call."""
         self.end_kernels()
         self.dc.raise_for(self.status.item())
-        return check(got, want)
+
+    def routes(self):
+        """The routes to the other ranks, such as "direct"."""
+        return " and ".join(sorted({self.comm.peer(rank).backend for rank in self.others()}))
 
     def close(self):
         for resource in (self.dc, *self.windows):
             resource.close()
-
-
-def print_times(name, call, alone, apart, own):
-    fused, mm, nccl = (microseconds(function) for function in (call, alone, apart))
-    try:
-        fused_by_torch = microseconds(own)
-    except RuntimeError as error:
-        fused_by_torch = math.nan
-        print(f"torch has no form of its own here: {str(error).splitlines()[0]}")
-    if dist.get_rank() == 0:
-        print(
-            f"{name:22} libgin {fused:7.1f} us, torch.mm alone {mm:7.1f}, "
-            f"torch.mm + NCCL {nccl:7.1f}: {nccl / fused:.2f} x, "
-            f"torch fused {fused_by_torch:7.1f}: {fused_by_torch / fused:.2f} x",
-            flush=True,
-        )
-
-
-def compare(name, operation, call, want, alone, apart, own):
-    """Checks the whole result of some calls, and prints times.
-
-    They are times of torch.mm, of torch.mm and NCCL, and of a form in torch_forms.py.
-    """
-    for _ in range(5):
-        error = operation.checked(call, want)
-    if one_gpu_each():
-        print_times(name, call, alone, apart, own)
-        operation.checked(call, want)
-    else:
-        rank, size = operation.comm.rank, operation.comm.size
-        print(f"{name:22} rank {rank} of {size}: off by {error:.4f}", flush=True)
-    operation.comm.barrier()
-    operation.close()

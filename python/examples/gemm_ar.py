@@ -13,7 +13,8 @@ import torch.distributed as dist
 import torch_forms
 import triton
 import triton.language as tl
-from common import Operation, by_all_direct, compare, device, dtype, main, on_gpus, operand
+from common import Operation, by_all_direct, device, dtype, main, on_gpus, operand
+from compare import checked, compare
 
 import libgin.triton as gin
 
@@ -105,8 +106,10 @@ class GemmAllReduce(Operation):
         if M not in (16, 32, 64) or N % columns or K % depth:
             want = f"M 16, 32 or 64, N a multiple of {columns}, K of {depth}"
             raise ValueError(f"{M} x {N} x {K}: give {want}")
-        self.programs, self.stores = N // columns, by_all_direct(comm)
-        self.block = {"M": M, "K": K, "BN": columns, "BK": depth}
+        stores = by_all_direct(comm)
+        self.programs, self.form = N // columns, "stores" if stores else "puts"
+        self.options = {"M": M, "K": K, "BN": columns, "BK": depth, "SIZE": comm.size}
+        self.options |= {"STORES": stores, "num_warps": 4, "num_stages": 5}
         inbox, signals = (2, comm.size, M, N), comm.size * self.programs
         super().__init__(comm, signals, inbox=inbox, outbox=(M, N))
 
@@ -114,9 +117,7 @@ class GemmAllReduce(Operation):
         gemm_all_reduce[(self.programs,)](
             *(self.dc, self.inbox_window, self.inbox, self.outbox_window, self.outbox),
             *(a, b, out, self.rounds, self.status, self.comm.rank, out.shape[1]),
-            **(self.block | {"SIZE": self.comm.size, "STORES": self.stores}),
-            num_warps=4,
-            num_stages=5,
+            **self.options,
         )
         return out
 
@@ -128,7 +129,7 @@ def run(comm, M, N, K):
     dist.all_reduce(want)
     out = torch.empty(M, N, dtype=dtype(), device=device())
     operation = GemmAllReduce(comm, M, N, K, *(() if on_gpus() else (32, 16)))
-    operation.checked(lambda: operation(a, b, out), want)
+    checked(operation, lambda: operation(a, b, out), want)
     first = out.float()
     dist.broadcast(first, 0)
     assert torch.equal(first, out.float()), "ranks have different bits"

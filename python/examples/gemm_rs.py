@@ -13,7 +13,8 @@ import torch
 import torch.distributed as dist
 import torch_forms
 import triton.language as tl
-from common import Operation, compare, device, dtype, main, on_gpus, operand
+from common import Operation, device, dtype, main, on_gpus, operand
+from compare import compare
 
 import libgin.triton as gin
 

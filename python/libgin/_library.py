@@ -48,17 +48,23 @@ def _find():
             return ctypes.CDLL(NAME, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
         except OSError:
             pass
+    return first_of(
+        candidates(),
+        "libgin.so is not found",
+        "Set LIBGIN_LIBRARY to the path of libgin.so.0, or install the package from libgin's "
+        "source tree (pip install ./python), or install libgin (make install && ldconfig).",
+    )
+
+
+def first_of(paths: list[str], problem: str, remedy: str) -> ctypes.CDLL:
+    """The first library that loads. If none does: an error with the problem and the remedy."""
     reasons = []
-    for path in candidates():
+    for path in paths:
         try:
             return ctypes.CDLL(path, mode=os.RTLD_NOW)
         except OSError as error:
             reasons.append(f"  {path}: {error}")
-    raise LibraryNotFound(
-        "libgin.so is not found. Tried:\n" + "\n".join(reasons) + "\n"
-        "Set LIBGIN_LIBRARY to the path of libgin.so.0, or install the package from libgin's "
-        "source tree (pip install ./python), or install libgin (make install && ldconfig)."
-    )
+    raise LibraryNotFound("\n".join([f"{problem}. Tried:", *reasons, remedy]))
 
 
 def _declare(library):

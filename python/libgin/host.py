@@ -44,21 +44,9 @@ def load() -> ctypes.CDLL:
     """libgin-ffi.so, the device calls of host threads, with prototypes."""
     global _loaded
     if _loaded is None:
-        _loaded = _declare(_find())
+        remedy = "Set LIBGIN_FFI to its path; `make python` builds it."
+        _loaded = _declare(_library.first_of(candidates(), "libgin-ffi.so is not found", remedy))
     return _loaded
-
-
-def _find():
-    reasons = []
-    for path in candidates():
-        try:
-            return ctypes.CDLL(path, mode=os.RTLD_NOW)
-        except OSError as error:
-            reasons.append(f"  {path}: {error}")
-    raise _library.LibraryNotFound(
-        "libgin-ffi.so is not found. Tried:\n" + "\n".join(reasons) + "\n"
-        "Set LIBGIN_FFI to its path; `make python` builds it."
-    )
 
 
 def _declare(library):

@@ -20,12 +20,22 @@ def settings():
     }
 
 
-@pytest.mark.parametrize("name", ["gemm_rs", "ag_gemm", "gemm_ar"])
+# The forms that the example chooses on the routes direct and proxy.
+FORMS = {
+    "gemm_rs": ("puts, direct", "puts, proxy"),
+    "ag_gemm": ("puts, direct", "puts, proxy"),
+    "gemm_ar": ("stores, direct", "puts, proxy"),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("few,route", [(2, "direct"), (3, "network")])
 def test_gemm(name, few, route):
     said = run_processes(few, EXAMPLES / f"{name}.py", **settings(), GIN_ROUTE=route)
     lines = [line for text in said for line in text.splitlines() if "off by" in line]
-    assert len(lines) == few, said
+    form = FORMS[name][route == "network"]
+    want = [f"{form}: rank {rank} of {few}" for rank in range(few)]
+    assert [part in line for part, line in zip(want, lines, strict=True)] == [True] * few, said
 
 
 def test_the_ring():

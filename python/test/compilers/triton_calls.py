@@ -6,8 +6,11 @@ import sys
 import triton
 import triton.language as tl
 from cubin import report
+from programs import triton_ring
+from standin import StandInGpu, stand_ins
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+from triton.runtime import driver
 
 import libgin
 import libgin.triton as gin
@@ -38,7 +41,24 @@ def compile(source, architecture, **options):
     return triton.compile(source, target=target, options=options)
 
 
+def variants(kernel):
+    """How often Triton compiles a kernel of triton_ring.py in 20 rounds of two ranks."""
+    dc, window = stand_ins()
+    pointers = dc, *[window] * 6
+    *_, binder = kernel.device_caches[0]
+    numbers = [(5000, rank, 2, round) for rank in (0, 1) for round in range(1, 21)]
+    return len({str(binder(*pointers, *four)[1]) for four in numbers})
+
+
+def check_variants():
+    driver.set_active(StandInGpu("90"))
+    for kernel in (triton_ring.puts, triton_ring.gets, triton_ring.stores):
+        count = variants(kernel)
+        assert count == 1, f"{kernel.__name__} is compiled {count} times: a peer's kernel waits"
+
+
 def main():
+    check_variants()
     for architecture in sys.argv[1:]:
         with report("triton", triton.__version__, architecture) as check:
             source = ASTSource(fn=calls, signature=SIGNATURE, constexprs={})

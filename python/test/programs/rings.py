@@ -8,6 +8,7 @@ GPU.
 """
 
 import os
+import time
 
 import numpy as np
 
@@ -44,7 +45,7 @@ def rounds(comm, name, make):
     for n in SIZES:
         inbox, outbox, launch, done = make(comm, n)
         with comm.register(inbox) as to, comm.register(outbox) as source, comm.device() as dc:
-            good = 0
+            good, start = 0, time.monotonic()
             for round in range(1, ROUNDS + 1):
                 comm.barrier()  # the right neighbour has read its inbox
                 launch(dc, to, source, right, round)
@@ -53,7 +54,8 @@ def rounds(comm, name, make):
                 good += right_words(copy, left, round)
         assert good == ROUNDS, f"{name}: {good} of {ROUNDS} rounds right"
         rank = f"rank {comm.rank} of {comm.size}, {route}"
-        print(f"{name}: {rank}, {n} words: {good} rounds right", flush=True)
+        seconds = f"{time.monotonic() - start:.1f} s"
+        print(f"{name}: {rank}, {n} words: {good} rounds right, {seconds}", flush=True)
 
 
 def run(name, make):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""triton_ring.py - rings in Triton, of processes on GPUs: rings.py. Needs torch.
+"""triton_ring.py - rings in Triton, of processes on GPUs: rings.py. main() needs torch.
 
   puts     puts the outbox with a signal, by programs of 1, 4 and 8 warps
   gets     gets the left neighbour's outbox
@@ -8,18 +8,19 @@
 Finally the programs of each rank count in a word of the right neighbour, by fetch_add().
 """
 
-import torch
 import triton
 import triton.language as tl
 from programs import rings
 
 import libgin
-import libgin.torch
 import libgin.triton as gin
 
 LIMIT = tl.constexpr(rings.LIMIT)
 BLOCK = tl.constexpr(1024)
 PROGRAMS = 8
+# Triton would compile a variant of a kernel for an argument of 1 and another for multiples of 16:
+# in rounds 1 and 16, while the neighbour's kernel waits.
+NUMBERS = ["n", "rank", "size", "round"]
 
 
 @triton.jit
@@ -36,7 +37,7 @@ def copy_words(words, copy, n):
         tl.store(copy + at, tl.load(words + at, mask=at < n) + 1, mask=at < n)
 
 
-@gin.jit
+@gin.jit(do_not_specialize=NUMBERS)
 def puts(dc, inbox, outbox, target, source, copy, status, n, rank, size, round):
     fill(source, n, rank, round)
     right = (rank + 1) % size
@@ -47,7 +48,7 @@ def puts(dc, inbox, outbox, target, source, copy, status, n, rank, size, round):
     tl.store(status, result)
 
 
-@gin.jit
+@gin.jit(do_not_specialize=NUMBERS)
 def gets(dc, inbox, outbox, target, source, copy, status, n, rank, size, round):
     fill(source, n, rank, round)
     left = (rank + size - 1) % size
@@ -59,7 +60,7 @@ def gets(dc, inbox, outbox, target, source, copy, status, n, rank, size, round):
     tl.store(status, result)
 
 
-@gin.jit
+@gin.jit(do_not_specialize=NUMBERS)
 def stores(dc, inbox, outbox, target, source, copy, status, n, rank, size, round):
     right = (rank + 1) % size
     fill(gin.peer_pointer(inbox, right, tl.int32), n, rank, round)
@@ -77,6 +78,9 @@ def count(dc, words, seen, failed, right):
 
 def maker(kernel, warps):
     """make() of rings.py."""
+    import torch
+
+    import libgin.torch
 
     def make(comm, n):
         empty = libgin.torch.empty
@@ -101,6 +105,10 @@ def maker(kernel, warps):
 
 def check_counts(comm):
     """fetch_add() of each program gives another number, and the word is the sum."""
+    import torch
+
+    import libgin.torch
+
     words = libgin.torch.empty(1, dtype=torch.int64, device=comm.device_index)
     words.zero_()
     seen = torch.full((PROGRAMS,), -1, dtype=torch.int64, device="cuda")
@@ -118,6 +126,8 @@ def check_counts(comm):
 
 
 def main():
+    import torch
+
     with libgin.Communicator() as comm:
         torch.cuda.set_device(comm.device_index)
         for warps in (1, 4, 8):
