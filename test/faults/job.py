@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-LINE = struct.Struct('<qQQQqQQQq440s')  # struct Line in life.cc
+LINE = struct.Struct('<qQQQqQQQqQ432s')  # struct Line in life.h
 RANKS = 64
 START, INIT, MEMORY, WINDOWS, DEVCOMM, KERNELS, SPLIT, DESTROY, OVER = range(1, 10)
 PHASES = ['', 'start', 'init', 'memory', 'windows', 'devcomm', 'kernels', 'split', 'destroy', 'over']
@@ -38,7 +38,7 @@ class Line:
 
     def __init__(self, raw):
         (self.pid, self.phase, self.failed_at, self.ended_at, self.result, self.laps, self.wrong,
-         self.false_laps, self.files, why) = LINE.unpack(raw)
+         self.false_laps, self.files, self.operations, why) = LINE.unpack(raw)
         self.why = why.split(b'\0')[0].decode(errors='replace')
 
 
@@ -55,6 +55,8 @@ class Job:
         self.port = free_port()
         self.secret = 'secret %d' % seed
         self.laps = options.get('laps', 20)
+        self.program = options.get('program', 'life')
+        self.arguments, self.device = [str(self.laps)], []  # of the program; of with-device
         self.fault = options.get('fault')
         self.environment = dict(options.get('environment', {}), GIN_TIMEOUT=str(options.get('timeout', 20)))
         self.page = os.path.join(self.folder, 'page')
@@ -71,7 +73,7 @@ class Job:
     def on_device(self, command):
         fault = ['--fault', self.fault] if self.fault else []
         return ['test/mlx5dev/with-device', '--build', self.build, '--directory',
-                os.path.join(self.folder, 'mlx5dev'), *fault, *command]
+                os.path.join(self.folder, 'mlx5dev'), *fault, *self.device, *command]
 
     def start(self, rank, prepare=None, wrap=()):
         env = {k: v for k, v in os.environ.items() if not k.startswith(('GIN_', 'PMI', 'OMPI_', 'SLURM_'))}
@@ -81,7 +83,7 @@ class Job:
         if self.route not in ON_DEVICE:  # the software device has descriptors of its own
             env['FAULTS_FILES'] = '1'
         env.update(self.environment)
-        command = [*wrap, os.path.abspath(self.build + '/test/faults/life'), self.page, str(self.laps)]
+        command = [*wrap, os.path.abspath('%s/test/faults/%s' % (self.build, self.program)), self.page, *self.arguments]
         if self.route in ON_DEVICE:
             command = self.on_device(command)
         out = open(os.path.join(self.folder, 'out.%d' % rank), 'wb')
@@ -98,8 +100,14 @@ class Job:
 
     def note_death(self):
         """Ranks read the time of a death: laps that begin later cannot all end."""
-        line = LINE.pack(0, 1, 0, time.monotonic_ns(), 0, 0, 0, 0, 0, b'')
-        os.pwrite(self.file, line, 0)
+        self.write_own(ended_at=time.monotonic_ns())
+
+    def ask_end(self):
+        """soak.cc ends after the lap."""
+        self.write_own(laps=1)
+
+    def write_own(self, ended_at=0, laps=0):
+        os.pwrite(self.file, LINE.pack(0, 1, 0, ended_at, 0, laps, 0, 0, 0, 0, b''), 0)
 
     def await_phase(self, rank, phase, seconds=30):
         """Returns 0 if the rank has ended before."""
