@@ -56,6 +56,7 @@ class Job:
         self.secret = 'secret %d' % seed
         self.laps = options.get('laps', 20)
         self.program = options.get('program', 'life')
+        self.together = False  # all ranks are threads of the process of rank 0
         self.arguments, self.device = [str(self.laps)], []  # of the program; of with-device
         self.fault = options.get('fault')
         self.environment = dict(options.get('environment', {}), GIN_TIMEOUT=str(options.get('timeout', 20)))
@@ -82,7 +83,7 @@ class Job:
                    CUDA_VISIBLE_DEVICES='')
         if self.route not in ON_DEVICE:  # the software device has descriptors of its own
             env['FAULTS_FILES'] = '1'
-        env.update(self.environment)
+        env.update(self.environment, **({'TOGETHER': '1'} if self.together else {}))
         command = [*wrap, os.path.abspath('%s/test/faults/%s' % (self.build, self.program)), self.page, *self.arguments]
         if self.route in ON_DEVICE:
             command = self.on_device(command)
@@ -90,6 +91,10 @@ class Job:
         self.process[rank] = subprocess.Popen(command, env=env, stdout=out, stderr=out, stdin=subprocess.DEVNULL,
                                               start_new_session=True, preexec_fn=prepare)
         out.close()
+
+    def start_together(self):
+        self.together = True
+        self.start(0)
 
     def start_all(self, **how):
         for r in range(self.ranks):
@@ -113,7 +118,7 @@ class Job:
         """Returns 0 if the rank has ended before."""
         end = time.monotonic() + seconds
         while self.line(rank).phase < phase:
-            if self.process[rank].poll() is not None or time.monotonic() > end:
+            if self.process[0 if self.together else rank].poll() is not None or time.monotonic() > end:
                 return 0
             time.sleep(0.0002)
         return 1
@@ -141,14 +146,16 @@ class Job:
         end, hung = time.monotonic() + seconds, []
         for r, process in enumerate(self.process):
             try:
+                process = self.process[0] if self.together else process
                 self.status[r] = process.wait(max(0.1, end - time.monotonic())) if process else 0
             except subprocess.TimeoutExpired:
                 hung.append(r)
         for r in hung:
+            process = self.process[0] if self.together else self.process[r]
             self.dump(r)
             self.send(r, signal.SIGKILL)
-            self.process[r].kill()
-            self.process[r].wait()
+            process.kill()
+            process.wait()
         return hung
 
     def dump(self, rank):

@@ -90,9 +90,10 @@ struct Laps : Life {
 
 	void live(uint64_t laps)
 	{
+		ginConfig_t config = GIN_CONFIG_INIT;
 		Size size = {WORDS * sizeof(uint64_t), ginMemAlloc};
 
-		if (!open() || !makeObjects({size, size}, GIN_DEV_COMM_REQUIREMENTS_INIT))
+		if (!open(&config) || !makeObjects({size, size}, GIN_DEV_COMM_REQUIREMENTS_INIT))
 			return;
 		enter(KERNELS);
 		for (uint64_t i = 0; i < laps; i++)
@@ -108,7 +109,9 @@ int main(int argc, char **argv)
 		fprintf(stderr, "life PAGE [LAPS]: see life.cc\n");
 		return 2;
 	}
-	int files = lifeBegin(argv[1]);
+	int files = countFiles();
+	lifeMap(argv[1]);
+	lifeBegin(rankOfEnvironment());
 	Laps life;
 	life.live(argc > 2 ? strtoull(argv[2], nullptr, 10) : 20);
 	life.end();

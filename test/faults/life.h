@@ -35,7 +35,8 @@ struct Line {
 static_assert(sizeof(Line) == 512, "the driver reads 512 bytes");
 
 /* The first line is the driver's: `endedAt` is the time of a rank's death, `laps` asks for the end of soak.cc. */
-static Line *page, *line;
+static Line *page;
+static thread_local Line *line; /* of the rank of this thread */
 
 static uint64_t nowNs()
 {
@@ -149,13 +150,12 @@ struct Life {
 		return ok(static_cast<ginResult_t>(seen));
 	}
 
-	bool open()
+	bool open(const ginConfig_t *config)
 	{
-		ginConfig_t config = GIN_CONFIG_INIT;
 		ginComm_t comm = nullptr;
 
 		enter(INIT);
-		if (!ok(ginCommInit(&config, &comm)))
+		if (!ok(ginCommInit(config, &comm)))
 			return false;
 		rankTake(r, comm);
 		return true;
@@ -257,10 +257,8 @@ static void printFiles()
 	}
 }
 
-/* Maps the page. Returns the number of descriptors. */
-static int lifeBegin(const char *file)
+static void lifeMap(const char *file)
 {
-	int files = countFiles(), rank = atoi(getenv("RANK") ? getenv("RANK") : "0");
 	int fd = open(file, O_RDWR | O_CLOEXEC);
 
 	setenv("GIN_TIMEOUT", "60", 0);
@@ -269,13 +267,16 @@ static int lifeBegin(const char *file)
 		mmap(nullptr, 65 * sizeof(Line), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
 	close(fd);
 	EXPECT(page != MAP_FAILED);
+}
+
+static void lifeBegin(int rank)
+{
 	line = page + 1 + rank;
 	line->pid = getpid();
 	enter(START);
-	return files;
 }
 
-/* Returns the exit status. */
+/* Returns the exit status. `files`: how many descriptors there were before. */
 static int lifeOver(int files)
 {
 	line->files =
@@ -285,6 +286,11 @@ static int lifeOver(int files)
 	line->endedAt = nowNs();
 	enter(OVER);
 	return line->wrong || line->falseLaps ? 4 : line->failedAt ? 3 : 0;
+}
+
+static int rankOfEnvironment()
+{
+	return atoi(getenv("RANK") ? getenv("RANK") : "0");
 }
 
 #endif

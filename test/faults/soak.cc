@@ -9,7 +9,8 @@
  * neighbour: each word of a put, the exact sum of the signals, the old value of each atomic. An operation that
  * is lost, repeated or early makes a wrong word. `operations` of the page counts the operations of the left
  * neighbour that this rank has compared. THREADS is the number of threads, of all ranks: by default 1 to 3 on
- * host threads, 64 on a GPU.
+ * host threads, 64 on a GPU. With TOGETHER set all ranks are threads of this process: what they send stays
+ * within the software mlx5 device of one process, which is faster.
  *
  * The rank ends after a failed call, or when the driver asks for it. After SIGUSR1 it aborts the communicator.
  * Exit status: life.h.
@@ -340,11 +341,11 @@ struct SoakLife : Life {
 		return r.device < 0 ? 1 + static_cast<uint32_t>(seed % 3) : 64;
 	}
 
-	void live()
+	void live(const ginConfig_t *config)
 	{
 		ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
 
-		if (!open())
+		if (!open(config))
 			return;
 		threads = threadsWanted();
 		want.contexts = seed / 3 % 2 ? 1 : threads;
@@ -374,17 +375,43 @@ struct SoakLife : Life {
 	}
 };
 
+static uint64_t seed;
+static int files; /* descriptors at the beginning */
+
+static int lifeOf(const ginConfig_t *config, int rank)
+{
+	SoakLife life;
+
+	lifeBegin(rank);
+	life.seed = seed;
+	life.live(config);
+	life.end();
+	return lifeOver(files);
+}
+
+static int lifeOfThread(const ginConfig_t *config)
+{
+	return lifeOf(config, config->rank);
+}
+
 int main(int argc, char **argv)
 {
+	ginConfig_t config = GIN_CONFIG_INIT;
+	int status = 0;
+
 	if (argc != 3) {
 		fprintf(stderr, "soak PAGE SEED: see soak.cc\n");
 		return 2;
 	}
-	int files = lifeBegin(argv[1]);
+	files = countFiles();
+	seed = strtoull(argv[2], nullptr, 10);
+	lifeMap(argv[1]);
 	blockSignal();
-	SoakLife life;
-	life.seed = strtoull(argv[2], nullptr, 10);
-	life.live();
-	life.end();
-	return lifeOver(files);
+	if (!getenv("TOGETHER"))
+		return lifeOf(&config, rankOfEnvironment());
+	int ranks = atoi(getenv("WORLD_SIZE"));
+	const int *result = ranksStart(ranks, 1, lifeOfThread);
+	for (int r = 0; r < ranks; r++)
+		status = result[r] > status ? result[r] : status;
+	return status;
 }
