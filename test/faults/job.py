@@ -56,6 +56,7 @@ class Job:
         self.secret = 'secret %d' % seed
         self.laps = options.get('laps', 20)
         self.program = options.get('program', 'life')
+        self.variables = {}
         self.together = False  # all ranks are threads of the process of rank 0
         self.arguments, self.device = [str(self.laps)], []  # of the program; of with-device
         self.fault = options.get('fault')
@@ -83,7 +84,7 @@ class Job:
                    CUDA_VISIBLE_DEVICES='')
         if self.route not in ON_DEVICE:  # the software device has descriptors of its own
             env['FAULTS_FILES'] = '1'
-        env.update(self.environment, **({'TOGETHER': '1'} if self.together else {}))
+        env.update(self.environment, **self.variables)
         command = [*wrap, os.path.abspath('%s/test/faults/%s' % (self.build, self.program)), self.page, *self.arguments]
         if self.route in ON_DEVICE:
             command = self.on_device(command)
@@ -94,6 +95,7 @@ class Job:
 
     def start_together(self):
         self.together = True
+        self.variables['TOGETHER'] = '1'
         self.start(0)
 
     def start_all(self, **how):

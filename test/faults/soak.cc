@@ -8,8 +8,8 @@
  * signals, atomics, in an order that the seed gives. After a batch it compares what came from the left
  * neighbour: each word of a put, the exact sum of the signals, the old value of each atomic. An operation that
  * is lost, repeated or early makes a wrong word. `operations` of the page counts the operations of the left
- * neighbour that this rank has compared. THREADS is the number of threads, of all ranks: by default 1 to 3 on
- * host threads, 64 on a GPU. With TOGETHER set all ranks are threads of this process: what they send stays
+ * neighbour that this rank has compared. THREADS is the number of threads of each rank: by default 1 to 3 on
+ * host threads, 64 on a GPU. CONTEXTS is 1, or by default 1 or one for each thread. With TOGETHER set all ranks are threads of this process: what they send stays
  * within the software mlx5 device of one process, which is faster.
  *
  * The rank ends after a failed call, or when the driver asks for it. After SIGUSR1 it aborts the communicator.
@@ -348,7 +348,7 @@ struct SoakLife : Life {
 		if (!open(config))
 			return;
 		threads = threadsWanted();
-		want.contexts = seed / 3 % 2 ? 1 : threads;
+		want.contexts = getenv("CONTEXTS") || seed / 3 % 2 ? 1 : threads;
 		want.signals = want.barriers = 2 * threads;
 		if (!makeObjects({{threads * PART, ginMemAlloc},
 				  {threads * PART * 2, ginMemAlloc},
