@@ -56,6 +56,7 @@ class Job:
         self.secret = 'secret %d' % seed
         self.laps = options.get('laps', 20)
         self.program = options.get('program', 'life')
+        self.gpu = self.program.endswith('_gpu')  # kernels, and not host threads
         self.variables = {}
         self.together = False  # all ranks are threads of the process of rank 0
         self.arguments, self.device = [str(self.laps)], []  # of the program; of with-device
@@ -81,8 +82,8 @@ class Job:
         env = {k: v for k, v in os.environ.items() if not k.startswith(('GIN_', 'PMI', 'OMPI_', 'SLURM_'))}
         env.update(ROUTES[self.route], GIN_ROOT='127.0.0.1:%d' % self.port, GIN_SECRET=self.secret, RANK=str(rank),
                    WORLD_SIZE=str(self.ranks), TMPDIR=self.tmp, GIN_LOG='none', FAULTS_JOB=self.folder,
-                   CUDA_VISIBLE_DEVICES='')
-        if self.route not in ON_DEVICE:  # the software device has descriptors of its own
+                   **({} if self.gpu else {'CUDA_VISIBLE_DEVICES': ''}))
+        if self.route not in ON_DEVICE and not self.gpu:  # the software device and CUDA have descriptors of their own
             env['FAULTS_FILES'] = '1'
         env.update(self.environment, **self.variables)
         command = [*wrap, os.path.abspath('%s/test/faults/%s' % (self.build, self.program)), self.page, *self.arguments]

@@ -409,6 +409,7 @@ int main(int argc, char **argv)
 	blockSignal();
 	if (!getenv("TOGETHER"))
 		return lifeOf(&config, rankOfEnvironment());
+	shareGpu();
 	int ranks = atoi(getenv("WORLD_SIZE"));
 	const int *result = ranksStart(ranks, 1, lifeOfThread);
 	for (int r = 0; r < ranks; r++)
