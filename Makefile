@@ -140,7 +140,7 @@ TESTS_CC := $(patsubst %.cc,$(BUILD)/test/%,$(filter-out $(if $(MPICXX),,mpi.cc)
 	$(patsubst %.cc,$(BUILD)/%,$(wildcard test/port/*.cc test/system/*.cc test/faults/*.cc))
 # The same sources with kernels.
 TESTS_GPU := $(patsubst %.cc,$(BUILD)/test/%_gpu,$(filter-out nvrtc.cc mpi.cc selftest.cc unit_% perf_%,$(call test-sources,cc))) \
-	$(patsubst %.cc,$(BUILD)/%_gpu,$(wildcard test/port/*.cc))
+	$(patsubst %.cc,$(BUILD)/%_gpu,$(wildcard test/port/*.cc) test/faults/soak.cc)
 
 .PHONY: all lib tools examples tests tests-gpu man deps deps-check deps-check-all demo check check-all check-mlx5dev check-rdma check-long \
 	check-mutations check-system check-gpu bench abi version clean help always
@@ -356,12 +356,12 @@ tests-gpu: $(TESTS_GPU)
 test-gpu = $(NVCC) $(NVCCFLAGS_ALL) -Itest/common $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< \
 	-L$(BUILD) -lgin -Xlinker -rpath,'$$ORIGIN/..' -Xlinker -rpath,'$$ORIGIN/../..' -Xcompiler -pthread
 
-$(filter-out $(BUILD)/test/port/%,$(TESTS_GPU)): $(BUILD)/test/%_gpu: %.cc $(LINKS) $(BUILD)/nvcc-used
+$(filter-out $(BUILD)/test/port/% $(BUILD)/test/faults/%,$(TESTS_GPU)): $(BUILD)/test/%_gpu: %.cc $(LINKS) $(BUILD)/nvcc-used
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(test-gpu)
 
-$(filter $(BUILD)/test/port/%,$(TESTS_GPU)): $(BUILD)/%_gpu: %.cc $(LINKS) $(BUILD)/nvcc-used
+$(filter $(BUILD)/test/port/% $(BUILD)/test/faults/%,$(TESTS_GPU)): $(BUILD)/%_gpu: %.cc $(LINKS) $(BUILD)/nvcc-used
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(test-gpu)

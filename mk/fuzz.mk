@@ -10,6 +10,10 @@
 $(addprefix $(BUILD)/test/fuzz_,network bounce windows): $(BUILD)/libgin-weak.so
 $(addprefix $(BUILD)/test/fuzz_,network bounce windows): private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
 
+# Their sockets are memory.
+FAKE_SOCKETS := -Wl,--wrap=send,--wrap=sendmsg,--wrap=recv,--wrap=shutdown,--wrap=close,--wrap=epoll_ctl
+$(foreach folder,test/fuzz_ fuzz/,$(addprefix $(BUILD)/$(folder),control root)): private LDFLAGS += $(FAKE_SOCKETS)
+
 FUZZ_TARGETS := $(patsubst test/fuzz/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard test/fuzz/fuzz_*.c))
 
 .PHONY: fuzz fuzz-targets fuzz-record check-faults

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-LINE = struct.Struct('<qQQQqQQQq440s')  # struct Line in life.cc
+LINE = struct.Struct('<qQQQqQQQqQ432s')  # struct Line in life.h
 RANKS = 64
 START, INIT, MEMORY, WINDOWS, DEVCOMM, KERNELS, SPLIT, DESTROY, OVER = range(1, 10)
 PHASES = ['', 'start', 'init', 'memory', 'windows', 'devcomm', 'kernels', 'split', 'destroy', 'over']
@@ -38,7 +38,7 @@ class Line:
 
     def __init__(self, raw):
         (self.pid, self.phase, self.failed_at, self.ended_at, self.result, self.laps, self.wrong,
-         self.false_laps, self.files, why) = LINE.unpack(raw)
+         self.false_laps, self.files, self.operations, why) = LINE.unpack(raw)
         self.why = why.split(b'\0')[0].decode(errors='replace')
 
 
@@ -55,6 +55,11 @@ class Job:
         self.port = free_port()
         self.secret = 'secret %d' % seed
         self.laps = options.get('laps', 20)
+        self.program = options.get('program', 'life')
+        self.gpu = self.program.endswith('_gpu')  # kernels, and not host threads
+        self.variables = {}
+        self.together = False  # all ranks are threads of the process of rank 0
+        self.arguments, self.device = [str(self.laps)], []  # of the program; of with-device
         self.fault = options.get('fault')
         self.environment = dict(options.get('environment', {}), GIN_TIMEOUT=str(options.get('timeout', 20)))
         self.page = os.path.join(self.folder, 'page')
@@ -71,23 +76,28 @@ class Job:
     def on_device(self, command):
         fault = ['--fault', self.fault] if self.fault else []
         return ['test/mlx5dev/with-device', '--build', self.build, '--directory',
-                os.path.join(self.folder, 'mlx5dev'), *fault, *command]
+                os.path.join(self.folder, 'mlx5dev'), *fault, *self.device, *command]
 
     def start(self, rank, prepare=None, wrap=()):
         env = {k: v for k, v in os.environ.items() if not k.startswith(('GIN_', 'PMI', 'OMPI_', 'SLURM_'))}
         env.update(ROUTES[self.route], GIN_ROOT='127.0.0.1:%d' % self.port, GIN_SECRET=self.secret, RANK=str(rank),
                    WORLD_SIZE=str(self.ranks), TMPDIR=self.tmp, GIN_LOG='none', FAULTS_JOB=self.folder,
-                   CUDA_VISIBLE_DEVICES='')
-        if self.route not in ON_DEVICE:  # the software device has descriptors of its own
+                   **({} if self.gpu else {'CUDA_VISIBLE_DEVICES': ''}))
+        if self.route not in ON_DEVICE and not self.gpu:  # the software device and CUDA have descriptors of their own
             env['FAULTS_FILES'] = '1'
-        env.update(self.environment)
-        command = [*wrap, os.path.abspath(self.build + '/test/faults/life'), self.page, str(self.laps)]
+        env.update(self.environment, **self.variables)
+        command = [*wrap, os.path.abspath('%s/test/faults/%s' % (self.build, self.program)), self.page, *self.arguments]
         if self.route in ON_DEVICE:
             command = self.on_device(command)
         out = open(os.path.join(self.folder, 'out.%d' % rank), 'wb')
         self.process[rank] = subprocess.Popen(command, env=env, stdout=out, stderr=out, stdin=subprocess.DEVNULL,
                                               start_new_session=True, preexec_fn=prepare)
         out.close()
+
+    def start_together(self):
+        self.together = True
+        self.variables['TOGETHER'] = '1'
+        self.start(0)
 
     def start_all(self, **how):
         for r in range(self.ranks):
@@ -98,14 +108,20 @@ class Job:
 
     def note_death(self):
         """Ranks read the time of a death: laps that begin later cannot all end."""
-        line = LINE.pack(0, 1, 0, time.monotonic_ns(), 0, 0, 0, 0, 0, b'')
-        os.pwrite(self.file, line, 0)
+        self.write_own(ended_at=time.monotonic_ns())
+
+    def ask_end(self):
+        """soak.cc ends after the lap."""
+        self.write_own(laps=1)
+
+    def write_own(self, ended_at=0, laps=0):
+        os.pwrite(self.file, LINE.pack(0, 1, 0, ended_at, 0, laps, 0, 0, 0, 0, b''), 0)
 
     def await_phase(self, rank, phase, seconds=30):
         """Returns 0 if the rank has ended before."""
         end = time.monotonic() + seconds
         while self.line(rank).phase < phase:
-            if self.process[rank].poll() is not None or time.monotonic() > end:
+            if self.process[0 if self.together else rank].poll() is not None or time.monotonic() > end:
                 return 0
             time.sleep(0.0002)
         return 1
@@ -133,14 +149,16 @@ class Job:
         end, hung = time.monotonic() + seconds, []
         for r, process in enumerate(self.process):
             try:
+                process = self.process[0] if self.together else process
                 self.status[r] = process.wait(max(0.1, end - time.monotonic())) if process else 0
             except subprocess.TimeoutExpired:
                 hung.append(r)
         for r in hung:
+            process = self.process[0] if self.together else self.process[r]
             self.dump(r)
             self.send(r, signal.SIGKILL)
-            self.process[r].kill()
-            self.process[r].wait()
+            process.kill()
+            process.wait()
         return hung
 
     def dump(self, rank):

@@ -8,12 +8,13 @@
  */
 #include "fuzz.h"
 
+#include "fake_sockets.h"
+
 #include "lib/base/clock.h"
 #include "lib/control/internal.h"
 
 #include <pthread.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 
 /* Rank and number of ranks: without links, at the top, in the middle, below all. */
 static const struct {
@@ -38,7 +39,7 @@ static void openLink(int rank)
 {
 	int fds[2];
 
-	EXPECT(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds));
+	fakePair(fds);
 	far[c.links] = fds[1];
 	sent[c.links].used = 0;
 	c.link[c.links++] = (struct controlLink){.fd = fds[0], .rank = rank};
@@ -46,12 +47,16 @@ static void openLink(int rank)
 
 static void openControl(int rank, int nRanks)
 {
+	static int wake = -1; /* of all inputs */
+
+	if (wake < 0)
+		wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	c = (struct control){.rank = rank,
 			     .nRanks = nRanks,
 			     .subtree = 1,
 			     .ranks = ranks,
 			     .listener = -1,
-			     .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+			     .wake = wake,
 			     .news = {.fd = -1},
 			     .onFailure = failed,
 			     .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -78,7 +83,7 @@ static void openControl(int rank, int nRanks)
 /* What the peer at the other end reads. */
 static void readSent(int i)
 {
-	uint8_t bytes[65536];
+	static uint8_t bytes[FAKE_ROOM];
 	ssize_t got;
 
 	while ((got = recv(far[i], bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
@@ -112,7 +117,7 @@ static void closeControl(void)
 		bufferFree(&sent[i]);
 		controlDropParts(link);
 	}
-	close(c.wake);
+	fakeReset();
 	bufferFree(&c.gather.entries);
 	bufferFree(&c.result);
 	free(c.gather.arrived);
@@ -141,11 +146,13 @@ static void arrive(struct controlLink *link, struct fuzzInput bytes)
 	}
 }
 
+#define RARE 0xfc /* the bytes from here on make long messages, which take long */
+
 /* Entries with numbers that are often right. Each has its rank, and a byte as data. */
 static void addEntries(struct fuzzInput *in, struct buffer *out, int first)
 {
 	uint8_t count = fuzzByte(in) % 24, fill = fuzzByte(in);
-	uint16_t bytes = fuzzShort(in) & (fill & 128 ? UINT16_MAX : 255);
+	uint16_t bytes = fuzzShort(in) & (fill >= RARE ? UINT16_MAX : 255);
 	static const uint8_t zeros[CONTROL_BYTES];
 
 	for (int i = 0; i < count; i++) {
@@ -169,7 +176,7 @@ static void arriveMade(struct controlLink *link, struct fuzzInput *in)
 				       .result = type >> 4,
 				       .round = round};
 	struct buffer message = {0};
-	uint16_t bytes, mask = odd & 128 ? UINT16_MAX : 255; /* long messages take long */
+	uint16_t bytes, mask = odd >= RARE ? UINT16_MAX : 255;
 
 	EXPECT(!bufferAppend(&message, &header, sizeof(header)));
 	if (header.type == controlUp || header.type == controlDown) {

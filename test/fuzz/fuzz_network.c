@@ -8,6 +8,11 @@
  */
 #include "fuzz.h"
 
+/* Small, because each input has new ranks. */
+#define DEPTH 256u
+#define CELLS 256u
+#define HISTORY 512u
+#define ENGINE_ROOM 512u
 #include "test/routes/network_rig.h"
 
 #ifndef FUZZ_BOUNCE

@@ -9,12 +9,12 @@
  */
 #include "fuzz.h"
 
+#include "fake_sockets.h"
+
 #include "bootstrap/meeting.h"
 #include "bootstrap/root_group.h"
 #include "lib/base/auth.h"
 #include "lib/base/clock.h"
-
-#include <sys/socket.h>
 
 #define VISITORS 48
 #define RANKS_MOST 300 /* of a request: more cost time, and find nothing */
@@ -106,7 +106,7 @@ static void come(struct fuzzInput *in, struct rootClient **list, int isRaw)
 	fillRequest(in, &v->request);
 	if (isRaw)
 		changeRequest(in, &v->request);
-	EXPECT(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds));
+	fakePair(fds);
 	struct rootClient *client = newClient(fds[0], &v->request, list);
 	client->rank = v->request.rank % 20;
 	client->key = &keys[isRaw && v->request.pid % 5 == 0];
@@ -247,4 +247,5 @@ static void fuzzOne(struct fuzzInput *in)
 		EXPECT(drain(&visitor[i]));
 		close(visitor[i].fd);
 	}
+	fakeReset();
 }

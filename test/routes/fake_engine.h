@@ -19,7 +19,9 @@
 #include "expect.h"
 
 #define ENGINE_STREAMS 16
+#ifndef ENGINE_ROOM
 #define ENGINE_ROOM 4096u
+#endif
 
 struct engineOp {
 	char *to;

@@ -18,11 +18,13 @@
 #define SIGNALS 4
 #define FIRST_BARRIER SIGNALS
 #define WORDS (SIGNALS + GIN_BARRIER_ROUNDS)
-#define DEPTH 1024u
-#define CELLS 4096u /* more than are under way at a time */
 #define CELL_BYTES 64u
 #define LONG 4096u /* bytes of a long put or get */
+#ifndef CELLS
+#define DEPTH 1024u
+#define CELLS 4096u /* more than are under way at a time */
 #define HISTORY 8192u
+#endif
 #define GET_PATTERN 0x0123456789abcdefll
 
 enum { STRONG, WEAK, TURN }; /* signals */
@@ -203,6 +205,22 @@ static inline void sideRegister(struct side *s, struct proxyWindow *w, struct pr
 	slotsPublish(&s->slots, w);
 }
 
+/* Tables of half a megabyte serve all rigs of a process: fuzz targets make a rig for each input. */
+static inline void slotsReuse(uint32_t rank, struct proxySlots *out)
+{
+	static struct proxySlots kept[RANKS_OF_RIG];
+
+	if (!kept[rank].at)
+		EXPECT_SUCCESS(slotsOpen(&kept[rank]));
+	*out = kept[rank];
+}
+
+static inline void slotsClear(struct proxySlots *slots)
+{
+	memset(slots->at, 0, slots->used * sizeof(slots->at[0]));
+	memset(slots->taken, 0, slots->used * sizeof(slots->taken[0]));
+}
+
 static inline void sidePrepare(struct side *s, uint32_t rank, uint64_t seed)
 {
 	*s = (struct side){.rank = rank, .other = &side[1 - rank]};
@@ -221,7 +239,7 @@ static inline void sidePrepare(struct side *s, uint32_t rank, uint64_t seed)
 				       .core = s};
 	s->serves[1 - rank] = 1;
 	s->of[0] = s->of[1] = TRANSPORT_NETWORK;
-	EXPECT_SUCCESS(slotsOpen(&s->slots));
+	slotsReuse(rank, &s->slots);
 	s->locks[rank] = &s->lock;
 	s->scope = (struct transportScope){&s->host, &s->slots, s->serves, 1, s->locks};
 }
@@ -315,7 +333,7 @@ static inline void sideStop(struct side *s)
 		free(windows[i]);
 	}
 	transportNetwork.close(s->network);
-	slotsClose(&s->slots);
+	slotsClear(&s->slots);
 }
 
 static inline void rigStop(void)
