@@ -73,10 +73,10 @@ $(EP_TESTS:%=%_gpu): $(BUILD)/%_gpu: %.cc $(EP_LINKS) $(LINKS) $(BUILD)/nvcc-use
 $(BUILD)/bench/ep/ep: bench/ep/ep.cu $(wildcard bench/ep/*.cuh) $(EP_LINKS) $(LINKS) $(BUILD)/nvcc-used
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
-	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -Iep/include -o $@ $< -L$(BUILD) -lgin-ep -lgin \
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -Itest/common -Iep/include -o $@ $< -L$(BUILD) -lgin-ep -lgin \
 		-Xlinker -rpath,'$$ORIGIN/../..' -Xcompiler -pthread
 
-# Two GPUs or more.
+# On one GPU two ranks share it.
 bench-ep:
 	$(Q)bench/ep/run
 

@@ -53,6 +53,7 @@ inline ginEpTensor_t tensorOf(void *data, int type, std::vector<int64_t> size)
 struct Layer {
 	ginComm_t comm;
 	int rank, nRanks, device, sms;
+	int blocks; /* of a kernel: ranks that share a GPU share its blocks */
 	uint32_t experts, topk, hidden, maxTokens, tokens, local, direct;
 	ginEp_t ep;
 	cudaStream_t stream;
@@ -73,7 +74,8 @@ struct Layer {
 		return at;
 	}
 
-	Layer(ginComm_t c, uint32_t e, uint32_t k, uint32_t h, uint32_t most)
+	/* `sharing`: ranks of one GPU. */
+	Layer(ginComm_t c, uint32_t e, uint32_t k, uint32_t h, uint32_t most, int sharing)
 	    : comm(c), experts(e), topk(k), hidden(h), maxTokens(most), tokens(most)
 	{
 		ginEpConfig_t config = GIN_EP_CONFIG_INIT;
@@ -84,21 +86,25 @@ struct Layer {
 		need(device >= 0, "a GPU", "this measurement needs GPUs", __LINE__);
 		CUDA(cudaSetDevice(device));
 		CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+		CUDA(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device));
+		blocks = 2 * sms / sharing;
+		sms = std::min(sms, blocks);
 		config.experts = experts;
 		config.topk = topk;
 		config.hidden = hidden;
 		config.maxTokens = most;
 		config.timeout = 5000000000ull;
+		if (sharing > 1)
+			config.maxSms = blocks;
 		if (getenv("EP_SMS"))
 			config.maxSms = atoi(getenv("EP_SMS"));
 		EP(ginEpCreate(comm, &config, &ep));
 		EP(ginEpQuery(ep, &info));
 		local = info.localExperts;
 		direct = info.directPeers;
-		allocate(info);
-		limits.open(comm, rank, nRanks, most, topk, hidden);
+		limits.open(comm, rank, nRanks, most, topk, hidden, blocks);
 		partLimits.open(&limits, hidden);
-		CUDA(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device));
+		allocate(info);
 	}
 
 	~Layer()
@@ -113,14 +119,15 @@ struct Layer {
 	void allocate(const ginEpInfo_t &info)
 	{
 		const size_t rows = (size_t)local * info.recvRows;
+		const size_t bytes = std::max(rows * hidden * 2, limits.outBytes());
 		x = take((size_t)maxTokens * hidden * 2);
 		idx = take((size_t)maxTokens * topk * 8);
 		weights = take((size_t)maxTokens * topk * 4);
 		handle = take(info.handleBytes);
-		recvX = take(rows * hidden * 2);
+		recvX = take(bytes);
 		recvScales = take(rows * ((hidden + 127) / 128) * 4);
 		recvCount = take(local * 4);
-		y = take(rows * hidden * 2);
+		y = take(bytes);
 		out = take((size_t)maxTokens * hidden * 2);
 	}
 

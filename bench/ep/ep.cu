@@ -3,6 +3,7 @@
  * ep.cu - times of ginEpDispatch() and ginEpCombine(), and of a program that moves as many bytes
  *
  *	mpirun -n R ep [-e EXPERTS] [-h HIDDEN] [-k TOPK] [-n TOKENS,...] [-a GRID]
+ *	ep -r R ...	ranks are threads of this process, and may share a GPU
  *
  * A column is the mean over the calls of one graph, the median of 5 graph launches, the mean of the
  * ranks. `dispatch`, `combine`, `pair`: graphs of that call alone, by events around the graph.
@@ -13,6 +14,7 @@
  * takes for as many bytes.
  */
 #include "bench.cuh"
+#include "ranks.h"
 
 /* Bytes in a microsecond, one way between two H200 by a copy engine, measured. */
 static const double linkRate = 391000;
@@ -20,7 +22,7 @@ static const double linkRate = 391000;
 struct Options {
 	uint32_t experts = 256, hidden = 7168, topk = 8;
 	std::vector<uint32_t> tokens = {1, 8, 32, 64, 128};
-	int apart = 0;
+	int apart = 0, ranks = 0;
 };
 
 static Options parse(int argc, char **argv)
@@ -35,6 +37,8 @@ static Options parse(int argc, char **argv)
 			o.topk = atoi(argv[i + 1]);
 		else if (!strcmp(argv[i], "-a"))
 			o.apart = atoi(argv[i + 1]);
+		else if (!strcmp(argv[i], "-r"))
+			o.ranks = atoi(argv[i + 1]);
 		else if (!strcmp(argv[i], "-n")) {
 			o.tokens.clear();
 			for (char *at = strtok(argv[i + 1], ","); at; at = strtok(nullptr, ","))
@@ -85,20 +89,30 @@ static void apart(Layer &layer, int grid)
 	fflush(stdout);
 }
 
-int main(int argc, char **argv)
+static Options options;
+
+/* Ranks of this process that share a GPU. */
+static int sharing()
 {
-	const Options o = parse(argc, argv);
+	int gpus = 0;
+	CUDA(cudaGetDeviceCount(&gpus));
+	return gpus ? std::max(1, (options.ranks + gpus - 1) / gpus) : 1;
+}
+
+static int run(const ginConfig_t *config)
+{
+	const Options &o = options;
 	ginComm_t comm;
-	GIN(ginCommInit(nullptr, &comm));
+	GIN(ginCommInit(config, &comm));
 	{
 		Layer layer(comm, o.experts, o.topk, o.hidden,
-			    *std::max_element(o.tokens.begin(), o.tokens.end()));
+			    *std::max_element(o.tokens.begin(), o.tokens.end()), sharing());
 		if (layer.rank == 0)
-			printf("%d ranks, hidden %u, top-%u of %u experts, %u of %d peers direct; "
-			       "us\n"
+			printf("%d ranks, %d to a GPU, hidden %u, top-%u of %u experts, "
+			       "%u of %d peers direct; us\n"
 			       "tokens rows  sum | dispatch  combine     pair |  dsend  drecv  "
 			       "csend  crecv | limit of both |    ratios     | wire\n",
-			       layer.nRanks, o.hidden, o.topk, o.experts, layer.direct,
+			       layer.nRanks, sharing(), o.hidden, o.topk, o.experts, layer.direct,
 			       layer.nRanks);
 		for (uint32_t tokens : o.tokens) {
 			layer.setTokens(tokens);
@@ -111,4 +125,13 @@ int main(int argc, char **argv)
 	}
 	GIN(ginCommDestroy(comm));
 	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	options = parse(argc, argv);
+	if (!options.ranks)
+		return run(NULL);
+	const int *result = ranksStart(options.ranks, 1, run);
+	return std::any_of(result, result + options.ranks, [](int one) { return one != 0; });
 }

@@ -6,6 +6,9 @@
  * Receive: all blocks wait for their rank's word, read each row and write it once for each expert.
  * Tables say in advance where rows go; ranks are kept apart by two halves. One kernel, which can leave
  * parts out, or two. Rows of fp8 are made of rows of bf16, without a scale.
+ *
+ * Blocks wait for other ranks' blocks. If ranks share a GPU, the blocks of all its ranks must be resident
+ * at one time: Limit.blocks is how many a kernel may have.
  */
 #ifndef GIN_BENCH_EP_LIMIT_CUH
 #define GIN_BENCH_EP_LIMIT_CUH
@@ -14,17 +17,26 @@
 
 #include <cuda_runtime.h>
 #include <stdint.h>
+#include <stdlib.h>
 
+#include <algorithm>
 #include <vector>
+
+/* Threads of a block; an SM holds two blocks. */
+enum { limitThreads = 448 };
+
+/* What the calls of a limit program share, in memory of their own. */
+struct LimitWords {
+	uint32_t epoch, ticket; /* ticket: blocks that have ended */
+	uint64_t sum[8];	/* of each rank: the words of earlier calls */
+};
 
 struct LimitArgs {
 	char *peer[8];	   /* each rank's memory: words, then rows [half][source][slot] */
 	const int *slot;   /* [tokens][ranks], -1: none */
 	const int *copies; /* [ranks * most]: how often a received row is written */
 	int rank, nRanks, tokens, most, bytes, f8;
-	uint32_t *epoch;
-	uint64_t *sum;	  /* [ranks]: words of earlier calls */
-	uint32_t *ticket; /* blocks that have ended */
+	LimitWords *words;
 };
 
 __device__ inline char *limitRow(const LimitArgs &a, char *base, uint32_t half, int source,
@@ -60,15 +72,16 @@ __device__ inline void limitSendToken(const LimitArgs &a, const char *x, uint32_
 		limitAdd(a, threadIdx.x);
 }
 
-__global__ void limitSend(const __grid_constant__ LimitArgs a, const char *x)
+__global__ void __launch_bounds__(limitThreads, 2)
+	limitSend(const __grid_constant__ LimitArgs a, const char *x)
 {
-	limitSendToken(a, x, *a.epoch % 2, blockIdx.x);
+	limitSendToken(a, x, a.words->epoch % 2, blockIdx.x);
 }
 
 __device__ inline void limitWait(const LimitArgs &a, const int *rows)
 {
 	if (threadIdx.x < a.nRanks) {
-		uint64_t seen, least = a.sum[threadIdx.x] + (rows ? rows[threadIdx.x] : 1);
+		uint64_t seen, least = a.words->sum[threadIdx.x] + (rows ? rows[threadIdx.x] : 1);
 		const uint64_t *word = (const uint64_t *)a.peer[a.rank] + threadIdx.x;
 		do {
 			asm volatile("ld.acquire.sys.global.u64 %0, [%1];"
@@ -99,17 +112,18 @@ __device__ inline void limitCopy(const LimitArgs &a, const int *rows, uint32_t h
 __device__ inline void limitEnd(const LimitArgs &a, const int *rows)
 {
 	__syncthreads();
-	if (threadIdx.x || atomicAdd(a.ticket, 1) + 1 != gridDim.x)
+	if (threadIdx.x || atomicAdd(&a.words->ticket, 1) + 1 != gridDim.x)
 		return;
-	*a.ticket = 0;
-	*a.epoch += 1;
+	a.words->ticket = 0;
+	a.words->epoch += 1;
 	for (int r = 0; r < a.nRanks; r++)
-		a.sum[r] += rows ? rows[r] : 1;
+		a.words->sum[r] += rows ? rows[r] : 1;
 }
 
-__global__ void limitRecv(const __grid_constant__ LimitArgs a, const int *rows, char *out)
+__global__ void __launch_bounds__(limitThreads, 2)
+	limitRecv(const __grid_constant__ LimitArgs a, const int *rows, char *out)
 {
-	const uint32_t half = *a.epoch % 2;
+	const uint32_t half = a.words->epoch % 2;
 	limitWait(a, rows);
 	limitCopy(a, rows, half, out);
 	limitEnd(a, rows);
@@ -122,12 +136,12 @@ enum { limitStart, limitFlags, limitRows, limitAll };
  * Send and receive in one kernel. limitStart: nothing; limitFlags: a release to each rank, no rows;
  * limitRows: rows arrive and are not copied.
  */
-template <int part> __global__ void limitBoth(const __grid_constant__ LimitArgs a, const char *x,
-					      const int *rows, char *out)
+template <int part> __global__ void __launch_bounds__(limitThreads, 2)
+	limitBoth(const __grid_constant__ LimitArgs a, const char *x, const int *rows, char *out)
 {
 	if (part == limitStart)
 		return;
-	const uint32_t half = *a.epoch % 2;
+	const uint32_t half = a.words->epoch % 2;
 	const int *const counts = part == limitFlags ? nullptr : rows;
 	if (part == limitFlags && blockIdx.x == 0 && threadIdx.x < a.nRanks)
 		limitAdd(a, threadIdx.x);
@@ -139,20 +153,37 @@ template <int part> __global__ void limitBoth(const __grid_constant__ LimitArgs 
 	limitEnd(a, counts);
 }
 
+/* ginCommAllgather() of n ints in pieces: ranks that are threads gather 4096 bytes at most. */
+inline std::vector<int> limitGather(ginComm_t comm, int nRanks, const std::vector<int> &mine)
+{
+	const size_t most = 1024;
+	std::vector<int> all(mine.size() * nRanks), piece(most * nRanks);
+	for (size_t at = 0, n; at < mine.size(); at += n) {
+		n = mine.size() - at < most ? mine.size() - at : most;
+		if (ginCommAllgather(comm, &mine[at], piece.data(), n * sizeof(int)) != ginSuccess)
+			abort();
+		for (int r = 0; r < nRanks; r++)
+			std::copy_n(&piece[r * n], n, &all[r * mine.size() + at]);
+	}
+	return all;
+}
+
 struct Limit {
 	LimitArgs args = {};
 	ginComm_t comm;
 	ginWindow_t window;
-	int topk, *slot, *copies, *rows;
-	void *memory, *x, *small;
-	std::vector<int> allRows;
+	int topk, hidden, blocks, *slot, *copies, *rows;
+	void *memory, *x;
 	size_t partsAt; /* memory for parts of a combine follows */
 	bool usable = true;
 
-	void open(ginComm_t c, int rank, int nRanks, int most, int k, int hidden)
+	/* `most` tokens; `atOnce`: blocks that are resident at one time. */
+	void open(ginComm_t c, int rank, int nRanks, int most, int k, int h, int atOnce)
 	{
 		comm = c;
 		topk = k;
+		hidden = h;
+		blocks = atOnce;
 		args.rank = rank;
 		args.nRanks = nRanks;
 		args.most = most;
@@ -170,14 +201,12 @@ struct Limit {
 			usable = at != nullptr;
 		}
 		cudaMalloc(&x, (size_t)(most + 1) * 16384);
-		cudaMalloc(&small, 1 << 20);
-		cudaMemset(small, 0, 1 << 20);
-		args.epoch = (uint32_t *)small;
-		args.ticket = args.epoch + 1;
-		args.sum = (uint64_t *)small + 8;
-		rows = (int *)small + 64;
-		slot = (int *)small + 128;
-		copies = slot + most * nRanks;
+		cudaMalloc(&args.words, sizeof(LimitWords));
+		cudaMemset(args.words, 0, sizeof(LimitWords));
+		cudaMalloc(&rows, nRanks * sizeof(int));
+		cudaMalloc(&slot, most * nRanks * sizeof(int));
+		cudaMalloc(&copies, most * nRanks * sizeof(int));
+		cudaDeviceSynchronize();
 		args.slot = slot;
 		args.copies = copies;
 	}
@@ -185,7 +214,10 @@ struct Limit {
 	void close()
 	{
 		cudaFree(x);
-		cudaFree(small);
+		cudaFree(args.words);
+		cudaFree(rows);
+		cudaFree(slot);
+		cudaFree(copies);
 		ginWindowDeregister(comm, window);
 		ginMemFree(comm, memory);
 	}
@@ -194,8 +226,8 @@ struct Limit {
 	void setTokens(const std::vector<int64_t> &chosen, uint32_t tokens, uint32_t experts)
 	{
 		const int R = args.nRanks;
-		std::vector<int> slots(tokens * R, -1), sent(R), here(R), all(R * R),
-			times(R * args.most), mine(R * args.most);
+		std::vector<int> slots(tokens * R, -1), sent(R), here(R), times(R * args.most),
+			mine(R * args.most);
 		for (uint32_t t = 0; t < tokens; t++)
 			for (int k = 0; k < topk; k++) {
 				int r = (int)(chosen[t * topk + k] / ((experts + R - 1) / R));
@@ -203,9 +235,8 @@ struct Limit {
 					slots[t * R + r] = sent[r]++;
 				mine[r * args.most + slots[t * R + r]]++;
 			}
-		ginCommAllgather(comm, sent.data(), all.data(), R * sizeof(int));
-		std::vector<int> every(R * R * args.most);
-		ginCommAllgather(comm, mine.data(), every.data(), mine.size() * sizeof(int));
+		const std::vector<int> all = limitGather(comm, R, sent);
+		const std::vector<int> every = limitGather(comm, R, mine);
 		for (int s = 0; s < R; s++) {
 			here[s] = all[s * R + args.rank];
 			for (int j = 0; j < args.most; j++)
@@ -218,11 +249,15 @@ struct Limit {
 		cudaMemcpy(rows, here.data(), here.size() * 4, cudaMemcpyHostToDevice);
 	}
 
+	/* A row: 80 bytes of header and items, hidden elements, and the scales of fp8. */
 	void describe(uint32_t kind)
 	{
 		args.f8 = kind == GIN_EP_ROWS_F8;
-		args.bytes = args.f8 ? 7472 : 14416;
+		args.bytes = 80 + (args.f8 ? hidden + (hidden + 511) / 512 * 16 : 2 * hidden);
 	}
+
+	/* Bytes of `out`, in which a received row has room for 32 copies. */
+	size_t outBytes() const { return (size_t)args.nRanks * args.most * 32 * 16384; }
 
 	void runPart(uint32_t kind, int part, int grid, void *out, cudaStream_t stream)
 	{
@@ -232,7 +267,8 @@ struct Limit {
 		if (!usable)
 			return;
 		describe(kind);
-		kernel[part]<<<grid, 448, 0, stream>>>(args, (const char *)x, rows, (char *)out);
+		kernel[part]<<<grid, limitThreads, 0, stream>>>(args, (const char *)x, rows,
+								(char *)out);
 	}
 
 	void run(uint32_t kind, void *out, cudaStream_t stream)
@@ -240,8 +276,8 @@ struct Limit {
 		if (!usable)
 			return;
 		describe(kind);
-		limitSend<<<args.tokens, 448, 0, stream>>>(args, (const char *)x);
-		limitRecv<<<264, 448, 0, stream>>>(args, rows, (char *)out);
+		limitSend<<<args.tokens, limitThreads, 0, stream>>>(args, (const char *)x);
+		limitRecv<<<blocks, limitThreads, 0, stream>>>(args, rows, (char *)out);
 	}
 };
 

@@ -84,11 +84,11 @@ __device__ inline void limitPartsAdd(const LimitArgs &a, const LimitParts &p, ui
 	}
 }
 
-template <bool sums> __global__ void limitCombine(const __grid_constant__ LimitArgs a,
-						  const __grid_constant__ LimitParts p,
-						  const char *x, char *out)
+template <bool sums> __global__ void __launch_bounds__(limitThreads, 2)
+	limitCombine(const __grid_constant__ LimitArgs a, const __grid_constant__ LimitParts p,
+		     const char *x, char *out)
 {
-	const uint32_t half = *a.epoch % 2;
+	const uint32_t half = a.words->epoch % 2;
 	for (int i = blockIdx.x; i < a.nRanks * a.most; i += gridDim.x)
 		if (i / a.nRanks < p.received[i % a.nRanks])
 			limitPartsSend<sums>(a, p, half, i % a.nRanks, i / a.nRanks, x);
@@ -110,10 +110,10 @@ struct LimitOfCombine {
 		rows = limit;
 		args = limit->args;
 		for (int r = 0; r < args.nRanks; r++)
-			args.peer[r] += 2048; /* words after those of the dispatch */
-		args.epoch += 256;
-		args.ticket += 256;
-		args.sum += 128;
+			args.peer[r] += 2048; /* other words than those of a dispatch */
+		cudaMalloc(&args.words, sizeof(LimitWords));
+		cudaMemset(args.words, 0, sizeof(LimitWords));
+		cudaDeviceSynchronize();
 		parts.topk = limit->topk;
 		parts.pieces = hidden / 8;
 		parts.at = limit->partsAt - 2048;
@@ -124,14 +124,18 @@ struct LimitOfCombine {
 		parts.to = parts.parts + args.most;
 	}
 
-	void close() { cudaFree(table); }
+	void close()
+	{
+		cudaFree(args.words);
+		cudaFree(table);
+	}
 
 	/* After Limit::setTokens(). `sums`: a part for each rank, not for each expert. */
 	void setTokens(const std::vector<int64_t> &chosen, uint32_t tokens, uint32_t experts,
 		       bool sums)
 	{
 		const int R = args.nRanks, K = parts.topk, each = (experts + R - 1) / R;
-		std::vector<int> mine(R * args.most * K), all(mine.size() * R), count(args.most, 0);
+		std::vector<int> mine(R * args.most * K), count(args.most, 0);
 		std::vector<int> sent(R, 0);
 		for (int t = 0; t < (int)tokens; t++) {
 			std::vector<bool> goes(R);
@@ -149,7 +153,7 @@ struct LimitOfCombine {
 			if (!sums)
 				count[t] = K;
 		}
-		ginCommAllgather(rows->comm, mine.data(), all.data(), mine.size() * sizeof(int));
+		const std::vector<int> all = limitGather(rows->comm, R, mine);
 		for (int s = 0; s < R; s++)
 			memcpy(&mine[s * args.most * K], &all[(s * R + args.rank) * args.most * K],
 			       args.most * K * sizeof(int));
@@ -166,11 +170,11 @@ struct LimitOfCombine {
 		if (!rows->usable)
 			return;
 		if (sums)
-			limitCombine<true><<<grid, 448, 0, stream>>>(args, parts, (const char *)x,
-								     (char *)rows->x);
+			limitCombine<true><<<grid, limitThreads, 0, stream>>>(
+				args, parts, (const char *)x, (char *)rows->x);
 		else
-			limitCombine<false><<<grid, 448, 0, stream>>>(args, parts, (const char *)x,
-								      (char *)rows->x);
+			limitCombine<false><<<grid, limitThreads, 0, stream>>>(
+				args, parts, (const char *)x, (char *)rows->x);
 	}
 };
 

@@ -342,11 +342,10 @@ protected:
 				    epTicketTake(ticket(number, half), 1, ginGridSize()));
 	}
 
-	/* The rows of `rank` in a half are read: a later kernel gives the half back to the rank. */
+	/* The rows of `rank`, not masked, are read: a later kernel gives the half back to the rank. */
 	GIN_FN void owe(uint32_t family, uint32_t half, uint32_t rank) const
 	{
-		if (!masked(rank))
-			epWordStore(owedOf(family, half) + rank, 1);
+		epWordStore(owedOf(family, half) + rank, 1);
 	}
 
 	/*

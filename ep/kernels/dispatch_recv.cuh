@@ -182,7 +182,8 @@ private:
 	/* One look at a word of this rank's slab. True: it has the tag of this epoch. */
 	GIN_FN bool lookWord(size_t at, uint32_t *value) const
 	{
-		const uint64_t seen = gin<direct>(0).readValue(plan.slab, at);
+		const uint64_t seen = direct ? epTaggedLoad(plan.own + at)
+					     : gin<direct>(0).readValue(plan.slab, at);
 		*value = static_cast<uint32_t>(seen);
 		return seen - least() < EP_EPOCH;
 	}
@@ -309,9 +310,11 @@ private:
 			return;
 		GIN_NO_UNROLL
 		for (uint32_t s = threads() - 1 - thread(); s < ranks(); s += threads()) {
+			/* Both loads are in flight. */
+			const uint32_t out = maskOf(s);
 			const bool gone = lostInGrid(s);
 			any = any || gone;
-			if (!gone)
+			if (!gone && !out)
 				owe(epRowsFree, half, s);
 		}
 		if (GinCta{}.any(any))

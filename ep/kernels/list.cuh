@@ -167,10 +167,73 @@ protected:
 	{
 		if (call.longList)
 			return;
+#if GIN_ON_GPU
+		GIN_NO_UNROLL
+		for (uint32_t w = epTeam(); w * tokensOfTeam() < call.tokens; w += 4 * epTeams())
+			listFour(w, number, begin);
+#else
 		GIN_NO_UNROLL
 		for (uint32_t t = thread(); t < call.tokens; t += threads())
 			masks[t] = listToken(t, shortList + t * call.topk, number, &begin);
+#endif
 	}
+
+#if GIN_ON_GPU
+	/* Lanes of a warp for each token: a power of two. A lane has one item. */
+	GIN_FN uint32_t lanesOfToken() const
+	{
+		return call.topk > 1 ? 1u << (32 - __clz(static_cast<int>(call.topk - 1))) : 1;
+	}
+
+	GIN_FN uint32_t tokensOfTeam() const
+	{
+		return 32 / lanesOfToken();
+	}
+
+	/* Lists the tokens of w, and of the warps epTeams() and so on after it. Four loads are in flight. */
+	GIN_FN void listFour(uint32_t w, uint32_t number, const epBegin &begin)
+	{
+		const uint32_t lanes = lanesOfToken(), k = ginLane() % lanes;
+		const uint32_t first = ginLane() / lanes;
+		int64_t index[4];
+		EP_UNROLL
+		for (uint32_t i = 0; i < 4; i++) {
+			const uint32_t t = (w + i * epTeams()) * tokensOfTeam() + first;
+			const bool has = t < call.tokens && k < call.topk;
+			index[i] = has ? indexAt(t * call.topk + k) : -1;
+		}
+		EP_UNROLL
+		for (uint32_t i = 0; i < 4; i++)
+			listOne((w + i * epTeams()) * tokensOfTeam() + first, k, index[i], number,
+				begin);
+	}
+
+	/* Item k of token t, by one lane; all lanes of a warp call. */
+	GIN_FN void listOne(uint32_t t, uint32_t k, int64_t index, uint32_t number,
+			    const epBegin &begin)
+	{
+		const uint32_t lanes = lanesOfToken(), shift = ginLane() - k;
+		const uint32_t group = (lanes < 32 ? (1u << lanes) - 1 : 0xffffffffu) << shift;
+		const bool valid = static_cast<uint64_t>(index) < plan.experts;
+		uint32_t entry = valid ? entryOf(static_cast<uint32_t>(index)) : EP_NONE;
+		const uint32_t equal = __match_any_sync(0xffffffffu, entry) & group;
+		const bool again = valid && (equal & ((1u << ginLane()) - 1));
+		const bool bad = again || (!valid && index != -1);
+		const uint32_t wrong = __ballot_sync(0xffffffffu, bad) & group;
+		if (bad)
+			entry = EP_NONE;
+		uint32_t mask = entry == EP_NONE ? 0 : 1u << (epRankIn(entry) & 31);
+		for (uint32_t step = 1; step < lanes; step *= 2)
+			mask |= __shfl_xor_sync(0xffffffffu, mask, step);
+		if (t >= call.tokens || k >= call.topk)
+			return;
+		shortList[t * call.topk + k] = entry;
+		if (k == 0)
+			masks[t] = mask;
+		if (wrong && k == 0 && !begin.failed())
+			recordWrong(t * call.topk, wrong >> shift, number, begin.epoch(number));
+	}
+#endif
 
 	/* Is one of the token's experts at the rank? */
 	GIN_FN bool goes(uint32_t t, uint32_t rank) const

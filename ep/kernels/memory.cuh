@@ -9,7 +9,8 @@
  *   T      what a block did before its end    epTicketTake()     epTicketTake(), the last block
  *   G      staged rows of a chunk             epTicketTake()     epTicketTake(), the block that
  *                                                                completes the chunk
- *   V      the fate of a source               epVerdictStore()   Gin::readValue(), Gin::waitValue()
+ *   V      the fate of a source               epVerdictStore()   epTaggedLoad(), Gin::readValue(),
+ *                                                                Gin::waitValue()
  */
 #ifndef GIN_EP_MEMORY_CUH
 #define GIN_EP_MEMORY_CUH
@@ -35,6 +36,12 @@ GIN_FN void epVerdictStore(char *word, uint64_t value)
 GIN_FN uint64_t epVerdictLoad(const char *word)
 {
 	return ginLoad<ginRelaxed, ginScopeDevice>(reinterpret_cast<const uint64_t *>(word));
+}
+
+/* V, acquire end, as Gin::readValue(), but without a load of the slab's window before. */
+GIN_FN uint64_t epTaggedLoad(const char *word)
+{
+	return ginLoad<ginAcquire, ginScopeSystem>(reinterpret_cast<const uint64_t *>(word));
 }
 
 /* No edge: words that publish nothing but themselves, or that a kernel's start and end order. */

@@ -55,12 +55,29 @@ protected:
 	/* Signals the rows that this block has stored to direct peers. */
 	template <bool direct> GIN_FN void raiseRows() const
 	{
-		const uint32_t id = signalId(family(), half, plan.rank);
 		sync();
 		GIN_NO_UNROLL
 		for (uint32_t r = thread(); r < ranks(); r += threads())
 			if (rowsOut[r])
-				raise<direct>(number, r, 0, GinSignalAdd{id, rowsOut[r]}, epoch);
+				raiseOne<direct>(r);
+	}
+
+	/*
+	 * Not by raise(): a function that is called loads the kernel's parameters from memory, and the
+	 * release would wait for the loads.
+	 */
+	template <bool direct> GIN_FN void raiseOne(uint32_t r) const
+	{
+		const uint32_t id = signalId(family(), half, plan.rank);
+		const GinSignalAdd rows{id, rowsOut[r]};
+		if (!direct) {
+			raise<direct>(number, r, 0, rows, epoch);
+			return;
+		}
+		const ginResult_t result =
+			gin<direct>(0).signal(static_cast<int>(r), rows, GinThread{}, dependsOn(r));
+		if (result != ginSuccess)
+			lose<direct>(number, r, result, epoch, rowsOut[r], 0);
 	}
 
 	/*
