@@ -24,7 +24,7 @@ $(MLX5DEV).a: $(filter-out %/preload.o,$(MLX5DEV_OBJ))
 MLX5DEV_SHARED := test/mlx5dev/tests/queue.c
 MLX5DEV_TEST_SRC := $(filter-out %/queue.c %/host_verbs.c %/host_engine.c,$(wildcard test/mlx5dev/tests/*.c))
 MLX5DEV_VERBS := $(MLX5DEV_TEST_SRC:%.c=$(BUILD)/%)
-MLX5DEV_ENGINE := $(patsubst %,%_engine,$(filter-out %/verbs %/processes,$(MLX5DEV_VERBS)))
+MLX5DEV_ENGINE := $(patsubst %,%_engine,$(filter-out %/verbs %/receives %/processes,$(MLX5DEV_VERBS)))
 mlx5dev-objects = $(patsubst %.c,$(BUILD)/%.o,$(MLX5DEV_SHARED) test/mlx5dev/tests/$(1).c)
 
 .PHONY: mlx5dev-tests
@@ -32,7 +32,8 @@ mlx5dev-tests: mlx5dev $(MLX5DEV_VERBS) $(MLX5DEV_ENGINE)
 
 $(BUILD)/test/mlx5dev/tests/%.o: CFLAGS_ALL += -Itest/common
 
-$(MLX5DEV_VERBS): %: %.o $(call mlx5dev-objects,host_verbs)
+# With its device: test/mutations runs a changed device.
+$(MLX5DEV_VERBS): %: %.o $(call mlx5dev-objects,host_verbs) | $(MLX5DEV).so
 	$(call say,LINK,$@)
 	$(Q)$(CC) -o $@ $^ $(LDFLAGS_ALL) -lmlx5 -libverbs
 

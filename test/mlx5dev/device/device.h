@@ -16,14 +16,14 @@ struct packet;
 
 enum { DEVICES_MAX = 8, WQEBB = 64, SEGMENT = 16, CQE_BYTES = 64, WQE_MAX = 1024, EQN = 5 };
 
-enum kind { KIND_PD, KIND_MR, KIND_UMEM, KIND_UAR, KIND_CQ, KIND_QP, KIND_AH, KINDS };
+enum kind { KIND_PD, KIND_MR, KIND_UMEM, KIND_UAR, KIND_CQ, KIND_SRQ, KIND_QP, KIND_AH, KINDS };
 
-/* Of a PD, MR, UMEM, UAR, CQ, QP: first in its struct. */
+/* Of a PD, MR, UMEM, UAR, CQ, SRQ, QP: first in its struct. */
 struct object {
 	struct object *next;
 	struct device *device;
 	enum kind kind;
-	uint32_t id;	 /* the device's number: pdn, key, umem id, page, cqn, qpn */
+	uint32_t id;	 /* the device's number: pdn, key, umem id, page, cqn, srqn, qpn */
 	uint32_t handle; /* uverbs' number */
 	int context;	 /* the file descriptor it was made through */
 	int users;	 /* objects that refer to this one: it cannot go before them */
@@ -94,6 +94,27 @@ struct cq {
 	bool collapsed, ignoreOverrun, armed;
 };
 
+/* A shared receive queue: a ring of entries, each of which names the entry that is taken next. */
+struct srq {
+	struct object object;
+	struct pd *pd;
+	uint64_t userHandle;
+	uint64_t buffer, dbr;
+	uint32_t entries, shift; /* an entry has 1 << shift bytes */
+	uint32_t next;		 /* the entry that the next message takes */
+	uint32_t taken;		 /* entries since the queue was made; wraps around */
+	uint32_t limit;		 /* with fewer entries left there is an event; 0: none */
+	uint32_t events;	 /* asynchronous ones */
+};
+
+/* The receive that a message goes to. */
+struct receive {
+	bool isTaken;
+	uint16_t index;
+	uint64_t buffers; /* the address of the entry's first data segment */
+	uint32_t count;	  /* of data segments */
+};
+
 enum qp_state { QP_RESET = 0, QP_INIT = 1, QP_RTR = 2, QP_RTS = 3, QP_ERROR = 6 };
 
 enum { IN_FLIGHT = 64, LATE_MAX = 256, LATE_BYTES = 256, SINKS = 30, QPC_BYTES = 232 };
@@ -135,6 +156,8 @@ struct qp {
 	struct object object;
 	struct pd *pd;
 	struct cq *sendCq, *receiveCq;
+	struct srq *srq;   /* or NULL */
+	bool isUnreliable; /* UC: no answers, and messages may be lost */
 	struct object *memory, *record, *uar;
 	uint64_t userHandle;
 	uint32_t userIndex;
@@ -158,7 +181,8 @@ struct qp {
 	/* responder */
 	struct packet *inbound, **inboundEnd;
 	uint64_t stalledSince;
-	uint32_t received;
+	uint32_t received; /* entries of its own queue that messages have taken */
+	struct receive receive;
 	struct late_piece *late;
 	uint32_t lateCount;
 

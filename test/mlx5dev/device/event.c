@@ -123,22 +123,32 @@ void eventOfDevice(struct device *device, uint32_t type, uint64_t element)
 			asynchronous(&listeners[i], type, element);
 }
 
-static const struct listener *listenerOf(const struct qp *qp)
+static const struct listener *listenerOf(const struct object *object)
 {
 	for (int i = 0; i < listenerCount; i++)
-		if (listeners[i].context == qp->object.context && !qp->object.isDevx)
+		if (listeners[i].context == object->context && !object->isDevx)
 			return &listeners[i];
 	return NULL;
 }
 
-void eventOfQp(struct qp *qp, uint32_t type)
+static void eventOf(const struct object *object, uint32_t *events, uint64_t element, uint32_t type)
 {
-	const struct listener *listener = listenerOf(qp);
+	const struct listener *listener = listenerOf(object);
 
 	if (!listener)
 		return;
-	qp->events++;
-	asynchronous(listener, type, qp->userHandle);
+	++*events;
+	asynchronous(listener, type, element);
+}
+
+void eventOfQp(struct qp *qp, uint32_t type)
+{
+	eventOf(&qp->object, &qp->events, qp->userHandle, type);
+}
+
+void eventOfSrq(struct srq *srq, uint32_t type)
+{
+	eventOf(&srq->object, &srq->events, srq->userHandle, type);
 }
 
 /* Reads what waits there and puts back what is of others. How many were of `handle`, which is first. */
@@ -168,12 +178,22 @@ uint32_t eventsOfCq(struct cq *cq)
 				     sizeof(struct ib_uverbs_comp_event_desc));
 }
 
+static uint32_t eventsRead(const struct object *object, uint32_t events, uint64_t element)
+{
+	const struct listener *listener = listenerOf(object);
+
+	if (!listener || !events)
+		return events;
+	return events - takeBack(listener->program, listener->fd, element,
+				 sizeof(struct ib_uverbs_async_event_desc));
+}
+
 uint32_t eventsOfQp(struct qp *qp)
 {
-	const struct listener *listener = listenerOf(qp);
+	return eventsRead(&qp->object, qp->events, qp->userHandle);
+}
 
-	if (!listener || !qp->events)
-		return qp->events;
-	return qp->events - takeBack(listener->program, listener->fd, qp->userHandle,
-				     sizeof(struct ib_uverbs_async_event_desc));
+uint32_t eventsOfSrq(struct srq *srq)
+{
+	return eventsRead(&srq->object, srq->events, srq->userHandle);
 }

@@ -19,9 +19,11 @@ void eventCompletion(struct cq *cq);
 /* An IBV_EVENT_; element is a user handle or a port. */
 void eventOfDevice(struct device *device, uint32_t type, uint64_t element);
 void eventOfQp(struct qp *qp, uint32_t type);
+void eventOfSrq(struct srq *srq, uint32_t type);
 
 /* It goes: what the program has not read of its events is taken back. How many it read. */
 uint32_t eventsOfCq(struct cq *cq);
 uint32_t eventsOfQp(struct qp *qp);
+uint32_t eventsOfSrq(struct srq *srq);
 
 #endif

@@ -203,12 +203,14 @@ static bool isFor(const struct fault *fault, const struct qp *qp)
 	return fault->at < 0 || (uint32_t)fault->at == qp->started - 1;
 }
 
-/* A lost packet is sent again, if the requester has an ACK timeout and retries. */
-static uint8_t drop(const struct path *path)
+/* A lost packet is sent again, if the requester has answers, an ACK timeout and retries. */
+static uint8_t drop(const struct qp *qp)
 {
-	if (!path->ackTimeout)
+	if (qp->isUnreliable)
+		return FAULT_LOST;
+	if (!qp->path.ackTimeout)
 		return FAULT_NO_ANSWER;
-	return path->retries ? 0 : SYNDROME_RETRY_EXCEEDED;
+	return qp->path.retries ? 0 : SYNDROME_RETRY_EXCEEDED;
 }
 
 static uint8_t apply(const struct fault *fault, struct qp *qp)
@@ -216,7 +218,7 @@ static uint8_t apply(const struct fault *fault, struct qp *qp)
 	if (fault->action == ACTION_SYNDROME)
 		return (uint8_t)fault->value;
 	if (fault->action == ACTION_DROP)
-		return drop(&qp->path);
+		return drop(qp);
 	if (fault->action == ACTION_QP_ERROR)
 		qpBreak(qp);
 	else

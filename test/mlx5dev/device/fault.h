@@ -15,7 +15,10 @@ const char *faultTake(const char *word);
 /* What has come by the control socket. */
 void faultControl(void);
 
-enum { FAULT_NO_ANSWER = 0xff }; /* the work request never ends */
+enum {
+	FAULT_LOST = 0xfe,	/* the work request ends, and its message does not arrive */
+	FAULT_NO_ANSWER = 0xff, /* the work request never ends */
+};
 
 /* The syndrome that the next work request of qp ends with, or 0; it may put qp into error. */
 uint8_t faultOfRequest(struct qp *qp);

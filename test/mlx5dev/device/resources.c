@@ -150,6 +150,20 @@ static void cqUnmake(struct cq *cq)
 		cq->record->users--;
 }
 
+struct srq *srqCreate(struct device *device, int context, const struct srq *filled)
+{
+	struct srq *srq = create(device, context, KIND_SRQ, sizeof(*srq));
+	struct object object;
+
+	if (!srq)
+		return NULL;
+	object = srq->object;
+	*srq = *filled;
+	srq->object = object;
+	srq->pd->object.users++;
+	return srq;
+}
+
 struct qp *qpCreate(struct device *device, int context, const struct qp *filled)
 {
 	if (faultAtCreation(KIND_QP))
@@ -195,6 +209,9 @@ bool resourceDestroy(struct object *object)
 		break;
 	case KIND_CQ:
 		cqUnmake((struct cq *)object);
+		break;
+	case KIND_SRQ:
+		((struct srq *)object)->pd->object.users--;
 		break;
 	default:
 		break;

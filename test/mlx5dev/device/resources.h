@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * resources.h - makes and unmakes what programs ask for: memory keys, umems, doorbell pages,
- * completion queues, queue pairs
+ * completion queues, shared receive queues, queue pairs
  *
  * These are what uverbs calls end in, and what a program calls that has the engine linked in. NULL or
  * false with errno. `context` is the uverbs descriptor; a program without one gives CONTEXT_NONE.
@@ -25,6 +25,7 @@ struct uar *uarCreate(struct device *device, int context);
 
 /* Adds one whose fields are filled in. */
 struct cq *cqCreate(struct device *device, int context, const struct cq *filled);
+struct srq *srqCreate(struct device *device, int context, const struct srq *filled);
 struct qp *qpCreate(struct device *device, int context, const struct qp *filled);
 
 /* EBUSY while something refers to it. */

@@ -34,6 +34,8 @@ static struct packet *head(const struct qp *qp, const struct request *request,
 	packet.sequence = request->sequence;
 	packet.psn = qp->path.sendPsn;
 	packet.mtu = qp->path.mtu;
+	packet.isUnreliable = qp->isUnreliable;
+	packet.rnrRetries = qp->path.rnrRetries;
 	packet.total = wqe->bytes;
 	packet.address = wqe->address;
 	packet.key = wqe->key;
@@ -109,7 +111,8 @@ static uint32_t packetLimit(uint32_t bytes)
 	return (least + adversaryNumber(PACKET_DATA - least + 1)) & ~7u;
 }
 
-static uint8_t sendData(const struct qp *qp, const struct request *request, const struct wqe *wqe)
+/* Without answers a message is done when it has left; nobody knows whether it arrives. */
+static uint8_t sendData(const struct qp *qp, struct request *request, const struct wqe *wqe)
 {
 	struct gather gather = {.qp = qp, .wqe = wqe};
 	uint32_t done = 0, limit = packetLimit(wqe->bytes);
@@ -122,9 +125,11 @@ static uint8_t sendData(const struct qp *qp, const struct request *request, cons
 		gatherRead(&gather, packet->data, packet->bytes);
 		done += packet->bytes;
 		packet->last = done == wqe->bytes;
-		if (!packetSend(peer(qp), packet))
+		if (!packetSend(peer(qp), packet) && !qp->isUnreliable)
 			return SYNDROME_RETRY_EXCEEDED;
 	} while (done < wqe->bytes);
+	if (qp->isUnreliable)
+		request->done = true;
 	return 0;
 }
 
@@ -164,6 +169,8 @@ static uint8_t checks(const struct qp *qp, const struct wqe *wqe)
 {
 	if (wqe->bytes > 1u << qp->path.messageLog)
 		return SYNDROME_LOCAL_LENGTH;
+	if (qp->isUnreliable && wqeResponds(wqe->opcode))
+		return SYNDROME_LOCAL_QP_OP;
 	if (wqe->opcode == WQE_READ)
 		for (uint32_t i = 0; i < wqe->dataCount; i++)
 			if (wqe->data[i].inlined)

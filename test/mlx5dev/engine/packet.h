@@ -15,9 +15,11 @@ enum packet_kind { PACKET_REQUEST, PACKET_RESPONSE };
 struct packet {
 	struct packet *next;
 	uint8_t kind, opcode, syndrome, operandBytes;
-	bool last;	  /* of its message */
-	uint8_t mtu;	  /* of the sender, as enum ibv_mtu */
-	uint8_t inFlight; /* READs and atomics of the sender, with this request */
+	bool last;	    /* of its message */
+	bool isUnreliable;  /* the sender expects no answer */
+	uint8_t mtu;	    /* of the sender, as enum ibv_mtu */
+	uint8_t rnrRetries; /* of the sender */
+	uint8_t inFlight;   /* READs and atomics of the sender, with this request */
 	int16_t fromDevice, toDevice;
 	int32_t pid; /* of the sender */
 	uint32_t fromQpn, toQpn;

@@ -9,6 +9,7 @@
 #include "test/mlx5dev/device/late.h"
 #include "test/mlx5dev/host/memory.h"
 #include "packet.h"
+#include "receive.h"
 #include "wqe.h"
 
 static void count(struct qp *qp, int by)
@@ -16,6 +17,8 @@ static void count(struct qp *qp, int by)
 	qp->pd->object.users += by;
 	qp->sendCq->object.users += by;
 	qp->receiveCq->object.users += by;
+	if (qp->srq)
+		qp->srq->object.users += by;
 	if (qp->memory)
 		qp->memory->users += by;
 	if (qp->record)
@@ -52,6 +55,7 @@ void qpReset(struct qp *qp)
 	qp->rung = qp->fetched = qp->freed = qp->sequence = qp->started = 0;
 	qp->oldest = qp->newest = qp->readsInFlight = 0;
 	qp->received = 0;
+	qp->receive.isTaken = false;
 	qp->failing = false;
 	qp->stalledSince = qp->readyAt = 0;
 	qp->path.device = -1;
@@ -72,20 +76,6 @@ void qpDestroy(struct qp *qp)
 	free(qp->late);
 	qp->late = NULL;
 	qp->object.destroyed = true;
-}
-
-static void receivesFlush(struct qp *qp)
-{
-	uint16_t posted = qp->receives ? (uint16_t)memoryRecord(qp->dbr) : 0;
-
-	while (qp->receives && (uint16_t)qp->received != posted) {
-		completionAdd(qp->receiveCq, &(struct completion){
-						     .qp = qp,
-						     .opcode = CQE_RESPONSE_ERROR,
-						     .syndrome = SYNDROME_FLUSHED,
-						     .counter = (uint16_t)qp->received++,
-					     });
-	}
 }
 
 void qpError(struct qp *qp)

@@ -105,6 +105,8 @@ static bool isBlocked(const struct qp *qp, const struct wqe *wqe)
 		return true;
 	if ((wqe->fence == FENCE_READS || wqe->fence == FENCE_READS_SMALL) && qp->readsInFlight)
 		return true;
+	if (qp->isUnreliable) /* such a work request ends with an error */
+		return false;
 	return wqeResponds(wqe->opcode) && qp->readsInFlight >= qp->path.readsOut;
 }
 
@@ -153,7 +155,9 @@ static bool start(struct qp *qp)
 	uint8_t syndrome = faultOfRequest(qp);
 	if (!syndrome && qp->state == QP_RTS)
 		syndrome = execute(qp, request, &wqe);
-	if (syndrome == FAULT_NO_ANSWER)
+	if (syndrome == FAULT_LOST)
+		request->done = true;
+	else if (syndrome == FAULT_NO_ANSWER)
 		qp->failing = true;
 	else if (syndrome)
 		fail(qp, request, syndrome);

@@ -16,6 +16,7 @@
 #include "test/mlx5dev/host/options.h"
 #include "packet.h"
 #include "qp.h"
+#include "receive.h"
 #include "wqe.h"
 
 /* No syndrome: nothing is posted for it yet. */
@@ -55,6 +56,8 @@ static void acknowledge(const struct packet *request, uint8_t syndrome)
 {
 	struct packet *answer = blank();
 
+	if (request->isUnreliable)
+		return;
 	answer->last = true;
 	answerTo(request, answer, syndrome);
 }
@@ -174,22 +177,17 @@ static uint32_t executeAtomic(struct qp *qp, const struct packet *packet)
 	return 0;
 }
 
-static bool hasReceive(const struct qp *qp)
-{
-	return qp->receives && (uint16_t)memoryRecord(qp->dbr) != (uint16_t)qp->received;
-}
-
 /* Bytes `offset` to `offset + bytes` of a message, into the receive's buffers. */
 static uint32_t scatter(struct qp *qp, const struct packet *packet)
 {
-	uint64_t entry =
-		qp->rq + ((uint64_t)(qp->received & (qp->receives - 1)) << qp->receiveShift);
-	uint32_t buffers = (1u << qp->receiveShift) / SEGMENT, begin = 0, done = 0;
+	const struct receive *receive = &qp->receive;
+	const struct pd *pd = qp->srq ? qp->srq->pd : qp->pd;
+	uint32_t begin = 0, done = 0;
 
-	for (uint32_t i = 0; i < buffers && done < packet->bytes; i++) {
+	for (uint32_t i = 0; i < receive->count && done < packet->bytes; i++) {
 		uint32_t words[4];
 
-		memoryRead(words, entry + (uint64_t)i * SEGMENT, sizeof(words));
+		memoryRead(words, receive->buffers + (uint64_t)i * SEGMENT, sizeof(words));
 		uint32_t room = be32toh(words[0]), at = packet->offset + done;
 		uint64_t to = (uint64_t)be32toh(words[2]) << 32 | be32toh(words[3]);
 		if (at < begin + room) {
@@ -197,8 +195,8 @@ static uint32_t scatter(struct qp *qp, const struct packet *packet)
 
 			if (bytes > packet->bytes - done)
 				bytes = packet->bytes - done;
-			struct mr *mr = accessFind(qp->pd, be32toh(words[1]), to + (at - begin),
-						   bytes, IBV_ACCESS_LOCAL_WRITE);
+			struct mr *mr = accessFind(pd, be32toh(words[1]), to + (at - begin), bytes,
+						   IBV_ACCESS_LOCAL_WRITE);
 			if (!mr)
 				return SYNDROME_REMOTE_OPERATION;
 			latePlace(qp, mr, accessAddress(mr, to + (at - begin)), packet->data + done,
@@ -219,13 +217,40 @@ static uint8_t receiveOpcode(uint8_t opcode)
 
 static void received(struct qp *qp, const struct packet *packet)
 {
-	completionAdd(qp->receiveCq, &(struct completion){
-					     .qp = qp,
-					     .opcode = receiveOpcode(packet->opcode),
-					     .counter = (uint16_t)qp->received++,
-					     .bytes = packet->total,
-					     .immediate = packet->immediate,
-				     });
+	receiveComplete(qp, &(struct completion){
+				    .opcode = receiveOpcode(packet->opcode),
+				    .bytes = packet->total,
+				    .immediate = packet->immediate,
+			    });
+}
+
+/* A message whose first packet found no receive has none for the other packets. */
+static uint32_t executeSend(struct qp *qp, const struct packet *packet)
+{
+	if (packet->offset ? !qp->receive.isTaken : !receiveTake(qp))
+		return NOT_READY;
+	return scatter(qp, packet);
+}
+
+/* An immediate takes a receive when its data is there. */
+static uint32_t executeWriteImmediate(struct qp *qp, const struct packet *packet)
+{
+	uint32_t syndrome;
+
+	if (packet->last && !receiveIsPosted(qp))
+		return NOT_READY;
+	syndrome = executeWrite(qp, packet);
+	if (!syndrome && packet->last)
+		receiveTake(qp);
+	return syndrome;
+}
+
+static uint32_t executeData(struct qp *qp, const struct packet *packet)
+{
+	if (wqeIsSend(packet->opcode))
+		return executeSend(qp, packet);
+	return packet->opcode == WQE_WRITE_IMM ? executeWriteImmediate(qp, packet)
+					       : executeWrite(qp, packet);
 }
 
 /*
@@ -245,7 +270,6 @@ static bool isAgreed(const struct qp *qp, const struct packet *packet)
 
 static uint32_t execute(struct qp *qp, const struct packet *packet)
 {
-	bool consumes = wqeIsSend(packet->opcode) || packet->opcode == WQE_WRITE_IMM;
 	uint32_t syndrome;
 
 	if (!isAgreed(qp, packet))
@@ -254,12 +278,10 @@ static uint32_t execute(struct qp *qp, const struct packet *packet)
 		return executeRead(qp, packet);
 	if (wqeIsAtomic(packet->opcode))
 		return executeAtomic(qp, packet);
-	if (consumes && (wqeIsSend(packet->opcode) || packet->last) && !hasReceive(qp))
-		return NOT_READY;
-	syndrome = wqeIsSend(packet->opcode) ? scatter(qp, packet) : executeWrite(qp, packet);
+	syndrome = executeData(qp, packet);
 	if (!syndrome && packet->last) {
 		acknowledge(packet, 0);
-		if (consumes)
+		if (packet->opcode != WQE_WRITE)
 			received(qp, packet);
 	}
 	return syndrome;
@@ -291,20 +313,18 @@ static void refuse(struct qp *qp, uint8_t syndrome)
 							 : IBV_EVENT_QP_REQ_ERR);
 }
 
-/* How many ns a requester tries again. 0: for ever. */
-static uint64_t patience(const struct qp *qp, bool receiving)
+/* How many ns the requester of `packet` tries again. 0: for ever. */
+static uint64_t patience(const struct packet *packet, bool receiving)
 {
-	const struct path *path = &qp->path;
-
 	if (receiving)
-		return path->rnrRetries == 7 ? 0 : 640000ull * (path->rnrRetries + 1);
+		return packet->rnrRetries == 7 ? 0 : 640000ull * (packet->rnrRetries + 1u);
 	return 2000000000;
 }
 
 /* Either nothing is posted, or the program is not that far: the requester tries again, up to a time. */
 static void stall(struct qp *qp, bool receiving)
 {
-	uint64_t now = deviceClock(), limit = patience(qp, receiving);
+	uint64_t now = deviceClock(), limit = patience(qp->inbound, receiving);
 
 	if (!qp->stalledSince)
 		qp->stalledSince = now;
@@ -320,14 +340,22 @@ static void stall(struct qp *qp, bool receiving)
 static bool isOfPeer(const struct qp *qp, const struct packet *packet)
 {
 	return packet->fromQpn == qp->path.qpn && packet->fromDevice == qp->path.device &&
-	       packet->psn == qp->path.receivePsn;
+	       packet->psn == qp->path.receivePsn && packet->isUnreliable == qp->isUnreliable;
+}
+
+/* Without answers the requester does not know: only a receive that is too small is an error, of this end. */
+static bool isLost(const struct qp *qp, uint32_t syndrome)
+{
+	return syndrome && qp->isUnreliable && !qp->receive.isTaken;
 }
 
 static void executeFirst(struct qp *qp)
 {
 	uint32_t syndrome = execute(qp, qp->inbound);
 
-	if (syndrome == NOT_READY)
+	if (isLost(qp, syndrome))
+		pop(qp);
+	else if (syndrome == NOT_READY)
 		stall(qp, true);
 	else if (syndrome)
 		refuse(qp, (uint8_t)syndrome);
@@ -341,7 +369,9 @@ bool responderStep(struct qp *qp)
 
 	if (!first || qp->state == QP_ERROR)
 		return false;
-	if (qp->state < QP_RTR) {
+	if (qp->state < QP_RTR && qp->isUnreliable) {
+		pop(qp);
+	} else if (qp->state < QP_RTR) {
 		stall(qp, false);
 	} else if (!isOfPeer(qp, first)) {
 		trace("QP 0x%x drops a packet of QP 0x%x: it is connected to 0x%x, PSN %u",

@@ -12,26 +12,10 @@
 #include <sys/un.h>
 
 #include "child.h"
+#include "connect.h"
 
 enum { BYTES = 1 << 14 };
-enum {
-	ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-	      IBV_ACCESS_REMOTE_ATOMIC
-};
-
-static struct ibv_context *context;
-static struct ibv_pd *pd;
 static struct ibv_cq *cq;
-
-static void begin(void)
-{
-	struct ibv_device **list = ibv_get_device_list(NULL);
-
-	EXPECT(list && list[0]);
-	context = ibv_open_device(list[0]);
-	EXPECT(context && (pd = ibv_alloc_pd(context)) != NULL);
-	ibv_free_device_list(list);
-}
 
 static struct ibv_qp *newQp(void)
 {
@@ -46,57 +30,6 @@ static struct ibv_qp *newQp(void)
 	struct ibv_qp *qp = ibv_create_qp(pd, &attributes);
 	EXPECT(qp);
 	return qp;
-}
-
-static int toInit(struct ibv_qp *qp)
-{
-	struct ibv_qp_attr attributes = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qp_access_flags = ALL,
-	};
-
-	return ibv_modify_qp(qp, &attributes,
-			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-}
-
-static int toRtr(struct ibv_qp *qp, uint32_t peer)
-{
-	struct ibv_qp_attr attributes = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_4096,
-		.dest_qp_num = peer,
-		.max_dest_rd_atomic = 16,
-		.min_rnr_timer = 12,
-		.ah_attr = {.dlid = 7, .port_num = 1},
-	};
-
-	return ibv_modify_qp(qp, &attributes,
-			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				     IBV_QP_MIN_RNR_TIMER);
-}
-
-static int toRts(struct ibv_qp *qp)
-{
-	struct ibv_qp_attr attributes = {
-		.qp_state = IBV_QPS_RTS,
-		.timeout = 14,
-		.retry_cnt = 7,
-		.rnr_retry = 1,
-		.max_rd_atomic = 16,
-	};
-
-	return ibv_modify_qp(qp, &attributes,
-			     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-}
-
-static void connectPair(struct ibv_qp *one, struct ibv_qp *other)
-{
-	EXPECT(!toInit(one) && !toInit(other));
-	EXPECT(!toRtr(one, other->qp_num) && !toRtr(other, one->qp_num));
-	EXPECT(!toRts(one) && !toRts(other));
 }
 
 static struct ibv_wc post(struct ibv_qp *qp, enum ibv_wr_opcode opcode, struct ibv_mr *local,
@@ -241,15 +174,6 @@ static void immediate(void)
 	completion = post(one, IBV_WR_RDMA_WRITE_WITH_IMM, mr, (uintptr_t)memory, mr,
 			  (uintptr_t)memory + 4096);
 	EXPECT_EQUAL(completion.status, IBV_WC_RNR_RETRY_EXC_ERR);
-}
-
-static void expectEvent(enum ibv_event_type type)
-{
-	struct ibv_async_event event;
-
-	EXPECT(!ibv_get_async_event(context, &event));
-	EXPECT_EQUAL(event.event_type, type);
-	ibv_ack_async_event(&event);
 }
 
 static void responderEvent(void)

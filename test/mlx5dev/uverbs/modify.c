@@ -13,6 +13,12 @@
 enum { ATOMIC_MODE_UP_TO_8 = 3 }; /* what the kernel chooses */
 enum { OPTIONAL_ALWAYS = IBV_QP_STATE | IBV_QP_CUR_STATE };
 
+/* What a queue pair without answers has no use for. */
+enum {
+	RELIABLE_ONLY = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_TIMEOUT |
+			IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
+};
+
 /* What verbs want and allow for an RC queue pair. */
 static const struct step {
 	enum ibv_qp_state from, to;
@@ -32,14 +38,21 @@ static const struct step {
 	 IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
 };
 
-static bool isStep(enum ibv_qp_state from, enum ibv_qp_state to, uint32_t mask)
+static bool isWithin(const struct step *step, uint32_t unused, uint32_t mask)
+{
+	uint32_t required = step->required & ~unused;
+
+	return (mask & required) == required &&
+	       !(mask & ~(required | (step->allowed & ~unused) | OPTIONAL_ALWAYS));
+}
+
+static bool isStep(const struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to, uint32_t mask)
 {
 	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
 		return true;
 	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++)
 		if (steps[i].from == from && steps[i].to == to)
-			return (mask & steps[i].required) == steps[i].required &&
-			       !(mask & ~(steps[i].required | steps[i].allowed | OPTIONAL_ALWAYS));
+			return isWithin(&steps[i], qp->isUnreliable ? RELIABLE_ONLY : 0, mask);
 	return false;
 }
 
@@ -116,7 +129,7 @@ int legacyModifyQp(const struct call *call)
 		return EINVAL;
 	enum ibv_qp_state from = verbsState(qp);
 	enum ibv_qp_state to = in.attr_mask & IBV_QP_STATE ? in.qp_state : from;
-	if (!isStep(from, to, in.attr_mask) || (in.attr_mask & IBV_QP_PORT && in.port_num != 1))
+	if (!isStep(qp, from, to, in.attr_mask) || (in.attr_mask & IBV_QP_PORT && in.port_num != 1))
 		return EINVAL;
 	takePath(&qp->path, &in, in.attr_mask);
 	takeSending(&qp->path, &in, in.attr_mask);

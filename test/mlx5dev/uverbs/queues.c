@@ -86,6 +86,7 @@ static struct qp filledQp(const struct call *call, const struct mlx5_ib_create_q
 		.sendCq = byAttribute(call, KIND_CQ, UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE),
 		.receiveCq = byAttribute(call, KIND_CQ, UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE),
 		.userHandle = attributeNumber(call, UVERBS_ATTR_CREATE_QP_USER_HANDLE),
+		.isUnreliable = attributeNumber(call, UVERBS_ATTR_CREATE_QP_TYPE) == IBV_QPT_UC,
 		.userIndex = in->uidx & 0xffffff,
 		.path = {.messageLog = 30},
 		.dbr = in->db_addr,
@@ -96,6 +97,8 @@ static struct qp filledQp(const struct call *call, const struct mlx5_ib_create_q
 	};
 
 	qp.sq = qp.rq + ((uint64_t)qp.receives << qp.receiveShift);
+	if (attributeHas(call, UVERBS_ATTR_CREATE_QP_SRQ_HANDLE))
+		qp.srq = byAttribute(call, KIND_SRQ, UVERBS_ATTR_CREATE_QP_SRQ_HANDLE);
 	if (in->flags & MLX5_QP_FLAG_UAR_PAGE_INDEX)
 		qp.uar = objectFind(call->device, KIND_UAR, in->bfreg_index);
 	return qp;
@@ -106,17 +109,33 @@ static bool isPowerOfTwo(uint32_t number)
 	return !(number & (number - 1));
 }
 
+static bool hasType(const struct call *call)
+{
+	uint64_t type = attributeNumber(call, UVERBS_ATTR_CREATE_QP_TYPE);
+
+	return type == IBV_QPT_RC || type == IBV_QPT_UC;
+}
+
+static bool hasQueues(const struct call *call, const struct qp *qp)
+{
+	bool shares = attributeHas(call, UVERBS_ATTR_CREATE_QP_SRQ_HANDLE);
+
+	if (!qp->pd || !qp->sendCq || !qp->receiveCq || (shares && !qp->srq))
+		return false;
+	return qp->dbr % 8 == 0 && qp->rq % WQEBB == 0 && isPowerOfTwo(qp->wqebbs) &&
+	       isPowerOfTwo(qp->receives);
+}
+
 int uverbsCreateQp(const struct call *call)
 {
 	struct mlx5_ib_create_qp in;
 	struct mlx5_ib_create_qp_resp driver = {0};
 
 	attributeCopy(call, UVERBS_ATTR_UHW_IN, &in, sizeof(in));
-	if (attributeNumber(call, UVERBS_ATTR_CREATE_QP_TYPE) != IBV_QPT_RC)
+	if (!hasType(call))
 		return EOPNOTSUPP;
 	struct qp filled = filledQp(call, &in);
-	if (!filled.pd || !filled.sendCq || !filled.receiveCq || filled.dbr % 8 ||
-	    filled.rq % WQEBB || !isPowerOfTwo(filled.wqebbs) || !isPowerOfTwo(filled.receives))
+	if (!hasQueues(call, &filled))
 		return EINVAL;
 	attributeCopy(call, UVERBS_ATTR_CREATE_QP_CAP, filled.cap, sizeof(filled.cap));
 	struct qp *qp = qpCreate(call->device, call->context, &filled);

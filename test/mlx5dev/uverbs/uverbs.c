@@ -68,6 +68,8 @@ static const struct method {
 	{UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC, uverbsAsyncEvents},
 	{UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, uverbsCreateCq},
 	{UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY, uverbsDestroyCq},
+	{UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_CREATE, uverbsCreateSrq},
+	{UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_DESTROY, uverbsDestroySrq},
 	{UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE, uverbsCreateQp},
 	{UVERBS_OBJECT_QP, UVERBS_METHOD_QP_DESTROY, uverbsDestroyQp},
 	{UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR, uverbsRegisterDmabuf},
@@ -102,9 +104,9 @@ static bool isDestroying(const struct ib_uverbs_ioctl_hdr *header)
 {
 	uverbs_method *run = methodFind(header);
 
-	return run == uverbsDestroyCq || run == uverbsDestroyQp || run == uverbsDestroyMr ||
-	       run == uverbsDestroyPd || run == uverbsDestroyAh || run == uverbsDestroyUar ||
-	       run == uverbsDestroyUmem || run == uverbsDevxDestroy;
+	return run == uverbsDestroyCq || run == uverbsDestroyQp || run == uverbsDestroySrq ||
+	       run == uverbsDestroyMr || run == uverbsDestroyPd || run == uverbsDestroyAh ||
+	       run == uverbsDestroyUar || run == uverbsDestroyUmem || run == uverbsDevxDestroy;
 }
 
 static int run(int fd, struct ib_uverbs_ioctl_hdr *header)

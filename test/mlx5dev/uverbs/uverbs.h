@@ -25,6 +25,7 @@ typedef int uverbs_method(const struct call *call);
 uverbs_method uverbsGetContext, uverbsQueryPort, uverbsQueryGid, uverbsQueryGidTable,
 	uverbsAsyncEvents;
 uverbs_method uverbsCreateCq, uverbsDestroyCq, uverbsCreateQp, uverbsDestroyQp;
+uverbs_method uverbsCreateSrq, uverbsDestroySrq;
 uverbs_method uverbsRegisterDmabuf, uverbsQueryMr, uverbsDestroyMr, uverbsDestroyPd,
 	uverbsDestroyAh;
 uverbs_method uverbsAllocUar, uverbsDestroyUar, uverbsRegisterUmem, uverbsDestroyUmem;
@@ -35,7 +36,7 @@ uverbs_method uverbsInvokeWrite;
 /* INVOKE_WRITE's commands. */
 uverbs_method legacyQueryDevice, legacyExQueryDevice, legacyQueryPort, legacyAllocPd,
 	legacyDeallocPd, legacyCreateAh, legacyDestroyAh, legacyRegisterMr, legacyDeregisterMr,
-	legacyCreateChannel, legacyQueryQp, legacyModifyQp;
+	legacyCreateChannel, legacyQueryQp, legacyModifyQp, legacyQuerySrq, legacyModifySrq;
 
 /* Destroys an object of that handle. */
 int uverbsDestroy(const struct call *call, enum kind kind, uint64_t handle);

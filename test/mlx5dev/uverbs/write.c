@@ -23,6 +23,8 @@ static const struct legacy {
 	{IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, legacyCreateChannel},
 	{IB_USER_VERBS_CMD_QUERY_QP, legacyQueryQp},
 	{IB_USER_VERBS_CMD_MODIFY_QP, legacyModifyQp},
+	{IB_USER_VERBS_CMD_QUERY_SRQ, legacyQuerySrq},
+	{IB_USER_VERBS_CMD_MODIFY_SRQ, legacyModifySrq},
 	{IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_MODIFY_QP, legacyModifyQp},
 };
 
