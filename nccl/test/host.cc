@@ -275,20 +275,24 @@ static void shrinks(const Rank &r)
 
 /*
  * The excluded rank sees that the older communicator has ended. The new communicator has no windows:
- * the memory of the older one's windows may be freed.
+ * the memory of the older one's windows and device communicators may be freed.
  */
 static void shrinkAborts(const Rank &r)
 {
 	ncclComm_t older = nullptr, rest = nullptr;
 	void *memory = deviceMemory(r, 4096);
 	ncclWindow_t window;
+	ncclDevCommRequirements want = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+	ncclDevComm dc;
 
 	CHECK(ncclCommSplit(r.comm, 0, r.rank, &older, nullptr));
+	CHECK(ncclDevCommCreate(older, &want, &dc));
 	CHECK(ncclCommWindowRegister(older, memory, 4096, &window, NCCL_WIN_DEFAULT));
 	if (r.rank < r.nRanks - 1)
 		rest = shrinkWithoutLast(rankOf(older), NCCL_SHRINK_ABORT);
 	else
 		EXPECT(waitForError(older) == ncclRemoteError);
+	CHECK(ncclDevCommDestroy(older, &dc));
 	CHECK(ncclCommWindowDeregister(older, window));
 	CHECK(ncclMemFree(memory));
 	CHECK(ncclCommAbort(older));
