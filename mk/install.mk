@@ -97,7 +97,7 @@ put-tool-cu = $(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" && \
 	$(call cu-link,$(call cu-object,$(1)),"$(DESTDIR)$(BINDIR)/$(notdir $(1))",$(TOOL_RPATH))
 
 put-nccl-home = $(Q)umask 022 && $(call nccl-forward,"$(DESTDIR)$(1)/include") && \
-	$(call nccl-links,"$(DESTDIR)$(1)",$(call from,$(1)/include,$(INCLUDEDIR)),../..)
+	$(call nccl-links,"$(DESTDIR)$(1)",$(call from,$(1)/include,$(INCLUDEDIR)),../..,$(call from,$(1)/lib,$(PLUGINDIR)),$(put-plugins))
 take-nccl-home = $(Q)rm -rf "$(DESTDIR)$(1)"
 
 take-files = $(if $(3),$(Q)rm -f $(foreach file,$(3),"$(DESTDIR)$(2)/$(notdir $(file))"))

@@ -36,20 +36,22 @@ nccl-forward = mkdir -p $(foreach folder,$(sort $(dir $(NCCL_HEADERS))),$(1)/$(f
 	$(foreach header,$(NCCL_HEADERS),&& echo '$(hash)include "$(if $(findstring /,$(header)),../)gin/compat/$(header)"' \
 		>$(1)/$(header))
 
-# The links to libgin's headers and libraries are relative. libnccl.so is a script of the linker, which
-# names both libraries: programs that link with -lnccl alone find libgin.so, too.
+# nccl-links FOLDER INCLUDE LIB PLUGINDIR PLUGINS: links to libgin's headers, libraries and plug-ins, all relative. libgin.so looks
+# for a plug-in in the folder that it was loaded from. libnccl.so is a script of the linker, which names both libraries:
+# programs that link with -lnccl alone find libgin.so, too.
 nccl-links = ln -sfn $(2)/gin.h $(1)/include/gin.h && ln -sfn $(2)/gin_device.cuh $(1)/include/gin_device.cuh && \
 	ln -sfn $(2)/gin $(1)/include/gin && mkdir -p $(1)/lib && \
 	for link in libgin-nccl.so libgin-nccl.so.$(SOVERSION) libnccl.so.2; do \
 		ln -sfn $(3)/libgin-nccl.so.$(SOVERSION) $(1)/lib/$$link || exit; done && \
 	for link in libgin.so libgin.so.$(SOVERSION); do \
 		ln -sfn $(3)/libgin.so.$(SOVERSION) $(1)/lib/$$link || exit; done && \
+	$(foreach plugin,$(notdir $(5)),ln -sfn $(4)/$(plugin) $(1)/lib/$(plugin) && )\
 	echo 'INPUT(-lgin-nccl -lgin)' >$(1)/lib/libnccl.so
 
 $(NCCL_TREE): mk/nccl.mk $(NCCL_HEADERS:%=include/gin/compat/%)
 	$(call say,TREE,$(BUILD)/nccl_home)
 	$(Q)$(call nccl-forward,$(BUILD)/nccl_home/include) && \
-		$(call nccl-links,$(BUILD)/nccl_home,$(shell realpath -m --relative-to=$(BUILD)/nccl_home/include include),../..)
+		$(call nccl-links,$(BUILD)/nccl_home,$(shell realpath -m --relative-to=$(BUILD)/nccl_home/include include),../..,../..,$(PMIX) $(RDMA) $(OFI))
 
 # The run path of a program does not lead its libraries to theirs: the tests name libgin.so, too.
 LINKNCCL = -L$(BUILD) -Wl,--no-as-needed -lgin-nccl $(LINKGIN)

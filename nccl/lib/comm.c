@@ -7,8 +7,7 @@
 
 #include "driver.h"
 
-/* A hash that names a communicator: of its id, or of its parent's name and the part. */
-static uint64_t hashBytes(uint64_t hash, const void *data, size_t bytes)
+uint64_t ncclCommKey(uint64_t hash, const void *data, size_t bytes)
 {
 	const unsigned char *at = data;
 
@@ -32,8 +31,7 @@ static ginResult_t lookAtPeers(ginComm_t gin, int nRanks, int *local, int *proxi
 	return result;
 }
 
-/* Makes NCCL's communicator of libgin's. Destroys `gin` on failure. */
-static ncclResult_t wrap(ginComm_t gin, uint64_t key, ncclComm_t *out)
+ncclResult_t ncclCommWrap(ginComm_t gin, uint64_t key, ncclComm_t *out)
 {
 	ncclComm_t comm = calloc(1, sizeof(*comm));
 	ginCommInfo_t info = GIN_COMM_INFO_INIT;
@@ -97,7 +95,7 @@ static ncclResult_t runInit(void *args)
 	ginResult_t result = ginCommInitRank(&config, &id, a->rank, a->nRanks, &gin);
 	if (result != ginSuccess)
 		return ncclFromGin(result);
-	return wrap(gin, hashBytes(0xcbf29ce484222325, &id, sizeof(id)), a->out);
+	return ncclCommWrap(gin, ncclCommKey(0xcbf29ce484222325, &id, sizeof(id)), a->out);
 }
 
 static ncclResult_t init(ncclComm_t *comm, int nRanks, const ncclUniqueId *id, int rank, int device)
@@ -177,7 +175,8 @@ static ncclResult_t runSplit(void *args)
 	if (result != ncclSuccess)
 		return result;
 	*a->out = NULL;
-	return part ? wrap(part, hashBytes(a->comm->key, name, sizeof(name)), a->out) : ncclSuccess;
+	return part ? ncclCommWrap(part, ncclCommKey(a->comm->key, name, sizeof(name)), a->out)
+		    : ncclSuccess;
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *part,

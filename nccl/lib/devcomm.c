@@ -228,7 +228,7 @@ static ncclResult_t makeWindow(ncclComm_t comm, struct plan *plan)
 	plan->dc.resourceWindow = (ncclWindow_t)(void *)window.table;
 	plan->dc.ginHandle =
 		(struct ncclGinGdakiGPUContext *)(void *)((char *)memory + plan->bufferBytes);
-	return ncclSuccess;
+	return ncclWindowNote(comm, memory, plan->dc.resourceWindow);
 }
 
 /* Host threads have no clock of a GPU: a cycle is a nanosecond. */

@@ -13,6 +13,7 @@ static ncclResult_t endDevComm(ncclComm_t comm, const ncclDevComm_t *dc)
 	found = ginWindowPointer(comm->gin, window, &memory);
 	if (found == ginSuccess)
 		found = ginWindowDeregister(comm->gin, window);
+	ncclWindowForget(dc->resourceWindow);
 	if (found == ginSuccess)
 		found = ginMemFree(comm->gin, memory);
 	return ncclFromGin(result == ginSuccess ? found : result);

@@ -24,6 +24,12 @@ struct ncclComm {
 	ncclResult_t asyncError;
 };
 
+/* comm.c. A hash that names a communicator: of its id, or of its parent's name and the part. */
+uint64_t ncclCommKey(uint64_t hash, const void *data, size_t bytes);
+
+/* Makes NCCL's communicator of libgin's. Destroys `gin` on failure. */
+ncclResult_t ncclCommWrap(ginComm_t gin, uint64_t key, ncclComm_t *out);
+
 /* error.c. Keeps a sentence for ncclGetLastError() of this thread, and returns `result`. */
 __attribute__((format(printf, 2, 3))) ncclResult_t ncclFail(ncclResult_t result, const char *format,
 							    ...);
@@ -64,8 +70,13 @@ ncclResult_t ncclEnd(ncclComm_t comm, const struct ending *ending);
 /* Runs the kept calls. Every collective call begins with it. */
 ncclResult_t ncclEndKept(ncclComm_t comm);
 
-/* window.c. Removes the window's record. */
+/*
+ * window.c. A record for each window: of a program, and of the buffers of a device communicator.
+ * ncclWindowsOf() gives the windows of `comm`, the newest first; the caller frees the array. NULL: no memory.
+ */
+ncclResult_t ncclWindowNote(ncclComm_t comm, void *ptr, ncclWindow_t window);
 void ncclWindowForget(ncclWindow_t window);
+ncclWindow_t *ncclWindowsOf(ncclComm_t comm, size_t *count);
 
 /* collective.c. Ends the thread of the communicator's collectives. Collective if there is one. */
 void ncclCollectivesClose(ncclComm_t comm);

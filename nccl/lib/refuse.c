@@ -11,7 +11,8 @@
 
 #define NO_COLLECTIVE "of the collectives it has ncclAllGather() and ncclAllReduce()"
 #define NO_HOST_RMA "kernels put and signal by ncclGin; hostRmaSupport says so"
-#define NO_CHANGE "make a new communicator by ncclCommSplit() or ncclCommInitRank()"
+#define NO_CHANGE                                                                                  \
+	"make a new communicator by ncclCommSplit(), ncclCommShrink() or ncclCommInitRank()"
 
 REFUSE(Reduce,
        (const void *send, void *receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
@@ -65,10 +66,6 @@ REFUSE(Signal,
        NO_HOST_RMA)
 REFUSE(WaitSignal, (int count, ncclWaitSignalDesc_t *list, ncclComm_t comm, cudaStream_t stream),
        NO_HOST_RMA)
-REFUSE(CommShrink,
-       (ncclComm_t comm, int *excluded, int count, ncclComm_t *rest, ncclConfig_t *config,
-	int flags),
-       NO_CHANGE)
 REFUSE(CommGrow,
        (ncclComm_t comm, int nRanks, const ncclUniqueId *id, int rank, ncclComm_t *grown,
 	ncclConfig_t *config),

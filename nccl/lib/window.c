@@ -45,6 +45,22 @@ void ncclWindowForget(ncclWindow_t handle)
 	free(w);
 }
 
+ncclWindow_t *ncclWindowsOf(ncclComm_t comm, size_t *count)
+{
+	size_t most = 0, found = 0;
+
+	pthread_mutex_lock(&lock);
+	for (struct windowRecord *w = windows; w; w = w->next)
+		most += w->comm == comm;
+	ncclWindow_t *all = malloc((most + 1) * sizeof(ncclWindow_t));
+	for (struct windowRecord *w = windows; all && w; w = w->next)
+		if (w->comm == comm)
+			all[found++] = w->handle;
+	pthread_mutex_unlock(&lock);
+	*count = found;
+	return all;
+}
+
 /* Memory of ncclMemAlloc(). */
 struct allocationRecord {
 	struct allocationRecord *next;
@@ -124,18 +140,17 @@ struct registerArgs {
 	ncclWindow_t *out;
 };
 
-static ncclResult_t addRecord(const struct registerArgs *a, ncclWindow_t handle)
+ncclResult_t ncclWindowNote(ncclComm_t comm, void *ptr, ncclWindow_t handle)
 {
 	struct windowRecord *w = malloc(sizeof(*w));
 
 	if (!w)
 		return ncclFail(ncclSystemError, "no memory");
-	*w = (struct windowRecord){NULL, handle, a->comm, a->ptr, 0};
+	*w = (struct windowRecord){NULL, handle, comm, ptr, 0};
 	pthread_mutex_lock(&lock);
 	w->next = windows;
 	windows = w;
 	pthread_mutex_unlock(&lock);
-	*a->out = handle;
 	return ncclSuccess;
 }
 
@@ -149,7 +164,10 @@ static ncclResult_t runRegister(void *args)
 		result = ncclFromGin(ginWindowRegister(a->comm->gin, a->ptr, a->bytes, 0, &window));
 	if (result != ncclSuccess)
 		return result;
-	return addRecord(a, (ncclWindow_t)(void *)window.table);
+	result = ncclWindowNote(a->comm, a->ptr, (ncclWindow_t)(void *)window.table);
+	if (result == ncclSuccess)
+		*a->out = (ncclWindow_t)(void *)window.table;
+	return result;
 }
 
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *ptr, size_t bytes, ncclWindow_t *window,

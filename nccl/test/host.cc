@@ -176,6 +176,142 @@ static void splits(const Rank &r)
 	CHECK(ncclCommDestroy(part));
 }
 
+/* One thread puts this rank's number to the next rank, and waits for the number of the rank before. */
+struct Ring {
+	ncclDevComm dc;
+	uint32_t *failedLine;
+	ncclWindow_t w;
+
+	GIN_FN void operator()() const
+	{
+		ncclGin gin(dc, 0);
+		ncclTeam world = ncclTeamWorld(dc);
+		auto *words = static_cast<uint64_t *>(ncclGetLocalPointer(w, 0));
+		const int n = dc.nRanks;
+
+		words[1] = 100 + static_cast<uint64_t>(dc.rank);
+		gin.put(world, (dc.rank + 1) % n, w, 0, w, 8, 8, ncclGin_SignalInc{0});
+		gin.waitSignal(ncclCoopThread(), 0, 1);
+		KERNEL_EXPECT(words[0] == 100 + static_cast<uint64_t>((dc.rank + n - 1) % n));
+		gin.flush(ncclCoopThread());
+	}
+};
+
+/* A communicator that works: collectives, windows, device communicators. */
+static void workWith(const Rank &r)
+{
+	ncclDevCommRequirements want = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+	want.ginSignalCount = 1;
+	Buffer buffer(r, 4096);
+	Device device(r, want);
+
+	allGather(r, 10);
+	launch(r, 1, 1, Ring{device.dc, nullptr, buffer.window});
+	meet(r);
+}
+
+/* All ranks but the last: the last is excluded. The others keep their numbers. */
+static ncclComm_t shrinkWithoutLast(const Rank &r, int flags)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclComm_t rest = nullptr;
+	int last = r.nRanks - 1;
+
+	CHECK(ncclCommShrink(r.comm, &last, 1, &rest, &config, flags));
+	const Rank own = rankOf(rest);
+	EXPECT(own.nRanks == r.nRanks - 1 && own.rank == r.rank);
+	return rest;
+}
+
+static void workAndDestroy(ncclComm_t comm)
+{
+	workWith(rankOf(comm));
+	CHECK(ncclCommDestroy(comm));
+}
+
+static void refusedShrinks(const Rank &r)
+{
+	ncclConfig_t wrong = NCCL_CONFIG_INITIALIZER;
+	ncclComm_t rest = nullptr;
+	int none = 0;
+
+	wrong.magic = 0;
+	EXPECT_FAILS(ncclCommShrink(nullptr, nullptr, 0, &rest, nullptr, 0), ncclInvalidArgument,
+		     "comm is NULL");
+	EXPECT_FAILS(ncclCommShrink(r.comm, nullptr, 0, nullptr, nullptr, 0), ncclInvalidArgument,
+		     "the new communicator is NULL");
+	EXPECT_FAILS(ncclCommShrink(r.comm, nullptr, 1, &rest, nullptr, 0), ncclInvalidArgument,
+		     "their number is 1");
+	EXPECT_FAILS(ncclCommShrink(r.comm, &none, 0, &rest, nullptr, 2), ncclInvalidArgument,
+		     "the flags are 0x2");
+	EXPECT_FAILS(ncclCommShrink(r.comm, &none, 0, &rest, &wrong, 0), ncclInvalidArgument,
+		     "NCCL_CONFIG_INITIALIZER");
+}
+
+static ncclResult_t waitForError(ncclComm_t comm)
+{
+	ncclResult_t error = ncclSuccess;
+
+	for (int i = 0; i < 3000 && error == ncclSuccess; i++) {
+		CHECK(ncclCommGetAsyncError(comm, &error));
+		usleep(10000);
+	}
+	return error;
+}
+
+/* The older communicator keeps working, with its windows and device communicators. */
+static void shrinks(const Rank &r)
+{
+	ncclDevCommRequirements want = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+	want.ginSignalCount = 1;
+	Buffer buffer(r, 4096);
+	Device device(r, want);
+
+	if (r.rank < r.nRanks - 1)
+		workAndDestroy(shrinkWithoutLast(r, NCCL_SHRINK_DEFAULT));
+	launch(r, 1, 1, Ring{device.dc, nullptr, buffer.window});
+	allGather(r, 10);
+}
+
+/*
+ * The excluded rank sees that the older communicator has ended. The new communicator has no windows:
+ * the memory of the older one's windows and device communicators may be freed.
+ */
+static void shrinkAborts(const Rank &r)
+{
+	ncclComm_t older = nullptr, rest = nullptr;
+	void *memory = deviceMemory(r, 4096);
+	ncclWindow_t window;
+	ncclDevCommRequirements want = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+	ncclDevComm dc;
+
+	CHECK(ncclCommSplit(r.comm, 0, r.rank, &older, nullptr));
+	CHECK(ncclDevCommCreate(older, &want, &dc));
+	CHECK(ncclCommWindowRegister(older, memory, 4096, &window, NCCL_WIN_DEFAULT));
+	if (r.rank < r.nRanks - 1)
+		rest = shrinkWithoutLast(rankOf(older), NCCL_SHRINK_ABORT);
+	else
+		EXPECT(waitForError(older) == ncclRemoteError);
+	CHECK(ncclDevCommDestroy(older, &dc));
+	CHECK(ncclCommWindowDeregister(older, window));
+	CHECK(ncclMemFree(memory));
+	CHECK(ncclCommAbort(older));
+	if (rest)
+		workAndDestroy(rest);
+}
+
+/* The process of the last rank ends; the others go on. Ranks are processes. */
+static void shrinkAfterDeath(const Rank &r)
+{
+	Buffer buffer(r, 4096);
+
+	if (r.rank == r.nRanks - 1)
+		_exit(0);
+	EXPECT(waitForError(r.comm) == ncclRemoteError);
+	workAndDestroy(
+		shrinkWithoutLast(r, r.nRanks % 2 ? NCCL_SHRINK_ABORT : NCCL_SHRINK_DEFAULT));
+}
+
 static void memory(const Rank &r)
 {
 	void *handle = &handle;
@@ -225,8 +361,7 @@ static void refusals(const Rank &r)
 	EXPECT_FAILS(ncclRedOpCreatePreMulSum(&op, &scalar, ncclFloat, ncclScalarHostImmediate, c),
 		     no, "ncclRedOpCreatePreMulSum:");
 	EXPECT_FAILS(ncclRedOpDestroy(op, c), no, "ncclRedOpDestroy:");
-	EXPECT_FAILS(ncclCommShrink(c, nullptr, 0, &c, nullptr, 0), no, "ncclCommSplit()");
-	EXPECT_FAILS(ncclCommGrow(c, 2, nullptr, 0, &c, nullptr), no, "ncclCommGrow:");
+	EXPECT_FAILS(ncclCommGrow(c, 2, nullptr, 0, &c, nullptr), no, "ncclCommSplit()");
 	EXPECT_FAILS(ncclCommGetUniqueId(c, &id), no, "ncclCommGetUniqueId:");
 	EXPECT_FAILS(ncclCommRevoke(c, 0), no, "ncclCommAbort()");
 	EXPECT_FAILS(ncclCommSuspend(c, 0), no, "ncclCommSuspend:");
@@ -325,6 +460,8 @@ static void initAll()
 	CHECK(ncclCommAbort(comms[0]));
 }
 
+static bool areProcesses;
+
 static void run(const Rank &r)
 {
 	properties(r);
@@ -335,12 +472,20 @@ static void run(const Rank &r)
 	refusals(r);
 	refusedDevComms(r);
 	typedDevComms(r);
+	refusedShrinks(r);
+	if (r.nRanks < 2)
+		return;
+	shrinks(r);
+	shrinkAborts(r);
+	if (areProcesses)
+		shrinkAfterDeath(r);
 }
 
 int main(int argc, char **argv)
 {
-	setenv("GIN_LOG", "none", 0);		      /* failures are meant */
-	if (argc < 3 || strcmp(argv[1], "--forks")) { /* CUDA does not survive fork() */
+	setenv("GIN_LOG", "none", 0); /* failures are meant */
+	areProcesses = argc == 3 && !strcmp(argv[1], "--forks");
+	if (!areProcesses) { /* CUDA does not survive fork() */
 		nulls();
 		initAll();
 	}

@@ -197,26 +197,31 @@ compile_extensions()
 	done
 }
 
-# With --one-gpu the test is linked again, for one_gpu.c.
+# The test is linked again, with hosts.c and, with --one-gpu, one_gpu.c.
 link_extensions()
 {
 	local build=$out/nccl_ep/build flags
 	[ -e "$build/test/nccl_ep/ep_test.o" ] && wanted nccl_ep/library || return 0
 	read -ra flags <<<"$(mpi_libraries)"
-	program nccl_ep/library "$build/test/nccl_ep/ep_test.o" "-L$build/lib" -lnccl_ep -Xlinker -rpath -Xlinker "$build/lib" \
+	[ "$out/nccl_ep/hosts.o" -nt test/nccl/hosts.c ] || ${CC:-cc} -O2 -c test/nccl/hosts.c -o "$out/nccl_ep/hosts.o" || exit 1
+	program nccl_ep/library "$build/test/nccl_ep/ep_test.o" "$out/nccl_ep/hosts.o" "-L$build/lib" -lnccl_ep -Xlinker -rpath -Xlinker "$build/lib" \
 		"${flags[@]}" -lcuda
 }
 
 # Low latency, then high throughput; ep_test checks the data that experts get and give back.
+# Each run compiles its kernels. ep_test starts the dispatch, and then loads the kernel of the combine. The load waits for
+# running kernels, and holds up copies of the proxy: ranks on one GPU or one host, by the network, wait for each other
+# then. While nvcc compiles the combine, the dispatch ends.
+# -a ht with a rank in each domain wants experts and tokens by fours.
 rows_nccl_ep()
 {
-	local algorithm
+	local arguments
 	row "$1" yes -
 	[ -e "$out/$1.program" ] || return 0
-	export NCCL_EP_JIT_CACHE_DIR=${NCCL_EP_JIT_CACHE_DIR:-$out/nccl_ep/jit}
-	for algorithm in ll ht; do
-		# shellcheck disable=SC2086 # the command is words
-		row "nccl_ep/ep_test -a $algorithm" yes - $processes "$out/$1.program" -a $algorithm
+	for arguments in "-a ll" "-a ht -t 64 -e 8"; do
+		# shellcheck disable=SC2016,SC2086 # the inner shell expands; the command is words
+		row "nccl_ep/ep_test $arguments" yes - bash -c 'NCCL_EP_JIT_CACHE_DIR=$(mktemp -d "$0/jit.XXXXXX") exec "$@"' \
+			"$out/nccl_ep" $processes "$out/$1.program" $arguments
 	done
 }
 

@@ -194,6 +194,12 @@ GIN_NCCL_CALL(CommInitRankScalable, (ncclComm_t * comm, int nRanks, int rank, in
 GIN_NCCL_CALL(CommInitAll, (ncclComm_t * comms, int devices, const int *list));
 GIN_NCCL_CALL(CommSplit,
 	      (ncclComm_t comm, int color, int key, ncclComm_t *part, ncclConfig_t *config));
+/*
+ * The ranks that are alive and not excluded get a communicator without windows. NCCL_SHRINK_ABORT
+ * ends what is under way on `comm` first, as ncclCommAbort() does; then `comm` must be destroyed.
+ */
+GIN_NCCL_CALL(CommShrink, (ncclComm_t comm, int *excluded, int count, ncclComm_t *rest,
+			   ncclConfig_t *config, int flags));
 GIN_NCCL_CALL(CommFinalize, (ncclComm_t comm));
 GIN_NCCL_CALL(CommDestroy, (ncclComm_t comm));
 GIN_NCCL_CALL(CommAbort, (ncclComm_t comm));
@@ -265,8 +271,6 @@ GIN_NCCL_CALL(Signal, (int peer, int signal, int context, unsigned int flags, nc
 		       cudaStream_t stream));
 GIN_NCCL_CALL(WaitSignal,
 	      (int count, ncclWaitSignalDesc_t *list, ncclComm_t comm, cudaStream_t stream));
-GIN_NCCL_CALL(CommShrink, (ncclComm_t comm, int *excluded, int count, ncclComm_t *rest,
-			   ncclConfig_t *config, int flags));
 GIN_NCCL_CALL(CommGrow, (ncclComm_t comm, int nRanks, const ncclUniqueId *id, int rank,
 			 ncclComm_t *grown, ncclConfig_t *config));
 GIN_NCCL_CALL(CommGetUniqueId, (ncclComm_t comm, ncclUniqueId *id));
