@@ -197,7 +197,7 @@ def main(how, *names):
                 )
             if not comm.is_open:
                 break
-    if how not in ("own",):
+    if how != "own":
         torch.distributed.destroy_process_group()
 
 
