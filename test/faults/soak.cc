@@ -403,6 +403,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "soak PAGE SEED: see soak.cc\n");
 		return 2;
 	}
+	loadDriver();
 	files = countFiles();
 	seed = strtoull(argv[2], nullptr, 10);
 	lifeMap(argv[1]);
