@@ -14,7 +14,13 @@ $(addprefix $(BUILD)/test/fuzz_,network bounce windows): private LDFLAGS += -Wl,
 FAKE_SOCKETS := -Wl,--wrap=send,--wrap=sendmsg,--wrap=recv,--wrap=shutdown,--wrap=close,--wrap=epoll_ctl
 $(foreach folder,test/fuzz_ fuzz/,$(addprefix $(BUILD)/$(folder),control root)): private LDFLAGS += $(FAKE_SOCKETS)
 
-FUZZ_TARGETS := $(patsubst test/fuzz/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard test/fuzz/fuzz_*.c))
+# Completion entries: of libibverbs, and of libfabric. The targets have sources of the plug-ins in themselves.
+FUZZ_TARGETS := $(patsubst test/fuzz/fuzz_%.c,$(BUILD)/fuzz/%,$(filter-out $(if $(VERBS),,%/fuzz_verbs.c) \
+	$(if $(OFI),,%/fuzz_ofi.c),$(wildcard test/fuzz/fuzz_*.c)))
+$(foreach folder,test/fuzz_ fuzz/,$(BUILD)/$(folder)ofi): private CFLAGS_ALL += \
+	$(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags libfabric))
+$(foreach folder,test/fuzz_ fuzz/,$(BUILD)/$(folder)verbs): private CFLAGS_ALL += \
+	$(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags libibverbs))
 
 .PHONY: fuzz fuzz-targets fuzz-record check-faults
 
