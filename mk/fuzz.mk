@@ -30,7 +30,15 @@ fuzz:
 check-faults: lib $(BUILD)/test/faults/life $(if $(VERBS),mlx5dev)
 	$(Q)test/faults/run --build $(BUILD) --seconds $(or $(SECONDS),60) $(KINDS)
 
-fuzz-targets: $(FUZZ_TARGETS)
+# What kernels read, on host threads.
+FUZZ_TARGETS_CC := $(patsubst test/fuzz/fuzz_%.cc,$(BUILD)/fuzz/%,$(wildcard test/fuzz/fuzz_*.cc))
+
+$(FUZZ_TARGETS_CC): $(BUILD)/fuzz/%: test/fuzz/fuzz_%.cc
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(CXX) $(CXXFLAGS_ALL) -DGIN_FUZZ -fsanitize=fuzzer -Itest/common -o $@ $< $(LDFLAGS_ALL) -pthread
+
+fuzz-targets: $(FUZZ_TARGETS) $(FUZZ_TARGETS_CC)
 
 fuzz-record: $(BUILD)/fuzz/record
 
