@@ -130,12 +130,13 @@ without_mpi = $(filter-out $(if $(MPICXX),,%/mpi.cu %/mpi.cc),$(1))
 
 EXAMPLES := $(patsubst examples/%.cu,$(BUILD)/examples/%,$(call without_mpi,$(wildcard examples/*.cu)))
 # Tests of the core: their programs lie in $(BUILD)/test, whatever folder has the source. What is named mlx5_
-# needs libibverbs and libmlx5.
+# needs libibverbs and libmlx5; fuzz_verbs and fuzz_ofi need headers.
 TEST_DIRS := $(addprefix test/,unit arguments semantics routes nic launch gpu fuzz)
 vpath %.c $(TEST_DIRS)
 vpath %.cc $(TEST_DIRS)
 test-sources = $(notdir $(foreach dir,$(TEST_DIRS),$(wildcard $(dir)/*.$(1))))
-TESTS_C := $(patsubst %.c,$(BUILD)/test/%,$(filter-out record.c $(if $(VERBS),,mlx5_%),$(call test-sources,c)))
+TESTS_C := $(patsubst %.c,$(BUILD)/test/%,$(filter-out record.c \
+	$(if $(VERBS),,mlx5_% fuzz_verbs.c) $(if $(OFI),,fuzz_ofi.c),$(call test-sources,c)))
 TESTS_CC := $(patsubst %.cc,$(BUILD)/test/%,$(filter-out $(if $(MPICXX),,mpi.cc),$(call test-sources,cc))) \
 	$(patsubst %.cc,$(BUILD)/%,$(wildcard test/port/*.cc test/system/*.cc test/faults/*.cc))
 # The same sources with kernels.

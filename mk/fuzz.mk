@@ -14,7 +14,13 @@ $(addprefix $(BUILD)/test/fuzz_,network bounce windows): private LDFLAGS += -Wl,
 FAKE_SOCKETS := -Wl,--wrap=send,--wrap=sendmsg,--wrap=recv,--wrap=shutdown,--wrap=close,--wrap=epoll_ctl
 $(foreach folder,test/fuzz_ fuzz/,$(addprefix $(BUILD)/$(folder),control root)): private LDFLAGS += $(FAKE_SOCKETS)
 
-FUZZ_TARGETS := $(patsubst test/fuzz/fuzz_%.c,$(BUILD)/fuzz/%,$(wildcard test/fuzz/fuzz_*.c))
+# Completion entries: of libibverbs, and of libfabric. The targets have sources of the plug-ins in themselves.
+FUZZ_TARGETS := $(patsubst test/fuzz/fuzz_%.c,$(BUILD)/fuzz/%,$(filter-out $(if $(VERBS),,%/fuzz_verbs.c) \
+	$(if $(OFI),,%/fuzz_ofi.c),$(wildcard test/fuzz/fuzz_*.c)))
+$(foreach folder,test/fuzz_ fuzz/,$(BUILD)/$(folder)ofi): private CFLAGS_ALL += \
+	$(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags libfabric))
+$(foreach folder,test/fuzz_ fuzz/,$(BUILD)/$(folder)verbs): private CFLAGS_ALL += \
+	$(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags libibverbs))
 
 .PHONY: fuzz fuzz-targets fuzz-record check-faults
 
@@ -24,7 +30,15 @@ fuzz:
 check-faults: lib $(BUILD)/test/faults/life $(if $(VERBS),mlx5dev)
 	$(Q)test/faults/run --build $(BUILD) --seconds $(or $(SECONDS),60) $(KINDS)
 
-fuzz-targets: $(FUZZ_TARGETS)
+# What kernels read, on host threads.
+FUZZ_TARGETS_CC := $(patsubst test/fuzz/fuzz_%.cc,$(BUILD)/fuzz/%,$(wildcard test/fuzz/fuzz_*.cc))
+
+$(FUZZ_TARGETS_CC): $(BUILD)/fuzz/%: test/fuzz/fuzz_%.cc
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(CXX) $(CXXFLAGS_ALL) -DGIN_FUZZ -fsanitize=fuzzer -Itest/common -o $@ $< $(LDFLAGS_ALL) -pthread
+
+fuzz-targets: $(FUZZ_TARGETS) $(FUZZ_TARGETS_CC)
 
 fuzz-record: $(BUILD)/fuzz/record
 

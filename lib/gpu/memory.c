@@ -30,14 +30,20 @@ static uint64_t lastId;
 static int lostFiles; /* descriptors of abandoned memory */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* The end of a range may be beyond the last address: a peer of this process names any byte. */
+static uintptr_t lastByte(const struct memoryAllocation *a)
+{
+	return (uintptr_t)a->base + (a->span - 1);
+}
+
 /* Ranges that overlap are equal, so that a byte finds the allocation around it. */
 static int compareRanges(const void *x, const void *y)
 {
 	const struct memoryAllocation *a = x, *b = y;
 
-	if (a->base + a->span <= b->base)
+	if (lastByte(a) < (uintptr_t)b->base)
 		return -1;
-	return b->base + b->span <= a->base;
+	return lastByte(b) < (uintptr_t)a->base;
 }
 
 /* The caller holds the lock. */

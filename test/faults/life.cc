@@ -109,6 +109,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "life PAGE [LAPS]: see life.cc\n");
 		return 2;
 	}
+	loadDriver();
 	int files = countFiles();
 	lifeMap(argv[1]);
 	lifeBegin(rankOfEnvironment());

@@ -9,7 +9,8 @@
  * neighbour: each word of a put, the exact sum of the signals, the old value of each atomic. An operation that
  * is lost, repeated or early makes a wrong word. `operations` of the page counts the operations of the left
  * neighbour that this rank has compared. THREADS is the number of threads of each rank: by default 1 to 3 on
- * host threads, 64 on a GPU. CONTEXTS is 1, or by default 1 or one for each thread. With TOGETHER set all ranks are threads of this process: what they send stays
+ * host threads, 64 on a GPU. CONTEXTS is 1, or by default 1 or one for each thread. With HOST_MEMORY set windows
+ * are host memory, also where there is a GPU. With TOGETHER set all ranks are threads of this process: what they send stays
  * within the software mlx5 device of one process, which is faster.
  *
  * The rank ends after a failed call, or when the driver asks for it. After SIGUSR1 it aborts the communicator.
@@ -350,9 +351,10 @@ struct SoakLife : Life {
 		threads = threadsWanted();
 		want.contexts = getenv("CONTEXTS") || seed / 3 % 2 ? 1 : threads;
 		want.signals = want.barriers = 2 * threads;
-		if (!makeObjects({{threads * PART, ginMemAlloc},
-				  {threads * PART * 2, ginMemAlloc},
-				  {threads * PART, ginMemAlloc},
+		Allocator *alloc = getenv("HOST_MEMORY") ? ginMemAllocHost : ginMemAlloc;
+		if (!makeObjects({{threads * PART, alloc},
+				  {threads * PART * 2, alloc},
+				  {threads * PART, alloc},
 				  {threads * 8, wordsAllocator(r)}},
 				 want) ||
 		    !clearWords())
@@ -403,6 +405,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "soak PAGE SEED: see soak.cc\n");
 		return 2;
 	}
+	loadDriver();
 	files = countFiles();
 	seed = strtoull(argv[2], nullptr, 10);
 	lifeMap(argv[1]);

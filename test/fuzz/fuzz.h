@@ -77,8 +77,14 @@ static inline struct fuzzInput fuzzPart(struct fuzzInput *in, size_t bytes)
 
 #ifdef GIN_FUZZ
 
+#ifdef __cplusplus
+extern "C" {
+#endif
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
+#ifdef __cplusplus
+}
+#endif
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -114,7 +120,7 @@ static inline int fuzzReplay(const char *path)
 	}
 	if (!S_ISDIR(info.st_mode)) {
 		FILE *file = fopen(path, "re");
-		uint8_t *data = malloc((size_t)info.st_size + 1);
+		uint8_t *data = (uint8_t *)malloc((size_t)info.st_size + 1);
 		EXPECT(file && data);
 		struct fuzzInput in = {data, fread(data, 1, (size_t)info.st_size, file)};
 		fclose(file);

@@ -147,12 +147,13 @@ static void arrive(struct controlLink *link, struct fuzzInput bytes)
 }
 
 #define RARE 0xfc /* the bytes from here on make long messages, which take long */
+#define LONG 4095 /* bytes of a rank in a long message */
 
 /* Entries with numbers that are often right. Each has its rank, and a byte as data. */
 static void addEntries(struct fuzzInput *in, struct buffer *out, int first)
 {
 	uint8_t count = fuzzByte(in) % 24, fill = fuzzByte(in);
-	uint16_t bytes = fuzzShort(in) & (fill >= RARE ? UINT16_MAX : 255);
+	uint16_t bytes = fuzzShort(in) & (fill >= RARE ? LONG : 255);
 	static const uint8_t zeros[CONTROL_BYTES];
 
 	for (int i = 0; i < count; i++) {
@@ -176,7 +177,7 @@ static void arriveMade(struct controlLink *link, struct fuzzInput *in)
 				       .result = type >> 4,
 				       .round = round};
 	struct buffer message = {0};
-	uint16_t bytes, mask = odd >= RARE ? UINT16_MAX : 255;
+	uint16_t bytes, mask = odd >= RARE ? LONG : 255;
 
 	EXPECT(!bufferAppend(&message, &header, sizeof(header)));
 	if (header.type == controlUp || header.type == controlDown) {

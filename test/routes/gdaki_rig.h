@@ -158,13 +158,13 @@ static const struct ginMlx5Memory there = {0x20000 + 64, ginMlx5Key(0x42)},
 				  here = {0x4000000 + 8, ginMlx5Key(0x31)},
 				  sink = {0x1000, ginMlx5Key(0x51)};
 
-static struct ginMlx5Memory part(struct ginMlx5Memory memory, uint64_t offset)
+static inline struct ginMlx5Memory part(struct ginMlx5Memory memory, uint64_t offset)
 {
 	return {memory.address + offset, memory.key};
 }
 
 /* The signal's word: context 0. */
-static struct ginMlx5Memory word(uint32_t id)
+static inline struct ginMlx5Memory word(uint32_t id)
 {
 	return {0x90001000 + id * 8, ginMlx5Key(0x62)};
 }
