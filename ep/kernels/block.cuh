@@ -342,15 +342,16 @@ protected:
 				    epTicketTake(ticket(number, half), 1, ginGridSize()));
 	}
 
-	/* The rows of `rank`, not masked, are read: a later kernel gives the half back to the rank. */
+	/* The rows of `rank` in a half are read: a later kernel gives the half back to the rank. */
 	GIN_FN void owe(uint32_t family, uint32_t half, uint32_t rank) const
 	{
 		epWordStore(owedOf(family, half) + rank, 1);
 	}
 
 	/*
-	 * The grid's last block gives credits that earlier kernels owe. At the start of a kernel a
-	 * release waits for nothing; at the end of the earlier kernel it would wait for all stores.
+	 * The grid's last block gives credits that earlier kernels owe, to ranks that are not masked.
+	 * At the start of a kernel a release waits for nothing; at the end of the earlier kernel it
+	 * would wait for all stores.
 	 */
 	template <bool direct> GIN_FN void giveCredits(uint32_t number) const
 	{
@@ -358,7 +359,8 @@ protected:
 			return;
 		GIN_NO_UNROLL
 		for (uint32_t i = threads() - 1 - thread(); i < 4 * ranks(); i += threads()) {
-			if (!epWordLoad(plan.owed + i) || !epWordTake(plan.owed + i))
+			const uint32_t owed = epWordLoad(plan.owed + i);
+			if (masked(i % ranks()) || !owed || !epWordTake(plan.owed + i))
 				continue;
 			const uint32_t family = i / ranks() < 2 ? epRowsFree : epPartsFree;
 			raise<direct>(number, i % ranks(), 0,

@@ -80,7 +80,7 @@ private:
 			return;
 		GIN_NO_UNROLL
 		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads())
-			if (!gone[r] && !masked(r))
+			if (!gone[r])
 				owe(epPartsFree, half, r);
 		if (sent && thread() == 0)
 			advance(1, epoch);

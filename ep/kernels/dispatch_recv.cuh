@@ -310,11 +310,9 @@ private:
 			return;
 		GIN_NO_UNROLL
 		for (uint32_t s = threads() - 1 - thread(); s < ranks(); s += threads()) {
-			/* Both loads are in flight. */
-			const uint32_t out = maskOf(s);
 			const bool gone = lostInGrid(s);
 			any = any || gone;
-			if (!gone && !out)
+			if (!gone)
 				owe(epRowsFree, half, s);
 		}
 		if (GinCta{}.any(any))
