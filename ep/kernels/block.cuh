@@ -333,13 +333,20 @@ protected:
 
 	/*
 	 * True in the block that ends a receive last: every block has read its rows and written its
-	 * outputs. By all threads of the block. T.
+	 * outputs. *flagged: a block has passed `flag`, which is equal in all threads of a block. By
+	 * all threads of the block. T.
 	 */
-	GIN_FN bool isLast(uint32_t number, uint32_t half) const
+	GIN_FN bool isLast(uint32_t number, uint32_t half, bool flag, bool *flagged) const
 	{
+		uint32_t sum = 0;
 		sync();
-		return GinCta{}.any(thread() == 0 &&
-				    epTicketTake(ticket(number, half), 1, ginGridSize()));
+		if (thread() == 0)
+			sum = epTicketSum(ticket(number, half), flag ? EP_TICKET_FLAG + 1 : 1,
+					  ginGridSize());
+		if (!GinCta{}.any(sum != 0))
+			return false;
+		*flagged = GinCta{}.any(sum >= EP_TICKET_FLAG);
+		return true;
 	}
 
 	/* The rows of `rank` in a half are read: a later kernel gives the half back to the rank. */
