@@ -333,24 +333,32 @@ protected:
 
 	/*
 	 * True in the block that ends a receive last: every block has read its rows and written its
-	 * outputs. By all threads of the block. T.
+	 * outputs. *flagged: a block has passed `flag`, which is equal in all threads of a block. By
+	 * all threads of the block. T.
 	 */
-	GIN_FN bool isLast(uint32_t number, uint32_t half) const
+	GIN_FN bool isLast(uint32_t number, uint32_t half, bool flag, bool *flagged) const
 	{
+		uint32_t sum = 0;
 		sync();
-		return GinCta{}.any(thread() == 0 &&
-				    epTicketTake(ticket(number, half), 1, ginGridSize()));
+		if (thread() == 0)
+			sum = epTicketSum(ticket(number, half), flag ? EP_TICKET_FLAG + 1 : 1,
+					  ginGridSize());
+		if (!GinCta{}.any(sum != 0))
+			return false;
+		*flagged = GinCta{}.any(sum >= EP_TICKET_FLAG);
+		return true;
 	}
 
-	/* The rows of `rank`, not masked, are read: a later kernel gives the half back to the rank. */
+	/* The rows of `rank` in a half are read: a later kernel gives the half back to the rank. */
 	GIN_FN void owe(uint32_t family, uint32_t half, uint32_t rank) const
 	{
 		epWordStore(owedOf(family, half) + rank, 1);
 	}
 
 	/*
-	 * The grid's last block gives credits that earlier kernels owe. At the start of a kernel a
-	 * release waits for nothing; at the end of the earlier kernel it would wait for all stores.
+	 * The grid's last block gives credits that earlier kernels owe, to ranks that are not masked.
+	 * At the start of a kernel a release waits for nothing; at the end of the earlier kernel it
+	 * would wait for all stores.
 	 */
 	template <bool direct> GIN_FN void giveCredits(uint32_t number) const
 	{
@@ -358,7 +366,8 @@ protected:
 			return;
 		GIN_NO_UNROLL
 		for (uint32_t i = threads() - 1 - thread(); i < 4 * ranks(); i += threads()) {
-			if (!epWordLoad(plan.owed + i) || !epWordTake(plan.owed + i))
+			const uint32_t owed = epWordLoad(plan.owed + i);
+			if (masked(i % ranks()) || !owed || !epWordTake(plan.owed + i))
 				continue;
 			const uint32_t family = i / ranks() < 2 ? epRowsFree : epPartsFree;
 			raise<direct>(number, i % ranks(), 0,

@@ -76,11 +76,12 @@ private:
 	/* The last block owes credits to the ranks whose parts have come. */
 	GIN_FN void leave(bool sent) const
 	{
-		if (!isLast(ginEpCallCombineRecv, half))
+		bool flagged;
+		if (!isLast(ginEpCallCombineRecv, half, false, &flagged))
 			return;
 		GIN_NO_UNROLL
 		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads())
-			if (!gone[r] && !masked(r))
+			if (!gone[r])
 				owe(epPartsFree, half, r);
 		if (sent && thread() == 0)
 			advance(1, epoch);

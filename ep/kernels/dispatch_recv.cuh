@@ -103,7 +103,7 @@ public:
 		/* After a failure blocks may have different counts, and so different rows of an item. */
 		if (!any || !stopped())
 			copyRows(ahead);
-		leave(sent);
+		leave(sent, any);
 	}
 
 private:
@@ -302,22 +302,23 @@ private:
 		});
 	}
 
-	/* The last block zeroes the rows of lost sources, and owes credits to the other sources. */
-	GIN_FN void leave(bool sent) const
+	/*
+	 * The last block zeroes the rows of lost sources, and owes credits to the other sources. `gaveUp`:
+	 * this block has given a source up; if no block has, there is no verdict to load.
+	 */
+	GIN_FN void leave(bool sent, bool gaveUp) const
 	{
 		bool any = false;
-		if (!isLast(ginEpCallDispatchRecv, half))
+		if (!isLast(ginEpCallDispatchRecv, half, gaveUp, &gaveUp))
 			return;
 		GIN_NO_UNROLL
 		for (uint32_t s = threads() - 1 - thread(); s < ranks(); s += threads()) {
-			/* Both loads are in flight. */
-			const uint32_t out = maskOf(s);
-			const bool gone = lostInGrid(s);
+			const bool gone = gaveUp && lostInGrid(s);
 			any = any || gone;
-			if (!gone && !out)
+			if (!gone)
 				owe(epRowsFree, half, s);
 		}
-		if (GinCta{}.any(any))
+		if (gaveUp && GinCta{}.any(any))
 			clearSources();
 		if (sent && thread() == 0)
 			advance(0, epoch);

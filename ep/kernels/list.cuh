@@ -196,16 +196,34 @@ protected:
 		const uint32_t lanes = lanesOfToken(), k = ginLane() % lanes;
 		const uint32_t first = ginLane() / lanes;
 		int64_t index[4];
+		uint32_t item[4];
 		EP_UNROLL
 		for (uint32_t i = 0; i < 4; i++) {
 			const uint32_t t = (w + i * epTeams()) * tokensOfTeam() + first;
-			const bool has = t < call.tokens && k < call.topk;
-			index[i] = has ? indexAt(t * call.topk + k) : -1;
+			item[i] = t < call.tokens && k < call.topk ? t * call.topk + k : EP_NONE;
 		}
+		if (call.indexBytes == 8)
+			loadFour<int64_t>(item, index);
+		else
+			loadFour<int32_t>(item, index);
+		EP_UNROLL
+		for (uint32_t i = 0; i < 4; i++) {
+			const uint32_t t = (w + i * epTeams()) * tokensOfTeam();
+			if (t < call.tokens)
+				listOne(t + first, k, index[i], number, begin);
+		}
+	}
+
+	template <class Index> GIN_FN void loadFour(const uint32_t *item, int64_t *index) const
+	{
+		const Index *all = reinterpret_cast<const Index *>(call.topkIdx);
+		Index loaded[4];
 		EP_UNROLL
 		for (uint32_t i = 0; i < 4; i++)
-			listOne((w + i * epTeams()) * tokensOfTeam() + first, k, index[i], number,
-				begin);
+			loaded[i] = item[i] == EP_NONE ? -1 : all[item[i]];
+		EP_UNROLL
+		for (uint32_t i = 0; i < 4; i++)
+			index[i] = loaded[i];
 	}
 
 	/* Item k of token t, by one lane; all lanes of a warp call. */

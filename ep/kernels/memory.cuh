@@ -6,8 +6,8 @@
  * within a rank, at device scope:
  *
  *   label  carries                            released by        acquired by
- *   T      what a block did before its end    epTicketTake()     epTicketTake(), the last block
- *   G      staged rows of a chunk             epTicketTake()     epTicketTake(), the block that
+ *   T      what a block did before its end    epTicketSum()      epTicketSum(), the last block
+ *   G      staged rows of a chunk             epTicketSum()      epTicketSum(), the block that
  *                                                                completes the chunk
  *   V      the fate of a source               epVerdictStore()   epTaggedLoad(), Gin::readValue(),
  *                                                                Gin::waitValue()
@@ -17,13 +17,23 @@
 
 #include "gin_device.cuh"
 
-/* T and G, both ends: one more of `count` has come; true for the last, which zeroes the word. */
+/* A ticket counts in its low bits; the bits above are flags that add up. */
+#define EP_TICKET_FLAG (1u << 20)
+
+/* T and G, both ends: `more` have come. The sum for the last, which zeroes the word; else 0. */
+GIN_FN uint32_t epTicketSum(uint32_t *word, uint32_t more, uint32_t count)
+{
+	const uint32_t sum = ginFetchAdd<ginAcqRel, ginScopeDevice>(word, more) + more;
+	if (sum % EP_TICKET_FLAG != count)
+		return 0;
+	ginStore<ginRelaxed, ginScopeDevice>(word, 0u);
+	return sum;
+}
+
+/* True for the last. */
 GIN_FN bool epTicketTake(uint32_t *word, uint32_t more, uint32_t count)
 {
-	if (ginFetchAdd<ginAcqRel, ginScopeDevice>(word, more) + more != count)
-		return false;
-	ginStore<ginRelaxed, ginScopeDevice>(word, 0u);
-	return true;
+	return epTicketSum(word, more, count) != 0;
 }
 
 /* V, release end. */

@@ -7,6 +7,8 @@
  *				communicator
  *	SENDING=1		it is killed in its send, on route direct
  *	STOPPED=1		it is stopped in its send, on route direct, and taken in again
+ *	EXCLUDED=1		it is stopped in its send, on route direct, and excluded; it runs again when
+ *				the others have a new ep, and stores the rest of its rows
  */
 #include <signal.h>
 #include <sys/mman.h>
@@ -224,22 +226,86 @@ static void stoppedSending(Rank &r)
 	EP_CHECK(ginEpDestroy(ep));
 }
 
+/*
+ * Rank 1 runs again while rows of the others' first dispatch lie in memory, and stores the rest of its
+ * rows: in the memory of its ep they would be at slots of the new ep.
+ */
+static void withExcluded(Rank &rest, ginEp_t ep, pid_t excluded)
+{
+	Batch batch(rest, roundOf(rest, 210), handleBytes(ep));
+	EP_CHECK(dispatch(ep, batch, GIN_EP_SEND));
+	meet(rest);
+	if (rest.rank == 0)
+		resume(excluded);
+	while (!laterRanks->result[1])
+		usleep(1000);
+	EP_CHECK(dispatch(ep, batch, GIN_EP_RECV));
+	batch.checkDispatch();
+	EP_CHECK(combine(ep, batch));
+	batch.checkCombine();
+}
+
+/* Rank 1 is excluded and alive: a new ep, in memory that rank 1 does not know. See ginEpShrink(3). */
+static void exclude(Rank &r, ginEp_t ep, pid_t excluded)
+{
+	const int out = 1;
+	ginComm_t comm = nullptr;
+	Rank rest;
+	CHECK(ginCommAbort(r.comm)); /* rank 1 does not respond */
+	EP_CHECK(ginEpDestroy(ep));  /* before the new communicator inherits its window */
+	CHECK(ginCommShrink(r.comm, &out, 1, &comm));
+	rankTake(rest, comm);
+	EXPECT(rest.nRanks == r.nRanks - 1);
+	ginEp_t next = epFor(rest, roundOf(rest, 0), GIN_EP_LOST_ERROR, 60000);
+	withExcluded(rest, next, excluded);
+	for (uint64_t i = 0; i < 5; i++)
+		full(rest, next, roundOf(rest, 211 + i));
+	EP_CHECK(ginEpDestroy(next));
+	rankClose(rest);
+}
+
+static void excludedSending(Rank &r)
+{
+	Round round = roundOf(r, 181);
+	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, patience(r), r.rank == 1);
+	const pid_t own = getpid();
+	std::vector<pid_t> pid(r.nRanks);
+	CHECK(ginCommAllgather(r.comm, &own, pid.data(), sizeof(own)));
+	full(r, ep, round);
+	full(r, ep, round); /* the next dispatch is in the half of a new ep's first dispatch */
+	Batch batch(r, round, handleBytes(ep));
+	if (r.rank == 1)
+		batch.dispatch.x.data = rowsThatStop(batch, stop);
+	EP_CHECK(dispatch(ep, batch, GIN_EP_SEND));
+	if (r.rank == 1)
+		laterRanks->result[1] = 1; /* its rows are stored */
+	else
+		EP_CHECK(dispatch(ep, batch, GIN_EP_RECV));
+	if (r.rank == 1)
+		ginEpDestroy(ep);
+	else
+		exclude(r, ep, pid[1]);
+}
+
 /* One process of --forks. The last process is a spare: it is no rank of the first communicator. */
 static int runForked(const ginConfig_t *config)
 {
-	const bool spare = config->rank == forks, sending = getenv("SENDING");
+	const bool spare = config->rank == forks;
+	const bool joins = !getenv("SENDING") && !getenv("STOPPED") && !getenv("EXCLUDED");
 	Rank r;
 	if (!spare) {
 		openForked(r, firstRanks, config->rank);
 		if (getenv("STOPPED"))
 			stoppedSending(r);
-		else if (sending)
+		else if (getenv("EXCLUDED"))
+			excludedSending(r);
+		else if (getenv("SENDING"))
 			killedSending(r);
 		else
 			killed(r, getenv("MASK") ? GIN_EP_LOST_MASK : GIN_EP_LOST_ERROR);
 		ginCommDestroy(r.comm);
 	}
-	if (!sending && !getenv("STOPPED"))
+	if (joins)
 		joined(spare ? 1 : config->rank);
 	return 0;
 }
@@ -253,9 +319,13 @@ int main(int argc, char **argv)
 	forks = atoi(argv[2]);
 	firstRanks = ranksShare(forks);
 	laterRanks = ranksShare(forks);
+	const char *name = getenv("STOPPED")	? "stopped"
+			   : getenv("EXCLUDED") ? "excluded"
+						: "killed";
+	const int last = strcmp(name, "killed") ? 0 : 128 + SIGKILL; /* of rank 1 */
 	const int *result = ranksStart(forks + 1, 0, runForked);
 	for (int r = 0; r <= forks; r++)
-		EXPECT(result[r] == (r == 1 && !getenv("STOPPED") ? 128 + SIGKILL : 0));
-	printf("ok: %s, %d ranks\n", getenv("STOPPED") ? "stopped" : "killed", forks);
+		EXPECT(result[r] == (r == 1 ? last : 0));
+	printf("ok: %s, %d ranks\n", name, forks);
 	return 0;
 }
