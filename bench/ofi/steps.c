@@ -9,7 +9,6 @@
  * its own, the least and the most; then the system calls for each message. A pair's rate is that of the
  * best of its 4 batches.
  */
-#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
