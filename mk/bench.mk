@@ -32,6 +32,12 @@ $(BUILD)/bench/ofi/ofi: bench/ofi/ofi.cc bench/ofi/provider.h $(LINKS)
 	$(Q)$(CXX) $(CXXFLAGS_ALL) $(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags libfabric)) -o $@ $< \
 		$(LDFLAGS_ALL) $(LINKGIN) $(shell $(PKG_CONFIG) --libs libfabric)
 
+# Raw sockets with the system calls of libfabric's providers, one by one.
+$(BUILD)/bench/ofi/steps: bench/ofi/steps.c
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS_ALL) -o $@ $<
+
 # Measures the proxy's network beside raw sockets.
 bench-ofi:
 	$(Q)bench/ofi/run $(BENCH)

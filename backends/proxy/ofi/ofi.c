@@ -292,12 +292,6 @@ static int resetWait(struct fabricEnd *end)
 	return -1;
 }
 
-/* With other ends, their polls take what comes for this end from the sockets. */
-static int isAlone(const struct fabricEnd *end)
-{
-	return end->fabric->ends == end && !end->next;
-}
-
 static int ofiArm(struct fabricEnd *end, int isBrief)
 {
 	struct fid *fids[] = {&end->cq->fid};
@@ -307,7 +301,7 @@ static int ofiArm(struct fabricEnd *end, int isBrief)
 		return -1;
 	if (!end->socketCq)
 		return end->wait;
-	if (isAlone(end) || isBrief)
+	if (ofiIsAlone(end) || isBrief)
 		return end->socketWait;
 	return resetWait(end);
 }

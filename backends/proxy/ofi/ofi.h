@@ -131,6 +131,12 @@ int ofiMemoryOfEnd(struct fabricEnd *end, char *why);
 int ofiDescribe(struct fabricEnd *end, const struct fabricPiece *piece, struct ofiOp *op,
 		void **descriptor);
 
+/* Polls of other ends take what comes for this end from the sockets, and replace its connections. */
+static inline int ofiIsAlone(const struct fabricEnd *end)
+{
+	return end->fabric->ends == end && !end->next;
+}
+
 static inline void *ofiMessageDescriptor(const struct fabricEnd *end)
 {
 	return end->mr ? fi_mr_desc(end->mr) : NULL;

@@ -9,7 +9,8 @@
  * of its batch have landed.
  *
  * The provider makes no progress while a batch is given, and so does not replace a broken connection
- * between two writes of one batch. If it refuses a write of a batch for now, all writes of the batch are
+ * between two writes of one batch. An end beside other ends has no batches, because polls of the other
+ * ends make progress. If the provider refuses a write of a batch for now, all writes of the batch are
  * given once more, and each asks for delivery-complete.
  */
 #include "ofi.h"
@@ -213,7 +214,7 @@ int ofiBegun(struct fabricEnd *end, struct ofiOp *op, ssize_t error)
 int ofiWrite(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
 	     const uint64_t *immediate, void *context)
 {
-	if (!immediate && end->fabric->sharesAcks)
+	if (!immediate && end->fabric->sharesAcks && ofiIsAlone(end))
 		return addToBatch(end, peer, piece, context);
 	if (ofiGiveBatch(end) != fabricOk)
 		return fabricBusy;
