@@ -27,7 +27,7 @@ $(foreach folder,test/fuzz_ fuzz/,$(BUILD)/$(folder)verbs): private CFLAGS_ALL +
 fuzz:
 	$(Q)test/fuzz/run $(or $(SECONDS),60) $(TARGETS)
 
-check-faults: lib $(BUILD)/test/faults/life $(if $(VERBS),mlx5dev)
+check-faults: lib $(BUILD)/test/faults/life $(BUILD)/test/faults/soak $(if $(VERBS),mlx5dev)
 	$(Q)test/faults/run --build $(BUILD) --seconds $(or $(SECONDS),60) $(KINDS)
 
 # What kernels read, on host threads.

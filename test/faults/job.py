@@ -169,9 +169,10 @@ class Job:
                 at = '/proc/%d/task/%s/' % (pid, task)
                 out.write('%s: %s %s\n' % (task, read(at + 'comm').strip(), read(at + 'wchan')))
 
-    def detected(self, victims):
-        """Milliseconds from the strike to the first error of each other rank."""
+    def detected(self, victims, leave_out):
+        """Milliseconds from the strike to the first error of each other rank. leave_out: sentences with these words."""
         lines = [self.line(r) for r in range(self.ranks) if r not in victims]
+        lines = [line for line in lines if not any(words in line.why for words in leave_out)]
         return [max(0, line.failed_at - self.struck) / 1e6 for line in lines if line.failed_at]
 
     def leaks(self):
