@@ -53,7 +53,11 @@ inline ginEpTensor_t tensorOf(void *data, int type, std::vector<int64_t> size)
 struct Layer {
 	ginComm_t comm;
 	int rank, nRanks, device, sms;
-	int blocks; /* of a kernel: ranks that share a GPU share its blocks */
+	/*
+	 * Blocks of a kernel, at most. Ranks that share a GPU have SMs of their own: an SM on which a
+	 * block with little shared memory waits cannot start a block of another rank that needs more.
+	 */
+	int blocks;
 	uint32_t experts, topk, hidden, maxTokens, tokens, local, direct;
 	ginEp_t ep;
 	cudaStream_t stream;
@@ -87,7 +91,7 @@ struct Layer {
 		CUDA(cudaSetDevice(device));
 		CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 		CUDA(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device));
-		blocks = 2 * sms / sharing;
+		blocks = sharing > 1 ? sms / sharing : 2 * sms;
 		sms = std::min(sms, blocks);
 		config.experts = experts;
 		config.topk = topk;
