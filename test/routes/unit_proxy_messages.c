@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_proxy_messages.c - the network of the proxy: what a peer sends is checked, and what cannot be
- * opened fails in words
+ * unit_proxy_messages.c - the network of the proxy: what a peer sends is checked, what cannot be opened
+ * fails in words, and a lane does not poll between a signal and the answer to it
  */
 #include "network_rig.h"
 
@@ -129,11 +129,82 @@ static void smallPool(void)
 	openFails("GIN_BOUNCE_POOL is 100 bytes, too few for slots through which 2 ranks");
 }
 
+static const struct fabricCalls *polled;
+static int polls, sends;
+
+static int countPoll(struct fabricEnd *end, struct fabricEvent *events, int most)
+{
+	polls++;
+	return polled->poll(end, events, most);
+}
+
+static int countSend(struct fabricEnd *end, uint64_t peer, const void *message, size_t bytes)
+{
+	sends++;
+	return polled->send(end, peer, message, bytes);
+}
+
+static struct networkLane *slowLane(void)
+{
+	static struct fabricCalls slow;
+	struct networkLane *lane;
+
+	rigStart(1);
+	lane = side[0].lanes.lane[TRANSPORT_NETWORK].state;
+	polled = lane->fabric;
+	slow = *polled;
+	slow.poll = countPoll;
+	slow.send = countSend;
+	slow.pollsSlowly = 1;
+	lane->fabric = &slow;
+	return lane;
+}
+
+/* Does the lane poll, if it is asked to at once after a signal of rank 1? Not if the test was slow. */
+static int pollsAfterSignal(struct networkLane *lane, uint32_t number, uint32_t wantsAnswer)
+{
+	const struct message m = {.kind = messageWord,
+				  .op = wantsAnswer ? ginOpFetchAdd : ginOpSignal,
+				  .bytes = 8,
+				  .operand = 1,
+				  .rank = 1,
+				  .number = number,
+				  .wantsAnswer = (uint8_t)wantsAnswer,
+				  .named = named(1, 0)};
+
+	networkReceive(lane, (const unsigned char *)&m, sizeof(m));
+	lane->glancesUntil = lane->glancesUntil ? UINT64_MAX : 0; /* as long as the test needs */
+	polls = sends = 0;
+	networkChain(lane);
+	networkReceiveAll(lane);
+	return polls;
+}
+
+/* After a signal, neither a poll nor a cursor delays the answer of the kernel. */
+static void glances(void)
+{
+	struct networkLane *lane = slowLane();
+
+	EXPECT_EQUAL(pollsAfterSignal(lane, 0, 0), 0);
+	EXPECT_EQUAL(sends, 0);
+	lane->glancesUntil = 1; /* long ago */
+	networkReceiveAll(lane);
+	EXPECT_EQUAL(polls, 1);
+	while (!sends)
+		networkChain(lane);
+	networkReceiveAll(lane);
+	EXPECT_EQUAL(polls, 2);
+	EXPECT_EQUAL(pollsAfterSignal(lane, 1, 1), 1);
+	EXPECT(sends > 0); /* the old value is not delayed */
+	rigStop();
+}
+
 int main(void)
 {
 	setenv("GIN_LOG", "error", 1);
 	setenv("GIN_TRANSPORT", "weak", 1);
 	setenv("WEAK_SEED", "1", 1);
+	expectChild("a signal that may be answered", glances);
 	expectChild("wrong messages", wrongMessages);
 	expectChild("wrong messages with data", wrongData);
 	expectChild("wrong messages about slots", wrongSlots);

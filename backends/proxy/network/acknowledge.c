@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* acknowledge.c - cursors and answers that a lane owes to its peers */
+#include "lib/base/clock.h"
 #include "network.h"
 
 /*
@@ -8,9 +9,25 @@
  */
 #define PATIENCE 3
 
+/*
+ * On a fabric whose poll() takes a system call, a cursor waits for so many nanoseconds. Meanwhile the
+ * lane does not poll, so that the worker takes the answer from its ring sooner. tcp;ofi_rxm would also
+ * read and write a descriptor once more.
+ */
+#define GLANCE 1200
+
+static int hasSlots(const struct networkLane *lane)
+{
+	return lane->bounce && lane->bounce->memory;
+}
+
 void networkOwe(struct networkLane *lane, struct networkPeer *peer)
 {
 	peer->patience = PATIENCE;
+	if (lane->fabric->pollsSlowly && !hasSlots(lane)) {
+		peer->patience = 0;
+		lane->glancesUntil = clockNow() + GLANCE;
+	}
 	if (peer->owes)
 		return;
 	peer->owes = 1;
@@ -46,6 +63,7 @@ static int sendAnswer(struct networkLane *lane, struct networkPeer *peer, struct
 		return sent;
 	c->cursorSent = m.cursor;
 	c->firstOwed++;
+	lane->glancesUntil = 0; /* the kernel has nothing to answer */
 	return sent;
 }
 
@@ -53,10 +71,13 @@ static int sendAnswer(struct networkLane *lane, struct networkPeer *peer, struct
 static int mayWait(const struct networkLane *lane, struct networkPeer *peer)
 {
 	const struct messageChannel *c = peer->channel;
-	int hasSlots = lane->bounce && lane->bounce->memory;
 
-	if (!peer->patience || hasSlots || peer->isLost || c->expected == c->cursorSent ||
+	if (hasSlots(lane) || peer->isLost || c->expected == c->cursorSent ||
 	    c->expected - c->cursorSent >= MESSAGES / 2)
+		return 0;
+	if (lane->glancesUntil)
+		return 1;
+	if (!peer->patience)
 		return 0;
 	peer->patience--;
 	return 1;

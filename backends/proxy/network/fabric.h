@@ -99,6 +99,7 @@ struct fabricEvent {
 
 struct fabricCalls {
 	size_t size;
+	uint8_t pollsSlowly; /* poll() takes a system call */
 
 	/* Tries what it reports: data and a message from this process to itself. */
 	int (*probe)(const struct fabricWanted *want, struct fabricAbout *about, char *why);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "network.h"
 
@@ -256,6 +257,7 @@ ginResult_t networkStart(void *state, struct proxyWork *w)
 		return ginErrorUnsupported; /* GIN_BOUNCE=never */
 	if (peer->begun)
 		return transportBusy; /* nothing overtakes it */
+	lane->glancesUntil = 0;
 	w->landsAt = 1;
 	peer->sent = 0;
 	if (goOn(lane, peer, w))
@@ -275,6 +277,7 @@ ginResult_t networkRaise(void *state, struct proxyWork *w)
 	if (!lane->end || peer->isLost)
 		return ginErrorPeer;
 	w->landsAt = 0;
+	lane->glancesUntil = 0;
 	int result = networkSendWord(lane, peer, w);
 	if (result == fabricFailed)
 		return refused(lane, w->peer);
@@ -384,12 +387,23 @@ static uint32_t turnBounce(struct networkLane *lane)
 	return 1;
 }
 
+/* A work that waits for room needs polls. */
+static int glances(struct networkLane *lane)
+{
+	if (!lane->glancesUntil)
+		return 0;
+	if (!lane->begun && clockNow() < lane->glancesUntil)
+		return 1;
+	lane->glancesUntil = 0;
+	return 0;
+}
+
 uint32_t networkReceiveAll(void *state)
 {
 	struct networkLane *lane = state;
 	struct fabricEvent event[EVENTS];
 
-	if (!lane->end)
+	if (!lane->end || glances(lane))
 		return 0;
 	if (lane->bounce)
 		copiesRun(&lane->bounce->copies);

@@ -38,6 +38,7 @@ struct networkLane {
 	struct deviceWord word; /* changes a word of this rank's GPU memory */
 	struct networkPeer *wordPeer; /* for a message of this peer; NULL: none, or it is lost */
 	struct networkPeer *owing;
+	uint64_t glancesUntil; /* until then the lane does not poll: networkOwe(); 0: it polls */
 	struct proxyWork *head, *tail; /* have landed, for landed() */
 	uint32_t begun;		       /* peers with a work in `begun` */
 	struct networkPeer peer[];     /* [nRanks] */

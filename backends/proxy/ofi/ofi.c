@@ -308,6 +308,7 @@ static int ofiArm(struct fabricEnd *end, int isBrief)
 
 __attribute__((visibility("default"))) const struct fabricCalls ginFabric = {
 	.size = sizeof(ginFabric),
+	.pollsSlowly = 1,
 	.probe = ofiProbe,
 	.open = ofiOpen,
 	.close = ofiClose,
