@@ -397,11 +397,11 @@ ginResult_t ginCommDestroy(ginComm_t comm)
 	ginResult_t result = commEnter(comm, "ginCommDestroy");
 	if (result != ginSuccess)
 		return result;
+	int alone = controlError(&comm->control) != ginSuccess;
 	ginResult_t mine = devCommsCheckIdle(comm);
-	if (controlError(&comm->control) == ginSuccess)
-		result = controlAgree(&comm->control, "ginCommDestroy", mine);
+	result = alone ? mine : controlAgree(&comm->control, "ginCommDestroy", mine);
 	if (mine != ginSuccess || result == ginErrorInvalidUsage)
-		return mine != ginSuccess ? mine : result;
+		return result;
 	/* The new communicator may know of a death earlier than this one. */
 	if (result == ginErrorPeer && recoverFinished(&comm->control))
 		result = ginSuccess;

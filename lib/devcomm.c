@@ -498,13 +498,18 @@ ginResult_t ginDevCommCreateAbi(ginComm_t comm, const ginDevCommRequirements_t *
 	return ginSuccess;
 }
 
+static ginResult_t devCommUnknown(void)
+{
+	return fail(ginErrorInvalidArgument, "devComm is not of this communicator");
+}
+
 struct devComm **devCommFind(ginComm_t comm, const ginDevComm *devComm)
 {
 	for (struct devComm **at = &comm->devComms; devComm && *at; at = &(*at)->next)
 		if ((*at)->device.id == devComm->id &&
 		    (*at)->lines == (const void *)devComm->abortLine)
 			return at;
-	fail(ginErrorInvalidArgument, "devComm is not of this communicator");
+	devCommUnknown();
 	return NULL;
 }
 
@@ -530,9 +535,10 @@ ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm)
 	struct devComm **at = devCommFind(comm, devComm);
 	struct devComm *found = at ? *at : NULL;
 	pthread_mutex_unlock(&comm->lock);
-	ginResult_t mine = found ? devCommCheckIdle(comm, found) : ginErrorInvalidArgument;
-	if (mine != ginSuccess && controlError(&comm->control) != ginSuccess)
-		return mine; /* no other rank takes part */
+	int alone = controlError(&comm->control) != ginSuccess;
+	ginResult_t mine = found ? devCommCheckIdle(comm, found) : devCommUnknown();
+	if (mine != ginSuccess && alone)
+		return mine;
 	result = controlAgreeOn(&comm->control, "ginDevCommDestroy", mine, found ? devComm->id : 0);
 	if (mine != ginSuccess ||
 	    (result != ginSuccess && controlError(&comm->control) == ginSuccess))
