@@ -113,7 +113,7 @@ void devCommsFail(ginComm_t comm, int rank, ginResult_t result);
 
 /*
  * Fails while a thread of this rank's kernels waits in a call on a device communicator, unless this
- * rank has aborted: see devcomm_waits.c.
+ * rank has aborted: see lib/devcomm/waits.c.
  */
 ginResult_t devCommsCheckIdle(ginComm_t comm);
 

@@ -173,7 +173,7 @@ struct ginAbortLine {
 	/*
 	 * Bits 0 to 31: ginResult_t; ginSuccess: go on. Bits 32 to 55: the failed peer; -1: all;
 	 * GIN_LINE_MASKED: only masked ones. Bits 56 to 63: a number that the host changes to find out
-	 * whether kernels wait (devcomm_waits.c).
+	 * whether kernels wait (lib/devcomm/waits.c).
 	 */
 	uint64_t word;
 	uint64_t pad[7];

@@ -4,7 +4,7 @@
  * reaches it, at any time, and as the error that kernels get
  */
 #include "expect.h"
-#include "lib/devcomm.h"
+#include "lib/devcomm/devcomm.h"
 
 static int agreements; /* of ginDevCommCreate() that succeeded */
 static int failAfter;  /* agreements; 0: never */

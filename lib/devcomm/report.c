@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* devcomm_report.c - failures of kernels, and statistics of the queues */
+/* report.c - failures of kernels, and statistics of the queues */
 #include <stdio.h>
 
 #include "devcomm.h"

@@ -3,7 +3,7 @@
 #ifndef GIN_LIB_DEVCOMM_H
 #define GIN_LIB_DEVCOMM_H
 
-#include "comm.h"
+#include "lib/comm.h"
 #include "queues.h"
 
 /* Host memory that kernels read while they wait, and in which they leave errors. */
@@ -22,7 +22,7 @@ struct devComm {
 	void *local; /* of the pool */
 	size_t localBytes;
 	size_t peersBytes;
-	uint8_t question; /* the number in the abort line, of devcomm_waits.c; under comm->lock */
+	uint8_t question; /* the number in the abort line, of waits.c; under comm->lock */
 	struct devComm *next;
 };
 

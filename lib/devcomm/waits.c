@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * devcomm_waits.c - does a kernel wait in a call on a device communicator that is to be freed?
+ * waits.c - does a kernel wait in a call on a device communicator that is to be freed?
  *
  * A waiting thread reads the abort line every few microseconds, and copies it to the mirror in GPU
  * memory (include/gin/detail/mirror.cuh). The line has a number which kernels do not look at. The host
