@@ -193,7 +193,7 @@ struct ginMirror {
 struct ginMirroredWord {
 	const uint64_t *word;
 	struct ginMirror mirror;
-	uint64_t pad;
+	uint64_t waiting; /* of the abort line, host threads only: the threads in ginWaitOn() */
 };
 
 /*

@@ -6,7 +6,8 @@
  * memory (include/gin/detail/mirror.cuh). The line has a number which kernels do not look at. The host
  * changes the number: if it arrives in the mirror, a thread waits. Kernels pay nothing for this. A
  * kernel that runs and does not wait is not seen, nor one that has waited for less than some
- * microseconds, or that the GPU has set aside.
+ * microseconds, or that the GPU has set aside. Host threads, which the scheduler sets aside for long,
+ * count themselves instead: those that wait for a signal, a counter or a value.
  */
 #include <unistd.h>
 
@@ -14,9 +15,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 
-/* In which a thread that waits has read the line; a host thread shares its core with others. */
-#define ANSWER_NS 1000000ull
-#define HOST_ANSWER_NS 4000000ull
+#define ANSWER_NS 1000000ull /* in which a thread that waits has read the line */
 
 /* After a failure, waits that end by it get 0.25 s to end. */
 #define LEAVE_FIRST_US 1000u
@@ -28,10 +27,7 @@ static uint8_t answered(ginComm_t comm, const struct devComm *dc)
 	const uint64_t *seen = &dc->device.abort->mirror.seen;
 	uint64_t word = 0;
 
-	/* Relaxed: no other data depends on the word. */
-	if (!comm->device.cuda)
-		word = __atomic_load_n(seen, __ATOMIC_RELAXED);
-	else if (deviceRead(&comm->device, &word, seen, sizeof(word)) != ginSuccess)
+	if (deviceRead(&comm->device, &word, seen, sizeof(word)) != ginSuccess)
 		word = 0; /* the GPU has failed, and its kernels with it */
 	return (uint8_t)(word >> 56);
 }
@@ -50,12 +46,14 @@ static uint8_t ask(ginComm_t comm, struct devComm *dc, uint8_t last)
 
 static int anyWaits(ginComm_t comm, struct devComm *dc)
 {
+	if (!comm->device.cuda)
+		return __atomic_load_n(&dc->device.abort->waiting, __ATOMIC_RELAXED) != 0;
 	uint8_t last = answered(comm, dc);
 
 	if (!last)
 		return 0;
 	uint8_t question = ask(comm, dc, last);
-	uint64_t end = clockNow() + (comm->device.cuda ? ANSWER_NS : HOST_ANSWER_NS);
+	uint64_t end = clockNow() + ANSWER_NS;
 	while (answered(comm, dc) != question) {
 		if (clockNow() > end)
 			return 0;

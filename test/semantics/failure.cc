@@ -256,13 +256,11 @@ struct Waiting {
 		if (r.device >= 0)
 			CUDA(cudaStreamCreateWithFlags(&r.stream, cudaStreamNonBlocking));
 #endif
-		uint64_t *seen = &device.dc.abort->mirror.seen; /* of the waits before, too */
-		if (r.device < 0)
-			__atomic_store_n(seen, 0, __ATOMIC_RELAXED);
 		EXPECT(!pthread_create(&thread, nullptr, run, this));
 		if (r.device >= 0)
 			usleep(200000);
-		while (r.device < 0 && !__atomic_load_n(seen, __ATOMIC_RELAXED))
+		while (r.device < 0 &&
+		       !__atomic_load_n(&device.dc.abort->waiting, __ATOMIC_RELAXED))
 			usleep(100);
 	}
 

@@ -267,6 +267,17 @@ struct ginWaitFor {
 		*failed; /* of the word that holds the failure of the ring, or NULL */
 };
 
+/* Counts host threads that wait, for ginDevCommDestroy(); a GPU's are found by the abort line. */
+GIN_FN void ginWaitCount(struct ginMirroredWord *abort, int64_t change)
+{
+#if !GIN_ON_GPU
+	ginFetchAdd<ginRelaxed, ginScopeSystem>(&abort->waiting, static_cast<uint64_t>(change));
+#else
+	(void)abort;
+	(void)change;
+#endif
+}
+
 /* The longer wait, after ginLookBriefly(). Writes the error record on failure. */
 template <class Look> GIN_FN_COLD ginResult_t ginWaitOn(const ginDevComm *dc, ginCold<Look> look,
 							ginCold<struct ginWaitFor> what)
@@ -275,7 +286,9 @@ template <class Look> GIN_FN_COLD ginResult_t ginWaitOn(const ginDevComm *dc, gi
 	uint64_t seen = 0;
 
 	poll.queue = what.failed;
+	ginWaitCount(dc->abort, 1);
 	ginResult_t result = ginPollUntil(poll, Look(look), what.least, what.bits, &seen);
+	ginWaitCount(dc->abort, -1);
 	if (result != ginSuccess)
 		ginErrorLeave(dc, result, what.call, what.context, poll.failed, what.id, what.least,
 			      seen);
