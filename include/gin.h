@@ -135,7 +135,7 @@ ginResult_t ginCommSplit(ginComm_t comm, int color, int key, ginComm_t *part);
  *
  * Collective; if the communicator has failed or was aborted, the call returns at once. No kernel
  * may use the communicator any more. Frees windows and device communicators that are left, with a
- * warning. `comm` is freed whatever the call returns. NULL is allowed.
+ * warning. `comm` is freed, except with ginErrorInvalidUsage (a kernel waits). NULL is allowed.
  */
 ginResult_t ginCommDestroy(ginComm_t comm);
 
@@ -523,7 +523,7 @@ ginDevCommCreate(ginComm_t comm, const ginDevCommRequirements_t *requirements, g
 	return ginDevCommCreateAbi(comm, requirements, GIN_DEVICE_ABI, sizeof(*devComm), devComm);
 }
 
-/* ginDevCommDestroy - free a device communicator. Collective; no kernel may use it any more. */
+/* ginDevCommDestroy - free it. Collective; no kernel may use it. ginErrorInvalidUsage: one waits. */
 ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm);
 
 /* What a rank takes in one phase. The bytes of messages include headers. */

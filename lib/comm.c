@@ -387,7 +387,8 @@ ginResult_t ginCommProgress(ginComm_t comm, int *did)
 
 /*
  * All ranks must have arrived before any rank frees memory that peers reach. After a failure no
- * rank waits for another, and the call succeeds.
+ * rank waits for another, and the call succeeds. A rank that refuses takes part, so that no rank
+ * frees anything.
  */
 ginResult_t ginCommDestroy(ginComm_t comm)
 {
@@ -396,8 +397,11 @@ ginResult_t ginCommDestroy(ginComm_t comm)
 	ginResult_t result = commEnter(comm, "ginCommDestroy");
 	if (result != ginSuccess)
 		return result;
-	if (controlError(&comm->control) == ginSuccess)
-		result = controlAgree(&comm->control, "ginCommDestroy", ginSuccess);
+	int alone = controlError(&comm->control) != ginSuccess;
+	ginResult_t mine = devCommsCheckIdle(comm);
+	result = alone ? mine : controlAgree(&comm->control, "ginCommDestroy", mine);
+	if (mine != ginSuccess || result == ginErrorInvalidUsage)
+		return result;
 	/* The new communicator may know of a death earlier than this one. */
 	if (result == ginErrorPeer && recoverFinished(&comm->control))
 		result = ginSuccess;

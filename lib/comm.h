@@ -23,6 +23,12 @@ struct backendUse {
 
 struct devComm; /* devcomm.c */
 
+/* Why kernels may not use a peer. */
+enum peerLost {
+	lostDead = 1,
+	lostMasked = 2 /* by ginCommMask() of this rank */
+};
+
 struct ginComm {
 	int rank, nRanks;
 	const struct bootstrapOps *bootstrap;
@@ -37,6 +43,7 @@ struct ginComm {
 	uint8_t *routes;					 /* [nRanks]: enum ginRoute */
 	uint8_t *reached;      /* [nRanks]: a bit for each backend that can connect the pair */
 	uint8_t *reachedFirst; /* [nRanks]: `reached` before backends have searched */
+	uint8_t *lost;	       /* [nRanks]: bits of enum peerLost; under `lock` */
 	/* Pairs of ranks that may use a network; all ranks find one answer. */
 	int anyNotDirect, anyUnconnected;
 	int domainSize;	 /* ranks of an NVLink domain, as in ginDevComm */
@@ -52,6 +59,10 @@ struct ginComm {
 	struct window *released; /* retired windows that are deregistered; by commClose() */
 	uint64_t retiredFrom;	 /* the lowest serial that the next collective compares */
 	struct devComm *devComms;
+	/* What kernels get from all peers, and the rank that it names (-1: none); ginSuccess: go on. */
+	ginResult_t lostAll;
+	int lostAllBy;
+	int lostFirst; /* the first rank whose death was seen, or -1 */
 	uint64_t windowSerial, devCommSerial;
 
 	struct ginComm *nextLive; /* in the list of commOpened() */
@@ -99,6 +110,12 @@ ginResult_t commEnter(ginComm_t comm, const char *call);
 
 /* `rank` failed, or the whole communicator (-1): ends the waits of kernels. Any thread. */
 void devCommsFail(ginComm_t comm, int rank, ginResult_t result);
+
+/*
+ * Fails while a thread of this rank's kernels waits in a call on a device communicator, unless this
+ * rank has aborted: see lib/devcomm/waits.c.
+ */
+ginResult_t devCommsCheckIdle(ginComm_t comm);
 
 /* Frees what the user has not destroyed or deregistered, with a warning. */
 void windowsFree(ginComm_t comm);

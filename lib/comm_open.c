@@ -48,6 +48,7 @@ static size_t layTables(ginComm_t comm, int nRanks, char *at)
 	comm->routes = layTable(&tables, n);
 	comm->reached = layTable(&tables, n);
 	comm->reachedFirst = layTable(&tables, n);
+	comm->lost = layTable(&tables, n);
 	return tables.used;
 }
 
@@ -63,6 +64,7 @@ static ginResult_t allocRanks(ginComm_t comm)
 	char *at = calloc(1, tablesBytes(comm->nRanks));
 
 	layTables(comm, comm->nRanks, at);
+	comm->lostFirst = -1;
 	return at ? ginSuccess : fail(ginErrorSystem, "no memory");
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* comm_shrink.c - a communicator of the ranks that go on; the control plane's recovery is its bootstrap */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "comm.h"
 #include "lib/base/log.h"
@@ -119,6 +120,25 @@ static ginResult_t checkExclude(ginComm_t comm, const int *exclude, int excludes
 	return ginSuccess;
 }
 
+/* Begins without the ranks at `exclude`, and without the ranks that this rank has masked. */
+static ginResult_t begin(ginComm_t comm, const int *exclude, int excludes)
+{
+	int *out = malloc(((size_t)excludes + (size_t)comm->nRanks) * sizeof(*out)), outs = 0;
+
+	if (!out)
+		return fail(ginErrorSystem, "no memory");
+	for (int i = 0; i < excludes; i++)
+		out[outs++] = exclude[i];
+	pthread_mutex_lock(&comm->lock);
+	for (int r = 0; r < comm->nRanks; r++)
+		if (comm->lost[r] & lostMasked)
+			out[outs++] = r;
+	pthread_mutex_unlock(&comm->lock);
+	ginResult_t result = recoverBegin(&comm->control, out, outs);
+	free(out);
+	return result;
+}
+
 /* The ranks that have agreed make the communicator, and then its windows. */
 static ginResult_t makeSurvivors(struct commShrink *shrink, ginComm_t *out)
 {
@@ -193,7 +213,7 @@ ginResult_t ginCommShrink(ginComm_t comm, const int *exclude, int excludes, ginC
 	result = survivors ? checkExclude(comm, exclude, excludes)
 			   : fail(ginErrorInvalidArgument, "survivors is NULL");
 	refuse(&shrink, result);
-	result = recoverBegin(&comm->control, exclude, result == ginSuccess ? excludes : 0);
+	result = begin(comm, exclude, result == ginSuccess ? excludes : 0);
 	if (result == ginSuccess) {
 		result = shrinkOften(&shrink, &made);
 		free(shrink.team.members);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "bootstrap/root.h"
-#include "devcomm.h"
+#include "lib/devcomm/devcomm.h"
 #include "lib/base/info.h"
 
 /* A route, and how it moves data. */

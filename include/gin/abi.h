@@ -76,7 +76,8 @@ enum ginScope { ginScopeThread = 0, ginScopeCta = 1, ginScopeDevice = 2, ginScop
 
 enum ginPeerState {
 	ginPeerAlive = 0,
-	ginPeerFailed = 1 /* set by the host while kernels run; calls on this peer return at once */
+	/* Dead, or masked. Set by the host while kernels run; calls on this peer return at once. */
+	ginPeerFailed = 1
 };
 
 /*
@@ -166,8 +167,15 @@ typedef struct ginWindow {
  * A line of host-pinned memory that the host writes and a waiting kernel reads every few
  * microseconds. Result and peer are in one word, so that a kernel never sees one without the other.
  */
+#define GIN_LINE_MASKED (-2)
+
 struct ginAbortLine {
-	uint64_t word; /* ginResult_t in the low half, the failed peer in the high half; 0: go on */
+	/*
+	 * Bits 0 to 31: ginResult_t; ginSuccess: go on. Bits 32 to 55: the failed peer; -1: all;
+	 * GIN_LINE_MASKED: only masked ones. Bits 56 to 63: a number that the host changes to find out
+	 * whether kernels wait (lib/devcomm/waits.c).
+	 */
+	uint64_t word;
 	uint64_t pad[7];
 };
 
@@ -185,7 +193,7 @@ struct ginMirror {
 struct ginMirroredWord {
 	const uint64_t *word;
 	struct ginMirror mirror;
-	uint64_t pad;
+	uint64_t waiting; /* of the abort line, host threads only: the threads in ginWaitOn() */
 };
 
 /*

@@ -19,6 +19,7 @@ GIN_BARRIER_ROUNDS = 32
 GIN_CPU_WORD_STRIDE = 4
 GIN_DEVICE_ABI = 11
 GIN_DIRECT_SIGNALS = 16
+GIN_LINE_MASKED = -2
 GIN_MAX_CONTEXTS = 1024
 GIN_QUEUE_RESULTS = 32
 GIN_ALLGATHER_BYTES = 65536
@@ -402,6 +403,7 @@ FUNCTIONS = {
     "ginGetVersion": (c_int, (POINTER(c_int),)),
     "ginGetErrorString": (c_char_p, (c_int,)),
     "ginGetLastError": (c_char_p, ()),
+    "ginCommMask": (c_int, (c_void_p, c_int)),
     "ginCommShrink": (c_int, (c_void_p, POINTER(c_int), c_int, POINTER(c_void_p))),
     "ginWindowInherited": (c_int, (c_void_p, ginWindow, POINTER(ginWindow))),
 }

@@ -269,6 +269,29 @@ int excluded(const ginConfig_t *config)
 	return 0;
 }
 
+/* Rank `teller` masks the victims, which excludes them. */
+int masked(const ginConfig_t *config)
+{
+	Memories m;
+	Rank r, s;
+
+	rankOpen(r, config);
+	m.open(r);
+	int teller = isVictim(0) ? r.nRanks - 1 : 0;
+	for (int victim : victims)
+		if (r.rank == teller)
+			CHECK(ginCommMask(r.comm, victim));
+	if (!isVictim(r.rank)) {
+		shrinkTo(r, s);
+		m.follow(s);
+		verify(s, m, 7);
+		rankClose(s);
+	}
+	meet(r);
+	rankClose(r);
+	return 0;
+}
+
 /* A rank that others exclude gets an error, early or late. */
 int excludedCalls(const ginConfig_t *config)
 {
@@ -456,6 +479,7 @@ const Case cases[] = {
 	{"aborted", aborted, 1, nobody, {0}, false},
 	{"left", left, 2, one, {0}, false},
 	{"excluded", excluded, 2, one, {0}, false},
+	{"masked", masked, 2, {{0}, {-1}}, {0}, false},
 	{"excluded calls", excludedCalls, 2, {{0}, {-1}}, {0, 100000}, false},
 	{"wrong arguments", wrongArguments, 1, nobody, {0}, false},
 	{"aborted in shrink", abortedInShrink, 2, {{0}, {-1}}, {0}, false, true},

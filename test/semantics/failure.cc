@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failure.cc - ranks that die, abort or do not come: every other rank ends by itself, with an error
- * that names the one
+ * failure.cc - ranks that die, abort, do not come or are masked: every other rank ends by itself, with
+ * an error that names the one; and what is refused while a kernel waits
  *
  * The ranks are forked here (ranks.h), so that nobody kills the survivors for them.
  */
 #include "harness.h"
 
+#include <pthread.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -190,6 +191,98 @@ static bool said(const char *words)
 	return strstr(ginGetLastError(), words) != nullptr;
 }
 
+enum { MANY = 1 << 20 }; /* more than any other test here adds to signal 0 */
+
+/* A wait that names no peers. */
+struct WaitBriefly {
+	ginDevComm dc;
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		results[0] = Gin(dc, 0).waitSignal(0, MANY, GinThread{}, ginTimeout(20000000));
+	}
+};
+
+/* The failure of a rank that is masked does not end it. */
+static void expectWaitsGoOn(Rank &r, Device &device)
+{
+	Results results(r, 1);
+	launch(r, 1, 1, WaitBriefly{device.dc, results.words});
+	EXPECT(results.all(ginErrorTimeout));
+}
+
+/* Waits for EndWait. It depends on this rank alone. */
+struct WaitForSignal {
+	ginDevComm dc;
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		ginOptions options = ginTimeout(GIN_FOREVER);
+		options.from = {dc.rank, 1, 1};
+		results[0] = Gin(dc, 0).waitSignal(0, MANY, GinThread{}, options);
+	}
+};
+
+struct EndWait {
+	ginDevComm dc;
+	int peer;
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		results[0] = Gin(dc, 0).signal(peer, GinSignalAdd{0, MANY});
+	}
+};
+
+/* A kernel that waits on a thread of its own. */
+struct Waiting {
+	Rank r;
+	Device &device;
+	Results results;
+	pthread_t thread;
+
+	static void *run(void *arg)
+	{
+		Waiting *self = static_cast<Waiting *>(arg);
+		launch(self->r, 1, 1, WaitForSignal{self->device.dc, self->results.words});
+		return nullptr;
+	}
+
+	Waiting(Rank &of, Device &on) : r(of), device(on), results(of, 1), thread()
+	{
+#ifdef __CUDACC__
+		if (r.device >= 0)
+			CUDA(cudaStreamCreateWithFlags(&r.stream, cudaStreamNonBlocking));
+#endif
+		EXPECT(!pthread_create(&thread, nullptr, run, this));
+		if (r.device >= 0)
+			usleep(200000);
+		while (r.device < 0 &&
+		       !__atomic_load_n(&device.dc.abort->waiting, __ATOMIC_RELAXED))
+			usleep(100);
+	}
+
+	~Waiting()
+	{
+		pthread_join(thread, nullptr);
+		EXPECT(results.all(ginSuccess));
+	}
+};
+
+/* In a communicator that has failed, a wait for ranks that are well goes on; it must end first. */
+static void expectNotDestroyed(Rank &r, Device &device)
+{
+	Results result(r, 1);
+	Waiting waiting(r, device);
+	EXPECT(ginDevCommDestroy(r.comm, &device.dc) == ginErrorInvalidUsage);
+	EXPECT(said(" waits in a call on device communicator "));
+	EXPECT(ginCommDestroy(r.comm) == ginErrorInvalidUsage);
+	launch(r, 1, 1, EndWait{device.dc, r.rank, result.words});
+	EXPECT(result.all(ginSuccess));
+}
+
 /* What a survivor sees: in the kernel, at the host, and in calls made afterwards. */
 static void expectPeerLost(Rank &r, Device &device, Results &results, const char *words)
 {
@@ -227,6 +320,100 @@ static int killedRank(const ginConfig_t *config)
 		expectDependence(r, device, window.window, {boxes.window, 0, 8, 3});
 		expectTransfersGoOn(r, device, window);
 		expectTeamGoesOn(r, device);
+		CHECK(ginCommMask(r.comm, VICTIM));
+		expectWaitsGoOn(r, device);
+		if (device.dc.route == ginRouteDirect && !r.rank)
+			expectNotDestroyed(r, device);
+	}
+	rankClose(r);
+	return 0;
+}
+
+static void expectMasked(Rank &r, Device &device)
+{
+	ginErrorRecord_t record;
+	Results results(r, 4);
+
+	EXPECT(ginCommMask(r.comm, r.rank) == ginErrorInvalidArgument &&
+	       said("which is this rank"));
+	EXPECT(ginCommMask(r.comm, -1) == ginErrorInvalidArgument);
+	EXPECT(ginCommMask(r.comm, RANKS) == ginErrorInvalidArgument && said("must be 0 to 2"));
+	CHECK(ginCommMask(r.comm, VICTIM));
+	launch(r, 1, 4, SignalPeer{device.dc, VICTIM, results.words});
+	EXPECT(results.all(ginErrorPeer));
+	CHECK(ginDevCommGetError(r.comm, &device.dc, &record));
+	EXPECT(record.valid && record.result == ginErrorPeer && record.peer == VICTIM);
+	EXPECT(said("signal in context 0, rank 1: this rank has masked it by ginCommMask()"));
+	expectWaitsGoOn(r, device);
+}
+
+static void awaitDeath(Rank &r)
+{
+	ginResult_t error = ginSuccess;
+	while (error == ginSuccess) {
+		usleep(1000);
+		CHECK(ginCommGetAsyncError(r.comm, &error));
+	}
+	EXPECT(error == ginErrorPeer && said("rank 1 (host "));
+}
+
+/* The victim is alive while the others do without it, and reaches them. Then it dies. */
+static int maskedRank(const ginConfig_t *config)
+{
+	ginResult_t async;
+	Rank r;
+	rankOpen(r, config);
+	{
+		Device device(r, 1, 3 + 2 * RANKS);
+		Results results(r, 4);
+		Buffer window(r, 64), boxes(r, ginPacketBoxBytes(RANKS, 8));
+		window.write(std::vector<unsigned char>(64, 0));
+		boxes.write(std::vector<unsigned char>(boxes.bytes, 0));
+		meet(r);
+		if (r.rank == VICTIM) {
+			launch(r, 1, 4, SignalPeer{device.dc, 0, results.words});
+			EXPECT(results.all(ginSuccess));
+		} else {
+			expectMasked(r, device);
+			expectDependence(r, device, window.window, {boxes.window, 0, 8, 3});
+			expectTransfersGoOn(r, device, window);
+			expectTeamGoesOn(r, device);
+		}
+		CHECK(ginCommGetAsyncError(r.comm, &async));
+		EXPECT(async == ginSuccess);
+		Device late(r, 1, 2); /* masked from its first call on */
+		launch(r, 1, 4, SignalPeer{late.dc, VICTIM, results.words});
+		EXPECT(results.all(r.rank == VICTIM ? ginSuccess : ginErrorPeer));
+		meet(r);
+		if (r.rank == VICTIM)
+			raise(SIGKILL);
+		awaitDeath(r);
+		expectWaitsGoOn(r, device);
+		expectWaitsGoOn(r, late);
+	}
+	rankClose(r);
+	return 0;
+}
+
+/* A device communicator on which a kernel of one rank waits is not destroyed, on any rank. */
+static int waitingRank(const ginConfig_t *config)
+{
+	Rank r;
+	rankOpen(r, config);
+	{
+		Device device(r, 1, 2);
+		Results result(r, 1);
+		Waiting *waiting = r.rank == VICTIM ? new Waiting(r, device) : nullptr;
+		EXPECT(ginDevCommDestroy(r.comm, &device.dc) == ginErrorInvalidUsage);
+		EXPECT(said("a kernel of rank 1 waits in a call on device communicator "));
+		EXPECT(ginCommDestroy(r.comm) == ginErrorInvalidUsage);
+		EXPECT(said("a kernel of rank 1 waits in a call on device communicator "));
+		meet(r); /* nothing has been freed */
+		if (!r.rank) {
+			launch(r, 1, 1, EndWait{device.dc, VICTIM, result.words});
+			EXPECT(result.all(ginSuccess));
+		}
+		delete waiting;
 	}
 	rankClose(r);
 	return 0;
@@ -346,6 +533,8 @@ int main()
 	expectResults("a rank killed while others are in a collective", killedInCollective,
 		      128 + SIGKILL);
 	expectResults("a rank that aborts", abortingRank, 0);
+	expectResults("a rank that the others mask", maskedRank, 128 + SIGKILL);
+	expectResults("a rank whose kernel waits when all destroy", waitingRank, 0);
 	setenv("GIN_TIMEOUT", "1", 1);
 	expectResults("a rank that does not come", absentRank, 0);
 	return 0;

@@ -4,7 +4,7 @@
  * reaches it, at any time, and as the error that kernels get
  */
 #include "expect.h"
-#include "lib/devcomm.h"
+#include "lib/devcomm/devcomm.h"
 
 static int agreements; /* of ginDevCommCreate() that succeeded */
 static int failAfter;  /* agreements; 0: never */
@@ -46,7 +46,7 @@ static void expectLine(const ginDevComm *dc, int rank, ginResult_t result)
 	uint64_t word = __atomic_load_n(&dc->abortLine->word, __ATOMIC_RELAXED);
 
 	EXPECT_EQUAL((uint32_t)word, result);
-	EXPECT_EQUAL((int32_t)(word >> 32), rank);
+	EXPECT_EQUAL((int32_t)(word >> 24) >> 8, rank); /* as ginAbortPeer() */
 }
 
 /* After the last agreement, and before devCommsFail() finds the new device communicator. */

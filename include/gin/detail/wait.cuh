@@ -41,6 +41,12 @@ GIN_FN ginResult_t ginAbortResult(uint64_t word)
 	return static_cast<ginResult_t>(word & 0xffffffffu);
 }
 
+/* The peer in a word of the abort line, which has 24 bits with a sign. */
+GIN_FN int32_t ginAbortPeer(uint64_t word)
+{
+	return static_cast<int32_t>(word >> 24) >> 8;
+}
+
 /* NULL: the state does not matter. */
 GIN_FN uint32_t ginPeerStateOf(const struct ginPeer *peer)
 {
@@ -59,8 +65,8 @@ GIN_FN int32_t ginFailedOf(const struct ginPeer *peers, const ginPeerSet &from)
 }
 
 /*
- * The result with which the abort line ends this wait, or ginSuccess. Only peers of poll.from
- * count.
+ * The result with which the abort line ends this wait, or ginSuccess. With poll.from only its peers
+ * count, else all peers that are not masked.
  */
 GIN_FN ginResult_t ginPollAbort(struct ginPoll &poll)
 {
@@ -69,11 +75,12 @@ GIN_FN ginResult_t ginPollAbort(struct ginPoll &poll)
 
 	if (result != ginErrorPeer)
 		return result;
-	if (poll.from)
-		poll.failed = ginFailedOf(poll.dc->peers, ginFromUnpack(poll.from));
-	else
-		poll.failed = static_cast<int32_t>(word >> 32);
-	return poll.from && poll.failed < 0 ? ginSuccess : ginErrorPeer;
+	int32_t failed = poll.from ? ginFailedOf(poll.dc->peers, ginFromUnpack(poll.from))
+				   : ginAbortPeer(word);
+	if (failed <= (poll.from ? -1 : GIN_LINE_MASKED))
+		return ginSuccess;
+	poll.failed = failed;
+	return ginErrorPeer;
 }
 
 /* Starts the clock of a wait. */
@@ -222,8 +229,8 @@ struct ginCounterLook {
 /* The result of a call on a peer that has failed. */
 GIN_FN_COLD ginResult_t ginPeerLost(const uint64_t *abortWord)
 {
-	uint64_t why = ginHostWordObserve(abortWord);
-	return why ? ginAbortResult(why) : ginErrorPeer;
+	ginResult_t why = ginAbortResult(ginHostWordObserve(abortWord));
+	return why != ginSuccess ? why : ginErrorPeer;
 }
 
 /*
@@ -260,6 +267,17 @@ struct ginWaitFor {
 		*failed; /* of the word that holds the failure of the ring, or NULL */
 };
 
+/* Counts host threads that wait, for ginDevCommDestroy(); a GPU's are found by the abort line. */
+GIN_FN void ginWaitCount(struct ginMirroredWord *abort, int64_t change)
+{
+#if !GIN_ON_GPU
+	ginFetchAdd<ginRelaxed, ginScopeSystem>(&abort->waiting, static_cast<uint64_t>(change));
+#else
+	(void)abort;
+	(void)change;
+#endif
+}
+
 /* The longer wait, after ginLookBriefly(). Writes the error record on failure. */
 template <class Look> GIN_FN_COLD ginResult_t ginWaitOn(const ginDevComm *dc, ginCold<Look> look,
 							ginCold<struct ginWaitFor> what)
@@ -268,7 +286,9 @@ template <class Look> GIN_FN_COLD ginResult_t ginWaitOn(const ginDevComm *dc, gi
 	uint64_t seen = 0;
 
 	poll.queue = what.failed;
+	ginWaitCount(dc->abort, 1);
 	ginResult_t result = ginPollUntil(poll, Look(look), what.least, what.bits, &seen);
+	ginWaitCount(dc->abort, -1);
 	if (result != ginSuccess)
 		ginErrorLeave(dc, result, what.call, what.context, poll.failed, what.id, what.least,
 			      seen);

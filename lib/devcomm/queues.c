@@ -2,7 +2,7 @@
 /* queues.c - the queues of a device communicator, of every backend in use that has queues */
 #include "queues.h"
 
-#include "comm.h"
+#include "lib/comm.h"
 
 static ginResult_t openContexts(struct backendUse *use, const char *call, ginResult_t mine,
 				const struct backendContexts *want, void *words, void **out)

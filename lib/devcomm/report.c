@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* devcomm_report.c - failures, from the host to kernels and back, and statistics of the queues */
+/* report.c - failures of kernels, and statistics of the queues */
 #include <stdio.h>
 
 #include "devcomm.h"
@@ -94,12 +94,14 @@ static void formatWait(const ginErrorRecord_t *r, char *out, size_t bytes)
 }
 
 /* Keeps the record in words, for ginGetLastError(). */
-static void keepRecord(const ginErrorRecord_t *r)
+static void keepRecord(const ginErrorRecord_t *r, int isMasked)
 {
 	char text[SENTENCE_BYTES], what[160], wait[128], where[32] = "";
 
 	if (r->fault)
 		formatFault(r, what, sizeof(what));
+	else if (isMasked)
+		snprintf(what, sizeof(what), "this rank has masked it by ginCommMask()");
 	else
 		snprintf(what, sizeof(what), "%s", ginGetErrorString((ginResult_t)r->result));
 	formatWait(r, wait, sizeof(wait));
@@ -113,6 +115,7 @@ static void keepRecord(const ginErrorRecord_t *r)
 ginResult_t ginDevCommGetError(ginComm_t comm, const ginDevComm *devComm, ginErrorRecord_t *record)
 {
 	ginErrorRecord_t copy = {0};
+	int isMasked = 0;
 	ginResult_t result = commEnter(comm, "ginDevCommGetError");
 
 	if (result != ginSuccess)
@@ -124,65 +127,15 @@ ginResult_t ginDevCommGetError(ginComm_t comm, const ginDevComm *devComm, ginErr
 	/* E, acquire end: pairs with ginErrorPublish of the device. */
 	if (at && __atomic_load_n(&(*at)->lines->error.valid, __ATOMIC_ACQUIRE))
 		copy = (*at)->lines->error;
+	if (copy.valid && copy.result == ginErrorPeer && copy.peer >= 0)
+		isMasked = comm->lost[copy.peer] == lostMasked;
 	pthread_mutex_unlock(&comm->lock);
 	if (!at)
 		return ginErrorInvalidArgument;
 	if (copy.valid)
-		keepRecord(&copy);
+		keepRecord(&copy, isMasked);
 	*record = copy;
 	return ginSuccess;
-}
-
-/* Relaxed: ginPeerObserve() of kernels reads only the state. */
-static void failPeer(ginComm_t comm, struct devComm *dc, int rank)
-{
-	static const uint32_t failed = ginPeerFailed;
-	struct ginPeer *peer = &dc->device.peers[rank];
-
-	if (comm->device.cuda)
-		deviceWrite(&comm->device, &peer->state, &failed, sizeof(failed));
-	else
-		__atomic_store_n(&peer->state, failed, __ATOMIC_RELAXED);
-}
-
-/*
- * Kernels get every failure except an abort as ginErrorPeer: a timeout of a host call must not look
- * like a timeout of the kernel's own call. Relaxed: no other data depends on the word.
- */
-static void writeLine(struct devComm *dc, int rank, ginResult_t result)
-{
-	uint32_t shown = result == ginErrorAborted ? ginErrorAborted : ginErrorPeer;
-	uint64_t word = (uint64_t)(uint32_t)rank << 32 | shown;
-
-	__atomic_store_n(&dc->lines->abort.word, word, __ATOMIC_RELAXED);
-}
-
-/* Marks all peers when the whole communicator has failed, or when this rank has aborted. */
-static void failPeers(ginComm_t comm, struct devComm *dc, int rank)
-{
-	int all = rank < 0 || rank == comm->rank;
-
-	for (int r = all ? 0 : rank; r < (all ? comm->nRanks : rank + 1); r++)
-		failPeer(comm, dc, r);
-}
-
-/*
- * The abort lines are written first: they end waits at once, and a call that finds its peer failed
- * reads the reason there.
- */
-void devCommsFail(ginComm_t comm, int rank, ginResult_t result)
-{
-	struct deviceScope scope;
-
-	pthread_mutex_lock(&comm->lock);
-	for (struct devComm *dc = comm->devComms; dc; dc = dc->next)
-		writeLine(dc, rank, result);
-	if (comm->devComms && deviceEnter(&comm->device, &scope) == ginSuccess) {
-		for (struct devComm *dc = comm->devComms; dc; dc = dc->next)
-			failPeers(comm, dc, rank);
-		deviceLeave(&comm->device, &scope);
-	}
-	pthread_mutex_unlock(&comm->lock);
 }
 
 static ginResult_t readStats(ginComm_t comm, const struct devComm *dc, uint32_t context,

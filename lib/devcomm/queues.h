@@ -3,7 +3,7 @@
 #ifndef GIN_LIB_QUEUES_H
 #define GIN_LIB_QUEUES_H
 
-#include "share.h"
+#include "lib/share.h"
 
 /* What each backend returned from contextsOpen(); NULL: it has no queues. */
 struct devCommQueues {

@@ -3,7 +3,7 @@
 #ifndef GIN_LIB_DEVCOMM_H
 #define GIN_LIB_DEVCOMM_H
 
-#include "comm.h"
+#include "lib/comm.h"
 #include "queues.h"
 
 /* Host memory that kernels read while they wait, and in which they leave errors. */
@@ -22,6 +22,7 @@ struct devComm {
 	void *local; /* of the pool */
 	size_t localBytes;
 	size_t peersBytes;
+	uint8_t question; /* the number in the abort line, of waits.c; under comm->lock */
 	struct devComm *next;
 };
 
@@ -30,6 +31,15 @@ ginResult_t devCommRead(const ginDevCommRequirements_t *given, ginDevCommRequire
 
 /* The link of comm->devComms that points to it; NULL, after fail(). The caller holds comm->lock. */
 struct devComm **devCommFind(ginComm_t comm, const ginDevComm *devComm);
+
+/* Writes the abort line. The caller holds comm->lock. */
+void devCommWriteLine(ginComm_t comm, struct devComm *dc);
+
+/* Passes the failures so far to the kernels of a device communicator that is new in the list. */
+void devCommTellLost(ginComm_t comm, struct devComm *dc);
+
+/* As devCommsCheckIdle(), for one device communicator. */
+ginResult_t devCommCheckIdle(ginComm_t comm, struct devComm *dc);
 
 /* With GIN_LOG=stats, logs each context used. The caller has entered the device's scope. */
 void devCommLogStats(ginComm_t comm, const struct devComm *dc);

@@ -320,6 +320,7 @@ static ginResult_t makeLines(ginComm_t comm, struct devComm *dc)
 	if (result != ginSuccess)
 		return result;
 	dc->lines = at;
+	dc->question = 1;
 	dc->device.abortLine = &dc->lines->abort;
 	dc->device.errorRecord = &dc->lines->error;
 	return ginSuccess;
@@ -436,13 +437,14 @@ static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommReq
 
 /*
  * After this, devCommsFail() reaches the kernels of `dc`. A failure between the last agreement and
- * this call is passed on here.
+ * this call is passed on here, and earlier calls of ginCommMask().
  */
 static void addDevComm(ginComm_t comm, struct devComm *dc)
 {
 	pthread_mutex_lock(&comm->lock);
 	dc->next = comm->devComms;
 	comm->devComms = dc;
+	devCommTellLost(comm, dc);
 	pthread_mutex_unlock(&comm->lock);
 	if (controlError(&comm->control) != ginSuccess)
 		devCommsFail(comm, -1, controlError(&comm->control));
@@ -496,13 +498,18 @@ ginResult_t ginDevCommCreateAbi(ginComm_t comm, const ginDevCommRequirements_t *
 	return ginSuccess;
 }
 
+static ginResult_t devCommUnknown(void)
+{
+	return fail(ginErrorInvalidArgument, "devComm is not of this communicator");
+}
+
 struct devComm **devCommFind(ginComm_t comm, const ginDevComm *devComm)
 {
 	for (struct devComm **at = &comm->devComms; devComm && *at; at = &(*at)->next)
 		if ((*at)->device.id == devComm->id &&
 		    (*at)->lines == (const void *)devComm->abortLine)
 			return at;
-	fail(ginErrorInvalidArgument, "devComm is not of this communicator");
+	devCommUnknown();
 	return NULL;
 }
 
@@ -525,10 +532,14 @@ ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm)
 	if (result != ginSuccess)
 		return result;
 	pthread_mutex_lock(&comm->lock);
-	ginResult_t mine = devCommFind(comm, devComm) ? ginSuccess : ginErrorInvalidArgument;
+	struct devComm **at = devCommFind(comm, devComm);
+	struct devComm *found = at ? *at : NULL;
 	pthread_mutex_unlock(&comm->lock);
-	result = controlAgreeOn(&comm->control, "ginDevCommDestroy", mine,
-				mine == ginSuccess ? devComm->id : 0);
+	int alone = controlError(&comm->control) != ginSuccess;
+	ginResult_t mine = found ? devCommCheckIdle(comm, found) : devCommUnknown();
+	if (mine != ginSuccess && alone)
+		return mine;
+	result = controlAgreeOn(&comm->control, "ginDevCommDestroy", mine, found ? devComm->id : 0);
 	if (mine != ginSuccess ||
 	    (result != ginSuccess && controlError(&comm->control) == ginSuccess))
 		return result;

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * waits.c - does a kernel wait in a call on a device communicator that is to be freed?
+ *
+ * A waiting thread reads the abort line every few microseconds, and copies it to the mirror in GPU
+ * memory (include/gin/detail/mirror.cuh). The line has a number which kernels do not look at. The host
+ * changes the number: if it arrives in the mirror, a thread waits. Kernels pay nothing for this. A
+ * kernel that runs and does not wait is not seen, nor one that has waited for less than some
+ * microseconds, or that the GPU has set aside. Host threads, which the scheduler sets aside for long,
+ * count themselves instead: those that wait for a signal, a counter or a value.
+ */
+#include <unistd.h>
+
+#include "devcomm.h"
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+
+#define ANSWER_NS 1000000ull /* in which a thread that waits has read the line */
+
+/* After a failure, waits that end by it get 0.25 s to end. */
+#define LEAVE_FIRST_US 1000u
+#define LEAVE_LAST_US 128000u
+
+/* The number that a thread has copied last; 0: no thread has waited. The caller has entered the scope. */
+static uint8_t answered(ginComm_t comm, const struct devComm *dc)
+{
+	const uint64_t *seen = &dc->device.abort->mirror.seen;
+	uint64_t word = 0;
+
+	if (deviceRead(&comm->device, &word, seen, sizeof(word)) != ginSuccess)
+		word = 0; /* the GPU has failed, and its kernels with it */
+	return (uint8_t)(word >> 56);
+}
+
+/* Returns a number that no thread has copied. */
+static uint8_t ask(ginComm_t comm, struct devComm *dc, uint8_t last)
+{
+	uint8_t question = last == UINT8_MAX ? 1 : (uint8_t)(last + 1);
+
+	pthread_mutex_lock(&comm->lock);
+	dc->question = question;
+	devCommWriteLine(comm, dc);
+	pthread_mutex_unlock(&comm->lock);
+	return question;
+}
+
+static int anyWaits(ginComm_t comm, struct devComm *dc)
+{
+	if (!comm->device.cuda)
+		return __atomic_load_n(&dc->device.abort->waiting, __ATOMIC_RELAXED) != 0;
+	uint8_t last = answered(comm, dc);
+
+	if (!last)
+		return 0;
+	uint8_t question = ask(comm, dc, last);
+	uint64_t end = clockNow() + ANSWER_NS;
+	while (answered(comm, dc) != question) {
+		if (clockNow() > end)
+			return 0;
+		usleep(20);
+	}
+	return 1;
+}
+
+static int anyWaitsOn(ginComm_t comm, struct devComm *dc)
+{
+	int waits = anyWaits(comm, dc);
+
+	for (uint32_t us = LEAVE_FIRST_US; us <= LEAVE_LAST_US; us *= 2) {
+		if (!waits || controlError(&comm->control) == ginSuccess)
+			break;
+		usleep(us);
+		waits = anyWaits(comm, dc);
+	}
+	return waits;
+}
+
+static int hasAborted(ginComm_t comm)
+{
+	pthread_mutex_lock(&comm->lock);
+	int aborted = comm->lostAll == ginErrorAborted;
+	pthread_mutex_unlock(&comm->lock);
+	return aborted;
+}
+
+ginResult_t devCommCheckIdle(ginComm_t comm, struct devComm *dc)
+{
+	struct deviceScope scope;
+
+	if (deviceEnter(&comm->device, &scope) != ginSuccess)
+		return ginSuccess;
+	int waits = anyWaitsOn(comm, dc);
+	deviceLeave(&comm->device, &scope);
+	if (!waits)
+		return ginSuccess;
+	if (!hasAborted(comm))
+		return fail(ginErrorInvalidUsage,
+			    "a kernel of rank %d waits in a call on device communicator %llu: let "
+			    "it end, or call ginCommAbort() first",
+			    comm->rank, (unsigned long long)dc->device.id);
+	logWrite(logWarn,
+		 "rank %d: a kernel waits in a call on device communicator %llu, which is freed",
+		 comm->rank, (unsigned long long)dc->device.id);
+	return ginSuccess;
+}
+
+ginResult_t devCommsCheckIdle(ginComm_t comm)
+{
+	ginResult_t result = ginSuccess;
+
+	for (struct devComm *dc = comm->devComms; dc && result == ginSuccess; dc = dc->next)
+		result = devCommCheckIdle(comm, dc);
+	return result;
+}
