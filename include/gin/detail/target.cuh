@@ -35,10 +35,13 @@
 #endif
 
 /*
- * For large functions that are seldom called: never inlined. Kernels that change their number of
- * registers (setmaxnreg) cannot call functions: they are compiled with -DGIN_NO_CALLS.
+ * For large functions that are seldom run. nvcc inlines them: ptxas gives a function only registers that
+ * no caller holds at any of its calls, which costs a kernel up to 18 registers (docs/performance.md).
+ * With -DGIN_CALLS they are calls: kernels with many calls of Gin compile three times as fast, and are a
+ * third smaller. They are calls in a file of LLVM bitcode and by NVRTC, too, unless -DGIN_NO_CALLS:
+ * kernels that change their number of registers (setmaxnreg) cannot call functions.
  */
-#ifdef GIN_NO_CALLS
+#if defined(GIN_NO_CALLS) || (defined(__CUDACC__) && !GIN_ONLY_GPU && !defined(GIN_CALLS))
 #define GIN_FN_COLD GIN_FN
 #elif GIN_ONLY_GPU
 #define GIN_FN_COLD inline __device__ __noinline__
