@@ -188,7 +188,7 @@ SELFTEST := $(BUILD)/libgin-selftest.so
 $(SELFTEST): lib/selftest/selftest.cu lib/selftest/selftest.h $(BUILD)/nvcc-used $(LINKS)
 	$(call say,$(cu),$<)
 ifneq ($(NVCC)$(SAN),$(SAN))
-	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -shared -Xcompiler -fPIC,-fvisibility=hidden -MD -MP -MF $@.d -MT $@ -o $@ $< \
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -DGIN_CALLS -shared -Xcompiler -fPIC,-fvisibility=hidden -MD -MP -MF $@.d -MT $@ -o $@ $< \
 		-L$(BUILD) -lgin -Xcompiler -pthread
 else
 	$(Q)$(CXX) $(CXXFLAGS_ALL) -MF $@.d -fPIC -shared -fvisibility=hidden -fvisibility-inlines-hidden -fno-exceptions \
