@@ -118,9 +118,10 @@ template <uint32_t routes> struct GridAllToAll : KernelBase<routes> {
 
 	GIN_FN ginResult_t puts(const GinOn<routes> &gin) const
 	{
-		const size_t threads = static_cast<size_t>(ginGridSize()) * ginBlockSize();
+		const uint32_t threads = ginGridSize() * ginBlockSize();
 		ginResult_t worst = ginSuccess;
-		for (size_t r = Base::thread(); r < dc.nRanks; r += threads) {
+		for (uint32_t r = static_cast<uint32_t>(Base::thread()); r < dc.nRanks;
+		     r += threads) {
 			ginResult_t result =
 				gin.put(ginTeamWorld(dc), static_cast<int>(r), Base::recv,
 					dc.rank * Base::bytes, Base::send, r * Base::bytes,

@@ -295,7 +295,7 @@ template <class Coop> GIN_FN bool ginLeads(Coop coop)
 }
 
 /* The largest result of the coop, by one vote per bit from the top bit. */
-template <class Coop> GIN_FN_COLD ginResult_t ginAgreeWorst(ginCold<Coop> coop, ginResult_t mine)
+template <class Coop> GIN_FN_CALLED ginResult_t ginAgreeWorst(ginCold<Coop> coop, ginResult_t mine)
 {
 	uint32_t agreed = 0;
 	for (uint32_t bit = 16; bit; bit >>= 1) {

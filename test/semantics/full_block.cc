@@ -3,8 +3,8 @@
  * full_block.cc - kernels run with large blocks on every route
  *
  * A kernel launches with 1,024 threads if it takes at most 64 registers, device calls included. The five kernels of
- * bench/registers run with 1,024 threads: compiled for direct peers alone and for the proxy alone as they are, compiled
- * for gdaki or for all routes with __launch_bounds__(1024, 1). There are more blocks than fit on the GPU at one time. The
+ * bench/registers run with 1,024 threads: compiled for one route as they are, compiled
+ * for all routes with __launch_bounds__(1024, 1). There are more blocks than fit on the GPU at one time. The
  * host checks what arrived.
  */
 #include "suite.h"
@@ -20,7 +20,7 @@ struct Shape {
 /* Does a kernel take at most 64 registers without launch bounds? bench/registers/run checks it. */
 static constexpr bool fits(uint32_t routes)
 {
-	return routes == GIN_ROUTES_DIRECT || routes == GIN_ROUTES_PROXY;
+	return routes != GIN_ROUTES_ALL;
 }
 
 template <uint32_t routes, class Body>

@@ -182,8 +182,8 @@ template <class Coop> GIN_FN bool ginAllEqual(Coop, uint64_t, ginOverload0)
 	return true;
 }
 
-GIN_FN_COLD void ginFaultLeave(const ginDevComm *dc, const ginArguments &arguments, uint32_t call,
-			       uint32_t context, int peer)
+GIN_FN_CALLED void ginFaultLeave(const ginDevComm *dc, const ginArguments &arguments, uint32_t call,
+				 uint32_t context, int peer)
 {
 	struct ginErrorRecord *record = dc->errorRecord;
 

@@ -79,7 +79,7 @@ GIN_FN uint64_t ginMirroredLook(struct ginMirroredWord *watch)
 	return ginHostLook(watch->word, &watch->mirror)();
 }
 
-/* ginMirroredLook(), not inlined. */
+/* ginMirroredLook(), for loops that hold many registers. */
 GIN_FN_COLD uint64_t ginMirroredLookCalled(struct ginMirroredWord *watch)
 {
 	return ginMirroredLook(watch);

@@ -35,17 +35,30 @@
 #endif
 
 /*
- * For large functions that are seldom called: never inlined. Kernels that change their number of
- * registers (setmaxnreg) cannot call functions: they are compiled with -DGIN_NO_CALLS.
+ * For large functions that kernels call: never inlined, unless with -DGIN_NO_CALLS. Kernels that change
+ * their number of registers (setmaxnreg) cannot call functions.
  */
 #ifdef GIN_NO_CALLS
-#define GIN_FN_COLD GIN_FN
+#define GIN_FN_CALLED GIN_FN
 #elif GIN_ONLY_GPU
-#define GIN_FN_COLD inline __device__ __noinline__
+#define GIN_FN_CALLED inline __device__ __noinline__
 #elif defined(__CUDACC__)
-#define GIN_FN_COLD inline __host__ __device__ __noinline__
+#define GIN_FN_CALLED inline __host__ __device__ __noinline__
 #else
-#define GIN_FN_COLD inline
+#define GIN_FN_CALLED inline
+#endif
+
+/*
+ * For functions that are seldom run, from a place where the caller holds many registers. nvcc inlines
+ * them: ptxas gives a function only registers that no caller holds at any of its calls, which costs a
+ * kernel up to 18 registers (docs/performance.md). With -DGIN_CALLS they are calls: kernels are a third
+ * smaller, and a kernel with many calls of Gin compiles three times as fast. They are calls in a file of
+ * LLVM bitcode and by NVRTC, too.
+ */
+#if GIN_ONLY_GPU || defined(GIN_CALLS)
+#define GIN_FN_COLD GIN_FN_CALLED
+#else
+#define GIN_FN_COLD GIN_FN
 #endif
 
 /* Inlined, but once in a file of LLVM bitcode, which has all calls. */

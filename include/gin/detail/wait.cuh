@@ -279,8 +279,8 @@ GIN_FN void ginWaitCount(struct ginMirroredWord *abort, int64_t change)
 }
 
 /* The longer wait, after ginLookBriefly(). Writes the error record on failure. */
-template <class Look> GIN_FN_COLD ginResult_t ginWaitOn(const ginDevComm *dc, ginCold<Look> look,
-							ginCold<struct ginWaitFor> what)
+template <class Look> GIN_FN_CALLED ginResult_t ginWaitOn(const ginDevComm *dc, ginCold<Look> look,
+							  ginCold<struct ginWaitFor> what)
 {
 	struct ginPoll poll = ginPollFor(dc, what.timeout, what.from);
 	uint64_t seen = 0;

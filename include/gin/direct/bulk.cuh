@@ -143,8 +143,8 @@ GIN_FN void ginBulkLoadNext(const ginBulk &b, uint32_t buffer, struct ginBulkRes
 }
 
 /* By one thread. Addresses and size are multiples of 16. The copy is complete at the return. */
-GIN_FN_COLD void ginBulkCopy(char *dst, const char *src, size_t bytes, void *scratch,
-			     uint32_t scratchBytes)
+GIN_FN_CALLED void ginBulkCopy(char *dst, const char *src, size_t bytes, void *scratch,
+			       uint32_t scratchBytes)
 {
 	ginBulk b = ginBulkPlan(bytes, scratch, scratchBytes);
 	struct ginBulkRest load = {src, dst, bytes}, store = load;

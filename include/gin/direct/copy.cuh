@@ -82,7 +82,7 @@ GIN_FN uint32_t ginCopyHead(const char *dst, size_t bytes)
 }
 
 /* By one thread: the bytes before the first and after the last whole word of the target. */
-GIN_FN_COLD void ginCopyEdges(char *dst, const char *src, size_t bytes)
+GIN_FN_CALLED void ginCopyEdges(char *dst, const char *src, size_t bytes)
 {
 	uint32_t few = ginCopyHead(dst, bytes);
 
@@ -166,8 +166,7 @@ GIN_FN void ginCopyUnaligned(char *dst, const char *src, size_t bytes, uint32_t 
 
 /*
  * Thread `rank` of `size` copies its share of the whole words of the target; ginCopyEdges() copies
- * the other bytes. Not inlined, so that every call of it costs its caller few instructions and
- * registers.
+ * the other bytes.
  */
 template <uint32_t inFlight, uint32_t fixed>
 GIN_FN_COLD void ginCopyLong(char *dst, const char *src, size_t bytes, uint32_t rank, uint32_t size)

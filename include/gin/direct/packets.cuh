@@ -85,8 +85,7 @@ GIN_FN uint64_t ginPacketGather(const char *src, uint32_t bytes, uint32_t i)
 }
 
 /*
- * Sends packets i, i + size, ... of any message. This function and those below are not inlined: the
- * registers of a kernel are what it has live at a call and the most that one of them takes.
+ * Sends packets i, i + size, ... of any message.
  */
 GIN_FN_COLD void ginPacketSendAny(char *slot, const char *src, uint32_t bytes, uint32_t number,
 				  uint32_t i, uint32_t size)

@@ -190,7 +190,7 @@ template <uint32_t shape> struct ginGdakiPutNow {
 #define GIN_NO_KEY UINT64_MAX
 
 /* ginSourceFind(): the address and the key, or GIN_NO_KEY. No bytes are in any window. */
-GIN_FN_COLD ginWord16 ginGdakiFind(const ginDevComm *dc, uint64_t address, uint64_t bytes)
+GIN_FN_CALLED ginWord16 ginGdakiFind(const ginDevComm *dc, uint64_t address, uint64_t bytes)
 {
 	struct ginMlx5Memory found = {0, 0};
 	const bool known = !bytes || ginSourceFind(dc->sources, address, bytes, &found);

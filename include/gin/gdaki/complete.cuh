@@ -133,7 +133,7 @@ GIN_FN ginResult_t ginGetsDumpAll(struct ginSendQueue *q, uint64_t *end,
  * A ticket for all that was posted, after posting DUMPs if there is room for them
  * (GIN_SEND_DUMPED).
  */
-GIN_FN_COLD uint64_t ginGetsTicket(struct ginSendQueue *q, ginSharing sharing)
+GIN_FN_CALLED uint64_t ginGetsTicket(struct ginSendQueue *q, ginSharing sharing)
 {
 	struct ginSendRange range = {0, 1};
 
@@ -173,9 +173,9 @@ GIN_FN ginResult_t ginGdakiWaitQueue(struct ginSendQueue *q, uint64_t ticket,
 }
 
 /* Waits for a ticket of the queue to `peer`. */
-GIN_FN_COLD ginResult_t ginGdakiWait(const ginDevComm *dc, struct ginSendQueue *q, int peer,
-				     uint32_t context, uint32_t how, uint64_t ticket,
-				     uint64_t timeout, uint64_t from)
+GIN_FN_CALLED ginResult_t ginGdakiWait(const ginDevComm *dc, struct ginSendQueue *q, int peer,
+				       uint32_t context, uint32_t how, uint64_t ticket,
+				       uint64_t timeout, uint64_t from)
 {
 	struct ginSendPatience wait = ginSendPatienceStart(dc, timeout, from);
 	ginResult_t result = ginGdakiWaitQueue(q, ticket, wait, ginHowSharing(how));
@@ -190,8 +190,8 @@ GIN_FN_COLD ginResult_t ginGdakiWait(const ginDevComm *dc, struct ginSendQueue *
  * Waits for all that the context posted, and for all that any context posted to the queues that
  * all contexts share, once there was such a post.
  */
-GIN_FN_COLD ginResult_t ginGdakiFlush(const ginDevComm *dc, uint32_t context, uint32_t how,
-				      uint64_t timeout, uint64_t from)
+GIN_FN_CALLED ginResult_t ginGdakiFlush(const ginDevComm *dc, uint32_t context, uint32_t how,
+					uint64_t timeout, uint64_t from)
 {
 	struct ginSendPatience wait = ginSendPatienceStart(dc, timeout, from);
 	struct ginSendQueue *q = ginGdakiQueues(*dc, context);
@@ -216,7 +216,8 @@ GIN_FN_COLD ginResult_t ginGdakiFlush(const ginDevComm *dc, uint32_t context, ui
  * Raises the counters of completed puts in all queues of the context. Returns the error of a queue
  * that still has a counter to raise.
  */
-GIN_FN_COLD ginResult_t ginGdakiCreditCounters(const ginDevComm *dc, uint32_t context, uint32_t how)
+GIN_FN_CALLED ginResult_t ginGdakiCreditCounters(const ginDevComm *dc, uint32_t context,
+						 uint32_t how)
 {
 	struct ginSendQueue *q = ginGdakiQueues(*dc, context);
 	const ginSharing sharing = ginHowSharing(how);
@@ -236,9 +237,9 @@ GIN_FN_COLD ginResult_t ginGdakiCreditCounters(const ginDevComm *dc, uint32_t co
 }
 
 /* Waits until the counter has reached `least`. C, acquire end. */
-GIN_FN_COLD ginResult_t ginGdakiWaitCounter(const ginDevComm *dc, uint32_t context, uint32_t how,
-					    uint32_t id, uint64_t least, uint32_t bits,
-					    uint64_t timeout, uint64_t from)
+GIN_FN_CALLED ginResult_t ginGdakiWaitCounter(const ginDevComm *dc, uint32_t context, uint32_t how,
+					      uint32_t id, uint64_t least, uint32_t bits,
+					      uint64_t timeout, uint64_t from)
 {
 	const uint64_t *word = dc->counter + static_cast<size_t>(context) * dc->counters + id;
 	struct ginSendPatience wait = ginSendPatienceStart(dc, timeout, from);
@@ -291,9 +292,9 @@ GIN_FN uint32_t ginGdakiResultReclaim(const ginDevComm *dc, uint32_t context, gi
 }
 
 /* Takes a result slot, waiting for one. Returns the slot, or GIN_QUEUE_RESULTS + ginResult_t. */
-GIN_FN_COLD uint32_t ginGdakiResultTake(const ginDevComm *dc, struct ginSendQueue *q,
-					const struct ginPeer *peer, uint32_t how, uint32_t results,
-					uint64_t deadline, uint64_t from)
+GIN_FN_CALLED uint32_t ginGdakiResultTake(const ginDevComm *dc, struct ginSendQueue *q,
+					  const struct ginPeer *peer, uint32_t how,
+					  uint32_t results, uint64_t deadline, uint64_t from)
 {
 	struct ginSendPatience wait = {dc, deadline, from, 0};
 
@@ -315,10 +316,10 @@ GIN_FN_COLD uint32_t ginGdakiResultTake(const ginDevComm *dc, struct ginSendQueu
  * Waits until all WQEBBs below `end` are completed. After a failure abandons the slot: ginGdakiResultReclaim()
  * takes it.
  */
-GIN_FN_COLD ginResult_t ginGdakiResultWait(const ginDevComm *dc, struct ginSendQueue *q,
-					   const struct ginPeer *peer, uint32_t how,
-					   uint32_t results, uint64_t end, uint32_t slot,
-					   uint64_t deadline, uint64_t from)
+GIN_FN_CALLED ginResult_t ginGdakiResultWait(const ginDevComm *dc, struct ginSendQueue *q,
+					     const struct ginPeer *peer, uint32_t how,
+					     uint32_t results, uint64_t end, uint32_t slot,
+					     uint64_t deadline, uint64_t from)
 {
 	struct ginSendPatience wait = {dc, deadline, from, 0};
 	uint64_t queue = static_cast<uint64_t>(q - ginGdakiQueues(*dc, results));

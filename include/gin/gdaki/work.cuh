@@ -142,7 +142,7 @@ GIN_FN uint32_t ginShapeOf(uint32_t how, bool counts)
 	       static_cast<uint32_t>(counts) * GIN_SHAPE_COUNTS;
 }
 
-/* Post::post(args...), not inlined: a kernel has it once, and holds the arguments only. */
+/* Post::post(args...), as one function where cold functions are calls (GIN_FN_COLD). */
 template <class Post, class... Args> GIN_FN_COLD uint64_t ginPostCalled(ginCold<Args>... args)
 {
 	return Post::post(args...);

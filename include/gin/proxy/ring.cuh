@@ -338,6 +338,17 @@ GIN_FN_COLD uint64_t ginPostWait(const ginDevComm *dc, struct ginQueue *queue, u
 }
 
 /*
+ * ginPostWait() for a thread that is alone, always a call: inlined, it makes ptxas share scoreboards in
+ * ginPostAlone(), and a post takes 478 ns instead of 254.
+ */
+GIN_FN_CALLED uint64_t ginPostWaitCalled(const ginDevComm *dc, struct ginQueue *queue, uint32_t how,
+					 int peer, uint32_t id, uint64_t posted, uint64_t until,
+					 uint64_t timeout, uint64_t from)
+{
+	return ginPostWait(dc, queue, how, peer, id, posted, until, timeout, from);
+}
+
+/*
  * Posts, waiting for room, by post(again): ginPostNow() or a function that calls it. Returns the
  * outcome. queue(), the ring, and from() are called for each wait: no register holds either before.
  */
@@ -351,7 +362,10 @@ GIN_FN uint64_t ginPost(const ginDevComm *dc, const Queue &queue, uint32_t how, 
 		posted = post(until ? how | 1u << GIN_HOW_AGAIN : how);
 		if (!(posted & GIN_QUEUE_FAILED))
 			return posted;
-		until = ginPostWait(dc, queue(), how, peer, id, posted, until, timeout, from());
+		until = ginHowAlone(how) ? ginPostWaitCalled(dc, queue(), how, peer, id, posted,
+							     until, timeout, from())
+					 : ginPostWait(dc, queue(), how, peer, id, posted, until,
+						       timeout, from());
 		if (until & GIN_QUEUE_FAILED)
 			return until;
 	}

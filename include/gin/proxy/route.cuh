@@ -5,8 +5,7 @@
  * Called by detail/context_base.cuh and barrier.cuh, on the first thread of the calling coop. Calls
  * ring.cuh. Each ginProxy...() is one call of class Gin for one thread. It takes scalars
  * (detail/how.cuh) and is inlined; what is seldom, waiting for room and the error record, is
- * ginPostWait(), a function of its own. bench/registers/run shows what that saves. A CPU thread does
- * the rest, in backends/proxy/.
+ * ginPostWait(). A CPU thread does the rest, in backends/proxy/.
  *
  * Common arguments:
  *	dc		ginDevComm.self
