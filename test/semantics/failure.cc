@@ -528,6 +528,8 @@ static void expectResults(const char *name, int (*run)(const ginConfig_t *), int
 int main()
 {
 	setenv("GIN_LOG", "none", 0);
+	setvbuf(stdout, nullptr, _IOLBF, 0);
+	shareGpu(); /* EndWait is launched while WaitForSignal runs */
 	expectResults("a rank killed while others wait in a kernel", killedRank, 128 + SIGKILL);
 	expectResults("a rank killed that has a child", killedParent, 128 + SIGKILL);
 	expectResults("a rank killed while others are in a collective", killedInCollective,
