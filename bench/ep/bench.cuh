@@ -54,8 +54,9 @@ struct Layer {
 	ginComm_t comm;
 	int rank, nRanks, device, sms;
 	/*
-	 * Blocks of a kernel, at most. Ranks that share a GPU have SMs of their own: an SM on which a
-	 * block with little shared memory waits cannot start a block of another rank that needs more.
+	 * Blocks of a kernel, at most. Ranks that share a GPU have SMs of their own: kernels that need
+	 * different amounts of shared memory may not run on an SM at one time, and one rank's receive
+	 * waits for the other rank's send.
 	 */
 	int blocks;
 	uint32_t experts, topk, hidden, maxTokens, tokens, local, direct;
