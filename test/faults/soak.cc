@@ -20,6 +20,7 @@
 
 #include <signal.h>
 
+#include <atomic>
 #include <thread>
 
 #define CELLS 2048u   /* operations of a batch; operation i writes cell i, a word */
@@ -250,16 +251,19 @@ struct Soak {
 	}
 };
 
-/* Waits for SIGUSR1, which all threads block, and aborts. Ends with the process. */
-static void abortOnSignal(ginComm_t comm)
+/* Aborts after SIGUSR1, which all threads block. `isOver`: the communicator will be destroyed. */
+static void abortOnSignal(ginComm_t comm, const std::atomic<bool> *isOver)
 {
+	const timespec pause = {0, 20000000};
 	sigset_t set;
-	int number;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
-	sigwait(&set, &number);
-	CHECK(ginCommAbort(comm));
+	while (!*isOver)
+		if (sigtimedwait(&set, nullptr, &pause) == SIGUSR1) {
+			CHECK(ginCommAbort(comm));
+			return;
+		}
 }
 
 static void blockSignal()
@@ -359,12 +363,15 @@ struct SoakLife : Life {
 				 want) ||
 		    !clearWords())
 			return;
-		std::thread(abortOnSignal, r.comm).detach();
+		std::atomic<bool> isOver(false);
+		std::thread aborter(abortOnSignal, r.comm, &isOver);
 		enter(KERNELS);
 		Results results(r, threads * sizeof(State) / sizeof(uint64_t));
 		memset(results.words, 0, threads * sizeof(State));
 		while (lap(results))
 			;
+		isOver = true;
+		aborter.join();
 	}
 
 	/* Atomics begin at 0 on all ranks. */
@@ -405,11 +412,11 @@ int main(int argc, char **argv)
 		fprintf(stderr, "soak PAGE SEED: see soak.cc\n");
 		return 2;
 	}
+	blockSignal(); /* before the driver's threads */
 	loadDriver();
 	files = countFiles();
 	seed = strtoull(argv[2], nullptr, 10);
 	lifeMap(argv[1]);
-	blockSignal();
 	if (!getenv("TOGETHER"))
 		return lifeOf(&config, rankOfEnvironment());
 	shareGpu();
