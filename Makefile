@@ -189,7 +189,7 @@ SELFTEST := $(BUILD)/libgin-selftest.so
 $(SELFTEST): lib/selftest/selftest.cu lib/selftest/selftest.h $(BUILD)/nvcc-used $(LINKS)
 	$(call say,$(cu),$<)
 ifneq ($(NVCC)$(SAN),$(SAN))
-	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -DGIN_CALLS -shared -Xcompiler -fPIC,-fvisibility=hidden -MD -MP -MF $@.d -MT $@ -o $@ $< \
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -shared -Xcompiler -fPIC,-fvisibility=hidden -MD -MP -MF $@.d -MT $@ -o $@ $< \
 		-L$(BUILD) -lgin -Xcompiler -pthread
 else
 	$(Q)$(CXX) $(CXXFLAGS_ALL) -MF $@.d -fPIC -shared -fvisibility=hidden -fvisibility-inlines-hidden -fno-exceptions \
@@ -354,9 +354,9 @@ $(filter $(BUILD)/test/port/% $(BUILD)/test/system/% $(BUILD)/test/faults/%,$(TE
 
 tests-gpu: $(TESTS_GPU)
 
-# With -DGIN_CALLS the tests compile in a third of the time. full_block and the packets are compiled as users' kernels.
-test-calls = $(if $(filter %/full_block_gpu %/semantics_packets_gpu,$@),,-DGIN_CALLS)
-test-gpu = $(NVCC) $(NVCCFLAGS_ALL) -Itest/common $(test-calls) $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< \
+# With -DGIN_INLINE the kernels of full_block for one route launch with 1,024 threads without launch bounds.
+test-inline = $(if $(filter %/full_block_gpu,$@),-DGIN_INLINE)
+test-gpu = $(NVCC) $(NVCCFLAGS_ALL) -Itest/common $(test-inline) $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< \
 	-L$(BUILD) -lgin -Xlinker -rpath,'$$ORIGIN/..' -Xlinker -rpath,'$$ORIGIN/../..' -Xcompiler -pthread
 
 $(filter-out $(BUILD)/test/port/% $(BUILD)/test/faults/%,$(TESTS_GPU)): $(BUILD)/test/%_gpu: %.cc $(LINKS) $(BUILD)/nvcc-used

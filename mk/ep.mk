@@ -39,7 +39,7 @@ EP_FATBIN := $(BUILD)/ep/kernels/kernels.fatbin
 $(EP_FATBIN): ep/kernels/kernels.cu $(EP_HEADERS) $(BUILD)/nvcc-used
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
-	$(Q)$(NVCC) -std=c++17 -O3 -lineinfo -DGIN_CALLS -Iinclude -I. $(EP_GENCODE) $(NVCCFLAGS) -fatbin -o $@ $<
+	$(Q)$(NVCC) -std=c++17 -O3 -lineinfo -Iinclude -I. $(EP_GENCODE) $(NVCCFLAGS) -fatbin -o $@ $<
 endif
 
 $(BUILD)/ep/lib/kernels.o: ep/lib/kernels.S $(EP_FATBIN) $(BUILD)/nvcc-used
@@ -67,7 +67,7 @@ $(EP_TESTS): $(BUILD)/%: %.cc $(EP_LINKS) $(LINKS)
 $(EP_TESTS:%=%_gpu): $(BUILD)/%_gpu: %.cc $(EP_LINKS) $(LINKS) $(BUILD)/nvcc-used
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
-	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -DGIN_CALLS -Itest/common -Iep/include $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< \
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -Itest/common -Iep/include $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< \
 		-L$(BUILD) -lgin-ep -lgin -Xlinker -rpath,'$$ORIGIN/../..' -Xcompiler -pthread
 
 $(BUILD)/bench/ep/ep: bench/ep/ep.cu $(wildcard bench/ep/*.cuh) $(EP_LINKS) $(LINKS) $(BUILD)/nvcc-used

@@ -10,6 +10,7 @@
 #include "fuzz.h"
 
 #include "backends/proxy/ofi/ofi.c"
+#include "backends/proxy/ofi/writes.c"
 
 #define BEGUN (OFI_OPS + OFI_RECEIVES)
 #define ENTRIES 512
@@ -27,7 +28,7 @@ static struct {
 	int error;
 } queue[ENTRIES];
 static int queued;
-static int isFull; /* the provider takes nothing */
+static int isProviderFull; /* the provider takes nothing */
 static uint64_t begunTransfers, doneTransfers, messages, immediates;
 static uint8_t isUnderWay[1 << 16]; /* transfers, by context */
 
@@ -92,7 +93,7 @@ int fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **out, void *contex
 
 static ssize_t take(void *context)
 {
-	if (isFull || begunCount == BEGUN)
+	if (isProviderFull || begunCount == BEGUN)
 		return -FI_EAGAIN;
 	begunOps[begunCount++] = context;
 	return 0;
@@ -228,7 +229,7 @@ static void openEnd(void)
 	if (!end)
 		EXPECT(ofiEndOpen(&fabric, &end, address, why) == fabricOk);
 	begunTransfers = doneTransfers = messages = immediates = 0;
-	EXPECT(!queued && !isFull);
+	EXPECT(!queued && !isProviderFull);
 }
 
 /* A completion of something that was begun, or a message that comes with its data alone. */
@@ -324,7 +325,7 @@ static void step(struct fuzzInput *in)
 		begin(in);
 		break;
 	case 2:
-		isFull = what >> 3 & 1;
+		isProviderFull = what >> 3 & 1;
 		break;
 	case 3:
 	case 4:
@@ -341,7 +342,7 @@ static void drain(void)
 {
 	int receives = 0, ops = 0;
 
-	isFull = 0;
+	isProviderFull = 0;
 	do {
 		for (int i = begunCount - 1; i >= 0 && queued < ENTRIES; i--) {
 			if (begunOps[i]->kind == ofiReceive)

@@ -3,9 +3,8 @@
  * full_block.cc - kernels run with large blocks on every route
  *
  * A kernel launches with 1,024 threads if it takes at most 64 registers, device calls included. The five kernels of
- * bench/registers run with 1,024 threads: compiled for one route as they are, compiled
- * for all routes with __launch_bounds__(1024, 1). There are more blocks than fit on the GPU at one time. The
- * host checks what arrived.
+ * bench/registers run with 1,024 threads: compiled for one route with -DGIN_INLINE, compiled for all routes with
+ * __launch_bounds__(1024, 1) too. There are more blocks than fit on the GPU at one time. The host checks what arrived.
  */
 #include "suite.h"
 
@@ -17,7 +16,7 @@ struct Shape {
 	uint32_t blocks, threads;
 };
 
-/* Does a kernel take at most 64 registers without launch bounds? bench/registers/run checks it. */
+/* Does a kernel take at most 64 registers without launch bounds? `bench/registers/run --inline` checks it. */
 static constexpr bool fits(uint32_t routes)
 {
 	return routes != GIN_ROUTES_ALL;

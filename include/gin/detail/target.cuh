@@ -49,13 +49,12 @@
 #endif
 
 /*
- * For functions that are seldom run, from a place where the caller holds many registers. nvcc inlines
- * them: ptxas gives a function only registers that no caller holds at any of its calls, which costs a
- * kernel up to 18 registers (docs/performance.md). With -DGIN_CALLS they are calls: kernels are a third
- * smaller, and a kernel with many calls of Gin compiles three times as fast. They are calls in a file of
- * LLVM bitcode and by NVRTC, too.
+ * For functions that are seldom run, from a place where the caller holds many registers. They are calls, unless
+ * nvcc compiles with -DGIN_INLINE. A called function takes only registers that none of its callers holds, so
+ * inlining saves a small kernel up to 18 registers. A kernel with many calls of Gin takes more registers
+ * with inlining, and compiles up to four times as long (docs/performance.md).
  */
-#if GIN_ONLY_GPU || defined(GIN_CALLS)
+#if GIN_ONLY_GPU || !defined(GIN_INLINE)
 #define GIN_FN_COLD GIN_FN_CALLED
 #else
 #define GIN_FN_COLD GIN_FN

@@ -53,7 +53,7 @@ GIN_FN uint32_t ginPeerStateOf(const struct ginPeer *peer)
 	return peer ? ginPeerObserve(peer).state : static_cast<uint32_t>(ginPeerAlive);
 }
 
-/* The first peer of `from` that has failed, or -1. */
+/* The first peer of `from` that has failed or is masked, or GIN_LINE_MASKED. */
 GIN_FN int32_t ginFailedOf(const struct ginPeer *peers, const ginPeerSet &from)
 {
 	for (uint32_t i = 0; i < from.count; i++) {
@@ -61,7 +61,7 @@ GIN_FN int32_t ginFailedOf(const struct ginPeer *peers, const ginPeerSet &from)
 		if (ginPeerObserve(&peers[peer]).state != ginPeerAlive)
 			return static_cast<int32_t>(peer);
 	}
-	return -1;
+	return GIN_LINE_MASKED;
 }
 
 /*
@@ -77,7 +77,7 @@ GIN_FN ginResult_t ginPollAbort(struct ginPoll &poll)
 		return result;
 	int32_t failed = poll.from ? ginFailedOf(poll.dc->peers, ginFromUnpack(poll.from))
 				   : ginAbortPeer(word);
-	if (failed <= (poll.from ? -1 : GIN_LINE_MASKED))
+	if (failed == GIN_LINE_MASKED)
 		return ginSuccess;
 	poll.failed = failed;
 	return ginErrorPeer;

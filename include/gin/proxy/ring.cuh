@@ -338,17 +338,6 @@ GIN_FN_COLD uint64_t ginPostWait(const ginDevComm *dc, struct ginQueue *queue, u
 }
 
 /*
- * ginPostWait() for a thread that is alone, always a call. Where every cold function was inlined, a
- * released post by such a thread took 478 ns instead of 254.
- */
-GIN_FN_CALLED uint64_t ginPostWaitCalled(const ginDevComm *dc, struct ginQueue *queue, uint32_t how,
-					 int peer, uint32_t id, uint64_t posted, uint64_t until,
-					 uint64_t timeout, uint64_t from)
-{
-	return ginPostWait(dc, queue, how, peer, id, posted, until, timeout, from);
-}
-
-/*
  * Posts, waiting for room, by post(again): ginPostNow() or a function that calls it. Returns the
  * outcome. queue(), the ring, and from() are called for each wait: no register holds either before.
  */
@@ -362,10 +351,7 @@ GIN_FN uint64_t ginPost(const ginDevComm *dc, const Queue &queue, uint32_t how, 
 		posted = post(until ? how | 1u << GIN_HOW_AGAIN : how);
 		if (!(posted & GIN_QUEUE_FAILED))
 			return posted;
-		until = ginHowAlone(how) ? ginPostWaitCalled(dc, queue(), how, peer, id, posted,
-							     until, timeout, from())
-					 : ginPostWait(dc, queue(), how, peer, id, posted, until,
-						       timeout, from());
+		until = ginPostWait(dc, queue(), how, peer, id, posted, until, timeout, from());
 		if (until & GIN_QUEUE_FAILED)
 			return until;
 	}
