@@ -523,7 +523,7 @@ ginDevCommCreate(ginComm_t comm, const ginDevCommRequirements_t *requirements, g
 	return ginDevCommCreateAbi(comm, requirements, GIN_DEVICE_ABI, sizeof(*devComm), devComm);
 }
 
-/* ginDevCommDestroy - free it. Collective; no kernel may use it. ginErrorInvalidUsage: one waits. */
+/* ginDevCommDestroy - collective; frees it, or returns ginErrorInvalidUsage: a kernel waits in it. */
 ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm);
 
 /* What a rank takes in one phase. The bytes of messages include headers. */

@@ -163,16 +163,17 @@ typedef struct ginWindow {
 	struct ginWindowTable *table;
 } ginWindow_t;
 
+/* The peer of an abort line if every rank that has failed is masked. */
+#define GIN_LINE_MASKED (-2)
+
 /*
  * A line of host-pinned memory that the host writes and a waiting kernel reads every few
  * microseconds. Result and peer are in one word, so that a kernel never sees one without the other.
  */
-#define GIN_LINE_MASKED (-2)
-
 struct ginAbortLine {
 	/*
 	 * Bits 0 to 31: ginResult_t; ginSuccess: go on. Bits 32 to 55: the failed peer; -1: all;
-	 * GIN_LINE_MASKED: only masked ones. Bits 56 to 63: a number that the host changes to find out
+	 * or GIN_LINE_MASKED. Bits 56 to 63: a number that the host changes to find out
 	 * whether kernels wait (lib/devcomm/waits.c).
 	 */
 	uint64_t word;

@@ -8,10 +8,10 @@
  *
  * Not collective; any thread, also while kernels run. Only this rank is affected, and only calls on
  * `comm`. Device calls to `rank` return ginErrorPeer, at once, and so do waits and barriers that
- * depend on it: waits that name it in ginOptions.from, barriers of teams that have it. Other waits go on,
- * also when `rank` dies, or had died before. What this rank has posted to `rank` before may arrive,
- * and `rank` may still write here. Collective calls of `comm` need `rank` as before, except for
- * ginCommShrink(), which leaves it out. A mask is for good: new communicators begin without masks.
+ * depend on it: waits that name it in ginOptions.from, barriers of teams that have it. Other waits
+ * go on, also when `rank` dies, or had died before. What this rank has posted to `rank` before may
+ * arrive, and `rank` may still write here. Collective calls of `comm` need `rank` as before, except
+ * for ginCommShrink(), which leaves it out. A mask stays; new communicators begin without masks.
  *
  * ginErrorInvalidArgument: `rank` is not another rank of `comm`. ginErrorCuda.
  */
@@ -22,9 +22,10 @@ ginResult_t ginCommMask(ginComm_t comm, int rank);
  *
  * Collective over the ranks that go on. They get a new communicator, in which they keep their order
  * and are numbered from 0. `comm` may be healthy, may have failed, or may have been aborted; any of
- * its ranks may be dead, rank 0 too. Out are ranks that have died or have destroyed `comm`, ranks that
- * are masked, and the `excludes` ranks at `exclude`, which may be NULL with 0. Ranks may pass different ranks: a rank is
- * out if any rank excludes or masks it, and must not make the call. All ranks that go on agree on one set. If
+ * its ranks may be dead, rank 0 too. Out are ranks that have died or have destroyed `comm`, ranks
+ * that are masked, and the `excludes` ranks at `exclude`, which may be NULL with 0. Ranks may pass
+ * different ranks: a rank is out if any rank excludes or masks it, and must not make the call. All
+ * ranks that go on agree on one set. If
  * a rank dies meanwhile, the others agree on a smaller set.
  *
  * The new communicator inherits the windows of `comm`, except for retired ones: ginWindowInherited()
