@@ -25,8 +25,7 @@ ginResult_t ginCommMask(ginComm_t comm, int rank);
  * its ranks may be dead, rank 0 too. Out are ranks that have died or have destroyed `comm`, ranks
  * that are masked, and the `excludes` ranks at `exclude`, which may be NULL with 0. Ranks may pass
  * different ranks: a rank is out if any rank excludes or masks it, and must not make the call. All
- * ranks that go on agree on one set. If
- * a rank dies meanwhile, the others agree on a smaller set.
+ * ranks that go on agree on one set. If a rank dies meanwhile, the others agree on a smaller set.
  *
  * The new communicator inherits the windows of `comm`, except for retired ones: ginWindowInherited()
  * gives their handles. `comm` does not change, and is destroyed as usual. Before the call each rank
