@@ -22,7 +22,7 @@ static int connectSelf(struct fabricEnd *end, char *why)
 int verbsFlushOpen(struct fabricEnd *end, char *why)
 {
 	struct rdmaEnd unused;
-	uint64_t self;
+	uint64_t self = 0;
 
 	if (!end->fabric->hasGpu)
 		return fabricOk;

@@ -53,7 +53,7 @@ GIN_FN uint32_t ginPeerStateOf(const struct ginPeer *peer)
 	return peer ? ginPeerObserve(peer).state : static_cast<uint32_t>(ginPeerAlive);
 }
 
-/* The first peer of `from` that has failed or is masked, or GIN_LINE_MASKED. */
+/* The first peer of `from` that has failed or is masked, or -1. */
 GIN_FN int32_t ginFailedOf(const struct ginPeer *peers, const ginPeerSet &from)
 {
 	for (uint32_t i = 0; i < from.count; i++) {
@@ -61,7 +61,7 @@ GIN_FN int32_t ginFailedOf(const struct ginPeer *peers, const ginPeerSet &from)
 		if (ginPeerObserve(&peers[peer]).state != ginPeerAlive)
 			return static_cast<int32_t>(peer);
 	}
-	return GIN_LINE_MASKED;
+	return -1;
 }
 
 /*
@@ -75,12 +75,14 @@ GIN_FN ginResult_t ginPollAbort(struct ginPoll &poll)
 
 	if (result != ginErrorPeer)
 		return result;
-	int32_t failed = poll.from ? ginFailedOf(poll.dc->peers, ginFromUnpack(poll.from))
-				   : ginAbortPeer(word);
-	if (failed == GIN_LINE_MASKED)
+	/* ptxas takes 2 registers more for a barrier if poll.from is tested once. */
+	if (!poll.from && ginAbortPeer(word) == GIN_LINE_MASKED)
 		return ginSuccess;
-	poll.failed = failed;
-	return ginErrorPeer;
+	if (poll.from)
+		poll.failed = ginFailedOf(poll.dc->peers, ginFromUnpack(poll.from));
+	else
+		poll.failed = ginAbortPeer(word);
+	return poll.from && poll.failed < 0 ? ginSuccess : ginErrorPeer;
 }
 
 /* Starts the clock of a wait. */
