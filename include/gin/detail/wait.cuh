@@ -75,13 +75,13 @@ GIN_FN ginResult_t ginPollAbort(struct ginPoll &poll)
 
 	if (result != ginErrorPeer)
 		return result;
-	/* ptxas takes 2 registers more for a barrier if poll.from is tested once. */
-	if (!poll.from && ginAbortPeer(word) == GIN_LINE_MASKED)
-		return ginSuccess;
 	if (poll.from)
 		poll.failed = ginFailedOf(poll.dc->peers, ginFromUnpack(poll.from));
 	else
 		poll.failed = ginAbortPeer(word);
+	/* Two tests of poll.from: with one, ptxas takes 2 registers more for a barrier. */
+	if (!poll.from && poll.failed == GIN_LINE_MASKED)
+		return ginSuccess;
 	return poll.from && poll.failed < 0 ? ginSuccess : ginErrorPeer;
 }
 
