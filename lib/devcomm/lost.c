@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lost.c - peers that kernels may no longer use: dead ranks, masked ranks, and all ranks after
+ * lost.c - peers that kernels must not use: dead ranks, masked ranks, and all ranks after
  * an abort
  *
  * The abort line ends waits, and the state in a peer's entry ends calls on the peer. The line is
