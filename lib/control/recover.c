@@ -115,8 +115,16 @@ static int firstMissing(const struct control *c)
 
 static ginResult_t timedOut(const struct control *c, int missing)
 {
+	const struct recovery *v = c->recovery;
+	const unsigned seconds = paramNumber(paramTimeout);
 	int leader = recoverLeader(c);
 
+	if (v->ahead >= 0)
+		return fail(ginErrorTimeout,
+			    "rank %d (host %s) has a new communicator, which this rank failed to "
+			    "join, and has not called ginCommShrink() again within %u s "
+			    "(GIN_TIMEOUT): let it abort the new communicator and call again",
+			    v->ahead, c->ranks[v->ahead].host, seconds);
 	if (missing < 0)
 		return fail(ginErrorTimeout,
 			    "rank %d (host %s), which leads the call, waits for a rank that does "
@@ -125,7 +133,7 @@ static ginResult_t timedOut(const struct control *c, int missing)
 	return fail(ginErrorTimeout,
 		    "no call from rank %d (host %s) within %u s (GIN_TIMEOUT), and the rank is "
 		    "alive: let it make the call, or exclude it on a rank",
-		    missing, c->ranks[missing].host, paramNumber(paramTimeout));
+		    missing, c->ranks[missing].host, seconds);
 }
 
 static ginResult_t late(const struct control *c, struct recoverWait *w)
@@ -174,15 +182,9 @@ static ginResult_t leftOut(const struct control *c)
 {
 	const struct recovery *v = c->recovery;
 
-	if (v->by >= 0)
-		return fail(ginErrorPeer,
-			    "rank %d (host %s) has left this rank out: destroy the communicator",
-			    v->by, c->ranks[v->by].host);
 	return fail(ginErrorPeer,
-		    "rank %d (host %s) already has a new communicator, which this rank failed to "
-		    "join: rank %d must abort it and call ginCommShrink() again, or this rank is "
-		    "left out",
-		    v->ahead, c->ranks[v->ahead].host, v->ahead);
+		    "rank %d (host %s) has left this rank out: destroy the communicator", v->by,
+		    c->ranks[v->by].host);
 }
 
 static ginResult_t gather(struct control *c)
@@ -191,7 +193,7 @@ static ginResult_t gather(struct control *c)
 	struct recoverWait w = startWait(c);
 	ginResult_t result = ginSuccess;
 
-	while (result == ginSuccess && v->by < 0 && v->ahead < 0) {
+	while (result == ginSuccess && v->by < 0) {
 		takeOutGone(c);
 		if (isFixed(c)) {
 			v->phase = recoverFixed;

@@ -29,8 +29,8 @@ ginResult_t recoverBegin(struct control *c, const int *exclude, int excludes);
 
 /*
  * Collective among the ranks that go on: agrees on the team. If recoverLost() finds a dead member,
- * ginCommShrink() calls this function again: a new attempt. ginErrorPeer: this rank is out, or came
- * too late.
+ * ginCommShrink() calls this function again: a new attempt. A rank that already has its communicator
+ * takes part after recoverBegin(). ginErrorPeer: this rank is out.
  */
 ginResult_t recoverAgree(struct control *c, struct recoverTeam *team);
 

@@ -280,7 +280,10 @@ int recoverTakeOut(struct recovery *v, const struct control *c, int rank)
 	return 1;
 }
 
-/* The state of a rank that is not in the call: has it left this rank out, or is this rank late? */
+/*
+ * The state of a rank that is not in the call. The rank may have left this rank out. Or it has the new
+ * communicator, which this rank failed to join: that communicator fails, and the rank calls again.
+ */
 static void takeIdle(struct control *c, int rank, const struct recoverHeader *h, const uint8_t *out)
 {
 	struct recovery *v = c->recovery;
@@ -332,6 +335,8 @@ static void takeState(struct control *c, int rank, const struct recoverHeader *h
 	struct recovery *v = c->recovery;
 	struct recoverPeer *p = &v->peer[rank];
 
+	if (v->ahead == rank)
+		v->ahead = -1;
 	if (recoverIsOut(out, c->rank))
 		v->by = rank;
 	if (recoverIsOut(v->out, rank)) /* it learns that by the answer */

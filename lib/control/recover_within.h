@@ -35,8 +35,8 @@ struct recovery {
 	uint32_t finished; /* the attempt that last gave this rank a communicator; 0: none */
 	int by;		   /* the rank that has left this rank out in this call, or -1 */
 	int outBy;	   /* the rank that has left this rank out for good, or -1 */
-	int ahead;	   /* a rank that has a communicator which this rank lacks, or -1 */
-	int grew;	   /* the set, after it was fixed */
+	int ahead; /* a rank that has a communicator which this rank failed to join, or -1 */
+	int grew;  /* the set, after it was fixed */
 	uint64_t began;
 
 	/* From the first recoverBegin() on. */

@@ -158,8 +158,8 @@ int killedInRegister(const ginConfig_t *config)
 }
 
 /*
- * The victims die in the call, or before it. Only the time of death decides whether they were in the
- * set: then a rank may get an error, and calls again.
+ * The victims die in the call, or before it. If they have died after they joined, a rank may have a
+ * communicator with them: it fails, and the rank calls again.
  */
 int killedInShrink(const ginConfig_t *config)
 {

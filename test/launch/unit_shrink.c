@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * unit_shrink.c - ginCommShrink() among threads, some of which leave at random moments: the others
- * agree, and inherit the windows that all of them have. A stranger sends datagrams to all ranks meanwhile.
+ * agree, and inherit the windows that all of them have. A rank that fails to join waits for the others.
+ * A stranger sends datagrams to all ranks meanwhile.
  *
  *	ROUNDS=N SEED=N		how many communicators, and which
  */
@@ -10,6 +11,9 @@
 
 #include <netinet/in.h>
 #include <time.h>
+
+#include "lib/comm.h"
+#include "lib/control/recover.h"
 
 enum { RANKS = 4 };
 
@@ -155,6 +159,40 @@ static int run(const ginConfig_t *config)
 	return 0;
 }
 
+/* Returns when all ranks have agreed. */
+static void agree(ginComm_t comm)
+{
+	struct recoverTeam team;
+
+	EXPECT(recoverAgree(&comm->control, &team) == ginSuccess);
+	EXPECT(team.nRanks == RANKS);
+	free(team.members);
+	EXPECT(ginCommAllgather(comm, NULL, NULL, 0) == ginSuccess);
+}
+
+/*
+ * The last rank fails to join what the others already have, as if a connection had broken at the end. It
+ * waits for the others, until they call again.
+ */
+static int failToJoin(const ginConfig_t *config)
+{
+	ginComm_t comm;
+
+	EXPECT(ginCommInit(config, &comm) == ginSuccess);
+	struct control *control = &comm->control;
+	EXPECT(recoverBegin(control, NULL, 0) == ginSuccess);
+	agree(comm);
+	if (config->rank < RANKS - 1) {
+		recoverEnd(control, 1);
+		usleep(50000);
+		EXPECT(recoverBegin(control, NULL, 0) == ginSuccess);
+	}
+	agree(comm);
+	recoverEnd(control, 1);
+	EXPECT(ginCommDestroy(comm) == ginSuccess);
+	return 0;
+}
+
 /* A datagram of recover_peer.c, of a rank that takes all ranks to be out; the hash is wrong. */
 struct forged {
 	uint64_t hash;
@@ -210,6 +248,9 @@ int main(void)
 	printf("unit_shrink: SEED=%u\n", plan.seed);
 	fflush(stdout);
 	EXPECT(!pthread_create(&stranger, NULL, beStranger, NULL));
+	const int *joined = ranksStart(RANKS, 1, failToJoin);
+	for (int r = 0; r < RANKS; r++)
+		EXPECT(joined[r] == 0);
 	for (int i = rounds ? atoi(rounds) : 60; i > 0; i--) {
 		makePlan();
 		const int *result = ranksStart(RANKS, 1, run);
