@@ -9,7 +9,8 @@
  * The core chooses direct pair by pair. All ranks use one network backend: the first of the table
  * (lib/backends.h) that works on all of them. A backend that needs CPU threads to make progress
  * starts them when it is opened and ends them when it is closed. A backend that finds a peer lost,
- * by an error completion for example, reports it by host->peerFailed.
+ * by an error completion for example, reports it by host->peerFailed; a queue that fails while its
+ * peer lives by host->queueFailed.
  */
 #ifndef GIN_BACKENDS_BACKEND_H
 #define GIN_BACKENDS_BACKEND_H
@@ -52,6 +53,13 @@ struct backendHost {
 	int (*foundFirst)(void *core, int peer, uint32_t route);
 	/* Any thread. The communicator fails on all ranks, with `why` as the sentence. */
 	void (*peerFailed)(void *core, int peer, const char *why);
+	/*
+	 * Any thread. The queue of `contexts` to `peer` has failed, and the peer has not. In the
+	 * device communicator of `contexts`, waits that depend on the peer end, and calls on the
+	 * peer return ginErrorPeer; ginGetLastError() then has `why`. 0: no device communicator of
+	 * the core has these contexts; call again later.
+	 */
+	int (*queueFailed)(void *core, const void *contexts, int peer, const char *why);
 	/* Any thread. 1: the communicator has failed, and a peer may never answer. */
 	int (*hasFailed)(void *core);
 	void *core;

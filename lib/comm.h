@@ -111,6 +111,9 @@ ginResult_t commEnter(ginComm_t comm, const char *call);
 /* `rank` failed, or the whole communicator (-1): ends the waits of kernels. Any thread. */
 void devCommsFail(ginComm_t comm, int rank, ginResult_t result);
 
+/* struct backendHost.queueFailed */
+int devCommQueueFailed(ginComm_t comm, const void *contexts, int rank, const char *why);
+
 /*
  * Fails while a thread of this rank's kernels waits in a call on a device communicator, unless this
  * rank has aborted: see lib/devcomm/waits.c.

@@ -216,6 +216,11 @@ static void hostPeerFailed(void *core, int peer, const char *why)
 	controlReport(&((ginComm_t)core)->control, peer, why);
 }
 
+static int hostQueueFailed(void *core, const void *contexts, int peer, const char *why)
+{
+	return devCommQueueFailed(core, contexts, peer, why);
+}
+
 static int hostHasFailed(void *core)
 {
 	return controlError(&((ginComm_t)core)->control) != ginSuccess;
@@ -235,6 +240,7 @@ static void fillHost(ginComm_t comm)
 					  .blob = hostBlob,
 					  .foundFirst = hostFoundFirst,
 					  .peerFailed = hostPeerFailed,
+					  .queueFailed = hostQueueFailed,
 					  .hasFailed = hostHasFailed,
 					  .core = comm};
 }

@@ -26,7 +26,8 @@ struct gdakiContexts {
 	int running;		   /* ringer and monitor have it in their lists */
 	/* Used by the monitor only: */
 	struct gdakiContexts *next;
-	uint8_t *reported; /* [count]: the queue's failure was reported */
+	uint8_t *reported; /* [count]: enum monitorReported */
+	uint32_t asked;	   /* queue pairs whose state the device was asked for, in turn */
 };
 
 /* Members of struct backendOps. The device's scope is entered. */

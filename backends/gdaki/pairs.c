@@ -251,6 +251,14 @@ void pairsClose(struct gdakiPairs *p)
 	free(p);
 }
 
+int pairsIsBroken(const struct gdakiPairs *p, uint32_t i)
+{
+	char why[RDMA_WHY];
+	int state;
+
+	return !p->wanted.rdma->queueState(p->queues, i, &state, why) && state == rdmaError;
+}
+
 static int hasFailed(const struct gdakiPairs *p, uint32_t i, char *why)
 {
 	int state;

@@ -65,4 +65,7 @@ int pairsPeer(const struct gdakiPairs *pairs, uint32_t queue);
  */
 int pairsFailed(const struct gdakiPairs *pairs, char *why);
 
+/* Asks the device: is the queue pair in the error state? Otherwise as pairsFailed(). */
+int pairsIsBroken(const struct gdakiPairs *pairs, uint32_t queue);
+
 #endif

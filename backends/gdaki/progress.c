@@ -168,36 +168,79 @@ ginResult_t gdakiContextsStats(void *contexts, uint32_t context, ginStats_t *sta
 	return ginSuccess;
 }
 
-/* The monitor asks for events at each tick, and reads the queues at every fourth tick. */
-enum { TICK_MS = 250, TICKS_PER_QUEUES = 4 };
+/*
+ * The monitor asks at each tick for events of the device, and for the state of some queue pairs; at
+ * every fourth tick it reads the completions of all queues.
+ */
+enum { TICK_MS = 250, TICKS_PER_QUEUES = 4, STATES_PER_TICK = 16 };
+
+/* How far a queue's failure is reported: gdakiContexts.reported. */
+enum monitorReported {
+	reportedNot,
+	reportedLog,	 /* logged; the core did not know the contexts yet */
+	reportedEveryone /* nothing is left to do */
+};
 
 /* A failure or event to report. */
 struct monitorFinding {
 	char text[RDMA_WHY + 128];
-	int lost; /* the rank that is lost, which makes the communicator fail; -1: none */
+	const char *why; /* in `text`, after the rank's number */
+	int lost;	 /* the rank that is lost, which makes the communicator fail; -1: none */
 };
 
-/* A peer that does not answer is lost. Other errors come from this rank's kernels. */
+/* A peer that does not answer is lost. Other errors leave the peer alive. */
 static int meansLost(uint32_t syndrome)
 {
 	return syndrome == ginMlx5TransportRetries || syndrome == ginMlx5ReceiverNotReadyRetries;
 }
 
+static void describeCause(const struct gdakiContexts *s, const struct gdakiProgress *progress,
+			  char why[RDMA_WHY])
+{
+	if (progress->syndrome)
+		s->g->rdma->errorText(progress->syndrome, progress->vendor, why);
+	else
+		snprintf(why, RDMA_WHY,
+			 "the NIC has put it into the error state without a completion: it has "
+			 "refused a request of that rank, whose messages name it, or has failed");
+}
+
 static void describeFailure(const struct gdakiContexts *s, uint32_t i,
 			    const struct gdakiProgress *progress, struct monitorFinding *finding)
 {
-	int peer = pairsPeer(s->pairs, i);
+	int peer = pairsPeer(s->pairs, i), prefix;
 	char why[RDMA_WHY], owner[PAIRS_OWNER];
 
 	pairsOwner(s->pairs, i, owner);
-	s->g->rdma->errorText(progress->syndrome, progress->vendor, why);
-	snprintf(finding->text, sizeof(finding->text),
-		 "rank %d: gdaki: queue pair 0x%x of %s to rank %d has failed: %s",
-		 s->g->host->rank, s->pairs->ends[i].number, owner, peer, why);
+	describeCause(s, progress, why);
+	prefix = snprintf(finding->text, sizeof(finding->text), "rank %d: ", s->g->host->rank);
+	finding->why = finding->text + prefix;
+	snprintf(finding->text + prefix, sizeof(finding->text) - (size_t)prefix,
+		 "gdaki: queue pair 0x%x of %s to rank %d has failed: %s", s->pairs->ends[i].number,
+		 owner, peer, why);
 	finding->lost = meansLost(progress->syndrome) ? peer : -1;
 }
 
-/* Finds the next queue whose failure was not reported; 1 if there is one. */
+/*
+ * Reports the failure of a queue to the log and to its device communicator. 1: the peer is lost,
+ * which the caller reports.
+ */
+static int takeFailure(struct gdakiContexts *s, uint32_t i, const struct gdakiProgress *progress,
+		       struct monitorFinding *finding)
+{
+	const struct backendHost *host = s->g->host;
+	int isTold = 0;
+
+	describeFailure(s, i, progress, finding);
+	if (finding->lost < 0 && s->reported[i] == reportedNot)
+		logWrite(logWarn, "%s", finding->text);
+	if (finding->lost < 0)
+		isTold = host->queueFailed(host->core, s, pairsPeer(s->pairs, i), finding->why);
+	s->reported[i] = finding->lost >= 0 || isTold ? reportedEveryone : reportedLog;
+	return finding->lost >= 0;
+}
+
+/* Looks at the completions of all queues; 1 if a peer is lost. */
 static int nextFailureOf(struct gdakiContexts *s, struct monitorFinding *finding)
 {
 	const struct ginSendQueue *queues = gdakiSnapshot(s);
@@ -205,19 +248,47 @@ static int nextFailureOf(struct gdakiContexts *s, struct monitorFinding *finding
 
 	for (uint32_t i = 0; queues && i < s->count && !found; i++) {
 		struct gdakiProgress progress;
-		if (s->reported[i])
+		if (s->reported[i] == reportedEveryone)
 			continue;
 		progress = gdakiProgressOf(s, &queues[i]);
-		found = progress.syndrome != 0;
-		s->reported[i] = (uint8_t)found;
-		if (found)
-			describeFailure(s, i, &progress, finding);
+		found = progress.syndrome && takeFailure(s, i, &progress, finding);
 	}
 	gdakiSnapshotFree(s, queues);
 	return found;
 }
 
-static int nextQueueFailure(struct gdaki *g, struct monitorFinding *finding)
+/* A queue pair in the error state; 1 if its completion says that the peer is lost. */
+static int takeBroken(struct gdakiContexts *s, uint32_t i, struct monitorFinding *finding)
+{
+	const struct ginSendQueue *queues = gdakiSnapshot(s);
+	int found = 0;
+
+	if (queues) {
+		struct gdakiProgress progress = gdakiProgressOf(s, &queues[i]);
+		found = takeFailure(s, i, &progress, finding);
+	}
+	gdakiSnapshotFree(s, queues);
+	return found;
+}
+
+/*
+ * Asks for the state of the next queue pairs, in turn; 1 if a peer is lost. A queue pair with nothing
+ * in flight fails without a CQE.
+ */
+static int nextBrokenOf(struct gdakiContexts *s, struct monitorFinding *finding)
+{
+	int found = 0;
+
+	for (uint32_t n = 0; n < STATES_PER_TICK && n < s->count && !found; n++) {
+		uint32_t i = s->asked++ % s->count;
+		if (s->reported[i] != reportedEveryone && pairsIsBroken(s->pairs, i))
+			found = takeBroken(s, i, finding);
+	}
+	return found;
+}
+
+/* Finds the next lost peer, and reports failed queues; 1 if there is a lost peer. */
+static int nextLostPeer(struct gdaki *g, int atQueues, struct monitorFinding *finding)
 {
 	struct deviceScope scope;
 	int found = 0;
@@ -225,7 +296,8 @@ static int nextQueueFailure(struct gdaki *g, struct monitorFinding *finding)
 	if (!g->monitor.contexts || deviceEnter(g->host->device, &scope) != ginSuccess)
 		return 0;
 	for (struct gdakiContexts *s = g->monitor.contexts; s && !found; s = s->next)
-		found = nextFailureOf(s, finding);
+		found = (atQueues && nextFailureOf(s, finding)) ||
+			(!g->monitor.deviceGone && nextBrokenOf(s, finding));
 	deviceLeave(g->host->device, &scope);
 	return found;
 }
@@ -282,7 +354,7 @@ static void monitorTick(struct gdaki *g, int atQueues)
 	}
 	if (hadEvents && !g->monitor.deviceGone)
 		reportFailedPairs(g);
-	while (atQueues && !g->monitor.closing && nextQueueFailure(g, &finding))
+	while (!g->monitor.closing && nextLostPeer(g, atQueues, &finding))
 		report(g, &finding);
 }
 

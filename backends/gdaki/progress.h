@@ -3,8 +3,9 @@
  * progress.h - how far queues have come, and the monitor, a thread that finds failures
  *
  * A kernel sees the error of a queue that it posts to or waits for. A kernel that waits for a
- * signal reads no queue, and no kernel sees events of the device: the monitor reads both and
- * reports failures to the communicator.
+ * signal reads no queue, and no kernel sees events of the device or the state of queue pairs. The
+ * monitor reads all three. It reports a lost peer or device to the communicator, and a failed queue
+ * to its device communicator, whose waits then end.
  */
 #ifndef GIN_GDAKI_PROGRESS_H
 #define GIN_GDAKI_PROGRESS_H

@@ -169,6 +169,7 @@ static void freeDevComm(ginComm_t comm, struct devComm *dc)
 	poolFree(&comm->pool, dc->device.peers, dc->peersBytes);
 	poolFree(&comm->pool, dc->local, dc->localBytes);
 	pinnedFree(&comm->device, dc->lines);
+	free(dc->lost);
 	free(dc);
 }
 
@@ -312,6 +313,13 @@ static ginResult_t makeLocal(ginComm_t comm, struct devComm *dc,
 
 _Static_assert(sizeof(struct hostLines) <= PINNED_SMALL, "it is a small block");
 
+static ginResult_t makeLost(ginComm_t comm, struct devComm *dc)
+{
+	dc->whyRank = -1;
+	dc->lost = calloc((size_t)comm->nRanks, 1);
+	return dc->lost ? ginSuccess : fail(ginErrorSystem, "no memory");
+}
+
 static ginResult_t makeLines(ginComm_t comm, struct devComm *dc)
 {
 	void *at = NULL;
@@ -418,8 +426,10 @@ static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommReq
 					       .barriers = want->barriers,
 					       .depth = want->queueDepth,
 					       .trafficClass = want->trafficClass};
-	ginResult_t mine = makeLines(comm, dc);
+	ginResult_t mine = makeLost(comm, dc);
 
+	if (mine == ginSuccess)
+		mine = makeLines(comm, dc);
 	if (mine == ginSuccess)
 		mine = makeLocal(comm, dc, want);
 	mine = shareWords(comm, call, mine, dc, want);

@@ -22,7 +22,11 @@ struct devComm {
 	void *local; /* of the pool */
 	size_t localBytes;
 	size_t peersBytes;
-	uint8_t question; /* the number in the abort line, of waits.c; under comm->lock */
+	/* Under comm->lock: */
+	uint8_t question;	  /* the number in the abort line, of waits.c */
+	uint8_t *lost;		  /* [nRanks]: lostDead if a queue to the rank has failed */
+	char why[SENTENCE_BYTES]; /* how the first of these queues failed */
+	int whyRank;		  /* the rank of `why`, or -1 */
 	struct devComm *next;
 };
 

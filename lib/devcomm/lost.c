@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * lost.c - peers that kernels must not use: dead ranks, masked ranks, and all ranks after
- * an abort
+ * an abort; in one device communicator, ranks to which a queue has failed
  *
  * The abort line ends waits, and the state in a peer's entry ends calls on the peer. The line is
  * written first: a call that finds its peer failed reads the reason there. A wait that names no peers
  * ends by the rank on the line, which no mask covers.
  */
+#include <stdio.h>
+
 #include "devcomm.h"
 
 /* Relaxed: ginPeerObserve() of kernels reads only the state. The caller has entered the scope. */
@@ -21,21 +23,27 @@ static ginResult_t failPeer(ginComm_t comm, struct devComm *dc, int rank)
 	return ginSuccess;
 }
 
-/* The rank whose death ends waits that name no peers; -1: none. */
-static int namedRank(const struct ginComm *comm)
+/* Bits of enum peerLost. */
+static int lostTo(const struct ginComm *comm, const struct devComm *dc, int rank)
+{
+	return comm->lost[rank] | dc->lost[rank];
+}
+
+/* The rank that ends waits that name no peers; -1: none. */
+static int namedRank(const struct ginComm *comm, const struct devComm *dc)
 {
 	if (comm->lostFirst >= 0 && comm->lost[comm->lostFirst] == lostDead)
 		return comm->lostFirst;
 	for (int r = 0; r < comm->nRanks; r++)
-		if (comm->lost[r] == lostDead)
+		if (lostTo(comm, dc, r) == lostDead)
 			return r;
 	return -1;
 }
 
-static int anyLost(const struct ginComm *comm)
+static int anyLost(const struct ginComm *comm, const struct devComm *dc)
 {
 	for (int r = 0; r < comm->nRanks; r++)
-		if (comm->lost[r])
+		if (lostTo(comm, dc, r))
 			return 1;
 	return 0;
 }
@@ -46,9 +54,9 @@ void devCommWriteLine(ginComm_t comm, struct devComm *dc)
 	ginResult_t result = comm->lostAll;
 	int rank = comm->lostAllBy;
 
-	if (result == ginSuccess && anyLost(comm)) {
+	if (result == ginSuccess && anyLost(comm, dc)) {
 		result = ginErrorPeer;
-		rank = namedRank(comm) < 0 ? GIN_LINE_MASKED : namedRank(comm);
+		rank = namedRank(comm, dc) < 0 ? GIN_LINE_MASKED : namedRank(comm, dc);
 	}
 	__atomic_store_n(&dc->lines->abort.word,
 			 (uint64_t)dc->question << 56 | ((uint64_t)rank & 0xffffff) << 32 |
@@ -81,10 +89,10 @@ void devCommTellLost(ginComm_t comm, struct devComm *dc)
 	struct deviceScope scope;
 
 	devCommWriteLine(comm, dc);
-	if (!anyLost(comm) || deviceEnter(&comm->device, &scope) != ginSuccess)
+	if (!anyLost(comm, dc) || deviceEnter(&comm->device, &scope) != ginSuccess)
 		return;
 	for (int r = 0; r < comm->nRanks; r++)
-		if (comm->lost[r])
+		if (lostTo(comm, dc, r))
 			failPeer(comm, dc, r);
 	deviceLeave(&comm->device, &scope);
 }
@@ -115,6 +123,31 @@ void devCommsFail(ginComm_t comm, int rank, ginResult_t result)
 		comm->lostFirst = rank;
 	tellLost(comm, all ? -1 : rank);
 	pthread_mutex_unlock(&comm->lock);
+}
+
+static struct devComm *devCommOf(ginComm_t comm, const void *contexts)
+{
+	struct devComm *dc = comm->devComms;
+
+	while (dc && !queuesHave(&dc->queues, contexts))
+		dc = dc->next;
+	return dc;
+}
+
+int devCommQueueFailed(ginComm_t comm, const void *contexts, int rank, const char *why)
+{
+	pthread_mutex_lock(&comm->lock);
+	struct devComm *dc = devCommOf(comm, contexts);
+	if (dc) {
+		if (dc->whyRank < 0)
+			snprintf(dc->why, sizeof(dc->why), "%s", why);
+		if (dc->whyRank < 0)
+			dc->whyRank = rank;
+		dc->lost[rank] = lostDead;
+		devCommTellLost(comm, dc);
+	}
+	pthread_mutex_unlock(&comm->lock);
+	return dc != NULL;
 }
 
 ginResult_t ginCommMask(ginComm_t comm, int rank)

@@ -35,6 +35,14 @@ int queuesAny(const struct devCommQueues *queues)
 	return 0;
 }
 
+int queuesHave(const struct devCommQueues *queues, const void *contexts)
+{
+	for (int b = 0; b < BACKENDS_COUNT; b++)
+		if (queues->of[b] == contexts)
+			return 1;
+	return 0;
+}
+
 void queuesDescribe(ginComm_t comm, const struct devCommQueues *queues, ginDevComm *devComm)
 {
 	for (int b = 0; b < BACKENDS_COUNT; b++)

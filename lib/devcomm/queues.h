@@ -26,6 +26,9 @@ void queuesDescribePeer(ginComm_t comm, const struct devCommQueues *queues, int 
 /* Has any backend queues? */
 int queuesAny(const struct devCommQueues *queues);
 
+/* Are `contexts` the queues of a backend? */
+int queuesHave(const struct devCommQueues *queues, const void *contexts);
+
 /* As backendOps.contextsStats. */
 ginResult_t queuesStats(ginComm_t comm, const struct devCommQueues *queues, uint32_t context,
 			ginStats_t *stats);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* report.c - failures of kernels, and statistics of the queues */
 #include <stdio.h>
+#include <string.h>
 
 #include "devcomm.h"
 #include "lib/base/info.h"
@@ -93,29 +94,40 @@ static void formatWait(const ginErrorRecord_t *r, char *out, size_t bytes)
 		 (unsigned long long)r->expected, (unsigned long long)r->seen);
 }
 
-/* Keeps the record in words, for ginGetLastError(). */
-static void keepRecord(const ginErrorRecord_t *r, int isMasked)
+/* What is known of the peer of the record, for ginErrorPeer; else NULL. The caller holds comm->lock. */
+static const char *peerReason(ginComm_t comm, const struct devComm *dc, const ginErrorRecord_t *r)
 {
-	char text[SENTENCE_BYTES], what[160], wait[128], where[32] = "";
+	if (!r->valid || r->result != ginErrorPeer || r->peer < 0)
+		return NULL;
+	if (comm->lost[r->peer] == lostMasked)
+		return "this rank has masked it by ginCommMask()";
+	return r->peer == dc->whyRank && !comm->lost[r->peer] ? dc->why : NULL;
+}
 
-	if (r->fault)
-		formatFault(r, what, sizeof(what));
-	else if (isMasked)
-		snprintf(what, sizeof(what), "this rank has masked it by ginCommMask()");
-	else
-		snprintf(what, sizeof(what), "%s", ginGetErrorString((ginResult_t)r->result));
+/* Keeps the record in words, for ginGetLastError(). `reason`: of peerReason(). */
+static void keepRecord(const ginErrorRecord_t *r, const char *reason)
+{
+	char text[SENTENCE_BYTES], fault[160], wait[128], where[32] = "";
+
+	if (r->fault) {
+		formatFault(r, fault, sizeof(fault));
+		reason = fault;
+	} else if (!reason) {
+		reason = ginGetErrorString((ginResult_t)r->result);
+	}
 	formatWait(r, wait, sizeof(wait));
 	if (r->peer >= 0)
 		snprintf(where, sizeof(where), ", rank %d", r->peer);
 	snprintf(text, sizeof(text), "%s in context %u%s%s: %s", callName(r->call), r->context,
-		 wait, where, what);
+		 wait, where, reason);
 	failAs((ginResult_t)r->result, text);
 }
 
 ginResult_t ginDevCommGetError(ginComm_t comm, const ginDevComm *devComm, ginErrorRecord_t *record)
 {
 	ginErrorRecord_t copy = {0};
-	int isMasked = 0;
+	char why[SENTENCE_BYTES];
+	const char *reason = NULL;
 	ginResult_t result = commEnter(comm, "ginDevCommGetError");
 
 	if (result != ginSuccess)
@@ -127,13 +139,15 @@ ginResult_t ginDevCommGetError(ginComm_t comm, const ginDevComm *devComm, ginErr
 	/* E, acquire end: pairs with ginErrorPublish of the device. */
 	if (at && __atomic_load_n(&(*at)->lines->error.valid, __ATOMIC_ACQUIRE))
 		copy = (*at)->lines->error;
-	if (copy.valid && copy.result == ginErrorPeer && copy.peer >= 0)
-		isMasked = comm->lost[copy.peer] == lostMasked;
+	if (at)
+		reason = peerReason(comm, *at, &copy);
+	if (reason)
+		reason = strcpy(why, reason);
 	pthread_mutex_unlock(&comm->lock);
 	if (!at)
 		return ginErrorInvalidArgument;
 	if (copy.valid)
-		keepRecord(&copy, isMasked);
+		keepRecord(&copy, reason);
 	*record = copy;
 	return ginSuccess;
 }

@@ -542,10 +542,23 @@ void runCase(const Case &c, const std::vector<int> &sizes)
 	printf("shrink: %s: %d jobs, %.1f s\n", c.name, jobs, now() - start);
 }
 
+/* A name that no case has would choose nothing, and succeed. */
+void checkNames(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		auto hasName = [&](const Case &c) { return !strcmp(c.name, argv[i]); };
+		if (std::any_of(std::begin(cases), std::end(cases), hasName))
+			continue;
+		fprintf(stderr, "shrink: no case has the name %s\n", argv[i]);
+		exit(2);
+	}
+}
+
 } // namespace
 
 int main(int argc, char **argv)
 {
+	checkNames(argc, argv);
 	const char *only = getenv("RANKS");
 	std::vector<int> sizes = only ? std::vector<int>{atoi(only)} : std::vector<int>{2, 3, 4};
 

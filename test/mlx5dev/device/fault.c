@@ -80,10 +80,12 @@ static void qpBreak(struct qp *qp)
 	eventOfQp(qp, IBV_EVENT_QP_FATAL);
 }
 
-static void breakAll(struct device *device)
+/* `qpn` 0: all. */
+static void breakQps(struct device *device, uint32_t qpn)
 {
 	for (struct qp *qp = device->qps; qp; qp = qp->nextQp)
-		qpBreak(qp);
+		if (!qpn || qp->object.id == qpn)
+			qpBreak(qp);
 }
 
 /* What needs no work request. */
@@ -93,7 +95,7 @@ static void doNow(const struct fault *fault)
 
 	switch (fault->action) {
 	case ACTION_QP_ERROR:
-		breakAll(device);
+		breakQps(device, fault->qpn);
 		break;
 	case ACTION_PORT_DOWN:
 	case ACTION_PORT_UP:
