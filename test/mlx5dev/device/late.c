@@ -8,6 +8,7 @@
 #include "test/mlx5dev/host/gpu.h"
 #include "test/mlx5dev/host/memory.h"
 #include "test/mlx5dev/host/options.h"
+#include "test/mlx5dev/host/violation.h"
 
 enum { PIECES = 64 };
 
@@ -39,7 +40,7 @@ static void keep(struct qp *qp, uint64_t to, const void *data, uint32_t bytes, b
 	if (!qp->late)
 		qp->late = malloc(LATE_MAX * sizeof(*qp->late));
 	if (!qp->late)
-		abort();
+		noMemory("data that comes late");
 	if (qp->lateCount == LATE_MAX)
 		flushOne(qp, adversaryNumber(LATE_MAX));
 	struct late_piece *piece = &qp->late[qp->lateCount++];

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "test/mlx5dev/host/violation.h"
+
 struct device devices[DEVICES_MAX];
 int devicePid;
 
@@ -38,7 +40,7 @@ static uint32_t handleNew(struct object *object)
 		handleRoom = handleRoom ? 2 * handleRoom : 256;
 		handles = realloc(handles, handleRoom * sizeof(*handles));
 		if (!handles)
-			abort();
+			noMemory("a table of objects");
 	}
 	handles[handleCount] = object;
 	return handleCount++;

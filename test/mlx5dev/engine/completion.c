@@ -141,7 +141,7 @@ static void hold(const struct completion *completion)
 	struct completion *copy = malloc(sizeof(*copy));
 
 	if (!copy)
-		abort();
+		noMemory("a completion");
 	*copy = *completion;
 	copy->next = NULL;
 	copy->due = deviceClock() + adversaryNumber(HOLD_NS);

@@ -6,6 +6,7 @@
 
 #include "requester.h"
 #include "responder.h"
+#include "test/mlx5dev/host/violation.h"
 #include "wire.h"
 
 struct packet *packetCopy(const struct packet *packet)
@@ -13,7 +14,7 @@ struct packet *packetCopy(const struct packet *packet)
 	struct packet *copy = malloc(packetBytes(packet));
 
 	if (!copy)
-		abort();
+		noMemory("a packet");
 	memcpy(copy, packet, packetBytes(packet));
 	copy->next = NULL;
 	return copy;

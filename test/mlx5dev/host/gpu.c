@@ -17,6 +17,9 @@ enum { GPUS = 16, BOUNCE = 1 << 16 };
 /* The program is ending: the driver, or the GPU's context, goes before this device does. */
 enum { DEINITIALIZED = 4, CONTEXT_IS_DESTROYED = 709 };
 
+/* Errors of kernels, which every later call of the process returns: 700 to 719. */
+enum { KERNEL_FAILED = 700, KERNEL_FAILED_LAST = 719 };
+
 #define GPU_CALLS(X)                                                                               \
 	X(pointerAttribute, "cuPointerGetAttribute", (void *out, int which, cuPtr ptr))            \
 	X(deviceGet, "cuDeviceGet", (cuDevice * out, int ordinal))                                 \
@@ -74,9 +77,11 @@ static void expect(cuResult result, const char *what, uint64_t address)
 {
 	if (!result || result == DEINITIALIZED || result == CONTEXT_IS_DESTROYED)
 		return;
-	violationAlone(
-		"GPU memory at 0x%llx: %s: CUDA error %d; is it freed, and still registered?",
-		(unsigned long long)address, what, result);
+	violationAlone("GPU memory at 0x%llx: %s: CUDA error %d; %s", (unsigned long long)address,
+		       what, result,
+		       result >= KERNEL_FAILED && result <= KERNEL_FAILED_LAST
+			       ? "a kernel of this process has failed"
+			       : "is it freed, and still registered?");
 }
 
 /* On whose GPU that is, or -1. Memory that moves between GPU and host is the host's. */
@@ -159,7 +164,7 @@ static void add(struct range range)
 		rangeRoom = rangeRoom ? 2 * rangeRoom : 64;
 		ranges = realloc(ranges, rangeRoom * sizeof(*ranges));
 		if (!ranges)
-			abort();
+			noMemory("a list of GPU memory");
 	}
 	ranges[rangeCount++] = range;
 }

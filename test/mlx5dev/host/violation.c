@@ -1,12 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "violation.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "options.h"
 #include "test/mlx5dev/device/device.h"
+
+/* A copy for with-device, because the sentence may be lost in what the processes of a command print. */
+static void keepCopy(const char *text, size_t length)
+{
+	char path[128];
+	ssize_t written;
+
+	if (!options.directory[0])
+		return;
+	snprintf(path, sizeof(path), "%s/violation.%d", options.directory, (int)getpid());
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return;
+	written = write(fd, text, length);
+	(void)written;
+	close(fd);
+}
 
 /* Often within a store of the program: no buffers of stdio. */
 static void sayAndAbort(const char *text, int length)
@@ -14,6 +33,7 @@ static void sayAndAbort(const char *text, int length)
 	ssize_t written = write(STDERR_FILENO, text, (size_t)length);
 
 	(void)written;
+	keepCopy(text, (size_t)length);
 	abort();
 }
 
@@ -56,6 +76,15 @@ void violationAlone(const char *format, ...)
 	used += vsnprintf(text + used, 512, format, args);
 	va_end(args);
 	text[used++] = '\n';
+	sayAndAbort(text, used);
+	abort();
+}
+
+void noMemory(const char *what)
+{
+	char text[128];
+	int used = snprintf(text, sizeof(text), "mlx5dev: no memory for %s\n", what);
+
 	sayAndAbort(text, used);
 	abort();
 }
