@@ -55,7 +55,7 @@ struct peermem {
 	uint8_t *to, *from;
 	int *fds;			 /* of first or only pieces */
 	int *more;			 /* of further pieces, one from each rank at a time */
-	struct peermemArrival *arrivals; /* pieces.c */
+	struct peermemArrival *arrivals; /* register.c */
 };
 
 /* The pieces of a rank's memory that have come so far; none if the memory is one piece. */
