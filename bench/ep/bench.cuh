@@ -211,6 +211,10 @@ struct Layer {
 		EP(ginEpCombine(ep, &combine, stream));
 	}
 
+	/*
+	 * Uploaded: the first launch of a rank must not wait for kernels of another rank that shares the GPU,
+	 * because they wait for this launch.
+	 */
 	template <class Body> cudaGraphExec_t capture(Body body)
 	{
 		cudaGraph_t graph;
@@ -220,6 +224,8 @@ struct Layer {
 		CUDA(cudaStreamEndCapture(stream, &graph));
 		CUDA(cudaGraphInstantiate(&exec, graph, 0));
 		CUDA(cudaGraphDestroy(graph));
+		CUDA(cudaGraphUpload(exec, stream));
+		CUDA(cudaStreamSynchronize(stream));
 		return exec;
 	}
 
@@ -263,10 +269,12 @@ struct Layer {
 			if (i)
 				times.push_back(ms * 1000 / CALLS);
 		}
+		const double mean = meanOfRanks(median(times));
+		/* The kernels of all ranks have ended. */
 		CUDA(cudaGraphExecDestroy(exec));
 		CUDA(cudaEventDestroy(a));
 		CUDA(cudaEventDestroy(b));
-		return meanOfRanks(median(times));
+		return mean;
 	}
 
 	void check()
@@ -304,6 +312,7 @@ struct Layer {
 			GIN(ginCommAllgather(comm, nullptr, nullptr, 0));
 			CUDA(cudaGraphLaunch(exec, stream));
 			CUDA(cudaStreamSynchronize(stream));
+			check();
 			for (int c = 3; c < CALLS; c++)
 				for (int s = 0; s < 4; s++) {
 					float ms = 0;
@@ -312,12 +321,13 @@ struct Layer {
 					sum[s].push_back(ms * 1000);
 				}
 		}
+		for (auto &s : sum)
+			mean.push_back(meanOfRanks(median(s)));
+		/* The kernels of all ranks have ended. */
 		CUDA(cudaGraphExecDestroy(exec));
 		for (auto &one : event)
 			for (cudaEvent_t e : one)
 				CUDA(cudaEventDestroy(e));
-		for (auto &s : sum)
-			mean.push_back(meanOfRanks(median(s)));
 		return mean;
 	}
 

@@ -23,21 +23,61 @@ inline void epRequire(ginResult_t seen, ginResult_t expected, const char *what, 
 
 enum { GUARD = 64 }; /* bytes of poison on both sides of a tensor */
 
+inline void *allocate(Rank &r, size_t bytes)
+{
+	void *at = nullptr;
+	CHECK(ginMemAlloc(r.comm, bytes, &at));
+	return at;
+}
+
+#ifdef __CUDACC__
+/*
+ * A rank's memory, allocated once and kept until the process ends. To free GPU memory waits for the kernels
+ * of all ranks of the process, and these kernels may wait for copies of the proxy: see gin_proxy(7).
+ */
+inline thread_local std::multimap<size_t, void *> unusedMemory; /* by its size */
+
+/* At least *bytes; *bytes becomes the size. */
+inline void *takeMemory(Rank &r, size_t *bytes)
+{
+	const auto found = unusedMemory.lower_bound(*bytes);
+	if (found == unusedMemory.end())
+		return allocate(r, *bytes);
+	void *const at = found->second;
+	*bytes = found->first;
+	unusedMemory.erase(found);
+	return at;
+}
+
+inline void giveBackMemory(Rank &, size_t bytes, void *at)
+{
+	unusedMemory.insert({bytes, at});
+}
+#else
+inline void *takeMemory(Rank &r, size_t *bytes)
+{
+	return allocate(r, *bytes);
+}
+
+inline void giveBackMemory(Rank &r, size_t, void *at)
+{
+	CHECK(ginMemFree(r.comm, at));
+}
+#endif
+
 /* Memory of the rank's device, without a window. */
 struct Memory {
 	Rank &rank;
-	size_t bytes;
-	char *raw;
+	size_t bytes, size;
+	char *raw; /* [size] */
 
-	Memory(Rank &r, size_t n) : rank(r), bytes(n), raw(nullptr)
+	Memory(Rank &r, size_t n)
+	    : rank(r), bytes(n), size(n + 2 * GUARD), raw(static_cast<char *>(takeMemory(r, &size)))
 	{
-		void *at = nullptr;
-		CHECK(ginMemAlloc(r.comm, n + 2 * GUARD, &at));
-		raw = static_cast<char *>(at);
 		poison();
 	}
 
-	~Memory() { CHECK(ginMemFree(rank.comm, raw)); }
+	~Memory() { giveBackMemory(rank, size, raw); }
 	Memory(const Memory &) = delete;
 	Memory &operator=(const Memory &) = delete;
 
