@@ -399,8 +399,9 @@ static void typedDevComms(const Rank &r)
 	CHECK(ncclDevCommCreate(r.comm, &want, &dc));
 	CHECK(ncclDevCommDestroy(r.comm, &dc));
 	EXPECT(asked.contexts == 4 && asked.queueDepth == 193 && asked.trafficClass == -1);
-	EXPECT(!(asked.routes &
-		 (about.ginType == NCCL_GIN_TYPE_PROXY ? GIN_ROUTES_GDAKI : GIN_ROUTES_PROXY)));
+	EXPECT(asked.routes ==
+	       (GIN_ROUTES_DIRECT |
+		(about.ginType == NCCL_GIN_TYPE_PROXY ? GIN_ROUTES_PROXY : GIN_ROUTES_GDAKI)));
 	if (about.ginType != NCCL_GIN_TYPE_PROXY)
 		return;
 	want.ginType = NCCL_GIN_TYPE_GDAKI;
