@@ -189,8 +189,7 @@ _Static_assert(sizeof(struct gdakiPart) <= BACKEND_OFFER, "a part travels as an 
 /* The NIC reads this GPU's memory through the GPU's L2: release to the device is enough. */
 static uint32_t fenceOf(const struct memory *memory)
 {
-	return memory->kind == memoryVmm || memory->kind == memoryIpc ? ginScopeDevice
-								      : ginScopeSystem;
+	return memoryIsGpus(memory) ? ginScopeDevice : ginScopeSystem;
 }
 
 /* A local window has no keys for peers. */

@@ -100,9 +100,7 @@ const struct proxyWindow *slotsSearch(const struct proxySlots *slots, const void
 /* A source in this GPU's memory is read through the GPU's L2: see label D in ordering.cuh. */
 static uint32_t fenceOf(const struct memory *memory)
 {
-	int isGpu = memory->kind == memoryVmm || memory->kind == memoryIpc;
-
-	if (isGpu && paramChoice(paramProxyFence) == proxyFenceAuto)
+	if (memoryIsGpus(memory) && paramChoice(paramProxyFence) == proxyFenceAuto)
 		return ginScopeDevice;
 	return ginScopeSystem;
 }

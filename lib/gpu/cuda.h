@@ -54,9 +54,12 @@ typedef struct {
 enum {
 	cuOutOfMemory = 2,
 	cuPeerAccessAlreadyEnabled = 704,
-	cuPinned = 1,	 /* CU_MEM_ALLOCATION_TYPE_PINNED */
-	cuPosixFd = 1,	 /* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR */
-	cuOnDevice = 1,	 /* CU_MEM_LOCATION_TYPE_DEVICE */
+	cuPinned = 1,	/* CU_MEM_ALLOCATION_TYPE_PINNED */
+	cuPosixFd = 1,	/* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR */
+	cuOnDevice = 1, /* CU_MEM_LOCATION_TYPE_DEVICE */
+	cuOnHost = 2,	/* CU_MEM_LOCATION_TYPE_HOST, .._HOST_NUMA, .._HOST_NUMA_CURRENT */
+	cuOnHostNuma = 3,
+	cuOnHostNumaCurrent = 4,
 	cuReadWrite = 3, /* CU_MEM_ACCESS_FLAGS_PROT_READWRITE */
 	cuGranularityMinimum = 0,
 	cuRegisterPortable = 1,	   /* CU_MEMHOSTREGISTER_PORTABLE */

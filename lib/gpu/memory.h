@@ -13,7 +13,7 @@ enum memoryKind {
 	memoryNone,    /* zero bytes */
 	memoryShared,  /* host memory with a file descriptor: ginMemAllocHost */
 	memoryPrivate, /* that no other process can map: other host memory, some GPU memory */
-	memoryVmm,     /* GPU memory that exports a file descriptor: ginMemAlloc with a GPU */
+	memoryVmm,     /* mapped memory that exports a file descriptor: ginMemAlloc with a GPU */
 	memoryIpc      /* GPU memory of cudaMalloc */
 };
 
@@ -27,8 +27,15 @@ struct memory {
 	uint64_t id; /* differs from later allocations at this base */
 	int fd;	     /* memoryShared: owned by the allocation; else -1 */
 	int cpuOnly; /* memoryShared: only CPUs of peers use it, so peers need not pin it; else 0 */
+	int onHost;  /* mapped memory: some of it is on a NUMA node of the host; else 0 */
 	struct deviceRun run[DEVICE_RUNS]; /* memoryVmm: its pieces, which fill `span` */
 };
+
+/* Is all of it in this GPU's memory, which NICs and copy engines read through the GPU's L2? */
+static inline int memoryIsGpus(const struct memory *m)
+{
+	return (m->kind == memoryVmm || m->kind == memoryIpc) && !m->onHost;
+}
 
 /* The memory of ginMemAlloc() and of device communicators. The caller has entered the scope. */
 ginResult_t memoryAlloc(const struct device *d, size_t bytes, void **ptr);

@@ -72,36 +72,49 @@ static cuResult findRange(const struct device *d, struct memory *m)
 	return 0;
 }
 
-/* 1 or 0: can the VMM memory be exported by a file descriptor? -1: it is not VMM memory. */
-static int isExportable(const struct device *d, void *ptr)
+/* What the driver says of memory that cuMemMap() has mapped. An allocation of cudaMalloc() is not such memory. */
+struct mapping {
+	int isMapped;
+	int isExportable; /* by a file descriptor */
+	int isOnHost;	  /* it is memory of a NUMA node of the host */
+};
+
+static struct mapping mappingAt(const struct device *d, void *ptr)
 {
 	cuAllocation allocation;
 	cuAllocationProp prop = {0};
 
 	if (d->cuda->allocationRetain(&allocation, ptr))
-		return -1;
-	int exportable =
-		!d->cuda->allocationProp(&prop, allocation) && (prop.handleTypes & cuPosixFd);
+		return (struct mapping){0};
+	int known = !d->cuda->allocationProp(&prop, allocation);
 	d->cuda->allocationRelease(allocation);
-	return exportable;
+	return (struct mapping){.isMapped = 1,
+				.isExportable = known && (prop.handleTypes & cuPosixFd),
+				.isOnHost = known && prop.location.type >= cuOnHost &&
+					    prop.location.type <= cuOnHostNumaCurrent};
 }
 
-/* Was the memory mapped by cuMemMap(), perhaps in pieces? An allocation of cudaMalloc() is one piece. */
-static int isMapped(const struct device *d, const struct memory *m)
+/* Memory of another GPU is refused. */
+static ginResult_t checkMapping(const struct device *d, const struct memory *m,
+				const struct mapping *mapping)
 {
-	return isExportable(d, m->address) >= 0;
+	return mapping->isOnHost ? ginSuccess : checkOrdinal(d, m);
 }
 
-static void findKind(const struct device *d, struct memory *m)
+static void findKind(const struct device *d, struct memory *m, const struct mapping *mapping)
 {
 	if (isOfPool(d, m)) {
 		m->kind = memoryPrivate;
 		m->what = "memory of a pool (cudaMallocAsync)";
 		return;
 	}
-	int exportable = isExportable(d, m->address);
-	m->kind = exportable < 0 ? memoryIpc : exportable ? memoryVmm : memoryPrivate;
-	m->what = "GPU memory that was made without a POSIX file descriptor handle";
+	m->kind = !mapping->isMapped	  ? memoryIpc
+		  : mapping->isExportable ? memoryVmm
+					  : memoryPrivate;
+	m->onHost = mapping->isOnHost;
+	m->what = mapping->isOnHost
+			  ? "host memory that was made without a POSIX file descriptor handle"
+			  : "GPU memory that was made without a POSIX file descriptor handle";
 }
 
 /* The address by which kernels use pinned memory, which may differ; NULL: it is not pinned. */
@@ -147,12 +160,13 @@ static int findNext(const struct device *d, const struct memory *m, struct memor
 	return !findRange(d, next) && next->base == next->address && next->span;
 }
 
-static ginResult_t checkPiece(const struct device *d, const struct memory *m,
-			      const struct memory *next)
+static ginResult_t checkPiece(const struct device *d, struct memory *m, const struct memory *next)
 {
-	ginResult_t result = checkOrdinal(d, next);
+	const struct mapping mapping = mappingAt(d, next->address);
+	ginResult_t result = checkMapping(d, next, &mapping);
 
-	if (result != ginSuccess || (isExportable(d, next->address) == 1 && !isOfPool(d, next)))
+	m->onHost |= mapping.isOnHost;
+	if (result != ginSuccess || (mapping.isExportable && !isOfPool(d, next)))
 		return result;
 	return fail(ginErrorInvalidArgument,
 		    "ptr %p lies in several pieces, and the piece at %p has no POSIX file "
@@ -190,17 +204,18 @@ static ginResult_t describeGpu(const struct device *d, struct memory *m)
 {
 	if (findPinned(d, m))
 		return ginSuccess;
+	const struct mapping mapping = mappingAt(d, m->address);
 	int managed = isManaged(d, m);
-	if (managed || !isGpuMemory(d, m))
+	if (managed || !(isGpuMemory(d, m) || mapping.isOnHost))
 		return fail(ginErrorInvalidArgument,
 			    "ptr %p is %s memory, which peers' GPUs do not reach: use "
 			    "ginMemAlloc(), ginMemAllocHost() or cudaMalloc(), or GIN_WINDOW_LOCAL "
 			    "for a source",
 			    (void *)m->address, managed ? "managed" : "host");
-	ginResult_t result = checkOrdinal(d, m);
+	ginResult_t result = checkMapping(d, m, &mapping);
 	if (result != ginSuccess)
 		return result;
-	findKind(d, m);
+	findKind(d, m, &mapping);
 	cuResult range = findRange(d, m);
 	if (range && m->kind != memoryPrivate) /* which no peer maps */
 		return cudaFail(d->cuda, "cuMemGetAddressRange", range);
@@ -269,20 +284,21 @@ static ginResult_t describePlain(const struct device *d, const struct memory *m)
 
 static ginResult_t describeLocalGpu(const struct device *d, struct memory *m)
 {
+	const struct mapping mapping = mappingAt(d, m->address);
 	int type = attribute(d, cuPointerMemoryType, m);
 
 	if (isManaged(d, m))
 		return ginSuccess;
-	if (type == cuMemoryIsHost)
+	if (type == cuMemoryIsHost && !mapping.isOnHost)
 		return describePinned(d, m);
-	if (type != cuMemoryIsDevice)
+	if (type != cuMemoryIsDevice && !mapping.isOnHost)
 		return describePlain(d, m);
-	ginResult_t result = checkOrdinal(d, m);
+	ginResult_t result = checkMapping(d, m, &mapping);
 	struct memory next;
 	if (result != ginSuccess || findRange(d, m))
 		return result; /* without a range the caller's size is trusted */
-	while (m->bytes > (size_t)(m->base + m->span - m->address) && isMapped(d, m) &&
-	       findNext(d, m, &next) && isMapped(d, &next))
+	while (m->bytes > (size_t)(m->base + m->span - m->address) && mapping.isMapped &&
+	       findNext(d, m, &next) && mappingAt(d, next.address).isMapped)
 		m->span += next.span;
 	return ginSuccess;
 }

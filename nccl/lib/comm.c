@@ -31,7 +31,32 @@ static ginResult_t lookAtPeers(ginComm_t gin, int nRanks, int *local, int *proxi
 	return result;
 }
 
-ncclResult_t ncclCommWrap(ginComm_t gin, uint64_t key, ncclComm_t *out)
+ncclResult_t ncclTrafficClassCheck(const char *call, const char *field, int trafficClass)
+{
+	if (trafficClass == NCCL_CONFIG_UNDEF_INT || (trafficClass >= 0 && trafficClass <= 255))
+		return ncclSuccess;
+	return ncclFail(ncclInvalidArgument, "%s: %s is %d: must be 0 to 255", call, field,
+			trafficClass);
+}
+
+ncclResult_t ncclConfigCheck(const char *call, const ncclConfig_t *config)
+{
+	if (!config)
+		return ncclSuccess;
+	if (config->magic != NCCL_API_MAGIC || config->size > 4096)
+		return ncclFail(ncclInvalidArgument,
+				"%s: initialize config with NCCL_CONFIG_INITIALIZER", call);
+	return ncclTrafficClassCheck(call, "config.trafficClass", config->trafficClass);
+}
+
+int ncclConfigTrafficClass(const ncclConfig_t *config, int otherwise)
+{
+	if (!config || config->trafficClass == NCCL_CONFIG_UNDEF_INT)
+		return otherwise;
+	return config->trafficClass;
+}
+
+ncclResult_t ncclCommWrap(ginComm_t gin, uint64_t key, int trafficClass, ncclComm_t *out)
 {
 	ncclComm_t comm = calloc(1, sizeof(*comm));
 	ginCommInfo_t info = GIN_COMM_INFO_INIT;
@@ -55,6 +80,7 @@ ncclResult_t ncclCommWrap(ginComm_t gin, uint64_t key, ncclComm_t *out)
 	comm->nRanks = info.nRanks;
 	comm->device = info.device;
 	comm->domainSize = info.domainSize;
+	comm->trafficClass = trafficClass;
 	comm->key = key;
 	comm->lastEnding = &comm->endings;
 	pthread_mutex_init(&comm->lock, NULL);
@@ -78,7 +104,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 struct initArgs {
 	ncclComm_t *out;
 	ncclUniqueId id;
-	int rank, nRanks, device;
+	int rank, nRanks, device, trafficClass;
 };
 
 static ncclResult_t runInit(void *args)
@@ -95,32 +121,35 @@ static ncclResult_t runInit(void *args)
 	ginResult_t result = ginCommInitRank(&config, &id, a->rank, a->nRanks, &gin);
 	if (result != ginSuccess)
 		return ncclFromGin(result);
-	return ncclCommWrap(gin, ncclCommKey(0xcbf29ce484222325, &id, sizeof(id)), a->out);
+	return ncclCommWrap(gin, ncclCommKey(0xcbf29ce484222325, &id, sizeof(id)), a->trafficClass,
+			    a->out);
 }
 
-static ncclResult_t init(ncclComm_t *comm, int nRanks, const ncclUniqueId *id, int rank, int device)
+static ncclResult_t init(ncclComm_t *comm, int nRanks, const ncclUniqueId *id, int rank, int device,
+			 const ncclConfig_t *config)
 {
-	struct initArgs args = {comm, {{0}}, rank, nRanks, device};
+	struct initArgs args = {.out = comm, .rank = rank, .nRanks = nRanks, .device = device};
 
 	if (!comm)
 		return ncclFail(ncclInvalidArgument, "ncclCommInitRank: comm is NULL");
 	args.id = *id;
+	args.trafficClass = ncclConfigTrafficClass(config, NCCL_CONFIG_UNDEF_INT);
 	return ncclGroupDo(comm, runInit, &args, sizeof(args));
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nRanks, ncclUniqueId id, int rank)
 {
-	return init(comm, nRanks, &id, rank, ncclDriverCurrent());
+	return init(comm, nRanks, &id, rank, ncclDriverCurrent(), NULL);
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nRanks, ncclUniqueId id, int rank,
 				    ncclConfig_t *config)
 {
-	if (config && (config->magic != NCCL_API_MAGIC || config->size > 4096))
-		return ncclFail(ncclInvalidArgument,
-				"ncclCommInitRankConfig: initialize config with "
-				"NCCL_CONFIG_INITIALIZER");
-	return init(comm, nRanks, &id, rank, ncclDriverCurrent());
+	ncclResult_t result = ncclConfigCheck("ncclCommInitRankConfig", config);
+
+	if (result != ncclSuccess)
+		return result;
+	return init(comm, nRanks, &id, rank, ncclDriverCurrent(), config);
 }
 
 ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nRanks, int rank, int nIds,
@@ -152,14 +181,14 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comms, int devices, const int *list)
 		return result;
 	ncclGroupStart();
 	for (int i = 0; i < devices && result == ncclSuccess; i++)
-		result = init(comms + i, devices, &id, i, deviceOf(list, i));
+		result = init(comms + i, devices, &id, i, deviceOf(list, i), NULL);
 	ncclResult_t ended = ncclGroupEnd();
 	return result == ncclSuccess ? ended : result;
 }
 
 struct splitArgs {
 	ncclComm_t comm;
-	int color, key;
+	int color, key, trafficClass;
 	ncclComm_t *out;
 };
 
@@ -175,19 +204,24 @@ static ncclResult_t runSplit(void *args)
 	if (result != ncclSuccess)
 		return result;
 	*a->out = NULL;
-	return part ? ncclCommWrap(part, ncclCommKey(a->comm->key, name, sizeof(name)), a->out)
-		    : ncclSuccess;
+	if (!part)
+		return ncclSuccess;
+	return ncclCommWrap(part, ncclCommKey(a->comm->key, name, sizeof(name)), a->trafficClass,
+			    a->out);
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *part,
 			   ncclConfig_t *config)
 {
-	struct splitArgs args = {comm, color, key, part};
+	struct splitArgs args = {.comm = comm, .color = color, .key = key, .out = part};
+	ncclResult_t result = ncclConfigCheck("ncclCommSplit", config);
 
-	(void)config;
 	if (!comm || !part)
 		return ncclFail(ncclInvalidArgument, "ncclCommSplit: %s is NULL",
 				comm ? "the new communicator" : "comm");
+	if (result != ncclSuccess)
+		return result;
+	args.trafficClass = ncclConfigTrafficClass(config, comm->trafficClass);
 	return ncclGroupDo(comm, runSplit, &args, sizeof(args));
 }
 

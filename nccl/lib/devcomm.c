@@ -41,12 +41,7 @@ static ncclResult_t checkNetwork(const ncclDevCommRequirements_t *r)
 				"ncclDevCommCreate: ginType is %d: libgin has NCCL_GIN_TYPE_PROXY "
 				"and NCCL_GIN_TYPE_GDAKI",
 				(int)r->ginType);
-	if (r->ginTrafficClass != NCCL_CONFIG_UNDEF_INT &&
-	    (r->ginTrafficClass < 0 || r->ginTrafficClass > 255))
-		return ncclFail(ncclInvalidArgument,
-				"ncclDevCommCreate: ginTrafficClass is %d: must be 0 to 255",
-				r->ginTrafficClass);
-	return ncclSuccess;
+	return ncclTrafficClassCheck("ncclDevCommCreate", "ginTrafficClass", r->ginTrafficClass);
 }
 
 /* Is it a struct of this libgin's headers? */
@@ -162,7 +157,17 @@ static void planResource(struct plan *plan, const ncclDevResourceRequirements_t 
 	plan->want.counters += (uint32_t)(r->ginCounterCount > 0 ? r->ginCounterCount : 0);
 }
 
-static void makePlan(struct plan *plan, const ncclDevCommRequirements_t *r)
+/* The requirement, else what the communicator has, else GIN_NIC_TC. */
+static void planTrafficClass(struct plan *plan, const struct ncclComm *comm, int required)
+{
+	const int chosen = required == NCCL_CONFIG_UNDEF_INT ? comm->trafficClass : required;
+
+	if (chosen != NCCL_CONFIG_UNDEF_INT)
+		plan->want.trafficClass = chosen;
+}
+
+static void makePlan(struct plan *plan, const struct ncclComm *comm,
+		     const ncclDevCommRequirements_t *r)
 {
 	*plan = (struct plan){.want = GIN_DEV_COMM_REQUIREMENTS_INIT};
 	plan->want.contexts = atLeastOne(r->ginContextCount);
@@ -171,8 +176,7 @@ static void makePlan(struct plan *plan, const ncclDevCommRequirements_t *r)
 	plan->want.barriers = 0;
 	if (r->ginQueueDepth > 0)
 		plan->want.queueDepth = (uint32_t)r->ginQueueDepth;
-	if (r->ginTrafficClass != NCCL_CONFIG_UNDEF_INT)
-		plan->want.trafficClass = r->ginTrafficClass;
+	planTrafficClass(plan, comm, r->ginTrafficClass);
 	uint64_t routes = r->ginRoutes & routesOfType(r->ginType);
 	if (routes != GIN_ROUTES_ALL)
 		plan->want.routes = routes;
@@ -273,7 +277,7 @@ static ncclResult_t runCreate(void *args)
 
 	if (result != ncclSuccess)
 		return result;
-	makePlan(&plan, &a->requirements);
+	makePlan(&plan, a->comm, &a->requirements);
 	result = ncclFromGin(ginDevCommCreate(a->comm->gin, &plan.want, &plan.dc.gin));
 	if (result != ncclSuccess)
 		return result;

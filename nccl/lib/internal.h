@@ -15,8 +15,9 @@ struct ncclComm {
 	int rank, nRanks;
 	int device; /* CUDA ordinal or GIN_DEVICE_NONE */
 	int domainSize;
-	int localRanks; /* ranks of the communicator in this process */
-	uint64_t key;	/* equal on all ranks; names the communicator in this process */
+	int localRanks;	  /* ranks of the communicator in this process */
+	int trafficClass; /* of its device communicators; NCCL_CONFIG_UNDEF_INT: GIN_NIC_TC */
+	uint64_t key;	  /* equal on all ranks; names the communicator in this process */
 	uint64_t splits;
 	pthread_mutex_t lock; /* of the fields below */
 	struct ending *endings, **lastEnding;
@@ -28,7 +29,14 @@ struct ncclComm {
 uint64_t ncclCommKey(uint64_t hash, const void *data, size_t bytes);
 
 /* Makes NCCL's communicator of libgin's. Destroys `gin` on failure. */
-ncclResult_t ncclCommWrap(ginComm_t gin, uint64_t key, ncclComm_t *out);
+ncclResult_t ncclCommWrap(ginComm_t gin, uint64_t key, int trafficClass, ncclComm_t *out);
+
+/* `config` may be NULL. `field`: the name of the traffic class in messages. */
+ncclResult_t ncclConfigCheck(const char *call, const ncclConfig_t *config);
+ncclResult_t ncclTrafficClassCheck(const char *call, const char *field, int trafficClass);
+
+/* The traffic class of `config`, or `otherwise` if it has none. */
+int ncclConfigTrafficClass(const ncclConfig_t *config, int otherwise);
 
 /* error.c. Keeps a sentence for ncclGetLastError() of this thread, and returns `result`. */
 __attribute__((format(printf, 2, 3))) ncclResult_t ncclFail(ncclResult_t result, const char *format,

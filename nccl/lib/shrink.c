@@ -13,7 +13,7 @@
 struct shrinkArgs {
 	ncclComm_t comm;
 	int *excluded; /* a copy; runShrink() frees it */
-	int count, flags;
+	int count, flags, trafficClass;
 	ncclComm_t *out;
 };
 
@@ -44,8 +44,9 @@ static ncclResult_t agreeOnKey(ncclComm_t older, ginComm_t made, uint64_t *key)
 	uint64_t *all = NULL;
 	ginResult_t result = ginCommQuery(made, &info);
 
-	if (result == ginSuccess)
-		all = calloc((size_t)info.nRanks, sizeof(*all));
+	if (result != ginSuccess)
+		return ncclFromGin(result);
+	all = calloc((size_t)info.nRanks, sizeof(*all));
 	if (!all)
 		return ncclFail(ncclSystemError, "no memory");
 	result = ginCommAllgather(made, &own, all, sizeof(own));
@@ -54,15 +55,15 @@ static ncclResult_t agreeOnKey(ncclComm_t older, ginComm_t made, uint64_t *key)
 	return ncclFromGin(result);
 }
 
-static ncclResult_t adopt(ncclComm_t older, ginComm_t made, ncclComm_t *out)
+static ncclResult_t adopt(const struct shrinkArgs *a, ginComm_t made)
 {
 	uint64_t key = 0;
-	ncclResult_t result = dropWindows(older, made);
+	ncclResult_t result = dropWindows(a->comm, made);
 
 	if (result == ncclSuccess)
-		result = agreeOnKey(older, made, &key);
+		result = agreeOnKey(a->comm, made, &key);
 	if (result == ncclSuccess)
-		return ncclCommWrap(made, key, out);
+		return ncclCommWrap(made, key, a->trafficClass, a->out);
 	ginCommDestroy(made);
 	return result;
 }
@@ -78,7 +79,7 @@ static ncclResult_t runShrink(void *args)
 	if (result == ginSuccess)
 		result = ginCommShrink(a->comm->gin, a->excluded, a->count, &made);
 	free(a->excluded);
-	return result == ginSuccess ? adopt(a->comm, made, a->out) : ncclFromGin(result);
+	return result == ginSuccess ? adopt(a, made) : ncclFromGin(result);
 }
 
 static ncclResult_t checkShrink(ncclComm_t comm, const int *excluded, int count,
@@ -96,21 +97,19 @@ static ncclResult_t checkShrink(ncclComm_t comm, const int *excluded, int count,
 				"ncclCommShrink: the flags are 0x%x: must be NCCL_SHRINK_DEFAULT "
 				"or NCCL_SHRINK_ABORT",
 				(unsigned)flags);
-	if (config && config->magic != NCCL_API_MAGIC)
-		return ncclFail(ncclInvalidArgument, "ncclCommShrink: initialize config with "
-						     "NCCL_CONFIG_INITIALIZER");
-	return ncclSuccess;
+	return ncclConfigCheck("ncclCommShrink", config);
 }
 
 ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *rest,
 			    ncclConfig_t *config, int flags)
 {
-	struct shrinkArgs args = {comm, NULL, count, flags, rest};
+	struct shrinkArgs args = {.comm = comm, .count = count, .flags = flags, .out = rest};
 	const size_t bytes = (size_t)(count > 0 ? count : 0) * sizeof(int);
 	ncclResult_t result = checkShrink(comm, excluded, count, rest, config, flags);
 
 	if (result != ncclSuccess)
 		return result;
+	args.trafficClass = ncclConfigTrafficClass(config, comm->trafficClass);
 	args.excluded = malloc(bytes + 1);
 	if (!args.excluded)
 		return ncclFail(ncclSystemError, "no memory");

@@ -4,6 +4,22 @@
  */
 #include "rig.h"
 
+#include <dlfcn.h>
+
+/* What ncclDevCommCreate() asks libgin for: this function stands between libgin-nccl.so and libgin.so. */
+static thread_local ginDevCommRequirements_t asked;
+
+extern "C" __attribute__((visibility("default"))) ginResult_t
+ginDevCommCreateAbi(ginComm_t comm, const ginDevCommRequirements_t *want, uint32_t abi,
+		    size_t bytes, ginDevComm *dc)
+{
+	void *const libgins = dlsym(RTLD_NEXT, "ginDevCommCreateAbi");
+
+	asked = *want;
+	return reinterpret_cast<decltype(&ginDevCommCreateAbi)>(libgins)(comm, want, abi, bytes,
+									 dc);
+}
+
 /* Programs keep these numbers in their own tables. */
 static_assert(ncclChar == 0 && ncclUint8 == 1 && ncclInt32 == 2 && ncclUint32 == 3 &&
 		      ncclInt64 == 4 && ncclUint64 == 5 && ncclFloat16 == 6 && ncclFloat32 == 7 &&
@@ -217,6 +233,7 @@ static ncclComm_t shrinkWithoutLast(const Rank &r, int flags)
 	ncclComm_t rest = nullptr;
 	int last = r.nRanks - 1;
 
+	config.trafficClass = 9;
 	CHECK(ncclCommShrink(r.comm, &last, 1, &rest, &config, flags));
 	const Rank own = rankOf(rest);
 	EXPECT(own.nRanks == r.nRanks - 1 && own.rank == r.rank);
@@ -226,6 +243,7 @@ static ncclComm_t shrinkWithoutLast(const Rank &r, int flags)
 static void workAndDestroy(ncclComm_t comm)
 {
 	workWith(rankOf(comm));
+	EXPECT(asked.trafficClass == 9);
 	CHECK(ncclCommDestroy(comm));
 }
 
@@ -377,14 +395,52 @@ static void typedDevComms(const Rank &r)
 
 	CHECK(ncclCommQueryProperties(r.comm, &about));
 	want.ginType = about.ginType;
-	want.ginTrafficClass = 42;
+	want.ginQueueDepth = 193;
 	CHECK(ncclDevCommCreate(r.comm, &want, &dc));
 	CHECK(ncclDevCommDestroy(r.comm, &dc));
+	EXPECT(asked.contexts == 4 && asked.queueDepth == 193 && asked.trafficClass == -1);
+	EXPECT(asked.routes ==
+	       (GIN_ROUTES_DIRECT |
+		(about.ginType == NCCL_GIN_TYPE_PROXY ? GIN_ROUTES_PROXY : GIN_ROUTES_GDAKI)));
 	if (about.ginType != NCCL_GIN_TYPE_PROXY)
 		return;
 	want.ginType = NCCL_GIN_TYPE_GDAKI;
 	EXPECT_FAILS(ncclDevCommCreate(r.comm, &want, &dc), ncclInvalidUsage,
 		     "by a route that requirements.routes leaves out");
+}
+
+static int trafficClassOf(ncclComm_t comm, int required)
+{
+	ncclDevCommRequirements want = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+	ncclDevComm dc;
+
+	want.ginTrafficClass = required;
+	CHECK(ncclDevCommCreate(comm, &want, &dc));
+	CHECK(ncclDevCommDestroy(comm, &dc));
+	return asked.trafficClass;
+}
+
+/* A requirement goes before the communicator's configuration, which parts of the communicator inherit. */
+static void trafficClasses(const Rank &r)
+{
+	const int none = NCCL_CONFIG_UNDEF_INT;
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER, wrong = config;
+	ncclComm_t part = nullptr, inner = nullptr;
+
+	EXPECT(trafficClassOf(r.comm, none) == -1 && trafficClassOf(r.comm, 42) == 42);
+	config.trafficClass = 255;
+	CHECK(ncclCommSplit(r.comm, 0, r.rank, &part, &config));
+	EXPECT(trafficClassOf(part, none) == 255 && trafficClassOf(part, 0) == 0);
+	CHECK(ncclCommSplit(part, 0, r.rank, &inner, nullptr));
+	EXPECT(trafficClassOf(inner, none) == 255);
+	CHECK(ncclCommDestroy(inner));
+	CHECK(ncclCommDestroy(part));
+	wrong.trafficClass = 256;
+	EXPECT_FAILS(ncclCommSplit(r.comm, 0, 0, &part, &wrong), ncclInvalidArgument,
+		     "ncclCommSplit: config.trafficClass is 256");
+	wrong.magic = 0;
+	EXPECT_FAILS(ncclCommSplit(r.comm, 0, 0, &part, &wrong), ncclInvalidArgument,
+		     "NCCL_CONFIG_INITIALIZER");
 }
 
 static void refusedDevComms(const Rank &r)
@@ -456,7 +512,9 @@ static void initAll()
 	wrong.magic = 0;
 	EXPECT_FAILS(ncclCommInitRankConfig(&comms[0], 1, id, 0, &wrong), ncclInvalidArgument,
 		     "NCCL_CONFIG_INITIALIZER");
+	config.trafficClass = 17;
 	CHECK(ncclCommInitRankConfig(&comms[0], 1, id, 0, &config));
+	EXPECT(trafficClassOf(comms[0], NCCL_CONFIG_UNDEF_INT) == 17);
 	CHECK(ncclCommAbort(comms[0]));
 }
 
@@ -472,6 +530,7 @@ static void run(const Rank &r)
 	refusals(r);
 	refusedDevComms(r);
 	typedDevComms(r);
+	trafficClasses(r);
 	refusedShrinks(r);
 	if (r.nRanks < 2)
 		return;

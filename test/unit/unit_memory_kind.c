@@ -24,25 +24,32 @@ struct row {
 	int kind;	/* as a window of all ranks; -1: refused */
 	int local;	/* as a source it works */
 	const char *no; /* words of the refusals */
+	int onHost;	/* cuMemCreate on a NUMA node */
 };
 
 static const struct row rows[] = {
-	{"ginMemAlloc", cuMemoryIsDevice, 0, 0, OURS, 1, 0, 0, memoryVmm, 1, ""},
-	{"cudaMalloc", cuMemoryIsDevice, 0, 0, OURS, -1, 0, 0, memoryIpc, 1, ""},
+	{"ginMemAlloc", cuMemoryIsDevice, 0, 0, OURS, 1, 0, 0, memoryVmm, 1, "", 0},
+	{"cudaMalloc", cuMemoryIsDevice, 0, 0, OURS, -1, 0, 0, memoryIpc, 1, "", 0},
 	{"cudaMalloc of nowhere", cuMemoryIsDevice, 0, 0, OURS, -1, 0, 1, -1, 1,
-	 "cuMemGetAddressRange"},
-	{"cuMemCreate, no handle", cuMemoryIsDevice, 0, 0, OURS, 0, 0, 0, memoryPrivate, 1, ""},
-	{"cudaMallocAsync", cuMemoryIsDevice, 0, 1, OURS, -1, 0, 0, memoryPrivate, 1, ""},
-	{"cudaMallocAsync, no range", cuMemoryIsDevice, 0, 1, OURS, -1, 0, 1, memoryPrivate, 1, ""},
-	{"another GPU", cuMemoryIsDevice, 0, 0, 3, 1, 1, 0, -1, 0, "is memory of GPU 3"},
-	{"cudaMallocManaged", cuMemoryIsDevice, 1, 0, OURS, -1, 0, 0, -1, 1, "managed memory"},
-	{"cudaHostAlloc", cuMemoryIsHost, 0, 0, OURS, -1, 0, 1, -1, 1, "host memory"},
-	{"malloc", 0, 0, 0, OURS, -1, 0, 1, -1, 0, "host memory"},
-	{"malloc, all is loaded", 0, 0, 0, OURS, -1, 1, 1, -1, 1, "host memory"},
+	 "cuMemGetAddressRange", 0},
+	{"cuMemCreate, no handle", cuMemoryIsDevice, 0, 0, OURS, 0, 0, 0, memoryPrivate, 1, "", 0},
+	{"cudaMallocAsync", cuMemoryIsDevice, 0, 1, OURS, -1, 0, 0, memoryPrivate, 1, "", 0},
+	{"cudaMallocAsync, no range", cuMemoryIsDevice, 0, 1, OURS, -1, 0, 1, memoryPrivate, 1, "",
+	 0},
+	{"another GPU", cuMemoryIsDevice, 0, 0, 3, 1, 1, 0, -1, 0, "is memory of GPU 3", 0},
+	{"cudaMallocManaged", cuMemoryIsDevice, 1, 0, OURS, -1, 0, 0, -1, 1, "managed memory", 0},
+	{"NUMA node", cuMemoryIsHost, 0, 0, -1, 1, 0, 0, memoryVmm, 1, "", 1},
+	{"NUMA node, as a GPU's", cuMemoryIsDevice, 0, 0, 3, 1, 0, 0, memoryVmm, 1, "", 1},
+	{"NUMA node, this GPU's number", cuMemoryIsHost, 0, 0, OURS, 1, 0, 0, memoryVmm, 1, "", 1},
+	{"NUMA node, no handle", cuMemoryIsHost, 0, 0, -1, 0, 0, 0, memoryPrivate, 1, "", 1},
+	{"cudaHostAlloc", cuMemoryIsHost, 0, 0, OURS, -1, 0, 1, -1, 1, "host memory", 0},
+	{"malloc", 0, 0, 0, OURS, -1, 0, 1, -1, 0, "host memory", 0},
+	{"malloc, all is loaded", 0, 0, 0, OURS, -1, 1, 1, -1, 1, "host memory", 0},
 };
 
 static const struct row *row;
-static int beside; /* does an allocation of SPAN bytes follow? */
+static int beside;	 /* does an allocation of SPAN bytes follow? */
+static int besideOnHost; /* on a NUMA node, if the row's is GPU memory; else of the GPU */
 
 static cuResult pointerAttribute(void *out, int which, cuPtr at)
 {
@@ -76,21 +83,23 @@ static cuResult addressRange(cuPtr *base, size_t *bytes, cuPtr at)
 
 static cuResult allocationRetain(cuAllocation *out, void *ptr)
 {
-	(void)ptr;
-	*out = 5;
+	*out = (uintptr_t)ptr >= BASE + SPAN ? 6 : 5;
 	return row->vmm < 0;
 }
 
 static cuResult allocationProp(cuAllocationProp *out, cuAllocation allocation)
 {
-	EXPECT_EQUAL(allocation, 5);
+	int onHost = row->onHost ^ (allocation == 6 && besideOnHost);
+
+	EXPECT(allocation == 5 || allocation == 6);
 	out->handleTypes = row->vmm ? cuPosixFd : 0;
+	out->location.type = onHost ? cuOnHostNuma : cuOnDevice;
 	return 0;
 }
 
 static cuResult allocationRelease(cuAllocation allocation)
 {
-	EXPECT_EQUAL(allocation, 5);
+	EXPECT(allocation == 5 || allocation == 6);
 	return 0;
 }
 
@@ -135,6 +144,8 @@ static void asWindow(void)
 	}
 	EXPECT_SUCCESS(result);
 	EXPECT_EQUAL(m.kind, row->kind);
+	EXPECT_EQUAL(m.onHost, row->onHost);
+	EXPECT_EQUAL(memoryIsGpus(&m), row->kind != memoryPrivate && !row->onHost);
 	EXPECT(m.address == addressOf(300));
 	EXPECT(m.base == addressOf(row->noRange ? 300 : 0));
 	EXPECT_EQUAL(m.id, row->noRange ? 0 : 77);
@@ -146,7 +157,7 @@ static void asWindow(void)
 static void asSource(void)
 {
 	struct memory m;
-	int pinned = row->type == cuMemoryIsHost;
+	int pinned = row->type == cuMemoryIsHost && !row->onHost;
 	ginResult_t result = memoryDescribeLocal(&gpu, addressOf(300), 1000, &m);
 
 	if (!row->local) {
@@ -171,7 +182,8 @@ static void asSourceOfTwo(void)
 {
 	struct memory m;
 
-	if (row->type != cuMemoryIsDevice || row->managed || row->noRange || !row->local)
+	if ((row->type != cuMemoryIsDevice && !row->onHost) || row->managed || row->noRange ||
+	    !row->local)
 		return;
 	beside = 1;
 	if (row->vmm >= 0)
@@ -180,6 +192,20 @@ static void asSourceOfTwo(void)
 		EXPECT_FAILS(memoryDescribeLocal(&gpu, addressOf(300), SPAN - 299, &m),
 			     ginErrorInvalidArgument, "more than the one allocation");
 	beside = 0;
+}
+
+/* A window may lie in pieces of GPU memory and of a NUMA node, if peers can map all pieces. */
+static void asWindowOfTwo(void)
+{
+	struct memory m;
+
+	if (row->kind != memoryVmm || (row->onHost && row->ordinal != OURS))
+		return;
+	beside = besideOnHost = 1;
+	EXPECT_SUCCESS(memoryDescribe(&gpu, addressOf(300), SPAN - 299, &m));
+	EXPECT(m.kind == memoryVmm && m.onHost && !memoryIsGpus(&m));
+	EXPECT(m.span == 2 * SPAN && m.run[0].count == 2);
+	beside = besideOnHost = 0;
 }
 
 /* Nothing is of no kind, wherever it is. */
@@ -201,6 +227,7 @@ int main(void)
 		asWindow();
 		asSource();
 		asSourceOfTwo();
+		asWindowOfTwo();
 		nothing();
 		printf("ok: %s\n", row->name);
 	}

@@ -131,7 +131,10 @@ typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarRes
 #define NCCL_WIN_CFT_COUNTED 0x08
 #define NCCL_WIN_REQUIRED_ALIGNMENT 4096
 
-/* No field changes what libgin does; `blocking` 0 is treated as 1. */
+/*
+ * `trafficClass` is the initial value for device communicators; a split or shrunk communicator without one
+ * inherits it. Other fields change nothing; `blocking` 0 is treated as 1.
+ */
 typedef struct ncclConfig {
 	size_t size;
 	unsigned int magic;
