@@ -78,7 +78,7 @@ void proxyWindowPlan(struct plan *plan);
  */
 struct proxyOffer {
 	uint8_t ipc[120];
-	uint8_t network[16];
+	uint8_t network[24]; /* struct networkKeys */
 	uint64_t bytes;
 	uint32_t slot;
 	uint8_t byCpu, skew;

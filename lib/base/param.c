@@ -82,7 +82,7 @@ static const struct paramInfo table[PARAM_COUNT] = {
 	[paramNicRails] = {.name = "GIN_NIC_RAILS",
 			   .isNumber = 1,
 			   .least = 1,
-			   .most = 2,
+			   .most = 4,
 			   .preset = "1",
 			   .meaning = "how many NIC ports the proxy of a rank uses by verbs; its "
 				      "threads take them in turn"},

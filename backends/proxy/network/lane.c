@@ -98,12 +98,12 @@ static int sendPiece(struct networkLane *lane, struct networkPeer *peer, struct 
 		     const uint64_t *immediate)
 {
 	const struct networkWindow *there = w->there.window->link[TRANSPORT_NETWORK];
-	const struct fabricKey *key = &there->part[w->peer].key[lane->rail];
+	const struct fabricKey key = networkKeyOf(lane, &there->part[w->peer]);
 	char *here = w->op == ginOpPutValue ? (char *)w->value : w->here.at;
 	uint64_t left = w->bytes - peer->sent;
 	const struct fabricPiece piece = {here + peer->sent,
 					  left < lane->mostBytes ? left : lane->mostBytes,
-					  {key->address + w->there.offset + peer->sent, key->key}};
+					  {key.address + w->there.offset + peer->sent, key.key}};
 	int result;
 
 	if (w->op == ginOpGet)

@@ -283,7 +283,8 @@ static void describeNetwork(struct proxyBlob *blob, const char *name,
 	memcpy(blob->name, about->name, sizeof(blob->name));
 	memcpy(blob->interface, about->interface, sizeof(blob->interface));
 	if (blob->rails > 1)
-		snprintf(blob->interface, sizeof(blob->interface), "%.12s +1", about->interface);
+		snprintf(blob->interface, sizeof(blob->interface), "%.12s +%u", about->interface,
+			 networkRails(blob) - 1);
 }
 
 /* GPU memory that the network reaches does not bounce. */

@@ -83,7 +83,7 @@ struct networkWanted {
 };
 
 /* Most rails of a rank. */
-#define NETWORK_RAILS 2
+#define NETWORK_RAILS 4
 
 /* For a rail of the network with this name. Returns 0, and why, if this host has none. */
 int networkWant(const struct backendHost *host, const char *name, struct rdmaRail rail,
@@ -91,6 +91,8 @@ int networkWant(const struct backendHost *host, const char *name, struct rdmaRai
 
 static inline uint32_t networkRails(const struct proxyBlob *blob)
 {
+	if (blob->rails > NETWORK_RAILS)
+		return NETWORK_RAILS; /* a peer's blob: ofRail[] in network.h has no more */
 	return blob->rails ? blob->rails : 1;
 }
 

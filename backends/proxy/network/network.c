@@ -107,7 +107,7 @@ static ginResult_t openLane(struct networkTransport *t, uint32_t index)
 	lane->immediateBits = t->about.ordered ? t->about.immediates : 0;
 	lane->bouncesAll = paramChoice(paramBounce) == bounceAlways;
 	lane->reachesGpu = t->reachesGpu;
-	lane->rail = (uint8_t)(index % NETWORK_RAILS);
+	lane->index = index;
 	ginResult_t result = ginSuccess;
 	int bounces = anyBounces(t->scope);
 	if (bounces || t->reachesGpu)
@@ -258,39 +258,26 @@ static ginResult_t addMemory(struct networkTransport *t, const struct memory *me
 	return ginSuccess;
 }
 
-_Static_assert(NETWORK_RAILS == 2, "takeKeys()");
-_Static_assert(sizeof(((struct proxyOffer *)0)->network) == sizeof(struct fabricKey) &&
-		       sizeof(struct fabricKey) == NETWORK_RAILS * sizeof(uint64_t),
-	       "a key, or a short key for each rail");
+_Static_assert(sizeof(((struct proxyOffer *)0)->network) == sizeof(struct networkKeys),
+	       "the keys are an offer");
 
-/* Keys of several rails are short: verbs has addresses and keys below 2^32. */
 static ginResult_t offerKeys(const struct networkTransport *t, const struct fabricKey *key,
 			     struct proxyOffer *offer)
 {
-	uint64_t keys[NETWORK_RAILS];
+	struct networkKeys keys = {.address = key[0].address};
 
-	if (t->rails == 1) {
-		memcpy(offer->network, key, sizeof(*key));
-		return ginSuccess;
-	}
-	for (uint32_t i = 0; i < NETWORK_RAILS; i++) {
-		if (key[i].address >> 32 || key[i].key >> 32)
-			return fail(ginErrorSystem, "%s: a key is too long for two rails",
+	if (t->rails == 1)
+		keys.one = key[0].key;
+	for (uint32_t i = 0; t->rails > 1 && i < t->rails; i++) {
+		if (key[i].address != key[0].address || key[i].key >> 32)
+			return fail(ginErrorSystem,
+				    "%s: a key of a NIC has more than 32 bits, or the NICs name "
+				    "one address differently; set GIN_NIC_RAILS=1",
 				    t->about.name);
-		keys[i] = key[i].address << 32 | key[i].key;
+		keys.ofRail[i] = (uint32_t)key[i].key;
 	}
-	memcpy(offer->network, keys, sizeof(keys));
+	memcpy(offer->network, &keys, sizeof(keys));
 	return ginSuccess;
-}
-
-static void takeKeys(const struct proxyOffer *offer, uint32_t rails, struct fabricKey *key)
-{
-	uint64_t keys[NETWORK_RAILS];
-
-	memcpy(keys, offer->network, sizeof(keys));
-	for (uint32_t i = 0; i < NETWORK_RAILS; i++)
-		key[i] = rails == 1 ? (struct fabricKey){keys[0], keys[1]}
-				    : (struct fabricKey){keys[i] >> 32, (uint32_t)keys[i]};
 }
 
 static struct proxyBlob blobOf(const struct networkTransport *t, int rank)
@@ -350,7 +337,8 @@ static ginResult_t networkWindowRegister(void *state, ginResult_t mine, const ui
 		const struct proxyBlob blob = blobOf(t, r);
 		struct proxyOffer offer;
 		memcpy(&offer, offers + (size_t)r * stride, sizeof(offer));
-		takeKeys(&offer, networkRails(&blob), w->part[r].key);
+		memcpy(&w->part[r].keys, offer.network, sizeof(offer.network));
+		w->part[r].rails = (uint8_t)networkRails(&blob);
 		w->part[r].bounces = offer.bounces;
 	}
 	return mine;

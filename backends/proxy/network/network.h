@@ -29,7 +29,7 @@ struct networkLane {
 	const struct fabricCalls *fabric;
 	uint64_t mostBytes;
 	uint8_t isOrdered, bouncesAll;
-	uint8_t rail;	       /* of this rank, and, by its lanes' turns, of every peer */
+	uint32_t index;	       /* chooses the rail of each rank: networkKeyOf() */
 	uint8_t reachesGpu;    /* the network reads and writes this rank's GPU memory */
 	uint8_t immediateBits; /* 0: there are none */
 	struct fabricEnd *end; /* NULL: stopped */
@@ -44,9 +44,19 @@ struct networkLane {
 	struct networkPeer peer[];     /* [nRanks] */
 };
 
+/* The keys of a part. The NICs of several rails have short keys and one address: verbs. */
+struct networkKeys {
+	uint64_t address; /* of the first byte */
+	union {
+		uint64_t one;			/* of the only rail */
+		uint32_t ofRail[NETWORK_RAILS]; /* of several rails */
+	};
+};
+
 /* A rank's part of a window. */
 struct networkPart {
-	struct fabricKey key[NETWORK_RAILS]; /* a rank with one rail has one key for all */
+	struct networkKeys keys;
+	uint8_t rails;	 /* of the rank */
 	uint8_t bounces; /* the network does not reach it, and there is no key */
 };
 
@@ -99,6 +109,16 @@ void networkOwe(struct networkLane *lane, struct networkPeer *peer);
 
 /* acknowledge.c: sends the answers and cursors that are owed, as far as there is room. */
 void networkAcknowledge(struct networkLane *lane);
+
+/* The key of the rail that the lane uses at the rank with this part. */
+static inline struct fabricKey networkKeyOf(const struct networkLane *lane,
+					    const struct networkPart *part)
+{
+	const struct networkKeys *k = &part->keys;
+
+	return (struct fabricKey){k->address,
+				  part->rails > 1 ? k->ofRail[lane->index % part->rails] : k->one};
+}
 
 static inline uint32_t networkRank(const struct networkLane *lane, const struct networkPeer *peer)
 {

@@ -118,7 +118,7 @@ static int aim(const struct networkLane *lane, struct networkPeer *peer, struct 
 		k->named = spotNamed(&w->there, w->peer) + peer->sent;
 		return 1;
 	}
-	k->remote = windowAt(w)->part[w->peer].key[lane->rail];
+	k->remote = networkKeyOf(lane, &windowAt(w)->part[w->peer]);
 	k->remote.address += w->there.offset + peer->sent;
 	return 1;
 }
