@@ -284,7 +284,9 @@ enum ginArgument {
 	ginArgumentTeam = 8,
 	ginArgumentBox = 9, /* of GinPackets */
 	ginArgumentLength = 10,
-	ginArgumentCoop = 11
+	ginArgumentCoop = 11,
+	ginArgumentBits = 12, /* of ginOptions */
+	ginArgumentFrom = 13  /* of ginOptions */
 };
 
 /* What is wrong with the argument: ginErrorRecord.fault. */
@@ -295,7 +297,9 @@ enum ginFault {
 	ginFaultEnd = 3,       /* the bytes end at `seen`; the window has `expected` there */
 	ginFaultAlignment = 4, /* offset `seen` is no multiple of `expected` */
 	ginFaultBlock = 5,     /* the block does not have the coop, or the caller is not in it */
-	ginFaultDiffers = 6    /* the threads of the coop pass different arguments */
+	ginFaultDiffers = 6,   /* the threads of the coop pass different arguments */
+	ginFaultBits = 7,      /* `seen` is not 1 to `expected` */
+	ginFaultNoWindow = 8   /* `seen` bytes are in no window of this rank */
 };
 
 /* The first failure of a device communicator; ginDevCommGetError() returns a copy. */

@@ -66,6 +66,7 @@ public:
 			a.own(ginArgumentSource, srcWin, srcOff, bytes);
 			a.signal(ginSignalOf(remote), peer);
 			a.counter(ginCounterOf(local));
+			a.options(options);
 		});
 		if (valid != ginSuccess)
 			return valid;
@@ -89,7 +90,8 @@ public:
 			a.bytes(ginArgumentTarget, dstWin, peer, dstOff, bytes);
 			a.signal(ginSignalOf(remote), peer);
 			a.counter(ginCounterOf(local));
-			a.note(reinterpret_cast<uintptr_t>(src));
+			a.options(options);
+			this->checkSource(a, src, bytes);
 		});
 		if (valid != ginSuccess)
 			return valid;
@@ -115,6 +117,7 @@ public:
 			a.peer(peer);
 			a.bytes(ginArgumentTarget, dstWin, peer, dstOff, sizeof(Value));
 			a.signal(op, peer);
+			a.options(options);
 		});
 		if (valid != ginSuccess)
 			return valid;
@@ -150,6 +153,7 @@ public:
 			a.peer(peer);
 			a.bytes(ginArgumentTarget, srcWin, peer, srcOff, bytes);
 			a.own(ginArgumentSource, dstWin, dstOff, bytes);
+			a.options(options);
 		});
 		if (valid != ginSuccess)
 			return valid;
@@ -188,6 +192,7 @@ public:
 		const ginResult_t valid = check(coop, ginCallSignal, peer, [&](ginArguments &a) {
 			a.peer(peer);
 			a.signal(op, peer);
+			a.options(options);
 		});
 		if (valid != ginSuccess)
 			return valid;
@@ -282,7 +287,8 @@ public:
 	template <class Coop = GinThread>
 	GIN_FN ginResult_t flush(Coop coop = {}, ginOptions options = {}) const
 	{
-		const ginResult_t valid = check(coop, ginCallFlush, -1, [](ginArguments &) {});
+		const ginResult_t valid =
+			check(coop, ginCallFlush, -1, [&](ginArguments &a) { a.options(options); });
 		if (valid != ginSuccess)
 			return valid;
 		coop.sync();
@@ -315,8 +321,10 @@ public:
 	{
 		/* Tickets of the threads of a coop may differ. */
 		const int peer = static_cast<int>(request.opaque[0]);
-		const ginResult_t valid =
-			check(coop, ginCallFlush, peer, [&](ginArguments &a) { a.peer(peer); });
+		const ginResult_t valid = check(coop, ginCallFlush, peer, [&](ginArguments &a) {
+			a.peer(peer);
+			a.options(options);
+		});
 		if (valid != ginSuccess)
 			return valid;
 		coop.sync();

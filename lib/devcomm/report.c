@@ -34,9 +34,10 @@ static const char *callName(uint32_t call)
 
 static const char *argumentName(uint32_t argument)
 {
-	static const char *const names[] = {"no argument", "context", "peer",	 "target",
-					    "source",	   "signal",  "counter", "barrier",
-					    "team",	   "box",     "length",	 "coop"};
+	static const char *const names[] = {"no argument",  "context",	   "peer",    "target",
+					    "source",	    "signal",	   "counter", "barrier",
+					    "team",	    "box",	   "length",  "coop",
+					    "options.bits", "options.from"};
 
 	return argument < sizeof(names) / sizeof(names[0]) ? names[argument] : "argument";
 }
@@ -66,6 +67,13 @@ static void formatFault(const ginErrorRecord_t *r, char *out, size_t bytes)
 		snprintf(out, bytes,
 			 "coop: thread %llu of a block of %llu threads is in no such coop", seen,
 			 expected);
+		break;
+	case ginFaultBits:
+		snprintf(out, bytes, "%s is %llu: must be 1 to %llu", name, seen, expected);
+		break;
+	case ginFaultNoWindow:
+		snprintf(out, bytes, "%s: its %llu bytes are in no window of this rank", name,
+			 seen);
 		break;
 	default:
 		snprintf(out, bytes,

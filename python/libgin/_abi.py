@@ -104,6 +104,8 @@ ginArgumentTeam = 8
 ginArgumentBox = 9
 ginArgumentLength = 10
 ginArgumentCoop = 11
+ginArgumentBits = 12
+ginArgumentFrom = 13
 
 # enum ginFault
 ginFaultNone = 0
@@ -113,6 +115,8 @@ ginFaultEnd = 3
 ginFaultAlignment = 4
 ginFaultBlock = 5
 ginFaultDiffers = 6
+ginFaultBits = 7
+ginFaultNoWindow = 8
 
 # enum ginSignalKind
 ginSignalNone = 0

@@ -46,6 +46,16 @@ static int serves(const void *of, int rank)
 	return rank < RANKS;
 }
 
+/* Each piece takes an exchange, also after a failure. Too many pieces are refused at once. */
+static void limitPieces(struct peermemOffer *out)
+{
+	const uint64_t most = mostExchanges == UINT_MAX ? 512 : 8;
+
+	for (int i = 0; out->kind == memoryVmm && i < DEVICE_RUNS; i++)
+		if (out->run[i].count <= PEERMEM_PIECES_MOST)
+			out->run[i].count %= most;
+}
+
 /* An offer that is right but for what the input changes. */
 static void fillOffer(struct fuzzInput *in, const struct peermemOffer *right,
 		      struct peermemOffer *out)
@@ -66,11 +76,12 @@ static void fillOffer(struct fuzzInput *in, const struct peermemOffer *right,
 	if (out->kind == memoryVmm)
 		for (int i = 0; i < DEVICE_RUNS; i++)
 			out->run[i] = (struct deviceRun){4096, fuzzByte(in)};
-	if (!(what & 128))
-		return;
-	at %= sizeof(*out);
-	part = fuzzPart(in, bytes < sizeof(*out) - at ? bytes : sizeof(*out) - at);
-	memcpy((char *)out + at, part.at, part.left);
+	if (what & 128) {
+		at %= sizeof(*out);
+		part = fuzzPart(in, bytes < sizeof(*out) - at ? bytes : sizeof(*out) - at);
+		memcpy((char *)out + at, part.at, part.left);
+	}
+	limitPieces(out);
 }
 
 static void expectPart(const struct peermemWindow *w, int rank, const struct peermemOffer *offer)
@@ -186,7 +197,7 @@ static void fuzzOne(struct fuzzInput *in)
 {
 	uint8_t what = fuzzByte(in);
 
-	mostExchanges = what >> 3 == RARE ? UINT_MAX : 40;
+	mostExchanges = what >> 3 == RARE ? UINT_MAX : 20;
 	errorQuiet(1);
 	setenv("GIN_TRANSPORT", "weak", 1);
 	for (int r = 0; r < RANKS; r++)

@@ -65,6 +65,14 @@ enum Misuse {
 	spanWithoutBarrier,
 	spanOutsideBlock,
 	differentArguments,
+	putEmptyBeyondTarget,
+	putOfHalfTheMemory,
+	putFromNull,
+	putFromNoWindow, /* on the route gdaki */
+	waitBitsZero,
+	waitBitsMore,
+	waitFromBeyond,
+	flushFromBeyond,
 	MISUSES
 };
 
@@ -120,6 +128,14 @@ static const Expected expected[MISUSES] = {
 	{ginCallPut, ginArgumentCoop, ginFaultBlock, "is in no such coop"},
 	{ginCallFlush, ginArgumentCoop, ginFaultBlock, "is in no such coop"},
 	{ginCallPut, ginArgumentCoop, ginFaultDiffers, "threads pass different arguments"},
+	{ginCallPut, ginArgumentTarget, ginFaultEnd, "target ends at byte 257"},
+	{ginCallPut, ginArgumentTarget, ginFaultEnd, "which has 256 there"},
+	{ginCallPut, ginArgumentSource, ginFaultNoWindow, "its 16 bytes are in no window"},
+	{ginCallPut, ginArgumentSource, ginFaultNoWindow, "its 17 bytes are in no window"},
+	{ginCallWaitSignal, ginArgumentBits, ginFaultBits, "options.bits is 0: must be 1 to 64"},
+	{ginCallWaitCounter, ginArgumentBits, ginFaultBits, "options.bits is 65: must be 1 to 64"},
+	{ginCallWaitValue, ginArgumentFrom, ginFaultRange, "options.from is "},
+	{ginCallFlush, ginArgumentFrom, ginFaultRange, "options.from is 4294967295"},
 };
 
 struct MakeMisuse {
@@ -161,6 +177,14 @@ struct MakeMisuse {
 		case spanWithoutBarrier:
 			return gin.put(c.peer, w, 0, w, 8, 8, GinSignalInc{0}, GinNone{},
 				       GinWarpSpan{0, 1, 0});
+		case putEmptyBeyondTarget:
+			return gin.put(c.peer, w, BYTES + 1, w, 0, 0);
+		case putOfHalfTheMemory:
+			return gin.put(c.peer, w, 0, w, 0, SIZE_MAX / 2 + 9);
+		case putFromNull:
+			return gin.putFrom(c.peer, w, 0, nullptr, 16);
+		case putFromNoWindow:
+			return gin.putFrom(c.peer, w, 0, &c, 17);
 		default: /* differentArguments */
 			return gin.put(c.peer, w, ginThreadIndex() == 1 ? 16 : 0, w, 8, 8,
 				       GinSignalInc{0}, GinNone{}, GinCta{});
@@ -204,7 +228,21 @@ struct MakeMisuse {
 	{
 		const ginWindow_t w = c.window;
 		uint64_t before, delta;
+		ginOptions options;
+		options.bits = misuse == waitBitsZero ? 0 : misuse == waitBitsMore ? 65 : 64;
+		if (misuse == waitFromBeyond)
+			options.from = {c.dc.nRanks - 1, 2, 1};
+		if (misuse == flushFromBeyond)
+			options.from = {UINT32_MAX, 1, 1};
 		switch (misuse) {
+		case waitBitsZero:
+			return gin.waitSignal(0, 0, GinCta{}, options);
+		case waitBitsMore:
+			return gin.waitCounter(0, 0, GinThread{}, options);
+		case waitFromBeyond:
+			return gin.waitValue<uint32_t>(w, 0, 0, GinThread{}, options);
+		case flushFromBeyond:
+			return gin.flush(GinCta{}, options);
 		case waitSignalId:
 			return gin.waitSignal(SIGNALS, 1, GinCta{});
 		case waitSignalAlignment:
@@ -277,7 +315,8 @@ struct MakeMisuse {
 			return barriers();
 		if (misuse >= readSignalId && misuse <= shadowId)
 			return words(gin);
-		if ((misuse >= waitSignalId && misuse <= waitCounterId) || misuse == followShadowId)
+		if ((misuse >= waitSignalId && misuse <= waitCounterId) ||
+		    misuse == followShadowId || misuse >= waitBitsZero)
 			return waits(gin);
 		if ((misuse >= valueBeyondTarget && misuse <= flushAsyncPeer) ||
 		    misuse == peerNegative)
@@ -329,6 +368,18 @@ static void misuse(Rank &r, Misuse which, ginWindow_t other)
 	EXPECT(box.read() == std::vector<unsigned char>(boxBytes, 0));
 }
 
+static bool hasGdaki(Rank &r)
+{
+	bool has = false;
+
+	for (int peer = 0; peer < r.nRanks; peer++) {
+		ginPeerInfo_t info = GIN_PEER_INFO_INIT;
+		CHECK(ginCommQueryPeer(r.comm, peer, &info));
+		has |= info.route == ginRouteGdaki;
+	}
+	return has;
+}
+
 static void misuses(Rank &r)
 {
 	Rank alone;
@@ -339,7 +390,8 @@ static void misuses(Rank &r)
 		Buffer other(alone, BYTES);
 		/* Windows of two communicators of one rank look alike. */
 		for (int which = 0; which < MISUSES; which++)
-			if (which != putToOtherCommunicator || r.nRanks > 1)
+			if ((which != putToOtherCommunicator || r.nRanks > 1) &&
+			    (which != putFromNoWindow || hasGdaki(r)))
 				misuse(r, static_cast<Misuse>(which), other.window);
 	}
 	rankClose(alone);

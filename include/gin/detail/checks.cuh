@@ -102,6 +102,18 @@ struct ginArguments {
 		note(op.value);
 	}
 
+	/* The members that waits use. */
+	GIN_FN void options(const ginOptions &given)
+	{
+		const ginPeerSet &from = given.from;
+		note(given.bits);
+		if (!given.bits || given.bits > 64)
+			refuse(ginArgumentBits, ginFaultBits, 64, given.bits);
+		if (from.count)
+			below(ginArgumentFrom,
+			      from.first + (from.count - uint64_t{1}) * from.stride, dc.nRanks);
+	}
+
 	GIN_FN void counter(uint32_t which)
 	{
 		if (which != UINT32_MAX)

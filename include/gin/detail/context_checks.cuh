@@ -33,6 +33,17 @@ protected:
 			});
 	}
 
+	/* The source of putFrom(): the list of this rank's windows is there if the gdaki route is in use. */
+	GIN_FN void checkSource(ginArguments &a, const void *src, size_t bytes) const
+	{
+		const uintptr_t address = reinterpret_cast<uintptr_t>(src);
+		struct ginMlx5Memory found = {0, 0};
+		a.note(address);
+		if (bytes &&
+		    (!src || (dc.sources && !ginSourceFind(dc.sources, address, bytes, &found))))
+			a.refuse(ginArgumentSource, ginFaultNoWindow, 0, bytes);
+	}
+
 	/* An aligned word of a window at a peer. */
 	GIN_FN ginResult_t checkWord(uint32_t call, int peer, ginWindow_t win, size_t off,
 				     uint32_t bytes) const

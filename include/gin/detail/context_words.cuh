@@ -73,6 +73,7 @@ public:
 		const ginResult_t valid = check(coop, ginCallWaitSignal, -1, [&](ginArguments &a) {
 			a.below(ginArgumentSignal, id, dc.signals);
 			a.note(least);
+			a.options(options);
 		});
 		if (valid != ginSuccess)
 			return valid;
@@ -96,6 +97,7 @@ public:
 		const ginResult_t valid = check(coop, ginCallWaitSignal, -1, [&](ginArguments &a) {
 			a.own(ginArgumentSignal, win, off, 8, 8);
 			a.note(least);
+			a.options(options);
 		});
 		if (valid != ginSuccess)
 			return valid;
@@ -124,6 +126,7 @@ public:
 		const ginResult_t valid = check(coop, ginCallWaitValue, -1, [&](ginArguments &a) {
 			a.own(ginArgumentSource, win, off, sizeof(Word), sizeof(Word));
 			a.note(static_cast<uint64_t>(least));
+			a.options(options);
 		});
 		if (valid != ginSuccess)
 			return valid;
@@ -173,6 +176,7 @@ public:
 		ginResult_t result = check(coop, ginCallShadow, -1, [&](ginArguments &a) {
 			a.below(ginArgumentSignal, id, dc.signals);
 			a.note(leastDelta);
+			a.options(options);
 		});
 		if (result != ginSuccess)
 			return result;
@@ -228,6 +232,7 @@ public:
 		const ginResult_t valid = check(coop, ginCallWaitCounter, -1, [&](ginArguments &a) {
 			a.below(ginArgumentCounter, id, dc.counters);
 			a.note(least);
+			a.options(options);
 		});
 		if (valid != ginSuccess)
 			return valid;
