@@ -117,7 +117,8 @@ void devCommsFail(ginComm_t comm, int rank, ginResult_t result);
  */
 ginResult_t devCommsCheckIdle(ginComm_t comm);
 
-/* Frees what the user has not destroyed or deregistered, with a warning. */
+/* Free what the user has not destroyed or deregistered, with a warning. */
+void devCommsFree(ginComm_t comm);
 void windowsFree(ginComm_t comm);
 
 /*
@@ -127,7 +128,6 @@ void windowsFree(ginComm_t comm);
 void windowsRelease(ginComm_t comm);
 
 /* After windowsFree(): calls the functions of windows that were retired. */
-void windowsReleased(ginComm_t comm);
-void devCommsFree(ginComm_t comm);
+void windowsCallReleased(ginComm_t comm);
 
 #endif

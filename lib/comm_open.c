@@ -391,6 +391,6 @@ void commClose(ginComm_t comm)
 	closeBootstrap(comm);
 	free(comm->ranks);
 	pthread_mutex_destroy(&comm->lock);
-	windowsReleased(comm);
+	windowsCallReleased(comm);
 	free(comm);
 }
