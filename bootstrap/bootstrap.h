@@ -39,6 +39,7 @@ struct bootstrapEntry {
 };
 
 struct rootContact;
+struct commFrom;
 
 /* Settings, from the environment and from the caller of ginCommInit(). */
 struct bootstrapWanted {
@@ -54,6 +55,7 @@ struct bootstrapWanted {
 	void *allgatherArg;
 	const struct rootContact *uniqueId; /* or NULL */
 	int rank, nRanks;		    /* given by the caller with allgather or uniqueId */
+	struct commFrom *from;		    /* of a split or shrunk communicator: lib/comm_from.h */
 };
 
 struct bootstrapOps {
@@ -94,7 +96,10 @@ struct bootstrapOps {
 	/* NULL, or: are all ranks on this host? */
 	int (*isLocal)(const void *state);
 
-	/* The caller makes sure that no thread is inside exchange() with this state. */
+	/*
+	 * The caller makes sure that no thread is inside exchange() with this state. NULL: there is
+	 * nothing to free.
+	 */
 	void (*close)(void *state);
 };
 

@@ -51,24 +51,30 @@ static struct meetingName *findName(const char *text)
 	return name;
 }
 
-struct meeting *meetingMake(const struct rootContact *contact, const char *name, unsigned seconds)
+/* Returns 0, or -1 without memory. */
+static int nameMeeting(struct meeting *meeting, const char *name)
 {
-	struct meeting *meeting = calloc(1, sizeof(*meeting));
-
-	if (!meeting)
-		return NULL;
-	meeting->contact = *contact;
-	meeting->seconds = seconds;
-	meeting->watch = -1;
 	snprintf(meeting->name, sizeof(meeting->name), "%s", name);
 	pthread_mutex_lock(&namesLock);
 	struct meetingName *used = findName(name);
 	if (used)
 		meeting->generation = used->next++;
 	pthread_mutex_unlock(&namesLock);
-	if (used)
-		return meeting;
+	return used ? 0 : -1;
+}
+
+struct meeting *meetingMake(const struct rootContact *contact, const char *name, unsigned seconds,
+			    char *why)
+{
+	struct meeting *meeting = calloc(1, sizeof(*meeting));
+
+	if (meeting) {
+		*meeting = (struct meeting){.contact = *contact, .seconds = seconds, .watch = -1};
+		if (!name || !nameMeeting(meeting, name))
+			return meeting;
+	}
 	free(meeting);
+	snprintf(why, BOOTSTRAP_WHY, "no memory");
 	return NULL;
 }
 

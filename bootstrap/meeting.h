@@ -24,11 +24,12 @@ struct meeting {
 };
 
 /*
- * A meeting at the root of the job. The generation is the number of earlier calls with this name in
- * this process. The caller fills in rank and nRanks, and frees the meeting with free(). NULL: no
- * memory. Any thread.
+ * A meeting at the root; NULL, with `why`: no memory. The generation is the number of earlier calls
+ * with this name in this process; `name` NULL: of a unique id, which serves one communicator. The
+ * caller fills in rank and nRanks. Any thread.
  */
-struct meeting *meetingMake(const struct rootContact *contact, const char *name, unsigned seconds);
+struct meeting *meetingMake(const struct rootContact *contact, const char *name, unsigned seconds,
+			    char *why);
 
 /* Implements exchange() of struct bootstrapOps; `state` is a struct meeting. */
 int meetingExchange(void *state, const struct bootstrapEntry *mine, int parent,

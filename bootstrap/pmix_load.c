@@ -98,11 +98,9 @@ static int pmixOpen(const struct bootstrapWanted *wanted, void **state, int *ran
 	pthread_mutex_unlock(&job.lock);
 	if (result)
 		return -1;
-	struct meeting *meeting = meetingMake(&job.contact, wanted->name, wanted->seconds);
-	if (!meeting) {
-		snprintf(why, BOOTSTRAP_WHY, "no memory");
+	struct meeting *meeting = meetingMake(&job.contact, wanted->name, wanted->seconds, why);
+	if (!meeting)
 		return -1;
-	}
 	*rank = meeting->rank = job.rank;
 	*nRanks = meeting->nRanks = job.nRanks;
 	*state = meeting;

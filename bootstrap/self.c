@@ -25,14 +25,8 @@ static int selfExchange(void *state, const struct bootstrapEntry *mine, int pare
 	return bootstrapCheckEntry(mine, mine, 0, why);
 }
 
-static void selfClose(void *state)
-{
-	(void)state;
-}
-
 const struct bootstrapOps bootstrapSelfOps = {
 	.name = "self",
 	.open = selfOpen,
 	.exchange = selfExchange,
-	.close = selfClose,
 };

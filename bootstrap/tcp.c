@@ -199,10 +199,9 @@ static int tcpOpen(const struct bootstrapWanted *wanted, void **state, int *rank
 	if (result)
 		return -1;
 	nameOf(wanted, name);
-	struct meeting *meeting = meetingMake(&job.contact, name, wanted->seconds);
+	struct meeting *meeting = meetingMake(&job.contact, name, wanted->seconds, why);
 	if (!meeting) {
 		rootRelease(&job.root);
-		snprintf(why, BOOTSTRAP_WHY, "no memory");
 		return -1;
 	}
 	meeting->patient = 1;

@@ -120,7 +120,8 @@ int devCommQueueFailed(ginComm_t comm, const void *contexts, int rank, const cha
  */
 ginResult_t devCommsCheckIdle(ginComm_t comm);
 
-/* Frees what the user has not destroyed or deregistered, with a warning. */
+/* Free what the user has not destroyed or deregistered, with a warning. */
+void devCommsFree(ginComm_t comm);
 void windowsFree(ginComm_t comm);
 
 /*
@@ -130,7 +131,6 @@ void windowsFree(ginComm_t comm);
 void windowsRelease(ginComm_t comm);
 
 /* After windowsFree(): calls the functions of windows that were retired. */
-void windowsReleased(ginComm_t comm);
-void devCommsFree(ginComm_t comm);
+void windowsCallReleased(ginComm_t comm);
 
 #endif

@@ -21,6 +21,12 @@ static ginResult_t openBootstrap(ginComm_t comm, const struct commStart *start)
 	return fail(ginErrorBootstrap, "%s", why);
 }
 
+static void closeBootstrap(ginComm_t comm)
+{
+	if (comm->bootstrap->close)
+		comm->bootstrap->close(comm->bootstrapState);
+}
+
 /* The tables of a communicator: one allocation. */
 struct commTables {
 	char *at; /* NULL: only their size is wanted */
@@ -35,7 +41,7 @@ static void *layTable(struct commTables *tables, size_t bytes)
 	return at;
 }
 
-/* Returns the bytes of all tables. `ranks` comes first. */
+/* Returns the bytes of all tables. `ranks` comes first: freeing it frees all. */
 static size_t layTables(ginComm_t comm, int nRanks, char *at)
 {
 	struct commTables tables = {at, 0};
@@ -66,11 +72,6 @@ static ginResult_t allocRanks(ginComm_t comm)
 	layTables(comm, comm->nRanks, at);
 	comm->lostFirst = -1;
 	return at ? ginSuccess : fail(ginErrorSystem, "no memory");
-}
-
-static void freeRanks(ginComm_t comm)
-{
-	free(comm->ranks);
 }
 
 _Static_assert(sizeof(struct identity) <= BOOTSTRAP_DATA, "an entry holds an identity");
@@ -331,7 +332,7 @@ static ginResult_t openAll(ginComm_t comm, const char *call, const struct commSt
 	errorScope(call, comm->rank);
 	result = openControl(comm, start);
 	if (result != ginSuccess)
-		goto closeBootstrap;
+		goto failed;
 	result = openRoutes(comm, start);
 	if (result == ginSuccess)
 		return ginSuccess;
@@ -339,9 +340,9 @@ static ginResult_t openAll(ginComm_t comm, const char *call, const struct commSt
 	routesClose(comm);
 	handlesClose(&comm->handles);
 	controlClose(&comm->control);
-closeBootstrap:
-	comm->bootstrap->close(comm->bootstrapState);
-	freeRanks(comm);
+failed:
+	closeBootstrap(comm);
+	free(comm->ranks);
 	return result;
 }
 
@@ -393,9 +394,9 @@ void commClose(ginComm_t comm)
 		deviceLeave(&comm->device, &scope);
 	handlesClose(&comm->handles);
 	controlClose(&comm->control);
-	comm->bootstrap->close(comm->bootstrapState);
-	freeRanks(comm);
+	closeBootstrap(comm);
+	free(comm->ranks);
 	pthread_mutex_destroy(&comm->lock);
-	windowsReleased(comm);
+	windowsCallReleased(comm);
 	free(comm);
 }

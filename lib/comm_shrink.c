@@ -3,31 +3,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "comm.h"
+#include "comm_from.h"
 #include "lib/base/log.h"
 #include "lib/control/recover.h"
 #include "window.h"
 
 /* The new communicator, while it is made. */
 struct commShrink {
-	ginComm_t comm;
+	struct commFrom from; /* first */
 	struct recoverTeam team;
 	ginResult_t mine; /* not ginSuccess: this rank refuses to go on */
 	char refusal[SENTENCE_BYTES];
 	int isRefused; /* by some rank: all know */
 };
-
-static int shrinkOpen(const struct bootstrapWanted *wanted, void **state, int *rank, int *nRanks,
-		      char *why)
-{
-	struct commShrink *shrink = wanted->allgatherArg;
-
-	(void)why;
-	*rank = shrink->team.rank;
-	*nRanks = shrink->team.nRanks;
-	*state = shrink;
-	return 0;
-}
 
 _Static_assert(sizeof(struct bootstrapEntry) <= RECOVER_ENTRY, "the exchange carries entries");
 
@@ -56,7 +44,7 @@ static int shrinkExchange(void *state, const struct bootstrapEntry *mine, int pa
 					       .parents = parents};
 
 	(void)parent; /* recoverExchange() finds it */
-	ginResult_t result = recoverExchange(&shrink->comm->control, &shrink->team, &entries);
+	ginResult_t result = recoverExchange(&shrink->from.comm->control, &shrink->team, &entries);
 
 	if (result != ginSuccess) {
 		snprintf(why, BOOTSTRAP_WHY, "%s", ginGetLastError());
@@ -70,36 +58,16 @@ static int shrinkExchange(void *state, const struct bootstrapEntry *mine, int pa
 
 static int shrinkLost(void *state, char *why)
 {
-	return recoverLost(&((const struct commShrink *)state)->comm->control, why);
-}
-
-/* The exchange has sent the nonce of the new rank 0 in clear. */
-static void shrinkDerive(const void *state, const void *nonce, size_t bytes,
-			 uint8_t key[BOOTSTRAP_KEY])
-{
-	authDerive(((const struct commShrink *)state)->comm->control.key, nonce, bytes, key);
-}
-
-static int shrinkIsLocal(const void *state)
-{
-	const ginComm_t comm = ((const struct commShrink *)state)->comm;
-
-	return comm->ranks[comm->rank].local;
-}
-
-static void shrinkClose(void *state)
-{
-	(void)state;
+	return recoverLost(&((const struct commShrink *)state)->from.comm->control, why);
 }
 
 static const struct bootstrapOps shrinkOps = {
 	.name = "shrink",
-	.open = shrinkOpen,
+	.open = fromOpen,
 	.exchange = shrinkExchange,
 	.lost = shrinkLost,
-	.derive = shrinkDerive,
-	.isLocal = shrinkIsLocal,
-	.close = shrinkClose,
+	.derive = fromDerive,
+	.isLocal = fromIsLocal,
 };
 
 static ginResult_t checkExclude(ginComm_t comm, const int *exclude, int excludes)
@@ -142,19 +110,13 @@ static ginResult_t begin(ginComm_t comm, const int *exclude, int excludes)
 /* The ranks that have agreed make the communicator, and then its windows. */
 static ginResult_t makeSurvivors(struct commShrink *shrink, ginComm_t *out)
 {
-	const ginComm_t comm = shrink->comm;
-	const struct commStart start = {.device = comm->device.ordinal,
-					.forced = comm->forced,
-					.copyEngines = comm->copyEngines,
-					.interrupt = {.poll = comm->control.interrupt.poll,
-						      .arg = comm->control.interrupt.arg},
-					.bootstrap = &shrinkOps,
-					.wanted = {.allgatherArg = shrink}};
-	ginResult_t result = commOpen("ginCommShrink", &start, out);
+	shrink->from.rank = shrink->team.rank;
+	shrink->from.nRanks = shrink->team.nRanks;
+	ginResult_t result = commFromOpen("ginCommShrink", &shrink->from, &shrinkOps, out);
 
 	if (result != ginSuccess)
 		return result;
-	result = windowsInherit(*out, comm);
+	result = windowsInherit(*out, shrink->from.comm);
 	if (result != ginSuccess) {
 		commClose(*out);
 		failAs(result, ginGetLastError());
@@ -189,7 +151,7 @@ static ginResult_t shrinkOften(struct commShrink *shrink, ginComm_t *out)
 		int before = shrink->team.nRanks;
 		free(shrink->team.members);
 		shrink->team.members = NULL;
-		ginResult_t result = recoverAgree(&shrink->comm->control, &shrink->team);
+		ginResult_t result = recoverAgree(&shrink->from.comm->control, &shrink->team);
 		if (result != ginSuccess)
 			return result;
 		if (shrink->team.nRanks != before)
@@ -205,7 +167,7 @@ static ginResult_t shrinkOften(struct commShrink *shrink, ginComm_t *out)
 ginResult_t ginCommShrink(ginComm_t comm, const int *exclude, int excludes, ginComm_t *survivors)
 {
 	ginResult_t result = commEnter(comm, "ginCommShrink");
-	struct commShrink shrink = {.comm = comm};
+	struct commShrink shrink = {.from = {.comm = comm}};
 	ginComm_t made = NULL;
 
 	if (result != ginSuccess)

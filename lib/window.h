@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* window.h - a window, for window.c and window_retire.c */
+/* window.h - a window, for the files window*.c and comm_shrink.c */
 #ifndef LIBGIN_WINDOW_H
 #define LIBGIN_WINDOW_H
 
@@ -36,7 +36,7 @@ ginResult_t windowsInherit(ginComm_t to, ginComm_t from);
 /* Frees all but the struct. */
 void windowClose(ginComm_t comm, struct window *w);
 
-/* Closes the windows that are retired. windowsReleased() calls their functions later. */
+/* Closes the windows that are retired. windowsCallReleased() calls their functions later. */
 void windowsCloseRetired(ginComm_t comm);
 
 #endif

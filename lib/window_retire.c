@@ -162,7 +162,7 @@ void windowsCloseRetired(ginComm_t comm)
 		windowClose(comm, w);
 }
 
-void windowsReleased(ginComm_t comm)
+void windowsCallReleased(ginComm_t comm)
 {
 	callReleased(comm->released);
 }

@@ -11,14 +11,13 @@
 #include "backends/peermem/peermem.h"
 #include "network/load.h"
 
-/* Is another rank on this GPU? */
-static int sharesGpu(const struct backendHost *host, int peer)
+int proxyOnThisGpu(const struct backendHost *host, int peer)
 {
 	struct proxyBlob theirs;
 	struct peermemLink link;
 	char why[BACKEND_WHY];
 
-	if (!host->device->cuda || peer == host->rank)
+	if (!host->device->cuda)
 		return 0;
 	memcpy(&theirs, host->blob(host->core, peer, ginRouteProxy), sizeof(theirs));
 	return peermemReach(host, peer, &theirs.memory, &link, why) &&
@@ -42,7 +41,8 @@ int directCopiesMay(const struct backendHost *host)
  */
 static int hasEngine(const struct proxyTransports *t, int peer)
 {
-	return t->serves[TRANSPORT_IPC * t->host->nRanks + peer] && !sharesGpu(t->host, peer);
+	return transportServes(t, TRANSPORT_IPC, peer) &&
+	       (peer == t->host->rank || !proxyOnThisGpu(t->host, peer));
 }
 
 uint32_t directCopiesFrom(const struct proxyTransports *t)

@@ -5,6 +5,9 @@
 
 #include "lanes.h"
 
+/* Is the memory of `peer`, which may be this rank, in this rank's GPU? */
+int proxyOnThisGpu(const struct backendHost *host, int peer);
+
 /* May copy engines make copies of direct peers, this rank included? */
 int directCopiesMay(const struct backendHost *host);
 

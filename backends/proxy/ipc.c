@@ -52,7 +52,7 @@ struct ipcLane {
 struct ipcTransport {
 	const struct transportScope *scope;
 	struct peermem *peermem;
-	uint8_t *onThisGpu; /* [nRanks]: the peer's GPU memory is memory of this GPU */
+	uint8_t *onThisGpu; /* [nRanks]: findOnThisGpu() */
 	struct ipcLane *lane[];
 };
 
@@ -102,27 +102,16 @@ static int copiesFor(const struct backendHost *host, int peer)
 	return host->routes[peer] == ginRouteProxy;
 }
 
-/* Do copy engines copy to `peer`, whose memory is in this rank's GPU? */
-static int isOnThisGpu(const struct backendHost *host, int peer)
-{
-	struct peermemBlob theirs;
-	struct peermemLink link;
-	char why[BACKEND_WHY];
-
-	if (!host->device->cuda || !copiesFor(host, peer))
-		return 0;
-	memcpy(&theirs, host->blob(host->core, peer, ginRouteProxy), sizeof(theirs));
-	return peermemReach(host, peer, &theirs, &link, why) &&
-	       link.ordinal == host->device->ordinal;
-}
-
-/* Fills in which peers are on this GPU. Returns 1 if any peer is. */
+/* Marks the peers on this GPU to which copy engines copy. Returns 1 if there is one. */
 static int findOnThisGpu(const struct transportScope *scope, uint8_t *onThisGpu)
 {
+	const struct backendHost *host = scope->host;
 	int any = 0;
 
-	for (int r = 0; r < scope->host->nRanks; r++)
-		any |= onThisGpu[r] = scope->serves[r] && isOnThisGpu(scope->host, r);
+	for (int r = 0; r < host->nRanks; r++) {
+		onThisGpu[r] = scope->serves[r] && copiesFor(host, r) && proxyOnThisGpu(host, r);
+		any |= onThisGpu[r];
+	}
 	return any;
 }
 

@@ -241,8 +241,7 @@ ginResult_t transportsOpen(const struct backendHost *host, const struct proxySlo
 static ginResult_t compareLanes(const struct proxyTransports *t)
 {
 	for (int r = 0; r < t->host->nRanks; r++)
-		if (t->serves[TRANSPORT_NETWORK * t->host->nRanks + r] &&
-		    blobOf(t, r).lanes != t->lanes)
+		if (transportServes(t, TRANSPORT_NETWORK, r) && blobOf(t, r).lanes != t->lanes)
 			return fail(ginErrorInvalidArgument,
 				    "GIN_PROXY_THREADS is %u on this rank and %u on rank %d: ranks "
 				    "that a network connects need one number",
@@ -283,7 +282,7 @@ static ginResult_t makePairs(struct proxyTransports *t, const struct laneExchang
 	for (int r = 0; r < t->host->nRanks; r++)
 		for (uint32_t i = 0; i < t->lanes && result == ginSuccess; i++) {
 			uint8_t *pair = pairAt(t, x, x->ownPairs, r, i);
-			if (pair && t->serves[TRANSPORT_NETWORK * t->host->nRanks + r])
+			if (pair && transportServes(t, TRANSPORT_NETWORK, r))
 				result = transportNetwork.pair(t->state[TRANSPORT_NETWORK], i, r,
 							       pair);
 		}
@@ -296,7 +295,7 @@ static ginResult_t connectLanes(struct proxyTransports *t, const struct laneExch
 
 	for (int r = 0; r < t->host->nRanks; r++)
 		for (uint32_t i = 0; i < t->lanes && result == ginSuccess; i++)
-			if (t->serves[TRANSPORT_NETWORK * t->host->nRanks + r])
+			if (transportServes(t, TRANSPORT_NETWORK, r))
 				result = transportNetwork.connect(
 					t->state[TRANSPORT_NETWORK], i, r,
 					x->all + (size_t)r * x->addressBytes +
@@ -435,7 +434,7 @@ ginResult_t transportsRegister(struct proxyTransports *t, ginResult_t mine, cons
 		if (r == t->host->rank)
 			continue;
 		proxyWindowPeer(window, r, &offer);
-		if (t->serves[i * t->host->nRanks + r])
+		if (transportServes(t, i, r))
 			table[i]->windowDescribe(t->state[i], window->link[i], r, &window->part[r]);
 	}
 	return mine;

@@ -17,6 +17,12 @@ struct proxyTransports {
 	struct wordLocks locks;	 /* without room for locks where the proxy changes no words */
 };
 
+/* Does the transport serve the peer? */
+static inline int transportServes(const struct proxyTransports *t, int transport, int peer)
+{
+	return t->serves[transport * t->host->nRanks + peer];
+}
+
 /* As backendOps.probe. */
 int transportsProbe(const struct backendHost *host, void *blob, char *why);
 

@@ -19,7 +19,8 @@ static size_t ringBytes(const struct proxyRings *q)
 	return (size_t)q->want.depth * GIN_DESCRIPTOR_WORDS * sizeof(uint64_t);
 }
 
-static size_t doneBytes(const struct proxyRings *q)
+/* Of `done` or `posted`: a word for each peer, and a word for all. */
+static size_t peerWordsBytes(const struct proxyRings *q)
 {
 	return lines((q->nRanks + 1u) * sizeof(uint64_t));
 }
@@ -28,11 +29,6 @@ static size_t doneBytes(const struct proxyRings *q)
 static size_t counterBytes(const struct proxyRings *q)
 {
 	return lines((size_t)q->want.contexts * q->want.counters * sizeof(uint64_t));
-}
-
-static size_t postedBytes(const struct proxyRings *q)
-{
-	return lines((q->nRanks + 1u) * sizeof(uint64_t));
 }
 
 static uint64_t *counters(const struct proxyRings *q)
@@ -72,7 +68,7 @@ static uint64_t *postedOf(const struct proxyRings *q, uint32_t context)
 {
 	char *first = (char *)(q->kernel + q->want.contexts);
 
-	return (uint64_t *)(void *)(first + context * postedBytes(q));
+	return (uint64_t *)(void *)(first + context * peerWordsBytes(q));
 }
 
 static struct ginMirror *doneMirrorOf(const struct proxyRings *q, uint32_t context)
@@ -117,8 +113,8 @@ static struct proxyRings ringsOf(int nRanks, const struct backendContexts *want)
 {
 	struct proxyRings q = {.nRanks = (uint32_t)nRanks, .want = *want};
 
-	q.contextBytes =
-		ringBytes(&q) + 2 * LINE + 2 * GIN_QUEUE_RESULTS * sizeof(uint64_t) + doneBytes(&q);
+	q.contextBytes = ringBytes(&q) + 2 * LINE + 2 * GIN_QUEUE_RESULTS * sizeof(uint64_t) +
+			 peerWordsBytes(&q);
 	return q;
 }
 
@@ -129,7 +125,7 @@ static size_t hostBytes(const struct proxyRings *q)
 
 static size_t kernelBytes(const struct proxyRings *q)
 {
-	return q->want.contexts * (sizeof(struct ginQueue) + postedBytes(q) + mirrorBytes(q));
+	return q->want.contexts * (sizeof(struct ginQueue) + peerWordsBytes(q) + mirrorBytes(q));
 }
 
 void proxyRingsPlan(struct plan *plan)

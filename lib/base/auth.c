@@ -186,12 +186,3 @@ int authAnswer(int fd, const uint8_t key[AUTH_KEY_BYTES], const uint64_t challen
 	memcpy(only.bytes, key, sizeof(only.bytes));
 	return authAnswerAny(fd, &only, challenge, rank, &found, deadline);
 }
-
-int authAccept(int fd, const uint8_t key[AUTH_KEY_BYTES], uint32_t *rank, uint64_t deadline)
-{
-	uint64_t challenge[2];
-
-	if (authChallenge(fd, challenge, deadline))
-		return -1;
-	return authAnswer(fd, key, challenge, rank, deadline);
-}

@@ -24,11 +24,9 @@ void authDerive(const uint8_t key[AUTH_KEY_BYTES], const void *data, size_t byte
  */
 int authConnect(int fd, const uint8_t key[AUTH_KEY_BYTES], uint32_t rank, uint64_t deadline);
 
-/* The listening end, which receives the rank. Reads a bounded number of bytes only. */
-int authAccept(int fd, const uint8_t key[AUTH_KEY_BYTES], uint32_t *rank, uint64_t deadline);
-
 /*
- * authAccept() in two steps, for a listener that serves other connections before the answer comes.
+ * The listening end, which receives the rank, in two steps: it serves other connections before the
+ * answer comes. Results as authConnect()'s. Reads AUTH_ANSWER_BYTES only.
  */
 #define AUTH_ANSWER_BYTES 32
 int authChallenge(int fd, uint64_t challenge[2], uint64_t deadline);

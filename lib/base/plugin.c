@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin.c - finds and loads plug-ins */
 #include "plugin.h"
 
 #include <dlfcn.h>

@@ -448,6 +448,52 @@ static void forkAfterInit()
 	startJob("forks after the start", all);
 }
 
+/* Every socket of this process that waits for connections or datagrams is at the loopback interface. */
+static void expectOnlyLoopback()
+{
+	int seen = 0;
+
+	for (int fd = 3; fd < 1024; fd++) {
+		sockaddr_storage at;
+		socklen_t length = sizeof(at), size = sizeof(int);
+		int type = 0, listens = 0;
+		if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) ||
+		    getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) ||
+		    (!listens && type != SOCK_DGRAM) ||
+		    getsockname(fd, reinterpret_cast<sockaddr *>(&at), &length))
+			continue;
+		if (at.ss_family == AF_INET6)
+			EXPECT(IN6_IS_ADDR_LOOPBACK(
+				&reinterpret_cast<sockaddr_in6 *>(&at)->sin6_addr));
+		if (at.ss_family == AF_INET)
+			EXPECT(ntohl(reinterpret_cast<sockaddr_in *>(&at)->sin_addr.s_addr) >> 24 ==
+			       127);
+		seen += at.ss_family == AF_INET || at.ss_family == AF_INET6;
+	}
+	EXPECT(seen);
+}
+
+/* Without a secret, communicators made from a communicator listen where it does. */
+static void loopbackOnly()
+{
+	std::vector<Process> all = world(2, {newRoot()});
+
+	for (Process &process : all)
+		process.body = [] {
+			ginComm_t comm = nullptr, part = nullptr, less = nullptr;
+			CHECK(ginCommInit(nullptr, &comm));
+			expectOnlyLoopback();
+			CHECK(ginCommSplit(comm, 0, 0, &part));
+			expectOnlyLoopback();
+			CHECK(ginCommShrink(part, nullptr, 0, &less));
+			expectOnlyLoopback();
+			CHECK(ginCommDestroy(less));
+			CHECK(ginCommDestroy(part));
+			CHECK(ginCommDestroy(comm));
+		};
+	startJob("sockets of parts at the loopback interface", all);
+}
+
 int main()
 {
 	const char *given = getenv("PAIRS");
@@ -476,6 +522,7 @@ int main()
 	oneRankTwice();
 	restarts();
 	forkAfterInit();
+	loopbackOnly();
 	mixedJobs(pairsOfJobs);
 	int failures = endJobs();
 	reportMixed(pairsOfJobs);

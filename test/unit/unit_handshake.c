@@ -38,7 +38,7 @@ static struct greeting makeGreeting(const uint8_t *key, uint32_t rank, const uin
 	return g;
 }
 
-/* The listening end of one connection, in a thread: what authAccept() came to. */
+/* The listening end of one connection, in a thread: how it ended. */
 struct accepted {
 	pthread_t thread;
 	uint64_t wait;
@@ -52,7 +52,11 @@ static void *acceptOne(void *arg)
 
 	a->fd = socketAccept(listener, clockNow() + LONG);
 	EXPECT(a->fd >= 0);
-	a->result = authAccept(a->fd, secret, &a->rank, clockNow() + a->wait);
+	uint64_t challenge[2], deadline = clockNow() + a->wait;
+	a->result = authChallenge(a->fd, challenge, deadline) ||
+				    authAnswer(a->fd, secret, challenge, &a->rank, deadline)
+			    ? -1
+			    : 0;
 	a->reason = a->result ? errno : 0;
 	return NULL;
 }

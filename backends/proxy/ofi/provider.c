@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "lib/base/clock.h"
 #include "ofi.h"
 
 #define ORDER (FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAW)
@@ -174,18 +174,10 @@ static void describe(const struct fi_info *info, const struct fabricWanted *want
 	about->ordered = isOrdered(info);
 }
 
-static int64_t now(void)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	return at.tv_sec * 1000000000ll + at.tv_nsec;
-}
-
 /* Waits for the write and the message. */
 static int await(struct fabricEnd *end, const uint64_t *sent, char *why)
 {
-	int64_t deadline = now() + TRY_SECONDS * 1000000000ll;
+	uint64_t deadline = clockNow() + TRY_SECONDS * SECOND;
 	struct fabricEvent event;
 	int written = 0, received = 0;
 
@@ -199,7 +191,7 @@ static int await(struct fabricEnd *end, const uint64_t *sent, char *why)
 		else if (count && event.kind == fabricMessage)
 			received = event.bytes == sizeof(*sent) &&
 				   !memcmp(event.message, sent, sizeof(*sent));
-		if (now() > deadline)
+		if (clockNow() > deadline)
 			return ofiFail(why, "its first transfer", -FI_ETIMEDOUT);
 	}
 	return fabricOk;
@@ -209,11 +201,11 @@ static int await(struct fabricEnd *end, const uint64_t *sent, char *why)
 static int untilRoom(struct fabricEnd *end, int (*begin)(struct fabricEnd *end, void *arg),
 		     void *arg)
 {
-	int64_t deadline = now() + TRY_SECONDS * 1000000000ll;
+	uint64_t deadline = clockNow() + TRY_SECONDS * SECOND;
 	struct fabricEvent event;
 	int result;
 
-	while ((result = begin(end, arg)) == fabricBusy && now() < deadline)
+	while ((result = begin(end, arg)) == fabricBusy && clockNow() < deadline)
 		ginFabric.poll(end, &event, 1);
 	return result;
 }
@@ -267,14 +259,14 @@ static int exchange(struct fabricEnd *end, struct ofiTrial *t, char *why)
 /* Does an immediate come, after the data of its write? */
 static int hasImmediates(struct fabricEnd *end, struct ofiTrial *t)
 {
-	int64_t deadline = now() + TRY_SECONDS * 1000000000ll;
+	uint64_t deadline = clockNow() + TRY_SECONDS * SECOND;
 	struct fabricEvent event;
 	int written = 0, came = 0, well = 1;
 
 	t->sent++;
 	if (untilRoom(end, tryImmediate, t))
 		return 0;
-	while ((!written || !came) && well && now() < deadline) {
+	while ((!written || !came) && well && clockNow() < deadline) {
 		if (!ginFabric.poll(end, &event, 1))
 			continue;
 		written |= event.kind == fabricDone;
