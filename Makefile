@@ -340,6 +340,9 @@ $(BUILD)/test/fake/libcuda.so.1: $(wildcard test/fake/*.c) lib/gpu/cuda.h
 
 $(BUILD)/test/unit_device_query: $(BUILD)/test/fake/libcuda.so.1
 
+# With optimization these programs take 4 to 18 s to compile, and run for a second at most.
+$(addprefix $(BUILD)/test/,gdaki_calls semantics_checks semantics_functions perf_figures full_gpu full_block): \
+	private override TESTFLAGS += -O0
 test-cc = $(CXX) $(CXXFLAGS_ALL) -Itest/common $(TESTFLAGS) -o $@ $< $(LDFLAGS_ALL) $(LINKGIN)
 
 $(filter-out $(BUILD)/test/port/% $(BUILD)/test/system/% $(BUILD)/test/faults/%,$(TESTS_CC)): $(BUILD)/test/%: %.cc $(LINKS)

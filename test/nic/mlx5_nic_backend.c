@@ -307,19 +307,22 @@ static int leftBehind(const ginConfig_t *config)
 	return 0;
 }
 
-/* The host's calls hear of it, and then kernels that wait. */
+/*
+ * The host's calls report the error, and then kernels that wait. The high bits of the line have a
+ * number from the beginning: only the low bits are the error.
+ */
 static void awaitError(const struct part *p)
 {
 	time_t end = time(NULL) + PATIENCE_S;
 	ginResult_t error = ginSuccess;
-	uint64_t line = 0;
+	uint32_t line = 0;
 
 	while (error == ginSuccess && time(NULL) < end)
 		EXPECT_SUCCESS(ginCommGetAsyncError(p->comm, &error));
 	EXPECT_EQUAL(error, ginErrorPeer);
 	while (!line && time(NULL) < end)
-		line = __atomic_load_n(&p->dc.abortLine->word, __ATOMIC_RELAXED);
-	EXPECT_EQUAL(line & UINT32_MAX, ginErrorPeer);
+		line = (uint32_t)__atomic_load_n(&p->dc.abortLine->word, __ATOMIC_RELAXED);
+	EXPECT_EQUAL(line, ginErrorPeer);
 }
 
 /* What a failed communicator leaves is freed without the others. */
