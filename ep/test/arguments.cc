@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* arguments.cc - wrong configurations and arguments: result and sentence; nothing else happens */
+/*
+ * arguments.cc - wrong configurations and arguments: result and sentence; nothing else happens
+ *
+ * One rank: all calls. More ranks: configurations that differ.
+ */
 #include "rig.h"
 
 static void expectFails(ginResult_t seen, ginResult_t expected, const char *words, int line)
@@ -57,6 +61,15 @@ static void configurations(Rank &r)
 			 c.firstExpert = first;
 		 },
 		 ginErrorInvalidArgument, "firstExpert goes from 0 to 7"},
+		{[](ginEpConfig_t &c) {
+			 static const uint32_t first[] = {8, 7};
+			 c.firstExpert = first;
+		 },
+		 ginErrorInvalidArgument, "firstExpert[1] is below firstExpert[0]"},
+		{[](ginEpConfig_t &c) { c.contexts = GIN_MAX_CONTEXTS + 1; },
+		 ginErrorInvalidArgument, "contexts is"},
+		{[](ginEpConfig_t &c) { c.maxTokens = GIN_EP_MAX_TOKENS + 1; },
+		 ginErrorInvalidArgument, "must be 1 to 32768"},
 	};
 	ginEp_t ep = nullptr;
 	uint64_t bytes = 0;
@@ -70,6 +83,9 @@ static void configurations(Rank &r)
 	ginEpConfig_t config = good();
 	FAILS(ginEpCreate(r.comm, nullptr, &ep), ginErrorInvalidArgument, "config is NULL");
 	FAILS(ginEpCreate(nullptr, &config, &ep), ginErrorInvalidArgument, "NULL");
+	FAILS(ginEpBytes(&config, 1, nullptr), ginErrorInvalidArgument, "bytes is NULL");
+	FAILS(ginEpBytes(&config, 0, &bytes), ginErrorInvalidArgument, "nRanks is 0");
+	FAILS(ginEpBytes(&config, 1025, &bytes), ginErrorInvalidArgument, "ranks is 1025");
 	EP_CHECK(ginEpBytes(&config, 8, &bytes));
 	EXPECT(bytes > 8 * 2 * 4 * 64 * 2);
 	EP_CHECK(ginEpDestroy(nullptr));
@@ -124,6 +140,34 @@ static void dispatches(Batch &batch, ginEp_t ep)
 		 ginErrorInvalidArgument, "recvCount is missing"},
 		{[](ginEpDispatchArgs_t &a) { a.srcInfo.nDims = 1; }, ginErrorInvalidArgument,
 		 "srcInfo has 1 dimensions"},
+		{[](ginEpDispatchArgs_t &a) { a.srcInfo.size[1] = a.srcInfo.stride[0] = 9; },
+		 ginErrorInvalidArgument, "srcInfo.size[1] is 9, must be 4"},
+		{[](ginEpDispatchArgs_t &a) { a.handle = static_cast<char *>(a.handle) + 8; },
+		 ginErrorInvalidArgument, "aligned to 16 bytes"},
+		{[](ginEpDispatchArgs_t &a) { a.topkIdx.size[1] = a.topkIdx.stride[0] = 5; },
+		 ginErrorInvalidArgument, "topkWeights.size[1] is 4, must be at least 5"},
+		{[](ginEpDispatchArgs_t &a) {
+			 a.topkWeights.data = nullptr;
+			 a.topkIdx.size[1] = a.topkIdx.stride[0] = 5;
+		 },
+		 ginErrorInvalidArgument, "topkIdx.size[1] is 5, must be 1 to topk = 4"},
+		{[](ginEpDispatchArgs_t &a) {
+			 a.x.type = ginEpF8E4m3;
+			 a.rows = GIN_EP_ROWS_F8;
+		 },
+		 ginErrorInvalidArgument, "scales is missing"},
+		{[](ginEpDispatchArgs_t &a) {
+			 a.recvX.type = ginEpF8E4m3;
+			 a.rows = GIN_EP_ROWS_F8;
+		 },
+		 ginErrorInvalidArgument, "recvScales is missing"},
+		{[](ginEpDispatchArgs_t &a) {
+			 a.recvX.type = ginEpF8E4m3;
+			 a.rows = GIN_EP_ROWS_F8;
+			 a.recvScales = a.recvX;
+			 a.recvScales.type = ginEpUe8m0x4;
+		 },
+		 ginErrorInvalidArgument, "recvScales must be ginEpUe8m0x4 with"},
 	};
 	for (const auto &one : wrong) {
 		ginEpDispatchArgs_t args = batch.dispatch;
@@ -154,15 +198,111 @@ static void combines(Batch &batch, ginEp_t ep)
 		 "out has elements"},
 		{[](ginEpCombineArgs_t &a) { a.topkIdx.type = ginEpF32; }, ginErrorInvalidArgument,
 		 "topkIdx has elements"},
+		{[](ginEpCombineArgs_t &a) { a.out.size[0] = 5; }, ginErrorInvalidArgument,
+		 "out.size[0] is 5, must be 0 to maxTokens = 4"},
+		{[](ginEpCombineArgs_t &a) { a.topkWeights.type = ginEpI32; },
+		 ginErrorInvalidArgument, "topkWeights has elements"},
 	};
 	for (const auto &one : wrong) {
 		ginEpCombineArgs_t args = batch.combine;
 		one.spoil(args);
 		FAILS(ginEpCombine(ep, &args, nullptr), one.result, one.words);
 	}
+	FAILS(ginEpCombine(nullptr, &batch.combine, nullptr), ginErrorInvalidArgument, "NULL");
 	EP_CHECK(batch.runCombine(ep, GIN_EP_BOTH));
 	batch.checkCombine();
 	FAILS(batch.runCombine(ep, GIN_EP_RECV), ginErrorInvalidUsage, "RECV without a send");
+}
+
+/* Sends that have to wait for their RECV. */
+static void sends(Batch &batch, ginEp_t ep)
+{
+	Batch second(batch.r, batch.round, batch.handle.bytes);
+	Batch third(batch.r, batch.round, batch.handle.bytes);
+	FAILS(batch.runDispatch(ep, GIN_EP_RECV), ginErrorInvalidUsage, "RECV without a send");
+	EP_CHECK(batch.runDispatch(ep, GIN_EP_SEND));
+	FAILS(batch.runDispatch(ep, GIN_EP_SEND), ginErrorInvalidUsage,
+	      "ginEpDispatch: a send with this handle still waits for its RECV");
+	EP_CHECK(second.runDispatch(ep, GIN_EP_SEND));
+	FAILS(third.runDispatch(ep, GIN_EP_SEND), ginErrorInvalidUsage,
+	      "two sends are outstanding: make the RECV of the older one first");
+	EP_CHECK(second.runDispatch(ep, GIN_EP_RECV));
+	EP_CHECK(batch.runDispatch(ep, GIN_EP_RECV));
+	second.checkDispatch();
+}
+
+/* An ep for combines of one kind refuses the other kind. */
+static void oneKind(Rank &r, const Round &round)
+{
+	ginEpConfig_t config = good();
+	ginEpInfo_t info = GIN_EP_INFO_INIT;
+	config.reduce = GIN_EP_REDUCE_RANK;
+	config.rowTypes = GIN_EP_ROWS_BF16;
+	ginEp_t ep = makeEp(r, config);
+	EP_CHECK(ginEpQuery(ep, &info));
+	{
+		Batch batch(r, round, info.handleBytes);
+		EP_CHECK(batch.runDispatch(ep, GIN_EP_BOTH));
+		FAILS(batch.runCombine(ep, GIN_EP_BOTH), ginErrorInvalidArgument,
+		      "reduce is GIN_EP_REDUCE_NONE, the configuration has GIN_EP_REDUCE_RANK");
+		batch.dispatch.rows = GIN_EP_ROWS_F8;
+		FAILS(batch.runDispatch(ep, GIN_EP_BOTH), ginErrorInvalidArgument,
+		      "must be one of rowTypes = 1");
+	}
+	EP_CHECK(ginEpDestroy(ep));
+}
+
+/* The calls that have an ep, and something to fill in. */
+static void queries(Rank &r, ginEp_t ep)
+{
+	ginEpInfo_t info = GIN_EP_INFO_INIT;
+	ginEpRecord_t record = GIN_EP_RECORD_INIT;
+	info.size = record.size = 0;
+	FAILS(ginEpQuery(ep, &info), ginErrorInvalidArgument, "info->size");
+	FAILS(ginEpQuery(nullptr, &info), ginErrorInvalidArgument, "NULL");
+	FAILS(ginEpGetAsyncError(ep, &record), ginErrorInvalidArgument, "record->size");
+	FAILS(ginEpGetAsyncError(ep, nullptr), ginErrorInvalidArgument, "NULL");
+	FAILS(ginEpMaskQuery(nullptr, nullptr, nullptr), ginErrorInvalidArgument, "ep is NULL");
+	FAILS(ginEpMaskSet(ep, r.rank, 1, nullptr), ginErrorInvalidArgument, "not another rank");
+	FAILS(ginEpMaskClear(nullptr, nullptr), ginErrorInvalidArgument, "ep is NULL");
+	FAILS(ginEpReset(nullptr), ginErrorInvalidArgument, "ep is NULL");
+	EP_CHECK(ginEpMaskQuery(ep, nullptr, nullptr));
+}
+
+/* Rank 1 gives another configuration: all ranks fail, and name the field and both values. */
+static void disagreements(Rank &r)
+{
+	static const struct {
+		void (*change)(ginEpConfig_t &c);
+		const char *words;
+	} changes[] = {
+		{[](ginEpConfig_t &c) { c.experts = 9; },
+		 "experts differs: 8 on rank 0, 9 on rank 1"},
+		{[](ginEpConfig_t &c) { c.topk = 3; }, "topk differs: 4 on rank 0, 3 on rank 1"},
+		{[](ginEpConfig_t &c) { c.hidden = 32; },
+		 "hidden differs: 64 on rank 0, 32 on rank 1"},
+		{[](ginEpConfig_t &c) { c.maxTokens = 5; },
+		 "maxTokens differs: 4 on rank 0, 5 on rank 1"},
+		{[](ginEpConfig_t &c) { c.rowTypes = GIN_EP_ROWS_F8; }, "rowTypes differs: "},
+		{[](ginEpConfig_t &c) { c.reduce = GIN_EP_REDUCE_RANK; }, "reduce differs: "},
+		{[](ginEpConfig_t &c) { c.contexts = 2; },
+		 "contexts differs: 0 on rank 0, 2 on rank 1"},
+		{[](ginEpConfig_t &c) {
+			 static const uint32_t first[] = {0, 8, 8, 8, 8, 8, 8, 8, 8};
+			 c.firstExpert = first;
+		 },
+		 "firstExpert differs: "},
+		{[](ginEpConfig_t &c) { c.topk = 33; }, "rank 1: topk is 33, must be 1 to 32"},
+	};
+	ginEp_t ep = nullptr;
+	for (const auto &one : changes) {
+		ginEpConfig_t config = good();
+		if (r.rank == 1)
+			one.change(config);
+		FAILS(ginEpCreate(r.comm, &config, &ep), ginErrorInvalidArgument, one.words);
+		EXPECT(ep == nullptr);
+	}
+	EP_CHECK(ginEpDestroy(makeEp(r, good()))); /* the failures left nothing */
 }
 
 /* On a communicator that has the window, or not, and in memory that is enough, or not. */
@@ -190,6 +330,11 @@ static int run(const ginConfig_t *config)
 	Round round = {};
 	ginEpInfo_t info = GIN_EP_INFO_INIT;
 	rankOpen(r, config);
+	if (r.nRanks > 1) {
+		disagreements(r);
+		rankClose(r);
+		return 0;
+	}
 	configurations(r);
 	ginEp_t ep = makeEp(r, good());
 	EP_CHECK(ginEpQuery(ep, &info));
@@ -209,7 +354,10 @@ static int run(const ginConfig_t *config)
 		Batch batch(r, round, info.handleBytes);
 		dispatches(batch, ep);
 		combines(batch, ep);
+		sends(batch, ep);
 	}
+	oneKind(r, round);
+	queries(r, ep);
 	shrinks(r, ep);
 	EP_CHECK(ginEpDestroy(ep));
 	rankClose(r);

@@ -172,21 +172,28 @@ static void corners(Rank &r)
 	EP_CHECK(ginEpDestroy(ep));
 }
 
-/* x that is e4m3 already goes out as it is. */
+/* x that is e4m3 already goes out as it is; scales that are powers of two, in either form. */
 static void givenF8(Rank &r)
 {
+	static const uint32_t kinds[][2] = {/* of x, of recvX */
+					    {GIN_EP_SCALE_F32, GIN_EP_SCALE_F32},
+					    {GIN_EP_SCALE_UE8M0, GIN_EP_SCALE_UE8M0},
+					    {GIN_EP_SCALE_POW2, GIN_EP_SCALE_UE8M0},
+					    {GIN_EP_SCALE_UE8M0, GIN_EP_SCALE_POW2}};
 	Round round = roundOf(r, 8, 3, 272, 5);
 	round.rows = GIN_EP_ROWS_F8;
 	ginEp_t ep = epFor(r, round);
-	for (uint32_t kind = GIN_EP_SCALE_F32; kind <= GIN_EP_SCALE_UE8M0; kind += 2) {
-		round.scaleKind = kind;
+	for (const uint32_t *pair : kinds) {
+		Round given = round;
+		const uint32_t kind = given.scaleKind = pair[0];
+		round.scaleKind = pair[1];
 		Batch batch(r, round, handleBytes(ep));
 		Memory x(r, batch.T * round.hidden), scales(r, batch.T * 3 * 4);
 		std::vector<uint8_t> bytes;
 		std::vector<uint32_t> words;
 		for (uint32_t t = 0; t < batch.T; t++) {
-			Wire wire = wireOf(round, batch.me, t);
-			std::vector<uint32_t> own = scaleWords(round, wire);
+			Wire wire = wireOf(given, batch.me, t);
+			std::vector<uint32_t> own = scaleWords(given, wire);
 			bytes.insert(bytes.end(), wire.payload.begin(), wire.payload.end());
 			words.insert(words.end(), own.begin(), own.end());
 		}

@@ -128,8 +128,6 @@ OWN = {
 # Methods that only gin_ep.deep_ep has.
 OWN_METHODS = ["Buffer.reset"]
 
-HIGH_THROUGHPUT = ("get_dispatch_layout", "dispatch", "combine", "get_dispatch_config", "get_combine_config")
-
 
 def parameters(name):
     """(argument, default) without self."""
@@ -155,15 +153,21 @@ class Signatures(unittest.TestCase):
                         self.assertIn(f"{owner.__name__}.{name}", [*SIGNATURES, *OWN_METHODS])
 
     def test_high_throughput_is_absent(self):
-        for name in HIGH_THROUGHPUT:
-            self.assertFalse(hasattr(deep_ep.Buffer, name), name)
+        alone = object.__new__(deep_ep.Buffer)
+        for name in _arguments.HIGH_THROUGHPUT:
+            for owner in (deep_ep.Buffer, alone):
+                self.assertFalse(hasattr(owner, name), name)
+                with self.assertRaisesRegex(AttributeError, f"Buffer .*'{name}', which is for high throughput: .*SGLang"):
+                    getattr(owner, name)
+        with self.assertRaisesRegex(AttributeError, "Buffer of gin_ep.deep_ep has no attribute 'surprise'$"):
+            alone.surprise
 
     def test_names_of_the_module(self):
         self.assertIs(deep_ep.topk_idx_t, torch.int64)
         self.assertIs(deep_ep.utils.EventHandle, deep_ep.EventHandle)
         self.assertIs(deep_ep.utils.EventOverlap, deep_ep.EventOverlap)
         self.assertEqual(deep_ep.Buffer.num_sms, 20)
-        with self.assertRaisesRegex(AttributeError, "ElasticBuffer"):
+        with self.assertRaisesRegex(AttributeError, "'ElasticBuffer', which is of DeepEP V2: use Buffer"):
             deep_ep.ElasticBuffer
 
 

@@ -210,6 +210,42 @@ def case_deepep(comm):
     buffer.destroy()
 
 
+def case_corners(comm):
+    """Sizes and indices that DeepEP refuses, no token at all, and -1, by the callers' own calls."""
+    ranks = comm.size
+    shapes = (
+        Shape(experts=7, topk=3, hidden=16),
+        Shape(experts=64, topk=32, hidden=112, max_tokens=3),
+        Shape(experts=1, topk=1, hidden=48, max_tokens=1),
+        Shape(tokens=[0] * ranks),
+        Shape(tokens=[8 * (rank % 2) for rank in range(ranks)]),
+        Shape(tokens=[8] * ranks, none=1.0),
+        Shape(experts=8, only=ranks - 1, topk=min(2, 8 // ranks)),
+        Shape(index="int32"),
+    )
+    buffer = make_buffer(comm)
+    for seed, shape in enumerate(shapes):
+        layer = Layer(comm, shape, 60 + seed)
+        for use_fp8, hooked in ((False, True), (True, False)):
+            recv_x, count, handle, event, hook = buffer.low_latency_dispatch(
+                layer.x,
+                layer.topk,
+                layer.most,
+                layer.experts,
+                use_fp8=use_fp8,
+                async_finish=not hooked,
+                return_recv_hook=hooked,
+            )
+            hook() if hooked else event.current_stream_wait()
+            y = layer.check(recv_x, count, handle, "f32" if use_fp8 else "bf16")
+            out, event, hook = buffer.low_latency_combine(
+                y, layer.topk, layer.weights, handle, async_finish=not hooked, return_recv_hook=hooked
+            )
+            hook() if hooked else event.current_stream_wait()
+            layer.check_combined(out)
+    buffer.destroy()
+
+
 def case_rank_reduce(comm):
     """The weights go with the dispatch, one row per rank comes back; a tuple of the handle's five values works."""
     layer = Layer(comm, Shape(topk=5), 5)

@@ -5,6 +5,7 @@ docs/from-deepep.md says what is equal and what differs. Needs torch; tensors ma
 """
 
 from . import utils
+from ._arguments import absent
 from .buffer import Buffer
 from .config import Config
 from .utils import EventHandle, EventOverlap
@@ -17,4 +18,4 @@ def __getattr__(name):
         import torch
 
         return torch.int64
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise absent("the module", name)

@@ -18,6 +18,29 @@ NEWER = {
     "src_signal_expect_value": "a combine that overlaps a GEMM",
 }
 
+HIGH_THROUGHPUT = ("get_dispatch_layout", "dispatch", "combine", "get_dispatch_config", "get_combine_config")
+OTHER_BUFFERS = {"ElasticBuffer": "of DeepEP V2", "HybridEPBuffer": "of DeepEP's branch hybrid-ep"}
+
+
+def absent(owner, name):
+    """The AttributeError of a name that DeepEP has, or that nobody has."""
+    words = f"{owner} of gin_ep.deep_ep has no attribute {name!r}"
+    if name in OTHER_BUFFERS:
+        words += f", which is {OTHER_BUFFERS[name]}: use Buffer"
+    if name in HIGH_THROUGHPUT:
+        words += (
+            ", which is for high throughput: choose low latency, in vLLM by --all2all-backend deepep_low_latency, "
+            "in SGLang by --deepep-mode low_latency"
+        )
+    return AttributeError(words)
+
+
+class NamesAbsent(type):
+    """A class whose unknown names are an AttributeError with the reason."""
+
+    def __getattr__(cls, name):
+        raise absent(cls.__name__, name)
+
 
 def require(condition, words):
     """A ValueError if the caller has not kept a rule."""

@@ -11,7 +11,7 @@ import torch
 from .. import ep
 from .._abi import GinError
 from ..comm import Communicator
-from ._arguments import names_unknown_keywords, require
+from ._arguments import NamesAbsent, absent, names_unknown_keywords, require
 from .utils import EventHandle, EventOverlap
 
 _TYPICAL_TOPK = 8
@@ -81,7 +81,7 @@ def _destroy_left():
             buffer._free()
 
 
-class Buffer:
+class Buffer(metaclass=NamesAbsent):
     """DeepEP V1's Buffer: low_latency_dispatch() and low_latency_combine(). Collective.
 
     group is a torch.distributed process group or a gin_ep.Communicator; else comm is an mpi4py communicator.
@@ -122,6 +122,9 @@ class Buffer:
         self._device = torch.device("cpu") if gpu is None else torch.device("cuda", gpu)
         if self._own and not explicitly_destroy:
             _left.append(self)
+
+    def __getattr__(self, name):
+        raise absent("Buffer", name)
 
     @staticmethod
     def _connect(group, comm, device):
