@@ -128,3 +128,15 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 	ncclResult_t destroyed = ncclCommDestroy(comm);
 	return result == ncclSuccess ? destroyed : result;
 }
+
+/* Unlike ncclCommAbort() the call leaves the communicator, for ncclCommShrink() and ncclCommDestroy(). */
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
+{
+	if (!comm)
+		return ncclFail(ncclInvalidArgument, "ncclCommRevoke: comm is NULL");
+	if (flags != NCCL_REVOKE_DEFAULT)
+		return ncclFail(ncclInvalidArgument,
+				"ncclCommRevoke: the flags are 0x%x: must be NCCL_REVOKE_DEFAULT",
+				(unsigned)flags);
+	return ncclFromGin(ginCommAbort(comm->gin));
+}

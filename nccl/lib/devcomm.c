@@ -317,13 +317,14 @@ ncclResult_t ncclDevCommDestroy(ncclComm_t comm, ncclDevComm_t const *devComm)
 	return ncclEnd(comm, &ending);
 }
 
-static ncclResult_t requireBarriers(int count, uint32_t *first, uint32_t *have,
+/* `first` and `have`: the fields of a handle. */
+static ncclResult_t requireBarriers(const char *call, int count, uint32_t *first, uint32_t *have,
 				    ncclDevResourceRequirements_t *out)
 {
-	if (count < 0 || !out)
+	if (count < 0 || !first || !out)
 		return ncclFail(ncclInvalidArgument,
-				"a requirement for barriers: the count is negative or the "
-				"requirement is NULL");
+				"%s: the count is negative, or handle or requirement is NULL",
+				call);
 	*have = (uint32_t)count;
 	*out = (ncclDevResourceRequirements_t){.bufferSize = (size_t)count,
 					       .bufferAlign = BARRIER_REQUEST,
@@ -336,9 +337,9 @@ ncclResult_t ncclLsaBarrierCreateRequirement(ncclTeam_t team, int count,
 					     ncclDevResourceRequirements_t *requirement)
 {
 	(void)team;
-	if (!handle)
-		return ncclFail(ncclInvalidArgument, "handle is NULL");
-	return requireBarriers(count, &handle->first, &handle->count, requirement);
+	return requireBarriers("ncclLsaBarrierCreateRequirement", count,
+			       handle ? &handle->first : NULL, handle ? &handle->count : NULL,
+			       requirement);
 }
 
 ncclResult_t ncclGinBarrierCreateRequirement(ncclComm_t comm, ncclTeam_t team, int count,
@@ -347,7 +348,7 @@ ncclResult_t ncclGinBarrierCreateRequirement(ncclComm_t comm, ncclTeam_t team, i
 {
 	(void)comm;
 	(void)team;
-	if (!handle)
-		return ncclFail(ncclInvalidArgument, "handle is NULL");
-	return requireBarriers(count, &handle->first, &handle->count, requirement);
+	return requireBarriers("ncclGinBarrierCreateRequirement", count,
+			       handle ? &handle->first : NULL, handle ? &handle->count : NULL,
+			       requirement);
 }

@@ -71,6 +71,5 @@ REFUSE(CommGrow,
 	ncclConfig_t *config),
        NO_CHANGE)
 REFUSE(CommGetUniqueId, (ncclComm_t comm, ncclUniqueId *id), NO_CHANGE)
-REFUSE(CommRevoke, (ncclComm_t comm, int flags), "ncclCommAbort() ends every wait")
 REFUSE(CommSuspend, (ncclComm_t comm, int flags), "destroy the communicator instead")
 REFUSE(CommResume, (ncclComm_t comm), "destroy the communicator instead")

@@ -237,8 +237,8 @@ ncclResult_t ncclGetPeerDevicePointer(ncclWindow_t window, size_t offset, int pe
 	void *base = NULL;
 
 	if (!comm || !pointer)
-		return ncclFail(ncclInvalidArgument,
-				"the window is not registered, or the pointer's address is NULL");
+		return ncclFail(ncclInvalidArgument, "ncclGetPeerDevicePointer: the window is not "
+						     "registered, or pointer is NULL");
 	ncclResult_t result = ncclFromGin(ginPeerPointer(comm->gin, own, peer, &base));
 	if (result == ncclSuccess)
 		*pointer = base ? (char *)base + offset : NULL;
@@ -251,7 +251,8 @@ ncclResult_t ncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int lsa
 	ncclComm_t comm = commOf(window);
 
 	if (comm && (lsaRank < 0 || lsaRank >= comm->domainSize))
-		return ncclFail(ncclInvalidArgument, "lsaRank is %d: must be 0 to %d", lsaRank,
+		return ncclFail(ncclInvalidArgument,
+				"ncclGetLsaDevicePointer: lsaRank is %d: must be 0 to %d", lsaRank,
 				comm->domainSize - 1);
 	const int first = comm ? comm->rank / comm->domainSize * comm->domainSize : 0;
 	return ncclGetPeerDevicePointer(window, offset, first + lsaRank, pointer);

@@ -262,6 +262,8 @@ static void refusedShrinks(const Rank &r)
 		     "their number is 1");
 	EXPECT_FAILS(ncclCommShrink(r.comm, &none, 0, &rest, nullptr, 2), ncclInvalidArgument,
 		     "the flags are 0x2");
+	EXPECT_FAILS(ncclCommRevoke(r.comm, 1), ncclInvalidArgument, "the flags are 0x1");
+	EXPECT_FAILS(ncclCommRevoke(nullptr, 0), ncclInvalidArgument, "comm is NULL");
 	EXPECT_FAILS(ncclCommShrink(r.comm, &none, 0, &rest, &wrong, 0), ncclInvalidArgument,
 		     "NCCL_CONFIG_INITIALIZER");
 }
@@ -292,11 +294,12 @@ static void shrinks(const Rank &r)
 }
 
 /*
- * The excluded rank sees that the older communicator has ended. The new communicator has no windows:
- * the memory of the older one's windows and device communicators may be freed.
+ * Ends the older communicator before the shrink, or by it. The excluded rank sees that it has ended. The
+ * new communicator has no windows: the memory of the older one's windows and device communicators may be freed.
  */
-static void shrinkAborts(const Rank &r)
+static void shrinkAborts(const Rank &r, bool revokes)
 {
+	const int flags = revokes ? NCCL_SHRINK_DEFAULT : NCCL_SHRINK_ABORT;
 	ncclComm_t older = nullptr, rest = nullptr;
 	void *memory = deviceMemory(r, 4096);
 	ncclWindow_t window;
@@ -306,8 +309,12 @@ static void shrinkAborts(const Rank &r)
 	CHECK(ncclCommSplit(r.comm, 0, r.rank, &older, nullptr));
 	CHECK(ncclDevCommCreate(older, &want, &dc));
 	CHECK(ncclCommWindowRegister(older, memory, 4096, &window, NCCL_WIN_DEFAULT));
+	if (revokes && !r.rank)
+		CHECK(ncclCommRevoke(older, NCCL_REVOKE_DEFAULT));
+	if (revokes)
+		EXPECT(waitForError(older) == ncclRemoteError);
 	if (r.rank < r.nRanks - 1)
-		rest = shrinkWithoutLast(rankOf(older), NCCL_SHRINK_ABORT);
+		rest = shrinkWithoutLast(rankOf(older), flags);
 	else
 		EXPECT(waitForError(older) == ncclRemoteError);
 	CHECK(ncclDevCommDestroy(older, &dc));
@@ -381,7 +388,6 @@ static void refusals(const Rank &r)
 	EXPECT_FAILS(ncclRedOpDestroy(op, c), no, "ncclRedOpDestroy:");
 	EXPECT_FAILS(ncclCommGrow(c, 2, nullptr, 0, &c, nullptr), no, "ncclCommSplit()");
 	EXPECT_FAILS(ncclCommGetUniqueId(c, &id), no, "ncclCommGetUniqueId:");
-	EXPECT_FAILS(ncclCommRevoke(c, 0), no, "ncclCommAbort()");
 	EXPECT_FAILS(ncclCommSuspend(c, 0), no, "ncclCommSuspend:");
 	EXPECT_FAILS(ncclCommResume(c), no, "ncclCommResume:");
 }
@@ -535,7 +541,8 @@ static void run(const Rank &r)
 	if (r.nRanks < 2)
 		return;
 	shrinks(r);
-	shrinkAborts(r);
+	shrinkAborts(r, false);
+	shrinkAborts(r, true);
 	if (areProcesses)
 		shrinkAfterDeath(r);
 }

@@ -116,6 +116,8 @@ typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarRes
 #define NCCL_SPLIT_NOCOLOR (-1)
 #define NCCL_SHRINK_DEFAULT 0x00
 #define NCCL_SHRINK_ABORT 0x01
+#define NCCL_REVOKE_DEFAULT 0x00
+#define NCCL_SUSPEND_MEM 0x01
 #define NCCL_CTA_POLICY_DEFAULT 0x00
 #define NCCL_CTA_POLICY_EFFICIENCY 0x01
 #define NCCL_CTA_POLICY_ZERO 0x02
@@ -206,6 +208,8 @@ GIN_NCCL_CALL(CommShrink, (ncclComm_t comm, int *excluded, int count, ncclComm_t
 GIN_NCCL_CALL(CommFinalize, (ncclComm_t comm));
 GIN_NCCL_CALL(CommDestroy, (ncclComm_t comm));
 GIN_NCCL_CALL(CommAbort, (ncclComm_t comm));
+/* Ends the waits of kernels, here and at peers. Then `comm` may be shrunk or destroyed. */
+GIN_NCCL_CALL(CommRevoke, (ncclComm_t comm, int flags));
 GIN_NCCL_CALL(CommGetAsyncError, (ncclComm_t comm, ncclResult_t *error));
 GIN_NCCL_CALL(CommCount, (const ncclComm_t comm, int *count));
 GIN_NCCL_CALL(CommCuDevice, (const ncclComm_t comm, int *device));
@@ -277,7 +281,6 @@ GIN_NCCL_CALL(WaitSignal,
 GIN_NCCL_CALL(CommGrow, (ncclComm_t comm, int nRanks, const ncclUniqueId *id, int rank,
 			 ncclComm_t *grown, ncclConfig_t *config));
 GIN_NCCL_CALL(CommGetUniqueId, (ncclComm_t comm, ncclUniqueId *id));
-GIN_NCCL_CALL(CommRevoke, (ncclComm_t comm, int flags));
 GIN_NCCL_CALL(CommSuspend, (ncclComm_t comm, int flags));
 GIN_NCCL_CALL(CommResume, (ncclComm_t comm));
 
