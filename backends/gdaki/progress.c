@@ -202,8 +202,9 @@ static void describeCause(const struct gdakiContexts *s, const struct gdakiProgr
 		s->g->rdma->errorText(progress->syndrome, progress->vendor, why);
 	else
 		snprintf(why, RDMA_WHY,
-			 "the NIC has put it into the error state without a completion: it has "
-			 "refused a request of that rank, whose messages name it, or has failed");
+			 "the NIC has put it into the error state without a completion: either it "
+			 "has refused a request of that rank, see the messages there, or it has "
+			 "failed");
 }
 
 static void describeFailure(const struct gdakiContexts *s, uint32_t i,
