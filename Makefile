@@ -305,8 +305,8 @@ $(addprefix $(BUILD)/test/mlx5_nic_,failures paths): private LDFLAGS += -rdynami
 $(BUILD)/test/limits_memory: private LDFLAGS += \
 	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=tsearch
 
-# A failure follows an agreement of all ranks at once.
-$(BUILD)/test/unit_devcomm_failure: private LDFLAGS += -Wl,--wrap=controlAgree
+# A failure follows an agreement of all ranks, or the report of a transport, at once.
+$(BUILD)/test/unit_devcomm_failure: private LDFLAGS += -Wl,--wrap=controlAgree,--wrap=controlError
 
 # The library's allocations and messages are counted.
 $(BUILD)/test/unit_plan: private LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free,--wrap=networkLoaded \

@@ -212,9 +212,19 @@ static int hostFoundFirst(void *core, int peer, uint32_t route)
 	return comm->reachedFirst[peer] >> indexOf(comm, route) & 1;
 }
 
+enum { NEWS_MS = 50 };
+
+/*
+ * After the death of a rank the others may end their communicators at once, and their NICs answer no
+ * more. So the control plane gets a moment to bring the news of the first death, which names that rank.
+ */
 static void hostPeerFailed(void *core, int peer, const char *why)
 {
-	controlReport(&((ginComm_t)core)->control, peer, why);
+	struct control *control = &((ginComm_t)core)->control;
+
+	for (int ms = 0; ms < NEWS_MS && controlError(control) == ginSuccess; ms++)
+		usleep(1000);
+	controlReport(control, peer, why);
 }
 
 static int hostQueueFailed(void *core, const void *contexts, int peer, const char *why)

@@ -177,7 +177,8 @@ enum { TICK_MS = 250, TICKS_PER_QUEUES = 4, STATES_PER_TICK = 16 };
 /* How far a queue's failure is reported: gdakiContexts.reported. */
 enum monitorReported {
 	reportedNot,
-	reportedLog,	 /* logged; the core did not know the contexts yet */
+	reportedLater, /* seen in the error state, with requests in flight: their CQE will say why */
+	reportedLog,   /* logged; the core did not know the contexts yet */
 	reportedEveryone /* nothing is left to do */
 };
 
@@ -201,8 +202,9 @@ static void describeCause(const struct gdakiContexts *s, const struct gdakiProgr
 		s->g->rdma->errorText(progress->syndrome, progress->vendor, why);
 	else
 		snprintf(why, RDMA_WHY,
-			 "the NIC has put it into the error state without a completion: it has "
-			 "refused a request of that rank, whose messages name it, or has failed");
+			 "the NIC has put it into the error state without a completion: either it "
+			 "has refused a request of that rank, see the messages there, or it has "
+			 "failed");
 }
 
 static void describeFailure(const struct gdakiContexts *s, uint32_t i,
@@ -232,7 +234,7 @@ static int takeFailure(struct gdakiContexts *s, uint32_t i, const struct gdakiPr
 	int isTold = 0;
 
 	describeFailure(s, i, progress, finding);
-	if (finding->lost < 0 && s->reported[i] == reportedNot)
+	if (finding->lost < 0 && s->reported[i] < reportedLog)
 		logWrite(logWarn, "%s", finding->text);
 	if (finding->lost < 0)
 		isTold = host->queueFailed(host->core, s, pairsPeer(s->pairs, i), finding->why);
@@ -265,7 +267,10 @@ static int takeBroken(struct gdakiContexts *s, uint32_t i, struct monitorFinding
 
 	if (queues) {
 		struct gdakiProgress progress = gdakiProgressOf(s, &queues[i]);
-		found = takeFailure(s, i, &progress, finding);
+		if (!gdakiIsIdle(&progress) && s->reported[i] == reportedNot)
+			s->reported[i] = reportedLater;
+		else
+			found = takeFailure(s, i, &progress, finding);
 	}
 	gdakiSnapshotFree(s, queues);
 	return found;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * unit_devcomm_failure.c - the abort line of a device communicator: each failure of the communicator
- * reaches it, at any time, and as the error that kernels get
+ * reaches it, at any time, and as the error that kernels get; which of two failures has the sentence
  */
 #include "expect.h"
 #include "lib/devcomm/devcomm.h"
@@ -19,6 +19,18 @@ ginResult_t __wrap_controlAgree(struct control *c, const char *call, ginResult_t
 	if (result == ginSuccess && !strcmp(call, "ginDevCommCreate") && ++agreements == failAfter)
 		controlReport(c, 0, "rank 0 is lost");
 	return result;
+}
+
+static int newsAfter; /* calls of controlError(); 0: never */
+
+ginResult_t __real_controlError(struct control *c);
+
+/* The control plane brings the news of a death. */
+ginResult_t __wrap_controlError(struct control *c)
+{
+	if (newsAfter && !--newsAfter)
+		controlReport(c, 0, "rank 0 has died");
+	return __real_controlError(c);
 }
 
 static ginComm_t openAlone(void)
@@ -85,11 +97,26 @@ static void resultsOfLines(void)
 	EXPECT_SUCCESS(ginCommDestroy(comm));
 }
 
+/* A transport loses a rank that ends because of a death, before the news of the death comes. */
+static void newsComesLate(void)
+{
+	ginComm_t comm = openAlone();
+	ginResult_t error = ginSuccess;
+
+	newsAfter = 3;
+	comm->host.peerFailed(comm, 0, "rank 0 is lost: its queue pair does not answer");
+	EXPECT_SUCCESS(ginCommGetAsyncError(comm, &error));
+	EXPECT_EQUAL(error, ginErrorPeer);
+	EXPECT_HAS(ginGetLastError(), "has died");
+	ginCommDestroy(comm);
+}
+
 int main(void)
 {
 	setenv("GIN_LOG", "none", 0);
 	setenv("GIN_BOOTSTRAP", "self", 1);
 	expectChild("a failure while a device communicator is created", failWhileCreated);
 	expectChild("results that kernels get", resultsOfLines);
+	expectChild("a transport's news of a failure comes first", newsComesLate);
 	return expectFailures != 0;
 }

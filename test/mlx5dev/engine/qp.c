@@ -4,10 +4,12 @@
 #include <stdlib.h>
 
 #include "completion.h"
+#include "doorbell.h"
 #include "engine.h"
 #include "test/mlx5dev/device/fabric.h"
 #include "test/mlx5dev/device/late.h"
 #include "test/mlx5dev/host/memory.h"
+#include "test/mlx5dev/host/options.h"
 #include "packet.h"
 #include "receive.h"
 #include "wqe.h"
@@ -66,6 +68,8 @@ void qpDestroy(struct qp *qp)
 {
 	struct qp **at = &qp->object.device->qps;
 
+	if (options.polling) /* a doorbell that came before the command is seen before it */
+		doorbellPoll();
 	while (*at != qp)
 		at = &(*at)->nextQp;
 	*at = qp->nextQp;

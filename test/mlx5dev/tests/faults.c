@@ -359,6 +359,16 @@ static void noAtomics(void)
 	queueAwaitError(&queue, 0, 0x13);
 }
 
+/* A device that polls may not have seen the doorbell yet. */
+static void destroyedAtOnce(void)
+{
+	begin();
+	queueNop(&queue, SIGNALED);
+	queueRing(&queue);
+	queueDestroy(&queue);
+	usleep(20000);
+}
+
 static const struct fault {
 	const char *name;
 	void (*body)(void);
@@ -393,6 +403,7 @@ static const struct fault {
 	{"the peer gone", peerGone, NULL},
 	{"masks in atomic_mode 1", maskedInPlainMode, NULL},
 	{"atomics on a device without", noAtomics, NULL},
+	{"a queue destroyed after its doorbell", destroyedAtOnce, NULL},
 };
 
 static void provoke(const struct fault *fault)
