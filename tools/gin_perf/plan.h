@@ -8,6 +8,9 @@
 #include "pattern.cuh"
 #include "statistics.h"
 
+// Most iterations that one launch records: the ticks of a latency, in shared memory beside scratch.
+enum { RECORDED = 4096 };
+
 struct Case {
 	const Operation *operation;
 	size_t bytes;
@@ -84,7 +87,8 @@ static inline void checkCase(const Options &o, const Case &c, uint32_t size, uin
 	if (c.operation->kind == opPacketLat && c.bytes > GIN_PACKETS_MOST)
 		usageError("-e: %s sends at most %u bytes", c.operation->name, GIN_PACKETS_MOST);
 	uint32_t coops = c.operation->stream ? c.threads / size : 1;
-	if (static_cast<uint64_t>(c.scratch) * coops > 227u << 10)
+	uint64_t ticks = c.operation->stream ? 0 : RECORDED * sizeof(uint32_t);
+	if (static_cast<uint64_t>(c.scratch) * coops + ticks > 227u << 10)
 		usageError(
 			"--scratch %u for each of %u coops is more than the shared memory of a CTA",
 			o.scratch, coops);
