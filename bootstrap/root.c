@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* root.c - the root's thread: accepts and authenticates connections */
-#include "root_within.h"
+#include "root_internal.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* root_start.c - starts roots: of a job, or of the unique ids of this process */
-#include "root_within.h"
+#include "root_internal.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "within.h"
+#include "internal.h"
 
 struct exportKey {
 	uint64_t kind, base, span, id, cpuOnly;

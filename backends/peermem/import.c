@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "within.h"
+#include "internal.h"
 
 /* No padding: keys are compared by their bytes. */
 struct importKey {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "within.h"
+#include "internal.h"
 
 void peermemClose(struct peermem *peermem)
 {

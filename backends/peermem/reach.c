@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "within.h"
+#include "internal.h"
 
 void peermemDescribe(const struct device *device, struct peermemBlob *out)
 {

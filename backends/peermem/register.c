@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "within.h"
+#include "internal.h"
 
 /* The offers of all ranks; rank r's begins at first + r * stride. */
 struct peermemOffers {

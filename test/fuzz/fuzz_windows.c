@@ -12,7 +12,7 @@
 #include <limits.h>
 #include <sys/mman.h>
 
-#include "backends/peermem/within.h"
+#include "backends/peermem/internal.h"
 #include "backends/proxy/network/load.h"
 #include "bootstrap/meeting.h"
 #include "lib/base/identity.h"

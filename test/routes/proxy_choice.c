@@ -4,6 +4,7 @@
  * a network is loaded
  */
 #include <dlfcn.h>
+#include <sys/resource.h>
 
 #include "backends/proxy/network/interface.h"
 #include "backends/proxy/network/load.h"
@@ -24,6 +25,20 @@ static void interfaceLists(void)
 	EXPECT(networkInterfaceAllowed("^docker,lo", "eth0"));
 	EXPECT(networkInterfaceAllowed("^=eth1", "eth10"));
 	EXPECT(!networkInterfaceAllowed("^=eth1", "eth1"));
+}
+
+/* Listing the interfaces takes a descriptor. */
+static void noDescriptor(void)
+{
+	const struct identity ranks[2] = {{.hostId = 1}, {.hostId = 2}};
+	const struct backendHost host = {.nRanks = 2, .ranks = ranks};
+	const struct rlimit none = {0, 0};
+	struct networkInterface found;
+	char why[BACKEND_WHY] = "";
+
+	EXPECT(!setrlimit(RLIMIT_NOFILE, &none));
+	EXPECT(!networkInterfaceFind(&host, &found, why));
+	EXPECT_HAS(why, "cannot list the network interfaces: Too many open files");
 }
 
 static struct proxyBlob probed(const char *list, int works, const char *words)
@@ -254,6 +269,7 @@ int main(void)
 {
 	setenv("GIN_LOG", "none", 1);
 	expectChild("NCCL_SOCKET_IFNAME", interfaceLists);
+	expectChild("interfaces, without a descriptor", noDescriptor);
 	expectChild("GIN_TRANSPORT unset", unset);
 	expectChild("GIN_TRANSPORT=ipc", ipcAlone);
 	expectChild("GIN_TRANSPORT=weak", networkAlone);

@@ -150,8 +150,6 @@ static int reportRanks(struct facts *mine, const struct infoOptions *options)
 {
 	ginComm_t comm;
 
-	if (options->selftest)
-		unsetenv("GIN_SELFTEST"); /* a broken pair is to be reported */
 	if (ginCommInit(NULL, &comm) != ginSuccess)
 		return reportFailure(mine, options);
 	int status = options->selftest ? selftestAll(comm, options->json)
@@ -175,6 +173,9 @@ int main(int argc, char **argv)
 		fprintf(stderr, "gin_info: no memory\n");
 		return 1;
 	}
+	/* A broken pair is to be reported. The first question to libgin reads the environment. */
+	if (options.selftest)
+		unsetenv("GIN_SELFTEST");
 	factsLocal(mine);
 	factsTopology(mine);
 	status = reportRanks(mine, &options);

@@ -158,6 +158,12 @@ void factsOfComm(ginComm_t comm, struct facts *f);
 /* Prefix of /sys and /proc: "", or HWLOC_FSROOT in tests. */
 const char *factsRoot(void);
 
+/*
+ * Opens a plug-in as libgin does: in the folder of libgin.so, in its subfolder libgin0, else where
+ * the dynamic loader looks. NULL: see dlerror().
+ */
+void *openPlugin(const char *file);
+
 /* The rank that the launcher gave this process, or 0. */
 int launchedRank(void);
 

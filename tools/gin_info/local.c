@@ -8,55 +8,50 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #define COPY(to, from) snprintf(to, sizeof(to), "%.*s", (int)sizeof(to) - 1, from)
 
 #define PLUGIN "libgin-pmix.so"
 
-/*
- * Looks for the plug-in as libgin does: in the folder of libgin.so, in its subfolder libgin0, then
- * where the dynamic loader looks.
- */
-static void findPlugin(struct buildFacts *b)
+void *openPlugin(const char *file)
 {
-	static const char *const folders[] = {"", "libgin0/"};
-	const char *slash = strrchr(b->library, '/');
-	int length = slash ? (int)(slash - b->library) + 1 : 0;
-	char path[300];
+	static const char *const folders[] = {"/", "/libgin0/"};
+	char path[1200];
+	Dl_info self;
+	const char *slash = NULL;
 
-	for (size_t i = 0; !b->pmix && i < sizeof(folders) / sizeof(folders[0]); i++) {
-		snprintf(path, sizeof(path), "%.*s%s" PLUGIN, length, b->library, folders[i]);
-		b->pmix = dlopen(path, RTLD_LAZY | RTLD_LOCAL) != NULL;
+	if (dladdr((const void *)ginGetVersion, &self) && self.dli_fname)
+		slash = strrchr(self.dli_fname, '/');
+	for (int i = 0; slash && i < 2; i++) {
+		snprintf(path, sizeof(path), "%.*s%s%s", (int)(slash - self.dli_fname),
+			 self.dli_fname, folders[i], file);
+		if (!access(path, F_OK))
+			return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	}
-	b->pmix = b->pmix || dlopen(PLUGIN, RTLD_LAZY | RTLD_LOCAL);
-	if (b->pmix)
-		COPY(b->pmixWhy, PLUGIN " found");
-	else
-		COPY(b->pmixWhy, dlerror());
+	return dlopen(file, RTLD_NOW | RTLD_LOCAL);
 }
 
 static void fillBuild(struct buildFacts *b)
 {
-	ginResult_t (*known)(int *) = ginGetVersion;
-	const void *address;
 	Dl_info library;
 	int version = 0;
 
-	memcpy(&address, &known, sizeof(address));
 	if (ginGetVersion(&version) == ginSuccess)
 		snprintf(b->version, sizeof(b->version), "%d.%d.%d", version / 10000,
 			 version / 100 % 100, version % 100);
 	snprintf(b->header, sizeof(b->header), "%d.%d.%d", GIN_VERSION_MAJOR, GIN_VERSION_MINOR,
 		 GIN_VERSION_PATCH);
 	b->abi = GIN_DEVICE_ABI;
-	if (dladdr(address, &library) && library.dli_fname)
+	if (dladdr((const void *)ginGetVersion, &library) && library.dli_fname)
 		COPY(b->library, library.dli_fname);
 #ifdef __clang__
 	COPY(b->compiler, __VERSION__);
 #else
 	COPY(b->compiler, "gcc " __VERSION__);
 #endif
-	findPlugin(b);
+	b->pmix = openPlugin(PLUGIN) != NULL;
+	COPY(b->pmixWhy, b->pmix ? PLUGIN " found" : dlerror());
 }
 
 static uint64_t limitOf(rlim_t limit)

@@ -3,6 +3,7 @@
 #include "selftest.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -35,11 +36,13 @@ struct selftestRank {
 	char timeout[32]; /* GIN_TIMEOUT of children */
 };
 
-/* A child process and the ends of its pipes. */
+/* A child process, and the pipe from its standard output. */
 struct selftestProcess {
 	pid_t pid;
-	int in, out;
+	int out;
 };
+
+_Static_assert(sizeof(struct selftestJob) <= PIPE_BUF, "a pipe holds a job");
 
 static time_t now(void)
 {
@@ -129,7 +132,8 @@ static int spawnWith(struct selftestProcess *process, int childIn, int childOut)
 	return failed;
 }
 
-static int start(struct selftestProcess *process)
+/* The child finds its job in a pipe: its parent writes nothing when the child may have ended. */
+static int start(struct selftestProcess *process, const struct selftestJob *job)
 {
 	int in[2], out[2];
 
@@ -140,15 +144,14 @@ static int start(struct selftestProcess *process)
 		close(in[1]);
 		return 1;
 	}
-	int failed = spawnWith(process, in[0], out[1]);
+	int failed = write(in[1], job, sizeof(*job)) != sizeof(*job) ||
+		     spawnWith(process, in[0], out[1]);
 	close(in[0]);
+	close(in[1]);
 	close(out[1]);
-	process->in = in[1];
 	process->out = out[0];
-	if (failed) {
-		close(in[1]);
+	if (failed)
 		close(out[0]);
-	}
 	return failed;
 }
 
@@ -227,7 +230,7 @@ static void runChild(const struct selftestRank *r, const struct selftestPass *pa
 	struct selftestVariable variables[SELFTEST_SETTINGS + 4];
 	struct selftestProcess process;
 	int n = setAll(r, pass, variables);
-	int failed = start(&process);
+	int failed = start(&process, &job);
 
 	while (n)
 		resetVariable(&variables[--n]);
@@ -235,9 +238,6 @@ static void runChild(const struct selftestRank *r, const struct selftestPass *pa
 		snprintf(answer->why, sizeof(answer->why), "rank %d: no child process", r->rank);
 		return;
 	}
-	if (write(process.in, &job, sizeof(job)) != sizeof(job))
-		kill(process.pid, SIGKILL);
-	close(process.in);
 	readAnswer(r, &process, answer, cells);
 }
 

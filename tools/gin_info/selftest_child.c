@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* selftest_child.c - one rank of a pass of the self-test, in a process of its own */
+#include "gin_info.h"
 #include "selftest.h"
 
 #include <dlfcn.h>
@@ -8,28 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Beside libgin.so in a build tree, in libgin0/ in an installation; else where the loader looks. */
-static void *openPlugin(void)
-{
-	static const char *const folders[] = {"/", "/libgin0/"};
-	char path[1200];
-	Dl_info self;
-	const char *slash = NULL;
-
-	if (dladdr((const void *)ginCommInit, &self) && self.dli_fname)
-		slash = strrchr(self.dli_fname, '/');
-	for (int i = 0; slash && i < 2; i++) {
-		snprintf(path, sizeof(path), "%.*s%s" SELFTEST_PLUGIN,
-			 (int)(slash - self.dli_fname), self.dli_fname, folders[i]);
-		if (!access(path, F_OK))
-			return dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	}
-	return dlopen(SELFTEST_PLUGIN, RTLD_NOW | RTLD_LOCAL);
-}
-
 const struct selftestCalls *selftestLoad(char *why, size_t room)
 {
-	void *library = openPlugin();
+	void *library = openPlugin(SELFTEST_PLUGIN);
 	const struct selftestCalls *calls = library ? dlsym(library, SELFTEST_SYMBOL) : NULL;
 
 	if (calls && calls->size == sizeof(*calls))

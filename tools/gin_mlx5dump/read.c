@@ -80,6 +80,11 @@ static void cutCharacters(char *hex)
 		*blanks = '\0';
 }
 
+static int isPair(const char *at)
+{
+	return isxdigit((unsigned char)at[0]) && isxdigit((unsigned char)at[1]);
+}
+
 /*
  * Reads pairs of hex digits, which may have blanks or commas between them and 0x before each pair.
  * Returns NULL, or where it could not go on.
@@ -92,10 +97,10 @@ static const char *pairsRead(const char *at, struct dump *out)
 			at++;
 			continue;
 		}
-		if (at[0] == '0' && (at[1] == 'x' || at[1] == 'X') &&
+		if (at[0] == '0' && (at[1] == 'x' || at[1] == 'X') && isPair(at + 2) &&
 		    !isxdigit((unsigned char)at[4]))
 			at += 2;
-		if (!isxdigit((unsigned char)at[0]) || !isxdigit((unsigned char)at[1]))
+		if (!isPair(at))
 			return at;
 		if (sscanf(at, "%2x", &byte) != 1 || append(out, &(uint8_t){(uint8_t)byte}, 1))
 			return at;

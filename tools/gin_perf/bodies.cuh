@@ -256,9 +256,9 @@ struct StreamCoop {
 	Scratch scratch;
 };
 
-// All coops together put one message.
-struct PutShares {
-	static constexpr bool fromPeer = false;
+// All coops together put, or get, one message.
+template <bool gets> struct MoveShares {
+	static constexpr bool fromPeer = gets;
 
 	template <class Endpoint, class Coop>
 	GIN_FN int operator()(const Endpoint &to, Coop coop, const BufferLayout &layout,
@@ -268,31 +268,21 @@ struct PutShares {
 		Share share(layout.bytes, worker.index, worker.count);
 		if (!share.bytes)
 			return 0;
-		return to.put(coop, worker.context, peer,
-			      layout.target(layout.lane(me), cursor.slot) + share.begin,
-			      layout.source(layout.lane(peer), cursor.variant) + share.begin,
-			      share.bytes, worker.scratch);
+		uint32_t writer = layout.lane(gets ? peer : me),
+			 reader = layout.lane(gets ? me : peer);
+		uint64_t target = layout.target(writer, cursor.slot) + share.begin;
+		uint64_t source = layout.source(reader, cursor.variant) + share.begin;
+		if constexpr (gets)
+			return to.get(coop, worker.context, peer, source, target, share.bytes,
+				      worker.scratch);
+		else
+			return to.put(coop, worker.context, peer, target, source, share.bytes,
+				      worker.scratch);
 	}
 };
 
-// All coops together get one message.
-struct GetShares {
-	static constexpr bool fromPeer = true;
-
-	template <class Endpoint, class Coop>
-	GIN_FN int operator()(const Endpoint &to, Coop coop, const BufferLayout &layout,
-			      const Cursor &cursor, int me, int peer,
-			      const StreamCoop &worker) const
-	{
-		Share share(layout.bytes, worker.index, worker.count);
-		if (!share.bytes)
-			return 0;
-		return to.get(coop, worker.context, peer,
-			      layout.source(layout.lane(me), cursor.variant) + share.begin,
-			      layout.target(layout.lane(peer), cursor.slot) + share.begin,
-			      share.bytes, worker.scratch);
-	}
-};
+using PutShares = MoveShares<false>;
+using GetShares = MoveShares<true>;
 
 // Each coop puts its own message to its own slot.
 struct PutOwn {

@@ -9,9 +9,6 @@
 #include "bodies.cuh"
 #include "plan.h"
 
-// Most iterations that one launch records: their ticks fit into shared memory beside scratch.
-enum { RECORDED = 4096 };
-
 template <class Job> class Meter
 {
 public:

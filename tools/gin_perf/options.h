@@ -174,7 +174,7 @@ static inline bool caseOption(Options &o, int option, const char *text)
 	case 'e':
 		return o.end = numberOption(text, "-e", 1, 1ull << 40), true;
 	case 'f':
-		return o.factor = countOption(text, "-f", 2, many), true;
+		return o.factor = countOption(text, "-f", 2, 1u << 20), true;
 	case 'n':
 		return o.iterations = countOption(text, "-n", 1, many), true;
 	case 'w':

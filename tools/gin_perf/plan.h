@@ -8,6 +8,9 @@
 #include "pattern.cuh"
 #include "statistics.h"
 
+// Most iterations that one launch records: the ticks of a latency, in shared memory beside scratch.
+enum { RECORDED = 4096 };
+
 struct Case {
 	const Operation *operation;
 	size_t bytes;
@@ -72,6 +75,25 @@ static inline uint32_t coopSize(ginCoopKind kind, uint32_t threads, uint32_t war
 	return kind == ginCoopThread ? 1 : kind == ginCoopWarp ? warp : threads;
 }
 
+// Ends the program if the options do not fit each other. `size`: threads of a coop.
+static inline void checkCase(const Options &o, const Case &c, uint32_t size, uint32_t warp)
+{
+	if (c.threads % size)
+		usageError("-t %u is not a multiple of a warp, which has %u threads", c.threads,
+			   warp);
+	if (c.coop != ginCoopCta && c.threads > mostThreadsOf(GinWarp{}))
+		usageError("-t %u is more than %u, the limit for a CTA with several coops",
+			   c.threads, mostThreadsOf(GinWarp{}));
+	if (c.operation->kind == opPacketLat && c.bytes > GIN_PACKETS_MOST)
+		usageError("-e: %s sends at most %u bytes", c.operation->name, GIN_PACKETS_MOST);
+	uint32_t coops = c.operation->stream ? c.threads / size : 1;
+	uint64_t ticks = c.operation->stream ? 0 : RECORDED * sizeof(uint32_t);
+	if (static_cast<uint64_t>(c.scratch) * coops + ticks > 227u << 10)
+		usageError(
+			"--scratch %u for each of %u coops is more than the shared memory of a CTA",
+			o.scratch, coops);
+}
+
 static inline Case caseOf(const Options &o, const Operation *operation, size_t bytes, uint32_t ctas,
 			  int nRanks, bool gpu)
 {
@@ -81,25 +103,14 @@ static inline Case caseOf(const Options &o, const Operation *operation, size_t b
 	c.bytes = bytes;
 	c.coop = o.coop < 0 ? operation->coop : static_cast<ginCoopKind>(o.coop);
 	c.threads = o.threads ? o.threads : gpu ? 256 : GIN_HOST_WARP;
+	c.scratch = (o.scratch + 127) / 128 * 128;
 	uint32_t size = coopSize(c.coop, c.threads, warp);
-	if (c.threads % size)
-		usageError("-t %u is not a multiple of a warp, which has %u threads", c.threads,
-			   warp);
-	if (c.coop != ginCoopCta && c.threads > mostThreadsOf(GinWarp{}))
-		usageError("-t %u is more than %u, the limit for a CTA with several coops",
-			   c.threads, mostThreadsOf(GinWarp{}));
+	checkCase(o, c, size, warp);
 	if (!operation->stream)
 		c.threads = size;
-	if (operation->kind == opPacketLat && bytes > GIN_PACKETS_MOST)
-		usageError("-e: %s sends at most %u bytes", operation->name, GIN_PACKETS_MOST);
 	c.ctas = ctas;
 	c.coops = ctas * (c.threads / size);
 	c.contexts = o.contexts;
-	c.scratch = (o.scratch + 127) / 128 * 128;
-	if (static_cast<uint64_t>(c.scratch) * (c.threads / size) > 227u << 10)
-		usageError(
-			"--scratch %u for each of %u coops is more than the shared memory of a CTA",
-			o.scratch, c.threads / size);
 	c.iterations = o.iterations ? o.iterations : operation->iterations;
 	c.warmup = o.warmup;
 	c.check = o.check;

@@ -68,32 +68,30 @@ static int isOwn(const struct backendHost *host, const struct netAddress *addres
 	return 1;
 }
 
-static void keep(const char *name, const struct netAddress *address, struct networkInterface *out)
+/* Fills in the interface if it has an address that no other host has. */
+static int takeIfOwn(const struct backendHost *host, const char *name, struct networkInterface *out)
 {
-	snprintf(out->name, sizeof(out->name), "%s", name);
-	inet_ntop(address->family, address->bytes, out->address, sizeof(out->address));
+	struct netAddress address[IDENTITY_ADDRESSES];
+	unsigned count = socketAddresses(name, address, IDENTITY_ADDRESSES);
+
+	for (unsigned a = 0; a < count; a++)
+		if (isOwn(host, &address[a])) {
+			snprintf(out->name, sizeof(out->name), "%s", name);
+			inet_ntop(address[a].family, address[a].bytes, out->address,
+				  sizeof(out->address));
+			return 1;
+		}
+	return 0;
 }
 
-/* Returns 1 if an interface fits the rule. */
-static int findAllowed(const struct backendHost *host, const struct interfaceRule *rule,
-		       struct networkInterface *out)
+/* Returns 1 if an interface of the list fits the rule. */
+static int takeAllowed(const struct backendHost *host, const struct interfaceRule *rule,
+		       const struct if_nameindex *list, struct networkInterface *out)
 {
-	struct if_nameindex *list = if_nameindex();
-	struct netAddress address[IDENTITY_ADDRESSES];
-	int found = 0;
-
-	for (const struct if_nameindex *i = list; i && i->if_name && !found; i++) {
-		unsigned count = allows(rule, i->if_name)
-					 ? socketAddresses(i->if_name, address, IDENTITY_ADDRESSES)
-					 : 0;
-		for (unsigned a = 0; a < count && !found; a++)
-			if (isOwn(host, &address[a])) {
-				keep(i->if_name, &address[a], out);
-				found = 1;
-			}
-	}
-	if_freenameindex(list);
-	return found;
+	for (; list->if_name; list++)
+		if (allows(rule, list->if_name) && takeIfOwn(host, list->if_name, out))
+			return 1;
+	return 0;
 }
 
 static int isAlone(const struct backendHost *host)
@@ -119,7 +117,14 @@ int networkInterfaceFind(const struct backendHost *host, struct networkInterface
 		loopback(out);
 		return 1;
 	}
-	if (findAllowed(host, &rule, out))
+	struct if_nameindex *list = if_nameindex();
+	if (!list) {
+		snprintf(why, BACKEND_WHY, "cannot list the network interfaces: %m");
+		return 0;
+	}
+	int isTaken = takeAllowed(host, &rule, list, out);
+	if_freenameindex(list);
+	if (isTaken)
 		return 1;
 	if (isNamed) { /* a NIC, which the plug-in has to find */
 		snprintf(out->name, sizeof(out->name), "%s", rule.value);

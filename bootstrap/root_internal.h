@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* root_within.h - for root.c, the thread of a root, and root_start.c, which starts roots */
-#ifndef GIN_BOOTSTRAP_ROOT_WITHIN_H
-#define GIN_BOOTSTRAP_ROOT_WITHIN_H
+/* root_internal.h - for root.c, the thread of a root, and root_start.c, which starts roots */
+#ifndef GIN_BOOTSTRAP_ROOT_INTERNAL_H
+#define GIN_BOOTSTRAP_ROOT_INTERNAL_H
 
 #include <pthread.h>
 #include <sys/types.h>

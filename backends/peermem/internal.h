@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* within.h - structures and functions that only the files of peermem use */
-#ifndef GIN_BACKENDS_PEERMEM_WITHIN_H
-#define GIN_BACKENDS_PEERMEM_WITHIN_H
+/* internal.h - structures and functions that only the files of peermem use */
+#ifndef GIN_BACKENDS_PEERMEM_INTERNAL_H
+#define GIN_BACKENDS_PEERMEM_INTERNAL_H
 
 #include "peermem.h"
 
