@@ -144,7 +144,8 @@ class Ep:
         unknown = sorted(set(more) - set(_DEFAULTS))
         if unknown:
             raise TypeError(f"Ep has no keyword {', '.join(unknown)}")
-        self._make(comm, {**_DEFAULTS, **more, **dict(experts=experts, topk=topk, hidden=hidden, max_tokens=max_tokens)})
+        shape = dict(experts=experts, topk=topk, hidden=hidden, max_tokens=max_tokens)
+        self._make(comm, {**_DEFAULTS, **more, **shape})
 
     def _make(self, comm, config, old=None):
         """A new ginEp_t; in the memory of the Ep `old`, if there is one."""
