@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What calls refuse, and with which words. Needs the library; ranks are threads."""
 
+import os
 import unittest
 
 import numpy as np
@@ -115,6 +116,11 @@ class Eps(unittest.TestCase):
         few = gin_ep.bytes_needed(8, **SHAPE)
         many = gin_ep.bytes_needed(8, **{**SHAPE, "max_tokens": 64})
         self.assertGreater(many, few)
+
+    def test_the_memory_that_from_deepep_names(self):
+        shape = dict(experts=288, topk=8, hidden=7168, max_tokens=128)
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../docs/from-deepep.md")) as file:
+            self.assertIn(f"else {gin_ep.bytes_needed(8, **shape) / 1e6:.0f} MB;", file.read())
 
     def test_a_destroyed_one(self):
         def use(comm):
