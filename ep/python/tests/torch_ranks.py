@@ -422,7 +422,21 @@ def case_operators(comm):
         problem = layer.problem
         wanted = reference.combine(twice, problem.topk, problem.weights, problem.first)
         same("combine", to_numpy(out), wanted[comm.rank])
+    if comm.size == 1:
+        check_schemas(ops, state, layer, ep.number)
     ep.destroy()
+
+
+def check_schemas(ops, state, layer, number):
+    """torch's own check: an operator writes only what it declares, and its fake tensors are right."""
+    tests = "test_schema", "test_faketensor"
+    layer_of = state, layer.x, layer.topk, layer.weights, number
+    for fp8, scales in ((False, "f32"), (True, "f32"), (True, "ue8m0")):
+        torch.library.opcheck(ops.dispatch, (*layer_of, fp8, scales), test_utils=tests)
+    rows, _, _, _, _, handle = ops.dispatch(*layer_of, False, "f32")
+    rest = torch.zeros_like(rows), handle, layer.topk, layer.weights, number
+    for reduce in ("none", "rank"):
+        torch.library.opcheck(ops.combine, (state, *rest, reduce), test_utils=tests)
 
 
 def case_graph(comm):
