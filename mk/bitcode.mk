@@ -12,6 +12,6 @@ BITCODE := $(BUILD)/libgin_device.bc
 
 bitcode: $(BITCODE)
 
-$(BITCODE): bitcode/build bitcode/functions.cu $(wildcard include/gin/* include/gin/*/*)
+$(BITCODE): bitcode/build bitcode/outline.awk bitcode/functions.cu $(wildcard include/gin/* include/gin/*/*)
 	$(call say,LLVM,$@)
 	$(Q)LLVM='$(LLVM)' bitcode/build $@

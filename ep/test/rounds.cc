@@ -74,15 +74,20 @@ static void finish(Rank &r, ginEp_t ep)
 	EXPECT(!record.valid);
 }
 
-static void once(Rank &r, ginEp_t ep, const Round &round)
+static void both(Rank &r, ginEp_t ep, Batch &batch)
 {
-	Batch batch(r, round, handleBytes(ep));
 	EP_CHECK(batch.runDispatch(ep, GIN_EP_BOTH));
 	finish(r, ep);
 	batch.checkDispatch();
 	EP_CHECK(batch.runCombine(ep, GIN_EP_BOTH));
 	finish(r, ep);
 	batch.checkCombine();
+}
+
+static void once(Rank &r, ginEp_t ep, const Round &round)
+{
+	Batch batch(r, round, handleBytes(ep));
+	both(r, ep, batch);
 }
 
 /*
@@ -172,6 +177,28 @@ static void corners(Rank &r)
 	EP_CHECK(ginEpDestroy(ep));
 }
 
+/* x that is e4m3 already, with scales of the kind `given`. */
+static void dispatchGiven(Rank &r, ginEp_t ep, const Round &round, const Round &given)
+{
+	const bool ue8m0 = given.scaleKind == GIN_EP_SCALE_UE8M0;
+	Batch batch(r, round, handleBytes(ep));
+	Memory x(r, batch.T * round.hidden), scales(r, batch.T * 3 * 4);
+	std::vector<uint8_t> bytes;
+	std::vector<uint32_t> words;
+	for (uint32_t t = 0; t < batch.T; t++) {
+		Wire wire = wireOf(given, batch.me, t);
+		std::vector<uint32_t> own = scaleWords(given, wire);
+		bytes.insert(bytes.end(), wire.payload.begin(), wire.payload.end());
+		words.insert(words.end(), own.begin(), own.end());
+	}
+	x.write(bytes);
+	scales.write(words);
+	batch.dispatch.x = tensor(x, ginEpF8E4m3, {batch.T, round.hidden});
+	batch.dispatch.scales =
+		tensor(scales, ue8m0 ? ginEpUe8m0x4 : ginEpF32, {batch.T, ue8m0 ? 1 : 3});
+	both(r, ep, batch);
+}
+
 /* x that is e4m3 already goes out as it is; scales that are powers of two, in either form. */
 static void givenF8(Rank &r)
 {
@@ -185,31 +212,9 @@ static void givenF8(Rank &r)
 	ginEp_t ep = epFor(r, round);
 	for (const uint32_t *pair : kinds) {
 		Round given = round;
-		const uint32_t kind = given.scaleKind = pair[0];
+		given.scaleKind = pair[0];
 		round.scaleKind = pair[1];
-		Batch batch(r, round, handleBytes(ep));
-		Memory x(r, batch.T * round.hidden), scales(r, batch.T * 3 * 4);
-		std::vector<uint8_t> bytes;
-		std::vector<uint32_t> words;
-		for (uint32_t t = 0; t < batch.T; t++) {
-			Wire wire = wireOf(given, batch.me, t);
-			std::vector<uint32_t> own = scaleWords(given, wire);
-			bytes.insert(bytes.end(), wire.payload.begin(), wire.payload.end());
-			words.insert(words.end(), own.begin(), own.end());
-		}
-		x.write(bytes);
-		scales.write(words);
-		int64_t groups = kind == GIN_EP_SCALE_UE8M0 ? 1 : 3;
-		batch.dispatch.x = tensor(x, ginEpF8E4m3, {batch.T, round.hidden});
-		batch.dispatch.scales =
-			tensor(scales, kind == GIN_EP_SCALE_UE8M0 ? ginEpUe8m0x4 : ginEpF32,
-			       {batch.T, groups});
-		EP_CHECK(batch.runDispatch(ep, GIN_EP_BOTH));
-		finish(r, ep);
-		batch.checkDispatch();
-		EP_CHECK(batch.runCombine(ep, GIN_EP_BOTH));
-		finish(r, ep);
-		batch.checkCombine();
+		dispatchGiven(r, ep, round, given);
 	}
 	EP_CHECK(ginEpDestroy(ep));
 }

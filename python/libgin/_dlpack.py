@@ -75,7 +75,7 @@ def span(thing):
     strides = tensor.strides[: tensor.ndim] if tensor.strides else None
     nbytes = math.prod(shape) * tensor.bits * tensor.lanes // 8
     if nbytes and strides and strides != _contiguous(shape, strides):
-        raise ValueError("a window is contiguous memory, and this array is not")
+        raise ValueError("a window is contiguous memory, and this array is not: copy it first")
     return (tensor.data or 0) + tensor.byte_offset, nbytes
 
 

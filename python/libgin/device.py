@@ -5,7 +5,7 @@ import ctypes
 import dataclasses
 from typing import Any
 
-from . import _abi
+from . import _abi, _checks
 from ._library import call, failure, load
 from ._resource import Resource
 from .records import ErrorRecord, from_struct
@@ -15,6 +15,9 @@ ROUTES = {"direct": _abi.ginRouteDirect, "proxy": _abi.ginRouteProxy, "gdaki": _
 
 def _route_mask(routes):
     """GIN_ROUTES_... of names of routes; 0: any."""
+    unknown = [name for name in routes if name not in ROUTES]
+    if isinstance(routes, str) or unknown:
+        raise ValueError(f"routes is {routes!r}: give a tuple of {', '.join(map(repr, ROUTES))}")
     return sum(1 << ROUTES[name] for name in set(routes))
 
 
@@ -38,12 +41,12 @@ class DeviceCommunicator(Resource):
     ):
         want = _abi.ginDevCommRequirements(
             ctypes.sizeof(_abi.ginDevCommRequirements),
-            contexts,
-            signals,
-            round(timeout * 1e9),
-            counters,
-            barriers,
-            queue_depth,
+            _checks.whole("contexts", contexts, _checks.UINT32),
+            _checks.whole("signals", signals, _checks.UINT32),
+            _checks.nanoseconds("timeout", timeout),
+            _checks.whole("counters", counters, _checks.UINT32),
+            _checks.whole("barriers", barriers, _checks.UINT32),
+            _checks.whole("queue_depth", queue_depth, _checks.UINT32),
             _route_mask(routes),
         )
         self.struct = _abi.ginDevComm()

@@ -12,11 +12,12 @@ import threading
 import weakref
 from typing import Any
 
-from . import _abi, _dlpack
+from . import _abi, _checks, _dlpack
 from ._devices import resolved
 from ._library import call, load
 
 _owners: dict[int, ctypes.c_void_p] = {}  # by device: ginComm_t
+_ADDRESSES = (0, 2**64 - 1)
 _lock = threading.RLock()  # the collector may free memory while this thread allocates some
 
 
@@ -54,11 +55,11 @@ class Buffer:
         number = resolved(device)
         self.device = None if number == _abi.GIN_DEVICE_NONE else number
         self.on_gpu = self.device is not None and not host
-        self.nbytes = nbytes
+        self.nbytes = _checks.whole("nbytes", nbytes, _checks.SIZE)
         pointer = ctypes.c_void_p()
         with _lock:
             name = "ginMemAllocHost" if host else "ginMemAlloc"
-            call(name, _owner(number), nbytes, ctypes.byref(pointer))
+            call(name, _owner(number), self.nbytes, ctypes.byref(pointer))
         self.address = pointer.value or 0
         self._finalizer = weakref.finalize(self, _free, self.address)
         self._finalizer.atexit = False  # the end of the process frees it
@@ -113,7 +114,7 @@ def _of_interface(thing):
     if interface is None:
         return None
     if interface.get("strides") or not interface.get("data"):
-        raise ValueError("a window is contiguous memory, and this array is not")
+        raise ValueError("a window is contiguous memory, and this array is not: copy it first")
     item = int(interface["typestr"][2:])
     return interface["data"][0], math.prod(interface["shape"]) * item
 
@@ -121,8 +122,10 @@ def _of_interface(thing):
 def span_of(thing: Any) -> tuple[int, int]:
     """Address and bytes of a tensor, an array, a Buffer, or of a pair of these numbers."""
     if isinstance(thing, tuple):
-        address, nbytes = thing
-        return int(address), int(nbytes)
+        if len(thing) != 2:
+            raise ValueError(f"a tuple of {len(thing)} parts is not memory: give (address, bytes)")
+        address = _checks.whole("address", thing[0], _ADDRESSES)
+        return address, _checks.whole("bytes", thing[1], _checks.SIZE)
     if isinstance(thing, Buffer):
         return thing.address, thing.nbytes
     if hasattr(thing, "data_ptr") and hasattr(thing, "is_contiguous"):  # torch

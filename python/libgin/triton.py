@@ -108,6 +108,8 @@ def _call(name, semantic, **values):
         argument, _, kind = part.partition(":")
         value = _plain(values.pop(argument))
         value = semantic.to_tensor(0 if value is None else value)
+        if value.dtype.is_floating():
+            raise TypeError(f"{name}: {argument} is {value.dtype}: give an integer or a pointer")
         operands.append(semantic.cast(value, _TYPES[kind]))
         kinds.append(_TYPES[kind])
     assert not values, f"{name} takes no {', '.join(values)}"

@@ -24,7 +24,8 @@ def candidates():
 def _open(path):
     """Opens libgin-ep.so with one libgin.so.0: the one that the process has, else the one beside libgin-ep.so.
 
-    The loader takes a loaded libgin.so.0 for the one that libgin-ep.so needs. The package libgin looks for a loaded one, too.
+    The loader takes a loaded libgin.so.0 for the one that libgin-ep.so needs. The package libgin looks for a
+    loaded one, too.
     """
     beside = os.path.join(os.path.dirname(path), LIBGIN)
     if os.path.dirname(path) and os.path.exists(beside) and not _is_loaded(LIBGIN):

@@ -4,6 +4,7 @@
 import contextlib
 import ctypes
 import itertools
+import operator
 import weakref
 from dataclasses import dataclass
 from typing import Any
@@ -28,20 +29,43 @@ def choose(table, value, what):
     return table[value]
 
 
+def _number(name, value):
+    """A uint32_t. ctypes takes any integer and drops the bits that do not fit."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}: give an integer") from None
+    if not 0 <= number < 2**32:
+        raise ValueError(f"{name} is {number}: give 0 to {2**32 - 1}")
+    return number
+
+
+def _nanoseconds(name, seconds):
+    try:
+        fits = 0 <= seconds < 18e9
+    except TypeError:
+        raise TypeError(f"{name} is {seconds!r}: give seconds") from None
+    if not fits:
+        raise ValueError(f"{name} is {seconds!r}: give seconds, less than 18e9; 0: no limit")
+    return int(seconds * 1e9)
+
+
 def _config(
     ranks, *, experts, topk, hidden, max_tokens, rows, reduce, first_experts, timeout, on_lost, max_sms, contexts
 ):
     config = _abi.EpConfig(ctypes.sizeof(_abi.EpConfig), _abi.LL)
-    config.experts, config.topk, config.hidden, config.maxTokens = experts, topk, hidden, max_tokens
+    config.experts, config.topk = _number("experts", experts), _number("topk", topk)
+    config.hidden, config.maxTokens = _number("hidden", hidden), _number("max_tokens", max_tokens)
     config.rowTypes = sum(choose(ROWS, kind, "rows") for kind in set(rows))
     config.reduce = choose(REDUCES, reduce, "reduce")
-    config.timeout = int(timeout * 1e9)
+    config.timeout = _nanoseconds("timeout", timeout)
     config.onLost = choose(LOST, on_lost, "on_lost")
-    config.maxSms, config.contexts = max_sms, contexts
+    config.maxSms, config.contexts = _number("max_sms", max_sms), _number("contexts", contexts)
     if first_experts is not None:
         if len(first_experts) != ranks + 1:
             raise ValueError(f"first_experts has {len(first_experts)} numbers, {ranks} ranks need {ranks + 1}")
-        config.firstExpert = (ctypes.c_uint32 * len(first_experts))(*first_experts)
+        first = [_number("first_experts", number) for number in first_experts]
+        config.firstExpert = (ctypes.c_uint32 * len(first))(*first)
     return config
 
 
@@ -120,7 +144,8 @@ class Ep:
         unknown = sorted(set(more) - set(_DEFAULTS))
         if unknown:
             raise TypeError(f"Ep has no keyword {', '.join(unknown)}")
-        self._make(comm, {**_DEFAULTS, **more, **dict(experts=experts, topk=topk, hidden=hidden, max_tokens=max_tokens)})
+        shape = dict(experts=experts, topk=topk, hidden=hidden, max_tokens=max_tokens)
+        self._make(comm, {**_DEFAULTS, **more, **shape})
 
     def _make(self, comm, config, old=None):
         """A new ginEp_t; in the memory of the Ep `old`, if there is one."""

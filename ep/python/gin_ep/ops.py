@@ -46,7 +46,8 @@ def _(state, x, topk_idx, topk_weights, ep, fp8, scales):
     return _outputs(_ep.by_number(ep).empty_like_received(x, topk_idx.shape[1], fp8, scales))
 
 
-@torch.library.custom_op("gin_ep::combine", mutates_args={"state"})
+# A combine writes its epoch into the handle.
+@torch.library.custom_op("gin_ep::combine", mutates_args={"state", "handle"})
 def combine(
     state: torch.Tensor,
     x: torch.Tensor,

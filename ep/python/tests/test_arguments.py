@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What calls refuse, and with which words. Needs the library; ranks are threads."""
 
+import os
 import unittest
 
 import numpy as np
@@ -84,6 +85,23 @@ class Eps(unittest.TestCase):
             with self.subTest(keyword), self.assertRaisesRegex(ValueError, f"{keyword} is .*; possible are"):
                 alone(lambda comm: gin_ep.Ep(comm, **{**SHAPE, keyword: value}))
 
+    def test_numbers(self):
+        wrong = (
+            ("experts", -1, ValueError, "experts is -1: give 0 to 4294967295"),
+            ("topk", 2**32 + 2, ValueError, "topk is 4294967298: give 0 to"),
+            ("hidden", 32.0, TypeError, "hidden is 32.0: give an integer"),
+            ("max_tokens", "4", TypeError, "max_tokens is '4': give an integer"),
+            ("max_sms", -1, ValueError, "max_sms is -1"),
+            ("contexts", None, TypeError, "contexts is None"),
+            ("timeout", -1, ValueError, "timeout is -1: give seconds"),
+            ("timeout", float("inf"), ValueError, "timeout is inf: give seconds"),
+            ("timeout", "1", TypeError, "timeout is '1': give seconds"),
+            ("first_experts", [0, -1], ValueError, "first_experts is -1"),
+        )
+        for name, value, kind, words in wrong:
+            with self.subTest(name), self.assertRaisesRegex(kind, words):
+                gin_ep.bytes_needed(1, **{**SHAPE, name: value})
+
     def test_the_librarys_words(self):
         with self.assertRaisesRegex(gin_ep.GinError, "ginEpCreate: .*hidden"):
             alone(lambda comm: gin_ep.Ep(comm, **{**SHAPE, "hidden": 33}))
@@ -98,6 +116,11 @@ class Eps(unittest.TestCase):
         few = gin_ep.bytes_needed(8, **SHAPE)
         many = gin_ep.bytes_needed(8, **{**SHAPE, "max_tokens": 64})
         self.assertGreater(many, few)
+
+    def test_the_memory_that_from_deepep_names(self):
+        shape = dict(experts=288, topk=8, hidden=7168, max_tokens=128)
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../docs/from-deepep.md")) as file:
+            self.assertIn(f"else {gin_ep.bytes_needed(8, **shape) / 1e6:.0f} MB;", file.read())
 
     def test_a_destroyed_one(self):
         def use(comm):

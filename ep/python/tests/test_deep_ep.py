@@ -157,7 +157,8 @@ class Signatures(unittest.TestCase):
         for name in _arguments.HIGH_THROUGHPUT:
             for owner in (deep_ep.Buffer, alone):
                 self.assertFalse(hasattr(owner, name), name)
-                with self.assertRaisesRegex(AttributeError, f"Buffer .*'{name}', which is for high throughput: .*SGLang"):
+                words = f"Buffer .*'{name}', which is for high throughput: .*SGLang"
+                with self.assertRaisesRegex(AttributeError, words):
                     getattr(owner, name)
         with self.assertRaisesRegex(AttributeError, "Buffer of gin_ep.deep_ep has no attribute 'surprise'$"):
             alone.surprise

@@ -7,6 +7,7 @@ vLLM's, SGLang's and DeepEP's own. --cuda: tensors on GPUs, one for each rank; e
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -246,6 +247,33 @@ def case_corners(comm):
     buffer.destroy()
 
 
+def case_wrong(comm):
+    """Arguments of the wrong kind or shape: the error names them, and no rank waits for another."""
+    layer = Layer(comm, Shape(tokens=[4] * comm.size), 80)
+    buffer = make_buffer(comm)
+    handle = buffer.low_latency_dispatch(layer.x, layer.topk, 8, 8, use_fp8=False)[2]
+    wrong = (
+        (TypeError, "x is a list: give a tensor", "dispatch", ([1], layer.topk, 8, 8)),
+        (ValueError, r"x has the shape \[128\]: give a tensor", "dispatch", (layer.x[0], layer.topk, 8, 8)),
+        (ValueError, "x is torch.float32, not bfloat16", "dispatch", (layer.x.float(), layer.topk, 8, 8)),
+        (ValueError, r"topk_idx has the shape \[4\]", "dispatch", (layer.x, layer.topk[:, 0], 8, 8)),
+        (gin_ep.GinError, "topkIdx.size.0. is 3", "dispatch", (layer.x, layer.topk[:3], 8, 8)),
+        (gin_ep.GinError, "topkIdx has elements", "dispatch", (layer.x, layer.topk.float(), 8, 8)),
+        (gin_ep.GinError, "x.size.0. is 4, must be 0 to maxTokens = 3", "dispatch", (layer.x, layer.topk, 3, 8)),
+        (ValueError, "topk_idx has the shape", "combine", (layer.x, layer.topk[0], layer.weights, handle)),
+        (gin_ep.GinError, "x has 2 dimensions, must be 3", "combine", (layer.x, layer.topk, layer.weights, handle)),
+        (TypeError, "the handle is not one of", "combine", (layer.x, layer.topk, layer.weights, None)),
+    )
+    for kind, words, call, arguments in wrong:
+        try:
+            getattr(buffer, f"low_latency_{call}")(*arguments)
+        except kind as error:
+            assert re.search(words, str(error)), (words, error)
+        else:
+            raise AssertionError(f"low_latency_{call} took what should be {words}")
+    buffer.destroy()
+
+
 def case_rank_reduce(comm):
     """The weights go with the dispatch, one row per rank comes back; a tuple of the handle's five values works."""
     layer = Layer(comm, Shape(topk=5), 5)
@@ -394,7 +422,21 @@ def case_operators(comm):
         problem = layer.problem
         wanted = reference.combine(twice, problem.topk, problem.weights, problem.first)
         same("combine", to_numpy(out), wanted[comm.rank])
+    if comm.size == 1:
+        check_schemas(ops, state, layer, ep.number)
     ep.destroy()
+
+
+def check_schemas(ops, state, layer, number):
+    """torch's own check: an operator writes only what it declares, and its fake tensors are right."""
+    tests = "test_schema", "test_faketensor"
+    layer_of = state, layer.x, layer.topk, layer.weights, number
+    for fp8, scales in ((False, "f32"), (True, "f32"), (True, "ue8m0")):
+        torch.library.opcheck(ops.dispatch, (*layer_of, fp8, scales), test_utils=tests)
+    rows, _, _, _, _, handle = ops.dispatch(*layer_of, False, "f32")
+    rest = torch.zeros_like(rows), handle, layer.topk, layer.weights, number
+    for reduce in ("none", "rank"):
+        torch.library.opcheck(ops.combine, (state, *rest, reduce), test_utils=tests)
 
 
 def case_graph(comm):

@@ -57,8 +57,26 @@ def check_variants():
         assert count == 1, f"{kernel.__name__} is compiled {count} times: a peer's kernel waits"
 
 
+@triton.jit
+def half_offset(dc, window, words):
+    tl.store(words, gin.put(dc, 1, window, 0.5, window, 0, 4))
+
+
+def check_wrong():
+    """A number that C would get without its fraction."""
+    signature = {"dc": "*u8", "window": "*u8", "words": "*i32"}
+    try:
+        compile(ASTSource(fn=half_offset, signature=signature, constexprs={}), "90")
+    except triton.CompilationError as error:
+        text = str(error) + str(error.__cause__)
+        assert "dstOff is fp32: give an integer or a pointer" in text, text
+    else:
+        raise AssertionError("an offset of 0.5 was compiled")
+
+
 def main():
     check_variants()
+    check_wrong()
     for architecture in sys.argv[1:]:
         with report("triton", triton.__version__, architecture) as check:
             source = ASTSource(fn=calls, signature=SIGNATURE, constexprs={})

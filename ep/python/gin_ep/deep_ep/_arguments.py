@@ -48,6 +48,14 @@ def require(condition, words):
         raise ValueError(words)
 
 
+def require_rows(name, tensor, sizes):
+    """An error if it is not a tensor of two dimensions, which are [tokens, ...]."""
+    shape = getattr(tensor, "shape", None)
+    if shape is None:
+        raise TypeError(f"{name} is a {type(tensor).__name__}: give a tensor, {sizes}")
+    require(len(shape) == 2, f"{name} has the shape {list(shape)}: give a tensor, {sizes}")
+
+
 def names_unknown_keywords(function):
     """A TypeError names all keywords that the function does not have, and what they ask for."""
     known = set(inspect.signature(function).parameters)

@@ -11,7 +11,7 @@ import torch
 from .. import ep
 from .._abi import GinError
 from ..comm import Communicator
-from ._arguments import NamesAbsent, absent, names_unknown_keywords, require
+from ._arguments import NamesAbsent, absent, names_unknown_keywords, require, require_rows
 from .utils import EventHandle, EventOverlap
 
 _TYPICAL_TOPK = 8
@@ -243,6 +243,8 @@ class Buffer(metaclass=NamesAbsent):
         """
         require(not (async_finish and return_recv_hook), "async_finish and return_recv_hook exclude each other")
         require(not use_ue8m0 or round_scale, "use_ue8m0 needs round_scale")
+        require_rows("x", x, "[tokens, hidden] bfloat16")
+        require_rows("topk_idx", topk_idx, "[tokens, top-k] int64 or int32")
         require(x.dtype == torch.bfloat16, f"x is {x.dtype}, not bfloat16")
         made = self._ep(num_max_dispatch_tokens_per_rank, x.shape[1], num_experts, topk_idx.shape[1])
 
@@ -296,6 +298,7 @@ class Buffer(metaclass=NamesAbsent):
         require(not (async_finish and return_recv_hook), "async_finish and return_recv_hook exclude each other")
         if use_logfmt:
             raise NotImplementedError("gin_ep.deep_ep has no LogFMT combine: call with use_logfmt=False")
+        require_rows("topk_idx", topk_idx, "[tokens, top-k] int64 or int32")
         handle = _with_memory(handle)
         reduce = _reduce_of(reduce, handle.weighted)
 
