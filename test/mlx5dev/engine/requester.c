@@ -5,6 +5,7 @@
 #include <infiniband/verbs.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "test/mlx5dev/device/access.h"
 #include "test/mlx5dev/device/adversary.h"
@@ -20,7 +21,7 @@
 #include "qp.h"
 #include "test/mlx5dev/host/violation.h"
 
-enum { DELAY_NS = 100000, RECORD_NS = 20000000 };
+enum { DELAY_NS = 100000, RECORD_NS = 500000000, NAP_NS = 20000 };
 
 static struct request *at(struct qp *qp, uint32_t position)
 {
@@ -63,13 +64,15 @@ static void expectFree(const struct qp *qp, uint32_t end)
  */
 static uint16_t recordAhead(const struct qp *qp, uint32_t end)
 {
+	const struct timespec nap = {0, NAP_NS};
 	const uint64_t until = deviceClock() + RECORD_NS;
-	uint16_t ahead;
 
-	do
-		ahead = (uint16_t)(memoryRecord(qp->dbr + 4) - end);
-	while (ahead >= 0x8000 && options.polling && deviceClock() < until);
-	return ahead;
+	for (;;) {
+		uint16_t ahead = (uint16_t)(memoryRecord(qp->dbr + 4) - end);
+		if (ahead < 0x8000 || !options.polling || deviceClock() >= until)
+			return ahead;
+		nanosleep(&nap, NULL);
+	}
 }
 
 /*
