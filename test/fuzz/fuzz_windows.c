@@ -49,7 +49,7 @@ static int serves(const void *of, int rank)
 /* Each piece takes an exchange, also after a failure. Too many pieces are refused at once. */
 static void limitPieces(struct peermemOffer *out)
 {
-	const uint64_t most = mostExchanges == UINT_MAX ? 512 : 8;
+	const uint64_t most = mostExchanges == UINT_MAX ? 64 : 8;
 
 	for (int i = 0; out->kind == memoryVmm && i < DEVICE_RUNS; i++)
 		if (out->run[i].count <= PEERMEM_PIECES_MOST)
