@@ -94,7 +94,7 @@ int verbsReceivePost(struct verbsPeer *peer, uint32_t index)
 /* `context`: of a transfer, as post.c keeps it. */
 static int begin(struct verbsPeer *peer, enum verbsKind kind, uint32_t bytes, int intoGpu)
 {
-	if (peer->isDead || peer->begun - peer->told >= SLOTS)
+	if (peer->isDead || peer->begun - peer->reported >= SLOTS)
 		return fabricBusy;
 	void *context = kind == verbsWrite || kind == verbsRead
 				? (void *)(uintptr_t)(peer->begun + 1)
@@ -157,7 +157,7 @@ static void openEnd(uint8_t how)
 		peers[i] = (struct verbsPeer){.end = &end,
 					      .qp = &qps[i],
 					      .index = i,
-					      .told = first,
+					      .reported = first,
 					      .completed = first,
 					      .posted = first,
 					      .begun = first,
@@ -300,6 +300,6 @@ static void fuzzOne(struct fuzzInput *in)
 	}
 	for (int i = 0; i < PEERS; i++) {
 		EXPECT(!peers[i].isDead || deaths[i] == 1);
-		EXPECT(!peers[i].isDead || peers[i].told == peers[i].posted);
+		EXPECT(!peers[i].isDead || peers[i].reported == peers[i].posted);
 	}
 }

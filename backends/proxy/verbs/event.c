@@ -90,9 +90,9 @@ int verbsTakeEvent(struct fabricEnd *end, struct fabricEvent *event)
 	}
 	if (!f->isDown)
 		noteOutage(f);
-	if (!f->isDown || end->isDownTold)
+	if (!f->isDown || end->isDownReported)
 		return 0;
-	end->isDownTold = 1;
+	end->isDownReported = 1;
 	*event = (struct fabricEvent){.kind = fabricDown, .why = f->down};
 	return 1;
 }

@@ -118,7 +118,7 @@ static void sendCompleted(struct verbsPeer *peer, const struct ibv_wc *wc)
 }
 
 /* Fills in the event, and posts the receive again. Returns 1. */
-static int tellMessage(const struct verbsHeld *m, struct fabricEvent *event)
+static int reportMessage(const struct verbsHeld *m, struct fabricEvent *event)
 {
 	char why[FABRIC_WHY];
 
@@ -164,7 +164,7 @@ static int receiveCompleted(struct verbsPeer *peer, const struct ibv_wc *wc,
 		verbsHold(peer->end, &message);
 		return 0;
 	}
-	return tellMessage(&message, event);
+	return reportMessage(&message, event);
 }
 
 static int takeCompletions(struct fabricEnd *end, struct fabricEvent *events, int most)
@@ -187,50 +187,50 @@ static int takeCompletions(struct fabricEnd *end, struct fabricEvent *events, in
 static int hasFailed(const struct verbsPeer *peer)
 {
 	const struct verbsPeer *self = peer->end->self;
-	const struct verbsOp *op = &peer->op[peer->told % peer->end->depth];
+	const struct verbsOp *op = &peer->op[peer->reported % peer->end->depth];
 
 	if (op->intoGpu && self->isDead && op->flush > peer->end->flushed)
 		return 1;
-	return peer->isDead && peer->told - peer->failed < 1u << 31;
+	return peer->isDead && peer->reported - peer->failed < 1u << 31;
 }
 
 /* Does the next event wait for a flush? */
 static int isWaiting(const struct verbsPeer *peer)
 {
-	const struct verbsOp *op = &peer->op[peer->told % peer->end->depth];
+	const struct verbsOp *op = &peer->op[peer->reported % peer->end->depth];
 
-	return peer->told != peer->completed && op->intoGpu && !hasFailed(peer) &&
+	return peer->reported != peer->completed && op->intoGpu && !hasFailed(peer) &&
 	       op->flush > peer->end->flushed;
 }
 
 /* The next event of the peer's work requests. 0: there is none. */
-static int tell(struct verbsPeer *peer, struct fabricEvent *event)
+static int report(struct verbsPeer *peer, struct fabricEvent *event)
 {
 	*event = (struct fabricEvent){.peer = (uintptr_t)peer, .why = peer->why};
-	if (peer->isDead && !peer->isDeathTold) {
-		peer->isDeathTold = 1;
+	if (peer->isDead && !peer->isDeathReported) {
+		peer->isDeathReported = 1;
 		event->kind = peer == peer->end->self ? fabricDown : fabricLost;
 		return 1;
 	}
-	while (peer->told != peer->completed && !isWaiting(peer)) {
-		const struct verbsOp *op = &peer->op[peer->told % peer->end->depth];
+	while (peer->reported != peer->completed && !isWaiting(peer)) {
+		const struct verbsOp *op = &peer->op[peer->reported % peer->end->depth];
 		event->kind = fabricDone;
 		event->context = op->context;
 		event->error = hasFailed(peer);
-		peer->told++;
+		peer->reported++;
 		if (op->context)
 			return 1;
 	}
 	return 0;
 }
 
-static int tellNews(struct fabricEnd *end, struct fabricEvent *events, int most)
+static int reportNews(struct fabricEnd *end, struct fabricEvent *events, int most)
 {
 	int count = 0;
 
 	while (end->news && count < most) {
 		struct verbsPeer *peer = end->news;
-		if (tell(peer, &events[count])) {
+		if (report(peer, &events[count])) {
 			count++;
 			continue;
 		}
@@ -244,7 +244,7 @@ static int tellNews(struct fabricEnd *end, struct fabricEvent *events, int most)
 	return count;
 }
 
-static int tellHeld(struct fabricEnd *end, struct fabricEvent *events, int most)
+static int reportHeld(struct fabricEnd *end, struct fabricEvent *events, int most)
 {
 	const struct verbsHeld *held;
 	int count = 0;
@@ -252,26 +252,26 @@ static int tellHeld(struct fabricEnd *end, struct fabricEvent *events, int most)
 	while (count < most && (held = verbsHeldReady(end))) {
 		end->firstHeld++;
 		if (!held->peer->isDead && !end->self->isDead)
-			count += tellMessage(held, &events[count]);
+			count += reportMessage(held, &events[count]);
 	}
 	return count;
 }
 
-static int tellAll(struct fabricEnd *end, struct fabricEvent *events, int most)
+static int reportAll(struct fabricEnd *end, struct fabricEvent *events, int most)
 {
-	int count = tellHeld(end, events, most);
+	int count = reportHeld(end, events, most);
 
-	return count + tellNews(end, &events[count], most - count);
+	return count + reportNews(end, &events[count], most - count);
 }
 
 int verbsPoll(struct fabricEnd *end, struct fabricEvent *events, int most)
 {
-	int count = tellAll(end, events, most);
+	int count = reportAll(end, events, most);
 
 	if (count < most)
 		count += takeCompletions(end, &events[count], most - count);
 	verbsFlushTurn(end);
-	count += tellAll(end, &events[count], most - count);
+	count += reportAll(end, &events[count], most - count);
 	if (count < most && ++end->turns >= EVENT_TURNS) {
 		end->turns = 0;
 		count += verbsTakeEvent(end, &events[count]);

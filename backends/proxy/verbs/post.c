@@ -78,14 +78,14 @@ static void postChain(struct verbsPeer *peer)
 	verbsPeerDies(peer, peer->completed, why);
 }
 
-/* The peer with room for a work request; NULL: it has none, or is dead, which poll() tells. */
+/* The peer with room for a work request; NULL: it has none, or is dead, which poll() reports. */
 static struct verbsPeer *peerWithRoom(uint64_t of)
 {
 	struct verbsPeer *peer = (struct verbsPeer *)(uintptr_t)of;
 
 	uint32_t spare = peer->end->fabric->isRail; /* for confirm() */
 
-	if (peer->isDead || peer->begun - peer->told + spare >= peer->end->depth)
+	if (peer->isDead || peer->begun - peer->reported + spare >= peer->end->depth)
 		return NULL;
 	if (peer->begun - peer->posted + spare >= VERBS_CHAIN)
 		postChain(peer);

@@ -42,10 +42,10 @@ struct verbsPeer {
 	struct rdmaEnd mine, theirs;
 
 	/*
-	 * Work requests by serial numbers, which wrap around: `told` <= `completed` <= `posted` <=
-	 * `begun`, and begun - told <= depth. Those from `failed` on have failed, if the peer is dead.
+	 * Work requests by serial numbers, which wrap around: `reported` <= `completed` <= `posted` <=
+	 * `begun`, and begun - reported <= depth. Those from `failed` on have failed, if the peer is dead.
 	 */
-	uint32_t told, completed, posted, begun, failed;
+	uint32_t reported, completed, posted, begun, failed;
 	struct verbsOp *op; /* [depth] */
 
 	/* From `posted` to `begun`: the chain that submit() posts. */
@@ -56,7 +56,7 @@ struct verbsPeer {
 
 	unsigned char (*received)[VERBS_MESSAGE]; /* [receives] */
 
-	uint8_t isDead, isDeathTold;
+	uint8_t isDead, isDeathReported;
 	uint8_t isChained; /* in the end's list `chained` */
 	uint8_t hasNews;   /* in the end's list `news`, or in `waiting` */
 	struct verbsPeer *nextChained, *nextNews;
@@ -88,7 +88,7 @@ struct fabricEnd {
 	struct verbsPeer *chained, *news;
 	char *buffers; /* [room] times bufferBytes */
 	struct fabricRegion *region;
-	uint8_t isDownTold;
+	uint8_t isDownReported;
 	char notice[FABRIC_WHY];
 
 	/*
@@ -163,7 +163,7 @@ int verbsArm(struct fabricEnd *end, int isBrief);
 /* Every work request from `failed` on has failed. The first sentence counts. */
 void verbsPeerDies(struct verbsPeer *peer, uint32_t failed, const char *why);
 
-/* The peer has something for tell(). */
+/* report() has to look at the peer. */
 void verbsPeerHasNews(struct verbsPeer *peer);
 
 /* flush.c: the queue pair of flushes. Does nothing without a GPU. */
