@@ -23,7 +23,7 @@ def device_number(device: Any) -> int:
     kind, _, index = str(device).partition(":")
     if kind in ("none", "cpu"):
         return _abi.GIN_DEVICE_NONE
-    if kind == "cuda":
+    if kind == "cuda" and (not index or index.isdigit()):
         return int(index) if index else _abi.GIN_DEVICE_AUTO
     raise ValueError(f'device {device!r}: give "auto", "none", an ordinal or a torch device')
 

@@ -66,6 +66,8 @@ def test_ranks(comm):
 
 
 def test_joining():
+    with pytest.raises(ValueError, match="device 'cuda:one': give \"auto\""):
+        libgin.Communicator(device="cuda:one")
     with pytest.raises(ValueError, match=r"id has 5 bytes: give all bytes of unique_id\(\)"):
         libgin.Communicator(id=b"bytes", rank=0, size=1)
     with pytest.raises(TypeError, match="rank is '0': give an integer"):

@@ -17,7 +17,7 @@ def _device_number(device):
     kind, _, index = str(device).partition(":")
     if kind in ("none", "cpu"):
         return _abi.DEVICE_NONE
-    if kind == "cuda":
+    if kind == "cuda" and (not index or index.isdigit()):
         return int(index) if index else _abi.DEVICE_AUTO
     raise ValueError(f'device {device!r}: give "auto", "none", an ordinal or a torch device')
 

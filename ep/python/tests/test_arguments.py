@@ -71,8 +71,9 @@ class Communicators(unittest.TestCase):
         self.assertIn("0 bytes of rank 0", str(caught.exception.__cause__))
 
     def test_devices(self):
-        with self.assertRaisesRegex(ValueError, "abacus"):
-            gin_ep.Communicator(device="abacus")
+        for wrong in ("abacus", "cuda:one"):
+            with self.assertRaisesRegex(ValueError, f"device '{wrong}': give \"auto\""):
+                gin_ep.Communicator(device=wrong)
 
 
 class Eps(unittest.TestCase):
