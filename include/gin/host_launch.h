@@ -65,86 +65,6 @@ inline uint64_t ginHostNow()
 	return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
-/* Of the calling thread. */
-inline uint64_t ginHostCpuTime()
-{
-	struct timespec ran;
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ran);
-	return static_cast<uint64_t>(ran.tv_sec) * 1000000000u + static_cast<uint64_t>(ran.tv_nsec);
-}
-
-/*
- * A host thread that waits. Some schedulers (CFS, Linux before 6.6) give a thread that only yields as
- * much CPU time as each thread that works, proxies and the kernel's network threads included. Where
- * the waiting thread measures that, it sleeps for an eighth of the time that it has waited. The kernel
- * makes sleeps longer by its timer slack; shorter sleeps are left out.
- */
-#define GIN_HOST_SLACK 50000u
-#define GIN_HOST_SLEEP_MOST 1000000u
-
-struct ginHostWait {
-	uint64_t since;		/* when the wait began; 0: no clock read yet */
-	uint64_t measured, ran; /* when its CPU time was first read, and what it was; 0: not yet */
-	uint64_t slept;		/* since `measured` */
-	bool sleeps;		/* the last ginHostRest() has slept */
-};
-
-inline void ginHostSleep(struct ginHostWait *wait, uint64_t now, uint64_t length)
-{
-	const struct timespec sleep = {0, static_cast<long>(length)};
-	nanosleep(&sleep, nullptr);
-	wait->slept += ginHostNow() - now;
-	wait->sleeps = true;
-}
-
-/*
- * Do threads that work lose CPU time to this one? It has got less than 7/8 of the time that it was
- * awake, so it is not alone on its CPU, and more than 1/32. A scheduler under which sched_yield() gives
- * up the whole time slice (EEVDF, Linux 6.6) leaves it less.
- */
-inline bool ginHostIsCrowded(struct ginHostWait *wait, uint64_t now)
-{
-	if (!wait->measured) {
-		wait->measured = now;
-		wait->ran = ginHostCpuTime();
-		return false;
-	}
-	uint64_t awake = now - wait->measured - wait->slept;
-	uint64_t ran = ginHostCpuTime() - wait->ran;
-	return ran < awake - awake / 8 && ran > awake / 32;
-}
-
-/* For a loop that waits until `end` at most: may sleep. */
-inline void ginHostRest(struct ginHostWait *wait, uint64_t now, uint64_t end)
-{
-	uint64_t length = (now - wait->since) / 8;
-	length = length < GIN_HOST_SLEEP_MOST ? length : GIN_HOST_SLEEP_MOST;
-	if (end > now && length > end - now)
-		length = end - now;
-	wait->sleeps = false;
-	if (length >= GIN_HOST_SLACK && ginHostIsCrowded(wait, now))
-		ginHostSleep(wait, now, length);
-}
-
-/* The wait of the calling thread for a word that other ranks or its proxy write. */
-inline ginHostWait *ginHostWaitSelf()
-{
-	static thread_local ginHostWait wait = {0, 0, 0, 0, false};
-	return &wait;
-}
-
-/* The threads of a coop wait for each other: one turn of the loop, of which every 16th may sleep. */
-inline void ginHostMeetTurn(struct ginHostWait *wait, uint32_t *turns)
-{
-	sched_yield();
-	if (++*turns % 16 && !wait->sleeps)
-		return;
-	uint64_t now = ginHostNow();
-	if (!wait->since)
-		wait->since = now;
-	ginHostRest(wait, now, 0);
-}
-
 /* The group of `key`, which is not 0, in the calling thread's block. */
 inline ginHostGroup *ginHostFind(uint64_t key)
 {
@@ -178,10 +98,8 @@ inline bool ginHostMeet(uint64_t kind, uint64_t which, uint32_t size, bool mine)
 		__atomic_store_n(&group->arrived, 0u, __ATOMIC_RELAXED);
 		__atomic_store_n(&group->meeting, now + 1, __ATOMIC_RELEASE); /* H */
 	} else {
-		struct ginHostWait wait = {0, 0, 0, 0, false};
-		uint32_t turns = 0;
 		while (__atomic_load_n(&group->meeting, __ATOMIC_ACQUIRE) == now) /* H */
-			ginHostMeetTurn(&wait, &turns);
+			sched_yield();
 	}
 	return __atomic_load_n(&group->vote[now % 2], __ATOMIC_RELAXED) != 0;
 }

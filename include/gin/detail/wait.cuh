@@ -85,16 +85,6 @@ GIN_FN ginResult_t ginPollAbort(struct ginPoll &poll)
 	return poll.from && poll.failed < 0 ? ginSuccess : ginErrorPeer;
 }
 
-/* Host threads: see struct ginHostWait. */
-GIN_FN void ginPollRest(uint64_t now, uint64_t end)
-{
-#if GIN_ON_GPU
-	(void)now, (void)end;
-#else
-	ginHostRest(ginHostWaitSelf(), now, end);
-#endif
-}
-
 /* Starts the clock of a wait. */
 GIN_FN void ginPollBegin(struct ginPoll &poll, uint64_t now)
 {
@@ -102,9 +92,6 @@ GIN_FN void ginPollBegin(struct ginPoll &poll, uint64_t now)
 
 	poll.end = poll.end < never - now ? now + poll.end : never;
 	poll.looked = static_cast<uint32_t>(now) | 1;
-#if !GIN_ON_GPU
-	*ginHostWaitSelf() = {now, 0, 0, 0, false};
-#endif
 }
 
 /*
@@ -116,7 +103,6 @@ GIN_FN ginResult_t ginPollClock(struct ginPoll &poll)
 	uint64_t now = ginNow();
 	if (!poll.looked) /* most waits end before this */
 		ginPollBegin(poll, now);
-	ginPollRest(now, poll.end);
 	if (static_cast<uint32_t>(now) - poll.looked + 1 >= 4001) {
 		poll.looked = static_cast<uint32_t>(now) | 1;
 		ginResult_t result = ginPollAbort(poll);
@@ -149,21 +135,11 @@ GIN_FN void ginPollResume(struct ginPoll &poll, uint64_t end)
 /* A loop reads the clock once in GIN_LOOKS loads or steps. */
 #define GIN_LOOKS 16u
 
-/* Loads between two looks at the clock: one between two sleeps of a host thread. */
-GIN_FN uint32_t ginLooks()
-{
-#if GIN_ON_GPU
-	return GIN_LOOKS;
-#else
-	return ginHostWaitSelf()->sleeps ? 1 : GIN_LOOKS;
-#endif
-}
-
 /* One turn of a waiting loop; ginSuccess: go on. */
 GIN_FN ginResult_t ginPollStep(struct ginPoll &poll)
 {
 	ginYield();
-	return ++poll.steps % ginLooks() ? ginSuccess : ginPollClock(poll);
+	return ++poll.steps % GIN_LOOKS ? ginSuccess : ginPollClock(poll);
 }
 
 /* Is `seen` at least `least`, where both roll over at 2^bits? */
@@ -172,14 +148,12 @@ GIN_FN bool ginReached(uint64_t seen, uint64_t least, uint32_t bits)
 	return static_cast<int64_t>((seen - least) << ((64 - bits) & 63)) >= 0;
 }
 
-/* Loads ginLooks() times, or until the word is at least `least`: true. *seen: the last value. */
+/* Loads GIN_LOOKS times, or until the word is at least `least`: true. *seen: the last value. */
 template <class Look>
 GIN_FN bool ginLookOften(Look &look, uint64_t least, uint32_t bits, uint64_t *seen)
 {
-	const uint32_t looks = ginLooks();
-
 	GIN_NO_UNROLL
-	for (uint32_t i = 0; i < looks; i++) {
+	for (uint32_t i = 0; i < GIN_LOOKS; i++) {
 		*seen = look();
 		if (ginReached(*seen, least, bits))
 			return true;
