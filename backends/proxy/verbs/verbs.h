@@ -43,7 +43,7 @@ struct verbsPeer {
 
 	/*
 	 * Work requests by serial numbers, which wrap around: `reported` <= `completed` <= `posted` <=
-	 * `begun`, and begun - reported <= depth. Those from `failed` on have failed, if the peer is dead.
+	 * `begun`, and begun - reported <= depth. From `failed` on they have failed, if the peer is dead.
 	 */
 	uint32_t reported, completed, posted, begun, failed;
 	struct verbsOp *op; /* [depth] */
