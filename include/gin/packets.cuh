@@ -120,6 +120,10 @@ public:
 	}
 
 private:
+	/* Routes of putNetwork(), whose peer is not direct: its put needs no code for direct copies. */
+	static constexpr uint32_t posts =
+		routes & GIN_ROUTES_NETWORK ? routes & GIN_ROUTES_NETWORK : routes;
+
 	const ginDevComm &dc;
 	const ginPacketBox box;
 	const uint32_t context, peer;
@@ -442,7 +446,7 @@ private:
 		   uint32_t peer, ginSharing sharing, uint32_t number, uint32_t bytes,
 		   ginCold<Coop> coop, uint64_t timeout)
 	{
-		const GinOn<routes> gin(*self, context, sharing);
+		const GinOn<posts> gin(*self, context, sharing);
 		const size_t from = offsetOf(box, peer, ginPacketStage(box.most, number));
 		const size_t to = offsetOf(box, self->rank, ginPacketSlot(box.most, number));
 		return gin.put(static_cast<int>(peer), box.window, to, box.window, from, bytes,
