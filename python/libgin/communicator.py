@@ -9,8 +9,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from . import _abi, _checks, memory
-from ._devices import device_number
+from . import _abi, _arguments, memory
 from ._interrupt import interruptible, poll
 from ._library import call, failure, load
 from .device import DeviceCommunicator
@@ -106,9 +105,9 @@ class Communicator:
         if id is not None and len(id) != ctypes.sizeof(_abi.ginUniqueId):
             raise ValueError(f"id has {len(id)} bytes: give all bytes of unique_id()")
         if rank is not None and size is not None:
-            rank = _checks.whole("rank", rank, _checks.INT32)
-            size = _checks.whole("size", size, _checks.INT32)
-        config = _abi.ginConfig(ctypes.sizeof(_abi.ginConfig), device_number(device))
+            rank = _arguments.whole("rank", rank, _arguments.INT32)
+            size = _arguments.whole("size", size, _arguments.INT32)
+        config = _abi.ginConfig(ctypes.sizeof(_abi.ginConfig), _arguments.device_number(device))
         config.name, config.backend = _text(name), _text(backend)
         config.copyEngines, config.poll = copy_engines, poll
         out = ctypes.c_void_p()
@@ -194,7 +193,7 @@ class Communicator:
 
     def peer(self, rank: int) -> PeerInfo:
         """How data goes to a rank, and why so."""
-        number = _checks.whole("rank", rank, _checks.INT32)
+        number = _arguments.whole("rank", rank, _arguments.INT32)
         return query(PeerInfo, _abi.ginPeerInfo, "ginCommQueryPeer", self.pointer, number)
 
     def backends(self) -> list[BackendInfo]:
@@ -220,8 +219,8 @@ class Communicator:
     def split(self, color: int | None, key: int = 0) -> "Communicator | None":
         """The ranks of one color as a new communicator; None for color None. Collective."""
         out = ctypes.c_void_p()
-        number = _abi.GIN_NO_COLOR if color is None else _checks.whole("color", color, _COLORS)
-        key = _checks.whole("key", key, _checks.INT32)
+        number = _abi.GIN_NO_COLOR if color is None else _arguments.whole("color", color, _COLORS)
+        key = _arguments.whole("key", key, _arguments.INT32)
         self._collective("ginCommSplit", number, key, ctypes.byref(out))
         if not out.value:
             return None
@@ -239,7 +238,7 @@ class Communicator:
         Collective over these ranks; ginCommShrink(3). The new communicator inherits the windows:
         inherited(). Their memory is kept until the new communicator is closed.
         """
-        excluded = [_checks.whole("exclude", rank, _checks.INT32) for rank in exclude]
+        excluded = [_arguments.whole("exclude", rank, _arguments.INT32) for rank in exclude]
         ranks = (ctypes.c_int * len(excluded))(*excluded)
         memories = [window.memory for window in self._windows if window.is_open]
         out = ctypes.c_void_p()

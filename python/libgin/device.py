@@ -5,7 +5,7 @@ import ctypes
 import dataclasses
 from typing import Any
 
-from . import _abi, _checks
+from . import _abi, _arguments
 from ._library import call, failure, load
 from ._resource import Resource
 from .records import ErrorRecord, from_struct
@@ -41,12 +41,12 @@ class DeviceCommunicator(Resource):
     ):
         want = _abi.ginDevCommRequirements(
             ctypes.sizeof(_abi.ginDevCommRequirements),
-            _checks.whole("contexts", contexts, _checks.UINT32),
-            _checks.whole("signals", signals, _checks.UINT32),
-            _checks.nanoseconds("timeout", timeout),
-            _checks.whole("counters", counters, _checks.UINT32),
-            _checks.whole("barriers", barriers, _checks.UINT32),
-            _checks.whole("queue_depth", queue_depth, _checks.UINT32),
+            _arguments.whole("contexts", contexts, _arguments.UINT32),
+            _arguments.whole("signals", signals, _arguments.UINT32),
+            _arguments.nanoseconds("timeout", timeout),
+            _arguments.whole("counters", counters, _arguments.UINT32),
+            _arguments.whole("barriers", barriers, _arguments.UINT32),
+            _arguments.whole("queue_depth", queue_depth, _arguments.UINT32),
             _route_mask(routes),
         )
         self.struct = _abi.ginDevComm()

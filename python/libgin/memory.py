@@ -12,8 +12,7 @@ import threading
 import weakref
 from typing import Any
 
-from . import _abi, _checks, _dlpack
-from ._devices import resolved
+from . import _abi, _arguments, _dlpack
 from ._library import call, load
 
 _owners: dict[int, ctypes.c_void_p] = {}  # by device: ginComm_t
@@ -52,10 +51,10 @@ class Buffer:
     dtype = "uint8"  # for Triton, which takes a Buffer as a pointer
 
     def __init__(self, nbytes: int, device: Any = "auto", host: bool = False):
-        number = resolved(device)
+        number = _arguments.resolved(device)
         self.device = None if number == _abi.GIN_DEVICE_NONE else number
         self.on_gpu = self.device is not None and not host
-        self.nbytes = _checks.whole("nbytes", nbytes, _checks.SIZE)
+        self.nbytes = _arguments.whole("nbytes", nbytes, _arguments.SIZE)
         pointer = ctypes.c_void_p()
         with _lock:
             name = "ginMemAllocHost" if host else "ginMemAlloc"
@@ -124,8 +123,8 @@ def span_of(thing: Any) -> tuple[int, int]:
     if isinstance(thing, tuple):
         if len(thing) != 2:
             raise ValueError(f"a tuple of {len(thing)} parts is not memory: give (address, bytes)")
-        address = _checks.whole("address", thing[0], _ADDRESSES)
-        return address, _checks.whole("bytes", thing[1], _checks.SIZE)
+        address = _arguments.whole("address", thing[0], _ADDRESSES)
+        return address, _arguments.whole("bytes", thing[1], _arguments.SIZE)
     if isinstance(thing, Buffer):
         return thing.address, thing.nbytes
     if hasattr(thing, "data_ptr") and hasattr(thing, "is_contiguous"):  # torch

@@ -5,7 +5,7 @@ import ctypes
 import itertools
 from typing import Any
 
-from . import _abi, _checks
+from . import _abi, _arguments
 from ._library import call, load
 from ._resource import Resource
 from .memory import span_of
@@ -73,7 +73,7 @@ class Window(Resource):
         None if the route to the rank is not direct, or its part is empty.
         """
         pointer = ctypes.c_void_p()
-        number = _checks.whole("rank", rank, _checks.INT32)
+        number = _arguments.whole("rank", rank, _arguments.INT32)
         call("ginPeerPointer", self._comm.pointer, self._window, number, ctypes.byref(pointer))
         return pointer.value
 
