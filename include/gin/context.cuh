@@ -66,7 +66,8 @@ public:
 			a.own(ginArgumentSource, srcWin, srcOff, bytes);
 			a.signal(ginSignalOf(remote), peer);
 			a.counter(ginCounterOf(local));
-			a.options(options);
+			if constexpr (checks)
+				a.options(options);
 		});
 		if (valid != ginSuccess)
 			return valid;
@@ -90,8 +91,10 @@ public:
 			a.bytes(ginArgumentTarget, dstWin, peer, dstOff, bytes);
 			a.signal(ginSignalOf(remote), peer);
 			a.counter(ginCounterOf(local));
-			a.options(options);
-			this->checkSource(a, src, bytes);
+			if constexpr (checks) {
+				a.options(options);
+				this->checkSource(a, src, bytes);
+			}
 		});
 		if (valid != ginSuccess)
 			return valid;
@@ -117,7 +120,8 @@ public:
 			a.peer(peer);
 			a.bytes(ginArgumentTarget, dstWin, peer, dstOff, sizeof(Value));
 			a.signal(op, peer);
-			a.options(options);
+			if constexpr (checks)
+				a.options(options);
 		});
 		if (valid != ginSuccess)
 			return valid;
@@ -153,7 +157,8 @@ public:
 			a.peer(peer);
 			a.bytes(ginArgumentTarget, srcWin, peer, srcOff, bytes);
 			a.own(ginArgumentSource, dstWin, dstOff, bytes);
-			a.options(options);
+			if constexpr (checks)
+				a.options(options);
 		});
 		if (valid != ginSuccess)
 			return valid;
@@ -192,7 +197,8 @@ public:
 		const ginResult_t valid = check(coop, ginCallSignal, peer, [&](ginArguments &a) {
 			a.peer(peer);
 			a.signal(op, peer);
-			a.options(options);
+			if constexpr (checks)
+				a.options(options);
 		});
 		if (valid != ginSuccess)
 			return valid;
@@ -288,7 +294,10 @@ public:
 	GIN_FN ginResult_t flush(Coop coop = {}, ginOptions options = {}) const
 	{
 		const ginResult_t valid =
-			check(coop, ginCallFlush, -1, [&](ginArguments &a) { a.options(options); });
+			check(coop, ginCallFlush, -1, [&]([[maybe_unused]] ginArguments &a) {
+				if constexpr (checks)
+					a.options(options);
+			});
 		if (valid != ginSuccess)
 			return valid;
 		coop.sync();
@@ -323,7 +332,8 @@ public:
 		const int peer = static_cast<int>(request.opaque[0]);
 		const ginResult_t valid = check(coop, ginCallFlush, peer, [&](ginArguments &a) {
 			a.peer(peer);
-			a.options(options);
+			if constexpr (checks)
+				a.options(options);
 		});
 		if (valid != ginSuccess)
 			return valid;

@@ -313,10 +313,16 @@ static ginResult_t makeLocal(ginComm_t comm, struct devComm *dc,
 
 _Static_assert(sizeof(struct hostLines) <= PINNED_SMALL, "it is a small block");
 
+/* Of devComm.lost. */
+static size_t lostBytes(int nRanks)
+{
+	return (size_t)nRanks;
+}
+
 static ginResult_t makeLost(ginComm_t comm, struct devComm *dc)
 {
 	dc->whyRank = -1;
-	dc->lost = calloc((size_t)comm->nRanks, 1);
+	dc->lost = calloc(1, lostBytes(comm->nRanks));
 	return dc->lost ? ginSuccess : fail(ginErrorSystem, "no memory");
 }
 
@@ -358,7 +364,7 @@ void devCommPlan(uint32_t writer, const ginDevCommRequirements_t *want, struct p
 	struct planMemory *memory = &plan->memory[planCreate];
 	int byCpu = writer == ginWriterCpu;
 
-	memory->heap += plan->memory[planWindow].heap;
+	memory->heap += plan->memory[planWindow].heap + lostBytes(plan->nRanks);
 	plan->regions[planCreate] += plan->regions[planWindow];
 	*(byCpu ? &memory->pinned : &memory->device) += wordBytes(want, (int)writer);
 	memory->device += localBytesOf(byCpu, want) + peersBytes(plan->nRanks);

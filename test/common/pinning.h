@@ -79,6 +79,14 @@ static inline cuResult pinningAttribute(void *out, int which, cuPtr at)
 	return 0;
 }
 
+/* No memory is mapped by cuMemMap(). */
+static inline cuResult pinningRetain(cuAllocation *out, void *at)
+{
+	(void)out;
+	(void)at;
+	return 1;
+}
+
 static inline cuResult pinningDeviceAttribute(int *out, int which, cuDevice device)
 {
 	(void)which;
@@ -97,6 +105,7 @@ static const struct cuda pinningDriver = {.hostRegister = pinningRegister,
 					  .hostUnregister = pinningUnregister,
 					  .hostDevicePointer = pinningDevicePointer,
 					  .pointerAttribute = pinningAttribute,
+					  .allocationRetain = pinningRetain,
 					  .deviceGetAttribute = pinningDeviceAttribute,
 					  .getErrorString = pinningString};
 static const struct device pinningGpu = {.cuda = &pinningDriver, .ordinal = 0};

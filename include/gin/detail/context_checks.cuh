@@ -20,7 +20,10 @@ public:
 protected:
 	using Base::Base;
 
-	/* With -DGIN_DEVICE_CHECKS: checks the context and what `list` adds. Else ginSuccess. */
+	/*
+	 * With -DGIN_DEVICE_CHECKS: checks the context and what `list` adds. Else ginSuccess. A list
+	 * captures `options` only if `checks` is set: nvcc takes registers for a reference to it.
+	 */
 	template <class Coop, class List>
 	GIN_FN ginResult_t check(Coop coop, uint32_t call, int peer, List list) const
 	{

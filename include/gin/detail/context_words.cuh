@@ -73,7 +73,8 @@ public:
 		const ginResult_t valid = check(coop, ginCallWaitSignal, -1, [&](ginArguments &a) {
 			a.below(ginArgumentSignal, id, dc.signals);
 			a.note(least);
-			a.options(options);
+			if constexpr (checks)
+				a.options(options);
 		});
 		if (valid != ginSuccess)
 			return valid;
@@ -97,7 +98,8 @@ public:
 		const ginResult_t valid = check(coop, ginCallWaitSignal, -1, [&](ginArguments &a) {
 			a.own(ginArgumentSignal, win, off, 8, 8);
 			a.note(least);
-			a.options(options);
+			if constexpr (checks)
+				a.options(options);
 		});
 		if (valid != ginSuccess)
 			return valid;
@@ -126,7 +128,8 @@ public:
 		const ginResult_t valid = check(coop, ginCallWaitValue, -1, [&](ginArguments &a) {
 			a.own(ginArgumentSource, win, off, sizeof(Word), sizeof(Word));
 			a.note(static_cast<uint64_t>(least));
-			a.options(options);
+			if constexpr (checks)
+				a.options(options);
 		});
 		if (valid != ginSuccess)
 			return valid;
@@ -176,7 +179,8 @@ public:
 		ginResult_t result = check(coop, ginCallShadow, -1, [&](ginArguments &a) {
 			a.below(ginArgumentSignal, id, dc.signals);
 			a.note(leastDelta);
-			a.options(options);
+			if constexpr (checks)
+				a.options(options);
 		});
 		if (result != ginSuccess)
 			return result;
@@ -232,7 +236,8 @@ public:
 		const ginResult_t valid = check(coop, ginCallWaitCounter, -1, [&](ginArguments &a) {
 			a.below(ginArgumentCounter, id, dc.counters);
 			a.note(least);
-			a.options(options);
+			if constexpr (checks)
+				a.options(options);
 		});
 		if (valid != ginSuccess)
 			return valid;
