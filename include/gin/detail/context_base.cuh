@@ -193,8 +193,8 @@ protected:
 	}
 
 	/*
-	 * The first thread of the coop waits for posts to `peer`, or to all peers: -1. By a ticket
-	 * of flushAsync(); ginWaitAll: all that is posted so far.
+	 * The first thread of the coop waits for the posts to `peer` up to `ticket`, of
+	 * flushAsync(). With peer -1 it waits for all posts so far to all peers.
 	 */
 	template <class Coop> GIN_FN ginResult_t awaitPosts(Coop coop, int peer, uint64_t ticket,
 							    const ginOptions &options) const
