@@ -107,8 +107,9 @@ static struct ginSourceEntry *entryAt(const struct gdakiSources *s, uint32_t slo
 }
 
 /*
- * Stores one word of the table while kernels may read it (ginSourceFind(): ginHostWordObserve()). Words become
- * visible in the order of the calls: a copy to the GPU is complete when deviceWrite() returns.
+ * Stores one word of the table while kernels may read it (ginSourceFind(): ginHostWordObserve()).
+ * Words become visible in the order of the calls: a copy to the GPU is complete when deviceWrite()
+ * returns.
  */
 static ginResult_t storeWord(const struct gdakiSources *s, uint64_t *at, uint64_t value)
 {
