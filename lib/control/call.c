@@ -16,7 +16,7 @@
 #include "lib/base/forkguard.h"
 #include "lib/base/param.h"
 #include "lib/base/thread.h"
-#include "recover_within.h"
+#include "recover_internal.h"
 
 static void closeFile(int *fd)
 {

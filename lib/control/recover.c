@@ -8,7 +8,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/param.h"
-#include "recover_within.h"
+#include "recover_internal.h"
 
 #define ASK_LEAST_MS 2 /* between two questions; doubles up to the most */
 #define ASK_MOST_MS 100

@@ -7,7 +7,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/forkguard.h"
-#include "recover_within.h"
+#include "recover_internal.h"
 
 #define RECOVER_MAGIC UINT32_C(0x326e6967) /* "gin2" */
 #define SILENT_SECONDS 30		   /* a vanished host: as TCP's in socket.c */

@@ -11,7 +11,7 @@
 #include "lib/base/forkguard.h"
 #include "lib/base/log.h"
 #include "lib/base/param.h"
-#include "recover_within.h"
+#include "recover_internal.h"
 
 void controlWake(struct control *c)
 {

@@ -8,7 +8,7 @@
  */
 #include "fuzz.h"
 
-#include "lib/control/recover_within.h"
+#include "lib/control/recover_internal.h"
 
 #include <pthread.h>
 

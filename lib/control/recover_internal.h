@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* recover_within.h - for recover.c, recover_peer.c and the control plane's thread only */
-#ifndef GIN_LIB_RECOVER_WITHIN_H
-#define GIN_LIB_RECOVER_WITHIN_H
+/* recover_internal.h - for recover.c, recover_peer.c and the control plane's thread only */
+#ifndef GIN_LIB_RECOVER_INTERNAL_H
+#define GIN_LIB_RECOVER_INTERNAL_H
 
 #include "internal.h"
 #include "datagram.h"
