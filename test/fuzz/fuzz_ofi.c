@@ -238,7 +238,7 @@ static void addEntry(struct fuzzInput *in)
 	uint8_t how = fuzzByte(in), which = fuzzByte(in), error = fuzzByte(in);
 	struct fi_cq_data_entry entry = {.flags = fuzzByte(in)};
 
-	if (queued == ENTRIES)
+	if (queued == ENTRIES || (!(how & 1) && !begunCount))
 		return;
 	entry.len = how & 64 ? fuzzWord(in) : fuzzByte(in);
 	entry.data = fuzzWord(in);

@@ -294,9 +294,10 @@ static void fuzzOne(struct fuzzInput *in)
 		step(in);
 	refusesReceives = refusesFlushes = 0;
 	for (int quiet = 0; quiet < 3; quiet++) {
-		if (poll(SPARE) || entries)
-			quiet = 0;
+		int isBusy = poll(SPARE);
 		completeFlush();
+		if (isBusy || entries)
+			quiet = 0;
 	}
 	for (int i = 0; i < PEERS; i++) {
 		EXPECT(!peers[i].isDead || deaths[i] == 1);
