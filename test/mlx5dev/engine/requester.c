@@ -85,7 +85,7 @@ static void expectRecord(const struct qp *qp, uint32_t end)
 	const uint16_t ahead = recordAhead(qp, end);
 
 	if (ahead >= 0x8000)
-		wrong(qp, end, "the doorbell record, %u, is behind the doorbell",
+		wrong(qp, end, "the doorbell record, %u, is older than the doorbell",
 		      (uint16_t)(end + ahead));
 	if (!ahead)
 		return;
