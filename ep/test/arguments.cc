@@ -27,53 +27,48 @@ static ginEpConfig_t good()
 	return config;
 }
 
+static const struct {
+	void (*spoil)(ginEpConfig_t &c);
+	ginResult_t result;
+	const char *words;
+} wrongConfigs[] = {
+	{[](ginEpConfig_t &c) { c.size = 8; }, ginErrorInvalidArgument, "use GIN_EP_CONFIG_INIT"},
+	{[](ginEpConfig_t &c) { c.experts = 0; }, ginErrorInvalidArgument, "experts is 0"},
+	{[](ginEpConfig_t &c) { c.experts = 5998; }, ginErrorInvalidArgument,
+	 "(ranks + 1) * (experts + 3) must be at most 12000"},
+	{[](ginEpConfig_t &c) { c.experts = 8193; }, ginErrorInvalidArgument, "must be 1 to 8192"},
+	{[](ginEpConfig_t &c) { c.topk = 33; }, ginErrorInvalidArgument, "topk is 33"},
+	{[](ginEpConfig_t &c) { c.hidden = 72; }, ginErrorInvalidArgument, "multiple of 16"},
+	{[](ginEpConfig_t &c) { c.hidden = 0; }, ginErrorInvalidArgument, "hidden is 0"},
+	{[](ginEpConfig_t &c) { c.maxTokens = 0; }, ginErrorInvalidArgument, "maxTokens is 0"},
+	{[](ginEpConfig_t &c) { c.rowTypes = 4; }, ginErrorInvalidArgument, "rowTypes is 4"},
+	{[](ginEpConfig_t &c) { c.reduce = 0; }, ginErrorInvalidArgument, "reduce is 0"},
+	{[](ginEpConfig_t &c) { c.onLost = 2; }, ginErrorInvalidArgument, "onLost is 2"},
+	{[](ginEpConfig_t &c) { c.sendBuffer = 2; }, ginErrorInvalidArgument, "sendBuffer is 2"},
+	{[](ginEpConfig_t &c) { c.modes = GIN_EP_HT; }, ginErrorUnsupported, "GIN_EP_HT"},
+	{[](ginEpConfig_t &c) { c.modes = 0; }, ginErrorInvalidArgument, "modes is 0"},
+	{[](ginEpConfig_t &c) { c.htTokens = 1; }, ginErrorUnsupported, "GIN_EP_HT"},
+	{[](ginEpConfig_t &c) {
+		 static const uint32_t first[] = {0, 7};
+		 c.firstExpert = first;
+	 },
+	 ginErrorInvalidArgument, "firstExpert goes from 0 to 7"},
+	{[](ginEpConfig_t &c) {
+		 static const uint32_t first[] = {8, 7};
+		 c.firstExpert = first;
+	 },
+	 ginErrorInvalidArgument, "firstExpert[1] is below firstExpert[0]"},
+	{[](ginEpConfig_t &c) { c.contexts = GIN_MAX_CONTEXTS + 1; }, ginErrorInvalidArgument,
+	 "contexts is"},
+	{[](ginEpConfig_t &c) { c.maxTokens = GIN_EP_MAX_TOKENS + 1; }, ginErrorInvalidArgument,
+	 "must be 1 to 32768"},
+};
+
 static void configurations(Rank &r)
 {
-	static const struct {
-		void (*spoil)(ginEpConfig_t &c);
-		ginResult_t result;
-		const char *words;
-	} wrong[] = {
-		{[](ginEpConfig_t &c) { c.size = 8; }, ginErrorInvalidArgument,
-		 "use GIN_EP_CONFIG_INIT"},
-		{[](ginEpConfig_t &c) { c.experts = 0; }, ginErrorInvalidArgument, "experts is 0"},
-		{[](ginEpConfig_t &c) { c.experts = 5998; }, ginErrorInvalidArgument,
-		 "(ranks + 1) * (experts + 3) must be at most 12000"},
-		{[](ginEpConfig_t &c) { c.experts = 8193; }, ginErrorInvalidArgument,
-		 "must be 1 to 8192"},
-		{[](ginEpConfig_t &c) { c.topk = 33; }, ginErrorInvalidArgument, "topk is 33"},
-		{[](ginEpConfig_t &c) { c.hidden = 72; }, ginErrorInvalidArgument,
-		 "multiple of 16"},
-		{[](ginEpConfig_t &c) { c.hidden = 0; }, ginErrorInvalidArgument, "hidden is 0"},
-		{[](ginEpConfig_t &c) { c.maxTokens = 0; }, ginErrorInvalidArgument,
-		 "maxTokens is 0"},
-		{[](ginEpConfig_t &c) { c.rowTypes = 4; }, ginErrorInvalidArgument,
-		 "rowTypes is 4"},
-		{[](ginEpConfig_t &c) { c.reduce = 0; }, ginErrorInvalidArgument, "reduce is 0"},
-		{[](ginEpConfig_t &c) { c.onLost = 2; }, ginErrorInvalidArgument, "onLost is 2"},
-		{[](ginEpConfig_t &c) { c.sendBuffer = 2; }, ginErrorInvalidArgument,
-		 "sendBuffer is 2"},
-		{[](ginEpConfig_t &c) { c.modes = GIN_EP_HT; }, ginErrorUnsupported, "GIN_EP_HT"},
-		{[](ginEpConfig_t &c) { c.modes = 0; }, ginErrorInvalidArgument, "modes is 0"},
-		{[](ginEpConfig_t &c) { c.htTokens = 1; }, ginErrorUnsupported, "GIN_EP_HT"},
-		{[](ginEpConfig_t &c) {
-			 static const uint32_t first[] = {0, 7};
-			 c.firstExpert = first;
-		 },
-		 ginErrorInvalidArgument, "firstExpert goes from 0 to 7"},
-		{[](ginEpConfig_t &c) {
-			 static const uint32_t first[] = {8, 7};
-			 c.firstExpert = first;
-		 },
-		 ginErrorInvalidArgument, "firstExpert[1] is below firstExpert[0]"},
-		{[](ginEpConfig_t &c) { c.contexts = GIN_MAX_CONTEXTS + 1; },
-		 ginErrorInvalidArgument, "contexts is"},
-		{[](ginEpConfig_t &c) { c.maxTokens = GIN_EP_MAX_TOKENS + 1; },
-		 ginErrorInvalidArgument, "must be 1 to 32768"},
-	};
 	ginEp_t ep = nullptr;
 	uint64_t bytes = 0;
-	for (const auto &one : wrong) {
+	for (const auto &one : wrongConfigs) {
 		ginEpConfig_t config = good();
 		one.spoil(config);
 		FAILS(ginEpCreate(r.comm, &config, &ep), one.result, one.words);

@@ -139,10 +139,10 @@ int devCommQueueFailed(ginComm_t comm, const void *contexts, int rank, const cha
 	pthread_mutex_lock(&comm->lock);
 	struct devComm *dc = devCommOf(comm, contexts);
 	if (dc) {
-		if (dc->whyRank < 0)
-			snprintf(dc->why, sizeof(dc->why), "%s", why);
-		if (dc->whyRank < 0)
+		if (dc->whyRank < 0) {
 			dc->whyRank = rank;
+			snprintf(dc->why, sizeof(dc->why), "%s", why);
+		}
 		dc->lost[rank] = lostDead;
 		devCommTellLost(comm, dc);
 	}
