@@ -330,17 +330,24 @@ static struct window *lookUp(ginComm_t comm, ginWindow_t window)
 	return found ? *found : NULL;
 }
 
+struct window *windowFindLocked(ginComm_t comm, ginWindow_t window)
+{
+	struct window *w = lookUp(comm, window);
+
+	if (w && !w->isRetired)
+		return w;
+	fail(ginErrorInvalidArgument,
+	     w ? "window is retired: ginWindowRetire() was called"
+	       : "window is not registered with this communicator");
+	return NULL;
+}
+
 struct window *windowFind(ginComm_t comm, ginWindow_t window)
 {
 	pthread_mutex_lock(&comm->lock);
-	struct window *w = lookUp(comm, window);
-	int isRetired = w && w->isRetired;
+	struct window *w = windowFindLocked(comm, window);
 	pthread_mutex_unlock(&comm->lock);
-	if (!w)
-		fail(ginErrorInvalidArgument, "window is not registered with this communicator");
-	else if (isRetired)
-		fail(ginErrorInvalidArgument, "window is retired: ginWindowRetire() was called");
-	return isRetired ? NULL : w;
+	return w;
 }
 
 static ginResult_t deregister(ginComm_t comm, struct window *w)

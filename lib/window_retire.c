@@ -15,6 +15,21 @@ static void addRetired(ginComm_t comm, struct window *w)
 		controlRetire(&comm->control, 1);
 }
 
+/* Of two threads that retire one window, the second one fails. */
+static ginResult_t retire(ginComm_t comm, ginWindow_t window, ginReleased_t released, void *arg)
+{
+	pthread_mutex_lock(&comm->lock);
+	struct window *w = windowFindLocked(comm, window);
+	if (w) {
+		w->isRetired = 1;
+		w->released = released;
+		w->releasedArg = arg;
+		addRetired(comm, w);
+	}
+	pthread_mutex_unlock(&comm->lock);
+	return w ? ginSuccess : ginErrorInvalidArgument;
+}
+
 ginResult_t ginWindowRetire(ginComm_t comm, ginWindow_t window, ginReleased_t released, void *arg)
 {
 	const char *call;
@@ -23,17 +38,10 @@ ginResult_t ginWindowRetire(ginComm_t comm, ginWindow_t window, ginReleased_t re
 	/* A garbage collector may call this on a thread that is inside a collective. */
 	errorScopeNow(&call, &rank);
 	ginResult_t result = commEnter(comm, "ginWindowRetire");
-	struct window *w = result == ginSuccess ? windowFind(comm, window) : NULL;
-	if (w) {
-		pthread_mutex_lock(&comm->lock);
-		w->isRetired = 1;
-		w->released = released;
-		w->releasedArg = arg;
-		addRetired(comm, w);
-		pthread_mutex_unlock(&comm->lock);
-	}
+	if (result == ginSuccess)
+		result = retire(comm, window, released, arg);
 	errorScope(call, rank);
-	return w ? ginSuccess : ginErrorInvalidArgument;
+	return result;
 }
 
 #define OFFER_MOST 31

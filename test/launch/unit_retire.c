@@ -212,6 +212,43 @@ static void wrongUse(struct rank *rank)
 	EXPECT_EQUAL(rank->released[0], 0);
 }
 
+/* Threads that retire the windows of one rank, each of them at one time. */
+struct contest {
+	const struct rank *rank;
+	int started, refused;
+};
+
+static void *retireAll(void *arg)
+{
+	struct contest *contest = arg;
+
+	for (int i = 0; i < WINDOWS; i++) {
+		__atomic_add_fetch(&contest->started, 1, __ATOMIC_SEQ_CST);
+		while (__atomic_load_n(&contest->started, __ATOMIC_SEQ_CST) < 2 * (i + 1))
+			sched_yield();
+		if (ginWindowRetire(contest->rank->comm, contest->rank->window[i], NULL, NULL))
+			__atomic_add_fetch(&contest->refused, 1, __ATOMIC_SEQ_CST);
+	}
+	return NULL;
+}
+
+/* A program and its garbage collector retire one window at one time: one of the two fails. */
+static void byTwoThreads(struct rank *rank)
+{
+	struct contest contest = {.rank = rank};
+	pthread_t other;
+
+	registerAll(rank, WINDOWS);
+	EXPECT(!pthread_create(&other, NULL, retireAll, &contest));
+	retireAll(&contest);
+	pthread_join(other, NULL);
+	EXPECT_EQUAL(contest.refused, WINDOWS);
+	for (int i = 0; i < WINDOWS / 31 + 1; i++)
+		meet(rank);
+	for (int i = 0; i < WINDOWS; i++)
+		EXPECT_SUCCESS(ginMemFree(NULL, rank->memory[i]));
+}
+
 /* Retired by some ranks when the communicator ends; and a local window, retired by one rank. */
 static void atTheEnd(struct rank *rank)
 {
@@ -261,6 +298,7 @@ int main(void)
 	run(manyInAnyOrder, rank);
 	run(oneRankKeepsMany, rank);
 	run(whileMeeting, rank);
+	run(byTwoThreads, rank);
 	run(wrongUse, rank);
 	for (int r = 0; r < RANKS; r++)
 		EXPECT_EQUAL(rank[r].released[0], 1);
