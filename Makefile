@@ -308,6 +308,9 @@ $(BUILD)/test/limits_memory: private LDFLAGS += \
 # A failure follows an agreement of all ranks, or the report of a transport, at once.
 $(BUILD)/test/unit_devcomm_failure: private LDFLAGS += -Wl,--wrap=controlAgree,--wrap=controlError
 
+# A window cannot be registered again, and the end of a communicator fails.
+$(BUILD)/test/unit_inherit: private LDFLAGS += -Wl,--wrap=windowMake,--wrap=windowsFree,--wrap=commClosing
+
 # The library's allocations and messages are counted.
 $(BUILD)/test/unit_plan: private LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free,--wrap=networkLoaded \
 	-Wl,--wrap=controlSend,--wrap=controlSendChildren,--wrap=rdmaPortOpen,--wrap=memoryAlloc,--wrap=memoryAllocOnNode,--wrap=memoryFree \

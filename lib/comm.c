@@ -123,20 +123,16 @@ static struct commStart makeStart(const ginConfig_t *config)
 /* Opens a communicator of a whole job, and tests it where GIN_SELFTEST says so. */
 static ginResult_t openTested(const char *call, const struct commStart *start, ginComm_t *out)
 {
-	char why[SENTENCE_BYTES];
 	ginComm_t comm = NULL;
 	ginResult_t result = commOpen(call, start, &comm);
 
 	if (result != ginSuccess)
 		return result;
 	result = commSelftest(comm, call);
-	if (result == ginSuccess) {
-		*out = comm;
-		return ginSuccess;
-	}
-	snprintf(why, sizeof(why), "%s", ginGetLastError());
-	commClose(comm);
-	return failAs(result, why);
+	if (result != ginSuccess)
+		return commDrop(comm, result);
+	*out = comm;
+	return ginSuccess;
 }
 
 ginResult_t ginCommInit(const ginConfig_t *given, ginComm_t *comm)

@@ -93,6 +93,9 @@ ginResult_t commSelftest(ginComm_t comm, const char *call);
 /* Frees all parts, without the other ranks. */
 void commClose(ginComm_t comm);
 
+/* commClose() after a failure. Returns `result`; the sentence of the failure stays. */
+ginResult_t commDrop(ginComm_t comm, ginResult_t result);
+
 /* Add to a plan: the core's part of a communicator, of a device communicator, of a window. */
 void commPlan(struct plan *plan);
 void devCommPlan(uint32_t writer, const ginDevCommRequirements_t *want, struct plan *plan);
@@ -123,6 +126,9 @@ ginResult_t devCommsCheckIdle(ginComm_t comm);
 /* Free what the user has not destroyed or deregistered, with a warning. */
 void devCommsFree(ginComm_t comm);
 void windowsFree(ginComm_t comm);
+
+/* Frees all windows, without a warning. */
+void windowsDrop(ginComm_t comm);
 
 /*
  * At the end of a collective that has succeeded: deregisters windows that all ranks have retired, and

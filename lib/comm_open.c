@@ -410,3 +410,12 @@ void commClose(ginComm_t comm)
 	windowsCallReleased(comm);
 	free(comm);
 }
+
+ginResult_t commDrop(ginComm_t comm, ginResult_t result)
+{
+	char why[SENTENCE_BYTES];
+
+	snprintf(why, sizeof(why), "%s", ginGetLastError());
+	commClose(comm);
+	return failAs(result, why);
+}

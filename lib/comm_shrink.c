@@ -117,11 +117,7 @@ static ginResult_t makeSurvivors(struct commShrink *shrink, ginComm_t *out)
 	if (result != ginSuccess)
 		return result;
 	result = windowsInherit(*out, shrink->from.comm);
-	if (result != ginSuccess) {
-		commClose(*out);
-		failAs(result, ginGetLastError());
-	}
-	return result;
+	return result == ginSuccess ? ginSuccess : commDrop(*out, result);
 }
 
 static void refuse(struct commShrink *shrink, ginResult_t result)

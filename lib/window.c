@@ -336,9 +336,8 @@ struct window *windowFindLocked(ginComm_t comm, ginWindow_t window)
 
 	if (w && !w->isRetired)
 		return w;
-	fail(ginErrorInvalidArgument,
-	     w ? "window is retired: ginWindowRetire() was called"
-	       : "window is not registered with this communicator");
+	fail(ginErrorInvalidArgument, w ? "window is retired: ginWindowRetire() was called"
+					: "window is not registered with this communicator");
 	return NULL;
 }
 
@@ -384,6 +383,12 @@ ginResult_t ginWindowDeregister(ginComm_t comm, ginWindow_t window)
 	return done;
 }
 
+void windowsDrop(ginComm_t comm)
+{
+	while (comm->windows) /* a node of tsearch() begins with the pointer to its key */
+		freeWindow(comm, *(struct window **)comm->windows);
+}
+
 void windowsFree(ginComm_t comm)
 {
 	windowsCloseRetired(comm);
@@ -391,8 +396,7 @@ void windowsFree(ginComm_t comm)
 		logWrite(logWarn,
 			 "rank %d: ginCommDestroy() found windows that were still registered",
 			 comm->rank);
-	while (comm->windows) /* a node of tsearch() begins with the pointer to its key */
-		freeWindow(comm, *(struct window **)comm->windows);
+	windowsDrop(comm);
 }
 
 ginResult_t ginPeerPointer(ginComm_t comm, ginWindow_t window, int peer, void **ptr)

@@ -33,7 +33,10 @@ struct window *windowFindLocked(ginComm_t comm, ginWindow_t window);
 ginResult_t windowMake(ginComm_t comm, ginResult_t mine, void *ptr, size_t bytes, int isLocal,
 		       struct window **out);
 
-/* Collective over `to`, which ginCommShrink() has made of ranks of `from`: registers its windows. */
+/*
+ * Collective over `to`, which ginCommShrink() has made of ranks of `from`: registers its windows. On
+ * failure, `to` has none.
+ */
 ginResult_t windowsInherit(ginComm_t to, ginComm_t from);
 
 /* Frees all but the struct. */

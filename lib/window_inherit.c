@@ -128,6 +128,8 @@ ginResult_t windowsInherit(ginComm_t to, ginComm_t from)
 	if (result == ginSuccess)
 		result = inheritLocal(to, &all, &next);
 	result = inheritShared(to, result, &all, next);
+	if (result != ginSuccess)
+		windowsDrop(to);
 	if (entered == ginSuccess)
 		deviceLeave(&to->device, &scope);
 	free(all.window);
