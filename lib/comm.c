@@ -67,16 +67,14 @@ ginResult_t commEnter(ginComm_t comm, const char *call)
 		    comm ? "comm is no communicator: was it destroyed?" : "comm is NULL");
 }
 
-/* Members that the caller's older header lacks keep their default. */
 static ginResult_t readConfig(const ginConfig_t *given, ginConfig_t *config)
 {
 	*config = (ginConfig_t)GIN_CONFIG_INIT;
 	if (!given)
 		return ginSuccess;
-	if (given->size < offsetof(ginConfig_t, allgather) || given->size > 4096)
+	if (!infoTake(given, offsetof(ginConfig_t, allgather), config, sizeof(*config)))
 		return fail(ginErrorInvalidArgument,
 			    "config.size is %zu: initialize with GIN_CONFIG_INIT", given->size);
-	memcpy(config, given, given->size < sizeof(*config) ? given->size : sizeof(*config));
 	if (config->name && strlen(config->name) > NAME_MOST)
 		return fail(ginErrorInvalidArgument, "config.name has %zu characters: at most %d",
 			    strlen(config->name), NAME_MOST);

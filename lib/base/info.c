@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* info.c - output structs that start with their size and grow from version to version */
+/* info.c - structs that start with their size and grow from version to version */
 #include "info.h"
 
 #include <string.h>
@@ -22,4 +22,16 @@ ginResult_t infoGive(const void *info, size_t bytes, const char *initializer, vo
 	memcpy(out, info, room);
 	memcpy(out, &room, sizeof(room));
 	return ginSuccess;
+}
+
+int infoTake(const void *given, size_t least, void *out, size_t bytes)
+{
+	size_t size;
+
+	memcpy(&size, given, sizeof(size));
+	/* A struct that starts with a size_t has no other sizes: part of a pointer would be no pointer. */
+	if (size < least || size > MOST || size % sizeof(size_t))
+		return 0;
+	memcpy(out, given, size < bytes ? size : bytes);
+	return 1;
 }

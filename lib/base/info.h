@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* info.h - output structs that start with their size and grow from version to version */
+/* info.h - structs that start with their size and grow from version to version */
 #ifndef GIN_LIB_INFO_H
 #define GIN_LIB_INFO_H
 
@@ -11,5 +11,12 @@
  * not a plausible one; the sentence names the initializer.
  */
 ginResult_t infoGive(const void *info, size_t bytes, const char *initializer, void *out);
+
+/*
+ * The other way: copies a struct of the caller, of at least `least` bytes, over `bytes` bytes of defaults.
+ * Members that the caller's older header lacks keep their default. 0: the size of `given` is not a
+ * plausible one, and `out` is as it was.
+ */
+int infoTake(const void *given, size_t least, void *out, size_t bytes);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* devcomm.c - device communicators: creating and destroying what kernels read */
 #include "devcomm.h"
+#include "lib/base/info.h"
 #include "lib/base/log.h"
 #include "lib/gpu/pinned.h"
 #include "lib/gpu/room.h"
@@ -23,12 +24,11 @@ static uint32_t roundDepth(uint32_t depth)
 ginResult_t devCommRead(const ginDevCommRequirements_t *given, ginDevCommRequirements_t *want)
 {
 	*want = (ginDevCommRequirements_t)GIN_DEV_COMM_REQUIREMENTS_INIT;
-	if (!given || given->size < offsetof(ginDevCommRequirements_t, timeout) ||
-	    given->size > 4096)
+	if (!given ||
+	    !infoTake(given, offsetof(ginDevCommRequirements_t, timeout), want, sizeof(*want)))
 		return fail(ginErrorInvalidArgument,
 			    "requirements is NULL or its size is wrong: initialize with "
 			    "GIN_DEV_COMM_REQUIREMENTS_INIT");
-	memcpy(want, given, given->size < sizeof(*want) ? given->size : sizeof(*want));
 	if (want->contexts < 1 || want->contexts > GIN_MAX_CONTEXTS)
 		return fail(ginErrorInvalidArgument, "requirements.contexts is %u: must be 1 to %u",
 			    want->contexts, GIN_MAX_CONTEXTS);

@@ -58,6 +58,10 @@ static void badSizes(void)
 	EXPECT_NO_COMM(&config, ginErrorInvalidArgument, "config.size is 0", "GIN_CONFIG_INIT");
 	config.size = older.size - 1;
 	EXPECT_NO_COMM(&config, ginErrorInvalidArgument, "config.size is ");
+	config.allgather = countingAllgather;
+	for (config.size = older.size + 1; config.size % sizeof(size_t); config.size++)
+		EXPECT_NO_COMM(&config, ginErrorInvalidArgument, "config.size is ");
+	config.allgather = NULL;
 	config.size = 4097;
 	EXPECT_NO_COMM(&config, ginErrorInvalidArgument, "config.size is 4097");
 	config.size = SIZE_MAX;

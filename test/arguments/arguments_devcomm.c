@@ -39,6 +39,7 @@ static const struct bad bads[] = {
 	{.words = "requirements is NULL or its size is wrong", .size = -1},
 	{.words = "GIN_DEV_COMM_REQUIREMENTS_INIT", .size = 8},
 	{.words = "its size is wrong", .size = 4097},
+	{.words = "its size is wrong", .size = sizeof(ginDevCommRequirements_t) - 4},
 	{.words = "requirements.contexts is 0: must be 1 to 1024", .contexts = 0},
 	{.words = "requirements.contexts is 1025: must be 1 to 1024", .contexts = 1025},
 	{.words = "requirements.contexts is 4294967295", .contexts = UINT32_MAX},
