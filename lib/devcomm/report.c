@@ -102,10 +102,13 @@ static void formatWait(const ginErrorRecord_t *r, char *out, size_t bytes)
 		 (unsigned long long)r->expected, (unsigned long long)r->seen);
 }
 
-/* What is known of the peer of the record, for ginErrorPeer; else NULL. The caller holds comm->lock. */
+/*
+ * What is known of the peer of the record, for ginErrorPeer; else NULL. A kernel has written the record: its
+ * peer may be no rank. The caller holds comm->lock.
+ */
 static const char *peerReason(ginComm_t comm, const struct devComm *dc, const ginErrorRecord_t *r)
 {
-	if (!r->valid || r->result != ginErrorPeer || r->peer < 0)
+	if (!r->valid || r->result != ginErrorPeer || r->peer < 0 || r->peer >= comm->nRanks)
 		return NULL;
 	if (comm->lost[r->peer] == lostMasked)
 		return "this rank has masked it by ginCommMask()";

@@ -111,6 +111,24 @@ static void newsComesLate(void)
 	ginCommDestroy(comm);
 }
 
+/* A kernel has passed a peer that does not exist, and has found the entry of a failed peer there. */
+static void peerIsNoRank(void)
+{
+	ginComm_t comm = openAlone();
+	ginDevComm dc = createDevComm(comm);
+	ginErrorRecord_t *record = dc.errorRecord, seen;
+
+	record->result = ginErrorPeer;
+	record->call = ginCallPut;
+	record->peer = INT32_MAX;
+	record->valid = 1;
+	EXPECT_SUCCESS(ginDevCommGetError(comm, &dc, &seen));
+	EXPECT_EQUAL(seen.peer, INT32_MAX);
+	EXPECT_HAS(ginGetLastError(), "put in context 0, rank 2147483647: a peer failed");
+	EXPECT_SUCCESS(ginDevCommDestroy(comm, &dc));
+	EXPECT_SUCCESS(ginCommDestroy(comm));
+}
+
 int main(void)
 {
 	setenv("GIN_LOG", "none", 0);
@@ -118,5 +136,6 @@ int main(void)
 	expectChild("a failure while a device communicator is created", failWhileCreated);
 	expectChild("results that kernels get", resultsOfLines);
 	expectChild("a transport's news of a failure comes first", newsComesLate);
+	expectChild("a kernel fails with a peer that is no rank", peerIsNoRank);
 	return expectFailures != 0;
 }
