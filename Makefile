@@ -305,6 +305,9 @@ $(addprefix $(BUILD)/test/mlx5_nic_,failures paths): private LDFLAGS += -rdynami
 $(BUILD)/test/limits_memory: private LDFLAGS += \
 	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=tsearch
 
+# Some threads of the library cannot be started.
+$(BUILD)/test/limits_threads: private LDFLAGS += -Wl,--wrap=pthread_create
+
 # A failure follows an agreement of all ranks, or the report of a transport, at once.
 $(BUILD)/test/unit_devcomm_failure: private LDFLAGS += -Wl,--wrap=controlAgree,--wrap=controlError
 
@@ -328,7 +331,7 @@ $(BUILD)/libgin-weak.so: test/fabric/weak.c backends/proxy/network/fabric.h
 	$(Q)ln -sf ../$(@F) $(@D)/test/$(@F)
 
 $(addprefix $(BUILD)/test/unit_,plan proxy_network proxy_messages): $(BUILD)/libgin-weak.so
-$(BUILD)/test/proxy_choice $(BUILD)/test/selftest: $(BUILD)/libgin-weak.so
+$(BUILD)/test/proxy_choice $(BUILD)/test/selftest $(BUILD)/test/limits_threads: $(BUILD)/libgin-weak.so
 $(BUILD)/test/selftest: $(SELFTEST)
 $(BUILD)/test/proxy_choice $(BUILD)/test/proxy_fabric: $(OFI)
 $(BUILD)/test/proxy_choice $(BUILD)/test/proxy_fabric: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'

@@ -2,10 +2,10 @@
 /* worker.c - the CPU threads of a communicator that move data for kernels */
 #include "worker.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -270,16 +270,15 @@ static void pinWorker(const struct backendHost *host, const cpu_set_t *among, st
 	logWrite(logInfo, "rank %d: a thread of the proxy runs on CPUs %s", host->rank, text);
 }
 
-/* Returns 0, or an error number. */
-static int startThread(const struct backendHost *host, const cpu_set_t *among,
-		       struct proxyWorker *w)
+static ginResult_t startThread(const struct backendHost *host, const cpu_set_t *among,
+			       struct proxyWorker *w)
 {
-	int error = threadStart(&w->thread, "gin-proxy", run, w);
-
-	w->runs = !error;
-	if (w->runs)
-		pinWorker(host, among, w);
-	return error;
+	errno = threadStart(&w->thread, "gin-proxy", run, w);
+	if (errno)
+		return failErrno("cannot start a thread for the proxy");
+	w->runs = 1;
+	pinWorker(host, among, w);
+	return ginSuccess;
 }
 
 /* `among` NULL: a worker without a thread. */
@@ -291,11 +290,10 @@ static ginResult_t openWorker(const struct backendHost *host, struct transportLa
 	w->hasNetwork = lanes.lane[TRANSPORT_NETWORK].ops != NULL;
 	w->yields = among && mustYield(host, among);
 	pthread_mutex_init(&w->lock, NULL);
-	int error = among ? startThread(host, among, w) : 0;
-	if (!error)
-		return ginSuccess;
-	pthread_mutex_destroy(&w->lock);
-	return fail(ginErrorSystem, "cannot start a thread for the proxy: %s", strerror(error));
+	ginResult_t result = among ? startThread(host, among, w) : ginSuccess;
+	if (result != ginSuccess)
+		pthread_mutex_destroy(&w->lock);
+	return result;
 }
 
 static void closeWorker(struct proxyWorker *w)
@@ -337,6 +335,7 @@ void workersClose(struct proxyWorkers *workers)
 	while (workers->count)
 		closeWorker(&workers->worker[--workers->count]);
 	free(workers->worker);
+	workers->worker = NULL;
 }
 
 static struct proxyWorker *workerOf(struct proxyWorkers *workers, const struct proxyEngine *engine)
