@@ -123,5 +123,11 @@ int main(void)
 	liftLimit = failNone;
 	runLacking("no memory", 3, failEach);
 	runLacking("no memory from the beginning", 3, failEachFromTheBeginning);
+	setenv("GIN_ROUTE", "network", 1);
+	setenv("GIN_BACKEND", "proxy", 1);
+	setenv("GIN_TRANSPORT", "weak", 1); /* it connects ranks of one process only */
+	lackingRank = 0;
+	runRanks("no memory, proxy over a network", 1, failEach);
+	runRanks("no memory from the beginning, proxy over a network", 1, failEachFromTheBeginning);
 	return expectFailures != 0;
 }
