@@ -33,8 +33,8 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /*
- * A group of ranks. Opaque; ginCommInit(), ginCommInitRank(), ginCommSplit() or ginCommShrink() makes
- * it, ginCommDestroy() frees it.
+ * A group of ranks. Opaque; ginCommInit(), ginCommInitRank(), ginCommSplit() or ginCommShrink()
+ * makes it, ginCommDestroy() frees it.
  */
 typedef struct ginComm *ginComm_t;
 
@@ -195,7 +195,7 @@ typedef struct ginCommInfo {
 	int hosts;	     /* hosts of all ranks */
 	int device;	     /* CUDA ordinal, or GIN_DEVICE_NONE */
 	int backends;	     /* ginCommQueryBackend() takes 0 to backends - 1 */
-	char bootstrap[16];  /* "pmix", "tcp", "caller" or "self", see ginCommInit() */
+	char bootstrap[16];  /* how the ranks met: "pmix", "tcp", "caller", see ginCommQuery(3) */
 	char host[64];	     /* name of this rank's host */
 	char deviceName[96]; /* name of this rank's GPU, or "host threads" */
 	/*
@@ -402,9 +402,9 @@ ginResult_t ginNicQuery(int index, ginNicInfo_t *info);
  * allowed.
  *
  * `comm` may be NULL in ginMemAlloc(), ginMemAllocHost() and ginMemFree(): any thread, before there
- * is a communicator and after its end. The device of new memory is then the calling thread's, as for
- * GIN_DEVICE_AUTO. ginMemFree() without a communicator frees all memory of these calls, of every
- * device. Memory of either kind of call serves every communicator of the device.
+ * is a communicator and after its end. The device of new memory is then the calling thread's, as
+ * for GIN_DEVICE_AUTO. ginMemFree() without a communicator frees all memory of these calls, of
+ * every device. Memory of either kind of call serves every communicator of the device.
  */
 ginResult_t ginMemAlloc(ginComm_t comm, size_t bytes, void **ptr);
 ginResult_t ginMemFree(ginComm_t comm, void *ptr);
@@ -413,9 +413,8 @@ ginResult_t ginMemFree(ginComm_t comm, void *ptr);
  * ginMemAllocHost - host memory that every route reaches
  *
  * Not collective. Without a GPU it is ginMemAlloc(). With a GPU the memory is pinned, zeroed and
- * aligned to
- * 4 KiB. This rank's kernels and CPUs load and store it at one address; kernels and CPUs of peers
- * use the address that ginPeerPointer() returns for a window of it.
+ * aligned to 4 KiB. This rank's kernels and CPUs load and store it at one address; kernels and CPUs
+ * of peers use the address that ginPeerPointer() returns for a window of it.
  *
  * GPUs do no atomics in host memory. If every pair of ranks is direct, no signal or atomic of a
  * kernel may be at an offset in such a window. If the proxy serves some pair, CPUs execute them.
@@ -433,9 +432,9 @@ ginResult_t ginMemAllocHost(ginComm_t comm, size_t bytes, void **ptr);
  * Collective. The caller keeps the memory, `ptr` to `ptr + bytes`, and frees it after
  * ginWindowDeregister(). Sizes and kinds of memory may differ per rank; zero bytes with a NULL
  * `ptr` are allowed. Memory must come from ginMemAlloc(), ginMemAllocHost() or, on a GPU,
- * cudaMalloc(), or from cuMemCreate(), also in several allocations that are mapped side by side. If a
- * route cannot reach the memory, the call fails on all ranks and names rank, reason and remedy. `flags` is 0 or GIN_WINDOW_LOCAL. Windows may be registered before and after
- * ginDevCommCreate().
+ * cudaMalloc(), or from cuMemCreate(), also in several allocations that are mapped side by side. If
+ * a route cannot reach the memory, the call fails on all ranks and names rank, reason and remedy.
+ * `flags` is 0 or GIN_WINDOW_LOCAL. Windows may be registered before and after ginDevCommCreate().
  *
  * With GIN_WINDOW_LOCAL the call is not collective, and the window can only be the source of puts.
  * It may be any memory that this rank's kernels can load, pinned host memory included.
@@ -458,10 +457,10 @@ typedef void (*ginReleased_t)(void *arg);
  * Not collective, and never waits. Any thread, also while another thread of the process is in a
  * collective of `comm`. When all ranks have retired the window, the next ginWindowRegister(),
  * ginWindowDeregister(), ginDevCommCreate(), ginCommSplit() or ginCommAllgather() of `comm` that
- * succeeds deregisters it on all ranks, and ginCommDestroy() does so at the latest. The thread of that
- * collective then calls released(arg), unless `released` is NULL. Until then peers may write into the
- * memory, which stays as it is. This rank's kernels that use the window end before its next collective
- * of `comm`.
+ * succeeds deregisters it on all ranks, and ginCommDestroy() does so at the latest. The thread of
+ * that collective then calls released(arg), unless `released` is NULL. Until then peers may write
+ * into the memory, which stays as it is. This rank's kernels that use the window end before its
+ * next collective of `comm`.
  */
 ginResult_t ginWindowRetire(ginComm_t comm, ginWindow_t window, ginReleased_t released, void *arg);
 
@@ -513,9 +512,10 @@ ginResult_t ginDevCommCreateAbi(ginComm_t comm, const ginDevCommRequirements_t *
 /*
  * ginDevCommCreate - make the device communicator that kernels use
  *
- * Collective. All requirements but the timeout and the traffic class must be equal on all ranks. Signals and counters are
- * zero when it returns. ginErrorUnsupported: no backend connects a pair of ranks, or its route is not
- * in requirements.routes, and ginGetLastError() names the pair. ginErrorAbi: the program was built against another libgin.
+ * Collective. All requirements but the timeout and the traffic class must be equal on all ranks.
+ * Signals and counters are zero when it returns. ginErrorUnsupported: no backend connects a pair of
+ * ranks, or its route is not in requirements.routes, and ginGetLastError() names the pair.
+ * ginErrorAbi: the program was built against another libgin.
  */
 static inline ginResult_t
 ginDevCommCreate(ginComm_t comm, const ginDevCommRequirements_t *requirements, ginDevComm *devComm)
@@ -523,7 +523,7 @@ ginDevCommCreate(ginComm_t comm, const ginDevCommRequirements_t *requirements, g
 	return ginDevCommCreateAbi(comm, requirements, GIN_DEVICE_ABI, sizeof(*devComm), devComm);
 }
 
-/* ginDevCommDestroy - collective; frees it, or returns ginErrorInvalidUsage: a kernel waits in it. */
+/* ginDevCommDestroy - collective; frees it, or returns ginErrorInvalidUsage: a kernel waits in it */
 ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm);
 
 /* What a rank takes in one phase. The bytes of messages include headers. */

@@ -40,12 +40,21 @@ static ginUniqueId_t newId(void)
 	return id;
 }
 
+static void expectMet(ginComm_t comm, const char *how)
+{
+	ginCommInfo_t info = GIN_COMM_INFO_INIT;
+
+	EXPECT_SUCCESS(ginCommQuery(comm, &info));
+	EXPECT_TEXT(info.bootstrap, how);
+}
+
 static void expectAlone(const ginConfig_t *config, const ginUniqueId_t *id)
 {
 	ginComm_t comm = NULL;
 
 	EXPECT_SUCCESS(ginCommInitRank(config, id, 0, 1, &comm));
 	EXPECT_EQUAL(sizeOf(comm), 1);
+	expectMet(comm, "unique id");
 	expectWorks(comm);
 	closeComm(comm);
 }
@@ -253,6 +262,7 @@ static int badSplits(const ginConfig_t *config)
 		EXPECT_EQUAL(countFiles("/proc/self/fd"), files);
 	EXPECT_SUCCESS(ginCommSplit(comm, odd, 0, &part));
 	EXPECT_EQUAL(sizeOf(part), odd ? 1 : 2);
+	expectMet(part, "split");
 	expectWorks(part);
 	closeComm(part);
 	expectWorks(comm);

@@ -81,6 +81,7 @@ static int refused(const ginConfig_t *config)
 static int passing(const ginConfig_t *config)
 {
 	ginWindow_t window[WINDOWS], inherited;
+	ginCommInfo_t info = GIN_COMM_INFO_INIT;
 	ginComm_t comm, made = NULL;
 	void *ptr, *at;
 
@@ -88,6 +89,8 @@ static int passing(const ginConfig_t *config)
 	EXPECT_SUCCESS(ginMemAlloc(comm, 64, &ptr));
 	registerAll(comm, ptr, window);
 	EXPECT_SUCCESS(shrink(comm, config->rank, &made));
+	EXPECT_SUCCESS(ginCommQuery(made, &info));
+	EXPECT_TEXT(info.bootstrap, "shrink");
 	for (int i = 0; i < WINDOWS; i++) {
 		EXPECT_SUCCESS(ginWindowInherited(made, window[i], &inherited));
 		EXPECT_SUCCESS(ginPeerPointer(made, inherited, (config->rank + 1) % RANKS, &at));
