@@ -91,12 +91,21 @@ static inline int peermemNeedsHandle(uint32_t kind, int sameProcess)
 /* Pieces of an allocation of 2 TiB. A rank that announces more has sent a wrong offer. */
 #define PEERMEM_PIECES_MOST (UINT64_C(1) << 20)
 
+/* Each run is looked at: the sum of wrong runs may wrap. */
+static inline int peermemTooManyPieces(const struct peermemOffer *offer)
+{
+	for (int i = 0; i < DEVICE_RUNS; i++)
+		if (offer->run[i].count > PEERMEM_PIECES_MOST)
+			return 1;
+	return devicePieces(offer->run) > PEERMEM_PIECES_MOST;
+}
+
 /* Of a wrong offer 1: all ranks then exchange equally many handles. */
 static inline uint64_t peermemPieces(const struct peermemOffer *offer)
 {
-	uint64_t pieces = offer->kind == memoryVmm ? devicePieces(offer->run) : 1;
-
-	return pieces > PEERMEM_PIECES_MOST ? 1 : pieces;
+	if (offer->kind != memoryVmm || peermemTooManyPieces(offer))
+		return 1;
+	return devicePieces(offer->run);
 }
 
 static inline int peermemIsPeer(const struct peermem *peermem, int rank)

@@ -20,14 +20,6 @@ static struct peermemOffer offerOf(const struct peermemOffers *offers, int rank)
 	return offer;
 }
 
-static int hasTooManyPieces(const struct peermemOffer *offer)
-{
-	for (int i = 0; i < DEVICE_RUNS; i++)
-		if (offer->run[i].count > PEERMEM_PIECES_MOST)
-			return 1;
-	return devicePieces(offer->run) > PEERMEM_PIECES_MOST;
-}
-
 /* Returns NULL, or what is wrong with what a peer has sent. `same`: the peer is in this process. */
 static const char *wrongOffer(const struct device *d, const struct peermemOffer *offer, int same)
 {
@@ -37,7 +29,7 @@ static const char *wrongOffer(const struct device *d, const struct peermemOffer 
 	case memoryPrivate:
 		return same ? NULL : "no other process can map it";
 	case memoryVmm:
-		if (hasTooManyPieces(offer))
+		if (peermemTooManyPieces(offer))
 			return "it has too many pieces";
 		/* fallthrough */
 	case memoryIpc:

@@ -20,19 +20,19 @@
 
 #define RANKS 3
 #define BYTES 8192
-#define RARE 0x17 /* upper bits of the first byte of an input that may take long */
 
 static struct identity identities[RANKS];
 static const struct device device = {.ordinal = GIN_DEVICE_NONE, .numaNode = -1};
 static struct backendHost host;
 static int handle[RANKS]; /* what comes from each rank; -1: nothing */
-static unsigned exchanges, mostExchanges;
+static int files[2];	  /* of one page and of two, for all inputs: a file takes long to make */
+static unsigned exchanges, mostExchanges, announced;
 
-/* Each piece of memory that is announced costs one exchange. Most inputs have few: they take long. */
+/* Each piece of memory that is announced costs one exchange. */
 static ginResult_t exchange(void *core, int fd, const uint8_t *to, const uint8_t *from, int *fds)
 {
 	(void)core, (void)fd, (void)to;
-	EXPECT(++exchanges <= PEERMEM_PIECES_MOST);
+	EXPECT(++exchanges <= announced);
 	if (exchanges > mostExchanges)
 		return fail(ginErrorSystem, "no more exchanges");
 	for (int r = 0; r < RANKS; r++)
@@ -49,7 +49,7 @@ static int serves(const void *of, int rank)
 /* Each piece takes an exchange, also after a failure. Too many pieces are refused at once. */
 static void limitPieces(struct peermemOffer *out)
 {
-	const uint64_t most = mostExchanges == UINT_MAX ? 64 : 8;
+	const uint64_t most = mostExchanges == UINT_MAX ? 64 : 4;
 
 	for (int i = 0; out->kind == memoryVmm && i < DEVICE_RUNS; i++)
 		if (out->run[i].count <= PEERMEM_PIECES_MOST)
@@ -84,6 +84,24 @@ static void fillOffer(struct fuzzInput *in, const struct peermemOffer *right,
 	limitPieces(out);
 }
 
+/* How many exchanges the offers need: one, or one for each piece of the largest right offer. */
+static unsigned exchangesFor(const struct peermemOffer *offer)
+{
+	uint64_t most = 1;
+
+	for (int r = 1; r < RANKS; r++) {
+		const struct deviceRun *run = offer[r].run;
+		uint64_t pieces = 0, isWrong = offer[r].kind != memoryVmm;
+		for (int i = 0; i < DEVICE_RUNS; i++)
+			isWrong |= run[i].count > PEERMEM_PIECES_MOST;
+		for (int i = 0; i < DEVICE_RUNS && run[i].count; i++)
+			pieces += run[i].count;
+		if (!isWrong && pieces <= PEERMEM_PIECES_MOST && pieces > most)
+			most = pieces;
+	}
+	return (unsigned)most;
+}
+
 static void expectPart(const struct peermemWindow *w, int rank, const struct peermemOffer *offer)
 {
 	const char *at = peermemAddress(w, rank);
@@ -95,13 +113,34 @@ static void expectPart(const struct peermemWindow *w, int rank, const struct pee
 		(void)*(volatile const char *)(at + i - offer->offset);
 }
 
+static void makeFiles(void)
+{
+	for (int i = 0; i < 2; i++) {
+		files[i] = memfd_create("fuzz", MFD_CLOEXEC);
+		EXPECT(files[i] >= 0 && !ftruncate(files[i], (i + 1) * 4096));
+	}
+}
+
 static void chooseHandles(uint8_t what)
 {
-	for (int r = 0; r < RANKS; r++, what >>= 2)
-		handle[r] = what & 1 ? memfd_create("fuzz", MFD_CLOEXEC) : -1;
-	for (int r = 0; r < RANKS; r++, what >>= 1)
-		if (handle[r] >= 0)
-			EXPECT(!ftruncate(handle[r], what & 1 ? 4096 : BYTES));
+	uint8_t sizes = what >> 2 * RANKS;
+
+	for (int r = 0; r < RANKS; r++, what >>= 2, sizes >>= 1)
+		handle[r] = what & 1 ? files[!(sizes & 1)] : -1;
+}
+
+/* Memory of this rank, which inputs do not change. */
+static const struct memory *ownMemory(void)
+{
+	static struct memory memory;
+	void *own = NULL;
+
+	if (!memory.bytes) {
+		makeFiles();
+		EXPECT_SUCCESS(memoryAllocHost(&device, BYTES, &own));
+		EXPECT_SUCCESS(memoryDescribe(&device, own, BYTES, &memory));
+	}
+	return &memory;
 }
 
 static void registerWindow(struct fuzzInput *in)
@@ -111,14 +150,10 @@ static void registerWindow(struct fuzzInput *in)
 	struct peermem *peermem = NULL;
 	struct peermemWindow *w = NULL;
 	struct peermemOffer offer[RANKS];
-	struct memory memory = {0};
-	void *own = NULL;
 
 	memset(offers, 0, sizeof(offers));
-	EXPECT_SUCCESS(memoryAllocHost(&device, BYTES, &own));
-	EXPECT_SUCCESS(memoryDescribe(&device, own, BYTES, &memory));
 	EXPECT_SUCCESS(peermemOpen(&host, "fuzz", &peers, &peermem));
-	EXPECT_SUCCESS(peermemOffer(peermem, &memory, offers[0], &w));
+	EXPECT_SUCCESS(peermemOffer(peermem, ownMemory(), offers[0], &w));
 	memcpy(&offer[0], offers[0], sizeof(offer[0]));
 	chooseHandles(fuzzByte(in));
 	for (int r = 1; r < RANKS; r++) {
@@ -126,15 +161,12 @@ static void registerWindow(struct fuzzInput *in)
 		memcpy(offers[r], &offer[r], sizeof(offer[r]));
 	}
 	exchanges = 0;
+	announced = exchangesFor(offer);
 	if (peermemRegister(peermem, ginSuccess, offers[0], BACKEND_OFFER, w) == ginSuccess)
 		for (int r = 1; r < RANKS; r++)
 			expectPart(w, r, &offer[r]);
 	peermemDeregister(peermem, w);
 	peermemClose(peermem);
-	for (int r = 0; r < RANKS; r++)
-		if (handle[r] >= 0)
-			close(handle[r]);
-	EXPECT_SUCCESS(memoryFree(&device, own));
 }
 
 static void readIdentity(struct fuzzInput *in)
@@ -193,11 +225,25 @@ static void readReply(struct fuzzInput *in)
 	EXPECT(strlen(why) < sizeof(why));
 }
 
+/*
+ * May this input take long? libFuzzer keeps the inputs that do, and changes them most, so a sum over the
+ * whole input decides: few of the changed ones may take long, too.
+ */
+static int isLong(struct fuzzInput in)
+{
+	uint8_t sum = 0;
+
+	while (in.left)
+		sum = (uint8_t)(sum * 31 + fuzzByte(&in));
+	return sum == 23;
+}
+
 static void fuzzOne(struct fuzzInput *in)
 {
+	const int takesLong = isLong(*in);
 	uint8_t what = fuzzByte(in);
 
-	mostExchanges = what >> 3 == RARE ? UINT_MAX : 20;
+	mostExchanges = takesLong ? UINT_MAX : 10;
 	errorQuiet(1);
 	setenv("GIN_TRANSPORT", "weak", 1);
 	for (int r = 0; r < RANKS; r++)
