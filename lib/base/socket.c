@@ -147,7 +147,11 @@ void socketPeer(int fd, char *out, size_t bytes)
 		snprintf(out, bytes, "a connection that has ended");
 }
 
-#define UNACKNOWLEDGED_SECONDS 30
+/*
+ * A vanished host is known within 30 s. The kernel compares this time with the silence whenever it sends a
+ * probe of setOptions(): after 10, 15, 20, 25 and 30 s.
+ */
+#define UNACKNOWLEDGED_SECONDS 25
 
 /* The kernel counts a closed window as unacknowledged data, even when the other host answers. */
 void socketPatience(int fd, unsigned seconds)

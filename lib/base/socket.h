@@ -37,7 +37,7 @@ int socketConnect(const struct netAddress *to, uint16_t port, uint64_t deadline)
 int socketAccept(int listener, uint64_t deadline);
 
 /*
- * Data that the other end does not acknowledge ends the connection after 30 s, or after `seconds`
+ * Data that the other end does not acknowledge ends the connection after 25 s, or after `seconds`
  * unless `seconds` is 0.
  */
 void socketPatience(int fd, unsigned seconds);

@@ -10,7 +10,7 @@
 #include "recover_internal.h"
 
 #define RECOVER_MAGIC UINT32_C(0x326e6967) /* "gin2" */
-#define SILENT_SECONDS 30		   /* a vanished host: as TCP's in socket.c */
+#define SILENT_SECONDS 30		   /* a vanished host: longer than in socket.c */
 #define READ_MOST 256			   /* datagrams that the thread reads at a time */
 
 /* Followed by the set of the ranks that are out, then by `entries` entries. */
