@@ -61,8 +61,19 @@ $(NCCL_TESTS): $(BUILD)/%: %.cc $(NCCL_LINKS) $(LINKS) $(NCCL_TREE)
 	$(call say,CXX,$<)
 	$(Q)$(CXX) $(CXXFLAGS_ALL) -I$(BUILD)/nccl_home/include -Itest/common $(TESTFLAGS) -o $@ $< $(LDFLAGS_ALL) $(LINKNCCL)
 
+# A CUDA driver for libgin-nccl.so alone, beside which libgin.so has none.
+NCCL_FAKE := $(BUILD)/nccl/test/fake/libcuda.so.1
+
+$(NCCL_FAKE): nccl/test/fake/driver.c nccl/test/fake/driver.h nccl/lib/driver.h
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS_ALL)) -shared -o $@ $< -Wl,-soname,libcuda.so.1 -pthread
+
+$(BUILD)/nccl/test/streams: $(NCCL_FAKE)
+$(BUILD)/nccl/test/streams: private LDFLAGS += $(NCCL_FAKE) -Wl,-rpath,'$$ORIGIN/fake'
+
 # The tests with kernels.
-$(NCCL_TESTS:%=%_gpu): $(BUILD)/%_gpu: %.cc $(NCCL_LINKS) $(LINKS) $(NCCL_TREE) $(BUILD)/nvcc-used
+$(patsubst %,%_gpu,$(filter-out %/streams,$(NCCL_TESTS))): $(BUILD)/%_gpu: %.cc $(NCCL_LINKS) $(LINKS) $(NCCL_TREE) $(BUILD)/nvcc-used
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -I$(BUILD)/nccl_home/include -Itest/common $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< \

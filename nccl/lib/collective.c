@@ -7,6 +7,10 @@
  * for the number, gathers over the control plane, and writes the number for which the stream waits
  * before it copies the result back. Jobs of one communicator run in one order, whatever their
  * streams are. Without a GPU the call does the work itself.
+ *
+ * A stream may never reach its part of a job: a kernel before it does not end, or the context has
+ * failed. The thread waits for it as long as the communicator works, and from the end of the
+ * communicator on for GIN_TIMEOUT seconds. Memory that a stream may still use is then kept for good.
  */
 #include "internal.h"
 
@@ -33,6 +37,9 @@ struct mailbox {
 	uint32_t done; /* by the thread: the outputs of jobs up to this number are there */
 };
 
+/* Why the thread waits for a stream no longer. */
+enum lost { lostNothing, lostCommunicator, lostContext, lostTime };
+
 struct collectives {
 	ginComm_t
 		side; /* for the thread alone: the program calls collectives on its own communicator */
@@ -42,7 +49,9 @@ struct collectives {
 	uint32_t last; /* number of the last job */
 	struct job *first, **end;
 	int isClosing;
-	pthread_mutex_t lock; /* of the list and isClosing */
+	time_t closeBy;	      /* set with isClosing */
+	enum lost lost;	      /* by the thread; read after its end */
+	pthread_mutex_t lock; /* of the list, isClosing and closeBy */
 	pthread_cond_t changed;
 	pthread_t thread;
 	char *staging; /* the newest and largest; older ones stay in `old` until the end */
@@ -120,23 +129,126 @@ static int isPosted(const struct collectives *c, uint32_t number)
 	return (int32_t)(__atomic_load_n(&c->mailbox->posted, __ATOMIC_ACQUIRE) - number) >= 0;
 }
 
+static time_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec;
+}
+
+static int isClosing(struct collectives *c, time_t *closeBy)
+{
+	pthread_mutex_lock(&c->lock);
+	int is = c->isClosing;
+	*closeBy = c->closeBy;
+	pthread_mutex_unlock(&c->lock);
+	return is;
+}
+
+static int hasFailed(ginComm_t gin)
+{
+	ginResult_t failed = ginSuccess;
+
+	return ginCommGetAsyncError(gin, &failed) != ginSuccess || failed != ginSuccess;
+}
+
+/* Is the stream that does not come worth waiting for? While the communicator is open, no call waits. */
+static enum lost whatIsLost(ncclComm_t comm)
+{
+	struct collectives *c = comm->collectives;
+	time_t closeBy;
+
+	if (hasFailed(comm->gin) || hasFailed(c->side))
+		return lostCommunicator;
+	if (!isClosing(c, &closeBy))
+		return lostNothing;
+	int state = c->event ? c->cuda->eventQuery(c->event) : 0;
+	if (state && state != ncclDriverNotReady)
+		return lostContext;
+	return now() > closeBy ? lostTime : lostNothing;
+}
+
+static void pauseShortly(void)
+{
+	const struct timespec time = {0, 20000};
+
+	nanosleep(&time, NULL);
+}
+
+static enum lost waitForInput(ncclComm_t comm, uint32_t number)
+{
+	enum lost lost = lostNothing;
+
+	while (!isPosted(comm->collectives, number) && lost == lostNothing) {
+		pauseShortly();
+		lost = whatIsLost(comm);
+	}
+	return lost;
+}
+
+/* After the last job: have the streams read its output? `lost`: why an input did not come. */
+static enum lost waitForStreams(ncclComm_t comm, enum lost lost)
+{
+	struct collectives *c = comm->collectives;
+
+	while (c->event && c->cuda->eventQuery(c->event)) {
+		if (lost == lostNothing)
+			lost = whatIsLost(comm);
+		if (lost != lostNothing)
+			return lost;
+		pauseShortly();
+	}
+	return lostNothing;
+}
+
+static ncclResult_t resultOf(enum lost lost)
+{
+	static const ncclResult_t results[] = {
+		[lostNothing] = ncclSuccess,
+		[lostCommunicator] = ncclRemoteError,
+		[lostContext] = ncclUnhandledCudaError,
+		[lostTime] = ncclTimeout,
+	};
+
+	return results[lost];
+}
+
 /* The stream goes on after a failure, too: it must not wait forever. */
+static void finishJob(ncclComm_t comm, struct job *j)
+{
+	struct collectives *c = comm->collectives;
+	enum lost lost = waitForInput(comm, j->number);
+	ncclResult_t result = resultOf(lost);
+
+	if (c->lost == lostNothing)
+		c->lost = lost;
+	if (result == ncclSuccess)
+		result = doJob(c->side, j, comm->nRanks);
+	else
+		ginCommAbort(c->side); /* no rank waits for this rank's input */
+	if (result != ncclSuccess)
+		__atomic_store_n(&comm->asyncError, result, __ATOMIC_RELAXED);
+	__atomic_store_n(&c->mailbox->done, j->number, __ATOMIC_RELEASE);
+	free(j);
+}
+
+/* The thread asks for an event, which must not break a capture of another thread. */
 static void *threadMain(void *arg)
 {
-	const struct timespec pause = {0, 20000};
 	ncclComm_t comm = arg;
 	struct collectives *c = comm->collectives;
+	int mode = ncclDriverRelaxed;
+	void *popped;
 	struct job *j;
 
-	while ((j = takeJob(c))) {
-		while (!isPosted(c, j->number))
-			nanosleep(&pause, NULL);
-		ncclResult_t result = doJob(c->side, j, comm->nRanks);
-		if (result != ncclSuccess)
-			__atomic_store_n(&comm->asyncError, result, __ATOMIC_RELAXED);
-		__atomic_store_n(&c->mailbox->done, j->number, __ATOMIC_RELEASE);
-		free(j);
-	}
+	int isPushed = !c->cuda->ctxPush(c->context);
+	c->cuda->exchangeCaptureMode(&mode);
+	while ((j = takeJob(c)))
+		finishJob(comm, j);
+	c->lost = waitForStreams(comm, c->lost);
+	if (isPushed)
+		c->cuda->ctxPop(&popped);
 	return NULL;
 }
 
@@ -145,9 +257,11 @@ static ncclResult_t openDriver(ncclComm_t comm, struct collectives *c)
 	void *memory = NULL;
 
 	c->cuda = ncclDriverLoad();
-	if (!c->cuda || c->cuda->primaryRetain(&c->context, comm->device))
+	if (!c->cuda || c->cuda->primaryRetain(&c->context, comm->device)) {
+		c->context = NULL;
 		return ncclFail(ncclUnhandledCudaError,
 				"the CUDA driver lacks stream memory operations");
+	}
 	ncclResult_t result = ncclFromGin(ginMemAllocHost(comm->gin, sizeof(*c->mailbox), &memory));
 	c->mailbox = memory;
 	return result;
@@ -155,12 +269,23 @@ static ncclResult_t openDriver(ncclComm_t comm, struct collectives *c)
 
 static void freeCollectives(ncclComm_t comm, struct collectives *c)
 {
-	for (size_t i = 0; i < c->oldCount; i++)
+	/* A stream may still use what was lost. */
+	for (size_t i = 0; i < c->oldCount && c->lost == lostNothing; i++)
 		ginMemFree(comm->gin, c->old[i]);
 	free(c->old);
-	if (c->mailbox)
+	if (c->mailbox && c->lost == lostNothing)
 		ginMemFree(comm->gin, c->mailbox);
+	if (c->context)
+		c->cuda->primaryRelease(comm->device);
 	free(c);
+}
+
+/* ncclCollectivesAbort() reads the pointer. */
+static void setCollectives(ncclComm_t comm, struct collectives *c)
+{
+	pthread_mutex_lock(&comm->lock);
+	comm->collectives = c;
+	pthread_mutex_unlock(&comm->lock);
 }
 
 /* Collective: the first call of the communicator. */
@@ -181,33 +306,66 @@ static ncclResult_t openCollectives(ncclComm_t comm)
 	c->end = &c->first;
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_cond_init(&c->changed, NULL);
-	comm->collectives = c;
+	setCollectives(comm, c);
 	if (!pthread_create(&c->thread, NULL, threadMain, comm))
 		return ncclSuccess;
-	comm->collectives = NULL;
+	setCollectives(comm, NULL);
 	ginCommDestroy(c->side);
 	freeCollectives(comm, c);
 	return ncclFail(ncclSystemError, "no thread for collectives");
 }
 
-void ncclCollectivesClose(ncclComm_t comm)
+void ncclCollectivesAbort(ncclComm_t comm)
+{
+	pthread_mutex_lock(&comm->lock);
+	if (comm->collectives)
+		ginCommAbort(comm->collectives->side);
+	pthread_mutex_unlock(&comm->lock);
+}
+
+/* GIN_TIMEOUT */
+static time_t secondsOfCalls(void)
+{
+	ginParamInfo_t param = GIN_PARAM_INFO_INIT;
+
+	for (int i = 0; ginParamQuery(i, &param) == ginSuccess; i++)
+		if (!strcmp(param.name, "GIN_TIMEOUT"))
+			return (time_t)strtol(param.value, NULL, 10);
+	return 0;
+}
+
+static ncclResult_t failureOf(enum lost lost)
+{
+	if (lost == lostContext)
+		return ncclFail(resultOf(lost), "ncclCommDestroy: the CUDA context of a "
+						"collective's stream has failed");
+	if (lost == lostTime)
+		return ncclFail(resultOf(lost), "ncclCommDestroy: within GIN_TIMEOUT seconds a "
+						"stream did not finish its collective");
+	return ncclSuccess; /* a failed communicator is destroyed without an error */
+}
+
+ncclResult_t ncclCollectivesClose(ncclComm_t comm)
 {
 	struct collectives *c = comm->collectives;
 
 	if (!c)
-		return;
+		return ncclSuccess;
 	pthread_mutex_lock(&c->lock);
 	c->isClosing = 1;
+	c->closeBy = now() + secondsOfCalls();
 	pthread_cond_signal(&c->changed);
 	pthread_mutex_unlock(&c->lock);
 	pthread_join(c->thread, NULL);
-	if (c->event)
+	ncclResult_t result = failureOf(c->lost);
+	if (c->event && c->lost == lostNothing)
 		c->cuda->eventDestroy(c->event);
+	setCollectives(comm, NULL);
 	ginCommDestroy(c->side);
 	pthread_mutex_destroy(&c->lock);
 	pthread_cond_destroy(&c->changed);
-	comm->collectives = NULL;
 	freeCollectives(comm, c);
+	return result;
 }
 
 /* Pinned memory of at least `bytes`. Earlier jobs may use the memory of an earlier call. */

@@ -25,11 +25,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static ncclResult_t destroy(ncclComm_t comm)
 {
 	ncclResult_t result = ncclEndKept(comm);
-
-	ncclCollectivesClose(comm);
+	ncclResult_t closed = ncclCollectivesClose(comm);
 	ncclResult_t destroyed = ncclFromGin(ginCommDestroy(comm->gin));
+
 	pthread_mutex_destroy(&comm->lock);
 	free(comm);
+	if (result == ncclSuccess)
+		result = closed;
 	return result == ncclSuccess ? destroyed : result;
 }
 
@@ -114,6 +116,14 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
 	return result;
 }
 
+ginResult_t ncclEndWaits(ncclComm_t comm)
+{
+	ginResult_t result = ginCommAbort(comm->gin);
+
+	ncclCollectivesAbort(comm);
+	return result;
+}
+
 /* Streams wait for the collectives; no other call works in the background. */
 ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
@@ -124,7 +134,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
 	if (!comm)
 		return ncclSuccess;
-	ncclResult_t result = ncclFromGin(ginCommAbort(comm->gin));
+	ncclResult_t result = ncclFromGin(ncclEndWaits(comm));
 	ncclResult_t destroyed = ncclCommDestroy(comm);
 	return result == ncclSuccess ? destroyed : result;
 }
@@ -138,5 +148,5 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 		return ncclFail(ncclInvalidArgument,
 				"ncclCommRevoke: the flags are 0x%x: must be NCCL_REVOKE_DEFAULT",
 				(unsigned)flags);
-	return ncclFromGin(ginCommAbort(comm->gin));
+	return ncclFromGin(ncclEndWaits(comm));
 }

@@ -64,15 +64,22 @@ static int writeNow(const struct ncclDriver *cuda, void *memory, const void *fro
 	return failed ? -1 : 0;
 }
 
+/* The calls of this thread must not break a capture of a stream, which another thread may have begun. */
 static int writeOn(int device, void *memory, const void *from, size_t bytes)
 {
 	const struct ncclDriver *cuda = ncclDriverLoad();
+	int mode = ncclDriverRelaxed, result = -1;
 	void *context;
 
-	if (!cuda || cuda->primaryRetain(&context, device) || cuda->ctxPush(context))
+	if (!cuda || cuda->primaryRetain(&context, device))
 		return -1;
-	int result = writeNow(cuda, memory, from, bytes);
-	cuda->ctxPop(&context);
+	if (!cuda->ctxPush(context)) {
+		cuda->exchangeCaptureMode(&mode);
+		result = writeNow(cuda, memory, from, bytes);
+		cuda->exchangeCaptureMode(&mode);
+		cuda->ctxPop(&context);
+	}
+	cuda->primaryRelease(device);
 	return result;
 }
 

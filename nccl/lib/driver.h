@@ -15,6 +15,8 @@ typedef unsigned long long cuAddress;
 	X(ctxPush, "cuCtxPushCurrent_v2", (void *context))                                         \
 	X(ctxPop, "cuCtxPopCurrent_v2", (void **context))                                          \
 	X(primaryRetain, "cuDevicePrimaryCtxRetain", (void **context, int ordinal))                \
+	X(primaryRelease, "cuDevicePrimaryCtxRelease_v2", (int ordinal))                           \
+	X(exchangeCaptureMode, "cuThreadExchangeStreamCaptureMode", (int *mode))                   \
 	X(deviceGetAttribute, "cuDeviceGetAttribute", (int *out, int which, int ordinal))          \
 	X(streamCreate, "cuStreamCreate", (void **stream, unsigned flags))                         \
 	X(streamSynchronize, "cuStreamSynchronize", (void *stream))                                \
@@ -25,6 +27,7 @@ typedef unsigned long long cuAddress;
 	  (void *stream, cuAddress at, uint32_t value, unsigned flags))                            \
 	X(eventCreate, "cuEventCreate", (void **event, unsigned flags))                            \
 	X(eventRecord, "cuEventRecord", (void *event, void *stream))                               \
+	X(eventQuery, "cuEventQuery", (void *event))                                               \
 	X(eventDestroy, "cuEventDestroy_v2", (void *event))                                        \
 	X(streamWaitEvent, "cuStreamWaitEvent", (void *stream, void *event, unsigned flags))       \
 	X(copy, "cuMemcpyAsync", (cuAddress dst, cuAddress src, size_t bytes, void *stream))       \
@@ -37,10 +40,12 @@ struct ncclDriver {
 };
 
 enum {
-	ncclDriverNonBlocking = 1,    /* CU_STREAM_NON_BLOCKING */
-	ncclDriverNoTiming = 2,	      /* CU_EVENT_DISABLE_TIMING */
-	ncclDriverWaitGreater = 0,    /* CU_STREAM_WAIT_VALUE_GEQ */
-	ncclDriverClockKilohertz = 13 /* CU_DEVICE_ATTRIBUTE_CLOCK_RATE */
+	ncclDriverNonBlocking = 1,     /* CU_STREAM_NON_BLOCKING */
+	ncclDriverNoTiming = 2,	       /* CU_EVENT_DISABLE_TIMING */
+	ncclDriverWaitGreater = 0,     /* CU_STREAM_WAIT_VALUE_GEQ */
+	ncclDriverRelaxed = 2,	       /* CU_STREAM_CAPTURE_MODE_RELAXED */
+	ncclDriverClockKilohertz = 13, /* CU_DEVICE_ATTRIBUTE_CLOCK_RATE */
+	ncclDriverNotReady = 600       /* CUDA_ERROR_NOT_READY */
 };
 
 /* NULL: there is no driver, or it lacks a call. */

@@ -86,8 +86,15 @@ ncclResult_t ncclWindowNote(ncclComm_t comm, void *ptr, ncclWindow_t window);
 void ncclWindowForget(ncclWindow_t window);
 ncclWindow_t *ncclWindowsOf(ncclComm_t comm, size_t *count);
 
-/* collective.c. Ends the thread of the communicator's collectives. Collective if there is one. */
-void ncclCollectivesClose(ncclComm_t comm);
+/*
+ * collective.c. Close waits for the streams of the communicator's collectives, GIN_TIMEOUT seconds at most, and ends
+ * their thread. Collective if there is one. Abort ends the waits of the thread; any thread may call it.
+ */
+ncclResult_t ncclCollectivesClose(ncclComm_t comm);
+void ncclCollectivesAbort(ncclComm_t comm);
+
+/* destroy.c. Makes the communicator fail on all ranks, its collectives included. */
+ginResult_t ncclEndWaits(ncclComm_t comm);
 
 /* Size of an element; 0: no such type. */
 size_t ncclTypeSize(ncclDataType_t type);

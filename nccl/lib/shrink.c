@@ -75,7 +75,7 @@ static ncclResult_t runShrink(void *args)
 	ginResult_t result = ginSuccess;
 
 	if (a->flags & NCCL_SHRINK_ABORT)
-		result = ginCommAbort(a->comm->gin);
+		result = ncclEndWaits(a->comm);
 	if (result == ginSuccess)
 		result = ginCommShrink(a->comm->gin, a->excluded, a->count, &made);
 	free(a->excluded);

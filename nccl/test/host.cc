@@ -45,11 +45,23 @@ static void *deviceMemory(const Rank &r, size_t bytes)
 	return memory;
 }
 
+/* A stream for each rank: ranks that share a GPU share its null stream, on which one would wait for the other. */
+static cudaStream_t streamOf(const Rank &r)
+{
+	static thread_local cudaStream_t stream = nullptr;
+#ifdef __CUDACC__
+	if (r.gpu && !stream)
+		EXPECT(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+#endif
+	(void)r;
+	return stream;
+}
+
 static void finishStream(const Rank &r)
 {
 #ifdef __CUDACC__
 	if (r.gpu)
-		EXPECT(cudaStreamSynchronize(nullptr) == cudaSuccess);
+		EXPECT(cudaStreamSynchronize(streamOf(r)) == cudaSuccess);
 #endif
 	(void)r;
 }
@@ -92,9 +104,9 @@ static void allGather(const Rank &r, size_t count)
 	for (size_t i = 0; i < count; i++)
 		out[i] = static_cast<int>(me * 1000000 + i);
 	copyBytes(mine, out.data(), count * sizeof(int));
-	CHECK(ncclAllGather(mine, all, count, ncclInt32, r.comm, nullptr));
+	CHECK(ncclAllGather(mine, all, count, ncclInt32, r.comm, streamOf(r)));
 	finishStream(r);
-	CHECK(ncclAllGather(all + me * count, all, count, ncclInt32, r.comm, nullptr));
+	CHECK(ncclAllGather(all + me * count, all, count, ncclInt32, r.comm, streamOf(r)));
 	finishStream(r);
 	copyBytes(in.data(), all, n * count * sizeof(int));
 	for (size_t i = 0; i < n * count; i++)
@@ -110,7 +122,7 @@ static void reduceOne(const Rank &r, ncclDataType_t type, ncclRedOp_t op, T expe
 	T value = static_cast<T>(r.rank + 1);
 
 	copyBytes(word, &value, sizeof(T));
-	CHECK(ncclAllReduce(word, word, 1, type, op, r.comm, nullptr));
+	CHECK(ncclAllReduce(word, word, 1, type, op, r.comm, streamOf(r)));
 	finishStream(r);
 	copyBytes(&value, word, sizeof(T));
 	EXPECT(value == expected);

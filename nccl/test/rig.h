@@ -34,7 +34,7 @@ struct Rank {
 [[noreturn]] inline void stop(const char *file, int line, const char *what, const char *why)
 {
 	fprintf(stderr, "%s:%d: %s: %s\n", file, line, what, why);
-	fflush(stderr);
+	fflush(nullptr);
 	_exit(1);
 }
 
