@@ -32,6 +32,18 @@ static void ofiClose(struct fabric *f)
 	free(f);
 }
 
+/* How many writes the provider takes as one. */
+static size_t groupOf(const struct fi_info *info)
+{
+	size_t most = info->tx_attr->iov_limit;
+
+	if (most > info->tx_attr->rma_iov_limit)
+		most = info->tx_attr->rma_iov_limit;
+	if (most > OFI_GROUP)
+		most = OFI_GROUP;
+	return most ? most : 1;
+}
+
 static int openAll(struct fabric *f, const struct fabricWanted *want, char *why)
 {
 	f->info = ofiInfo(want, why);
@@ -41,6 +53,7 @@ static int openAll(struct fabric *f, const struct fabricWanted *want, char *why)
 	if (error)
 		return ofiFail(why, "fi_fabric", error);
 	f->sharesAcks = ofiMayShareAcks(f->info);
+	f->group = groupOf(f->info);
 	error = fi_domain(f->fabric, f->info, &f->domain, NULL);
 	return error ? ofiFail(why, "fi_domain", error) : fabricOk;
 }

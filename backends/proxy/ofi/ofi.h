@@ -22,6 +22,7 @@
 
 #define OFI_OPS 512	 /* operations of an end under way */
 #define OFI_RECEIVES 256 /* messages of an end that may come between two polls */
+#define OFI_GROUP 4	 /* most writes that the provider is given as one */
 
 enum ofiKind { ofiTransfer, ofiSend, ofiReceive };
 
@@ -35,6 +36,7 @@ struct ofiOp {
 	struct ofiOp *next;
 	struct fabricPiece piece; /* of a write in a batch */
 	struct ofiOp *riders;	  /* writes that land with this one */
+	struct ofiOp *with;	  /* writes that the provider has as one with this one */
 	uint32_t given;		  /* how often the provider has it, without its completion */
 	int isRider;		  /* a write that does not land by itself */
 	int error;
@@ -51,6 +53,7 @@ struct ofiBatch {
 
 struct fabric {
 	int sharesAcks; /* plain writes go in batches */
+	size_t group;	/* most writes of a batch that the provider is given as one */
 	struct fi_info *info;
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
