@@ -139,15 +139,21 @@ struct routeReason {
 	char why[160];
 };
 
-/* The facts of all ranks; without a communicator, of this rank only. */
+/* What rank 0 knows of all ranks; without a communicator, what this rank knows of itself. */
 struct report {
 	const char *error; /* why there is no communicator; NULL: there is one */
 	int n, hosts;
 	struct facts *facts;	     /* [n] */
 	struct routeReason *reasons; /* all different ones */
 	int reasonCount;
-	uint16_t *matrix; /* [n][n]: index into reasons; NULL without a communicator */
+	uint16_t *matrix; /* [n][n]: see routeAt(); NULL without a communicator */
 };
+
+/* The index, in report->reasons, of the route between two ranks. */
+static inline uint16_t *routeAt(const struct report *report, int from, int to)
+{
+	return &report->matrix[(size_t)from * (size_t)report->n + (size_t)to];
+}
 
 /* Each fills in a part of the facts of this process. */
 void factsLocal(struct facts *f);
@@ -168,8 +174,9 @@ void *openPlugin(const char *file);
 int launchedRank(void);
 
 /*
- * Collective: fills in the report on every rank. Returns 0, or 1 when the communicator failed or
- * there is no memory. The caller calls reportFree() in both cases.
+ * Collective: fills in the report on rank 0, which alone needs that much memory; on other ranks the
+ * numbers only. Returns 0, or 1 when the communicator failed or there is no memory. The caller calls
+ * reportFree() in both cases.
  */
 int reportGather(ginComm_t comm, const struct facts *mine, struct report *report);
 void reportFree(struct report *report);

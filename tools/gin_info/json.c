@@ -263,7 +263,7 @@ static void routes(const struct report *report)
 	for (int from = 0; from < report->n; from++) {
 		begin(NULL);
 		for (int to = 0; to < report->n; to++)
-			printf("%s%d", to ? ", " : "[", report->matrix[from * report->n + to]);
+			printf("%s%d", to ? ", " : "[", *routeAt(report, from, to));
 		putchar(']');
 	}
 	closeWith(']');

@@ -5,17 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In parts: struct facts is larger than one allgather allows. */
+/* In parts: all ranks hold a part of all ranks. */
+#define PART_BYTES 2048
+
 static ginResult_t gatherFacts(ginComm_t comm, const struct facts *mine, struct report *report)
 {
-	size_t n = (size_t)report->n, part = GIN_ALLGATHER_BYTES / 4;
-	char *all = malloc(n * part);
+	size_t n = (size_t)report->n;
+	char *all = malloc(n * PART_BYTES);
 	ginResult_t result = all ? ginSuccess : ginErrorSystem;
 
-	for (size_t at = 0; result == ginSuccess && at < sizeof(*mine); at += part) {
-		size_t bytes = sizeof(*mine) - at < part ? sizeof(*mine) - at : part;
+	for (size_t at = 0; result == ginSuccess && at < sizeof(*mine); at += PART_BYTES) {
+		size_t left = sizeof(*mine) - at, bytes = left < PART_BYTES ? left : PART_BYTES;
 		result = ginCommAllgather(comm, (const char *)mine + at, all, bytes);
-		for (size_t r = 0; result == ginSuccess && r < n; r++)
+		for (size_t r = 0; result == ginSuccess && report->facts && r < n; r++)
 			memcpy((char *)&report->facts[r] + at, all + r * bytes, bytes);
 	}
 	free(all);
@@ -39,6 +41,18 @@ static int intern(struct report *report, const struct routeReason *reason)
 	return report->reasonCount++;
 }
 
+/* Keeps the reasons of all ranks' routes to rank `to`. */
+static ginResult_t keepColumn(struct report *report, int to, const struct routeReason *column)
+{
+	for (int from = 0; from < report->n; from++) {
+		int index = intern(report, &column[from]);
+		if (index < 0)
+			return ginErrorSystem;
+		*routeAt(report, from, to) = (uint16_t)index;
+	}
+	return ginSuccess;
+}
+
 /* One allgather for each target rank: the reason of every rank's route to it. */
 static ginResult_t gatherRoutes(ginComm_t comm, struct report *report)
 {
@@ -53,11 +67,8 @@ static ginResult_t gatherRoutes(ginComm_t comm, struct report *report)
 		snprintf(mine.why, sizeof(mine.why), "%s", info.why);
 		if (result == ginSuccess)
 			result = ginCommAllgather(comm, &mine, column, sizeof(mine));
-		for (int from = 0; result == ginSuccess && from < report->n; from++) {
-			int index = intern(report, &column[from]);
-			report->matrix[from * report->n + to] = (uint16_t)index;
-			result = index < 0 ? ginErrorSystem : ginSuccess;
-		}
+		if (result == ginSuccess && report->matrix)
+			result = keepColumn(report, to, column);
 	}
 	free(column);
 	return result;
@@ -72,10 +83,12 @@ int reportGather(ginComm_t comm, const struct facts *mine, struct report *report
 	size_t n = (size_t)info.nRanks;
 	report->n = info.nRanks;
 	report->hosts = info.hosts;
-	report->facts = malloc(n * sizeof(*report->facts));
-	report->matrix = calloc(n * n, sizeof(*report->matrix));
-	if (!report->facts || !report->matrix)
-		return 1;
+	if (info.rank == 0) {
+		report->facts = malloc(n * sizeof(*report->facts));
+		report->matrix = calloc(n * n, sizeof(*report->matrix));
+		if (!report->facts || !report->matrix)
+			return 1;
+	}
 	return gatherFacts(comm, mine, report) != ginSuccess ||
 	       gatherRoutes(comm, report) != ginSuccess;
 }
@@ -209,7 +222,7 @@ static struct reasonRow *rowsOf(const struct report *report, int reason)
 
 	for (int from = 0; rows && from < report->n; from++)
 		for (int to = 0; to < report->n; to++) {
-			if (report->matrix[from * report->n + to] != reason)
+			if (*routeAt(report, from, to) != reason)
 				continue;
 			if (from == to) {
 				rows[from].itself = 1;
@@ -270,7 +283,7 @@ static void printOneWay(const struct report *report, int reason, struct reasonRo
 		if (!rows[r].count || rows[r].printed)
 			continue;
 		for (int other = 0; other < report->n; other++)
-			in[other] = other != r && report->matrix[r * report->n + other] == reason;
+			in[other] = other != r && *routeAt(report, r, other) == reason;
 		listText("rank", in, report->n, to + 4, sizeof(to) - 4);
 		for (int other = 0; other < report->n; other++) {
 			in[other] = !rows[other].printed && rows[other].count &&

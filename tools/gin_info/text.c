@@ -257,8 +257,7 @@ static void matrix(const struct report *report)
 	for (int from = 0; from < report->n; from++) {
 		printf("\n  %7d", from);
 		for (int to = 0; to < report->n; to++)
-			printf("  %c",
-			       letterOf(&report->reasons[report->matrix[from * report->n + to]]));
+			printf("  %c", letterOf(&report->reasons[*routeAt(report, from, to)]));
 	}
 	printf("\n  letter: first letter of the backend; dot: no route\n");
 }
