@@ -333,6 +333,7 @@ $(BUILD)/libgin-weak.so: test/fabric/weak.c backends/proxy/network/fabric.h
 $(addprefix $(BUILD)/test/unit_,plan proxy_network proxy_messages): $(BUILD)/libgin-weak.so
 $(BUILD)/test/proxy_choice $(BUILD)/test/selftest: $(BUILD)/libgin-weak.so
 $(addprefix $(BUILD)/test/limits_,memory threads): $(BUILD)/libgin-weak.so
+$(addprefix $(BUILD)/test/limits_,memory threads): private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
 $(BUILD)/test/selftest: $(SELFTEST)
 $(BUILD)/test/proxy_choice $(BUILD)/test/proxy_fabric: $(OFI)
 $(BUILD)/test/proxy_choice $(BUILD)/test/proxy_fabric: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'

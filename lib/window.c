@@ -330,7 +330,7 @@ static struct window *lookUp(ginComm_t comm, ginWindow_t window)
 	return found ? *found : NULL;
 }
 
-struct window *windowFindLocked(ginComm_t comm, ginWindow_t window)
+struct window *windowFind(ginComm_t comm, ginWindow_t window)
 {
 	struct window *w = lookUp(comm, window);
 
@@ -341,10 +341,10 @@ struct window *windowFindLocked(ginComm_t comm, ginWindow_t window)
 	return NULL;
 }
 
-struct window *windowFind(ginComm_t comm, ginWindow_t window)
+static struct window *findWindow(ginComm_t comm, ginWindow_t window)
 {
 	pthread_mutex_lock(&comm->lock);
-	struct window *w = windowFindLocked(comm, window);
+	struct window *w = windowFind(comm, window);
 	pthread_mutex_unlock(&comm->lock);
 	return w;
 }
@@ -370,7 +370,7 @@ ginResult_t ginWindowDeregister(ginComm_t comm, ginWindow_t window)
 
 	if (result != ginSuccess)
 		return result;
-	struct window *w = windowFind(comm, window);
+	struct window *w = findWindow(comm, window);
 	if (w && w->isLocal)
 		return deregister(comm, w);
 	result = controlAgreeOn(&comm->control, "ginWindowDeregister",
@@ -410,7 +410,7 @@ ginResult_t ginPeerPointer(ginComm_t comm, ginWindow_t window, int peer, void **
 	if (peer < 0 || peer >= comm->nRanks)
 		return fail(ginErrorInvalidArgument, "peer is %d: must be 0 to %d", peer,
 			    comm->nRanks - 1);
-	const struct window *w = windowFind(comm, window);
+	const struct window *w = findWindow(comm, window);
 	if (!w)
 		return ginErrorInvalidArgument;
 	*ptr = addressAt(comm, w, peer);
@@ -425,7 +425,7 @@ ginResult_t ginWindowPointer(ginComm_t comm, ginWindow_t window, void **ptr)
 		return result;
 	if (!ptr)
 		return fail(ginErrorInvalidArgument, "ptr is NULL");
-	const struct window *w = windowFind(comm, window);
+	const struct window *w = findWindow(comm, window);
 	if (!w)
 		return ginErrorInvalidArgument;
 	*ptr = w->ptr;

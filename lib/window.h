@@ -23,11 +23,11 @@ struct window {
 	uint64_t bytes[];    /* [nRanks] */
 };
 
-/* NULL, after fail(), when the window is not registered with this communicator, or is retired. */
+/*
+ * NULL, after fail(), when the window is not registered with this communicator, or is retired. The
+ * caller holds comm->lock.
+ */
 struct window *windowFind(ginComm_t comm, ginWindow_t window);
-
-/* As windowFind(), for a caller that holds comm->lock. */
-struct window *windowFindLocked(ginComm_t comm, ginWindow_t window);
 
 /* Makes a window of any memory of this rank. Collective, unless it is local. */
 ginResult_t windowMake(ginComm_t comm, ginResult_t mine, void *ptr, size_t bytes, int isLocal,

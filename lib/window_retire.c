@@ -19,7 +19,7 @@ static void addRetired(ginComm_t comm, struct window *w)
 static ginResult_t retire(ginComm_t comm, ginWindow_t window, ginReleased_t released, void *arg)
 {
 	pthread_mutex_lock(&comm->lock);
-	struct window *w = windowFindLocked(comm, window);
+	struct window *w = windowFind(comm, window);
 	if (w) {
 		w->isRetired = 1;
 		w->released = released;

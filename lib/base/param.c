@@ -261,7 +261,8 @@ const char *paramText(enum param param)
 	return values[param].text ? values[param].text : "";
 }
 
-const char *paramShown(enum param param)
+/* The value as text, for messages and reports. */
+static const char *paramShown(enum param param)
 {
 	return table[param].isSecret && *paramText(param) ? "(set)" : paramText(param);
 }

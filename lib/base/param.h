@@ -79,9 +79,6 @@ int paramChoice(enum param param);
 unsigned paramNumber(enum param param);
 const char *paramText(enum param param);
 
-/* The value as text, for messages and reports. A secret is shown as "(set)". */
-const char *paramShown(enum param param);
-
 /*
  * Fails when a variable has a bad value; the sentence names variable, value and choices. Warns of
  * GIN_* variables that do not exist. paramChoice() and paramNumber() return the default for a

@@ -288,7 +288,8 @@ static ginResult_t takeEntries(struct control *c, size_t bytes)
 	return fail(ginErrorSystem, "the control plane received a broken message");
 }
 
-ginResult_t controlWait(struct control *c, const char *call)
+/* Waits until the collective that this rank has begun is complete. */
+static ginResult_t waitComplete(struct control *c, const char *call)
 {
 	if (!c->broken)
 		waitDone(c, call);
@@ -342,7 +343,7 @@ static ginResult_t takeResult(struct control *c, const struct controlRound *of, 
 
 ginResult_t controlEnd(struct control *c, const struct controlRound *of, void *out, size_t bytes)
 {
-	ginResult_t result = controlWait(c, of->call);
+	ginResult_t result = waitComplete(c, of->call);
 
 	if (result == ginSuccess)
 		result = takeResult(c, of, out, bytes);

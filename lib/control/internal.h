@@ -84,12 +84,11 @@ struct controlRound {
 };
 
 /*
- * The halves of a collective: controlBegin() does not wait, controlEnd() begins with controlWait().
+ * The halves of a collective: controlBegin() does not wait, controlEnd() does.
  * `bytes`: that this rank contributes. After a failure of controlBegin(), controlEnd() is not called.
  */
 ginResult_t controlBegin(struct control *c, const struct controlRound *of, ginResult_t mine,
 			 const void *in, size_t bytes);
-ginResult_t controlWait(struct control *c, const char *call);
 ginResult_t controlEnd(struct control *c, const struct controlRound *of, void *out, size_t bytes);
 
 /* The bytes that a rank contributes to a round of an all-to-all: a block for each column. */
