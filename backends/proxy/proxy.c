@@ -152,6 +152,7 @@ static ginResult_t keepLocal(struct proxy *p, const struct memory *memory, struc
 {
 	ginResult_t result = transportsLocal(&p->transports, memory, w);
 
+	w->isLocal = 1;
 	if (result == ginSuccess)
 		result = slotsTake(&p->slots, w);
 	if (result == ginSuccess)

@@ -28,6 +28,7 @@ struct proxyPart {
 struct proxyWindow {
 	void *link[WINDOW_LINKS]; /* of each transport; NULL: not registered there */
 	uint8_t hasSlot, isPublished;
+	uint8_t isLocal; /* a source of this rank only: no peer may name it */
 	uint32_t slot, rank, nRanks;
 	uint32_t fence; /* enum ginScope */
 	int copiesOnly; /* the proxy changes no words of the window: see struct backendHost */

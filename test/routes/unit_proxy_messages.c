@@ -5,11 +5,14 @@
  */
 #include "network_rig.h"
 
+static int dataIsLocal;
+
 /* What a peer sends is wrong: it is refused in words, and no byte changes. */
 static void expectRefused(struct message m, const char *why)
 {
 	rigStart(1);
 	m.rank = 1;
+	side[0].data->isLocal = (uint8_t)dataIsLocal;
 	struct sideMemory before = side[0].memory;
 	while (!side[0].failures) {
 		networkReceive(side[0].lanes.lane[TRANSPORT_NETWORK].state,
@@ -56,6 +59,24 @@ static void wrongMessages(void)
 	m.cursor = 0;
 	m.kind = 9;
 	expectRefused(m, "no known kind");
+}
+
+/* GIN_WINDOW_LOCAL: the memory may be such that a write to it ends this process. */
+static void localWindows(void)
+{
+	struct message m = {.kind = messageWord, .op = ginOpSignal, .bytes = 8, .operand = 1};
+
+	dataIsLocal = 1;
+	setenv("GIN_BOUNCE", "always", 1);
+	m.named = named(1, 0);
+	expectRefused(m, "local to this rank");
+	m.kind = messageValue;
+	expectRefused(m, "local to this rank");
+	m.operand = messageSlot(0, 8);
+	m.kind = messageLanded;
+	expectRefused(m, "local to this rank");
+	m.kind = messageFetch;
+	expectRefused(m, "local to this rank");
 }
 
 /* The word is right, and what comes with it is not. */
@@ -207,6 +228,7 @@ int main(void)
 	expectChild("a signal that may be answered", glances);
 	expectChild("wrong messages", wrongMessages);
 	expectChild("wrong messages with data", wrongData);
+	expectChild("messages for local windows", localWindows);
 	expectChild("wrong messages about slots", wrongSlots);
 	expectChild("pinned memory that is refused", refusedPins);
 	expectChild("a pool that is too small", smallPool);

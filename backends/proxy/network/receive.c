@@ -43,6 +43,8 @@ static const char *findNamed(const struct networkLane *lane, uint64_t named, uin
 
 	if (!w)
 		return "it names a window that is not registered";
+	if (w->isLocal)
+		return "it names a window that is local to this rank";
 	const struct proxyPart *own = &w->part[w->rank];
 	if (offset > own->bytes || bytes > own->bytes - offset)
 		return "it goes beyond the end of a window";
