@@ -399,9 +399,9 @@ void printSelftestJson(const struct selftestReport *report)
 		text("settings", selftestSettings(result->pass, settings, sizeof(settings)));
 		textOrNull("error", result->cells ? NULL : result->answer.why);
 		number("pairs", (uint64_t)result->pairs);
-		number("good", (uint64_t)result->good);
-		number("broken", (uint64_t)result->broken);
-		number("noRoute", (uint64_t)result->noRoute);
+		number("good", (uint64_t)result->count.good);
+		number("broken", (uint64_t)result->count.broken);
+		number("noRoute", (uint64_t)result->count.noRoute);
 		if (result->cells) {
 			matrixOf("latencyUs", report, result, microseconds);
 			matrixOf("bandwidthGBs", report, result, gigabytes);

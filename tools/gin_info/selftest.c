@@ -241,34 +241,51 @@ static void runChild(const struct selftestRank *r, const struct selftestPass *pa
 	readAnswer(r, &process, answer, cells);
 }
 
-/* Collective: rows of all ranks, in parts of what one allgather takes. */
+/* Collective: rows of all ranks, in parts, since all ranks hold a part of all rows. `all` NULL: not kept. */
 static ginResult_t gatherRows(ginComm_t comm, int n, const void *mine, char *all, size_t bytes)
 {
-	size_t part = GIN_ALLGATHER_BYTES;
+	size_t part = GIN_ALLGATHER_BYTES / 8;
 	char *some = malloc((size_t)n * (bytes < part ? bytes : part));
 	ginResult_t result = some ? ginSuccess : ginErrorSystem;
 
 	for (size_t at = 0; result == ginSuccess && at < bytes; at += part) {
 		size_t now = bytes - at < part ? bytes - at : part;
 		result = ginCommAllgather(comm, (const char *)mine + at, some, now);
-		for (size_t r = 0; result == ginSuccess && r < (size_t)n; r++)
+		for (size_t r = 0; result == ginSuccess && all && r < (size_t)n; r++)
 			memcpy(all + r * bytes + at, some + r * now, now);
 	}
 	free(some);
 	return result;
 }
 
-static void countPairs(struct selftestResult *result, int nRanks)
+static struct selftestCount countRow(const struct selftestCell *row, int n)
 {
-	result->pairs = (long)nRanks * nRanks;
-	if (!result->cells && result->answer.ended)
-		result->broken = result->pairs;
-	for (long i = 0; result->cells && i < result->pairs; i++) {
-		uint32_t state = result->cells[i].state;
-		result->good += state == selftestGood;
-		result->noRoute += state == selftestNoRoute;
-		result->broken += state != selftestGood && state != selftestNoRoute;
+	struct selftestCount count = {0};
+
+	for (int i = 0; i < n; i++) {
+		count.good += row[i].state == selftestGood;
+		count.noRoute += row[i].state == selftestNoRoute;
+		count.broken += row[i].state != selftestGood && row[i].state != selftestNoRoute;
 	}
+	return count;
+}
+
+/* Collective: all ranks know the sums, by which they end with one status. */
+static ginResult_t countPairs(const struct selftestRank *r, const struct selftestCell *row,
+			      struct selftestCount *sum)
+{
+	struct selftestCount mine = countRow(row, r->nRanks),
+			     *all = calloc((size_t)r->nRanks, sizeof(*all));
+	ginResult_t result =
+		all ? ginCommAllgather(r->comm, &mine, all, sizeof(mine)) : ginErrorSystem;
+
+	for (int i = 0; result == ginSuccess && i < r->nRanks; i++) {
+		sum->good += all[i].good;
+		sum->noRoute += all[i].noRoute;
+		sum->broken += all[i].broken;
+	}
+	free(all);
+	return result;
 }
 
 /* A rank whose child has no result, where other ranks have one. */
@@ -295,10 +312,13 @@ static ginResult_t gather(const struct selftestRank *r, const struct selftestAns
 	if (done != ginSuccess || !result->answer.made)
 		return done;
 	fillRow(mine, row, r->nRanks);
-	result->cells = calloc(n * n, sizeof(*result->cells));
-	if (!result->cells)
-		return ginErrorSystem;
-	return gatherRows(r->comm, r->nRanks, row, (char *)result->cells, n * sizeof(*row));
+	if (r->rank == 0) {
+		result->cells = calloc(n * n, sizeof(*result->cells));
+		if (!result->cells)
+			return ginErrorSystem;
+	}
+	done = gatherRows(r->comm, r->nRanks, row, (char *)result->cells, n * sizeof(*row));
+	return done == ginSuccess ? countPairs(r, row, &result->count) : done;
 }
 
 /* Collective: rank 0's id for the children of a pass. */
@@ -327,12 +347,14 @@ static ginResult_t runPass(const struct selftestRank *r, const struct selftestPa
 	ginResult_t done = row ? agreeId(r, &id) : ginErrorSystem;
 
 	result->pass = pass;
+	result->pairs = (long)r->nRanks * r->nRanks;
 	if (done == ginSuccess) {
 		runChild(r, pass, &id, &answer, row);
 		done = gather(r, &answer, row, result);
 	}
+	if (!result->answer.made && result->answer.ended)
+		result->count.broken = result->pairs;
 	free(row);
-	countPairs(result, r->nRanks);
 	return done;
 }
 
@@ -394,9 +416,9 @@ static void freeReport(struct selftestReport *report)
 static int statusOf(const struct selftestReport *report)
 {
 	for (int i = 0; i < report->passes; i++)
-		if (report->result[i].broken)
+		if (report->result[i].count.broken)
 			return 1;
-	return !report->result[0].cells;
+	return !report->result[0].answer.made;
 }
 
 int selftestAll(ginComm_t comm, int json)

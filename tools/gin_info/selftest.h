@@ -35,12 +35,18 @@ struct selftestAnswer {
 	char why[320]; /* if not made */
 };
 
-/* The results of a pass on rank 0. */
+struct selftestCount {
+	long good, broken, noRoute;
+};
+
+/* The results of a pass. */
 struct selftestResult {
 	const struct selftestPass *pass;
 	struct selftestAnswer answer;
-	struct selftestCell *cells; /* [from][to]; NULL: there is no communicator */
-	long pairs, good, broken, noRoute;
+	/* On rank 0: [from][to]; NULL: there is no communicator. Other ranks have no cells. */
+	struct selftestCell *cells;
+	long pairs; /* of all ranks, as the counts */
+	struct selftestCount count;
 };
 
 struct selftestReport {

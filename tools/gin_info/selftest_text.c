@@ -178,7 +178,7 @@ static void printPass(const struct selftestReport *report, const struct selftest
 
 	printf("\n  %s: ", result->pass->name);
 	if (result->cells)
-		printf("%ld of %ld pairs answer\n", result->good, result->pairs);
+		printf("%ld of %ld pairs answer\n", result->count.good, result->pairs);
 	else
 		printf("%s\n", result->answer.ended ? "BROKEN" : "not there");
 	margin = 4;
@@ -190,7 +190,7 @@ static void printPass(const struct selftestReport *report, const struct selftest
 	}
 	if (report->nRanks > MATRIX_RANKS) {
 		printSummary(report, result);
-	} else if (result->good) {
+	} else if (result->count.good) {
 		printMatrix(report, result, "us", 1);
 		printMatrix(report, result, "GB/s", 0);
 	}
