@@ -164,10 +164,10 @@ static int mainTcp(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	const char *given = getenv("GIN_TEST_SEED");
+	const char *given = getenv("SEED");
 
 	seed = given ? static_cast<unsigned>(atol(given)) : static_cast<unsigned>(ginNow());
-	printf("GIN_TEST_SEED=%u\n", seed);
+	printf("SEED=%u\n", seed);
 	if (argc != 3)
 		return ranksMain(argc, argv, runNames);
 	if (!strcmp(argv[1], "--tcp"))
