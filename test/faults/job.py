@@ -47,6 +47,7 @@ class Job:
 
     def __init__(self, build, route, ranks, seed, **options):
         self.build, self.route, self.ranks, self.note = build, route, ranks, ''
+        self.devices = options.get('devices') or build  # the build of the software mlx5 device
         self.folder = tempfile.mkdtemp(prefix='faults-')
         os.chmod(self.folder, 0o777)
         self.tmp = options.get('tmp') or os.path.join(self.folder, 'tmp')
@@ -75,7 +76,7 @@ class Job:
 
     def on_device(self, command):
         fault = ['--fault', self.fault] if self.fault else []
-        return ['test/mlx5dev/with-device', '--build', self.build, '--directory',
+        return ['test/mlx5dev/with-device', '--build', self.devices, '--directory',
                 os.path.join(self.folder, 'mlx5dev'), *fault, *self.device, *command]
 
     def start(self, rank, prepare=None, wrap=()):

@@ -70,8 +70,8 @@ def greet(s, key, rank):
     receive(s, 8)
 
 
-def listening(pids):
-    """Ports where processes listen."""
+def sockets_of(pids):
+    """Inodes of the sockets of processes."""
     inodes = set()
     for pid in pids:
         for fd in list_folder('/proc/%d/fd' % pid):
@@ -81,17 +81,22 @@ def listening(pids):
                 continue
             if target.startswith('socket:['):
                 inodes.add(target[8:-1])
+    return inodes
+
+
+def ports_of(tables, inodes, state):
+    """Ports of sockets in a state of /proc/net: 0A listens, 07 is unconnected UDP."""
     ports = set()
-    for table in ('tcp', 'tcp6'):
+    for table in tables:
         for row in read('/proc/net/' + table).splitlines()[1:]:
             part = row.split()
-            if part[3] == '0A' and part[9] in inodes:
+            if part[3] == state and part[9] in inodes:
                 ports.add(int(part[1].rpartition(':')[2], 16))
     return ports
 
 
 class Strangers(threading.Thread):
-    """Connect to every listener of a job, until stop(). `most`: connections at a time."""
+    """Connect to every listener of a job, and send datagrams, until stop(). `most`: connections at a time."""
 
     def __init__(self, job, rng, most, knows=False):
         super().__init__(daemon=True)
@@ -125,13 +130,29 @@ class Strangers(threading.Thread):
         except OSError:
             pass
 
+    def send(self, family, address):
+        """Random bytes, also after what begins a datagram of ginCommShrink(): hash, magic number, rank."""
+        with socket.socket(family, socket.SOCK_DGRAM) as s:
+            for begin in (b'', self.rng.randbytes(8) + struct.pack('<II', 0x326e6967, 1)):
+                try:
+                    s.sendto(begin + self.rng.randbytes(self.rng.choice((0, 8, 64, 1400))), socket.MSG_DONTWAIT, address)
+                    self.made += 1
+                except OSError:
+                    pass
+
     def run(self):
         held = []
         while not self.over.is_set():
             pids = [self.job.line(r).pid for r in range(self.job.ranks)]
-            for port in listening(pid for pid in pids if pid):
+            inodes = sockets_of(pid for pid in pids if pid)
+            for port in ports_of(('tcp', 'tcp6'), inodes, '0A'):
                 for _ in range(8):
                     self.visit(port, held)
+            for port in ports_of(('udp', 'udp6'), inodes, '07'):
+                self.send(socket.AF_INET, ('127.0.0.1', port))
+            # Through which ranks of a host pass file descriptors; their mode keeps other users out.
+            for name in list_folder(self.job.tmp) if self.knows else ():
+                self.send(socket.AF_UNIX, os.path.join(self.job.tmp, name))
             while len(held) > self.most:
                 held.pop(0).close()
             time.sleep(0.02)
