@@ -5,9 +5,9 @@
  *	litmus MODE ROUNDS [ranks.h's arguments]
  *
  * Two ranks, and in each launch many blocks, every one a channel of its own. A round of a mode
- *hands data over by one kind of edge (gin/detail/ordering.cuh) and counts what arrived stale. It prints
- *"MODE: tries T, stale S" and fails when any was. test/gpu/litmus-gpu runs it with and without each
- *ordering.
+ * hands data over by one kind of edge (gin/detail/ordering.cuh) and counts what arrived stale. It prints
+ * "MODE: tries T, stale S" and fails when any was. test/gpu/litmus-gpu runs it with and without each
+ * ordering.
  */
 #include "suite.h"
 
@@ -110,6 +110,45 @@ struct Signals : Channels {
 	{
 		Gin gin(dc, ginBlockIndex());
 		dc.rank == 0 ? send(gin) : receive(gin);
+	}
+};
+
+/*
+ * S: each thread of rank 0 puts by one context and flushes; one thread then signals by another context, and
+ * rank 1 looks.
+ */
+struct Flushes : Channels {
+	GIN_FN void send(const Gin &data, const Gin &signals) const
+	{
+		const size_t mine = base() + ginThreadIndex() * LINE;
+		for (uint32_t round = 1; round <= rounds; round++) {
+			fallBehind(round);
+			weakStore(word(out), round);
+			data.put(1, target, mine, source, mine, 8);
+			data.flush();
+			SkewedCta{}.sync();
+			if (ginThreadIndex() == 0)
+				signals.signal(1, GinSignalInc{0});
+			signals.waitSignal(1, round, GinCta{});
+		}
+		leave(0);
+	}
+
+	GIN_FN void receive(const Gin &signals) const
+	{
+		uint64_t count = 0;
+		for (uint32_t round = 1; round <= rounds; round++) {
+			signals.waitSignal(0, round, GinCta{});
+			count += weakLoad(word(in)) != round;
+			signals.signal(0, GinSignalInc{1}, GinCta{});
+		}
+		leave(count);
+	}
+
+	GIN_FN void operator()() const
+	{
+		Gin data(dc, 2 * ginBlockIndex()), signals(dc, 2 * ginBlockIndex() + 1);
+		dc.rank == 0 ? send(data, signals) : receive(signals);
 	}
 };
 
@@ -272,8 +311,8 @@ struct Packets : Channels {
 	}
 };
 
-static const char *const modes[] = {"signals", "counters", "barriers",
-				    "locks",   "stores",   "packets"};
+static const char *const modes[] = {"signals", "counters", "barriers", "locks",
+				    "stores",  "flushes",  "packets"};
 static const char *mode;
 static uint32_t rounds;
 
@@ -287,7 +326,7 @@ template <class Body> uint64_t tryOut(Rank &r, uint32_t grid, uint32_t block)
 	ginDevComm dc;
 	uint64_t count = 0;
 
-	want.contexts = grid;
+	want.contexts = 2 * grid;
 	want.barriers = grid;
 	want.signals = 8;
 	target.write(std::vector<unsigned char>(target.bytes, 0));
@@ -320,6 +359,8 @@ static int run(const ginConfig_t *config)
 		stale = tryOut<Locks>(r, grid, block);
 	else if (!strcmp(mode, modes[4]))
 		stale = tryOut<Stores>(r, grid, block);
+	else if (!strcmp(mode, modes[5]))
+		stale = tryOut<Flushes>(r, grid, block);
 	else
 		stale = tryOut<Packets>(r, grid, block);
 	printf("%s, rank %d: tries %llu, stale %llu\n", mode, r.rank,
@@ -332,8 +373,8 @@ static int run(const ginConfig_t *config)
 int main(int argc, char **argv)
 {
 	if (argc < 3) {
-		printf("litmus signals|counters|barriers|locks|stores|packets ROUNDS [--threads "
-		       "2]\n");
+		printf("litmus signals|counters|barriers|locks|stores|flushes|packets ROUNDS "
+		       "[--threads 2]\n");
 		return 77;
 	}
 	mode = argv[1];
