@@ -301,6 +301,7 @@ static void closeWorker(struct proxyWorker *w)
 	__atomic_store_n(&w->stop, 1, __ATOMIC_RELEASE);
 	if (w->runs)
 		pthread_join(w->thread, NULL);
+	cpusLeave(&w->cpus);
 	pthread_mutex_destroy(&w->lock);
 }
 

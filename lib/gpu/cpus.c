@@ -74,21 +74,23 @@ void cpusChoose(const struct device *d, const cpu_set_t *own, cpu_set_t *cpus)
 		chooseNear(d, own, cpus);
 }
 
+/* Threads of cpusPick() on each CPU. */
+static unsigned used[CPU_SETSIZE];
+static pthread_mutex_t usedLock = PTHREAD_MUTEX_INITIALIZER;
+
 /* The CPU with the fewest threads of this process; of several, the first from `number` on. */
 static int leastUsed(const cpu_set_t *cpus, unsigned number)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static unsigned used[CPU_SETSIZE];
 	int best = countDown(cpus, number);
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&usedLock);
 	for (int i = 1; i < CPU_COUNT(cpus); i++) {
 		int cpu = countDown(cpus, number + (unsigned)i);
 		if (used[cpu] < used[best])
 			best = cpu;
 	}
 	used[best]++;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&usedLock);
 	return best;
 }
 
@@ -100,6 +102,15 @@ void cpusPick(const cpu_set_t *among, unsigned number, cpu_set_t *cpus)
 	int one = leastUsed(among, number);
 	CPU_ZERO(cpus);
 	CPU_SET(one, cpus);
+}
+
+void cpusLeave(const cpu_set_t *cpus)
+{
+	if (paramChoice(paramProxyAffinity) != proxyAffinityCpu || !CPU_COUNT(cpus))
+		return;
+	pthread_mutex_lock(&usedLock);
+	used[countDown(cpus, 0)]--;
+	pthread_mutex_unlock(&usedLock);
 }
 
 static int firstNot(const cpu_set_t *cpus, int cpu, int isSet)

@@ -26,6 +26,9 @@ void cpusChoose(const struct device *d, const cpu_set_t *own, cpu_set_t *cpus);
  */
 void cpusPick(const cpu_set_t *among, unsigned number, cpu_set_t *cpus);
 
+/* The thread that has CPUs of cpusPick() has ended. An empty set: it has none. */
+void cpusLeave(const cpu_set_t *cpus);
+
 /* "0-3,8"; cut at the end when `bytes` is too small. */
 void cpusFormat(const cpu_set_t *cpus, char *out, size_t bytes);
 

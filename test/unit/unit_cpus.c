@@ -113,6 +113,22 @@ static void oneEach(void)
 	expectThread("5", 4000000000u, "5");
 }
 
+/* A communicator ends, and its thread leaves CPU 3: the next thread takes it, whatever its number is. */
+static void oneLeaves(void)
+{
+	const cpu_set_t three = setOf("3"), none = setOf("");
+
+	setenv("GIN_PROXY_AFFINITY", "cpu", 1);
+	expectThread("0134", 0, "4");
+	expectThread("0134", 1, "3");
+	expectThread("0134", 2, "1");
+	expectThread("0134", 3, "0");
+	cpusLeave(&none);
+	cpusLeave(&three);
+	expectThread("0134", 0, "3");
+	expectThread("0134", 0, "4");
+}
+
 static void lists(void)
 {
 	cpu_set_t set = setOf("");
@@ -176,6 +192,7 @@ int main(void)
 	expectChild("lists of CPUs", lists);
 	expectChild("a set for all threads", setForAll);
 	expectChild("a CPU for each thread", oneEach);
+	expectChild("a thread ends, and its CPU is free", oneLeaves);
 	expectChild("GIN_PROXY_AFFINITY=none", wantsNone);
 	cpusNear("", -1, &cpus, &why);
 	if (strstr(why, "without hwloc")) {
