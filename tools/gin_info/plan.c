@@ -42,8 +42,8 @@ int planOption(const char *option, const char *value)
 		unsigned long number =
 			value && *value >= '0' && *value <= '9' ? strtoul(value, &rest, 10) : 0;
 		if (!rest || *rest || errno || number > INT32_MAX) {
-			fprintf(stderr, "gin_info: %s%s%s: must be a number\n", option,
-				value ? " " : "", value ? value : "");
+			fprintf(stderr, "gin_info: %s%s%s: must be a number, at most %d\n", option,
+				value ? " " : "", value ? value : "", INT32_MAX);
 			return -1;
 		}
 		*planOptions[i].value = (uint32_t)number;

@@ -263,6 +263,8 @@ static inline void parseOptions(Options &options, int argc, char **argv)
 			jobOption(options, option, optarg);
 	if (optind < argc)
 		usageError("unexpected argument %s", argv[optind]);
+	if (options.end && options.end < options.begin)
+		usageError("-e %zu: must be at least -b, which is %zu", options.end, options.begin);
 	if (options.operations.empty())
 		operationsOption(options, "put_lat,put_bw");
 }
