@@ -74,23 +74,23 @@ void cpusChoose(const struct device *d, const cpu_set_t *own, cpu_set_t *cpus)
 		chooseNear(d, own, cpus);
 }
 
-/* Threads of cpusPick() on each CPU. */
-static unsigned used[CPU_SETSIZE];
-static pthread_mutex_t usedLock = PTHREAD_MUTEX_INITIALIZER;
+/* How many threads of cpusPick() run on each CPU. */
+static unsigned threadsOn[CPU_SETSIZE];
+static pthread_mutex_t threadsLock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The CPU with the fewest threads of this process; of several, the first from `number` on. */
 static int leastUsed(const cpu_set_t *cpus, unsigned number)
 {
 	int best = countDown(cpus, number);
 
-	pthread_mutex_lock(&usedLock);
+	pthread_mutex_lock(&threadsLock);
 	for (int i = 1; i < CPU_COUNT(cpus); i++) {
 		int cpu = countDown(cpus, number + (unsigned)i);
-		if (used[cpu] < used[best])
+		if (threadsOn[cpu] < threadsOn[best])
 			best = cpu;
 	}
-	used[best]++;
-	pthread_mutex_unlock(&usedLock);
+	threadsOn[best]++;
+	pthread_mutex_unlock(&threadsLock);
 	return best;
 }
 
@@ -108,9 +108,9 @@ void cpusLeave(const cpu_set_t *cpus)
 {
 	if (paramChoice(paramProxyAffinity) != proxyAffinityCpu || !CPU_COUNT(cpus))
 		return;
-	pthread_mutex_lock(&usedLock);
-	used[countDown(cpus, 0)]--;
-	pthread_mutex_unlock(&usedLock);
+	pthread_mutex_lock(&threadsLock);
+	threadsOn[countDown(cpus, 0)]--;
+	pthread_mutex_unlock(&threadsLock);
 }
 
 static int firstNot(const cpu_set_t *cpus, int cpu, int isSet)
