@@ -65,16 +65,29 @@ static void *runRank0(void *arg)
 	return NULL;
 }
 
+/* An option of rank 0's end. */
+static int option(struct half *h, int name)
+{
+	int value = 0;
+	socklen_t length = sizeof(value);
+
+	pthread_mutex_lock(&h->control.lock);
+	EXPECT(!getsockopt(h->control.link[0].fd, IPPROTO_TCP, name, &value, &length));
+	pthread_mutex_unlock(&h->control.lock);
+	return value;
+}
+
 /* For how long the kernel waits for rank 1 to read, in milliseconds. */
 static int patience(struct half *h)
 {
-	int ms = 0;
-	socklen_t length = sizeof(ms);
+	return option(h, TCP_USER_TIMEOUT);
+}
 
-	pthread_mutex_lock(&h->control.lock);
-	EXPECT(!getsockopt(h->control.link[0].fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, &length));
-	pthread_mutex_unlock(&h->control.lock);
-	return ms;
+/* A host that vanishes is found by the first probe after that time: within 30 s. */
+static void expectProbes(struct half *h)
+{
+	EXPECT(option(h, TCP_KEEPIDLE) * 1000 <= patience(h));
+	EXPECT(patience(h) + option(h, TCP_KEEPINTVL) * 1000 <= 30000);
 }
 
 static void *runRank1(void *arg)
@@ -98,8 +111,10 @@ static void *runRank1(void *arg)
 	shrink(h->fd);
 	EXPECT(!authConnect(h->fd, h->ranks[0].nonce, 1, end));
 	EXPECT(!socketSend(h->fd, &header, sizeof(header) / 2, end));
-	if (!h->stopsReading)
+	if (!h->stopsReading) {
 		usleep(STOP_US);
+		expectProbes(h);
+	}
 	EXPECT(!socketSend(h->fd, (char *)&header + sizeof(header) / 2,
 			   sizeof(header) - sizeof(header) / 2, end));
 	EXPECT(!socketSend(h->fd, &entry, sizeof(entry), end));
