@@ -50,9 +50,10 @@ protected:
 		return {reinterpret_cast<ginBits<Word> *>(own(window, offset))};
 	}
 
-	GIN_FN size_t wordIndex(uint32_t id) const
+	/* Of a signal. At most GIN_MAX_CONTEXTS times the most signals of a context, 2^30. */
+	GIN_FN uint32_t wordIndex(uint32_t id) const
 	{
-		return static_cast<size_t>(ginUnshared(context)) * dc.signals + id;
+		return ginUnshared(context) * dc.signals + id;
 	}
 
 	GIN_FN size_t counterIndex(uint32_t id) const

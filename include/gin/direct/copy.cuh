@@ -125,27 +125,33 @@ template <class Pointer> GIN_FN Pointer ginStepped(Pointer p, uint32_t bytes)
 
 /*
  * Source, target and length are multiples of a word. Each thread has up to `inFlight` accesses in
- * flight, also at the end. `fixed`: `size` if the compiler knows it, else 0.
+ * flight, also at the end. As long as every thread has `inFlight` words left, the loop tests only
+ * the length, which is equal in all threads. `fixed`: `size` if the compiler knows it, else 0.
  */
 template <class Word, uint32_t inFlight, uint32_t fixed>
 GIN_FN void ginCopyAligned(char *dst, const char *src, size_t bytes, uint32_t rank, uint32_t size)
 {
 	const uint32_t step = (fixed ? fixed : size) * sizeof(Word), first = rank * sizeof(Word);
-	size_t left = bytes > first ? bytes - first : 0;
-	ginWords<Word, inFlight> w;
 
 	src = ginStepped(src, first);
 	dst = ginStepped(dst, first);
 	GIN_NO_UNROLL
-	while (left) {
+	for (; bytes >= inFlight * step; bytes -= inFlight * step) {
+		Word word[inFlight];
 		for (uint32_t u = 0; u < inFlight; u++, src = ginStepped(src, step))
-			if (left > u * step)
-				w.word[u] = ginDataLoad<Word>(src);
+			word[u] = ginDataLoad<Word>(src);
 		for (uint32_t u = 0; u < inFlight; u++, dst = ginStepped(dst, step))
-			if (left > u * step)
-				ginDataStore<Word>(dst, w.word[u]);
-		left = left > inFlight * step ? left - inFlight * step : 0;
+			ginDataStore<Word>(dst, word[u]);
 	}
+	const uint32_t left = static_cast<uint32_t>(bytes);
+	const uint32_t mine = left > first ? left - first : 0;
+	ginWords<Word, inFlight> w;
+	for (uint32_t u = 0; u < inFlight; u++)
+		if (mine > u * step)
+			w.word[u] = ginDataLoad<Word>(src + u * step);
+	for (uint32_t u = 0; u < inFlight; u++)
+		if (mine > u * step)
+			ginDataStore<Word>(dst + u * step, w.word[u]);
 }
 
 /* The target is aligned to 8 bytes, the source is not aligned. */

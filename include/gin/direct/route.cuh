@@ -76,12 +76,12 @@ GIN_FN uint64_t *ginDirectSignals(const ginDevComm &dc, int peer)
 	return static_cast<uint32_t>(peer) < GIN_DIRECT_SIGNALS ? dc.directSignals[peer] : nullptr;
 }
 
-/* The word that a remote action raises at the peer. */
+/* The word that a remote action raises at the peer. 32 bits count a rank's signals: wordIndex(). */
 GIN_FN uint64_t *ginDirectWord(const ginDevComm &dc, uint64_t *peerSignals, int peer,
 			       uint32_t context, const ginSignalOp &op)
 {
 	if (!op.at)
-		return peerSignals + static_cast<size_t>(context) * dc.signals + op.id;
+		return peerSignals + (context * dc.signals + op.id);
 	char *at = ginWindowAt(op.window, peer).address + op.offset;
 	return reinterpret_cast<uint64_t *>(at);
 }
