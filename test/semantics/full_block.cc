@@ -3,8 +3,7 @@
  * full_block.cc - kernels run with large blocks on every route
  *
  * A kernel launches with 1,024 threads if it takes at most 64 registers, device calls included. The five kernels of
- * bench/registers run with 1,024 threads: compiled for one route with -DGIN_INLINE, compiled for all routes with
- * __launch_bounds__(1024, 1) too. There are more blocks than fit on the GPU at one time. The host checks what arrived.
+ * bench/registers run with 1,024 threads without launch bounds, with cold functions inlined. There are more blocks than fit on the GPU at one time. The host checks what arrived.
  */
 #include "suite.h"
 
@@ -15,21 +14,6 @@ enum { CONTEXTS = 4, BYTES = 256, EACH = 16, HIDDEN = BYTES / 4 };
 struct Shape {
 	uint32_t blocks, threads;
 };
-
-/* Does a kernel take at most 64 registers without launch bounds? `bench/registers/run --inline` checks it. */
-static constexpr bool fits(uint32_t routes)
-{
-	return routes != GIN_ROUTES_ALL;
-}
-
-template <uint32_t routes, class Body>
-static void launchFull(Rank &r, const Shape &shape, Body body)
-{
-	if constexpr (fits(routes))
-		launch(r, shape.blocks, shape.threads, body);
-	else
-		launchBounded<1024>(r, shape.blocks, shape.threads, body);
-}
 
 /*
  * At most two such blocks fit on each of an H200's 132 SMs. BLOCKS and THREADS, a power of two, set
@@ -109,7 +93,7 @@ struct Setting {
 	template <uint32_t routes, class Body> void run(const Body &body)
 	{
 		results.clear();
-		launchFull<routes>(r, shape, body);
+		launch(r, shape.blocks, shape.threads, body);
 		EXPECT(results.all(ginSuccess));
 	}
 };
@@ -175,7 +159,7 @@ template <uint32_t routes> static void putEach(Rank &r)
 	Setting s(r, shape, size_t{shape.blocks} * shape.threads * EACH, EACH);
 
 	s.run<routes>(PutEach<routes>(s.arguments));
-	launchFull<GIN_ROUTES_ALL>(r, shape, AwaitEach{s.arguments.dc, s.results.words});
+	launch(r, shape.blocks, shape.threads, AwaitEach{s.arguments.dc, s.results.words});
 	EXPECT(s.results.all(ginSuccess));
 	const std::vector<unsigned char> got = s.recv.read();
 	const int before = (r.rank + r.nRanks - 1) % r.nRanks;

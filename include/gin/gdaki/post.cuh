@@ -216,10 +216,10 @@ GIN_FN struct ginWorkHeld ginWorkTryAgain(struct ginSendQueue *q, uint32_t what,
  * After a post that has returned `early`: reserves room, waiting for it, or writes the error record.
  * `how`: of ginWorkHow().
  */
-GIN_FN_CALLED struct ginWorkHeld ginWorkRoom(const ginDevComm *dc, struct ginSendQueue *q,
-					     const struct ginPeer *peer, uint32_t how,
-					     uint32_t what, uint32_t id, uint64_t early,
-					     uint64_t timeout, uint64_t from)
+GIN_FN_COLD struct ginWorkHeld ginWorkRoom(const ginDevComm *dc, struct ginSendQueue *q,
+					   const struct ginPeer *peer, uint32_t how, uint32_t what,
+					   uint32_t id, uint64_t early, uint64_t timeout,
+					   uint64_t from)
 {
 	const ginSharing sharing = ginHowSharing(how);
 	struct ginSendPatience wait = ginSendPatienceStart(dc, timeout, from);
