@@ -57,12 +57,52 @@ static ginResult_t checkOrdinal(const struct device *d, const struct memory *m)
 		    (void *)m->address, ordinal, d->ordinal, ordinal);
 }
 
+/* The allocation that cuMemMap() has mapped there; 0: none. The mapping keeps it, and its number. */
+static cuAllocation allocationAt(const struct device *d, cuPtr at)
+{
+	cuAllocation allocation = 0;
+
+	if (d->cuda->allocationRetain(&allocation, (void *)(uintptr_t)at))
+		return 0;
+	d->cuda->allocationRelease(allocation);
+	return allocation;
+}
+
+/* No mapping begins or ends elsewhere. */
+#define MAPPING_STEP (64 << 10)
+
+/* Where the mapping at `at` begins, and how long it is. Returns 0 if there is none. */
+static int findMapping(const struct device *d, cuPtr at, cuPtr *base, size_t *span)
+{
+	cuPtr first = at / MAPPING_STEP * MAPPING_STEP, end = first + MAPPING_STEP;
+	const cuAllocation own = allocationAt(d, at);
+
+	while (own && first && allocationAt(d, first - MAPPING_STEP) == own)
+		first -= MAPPING_STEP;
+	while (own && allocationAt(d, end) == own)
+		end += MAPPING_STEP;
+	*base = first;
+	*span = end - first;
+	return own != 0;
+}
+
+/* Of memory of a NUMA node, drivers may give no range, or one that is not the mapping. */
+static int isMappingElsewhere(const struct device *d, cuPtr at, cuPtr base, size_t span)
+{
+	const cuAllocation own = allocationAt(d, at);
+
+	return own && (at < base || at - base >= span || allocationAt(d, base) != own);
+}
+
 static cuResult findRange(const struct device *d, struct memory *m)
 {
 	cuPtr base = 0, at = (cuPtr)(uintptr_t)m->address;
 	size_t span = 0;
 	cuResult result = d->cuda->addressRange(&base, &span, at);
 
+	if (isMappingElsewhere(d, at, result ? at + 1 : base, span) &&
+	    findMapping(d, at, &base, &span))
+		result = 0;
 	if (result)
 		return result;
 	m->base = (char *)(uintptr_t)base;

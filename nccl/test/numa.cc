@@ -55,18 +55,20 @@ static CUmemAllocationProp propOf(CUmemLocation where)
 
 enum { PIECE = 1 << 21 };
 
-/* One piece at `at`, for kernels of this GPU. */
+/* One piece at `at`, for kernels of this GPU; on a node also for CPUs, as NICs need it. */
 static void mapPiece(CUdeviceptr at, CUmemLocation where)
 {
 	const CUmemAllocationProp prop = propOf(where);
-	CUmemAccessDesc access = {};
+	CUmemAccessDesc access[2] = {};
 	CUmemGenericAllocationHandle handle;
 
-	access.location = onGpu();
-	access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	access[0].location = onGpu();
+	access[1].location = onNode();
+	access[0].flags = access[1].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 	DRIVER(cuMemCreate, &handle, PIECE, &prop, 0);
 	DRIVER(cuMemMap, at, PIECE, 0, handle, 0);
-	DRIVER(cuMemSetAccess, at, PIECE, &access, 1);
+	DRIVER(cuMemSetAccess, at, PIECE, access,
+	       where.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ? 2 : 1);
 	DRIVER(cuMemRelease, handle);
 }
 
@@ -123,6 +125,24 @@ static void putIn(const Rank &r, CUdeviceptr at, size_t bytes)
 	meet(r); /* no peer has the memory mapped */
 }
 
+/* A NIC registers memory of the GPU or of the host, not both at once. */
+static bool hasNics(const Rank &r)
+{
+	ncclCommProperties_t about = NCCL_COMM_PROPERTIES_INITIALIZER;
+
+	CHECK(ncclCommQueryProperties(r.comm, &about));
+	return about.nLsaTeams > 1 && about.ginType == NCCL_GIN_TYPE_GDAKI;
+}
+
+static void refuseIn(const Rank &r, CUdeviceptr at, size_t bytes)
+{
+	ncclWindow_t window;
+
+	EXPECT_FAILS(ncclCommWindowRegister(r.comm, reinterpret_cast<void *>(at), bytes, &window,
+					    NCCL_WIN_GIN_ONLY),
+		     ncclSystemError, "cannot be registered");
+}
+
 /* Two pieces side by side. */
 static void windowIn(const Rank &r, const char *what, CUmemLocation first, CUmemLocation second)
 {
@@ -131,7 +151,10 @@ static void windowIn(const Rank &r, const char *what, CUmemLocation first, CUmem
 	DRIVER(cuMemAddressReserve, &at, 2 * PIECE, 0, 0, 0);
 	mapPiece(at, first);
 	mapPiece(at + PIECE, second);
-	putIn(r, at, 2 * PIECE);
+	if (first.type != second.type && hasNics(r))
+		refuseIn(r, at, 2 * PIECE);
+	else
+		putIn(r, at, 2 * PIECE);
 	DRIVER(cuMemUnmap, at, PIECE);
 	DRIVER(cuMemUnmap, at + PIECE, PIECE);
 	DRIVER(cuMemAddressFree, at, 2 * PIECE);
