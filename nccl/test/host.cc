@@ -349,6 +349,31 @@ static void shrinkAfterDeath(const Rank &r)
 		shrinkWithoutLast(r, r.nRanks % 2 ? NCCL_SHRINK_ABORT : NCCL_SHRINK_DEFAULT));
 }
 
+/* Windows and device communicators are made and ended while this thread captures a stream. */
+static void captures(const Rank &r)
+{
+#ifdef __CUDACC__
+	ncclDevCommRequirements want = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+	cudaStream_t stream = streamOf(r);
+	cudaGraph_t graph = nullptr;
+	ncclWindow_t window;
+	ncclDevComm dc;
+
+	if (!r.gpu)
+		return;
+	EXPECT(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
+	void *memory = deviceMemory(r, 4096);
+	CHECK(ncclCommWindowRegister(r.comm, memory, 4096, &window, NCCL_WIN_DEFAULT));
+	CHECK(ncclDevCommCreate(r.comm, &want, &dc));
+	CHECK(ncclDevCommDestroy(r.comm, &dc));
+	CHECK(ncclCommWindowDeregister(r.comm, window));
+	CHECK(ncclMemFree(memory));
+	EXPECT(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
+	EXPECT(cudaGraphDestroy(graph) == cudaSuccess);
+#endif
+	(void)r;
+}
+
 static void memory(const Rank &r)
 {
 	void *handle = &handle;
@@ -555,6 +580,8 @@ static void run(const Rank &r)
 	shrinks(r);
 	shrinkAborts(r, false);
 	shrinkAborts(r, true);
+	if (areProcesses) /* a capture in one thread restricts others */
+		captures(r);
 	if (areProcesses)
 		shrinkAfterDeath(r);
 }

@@ -86,11 +86,13 @@ inline void useGpuOf(int rank)
 	(void)rank;
 }
 
+/* cudaMemcpy() may return before the copy has ended; streams that do not block do not wait for it. */
 inline void copyBytes(void *to, const void *from, size_t bytes)
 {
 #ifdef __CUDACC__
 	if (gpuCount()) {
 		EXPECT(cudaMemcpy(to, from, bytes, cudaMemcpyDefault) == cudaSuccess);
+		EXPECT(cudaStreamSynchronize(nullptr) == cudaSuccess);
 		return;
 	}
 #endif
