@@ -35,7 +35,7 @@
 #   V=1              print commands
 #   DEPS=0           install no packages
 #   GROUPS="..."     groups of check-all: the files of test/groups
-#   PARTS="..."      parts of check-gpu: direct proxy gdaki faults ep ep_python python python_compilers litmus installed sanitizers; by name only: four
+#   PARTS="..."      parts of check-gpu: direct proxy gdaki faults nccl ep ep_python python python_compilers litmus installed sanitizers; by name only: four
 #   SLOTS=2          tests that check and check-all run at a time
 #   CUDA=0           use no nvcc
 #   CUDA_HOME=       folder of the CUDA toolkit; else tools/find-cuda looks for it
