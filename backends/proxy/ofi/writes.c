@@ -237,9 +237,9 @@ int ofiGiveBatch(struct fabricEnd *end)
 
 	if (!b->first || b->isSplit)
 		return giveEach(end);
-	for (struct ofiOp *op = b->first; op; op = op->next) {
-		op = writeGroup(end, op, groupFrom(end->fabric, op));
-		if (!op) {
+	for (struct ofiOp *op = b->first, *last; op; op = last->next) {
+		last = writeGroup(end, op, groupFrom(end->fabric, op));
+		if (!last) {
 			b->isSplit = 1;
 			return giveEach(end);
 		}
