@@ -32,7 +32,6 @@ protected:
 	{
 	}
 
-	using State::alive;
 	using State::beyondAll;
 	using State::byAgent;
 	using State::byNic;
@@ -47,6 +46,7 @@ protected:
 	using State::routeTo;
 	using State::sharingOf;
 	using State::usable;
+	using State::within;
 	using State::withoutDirect;
 	using State::wordContext;
 	using State::wordIndex;
@@ -451,7 +451,7 @@ protected:
 						  : own(source.window, source.offset);
 		char *dst = ginWindowAt({ginUnshared(dstWin.table)}, peer).address + dstOff;
 		bool moved = ginMove<inFlight<Coop>()>(dst, src, bytes, coop, options,
-						       [&] { return alive(to); });
+						       [&] { return within(to); });
 		return moved ? ginSuccess : lost(to);
 	}
 
@@ -462,7 +462,7 @@ protected:
 	{
 		const char *src = ginWindowAt(srcWin, peer).address + srcOff;
 		bool moved = ginMove<inFlight<Coop>()>(dst, src, bytes, coop, options,
-						       [&] { return alive(to); });
+						       [&] { return within(to); });
 		return moved ? ginSuccess : lost(to);
 	}
 

@@ -182,13 +182,23 @@ protected:
 	}
 
 	/*
+	 * Is the peer alive, and direct? Asked before its memory is written. It uses all that
+	 * ginPeerObserve() loads: ptxas waits for a load before it gives an unused part of the
+	 * loaded registers to another value, and the loads of the source would wait, too.
+	 */
+	GIN_FN static bool within(const struct ginPeer &to)
+	{
+		return to.state == ginPeerAlive && to.route == ginRouteDirect;
+	}
+
+	/*
 	 * Can a direct call use the peer? Every peer has a route: ginDevCommCreate() checks that. A
 	 * kernel for direct peers alone checks here that the peer is one.
 	 */
 	GIN_FN static bool alive(const struct ginPeer &to)
 	{
 		if (routes == GIN_ROUTES_DIRECT)
-			return to.state == ginPeerAlive && to.route == ginRouteDirect;
+			return within(to);
 		return to.state == ginPeerAlive;
 	}
 
