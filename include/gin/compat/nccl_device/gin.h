@@ -270,8 +270,14 @@ template <unsigned backendMask> struct ncclGin_BackendMask {
 	}
 
 private:
+	/*
+	 * The world rank of number `peer` of the team. A kernel that names the world has its peer
+	 * at hand: without the test it would keep this rank, which it loads twice.
+	 */
 	GIN_FN int world(ncclTeam_t team, int peer) const
 	{
+		if (team.stride == 1 && team.nRanks == comm.nRanks)
+			return peer;
 		return ncclTeamRankToWorld(comm, team, peer);
 	}
 
