@@ -38,6 +38,24 @@ GIN_FN bool epTeamFirst()
 	return GIN_ON_GPU ? ginLane() == 0 : true;
 }
 
+GIN_FN uint32_t epTeamLane()
+{
+	return GIN_ON_GPU ? ginLane() : 0;
+}
+
+GIN_FN uint32_t epTeamSize()
+{
+	return GIN_ON_GPU ? 32 : 1;
+}
+
+/* The threads of a team see what each of them has written to scratch. */
+GIN_FN void epTeamSync()
+{
+#if GIN_ON_GPU
+	__syncwarp();
+#endif
+}
+
 /* How many i below `end` pass the test. By all threads of a team, with equal results. */
 template <class Test> GIN_FN uint32_t epCount(uint32_t end, Test test)
 {
@@ -100,10 +118,7 @@ protected:
 
 public:
 	GIN_FN EpBlock(const epArgs &a, char *shared)
-	    : args(a), plan(a.plan), call(a.call),
-	      scratch(GIN_ON_GPU ? shared
-				 : a.plan.scratch + static_cast<size_t>(ginBlockIndex()) *
-							    a.plan.scratchBytes)
+	    : args(a), plan(a.plan), call(a.call), scratch(shared)
 	{
 	}
 

@@ -13,7 +13,7 @@
 template <bool direct, uint32_t reduce> class EpCombineRecv : public EpList
 {
 	uint32_t epoch, half;
-	uint32_t *absent;   /* [ranks]: has sent nothing, or is lost */
+	uint32_t *absent;   /* [ranks]: gets no rows of this rank, or is lost */
 	uint32_t *gone;	    /* [ranks]: is masked or lost */
 	uint32_t *entries;  /* [GIN_EP_MAX_TOPK] of the token */
 	uint32_t *bringers; /* [GIN_EP_MAX_TOPK]: an item brings a part: its rank; else EP_NONE */
@@ -21,6 +21,12 @@ template <bool direct, uint32_t reduce> class EpCombineRecv : public EpList
 	epSource *sources;  /* [GIN_EP_MAX_TOPK] */
 
 public:
+	/*
+	 * In one kernel with the send it has scratch of its own: one warp finds parts while the warp that
+	 * signals still waits for the stores of the block.
+	 */
+	static constexpr bool besideSend = true;
+
 	GIN_FN EpCombineRecv(const epArgs &a, char *shared) : EpList(a, shared), epoch(0), half(0)
 	{
 		sources = reinterpret_cast<epSource *>(scratch);
@@ -52,22 +58,19 @@ public:
 		bool any = false;
 		epoch = ofSend;
 		half = epoch % 2;
-		GIN_NO_UNROLL
-		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads())
-			absent[r] = sentOf(call.handle)[r] == 0;
-		if (first < call.tokens)
-			findParts(first);
+		if (first < call.tokens && epTeam() == 0)
+			findParts(first, false);
 		GIN_NO_UNROLL
 		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads())
 			any = awaitRank(r) || any;
 		/* The first token has fewer parts if a rank is lost. */
-		if (GinCta{}.any(any) && first < call.tokens)
-			findParts(first);
+		bool found = !GinCta{}.any(any);
 		GIN_NO_UNROLL
 		for (uint32_t t = first; t < call.tokens; t += ginGridSize()) {
-			if (t != first)
-				findParts(t);
+			if (!found)
+				findPartsAgain(t);
 			addToken(t);
+			found = false;
 		}
 		leave(sent);
 	}
@@ -93,30 +96,45 @@ private:
 		const uint64_t before = call.waitCost ? ginNow() : 0;
 		const uint32_t out = maskOf(r);
 		gone[r] = out || !awaitRows<direct>(ginEpCallCombineRecv, epParts, r, epoch);
-		if (gone[r])
-			absent[r] = 1;
 		if (call.waitCost && ginBlockIndex() == 0)
 			call.waitCost[r] += static_cast<int64_t>(ginNow() - before);
 		return gone[r];
 	}
 
-	/* The parts of a token, in the order of the sum. By all threads of the block, which then sync. */
-	GIN_FN void findParts(uint32_t t) const
+	/* By all threads of the block, after the waits. */
+	GIN_FN void findPartsAgain(uint32_t t) const
 	{
-		sync(); /* the entries and the sources of the token before are read */
-		if (thread() == 0) {
+		sync(); /* all threads have added the parts found before */
+		if (epTeam() == 0)
+			findParts(t, true);
+		sync();
+	}
+
+	/*
+	 * The parts of a token, in the order of the sum. By one team of the block. `waited`: the block
+	 * has waited for all ranks, and gone[] says which ones are lost.
+	 */
+	GIN_FN void findParts(uint32_t t, bool waited) const
+	{
+		const uint32_t lane = epTeamLane(), lanes = epTeamSize();
+		/* Of the lane's rank: on its way while lane 0 loads the entries. */
+		const uint32_t sent = lane < ranks() ? sentOf(call.handle)[lane] : 0;
+		if (lane == 0) {
 			*parts = 0;
 			listToken(t, entries, 0, nullptr);
 		}
-		sync();
 		GIN_NO_UNROLL
-		for (uint32_t k = thread(); k < call.topk; k += threads())
+		for (uint32_t r = lane; r < ranks(); r += lanes)
+			absent[r] = (r == lane ? sent : sentOf(call.handle)[r]) == 0 ||
+				    (waited && gone[r]);
+		epTeamSync();
+		GIN_NO_UNROLL
+		for (uint32_t k = lane; k < call.topk; k += lanes)
 			bringers[k] = brings(k) ? epRankIn(entries[k]) : EP_NONE;
-		sync();
+		epTeamSync();
 		GIN_NO_UNROLL
-		for (uint32_t k = thread(); k < call.topk; k += threads())
+		for (uint32_t k = lane; k < call.topk; k += lanes)
 			findPart(t, k);
-		sync();
 	}
 
 	GIN_FN void addToken(uint32_t t) const

@@ -136,11 +136,8 @@ public:
 				ahead.loaded = false;
 			});
 		raiseRows<direct>();
-		GIN_NO_UNROLL
-		for (uint32_t r = thread(); ginBlockIndex() == ginGridSize() - 1 && r < ranks();
-		     r += threads())
-			if (answers(r))
-				raiseRest<direct>(number, epParts, r, received[r], epoch);
+		if (ginBlockIndex() == (ginGridSize() > 1 ? ginGridSize() - 2 : 0))
+			raiseRests();
 		return true;
 	}
 
@@ -150,6 +147,15 @@ private:
 	 * with a signal it would add the bytes of an earlier combine.
 	 */
 	GIN_FN bool answers(uint32_t s) const { return !fate[s] && received[s] != EP_NONE; }
+
+	/* By one block; not the last one, which gives credits meanwhile. */
+	GIN_FN void raiseRests() const
+	{
+		GIN_NO_UNROLL
+		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads())
+			if (answers(r))
+				raiseRest<direct>(number, epParts, r, received[r], epoch);
+	}
 
 	/* Rows that go back to a source. */
 	GIN_FN uint32_t answersTo(uint32_t s) const { return answers(s) ? received[s] : 0; }

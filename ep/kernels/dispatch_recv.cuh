@@ -46,6 +46,9 @@ template <bool direct> class EpDispatchRecv : public EpBlock
 	epRowTarget *targets; /* [2][GIN_EP_MAX_TOPK] */
 
 public:
+	/* In one kernel with the send it takes over the send's scratch. */
+	static constexpr bool besideSend = false;
+
 	GIN_FN EpDispatchRecv(const epArgs &a, char *shared)
 	    : EpBlock(a, shared), epoch(0), half(0), words(1 + plan.localExperts)
 	{

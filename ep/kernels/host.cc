@@ -7,7 +7,8 @@ namespace
 
 template <class Kernel> void runHost(void *args)
 {
-	epRun<Kernel>(*static_cast<const epArgs *>(args), nullptr);
+	const epArgs &of = *static_cast<const epArgs *>(args);
+	epRun<Kernel>(of, of.plan.scratch + size_t{ginBlockIndex()} * of.plan.scratchBytes);
 }
 
 struct HostVariant {

@@ -26,8 +26,8 @@ public:
 
 	GIN_FN static size_t scratchBytes(const epPlan &plan)
 	{
-		const size_t a = Send::scratchBytes(plan), b = Recv::scratchBytes(plan);
-		return a > b ? a : b;
+		const size_t a = sendBytes(plan), b = Recv::scratchBytes(plan);
+		return Recv::besideSend ? a + b : a > b ? a : b;
 	}
 
 	GIN_FN void run()
@@ -35,8 +35,16 @@ public:
 		uint32_t epoch;
 		if (!Send(args, shared).send(false, &epoch))
 			return;
-		sync(); /* the scratch changes its owner */
-		Recv(args, shared).receive(epoch, true);
+		if (!Recv::besideSend)
+			sync(); /* the scratch changes its owner */
+		Recv(args, Recv::besideSend ? shared + sendBytes(plan) : shared)
+			.receive(epoch, true);
+	}
+
+private:
+	GIN_FN static size_t sendBytes(const epPlan &plan)
+	{
+		return (Send::scratchBytes(plan) + 15) / 16 * 16;
 	}
 };
 

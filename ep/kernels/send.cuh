@@ -57,7 +57,7 @@ protected:
 	{
 		sync();
 		GIN_NO_UNROLL
-		for (uint32_t r = thread(); r < ranks(); r += threads())
+		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads())
 			if (rowsOut[r])
 				raiseOne<direct>(r);
 	}
