@@ -84,9 +84,12 @@ static void both(Rank &r, ginEp_t ep, Batch &batch)
 	batch.checkCombine();
 }
 
+/* A rank allocates no memory while kernels of ranks that are threads of its process wait. */
 static void once(Rank &r, ginEp_t ep, const Round &round)
 {
+	meet(r);
 	Batch batch(r, round, handleBytes(ep));
+	meet(r);
 	both(r, ep, batch);
 }
 
