@@ -50,10 +50,16 @@ protected:
 		return {reinterpret_cast<ginBits<Word> *>(own(window, offset))};
 	}
 
-	/* Of a signal. At most GIN_MAX_CONTEXTS times the most signals of a context, 2^30. */
-	GIN_FN uint32_t wordIndex(uint32_t id) const
+	/*
+	 * The number of a signal's word, at most GIN_MAX_CONTEXTS times the most signals of a
+	 * context, 2^30. In 32 bits it saves registers in kernels for direct peers alone, and costs
+	 * stack in kernels for all routes.
+	 */
+	GIN_FN size_t wordIndex(uint32_t id) const
 	{
-		return ginUnshared(context) * dc.signals + id;
+		if (routes == GIN_ROUTES_DIRECT)
+			return ginUnshared(context) * dc.signals + id;
+		return static_cast<size_t>(ginUnshared(context)) * dc.signals + id;
 	}
 
 	GIN_FN size_t counterIndex(uint32_t id) const
