@@ -41,8 +41,7 @@ struct mailbox {
 enum lost { lostNothing, lostCommunicator, lostContext, lostTime };
 
 struct collectives {
-	ginComm_t
-		side; /* for the thread alone: the program calls collectives on its own communicator */
+	ginComm_t side; /* for the thread alone: comm->gin is the program's */
 	const struct ncclDriver *cuda;
 	void *context, *event;
 	struct mailbox *mailbox;
@@ -124,6 +123,7 @@ static struct job *takeJob(struct collectives *c)
 	return j;
 }
 
+/* Acquire: pairs with the stream's write of `posted`, which follows its copy of the input. */
 static int isPosted(const struct collectives *c, uint32_t number)
 {
 	return (int32_t)(__atomic_load_n(&c->mailbox->posted, __ATOMIC_ACQUIRE) - number) >= 0;
@@ -229,6 +229,7 @@ static void finishJob(ncclComm_t comm, struct job *j)
 		ginCommAbort(c->side); /* no rank waits for this rank's input */
 	if (result != ncclSuccess)
 		__atomic_store_n(&comm->asyncError, result, __ATOMIC_RELAXED);
+	/* Pairs with the stream's wait for `done`, which comes before its copy of the output. */
 	__atomic_store_n(&c->mailbox->done, j->number, __ATOMIC_RELEASE);
 	free(j);
 }
