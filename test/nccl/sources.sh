@@ -148,6 +148,7 @@ compile_deepep()
 	try deepep/run $nvcc -std=c++20 --diag-suppress=39,161,174,177,186,940,3012 -Xptxas -v "-I$home/include" \
 		"-I$1/deep_ep/include" "-arch=${arch}a" -O3 --expt-relaxed-constexpr --expt-extended-lambda \
 		-c test/nccl/deepep.cu -o "$out/deepep/run.o"
+	compile_deepep_python "$1"
 }
 
 link_deepep() { program deepep/run "$out/deepep/run.o"; }
@@ -156,21 +157,24 @@ link_deepep() { program deepep/run "$out/deepep/run.o"; }
 rows_deepep()
 {
 	case $1 in
-	deepep/run) direct_only=1 row "$1" yes "$(registers "$1")" "$out/$1.program" ;;
+	deepep/run) routes_of="direct gdaki" row "$1" yes "$(registers "$1")" "$out/$1.program" ;;
+	deepep/python) row "$1" yes - && rows_deepep_python ;;
 	*) row "$1" yes "$(registers "$1")" ;;
 	esac
 }
 
-# A folder like the CUDA toolkit's, without the NCCL that it may have: Makefiles name its include folder first.
+# A folder like the CUDA toolkit's, without the NCCL that it may have: builds look for headers and libraries there first.
 cuda_without_nccl()
 {
-	local entry
-	mkdir -p "$out/cuda/include"
+	local entry part
+	mkdir -p "$out/cuda/include" "$out/cuda/lib64"
 	for entry in "$cuda"/*; do
-		[ "${entry##*/}" = include ] || ln -sfn "$entry" "$out/cuda/${entry##*/}"
+		[[ ${entry##*/} == include || ${entry##*/} == lib64 ]] || ln -sfn "$entry" "$out/cuda/${entry##*/}"
 	done
-	for entry in "$cuda"/include/*; do
-		[[ ${entry##*/} == nccl* ]] || ln -sfn "$entry" "$out/cuda/include/${entry##*/}"
+	for part in include lib64; do
+		for entry in "$cuda/$part"/*; do
+			[[ ${entry##*/} == nccl* || ${entry##*/} == libnccl* ]] || ln -sfn "$entry" "$out/cuda/$part/${entry##*/}"
+		done
 	done
 	echo "$out/cuda"
 }
@@ -246,6 +250,7 @@ verdict()
 			refused "$2" || echo "wrong: ${wrong:-no result}"
 		fi
 		;;
+	deepep/python*) echo "ok$(deepep_times "$2")" ;;
 	*)
 		if grep -q "FAILED\|check failed" "$2"; then
 			echo "wrong"
