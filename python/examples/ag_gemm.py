@@ -17,6 +17,8 @@ from common import Operation, device, dtype, main, operand
 from compare import compare
 from gemm_rs import send, wait
 
+SHAPES = "2048,8192,4096", "8192,8192,4096", "8192,8192,14336"  # M, N, K on GPUs
+
 
 class AllGatherGemm(Operation):
     """For `rows` rows of A on each rank, of K values. Making it and close() are collective."""
@@ -75,10 +77,9 @@ def run(comm, M, N, K):
         dist.all_gather_into_tensor(every, a)
         alone()
 
-    own = torch_forms.all_gather_gemm(a, b)
-    compare(f"ag {M} x {N} x {K}", operation, lambda: operation(a, b, out), want, alone, apart, own)
+    forms = alone, apart, torch_forms.all_gather_gemm(a, b)
+    return compare(f"ag {M} x {N} x {K}", operation, lambda: operation(a, b, out), want, *forms)
 
 
 if __name__ == "__main__":
-    shapes = "2048,8192,4096", "8192,8192,4096", "8192,8192,14336"
-    main(run, shapes, ["48,64,48"], copy_engines=True)
+    main(run, SHAPES, ["48,64,48"], copy_engines=True)

@@ -39,13 +39,18 @@ def microseconds(function, inside=20, outside=7):
     return statistics.median(times)
 
 
-def print_times(name, call, alone, apart, own):
+def measured(call, alone, apart, own):
+    """Microseconds of libgin's form, of torch.mm, of torch.mm and NCCL, and of torch's form."""
     fused, mm, nccl = (microseconds(function) for function in (call, alone, apart))
     try:
         fused_by_torch = microseconds(own)
     except RuntimeError as error:
         fused_by_torch = math.nan
         print(f"torch has no form of its own here: {str(error).splitlines()[0]}")
+    return fused, mm, nccl, fused_by_torch
+
+
+def print_times(name, fused, mm, nccl, fused_by_torch):
     if dist.get_rank() == 0:
         print(
             f"{name}: libgin {fused:7.1f} us, torch.mm alone {mm:7.1f}, "
@@ -58,16 +63,20 @@ def print_times(name, call, alone, apart, own):
 def compare(name, operation, call, want, alone, apart, own):
     """Checks the results of some calls, and prints the form of the operation and times.
 
-    They are times of torch.mm, of torch.mm and NCCL, and of a form in torch_forms.py.
+    They are times of torch.mm, of torch.mm and NCCL, and of a form in torch_forms.py. Returns the
+    name with the form, the largest error, and the times, none where ranks share a GPU.
     """
+    times = ()
     rank, size = operation.comm.rank, operation.comm.size
     name = f"{name}, {operation.form}, {operation.routes() or 'alone'}"
     for _ in range(5):
         error = checked(operation, call, want)
     if one_gpu_each():
-        print_times(name, call, alone, apart, own)
+        times = measured(call, alone, apart, own)
+        print_times(name, *times)
         checked(operation, call, want)
     else:
         print(f"{name}: rank {rank} of {size}: off by {error:.4f}", flush=True)
     operation.comm.barrier()
     operation.close()
+    return name, error, times

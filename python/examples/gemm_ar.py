@@ -18,6 +18,7 @@ from compare import checked, compare
 
 import libgin.triton as gin
 
+SHAPES = "16,8192,4096", "64,8192,4096", "64,8192,1024"  # M, N, K on GPUs
 FOREVER = tl.constexpr(20_000_000_000)  # nanoseconds
 
 
@@ -78,10 +79,8 @@ def gemm_all_reduce(
             tl.store(tl.multiple_of(pointer, 16) + inside, mine)
             result |= gin.signal(dc, peer, signal, timeout=FOREVER)
         else:
-            at, nbytes = pid * part * 2, part * 2
-            result |= gin.put(
-                dc, peer, window, there * 2, source, at, nbytes, signal, timeout=FOREVER
-            )
+            to, at = there * 2, pid * part * 2
+            result |= gin.put(dc, peer, window, to, source, at, part * 2, signal, timeout=FOREVER)
     sums = tl.zeros((M, BN), dtype=tl.float32)
     for other in tl.static_range(SIZE):
         if other == rank:
@@ -141,9 +140,9 @@ def run(comm, M, N, K):
         alone()
         dist.all_reduce(out)
 
-    own = torch_forms.gemm_all_reduce(a, b)
-    compare(f"ar {M} x {N} x {K}", operation, lambda: operation(a, b, out), want, alone, apart, own)
+    forms = alone, apart, torch_forms.gemm_all_reduce(a, b)
+    return compare(f"ar {M} x {N} x {K}", operation, lambda: operation(a, b, out), want, *forms)
 
 
 if __name__ == "__main__":
-    main(run, ["16,8192,4096", "64,8192,4096", "64,8192,1024"], ["16,64,48"])
+    main(run, SHAPES, ["16,64,48"])

@@ -18,6 +18,7 @@ from compare import compare
 
 import libgin.triton as gin
 
+SHAPES = "2048,8192,4096", "8192,8192,4096", "8192,8192,14336"  # M, N, K on GPUs
 FOREVER = tl.constexpr(20_000_000_000)  # nanoseconds
 
 
@@ -119,10 +120,9 @@ def run(comm, M, N, K):
         alone()
         dist.reduce_scatter_tensor(out, full)
 
-    own = torch_forms.gemm_reduce_scatter(a, b)
-    compare(f"rs {M} x {N} x {K}", operation, lambda: operation(a, b), want, alone, apart, own)
+    forms = alone, apart, torch_forms.gemm_reduce_scatter(a, b)
+    return compare(f"rs {M} x {N} x {K}", operation, lambda: operation(a, b), want, *forms)
 
 
 if __name__ == "__main__":
-    shapes = "2048,8192,4096", "8192,8192,4096", "8192,8192,14336"
-    main(run, shapes, ["48,64,48"], copy_engines=True)
+    main(run, SHAPES, ["48,64,48"], copy_engines=True)
