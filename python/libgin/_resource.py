@@ -38,6 +38,13 @@ class Resource:
     def _as_parameter_(self):
         return self.handle
 
+    def _about(self) -> str:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        about = self._about() if self.is_open else "closed"
+        return f"<libgin.{type(self).__name__}: {about}>"
+
     def _release(self):
         raise NotImplementedError
 

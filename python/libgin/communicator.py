@@ -297,6 +297,12 @@ class Communicator:
         interruptible(lambda: None, call, "ginCommDestroy", self._handle)
         self._memories.clear()
 
+    def __repr__(self) -> str:
+        if not self.is_open:
+            return "<libgin.Communicator: closed>"
+        where = "host threads" if self.device_index is None else f"GPU {self.device_index}"
+        return f"<libgin.Communicator: rank {self.rank} of {self.size}, {where}>"
+
     def __enter__(self) -> "Communicator":
         return self
 

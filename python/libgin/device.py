@@ -65,6 +65,11 @@ class DeviceCommunicator(Resource):
         """Its address in the device's memory: the first argument of device calls in C."""
         return self.struct.self
 
+    def _about(self):
+        struct = self.struct
+        counts = f"contexts {struct.contexts}, signals {struct.signals}, counters {struct.counters}"
+        return f"rank {struct.rank} of {struct.nRanks}, {counts}, handle {self.handle:#x}"
+
     def __bytes__(self) -> bytes:
         """The ginDevComm by value, for kernels in CUDA C++."""
         return bytes(self.struct)

@@ -62,6 +62,9 @@ class Window(Resource):
         """ginWindow_t.table: the number that device calls in C take."""
         return self._window.table
 
+    def _about(self):
+        return f"{self.nbytes} bytes of rank {self._comm.rank}, handle {self.handle:#x}"
+
     @property
     def struct(self) -> _abi.ginWindow:
         """The ginWindow_t by value, for kernels in CUDA C++."""

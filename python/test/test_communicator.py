@@ -82,6 +82,21 @@ def test_the_id_is_not_printed():
     assert repr(libgin.unique_id()) == "<libgin.UniqueId>"
 
 
+def test_what_is_printed():
+    with libgin.Communicator(device="none") as comm:
+        assert repr(comm) == "<libgin.Communicator: rank 0 of 1, host threads>"
+        with comm.register(comm.alloc(64)) as window, comm.device(signals=5) as dc:
+            about = f"64 bytes of rank 0, handle {window.handle:#x}"
+            assert repr(window) == f"<libgin.Window: {about}>"
+            about = f"contexts 1, signals 5, counters 4, handle {dc.handle:#x}"
+            assert repr(dc) == f"<libgin.DeviceCommunicator: rank 0 of 1, {about}>"
+        assert (repr(window), repr(dc)) == (
+            "<libgin.Window: closed>",
+            "<libgin.DeviceCommunicator: closed>",
+        )
+    assert repr(comm) == "<libgin.Communicator: closed>"
+
+
 def test_queries():
     def body(comm):
         info, peer = comm.info(), comm.peer(1 - comm.rank)
@@ -136,15 +151,22 @@ def test_an_exception_of_allgather_is_raised():
 
 
 def test_the_first_exception_of_a_rank_is_raised():
+    others = []
+
     def body(comm):
         if comm.rank == 1:
             raise RuntimeError("mine")
-        comm.barrier()
+        try:
+            comm.barrier()
+        except libgin.GinError as error:
+            others.append(type(error))
+            raise
 
     start = time.monotonic()
     with pytest.raises(RuntimeError, match="mine"):
         libgin.run_threads(3, body)
     assert time.monotonic() - start < 20
+    assert others == [libgin.PeerError] * 2
 
 
 def test_abort_ends_the_waits_of_other_ranks():

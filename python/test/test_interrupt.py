@@ -10,6 +10,8 @@ import time
 import pytest
 from conftest import PROGRAMS
 
+from libgin import _interrupt
+
 
 def start(what):
     return subprocess.Popen(
@@ -40,3 +42,17 @@ def test_a_handler_that_returns_lets_the_call_go_on():
     process = start("alarm")
     output = process.communicate(timeout=20)[0]
     assert output.splitlines()[-2:] == ["alarm", "all ranks came"], output
+
+
+def test_a_call_that_succeeds_nevertheless():
+    """Other ranks must not wait for this one, and the next Ctrl-C is Python's again."""
+    aborted, handler = [], signal.getsignal(signal.SIGINT)
+
+    def interrupted_call():
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)  # the handler runs
+
+    with pytest.raises(KeyboardInterrupt):
+        _interrupt.interruptible(lambda: aborted.append(True), interrupted_call)
+    assert aborted == [True] and signal.getsignal(signal.SIGINT) is handler
+    assert not _interrupt.poll(None)

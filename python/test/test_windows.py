@@ -152,15 +152,25 @@ def test_a_dropped_device_communicator_warns():
             del dc
 
 
-def test_an_exception_in_a_with_block_ends_the_waits_of_other_ranks():
-    def body(comm):
-        with comm.register(comm.alloc(64)), comm.device():
-            if comm.rank:
-                raise RuntimeError("mine")
-            comm.barrier()
+@pytest.mark.parametrize("what", [lambda c: c.register(c.alloc(64)), lambda c: c.device()])
+def test_an_exception_in_a_with_block_ends_the_waits_of_other_ranks(what):
+    ended = threading.Event()
 
-    with pytest.raises(RuntimeError, match="mine"):
-        libgin.run_threads(2, body)
+    def body(comm):
+        with what(comm):
+            if comm.rank == 0:
+                with pytest.raises(libgin.PeerError):
+                    comm.barrier()
+                ended.set()
+            raise RuntimeError("mine")
+
+    def caught(comm):
+        with pytest.raises(RuntimeError, match="mine"):
+            body(comm)
+        assert ended.wait(10)  # before the end of the communicator's own block
+        comm.abort()
+
+    libgin.run_threads(2, caught)
 
 
 def test_an_exception_in_a_with_block_keeps_the_memory():
