@@ -229,10 +229,15 @@ struct ginCounterLook {
 };
 
 /* The result of a call on a peer that has failed. */
-GIN_FN_COLD ginResult_t ginPeerLost(const uint64_t *abortWord)
+GIN_FN ginResult_t ginPeerLostHere(const uint64_t *abortWord)
 {
 	ginResult_t why = ginAbortResult(ginHostWordObserve(abortWord));
 	return why != ginSuccess ? why : ginErrorPeer;
+}
+
+GIN_FN_COLD ginResult_t ginPeerLost(const uint64_t *abortWord)
+{
+	return ginPeerLostHere(abortWord);
 }
 
 /*
@@ -241,9 +246,9 @@ GIN_FN_COLD ginResult_t ginPeerLost(const uint64_t *abortWord)
  */
 
 /* Writes the error record, unless an earlier failure has. Any thread. */
-GIN_FN_COLD void ginErrorLeave(const ginDevComm *dc, ginResult_t result, uint32_t call,
-			       uint32_t context, int peer, uint32_t id, uint64_t expected,
-			       uint64_t seen)
+GIN_FN void ginErrorLeaveHere(const ginDevComm *dc, ginResult_t result, uint32_t call,
+			      uint32_t context, int peer, uint32_t id, uint64_t expected,
+			      uint64_t seen)
 {
 	struct ginErrorRecord *record = dc->errorRecord;
 
@@ -257,6 +262,13 @@ GIN_FN_COLD void ginErrorLeave(const ginDevComm *dc, ginResult_t result, uint32_
 	record->expected = expected;
 	record->seen = seen;
 	ginErrorPublish(&record->valid);
+}
+
+GIN_FN_COLD void ginErrorLeave(const ginDevComm *dc, ginResult_t result, uint32_t call,
+			       uint32_t context, int peer, uint32_t id, uint64_t expected,
+			       uint64_t seen)
+{
+	ginErrorLeaveHere(dc, result, call, context, peer, id, expected, seen);
 }
 
 /* What a wait waits for; and the call, context and id for the error record. */
