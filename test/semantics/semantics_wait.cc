@@ -415,6 +415,7 @@ static void rule10_barrierTimeout(Rank &r)
 /* Numbers of ranks in teams, there and back. */
 struct TeamNumbers {
 	ginDevComm dc;
+	ginWindow_t window;
 	uint64_t *wrong;
 
 	GIN_FN uint64_t check(ginTeam team) const
@@ -438,6 +439,8 @@ struct TeamNumbers {
 			int w = ginTeamToWorld(dc, domain, p);
 			n += p != domain.rank && dc.peers[w].route != ginRouteDirect;
 		}
+		n += window.table->rank != dc.rank || window.table->domainSize != dc.domainSize;
+		n += window.table->domainFirst != dc.rank - dc.domainRank;
 		*wrong = n;
 	}
 };
@@ -453,9 +456,10 @@ static uint32_t domainSize(Rank &r)
 static void teamsHaveNumbers(Rank &r)
 {
 	Device device(r, 1, 1);
+	Buffer any(r, 8);
 	Results wrong(r, 1);
 
-	launch(r, 1, 1, TeamNumbers{device.dc, wrong.words});
+	launch(r, 1, 1, TeamNumbers{device.dc, any.window, wrong.words});
 	EXPECT(wrong.all(0));
 	EXPECT(device.dc.domainSize == domainSize(r));
 	ginCommInfo_t info = GIN_COMM_INFO_INIT;
