@@ -84,11 +84,33 @@ public:
 	template <class Coop = GinThread>
 	GIN_FN ginResult_t sync(Coop coop = {}, ginOptions options = {}) const
 	{
+		if constexpr (routes == GIN_ROUTES_DIRECT)
+			return syncAtOnce(coop, options);
 		ginResult_t result = arrive(coop, options);
 		return result == ginSuccess ? wait(coop, options) : result;
 	}
 
 private:
+	/* One thread arrives and waits: the coop meets once less, and the epoch is loaded once less. */
+	template <class Coop>
+	GIN_FN ginResult_t syncAtOnce(Coop coop, const ginOptions &options) const
+	{
+		ginResult_t result = ginSuccess;
+		if constexpr (checks)
+			result = check(coop);
+		if (result != ginSuccess)
+			return result;
+		coop.sync(); /* the barrier covers what the coop did before */
+		if (coop.thread_rank() == 0) {
+			const GinBarrierOn now = again();
+			const uint64_t epoch = now.next();
+			result = now.begin(epoch, options);
+			if (result == ginSuccess)
+				result = now.finish(epoch, options);
+		}
+		return ginAgree(coop, result);
+	}
+
 	const ginDevComm &dc;
 	const ginTeam team;
 	/* The index, and 1 + the context above it; 0: none is given. One word saves a register. */
@@ -204,9 +226,11 @@ private:
 	 * Drains before the first notification, because notified ranks notify further ranks. Both
 	 * may wait: the failure of a rank outside the team does not end them.
 	 */
-	GIN_FN ginResult_t begin(const ginOptions &options) const
+	GIN_FN ginResult_t begin(const ginOptions &options) const { return begin(next(), options); }
+
+	GIN_FN ginResult_t begin(uint64_t epoch, const ginOptions &options) const
 	{
-		const uint64_t epoch = next(), from = ginFromPack(options.from);
+		const uint64_t from = ginFromPack(options.from);
 		ginResult_t result = ginSuccess;
 		if (ginHasNetwork<routes>(dc))
 			result = drain(dc.self, team.nRanks, team.rank, team.stride, which, epoch,
@@ -219,13 +243,17 @@ private:
 			leaveError(ginErrorUnsupported, -1, epoch, epoch - 1);
 			return ginErrorUnsupported;
 		}
-		notifyAll(epoch);
+		notifyAll(epoch, options.given);
 		return ginSuccess;
 	}
 
 	GIN_FN ginResult_t finish(const ginOptions &options) const
 	{
-		const uint64_t epoch = next();
+		return finish(next(), options);
+	}
+
+	GIN_FN ginResult_t finish(uint64_t epoch, const ginOptions &options) const
+	{
 		ginResult_t result = ginSuccess;
 		if (!isFlat())
 			result = rounds(epoch, options);
@@ -240,12 +268,14 @@ private:
 
 	/*
 	 * B, release end: pairs with ginBarrierObserve at every other rank. The memory of a failed
-	 * peer stays mapped; the wait reports the failure.
+	 * peer stays mapped; the wait reports the failure. No release is needed if the caller has
+	 * released to the system (`given`).
 	 */
-	GIN_FN void notifyAll(uint64_t epoch) const
+	GIN_FN void notifyAll(uint64_t epoch, ginScope given) const
 	{
 		size_t word = wordIndex(static_cast<uint32_t>(team.rank));
-		ginBarrierRelease();
+		if (given != ginScopeSystem)
+			ginBarrierRelease();
 		GIN_NO_UNROLL
 		for (int peer = 0; peer < team.nRanks; peer++)
 			if (peer != team.rank)

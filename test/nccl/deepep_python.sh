@@ -31,8 +31,8 @@ compile_deepep_python()
 	[ -z "$lacks" ] || { echo "left out: deepep/python: $lacks" && return; }
 	deepep_folder=$1
 	# shellcheck disable=SC2016 # the inner shell expands
-	try deepep/python env EP_NCCL_ROOT_DIR="$home" LIBRARY_PATH="$home/lib:$cuda/lib64/stubs:${LIBRARY_PATH:-}" \
-		CUDA_HOME="$(cuda_without_nccl)" MAX_JOBS="$jobs" TORCH_CUDA_ARCH_LIST="${arch:3:-1}.${arch: -1}" bash -c 'cd "$0" && exec "$@"' \
+	try deepep/python env EP_NCCL_ROOT_DIR="$home" LDFLAGS="-L$home/lib -L$cuda/lib64/stubs -Wl,--no-as-needed -lgin-nccl -lgin" \
+		CUDA_HOME="$cuda" MAX_JOBS="$jobs" TORCH_CUDA_ARCH_LIST="${arch:3:-1}.${arch: -1}" bash -c 'cd "$0" && exec "$@"' \
 		"$1" "$python" setup.py --quiet build --build-base "$out/deepep/build"
 }
 

@@ -163,18 +163,16 @@ rows_deepep()
 	esac
 }
 
-# A folder like the CUDA toolkit's, without the NCCL that it may have: builds look for headers and libraries there first.
+# A folder like the CUDA toolkit's, without the NCCL that it may have: Makefiles name its include folder first.
 cuda_without_nccl()
 {
-	local entry part
-	mkdir -p "$out/cuda/include" "$out/cuda/lib64"
+	local entry
+	mkdir -p "$out/cuda/include"
 	for entry in "$cuda"/*; do
-		[[ ${entry##*/} == include || ${entry##*/} == lib64 ]] || ln -sfn "$entry" "$out/cuda/${entry##*/}"
+		[ "${entry##*/}" = include ] || ln -sfn "$entry" "$out/cuda/${entry##*/}"
 	done
-	for part in include lib64; do
-		for entry in "$cuda/$part"/*; do
-			[[ ${entry##*/} == nccl* || ${entry##*/} == libnccl* ]] || ln -sfn "$entry" "$out/cuda/$part/${entry##*/}"
-		done
+	for entry in "$cuda"/include/*; do
+		[[ ${entry##*/} == nccl* ]] || ln -sfn "$entry" "$out/cuda/include/${entry##*/}"
 	done
 	echo "$out/cuda"
 }

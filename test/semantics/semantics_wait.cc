@@ -275,6 +275,16 @@ struct BarrierRounds {
 		return n;
 	}
 
+	/* Thread 0 releases what the block has done; the barrier leaves the fence out. */
+	GIN_FN ginResult_t syncReleased(const GinBarrier &barrier, GinCta all) const
+	{
+		ginOptions released;
+		released.given = ginScopeSystem;
+		all.sync();
+		ginFence<ginScopeSystem>();
+		return barrier.sync(all, released);
+	}
+
 	GIN_FN void operator()() const
 	{
 		Gin gin(dc, 0);
@@ -285,7 +295,10 @@ struct BarrierRounds {
 		/* A rank that found wrong words goes on: the others wait for it. */
 		for (uint32_t round = 1; round <= rounds && result == ginSuccess; round++) {
 			scatter(gin, round);
-			result = round % 2 ? barrier.sync(all) : barrier.arrive(all);
+			if (round % 4 == 3)
+				result = syncReleased(barrier, all);
+			else
+				result = round % 2 ? barrier.sync(all) : barrier.arrive(all);
 			if (round % 2 == 0 && result == ginSuccess)
 				result = barrier.wait(all);
 			n += countWrong(round);

@@ -2,8 +2,9 @@
 /*
  * lsa_barrier.h - a barrier among ranks of an NVLink domain, in NCCL's words
  *
- * Every order of memory is as acquire and release together: what a rank wrote or put to the team
- * before it arrived is visible after the wait.
+ * What a rank wrote or put to the team before it arrived is visible after the wait. Without a release
+ * in the order of memory (acquire, relaxed) only what the rank has released before is, and the barrier
+ * does not fence. Every wait is an acquire.
  */
 #ifndef GIN_COMPAT_NCCL_LSA_BARRIER_H
 #define GIN_COMPAT_NCCL_LSA_BARRIER_H
@@ -39,11 +40,17 @@ template <class Coop> struct ncclLsaBarrierSession {
 
 	GIN_FN Own own() const { return {comm.gin, {team.nRanks, team.rank, team.stride}, index}; }
 
-	GIN_FN void arrive(Coop coop, cuda::memory_order) const { own().arrive(ginNcclCoop(coop)); }
+	GIN_FN void arrive(Coop coop, cuda::memory_order order) const
+	{
+		own().arrive(ginNcclCoop(coop), released(order));
+	}
 
 	GIN_FN void wait(Coop coop, cuda::memory_order) const { own().wait(ginNcclCoop(coop)); }
 
-	GIN_FN void sync(Coop coop, cuda::memory_order) const { own().sync(ginNcclCoop(coop)); }
+	GIN_FN void sync(Coop coop, cuda::memory_order order) const
+	{
+		own().sync(ginNcclCoop(coop), released(order));
+	}
 
 	/* After ncclTimeout the call may be repeated. */
 	GIN_FN ncclResult_t wait(Coop coop, cuda::memory_order, uint64_t timeoutCycles) const
@@ -52,10 +59,20 @@ template <class Coop> struct ncclLsaBarrierSession {
 			ginNcclCoop(coop), ginTimeout(ginNcclNanoseconds(comm, timeoutCycles))));
 	}
 
-	GIN_FN ncclResult_t sync(Coop coop, cuda::memory_order, uint64_t timeoutCycles) const
+	GIN_FN ncclResult_t sync(Coop coop, cuda::memory_order order, uint64_t timeoutCycles) const
 	{
-		return ginNcclResult(own().sync(
-			ginNcclCoop(coop), ginTimeout(ginNcclNanoseconds(comm, timeoutCycles))));
+		ginOptions options = released(order);
+		options.timeout = ginNcclNanoseconds(comm, timeoutCycles);
+		return ginNcclResult(own().sync(ginNcclCoop(coop), options));
+	}
+
+private:
+	GIN_FN static ginOptions released(cuda::memory_order order)
+	{
+		ginOptions options;
+		if (order == cuda::memory_order_relaxed || order == cuda::memory_order_acquire)
+			options.given = ginScopeSystem;
+		return options;
 	}
 };
 
