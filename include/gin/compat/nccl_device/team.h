@@ -115,12 +115,17 @@ GIN_FN const struct ginWindowTable *ginNcclTable(ncclWindow_t window)
 	return reinterpret_cast<const struct ginWindowTable *>(window);
 }
 
-/* NULL if this rank cannot load and store the peer's part. `peer`: a world rank. */
-GIN_FN void *ncclGetPeerPointer(ncclWindow_t window, size_t offset, int peer)
+GIN_FN char *ginNcclAddress(ncclWindow_t window, int peer)
 {
 	const struct ginWindowPeer *peers =
 		reinterpret_cast<const struct ginWindowPeer *>(ginNcclTable(window) + 1);
-	char *address = ginNcclLoad(&peers[peer].address);
+	return ginNcclLoad(&peers[peer].address);
+}
+
+/* NULL if this rank cannot load and store the peer's part. `peer`: a world rank. */
+GIN_FN void *ncclGetPeerPointer(ncclWindow_t window, size_t offset, int peer)
+{
+	char *address = ginNcclAddress(window, peer);
 	return address ? address + offset : nullptr;
 }
 
@@ -130,16 +135,17 @@ GIN_FN void *ncclGetPeerPointer(ncclWindow_t window, size_t offset, ncclTeam_t t
 	return ncclGetPeerPointer(window, offset, rank + ginNcclDistance(team, peer));
 }
 
+/* The parts of this rank and of its domain always have addresses. */
 GIN_FN void *ncclGetLocalPointer(ncclWindow_t window, size_t offset)
 {
 	int rank = static_cast<int>(ginNcclLoad(&ginNcclTable(window)->rank));
-	return ncclGetPeerPointer(window, offset, rank);
+	return ginNcclAddress(window, rank) + offset;
 }
 
 GIN_FN void *ncclGetLsaPointer(ncclWindow_t window, size_t offset, int lsaPeer)
 {
 	int first = static_cast<int>(ginNcclLoad(&ginNcclTable(window)->domainFirst));
-	return ncclGetPeerPointer(window, offset, first + lsaPeer);
+	return ginNcclAddress(window, first + lsaPeer) + offset;
 }
 
 GIN_FN void *ncclGetMultimemPointer(ncclWindow_t, size_t, ncclMultimemHandle_t)
