@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * graphs.cc - graphs with one, two and three layers, replayed, with eager calls between: the epochs
- * are in device memory, so any number of replays is right
+ * are in device memory, so any number of replays is right; receives on a stream of their own
  *
  * REPLAYS=n sets the number of replays.
  */
@@ -35,6 +35,54 @@ static void layer(ginEp_t ep, Batch &batch)
 	EP_CHECK(batch.runCombine(ep, GIN_EP_BOTH));
 }
 
+/* A stream beside the rank's, and what joins the two. */
+struct Second {
+	cudaStream_t stream;
+	cudaEvent_t event[4];
+
+	Second()
+	{
+		CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+		for (cudaEvent_t &e : event)
+			CUDA(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+	}
+
+	~Second()
+	{
+		for (cudaEvent_t e : event)
+			CUDA(cudaEventDestroy(e));
+		CUDA(cudaStreamDestroy(stream));
+	}
+
+	/* Later work of `to` follows what `from` has now. */
+	void join(int n, cudaStream_t to, cudaStream_t from) const
+	{
+		CUDA(cudaEventRecord(event[n], from));
+		CUDA(cudaStreamWaitEvent(to, event[n], 0));
+	}
+};
+
+/* Two batches, sent on the rank's stream and received on the second one, the later one first. */
+static void layersOnTwo(Rank &r, ginEp_t ep, Batch &a, Batch &b, const Second &second)
+{
+	EP_CHECK(a.runDispatch(ep, GIN_EP_SEND));
+	EP_CHECK(b.runDispatch(ep, GIN_EP_SEND));
+	second.join(0, second.stream, r.stream);
+	for (Batch *one : {&b, &a}) {
+		one->dispatch.phase = GIN_EP_RECV;
+		EP_CHECK(ginEpDispatch(ep, &one->dispatch, second.stream));
+	}
+	second.join(1, r.stream, second.stream);
+	EP_CHECK(a.runCombine(ep, GIN_EP_SEND));
+	EP_CHECK(b.runCombine(ep, GIN_EP_SEND));
+	second.join(2, second.stream, r.stream);
+	for (Batch *one : {&b, &a}) {
+		one->combine.phase = GIN_EP_RECV;
+		EP_CHECK(ginEpCombine(ep, &one->combine, second.stream));
+	}
+	second.join(3, r.stream, second.stream);
+}
+
 static void check(Rank &r, ginEp_t ep, Batch &batch)
 {
 	CUDA(cudaStreamSynchronize(r.stream));
@@ -46,31 +94,79 @@ static void check(Rank &r, ginEp_t ep, Batch &batch)
 	batch.checkCombine();
 }
 
-static void graphsOf(Rank &r, ginEp_t ep, int layers, int replays)
+static uint64_t handleBytes(ginEp_t ep)
 {
 	ginEpInfo_t info = GIN_EP_INFO_INIT;
 	EP_CHECK(ginEpQuery(ep, &info));
-	Batch a(r, roundOf(r, 5, 0), info.handleBytes), b(r, roundOf(r, 6, 1), info.handleBytes);
-	Batch *const order[] = {&a, &b, &a};
+	return info.handleBytes;
+}
+
+/* Eager calls; the inputs of combine. No rank allocates memory meanwhile. */
+static void prepare(Rank &r, ginEp_t ep, Batch &batch)
+{
+	meet(r);
+	EP_CHECK(batch.runDispatch(ep, GIN_EP_BOTH));
+	CUDA(cudaStreamSynchronize(r.stream));
+	batch.checkDispatch();
+	EP_CHECK(batch.runCombine(ep, GIN_EP_BOTH));
+	check(r, ep, batch);
+}
+
+/* What `body` enqueues, as a graph that is ready to run. */
+template <class Body> cudaGraphExec_t capture(Rank &r, Body body)
+{
 	cudaGraph_t graph;
 	cudaGraphExec_t exec;
-
-	for (Batch *one : {&a, &b}) { /* eager, and the inputs of combine */
-		EP_CHECK(one->runDispatch(ep, GIN_EP_BOTH));
-		CUDA(cudaStreamSynchronize(r.stream));
-		one->checkDispatch();
-		EP_CHECK(one->runCombine(ep, GIN_EP_BOTH));
-		check(r, ep, *one);
-	}
 	meet(r); /* no kernel waits for the proxy while a graph takes memory: see gin_proxy(7) */
 	CUDA(cudaStreamBeginCapture(r.stream, cudaStreamCaptureModeThreadLocal));
-	for (int i = 0; i < layers; i++)
-		layer(ep, *order[i]);
+	body();
 	CUDA(cudaStreamEndCapture(r.stream, &graph));
 	CUDA(cudaGraphInstantiate(&exec, graph, 0));
+	CUDA(cudaGraphDestroy(graph));
 	CUDA(cudaGraphUpload(exec, r.stream));
 	CUDA(cudaStreamSynchronize(r.stream));
 	meet(r);
+	return exec;
+}
+
+static void poison(Batch &a, Batch &b)
+{
+	a.out.poison();
+	b.out.poison();
+}
+
+/* On two streams, eagerly and in a graph. */
+static void twoStreams(Rank &r, ginEp_t ep, int replays)
+{
+	Batch a(r, roundOf(r, 7, 0), handleBytes(ep)), b(r, roundOf(r, 8, 1), handleBytes(ep));
+	const Second second;
+	prepare(r, ep, a);
+	prepare(r, ep, b);
+	poison(a, b);
+	layersOnTwo(r, ep, a, b, second);
+	check(r, ep, a);
+	check(r, ep, b);
+	cudaGraphExec_t exec = capture(r, [&] { layersOnTwo(r, ep, a, b, second); });
+	poison(a, b);
+	for (int i = 0; i < replays; i++)
+		CUDA(cudaGraphLaunch(exec, r.stream));
+	check(r, ep, a);
+	check(r, ep, b);
+	meet(r);
+	CUDA(cudaGraphExecDestroy(exec));
+}
+
+static void graphsOf(Rank &r, ginEp_t ep, int layers, int replays)
+{
+	Batch a(r, roundOf(r, 5, 0), handleBytes(ep)), b(r, roundOf(r, 6, 1), handleBytes(ep));
+	Batch *const order[] = {&a, &b, &a};
+
+	prepare(r, ep, a);
+	prepare(r, ep, b);
+	cudaGraphExec_t exec = capture(r, [&] {
+		for (int i = 0; i < layers; i++)
+			layer(ep, *order[i]);
+	});
 	for (int i = 0; i < replays; i++) {
 		CUDA(cudaGraphLaunch(exec, r.stream));
 		if (i % 64 != 5)
@@ -87,7 +183,6 @@ static void graphsOf(Rank &r, ginEp_t ep, int layers, int replays)
 	check(r, ep, b);
 	meet(r);
 	CUDA(cudaGraphExecDestroy(exec));
-	CUDA(cudaGraphDestroy(graph));
 }
 
 static int run(const ginConfig_t *config)
@@ -113,6 +208,10 @@ static int run(const ginConfig_t *config)
 			printf("ok: graphs of %d layers, %d ranks\n", layers, r.nRanks);
 		fflush(stdout);
 	}
+	twoStreams(r, ep, 100);
+	if (r.rank == 0)
+		printf("ok: two streams, %d ranks\n", r.nRanks);
+	fflush(stdout);
 	EP_CHECK(ginEpDestroy(ep));
 	rankClose(r);
 	return 0;
