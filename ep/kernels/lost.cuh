@@ -182,7 +182,11 @@ template <bool direct> GIN_FN_COLD bool epAwaitLong(const epArgs &args, uint32_t
 	ginResult_t result = gin.waitSignal(id, least, GinThread{}, epFrom(args, rank));
 	if (result == ginSuccess && !gin.readValue(args.plan.slab, epMarkAt(args.plan, rank)))
 		return true;
-	epLoseByWait<direct>(args, number, rank, result, epoch, least, gin.readSignal(id));
+	uint64_t seen = gin.readSignal(id);
+	/* The mark comes with the first of the rank's signals, which may be another one. */
+	if (result == ginSuccess && seen - least < EP_GAVE_UP)
+		seen += EP_GAVE_UP;
+	epLoseByWait<direct>(args, number, rank, result, epoch, least, seen);
 	return false;
 }
 
