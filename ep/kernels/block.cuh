@@ -225,24 +225,44 @@ protected:
 						       plan.itemPartsAt);
 	}
 
-	/*
-	 * Calls row(source, slot) for this block's rows of all sources.
-	 * rowsOf(source) is the number of rows of a source. Rows are dealt out in turn, low slots
-	 * first.
-	 */
-	template <class RowsOf, class Row> GIN_FN void eachRow(RowsOf rowsOf, Row row) const
+	/* The most rows of a source; rowsOf(source) is the number of rows of a source. */
+	template <class RowsOf> GIN_FN uint32_t mostOf(RowsOf rowsOf) const
 	{
 		uint32_t most = 0;
 		GIN_NO_UNROLL
 		for (uint32_t s = 0; s < ranks(); s++)
 			most = rowsOf(s) > most ? rowsOf(s) : most;
+		return most;
+	}
+
+	/*
+	 * Calls row(source, slot, part) for this block's rows of all sources: `parts` blocks share a row.
+	 * Rows are dealt out in turn, low slots first, beginning with block `first`.
+	 */
+	template <class RowsOf, class Row> GIN_FN void
+	eachRow(RowsOf rowsOf, uint32_t most, uint32_t first, uint32_t parts, Row row) const
+	{
+		const uint32_t end = most * ranks() * parts;
 		GIN_NO_UNROLL
-		for (uint32_t i = ginBlockIndex(); i < most * ranks(); i += ginGridSize()) {
-			const uint32_t slot = i / ranks(), s = i - slot * ranks();
+		for (uint32_t i = turnOf(first); i < end; i += ginGridSize()) {
+			const uint32_t at = i / parts, slot = at / ranks(), s = at - slot * ranks();
 			if (slot < rowsOf(s))
-				row(s, slot);
+				row(s, slot, i - at * parts);
 		}
 	}
+
+	/* The block's place in the order of blocks that begins with block `first`. */
+	GIN_FN static uint32_t turnOf(uint32_t first)
+	{
+		const uint32_t block = ginBlockIndex();
+		return block >= first ? block - first : block + ginGridSize() - first;
+	}
+
+	/*
+	 * Where rows that are received are dealt out from, in a kernel that sends, too: where there are few, the
+	 * blocks that send receive none, and the other blocks wait for rows from the start.
+	 */
+	GIN_FN static uint32_t receiveFirst() { return ginGridSize() / 2; }
 
 	GIN_FN ginOptions dependsOn(uint32_t rank) const { return epFrom(args, rank); }
 

@@ -68,7 +68,8 @@ public:
 		if (ginBlockIndex() < call.tokens)
 			loadAhead(ginBlockIndex(), ahead);
 		const epBegin begin(plan);
-		listItems(number, begin);
+		if (needsList())
+			listItems(number, begin);
 		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < 2 * GIN_EP_MAX_TOPK; i += threads())
 			targets[i].to = nullptr;
@@ -97,6 +98,13 @@ public:
 	}
 
 private:
+	/* A block that sends no row and no counts needs no list; on network routes all of them do. */
+	GIN_FN bool needsList() const
+	{
+		return !direct || ginBlockIndex() < call.tokens ||
+		       countsOf(ginBlockIndex()) < ranks();
+	}
+
 	/* The first rank whose counts the block sends. The last block gives credits meanwhile. */
 	GIN_FN static uint32_t countsOf(uint32_t block)
 	{
