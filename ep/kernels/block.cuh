@@ -384,6 +384,21 @@ protected:
 		return true;
 	}
 
+	/*
+	 * The ticket of a block that has read its rows and has not written all outputs; thread 0 gives the
+	 * result to endedLast(). After a sync. T.
+	 */
+	GIN_FN uint32_t endEarly(uint32_t number, uint32_t half) const
+	{
+		return thread() ? 0 : epTicketAdd(ticket(number, half), 1);
+	}
+
+	/* In thread 0: true in the block whose ticket was the last one. T. */
+	GIN_FN bool endedLast(uint32_t number, uint32_t half, uint32_t sum) const
+	{
+		return thread() == 0 && epTicketLast(ticket(number, half), sum, ginGridSize());
+	}
+
 	/* The rows of `rank` in a half are read: a later kernel gives the half back to the rank. */
 	GIN_FN void owe(uint32_t family, uint32_t half, uint32_t rank) const
 	{

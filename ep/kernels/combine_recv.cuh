@@ -54,7 +54,7 @@ public:
 	/* `sent`: the kernel has sent the epoch, too. */
 	GIN_FN void receive(uint32_t ofSend, bool sent)
 	{
-		const uint32_t first = ginBlockIndex();
+		const uint32_t first = turnOf(receiveFirst());
 		bool any = false;
 		epoch = ofSend;
 		half = epoch % 2;
@@ -69,6 +69,8 @@ public:
 		for (uint32_t t = first; t < call.tokens; t += ginGridSize()) {
 			if (!found)
 				findPartsAgain(t);
+			if (t + ginGridSize() >= call.tokens && call.hidden / 8 <= 2 * threads())
+				return addLast(t, sent);
 			addToken(t);
 			found = false;
 		}
@@ -76,14 +78,43 @@ public:
 	}
 
 private:
-	/* The last block owes credits to the ranks whose parts have come. */
+	/*
+	 * The block's last token. The ticket says that the block has read its parts: it is taken between the
+	 * loads and the stores, and does not wait for the stores.
+	 */
+	GIN_FN void addLast(uint32_t t, bool sent) const
+	{
+		char *out = call.out.data + t * call.out.inner;
+		const uint32_t pieces = call.hidden / 8, first = thread(),
+			       second = first + threads();
+		ginWord16 one = {}, two = {};
+		if (first < pieces)
+			one = sumOf(first);
+		if (second < pieces)
+			two = sumOf(second);
+		sync();
+		const uint32_t sum = endEarly(ginEpCallCombineRecv, half);
+		if (first < pieces)
+			epPieceStore(out + first * 16, one);
+		if (second < pieces)
+			epPieceStore(out + second * 16, two);
+		if (endedLast(ginEpCallCombineRecv, half, sum))
+			release(sent, 0, 1);
+	}
+
+	/* The end of a block without a token. */
 	GIN_FN void leave(bool sent) const
 	{
 		bool flagged;
-		if (!isLast(ginEpCallCombineRecv, half, false, &flagged))
-			return;
+		if (isLast(ginEpCallCombineRecv, half, false, &flagged))
+			release(sent, thread(), threads());
+	}
+
+	/* In the last block: owes credits to ranks mine, mine + all, ... if their parts have come. */
+	GIN_FN void release(bool sent, uint32_t mine, uint32_t all) const
+	{
 		GIN_NO_UNROLL
-		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads())
+		for (uint32_t r = mine; r < ranks(); r += all)
 			if (!gone[r])
 				owe(epPartsFree, half, r);
 		if (sent && thread() == 0)
@@ -114,20 +145,47 @@ private:
 	 * The parts of a token, in the order of the sum. By one team of the block. `waited`: the block
 	 * has waited for all ranks, and gone[] says which ones are lost.
 	 */
+#if GIN_ON_GPU
+	/* A lane for each item. */
+	GIN_FN void findParts(uint32_t t, bool waited) const
+	{
+		const uint32_t k = ginLane(), earlier = (1u << k) - 1, i = t * call.topk + k;
+		const bool none = reduce == GIN_EP_REDUCE_NONE, has = k < call.topk;
+		/* All loads are on their way before the first one is used. */
+		const int64_t index = has ? indexAt(i) : -1;
+		const float weight = none && has ? weightAt(i) : 1.0f;
+		markAbsent(waited);
+		bool bad;
+		const uint32_t entry = laneEntry(index, 0xffffffffu, &bad);
+		const uint32_t rank = entry == EP_NONE ? EP_NONE : epRankIn(entry);
+		const bool first = !(__match_any_sync(0xffffffffu, rank) & earlier);
+		const uint32_t bringer = none || first ? rank : EP_NONE;
+		const bool present = bringer != EP_NONE && !absent[bringer];
+		const uint32_t all = __ballot_sync(0xffffffffu, present);
+		uint32_t before = 0, at = 0;
+		GIN_NO_UNROLL
+		for (uint32_t j = 0; j < call.topk; j++) {
+			const uint32_t other =
+				__shfl_sync(0xffffffffu, bringer, static_cast<int>(j));
+			const bool less = none ? j < k : other < bringer;
+			before += other != EP_NONE && less ? 1 : 0;
+			at += all >> j & (less ? 1u : 0u);
+		}
+		if (present)
+			sources[at] = {plan.own + partAt(half, partOf(t, k, before)), nullptr,
+				       weight};
+		if (k == 0)
+			*parts = epBits(all);
+	}
+#else
 	GIN_FN void findParts(uint32_t t, bool waited) const
 	{
 		const uint32_t lane = epTeamLane(), lanes = epTeamSize();
-		/* Of the lane's rank: on its way while lane 0 loads the entries. */
-		const uint32_t sent = lane < ranks() ? sentOf(call.handle)[lane] : 0;
 		if (lane == 0) {
 			*parts = 0;
 			listToken(t, entries, 0, nullptr);
 		}
-		GIN_NO_UNROLL
-		for (uint32_t r = lane; r < ranks(); r += lanes)
-			absent[r] = (r == lane ? sent : sentOf(call.handle)[r]) == 0 ||
-				    (waited && gone[r]);
-		epTeamSync();
+		markAbsent(waited);
 		GIN_NO_UNROLL
 		for (uint32_t k = lane; k < call.topk; k += lanes)
 			bringers[k] = brings(k) ? epRankIn(entries[k]) : EP_NONE;
@@ -136,17 +194,38 @@ private:
 		for (uint32_t k = lane; k < call.topk; k += lanes)
 			findPart(t, k);
 	}
+#endif
+
+	/* By one team: ranks that bring no part. */
+	GIN_FN void markAbsent(bool waited) const
+	{
+		GIN_NO_UNROLL
+		for (uint32_t r = epTeamLane(); r < ranks(); r += epTeamSize())
+			absent[r] = sentOf(call.handle)[r] == 0 || (waited && gone[r]);
+		epTeamSync();
+	}
+
+	/* The weight of an item. */
+	GIN_FN float weightAt(uint32_t i) const
+	{
+		const char *at = reinterpret_cast<const char *>(call.topkWeights + i);
+		return call.topkWeights ? epFloatOf(ginLoadWeak<uint32_t>(at)) : 1.0f;
+	}
 
 	GIN_FN void addToken(uint32_t t) const
 	{
 		char *out = call.out.data + t * call.out.inner;
-		const uint32_t n = *parts;
 		GIN_NO_UNROLL
-		for (uint32_t p = thread(); p < call.hidden / 8; p += threads()) {
-			epEight eight = {};
-			eight.addRows(sources, n, p);
-			epPieceStore(out + p * 16, eight.rounded());
-		}
+		for (uint32_t p = thread(); p < call.hidden / 8; p += threads())
+			epPieceStore(out + p * 16, sumOf(p));
+	}
+
+	/* Piece p of the token whose parts are found. */
+	GIN_FN ginWord16 sumOf(uint32_t p) const
+	{
+		epEight eight = {};
+		eight.addRows(sources, *parts, p);
+		return eight.rounded();
 	}
 
 	/* Does item k bring a part: the item itself, or the sum of its rank? */

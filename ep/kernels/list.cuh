@@ -206,11 +206,15 @@ protected:
 			loadFour<int64_t>(item, index);
 		else
 			loadFour<int32_t>(item, index);
-		EP_UNROLL
-		for (uint32_t i = 0; i < 4; i++) {
-			const uint32_t t = (w + i * epTeams()) * tokensOfTeam();
-			if (t < call.tokens)
-				listOne(t + first, k, index[i], number, begin);
+		GIN_NO_UNROLL
+		for (uint32_t i = w; i < w + 4 * epTeams(); i += epTeams()) {
+			const uint32_t t = i * tokensOfTeam();
+			if (t >= call.tokens)
+				return;
+			listOne(t + first, k, index[0], number, begin);
+			index[0] = index[1]; /* an index that a loop counts would be in memory */
+			index[1] = index[2];
+			index[2] = index[3];
 		}
 	}
 
@@ -226,20 +230,29 @@ protected:
 			index[i] = loaded[i];
 	}
 
+	/*
+	 * The entry of the lane's index; lanes of `group` have the indices of one token. *bad: the index is
+	 * wrong, or a lane before has it. All lanes of a warp call.
+	 */
+	GIN_FN uint32_t laneEntry(int64_t index, uint32_t group, bool *bad) const
+	{
+		const bool valid = static_cast<uint64_t>(index) < plan.experts;
+		const uint32_t entry = valid ? entryOf(static_cast<uint32_t>(index)) : EP_NONE;
+		const uint32_t equal = __match_any_sync(0xffffffffu, entry) & group;
+		const bool again = valid && (equal & ((1u << ginLane()) - 1));
+		*bad = again || (!valid && index != -1);
+		return *bad ? EP_NONE : entry;
+	}
+
 	/* Item k of token t, by one lane; all lanes of a warp call. */
 	GIN_FN void listOne(uint32_t t, uint32_t k, int64_t index, uint32_t number,
 			    const epBegin &begin)
 	{
 		const uint32_t lanes = lanesOfToken(), shift = ginLane() - k;
 		const uint32_t group = (lanes < 32 ? (1u << lanes) - 1 : 0xffffffffu) << shift;
-		const bool valid = static_cast<uint64_t>(index) < plan.experts;
-		uint32_t entry = valid ? entryOf(static_cast<uint32_t>(index)) : EP_NONE;
-		const uint32_t equal = __match_any_sync(0xffffffffu, entry) & group;
-		const bool again = valid && (equal & ((1u << ginLane()) - 1));
-		const bool bad = again || (!valid && index != -1);
+		bool bad = false;
+		const uint32_t entry = laneEntry(index, group, &bad);
 		const uint32_t wrong = __ballot_sync(0xffffffffu, bad) & group;
-		if (bad)
-			entry = EP_NONE;
 		uint32_t mask = entry == EP_NONE ? 0 : 1u << (epRankIn(entry) & 31);
 		for (uint32_t step = 1; step < lanes; step *= 2)
 			mask |= __shfl_xor_sync(0xffffffffu, mask, step);
