@@ -32,6 +32,12 @@ __device__ inline uint64_t waited(const GinOn<ROUTES> &gin, int peer)
 	return gin.wait(gin.flushAsync(peer));
 }
 
+__device__ inline GinPacketsOn<ROUTES> packets(const ginDevComm &dc, ginWindow_t w, size_t n,
+					       int peer)
+{
+	return {dc, blockIdx.x, ginPacketBox{w, n, 4096, 0}, peer};
+}
+
 #ifndef KERNELS_ALONE
 CALL(put, *out = gin.put(peer, w, n, v, n, n))
 CALL(put_signal, *out = gin.put(peer, w, n, v, n, n, GinSignalInc{3}))
@@ -68,6 +74,12 @@ CALL(wait_counter, *out = gin.waitCounter(1, n))
 CALL(barrier_arrive, *out = barrier.arrive(GinCta{}))
 CALL(barrier_wait, *out = barrier.wait(GinCta{}))
 CALL(barrier_sync, *out = barrier.sync(GinCta{}))
+CALL(packets_send, *out = packets(dc, w, n, peer).send(out, n))
+CALL(packets_send_by_warp, *out = packets(dc, w, n, peer).send(out, n, GinWarp{}))
+CALL(packets_send_by_block, *out = packets(dc, w, n, peer).send(out, n, GinCta{}))
+CALL(packets_receive, *out = packets(dc, w, n, peer).receive(out, n))
+CALL(packets_receive_by_warp, *out = packets(dc, w, n, peer).receive(out, n, GinWarp{}))
+CALL(packets_receive_by_block, *out = packets(dc, w, n, peer).receive(out, n, GinCta{}))
 #endif
 
 #define KERNEL_OF(name, bounds, Body)                                                              \

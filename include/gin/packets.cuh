@@ -45,6 +45,13 @@ GIN_FN_COLD void ginPacketGiveUp(const ginDevComm *dc, uint64_t *count, uint32_t
 		      expected - 1);
 }
 
+/* Copies a message to or from the slot of a network route. A call, since inlined it takes 8 more registers. */
+GIN_FN_COLD void ginPacketCopy(char *dst, const char *src, uint32_t bytes, uint32_t rank,
+			       uint32_t size)
+{
+	ginCopy<4, 0>(dst, src, bytes, rank, size, [] { return true; });
+}
+
 /*
  * Messages to and from one peer through a box, which belongs to one device communicator. All
  * threads of a coop make a GinPackets and call it; they may send and receive by one object, or one
@@ -112,15 +119,14 @@ public:
 			result = receiveDirect(to, bytes, coop, options);
 		else
 			result = counted(coop, 1, received + 1,
-					 receiveNetwork<Coop>(dc.self, box, context, peer, sharing,
-							      received + 1, to, bytes, coop,
+					 receiveNetwork<Coop>(received + 1, to, bytes, coop,
 							      options.timeout));
 		received += result == ginSuccess;
 		return result;
 	}
 
 private:
-	/* Routes of putNetwork(), whose peer is not direct: its put needs no code for direct copies. */
+	/* Routes of the calls to a peer that is not direct: they need no code for direct peers. */
 	static constexpr uint32_t posts =
 		routes & GIN_ROUTES_NETWORK ? routes & GIN_ROUTES_NETWORK : routes;
 
@@ -409,11 +415,9 @@ private:
 							     Coop coop, uint64_t timeout) const
 	{
 		const uint32_t number = sent + 1;
-		ginResult_t result = stageNetwork<Coop>(dc.self, box, context, peer, sharing,
-							number, src, bytes, coop, timeout);
+		ginResult_t result = stageNetwork<Coop>(number, src, bytes, coop, timeout);
 		if (result == ginSuccess)
-			result = putNetwork<Coop>(dc.self, box, context, peer, sharing, number,
-						  bytes, coop, timeout);
+			result = putNetwork<Coop>(number, bytes, coop, timeout);
 		return counted(coop, 0, number, result);
 	}
 
@@ -421,58 +425,52 @@ private:
 	 * By a put from this rank's own slot, which is free when the peer has read the message that
 	 * used it. The shadow of the peer's signal counts messages of this device communicator.
 	 */
-	template <class Coop> GIN_FN_COLD static ginResult_t
-	stageNetwork(const ginDevComm *self, ginCold<ginPacketBox> box, uint32_t context,
-		     uint32_t peer, ginSharing sharing, uint32_t number, const char *src,
-		     uint32_t bytes, ginCold<Coop> coop, uint64_t timeout)
+	template <class Coop> GIN_FN ginResult_t stageNetwork(uint32_t number, const char *src,
+							      uint32_t bytes, Coop coop,
+							      uint64_t timeout) const
 	{
-		const GinOn<routes> gin(*self, context, sharing);
-		const uint32_t read = readId(box, self->nRanks, peer);
+		const GinOn<posts> gin(dc, context, sharing);
+		const uint32_t read = readId(box, dc.nRanks, peer);
 		const uint64_t before = ginLocalLoad(gin.signalShadow(read));
 		ginOptions options = ginTimeout(timeout);
 		options.from = {peer, 1, 1};
 		ginResult_t result = gin.waitSignal(read, before - 1, coop, options);
 		if (result != ginSuccess)
 			return result;
-		char *at = ginWindowAt(box.window, static_cast<int>(self->rank)).address +
-			   offsetOf(box, peer, ginPacketStage(box.most, number));
-		ginCopy<4, 0>(at, src, bytes, coop.thread_rank(), coop.size(), [] { return true; });
+		char *at = own(ginPacketStage(box.most, number));
+		ginPacketCopy(at, src, bytes, coop.thread_rank(), coop.size());
 		return ginSuccess;
 	}
 
 	/* Puts message `number` from this rank's own slot. */
-	template <class Coop> GIN_FN_COLD static ginResult_t
-	putNetwork(const ginDevComm *self, ginCold<ginPacketBox> box, uint32_t context,
-		   uint32_t peer, ginSharing sharing, uint32_t number, uint32_t bytes,
-		   ginCold<Coop> coop, uint64_t timeout)
+	template <class Coop> GIN_FN ginResult_t putNetwork(uint32_t number, uint32_t bytes,
+							    Coop coop, uint64_t timeout) const
 	{
-		const GinOn<posts> gin(*self, context, sharing);
+		const GinOn<posts> gin(dc, context, sharing);
 		const size_t from = offsetOf(box, peer, ginPacketStage(box.most, number));
-		const size_t to = offsetOf(box, self->rank, ginPacketSlot(box.most, number));
+		const size_t to = offsetOf(box, dc.rank, ginPacketSlot(box.most, number));
 		return gin.put(static_cast<int>(peer), box.window, to, box.window, from, bytes,
-			       GinSignalInc{sentId(box, self->rank)}, GinNone{}, coop,
+			       GinSignalInc{sentId(box, dc.rank)}, GinNone{}, coop,
 			       ginTimeout(timeout));
 	}
 
-	template <class Coop> GIN_FN_COLD static ginResult_t
-	receiveNetwork(const ginDevComm *self, ginCold<ginPacketBox> box, uint32_t context,
-		       uint32_t peer, ginSharing sharing, uint32_t number, char *dst,
-		       uint32_t bytes, ginCold<Coop> coop, uint64_t timeout)
+	template <class Coop> GIN_FN ginResult_t receiveNetwork(uint32_t number, char *dst,
+								uint32_t bytes, Coop coop,
+								uint64_t timeout) const
 	{
-		const GinOn<routes> gin(*self, context, sharing);
+		const GinOn<posts> gin(dc, context, sharing);
 		const uint32_t came = sentId(box, peer);
-		const size_t slot = offsetOf(box, peer, ginPacketSlot(box.most, number));
+		const size_t slot = ginPacketSlot(box.most, number);
 		const uint64_t before = ginLocalLoad(gin.signalShadow(came));
 		ginOptions options = ginTimeout(timeout);
 		options.from = {peer, 1, 1};
 		ginResult_t result = gin.waitSignal(came, before + 1, coop, options);
 		if (result != ginSuccess)
 			return result;
-		char *at = ginWindowAt(box.window, static_cast<int>(self->rank)).address + slot;
-		ginCopy<4, 0>(dst, at, bytes, coop.thread_rank(), coop.size(), [] { return true; });
+		char *at = own(slot);
+		ginPacketCopy(dst, at, bytes, coop.thread_rank(), coop.size());
 		return gin.signal(static_cast<int>(peer),
-				  GinSignalInc{readId(box, self->nRanks, self->rank)}, coop,
-				  options);
+				  GinSignalInc{readId(box, dc.nRanks, dc.rank)}, coop, options);
 	}
 
 	GIN_FN static uint64_t *countOf(const ginDevComm &dc, const ginPacketBox &box,

@@ -338,6 +338,7 @@ GIN_FN_COLD uint32_t ginPacketTake(const char *part, uint32_t most, char *dst, u
 				   uint32_t lanes)
 {
 	constexpr uint32_t flight = ginPacketsTaken(fixed);
+	constexpr uint32_t last = flight < GIN_PACKETS_EACH ? flight : GIN_PACKETS_EACH;
 	const uint32_t step = 8 * (fixed ? fixed : size);
 	const char *slot = part + ginPacketSlot(most, number);
 	uint32_t at = 8 * (i - rank);
@@ -353,9 +354,9 @@ GIN_FN_COLD uint32_t ginPacketTake(const char *part, uint32_t most, char *dst, u
 	GIN_NO_UNROLL
 	while (soon && at < bytes) {
 		const uint32_t first = at + 8 * rank, left = first < bytes ? bytes - first : 0;
-		soon = ginPacketTakeFlight<GIN_PACKETS_EACH, false>(
-			slot + (left ? 2 * first : 0), dst + first, left, number, step, lanes);
-		at += soon ? GIN_PACKETS_EACH * step : 0;
+		soon = ginPacketTakeFlight<last, false>(slot + (left ? 2 * first : 0), dst + first,
+							left, number, step, lanes);
+		at += soon ? last * step : 0;
 	}
 	return soon ? GIN_PACKETS_ALL
 		    : ginPacketTakeAny(slot, dst, bytes, number, at / 8 + rank, size);
