@@ -9,7 +9,6 @@
  *
  *	WEAK_SEED=N	the seed, which is printed
  *	WEAK_ORDERED=1	an ordered fabric; its reads are late nevertheless
- *	WEAK_IMMEDIATES=32	bits of its immediates: 32 or 64 (64)
  *	WEAK_PAIRS=odd	serves pairs of ranks whose numbers differ by an odd number only
  *	WEAK_FAIL=N	the N-th write fails
  *	WEAK_MOST=BYTES	most bytes of one write or read
@@ -69,7 +68,7 @@ static struct {
 	struct fabricEnd *end[ENDS];
 	struct fabricRegion *regions;
 	uint64_t ends, keys, probes, writes;
-	uint64_t seed, most, fail, immediates;
+	uint64_t seed, most, fail;
 	int ordered, odd, reuse;
 } net = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
@@ -88,7 +87,6 @@ static void readEnvironment(void)
 	net.most = number("WEAK_MOST", 4096);
 	net.fail = number("WEAK_FAIL", 0);
 	net.ordered = number("WEAK_ORDERED", 0) != 0;
-	net.immediates = number("WEAK_IMMEDIATES", 64);
 	net.reuse = number("WEAK_REUSE", 0) != 0;
 	net.odd = pairs && !strcmp(pairs, "odd");
 	fprintf(stderr, "weak: WEAK_SEED=%llu%s\n", (unsigned long long)net.seed,
@@ -111,7 +109,7 @@ static int weakProbe(const struct fabricWanted *want, struct fabricAbout *about,
 	*about = (struct fabricAbout){.name = "weak", .kind = (uint64_t)getpid()};
 	about->mostBytes = net.most;
 	about->ordered = net.ordered != 0;
-	about->immediates = about->ordered ? (uint8_t)net.immediates : 0;
+	about->immediates = about->ordered ? 64 : 0;
 	about->id = __atomic_fetch_add(&net.probes, 1, __ATOMIC_RELAXED);
 	return fabricOk;
 }
@@ -302,7 +300,7 @@ static char *find(const struct fabricKey *key, uint64_t bytes)
 }
 
 /* Messages and immediates to a closed end are lost. The global lock keeps the end open. */
-static void deliver(const struct fabricEnd *from, const struct weakOp *op)
+static void deliver(const struct weakOp *op)
 {
 	pthread_mutex_lock(&net.lock);
 	struct fabricEnd *to = net.end[op->peer];
@@ -316,7 +314,6 @@ static void deliver(const struct fabricEnd *from, const struct weakOp *op)
 		struct fabricEvent *event = &in->event[in->count++];
 		event->kind = op->hasImmediate ? fabricImmediate : fabricMessage;
 		event->immediate = op->immediate;
-		event->peer = from->number;
 		event->bytes = op->bytes;
 		memcpy(event->message, op->message, op->bytes);
 		pthread_mutex_unlock(&in->lock);
@@ -324,7 +321,7 @@ static void deliver(const struct fabricEnd *from, const struct weakOp *op)
 	pthread_mutex_unlock(&net.lock);
 }
 
-static void move(const struct fabricEnd *from, const struct weakOp *op, struct fabricEvent *event)
+static void move(const struct weakOp *op, struct fabricEvent *event)
 {
 	pthread_mutex_lock(&net.lock);
 	char *there = find(&op->piece.remote, op->piece.bytes);
@@ -335,7 +332,7 @@ static void move(const struct fabricEnd *from, const struct weakOp *op, struct f
 		copy(op->piece.local, there, op->piece.bytes);
 	pthread_mutex_unlock(&net.lock);
 	if (!fails && op->hasImmediate)
-		deliver(from, op);
+		deliver(op);
 	*event = (struct fabricEvent){.kind = fabricDone, .error = fails, .context = op->context};
 }
 
@@ -371,11 +368,11 @@ static int arrive(struct fabricEnd *end, struct fabricEvent *event)
 		return 0;
 	}
 	if (op->kind != weakMessage) {
-		move(end, op, event);
+		move(op, event);
 		take(end, at);
 		return 1;
 	}
-	deliver(end, op);
+	deliver(op);
 	if (net.ordered || chance(end, 8))
 		take(end, at); /* else it arrives once more */
 	return 0;

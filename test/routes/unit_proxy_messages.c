@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * unit_proxy_messages.c - the network of the proxy: what a peer sends is checked, what cannot be opened
- * fails in words, a lane does not poll between a signal and the answer to it, and a cursor waits for
- * the answer
+ * fails in words, and a lane does not poll between a signal and the answer to it
  */
 #include "network_rig.h"
 
@@ -60,23 +59,6 @@ static void wrongMessages(void)
 	m.cursor = 0;
 	m.kind = 9;
 	expectRefused(m, "no known kind");
-}
-
-/* Of 32 bits: a number that is not the next one says that something is lost. */
-static void wrongImmediate(void)
-{
-	const struct messageChannel theirs = {.next = 1};
-	struct proxyWork w = {.op = ginOpPut, .addend = 1};
-
-	setenv("WEAK_ORDERED", "1", 1);
-	setenv("WEAK_IMMEDIATES", "32", 1);
-	rigStart(1);
-	w.word.window = side[1].words;
-	uint64_t immediate = messageImmediate(&theirs, 1, &w, 32);
-	networkReceiveImmediate(side[0].lanes.lane[TRANSPORT_NETWORK].state, 1, immediate);
-	EXPECT_HAS(side[0].why, "it is not the next immediate");
-	EXPECT_EQUAL(*wordOf(&side[0], STRONG), 0);
-	rigStop();
 }
 
 /* GIN_WINDOW_LOCAL: the memory may be such that a write to it ends this process. */
@@ -238,173 +220,12 @@ static void glances(void)
 	rigStop();
 }
 
-/* Of `told`: messages with a number; cursors; immediates. */
-static struct {
-	struct networkLane *lane;
-	uint32_t numbered, cursors, immediates, cursor;
-	uint64_t immediate;
-} told;
-
-static int noteSend(struct fabricEnd *end, uint64_t peer, const void *message, size_t bytes)
-{
-	const struct message *m = message;
-
-	(void)end, (void)peer, (void)bytes;
-	told.numbered += m->kind != messageCursor;
-	told.cursors += m->kind == messageCursor;
-	told.cursor = m->cursor;
-	return fabricOk;
-}
-
-static int noteWrite(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
-		     const uint64_t *immediate, void *context)
-{
-	(void)end, (void)peer, (void)piece, (void)context;
-	told.immediates += immediate != NULL;
-	told.immediate = immediate ? *immediate : 0;
-	return fabricOk;
-}
-
-static int noEvent(struct fabricEnd *end, struct fabricEvent *events, int most)
-{
-	(void)end, (void)events, (void)most;
-	return 0;
-}
-
-static void openNoted(const char *bits)
-{
-	static struct fabricCalls noted;
-
-	setenv("WEAK_ORDERED", "1", 1);
-	setenv("WEAK_IMMEDIATES", bits, 1);
-	rigStart(1);
-	told.lane = side[0].lanes.lane[TRANSPORT_NETWORK].state;
-	noted = *told.lane->fabric;
-	noted.send = noteSend;
-	noted.write = noteWrite;
-	noted.poll = noEvent;
-	told.lane->fabric = &noted;
-}
-
-/* Rank 1 raises a signal, and no kernel answers for so many turns. Returns the cursors sent. */
-static uint32_t cursorsAfterSignal(uint32_t turns)
-{
-	static uint32_t number;
-	const struct message m = {.kind = messageWord,
-				  .op = ginOpSignal,
-				  .bytes = 8,
-				  .operand = 1,
-				  .rank = 1,
-				  .number = number++,
-				  .named = named(1, 0)};
-
-	networkReceive(told.lane, (const unsigned char *)&m, MESSAGE_SHORT);
-	told.numbered = told.cursors = told.immediates = 0;
-	while (turns--)
-		sideTurn(&side[0]);
-	return told.cursors;
-}
-
-/* The kernel answers by a put and a signal. */
-static void answer(uint64_t bytes)
-{
-	postTo(&side[0], (uint64_t[8]){word0(ginOpPut, ginRaiseStrongId, 1, 0), inHost(&side[0], 0),
-				       inHost(&side[0], 0), bytes, 0, 0, STRONG, 1});
-	sideTurn(&side[0]);
-}
-
-/* An answer of 8 bytes is a message, and carries the cursor. */
-static void answered(void)
-{
-	openNoted("64");
-	EXPECT_EQUAL(cursorsAfterSignal(20), 1); /* nobody is known to answer */
-	answer(8);
-	for (uint32_t i = 2; i < 10; i++) {
-		EXPECT_EQUAL(cursorsAfterSignal(20), 0);
-		answer(8);
-		EXPECT_EQUAL(told.numbered, 1);
-		EXPECT_EQUAL(told.cursor, i);
-		EXPECT_EQUAL(told.cursors, 0);
-	}
-	rigStop();
-}
-
-/* A longer answer is a write with an immediate, which carries the cursor too. */
-static void answeredAtLength(const char *bits)
-{
-	const struct messageChannel theirs = {.next = 3, .acknowledged = 1};
-
-	openNoted(bits);
-	cursorsAfterSignal(20);
-	answer(CELL_BYTES);
-	EXPECT_EQUAL(cursorsAfterSignal(20), 0);
-	answer(CELL_BYTES);
-	EXPECT_EQUAL(told.immediates, 1);
-	EXPECT_EQUAL(told.cursors, 0);
-	EXPECT_EQUAL(
-		messageOfImmediate(&theirs, 0, told.immediate, told.lane->immediateBits).cursor, 2);
-	rigStop();
-}
-
-static void answeredBy32(void)
-{
-	answeredAtLength("32");
-}
-
-static void answeredBy64(void)
-{
-	answeredAtLength("64");
-}
-
-/* An immediate of 64 bits that something has overtaken is as good as one that comes in time. */
-static void overtaken(void)
-{
-	const struct messageChannel early = {.next = 7, .expected = 3, .cursorSent = 2};
-	const struct messageChannel own = {.come = 9, .acknowledged = 5, .next = 5};
-	struct proxyWork w = {.op = ginOpPut, .addend = 1};
-
-	openNoted("64");
-	w.word.window = side[1].words;
-	const struct message m =
-		messageOfImmediate(&own, 1, messageImmediate(&early, 1, &w, 64), 64);
-	EXPECT_EQUAL(m.number, 7);
-	EXPECT_EQUAL(m.cursor, 3);
-	rigStop();
-}
-
-/* The cursors of a rank that no longer answers soon go at once, but for one now and then. */
-static void unanswered(void)
-{
-	uint32_t late = 0;
-
-	openNoted("64");
-	cursorsAfterSignal(20);
-	answer(8);
-	for (int i = 0; i < 1000; i++) {
-		late += !cursorsAfterSignal(10);
-		while (!told.cursors)
-			sideTurn(&side[0]);
-		for (int k = 0; k < 10; k++)
-			sideTurn(&side[0]);
-		answer(8); /* 20 turns later or more */
-	}
-	EXPECT(late > 0);
-	EXPECT(late < 20);
-	rigStop();
-}
-
 int main(void)
 {
 	setenv("GIN_LOG", "error", 1);
 	setenv("GIN_TRANSPORT", "weak", 1);
 	setenv("WEAK_SEED", "1", 1);
 	expectChild("a signal that may be answered", glances);
-	expectChild("a cursor that travels with the answer", answered);
-	expectChild("a cursor in an immediate of 32 bits", answeredBy32);
-	expectChild("a cursor in an immediate of 64 bits", answeredBy64);
-	expectChild("an immediate that is overtaken", overtaken);
-	expectChild("a cursor that no answer carries", unanswered);
-	expectChild("an immediate with a wrong number", wrongImmediate);
 	expectChild("wrong messages", wrongMessages);
 	expectChild("wrong messages with data", wrongData);
 	expectChild("messages for local windows", localWindows);

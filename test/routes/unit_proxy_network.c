@@ -342,12 +342,6 @@ static void ordered(void)
 	exchange();
 }
 
-static void orderedShort(void)
-{
-	setenv("WEAK_IMMEDIATES", "32", 1);
-	ordered();
-}
-
 /* More puts with signals than numbers: they wait for room in the window. */
 static void fullWindow(void)
 {
@@ -563,7 +557,6 @@ int main(int argc, char **argv)
 	setenv("WEAK_SEED", argc > 2 ? argv[2] : "1", 1);
 	expectChild("a network without order", unordered);
 	expectChild("an ordered network", ordered);
-	expectChild("an ordered network with immediates of 32 bits", orderedShort);
 	expectChild("operations in pieces", pieces);
 	expectChild("a window of messages that is full", fullWindow);
 	expectChild("through slots", always);

@@ -5,14 +5,9 @@
 
 /*
  * Turns in which a cursor waits for a message to travel with. The kernel often answers a signal at
- * once; a cursor of its own would delay the answer by the time of a message. If the last answer
- * took up to ANSWER turns, a cursor also waits twice as many. Each such wait in vain delays the
- * flush of the peer. So it doubles the number of cursors that do not wait long, up to DOUBTS: two
- * kernels that flush before they answer would wait for each other's cursor each time.
+ * once; a cursor of its own would delay the answer by the time of a message.
  */
 #define PATIENCE 3
-#define ANSWER 64
-#define DOUBTS 127
 
 /*
  * On a fabric whose poll() takes a system call, a cursor waits for so many nanoseconds. Meanwhile the
@@ -26,18 +21,9 @@ static int hasSlots(const struct networkLane *lane)
 	return lane->bounce && lane->bounce->memory;
 }
 
-static uint8_t patienceWith(struct networkPeer *peer)
-{
-	peer->isPatient = !peer->doubts && peer->answer;
-	if (peer->doubts)
-		peer->doubts--;
-	return (uint8_t)(PATIENCE + (peer->isPatient ? 2 * peer->answer : 0));
-}
-
 void networkOwe(struct networkLane *lane, struct networkPeer *peer)
 {
-	peer->owesSince = lane->turns;
-	peer->patience = patienceWith(peer);
+	peer->patience = PATIENCE;
 	if (lane->fabric->pollsSlowly && !hasSlots(lane)) {
 		peer->patience = 0;
 		lane->glancesUntil = clockNow() + GLANCE;
@@ -47,24 +33,6 @@ void networkOwe(struct networkLane *lane, struct networkPeer *peer)
 	peer->owes = 1;
 	peer->nextOwing = lane->owing;
 	lane->owing = peer;
-}
-
-void networkAnswered(struct networkLane *lane, struct networkPeer *peer)
-{
-	uint32_t turns = lane->turns - peer->owesSince;
-
-	peer->answer = (uint8_t)(turns <= ANSWER ? turns : 0);
-	if (peer->patience)
-		peer->doubt = peer->doubts = 0;
-	peer->patience = 0;
-}
-
-static void waitedInVain(struct networkPeer *peer)
-{
-	if (!peer->isPatient)
-		return;
-	peer->doubt = (uint8_t)(peer->doubt < DOUBTS / 2 ? 2 * peer->doubt + 1 : DOUBTS);
-	peer->doubts = peer->doubt;
 }
 
 static int sendCursor(struct networkLane *lane, struct networkPeer *peer, struct messageChannel *c)
@@ -111,8 +79,7 @@ static int mayWait(const struct networkLane *lane, struct networkPeer *peer)
 		return 1;
 	if (!peer->patience)
 		return 0;
-	if (!--peer->patience)
-		waitedInVain(peer);
+	peer->patience--;
 	return 1;
 }
 
@@ -137,7 +104,6 @@ void networkAcknowledge(struct networkLane *lane)
 {
 	struct networkPeer **at = &lane->owing;
 
-	lane->turns++;
 	while (*at) {
 		struct networkPeer *peer = *at;
 		if (!payPeer(lane, peer)) {

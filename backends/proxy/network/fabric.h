@@ -12,8 +12,7 @@
  * may arrive in any order, except on an ordered fabric: there a message from one end to another
  * arrives after the data of all writes and after all messages that were sent before it, and does
  * not arrive when one of these has failed. An immediate is a number that travels with a write; it
- * arrives as a message does, after the data of its write. With immediates of 32 bits each message
- * arrives once.
+ * arrives as a message does, after the data of its write.
  */
 #ifndef GIN_PROXY_FABRIC_H
 #define GIN_PROXY_FABRIC_H

@@ -143,7 +143,6 @@ static int sendMessage(struct networkLane *lane, struct networkPeer *peer, struc
 	if (result == fabricOk) {
 		messageSent(c, &out);
 		c->cursorSent = m.cursor;
-		networkAnswered(lane, peer);
 		w->landsAt++;
 	}
 	return result;
@@ -196,8 +195,6 @@ static int sendWithImmediate(struct networkLane *lane, struct networkPeer *peer,
 	result = sendPiece(lane, peer, w, &immediate);
 	if (result == fabricOk) {
 		messageSent(c, &out);
-		c->cursorSent = messageImmediateCursor(c);
-		networkAnswered(lane, peer);
 		w->landsAt++;
 	}
 	return result;

@@ -48,28 +48,25 @@ struct message messageOf(const struct messageChannel *c, uint32_t rank,
 }
 
 /*
- * The bits of an immediate, from the top: the last bits of the number and of the cursor, the rank,
- * the receiver's slot of the word's window, and the offset of the word in units of 8 bytes.
+ * The bits of an immediate, from the top: the last bits of the number, the rank, the receiver's slot
+ * of the word's window, and the offset of the word in units of 8 bytes.
  */
 struct immediateForm {
-	uint32_t number, cursor, rank, slot, offset;
+	uint32_t number, rank, slot, offset;
 };
 
 static struct immediateForm formOf(uint32_t bits)
 {
 	if (bits == 64)
-		return (struct immediateForm){10, 10, 16, 11, 17};
-	return (struct immediateForm){1, 8, 0, 6, 17};
+		return (struct immediateForm){10, 16, 16, 22};
+	return (struct immediateForm){9, 0, 6, 17};
 }
+
+_Static_assert(MESSAGES <= 1u << 8, "the last 9 bits of a number tell all numbers apart");
 
 static int fitsBits(uint64_t number, uint32_t bits)
 {
 	return !(number >> bits);
-}
-
-static uint32_t lastBits(uint64_t number, uint32_t bits)
-{
-	return (uint32_t)number & ((1u << bits) - 1);
 }
 
 int messageFitsImmediate(const struct proxyWork *w, uint32_t rank, uint32_t bits)
@@ -82,70 +79,40 @@ int messageFitsImmediate(const struct proxyWork *w, uint32_t rank, uint32_t bits
 	       fitsBits(w->word.window->part[w->peer].slot, form.slot);
 }
 
-_Static_assert(MESSAGES <= 1u << 8, "the last 8 bits tell almost all cursors of a window apart");
-
-/* The last 8 bits do not tell a whole window of messages from none. */
-uint32_t messageImmediateCursor(const struct messageChannel *c)
-{
-	return c->expected - c->cursorSent < MESSAGES ? c->expected : c->cursorSent;
-}
-
 uint64_t messageImmediate(const struct messageChannel *c, uint32_t rank, const struct proxyWork *w,
 			  uint32_t bits)
 {
 	const struct immediateForm form = formOf(bits);
-	uint64_t out = lastBits(c->next, form.number);
+	uint64_t out = c->next & ((1u << form.number) - 1);
 
-	out = out << form.cursor | lastBits(messageImmediateCursor(c), form.cursor);
 	out = out << form.rank | (form.rank ? rank : 0);
 	out = out << form.slot | w->word.window->part[w->peer].slot;
 	return out << form.offset | w->word.offset / 8;
 }
 
-uint32_t messageImmediateRank(uint64_t immediate)
+/* The number that is next to `expected` and has these last bits. */
+static uint32_t wholeNumber(uint32_t expected, uint32_t last, uint32_t bits)
 {
-	const struct immediateForm form = formOf(64);
+	uint32_t ahead = (last - expected) << (32 - bits);
 
-	return lastBits(immediate >> (form.offset + form.slot), form.rank);
-}
-
-int messageIsNext(const struct messageChannel *c, uint64_t immediate, uint32_t bits)
-{
-	return bits == 64 || lastBits(c->come, 1) == (immediate >> 31 & 1);
-}
-
-/* The number that is next to `near` and has these last bits. */
-static uint32_t wholeNumber(uint32_t near, uint32_t last, uint32_t bits)
-{
-	uint32_t ahead = (last - near) << (32 - bits);
-
-	return near + (uint32_t)((int32_t)ahead >> (32 - bits));
-}
-
-/* Of 32 bits: nothing overtakes it. */
-static uint32_t wholeCursor(uint32_t acknowledged, uint32_t last, uint32_t bits)
-{
-	if (bits == 8)
-		return acknowledged + lastBits(last - acknowledged, bits);
-	return wholeNumber(acknowledged, last, bits);
+	return expected + (uint32_t)((int32_t)ahead >> (32 - bits));
 }
 
 struct message messageOfImmediate(const struct messageChannel *c, uint32_t rank, uint64_t immediate,
 				  uint32_t bits)
 {
 	const struct immediateForm form = formOf(bits);
-	uint64_t slot = lastBits(immediate >> form.offset, form.slot);
-	uint64_t offset = lastBits(immediate, form.offset) * 8ull;
+	uint64_t slot = immediate >> form.offset & ((1u << form.slot) - 1);
+	uint64_t offset = (immediate & ((1u << form.offset) - 1)) * 8;
 	uint32_t number = (uint32_t)(immediate >> (bits - form.number));
-	uint32_t cursor = (uint32_t)(immediate >> (bits - form.number - form.cursor));
 
 	return (struct message){
 		.kind = messageWord,
 		.op = ginOpSignal,
 		.bytes = 8,
 		.rank = rank,
-		.number = wholeNumber(c->come, number, form.number),
-		.cursor = wholeCursor(c->acknowledged, cursor, form.cursor),
+		.number = wholeNumber(c->expected, number, form.number),
+		.cursor = c->acknowledged,
 		.named = slot << GIN_DESCRIPTOR_OFFSET_BITS | offset,
 		.operand = 1,
 	};

@@ -19,9 +19,7 @@
  * full can still answer each other.
  *
  * The immediate of a write (fabric.h) can stand for a message that raises a signal by one: it names
- * the word, and has the last bits of the message's number and of the cursor. An immediate of 64 bits
- * also names the sender's rank. One of 32 bits has room for one bit of the number, which is a check:
- * it is the next number, because the fabric is ordered.
+ * the message's number and the word; an immediate of 64 bits also names the sender's rank.
  */
 #ifndef GIN_PROXY_MESSAGE_H
 #define GIN_PROXY_MESSAGE_H
@@ -99,7 +97,6 @@ struct messageChannel {
 	/* Messages of the peer. `expected` <= `begun`. */
 	uint32_t expected;   /* all below are done: this rank's cursor */
 	uint32_t begun;	     /* all below are done, or their data is being copied */
-	uint32_t come;	     /* the number after the highest that has come */
 	uint32_t cursorSent; /* the cursor that was sent last */
 	uint8_t isKept[MESSAGES];
 	struct message *kept; /* [MESSAGES]: came before their turn; or NULL */
@@ -130,16 +127,13 @@ int messageFitsImmediate(const struct proxyWork *work, uint32_t rank, uint32_t b
 uint64_t messageImmediate(const struct messageChannel *c, uint32_t rank,
 			  const struct proxyWork *work, uint32_t bits);
 
-/* The cursor that the immediate carries. */
-uint32_t messageImmediateCursor(const struct messageChannel *c);
-
 /* Of 64 bits. */
-uint32_t messageImmediateRank(uint64_t immediate);
+static inline uint32_t messageImmediateRank(uint64_t immediate)
+{
+	return (uint32_t)(immediate >> 38) & 0xffff;
+}
 
-/* Of 32 bits: is it the next that the peer has sent? */
-int messageIsNext(const struct messageChannel *c, uint64_t immediate, uint32_t bits);
-
-/* The message that the immediate of `rank` stands for. */
+/* The message that the immediate of `rank` stands for. Its cursor says nothing new. */
 struct message messageOfImmediate(const struct messageChannel *c, uint32_t rank, uint64_t immediate,
 				  uint32_t bits);
 

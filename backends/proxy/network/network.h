@@ -18,13 +18,8 @@ struct networkPeer {
 	struct proxyWork *begun;	/* the fabric has taken a part of it */
 	uint64_t sent;			/* bytes of `begun` that the fabric has taken */
 	uint8_t isLost;
-	uint8_t owes;	    /* a cursor or answers; then it is in the lane's list */
-	uint8_t patience;   /* turns that a cursor may wait for a message to travel with */
-	uint8_t isPatient;  /* `patience` was more than the least */
-	uint8_t answer;	    /* turns until the last message to the peer; 0: too many */
-	uint8_t doubt;	    /* cursors that do not wait long after the last wait in vain */
-	uint8_t doubts;	    /* of them, how many are left */
-	uint32_t owesSince; /* the lane's turn in which its last message was done */
+	uint8_t owes;	  /* a cursor or answers; then it is in the lane's list */
+	uint8_t patience; /* turns that a cursor may wait for a message to travel with */
 	struct networkPeer *nextOwing;
 	struct bouncePeer bounce;
 };
@@ -43,7 +38,6 @@ struct networkLane {
 	struct deviceWord word; /* changes a word of this rank's GPU memory */
 	struct networkPeer *wordPeer; /* for a message of this peer; NULL: none, or it is lost */
 	struct networkPeer *owing;
-	uint32_t turns;	       /* calls of networkAcknowledge() */
 	uint64_t glancesUntil; /* until then the lane does not poll: networkOwe(); 0: it polls */
 	struct proxyWork *head, *tail; /* have landed, for landed() */
 	uint32_t begun;		       /* peers with a work in `begun` */
@@ -112,9 +106,6 @@ void networkReceiveImmediate(struct networkLane *lane, uint32_t rank, uint64_t i
 
 /* acknowledge.c: the peer is to get a cursor, and the answers that the channel keeps. */
 void networkOwe(struct networkLane *lane, struct networkPeer *peer);
-
-/* acknowledge.c: a message or an immediate with a number goes to the peer. */
-void networkAnswered(struct networkLane *lane, struct networkPeer *peer);
 
 /* acknowledge.c: sends the answers and cursors that are owed, as far as there is room. */
 void networkAcknowledge(struct networkLane *lane);

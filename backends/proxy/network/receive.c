@@ -424,8 +424,6 @@ static const char *takeNumbered(struct networkLane *lane, struct networkPeer *pe
 		return NULL;
 	if (ahead >= MESSAGES)
 		return "its number is beyond the window";
-	if (m->number - c->come < 1u << 31)
-		c->come = m->number + 1;
 	enum beginning how = beginBlocked;
 	if (m->number == c->begun)
 		how = beginNext(lane, peer, m, &wrong);
@@ -520,9 +518,7 @@ void networkReceiveImmediate(struct networkLane *lane, uint32_t rank, uint64_t i
 		return;
 	}
 	const struct message m = messageOfImmediate(c, rank, immediate, lane->immediateBits);
-	const char *wrong = "it is not the next immediate";
-	if (messageIsNext(c, immediate, lane->immediateBits))
-		wrong = take(lane, peer, c, &m);
+	const char *wrong = take(lane, peer, c, &m);
 	if (wrong)
 		loseBy(lane, rank, m.number, wrong);
 }
