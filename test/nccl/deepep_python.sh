@@ -54,7 +54,7 @@ deepep_test()
 	deepep_port=$((deepep_port + 1))
 	[[ "deepep/python $1" == *"$only"* ]] || return 0
 	# shellcheck disable=SC2016 # the inner shell expands
-	routes_of=direct limit=$((limit * 4)) row "deepep/python $1" yes - env LD_LIBRARY_PATH="$libraries" PYTHONPATH="$package" PATH="$(deepep_ibstat)$PATH" \
+	routes_of=direct limit=$((limit * 4)) row "deepep/python $1" yes - env PYTHONFAULTHANDLER=1 LD_LIBRARY_PATH="$libraries" PYTHONPATH="$package" PATH="$(deepep_ibstat)$PATH" \
 		MASTER_PORT=$deepep_port EP_NCCL_ROOT_DIR="$home" EP_REUSE_NCCL_COMM=0 EP_SUPPRESS_NCCL_CHECK=1 \
 		EP_JIT_CACHE_DIR="$out/deepep/jit" CUDA_HOME="$cuda" bash -c 'cd "$0" && exec "$@"' "$out/deepep" \
 		"$python" "$deepep_folder/tests/elastic/$2.py" --num-processes 2 "${@:3}"
