@@ -23,6 +23,8 @@ def one_gpu_each():
 @contextmanager
 def ranks(**options):
     """A communicator of the ranks that torchrun, or RANK and WORLD_SIZE, started."""
+    if not torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1":
+        raise SystemExit("there is no GPU: TRITON_INTERPRET=1 runs the kernels on host threads")
     if on_gpus():
         torch.cuda.set_device(int(os.environ["RANK"]) % torch.cuda.device_count())
     dist.init_process_group("nccl" if one_gpu_each() else "gloo")

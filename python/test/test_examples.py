@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The examples of products with communication, by Triton's interpreter on host threads."""
 
+import os
+import subprocess
 import sys
 
 import pytest
@@ -36,6 +38,13 @@ def test_gemm(name, few, route):
     form = FORMS[name][route == "network"]
     want = [f"{form}: rank {rank} of {few}" for rank in range(few)]
     assert [part in line for part, line in zip(want, lines, strict=True)] == [True] * few, said
+
+
+def test_no_gpu():
+    environment = {**os.environ, **settings(), "CUDA_VISIBLE_DEVICES": "", "TRITON_INTERPRET": "0"}
+    command = [sys.executable, str(EXAMPLES / "gemm_ar.py")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 1 and done.stderr.startswith("there is no GPU: TRITON_INTERPRET=1")
 
 
 def test_the_ring():

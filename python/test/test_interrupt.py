@@ -23,6 +23,13 @@ def start(what):
     )
 
 
+def output_of(process):
+    try:
+        return process.communicate(timeout=20)[0]
+    finally:
+        process.kill()
+
+
 @pytest.mark.parametrize("what", ["init", "barrier", "register", "device", "close", "split"])
 def test_ctrl_c_ends_a_wait_within_a_second(what):
     process = start(what)
@@ -30,7 +37,7 @@ def test_ctrl_c_ends_a_wait_within_a_second(what):
     time.sleep(0.1)
     sent = time.monotonic()
     os.kill(process.pid, signal.SIGINT)
-    output = process.communicate(timeout=20)[0]
+    output = output_of(process)
     assert time.monotonic() - sent < 1, output
     said = [line for line in output.splitlines() if " gin " not in line]
     assert said == ["KeyboardInterrupt", "the other rank: PeerError"][: 1 + (what != "init")], (
@@ -40,7 +47,7 @@ def test_ctrl_c_ends_a_wait_within_a_second(what):
 
 def test_a_handler_that_returns_lets_the_call_go_on():
     process = start("alarm")
-    output = process.communicate(timeout=20)[0]
+    output = output_of(process)
     assert output.splitlines()[-2:] == ["alarm", "all ranks came"], output
 
 
