@@ -3,8 +3,8 @@
 
 Any number of processes on GPUs, as torchrun starts them, or one. The consumer starts 50 ms before
 the left neighbour sends a tile, so a load that Triton moves above its wait gets an old tile: that
-is what the line "without after" counts. Both kernels are loaded before one waits: CUDA may load a
-kernel only when running kernels have ended.
+is what the line "without after" counts. With after() every product has to be right. Both kernels
+are loaded before one waits: CUDA may load a kernel only when running kernels have ended.
 """
 
 import os
@@ -115,6 +115,7 @@ class Tiles:
             good = sum(self.round(dc, inbox, outbox, i, after, stages) for i in numbers)
         what = f"tiles, {name}, {stages} stages: rank {self.comm.rank} of {self.comm.size}"
         print(f"{what}: {good} of {count} products right", flush=True)
+        assert not after or good == count
 
 
 def main():
