@@ -123,12 +123,12 @@ private:
 		bool loaded;
 	};
 
-	/* Few rows: each by up to 8 blocks, which write to different experts. */
+	/* Few rows for experts: each by up to 8 blocks, which write to different experts. */
 	GIN_FN void divide()
 	{
 		most = mostOf([&](uint32_t s) { return counts[s * words]; });
 		GIN_NO_UNROLL
-		while (parts < 8 && 2 * parts * most * ranks() <= ginGridSize())
+		while (!ranked() && parts < 8 && 2 * parts * most * ranks() <= ginGridSize())
 			parts *= 2;
 	}
 
