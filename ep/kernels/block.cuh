@@ -225,29 +225,23 @@ protected:
 						       plan.itemPartsAt);
 	}
 
-	/* The most rows of a source; rowsOf(source) is the number of rows of a source. */
-	template <class RowsOf> GIN_FN uint32_t mostOf(RowsOf rowsOf) const
+	/*
+	 * Calls row(source, slot) for this block's rows of all sources.
+	 * rowsOf(source) is the number of rows of a source. Rows are dealt out in turn, low slots
+	 * first, beginning with block `first`.
+	 */
+	template <class RowsOf, class Row>
+	GIN_FN void eachRow(RowsOf rowsOf, uint32_t first, Row row) const
 	{
 		uint32_t most = 0;
 		GIN_NO_UNROLL
 		for (uint32_t s = 0; s < ranks(); s++)
 			most = rowsOf(s) > most ? rowsOf(s) : most;
-		return most;
-	}
-
-	/*
-	 * Calls row(source, slot, part) for this block's rows of all sources: `parts` blocks share a row.
-	 * Rows are dealt out in turn, low slots first, beginning with block `first`.
-	 */
-	template <class RowsOf, class Row> GIN_FN void
-	eachRow(RowsOf rowsOf, uint32_t most, uint32_t first, uint32_t parts, Row row) const
-	{
-		const uint32_t end = most * ranks() * parts;
 		GIN_NO_UNROLL
-		for (uint32_t i = turnOf(first); i < end; i += ginGridSize()) {
-			const uint32_t at = i / parts, slot = at / ranks(), s = at - slot * ranks();
+		for (uint32_t i = turnOf(first); i < most * ranks(); i += ginGridSize()) {
+			const uint32_t slot = i / ranks(), s = i - slot * ranks();
 			if (slot < rowsOf(s))
-				row(s, slot, i - at * parts);
+				row(s, slot);
 		}
 	}
 
@@ -382,21 +376,6 @@ protected:
 			return false;
 		*flagged = GinCta{}.any(sum >= EP_TICKET_FLAG);
 		return true;
-	}
-
-	/*
-	 * The ticket of a block that has read its rows and has not written all outputs; thread 0 gives the
-	 * result to endedLast(). After a sync. T.
-	 */
-	GIN_FN uint32_t endEarly(uint32_t number, uint32_t half) const
-	{
-		return thread() ? 0 : epTicketAdd(ticket(number, half), 1);
-	}
-
-	/* In thread 0: true in the block whose ticket was the last one. T. */
-	GIN_FN bool endedLast(uint32_t number, uint32_t half, uint32_t sum) const
-	{
-		return thread() == 0 && epTicketLast(ticket(number, half), sum, ginGridSize());
 	}
 
 	/* The rows of `rank` in a half are read: a later kernel gives the half back to the rank. */

@@ -69,8 +69,6 @@ public:
 		for (uint32_t t = first; t < call.tokens; t += ginGridSize()) {
 			if (!found)
 				findPartsAgain(t);
-			if (t + ginGridSize() >= call.tokens && call.hidden / 8 <= 2 * threads())
-				return addLast(t, sent);
 			addToken(t);
 			found = false;
 		}
@@ -78,43 +76,14 @@ public:
 	}
 
 private:
-	/*
-	 * The block's last token. The ticket says that the block has read its parts: it is taken between the
-	 * loads and the stores, and does not wait for the stores.
-	 */
-	GIN_FN void addLast(uint32_t t, bool sent) const
-	{
-		char *out = call.out.data + t * call.out.inner;
-		const uint32_t pieces = call.hidden / 8, first = thread(),
-			       second = first + threads();
-		ginWord16 one = {}, two = {};
-		if (first < pieces)
-			one = sumOf(first);
-		if (second < pieces)
-			two = sumOf(second);
-		sync();
-		const uint32_t sum = endEarly(ginEpCallCombineRecv, half);
-		if (first < pieces)
-			epPieceStore(out + first * 16, one);
-		if (second < pieces)
-			epPieceStore(out + second * 16, two);
-		if (endedLast(ginEpCallCombineRecv, half, sum))
-			release(sent, 0, 1);
-	}
-
-	/* The end of a block without a token. */
+	/* The last block owes credits to the ranks whose parts have come. */
 	GIN_FN void leave(bool sent) const
 	{
 		bool flagged;
-		if (isLast(ginEpCallCombineRecv, half, false, &flagged))
-			release(sent, thread(), threads());
-	}
-
-	/* In the last block: owes credits to ranks mine, mine + all, ... if their parts have come. */
-	GIN_FN void release(bool sent, uint32_t mine, uint32_t all) const
-	{
+		if (!isLast(ginEpCallCombineRecv, half, false, &flagged))
+			return;
 		GIN_NO_UNROLL
-		for (uint32_t r = mine; r < ranks(); r += all)
+		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads())
 			if (!gone[r])
 				owe(epPartsFree, half, r);
 		if (sent && thread() == 0)

@@ -128,13 +128,13 @@ public:
 			advanceAlone();
 		ahead.loaded = first < answersTo(of);
 		uint32_t n = 0; /* rows that are sent: two in turn share no sources */
-		const auto rowsOf = [&](uint32_t s) { return answersTo(s); };
-		eachRow(rowsOf, mostOf(rowsOf), 0, 1, [&](uint32_t s, uint32_t slot, uint32_t) {
-			if (!ahead.loaded)
-				load(recordOf(call.handle, s, slot), ahead);
-			sendRow(s, slot, ahead, sources + n++ % 2 * GIN_EP_MAX_TOPK);
-			ahead.loaded = false;
-		});
+		eachRow([&](uint32_t s) { return answersTo(s); }, 0,
+			[&](uint32_t s, uint32_t slot) {
+				if (!ahead.loaded)
+					load(recordOf(call.handle, s, slot), ahead);
+				sendRow(s, slot, ahead, sources + n++ % 2 * GIN_EP_MAX_TOPK);
+				ahead.loaded = false;
+			});
 		raiseRows<direct>();
 		if (ginBlockIndex() == (ginGridSize() > 1 ? ginGridSize() - 2 : 0))
 			raiseRests();

@@ -39,7 +39,6 @@ GIN_FN epItem epItemLoad(const char *src)
 template <bool direct> class EpDispatchRecv : public EpBlock
 {
 	uint32_t epoch, half, words;
-	uint32_t most, parts; /* rows of a source, at most; blocks that share a row */
 	uint32_t *counts; /* [source][words]: rows; then items of each expert, later their begin */
 	uint32_t *totals; /* [mostLocal] */
 	uint32_t *lost;	  /* [ranks]: 0, or the source's counts or rows did not come */
@@ -51,7 +50,7 @@ public:
 	static constexpr bool besideSend = false;
 
 	GIN_FN EpDispatchRecv(const epArgs &a, char *shared)
-	    : EpBlock(a, shared), epoch(0), half(0), words(1 + plan.localExperts), most(0), parts(1)
+	    : EpBlock(a, shared), epoch(0), half(0), words(1 + plan.localExperts)
 	{
 		counts = reinterpret_cast<uint32_t *>(scratch);
 		totals = counts + ranks() * words;
@@ -99,7 +98,6 @@ public:
 			counts[i] = readCount(i / words, i % words);
 		sync();
 		Ahead ahead = {};
-		divide();
 		loadFirst(ahead);
 		beginItems();
 		bool any = false;
@@ -122,15 +120,6 @@ private:
 		epItem item;
 		bool loaded;
 	};
-
-	/* Few rows for experts: each by up to 8 blocks, which write to different experts. */
-	GIN_FN void divide()
-	{
-		most = mostOf([&](uint32_t s) { return counts[s * words]; });
-		GIN_NO_UNROLL
-		while (!ranked() && parts < 8 && 2 * parts * most * ranks() <= ginGridSize())
-			parts *= 2;
-	}
 
 	GIN_FN uint64_t least() const { return static_cast<uint64_t>(epoch + 1) << 32; }
 
@@ -316,8 +305,8 @@ private:
 	/* The block's first row, if it has come with its counts. */
 	GIN_FN void loadFirst(Ahead &ahead) const
 	{
-		const uint32_t at = turnOf(receiveFirst()) / parts;
-		const uint32_t slot = at / ranks(), s = at - slot * ranks();
+		const uint32_t turn = turnOf(receiveFirst());
+		const uint32_t slot = turn / ranks(), s = turn - slot * ranks();
 		if (come[s] && slot < counts[s * words])
 			loadRow(s, slot, ahead);
 	}
@@ -326,15 +315,13 @@ private:
 	{
 		const auto rowsOf = [&](uint32_t s) { return counts[s * words]; };
 		uint32_t n = 0; /* rows that are copied: two in turn share no targets */
-		eachRow(rowsOf, most, receiveFirst(), parts,
-			[&](uint32_t s, uint32_t slot, uint32_t part) {
-				if (!ahead.loaded && !lost[s])
-					loadRow(s, slot, ahead);
-				if (!lost[s])
-					copyRow(s, slot, part, ahead,
-						targets + n++ % 2 * GIN_EP_MAX_TOPK);
-				ahead.loaded = false;
-			});
+		eachRow(rowsOf, receiveFirst(), [&](uint32_t s, uint32_t slot) {
+			if (!ahead.loaded && !lost[s])
+				loadRow(s, slot, ahead);
+			if (!lost[s])
+				copyRow(s, slot, ahead, targets + n++ % 2 * GIN_EP_MAX_TOPK);
+			ahead.loaded = false;
+		});
 	}
 
 	/*
@@ -359,21 +346,19 @@ private:
 			advance(0, epoch);
 	}
 
-	/* Part 0 also writes what is known of the row. */
-	GIN_FN void copyRow(uint32_t s, uint32_t slot, uint32_t part, const Ahead &ahead,
-			    epRowTarget *to) const
+	GIN_FN void copyRow(uint32_t s, uint32_t slot, const Ahead &ahead, epRowTarget *to) const
 	{
 		const char *row = plan.own + rowAt(half, s, slot);
 		const uint32_t kMask = static_cast<uint32_t>(ahead.head.half[0] >> 32);
-		const uint32_t n = ranked() ? 1 : epBits(kMask);
-		if (!ranked())
-			listAnswers(row, ahead, s, slot, part, to);
-		else
+		const uint32_t n = epBits(kMask);
+		if (ranked())
 			listRow(row, kMask, s, slot);
-		if (thread() == 0 && part == 0)
+		else
+			listAnswers(row, ahead, s, slot, to);
+		if (thread() == 0)
 			keepHeader(ahead.head, s, slot, to);
 		sync();
-		copyPayload(row, to, part, n, ahead);
+		copyPayload(row, to, ranked() ? 1 : n, ahead.piece);
 	}
 
 	GIN_FN uint32_t pieces() const
@@ -420,7 +405,7 @@ private:
 	 * thread i has loaded item i, whether the row has got it or not.
 	 */
 	GIN_FN void listAnswers(const char *row, const Ahead &ahead, uint32_t s, uint32_t slot,
-				uint32_t part, epRowTarget *to) const
+				epRowTarget *to) const
 	{
 		const ginWord16 head = ahead.head;
 		epAnswer *answers = reinterpret_cast<epAnswer *>(recordOf(call.handle, s, slot) +
@@ -435,10 +420,8 @@ private:
 					? ahead.item
 					: epItemLoad(row + sizeof(epHeader) + i * sizeof(epItem));
 			const uint32_t r = counts[s * words + 1 + item.expert] + item.number;
-			to[i] = targetOf(item.expert, r);
-			if (part)
-				continue;
 			answers[i] = {item.expert * rows + r, item.weight};
+			to[i] = targetOf(item.expert, r);
 			setToken(item.expert, r, static_cast<uint32_t>(head.half[0]));
 		}
 	}
@@ -463,44 +446,43 @@ private:
 		setToken(s, slot, record->token);
 	}
 
-	/* One read of the row, a write for targets part, part + parts, ... of n. */
-	GIN_FN void copyPayload(const char *row, const epRowTarget *to, uint32_t part, uint32_t n,
-				const Ahead &ahead) const
+	/* One read of the row, a write for each of its n targets. */
+	GIN_FN void copyPayload(const char *row, const epRowTarget *to, uint32_t n,
+				ginWord16 ahead) const
 	{
 		const bool f8 = call.rows == GIN_EP_ROWS_F8;
 		GIN_NO_UNROLL
 		for (uint32_t p = thread(); p < pieces(); p += threads()) {
 			const ginWord16 piece = GIN_ON_GPU && p == thread()
-							? ahead.piece
+							? ahead
 							: epPieceLoad(row + plan.payload + p * 16);
-			for (uint32_t i = part; i < n; i += parts)
+			for (uint32_t i = 0; i < n; i++)
 				epPieceStore(to[i].x + p * 16, piece);
 		}
 		if (!f8)
 			return;
+		const uint32_t groups = (call.hidden + 127) / 128;
 		const char *scales = row + plan.payload + call.hidden;
 		if (call.scaleKind != GIN_EP_SCALE_UE8M0) {
 			GIN_NO_UNROLL
-			for (uint32_t g = thread(); g < groups(); g += threads())
-				storeWord(to, part, n, g, epWord32(scales + g * 4));
+			for (uint32_t g = thread(); g < groups; g += threads())
+				storeWord(to, n, g, epWord32(scales + g * 4));
 			return;
 		}
 		GIN_NO_UNROLL
-		for (uint32_t w = thread(); w < (groups() + 3) / 4; w += threads()) {
+		for (uint32_t w = thread(); w < (groups + 3) / 4; w += threads()) {
 			uint32_t word = 0;
 			GIN_NO_UNROLL
-			for (uint32_t g = w * 4; g < w * 4 + 4 && g < groups(); g++)
+			for (uint32_t g = w * 4; g < w * 4 + 4 && g < groups; g++)
 				word |= epToUe8m0(epFloatOf(epWord32(scales + g * 4))) << g % 4 * 8;
-			storeWord(to, part, n, w, word);
+			storeWord(to, n, w, word);
 		}
 	}
 
-	GIN_FN uint32_t groups() const { return (call.hidden + 127) / 128; }
-
-	GIN_FN void storeWord(const epRowTarget *to, uint32_t part, uint32_t n, uint32_t group,
+	GIN_FN void storeWord(const epRowTarget *to, uint32_t n, uint32_t group,
 			      uint32_t word) const
 	{
-		for (uint32_t i = part; i < n; i += parts)
+		for (uint32_t i = 0; i < n; i++)
 			*reinterpret_cast<uint32_t *>(to[i].scales +
 						      group * call.recvScales.group) = word;
 	}
@@ -543,7 +525,7 @@ private:
 		GIN_NO_UNROLL
 		for (uint32_t g = thread(); f8 && g < (call.hidden + each - 1) / each;
 		     g += threads())
-			storeWord(&to, 0, 1, g, 0);
+			storeWord(&to, 1, g, 0);
 		if (thread() == 0)
 			setToken(outer, inner, EP_NONE);
 	}

@@ -6,8 +6,7 @@
  * within a rank, at device scope:
  *
  *   label  carries                            released by        acquired by
- *   T      what a block did before its ticket epTicketSum(),     epTicketSum(), epTicketLast(): the
- *                                             epTicketAdd()      last block
+ *   T      what a block did before its end    epTicketSum()      epTicketSum(), the last block
  *   G      staged rows of a chunk             epTicketSum()      epTicketSum(), the block that
  *                                                                completes the chunk
  *   V      the fate of a source               epVerdictStore()   epTaggedLoad(), Gin::readValue(),
@@ -29,23 +28,6 @@ GIN_FN uint32_t epTicketSum(uint32_t *word, uint32_t more, uint32_t count)
 		return 0;
 	ginStore<ginRelaxed, ginScopeDevice>(word, 0u);
 	return sum;
-}
-
-/* T, release end: the sum, for epTicketLast(); a caller can go on before it comes. */
-GIN_FN uint32_t epTicketAdd(uint32_t *word, uint32_t more)
-{
-	constexpr ginOrder order = GIN_ON_GPU ? ginRelease : ginAcqRel;
-	return ginFetchAdd<order, ginScopeDevice>(word, more) + more;
-}
-
-/* T, acquire end: true for the last, which zeroes the word. */
-GIN_FN bool epTicketLast(uint32_t *word, uint32_t sum, uint32_t count)
-{
-	if (sum != count)
-		return false;
-	ginFence<ginScopeDevice>();
-	ginStore<ginRelaxed, ginScopeDevice>(word, 0u);
-	return true;
 }
 
 /* True for the last. */
