@@ -91,7 +91,10 @@ public:
 	}
 
 private:
-	/* One thread arrives and waits: the coop meets once less, and the epoch is loaded once less. */
+	/*
+	 * As arrive() and wait(), by thread 0 alone between two meetings of the coop instead of three, with
+	 * one load of the epoch.
+	 */
 	template <class Coop>
 	GIN_FN ginResult_t syncAtOnce(Coop coop, const ginOptions &options) const
 	{
@@ -268,8 +271,8 @@ private:
 
 	/*
 	 * B, release end: pairs with ginBarrierObserve at every other rank. The memory of a failed
-	 * peer stays mapped; the wait reports the failure. No release is needed if the caller has
-	 * released to the system (`given`).
+	 * peer stays mapped; the wait reports the failure. With `given` to the system the release of the
+	 * caller takes the place of this one: it comes before the words, too.
 	 */
 	GIN_FN void notifyAll(uint64_t epoch, ginScope given) const
 	{
