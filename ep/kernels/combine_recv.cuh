@@ -111,11 +111,10 @@ private:
 	}
 
 	/*
-	 * The parts of a token, in the order of the sum. By one team of the block. `waited`: the block
-	 * has waited for all ranks, and gone[] says which ones are lost.
+	 * The parts of a token, in the order of the sum. By one team of the block: on a GPU a lane for each item.
+	 * `waited`: the block has waited for all ranks, and gone[] says which ones are lost.
 	 */
 #if GIN_ON_GPU
-	/* A lane for each item. */
 	GIN_FN void findParts(uint32_t t, bool waited) const
 	{
 		const uint32_t k = ginLane(), earlier = (1u << k) - 1, i = t * call.topk + k;
@@ -184,17 +183,13 @@ private:
 	GIN_FN void addToken(uint32_t t) const
 	{
 		char *out = call.out.data + t * call.out.inner;
+		const uint32_t n = *parts;
 		GIN_NO_UNROLL
-		for (uint32_t p = thread(); p < call.hidden / 8; p += threads())
-			epPieceStore(out + p * 16, sumOf(p));
-	}
-
-	/* Piece p of the token whose parts are found. */
-	GIN_FN ginWord16 sumOf(uint32_t p) const
-	{
-		epEight eight = {};
-		eight.addRows(sources, *parts, p);
-		return eight.rounded();
+		for (uint32_t p = thread(); p < call.hidden / 8; p += threads()) {
+			epEight eight = {};
+			eight.addRows(sources, n, p);
+			epPieceStore(out + p * 16, eight.rounded());
+		}
 	}
 
 	/* Does item k bring a part: the item itself, or the sum of its rank? */

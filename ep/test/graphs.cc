@@ -60,6 +60,14 @@ struct Second {
 		CUDA(cudaEventRecord(event[n], from));
 		CUDA(cudaStreamWaitEvent(to, event[n], 0));
 	}
+
+	/* What `body` enqueues on this stream, after the work of `first` and before its later work. By events n, n + 1. */
+	template <class Body> void run(int n, cudaStream_t first, Body body) const
+	{
+		join(n, stream, first);
+		body();
+		join(n + 1, first, stream);
+	}
 };
 
 /* Two batches, sent on the rank's stream and received on the second one, the later one first. */
@@ -67,20 +75,20 @@ static void layersOnTwo(Rank &r, ginEp_t ep, Batch &a, Batch &b, const Second &s
 {
 	EP_CHECK(a.runDispatch(ep, GIN_EP_SEND));
 	EP_CHECK(b.runDispatch(ep, GIN_EP_SEND));
-	second.join(0, second.stream, r.stream);
-	for (Batch *one : {&b, &a}) {
-		one->dispatch.phase = GIN_EP_RECV;
-		EP_CHECK(ginEpDispatch(ep, &one->dispatch, second.stream));
-	}
-	second.join(1, r.stream, second.stream);
+	second.run(0, r.stream, [&] {
+		for (Batch *one : {&b, &a}) {
+			one->dispatch.phase = GIN_EP_RECV;
+			EP_CHECK(ginEpDispatch(ep, &one->dispatch, second.stream));
+		}
+	});
 	EP_CHECK(a.runCombine(ep, GIN_EP_SEND));
 	EP_CHECK(b.runCombine(ep, GIN_EP_SEND));
-	second.join(2, second.stream, r.stream);
-	for (Batch *one : {&b, &a}) {
-		one->combine.phase = GIN_EP_RECV;
-		EP_CHECK(ginEpCombine(ep, &one->combine, second.stream));
-	}
-	second.join(3, r.stream, second.stream);
+	second.run(2, r.stream, [&] {
+		for (Batch *one : {&b, &a}) {
+			one->combine.phase = GIN_EP_RECV;
+			EP_CHECK(ginEpCombine(ep, &one->combine, second.stream));
+		}
+	});
 }
 
 static void check(Rank &r, ginEp_t ep, Batch &batch)
