@@ -351,6 +351,12 @@ inline Allocator *wordsAllocator(Rank &r)
 	return info.deviceAtomics ? ginMemAlloc : ginMemAllocHost;
 }
 
+/* Many on a GPU, few on host threads, and on a GPU with FEW_ROUNDS=1: where the route is a slow one. */
+inline uint32_t roundsFor(const Rank &r, uint32_t few, uint32_t many)
+{
+	return r.device < 0 || getenv("FEW_ROUNDS") ? few : many;
+}
+
 struct Settle {
 	ginDevComm dc;
 	uint64_t *result;

@@ -40,12 +40,6 @@ template <> inline uint32_t blockFor<GinCta>(const Rank &r)
 	return r.device < 0 ? 6 : 160;
 }
 
-/* Many on a GPU, few on host threads, and on a GPU with FEW_ROUNDS=1: where the route is a slow one. */
-inline uint32_t roundsFor(const Rank &r, uint32_t few, uint32_t many)
-{
-	return r.device < 0 || getenv("FEW_ROUNDS") ? few : many;
-}
-
 /* Puts of every size and alignment: cell after cell, each with poison on both sides. */
 struct Cells {
 	uint32_t sizes[24];

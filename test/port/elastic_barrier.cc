@@ -304,7 +304,7 @@ static int run(const ginConfig_t *config)
 	portSay(r, "elastic_barrier");
 	{
 		Trial trial(r);
-		const uint32_t rounds = r.device < 0 ? 20 : 200;
+		const uint32_t rounds = roundsFor(r, 20, 200);
 		for (uint32_t round = 0; round < rounds; round++) {
 			trial.barrier(round);
 			trial.tails(round);
