@@ -171,7 +171,6 @@ static void roundsOfShape(Rank &r, const Pattern &most, uint64_t seed, uint32_t 
 {
 	ginEpConfig_t config = GIN_EP_CONFIG_INIT;
 	ginEpInfo_t info = GIN_EP_INFO_INIT;
-	ginEp_t ep = nullptr;
 	config.experts = most.experts;
 	config.topk = most.topk;
 	config.hidden = most.hidden;
@@ -181,7 +180,7 @@ static void roundsOfShape(Rank &r, const Pattern &most, uint64_t seed, uint32_t 
 			  : r.device < 0 ? 60
 					 : 8) *
 			 1000000000;
-	EP_CHECK(ginEpCreate(r.comm, &config, &ep));
+	const ginEp_t ep = makeEp(r, config);
 	EP_CHECK(ginEpQuery(ep, &info));
 	const char *given = getenv("AHEAD");
 	const uint32_t ahead = given && atoi(given) > 0 ? static_cast<uint32_t>(atoi(given)) : 32;

@@ -8,6 +8,10 @@
 #include "harness.h"
 #include "reference.h"
 
+#include <algorithm>
+#include <array>
+#include <unistd.h>
+
 #define EP_CHECK(call) epRequire((call), ginSuccess, #call, __LINE__)
 #define EP_FAILS(call, result) epRequire((call), result, #call, __LINE__)
 
@@ -124,9 +128,33 @@ inline ginEpTensor_t tensor(const Memory &m, int type, std::vector<int64_t> size
 	return t;
 }
 
-inline ginEp_t makeEp(Rank &r, const ginEpConfig_t &config)
+/*
+ * Blocks of a kernel, at most; 0: no limit. Ranks that are threads and share a GPU have SMs of their own, for a send
+ * and a receive at one time: an SM whose blocks wait may have no shared memory for the blocks that they wait for.
+ */
+inline uint32_t blocksOf(Rank &r)
+{
+	uint32_t blocks = 0;
+#ifdef __CUDACC__
+	const std::array<int, 2> mine = {getpid(), r.device};
+	std::vector<std::array<int, 2>> all(r.nRanks);
+	int sms = 0;
+	CHECK(ginCommAllgather(r.comm, mine.data(), all.data(), sizeof(mine)));
+	CUDA(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, r.device));
+	const auto sharing = std::count(all.begin(), all.end(), mine);
+	if (sharing > 1)
+		blocks = static_cast<uint32_t>(sms / (2 * sharing));
+#else
+	(void)r;
+#endif
+	return blocks;
+}
+
+inline ginEp_t makeEp(Rank &r, ginEpConfig_t config)
 {
 	ginEp_t ep = nullptr;
+	if (!config.maxSms)
+		config.maxSms = blocksOf(r);
 	EP_CHECK(ginEpCreate(r.comm, &config, &ep));
 	return ep;
 }
