@@ -256,7 +256,10 @@ protected:
 	 * Where rows that are received are dealt out from, in a kernel that sends, too: where there are few, the
 	 * blocks that send receive none, and the other blocks wait for rows from the start.
 	 */
-	GIN_FN static uint32_t receiveFirst() { return ginGridSize() / 2; }
+	GIN_FN uint32_t receiveFirst() const
+	{
+		return ranks() * call.tokens <= ginGridSize() / 4 ? ginGridSize() / 2 : 0;
+	}
 
 	GIN_FN ginOptions dependsOn(uint32_t rank) const { return epFrom(args, rank); }
 

@@ -180,6 +180,31 @@ static void corners(Rank &r)
 	EP_CHECK(ginEpDestroy(ep));
 }
 
+/* Few rows and many blocks: rows are received by other blocks than those that send. */
+static void fewRows(Rank &r)
+{
+	Round round = roundOf(r, 12, 4, 64, 16);
+	round.tokens.assign(round.ranks, 1);
+	ginEpConfig_t config = GIN_EP_CONFIG_INIT;
+	config.experts = round.experts;
+	config.topk = round.topk;
+	config.hidden = round.hidden;
+	config.maxTokens = round.maxTokens;
+	config.maxSms = r.device < 0 ? 16 : 0;
+	ginEp_t ep = makeEp(r, config);
+	meet(r);
+	Batch batch(r, round, handleBytes(ep));
+	meet(r);
+	EP_CHECK(batch.runDispatch(ep, GIN_EP_SEND));
+	EP_CHECK(batch.runDispatch(ep, GIN_EP_RECV));
+	finish(r, ep);
+	batch.checkDispatch();
+	EP_CHECK(batch.runCombine(ep, GIN_EP_BOTH));
+	finish(r, ep);
+	batch.checkCombine();
+	EP_CHECK(ginEpDestroy(ep));
+}
+
 /* x that is e4m3 already, with scales of the kind `given`. */
 static void dispatchGiven(Rank &r, ginEp_t ep, const Round &round, const Round &given)
 {
@@ -368,14 +393,9 @@ static int run(const ginConfig_t *config)
 	static const struct {
 		const char *name;
 		void (*run)(Rank &r);
-	} cases[] = {{"ahead", ahead},
-		     {"shapes", shapes},
-		     {"long lists", longLists},
-		     {"corners", corners},
-		     {"send buffer", sendBuffer},
-		     {"given e4m3", givenF8},
-		     {"hooks", hooks},
-		     {"slow", slow},
+	} cases[] = {{"ahead", ahead},	      {"shapes", shapes},    {"long lists", longLists},
+		     {"corners", corners},    {"few rows", fewRows}, {"send buffer", sendBuffer},
+		     {"given e4m3", givenF8}, {"hooks", hooks},	     {"slow", slow},
 		     {"random", randomRounds}};
 	const char *given = getenv("CASE");
 	const std::string only = given && *given ? "," + std::string(given) + "," : "";
