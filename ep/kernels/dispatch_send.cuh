@@ -27,9 +27,10 @@ struct epBase {
 /* `direct`: every peer is direct. */
 template <bool direct, epCast cast> class EpDispatchSend : public EpSend
 {
-	/* What a thread loads of a row before it knows where the row goes. */
+	/* What a thread loads, and casts, of a row before it knows where the row goes. */
 	struct Ahead {
-		ginWord16 piece[2];
+		ginWord16 piece[2]; /* a piece that is cast: in the first one */
+		float scale;
 	};
 
 	epBase *bases;	     /* [ranks]; not direct only */
@@ -70,6 +71,8 @@ public:
 		const epBegin begin(plan);
 		if (needsList())
 			listItems(number, begin);
+		if (ginBlockIndex() < call.tokens)
+			castAhead(thread(), ahead);
 		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < 2 * GIN_EP_MAX_TOPK; i += threads())
 			targets[i].to = nullptr;
@@ -88,6 +91,7 @@ public:
 		     t += ginGridSize(), n++) {
 			if (n) {
 				loadAhead(t, ahead);
+				castAhead(thread(), ahead);
 				sync(); /* its targets are empty */
 			}
 			sendToken(t, targets + n % 2 * GIN_EP_MAX_TOPK, ahead,
@@ -279,13 +283,19 @@ private:
 		if (!GIN_ON_GPU || p >= pieces())
 			return;
 		if (cast == epCastToF8) {
-			ahead.piece[0] = epPieceLoad(rowOf(t) + p * 32);
-			ahead.piece[1] = epPieceLoad(rowOf(t) + p * 32 + 16);
+			loadTwo(rowOf(t), p, ahead);
 			return;
 		}
 		ahead.piece[0] = epPieceLoad(rowOf(t) + p * 16);
 		if (p + threads() < pieces())
 			ahead.piece[1] = epPieceLoad(rowOf(t) + (p + threads()) * 16);
+	}
+
+	/* What piece p is cast from. */
+	GIN_FN static void loadTwo(const char *x, uint32_t p, Ahead &ahead)
+	{
+		ahead.piece[0] = epPieceLoad(x + p * 32);
+		ahead.piece[1] = epPieceLoad(x + p * 32 + 16);
 	}
 
 	GIN_FN void sendRow(uint32_t t, const epTarget *to, const Ahead &ahead) const
@@ -363,31 +373,50 @@ private:
 		return {{word[0] | word[1] << 32, word[2] | word[3] << 32}};
 	}
 
-	/* 8 threads of a warp cast 128 elements; on the host one thread does. */
-	GIN_FN void castRow(const char *x, const epTarget *to, const Ahead &ahead) const
+	/*
+	 * Piece p: 8 threads of a warp cast 128 elements. By all threads of a warp, on a GPU; other threads than
+	 * those of a row that is cast do nothing.
+	 */
+	GIN_FN void castAhead(uint32_t p, Ahead &ahead) const
 	{
-		const bool pow2 = call.scaleKind != GIN_EP_SCALE_F32;
+#if GIN_ON_GPU
+		if (cast != epCastToF8)
+			return;
+		Sixteen v = {};
+		if (p < pieces())
+			v = sixteen(ahead.piece[0], ahead.piece[1]);
+		float most = largest(v, 1e-4f);
+		EP_UNROLL
+		for (uint32_t lane = 1; lane < 8; lane *= 2)
+			most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, lane));
+		const epScale scale = epScaleOf(most, call.scaleKind != GIN_EP_SCALE_F32);
+		ahead.piece[0] = toF8(v, scale.factor);
+		ahead.scale = scale.scale;
+#else
+		(void)p;
+		(void)ahead;
+#endif
+	}
+
+	/* On the host one thread casts 128 elements. */
+	GIN_FN void castRow(const char *x, const epTarget *to, Ahead ahead) const
+	{
 #if GIN_ON_GPU
 		GIN_NO_UNROLL
 		for (uint32_t p = thread(); p < (pieces() + 31) / 32 * 32; p += threads()) {
-			Sixteen v = sixteen(ahead.piece[0], ahead.piece[1]);
-			if (p >= pieces())
-				v = {};
-			else if (p != thread())
-				v = load(x + p * 32);
-			float most = largest(v, 1e-4f);
-			EP_UNROLL
-			for (uint32_t lane = 1; lane < 8; lane *= 2)
-				most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, lane));
-			epScale scale = epScaleOf(most, pow2);
+			if (p != thread() && p < pieces())
+				loadTwo(x, p, ahead);
+			if (p != thread())
+				castAhead(p, ahead);
 			if (p >= pieces())
 				continue;
-			store(to, plan.payload + p * 16, toF8(v, scale.factor));
+			store(to, plan.payload + p * 16, ahead.piece[0]);
 			if (p % 8 == 0)
-				storeScale(to, p / 8, scale.scale);
+				storeScale(to, p / 8, ahead.scale);
 		}
 #else
 		(void)ahead;
+		const bool pow2 = call.scaleKind != GIN_EP_SCALE_F32;
 		GIN_NO_UNROLL
 		for (uint32_t g = thread(); g < (pieces() + 7) / 8; g += threads()) {
 			const uint32_t end = g * 8 + 8 < pieces() ? g * 8 + 8 : pieces();
