@@ -21,12 +21,6 @@ template <bool direct, uint32_t reduce> class EpCombineRecv : public EpList
 	epSource *sources;  /* [GIN_EP_MAX_TOPK] */
 
 public:
-	/*
-	 * In one kernel with the send it has scratch of its own: one warp finds parts while the warp that
-	 * signals still waits for the stores of the block.
-	 */
-	static constexpr bool besideSend = true;
-
 	GIN_FN EpCombineRecv(const epArgs &a, char *shared) : EpList(a, shared), epoch(0), half(0)
 	{
 		sources = reinterpret_cast<epSource *>(scratch);
@@ -48,8 +42,12 @@ public:
 		if (stopped())
 			return;
 		giveCredits<direct>(ginEpCallCombineRecv);
+		begin();
 		receive(epWordLoad(&call.handle->epoch[1]), false);
 	}
+
+	/* Before receive(): what the send's last meeting publishes to the block. */
+	GIN_FN void begin() const {}
 
 	/* `sent`: the kernel has sent the epoch, too. */
 	GIN_FN void receive(uint32_t ofSend, bool sent)

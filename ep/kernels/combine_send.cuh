@@ -100,6 +100,12 @@ public:
 		received = rowsOut + ranks();
 	}
 
+	/* A receive in one kernel has scratch of its own: one warp finds parts while another signals. */
+	GIN_FN static size_t keptBytes(const epPlan &plan)
+	{
+		return (scratchBytes(plan) + 15) / 16 * 16;
+	}
+
 	GIN_FN static size_t scratchBytes(const epPlan &plan)
 	{
 		return 2 * GIN_EP_MAX_TOPK * sizeof(epSource) + 3 * plan.nRanks * sizeof(uint32_t);
@@ -108,7 +114,16 @@ public:
 	GIN_FN void run()
 	{
 		uint32_t sent;
-		send(true, &sent);
+		if (send(true, &sent))
+			signal();
+	}
+
+	/* After send(): signals the rows. All threads of the block meet in it, and one warp waits for their stores. */
+	GIN_FN void signal() const
+	{
+		raiseRows<direct>();
+		if (ginBlockIndex() == (ginGridSize() > 1 ? ginGridSize() - 2 : 0))
+			raiseRests();
 	}
 
 	/* False: an earlier call has failed, and nothing is done. `alone`: the kernel does not receive. */
@@ -135,9 +150,6 @@ public:
 				sendRow(s, slot, ahead, sources + n++ % 2 * GIN_EP_MAX_TOPK);
 				ahead.loaded = false;
 			});
-		raiseRows<direct>();
-		if (ginBlockIndex() == (ginGridSize() > 1 ? ginGridSize() - 2 : 0))
-			raiseRests();
 		return true;
 	}
 

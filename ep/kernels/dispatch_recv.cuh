@@ -46,17 +46,14 @@ template <bool direct> class EpDispatchRecv : public EpBlock
 	epRowTarget *targets; /* [2][GIN_EP_MAX_TOPK] */
 
 public:
-	/* In one kernel with the send it takes over the send's scratch. */
-	static constexpr bool besideSend = false;
-
 	GIN_FN EpDispatchRecv(const epArgs &a, char *shared)
 	    : EpBlock(a, shared), epoch(0), half(0), words(1 + plan.localExperts)
 	{
-		counts = reinterpret_cast<uint32_t *>(scratch);
-		totals = counts + ranks() * words;
-		lost = totals + plan.localExperts;
+		lost = reinterpret_cast<uint32_t *>(scratch);
 		come = lost + ranks();
-		size_t used = reinterpret_cast<char *>(come + ranks()) - scratch;
+		counts = come + ranks();
+		totals = counts + ranks() * words;
+		size_t used = reinterpret_cast<char *>(totals + plan.localExperts) - scratch;
 		targets = reinterpret_cast<epRowTarget *>(scratch + (used + 15) / 16 * 16);
 	}
 
@@ -72,30 +69,39 @@ public:
 		if (stopped())
 			return;
 		giveCredits<direct>(ginEpCallDispatchRecv);
+		begin();
+		sync();
 		receive(epWordLoad(&call.handle->epoch[0]), false);
 	}
 
-	/* `sent`: the kernel has sent the epoch, too. */
+	/*
+	 * Before receive(); the block meets between them. In one kernel with the send, a thread is here when it
+	 * has stored its part of the rows: it writes where the send's list was.
+	 */
+	GIN_FN void begin() const
+	{
+		GIN_NO_UNROLL
+		for (uint32_t s = thread(); s < ranks(); s += threads())
+			lost[s] = come[s] = 0;
+	}
+
+	/*
+	 * `sent`: the kernel has sent the epoch, too; the last threads, which look for sources, come later then,
+	 * because they have waited for the block's stores.
+	 */
 	GIN_FN void receive(uint32_t ofSend, bool sent)
 	{
 		epoch = ofSend;
 		half = epoch % 2;
-		GIN_NO_UNROLL
-		for (uint32_t s = thread(); s < ranks(); s += threads())
-			lost[s] = come[s] = 0;
-		sync();
 		if (plan.onLost == GIN_EP_LOST_MASK)
 			decide();
-		GIN_NO_UNROLL
-		for (uint32_t s = threads() - 1 - thread(); s < ranks(); s += threads())
-			lookForCounts(s);
-		sync();
-		GIN_NO_UNROLL
-		for (uint32_t s = threads() - 1 - thread(); s < ranks(); s += threads())
-			lookForSource(s);
+		lookForCounts();
 		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < ranks() * words; i += threads())
 			counts[i] = readCount(i / words, i % words);
+		GIN_NO_UNROLL
+		for (uint32_t s = threads() - 1 - thread(); s < ranks(); s += threads())
+			lookForSource(s);
 		sync();
 		Ahead ahead = {};
 		loadFirst(ahead);
@@ -219,17 +225,19 @@ private:
 	}
 
 	/*
-	 * Looks for the first word of a source's counts; the other words come with it. One thread of a block
-	 * for each source: loads of all threads of all blocks would keep the memory busy that peers write to.
+	 * Looks for the first word of the counts that the team reads first; the other words come with it. One
+	 * thread of a team: loads of all threads of all blocks would keep the memory busy that peers write to.
 	 */
-	GIN_FN void lookForCounts(uint32_t s) const
+	GIN_FN void lookForCounts() const
 	{
-		const uint32_t out = maskOf(s);
+		const uint32_t s = thread() / words;
+		const bool looks = direct && epTeamFirst() && s < ranks() && !maskOf(s);
 		uint32_t value;
 		GIN_NO_UNROLL
-		for (uint32_t look = 0; direct && !out && look < EP_LOOKS; look++)
+		for (uint32_t look = 0; looks && look < EP_LOOKS; look++)
 			if (lookWord(countAt(half, s, 0), &value))
-				return;
+				break;
+		epTeamSync();
 	}
 
 	/* Looks for the rows of a source while other threads look for its counts. Direct peers. */

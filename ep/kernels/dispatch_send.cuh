@@ -39,19 +39,25 @@ template <bool direct, epCast cast> class EpDispatchSend : public EpSend
 
 public:
 	GIN_FN EpDispatchSend(const epArgs &a, char *shared)
-	    : EpSend(a, shared, ginEpCallDispatchSend)
+	    : EpSend(a, shared + keptBytes(a.plan), ginEpCallDispatchSend)
 	{
-		fate = listEnd();
+		fate = reinterpret_cast<uint32_t *>(shared);
 		rowsOut = fate + ranks();
-		bases = reinterpret_cast<epBase *>(rowsOut + ranks());
+		bases = reinterpret_cast<epBase *>(listEnd());
 		histogram = reinterpret_cast<uint32_t *>(bases + ranks());
 		size_t used = reinterpret_cast<char *>(histogram + 1 + plan.mostLocal) - scratch;
 		targets = reinterpret_cast<epTarget *>(scratch + (used + 15) / 16 * 16);
 	}
 
+	/* Of the scratch, at its begin: what raiseRows() reads. A receive in one kernel takes over what follows. */
+	GIN_FN static size_t keptBytes(const epPlan &plan)
+	{
+		return (plan.nRanks * 2 * sizeof(uint32_t) + 15) / 16 * 16;
+	}
+
 	GIN_FN static size_t scratchBytes(const epPlan &plan)
 	{
-		return listBytes() + plan.nRanks * (2 * sizeof(uint32_t) + sizeof(epBase)) +
+		return keptBytes(plan) + listBytes() + plan.nRanks * sizeof(epBase) +
 		       (1 + plan.mostLocal) * sizeof(uint32_t) + 16 +
 		       2 * GIN_EP_MAX_TOPK * sizeof(epTarget);
 	}
@@ -59,10 +65,17 @@ public:
 	GIN_FN void run()
 	{
 		uint32_t sent;
-		send(true, &sent);
+		if (send(true, &sent))
+			signal();
 	}
 
-	/* False: an earlier call has failed, and nothing is done. `alone`: the kernel does not receive. */
+	/* After send(): signals the rows. All threads of the block meet in it, and one warp waits for their stores. */
+	GIN_FN void signal() const { raiseRows<direct>(); }
+
+	/*
+	 * False: an earlier call has failed, and nothing is done. `alone`: the kernel does not receive. When it
+	 * ends in all threads, the list is of no use any more.
+	 */
 	GIN_FN bool send(bool alone, uint32_t *sent)
 	{
 		Ahead ahead = {};
@@ -97,7 +110,6 @@ public:
 			sendToken(t, targets + n % 2 * GIN_EP_MAX_TOPK, ahead,
 				  targets + (n + 1) % 2 * GIN_EP_MAX_TOPK);
 		}
-		raiseRows<direct>();
 		return true;
 	}
 

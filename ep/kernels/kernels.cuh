@@ -26,25 +26,21 @@ public:
 
 	GIN_FN static size_t scratchBytes(const epPlan &plan)
 	{
-		const size_t a = sendBytes(plan), b = Recv::scratchBytes(plan);
-		return Recv::besideSend ? a + b : a > b ? a : b;
+		const size_t a = Send::scratchBytes(plan),
+			     b = Send::keptBytes(plan) + Recv::scratchBytes(plan);
+		return a > b ? a : b;
 	}
 
 	GIN_FN void run()
 	{
+		Send send(args, shared);
+		Recv recv(args, shared + Send::keptBytes(plan));
 		uint32_t epoch;
-		if (!Send(args, shared).send(false, &epoch))
+		if (!send.send(false, &epoch))
 			return;
-		if (!Recv::besideSend)
-			sync(); /* the scratch changes its owner */
-		Recv(args, Recv::besideSend ? shared + sendBytes(plan) : shared)
-			.receive(epoch, true);
-	}
-
-private:
-	GIN_FN static size_t sendBytes(const epPlan &plan)
-	{
-		return (Send::scratchBytes(plan) + 15) / 16 * 16;
+		recv.begin();
+		send.signal();
+		recv.receive(epoch, true);
 	}
 };
 
