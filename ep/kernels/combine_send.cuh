@@ -136,7 +136,8 @@ public:
 		GIN_NO_UNROLL
 		for (uint32_t s = thread(); s < ranks(); s += threads())
 			received[s] = receivedOf(call.handle)[s];
-		if (!enter<direct>(begin))
+		open<direct>(begin);
+		if (!enter(begin))
 			return false;
 		*sent = epoch;
 		if (alone)

@@ -82,6 +82,7 @@ public:
 		if (ginBlockIndex() < call.tokens)
 			loadAhead(ginBlockIndex(), ahead);
 		const epBegin begin(plan);
+		open<direct>(begin);
 		if (needsList())
 			listItems(number, begin);
 		if (ginBlockIndex() < call.tokens)
@@ -89,7 +90,7 @@ public:
 		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < 2 * GIN_EP_MAX_TOPK; i += threads())
 			targets[i].to = nullptr;
-		if (!enter<direct>(begin))
+		if (!enter(begin))
 			return false;
 		*sent = epoch;
 		if (alone)

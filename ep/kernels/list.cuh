@@ -169,7 +169,9 @@ protected:
 			return;
 #if GIN_ON_GPU
 		GIN_NO_UNROLL
-		for (uint32_t w = epTeam(); w * tokensOfTeam() < call.tokens; w += 4 * epTeams())
+		for (uint32_t w = epTeam();
+		     epTeam() < listTeams() && w * tokensOfTeam() < call.tokens;
+		     w += 4 * listTeams())
 			listFour(w, number, begin);
 #else
 		GIN_NO_UNROLL
@@ -190,7 +192,13 @@ protected:
 		return 32 / lanesOfToken();
 	}
 
-	/* Lists the tokens of w, and of the warps epTeams() and so on after it. Four loads are in flight. */
+	/* The block's last warp waits for credits meanwhile. */
+	GIN_FN static uint32_t listTeams()
+	{
+		return epTeams() - 1;
+	}
+
+	/* Lists the tokens of w, w + listTeams(), and so on. Four loads are in flight. */
 	GIN_FN void listFour(uint32_t w, uint32_t number, const epBegin &begin)
 	{
 		const uint32_t lanes = lanesOfToken(), k = ginLane() % lanes;
@@ -199,7 +207,7 @@ protected:
 		uint32_t item[4];
 		EP_UNROLL
 		for (uint32_t i = 0; i < 4; i++) {
-			const uint32_t t = (w + i * epTeams()) * tokensOfTeam() + first;
+			const uint32_t t = (w + i * listTeams()) * tokensOfTeam() + first;
 			item[i] = t < call.tokens && k < call.topk ? t * call.topk + k : EP_NONE;
 		}
 		if (call.indexBytes == 8)
@@ -207,7 +215,7 @@ protected:
 		else
 			loadFour<int32_t>(item, index);
 		GIN_NO_UNROLL
-		for (uint32_t i = w; i < w + 4 * epTeams(); i += epTeams()) {
+		for (uint32_t i = w; i < w + 4 * listTeams(); i += listTeams()) {
 			const uint32_t t = i * tokensOfTeam();
 			if (t >= call.tokens)
 				return;

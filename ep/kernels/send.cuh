@@ -30,8 +30,8 @@ protected:
 	GIN_FN uint32_t which() const { return number == ginEpCallCombineSend ? 1 : 0; }
 	GIN_FN uint32_t family() const { return which() ? epParts : epRows; }
 
-	/* False: an earlier call has failed, and the block does nothing. All threads have synced. */
-	template <bool direct> GIN_FN bool enter(const epBegin &begin)
+	/* Finds who gets no rows, by the last threads of the block. Other threads may prepare the rows meanwhile. */
+	template <bool direct> GIN_FN void open(const epBegin &begin)
 	{
 		GIN_NO_UNROLL
 		for (uint32_t r = thread(); r < ranks(); r += threads())
@@ -39,6 +39,11 @@ protected:
 		if (ginBlockIndex() == ginGridSize() - 1 && !begin.failed())
 			giveCredits<direct>(number);
 		awaitCredits<direct>(number, which() ? epPartsFree : epRowsFree, begin, fate);
+	}
+
+	/* After open(). False: an earlier call has failed, and the block does nothing. All threads have synced. */
+	GIN_FN bool enter(const epBegin &begin)
+	{
 		epoch = begin.epoch(number);
 		half = epoch % 2;
 		return !GinCta{}.any(begin.failed());
