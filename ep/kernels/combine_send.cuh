@@ -131,7 +131,8 @@ public:
 	{
 		Ahead ahead = {};
 		const uint32_t first = ginBlockIndex() / ranks(), of = ginBlockIndex() % ranks();
-		load(recordOf(call.handle, of, first), ahead);
+		if (first < plan.maxTokens)
+			load(recordOf(call.handle, of, first), ahead);
 		const epBegin begin(plan);
 		GIN_NO_UNROLL
 		for (uint32_t s = thread(); s < ranks(); s += threads())

@@ -102,12 +102,12 @@ static uint32_t recvBlocks(ginEp_t ep, uint32_t tokens)
 	return rows < mostRows(ep) ? rows : mostRows(ep);
 }
 
-/* The kernels of combine are fastest with one block for each SM. */
-static uint32_t combineRows(ginEp_t ep)
+/* The kernels of combine are fastest with one block for each SM. With few rows the last block has none: it gives credits. */
+static uint32_t combineBlocks(ginEp_t ep)
 {
-	uint32_t sms = ep->gpu ? epGpuBlocks(ep->gpu) / 2 : mostRows(ep);
+	uint32_t sms = ep->gpu ? epGpuBlocks(ep->gpu) / 2 : mostRows(ep), blocks = mostRows(ep) + 1;
 
-	return mostRows(ep) < sms ? mostRows(ep) : sms;
+	return blocks < sms ? blocks : sms;
 }
 
 /* Send and receive in one kernel, where every peer is direct. */
@@ -193,7 +193,7 @@ static ginResult_t combineSend(ginEp_t ep, const struct epCallArgs *call, int bo
 
 	if (result)
 		return result;
-	result = epLaunch(ep, variant + (call->reduce == GIN_EP_REDUCE_NONE), combineRows(ep),
+	result = epLaunch(ep, variant + (call->reduce == GIN_EP_REDUCE_NONE), combineBlocks(ep),
 			  blockFor(call), call, stream);
 	if (!result)
 		sendDone(&ep->combines, both ? NULL : call->handle);
