@@ -122,7 +122,7 @@ private:
 		const float weight = none && has ? weightAt(i) : 1.0f;
 		markAbsent(waited);
 		bool bad;
-		const uint32_t entry = laneEntry(index, 0xffffffffu, &bad);
+		const uint32_t entry = laneEntry(index, k, lanesOfToken(), &bad);
 		const uint32_t rank = entry == EP_NONE ? EP_NONE : epRankIn(entry);
 		const bool first = !(__match_any_sync(0xffffffffu, rank) & earlier);
 		const uint32_t bringer = none || first ? rank : EP_NONE;

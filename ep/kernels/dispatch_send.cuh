@@ -227,15 +227,16 @@ private:
 						       : plan.own + stagedRowAt(half, rank, slot);
 		const uint32_t below = share.kMask & ((1u << k) - 1);
 		const epItemParts parts = itemPartsOf(t, share, rank, slot, item);
-		writeItem(row, epBits(below), t * call.topk + k, before);
+		if (!below) {
+			to[share.ranksBelow] = {row, rank, slot};
+			*reinterpret_cast<epHeader *>(row) = {t, share.kMask, parts.sum,
+							      parts.item};
+			if (direct || isDirect(rank))
+				epScratchAdd(&rowsOut[rank], 1);
+		}
 		if (!direct)
 			itemPartsIn(call.handle)[t * call.topk + k] = parts;
-		if (below)
-			return;
-		to[share.ranksBelow] = {row, rank, slot};
-		*reinterpret_cast<epHeader *>(row) = {t, share.kMask, parts.sum, parts.item};
-		if (direct || isDirect(rank))
-			epScratchAdd(&rowsOut[rank], 1);
+		writeItem(row, epBits(below), t * call.topk + k, before); /* waits for its weight */
 	}
 
 	/* Where combine puts the rows of an item; `item`: items before it at its rank. */

@@ -239,17 +239,30 @@ protected:
 	}
 
 	/*
-	 * The entry of the lane's index; lanes of `group` have the indices of one token. *bad: the index is
-	 * wrong, or a lane before has it. All lanes of a warp call.
+	 * The entry of the lane's index; `lanes` lanes have the indices of one token, the lane's is number k.
+	 * *bad: the index is wrong, or a lane before has it. All lanes of a warp call.
 	 */
-	GIN_FN uint32_t laneEntry(int64_t index, uint32_t group, bool *bad) const
+	GIN_FN uint32_t laneEntry(int64_t index, uint32_t k, uint32_t lanes, bool *bad) const
 	{
 		const bool valid = static_cast<uint64_t>(index) < plan.experts;
 		const uint32_t entry = valid ? entryOf(static_cast<uint32_t>(index)) : EP_NONE;
-		const uint32_t equal = __match_any_sync(0xffffffffu, entry) & group;
-		const bool again = valid && (equal & ((1u << ginLane()) - 1));
-		*bad = again || (!valid && index != -1);
+		const bool again = hasBefore(entry, k, lanes);
+		*bad = valid ? again : index != -1;
 		return *bad ? EP_NONE : entry;
+	}
+
+	/* Does a lane before k have the entry? Shuffles follow at once; a match would take a turn for each value. */
+	GIN_FN static bool hasBefore(uint32_t entry, uint32_t k, uint32_t lanes)
+	{
+		bool has = false;
+		GIN_NO_UNROLL
+		for (uint32_t first = 1; first < lanes; first += 8)
+			EP_UNROLL
+		for (uint32_t i = 0; i < 8; i++) {
+			const uint32_t other = __shfl_up_sync(0xffffffffu, entry, first + i);
+			has = has || (k >= first + i && other == entry);
+		}
+		return has;
 	}
 
 	/* Item k of token t, by one lane; all lanes of a warp call. */
@@ -259,7 +272,7 @@ protected:
 		const uint32_t lanes = lanesOfToken(), shift = ginLane() - k;
 		const uint32_t group = (lanes < 32 ? (1u << lanes) - 1 : 0xffffffffu) << shift;
 		bool bad = false;
-		const uint32_t entry = laneEntry(index, group, &bad);
+		const uint32_t entry = laneEntry(index, k, lanes, &bad);
 		const uint32_t wrong = __ballot_sync(0xffffffffu, bad) & group;
 		uint32_t mask = entry == EP_NONE ? 0 : 1u << (epRankIn(entry) & 31);
 		for (uint32_t step = 1; step < lanes; step *= 2)
