@@ -75,9 +75,14 @@ public:
 			result = check(coop);
 		if (result != ginSuccess)
 			return result;
+		bool heard = false;
+		if constexpr (routes != GIN_ROUTES_DIRECT && (routes & GIN_ROUTES_DIRECT) &&
+			      ginFixedSize<Coop>(0) != 1 && ginVoteIsSync<Coop>(0))
+			heard = ginUnshared(
+				static_cast<uint32_t>(hearTogether(coop))); /* saves 2 registers */
 		if (coop.thread_rank() == 0)
-			result = again().finish(options);
-		return ginAgree(coop, result);
+			result = again().finish(heard, again().next(), options);
+		return heard ? ginSuccess : ginAgree(coop, result);
 	}
 
 	/* arrive() and wait(). */
@@ -109,7 +114,7 @@ private:
 			const uint64_t epoch = now.next();
 			result = now.begin(epoch, options);
 			if (result == ginSuccess)
-				result = now.finish(epoch, options);
+				result = now.finish(false, epoch, options);
 		}
 		return ginAgree(coop, result);
 	}
@@ -250,23 +255,40 @@ private:
 		return ginSuccess;
 	}
 
-	GIN_FN ginResult_t finish(const ginOptions &options) const
-	{
-		return finish(next(), options);
-	}
-
-	GIN_FN ginResult_t finish(uint64_t epoch, const ginOptions &options) const
+	/* heard: all ranks have arrived. */
+	GIN_FN ginResult_t finish(bool heard, uint64_t epoch, const ginOptions &options) const
 	{
 		ginResult_t result = ginSuccess;
-		if (!isFlat())
+		if (!heard && !isFlat())
 			result = rounds(epoch, options);
-		else if (!arrived(dc.signal[ginWriterGpu] + wordIndex(0), nRanks(), team.rank,
-				  epoch))
+		else if (!heard && !arrived(dc.signal[ginWriterGpu] + wordIndex(0), nRanks(),
+					    team.rank, epoch))
 			result = awaitAll(dc.self, team.nRanks, team.rank, team.stride, which,
 					  epoch, options.timeout, ginFromPack(options.from));
 		if (result == ginSuccess)
 			ginLocalStore(&dc.epoch[index()], epoch);
 		return result;
+	}
+
+	/*
+	 * The first looks at the words of a barrier of direct peers, each by another thread: one thread would
+	 * load one after the other. False: a rank has not arrived soon, or the coop has too few threads. The
+	 * vote is a sync, too, so every look is an acquire for the whole coop. B, acquire end.
+	 */
+	template <class Coop> GIN_FN bool hearTogether(Coop coop) const
+	{
+		return dc.domainSize == dc.nRanks && again().nRanks() <= GIN_BARRIER_ROUNDS &&
+		       coop.size() >= again().nRanks() &&
+		       !coop.any(!again().hears(ginRankAgain(coop)));
+	}
+
+	/* Has rank `rank` of the team arrived, as far as brief looks tell? */
+	GIN_FN bool hears(uint32_t rank) const
+	{
+		const uint64_t *word = dc.signal[ginWriterGpu] + wordIndex(rank);
+		auto look = [word] { return ginBarrierObserve(word); };
+		return rank >= nRanks() || rank == static_cast<uint32_t>(team.rank) ||
+		       ginLookBriefly(look, next(), 64);
 	}
 
 	/*

@@ -288,6 +288,28 @@ template <class Coop> GIN_FN constexpr uint32_t ginFixedSize(long)
 	return 0;
 }
 
+/* The rank of this thread in the coop, in no register between its uses. */
+template <class Coop> GIN_FN uint32_t ginRankAgain(Coop coop)
+{
+	return ginUnshared(coop.thread_rank());
+}
+
+GIN_FN uint32_t ginRankAgain(GinCta)
+{
+	return ginThreadIndexAgain();
+}
+
+/* Is any() of the coop a sync, too? */
+template <class Coop> GIN_FN constexpr auto ginVoteIsSync(int) -> decltype(Coop::anyIsSync)
+{
+	return Coop::anyIsSync;
+}
+
+template <class Coop> GIN_FN constexpr bool ginVoteIsSync(long)
+{
+	return false;
+}
+
 /* Is this thread one of the first ginLeaders() threads, which poll together? */
 template <class Coop> GIN_FN bool ginLeads(Coop coop)
 {

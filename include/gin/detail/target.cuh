@@ -120,6 +120,22 @@ GIN_FN uint32_t ginThreadIndex()
 #endif
 }
 
+/* ginThreadIndex(), read anew: the compiler does not keep it in a register from an earlier call. */
+GIN_FN uint32_t ginThreadIndexAgain()
+{
+#if GIN_ON_GPU
+	uint32_t x, y = 0, z = 0;
+	if (blockDim.y * blockDim.z != 1) {
+		asm volatile("mov.u32 %0, %%tid.y;" : "=r"(y));
+		asm volatile("mov.u32 %0, %%tid.z;" : "=r"(z));
+	}
+	asm volatile("mov.u32 %0, %%tid.x;" : "=r"(x));
+	return x + blockDim.x * (y + blockDim.y * z);
+#else
+	return ginThreadIndex();
+#endif
+}
+
 /* Number of this thread in its warp. */
 GIN_FN uint32_t ginLane()
 {

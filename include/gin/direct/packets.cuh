@@ -215,17 +215,6 @@ template <uint32_t fixed> GIN_FN_COLD void ginPacketSend(char *part, uint32_t mo
 							     bytes - at - 8 * rank, number, step);
 }
 
-/* Is any() of the coop a sync, too? */
-template <class Coop> GIN_FN constexpr auto ginVoteIsSync(int) -> decltype(Coop::anyIsSync)
-{
-	return Coop::anyIsSync;
-}
-
-template <class Coop> GIN_FN constexpr bool ginVoteIsSync(long)
-{
-	return false;
-}
-
 /* Does the message have whole packets, at most `most` of them, from or to aligned memory? */
 GIN_FN bool ginPacketIsShort(const void *at, uint32_t bytes, uint32_t most)
 {
