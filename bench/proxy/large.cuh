@@ -71,18 +71,14 @@ struct Large {
 
 inline void measureEngineLarge(ProxyRank &r)
 {
+	const int other = otherDevice(r);
 	char *here, *there;
 	cudaEvent_t start, end;
 	std::vector<double> each;
-	int count, other = r.device;
 	float ms;
 
-	CUDA(cudaGetDeviceCount(&count));
 	CUDA(cudaMalloc(&here, LARGE));
-	if (count > 1) {
-		other = (r.device + 1) % count;
-		CUDA(cudaSetDevice(other));
-	}
+	CUDA(cudaSetDevice(other));
 	CUDA(cudaMalloc(&there, LARGE));
 	CUDA(cudaSetDevice(r.device));
 	CUDA(cudaEventCreate(&start));

@@ -121,6 +121,20 @@ inline void printRow(const ProxyRank &r, const char *what, double value, const c
 	fflush(stdout); // a run that is ended keeps its rows
 }
 
+// Another GPU that this one may write, or this one where it is alone
+inline int otherDevice(const ProxyRank &r)
+{
+	int count, other;
+
+	CUDA(cudaGetDeviceCount(&count));
+	other = (r.device + 1) % count;
+	if (other != r.device) {
+		cudaDeviceEnablePeerAccess(other, 0);
+		cudaGetLastError(); // it may be enabled already
+	}
+	return other;
+}
+
 inline void meet(ProxyRank &r)
 {
 	CHECK(ginCommAllgather(r.comm, nullptr, nullptr, 0));

@@ -147,17 +147,11 @@ template <class Send> void measureEngine(ProxyRank &r, const char *what, Send se
 
 inline void measureEngines(ProxyRank &r)
 {
+	const int other = otherDevice(r);
 	char *here, *there;
-	int other = r.device;
-	int count;
 
-	CUDA(cudaGetDeviceCount(&count));
 	CUDA(cudaMalloc(&here, 4096));
-	if (count > 1) {
-		other = (r.device + 1) % count;
-		cudaDeviceEnablePeerAccess(other, 0);
-		CUDA(cudaSetDevice(other));
-	}
+	CUDA(cudaSetDevice(other));
 	CUDA(cudaMalloc(&there, 4096));
 	CUDA(cudaSetDevice(r.device));
 	measureEngine(r, "copy engine, 8 B, issued and seen by a CPU (limit)", [&](uint64_t) {
