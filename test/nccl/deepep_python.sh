@@ -6,6 +6,9 @@
 # PYTHON has torch, ninja and the wheel of NVSHMEM, which the extension's older kernels are linked with. In DeepEP's
 # folder, third-party/fmt is there. Each test starts two processes, which use torch's own NCCL for their references:
 # libgin-nccl and NCCL are in one process. Kernels are compiled when a test needs them.
+#
+# Some compilers link a part of libstdc++ into the extension. Its std::regex then looks for facets that the locale, of
+# torch's libstdc++, does not have, and DeepEP ends by SIGSEGV before its first kernel: so libstdc++ is loaded first.
 
 python=${PYTHON:-python3}
 deepep_folder='' deepep_port=${MASTER_PORT:-8361}
@@ -54,7 +57,7 @@ deepep_test()
 	deepep_port=$((deepep_port + 1))
 	[[ "deepep/python $1" == *"$only"* ]] || return 0
 	# shellcheck disable=SC2016 # the inner shell expands
-	routes_of=direct limit=$((limit * 4)) row "deepep/python $1" yes - env PYTHONFAULTHANDLER=1 LD_LIBRARY_PATH="$libraries" PYTHONPATH="$package" PATH="$(deepep_ibstat)$PATH" \
+	routes_of=direct limit=$((limit * 4)) row "deepep/python $1" yes - env PYTHONFAULTHANDLER=1 LD_PRELOAD=libstdc++.so.6 LD_LIBRARY_PATH="$libraries" PYTHONPATH="$package" PATH="$(deepep_ibstat)$PATH" \
 		MASTER_PORT=$deepep_port EP_NCCL_ROOT_DIR="$home" EP_REUSE_NCCL_COMM=0 EP_SUPPRESS_NCCL_CHECK=1 \
 		EP_JIT_CACHE_DIR="$out/deepep/jit" CUDA_HOME="$cuda" bash -c 'cd "$0" && exec "$@"' "$out/deepep" \
 		"$python" "$deepep_folder/tests/elastic/$2.py" --num-processes 2 "${@:3}"
