@@ -117,7 +117,7 @@ GIN_FN constexpr uint32_t ginPacketsSent(uint32_t fixed)
 
 GIN_FN constexpr uint32_t ginPacketsTaken(uint32_t fixed)
 {
-	return fixed ? 6 : 2;
+	return fixed ? 8 : 2;
 }
 
 /* The most packets of each thread in a message that a coop within a warp sends without a call. */
@@ -336,8 +336,9 @@ GIN_FN_COLD uint32_t ginPacketTake(const char *part, uint32_t most, char *dst, u
 		return ginPacketTakeAny(slot, dst, bytes, number, i, size);
 	GIN_NO_UNROLL
 	while (soon && at + flight * step <= bytes) {
-		soon = ginPacketTakeFlight<flight, true>(
-			slot + 2 * at + 16 * rank, dst + at + 8 * rank, 0, number, step, lanes);
+		const uint32_t first = at + 8 * rank;
+		soon = ginPacketTakeFlight<flight, true>(slot + 2 * first, dst + first, 0, number,
+							 step, lanes);
 		at += soon ? flight * step : 0;
 	}
 	GIN_NO_UNROLL
