@@ -89,7 +89,7 @@ GIN_FN void epScratchAdd(uint32_t *word, uint32_t value)
 #endif
 }
 
-/* The first words of the state at the start of a send, by one load. Its first use waits for the load. */
+/* The first words of the state at the start of a send, by one load. */
 class epBegin
 {
 	const ginWord16 words;
@@ -106,6 +106,11 @@ public:
 		return static_cast<uint32_t>(words.half[1] >>
 					     (number == ginEpCallCombineSend ? 32 : 0));
 	}
+};
+
+/* The state that a block goes by, in scratch. */
+struct epBegun {
+	uint32_t epoch, failed;
 };
 
 class EpBlock
@@ -288,25 +293,28 @@ protected:
 	}
 
 	/*
-	 * fate[rank] becomes 1 for a rank that is masked or has not freed the epoch's half. `family`
-	 * is epRowsFree or epPartsFree, `begin` the state at the kernel's start. A thread for each
-	 * half and rank, from the block's end, loads a signal while the epoch is loaded; the caller
-	 * syncs.
+	 * *begun becomes the state at the kernel's start, and fate[rank] 1 for a rank that is masked or has
+	 * not freed the epoch's half, and for all ranks after a failure. `family` is epRowsFree or
+	 * epPartsFree. A thread for each half and rank, from the block's end, loads a signal while the
+	 * state is loaded; the caller syncs.
 	 */
 	template <bool direct> GIN_FN void awaitCredits(uint32_t number, uint32_t family,
-							const epBegin &begin, uint32_t *fate) const
+							uint32_t *fate, epBegun *begun) const
 	{
 		GIN_NO_UNROLL
 		for (uint32_t i = threads() - 1 - thread(); i < 2 * ranks(); i += threads()) {
 			const uint32_t of = i >= ranks() ? 1 : 0, r = i - of * ranks();
 			const uint32_t id = signalId(family, of, r);
+			const epBegin begin(plan);
 			const uint32_t out = maskOf(r); /* the load of the signal follows at once */
 			const uint64_t seen = direct ? gin<direct>(0).readSignal(id) : 0;
 			const uint32_t epoch = begin.epoch(number);
-			if (epoch % 2 != of || begin.failed())
+			if (i == 0)
+				*begun = {epoch, begin.failed()};
+			if (epoch % 2 != of)
 				continue;
 			const bool come = direct && seen - epoch / 2 < EP_GAVE_UP;
-			fate[r] = out ||
+			fate[r] = out || begin.failed() ||
 				  (!come && !await<direct>(number, r, 0, id, epoch / 2, epoch));
 		}
 	}

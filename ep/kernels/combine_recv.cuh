@@ -149,7 +149,7 @@ private:
 		const uint32_t lane = epTeamLane(), lanes = epTeamSize();
 		if (lane == 0) {
 			*parts = 0;
-			listToken(t, entries, 0, nullptr);
+			listToken(t, entries, 0);
 		}
 		markAbsent(waited);
 		GIN_NO_UNROLL

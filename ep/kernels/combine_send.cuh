@@ -95,8 +95,7 @@ public:
 	    : EpSend(a, shared, ginEpCallCombineSend)
 	{
 		sources = reinterpret_cast<epSource *>(scratch);
-		fate = reinterpret_cast<uint32_t *>(sources + 2 * GIN_EP_MAX_TOPK);
-		rowsOut = fate + ranks();
+		openAt(reinterpret_cast<char *>(sources + 2 * GIN_EP_MAX_TOPK));
 		received = rowsOut + ranks();
 	}
 
@@ -108,7 +107,8 @@ public:
 
 	GIN_FN static size_t scratchBytes(const epPlan &plan)
 	{
-		return 2 * GIN_EP_MAX_TOPK * sizeof(epSource) + 3 * plan.nRanks * sizeof(uint32_t);
+		return 2 * GIN_EP_MAX_TOPK * sizeof(epSource) + openBytes(plan) +
+		       plan.nRanks * sizeof(uint32_t);
 	}
 
 	GIN_FN void run()
@@ -133,12 +133,11 @@ public:
 		const uint32_t first = ginBlockIndex() / ranks(), of = ginBlockIndex() % ranks();
 		if (first < plan.maxTokens)
 			load(recordOf(call.handle, of, first), ahead);
-		const epBegin begin(plan);
 		GIN_NO_UNROLL
 		for (uint32_t s = thread(); s < ranks(); s += threads())
 			received[s] = receivedOf(call.handle)[s];
-		open<direct>(begin);
-		if (!enter(begin))
+		open<direct>();
+		if (!enter())
 			return false;
 		*sent = epoch;
 		if (alone)

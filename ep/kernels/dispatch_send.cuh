@@ -41,8 +41,7 @@ public:
 	GIN_FN EpDispatchSend(const epArgs &a, char *shared)
 	    : EpSend(a, shared + keptBytes(a.plan), ginEpCallDispatchSend)
 	{
-		fate = reinterpret_cast<uint32_t *>(shared);
-		rowsOut = fate + ranks();
+		openAt(shared);
 		bases = reinterpret_cast<epBase *>(listEnd());
 		histogram = reinterpret_cast<uint32_t *>(bases + ranks());
 		size_t used = reinterpret_cast<char *>(histogram + 1 + plan.mostLocal) - scratch;
@@ -52,7 +51,7 @@ public:
 	/* Of the scratch, at its begin: what raiseRows() reads. A receive in one kernel takes over what follows. */
 	GIN_FN static size_t keptBytes(const epPlan &plan)
 	{
-		return (plan.nRanks * 2 * sizeof(uint32_t) + 15) / 16 * 16;
+		return (openBytes(plan) + 15) / 16 * 16;
 	}
 
 	GIN_FN static size_t scratchBytes(const epPlan &plan)
@@ -81,16 +80,15 @@ public:
 		Ahead ahead = {};
 		if (ginBlockIndex() < call.tokens)
 			loadAhead(ginBlockIndex(), ahead);
-		const epBegin begin(plan);
-		open<direct>(begin);
+		open<direct>();
 		if (needsList())
-			listItems(number, begin);
+			listItems(number);
 		if (ginBlockIndex() < call.tokens)
 			castAhead(thread(), ahead);
 		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < 2 * GIN_EP_MAX_TOPK; i += threads())
 			targets[i].to = nullptr;
-		if (!enter(begin))
+		if (!enter())
 			return false;
 		*sent = epoch;
 		if (alone)
@@ -125,7 +123,7 @@ private:
 	/* The first rank whose counts the block sends. The last block gives credits meanwhile. */
 	GIN_FN static uint32_t countsOf(uint32_t block)
 	{
-		return (2 * ginGridSize() - 2 - block) % ginGridSize();
+		return block + 1 < ginGridSize() ? ginGridSize() - 2 - block : ginGridSize() - 1;
 	}
 
 	/* The rows and the items for each rank; then where they begin in parts. */

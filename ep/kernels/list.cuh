@@ -102,20 +102,19 @@ protected:
 
 	/*
 	 * The entries of a token, by one thread, eight at a time. Returns a bit for each rank of the
-	 * token, of use with at most 32 ranks. Wrong indices are recorded, unless `begin` is NULL.
+	 * token, of use with at most 32 ranks. Wrong indices of call `number` are recorded; of call 0
+	 * they are not.
 	 */
-	GIN_FN uint32_t listToken(uint32_t t, uint32_t *to, uint32_t number,
-				  const epBegin *begin) const
+	GIN_FN uint32_t listToken(uint32_t t, uint32_t *to, uint32_t number) const
 	{
 		uint32_t mask = 0;
 		GIN_NO_UNROLL
 		for (uint32_t first = 0; first < call.topk; first += 8)
-			mask |= listEight(t, first, to, number, begin);
+			mask |= listEight(t, first, to, number);
 		return mask;
 	}
 
-	GIN_FN uint32_t listEight(uint32_t t, uint32_t first, uint32_t *to, uint32_t number,
-				  const epBegin *begin) const
+	GIN_FN uint32_t listEight(uint32_t t, uint32_t first, uint32_t *to, uint32_t number) const
 	{
 		int64_t index[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
 		uint32_t entry[8], wrong = 0, mask = 0;
@@ -146,24 +145,26 @@ protected:
 				to[first + i] = entry[i];
 			mask |= entry[i] == EP_NONE ? 0 : 1u << (epRankIn(entry[i]) & 31);
 		}
-		if (wrong && begin && !begin->failed())
-			recordWrong(t * call.topk + first, wrong, number, begin->epoch(number));
+		if (wrong && number)
+			recordWrong(t * call.topk + first, wrong, number);
 		return mask;
 	}
 
-	/* Records the first of eight items whose bit is set. */
-	GIN_FN void recordWrong(uint32_t item, uint32_t wrong, uint32_t number,
-				uint32_t epoch) const
+	/* Records the first of eight items whose bit is set, unless an earlier call has failed. */
+	GIN_FN void recordWrong(uint32_t item, uint32_t wrong, uint32_t number) const
 	{
+		const epBegin begin(plan);
+		if (begin.failed())
+			return;
 		GIN_NO_UNROLL
 		for (; !(wrong & 1); wrong >>= 1)
 			item++;
-		epRecord(args, number, -1, ginErrorInvalidArgument, epoch, item,
+		epRecord(args, number, -1, ginErrorInvalidArgument, begin.epoch(number), item,
 			 static_cast<uint64_t>(indexAt(item)));
 	}
 
 	/* Makes a short list. The caller syncs. */
-	GIN_FN void listItems(uint32_t number, const epBegin &begin)
+	GIN_FN void listItems(uint32_t number)
 	{
 		if (call.longList)
 			return;
@@ -172,11 +173,11 @@ protected:
 		for (uint32_t w = epTeam();
 		     epTeam() < listTeams() && w * tokensOfTeam() < call.tokens;
 		     w += 4 * listTeams())
-			listFour(w, number, begin);
+			listFour(w, number);
 #else
 		GIN_NO_UNROLL
 		for (uint32_t t = thread(); t < call.tokens; t += threads())
-			masks[t] = listToken(t, shortList + t * call.topk, number, &begin);
+			masks[t] = listToken(t, shortList + t * call.topk, number);
 #endif
 	}
 
@@ -199,7 +200,7 @@ protected:
 	}
 
 	/* Lists the tokens of w, w + listTeams(), and so on. Four loads are in flight. */
-	GIN_FN void listFour(uint32_t w, uint32_t number, const epBegin &begin)
+	GIN_FN void listFour(uint32_t w, uint32_t number)
 	{
 		const uint32_t lanes = lanesOfToken(), k = ginLane() % lanes;
 		const uint32_t first = ginLane() / lanes;
@@ -219,7 +220,7 @@ protected:
 			const uint32_t t = i * tokensOfTeam();
 			if (t >= call.tokens)
 				return;
-			listOne(t + first, k, index[0], number, begin);
+			listOne(t + first, k, index[0], number);
 			index[0] = index[1]; /* an index that a loop counts would be in memory */
 			index[1] = index[2];
 			index[2] = index[3];
@@ -266,8 +267,7 @@ protected:
 	}
 
 	/* Item k of token t, by one lane; all lanes of a warp call. */
-	GIN_FN void listOne(uint32_t t, uint32_t k, int64_t index, uint32_t number,
-			    const epBegin &begin)
+	GIN_FN void listOne(uint32_t t, uint32_t k, int64_t index, uint32_t number)
 	{
 		const uint32_t lanes = lanesOfToken(), shift = ginLane() - k;
 		const uint32_t group = (lanes < 32 ? (1u << lanes) - 1 : 0xffffffffu) << shift;
@@ -282,8 +282,8 @@ protected:
 		shortList[t * call.topk + k] = entry;
 		if (k == 0)
 			masks[t] = mask;
-		if (wrong && k == 0 && !begin.failed())
-			recordWrong(t * call.topk, wrong >> shift, number, begin.epoch(number));
+		if (wrong && k == 0)
+			recordWrong(t * call.topk, wrong >> shift, number);
 	}
 #endif
 
@@ -433,14 +433,13 @@ public:
 
 	GIN_FN void run()
 	{
-		const epBegin begin(plan);
 		const uint32_t step = ginGridSize() * threads();
 		if (stopped())
 			return;
 		GIN_NO_UNROLL
 		for (uint32_t t = ginBlockIndex() * threads() + thread(); t < call.tokens;
 		     t += step)
-			listToken(t, plan.list + t * call.topk, ginEpCallDispatchSend, &begin);
+			listToken(t, plan.list + t * call.topk, ginEpCallDispatchSend);
 	}
 };
 

@@ -20,33 +20,52 @@ protected:
 	uint32_t epoch, half;
 	uint32_t *fate;	   /* [ranks]: 1: gets no rows */
 	uint32_t *rowsOut; /* [ranks]: rows that this block has stored to direct peers */
+	epBegun *begun;
 
 	GIN_FN EpSend(const epArgs &a, char *shared, uint32_t n)
-	    : EpList(a, shared), number(n), epoch(0), half(0), fate(nullptr), rowsOut(nullptr)
+	    : EpList(a, shared), number(n), epoch(0), half(0), fate(nullptr), rowsOut(nullptr),
+	      begun(nullptr)
 	{
+	}
+
+	/* Scratch of a send for what open() finds. */
+	GIN_FN static size_t openBytes(const epPlan &plan)
+	{
+		return sizeof(epBegun) + 2 * plan.nRanks * sizeof(uint32_t);
+	}
+
+	GIN_FN void openAt(char *at)
+	{
+		begun = reinterpret_cast<epBegun *>(at);
+		fate = reinterpret_cast<uint32_t *>(begun + 1);
+		rowsOut = fate + ranks();
 	}
 
 	/* 0: dispatch, 1: combine. */
 	GIN_FN uint32_t which() const { return number == ginEpCallCombineSend ? 1 : 0; }
 	GIN_FN uint32_t family() const { return which() ? epParts : epRows; }
 
-	/* Finds who gets no rows, by the last threads of the block. Other threads may prepare the rows meanwhile. */
-	template <bool direct> GIN_FN void open(const epBegin &begin)
+	/*
+	 * Loads the state and finds who gets no rows, by the last threads of the block. Other threads prepare
+	 * the rows meanwhile: a load of theirs would be waited for at once, because all have one address.
+	 */
+	template <bool direct> GIN_FN void open()
 	{
 		GIN_NO_UNROLL
 		for (uint32_t r = thread(); r < ranks(); r += threads())
 			rowsOut[r] = 0;
-		if (ginBlockIndex() == ginGridSize() - 1 && !begin.failed())
+		if (ginBlockIndex() == ginGridSize() - 1 && !epBegin(plan).failed())
 			giveCredits<direct>(number);
-		awaitCredits<direct>(number, which() ? epPartsFree : epRowsFree, begin, fate);
+		awaitCredits<direct>(number, which() ? epPartsFree : epRowsFree, fate, begun);
 	}
 
 	/* After open(). False: an earlier call has failed, and the block does nothing. All threads have synced. */
-	GIN_FN bool enter(const epBegin &begin)
+	GIN_FN bool enter()
 	{
-		epoch = begin.epoch(number);
+		sync();
+		epoch = begun->epoch;
 		half = epoch % 2;
-		return !GinCta{}.any(begin.failed());
+		return !begun->failed;
 	}
 
 	/* A kernel that does not receive: all blocks have read the epoch when the last comes here. T. */
