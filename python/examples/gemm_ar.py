@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """GEMM + all-reduce of few rows, as decoding does: C = sum over ranks of A_r @ B_r, on every rank.
 
-One kernel: each program multiplies, sends its columns of the product to all other ranks, waits for
-their parts and adds them, in the order of ranks, so that all ranks get equal bits. Direct peers get
-the part by stores from registers, other peers by a put.
+Direct peers: one kernel. Each program multiplies, stores its columns of the product into the memory
+of all other ranks, waits for their parts and adds them. Other peers: torch.mm, then one put of the
+whole product to each. Parts are added in the order of ranks, so that all ranks get equal bits.
 
     torchrun --nproc-per-node 2 python/examples/gemm_ar.py
 """
@@ -11,10 +11,11 @@ the part by stores from registers, other peers by a put.
 import torch
 import torch.distributed as dist
 import torch_forms
-import triton
 import triton.language as tl
 from common import Operation, by_all_direct, device, dtype, main, on_gpus, operand
 from compare import checked, compare
+from gemm_rs import send, wait
+from product import product
 
 import libgin.triton as gin
 
@@ -22,27 +23,11 @@ SHAPES = "16,8192,4096", "64,8192,4096", "64,8192,1024"  # M, N, K on GPUs
 FOREVER = tl.constexpr(20_000_000_000)  # nanoseconds
 
 
-@triton.jit
-def product(a, b, N, column, M: tl.constexpr, K: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """BN columns of A times B. Both lie in memory row by row."""
-    rows, k = tl.arange(0, M), tl.arange(0, BK)
-    a_at = a + rows[:, None] * K + k[None, :]
-    b_at = b + k[:, None] * N + (column + tl.arange(0, BN))[None, :]
-    sums = tl.zeros((M, BN), dtype=tl.float32)
-    for _ in range(0, K, BK):
-        sums = tl.dot(tl.load(a_at), tl.load(b_at), sums)
-        a_at += BK
-        b_at += BK * N
-    return sums
-
-
 @gin.jit(do_not_specialize=["rank"])
 def gemm_all_reduce(
     dc,
     window,  # over inbox
     inbox,
-    source,  # over outbox
-    outbox,
     a,
     b,
     out,
@@ -55,7 +40,6 @@ def gemm_all_reduce(
     K: tl.constexpr,
     BN: tl.constexpr,
     BK: tl.constexpr,
-    STORES: tl.constexpr,
 ):
     pid = tl.program_id(0)
     programs = tl.num_programs(0)
@@ -69,18 +53,11 @@ def gemm_all_reduce(
     slot = ((turn % 2) * SIZE * programs + pid) * part
     there = slot + rank * programs * part
     result = tl.load(status)
-    if not STORES:
-        tl.store(outbox + pid * part + inside, mine)
     for distance in tl.static_range(1, SIZE):
         peer = (rank + distance) % SIZE
-        signal = rank * programs + pid
-        if STORES:
-            pointer = gin.peer_pointer(window, peer, dtype, there * 2)
-            tl.store(tl.multiple_of(pointer, 16) + inside, mine)
-            result |= gin.signal(dc, peer, signal, timeout=FOREVER)
-        else:
-            to, at = there * 2, pid * part * 2
-            result |= gin.put(dc, peer, window, to, source, at, part * 2, signal, timeout=FOREVER)
+        pointer = gin.peer_pointer(window, peer, dtype, there * 2)
+        tl.store(tl.multiple_of(pointer, 16) + inside, mine)
+        result |= gin.signal(dc, peer, rank * programs + pid, timeout=FOREVER)
     sums = tl.zeros((M, BN), dtype=tl.float32)
     for other in tl.static_range(SIZE):
         if other == rank:
@@ -91,34 +68,54 @@ def gemm_all_reduce(
             theirs = gin.after(inbox + slot + other * programs * part, arrived)
             sums += tl.load(theirs + inside).to(tl.float32)
     tl.store(out + rows * N + pid * BN + columns, sums.to(dtype))
-    if not STORES:
-        result |= gin.flush(dc, timeout=FOREVER)  # the next call overwrites the outbox
     tl.store(rounds + pid, turn)
     if result != 0:
         tl.store(status, result)
 
 
-class GemmAllReduce(Operation):
-    """For A of M x K and B of K x N, contiguous. Making it and close() are collective."""
+class ByStores(Operation):
+    """For A of M x K and B of K x N, contiguous, and direct peers."""
+
+    form = "stores"
 
     def __init__(self, comm, M, N, K, columns=64, depth=128):
         if M not in (16, 32, 64) or N % columns or K % depth:
             want = f"M 16, 32 or 64, N a multiple of {columns}, K of {depth}"
             raise ValueError(f"{M} x {N} x {K}: give {want}")
-        stores = by_all_direct(comm)
-        self.programs, self.form = N // columns, "stores" if stores else "puts"
+        self.programs = N // columns
         self.options = {"M": M, "K": K, "BN": columns, "BK": depth, "SIZE": comm.size}
-        self.options |= {"STORES": stores, "num_warps": 4, "num_stages": 5}
-        inbox, signals = (2, comm.size, M, N), comm.size * self.programs
-        super().__init__(comm, signals, inbox=inbox, outbox=(M, N))
+        self.options |= {"num_warps": 4, "num_stages": 5}
+        super().__init__(comm, comm.size * self.programs, inbox=(2, comm.size, M, N))
 
     def __call__(self, a, b, out):
         gemm_all_reduce[(self.programs,)](
-            *(self.dc, self.inbox_window, self.inbox, self.outbox_window, self.outbox),
-            *(a, b, out, self.rounds, self.status, self.comm.rank, out.shape[1]),
+            *(self.dc, self.inbox_window, self.inbox, a, b, out, self.rounds, self.status),
+            *(self.comm.rank, out.shape[1]),
             **self.options,
         )
         return out
+
+
+class ByPuts(Operation):
+    """For any peers. A CUDA graph has to hold an even number of calls, for there are two halves."""
+
+    def __init__(self, comm, M, N):
+        self.turn = 0
+        super().__init__(comm, comm.size, parts=(2, comm.size, M, N))
+
+    def __call__(self, a, b, out):
+        parts, rank, peers = self.parts[self.turn % 2], self.comm.rank, self.others()
+        torch.mm(a, b, out=parts[rank])
+        nbytes = out.numel() * out.element_size()
+        here = self.parts_window, (self.turn % 2 * self.comm.size + rank) * nbytes
+        for peer in peers:
+            send[(1,)](self.dc, *here, *here, nbytes, peer, rank, self.status, num_warps=1)
+        for peer in peers:
+            wait[(1,)](self.dc, peer, self.rounds, self.status, num_warps=1)
+        if self.turn == 0:
+            self.end_kernels()
+        self.turn += 1
+        return torch.sum(parts, 0, out=out)
 
 
 def run(comm, M, N, K):
@@ -127,7 +124,10 @@ def run(comm, M, N, K):
     want = a.float() @ b.float()
     dist.all_reduce(want)
     out = torch.empty(M, N, dtype=dtype(), device=device())
-    operation = GemmAllReduce(comm, M, N, K, *(() if on_gpus() else (32, 16)))
+    if by_all_direct(comm):
+        operation = ByStores(comm, M, N, K, *(() if on_gpus() else (32, 16)))
+    else:
+        operation = ByPuts(comm, M, N)
     checked(operation, lambda: operation(a, b, out), want)
     first = out.float()
     dist.broadcast(first, 0)
