@@ -43,6 +43,7 @@ enum planNetwork {
 
 struct plan {
 	int nRanks;
+	int domainSize;			    /* all ranks by the direct route, else one */
 	enum planNetwork network;	    /* of the proxy */
 	const struct backendContexts *want; /* without `words` */
 

@@ -111,7 +111,9 @@ ginResult_t ginPlanQuery(int index, int nRanks, const ginDevCommRequirements_t *
 		result = devCommRead(requirements, &want);
 	if (result != ginSuccess)
 		return result;
-	struct plan plan = {.nRanks = nRanks, .network = route.network};
+	struct plan plan = {.nRanks = nRanks,
+			    .domainSize = route.backend ? 1 : nRanks,
+			    .network = route.network};
 	makePlan(backendsTable[route.backend], &want, &plan);
 	info.count = countRoutes();
 	info.links = controlLinksMost(nRanks);

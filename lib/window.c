@@ -123,12 +123,20 @@ static void removeWindow(ginComm_t comm, struct window *w)
 	memoryHold(w->ptr, -1);
 }
 
+/* Bytes before a table: the addresses of a domain's ranks. */
+static size_t domainBytes(int ranks)
+{
+	return ((size_t)ranks * sizeof(char *) + 63) / 64 * 64;
+}
+
 void windowClose(ginComm_t comm, struct window *w)
 {
 	if (w->isListed)
 		removeWindow(comm, w);
 	shareRelease(comm, &w->shared);
-	poolFree(&comm->pool, w->handle.table, w->tableBytes);
+	if (w->handle.table)
+		poolFree(&comm->pool, (char *)w->handle.table - domainBytes(comm->domainSize),
+			 w->tableBytes);
 }
 
 static void freeWindow(ginComm_t comm, struct window *w)
@@ -151,6 +159,7 @@ static char *addressAt(ginComm_t comm, const struct window *w, int rank)
 static void fillTable(ginComm_t comm, const struct window *w, struct ginWindowTable *table)
 {
 	struct ginWindowPeer *peers = (struct ginWindowPeer *)(table + 1);
+	char **domain = (char **)table;
 
 	*table = (struct ginWindowTable){
 		.rank = (uint32_t)comm->rank,
@@ -165,11 +174,14 @@ static void fillTable(ginComm_t comm, const struct window *w, struct ginWindowTa
 						  .address = addressAt(comm, w, r)};
 		shareDescribePeer(comm, &w->shared, r, &peers[r]);
 	}
+	for (int r = 0; r < comm->domainSize; r++)
+		domain[-1 - r] = peers[table->domainFirst + (uint32_t)r].address;
 }
 
-static size_t windowTableBytes(int nRanks)
+static size_t windowTableBytes(int nRanks, int domainSize)
 {
-	return sizeof(struct ginWindowTable) + (size_t)nRanks * sizeof(struct ginWindowPeer);
+	return domainBytes(domainSize) + sizeof(struct ginWindowTable) +
+	       (size_t)nRanks * sizeof(struct ginWindowPeer);
 }
 
 static size_t windowBytes(int nRanks)
@@ -181,26 +193,27 @@ static size_t windowBytes(int nRanks)
 void windowPlan(struct plan *plan)
 {
 	plan->memory[planWindow].heap += windowBytes(plan->nRanks);
-	plan->memory[planWindow].device += windowTableBytes(plan->nRanks);
+	plan->memory[planWindow].device += windowTableBytes(plan->nRanks, plan->domainSize);
 	sharePlan(plan, planWindow);
 	planAdd(plan, (struct planExchange){planWindow, 1, 0, 0});
 }
 
 static ginResult_t makeTable(ginComm_t comm, struct window *w)
 {
+	const size_t before = domainBytes(comm->domainSize);
 	void *at = NULL;
 
-	w->tableBytes = windowTableBytes(comm->nRanks);
-	struct ginWindowTable *table = malloc(w->tableBytes);
-	if (!table)
+	w->tableBytes = windowTableBytes(comm->nRanks, comm->domainSize);
+	char *bytes = calloc(1, w->tableBytes);
+	if (!bytes)
 		return fail(ginErrorSystem, "no memory");
 	ginResult_t result = poolAlloc(&comm->pool, w->tableBytes, &at);
 	if (result == ginSuccess) {
-		w->handle.table = at;
-		fillTable(comm, w, table);
-		result = deviceWrite(&comm->device, at, table, w->tableBytes);
+		w->handle.table = (struct ginWindowTable *)(void *)((char *)at + before);
+		fillTable(comm, w, (struct ginWindowTable *)(void *)(bytes + before));
+		result = deviceWrite(&comm->device, at, bytes, w->tableBytes);
 	}
-	free(table);
+	free(bytes);
 	return result;
 }
 

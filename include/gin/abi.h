@@ -31,7 +31,7 @@ typedef signed long int64_t;
 #include <stdint.h>
 #endif
 
-#define GIN_DEVICE_ABI 12u
+#define GIN_DEVICE_ABI 13u
 
 /* Ranks below this have their signals in ginDevComm.directSignals. */
 #define GIN_DIRECT_SIGNALS 16u
@@ -126,7 +126,10 @@ struct ginWindowPeer {
 	uint32_t nicStrictKey;
 };
 
-/* A registered window. ginWindowPeer[nRanks] follows in memory, this rank included. */
+/*
+ * A registered window. ginWindowPeer[nRanks] follows in memory, this rank included. Before it are the
+ * addresses of this rank's domain, backwards: of rank domainFirst + i at ((char **)table)[-1 - i].
+ */
 struct ginWindowTable {
 	uint32_t rank;
 	uint32_t nRanks;

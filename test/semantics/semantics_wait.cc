@@ -451,6 +451,8 @@ struct TeamNumbers {
 		for (int p = 0; p < domain.nRanks; p++) { /* all of it can be loaded and stored */
 			int w = ginTeamToWorld(dc, domain, p);
 			n += p != domain.rank && dc.peers[w].route != ginRouteDirect;
+			n += reinterpret_cast<char **>(window.table)[-1 - p] !=
+			     reinterpret_cast<ginWindowPeer *>(window.table + 1)[w].address;
 		}
 		n += window.table->rank != dc.rank || window.table->domainSize != dc.domainSize;
 		n += window.table->domainFirst != dc.rank - dc.domainRank;

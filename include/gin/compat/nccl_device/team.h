@@ -142,10 +142,10 @@ GIN_FN void *ncclGetLocalPointer(ncclWindow_t window, size_t offset)
 	return ginNcclAddress(window, rank) + offset;
 }
 
+/* One load: of two, of which the second needs the first, unrolled loops hide less. */
 GIN_FN void *ncclGetLsaPointer(ncclWindow_t window, size_t offset, int lsaPeer)
 {
-	int first = static_cast<int>(ginNcclLoad(&ginNcclTable(window)->domainFirst));
-	return ginNcclAddress(window, first + lsaPeer) + offset;
+	return ginNcclLoad(reinterpret_cast<char *const *>(window) - 1 - lsaPeer) + offset;
 }
 
 GIN_FN void *ncclGetMultimemPointer(ncclWindow_t, size_t, ncclMultimemHandle_t)
