@@ -37,8 +37,8 @@ int socketConnect(const struct netAddress *to, uint16_t port, uint64_t deadline)
 int socketAccept(int listener, uint64_t deadline);
 
 /*
- * Data that the other end does not acknowledge ends the connection after 25 s, or after `seconds`
- * unless `seconds` is 0.
+ * Data that the other host does not acknowledge ends the connection after 25 s, or after `seconds`
+ * unless `seconds` is 0. Within a host, no time ends a connection.
  */
 void socketPatience(int fd, unsigned seconds);
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * control_many.c [RANKS] - bootstrap and control plane of a communicator of 16,384 ranks, on one
+ * control_many.c [RANKS [LATE]] - bootstrap and control plane of a communicator of 16,384 ranks, on one
  * machine
  *
  * Each process has many ranks. A rank has the thread of its control plane and no other: one thread
  * of the process begins a collective for all its ranks, then ends it for all. The ranks meet at the
- * root of a unique id, connect, agree, gather, and exchange 8 bytes between all pairs.
+ * root of a unique id, connect, agree, gather, and exchange 8 bytes between all pairs. The last rank is
+ * LATE seconds late at the root and in the tree: meanwhile the connections of the others are silent.
  */
 #include "bootstrap/meeting.h"
 #include "expect.h"
@@ -14,6 +15,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -38,10 +40,12 @@ struct shared {
 static struct shared *shared;
 static struct rootContact contact;
 static int nRanks, processes, process;
+static unsigned late;
 
 /* Rank process + i * processes. */
 static struct control *controls;
 static int mine;
+static atomic_int ends; /* this process has ended its last step: others may end */
 
 static int rankOf(int i)
 {
@@ -51,6 +55,8 @@ static int rankOf(int i)
 static void failed(void *arg, int rank, ginResult_t result)
 {
 	(void)arg;
+	if (atomic_load(&ends))
+		return;
 	expectThat(0, __FILE__, __LINE__, "rank %d failed: %s: %s", rank, ginGetErrorString(result),
 		   ginGetLastError());
 }
@@ -82,6 +88,12 @@ static void prepare(void)
 	}
 }
 
+static void comesLate(int rank)
+{
+	if (rank == nRanks - 1)
+		sleep(late);
+}
+
 /* Sends the rank's request to the root. Returns the connection. */
 static int ask(int rank)
 {
@@ -91,8 +103,9 @@ static int ask(int rank)
 				      .nRanks = (uint32_t)nRanks,
 				      .parent = (uint32_t)controlParent(rank),
 				      .entry = {.magic = IDENTITY_MAGIC}};
-	int fd = socketConnect(&loopback, contact.port, end);
 
+	comesLate(rank);
+	int fd = socketConnect(&loopback, contact.port, end);
 	EXPECT(fd >= 0);
 	memcpy(request.entry.data, &shared->ranks[rank], sizeof(shared->ranks[rank]));
 	EXPECT(!authConnect(fd, contact.key, (uint32_t)rank, end));
@@ -125,6 +138,7 @@ static void meet(void)
 
 static void *open(void *at)
 {
+	comesLate(((struct control *)at)->rank);
 	EXPECT_SUCCESS(controlOpen(at, shared->ranks, shared->ranks[0].nonce, failed, at));
 	return NULL;
 }
@@ -257,6 +271,7 @@ static void runProcess(void)
 	gatherAll("gather", sizeof(int));
 	step("gather");
 	exchangeAll();
+	atomic_store(&ends, 1);
 	step("exchange");
 	_exit(0);
 }
@@ -298,6 +313,7 @@ int main(int argc, char **argv)
 	int status;
 
 	nRanks = argc > 1 ? atoi(argv[1]) : RANKS;
+	late = argc > 2 ? (unsigned)atoi(argv[2]) : 0;
 	EXPECT(nRanks >= 1 && nRanks <= RANKS);
 	processes = (nRanks + RANKS_OF_PROCESS - 1) / RANKS_OF_PROCESS;
 	setenv("GIN_LOG", "none", 0);

@@ -5,6 +5,8 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -146,6 +148,37 @@ static void addresses(void)
 	EXPECT_EQUAL(socketAddresses("lo", found, 16), 0);
 }
 
+static int option(int fd, int name)
+{
+	int value = -1;
+	socklen_t length = sizeof(value);
+
+	EXPECT(!getsockopt(fd, IPPROTO_TCP, name, &value, &length));
+	return value;
+}
+
+/* Within a host no time ends a connection. The ends of the second one have two addresses, as those of two hosts. */
+static void silence(void)
+{
+	const struct netAddress second = {.family = AF_INET, .bytes = {127, 0, 0, 2}};
+	int here[2], there[2];
+
+	makePair(&v4, here);
+	makePair(&second, there);
+	for (int i = 0; i < 2; i++) {
+		socketPatience(here[i], 60);
+		EXPECT_EQUAL(option(here[i], TCP_USER_TIMEOUT), 0);
+		EXPECT_EQUAL(option(here[i], TCP_KEEPCNT), 127);
+		EXPECT(option(here[i], TCP_KEEPIDLE) >= 60);
+		EXPECT_EQUAL(option(there[i], TCP_USER_TIMEOUT), 25000);
+		EXPECT_EQUAL(option(there[i], TCP_KEEPIDLE), 10);
+		socketPatience(there[i], 60);
+		EXPECT_EQUAL(option(there[i], TCP_USER_TIMEOUT), 60000);
+		close(here[i]);
+		close(there[i]);
+	}
+}
+
 /* IPv6 where there is a loopback address of it: both families reach the one listener. */
 static int hasV6(void)
 {
@@ -208,6 +241,7 @@ int main(void)
 	endOfConnection();
 	endInTheMiddle();
 	deadlines();
+	silence();
 	sendToOneWhoDoesNotRead();
 	nobodyListens();
 	addresses();
