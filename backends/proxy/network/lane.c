@@ -85,6 +85,8 @@ void networkLose(struct networkLane *lane, uint32_t rank, const char *why)
 	bounceLose(lane, peer);
 	snprintf(sentence, sizeof(sentence), "rank %u (host %.63s) is lost: %.160s", rank,
 		 host->ranks[rank].host, why);
+	/* Another rank may have told of a failure that follows from this one. */
+	logWrite(logInfo, "rank %d: %s", host->rank, sentence);
 	host->peerFailed(host->core, (int)rank, sentence);
 }
 
