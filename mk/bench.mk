@@ -66,6 +66,12 @@ $(BUILD)/bench/signal_steps $(BUILD)/bench/packet_steps: $(BUILD)/bench/%: bench
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $<
 
+# Takes a put of 8 bytes with a signal apart, for the guest of test/guest/run.
+$(BUILD)/bench/verbs/steps: bench/verbs/steps.c
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) -O2 -Wall -Wextra -o $@ $< -libverbs -pthread
+
 # GPUNETIO is the folder of GPUNetIO's headers; bench/gpunetio/run finds it.
 $(BUILD)/bench/gpunetio/gpunetio: bench/gpunetio/gpunetio.cu $(wildcard bench/gpunetio/*.cuh include/gin/* include/gin/*/*)
 	@mkdir -p $(@D)

@@ -26,8 +26,11 @@
 #define SLEEP_LEAST 400000
 #define SLEEP_MOST 5000000
 
-/* With at least so many CPUs for each rank of the host, a worker does not yield its CPU. */
-#define CPUS_OF_RANK 8u
+/*
+ * With at least so many CPUs for each rank of the host, a worker does not yield its CPU: two for the rank's
+ * worker and host thread, and two for those of a peer that calls this machine another host.
+ */
+#define CPUS_OF_RANK 4u
 
 /* Handles landed and failed works alike: both let their flow go on. */
 static void landAll(struct transportLane *lane)
