@@ -171,13 +171,6 @@ private:
 		epTeamSync();
 	}
 
-	/* The weight of an item. */
-	GIN_FN float weightAt(uint32_t i) const
-	{
-		const char *at = reinterpret_cast<const char *>(call.topkWeights + i);
-		return call.topkWeights ? epFloatOf(ginLoadWeak<uint32_t>(at)) : 1.0f;
-	}
-
 	GIN_FN void addToken(uint32_t t) const
 	{
 		char *out = call.out.data + t * call.out.inner;

@@ -124,6 +124,7 @@ private:
 	struct Ahead {
 		ginWord16 head, piece;
 		epItem item;
+		uint32_t scale; /* of group thread() */
 		bool loaded;
 	};
 
@@ -307,6 +308,9 @@ private:
 			ahead.item = epItemLoad(row + sizeof(epHeader) + thread() * sizeof(epItem));
 		if (GIN_ON_GPU && thread() < pieces())
 			ahead.piece = epPieceLoad(row + plan.payload + thread() * 16);
+		if (GIN_ON_GPU && call.rows == GIN_EP_ROWS_F8 &&
+		    thread() < (call.hidden + 127) / 128)
+			ahead.scale = epWord32(row + plan.payload + call.hidden + thread() * 4);
 		ahead.loaded = true;
 	}
 
@@ -366,7 +370,7 @@ private:
 		if (thread() == 0)
 			keepHeader(ahead.head, s, slot, to);
 		sync();
-		copyPayload(row, to, ranked() ? 1 : n, ahead.piece);
+		copyPayload(row, to, ranked() ? 1 : n, ahead);
 	}
 
 	GIN_FN uint32_t pieces() const
@@ -456,13 +460,13 @@ private:
 
 	/* One read of the row, a write for each of its n targets. */
 	GIN_FN void copyPayload(const char *row, const epRowTarget *to, uint32_t n,
-				ginWord16 ahead) const
+				const Ahead &ahead) const
 	{
 		const bool f8 = call.rows == GIN_EP_ROWS_F8;
 		GIN_NO_UNROLL
 		for (uint32_t p = thread(); p < pieces(); p += threads()) {
 			const ginWord16 piece = GIN_ON_GPU && p == thread()
-							? ahead
+							? ahead.piece
 							: epPieceLoad(row + plan.payload + p * 16);
 			for (uint32_t i = 0; i < n; i++)
 				epPieceStore(to[i].x + p * 16, piece);
@@ -474,7 +478,9 @@ private:
 		if (call.scaleKind != GIN_EP_SCALE_UE8M0) {
 			GIN_NO_UNROLL
 			for (uint32_t g = thread(); g < groups; g += threads())
-				storeWord(to, n, g, epWord32(scales + g * 4));
+				storeWord(to, n, g,
+					  GIN_ON_GPU && g == thread() ? ahead.scale
+								      : epWord32(scales + g * 4));
 			return;
 		}
 		GIN_NO_UNROLL

@@ -24,6 +24,24 @@ struct epBase {
 	uint32_t rows, sum, item;
 };
 
+/* One store each: a link carries each store in a packet of its own. */
+GIN_FN void epHeaderStore(char *dst, epHeader of)
+{
+	epPieceStore(dst, {{of.token | static_cast<uint64_t>(of.kMask) << 32,
+			    of.part | static_cast<uint64_t>(of.first) << 32}});
+}
+
+GIN_FN void epItemStore(char *dst, epItem of)
+{
+	const uint64_t word = of.expert | static_cast<uint32_t>(of.number) << 16 |
+			      static_cast<uint64_t>(epBitsOf(of.weight)) << 32;
+#if GIN_ON_GPU
+	*reinterpret_cast<uint64_t *>(dst) = word;
+#else
+	memcpy(dst, &word, sizeof(word));
+#endif
+}
+
 /* `direct`: every peer is direct. */
 template <bool direct, epCast cast> class EpDispatchSend : public EpSend
 {
@@ -31,6 +49,7 @@ template <bool direct, epCast cast> class EpDispatchSend : public EpSend
 	struct Ahead {
 		ginWord16 piece[2]; /* a piece that is cast: in the first one */
 		float scale;
+		float weight; /* of item epTeam() */
 	};
 
 	epBase *bases;	     /* [ranks]; not direct only */
@@ -191,7 +210,7 @@ private:
 	{
 		GIN_NO_UNROLL
 		for (uint32_t k = epTeam(); k < call.topk; k += epTeams())
-			addItem(t, k, to);
+			addItem(t, k, ahead, to);
 		sync();
 		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < call.topk; i += threads())
@@ -210,7 +229,7 @@ private:
 	 * One team finds where item (t, k) goes, and writes the item; for a rank's first item of the
 	 * token also the row's header.
 	 */
-	GIN_FN void addItem(uint32_t t, uint32_t k, epTarget *to) const
+	GIN_FN void addItem(uint32_t t, uint32_t k, const Ahead &ahead, epTarget *to) const
 	{
 		const uint32_t entry = listed(t * call.topk + k);
 		if (entry == EP_NONE)
@@ -227,14 +246,14 @@ private:
 		const epItemParts parts = itemPartsOf(t, share, rank, slot, item);
 		if (!below) {
 			to[share.ranksBelow] = {row, rank, slot};
-			*reinterpret_cast<epHeader *>(row) = {t, share.kMask, parts.sum,
-							      parts.item};
+			epHeaderStore(row, {t, share.kMask, parts.sum, parts.item});
 			if (direct || isDirect(rank))
 				epScratchAdd(&rowsOut[rank], 1);
 		}
 		if (!direct)
 			itemPartsIn(call.handle)[t * call.topk + k] = parts;
-		writeItem(row, epBits(below), t * call.topk + k, before); /* waits for its weight */
+		writeItem(row, epBits(below), t * call.topk + k, before,
+			  GIN_ON_GPU && k == epTeam() ? ahead.weight : weightAt(t * call.topk + k));
 	}
 
 	/* Where combine puts the rows of an item; `item`: items before it at its rank. */
@@ -246,12 +265,12 @@ private:
 		return {bases[rank].sum + slot, bases[rank].item + item};
 	}
 
-	GIN_FN void writeItem(char *row, uint32_t index, uint32_t i, uint32_t before) const
+	GIN_FN void writeItem(char *row, uint32_t index, uint32_t i, uint32_t before,
+			      float weight) const
 	{
-		epItem *items = reinterpret_cast<epItem *>(row + sizeof(epHeader));
-		items[index] = {static_cast<uint16_t>(epLocalIn(listed(i))),
-				static_cast<uint16_t>(before),
-				call.topkWeights ? call.topkWeights[i] : 1.0f};
+		epItemStore(row + sizeof(epHeader) + index * sizeof(epItem),
+			    {static_cast<uint16_t>(epLocalIn(listed(i))),
+			     static_cast<uint16_t>(before), weight});
 	}
 
 	/* A staged row is complete; the block that completes a chunk puts it. */
@@ -292,6 +311,8 @@ private:
 	GIN_FN void loadAhead(uint32_t t, Ahead &ahead) const
 	{
 		const uint32_t p = thread();
+		if (GIN_ON_GPU && epTeam() < call.topk)
+			ahead.weight = weightAt(t * call.topk + epTeam());
 		if (!GIN_ON_GPU || p >= pieces())
 			return;
 		if (cast == epCastToF8) {

@@ -71,6 +71,13 @@ protected:
 		return reinterpret_cast<const int64_t *>(call.topkIdx)[i];
 	}
 
+	/* The weight of an item. */
+	GIN_FN float weightAt(uint32_t i) const
+	{
+		const char *at = reinterpret_cast<const char *>(call.topkWeights + i);
+		return call.topkWeights ? epFloatOf(ginLoadWeak<uint32_t>(at)) : 1.0f;
+	}
+
 	/* The experts of a rank. */
 	GIN_FN uint32_t expertsOf(uint32_t rank) const
 	{
