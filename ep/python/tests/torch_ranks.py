@@ -32,6 +32,8 @@ def to_torch(array, dtype=None):
 
 def to_numpy(tensor):
     """bf16 as uint16, e4m3 as uint8."""
+    if tensor.is_cuda:
+        torch.cuda.current_stream().synchronize()  # before a copy to memory that is not pinned: gin_ep(7)
     tensor = tensor.cpu()
     if tensor.dtype == torch.bfloat16:
         return tensor.contiguous().view(torch.int16).numpy().view(np.uint16)
