@@ -2,8 +2,8 @@
 """GEMM + all-reduce of few rows, as decoding does: C = sum over ranks of A_r @ B_r, on every rank.
 
 Direct peers: one kernel. Each program multiplies, stores its columns of the product into the memory
-of all other ranks, waits for their parts and adds them. Other peers: torch.mm, then a put to each.
-Parts are added in the order of ranks, so that all ranks get equal bits.
+of all other ranks, waits for their parts and adds them. Other peers: torch.mm, then one put of the
+whole product to each. Parts are added in the order of ranks, so that all ranks get equal bits.
 
     torchrun --nproc-per-node 2 python/examples/gemm_ar.py
 """
@@ -15,7 +15,7 @@ import triton.language as tl
 from common import Operation, by_all_direct, device, dtype, main, on_gpus, operand
 from compare import checked, compare
 from gemm_rs import send, wait
-from product import early_start, let_next_start, product, read_ahead
+from product import product
 
 import libgin.triton as gin
 
@@ -34,24 +34,21 @@ def gemm_all_reduce(
     rounds,
     status,
     rank,
+    N,
     SIZE: tl.constexpr,
     M: tl.constexpr,
     K: tl.constexpr,
     BN: tl.constexpr,
     BK: tl.constexpr,
-    EARLY: tl.constexpr,
 ):
     pid = tl.program_id(0)
     programs = tl.num_programs(0)
-    N = programs * BN
-    read_ahead(b, N, pid * BN, K, EARLY)
     turn = tl.load(rounds + pid) + 1  # counted in memory: a CUDA graph replays equal arguments
     rows, columns = tl.arange(0, M)[:, None], tl.arange(0, BN)[None, :]
     part: tl.constexpr = M * BN  # of a program; lies in the inbox row by row
     inside = rows * BN + columns
     dtype: tl.constexpr = out.dtype.element_ty
     mine = product(a, b, N, pid * BN, M, K, BN, BK).to(dtype)
-    let_next_start(EARLY)
     # Two halves: a call reads one while other ranks fill the other for the next call.
     slot = ((turn % 2) * SIZE * programs + pid) * part
     there = slot + rank * programs * part
@@ -81,19 +78,19 @@ class ByStores(Operation):
 
     form = "stores"
 
-    def __init__(self, comm, M, N, K, columns, depth):
+    def __init__(self, comm, M, N, K, columns=64, depth=128):
         if M not in (16, 32, 64) or N % columns or K % depth:
-            raise ValueError(f"give M 16, 32 or 64, N a multiple of {columns}, K of {depth}")
+            want = f"M 16, 32 or 64, N a multiple of {columns}, K of {depth}"
+            raise ValueError(f"{M} x {N} x {K}: give {want}")
         self.programs = N // columns
         self.options = {"M": M, "K": K, "BN": columns, "BK": depth, "SIZE": comm.size}
-        # Six stages, 96 KiB, let a program of the next call start beside one of this call.
-        self.options |= {"num_warps": 4, "num_stages": 6, **early_start()}
+        self.options |= {"num_warps": 4, "num_stages": 5}
         super().__init__(comm, comm.size * self.programs, inbox=(2, comm.size, M, N))
 
     def __call__(self, a, b, out):
         gemm_all_reduce[(self.programs,)](
-            *(self.dc, self.inbox_window, self.inbox, a, b, out),
-            *(self.rounds, self.status, self.comm.rank),
+            *(self.dc, self.inbox_window, self.inbox, a, b, out, self.rounds, self.status),
+            *(self.comm.rank, out.shape[1]),
             **self.options,
         )
         return out
@@ -127,8 +124,10 @@ def run(comm, M, N, K):
     want = a.float() @ b.float()
     dist.all_reduce(want)
     out = torch.empty(M, N, dtype=dtype(), device=device())
-    tile = (64, 64) if on_gpus() else (32, 16)
-    operation = ByStores(comm, M, N, K, *tile) if by_all_direct(comm) else ByPuts(comm, M, N)
+    if by_all_direct(comm):
+        operation = ByStores(comm, M, N, K, *(() if on_gpus() else (32, 16)))
+    else:
+        operation = ByPuts(comm, M, N)
     checked(operation, lambda: operation(a, b, out), want)
     first = out.float()
     dist.broadcast(first, 0)

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A product of few rows in Triton, by programs of some columns each."""
 
-import torch
 import triton
 import triton.language as tl
-from common import on_gpus
 
 
 @triton.jit
@@ -19,28 +17,3 @@ def product(a, b, N, column, M: tl.constexpr, K: tl.constexpr, BN: tl.constexpr,
         a_at += BK
         b_at += BK * N
     return sums
-
-
-@triton.jit
-def read_ahead(b, N, column, K: tl.constexpr, EARLY: tl.constexpr):
-    """Reads 64 columns of the first rows of B into the L2 cache; waits for the kernel before."""
-    if EARLY:
-        row = tl.arange(0, 1024)
-        line = b + tl.where(row < K, row, 0) * N + column
-        asm: tl.constexpr = "prefetch.global.L2 [$1]; // $0"
-        tl.inline_asm_elementwise(asm, "=r,l", [line], tl.int32, False, 1)
-        tl.inline_asm_elementwise("griddepcontrol.wait; // $0", "=r", [], tl.int32, False, 1)
-
-
-@triton.jit
-def let_next_start(EARLY: tl.constexpr):
-    """The next kernel may start: its read_ahead() waits for the end of this one."""
-    if EARLY:
-        asm: tl.constexpr = "griddepcontrol.launch_dependents; // $0"
-        tl.inline_asm_elementwise(asm, "=r", [], tl.int32, False, 1)
-
-
-def early_start():
-    """Options of a kernel that calls read_ahead(): GPUs from sm_90 on start it early."""
-    early = on_gpus() and torch.cuda.get_device_capability() >= (9, 0)
-    return {"EARLY": True, "launch_pdl": True} if early else {"EARLY": False}
