@@ -37,7 +37,7 @@ static Round roundOf(Rank &r, uint32_t experts, uint32_t topk, uint32_t hidden, 
 	return round;
 }
 
-static ginEp_t epFor(Rank &r, const Round &round, bool giveFirst = false)
+static ginEp_t epFor(Rank &r, const Round &round, bool giveFirst = false, uint32_t blocks = 0)
 {
 	ginEpConfig_t config = GIN_EP_CONFIG_INIT;
 	config.experts = round.experts;
@@ -48,6 +48,7 @@ static ginEp_t epFor(Rank &r, const Round &round, bool giveFirst = false)
 	const uint64_t seconds = patience ? strtoull(patience, nullptr, 0) : r.device < 0 ? 60 : 8;
 	config.timeout = seconds * 1000000000;
 	config.firstExpert = giveFirst ? round.first.data() : nullptr;
+	config.maxSms = blocks;
 	return makeEp(r, config);
 }
 
@@ -185,13 +186,7 @@ static void fewRows(Rank &r)
 {
 	Round round = roundOf(r, 12, 4, 64, 16);
 	round.tokens.assign(round.ranks, 1);
-	ginEpConfig_t config = GIN_EP_CONFIG_INIT;
-	config.experts = round.experts;
-	config.topk = round.topk;
-	config.hidden = round.hidden;
-	config.maxTokens = round.maxTokens;
-	config.maxSms = r.device < 0 ? 16 : 0;
-	ginEp_t ep = makeEp(r, config);
+	ginEp_t ep = epFor(r, round, false, r.device < 0 ? 16 : 0);
 	meet(r);
 	Batch batch(r, round, handleBytes(ep));
 	meet(r);
