@@ -194,6 +194,16 @@ static uint64_t last(void)
 	return (uint64_t)repeats + SKIPPED;
 }
 
+/* Notes the time of round i on the first side. Returns the begin of the next round. */
+static uint64_t roundEnded(const struct side *s, uint64_t i, uint64_t began)
+{
+	uint64_t ended = now();
+
+	if (s == side && i > SKIPPED)
+		took[i - SKIPPED - 1] = ended - began;
+	return ended;
+}
+
 /* The side is one thread. */
 static void *play(void *of)
 {
@@ -210,10 +220,7 @@ static void *play(void *of)
 		sent--;
 		while (first && !hasCome(s, i, &sent))
 			idle();
-		uint64_t ended = now();
-		if (first && i > SKIPPED)
-			took[i - SKIPPED - 1] = ended - began;
-		began = ended;
+		began = roundEnded(s, i, began);
 	}
 	return NULL;
 }
@@ -231,10 +238,7 @@ static void *ask(void *of)
 		__atomic_store_n(&s->wanted, i, __ATOMIC_RELEASE);
 		while (first && s->signal != i)
 			sched_yield();
-		uint64_t ended = now();
-		if (first && i > SKIPPED)
-			took[i - SKIPPED - 1] = ended - began;
-		began = ended;
+		began = roundEnded(s, i, began);
 	}
 	return NULL;
 }
