@@ -46,7 +46,7 @@ public:
 		receive(epWordLoad(&call.handle->epoch[1]), false);
 	}
 
-	/* Before receive(): what the send's last meeting publishes to the block. */
+	/* EpDispatchRecv prepares scratch here, before receive(). A combine has none to prepare. */
 	GIN_FN void begin() const {}
 
 	/* `sent`: the kernel has sent the epoch, too. */

@@ -46,8 +46,9 @@ protected:
 	GIN_FN uint32_t family() const { return which() ? epParts : epRows; }
 
 	/*
-	 * Loads the state and finds who gets no rows, by the last threads of the block. Other threads prepare
-	 * the rows meanwhile: a load of theirs would be waited for at once, because all have one address.
+	 * The last threads of the block load the state and find the ranks that get no rows. Other threads
+	 * prepare rows meanwhile. They do not load the state: all threads would load from one address, and
+	 * ptxas lets a warp wait for such a load at once.
 	 */
 	template <bool direct> GIN_FN void open()
 	{

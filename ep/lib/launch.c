@@ -102,7 +102,10 @@ static uint32_t recvBlocks(ginEp_t ep, uint32_t tokens)
 	return rows < mostRows(ep) ? rows : mostRows(ep);
 }
 
-/* The kernels of combine are fastest with one block for each SM. With few rows the last block has none: it gives credits. */
+/*
+ * The kernels of combine are fastest with one block for each SM. With few rows there is one block
+ * more than rows: the last block sends no row and gives credits.
+ */
 static uint32_t combineBlocks(ginEp_t ep)
 {
 	uint32_t sms = ep->gpu ? epGpuBlocks(ep->gpu) / 2 : mostRows(ep), blocks = mostRows(ep) + 1;

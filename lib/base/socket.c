@@ -147,7 +147,7 @@ void socketPeer(int fd, char *out, size_t bytes)
 		snprintf(out, bytes, "a connection that has ended");
 }
 
-/* The addresses of both ends are one: no other host has it. */
+/* Do both ends have one address? An end on another host has an address of that host. */
 static int isWithinHost(int fd)
 {
 	union socketAddress mine = {0}, theirs = {0};
@@ -201,10 +201,10 @@ static void setProbes(int fd, int idle, int interval, int count)
  * A host that vanishes does not end its connections. The kernel's keepalive detects this, and
  * tolerates a process that is only stopped, in a debugger for example.
  *
- * Within a host the kernel ends the connections of a process that dies, so no silence means a death.
- * The kernel may send the probes of thousands of connections at one instant, and the queue of the
- * loopback device has room for 1,000. There a probe only finds an end whose reset was lost. It is
- * rare, and each descriptor has its own interval.
+ * Within a host the kernel ends the connections of a process that dies, so silence does not mean that
+ * a process is dead. The kernel may send the probes of thousands of connections at one instant, and
+ * the queue of the loopback device has room for 1,000 packets. So probes within a host only find an
+ * end whose reset was lost: they are rare, and descriptors have 61 different intervals.
  */
 static void setOptions(int fd)
 {
