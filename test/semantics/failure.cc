@@ -14,6 +14,9 @@
 
 enum { VICTIM = 1, RANKS = 3 };
 
+/* ns; a call that takes longer never ends. Another rank can be late by seconds on CPUs that others use. */
+constexpr uint64_t PATIENCE = 60000000000;
+
 /* Waits for a signal that nobody sends. */
 struct WaitForever {
 	ginDevComm dc;
@@ -96,7 +99,7 @@ struct GoOn {
 
 	GIN_FN ginResult_t oneRound(const Gin &gin, uint64_t round) const
 	{
-		ginOptions options = ginTimeout(10000000000);
+		ginOptions options = ginTimeout(PATIENCE);
 		GinThread one;
 		options.from = {static_cast<uint32_t>(peer), 1, 1};
 		if (gin.put(VICTIM, window, 0, window, 0, 8, GinSignalInc{0}, GinCounterInc{0}, one,
@@ -149,7 +152,7 @@ struct TeamBarrier {
 	{
 		Gin gin(dc, 0);
 		GinBarrier barrier(dc, {2, static_cast<int>(dc.rank / 2), 2}, 1);
-		ginOptions options = ginTimeout(10000000000);
+		ginOptions options = ginTimeout(PATIENCE);
 		options.from = {0, 2, 2};
 		if (dc.rank == 2) {
 			results[0] = barrier.sync(GinThread{}, ginTimeout(20000000));
@@ -171,7 +174,7 @@ struct TeamBarrier {
 		for (int i = 0; i < 200 && result == ginSuccess; i++) {
 			result = gin.signal(2 - static_cast<int>(dc.rank), GinSignalInc{1});
 			if (result == ginSuccess)
-				result = barrier.sync(GinThread{}, ginTimeout(10000000000));
+				result = barrier.sync(GinThread{}, ginTimeout(PATIENCE));
 		}
 		return result;
 	}
