@@ -168,7 +168,8 @@ static void done(struct netEnd *e, const struct fabricEvent *event)
 
 	EXPECT(e->end == ends[0].end && i < begun && !told[i]);
 	told[i] = event->error ? 2 : 1;
-	if (!event->error && kindOf((uint32_t)i) == opRead)
+	/* A weak completion needs a flush, and memory of the host has none. */
+	if (!event->error && kindOf((uint32_t)i) == opRead && (wanted.hasGpu || !nicIsWeak()))
 		EXPECT(isWhole(e, (uint32_t)i));
 }
 
@@ -508,11 +509,10 @@ static void oneFlushFails(void)
 	drain(1);
 	EXPECT_HAS(ends[0].down, "a read of this rank's own GPU memory of 8 bytes, QP 0x");
 	uint32_t failed = 0;
-	for (uint32_t i = 0; i < begun; i++)
-		if (kindOf(i) == opRead)
-			failed += told[i] == 2;
-		else
-			EXPECT_EQUAL(told[i], kindOf(i) != opMessage);
+	for (uint32_t i = 0; i < begun; i++) {
+		failed += told[i] == 2;
+		EXPECT(kindOf(i) == opRead || told[i] == (kindOf(i) != opMessage));
+	}
 	EXPECT(failed);
 	closeBoth();
 }

@@ -54,6 +54,14 @@ static inline int nicProfile(const char *word)
 	return profile && strstr(profile, word);
 }
 
+/* Is a completion weaker than any NIC's: `weakcqe` of test/mlx5dev/README.md? */
+static inline int nicIsWeak(void)
+{
+	const char *adversary = getenv("MLX5DEV_ADVERSARY");
+
+	return adversary && strstr(adversary, "weakcqe");
+}
+
 /* A word of test/mlx5dev/README.md, for the device in this process. */
 static inline void nicFault(const char *word)
 {
