@@ -18,6 +18,7 @@
 #define GIN_PROXY_TRANSPORT_H
 
 #include "window.h"
+#include "words/word_lock.h"
 
 /*
  * The answer of a transport without room: nothing was begun, and the engine tries again. It never
@@ -46,7 +47,7 @@ struct transportScope {
 	const struct proxySlots *slots; /* the windows that peers may name */
 	const uint8_t *serves;		/* [nRanks]: 1: this transport serves the peer */
 	uint32_t lanes;
-	uint64_t *const *locks; /* [nRanks]: struct wordLocks; NULL: no GPU memory has words */
+	struct wordLock *const *locks; /* [nRanks]: wordLocks.of; NULL: no words in GPU memory */
 };
 
 struct transportOps {

@@ -62,7 +62,7 @@ struct side {
 	struct proxySlots slots;
 	uint8_t serves[RANKS_OF_RIG], of[RANKS_OF_RIG];
 	struct transportScope scope;
-	uint64_t lock, *locks[RANKS_OF_RIG]; /* of words in GPU memory */
+	struct wordLock lock, *locks[RANKS_OF_RIG]; /* of words in GPU memory */
 	void *network;
 	struct transportLanes lanes;
 	struct proxyWindow *words, *data, *shared, *gpu;

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * unit_device_word.c - lanes that change words in one GPU's memory by streams, which are late: no
- * change is lost, and a lane that fails leaves the lock free
+ * change is lost, and a lane that fails leaves the lock free. Lanes that seldom look for the lock get
+ * it as others do, and a lane that does not come back stops no other lane.
  */
 #include "backends/proxy/words/device_word.h"
 #include "backends/proxy/transport.h"
+
+#include <pthread.h>
+#include <sched.h>
 
 #include "expect.h"
 #include "fake_engine.h"
@@ -14,13 +18,14 @@
 
 static const struct device device = {.cuda = &fakeCuda, .numaNode = -1};
 static struct deviceWord lane[LANES];
-static uint64_t locks[1];
+static struct wordLock lock;
 static _Alignas(8) uint64_t gpuWord;
 
 static void openLanes(void)
 {
 	fakeEngine.random = 1;
-	gpuWord = locks[0] = 0;
+	gpuWord = 0;
+	lock = (struct wordLock){0};
 	for (int i = 0; i < LANES; i++) {
 		lane[i] = (struct deviceWord){.stream = NULL};
 		EXPECT_SUCCESS(deviceWordOpen(&device, &lane[i]));
@@ -31,12 +36,12 @@ static void closeLanes(void)
 {
 	for (int i = 0; i < LANES; i++)
 		deviceWordClose(&lane[i]);
-	EXPECT_EQUAL(locks[0], 0);
+	EXPECT_EQUAL(lock.taken, 0);
 }
 
 static struct deviceWordOrder orderOf(uint8_t op, uint8_t bytes, uint64_t operand, uint64_t compare)
 {
-	return (struct deviceWordOrder){.lock = locks,
+	return (struct deviceWordOrder){.lock = &lock,
 					.at = (char *)&gpuWord,
 					.operand = operand,
 					.compare = compare,
@@ -117,14 +122,14 @@ static void refusals(void)
 	EXPECT_EQUAL(deviceWordStart(&lane[0], &nowhere), ginErrorUnsupported);
 	fakeEngine.fail = 1;
 	EXPECT_EQUAL(deviceWordStart(&lane[0], &add), ginErrorCuda);
-	EXPECT_EQUAL(locks[0], 0);
+	EXPECT_EQUAL(lock.taken, 0);
 	fakeEngine.fail = 0;
 	EXPECT_SUCCESS(deviceWordStart(&lane[0], &add));
 	EXPECT_EQUAL(deviceWordStart(&lane[1], &add), transportBusy);
 	deviceWordDrain(&lane[0]);
 	fakeEngine.fail = 1;
 	EXPECT_EQUAL(deviceWordStep(&lane[0], &old), ginErrorCuda);
-	EXPECT_EQUAL(locks[0], 0);
+	EXPECT_EQUAL(lock.taken, 0);
 	fakeEngine.fail = 0;
 	closeLanes();
 }
@@ -140,11 +145,140 @@ static void closing(void)
 	EXPECT_EQUAL(gpuWord, 1);
 }
 
+/* The lock alone. */
+enum { TURNS = 1000, PASSES = 20000, HELD = 5 };
+
+static struct wordTicket ticket[LANES];
+static uint64_t count; /* no atomic: the lock keeps the lanes apart */
+
+static void *increase(void *own)
+{
+	for (int i = 0; i < PASSES; i++) {
+		while (!wordLockTry(&lock, own))
+			sched_yield();
+		count++;
+		wordLockRelease(&lock);
+	}
+	return NULL;
+}
+
+static void threads(void)
+{
+	pthread_t thread[LANES];
+
+	for (int i = 0; i < LANES; i++)
+		EXPECT(!pthread_create(&thread[i], NULL, increase, &ticket[i]));
+	for (int i = 0; i < LANES; i++)
+		EXPECT(!pthread_join(thread[i], NULL));
+	EXPECT_EQUAL(count, LANES * PASSES);
+	EXPECT(!lock.taken && lock.served == lock.next);
+}
+
+/*
+ * Lanes that always want the lock and hold it for HELD steps. Lane i looks at every period[i]-th step.
+ * Counts how often each gets it, until one has had it TURNS times. Returns the steps.
+ */
+static uint64_t takeTurns(const uint32_t *period, uint32_t *turns)
+{
+	uint64_t until = 0;
+	int holder = -1;
+
+	for (uint64_t step = 0;; step++) {
+		if (holder >= 0 && step == until) {
+			wordLockRelease(&lock);
+			if (++turns[holder] == TURNS)
+				return step;
+			holder = -1;
+		}
+		for (int i = 0; i < LANES; i++) {
+			if (i == holder || !period[i] || step % period[i] ||
+			    !wordLockTry(&lock, &ticket[i]))
+				continue;
+			EXPECT_EQUAL(holder, -1);
+			holder = i;
+			until = step + HELD;
+		}
+	}
+}
+
+/* One look for a ticket, one for the lock: the last lane gets it at every second look. */
+static void seldom(void)
+{
+	const uint32_t period[LANES] = {1, 1, 2, 97};
+	uint32_t turns[LANES] = {0};
+	uint64_t looks = takeTurns(period, turns) / period[3];
+
+	EXPECT(looks > 100 && turns[3] >= looks / 2 - 1);
+	EXPECT(turns[0] >= TURNS - 2 && turns[1] >= TURNS - 2 && turns[2] >= TURNS - 2);
+}
+
+/* Lane 0 waits, and does not look any more; later it looks again. */
+static void lost(void)
+{
+	const uint32_t others[LANES] = {0, 1, 1, 1}, all[LANES] = {1, 1, 1, 1};
+	uint32_t turns[LANES] = {0}, later[LANES] = {0};
+
+	EXPECT(wordLockTry(&lock, &ticket[1]));
+	EXPECT(!wordLockTry(&lock, &ticket[0]));
+	wordLockRelease(&lock);
+	takeTurns(others, turns);
+	EXPECT_EQUAL(turns[0], 0);
+	EXPECT(turns[1] >= TURNS - 2 && turns[2] >= TURNS - 2 && turns[3] >= TURNS - 2);
+	takeTurns(all, later);
+	EXPECT(later[0] >= TURNS - 2);
+}
+
+/* How often a lane looks at a free lock before it passes over the lanes of earlier tickets. */
+static void patience(void)
+{
+	uint32_t looks = 0;
+
+	EXPECT(wordLockTry(&lock, &ticket[0]));
+	for (int i = 1; i < LANES; i++)
+		EXPECT(!wordLockTry(&lock, &ticket[i]));
+	for (uint32_t i = 0; i < 3 * WORD_LOCK_LOOKS; i++)
+		EXPECT(!wordLockTry(&lock,
+				    &ticket[3])); /* the holder is slow, and no lane is lost */
+	wordLockRelease(&lock);
+	while (!wordLockTry(&lock, &ticket[3]))
+		looks++;
+	EXPECT_EQUAL(looks, 2 * WORD_LOCK_LOOKS);
+	/* A lane that was passed over takes a new ticket. */
+	EXPECT(!wordLockTry(&lock, &ticket[1]) && !wordLockTry(&lock, &ticket[0]));
+	wordLockRelease(&lock);
+	EXPECT(!wordLockTry(&lock, &ticket[0]));
+	EXPECT(wordLockTry(&lock, &ticket[1]));
+	wordLockRelease(&lock);
+	EXPECT(wordLockTry(&lock, &ticket[0]));
+}
+
+/* A lane that waits for one lock takes another one, while no lane waits for that. */
+static void twoLocks(void)
+{
+	struct wordLock other = {0};
+
+	EXPECT(wordLockTry(&lock, &ticket[0]));
+	EXPECT(!wordLockTry(&lock, &ticket[1]));
+	EXPECT(wordLockTry(&other, &ticket[1]));
+	EXPECT(!wordLockTry(&other, &ticket[2]));
+	wordLockRelease(&other);
+	EXPECT(!wordLockTry(&other, &ticket[1]));
+	EXPECT(wordLockTry(&other, &ticket[2]));
+	wordLockRelease(&lock);
+	EXPECT(!wordLockTry(&lock, &ticket[3]));
+	EXPECT(wordLockTry(&lock, &ticket[1]));
+}
+
 int main(void)
 {
 	expectChild("additions of several lanes", additions);
 	expectChild("all operations", operations);
 	expectChild("a driver that refuses", refusals);
 	expectChild("a lane that closes", closing);
+	expectChild("lanes as threads", threads);
+	expectChild("a lane that looks seldom", seldom);
+	expectChild("a lane that is lost", lost);
+	expectChild("patience", patience);
+	expectChild("two locks", twoLocks);
 	return expectFailures != 0;
 }

@@ -30,8 +30,7 @@ ginResult_t deviceWordOpen(const struct device *d, struct deviceWord *word)
 
 static void release(struct deviceWord *word)
 {
-	/* Release: pairs with the acquire in deviceWordStart(). */
-	__atomic_store_n(word->order.lock, 0, __ATOMIC_RELEASE);
+	wordLockRelease(word->order.lock);
 	word->order.lock = NULL;
 }
 
@@ -82,8 +81,7 @@ ginResult_t deviceWordStart(struct deviceWord *word, const struct deviceWordOrde
 {
 	if (!word->stream || !order->lock)
 		return ginErrorUnsupported;
-	/* Acquire: pairs with release(). The stream reads what the last holder's stream wrote. */
-	if (word->order.lock || __atomic_exchange_n(order->lock, 1, __ATOMIC_ACQUIRE))
+	if (word->order.lock || !wordLockTry(order->lock, &word->ticket))
 		return transportBusy;
 	word->order = *order;
 	word->isWriting = 0;

@@ -14,12 +14,13 @@
 #include <stdint.h>
 
 #include "lib/gpu/device.h"
+#include "word_lock.h"
 
 struct proxyWork;
 
 /* What to do: as wordChange(). `at` is mapped in this process. */
 struct deviceWordOrder {
-	uint64_t *lock; /* of the word's rank; NULL: this rank does not reach it */
+	struct wordLock *lock; /* of the word's rank; NULL: this rank does not reach it */
 	char *at;
 	uint64_t operand, compare;
 	uint8_t op, bytes;
@@ -30,6 +31,7 @@ struct deviceWord {
 	cuStream stream; /* NULL: not open */
 	uint64_t *line;	 /* pinned: the value; then how many steps the stream has done */
 	uint64_t sent;	 /* steps that were submitted */
+	struct wordTicket ticket;
 	struct deviceWordOrder order; /* lock NULL: no word is under way */
 	uint64_t old;
 	uint8_t isWriting, hasFailed;

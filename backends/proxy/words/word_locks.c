@@ -42,7 +42,7 @@ static ginResult_t offerOwn(struct wordLocks *locks, void *offer)
 static void findAll(struct wordLocks *locks)
 {
 	for (int r = 0; r < locks->host->nRanks; r++)
-		locks->of[r] = (uint64_t *)(void *)peermemAddress(locks->window, r);
+		locks->of[r] = (struct wordLock *)(void *)peermemAddress(locks->window, r);
 	locks->of[locks->host->rank] = locks->own;
 }
 

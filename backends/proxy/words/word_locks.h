@@ -2,13 +2,14 @@
 /*
  * word_locks.h - a lock for each rank: of the words in its GPU memory, see device_word.h
  *
- * A lock is a word in host memory of its rank that all ranks of the host map: 1 while a lane of any
- * rank changes a word. If the holder dies, the communicator fails, and nobody waits for the lock.
+ * A lock (word_lock.h) is in host memory of its rank, which all ranks of the host map. If the holder
+ * dies, the communicator fails, and no lane waits for the lock.
  */
 #ifndef GIN_PROXY_WORD_LOCKS_H
 #define GIN_PROXY_WORD_LOCKS_H
 
 #include "backends/peermem/peermem.h"
+#include "word_lock.h"
 
 struct wordLocks {
 	const struct backendHost *host;
@@ -16,7 +17,7 @@ struct wordLocks {
 	struct peermem *peermem;
 	struct peermemWindow *window;
 	void *own;
-	uint64_t **of; /* [nRanks]; NULL: not mapped */
+	struct wordLock **of; /* [nRanks]; NULL: not mapped */
 };
 
 /* Makes room for the locks. `serves` is symmetric, and outlives the locks. Not collective. */
