@@ -26,8 +26,12 @@
  *
  * `routes` as for GinOn. Puts on other routes are not covered; ginErrorUnsupported: a rank of the
  * team is on another route.
+ *
+ * alwaysFlat: all ranks of the team are direct peers, and the barrier has the words of
+ * (nRanks + GIN_BARRIER_ROUNDS - 1) / GIN_BARRIER_ROUNDS barriers from `index` on. The code of
+ * dissemination would cost its kernels two registers.
  */
-template <uint32_t routes, bool checks = ginChecks> class GinBarrierOn
+template <uint32_t routes, bool checks = ginChecks, bool alwaysFlat = false> class GinBarrierOn
 {
 public:
 	GIN_FN GinBarrierOn(const ginDevComm &devComm, ginTeam team_, uint32_t index_)
@@ -188,6 +192,8 @@ private:
 	/* Whether the barrier is flat: all ranks of the team get one answer. */
 	GIN_FN bool isFlat() const
 	{
+		if (alwaysFlat)
+			return true;
 		if (nRanks() > GIN_BARRIER_ROUNDS)
 			return false;
 		if (dc.domainSize == dc.nRanks || nRanks() == 1)

@@ -14,6 +14,7 @@
 
 /* bufferAlign of a requirement that asks for `bufferSize` barriers: no alignment has this value. */
 #define BARRIER_REQUEST ((size_t)0x6e69672d72616221)
+#define LSA_BARRIER_REQUEST (BARRIER_REQUEST + 1)
 
 #define HANDLE_UNIT ((size_t)128) /* of ncclDevResourceHandle */
 
@@ -101,20 +102,26 @@ static uint32_t atLeastOne(int value)
 	return value > 0 ? (uint32_t)value : 1;
 }
 
-/* Takes `count` barriers; returns the first. */
-static uint32_t takeBarriers(struct plan *plan, int count)
+/* Takes `count` barriers, of `width` barriers of libgin each; returns the first. */
+static uint32_t takeBarriers(struct plan *plan, int count, uint32_t width)
 {
 	const uint32_t first = plan->want.barriers;
 
-	plan->want.barriers += (uint32_t)count;
+	plan->want.barriers += (uint32_t)count * width;
 	return first;
 }
 
-#define TAKE_RANGE(plan, handle, number)                                                           \
+#define TAKE_RANGE(plan, handle, number, width)                                                    \
 	do {                                                                                       \
 		(plan)->dc.handle.count = (uint32_t)(number);                                      \
-		(plan)->dc.handle.first = takeBarriers(plan, number);                              \
+		(plan)->dc.handle.first = takeBarriers(plan, number, width);                       \
 	} while (0)
+
+/* An LSA barrier has a word for each rank of the domain: width() of ncclLsaBarrierSession. */
+static uint32_t lsaWidth(const struct ncclComm *comm)
+{
+	return ((uint32_t)comm->domainSize + GIN_BARRIER_ROUNDS - 1) / GIN_BARRIER_ROUNDS;
+}
 
 /* A program that asks for hybrid barriers alone may use barriers of the other kinds, too. */
 static int orHybrid(int own, const ncclDevCommRequirements_t *r)
@@ -122,14 +129,14 @@ static int orHybrid(int own, const ncclDevCommRequirements_t *r)
 	return own > r->barrierCount ? own : r->barrierCount;
 }
 
-static void planBarriers(struct plan *plan, const ncclDevCommRequirements_t *r)
+static void planBarriers(struct plan *plan, uint32_t lsa, const ncclDevCommRequirements_t *r)
 {
-	TAKE_RANGE(plan, lsaBarrier, orHybrid(r->lsaBarrierCount, r));
-	TAKE_RANGE(plan, railGinBarrier, orHybrid(r->railGinBarrierCount, r));
-	TAKE_RANGE(plan, worldGinBarrier, orHybrid(r->worldGinBarrierCount, r));
-	TAKE_RANGE(plan, hybridLsaBarrier, r->barrierCount);
-	TAKE_RANGE(plan, hybridRailGinBarrier, r->barrierCount);
-	TAKE_RANGE(plan, hybridWorldGinBarrier, r->barrierCount);
+	TAKE_RANGE(plan, lsaBarrier, orHybrid(r->lsaBarrierCount, r), lsa);
+	TAKE_RANGE(plan, railGinBarrier, orHybrid(r->railGinBarrierCount, r), 1);
+	TAKE_RANGE(plan, worldGinBarrier, orHybrid(r->worldGinBarrierCount, r), 1);
+	TAKE_RANGE(plan, hybridLsaBarrier, r->barrierCount, lsa);
+	TAKE_RANGE(plan, hybridRailGinBarrier, r->barrierCount, 1);
+	TAKE_RANGE(plan, hybridWorldGinBarrier, r->barrierCount, 1);
 }
 
 static void planBuffer(struct plan *plan, const ncclDevResourceRequirements_t *r)
@@ -142,10 +149,11 @@ static void planBuffer(struct plan *plan, const ncclDevResourceRequirements_t *r
 	plan->bufferBytes = at + r->bufferSize;
 }
 
-static void planResource(struct plan *plan, const ncclDevResourceRequirements_t *r)
+static void planResource(struct plan *plan, uint32_t lsa, const ncclDevResourceRequirements_t *r)
 {
-	if (r->bufferAlign == BARRIER_REQUEST) {
-		*r->outBufferHandle = takeBarriers(plan, (int)r->bufferSize);
+	if (r->bufferAlign == BARRIER_REQUEST || r->bufferAlign == LSA_BARRIER_REQUEST) {
+		*r->outBufferHandle = takeBarriers(plan, (int)r->bufferSize,
+						   r->bufferAlign == BARRIER_REQUEST ? 1 : lsa);
 		return;
 	}
 	planBuffer(plan, r);
@@ -180,9 +188,9 @@ static void makePlan(struct plan *plan, const struct ncclComm *comm,
 	uint64_t routes = r->ginRoutes & routesOfType(r->ginType);
 	if (routes != GIN_ROUTES_ALL)
 		plan->want.routes = routes;
-	planBarriers(plan, r);
+	planBarriers(plan, lsaWidth(comm), r);
 	for (ncclDevResourceRequirements_t *one = r->resourceRequirementsList; one; one = one->next)
-		planResource(plan, one);
+		planResource(plan, lsaWidth(comm), one);
 	plan->bufferBytes = (plan->bufferBytes + HANDLE_UNIT - 1) / HANDLE_UNIT * HANDLE_UNIT;
 }
 
@@ -318,17 +326,16 @@ ncclResult_t ncclDevCommDestroy(ncclComm_t comm, ncclDevComm_t const *devComm)
 }
 
 /* `first` and `have`: the fields of a handle. */
-static ncclResult_t requireBarriers(const char *call, int count, uint32_t *first, uint32_t *have,
-				    ncclDevResourceRequirements_t *out)
+static ncclResult_t requireBarriers(const char *call, size_t request, int count, uint32_t *first,
+				    uint32_t *have, ncclDevResourceRequirements_t *out)
 {
 	if (count < 0 || !first || !out)
 		return ncclFail(ncclInvalidArgument,
 				"%s: the count is negative, or handle or requirement is NULL",
 				call);
 	*have = (uint32_t)count;
-	*out = (ncclDevResourceRequirements_t){.bufferSize = (size_t)count,
-					       .bufferAlign = BARRIER_REQUEST,
-					       .outBufferHandle = first};
+	*out = (ncclDevResourceRequirements_t){
+		.bufferSize = (size_t)count, .bufferAlign = request, .outBufferHandle = first};
 	return ncclSuccess;
 }
 
@@ -337,7 +344,7 @@ ncclResult_t ncclLsaBarrierCreateRequirement(ncclTeam_t team, int count,
 					     ncclDevResourceRequirements_t *requirement)
 {
 	(void)team;
-	return requireBarriers("ncclLsaBarrierCreateRequirement", count,
+	return requireBarriers("ncclLsaBarrierCreateRequirement", LSA_BARRIER_REQUEST, count,
 			       handle ? &handle->first : NULL, handle ? &handle->count : NULL,
 			       requirement);
 }
@@ -348,7 +355,7 @@ ncclResult_t ncclGinBarrierCreateRequirement(ncclComm_t comm, ncclTeam_t team, i
 {
 	(void)comm;
 	(void)team;
-	return requireBarriers("ncclGinBarrierCreateRequirement", count,
+	return requireBarriers("ncclGinBarrierCreateRequirement", BARRIER_REQUEST, count,
 			       handle ? &handle->first : NULL, handle ? &handle->count : NULL,
 			       requirement);
 }

@@ -60,6 +60,12 @@ struct Rank {
 			     ncclGetLastError(nullptr));                                           \
 	} while (0)
 
+/* What the kernels of tests begin with. */
+struct Kernel {
+	ncclDevComm dc;
+	uint32_t *failedLine;
+};
+
 /* In a kernel: the line of a failure goes to the host. */
 #define KERNEL_EXPECT(ok)                                                                          \
 	do {                                                                                       \

@@ -38,7 +38,10 @@ typedef struct {
 	uint64_t opaque[2];
 } ncclGinRequest_t;
 
-/* A range of libgin's barriers, which have one index space. */
+/*
+ * A range of libgin's barriers, which have one index space. Each LSA barrier takes as many as give it a
+ * word for each rank of the domain.
+ */
 typedef struct ncclLsaBarrierHandle {
 	uint32_t first, count;
 } ncclLsaBarrierHandle_t;

@@ -14,8 +14,8 @@
 #include "coop.h"
 
 template <class Coop> struct ncclLsaBarrierSession {
-	/* All ranks of the team are direct peers; a team of one rank needs no route. */
-	using Own = GinBarrierOn<GIN_ROUTES_DIRECT>;
+	/* All ranks of the team are direct peers. */
+	using Own = GinBarrierOn<GIN_ROUTES_DIRECT, ginChecks, true>;
 
 	ncclDevComm const &comm;
 	const ncclTeam_t team;
@@ -24,7 +24,7 @@ template <class Coop> struct ncclLsaBarrierSession {
 	GIN_FN ncclLsaBarrierSession(Coop, ncclDevComm const &devComm, ncclTeam_t barrierTeam,
 				     ncclLsaBarrierHandle_t handle, uint32_t barrierIndex,
 				     bool multimem = false, ncclMultimemHandle_t = {})
-	    : comm(devComm), team(barrierTeam), index(handle.first + barrierIndex)
+	    : comm(devComm), team(barrierTeam), index(handle.first + barrierIndex * width(devComm))
 	{
 		(void)multimem;
 	}
@@ -67,6 +67,13 @@ template <class Coop> struct ncclLsaBarrierSession {
 	}
 
 private:
+	/* How many of libgin's barriers are one of these. */
+	GIN_FN static uint32_t width(ncclDevComm const &devComm)
+	{
+		return (static_cast<uint32_t>(devComm.lsaSize) + GIN_BARRIER_ROUNDS - 1) /
+		       GIN_BARRIER_ROUNDS;
+	}
+
 	GIN_FN static ginOptions released(cuda::memory_order order)
 	{
 		ginOptions options;
