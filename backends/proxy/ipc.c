@@ -46,7 +46,7 @@ struct ipcLane {
 	const uint8_t *onThisGpu; /* the transport's */
 	const struct transportScope *scope;
 	struct deviceWord word;
-	struct proxyWork *raised; /* whose word is under way; NULL: none */
+	struct proxyWork *raised, *lastRaised; /* in order: whose word is under way or waits */
 };
 
 struct ipcTransport {
@@ -353,13 +353,26 @@ static ginResult_t ipcStart(void *lane, struct proxyWork *w)
 	return ginSuccess;
 }
 
+/* First come, first served: a flow that always has a next word would else keep others waiting. */
+static ginResult_t ipcRaise(void *lane, struct proxyWork *w)
+{
+	struct ipcLane *ipc = lane;
+
+	w->nextSent = NULL;
+	if (ipc->raised)
+		ipc->lastRaised->nextSent = w;
+	else
+		ipc->raised = w;
+	ipc->lastRaised = w;
+	return ginSuccess;
+}
+
 /*
  * A failed communicator may have lost the rank that holds the lock. For signals `bytes` is the length
  * of their put.
  */
-static ginResult_t ipcRaise(void *lane, struct proxyWork *w)
+static ginResult_t startWord(struct ipcLane *ipc, const struct proxyWork *w)
 {
-	struct ipcLane *ipc = lane;
 	const struct backendHost *host = ipc->scope->host;
 	const struct deviceWordOrder order = {
 		.lock = ipc->scope->locks[w->peer],
@@ -370,11 +383,9 @@ static ginResult_t ipcRaise(void *lane, struct proxyWork *w)
 		.bytes = (uint8_t)(w->op >= ginOpFetchAdd ? w->bytes : sizeof(uint64_t))};
 	ginResult_t result = deviceWordStart(&ipc->word, &order);
 
-	if (result == ginSuccess)
-		ipc->raised = w;
 	if (result == transportBusy && host->hasFailed(host->core))
 		return ginErrorPeer;
-	return result;
+	return result == ginSuccess ? transportBusy : result;
 }
 
 static struct proxyWork *wordLanded(struct ipcLane *ipc)
@@ -383,12 +394,13 @@ static struct proxyWork *wordLanded(struct ipcLane *ipc)
 
 	if (!w)
 		return NULL;
-	ginResult_t result = deviceWordStep(&ipc->word, &w->value[0]);
+	ginResult_t result =
+		ipc->word.order.lock ? deviceWordStep(&ipc->word, &w->value[0]) : startWord(ipc, w);
 	if (result == transportBusy)
 		return NULL;
 	if (result != ginSuccess)
 		w->result = (uint8_t)result;
-	ipc->raised = NULL;
+	ipc->raised = w->nextSent;
 	return w;
 }
 

@@ -2,7 +2,7 @@
 /*
  * unit_device_word.c - lanes that change words in one GPU's memory by streams, which are late: no
  * change is lost, and a lane that fails leaves the lock free. Lanes that seldom look for the lock get
- * it as others do, and a lane that does not come back stops no other lane.
+ * it as others do, and a lane that does not come back stops no other lane. Contexts of a lane take turns.
  */
 #include "backends/proxy/words/device_word.h"
 #include "backends/proxy/transport.h"
@@ -145,6 +145,64 @@ static void closing(void)
 	EXPECT_EQUAL(gpuWord, 1);
 }
 
+static int hasNotFailed(void *core)
+{
+	(void)core;
+	return 0;
+}
+
+/* A window of one rank, whose part is `gpuWord`. */
+static struct proxyWindow *windowOfWord(void)
+{
+	struct proxyWindow *window = calloc(1, sizeof(*window) + sizeof(window->part[0]));
+
+	EXPECT(window != NULL);
+	window->part[0].at = (char *)&gpuWord;
+	return window;
+}
+
+/* Two contexts of one lane, with two words each at any time. A context that is done goes on at once. */
+static void contexts(void)
+{
+	static const uint8_t serves[] = {1};
+	static const struct identity identity;
+	static const uint8_t routes[] = {ginRouteNone};
+	struct wordLock *const locks[] = {&lock};
+	const struct backendHost host = {.nRanks = 1,
+					 .ranks = &identity,
+					 .routes = routes,
+					 .device = &device,
+					 .hasFailed = hasNotFailed};
+	const struct transportScope scope = {&host, NULL, serves, 1, locks};
+	struct proxyWindow *window = windowOfWord();
+	struct proxyWork work[4], *w;
+	uint32_t done[2] = {0};
+	void *ipc = NULL;
+
+	openLanes();
+	EXPECT_SUCCESS(transportIpc.open(&scope, &ipc));
+	void *of = transportIpc.lane(ipc, 0);
+	for (uint32_t i = 0; i < 4; i++) {
+		work[i] = (struct proxyWork){.op = ginOpFetchAdd, .context = i / 2, .bytes = 8};
+		work[i].word.window = window;
+		work[i].value[0] = 1;
+		EXPECT_SUCCESS(transportIpc.raise(of, &work[i]));
+	}
+	while (done[0] + done[1] < 200) {
+		engineStep();
+		while ((w = transportIpc.landed(of))) {
+			EXPECT_EQUAL(w->value[0], done[0] + done[1]);
+			done[w->context]++;
+			w->value[0] = 1;
+			EXPECT_SUCCESS(transportIpc.raise(of, w));
+		}
+	}
+	EXPECT(done[0] >= 99 && done[0] <= 101);
+	transportIpc.close(ipc);
+	free(window);
+	closeLanes();
+}
+
 /* The lock alone. */
 enum { TURNS = 1000, PASSES = 20000, HELD = 5 };
 
@@ -275,6 +333,7 @@ int main(void)
 	expectChild("all operations", operations);
 	expectChild("a driver that refuses", refusals);
 	expectChild("a lane that closes", closing);
+	expectChild("two contexts at one word", contexts);
 	expectChild("lanes as threads", threads);
 	expectChild("a lane that looks seldom", seldom);
 	expectChild("a lane that is lost", lost);

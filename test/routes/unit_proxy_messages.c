@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * unit_proxy_messages.c - the network of the proxy: what a peer sends is checked, what cannot be opened
- * fails in words, and a lane does not poll between a signal and the answer to it
+ * fails in words, peers take turns at words in GPU memory, and a lane does not poll between a signal and the answer to it
  */
 #include "network_rig.h"
 
@@ -126,6 +126,71 @@ static void wrongSlots(void)
 	expectRefused(m, "its value is too long");
 }
 
+/* A peer asks for 1 to be added to a word of GPU memory. */
+static void askFor(struct networkLane *lane, uint32_t rank, uint64_t *number, const void *word)
+{
+	uint64_t offset = (uint64_t)((const char *)word - (const char *)&side[0].memory);
+	const struct message m = {.kind = messageWord,
+				  .op = ginOpSignal,
+				  .rank = rank,
+				  .number = (uint32_t)(*number)++,
+				  .named = named(2, offset),
+				  .bytes = 8,
+				  .operand = 1};
+
+	networkReceive(lane, (const unsigned char *)&m, sizeof(m));
+}
+
+/* Rank 0 is a peer of its own, so that its lane has two. */
+static struct networkLane *openForTwo(void)
+{
+	rigCuda = &fakeCuda;
+	setenv("GIN_BOUNCE", "always", 1);
+	rigStart(1);
+	side[0].gpu->part[0].isChangeable = 1;
+	side[0].serves[0] = 1;
+	return side[0].lanes.lane[TRANSPORT_NETWORK].state;
+}
+
+/* Peers that always ask for another word take turns. */
+static void peersTakeTurns(void)
+{
+	struct networkLane *lane = openForTwo();
+	const uint64_t *done[] = {&side[0].memory.added, &side[0].memory.turned};
+	uint64_t asked[] = {0, 0};
+
+	while (*done[0] + *done[1] < 200) {
+		for (uint32_t r = 0; r < 2; r++)
+			while (asked[r] < *done[r] + 4)
+				askFor(lane, r, &asked[r], done[r]);
+		engineStep();
+		bounceTurn(lane);
+		EXPECT(*done[0] <= *done[1] + 1 && *done[1] <= *done[0] + 1);
+	}
+	side[0].serves[0] = 0;
+	rigStop();
+}
+
+/* A peer that is lost while it waits for its turn is left out. */
+static void lostWhileWaiting(void)
+{
+	struct networkLane *lane = openForTwo();
+	const uint64_t *done[] = {&side[0].memory.added, &side[0].memory.turned};
+	uint64_t asked[] = {0, 0};
+
+	for (uint32_t r = 0; r < 2; r++)
+		for (int i = 0; i < 4; i++)
+			askFor(lane, r, &asked[r], done[r]);
+	networkLose(lane, 1, "the test says so");
+	for (int turn = 0; turn < 1000; turn++) {
+		engineStep();
+		bounceTurn(lane);
+	}
+	EXPECT(*done[0] == 4 && *done[1] == 0);
+	side[0].serves[0] = 0;
+	rigStop();
+}
+
 static void openFails(const char *words)
 {
 	rigCuda = &fakeCuda;
@@ -230,6 +295,8 @@ int main(void)
 	expectChild("wrong messages with data", wrongData);
 	expectChild("messages for local windows", localWindows);
 	expectChild("wrong messages about slots", wrongSlots);
+	expectChild("two peers at one word", peersTakeTurns);
+	expectChild("a peer that is lost while it waits", lostWhileWaiting);
 	expectChild("pinned memory that is refused", refusedPins);
 	expectChild("a pool that is too small", smallPool);
 	return expectFailures != 0;

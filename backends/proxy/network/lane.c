@@ -80,6 +80,7 @@ void networkLose(struct networkLane *lane, uint32_t rank, const char *why)
 	peer->isLost = 1;
 	if (lane->wordPeer == peer)
 		lane->wordPeer = NULL;
+	networkStopWaiting(lane, peer);
 	if (peer->channel)
 		failMessages(lane, peer->channel);
 	bounceLose(lane, peer);

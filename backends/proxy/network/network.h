@@ -21,6 +21,8 @@ struct networkPeer {
 	uint8_t owes;	  /* a cursor or answers; then it is in the lane's list */
 	uint8_t patience; /* turns that a cursor may wait for a message to travel with */
 	struct networkPeer *nextOwing;
+	struct networkPeer *nextWaiting; /* for the lane's `word` */
+	uint8_t isWaiting;
 	struct bouncePeer bounce;
 };
 
@@ -37,6 +39,7 @@ struct networkLane {
 		*bounce;	/* NULL: no slots, and no words of GPU memory that streams change */
 	struct deviceWord word; /* changes a word of this rank's GPU memory */
 	struct networkPeer *wordPeer; /* for a message of this peer; NULL: none, or it is lost */
+	struct networkPeer *waiting;  /* for `word`; the first comes next */
 	struct networkPeer *owing;
 	uint64_t glancesUntil; /* until then the lane does not poll: networkOwe(); 0: it polls */
 	struct proxyWork *head, *tail; /* have landed, for landed() */
@@ -91,6 +94,9 @@ int networkSendWord(struct networkLane *lane, struct networkPeer *peer, struct p
 
 /* receive.c: begins what waits for its turn, and moves the cursor. */
 void networkAdvance(struct networkLane *lane, struct networkPeer *peer);
+
+/* receive.c: a lost peer waits for the lane's word no more. */
+void networkStopWaiting(struct networkLane *lane, struct networkPeer *peer);
 
 /* receive.c: does a message wait for its turn, or a copy into a window go on? */
 int networkIsBehind(const struct messageChannel *channel);

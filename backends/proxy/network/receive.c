@@ -113,6 +113,36 @@ static void forgetWord(struct networkLane *lane)
 		deviceWordStep(&lane->word, &old);
 }
 
+/* The pointer to the peer in the lane's list, or to the list's end. */
+static struct networkPeer **placeOf(struct networkLane *lane, const struct networkPeer *peer)
+{
+	struct networkPeer **at = &lane->waiting;
+
+	while (*at && *at != peer)
+		at = &(*at)->nextWaiting;
+	return at;
+}
+
+void networkStopWaiting(struct networkLane *lane, struct networkPeer *peer)
+{
+	if (peer->isWaiting)
+		*placeOf(lane, peer) = peer->nextWaiting;
+	peer->nextWaiting = NULL;
+	peer->isWaiting = 0;
+}
+
+/*
+ * First come, first served: a peer that always has a next word would else keep the others waiting,
+ * even a peer that holds a lock of the program for which it asks.
+ */
+static int isFirst(struct networkLane *lane, struct networkPeer *peer)
+{
+	if (!peer->isWaiting)
+		*placeOf(lane, peer) = peer;
+	peer->isWaiting = 1;
+	return lane->waiting == peer;
+}
+
 static enum beginning ofWord(ginResult_t result, const char **wrong)
 {
 	if (result != ginSuccess && result != transportBusy)
@@ -140,9 +170,13 @@ static enum beginning changeInGpu(struct networkLane *lane, struct networkPeer *
 		return how;
 	}
 	forgetWord(lane);
+	if (!isFirst(lane, peer))
+		return beginBlocked;
 	how = ofWord(deviceWordStart(&lane->word, &order), wrong);
-	if (how == beginBegun)
+	if (how == beginBegun) {
 		lane->wordPeer = peer;
+		networkStopWaiting(lane, peer);
+	}
 	return beginBlocked;
 }
 
