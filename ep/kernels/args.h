@@ -31,9 +31,11 @@
 
 /*
  * A rank that has given up marks its word at its peers and adds EP_GAVE_UP to the signals that they
- * expect from it. The epoch in its count words is EP_GAVE_UP_EPOCHS ahead.
+ * expect from it. The epoch in its count words is EP_GAVE_UP_EPOCHS ahead. A signal that lacks rows is
+ * less than EP_GAVE_UP beyond what is expected then, and more than EP_AHEAD, which no other signal is.
  */
 #define EP_GAVE_UP (1ull << 40)
+#define EP_AHEAD (EP_GAVE_UP / 2)
 #define EP_GAVE_UP_EPOCHS (1u << 30)
 
 /* The most scratch of a block: two blocks of an SM have as much on every architecture. */

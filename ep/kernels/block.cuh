@@ -278,7 +278,7 @@ protected:
 	/* One look at a signal. False also if a rank has given up. */
 	template <bool direct> GIN_FN bool reached(uint32_t lane, uint32_t id, uint64_t least) const
 	{
-		return gin<direct>(lane).readSignal(id) - least < EP_GAVE_UP;
+		return gin<direct>(lane).readSignal(id) - least < EP_AHEAD;
 	}
 
 	/* One thread waits for a signal that depends on `rank`. False: the rank is lost. */
@@ -313,7 +313,7 @@ protected:
 				*begun = {epoch, begin.failed()};
 			if (epoch % 2 != of)
 				continue;
-			const bool come = direct && seen - epoch / 2 < EP_GAVE_UP;
+			const bool come = direct && seen - epoch / 2 < EP_AHEAD;
 			fate[r] = out || begin.failed() ||
 				  (!come && !await<direct>(number, r, 0, id, epoch / 2, epoch));
 		}

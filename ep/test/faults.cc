@@ -60,6 +60,30 @@ static void absentError(Rank &r)
 	EP_CHECK(ginEpDestroy(ep));
 }
 
+/*
+ * Rank 0 gives up in a second dispatch, before it has combined the first. The other ranks wait for its
+ * answers, which do not come: the marks are no answers.
+ */
+static void gaveUpBeforeCombine(Rank &r)
+{
+	Round round = roundOf(r, 25);
+	ginEp_t ep = epFor(r, round, GIN_EP_LOST_ERROR, r.rank ? 60000 : patience(r));
+	full(r, ep, round);
+	Batch first(r, round, handleBytes(ep)), second(r, round, handleBytes(ep));
+	EP_CHECK(dispatch(ep, first));
+	first.checkDispatch();
+	if (r.rank)
+		EP_CHECK(combine(ep, first, GIN_EP_SEND));
+	else
+		EP_FAILS(dispatch(ep, second), ginErrorTimeout);
+	meet(r);
+	if (r.rank)
+		EP_FAILS(combine(ep, first, GIN_EP_RECV), ginErrorPeer);
+	EP_CHECK(ginEpReset(ep));
+	full(r, ep, round);
+	EP_CHECK(ginEpDestroy(ep));
+}
+
 /* EXPECTs the masks of all ranks: observed[1], masked[1] as given, 0 for every other rank. */
 static void expectMasks(const Rank &r, ginEp_t ep, uint32_t observed, uint32_t masked)
 {
@@ -276,6 +300,7 @@ static int run(const ginConfig_t *config)
 		const char *name;
 		void (*run)(Rank &r);
 	} cases[] = {{"absent, error", absentError},
+		     {"given up before combine", gaveUpBeforeCombine},
 		     {"absent, mask", absentMask},
 		     {"absent in combine", absentCombine},
 		     {"masked by the caller", maskedByCaller},

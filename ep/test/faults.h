@@ -90,9 +90,9 @@ inline ginResult_t dispatch(ginEp_t ep, Batch &batch, uint32_t phase = GIN_EP_BO
 	return ended(ep, batch.r, batch.runDispatch(ep, phase));
 }
 
-inline ginResult_t combine(ginEp_t ep, Batch &batch)
+inline ginResult_t combine(ginEp_t ep, Batch &batch, uint32_t phase = GIN_EP_BOTH)
 {
-	return ended(ep, batch.r, batch.runCombine(ep, GIN_EP_BOTH));
+	return ended(ep, batch.r, batch.runCombine(ep, phase));
 }
 
 inline void mask(Rank &r, ginEp_t ep, int rank)
