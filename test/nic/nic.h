@@ -54,12 +54,12 @@ static inline int nicProfile(const char *word)
 	return profile && strstr(profile, word);
 }
 
-/* Is a completion weaker than any NIC's: `weakcqe` of test/mlx5dev/README.md? */
-static inline int nicIsWeak(void)
+/* Does the software device have an adversary with this word, `weakcqe`, or any adversary with ""? */
+static inline int nicAdversary(const char *word)
 {
 	const char *adversary = getenv("MLX5DEV_ADVERSARY");
 
-	return adversary && strstr(adversary, "weakcqe");
+	return adversary && strstr(adversary, word);
 }
 
 /* A word of test/mlx5dev/README.md, for the device in this process. */
