@@ -46,7 +46,7 @@ struct ipcLane {
 	const uint8_t *onThisGpu; /* the transport's */
 	const struct transportScope *scope;
 	struct deviceWord word;
-	struct proxyWork *raised, *lastRaised; /* in order: whose word is under way or waits */
+	struct proxyWork *raised, *lastRaised; /* list; the first is under way or comes next */
 };
 
 struct ipcTransport {
@@ -329,12 +329,7 @@ static ginResult_t enqueue(struct ipcLane *ipc, struct proxyWork *w)
 	if (result)
 		return cudaFail(cuda, "a copy", result);
 	w->landsAt = ++s->sent;
-	w->nextSent = NULL;
-	if (s->head)
-		s->tail->nextSent = w;
-	else
-		s->head = w;
-	s->tail = w;
+	workAppend(&s->head, &s->tail, w);
 	return ginSuccess;
 }
 
@@ -358,12 +353,7 @@ static ginResult_t ipcRaise(void *lane, struct proxyWork *w)
 {
 	struct ipcLane *ipc = lane;
 
-	w->nextSent = NULL;
-	if (ipc->raised)
-		ipc->lastRaised->nextSent = w;
-	else
-		ipc->raised = w;
-	ipc->lastRaised = w;
+	workAppend(&ipc->raised, &ipc->lastRaised, w);
 	return ginSuccess;
 }
 

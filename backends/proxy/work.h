@@ -63,6 +63,17 @@ struct proxyWork {
 	struct proxyWork *nextSent; /* for the transport */
 };
 
+/* Appends to the transport's list from `head` to `tail`; *tail is not read if the list is empty. */
+static inline void workAppend(struct proxyWork **head, struct proxyWork **tail, struct proxyWork *w)
+{
+	w->nextSent = NULL;
+	if (*head)
+		(*tail)->nextSent = w;
+	else
+		*head = w;
+	*tail = w;
+}
+
 /* What the word is raised by or set to, or the operand of an atomic. */
 static inline uint64_t workOperand(const struct proxyWork *work)
 {

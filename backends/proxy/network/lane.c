@@ -31,12 +31,7 @@ void networkLanded(struct networkLane *lane, struct proxyWork *w)
 {
 	if (--w->landsAt)
 		return;
-	w->nextSent = NULL;
-	if (lane->head)
-		lane->tail->nextSent = w;
-	else
-		lane->head = w;
-	lane->tail = w;
+	workAppend(&lane->head, &lane->tail, w);
 }
 
 static void failPart(struct networkLane *lane, struct proxyWork *w)

@@ -95,7 +95,7 @@ int networkSendWord(struct networkLane *lane, struct networkPeer *peer, struct p
 /* receive.c: begins what waits for its turn, and moves the cursor. */
 void networkAdvance(struct networkLane *lane, struct networkPeer *peer);
 
-/* receive.c: a lost peer waits for the lane's word no more. */
+/* receive.c: the peer does not wait for the lane's `word` any more: it has it, or it is lost. */
 void networkStopWaiting(struct networkLane *lane, struct networkPeer *peer);
 
 /* receive.c: does a message wait for its turn, or a copy into a window go on? */

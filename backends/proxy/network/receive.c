@@ -133,9 +133,9 @@ void networkStopWaiting(struct networkLane *lane, struct networkPeer *peer)
 
 /*
  * First come, first served: a peer that always has a next word would else keep the others waiting,
- * even a peer that holds a lock of the program for which it asks.
+ * even a peer that holds a lock of the program for which it asks. Returns whether it is the peer's turn.
  */
-static int isFirst(struct networkLane *lane, struct networkPeer *peer)
+static int waitInTurn(struct networkLane *lane, struct networkPeer *peer)
 {
 	if (!peer->isWaiting)
 		*placeOf(lane, peer) = peer;
@@ -170,7 +170,7 @@ static enum beginning changeInGpu(struct networkLane *lane, struct networkPeer *
 		return how;
 	}
 	forgetWord(lane);
-	if (!isFirst(lane, peer))
+	if (!waitInTurn(lane, peer))
 		return beginBlocked;
 	how = ofWord(deviceWordStart(&lane->word, &order), wrong);
 	if (how == beginBegun) {
