@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * unit_device_word.c - lanes that change words in one GPU's memory by streams, which are late: no
- * change is lost, and a lane that fails leaves the lock free. Lanes that seldom look for the lock get
- * it as others do, and a lane that does not come back stops no other lane. Contexts of a lane take turns.
+ * change is lost, and a lane that fails leaves the lock free. A lane that seldom looks for the lock gets
+ * it in turn, and a lane that does not come back stops no other lane. Contexts of a lane take turns.
  */
 #include "backends/proxy/words/device_word.h"
 #include "backends/proxy/transport.h"
@@ -294,9 +294,9 @@ static void patience(void)
 	EXPECT(wordLockTry(&lock, &ticket[0]));
 	for (int i = 1; i < LANES; i++)
 		EXPECT(!wordLockTry(&lock, &ticket[i]));
+	/* The holder is slow, and no lane is lost. */
 	for (uint32_t i = 0; i < 3 * WORD_LOCK_LOOKS; i++)
-		EXPECT(!wordLockTry(&lock,
-				    &ticket[3])); /* the holder is slow, and no lane is lost */
+		EXPECT(!wordLockTry(&lock, &ticket[3]));
 	wordLockRelease(&lock);
 	while (!wordLockTry(&lock, &ticket[3]))
 		looks++;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * unit_proxy_messages.c - the network of the proxy: what a peer sends is checked, what cannot be opened
- * fails in words, peers take turns at words in GPU memory, and a lane does not poll between a signal and the answer to it
+ * fails in words, peers take turns at words in GPU memory, and a lane does not poll between a signal and
+ * the answer to it
  */
 #include "network_rig.h"
 

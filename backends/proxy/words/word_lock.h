@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#define WORD_LOCK_LOOKS 10000u /* about a millisecond of a lane that does nothing else */
+#define WORD_LOCK_LOOKS 10000u /* by estimate a millisecond of a lane that does nothing else */
 
 /* In host memory that all ranks of the host map. Zero at first. */
 struct wordLock {
