@@ -35,7 +35,7 @@ static void listVictims(const struct member *m, char *out, size_t bytes)
 #ifdef __SANITIZE_THREAD__
 #define PATIENCE "5"
 #else
-#define PATIENCE "1"
+#define PATIENCE "3"
 #endif
 
 /* The missing do not call. All fail with one sentence, the missing as well. */
