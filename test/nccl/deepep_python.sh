@@ -7,6 +7,9 @@
 # folder, third-party/fmt is there. Each test starts two processes, which use torch's own NCCL for their references:
 # libgin-nccl and NCCL are in one process. Kernels are compiled when a test needs them.
 #
+# Each test has the loading of kernels that suits it: torch has so many kernels that loading all of them takes seconds. But
+# test_pp launches one of torch's for the first time while a send waits for a copy engine.
+#
 # Some compilers link a part of libstdc++ into the extension. Its std::regex then looks for facets that the locale, of
 # torch's libstdc++, does not have, and DeepEP ends by SIGSEGV before its first kernel: so libstdc++ is loaded first.
 
@@ -48,7 +51,7 @@ deepep_ibstat()
 	command -v ibstat >/dev/null || echo "$out/deepep/bin:"
 }
 
-# deepep_test NAME TEST ARGUMENTS...: a row for one of the tests, with a port of its own
+# deepep_test NAME TEST ARGUMENTS...: a row for one of the tests, with a port of its own; `loading`: lazy, if it is not set
 deepep_test()
 {
 	local package libraries
@@ -58,7 +61,7 @@ deepep_test()
 	[[ "deepep/python $1" == *"$only"* ]] || return 0
 	# shellcheck disable=SC2016 # the inner shell expands
 	routes_of=direct limit=$((limit * 4)) row "deepep/python $1" yes - env PYTHONFAULTHANDLER=1 LD_PRELOAD=libstdc++.so.6 LD_LIBRARY_PATH="$libraries" PYTHONPATH="$package" PATH="$(deepep_ibstat)$PATH" \
-		MASTER_PORT=$deepep_port EP_NCCL_ROOT_DIR="$home" EP_REUSE_NCCL_COMM=0 EP_SUPPRESS_NCCL_CHECK=1 \
+		CUDA_MODULE_LOADING="${loading:-LAZY}" MASTER_PORT=$deepep_port EP_NCCL_ROOT_DIR="$home" EP_REUSE_NCCL_COMM=0 EP_SUPPRESS_NCCL_CHECK=1 \
 		EP_JIT_CACHE_DIR="$out/deepep/jit" CUDA_HOME="$cuda" bash -c 'cd "$0" && exec "$@"' "$out/deepep" \
 		"$python" "$deepep_folder/tests/elastic/$2.py" --num-processes 2 "${@:3}"
 }
@@ -68,7 +71,7 @@ rows_deepep_python()
 {
 	local tokens
 	deepep_test barrier test_barrier
-	deepep_test pp test_pp
+	loading=EAGER deepep_test pp test_pp
 	deepep_test agrs test_agrs
 	deepep_test engram test_engram
 	for tokens in 128 4096; do

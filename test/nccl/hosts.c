@@ -4,7 +4,8 @@
  *
  * nccl_ep takes ranks of one host for one NVLink domain, by their host names: with two domains it leaves
  * a buffer out that its kernels write. By GIN_ROUTE=network each rank is a domain of its own, so
- * test/nccl/run links this file into ep_test. Callers in other libraries get the real name.
+ * test/nccl/run links this file into ep_test. All other callers get the real name: ep_test itself counts
+ * the ranks of its host to choose a GPU.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -19,7 +20,7 @@ static int isNcclEp(const void *caller)
 {
 	Dl_info info;
 
-	return dladdr(caller, &info) && info.dli_fname && strstr(info.dli_fname, "nccl_ep");
+	return dladdr(caller, &info) && info.dli_fname && strstr(info.dli_fname, "/libnccl_ep.");
 }
 
 int gethostname(char *name, size_t room)

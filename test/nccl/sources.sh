@@ -261,9 +261,11 @@ verdict()
 	esac
 }
 
-# refused LOG: the program says that it needs what libgin does not have
+# refused LOG: the program says that it needs what libgin does not have; or DeepEP calls cuStreamBatchMemOp() of CUDA 11,
+# which the driver refuses (docs/nccl/deepep.md)
 refused()
 {
+	! grep -q "cuda_driver.cu.*CUDA_ERROR_NOT_SUPPORTED" "$1" || { echo "refused by CUDA" && return; }
 	grep -qi "requires multimem support\|requires CUDA P2P\|does not support multimem\|expected 1 for" "$1" &&
 		echo "refused"
 }
