@@ -2,8 +2,8 @@
 """GEMM + all-reduce of few rows, as decoding does: C = sum over ranks of A_r @ B_r, on every rank.
 
 Direct peers: one kernel. Each program multiplies, stores its columns of the product into the memory
-of all other ranks, waits for their parts and adds them. Other peers: torch.mm, then one put of the
-whole product to each. Parts are added in the order of ranks, so that all ranks get equal bits.
+of all other ranks, takes their parts (parts.py) and adds them. Other peers: torch.mm, then one put
+of the whole product to each. Parts are added in the order of ranks: all ranks get equal bits.
 
     torchrun --nproc-per-node 2 python/examples/gemm_ar.py
 """
@@ -15,12 +15,12 @@ import triton.language as tl
 from common import Operation, by_all_direct, device, dtype, main, on_gpus, operand
 from compare import checked, compare
 from gemm_rs import send, wait
+from parts import EMPTY, take
 from product import product
 
 import libgin.triton as gin
 
 SHAPES = "16,8192,4096", "64,8192,4096", "64,8192,1024"  # M, N, K on GPUs
-FOREVER = tl.constexpr(20_000_000_000)  # nanoseconds
 
 
 @gin.jit(do_not_specialize=["rank"])
@@ -40,33 +40,33 @@ def gemm_all_reduce(
     K: tl.constexpr,
     BN: tl.constexpr,
     BK: tl.constexpr,
+    EMPTY: tl.constexpr,
 ):
     pid = tl.program_id(0)
     programs = tl.num_programs(0)
     turn = tl.load(rounds + pid) + 1  # counted in memory: a CUDA graph replays equal arguments
+    result = tl.load(status)
     rows, columns = tl.arange(0, M)[:, None], tl.arange(0, BN)[None, :]
     part: tl.constexpr = M * BN  # of a program; lies in the inbox row by row
     inside = rows * BN + columns
     dtype: tl.constexpr = out.dtype.element_ty
     mine = product(a, b, N, pid * BN, M, K, BN, BK).to(dtype)
-    # Two halves: a call reads one while other ranks fill the other for the next call.
+    # Two halves: a call reads one while other ranks fill the other for the next call. They return
+    # to the first when they have this rank's parts of the next call, which follow this kernel.
     slot = ((turn % 2) * SIZE * programs + pid) * part
     there = slot + rank * programs * part
-    result = tl.load(status)
     for distance in tl.static_range(1, SIZE):
         peer = (rank + distance) % SIZE
         pointer = gin.peer_pointer(window, peer, dtype, there * 2)
         tl.store(tl.multiple_of(pointer, 16) + inside, mine)
-        result |= gin.signal(dc, peer, rank * programs + pid, timeout=FOREVER)
     sums = tl.zeros((M, BN), dtype=tl.float32)
     for other in tl.static_range(SIZE):
         if other == rank:
             sums += mine.to(tl.float32)
         else:
-            arrived = gin.wait_signal(dc, other * programs + pid, turn, timeout=FOREVER)
-            result |= arrived
-            theirs = gin.after(inbox + slot + other * programs * part, arrived)
-            sums += tl.load(theirs + inside).to(tl.float32)
+            place = (inbox + slot + other * programs * part).to(tl.pointer_type(tl.int16))
+            words, result = take(dc, other, tl.multiple_of(place, 16) + inside, result, EMPTY)
+            sums += words.to(dtype, bitcast=True).to(tl.float32)
     tl.store(out + rows * N + pid * BN + columns, sums.to(dtype))
     tl.store(rounds + pid, turn)
     if result != 0:
@@ -84,8 +84,11 @@ class ByStores(Operation):
             raise ValueError(f"{M} x {N} x {K}: give {want}")
         self.programs = N // columns
         self.options = {"M": M, "K": K, "BN": columns, "BK": depth, "SIZE": comm.size}
-        self.options |= {"num_warps": 4, "num_stages": 5}
-        super().__init__(comm, comm.size * self.programs, inbox=(2, comm.size, M, N))
+        self.options |= {"EMPTY": EMPTY[dtype()], "num_warps": 4, "num_stages": 5}
+        super().__init__(comm, self.programs, inbox=(2, comm.size, M, N))
+        self.inbox.view(torch.int16).fill_(EMPTY[dtype()])
+        self.end_kernels()
+        comm.barrier()
 
     def __call__(self, a, b, out):
         gemm_all_reduce[(self.programs,)](
@@ -124,10 +127,8 @@ def run(comm, M, N, K):
     want = a.float() @ b.float()
     dist.all_reduce(want)
     out = torch.empty(M, N, dtype=dtype(), device=device())
-    if by_all_direct(comm):
-        operation = ByStores(comm, M, N, K, *(() if on_gpus() else (32, 16)))
-    else:
-        operation = ByPuts(comm, M, N)
+    few = () if on_gpus() else (32, 16)
+    operation = ByStores(comm, M, N, K, *few) if by_all_direct(comm) else ByPuts(comm, M, N)
     checked(operation, lambda: operation(a, b, out), want)
     first = out.float()
     dist.broadcast(first, 0)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import EXAMPLES, free_port, has_module, left_out, run_processes
+from conftest import EXAMPLES, PROGRAMS, free_port, has_module, left_out, run_processes
 
 
 def settings():
@@ -38,6 +38,24 @@ def test_gemm(name, few, route):
     form = FORMS[name][route == "network"]
     want = [f"{form}: rank {rank} of {few}" for rank in range(few)]
     assert [part in line for part, line in zip(want, lines, strict=True)] == [True] * few, said
+
+
+def all_reduce_calls(few, what):
+    path = os.pathsep.join([str(EXAMPLES), os.environ["PYTHONPATH"]])
+    return run_processes(few, PROGRAMS / "all_reduce_calls.py", what, **settings(), PYTHONPATH=path)
+
+
+@pytest.mark.parametrize("few", [1, 2, 3])
+def test_all_reduce_calls(few):
+    said = all_reduce_calls(few, "21")
+    assert said == [f"rank {rank} of {few}: 21 calls right\n" for rank in range(few)]
+
+
+@pytest.mark.parametrize("few", [2, 3])
+@pytest.mark.parametrize("what,error", [("late", "TimedOutError"), ("lost", "PeerError")])
+def test_all_reduce_ends(few, what, error):
+    said = all_reduce_calls(few, what)
+    assert said == ["", *(f"rank {rank} of {few}: {error}\n" for rank in range(1, few))]
 
 
 def test_no_gpu():
