@@ -37,6 +37,12 @@ GIN_FN uint32_t epLocalIn(uint32_t entry)
 	return entry & 0xffff;
 }
 
+/* The entry of a wrong index, until its token is checked. */
+#define EP_WRONG 0xfffffffeu
+
+/* Tokens of a short list that a warp lists in one turn: a lane checks a token. */
+#define EP_TEAM_TOKENS 16u
+
 class EpList : public EpBlock
 {
 protected:
@@ -107,57 +113,136 @@ protected:
 		return (rank + (more ? 0 : plan.moreRanks)) << 16 | local;
 	}
 
+	/* EP_WRONG: the index is out of range. */
+	GIN_FN uint32_t entryOfIndex(int64_t index) const
+	{
+		if (static_cast<uint64_t>(index) < plan.experts)
+			return entryOf(static_cast<uint32_t>(index));
+		return index == -1 ? EP_NONE : EP_WRONG;
+	}
+
 	/*
-	 * The entries of a token, by one thread, eight at a time. Returns a bit for each rank of the
-	 * token, of use with at most 32 ranks. Wrong indices of call `number` are recorded; of call 0
-	 * they are not.
+	 * Entries i, i + step, and so on, `count` of those below `end`; the index of entry i is number
+	 * `from` + i. All loads are on their way before the first one is used.
 	 */
+	template <class Index, uint32_t count> GIN_FN void
+	makeEntriesOf(uint32_t *to, uint32_t from, uint32_t i, uint32_t step, uint32_t end) const
+	{
+		const Index *indices = reinterpret_cast<const Index *>(call.topkIdx) + from;
+		Index index[count];
+		EP_UNROLL
+		for (uint32_t n = 0; n < count; n++)
+			index[n] = i + n * step < end ? indices[i + n * step] : -1;
+		EP_UNROLL
+		for (uint32_t n = 0; n < count; n++)
+			if (i + n * step < end)
+				to[i + n * step] = entryOfIndex(index[n]);
+	}
+
+	template <uint32_t count> GIN_FN void makeEntries(uint32_t *to, uint32_t from, uint32_t i,
+							  uint32_t step, uint32_t end) const
+	{
+		if (call.indexBytes == 8)
+			makeEntriesOf<int64_t, count>(to, from, i, step, end);
+		else
+			makeEntriesOf<int32_t, count>(to, from, i, step, end);
+	}
+
+	/* The entries of a token, by one thread. Returns what checkToken() does. */
 	GIN_FN uint32_t listToken(uint32_t t, uint32_t *to, uint32_t number) const
+	{
+		GIN_NO_UNROLL
+		for (uint32_t k = 0; k < call.topk; k += 8)
+			makeEntries<8>(to, t * call.topk, k, 1, call.topk);
+		return checkToken(t, to, number);
+	}
+
+	/*
+	 * Entries of the token that are wrong, or equal to one before, become EP_NONE. Returns a bit for
+	 * each rank of the token, of use with at most 32 ranks. Wrong indices of call `number` are
+	 * recorded; of call 0 they are not. By one thread.
+	 */
+	GIN_FN uint32_t checkToken(uint32_t t, uint32_t *of, uint32_t number) const
 	{
 		uint32_t mask = 0;
 		GIN_NO_UNROLL
-		for (uint32_t first = 0; first < call.topk; first += 8)
-			mask |= listEight(t, first, to, number);
+		for (uint32_t first = 0; first < call.topk; first += 8) {
+			uint32_t e[8];
+			loadEight(of, first, e);
+			if (isOdd(of, first, e)) {
+				repairToken(t, of, number);
+				loadEight(of, first, e);
+			}
+			EP_UNROLL
+			for (uint32_t i = 0; i < 8; i++)
+				mask |= e[i] >= EP_WRONG - 8 ? 0 : 1u << (epRankIn(e[i]) & 31);
+		}
 		return mask;
 	}
 
-	GIN_FN uint32_t listEight(uint32_t t, uint32_t first, uint32_t *to, uint32_t number) const
+	/* In place of EP_NONE, and of an entry after the token's last, there is a number of its own. */
+	GIN_FN void loadEight(const uint32_t *of, uint32_t first, uint32_t *e) const
 	{
-		int64_t index[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
-		uint32_t entry[8], wrong = 0, mask = 0;
+#if GIN_ON_GPU
+		if (call.topk % 8 == 0)
+			loadVectors(of + first, e);
+		else
+#endif
+			EP_UNROLL
+		for (uint32_t i = 0; i < 8; i++)
+			e[i] = first + i < call.topk ? of[first + i] : EP_NONE;
 		EP_UNROLL
 		for (uint32_t i = 0; i < 8; i++)
-			if (first + i < call.topk)
-				index[i] = indexAt(t * call.topk + first + i);
+			e[i] = e[i] == EP_NONE ? EP_WRONG - 1 - i : e[i];
+	}
+
+#if GIN_ON_GPU
+	GIN_FN static void loadVectors(const uint32_t *from, uint32_t *e)
+	{
+		const uint4 a = *reinterpret_cast<const uint4 *>(from);
+		const uint4 b = *reinterpret_cast<const uint4 *>(from + 4);
+		e[0] = a.x, e[1] = a.y, e[2] = a.z, e[3] = a.w;
+		e[4] = b.x, e[5] = b.y, e[6] = b.z, e[7] = b.w;
+	}
+#endif
+
+	/* Is one of eight entries wrong, or equal to one before? */
+	GIN_FN static bool isOdd(const uint32_t *of, uint32_t first, const uint32_t *e)
+	{
+		bool odd = false;
 		EP_UNROLL
 		for (uint32_t i = 0; i < 8; i++) {
-			const bool valid = static_cast<uint64_t>(index[i]) < plan.experts;
-			entry[i] = valid ? entryOf(static_cast<uint32_t>(index[i])) : EP_NONE;
-			bool bad = !valid && index[i] != -1;
+			odd = odd || e[i] == EP_WRONG;
 			EP_UNROLL
 			for (uint32_t j = 0; j < i; j++)
-				bad |= valid && entry[i] == entry[j];
-			wrong |= (bad ? 1u : 0u) << i;
+				odd = odd || e[i] == e[j];
 		}
 		GIN_NO_UNROLL
 		for (uint32_t j = 0; j < first; j++)
 			EP_UNROLL
 		for (uint32_t i = 0; i < 8; i++)
-			wrong |= (to[j] != EP_NONE && entry[i] == to[j] ? 1u : 0u) << i;
-		EP_UNROLL
-		for (uint32_t i = 0; i < 8; i++) {
-			if (wrong >> i & 1)
-				entry[i] = EP_NONE;
-			if (first + i < call.topk)
-				to[first + i] = entry[i];
-			mask |= entry[i] == EP_NONE ? 0 : 1u << (epRankIn(entry[i]) & 31);
-		}
-		if (wrong && number)
-			recordWrong(t * call.topk + first, wrong, number);
-		return mask;
+			odd = odd || e[i] == of[j];
+		return odd;
 	}
 
-	/* Records the first of eight items whose bit is set, unless an earlier call has failed. */
+	GIN_FN void repairToken(uint32_t t, uint32_t *of, uint32_t number) const
+	{
+		uint32_t wrong = 0;
+		GIN_NO_UNROLL
+		for (uint32_t k = 0; k < call.topk; k++) {
+			bool bad = of[k] == EP_WRONG;
+			GIN_NO_UNROLL
+			for (uint32_t j = 0; j < k; j++)
+				bad = bad || (of[k] != EP_NONE && of[j] == of[k]);
+			wrong |= (bad ? 1u : 0u) << k;
+			if (bad)
+				of[k] = EP_NONE;
+		}
+		if (wrong && number)
+			recordWrong(t * call.topk, wrong, number);
+	}
+
+	/* Records the first item whose bit is set, unless an earlier call has failed. */
 	GIN_FN void recordWrong(uint32_t item, uint32_t wrong, uint32_t number) const
 	{
 		const epBegin begin(plan);
@@ -177,10 +262,9 @@ protected:
 			return;
 #if GIN_ON_GPU
 		GIN_NO_UNROLL
-		for (uint32_t w = epTeam();
-		     epTeam() < listTeams() && w * tokensOfTeam() < call.tokens;
-		     w += 4 * listTeams())
-			listFour(w, number);
+		for (uint32_t t = epTeam() * EP_TEAM_TOKENS;
+		     epTeam() < listTeams() && t < call.tokens; t += listTeams() * EP_TEAM_TOKENS)
+			listTokens(t, number);
 #else
 		GIN_NO_UNROLL
 		for (uint32_t t = thread(); t < call.tokens; t += threads())
@@ -195,55 +279,24 @@ protected:
 		return call.topk > 1 ? 1u << (32 - __clz(static_cast<int>(call.topk - 1))) : 1;
 	}
 
-	GIN_FN uint32_t tokensOfTeam() const
-	{
-		return 32 / lanesOfToken();
-	}
-
 	/* The block's last warp waits for credits meanwhile. */
 	GIN_FN static uint32_t listTeams()
 	{
 		return epTeams() - 1;
 	}
 
-	/* Lists the tokens of w, w + listTeams(), and so on. Four loads are in flight. */
-	GIN_FN void listFour(uint32_t w, uint32_t number)
+	/* Tokens first to first + EP_TEAM_TOKENS - 1, by a warp: a lane makes entries, then checks a token. */
+	GIN_FN void listTokens(uint32_t first, uint32_t number)
 	{
-		const uint32_t lanes = lanesOfToken(), k = ginLane() % lanes;
-		const uint32_t first = ginLane() / lanes;
-		int64_t index[4];
-		uint32_t item[4];
-		EP_UNROLL
-		for (uint32_t i = 0; i < 4; i++) {
-			const uint32_t t = (w + i * listTeams()) * tokensOfTeam() + first;
-			item[i] = t < call.tokens && k < call.topk ? t * call.topk + k : EP_NONE;
-		}
-		if (call.indexBytes == 8)
-			loadFour<int64_t>(item, index);
-		else
-			loadFour<int32_t>(item, index);
+		const uint32_t left = call.tokens - first, t = first + ginLane();
+		const uint32_t tokens = left < EP_TEAM_TOKENS ? left : EP_TEAM_TOKENS;
+		const uint32_t begin = first * call.topk, end = begin + tokens * call.topk;
 		GIN_NO_UNROLL
-		for (uint32_t i = w; i < w + 4 * listTeams(); i += listTeams()) {
-			const uint32_t t = i * tokensOfTeam();
-			if (t >= call.tokens)
-				return;
-			listOne(t + first, k, index[0], number);
-			index[0] = index[1]; /* an index that a loop counts would be in memory */
-			index[1] = index[2];
-			index[2] = index[3];
-		}
-	}
-
-	template <class Index> GIN_FN void loadFour(const uint32_t *item, int64_t *index) const
-	{
-		const Index *all = reinterpret_cast<const Index *>(call.topkIdx);
-		Index loaded[4];
-		EP_UNROLL
-		for (uint32_t i = 0; i < 4; i++)
-			loaded[i] = item[i] == EP_NONE ? -1 : all[item[i]];
-		EP_UNROLL
-		for (uint32_t i = 0; i < 4; i++)
-			index[i] = loaded[i];
+		for (uint32_t i = begin + ginLane(); i - ginLane() < end; i += 128)
+			makeEntries<4>(shortList, 0, i, 32, end);
+		epTeamSync();
+		if (ginLane() < tokens)
+			masks[t] = checkToken(t, shortList + t * call.topk, number);
 	}
 
 	/*
@@ -271,26 +324,6 @@ protected:
 			has = has || (k >= first + i && other == entry);
 		}
 		return has;
-	}
-
-	/* Item k of token t, by one lane; all lanes of a warp call. */
-	GIN_FN void listOne(uint32_t t, uint32_t k, int64_t index, uint32_t number)
-	{
-		const uint32_t lanes = lanesOfToken(), shift = ginLane() - k;
-		const uint32_t group = (lanes < 32 ? (1u << lanes) - 1 : 0xffffffffu) << shift;
-		bool bad = false;
-		const uint32_t entry = laneEntry(index, k, lanes, &bad);
-		const uint32_t wrong = __ballot_sync(0xffffffffu, bad) & group;
-		uint32_t mask = entry == EP_NONE ? 0 : 1u << (epRankIn(entry) & 31);
-		for (uint32_t step = 1; step < lanes; step *= 2)
-			mask |= __shfl_xor_sync(0xffffffffu, mask, step);
-		if (t >= call.tokens || k >= call.topk)
-			return;
-		shortList[t * call.topk + k] = entry;
-		if (k == 0)
-			masks[t] = mask;
-		if (wrong && k == 0)
-			recordWrong(t * call.topk, wrong >> shift, number);
 	}
 #endif
 

@@ -274,6 +274,42 @@ static void wrongIndices(Rank &r)
 	EP_CHECK(ginEpDestroy(ep));
 }
 
+/* Each token names one expert as its entries `first` and `again`; the other entries are -1. */
+static void expertTwice(Rank &r, uint32_t topk, uint32_t first, uint32_t again)
+{
+	Round round = roundOf(r, 121);
+	round.topk = topk;
+	ginEp_t ep = epFor(r, round, GIN_EP_LOST_ERROR, 60000);
+	Batch batch(r, round, handleBytes(ep));
+	std::vector<int64_t> indices(12 * topk, -1);
+	std::vector<int32_t> tokens(round.experts), count;
+	for (uint32_t t = 0; t < 12; t++) {
+		const uint32_t e = t % round.experts;
+		indices[t * topk + first] = indices[t * topk + again] = e;
+		tokens[e]++;
+	}
+	batch.idx.write(indices);
+	EP_CHECK(dispatch(ep, batch));
+	count = batch.recvCount.read<int32_t>();
+	for (uint32_t e = 0; e < 4; e++)
+		EXPECT(count[e] == tokens[round.first[r.rank] + e] * r.nRanks);
+	const ginEpRecord_t record = recordOf(ep);
+	EXPECT(record.valid && record.result == ginErrorInvalidArgument);
+	EXPECT(record.expected % topk == again);
+	EXPECT(static_cast<int64_t>(record.seen) == indices[record.expected]);
+	EP_CHECK(ginEpReset(ep));
+	EP_CHECK(ginEpDestroy(ep));
+}
+
+/* Kernels look at eight entries of a token at a time. */
+static void twice(Rank &r)
+{
+	expertTwice(r, 7, 4, 6);
+	expertTwice(r, 8, 0, 7);
+	expertTwice(r, 10, 1, 9);
+	expertTwice(r, 24, 7, 20);
+}
+
 /* Rank 1 aborts the communicator while the other ranks wait for it. */
 static void aborted(Rank &r)
 {
@@ -306,6 +342,7 @@ static int run(const ginConfig_t *config)
 		     {"masked by the caller", maskedByCaller},
 		     {"unanswered", unanswered},
 		     {"wrong indices", wrongIndices},
+		     {"an expert twice", twice},
 		     {"aborted", aborted}};
 	Rank r;
 	for (const auto &one : cases) {
