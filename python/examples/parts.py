@@ -2,7 +2,9 @@
 """Parts of a product that peers store into a window, and that say themselves that they are there.
 
 No signal follows them. Bits that no product has mark each element that has not arrived; nothing is
-assumed about the order in which elements arrive.
+assumed about the order in which elements arrive. Marks that a kernel leaves behind are in memory
+when it ends, before later kernels of its rank store parts: a peer that has got such a part may
+store into the place again.
 """
 
 import torch
