@@ -83,12 +83,13 @@ struct Pattern {
 		return (hidden + each - 1) / each;
 	}
 
-	/* Distinct, because the number of experts is prime; or -1. */
+	/* Distinct, because the number of experts is prime or a power of two; or -1. */
 	GIN_FN int32_t expertAt(uint32_t s, uint32_t t, uint32_t k) const
 	{
 		const uint64_t bits = bitsOf(seed, 10, s, t);
 		const uint32_t range = crowd ? first[1] : experts;
-		const uint32_t step = crowd || range < 3 ? 1 : 1 + (bits >> 40) % (range - 1);
+		const uint32_t any = crowd || range < 3 ? 1 : 1 + (bits >> 40) % (range - 1);
+		const uint32_t step = range % 2 ? any : any | 1;
 		if (k >= range || bitsOf(seed, 11 + k, s, t) % 8 == 0)
 			return -1;
 		return static_cast<int32_t>((static_cast<uint32_t>(bits % range) + k * step) %

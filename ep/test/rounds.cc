@@ -123,7 +123,7 @@ static void everyKind(Rank &r, Round round)
 				       ? GIN_EP_REDUCE_NONE
 				       : GIN_EP_REDUCE_RANK;
 		round.weighted = kind % 5 != 4;
-		round.wide = kind % 2;
+		round.wide = kind / 4 % 2 == 0;
 		round.seed++;
 		once(r, ep, round);
 	}
@@ -149,6 +149,7 @@ static void longLists(Rank &r)
 	for (const uint32_t *s : shape) {
 		Round round = roundOf(r, s[0], s[1], s[2], s[3]);
 		ginEp_t ep = epFor(r, round);
+		round.seed++;
 		once(r, ep, round);
 		round.reduce = GIN_EP_REDUCE_RANK;
 		round.rows = GIN_EP_ROWS_F8;
@@ -176,6 +177,7 @@ static void corners(Rank &r)
 	round = roundOf(r, 12, 4, 64, 10);
 	for (uint32_t i = 1; i < round.ranks; i++)
 		round.first[i] = 11; /* rank 0 has most, some have none */
+	round.seed++;
 	ep = epFor(r, round, true);
 	once(r, ep, round);
 	EP_CHECK(ginEpDestroy(ep));
