@@ -136,7 +136,7 @@ struct epPlan {
 	uint64_t itemPartsAt; /* offset in a handle of epItemParts */
 	ginWindow_t slab;
 	char *own;		       /* this rank's slab */
-	char *peerSlab[EP_PEER_SLABS]; /* slab of direct peers; NULL: network */
+	char *peerSlab[EP_PEER_SLABS]; /* slab of direct peers, and own; NULL: network */
 	const uint32_t *rankOf;	       /* [experts] */
 	const uint32_t *firstExpert;   /* [nRanks + 1] */
 	struct epState *state;

@@ -120,10 +120,11 @@ protected:
 	const epPlan &plan;
 	const epCallArgs &call;
 	char *const scratch;
+	const bool plain; /* known when compiled: isPlain() in launch.c holds */
 
 public:
-	GIN_FN EpBlock(const epArgs &a, char *shared)
-	    : args(a), plan(a.plan), call(a.call), scratch(shared)
+	GIN_FN EpBlock(const epArgs &a, char *shared, bool isPlain = false)
+	    : args(a), plan(a.plan), call(a.call), scratch(shared), plain(isPlain)
 	{
 	}
 
@@ -136,6 +137,11 @@ protected:
 	GIN_FN static void sync() { GinCta{}.sync(); }
 
 	GIN_FN uint32_t ranks() const { return plan.nRanks; }
+	/* Have kernels before this one made the list? */
+	GIN_FN bool isLong() const { return !plain && call.longList; }
+	/* May the call go on without a rank that is lost? */
+	GIN_FN bool mayMask() const { return !plain && plan.onLost == GIN_EP_LOST_MASK; }
+
 	/*
 	 * An earlier call has failed: the kernel does nothing. By all threads of the block, which
 	 * agree: the word may change while they load it, and a thread that returns alone would be
@@ -165,7 +171,10 @@ protected:
 	}
 
 	/* The slab of a direct peer; NULL: a network route. */
-	GIN_FN char *slabOf(uint32_t rank) const { return epSlabOf(plan, rank); }
+	GIN_FN char *slabOf(uint32_t rank) const
+	{
+		return plain ? plan.peerSlab[rank] : epSlabOf(plan, rank);
+	}
 
 	GIN_FN bool isDirect(uint32_t rank) const
 	{

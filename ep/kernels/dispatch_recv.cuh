@@ -36,7 +36,7 @@ GIN_FN epItem epItemLoad(const char *src)
 		epFloatOf(static_cast<uint32_t>(word >> 32))};
 }
 
-template <bool direct> class EpDispatchRecv : public EpBlock
+template <bool direct, bool isPlain = false> class EpDispatchRecv : public EpBlock
 {
 	uint32_t epoch, half, words;
 	uint32_t *counts; /* [source][words]: rows; then items of each expert, later their begin */
@@ -47,7 +47,7 @@ template <bool direct> class EpDispatchRecv : public EpBlock
 
 public:
 	GIN_FN EpDispatchRecv(const epArgs &a, char *shared)
-	    : EpBlock(a, shared), epoch(0), half(0), words(1 + plan.localExperts)
+	    : EpBlock(a, shared, isPlain), epoch(0), half(0), words(1 + plan.localExperts)
 	{
 		lost = reinterpret_cast<uint32_t *>(scratch);
 		come = lost + ranks();
@@ -93,7 +93,7 @@ public:
 	{
 		epoch = ofSend;
 		half = epoch % 2;
-		if (plan.onLost == GIN_EP_LOST_MASK)
+		if (mayMask())
 			decide();
 		lookForCounts();
 		GIN_NO_UNROLL
@@ -185,8 +185,7 @@ private:
 		uint32_t value = 0; /* the next loads follow at once */
 		uint32_t gone = maskOf(source) ? EP_LOST_COUNTS : 0;
 		const bool come = lookWord(countAt(half, source, word), &value);
-		if (plan.onLost == GIN_EP_LOST_MASK &&
-		    !awaitWord(verdictAt(half, source), plan.rank, false, &gone))
+		if (mayMask() && !awaitWord(verdictAt(half, source), plan.rank, false, &gone))
 			gone = EP_LOST_COUNTS;
 		if (gone & EP_LOST_COUNTS || (!come && !awaitCount(source, word, &value)))
 			return none(source);
@@ -245,7 +244,7 @@ private:
 	GIN_FN void lookForSource(uint32_t s) const
 	{
 		const uint32_t out = maskOf(s);
-		if (call.waitCost && ginBlockIndex() == 0)
+		if (!plain && call.waitCost && ginBlockIndex() == 0)
 			call.waitCost[s] -= static_cast<int64_t>(ginNow());
 		GIN_NO_UNROLL
 		for (uint32_t look = 0; direct && !out && !come[s] && look < EP_LOOKS; look++)
@@ -262,7 +261,7 @@ private:
 		lost[s] = what;
 		if (what)
 			epVerdictStore(verdictOf(s), least() | what);
-		if (call.waitCost && ginBlockIndex() == 0)
+		if (!plain && call.waitCost && ginBlockIndex() == 0)
 			call.waitCost[s] += static_cast<int64_t>(ginNow());
 		return !what;
 	}
@@ -378,7 +377,7 @@ private:
 		return call.hidden * (call.rows == GIN_EP_ROWS_F8 ? 1 : 2) / 16;
 	}
 
-	GIN_FN bool ranked() const { return call.layout == GIN_EP_RANK_MAJOR; }
+	GIN_FN bool ranked() const { return !plain && call.layout == GIN_EP_RANK_MAJOR; }
 
 	/* Rank-major: the experts and weights of a row. */
 	GIN_FN void listRow(const char *row, uint32_t kMask, uint32_t s, uint32_t slot) const

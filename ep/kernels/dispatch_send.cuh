@@ -42,8 +42,8 @@ GIN_FN void epItemStore(char *dst, epItem of)
 #endif
 }
 
-/* `direct`: every peer is direct. */
-template <bool direct, epCast cast> class EpDispatchSend : public EpSend
+/* `direct`: every peer is direct. `isPlain`: see EpBlock. */
+template <bool direct, epCast cast, bool isPlain = false> class EpDispatchSend : public EpSend
 {
 	/* What a thread loads, and casts, of a row before it knows where the row goes. */
 	struct Ahead {
@@ -58,7 +58,7 @@ template <bool direct, epCast cast> class EpDispatchSend : public EpSend
 
 public:
 	GIN_FN EpDispatchSend(const epArgs &a, char *shared)
-	    : EpSend(a, shared + keptBytes(a.plan), ginEpCallDispatchSend)
+	    : EpSend(a, shared + keptBytes(a.plan), ginEpCallDispatchSend, isPlain)
 	{
 		openAt(shared);
 		bases = reinterpret_cast<epBase *>(listEnd());

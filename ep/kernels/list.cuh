@@ -49,8 +49,8 @@ protected:
 	uint32_t *const shortList; /* [EP_SHORT_LIST] */
 	uint32_t *const masks;	   /* [EP_SHORT_LIST]: the ranks of a token of a short list */
 
-	GIN_FN EpList(const epArgs &a, char *shared)
-	    : EpBlock(a, shared), shortList(reinterpret_cast<uint32_t *>(scratch)),
+	GIN_FN EpList(const epArgs &a, char *shared, bool isPlain = false)
+	    : EpBlock(a, shared, isPlain), shortList(reinterpret_cast<uint32_t *>(scratch)),
 	      masks(shortList + EP_SHORT_LIST)
 	{
 	}
@@ -61,13 +61,10 @@ protected:
 		return reinterpret_cast<uint32_t *>(scratch + listBytes());
 	}
 	GIN_FN uint32_t items() const { return call.tokens * call.topk; }
-	GIN_FN uint32_t listed(uint32_t i) const
-	{
-		return call.longList ? plan.list[i] : shortList[i];
-	}
+	GIN_FN uint32_t listed(uint32_t i) const { return isLong() ? plan.list[i] : shortList[i]; }
 
 	/* Does `masks` have the ranks of tokens? */
-	GIN_FN bool hasMasks() const { return !call.longList && ranks() <= 32; }
+	GIN_FN bool hasMasks() const { return !isLong() && (plain || ranks() <= 32); }
 
 	/* The caller's index. */
 	GIN_FN int64_t indexAt(uint32_t i) const
@@ -87,6 +84,8 @@ protected:
 	/* The experts of a rank. */
 	GIN_FN uint32_t expertsOf(uint32_t rank) const
 	{
+		if (plain)
+			return plan.eachRank;
 		return plan.even ? plan.eachRank + (rank < plan.moreRanks ? 1 : 0)
 				 : plan.firstExpert[rank + 1] - plan.firstExpert[rank];
 	}
@@ -100,6 +99,11 @@ protected:
 	/* Division by multiplication with an inverse is exact: experts are at most 8192. */
 	GIN_FN uint32_t entryOf(uint32_t expert) const
 	{
+		if (plain) {
+			const uint64_t product = uint64_t{expert} * plan.inverseEach;
+			const uint32_t rank = static_cast<uint32_t>(product >> 31);
+			return rank << 16 | (expert - rank * plan.eachRank);
+		}
 		const uint32_t larger = plan.moreRanks * (plan.eachRank + 1);
 		if (!plan.even) {
 			const uint32_t rank = plan.rankOf[expert];
@@ -142,7 +146,7 @@ protected:
 	template <uint32_t count> GIN_FN void makeEntries(uint32_t *to, uint32_t from, uint32_t i,
 							  uint32_t step, uint32_t end) const
 	{
-		if (call.indexBytes == 8)
+		if (plain || call.indexBytes == 8)
 			makeEntriesOf<int64_t, count>(to, from, i, step, end);
 		else
 			makeEntriesOf<int32_t, count>(to, from, i, step, end);
@@ -258,7 +262,7 @@ protected:
 	/* Makes a short list. The caller syncs. */
 	GIN_FN void listItems(uint32_t number)
 	{
-		if (call.longList)
+		if (isLong())
 			return;
 #if GIN_ON_GPU
 		GIN_NO_UNROLL
@@ -380,7 +384,7 @@ protected:
 	 */
 	GIN_FN uint32_t numberOf(uint32_t t, uint32_t k) const
 	{
-		if (call.longList)
+		if (isLong())
 			return plan.numbers[t * call.topk + k];
 		return countEntries(t * call.topk, shortList[t * call.topk + k]);
 	}
@@ -406,21 +410,21 @@ protected:
 	/* How many tokens before t go to `rank`, the rank of item (t, k). */
 	GIN_FN uint32_t slotOf(uint32_t t, uint32_t k, uint32_t rank) const
 	{
-		if (call.longList)
+		if (isLong())
 			return plan.slots[t * call.topk + k];
 		return epCount(t, [&](uint32_t before) { return goes(before, rank); });
 	}
 
 	GIN_FN uint32_t rowsTo(uint32_t rank) const
 	{
-		if (call.longList)
+		if (isLong())
 			return plan.totals[plan.experts + rank];
 		return epCount(call.tokens, [&](uint32_t t) { return goes(t, rank); });
 	}
 
 	GIN_FN uint32_t itemsTo(uint32_t rank) const
 	{
-		if (!call.longList)
+		if (!isLong())
 			return epCount(items(),
 				       [&](uint32_t i) { return epRankIn(shortList[i]) == rank; });
 		const uint32_t first = firstExpertOf(rank);
@@ -435,7 +439,7 @@ protected:
 	GIN_FN uint32_t rankedOf(uint32_t t, uint32_t k, uint32_t rank) const
 	{
 		const uint32_t item = t * call.topk + k;
-		if (call.longList)
+		if (isLong())
 			return plan.ranked[item];
 		return epCount(item, [&](uint32_t i) { return epRankIn(shortList[i]) == rank; });
 	}
@@ -449,16 +453,16 @@ protected:
 		const uint32_t first = firstExpertOf(rank);
 		GIN_NO_UNROLL
 		for (uint32_t w = thread(); w < words; w += threads())
-			word[w] = !call.longList ? 0
-				  : w		 ? plan.totals[first + w - 1]
-						 : plan.totals[plan.experts + rank];
+			word[w] = !isLong() ? 0
+				  : w	    ? plan.totals[first + w - 1]
+					    : plan.totals[plan.experts + rank];
 		sync();
 		GIN_NO_UNROLL
-		for (uint32_t i = thread(); !call.longList && i < items(); i += threads())
+		for (uint32_t i = thread(); !isLong() && i < items(); i += threads())
 			if (epRankIn(shortList[i]) == rank)
 				epScratchAdd(&word[1 + epLocalIn(shortList[i])], 1);
 		GIN_NO_UNROLL
-		for (uint32_t t = thread(); !call.longList && t < call.tokens; t += threads())
+		for (uint32_t t = thread(); !isLong() && t < call.tokens; t += threads())
 			if (goes(t, rank))
 				epScratchAdd(&word[0], 1);
 		sync();

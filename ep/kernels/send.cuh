@@ -22,9 +22,9 @@ protected:
 	uint32_t *rowsOut; /* [ranks]: rows that this block has stored to direct peers */
 	epBegun *begun;
 
-	GIN_FN EpSend(const epArgs &a, char *shared, uint32_t n)
-	    : EpList(a, shared), number(n), epoch(0), half(0), fate(nullptr), rowsOut(nullptr),
-	      begun(nullptr)
+	GIN_FN EpSend(const epArgs &a, char *shared, uint32_t n, bool isPlain = false)
+	    : EpList(a, shared, isPlain), number(n), epoch(0), half(0), fate(nullptr),
+	      rowsOut(nullptr), begun(nullptr)
 	{
 	}
 

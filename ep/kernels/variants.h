@@ -19,6 +19,9 @@
 	X(BothBf16, EpBoth<EpDispatchSend<true, epCastNone>, EpDispatchRecv<true>>)                \
 	X(BothToF8, EpBoth<EpDispatchSend<true, epCastToF8>, EpDispatchRecv<true>>)                \
 	X(BothF8, EpBoth<EpDispatchSend<true, epCastF8>, EpDispatchRecv<true>>)                    \
+	X(PlainBf16, EpBoth<EpDispatchSend<true, epCastNone, true>, EpDispatchRecv<true, true>>)   \
+	X(PlainToF8, EpBoth<EpDispatchSend<true, epCastToF8, true>, EpDispatchRecv<true, true>>)   \
+	X(PlainF8, EpBoth<EpDispatchSend<true, epCastF8, true>, EpDispatchRecv<true, true>>)       \
 	X(RecvDirect, EpDispatchRecv<true>)                                                        \
 	X(RecvMixed, EpDispatchRecv<false>)                                                        \
 	X(CombineDirectRank, EpCombineSend<true, GIN_EP_REDUCE_RANK>)                              \

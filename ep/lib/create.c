@@ -270,7 +270,7 @@ static ginResult_t connectRanks(ginEp_t ep, ginEp_t old, const struct epSizes *s
 
 		if ((result = ginPeerPointer(ep->comm, plan->slab, (int)r, &at)))
 			return epFailGin(result, "ginPeerPointer");
-		plan->peerSlab[r] = at;
+		plan->peerSlab[r] = r == plan->rank ? plan->own : at;
 	}
 	if ((result = makeDevComm(ep)))
 		return result;

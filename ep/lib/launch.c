@@ -132,11 +132,22 @@ static ginResult_t countList(ginEp_t ep, const struct epCallArgs *call, void *st
 	return epLaunch(ep, epVariantCountList, all, block, call, stream);
 }
 
+/* A call of the usual kind: it has kernels without the code for other calls. */
+static int isPlain(ginEp_t ep, const struct epCallArgs *call)
+{
+	const struct epPlan *plan = &ep->args.plan;
+
+	return plan->even && !plan->moreRanks && plan->nRanks <= EP_PEER_SLABS &&
+	       plan->onLost == GIN_EP_LOST_ERROR && !call->longList && !call->waitCost &&
+	       call->indexBytes == 8 && call->layout == GIN_EP_EXPERT_MAJOR;
+}
+
 static uint32_t sendVariant(ginEp_t ep, const struct epCallArgs *call, int both)
 {
 	uint32_t first = !ep->args.plan.allDirect ? epVariantSendMixedBf16
-			 : both			  ? epVariantBothBf16
-						  : epVariantSendDirectBf16;
+			 : !both		  ? epVariantSendDirectBf16
+			 : isPlain(ep, call)	  ? epVariantPlainBf16
+						  : epVariantBothBf16;
 
 	if (call->rows == GIN_EP_ROWS_BF16)
 		return first;
