@@ -4,12 +4,13 @@
 Ranks as for the examples, whose folder has to be in PYTHONPATH. CALLS: so many calls and a few
 more, with operands that change from call to call. All bits of each result are compared with those
 of the first call with its operands, and these with torch's; so are infinities and NaNs. late: rank
-0 makes no call. lost: rank 0 exits instead.
+0 makes no call. lost: rank 0 exits while the others wait for it.
 """
 
 import os
 import random
 import sys
+import time
 
 import parts
 import torch
@@ -114,32 +115,49 @@ def check_calls(comm, calls):
     operation.close()
 
 
-def failed(comm, want):
+def fails(operation, a, b, want):
     """A call whose wait for rank 0 has to end."""
+    operation(a[0], b, result(a[0], b))
+    try:
+        operation.raise_error()
+    except want as error:
+        rank, size = operation.comm.rank, operation.comm.size
+        print(f"rank {rank} of {size}: {type(error).__name__}", flush=True)
+    else:
+        raise AssertionError("the call has not failed")
+
+
+def late(comm):
+    parts.POLLS = tl.constexpr(100)
     operation, a, b = made(comm)
-    comm.barrier()
     if comm.rank > 0:
-        operation(a[0], b, result(a[0], b))
-        try:
-            operation.raise_error()
-        except want as error:
-            print(f"rank {comm.rank} of {comm.size}: {type(error).__name__}", flush=True)
-        else:
-            raise AssertionError("the call has not failed")
-    if want is libgin.TimedOutError:
-        comm.barrier()
-    os._exit(0)  # no collective call follows with rank 0
+        fails(operation, a, b, libgin.TimedOutError)
+    comm.barrier()
+    operation.close()
+
+
+def lost(comm):
+    operation, a, b = made(comm)
+    if comm.rank > 0:
+        fails(operation, a, b, libgin.PeerError)
+    else:
+        wait_for_parts(operation)
+    os._exit(0)  # no collective call follows
+
+
+def wait_for_parts(operation):
+    """Until all other ranks are in their first call."""
+    parts_of_others = operation.inbox.view(torch.int16)[1, 1:].flatten(1)
+    while not (parts_of_others != parts.EMPTY[dtype()]).any(1).all():
+        time.sleep(0.01)
 
 
 def main(what="2000"):
     with ranks() as comm:
         if not by_all_direct(comm):
             raise SystemExit("peers are not direct")
-        if what == "late":
-            parts.POLLS = tl.constexpr(100)
-            failed(comm, libgin.TimedOutError)
-        elif what == "lost":
-            failed(comm, libgin.PeerError)
+        if what in ("late", "lost"):
+            {"late": late, "lost": lost}[what](comm)
         else:
             check_calls(comm, int(what))
 
