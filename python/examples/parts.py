@@ -15,7 +15,7 @@ import libgin.triton as gin
 
 # Signalling NaNs. Arithmetic, and conversions of its results, make quiet ones only.
 EMPTY = {torch.bfloat16: 0x7F81, torch.float16: 0x7C01}
-POLLS = tl.constexpr(1 << 24)  # before a wait ends by TIMEOUT: some 20 s on a GPU
+POLLS = tl.constexpr(1 << 25)  # before a wait ends by TIMEOUT: by estimate 30 s on a GPU
 TIMEOUT = tl.constexpr(7)  # ginErrorTimeout
 
 
