@@ -8,8 +8,9 @@
 #ifndef GIN_COMPAT_NCCL_TEAM_H
 #define GIN_COMPAT_NCCL_TEAM_H
 
-#include "../../detail/target.cuh"
 #include "core.h"
+
+#include "../../detail/target.cuh"
 
 struct ncclTeamTagWorld {
 };
