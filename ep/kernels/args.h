@@ -23,6 +23,13 @@
 
 #include "variants.h"
 
+/*
+ * All direct: the tag of a row, in epHeader.first: this bit and the epoch + 1. A thread block that has
+ * stored one row for a peer sets it when all of the row is there. It is written with epHeader.part.
+ */
+#define EP_TAG 0x80000000u
+#define EP_TAG_AT 8u
+
 /* Ranks below this have the address of their slab in the kernel's parameters. */
 #define EP_PEER_SLABS 16u
 
@@ -55,7 +62,7 @@ struct epHeader {
 	uint32_t token;
 	uint32_t kMask; /* bit k: the expert of (token, k) is at the target */
 	uint32_t part;	/* the row in parts of the target's sum; see epItemParts */
-	uint32_t first; /* not all direct: the row in parts of the first item; items follow it */
+	uint32_t first; /* the row in parts of the first item; items follow. All direct: a tag */
 };
 
 struct epItem {

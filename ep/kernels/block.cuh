@@ -239,6 +239,16 @@ protected:
 						       plan.itemPartsAt);
 	}
 
+	/* The most rows of a source. */
+	template <class RowsOf> GIN_FN uint32_t mostRows(RowsOf rowsOf) const
+	{
+		uint32_t most = 0;
+		GIN_NO_UNROLL
+		for (uint32_t s = 0; s < ranks(); s++)
+			most = rowsOf(s) > most ? rowsOf(s) : most;
+		return most;
+	}
+
 	/*
 	 * Calls row(source, slot) for this block's rows of all sources.
 	 * rowsOf(source) is the number of rows of a source. Rows are dealt out in turn, low slots
@@ -247,12 +257,9 @@ protected:
 	template <class RowsOf, class Row>
 	GIN_FN void eachRow(RowsOf rowsOf, uint32_t first, Row row) const
 	{
-		uint32_t most = 0;
+		const uint32_t end = mostRows(rowsOf) * ranks();
 		GIN_NO_UNROLL
-		for (uint32_t s = 0; s < ranks(); s++)
-			most = rowsOf(s) > most ? rowsOf(s) : most;
-		GIN_NO_UNROLL
-		for (uint32_t i = turnOf(first); i < most * ranks(); i += ginGridSize()) {
+		for (uint32_t i = turnOf(first); i < end; i += ginGridSize()) {
 			const uint32_t slot = i / ranks(), s = i - slot * ranks();
 			if (slot < rowsOf(s))
 				row(s, slot);

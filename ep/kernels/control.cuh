@@ -45,7 +45,7 @@ public:
 };
 
 /*
- * Zeroes signals, count words, marks, verdicts, the state and the record. No other kernel runs, and no
+ * Zeroes signals, count words, tags, marks, verdicts, the state and the record. No other kernel runs, and no
  * signal is under way, on any rank.
  */
 class EpReset : public EpBlock
@@ -62,6 +62,7 @@ public:
 			gin<false>(l).resetSignal(id);
 		const size_t words = 2ull * ranks() * (1 + plan.mostLocal);
 		clear(plan.own + plan.countsAt, words * sizeof(uint64_t));
+		clearTags();
 		clear(plan.own + plan.marksAt, 1ull * ranks() * sizeof(uint64_t));
 		clear(plan.own + plan.verdictsAt, 2ull * ranks() * sizeof(uint64_t));
 		clear(reinterpret_cast<char *>(plan.state), plan.stateBytes);
@@ -79,6 +80,14 @@ public:
 private:
 	GIN_FN static uint32_t first() { return ginBlockIndex() * threads() + thread(); }
 	GIN_FN static uint32_t all() { return ginGridSize() * threads(); }
+
+	GIN_FN void clearTags() const
+	{
+		char *const row = plan.own + plan.rowsAt;
+		GIN_NO_UNROLL
+		for (size_t i = first(); i < 2ull * ranks() * plan.maxTokens; i += all())
+			*reinterpret_cast<uint64_t *>(row + i * plan.rowBytes + EP_TAG_AT) = 0;
+	}
 
 	GIN_FN static void clear(char *at, size_t bytes)
 	{

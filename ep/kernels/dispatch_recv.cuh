@@ -6,6 +6,9 @@
  * the sources before it: the order does not depend on timing. A lost source has no rows, or rows of
  * zeros if its counts had come.
  *
+ * A block that has one row of a direct peer waits for that row's tag; other blocks wait for the signals
+ * that all rows of their sources have come.
+ *
  * Blocks may disagree about a source whose rows come at the time limit: some copy its rows, others
  * give the source up. A block that gives a source up writes the verdict, and writes no row of the
  * source. The block that ends last reads the verdicts and zeroes all rows of lost sources.
@@ -42,16 +45,17 @@ template <bool direct, bool isPlain = false> class EpDispatchRecv : public EpBlo
 	uint32_t *counts; /* [source][words]: rows; then items of each expert, later their begin */
 	uint32_t *totals; /* [mostLocal] */
 	uint32_t *lost;	  /* [ranks]: 0, or the source's counts or rows did not come */
-	uint32_t *come;	  /* [ranks]: rows have come while counts were looked for */
 	epRowTarget *targets; /* [2][GIN_EP_MAX_TOPK] */
+	uint32_t first;	      /* the block's first turn */
+	bool only;	      /* it is the only one: the block waits for its row alone */
 
 public:
 	GIN_FN EpDispatchRecv(const epArgs &a, char *shared)
-	    : EpBlock(a, shared, isPlain), epoch(0), half(0), words(1 + plan.localExperts)
+	    : EpBlock(a, shared, isPlain), epoch(0), half(0), words(1 + plan.localExperts),
+	      first(0), only(false)
 	{
 		lost = reinterpret_cast<uint32_t *>(scratch);
-		come = lost + ranks();
-		counts = come + ranks();
+		counts = lost + ranks();
 		totals = counts + ranks() * words;
 		size_t used = reinterpret_cast<char *>(totals + plan.localExperts) - scratch;
 		targets = reinterpret_cast<epRowTarget *>(scratch + (used + 15) / 16 * 16);
@@ -59,7 +63,7 @@ public:
 
 	GIN_FN static size_t scratchBytes(const epPlan &plan)
 	{
-		return (plan.nRanks * (3 + plan.localExperts) + plan.localExperts) *
+		return (plan.nRanks * (2 + plan.localExperts) + plan.localExperts) *
 			       sizeof(uint32_t) +
 		       16 + 2 * GIN_EP_MAX_TOPK * sizeof(epRowTarget);
 	}
@@ -82,7 +86,7 @@ public:
 	{
 		GIN_NO_UNROLL
 		for (uint32_t s = thread(); s < ranks(); s += threads())
-			lost[s] = come[s] = 0;
+			lost[s] = 0;
 	}
 
 	/*
@@ -99,23 +103,18 @@ public:
 		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < ranks() * words; i += threads())
 			counts[i] = readCount(i / words, i % words);
-		GIN_NO_UNROLL
-		for (uint32_t s = threads() - 1 - thread(); s < ranks(); s += threads())
-			lookForSource(s);
+		startClocks();
 		sync();
-		Ahead ahead = {};
-		loadFirst(ahead);
+		first = turnOf(receiveFirst());
+		only = direct && !hasClocks() &&
+		       first + ginGridSize() >= mostRows(rowCount()) * ranks();
 		beginItems();
-		bool any = false;
-		GIN_NO_UNROLL
-		for (uint32_t s = threads() - 1 - thread(); s < ranks(); s += threads())
-			any = !awaitSource(s) || any;
-		any = GinCta{}.any(any);
+		const bool any = !awaitSources();
 		if (ginBlockIndex() == ginGridSize() - 1)
 			report();
 		/* After a failure blocks may have different counts, and so different rows of an item. */
 		if (!any || !stopped())
-			copyRows(ahead);
+			copyRows();
 		leave(sent, any);
 	}
 
@@ -125,8 +124,13 @@ private:
 		ginWord16 head, piece;
 		epItem item;
 		uint32_t scale; /* of group thread() */
-		bool loaded;
 	};
+
+	/* A function: the rows of a source. */
+	GIN_FN auto rowCount() const
+	{
+		return [this](uint32_t s) { return counts[s * words]; };
+	}
 
 	GIN_FN uint64_t least() const { return static_cast<uint64_t>(epoch + 1) << 32; }
 
@@ -240,30 +244,67 @@ private:
 		epTeamSync();
 	}
 
-	/* Looks for the rows of a source while other threads look for its counts. Direct peers. */
-	GIN_FN void lookForSource(uint32_t s) const
+	GIN_FN bool hasClocks() const { return !plain && call.waitCost; }
+
+	/* Block 0 measures how long it waits for each source. */
+	GIN_FN void startClocks() const
 	{
-		const uint32_t out = maskOf(s);
-		if (!plain && call.waitCost && ginBlockIndex() == 0)
-			call.waitCost[s] -= static_cast<int64_t>(ginNow());
 		GIN_NO_UNROLL
-		for (uint32_t look = 0; direct && !out && !come[s] && look < EP_LOOKS; look++)
-			come[s] = reached<direct>(0, signalId(epRows, half, s), rowsOf(epoch));
+		for (uint32_t s = threads() - 1 - thread(); hasClocks() && s < ranks();
+		     s += threads())
+			if (ginBlockIndex() == 0)
+				call.waitCost[s] -= static_cast<int64_t>(ginNow());
 	}
 
-	/* By the thread that has looked for the source. False: the source is lost. */
+	/* By all threads of the block, which meet. False: a source is lost. */
+	GIN_FN bool awaitSources() const
+	{
+		bool any = false;
+		GIN_NO_UNROLL
+		for (uint32_t s = threads() - 1 - thread(); s < ranks(); s += threads())
+			any = !awaitSource(s) || any;
+		return !GinCta{}.any(any);
+	}
+
+	/* By one thread. False: the source is lost. */
 	GIN_FN bool awaitSource(uint32_t s) const
 	{
 		uint32_t what = lost[s] ? EP_LOST_COUNTS | EP_LOST_ROWS : 0;
-		if (!what && !come[s] &&
-		    !awaitRows<direct>(ginEpCallDispatchRecv, epRows, s, epoch))
+		const bool come = what || !reads(s) || (!maskOf(s) && lookForRow(s));
+		if (!come && !awaitRows<direct>(ginEpCallDispatchRecv, epRows, s, epoch))
 			what = EP_LOST_ROWS;
 		lost[s] = what;
 		if (what)
 			epVerdictStore(verdictOf(s), least() | what);
-		if (!plain && call.waitCost && ginBlockIndex() == 0)
+		if (hasClocks() && ginBlockIndex() == 0)
 			call.waitCost[s] += static_cast<int64_t>(ginNow());
 		return !what;
+	}
+
+	/* Does the block wait for rows of the source? */
+	GIN_FN bool reads(uint32_t s) const
+	{
+		const uint32_t slot = first / ranks();
+		return !only || (s == first - slot * ranks() && slot < counts[s * words]);
+	}
+
+	/*
+	 * Looks for the tag of the block's only row, and now and then for the signal that all rows of the
+	 * source have come: a row that was not stored alone has no tag. False: the row is not seen. H.
+	 */
+	GIN_FN bool lookForRow(uint32_t s) const
+	{
+		const char *row = plan.own + rowAt(half, s, first / ranks());
+		const uint32_t tag = (epoch + 1) | EP_TAG;
+		GIN_NO_UNROLL
+		for (uint32_t look = 0; only && look < EP_LOOKS; look++) {
+			if (epTaggedLoad(row + EP_TAG_AT) >> 32 == tag)
+				return true;
+			if (look % 4 == 3 &&
+			    reached<direct>(0, signalId(epRows, half, s), rowsOf(epoch)))
+				return true;
+		}
+		return false;
 	}
 
 	/* What the caller gets beside rows, by one block. */
@@ -310,28 +351,14 @@ private:
 		if (GIN_ON_GPU && call.rows == GIN_EP_ROWS_F8 &&
 		    thread() < (call.hidden + 127) / 128)
 			ahead.scale = epWord32(row + plan.payload + call.hidden + thread() * 4);
-		ahead.loaded = true;
 	}
 
-	/* The block's first row, if it has come with its counts. */
-	GIN_FN void loadFirst(Ahead &ahead) const
+	GIN_FN void copyRows() const
 	{
-		const uint32_t turn = turnOf(receiveFirst());
-		const uint32_t slot = turn / ranks(), s = turn - slot * ranks();
-		if (come[s] && slot < counts[s * words])
-			loadRow(s, slot, ahead);
-	}
-
-	GIN_FN void copyRows(Ahead &ahead) const
-	{
-		const auto rowsOf = [&](uint32_t s) { return counts[s * words]; };
 		uint32_t n = 0; /* rows that are copied: two in turn share no targets */
-		eachRow(rowsOf, receiveFirst(), [&](uint32_t s, uint32_t slot) {
-			if (!ahead.loaded && !lost[s])
-				loadRow(s, slot, ahead);
+		eachRow(rowCount(), receiveFirst(), [&](uint32_t s, uint32_t slot) {
 			if (!lost[s])
-				copyRow(s, slot, ahead, targets + n++ % 2 * GIN_EP_MAX_TOPK);
-			ahead.loaded = false;
+				copyRow(s, slot, targets + n++ % 2 * GIN_EP_MAX_TOPK);
 		});
 	}
 
@@ -357,8 +384,10 @@ private:
 			advance(0, epoch);
 	}
 
-	GIN_FN void copyRow(uint32_t s, uint32_t slot, const Ahead &ahead, epRowTarget *to) const
+	GIN_FN void copyRow(uint32_t s, uint32_t slot, epRowTarget *to) const
 	{
+		Ahead ahead = {};
+		loadRow(s, slot, ahead);
 		const char *row = plan.own + rowAt(half, s, slot);
 		const uint32_t kMask = static_cast<uint32_t>(ahead.head.half[0] >> 32);
 		const uint32_t n = epBits(kMask);

@@ -27,8 +27,8 @@ struct epBase {
 /* One store each: a link carries each store in a packet of its own. */
 GIN_FN void epHeaderStore(char *dst, epHeader of)
 {
-	epPieceStore(dst, {{of.token | static_cast<uint64_t>(of.kMask) << 32,
-			    of.part | static_cast<uint64_t>(of.first) << 32}});
+	epPairStore(dst, of.token | static_cast<uint64_t>(of.kMask) << 32,
+		    of.part | static_cast<uint64_t>(of.first) << 32);
 }
 
 GIN_FN void epItemStore(char *dst, epItem of)
@@ -246,6 +246,8 @@ private:
 		const epItemParts parts = itemPartsOf(t, share, rank, slot, item);
 		if (!below) {
 			to[share.ranksBelow] = {row, rank, slot};
+			if (direct)
+				tagged[rank] = {row + EP_TAG_AT, parts.sum};
 			epHeaderStore(row, {t, share.kMask, parts.sum, parts.item});
 			if (direct || isDirect(rank))
 				epScratchAdd(&rowsOut[rank], 1);

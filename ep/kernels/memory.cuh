@@ -2,8 +2,8 @@
 /*
  * memory.cuh - words that blocks of one kernel, or kernels of one rank, share
  *
- * Between ranks only calls of class Gin order anything: signals (rows, credits) and waits. Edges
- * within a rank, at device scope:
+ * Between ranks calls of class Gin order: signals (rows, credits) and waits; and H, at system scope.
+ * The edges within a rank are at device scope.
  *
  *   label  carries                            released by        acquired by
  *   T      what a block did before its end    epTicketSum()      epTicketSum(), the last block
@@ -11,6 +11,7 @@
  *                                                                completes the chunk
  *   V      the fate of a source               epVerdictStore()   epTaggedLoad(), Gin::readValue(),
  *                                                                Gin::waitValue()
+ *   H      a row of another rank              epTagStore()       epTaggedLoad()
  */
 #ifndef GIN_EP_MEMORY_CUH
 #define GIN_EP_MEMORY_CUH
@@ -48,7 +49,19 @@ GIN_FN uint64_t epVerdictLoad(const char *word)
 	return ginLoad<ginRelaxed, ginScopeDevice>(reinterpret_cast<const uint64_t *>(word));
 }
 
-/* V, acquire end, as Gin::readValue(), but without a load of the slab's window before. */
+/* No edge: 16 bytes, in one store on a GPU. Another rank may look for the tag in them. */
+GIN_FN void epPairStore(char *dst, uint64_t first, uint64_t second)
+{
+	ginStorePair<ginRelaxed, ginScopeSystem>(reinterpret_cast<uint64_t *>(dst), first, second);
+}
+
+/* H, release end: the writer of the whole row. On a GPU a fence to the system precedes. */
+GIN_FN void epTagStore(char *word, uint64_t value)
+{
+	ginStore<ginFencedRelease, ginScopeSystem>(reinterpret_cast<uint64_t *>(word), value);
+}
+
+/* V and H, acquire end, as Gin::readValue(), but without a load of the slab's window before. */
 GIN_FN uint64_t epTaggedLoad(const char *word)
 {
 	return ginLoad<ginAcquire, ginScopeSystem>(reinterpret_cast<const uint64_t *>(word));

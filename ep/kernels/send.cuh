@@ -13,6 +13,12 @@ struct epChunk {
 	uint32_t first, size;
 };
 
+/* A row: where its tag goes, and its epHeader.part. */
+struct epTagged {
+	char *at;
+	uint64_t part;
+};
+
 class EpSend : public EpList
 {
 protected:
@@ -21,17 +27,18 @@ protected:
 	uint32_t *fate;	   /* [ranks]: 1: gets no rows */
 	uint32_t *rowsOut; /* [ranks]: rows that this block has stored to direct peers */
 	epBegun *begun;
+	epTagged *tagged; /* [ranks]: a row that this block has stored; dispatch, direct peers */
 
 	GIN_FN EpSend(const epArgs &a, char *shared, uint32_t n, bool isPlain = false)
 	    : EpList(a, shared, isPlain), number(n), epoch(0), half(0), fate(nullptr),
-	      rowsOut(nullptr), begun(nullptr)
+	      rowsOut(nullptr), begun(nullptr), tagged(nullptr)
 	{
 	}
 
 	/* Scratch of a send for what open() finds. */
 	GIN_FN static size_t openBytes(const epPlan &plan)
 	{
-		return sizeof(epBegun) + 2 * plan.nRanks * sizeof(uint32_t);
+		return sizeof(epBegun) + plan.nRanks * (2 * sizeof(uint32_t) + sizeof(epTagged));
 	}
 
 	GIN_FN void openAt(char *at)
@@ -39,6 +46,7 @@ protected:
 		begun = reinterpret_cast<epBegun *>(at);
 		fate = reinterpret_cast<uint32_t *>(begun + 1);
 		rowsOut = fate + ranks();
+		tagged = reinterpret_cast<epTagged *>(rowsOut + ranks());
 	}
 
 	/* 0: dispatch, 1: combine. */
@@ -93,16 +101,31 @@ protected:
 	 */
 	template <bool direct> GIN_FN void raiseOne(uint32_t r) const
 	{
-		const uint32_t id = signalId(family(), half, plan.rank);
-		const GinSignalAdd rows{id, rowsOut[r]};
+		const GinSignalAdd rows{signalId(family(), half, plan.rank), rowsOut[r]};
 		if (!direct) {
 			raise<direct>(number, r, 0, rows, epoch);
 			return;
 		}
+		ginOptions options = dependsOn(r);
+		if (!which())
+			options.given = tagRow(r);
 		const ginResult_t result =
-			gin<direct>(0).signal(static_cast<int>(r), rows, GinThread{}, dependsOn(r));
+			gin<direct>(0).signal(static_cast<int>(r), rows, GinThread{}, options);
 		if (result != ginSuccess)
-			lose<direct>(number, r, result, epoch, rowsOut[r], 0);
+			lose<direct>(number, r, result, epoch, rows.value, 0);
+	}
+
+	/*
+	 * The only row that this block has stored to a rank gets its tag: the block that receives it need
+	 * not wait for rows of other blocks. Returns how far the block's stores are released. H.
+	 */
+	GIN_FN ginScope tagRow(uint32_t r) const
+	{
+		const uint64_t tag = (epoch + 1) | EP_TAG;
+		ginFence<ginScopeSystem>();
+		if (rowsOut[r] == 1)
+			epTagStore(tagged[r].at, tagged[r].part | tag << 32);
+		return GIN_ON_GPU ? ginScopeSystem : ginScopeThread; /* the host has no fence */
 	}
 
 	/*

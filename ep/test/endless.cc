@@ -11,6 +11,7 @@
  *	ORDER=n		the order of all rounds: 0: two at a time, 1: in one call, 2: send, receive
  *	AHEAD=n		rounds after which the host waits for the device
  *	PATIENCE=n	seconds that a call waits for a rank
+ *	BLOCKS=n	thread blocks of a kernel, at most; more of them receive rows alone
  */
 #include "endless.h"
 
@@ -175,6 +176,8 @@ static void roundsOfShape(Rank &r, const Pattern &most, uint64_t seed, uint32_t 
 	config.topk = most.topk;
 	config.hidden = most.hidden;
 	config.maxTokens = most.maxTokens;
+	if (const char *blocks = getenv("BLOCKS"))
+		config.maxSms = static_cast<uint32_t>(atoi(blocks));
 	const char *patience = getenv("PATIENCE");
 	config.timeout = (patience	 ? strtoull(patience, nullptr, 0)
 			  : r.device < 0 ? 60

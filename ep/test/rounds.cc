@@ -3,7 +3,8 @@
  * rounds.cc - dispatch and combine against the reference: shapes, layouts, types, hooks, and random
  * rounds
  *
- * ROUNDS=n sets the number of random rounds, SEED=n where they begin; each failure prints its seed.
+ * ROUNDS=n sets the number of random rounds, and of those with rows alone; SEED=n: where they begin;
+ * each failure prints its seed.
  * CASE=name,... chooses cases, PATIENCE=n how many seconds a call waits for a rank.
  */
 #include <string>
@@ -14,6 +15,12 @@ static uint64_t seedOf()
 {
 	const char *given = getenv("SEED");
 	return given ? strtoull(given, nullptr, 0) : 20261123;
+}
+
+static uint32_t roundsOr(uint32_t usual)
+{
+	const char *given = getenv("ROUNDS");
+	return given ? static_cast<uint32_t>(atoi(given)) : usual;
 }
 
 static Round roundOf(Rank &r, uint32_t experts, uint32_t topk, uint32_t hidden, uint32_t maxTokens)
@@ -202,6 +209,28 @@ static void fewRows(Rank &r)
 	EP_CHECK(ginEpDestroy(ep));
 }
 
+/*
+ * Blocks that send and receive one row at most each: a row is copied when it is there, whatever becomes
+ * of other rows. Numbers of calls begin anew with a reset, so rows of old calls have the same tags.
+ */
+static void rowsAlone(Rank &r)
+{
+	Round round = roundOf(r, 12, 4, 2048, 3);
+	round.seed++;
+	ginEp_t ep = epFor(r, round, false, r.device < 0 ? 24 : 0);
+	const uint32_t rounds = roundsOr(24);
+	for (uint32_t n = 0; n < rounds; n++) {
+		round.seed += 3; /* no waitCost */
+		round.rows = n % 2 ? GIN_EP_ROWS_F8 : GIN_EP_ROWS_BF16;
+		for (uint32_t i = 0; i < round.ranks; i++)
+			round.tokens[i] = 3 - (n + i) % 4 / 3;
+		once(r, ep, round);
+		if (n % 4 == 3)
+			EP_CHECK(ginEpReset(ep));
+	}
+	EP_CHECK(ginEpDestroy(ep));
+}
+
 /* x that is e4m3 already, with scales of the kind `given`. */
 static void dispatchGiven(Rank &r, ginEp_t ep, const Round &round, const Round &given)
 {
@@ -354,8 +383,7 @@ static void slow(Rank &r)
 /* Rounds of random size in eps that live for many rounds; odd numbers of each kind. */
 static void randomRounds(Rank &r)
 {
-	const char *given = getenv("ROUNDS");
-	const uint32_t rounds = given ? static_cast<uint32_t>(atoi(given)) : 60;
+	const uint32_t rounds = roundsOr(60);
 	for (uint32_t n = 0; n < rounds;) {
 		const uint64_t seed = seedOf() + n * 1000;
 		Round most =
@@ -390,9 +418,16 @@ static int run(const ginConfig_t *config)
 	static const struct {
 		const char *name;
 		void (*run)(Rank &r);
-	} cases[] = {{"ahead", ahead},	      {"shapes", shapes},    {"long lists", longLists},
-		     {"corners", corners},    {"few rows", fewRows}, {"send buffer", sendBuffer},
-		     {"given e4m3", givenF8}, {"hooks", hooks},	     {"slow", slow},
+	} cases[] = {{"ahead", ahead},
+		     {"shapes", shapes},
+		     {"long lists", longLists},
+		     {"corners", corners},
+		     {"few rows", fewRows},
+		     {"rows alone", rowsAlone},
+		     {"send buffer", sendBuffer},
+		     {"given e4m3", givenF8},
+		     {"hooks", hooks},
+		     {"slow", slow},
 		     {"random", randomRounds}};
 	const char *given = getenv("CASE");
 	const std::string only = given && *given ? "," + std::string(given) + "," : "";

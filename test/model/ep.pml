@@ -10,7 +10,8 @@
  *
  * Each rank makes CALLS sends, in one order, and receives each of them, in any order that the host
  * allows: at most two are open, and a send needs the half of its last but one predecessor. The rows of
- * a send are one write, and a signal; a receive waits for the signals of all ranks.
+ * a send are one write, then a tag with the number of the call, then a signal. A receive waits for the
+ * tag or the signal of each rank; it may end, and give the half back, before the signal comes.
  *
  * Checked in every interleaving: a half is not written before its rows are read; a receive reads the
  * rows of its own send; every call ends.
@@ -31,6 +32,7 @@
 
 byte rows[RANKS * RANKS * 2];	 /* signals: writes that have come */
 byte credits[RANKS * RANKS * 2]; /* signals: halves that were given back */
+byte tags[RANKS * RANKS * 2];	 /* 1 + the call that wrote last */
 byte content[RANKS * RANKS * 2]; /* 1 + the call whose rows are there and unread; 0: none */
 
 #ifdef BREAK_HALVES
@@ -45,6 +47,12 @@ byte content[RANKS * RANKS * 2]; /* 1 + the call whose rows are there and unread
 #define free(to, call) true
 #else
 #define free(to, call) ((call) < 2 || credits[at(me, to, creditOf((call) % 2))] >= given(call))
+#endif
+
+#ifdef BREAK_TAG
+#define tagged(from, call) (tags[at(me, from, (call) % 2)] != 0) /* of any call */
+#else
+#define tagged(from, call) (tags[at(me, from, (call) % 2)] == (call) + 1)
 #endif
 
 inline give()
@@ -80,6 +88,7 @@ inline send()
 			assert(content[at(r, me, next % 2)] == 0);
 			content[at(r, me, next % 2)] = next + 1
 		}
+		tags[at(r, me, next % 2)] = next + 1;
 		rows[at(r, me, next % 2)]++;
 		r++
 	:: else -> break
@@ -105,7 +114,7 @@ inline receive(half)
 	r = 0;
 	do
 	:: r < RANKS ->
-		rows[at(me, r, call % 2)] >= call / 2 + 1; /* waits */
+		tagged(r, call) || rows[at(me, r, call % 2)] >= call / 2 + 1; /* waits */
 		atomic {
 			assert(content[at(me, r, call % 2)] == call + 1);
 			content[at(me, r, call % 2)] = 0
