@@ -278,13 +278,14 @@ private:
 
 	/*
 	 * The first looks at the words of a barrier of direct peers, each by another thread: one thread would
-	 * load one after the other. False: a rank has not arrived soon, or the coop has too few threads. The
-	 * vote is a sync, too, so every look is an acquire for the whole coop. B, acquire end.
+	 * load one after the other. False: there is only one word, a rank has not arrived soon, or the coop has
+	 * too few threads. The vote is a sync, too, so every look is an acquire for the whole coop. B, acquire
+	 * end.
 	 */
 	template <class Coop> GIN_FN bool hearTogether(Coop coop) const
 	{
-		return dc.domainSize == dc.nRanks && again().nRanks() <= GIN_BARRIER_ROUNDS &&
-		       coop.size() >= again().nRanks() &&
+		return dc.domainSize == dc.nRanks && again().nRanks() > 2 &&
+		       again().nRanks() <= GIN_BARRIER_ROUNDS && coop.size() >= again().nRanks() &&
 		       !coop.any(!again().hears(ginRankAgain(coop)));
 	}
 
