@@ -353,13 +353,17 @@ private:
 			ahead.scale = epWord32(row + plan.payload + call.hidden + thread() * 4);
 	}
 
+	/* Not by eachRow(): nvcc would unroll the stores of a row, to 430 instructions more. */
 	GIN_FN void copyRows() const
 	{
 		uint32_t n = 0; /* rows that are copied: two in turn share no targets */
-		eachRow(rowCount(), receiveFirst(), [&](uint32_t s, uint32_t slot) {
-			if (!lost[s])
+		const uint32_t end = mostRows(rowCount()) * ranks();
+		GIN_NO_UNROLL
+		for (uint32_t i = first; i < end; i += ginGridSize()) {
+			const uint32_t slot = i / ranks(), s = i - slot * ranks();
+			if (slot < counts[s * words] && !lost[s])
 				copyRow(s, slot, targets + n++ % 2 * GIN_EP_MAX_TOPK);
-		});
+		}
 	}
 
 	/*

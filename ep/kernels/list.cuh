@@ -129,27 +129,27 @@ protected:
 	 * Entries i, i + step, and so on, `count` of those below `end`; the index of entry i is number
 	 * `from` + i. All loads are on their way before the first one is used.
 	 */
-	template <class Index, uint32_t count> GIN_FN void
-	makeEntriesOf(uint32_t *to, uint32_t from, uint32_t i, uint32_t step, uint32_t end) const
+	template <uint32_t count> GIN_FN void makeEntries(uint32_t *to, uint32_t from, uint32_t i,
+							  uint32_t step, uint32_t end) const
 	{
-		const Index *indices = reinterpret_cast<const Index *>(call.topkIdx) + from;
-		Index index[count];
-		EP_UNROLL
-		for (uint32_t n = 0; n < count; n++)
-			index[n] = i + n * step < end ? indices[i + n * step] : -1;
+		int64_t index[count];
+		if (plain || call.indexBytes == 8)
+			loadIndices<int64_t, count>(index, from, i, step, end);
+		else
+			loadIndices<int32_t, count>(index, from, i, step, end);
 		EP_UNROLL
 		for (uint32_t n = 0; n < count; n++)
 			if (i + n * step < end)
 				to[i + n * step] = entryOfIndex(index[n]);
 	}
 
-	template <uint32_t count> GIN_FN void makeEntries(uint32_t *to, uint32_t from, uint32_t i,
-							  uint32_t step, uint32_t end) const
+	template <class Index, uint32_t count> GIN_FN void
+	loadIndices(int64_t *index, uint32_t from, uint32_t i, uint32_t step, uint32_t end) const
 	{
-		if (plain || call.indexBytes == 8)
-			makeEntriesOf<int64_t, count>(to, from, i, step, end);
-		else
-			makeEntriesOf<int32_t, count>(to, from, i, step, end);
+		const Index *all = reinterpret_cast<const Index *>(call.topkIdx) + from;
+		EP_UNROLL
+		for (uint32_t n = 0; n < count; n++)
+			index[n] = i + n * step < end ? all[i + n * step] : -1;
 	}
 
 	/* The entries of a token, by one thread. Returns what checkToken() does. */
@@ -170,16 +170,17 @@ protected:
 	{
 		uint32_t mask = 0;
 		GIN_NO_UNROLL
-		for (uint32_t first = 0; first < call.topk; first += 8) {
+		for (uint32_t first = 0; first < call.topk;) {
 			uint32_t e[8];
 			loadEight(of, first, e);
 			if (isOdd(of, first, e)) {
 				repairToken(t, of, number);
-				loadEight(of, first, e);
+				continue;
 			}
 			EP_UNROLL
 			for (uint32_t i = 0; i < 8; i++)
 				mask |= e[i] >= EP_WRONG - 8 ? 0 : 1u << (epRankIn(e[i]) & 31);
+			first += 8;
 		}
 		return mask;
 	}
