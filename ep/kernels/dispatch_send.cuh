@@ -61,6 +61,7 @@ public:
 	    : EpSend(a, shared + keptBytes(a.plan), ginEpCallDispatchSend, isPlain)
 	{
 		openAt(shared);
+		tagged = reinterpret_cast<epTagged *>(shared + openBytes(plan));
 		bases = reinterpret_cast<epBase *>(listEnd());
 		histogram = reinterpret_cast<uint32_t *>(bases + ranks());
 		size_t used = reinterpret_cast<char *>(histogram + 1 + plan.mostLocal) - scratch;
@@ -70,11 +71,14 @@ public:
 	/* Of the scratch, at its begin: what raiseRows() reads. A receive in one kernel takes over what follows. */
 	GIN_FN static size_t keptBytes(const epPlan &plan)
 	{
-		return (openBytes(plan) + 15) / 16 * 16;
+		const size_t tags = direct ? plan.nRanks * sizeof(epTagged) : 0;
+		return (openBytes(plan) + tags + 15) / 16 * 16;
 	}
 
 	GIN_FN static size_t scratchBytes(const epPlan &plan)
 	{
+		if (direct && !plan.allDirect)
+			return 0; /* not run */
 		return keptBytes(plan) + listBytes() + plan.nRanks * sizeof(epBase) +
 		       (1 + plan.mostLocal) * sizeof(uint32_t) + 16 +
 		       2 * GIN_EP_MAX_TOPK * sizeof(epTarget);

@@ -28,7 +28,7 @@ public:
 	{
 		const size_t a = Send::scratchBytes(plan),
 			     b = Send::keptBytes(plan) + Recv::scratchBytes(plan);
-		return a > b ? a : b;
+		return !plan.allDirect ? 0 /* not run */ : a > b ? a : b;
 	}
 
 	GIN_FN void run()

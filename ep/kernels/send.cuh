@@ -27,7 +27,7 @@ protected:
 	uint32_t *fate;	   /* [ranks]: 1: gets no rows */
 	uint32_t *rowsOut; /* [ranks]: rows that this block has stored to direct peers */
 	epBegun *begun;
-	epTagged *tagged; /* [ranks]: a row that this block has stored; dispatch, direct peers */
+	epTagged *tagged; /* [ranks]: a row that this block has stored; of a dispatch, all direct */
 
 	GIN_FN EpSend(const epArgs &a, char *shared, uint32_t n, bool isPlain = false)
 	    : EpList(a, shared, isPlain), number(n), epoch(0), half(0), fate(nullptr),
@@ -38,7 +38,7 @@ protected:
 	/* Scratch of a send for what open() finds. */
 	GIN_FN static size_t openBytes(const epPlan &plan)
 	{
-		return sizeof(epBegun) + plan.nRanks * (2 * sizeof(uint32_t) + sizeof(epTagged));
+		return sizeof(epBegun) + 2 * plan.nRanks * sizeof(uint32_t);
 	}
 
 	GIN_FN void openAt(char *at)
@@ -46,7 +46,6 @@ protected:
 		begun = reinterpret_cast<epBegun *>(at);
 		fate = reinterpret_cast<uint32_t *>(begun + 1);
 		rowsOut = fate + ranks();
-		tagged = reinterpret_cast<epTagged *>(rowsOut + ranks());
 	}
 
 	/* 0: dispatch, 1: combine. */
