@@ -29,7 +29,8 @@
  *
  * alwaysFlat: all ranks of the team are direct peers, and the barrier has the words of
  * (nRanks + GIN_BARRIER_ROUNDS - 1) / GIN_BARRIER_ROUNDS barriers from `index` on. The code of
- * dissemination would cost its kernels two registers.
+ * dissemination would cost its kernels two registers. sync() loads the epoch before the coop meets:
+ * different coops that use one barrier in turn have to meet between their calls.
  */
 template <uint32_t routes, bool checks = ginChecks, bool alwaysFlat = false> class GinBarrierOn
 {
@@ -112,10 +113,12 @@ private:
 			result = check(coop);
 		if (result != ginSuccess)
 			return result;
+		uint64_t epoch = alwaysFlat ? next() : 0; /* overlaps with the meeting */
 		coop.sync(); /* the barrier covers what the coop did before */
 		if (coop.thread_rank() == 0) {
 			const GinBarrierOn now = again();
-			const uint64_t epoch = now.next();
+			if (!alwaysFlat)
+				epoch = now.next();
 			result = now.begin(epoch, options);
 			if (result == ginSuccess)
 				result = now.finish(false, epoch, options);
