@@ -2,7 +2,7 @@
 /*
  * team.h - teams and the pointers to windows, in NCCL's words, for kernels and host threads
  *
- * A pointer takes two loads. They are read-only loads, which a kernel may keep in its caches: a
+ * A pointer takes one load or two. They are read-only loads, which a kernel may keep in its caches: a
  * window's table does not change while the window is registered.
  */
 #ifndef GIN_COMPAT_NCCL_TEAM_H
