@@ -55,12 +55,16 @@
  * several times as long: with GIN_CALLS, as for other compilers, they are calls (docs/performance.md).
  */
 #ifndef GIN_CALLS
+#if defined(__NVCC__) && !GIN_ONLY_GPU
 #define GIN_CALLS 0
-#endif
-#if defined(__NVCC__) && !GIN_ONLY_GPU && !GIN_CALLS
-#define GIN_FN_COLD GIN_FN
 #else
+#define GIN_CALLS 1
+#endif
+#endif
+#if GIN_CALLS
 #define GIN_FN_COLD GIN_FN_CALLED
+#else
+#define GIN_FN_COLD GIN_FN
 #endif
 
 /* Inlined, but once in a file of LLVM bitcode, which has all calls. */
