@@ -93,11 +93,9 @@ KERNEL(kernel_put_each, PutEach)
 KERNEL(kernel_put_loop, PutLoop)
 KERNEL(kernel_alltoall, GridAllToAll)
 KERNEL(kernel_rms_norm, RmsNorm)
-#if GIN_CALLS
 #define BOUNDED(name, Body) KERNEL_OF(name, __launch_bounds__(1024, 1), Body)
 BOUNDED(bounded_exchange, Exchange)
 BOUNDED(bounded_put_each, PutEach)
 BOUNDED(bounded_put_loop, PutLoop)
 BOUNDED(bounded_alltoall, GridAllToAll)
 BOUNDED(bounded_rms_norm, RmsNorm)
-#endif

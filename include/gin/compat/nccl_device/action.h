@@ -7,10 +7,9 @@
 #ifndef GIN_COMPAT_NCCL_ACTION_H
 #define GIN_COMPAT_NCCL_ACTION_H
 
+#include "../../options.cuh"
 #include "core.h"
 #include "net_device.h"
-
-#include "../../options.cuh"
 
 /* Memory orders and scopes come from libcu++; without CUDA the names are declared here. */
 #if defined(__CUDACC__) || __has_include(<cuda/atomic>)

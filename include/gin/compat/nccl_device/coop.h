@@ -8,8 +8,6 @@
 #ifndef GIN_COMPAT_NCCL_COOP_H
 #define GIN_COMPAT_NCCL_COOP_H
 
-#include "net_device.h"
-
 #include "../../coop.cuh"
 
 /* An aligned tile of 1, 2, 4, 8, 16 or 32 lanes of a warp; 32 is a whole warp. */

@@ -10,11 +10,10 @@
 #ifndef GIN_COMPAT_NCCL_GIN_H
 #define GIN_COMPAT_NCCL_GIN_H
 
+#include "../../context.cuh"
 #include "action.h"
 #include "coop.h"
 #include "ptr.h"
-
-#include "../../context.cuh"
 
 /*
  * Bits of `backendMask` name the backends of network pairs for which the kernel has code; direct

@@ -9,10 +9,9 @@
 #ifndef GIN_COMPAT_NCCL_LSA_BARRIER_H
 #define GIN_COMPAT_NCCL_LSA_BARRIER_H
 
+#include "../../barrier.cuh"
 #include "action.h"
 #include "coop.h"
-
-#include "../../barrier.cuh"
 
 template <class Coop> struct ncclLsaBarrierSession {
 	/* All ranks of the team are direct peers. */

@@ -5,14 +5,6 @@
 
 #include "../../abi.h"
 
-/*
- * Kernels with many calls take fewer registers when cold functions are calls. Headers that include this one do so
- * before they include libgin's.
- */
-#ifndef GIN_CALLS
-#define GIN_CALLS 1
-#endif
-
 typedef enum {
 	NCCL_NET_DEVICE_HOST = 0,
 	NCCL_NET_DEVICE_UNPACK = 1,

@@ -8,9 +8,8 @@
 #ifndef GIN_COMPAT_NCCL_TEAM_H
 #define GIN_COMPAT_NCCL_TEAM_H
 
-#include "core.h"
-
 #include "../../detail/target.cuh"
+#include "core.h"
 
 struct ncclTeamTagWorld {
 };
