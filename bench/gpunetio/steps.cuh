@@ -83,7 +83,7 @@ template <ginSharing sharing, bool called> struct WithoutGin : Poster<Ours> {
 		const uint32_t how =
 			ginHow(ginCallPut, sharing, ginSignalOf(GinNone{}), ginOptions());
 
-		return ginGdakiPut<called>(
+		return ginGdakiPut<called, ginActionShape<GinNone>>(
 			call.dc.self, q, call.dc.peers, context, how, UINT32_MAX, 4096, 0, false, 0,
 			0, 0, [&]() -> ginGdakiPutWhere {
 				return {&ginWindowAt(call.window, 0),

@@ -71,8 +71,9 @@ public:
 		});
 		if (valid != ginSuccess)
 			return valid;
-		return putSource(peer, dstWin, dstOff, ginSourceIn(srcWin, srcOff), bytes,
-				 ginSignalOf(remote), ginCounterOf(local), coop, options);
+		return Base::template putSource<ginActionShape<Remote, Local>>(
+			peer, dstWin, dstOff, ginSourceIn(srcWin, srcOff), bytes,
+			ginSignalOf(remote), ginCounterOf(local), coop, options);
 	}
 
 	/*
@@ -98,8 +99,9 @@ public:
 		});
 		if (valid != ginSuccess)
 			return valid;
-		return putSource(peer, dstWin, dstOff, ginSourceAnywhere(src), bytes,
-				 ginSignalOf(remote), ginCounterOf(local), coop, options);
+		return Base::template putSource<ginActionShape<Remote, Local>>(
+			peer, dstWin, dstOff, ginSourceAnywhere(src), bytes, ginSignalOf(remote),
+			ginCounterOf(local), coop, options);
 	}
 
 	/*
@@ -130,8 +132,8 @@ public:
 			return refuse(coop, ginCallPutValue, peer);
 		const uint32_t route = routeTo(peer);
 		if (route != ginRouteDirect)
-			return Base::template valueNetwork<Value, Coop>(route, peer, dstWin, dstOff,
-									value, op, coop, options);
+			return Base::template valueNetwork<ginActionShape<Remote>, Value, Coop>(
+				route, peer, dstWin, dstOff, value, op, coop, options);
 		if (withoutDirect())
 			return refuse(coop, ginCallPutValue, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
@@ -139,7 +141,8 @@ public:
 		if (result == ginSuccess && coop.thread_rank() == 0)
 			ginDirectStore(ginWindowAt(dstWin, peer).address + dstOff, value);
 		result = ginAgree(coop, result);
-		return act(coop, ginCallPutValue, to, peer, result, op, UINT32_MAX, options);
+		return Base::template act<ginActionShape<Remote>>(coop, ginCallPutValue, to, peer,
+								  result, op, UINT32_MAX, options);
 	}
 
 	/*
@@ -172,14 +175,16 @@ public:
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		ginResult_t result;
 		if (byEngine(peer, false, srcOff | dstOff, bytes, coop, options))
-			result = copyByEngine(true, peer, srcWin, srcOff,
-					      ginSourceIn(dstWin, dstOff), bytes, coop, options);
+			result = Base::template copyByEngine<true>(peer, srcWin, srcOff,
+								   ginSourceIn(dstWin, dstOff),
+								   bytes, coop, options);
 		else
 			result = getByThreads(to, peer, srcWin, srcOff, own(dstWin, dstOff), bytes,
 					      coop, options);
 		result = ginAgree(coop, result);
-		return act(coop, ginCallGet, to, peer, result, ginSignalOf(GinNone{}), UINT32_MAX,
-			   options);
+		return Base::template act<ginActionShape<GinNone>>(coop, ginCallGet, to, peer,
+								   result, ginSignalOf(GinNone{}),
+								   UINT32_MAX, options);
 	}
 
 	/*
@@ -208,11 +213,11 @@ public:
 			return signalDirect(coop, peer, known, op, options);
 		const uint32_t route = routeTo(peer);
 		if (route != ginRouteDirect)
-			return Base::template postSignal<Coop>(coop, route, ginCallSignal, peer, op,
-							       options);
+			return Base::template postSignal<ginActionShape<Remote>, Coop>(
+				coop, route, ginCallSignal, peer, op, options);
 		if (networked() && byAgent(op))
-			return Base::template postSignal<Coop>(coop, networkRoute(), ginCallSignal,
-							       peer, op, options);
+			return Base::template postSignal<ginActionShape<Remote>, Coop>(
+				coop, networkRoute(), ginCallSignal, peer, op, options);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		if (withoutDirect() || (routes == GIN_ROUTES_DIRECT && to.route != ginRouteDirect))
 			return refuse(coop, ginCallSignal, peer);
@@ -401,7 +406,6 @@ public:
 	}
 
 private:
-	using Base::act;
 	using Base::atomicWord;
 	using Base::awaitPosts;
 	using Base::beyondAll;
@@ -410,13 +414,11 @@ private:
 	using Base::byProxy;
 	using Base::check;
 	using Base::checkWord;
-	using Base::copyByEngine;
 	using Base::getByThreads;
 	using Base::keep;
 	using Base::networked;
 	using Base::networkRoute;
 	using Base::own;
-	using Base::putSource;
 	using Base::queue;
 	using Base::refuse;
 	using Base::routeTo;

@@ -54,6 +54,7 @@ GIN_FN constexpr uint32_t ginCounterOf(ginCounterOp a)
 {
 	return a.id;
 }
+template <> constexpr bool ginActionTyped<ginCounterOp> = false;
 
 /* The options of functions named ...With. Grows at its end. */
 struct ginCallOptions {

@@ -135,6 +135,10 @@ GIN_FN constexpr uint32_t ginCounterOf(GinCounterInc a)
 	return a.id;
 }
 
+/* Internal: does the type of an action tell which action it is? */
+template <class Action> constexpr bool ginActionTyped = true;
+template <> constexpr bool ginActionTyped<ginSignalOp> = false;
+
 /* ginOptions.timeout: wait without a limit, until success, abort or the failure of a peer. */
 #define GIN_FOREVER UINT64_MAX
 

@@ -139,10 +139,10 @@ protected:
 	}
 
 	/* A strong signal releases the caller's writes, for a peer that gets them afterwards. */
-	template <class Coop> GIN_FN_SHARED ginResult_t postSignal(ginCold<Coop> coop,
-								   uint32_t route, uint32_t call,
-								   int peer, const ginSignalOp &op,
-								   const ginOptions &given) const
+	template <class Shape, class Coop>
+	GIN_FN_SHARED ginResult_t postSignal(ginCold<Coop> coop, uint32_t route, uint32_t call,
+					     int peer, const ginSignalOp &op,
+					     const ginOptions &given) const
 	{
 		ginOptions options = given;
 		options.required = signalScope(call, op, options);
@@ -159,7 +159,7 @@ protected:
 			},
 			[&] {
 				const uint32_t by = op.at ? wordContext(peer) : context;
-				return ginGdakiSignal<called>(
+				return ginGdakiSignal<called, Shape>(
 					ginUnshared(dc.self), ginGdakiQueue(dc, by, peer),
 					&dc.peers[peer], context,
 					ginHow(call, sharingOf(by), op, options), n.id,
@@ -289,9 +289,10 @@ protected:
 	}
 
 	/* putNetwork() on route gdaki, by one thread. */
-	GIN_FN ginResult_t putNic(int peer, ginWindow_t dstWin, size_t dstOff,
-				  const ginSource &source, size_t bytes, const ginSignalOp &remote,
-				  uint32_t counter, const Network &n) const
+	template <class Shape> GIN_FN ginResult_t putNic(int peer, ginWindow_t dstWin,
+							 size_t dstOff, const ginSource &source,
+							 size_t bytes, const ginSignalOp &remote,
+							 uint32_t counter, const Network &n) const
 	{
 		const bool counts = counter != UINT32_MAX;
 		uint64_t from = source.word(), fromOff = source.offset;
@@ -303,7 +304,7 @@ protected:
 			if (from == GIN_NO_KEY)
 				return leaving(ginErrorInvalidArgument, ginCallPut, peer, n.id);
 		}
-		return ginGdakiPut<called>(
+		return ginGdakiPut<called, Shape>(
 			ginUnshared(dc.self), ginGdakiQueue(dc, ginUnshared(context), peer),
 			&dc.peers[peer], context, n.how, n.id, bytes, remote.value, counts, counter,
 			n.timeout, n.from, [&]() -> ginGdakiPutWhere {
@@ -317,7 +318,7 @@ protected:
 			});
 	}
 
-	template <class Coop>
+	template <class Shape, class Coop>
 	GIN_FN_SHARED ginResult_t putNetwork(uint32_t route, int peer, ginCold<ginWindow_t> dstWin,
 					     size_t dstOff, const ginSource &source, size_t bytes,
 					     const ginSignalOp &remote, uint32_t counter,
@@ -334,12 +335,12 @@ protected:
 						   ginSignalWhere(remote), remote.value, counter);
 			},
 			[&] {
-				return putNic(peer, dstWin, dstOff, source, bytes, remote, counter,
-					      n);
+				return putNic<Shape>(peer, dstWin, dstOff, source, bytes, remote,
+						     counter, n);
 			});
 	}
 
-	template <class Value, class Coop>
+	template <class Shape, class Value, class Coop>
 	GIN_FN_SHARED ginResult_t valueNetwork(uint32_t route, int peer,
 					       ginCold<ginWindow_t> dstWin, size_t dstOff,
 					       const Value &value, const ginSignalOp &remote,
@@ -358,7 +359,7 @@ protected:
 						     ginSignalWhere(remote), remote.value);
 			},
 			[&] {
-				return ginGdakiPutValue<called, bytes>(
+				return ginGdakiPutValue<called, Shape, bytes>(
 					ginUnshared(dc.self),
 					ginGdakiQueue(dc, ginUnshared(context), peer),
 					&dc.peers[peer], context, n.how, n.id, v[0], v[1], v[2],
@@ -418,8 +419,8 @@ protected:
 	}
 
 	/* The first thread posts the copy and waits for it. `here`: this rank's end. */
-	template <class Coop>
-	GIN_FN ginResult_t copyByEngine(bool isGet, int peer, ginWindow_t there, size_t thereOff,
+	template <bool isGet, class Coop>
+	GIN_FN ginResult_t copyByEngine(int peer, ginWindow_t there, size_t thereOff,
 					const ginSource &here, size_t bytes, Coop coop,
 					const ginOptions &options) const
 	{
@@ -427,8 +428,8 @@ protected:
 			       static_cast<uint32_t>(here.anywhere) << GIN_HOW_ANYWHERE;
 		if (coop.thread_rank())
 			return ginSuccess;
-		return ginEngineCopy(dc.self, context, how, isGet, peer, there.table, thereOff,
-				     here.word(), here.offset, bytes, options.timeout);
+		return ginEngineCopy<isGet>(dc.self, context, how, peer, there.table, thereOff,
+					    here.word(), here.offset, bytes, options.timeout);
 	}
 
 	/*
@@ -466,7 +467,7 @@ protected:
 		return moved ? ginSuccess : lost(to);
 	}
 
-	template <class Coop>
+	template <class Shape, class Coop>
 	GIN_FN ginResult_t putSource(int peer, ginWindow_t dstWin, size_t dstOff, ginSource source,
 				     size_t bytes, const ginSignalOp &remote, uint32_t counter,
 				     Coop coop, const ginOptions &options) const
@@ -476,20 +477,20 @@ protected:
 			return refuse(coop, ginCallPut, peer);
 		const uint32_t route = routeTo(peer);
 		if (route != ginRouteDirect)
-			return putNetwork<Coop>(route, peer, dstWin, dstOff, source, bytes, remote,
-						counter, coop, options);
+			return putNetwork<Shape, Coop>(route, peer, dstWin, dstOff, source, bytes,
+						       remote, counter, coop, options);
 		if (withoutDirect())
 			return refuse(coop, ginCallPut, peer);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
 		ginResult_t result;
 		if (byEngine(peer, source.anywhere, dstOff | source.offset, bytes, coop, options))
-			result = copyByEngine(false, peer, dstWin, dstOff, source, bytes, coop,
-					      options);
+			result = copyByEngine<false>(peer, dstWin, dstOff, source, bytes, coop,
+						     options);
 		else
 			result = putByThreads(to, peer, dstWin, dstOff, source, bytes, coop,
 					      options);
 		result = ginAgree(coop, result);
-		return act(coop, ginCallPut, to, peer, result, remote, counter, options);
+		return act<Shape>(coop, ginCallPut, to, peer, result, remote, counter, options);
 	}
 
 	template <class Word> GIN_FN static void keep(ginBits<Word> value, Word *old)
@@ -509,7 +510,7 @@ protected:
 	 * `result`: the coop has met, so its accesses come before the actions, which the first
 	 * thread does. C and S, release ends.
 	 */
-	template <class Coop>
+	template <class Shape, class Coop>
 	GIN_FN ginResult_t act(Coop coop, uint32_t call, const struct ginPeer &to, int peer,
 			       ginResult_t result, const ginSignalOp &remote, uint32_t counter,
 			       const ginOptions &options) const
@@ -523,7 +524,8 @@ protected:
 		if (counter != UINT32_MAX && mine)
 			ginCounterPublish(counterWord(counter));
 		if (networked() && byAgent(remote))
-			return postSignal<Coop>(coop, networkRoute(), call, peer, remote, options);
+			return postSignal<Shape, Coop>(coop, networkRoute(), call, peer, remote,
+						       options);
 		if (remote.present)
 			ginDirectSignal(
 				mine,

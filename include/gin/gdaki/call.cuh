@@ -170,7 +170,7 @@ template <uint32_t shape> struct ginGdakiPutNow {
 		constexpr bool known = GIN_SHAPES & GIN_SHAPE_COUNTS;
 		const bool counts = known ? (shape & GIN_SHAPE_COUNTS) != 0 : counters != nullptr;
 
-		return ginWorkNow(
+		return ginWorkNow<ginShapeAlone(shape), ginWorkKind(ginOpPut, 0)>(
 			queue, peer, ginHowSharing(how), ginGdakiPutWhat(how, counts), held,
 			[&](struct ginWork &p) {
 				const bool last = bytes <= GIN_MLX5_MESSAGE_BYTES;
@@ -210,8 +210,8 @@ struct ginGdakiPutWhere {
 	uint64_t *counters; /* of the context; NULL: the put does not count */
 };
 
-/* where() returns a ginGdakiPutWhere; with counters, if `counts`. */
-template <bool called, class Where>
+/* where() returns a ginGdakiPutWhere; with counters, if `counts`. Shape: a ginShape. */
+template <bool called, class Shape, class Where>
 GIN_FN ginResult_t ginGdakiPut(const ginDevComm *dc, struct ginSendQueue *queue,
 			       const struct ginPeer *peer, uint32_t context, uint32_t how,
 			       uint32_t id, uint64_t bytes, uint64_t add, bool counts,
@@ -226,7 +226,7 @@ GIN_FN ginResult_t ginGdakiPut(const ginDevComm *dc, struct ginSendQueue *queue,
 			from, [&](ginCold<struct ginWorkHeld> held) {
 				const uint64_t moved = ginGdakiMoved(ginUnshared(part));
 				const struct ginGdakiPutWhere w = where();
-				return ginWithShape<31, called, ginGdakiPutNow>(
+				return ginWithShape<Shape, called, ginGdakiPutNow>(
 					shape, queue, peer, how, w.there, w.off + moved, w.source,
 					w.sourceOff + moved, bytes - moved, w.raiseAt, w.raiseOff,
 					add, w.counters, counter, held);
@@ -253,7 +253,7 @@ template <uint32_t bytes> struct ginGdakiPutValueNow {
 					    struct ginWorkHeld held)
 		{
 			how = ginShapedHow<shape>(how);
-			return ginWorkNow(
+			return ginWorkNow<ginShapeAlone(shape), ginWorkKind(ginOpPutValue, bytes)>(
 				queue, peer, ginHowSharing(how), ginGdakiValueWhat<bytes>(how),
 				held, [&](struct ginWork &p) {
 					ginGdakiTarget(p, how, there, off);
@@ -267,7 +267,7 @@ template <uint32_t bytes> struct ginGdakiPutValueNow {
 };
 
 /* where() returns a ginGdakiPutWhere without a source. */
-template <bool called, uint32_t bytes, class Where>
+template <bool called, class Shape, uint32_t bytes, class Where>
 GIN_FN ginResult_t ginGdakiPutValue(const ginDevComm *dc, struct ginSendQueue *queue,
 				    const struct ginPeer *peer, uint32_t context, uint32_t how,
 				    uint32_t id, uint64_t v0, uint64_t v1, uint64_t v2, uint64_t v3,
@@ -279,7 +279,7 @@ GIN_FN ginResult_t ginGdakiPutValue(const ginDevComm *dc, struct ginSendQueue *q
 		ginGdakiValueWhat<bytes>(how), id, timeout, from,
 		[&](ginCold<struct ginWorkHeld> held) {
 			const struct ginGdakiPutWhere w = where();
-			return ginWithShape<15, called,
+			return ginWithShape<Shape, called,
 					    ginGdakiPutValueNow<bytes>::template shaped>(
 				ginShapeOf(how, false), queue, peer, how, w.there, w.off, v0, v1,
 				v2, v3, w.raiseAt, w.raiseOff, add, held);
@@ -299,27 +299,28 @@ template <uint32_t shape> struct ginGdakiSignalNow {
 				    uint64_t raiseOff, uint64_t add, struct ginWorkHeld held)
 	{
 		how = ginShapedHow<shape>(how) | 1u << GIN_HOW_RAISES;
-		return ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiSignalWhat(how), held,
-				  [&](struct ginWork &p) {
-					  ginGdakiRaise(p, how, peer, raiseAt, raiseOff, add);
-					  return 0u;
-				  });
+		return ginWorkNow<ginShapeAlone(shape), ginWorkKind(ginOpSignal, 0)>(
+			queue, peer, ginHowSharing(how), ginGdakiSignalWhat(how), held,
+			[&](struct ginWork &p) {
+				ginGdakiRaise(p, how, peer, raiseAt, raiseOff, add);
+				return 0u;
+			});
 	}
 };
 
-template <bool called>
+template <bool called, class Shape>
 GIN_FN ginResult_t ginGdakiSignal(const ginDevComm *dc, struct ginSendQueue *queue,
 				  const struct ginPeer *peer, uint32_t context, uint32_t how,
 				  uint32_t id, const struct ginWindowPeer *raiseAt,
 				  uint64_t raiseOff, uint64_t add, uint64_t timeout, uint64_t from)
 {
-	return ginWorkResult(ginWorkPost(dc, queue, peer, ginWorkHow(context, how),
-					 ginGdakiSignalWhat(how), id, timeout, from,
-					 [&](ginCold<struct ginWorkHeld> held) {
-						 return ginWithShape<11, called, ginGdakiSignalNow>(
-							 ginShapeOf(how, false), queue, peer, how,
-							 raiseAt, raiseOff, add, held);
-					 }));
+	return ginWorkResult(ginWorkPost(
+		dc, queue, peer, ginWorkHow(context, how), ginGdakiSignalWhat(how), id, timeout,
+		from, [&](ginCold<struct ginWorkHeld> held) {
+			return ginWithShape<ginSignalShape<Shape>, called, ginGdakiSignalNow>(
+				ginShapeOf(how, false), queue, peer, how, raiseAt, raiseOff, add,
+				held);
+		}));
 }
 
 #endif

@@ -37,16 +37,15 @@ template <uint32_t shape> struct ginGdakiGetNow {
 				    uint64_t bytes, struct ginWorkHeld held)
 	{
 		how = ginShapedHow<shape>(how);
-		uint64_t end =
-			ginWorkNow(queue, peer, ginHowSharing(how), ginGdakiGetWhat(how), held,
-				   [&](struct ginWork &p) {
-					   struct ginGdakiFrom to =
-						   ginGdakiHere(here, hereOff, how);
-					   ginGdakiTarget(p, how, there, off);
-					   ginWorkSetMessage(p, to.address, to.key,
-							     ginGdakiPart(bytes), nullptr, 0);
-					   return 0u;
-				   });
+		uint64_t end = ginWorkNow<ginShapeAlone(shape), ginWorkKind(ginOpGet, 0)>(
+			queue, peer, ginHowSharing(how), ginGdakiGetWhat(how), held,
+			[&](struct ginWork &p) {
+				struct ginGdakiFrom to = ginGdakiHere(here, hereOff, how);
+				ginGdakiTarget(p, how, there, off);
+				ginWorkSetMessage(p, to.address, to.key, ginGdakiPart(bytes),
+						  nullptr, 0);
+				return 0u;
+			});
 		if (ginWorkOk(end) && bytes)
 			ginGetsRecord(queue, here, end);
 		return end;
@@ -65,7 +64,8 @@ GIN_FN ginResult_t ginGdakiGet(const ginDevComm *dc, struct ginSendQueue *queue,
 	for (;;) {
 		end = ginWorkPost(dc, queue, peer, ginWorkHow(context, how), ginGdakiGetWhat(how),
 				  UINT32_MAX, timeout, from, [&](ginCold<struct ginWorkHeld> held) {
-					  return ginWithShape<3, called, ginGdakiGetNow>(
+					  return ginWithShape<ginActionShape<GinNone>, called,
+							      ginGdakiGetNow>(
 						  ginShapeOf(how, false), queue, peer, how, there,
 						  off, here, hereOff, bytes, held);
 				  });
@@ -368,13 +368,13 @@ template <enum ginOp op, uint32_t bytes> struct ginGdakiAtomicNow {
 					    struct ginWorkHeld held)
 		{
 			how = ginShapedHow<shape>(how);
-			return ginWorkNow(queue, peer, ginHowSharing(how),
-					  ginGdakiAtomicWhat<op, bytes>(how), held,
-					  [&](struct ginWork &p) {
-						  p = ginGdakiAtomicWork(there, off, operand,
-									 compare, local, localKey);
-						  return 0u;
-					  });
+			return ginWorkNow<ginShapeAlone(shape), ginWorkKind(op, bytes)>(
+				queue, peer, ginHowSharing(how), ginGdakiAtomicWhat<op, bytes>(how),
+				held, [&](struct ginWork &p) {
+					p = ginGdakiAtomicWork(there, off, operand, compare, local,
+							       localKey);
+					return 0u;
+				});
 		}
 	};
 };
@@ -395,7 +395,7 @@ GIN_FN uint64_t ginGdakiAtomicPost(const ginDevComm *dc, struct ginSendQueue *qu
 	return ginWorkPost(
 		dc, queue, peer, late, ginGdakiAtomicWhat<op, bytes>(how), UINT32_MAX, timeout,
 		from, [&](ginCold<struct ginWorkHeld> held) {
-			return ginWithShape<3, called,
+			return ginWithShape<ginActionShape<GinNone>, called,
 					    ginGdakiAtomicNow<op, bytes>::template shaped>(
 				ginShapeOf(how, false), queue, peer, how, there, off, operand,
 				compare, local, localKey, held);

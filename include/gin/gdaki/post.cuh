@@ -92,7 +92,7 @@ struct ginWorkHeld {
  * starts first: nothing before it depends on a load, and all other loads overlap with it. So a
  * lane may reserve before it knows of a failure; it then writes NOPs.
  */
-template <class Describe>
+template <uint32_t kind, class Describe>
 GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer,
 			      ginSharing sharing, uint32_t what, struct ginWorkHeld held,
 			      const Describe &describe)
@@ -118,7 +118,7 @@ GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer
 			return GIN_WORK_FULL;
 	}
 	uint64_t end = ginWorkOutcome(state, latched, range.first + range.count);
-	ginWorkWriteAll(p, what, f, range, group.rank * each);
+	ginWorkWriteAll<kind>(p, what, f, range, group.rank * each);
 	if (!ginWorkOk(end))
 		ginWorkVoid(what, f, range, group.rank * each);
 	ginWorkHandOver(q, f, group, range, p, what, sharing);
@@ -129,7 +129,7 @@ GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer
  * By a thread that has the queue for itself. The loads of the peer's and the queue's state are under
  * way beside the load of `reserved`. If they came before the fence, ptxas would wait for them there.
  */
-template <class Describe>
+template <uint32_t kind, class Describe>
 GIN_FN uint64_t ginWorkAlone(struct ginSendQueue *q, const struct ginPeer *peer, uint32_t what,
 			     struct ginWorkHeld held, const Describe &describe)
 {
@@ -147,7 +147,7 @@ GIN_FN uint64_t ginWorkAlone(struct ginSendQueue *q, const struct ginPeer *peer,
 		return GIN_WORK_FULL;
 	const uint64_t next = range.first + range.count;
 	uint64_t end = ginWorkOutcome(state, latched, next);
-	ginWorkWriteAll(p, what, f, range, 0);
+	ginWorkWriteAll<kind>(p, what, f, range, 0);
 	if (!ginWorkOk(end))
 		ginWorkVoid(what, f, range, 0);
 	ginNicRelease(gpuMemory);
@@ -161,12 +161,14 @@ GIN_FN uint64_t ginWorkAlone(struct ginSendQueue *q, const struct ginPeer *peer,
  * the reservation is under way, fills in `p` and returns bits for `what`: GIN_WORK_SYSTEM,
  * GIN_WORK_PART.
  */
-template <class Describe>
+template <bool alone, uint32_t kind, class Describe>
 GIN_FN uint64_t ginWorkNow(struct ginSendQueue *q, const struct ginPeer *peer, ginSharing sharing,
 			   uint32_t what, struct ginWorkHeld held, const Describe &describe)
 {
-	return sharing == ginSharingThread ? ginWorkAlone(q, peer, what, held, describe)
-					   : ginWorkShared(q, peer, sharing, what, held, describe);
+	if constexpr (alone)
+		return ginWorkAlone<kind>(q, peer, what, held, describe);
+	else
+		return ginWorkShared<kind>(q, peer, sharing, what, held, describe);
 }
 
 /* The lowest bit of the context's number in `how` of ginWorkFail(): for the error record. */

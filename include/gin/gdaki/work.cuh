@@ -77,12 +77,6 @@ GIN_FN bool ginWorkHas(uint32_t what, uint32_t bit)
 	return what >> bit & 1;
 }
 
-/* A put or get. */
-GIN_FN bool ginWorkIsMessage(uint32_t what)
-{
-	return (what & 15) == ginOpPut || (what & 15) == ginOpGet;
-}
-
 /* The one WQE of two WQEBBs. */
 GIN_FN bool ginWorkIsSwap8(uint32_t what)
 {
@@ -124,7 +118,7 @@ GIN_FN uint32_t ginWorkRelease(uint32_t how, uint32_t scope)
 
 /*
  * The part of `how` that changes a post's code: the functions that post now are compiled for each
- * shape that a kernel uses.
+ * shape that the types of a call allow.
  */
 enum {
 	GIN_SHAPE_CTA = 1, /* GIN_SHAPE_CTA, GIN_SHAPE_ALONE or neither: enum ginSharing */
@@ -157,25 +151,64 @@ template <class Post, class... Args> GIN_FN_COLD uint64_t ginPostCalled(ginCold<
 	(GIN_SHAPE_CTA | GIN_SHAPE_ALONE | GIN_SHAPE_RAISES | GIN_SHAPE_AT | GIN_SHAPE_COUNTS)
 #endif
 
+/* A shape as far as types tell it: bits that are set, and open ones, which depend on values. */
+template <uint32_t setBits, uint32_t openBits> struct ginShape {
+	static constexpr uint32_t set = setBits, open = openBits;
+};
+
+/* Of a signal without data: it raises and does not count. */
+template <class Shape> using ginSignalShape =
+	ginShape<Shape::set & GIN_SHAPE_AT,
+		 Shape::open &(GIN_SHAPE_CTA | GIN_SHAPE_ALONE | GIN_SHAPE_AT)>;
+
+/* A set or an open bit of a shape, as the type of the action tells. */
+template <class Action> GIN_FN constexpr uint32_t ginShapeSet(bool has, uint32_t bit)
+{
+	return ginActionTyped<Action> && has ? bit & GIN_SHAPES : 0;
+}
+
+template <class Action> GIN_FN constexpr uint32_t ginShapeOpen(uint32_t bits)
+{
+	return ginActionTyped<Action> ? 0 : bits & GIN_SHAPES;
+}
+
+/* The shape of a call with actions of these types. */
+template <class Remote, class Local = GinNone> using ginActionShape =
+	ginShape<ginShapeSet<Remote>(ginSignalOf(Remote{}).present, GIN_SHAPE_RAISES) |
+			 ginShapeSet<Remote>(ginSignalOf(Remote{}).at, GIN_SHAPE_AT) |
+			 ginShapeSet<Local>(ginCounterOf(Local{}) != UINT32_MAX, GIN_SHAPE_COUNTS),
+		 ((GIN_SHAPE_CTA | GIN_SHAPE_ALONE) & GIN_SHAPES) |
+			 ginShapeOpen<Remote>(GIN_SHAPE_RAISES | GIN_SHAPE_AT) |
+			 ginShapeOpen<Local>(GIN_SHAPE_COUNTS)>;
+
 /*
- * Post<shape>::post(args...). Of `shape` only the bits `left` may be set. Inlined a post takes some
- * 200 ns less, and more registers and time to compile. A kernel for the gdaki route alone inlines
- * it; `called`: a kernel for several network routes.
+ * Post<shape>::post(args...), for a shape that is a Shape. Inlined a post takes some 200 ns less, and
+ * more registers and time to compile. A kernel for the gdaki route alone inlines it; `called`: a
+ * kernel for several network routes.
  */
-template <uint32_t left, bool called, template <uint32_t> class Post, uint32_t known = 0,
-	  class... Args>
+template <class Shape, bool called, template <uint32_t> class Post, class... Args>
 GIN_FN uint64_t ginWithShape(uint32_t shape, Args... args)
 {
-	if constexpr (left & GIN_SHAPES) {
-		constexpr uint32_t bit = left & GIN_SHAPES & -(left & GIN_SHAPES);
-		return shape & bit
-			       ? ginWithShape<left ^ bit, called, Post, known | bit>(shape, args...)
-			       : ginWithShape<left ^ bit, called, Post, known>(shape, args...);
+	constexpr uint32_t set = Shape::set, bit = Shape::open & -Shape::open;
+	constexpr uint32_t open = Shape::open ^ bit;
+
+	if constexpr (bit) {
+		/* At most one of GIN_SHAPE_CTA and GIN_SHAPE_ALONE is set. */
+		constexpr uint32_t alone = bit == GIN_SHAPE_CTA ? 1u * GIN_SHAPE_ALONE : 0;
+		using With = ginShape<set | bit, open & ~alone>;
+		using Without = ginShape<set, open>;
+		return shape & bit ? ginWithShape<With, called, Post>(shape, args...)
+				   : ginWithShape<Without, called, Post>(shape, args...);
 	} else if constexpr (called) {
-		return ginPostCalled<Post<known>, Args...>(args...);
+		return ginPostCalled<Post<set>, Args...>(args...);
 	} else {
-		return Post<known>::post(args...);
+		return Post<set>::post(args...);
 	}
+}
+
+GIN_FN constexpr bool ginShapeAlone(uint32_t shape)
+{
+	return shape & GIN_SHAPE_ALONE;
 }
 
 /* `how` with the bits of the shape as constants. */
@@ -191,14 +224,13 @@ template <uint32_t shape> GIN_FN uint32_t ginShapedHow(uint32_t how)
 }
 
 /* The WQE of a put or get; without bytes a NOP, whose other segments the NIC does not read. */
-GIN_FN struct ginMlx5Wqebb ginWorkMessage(const struct ginWork &p, uint32_t what,
+GIN_FN struct ginMlx5Wqebb ginWorkMessage(const struct ginWork &p, enum ginOp op,
 					  struct ginMlx5Slot slot)
 {
 	const struct ginMlx5Memory remote = ginWorkRemote(p), local = ginWorkLocal(p);
 	const uint32_t bytes = static_cast<uint32_t>(p.data[1]);
-	struct ginMlx5Wqebb wqe = (what & 15) == ginOpGet
-					  ? ginMlx5Read(slot, remote, local, bytes)
-					  : ginMlx5Write(slot, remote, local, bytes);
+	struct ginMlx5Wqebb wqe = op == ginOpGet ? ginMlx5Read(slot, remote, local, bytes)
+						 : ginMlx5Write(slot, remote, local, bytes);
 
 	if (!bytes)
 		wqe.segment[0] = ginMlx5Nop(slot).segment[0];
@@ -218,7 +250,7 @@ GIN_FN struct ginMlx5Wqebb ginWorkSignal(const struct ginWork &p, uint32_t what,
 }
 
 /* WQE `i` of a value: all in one, or 16 bytes in the first and the rest in the second. */
-GIN_FN struct ginMlx5Wqebb ginWorkValue(const struct ginWork &p, uint32_t what,
+GIN_FN struct ginMlx5Wqebb ginWorkValue(const struct ginWork &p, uint32_t bytes,
 					struct ginMlx5Slot slot, uint32_t i)
 {
 	const uint64_t a = i ? p.data[2] : p.data[0], b = i ? p.data[3] : p.data[1];
@@ -227,7 +259,6 @@ GIN_FN struct ginMlx5Wqebb ginWorkValue(const struct ginWork &p, uint32_t what,
 		static_cast<uint32_t>(b),	  static_cast<uint32_t>(b >> 32),
 		static_cast<uint32_t>(p.data[2]), static_cast<uint32_t>(p.data[2] >> 32),
 		static_cast<uint32_t>(p.data[3]), static_cast<uint32_t>(p.data[3] >> 32)};
-	uint32_t bytes = what >> GIN_WORK_WIDTH & 63;
 
 	if (bytes > GIN_MLX5_INLINE_BYTES)
 		bytes = i ? bytes - 16 : 16;
@@ -235,13 +266,13 @@ GIN_FN struct ginMlx5Wqebb ginWorkValue(const struct ginWork &p, uint32_t what,
 }
 
 /* An atomic of 4 bytes is a masked one. A swap compares no bit. */
-GIN_FN struct ginMlx5Wqebb ginWorkAtomic4(const struct ginWork &p, uint32_t what,
+GIN_FN struct ginMlx5Wqebb ginWorkAtomic4(const struct ginWork &p, enum ginOp op,
 					  struct ginMlx5Slot slot)
 {
 	uint32_t operand = static_cast<uint32_t>(p.data[1]);
-	uint32_t mask = (what & 15) == ginOpSwap ? 0 : UINT32_MAX;
+	uint32_t mask = op == ginOpSwap ? 0 : UINT32_MAX;
 
-	if ((what & 15) == ginOpFetchAdd)
+	if (op == ginOpFetchAdd)
 		return ginMlx5MaskedFetchAdd4(slot, ginWorkRemote(p), ginWorkLocal(p), operand, 0);
 	return ginMlx5MaskedCompareSwap4(
 		slot, ginWorkRemote(p), ginWorkLocal(p),
@@ -249,38 +280,42 @@ GIN_FN struct ginMlx5Wqebb ginWorkAtomic4(const struct ginWork &p, uint32_t what
 }
 
 /* An atomic of 8 bytes; WQEBB `i` of a swap, which has two. */
-GIN_FN struct ginMlx5Wqebb ginWorkAtomic8(const struct ginWork &p, uint32_t what,
+GIN_FN struct ginMlx5Wqebb ginWorkAtomic8(const struct ginWork &p, enum ginOp op,
 					  struct ginMlx5Slot slot, uint32_t i)
 {
 	struct ginMlx5Memory remote = ginWorkRemote(p), local = ginWorkLocal(p);
 
-	if ((what & 15) == ginOpFetchAdd)
+	if (op == ginOpFetchAdd)
 		return ginMlx5FetchAdd(slot, remote, local, p.data[1]);
-	if ((what & 15) == ginOpCompareSwap)
+	if (op == ginOpCompareSwap)
 		return ginMlx5CompareSwap(slot, remote, local, p.data[2], p.data[1]);
 	struct ginMlx5TwoWqebbs two =
 		ginMlx5MaskedCompareSwap8(slot, remote, local, {0, 0, p.data[1], UINT64_MAX});
 	return i ? two.wqebb[1] : two.wqebb[0];
 }
 
-/* Writes WQEBB `i` of the data. */
-GIN_FN void ginWorkStore(const struct ginWork &p, uint32_t what, struct ginMlx5Wqebb *wqe,
-			 struct ginMlx5Slot slot, uint32_t i)
+/* Writes WQEBB `i` of the data. `kind`: ginWorkKind(). */
+template <uint32_t kind> GIN_FN void ginWorkStore(const struct ginWork &p, struct ginMlx5Wqebb *wqe,
+						  struct ginMlx5Slot slot, uint32_t i)
 {
-	if (ginWorkIsMessage(what))
-		ginMlx5StoreWqebb(wqe, ginWorkMessage(p, what, slot));
-	else if ((what & 15) == ginOpPutValue)
-		ginMlx5StoreWqebb(wqe, ginWorkValue(p, what, slot, i));
-	else if ((what >> GIN_WORK_WIDTH & 63) == 4)
-		ginMlx5StoreWqebb(wqe, ginWorkAtomic4(p, what, slot));
-	else
-		ginMlx5StoreWqebb(wqe, ginWorkAtomic8(p, what, slot, i));
+	constexpr enum ginOp op = static_cast<enum ginOp>(kind & 15);
+	constexpr uint32_t bytes = kind >> GIN_WORK_WIDTH;
+
+	if constexpr (op == ginOpPut || op == ginOpGet)
+		ginMlx5StoreWqebb(wqe, ginWorkMessage(p, op, slot));
+	else if constexpr (op == ginOpPutValue)
+		ginMlx5StoreWqebb(wqe, ginWorkValue(p, bytes, slot, i));
+	else if constexpr (bytes == 4)
+		ginMlx5StoreWqebb(wqe, ginWorkAtomic4(p, op, slot));
+	else if constexpr (bytes == 8)
+		ginMlx5StoreWqebb(wqe, ginWorkAtomic8(p, op, slot, i));
 }
 
 /*
  * The only writer of WQEs: WQEBB `i` of a post that begins at index `at` of the range. The last
  * WQEBB names the counter.
  */
+template <uint32_t kind>
 GIN_FN void ginWorkWrite(const struct ginWork &p, uint32_t what, const struct ginSendFixed &f,
 			 struct ginSendRange range, uint32_t at, uint32_t i)
 {
@@ -288,7 +323,7 @@ GIN_FN void ginWorkWrite(const struct ginWork &p, uint32_t what, const struct gi
 	struct ginMlx5Slot slot = ginSendSlot(f, range, at + i);
 
 	if (i < ginWorkData(what))
-		ginWorkStore(p, what, wqe, slot, i);
+		ginWorkStore<kind>(p, wqe, slot, i);
 	else if (ginWorkHas(what, GIN_WORK_RAISES))
 		ginMlx5StoreWqebb(wqe, ginWorkSignal(p, what, f, slot));
 	else
@@ -299,11 +334,12 @@ GIN_FN void ginWorkWrite(const struct ginWork &p, uint32_t what, const struct gi
 }
 
 /* All WQEs of a post. */
-GIN_FN void ginWorkWriteAll(const struct ginWork &p, uint32_t what, const struct ginSendFixed &f,
-			    struct ginSendRange range, uint32_t at)
+template <uint32_t kind> GIN_FN void ginWorkWriteAll(const struct ginWork &p, uint32_t what,
+						     const struct ginSendFixed &f,
+						     struct ginSendRange range, uint32_t at)
 {
 	for (uint32_t i = 0; i < ginWorkWqebbs(what); i++)
-		ginWorkWrite(p, what, f, range, at, i);
+		ginWorkWrite<kind>(p, what, f, range, at, i);
 }
 
 /*

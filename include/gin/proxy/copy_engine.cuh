@@ -70,20 +70,23 @@ GIN_FN bool ginEngineIsFaster(const ginDevComm &dc, bool own, bool byBulk, size_
  * is not posted, or may still be under way. `here`: ginSource::word() of this rank's part, as
  * GIN_HOW_ANYWHERE of `how` says.
  */
+template <bool isGet>
 GIN_FN_COLD ginResult_t ginEngineCopy(const ginDevComm *dc, uint32_t context, uint32_t how,
-				      bool isGet, int peer, struct ginWindowTable *there,
-				      uint64_t thereOff, uint64_t here, uint64_t hereOff,
-				      uint64_t bytes, uint64_t timeout)
+				      int peer, struct ginWindowTable *there, uint64_t thereOff,
+				      uint64_t here, uint64_t hereOff, uint64_t bytes,
+				      uint64_t timeout)
 {
 	/* Computed where they are used: in registers they would be beside the arguments. */
 	auto queue = [&] { return dc->queues + ginUnshared(context); };
 	auto number = [&] { return ginUnshared(static_cast<uint32_t>(peer)); };
 	auto post = [&](uint32_t now) {
 		const struct ginPeer *to = &dc->peers[number()];
-		return isGet ? ginProxyGetBy<false>(queue(), to, now, peer, there, thereOff,
+		if constexpr (isGet)
+			return ginProxyGetBy<false>(queue(), to, now, peer, there, thereOff,
 						    reinterpret_cast<struct ginWindowTable *>(here),
-						    hereOff, bytes)
-			     : ginProxyPutBy<false>(queue(), to, now, peer, there, thereOff, here,
+						    hereOff, bytes);
+		else
+			return ginProxyPutBy<false>(queue(), to, now, peer, there, thereOff, here,
 						    hereOff, bytes, nullptr, 0, 0, UINT32_MAX);
 	};
 	uint64_t posted = ginPost(
