@@ -54,7 +54,9 @@ GIN_FN constexpr uint32_t ginCounterOf(ginCounterOp a)
 {
 	return a.id;
 }
-template <> constexpr bool ginActionTyped<ginCounterOp> = false;
+template <> struct ginActionTyped<ginCounterOp> {
+	static constexpr bool value = false;
+};
 
 /* The options of functions named ...With. Grows at its end. */
 struct ginCallOptions {

@@ -136,8 +136,12 @@ GIN_FN constexpr uint32_t ginCounterOf(GinCounterInc a)
 }
 
 /* Internal: does the type of an action tell which action it is? */
-template <class Action> constexpr bool ginActionTyped = true;
-template <> constexpr bool ginActionTyped<ginSignalOp> = false;
+template <class Action> struct ginActionTyped {
+	static constexpr bool value = true;
+};
+template <> struct ginActionTyped<ginSignalOp> {
+	static constexpr bool value = false;
+};
 
 /* ginOptions.timeout: wait without a limit, until success, abort or the failure of a peer. */
 #define GIN_FOREVER UINT64_MAX

@@ -164,12 +164,12 @@ template <class Shape> using ginSignalShape =
 /* A set or an open bit of a shape, as the type of the action tells. */
 template <class Action> GIN_FN constexpr uint32_t ginShapeSet(bool has, uint32_t bit)
 {
-	return ginActionTyped<Action> && has ? bit & GIN_SHAPES : 0;
+	return ginActionTyped<Action>::value && has ? bit & GIN_SHAPES : 0;
 }
 
 template <class Action> GIN_FN constexpr uint32_t ginShapeOpen(uint32_t bits)
 {
-	return ginActionTyped<Action> ? 0 : bits & GIN_SHAPES;
+	return ginActionTyped<Action>::value ? 0 : bits & GIN_SHAPES;
 }
 
 /* The shape of a call with actions of these types. */
