@@ -130,6 +130,9 @@ private:
 	static constexpr uint32_t posts =
 		routes & GIN_ROUTES_NETWORK ? routes & GIN_ROUTES_NETWORK : routes;
 
+	/* Few registers: ginPacketsSent(), ginPacketsTaken(). */
+	static constexpr bool few = routes == GIN_ROUTES_DIRECT;
+
 	const ginDevComm &dc;
 	const ginPacketBox box;
 	const uint32_t context, peer;
@@ -320,8 +323,8 @@ private:
 	template <class Coop>
 	GIN_FN void sendPackets(const char *src, uint32_t bytes, uint32_t number, Coop coop) const
 	{
-		ginPacketSend<ginFixedSize<Coop>(0)>(theirs, box.most, src, bytes, number,
-						     coop.thread_rank(), coop.size());
+		ginPacketSend<ginFixedSize<Coop>(0), few>(theirs, box.most, src, bytes, number,
+							  coop.thread_rank(), coop.size());
 	}
 
 	GIN_FN ginResult_t alive() const
@@ -337,8 +340,8 @@ private:
 	{
 		constexpr uint32_t fixed = ginFixedSize<Coop>(0);
 		const uint32_t rank = coop.thread_rank(), size = coop.size();
-		uint32_t next = ginPacketTake<fixed>(mine, box.most, dst, bytes, number, rank, rank,
-						     size, ginPacketLanes(coop));
+		uint32_t next = ginPacketTake<fixed, few>(mine, box.most, dst, bytes, number, rank,
+							  rank, size, ginPacketLanes(coop));
 		if (next == GIN_PACKETS_ALL)
 			return ginSuccess;
 		const uint64_t since = ginNow();
@@ -348,8 +351,8 @@ private:
 			if (result != ginSuccess)
 				return result;
 			/* The lanes may have come here at different times. */
-			next = ginPacketTake<fixed>(mine, box.most, dst, bytes, number, next, rank,
-						    size, 0);
+			next = ginPacketTake<fixed, few>(mine, box.most, dst, bytes, number, next,
+							 rank, size, 0);
 		}
 		return ginSuccess;
 	}

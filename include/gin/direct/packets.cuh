@@ -106,22 +106,29 @@ GIN_FN_COLD void ginPacketSweep(char *slot, uint32_t bytes, uint32_t room, uint3
 
 /*
  * Packets that a thread sends, and receives, at once in a message of many packets for each thread.
- * `fixed`: the coop's size if the compiler knows it: addresses then take no registers.
+ * `fixed`: the coop's size if the compiler knows it: addresses then take no registers. `few`: the
+ * kernel is for direct peers alone, and a call has at most 40 registers there.
  * Two for blocks: with four, a kernel that exchanges packets by blocks of 1,024 threads takes more than
  * 64 registers.
  */
-GIN_FN constexpr uint32_t ginPacketsSent(uint32_t fixed)
+GIN_FN constexpr uint32_t ginPacketsSent(uint32_t fixed, bool few)
 {
-	return fixed ? 8 : 4;
+	return fixed ? 8 : few ? 2 : 4;
 }
 
-GIN_FN constexpr uint32_t ginPacketsTaken(uint32_t fixed)
+GIN_FN constexpr uint32_t ginPacketsTaken(uint32_t fixed, bool few)
 {
-	return fixed ? 8 : 2;
+	return fixed ? few ? 4 : 8 : 2;
 }
 
 /* The most packets of each thread in a message that a coop within a warp sends without a call. */
 #define GIN_PACKETS_EACH 4u
+
+/* Packets that a thread receives at once where some of them may be beyond the message. */
+GIN_FN constexpr uint32_t ginPacketsTakenLast(uint32_t fixed, bool few)
+{
+	return fixed && !few ? GIN_PACKETS_EACH : 2;
+}
 
 /* How often a thread looks for a packet before it looks at the clock: some 30 us. */
 #define GIN_PACKETS_LOOKS 200u
@@ -192,11 +199,11 @@ ginPacketSendFlight(char *slot, const char *src, uint32_t left, uint32_t number,
  * Sends packets `rank`, rank + size, ...: whole ones of an aligned source quickly. `fixed`: `size` if
  * the compiler knows it, else 0.
  */
-template <uint32_t fixed> GIN_FN_COLD void ginPacketSend(char *part, uint32_t most, const char *src,
-							 uint32_t bytes, uint32_t number,
-							 uint32_t rank, uint32_t size)
+template <uint32_t fixed, bool few>
+GIN_FN_COLD void ginPacketSend(char *part, uint32_t most, const char *src, uint32_t bytes,
+			       uint32_t number, uint32_t rank, uint32_t size)
 {
-	constexpr uint32_t flight = ginPacketsSent(fixed);
+	constexpr uint32_t flight = ginPacketsSent(fixed, few);
 	const uint32_t step = 8 * (fixed ? fixed : size);
 	char *slot = part + ginPacketSlot(most, number);
 	uint32_t at = 0;
@@ -321,13 +328,13 @@ template <class Coop> GIN_FN bool ginPacketTakeShort(const char *slot, char *dst
  * an aligned target quickly. `fixed`: `size` if the compiler knows it, else 0. `lanes`: as
  * ginPacketLanes(), if all of them have i = rank.
  */
-template <uint32_t fixed>
+template <uint32_t fixed, bool few>
 GIN_FN_COLD uint32_t ginPacketTake(const char *part, uint32_t most, char *dst, uint32_t bytes,
 				   uint32_t number, uint32_t i, uint32_t rank, uint32_t size,
 				   uint32_t lanes)
 {
-	constexpr uint32_t flight = ginPacketsTaken(fixed);
-	constexpr uint32_t last = flight < GIN_PACKETS_EACH ? flight : GIN_PACKETS_EACH;
+	constexpr uint32_t flight = ginPacketsTaken(fixed, few);
+	constexpr uint32_t last = ginPacketsTakenLast(fixed, few);
 	const uint32_t step = 8 * (fixed ? fixed : size);
 	const char *slot = part + ginPacketSlot(most, number);
 	uint32_t at = 8 * (i - rank);
