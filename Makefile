@@ -366,9 +366,7 @@ $(filter $(BUILD)/test/port/% $(BUILD)/test/system/% $(BUILD)/test/faults/%,$(TE
 
 tests-gpu: $(TESTS_GPU)
 
-# With -DGIN_INLINE the kernels of full_block launch with 1,024 threads without launch bounds.
-test-inline = $(if $(filter %/full_block_gpu,$@),-DGIN_INLINE)
-test-gpu = $(NVCC) $(NVCCFLAGS_ALL) -Itest/common $(test-inline) $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< \
+test-gpu = $(NVCC) $(NVCCFLAGS_ALL) -Itest/common $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< \
 	-L$(BUILD) -lgin -Xlinker -rpath,'$$ORIGIN/..' -Xlinker -rpath,'$$ORIGIN/../..' -Xcompiler -pthread
 
 $(filter-out $(BUILD)/test/port/% $(BUILD)/test/faults/%,$(TESTS_GPU)): $(BUILD)/test/%_gpu: %.cc $(LINKS) $(BUILD)/nvcc-used

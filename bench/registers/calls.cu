@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // calls.cu - every device call alone and in a loop, and the kernels of kernels.cuh; compiled by bench/registers/run
 //
-// ROUTES: the routes that the kernels are compiled for. KERNELS_ALONE: without the calls.
+// ROUTES: the routes that the kernels are compiled for. KERNELS_ALONE: without the calls. LOOPS_ALONE: the calls only in
+// a loop.
 #include "kernels.cuh"
 
 #define CALL(name, call)                                                                           \
+	CALL_ALONE(name, call)                                                                     \
+	CALL_IN_A_LOOP(name, call)
+#ifdef LOOPS_ALONE
+#define CALL_ALONE(name, call)
+#else
+#define CALL_ALONE(name, call)                                                                     \
 	extern "C" __global__ void name(ginDevComm dc, ginWindow_t w, ginWindow_t v, size_t n,     \
 					uint64_t *out)                                             \
 	{                                                                                          \
@@ -12,7 +19,9 @@
 		const GinBarrierOn<ROUTES> barrier(dc, ginTeamWorld(dc), blockIdx.x);              \
 		[[maybe_unused]] const int peer = static_cast<int>(threadIdx.x);                   \
 		call;                                                                              \
-	}                                                                                          \
+	}
+#endif
+#define CALL_IN_A_LOOP(name, call)                                                                 \
 	extern "C" __global__ void name##_in_a_loop(ginDevComm dc, ginWindow_t w, ginWindow_t v,   \
 						    size_t n, uint64_t *out)                       \
 	{                                                                                          \
@@ -82,6 +91,31 @@ CALL(packets_receive_by_warp, *out = packets(dc, w, n, peer).receive(out, n, Gin
 CALL(packets_receive_by_block, *out = packets(dc, w, n, peer).receive(out, n, GinCta{}))
 #endif
 
+// A message there, one back, and one more: three calls in the code of the kernel.
+__device__ inline uint64_t sendReceiveSend(const ginDevComm &dc, ginWindow_t w, size_t n, int peer,
+					   uint64_t *out)
+{
+	GinPacketsOn<ROUTES> turns = packets(dc, w, n, peer);
+	uint64_t results = turns.send(out, n, GinWarp{});
+	results += turns.receive(out, n, GinWarp{});
+	return results + turns.send(out, n, GinWarp{});
+}
+
+// Two puts, each with a wait after it, in the code of the kernel.
+__device__ inline uint64_t putTwice(const GinOn<ROUTES> &gin, ginWindow_t w, ginWindow_t v,
+				    size_t n, int peer)
+{
+	uint64_t results = gin.put(peer, w, n, v, n, n, GinSignalInc{3});
+	results += gin.waitSignal(3, n);
+	results += gin.put(peer, w, n, v, n, n, GinSignalInc{3});
+	return results + gin.waitSignal(3, n);
+}
+
+#ifndef KERNELS_ALONE
+CALL(put_twice, *out = putTwice(gin, w, v, n, peer))
+CALL(packets_send_receive_send, *out = sendReceiveSend(dc, w, n, peer, out))
+#endif
+
 #define KERNEL_OF(name, bounds, Body)                                                              \
 	extern "C" __global__ void bounds name(Body<ROUTES> body)                                  \
 	{                                                                                          \
@@ -93,9 +127,11 @@ KERNEL(kernel_put_each, PutEach)
 KERNEL(kernel_put_loop, PutLoop)
 KERNEL(kernel_alltoall, GridAllToAll)
 KERNEL(kernel_rms_norm, RmsNorm)
+#if GIN_CALLS
 #define BOUNDED(name, Body) KERNEL_OF(name, __launch_bounds__(1024, 1), Body)
 BOUNDED(bounded_exchange, Exchange)
 BOUNDED(bounded_put_each, PutEach)
 BOUNDED(bounded_put_loop, PutLoop)
 BOUNDED(bounded_alltoall, GridAllToAll)
 BOUNDED(bounded_rms_norm, RmsNorm)
+#endif

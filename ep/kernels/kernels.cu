@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* kernels.cu - the entry points of the fatbin; ep/lib/gpu.c finds them by their names */
+#define GIN_CALLS 1 /* inlined they take many minutes to compile */
 #include "kernels.cuh"
 
 #define EP_ABI_ENTRY(abi) EP_ABI_PASTE(abi)

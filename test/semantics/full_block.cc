@@ -3,7 +3,8 @@
  * full_block.cc - kernels run with large blocks on every route
  *
  * A kernel launches with 1,024 threads if it takes at most 64 registers, device calls included. The five kernels of
- * bench/registers run with 1,024 threads without launch bounds, with cold functions inlined. There are more blocks than fit on the GPU at one time. The host checks what arrived.
+ * bench/registers run with 1,024 threads without launch bounds. There are more blocks than fit on the GPU at one time.
+ * The host checks what arrived.
  */
 #include "suite.h"
 

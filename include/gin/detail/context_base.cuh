@@ -78,7 +78,12 @@ protected:
 		/* A loop around a post to a NIC would keep the address in two registers. */
 		const ginDevComm *self =
 			routes == GIN_ROUTES_GDAKI ? ginUnshared(dc.self) : dc.self;
-		ginErrorLeave(self, ginErrorUnsupported, call, context, peer, UINT32_MAX, 0, 0);
+		if constexpr (routes == GIN_ROUTES_PROXY && !GIN_CALLS)
+			ginErrorLeaveCalled(self, ginErrorUnsupported, call, context, peer,
+					    UINT32_MAX, 0, 0);
+		else
+			ginErrorLeave(self, ginErrorUnsupported, call, context, peer, UINT32_MAX, 0,
+				      0);
 		return ginErrorUnsupported;
 	}
 
@@ -117,7 +122,7 @@ protected:
 			if (routes & GIN_ROUTES_GDAKI && route == ginRouteGdaki)
 				return nic();
 			if (routes & GIN_ROUTES_PROXY && (both || route == ginRouteProxy))
-				return ginPostedResult(ginPost(
+				return ginPostedResult(ginPost<routes == GIN_ROUTES_PROXY>(
 					ginUnshared(dc.self), [&] { return queue(); }, n.how,
 					n.peer, n.id, n.timeout, [&] { return n.from; }, proxy));
 			return unsupported(n.call, n.peer);

@@ -271,6 +271,14 @@ GIN_FN_COLD void ginErrorLeave(const ginDevComm *dc, ginResult_t result, uint32_
 	ginErrorLeaveHere(dc, result, call, context, peer, id, expected, seen);
 }
 
+/* Not inlined, in kernels for the proxy alone: ginPostWaitCalled(). */
+GIN_FN_CALLED void ginErrorLeaveCalled(const ginDevComm *dc, ginResult_t result, uint32_t call,
+				       uint32_t context, int peer, uint32_t id, uint64_t expected,
+				       uint64_t seen)
+{
+	ginErrorLeaveHere(dc, result, call, context, peer, id, expected, seen);
+}
+
 /* What a wait waits for; and the call, context and id for the error record. */
 struct ginWaitFor {
 	uint32_t call, context, id;

@@ -143,12 +143,14 @@ template <class Post, class... Args> GIN_FN_COLD uint64_t ginPostCalled(ginCold<
 }
 
 /*
- * The bits of the shape that posts are compiled for. Posts read the other bits at run time; without
- * GIN_SHAPE_CTA and GIN_SHAPE_ALONE all posts are made as for ginSharingGpu, which is always right.
+ * The bits of the shape that posts are compiled for. Posts read the other bits at run time, which
+ * costs nothing where they are inlined; without GIN_SHAPE_ALONE all posts are made as for
+ * ginSharingGpu, which is always right.
  */
 #ifndef GIN_SHAPES
 #define GIN_SHAPES                                                                                 \
-	(GIN_SHAPE_CTA | GIN_SHAPE_ALONE | GIN_SHAPE_RAISES | GIN_SHAPE_AT | GIN_SHAPE_COUNTS)
+	(GIN_CALLS * GIN_SHAPE_CTA | GIN_SHAPE_ALONE | GIN_SHAPE_RAISES | GIN_SHAPE_AT |           \
+	 GIN_SHAPE_COUNTS)
 #endif
 
 /* A shape as far as types tell it: bits that are set, and open ones, which depend on values. */
@@ -214,11 +216,14 @@ GIN_FN constexpr bool ginShapeAlone(uint32_t shape)
 /* `how` with the bits of the shape as constants. */
 template <uint32_t shape> GIN_FN uint32_t ginShapedHow(uint32_t how)
 {
-	constexpr uint32_t mask = 3u << GIN_HOW_SHARING |
+	constexpr uint32_t sharing = GIN_SHAPE_CTA | GIN_SHAPE_ALONE;
+	constexpr bool open = (GIN_SHAPES & sharing) == GIN_SHAPE_ALONE && !ginShapeAlone(shape);
+	constexpr uint32_t known = open ? 1u * GIN_SHAPE_ALONE : sharing;
+	constexpr uint32_t mask = known << GIN_HOW_SHARING |
 				  (GIN_SHAPES & GIN_SHAPE_RAISES ? 1u << GIN_HOW_RAISES : 0) |
 				  (GIN_SHAPES & GIN_SHAPE_AT ? 1u << GIN_HOW_AT : 0);
 
-	return (how & ~mask) | (shape & 3) << GIN_HOW_SHARING |
+	return (how & ~mask) | (shape & known) << GIN_HOW_SHARING |
 	       (shape & GIN_SHAPE_RAISES ? 1u << GIN_HOW_RAISES : 0) |
 	       (shape & GIN_SHAPE_AT ? 1u << GIN_HOW_AT : 0);
 }

@@ -338,10 +338,23 @@ GIN_FN_COLD uint64_t ginPostWait(const ginDevComm *dc, struct ginQueue *queue, u
 }
 
 /*
+ * Not inlined, in kernels for the proxy alone. With this wait and the error record inlined, ptxas puts the loads
+ * of the ring's address in front of the store of a lone thread's ticket, and a released post takes nearly twice
+ * as long (docs/performance.md).
+ */
+GIN_FN_CALLED uint64_t ginPostWaitCalled(const ginDevComm *dc, struct ginQueue *queue, uint32_t how,
+					 int peer, uint32_t id, uint64_t posted, uint64_t until,
+					 uint64_t timeout, uint64_t from)
+{
+	return ginPostWait(dc, queue, how, peer, id, posted, until, timeout, from);
+}
+
+/*
  * Posts, waiting for room, by post(again): ginPostNow() or a function that calls it. Returns the
  * outcome. queue(), the ring, and from() are called for each wait: no register holds either before.
+ * `called`: the wait is a call.
  */
-template <class Queue, class From, class Post>
+template <bool called = false, class Queue, class From, class Post>
 GIN_FN uint64_t ginPost(const ginDevComm *dc, const Queue &queue, uint32_t how, int peer,
 			uint32_t id, uint64_t timeout, const From &from, const Post &post)
 {
@@ -351,7 +364,12 @@ GIN_FN uint64_t ginPost(const ginDevComm *dc, const Queue &queue, uint32_t how, 
 		posted = post(until ? how | 1u << GIN_HOW_AGAIN : how);
 		if (!(posted & GIN_QUEUE_FAILED))
 			return posted;
-		until = ginPostWait(dc, queue(), how, peer, id, posted, until, timeout, from());
+		if constexpr (called && !GIN_CALLS)
+			until = ginPostWaitCalled(dc, queue(), how, peer, id, posted, until,
+						  timeout, from());
+		else
+			until = ginPostWait(dc, queue(), how, peer, id, posted, until, timeout,
+					    from());
 		if (until & GIN_QUEUE_FAILED)
 			return until;
 	}
