@@ -44,7 +44,7 @@
 #   ARCH=sm_90       GPUs that nvcc compiles for
 #   SAN=thread       a sanitizer: thread, or address,undefined
 #   WERROR=1         warnings are errors
-#   OPT=-O2 CFLAGS= CXXFLAGS= NVCCFLAGS= LDFLAGS=     flags of compilers
+#   OPT=-O2 NVCCOPT=-O3 CFLAGS= CXXFLAGS= NVCCFLAGS= LDFLAGS=     flags of compilers
 #   PREFIX=/usr/local DESTDIR=                        where make install puts files
 
 VERSION := $(shell awk '/define GIN_VERSION_(MAJOR|MINOR|PATCH) / {v = v dot $$3; dot = "."} \
@@ -75,7 +75,8 @@ CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE $(OPT) -fPIC -fvisibility=hidden $(WARN) $
 	-Iinclude -I. -MMD -MP $(CPPFLAGS) $(CFLAGS)
 CXXFLAGS_ALL = -std=c++17 $(OPT) $(WARN) $(SANFLAGS) -Iinclude -I. -MMD -MP \
 	$(CPPFLAGS) $(CXXFLAGS)
-NVCCFLAGS_ALL = -std=c++17 -O3 -lineinfo -arch=$(ARCH) -Iinclude -I. \
+NVCCOPT ?= -O3
+NVCCFLAGS_ALL = -std=c++17 $(NVCCOPT) -lineinfo -arch=$(ARCH) -Iinclude -I. \
 	-Xcompiler -Wall,-Wextra$(if $(filter 1,$(WERROR)),$(comma)-Werror -Werror cross-execution-space-call) \
 	$(NVCCFLAGS)
 comma := ,
