@@ -365,6 +365,13 @@ $(filter $(BUILD)/test/port/% $(BUILD)/test/system/% $(BUILD)/test/faults/%,$(TE
 	$(call say,CXX,$<)
 	$(Q)$(test-cc)
 
+# With warps of 32 host threads. libgin.so does not know how many a warp has.
+$(BUILD)/test/semantics_warp32: private override TESTFLAGS += -DGIN_HOST_WARP=32u
+$(BUILD)/test/semantics_warp32: semantics.cc $(LINKS)
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(test-cc)
+
 tests-gpu: $(TESTS_GPU)
 
 test-gpu = $(NVCC) $(NVCCFLAGS_ALL) -Itest/common $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< \
