@@ -350,8 +350,9 @@ $(BUILD)/test/fake/libcuda.so.1: $(wildcard test/fake/*.c) lib/gpu/cuda.h
 
 $(BUILD)/test/unit_device_query: $(BUILD)/test/fake/libcuda.so.1
 
-# With optimization these programs take 4 to 18 s to compile, and do not run faster.
-$(addprefix $(BUILD)/test/,gdaki_calls semantics_checks semantics_functions perf_figures full_gpu full_block): \
+# With optimization these programs take 2 to 18 s to compile, and do not run faster.
+$(addprefix $(BUILD)/test/,gdaki_calls semantics_checks semantics_functions perf_figures full_gpu full_block \
+	bootstrap_tcp bootstrap_split bootstrap_many): \
 	private override TESTFLAGS += -O0
 test-cc = $(CXX) $(CXXFLAGS_ALL) -Itest/common $(TESTFLAGS) -o $@ $< $(LDFLAGS_ALL) $(LINKGIN)
 
