@@ -113,7 +113,7 @@ private:
 			result = check(coop);
 		if (result != ginSuccess)
 			return result;
-		uint64_t epoch = alwaysFlat ? next() : 0; /* overlaps with the meeting */
+		uint64_t epoch = alwaysFlat ? again().next() : 0; /* overlaps with the meeting */
 		coop.sync(); /* the barrier covers what the coop did before */
 		if (coop.thread_rank() == 0) {
 			const GinBarrierOn now = again();
