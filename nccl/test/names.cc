@@ -8,7 +8,9 @@
 #include "rig.h"
 
 #include <climits>
+#include <sys/wait.h>
 #include <type_traits>
+#include <unistd.h>
 
 template <class A, class B> constexpr bool is = std::is_same<A, B>::value;
 
@@ -66,12 +68,28 @@ static_assert(std::is_empty<ncclGin_SegmentDevice>::value &&
 		      is<decltype(ncclGinOptFlagsDefault), ncclGinOptFlags>,
 	      "options of a put");
 
+/* A barrier by multicast memory, which libgin lacks, ends the program. */
+static bool endsBySignal(bool multimem)
+{
+	static const ncclDevComm dc = {};
+	int status = 0;
+	const pid_t child = fork();
+
+	if (child == 0) {
+		ncclLsaBarrierSession<ncclCoopThread> session({}, dc, ncclTeamTagLsa(), 0,
+							      multimem);
+		_exit(session.team.nRanks);
+	}
+	return child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status);
+}
+
 int main()
 {
 	ncclComm_t none = NCCL_COMM_NULL;
 	const void *unset = NCCL_CONFIG_UNDEF_PTR;
 
 	EXPECT(!none && !unset);
+	EXPECT(!endsBySignal(false) && endsBySignal(true));
 	puts("nccl names: ok");
 	return 0;
 }

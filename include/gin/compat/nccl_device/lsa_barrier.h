@@ -13,6 +13,20 @@
 #include "action.h"
 #include "coop.h"
 
+/*
+ * libgin has no multicast memory, and ncclDevCommCreate() refuses it: what asks for it in a kernel ends here,
+ * before it uses an address that is NULL.
+ */
+GIN_FN void ginNcclNoMulticast()
+{
+#if GIN_ON_GPU
+	asm volatile("trap;");
+	__builtin_unreachable();
+#else
+	__builtin_trap();
+#endif
+}
+
 template <class Coop> struct ncclLsaBarrierSession {
 	/* All ranks of the team are direct peers. */
 	using Own = GinBarrierOn<GIN_ROUTES_DIRECT, ginChecks, true>;
@@ -27,7 +41,8 @@ template <class Coop> struct ncclLsaBarrierSession {
 				     bool multimem = false, ncclMultimemHandle_t = {})
 	    : comm(devComm), team(barrierTeam), handle(barriers), number(barrierIndex)
 	{
-		(void)multimem;
+		if (multimem)
+			ginNcclNoMulticast();
 	}
 
 	GIN_FN ncclLsaBarrierSession(Coop coop, ncclDevComm const &devComm, ncclTeamTagLsa,
