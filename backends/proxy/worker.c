@@ -163,6 +163,16 @@ static int pauseIdle(struct proxyWorker *w, uint64_t idle)
 	return 0;
 }
 
+/* After a turn without work. Returns the begin of the idle time; 0: something has come. */
+static uint64_t rest(struct proxyWorker *w, uint64_t idleSince)
+{
+	uint64_t now = clockNow();
+
+	if (!idleSince)
+		idleSince = now;
+	return pauseIdle(w, now - idleSince) ? 0 : idleSince;
+}
+
 /*
  * The kernel may end a sleep of a thread late, by the thread's timer slack. The default of 50 us
  * would make a nap three times as long.
@@ -176,7 +186,7 @@ static void *run(void *arg)
 {
 	struct proxyWorker *w = arg;
 	struct deviceScope scope;
-	uint64_t busy = clockNow();
+	uint64_t idleSince = 0; /* 0: the last turn did something */
 
 	/* Without this worker kernels would wait for ever: fail the communicator. */
 	if (deviceEnter(w->host->device, &scope) != ginSuccess) {
@@ -186,11 +196,12 @@ static void *run(void *arg)
 	}
 	setTimerSlack();
 	while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
-		int did = turnOf(w);
-		uint64_t now = clockNow();
-		if (did || pauseIdle(w, now - busy))
-			busy = now;
-		if (did && w->yields && w->hasNetwork)
+		if (!turnOf(w)) {
+			idleSince = rest(w, idleSince);
+			continue;
+		}
+		idleSince = 0;
+		if (w->yields && w->hasNetwork)
 			sched_yield(); /* the peer's proxy may need this CPU */
 	}
 	deviceLeave(w->host->device, &scope);
