@@ -257,21 +257,13 @@ static int reportHeld(struct fabricEnd *end, struct fabricEvent *events, int mos
 	return count;
 }
 
-static int reportAll(struct fabricEnd *end, struct fabricEvent *events, int most)
-{
-	int count = reportHeld(end, events, most);
-
-	return count + reportNews(end, &events[count], most - count);
-}
-
 int verbsPoll(struct fabricEnd *end, struct fabricEvent *events, int most)
 {
-	int count = reportAll(end, events, most);
+	int count = takeCompletions(end, events, most);
 
-	if (count < most)
-		count += takeCompletions(end, &events[count], most - count);
 	verbsFlushTurn(end);
-	count += reportAll(end, &events[count], most - count);
+	count += reportHeld(end, &events[count], most - count);
+	count += reportNews(end, &events[count], most - count);
 	if (count < most && ++end->turns >= EVENT_TURNS) {
 		end->turns = 0;
 		count += verbsTakeEvent(end, &events[count]);
