@@ -117,11 +117,37 @@ static void sendCompleted(struct verbsPeer *peer, const struct ibv_wc *wc)
 	verbsPeerDies(peer, serial, why);
 }
 
-/* Fills in the event, and posts the receive again. Returns 1. */
-static int reportMessage(const struct verbsHeld *m, struct fabricEvent *event)
+static void renew(const struct verbsReceive *r)
 {
+	int error = verbsReceivePost(r->peer, r->index);
 	char why[FABRIC_WHY];
 
+	if (!error)
+		return;
+	verbsFailErrno(why, "its queue pair refuses a receive", error);
+	verbsPeerDies(r->peer, r->peer->completed, why);
+}
+
+void verbsReceivesRenew(struct fabricEnd *end)
+{
+	for (uint32_t i = 0; i < end->used; i++)
+		renew(&end->usedReceive[i]);
+	end->used = 0;
+}
+
+/* The caller handles the message before its receive is posted again. */
+static void useReceive(struct verbsPeer *peer, uint32_t index)
+{
+	struct fabricEnd *end = peer->end;
+
+	if (end->used == VERBS_USED)
+		verbsReceivesRenew(end);
+	end->usedReceive[end->used++] = (struct verbsReceive){peer, index};
+}
+
+/* Fills in the event. Returns 1. */
+static int reportMessage(const struct verbsHeld *m, struct fabricEvent *event)
+{
 	*event = (struct fabricEvent){.peer = (uintptr_t)m->peer};
 	if (m->isImmediate) {
 		event->kind = fabricImmediate;
@@ -131,11 +157,7 @@ static int reportMessage(const struct verbsHeld *m, struct fabricEvent *event)
 		event->bytes = m->bytes;
 		memcpy(event->message, m->peer->received[m->index], sizeof(event->message));
 	}
-	int error = verbsReceivePost(m->peer, m->index);
-	if (error) {
-		verbsFailErrno(why, "its queue pair refuses a receive", error);
-		verbsPeerDies(m->peer, m->peer->completed, why);
-	}
+	useReceive(m->peer, m->index);
 	return 1;
 }
 
@@ -259,6 +281,7 @@ static int reportHeld(struct fabricEnd *end, struct fabricEvent *events, int mos
 
 int verbsPoll(struct fabricEnd *end, struct fabricEvent *events, int most)
 {
+	verbsReceivesRenew(end);
 	int count = takeCompletions(end, events, most);
 
 	verbsFlushTurn(end);

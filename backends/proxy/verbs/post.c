@@ -201,6 +201,7 @@ int verbsPostFlush(struct fabricEnd *end, const struct fabricRegion *gpu, void *
 
 void verbsSubmit(struct fabricEnd *end)
 {
+	verbsReceivesRenew(end);
 	while (end->chained) {
 		struct verbsPeer *peer = end->chained;
 		end->chained = peer->nextChained;

@@ -23,6 +23,7 @@
 
 #define VERBS_CHAIN 16 /* most work requests of one ibv_post_send() */
 #define VERBS_PIECE (1ull << 30)
+#define VERBS_USED 16 /* most receives that wait to be posted again */
 
 enum verbsKind { verbsWrite, verbsRead, verbsSend, verbsFlush, verbsConfirm };
 
@@ -63,7 +64,7 @@ struct verbsPeer {
 	char why[FABRIC_WHY]; /* if it is dead */
 };
 
-/* A message or immediate that waits for a flush. Its receive is posted again after its event. */
+/* A message or immediate, which may have to wait for a flush. */
 struct verbsHeld {
 	struct verbsPeer *peer;
 	uint64_t flush;
@@ -71,6 +72,12 @@ struct verbsHeld {
 	uint32_t bytes;
 	uint32_t immediate;
 	uint8_t isImmediate;
+};
+
+/* A buffer of `received`. */
+struct verbsReceive {
+	struct verbsPeer *peer;
+	uint32_t index;
 };
 
 struct fabricEnd {
@@ -101,6 +108,9 @@ struct fabricEnd {
 	struct verbsHeld
 		*held; /* [room * receives]; from firstHeld to endHeld, which wrap around */
 	uint64_t firstHeld, endHeld;
+
+	uint32_t used; /* receives whose messages are reported: verbsReceivesRenew() */
+	struct verbsReceive usedReceive[VERBS_USED];
 };
 
 _Static_assert(sizeof(struct verbsPeer) == VERBS_PEER_BYTES, "sizes.h plans by it");
@@ -160,6 +170,8 @@ void verbsSubmit(struct fabricEnd *end);
 /* poll.c */
 int verbsPoll(struct fabricEnd *end, struct fabricEvent *events, int most);
 int verbsArm(struct fabricEnd *end, int isBrief);
+/* Posts the receives again whose messages poll() has reported. */
+void verbsReceivesRenew(struct fabricEnd *end);
 /* Every work request from `failed` on has failed. The first sentence counts. */
 void verbsPeerDies(struct verbsPeer *peer, uint32_t failed, const char *why);
 
