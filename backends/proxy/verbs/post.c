@@ -15,10 +15,13 @@
 static struct ibv_send_wr *next(struct verbsPeer *peer)
 {
 	uint32_t at = peer->begun - peer->posted;
+	struct ibv_send_wr *wr = &peer->wr[at];
 
-	peer->wr[at] = (struct ibv_send_wr){
-		.wr_id = verbsNumber(peer, peer->begun), .sg_list = &peer->sge[at], .num_sge = 1};
-	return &peer->wr[at];
+	wr->wr_id = verbsNumber(peer, peer->begun);
+	wr->sg_list = &peer->sge[at];
+	wr->num_sge = 1;
+	wr->send_flags = 0;
+	return wr;
 }
 
 static void addOp(struct verbsPeer *peer, const struct verbsOp *op)
