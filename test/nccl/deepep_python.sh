@@ -8,7 +8,8 @@
 # libgin-nccl and NCCL are in one process. Kernels are compiled when a test needs them.
 #
 # Each test has the loading of kernels that suits it: torch has so many kernels that loading all of them takes seconds. But
-# test_pp launches one of torch's for the first time while a send waits for a copy engine.
+# test_pp launches one of torch's for the first time while a send waits for a copy engine, and queues a copy behind it, which
+# could hold up that of the send: with 32 connections it does not (gin_proxy(7)).
 #
 # Some compilers link a part of libstdc++ into the extension. Its std::regex then looks for facets that the locale, of
 # torch's libstdc++, does not have, and DeepEP ends by SIGSEGV before its first kernel: so libstdc++ is loaded first.
@@ -71,7 +72,7 @@ rows_deepep_python()
 {
 	local tokens
 	deepep_test barrier test_barrier
-	loading=EAGER deepep_test pp test_pp
+	CUDA_DEVICE_MAX_CONNECTIONS=32 loading=EAGER deepep_test pp test_pp
 	deepep_test agrs test_agrs
 	deepep_test engram test_engram
 	for tokens in 128 4096; do
