@@ -102,10 +102,7 @@ GIN_FN struct ginSendFixed ginSendLoadFixed(const struct ginSendQueue *q, bool c
 	return fixed;
 }
 
-/*
- * Loads what the hand-over needs besides. Not earlier: it would take six registers while the WQEs are
- * written. The line is in L1.
- */
+/* Loads what the hand-over needs besides. Earlier it would take six registers beside the WQEs. */
 GIN_FN void ginSendLoadLate(struct ginSendFixed *fixed, const struct ginSendQueue *q)
 {
 	ginSendLoadPart(fixed, q, 16);
