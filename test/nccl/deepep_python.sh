@@ -8,8 +8,8 @@
 # libgin-nccl and NCCL are in one process. Kernels are compiled when a test needs them.
 #
 # Each test has the loading of kernels that suits it: torch has so many kernels that loading all of them takes seconds. But
-# test_pp launches one of torch's for the first time while a send waits for a copy engine, and queues a copy behind it, which
-# could hold up that of the send: with 32 connections it does not (gin_proxy(7)).
+# test_pp launches one of torch's for the first time while a send waits for a copy engine, and queues a copy after it. With fewer
+# than 32 connections the queued copy may hold up the copy of the send (gin_proxy(7)).
 #
 # Some compilers link a part of libstdc++ into the extension. Its std::regex then looks for facets that the locale, of
 # torch's libstdc++, does not have, and DeepEP ends by SIGSEGV before its first kernel: so libstdc++ is loaded first.

@@ -135,7 +135,7 @@ void verbsReceivesRenew(struct fabricEnd *end)
 	end->used = 0;
 }
 
-/* The caller handles the message before its receive is posted again. */
+/* verbsReceivesRenew() posts the receive again, when the caller has raised the message's signal. */
 static void useReceive(struct verbsPeer *peer, uint32_t index)
 {
 	struct fabricEnd *end = peer->end;

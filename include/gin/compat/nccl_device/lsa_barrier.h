@@ -63,14 +63,14 @@ template <class Coop> struct ncclLsaBarrierSession {
 
 	GIN_FN void arrive(Coop coop, cuda::memory_order order) const
 	{
-		own().arrive(unheard(coop), released(order));
+		own().arrive(withoutVote(coop), released(order));
 	}
 
-	GIN_FN void wait(Coop coop, cuda::memory_order) const { own().wait(unheard(coop)); }
+	GIN_FN void wait(Coop coop, cuda::memory_order) const { own().wait(withoutVote(coop)); }
 
 	GIN_FN void sync(Coop coop, cuda::memory_order order) const
 	{
-		own().sync(unheard(coop), released(order));
+		own().sync(withoutVote(coop), released(order));
 	}
 
 	/* After ncclTimeout the call may be repeated. */
@@ -89,11 +89,11 @@ template <class Coop> struct ncclLsaBarrierSession {
 
 private:
 	/*
-	 * The coop for a call whose result nobody wants: without any() it meets at the end and does not vote.
-	 * What follows a failed vote is a called function: nccl-tests' vectorized all-reduce would take up to 14
-	 * registers more.
+	 * The coop for a call whose result is not used: it has no any(), so it meets at the end and does not vote. A
+	 * called function follows a failed vote, with which nccl-tests' vectorized all-reduce takes up to 14 registers
+	 * more.
 	 */
-	GIN_FN static ginNcclOwnCoop<Coop> unheard(Coop coop) { return {coop}; }
+	GIN_FN static ginNcclOwnCoop<Coop> withoutVote(Coop coop) { return {coop}; }
 
 	/* How many of libgin's barriers are one of these. */
 	GIN_FN static uint32_t width(ncclDevComm const &devComm)

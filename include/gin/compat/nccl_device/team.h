@@ -150,7 +150,8 @@ GIN_FN void *ncclGetLocalPointer(ncclWindow_t window, size_t offset)
 /* One load: of two, of which the second needs the first, unrolled loops hide less. */
 GIN_FN void *ncclGetLsaPointer(ncclWindow_t window, size_t offset, int lsaPeer)
 {
-	char *const *domain = reinterpret_cast<char *const *>(window); /* before it, backwards */
+	/* Rank 0's address lies right before the table, rank 1's before that, ...: at -1 - lsaPeer. */
+	char *const *domain = reinterpret_cast<char *const *>(window);
 	return ginNcclLoad(domain + ~static_cast<int64_t>(lsaPeer)) + offset;
 }
 
