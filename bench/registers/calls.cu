@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // calls.cu - every device call alone and in a loop, and the kernels of kernels.cuh; compiled by bench/registers/run
 //
-// ROUTES: the routes that the kernels are compiled for. KERNELS_ALONE: without the calls. LOOPS_ALONE: the calls only in
-// a loop.
+// ROUTES: the routes that the kernels are compiled for. KERNELS_ALONE: without the calls.
 #include "kernels.cuh"
 
 #define CALL(name, call)                                                                           \
-	CALL_ALONE(name, call)                                                                     \
-	CALL_IN_A_LOOP(name, call)
-#ifdef LOOPS_ALONE
-#define CALL_ALONE(name, call)
-#else
-#define CALL_ALONE(name, call)                                                                     \
 	extern "C" __global__ void name(ginDevComm dc, ginWindow_t w, ginWindow_t v, size_t n,     \
 					uint64_t *out)                                             \
 	{                                                                                          \
@@ -19,9 +12,7 @@
 		const GinBarrierOn<ROUTES> barrier(dc, ginTeamWorld(dc), blockIdx.x);              \
 		[[maybe_unused]] const int peer = static_cast<int>(threadIdx.x);                   \
 		call;                                                                              \
-	}
-#endif
-#define CALL_IN_A_LOOP(name, call)                                                                 \
+	}                                                                                          \
 	extern "C" __global__ void name##_in_a_loop(ginDevComm dc, ginWindow_t w, ginWindow_t v,   \
 						    size_t n, uint64_t *out)                       \
 	{                                                                                          \
