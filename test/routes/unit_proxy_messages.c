@@ -87,7 +87,6 @@ static void wrongData(void)
 	uint64_t end = sizeof(struct sideMemory);
 
 	m.named = named(1, 0);
-	m.dataBytes = 8;
 	m.target = named(7, 0);
 	expectRefused(m, "a window that is not registered");
 	m.target = named(1, end - 4);
@@ -95,10 +94,10 @@ static void wrongData(void)
 	m.target = named(2, 0);
 	expectRefused(m, "its data is for GPU memory");
 	m.target = named(1, 0);
-	m.dataBytes = MESSAGE_DATA + 1;
+	m.bytes = MESSAGE_DATA + 1;
 	expectRefused(m, "its data is not whole");
-	m.dataBytes = UINT64_MAX;
-	expectRefused(m, "its data is too long");
+	m.bytes = UINT8_MAX;
+	expectRefused(m, "its data is not whole");
 }
 
 static void wrongSlots(void)

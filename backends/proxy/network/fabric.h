@@ -22,7 +22,7 @@
 
 #define FABRIC_WHY 160
 #define FABRIC_ADDRESS 256 /* bytes of an end's address */
-#define FABRIC_MESSAGE 88  /* most bytes of a message */
+#define FABRIC_MESSAGE 72  /* most bytes of a message */
 #define FABRIC_SYMBOL "ginFabric"
 
 enum fabricResult { fabricFailed = -1, fabricOk = 0, fabricBusy = 1 };

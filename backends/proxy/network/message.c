@@ -6,7 +6,9 @@
 
 #include "backends/proxy/window.h"
 
-_Static_assert(sizeof(struct message) == 88, "every process has this layout");
+_Static_assert(sizeof(struct message) == 72, "every process has this layout");
+_Static_assert(offsetof(struct message, data) + MESSAGE_DATA == sizeof(struct message),
+	       "a message whose length fits has no longer data");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "messages are little-endian");
 _Static_assert((MESSAGES & (MESSAGES - 1)) == 0, "numbers wrap around");
 
@@ -26,22 +28,26 @@ static void addData(struct message *m, const struct proxyWork *w)
 {
 	const void *from = w->op == ginOpPutValue ? (const char *)w->value : w->here.at;
 
+	m->kind = messagePut;
+	m->bytes = (uint8_t)w->bytes;
 	m->target = spotNamed(&w->there, w->peer);
-	m->dataBytes = w->bytes;
 	memcpy(m->data, from, w->bytes);
 }
 
 struct message messageOf(const struct messageChannel *c, uint32_t rank,
 			 const struct proxyWork *work, int withData)
 {
-	struct message m = messageNext(c, rank, withData ? messagePut : messageWord);
+	struct message m = {.kind = messageWord,
+			    .op = work->op,
+			    .bytes = wordBytes(work),
+			    .wantsAnswer = work->oldValue != NULL,
+			    .rank = rank,
+			    .number = c->next,
+			    .cursor = c->expected,
+			    .named = spotNamed(&work->word, work->peer),
+			    .operand = workOperand(work),
+			    .compare = work->value[1]};
 
-	m.op = work->op;
-	m.bytes = wordBytes(work);
-	m.wantsAnswer = work->oldValue != NULL;
-	m.named = spotNamed(&work->word, work->peer);
-	m.operand = workOperand(work);
-	m.compare = work->value[1];
 	if (withData)
 		addData(&m, work);
 	return m;

@@ -49,7 +49,7 @@ enum messageKind {
 struct message {
 	uint8_t kind;
 	uint8_t op;	     /* messageWord: enum ginOp */
-	uint8_t bytes;	     /* of the word or value */
+	uint8_t bytes;	     /* of the word or value; messagePut: of the data, and the word has 8 */
 	uint8_t wantsAnswer; /* 1: the old value */
 	uint32_t rank;	     /* the sender's */
 	uint32_t number;     /* messageAnswer: of the message that it answers */
@@ -58,11 +58,11 @@ struct message {
 	uint64_t named;
 	/* messageAnswer: the old value; messageLanded and messageFetch: see messageSlot() */
 	uint64_t operand;
-	uint64_t compare; /* ginOpCompareSwap; messageValue: the last 8 bytes */
-	/* messagePut: where its data goes, as `named` */
-	uint64_t target;
-	uint64_t dataBytes;
-	unsigned char data[MESSAGE_DATA];
+	union {
+		uint64_t compare; /* ginOpCompareSwap; messageValue: the last 8 bytes */
+		uint64_t target;  /* messagePut: where its data goes, as `named` */
+	};
+	unsigned char data[MESSAGE_DATA]; /* messagePut */
 };
 
 #define MESSAGE_SHORT offsetof(struct message, compare)
@@ -143,10 +143,16 @@ void messageSent(struct messageChannel *c, const struct messageOut *out);
 static inline size_t messageLength(const struct message *m)
 {
 	if (m->kind == messagePut)
-		return offsetof(struct message, data) + m->dataBytes;
+		return offsetof(struct message, data) + m->bytes;
 	if (m->op == ginOpCompareSwap || m->kind == messageValue)
-		return offsetof(struct message, target);
+		return offsetof(struct message, data);
 	return MESSAGE_SHORT;
+}
+
+/* Of a messageWord or messagePut. */
+static inline uint32_t messageWordBytes(const struct message *m)
+{
+	return m->kind == messagePut ? 8 : m->bytes;
 }
 
 /* May the peer acknowledge up to this cursor? */

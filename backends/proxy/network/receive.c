@@ -20,8 +20,9 @@ static int isKnown(const struct message *m)
 {
 	if (m->op == ginOpPut || m->op == ginOpPutValue || m->op == ginOpSignal ||
 	    m->op == ginOpBarrier)
-		return m->bytes == 8 && !m->wantsAnswer;
-	return m->op >= ginOpFetchAdd && m->op <= ginOpSwap && (m->bytes == 4 || m->bytes == 8);
+		return messageWordBytes(m) == 8 && !m->wantsAnswer;
+	return m->kind == messageWord && m->op >= ginOpFetchAdd && m->op <= ginOpSwap &&
+	       (m->bytes == 4 || m->bytes == 8);
 }
 
 /* What a message names, after its checks. */
@@ -55,13 +56,14 @@ static const char *findNamed(const struct networkLane *lane, uint64_t named, uin
 static const char *findWord(const struct networkLane *lane, const struct message *m,
 			    struct named *out)
 {
-	const char *wrong = findNamed(lane, m->named, m->bytes, out);
+	uint32_t bytes = messageWordBytes(m);
+	const char *wrong = findNamed(lane, m->named, bytes, out);
 
 	if (wrong)
 		return wrong;
 	if (!out->own->isChangeable)
 		return "it changes a word in GPU memory, which the proxy does not change";
-	if ((out->own->skew + out->offset) % m->bytes)
+	if ((out->own->skew + out->offset) & (bytes - 1))
 		return "it changes a word that is not aligned";
 	return NULL;
 }
@@ -92,15 +94,13 @@ static enum beginning isWrong(struct begun *out, const char *wrong)
 static const char *doData(struct networkLane *lane, const struct message *m)
 {
 	struct named target;
+	const char *wrong = findNamed(lane, m->target, m->bytes, &target);
 
-	if (m->dataBytes > MESSAGE_DATA)
-		return "its data is too long";
-	const char *wrong = findNamed(lane, m->target, m->dataBytes, &target);
 	if (wrong)
 		return wrong;
 	if (!target.own->byCpu)
 		return "its data is for GPU memory, which a CPU cannot change";
-	copyByCpu(target.at, (const char *)m->data, m->dataBytes);
+	copyByCpu(target.at, (const char *)m->data, m->bytes);
 	return NULL;
 }
 
@@ -160,7 +160,7 @@ static enum beginning changeInGpu(struct networkLane *lane, struct networkPeer *
 					      .operand = m->operand,
 					      .compare = m->compare,
 					      .op = m->op,
-					      .bytes = (uint8_t)m->bytes};
+					      .bytes = (uint8_t)messageWordBytes(m)};
 	enum beginning how;
 
 	if (lane->wordPeer == peer) {
@@ -186,7 +186,7 @@ static enum beginning change(struct networkLane *lane, struct networkPeer *peer,
 {
 	if (!word->own->byCpu)
 		return changeInGpu(lane, peer, m, word->at, old, wrong);
-	*old = wordChange(m->op, word->at, m->bytes, m->operand, m->compare);
+	*old = wordChange(m->op, word->at, messageWordBytes(m), m->operand, m->compare);
 	return beginBegun;
 }
 

@@ -12,7 +12,7 @@
 
 #include "backends/rdma/rdma.h"
 
-#define VERBS_MESSAGE 96     /* bytes of a buffer for a message */
+#define VERBS_MESSAGE 80     /* bytes of a buffer for a message */
 #define VERBS_DEPTH_MOST 128 /* work requests of a queue pair, and receives of it */
 #define VERBS_DEPTH_LEAST 16
 #define VERBS_DEPTH_ALL 8192  /* work requests of an end, about */
