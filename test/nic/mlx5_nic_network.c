@@ -28,7 +28,7 @@ static struct rdmaPath path = {.timeout = 14, .retries = 7, .hopLimit = 64};
 static struct rdmaWanted port = {.device = "mlx5_0", .gid = -1, .isPlain = 1};
 
 static struct fabricWanted wanted = {
-	.provider = "", .interface = "", .address = "", .nic = &port, .path = &path, .peers = 2};
+	.provider = "", .interface = "", .address = "", .nic = &port, .path = &path, .peers = 100};
 
 static void load(void)
 {

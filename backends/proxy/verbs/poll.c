@@ -92,7 +92,7 @@ static uint32_t isWithin(const struct verbsPeer *peer, uint32_t serial)
 static void opsCompleted(struct verbsPeer *peer, uint32_t end)
 {
 	for (; peer->completed != end; peer->completed++) {
-		struct verbsOp *op = &peer->op[peer->completed % peer->end->depth];
+		struct verbsOp *op = &peer->op[verbsSlot(peer, peer->completed)];
 		if (op->kind == verbsFlush)
 			verbsFlushDone(peer->end);
 		if (op->intoGpu)
@@ -113,7 +113,7 @@ static void sendCompleted(struct verbsPeer *peer, const struct ibv_wc *wc)
 		return;
 	}
 	opsCompleted(peer, serial);
-	explainSend(peer, &peer->op[serial % peer->end->depth], wc, why);
+	explainSend(peer, &peer->op[verbsSlot(peer, serial)], wc, why);
 	verbsPeerDies(peer, serial, why);
 }
 
@@ -216,7 +216,7 @@ static int takeCompletions(struct fabricEnd *end, struct fabricEvent *events, in
 static int hasFailed(const struct verbsPeer *peer)
 {
 	const struct verbsPeer *self = peer->end->self;
-	const struct verbsOp *op = &peer->op[peer->reported % peer->end->depth];
+	const struct verbsOp *op = &peer->op[verbsSlot(peer, peer->reported)];
 
 	if (op->intoGpu && self->isDead && op->flush > peer->end->flushed)
 		return 1;
@@ -226,7 +226,7 @@ static int hasFailed(const struct verbsPeer *peer)
 /* Does the next event wait for a flush? */
 static int isWaiting(const struct verbsPeer *peer)
 {
-	const struct verbsOp *op = &peer->op[peer->reported % peer->end->depth];
+	const struct verbsOp *op = &peer->op[verbsSlot(peer, peer->reported)];
 
 	return peer->reported != peer->completed && op->intoGpu && !hasFailed(peer) &&
 	       op->flush > peer->end->flushed;
@@ -243,7 +243,7 @@ static int report(struct verbsPeer *peer, struct fabricEvent *event)
 		return 1;
 	}
 	while (peer->reported != peer->completed && !isWaiting(peer)) {
-		const struct verbsOp *op = &peer->op[peer->reported % peer->end->depth];
+		const struct verbsOp *op = &peer->op[verbsSlot(peer, peer->reported)];
 		event->kind = fabricDone;
 		event->context = op->context;
 		event->error = hasFailed(peer);

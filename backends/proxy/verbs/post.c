@@ -26,7 +26,7 @@ static struct ibv_send_wr *next(struct verbsPeer *peer)
 
 static void addOp(struct verbsPeer *peer, const struct verbsOp *op)
 {
-	peer->op[peer->begun % peer->end->depth] = *op;
+	peer->op[verbsSlot(peer, peer->begun)] = *op;
 	peer->begun++;
 }
 
@@ -55,7 +55,7 @@ static void confirm(struct verbsPeer *peer)
 	struct ibv_send_wr *wr = next(peer);
 	wr->opcode = IBV_WR_RDMA_READ;
 	wr->wr.rdma = write->wr.rdma;
-	*wr->sg_list = verbsBuffer(peer->end, peer->message[peer->begun % peer->end->depth], 1);
+	*wr->sg_list = verbsBuffer(peer->end, peer->message[verbsSlot(peer, peer->begun)], 1);
 	addOp(peer, &op);
 	peer->write = NULL;
 }
@@ -107,7 +107,7 @@ static void copyToBuffer(struct verbsPeer *peer, struct ibv_send_wr *wr, const v
 			 uint32_t bytes)
 {
 	struct fabric *f = peer->end->fabric;
-	unsigned char *at = peer->message[peer->begun % peer->end->depth];
+	unsigned char *at = peer->message[verbsSlot(peer, peer->begun)];
 
 	memcpy(at, from, bytes);
 	if (bytes <= f->mostInline) {

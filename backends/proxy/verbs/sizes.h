@@ -21,13 +21,19 @@
 
 /* Of an end. A queue pair has `depth` work requests and as many receives. */
 struct verbsShape {
-	uint32_t room; /* queue pairs */
-	uint32_t depth;
+	uint32_t room;	/* queue pairs */
+	uint32_t depth; /* a power of two: serial numbers wrap around, and so do their slots */
 };
 
 static inline uint32_t verbsLeast(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;
+}
+
+/* The highest power of two up to `most`; 0: there is none. */
+static inline uint32_t verbsPowerOfTwo(uint32_t most)
+{
+	return most ? 1u << (31 - __builtin_clz(most)) : 0;
 }
 
 /*
@@ -43,7 +49,7 @@ static inline struct verbsShape verbsShapeOf(uint32_t peers, int hasGpu, uint32_
 	if (s.depth < VERBS_DEPTH_LEAST)
 		s.depth = VERBS_DEPTH_LEAST;
 	s.depth = verbsLeast(s.depth, mostRequests);
-	s.depth = verbsLeast(s.depth, mostCompletions / (2 * s.room));
+	s.depth = verbsPowerOfTwo(verbsLeast(s.depth, mostCompletions / (2 * s.room)));
 	return s;
 }
 

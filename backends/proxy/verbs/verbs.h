@@ -205,6 +205,12 @@ static inline uint64_t verbsNumber(const struct verbsPeer *peer, uint32_t serial
 	return (uint64_t)peer->index << 32 | serial;
 }
 
+/* Where a work request has its op and its message. */
+static inline uint32_t verbsSlot(const struct verbsPeer *peer, uint32_t serial)
+{
+	return serial & (peer->end->depth - 1);
+}
+
 /* memory.c */
 int verbsMemoryOpen(struct fabric *fabric, const struct rdmaMemory *memory, unsigned access,
 		    uint8_t isGpu, struct fabricRegion **out, char *why);
