@@ -16,12 +16,11 @@
 /* Most events that one call of receive() takes from the fabric. */
 #define EVENTS 64
 
-struct messageChannel *networkChannel(struct networkLane *lane, uint32_t rank)
+struct messageChannel *networkChannelOpen(struct networkLane *lane, uint32_t rank)
 {
 	struct networkPeer *peer = &lane->peer[rank];
 
-	if (!peer->channel)
-		peer->channel = calloc(1, sizeof(*peer->channel));
+	peer->channel = calloc(1, sizeof(*peer->channel));
 	if (!peer->channel)
 		networkLose(lane, rank, "no memory for messages of its proxy");
 	return peer->channel;
@@ -126,6 +125,7 @@ static int sendData(struct networkLane *lane, struct networkPeer *peer, struct p
 	return result;
 }
 
+/* The message that changes the work's word, after it has stored the data if it is to carry it. */
 static int sendMessage(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w,
 		       int withData)
 {
@@ -149,19 +149,6 @@ static int sendMessage(struct networkLane *lane, struct networkPeer *peer, struc
 int networkSendWord(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w)
 {
 	return sendMessage(lane, peer, w, 0);
-}
-
-/*
- * Does one message carry the data and the word? A second one costs as much as the first. On a fabric
- * without order the word may have to wait for earlier works, so its data does not.
- */
-static int fitsMessage(const struct networkLane *lane, const struct networkPeer *peer,
-		       const struct proxyWork *w)
-{
-	return lane->isOrdered && w->wordState == wordUnderWay && w->op != ginOpGet &&
-	       dataBytes(w) - 1 < MESSAGE_DATA && !peer->sent && !peer->bounce.ordered.first &&
-	       (w->op == ginOpPutValue || w->here.byCpu) && w->there.window->part[w->peer].byCpu &&
-	       !bounceNeeds(lane, w);
 }
 
 /* Can the immediate of the last write name the word? It is another message less. */
@@ -210,8 +197,6 @@ static int sendRest(struct networkLane *lane, struct networkPeer *peer, struct p
 {
 	int result = fabricOk;
 
-	if (fitsMessage(lane, peer, w))
-		return sendMessage(lane, peer, w, 1);
 	if (fitsImmediate(lane, peer, w))
 		return sendWithImmediate(lane, peer, w);
 	if (dataBytes(w))
@@ -226,6 +211,17 @@ static ginResult_t refused(struct networkLane *lane, uint32_t rank)
 {
 	networkLose(lane, rank, "its network refuses an operation");
 	return ginErrorPeer;
+}
+
+/* The work lands when the peer has done the message. */
+static ginResult_t startMessage(struct networkLane *lane, struct networkPeer *peer,
+				struct proxyWork *w, int withData)
+{
+	w->landsAt = 0;
+	int result = sendMessage(lane, peer, w, withData);
+	if (result == fabricFailed)
+		return refused(lane, w->peer);
+	return result == fabricBusy ? transportBusy : ginSuccess;
 }
 
 /*
@@ -244,6 +240,25 @@ static int goOn(struct networkLane *lane, struct networkPeer *peer, struct proxy
 	return 1;
 }
 
+/* Can the word's message carry the data? */
+static int fitsMessage(const struct networkLane *lane, const struct proxyWork *w)
+{
+	return w->op != ginOpGet && w->bytes <= MESSAGE_DATA &&
+	       (w->op == ginOpPutValue || w->here.byCpu) && w->there.window->part[w->peer].byCpu &&
+	       !lane->bouncesAll;
+}
+
+/*
+ * Can the work be one message? A second one costs as much as the first. But the word follows the data
+ * of earlier works, which may not be given to the fabric yet.
+ */
+static int isMessage(const struct networkLane *lane, const struct networkPeer *peer,
+		     const struct proxyWork *w)
+{
+	return w->wordState == wordUnderWay && !peer->bounce.ordered.first &&
+	       (!dataBytes(w) || fitsMessage(lane, w));
+}
+
 ginResult_t networkStart(void *state, struct proxyWork *w)
 {
 	struct networkLane *lane = state;
@@ -251,11 +266,13 @@ ginResult_t networkStart(void *state, struct proxyWork *w)
 
 	if (!lane->end || peer->isLost)
 		return ginErrorPeer;
-	if (dataBytes(w) && bounceLacks(lane, w))
-		return ginErrorUnsupported; /* GIN_BOUNCE=never */
 	if (peer->begun)
 		return transportBusy; /* nothing overtakes it */
 	lane->glancesUntil = 0;
+	if (isMessage(lane, peer, w))
+		return startMessage(lane, peer, w, dataBytes(w) != 0);
+	if (dataBytes(w) && bounceLacks(lane, w))
+		return ginErrorUnsupported; /* GIN_BOUNCE=never */
 	w->landsAt = 1;
 	peer->sent = 0;
 	if (goOn(lane, peer, w))
@@ -274,12 +291,8 @@ ginResult_t networkRaise(void *state, struct proxyWork *w)
 
 	if (!lane->end || peer->isLost)
 		return ginErrorPeer;
-	w->landsAt = 0;
 	lane->glancesUntil = 0;
-	int result = networkSendWord(lane, peer, w);
-	if (result == fabricFailed)
-		return refused(lane, w->peer);
-	return result == fabricBusy ? transportBusy : ginSuccess;
+	return startMessage(lane, peer, w, 0);
 }
 
 static void goOnAll(struct networkLane *lane)
@@ -428,7 +441,8 @@ void networkChain(void *state)
 	if (!lane->end)
 		return;
 	chainCopies(lane);
-	networkAcknowledge(lane);
+	if (lane->owing)
+		networkAcknowledge(lane);
 	if (lane->fabric->submit)
 		lane->fabric->submit(lane->end);
 }

@@ -80,8 +80,8 @@ void networkDrain(void *lane);
 void networkStop(void *lane);
 void networkLaneFree(struct networkLane *lane);
 
-/* The channel of a peer, or NULL: there is no memory, and the peer is lost. */
-struct messageChannel *networkChannel(struct networkLane *lane, uint32_t rank);
+/* Makes the channel of a peer. NULL: there is no memory, and the peer is lost. */
+struct messageChannel *networkChannelOpen(struct networkLane *lane, uint32_t rank);
 
 /* One part of the work has landed. */
 void networkLanded(struct networkLane *lane, struct proxyWork *work);
@@ -124,6 +124,14 @@ static inline struct fabricKey networkKeyOf(const struct networkLane *lane,
 
 	return (struct fabricKey){k->address,
 				  part->rails > 1 ? k->ofRail[lane->index % part->rails] : k->one};
+}
+
+/* The channel of a peer, or NULL: there is no memory, and the peer is lost. */
+static inline struct messageChannel *networkChannel(struct networkLane *lane, uint32_t rank)
+{
+	struct messageChannel *c = lane->peer[rank].channel;
+
+	return c ? c : networkChannelOpen(lane, rank);
 }
 
 static inline uint32_t networkRank(const struct networkLane *lane, const struct networkPeer *peer)

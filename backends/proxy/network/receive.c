@@ -486,13 +486,10 @@ static const char *takeAnswer(struct networkLane *lane, struct messageChannel *c
 	return NULL;
 }
 
-static const char *takeCursor(struct networkLane *lane, struct networkPeer *peer,
-			      struct messageChannel *c, uint32_t cursor)
+/* The peer has done all of this rank's messages below `cursor`. */
+static void takeCursor(struct networkLane *lane, struct networkPeer *peer, struct messageChannel *c,
+		       uint32_t cursor)
 {
-	if (cursor - c->acknowledged >= 1u << 31)
-		return NULL; /* a later one has overtaken it */
-	if (!messageIsSent(c, cursor))
-		return "it acknowledges what was not sent";
 	for (; c->acknowledged != cursor; c->acknowledged++) {
 		const struct messageOut *out = &c->out[c->acknowledged % MESSAGES];
 		if (out->landing)
@@ -501,21 +498,30 @@ static const char *takeCursor(struct networkLane *lane, struct networkPeer *peer
 			networkLanded(lane, out->work);
 	}
 	messageFree(c);
-	return NULL;
 }
 
+static const char *takeKind(struct networkLane *lane, struct networkPeer *peer,
+			    struct messageChannel *c, const struct message *m)
+{
+	if (m->kind == messageWord || (m->kind >= messageValue && m->kind <= messagePut))
+		return takeNumbered(lane, peer, c, m);
+	if (m->kind == messageAnswer)
+		return takeAnswer(lane, c, m);
+	return m->kind == messageCursor ? NULL : "it is of no known kind";
+}
+
+/* The word comes before the cursor: a kernel waits for it. A cursor that is not later was overtaken. */
 static const char *take(struct networkLane *lane, struct networkPeer *peer,
 			struct messageChannel *c, const struct message *m)
 {
-	const char *wrong = takeCursor(lane, peer, c, m->cursor);
+	int isLater = m->cursor - c->acknowledged < 1u << 31;
 
-	if (wrong || m->kind == messageCursor)
-		return wrong;
-	if (m->kind == messageAnswer)
-		return takeAnswer(lane, c, m);
-	if (m->kind == messageWord || (m->kind >= messageValue && m->kind <= messagePut))
-		return takeNumbered(lane, peer, c, m);
-	return "it is of no known kind";
+	if (isLater && !messageIsSent(c, m->cursor))
+		return "it acknowledges what was not sent";
+	const char *wrong = takeKind(lane, peer, c, m);
+	if (!wrong && isLater && !peer->isLost)
+		takeCursor(lane, peer, c, m->cursor);
+	return wrong;
 }
 
 void networkReceive(struct networkLane *lane, const unsigned char *bytes, uint32_t length)
