@@ -18,6 +18,12 @@ struct descriptorScope {
 	uint32_t signals, nCounters, nBarrierWords, rank, nRanks;
 };
 
+/* Has its first word been written in this lap? Relaxed: descriptorTake() looks again. */
+static inline int descriptorIsBegun(const uint64_t *slot, uint64_t phase)
+{
+	return !((__atomic_load_n(slot, __ATOMIC_RELAXED) ^ phase) & GIN_DESCRIPTOR_PHASE);
+}
+
 /*
  * Reads the descriptor in `slot`. `phase`: the top bit that every word has in this lap,
  * GIN_DESCRIPTOR_PHASE or 0. Returns 1 and the full words, with their spilled top bits restored; or

@@ -389,11 +389,12 @@ static int takeOne(struct proxyEngine *e)
 {
 	uint64_t words[GIN_DESCRIPTOR_WORDS], lap = e->taken >> e->logDepth;
 	uint64_t slot = e->taken & ((1ull << e->logDepth) - 1);
+	uint64_t phase = lap & 1 ? 0 : GIN_DESCRIPTOR_PHASE;
+	const uint64_t *at = e->ring.descriptors + slot * GIN_DESCRIPTOR_WORDS;
 	struct proxyWork *w = &e->works[e->taken & e->worksMask];
 	const char *wrong = NULL;
 
-	if (!descriptorTake(e->ring.descriptors + slot * GIN_DESCRIPTOR_WORDS,
-			    lap & 1 ? 0 : GIN_DESCRIPTOR_PHASE, words))
+	if (!descriptorIsBegun(at, phase) || !descriptorTake(at, phase, words))
 		return 0;
 	w->ticket = e->taken++;
 	statsTaken(&e->stats, w);

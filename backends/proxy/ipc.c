@@ -41,6 +41,7 @@ struct ipcStream {
 struct ipcLane {
 	const struct device *device;
 	struct ipcStream stream[STREAMS];
+	uint32_t inStreams;	  /* works of all streams that have not landed */
 	uint64_t *lines;	  /* one cache line for each stream's `done` */
 	char *stages;		  /* the stages of all streams; NULL: no peer is on this GPU */
 	const uint8_t *onThisGpu; /* the transport's */
@@ -330,6 +331,7 @@ static ginResult_t enqueue(struct ipcLane *ipc, struct proxyWork *w)
 		return cudaFail(cuda, "a copy", result);
 	w->landsAt = ++s->sent;
 	workAppend(&s->head, &s->tail, w);
+	ipc->inStreams++;
 	return ginSuccess;
 }
 
@@ -411,7 +413,7 @@ static void ipcChain(void *lane)
 {
 	struct ipcLane *ipc = lane;
 
-	for (uint32_t s = 0; s < STREAMS; s++)
+	for (uint32_t s = 0; ipc->inStreams && s < STREAMS; s++)
 		chainStream(ipc, &ipc->stream[s]);
 }
 
@@ -436,8 +438,11 @@ static struct proxyWork *ipcLanded(void *lane)
 	struct ipcLane *ipc = lane;
 	struct proxyWork *w = wordLanded(ipc);
 
+	if (w || !ipc->inStreams)
+		return w;
 	for (uint32_t s = 0; s < STREAMS && !w; s++)
 		w = landedIn(&ipc->stream[s]);
+	ipc->inStreams -= w != NULL;
 	return w;
 }
 

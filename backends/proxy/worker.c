@@ -18,13 +18,14 @@
  * An idle thread spins for SPIN, then naps for NAP at a time until REST, and then sleeps. A sleep
  * lasts 64 times the CPU time of the preceding turn, so that an idle thread uses less than 2 % of a
  * core, but no longer than SLEEP_MOST. The first descriptor after a pause may wait for the whole
- * sleep. All values are nanoseconds.
+ * sleep. These are nanoseconds.
  */
 #define SPIN (SECOND / 2000)
 #define REST (SECOND / 50)
 #define NAP 20000
 #define SLEEP_LEAST 400000
 #define SLEEP_MOST 5000000
+#define LOOK_TURNS 16 /* without work, from one look at the clock to the next */
 
 /*
  * With at least so many CPUs for each rank of the host, a worker does not yield its CPU: two for the rank's
@@ -59,15 +60,12 @@ static void drain(struct transportLane *lane)
 	lane->ops->drain(lane->state);
 }
 
-/* Returns 1 if anything has come. */
-static int receiveAll(struct proxyWorker *w)
+/* Only the network has something to receive. Returns 1 if anything has come. */
+static int receive(struct proxyWorker *w)
 {
-	uint32_t count = 0;
+	struct transportLane *lane = &w->lanes.lane[TRANSPORT_NETWORK];
 
-	for (int i = 0; i < TRANSPORTS; i++)
-		if (w->lanes.lane[i].ops && w->lanes.lane[i].ops->receive)
-			count += w->lanes.lane[i].ops->receive(w->lanes.lane[i].state);
-	return count != 0;
+	return w->hasNetwork && lane->ops->receive(lane->state);
 }
 
 static void stop(struct transportLane *lane)
@@ -76,36 +74,56 @@ static void stop(struct transportLane *lane)
 		lane->ops->stop(lane->state);
 }
 
-/* The lock is held. Returns 1 if anything was in flight. */
-static int turn(struct proxyWorker *w)
+/* Starts what kernels have posted. Returns 1 if anything was started. */
+static int takeAll(struct proxyWorker *w)
 {
 	uint32_t taken = 0;
-	int busy = w->hasNetwork && receiveAll(w);
 
 	for (struct proxyEngine *e = w->engines; e; e = e->next) {
 		if (__builtin_expect(e->stalled != NULL, 0))
 			taken += (uint32_t)engineResume(e);
 		taken += engineTake(e);
 	}
-	if (taken || w->hasNetwork)
-		forLanes(w, chain);
-	forLanes(w, landAll);
+	return taken != 0;
+}
+
+/* Returns 1 if anything was in flight, works of this turn included. */
+static int retireAll(struct proxyWorker *w)
+{
+	int busy = 0;
+
 	for (struct proxyEngine *e = w->engines; e; e = e->next) {
-		busy |= engineIsBusy(e); /* before engineRetire(): includes works of this turn */
+		if (!engineIsBusy(e))
+			continue;
 		engineRetire(e);
+		busy = 1;
 	}
 	return busy;
 }
 
-/* Yields the lock to waiting threads: a mutex alone lets this thread take it again and again. */
-static int turnOf(struct proxyWorker *w)
+/* The lock is held. Returns 1 if anything was in flight. */
+static int turn(struct proxyWorker *w)
 {
+	int busy = receive(w);
+
+	if (takeAll(w) || w->hasNetwork)
+		forLanes(w, chain);
+	forLanes(w, landAll);
+	return retireAll(w) | busy;
+}
+
+/*
+ * The thread holds its lock from turn to turn, and lets it go for threads that ask for it: to unlock
+ * and lock takes a fifth of the time of a turn without work.
+ */
+static void giveWay(struct proxyWorker *w)
+{
+	if (!__atomic_load_n(&w->wanted, __ATOMIC_RELAXED))
+		return;
+	pthread_mutex_unlock(&w->lock);
 	while (__atomic_load_n(&w->wanted, __ATOMIC_RELAXED))
 		sched_yield();
 	pthread_mutex_lock(&w->lock);
-	int busy = turn(w);
-	pthread_mutex_unlock(&w->lock);
-	return busy;
 }
 
 static uint64_t threadCpuTime(void)
@@ -135,42 +153,65 @@ static uint64_t sleepLength(struct proxyWorker *w)
 static int sleepOnNetwork(struct proxyWorker *w, uint64_t length)
 {
 	const struct transportLane *lane = &w->lanes.lane[TRANSPORT_NETWORK];
-	struct timespec pause = {0};
-
-	pthread_mutex_lock(&w->lock);
 	struct pollfd wake = {.fd = lane->ops->arm(lane->state, length <= NAP), .events = POLLIN};
+	struct timespec pause = {.tv_nsec = (long)(wake.fd < 0 ? NAP : length)};
+
 	pthread_mutex_unlock(&w->lock);
-	pause.tv_nsec = (long)(wake.fd < 0 ? NAP : length);
-	return ppoll(&wake, 1, &pause, NULL) > 0;
+	int woken = ppoll(&wake, 1, &pause, NULL) > 0;
+	pthread_mutex_lock(&w->lock);
+	return woken;
+}
+
+static void sleepAlone(struct proxyWorker *w, uint64_t length)
+{
+	const struct timespec pause = {.tv_nsec = (long)length};
+
+	pthread_mutex_unlock(&w->lock);
+	nanosleep(&pause, NULL);
+	pthread_mutex_lock(&w->lock);
 }
 
 /* Returns 1 if something has come. */
 static int pauseIdle(struct proxyWorker *w, uint64_t idle)
 {
-	struct timespec pause = {0};
-
-	if (idle < SPIN) {
-		if (w->yields)
-			sched_yield(); /* the thread that posts may need this CPU */
-		return 0;
-	}
 	uint64_t length = sleepLength(w);
+
 	__atomic_store_n(&w->sleeps, w->sleeps + 1, __ATOMIC_RELAXED);
-	pause.tv_nsec = (long)(idle < REST ? NAP : length);
+	if (idle < REST)
+		length = NAP;
 	if (w->hasNetwork)
-		return sleepOnNetwork(w, (uint64_t)pause.tv_nsec);
-	nanosleep(&pause, NULL);
+		return sleepOnNetwork(w, length);
+	sleepAlone(w, length);
 	return 0;
 }
 
-/* After a turn without work. Returns the begin of the idle time; 0: something has come. */
-static uint64_t rest(struct proxyWorker *w, uint64_t idleSince)
-{
-	uint64_t now = clockNow();
+/* Turns without work, one after the other. All 0: the last turn did something. */
+struct idle {
+	uint32_t turns;
+	uint64_t since, length; /* ns, at the last look at the clock */
+};
 
-	if (!idleSince)
-		idleSince = now;
-	return pauseIdle(w, now - idleSince) ? 0 : idleSince;
+/* A look at the clock takes a quarter of the time of a turn without work. */
+static void lookAtClock(struct idle *idle)
+{
+	if (idle->turns++ % LOOK_TURNS && idle->length < SPIN)
+		return;
+	uint64_t now = clockNow();
+	if (!idle->since)
+		idle->since = now;
+	idle->length = now - idle->since;
+}
+
+/* After a turn without work. */
+static void rest(struct proxyWorker *w, struct idle *idle)
+{
+	lookAtClock(idle);
+	if (idle->length >= SPIN) {
+		if (pauseIdle(w, idle->length))
+			*idle = (struct idle){0};
+	} else if (w->yields) {
+		sched_yield(); /* the thread that posts may need this CPU */
+	}
 }
 
 /*
@@ -186,7 +227,7 @@ static void *run(void *arg)
 {
 	struct proxyWorker *w = arg;
 	struct deviceScope scope;
-	uint64_t idleSince = 0; /* 0: the last turn did something */
+	struct idle idle = {0};
 
 	/* Without this worker kernels would wait for ever: fail the communicator. */
 	if (deviceEnter(w->host->device, &scope) != ginSuccess) {
@@ -195,15 +236,17 @@ static void *run(void *arg)
 		return NULL;
 	}
 	setTimerSlack();
-	while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
-		if (!turnOf(w)) {
-			idleSince = rest(w, idleSince);
+	pthread_mutex_lock(&w->lock);
+	for (; !__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE); giveWay(w)) {
+		if (!turn(w)) {
+			rest(w, &idle);
 			continue;
 		}
-		idleSince = 0;
+		idle = (struct idle){0};
 		if (w->yields && w->hasNetwork)
 			sched_yield(); /* the peer's proxy may need this CPU */
 	}
+	pthread_mutex_unlock(&w->lock);
 	deviceLeave(w->host->device, &scope);
 	return NULL;
 }

@@ -289,11 +289,14 @@ static int reportHeld(struct fabricEnd *end, struct fabricEvent *events, int mos
 
 int verbsPoll(struct fabricEnd *end, struct fabricEvent *events, int most)
 {
-	verbsReceivesRenew(end);
+	if (end->used)
+		verbsReceivesRenew(end);
 	int count = takeCompletions(end, events, most);
 
-	verbsFlushTurn(end);
-	count += reportHeld(end, &events[count], most - count);
+	if (end->self) {
+		verbsFlushTurn(end);
+		count += reportHeld(end, &events[count], most - count);
+	}
 	count += reportNews(end, &events[count], most - count);
 	if (count < most && ++end->turns >= EVENT_TURNS) {
 		end->turns = 0;

@@ -204,11 +204,12 @@ int verbsPostFlush(struct fabricEnd *end, const struct fabricRegion *gpu, void *
 
 void verbsSubmit(struct fabricEnd *end)
 {
-	verbsReceivesRenew(end);
 	while (end->chained) {
 		struct verbsPeer *peer = end->chained;
 		end->chained = peer->nextChained;
 		peer->isChained = 0;
 		postChain(peer);
 	}
+	if (end->used)
+		verbsReceivesRenew(end);
 }
