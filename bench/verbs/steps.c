@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 enum { DEPTH = 64, GID = 1, SKIPPED = 50 };
+enum { LANDS = 8, SLOT = 16, RECEIVES = 32 }; /* words of a side's memory */
 
 enum {
 	isInline = 1,	 /* as ib_write_lat */
@@ -23,7 +24,8 @@ enum {
 	yields = 4,	 /* after each look that finds nothing */
 	looksAtClock = 8,
 	isHandedOver = 16, /* a second thread of the side asks for the put, waits for the signal */
-	isMessage = 32	   /* 64 bytes; the receiver waits for a completion: as libgin does */
+	isMessage = 32,	   /* 64 bytes; the receiver waits for a completion: as libgin does */
+	isSlot = 64	   /* 64 bytes; the receiver polls for the last 8 of them */
 };
 
 struct side {
@@ -33,7 +35,7 @@ struct side {
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
 	union ibv_gid gid;
-	volatile uint64_t *bytes; /* [0] is sent from, [1] is landed in */
+	volatile uint64_t *bytes; /* [0] to [7] are sent from, [LANDS] or [SLOT] is landed in */
 	struct side *other;
 	pthread_t asks, posts;
 	uint64_t taken, signals; /* of the posting thread */
@@ -125,7 +127,7 @@ static void connectQp(struct side *s)
 
 static void receive(struct side *s)
 {
-	struct ibv_sge sge = {(uintptr_t)&s->bytes[32], 96, s->mr->lkey};
+	struct ibv_sge sge = {(uintptr_t)&s->bytes[RECEIVES], 96, s->mr->lkey};
 	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
 
 	require(!ibv_post_recv(s->qp, &wr, &bad), "ibv_post_recv");
@@ -140,7 +142,8 @@ static enum ibv_wr_opcode opcode(void)
 
 static void put(struct side *s, uint64_t value)
 {
-	struct ibv_sge sge = {(uintptr_t)s->bytes, flags & isMessage ? 64 : 8, s->mr->lkey};
+	struct ibv_sge sge = {(uintptr_t)s->bytes, flags & (isMessage | isSlot) ? 64 : 8,
+			      s->mr->lkey};
 	struct ibv_send_wr wr = {.sg_list = &sge,
 				 .num_sge = 1,
 				 .opcode = opcode(),
@@ -149,9 +152,9 @@ static void put(struct side *s, uint64_t value)
 
 	if (flags & isInline)
 		wr.send_flags |= IBV_SEND_INLINE;
-	wr.wr.rdma.remote_addr = (uintptr_t)&s->other->bytes[1];
+	wr.wr.rdma.remote_addr = (uintptr_t)&s->other->bytes[flags & isSlot ? SLOT : LANDS];
 	wr.wr.rdma.rkey = s->other->mr->rkey;
-	s->bytes[0] = value;
+	s->bytes[flags & isSlot ? 7 : 0] = value;
 	require(!ibv_post_send(s->qp, &wr, &bad), "ibv_post_send");
 }
 
@@ -181,10 +184,16 @@ static int poll(struct side *s)
 	return sent;
 }
 
+/* The word that the receiver polls. */
+static volatile uint64_t *polled(const struct side *s)
+{
+	return &s->bytes[flags & isSlot ? SLOT + 7 : LANDS];
+}
+
 static int hasCome(struct side *s, uint64_t value, int *sent)
 {
 	if (!(flags & (isImmediate | isMessage)))
-		return s->bytes[1] == value;
+		return *polled(s) == value;
 	*sent += poll(s);
 	return s->signals == value;
 }
@@ -252,6 +261,8 @@ static void *post(void *of)
 	while (sent < last() || s->signals < last()) {
 		uint64_t before = sent + s->signals;
 		sent += (uint64_t)poll(s);
+		if (!(flags & (isImmediate | isMessage)))
+			s->signals = *polled(s);
 		__atomic_store_n(&s->signal, s->signals, __ATOMIC_RELEASE);
 		uint64_t wanted = __atomic_load_n(&s->wanted, __ATOMIC_ACQUIRE);
 		for (; s->taken < wanted; before--)
@@ -265,7 +276,7 @@ static void *post(void *of)
 static void start(struct side *s)
 {
 	s->taken = s->signals = s->wanted = s->signal = 0;
-	s->bytes[1] = 0;
+	s->bytes[LANDS] = s->bytes[SLOT + 7] = 0;
 	makeQp(s);
 }
 
@@ -340,5 +351,7 @@ int main(int argc, char **argv)
 	step("clock", isImmediate | yields | looksAtClock);
 	step("handed_over", isImmediate | yields | looksAtClock | isHandedOver);
 	step("message_handed_over", isInline | isMessage | yields | looksAtClock | isHandedOver);
+	step("slot", isInline | isSlot | yields);
+	step("slot_handed_over", isInline | isSlot | yields | looksAtClock | isHandedOver);
 	return 0;
 }
