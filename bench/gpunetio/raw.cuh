@@ -86,6 +86,7 @@ private:
 		uint32_t low = static_cast<uint32_t>(to);
 		uint32_t slot = static_cast<uint32_t>(from & ginSendMask(f));
 
+		ginTurnRelease(ginSharingGpu);
 		if (ginTurnMark(&f.turn[slot], lanes, ginSharingGpu) != GIN_TURN)
 			__trap();
 		ginNicRing(&f.record->send, ginMlx5RecordWord(low), f.doorbell,

@@ -39,17 +39,18 @@
  * The gdaki route (docs/gdaki.md). W, F and P order threads that share a send queue: threads of the
  * GPU, or of one block.
  *
- *   W      WQEs, and what the holder   ginTurnMark(),                ginTurnMark(),
- *          of the turn has written     ginTurnPutDown()              ginTurnPickUp(),
- *                                                                    ginTurnTake()
+ *   W      WQEs, and what the holder   ginTurnRelease(), then        ginTurnMark(),
+ *          of the turn has written     ginTurnMark();                ginTurnPickUp(),
+ *                                      ginTurnPutDown()              ginTurnTake()
  *   N      WQEs and their sources,     ginNicFence() or              the NIC
  *          then the doorbell record    ginNicRelease(), then
  *                                      ginNicRing()
  *   K      the NIC's reads of WQEs     the NIC                       ginCqeObserve()
  *          and sources, its writes
  *          of old values
- *   F      K, from thread to thread    ginDoneRaise(),               ginDoneLook()
- *                                      ginDoneCredited()
+ *   F      K, from thread to thread    ginDoneRaise(),               ginDoneLook(), or
+ *                                      ginDoneCredited()             ginDoneLookFirst(),
+ *                                                                    then ginDoneSeen()
  *   P      which posts belong to gets, ginEndRaise()                 ginDoneLook()
  *          DUMPs and barriers
  *
@@ -323,19 +324,6 @@ GIN_FN void ginPacketStore(char *packet, uint64_t data, uint32_t number)
 						 flag | (data & 0xffffffffu), flag | data >> 32);
 }
 
-/* Do both words of a packet have the message's number? */
-GIN_FN bool ginPacketIs(const struct ginWord16 &words, uint32_t number)
-{
-	return static_cast<uint32_t>(words.half[0] >> 32) == number &&
-	       static_cast<uint32_t>(words.half[1] >> 32) == number;
-}
-
-/* The 8 bytes of a packet. */
-GIN_FN uint64_t ginPacketData(const struct ginWord16 &words)
-{
-	return (words.half[0] & 0xffffffffu) | words.half[1] << 32;
-}
-
 /* Has the packet of the message come? *data: its 8 bytes, if it has. Loads at each call. */
 GIN_FN bool ginPacketLoad(const char *packet, uint32_t number, uint64_t *data)
 {
@@ -393,17 +381,24 @@ GIN_FN uint32_t ginMirrorLeave(uint32_t *looking)
 	return ginExchange<ginRelaxed, ginScopeDevice>(looking, 0u);
 }
 
+/* W, release end, first half: ginTurnMark follows, which releases within a block. Loads between overlap. */
+GIN_FN void ginTurnRelease(ginSharing sharing)
+{
+	if (sharing != ginSharingCta)
+		ginReleaseFence<ginScopeDevice>();
+}
+
 /*
- * W, both ends: stores the mark, and returns what the turn word was. Observers: the threads that
- * have written the WQEs of the mark, which meet before this call; the thread that holds the turn
- * and rings. If the old value is GIN_TURN this thread holds the turn, and sees what the holder
+ * W, both ends, after ginTurnRelease(): stores the mark, and returns what the turn word was. Observers: the
+ * threads that have written the WQEs of the mark, which meet before ginTurnRelease(); the thread that holds
+ * the turn and rings. If the old value is GIN_TURN this thread holds the turn, and sees what the holder
  * before it has written.
  */
 GIN_FN uint32_t ginTurnMark(uint32_t *word, uint32_t mark, ginSharing sharing)
 {
 	if (sharing == ginSharingCta)
 		return ginExchange<ginAcqRel, ginScopeCta>(word, mark);
-	return ginExchange<ginAcqRel, ginScopeDevice>(word, mark);
+	return ginExchange<ginFencedAcqRel, ginScopeDevice>(word, mark);
 }
 
 /* W, both ends: sets the turn word to `value` if it is `compare`, and returns what it was. */
@@ -519,6 +514,20 @@ GIN_FN uint64_t ginDoneLook(const uint64_t *done, ginSharing sharing)
 	if (GIN_ON_GPU && sharing == ginSharingThread)
 		return *done;
 	return ginLoad<ginAcquire, ginScopeDevice>(done);
+}
+
+/* F, acquire end, first half, by a thread that shares the queue: ginDoneSeen follows; accesses between overlap. */
+GIN_FN uint64_t ginDoneLookFirst(const uint64_t *done)
+{
+	constexpr ginOrder order = GIN_HAS_RELEASE_FENCE ? ginFencedAcquire : ginAcquire;
+	return ginLoad<order, ginScopeDevice>(done);
+}
+
+/* F, acquire end, second half: after ginDoneLookFirst. */
+GIN_FN void ginDoneSeen()
+{
+	if (GIN_HAS_RELEASE_FENCE)
+		ginAcquireFence<ginScopeDevice>();
 }
 
 /*

@@ -21,10 +21,11 @@ enum ginOrder {
 	ginRelease = 2,
 	ginAcqRel = 3,
 	ginFencedAcquire = 4, /* relaxed on a GPU: a fence or a dependency follows */
-	ginFencedRelease = 5  /* relaxed on a GPU: a fence precedes, or none is needed there */
+	ginFencedRelease = 5, /* relaxed on a GPU: a fence precedes, or none is needed there */
+	ginFencedAcqRel = 6   /* acquires on a GPU: a fence precedes */
 };
 
-/* PTX 8.6, of CUDA 12.8, has fences that only release. */
+/* PTX 8.6, of CUDA 12.8, has fences that only release or only acquire. */
 #if GIN_ON_GPU && __CUDA_ARCH__ >= 900 && __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1208
 #define GIN_HAS_RELEASE_FENCE 1
 #else
@@ -57,7 +58,7 @@ struct alignas(16) ginWord16 {
 		GIN_PTX_SIZE(ASM, ORDER ".sys");                                                   \
 	}
 #define GIN_PTX(ASM)                                                                               \
-	if constexpr (order == ginAcquire) {                                                       \
+	if constexpr (order == ginAcquire || order == ginFencedAcqRel) {                           \
 		GIN_PTX_SCOPE(ASM, "acquire")                                                      \
 	} else if constexpr (order == ginRelease) {                                                \
 		GIN_PTX_SCOPE(ASM, "release")                                                      \
@@ -114,7 +115,7 @@ GIN_FN uint32_t ginRegister(uint8_t value)
 template <ginOrder order> constexpr int ginHostOrder =
 	order == ginAcquire || order == ginFencedAcquire   ? __ATOMIC_ACQUIRE
 	: order == ginRelease || order == ginFencedRelease ? __ATOMIC_RELEASE
-	: order == ginAcqRel				   ? __ATOMIC_ACQ_REL
+	: order == ginAcqRel || order == ginFencedAcqRel   ? __ATOMIC_ACQ_REL
 							   : __ATOMIC_RELAXED;
 template <ginOrder order> constexpr int ginHostOrderFailed =
 	order == ginAcquire || order == ginAcqRel ? __ATOMIC_ACQUIRE : __ATOMIC_RELAXED;
@@ -265,6 +266,22 @@ template <ginScope scope> GIN_FN void ginReleaseFence()
 }
 
 /*
+ * Orders the loads before it and the accesses after it on a GPU. Unlike ginFence() it does not wait for
+ * stores, where the GPU and the compiler have such a fence.
+ */
+template <ginScope scope> GIN_FN void ginAcquireFence()
+{
+#if GIN_ON_GPU && GIN_HAS_RELEASE_FENCE
+	if constexpr (scope == ginScopeDevice)
+		asm volatile("fence.acquire.gpu;" ::: "memory");
+	else
+		asm volatile("fence.acquire.sys;" ::: "memory");
+#else
+	ginFence<scope>();
+#endif
+}
+
+/*
  * A plain load of 1, 2, 4, 8 or 16 bytes, which may hit L1: not volatile, which would go to L2. Never
  * ld.nc: this kernel may have written the bytes. The compiler moves no earlier store below the load.
  */
@@ -310,6 +327,20 @@ GIN_FN ginWord16 ginLoadPairRelaxed(const void *src)
 		     : "l"(src));
 	return word;
 }
+
+/*
+ * The first 12 of the 16 bytes at `src`, and 0: two loads. A load of 16 bytes takes four registers side by side,
+ * and an unused one is written late: an instruction that uses it meanwhile waits for the load.
+ */
+GIN_FN ginWord16 ginLoad12Relaxed(const void *src)
+{
+	ginWord16 word;
+	uint32_t third;
+	asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(word.half[0]) : "l"(src));
+	asm volatile("ld.relaxed.sys.global.u32 %0, [%1 + 8];" : "=r"(third) : "l"(src));
+	word.half[1] = third;
+	return word;
+}
 #endif
 
 /* Two words, aligned to 16 bytes; each is single-copy atomic. Relaxed, of system scope, for loops. */
@@ -327,6 +358,19 @@ GIN_FN ginWord16 ginPollPair(const void *src)
 	word.half[1] = __atomic_load_n(words + 1, __ATOMIC_RELAXED);
 #endif
 	return word;
+}
+
+/* Do both words of a packet have the message's number? */
+GIN_FN bool ginPacketIs(const struct ginWord16 &words, uint32_t number)
+{
+	return static_cast<uint32_t>(words.half[0] >> 32) == number &&
+	       static_cast<uint32_t>(words.half[1] >> 32) == number;
+}
+
+/* The 8 bytes of a packet. */
+GIN_FN uint64_t ginPacketData(const struct ginWord16 &words)
+{
+	return (words.half[0] & 0xffffffffu) | words.half[1] << 32;
 }
 
 #endif

@@ -64,11 +64,21 @@ GIN_FN ginWord16 ginGdakiLoad(const void *at, uint32_t how)
 	return ginDataLoad<ginWord16>(static_cast<const char *>(at));
 }
 
+/* ginGdakiLoad(), of which the caller needs 12 bytes. */
+GIN_FN ginWord16 ginGdakiLoad12(const void *at, uint32_t how)
+{
+#if GIN_ON_GPU
+	if (!GIN_CALLS && ginHowSharing(how) != ginSharingThread)
+		return ginLoad12Relaxed(at);
+#endif
+	return ginGdakiLoad(at, how);
+}
+
 /* The data's target. PCIe may reorder writes by nicKey. */
 GIN_FN void ginGdakiTarget(struct ginWork &p, uint32_t how, const struct ginWindowPeer *there,
 			   uint64_t off)
 {
-	ginWord16 part = ginGdakiLoad(&there->nicAddress, how);
+	ginWord16 part = ginGdakiLoad12(&there->nicAddress, how);
 
 	p.remote = part.half[0] + off;
 	p.remoteKey = static_cast<uint32_t>(part.half[1]);

@@ -56,6 +56,12 @@ GIN_FN void ginWorkCounterFollows(struct ginSendQueue *q, const struct ginWork &
 	ginLocalMax(&q->counted, end);
 }
 
+/*
+ * 1: a post loads all it needs before it reserves. 0: it reserves first, and loads the rest after the WQEs,
+ * which takes fewer registers where cold functions are calls.
+ */
+#define GIN_WORK_EARLY (!GIN_CALLS)
+
 /* Hands over for the lanes that post together; all of them call it. */
 GIN_FN void ginWorkHandOver(struct ginSendQueue *q, struct ginSendFixed f,
 			    const struct ginTogether &group, struct ginSendRange range,
@@ -63,14 +69,18 @@ GIN_FN void ginWorkHandOver(struct ginSendQueue *q, struct ginSendFixed f,
 {
 	bool toSystem = ginAnyOf(group, ginWorkHas(what, GIN_WORK_SYSTEM));
 
-	ginSendLoadLate(&f, q);
+	if (!GIN_WORK_EARLY)
+		ginSendLoadLate(&f, q);
 	ginMeetAll(group);
 	if (group.rank)
 		return;
 	ginWorkCounterFollows(q, p, what, range.first + range.count);
 	if (toSystem) /* cumulative: it covers the sources of all lanes */
 		ginSourceRelease(ginScopeSystem);
-	ginSendHandOver(q, f, range, ginWorkHas(what, GIN_WORK_AGGREGATE), sharing);
+	ginTurnRelease(sharing);
+	if (GIN_WORK_EARLY)
+		ginSendLoadRing(&f, q); /* under way beside the exchange */
+	ginSendHandOverReleased(q, f, range, ginWorkHas(what, GIN_WORK_AGGREGATE), sharing);
 }
 
 /* Lanes with one key post together: to one queue, equally many WQEBBs, with equal flags. */
@@ -88,9 +98,10 @@ struct ginWorkHeld {
 };
 
 /*
- * By a thread that shares the queue; lanes post together. The reservation takes longest, so it
- * starts first: nothing before it depends on a load, and all other loads overlap with it. So a
- * lane may reserve before it knows of a failure; it then writes NOPs.
+ * By a thread that shares the queue; lanes post together. The reservation takes longest. Nothing before it
+ * depends on a load. With GIN_WORK_EARLY all loads are under way when it begins: after it the compiler copies
+ * the ticket, so that the thread waits for it there. A lane may reserve before it knows of a failure; it then
+ * writes NOPs.
  */
 template <uint32_t kind, class Describe>
 GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer,
@@ -103,12 +114,18 @@ GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer
 	uint32_t latched = ginSendState(q);
 	struct ginTogether group = ginTogetherAs(ginWorkKey(q, what), held.lanes);
 	struct ginSendRange range = {held.first, each * group.count};
+	const bool reserves = !held.lanes && !group.rank;
 
-	if (!held.lanes && !group.rank)
+	if (!GIN_WORK_EARLY && reserves)
 		range.first = ginTicketAdd(&q->reserved, range.count);
 	what |= describe(p);
-	const struct ginSendFixed f = ginSendLoadFixed(q, ginWorkHas(what, GIN_WORK_COUNTS));
-	uint64_t done = ginSendDone(q, sharing);
+	struct ginSendFixed f = ginSendLoadFixed(q, ginWorkHas(what, GIN_WORK_COUNTS));
+	if (GIN_WORK_EARLY)
+		ginSendLoadTurn(&f, q);
+	uint64_t done = ginDoneLookFirst(&q->done) & ~GIN_SEND_CREDITING;
+	if (GIN_WORK_EARLY && reserves)
+		range.first = ginTicketAdd(&q->reserved, range.count);
+	ginDoneSeen();
 	if (!held.lanes) {
 		if (group.rank ||
 		    !ginSendKeep(q, f.logDepth, range.count, range.first, done, sharing))

@@ -102,7 +102,22 @@ GIN_FN struct ginSendFixed ginSendLoadFixed(const struct ginSendQueue *q, bool c
 	return fixed;
 }
 
-/* Loads what the hand-over needs besides. Earlier it would take six registers beside the WQEs. */
+/* Loads what the hand-over needs first: the address of the turn words. */
+GIN_FN void ginSendLoadTurn(struct ginSendFixed *fixed, const struct ginSendQueue *q)
+{
+	fixed->turn = reinterpret_cast<uint32_t *>(
+		ginDataLoad<uint64_t>(reinterpret_cast<const char *>(&q->fixed.turn)));
+}
+
+/* Loads what the ringer needs besides. Earlier it would take four registers beside the WQEs. */
+GIN_FN void ginSendLoadRing(struct ginSendFixed *fixed, const struct ginSendQueue *q)
+{
+	fixed->record = reinterpret_cast<struct ginMlx5DoorbellRecord *>(
+		ginDataLoad<uint64_t>(reinterpret_cast<const char *>(&q->fixed.record)));
+	ginSendLoadPart(fixed, q, 32);
+}
+
+/* Loads what ginSendLoadFixed() does not, for a thread that has the queue for itself. */
 GIN_FN void ginSendLoadLate(struct ginSendFixed *fixed, const struct ginSendQueue *q)
 {
 	ginSendLoadPart(fixed, q, 16);
@@ -315,6 +330,19 @@ GIN_FN void ginSendRingAndPutDown(struct ginSendQueue *q, const struct ginSendFi
 		ginSendRingMarked(q, at, sharing);
 }
 
+/* As ginSendHandOver(), by a thread that shares the queue, after ginTurnRelease(). W, release end, second half. */
+GIN_FN void ginSendHandOverReleased(struct ginSendQueue *q, const struct ginSendFixed &f,
+				    struct ginSendRange range, bool aggregate, ginSharing sharing)
+{
+	uint32_t *word = ginSendTurnWord(f, range.first);
+
+	if (ginTurnMark(word, range.count | (aggregate ? GIN_TURN_AGGREGATE : 0), sharing) !=
+	    GIN_TURN)
+		return;
+	ginTurnClear(word);
+	ginSendRingAndPutDown(q, f, range.first + range.count, !aggregate, sharing);
+}
+
 /*
  * Hands over the WQEs of a range. One thread calls it, after all lanes that wrote have
  * synchronised with it. `aggregate`: these WQEs alone need no doorbell. W, release end. `f` should
@@ -323,18 +351,13 @@ GIN_FN void ginSendRingAndPutDown(struct ginSendQueue *q, const struct ginSendFi
 GIN_FN void ginSendHandOver(struct ginSendQueue *q, const struct ginSendFixed &f,
 			    struct ginSendRange range, bool aggregate, ginSharing sharing)
 {
-	uint32_t *word = ginSendTurnWord(f, range.first);
-
 	if (sharing == ginSharingThread) {
 		ginNicRelease(f.gpuMemory);
 		ginSendRingAlone(q, f, range.first, range.first + range.count, !aggregate);
 		return;
 	}
-	if (ginTurnMark(word, range.count | (aggregate ? GIN_TURN_AGGREGATE : 0), sharing) !=
-	    GIN_TURN)
-		return;
-	ginTurnClear(word);
-	ginSendRingAndPutDown(q, f, range.first + range.count, !aggregate, sharing);
+	ginTurnRelease(sharing);
+	ginSendHandOverReleased(q, f, range, aggregate, sharing);
 }
 
 /*
