@@ -55,9 +55,11 @@ static void receiveMade(struct fuzzInput *in)
 	m.named = anySpot(in);
 	m.operand = m.kind >= messageLanded ? messageSlot(fuzzByte(in) % 40, fuzzShort(in))
 					    : fuzzByte(in);
-	m.target = odd & 1 ? anySpot(in) : fuzzByte(in);
-	if (m.kind == messagePut)
+	m.compare = fuzzByte(in);
+	if (m.kind == messagePut) {
+		m.target = anySpot(in);
 		m.bytes = fuzzByte(in) % (MESSAGE_DATA + 2);
+	}
 	fuzzTake(in, m.data, sizeof(m.data));
 	uint32_t length = odd & 128 ? fuzzByte(in) : (uint32_t)sizeof(m);
 	networkReceive(laneOf(&side[0]), (const unsigned char *)&m, length);

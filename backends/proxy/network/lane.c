@@ -125,7 +125,7 @@ static int sendData(struct networkLane *lane, struct networkPeer *peer, struct p
 	return result;
 }
 
-/* The message that changes the work's word, after it has stored the data if it is to carry it. */
+/* Sends the message that changes the work's word. `withData`: it stores the work's data first. */
 static int sendMessage(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w,
 		       int withData)
 {

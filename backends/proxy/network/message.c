@@ -28,7 +28,6 @@ static void addData(struct message *m, const struct proxyWork *w)
 {
 	const void *from = w->op == ginOpPutValue ? (const char *)w->value : w->here.at;
 
-	m->kind = messagePut;
 	m->bytes = (uint8_t)w->bytes;
 	m->target = spotNamed(&w->there, w->peer);
 	memcpy(m->data, from, w->bytes);
@@ -37,17 +36,14 @@ static void addData(struct message *m, const struct proxyWork *w)
 struct message messageOf(const struct messageChannel *c, uint32_t rank,
 			 const struct proxyWork *work, int withData)
 {
-	struct message m = {.kind = messageWord,
-			    .op = work->op,
-			    .bytes = wordBytes(work),
-			    .wantsAnswer = work->oldValue != NULL,
-			    .rank = rank,
-			    .number = c->next,
-			    .cursor = c->expected,
-			    .named = spotNamed(&work->word, work->peer),
-			    .operand = workOperand(work),
-			    .compare = work->value[1]};
+	struct message m = messageNext(c, rank, withData ? messagePut : messageWord);
 
+	m.op = work->op;
+	m.bytes = wordBytes(work);
+	m.wantsAnswer = work->oldValue != NULL;
+	m.named = spotNamed(&work->word, work->peer);
+	m.operand = workOperand(work);
+	m.compare = work->value[1];
 	if (withData)
 		addData(&m, work);
 	return m;

@@ -117,7 +117,7 @@ GIN_FN void ginSendLoadRing(struct ginSendFixed *fixed, const struct ginSendQueu
 	ginSendLoadPart(fixed, q, 32);
 }
 
-/* Loads what ginSendLoadFixed() does not, for a thread that has the queue for itself. */
+/* Loads what ginSendLoadFixed() does not, all at once. */
 GIN_FN void ginSendLoadLate(struct ginSendFixed *fixed, const struct ginSendQueue *q)
 {
 	ginSendLoadPart(fixed, q, 16);
