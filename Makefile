@@ -24,10 +24,10 @@
 #   abi              writes the committed layouts, symbols and what Python knows of them anew, after an intended change
 #   bench            measurements beside NVSHMEM, on two GPUs or more
 #   bench-start bench-idle bench-gpunetio bench-ofi   other measurements: mk/bench.mk
-#   ep check-ep bench-ep   expert parallelism, its tests, its measurements: mk/ep.mk
-#   bitcode          device functions for Triton and others: mk/bitcode.mk
-#   nccl nccl-tests  kernels written for NCCL's device API: mk/nccl.mk
-#   python check-python    what python/ needs, its tests: mk/python.mk
+#   ep check-ep bench-ep   expert parallelism, its tests, its measurements: products/ep/ep.mk
+#   bitcode          device functions for Triton and others: products/bitcode/bitcode.mk
+#   nccl nccl-tests  kernels written for NCCL's device API: products/nccl/nccl.mk
+#   python check-python    what python/ needs, its tests: products/python/python.mk
 #   version clean help
 #
 # Variables
@@ -39,7 +39,7 @@
 #   SLOTS=2          tests that check and check-all run at a time
 #   PYPI=1           check-all gets compilers of kernels from Python's package index, 3 GB in ~/.cache/libgin
 #   CUDA=0           use no nvcc
-#   CUDA_HOME=       folder of the CUDA toolkit; else tools/find-cuda looks for it
+#   CUDA_HOME=       folder of the CUDA toolkit; else mk/find-cuda looks for it
 #   NVCC_CCBIN=      host compiler of nvcc, where g++ is too new
 #   ARCH=sm_90       GPUs that nvcc compiles for
 #   SAN=thread       a sanitizer: thread, or address,undefined
@@ -62,7 +62,7 @@ say = $(if $(filter 1,$(V)),,@printf '  %-6s %s\n' $(1) $(2))
 
 PKG_CONFIG ?= pkg-config
 FIND_CUDA := CUDA='$(CUDA)' CUDA_HOME='$(CUDA_HOME)' NVCC='$(NVCC)' NVCC_CCBIN='$(NVCC_CCBIN)' \
-	tools/find-cuda
+	mk/find-cuda
 override NVCC := $(shell $(FIND_CUDA) nvcc)
 ifndef ARCH
 ARCH = $(eval ARCH := $(shell $(FIND_CUDA) arch))$(ARCH)
@@ -86,7 +86,7 @@ define newline
 
 endef
 LDFLAGS_ALL = $(SANFLAGS) $(LDFLAGS)
-LINKGIN = -L$(BUILD) -lgin -Wl,-rpath,'$$ORIGIN/..' -Wl,-rpath,'$$ORIGIN/../..' -pthread -ldl
+LINKGIN = -L$(BUILD) -lgin $(foreach up,.. ../.. ../../..,-Wl$(comma)-rpath$(comma)'$$ORIGIN/$(up)') -pthread -ldl
 
 # Without hwloc the library is whole, but does not know which CPUs are near to a GPU.
 HWLOC := $(shell $(PKG_CONFIG) --exists hwloc 2>/dev/null && echo yes)
@@ -389,10 +389,10 @@ $(filter $(BUILD)/test/port/% $(BUILD)/test/faults/%,$(TESTS_GPU)): $(BUILD)/%_g
 	$(Q)$(test-gpu)
 
 deps:
-	$(Q)DEPS=$(DEPS) tools/install-deps demo
+	$(Q)DEPS=$(DEPS) mk/install-deps demo
 
 deps-check deps-check-all: deps-%:
-	$(Q)DEPS=$(DEPS) tools/install-deps $*
+	$(Q)DEPS=$(DEPS) mk/install-deps $*
 
 # What the table of environment variables says goes into the page.
 man: $(BUILD)/test/unit_param
@@ -449,10 +449,10 @@ clean:
 	$(Q)rm -rf $(BUILD)
 
 include mk/bench.mk
-include mk/ep.mk
-include mk/nccl.mk
-include mk/bitcode.mk
-include mk/python.mk
-include mk/mlx5dev.mk
+include products/ep/ep.mk
+include products/nccl/nccl.mk
+include products/bitcode/bitcode.mk
+include products/python/python.mk
+include mlx5/dev.mk
 include mk/fuzz.mk
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -20,7 +20,7 @@ INSTALL ?= install
 PLUGINDIR = $(LIBDIR)/libgin$(SOVERSION)
 # Folders below come first: they are removed first.
 HEADER_DIRS := $(patsubst include/gin/%/,%,$(wildcard include/gin/*/*/) $(wildcard include/gin/*/))
-OWN_DIRS = $(foreach dir,$(HEADER_DIRS),"$(INCLUDEDIR)/gin/$(dir)") "$(INCLUDEDIR)/gin" "$(PLUGINDIR)" "$(CMAKEDIR)" "$(DOCDIR)/nccl" "$(DOCDIR)/examples" "$(DOCDIR)"
+OWN_DIRS = $(foreach dir,$(HEADER_DIRS),"$(INCLUDEDIR)/gin/$(dir)") "$(INCLUDEDIR)/gin" "$(PLUGINDIR)" "$(CMAKEDIR)" "$(DOCDIR)/nccl/docs" "$(DOCDIR)/nccl" "$(DOCDIR)/examples" "$(DOCDIR)"
 PATHS = $(PREFIX)$(BINDIR)$(LIBDIR)$(INCLUDEDIR)$(MANDIR)$(DOCDIR)$(PKGCONFIGDIR)$(CMAKEDIR)$(DESTDIR)
 
 # The installed files and their folders. contents(put) are the commands that install the files,
@@ -58,7 +58,8 @@ define nccl-contents
 $(call $(1)-files,755,$(LIBDIR),$(NCCL_LIB))
 $(call $(1)-link,$(LIBDIR)/libgin-nccl.so.$(SOVERSION),$(notdir $(NCCL_LIB)))
 $(call $(1)-link,$(LIBDIR)/libgin-nccl.so,libgin-nccl.so.$(SOVERSION))
-$(call $(1)-files,644,$(DOCDIR)/nccl,$(wildcard docs/nccl/*.md))
+$(call $(1)-files,644,$(DOCDIR)/nccl,products/nccl/README.md)
+$(call $(1)-files,644,$(DOCDIR)/nccl/docs,$(wildcard products/nccl/docs/*.md))
 $(call $(1)-nccl-home,$(LIBDIR)/gin-nccl)
 endef
 put-nccl = $(wildcard $(NCCL_LIB))
@@ -70,14 +71,14 @@ take-bitcode = $(BITCODE)
 
 # libgin-ep: what `make ep` has built.
 define ep-contents
-$(call $(1)-files,644,$(INCLUDEDIR),ep/include/gin_ep.h)
+$(call $(1)-files,644,$(INCLUDEDIR),products/ep/include/gin_ep.h)
 $(call $(1)-files,755,$(LIBDIR),$(EP_LIB))
 $(call $(1)-link,$(LIBDIR)/libgin-ep.so.$(SOVERSION),$(notdir $(EP_LIB)))
 $(call $(1)-link,$(LIBDIR)/libgin-ep.so,libgin-ep.so.$(SOVERSION))
 $(call $(1)-files,644,$(PKGCONFIGDIR),$(BUILD)/install/gin-ep.pc)
-$(foreach dir,man3 man7,$(call $(1)-files,644,$(MANDIR)/$(dir),$(wildcard ep/man/$(dir)/*))$(newline))
-$(call $(1)-aliases,$(wildcard ep/man/man?/*))
-$(call $(1)-files,644,$(DOCDIR)/examples,$(wildcard ep/examples/*))
+$(foreach dir,man3 man7,$(call $(1)-files,644,$(MANDIR)/$(dir),$(wildcard products/ep/man/$(dir)/*))$(newline))
+$(call $(1)-aliases,$(wildcard products/ep/man/man?/*))
+$(call $(1)-files,644,$(DOCDIR)/examples,$(wildcard products/ep/examples/*))
 endef
 put-ep = $(wildcard $(EP_LIB))
 take-ep = yes
@@ -154,7 +155,7 @@ $(BUILD)/install/%.pc: mk/%.pc.in always
 		-e 's|@INCLUDEDIR@|$(call in-pc,$(subst $(PREFIX)/,$${prefix}/,$(INCLUDEDIR)))|' \
 		$< >$@
 
-$(BUILD)/install/%.cmake: cmake/%.cmake.in always
+$(BUILD)/install/%.cmake: mk/%.cmake.in always
 	@mkdir -p $(@D)
 	@sed -e 's|@LIBDIR@|$(call from,$(CMAKEDIR),$(LIBDIR))|; s|@VERSION@|$(VERSION)|' \
 		-e 's|@INCLUDEDIR@|$(call from,$(CMAKEDIR),$(INCLUDEDIR))|' \

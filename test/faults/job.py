@@ -76,7 +76,7 @@ class Job:
 
     def on_device(self, command):
         fault = ['--fault', self.fault] if self.fault else []
-        return ['test/mlx5dev/with-device', '--build', self.devices, '--directory',
+        return ['mlx5/dev/with-device', '--build', self.devices, '--directory',
                 os.path.join(self.folder, 'mlx5dev'), *fault, *self.device, *command]
 
     def start(self, rank, prepare=None, wrap=()):

@@ -2,7 +2,7 @@
 /*
  * ep.pml - two halves and their credits, under dispatch and combine of libgin-ep; for spin
  *
- *   here           there                                       ep/kernels, ep/lib/launch.c
+ *   here           there                                       products/ep/kernels, products/ep/lib/launch.c
  *   send           EpDispatchSend::send, EpCombineSend::send
  *   receive        EpDispatchRecv::receive, EpCombineRecv::receive
  *   give           EpBlock::giveCredits, at the start of each kernel

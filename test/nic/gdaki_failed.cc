@@ -3,7 +3,7 @@
  * gdaki_failed.cc - a queue pair fails while kernels only wait for signals: their waits end, calls on
  * the peer fail, and the sentence names the queue pair; other device communicators go on
  *
- * Two ranks, which are threads, on one software device: below test/mlx5dev/with-device.
+ * Two ranks, which are threads, on one software device: below mlx5/dev/with-device.
  */
 #include "suite.h"
 
@@ -83,7 +83,7 @@ static std::string hex(uint32_t number)
 	return text;
 }
 
-/* As test/mlx5dev/control, for this process. */
+/* As mlx5/dev/control, for this process. */
 static void askDevice(const std::string &word)
 {
 	struct sockaddr_un address = {};

@@ -4,7 +4,7 @@
  *
  * What a GPU does, done by one thread: WQEs stored, doorbell record, doorbell, a collapsed
  * completion queue polled. Each kind of WQE has to do what it says, also the kinds that libmlx5
- * cannot make. Two queue pairs in a loop on one device: the software one (test/mlx5dev/with-device), or
+ * cannot make. Two queue pairs in a loop on one device: the software one (mlx5/dev/with-device), or
  * hardware.
  */
 #include "mlx5/command.h"

@@ -537,7 +537,7 @@ int main(int argc, char **argv)
 	prepareTests();
 	unsetenv("GIN_BACKEND");
 	if (!getenv("MLX5DEV_DIR")) {
-		printf("there is no software mlx5 device: test/mlx5dev/with-device\n");
+		printf("there is no software mlx5 device: mlx5/dev/with-device\n");
 		return 77;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);

@@ -577,7 +577,7 @@ int main(int argc, char **argv)
 	if (argc > 1)
 		port.device = argv[1];
 	else if (!nicIsSoftware()) {
-		printf("there is no software mlx5 device: test/mlx5dev/with-device\n");
+		printf("there is no software mlx5 device: mlx5/dev/with-device\n");
 		return 77;
 	}
 	expectChild("all operations", whole);

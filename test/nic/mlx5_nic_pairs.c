@@ -287,7 +287,7 @@ int main(void)
 	EXPECT(rdmaLoad(nicWhy, sizeof(nicWhy)) == nic);
 	refusing = -1;
 	if (!nicIsSoftware() || nicProfile("noatomics")) {
-		printf("there is no software mlx5 device with atomics: test/mlx5dev/with-device\n");
+		printf("there is no software mlx5 device with atomics: mlx5/dev/with-device\n");
 		return 77;
 	}
 	expectChild("all over the network", allRanks);

@@ -6,7 +6,7 @@
  * and queries the device for the attributes of each object. It needs two devices, of which mlx5_1
  * has the smaller MTU and fewer READs:
  *
- *	test/mlx5dev/with-device --devices 2 --profile cx7,ib,mtu=4096/0,mtu=1024/1,reads=4/1
+ *	mlx5/dev/with-device --devices 2 --profile cx7,ib,mtu=4096/0,mtu=1024/1,reads=4/1
  */
 #include "nic_part.h"
 #include "nic_rig.h"
@@ -539,7 +539,7 @@ int main(void)
 	prepareTests();
 	nicLoad();
 	if (!nicIsSoftware() || !devices || atoi(devices) < 2) {
-		printf("there are no two software mlx5 devices: test/mlx5dev/with-device\n");
+		printf("there are no two software mlx5 devices: mlx5/dev/with-device\n");
 		return 77;
 	}
 	expectChild("limits of two unequal ports", limits);

@@ -4,7 +4,7 @@
  *
  * Each work request goes through ibv_post_send() and through ibv_wr_*(), in a loop on one device:
  * the send queue then has the bytes of our encoder, libmlx5's CQE says by our words what ibv_wc
- * says, and the data has moved. Runs on the software device (test/mlx5dev/with-device), or on hardware.
+ * says, and the data has moved. Runs on the software device (mlx5/dev/with-device), or on hardware.
  */
 #include "mlx5/cqe.h"
 #include "mlx5/wqe.h"

@@ -2,7 +2,7 @@
 /*
  * nic.h - for tests of libgin-rdma.so: its calls, and the software device's control socket
  *
- * Without test/mlx5dev/with-device they run on what hardware there is, or are skipped.
+ * Without mlx5/dev/with-device they run on what hardware there is, or are skipped.
  */
 #ifndef GIN_TEST_NIC_H
 #define GIN_TEST_NIC_H
@@ -62,7 +62,7 @@ static inline int nicAdversary(const char *word)
 	return adversary && strstr(adversary, word);
 }
 
-/* A word of test/mlx5dev/README.md, for the device in this process. */
+/* A word of mlx5/dev/README.md, for the device in this process. */
 static inline void nicFault(const char *word)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};

@@ -7,7 +7,7 @@
  *	ROUNDS=n		after which the test ends without a fault (100000)
  *
  * Rank r puts round i into slot i of rank r + 1, and waits for the round of rank r - 1. Run it with
- * a fault of test/mlx5dev/with-device.
+ * a fault of mlx5/dev/with-device.
  */
 #include "suite.h"
 

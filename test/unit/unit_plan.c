@@ -3,7 +3,7 @@
  * unit_plan.c - ginPlanQuery() against what communicators of 2, 8 and 64 ranks take
  *
  *	unit_plan		direct and proxy
- *	unit_plan gdaki		needs an mlx5 device: test/mlx5dev/with-device
+ *	unit_plan gdaki		needs an mlx5 device: mlx5/dev/with-device
  *	unit_plan verbs		needs an RDMA device
  *
  * The linker sends the library's allocations and messages here (--wrap). Ranks are threads.

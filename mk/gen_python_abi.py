@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What Python knows of the headers. Run it in the root of the source tree.
+
+    gen_python_abi.py LAYOUTS    prints products/python/libgin/_abi.py
+    gen_python_abi.py calls      prints products/python/libgin/_calls.pyi, the types of the device calls
+
+LAYOUTS is what test/lint/abi/layouts prints: structs, enums and constants as the compiler sees
+them. Prototypes come from include/gin.h, the host API, and from include/gin/functions.cuh, the
+device calls in C.
+`make abi` writes both files, and test/lint/abi/check compares them.
+"""
+
+import contextlib
+import io
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+# Of the structs that kernels share with the library, Python needs these.
+SHARED_STRUCTS = ("ginErrorRecord", "ginDevComm", "ginWindow")
+SCALARS = {
+    "void": "None",
+    "char": "c_char",
+    "int": "c_int",
+    "int32_t": "c_int32",
+    "uint8_t": "c_uint8",
+    "uint16_t": "c_uint16",
+    "uint32_t": "c_uint32",
+    "uint64_t": "c_uint64",
+    "size_t": "c_size_t",
+    "ginResult_t": "c_int",
+    "ginComm_t": "c_void_p",
+}
+NUMBERS = {
+    "void": "none",
+    "int": "i32",
+    "ginResult_t": "i32",
+    "uint32_t": "u32",
+    "uint64_t": "u64",
+}
+HEAD = '''# SPDX-License-Identifier: BSD-3-Clause
+"""Layouts, constants and prototypes of libgin. Written by mk/gen_python_abi.py: `make abi`."""
+'''
+
+CALLS_HEAD = """# SPDX-License-Identifier: BSD-3-Clause
+# Types of the device calls in libgin.host. Written by mk/gen_python_abi.py: `make abi`.
+from typing import SupportsIndex
+
+# An address, a window, a device communicator, or None for NULL.
+Pointer = SupportsIndex | None
+"""
+
+
+def source_of(path):
+    """The text of a header without comments."""
+    return re.sub(r"/\*.*?\*/|//[^\n]*", "", Path(path).read_text(), flags=re.S)
+
+
+def one_space(text):
+    return " ".join(text.split())
+
+
+class Layouts:
+    """What the listing says: constants, enums with their values, structs with their fields."""
+
+    def __init__(self, text):
+        self.constants, self.enums, self.structs = [], {}, {}
+        for line in text.splitlines():
+            self._line(line)
+
+    def _line(self, line):
+        if match := re.fullmatch(r"constant (\w+) \(?(-?\w+?)u?\)?", line):
+            self.constants.append((match[1], match[2]))
+        elif match := re.fullmatch(r"(enum|struct) (\w+)(?:, \d+ bytes)?", line):
+            self._open = (self.enums if match[1] == "enum" else self.structs).setdefault(
+                match[2], []
+            )
+        elif match := re.fullmatch(r"\t(\d+) (\w+)(?:: (.*))?", line):
+            self._open.append((match[2], match[3] or match[1]))
+
+
+class Types:
+    """C types as ctypes."""
+
+    def __init__(self, structs, callbacks):
+        self.structs, self.callbacks = structs, callbacks
+
+    def member(self, text):
+        """The ctypes expression of a struct's member. Pointers are numbers."""
+        text = bare_type(text)
+        if array := re.fullmatch(r"(.*)\[(\d+)\]", text):
+            return f"{self.member(array[1])} * {array[2]}"
+        if text.endswith("*"):
+            return "c_char_p" if text == "char *" else "c_void_p"
+        return self._named(text)
+
+    def argument(self, text):
+        """The ctypes expression of a parameter of gin.h."""
+        text = bare_type(text)
+        if not text.endswith("*"):
+            return self._named(text)
+        target = text[:-1].strip()
+        if target == "void":
+            return "c_void_p"
+        return "POINTER(c_void_p)" if target == "void *" else f"POINTER({self._named(target)})"
+
+    def _named(self, name):
+        struct = name.removesuffix("_t")
+        if name in self.callbacks:
+            return name
+        return struct if struct in self.structs else SCALARS[name]
+
+
+def bare_type(text):
+    return re.sub(r"\b(const|struct|enum) ", "", text).strip()
+
+
+def device_type(text):
+    """ptr, or the kind and the bits of a number: i32, u64."""
+    text = bare_type(text)
+    return "ptr" if text.endswith("*") else NUMBERS[text]
+
+
+def parameters(text):
+    """(type, name) of each parameter of a C function."""
+    text = one_space(text)
+    if text in ("", "void"):
+        return []
+    return [re.fullmatch(r"(.*?)(\w+)", part.strip()).groups() for part in text.split(",")]
+
+
+def callbacks(header):
+    """Typedefs of functions of the caller: name, result, parameters."""
+    return re.findall(r"typedef (\w+) \(\*(\w+)\)\(([^)]*)\);", header)
+
+
+def host_functions(header):
+    """Result, name and parameters of what gin.h declares and does not define."""
+    pattern = r"^(ginResult_t|const char \*)\s*(gin\w+)\(([^;{)]*)\);"
+    return re.findall(pattern, header, flags=re.M)
+
+
+def device_functions(folder):
+    """Result, name and parameters of the device calls in C."""
+    for path in sorted(Path(folder).glob("functions*.cuh")):
+        for match in re.finditer(
+            r"^GIN_C_FN\s+(.*?)(gin\w+)\(([^{;]*?)\)\s*\{", source_of(path), re.M
+        ):
+            yield match.groups()
+
+
+def enum_of(path, name):
+    """(name, value) of an enum that is written in one line."""
+    body = re.search(rf"enum {name} \{{([^}}]*)\}}", source_of(path))[1]
+    return re.findall(r"(\w+) = (\d+)", body)
+
+
+def print_struct(name, fields, types):
+    print(f"\n\nclass {name}(Structure):\n    _fields_ = [")
+    for field, kind in fields:
+        print(f'        ("{field}", {types.member(kind)}),')
+    print("    ]")
+
+
+def print_host_functions(header, types):
+    print("\n# name: result, arguments\nFUNCTIONS = {")
+    for result, name, text in host_functions(header):
+        result = "c_char_p" if "char" in result else "c_int"
+        kinds = [types.argument(kind) for kind, _ in parameters(text)]
+        listed = ", ".join(kinds) + ("," if len(kinds) == 1 else "")
+        print_wrapped(f'    "{name}": ({result}, (', f"{listed})),")
+    print("}")
+
+
+def print_device_functions():
+    print("\n# name: result, arguments")
+    print("DEVICE_FUNCTIONS = {")
+    for result, name, text in device_functions("include/gin"):
+        listed = " ".join(f"{argument}:{device_type(kind)}" for kind, argument in parameters(text))
+        print(f'    "{name}": (\n        "{device_type(result)}",')
+        for line in textwrap.wrap(listed, 85):
+            space = " " * (not listed.endswith(line))
+            print(f'        "{line}{space}"')
+        print("    ),")
+    print("}")
+
+
+def print_wrapped(start, rest):
+    """One line, or several of at most 100 columns."""
+    print("\n".join(textwrap.wrap(start + rest, 100, subsequent_indent=" " * 8)))
+
+
+def print_imports(body):
+    names = [
+        name for name in ("CFUNCTYPE", "POINTER", "Structure") if re.search(rf"\b{name}\b", body)
+    ]
+    print("from ctypes import (")
+    for name in names + sorted(set(re.findall(r"\bc_\w+", body))):
+        print(f"    {name},")
+    print(")")
+
+
+def print_body(layouts, header, types):
+    for name, value in layouts.constants:
+        print(f"{name} = {value}")
+    for name, values in layouts.enums.items():
+        print(f"\n# enum {name}")
+        print("\n".join(f"{value} = {number}" for value, number in values))
+    for result, name, text in callbacks(header):
+        kinds = [SCALARS[result], *(types.argument(kind) for kind, _ in parameters(text))]
+        print(f"\n{name} = CFUNCTYPE({', '.join(kinds)})")
+    for name, fields in layouts.structs.items():
+        print_struct(name, fields, types)
+    print()
+    print_host_functions(header, types)
+    print_device_functions()
+
+
+def print_calls():
+    types = {"ptr": "Pointer", "none": "None"}
+    print(CALLS_HEAD)
+    for result, name, text in device_functions("include/gin"):
+        kinds = [(argument, device_type(kind)) for kind, argument in parameters(text)]
+        listed = ", ".join(f"{argument}: {types.get(kind, 'int')}" for argument, kind in kinds)
+        listed += ", /"  # ctypes takes no names
+        returned = "int | None" if "*" in result else types.get(device_type(result), "int")
+        line = f"def {name}({listed}) -> {returned}: ..."
+        if len(line) > 100:
+            line = f"def {name}(\n    {listed}\n) -> {returned}: ..."
+        if max(map(len, line.split("\n"))) > 100:
+            line = line.replace(listed, listed.replace(", ", ",\n    ") + ",")
+        print(line)
+
+
+def main(path):
+    if path == "calls":
+        print_calls()
+        return
+    header = source_of("include/gin.h") + source_of("include/gin/shrink.h")
+    layouts = Layouts(Path(path).read_text())
+    layouts.enums["ginSignalKind"] = enum_of("include/gin/functions.cuh", "ginSignalKind")
+    layouts.enums["ginCoopKind"] = enum_of("include/gin/coop.cuh", "ginCoopKind")
+    declared = set(re.findall(r"typedef struct (\w+) \{", header)) | set(SHARED_STRUCTS)
+    layouts.structs = {name: fields for name, fields in layouts.structs.items() if name in declared}
+    types = Types(layouts.structs, {name for _, name, _ in callbacks(header)})
+    body = io.StringIO()
+    with contextlib.redirect_stdout(body):
+        print_body(layouts, header, types)
+    print(HEAD)
+    print_imports(body.getvalue())
+    print()
+    print(body.getvalue(), end="")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

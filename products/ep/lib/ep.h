@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ep.h - what the files of libgin-ep.so share
+ */
+#ifndef GIN_EP_LIB_H
+#define GIN_EP_LIB_H
+
+#include "products/ep/include/gin_ep.h"
+#include "products/ep/kernels/args.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+/* Sends of one kind that wait for their RECV; `handle` NULL: a free half. */
+struct epSends {
+	const void *handle[2];
+	uint32_t next; /* the half of the next send, counted on the host */
+};
+
+struct epGpu; /* gpu.c: the kernels of a GPU */
+
+/* Memory of windows: of one ep, or also of the ep that ginEpShrink() has made from it. */
+struct epSlab {
+	void *at;
+	uint64_t bytes;
+	uint32_t users; /* eps; the last one frees the memory */
+};
+
+struct ginEp {
+	ginComm_t comm;
+	ginEpConfig_t config;
+	struct epArgs args; /* all but `call`, which each call fills in */
+	struct epGpu *gpu;  /* NULL: host threads */
+	int device;
+	int haveDevComm, haveWindow;
+	struct epSlab *slab;
+	void *state, *page, *sendBuffer;
+	uint32_t directPeers;
+	uint64_t bytes, handleBytes;
+	struct epSends dispatches, combines;
+};
+
+/* Offsets and sizes that follow from the configuration. */
+struct epSizes {
+	uint64_t slab;	 /* bytes */
+	uint64_t zeroed; /* of the state: zero at the start */
+	uint64_t state;	 /* zeroed, and the tables after it */
+	uint64_t masked, observed, owed, chunks;
+	uint64_t rankOf, firstExpert, list, numbers, slots, ranked,
+		totals;	     /* offsets in the state */
+	uint64_t sendBuffer; /* bytes; 0: none */
+	uint64_t page;	     /* bytes of host memory */
+	uint64_t handle;     /* bytes */
+};
+
+/*
+ * layout.c: fills in the plan's numbers and offsets in the slab. `first` is [nRanks + 1];
+ * `networked`: a peer is on a network route.
+ */
+void epLayout(const ginEpConfig_t *config, const uint32_t *first, uint32_t nRanks, uint32_t rank,
+	      int networked, struct epPlan *plan, struct epSizes *sizes);
+
+/* layout.c: `first` becomes [nRanks + 1]: the caller's, or as even as can be. */
+void epFirstExperts(const ginEpConfig_t *config, uint32_t nRanks, uint32_t *first);
+
+/* check.c: the fields of a configuration, and the arguments of a call as kernels need them. */
+ginResult_t epCheckConfig(const ginEpConfig_t *config, uint32_t nRanks, ginEpConfig_t *own);
+ginResult_t epCheckDispatch(ginEp_t ep, const ginEpDispatchArgs_t *in, struct epCallArgs *call);
+ginResult_t epCheckCombine(ginEp_t ep, const ginEpCombineArgs_t *in, struct epCallArgs *call);
+
+/* error.c: keeps the sentence for ginEpGetLastError(); returns `result`. */
+ginResult_t epFail(ginResult_t result, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* A call of libgin has failed: its sentence. */
+ginResult_t epFailGin(ginResult_t result, const char *what);
+
+/* launch.c: runs a variant by `grid` blocks or fewer. */
+ginResult_t epLaunch(ginEp_t ep, uint32_t variant, uint32_t grid, uint32_t block,
+		     const struct epCallArgs *call, void *stream);
+
+/* Fails with the first failure of a kernel, if it stops later calls. */
+ginResult_t epStopped(ginEp_t ep);
+
+/* control.c: zeroes signals and state; all ranks between two barriers. */
+ginResult_t epStartAnew(ginEp_t ep);
+
+/* control.c: waits until the puts of this rank have completed; puts to a dead rank are left. */
+void epFlush(ginEp_t ep);
+
+/* gpu.c. */
+ginResult_t epGpuOpen(int ordinal, struct epGpu **gpu);
+void epGpuClose(struct epGpu *gpu);
+const char *epGpuKernels(const struct epGpu *gpu);
+ginResult_t epGpuWrite(struct epGpu *gpu, void *dst, const void *src, size_t bytes);
+ginResult_t epGpuClear(struct epGpu *gpu, void *dst, size_t bytes);
+ginResult_t epGpuSync(struct epGpu *gpu);
+/* Thread blocks that run at one time. */
+uint32_t epGpuBlocks(const struct epGpu *gpu);
+ginResult_t epGpuLaunch(struct epGpu *gpu, uint32_t variant, uint32_t grid, uint32_t block,
+			size_t shared, const struct epArgs *args, void *stream);
+
+#endif

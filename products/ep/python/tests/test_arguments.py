@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What calls refuse, and with which words. Needs the library; ranks are threads."""
+
+import os
+import unittest
+
+import numpy as np
+
+import gin_ep
+
+SHAPE = dict(experts=4, topk=2, hidden=32, max_tokens=4)
+
+
+def alone(function):
+    """Runs function(comm) on a communicator of one rank."""
+    return gin_ep.run_threads(1, function)[0]
+
+
+class Communicators(unittest.TestCase):
+    def test_allgather(self):
+        def gather(comm):
+            return comm.rank, comm.size, comm.device, comm.allgather(bytes([comm.rank, 7]))
+
+        parts = [bytes([rank, 7]) for rank in range(3)]
+        self.assertEqual(gin_ep.run_threads(3, gather), [(rank, 3, None, parts) for rank in range(3)])
+
+    def test_of_mpi4py(self):
+        board = gin_ep.comm._Board(2)
+
+        class Mpi:
+            """What is used of an mpi4py communicator."""
+
+            def __init__(self, rank):
+                self.rank = rank
+
+            def Get_rank(self):
+                return self.rank
+
+            def Get_size(self):
+                return 2
+
+            def allgather(self, data):
+                return board.allgather(self.rank, data)
+
+        def both(outer):
+            with gin_ep.Communicator.from_mpi(Mpi(outer.rank), "none") as comm:
+                return comm.rank, comm.size, comm.allgather(b"x")
+
+        self.assertEqual(gin_ep.run_threads(2, both), [(rank, 2, [b"x", b"x"]) for rank in range(2)])
+
+    def test_an_exception_of_a_rank_ends_all(self):
+        def fails(comm):
+            if comm.rank == 1:
+                raise KeyError("rank 1 has failed")
+            comm.barrier()
+
+        with self.assertRaisesRegex(KeyError, "rank 1 has failed"):
+            gin_ep.run_threads(3, fails)
+
+    def test_an_exception_of_the_callers_allgather(self):
+        def fails(data):
+            raise KeyError("no network")
+
+        with self.assertRaises(gin_ep.GinError) as caught:
+            gin_ep.Communicator(fails, 0, 2, device="none")
+        self.assertIsInstance(caught.exception.__cause__, KeyError)
+
+    def test_too_few_bytes(self):
+        with self.assertRaises(gin_ep.GinError) as caught:
+            gin_ep.Communicator(lambda data: [b"", b""], 0, 2, device="none")
+        self.assertIn("0 bytes of rank 0", str(caught.exception.__cause__))
+
+    def test_devices(self):
+        for wrong in ("abacus", "cuda:one"):
+            with self.assertRaisesRegex(ValueError, f"device '{wrong}': give \"auto\""):
+                gin_ep.Communicator(device=wrong)
+
+
+class Eps(unittest.TestCase):
+    def test_a_keyword_that_is_not_there(self):
+        with self.assertRaisesRegex(TypeError, "colour, size"):
+            gin_ep.Ep(None, size=1, colour=2, **SHAPE)
+
+    def test_words_that_are_not_there(self):
+        for keyword, value in (("reduce", "sum"), ("on_lost", "wait"), ("rows", ["fp4"])):
+            with self.subTest(keyword), self.assertRaisesRegex(ValueError, f"{keyword} is .*; possible are"):
+                alone(lambda comm: gin_ep.Ep(comm, **{**SHAPE, keyword: value}))
+
+    def test_numbers(self):
+        wrong = (
+            ("experts", -1, ValueError, "experts is -1: give 0 to 4294967295"),
+            ("topk", 2**32 + 2, ValueError, "topk is 4294967298: give 0 to"),
+            ("hidden", 32.0, TypeError, "hidden is 32.0: give an integer"),
+            ("max_tokens", "4", TypeError, "max_tokens is '4': give an integer"),
+            ("max_sms", -1, ValueError, "max_sms is -1"),
+            ("contexts", None, TypeError, "contexts is None"),
+            ("timeout", -1, ValueError, "timeout is -1: give seconds"),
+            ("timeout", float("inf"), ValueError, "timeout is inf: give seconds"),
+            ("timeout", "1", TypeError, "timeout is '1': give seconds"),
+            ("first_experts", [0, -1], ValueError, "first_experts is -1"),
+        )
+        for name, value, kind, words in wrong:
+            with self.subTest(name), self.assertRaisesRegex(kind, words):
+                gin_ep.bytes_needed(1, **{**SHAPE, name: value})
+
+    def test_the_librarys_words(self):
+        with self.assertRaisesRegex(gin_ep.GinError, "ginEpCreate: .*hidden"):
+            alone(lambda comm: gin_ep.Ep(comm, **{**SHAPE, "hidden": 33}))
+
+    def test_too_few_first_experts(self):
+        with self.assertRaisesRegex(ValueError, "first_experts has 1 numbers, 1 ranks need 2"):
+            alone(lambda comm: gin_ep.Ep(comm, **SHAPE, first_experts=[0]))
+        with self.assertRaisesRegex(ValueError, "8 ranks need 9"):
+            gin_ep.bytes_needed(8, **SHAPE, first_experts=[0, 4])
+
+    def test_bytes_grow_with_tokens(self):
+        few = gin_ep.bytes_needed(8, **SHAPE)
+        many = gin_ep.bytes_needed(8, **{**SHAPE, "max_tokens": 64})
+        self.assertGreater(many, few)
+
+    def test_the_memory_that_from_deepep_names(self):
+        shape = dict(experts=288, topk=8, hidden=7168, max_tokens=128)
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../../docs/from-deepep.md")) as file:
+            self.assertIn(f"else {gin_ep.bytes_needed(8, **shape) / 1e6:.0f} MB;", file.read())
+
+    def test_a_destroyed_one(self):
+        def use(comm):
+            ep = gin_ep.Ep(comm, **SHAPE)
+            ep.destroy()
+            ep.destroy()
+            ep.masks()
+
+        with self.assertRaisesRegex(ValueError, "destroyed"):
+            alone(use)
+
+
+class Dispatches(unittest.TestCase):
+    def refused(self, kind, words, x, topk, **keywords):
+        def use(comm):
+            with gin_ep.Ep(comm, **SHAPE) as ep:
+                with self.assertRaisesRegex(kind, words):
+                    ep.dispatch(x, topk, **keywords)
+
+        alone(use)
+
+    def test_arguments(self):
+        x, topk = np.zeros((2, 32), np.uint16), np.zeros((2, 1), np.int64)
+        self.refused(TypeError, "x has dtype float64", x.astype(np.float64), topk)
+        self.refused(TypeError, "x is a list", x.tolist(), topk)
+        self.refused(ValueError, "2 dimensions", x[0], topk)
+        self.refused(ValueError, "layout is 'token'", x, topk, layout="token")
+        self.refused(ValueError, "scales is 'f16'", x, topk, fp8=True, scales="f16")
+        self.refused(gin_ep.GinError, "ginEpDispatch", np.zeros((5, 32), np.uint16), np.zeros((5, 1), np.int64))
+        self.refused(gin_ep.GinError, "ginEpDispatch", x, topk.astype(np.float32))
+
+    def test_memory_of_another_device(self):
+        """No GPU is needed: the communicator says that it has one."""
+
+        class Gpu:
+            device = 0
+
+        with self.assertRaisesRegex(ValueError, "x is a NumPy array, the ranks use GPU 0"):
+            ep = gin_ep.Ep.__new__(gin_ep.Ep)
+            ep.comm = Gpu()
+            ep.dispatch(np.zeros((2, 32), np.uint16), np.zeros((2, 1), np.int64))
+
+    def test_received_twice(self):
+        def use(comm):
+            with gin_ep.Ep(comm, **SHAPE) as ep:
+                received = ep.dispatch(np.zeros((2, 32), np.uint16), np.zeros((2, 1), np.int64), phase="send")
+                received.receive()
+                with self.assertRaisesRegex(RuntimeError, "nothing is left"):
+                    received.receive()
+                with self.assertRaisesRegex(RuntimeError, "nothing is left"):
+                    ep.dispatch(np.zeros((2, 32), np.uint16), np.zeros((2, 1), np.int64)).receive()
+
+        alone(use)
+
+    def test_a_wrong_expert_is_recorded(self):
+        def use(comm):
+            with gin_ep.Ep(comm, **SHAPE) as ep:
+                self.assertIsNone(ep.failure())
+                try:
+                    ep.dispatch(np.zeros((2, 32), np.uint16), np.array([[0, 1], [2, 4]]))
+                except gin_ep.GinError as error:
+                    self.assertRegex(str(error), "4")
+                    return None
+                return ep.failure()
+
+        failure = alone(use)
+        if failure is not None:
+            self.assertEqual((failure.call, failure.expected, failure.seen), ("dispatch send", 3, 4))
+
+
+class Masks(unittest.TestCase):
+    def test_set_and_clear(self):
+        def use(comm):
+            with gin_ep.Ep(comm, **SHAPE) as ep:
+                seen = [ep.masks()]
+                ep.set_mask(1 - comm.rank, True)
+                seen.append(ep.masks())
+                ep.clear_masks()
+                return seen + [ep.masks()]
+
+        none = ([False, False], [False, False])
+        for rank, seen in enumerate(gin_ep.run_threads(2, use)):
+            self.assertEqual(seen, [none, ([False, False], [rank == 1, rank == 0]), none])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# nccl.mk - libgin-nccl.so and include/gin/compat: kernels written for NCCL's device API, on libgin
+#
+#   make nccl        the library, and BUILD/nccl_home: a folder that can stand as NCCL_HOME
+#
+# BUILD/nccl_home/include has nccl.h, nccl_device.h and nccl_device/, which include libgin's headers;
+# BUILD/nccl_home/lib has libnccl.so, which is libgin-nccl.so. The installed folder is LIBDIR/gin-nccl.
+
+NCCL_LIB := $(BUILD)/libgin-nccl.so.$(VERSION)
+NCCL_LINKS := $(BUILD)/libgin-nccl.so.$(SOVERSION) $(BUILD)/libgin-nccl.so
+NCCL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard products/nccl/lib/*.c))
+NCCL_HEADERS := $(patsubst include/gin/compat/%,%,$(wildcard include/gin/compat/*.h include/gin/compat/*/*.h))
+NCCL_TREE := $(BUILD)/nccl_home/include/nccl.h
+NCCL_TESTS := $(patsubst %.cc,$(BUILD)/%,$(wildcard products/nccl/test/*.cc))
+
+.PHONY: nccl nccl-tests
+
+nccl: lib $(NCCL_LIB) $(NCCL_LINKS) $(NCCL_TREE)
+
+nccl-tests: $(NCCL_TESTS)
+
+$(NCCL_LIB): $(NCCL_OBJ) $(LINKS) products/nccl/lib/libgin-nccl.map
+	$(call say,LINK,$@)
+	$(Q)$(CC) -shared -o $@ $(NCCL_OBJ) $(LDFLAGS_ALL) -Wl,-soname,libgin-nccl.so.$(SOVERSION) \
+		-Wl,--version-script,products/nccl/lib/libgin-nccl.map $(if $(SAN),,-Wl$(comma)-z$(comma)defs) \
+		-Wl,-z,relro,-z,now,-z,nodelete -L$(BUILD) -lgin -pthread -ldl
+
+$(NCCL_LINKS): $(NCCL_LIB)
+	$(Q)ln -sf $(notdir $(NCCL_LIB)) $@
+
+hash := \#
+
+# nccl-forward FOLDER: files that include the headers in gin/compat, by paths relative to themselves
+nccl-forward = mkdir -p $(foreach folder,$(sort $(dir $(NCCL_HEADERS))),$(1)/$(folder)) \
+	$(foreach header,$(NCCL_HEADERS),&& echo '$(hash)include "$(if $(findstring /,$(header)),../)gin/compat/$(header)"' \
+		>$(1)/$(header))
+
+# nccl-links FOLDER INCLUDE LIB PLUGINDIR PLUGINS: links to libgin's headers, libraries and plug-ins, all relative. libgin.so looks
+# for a plug-in in the folder that it was loaded from. libnccl.so is a script of the linker, which names both libraries:
+# programs that link with -lnccl alone find libgin.so, too.
+nccl-links = ln -sfn $(2)/gin.h $(1)/include/gin.h && ln -sfn $(2)/gin_device.cuh $(1)/include/gin_device.cuh && \
+	ln -sfn $(2)/gin $(1)/include/gin && mkdir -p $(1)/lib && \
+	for link in libgin-nccl.so libgin-nccl.so.$(SOVERSION) libnccl.so.2; do \
+		ln -sfn $(3)/libgin-nccl.so.$(SOVERSION) $(1)/lib/$$link || exit; done && \
+	for link in libgin.so libgin.so.$(SOVERSION); do \
+		ln -sfn $(3)/libgin.so.$(SOVERSION) $(1)/lib/$$link || exit; done && \
+	$(foreach plugin,$(notdir $(5)),ln -sfn $(4)/$(plugin) $(1)/lib/$(plugin) && )\
+	echo 'INPUT(-lgin-nccl -lgin)' >$(1)/lib/libnccl.so
+
+$(NCCL_TREE): products/nccl/nccl.mk $(NCCL_HEADERS:%=include/gin/compat/%)
+	$(call say,TREE,$(BUILD)/nccl_home)
+	$(Q)$(call nccl-forward,$(BUILD)/nccl_home/include) && \
+		$(call nccl-links,$(BUILD)/nccl_home,$(shell realpath -m --relative-to=$(BUILD)/nccl_home/include include),../..,../..,$(PMIX) $(RDMA) $(OFI))
+
+# The run path of a program does not lead its libraries to theirs: the tests name libgin.so, too.
+LINKNCCL = -L$(BUILD) -Wl,--no-as-needed -lgin-nccl $(LINKGIN)
+
+$(NCCL_TESTS): $(BUILD)/%: %.cc $(NCCL_LINKS) $(LINKS) $(NCCL_TREE)
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(CXX) $(CXXFLAGS_ALL) -I$(BUILD)/nccl_home/include -Itest/common $(TESTFLAGS) -o $@ $< $(LDFLAGS_ALL) $(LINKNCCL)
+
+# A CUDA driver for libgin-nccl.so alone, beside which libgin.so has none.
+NCCL_FAKE := $(BUILD)/products/nccl/test/fake/libcuda.so.1
+
+$(NCCL_FAKE): products/nccl/test/fake/driver.c products/nccl/test/fake/driver.h products/nccl/lib/driver.h
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS_ALL)) -shared -o $@ $< -Wl,-soname,libcuda.so.1 -pthread
+
+$(BUILD)/products/nccl/test/streams: $(NCCL_FAKE)
+$(BUILD)/products/nccl/test/streams: private LDFLAGS += $(NCCL_FAKE) -Wl,-rpath,'$$ORIGIN/fake'
+
+# The tests with kernels.
+$(patsubst %,%_gpu,$(filter-out %/streams,$(NCCL_TESTS))): $(BUILD)/%_gpu: %.cc $(NCCL_LINKS) $(LINKS) $(NCCL_TREE) $(BUILD)/nvcc-used
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -I$(BUILD)/nccl_home/include -Itest/common $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< \
+		-L$(BUILD) -Xlinker --no-as-needed -lgin-nccl -lgin -Xlinker -rpath,'$$ORIGIN/../../..' -Xcompiler -pthread

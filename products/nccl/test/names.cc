@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * names.cc - NCCL's constants and types that the other tests do not need
+ *
+ * Programs keep the numbers in tables of their own, and hand them on. products/nccl/test/every-name finds names of the headers
+ * that no test has.
+ */
+#include "rig.h"
+
+#include <climits>
+#include <sys/wait.h>
+#include <type_traits>
+#include <unistd.h>
+
+template <class A, class B> constexpr bool is = std::is_same<A, B>::value;
+
+static_assert(NCCL_MAJOR == 2 && NCCL_MINOR >= 30 && NCCL_PATCH < 100 && sizeof(NCCL_SUFFIX) == 1,
+	      "version");
+static_assert(NCCL_UNIQUE_ID_BYTES == sizeof(ncclUniqueId) && NCCL_API_MAGIC == 0xcafebeef,
+	      "structs");
+static_assert(NCCL_CONFIG_UNDEF_INT == INT_MIN && NCCL_UNDEF_FLOAT < 0 && NCCL_SUSPEND_MEM == 1,
+	      "configuration");
+static_assert(NCCL_CTA_POLICY_DEFAULT == 0 && NCCL_CTA_POLICY_EFFICIENCY == 1 &&
+		      NCCL_CTA_POLICY_ZERO == 2,
+	      "CTA policies");
+static_assert(NCCL_WIN_STRICT_ORDERING == 2 && NCCL_WIN_CFT_COUNTED == 8 &&
+		      NCCL_WIN_REQUIRED_ALIGNMENT == 4096,
+	      "windows");
+static_assert(NCCL_GIN_CONNECTION_NONE == 0 && NCCL_GIN_CONNECTION_FULL == 1 &&
+		      NCCL_GIN_CONNECTION_RAIL == 2 && NCCL_GIN_CONNECTION_CUSTOM_STRIDE == 3,
+	      "connections");
+static_assert(NCCL_GIN_TYPE_NONE == 0 && NCCL_GIN_TYPE_PROXY == 2 && NCCL_GIN_TYPE_GDAKI == 3 &&
+		      NCCL_GIN_TYPE_GPI == 4 && NCCL_GIN_TYPE_EFA_GDA == 5 &&
+		      NCCL_GIN_TYPE_EFA_GDA < NCCL_GIN_TYPES,
+	      "types of networks");
+static_assert(NCCL_GIN_RESOURCE_SHARING_GPU == 0 && NCCL_GIN_RESOURCE_SHARING_CTA == 1 &&
+		      NCCL_GIN_RESOURCE_SHARING_THREAD == 2 &&
+		      is<decltype(NCCL_GIN_RESOURCE_SHARING_GPU), ncclGinResourceSharingMode>,
+	      "sharing");
+static_assert(NCCL_NET_DEVICE_HOST == 0 && NCCL_NET_DEVICE_UNPACK == 1 &&
+		      NCCL_NET_DEVICE_GIN_PROXY == 2 && NCCL_NET_DEVICE_GIN_GDAKI == 3 &&
+		      NCCL_NET_DEVICE_GIN_GPI == 4 && NCCL_NET_DEVICE_GIN_EFA_GDA == 5 &&
+		      is<decltype(NCCL_NET_DEVICE_HOST), ncclNetDeviceType>,
+	      "network devices");
+static_assert(NCCL_GIN_PROXY_ENABLE && NCCL_GIN_GDAKI_ENABLE &&
+		      is<ncclGin, ncclGin_BackendMask<NCCL_GIN_BACKEND_MASK_ALL>>,
+	      "a kernel has the code of both network backends");
+static_assert(ncclGinSignalInc == 0 && ncclGinSignalAdd == 1 &&
+		      is<decltype(ncclGinSignalInc), ncclGinSignalOp_t>,
+	      "signals");
+static_assert(ncclMaxRedOp == 0x7fffffff && is<decltype(ncclScalarDevice), ncclScalarResidence_t>,
+	      "operations");
+static_assert(is<ncclComm_t, ncclComm *> && is<ncclWindow_t, ncclWindow_vidmem *> &&
+		      is<ncclConfig_t, ncclConfig> &&
+		      is<ncclCommProperties_t, ncclCommProperties> &&
+		      is<ncclDevResourceHandle, ncclDevResourceHandle_t> &&
+		      is<ncclMultimemHandle, ncclMultimemHandle_t> &&
+		      is<ncclLsaBarrierHandle, ncclLsaBarrierHandle_t> &&
+		      is<ncclGinBarrierHandle, ncclGinBarrierHandle_t> &&
+		      is<ncclDevCommRequirements, ncclDevCommRequirements_t> &&
+		      is<ncclDevResourceRequirements, ncclDevResourceRequirements_t> &&
+		      is<ncclTeamRequirements, ncclTeamRequirements_t>,
+	      "each struct has two names");
+static_assert(is<decltype(ncclDevCommRequirements::ginConnectionType), ncclGinConnectionType_t> &&
+		      is<decltype(ncclDevCommRequirements::ginType), ncclGinType_t>,
+	      "enumerations of requirements");
+static_assert(std::is_empty<ncclGin_SegmentDevice>::value &&
+		      is<decltype(ncclGinOptFlagsDefault), ncclGinOptFlags>,
+	      "options of a put");
+
+/* A barrier by multicast memory, which libgin lacks, ends the program. */
+static bool endsBySignal(bool multimem)
+{
+	static const ncclDevComm dc = {};
+	int status = 0;
+	const pid_t child = fork();
+
+	if (child == 0) {
+		ncclLsaBarrierSession<ncclCoopThread> session({}, dc, ncclTeamTagLsa(), 0,
+							      multimem);
+		_exit(session.team.nRanks);
+	}
+	return child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status);
+}
+
+int main()
+{
+	ncclComm_t none = NCCL_COMM_NULL;
+	const void *unset = NCCL_CONFIG_UNDEF_PTR;
+
+	EXPECT(!none && !unset);
+	EXPECT(!endsBySignal(false) && endsBySignal(true));
+	puts("nccl names: ok");
+	return 0;
+}

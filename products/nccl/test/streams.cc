@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * streams.cc - collectives on streams that are late, stuck or broken, and contexts that are given back
+ *
+ * The driver is fake/driver.c. The communicators are of host threads; libgin-nccl takes them for ranks with a GPU.
+ * Each case is a process.
+ */
+#include "rig.h"
+
+#include "fake/driver.h"
+#include "products/nccl/lib/internal.h"
+
+#include <atomic>
+
+enum { COUNT = 40000 }; /* more than a message of the control plane */
+
+static ncclComm_t newComm(const ncclUniqueId &id, int rank, int nRanks)
+{
+	ncclComm_t comm;
+
+	CHECK(ncclCommInitRank(&comm, nRanks, id, rank));
+	comm->device = 0;
+	return comm;
+}
+
+static ncclComm_t aloneComm()
+{
+	ncclUniqueId id;
+
+	CHECK(ncclGetUniqueId(&id));
+	return newComm(id, 0, 1);
+}
+
+static void *newStream()
+{
+	void *stream;
+
+	EXPECT(!cuStreamCreate(&stream, 0));
+	return stream;
+}
+
+/* What a rank gives to an ncclAllGather(), and gets. */
+struct Gather {
+	std::vector<int> in, out;
+
+	Gather(ncclComm_t comm, void *stream, int first) : in(COUNT)
+	{
+		out.resize(static_cast<size_t>(comm->nRanks) * COUNT);
+		for (size_t i = 0; i < COUNT; i++)
+			in[i] = first + comm->rank * COUNT + static_cast<int>(i);
+		CHECK(ncclAllGather(in.data(), out.data(), COUNT, ncclInt32, comm,
+				    static_cast<cudaStream_t>(stream)));
+	}
+	Gather(const Gather &) = delete;
+	bool isRight(int first) const
+	{
+		for (size_t i = 0; i < out.size(); i++)
+			if (out[i] != first + static_cast<int>(i))
+				return false;
+		return true;
+	}
+};
+
+/* Whatever a communicator has done, its end gives the context back. No call breaks a capture of a stream. */
+static void contexts()
+{
+	ncclDevCommRequirements want = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+	void *stream = newStream();
+
+	for (int i = 0; i < 3; i++) {
+		ncclComm_t comm = aloneComm();
+		ncclDevComm dc;
+		CHECK(ncclDevCommCreate(comm, &want, &dc));
+		EXPECT(fakeRetained() == 0);
+		Gather gather(comm, stream, i);
+		EXPECT(fakeRetained() == 1);
+		fakeDrain(stream);
+		EXPECT(gather.isRight(i));
+		CHECK(ncclDevCommDestroy(comm, &dc));
+		CHECK(ncclCommDestroy(comm));
+		EXPECT(fakeRetained() == 0);
+	}
+	EXPECT(fakeUnsafe() == 0);
+	cuStreamDestroy_v2(stream);
+}
+
+static void lateRank(const ncclUniqueId &id, int rank)
+{
+	ncclComm_t comm = newComm(id, rank, 2);
+	void *streams[2] = {newStream(), newStream()};
+	Gather first(comm, streams[0], 5), second(comm, streams[1], 6);
+
+	fakeGate(streams[0]);
+	Gather late(comm, streams[0], 7);
+	std::thread opener([] {
+		usleep(100000);
+		fakeOpen();
+	});
+	CHECK(ncclCommDestroy(comm));
+	opener.join();
+	for (void *stream : streams) {
+		fakeDrain(stream);
+		cuStreamDestroy_v2(stream);
+	}
+	EXPECT(first.isRight(5) && second.isRight(6) && late.isRight(7));
+}
+
+static void twoRanks(void (*run)(const ncclUniqueId &, int))
+{
+	ncclUniqueId id;
+
+	CHECK(ncclGetUniqueId(&id));
+	std::thread other([=] { run(id, 1); });
+	run(id, 0);
+	other.join();
+}
+
+/* The end of a communicator waits for streams that reach their collectives later. */
+static void late()
+{
+	twoRanks(lateRank);
+}
+
+/* The stream comes to its collective after the communicator has ended. */
+static void goOn(void *stream)
+{
+	fakeOpen();
+	fakeDrain(stream);
+	cuStreamDestroy_v2(stream);
+}
+
+static void stuck()
+{
+	ncclComm_t comm = aloneComm();
+	void *stream = newStream();
+
+	fakeGate(stream);
+	Gather gather(comm, stream, 0);
+	EXPECT_FAILS(ncclCommDestroy(comm), ncclTimeout, "within GIN_TIMEOUT seconds");
+	EXPECT(fakeRetained() == 0);
+	goOn(stream);
+}
+
+static void aborted()
+{
+	ncclComm_t comm = aloneComm();
+	void *stream = newStream();
+
+	fakeGate(stream);
+	Gather gather(comm, stream, 0);
+	CHECK(ncclCommAbort(comm));
+	EXPECT(fakeRetained() == 0);
+	goOn(stream);
+}
+
+static void waitForFailure(ncclComm_t comm)
+{
+	ncclResult_t error = ncclSuccess;
+
+	while (error == ncclSuccess) {
+		usleep(1000);
+		CHECK(ncclCommGetAsyncError(comm, &error));
+	}
+	EXPECT(error == ncclRemoteError);
+}
+
+/* Rank 1's stream does not come. Rank 0's stream waits for it, until rank 1 ends the communicator. */
+static void revokedRank(const ncclUniqueId &id, int rank)
+{
+	ncclComm_t comm = newComm(id, rank, 2);
+	void *stream = newStream();
+
+	if (rank == 1)
+		fakeGate(stream);
+	Gather gather(comm, stream, 0);
+	if (rank == 1)
+		CHECK(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
+	else
+		fakeDrain(stream);
+	waitForFailure(comm);
+	CHECK(ncclCommDestroy(comm));
+	if (rank == 1)
+		goOn(stream);
+}
+
+static void revoked()
+{
+	twoRanks(revokedRank);
+}
+
+static std::atomic<bool> isCalled, isReleased;
+
+/*
+ * Rank 1 does not make the second call. While rank 0 waits for it, rank 1 ends the communicator, and does not leave it
+ * before rank 0's stream goes on.
+ */
+static void absentRank(const ncclUniqueId &id, int rank)
+{
+	ncclComm_t comm = newComm(id, rank, 2);
+	void *stream = newStream();
+	Gather first(comm, stream, 0);
+
+	fakeDrain(stream);
+	if (rank == 0) {
+		Gather second(comm, stream, 0);
+		isCalled = true;
+		fakeDrain(stream);
+		isReleased = true;
+	} else {
+		while (!isCalled)
+			usleep(1000);
+		usleep(100000); /* for rank 0's thread to find the input */
+		CHECK(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
+		while (!isReleased)
+			usleep(1000);
+	}
+	waitForFailure(comm);
+	EXPECT(first.isRight(0));
+	CHECK(ncclCommDestroy(comm));
+	cuStreamDestroy_v2(stream);
+}
+
+static void absent()
+{
+	twoRanks(absentRank);
+}
+
+static void broken()
+{
+	ncclComm_t comm = aloneComm();
+	void *stream = newStream();
+
+	fakeGate(stream);
+	Gather gather(comm, stream, 0);
+	fakeFault();
+	EXPECT_FAILS(ncclCommDestroy(comm), ncclUnhandledCudaError, "context");
+	EXPECT(fakeRetained() == 0);
+}
+
+static const struct {
+	const char *name;
+	void (*run)();
+	const char *timeout;
+} cases[] = {
+	{"contexts", contexts, "600"}, {"late", late, "600"},	    {"stuck", stuck, "1"},
+	{"aborted", aborted, "600"},   {"revoked", revoked, "600"}, {"absent", absent, "600"},
+	{"broken", broken, "600"},
+};
+
+int main(int argc, char **argv)
+{
+	int failed = 0, status;
+
+	setenv("GIN_LOG", "none", 0); /* failures are meant */
+	for (const auto &c : cases) {
+		if (argc > 1 && strcmp(argv[1], c.name))
+			continue;
+		setenv("GIN_TIMEOUT", c.timeout, 1);
+		if (fork() == 0) {
+			c.run();
+			_exit(0);
+		}
+		wait(&status);
+		printf("%s: %s\n", status ? "FAILED" : "ok", c.name);
+		fflush(stdout);
+		failed |= status != 0;
+	}
+	return failed;
+}
