@@ -19,7 +19,7 @@
 #ifndef GIN_H
 #define GIN_H
 
-#include "gin/abi.h"
+#include "gin/core/abi.h"
 
 #define GIN_VERSION_MAJOR 0
 #define GIN_VERSION_MINOR 1

@@ -3,7 +3,7 @@
  * gin_device.cuh - device API of libgin: the one header that a kernel includes
  *
  * C++17. nvcc compiles it for kernels and for host threads, NVRTC for kernels, g++ and clang++ for
- * host threads (see gin/host_launch.h). No device globals: every call works on a ginDevComm.
+ * host threads (see gin/core/host_launch.h). No device globals: every call works on a ginDevComm.
  *
  * gin_memory_model(7) is the contract of the calls. In short:
  *  - A call sends what its coop can see at the call.

@@ -241,7 +241,7 @@ def main(path):
     header = source_of("include/gin.h") + source_of("include/gin/shrink.h")
     layouts = Layouts(Path(path).read_text())
     layouts.enums["ginSignalKind"] = enum_of("include/gin/functions.cuh", "ginSignalKind")
-    layouts.enums["ginCoopKind"] = enum_of("include/gin/coop.cuh", "ginCoopKind")
+    layouts.enums["ginCoopKind"] = enum_of("include/gin/core/coop.cuh", "ginCoopKind")
     declared = set(re.findall(r"typedef struct (\w+) \{", header)) | set(SHARED_STRUCTS)
     layouts.structs = {name: fields for name, fields in layouts.structs.items() if name in declared}
     types = Types(layouts.structs, {name for _, name, _ in callbacks(header)})

@@ -5,7 +5,7 @@
 #include "prm.h"
 #include "wqe.h"
 
-#include <gin/gdaki/mlx5.h>
+#include <gin/core/mlx5.h>
 #include <stddef.h>
 
 struct word {

@@ -6,7 +6,7 @@
 #include "text.h"
 #include "words.h"
 
-#include <gin/gdaki/mlx5.h>
+#include <gin/core/mlx5.h>
 
 enum { RESERVED_FLAGS = 0x11 };
 

@@ -14,7 +14,7 @@
 
 enum { WQE_SEGMENTS_MOST = 63, WQE_LOCALS_MOST = 61 };
 
-/* Opcodes that are decoded but not in gin/gdaki/mlx5.h: libgin does not write them. */
+/* Opcodes that are decoded but not in gin/core/mlx5.h: libgin does not write them. */
 enum wqeOpcode {
 	wqeOpcodeSendInvalidate = 0x01,
 	wqeOpcodeSend = 0x0a,

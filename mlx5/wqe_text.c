@@ -5,7 +5,7 @@
 #include "text.h"
 #include "words.h"
 
-#include <gin/gdaki/mlx5.h>
+#include <gin/core/mlx5.h>
 
 enum { INLINE_SHOWN = 32 };
 

@@ -4,7 +4,7 @@
 #define GIN_GDAKI_CONTEXTS_H
 
 #include "gdaki.h"
-#include "gin/gdaki/send_queue.h"
+#include "gin/core/send_queue.h"
 #include "pairs.h"
 
 struct gdakiContexts {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gin/gdaki/mlx5.h"
+#include "gin/core/mlx5.h"
 #include "gdaki.h"
 
 static ginResult_t blank(const struct device *d, uint32_t count, uint32_t depth, char *slab)

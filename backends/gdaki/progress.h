@@ -12,7 +12,7 @@
 
 #include <pthread.h>
 
-#include "gin/gdaki/send_queue.h"
+#include "gin/core/send_queue.h"
 #include "lib/base/error.h"
 
 struct gdaki;

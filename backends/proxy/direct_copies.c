@@ -2,7 +2,7 @@
 /*
  * direct_copies.c - whether copy engines make long puts and gets between direct peers
  *
- * The device side is include/gin/proxy/copy_engine.cuh.
+ * The device side is include/gin/calls/copy_engine.cuh.
  */
 #include "direct_copies.h"
 

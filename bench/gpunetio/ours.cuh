@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ours.cuh - libgin's side: posts by gin/gdaki/queue.cuh and gin/gdaki/mlx5.h
+// ours.cuh - libgin's side: posts by gin/gdaki/queue.cuh and gin/core/mlx5.h
 #ifndef GIN_BENCH_GPUNETIO_OURS_CUH
 #define GIN_BENCH_GPUNETIO_OURS_CUH
 

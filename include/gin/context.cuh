@@ -5,8 +5,8 @@
 #ifndef GIN_CONTEXT_CUH
 #define GIN_CONTEXT_CUH
 
-#include "detail/context_words.cuh"
-#include "options.cuh"
+#include "calls/context_words.cuh"
+#include "core/options.cuh"
 
 /* A ticket of Gin::flushAsync(): plain data, to be kept in any memory. */
 struct ginRequest {

@@ -3,7 +3,7 @@
  * waits.c - does a kernel wait in a call on a device communicator that is to be freed?
  *
  * A waiting thread reads the abort line every few microseconds, and copies it to the mirror in GPU
- * memory (include/gin/detail/mirror.cuh). The line has a number which kernels do not look at. The host
+ * memory (include/gin/core/mirror.cuh). The line has a number which kernels do not look at. The host
  * changes the number: if it arrives in the mirror, a thread waits. Kernels pay nothing for this. A
  * kernel that runs and does not wait is not seen, nor one that has waited for less than some
  * microseconds, or that the GPU has set aside. Host threads, which the scheduler sets aside for long,

@@ -14,7 +14,7 @@ int main()
 }
 #else
 
-#include <gin/gdaki/mlx5.h>
+#include <gin/core/mlx5.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mlx5_devx.c - queues made by the commands of mlx5/prm.h, and driven by nothing but gin/gdaki/mlx5.h
+ * mlx5_devx.c - queues made by the commands of mlx5/prm.h, and driven by nothing but gin/core/mlx5.h
  *
  * What a GPU does, done by one thread: WQEs stored, doorbell record, doorbell, a collapsed
  * completion queue polled. Each kind of WQE has to do what it says, also the kinds that libmlx5
@@ -11,7 +11,7 @@
 #include "mlx5/cqe.h"
 #include "mlx5/prm.h"
 
-#include <gin/gdaki/mlx5.h>
+#include <gin/core/mlx5.h>
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
 

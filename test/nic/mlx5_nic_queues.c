@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * mlx5_nic_queues.c - queues of libgin-rdma.so: connected within a process and between two, they
- * move what gin/gdaki/mlx5.h says
+ * move what gin/core/mlx5.h says
  */
 #include "nic_rig.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mlx5_verbs.c - what libmlx5 puts into its queues is what gin/gdaki/mlx5.h makes, byte for byte
+ * mlx5_verbs.c - what libmlx5 puts into its queues is what gin/core/mlx5.h makes, byte for byte
  *
  * Each work request goes through ibv_post_send() and through ibv_wr_*(), in a loop on one device:
  * the send queue then has the bytes of our encoder, libmlx5's CQE says by our words what ibv_wc
@@ -9,7 +9,7 @@
 #include "mlx5/cqe.h"
 #include "mlx5/wqe.h"
 
-#include <gin/gdaki/mlx5.h>
+#include <gin/core/mlx5.h>
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
 

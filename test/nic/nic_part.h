@@ -7,7 +7,7 @@
 
 #include "test/arguments/arguments.h"
 
-#include <gin/gdaki/send_queue.h>
+#include <gin/core/send_queue.h>
 #include <time.h>
 
 enum {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_rig.h - a port, a window and a slab of queues of libgin-rdma.so, driven by gin/gdaki/mlx5.h
+ * nic_rig.h - a port, a window and a slab of queues of libgin-rdma.so, driven by gin/core/mlx5.h
  *
  * What a GPU does, done by one thread.
  */
 #ifndef GIN_TEST_NIC_RIG_H
 #define GIN_TEST_NIC_RIG_H
 
-#include <gin/gdaki/mlx5.h>
+#include <gin/core/mlx5.h>
 
 #include "nic.h"
 

@@ -8,7 +8,7 @@
 #include "mlx5/words.h"
 #include "mlx5/wqe.h"
 
-#include <gin/gdaki/mlx5.h>
+#include <gin/core/mlx5.h>
 
 #include "hex.h"
 

@@ -5,7 +5,7 @@
  *	litmus MODE ROUNDS [ranks.h's arguments]
  *
  * Two ranks, and in each launch many blocks, every one a channel of its own. A round of a mode
- * hands data over by one kind of edge (gin/detail/ordering.cuh) and counts what arrived stale. It prints
+ * hands data over by one kind of edge (gin/core/ordering.cuh) and counts what arrived stale. It prints
  * "MODE: tries T, stale S" and fails when any was. test/gpu/litmus-gpu runs it with and without each
  * ordering.
  */

@@ -42,7 +42,7 @@ extern "C" __global__ void all(ginDevComm dc, ginWindow_t w, char *p, unsigned l
 	out[2] = reinterpret_cast<uint64_t>(ginPeerPointer(w, 0, 1));
 }
 
-#include "gin/gdaki/mlx5.h"
+#include "gin/core/mlx5.h"
 extern "C" __global__ void wqes(ginMlx5Slot slot, ginMlx5Memory there, ginMlx5Memory here,
 				ginMlx5Wqebb *out, ginMlx5TwoWqebbs *two, uint32_t *words)
 {

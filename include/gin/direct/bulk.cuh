@@ -12,9 +12,9 @@
 #ifndef GIN_BULK_CUH
 #define GIN_BULK_CUH
 
-#include "../coop.cuh"
+#include "../core/coop.cuh"
 #include "copy.cuh"
-#include "../options.cuh"
+#include "../core/options.cuh"
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define GIN_HAS_BULK 1

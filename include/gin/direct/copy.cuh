@@ -9,7 +9,7 @@
 #ifndef GIN_COPY_CUH
 #define GIN_COPY_CUH
 
-#include "../detail/ordering.cuh"
+#include "../core/ordering.cuh"
 
 #if GIN_ON_GPU
 typedef ginWord16 ginCopyWord;

@@ -17,9 +17,9 @@
 #ifndef GIN_DIRECT_PACKETS_CUH
 #define GIN_DIRECT_PACKETS_CUH
 
-#include "../coop.cuh"
+#include "../core/coop.cuh"
 #include "copy.cuh"
-#include "../detail/wait.cuh"
+#include "../core/wait.cuh"
 
 /* `most` rounded up to whole packets. */
 GIN_FN constexpr uint32_t ginPacketRoom(uint32_t most)

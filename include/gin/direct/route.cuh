@@ -9,7 +9,7 @@
 #define GIN_DIRECT_CUH
 
 #include "bulk.cuh"
-#include "../options.cuh"
+#include "../core/options.cuh"
 
 /* The part of `window` at `peer`. ginUnshared(): a loop around the call keeps no address. */
 GIN_FN const struct ginWindowPeer &ginWindowAt(ginWindow_t window, int peer)

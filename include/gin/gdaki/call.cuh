@@ -2,7 +2,7 @@
 /*
  * call.cuh - the gdaki route: calls that post
  *
- * Called by detail/context_base.cuh, on the first thread of the calling coop. A call is a loop
+ * Called by calls/context_base.cuh, on the first thread of the calling coop. A call is a loop
  * (ginWorkPost) around ginGdaki...Now::post(), which posts if there is room, and ginWorkRoom(), which
  * waits for room or leaves the error record. A call returns the result.
  *
@@ -18,7 +18,7 @@
  *   queue         ginGdakiQueue()
  *   peer          &ginDevComm.peers[peer]
  *   context       for the error record; not part of `how`, which most callers know at compile time
- *   how           call, sharing, given, required, aggregate, what is raised: detail/how.cuh
+ *   how           call, sharing, given, required, aggregate, what is raised: core/how.cuh
  *   id            of the signal, or UINT32_MAX: for the error record
  *   there, off    the target: &ginWindowPeer of the peer, and an offset
  *   raiseAt, raiseOff, add   the signal: the target window's ginWindowPeer and an offset with

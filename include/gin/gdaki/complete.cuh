@@ -2,7 +2,7 @@
 /*
  * complete.cuh - the gdaki route: gets, flush and wait, counters, atomics
  *
- * Called by context.cuh and detail/context_base.cuh, on the first thread of the calling coop.
+ * Called by context.cuh and calls/context_base.cuh, on the first thread of the calling coop.
  * Calls post.cuh to post and queue.cuh to wait. In this file:
  *
  * gets       ginGdakiGet() posts READs.
@@ -22,7 +22,7 @@
 #define GIN_GDAKI_COMPLETE_CUH
 
 #include "call.cuh"
-#include "../detail/results.cuh"
+#include "../core/results.cuh"
 
 GIN_FN uint32_t ginGdakiGetWhat(uint32_t how)
 {

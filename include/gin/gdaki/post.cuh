@@ -12,7 +12,7 @@
  *   ginWorkPost()  the loop around both.
  *
  * Lanes of a warp that post to one queue at one time, each a post of equally many WQEBBs, post
- * together (detail/reserve.cuh): one lane reserves for all, each lane writes its own WQEs, and one
+ * together (core/reserve.cuh): one lane reserves for all, each lane writes its own WQEs, and one
  * lane hands over.
  */
 #ifndef GIN_GDAKI_POST_CUH

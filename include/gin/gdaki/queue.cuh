@@ -68,9 +68,9 @@
 #ifndef GIN_GDAKI_QUEUE_CUH
 #define GIN_GDAKI_QUEUE_CUH
 
-#include "../detail/how.cuh"
-#include "../detail/ordering.cuh"
-#include "../detail/wait.cuh"
+#include "../core/how.cuh"
+#include "../core/ordering.cuh"
+#include "../core/wait.cuh"
 
 /* WQEBBs of one queue that one reservation covers. */
 struct ginSendRange {

@@ -8,8 +8,8 @@
 #ifndef GIN_GDAKI_WORK_CUH
 #define GIN_GDAKI_WORK_CUH
 
-#include "../detail/how.cuh"
-#include "../detail/reserve.cuh"
+#include "../core/how.cuh"
+#include "../core/reserve.cuh"
 #include "../proxy/descriptor.h"
 #include "queue.cuh"
 

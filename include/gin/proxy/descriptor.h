@@ -28,7 +28,7 @@
 #ifndef GIN_DESCRIPTOR_H
 #define GIN_DESCRIPTOR_H
 
-#include "../abi.h"
+#include "../core/abi.h"
 
 #define GIN_DESCRIPTOR_WORDS 8
 #define GIN_DESCRIPTOR_PHASE (1ull << 63)

@@ -2,15 +2,15 @@
 /*
  * ring.cuh - GPU threads and a context's ring: posting descriptors, waiting until they are done
  *
- * Called by route.cuh, detail/context_base.cuh and barrier.cuh. Calls the memory accesses of
- * detail/ordering.cuh, whose labels the comments use. The CPU's side is backends/proxy/engine.c.
+ * Called by route.cuh, calls/context_base.cuh and barrier.cuh. Calls the memory accesses of
+ * core/ordering.cuh, whose labels the comments use. The CPU's side is backends/proxy/engine.c.
  * test/model/ring.pml is a model of steps 1 to 4, test/model/complete.pml of steps 5 and 6.
  *
  * A ticket is a descriptor's number; its slot in the ring is the ticket modulo the depth. A post
  * takes six steps:
  *
  * 1. ticket      ginRingReserve() adds to `producer`, once for all lanes of a warp that post at the
- *                same time (detail/reserve.cuh).
+ *                same time (core/reserve.cuh).
  * 2. descriptor  The call is described and its source released while step 1 waits for memory: D.
  * 3. room        ginRingKeep() checks for room, by the `shadow` of the consumed word, then by the
  *                word itself: Q. Without room the tickets go back. ginRingReserveFree(), the
@@ -29,8 +29,8 @@
 #define GIN_PROXY_RING_CUH
 
 #include "descriptor.h"
-#include "../detail/reserve.cuh"
-#include "../detail/wait.cuh"
+#include "../core/reserve.cuh"
+#include "../core/wait.cuh"
 
 /* A descriptor before it is written: all top bits are clear; word 0 has those of full words. */
 struct ginDescriptor {

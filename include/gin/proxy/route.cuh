@@ -2,26 +2,26 @@
 /*
  * route.cuh - the proxy route: calls become descriptors
  *
- * Called by detail/context_base.cuh and barrier.cuh, on the first thread of the calling coop. Calls
+ * Called by calls/context_base.cuh and barrier.cuh, on the first thread of the calling coop. Calls
  * ring.cuh. Each ginProxy...() is one call of class Gin for one thread. It takes scalars
- * (detail/how.cuh) and is inlined; what is seldom, waiting for room and the error record, is
+ * (core/how.cuh) and is inlined; what is seldom, waiting for room and the error record, is
  * ginPostWait(). A CPU thread does the rest, in backends/proxy/.
  *
  * Common arguments:
  *	dc		ginDevComm.self
  *	queue, to	the context's ring and the peer's entry: the caller has their addresses
  *			without a load
- *	how		detail/how.cuh
+ *	how		core/how.cuh
  *	window, where, add	the remote action: ginHowSignal()
  *	timeout, from	ginOptions; `from` packed by ginFromPack()
  */
 #ifndef GIN_PROXY_ROUTE_CUH
 #define GIN_PROXY_ROUTE_CUH
 
-#include "../options.cuh"
-#include "../detail/results.cuh"
+#include "../core/options.cuh"
+#include "../core/results.cuh"
 #include "ring.cuh"
-#include "../detail/reserve.cuh"
+#include "../core/reserve.cuh"
 
 /*
  * `value` in a field of `bits` bits, 33 to 63. A value that does not fit becomes one of the 2^32

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * send_rig.h - send queues of gin/gdaki/send_queue.h on the engine that is linked in, for threads of the host
+ * send_rig.h - send queues of gin/core/send_queue.h on the engine that is linked in, for threads of the host
  * or, compiled by nvcc, of a GPU
  *
  *	QUEUES=n	how many, LOG_DEPTH=n of 2^n WQEBBs each, GRID and BLOCK for how many threads
@@ -12,7 +12,7 @@
 #define MLX5DEV_TESTS_SEND_RIG_H
 
 #include <gin/gdaki/queue.cuh>
-#include <gin/host_launch.h>
+#include <gin/core/host_launch.h>
 
 #include <infiniband/verbs.h>
 #include <stdio.h>

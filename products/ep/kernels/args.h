@@ -19,7 +19,7 @@
 #ifndef GIN_EP_ARGS_H
 #define GIN_EP_ARGS_H
 
-#include "gin/abi.h"
+#include "gin/core/abi.h"
 
 #include "variants.h"
 

@@ -7,7 +7,7 @@
 #ifndef GIN_COMPAT_NCCL_ACTION_H
 #define GIN_COMPAT_NCCL_ACTION_H
 
-#include "../../options.cuh"
+#include "../../core/options.cuh"
 #include "core.h"
 #include "net_device.h"
 

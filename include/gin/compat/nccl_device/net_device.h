@@ -3,7 +3,7 @@
 #ifndef GIN_COMPAT_NCCL_NET_DEVICE_H
 #define GIN_COMPAT_NCCL_NET_DEVICE_H
 
-#include "../../abi.h"
+#include "../../core/abi.h"
 
 typedef enum {
 	NCCL_NET_DEVICE_HOST = 0,

@@ -5,7 +5,7 @@
 #ifndef GIN_OPTIONS_CUH
 #define GIN_OPTIONS_CUH
 
-#include "detail/target.cuh"
+#include "target.cuh"
 
 /*
  * Remote and local actions of a put.

@@ -19,7 +19,7 @@
 #ifndef GIN_COOP_CUH
 #define GIN_COOP_CUH
 
-#include "detail/target.cuh"
+#include "target.cuh"
 
 /* Lanes of a warp that execute together; host threads never do. */
 #define GIN_TOGETHER (GIN_ON_GPU ? 32u : 1u)

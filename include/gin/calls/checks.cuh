@@ -9,9 +9,9 @@
 #ifndef GIN_CHECKS_CUH
 #define GIN_CHECKS_CUH
 
-#include "../coop.cuh"
+#include "../core/coop.cuh"
 #include "../direct/route.cuh"
-#include "wait.cuh"
+#include "../core/wait.cuh"
 
 /* The classes with calls have it as a template argument: both kinds may be in one program. */
 #ifdef GIN_DEVICE_CHECKS

@@ -62,8 +62,8 @@
 #ifndef GIN_ORDERING_CUH
 #define GIN_ORDERING_CUH
 
-#include "../gdaki/send_queue.h"
-#include "../options.cuh"
+#include "send_queue.h"
+#include "options.cuh"
 #include "primitives.cuh"
 
 /*

@@ -19,10 +19,10 @@
 #ifndef GIN_MLX5_H
 #define GIN_MLX5_H
 
-#include "../abi.h"
+#include "abi.h"
 
 #if defined(__clang__) && defined(__CUDA__) && !defined(__CUDACC__)
-#include "../detail/clang.cuh"
+#include "clang.cuh"
 #define GIN_MLX5_FN static __device__ __forceinline__
 #elif defined(__CUDACC_RTC__)
 #define GIN_MLX5_FN static __device__ __forceinline__

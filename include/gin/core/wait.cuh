@@ -10,7 +10,7 @@
 
 #include "how.cuh"
 #include "mirror.cuh"
-#include "../options.cuh"
+#include "options.cuh"
 
 /* A wait in progress. */
 struct ginPoll {

@@ -6,8 +6,8 @@
 #define GIN_CONTEXT_STATE_CUH
 
 #include "../direct/route.cuh"
-#include "routes.cuh"
-#include "wait.cuh"
+#include "../core/routes.cuh"
+#include "../core/wait.cuh"
 
 /*
  * ginSame: a type that is not deduced from the argument. ginBits: the unsigned integer of its size.

@@ -8,7 +8,7 @@
 #ifndef GIN_TARGET_CUH
 #define GIN_TARGET_CUH
 
-#include "../abi.h"
+#include "abi.h"
 
 /*
  * Compilers for GPUs alone: NVRTC, and clang -x cuda without CUDA's headers. CUDA's headers define
@@ -23,7 +23,7 @@
 #define GIN_ONLY_GPU 0
 #include <string.h>
 
-#include "../host_launch.h"
+#include "host_launch.h"
 #endif
 
 #if GIN_ONLY_GPU

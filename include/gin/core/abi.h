@@ -185,7 +185,7 @@ struct ginAbortLine {
 
 /*
  * The mirror of a word in host memory for which many threads may wait. In GPU memory: one thread at
- * a time reads the word and copies it here; the other threads read the mirror (detail/mirror.cuh).
+ * a time reads the word and copies it here; the other threads read the mirror (core/mirror.cuh).
  */
 struct ginMirror {
 	uint64_t seen;	  /* the copy */

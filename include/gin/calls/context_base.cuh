@@ -8,10 +8,10 @@
 #ifndef GIN_CONTEXT_BASE_CUH
 #define GIN_CONTEXT_BASE_CUH
 
-#include "../coop.cuh"
+#include "../core/coop.cuh"
 #include "../direct/route.cuh"
 #include "../gdaki/complete.cuh"
-#include "../proxy/copy_engine.cuh"
+#include "copy_engine.cuh"
 #include "../proxy/route.cuh"
 #include "context_state.cuh"
 

@@ -12,7 +12,7 @@
 #ifndef GIN_SEND_QUEUE_H
 #define GIN_SEND_QUEUE_H
 
-#include "../abi.h"
+#include "abi.h"
 #include "mlx5.h"
 
 /*

@@ -18,9 +18,9 @@
 #ifndef GIN_COPY_ENGINE_CUH
 #define GIN_COPY_ENGINE_CUH
 
-#include "../coop.cuh"
+#include "../core/coop.cuh"
 #include "../direct/bulk.cuh"
-#include "route.cuh"
+#include "../proxy/route.cuh"
 
 /*
  * No copy below this goes to an engine by itself, whatever GIN_COPY_ENGINE_BYTES says: the compiler

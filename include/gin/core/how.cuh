@@ -8,7 +8,7 @@
 #ifndef GIN_HOW_CUH
 #define GIN_HOW_CUH
 
-#include "../options.cuh"
+#include "options.cuh"
 
 /* A word `how`: the lowest bit of each field. Usually a constant. */
 enum {
