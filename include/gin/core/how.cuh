@@ -41,12 +41,6 @@ GIN_FN ginSharing ginHowSharing(uint32_t how)
 	return static_cast<ginSharing>(how >> GIN_HOW_SHARING & 3);
 }
 
-/* Is the call made by a thread that is alone on its context? */
-GIN_FN bool ginHowAlone(uint32_t how)
-{
-	return ginHowSharing(how) == ginSharingThread;
-}
-
 GIN_FN uint32_t ginHowGiven(uint32_t how)
 {
 	return how >> GIN_HOW_GIVEN & 3;

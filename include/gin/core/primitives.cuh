@@ -3,7 +3,8 @@
  * primitives.cuh - memory operations with an order and a scope, on the GPU and on the host
  *
  * PTX on the GPU, __atomic builtins on the host. ordering.cuh builds every shared access from
- * these; other files call the functions of ordering.cuh. Words have 4 or 8 bytes, except for stores
+ * these. Other files call the functions of ordering.cuh, and use these only for relaxed accesses to
+ * words that need no edge. Words have 4 or 8 bytes, except for stores
  * and weak loads.
  *
  * The host has no fence: ThreadSanitizer does not know fences. Where a GPU orders relaxed accesses
@@ -358,19 +359,6 @@ GIN_FN ginWord16 ginPollPair(const void *src)
 	word.half[1] = __atomic_load_n(words + 1, __ATOMIC_RELAXED);
 #endif
 	return word;
-}
-
-/* Do both words of a packet have the message's number? */
-GIN_FN bool ginPacketIs(const struct ginWord16 &words, uint32_t number)
-{
-	return static_cast<uint32_t>(words.half[0] >> 32) == number &&
-	       static_cast<uint32_t>(words.half[1] >> 32) == number;
-}
-
-/* The 8 bytes of a packet. */
-GIN_FN uint64_t ginPacketData(const struct ginWord16 &words)
-{
-	return (words.half[0] & 0xffffffffu) | words.half[1] << 32;
 }
 
 #endif

@@ -19,7 +19,6 @@
  * Half of what the 16 bits of a CQE count: the index of a CQE is at most one depth above `done`,
  * so 16 bits identify it.
  */
-#define GIN_SEND_MAX_LOG_DEPTH 15
 
 /* In ginSendQueue.done: a thread is raising the counters of the WQEs that it will add to `done`. */
 #define GIN_SEND_CREDITING (1ull << 63)

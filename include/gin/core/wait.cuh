@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wait.cuh - how device calls wait, and the error record
+ * wait.cuh - how device calls wait
  *
- * Every loop that waits goes through ginPollStep() or ginPollUntil(): both end it by timeout,
- * abort, the failure of a peer, or the failure of the queue.
+ * A wait for a word of memory goes through ginPollStep() or ginPollUntil(): both end it by timeout,
+ * abort, the failure of a peer, or the failure of the queue. A wait for a send queue goes through
+ * ginSendPatienceStep() (gdaki/queue.cuh), which ends for the same reasons.
  */
 #ifndef GIN_WAIT_CUH
 #define GIN_WAIT_CUH
 
+#include "error.cuh"
 #include "how.cuh"
 #include "mirror.cuh"
 #include "options.cuh"
@@ -36,17 +38,6 @@ GIN_FN struct ginPoll ginPollStart(const ginDevComm &dc, const ginOptions &optio
 	return ginPollFor(dc.self, options.timeout, ginFromPack(options.from));
 }
 
-GIN_FN ginResult_t ginAbortResult(uint64_t word)
-{
-	return static_cast<ginResult_t>(word & 0xffffffffu);
-}
-
-/* The peer in a word of the abort line, which has 24 bits with a sign. */
-GIN_FN int32_t ginAbortPeer(uint64_t word)
-{
-	return static_cast<int32_t>(word >> 24) >> 8;
-}
-
 /* NULL: the state does not matter. */
 GIN_FN uint32_t ginPeerStateOf(const struct ginPeer *peer)
 {
@@ -71,7 +62,7 @@ GIN_FN int32_t ginFailedOf(const struct ginPeer *peers, const ginPeerSet &from)
 GIN_FN ginResult_t ginPollAbort(struct ginPoll &poll)
 {
 	uint64_t word = ginMirroredLook(poll.dc->abort);
-	ginResult_t result = ginAbortResult(word);
+	ginResult_t result = ginResultOf(word);
 
 	if (result != ginErrorPeer)
 		return result;
@@ -107,7 +98,7 @@ GIN_FN ginResult_t ginPollClock(struct ginPoll &poll)
 		poll.looked = static_cast<uint32_t>(now) | 1;
 		ginResult_t result = ginPollAbort(poll);
 		if (result == ginSuccess && poll.queue)
-			result = ginAbortResult(ginMirroredLookCalled(poll.queue));
+			result = ginResultOf(ginMirroredLookCalled(poll.queue));
 		if (result != ginSuccess)
 			return result;
 	}
@@ -227,57 +218,6 @@ struct ginCounterLook {
 		return ginCounterObserve(gpu) + (cpu.present() ? cpu() : 0);
 	}
 };
-
-/* The result of a call on a peer that has failed. */
-GIN_FN ginResult_t ginPeerLostHere(const uint64_t *abortWord)
-{
-	ginResult_t why = ginAbortResult(ginHostWordObserve(abortWord));
-	return why != ginSuccess ? why : ginErrorPeer;
-}
-
-GIN_FN_COLD ginResult_t ginPeerLost(const uint64_t *abortWord)
-{
-	return ginPeerLostHere(abortWord);
-}
-
-/*
- * Cold functions take dc.self. With the kernel's parameter instead, nvcc would load it before the
- * branch around the call, which slows every signal.
- */
-
-/* Writes the error record, unless an earlier failure has. Any thread. */
-GIN_FN void ginErrorLeaveHere(const ginDevComm *dc, ginResult_t result, uint32_t call,
-			      uint32_t context, int peer, uint32_t id, uint64_t expected,
-			      uint64_t seen)
-{
-	struct ginErrorRecord *record = dc->errorRecord;
-
-	if (!ginErrorClaim(dc->errorClaim))
-		return;
-	record->result = static_cast<uint32_t>(result);
-	record->call = call;
-	record->context = context;
-	record->peer = peer;
-	record->id = id;
-	record->expected = expected;
-	record->seen = seen;
-	ginErrorPublish(&record->valid);
-}
-
-GIN_FN_COLD void ginErrorLeave(const ginDevComm *dc, ginResult_t result, uint32_t call,
-			       uint32_t context, int peer, uint32_t id, uint64_t expected,
-			       uint64_t seen)
-{
-	ginErrorLeaveHere(dc, result, call, context, peer, id, expected, seen);
-}
-
-/* Not inlined, in kernels for the proxy alone: ginPostWaitCalled(). */
-GIN_FN_CALLED void ginErrorLeaveCalled(const ginDevComm *dc, ginResult_t result, uint32_t call,
-				       uint32_t context, int peer, uint32_t id, uint64_t expected,
-				       uint64_t seen)
-{
-	ginErrorLeaveHere(dc, result, call, context, peer, id, expected, seen);
-}
 
 /* What a wait waits for; and the call, context and id for the error record. */
 struct ginWaitFor {

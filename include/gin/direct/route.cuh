@@ -9,17 +9,7 @@
 #define GIN_DIRECT_CUH
 
 #include "bulk.cuh"
-#include "../core/options.cuh"
-
-/* The part of `window` at `peer`. ginUnshared(): a loop around the call keeps no address. */
-GIN_FN const struct ginWindowPeer &ginWindowAt(ginWindow_t window, int peer)
-{
-	const uint32_t at = ginUnshared(static_cast<uint32_t>(peer)) *
-				    static_cast<uint32_t>(sizeof(struct ginWindowPeer)) +
-			    static_cast<uint32_t>(sizeof(struct ginWindowTable));
-	return *reinterpret_cast<const struct ginWindowPeer *>(
-		reinterpret_cast<const char *>(window.table) + at);
-}
+#include "../core/window.cuh"
 
 /*
  * The address at which this rank loads and stores byte `offset` of `window` at `peer`; NULL if the

@@ -40,7 +40,7 @@ GIN_FN ginResult_t ginGdakiDrainQueue(struct ginSendQueue *q, uint64_t *end,
 			*end = reserved;
 		result = ginSendState(q);
 		if (result == ginSuccess)
-			result = ginAbortResult(ginSendPatienceStep(wait));
+			result = ginResultOf(ginSendPatienceStep(wait));
 	}
 	return result;
 }

@@ -30,7 +30,7 @@
 #ifndef GIN_GDAKI_CALL_CUH
 #define GIN_GDAKI_CALL_CUH
 
-#include "../direct/route.cuh"
+#include "../core/window.cuh"
 #include "post.cuh"
 
 /* The send queues of a context; of dc->contexts: of direct peers, shared by all contexts. */
@@ -121,28 +121,6 @@ GIN_FN struct ginGdakiFrom ginGdakiSource(uint32_t how, uint64_t source, uint64_
 	if (ginHowHas(how, GIN_HOW_ANYWHERE))
 		return {off, static_cast<uint32_t>(source), ginScopeSystem};
 	return ginGdakiHere(reinterpret_cast<const struct ginWindowTable *>(source), off, how);
-}
-
-/*
- * Where the NIC reads `bytes` at an address, by a search in all windows of this rank; false: no
- * window has them. Relaxed loads: windows come and go while kernels run, but the window of a put stays.
- */
-GIN_FN bool ginSourceFind(const struct ginSources *sources, uint64_t address, size_t bytes,
-			  struct ginMlx5Memory *found)
-{
-	const struct ginSourceEntry *entry =
-		reinterpret_cast<const struct ginSourceEntry *>(sources + 1);
-	uint64_t used = ginHostWordObserve(&sources->used);
-
-	for (uint64_t i = 0; i < used; i++, entry++) {
-		uint64_t size = ginHostWordObserve(&entry->bytes);
-		uint64_t offset = address - ginHostWordObserve(&entry->address);
-		if (offset < size && bytes <= size - offset) {
-			*found = {entry->nicAddress + offset, entry->nicKey};
-			return true;
-		}
-	}
-	return false;
 }
 
 /* `what` of a put. */

@@ -249,13 +249,13 @@ GIN_FN_CALLED ginResult_t ginGdakiWaitCounter(const ginDevComm *dc, uint32_t con
 		uint64_t seen = ginCounterObserve(word);
 		if (ginReached(seen, least, bits))
 			return ginSuccess;
-		if (ginAbortResult(ends) == ginSuccess)
+		if (ginResultOf(ends) == ginSuccess)
 			ends = ginSendPatienceStep(wait);
-		if (ginAbortResult(ends) == ginSuccess)
+		if (ginResultOf(ends) == ginSuccess)
 			continue;
-		ginErrorLeave(dc, ginAbortResult(ends), ginCallWaitCounter, context,
+		ginErrorLeave(dc, ginResultOf(ends), ginCallWaitCounter, context,
 			      static_cast<int>(ends >> 32), id, least, seen);
-		return ginAbortResult(ends);
+		return ginResultOf(ends);
 	}
 }
 
@@ -304,7 +304,7 @@ GIN_FN_CALLED uint32_t ginGdakiResultTake(const ginDevComm *dc, struct ginSendQu
 			slot = ginGdakiResultReclaim(dc, results, ginHowSharing(how));
 		if (slot != GIN_QUEUE_RESULTS)
 			return slot;
-		ginResult_t result = ginAbortResult(ginSendPatienceStep(wait));
+		ginResult_t result = ginResultOf(ginSendPatienceStep(wait));
 		if (result == ginSuccess)
 			continue;
 		ginWorkRefuse(dc, q, peer, how, UINT32_MAX, result);
@@ -437,7 +437,7 @@ GIN_FN ginResult_t ginGdakiAtomicOld(const ginDevComm *dc, struct ginSendQueue *
 		of->nicAddress + slot * sizeof(uint64_t), of->nicKey, timeout, from);
 	if (!ginWorkOk(end)) {
 		ginSlotFree(&of->freeResults, slot);
-		return ginAbortResult(end);
+		return ginResultOf(end);
 	}
 	ginResult_t result = ginGdakiResultWait(dc, queue, peer, ginWorkHow(context, how), results,
 						end, slot, deadline, from);

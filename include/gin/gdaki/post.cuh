@@ -204,7 +204,7 @@ GIN_FN_COLD uint64_t ginWorkFail(const ginDevComm *dc, const struct ginSendQueue
 				 const struct ginPeer *peer, uint32_t how, uint64_t failed,
 				 uint32_t id)
 {
-	ginResult_t result = ginAbortResult(failed);
+	ginResult_t result = ginResultOf(failed);
 
 	if (failed == GIN_WORK_QUEUE_LOST)
 		result = ginSendState(q);
@@ -261,7 +261,7 @@ GIN_FN_COLD struct ginWorkHeld ginWorkRoom(const ginDevComm *dc, struct ginSendQ
 /* The result of a call, of what a post returns. */
 GIN_FN ginResult_t ginWorkResult(uint64_t end)
 {
-	return ginWorkOk(end) ? ginSuccess : ginAbortResult(end);
+	return ginWorkOk(end) ? ginSuccess : ginResultOf(end);
 }
 
 /* Of a call that cannot be made: writes the error record, and returns `result`. */
@@ -269,7 +269,7 @@ GIN_FN ginResult_t ginWorkRefuse(const ginDevComm *dc, const struct ginSendQueue
 				 const struct ginPeer *peer, uint32_t how, uint32_t id,
 				 ginResult_t result)
 {
-	return ginAbortResult(ginWorkFail(dc, q, peer, how, GIN_WORK_FAILED + result, id));
+	return ginResultOf(ginWorkFail(dc, q, peer, how, GIN_WORK_FAILED + result, id));
 }
 
 /*

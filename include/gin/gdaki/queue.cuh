@@ -8,12 +8,15 @@
  *
  * A post takes five steps:
  *
- * 1. reserve     ginSendReserveTry() adds to `reserved`, then checks for room and undoes the addition
- *                if there is none. A thread that found no room retries by ginSendReserveFree().
- *                ginSendReserveWait() does both. After an error or a timeout nothing is reserved.
+ * 1. reserve     adds to `reserved`, then checks for room and undoes the addition if there is none:
+ *                ginWorkShared() by ginTicketAdd() and ginSendKeep(), so that other loads overlap
+ *                with the addition; a thread alone and other callers by ginSendReserveTry(). A
+ *                thread that found no room retries by ginSendReserveFree(). ginSendReserveWait()
+ *                does both. After an error or a timeout nothing is reserved.
  * 2. write       Each lane stores its WQEs at its indexes: ginSendWqebb(), ginSendSlot().
- * 3. hand over   ginSendHandOver(): one thread for all lanes that post together swaps a mark into
- *                the turn word of the first index.
+ * 3. hand over   One thread for all lanes that post together swaps a mark into the turn word of the
+ *                first index: ginSendHandOverReleased() after a release by ginWorkHandOver(), or
+ *                ginSendHandOver(), which releases by itself.
  * 4. ring        If that word held the turn, the thread is the ringer: ginSendRingAndPutDown(). It
  *                rings for the WQEs and puts the turn down in the word after them.
  * 5. complete    ginSendRefresh() reads the CQE and raises `done`; ginSendWait() waits for an index.
@@ -228,7 +231,7 @@ GIN_FN_COLD uint64_t ginSendRefresh(struct ginSendQueue *q, ginSharing sharing)
 /* ginSuccess, or the first error of the queue. */
 GIN_FN ginResult_t ginSendState(const struct ginSendQueue *q)
 {
-	return ginAbortResult(ginLocalLoad(&q->latched));
+	return ginResultOf(ginLocalLoad(&q->latched));
 }
 
 /*
@@ -435,7 +438,7 @@ GIN_FN ginResult_t ginSendPollStep(struct ginSendQueue *q, struct ginSendPatienc
 {
 	ginSendRingPending(q, wait.steps % 4096 == 4095, sharing);
 	ginResult_t result = ginSendState(q);
-	return result == ginSuccess ? ginAbortResult(ginSendPatienceStep(wait)) : result;
+	return result == ginSuccess ? ginResultOf(ginSendPatienceStep(wait)) : result;
 }
 
 /* Is there room for the WQEBBs below `end`? It is at most 2^31 above `done`. */

@@ -9,8 +9,8 @@
 #define GIN_GDAKI_WORK_CUH
 
 #include "../core/how.cuh"
+#include "../core/op.h"
 #include "../core/reserve.cuh"
-#include "../proxy/descriptor.h"
 #include "queue.cuh"
 
 /* `what`: the lowest bit of each field. */

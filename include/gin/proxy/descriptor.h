@@ -29,22 +29,10 @@
 #define GIN_DESCRIPTOR_H
 
 #include "../core/abi.h"
+#include "../core/op.h"
 
 #define GIN_DESCRIPTOR_WORDS 8
 #define GIN_DESCRIPTOR_PHASE (1ull << 63)
-
-/* 0 is not used, so that an empty descriptor is noticed. */
-enum ginOp {
-	ginOpPut = 1,
-	ginOpPutValue = 2,
-	ginOpGet = 3,
-	ginOpSignal = 4,
-	ginOpBarrier = 5, /* stores a word */
-	ginOpFetchAdd = 6,
-	ginOpCompareSwap = 7,
-	ginOpSwap = 8,
-	ginOpNothing = 9 /* fills the slot of a post to a failed peer */
-};
 
 enum ginRaise {
 	ginRaiseNone = 0,

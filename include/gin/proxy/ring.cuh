@@ -2,7 +2,7 @@
 /*
  * ring.cuh - GPU threads and a context's ring: posting descriptors, waiting until they are done
  *
- * Called by route.cuh, calls/context_base.cuh and barrier.cuh. Calls the memory accesses of
+ * Called by route.cuh, calls/context_base.cuh, calls/copy_engine.cuh and barrier.cuh. Calls the memory accesses of
  * core/ordering.cuh, whose labels the comments use. The CPU's side is backends/proxy/engine.c.
  * test/model/ring.pml is a model of steps 1 to 4, test/model/complete.pml of steps 5 and 6.
  *
@@ -395,7 +395,7 @@ GIN_FN ginResult_t ginRingWait(const ginDevComm *dc, struct ginQueue *queue, uin
 	uint64_t seen = 0;
 	ginResult_t result = ginPollUntil(poll, look, 1, 64, &seen);
 	if (seen == 2)
-		result = ginAbortResult(ginHostWordObserve(word));
+		result = ginResultOf(ginHostWordObserve(word));
 	if (result != ginSuccess && ginHowCall(how))
 		ginErrorLeave(dc, result, ginHowCall(how), ginRingContext(dc, queue),
 			      peer == queue->nRanks ? -1 : static_cast<int>(peer), UINT32_MAX,

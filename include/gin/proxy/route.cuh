@@ -363,7 +363,7 @@ GIN_FN struct ginOldValue ginResultAwait(struct ginQueue *queue, uint32_t slot, 
 		return got;
 	}
 	if (seen == 2)
-		got.result = ginAbortResult(ginHostWordObserve(&queue->done[peer]));
+		got.result = ginResultOf(ginHostWordObserve(&queue->done[peer]));
 	else
 		got.old = ginHostWordObserve(&queue->result[slot]);
 	ginSlotFree(&queue->freeResults, slot);

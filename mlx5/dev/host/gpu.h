@@ -23,7 +23,7 @@ bool gpuHas(uint64_t address);
 
 void gpuRead(void *to, uint64_t from, size_t bytes);
 void gpuWrite(uint64_t to, const void *from, size_t bytes);
-/* As an NIC's: atomic against what this device does alone, and no kernel's. */
+/* As a NIC's: atomic against what this device does alone, and no kernel's. */
 bool gpuExchange(uint64_t at, size_t bytes, uint64_t *seen, uint64_t value);
 
 #endif

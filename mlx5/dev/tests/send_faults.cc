@@ -194,7 +194,7 @@ struct Faults {
 		uint32_t syndrome = static_cast<uint32_t>(q.latched >> 56);
 		uint32_t index = static_cast<uint32_t>(q.latched >> 32) & 0xffff;
 
-		EXPECT(result == ginErrorPeer && ginAbortResult(q.latched) == ginErrorPeer);
+		EXPECT(result == ginErrorPeer && ginResultOf(q.latched) == ginErrorPeer);
 		EXPECT(q.reserved > f.at && q.done <= executed && executed <= f.at);
 		/* What was in flight when the queue pair broke is flushed, too. */
 		EXPECT(f.kind == BREAK || executed == f.at);

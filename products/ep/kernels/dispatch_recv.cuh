@@ -290,7 +290,7 @@ private:
 
 	/*
 	 * Looks for the tag of the block's only row, and now and then for the signal that all rows of the
-	 * source have come: a row that was not stored alone has no tag. False: the row is not seen. H.
+	 * source have come: a row that was not stored alone has no tag. False: the row is not seen. L.
 	 */
 	GIN_FN bool lookForRow(uint32_t s) const
 	{

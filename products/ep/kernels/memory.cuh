@@ -2,7 +2,7 @@
 /*
  * memory.cuh - words that blocks of one kernel, or kernels of one rank, share
  *
- * Between ranks calls of class Gin order: signals (rows, credits) and waits; and H, at system scope.
+ * Between ranks calls of class Gin order: signals (rows, credits) and waits; and L, at system scope.
  * The edges within a rank are at device scope.
  *
  *   label  carries                            released by        acquired by
@@ -11,7 +11,7 @@
  *                                                                completes the chunk
  *   V      the fate of a source               epVerdictStore()   epTaggedLoad(), Gin::readValue(),
  *                                                                Gin::waitValue()
- *   H      a row of another rank              epTagStore()       epTaggedLoad()
+ *   L      a row of another rank              epTagStore()       epTaggedLoad()
  */
 #ifndef GIN_EP_MEMORY_CUH
 #define GIN_EP_MEMORY_CUH
@@ -55,13 +55,13 @@ GIN_FN void epPairStore(char *dst, uint64_t first, uint64_t second)
 	ginStorePair<ginRelaxed, ginScopeSystem>(reinterpret_cast<uint64_t *>(dst), first, second);
 }
 
-/* H, release end: the writer of the whole row. On a GPU a fence to the system precedes. */
+/* L, release end: the writer of the whole row. On a GPU a fence to the system precedes. */
 GIN_FN void epTagStore(char *word, uint64_t value)
 {
 	ginStore<ginFencedRelease, ginScopeSystem>(reinterpret_cast<uint64_t *>(word), value);
 }
 
-/* V and H, acquire end, as Gin::readValue(), but without a load of the slab's window before. */
+/* V and L, acquire end, as Gin::readValue(), but without a load of the slab's window before. */
 GIN_FN uint64_t epTaggedLoad(const char *word)
 {
 	return ginLoad<ginAcquire, ginScopeSystem>(reinterpret_cast<const uint64_t *>(word));

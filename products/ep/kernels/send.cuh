@@ -116,7 +116,7 @@ protected:
 
 	/*
 	 * The only row that this block has stored to a rank gets its tag: the block that receives it need
-	 * not wait for rows of other blocks. Returns how far the block's stores are released. H.
+	 * not wait for rows of other blocks. Returns how far the block's stores are released. L.
 	 */
 	GIN_FN ginScope tagRow(uint32_t r) const
 	{
