@@ -4,8 +4,8 @@
  *
  * The core probes every backend, gives each pair of ranks one route and offers every window and
  * device communicator to the backends in use. A backend reaches the core only through the struct
- * backendHost that it gets, and knows no other backend. It includes lib/base/, lib/gpu/ and what
- * backends share: backends/peermem/, and for NICs backends/rdma/ and mlx5/.
+ * backendHost that it gets, and knows no other backend. It includes lib/base/, lib/gpu/ and the
+ * folders that backends share: test/lint/layers has the list.
  *
  * The core chooses direct pair by pair. All ranks use one network backend: the first of the table
  * (lib/backends.h) that works on all of them. A backend that needs CPU threads to make progress

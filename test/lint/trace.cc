@@ -37,7 +37,9 @@ extern "C" QUIET void __cyg_profile_func_enter(void *function, void *)
 	}
 }
 
-extern "C" QUIET void __cyg_profile_func_exit(void *, void *) {}
+extern "C" QUIET void __cyg_profile_func_exit(void *, void *)
+{
+}
 
 QUIET static void print(const char *kind, void *function)
 {
@@ -68,8 +70,8 @@ QUIET static void body(void *arg)
 	Gin gin(job->dc, 0);
 
 	isPutting = true;
-	ginResult_t result = gin.put(0, job->window, 0, job->window, 64, 64, GinSignalInc{0},
-				     GinCounterInc{0});
+	ginResult_t result =
+		gin.put(0, job->window, 0, job->window, 64, 64, GinSignalInc{0}, GinCounterInc{0});
 	isPutting = false;
 	must(result);
 	must(gin.waitSignal(0, 1));

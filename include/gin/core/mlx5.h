@@ -35,7 +35,7 @@
 enum {
 	GIN_MLX5_WQEBB_BYTES = 64,
 	GIN_MLX5_SEGMENT_BYTES = 16,
-	GIN_MLX5_INLINE_BYTES = 28,	  /* most that a write of one WQEBB carries in itself */
+	GIN_MLX5_INLINE_BYTES = 28,	 /* most that a write of one WQEBB carries in itself */
 	GIN_MLX5_MESSAGE_BYTES = 1 << 30 /* most that one WQE moves */
 };
 
