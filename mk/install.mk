@@ -20,7 +20,13 @@ INSTALL ?= install
 PLUGINDIR = $(LIBDIR)/libgin$(SOVERSION)
 # Folders below come first: they are removed first.
 HEADER_DIRS := $(patsubst include/gin/%/,%,$(wildcard include/gin/*/*/) $(wildcard include/gin/*/))
-OWN_DIRS = $(foreach dir,$(HEADER_DIRS),"$(INCLUDEDIR)/gin/$(dir)") "$(INCLUDEDIR)/gin" "$(PLUGINDIR)" "$(CMAKEDIR)" "$(DOCDIR)/nccl/docs" "$(DOCDIR)/nccl" "$(DOCDIR)/examples" "$(DOCDIR)"
+# Documents keep their places, because they link to each other.
+DOCS := $(wildcard *.md docs/*.md products/*/*.md products/*/*/*.md)
+docs-in = $(foreach doc,$(DOCS),$(if $(filter $(1)/,$(dir $(doc))),$(doc)))
+# Folders below come first.
+DOC_DIRS := $(shell printf '%s\n' $(sort $(patsubst %/,%,$(filter-out ./,$(dir $(DOCS))))) | sort -r)
+OWN_DIRS = $(foreach dir,$(HEADER_DIRS),"$(INCLUDEDIR)/gin/$(dir)") "$(INCLUDEDIR)/gin" "$(PLUGINDIR)" "$(CMAKEDIR)" "$(DOCDIR)/examples" \
+	$(foreach dir,$(DOC_DIRS) products,"$(DOCDIR)/$(dir)") "$(DOCDIR)"
 PATHS = $(PREFIX)$(BINDIR)$(LIBDIR)$(INCLUDEDIR)$(MANDIR)$(DOCDIR)$(PKGCONFIGDIR)$(CMAKEDIR)$(DESTDIR)
 
 # The installed files and their folders. contents(put) are the commands that install the files,
@@ -39,7 +45,8 @@ $(call $(1)-files,644,$(CMAKEDIR),$(BUILD)/install/gin-config.cmake \
 	$(BUILD)/install/gin-config-version.cmake)
 $(foreach dir,man1 man3 man7,$(call $(1)-files,644,$(MANDIR)/$(dir),$(wildcard man/$(dir)/*))$(newline))
 $(call $(1)-aliases,$(wildcard man/man?/*))
-$(call $(1)-files,644,$(DOCDIR),README.md LICENSE $(wildcard docs/*.md))
+$(call $(1)-files,644,$(DOCDIR),LICENSE)
+$(foreach dir,. $(DOC_DIRS),$(call $(1)-files,644,$(DOCDIR)/$(dir),$(call docs-in,$(dir)))$(newline))
 $(call $(1)-files,644,$(DOCDIR)/examples,$(filter-out examples/demo,$(wildcard examples/*)))
 $(foreach tool,$(TOOL_NAMES),$(call $(1)-tool,$(tool))$(newline))
 $(foreach tool,$(TOOLS_CU),$(call $(1)-tool-cu,$(tool))$(newline))
@@ -58,8 +65,6 @@ define nccl-contents
 $(call $(1)-files,755,$(LIBDIR),$(NCCL_LIB))
 $(call $(1)-link,$(LIBDIR)/libgin-nccl.so.$(SOVERSION),$(notdir $(NCCL_LIB)))
 $(call $(1)-link,$(LIBDIR)/libgin-nccl.so,libgin-nccl.so.$(SOVERSION))
-$(call $(1)-files,644,$(DOCDIR)/nccl,products/nccl/README.md)
-$(call $(1)-files,644,$(DOCDIR)/nccl/docs,$(wildcard products/nccl/docs/*.md))
 $(call $(1)-nccl-home,$(LIBDIR)/gin-nccl)
 endef
 put-nccl = $(wildcard $(NCCL_LIB))
@@ -121,6 +126,7 @@ install: install-paths lib tools $(addprefix $(BUILD)/install/,gin.pc gin-ep.pc 
 		gin-config-version.cmake)
 	$(call contents,put)
 	$(call say,INSTALL,"$(DESTDIR)$(PREFIX)")
+	$(if $(NOT_BUILT),@echo "Not built$(comma) so not installed: $(NOT_BUILT).")
 ifeq ($(PMIX),)
 	@echo "libgin-pmix.so is not installed, because the build found no PMIx (libpmix-dev). Without" \
 		"it, ranks started by mpirun or srun need config.allgather or GIN_ROOT."
@@ -131,6 +137,11 @@ endif
 ifeq ($(OFI),)
 	@echo "libgin-ofi.so is not installed, because the build found no libfabric-dev."
 endif
+
+# What stands on libgin and has not been built, with the target that builds it.
+NOT_BUILT = $(subst |,$(space),$(subst $(space),$(comma)$(space),$(strip \
+	$(if $(put-ep),,libgin-ep|(make|ep)) $(if $(put-nccl),,libgin-nccl|(make|nccl)) \
+	$(if $(put-bitcode),,libgin_device.bc|(make|bitcode)) $(if $(put-ffi),,libgin-ffi.so|for|Python|(make|python)))))
 
 uninstall: install-paths
 	$(call contents,take)
