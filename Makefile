@@ -23,7 +23,7 @@
 #   man              writes the table of environment variables into its page
 #   abi              writes the committed layouts, symbols and what Python knows of them anew, after an intended change
 #   bench            measurements beside NVSHMEM, on two GPUs or more
-#   bench-start bench-idle bench-gpunetio bench-ofi   other measurements: mk/bench.mk
+#   bench-idle bench-gpunetio bench-ofi   other measurements: mk/bench.mk
 #   ep check-ep bench-ep   expert parallelism, its tests, its measurements: products/ep/ep.mk
 #   bitcode          device functions for Triton and others: products/bitcode/bitcode.mk
 #   nccl nccl-tests  kernels written for NCCL's device API: products/nccl/nccl.mk

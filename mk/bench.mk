@@ -2,24 +2,11 @@
 #
 # bench.mk - builds and runs the measurements; results go to bench/results
 
-BENCHES := $(addprefix $(BUILD)/bench/start/,start $(if $(PMIX),pmix)) $(BUILD)/bench/proxy/idle
+BENCHES := $(BUILD)/bench/proxy/idle
 
-.PHONY: benches bench-start bench-idle bench-gpunetio bench-ofi
+.PHONY: benches bench-idle bench-gpunetio bench-ofi
 
 benches: $(BENCHES)
-
-$(BUILD)/bench/start/start: bench/start/start.c $(BUILD)/bench/start/stage.o $(LINKS)
-	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS_ALL) -o $@ $< $(BUILD)/bench/start/stage.o $(LDFLAGS_ALL) $(LINKGIN)
-
-$(BUILD)/bench/start/pmix: bench/start/pmix.c $(BUILD)/bench/start/stage.o
-	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS_ALL) $(subst -I/,-isystem /,$(shell pkg-config --cflags pmix)) -o $@ $< \
-		$(BUILD)/bench/start/stage.o $(LDFLAGS_ALL) $(shell pkg-config --libs pmix)
-
-# Measures the start of jobs. BENCH="-r 3 2 4 8": 3 repetitions, with 2, 4 and 8 ranks.
-bench-start: lib benches
-	$(Q)BUILD=$(BUILD) bench/start/run $(BENCH)
 
 $(BUILD)/bench/proxy/idle: bench/proxy/idle.cc $(LINKS)
 	@mkdir -p $(@D)
@@ -31,12 +18,6 @@ $(BUILD)/bench/ofi/ofi: bench/ofi/ofi.cc bench/ofi/provider.h $(LINKS)
 	$(call say,CXX,$<)
 	$(Q)$(CXX) $(CXXFLAGS_ALL) $(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags libfabric)) -o $@ $< \
 		$(LDFLAGS_ALL) $(LINKGIN) $(shell $(PKG_CONFIG) --libs libfabric)
-
-# Raw sockets with the system calls of libfabric's providers, one by one.
-$(BUILD)/bench/ofi/steps: bench/ofi/steps.c
-	@mkdir -p $(@D)
-	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS_ALL) -o $@ $<
 
 # Measures the proxy's network beside raw sockets.
 bench-ofi:
@@ -52,25 +33,6 @@ $(BUILD)/bench/proxy/proxy: bench/proxy/proxy.cu $(wildcard bench/proxy/*.cuh in
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -L$(BUILD) -lgin -lcuda \
 		-Xlinker -rpath$(comma)'$$ORIGIN/../..' -Xcompiler -pthread
-
-# Measure how GPU threads that poll host memory slow down copies (one GPU), and copies by few threads (two GPUs).
-$(BUILD)/bench/host_loads $(BUILD)/bench/copy_flight: $(BUILD)/bench/%: bench/%.cu
-	@mkdir -p $(@D)
-	$(call say,NVCC,$<)
-	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -lcuda
-
-# Measure the steps of a signal and a wait, and of a message of GinPackets. Two GPUs.
-$(BUILD)/bench/signal_steps $(BUILD)/bench/packet_steps: $(BUILD)/bench/%: bench/%.cu bench/two_gpus.cuh \
-		$(wildcard include/gin/* include/gin/*/*)
-	@mkdir -p $(@D)
-	$(call say,NVCC,$<)
-	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $<
-
-# Takes a put of 8 bytes with a signal apart, for the guest of test/guest/run.
-$(BUILD)/bench/verbs/steps: bench/verbs/steps.c
-	@mkdir -p $(@D)
-	$(call say,CC,$<)
-	$(Q)$(CC) -O2 -Wall -Wextra -o $@ $< -libverbs -pthread
 
 # GPUNETIO is the folder of GPUNetIO's headers; bench/gpunetio/run finds it.
 $(BUILD)/bench/gpunetio/gpunetio: bench/gpunetio/gpunetio.cu $(wildcard bench/gpunetio/*.cuh include/gin/* include/gin/*/*)
@@ -88,12 +50,3 @@ $(BUILD)/bench/engine/engine: bench/engine/engine.cu bench/proxy/rank.cuh $(wild
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -L$(BUILD) -lgin -lcuda \
 		-Xlinker -rpath$(comma)'$$ORIGIN/../..' -Xcompiler -pthread
-
-# What copy engines and loopback TCP do by themselves. One GPU; bench/bounce/run calls it.
-$(BUILD)/bench/bounce/limits: bench/bounce/limits.cu
-# What a copy by a copy engine takes without a library. Two GPUs.
-$(BUILD)/bench/engine/limit: bench/engine/limit.cu
-$(BUILD)/bench/bounce/limits $(BUILD)/bench/engine/limit:
-	@mkdir -p $(@D)
-	$(call say,NVCC,$<)
-	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -lcuda
