@@ -497,7 +497,7 @@ GIN_FN void ginNicRelease(bool inGpu)
  * fence at all for a thread that has released every WQE to the device by handing them over. The
  * posters have released sources in other memory.
  *
- * No fence stands between record and doorbell: it would cost 0.4 us (docs/performance.md). A NIC
+ * No fence stands between record and doorbell: it would cost 0.3 us (docs/performance.md). A NIC
  * that drops the doorbell and then finds an older record has to be rung again (ginSendRingPending).
  */
 GIN_FN void ginNicRing(uint32_t *record, uint32_t next, uint64_t *doorbell, uint64_t ring)
