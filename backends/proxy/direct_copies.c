@@ -6,20 +6,17 @@
  */
 #include "direct_copies.h"
 
-#include <string.h>
-
 #include "backends/peermem/peermem.h"
-#include "network/load.h"
+#include "network/choice.h"
 
 int proxyOnThisGpu(const struct backendHost *host, int peer)
 {
-	struct proxyBlob theirs;
 	struct peermemLink link;
 	char why[BACKEND_WHY];
 
 	if (!host->device->cuda)
 		return 0;
-	memcpy(&theirs, host->blob(host->core, peer, ginRouteProxy), sizeof(theirs));
+	const struct proxyBlob theirs = proxyBlobOf(host, peer);
 	return peermemReach(host, peer, &theirs.memory, &link, why) &&
 	       link.ordinal == host->device->ordinal;
 }

@@ -3,7 +3,7 @@
 #ifndef GIN_PROXY_DIRECT_COPIES_H
 #define GIN_PROXY_DIRECT_COPIES_H
 
-#include "lanes.h"
+#include "transports.h"
 
 /* Is the memory of `peer`, which may be this rank, in this rank's GPU? */
 int proxyOnThisGpu(const struct backendHost *host, int peer);

@@ -4,7 +4,7 @@
  *
  * Kernels post descriptors into the ring of a context (include/gin/proxy/ring.cuh). A worker thread
  * (worker.c) takes them (engine.c), checks them (descriptor.c) and starts the transport of the peer
- * (lanes.c), which moves the data.
+ * (transports.c), which moves the data.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /*
  * transport.h - the interface between the proxy and the code that moves its data
  *
- * A transport serves some peers of a communicator, and lanes.c chooses which. It has one lane for
+ * A transport serves some peers of a communicator, and transports.c chooses which. It has one lane for
  * each worker. A lane is used under its worker's lock with the device's scope entered, so a lane
  * needs no lock; the lanes with one index of two ranks talk to each other. All other calls come
  * from the communicator's calls, one at a time, with the device's scope entered.

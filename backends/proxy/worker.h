@@ -12,7 +12,7 @@
 #include <sched.h>
 
 #include "engine.h"
-#include "lanes.h"
+#include "transports.h"
 
 struct proxyWorker {
 	pthread_t thread;

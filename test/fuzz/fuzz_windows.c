@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 
 #include "backends/peermem/internal.h"
-#include "backends/proxy/network/load.h"
+#include "backends/proxy/network/choice.h"
 #include "bootstrap/meeting.h"
 #include "lib/base/identity.h"
 #include "lib/gpu/memory.h"

@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 
 #include "backends/proxy/network/interface.h"
-#include "backends/proxy/network/load.h"
+#include "backends/proxy/network/choice.h"
 #include "expect.h"
 #include "ranks.h"
 

@@ -11,7 +11,7 @@
 #include <dlfcn.h>
 
 #include "backends/backend.h"
-#include "backends/proxy/network/load.h"
+#include "backends/proxy/network/rails.h"
 #include "backends/rdma/rdma.h"
 #include "expect.h"
 #include "lib/control/internal.h"
@@ -321,16 +321,13 @@ static int countedMemory(struct fabric *fabric, void *at, size_t bytes, struct f
 	return network->memoryAdd(fabric, at, bytes, out, key, why);
 }
 
-const struct fabricCalls *__real_networkLoaded(const struct proxyBlob *mine,
-					       struct fabricAbout *about);
-const struct fabricCalls *__wrap_networkLoaded(const struct proxyBlob *mine,
-					       struct fabricAbout *about);
+const struct fabricCalls *__real_networkLoaded(const char *name, struct fabricAbout *about);
+const struct fabricCalls *__wrap_networkLoaded(const char *name, struct fabricAbout *about);
 
-const struct fabricCalls *__wrap_networkLoaded(const struct proxyBlob *mine,
-					       struct fabricAbout *about)
+const struct fabricCalls *__wrap_networkLoaded(const char *name, struct fabricAbout *about)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	const struct fabricCalls *calls = __real_networkLoaded(mine, about);
+	const struct fabricCalls *calls = __real_networkLoaded(name, about);
 
 	if (!calls || !calls->pairOpen)
 		return calls;

@@ -8,7 +8,8 @@
 
 #define PAGE 4096u
 
-int networkGpuIsTried(const struct device *d, const struct fabricCalls *calls, char *why)
+/* Is there GPU memory, and may the network be tried? `why`: why not. */
+static int isTried(const struct device *d, const struct fabricCalls *calls, char *why)
 {
 	const char *reason = !d || !d->cuda	    ? "there is no GPU"
 			     : !calls->gpuMemoryAdd ? "the network reaches host memory only"
@@ -70,4 +71,22 @@ void networkGpuClose(const struct device *d, const struct fabricCalls *calls,
 	calls->memoryRemove(gpu->region);
 	memoryFree(d, gpu->page);
 	gpu->page = NULL;
+}
+
+int networkGpuTry(const struct device *d, const struct fabricCalls *calls,
+		  const struct fabricWanted *want, char *how)
+{
+	struct fabric *fabric;
+	struct networkGpu gpu;
+
+	if (!isTried(d, calls, how) || calls->open(want, &fabric, how))
+		return 0;
+	int quiet = errorQuiet(1);
+	int reaches = !networkGpuOpen(d, calls, fabric, &gpu, how);
+	errorQuiet(quiet);
+	if (reaches)
+		snprintf(how, FABRIC_WHY, "%s", gpu.how);
+	networkGpuClose(d, calls, &gpu);
+	calls->close(fabric);
+	return reaches;
 }

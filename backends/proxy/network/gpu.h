@@ -18,8 +18,12 @@ struct networkGpu {
 	const char *how; /* "dma-buf" */
 };
 
-/* Is there GPU memory, and may the network be tried? `why`: why not. */
-int networkGpuIsTried(const struct device *device, const struct fabricCalls *calls, char *why);
+/*
+ * Opens the fabric, registers a page of GPU memory, and closes both. Does the network reach GPU
+ * memory? `how`, of FABRIC_WHY bytes: how, or why not. The device's scope is entered.
+ */
+int networkGpuTry(const struct device *device, const struct fabricCalls *calls,
+		  const struct fabricWanted *want, char *how);
 
 /* Returns 0, or -1 and why, of FABRIC_WHY bytes. The device's scope is entered. */
 int networkGpuOpen(const struct device *device, const struct fabricCalls *calls,

@@ -7,7 +7,6 @@
 #include "backends/proxy/verbs/sizes.h"
 #include "gpu.h"
 #include "interface.h"
-#include "load.h"
 #include "network.h"
 
 struct networkTransport {
@@ -44,13 +43,10 @@ static void networkClose(void *state)
 static int anyBounces(const struct transportScope *scope)
 {
 	const struct backendHost *host = scope->host;
-	struct proxyBlob blob;
 
-	for (int r = 0; r < host->nRanks; r++) {
-		memcpy(&blob, host->blob(host->core, r, ginRouteProxy), sizeof(blob));
-		if (blob.bounces && (scope->serves[r] || r == host->rank))
+	for (int r = 0; r < host->nRanks; r++)
+		if ((scope->serves[r] || r == host->rank) && proxyBlobOf(host, r).bounces)
 			return 1;
-	}
 	return 0;
 }
 
@@ -147,14 +143,12 @@ static ginResult_t openAll(struct networkTransport *t, const char *name)
 static ginResult_t networkOpen(const struct transportScope *scope, void **state)
 {
 	struct networkTransport *t = calloc(1, sizeof(*t) + scope->lanes * sizeof(t->lane[0]));
-	struct proxyBlob own;
+	const struct proxyBlob own = proxyBlobOf(scope->host, scope->host->rank);
 
 	if (!t)
 		return fail(ginErrorSystem, "no memory");
 	t->scope = scope;
-	memcpy(&own, scope->host->blob(scope->host->core, scope->host->rank, ginRouteProxy),
-	       sizeof(own));
-	t->calls = networkLoaded(&own, &t->about);
+	t->calls = networkLoaded(own.plugin, &t->about);
 	t->reachesGpu = own.reachesGpu;
 	t->rails = networkRails(&own);
 	ginResult_t result = openAll(t, own.plugin);
@@ -280,15 +274,6 @@ static ginResult_t offerKeys(const struct networkTransport *t, const struct fabr
 	return ginSuccess;
 }
 
-static struct proxyBlob blobOf(const struct networkTransport *t, int rank)
-{
-	const struct backendHost *host = t->scope->host;
-	struct proxyBlob blob;
-
-	memcpy(&blob, host->blob(host->core, rank, ginRouteProxy), sizeof(blob));
-	return blob;
-}
-
 static ginResult_t networkWindowOffer(void *state, const struct memory *memory,
 				      struct proxyOffer *offer, void **link)
 {
@@ -334,7 +319,7 @@ static ginResult_t networkWindowRegister(void *state, ginResult_t mine, const ui
 	struct networkWindow *w = link;
 
 	for (int r = 0; r < t->scope->host->nRanks && mine == ginSuccess; r++) {
-		const struct proxyBlob blob = blobOf(t, r);
+		const struct proxyBlob blob = proxyBlobOf(t->scope->host, r);
 		struct proxyOffer offer;
 		memcpy(&offer, offers + (size_t)r * stride, sizeof(offer));
 		memcpy(&w->part[r].keys, offer.network, sizeof(offer.network));

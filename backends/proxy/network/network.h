@@ -7,8 +7,8 @@
 #include "backends/proxy/transport.h"
 #include "fabric.h"
 #include "bounce.h"
-#include "load.h"
 #include "message.h"
+#include "rails.h"
 
 struct networkLane;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lanes.h - the transports of a communicator: which peer each serves; calls for all of them */
-#ifndef GIN_PROXY_LANES_H
-#define GIN_PROXY_LANES_H
+/* transports.h - the transports of a communicator: which peer each serves; calls for all of them */
+#ifndef GIN_PROXY_TRANSPORTS_H
+#define GIN_PROXY_TRANSPORTS_H
 
-#include "network/load.h"
+#include "network/choice.h"
 #include "transport.h"
 #include "words/word_locks.h"
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* load.h - GIN_TRANSPORT, the plug-in of a network, and what ranks exchange about it */
-#ifndef GIN_PROXY_LOAD_H
-#define GIN_PROXY_LOAD_H
+/* choice.h - GIN_TRANSPORT, the network that a rank looks for, its search, and how two ranks' meet */
+#ifndef GIN_PROXY_CHOICE_H
+#define GIN_PROXY_CHOICE_H
+
+#include <string.h>
 
 #include "backends/peermem/peermem.h"
-#include "backends/rdma/port.h"
-#include "fabric.h"
-#include "interface.h"
 
 #define NETWORK_NAME_MOST 7 /* as struct proxyBlob has room */
+
+/* The network whose NICs backends/rdma finds; its plug-in is libgin-rdma.so. */
+#define NETWORK_VERBS "verbs"
 
 /* What GIN_TRANSPORT says. */
 struct transportChoice {
@@ -43,6 +45,17 @@ struct proxyBlob {
 
 _Static_assert(sizeof(struct proxyBlob) <= BACKEND_BLOB, "it travels as the backend's blob");
 
+/* The blob of a rank. */
+static inline struct proxyBlob proxyBlobOf(const struct backendHost *host, int rank)
+{
+	struct proxyBlob blob;
+
+	memcpy(&blob, host->blob(host->core, rank, ginRouteProxy), sizeof(blob));
+	return blob;
+}
+
+/* choice.c */
+
 /*
  * Fills in the members from allowsIpc to `searches`. 0, and why: GIN_TRANSPORT is wrong, or names a
  * plug-in that cannot be loaded.
@@ -50,50 +63,33 @@ _Static_assert(sizeof(struct proxyBlob) <= BACKEND_BLOB, "it travels as the back
 int networkProbe(struct proxyBlob *blob, char *why);
 
 /*
- * Looks for a NIC for the network verbs, where GIN_TRANSPORT allows it and there are several hosts or
- * GIN_TRANSPORT names it, and fills in hasNic and nicNetwork.
+ * Looks for a NIC for the network verbs, where GIN_TRANSPORT allows it and there are several hosts
+ * or GIN_TRANSPORT names it, and fills in hasNic and nicNetwork.
  */
 void networkProbeNic(const struct backendHost *host, struct proxyBlob *blob);
 
 /*
- * Loads the plug-in and tries its network, and fills in the members from hasSearched on. Fails if
- * GIN_TRANSPORT names a network that does not work. Without GIN_TRANSPORT all ranks use verbs if all
- * have a NIC of one network, else ofi, and the network may be absent.
+ * Which network does the rank look for, in choice->name? Without GIN_TRANSPORT all ranks use verbs
+ * if all have a NIC of one network, else ofi; then `notNic`, of BACKEND_WHY bytes, says why.
+ * Returns 0 if it looks for none.
+ */
+int networkChoose(const struct backendHost *host, struct transportChoice *choice, char *notNic);
+
+/* search.c */
+
+/*
+ * Tries the network of networkChoose(), and fills in the members from hasSearched on. Fails if
+ * GIN_TRANSPORT names a network that does not work. Without GIN_TRANSPORT a rank may have none.
  */
 ginResult_t networkSearch(const struct backendHost *host, struct proxyBlob *blob);
 
 /*
- * Before the search: has a rank with this device windows that go through slots if the network does not
- * reach its GPU memory?
+ * Before the search: has a rank with this device windows that go through slots if the network does
+ * not reach its GPU memory?
  */
 int networkBounces(const struct device *device);
 
 /* Can the two ranks talk over the network? `why`, of BACKEND_WHY bytes, says how, or why not. */
 int networkReaches(const struct proxyBlob *mine, const struct proxyBlob *theirs, char *why);
-
-/* The plug-in that networkSearch() has found for a rank with this blob. */
-const struct fabricCalls *networkLoaded(const struct proxyBlob *mine, struct fabricAbout *about);
-
-/* What a plug-in is asked for, and what it refers to. */
-struct networkWanted {
-	struct networkInterface interface;
-	struct rdmaChoice nic;
-	struct rdmaPath path;
-	struct fabricWanted fabric; /* without a provider */
-};
-
-/* Most rails of a rank. */
-#define NETWORK_RAILS 4
-
-/* For a rail of the network with this name. Returns 0, and why, if this host has none. */
-int networkWant(const struct backendHost *host, const char *name, struct rdmaRail rail,
-		struct networkWanted *out, char *why);
-
-static inline uint32_t networkRails(const struct proxyBlob *blob)
-{
-	if (blob->rails > NETWORK_RAILS)
-		return NETWORK_RAILS; /* a peer's blob: ofRail[] in network.h has no more */
-	return blob->rails ? blob->rails : 1;
-}
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lanes.c - the transports of a communicator */
-#include "lanes.h"
+/* transports.c - the transports of a communicator */
+#include "transports.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "backends/rdma/rdma.h"
 
 static const struct transportOps *const table[TRANSPORTS] = {&transportIpc, &transportNetwork};
 
@@ -194,18 +196,10 @@ static ginResult_t openAll(struct proxyTransports *t, const struct proxySlots *s
 	return result;
 }
 
-static struct proxyBlob blobOf(const struct proxyTransports *t, int rank)
-{
-	struct proxyBlob blob;
-
-	memcpy(&blob, t->host->blob(t->host->core, rank, ginRouteProxy), sizeof(blob));
-	return blob;
-}
-
 int transportsNeedLocks(const struct proxyTransports *t)
 {
 	for (int r = 0; r < t->host->nRanks && !t->host->copiesOnly; r++)
-		if (blobOf(t, r).memory.hasGpu)
+		if (proxyBlobOf(t->host, r).memory.hasGpu)
 			return 1;
 	return 0;
 }
@@ -216,7 +210,7 @@ int transportsChangeWords(const struct proxyTransports *t)
 
 	return d->cuda && t->locks.of &&
 	       (!t->state[TRANSPORT_NETWORK] || networkBounces(d) ||
-		blobOf(t, t->host->rank).reachesGpu);
+		proxyBlobOf(t->host, t->host->rank).reachesGpu);
 }
 
 ginResult_t transportsOpen(const struct backendHost *host, const struct proxySlots *slots,
@@ -241,11 +235,12 @@ ginResult_t transportsOpen(const struct backendHost *host, const struct proxySlo
 static ginResult_t compareLanes(const struct proxyTransports *t)
 {
 	for (int r = 0; r < t->host->nRanks; r++)
-		if (transportServes(t, TRANSPORT_NETWORK, r) && blobOf(t, r).lanes != t->lanes)
+		if (transportServes(t, TRANSPORT_NETWORK, r) &&
+		    proxyBlobOf(t->host, r).lanes != t->lanes)
 			return fail(ginErrorInvalidArgument,
 				    "GIN_PROXY_THREADS is %u on this rank and %u on rank %d: ranks "
 				    "that a network connects need one number",
-				    t->lanes, blobOf(t, r).lanes, r);
+				    t->lanes, proxyBlobOf(t->host, r).lanes, r);
 	return ginSuccess;
 }
 
@@ -270,7 +265,7 @@ struct laneExchange {
 static uint8_t *pairAt(const struct proxyTransports *t, const struct laneExchange *x,
 		       uint8_t *pairs, int rank, uint32_t lane)
 {
-	size_t bytes = blobOf(t, t->host->rank).pairBytes;
+	size_t bytes = proxyBlobOf(t->host, t->host->rank).pairBytes;
 
 	return bytes ? pairs + (size_t)rank * x->pairBytes + lane * bytes : NULL;
 }
@@ -310,7 +305,7 @@ static uint32_t mostLanes(const struct proxyTransports *t)
 	uint32_t most = 0;
 
 	for (int r = 0; r < t->host->nRanks; r++) {
-		const struct proxyBlob blob = blobOf(t, r);
+		const struct proxyBlob blob = proxyBlobOf(t->host, r);
 		if (blob.hasNetwork && blob.lanes > most)
 			most = blob.lanes;
 	}
@@ -328,7 +323,7 @@ static size_t mostPairBytes(const struct proxyTransports *t)
 	size_t most = 0;
 
 	for (int r = 0; r < t->host->nRanks; r++) {
-		const struct proxyBlob blob = blobOf(t, r);
+		const struct proxyBlob blob = proxyBlobOf(t->host, r);
 		if (blob.hasNetwork && blob.pairBytes > most)
 			most = blob.pairBytes;
 	}
