@@ -3,9 +3,9 @@
  * bounce.pml - how puts go through landing slots that the receiver grants by its cursor; for spin
  *
  *   here           there                                   backends/proxy/network/
- *   aim            beginPut, takeLanding
+ *   aim            putChunk, takeLanding
  *   write          giveBytes, bounceDone
- *   send           sendLanded, networkSendWord
+ *   send           bounceSendLanded, networkSendWord
  *   arrive         takeNumbered, keep
  *   begin          beginNext, doLanded, doWord
  *   copy           copiesRun, or a copy engine

@@ -175,24 +175,49 @@ static inline uint64_t bounceSlotAt(const struct bounceOffer *o, uint32_t rank,
 	return bounceLandingAt(o, rank, o->landings + kind * bounceGetsOf(o) + slot);
 }
 
-/* send.c: does the data of the work, whose op is at most ginOpGet, need slots? */
+/* chunks.c: does the data of the work, whose op is at most ginOpGet, need slots? */
 int bounceNeeds(const struct networkLane *lane, const struct proxyWork *work);
 /* Does the lane lack the slots that the work needs? */
 int bounceLacks(const struct networkLane *lane, const struct proxyWork *work);
 /* Makes chunks of the work's data from peer->sent on. */
 int bounceData(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *work);
-/* The word of the work follows the chunks that are not given to the fabric yet. */
-int bounceWord(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *work);
 /* One operation of the chunk is done. */
 void bounceDone(struct networkLane *lane, struct bounceChunk *chunk, int error);
-/* A fetch is answered. */
-void bounceAnswered(struct networkLane *lane, struct bounceChunk *chunk);
 /* Goes on with all chunks and copies. */
 void bounceTurn(struct networkLane *lane);
 /* The peer is lost: its chunks fail. */
 void bounceLose(struct networkLane *lane, struct networkPeer *peer);
-/* A chunk whose copy was started, in no order with others. */
-void bounceQueueLoose(struct networkLane *lane, struct bounceChunk *chunk);
+
+/* chunks.c, for put.c, get.c and replies: appends the chunk to a list of its peer. */
+void bounceQueue(struct networkLane *lane, struct bounceList *list, struct bounceChunk *chunk);
+/* Does the work's memory at the peer, or here, go through slots? */
+int bouncesThere(const struct proxyWork *work);
+int bouncesHere(const struct networkLane *lane, const struct proxyWork *work);
+/* As bounceTake(): a chunk of the work's bytes from peer->sent on. */
+struct bounceChunk *bounceTakeFor(struct networkLane *lane, struct networkPeer *peer,
+				  struct proxyWork *work, enum bounceKind kind,
+				  enum bounceSlot slot);
+/* The chunk is written into the peer's window, or read from it. */
+void bounceAimAtWindow(const struct networkLane *lane, struct bounceChunk *chunk);
+/* The next chunk follows it. */
+void bounceBegun(struct bounceChunk *chunk);
+
+/* put.c: the next chunk or value of a put. Returns fabricOk, fabricBusy or fabricFailed. */
+int bouncePut(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *work);
+/* The word of the work follows the chunks that are not given to the fabric yet. */
+int bounceWord(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *work);
+/* Tells the peer that the chunk is in its landing slot, or will be there before the message. */
+int bounceSendLanded(struct networkLane *lane, struct bounceChunk *chunk);
+
+/* get.c: the next chunk of a get. Returns fabricOk, fabricBusy or fabricFailed. */
+int bounceGet(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *work);
+/* Starts the copies of all chunks that have arrived: copies and network overlap. */
+void bounceStartCopies(struct networkLane *lane, struct bounceList *list);
+/* Is the chunk that has arrived copied to its target? fabricBusy: not yet. */
+int bounceCopied(struct networkLane *lane, struct bounceChunk *chunk);
+/* The chunk that replies to a fetch, without its bytes. NULL: no slot is free. */
+struct bounceChunk *bounceReplyTo(struct networkLane *lane, struct networkPeer *peer,
+				  const struct message *message);
 
 static inline int bounceOwns(const struct bounceLane *b, const void *context)
 {

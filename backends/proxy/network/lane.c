@@ -125,25 +125,38 @@ static int sendData(struct networkLane *lane, struct networkPeer *peer, struct p
 	return result;
 }
 
+int networkRoom(struct networkLane *lane, struct networkPeer *peer)
+{
+	if (!peer->channel && !networkChannelOpen(lane, networkRank(lane, peer)))
+		return fabricFailed;
+	return messageHasRoom(peer->channel) ? fabricOk : fabricBusy;
+}
+
+int networkSend(struct networkLane *lane, struct networkPeer *peer, const struct message *m,
+		const struct messageOut *out)
+{
+	int result = lane->fabric->send(lane->end, peer->address, m, messageLength(m));
+
+	if (result != fabricOk)
+		return result;
+	messageSent(peer->channel, out);
+	peer->channel->cursorSent = m->cursor;
+	out->work->landsAt++;
+	return fabricOk;
+}
+
 /* Sends the message that changes the work's word. `withData`: it stores the work's data first. */
 static int sendMessage(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w,
 		       int withData)
 {
-	struct messageChannel *c = networkChannel(lane, w->peer);
+	int result = networkRoom(lane, peer);
 
-	if (!c)
-		return fabricFailed;
-	if (!messageHasRoom(c))
-		return fabricBusy;
-	const struct message m = messageOf(c, (uint32_t)lane->scope->host->rank, w, withData);
+	if (result != fabricOk)
+		return result;
+	const struct message m =
+		messageOf(peer->channel, (uint32_t)lane->scope->host->rank, w, withData);
 	const struct messageOut out = {.work = w, .wantsAnswer = m.wantsAnswer};
-	int result = lane->fabric->send(lane->end, peer->address, &m, messageLength(&m));
-	if (result == fabricOk) {
-		messageSent(c, &out);
-		c->cursorSent = m.cursor;
-		w->landsAt++;
-	}
-	return result;
+	return networkSend(lane, peer, &m, &out);
 }
 
 int networkSendWord(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w)

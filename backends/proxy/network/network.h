@@ -89,6 +89,13 @@ void networkLanded(struct networkLane *lane, struct proxyWork *work);
 /* The communicator fails, with the sentence. Nothing more is sent to the peer. */
 void networkLose(struct networkLane *lane, uint32_t rank, const char *why);
 
+/* Is there room for one message to the peer, and its channel? Returns as networkSendWord(). */
+int networkRoom(struct networkLane *lane, struct networkPeer *peer);
+
+/* After networkRoom(): sends the message with the channel's next number, a part of out->work. */
+int networkSend(struct networkLane *lane, struct networkPeer *peer, const struct message *m,
+		const struct messageOut *out);
+
 /* Sends the word of the work. Returns fabricOk, fabricBusy or fabricFailed. */
 int networkSendWord(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *work);
 
@@ -137,6 +144,13 @@ static inline struct messageChannel *networkChannel(struct networkLane *lane, ui
 static inline uint32_t networkRank(const struct networkLane *lane, const struct networkPeer *peer)
 {
 	return (uint32_t)(peer - lane->peer);
+}
+
+/* A message without contents, for networkSend(). */
+static inline struct message networkMessage(const struct networkLane *lane,
+					    const struct networkPeer *peer, enum messageKind kind)
+{
+	return messageNext(peer->channel, (uint32_t)lane->scope->host->rank, kind);
 }
 
 #endif

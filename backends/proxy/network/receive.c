@@ -276,22 +276,6 @@ static const char *checkFetch(const struct networkLane *lane, const struct netwo
 	return findNamed(lane, m->named, bytes, source);
 }
 
-static struct bounceChunk *replyTo(struct networkLane *lane, struct networkPeer *peer,
-				   const struct message *m)
-{
-	struct bounceChunk *k = bounceTake(lane, peer, chunkReply, slotReply);
-	const struct bounceOffer *theirs = &peer->bounce.offer;
-
-	if (!k)
-		return NULL;
-	k->number = m->number;
-	k->bytes = (uint32_t)m->operand;
-	k->remote = theirs->memory;
-	k->remote.address += bounceSlotAt(theirs, (uint32_t)lane->scope->host->rank, slotGet,
-					  (uint32_t)(m->operand >> 32));
-	return k;
-}
-
 /* It is done for the cursor when it is begun: the answer comes later. */
 static enum beginning doFetch(struct networkLane *lane, struct networkPeer *peer,
 			      const struct message *m, struct begun *out)
@@ -301,7 +285,7 @@ static enum beginning doFetch(struct networkLane *lane, struct networkPeer *peer
 
 	if (wrong)
 		return isWrong(out, wrong);
-	struct bounceChunk *k = replyTo(lane, peer, m);
+	struct bounceChunk *k = bounceReplyTo(lane, peer, m);
 	if (!k)
 		return beginBlocked;
 	struct copyOrder order = orderOf(&source, source.at, k->bytes);
@@ -310,7 +294,7 @@ static enum beginning doFetch(struct networkLane *lane, struct networkPeer *peer
 	enum beginning how =
 		ofCopy(lane, copiesStart(&lane->bounce->copies, &order, &k->copy), out);
 	if (how == beginBegun)
-		bounceQueueLoose(lane, k);
+		bounceQueue(lane, &peer->bounce.loose, k);
 	else
 		bounceGive(lane, k);
 	return how;
@@ -477,7 +461,7 @@ static const char *takeAnswer(struct networkLane *lane, struct messageChannel *c
 		return "it answers what asks for no answer";
 	out->isAnswered = 1;
 	if (out->chunk)
-		bounceAnswered(lane, out->chunk);
+		bounceQueue(lane, &out->chunk->peer->bounce.arrived, out->chunk);
 	else
 		out->work->value[0] = m->operand;
 	if (c->acknowledged - m->number - 1 < 1u << 31) /* else the cursor comes later */
