@@ -76,18 +76,24 @@ static const char *answerLater(struct messageChannel *c, uint32_t number, uint64
 	return NULL;
 }
 
-/* The outcome when a message was to begin. */
-enum beginning { beginBlocked, beginBegun, beginWrong };
-
+/* What became of a message that was to begin. */
 struct begun {
-	const char *wrong;
-	copyTicket copy; /* of its data, into the window */
+	const char *wrong; /* the peer fails; NULL: nothing */
+	int isBlocked;	   /* it begins later */
+	copyTicket copy;   /* of its data, into the window */
+	uint64_t old;	   /* what its word had */
 };
 
-static enum beginning isWrong(struct begun *out, const char *wrong)
+static const struct begun blocked = {.isBlocked = 1};
+
+static struct begun begunUnless(const char *wrong)
 {
-	out->wrong = wrong;
-	return wrong ? beginWrong : beginBegun;
+	return (struct begun){.wrong = wrong};
+}
+
+static int isBegun(const struct begun *out)
+{
+	return !out->wrong && !out->isBlocked;
 }
 
 /* Stores the data of a messagePut. */
@@ -143,17 +149,17 @@ static int waitInTurn(struct networkLane *lane, struct networkPeer *peer)
 	return lane->waiting == peer;
 }
 
-static enum beginning ofWord(ginResult_t result, const char **wrong)
+static struct begun ofWord(ginResult_t result)
 {
-	if (result != ginSuccess && result != transportBusy)
-		*wrong = "its word in GPU memory cannot be changed";
-	return result == ginSuccess ? beginBegun : beginBlocked;
+	if (result == transportBusy)
+		return blocked;
+	return begunUnless(result == ginSuccess ? NULL
+						: "its word in GPU memory cannot be changed");
 }
 
 /* Blocked until the stream has changed the word: the message is begun again. */
-static enum beginning changeInGpu(struct networkLane *lane, struct networkPeer *peer,
-				  const struct message *m, char *at, uint64_t *old,
-				  const char **wrong)
+static struct begun changeInGpu(struct networkLane *lane, struct networkPeer *peer,
+				const struct message *m, char *at)
 {
 	const struct deviceWordOrder order = {.lock = lane->scope->locks[lane->scope->host->rank],
 					      .at = at,
@@ -161,67 +167,66 @@ static enum beginning changeInGpu(struct networkLane *lane, struct networkPeer *
 					      .compare = m->compare,
 					      .op = m->op,
 					      .bytes = (uint8_t)messageWordBytes(m)};
-	enum beginning how;
+	uint64_t old = 0;
+	struct begun out;
 
 	if (lane->wordPeer == peer) {
-		how = ofWord(deviceWordStep(&lane->word, old), wrong);
-		if (how == beginBegun)
+		out = ofWord(deviceWordStep(&lane->word, &old));
+		out.old = old;
+		if (isBegun(&out))
 			lane->wordPeer = NULL;
-		return how;
+		return out;
 	}
 	forgetWord(lane);
 	if (!waitInTurn(lane, peer))
-		return beginBlocked;
-	how = ofWord(deviceWordStart(&lane->word, &order), wrong);
-	if (how == beginBegun) {
-		lane->wordPeer = peer;
-		networkStopWaiting(lane, peer);
-	}
-	return beginBlocked;
+		return blocked;
+	out = ofWord(deviceWordStart(&lane->word, &order));
+	if (!isBegun(&out))
+		return out;
+	lane->wordPeer = peer;
+	networkStopWaiting(lane, peer);
+	return blocked;
 }
 
-static enum beginning change(struct networkLane *lane, struct networkPeer *peer,
-			     const struct message *m, const struct named *word, uint64_t *old,
-			     const char **wrong)
+static struct begun change(struct networkLane *lane, struct networkPeer *peer,
+			   const struct message *m, const struct named *word)
 {
 	if (!word->own->byCpu)
-		return changeInGpu(lane, peer, m, word->at, old, wrong);
-	*old = wordChange(m->op, word->at, messageWordBytes(m), m->operand, m->compare);
-	return beginBegun;
+		return changeInGpu(lane, peer, m, word->at);
+	return (struct begun){
+		.old = wordChange(m->op, word->at, messageWordBytes(m), m->operand, m->compare)};
 }
 
 /* Changes the word, when all that was sent before it is done. */
-static enum beginning doWord(struct networkLane *lane, struct networkPeer *peer,
-			     const struct message *m, struct begun *out)
+static struct begun doWord(struct networkLane *lane, struct networkPeer *peer,
+			   const struct message *m)
 {
 	struct messageChannel *c = peer->channel;
 	struct named word;
-	uint64_t old = 0;
 
 	if (c->begun != c->expected)
-		return beginBlocked;
+		return blocked;
 	if (!isKnown(m))
-		return isWrong(out, "it asks for nothing that is known");
+		return begunUnless("it asks for nothing that is known");
 	const char *wrong = findWord(lane, m, &word);
 	if (!wrong && m->kind == messagePut && lane->wordPeer != peer)
 		wrong = doData(lane, m);
-	enum beginning how = beginBegun;
-	if (!wrong)
-		how = change(lane, peer, m, &word, &old, &wrong);
 	if (wrong)
-		return isWrong(out, wrong);
-	if (how == beginBegun && m->wantsAnswer)
-		return isWrong(out, answerLater(c, m->number, old));
-	return how;
+		return begunUnless(wrong);
+	struct begun out = change(lane, peer, m, &word);
+	if (isBegun(&out) && m->wantsAnswer)
+		out.wrong = answerLater(c, m->number, out.old);
+	return out;
 }
 
-static enum beginning ofCopy(struct networkLane *lane, int result, struct begun *out)
+static struct begun ofCopy(struct networkLane *lane, int result, copyTicket copy)
 {
-	if (result == fabricFailed)
-		bounceCopyFailed(lane);
 	if (result == fabricBusy)
-		return beginBlocked;
-	return isWrong(out, result == fabricFailed ? "its data cannot be copied on" : NULL);
+		return blocked;
+	if (result == fabricOk)
+		return (struct begun){.copy = copy};
+	bounceCopyFailed(lane);
+	return begunUnless("its data cannot be copied on");
 }
 
 static struct copyOrder orderOf(const struct named *n, const char *from, uint64_t bytes)
@@ -235,34 +240,38 @@ static struct copyOrder orderOf(const struct named *n, const char *from, uint64_
 				  .slot = n->window->slot};
 }
 
-static enum beginning doValue(struct networkLane *lane, const struct message *m, struct begun *out)
+static struct begun doValue(struct networkLane *lane, const struct message *m)
 {
 	const uint64_t value[] = {m->operand, m->compare};
 	struct named target;
+	copyTicket copy = 0;
 
 	if (m->bytes > MESSAGE_VALUE)
-		return isWrong(out, "its value is too long");
+		return begunUnless("its value is too long");
 	const char *wrong = findNamed(lane, m->named, m->bytes, &target);
 	if (wrong)
-		return isWrong(out, wrong);
+		return begunUnless(wrong);
 	const struct copyOrder order = orderOf(&target, (const char *)value, m->bytes);
-	return ofCopy(lane, copiesStartValue(&lane->bounce->copies, &order, &out->copy), out);
+	int result = copiesStartValue(&lane->bounce->copies, &order, &copy);
+	return ofCopy(lane, result, copy);
 }
 
-static enum beginning doLanded(struct networkLane *lane, const struct message *m, struct begun *out)
+static struct begun doLanded(struct networkLane *lane, const struct message *m)
 {
 	const struct bounceOffer *own = &lane->bounce->offer;
 	uint32_t slot = (uint32_t)(m->operand >> 32), bytes = (uint32_t)m->operand;
 	struct named target;
+	copyTicket copy = 0;
 
 	if (slot >= own->landings || bytes > own->slotBytes)
-		return isWrong(out, "it names a slot that does not exist");
+		return begunUnless("it names a slot that does not exist");
 	const char *wrong = findNamed(lane, m->named, bytes, &target);
 	if (wrong)
-		return isWrong(out, wrong);
+		return begunUnless(wrong);
 	const struct copyOrder order =
 		orderOf(&target, lane->bounce->memory + bounceLandingAt(own, m->rank, slot), bytes);
-	return ofCopy(lane, copiesStart(&lane->bounce->copies, &order, &out->copy), out);
+	int result = copiesStart(&lane->bounce->copies, &order, &copy);
+	return ofCopy(lane, result, copy);
 }
 
 static const char *checkFetch(const struct networkLane *lane, const struct networkPeer *peer,
@@ -277,43 +286,42 @@ static const char *checkFetch(const struct networkLane *lane, const struct netwo
 }
 
 /* It is done for the cursor when it is begun: the answer comes later. */
-static enum beginning doFetch(struct networkLane *lane, struct networkPeer *peer,
-			      const struct message *m, struct begun *out)
+static struct begun doFetch(struct networkLane *lane, struct networkPeer *peer,
+			    const struct message *m)
 {
 	struct named source;
 	const char *wrong = checkFetch(lane, peer, m, &source);
 
 	if (wrong)
-		return isWrong(out, wrong);
+		return begunUnless(wrong);
 	struct bounceChunk *k = bounceReplyTo(lane, peer, m);
 	if (!k)
-		return beginBlocked;
+		return blocked;
 	struct copyOrder order = orderOf(&source, source.at, k->bytes);
 	order.to = k->local;
 	order.direction = copyOut;
-	enum beginning how =
-		ofCopy(lane, copiesStart(&lane->bounce->copies, &order, &k->copy), out);
-	if (how == beginBegun)
+	struct begun out = ofCopy(lane, copiesStart(&lane->bounce->copies, &order, &k->copy), 0);
+	if (isBegun(&out))
 		bounceQueue(lane, &peer->bounce.loose, k);
 	else
 		bounceGive(lane, k);
-	return how;
+	return out;
 }
 
-static enum beginning beginMessage(struct networkLane *lane, struct networkPeer *peer,
-				   const struct message *m, struct begun *out)
+static struct begun beginMessage(struct networkLane *lane, struct networkPeer *peer,
+				 const struct message *m)
 {
 	int bounces = lane->bounce && lane->bounce->memory;
 
 	if (m->kind == messageWord || m->kind == messagePut)
-		return doWord(lane, peer, m, out);
+		return doWord(lane, peer, m);
 	if (m->kind == messageValue && lane->bounce)
-		return doValue(lane, m, out);
+		return doValue(lane, m);
 	if (m->kind == messageLanded && bounces)
-		return doLanded(lane, m, out);
+		return doLanded(lane, m);
 	if (m->kind == messageFetch && bounces)
-		return doFetch(lane, peer, m, out);
-	return isWrong(out, "it asks for nothing that is known");
+		return doFetch(lane, peer, m);
+	return begunUnless("it asks for nothing that is known");
 }
 
 static const char *noteCopy(struct messageChannel *c, copyTicket copy)
@@ -329,17 +337,14 @@ static const char *noteCopy(struct messageChannel *c, copyTicket copy)
 }
 
 /* Begins the message with the number `begun`. */
-static enum beginning beginNext(struct networkLane *lane, struct networkPeer *peer,
-				const struct message *m, const char **wrong)
+static struct begun beginNext(struct networkLane *lane, struct networkPeer *peer,
+			      const struct message *m)
 {
-	struct begun out = {.wrong = NULL};
-	enum beginning how = beginMessage(lane, peer, m, &out);
+	struct begun out = beginMessage(lane, peer, m);
 
-	if (how == beginBegun)
-		*wrong = noteCopy(peer->channel, out.copy);
-	if (how == beginWrong)
-		*wrong = out.wrong;
-	return how;
+	if (isBegun(&out))
+		out.wrong = noteCopy(peer->channel, out.copy);
+	return out;
 }
 
 static const char *keep(struct messageChannel *c, const struct message *m)
@@ -353,19 +358,17 @@ static const char *keep(struct messageChannel *c, const struct message *m)
 	return NULL;
 }
 
-/* Begins the kept messages whose turn it is. Returns how many. */
-static uint32_t beginKept(struct networkLane *lane, struct networkPeer *peer, const char **wrong)
+/* Begins the kept message whose turn it is; blocked if there is none. */
+static struct begun beginKept(struct networkLane *lane, struct networkPeer *peer)
 {
 	struct messageChannel *c = peer->channel;
-	uint32_t count = 0, slot = c->begun % MESSAGES;
+	uint32_t slot = c->begun % MESSAGES;
 
-	while (c->isKept[slot] && !*wrong &&
-	       beginNext(lane, peer, &c->kept[slot], wrong) == beginBegun) {
-		c->isKept[slot] = 0;
-		slot = c->begun % MESSAGES;
-		count++;
-	}
-	return count;
+	if (!c->isKept[slot])
+		return blocked;
+	struct begun out = beginNext(lane, peer, &c->kept[slot]);
+	c->isKept[slot] = !isBegun(&out);
+	return out;
 }
 
 /* Moves the cursor over what is done. */
@@ -382,16 +385,17 @@ static const char *advance(struct networkLane *lane, struct networkPeer *peer)
 {
 	struct messageChannel *c = peer->channel;
 	uint32_t before = c->expected;
-	const char *wrong = NULL;
+	struct begun out;
 
-	do
+	do {
 		passDone(lane, c);
-	while (beginKept(lane, peer, &wrong));
+		out = beginKept(lane, peer);
+	} while (isBegun(&out));
 	if (c->expected != before)
 		networkOwe(lane, peer);
 	if (c->expected != c->begun || c->isKept[c->begun % MESSAGES])
 		bounceActivate(lane, peer);
-	return wrong;
+	return out.wrong;
 }
 
 static void loseBy(struct networkLane *lane, uint32_t rank, uint32_t number, const char *wrong)
@@ -436,18 +440,17 @@ static const char *takeNumbered(struct networkLane *lane, struct networkPeer *pe
 				struct messageChannel *c, const struct message *m)
 {
 	uint32_t ahead = m->number - c->expected;
-	const char *wrong = NULL;
 
 	if (ahead >= 1u << 31 || (ahead < MESSAGES && hasCome(c, m->number)))
 		return NULL;
 	if (ahead >= MESSAGES)
 		return "its number is beyond the window";
-	enum beginning how = beginBlocked;
+	struct begun out = blocked;
 	if (m->number == c->begun)
-		how = beginNext(lane, peer, m, &wrong);
-	if (how == beginBlocked)
-		wrong = keep(c, m);
-	return wrong ? wrong : advance(lane, peer);
+		out = beginNext(lane, peer, m);
+	if (out.isBlocked)
+		out.wrong = keep(c, m);
+	return out.wrong ? out.wrong : advance(lane, peer);
 }
 
 static const char *takeAnswer(struct networkLane *lane, struct messageChannel *c,
