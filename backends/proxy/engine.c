@@ -179,9 +179,9 @@ static int takeTurn(struct proxyEngine *e, struct proxyFlow *flow, struct proxyW
 	if (flow->failure == ginSuccess)
 		flow->failure = w->result;
 	w->result = flow->failure;
-	if (!w->isCounted)
-		statsCount(&e->stats, w, w->result == ginSuccess);
-	w->isCounted = 1;
+	if (w->state == workLanded)
+		statsTurn(&e->stats, w);
+	w->state = workTurned;
 	if (w->wordState != wordDue)
 		return 1;
 	if (w->result != ginSuccess) {
@@ -215,7 +215,7 @@ static void complete(struct proxyEngine *e, struct proxyFlow *flow, struct proxy
 
 static void advance(struct proxyEngine *e, struct proxyFlow *flow)
 {
-	while (flow->turn && flow->turn->state == workLanded && takeTurn(e, flow, flow->turn))
+	while (flow->turn && flow->turn->state >= workLanded && takeTurn(e, flow, flow->turn))
 		flow->turn = flow->turn->next;
 	while (flow->head != flow->turn && flow->head->wordState == wordNone) {
 		struct proxyWork *first = flow->head;
@@ -314,7 +314,7 @@ static void start(struct proxyEngine *e, struct proxyWork *w)
 	w->engine = e;
 	w->context = e->context;
 	w->result = ginSuccess;
-	w->isCounted = w->isLoose = 0;
+	w->isLoose = 0;
 	append(flow, w);
 	if (!flow->waiting && begin(e, flow, w))
 		return;
@@ -352,8 +352,7 @@ void engineAbandon(struct proxyEngine *e)
 {
 	for (uint64_t t = e->retired; t != e->taken; t++) {
 		struct proxyWork *w = &e->works[t & e->worksMask];
-		int isUnderWay = w->state == workUnderWay ||
-				 (w->state == workLanded && w->wordState == wordUnderWay);
+		int isUnderWay = w->state == workUnderWay || w->wordState == wordUnderWay;
 		if (!isUnderWay || laneOf(e, w->peer)->order == transportHere)
 			continue;
 		w->result = ginErrorPeer;
@@ -380,8 +379,7 @@ static void failRing(struct proxyEngine *e, uint64_t ticket, const char *wrong)
 /* The ring has failed, which ends the waits of the poster. */
 static void drop(struct proxyEngine *e, struct proxyWork *w)
 {
-	statsCount(&e->stats, w, 0);
-	statsCompleted(&e->stats, w, 0);
+	statsDropped(&e->stats, w);
 	w->state = workCompleted;
 }
 

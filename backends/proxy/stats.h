@@ -36,6 +36,8 @@ void statsSample(struct proxyStats *stats, const struct proxyWork *work);
 void statsSampleLanded(struct proxyStats *stats);
 void statsSampleCompleted(struct proxyStats *stats, int well);
 
+/* The engine calls one of the functions below for each event of a descriptor. */
+
 /* The descriptor was taken. */
 static inline void statsTaken(struct proxyStats *s, const struct proxyWork *w)
 {
@@ -50,6 +52,19 @@ static inline void statsLanded(struct proxyStats *s, const struct proxyWork *w)
 		statsSampleLanded(s);
 }
 
+/*
+ * The data of all earlier descriptors to the peer has moved, too. Called before the target or the
+ * kernel can observe the transfer, so that an observer finds it counted.
+ */
+static inline void statsTurn(struct proxyStats *s, const struct proxyWork *w)
+{
+	int well = w->result == ginSuccess;
+
+	statsAdd(well ? &s->completed : &s->failed, 1);
+	if (well && w->op <= ginOpGet)
+		statsAdd(w->op == ginOpGet ? &s->getBytes : &s->putBytes, w->bytes);
+}
+
 /* Signal and atomic are done, if `well`; the done word is not yet published. */
 static inline void statsCompleted(struct proxyStats *s, const struct proxyWork *w, int well)
 {
@@ -57,15 +72,11 @@ static inline void statsCompleted(struct proxyStats *s, const struct proxyWork *
 		statsSampleCompleted(s, well);
 }
 
-/*
- * Called before the target or the kernel can observe the transfer, so that an observer finds it
- * counted.
- */
-static inline void statsCount(struct proxyStats *s, const struct proxyWork *w, int well)
+/* The ring has failed: the descriptor is taken, and not done. */
+static inline void statsDropped(struct proxyStats *s, const struct proxyWork *w)
 {
-	statsAdd(well ? &s->completed : &s->failed, 1);
-	if (well && w->op <= ginOpGet)
-		statsAdd(w->op == ginOpGet ? &s->getBytes : &s->putBytes, w->bytes);
+	statsAdd(&s->failed, 1);
+	statsCompleted(s, w, 0);
 }
 
 /* Any thread. */

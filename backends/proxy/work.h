@@ -11,10 +11,12 @@
 #include "gin/proxy/descriptor.h"
 #include "backends/backend.h"
 
+/* docs/proxy.md has the table of states and of what changes them. */
 enum workState {
 	workWaiting,  /* not begun: the transport had no room */
 	workUnderWay, /* the transport moves its data */
 	workLanded,   /* its data has arrived; earlier works to the peer may not have */
+	workTurned,   /* the data of all earlier works has arrived, too: its word may be changed */
 	workCompleted /* word changed, counter counted, done word published */
 };
 
@@ -45,7 +47,6 @@ struct proxyWork {
 	uint8_t state; /* enum workState */
 	uint8_t wordState;
 	uint8_t isWeak;
-	uint8_t isCounted;	  /* in the statistics */
 	uint8_t isLoose;	  /* a later word must not overtake it: see struct proxyFlow */
 	uint8_t result;		  /* ginResult_t of the transfer */
 	struct proxyOperand here; /* source; of a get the target */
