@@ -332,14 +332,14 @@ $(BUILD)/libgin-weak.so: test/fabric/weak.c backends/proxy/network/fabric.h
 	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS_ALL)) -shared -o $@ $< $(LDFLAGS_ALL) -pthread
 	$(Q)ln -sf ../$(@F) $(@D)/test/$(@F)
 
-$(addprefix $(BUILD)/test/unit_,plan proxy_network proxy_messages): $(BUILD)/libgin-weak.so
+$(addprefix $(BUILD)/test/unit_,plan proxy_gpu proxy_network proxy_messages): $(BUILD)/libgin-weak.so
 $(BUILD)/test/proxy_choice $(BUILD)/test/selftest: $(BUILD)/libgin-weak.so
 $(addprefix $(BUILD)/test/limits_,memory threads): $(BUILD)/libgin-weak.so
 $(addprefix $(BUILD)/test/limits_,memory threads): private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
 $(BUILD)/test/selftest: $(SELFTEST)
 $(BUILD)/test/proxy_choice $(BUILD)/test/proxy_fabric: $(OFI)
 $(BUILD)/test/proxy_choice $(BUILD)/test/proxy_fabric: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
-$(addprefix $(BUILD)/test/unit_,plan proxy_network proxy_messages): private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
+$(addprefix $(BUILD)/test/unit_,plan proxy_gpu proxy_network proxy_messages): private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
 
 # A CUDA driver that answers questions only.
 $(BUILD)/test/fake/libcuda.so.1: $(wildcard test/fake/*.c) lib/gpu/cuda.h
