@@ -29,6 +29,11 @@ enum peerLost {
 	lostMasked = 2 /* by ginCommMask() of this rank */
 };
 
+/*
+ * Touched by the calls of the communicator, one at a time; by any thread: `control`, which has a
+ * lock of its own, what is fixed by commOpen(), and under `lock` the lists, `lost`, and `lostAll`
+ * to `lostFirst`.
+ */
 struct ginComm {
 	int rank, nRanks;
 	const struct bootstrapOps *bootstrap;

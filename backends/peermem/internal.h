@@ -42,6 +42,7 @@ struct peermemWindow {
 	struct peermemPeer peer[]; /* [nRanks] */
 };
 
+/* Touched by the calls of the communicator, one at a time. */
 struct peermem {
 	const struct backendHost *host;
 	const char *name; /* of the backend */

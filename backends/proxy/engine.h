@@ -25,6 +25,7 @@
 /* Most descriptors taken before the transport is asked for landed works. */
 #define ENGINE_BATCH 64u
 
+/* Touched by the engine's worker, under its lock. */
 struct proxyFlow {
 	struct proxyWork *head, *tail; /* NULL: nothing is in flight to the peer */
 	struct proxyWork *turn;	   /* the first work whose turn to change its word has not come */
@@ -40,6 +41,7 @@ struct proxyFlow {
 	uint32_t loose;
 };
 
+/* Touched by its worker, under the worker's lock; by any thread: `worker`, and `stats` to read. */
 struct proxyEngine {
 	struct proxyRing ring;
 	struct descriptorScope scope;

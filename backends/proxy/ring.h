@@ -5,7 +5,10 @@
 
 #include "backends/backend.h"
 
-/* The words of one context as the proxy uses them. Pinned host memory. */
+/*
+ * The words of one context as the proxy uses them. Pinned host memory, touched by kernels and by
+ * the context's worker, under its lock.
+ */
 struct proxyRing {
 	uint64_t *descriptors;	 /* [depth][GIN_DESCRIPTOR_WORDS] */
 	uint64_t *consumed;	 /* tickets below it have left the ring */

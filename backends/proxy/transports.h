@@ -7,6 +7,7 @@
 #include "transport.h"
 #include "words/word_locks.h"
 
+/* Touched by collective calls until workers start; then any thread reads it. */
 struct proxyTransports {
 	const struct backendHost *host;
 	uint32_t lanes;

@@ -25,6 +25,7 @@ struct proxyPart {
 	uint8_t skew;	      /* address of its first byte modulo 8 */
 };
 
+/* Fixed from slotsPublish() on, until workersQuiesce() has returned: any thread reads it. */
 struct proxyWindow {
 	void *link[WINDOW_LINKS]; /* of each transport; NULL: not registered there */
 	uint8_t hasSlot, isPublished;
@@ -38,8 +39,8 @@ struct proxyWindow {
 struct proxySlots {
 	pthread_mutex_t lock;	 /* held by slotsTake() and slotsGive() */
 	struct proxyWindow **at; /* [GIN_DESCRIPTOR_SLOTS]; workers read it without the lock */
-	uint8_t *taken;		 /* [GIN_DESCRIPTOR_SLOTS] */
-	uint32_t used;		 /* slots from here on were never taken */
+	uint8_t *taken;		 /* [GIN_DESCRIPTOR_SLOTS]; under the lock */
+	uint32_t used;		 /* atomic: slots from here on were never taken */
 };
 
 ginResult_t slotsOpen(struct proxySlots *slots);

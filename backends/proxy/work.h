@@ -40,6 +40,7 @@ struct proxySpot {
 	uint64_t offset;
 };
 
+/* Touched by the engine's worker and its lanes, under the worker's lock. */
 struct proxyWork {
 	uint64_t ticket;
 	uint32_t peer, context;

@@ -30,6 +30,7 @@ struct proxyWorker {
 	struct proxyEngine *engines;
 };
 
+/* `next` is touched by collective calls; the rest is fixed while workers run. */
 struct proxyWorkers {
 	const struct backendHost *host;
 	struct proxyWorker *worker; /* [count] */

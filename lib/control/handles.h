@@ -7,6 +7,7 @@
 
 #include "control.h"
 
+/* Touched by collective calls, one at a time. */
 struct handles {
 	struct control *control;
 	int own;	 /* bound: receives what the others send */

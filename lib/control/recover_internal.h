@@ -13,8 +13,6 @@ enum recoverPhase {
 	recoverFixed   /* the set is fixed */
 };
 
-#define RECOVER_CANDIDATES (1 + IDENTITY_ADDRESSES) /* addresses by which a rank may be reached */
-
 /* What this rank knows of another rank. */
 struct recoverPeer {
 	union datagramAddress at; /* from which it has sent */

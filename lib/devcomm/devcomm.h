@@ -6,12 +6,16 @@
 #include "lib/comm.h"
 #include "queues.h"
 
-/* Host memory that kernels read while they wait, and in which they leave errors. */
+/*
+ * Host memory that kernels read while they wait, and in which they leave errors. `abort.word` is
+ * written under comm->lock.
+ */
 struct hostLines {
 	struct ginAbortLine abort;
 	_Alignas(64) struct ginErrorRecord error; /* not on the line that the host writes */
 };
 
+/* Any thread, under comm->lock. From addDevComm() on only the members at the end change. */
 struct devComm {
 	ginDevComm device; /* a copy of the user's */
 	/* Per writer class: this rank's words, or NULL. See makeWords(). */
@@ -39,7 +43,10 @@ struct devComm **devCommFind(ginComm_t comm, const ginDevComm *devComm);
 /* Writes the abort line. The caller holds comm->lock. */
 void devCommWriteLine(ginComm_t comm, struct devComm *dc);
 
-/* Passes the failures so far to the kernels of a device communicator that is new in the list. */
+/*
+ * Passes the failures so far to the kernels of a device communicator, for example of one that is
+ * new in the list. The caller holds comm->lock.
+ */
 void devCommTellLost(ginComm_t comm, struct devComm *dc);
 
 /* As devCommsCheckIdle(), for one device communicator. */

@@ -10,6 +10,7 @@
 
 struct poolBlock;
 
+/* Touched by the calls of the communicator, one at a time. */
 struct pool {
 	const struct device *device;
 	struct poolBlock *chunks; /* device memory from which blocks are cut */

@@ -36,6 +36,7 @@ struct copyStream {
 	uint64_t sent, chained;
 };
 
+/* Touched by the lane's worker, under its lock; by any thread: copiesWait(). */
 struct copies {
 	const struct device *device;
 	const struct proxySlots *slots;

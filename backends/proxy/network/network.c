@@ -9,6 +9,7 @@
 #include "interface.h"
 #include "network.h"
 
+/* Touched by the calls of the communicator, one at a time. */
 struct networkTransport {
 	const struct transportScope *scope;
 	const struct fabricCalls *calls;

@@ -12,6 +12,7 @@
 
 struct networkLane;
 
+/* Touched by the worker of its lane, as struct networkLane. */
 struct networkPeer {
 	uint64_t address;		/* of the fabric */
 	struct messageChannel *channel; /* NULL: no message has been sent or has come */
@@ -26,6 +27,11 @@ struct networkPeer {
 	struct bouncePeer bounce;
 };
 
+/*
+ * With its peers, their channels and the slots: touched by its worker, under the worker's lock;
+ * before workers start and after they have ended by the calls that open and close. Any thread:
+ * copiesWait().
+ */
 struct networkLane {
 	const struct transportScope *scope;
 	const struct fabricCalls *fabric;
@@ -63,7 +69,7 @@ struct networkPart {
 	uint8_t bounces; /* the network does not reach it, and there is no key */
 };
 
-/* The window as the network knows it: network.c. */
+/* The window as the network knows it: network.c. Fixed as struct proxyWindow is. */
 struct networkWindow {
 	struct fabricRegion *region[NETWORK_RAILS]; /* NULL: empty, or not reached */
 	struct networkPart part[];		    /* [nRanks] */

@@ -70,6 +70,7 @@ struct fabricRegion {
 	struct fabricRegion *next;
 };
 
+/* Touched by the worker of its lane, under the worker's lock. */
 struct fabricEnd {
 	struct fabric *fabric;
 	struct fabricEnd *next; /* of the fabric */

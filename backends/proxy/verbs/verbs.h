@@ -80,6 +80,7 @@ struct verbsReceive {
 	uint32_t index;
 };
 
+/* With its peers: touched by the worker of its lane, under the worker's lock. */
 struct fabricEnd {
 	struct fabric *fabric;
 	struct ibv_comp_channel *channel;
@@ -126,6 +127,7 @@ struct fabricRegion {
 	struct fabricRegion *next;
 };
 
+/* Any thread: all but the members from `lock` on is fixed when it is open. */
 struct fabric {
 	struct rdmaPort *port;
 	struct rdmaPath path;
