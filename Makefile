@@ -131,22 +131,8 @@ CXX_ALONE := $(CXX)
 without_mpi = $(filter-out $(if $(MPICXX),,%/mpi.cu %/mpi.cc),$(1))
 
 EXAMPLES := $(patsubst examples/%.cu,$(BUILD)/examples/%,$(call without_mpi,$(wildcard examples/*.cu)))
-# Tests of the core: their programs lie in $(BUILD)/test, whatever folder has the source. What is named mlx5_
-# needs libibverbs and libmlx5; fuzz_verbs and fuzz_ofi need headers.
-TEST_DIRS := $(addprefix test/,unit arguments semantics routes nic launch gpu fuzz)
-vpath %.c $(TEST_DIRS)
-vpath %.cc $(TEST_DIRS)
-test-sources = $(notdir $(foreach dir,$(TEST_DIRS),$(wildcard $(dir)/*.$(1))))
-TESTS_C := $(patsubst %.c,$(BUILD)/test/%,$(filter-out record.c \
-	$(if $(VERBS),,mlx5_% fuzz_verbs.c) $(if $(OFI),,fuzz_ofi.c),$(call test-sources,c)))
-TESTS_CC := $(patsubst %.cc,$(BUILD)/test/%,$(filter-out $(if $(MPICXX),,mpi.cc),$(call test-sources,cc))) \
-	$(patsubst %.cc,$(BUILD)/%,$(wildcard test/port/*.cc test/system/*.cc test/faults/*.cc))
-# The same sources with kernels.
-TESTS_GPU := $(patsubst %.cc,$(BUILD)/test/%_gpu,$(filter-out nvrtc.cc mpi.cc selftest.cc unit_% perf_%,$(call test-sources,cc))) \
-	$(patsubst %.cc,$(BUILD)/%_gpu,$(wildcard test/port/*.cc) test/faults/soak.cc)
 
-.PHONY: all lib tools examples tests tests-gpu man deps deps-check deps-check-all demo check check-all check-mlx5dev check-rdma check-long \
-	check-mutations check-system check-gpu bench abi version clean help always
+.PHONY: all lib tools examples man deps deps-check deps-check-all demo bench abi version clean help always
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -285,109 +271,6 @@ $(BUILD)/bench/nvshmem_perf: bench/nvshmem/nvshmem_perf.cu
 		-L$(NVSHMEM_HOME)/lib -lnvshmem_device -l:libnvshmem_host.so.3 \
 		-Xlinker -rpath,$(NVSHMEM_HOME)/lib -Xcompiler -pthread
 
-tests: $(TESTS_C) $(TESTS_CC) $(BUILD)/test/fake/libcuda.so.1 $(BUILD)/libgin-weak.so
-
-$(TESTS_C): $(BUILD)/test/%: %.c $(LINKS) $(LIB_OBJ) $(MLX5_OBJ)
-	@mkdir -p $(@D)
-	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS_ALL) -Itest/common -Wno-pedantic -o $@ $< $(LIB_OBJ) $(MLX5_OBJ) \
-		$(LDFLAGS_ALL) -pthread -ldl $(HWLOC_LIBS)
-
-$(BUILD)/test/mlx5_%: private LDFLAGS += $(VERBS_LIBS)
-
-# They open the plug-in.
-$(BUILD)/test/mlx5_nic_%: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
-$(filter $(BUILD)/test/mlx5_nic_%,$(TESTS_C)): $(RDMA)
-
-# The plug-in finds the test's calls before those of libmlx5.
-$(addprefix $(BUILD)/test/mlx5_nic_,failures paths): private CFLAGS_ALL += -fvisibility=default
-$(addprefix $(BUILD)/test/mlx5_nic_,failures paths): private LDFLAGS += -rdynamic -Wl,--no-as-needed $(VERBS_LIBS)
-
-# The library's allocations go through the test, which lets some fail.
-$(BUILD)/test/limits_memory: private LDFLAGS += \
-	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=tsearch
-
-# Some threads of the library cannot be started.
-$(BUILD)/test/limits_threads: private LDFLAGS += -Wl,--wrap=pthread_create
-
-# A failure follows an agreement of all ranks, or the report of a transport, at once.
-$(BUILD)/test/unit_devcomm_failure: private LDFLAGS += -Wl,--wrap=controlAgree,--wrap=controlError
-
-# A window cannot be registered again, and the end of a communicator fails.
-$(BUILD)/test/unit_inherit: private LDFLAGS += -Wl,--wrap=windowMake,--wrap=windowsFree,--wrap=commClosing
-
-# The library's allocations and messages are counted.
-$(BUILD)/test/unit_plan: private LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free,--wrap=networkLoaded \
-	-Wl,--wrap=controlSend,--wrap=controlSendChildren,--wrap=rdmaPortOpen,--wrap=memoryAlloc,--wrap=memoryAllocOnNode,--wrap=memoryFree \
-	-Wl,--wrap=poolAlloc,--wrap=pinnedAlloc,--wrap=pinnedAllocShared
-
-# PMIx in the test itself.
-$(BUILD)/test/unit_pmix: private CFLAGS += -Itest/fake/pmix
-
-# A network that is as weak as it may be, for the proxy: GIN_TRANSPORT=weak. A test that has libgin in itself looks
-# for it in its own folder.
-$(BUILD)/libgin-weak.so: test/fabric/weak.c backends/proxy/network/fabric.h
-	@mkdir -p $(@D)/test
-	$(call say,LINK,$@)
-	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS_ALL)) -shared -o $@ $< $(LDFLAGS_ALL) -pthread
-	$(Q)ln -sf ../$(@F) $(@D)/test/$(@F)
-
-$(addprefix $(BUILD)/test/unit_,plan proxy_gpu proxy_network proxy_messages): $(BUILD)/libgin-weak.so
-$(BUILD)/test/proxy_choice $(BUILD)/test/selftest: $(BUILD)/libgin-weak.so
-$(addprefix $(BUILD)/test/limits_,memory threads): $(BUILD)/libgin-weak.so
-$(addprefix $(BUILD)/test/limits_,memory threads): private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
-$(BUILD)/test/selftest: $(SELFTEST)
-$(BUILD)/test/proxy_choice $(BUILD)/test/proxy_fabric: $(OFI)
-$(BUILD)/test/proxy_choice $(BUILD)/test/proxy_fabric: private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
-$(addprefix $(BUILD)/test/unit_,plan proxy_gpu proxy_network proxy_messages): private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
-
-# A CUDA driver that answers questions only.
-$(BUILD)/test/fake/libcuda.so.1: $(wildcard test/fake/*.c) lib/gpu/cuda.h
-	@mkdir -p $(@D)
-	$(call say,LINK,$@)
-	$(Q)$(CC) $(filter-out -MMD -MP $(SANFLAGS),$(CFLAGS_ALL)) -shared -o $@ $(wildcard test/fake/*.c) \
-		-Wl,-soname,libcuda.so.1
-
-$(BUILD)/test/unit_device_query: $(BUILD)/test/fake/libcuda.so.1
-
-# With optimization these programs take 2 to 18 s to compile, and do not run faster.
-$(addprefix $(BUILD)/test/,gdaki_calls semantics_checks semantics_functions perf_figures full_gpu full_block \
-	bootstrap_tcp bootstrap_split bootstrap_many): \
-	private override TESTFLAGS += -O0
-test-cc = $(CXX) $(CXXFLAGS_ALL) -Itest/common $(TESTFLAGS) -o $@ $< $(LDFLAGS_ALL) $(LINKGIN)
-
-$(filter-out $(BUILD)/test/port/% $(BUILD)/test/system/% $(BUILD)/test/faults/%,$(TESTS_CC)): $(BUILD)/test/%: %.cc $(LINKS)
-	@mkdir -p $(@D)
-	$(call say,CXX,$<)
-	$(Q)$(test-cc)
-
-$(filter $(BUILD)/test/port/% $(BUILD)/test/system/% $(BUILD)/test/faults/%,$(TESTS_CC)): $(BUILD)/%: %.cc $(LINKS)
-	@mkdir -p $(@D)
-	$(call say,CXX,$<)
-	$(Q)$(test-cc)
-
-# With warps of 32 host threads. libgin.so does not know how many a warp has.
-$(BUILD)/test/semantics_warp32: private override TESTFLAGS += -DGIN_HOST_WARP=32u
-$(BUILD)/test/semantics_warp32: semantics.cc $(LINKS)
-	@mkdir -p $(@D)
-	$(call say,CXX,$<)
-	$(Q)$(test-cc)
-
-tests-gpu: $(TESTS_GPU)
-
-test-gpu = $(NVCC) $(NVCCFLAGS_ALL) -Itest/common $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< \
-	-L$(BUILD) -lgin -Xlinker -rpath,'$$ORIGIN/..' -Xlinker -rpath,'$$ORIGIN/../..' -Xcompiler -pthread
-
-$(filter-out $(BUILD)/test/port/% $(BUILD)/test/faults/%,$(TESTS_GPU)): $(BUILD)/test/%_gpu: %.cc $(LINKS) $(BUILD)/nvcc-used
-	@mkdir -p $(@D)
-	$(call say,NVCC,$<)
-	$(Q)$(test-gpu)
-
-$(filter $(BUILD)/test/port/% $(BUILD)/test/faults/%,$(TESTS_GPU)): $(BUILD)/%_gpu: %.cc $(LINKS) $(BUILD)/nvcc-used
-	@mkdir -p $(@D)
-	$(call say,NVCC,$<)
-	$(Q)$(test-gpu)
-
 deps:
 	$(Q)DEPS=$(DEPS) mk/install-deps demo
 
@@ -402,33 +285,6 @@ man: $(BUILD)/test/unit_param
 demo: deps
 	$(Q)$(MAKE) --no-print-directory lib $(BUILD)/examples/ring $(filter $(BUILD)/tools/gin_info,$(TOOLS:%=$(BUILD)/tools/%))
 	$(Q)examples/demo $(BUILD)
-
-# Words of GROUPS are files of test/groups; all of them by default.
-check-all check-long check-mutations check-system check-mlx5dev: deps-check-all
-
-check: deps-check
-	$(Q)test/run check
-
-check-all:
-	$(Q)test/run check-all $(GROUPS)
-
-check-system:
-	$(Q)test/run check-all system
-
-check-rdma:
-	$(Q)test/run check-all rdma
-
-check-mlx5dev:
-	$(Q)test/run check-all gdaki verbs mlx5dev perftest
-
-check-long:
-	$(Q)test/run check-long
-
-check-mutations:
-	$(Q)test/mutations
-
-check-gpu:
-	$(Q)test/run check-gpu $(PARTS)
 
 # Beside NVSHMEM, on two GPUs or more.
 bench:
@@ -448,6 +304,7 @@ help:
 clean:
 	$(Q)rm -rf $(BUILD)
 
+include mk/test.mk
 include mk/bench.mk
 include products/ep/ep.mk
 include products/nccl/nccl.mk

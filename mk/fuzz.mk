@@ -7,20 +7,8 @@
 #
 # test/fuzz/run builds the targets with clang; as ordinary tests they are $(BUILD)/test/fuzz_NAME.
 
-$(addprefix $(BUILD)/test/fuzz_,network bounce windows): $(BUILD)/libgin-weak.so
-$(addprefix $(BUILD)/test/fuzz_,network bounce windows): private LDFLAGS += -Wl,-rpath,'$$ORIGIN/..'
-
-# Their sockets are memory.
-FAKE_SOCKETS := -Wl,--wrap=send,--wrap=sendmsg,--wrap=recv,--wrap=shutdown,--wrap=close,--wrap=epoll_ctl
-$(foreach folder,test/fuzz_ fuzz/,$(addprefix $(BUILD)/$(folder),control root)): private LDFLAGS += $(FAKE_SOCKETS)
-
-# Completion entries: of libibverbs, and of libfabric. The targets have sources of the plug-ins in themselves.
-FUZZ_TARGETS := $(patsubst test/fuzz/fuzz_%.c,$(BUILD)/fuzz/%,$(filter-out $(if $(VERBS),,%/fuzz_verbs.c) \
-	$(if $(OFI),,%/fuzz_ofi.c),$(wildcard test/fuzz/fuzz_*.c)))
-$(foreach folder,test/fuzz_ fuzz/,$(BUILD)/$(folder)ofi): private CFLAGS_ALL += \
-	$(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags libfabric))
-$(foreach folder,test/fuzz_ fuzz/,$(BUILD)/$(folder)verbs): private CFLAGS_ALL += \
-	$(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags libibverbs))
+FUZZ_TARGETS := $(patsubst test/fuzz/fuzz_%.c,$(BUILD)/fuzz/%,$(foreach source,$(wildcard test/fuzz/fuzz_*.c),\
+	$(call test-built,$(source))))
 
 .PHONY: fuzz fuzz-targets fuzz-record check-faults
 
@@ -45,15 +33,13 @@ fuzz-record: $(BUILD)/fuzz/record
 $(FUZZ_TARGETS): $(BUILD)/fuzz/%: test/fuzz/fuzz_%.c $(LINKS) $(LIB_OBJ) $(MLX5_OBJ) $(BUILD)/libgin-weak.so
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS_ALL) -DGIN_FUZZ -fsanitize=fuzzer -Itest/common -o $@ $< $(LIB_OBJ) $(MLX5_OBJ) \
-		$(LDFLAGS_ALL) -Wl,-rpath,'$$ORIGIN/..' -pthread -ldl $(HWLOC_LIBS)
+	$(Q)$(CC) $(CFLAGS_ALL) -DGIN_FUZZ -fsanitize=fuzzer -Itest/common $(call test-compile,$<) -o $@ $< \
+		$(LIB_OBJ) $(MLX5_OBJ) $(LDFLAGS_ALL) $(call test-link,$<) $(call test-rpath,$<) -pthread -ldl $(HWLOC_LIBS)
 
 # Real exchanges, recorded for test/fuzz/seeds.
-FUZZ_WRAPS := rootGroupsAdd controlGatherAdd controlDeliver descriptorTake networkReceive networkReceiveImmediate
-
 $(BUILD)/fuzz/record: test/fuzz/record.c test/faults/life.cc $(LINKS) $(LIB_OBJ) $(MLX5_OBJ)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS_ALL)) -c -o $@.o $<
 	$(Q)$(CXX) $(filter-out -MMD -MP,$(CXXFLAGS_ALL)) -Itest/common $(TESTFLAGS) -o $@ test/faults/life.cc $@.o \
-		$(LIB_OBJ) $(MLX5_OBJ) $(LDFLAGS_ALL) $(FUZZ_WRAPS:%=-Wl,--wrap=%) -Wl,-rpath,'$$ORIGIN/..' -pthread -ldl $(HWLOC_LIBS)
+		$(LIB_OBJ) $(MLX5_OBJ) $(LDFLAGS_ALL) $(call test-link,$<) -Wl,-rpath,'$$ORIGIN/..' -pthread -ldl $(HWLOC_LIBS)

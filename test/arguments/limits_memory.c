@@ -5,6 +5,8 @@
  * The linker sends the library's allocations here (--wrap). The other ranks learn of the failure,
  * nothing leaks, and the next attempt works in these processes.
  */
+/* LINK: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=tsearch */
+/* NEEDS: libgin-weak.so */
 #include "resource_limits.h"
 
 #include <search.h>

@@ -5,6 +5,8 @@
  * The linker sends pthread_create() here (--wrap). The other ranks learn of the failure, nothing leaks, and
  * the next attempt works in these processes.
  */
+/* LINK: -Wl,--wrap=pthread_create */
+/* NEEDS: libgin-weak.so */
 #include "resource_limits.h"
 
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,

@@ -6,6 +6,7 @@
  * passes, a link ends. What this rank sends is read as a peer reads it: headers with a known type and
  * a possible length. A collective that succeeds has the bytes of this rank in its result.
  */
+/* LINK: -Wl,--wrap=send,--wrap=sendmsg,--wrap=recv,--wrap=shutdown,--wrap=close,--wrap=epoll_ctl */
 #include "fuzz.h"
 
 #include "fake_sockets.h"

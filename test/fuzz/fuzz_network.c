@@ -6,6 +6,7 @@
  * the input's, as if rank 1 had sent it; the ranks post, and take turns. What lies beside the windows of
  * rank 0 does not change, and the ranks can be closed at any moment. fuzz_bounce: data goes through slots.
  */
+/* NEEDS: libgin-weak.so */
 #include "fuzz.h"
 
 /* Small, because each input has new ranks. */

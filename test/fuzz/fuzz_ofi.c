@@ -7,6 +7,7 @@
  * end is polled. Each transfer has one event, with its context; a message comes from the buffer of its receive;
  * no buffer and no operation is lost.
  */
+/* HEADERS: libfabric */
 #include "fuzz.h"
 
 #include "backends/proxy/ofi/ofi.c"

@@ -7,6 +7,7 @@
  * most, and it is the entries of its own communicator, or a sentence. At the end every connection is
  * closed.
  */
+/* LINK: -Wl,--wrap=send,--wrap=sendmsg,--wrap=recv,--wrap=shutdown,--wrap=close,--wrap=epoll_ctl */
 #include "fuzz.h"
 
 #include "fake_sockets.h"

@@ -8,6 +8,7 @@
  * work request has one event at most, in the order of posting; a message comes from the buffer of its
  * receive; after the death of a peer all its work requests have an event.
  */
+/* HEADERS: libibverbs */
 #include "fuzz.h"
 
 #include <arpa/inet.h>

@@ -6,6 +6,7 @@
  * chooses. A part that rank 0 maps begins in the mapping. Identities, bounce offers and blobs of the
  * proxy are read, too.
  */
+/* NEEDS: libgin-weak.so */
 #include "fuzz.h"
 
 #include <fcntl.h>

@@ -5,6 +5,8 @@
  * Linked with the library and test/faults/life.cc, in front of functions of the library (--wrap). Each
  * process writes to the folders of FUZZ_RECORD; test/fuzz/seeds runs it.
  */
+/* LINK: -Wl,--wrap=rootGroupsAdd,--wrap=controlGatherAdd,--wrap=controlDeliver */
+/* LINK: -Wl,--wrap=descriptorTake,--wrap=networkReceive,--wrap=networkReceiveImmediate */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

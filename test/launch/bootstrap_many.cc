@@ -8,6 +8,7 @@
  *	bootstrap_many --tcp N		by name at GIN_ROOT, ranks are child processes
  *	bootstrap_many			by name, as the launcher does it
  */
+/* COMPILE: -O0 */
 #include "bootstrap.h"
 
 enum { MANY = 4, ROUNDS = 3 };

@@ -3,6 +3,7 @@
  * bootstrap_split.cc - communicators made by ginCommSplit(): members and order, checked by data; each
  * part is destroyed independently
  */
+/* COMPILE: -O0 */
 #include "bootstrap.h"
 
 #include <limits.h>

@@ -7,6 +7,7 @@
  *
  * The jobs run all at once, each at a port of its own; a rank is a child process.
  */
+/* COMPILE: -O0 */
 #include "jobs.h"
 
 #include <ifaddrs.h>

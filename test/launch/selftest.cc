@@ -7,6 +7,7 @@
  *	EXPECT_INIT=WORDS	with GIN_SELFTEST=1 ginCommInit() fails on every rank, in a sentence with these words
  *	EXPECT_BROKEN=RANK	with EXPECT_FAULT: only the pairs with that rank are broken
  */
+/* NEEDS: libgin-weak.so libgin-selftest.so */
 #include "lib/selftest/selftest.h"
 #include "ranks.h"
 #include "require.h"

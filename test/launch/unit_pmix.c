@@ -3,6 +3,7 @@
  * unit_pmix.c - what the bootstrap pmix asks of PMIx, and which answers it takes: the calls of PMIx
  * are in this file
  */
+/* COMPILE: -Itest/fake/pmix */
 #include "bootstrap/meeting.h"
 
 #include "test/arguments/arguments.h"

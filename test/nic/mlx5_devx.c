@@ -7,6 +7,7 @@
  * cannot make. Two queue pairs in a loop on one device: the software one (mlx5/dev/with-device), or
  * hardware.
  */
+/* PACKAGES: libmlx5 libibverbs */
 #include "mlx5/command.h"
 #include "mlx5/cqe.h"
 #include "mlx5/prm.h"

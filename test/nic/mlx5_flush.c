@@ -4,6 +4,7 @@
  *
  * The queue pair is this test's.
  */
+/* PACKAGES: libmlx5 libibverbs */
 #include "backends/proxy/verbs/flush.c"
 #include "expect.h"
 

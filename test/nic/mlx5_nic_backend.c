@@ -7,6 +7,8 @@
  * and windows; their data is looked at where it should be. In a process of its own each, as a fault of
  * the device lasts.
  */
+/* PACKAGES: libmlx5 libibverbs */
+/* NEEDS: libgin-rdma.so */
 #include "nic_part.h"
 
 static void expectFields(const struct part *p)

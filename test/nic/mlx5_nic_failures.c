@@ -6,6 +6,10 @@
  * and can let the n-th call fail, in which order so ever they come. The device's own faults come
  * afterwards.
  */
+/* COMPILE: -fvisibility=default */
+/* LINK: -rdynamic -Wl,--no-as-needed */
+/* PACKAGES: libmlx5 libibverbs */
+/* NEEDS: libgin-rdma.so */
 #include "nic_rig.h"
 
 #include <dlfcn.h>

@@ -11,6 +11,8 @@
  *
  * mlx5_nic_network DEVICE: without faults, on a device of this machine.
  */
+/* PACKAGES: libmlx5 libibverbs */
+/* NEEDS: libgin-rdma.so */
 #include "backends/proxy/network/fabric.h"
 #include "nic.h"
 

@@ -5,6 +5,8 @@
  *
  * Ranks are threads, each with a port of its own.
  */
+/* PACKAGES: libmlx5 libibverbs */
+/* NEEDS: libgin-rdma.so */
 #include "backends/rdma/port.h"
 #include "backends/gdaki/pairs.h"
 #include "pinning.h"

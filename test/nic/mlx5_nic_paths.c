@@ -8,6 +8,10 @@
  *
  *	mlx5/dev/with-device --devices 2 --profile cx7,ib,mtu=4096/0,mtu=1024/1,reads=4/1
  */
+/* COMPILE: -fvisibility=default */
+/* LINK: -rdynamic -Wl,--no-as-needed */
+/* PACKAGES: libmlx5 libibverbs */
+/* NEEDS: libgin-rdma.so */
 #include "nic_part.h"
 #include "nic_rig.h"
 

@@ -4,6 +4,8 @@
  *
  * What is expected is the software device's profile.
  */
+/* PACKAGES: libmlx5 libibverbs */
+/* NEEDS: libgin-rdma.so */
 #include "nic.h"
 
 enum { ROOM = 16, NO_GID = 7 };

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mlx5_nic_probe.c - whether a rank can have queues of a NIC: the port it gets, or the reason */
+/* PACKAGES: libmlx5 libibverbs */
+/* NEEDS: libgin-rdma.so */
 #include "backends/rdma/port.h"
 #include "pinning.h"
 

@@ -3,6 +3,8 @@
  * mlx5_nic_queues.c - queues of libgin-rdma.so: connected within a process and between two, they
  * move what gin/core/mlx5.h says
  */
+/* PACKAGES: libmlx5 libibverbs */
+/* NEEDS: libgin-rdma.so */
 #include "nic_rig.h"
 
 #include <fcntl.h>

@@ -6,6 +6,7 @@
  * the send queue then has the bytes of our encoder, libmlx5's CQE says by our words what ibv_wc
  * says, and the data has moved. Runs on the software device (mlx5/dev/with-device), or on hardware.
  */
+/* PACKAGES: libmlx5 libibverbs */
 #include "mlx5/cqe.h"
 #include "mlx5/wqe.h"
 

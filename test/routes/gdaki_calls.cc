@@ -2,6 +2,7 @@
 /*
  * gdaki_calls.cc - what each call puts into a send queue, and what it makes of a completion
  */
+/* COMPILE: -O0 */
 #include "gdaki_late.h"
 
 #include <utility>

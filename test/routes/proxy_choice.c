@@ -3,6 +3,7 @@
  * proxy_choice.c - GIN_TRANSPORT, the interface of the proxy's network, and when the plug-in of
  * a network is loaded
  */
+/* NEEDS: libgin-weak.so libgin-ofi.so */
 #include <dlfcn.h>
 #include <sys/resource.h>
 

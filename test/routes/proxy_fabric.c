@@ -5,6 +5,7 @@
  * The receiver has two ends, as with two threads of the proxy. A receiver of plain writes sees no
  * event, so only the descriptor of arm() tells it that data comes.
  */
+/* NEEDS: libgin-ofi.so */
 #include <dlfcn.h>
 #include <poll.h>
 

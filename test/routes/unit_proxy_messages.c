@@ -4,6 +4,7 @@
  * fails in words, peers take turns at words in GPU memory, and a lane does not poll between a signal and
  * the answer to it
  */
+/* NEEDS: libgin-weak.so */
 #include "network_rig.h"
 
 static int dataIsLocal;

@@ -10,6 +10,7 @@
  * into windows, or through pinned slots: of host memory (GIN_BOUNCE=always), or of "GPU memory"
  * which the late copy engines of fake_engine.h reach.
  */
+/* NEEDS: libgin-weak.so */
 #include "network_rig.h"
 
 #define LAST (CELL_BYTES / 8 - 1) /* word of a cell */

@@ -6,6 +6,7 @@
  * bench/registers run with 1,024 threads without launch bounds. There are more blocks than fit on the GPU at one time.
  * The host checks what arrived.
  */
+/* COMPILE: -O0 */
 #include "suite.h"
 
 #include "../../bench/registers/kernels.cuh"

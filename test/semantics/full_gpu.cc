@@ -6,6 +6,7 @@
  * an SM for its work: copies, small values and words written by the driver, tables of host calls. Each block
  * communicates with the block of its own number at every rank, itself included.
  */
+/* COMPILE: -O0 */
 #include "suite.h"
 
 #include <chrono>

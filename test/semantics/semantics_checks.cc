@@ -3,6 +3,7 @@
  * semantics_checks.cc - with -DGIN_DEVICE_CHECKS: every wrong argument ends its call on all threads
  * of the coop, is named by the error record and by ginGetLastError(), and changes nothing
  */
+/* COMPILE: -O0 */
 #define GIN_DEVICE_CHECKS
 #include "suite.h"
 

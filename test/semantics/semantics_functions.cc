@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* semantics_functions.cc - the calls as C functions, by one thread and by coops of every kind */
+/* COMPILE: -O0 */
 #include "suite.h"
 
 /* The functions that other tests do not use, by one thread, on this rank alone. */

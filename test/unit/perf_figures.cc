@@ -4,6 +4,7 @@
 // A Meter measures libgin's calls between ranks that are threads of this process. Each call takes
 // the time that the test sets: no clock of the system is read. Before one comparison the test
 // changes one byte.
+/* COMPILE: -O0 */
 #define GIN_PERF_CLOCK
 #include <gin_device.cuh>
 

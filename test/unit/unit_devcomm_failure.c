@@ -3,6 +3,7 @@
  * unit_devcomm_failure.c - the abort line of a device communicator: each failure of the communicator
  * reaches it, at any time, and as the error that kernels get; which of two failures has the sentence
  */
+/* LINK: -Wl,--wrap=controlAgree,--wrap=controlError */
 #include "expect.h"
 #include "lib/devcomm/devcomm.h"
 

@@ -4,6 +4,7 @@
  *
  * The driver is test/fake/, loaded before libgin looks for one: the name is the same.
  */
+/* NEEDS: test/fake/libcuda.so.1 */
 #include "expect.h"
 
 #include <dlfcn.h>

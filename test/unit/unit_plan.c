@@ -8,6 +8,11 @@
  *
  * The linker sends the library's allocations and messages here (--wrap). Ranks are threads.
  */
+/* LINK: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free,--wrap=networkLoaded */
+/* LINK: -Wl,--wrap=controlSend,--wrap=controlSendChildren,--wrap=rdmaPortOpen,--wrap=memoryAlloc */
+/* LINK: -Wl,--wrap=memoryAllocOnNode,--wrap=memoryFree,--wrap=poolAlloc,--wrap=pinnedAlloc */
+/* LINK: -Wl,--wrap=pinnedAllocShared */
+/* NEEDS: libgin-weak.so */
 #include <dlfcn.h>
 
 #include "backends/backend.h"
