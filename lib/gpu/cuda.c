@@ -2,36 +2,15 @@
 /* cuda.c - the CUDA driver, by dlopen */
 #include "cuda.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 
+#include "driver_calls.h"
 #include "lib/base/error.h"
 
 static struct cuda calls;
 static const char *missing; /* why CUDA cannot be used; NULL: it can */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-/* 0, or -1 when the driver lacks the call. */
-static int findCall(void *library, const char *symbol, void *slot)
-{
-	void *address = dlsym(library, symbol);
-
-	memcpy(slot, &address, sizeof(address));
-	return address ? 0 : -1;
-}
-
-static const char *findAll(void *library)
-{
-#define CUDA_FIND(name, symbol, args)                                                              \
-	if (findCall(library, symbol, &calls.name))                                                \
-		return "the CUDA driver lacks " symbol                                             \
-		       ": libgin needs the driver of CUDA 12.2 or newer";
-	CUDA_CALLS(CUDA_FIND)
-#undef CUDA_FIND
-	return NULL;
-}
 
 static const char *initDriver(void)
 {
@@ -52,9 +31,9 @@ static const char *initDriver(void)
 
 static void load(void)
 {
-	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	static const struct driverCall table[] = {CUDA_CALLS(DRIVER_CALL)};
 
-	missing = library ? findAll(library) : "no CUDA driver (libcuda.so.1)";
+	missing = driverCallsLoad("libgin", table, sizeof(table) / sizeof(table[0]));
 	if (!missing)
 		missing = initDriver();
 }

@@ -2,34 +2,22 @@
 /* driver.c - the CUDA driver, by dlopen */
 #include "driver.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "gin.h"
+#include "lib/gpu/driver_calls.h"
 
 static struct ncclDriver calls;
 static int isLoaded;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static int findCall(void *library, const char *symbol, void *slot)
-{
-	void *address = dlsym(library, symbol);
-
-	memcpy(slot, &address, sizeof(address));
-	return address != NULL;
-}
-
 static void load(void)
 {
-	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	static const struct driverCall table[] = {NCCL_DRIVER_CALLS(DRIVER_CALL)};
 
-	isLoaded = library != NULL;
-#define NCCL_DRIVER_FIND(name, symbol, args)                                                       \
-	isLoaded = isLoaded && findCall(library, symbol, &calls.name);
-	NCCL_DRIVER_CALLS(NCCL_DRIVER_FIND)
-#undef NCCL_DRIVER_FIND
-	isLoaded = isLoaded && !calls.init(0);
+	isLoaded = !driverCallsLoad("libgin-nccl", table, sizeof(table) / sizeof(table[0])) &&
+		   !calls.init(0);
 }
 
 const struct ncclDriver *ncclDriverLoad(void)
