@@ -83,7 +83,7 @@ int main()
 {
 	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
 	ginDevComm dc;
-	Ranks r = openRanks();
+	Rank r = rankOpen();
 	want.signals = static_cast<uint32_t>(r.nRanks);
 	size_t words = static_cast<size_t>(r.nRanks) * WORDS;
 	Window target = registerCopy(r, std::vector<uint32_t>(2 * words, 0));
@@ -100,6 +100,6 @@ int main()
 	CHECK(ginDevCommDestroy(r.comm, &dc));
 	freeWindow(r, target);
 	freeWindow(r, source);
-	CHECK(ginCommDestroy(r.comm));
+	rankClose(r);
 	return status;
 }

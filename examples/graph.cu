@@ -39,32 +39,28 @@ struct PassOn {
 };
 
 #ifdef __CUDACC__
-static void replay(PassOn passOn, unsigned replays)
+static void replay(const Rank &r, PassOn passOn, unsigned replays)
 {
-	cudaStream_t stream;
 	cudaGraph_t graph;
 	cudaGraphExec_t exec;
-	bool ok = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess &&
-		  cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess;
-	check(ok, "capture");
-	kernel<<<1, 1, 0, stream>>>(passOn);
-	ok = cudaStreamEndCapture(stream, &graph) == cudaSuccess &&
-	     cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess;
-	check(ok, "graph");
+
+	CUDA(cudaStreamBeginCapture(r.stream, cudaStreamCaptureModeGlobal));
+	runKernel<<<1, 1, 0, r.stream>>>(passOn);
+	CUDA(cudaStreamEndCapture(r.stream, &graph));
+	CUDA(cudaGraphInstantiate(&exec, graph, 0));
 	for (unsigned i = 0; i < replays; i++)
-		check(cudaGraphLaunch(exec, stream) == cudaSuccess, "cudaGraphLaunch");
-	check(cudaStreamSynchronize(stream) == cudaSuccess, "replay");
+		CUDA(cudaGraphLaunch(exec, r.stream));
+	CUDA(cudaStreamSynchronize(r.stream));
 	cudaGraphExecDestroy(exec);
 	cudaGraphDestroy(graph);
-	cudaStreamDestroy(stream);
 }
 #endif
 
-static void run(const Ranks &r, PassOn passOn, unsigned replays)
+static void run(const Rank &r, PassOn passOn, unsigned replays)
 {
 #ifdef __CUDACC__
 	if (r.device >= 0) {
-		replay(passOn, replays);
+		replay(r, passOn, replays);
 		return;
 	}
 #endif
@@ -91,7 +87,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	ginDevComm dc;
-	Ranks r = openRanks();
+	Rank r = rankOpen();
 	std::vector<uint64_t> word(1, 0);
 	Window in = registerCopy(r, word), out = registerCopy(r, word);
 	ginResult_t *result = resultWord<ginResult_t>(r);
@@ -110,6 +106,6 @@ int main(int argc, char **argv)
 	CHECK(ginDevCommDestroy(r.comm, &dc));
 	freeWindow(r, in);
 	freeWindow(r, out);
-	CHECK(ginCommDestroy(r.comm));
+	rankClose(r);
 	return status;
 }

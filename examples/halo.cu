@@ -83,7 +83,7 @@ int main()
 {
 	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
 	ginDevComm dc;
-	Ranks r = openRanks();
+	Rank r = rankOpen();
 	std::vector<uint64_t> cells(2 * (CELLS + 2), 0), total(1, 0);
 	const uint64_t hot = 1000000000;
 
@@ -105,6 +105,6 @@ int main()
 	CHECK(ginDevCommDestroy(r.comm, &dc));
 	freeWindow(r, rod);
 	freeWindow(r, sum);
-	CHECK(ginCommDestroy(r.comm));
+	rankClose(r);
 	return status;
 }

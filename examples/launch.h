@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// launch.h - shared by the examples: opens ranks, allocates windows, launches a body as a kernel or
-// on host threads
+// launch.h - opens a rank, allocates windows, launches a body as a kernel or on host threads
+//
+// For the examples; tests and measurements use it, too.
 #ifndef GIN_EXAMPLES_LAUNCH_H
 #define GIN_EXAMPLES_LAUNCH_H
 
@@ -10,27 +11,49 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <vector>
 
-// Ends the program with libgin's error sentence unless `ok`.
-inline void check(bool ok, const char *what)
+// Ends the process, which the other ranks then see as dead. No destructor runs: other threads may be ranks.
+[[noreturn]] inline void stop(const char *what, const char *why, const char *file, int line)
 {
-	if (ok)
-		return;
-	fprintf(stderr, "%s: %s\n", what, ginGetLastError());
-	exit(1);
+	fflush(stdout);
+	fprintf(stderr, "%s:%d: %s: %s\n", file, line, what, why);
+	_exit(1);
+}
+
+// Ends the process with libgin's error sentence unless `ok`.
+inline void check(bool ok, const char *what, const char *file = __builtin_FILE(),
+		  int line = __builtin_LINE())
+{
+	if (!ok)
+		stop(what, ginGetLastError(), file, line);
 }
 
 #define CHECK(call) check((call) == ginSuccess, #call)
 
-struct Ranks {
+#ifdef __CUDACC__
+inline void checkCuda(cudaError_t result, const char *what, const char *file = __builtin_FILE(),
+		      int line = __builtin_LINE())
+{
+	if (result != cudaSuccess)
+		stop(what, cudaGetErrorString(result), file, line);
+}
+
+#define CUDA(call) checkCuda(call, #call)
+#endif
+
+struct Rank {
 	ginComm_t comm;
 	int rank, nRanks, device; // device: GIN_DEVICE_NONE on host threads
+#ifdef __CUDACC__
+	cudaStream_t stream; // of launch() and copyBytes()
+#endif
 };
 
 // Ends the program unless a kernel's result is ginSuccess: with the cause that the host knows.
-inline void checkKernel(const Ranks &r, const ginDevComm &dc, ginResult_t result)
+inline void checkKernel(const Rank &r, const ginDevComm &dc, ginResult_t result)
 {
 	ginErrorRecord_t record;
 	ginResult_t cause = ginSuccess;
@@ -42,35 +65,48 @@ inline void checkKernel(const Ranks &r, const ginDevComm &dc, ginResult_t result
 	check(result == ginSuccess, ginGetErrorString(result));
 }
 
-inline Ranks describe(ginComm_t comm)
+// The calling process's rank of `comm`. rankClose() destroys both.
+inline Rank rankTake(ginComm_t comm)
 {
-	Ranks r;
+	Rank r = {};
 	r.comm = comm;
 	CHECK(ginCommRank(r.comm, &r.rank));
 	CHECK(ginCommSize(r.comm, &r.nRanks));
 	CHECK(ginCommDevice(r.comm, &r.device));
 #ifdef __CUDACC__
-	if (r.device >= 0)
-		check(cudaSetDevice(r.device) == cudaSuccess, "cudaSetDevice");
+	if (r.device >= 0) {
+		CUDA(cudaSetDevice(r.device));
+		CUDA(cudaStreamCreateWithFlags(&r.stream, cudaStreamNonBlocking));
+	}
 #else
 	check(r.device < 0, "built without nvcc, for host threads: try CUDA_VISIBLE_DEVICES=");
 #endif
 	return r;
 }
 
-inline Ranks openRanks(const ginConfig_t *config = nullptr)
+inline Rank rankOpen(const ginConfig_t *config = nullptr)
 {
 	ginComm_t comm;
 	CHECK(ginCommInit(config, &comm));
-	return describe(comm);
+	return rankTake(comm);
+}
+
+inline void rankClose(const Rank &r)
+{
+#ifdef __CUDACC__
+	if (r.device >= 0)
+		CUDA(cudaStreamDestroy(r.stream));
+#endif
+	CHECK(ginCommDestroy(r.comm));
 }
 
 // Copies between host memory and memory that kernels use.
-inline void copyBytes(const Ranks &r, void *dst, const void *src, size_t bytes)
+inline void copyBytes(const Rank &r, void *dst, const void *src, size_t bytes)
 {
 #ifdef __CUDACC__
 	if (r.device >= 0) {
-		check(cudaMemcpy(dst, src, bytes, cudaMemcpyDefault) == cudaSuccess, "cudaMemcpy");
+		CUDA(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, r.stream));
+		CUDA(cudaStreamSynchronize(r.stream));
 		return;
 	}
 #endif
@@ -86,7 +122,7 @@ struct Window {
 };
 
 // Collective. Allocates memory with a copy of `elements`, and registers it as a window.
-template <class Element> Window registerCopy(const Ranks &r, const std::vector<Element> &elements)
+template <class Element> Window registerCopy(const Rank &r, const std::vector<Element> &elements)
 {
 	size_t bytes = elements.size() * sizeof(Element);
 	Window w;
@@ -97,20 +133,19 @@ template <class Element> Window registerCopy(const Ranks &r, const std::vector<E
 }
 
 // Collective.
-inline void freeWindow(const Ranks &r, const Window &w)
+inline void freeWindow(const Rank &r, const Window &w)
 {
 	CHECK(ginWindowDeregister(r.comm, w.window));
 	CHECK(ginMemFree(r.comm, w.ptr));
 }
 
 // A word, 0 at first, that a kernel writes and the host reads after the kernel has ended.
-template <class Word> Word *resultWord(const Ranks &r)
+template <class Word> Word *resultWord(const Rank &r)
 {
 	void *ptr = nullptr;
 #ifdef __CUDACC__
 	if (r.device >= 0)
-		check(cudaHostAlloc(&ptr, sizeof(Word), cudaHostAllocDefault) == cudaSuccess,
-		      "cudaHostAlloc");
+		CUDA(cudaHostAlloc(&ptr, sizeof(Word), cudaHostAllocDefault));
 #endif
 	if (r.device < 0)
 		ptr = malloc(sizeof(Word));
@@ -120,32 +155,33 @@ template <class Word> Word *resultWord(const Ranks &r)
 }
 
 #ifdef __CUDACC__
-template <class Body> __global__ void kernel(Body body)
+template <class Body> __global__ void runKernel(const __grid_constant__ Body body)
 {
 	body();
 }
 #endif
 
-template <class Body> void hostFunction(void *body)
+template <class Body> void runHost(void *body)
 {
 	(*static_cast<Body *>(body))();
 }
 
 // Runs the body as a kernel if the rank has a GPU, otherwise on host threads. Waits until it ends.
-template <class Body> void launch(const Ranks &r, uint32_t grid, uint32_t block, Body body)
+template <class Body> void launch(const Rank &r, uint32_t grid, uint32_t block, Body body)
 {
 	if (r.device < 0) {
-		CHECK(ginHostLaunch(grid, block, hostFunction<Body>, &body));
+		CHECK(ginHostLaunch(grid, block, runHost<Body>, &body));
 		return;
 	}
 #ifdef __CUDACC__
-	kernel<<<grid, block>>>(body);
-	check(cudaDeviceSynchronize() == cudaSuccess, cudaGetErrorString(cudaGetLastError()));
+	runKernel<<<grid, block, 0, r.stream>>>(body);
+	CUDA(cudaGetLastError());
+	CUDA(cudaStreamSynchronize(r.stream));
 #endif
 }
 
 // Prints the result of this rank. Returns the exit status of the program.
-inline int report(const Ranks &r, size_t wrong)
+inline int report(const Rank &r, size_t wrong)
 {
 	printf("rank %d of %d on %s: %s\n", r.rank, r.nRanks,
 	       r.device < 0 ? "host threads" : "a GPU",

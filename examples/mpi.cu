@@ -17,26 +17,26 @@ static int allgather(void *arg, const void *in, void *out, size_t bytes)
 }
 
 // Ranks keep their numbers. The MPI communicator is used only inside this function.
-static Ranks openRanksOf(MPI_Comm comm)
+static Rank openRankOf(MPI_Comm comm)
 {
 	ginConfig_t config = GIN_CONFIG_INIT;
 	config.allgather = allgather;
 	config.allgatherArg = &comm;
 	MPI_Comm_rank(comm, &config.rank);
 	MPI_Comm_size(comm, &config.nRanks);
-	return openRanks(&config);
+	return rankOpen(&config);
 }
 
 int main(int argc, char **argv)
 {
 	MPI_Init(&argc, &argv);
-	Ranks r = openRanksOf(MPI_COMM_WORLD);
+	Rank r = openRankOf(MPI_COMM_WORLD);
 	size_t wrong = shiftOnce(r, 1 << 20);
 
 	unsigned long mine = wrong, all = 0; // the program may use MPI and libgin at a time
 	MPI_Allreduce(&mine, &all, 1, MPI_UNSIGNED_LONG, MPI_SUM, MPI_COMM_WORLD);
 	int result = report(r, all);
-	CHECK(ginCommDestroy(r.comm));
+	rankClose(r);
 	MPI_Finalize();
 	return result;
 }

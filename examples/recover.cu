@@ -41,7 +41,7 @@ struct Step {
 };
 
 struct Job {
-	Ranks ranks;
+	Rank self;
 	Window in, out;
 	ginDevComm dc;
 	uint64_t done;	  // steps
@@ -56,7 +56,7 @@ static unsigned char pattern(int rank, uint64_t step, size_t i)
 // Returns the result of the kernel.
 static ginResult_t runStep(Job &job, size_t *wrong)
 {
-	const Ranks &r = job.ranks;
+	const Rank &r = job.self;
 	int left = (r.rank + r.nRanks - 1) % r.nRanks;
 	std::vector<unsigned char> bytes(BYTES);
 	static ginResult_t *result = resultWord<ginResult_t>(r);
@@ -80,7 +80,7 @@ static void openDevice(Job &job)
 {
 	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
 
-	CHECK(ginDevCommCreate(job.ranks.comm, &want, &job.dc));
+	CHECK(ginDevCommCreate(job.self.comm, &want, &job.dc));
 	job.counted = 0;
 }
 
@@ -88,22 +88,23 @@ static void openDevice(Job &job)
 // rank dies before all know that step, the allgather fails, and the ranks shrink `old` again.
 static void goOn(Job &job)
 {
-	ginComm_t old = job.ranks.comm, comm;
-	std::vector<uint64_t> done(static_cast<size_t>(job.ranks.nRanks));
+	const Rank old = job.self;
+	ginComm_t comm;
+	std::vector<uint64_t> done(static_cast<size_t>(job.self.nRanks));
 
 	// Ends this rank's transfers: after ginCommShrink() no old one can reach the memory.
-	CHECK(ginDevCommDestroy(old, &job.dc));
+	CHECK(ginDevCommDestroy(old.comm, &job.dc));
 	for (;;) {
-		CHECK(ginCommShrink(old, nullptr, 0, &comm));
+		CHECK(ginCommShrink(old.comm, nullptr, 0, &comm));
 		if (ginCommAllgather(comm, &job.done, done.data(), sizeof(job.done)) == ginSuccess)
 			break;
 		CHECK(ginCommDestroy(comm));
 	}
 	CHECK(ginWindowInherited(comm, job.in.window, &job.in.window));
 	CHECK(ginWindowInherited(comm, job.out.window, &job.out.window));
-	CHECK(ginCommDestroy(old)); // with its windows; the memory stays
-	job.ranks = describe(comm);
-	job.done = *std::min_element(done.begin(), done.begin() + job.ranks.nRanks);
+	rankClose(old); // with its windows; the memory stays
+	job.self = rankTake(comm);
+	job.done = *std::min_element(done.begin(), done.begin() + job.self.nRanks);
 	openDevice(job);
 }
 
@@ -112,27 +113,27 @@ int main(int argc, char **argv)
 	Job job = {};
 	size_t wrong = 0;
 
-	job.ranks = openRanks();
-	int victim = argc > 1 ? atoi(argv[1]) : -1, first = job.ranks.rank;
-	job.in = registerCopy(job.ranks, std::vector<unsigned char>(BYTES, 0));
-	job.out = registerCopy(job.ranks, std::vector<unsigned char>(BYTES, 0));
+	job.self = rankOpen();
+	int victim = argc > 1 ? atoi(argv[1]) : -1, first = job.self.rank;
+	job.in = registerCopy(job.self, std::vector<unsigned char>(BYTES, 0));
+	job.out = registerCopy(job.self, std::vector<unsigned char>(BYTES, 0));
 	openDevice(job);
 	while (job.done < STEPS) {
 		if (first == victim && job.done == LOST_AT)
 			raise(SIGKILL);
 		ginResult_t result = runStep(job, &wrong);
 		if (result != ginErrorPeer) {
-			checkKernel(job.ranks, job.dc, result);
+			checkKernel(job.self, job.dc, result);
 			continue;
 		}
 		goOn(job);
-		printf("rank %d goes on as rank %d of %d after step %d\n", first, job.ranks.rank,
-		       job.ranks.nRanks, static_cast<int>(job.done));
+		printf("rank %d goes on as rank %d of %d after step %d\n", first, job.self.rank,
+		       job.self.nRanks, static_cast<int>(job.done));
 	}
-	int failed = report(job.ranks, wrong);
-	CHECK(ginDevCommDestroy(job.ranks.comm, &job.dc));
-	freeWindow(job.ranks, job.in);
-	freeWindow(job.ranks, job.out);
-	CHECK(ginCommDestroy(job.ranks.comm));
+	int failed = report(job.self, wrong);
+	CHECK(ginDevCommDestroy(job.self.comm, &job.dc));
+	freeWindow(job.self, job.in);
+	freeWindow(job.self, job.out);
+	rankClose(job.self);
 	return failed;
 }

@@ -68,7 +68,7 @@ static size_t countWrong(const std::vector<unsigned char> &inbox, int left)
 	return wrong;
 }
 
-static void printRoutes(const Ranks &r)
+static void printRoutes(const Rank &r)
 {
 	for (int peer = 0; peer < r.nRanks; peer++) {
 		ginPeerInfo_t info = GIN_PEER_INFO_INIT;
@@ -81,7 +81,7 @@ static void printRoutes(const Ranks &r)
 
 // Each size uses its own part of the windows. All rounds of a size send equal bytes, so a put may
 // overwrite data of the round before.
-static void runSizes(const Ranks &r, const ginDevComm &dc, const Window &in, const Window &out)
+static void runSizes(const Rank &r, const ginDevComm &dc, const Window &in, const Window &out)
 {
 	uint32_t block = r.device < 0 ? GIN_HOST_WARP : 256;
 	uint64_t *nanoseconds = resultWord<uint64_t>(r);
@@ -104,7 +104,7 @@ int main()
 {
 	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
 	ginDevComm dc;
-	Ranks r = openRanks();
+	Rank r = rankOpen();
 	printRoutes(r);
 
 	std::vector<unsigned char> bytes(offsetOf(SIZES), 0x5a);
@@ -120,6 +120,6 @@ int main()
 	CHECK(ginDevCommDestroy(r.comm, &dc));
 	freeWindow(r, in);
 	freeWindow(r, out);
-	CHECK(ginCommDestroy(r.comm));
+	rankClose(r);
 	return wrong;
 }

@@ -35,7 +35,7 @@ inline unsigned char shiftedByte(int rank, size_t i)
 
 // Collective. Puts bytes to the right neighbour, and compares the bytes from the left neighbour.
 // Returns the number of wrong bytes.
-inline size_t shiftOnce(const Ranks &r, size_t bytes)
+inline size_t shiftOnce(const Rank &r, size_t bytes)
 {
 	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
 	std::vector<unsigned char> data(bytes, 0x5a);

@@ -71,7 +71,7 @@ static Job readJob(const char *directory)
 }
 
 // First way: rank 0 stores a unique id, and all ranks pass the id to libgin.
-static Ranks openById(const Job &job)
+static Rank openById(const Job &job)
 {
 	ginUniqueId_t id;
 	ginComm_t comm;
@@ -82,7 +82,7 @@ static Ranks openById(const Job &job)
 	}
 	check(job.store.get("id", &id, sizeof(id)), "no id from rank 0");
 	CHECK(ginCommInitRank(nullptr, &id, job.rank, job.nRanks, &comm));
-	return describe(comm);
+	return rankTake(comm);
 }
 
 // Second way: libgin calls an allgather that uses the store.
@@ -100,20 +100,20 @@ static int allgather(void *arg, const void *in, void *out, size_t bytes)
 	return 0;
 }
 
-static Ranks openByAllgather(Job *job)
+static Rank openByAllgather(Job *job)
 {
 	ginConfig_t config = GIN_CONFIG_INIT;
 	config.allgather = allgather;
 	config.allgatherArg = job;
 	config.rank = job->rank;
 	config.nRanks = job->nRanks;
-	return openRanks(&config);
+	return rankOpen(&config);
 }
 
-static int shiftAndClose(const Ranks &r)
+static int shiftAndClose(const Rank &r)
 {
 	int wrong = report(r, shiftOnce(r, 1 << 16));
-	CHECK(ginCommDestroy(r.comm));
+	rankClose(r);
 	return wrong;
 }
 

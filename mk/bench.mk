@@ -28,7 +28,9 @@ bench-idle: lib $(BUILD)/bench/proxy/idle
 	$(Q)$(BUILD)/bench/proxy/idle
 
 # Linked with libcuda: it measures copy engines by the driver API.
-$(BUILD)/bench/proxy/proxy: bench/proxy/proxy.cu $(wildcard bench/proxy/*.cuh include/gin/* include/gin/*/*) $(LINKS)
+BENCH_HARNESS := examples/launch.h test/common/harness.h test/common/ranks.h bench/proxy/rank.cuh
+
+$(BUILD)/bench/proxy/proxy: bench/proxy/proxy.cu $(wildcard bench/proxy/*.cuh include/gin/* include/gin/*/*) $(BENCH_HARNESS) $(LINKS)
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -L$(BUILD) -lgin -lcuda \
@@ -45,7 +47,7 @@ bench-gpunetio:
 	$(Q)bench/gpunetio/run $(BENCH)
 
 # Compares puts by threads with puts by copy engines. Two GPUs; bench/engine/run calls it.
-$(BUILD)/bench/engine/engine: bench/engine/engine.cu bench/proxy/rank.cuh $(wildcard include/gin/* include/gin/*/*) $(LINKS)
+$(BUILD)/bench/engine/engine: bench/engine/engine.cu $(BENCH_HARNESS) $(wildcard include/gin/* include/gin/*/*) $(LINKS)
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -o $@ $< -L$(BUILD) -lgin -lcuda \

@@ -145,15 +145,13 @@ struct Answer {
 };
 
 struct Rows {
-	ProxyRank &rank;
-	ProxyWindow to, from;
+	Rank &rank;
+	Buffer to, from;
 	Pinned<uint64_t> ns;
 	Pinned<unsigned long long> wrong;
 	uint32_t rows = 0;
 
-	explicit Rows(ProxyRank &r) : rank(r), to(r, MOST), from(r, MOST), ns(TIMES_MOST), wrong(1)
-	{
-	}
+	explicit Rows(Rank &r) : rank(r), to(r, MOST), from(r, MOST), ns(TIMES_MOST), wrong(1) {}
 
 	void prepare(size_t bytes, int source, int target)
 	{
@@ -179,12 +177,11 @@ struct Rows {
 	// The median time in us. A device communicator of its own, so that signals begin at 0.
 	template <class Coop> double measure(uint32_t grid, uint32_t block, const Row &row)
 	{
-		ProxyDevComm device(rank, 1024);
+		Device device(rank, 1, 1, 1024);
 		prepare(row.bytes * row.coops, 0, row.peer);
 		if (rank.rank == 0)
-			launch(rank, grid, block,
-			       PutRow<Coop>{device.dc, to.win, from.win, row, ns.at},
-			       row.scratch ? SCRATCH : 0);
+			launchShared(rank, grid, block, row.scratch ? SCRATCH : 0,
+				     PutRow<Coop>{device.dc, to.window, from.window, row, ns.at});
 		else if (row.peer)
 			launch(rank, 1, 1, Answer{device.dc, row});
 		meet(rank);
@@ -196,11 +193,11 @@ struct Rows {
 
 	template <class Coop> double measureGet(uint32_t block, const Row &row)
 	{
-		ProxyDevComm device(rank, 1024);
+		Device device(rank, 1, 1, 1024);
 		prepare(row.bytes, 1, 0);
 		if (rank.rank == 0)
 			launch(rank, 1, block,
-			       GetRow<Coop>{device.dc, from.win, to.win, row, ns.at});
+			       GetRow<Coop>{device.dc, from.window, to.window, row, ns.at});
 		meet(rank);
 		compare(row, 0);
 		return middle(row);
@@ -330,19 +327,13 @@ static void measureAll(Rows &rows)
 
 int main(int argc, char **)
 {
-	ProxyRank r;
 	ginConfig_t config = GIN_CONFIG_INIT;
 	config.copyEngines = 1;
-	CHECK(ginCommInit(&config, &r.comm));
-	CHECK(ginCommRank(r.comm, &r.rank));
-	CHECK(ginCommSize(r.comm, &r.nRanks));
-	CHECK(ginCommDevice(r.comm, &r.device));
+	Rank r = rankOpen(&config);
 	if (r.nRanks != 2 || r.device < 0) {
 		printf("2 ranks with a GPU each are needed\n");
 		return 77;
 	}
-	CUDA(cudaSetDevice(r.device));
-	CUDA(cudaStreamCreateWithFlags(&r.stream, cudaStreamNonBlocking));
 	CUDA(cudaFuncSetAttribute(runKernel<PutRow<GinThread>>,
 				  cudaFuncAttributeMaxDynamicSharedMemorySize, SCRATCH));
 	CUDA(cudaFuncSetAttribute(runKernel<PutRow<GinWarp>>,
@@ -356,7 +347,6 @@ int main(int argc, char **)
 			measureAll(rows);
 		}
 	}
-	CUDA(cudaStreamDestroy(r.stream));
-	CHECK(ginCommDestroy(r.comm));
+	rankClose(r);
 	return 0;
 }

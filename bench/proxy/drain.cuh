@@ -48,7 +48,7 @@ inline void drainRaw(const char *ring, uint64_t *consumed, uint64_t count)
 	}
 }
 
-inline double drainRawOnce(ProxyRank &r)
+inline double drainRawOnce(Rank &r)
 {
 	const uint64_t count = static_cast<uint64_t>(DRAIN_GRID) * DRAIN_BLOCK * DRAIN_EACH;
 	Pinned<char> ring(DRAIN_DEPTH * 64);
@@ -84,7 +84,7 @@ struct DrainPuts {
 	}
 };
 
-inline double drainPutsOnce(ProxyRank &r, ProxyDevComm &device, ginWindow_t win)
+inline double drainPutsOnce(Rank &r, Device &device, ginWindow_t win)
 {
 	const uint64_t count = static_cast<uint64_t>(DRAIN_GRID) * DRAIN_BLOCK * DRAIN_EACH;
 	double start = nowNs();
@@ -92,15 +92,15 @@ inline double drainPutsOnce(ProxyRank &r, ProxyDevComm &device, ginWindow_t win)
 	return static_cast<double>(count) / (nowNs() - start) * 1000;
 }
 
-inline void measureDrain(ProxyRank &r)
+inline void measureDrain(Rank &r)
 {
-	ProxyWindow win(r, 4096);
-	ProxyDevComm device(r, DRAIN_DEPTH);
+	Buffer win(r, 4096);
+	Device device(r, 1, 1, DRAIN_DEPTH);
 	std::vector<double> raw, ours;
 
 	for (int i = 0; i < 5; i++) {
 		raw.push_back(drainRawOnce(r));
-		ours.push_back(drainPutsOnce(r, device, win.win));
+		ours.push_back(drainPutsOnce(r, device, win.window));
 	}
 	printRow(r, "256 producers, a consumer that only looks", median(raw), "M/s");
 	printRow(r, "256 producers, puts of no bytes by one proxy thread", median(ours), "M/s");

@@ -40,12 +40,12 @@ struct Busy {
 // Allocated before the busy kernel starts, and freed after it: freeing pinned memory waits for all
 // kernels.
 struct Large {
-	ProxyRank &rank;
-	ProxyWindow to, from;
-	ProxyDevComm device;
+	Rank &rank;
+	Buffer to, from;
+	Device device;
 	Pinned<uint64_t> ns;
 
-	explicit Large(ProxyRank &r) : rank(r), to(r, LARGE), from(r, LARGE), device(r, 64), ns(1)
+	explicit Large(Rank &r) : rank(r), to(r, LARGE), from(r, LARGE), device(r, 1, 1, 64), ns(1)
 	{
 	}
 
@@ -53,7 +53,7 @@ struct Large {
 	{
 		meet(rank);
 		if (rank.rank == 0)
-			launch(rank, 1, 1, LargePuts{device.dc, to.win, from.win, ns.at});
+			launch(rank, 1, 1, LargePuts{device.dc, to.window, from.window, ns.at});
 		meet(rank);
 		return rank.rank ? 0
 				 : static_cast<double>(LARGE) * LARGE_PUTS /
@@ -69,7 +69,7 @@ struct Large {
 	}
 };
 
-inline void measureEngineLarge(ProxyRank &r)
+inline void measureEngineLarge(Rank &r)
 {
 	const int other = otherDevice(r);
 	char *here, *there;
@@ -98,7 +98,7 @@ inline void measureEngineLarge(ProxyRank &r)
 }
 
 // Each SM but one runs a CTA that takes all shared memory of the SM.
-inline void measureBusy(ProxyRank &r, Large &puts)
+inline void measureBusy(Rank &r, Large &puts)
 {
 	cudaStream_t other;
 	int sms, most;
@@ -115,7 +115,7 @@ inline void measureBusy(ProxyRank &r, Large &puts)
 	CUDA(cudaStreamSynchronize(other));
 }
 
-inline void measureLargePuts(ProxyRank &r)
+inline void measureLargePuts(Rank &r)
 {
 	Large puts(r);
 

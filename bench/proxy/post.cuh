@@ -27,7 +27,7 @@ template <Shape shape> struct PostRaw {
 
 // Runs the body several times, and between() after each run. ROWS=word: only rows whose name has the word.
 template <class Body, class Between>
-void timePosts(ProxyRank &r, const char *what, uint32_t threads, const Body &body, Between between)
+void timePosts(Rank &r, const char *what, uint32_t threads, const Body &body, Between between)
 {
 	const char *only = getenv("ROWS");
 	std::vector<double> each;
@@ -42,7 +42,7 @@ void timePosts(ProxyRank &r, const char *what, uint32_t threads, const Body &bod
 	printRow(r, what, median(each), "ns");
 }
 
-template <Shape shape> void measureRaw(ProxyRank &r, const char *what)
+template <Shape shape> void measureRaw(Rank &r, const char *what)
 {
 	Pinned<char> ring(static_cast<size_t>(POSTS) * 128);
 	Pinned<uint64_t> ns(1);
@@ -86,7 +86,7 @@ template <bool released> struct PostBare {
 	}
 };
 
-template <bool released> void measureBare(ProxyRank &r, const char *what, uint32_t threads)
+template <bool released> void measureBare(Rank &r, const char *what, uint32_t threads)
 {
 	Pinned<char> ring(static_cast<size_t>(RING) * 64);
 	Pinned<uint64_t> ns(1);
@@ -127,26 +127,27 @@ template <ginSharing sharing, bool released, uint32_t routes = GIN_ROUTES_ALL> s
 };
 
 // Completes all posted descriptors.
-inline void drainPosts(ProxyRank &r)
+inline void drainPosts(Rank &r)
 {
 	for (int did = 1; did;)
 		CHECK(ginCommProgress(r.comm, &did));
 }
 
 template <ginSharing sharing, bool released, uint32_t routes = GIN_ROUTES_ALL>
-void measurePuts(ProxyRank &r, const char *what, uint32_t threads)
+void measurePuts(Rank &r, const char *what, uint32_t threads)
 {
-	ProxyWindow win(r, 65536);
-	ProxyDevComm device(r, RING);
+	Buffer win(r, 65536);
+	Device device(r, 1, 1, RING);
 	Pinned<uint64_t> ns(1);
 
 	timePosts(r, what, threads,
-		  PostPuts<sharing, released, routes>{
-			  device.dc, win.win, reinterpret_cast<uint64_t *>(win.ptr + 8192), ns.at},
+		  PostPuts<sharing, released, routes>{device.dc, win.window,
+						      reinterpret_cast<uint64_t *>(win.ptr + 8192),
+						      ns.at},
 		  [&r] { drainPosts(r); });
 }
 
-inline void measurePosts(ProxyRank &r)
+inline void measurePosts(Rank &r)
 {
 	measureRaw<shapeRelaxed16>(r, "post, 16 B relaxed, no ticket, no fence");
 	measureRaw<shapeRelease16>(r, "post, 16 B st.release.sys (MSCCL++'s shape), no ticket");
@@ -169,7 +170,7 @@ inline void measurePosts(ProxyRank &r)
 }
 
 // Puts while a proxy thread consumes the descriptors.
-inline void measureTaken(ProxyRank &r)
+inline void measureTaken(Rank &r)
 {
 	measurePuts<ginSharingGpu, false>(r, "put, one thread, taken meanwhile", 1);
 	measurePuts<ginSharingThread, true>(r, "put, one thread, released, alone, taken meanwhile",

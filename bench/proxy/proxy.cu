@@ -21,27 +21,22 @@ static bool wanted(int argc, char **argv, const char *what)
 	return argc == 1;
 }
 
-static void open(ProxyRank &r)
+static Rank open()
 {
 	setenv("GIN_ROUTE", "network", 1);
 	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
-	CHECK(ginCommInit(nullptr, &r.comm));
-	CHECK(ginCommRank(r.comm, &r.rank));
-	CHECK(ginCommSize(r.comm, &r.nRanks));
-	CHECK(ginCommDevice(r.comm, &r.device));
+	Rank r = rankOpen();
 	if (r.device < 0 || r.nRanks > 2) {
 		fprintf(stderr, "proxy needs one or two ranks, each with a GPU\n");
 		exit(77);
 	}
-	CUDA(cudaSetDevice(r.device));
-	CUDA(cudaStreamCreateWithFlags(&r.stream, cudaStreamNonBlocking));
+	return r;
 }
 
 int main(int argc, char **argv)
 {
-	ProxyRank r;
+	Rank r = open();
 
-	open(r);
 	// Posts go to the rank itself. The other rank takes part because windows are collective.
 	if (!strcmp(argc > 1 ? argv[1] : "", "post")) {
 		measurePosts(r);
@@ -55,7 +50,6 @@ int main(int argc, char **argv)
 		measureTrips(r);
 	if (wanted(argc, argv, "large"))
 		measureLargePuts(r);
-	CUDA(cudaStreamDestroy(r.stream));
-	CHECK(ginCommDestroy(r.comm));
+	rankClose(r);
 	return 0;
 }

@@ -72,18 +72,18 @@ template <Steps steps, bool alone> struct PostSteps {
 	}
 };
 
-template <Steps steps, bool alone> void measureSteps(ProxyRank &r, const char *what)
+template <Steps steps, bool alone> void measureSteps(Rank &r, const char *what)
 {
-	ProxyWindow win(r, 65536);
-	ProxyDevComm device(r, RING);
+	Buffer win(r, 65536);
+	Device device(r, 1, 1, RING);
 	Pinned<uint64_t> ns(1);
 
-	timePosts(r, what, 1, PostSteps<steps, alone>{device.dc, win.win, ns.at},
+	timePosts(r, what, 1, PostSteps<steps, alone>{device.dc, win.window, ns.at},
 		  [&r] { drainPosts(r); });
 }
 
 // Rows between two rows of post.cuh: the post by hand (bare), and Gin::put.
-inline void measurePostSteps(ProxyRank &r)
+inline void measurePostSteps(Rank &r)
 {
 	measureSteps<stepWrite, false>(r, "steps, released: ticket, room, descriptor");
 	measureSteps<stepPosted, false>(r, "steps, released: also record the post for flush");

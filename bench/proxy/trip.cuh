@@ -62,20 +62,20 @@ struct Trips {
 	}
 };
 
-inline void measureTrip(ProxyRank &r, const char *what, TripKind kind)
+inline void measureTrip(Rank &r, const char *what, TripKind kind)
 {
-	ProxyWindow host(r, 4096, true), gpu(r, 4096);
+	Buffer host(r, 4096, ginMemAllocHost), gpu(r, 4096);
 	std::vector<double> each;
 
 	for (int i = 0; i < 5; i++) {
-		ProxyDevComm device(r, 1024);
+		Device device(r, 1, 1, 1024);
 		Pinned<uint64_t> ns(1);
 		CUDA(cudaMemset(gpu.ptr, 0, 4096));
 		memset(host.ptr, 0, 4096);
 		CUDA(cudaDeviceSynchronize());
 		meet(r);
 		launch(r, 1, 1,
-		       Trips{device.dc, kind, host.win, gpu.win,
+		       Trips{device.dc, kind, host.window, gpu.window,
 			     reinterpret_cast<uint64_t *>(host.ptr),
 			     reinterpret_cast<uint64_t *>(gpu.ptr), ns.at});
 		each.push_back(static_cast<double>(*ns.at) / TRIPS / (r.nRanks == 1 ? 1 : 2));
@@ -111,7 +111,7 @@ inline void echo(const uint64_t *slot, uint64_t *answer)
 	}
 }
 
-inline void measureEcho(ProxyRank &r)
+inline void measureEcho(Rank &r)
 {
 	Pinned<uint64_t> words(64);
 	std::vector<double> each;
@@ -128,7 +128,7 @@ inline void measureEcho(ProxyRank &r)
 }
 
 // Time from the call until this CPU sees the end of the operation.
-template <class Send> void measureEngine(ProxyRank &r, const char *what, Send send)
+template <class Send> void measureEngine(Rank &r, const char *what, Send send)
 {
 	Pinned<uint64_t> done(8);
 	std::vector<double> each;
@@ -145,7 +145,7 @@ template <class Send> void measureEngine(ProxyRank &r, const char *what, Send se
 	printRow(r, what, median(each) / 1000, "us");
 }
 
-inline void measureEngines(ProxyRank &r)
+inline void measureEngines(Rank &r)
 {
 	const int other = otherDevice(r);
 	char *here, *there;
@@ -164,7 +164,7 @@ inline void measureEngines(ProxyRank &r)
 	cudaFree(there);
 }
 
-inline void measureTrips(ProxyRank &r)
+inline void measureTrips(Rank &r)
 {
 	measureEcho(r);
 	measureEngines(r);

@@ -3,91 +3,20 @@
  * harness.h - a rank of the semantics suite, on a GPU or on host threads
  *
  * A test's body is a functor that every thread of a launch runs. Compiled by nvcc it is a kernel
- * when the rank has a GPU; else, and under g++ and clang++, ginHostLaunch() runs it.
+ * when the rank has a GPU; else, and under g++ and clang++, ginHostLaunch() runs it. Ranks and
+ * launches are those of the examples.
  */
 #ifndef GIN_TEST_HARNESS_H
 #define GIN_TEST_HARNESS_H
-
-#include <gin.h>
-#include <gin_device.cuh>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <map>
 #include <mutex>
 #include <vector>
 
+#include "examples/launch.h"
 #include "ranks.h"
 
-#define CHECK(call) require((call) == ginSuccess, #call, __LINE__)
-#define EXPECT(condition) require(condition, #condition, __LINE__)
-
-/* A rank that found a failure ends its process: the others then see it as dead. */
-inline void require(bool ok, const char *what, int line)
-{
-	if (ok)
-		return;
-	fprintf(stderr, "line %d: %s\n  last error: %s\n", line, what, ginGetLastError());
-	fflush(stderr);
-	_exit(1);
-}
-
-#ifdef __CUDACC__
-#define CUDA(call) requireCuda(call, #call, __FILE__, __LINE__)
-
-/* The result of a CUDA call, or of a launch: libgin's last error says nothing about it. */
-inline void requireCuda(cudaError_t result, const char *what, const char *file, int line)
-{
-	if (result == cudaSuccess)
-		return;
-	fprintf(stderr, "%s:%d: %s: %s\n", file, line, what, cudaGetErrorString(result));
-	fflush(stderr);
-	_exit(1);
-}
-
-template <class Body> __global__ void runKernel(Body body)
-{
-	body();
-}
-
-template <uint32_t most, class Body> __global__ void __launch_bounds__(most, 1)
-	runBounded(Body body)
-{
-	body();
-}
-#endif
-
-template <class Body> void runHost(void *body)
-{
-	(*static_cast<Body *>(body))();
-}
-
-struct Rank {
-	ginComm_t comm;
-	int rank, nRanks, device;
-#ifdef __CUDACC__
-	cudaStream_t stream;
-#endif
-};
-
-/* A rank of `comm`, which it owns then. */
-inline void rankTake(Rank &r, ginComm_t comm)
-{
-	r.comm = comm;
-	CHECK(ginCommRank(r.comm, &r.rank));
-	CHECK(ginCommSize(r.comm, &r.nRanks));
-	CHECK(ginCommDevice(r.comm, &r.device));
-#ifdef __CUDACC__
-	if (r.device >= 0) {
-		CUDA(cudaSetDevice(r.device));
-		CUDA(cudaStreamCreateWithFlags(&r.stream, cudaStreamNonBlocking));
-	}
-#else
-	EXPECT(r.device < 0); /* built for host threads: run it where no GPU is visible */
-#endif
-}
+#define EXPECT(condition) check(condition, #condition)
 
 /* EXPECT_WHY=words: the reason for the route to some peer has the words, so the route is what the test is about. */
 inline void expectWhy(const Rank &r)
@@ -108,40 +37,17 @@ inline void expectWhy(const Rank &r)
 
 inline void rankOpen(Rank &r, const ginConfig_t *config)
 {
-	ginComm_t comm;
-	CHECK(ginCommInit(config, &comm));
-	rankTake(r, comm);
+	r = rankOpen(config);
 	expectWhy(r);
 }
 
-inline void rankClose(Rank &r)
-{
 #ifdef __CUDACC__
-	if (r.device >= 0)
-		CUDA(cudaStreamDestroy(r.stream));
-#endif
-	CHECK(ginCommDestroy(r.comm));
-}
-
-template <class Body> void launchOnHost(uint32_t grid, uint32_t block, Body &body)
+template <uint32_t most, class Body> __global__ void __launch_bounds__(most, 1)
+	runBounded(const __grid_constant__ Body body)
 {
-	CHECK(ginHostLaunch(grid, block, runHost<Body>, &body));
+	body();
 }
-
-/* Runs the body and waits for it. */
-template <class Body> void launch(Rank &r, uint32_t grid, uint32_t block, Body body)
-{
-#ifdef __CUDACC__
-	if (r.device >= 0) {
-		runKernel<<<grid, block, 0, r.stream>>>(body);
-		CUDA(cudaGetLastError());
-		CUDA(cudaStreamSynchronize(r.stream));
-		return;
-	}
 #endif
-	(void)r;
-	launchOnHost(grid, block, body);
-}
 
 /* For blocks of up to `most` threads: nvcc gives the kernel no more registers than they can have. */
 template <uint32_t most, class Body>
@@ -156,29 +62,13 @@ void launchBounded(Rank &r, uint32_t grid, uint32_t block, Body body)
 		return;
 	}
 #endif
-	(void)r;
-	launchOnHost(grid, block, body);
+	launch(r, grid, block, body);
 }
 
 /* All ranks have come here. Not by puts and signals: these are what is tested. */
 inline void meet(Rank &r)
 {
 	CHECK(ginCommAllgather(r.comm, nullptr, nullptr, 0));
-}
-
-/* Between the host and memory that bodies use. */
-inline void copyBytes(Rank &r, void *dst, const void *src, size_t bytes)
-{
-#ifdef __CUDACC__
-	if (r.device >= 0) {
-		CUDA(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, r.stream));
-		CUDA(cudaStreamSynchronize(r.stream));
-		return;
-	}
-#endif
-	(void)r;
-	if (bytes)
-		memcpy(dst, src, bytes);
 }
 
 #ifdef __CUDACC__
@@ -321,13 +211,14 @@ struct Device {
 	Rank &rank;
 	ginDevComm dc;
 
-	Device(Rank &r, uint32_t contexts, uint32_t signals) : rank(r)
+	Device(Rank &r, uint32_t contexts, uint32_t signals, uint32_t depth = queueDepth())
+	    : rank(r)
 	{
 		ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
 		want.contexts = contexts;
 		want.signals = signals;
 		want.timeout = 60000000000ull;
-		want.queueDepth = queueDepth();
+		want.queueDepth = depth;
 		CHECK(ginDevCommCreate(r.comm, &want, &dc));
 	}
 

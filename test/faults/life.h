@@ -158,7 +158,7 @@ struct Life {
 		enter(INIT);
 		if (!ok(ginCommInit(config, &comm)))
 			return false;
-		rankTake(r, comm);
+		r = rankTake(comm);
 		return true;
 	}
 

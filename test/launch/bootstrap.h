@@ -72,20 +72,21 @@ inline void exchange(Rank &r, uint32_t tag)
 	EXPECT(error == ginSuccess);
 }
 
-#define EXPECT_FAILS(call, result, ...) requireFails(call, result, {__VA_ARGS__}, #call, __LINE__)
+#define EXPECT_FAILS(call, result, ...) requireFails(call, result, {__VA_ARGS__}, #call)
 
 /* With words that ginGetLastError() must have, each by itself. */
 inline void requireFails(ginResult_t seen, ginResult_t due,
-			 std::initializer_list<const char *> words, const char *what, int line)
+			 std::initializer_list<const char *> words, const char *what,
+			 const char *file = __builtin_FILE(), int line = __builtin_LINE())
 {
 	if (seen != due)
 		fprintf(stderr, "%s, expected %s\n", ginGetErrorString(seen),
 			ginGetErrorString(due));
-	require(seen == due, what, line);
+	check(seen == due, what, file, line);
 	for (const char *word : words) {
 		if (!strstr(ginGetLastError(), word))
 			fprintf(stderr, "expected \"%s\"\n", word);
-		require(strstr(ginGetLastError(), word) != nullptr, what, line);
+		check(strstr(ginGetLastError(), word) != nullptr, what, file, line);
 	}
 }
 

@@ -42,7 +42,7 @@ static void *work(void *arg)
 	Rank r;
 
 	usleep(w.delays[0]);
-	rankTake(r, makeComm(w));
+	r = rankTake(makeComm(w));
 	EXPECT(r.rank == w.rank && r.nRanks == w.nRanks);
 	pthread_barrier_wait(w.together); /* all of this rank's are there at once */
 	exchange(r, w.tag);
@@ -107,7 +107,7 @@ static void joinOutsiders(const ginConfig_t *config)
 
 	mine.name = config->rank ? "not the same on all ranks" : nullptr; /* of no account */
 	CHECK(ginCommInitRank(&mine, &outsidersId, config->rank, config->nRanks, &comm));
-	rankTake(r, comm);
+	r = rankTake(comm);
 	exchange(r, 9);
 	rankClose(r);
 }

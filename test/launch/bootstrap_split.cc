@@ -30,7 +30,7 @@ static bool split(Rank &r, const std::vector<Choice> &choices, Rank &part)
 		members++;
 		before += other.key < mine.key || (other.key == mine.key && peer < r.rank);
 	}
-	rankTake(part, comm);
+	part = rankTake(comm);
 	EXPECT(part.rank == before);
 	EXPECT(part.nRanks == members);
 	EXPECT(part.device == r.device);

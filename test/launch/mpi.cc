@@ -12,7 +12,7 @@
 #define OMPI_SKIP_MPICXX
 #include <mpi.h>
 
-#define MPI(call) require((call) == MPI_SUCCESS, #call, __LINE__)
+#define MPI(call) check((call) == MPI_SUCCESS, #call)
 
 /* Collective over MPI's ranks: around the ring and all together, every word checked. */
 static void useMpi(MPI_Comm comm, int tag)

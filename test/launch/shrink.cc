@@ -61,7 +61,7 @@ void shrinkTo(Rank &r, Rank &s, const std::vector<int> &exclude = {})
 	ginComm_t comm = nullptr;
 
 	CHECK(ginCommShrink(r.comm, exclude.data(), static_cast<int>(exclude.size()), &comm));
-	rankTake(s, comm);
+	s = rankTake(comm);
 	EXPECT(s.nRanks == survivorsOf(r.nRanks));
 	EXPECT(s.rank == newRank(r.rank));
 	EXPECT(s.device == r.device);
@@ -175,7 +175,7 @@ int killedInShrink(const ginConfig_t *config)
 	for (;;) {
 		ginResult_t result = ginCommShrink(r.comm, nullptr, 0, &comm);
 		EXPECT(result == ginSuccess);
-		rankTake(s, comm);
+		s = rankTake(comm);
 		if (isVictim(r.rank))
 			pause();
 		if (s.nRanks == survivorsOf(r.nRanks))
@@ -405,7 +405,7 @@ void replacement(int rank)
 	if (read(idPipe[0], &id, sizeof(id)) != sizeof(id))
 		_exit(1);
 	CHECK(ginCommInitRank(nullptr, &id, rank, rank + 1, &comm));
-	rankTake(r, comm);
+	r = rankTake(comm);
 	m.open(r);
 	verify(r, m, 9);
 	rankClose(r);
@@ -438,7 +438,7 @@ int replaced(const ginConfig_t *config)
 	}
 	CHECK(ginCommAllgather(s.comm, &id, ids.data(), sizeof(id)));
 	CHECK(ginCommInitRank(nullptr, &ids[0], s.rank, s.nRanks + 1, &comm));
-	rankTake(t, comm);
+	t = rankTake(comm);
 	for (Memory *memory : {&m.inbox, &m.outbox})
 		CHECK(ginWindowRegister(t.comm, memory->ptr, memory->bytes, 0, &memory->window));
 	CHECK(ginWindowRegister(t.comm, m.source.ptr, m.source.bytes, GIN_WINDOW_LOCAL,

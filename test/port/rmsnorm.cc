@@ -167,7 +167,7 @@ struct Trial {
 		return sum;
 	}
 
-	void check(const std::vector<float> &got) const
+	void compare(const std::vector<float> &got) const
 	{
 		const double tolerance = ldexp(length, -24) + ldexp(1, -21);
 		for (uint32_t row = 0; row < allRows(); row++) {
@@ -197,7 +197,7 @@ static void norms(Rank &r, uint32_t rows, uint32_t length)
 		runOn(r, grid, results,
 		      Norm{device.dc, parts.window, inbox.window, mine.window, out.window,
 			   reinterpret_cast<float *>(scratch.ptr), rows, length});
-		trial.check(readFrom<float>(out));
+		trial.compare(readFrom<float>(out));
 	}
 	meet(r); /* nobody frees while another's kernel runs */
 }

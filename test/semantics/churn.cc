@@ -165,7 +165,7 @@ struct Life {
 
 		if (!ok(ginCommInit(config, &comm)))
 			return false;
-		rankTake(r, comm);
+		r = rankTake(comm);
 		disturber.opened(comm);
 		return true;
 	}

@@ -386,7 +386,7 @@ static void misuses(Rank &r)
 	Rank alone;
 	ginComm_t comm;
 	CHECK(ginCommSplit(r.comm, r.rank, 0, &comm));
-	rankTake(alone, comm);
+	alone = rankTake(comm);
 	{
 		Buffer other(alone, BYTES);
 		/* Windows of two communicators of one rank look alike. */

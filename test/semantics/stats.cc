@@ -382,7 +382,7 @@ static std::string inChild(const char *name, int n, int (*run)(const ginConfig_t
 	std::string out(text, length > 0 ? static_cast<size_t>(length) : 0);
 	close(fd);
 	fprintf(stderr, "%s", status ? out.c_str() : "");
-	require(status == 0, name, __LINE__);
+	check(status == 0, name);
 	printf("ok: %s\n", name);
 	return out;
 }

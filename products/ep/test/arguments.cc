@@ -6,16 +6,13 @@
  */
 #include "rig.h"
 
-static void expectFails(ginResult_t seen, ginResult_t expected, const char *words, int line)
+static void fails(ginResult_t seen, ginResult_t expected, const char *words,
+		  const char *file = __builtin_FILE(), int line = __builtin_LINE())
 {
-	epRequire(seen, expected, words, line);
-	if (strstr(ginEpGetLastError(), words))
-		return;
-	fprintf(stderr, "line %d: \"%s\" lacks \"%s\"\n", line, ginEpGetLastError(), words);
-	_exit(1);
+	epRequire(seen, expected, words, file, line);
+	if (!strstr(ginEpGetLastError(), words))
+		stop(words, ginEpGetLastError(), file, line);
 }
-
-#define FAILS(call, result, words) expectFails(call, result, words, __LINE__)
 
 static ginEpConfig_t good()
 {
@@ -71,16 +68,16 @@ static void configurations(Rank &r)
 	for (const auto &one : wrongConfigs) {
 		ginEpConfig_t config = good();
 		one.spoil(config);
-		FAILS(ginEpCreate(r.comm, &config, &ep), one.result, one.words);
-		FAILS(ginEpBytes(&config, 1, &bytes), one.result, one.words);
+		fails(ginEpCreate(r.comm, &config, &ep), one.result, one.words);
+		fails(ginEpBytes(&config, 1, &bytes), one.result, one.words);
 		EXPECT(ep == nullptr && bytes == 0);
 	}
 	ginEpConfig_t config = good();
-	FAILS(ginEpCreate(r.comm, nullptr, &ep), ginErrorInvalidArgument, "config is NULL");
-	FAILS(ginEpCreate(nullptr, &config, &ep), ginErrorInvalidArgument, "NULL");
-	FAILS(ginEpBytes(&config, 1, nullptr), ginErrorInvalidArgument, "bytes is NULL");
-	FAILS(ginEpBytes(&config, 0, &bytes), ginErrorInvalidArgument, "nRanks is 0");
-	FAILS(ginEpBytes(&config, 1025, &bytes), ginErrorInvalidArgument, "ranks is 1025");
+	fails(ginEpCreate(r.comm, nullptr, &ep), ginErrorInvalidArgument, "config is NULL");
+	fails(ginEpCreate(nullptr, &config, &ep), ginErrorInvalidArgument, "NULL");
+	fails(ginEpBytes(&config, 1, nullptr), ginErrorInvalidArgument, "bytes is NULL");
+	fails(ginEpBytes(&config, 0, &bytes), ginErrorInvalidArgument, "nRanks is 0");
+	fails(ginEpBytes(&config, 1025, &bytes), ginErrorInvalidArgument, "ranks is 1025");
 	EP_CHECK(ginEpBytes(&config, 8, &bytes));
 	EXPECT(bytes > 8 * 2 * 4 * 64 * 2);
 	EP_CHECK(ginEpDestroy(nullptr));
@@ -167,9 +164,9 @@ static void dispatches(Batch &batch, ginEp_t ep)
 	for (const auto &one : wrong) {
 		ginEpDispatchArgs_t args = batch.dispatch;
 		one.spoil(args);
-		FAILS(ginEpDispatch(ep, &args, nullptr), one.result, one.words);
+		fails(ginEpDispatch(ep, &args, nullptr), one.result, one.words);
 	}
-	FAILS(ginEpDispatch(nullptr, &batch.dispatch, nullptr), ginErrorInvalidArgument, "NULL");
+	fails(ginEpDispatch(nullptr, &batch.dispatch, nullptr), ginErrorInvalidArgument, "NULL");
 	EP_CHECK(batch.runDispatch(ep, GIN_EP_BOTH)); /* the refused calls changed nothing */
 	batch.checkDispatch();
 }
@@ -201,12 +198,12 @@ static void combines(Batch &batch, ginEp_t ep)
 	for (const auto &one : wrong) {
 		ginEpCombineArgs_t args = batch.combine;
 		one.spoil(args);
-		FAILS(ginEpCombine(ep, &args, nullptr), one.result, one.words);
+		fails(ginEpCombine(ep, &args, nullptr), one.result, one.words);
 	}
-	FAILS(ginEpCombine(nullptr, &batch.combine, nullptr), ginErrorInvalidArgument, "NULL");
+	fails(ginEpCombine(nullptr, &batch.combine, nullptr), ginErrorInvalidArgument, "NULL");
 	EP_CHECK(batch.runCombine(ep, GIN_EP_BOTH));
 	batch.checkCombine();
-	FAILS(batch.runCombine(ep, GIN_EP_RECV), ginErrorInvalidUsage, "RECV without a send");
+	fails(batch.runCombine(ep, GIN_EP_RECV), ginErrorInvalidUsage, "RECV without a send");
 }
 
 /* Sends that have to wait for their RECV. */
@@ -214,12 +211,12 @@ static void sends(Batch &batch, ginEp_t ep)
 {
 	Batch second(batch.r, batch.round, batch.handle.bytes);
 	Batch third(batch.r, batch.round, batch.handle.bytes);
-	FAILS(batch.runDispatch(ep, GIN_EP_RECV), ginErrorInvalidUsage, "RECV without a send");
+	fails(batch.runDispatch(ep, GIN_EP_RECV), ginErrorInvalidUsage, "RECV without a send");
 	EP_CHECK(batch.runDispatch(ep, GIN_EP_SEND));
-	FAILS(batch.runDispatch(ep, GIN_EP_SEND), ginErrorInvalidUsage,
+	fails(batch.runDispatch(ep, GIN_EP_SEND), ginErrorInvalidUsage,
 	      "ginEpDispatch: a send with this handle still waits for its RECV");
 	EP_CHECK(second.runDispatch(ep, GIN_EP_SEND));
-	FAILS(third.runDispatch(ep, GIN_EP_SEND), ginErrorInvalidUsage,
+	fails(third.runDispatch(ep, GIN_EP_SEND), ginErrorInvalidUsage,
 	      "two sends are outstanding: make the RECV of the older one first");
 	EP_CHECK(second.runDispatch(ep, GIN_EP_RECV));
 	EP_CHECK(batch.runDispatch(ep, GIN_EP_RECV));
@@ -238,10 +235,10 @@ static void oneKind(Rank &r, const Round &round)
 	{
 		Batch batch(r, round, info.handleBytes);
 		EP_CHECK(batch.runDispatch(ep, GIN_EP_BOTH));
-		FAILS(batch.runCombine(ep, GIN_EP_BOTH), ginErrorInvalidArgument,
+		fails(batch.runCombine(ep, GIN_EP_BOTH), ginErrorInvalidArgument,
 		      "reduce is GIN_EP_REDUCE_NONE, the configuration has GIN_EP_REDUCE_RANK");
 		batch.dispatch.rows = GIN_EP_ROWS_F8;
-		FAILS(batch.runDispatch(ep, GIN_EP_BOTH), ginErrorInvalidArgument,
+		fails(batch.runDispatch(ep, GIN_EP_BOTH), ginErrorInvalidArgument,
 		      "must be one of rowTypes = 1");
 	}
 	EP_CHECK(ginEpDestroy(ep));
@@ -253,14 +250,14 @@ static void queries(Rank &r, ginEp_t ep)
 	ginEpInfo_t info = GIN_EP_INFO_INIT;
 	ginEpRecord_t record = GIN_EP_RECORD_INIT;
 	info.size = record.size = 0;
-	FAILS(ginEpQuery(ep, &info), ginErrorInvalidArgument, "info->size");
-	FAILS(ginEpQuery(nullptr, &info), ginErrorInvalidArgument, "NULL");
-	FAILS(ginEpGetAsyncError(ep, &record), ginErrorInvalidArgument, "record->size");
-	FAILS(ginEpGetAsyncError(ep, nullptr), ginErrorInvalidArgument, "NULL");
-	FAILS(ginEpMaskQuery(nullptr, nullptr, nullptr), ginErrorInvalidArgument, "ep is NULL");
-	FAILS(ginEpMaskSet(ep, r.rank, 1, nullptr), ginErrorInvalidArgument, "not another rank");
-	FAILS(ginEpMaskClear(nullptr, nullptr), ginErrorInvalidArgument, "ep is NULL");
-	FAILS(ginEpReset(nullptr), ginErrorInvalidArgument, "ep is NULL");
+	fails(ginEpQuery(ep, &info), ginErrorInvalidArgument, "info->size");
+	fails(ginEpQuery(nullptr, &info), ginErrorInvalidArgument, "NULL");
+	fails(ginEpGetAsyncError(ep, &record), ginErrorInvalidArgument, "record->size");
+	fails(ginEpGetAsyncError(ep, nullptr), ginErrorInvalidArgument, "NULL");
+	fails(ginEpMaskQuery(nullptr, nullptr, nullptr), ginErrorInvalidArgument, "ep is NULL");
+	fails(ginEpMaskSet(ep, r.rank, 1, nullptr), ginErrorInvalidArgument, "not another rank");
+	fails(ginEpMaskClear(nullptr, nullptr), ginErrorInvalidArgument, "ep is NULL");
+	fails(ginEpReset(nullptr), ginErrorInvalidArgument, "ep is NULL");
 	EP_CHECK(ginEpMaskQuery(ep, nullptr, nullptr));
 }
 
@@ -294,7 +291,7 @@ static void disagreements(Rank &r)
 		ginEpConfig_t config = good();
 		if (r.rank == 1)
 			one.change(config);
-		FAILS(ginEpCreate(r.comm, &config, &ep), ginErrorInvalidArgument, one.words);
+		fails(ginEpCreate(r.comm, &config, &ep), ginErrorInvalidArgument, one.words);
 		EXPECT(ep == nullptr);
 	}
 	EP_CHECK(ginEpDestroy(makeEp(r, good()))); /* the failures left nothing */
@@ -307,11 +304,11 @@ static void shrinks(Rank &r, ginEp_t ep)
 	ginEp_t next = nullptr;
 	ginComm_t rest = nullptr;
 	more.hidden *= 4;
-	FAILS(ginEpShrink(nullptr, r.comm, &config, &next), ginErrorInvalidArgument, "ep is NULL");
-	FAILS(ginEpShrink(ep, r.comm, &config, &next), ginErrorInvalidArgument,
+	fails(ginEpShrink(nullptr, r.comm, &config, &next), ginErrorInvalidArgument, "ep is NULL");
+	fails(ginEpShrink(ep, r.comm, &config, &next), ginErrorInvalidArgument,
 	      "ginWindowInherited");
 	CHECK(ginCommShrink(r.comm, nullptr, 0, &rest));
-	FAILS(ginEpShrink(ep, rest, &more, &next), ginErrorInvalidArgument,
+	fails(ginEpShrink(ep, rest, &more, &next), ginErrorInvalidArgument,
 	      "the ep that is shrunk has");
 	EXPECT(next == nullptr);
 	EP_CHECK(ginEpShrink(ep, rest, &config, &next));

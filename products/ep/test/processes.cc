@@ -52,7 +52,7 @@ static void shrunk(Rank &r, ginEp_t ep, bool before)
 	ginEp_t next = nullptr;
 	Rank rest;
 	CHECK(ginCommShrink(r.comm, nullptr, 0, &comm));
-	rankTake(rest, comm);
+	rest = rankTake(comm);
 	EXPECT(rest.nRanks == r.nRanks - 1 && rest.rank == r.rank - (r.rank > 1));
 	ginEpConfig_t config = configFor(roundOf(rest, 0), GIN_EP_LOST_ERROR, 60000);
 	ginEpConfig_t more = config;
@@ -256,7 +256,7 @@ static void exclude(Rank &r, ginEp_t ep, pid_t excluded)
 	CHECK(ginCommAbort(r.comm)); /* rank 1 does not respond */
 	EP_CHECK(ginEpDestroy(ep));  /* before the new communicator inherits its window */
 	CHECK(ginCommShrink(r.comm, &out, 1, &comm));
-	rankTake(rest, comm);
+	rest = rankTake(comm);
 	EXPECT(rest.nRanks == r.nRanks - 1);
 	ginEp_t next = epFor(rest, roundOf(rest, 0), GIN_EP_LOST_ERROR, 60000);
 	withExcluded(rest, next, excluded);

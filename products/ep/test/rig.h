@@ -12,17 +12,16 @@
 #include <array>
 #include <unistd.h>
 
-#define EP_CHECK(call) epRequire((call), ginSuccess, #call, __LINE__)
-#define EP_FAILS(call, result) epRequire((call), result, #call, __LINE__)
+#define EP_CHECK(call) epRequire((call), ginSuccess, #call)
+#define EP_FAILS(call, result) epRequire((call), result, #call)
 
-inline void epRequire(ginResult_t seen, ginResult_t expected, const char *what, int line)
+inline void epRequire(ginResult_t seen, ginResult_t expected, const char *what,
+		      const char *file = __builtin_FILE(), int line = __builtin_LINE())
 {
 	if (seen == expected)
 		return;
-	fprintf(stderr, "line %d: %s: %s, expected %s\n  last error: %s\n", line, what,
-		ginGetErrorString(seen), ginGetErrorString(expected), ginEpGetLastError());
-	fflush(stderr);
-	_exit(1);
+	fprintf(stderr, "%s, expected %s\n", ginGetErrorString(seen), ginGetErrorString(expected));
+	stop(what, ginEpGetLastError(), file, line);
 }
 
 enum { GUARD = 64 }; /* bytes of poison on both sides of a tensor */

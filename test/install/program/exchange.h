@@ -38,6 +38,6 @@ GIN_FN ginResult_t exchangeHere(const Exchange &e)
 ON_BOTH ginResult_t exchangeInOther(const Exchange &e);
 
 // Launches a kernel of other.cu.
-void launchOther(const Ranks &r, const Exchange &e);
+void launchOther(const Rank &r, const Exchange &e);
 
 #endif

@@ -30,7 +30,7 @@ static void checkResult(const Exchange &e)
 int main()
 {
 	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
-	Ranks r = openRanks();
+	Rank r = rankOpen();
 	std::vector<unsigned char> bytes(2 * BYTES, 0);
 	Window in = registerCopy(r, bytes);
 
@@ -54,6 +54,6 @@ int main()
 	CHECK(ginDevCommDestroy(r.comm, &e.dc));
 	freeWindow(r, in);
 	freeWindow(r, out);
-	CHECK(ginCommDestroy(r.comm));
+	rankClose(r);
 	return report(r, wrong);
 }

@@ -18,7 +18,7 @@ struct InOther {
 	}
 };
 
-void launchOther(const Ranks &r, const Exchange &e)
+void launchOther(const Rank &r, const Exchange &e)
 {
 	launch(r, 1, r.device < 0 ? GIN_HOST_WARP : 64, InOther{e});
 }
