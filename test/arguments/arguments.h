@@ -8,9 +8,8 @@
 #ifndef GIN_TEST_ARGUMENTS_H
 #define GIN_TEST_ARGUMENTS_H
 
-#include <dirent.h>
-
 #include "expect.h"
+#include "files.h"
 #include "ranks.h"
 
 /* What an output has before a call that must not write it. */
@@ -110,19 +109,6 @@ static inline int closeComm(ginComm_t comm)
 {
 	EXPECT_SUCCESS(ginCommDestroy(comm));
 	return 0;
-}
-
-/* This process's file descriptors, including the one that counts them. */
-static inline int countFiles(const char *directory)
-{
-	DIR *dir = opendir(directory);
-	int count = 0;
-
-	EXPECT(dir != NULL);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count - 2; /* . and .. */
 }
 
 /* The ranks that a child process runs. */

@@ -13,10 +13,10 @@
 #define EXPECT_NO_COMM(config, result, ...)                                                        \
 	do {                                                                                       \
 		ginComm_t noComm = POISON;                                                         \
-		int files = countFiles("/proc/self/fd");                                           \
+		int files = countFiles();                                                          \
 		EXPECT_FAILS(ginCommInit(config, &noComm), result, "ginCommInit", __VA_ARGS__);    \
 		EXPECT(noComm == POISON);                                                          \
-		EXPECT_EQUAL(countFiles("/proc/self/fd"), files);                                  \
+		EXPECT_EQUAL(countFiles(), files);                                                 \
 	} while (0)
 
 static const ginConfig_t alone = {
@@ -446,7 +446,7 @@ static int leftBehind(const ginConfig_t *config)
 	ginWindow_t window[3];
 	ginDevComm dc[2];
 
-	files = countFiles("/proc/self/fd");
+	files = countFiles();
 	for (int i = 0; i < 3; i++)
 		EXPECT_SUCCESS(ginWindowRegister(comm, page, PAGE, 0, &window[i]));
 	for (int i = 0; i < 2; i++)
@@ -454,20 +454,20 @@ static int leftBehind(const ginConfig_t *config)
 	closeComm(comm);
 	comm = openComm(config);
 	EXPECT_SUCCESS(ginMemFree(comm, page)); /* in no window any more */
-	EXPECT_EQUAL(countFiles("/proc/self/fd"), files - 1);
+	EXPECT_EQUAL(countFiles(), files - 1);
 	return closeComm(comm);
 }
 
 static int comeAndGo(const ginConfig_t *config)
 {
-	int files = countFiles("/proc/self/fd");
+	int files = countFiles();
 
 	for (int i = 0; i < 3; i++) {
 		ginComm_t comm = openComm(config);
 		expectWorks(comm);
 		closeComm(comm);
 		if (!ranksTest.asThreads)
-			EXPECT_EQUAL(countFiles("/proc/self/fd"), files);
+			EXPECT_EQUAL(countFiles(), files);
 	}
 	return 0;
 }
@@ -479,10 +479,10 @@ static void nothingIsLeft(void)
 
 	EXPECT(mkdtemp(directory) != NULL);
 	setenv("TMPDIR", directory, 1);
-	int files = countFiles("/proc/self/fd");
+	int files = countFiles();
 	ranksTestRun();
-	EXPECT_EQUAL(countFiles("/proc/self/fd"), files);
-	EXPECT_EQUAL(countFiles(directory), 0);
+	EXPECT_EQUAL(countFiles(), files);
+	EXPECT_EQUAL(countEntries(directory), 0);
 	EXPECT(!rmdir(directory));
 }
 

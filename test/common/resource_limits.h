@@ -8,9 +8,8 @@
 #ifndef GIN_TEST_LIMITS_H
 #define GIN_TEST_LIMITS_H
 
-#include <dirent.h>
-
 #include "expect.h"
+#include "files.h"
 #include "ranks.h"
 
 #define MOST_RANKS 8
@@ -78,18 +77,6 @@ static inline void expectSameWords(const struct outcome *outcome, const char *ca
 struct holdings {
 	int files, mappings;
 };
-
-static inline int countFiles(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int count = 0;
-
-	EXPECT(dir != NULL);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
-}
 
 static inline int countMappings(void)
 {

@@ -110,7 +110,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	loadDriver();
-	int files = countFiles();
+	int files = countOwnFiles();
 	lifeMap(argv[1]);
 	lifeBegin(rankOfEnvironment());
 	Laps life;

@@ -9,9 +9,9 @@
 #ifndef GIN_TEST_FAULTS_LIFE_H
 #define GIN_TEST_FAULTS_LIFE_H
 
+#include "files.h"
 #include "harness.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -73,7 +73,7 @@ static bool isOfLibfabric(int fd)
 	       !(fcntl(fd, F_GETFL) & O_NONBLOCK);
 }
 
-static int countFiles()
+static int countOwnFiles()
 {
 	DIR *dir = opendir("/proc/self/fd");
 	int count = 0;
@@ -237,25 +237,13 @@ struct Life {
 static int filesLeft(int before, int rank)
 {
 	before += rank ? 0 : 2;
-	int left = countFiles() - before;
+	int left = countOwnFiles() - before;
 
 	for (int i = 0; i < 3000 && left > 0; i++) {
 		usleep(1000);
-		left = countFiles() - before;
+		left = countOwnFiles() - before;
 	}
 	return left;
-}
-
-static void printFiles()
-{
-	for (int fd = 0; fd < 1024; fd++) {
-		std::string path = "/proc/self/fd/" + std::to_string(fd);
-		char target[128];
-		ssize_t length = readlink(path.c_str(), target, sizeof(target) - 1);
-		if (length > 0)
-			fprintf(stderr, "descriptor %d: %.*s\n", fd, static_cast<int>(length),
-				target);
-	}
 }
 
 /* The CUDA driver opens descriptors when it is first asked, and keeps them, also where no GPU is visible. */

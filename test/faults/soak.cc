@@ -414,7 +414,7 @@ int main(int argc, char **argv)
 	}
 	blockSignal(); /* before the driver's threads */
 	loadDriver();
-	files = countFiles();
+	files = countOwnFiles();
 	seed = strtoull(argv[2], nullptr, 10);
 	lifeMap(argv[1]);
 	if (!getenv("TOGETHER"))

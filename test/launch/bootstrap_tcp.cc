@@ -170,7 +170,7 @@ static void rootEnds()
 	startJob("the root ends with the last communicator",
 		 {{rankOf(0, 2, {root}),
 		   [=] {
-			   size_t files = countFiles();
+			   int files = countFiles();
 			   for (int i = 0; i < 2; i++) {
 				   meets(0, 2);
 				   add(met);

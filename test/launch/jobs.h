@@ -6,8 +6,8 @@
 #define GIN_TEST_JOBS_H
 
 #include "bootstrap.h"
+#include "files.h"
 
-#include <dirent.h>
 #include <signal.h>
 
 #include <functional>
@@ -93,18 +93,6 @@ inline void awaitCount(const int *count, int least)
 		usleep(1000);
 }
 
-inline size_t countFiles()
-{
-	DIR *dir = opendir("/proc/self/fd");
-	size_t count = 0;
-
-	EXPECT(dir != nullptr);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
-}
-
 /* Several communicators, one after the other; an allgather that is set is not used. */
 inline void meets(int rank, int nRanks)
 {
@@ -136,7 +124,7 @@ inline std::function<void()> fails(std::vector<std::string> words,
 				   ginResult_t result = ginErrorBootstrap)
 {
 	return [=] {
-		size_t files = countFiles();
+		int files = countFiles();
 		isTold(words, result)();
 		EXPECT(countFiles() == files);
 	};

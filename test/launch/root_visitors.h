@@ -184,7 +184,7 @@ static inline int countThreads(void)
 	EXPECT(!pthread_create(&first, NULL, nothing, NULL));
 	pthread_join(first, NULL);
 	usleep(10000); /* a thread that was joined is listed a little longer */
-	return countFiles("/proc/self/task");
+	return countEntries("/proc/self/task");
 }
 
 /* Files and threads of a root disappear soon after its end, not at once. */
@@ -195,8 +195,8 @@ static inline void expectCountsSoon(int files, int threads)
 
 	do {
 		usleep(1000);
-		filesNow = countFiles("/proc/self/fd");
-		threadsNow = countFiles("/proc/self/task");
+		filesNow = countFiles();
+		threadsNow = countEntries("/proc/self/task");
 	} while ((filesNow > files || threadsNow > threads) && clockNow() < end);
 	expectThat(filesNow <= files && threadsNow <= threads, __FILE__, __LINE__,
 		   "%d descriptors and %d threads, %d and %d before", filesNow, threadsNow, files,

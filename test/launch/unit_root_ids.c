@@ -13,7 +13,7 @@
 /* A root for one communicator ends with it: its thread, its descriptors and its port. */
 static void onceAndGone(void)
 {
-	int files = countFiles("/proc/self/fd"), threads = countThreads();
+	int files = countFiles(), threads = countThreads();
 	struct rootContact contact = newRoot(1, VISIT_SECONDS);
 	struct visitor v[9];
 
@@ -57,7 +57,7 @@ static void meetOfTwoIds(const struct rootContact *first, const struct rootConta
 static void manyIds(void)
 {
 	enum { IDS = 20 };
-	int files = countFiles("/proc/self/fd"), threads = countThreads();
+	int files = countFiles(), threads = countThreads();
 	struct rootContact id[IDS];
 	struct visitor again;
 
@@ -89,15 +89,15 @@ static void manyIds(void)
 static void unusedIds(void)
 {
 	static struct rootContact id[ROOT_IDS + 2];
-	int files = countFiles("/proc/self/fd"), threads = countThreads();
+	int files = countFiles(), threads = countThreads();
 	struct visitor v;
 
 	id[0] = newRoot(1, VISIT_SECONDS);
 	int used = greetRoot(&id[0], 0); /* some rank has come */
 	for (int i = 1; i < ROOT_IDS + 2; i++)
 		id[i] = newRoot(1, VISIT_SECONDS);
-	EXPECT(countFiles("/proc/self/fd") <= files + 4);
-	EXPECT(countFiles("/proc/self/task") <= threads + 1);
+	EXPECT(countFiles() <= files + 4);
+	EXPECT(countEntries("/proc/self/task") <= threads + 1);
 	for (int i = 0; i < 3; i++) {
 		v = makeVisitor(&id[i], "", 0, 0, 1);
 		startVisit(&v);
@@ -161,7 +161,7 @@ static void idOfAChild(void)
 /* An id that two communicators use at a time: none of them is made of ranks of both. */
 static void idUsedTwice(void)
 {
-	int files = countFiles("/proc/self/fd"), threads = countThreads();
+	int files = countFiles(), threads = countThreads();
 	struct rootContact contact = newRoot(1, VISIT_SECONDS);
 	struct visitor v[4];
 

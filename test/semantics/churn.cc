@@ -8,9 +8,9 @@
  *
  * ROUNDS lives, 20 by default. SEED gives the moments; a run prints it.
  */
+#include "files.h"
 #include "test/launch/bootstrap.h"
 
-#include <dirent.h>
 #include <signal.h>
 #include <time.h>
 
@@ -266,35 +266,12 @@ static bool isExpected(const Life &life, int rank)
 	return life.result == ginErrorPeer && life.why.find(victim) != std::string::npos;
 }
 
-static int countFiles(const char *directory)
-{
-	DIR *dir = opendir(directory);
-	int count = 0;
-
-	EXPECT(dir != nullptr);
-	while (const dirent *entry = readdir(dir))
-		count += entry->d_name[0] != '.';
-	closedir(dir);
-	return count;
-}
-
-static void printFiles()
-{
-	for (int fd = 0; fd < 1024; fd++) {
-		std::string path = "/proc/self/fd/" + std::to_string(fd);
-		char target[128];
-		ssize_t length = readlink(path.c_str(), target, sizeof(target) - 1);
-		if (length > 0)
-			fprintf(stderr, "%d: %.*s\n", fd, static_cast<int>(length), target);
-	}
-}
-
 /* Connections to the root, a thread of rank 0, are closed soon, not at once. */
 static void expectFilesSoon(int most)
 {
-	for (int i = 0; i < 10000 && countFiles("/proc/self/fd") > most; i++)
+	for (int i = 0; i < 10000 && countFiles() > most; i++)
 		usleep(1000);
-	int now = countFiles("/proc/self/fd");
+	int now = countFiles();
 	if (now > most) {
 		fprintf(stderr, "churn.cc:%d: round %u: %d descriptors, expected %d\n", __LINE__,
 			currentRound, now, most);
@@ -328,7 +305,7 @@ static int oneLife(const ginConfig_t *config)
  */
 static int oneProcess(const ginConfig_t *config)
 {
-	int files = countFiles("/proc/self/fd"), root = config->rank == 0 ? 2 : 0;
+	int files = countFiles(), root = config->rank == 0 ? 2 : 0;
 
 	setenv("RANK", std::to_string(config->rank).c_str(), 1);
 	int failed = oneLife(config);
@@ -377,9 +354,9 @@ int main(int argc, char **argv)
 		oneRound(nRanks);
 		longest = std::max(longest, nowNs() - start);
 		counts[plan.what]++;
-		EXPECT(countFiles(directory) == 0);
+		EXPECT(countEntries(directory) == 0);
 		if (currentRound == 3)
-			files = countFiles("/proc/self/fd");
+			files = countFiles();
 	}
 	if (currentRound >= 4)
 		expectFilesSoon(files);
