@@ -124,4 +124,27 @@ inline int suiteMain(int argc, char **argv, int (*run)(const ginConfig_t *config
 	return ranksMain(argc, argv, run);
 }
 
+/* main() of a file that is a table of tests of one communicator. */
+template <size_t n> int suiteMain(int argc, char **argv, const char *suite, const Test (&tests)[n])
+{
+	static const char *const name = suite;
+	static const Test(&all)[n] = tests;
+
+	return suiteMain(argc, argv, [](const ginConfig_t *config) {
+		Rank r;
+		rankOpen(r, config);
+		runTests(r, name, all);
+		rankClose(r);
+		return 0;
+	});
+}
+
+/* Ends a test that lacks something. */
+[[noreturn]] inline void skip(const char *why)
+{
+	puts(why);
+	fflush(stdout);
+	_exit(77);
+}
+
 #endif

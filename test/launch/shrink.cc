@@ -67,6 +67,17 @@ void shrinkTo(Rank &r, Rank &s, const std::vector<int> &exclude = {})
 	EXPECT(s.device == r.device);
 }
 
+/* The ranks that go on reach each other's memory in a communicator of their own, which is then destroyed. */
+void goOnAside(Rank &r, Memories m, const std::vector<int> &exclude = {})
+{
+	Rank s;
+
+	shrinkTo(r, s, exclude);
+	m.follow(s);
+	verify(s, m, 7);
+	rankClose(s);
+}
+
 /* `oldFirst`: the communicator that has failed is destroyed before the new one is used. */
 void goOn(Rank &r, Memories &m, bool oldFirst, const std::vector<int> &exclude = {})
 {
@@ -252,17 +263,13 @@ int left(const ginConfig_t *config)
 int excluded(const ginConfig_t *config)
 {
 	Memories m;
-	Rank r, s;
+	Rank r;
 
 	rankOpen(r, config);
 	m.open(r);
 	if (!isVictim(r.rank)) {
 		int teller = isVictim(0) ? r.nRanks - 1 : 0;
-		shrinkTo(r, s, r.rank == teller ? victims : std::vector<int>());
-		Memories followed = m;
-		followed.follow(s);
-		verify(s, followed, 7);
-		rankClose(s);
+		goOnAside(r, m, r.rank == teller ? victims : std::vector<int>());
 	}
 	verify(r, m, 27); /* the communicator that was shrunk works, with all its ranks */
 	rankClose(r);
@@ -273,7 +280,7 @@ int excluded(const ginConfig_t *config)
 int masked(const ginConfig_t *config)
 {
 	Memories m;
-	Rank r, s;
+	Rank r;
 
 	rankOpen(r, config);
 	m.open(r);
@@ -281,12 +288,8 @@ int masked(const ginConfig_t *config)
 	for (int victim : victims)
 		if (r.rank == teller)
 			CHECK(ginCommMask(r.comm, victim));
-	if (!isVictim(r.rank)) {
-		shrinkTo(r, s);
-		m.follow(s);
-		verify(s, m, 7);
-		rankClose(s);
-	}
+	if (!isVictim(r.rank))
+		goOnAside(r, m);
 	meet(r);
 	rankClose(r);
 	return 0;
@@ -297,7 +300,7 @@ int excludedCalls(const ginConfig_t *config)
 {
 	ginComm_t none = nullptr;
 	Memories m;
-	Rank r, s;
+	Rank r;
 
 	rankOpen(r, config);
 	m.open(r);
@@ -307,10 +310,7 @@ int excludedCalls(const ginConfig_t *config)
 			     "has left this rank out");
 		EXPECT(!none);
 	} else {
-		shrinkTo(r, s, r.rank == (victims[0] ? 0 : 1) ? victims : std::vector<int>());
-		m.follow(s);
-		verify(s, m, 7);
-		rankClose(s);
+		goOnAside(r, m, r.rank == (victims[0] ? 0 : 1) ? victims : std::vector<int>());
 	}
 	meet(r);
 	rankClose(r);

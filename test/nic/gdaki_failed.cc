@@ -207,11 +207,8 @@ static int run(const ginConfig_t *config)
 	ginPeerInfo_t info = GIN_PEER_INFO_INIT;
 	CHECK(ginCommQueryPeer(r.comm, 0, &info));
 	if (r.nRanks != RANKS || r.device >= 0 || info.route != ginRouteGdaki ||
-	    !getenv("MLX5DEV_DIR")) {
-		puts("needs two host threads on route gdaki, on the software device");
-		fflush(stdout);
-		_exit(77);
-	}
+	    !getenv("MLX5DEV_DIR"))
+		skip("needs two host threads on route gdaki, on the software device");
 	runTests(r, "gdaki_failed", tests);
 	rankClose(r);
 	return 0;

@@ -277,10 +277,7 @@ int main(void)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	nicLoad();
-	if (!nicIsSoftware() || nicProfile("noatomics")) {
-		printf("there is no software mlx5 device with atomics: mlx5/dev/with-device\n");
-		return 77;
-	}
+	nicNeedAtomics();
 	expectChild("each call", each);
 	faults();
 	expectChild("removed", removed);

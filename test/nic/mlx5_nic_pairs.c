@@ -288,10 +288,7 @@ int main(void)
 	nicLoad();
 	EXPECT(rdmaLoad(nicWhy, sizeof(nicWhy)) == nic);
 	refusing = -1;
-	if (!nicIsSoftware() || nicProfile("noatomics")) {
-		printf("there is no software mlx5 device with atomics: mlx5/dev/with-device\n");
-		return 77;
-	}
+	nicNeedAtomics();
 	expectChild("all over the network", allRanks);
 	expectChild("some pairs are direct", someDirect);
 	expectChild("a rank fails", oneRefuses);

@@ -77,6 +77,15 @@ static void drive(struct rig *r, struct rigQueue *q, const struct told *peer, ui
 	}
 }
 
+/* Queues 0 and 1, connected to each other */
+static void makePair(struct rig *r, struct told *told)
+{
+	told[0] = make(r, 0);
+	told[1] = make(r, 1);
+	connectTo(r, 0, &told[1]);
+	connectTo(r, 1, &told[0]);
+}
+
 /* Pairs of queues of one slab, connected to each other. */
 static void loop(void)
 {
@@ -140,10 +149,7 @@ static void byDmabuf(int valid)
 	free(r.window);
 	r.window = window.address;
 	close(fd);
-	for (uint32_t i = 0; i < 2; i++)
-		told[i] = make(&r, i);
-	connectTo(&r, 0, &told[1]);
-	connectTo(&r, 1, &told[0]);
+	makePair(&r, told);
 	struct rigQueue q = rigQueue(&r, 0, &told[0].end);
 	drive(&r, &q, &told[1], AT);
 	r.window = r.slab.memory.address = NULL;
@@ -168,10 +174,7 @@ static void deep(void)
 
 	rigMemory(&r, 2, RDMA_MAX_DEPTH);
 	EXPECT_NIC(rigOpen(&r));
-	told[0] = make(&r, 0);
-	told[1] = make(&r, 1);
-	connectTo(&r, 0, &told[1]);
-	connectTo(&r, 1, &told[0]);
+	makePair(&r, told);
 	struct rigQueue q = rigQueue(&r, 0, &told[0].end);
 	for (uint32_t n = 0; n < RDMA_MAX_DEPTH - 1; n++) {
 		struct ginMlx5Slot slot = rigSlot(&q);
@@ -233,10 +236,7 @@ static void failures(void)
 
 	rigMemory(&r, 2, DEPTH);
 	EXPECT_NIC(rigOpen(&r));
-	told[0] = make(&r, 0);
-	told[1] = make(&r, 1);
-	connectTo(&r, 0, &told[1]);
-	connectTo(&r, 1, &told[0]);
+	makePair(&r, told);
 	struct rigQueue q = rigQueue(&r, 0, &told[0].end);
 	EXPECT_EQUAL(rigRun(&q, ginMlx5Write(rigSlot(&q), there(&told[1], RIG_WINDOW - 4),
 					     here(&r, 0), 8)),
@@ -302,10 +302,7 @@ int main(void)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	nicLoad();
-	if (!nicIsSoftware() || nicProfile("noatomics")) {
-		printf("there is no software mlx5 device with atomics: mlx5/dev/with-device\n");
-		return 77;
-	}
+	nicNeedAtomics();
 	expectChild("loop", loop);
 	expectChild("by dma-buf", dmabuf);
 	expectChild("by address, for there is no dma-buf", noDmabuf);

@@ -54,6 +54,24 @@ static inline int nicProfile(const char *word)
 	return profile && strstr(profile, word);
 }
 
+/* Ends a test that needs the software device, and one that needs its atomics. */
+static inline void nicNeedSoftware(void)
+{
+	if (nicIsSoftware())
+		return;
+	printf("there is no software mlx5 device: mlx5/dev/with-device\n");
+	exit(77);
+}
+
+static inline void nicNeedAtomics(void)
+{
+	nicNeedSoftware();
+	if (!nicProfile("noatomics"))
+		return;
+	printf("the software mlx5 device has no atomics\n");
+	exit(77);
+}
+
 /* Does the software device have an adversary with this word, `weakcqe`, or any adversary with ""? */
 static inline int nicAdversary(const char *word)
 {

@@ -258,11 +258,8 @@ static int run(const ginConfig_t *config)
 	rankOpen(r, config);
 	ginPeerInfo_t info = GIN_PEER_INFO_INIT;
 	CHECK(ginCommQueryPeer(r.comm, 0, &info));
-	if (info.route != ginRouteGdaki) {
-		puts("not on that route: GIN_ROUTE=network GIN_BACKEND=gdaki");
-		fflush(stdout);
-		_exit(77);
-	}
+	if (info.route != ginRouteGdaki)
+		skip("not on that route: GIN_ROUTE=network GIN_BACKEND=gdaki");
 	runTests(r, "gdaki", tests);
 	rankClose(r);
 	return 0;

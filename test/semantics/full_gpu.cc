@@ -222,16 +222,7 @@ static const Test tests[] = {
 	{"host calls while the GPU is full", hostCallsWhileFull},
 };
 
-static int run(const ginConfig_t *config)
-{
-	Rank r;
-	rankOpen(r, config);
-	runTests(r, "full_gpu", tests);
-	rankClose(r);
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
-	return suiteMain(argc, argv, run);
+	return suiteMain(argc, argv, "full_gpu", tests);
 }

@@ -79,6 +79,18 @@ struct Channels {
 	{
 		stale[ginBlockIndex() * ginBlockSize() + ginThreadIndex()] = count;
 	}
+
+	/* Rank 1 looks at what rank 0 signalled, and answers. */
+	GIN_FN void receive(const Gin &gin) const
+	{
+		uint64_t count = 0;
+		for (uint32_t round = 1; round <= rounds; round++) {
+			gin.waitSignal(0, round, GinCta{});
+			count += weakLoad(word(in)) != round;
+			gin.signal(0, GinSignalInc{1}, GinCta{});
+		}
+		leave(count);
+	}
 };
 
 /* S: rank 0 puts and signals, rank 1 looks. */
@@ -93,17 +105,6 @@ struct Signals : Channels {
 			gin.waitSignal(1, round, GinCta{});
 		}
 		leave(0);
-	}
-
-	GIN_FN void receive(const Gin &gin) const
-	{
-		uint64_t count = 0;
-		for (uint32_t round = 1; round <= rounds; round++) {
-			gin.waitSignal(0, round, GinCta{});
-			count += weakLoad(word(in)) != round;
-			gin.signal(0, GinSignalInc{1}, GinCta{});
-		}
-		leave(count);
 	}
 
 	GIN_FN void operator()() const
@@ -134,17 +135,6 @@ struct Flushes : Channels {
 		leave(0);
 	}
 
-	GIN_FN void receive(const Gin &signals) const
-	{
-		uint64_t count = 0;
-		for (uint32_t round = 1; round <= rounds; round++) {
-			signals.waitSignal(0, round, GinCta{});
-			count += weakLoad(word(in)) != round;
-			signals.signal(0, GinSignalInc{1}, GinCta{});
-		}
-		leave(count);
-	}
-
 	GIN_FN void operator()() const
 	{
 		Gin data(dc, 2 * ginBlockIndex()), signals(dc, 2 * ginBlockIndex() + 1);
@@ -164,17 +154,6 @@ struct Stores : Channels {
 			gin.waitSignal(1, round, GinCta{});
 		}
 		leave(0);
-	}
-
-	GIN_FN void receive(const Gin &gin) const
-	{
-		uint64_t count = 0;
-		for (uint32_t round = 1; round <= rounds; round++) {
-			gin.waitSignal(0, round, GinCta{});
-			count += weakLoad(word(in)) != round;
-			gin.signal(0, GinSignalInc{1}, GinCta{});
-		}
-		leave(count);
 	}
 
 	GIN_FN void operator()() const

@@ -51,16 +51,7 @@ static const Test tests[] = {
 	{"rule 10: barriers of many ranks", rule10_barriersOfManyRanks},
 };
 
-static int run(const ginConfig_t *config)
-{
-	Rank r;
-	rankOpen(r, config);
-	runTests(r, "many_ranks", tests);
-	rankClose(r);
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
-	return suiteMain(argc, argv, run);
+	return suiteMain(argc, argv, "many_ranks", tests);
 }

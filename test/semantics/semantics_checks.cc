@@ -457,16 +457,7 @@ static const Test tests[] = {
 	{"right arguments at their limits pass", rightCalls},
 };
 
-static int run(const ginConfig_t *config)
-{
-	Rank r;
-	rankOpen(r, config);
-	runTests(r, "semantics_checks", tests);
-	rankClose(r);
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
-	return suiteMain(argc, argv, run);
+	return suiteMain(argc, argv, "semantics_checks", tests);
 }

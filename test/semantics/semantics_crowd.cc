@@ -58,26 +58,48 @@ struct Crowd {
 /* After a reset nobody finds what was there before. */
 struct CrowdInVain {
 	ginDevComm dc;
-	bool resets;
+	bool counter, resets;
 	uint64_t *wrong;
+
+	GIN_FN void reset(const Gin &gin) const
+	{
+		if (counter)
+			gin.resetCounter(0);
+		else
+			gin.resetSignal(0);
+	}
+
+	GIN_FN ginResult_t wait(const Gin &gin) const
+	{
+		const ginOptions soon = ginTimeout(3000000);
+		return counter ? gin.waitCounter(0, 1, GinThread{}, soon)
+			       : gin.waitSignal(0, 1, GinThread{}, soon);
+	}
 
 	GIN_FN void operator()() const
 	{
 		Gin gin(dc, 0);
 		if (resets)
-			gin.resetSignal(0);
+			reset(gin);
 		else
-			wrong[ginBlockIndex()] =
-				gin.waitSignal(0, 1, GinThread{}, ginTimeout(3000000)) !=
-				ginErrorTimeout;
+			wrong[ginBlockIndex()] = wait(gin) != ginErrorTimeout;
 	}
 };
+
+static void crowdInVain(Rank &r, const Device &device, uint32_t blocks, bool counter)
+{
+	Results late(r, blocks);
+
+	launch(r, 1, 1, CrowdInVain{device.dc, counter, true, late.words});
+	launch(r, blocks, 1, CrowdInVain{device.dc, counter, false, late.words});
+	EXPECT(late.all(0));
+}
 
 static void rule5_manyWaitForOne(Rank &r)
 {
 	const uint32_t blocks = r.device < 0 ? 9 : 264;
 	Buffer target(r, Crowd::BYTES), source(r, Crowd::BYTES);
-	Results wrong(r, blocks), late(r, blocks);
+	Results wrong(r, blocks);
 	Device device(r, 1, 3);
 
 	launch(r, blocks, 1,
@@ -85,9 +107,7 @@ static void rule5_manyWaitForOne(Rank &r)
 		     roundsFor(r, 50, 300), wrong.words});
 	EXPECT(wrong.all(0));
 	meet(r);
-	launch(r, 1, 1, CrowdInVain{device.dc, true, late.words});
-	launch(r, blocks, 1, CrowdInVain{device.dc, false, late.words});
-	EXPECT(late.all(0));
+	crowdInVain(r, device, blocks, false);
 	meet(r);
 }
 
@@ -108,37 +128,18 @@ struct CrowdCounts {
 	}
 };
 
-struct CrowdCountsInVain {
-	ginDevComm dc;
-	bool resets;
-	uint64_t *wrong;
-
-	GIN_FN void operator()() const
-	{
-		Gin gin(dc, 0);
-		if (resets)
-			gin.resetCounter(0);
-		else
-			wrong[ginBlockIndex()] =
-				gin.waitCounter(0, 1, GinThread{}, ginTimeout(3000000)) !=
-				ginErrorTimeout;
-	}
-};
-
 static void rule3_manyWaitForOneCounter(Rank &r)
 {
 	const uint32_t blocks = r.device < 0 ? 9 : 264;
 	Buffer target(r, 8), source(r, 8);
-	Results wrong(r, blocks), late(r, blocks);
+	Results wrong(r, blocks);
 	Device device(r, 1, 1);
 
 	for (int round = 0; round < 5; round++) {
 		launch(r, blocks, 1,
 		       CrowdCounts{device.dc, target.window, source.window, wrong.words});
 		EXPECT(wrong.all(0));
-		launch(r, 1, 1, CrowdCountsInVain{device.dc, true, late.words});
-		launch(r, blocks, 1, CrowdCountsInVain{device.dc, false, late.words});
-		EXPECT(late.all(0));
+		crowdInVain(r, device, blocks, true);
 	}
 	meet(r);
 }
@@ -194,16 +195,7 @@ static const Test tests[] = {
 	{"rule 3: many wait for one counter", rule3_manyWaitForOneCounter},
 };
 
-static int run(const ginConfig_t *config)
-{
-	Rank r;
-	rankOpen(r, config);
-	runTests(r, "semantics_crowd", tests);
-	rankClose(r);
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
-	return suiteMain(argc, argv, run);
+	return suiteMain(argc, argv, "semantics_crowd", tests);
 }

@@ -548,16 +548,7 @@ static const Test tests[] = {
 	{"sharing: a thread alone on its context", sharing_aThreadAlone},
 };
 
-static int run(const ginConfig_t *config)
-{
-	Rank r;
-	rankOpen(r, config);
-	runTests(r, "semantics_data", tests);
-	rankClose(r);
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
-	return suiteMain(argc, argv, run);
+	return suiteMain(argc, argv, "semantics_data", tests);
 }

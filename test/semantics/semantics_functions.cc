@@ -297,16 +297,7 @@ static const Test tests[] = {
 	{"with options", callsWithOptions},
 };
 
-static int run(const ginConfig_t *config)
-{
-	Rank r;
-	rankOpen(r, config);
-	runTests(r, "semantics_functions", tests);
-	rankClose(r);
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
-	return suiteMain(argc, argv, run);
+	return suiteMain(argc, argv, "semantics_functions", tests);
 }

@@ -178,16 +178,7 @@ static const Test tests[] = {
 	{"rule 1: from and to host memory", rule1_hostMemory},
 };
 
-static int run(const ginConfig_t *config)
-{
-	Rank r;
-	rankOpen(r, config);
-	runTests(r, "semantics_lengths", tests);
-	rankClose(r);
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
-	return suiteMain(argc, argv, run);
+	return suiteMain(argc, argv, "semantics_lengths", tests);
 }

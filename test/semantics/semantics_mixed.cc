@@ -189,16 +189,7 @@ static const Test tests[] = {
 	{"rules 1, 4: sums cover the puts of all routes", rules1and4_sumsCoverAllPuts},
 };
 
-static int run(const ginConfig_t *config)
-{
-	Rank r;
-	rankOpen(r, config);
-	runTests(r, "semantics_mixed", tests);
-	rankClose(r);
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
-	return suiteMain(argc, argv, run);
+	return suiteMain(argc, argv, "semantics_mixed", tests);
 }

@@ -491,16 +491,7 @@ static const Test tests[] = {
 	{"rule 1: signals cover stores by pointer", rule1_signalsCoverStores},
 };
 
-static int run(const ginConfig_t *config)
-{
-	Rank r;
-	rankOpen(r, config);
-	runTests(r, "semantics_values", tests);
-	rankClose(r);
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
-	return suiteMain(argc, argv, run);
+	return suiteMain(argc, argv, "semantics_values", tests);
 }

@@ -127,52 +127,44 @@ static ginStats_t statsWithBatches(Rank &r, const ginDevComm &dc)
 	return s;
 }
 
-static ginDevComm create(Rank &r, uint32_t contexts, uint32_t depth)
-{
-	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
-	ginDevComm dc;
-	want.contexts = contexts;
-	want.queueDepth = depth;
-	want.timeout = 60000000000ull;
-	CHECK(ginDevCommCreate(r.comm, &want, &dc));
-	return dc;
-}
-
-static int knownNumbers(const ginConfig_t *config)
+/* Runs a test on this rank, with a device communicator. */
+template <void (*test)(Rank &, const ginDevComm &), uint32_t contexts = 1, uint32_t depth = 1024>
+static int with(const ginConfig_t *config)
 {
 	Rank r;
 	rankOpen(r, config);
-	ginDevComm dc = create(r, 2, 1024);
 	{
-		Buffer target(r, 4096), source(r, 4096);
-		Results results(r, 1);
-		launch(r, 1, 1, Known{dc, target.window, source.window, results.words});
-		EXPECT(results.all(ginSuccess));
-		ginStats_t s = statsWithBatches(r, dc);
-		EXPECT(s.posted == ALL && s.completed == ALL && s.failed == 0);
-		EXPECT(s.putBytes == PUTS * PUT_BYTES + VALUES * 8);
-		EXPECT(s.getBytes == GETS * GET_BYTES);
-		EXPECT(s.waitsForRoom == 0 && s.batch.sum == ALL && s.batch.most <= ALL);
-		expectConsistent(s.batch);
-		expectSamples(r, s);
-		EXPECT(s.cpus[0] != '\0');
-		expectNothing(statsOf(r, dc, 1));
-		launch(r, 1, 1, Known{dc, target.window, source.window, results.words});
-		EXPECT(results.all(ginSuccess));
-		s = statsOf(r, dc, 0);
-		EXPECT(s.posted == 2 * ALL && s.completed == 2 * ALL);
-		meet(r);
+		Device device(r, contexts, 16, depth);
+		test(r, device.dc);
 	}
-	CHECK(ginDevCommDestroy(r.comm, &dc));
 	rankClose(r);
 	return 0;
 }
 
-static int barriers(const ginConfig_t *config)
+static void knownNumbers(Rank &r, const ginDevComm &dc)
 {
-	Rank r;
-	rankOpen(r, config);
-	ginDevComm dc = create(r, 4, 1024);
+	Buffer target(r, 4096), source(r, 4096);
+	Results results(r, 1);
+	launch(r, 1, 1, Known{dc, target.window, source.window, results.words});
+	EXPECT(results.all(ginSuccess));
+	ginStats_t s = statsWithBatches(r, dc);
+	EXPECT(s.posted == ALL && s.completed == ALL && s.failed == 0);
+	EXPECT(s.putBytes == PUTS * PUT_BYTES + VALUES * 8);
+	EXPECT(s.getBytes == GETS * GET_BYTES);
+	EXPECT(s.waitsForRoom == 0 && s.batch.sum == ALL && s.batch.most <= ALL);
+	expectConsistent(s.batch);
+	expectSamples(r, s);
+	EXPECT(s.cpus[0] != '\0');
+	expectNothing(statsOf(r, dc, 1));
+	launch(r, 1, 1, Known{dc, target.window, source.window, results.words});
+	EXPECT(results.all(ginSuccess));
+	s = statsOf(r, dc, 0);
+	EXPECT(s.posted == 2 * ALL && s.completed == 2 * ALL);
+	meet(r);
+}
+
+static void barriers(Rank &r, const ginDevComm &dc)
+{
 	{
 		Results results(r, 3);
 		launch(r, 1, 1, Barriers{dc, results.words});
@@ -183,16 +175,10 @@ static int barriers(const ginConfig_t *config)
 	static const uint64_t even[] = {0, 2, 4, 0}, odd[] = {0, 2, 0, 4};
 	for (uint32_t c = 0; c < 4; c++)
 		EXPECT(statsOf(r, dc, c).posted == (r.rank % 2 ? odd : even)[c]);
-	CHECK(ginDevCommDestroy(r.comm, &dc));
-	rankClose(r);
-	return 0;
 }
 
-static int wrongDescriptor(const ginConfig_t *config)
+static void wrongDescriptor(Rank &r, const ginDevComm &dc)
 {
-	Rank r;
-	rankOpen(r, config);
-	ginDevComm dc = create(r, 1, 1024);
 	{
 		Buffer target(r, 4096), source(r, 4096);
 		Results results(r, 4);
@@ -205,41 +191,30 @@ static int wrongDescriptor(const ginConfig_t *config)
 	while (!s.failed)
 		s = statsOf(r, dc, 0);
 	EXPECT(s.posted == 2 && s.completed == 1 && s.failed == 1 && s.putBytes == 8);
-	CHECK(ginDevCommDestroy(r.comm, &dc));
-	rankClose(r);
-	return 0;
 }
 
 /* No thread takes descriptors: the ring is full after 16, and the next post waits, once. */
-static int noRoom(const ginConfig_t *config)
+static void noRoom(Rank &r, const ginDevComm &dc)
 {
-	Rank r;
-	rankOpen(r, config);
-	ginDevComm dc = create(r, 1, 16);
-	{
-		Buffer target(r, 4096), source(r, 4096);
-		Results results(r, 1);
-		int ended = 0;
-		std::thread kernel([&] {
-			launch(r, 1, 1, Known{dc, target.window, source.window, results.words});
-			__atomic_store_n(&ended, 1, __ATOMIC_RELEASE);
-		});
-		while (!statsOf(r, dc, 0).waitsForRoom)
-			std::this_thread::yield();
-		ginStats_t s = statsOf(r, dc, 0);
-		EXPECT(s.waitsForRoom == 1 && s.posted == 0 && s.completed == 0);
-		while (!__atomic_load_n(&ended, __ATOMIC_ACQUIRE))
-			CHECK(ginCommProgress(r.comm, nullptr));
-		kernel.join();
-		EXPECT(results.all(ginSuccess));
-		s = statsOf(r, dc, 0);
-		EXPECT(s.posted == ALL && s.completed == ALL && s.batch.sum == ALL);
-		EXPECT(s.waitsForRoom >= 1 && s.waitsForRoom <= ALL - 16 && s.batch.most <= 16);
-		EXPECT(s.sleeps == 0 && s.cpus[0] == '\0');
-	}
-	CHECK(ginDevCommDestroy(r.comm, &dc));
-	rankClose(r);
-	return 0;
+	Buffer target(r, 4096), source(r, 4096);
+	Results results(r, 1);
+	int ended = 0;
+	std::thread kernel([&] {
+		launch(r, 1, 1, Known{dc, target.window, source.window, results.words});
+		__atomic_store_n(&ended, 1, __ATOMIC_RELEASE);
+	});
+	while (!statsOf(r, dc, 0).waitsForRoom)
+		std::this_thread::yield();
+	ginStats_t s = statsOf(r, dc, 0);
+	EXPECT(s.waitsForRoom == 1 && s.posted == 0 && s.completed == 0);
+	while (!__atomic_load_n(&ended, __ATOMIC_ACQUIRE))
+		CHECK(ginCommProgress(r.comm, nullptr));
+	kernel.join();
+	EXPECT(results.all(ginSuccess));
+	s = statsOf(r, dc, 0);
+	EXPECT(s.posted == ALL && s.completed == ALL && s.batch.sum == ALL);
+	EXPECT(s.waitsForRoom >= 1 && s.waitsForRoom <= ALL - 16 && s.batch.most <= 16);
+	EXPECT(s.sleeps == 0 && s.cpus[0] == '\0');
 }
 
 static bool isProxy(const char *thread)
@@ -320,32 +295,31 @@ static std::vector<cpu_set_t> masksOfRanks(Rank &r)
 }
 
 /* The process may use one CPU alone: the proxy is there, too, and says so. */
+static void onOwnCpu(Rank &r, const ginDevComm &dc)
+{
+	cpu_set_t own = ownMask();
+
+	EXPECT(CPU_COUNT(&own) == 1 && statsOf(r, dc, 0).cpus == std::to_string(firstOf(own)));
+	for (const cpu_set_t &mask : masksOfRanks(r))
+		EXPECT(CPU_EQUAL(&mask, &own));
+	meet(r);
+}
+
 static int onOneCpu(const ginConfig_t *config)
 {
 	cpu_set_t own = ownMask();
 	int cpu = firstOf(own);
-	Rank r;
+
 	CPU_ZERO(&own);
 	CPU_SET(cpu, &own);
 	EXPECT(!sched_setaffinity(0, sizeof(own), &own));
-	rankOpen(r, config);
-	ginDevComm dc = create(r, 1, 16);
-	EXPECT(statsOf(r, dc, 0).cpus == std::to_string(cpu));
-	for (const cpu_set_t &mask : masksOfRanks(r))
-		EXPECT(CPU_EQUAL(&mask, &own));
-	meet(r);
-	CHECK(ginDevCommDestroy(r.comm, &dc));
-	rankClose(r);
-	return 0;
+	return with<onOwnCpu, 1, 16>(config);
 }
 
 /* GIN_PROXY_AFFINITY=cpu: a CPU of the process's own for each, and not the same for two of them. */
-static int pinned(const ginConfig_t *config)
+static void pinned(Rank &r, const ginDevComm &dc)
 {
 	cpu_set_t own = ownMask(), all;
-	Rank r;
-	rankOpen(r, config);
-	ginDevComm dc = create(r, 1, 16);
 	meet(r);
 	CPU_ZERO(&all);
 	for (const cpu_set_t &mask : masksOfRanks(r)) {
@@ -359,9 +333,6 @@ static int pinned(const ginConfig_t *config)
 		usleep(1000);
 	}
 	meet(r);
-	CHECK(ginDevCommDestroy(r.comm, &dc));
-	rankClose(r);
-	return 0;
 }
 
 /* Runs it in a process of its own, as `n` threads; what it writes to standard error is returned. */
@@ -409,8 +380,8 @@ static void testPlaces()
 	std::string log = inChild("2 ranks on one CPU", 2, onOneCpu);
 	EXPECT(countOf(log, "share the one CPU") == (sysconf(_SC_NPROCESSORS_ONLN) > 1));
 	setenv("GIN_PROXY_AFFINITY", "cpu", 1);
-	log = inChild("2 ranks, GIN_PROXY_AFFINITY=cpu", 2, pinned);
-	inChild("5 ranks, GIN_PROXY_AFFINITY=cpu", 5, pinned);
+	log = inChild("2 ranks, GIN_PROXY_AFFINITY=cpu", 2, with<pinned, 1, 16>);
+	inChild("5 ranks, GIN_PROXY_AFFINITY=cpu", 5, with<pinned, 1, 16>);
 	cpu_set_t own = ownMask();
 	EXPECT(CPU_COUNT(&own) < 2 || !countOf(log, "share the one CPU"));
 	unsetenv("GIN_PROXY_AFFINITY");
@@ -421,20 +392,20 @@ int main()
 	shareGpu();
 	setenv("GIN_ROUTE", "network", 1);
 	setenv("GIN_BACKEND", "proxy", 1);
-	inChild("known numbers, 1 rank", 1, knownNumbers);
-	std::string log = inChild("known numbers, 3 ranks", 3, knownNumbers);
+	inChild("known numbers, 1 rank", 1, with<knownNumbers, 2>);
+	std::string log = inChild("known numbers, 3 ranks", 3, with<knownNumbers, 2>);
 	expectHas(log, "STATS", false);
 	setenv("GIN_LOG", "stats", 1);
-	log = inChild("known numbers, GIN_LOG=stats", 2, knownNumbers);
+	log = inChild("known numbers, GIN_LOG=stats", 2, with<knownNumbers, 2>);
 	expectHas(log, "STATS rank 0, device communicator 1, context 0: 266 posted", true);
 	expectHas(log, "266 completed, 0 failed; 9712 bytes put, 1600 got; 0 waits", true);
 	expectHas(log, "STATS rank 1, ", true);
 	expectHas(log, "context 1:", false);
 	testPlaces();
-	inChild("the contexts of barriers", 3, barriers);
+	inChild("the contexts of barriers", 3, with<barriers, 4>);
 	setenv("GIN_LOG", "none", 1);
-	inChild("a wrong descriptor", 1, wrongDescriptor);
+	inChild("a wrong descriptor", 1, with<wrongDescriptor>);
 	setenv("GIN_PROXY_THREADS", "0", 1);
-	inChild("no room", 1, noRoom);
+	inChild("no room", 1, with<noRoom, 1, 16>);
 	return 0;
 }

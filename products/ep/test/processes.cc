@@ -33,6 +33,14 @@ static void openForked(Rank &r, struct ranksShared *shared, int rank)
 	rankOpen(r, &config);
 }
 
+static std::vector<pid_t> pidsOf(Rank &r)
+{
+	const pid_t own = getpid();
+	std::vector<pid_t> pid(r.nRanks);
+	CHECK(ginCommAllgather(r.comm, &own, pid.data(), sizeof(own)));
+	return pid;
+}
+
 /* The survivors and a new process that becomes rank 1: a new communicator, and a new ep. */
 static void joined(int rank)
 {
@@ -204,9 +212,7 @@ static void stoppedSending(Rank &r)
 {
 	Round round = roundOf(r, 181);
 	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, patience(r), r.rank == 1);
-	const pid_t own = getpid();
-	std::vector<pid_t> pid(r.nRanks);
-	CHECK(ginCommAllgather(r.comm, &own, pid.data(), sizeof(own)));
+	const std::vector<pid_t> pid = pidsOf(r);
 	full(r, ep, round);
 	{
 		Batch batch(r, round, handleBytes(ep));
@@ -270,9 +276,7 @@ static void excludedSending(Rank &r)
 {
 	Round round = roundOf(r, 181);
 	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, patience(r), r.rank == 1);
-	const pid_t own = getpid();
-	std::vector<pid_t> pid(r.nRanks);
-	CHECK(ginCommAllgather(r.comm, &own, pid.data(), sizeof(own)));
+	const std::vector<pid_t> pid = pidsOf(r);
 	full(r, ep, round);
 	full(r, ep, round); /* the next dispatch is in the half of a new ep's first dispatch */
 	Batch batch(r, round, handleBytes(ep));
