@@ -2,16 +2,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What Python knows of the headers. Run it in the root of the source tree.
 
-    gen_python_abi.py LAYOUTS    prints products/python/libgin/_abi.py
-    gen_python_abi.py calls      prints products/python/libgin/_calls.pyi, the types of the device calls
+    gen_python_abi.py LAYOUTS FOLDER
+
+writes into FOLDER:
+    _abi.py             layouts, constants and prototypes for ctypes
+    _calls.pyi          types of the device calls in C
+    cute.pyi, numba.pyi, triton.pyi    types of the modules for compilers of kernels
 
 LAYOUTS is what test/lint/abi/layouts prints: structs, enums and constants as the compiler sees
 them. Prototypes come from include/gin.h, the host API, and from include/gin/functions.cuh, the
-device calls in C.
-`make abi` writes both files, and test/lint/abi/check compares them.
+device calls in C. The modules' calls come from products/python/libgin/_table.py.
+`make abi` writes the files, and test/lint/abi/check compares them.
 """
 
+import ast
 import contextlib
+import functools
 import io
 import re
 import sys
@@ -51,6 +57,21 @@ from typing import SupportsIndex
 # An address, a window, a device communicator, or None for NULL.
 Pointer = SupportsIndex | None
 """
+STUB_HEAD = """# SPDX-License-Identifier: BSD-3-Clause
+# Types of libgin.{}. Written by mk/gen_python_abi.py: `make abi`.
+# Arguments are numbers, tensors or libgin's objects of a kernel.
+from typing import Any
+"""
+# What a stub imports.
+IMPORTS = {
+    "cute": "\nimport cutlass.cute as cute\nfrom cutlass import Int32, Int64\n",
+    "numba": "\nfrom .window import Window\n",
+    "triton": "",
+}
+# The results of calls, where a kernel's values have types of Python.
+RESULTS = {"cute": {"i32": "Int32", "u64": "Int64"}}
+# Parameters that callers do not give: in Triton the coop is the block.
+HIDDEN = {"triton": ("coop", "_semantic")}
 
 
 def source_of(path):
@@ -142,13 +163,11 @@ def host_functions(header):
     return re.findall(pattern, header, flags=re.M)
 
 
-def device_functions(folder):
+@functools.cache
+def device_functions():
     """Result, name and parameters of the device calls in C."""
-    for path in sorted(Path(folder).glob("functions*.cuh")):
-        for match in re.finditer(
-            r"^GIN_C_FN\s+(.*?)(gin\w+)\(([^{;]*?)\)\s*\{", source_of(path), re.M
-        ):
-            yield match.groups()
+    pattern = r"^GIN_C_FN\s+(.*?)(gin\w+)\(([^{;]*?)\)\s*\{"
+    return re.findall(pattern, source_of("include/gin/functions.cuh"), re.M)
 
 
 def enum_of(path, name):
@@ -177,7 +196,7 @@ def print_host_functions(header, types):
 def print_device_functions():
     print("\n# name: result, arguments")
     print("DEVICE_FUNCTIONS = {")
-    for result, name, text in device_functions("include/gin"):
+    for result, name, text in device_functions():
         listed = " ".join(f"{argument}:{device_type(kind)}" for kind, argument in parameters(text))
         print(f'    "{name}": (\n        "{device_type(result)}",')
         for line in textwrap.wrap(listed, 85):
@@ -218,26 +237,75 @@ def print_body(layouts, header, types):
     print_device_functions()
 
 
+def print_def(name, listed, result):
+    """A function of a stub: in one line, or with lines of parameters."""
+    listed = list(listed)
+    line = f"def {name}({', '.join(listed)}) -> {result}: ..."
+    if len(line) > 100:
+        line = f"def {name}(\n{wrapped(listed)}\n) -> {result}: ..."
+    print(line)
+
+
+def wrapped(parts):
+    """Lines of parameters, which end between them."""
+    text = ", ".join(part.replace(" ", "\0") for part in parts)
+    lines = textwrap.wrap(text, 100, initial_indent=" " * 4, subsequent_indent=" " * 4)
+    return "\n".join(lines).replace("\0", " ")
+
+
 def print_calls():
     types = {"ptr": "Pointer", "none": "None"}
     print(CALLS_HEAD)
-    for result, name, text in device_functions("include/gin"):
-        kinds = [(argument, device_type(kind)) for kind, argument in parameters(text)]
-        listed = ", ".join(f"{argument}: {types.get(kind, 'int')}" for argument, kind in kinds)
-        listed += ", /"  # ctypes takes no names
+    for result, name, text in device_functions():
+        listed = [f"{a}: {types.get(device_type(kind), 'int')}" for kind, a in parameters(text)]
         returned = "int | None" if "*" in result else types.get(device_type(result), "int")
-        line = f"def {name}({listed}) -> {returned}: ..."
-        if len(line) > 100:
-            line = f"def {name}(\n    {listed}\n) -> {returned}: ..."
-        if max(map(len, line.split("\n"))) > 100:
-            line = line.replace(listed, listed.replace(", ", ",\n    ") + ",")
-        print(line)
+        print_def(name, [*listed, "/"], returned)  # ctypes takes no names
 
 
-def main(path):
-    if path == "calls":
-        print_calls()
-        return
+def nodes(path, kind):
+    """The statements of a kind in a Python file."""
+    return [node for node in ast.parse(Path(path).read_text()).body if isinstance(node, kind)]
+
+
+def exported(path):
+    """What a Python file names in __all__."""
+    for node in nodes(path, ast.Assign):
+        if ast.unparse(node.targets[0]) == "__all__":
+            return [name.value for name in node.value.elts if isinstance(name, ast.Constant)]
+
+
+def stub_parameters(arguments, hidden):
+    """The parameters of a Python function with their types."""
+    first = len(arguments.args) - len(arguments.defaults)
+    for i, argument in enumerate(arguments.args):
+        kind = ast.unparse(argument.annotation) if argument.annotation else "Any"
+        if argument.arg not in hidden:
+            yield f"{argument.arg}: {kind}" + " = ..." * (i >= first)
+    for stars, argument in ("*", arguments.vararg), ("**", arguments.kwarg):
+        if argument:
+            yield f"{stars}{argument.arg}: Any"
+
+
+def print_stub(module):
+    """Types of a module for a compiler of kernels: constants, calls of the table, own functions."""
+    source, hidden = f"products/python/libgin/{module}.py", HIDDEN.get(module, ())
+    kinds = {name: device_type(result) for result, name, _ in device_functions()}
+    results = {**dict.fromkeys(kinds.values(), "Any"), **RESULTS.get(module, {}), "none": "None"}
+    print(STUB_HEAD.format(module) + IMPORTS[module])
+    for node in nodes(source, ast.AnnAssign):
+        if not node.target.id.startswith("_"):
+            print(f"{node.target.id}: {ast.unparse(node.annotation)}")
+    print()
+    for node in nodes("products/python/libgin/_table.py", ast.FunctionDef):
+        if node.decorator_list:
+            kind = kinds[ast.literal_eval(node.decorator_list[0].args[0])]
+            print_def(node.name, stub_parameters(node.args, hidden), results[kind])
+    for node in nodes(source, ast.FunctionDef):
+        if node.name in exported(source):
+            print_def(node.name, stub_parameters(node.args, hidden), ast.unparse(node.returns))
+
+
+def print_abi(path):
     header = source_of("include/gin.h") + source_of("include/gin/shrink.h")
     layouts = Layouts(Path(path).read_text())
     layouts.enums["ginSignalKind"] = enum_of("include/gin/functions.cuh", "ginSignalKind")
@@ -252,6 +320,16 @@ def main(path):
     print_imports(body.getvalue())
     print()
     print(body.getvalue(), end="")
+
+
+def main(layouts, folder):
+    files = {"_abi.py": (print_abi, layouts), "_calls.pyi": (print_calls,)}
+    files |= {f"{module}.pyi": (print_stub, module) for module in IMPORTS}
+    for name, (function, *arguments) in files.items():
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text):
+            function(*arguments)
+        (Path(folder) / name).write_text(text.getvalue())
 
 
 if __name__ == "__main__":

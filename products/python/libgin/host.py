@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from . import _abi, _library
+from . import _abi, _library, _table
 
 if TYPE_CHECKING:
     from ._calls import *  # noqa: F403 - the device calls, which __getattr__() finds
@@ -21,7 +21,7 @@ NAME = "libgin-ffi.so.0"
 # Values of the argument `coop`, `kind` and `counter` of device calls.
 THREAD, WARP, CTA = _abi.ginCoopThread, _abi.ginCoopWarp, _abi.ginCoopCta
 NONE, STRONG, WEAK = _abi.ginSignalNone, _abi.ginSignalStrong, _abi.ginSignalWeak
-NO_COUNTER = 0xFFFFFFFF
+NO_COUNTER = _table.NO_COUNTER
 TYPES = {
     "none": None,
     "ptr": ctypes.c_void_p,
@@ -55,10 +55,11 @@ def _declare(library):
         raise _library.LibraryNotFound(
             f"libgin-ffi.so has device ABI {abi}, the package libgin has {_abi.GIN_DEVICE_ABI}"
         )
-    for name, (result, arguments) in _abi.DEVICE_FUNCTIONS.items():
+    for name in _abi.DEVICE_FUNCTIONS:
+        result, arguments = _table.prototype(name)
         function = getattr(library, name)
         function.restype = TYPES[result]
-        function.argtypes = [TYPES[part.partition(":")[2]] for part in arguments.split()]
+        function.argtypes = [TYPES[kind] for kind in arguments.values()]
     library.ginFfiLaunch.argtypes = ctypes.c_uint32, ctypes.c_uint32, _Kernel, ctypes.c_void_p
     return library
 

@@ -17,41 +17,18 @@ the other there, by one thread each: that shows logic, not orders of memory.
 """
 
 import functools
+import inspect
 from typing import Any
 
 import triton
 from triton.language import core
 from triton.runtime.jit import KernelInterface
 
-from . import _abi, host, paths
+from . import _table, host, paths
 
-__all__ = [
-    "after",
-    "barrier",
-    "compare_swap",
-    "fetch_add",
-    "flush",
-    "flush_ticket",
-    "get",
-    "jit",
-    "peer_pointer",
-    "put",
-    "put_value",
-    "read_counter",
-    "read_signal",
-    "read_value",
-    "reset_counter",
-    "reset_signal",
-    "signal",
-    "swap",
-    "wait_counter",
-    "wait_signal",
-    "wait_ticket",
-    "wait_value",
-]
+__all__ = ["after", "jit", "peer_pointer", *_table.ROWS]
 
-LIBRARY = "libgin_device"
-_NO_COUNTER = 0xFFFFFFFF
+LIBRARY: str = "libgin_device"
 # Operands and results are numbers: a pointer is one of 64 bits.
 _TYPES = {
     "ptr": core.int64,
@@ -100,18 +77,18 @@ def _interpreted(name, result, operands):
 
 def _call(name, semantic, **values):
     """Calls a function of gin_functions(3); each operand is cast to what the function takes."""
-    result, arguments = _abi.DEVICE_FUNCTIONS[name]
-    if "coop:u32" in arguments:
+    result, arguments = _table.prototype(name)
+    if "coop" in arguments:
         values["coop"] = host.CTA
-    operands, kinds = [], []
-    for part in arguments.split():
-        argument, _, kind = part.partition(":")
+    operands, kinds = [], [_TYPES[kind] for kind in arguments.values()]
+    for argument, kind in zip(arguments, kinds, strict=True):
         value = _plain(values.pop(argument))
-        value = semantic.to_tensor(0 if value is None else value)
+        if value is None:
+            value = _table.NO_COUNTER if argument == "counter" else 0
+        value = semantic.to_tensor(value)
         if value.dtype.is_floating():
             raise TypeError(f"{name}: {argument} is {value.dtype}: give an integer or a pointer")
-        operands.append(semantic.cast(value, _TYPES[kind]))
-        kinds.append(_TYPES[kind])
+        operands.append(semantic.cast(value, kind))
     assert not values, f"{name} takes no {', '.join(values)}"
     if _is_interpreted(semantic):
         return _interpreted(name, result, operands)
@@ -121,330 +98,40 @@ def _call(name, semantic, **values):
     )
 
 
-def _action(signal, add, weak, signal_window):
-    """The operands of a remote action. signal None: none."""
-    signal = _plain(signal)
-    kind = host.WEAK if _plain(weak) else host.STRONG
-    return {
-        "kind": host.NONE if signal is None else kind,
-        "window": signal_window,
-        "where": signal,
-        "value": add,
-    }
+def _kind(signal, weak):
+    return _table.kind(_plain(signal), _plain(weak))
+
+
+def _parameters(row):
+    """A call is always one of the whole block. No counter is None."""
+    for parameter in inspect.signature(row).parameters.values():
+        if parameter.default == _table.NO_COUNTER:
+            parameter = parameter.replace(default=None)
+        if parameter.name != "coop":
+            yield parameter
+    yield inspect.Parameter("_semantic", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
+
+
+def _define(row):
+    """The row's function for kernels. _call() gives the coop."""
+    values = [f"{name}={value}" for name, value in _table.operands(row).items() if name != "coop"]
+    call = f"_call({row.function!r}, _semantic, {', '.join(values)})"
+    globals()[row.__name__] = _builtin(_table.define(row, globals(), call, list(_parameters(row))))
+
+
+for _row in _table.ROWS.values():
+    _define(_row)
 
 
 @_builtin
-def put(
-    dc,
-    peer,
-    dst,
-    dst_off,
-    src,
-    src_off,
-    nbytes,
-    signal=None,
-    add=1,
-    weak=False,
-    signal_window=None,
-    counter=None,
-    context=0,
-    timeout=0,
-    _semantic=None,
-):
-    """gin_put(3): writes nbytes bytes into the peer's part of dst, then adds `add` to the signal.
-
-    signal is the number of a signal, or with signal_window an offset in that window. Returns a
-    status.
-    """
-    counter = _NO_COUNTER if _plain(counter) is None else counter
-    return _call(
-        "ginPut",
-        _semantic,
-        dc=dc,
-        context=context,
-        peer=peer,
-        dstWin=dst,
-        dstOff=dst_off,
-        srcWin=src,
-        srcOff=src_off,
-        bytes=nbytes,
-        counter=counter,
-        timeout=timeout,
-        **_action(signal, add, weak, signal_window),
-    )
-
-
-@_builtin
-def put_value(
-    dc,
-    peer,
-    dst,
-    dst_off,
-    value,
-    nbytes=8,
-    signal=None,
-    add=1,
-    weak=False,
-    signal_window=None,
-    context=0,
-    timeout=0,
-    _semantic=None,
-):
-    """gin_putValue(3): writes the low 1, 2, 4 or 8 bytes of an integer. Returns a status."""
-    action = _action(signal, add, weak, signal_window)
-    return _call(
-        "ginPutValue",
-        _semantic,
-        dc=dc,
-        context=context,
-        peer=peer,
-        dstWin=dst,
-        dstOff=dst_off,
-        data=value,
-        bytes=nbytes,
-        timeout=timeout,
-        **action,
-    )
-
-
-@_builtin
-def get(dc, peer, src, src_off, dst, dst_off, nbytes, context=0, timeout=0, _semantic=None):
-    """gin_get(3): the bytes are there after flush(). Returns a status."""
-    return _call(
-        "ginGet",
-        _semantic,
-        dc=dc,
-        context=context,
-        peer=peer,
-        srcWin=src,
-        srcOff=src_off,
-        dstWin=dst,
-        dstOff=dst_off,
-        bytes=nbytes,
-        timeout=timeout,
-    )
-
-
-@_builtin
-def signal(
-    dc,
-    peer,
-    signal,
-    add=1,
-    weak=False,
-    signal_window=None,
-    context=0,
-    timeout=0,
-    _semantic=None,
-):
-    """gin_signal(3). Returns a status."""
-    action = _action(signal, add, weak, signal_window)
-    return _call(
-        "ginSignal", _semantic, dc=dc, context=context, peer=peer, timeout=timeout, **action
-    )
-
-
-@_builtin
-def wait_signal(dc, signal, least, signal_window=None, context=0, timeout=0, _semantic=None):
-    """gin_waitSignal(3): waits until this rank's signal is at least `least`. Returns a status.
-
-    Loads of what the signal covers must depend on the status where Triton pipelines them: after().
-    """
-    return _call(
-        "ginWaitSignal",
-        _semantic,
-        dc=dc,
-        context=context,
-        window=signal_window,
-        where=signal,
-        least=least,
-        timeout=timeout,
-    )
-
-
-@_builtin
-def read_signal(dc, signal, signal_window=None, context=0, _semantic=None):
-    """gin_readSignal(3): the value of this rank's signal."""
-    return _call(
-        "ginReadSignal",
-        _semantic,
-        dc=dc,
-        context=context,
-        window=signal_window,
-        where=signal,
-    )
-
-
-@_builtin
-def reset_signal(dc, signal, signal_window=None, context=0, _semantic=None):
-    """gin_resetSignal(3)."""
-    _call(
-        "ginResetSignal",
-        _semantic,
-        dc=dc,
-        context=context,
-        window=signal_window,
-        where=signal,
-    )
-
-
-@_builtin
-def read_value(dc, window, offset, nbytes=8, context=0, _semantic=None):
-    """gin_readValue(3): a word of 4 or 8 bytes of this rank's part of a window."""
-    return _call(
-        "ginReadValue", _semantic, dc=dc, context=context, win=window, off=offset, bytes=nbytes
-    )
-
-
-@_builtin
-def wait_value(dc, window, offset, least, nbytes=8, context=0, timeout=0, _semantic=None):
-    """gin_waitValue(3). Returns a status."""
-    return _call(
-        "ginWaitValue",
-        _semantic,
-        dc=dc,
-        context=context,
-        win=window,
-        off=offset,
-        bytes=nbytes,
-        least=least,
-        timeout=timeout,
-    )
-
-
-@_builtin
-def read_counter(dc, counter, context=0, _semantic=None):
-    """gin_readCounter(3)."""
-    return _call("ginReadCounter", _semantic, dc=dc, context=context, id=counter)
-
-
-@_builtin
-def reset_counter(dc, counter, context=0, _semantic=None):
-    """gin_resetCounter(3)."""
-    _call("ginResetCounter", _semantic, dc=dc, context=context, id=counter)
-
-
-@_builtin
-def wait_counter(dc, counter, least, context=0, timeout=0, _semantic=None):
-    """gin_waitCounter(3). Returns a status."""
-    return _call(
-        "ginWaitCounter",
-        _semantic,
-        dc=dc,
-        context=context,
-        id=counter,
-        least=least,
-        timeout=timeout,
-    )
-
-
-@_builtin
-def flush(dc, context=0, timeout=0, _semantic=None):
-    """gin_flush(3). Returns a status."""
-    return _call("ginFlush", _semantic, dc=dc, context=context, timeout=timeout)
-
-
-@_builtin
-def flush_ticket(dc, peer, context=0, _semantic=None):
-    """gin_flushAsync(3): a ticket for wait_ticket()."""
-    return _call("ginFlushTicket", _semantic, dc=dc, context=context, peer=peer)
-
-
-@_builtin
-def wait_ticket(dc, peer, ticket, context=0, timeout=0, _semantic=None):
-    """Waits for the operations that flush_ticket() of this peer has counted. Returns a status."""
-    return _call(
-        "ginWaitTicket",
-        _semantic,
-        dc=dc,
-        context=context,
-        peer=peer,
-        ticket=ticket,
-        timeout=timeout,
-    )
-
-
-@_builtin
-def barrier(dc, size, rank, stride=1, index=0, timeout=0, _semantic=None):
-    """GinBarrier(3) of `size` ranks, `stride` apart, this one number `rank`. Returns a status."""
-    return _call(
-        "ginBarrierSync",
-        _semantic,
-        dc=dc,
-        nRanks=size,
-        rank=rank,
-        stride=stride,
-        index=index,
-        timeout=timeout,
-    )
-
-
-@_builtin
-def fetch_add(dc, peer, window, offset, value, context=0, timeout=0, failed=None, _semantic=None):
-    """gin_atomicFetchAdd(3) on 8 bytes, by one thread: the old value.
-
-    failed is a pointer to a word that gets the status of a failure, or None.
-    """
-    return _call(
-        "ginFetchAdd64",
-        _semantic,
-        failed=failed,
-        dc=dc,
-        context=context,
-        peer=peer,
-        win=window,
-        off=offset,
-        value=value,
-        timeout=timeout,
-    )
-
-
-@_builtin
-def compare_swap(
-    dc, peer, window, offset, compare, value, context=0, timeout=0, failed=None, _semantic=None
-):
-    """gin_atomicCompareSwap(3) on 8 bytes, by one thread: the old value. As fetch_add()."""
-    return _call(
-        "ginCompareSwap64",
-        _semantic,
-        failed=failed,
-        dc=dc,
-        context=context,
-        peer=peer,
-        win=window,
-        off=offset,
-        compare=compare,
-        value=value,
-        timeout=timeout,
-    )
-
-
-@_builtin
-def swap(dc, peer, window, offset, value, context=0, timeout=0, failed=None, _semantic=None):
-    """gin_atomicSwap(3) on 8 bytes, by one thread: the old value. As fetch_add()."""
-    return _call(
-        "ginSwap64",
-        _semantic,
-        failed=failed,
-        dc=dc,
-        context=context,
-        peer=peer,
-        win=window,
-        off=offset,
-        value=value,
-        timeout=timeout,
-    )
-
-
-@_builtin
-def peer_pointer(window, peer, dtype, offset=0, _semantic=None):
+def peer_pointer(window: Any, peer: Any, dtype: Any, offset: Any = 0, _semantic=None) -> Any:
     """Where this rank loads and stores the peer's part of a window; NULL if it is not direct."""
     address = _call("ginPointer", _semantic, window=window, offset=offset, peer=peer)
     return _semantic.cast(address, core.pointer_type(_plain(dtype)))
 
 
 @_builtin
-def after(pointer, status, align=16, _semantic=None):
+def after(pointer: Any, status: Any, align: int = 16, _semantic=None) -> Any:
     """`pointer`, known only after `status`: loads through it come after the wait.
 
     Triton's software pipeliner moves loads of later iterations above calls in the loop, also above

@@ -7,6 +7,7 @@ peer_pointer() of their own rank. Set TRITON_INTERPRET=1.
 
 import numpy as np
 import triton.language as tl
+from words import check_signatures
 
 import libgin
 import libgin.triton as gin
@@ -65,6 +66,7 @@ def expected(rank, left):
 
 
 def main():
+    check_signatures("triton", gin)
     with libgin.Communicator(device="none") as comm:
         inbox, outbox = (np.asarray(comm.alloc(8 * 128)).view(np.int64) for _ in range(2))
         inbox[:], outbox[:] = 0, 0

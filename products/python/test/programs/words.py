@@ -5,18 +5,35 @@ The functions run as Python; what they call of libgin_device.bc is called in lib
 Ranks are threads, with two threads of a block each. Shows that operands go where they belong.
 """
 
+import ast
 import importlib
+import inspect
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 
 import libgin
-from libgin import host
+from libgin import _table, host
 
 LIMIT = host.seconds(20)
 WORDS, VALUE, GOT, COUNT = 96, 96, 97, 98  # as in triton_words.py
 THREADS = 2
+
+
+def check_signatures(name, gin):
+    """The functions of a module, which it makes of the table, are those of its stub."""
+    for node in ast.parse(Path(libgin.__file__).with_name(f"{name}.pyi").read_text()).body:
+        if getattr(node, "name", None) in _table.ROWS:
+            function = getattr(gin, node.name)
+            parameters = dict(inspect.signature(function).parameters)
+            parameters.pop("_semantic", None)
+            assert list(parameters) == [argument.arg for argument in node.args.args], node.name
+            defaults = [p for p in parameters.values() if p.default is not p.empty]
+            assert len(defaults) == len(node.args.defaults), node.name
+            assert function.__doc__ == _table.ROWS[node.name].__doc__, node.name
+            assert function.__name__ in inspect.getsource(function)
 
 
 def numba_calls():
@@ -113,6 +130,7 @@ def rank_main(comm, gin):
 def main():
     name = sys.argv[1]
     gin = numba_calls() if name == "numba" else cute_calls()
+    check_signatures(name, gin)
     gin.__name__ = f"libgin.{name}"
     for size in (1, 2, 3):
         print(f"libgin.{name}, {size} ranks: {libgin.run_threads(size, rank_main, gin)}")
