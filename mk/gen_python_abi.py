@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What Python knows of the headers. Run it in the root of the source tree.
+"""What Python and gin_functions(3) know of the headers. Run it in the root of the source tree.
 
     gen_python_abi.py LAYOUTS FOLDER
 
@@ -8,6 +8,7 @@ writes into FOLDER:
     _abi.py             layouts, constants and prototypes for ctypes
     _calls.pyi          types of the device calls in C
     cute.pyi, numba.pyi, triton.pyi    types of the modules for compilers of kernels
+    gin_functions.3     the page with the prototypes of the device calls in C
 
 LAYOUTS is what test/lint/abi/layouts prints: structs, enums and constants as the compiler sees
 them. Prototypes come from include/gin.h, the host API, and from include/gin/functions.cuh, the
@@ -19,7 +20,10 @@ import ast
 import contextlib
 import functools
 import io
+import os
 import re
+import shlex
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -165,9 +169,12 @@ def host_functions(header):
 
 @functools.cache
 def device_functions():
-    """Result, name and parameters of the device calls in C."""
-    pattern = r"^GIN_C_FN\s+(.*?)(gin\w+)\(([^{;]*?)\)\s*\{"
-    return re.findall(pattern, source_of("include/gin/functions.cuh"), re.M)
+    """Result, name and parameters of the device calls in C. The preprocessor expands macros."""
+    text = re.sub(r"^#include.*", "", Path("include/gin/functions.cuh").read_text(), flags=re.M)
+    compiler = shlex.split(os.environ.get("CC", "gcc"))
+    command = [*compiler, "-E", "-P", "-x", "c", "-DGIN_C_FN=GIN_C_FN", "-"]
+    done = subprocess.run(command, input=text, stdout=subprocess.PIPE, text=True, check=True)
+    return re.findall(r"\bGIN_C_FN\s+([^({;]*?)(gin\w+)\(([^{;]*?)\)\s*\{", done.stdout)
 
 
 def enum_of(path, name):
@@ -242,14 +249,14 @@ def print_def(name, listed, result):
     listed = list(listed)
     line = f"def {name}({', '.join(listed)}) -> {result}: ..."
     if len(line) > 100:
-        line = f"def {name}(\n{wrapped(listed)}\n) -> {result}: ..."
+        line = f"def {name}(\n{wrapped(listed, ',', '    ')}\n) -> {result}: ..."
     print(line)
 
 
-def wrapped(parts):
-    """Lines of parameters, which end between them."""
-    text = ", ".join(part.replace(" ", "\0") for part in parts)
-    lines = textwrap.wrap(text, 100, initial_indent=" " * 4, subsequent_indent=" " * 4)
+def wrapped(parts, between, indent, width=100):
+    """Lines that end between parts."""
+    text = f"{between} ".join(part.replace(" ", "\0") for part in parts)
+    lines = textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent)
     return "\n".join(lines).replace("\0", " ")
 
 
@@ -305,6 +312,25 @@ def print_stub(module):
             print_def(node.name, stub_parameters(node.args, hidden), ast.unparse(node.returns))
 
 
+def print_page():
+    """gin_functions(3) with the prototypes of functions.cuh at the names of its SYNOPSIS."""
+    declared = {name: (result.strip(), text) for result, name, text in device_functions()}
+
+    def prototype(match):
+        if match[1] not in declared:
+            sys.exit(f"gin_functions(3) has {match[1]}, functions.cuh does not")
+        result, text = declared.pop(match[1])
+        arguments = [f'"{one_space(part)}"' for part in text.split(",")]
+        result = f'"{result}"' if " " in result else result
+        return f".Ft {result}\n.Fo {match[1]}\n{wrapped(arguments, '', '.Fa ', 120)}\n.Fc\n"
+
+    page = Path("man/man3/gin_functions.3").read_text()
+    pattern = r"(?:\.Ft .*\n)?\.Fo (\w+)\n(?:\.Fa .*\n)*\.Fc\n"
+    print(re.sub(pattern, prototype, page), end="")
+    if declared:
+        sys.exit(f"gin_functions(3) lacks {', '.join(declared)}")
+
+
 def print_abi(path):
     header = source_of("include/gin.h") + source_of("include/gin/shrink.h")
     layouts = Layouts(Path(path).read_text())
@@ -325,6 +351,7 @@ def print_abi(path):
 def main(layouts, folder):
     files = {"_abi.py": (print_abi, layouts), "_calls.pyi": (print_calls,)}
     files |= {f"{module}.pyi": (print_stub, module) for module in IMPORTS}
+    files["gin_functions.3"] = (print_page,)
     for name, (function, *arguments) in files.items():
         text = io.StringIO()
         with contextlib.redirect_stdout(text):

@@ -298,107 +298,33 @@ GIN_FN Word ginAtomicOld(const ginDevComm *dc, uint32_t context, int peer,
 	return old;
 }
 
-/* Atomics of 64 and 32 bits. `old` may be NULL, on all threads. */
-GIN_C_FN ginResult_t ginAtomicFetchAdd64(const ginDevComm *dc, uint32_t context, int peer,
-					 struct ginWindowTable *win, uint64_t off, uint64_t value,
-					 uint64_t *old, uint32_t coop, uint64_t timeout)
-{
-	return ginAtomicBy<ginOpFetchAdd, uint64_t>(dc, context, peer, win, off, 0, value, old,
-						    coop, timeout);
-}
+/*
+ * Atomics on a word of 64 or 32 bits, each as two functions. ginAtomicFetchAdd64() returns its
+ * result; `old` may be NULL, on all threads. ginFetchAdd64() returns the old value.
+ */
+#define GIN_C_ATOMIC(name, Word, op, compare, ...)                                                 \
+	GIN_C_FN ginResult_t ginAtomic##name(                                                      \
+		const ginDevComm *dc, uint32_t context, int peer, struct ginWindowTable *win,      \
+		uint64_t off, __VA_ARGS__, Word *old, uint32_t coop, uint64_t timeout)             \
+	{                                                                                          \
+		return ginAtomicBy<op, Word>(dc, context, peer, win, off, compare, value, old,     \
+					     coop, timeout);                                       \
+	}                                                                                          \
+	GIN_C_FN Word gin##name(const ginDevComm *dc, uint32_t context, int peer,                  \
+				struct ginWindowTable *win, uint64_t off, __VA_ARGS__,             \
+				uint32_t coop, uint64_t timeout, uint32_t *failed)                 \
+	{                                                                                          \
+		return ginAtomicOld<op, Word>(dc, context, peer, win, off, compare, value, coop,   \
+					      timeout, failed);                                    \
+	}
 
-GIN_C_FN ginResult_t ginAtomicCompareSwap64(const ginDevComm *dc, uint32_t context, int peer,
-					    struct ginWindowTable *win, uint64_t off,
-					    uint64_t compare, uint64_t value, uint64_t *old,
-					    uint32_t coop, uint64_t timeout)
-{
-	return ginAtomicBy<ginOpCompareSwap, uint64_t>(dc, context, peer, win, off, compare, value,
-						       old, coop, timeout);
-}
-
-GIN_C_FN ginResult_t ginAtomicSwap64(const ginDevComm *dc, uint32_t context, int peer,
-				     struct ginWindowTable *win, uint64_t off, uint64_t value,
-				     uint64_t *old, uint32_t coop, uint64_t timeout)
-{
-	return ginAtomicBy<ginOpSwap, uint64_t>(dc, context, peer, win, off, 0, value, old, coop,
-						timeout);
-}
-
-GIN_C_FN ginResult_t ginAtomicFetchAdd32(const ginDevComm *dc, uint32_t context, int peer,
-					 struct ginWindowTable *win, uint64_t off, uint32_t value,
-					 uint32_t *old, uint32_t coop, uint64_t timeout)
-{
-	return ginAtomicBy<ginOpFetchAdd, uint32_t>(dc, context, peer, win, off, 0, value, old,
-						    coop, timeout);
-}
-
-GIN_C_FN ginResult_t ginAtomicCompareSwap32(const ginDevComm *dc, uint32_t context, int peer,
-					    struct ginWindowTable *win, uint64_t off,
-					    uint32_t compare, uint32_t value, uint32_t *old,
-					    uint32_t coop, uint64_t timeout)
-{
-	return ginAtomicBy<ginOpCompareSwap, uint32_t>(dc, context, peer, win, off, compare, value,
-						       old, coop, timeout);
-}
-
-GIN_C_FN ginResult_t ginAtomicSwap32(const ginDevComm *dc, uint32_t context, int peer,
-				     struct ginWindowTable *win, uint64_t off, uint32_t value,
-				     uint32_t *old, uint32_t coop, uint64_t timeout)
-{
-	return ginAtomicBy<ginOpSwap, uint32_t>(dc, context, peer, win, off, 0, value, old, coop,
-						timeout);
-}
-
-/* Atomics that return the old value. */
-GIN_C_FN uint64_t ginFetchAdd64(const ginDevComm *dc, uint32_t context, int peer,
-				struct ginWindowTable *win, uint64_t off, uint64_t value,
-				uint32_t coop, uint64_t timeout, uint32_t *failed)
-{
-	return ginAtomicOld<ginOpFetchAdd, uint64_t>(dc, context, peer, win, off, 0, value, coop,
-						     timeout, failed);
-}
-
-GIN_C_FN uint64_t ginCompareSwap64(const ginDevComm *dc, uint32_t context, int peer,
-				   struct ginWindowTable *win, uint64_t off, uint64_t compare,
-				   uint64_t value, uint32_t coop, uint64_t timeout,
-				   uint32_t *failed)
-{
-	return ginAtomicOld<ginOpCompareSwap, uint64_t>(dc, context, peer, win, off, compare, value,
-							coop, timeout, failed);
-}
-
-GIN_C_FN uint64_t ginSwap64(const ginDevComm *dc, uint32_t context, int peer,
-			    struct ginWindowTable *win, uint64_t off, uint64_t value, uint32_t coop,
-			    uint64_t timeout, uint32_t *failed)
-{
-	return ginAtomicOld<ginOpSwap, uint64_t>(dc, context, peer, win, off, 0, value, coop,
-						 timeout, failed);
-}
-
-GIN_C_FN uint32_t ginFetchAdd32(const ginDevComm *dc, uint32_t context, int peer,
-				struct ginWindowTable *win, uint64_t off, uint32_t value,
-				uint32_t coop, uint64_t timeout, uint32_t *failed)
-{
-	return ginAtomicOld<ginOpFetchAdd, uint32_t>(dc, context, peer, win, off, 0, value, coop,
-						     timeout, failed);
-}
-
-GIN_C_FN uint32_t ginCompareSwap32(const ginDevComm *dc, uint32_t context, int peer,
-				   struct ginWindowTable *win, uint64_t off, uint32_t compare,
-				   uint32_t value, uint32_t coop, uint64_t timeout,
-				   uint32_t *failed)
-{
-	return ginAtomicOld<ginOpCompareSwap, uint32_t>(dc, context, peer, win, off, compare, value,
-							coop, timeout, failed);
-}
-
-GIN_C_FN uint32_t ginSwap32(const ginDevComm *dc, uint32_t context, int peer,
-			    struct ginWindowTable *win, uint64_t off, uint32_t value, uint32_t coop,
-			    uint64_t timeout, uint32_t *failed)
-{
-	return ginAtomicOld<ginOpSwap, uint32_t>(dc, context, peer, win, off, 0, value, coop,
-						 timeout, failed);
-}
+GIN_C_ATOMIC(FetchAdd64, uint64_t, ginOpFetchAdd, 0, uint64_t value)
+GIN_C_ATOMIC(CompareSwap64, uint64_t, ginOpCompareSwap, compare, uint64_t compare, uint64_t value)
+GIN_C_ATOMIC(Swap64, uint64_t, ginOpSwap, 0, uint64_t value)
+GIN_C_ATOMIC(FetchAdd32, uint32_t, ginOpFetchAdd, 0, uint32_t value)
+GIN_C_ATOMIC(CompareSwap32, uint32_t, ginOpCompareSwap, compare, uint32_t compare, uint32_t value)
+GIN_C_ATOMIC(Swap32, uint32_t, ginOpSwap, 0, uint32_t value)
+#undef GIN_C_ATOMIC
 
 GIN_C_FN ginResult_t ginFlush(const ginDevComm *dc, uint32_t context, uint32_t coop,
 			      uint64_t timeout)

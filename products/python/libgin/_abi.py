@@ -462,49 +462,49 @@ DEVICE_FUNCTIONS = {
         "i32",
         "dc:ptr context:u32 peer:i32 win:ptr off:u64 value:u64 old:ptr coop:u32 timeout:u64"
     ),
+    "ginFetchAdd64": (
+        "u64",
+        "dc:ptr context:u32 peer:i32 win:ptr off:u64 value:u64 coop:u32 timeout:u64 failed:ptr"
+    ),
     "ginAtomicCompareSwap64": (
         "i32",
         "dc:ptr context:u32 peer:i32 win:ptr off:u64 compare:u64 value:u64 old:ptr coop:u32 "
         "timeout:u64"
-    ),
-    "ginAtomicSwap64": (
-        "i32",
-        "dc:ptr context:u32 peer:i32 win:ptr off:u64 value:u64 old:ptr coop:u32 timeout:u64"
-    ),
-    "ginAtomicFetchAdd32": (
-        "i32",
-        "dc:ptr context:u32 peer:i32 win:ptr off:u64 value:u32 old:ptr coop:u32 timeout:u64"
-    ),
-    "ginAtomicCompareSwap32": (
-        "i32",
-        "dc:ptr context:u32 peer:i32 win:ptr off:u64 compare:u32 value:u32 old:ptr coop:u32 "
-        "timeout:u64"
-    ),
-    "ginAtomicSwap32": (
-        "i32",
-        "dc:ptr context:u32 peer:i32 win:ptr off:u64 value:u32 old:ptr coop:u32 timeout:u64"
-    ),
-    "ginFetchAdd64": (
-        "u64",
-        "dc:ptr context:u32 peer:i32 win:ptr off:u64 value:u64 coop:u32 timeout:u64 failed:ptr"
     ),
     "ginCompareSwap64": (
         "u64",
         "dc:ptr context:u32 peer:i32 win:ptr off:u64 compare:u64 value:u64 coop:u32 "
         "timeout:u64 failed:ptr"
     ),
+    "ginAtomicSwap64": (
+        "i32",
+        "dc:ptr context:u32 peer:i32 win:ptr off:u64 value:u64 old:ptr coop:u32 timeout:u64"
+    ),
     "ginSwap64": (
         "u64",
         "dc:ptr context:u32 peer:i32 win:ptr off:u64 value:u64 coop:u32 timeout:u64 failed:ptr"
+    ),
+    "ginAtomicFetchAdd32": (
+        "i32",
+        "dc:ptr context:u32 peer:i32 win:ptr off:u64 value:u32 old:ptr coop:u32 timeout:u64"
     ),
     "ginFetchAdd32": (
         "u32",
         "dc:ptr context:u32 peer:i32 win:ptr off:u64 value:u32 coop:u32 timeout:u64 failed:ptr"
     ),
+    "ginAtomicCompareSwap32": (
+        "i32",
+        "dc:ptr context:u32 peer:i32 win:ptr off:u64 compare:u32 value:u32 old:ptr coop:u32 "
+        "timeout:u64"
+    ),
     "ginCompareSwap32": (
         "u32",
         "dc:ptr context:u32 peer:i32 win:ptr off:u64 compare:u32 value:u32 coop:u32 "
         "timeout:u64 failed:ptr"
+    ),
+    "ginAtomicSwap32": (
+        "i32",
+        "dc:ptr context:u32 peer:i32 win:ptr off:u64 value:u32 old:ptr coop:u32 timeout:u64"
     ),
     "ginSwap32": (
         "u32",

@@ -47,45 +47,45 @@ def ginAtomicFetchAdd64(
     dc: Pointer, context: int, peer: int, win: Pointer, off: int, value: int, old: Pointer,
     coop: int, timeout: int, /
 ) -> int: ...
-def ginAtomicCompareSwap64(
-    dc: Pointer, context: int, peer: int, win: Pointer, off: int, compare: int, value: int,
-    old: Pointer, coop: int, timeout: int, /
-) -> int: ...
-def ginAtomicSwap64(
-    dc: Pointer, context: int, peer: int, win: Pointer, off: int, value: int, old: Pointer,
-    coop: int, timeout: int, /
-) -> int: ...
-def ginAtomicFetchAdd32(
-    dc: Pointer, context: int, peer: int, win: Pointer, off: int, value: int, old: Pointer,
-    coop: int, timeout: int, /
-) -> int: ...
-def ginAtomicCompareSwap32(
-    dc: Pointer, context: int, peer: int, win: Pointer, off: int, compare: int, value: int,
-    old: Pointer, coop: int, timeout: int, /
-) -> int: ...
-def ginAtomicSwap32(
-    dc: Pointer, context: int, peer: int, win: Pointer, off: int, value: int, old: Pointer,
-    coop: int, timeout: int, /
-) -> int: ...
 def ginFetchAdd64(
     dc: Pointer, context: int, peer: int, win: Pointer, off: int, value: int, coop: int,
     timeout: int, failed: Pointer, /
+) -> int: ...
+def ginAtomicCompareSwap64(
+    dc: Pointer, context: int, peer: int, win: Pointer, off: int, compare: int, value: int,
+    old: Pointer, coop: int, timeout: int, /
 ) -> int: ...
 def ginCompareSwap64(
     dc: Pointer, context: int, peer: int, win: Pointer, off: int, compare: int, value: int,
     coop: int, timeout: int, failed: Pointer, /
 ) -> int: ...
+def ginAtomicSwap64(
+    dc: Pointer, context: int, peer: int, win: Pointer, off: int, value: int, old: Pointer,
+    coop: int, timeout: int, /
+) -> int: ...
 def ginSwap64(
     dc: Pointer, context: int, peer: int, win: Pointer, off: int, value: int, coop: int,
     timeout: int, failed: Pointer, /
+) -> int: ...
+def ginAtomicFetchAdd32(
+    dc: Pointer, context: int, peer: int, win: Pointer, off: int, value: int, old: Pointer,
+    coop: int, timeout: int, /
 ) -> int: ...
 def ginFetchAdd32(
     dc: Pointer, context: int, peer: int, win: Pointer, off: int, value: int, coop: int,
     timeout: int, failed: Pointer, /
 ) -> int: ...
+def ginAtomicCompareSwap32(
+    dc: Pointer, context: int, peer: int, win: Pointer, off: int, compare: int, value: int,
+    old: Pointer, coop: int, timeout: int, /
+) -> int: ...
 def ginCompareSwap32(
     dc: Pointer, context: int, peer: int, win: Pointer, off: int, compare: int, value: int,
     coop: int, timeout: int, failed: Pointer, /
+) -> int: ...
+def ginAtomicSwap32(
+    dc: Pointer, context: int, peer: int, win: Pointer, off: int, value: int, old: Pointer,
+    coop: int, timeout: int, /
 ) -> int: ...
 def ginSwap32(
     dc: Pointer, context: int, peer: int, win: Pointer, off: int, value: int, coop: int,

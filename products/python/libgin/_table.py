@@ -7,10 +7,10 @@ the C function. A front end makes functions of the rows by define().
 """
 
 # To add a device call:
-#   1. Write the C function in include/gin/functions.cuh. Describe it in
-#      man/man3/gin_functions.3.
+#   1. Write the C function in include/gin/functions.cuh. Name it in man/man3/gin_functions.3: in
+#      NAME, by .Fo and .Fc in SYNOPSIS, and in the list of pages.
 #   2. Add a row to this file, below the row of a similar call.
-#   3. `make abi` writes the C prototypes for ctypes, and the stubs (.pyi).
+#   3. `make abi` writes the C prototypes for ctypes and the page, and the stubs (.pyi).
 #   4. Call the C function in test/semantics/semantics_functions.cc.
 #   5. Call the row in products/python/test: programs/words.py, programs/triton_words.py,
 #      compilers/numba_calls.py and compilers/cute_calls.py.
