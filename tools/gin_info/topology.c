@@ -7,6 +7,8 @@
  */
 #include "gin_info.h"
 
+#include "lib/gpu/hwloc_load.h"
+
 #include <dirent.h>
 #include <hwloc.h>
 #include <stdarg.h>
@@ -51,31 +53,6 @@ __attribute__((format(printf, 3, 4))) static void readSysfs(char *out, size_t by
 	if (fgets(out, (int)bytes, file))
 		memset(out + strcspn(out, "\n"), 0, bytes - strcspn(out, "\n"));
 	fclose(file);
-}
-
-/* Disables the plug-ins of hwloc that would start a GPU's run-time system. */
-static void leaveGpusAlone(hwloc_topology_t topology)
-{
-	static const char *const names[] = {"cuda", "nvml", "opencl", "rsmi", "levelzero", "gl"};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
-					      names[i]);
-}
-
-/* NULL when hwloc fails. */
-static hwloc_topology_t loadTopology(void)
-{
-	hwloc_topology_t topology;
-
-	if (hwloc_topology_init(&topology))
-		return NULL;
-	leaveGpusAlone(topology);
-	hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
-	if (!hwloc_topology_load(topology))
-		return topology;
-	hwloc_topology_destroy(topology);
-	return NULL;
 }
 
 static int countOf(hwloc_topology_t topology, hwloc_obj_type_t type)
@@ -333,7 +310,7 @@ static int addClass(hwloc_topology_t topology, const char *class, struct facts *
 
 void factsTopology(struct facts *f)
 {
-	hwloc_topology_t topology = loadTopology();
+	hwloc_topology_t topology = hwlocLoad(1);
 
 	if (topology)
 		fillCpus(topology, &f->system);
