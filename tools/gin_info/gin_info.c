@@ -33,38 +33,29 @@ static const char usage[] =
 	"  --help     print this text\n"
 	"  --version  print the versions of gin_info and libgin\n";
 
-struct infoOptions {
-	int json, env;
-	int selftest;
-	int plan, planned; /* --plan, and an option for it */
-};
+static struct {
+	int json, env, plan, selftest;
+	int planned; /* an option for --plan */
+} options;
 
 static int printVersion(void)
 {
+	char tool[32], library[32];
 	int version = 0;
 
 	if (ginGetVersion(&version) != ginSuccess)
 		return 1;
-	printf("gin_info %d.%d.%d, libgin %d.%d.%d\n", GIN_VERSION_MAJOR, GIN_VERSION_MINOR,
-	       GIN_VERSION_PATCH, version / 10000, version / 100 % 100, version % 100);
+	printf("gin_info %s, libgin %s\n", versionText(GIN_VERSION, tool),
+	       versionText(version, library));
 	return 0;
 }
 
-/* An option with a number, for --plan. Returns 1, 0 if there is no such option, or -1. */
-static int readPlanOption(char **at, struct infoOptions *options)
+static int checkOptions(void)
 {
-	int taken = planOption(at[0], at[1]);
-
-	options->planned |= taken;
-	return taken;
-}
-
-static int checkOptions(const struct infoOptions *options)
-{
-	if (options->planned && !options->plan)
+	if (options.planned && !options.plan)
 		fprintf(stderr, "gin_info: --ranks, --contexts and the like need --plan\n%s",
 			usage);
-	else if (options->plan + options->env + options->selftest > 1)
+	else if (options.plan + options.env + options.selftest > 1)
 		fprintf(stderr, "gin_info: --plan, --env and --selftest exclude each other\n%s",
 			usage);
 	else
@@ -72,41 +63,51 @@ static int checkOptions(const struct infoOptions *options)
 	return 2;
 }
 
-/* Returns the exit status, or -1 to go on. */
-static int readOptions(int argc, char **argv, struct infoOptions *options)
+/* Sets an option without a value. Returns 0 if there is no such option. */
+static int readFlag(const char *argument)
 {
-	int taken;
+	static const struct {
+		const char *name;
+		int *value;
+	} flags[] = {{"--json", &options.json},
+		     {"--env", &options.env},
+		     {"--plan", &options.plan},
+		     {"--selftest", &options.selftest}};
 
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+		if (!strcmp(argument, flags[i].name))
+			return *flags[i].value = 1;
+	return 0;
+}
+
+/* Returns the exit status, or -1 to go on. */
+static int readOptions(int argc, char **argv)
+{
 	for (int i = 1; i < argc; i++) {
-		if (!strcmp(argv[i], "--json")) {
-			options->json = 1;
-		} else if (!strcmp(argv[i], "--env")) {
-			options->env = 1;
-		} else if (!strcmp(argv[i], "--plan")) {
-			options->plan = 1;
-		} else if (!strcmp(argv[i], "--selftest")) {
-			options->selftest = 1;
-		} else if (!strcmp(argv[i], "--help")) {
-			fputs(usage, stdout);
-			return 0;
-		} else if (!strcmp(argv[i], "--version")) {
+		if (readFlag(argv[i]))
+			continue;
+		if (!strcmp(argv[i], "--version"))
 			return printVersion();
-		} else if ((taken = readPlanOption(&argv[i], options)) > 0) {
-			i++;
-		} else if (taken < 0) {
+		if (!strcmp(argv[i], "--help"))
+			return fputs(usage, stdout) < 0;
+		int taken = planOption(argv[i], argv[i + 1]);
+		if (taken < 0)
 			return 2;
-		} else {
+		if (!taken) {
 			fprintf(stderr, "gin_info: unknown option %s\n%s", argv[i], usage);
 			return 2;
 		}
+		options.planned = 1;
+		i++;
 	}
-	return checkOptions(options);
+	return checkOptions();
 }
 
-static void print(const struct report *report, const struct infoOptions *options)
+/* Keeps the sentence of the last error. Returns 1. */
+static int keepError(char sentence[512])
 {
-	(options->json ? printJson : printText)(report, options->env);
-	fflush(stdout);
+	snprintf(sentence, 512, "%s", *ginGetLastError() ? ginGetLastError() : "no memory");
+	return 1;
 }
 
 /*
@@ -114,71 +115,60 @@ static void print(const struct report *report, const struct infoOptions *options
  * ranks. The other ranks wait before they exit: launchers end the whole job when a rank fails, and
  * rank 0 needs time to print.
  */
-static int reportFailure(struct facts *mine, const struct infoOptions *options)
+static void reportFailure(struct tree *mine, const char *error)
 {
-	char sentence[512];
-	struct report report = {.error = sentence, .n = 1, .hosts = 1, .facts = mine};
+	struct report report = {.error = error};
 
-	snprintf(sentence, sizeof(sentence), "%s",
-		 *ginGetLastError() ? ginGetLastError() : "no memory");
-	mine->host.leader = 0;
 	if (launchedRank() > 0)
 		sleep(2);
-	else
-		print(&report, options);
-	return 1;
+	else if (treesAlone(mine, &report) == ginSuccess)
+		reportPrint(&report, options.env, options.json);
+	reportFree(&report);
 }
 
-static int reportAll(ginComm_t comm, struct facts *mine, const struct infoOptions *options)
+/* Reports about the ranks of the communicator; NULL: there is none, because of the error. */
+static int reportAll(ginComm_t comm, struct tree *mine, char error[512])
 {
 	struct report report = {0};
-	int rank = -1;
+	int rank = -1, failed = !comm;
 
-	factsOfComm(comm, mine);
-	ginCommRank(comm, &rank);
-	int failed = reportGather(comm, mine, &report);
+	if (comm && routesGather(comm, &report) != ginSuccess)
+		failed = keepError(error);
+	factsOfComm(mine->out, failed ? NULL : comm, &report);
+	if (!failed && treesGather(comm, mine, &report) != ginSuccess)
+		failed = keepError(error);
 	if (failed)
-		reportFailure(mine, options);
-	else if (rank == 0)
-		print(&report, options);
+		reportFailure(mine, error);
+	else if (ginCommRank(comm, &rank) == ginSuccess && rank == 0)
+		reportPrint(&report, options.env, options.json);
 	reportFree(&report);
 	return failed;
 }
 
-/* Makes a communicator and reports about it. */
-static int reportRanks(struct facts *mine, const struct infoOptions *options)
-{
-	ginComm_t comm;
-
-	if (ginCommInit(NULL, &comm) != ginSuccess)
-		return reportFailure(mine, options);
-	int status = options->selftest ? selftestAll(comm, options->json)
-				       : reportAll(comm, mine, options);
-	return status | (ginCommDestroy(comm) != ginSuccess);
-}
-
 int main(int argc, char **argv)
 {
-	struct infoOptions options = {0};
+	ginComm_t comm = NULL;
+	struct tree mine;
+	char error[512];
 
 	if (argc == 2 && !strcmp(argv[1], SELFTEST_CHILD))
 		return selftestChild();
-	int status = readOptions(argc, argv, &options);
+	int status = readOptions(argc, argv);
 	if (status >= 0)
 		return status;
 	if (options.plan)
 		return printPlan(options.json);
-	struct facts *mine = calloc(1, sizeof(*mine));
-	if (!mine) {
-		fprintf(stderr, "gin_info: no memory\n");
-		return 1;
-	}
 	/* A broken pair is to be reported. The first question to libgin reads the environment. */
 	if (options.selftest)
 		unsetenv("GIN_SELFTEST");
-	factsLocal(mine);
-	factsTopology(mine);
-	status = reportRanks(mine, &options);
-	free(mine);
-	return status;
+	treeOpen(&mine);
+	factsOfMachine(mine.out);
+	if (ginCommInit(NULL, &comm) != ginSuccess)
+		keepError(error);
+	if (comm && options.selftest)
+		status = selftestAll(comm, options.json);
+	else
+		status = reportAll(comm, &mine, error);
+	treeFree(&mine);
+	return status | (comm && ginCommDestroy(comm) != ginSuccess);
 }

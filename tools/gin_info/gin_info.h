@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gin_info.h - what gin_info finds out on each rank, and the report on all ranks
+ * gin_info.h - the report of gin_info: a tree of facts, and its two printers
  *
- * Each rank fills in a struct facts. Sections have fixed sizes, and unused bytes are 0, so memcmp()
- * tells whether a section differs between two ranks. Rank 0 prints equal sections once.
+ * Each rank writes its facts into a tree, section by section. Rank 0 gathers the trees of all ranks
+ * and merges them into the tree of the report, which has a section once for each group of ranks
+ * whose sections are equal. The tree is printed as text or as JSON.
  *
- * gin_info.c    the program
- * local.c       facts about this process and its host
- * topology.c    facts about CPUs, GPUs and NICs
- * gdaki.c       facts about the gdaki backend: NIC ports and the NVIDIA driver's settings
- * merge.c       gathers and groups the facts of all ranks
- * text.c        prints the report as text, with table.c
- * json.c        prints the report as JSON
+ * gin_info.c         the program
+ * tree.c             writes, reads and compares trees
+ * text.c, json.c     print trees
+ * local.c            facts about this process and its host
+ * topology.c         facts about CPUs, GPUs and NICs
+ * merge.c            gathers the trees of all ranks, and groups ranks with equal sections
+ * routes.c           gathers the routes between all pairs of ranks, describes pairs in few words
+ * report.c           the tree of the report
+ * selftest*.c        --selftest, see selftest.h
+ * plan.c             --plan
  */
 #ifndef GIN_TOOLS_GIN_INFO_H
 #define GIN_TOOLS_GIN_INFO_H
@@ -20,134 +24,121 @@
 
 #include <stdio.h>
 
-enum { GPUS_MOST = 16, NICS_MOST = 32, BACKENDS_MOST = 8, PARAMS_MOST = 32, VARIABLES = 10 };
-
-struct buildFacts {
-	char version[16]; /* of the loaded libgin.so */
-	char header[16];  /* of the gin.h that gin_info was compiled with */
-	int abi;
-	char library[160]; /* path of libgin.so */
-	char compiler[48];
-	int pmix; /* libgin-pmix.so can be loaded */
-	char pmixWhy[200];
+/*
+ * A tree is a string of nodes in the order in which they are printed. Brackets enclose the members
+ * of an object and the elements of an array. A byte of 0 ends a section. Trees have no pointers:
+ * ranks send them as they are.
+ */
+enum nodeKind {
+	nodeString = 's',   /* a JSON string */
+	nodeOptional = 'o', /* a JSON string, or null if it is empty */
+	nodeLiteral = 'n',  /* a JSON number, true, false or null, or an array on one line */
+	nodeObject = '{',
+	nodeArray = '[',
+	nodeObjectEnd = '}',
+	nodeArrayEnd = ']',
+	nodeChanging = '~', /* the next node changes all the time: nodesEqual() ignores its value */
+	/* Text only. */
+	nodeLine = 't',
+	nodeTable = '(', /* the nodes with labels up to the table's end are cells */
+	nodeTableEnd = ')',
+	nodeHeading = 'h',
+	nodeGroup = 'g', /* the words stand above the lines of a group */
+	nodeRaw = 'r'	 /* printed as it is */
 };
 
-struct systemFacts {
-	char kernel[96];
-	int cores, cpus, numaNodes; /* 0: unknown */
-	uint64_t memory;
-	uint64_t memlock, files, filesHard; /* limits; UINT64_MAX: no limit */
-	uint64_t shm;
-	uint64_t shmFree; /* the last member: changes all the time, so it is not compared */
+struct node {
+	enum nodeKind kind;
+	const char *label; /* of a line (" ": below another), or of a column; "": not in the text */
+	const char *key;   /* of a member of a JSON object; "" in arrays */
+	const char *value; /* in the text, an empty value is "-" */
 };
 
-struct gpuFacts {
-	int usable, domain, numaNode, major, minor;
-	uint64_t memory;
-	char name[96];
-	char bus[32];
-	char cpus[48]; /* NUMA-local hardware threads */
-	char why[160]; /* why libgin cannot use it */
+/* Appends a node to a tree. */
+void add(FILE *t, enum nodeKind kind, const char *label, const char *key, const char *format, ...)
+	__attribute__((format(printf, 5, 6)));
+
+/* Append a nodeString, a nodeOptional, a nodeLine. */
+void addString(FILE *t, const char *label, const char *key, const char *value);
+void addOptional(FILE *t, const char *label, const char *key, const char *value);
+void addLine(FILE *t, const char *label, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Append nodes that are in JSON only. `isKnown` 0: the number is null. */
+void addNumber(FILE *t, const char *key, int isKnown, uint64_t value);
+void addFlag(FILE *t, const char *key, int value);
+void bracket(FILE *t, enum nodeKind kind, const char *key);
+
+/* The value is what the caller writes in between. nodeEnd() also ends a section. */
+void nodeStart(FILE *t, enum nodeKind kind, const char *label, const char *key);
+void nodeEnd(FILE *t);
+
+/* Reads a node of a section; returns the next one's place, or NULL at the end of the section. */
+const char *nodeRead(const char *at, struct node *node);
+
+/* The end of the section that starts at `at`. */
+const char *nodesEnd(const char *at);
+
+/* The value of the section's first node with this label or key; "" if there is none. */
+const char *nodeFind(const char *section, const char *name);
+
+int nodesEqual(const char *a, const char *b);
+
+/* A tree in memory. The program ends with a message when there is no memory. */
+struct tree {
+	FILE *out;
+	char *bytes; /* after fflush(out), as size */
+	size_t size;
 };
 
-struct gpuList {
-	int count; /* may exceed GPUS_MOST; only the first GPUS_MOST are stored */
-	int driver;
-	char module[32]; /* version of the driver's kernel module */
-	char why[160];	 /* why there is no GPU */
-	struct gpuFacts gpu[GPUS_MOST];
-};
+void treeOpen(struct tree *tree);
+void treeFree(struct tree *tree);
 
-enum gpuDistance { distanceUnknown, distanceSwitch, distanceNuma, distanceOther };
+/* Appends the nodes of a tree to `t`, and frees the tree. */
+void treeMove(struct tree *from, FILE *t);
 
-/* A port of an RDMA NIC, or a network interface. */
-struct nicFacts {
-	int rdma, port;
-	char name[24];
-	char state[16];
-	char link[16];
-	char rate[32];
-	int numaNode;
-	int gdaki;	    /* GPU threads can post to the port */
-	char gdakiWhy[320]; /* properties of the port, or why it is not usable; "": unknown */
-	uint8_t distance[GPUS_MOST]; /* enum gpuDistance to each GPU */
-};
+/* Prints the nodes and empties the tree. A document may be printed in parts. */
+void treePrint(struct tree *tree, int asJson);
 
-struct nicList {
-	int count, rdma;
-	char why[96];	     /* why there is no RDMA NIC */
-	char gdakiWhy[320];  /* why libgin sees no port */
-	char gpuMemory[160]; /* how NICs reach GPU memory, by the driver's files */
-	char doorbell[160];  /* whether GPUs may write doorbells, by the driver's files */
-	struct nicFacts nic[NICS_MOST];
-};
+/* Print nodes up to the end of a section. Lines of the text have at most 100 columns. */
+void printText(const char *at);
+void printJson(const char *at);
 
-struct launcherFacts {
-	char name[32];
-	char bootstrap[16]; /* "" without a communicator */
-	char why[96];
-	char value[VARIABLES][80]; /* of launcherVariables[] */
-	uint8_t isSet[VARIABLES];
-};
-
-extern const char *const launcherVariables[VARIABLES];
-
-struct backendList {
-	int count;
-	struct {
-		int usable;
-		char name[16];
-		char why[160];
-	} backend[BACKENDS_MOST];
-};
-
-struct paramFacts {
-	int isSet, isBad;
-	char value[160];
-};
-
-struct paramList {
-	int count;
-	struct paramFacts param[PARAMS_MOST];
-};
-
-struct hostFacts {
-	int leader; /* lowest rank of the host */
-	char name[64];
-};
-
-struct deviceFacts {
-	int ordinal; /* GIN_DEVICE_NONE without a GPU */
-	char name[96];
-};
-
-struct facts {
-	struct buildFacts build;
-	struct systemFacts system;
-	struct gpuList gpus;
-	struct nicList nics;
-	struct launcherFacts launcher;
-	struct backendList backends;
-	struct paramList params;
-	struct hostFacts host;
-	struct deviceFacts device;
+/* The sections of a rank's tree. Each environment variable has a section, from sectionParams. */
+enum section {
+	sectionLibgin,
+	sectionSystem,
+	sectionGpus,
+	sectionNics,
+	sectionHost,
+	sectionLauncher,
+	sectionDevice,
+	sectionBackends,
+	sectionParams
 };
 
 /* Backend of the route between two ranks ("none": no route), and why. */
 struct routeReason {
 	char backend[16];
 	char why[160];
+	long pairs; /* of ranks that have the reason */
 };
 
 /* What rank 0 knows of all ranks; without a communicator, what this rank knows of itself. */
 struct report {
 	const char *error; /* why there is no communicator; NULL: there is one */
-	int n, hosts;
-	struct facts *facts;	     /* [n] */
+	int n, hosts, sections;
+	char *trees;		     /* of all ranks */
+	const char **section;	     /* [n][sections] */
 	struct routeReason *reasons; /* all different ones */
 	int reasonCount;
 	uint16_t *matrix; /* [n][n]: see routeAt(); NULL without a communicator */
 };
+
+static inline const char *sectionOf(const struct report *report, int rank, int section)
+{
+	return report->section[(size_t)rank * (size_t)report->sections + (size_t)section];
+}
 
 /* The index, in report->reasons, of the route between two ranks. */
 static inline uint16_t *routeAt(const struct report *report, int from, int to)
@@ -155,14 +146,19 @@ static inline uint16_t *routeAt(const struct report *report, int from, int to)
 	return &report->matrix[(size_t)from * (size_t)report->n + (size_t)to];
 }
 
-/* Each fills in a part of the facts of this process. */
-void factsLocal(struct facts *f);
-void factsTopology(struct facts *f);
-void factsGdaki(struct facts *f); /* after f->gpus and f->nics were filled in */
-void factsOfComm(ginComm_t comm, struct facts *f);
+/* Append the sections of this process: up to sectionNics, and the others. */
+void factsOfMachine(FILE *t);
+void factsOfComm(FILE *t, ginComm_t comm, const struct report *report); /* `comm` may be NULL */
 
-/* Prefix of /sys and /proc: "", or HWLOC_FSROOT in tests. */
-const char *factsRoot(void);
+/* Append a section each. A count of 0 is unknown. */
+void libginFacts(FILE *t);
+void systemFacts(FILE *t, int cores, int cpus, int numaNodes);
+
+/* "0.1.0" */
+const char *versionText(int version, char out[32]);
+
+/* "1.5 GiB" */
+const char *sizeText(uint64_t bytes, char out[32]);
 
 /*
  * Opens a plug-in as libgin does: in the folder of libgin.so, in its subfolder libgin0, else where
@@ -173,19 +169,34 @@ void *openPlugin(const char *file);
 /* The rank that the launcher gave this process, or 0. */
 int launchedRank(void);
 
+/* The lowest rank of the host of `rank`, which is the calling rank. */
+int leaderOf(ginComm_t comm, int rank);
+
+/* Row `index` of the library's table of environment variables. */
+ginParamInfo_t paramRow(int index);
+
+/* Collective: `bytes` bytes of each rank, which the caller frees. NULL: failure. */
+void *gatherAll(ginComm_t comm, int n, const void *mine, size_t bytes);
+
 /*
- * Collective: fills in the report on rank 0, which alone needs that much memory; on other ranks the
- * numbers only. Returns 0, or 1 when the communicator failed or there is no memory. The caller calls
- * reportFree() in both cases.
+ * Collective: gathers `bytes` bytes of each rank into `all`; NULL: they are not kept. In parts,
+ * since all ranks hold a part of all ranks.
  */
-int reportGather(ginComm_t comm, const struct facts *mine, struct report *report);
+ginResult_t gatherRows(ginComm_t comm, int n, const void *mine, char *all, size_t bytes);
+
+/* Collective: fills in the trees of the report on rank 0, which alone needs that much memory. */
+ginResult_t treesGather(ginComm_t comm, struct tree *mine, struct report *report);
+
+/* Without a communicator: a report of one rank. */
+ginResult_t treesAlone(struct tree *mine, struct report *report);
+
 void reportFree(struct report *report);
 
 /*
- * Groups ranks that have equal facts, from byte `offset` to byte `offset` + `bytes`. of[r] is the
- * lowest rank of the group of rank r. The caller frees the array. NULL: no memory.
+ * Groups ranks that have equal sections. of[r] is the lowest rank of the group of rank r. The
+ * caller frees the array. NULL: no memory.
  */
-int *reportGroups(const struct report *report, size_t offset, size_t bytes);
+int *reportGroups(const struct report *report, int section);
 
 /* Writes "rank 3" or "ranks 0-3,8", say; cuts a long list. in[i] is 1 for each member i of n. */
 const char *listText(const char *noun, const uint8_t *in, int n, char *out, size_t bytes);
@@ -198,24 +209,20 @@ const char *groupRanks(const struct report *report, const int *of, int first, ch
 const char *groupText(const struct report *report, const int *of, int first, char *out,
 		      size_t bytes);
 
-/* Prints the pairs that have the reason: "among ranks 0-3; ranks 0-3 to ranks 4-7". */
-void pairsText(const struct report *report, int reason, FILE *out);
+/* Collective: fills in the reasons on all ranks, and the matrix on rank 0. */
+ginResult_t routesGather(ginComm_t comm, struct report *report);
 
 /* Number of pairs that use the backend. */
 long pairsOf(const struct report *report, const char *backend);
 
-/* Row `index` of the library's table of environment variables. */
-ginParamInfo_t paramRow(int index);
+/* Prints the pairs that have the reason: "among ranks 0-3; ranks 0-3 to ranks 4-7". */
+void pairsText(const struct report *report, int reason, FILE *out);
 
-void printText(const struct report *report, int onlyEnv);
+void reportPrint(const struct report *report, int onlyEnv, int asJson);
 
 /* plan.c: takes an option of --plan: 1, 0 if it is none, or -1 after a message. */
 int planOption(const char *option, const char *value);
 /* Returns the exit status. */
 int printPlan(int json);
-
-void printJson(const struct report *report, int onlyEnv);
-
-const char *distanceWords(enum gpuDistance distance);
 
 #endif

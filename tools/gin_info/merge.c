@@ -1,114 +1,113 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* merge.c - gathers the facts of all ranks, groups ranks, and describes groups in few words */
+/* merge.c - gathers the trees of all ranks, groups ranks with equal sections, describes groups */
 #include "gin_info.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* In parts: all ranks hold a part of all ranks. */
 #define PART_BYTES 2048
 
-static ginResult_t gatherFacts(ginComm_t comm, const struct facts *mine, struct report *report)
+void *gatherAll(ginComm_t comm, int n, const void *mine, size_t bytes)
 {
-	size_t n = (size_t)report->n;
-	char *all = malloc(n * PART_BYTES);
-	ginResult_t result = all ? ginSuccess : ginErrorSystem;
+	void *all = calloc((size_t)n, bytes);
 
-	for (size_t at = 0; result == ginSuccess && at < sizeof(*mine); at += PART_BYTES) {
-		size_t left = sizeof(*mine) - at, bytes = left < PART_BYTES ? left : PART_BYTES;
-		result = ginCommAllgather(comm, (const char *)mine + at, all, bytes);
-		for (size_t r = 0; result == ginSuccess && report->facts && r < n; r++)
-			memcpy((char *)&report->facts[r] + at, all + r * bytes, bytes);
-	}
+	if (all && ginCommAllgather(comm, mine, all, bytes) == ginSuccess)
+		return all;
 	free(all);
+	return NULL;
+}
+
+ginResult_t gatherRows(ginComm_t comm, int n, const void *mine, char *all, size_t bytes)
+{
+	char *some = malloc((size_t)n * PART_BYTES);
+	ginResult_t result = some ? ginSuccess : ginErrorSystem;
+
+	for (size_t at = 0; result == ginSuccess && at < bytes; at += PART_BYTES) {
+		size_t part = bytes - at < PART_BYTES ? bytes - at : PART_BYTES;
+		result = ginCommAllgather(comm, (const char *)mine + at, some, part);
+		for (size_t r = 0; result == ginSuccess && all && r < (size_t)n; r++)
+			memcpy(all + r * bytes + at, some + r * part, part);
+	}
+	free(some);
 	return result;
 }
 
-/* Index of the reason in report->reasons; adds a new reason. -1: no memory, or too many. */
-static int intern(struct report *report, const struct routeReason *reason)
+/* Collective: the largest size of a tree, at which all ranks send theirs. 0: failure. */
+static size_t commonSize(ginComm_t comm, int n, size_t mine)
 {
-	for (int i = 0; i < report->reasonCount; i++)
-		if (!memcmp(&report->reasons[i], reason, sizeof(*reason)))
-			return i;
-	if (report->reasonCount > UINT16_MAX)
-		return -1;
-	struct routeReason *more =
-		realloc(report->reasons, ((size_t)report->reasonCount + 1) * sizeof(*reason));
-	if (!more)
-		return -1;
-	report->reasons = more;
-	more[report->reasonCount] = *reason;
-	return report->reasonCount++;
+	size_t most = 0, *all = gatherAll(comm, n, &mine, sizeof(mine));
+
+	for (int r = 0; all && r < n; r++)
+		most = all[r] > most ? all[r] : most;
+	free(all);
+	return most;
 }
 
-/* Keeps the reasons of all ranks' routes to rank `to`. */
-static ginResult_t keepColumn(struct report *report, int to, const struct routeReason *column)
+/* Finds the sections in trees of `bytes` bytes. A rank of another libgin may have fewer. */
+static ginResult_t findSections(struct report *report, size_t bytes)
 {
-	for (int from = 0; from < report->n; from++) {
-		int index = intern(report, &column[from]);
-		if (index < 0)
-			return ginErrorSystem;
-		*routeAt(report, from, to) = (uint16_t)index;
+	size_t n = (size_t)report->n, sections = sectionParams + (size_t)paramRow(0).count;
+
+	report->sections = (int)sections;
+	report->section = calloc(n * sections, sizeof(*report->section));
+	if (!report->section)
+		return ginErrorSystem;
+	for (size_t r = 0; r < n; r++) {
+		const char *at = report->trees + r * bytes, *end = at + bytes;
+		for (size_t s = 0; s < sections; s++) {
+			report->section[r * sections + s] = at < end ? at : "";
+			at = at < end ? nodesEnd(at) + 1 : end;
+		}
 	}
 	return ginSuccess;
 }
 
-/* One allgather for each target rank: the reason of every rank's route to it. */
-static ginResult_t gatherRoutes(ginComm_t comm, struct report *report)
+ginResult_t treesGather(ginComm_t comm, struct tree *mine, struct report *report)
 {
-	struct routeReason *column = malloc((size_t)report->n * sizeof(*column));
-	ginResult_t result = column ? ginSuccess : ginErrorSystem;
+	fflush(mine->out);
+	size_t bytes = commonSize(comm, report->n, mine->size);
+	char *padded = bytes ? calloc(bytes, 1) : NULL;
+	int rank = -1;
+	ginResult_t result = padded ? ginCommRank(comm, &rank) : ginErrorSystem;
 
-	for (int to = 0; result == ginSuccess && to < report->n; to++) {
-		ginPeerInfo_t info = GIN_PEER_INFO_INIT;
-		struct routeReason mine = {0};
-		result = ginCommQueryPeer(comm, to, &info);
-		snprintf(mine.backend, sizeof(mine.backend), "%s", info.backend);
-		snprintf(mine.why, sizeof(mine.why), "%s", info.why);
-		if (result == ginSuccess)
-			result = ginCommAllgather(comm, &mine, column, sizeof(mine));
-		if (result == ginSuccess && report->matrix)
-			result = keepColumn(report, to, column);
+	if (rank == 0 && !(report->trees = malloc((size_t)report->n * bytes)))
+		result = ginErrorSystem;
+	if (result == ginSuccess) {
+		memcpy(padded, mine->bytes, mine->size);
+		result = gatherRows(comm, report->n, padded, report->trees, bytes);
 	}
-	free(column);
-	return result;
+	free(padded);
+	return result == ginSuccess && rank == 0 ? findSections(report, bytes) : result;
 }
 
-int reportGather(ginComm_t comm, const struct facts *mine, struct report *report)
+ginResult_t treesAlone(struct tree *mine, struct report *report)
 {
-	ginCommInfo_t info = GIN_COMM_INFO_INIT;
-
-	if (ginCommQuery(comm, &info) != ginSuccess)
-		return 1;
-	size_t n = (size_t)info.nRanks;
-	report->n = info.nRanks;
-	report->hosts = info.hosts;
-	if (info.rank == 0) {
-		report->facts = malloc(n * sizeof(*report->facts));
-		report->matrix = calloc(n * n, sizeof(*report->matrix));
-		if (!report->facts || !report->matrix)
-			return 1;
-	}
-	return gatherFacts(comm, mine, report) != ginSuccess ||
-	       gatherRoutes(comm, report) != ginSuccess;
+	fflush(mine->out);
+	report->n = report->hosts = 1;
+	report->trees = malloc(mine->size);
+	if (!report->trees)
+		return ginErrorSystem;
+	memcpy(report->trees, mine->bytes, mine->size);
+	return findSections(report, mine->size);
 }
 
 void reportFree(struct report *report)
 {
-	free(report->facts);
-	free(report->matrix);
+	free(report->trees);
+	free(report->section);
 	free(report->reasons);
+	free(report->matrix);
 }
 
-int *reportGroups(const struct report *report, size_t offset, size_t bytes)
+int *reportGroups(const struct report *report, int section)
 {
 	int *of = malloc((size_t)report->n * sizeof(*of));
 
 	for (int r = 0; of && r < report->n; r++) {
 		int other = 0;
-		while (other < r && (of[other] != other ||
-				     memcmp((const char *)&report->facts[other] + offset,
-					    (const char *)&report->facts[r] + offset, bytes)))
+		while (other < r &&
+		       (of[other] != other || !nodesEqual(sectionOf(report, other, section),
+							  sectionOf(report, r, section))))
 			other++;
 		of[r] = other;
 	}
@@ -160,10 +159,12 @@ static void hostsText(const struct report *report, const int *of, int first, cha
 	int named = 0;
 
 	for (int r = 0; r < report->n; r++) {
-		const char *host = report->facts[r].host.name;
+		const char *host = nodeFind(sectionOf(report, r, sectionHost), "name");
 		int known = of[r] != first;
 		for (int other = 0; other < r && !known; other++)
-			known = of[other] == first && !strcmp(report->facts[other].host.name, host);
+			known = of[other] == first &&
+				!strcmp(nodeFind(sectionOf(report, other, sectionHost), "name"),
+					host);
 		if (known)
 			continue;
 		if (used + strlen(host) + 16 > bytes) {
@@ -184,140 +185,4 @@ const char *groupText(const struct report *report, const int *of, int first, cha
 	hostsText(report, of, first, hosts, sizeof(hosts));
 	snprintf(out, bytes, "%s on host%s %s", ranks, strchr(hosts, ',') ? "s" : "", hosts);
 	return out;
-}
-
-long pairsOf(const struct report *report, const char *backend)
-{
-	long pairs = 0;
-
-	for (long i = 0; i < (long)report->n * report->n; i++)
-		pairs += !strcmp(report->reasons[report->matrix[i]].backend, backend);
-	return pairs;
-}
-
-/*
- * A random-looking number for each rank. A set of ranks is represented by the sum of its members'
- * numbers: equal sums mean equal sets, up to collisions of 64-bit hashes.
- */
-static uint64_t memberNumber(int rank)
-{
-	uint64_t x = ((uint64_t)rank + 1) * 0x9e3779b97f4a7c15u;
-
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-	return x ^ x >> 31;
-}
-
-/* The peers to which one rank's route has a given reason. */
-struct reasonRow {
-	uint64_t others; /* sum of memberNumber() of the peers other than the rank itself */
-	int count;	 /* number of peers other than the rank itself */
-	int itself;	 /* its route to itself has the reason */
-	int printed;
-};
-
-static struct reasonRow *rowsOf(const struct report *report, int reason)
-{
-	struct reasonRow *rows = calloc((size_t)report->n, sizeof(*rows));
-
-	for (int from = 0; rows && from < report->n; from++)
-		for (int to = 0; to < report->n; to++) {
-			if (*routeAt(report, from, to) != reason)
-				continue;
-			if (from == to) {
-				rows[from].itself = 1;
-				continue;
-			}
-			rows[from].others += memberNumber(to);
-			rows[from].count++;
-		}
-	return rows;
-}
-
-/* Counts the sets of pairs, of which the first SETS_MOST are printed. */
-struct pairSets {
-	FILE *out;
-	int count;
-};
-
-enum { SETS_MOST = 12 };
-
-static void printPairs(const struct report *report, const char *words, const uint8_t *from,
-		       const char *to, struct pairSets *sets)
-{
-	char ranks[120];
-
-	if (sets->count < SETS_MOST)
-		fprintf(sets->out, "%s%s%s%s", sets->count ? "; " : "", words,
-			listText("rank", from, report->n, ranks, sizeof(ranks)), to);
-	sets->count++;
-}
-
-/* Prints sets of ranks in which each rank has the reason for exactly all other ranks of the set. */
-static void printAmong(const struct report *report, struct reasonRow *rows, uint8_t *in,
-		       struct pairSets *sets)
-{
-	for (int r = 0; r < report->n; r++) {
-		uint64_t set = rows[r].others + memberNumber(r);
-		int members = 0;
-		for (int other = 0; other < report->n; other++) {
-			in[other] = rows[other].count > 0 && !rows[other].printed &&
-				    rows[other].others + memberNumber(other) == set;
-			members += in[other];
-		}
-		if (!in[r] || members != rows[r].count + 1)
-			continue;
-		printPairs(report, "among ", in, "", sets);
-		for (int other = 0; other < report->n; other++)
-			rows[other].printed |= in[other];
-	}
-}
-
-/* Prints sets of ranks that have the reason for an equal set of peers. */
-static void printOneWay(const struct report *report, int reason, struct reasonRow *rows,
-			uint8_t *in, struct pairSets *sets)
-{
-	char to[128] = " to ";
-
-	for (int r = 0; r < report->n; r++) {
-		if (!rows[r].count || rows[r].printed)
-			continue;
-		for (int other = 0; other < report->n; other++)
-			in[other] = other != r && *routeAt(report, r, other) == reason;
-		listText("rank", in, report->n, to + 4, sizeof(to) - 4);
-		for (int other = 0; other < report->n; other++) {
-			in[other] = !rows[other].printed && rows[other].count &&
-				    rows[other].others == rows[r].others;
-			rows[other].printed |= in[other];
-		}
-		printPairs(report, "", in, to, sets);
-	}
-}
-
-static void printItself(const struct report *report, const struct reasonRow *rows, uint8_t *in,
-			struct pairSets *sets)
-{
-	int any = 0;
-
-	for (int r = 0; r < report->n; r++)
-		any += in[r] = rows[r].itself != 0;
-	if (any)
-		printPairs(report, "", in, any == 1 ? " to itself" : " to themselves", sets);
-}
-
-void pairsText(const struct report *report, int reason, FILE *out)
-{
-	struct reasonRow *rows = rowsOf(report, reason);
-	uint8_t *in = malloc((size_t)report->n);
-	struct pairSets sets = {.out = out};
-
-	if (rows && in) {
-		printAmong(report, rows, in, &sets);
-		printOneWay(report, reason, rows, in, &sets);
-		printItself(report, rows, in, &sets);
-	}
-	if (sets.count > SETS_MOST)
-		fprintf(out, "; and %d more", sets.count - SETS_MOST);
-	free(rows);
-	free(in);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plan.c - gin_info --plan: what a rank takes, by ginPlanQuery(); gin_info(1) describes the rows and keys */
+/* plan.c - gin_info --plan: what a rank takes, by ginPlanQuery(); rows and keys: gin_info(1) */
 #include "gin_info.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* selftest.c - runs the passes of the self-test in child processes, and gathers what they found */
+#include "gin_info.h"
 #include "selftest.h"
 
 #include <fcntl.h>
@@ -241,23 +242,6 @@ static void runChild(const struct selftestRank *r, const struct selftestPass *pa
 	readAnswer(r, &process, answer, cells);
 }
 
-/* Collective: rows of all ranks, in parts, since all ranks hold a part of all rows. `all` NULL: not kept. */
-static ginResult_t gatherRows(ginComm_t comm, int n, const void *mine, char *all, size_t bytes)
-{
-	size_t part = GIN_ALLGATHER_BYTES / 8;
-	char *some = malloc((size_t)n * (bytes < part ? bytes : part));
-	ginResult_t result = some ? ginSuccess : ginErrorSystem;
-
-	for (size_t at = 0; result == ginSuccess && at < bytes; at += part) {
-		size_t now = bytes - at < part ? bytes - at : part;
-		result = ginCommAllgather(comm, (const char *)mine + at, some, now);
-		for (size_t r = 0; result == ginSuccess && all && r < (size_t)n; r++)
-			memcpy(all + r * bytes + at, some + r * now, now);
-	}
-	free(some);
-	return result;
-}
-
 static struct selftestCount countRow(const struct selftestCell *row, int n)
 {
 	struct selftestCount count = {0};
@@ -373,28 +357,15 @@ static void chooseLimits(struct selftestRank *r)
 	snprintf(r->timeout, sizeof(r->timeout), "%d", r->seconds / 2);
 }
 
-/* Collective: the lowest rank of each rank's host. */
-static ginResult_t gatherHosts(ginComm_t comm, int nRanks, int *host)
-{
-	int lowest = 0;
-
-	for (ginPeerInfo_t info = GIN_PEER_INFO_INIT; lowest < nRanks; lowest++) {
-		ginResult_t result = ginCommQueryPeer(comm, lowest, &info);
-		if (result != ginSuccess)
-			return result;
-		if (info.sameHost)
-			break;
-	}
-	return ginCommAllgather(comm, &lowest, host, sizeof(lowest));
-}
-
 static int fillReport(struct selftestRank *r, struct selftestReport *report)
 {
+	int leader = leaderOf(r->comm, r->rank);
+
 	report->nRanks = r->nRanks;
 	report->host = calloc((size_t)r->nRanks, sizeof(int));
 	report->result = calloc(PASSES, sizeof(*report->result));
 	if (!report->host || !report->result ||
-	    gatherHosts(r->comm, r->nRanks, report->host) != ginSuccess)
+	    ginCommAllgather(r->comm, &leader, report->host, sizeof(leader)) != ginSuccess)
 		return 1;
 	for (int i = 0; i < PASSES; i++) {
 		if (runPass(r, &passes[i], &report->result[i]) != ginSuccess)
@@ -448,8 +419,7 @@ int selftestAll(ginComm_t comm, int json)
 	} else {
 		status = statusOf(&report);
 		if (r.rank == 0)
-			(json ? printSelftestJson : printSelftest)(&report);
-		fflush(stdout);
+			selftestPrint(&report, json);
 	}
 	freeReport(&report);
 	return status;

@@ -71,7 +71,6 @@ const char *selftestState(uint32_t state);
 /* The settings of a pass as one line, "" without settings. */
 const char *selftestSettings(const struct selftestPass *pass, char *out, size_t room);
 
-void printSelftest(const struct selftestReport *report);
-void printSelftestJson(const struct selftestReport *report);
+void selftestPrint(const struct selftestReport *report, int asJson);
 
 #endif
