@@ -2,9 +2,9 @@
 /*
  * selftest.h - gin_info --selftest: puts and signals between all pairs of ranks on every route
  *
- * The environment variables that choose a route are read once per process. Each pass therefore runs
- * in child processes, one of each rank, which form a communicator of their own. A child that crashes
- * or hangs does not end the test.
+ * The environment variables that choose a route are read once per process. Each pass therefore
+ * runs in child processes, one of each rank, which form a communicator of their own. A child that
+ * crashes or hangs does not end the test.
  */
 #ifndef GIN_TOOLS_GIN_INFO_SELFTEST_H
 #define GIN_TOOLS_GIN_INFO_SELFTEST_H
@@ -22,21 +22,28 @@ struct selftestPass {
 	const char *settings[SELFTEST_SETTINGS]; /* "GIN_ROUTE=direct" */
 };
 
+extern const struct selftestPass selftestPasses[];
+
 /* What a child process reads. */
 struct selftestJob {
 	ginUniqueId_t id;
 	int rank, nRanks;
+	int pass;    /* index in selftestPasses[] */
+	int hideGpu; /* use host threads */
+	int timeout; /* seconds */
+};
+
+/* Of pairs. */
+struct selftestCount {
+	long good, broken, noRoute;
 };
 
 /* What a child process writes, followed by a cell for each rank if `made`. */
 struct selftestAnswer {
-	int made;      /* the communicator was made */
-	int ended;     /* the process ended without an answer: its parent wrote this */
-	char why[320]; /* if not made */
-};
-
-struct selftestCount {
-	long good, broken, noRoute;
+	int made;		    /* the communicator was made */
+	int ended;		    /* the process ended without an answer: its parent wrote this */
+	char why[320];		    /* if not made */
+	struct selftestCount count; /* of the cells: its parent wrote this */
 };
 
 /* The results of a pass. */

@@ -45,18 +45,35 @@ static void test(ginComm_t comm, const struct selftestCalls *calls, int nRanks, 
 	free(cells);
 }
 
+/* Before the first question to libgin, which reads the environment once. */
+static void setVariables(const struct selftestJob *job)
+{
+	const char *const *settings = selftestPasses[job->pass].settings;
+	char timeout[32];
+
+	snprintf(timeout, sizeof(timeout), "%d", job->timeout);
+	setenv("GIN_TIMEOUT", timeout, 1);
+	setenv("GIN_LOG", "none", 1);
+	unsetenv("GIN_BOOTSTRAP");
+	if (job->hideGpu)
+		setenv("CUDA_VISIBLE_DEVICES", "", 1);
+	for (int i = 0; i < SELFTEST_SETTINGS && settings[i]; i++)
+		putenv((char *)settings[i]);
+}
+
 int selftestChild(void)
 {
 	struct selftestJob job;
 	struct selftestAnswer answer = {0};
 	ginComm_t comm;
 	int fd = dup(STDOUT_FILENO);
-	const struct selftestCalls *calls = selftestLoad(answer.why, sizeof(answer.why));
 
 	/* Libraries may print. */
 	dup2(STDERR_FILENO, STDOUT_FILENO);
 	if (read(STDIN_FILENO, &job, sizeof(job)) != sizeof(job))
 		return 1;
+	setVariables(&job);
+	const struct selftestCalls *calls = selftestLoad(answer.why, sizeof(answer.why));
 	if (calls && ginCommInitRank(NULL, &job.id, job.rank, job.nRanks, &comm) == ginSuccess) {
 		test(comm, calls, job.nRanks, fd);
 		close(fd);
