@@ -220,14 +220,6 @@ ginParamInfo_t paramRow(int index)
 	return info;
 }
 
-static void paramFacts(FILE *t, const ginParamInfo_t *row)
-{
-	addString(t, "", "value", row->value);
-	addFlag(t, "isSet", row->isSet);
-	addFlag(t, "isBad", row->isBad);
-	nodeEnd(t);
-}
-
 int leaderOf(ginComm_t comm, int rank)
 {
 	ginPeerInfo_t info = GIN_PEER_INFO_INIT;
@@ -294,6 +286,9 @@ void factsOfComm(FILE *t, ginComm_t comm, const struct report *report)
 	nodeEnd(t);
 	for (int i = 0; i < paramRow(0).count; i++) {
 		ginParamInfo_t row = paramRow(i);
-		paramFacts(t, &row);
+		addString(t, "", "value", row.value);
+		addFlag(t, "isSet", row.isSet);
+		addFlag(t, "isBad", row.isBad);
+		nodeEnd(t);
 	}
 }
