@@ -13,7 +13,7 @@
 #   /* HEADERS: libfabric */             packages from which it takes headers only
 #   /* NEEDS: libgin-weak.so */          files in BUILD that it opens. A plug-in that is not built is no error.
 
-TEST_DIRS := $(addprefix test/,unit arguments semantics routes nic launch gpu fuzz)
+TEST_DIRS := $(addprefix test/,unit arguments semantics proxy gdaki nic launch gpu fuzz)
 TEST_TREES := $(addprefix test/,port system faults)
 vpath %.c $(TEST_DIRS)
 vpath %.cc $(TEST_DIRS) test

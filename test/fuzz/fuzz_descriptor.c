@@ -8,7 +8,7 @@
  */
 #include "fuzz.h"
 
-#include "test/routes/proxy_rig.h"
+#include "test/unit/proxy_rig.h"
 
 static struct ring ring;
 static struct proxyWork *held[2 * DEPTH];

@@ -19,7 +19,7 @@ static int keepCpu()
 
 #define sched_yield keepCpu
 #define GIN_TEST_REQUIRE_H /* EXPECT() is expect.h's */
-#include "test/routes/gdaki_rig.h"
+#include "test/gdaki/gdaki_rig.h"
 
 #define POSTS 512
 

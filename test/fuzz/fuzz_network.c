@@ -14,7 +14,7 @@
 #define CELLS 256u
 #define HISTORY 512u
 #define ENGINE_ROOM 512u
-#include "test/routes/network_rig.h"
+#include "test/unit/network_rig.h"
 
 #ifndef FUZZ_BOUNCE
 #define FUZZ_BOUNCE "auto"
