@@ -14,7 +14,7 @@
  * tcp.c         GIN_ROOT: finds the root of the job (launcher.c: rank and number of ranks)
  * uniqueid.c    a unique id, which contains the address of its root
  * meeting.c     client side of an exchange through a root
- * root.c        the root's thread; root_start.c starts it; root_group.c: its clients, by communicator
+ * root.c        the root's thread; root_start.c starts it; root_group.c: its clients
  */
 #ifndef GIN_BOOTSTRAP_H
 #define GIN_BOOTSTRAP_H
@@ -74,21 +74,21 @@ struct bootstrapOps {
 			struct bootstrapEntry *root, struct bootstrapEntry *parents, char *why);
 
 	/*
-	 * After a successful exchange a rank may die before it has joined the control plane. watch()
-	 * returns a descriptor that becomes readable when the bootstrap has news about that, or -1.
-	 * lost() reads the news: it returns a ginResult_t, with a sentence, when a rank is lost; 0
-	 * when there is no news. All three may be NULL. Without watch(), lost() is called again and
-	 * again. joined(): this rank has joined. It returns -1, or a descriptor for news that may
-	 * still come: that another job has ranks in this communicator.
+	 * After a successful exchange a rank may die before it has joined the control plane.
+	 * watch() returns a descriptor that becomes readable when the bootstrap has news about
+	 * that, or -1. lost() reads the news: it returns a ginResult_t, with a sentence, when a
+	 * rank is lost; 0 when there is no news. All three may be NULL. Without watch(), lost() is
+	 * called again and again. joined(): this rank has joined. It returns -1, or a descriptor
+	 * for news that may still come: that another job has ranks in this communicator.
 	 */
 	int (*watch)(void *state);
 	int (*lost)(void *state, char *why);
 	int (*joined)(void *state);
 
 	/*
-	 * After a successful exchange: derives the communicator's key from rank 0's nonce, which the
-	 * exchange has carried, and from a key that it has not. NULL: the nonce is the key, because
-	 * the exchange's channel is the caller's.
+	 * After a successful exchange: derives the communicator's key from rank 0's nonce, which
+	 * the exchange has carried, and from a key that it has not. NULL: the nonce is the key,
+	 * because the exchange's channel is the caller's.
 	 */
 	void (*derive)(const void *state, const void *nonce, size_t bytes,
 		       uint8_t key[BOOTSTRAP_KEY]);
@@ -130,14 +130,14 @@ const char *launcherSeveral(void);
 int launcherRank(int *rank, int *nRanks, char *why);
 
 /*
- * Splits GIN_ROOT, "host:port" or "[host]:port", into its two parts; -1 when `text` is neither. `host`
- * has `bytes` bytes, and *port points into it.
+ * Splits GIN_ROOT, "host:port" or "[host]:port", into its two parts; -1 when `text` is neither.
+ * `host` has `bytes` bytes, and *port points into it.
  */
 int tcpSplit(const char *text, char *host, size_t bytes, char **port);
 
 /*
- * The launcher's number of this job; "" when the launcher whose variables give the rank has none. Two
- * jobs of one launcher have different numbers.
+ * The launcher's number of this job; "" when the launcher whose variables give the rank has none.
+ * Two jobs of one launcher have different numbers.
  */
 void launcherJob(char out[BOOTSTRAP_JOB]);
 

@@ -3,15 +3,16 @@
  * root.h - the root: a thread of one process, to which each rank of a communicator connects once
  *
  * Each rank sends its entry, and receives the entries of rank 0 and of its parent. Both ends of a
- * connection prove that they know the key. A root serves all communicators of a job (PMIx, TCP), which
- * it tells apart by name and by generation: how many earlier communicators had the name. Or it serves
- * all unique ids of its process: each id has a key of its own, and is one communicator.
+ * connection prove that they know the key. A root serves all communicators of a job (PMIx, TCP),
+ * which it tells apart by name and by generation: how many earlier communicators had the name. Or
+ * it serves all unique ids of its process: each id has a key of its own, and is one communicator.
  *
- * The root of GIN_ROOT and the root of the unique ids end, and close their sockets, when nobody needs
- * them. The root of PMIx listens until its process ends: PMIx copies the contact to the ranks once, and
- * each later ginCommInit() needs it. If the root gave its port back, another process could get the
- * port; and a connection that is refused would not mean that rank 0 has ended, so a rank whose rank 0
- * is gone would wait for GIN_TIMEOUT. Strangers cost its process at most an eighth of the descriptors.
+ * The root of GIN_ROOT and the root of the unique ids end, and close their sockets, when nobody
+ * needs them. The root of PMIx listens until its process ends: PMIx copies the contact to the ranks
+ * once, and each later ginCommInit() needs it. If the root gave its port back, another process
+ * could get the port; and a connection that is refused would not mean that rank 0 has ended, so a
+ * rank whose rank 0 is gone would wait for GIN_TIMEOUT. Strangers cost its process at most an
+ * eighth of the descriptors.
  */
 #ifndef GIN_BOOTSTRAP_ROOT_H
 #define GIN_BOOTSTRAP_ROOT_H
@@ -27,8 +28,8 @@
 #define ROOT_LINGER 1
 
 /*
- * Seconds after the ranks of a communicator have met in which a rank of another job makes it fail: see
- * rootGroupsAdd(). A communicator that is older is never harmed.
+ * Seconds after the ranks of a communicator have met in which a rank of another job makes it fail:
+ * see rootGroupsAdd(). A communicator that is older is never harmed.
  */
 #define ROOT_MIX_SECONDS 1
 
@@ -63,9 +64,10 @@ struct rootReply {
 };
 
 /*
- * Starts a root, which takes over `listener` and serves the communicators of one job until the process
- * ends. It refuses ranks of another job than `job`; where one of both is "", it cannot tell. A
- * communicator fails when some of its ranks do not come within `seconds`. Returns 0, or -1 with errno.
+ * Starts a root, which takes over `listener` and serves the communicators of one job until the
+ * process ends. It refuses ranks of another job than `job`; where one of both is "", it cannot
+ * tell. A communicator fails when some of its ranks do not come within `seconds`. Returns 0, or -1
+ * with errno.
  */
 int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job, unsigned seconds);
 
@@ -85,8 +87,8 @@ int rootUse(struct root **handle);
 void rootRelease(struct root **handle);
 
 /*
- * Makes a key and a listener, starts a root on them as rootStart() does, and fills in `contact`, which
- * all ranks need. `ifname` as in socketAddresses().
+ * Makes a key and a listener, starts a root on them as rootStart() does, and fills in `contact`,
+ * which all ranks need. `ifname` as in socketAddresses().
  */
 int rootMake(struct rootContact *contact, const char *ifname, unsigned seconds, char *why);
 

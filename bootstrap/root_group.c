@@ -100,8 +100,8 @@ static void failGroup(struct rootGroup *group, int result, const char *why, int 
 }
 
 /*
- * A group that has failed is removed when all ranks have come. Where they may have been ranks of two
- * jobs, the other ranks of both jobs still come, and must not meet: the group stays for them.
+ * A group that has failed is removed when all ranks have come. Where they may have been ranks of
+ * two jobs, the other ranks of both jobs still come, and must not meet: the group stays for them.
  */
 static void endFailed(struct rootGroups *groups, struct rootGroup *group)
 {
@@ -131,8 +131,8 @@ static struct rootName *findName(const struct rootGroups *groups, const char *te
 }
 
 /*
- * No further group of this name and generation is made. Without memory, or out of order, a late client
- * of another job waits for the time limit.
+ * No further group of this name and generation is made. Without memory, or out of order, a late
+ * client of another job waits for the time limit.
  */
 static void noteComplete(struct rootGroups *groups, const struct rootGroup *group)
 {

@@ -51,7 +51,9 @@ struct rootGroup {
 	struct rootGroup *next;
 };
 
-/* The communicators of a name that are complete, or have failed: all of a generation below `next`. */
+/*
+ * The communicators of a name that are complete, or have failed: all of a generation below `next`.
+ */
 struct rootName {
 	char name[BOOTSTRAP_NAME];
 	uint32_t next;
@@ -82,11 +84,11 @@ void rootClientFail(struct rootClient *client, int result, const char *why);
  * Handles client->request: adds the client to its group. Replies to all clients of the group when
  * the group has failed.
  *
- * A client of a communicator that is complete already belongs to another job, since a rank sends one
- * request only: meetingAsk() connects again only before its request. The client fails alone. But when
- * two jobs start at one time, ranks of both may have met, and nobody can know which rank is of which
- * job. So within ROOT_MIX_SECONDS after the ranks have met, the communicator fails too, on all its
- * ranks: until then, rank 0 keeps its connection.
+ * A client of a communicator that is complete already belongs to another job, since a rank sends
+ * one request only: meetingAsk() connects again only before its request. The client fails alone.
+ * But when two jobs start at one time, ranks of both may have met, and nobody can know which rank
+ * is of which job. So within ROOT_MIX_SECONDS after the ranks have met, the communicator fails too,
+ * on all its ranks: until then, rank 0 keeps its connection.
  */
 void rootGroupsAdd(struct rootGroups *groups, struct rootClient *client);
 
@@ -98,8 +100,8 @@ void rootGroupsAdd(struct rootGroups *groups, struct rootClient *client);
 void rootGroupsHear(struct rootGroups *groups, struct rootClient *client);
 
 /*
- * Rank `rank` has proved `key`, and has ended before its request: the groups of the key that wait for
- * it fail.
+ * Rank `rank` has proved `key`, and has ended before its request: the groups of the key that wait
+ * for it fail.
  */
 void rootGroupsMiss(struct rootGroups *groups, const struct rootKey *key, uint32_t rank);
 
@@ -107,9 +109,9 @@ void rootGroupsMiss(struct rootGroups *groups, const struct rootKey *key, uint32
 int rootGroupsFull(const struct rootGroups *groups);
 
 /*
- * Completes groups whose ranks have all come. While `others` are on their way to the root, waits for
- * them, 100 ms at most: a rank that comes twice shows that two jobs meet. Returns whether some group
- * waits.
+ * Completes groups whose ranks have all come. While `others` are on their way to the root, waits
+ * for them, 100 ms at most: a rank that comes twice shows that two jobs meet. Returns whether some
+ * group waits.
  */
 int rootGroupsComplete(struct rootGroups *groups, int others);
 

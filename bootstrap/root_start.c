@@ -203,7 +203,10 @@ static void dropUnused(struct root *root)
 		rootKeyDrop(root, oldest);
 }
 
-/* Adds an id to the root that runs. Returns its port; 0: there is none, or only in the parent process. */
+/*
+ * Adds an id to the root that runs. Returns its port; 0: there is none, or only in the parent
+ * process.
+ */
 static uint16_t addId(struct rootKey *key)
 {
 	uint16_t port = 0;

@@ -39,7 +39,8 @@ struct Heat {
 		return status == ginSuccess ? gin.flush(GinCta{}) : status;
 	}
 
-	// A quarter of each cell moves to each side. The remainder of the division stays in the cell.
+	// A quarter of each cell moves to each side. The remainder of the division stays in the
+	// cell.
 	GIN_FN void step(uint32_t which) const
 	{
 		const uint64_t *old = cells + which * (CELLS + 2);

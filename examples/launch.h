@@ -15,7 +15,8 @@
 
 #include <vector>
 
-// Ends the process, which the other ranks then see as dead. No destructor runs: other threads may be ranks.
+// Ends the process, which the other ranks then see as dead. No destructor runs: other threads may
+// be ranks.
 [[noreturn]] inline void stop(const char *what, const char *why, const char *file, int line)
 {
 	fflush(stdout);

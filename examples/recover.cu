@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // recover - a rank is lost in the middle of a computation, and the others go on with their memory
 //
-// In each step every rank puts data to its right neighbour. In step LOST_AT rank VICTIM kills itself.
-// The kernels of the other ranks end with ginErrorPeer. The ranks then shrink the communicator, find
-// the step from which to go on, and continue with the windows that they had.
+// In each step every rank puts data to its right neighbour. In step LOST_AT rank VICTIM kills
+// itself. The kernels of the other ranks end with ginErrorPeer. The ranks then shrink the
+// communicator, find the step from which to go on, and continue with the windows that they had.
 //   for r in 0 1 2; do RANK=$r WORLD_SIZE=3 GIN_ROOT=127.0.0.1:29400 ./recover 1 & done; wait
 // (mpirun would end all ranks when one dies.)
 #include "launch.h"
@@ -14,8 +14,8 @@
 
 enum { STEPS = 20, LOST_AT = 10, BYTES = 1 << 16 };
 
-// The barrier: no rank still reads its inbox of the step before. `count`: signals that have arrived by
-// this device communicator when the step is complete.
+// The barrier: no rank still reads its inbox of the step before. `count`: signals that have arrived
+// by this device communicator when the step is complete.
 struct Step {
 	ginDevComm dc;
 	ginWindow_t inbox, outbox;
@@ -84,8 +84,8 @@ static void openDevice(Job &job)
 	job.counted = 0;
 }
 
-// A rank may have completed one step more than another: all go on after the lowest step. If one more
-// rank dies before all know that step, the allgather fails, and the ranks shrink `old` again.
+// A rank may have completed one step more than another: all go on after the lowest step. If one
+// more rank dies before all know that step, the allgather fails, and the ranks shrink `old` again.
 static void goOn(Job &job)
 {
 	const Rank old = job.self;

@@ -199,8 +199,8 @@ typedef struct ginCommInfo {
 	char host[64];	     /* name of this rank's host */
 	char deviceName[96]; /* name of this rank's GPU, or "host threads" */
 	/*
-	 * 1: kernels may do atomics, and raise signals at offsets, in windows of GPU memory. 0: only
-	 * in windows of ginMemAllocHost() memory, because a network connects some proxies and
+	 * 1: kernels may do atomics, and raise signals at offsets, in windows of GPU memory. 0:
+	 * only in windows of ginMemAllocHost() memory, because a network connects some proxies and
 	 * GIN_BOUNCE is never.
 	 */
 	int deviceAtomics;
@@ -523,7 +523,9 @@ ginDevCommCreate(ginComm_t comm, const ginDevCommRequirements_t *requirements, g
 	return ginDevCommCreateAbi(comm, requirements, GIN_DEVICE_ABI, sizeof(*devComm), devComm);
 }
 
-/* ginDevCommDestroy - collective; frees it, or returns ginErrorInvalidUsage: a kernel waits in it */
+/*
+ * ginDevCommDestroy - collective; frees it, or returns ginErrorInvalidUsage: a kernel waits in it
+ */
 ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm);
 
 /* What a rank takes in one phase. The bytes of messages include headers. */

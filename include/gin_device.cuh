@@ -18,8 +18,8 @@
  *  - Calls on a peer that has failed return ginErrorPeer at once. After ginCommAbort() all calls
  *    return ginErrorAborted.
  *
- * Arguments are not checked: a peer, context, signal or offset out of range is undefined behaviour. A
- * kernel that is compiled with -DGIN_DEVICE_CHECKS checks them: the call changes nothing, returns
+ * Arguments are not checked: a peer, context, signal or offset out of range is undefined behaviour.
+ * A kernel that is compiled with -DGIN_DEVICE_CHECKS checks them: the call changes nothing, returns
  * ginErrorInvalidArgument on all threads of the coop, and ginDevCommGetError() names the argument.
  */
 #ifndef GIN_DEVICE_CUH

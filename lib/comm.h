@@ -64,7 +64,10 @@ struct ginComm {
 	struct window *released; /* retired windows that are deregistered; by commClose() */
 	uint64_t retiredFrom;	 /* the lowest serial that the next collective compares */
 	struct devComm *devComms;
-	/* What kernels get from all peers, and the rank that it names (-1: none); ginSuccess: go on. */
+	/*
+	 * What kernels get from all peers, and the rank that it names (-1: none); ginSuccess: go
+	 * on.
+	 */
 	ginResult_t lostAll;
 	int lostAllBy;
 	int lostFirst; /* the first rank whose death was seen, or -1 */
@@ -90,8 +93,9 @@ struct commStart {
 ginResult_t commOpen(const char *call, const struct commStart *start, ginComm_t *out);
 
 /*
- * GIN_SELFTEST=1: puts and signals between all pairs of ranks. Collective. A pair that is broken fails
- * the call on all ranks, with a sentence that names pair, route and remedy; the caller closes `comm`.
+ * GIN_SELFTEST=1: puts and signals between all pairs of ranks. Collective. A pair that is broken
+ * fails the call on all ranks, with a sentence that names pair, route and remedy; the caller closes
+ * `comm`.
  */
 ginResult_t commSelftest(ginComm_t comm, const char *call);
 
@@ -136,8 +140,8 @@ void windowsFree(ginComm_t comm);
 void windowsDrop(ginComm_t comm);
 
 /*
- * At the end of a collective that has succeeded: deregisters windows that all ranks have retired, and
- * calls the callers' functions. Collective.
+ * At the end of a collective that has succeeded: deregisters windows that all ranks have retired,
+ * and calls the callers' functions. Collective.
  */
 void windowsRelease(ginComm_t comm);
 

@@ -215,8 +215,9 @@ static int hostFoundFirst(void *core, int peer, uint32_t route)
 enum { NEWS_MS = 50 };
 
 /*
- * After the death of a rank the others may end their communicators at once, and their NICs answer no
- * more. So the control plane gets a moment to bring the news of the first death, which names that rank.
+ * After the death of a rank the others may end their communicators at once, and their NICs answer
+ * no more. So the control plane gets a moment to bring the news of the first death, which names
+ * that rank.
  */
 static void hostPeerFailed(void *core, int peer, const char *why)
 {

@@ -63,7 +63,10 @@ static void judgeCells(ginComm_t comm, const struct selftestCell *cells,
 	}
 }
 
-/* A communicator that has failed in the test has no collectives: each rank then has its own sentence. */
+/*
+ * A communicator that has failed in the test has no collectives: each rank then has its own
+ * sentence.
+ */
 static ginResult_t agreeVerdict(ginComm_t comm, ginResult_t mine,
 				const struct selftestVerdict *verdict)
 {

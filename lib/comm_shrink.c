@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm_shrink.c - a communicator of the ranks that go on; the control plane's recovery is its bootstrap */
+/*
+ * comm_shrink.c - a communicator of the ranks that go on; the control plane's recovery is its
+ * bootstrap
+ */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -135,9 +138,9 @@ static int mayPass(ginResult_t result, int tries)
 }
 
 /*
- * After a failure all agree once more. If a rank has died meanwhile, its death is taken for the cause,
- * and the others try again. Otherwise a rank refuses, with the failure as the reason, which ends the
- * call on all ranks.
+ * After a failure all agree once more. If a rank has died meanwhile, its death is taken for the
+ * cause, and the others try again. Otherwise a rank refuses, with the failure as the reason, which
+ * ends the call on all ranks.
  */
 static ginResult_t shrinkOften(struct commShrink *shrink, ginComm_t *out)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* reach.c - which pairs of ranks each backend can connect, before and after the search for networks */
+/*
+ * reach.c - which pairs of ranks each backend can connect, before and after the search for networks
+ */
 #include "reach.h"
 
 #include <stdio.h>

@@ -9,8 +9,8 @@
 const char *reachForbidden(const struct backendOps *ops);
 
 /*
- * Does the backend reach the peer, seen from this rank? `why`, of BACKEND_WHY bytes, says how, or why
- * not. Any thread, after the probes.
+ * Does the backend reach the peer, seen from this rank? `why`, of BACKEND_WHY bytes, says how, or
+ * why not. Any thread, after the probes.
  */
 int reachPair(ginComm_t comm, int backend, int peer, char *why);
 
@@ -21,8 +21,8 @@ int reachPair(ginComm_t comm, int backend, int peer, char *why);
 ginResult_t reachAgree(ginComm_t comm, ginResult_t mine);
 
 /*
- * Collective: the last network backend searches, if some pair needs that; then comm->reached has what
- * it has found.
+ * Collective: the last network backend searches, if some pair needs that; then comm->reached has
+ * what it has found.
  */
 ginResult_t reachSearch(ginComm_t comm);
 

@@ -295,8 +295,8 @@ static void addCopies(ginComm_t comm, int b)
 }
 
 /*
- * With only the last network backend left, one round of the control plane agrees on everything, after
- * one round more if this backend searches.
+ * With only the last network backend left, one round of the control plane agrees on everything,
+ * after one round more if this backend searches.
  */
 ginResult_t routesOpen(ginComm_t comm, ginResult_t mine)
 {

@@ -9,8 +9,8 @@
 typedef ginResult_t (*allocator)(const struct device *d, size_t bytes, void **ptr);
 
 /*
- * Begins a call that allocates memory. Without a communicator the device is found as by GIN_DEVICE_AUTO, and
- * `own` has room for it.
+ * Begins a call that allocates memory. Without a communicator the device is found as by
+ * GIN_DEVICE_AUTO, and `own` has room for it.
  */
 static ginResult_t memoryEnter(ginComm_t comm, const char *call, struct device *own,
 			       const struct device **d)

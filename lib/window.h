@@ -38,8 +38,8 @@ ginResult_t windowMake(ginComm_t comm, ginResult_t mine, void *ptr, size_t bytes
 		       struct window **out);
 
 /*
- * Collective over `to`, which ginCommShrink() has made of ranks of `from`: registers its windows. On
- * failure, `to` has none.
+ * Collective over `to`, which ginCommShrink() has made of ranks of `from`: registers its windows.
+ * On failure, `to` has none.
  */
 ginResult_t windowsInherit(ginComm_t to, ginComm_t from);
 

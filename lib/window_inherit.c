@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* window_inherit.c - windows of a communicator, registered again with the one that shrinking it has made */
+/*
+ * window_inherit.c - windows of a communicator, registered again with the one that shrinking it has
+ * made
+ */
 #include <search.h>
 #include <stdlib.h>
 
@@ -74,8 +77,9 @@ static ginResult_t inheritLocal(ginComm_t to, const struct inheritance *all, siz
 }
 
 /*
- * Collective: the next serial of each rank, of which all inherit only one that all have. A rank that
- * died during ginWindowRegister() may have left some ranks with the window, and others without.
+ * Collective: the next serial of each rank, of which all inherit only one that all have. A rank
+ * that died during ginWindowRegister() may have left some ranks with the window, and others
+ * without.
  */
 static ginResult_t nextSerial(ginComm_t to, ginResult_t mine, uint64_t own, uint64_t *most,
 			      int *isCommon)

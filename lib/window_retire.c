@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* window_retire.c - windows that the ranks give up one by one, and that a later collective deregisters */
+/*
+ * window_retire.c - windows that the ranks give up one by one, and that a later collective
+ * deregisters
+ */
 #include "window.h"
 
 /* The caller holds the lock. */
@@ -73,8 +76,9 @@ static int isOffered(const struct retiredOffer *offer, uint64_t serial)
 }
 
 /*
- * The serial at which the next offers start, equal on all ranks. A full offer leaves out the serials after
- * its last one: the next offers go on there, so that windows that one rank keeps do not hold up others.
+ * The serial at which the next offers start, equal on all ranks. A full offer leaves out the
+ * serials after its last one: the next offers go on there, so that windows that one rank keeps do
+ * not hold up others.
  */
 static uint64_t nextOffer(ginComm_t comm, const struct retiredOffer *offers)
 {

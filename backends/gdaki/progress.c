@@ -177,8 +177,8 @@ enum { TICK_MS = 250, TICKS_PER_QUEUES = 4, STATES_PER_TICK = 16 };
 /* How far a queue's failure is reported: gdakiContexts.reported. */
 enum monitorReported {
 	reportedNot,
-	reportedLater, /* seen in the error state, with requests in flight: their CQE will say why */
-	reportedLog,   /* logged; the core did not know the contexts yet */
+	reportedLater,	 /* in the error state, with requests in flight: their CQE will say why */
+	reportedLog,	 /* logged; the core did not know the contexts yet */
 	reportedEveryone /* nothing is left to do */
 };
 
@@ -277,8 +277,8 @@ static int takeBroken(struct gdakiContexts *s, uint32_t i, struct monitorFinding
 }
 
 /*
- * Asks for the state of the next queue pairs, in turn; 1 if a peer is lost. A queue pair with nothing
- * in flight fails without a CQE.
+ * Asks for the state of the next queue pairs, in turn; 1 if a peer is lost. A queue pair with
+ * nothing in flight fails without a CQE.
  */
 static int nextBrokenOf(struct gdakiContexts *s, struct monitorFinding *finding)
 {

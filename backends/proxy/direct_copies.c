@@ -33,8 +33,8 @@ int directCopiesMay(const struct backendHost *host)
 }
 
 /*
- * Copy engines belong to the transport ipc: a network would be slower than threads. For another rank
- * on this GPU, threads with scratch memory copy faster than the stage of ipc.c.
+ * Copy engines belong to the transport ipc: a network would be slower than threads. For another
+ * rank on this GPU, threads with scratch memory copy faster than the stage of ipc.c.
  */
 static int hasEngine(const struct proxyTransports *t, int peer)
 {

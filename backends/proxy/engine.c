@@ -414,8 +414,8 @@ uint32_t engineTake(struct proxyEngine *e)
 	while (count < ENGINE_BATCH && e->taken - e->retired <= e->worksMask && takeOne(e))
 		count++;
 	/*
-	 * Q, release end: pairs with ginHostLook in ginRingRefresh(). The slots have been read and may be written
-	 * again.
+	 * Q, release end: pairs with ginHostLook in ginRingRefresh(). The slots have been read and
+	 * may be written again.
 	 */
 	if (count) {
 		__atomic_store_n(e->ring.consumed, e->taken, __ATOMIC_RELEASE);

@@ -2,13 +2,13 @@
 /*
  * ipc.c - the transport between ranks of one host, which map each other's memory
  *
- * A CPU copies between memory that CPUs reach. Copy engines do all other copies: each copy goes into
- * one of several streams, and after each batch the stream writes how many copies it has done. All
- * copies of one context to one peer go into one stream, and so land in order.
+ * A CPU copies between memory that CPUs reach. Copy engines do all other copies: each copy goes
+ * into one of several streams, and after each batch the stream writes how many copies it has done.
+ * All copies of one context to one peer go into one stream, and so land in order.
  *
- * No copy may need an SM, because waiting kernels may hold all of them. The driver copies within one
- * GPU by a kernel, whatever the flags (measured: driver 580, H200). Such a copy therefore goes through
- * pinned host memory: out by one copy engine, back by another. Fills of 64 KiB are kernels
+ * No copy may need an SM, because waiting kernels may hold all of them. The driver copies within
+ * one GPU by a kernel, whatever the flags (measured: driver 580, H200). Such a copy therefore goes
+ * through pinned host memory: out by one copy engine, back by another. Fills of 64 KiB are kernels
  * too, and are not used.
  *
  * Words in GPU memory, of signals at offsets and atomics, go by device_word.h.
@@ -360,8 +360,8 @@ static ginResult_t ipcRaise(void *lane, struct proxyWork *w)
 }
 
 /*
- * A failed communicator may have lost the rank that holds the lock. For signals `bytes` is the length
- * of their put.
+ * A failed communicator may have lost the rank that holds the lock. For signals `bytes` is the
+ * length of their put.
  */
 static ginResult_t startWord(struct ipcLane *ipc, const struct proxyWork *w)
 {

@@ -2,10 +2,10 @@
 /*
  * transport.h - the interface between the proxy and the code that moves its data
  *
- * A transport serves some peers of a communicator, and transports.c chooses which. It has one lane for
- * each worker. A lane is used under its worker's lock with the device's scope entered, so a lane
- * needs no lock; the lanes with one index of two ranks talk to each other. All other calls come
- * from the communicator's calls, one at a time, with the device's scope entered.
+ * A transport serves some peers of a communicator, and transports.c chooses which. It has one lane
+ * for each worker. A lane is used under its worker's lock with the device's scope entered, so a
+ * lane needs no lock; the lanes with one index of two ranks talk to each other. All other calls
+ * come from the communicator's calls, one at a time, with the device's scope entered.
  *
  * A work "lands" when its data is in the peer's memory and, if the transport carries its word, the
  * word has been changed. A get lands when its data is in this rank's memory. Works may land in any
@@ -108,8 +108,8 @@ struct transportOps {
 	ginResult_t (*raise)(void *lane, struct proxyWork *work);
 
 	/*
-	 * Makes progress, and does what peers ask for. Returns how much. NULL: nothing comes in, and
-	 * peers do without this rank.
+	 * Makes progress, and does what peers ask for. Returns how much. NULL: nothing comes in,
+	 * and peers do without this rank.
 	 */
 	uint32_t (*receive)(void *lane);
 

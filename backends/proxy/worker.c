@@ -28,8 +28,9 @@
 #define LOOK_TURNS 16 /* without work, from one look at the clock to the next */
 
 /*
- * With at least so many CPUs for each rank of the host, a worker does not yield its CPU: two for the rank's
- * worker and host thread, and two for those of a peer that calls this machine another host.
+ * With at least so many CPUs for each rank of the host, a worker does not yield its CPU: two for
+ * the rank's worker and host thread, and two for those of a peer that calls this machine another
+ * host.
  */
 #define CPUS_OF_RANK 4u
 
@@ -113,8 +114,8 @@ static int turn(struct proxyWorker *w)
 }
 
 /*
- * The thread holds its lock from turn to turn, and lets it go for threads that ask for it: to unlock
- * and lock takes 90 instructions, a turn without work some 420.
+ * The thread holds its lock from turn to turn, and lets it go for threads that ask for it: to
+ * unlock and lock takes 90 instructions, a turn without work some 420.
  */
 static void giveWay(struct proxyWorker *w)
 {

@@ -29,16 +29,16 @@ struct rdmaRail {
 
 /*
  * Chooses among the usable ports in `found` that `names` allows ("mlx5_0,mlx5_2:1"; see
- * portAllowed()) the port closest to the GPU. If several ports are equally close, the ranks of one host take them in
- * turn. Returns the port's index in `found`; or -1, with the reason for each port in `why`
- * (RDMA_WHY bytes).
+ * portAllowed()) the port closest to the GPU. If several ports are equally close, the ranks of one
+ * host take them in turn. Returns the port's index in `found`; or -1, with the reason for each port
+ * in `why` (RDMA_WHY bytes).
  */
 int portChoose(const struct backendHost *host, const char *names, const struct rdmaFound *found,
 	       int count, char *why);
 
 /*
- * As portChoose(), for a rank with several rails: rail `rail` of `rails`. The ports of a rank differ
- * as long as there are enough.
+ * As portChoose(), for a rank with several rails: rail `rail` of `rails`. The ports of a rank
+ * differ as long as there are enough.
  */
 int portChooseRail(const struct backendHost *host, const char *names, const struct rdmaFound *found,
 		   int count, struct rdmaRail rail, char *why);
@@ -68,8 +68,8 @@ struct rdmaChoice {
 };
 
 /*
- * Chooses the port as rdmaProbe() does; `isPlain`: among the ports of all devices. Returns the calls
- * of libgin-rdma.so; or NULL, and why.
+ * Chooses the port as rdmaProbe() does; `isPlain`: among the ports of all devices. Returns the
+ * calls of libgin-rdma.so; or NULL, and why.
  */
 const struct rdma *rdmaPortFind(const struct backendHost *host, int isPlain,
 				struct rdmaChoice *choice, char why[RDMA_WHY]);

@@ -54,9 +54,9 @@ struct Layer {
 	ginComm_t comm;
 	int rank, nRanks, device, sms;
 	/*
-	 * Blocks of a kernel, at most. Ranks that share a GPU have SMs of their own: kernels that need
-	 * different amounts of shared memory may not run on an SM at one time, and one rank's receive
-	 * waits for the other rank's send.
+	 * Blocks of a kernel, at most. Ranks that share a GPU have SMs of their own: kernels that
+	 * need different amounts of shared memory may not run on an SM at one time, and one rank's
+	 * receive waits for the other rank's send.
 	 */
 	int blocks;
 	uint32_t experts, topk, hidden, maxTokens, tokens, local, direct;
@@ -157,8 +157,9 @@ struct Layer {
 	}
 
 	/*
-	 * Bytes of the rows that go to other ranks, for the tokens of this rank: in a dispatch, a header of
-	 * 16 bytes, 8 for each expert, the row and its scales; in a combine the rows that come back.
+	 * Bytes of the rows that go to other ranks, for the tokens of this rank: in a dispatch, a
+	 * header of 16 bytes, 8 for each expert, the row and its scales; in a combine the rows that
+	 * come back.
 	 */
 	double wireOf(uint32_t rows, uint32_t reduce, bool ofCombine) const
 	{
@@ -212,8 +213,8 @@ struct Layer {
 	}
 
 	/*
-	 * Uploaded: the first launch of a rank must not wait for kernels of another rank that shares the GPU,
-	 * because they wait for this launch.
+	 * Uploaded: the first launch of a rank must not wait for kernels of another rank that
+	 * shares the GPU, because they wait for this launch.
 	 */
 	template <class Body> cudaGraphExec_t capture(Body body)
 	{

@@ -7,11 +7,11 @@
  *
  * A column is the mean over the calls of one graph, the median of 5 graph launches, the mean of the
  * ranks. `dispatch`, `combine`, `pair`: graphs of that call alone, by events around the graph.
- * `send`, `recv`: by events between the kernels of a pair. The limits of dispatch and combine: programs
- * without a library, in one kernel of a block for each SM, which move as many bytes by plain loads and
- * stores and a release per block. -a: the limit of dispatch, taken apart, and in two kernels. `wire`: KB
- * that a rank sends to others in dispatch and in combine, and the share of their time that a copy engine
- * takes for as many bytes.
+ * `send`, `recv`: by events between the kernels of a pair. The limits of dispatch and combine:
+ * programs without a library, in one kernel of a block for each SM, which move as many bytes by
+ * plain loads and stores and a release per block. -a: the limit of dispatch, taken apart, and in
+ * two kernels. `wire`: KB that a rank sends to others in dispatch and in combine, and the share of
+ * their time that a copy engine takes for as many bytes.
  */
 #include "bench.cuh"
 #include "ranks.h"

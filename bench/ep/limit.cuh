@@ -4,11 +4,11 @@
  *
  * Send: a block for each token stores the row to the slot at each rank, then adds to a word there.
  * Receive: all blocks wait for their rank's word, read each row and write it once for each expert.
- * Tables say in advance where rows go; ranks are kept apart by two halves. One kernel, which can leave
- * parts out, or two. Rows of fp8 are made of rows of bf16, without a scale.
+ * Tables say in advance where rows go; ranks are kept apart by two halves. One kernel, which can
+ * leave parts out, or two. Rows of fp8 are made of rows of bf16, without a scale.
  *
- * Blocks wait for other ranks' blocks. If ranks share a GPU, the blocks of all its ranks must be resident
- * at one time: Limit.blocks is how many a kernel may have.
+ * Blocks wait for other ranks' blocks. If ranks share a GPU, the blocks of all its ranks must be
+ * resident at one time: Limit.blocks is how many a kernel may have.
  */
 #ifndef GIN_BENCH_EP_LIMIT_CUH
 #define GIN_BENCH_EP_LIMIT_CUH

@@ -2,10 +2,10 @@
 /*
  * limit_combine.cuh - the bytes of a combine by plain loads and stores, without a library
  *
- * One kernel. Send: a block for each received row reads the rows of its experts and stores their sum,
- * or each of them, to the token's rank, then adds to a word there, as a release. Receive: all blocks
- * wait for their rank's words, read the rows of each token and write the sum. Tables say in advance
- * where rows go.
+ * One kernel. Send: a block for each received row reads the rows of its experts and stores their
+ * sum, or each of them, to the token's rank, then adds to a word there, as a release. Receive: all
+ * blocks wait for their rank's words, read the rows of each token and write the sum. Tables say in
+ * advance where rows go.
  */
 #ifndef GIN_BENCH_EP_LIMIT_COMBINE_CUH
 #define GIN_BENCH_EP_LIMIT_COMBINE_CUH

@@ -6,17 +6,17 @@
  *
  * One row of text for each measurement, from rank 0:
  *
- *	trip8 raw|alone|ofi|ring US...	half a round trip of 8 bytes and a signal, in us: of raw sockets,
- *					where the receiver applies what a header says; of the provider
- *					alone, by the remote data of a write; of libgin over its
- *					network; and, as one way, of libgin's ring and proxy alone, to
- *					the own rank by shared memory
+ *	trip8 raw|alone|ofi|ring US...	half a round trip of 8 bytes and a signal, us: raw sockets,
+ *					where the receiver applies what a header says; the
+ *					provider alone, by the remote data of a write; libgin
+ *					over its network; and, as one way, libgin's ring and
+ *					proxy alone, to the own rank by shared memory
  *	pause8 ring US...		the row `trip8 ring`, each put after a pause of 2 ms
  *	trip1k raw|alone|ofi US...	half a round trip of 1 KiB and a signal
  *	put64k raw|alone|ofi|asleep GBS...
  *					64 KiB puts in one direction, GB/s; asleep: libgin, and the
- *					threads that wait sleep between looks, because the GPU threads
- *					that they stand in for take no CPU
+ *					threads that wait sleep between looks, because the GPU
+ *					threads that they stand for take no CPU
  *
  * Each figure is the median of a batch; a row has ROUNDS batches (9), and the kinds take turns.
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider.h - a provider of libfabric without libgin: what the network of the proxy can reach at most
+ * provider.h - a provider of libfabric without libgin: what the network of the proxy can reach at
+ * most
  *
  * One thread spins on an endpoint. Writes are delivery-complete, as libgin's are. A signal is the
  * remote data of a write, which is the fastest notification that the providers have.

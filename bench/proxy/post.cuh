@@ -25,7 +25,8 @@ template <Shape shape> struct PostRaw {
 	}
 };
 
-// Runs the body several times, and between() after each run. ROWS=word: only rows whose name has the word.
+// Runs the body several times, and between() after each run. ROWS=word: only rows whose name has
+// the word.
 template <class Body, class Between>
 void timePosts(Rank &r, const char *what, uint32_t threads, const Body &body, Between between)
 {
@@ -99,8 +100,8 @@ template <bool released> void measureBare(Rank &r, const char *what, uint32_t th
 	cudaFree(words);
 }
 
-// Each thread puts 8 bytes to this rank, again and again. What it promises is known to the compiler, as in most kernels.
-// `routes`: of the kernel.
+// Each thread puts 8 bytes to this rank, again and again. What it promises is known to the
+// compiler, as in most kernels. `routes`: of the kernel.
 template <ginSharing sharing, bool released, uint32_t routes = GIN_ROUTES_ALL> struct PostPuts {
 	ginDevComm dc;
 	ginWindow_t win;

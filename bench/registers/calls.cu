@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: BSD-3-Clause
-// calls.cu - every device call alone and in a loop, and the kernels of kernels.cuh; compiled by bench/registers/run
+// SPDX-License-Identifier: BSD-3-Clause calls.cu - every device call alone and in a loop, and the
+// kernels of kernels.cuh; compiled by bench/registers/run
 //
 // ROUTES: the routes that the kernels are compiled for. KERNELS_ALONE: without the calls.
 #include "kernels.cuh"

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // kernels.cuh - five kernels as users of GPU-initiated networking write them
 //
-// bench/registers/run compiles them and prints registers and stack; test/semantics/full_block.cc runs them with as
-// many threads as a block can have, and checks the data. `routes`: the routes that a kernel is compiled for.
+// bench/registers/run compiles them and prints registers and stack; test/semantics/full_block.cc
+// runs them with as many threads as a block can have, and checks the data. `routes`: the routes
+// that a kernel is compiled for.
 //
-// Each block works with the block of its own number at every rank, and has its own signal, barrier, and part of the
-// windows. bytes: what a block, or in PutEach a thread, sends to one rank.
+// Each block works with the block of its own number at every rank, and has its own signal, barrier,
+// and part of the windows. bytes: what a block, or in PutEach a thread, sends to one rank.
 #ifndef GIN_BENCH_REGISTERS_KERNELS_CUH
 #define GIN_BENCH_REGISTERS_KERNELS_CUH
 
@@ -109,8 +110,8 @@ template <uint32_t routes> struct PutEach : KernelBase<routes> {
 	}
 };
 
-// All-to-all by the grid: the threads of all blocks share the puts. The block whose threads send to this rank waits
-// for its signal, because the blocks of that number signal at every rank.
+// All-to-all by the grid: the threads of all blocks share the puts. The block whose threads send to
+// this rank waits for its signal, because the blocks of that number signal at every rank.
 template <uint32_t routes> struct GridAllToAll : KernelBase<routes> {
 	using Base = KernelBase<routes>;
 	using Base::Base;
@@ -152,8 +153,9 @@ template <uint32_t routes> struct GridAllToAll : KernelBase<routes> {
 	GIN_FN void operator()() const { Base::results[Base::thread()] = exchange(); }
 };
 
-// A reduction and RMS normalisation of one token per block and rank: pieces go to the rank that owns the token, which
-// adds them up, normalises, and sends the sum back to all ranks. The number of threads is a power of two.
+// A reduction and RMS normalisation of one token per block and rank: pieces go to the rank that
+// owns the token, which adds them up, normalises, and sends the sum back to all ranks. The number
+// of threads is a power of two.
 template <uint32_t routes> struct RmsNorm : KernelBase<routes> {
 	using Base = KernelBase<routes>;
 	using Base::Base;

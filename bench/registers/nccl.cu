@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: BSD-3-Clause
-// nccl.cu - three kernels of kernels.cuh by NCCL's device API; compiled by bench/registers/run where its headers are
+// SPDX-License-Identifier: BSD-3-Clause nccl.cu - three kernels of kernels.cuh by NCCL's device
+// API; compiled by bench/registers/run where its headers are
 #include <nccl.h>
 #include <nccl_device.h>
 

@@ -20,9 +20,9 @@
  * threads of a coop make a GinBarrier and call it. What any rank of the team wrote or put before it
  * arrived, in any context, is visible to all ranks after the wait.
  *
- * On a network route the barrier posts its messages into context `index` modulo the number of contexts,
- * or into the context that is given: a context whose sharing is promised to fewer threads (ginSharing)
- * needs that. Each rank may give another context.
+ * On a network route the barrier posts its messages into context `index` modulo the number of
+ * contexts, or into the context that is given: a context whose sharing is promised to fewer threads
+ * (ginSharing) needs that. Each rank may give another context.
  *
  * `routes` as for GinOn. Puts on other routes are not covered; ginErrorUnsupported: a rank of the
  * team is on another route.
@@ -102,8 +102,8 @@ public:
 
 private:
 	/*
-	 * As arrive() and wait(), by thread 0 alone between two meetings of the coop instead of three, with
-	 * one load of the epoch.
+	 * As arrive() and wait(), by thread 0 alone between two meetings of the coop instead of
+	 * three, with one load of the epoch.
 	 */
 	template <class Coop>
 	GIN_FN ginResult_t syncAtOnce(Coop coop, const ginOptions &options) const
@@ -213,8 +213,8 @@ private:
 	}
 
 	/*
-	 * A barrier for direct peers alone has its two cold functions inline: as calls they cost its
-	 * kernels four registers.
+	 * A barrier for direct peers alone has its two cold functions inline: as calls they cost
+	 * its kernels four registers.
 	 */
 	GIN_FN static void leave(const ginDevComm *self, ginResult_t result, int peer,
 				 uint32_t index, uint64_t expected, uint64_t seen)
@@ -280,10 +280,10 @@ private:
 	}
 
 	/*
-	 * The first looks at the words of a barrier of direct peers, each by another thread: one thread would
-	 * load one after the other. False: there is only one word, a rank has not arrived soon, or the coop has
-	 * too few threads. The vote is a sync, too, so every look is an acquire for the whole coop. B, acquire
-	 * end.
+	 * The first looks at the words of a barrier of direct peers, each by another thread: one
+	 * thread would load one after the other. False: there is only one word, a rank has not
+	 * arrived soon, or the coop has too few threads. The vote is a sync, too, so every look is
+	 * an acquire for the whole coop. B, acquire end.
 	 */
 	template <class Coop> GIN_FN bool hearTogether(Coop coop) const
 	{
@@ -303,8 +303,8 @@ private:
 
 	/*
 	 * B, release end: pairs with ginBarrierObserve at every other rank. The memory of a failed
-	 * peer stays mapped; the wait reports the failure. With `given` to the system the release of the
-	 * caller takes the place of this one: it comes before the words, too.
+	 * peer stays mapped; the wait reports the failure. With `given` to the system the release
+	 * of the caller takes the place of this one: it comes before the words, too.
 	 */
 	GIN_FN void notifyAll(uint64_t epoch, ginScope given) const
 	{
@@ -394,9 +394,9 @@ private:
 	}
 
 	/*
-	 * The functions below take `self`, ginDevComm.self, because they seldom run: nvcc would load
-	 * the kernel's arguments before the branch. The three numbers of a team are ginTeam's, and
-	 * `from` is packed.
+	 * The functions below take `self`, ginDevComm.self, because they seldom run: nvcc would
+	 * load the kernel's arguments before the branch. The three numbers of a team are ginTeam's,
+	 * and `from` is packed.
 	 */
 
 	/*
@@ -470,8 +470,9 @@ private:
 	}
 
 	/*
-	 * Waits for the word of a round. `end`: of ginPollEnd(), of the words before. Returns that of this
-	 * word, or GIN_QUEUE_FAILED and the error, after leaving its record. B, acquire end.
+	 * Waits for the word of a round. `end`: of ginPollEnd(), of the words before. Returns that
+	 * of this word, or GIN_QUEUE_FAILED and the error, after leaving its record. B, acquire
+	 * end.
 	 */
 	GIN_FN static uint64_t await(const ginDevComm *self, int nRanks, int rank, int stride,
 				     uint32_t which, uint32_t round, uint64_t epoch, uint64_t end,

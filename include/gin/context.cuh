@@ -48,8 +48,8 @@ public:
 	 * Writes `bytes` bytes from offset srcOff of this rank's part of srcWin to offset dstOff of
 	 * the peer's part of dstWin, then does `remote` at the peer and, once the source bytes may
 	 * be reused, `local` on this rank. On the direct route all threads of the coop copy, or one
-	 * thread waits for a copy engine (options.copyBy); on the other routes one thread posts, and
-	 * the source is read later. `bytes` may be 0, and `peer` this rank.
+	 * thread waits for a copy engine (options.copyBy); on the other routes one thread posts,
+	 * and the source is read later. `bytes` may be 0, and `peer` this rank.
 	 *
 	 * ginErrorTimeout: the queue stayed full, and nothing is posted; or a copy engine is late:
 	 * flush() waits until it leaves source and target alone. ginErrorPeer,

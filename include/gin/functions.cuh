@@ -2,10 +2,10 @@
 /*
  * functions.cuh - the calls of class Gin as C functions over scalars and pointers
  *
- * For compilers without C++ templates: libgin_device.bc, Triton, Python kernels. Each function makes
- * the call of its name on class Gin or GinBarrier, and returns its result. The functions own no
- * state and are inline; a file that defines GIN_C_FN as `extern "C" __device__` before it includes
- * this header gets them as symbols.
+ * For compilers without C++ templates: libgin_device.bc, Triton, Python kernels. Each function
+ * makes the call of its name on class Gin or GinBarrier, and returns its result. The functions own
+ * no state and are inline; a file that defines GIN_C_FN as `extern "C" __device__` before it
+ * includes this header gets them as symbols.
  *
  * All threads of the coop make a call with equal arguments, and get equal results: also where class
  * Gin has a call by one thread. So a compiler that runs scalar code on every thread of a block, as
@@ -122,7 +122,9 @@ template <class Call> GIN_FN uint64_t ginByFirst(uint32_t coop, Call call)
 	return ginFromFirst(coop, value);
 }
 
-/* call() by the first thread of the coop, when all threads have come; the others wait for its end. */
+/*
+ * call() by the first thread of the coop, when all threads have come; the others wait for its end.
+ */
 template <class Call> GIN_FN void ginOnlyFirst(uint32_t coop, Call call)
 {
 	const GinAnyCoop all = {coop};

@@ -18,9 +18,9 @@
 #define GIN_PACKETS_MOST 16384u
 
 /*
- * Where messages pass: bytes `offset` to offset + ginPacketBoxBytes() of a window, a multiple of 16 and
- * zero on all ranks before the first message; and the signals `signals` to signals + 2 nRanks - 1 of
- * the context. Equal on all ranks.
+ * Where messages pass: bytes `offset` to offset + ginPacketBoxBytes() of a window, a multiple of 16
+ * and zero on all ranks before the first message; and the signals `signals` to signals + 2 nRanks -
+ * 1 of the context. Equal on all ranks.
  */
 struct ginPacketBox {
 	ginWindow_t window;
@@ -45,7 +45,10 @@ GIN_FN_COLD void ginPacketGiveUp(const ginDevComm *dc, uint64_t *count, uint32_t
 		      expected - 1);
 }
 
-/* Copies a message to or from the slot of a network route. A call, since inlined it takes 8 more registers. */
+/*
+ * Copies a message to or from the slot of a network route. A call, since inlined it takes 8 more
+ * registers.
+ */
 GIN_FN_COLD void ginPacketCopy(char *dst, const char *src, uint32_t bytes, uint32_t rank,
 			       uint32_t size)
 {
@@ -217,7 +220,9 @@ private:
 		return static_cast<int32_t>(even - odd) > 0 ? even : odd;
 	}
 
-	/* Has the peer not read the message before message number - 1, as far as this thread knows? */
+	/*
+	 * Has the peer not read the message before message number - 1, as far as this thread knows?
+	 */
 	GIN_FN bool owesCredit(uint32_t number) const
 	{
 		return static_cast<int32_t>(credited - (number - 2)) < 0;
@@ -312,7 +317,9 @@ private:
 			return ginSuccess;
 		if (!coop.any(result == ginSuccess))
 			return giveUp(coop, 0, sent, ginCallPacketsSend, agreed, number - 2);
-		/* Another thread has seen the credit and has sent: either nothing or everything is. */
+		/*
+		 * Another thread has seen the credit and has sent: either nothing or everything is.
+		 */
 		if (owes)
 			sendPackets(src, bytes, number, coop);
 		coop.sync();
@@ -390,9 +397,9 @@ private:
 	}
 
 	/*
-	 * Counts message `number` on a network route if it was sent (`which` is 0) or received (1): in the
-	 * shadow of the signal that it waited for, and in the box. Not in the functions that post: they
-	 * would keep the addresses of the counts in registers meanwhile.
+	 * Counts message `number` on a network route if it was sent (`which` is 0) or received (1):
+	 * in the shadow of the signal that it waited for, and in the box. Not in the functions that
+	 * post: they would keep the addresses of the counts in registers meanwhile.
 	 */
 	template <class Coop> GIN_FN ginResult_t counted(Coop coop, uint32_t which, uint32_t number,
 							 ginResult_t result) const

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shrink.h - a part of gin.h, which includes it: to go on without ranks that died or are too slow */
+/*
+ * shrink.h - a part of gin.h, which includes it: to go on without ranks that died or are too slow
+ */
 #ifndef GIN_SHRINK_H
 #define GIN_SHRINK_H
 
@@ -27,12 +29,13 @@ ginResult_t ginCommMask(ginComm_t comm, int rank);
  * different ranks: a rank is out if any rank excludes or masks it, and must not make the call. All
  * ranks that go on agree on one set. If a rank dies meanwhile, the others agree on a smaller set.
  *
- * The new communicator inherits the windows of `comm`, except for retired ones: ginWindowInherited()
- * gives their handles. `comm` does not change, and is destroyed as usual. Before the call each rank
- * destroys its device communicators of `comm`, which ends its transfers: they could arrive later.
+ * The new communicator inherits the windows of `comm`, except for retired ones:
+ * ginWindowInherited() gives their handles. `comm` does not change, and is destroyed as usual.
+ * Before the call each rank destroys its device communicators of `comm`, which ends its transfers:
+ * they could arrive later.
  *
- * ginErrorInvalidArgument, ginErrorTimeout, ginErrorPeer: this rank is out; ginErrorAborted, and the
- * errors of ginCommInit() and ginWindowRegister().
+ * ginErrorInvalidArgument, ginErrorTimeout, ginErrorPeer: this rank is out; ginErrorAborted, and
+ * the errors of ginCommInit() and ginWindowRegister().
  */
 ginResult_t ginCommShrink(ginComm_t comm, const int *exclude, int excludes, ginComm_t *survivors);
 

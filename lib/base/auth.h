@@ -39,8 +39,8 @@ struct authKey {
 };
 
 /*
- * Reads an answer to `challenge`. Returns the key of the list that the answer proves, with the rank and
- * with the proof that the connecting end gets; NULL, with a proof of 0: it proves none.
+ * Reads an answer to `challenge`. Returns the key of the list that the answer proves, with the rank
+ * and with the proof that the connecting end gets; NULL, with a proof of 0: it proves none.
  */
 struct authKey *authRead(const uint8_t answer[AUTH_ANSWER_BYTES], struct authKey *keys,
 			 const uint64_t challenge[2], uint32_t *rank, uint64_t *proof);

@@ -11,7 +11,9 @@
 /* From here on, sentences of this thread begin with the call and the rank (-1: not known yet). */
 void errorScope(const char *call, int rank);
 
-/* The scope of this thread, to be set again after a function of the caller, which may call libgin. */
+/*
+ * The scope of this thread, to be set again after a function of the caller, which may call libgin.
+ */
 void errorScopeNow(const char **call, int *rank);
 
 /*

@@ -31,7 +31,9 @@ uint64_t identityHostId(void);
 /* Fills in all members except the ports. */
 ginResult_t identityMake(struct identity *me);
 
-/* Makes an identity that another rank sent safe to read: the host is text, addresses are counted. */
+/*
+ * Makes an identity that another rank sent safe to read: the host is text, addresses are counted.
+ */
 void identityBound(struct identity *received);
 
 /*

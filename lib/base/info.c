@@ -29,7 +29,10 @@ int infoTake(const void *given, size_t least, void *out, size_t bytes)
 	size_t size;
 
 	memcpy(&size, given, sizeof(size));
-	/* A struct that starts with a size_t has no other sizes: part of a pointer would be no pointer. */
+	/*
+	 * A struct that starts with a size_t has no other sizes: part of a pointer would be no
+	 * pointer.
+	 */
 	if (size < least || size > MOST || size % sizeof(size_t))
 		return 0;
 	memcpy(out, given, size < bytes ? size : bytes);

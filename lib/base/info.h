@@ -13,9 +13,9 @@
 ginResult_t infoGive(const void *info, size_t bytes, const char *initializer, void *out);
 
 /*
- * The other way: copies a struct of the caller, of at least `least` bytes, over `bytes` bytes of defaults.
- * Members that the caller's older header lacks keep their default. 0: the size of `given` is not a
- * plausible one, and `out` is as it was.
+ * The other way: copies a struct of the caller, of at least `least` bytes, over `bytes` bytes of
+ * defaults. Members that the caller's older header lacks keep their default. 0: the size of `given`
+ * is not a plausible one, and `out` is as it was.
  */
 int infoTake(const void *given, size_t least, void *out, size_t bytes);
 

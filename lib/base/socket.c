@@ -162,8 +162,8 @@ static int isWithinHost(int fd)
 }
 
 /*
- * A vanished host is known within 30 s. The kernel compares this time with the silence whenever it sends a
- * probe of setProbes(): after 10, 15, 20, 25 and 30 s.
+ * A vanished host is known within 30 s. The kernel compares this time with the silence whenever it
+ * sends a probe of setProbes(): after 10, 15, 20, 25 and 30 s.
  */
 #define UNACKNOWLEDGED_SECONDS 25
 
@@ -201,10 +201,11 @@ static void setProbes(int fd, int idle, int interval, int count)
  * A host that vanishes does not end its connections. The kernel's keepalive detects this, and
  * tolerates a process that is only stopped, in a debugger for example.
  *
- * Within a host the kernel ends the connections of a process that dies, so silence does not mean that
- * a process is dead. The kernel may send the probes of thousands of connections at one instant, and
- * the queue of the loopback device has room for 1,000 packets. So probes within a host only find an
- * end whose reset was lost: they are rare, and descriptors have 61 different intervals.
+ * Within a host the kernel ends the connections of a process that dies, so silence does not mean
+ * that a process is dead. The kernel may send the probes of thousands of connections at one
+ * instant, and the queue of the loopback device has room for 1,000 packets. So probes within a host
+ * only find an end whose reset was lost: they are rare, and descriptors have 61 different
+ * intervals.
  */
 static void setOptions(int fd)
 {

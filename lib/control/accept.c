@@ -149,7 +149,9 @@ static void admitStranger(struct reception *r, int index)
 	removeStranger(r, index);
 }
 
-/* Ends the oldest stranger's connection by a reset: if it is a child after all, it connects again. */
+/*
+ * Ends the oldest stranger's connection by a reset: if it is a child after all, it connects again.
+ */
 static void evictStranger(struct reception *r)
 {
 	const struct linger reset = {.l_onoff = 1};

@@ -62,7 +62,9 @@ static void initLocks(struct control *c)
 	pthread_condattr_destroy(&monotonic);
 }
 
-/* Reduces me->address to what this rank's sockets are bound to. Returns 1 if that is one address. */
+/*
+ * Reduces me->address to what this rank's sockets are bound to. Returns 1 if that is one address.
+ */
 static int chooseAddress(struct identity *me)
 {
 	static const struct netAddress loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
@@ -176,7 +178,9 @@ ginResult_t controlOpen(struct control *c, const struct identity *ranks,
 	return ginSuccess;
 }
 
-/* The thread is not woken for it: it looks again after the next message, or a quarter of a second. */
+/*
+ * The thread is not woken for it: it looks again after the next message, or a quarter of a second.
+ */
 void controlWatch(struct control *c, int fd)
 {
 	pthread_mutex_lock(&c->lock);
@@ -220,7 +224,9 @@ static void lookForInterrupt(struct control *c, const char *call)
 	controlBreakHere(c, c->rank, ginErrorAborted, why, NULL);
 }
 
-/* The caller holds the lock. Waits for a change, but not after `until`, and for `most` ms at most. */
+/*
+ * The caller holds the lock. Waits for a change, but not after `until`, and for `most` ms at most.
+ */
 static void waitForChange(struct control *c, uint64_t until, int most)
 {
 	uint64_t now = clockNow(), last = now + (uint64_t)most * (SECOND / 1000);

@@ -4,12 +4,13 @@
  *
  * A tree of authenticated sockets. A rank communicates with its parent and children only; one
  * thread per communicator reads the sockets. A collective gathers entries up the tree, and rank 0
- * sends the result down. When a connection ends without a farewell, the rank at its other end has died: all
- * ranks get a failure message, and every later collective fails with its sentence.
+ * sends the result down. When a connection ends without a farewell, the rank at its other end has
+ * died: all ranks get a failure message, and every later collective fails with its sentence.
  *
- * Files: call.c the calls, tree.c connecting, accept.c accepting, gather.c the way up of a collective, deliver.c the
- * way down, send.c sending, thread.c reading and failures, handles.c file descriptors between ranks of one host,
- * recover.c and recover_peer.c which ranks go on after a failure, datagram.c UDP.
+ * Files: call.c the calls, tree.c connecting, accept.c accepting, gather.c the way up of a
+ * collective, deliver.c the way down, send.c sending, thread.c reading and failures, handles.c file
+ * descriptors between ranks of one host, recover.c and recover_peer.c which ranks go on after a
+ * failure, datagram.c UDP.
  */
 #ifndef GIN_LIB_CONTROL_H
 #define GIN_LIB_CONTROL_H
@@ -122,16 +123,16 @@ int controlParent(int rank);
 ginResult_t controlPrepare(struct control *c, int rank, int nRanks, struct identity *me);
 
 /*
- * Connects the tree, by authenticated connections of `key`. On failure, the caller calls controlClose(). `ranks` must outlive `c`; the
- * entries of rank 0, the parent and this rank must be filled in, the others after the first
- * collective.
+ * Connects the tree, by authenticated connections of `key`. On failure, the caller calls
+ * controlClose(). `ranks` must outlive `c`; the entries of rank 0, the parent and this rank must be
+ * filled in, the others after the first collective.
  */
 ginResult_t controlOpen(struct control *c, const struct identity *ranks,
 			const uint8_t key[AUTH_KEY_BYTES], controlFailure_t onFailure, void *arg);
 
 /*
- * After controlOpen(): the thread watches `fd` for news, unless it is -1. News of a failure ends the
- * communicator on all ranks. lost() must not be called by any other thread.
+ * After controlOpen(): the thread watches `fd` for news, unless it is -1. News of a failure ends
+ * the communicator on all ranks. lost() must not be called by any other thread.
  */
 void controlWatch(struct control *c, int fd);
 
@@ -146,9 +147,10 @@ ginResult_t controlAllgather(struct control *c, const char *call, ginResult_t mi
 			     void *out, size_t bytes);
 
 /*
- * Collective. `in` has `block` bytes for each rank, 1 to CONTROL_BYTES; `out` gets `block` bytes from
- * each rank. Results as controlAllgather's. Runs in rounds, so that a rank relays CONTROL_ROUND_BYTES
- * at a time; each rank sends and receives nRanks * block bytes, and rank 0 relays what all ranks send.
+ * Collective. `in` has `block` bytes for each rank, 1 to CONTROL_BYTES; `out` gets `block` bytes
+ * from each rank. Results as controlAllgather's. Runs in rounds, so that a rank relays
+ * CONTROL_ROUND_BYTES at a time; each rank sends and receives nRanks * block bytes, and rank 0
+ * relays what all ranks send.
  */
 ginResult_t controlAlltoall(struct control *c, const char *call, ginResult_t mine, const void *in,
 			    void *out, size_t block);

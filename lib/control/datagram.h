@@ -20,7 +20,9 @@ union datagramAddress {
  */
 int datagramOpen(const struct netAddress *at, uint16_t *port);
 
-/* The address to which this socket sends; 0, or -1 where the socket cannot send to such addresses. */
+/*
+ * The address to which this socket sends; 0, or -1 where the socket cannot send to such addresses.
+ */
 int datagramAddress(int fd, const struct netAddress *to, uint16_t port, union datagramAddress *out);
 
 int datagramSameAddress(const union datagramAddress *a, const union datagramAddress *b);
@@ -32,8 +34,8 @@ void datagramSend(int fd, const void *data, size_t bytes, const union datagramAd
 ssize_t datagramReceive(int fd, void *data, size_t bytes, union datagramAddress *from);
 
 /*
- * 1: a datagram to *to has come back, because no socket has that port (*refused is 1), or because the
- * network does not lead there (0). 0: none has come back.
+ * 1: a datagram to *to has come back, because no socket has that port (*refused is 1), or because
+ * the network does not lead there (0). 0: none has come back.
  */
 int datagramReturned(int fd, union datagramAddress *to, int *refused);
 

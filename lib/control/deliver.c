@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * deliver.c - the way down of a collective: from the entries of all ranks to the result of each rank
+ * deliver.c - the way down of a collective: from the entries of all ranks to the result of each
+ * rank
  *
  * Rank 0 has the entries of all ranks. When no rank has failed and all entries have one size, an
  * allgather sends down the data in the order of ranks, without entries: an agreement, which has no
@@ -33,8 +34,8 @@ static size_t allBytes(int nRanks, size_t block)
 }
 
 /*
- * Each child of rank 0 sends a header and the entries of its subtree, and gets a header. `down`: bytes
- * of data that rank 0 sends to its children.
+ * Each child of rank 0 sends a header and the entries of its subtree, and gets a header. `down`:
+ * bytes of data that rank 0 sends to its children.
  */
 static void costRound(int nRanks, size_t row, size_t down, struct controlCost *cost)
 {
@@ -101,7 +102,10 @@ static size_t columnsBelow(const struct columns *of, int top)
 	return count;
 }
 
-/* Appends the columns of the subtree of `top` to `out`; `from` has the columns of the subtree of `mine`. */
+/*
+ * Appends the columns of the subtree of `top` to `out`; `from` has the columns of the subtree of
+ * `mine`.
+ */
 static int pickColumns(const struct columns *of, int mine, const uint8_t *from, int top,
 		       struct buffer *out)
 {
@@ -115,7 +119,10 @@ static int pickColumns(const struct columns *of, int mine, const uint8_t *from, 
 	return 0;
 }
 
-/* The column of this rank, if this round has it. It comes first: this rank is the top of its subtree. */
+/*
+ * The column of this rank, if this round has it. It comes first: this rank is the top of its
+ * subtree.
+ */
 static size_t ownColumn(const struct control *c, const struct controlHeader *header)
 {
 	const struct columns of = columnsOf(c, header);

@@ -20,7 +20,10 @@ struct handleName {
 	struct sockaddr_un address;
 };
 
-/* Step 1: makes a socket, unless this rank is alone on this host. Its name goes to all other ranks of this host. */
+/*
+ * Step 1: makes a socket, unless this rank is alone on this host. Its name goes to all other ranks
+ * of this host.
+ */
 ginResult_t handlesBind(struct handles *h, struct control *control, struct handleName *name);
 
 /* Step 2: connects to `peer`, if it is another rank of this host. */

@@ -84,8 +84,8 @@ struct controlRound {
 };
 
 /*
- * The halves of a collective: controlBegin() does not wait, controlEnd() does.
- * `bytes`: that this rank contributes. After a failure of controlBegin(), controlEnd() is not called.
+ * The halves of a collective: controlBegin() does not wait, controlEnd() does. `bytes`: that this
+ * rank contributes. After a failure of controlBegin(), controlEnd() is not called.
  */
 ginResult_t controlBegin(struct control *c, const struct controlRound *of, ginResult_t mine,
 			 const void *in, size_t bytes);
@@ -101,7 +101,10 @@ ginResult_t controlBeginRound(struct control *c, const struct controlRound *of, 
 /* Bytes of the message that link->in begins with, its header included; 0: the header is wrong. */
 size_t controlMessageBytes(const struct control *c, const struct controlLink *link);
 
-/* Handles the message in link->in, which is whole and has room for one more byte, and empties link->in. */
+/*
+ * Handles the message in link->in, which is whole and has room for one more byte, and empties
+ * link->in.
+ */
 void controlTake(struct control *c, struct controlLink *link);
 
 /* The connection has ended, or has brought a message that it must not bring. */

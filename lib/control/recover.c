@@ -104,7 +104,10 @@ static int isFixed(const struct control *c)
 	return 1;
 }
 
-/* The first rank that this rank waits for, and that has not come; -1: the leader waits for another rank. */
+/*
+ * The first rank that this rank waits for, and that has not come; -1: the leader waits for another
+ * rank.
+ */
 static int firstMissing(const struct control *c)
 {
 	for (int r = 0; r < c->nRanks; r++)
@@ -253,8 +256,8 @@ ginResult_t recoverAgree(struct control *c, struct recoverTeam *team)
 }
 
 /*
- * Has the attempt failed, the set of which was fixed? The leader begins a new one if the set has grown.
- * The others wait for its new attempt, unless the leader is out itself.
+ * Has the attempt failed, the set of which was fixed? The leader begins a new one if the set has
+ * grown. The others wait for its new attempt, unless the leader is out itself.
  */
 static int isOver(const struct control *c)
 {
@@ -321,8 +324,8 @@ static int awaitsEntries(const struct control *c, int rank)
 }
 
 /*
- * The leader, of ranks one of which refuses: no connection will tell the others, so this rank answers
- * until all know.
+ * The leader, of ranks one of which refuses: no connection will tell the others, so this rank
+ * answers until all know.
  */
 static ginResult_t passRefusal(struct control *c, struct recoverWait *w)
 {
@@ -375,7 +378,10 @@ int recoverLost(struct control *c, char *why)
 	return lost;
 }
 
-/* Tells ranks that are out, and alive: this rank may close the communicator before they make the call. */
+/*
+ * Tells ranks that are out, and alive: this rank may close the communicator before they make the
+ * call.
+ */
 static void tellOut(struct control *c)
 {
 	struct recovery *v = c->recovery;

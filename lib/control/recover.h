@@ -2,14 +2,15 @@
 /*
  * recover.h - the ranks of a communicator, which may have failed, agree on which of them go on
  *
- * The tree of the control plane may have lost its root and any other rank. Each rank therefore has a
- * datagram socket too, from controlPrepare() to controlClose(), whose port all ranks know. The thread
- * of the control plane reads it. Every datagram carries a keyed hash; others are dropped. A port that
- * nobody has means that the rank has died, or has closed its communicator.
+ * The tree of the control plane may have lost its root and any other rank. Each rank therefore has
+ * a datagram socket too, from controlPrepare() to controlClose(), whose port all ranks know. The
+ * thread of the control plane reads it. Every datagram carries a keyed hash; others are dropped. A
+ * port that nobody has means that the rank has died, or has closed its communicator.
  *
- * The lowest rank that goes on leads. All others send it the set of the ranks that are out, until all
- * have one set; a set only grows. The leader gathers an entry of each rank and sends each rank two of
- * them. A rank that dies meanwhile, the leader too, is out, and the ranks begin a new attempt.
+ * The lowest rank that goes on leads. All others send it the set of the ranks that are out, until
+ * all have one set; a set only grows. The leader gathers an entry of each rank and sends each rank
+ * two of them. A rank that dies meanwhile, the leader too, is out, and the ranks begin a new
+ * attempt.
  */
 #ifndef GIN_LIB_RECOVER_H
 #define GIN_LIB_RECOVER_H
@@ -29,15 +30,15 @@ ginResult_t recoverBegin(struct control *c, const int *exclude, int excludes);
 
 /*
  * Collective among the ranks that go on: agrees on the team. If recoverLost() finds a dead member,
- * ginCommShrink() calls this function again: a new attempt. A rank that already has its communicator
- * takes part after recoverBegin(). ginErrorPeer: this rank is out.
+ * ginCommShrink() calls this function again: a new attempt. A rank that already has its
+ * communicator takes part after recoverBegin(). ginErrorPeer: this rank is out.
  */
 ginResult_t recoverAgree(struct control *c, struct recoverTeam *team);
 
 /*
- * Collective among the team: sends an entry, and gets the entries of the new rank 0 and of this rank's
- * parent in the new tree.
- * `refused`: this rank cannot go on; then all ranks get its entry as both.
+ * Collective among the team: sends an entry, and gets the entries of the new rank 0 and of this
+ * rank's parent in the new tree. `refused`: this rank cannot go on; then all ranks get its entry as
+ * both.
  */
 struct recoverEntries {
 	const void *mine;
@@ -48,7 +49,10 @@ struct recoverEntries {
 ginResult_t recoverExchange(struct control *c, const struct recoverTeam *team,
 			    const struct recoverEntries *entries);
 
-/* Has a rank of the team died since recoverAgree()? A result and a sentence of SENTENCE_BYTES, or 0. */
+/*
+ * Has a rank of the team died since recoverAgree()? A result and a sentence of SENTENCE_BYTES, or
+ * 0.
+ */
 int recoverLost(struct control *c, char *why);
 
 /* Ends the call. `succeeded`: this rank has the new communicator. */

@@ -46,12 +46,10 @@ struct recovery {
 	int *members; /* [nMembers]; copy of the team's */
 	int nMembers;
 	size_t entryBytes;
-	uint8_t *
-		entries; /* the leader's: [nMembers]; others': this rank's, the root's, the parent's */
-	uint8_t *
-		arrived; /* the leader's: [nMembers]; others': [0] is set when the entries have come */
-	int missing;	 /* the leader's: entries not yet arrived */
-	int refusal;	 /* the leader's: the first member that refuses, or -1 */
+	uint8_t *entries; /* leader: [nMembers]; others: of this rank, the root, the parent */
+	uint8_t *arrived; /* leader: [nMembers]; others: [0] is set when the entries have come */
+	int missing;	  /* the leader's: entries not yet arrived */
+	int refusal;	  /* the leader's: the first member that refuses, or -1 */
 	int refused;
 };
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* recover_peer.c - the datagrams by which ranks agree which of them go on: addresses, sending, receiving */
+/*
+ * recover_peer.c - the datagrams by which ranks agree which of them go on: addresses, sending,
+ * receiving
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -96,7 +99,8 @@ static int isBridge(const struct control *c, const struct identity *to, unsigned
 
 /*
  * The candidate addresses of a rank. Returns 0 after the last. Ranks of this host use loopback. An
- * address that this host has too is used only if all addresses are such: if GIN_HOSTID divides a host.
+ * address that this host has too is used only if all addresses are such: if GIN_HOSTID divides a
+ * host.
  */
 static int candidate(const struct control *c, int rank, unsigned i, struct netAddress *out)
 {
@@ -281,8 +285,9 @@ int recoverTakeOut(struct recovery *v, const struct control *c, int rank)
 }
 
 /*
- * The state of a rank that is not in the call. The rank may have left this rank out. Or it has the new
- * communicator, which this rank failed to join: that communicator fails, and the rank calls again.
+ * The state of a rank that is not in the call. The rank may have left this rank out. Or it has the
+ * new communicator, which this rank failed to join: that communicator fails, and the rank calls
+ * again.
  */
 static void takeIdle(struct control *c, int rank, const struct recoverHeader *h, const uint8_t *out)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * send.c - sends messages without waiting: what a socket does not take at once is kept for the thread
+ * send.c - sends messages without waiting: what a socket does not take at once is kept for the
+ * thread
  *
  * The children of a rank get one result: the rank keeps one copy of it for all of them.
  */
@@ -128,7 +129,10 @@ void controlFlush(const struct control *c, struct controlLink *link)
 		shutdown(link->fd, SHUT_WR);
 }
 
-/* Sends what the socket takes at once, without memory of its own. Returns the bytes, or -1: the link has ended. */
+/*
+ * Sends what the socket takes at once, without memory of its own. Returns the bytes, or -1: the
+ * link has ended.
+ */
 static ssize_t sendAtOnce(const struct controlLink *link, const struct controlHeader *header,
 			  const void *data)
 {

@@ -4,8 +4,8 @@
  * an abort; in one device communicator, ranks to which a queue has failed
  *
  * The abort line ends waits, and the state in a peer's entry ends calls on the peer. The line is
- * written first: a call that finds its peer failed reads the reason there. A wait that names no peers
- * ends by the rank on the line, which no mask covers.
+ * written first: a call that finds its peer failed reads the reason there. A wait that names no
+ * peers ends by the rank on the line, which no mask covers.
  */
 #include <stdio.h>
 

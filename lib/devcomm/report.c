@@ -103,8 +103,8 @@ static void formatWait(const ginErrorRecord_t *r, char *out, size_t bytes)
 }
 
 /*
- * What is known of the peer of the record, for ginErrorPeer; else NULL. A kernel has written the record: its
- * peer may be no rank. The caller holds comm->lock.
+ * What is known of the peer of the record, for ginErrorPeer; else NULL. A kernel has written the
+ * record: its peer may be no rank. The caller holds comm->lock.
  */
 static const char *peerReason(ginComm_t comm, const struct devComm *dc, const ginErrorRecord_t *r)
 {

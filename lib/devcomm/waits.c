@@ -3,11 +3,11 @@
  * waits.c - does a kernel wait in a call on a device communicator that is to be freed?
  *
  * A waiting thread reads the abort line every few microseconds, and copies it to the mirror in GPU
- * memory (include/gin/core/mirror.cuh). The line has a number which kernels do not look at. The host
- * changes the number: if it arrives in the mirror, a thread waits. Kernels pay nothing for this. A
- * kernel that runs and does not wait is not seen, nor one that has waited for less than some
- * microseconds, or that the GPU has set aside. Host threads, which the scheduler sets aside for long,
- * count themselves instead: those that wait for a signal, a counter or a value.
+ * memory (include/gin/core/mirror.cuh). The line has a number which kernels do not look at. The
+ * host changes the number: if it arrives in the mirror, a thread waits. Kernels pay nothing for
+ * this. A kernel that runs and does not wait is not seen, nor one that has waited for less than
+ * some microseconds, or that the GPU has set aside. Host threads, which the scheduler sets aside
+ * for long, count themselves instead: those that wait for a signal, a counter or a value.
  */
 #include <unistd.h>
 
@@ -25,7 +25,10 @@
 #define LEAVE_FIRST_US 1000u
 #define LEAVE_LAST_US 128000u
 
-/* The number that a thread has copied last; 0: no thread has waited. The caller has entered the scope. */
+/*
+ * The number that a thread has copied last; 0: no thread has waited. The caller has entered the
+ * scope.
+ */
 static uint8_t answered(ginComm_t comm, const struct devComm *dc)
 {
 	const uint64_t *seen = &dc->device.abort->mirror.seen;

@@ -50,8 +50,8 @@ ginResult_t deviceImport(const struct device *d, int fd, size_t span, void **ptr
 void deviceUnmap(const struct device *d, void *ptr, size_t span);
 
 /*
- * Pieces of one size, mapped side by side: an allocation of the driver each. Memory of several pieces
- * is a list of runs that ends with a count of 0, or after DEVICE_RUNS.
+ * Pieces of one size, mapped side by side: an allocation of the driver each. Memory of several
+ * pieces is a list of runs that ends with a count of 0, or after DEVICE_RUNS.
  */
 struct deviceRun {
 	uint64_t bytes, count;

@@ -19,12 +19,15 @@ struct driverCall {
 	int isOptional;
 };
 
-/* A row of a table of driverCall, from a row of a list X(name, symbol, args): `calls` has the pointers. */
+/*
+ * A row of a table of driverCall, from a row of a list X(name, symbol, args): `calls` has the
+ * pointers.
+ */
 #define DRIVER_CALL(name, symbol, args) {symbol, &calls.name, 0},
 
 /*
- * Fills the slots, and returns NULL or why there is a call missing. The driver is never unloaded. `library` is
- * the name of the caller's library. Not for two threads at once.
+ * Fills the slots, and returns NULL or why there is a call missing. The driver is never unloaded.
+ * `library` is the name of the caller's library. Not for two threads at once.
  */
 static inline const char *driverCallsLoad(const char *library, const struct driverCall *calls,
 					  size_t count)

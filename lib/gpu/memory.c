@@ -148,8 +148,9 @@ ginResult_t memoryDevice(const void *ptr, struct device *out)
 }
 
 /*
- * Removes the allocation from the tree, unless a window lies in it. Memory that another rank of this
- * process uses in place, after a failure for example, is freed by its last user: *out is then NULL.
+ * Removes the allocation from the tree, unless a window lies in it. Memory that another rank of
+ * this process uses in place, after a failure for example, is freed by its last user: *out is then
+ * NULL.
  */
 static ginResult_t takeAllocation(const struct device *d, const void *ptr,
 				  struct memoryAllocation **out)
@@ -221,9 +222,9 @@ void memoryDrop(void *ptr)
 }
 
 /*
- * Peers share the open file of a->fd, which this process does not map: see memoryHostMap(). A lock of
- * an open file lasts until no process maps the file or has a descriptor of it, and no message carries
- * one. So the lock taken here ends when the last peer lets the memory go, or dies.
+ * Peers share the open file of a->fd, which this process does not map: see memoryHostMap(). A lock
+ * of an open file lasts until no process maps the file or has a descriptor of it, and no message
+ * carries one. So the lock taken here ends when the last peer lets the memory go, or dies.
  */
 void memoryAbandon(const void *ptr)
 {

@@ -55,17 +55,18 @@ ginResult_t memoryFree(const struct device *d, void *ptr);
 /*
  * Ranks of one process use each other's host memory in place. memoryUse() counts such users (`by` 1
  * or -1) of the allocation around `ptr`, if it is still the allocation `id`. In a process without a
- * GPU, memoryDrop() and memoryFree() free an allocation when it has no users: at once, or by the last
- * memoryUse().
+ * GPU, memoryDrop() and memoryFree() free an allocation when it has no users: at once, or by the
+ * last memoryUse().
  */
 void memoryUse(const void *ptr, uint64_t id, int by);
 void memoryDrop(void *ptr);
 
 /*
- * For pinned host memory around `ptr`, which is never unpinned. memoryAbandon(): peers may still write
- * into the memory, and no window will lie in it. memoryReclaim() returns 1 when no peer can write into
- * abandoned memory any more: the memory then serves as if it were new. At most MEMORY_LOST allocations
- * of the process wait for that, with a descriptor each; further ones are never reclaimed.
+ * For pinned host memory around `ptr`, which is never unpinned. memoryAbandon(): peers may still
+ * write into the memory, and no window will lie in it. memoryReclaim() returns 1 when no peer can
+ * write into abandoned memory any more: the memory then serves as if it were new. At most
+ * MEMORY_LOST allocations of the process wait for that, with a descriptor each; further ones are
+ * never reclaimed.
  */
 #define MEMORY_LOST 16
 void memoryAbandon(const void *ptr);

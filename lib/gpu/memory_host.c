@@ -120,8 +120,9 @@ int memoryHostReopen(int fd)
 }
 
 /*
- * For memory that may be abandoned: peers get an open file that the mapping of this process does not
- * hold. Without /proc they get the first one, whose lock never ends: the memory is never reclaimed.
+ * For memory that may be abandoned: peers get an open file that the mapping of this process does
+ * not hold. Without /proc they get the first one, whose lock never ends: the memory is never
+ * reclaimed.
  */
 static int forPeers(const struct device *d, int fd)
 {

@@ -57,7 +57,9 @@ static ginResult_t checkOrdinal(const struct device *d, const struct memory *m)
 		    (void *)m->address, ordinal, d->ordinal, ordinal);
 }
 
-/* The allocation that cuMemMap() has mapped there; 0: none. The mapping keeps it, and its number. */
+/*
+ * The allocation that cuMemMap() has mapped there; 0: none. The mapping keeps it, and its number.
+ */
 static cuAllocation allocationAt(const struct device *d, cuPtr at)
 {
 	cuAllocation allocation = 0;
@@ -112,7 +114,10 @@ static cuResult findRange(const struct device *d, struct memory *m)
 	return 0;
 }
 
-/* What the driver says of memory that cuMemMap() has mapped. An allocation of cudaMalloc() is not such memory. */
+/*
+ * What the driver says of memory that cuMemMap() has mapped. An allocation of cudaMalloc() is not
+ * such memory.
+ */
 struct mapping {
 	int isMapped;
 	int isExportable; /* by a file descriptor */

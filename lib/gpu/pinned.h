@@ -35,8 +35,8 @@ void pinnedFree(const struct device *d, void *ptr);
 
 /*
  * As pinnedFree(), for memory of pinnedAllocShared() that peers may still write, after a failure of
- * the communicator for example. The memory serves the next caller after all peers have unmapped it, or
- * have ended.
+ * the communicator for example. The memory serves the next caller after all peers have unmapped it,
+ * or have ended.
  */
 void pinnedAbandon(const struct device *d, void *ptr);
 

@@ -3,10 +3,11 @@
  * room.c - how much host memory is free
  *
  * Linux hands out memory until none is left, and then kills processes. So the available memory and
- * what is left of the limit of a container are checked first. Swap counts for the host, where it is a
- * small part of a large memory. It does not count for a container, whatever memory.swap.max allows:
- * most memory here is pinned, or written by other ranks all the time, and memory that does not fit
- * ends the process. The caller of a request that is refused too early gets a sentence instead.
+ * what is left of the limit of a container are checked first. Swap counts for the host, where it is
+ * a small part of a large memory. It does not count for a container, whatever memory.swap.max
+ * allows: most memory here is pinned, or written by other ranks all the time, and memory that does
+ * not fit ends the process. The caller of a request that is refused too early gets a sentence
+ * instead.
  *
  * The answer has to be current, and reading it takes longer than making a device communicator. So
  * cheap questions come first, and the others are asked only if these leave a doubt.

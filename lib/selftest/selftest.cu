@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // selftest.cu - a put and a signal between every pair of ranks, with verified data
 //
-// In round k rank i meets rank (k - i) modulo nRanks: every pair meets once, and each rank with itself. A pair whose
-// peer does not answer ends by the timeout of its device calls. The ranks meet in an allgather after each round.
+// In round k rank i meets rank (k - i) modulo nRanks: every pair meets once, and each rank with
+// itself. A pair whose peer does not answer ends by the timeout of its device calls. The ranks meet
+// in an allgather after each round.
 #include "selftest.h"
 
 #define GIN_CALLS 1 // compiles in a third of the time
@@ -134,7 +135,8 @@ struct Pair {
 		return result == ginSuccess ? gin.flush(GinCta{}) : result;
 	}
 
-	// The rank that sends waits for a signal without data, which says that all data has arrived.
+	// The rank that sends waits for a signal without data, which says that all data has
+	// arrived.
 	GIN_FN ginResult_t large(const Gin &gin, uint64_t &heard, bool sends) const
 	{
 		ginResult_t result = ginSuccess;
@@ -523,7 +525,8 @@ static int lowestReached(const Test &t)
 	return peer;
 }
 
-// A device communicator needs a route between each pair: tests the parts in which all pairs have a route.
+// A device communicator needs a route between each pair: tests the parts in which all pairs have a
+// route.
 static ginResult_t testParts(Test &t)
 {
 	ginComm_t part = nullptr;

@@ -2,8 +2,8 @@
 /*
  * selftest.h - libgin-selftest.so: puts and signals between all pairs of ranks of a communicator
  *
- * Used by ginCommInit() (GIN_SELFTEST=1) and by gin_info --selftest. The plug-in uses the public API
- * only: a program of device calls, for kernels where nvcc has built it and for host threads.
+ * Used by ginCommInit() (GIN_SELFTEST=1) and by gin_info --selftest. The plug-in uses the public
+ * API only: a program of device calls, for kernels where nvcc has built it and for host threads.
  */
 #ifndef GIN_LIB_SELFTEST_SELFTEST_H
 #define GIN_LIB_SELFTEST_SELFTEST_H
@@ -35,8 +35,8 @@ struct selftestCalls {
 	int kernels; /* built with kernels for GPUs */
 	/*
 	 * Collective. Tests each pair of ranks once, also each rank with itself, and fills in
-	 * cells[nRanks]. A pair that does not answer ends after some seconds and does not end the test.
-	 * An error means that nothing was tested: ginGetLastError() has the reason.
+	 * cells[nRanks]. A pair that does not answer ends after some seconds and does not end the
+	 * test. An error means that nothing was tested: ginGetLastError() has the reason.
 	 */
 	ginResult_t (*run)(ginComm_t comm, struct selftestCell *cells);
 };

@@ -336,7 +336,10 @@ static void boundedIdentity(void)
 	EXPECT_TEXT(received.host, "a??[2J?");
 }
 
-/* The entry of a rank that refuses, without any NUL, is the last thing before a page that is not there. */
+/*
+ * The entry of a rank that refuses, without any NUL, is the last thing before a page that is not
+ * there.
+ */
 static void refusalWithoutEnd(void)
 {
 	const struct bootstrapEntry mine = {.magic = IDENTITY_MAGIC};

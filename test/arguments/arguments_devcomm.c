@@ -455,7 +455,9 @@ static int directOnly(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-/* Ranks 0 and 2 say that they are on one host, rank 1 that it is on another; there is no network. */
+/*
+ * Ranks 0 and 2 say that they are on one host, rank 1 that it is on another; there is no network.
+ */
 static int twoHosts(const ginConfig_t *config)
 {
 	ginPeerInfo_t info = GIN_PEER_INFO_INIT;

@@ -18,7 +18,10 @@
 
 #define EXPECT(condition) check(condition, #condition)
 
-/* EXPECT_WHY=words: the reason for the route to some peer has the words, so the route is what the test is about. */
+/*
+ * EXPECT_WHY=words: the reason for the route to some peer has the words, so the route is what the
+ * test is about.
+ */
 inline void expectWhy(const Rank &r)
 {
 	const char *words = getenv("EXPECT_WHY");
@@ -49,7 +52,9 @@ template <uint32_t most, class Body> __global__ void __launch_bounds__(most, 1)
 }
 #endif
 
-/* For blocks of up to `most` threads: nvcc gives the kernel no more registers than they can have. */
+/*
+ * For blocks of up to `most` threads: nvcc gives the kernel no more registers than they can have.
+ */
 template <uint32_t most, class Body>
 void launchBounded(Rank &r, uint32_t grid, uint32_t block, Body body)
 {
@@ -72,7 +77,10 @@ inline void meet(Rank &r)
 }
 
 #ifdef __CUDACC__
-/* Pinned once, and kept: cudaFreeHost() waits for the kernels of all ranks of the process, see gin_proxy(7). */
+/*
+ * Pinned once, and kept: cudaFreeHost() waits for the kernels of all ranks of the process, see
+ * gin_proxy(7).
+ */
 class PinnedWords
 {
 	std::mutex mutex;
@@ -228,7 +236,10 @@ struct Device {
 	Device &operator=(const Device &) = delete;
 };
 
-/* Ranks that are threads share a GPU and wait for each other there: no kernel may be loaded meanwhile. */
+/*
+ * Ranks that are threads share a GPU and wait for each other there: no kernel may be loaded
+ * meanwhile.
+ */
 inline void shareGpu()
 {
 	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
@@ -242,7 +253,10 @@ inline Allocator *wordsAllocator(Rank &r)
 	return info.deviceAtomics ? ginMemAlloc : ginMemAllocHost;
 }
 
-/* Many on a GPU, few on host threads, and on a GPU with FEW_ROUNDS=1: where the route is a slow one. */
+/*
+ * Many on a GPU, few on host threads, and on a GPU with FEW_ROUNDS=1: where the route is a slow
+ * one.
+ */
 inline uint32_t roundsFor(const Rank &r, uint32_t few, uint32_t many)
 {
 	return r.device < 0 || getenv("FEW_ROUNDS") ? few : many;
@@ -259,8 +273,9 @@ struct Settle {
 };
 
 /*
- * All ranks have come here, and what their kernels have put and raised by this device communicator is
- * there: rule 10. Without it only a route without queues has done so when the kernels have ended.
+ * All ranks have come here, and what their kernels have put and raised by this device communicator
+ * is there: rule 10. Without it only a route without queues has done so when the kernels have
+ * ended.
  */
 inline void settle(Rank &r, const Device &device)
 {

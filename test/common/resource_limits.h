@@ -59,7 +59,9 @@ static inline int agreed(const ginConfig_t *config, const char *call, ginResult_
 	return result == ginSuccess;
 }
 
-/* Every rank reports one sentence: the sentence of the rank that lacks something, with the remedy. */
+/*
+ * Every rank reports one sentence: the sentence of the rank that lacks something, with the remedy.
+ */
 static inline void expectSameWords(const struct outcome *outcome, const char *call,
 				   const char *remedy)
 {

@@ -99,7 +99,10 @@ struct Test {
 	void (*run)(Rank &);
 };
 
-/* Runs the tests on this rank. VERBOSE=1 prints names; TEST=word selects tests by a word in the name. */
+/*
+ * Runs the tests on this rank. VERBOSE=1 prints names; TEST=word selects tests by a word in the
+ * name.
+ */
 template <size_t n> void runTests(Rank &r, const char *suite, const Test (&tests)[n])
 {
 	const char *only = getenv("TEST");

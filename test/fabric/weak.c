@@ -13,7 +13,7 @@
  *	WEAK_FAIL=N	the N-th write fails
  *	WEAK_MOST=BYTES	most bytes of one write or read
  *	WEAK_GPU=1	reaches "GPU memory" of this process, where CPUs do, too
- *	WEAK_REUSE=1	numbers of ends are used again: for programs that open many, one after the other
+ *	WEAK_REUSE=1	numbers of ends are used again: for programs that open many in sequence
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -5,8 +5,8 @@
  *	life PAGE [LAPS]	the rank is in RANK, the number of ranks in WORLD_SIZE
  *
  * A whole life: communicator, memory, windows, device communicator, laps of kernels that put to the
- * right neighbour and compare what comes from the left one, a split, and the end. PAGE is a file that
- * all ranks and the driver map: what the rank does, and how it ended.
+ * right neighbour and compare what comes from the left one, a split, and the end. PAGE is a file
+ * that all ranks and the driver map: what the rank does, and how it ended.
  *
  * With FAULTS_FILES set it counts its descriptors at the end. Exit status: life.h.
  */

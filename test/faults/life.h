@@ -3,8 +3,8 @@
  * life.h - one rank of a job in which something goes wrong: what life.cc and soak.cc have in common
  *
  * The page that the ranks share with the driver, a rank's first failed call, and the end of a rank
- * however far it came. Exit status 0: no call failed. 3: a call failed, and the rank has cleaned up. 4:
- * wrong data, or a lap with a dead rank that was reported as complete.
+ * however far it came. Exit status 0: no call failed. 3: a call failed, and the rank has cleaned
+ * up. 4: wrong data, or a lap with a dead rank that was reported as complete.
  */
 #ifndef GIN_TEST_FAULTS_LIFE_H
 #define GIN_TEST_FAULTS_LIFE_H
@@ -35,7 +35,10 @@ struct Line {
 
 static_assert(sizeof(Line) == 512, "the driver reads 512 bytes");
 
-/* The first line is the driver's: `endedAt` is the time of a rank's death, `laps` asks for the end of soak.cc. */
+/*
+ * The first line is the driver's: `endedAt` is the time of a rank's death, `laps` asks for the end
+ * of soak.cc.
+ */
 static Line *page;
 static thread_local Line *line; /* of the rank of this thread */
 
@@ -58,8 +61,8 @@ static void enter(Phase phase)
 }
 
 /*
- * Is it a connection of a stranger that libfabric has accepted? libfabric 1.17 does not close it at its
- * end. libgin's own sockets do not block.
+ * Is it a connection of a stranger that libfabric has accepted? libfabric 1.17 does not close it at
+ * its end. libgin's own sockets do not block.
  */
 static bool isOfLibfabric(int fd)
 {
@@ -134,8 +137,8 @@ struct Life {
 	}
 
 	/*
-	 * A kernel's result: the sentence is the communicator's, which may come later, or else the device
-	 * communicator's.
+	 * A kernel's result: the sentence is the communicator's, which may come later, or else the
+	 * device communicator's.
 	 */
 	bool kernelOk(uint64_t seen)
 	{
@@ -189,8 +192,8 @@ struct Life {
 	}
 
 	/*
-	 * A rank may have done its part of the lap in which it dies. No lap after that one can end, but
-	 * one may have begun after the death.
+	 * A rank may have done its part of the lap in which it dies. No lap after that one can end,
+	 * but one may have begun after the death.
 	 */
 	void countAfter(uint64_t begun)
 	{
@@ -231,8 +234,8 @@ struct Life {
 };
 
 /*
- * Connections to the root, a thread of rank 0, are closed soon, not at once. The root stays for a second:
- * a listener and an epoll descriptor.
+ * Connections to the root, a thread of rank 0, are closed soon, not at once. The root stays for a
+ * second: a listener and an epoll descriptor.
  */
 static int filesLeft(int before, int rank)
 {
@@ -246,7 +249,10 @@ static int filesLeft(int before, int rank)
 	return left;
 }
 
-/* The CUDA driver opens descriptors when it is first asked, and keeps them, also where no GPU is visible. */
+/*
+ * The CUDA driver opens descriptors when it is first asked, and keeps them, also where no GPU is
+ * visible.
+ */
 static void loadDriver()
 {
 	void *driver = getenv("FAULTS_FILES") ? dlopen("libcuda.so.1", RTLD_NOW) : nullptr;

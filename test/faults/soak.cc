@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * soak.cc - one rank of a job that makes operations without end; test/faults/run soak starts it and strikes
+ * soak.cc - one rank of a job that makes operations without end; test/faults/run soak starts it and
+ * strikes
  *
  *	soak PAGE SEED		the rank is in RANK, the number of ranks in WORLD_SIZE
  *
- * Each thread of a rank makes batches of operations at the right neighbour: puts, values, gets, strong and weak
- * signals, atomics, in an order that the seed gives. After a batch it compares what came from the left
- * neighbour: each word of a put, the exact sum of the signals, the old value of each atomic. An operation that
- * is lost, repeated or early makes a wrong word. `operations` of the page counts the operations of the left
- * neighbour that this rank has compared. THREADS is the number of threads of each rank: by default 1 to 3 on
- * host threads, 64 on a GPU. CONTEXTS is 1, or by default 1 or one for each thread. With HOST_MEMORY set windows
- * are host memory, also where there is a GPU. With TOGETHER set all ranks are threads of this process: what they send stays
+ * Each thread of a rank makes batches of operations at the right neighbour: puts, values, gets,
+ * strong and weak signals, atomics, in an order that the seed gives. After a batch it compares what
+ * came from the left neighbour: each word of a put, the exact sum of the signals, the old value of
+ * each atomic. An operation that is lost, repeated or early makes a wrong word. `operations` of the
+ * page counts the operations of the left neighbour that this rank has compared. THREADS is the
+ * number of threads of each rank: by default 1 to 3 on host threads, 64 on a GPU. CONTEXTS is 1, or
+ * by default 1 or one for each thread. With HOST_MEMORY set windows are host memory, also where
+ * there is a GPU. With TOGETHER set all ranks are threads of this process: what they send stays
  * within the software mlx5 device of one process, which is faster.
  *
- * The rank ends after a failed call, or when the driver asks for it. After SIGUSR1 it aborts the communicator.
- * Exit status: life.h.
+ * The rank ends after a failed call, or when the driver asks for it. After SIGUSR1 it aborts the
+ * communicator. Exit status: life.h.
  */
 #include "life.h"
 
@@ -211,8 +213,8 @@ struct Soak {
 	}
 
 	/*
-	 * What has come from the left, what gets have brought from the right, and the sum of the signals.
-	 * The arrival covers puts; signals may come later.
+	 * What has come from the left, what gets have brought from the right, and the sum of the
+	 * signals. The arrival covers puts; signals may come later.
 	 */
 	GIN_FN ginResult_t compare(const Gin &gin, State &s, uint64_t b) const
 	{

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fake_sockets.h - pairs of sockets in memory, for fuzz targets: a call of the kernel takes longer than the parser
+ * fake_sockets.h - pairs of sockets in memory, for fuzz targets: a call of the kernel takes longer
+ * than the parser
  *
  * mk/fuzz.mk links a target with --wrap for the calls below. Descriptors of other files go to libc.
  */

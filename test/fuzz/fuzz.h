@@ -2,8 +2,8 @@
 /*
  * fuzz.h - a fuzz target: the function fuzzOne(), which reads bytes of others by production code
  *
- * test/fuzz/run compiles a target with -DGIN_FUZZ, and libFuzzer calls fuzzOne(). Without GIN_FUZZ a
- * target is an ordinary test:
+ * test/fuzz/run compiles a target with -DGIN_FUZZ, and libFuzzer calls fuzzOne(). Without GIN_FUZZ
+ * a target is an ordinary test:
  *
  *	fuzz_NAME [FILE|DIRECTORY]...	replays files; default: test/fuzz/corpus/NAME
  *

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_control.c - the messages of the control plane, as the sockets of parent and children bring them
+ * fuzz_control.c - the messages of the control plane, as the sockets of parent and children bring
+ * them
  *
  * An input is a list of steps: bytes arrive on a link, this rank begins and ends collectives, time
- * passes, a link ends. What this rank sends is read as a peer reads it: headers with a known type and
- * a possible length. A collective that succeeds has the bytes of this rank in its result.
+ * passes, a link ends. What this rank sends is read as a peer reads it: headers with a known type
+ * and a possible length. A collective that succeeds has the bytes of this rank in its result.
  */
 /* LINK: -Wl,--wrap=send,--wrap=sendmsg,--wrap=recv,--wrap=shutdown,--wrap=close,--wrap=epoll_ctl */
 #include "fuzz.h"
@@ -261,7 +262,9 @@ static void callNamed(struct fuzzInput *in)
 
 static const uint8_t guard[4096] = {1, 2, 3, 4, 5, 6, 7, 8}; /* noticed without a sanitizer, too */
 
-/* Ends it, if that does not wait. `out` has the bytes that the caller of the collective provides. */
+/*
+ * Ends it, if that does not wait. `out` has the bytes that the caller of the collective provides.
+ */
 static void endCall(void)
 {
 	size_t each = calling.block ? calling.block : ownBytes;

@@ -2,9 +2,9 @@
 /*
  * fuzz_descriptor.c - descriptors of the proxy's ring, which kernels write
  *
- * An input is a list of steps: a descriptor is posted, whole or torn; the transport is busy, holds works,
- * or fails. No work leaves the windows, the counters and the result slots, and each work is completed
- * once. At the end everything posted is done, or the context has failed.
+ * An input is a list of steps: a descriptor is posted, whole or torn; the transport is busy, holds
+ * works, or fails. No work leaves the windows, the counters and the result slots, and each work is
+ * completed once. At the end everything posted is done, or the context has failed.
  */
 #include "fuzz.h"
 

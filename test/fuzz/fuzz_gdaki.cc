@@ -2,10 +2,11 @@
 /*
  * fuzz_gdaki.cc - completion entries, as kernels on the gdaki route read them
  *
- * One thread makes device calls on send queues that a NIC of this file serves. An input is a list of steps: puts
- * with counters, gets, signals, atomics, waits; entries of the NIC. An entry is one that a NIC writes: it completes
- * work requests that were handed over, or is an error; or it is any 64 bytes, after which no more than the memory
- * around is checked. Counters count what is completed, no more; a flush that succeeds has all of it.
+ * One thread makes device calls on send queues that a NIC of this file serves. An input is a list
+ * of steps: puts with counters, gets, signals, atomics, waits; entries of the NIC. An entry is one
+ * that a NIC writes: it completes work requests that were handed over, or is an error; or it is any
+ * 64 bytes, after which no more than the memory around is checked. Counters count what is
+ * completed, no more; a flush that succeeds has all of it.
  */
 #include "fuzz.h"
 

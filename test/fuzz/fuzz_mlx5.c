@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_mlx5.c - what an mlx5 device, or a kernel in its place, has written: completions, work requests,
- * answers to commands
+ * fuzz_mlx5.c - what an mlx5 device, or a kernel in its place, has written: completions, work
+ * requests, answers to commands
  *
  * Any bytes can be decoded. A text fits its room, and is whole if the room is.
  */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_ofi.c - completion entries, as the proxy's network by libfabric takes them from a completion queue
+ * fuzz_ofi.c - completion entries, as the proxy's network by libfabric takes them from a completion
+ * queue
  *
- * A provider of this file completes what was begun, in the order, with the status, length, flags and data that
- * the input says. An input is a list of steps: writes, reads and messages begin, entries are written, the
- * end is polled. Each transfer has one event, with its context; a message comes from the buffer of its receive;
- * no buffer and no operation is lost.
+ * A provider of this file completes what was begun, in the order, with the status, length, flags
+ * and data that the input says. An input is a list of steps: writes, reads and messages begin,
+ * entries are written, the end is polled. Each transfer has one event, with its context; a message
+ * comes from the buffer of its receive; no buffer and no operation is lost.
  */
 /* HEADERS: libfabric */
 #include "fuzz.h"

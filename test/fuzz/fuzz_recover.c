@@ -3,8 +3,8 @@
  * fuzz_recover.c - the datagrams by which ranks agree which of them go on
  *
  * An input is a list of steps: this rank begins, agrees, exchanges, ends; datagrams of other ranks
- * arrive, with a right hash or without. No call waits: config.poll ends it. A team that is agreed has
- * this rank in it, and no rank twice.
+ * arrive, with a right hash or without. No call waits: config.poll ends it. A team that is agreed
+ * has this rank in it, and no rank twice.
  */
 #include "fuzz.h"
 

@@ -3,9 +3,9 @@
  * fuzz_root.c - what a root reads: answers to its challenge, and requests of processes that have
  * proved the key
  *
- * An input is a list of steps: ranks come, leave, or miss, and time passes. Each rank gets one reply at
- * most, and it is the entries of its own communicator, or a sentence. At the end every connection is
- * closed.
+ * An input is a list of steps: ranks come, leave, or miss, and time passes. Each rank gets one
+ * reply at most, and it is the entries of its own communicator, or a sentence. At the end every
+ * connection is closed.
  */
 /* LINK: -Wl,--wrap=send,--wrap=sendmsg,--wrap=recv,--wrap=shutdown,--wrap=close,--wrap=epoll_ctl */
 #include "fuzz.h"

@@ -2,9 +2,9 @@
 /*
  * fuzz_windows.c - what ranks exchange about themselves and about their parts of windows
  *
- * Rank 0 of three registers a window with offers of the input's, and with the descriptors that the input
- * chooses. A part that rank 0 maps begins in the mapping. Identities, bounce offers and blobs of the
- * proxy are read, too.
+ * Rank 0 of three registers a window with offers of the input's, and with the descriptors that the
+ * input chooses. A part that rank 0 maps begins in the mapping. Identities, bounce offers and blobs
+ * of the proxy are read, too.
  */
 /* NEEDS: libgin-weak.so */
 #include "fuzz.h"
@@ -227,8 +227,8 @@ static void readReply(struct fuzzInput *in)
 }
 
 /*
- * May this input take long? libFuzzer keeps the inputs that do, and changes them most, so a sum over the
- * whole input decides: few of the changed ones may take long, too.
+ * May this input take long? libFuzzer keeps the inputs that do, and changes them most, so a sum
+ * over the whole input decides: few of the changed ones may take long, too.
  */
 static int isLong(struct fuzzInput in)
 {

@@ -2,8 +2,8 @@
 /*
  * record.c - writes what the parsers of real exchanges read, as inputs of the fuzz targets
  *
- * Linked with the library and test/faults/life.cc, in front of functions of the library (--wrap). Each
- * process writes to the folders of FUZZ_RECORD; test/fuzz/seeds runs it.
+ * Linked with the library and test/faults/life.cc, in front of functions of the library (--wrap).
+ * Each process writes to the folders of FUZZ_RECORD; test/fuzz/seeds runs it.
  */
 /* LINK: -Wl,--wrap=rootGroupsAdd,--wrap=controlGatherAdd,--wrap=controlDeliver */
 /* LINK: -Wl,--wrap=descriptorTake,--wrap=networkReceive,--wrap=networkReceiveImmediate */

@@ -5,8 +5,8 @@
  *	ROUNDS=n  of all threads together (10000: the NIC's 16 bits go round)
  *
  * Everybody writes to the right and looks at what came of it: reads it back, counts, adds. A round
- * is 7.5 WQEBBs of 64 bytes; each rank prints how many it has posted, and in how many seconds. A call
- * that hangs ends after TIMEOUT_S, and with it the test: one that takes longer is slow.
+ * is 7.5 WQEBBs of 64 bytes; each rank prints how many it has posted, and in how many seconds. A
+ * call that hangs ends after TIMEOUT_S, and with it the test: one that takes longer is slow.
  */
 #include "suite.h"
 
@@ -197,8 +197,8 @@ static void alone(Rank &r)
 }
 
 /*
- * A key that the peer does not know: the put does not count, and the queue is lost to all. Queues of
- * other contexts work until the monitor has told the device communicator.
+ * A key that the peer does not know: the put does not count, and the queue is lost to all. Queues
+ * of other contexts work until the monitor has told the device communicator.
  */
 struct Refused {
 	ginDevComm dc;

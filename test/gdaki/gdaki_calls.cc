@@ -223,7 +223,9 @@ static void atomicsWithoutMasks()
 	e.end();
 }
 
-/* Threads that give up leave their result slots; a slot is free again when its queue has passed it. */
+/*
+ * Threads that give up leave their result slots; a slot is free again when its queue has passed it.
+ */
 static void places()
 {
 	Rig r;
@@ -500,7 +502,10 @@ static void barrier()
 	EXPECT(barrier.arrive() == ginErrorPeer);
 }
 
-/* Barrier 1 posts in the queue of context 1, where its drain posts READs. Barrier 0 waits for that queue. */
+/*
+ * Barrier 1 posts in the queue of context 1, where its drain posts READs. Barrier 0 waits for that
+ * queue.
+ */
 static void barriersHaveContexts()
 {
 	Rig r;
@@ -518,7 +523,10 @@ static void barriersHaveContexts()
 	EXPECT(GinBarrier(r.dc, ginTeamWorld(r.dc), 0).arrive() == ginErrorTimeout);
 }
 
-/* What goes to a direct peer: by stores, but words in windows by the NIC, in one queue of all contexts. */
+/*
+ * What goes to a direct peer: by stores, but words in windows by the NIC, in one queue of all
+ * contexts.
+ */
 static void directPeer()
 {
 	Rig r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gdaki_failed.cc - a queue pair fails while kernels only wait for signals: their waits end, calls on
- * the peer fail, and the sentence names the queue pair; other device communicators go on
+ * gdaki_failed.cc - a queue pair fails while kernels only wait for signals: their waits end, calls
+ * on the peer fail, and the sentence names the queue pair; other device communicators go on
  *
  * Two ranks, which are threads, on one software device: below mlx5/dev/with-device.
  */
@@ -137,8 +137,8 @@ static void expectOthersGoOn(Rank &r, Device &failed, Device &other)
 }
 
 /*
- * The NIC gives up a queue pair in which nothing is in flight, without a CQE. The wait is in another
- * context.
+ * The NIC gives up a queue pair in which nothing is in flight, without a CQE. The wait is in
+ * another context.
  */
 static void whileItWaits(Rank &r)
 {
@@ -161,7 +161,10 @@ static void whileItWaits(Rank &r)
 	meet(r);
 }
 
-/* The peer's NIC refuses a put: a CQE tells the rank that put, and the queue pair's state tells the peer. */
+/*
+ * The peer's NIC refuses a put: a CQE tells the rank that put, and the queue pair's state tells the
+ * peer.
+ */
 static void refused(Rank &r)
 {
 	Buffer words(r, 128);

@@ -2,8 +2,8 @@
 /*
  * gdaki_rig.h - a rank's send queues without a NIC
  *
- * Rank 0 of two, on a queue for each, laid out here: doorbells are looked at, completions written by
- * hand.
+ * Rank 0 of two, on a queue for each, laid out here: doorbells are looked at, completions written
+ * by hand.
  */
 #ifndef GIN_TEST_GDAKI_RIG_H
 #define GIN_TEST_GDAKI_RIG_H

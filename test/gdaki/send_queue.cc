@@ -159,12 +159,13 @@ private:
 
 		EXPECT(ring >> 32 == q.fixed.queue);
 		/*
-		 * The ringer writes the record before the doorbell, and posters reserve at most a depth
-		 * beyond what this thread has fetched and completed. At the read of the doorbell the
-		 * record may be one ring ahead: at most a depth. Until the read of the record the ringer
-		 * may ring that doorbell, and another may ring: at most another depth. So the record read,
-		 * and what is fetched by it, is at most two depths ahead of the doorbell, and the doorbell
-		 * read next at most three. The doorbell never goes back.
+		 * The ringer writes the record before the doorbell, and posters reserve at most a
+		 * depth beyond what this thread has fetched and completed. At the read of the
+		 * doorbell the record may be one ring ahead: at most a depth. Until the read of the
+		 * record the ringer may ring that doorbell, and another may ring: at most another
+		 * depth. So the record read, and what is fetched by it, is at most two depths ahead
+		 * of the doorbell, and the doorbell read next at most three. The doorbell never
+		 * goes back.
 		 */
 		EXPECT(says >= rung && says - rung <= 3 * wqes.size());
 		EXPECT(ahead <= 2 * wqes.size());
@@ -281,7 +282,10 @@ static uint64_t countsOf(uint64_t poster, uint64_t posts)
 	return sum;
 }
 
-/* Posts, repeats posts that time out, and waits for its own posts at times, until all are posted or one fails. */
+/*
+ * Posts, repeats posts that time out, and waits for its own posts at times, until all are posted or
+ * one fails.
+ */
 static ginResult_t postMany(Nic &nic, uint64_t poster, uint64_t posts, ginSharing sharing)
 {
 	uint64_t end = 0, counted = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gpu_wqe.cc - a GPU, which turns bytes by instructions of its own, makes the WQEs that the host makes
+ * gpu_wqe.cc - a GPU, which turns bytes by instructions of its own, makes the WQEs that the host
+ * makes
  *
  * unit_mlx5_wqe.c compares the host's WQEs with bytes that are written down.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bootstrap.h - what the tests of the bootstraps share: data that shows which communicator it is of,
- * ports, and calls that fail
+ * bootstrap.h - what the tests of the bootstraps share: data that shows which communicator it is
+ * of, ports, and calls that fail
  */
 #ifndef GIN_TEST_BOOTSTRAP_H
 #define GIN_TEST_BOOTSTRAP_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bootstrap_split.cc - communicators made by ginCommSplit(): members and order, checked by data; each
- * part is destroyed independently
+ * bootstrap_split.cc - communicators made by ginCommSplit(): members and order, checked by data;
+ * each part is destroyed independently
  */
 /* COMPILE: -O0 */
 #include "bootstrap.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bootstrap_tcp.cc - jobs at GIN_ROOT: by every launcher's variables, over every kind of address, and
- * each that cannot come about, with the sentence that its ranks get
+ * bootstrap_tcp.cc - jobs at GIN_ROOT: by every launcher's variables, over every kind of address,
+ * and each that cannot come about, with the sentence that its ranks get
  *
  * PAIRS pairs of jobs start at one instant at one port, 6 by default.
  *
@@ -159,8 +159,8 @@ static void wrongVariableLate()
 }
 
 /*
- * A second after rank 0 has destroyed its last communicator, nothing of the root is left, and the port
- * is free. The next communicator brings the root back; rank 1 may come before that.
+ * A second after rank 0 has destroyed its last communicator, nothing of the root is left, and the
+ * port is free. The next communicator brings the root back; rank 1 may come before that.
  */
 static void rootEnds()
 {
@@ -327,7 +327,10 @@ static void oneOfTwoJobs(Pair *pair, int job)
 	ginCommDestroy(comm); /* its result is the error, if there was one */
 }
 
-/* Rank 0 of job 0 has the root. `first`: the processes, 2 * job + rank, that begin; then the others. */
+/*
+ * Rank 0 of job 0 has the root. `first`: the processes, 2 * job + rank, that begin; then the
+ * others.
+ */
 static void startPair(const std::string &name, Pair *pair, const std::vector<int> &first)
 {
 	std::string root = newRoot();
@@ -347,8 +350,8 @@ static void startPair(const std::string &name, Pair *pair, const std::vector<int
 }
 
 /*
- * No communicator with ranks of two jobs stays: neither one that this test makes on purpose, nor one
- * that two jobs make by chance when they start at one instant.
+ * No communicator with ranks of two jobs stays: neither one that this test makes on purpose, nor
+ * one that two jobs make by chance when they start at one instant.
  */
 static void mixedJobs(int count)
 {
@@ -399,8 +402,8 @@ static void oneRankTwice()
 }
 
 /*
- * Ranks of the first start are still alive, and do not meet the ranks of the second. The root has the
- * shorter timeout: it answers before the rank of the second start has waited long enough.
+ * Ranks of the first start are still alive, and do not meet the ranks of the second. The root has
+ * the shorter timeout: it answers before the rank of the second start has waited long enough.
  */
 static void restarts()
 {
@@ -458,7 +461,10 @@ static void forkAfterInit()
 	startJob("forks after the start", all);
 }
 
-/* Every socket of this process that waits for connections or datagrams is at the loopback interface. */
+/*
+ * Every socket of this process that waits for connections or datagrams is at the loopback
+ * interface.
+ */
 static void expectOnlyLoopback()
 {
 	int seen = 0;

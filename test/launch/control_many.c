@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * control_many.c [RANKS [LATE]] - bootstrap and control plane of a communicator of 16,384 ranks, on one
- * machine
+ * control_many.c [RANKS [LATE]] - bootstrap and control plane of a communicator of 16,384 ranks, on
+ * one machine
  *
  * Each process has many ranks. A rank has the thread of its control plane and no other: one thread
  * of the process begins a collective for all its ranks, then ends it for all. The ranks meet at the
- * root of a unique id, connect, agree, gather, and exchange 8 bytes between all pairs. The last rank is
- * LATE seconds late at the root and in the tree: meanwhile the connections of the others are silent.
+ * root of a unique id, connect, agree, gather, and exchange 8 bytes between all pairs. The last
+ * rank is LATE seconds late at the root and in the tree: meanwhile the connections of the others
+ * are silent.
  */
 #include "bootstrap/meeting.h"
 #include "expect.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * selftest.cc - libgin-selftest.so: which pairs answer, and what ginCommInit() says of a pair that does not
+ * selftest.cc - libgin-selftest.so: which pairs answer, and what ginCommInit() says of a pair that
+ * does not
  *
  *	EXPECT_BACKEND=NAME	the route of every pair
  *	EXPECT_FAULT=WORDS	every pair is broken, with these words; else every pair answers
- *	EXPECT_INIT=WORDS	with GIN_SELFTEST=1 ginCommInit() fails on every rank, in a sentence with these words
+ *	EXPECT_INIT=WORDS	with GIN_SELFTEST=1 ginCommInit() fails on every rank, with WORDS
  *	EXPECT_BROKEN=RANK	with EXPECT_FAULT: only the pairs with that rank are broken
  */
 /* NEEDS: libgin-weak.so libgin-selftest.so */

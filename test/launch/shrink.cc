@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shrink.cc - ginCommShrink(): ranks die, abort or are excluded, and the others go on with their memory
+ * shrink.cc - ginCommShrink(): ranks die, abort or are excluded, and the others go on with their
+ * memory
  *
  *	shrink [NAME...]	the cases of these names; none: all
  *	RANKS=N			each case with N ranks alone
@@ -67,7 +68,10 @@ void shrinkTo(Rank &r, Rank &s, const std::vector<int> &exclude = {})
 	EXPECT(s.device == r.device);
 }
 
-/* The ranks that go on reach each other's memory in a communicator of their own, which is then destroyed. */
+/*
+ * The ranks that go on reach each other's memory in a communicator of their own, which is then
+ * destroyed.
+ */
 void goOnAside(Rank &r, Memories m, const std::vector<int> &exclude = {})
 {
 	Rank s;
@@ -413,8 +417,8 @@ void replacement(int rank)
 }
 
 /*
- * The survivors send an id to a new process, by a pipe here. Their memory keeps its windows in the old
- * communicators until the new one has its own.
+ * The survivors send an id to a new process, by a pipe here. Their memory keeps its windows in the
+ * old communicators until the new one has its own.
  */
 int replaced(const ginConfig_t *config)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mlx5_devx.c - queues made by the commands of mlx5/prm.h, and driven by nothing but gin/core/mlx5.h
+ * mlx5_devx.c - queues made by the commands of mlx5/prm.h, and driven by nothing but
+ * gin/core/mlx5.h
  *
  * What a GPU does, done by one thread: WQEs stored, doorbell record, doorbell, a collapsed
  * completion queue polled. Each kind of WQE has to do what it says, also the kinds that libmlx5
@@ -433,7 +434,10 @@ static void atomics(struct queue *q)
 	expectWord(6ull << 40, 6ull << 40, "compare-swap of another value");
 }
 
-/* An atomic on four bytes leaves the bytes beside them alone, and returns the old value in the wire's order. */
+/*
+ * An atomic on four bytes leaves the bytes beside them alone, and returns the old value in the
+ * wire's order.
+ */
 static void maskedAtomics(struct queue *q)
 {
 	setWord(0xaaaaaaaaffffffff);

@@ -3,9 +3,9 @@
  * mlx5_nic_backend.c - communicators on route gdaki: all that the host hands to kernels is what the
  * NIC has
  *
- * Work requests are posted by hand, through the send queues, keys and addresses of device communicators
- * and windows; their data is looked at where it should be. In a process of its own each, as a fault of
- * the device lasts.
+ * Work requests are posted by hand, through the send queues, keys and addresses of device
+ * communicators and windows; their data is looked at where it should be. In a process of its own
+ * each, as a fault of the device lasts.
  */
 /* PACKAGES: libmlx5 libibverbs */
 /* NEEDS: libgin-rdma.so */

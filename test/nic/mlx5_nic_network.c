@@ -6,8 +6,9 @@
  * comes once. A fault of the software device fails the operation that it hits and all later ones of
  * that peer, in words; nothing before, and no message of what has failed arrives.
  *
- * Shared memory stands in for a GPU's, its descriptor for a dma-buf's. With an adversary and `weakcqe`
- * the software device writes into a region by dma-buf after the completion, so the flush is needed.
+ * Shared memory stands in for a GPU's, its descriptor for a dma-buf's. With an adversary and
+ * `weakcqe` the software device writes into a region by dma-buf after the completion, so the flush
+ * is needed.
  *
  * mlx5_nic_network DEVICE: without faults, on a device of this machine.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mlx5_nic_pairs.c - the queue pairs of a device communicator: which ranks have one, and that each leads
- * to the right peer
+ * mlx5_nic_pairs.c - the queue pairs of a device communicator: which ranks have one, and that each
+ * leads to the right peer
  *
  * Ranks are threads, each with a port of its own.
  */

@@ -72,7 +72,9 @@ static inline void nicNeedAtomics(void)
 	exit(77);
 }
 
-/* Does the software device have an adversary with this word, `weakcqe`, or any adversary with ""? */
+/*
+ * Does the software device have an adversary with this word, `weakcqe`, or any adversary with ""?
+ */
 static inline int nicAdversary(const char *word)
 {
 	const char *adversary = getenv("MLX5DEV_ADVERSARY");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_part.h - a rank on route gdaki, and work requests posted by hand through what the host has handed out
+ * nic_part.h - a rank on route gdaki, and work requests posted by hand through what the host has
+ * handed out
  */
 #ifndef GIN_TEST_NIC_PART_H
 #define GIN_TEST_NIC_PART_H

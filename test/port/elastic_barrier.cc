@@ -2,11 +2,11 @@
 /*
  * elastic_barrier.cc - three habits of an elastic expert-parallel buffer
  *
- *  Barrier  puts on contexts 1 and up without signals; flushes by other threads; a meeting of the grid; then
+ *  Barrier  puts on contexts 1 and up, no signals; flushes by other threads; the grid meets; then
  *	     strong signals on context 0 alone. They cover the puts of all contexts.
- *  Tails    tokens by puts, then one add at an offset of a window: the high half counts tokens, the low half
+ *  Tails    tokens by puts, then one add at an offset: the high half counts tokens, the low half
  *	     says that no more come. The reader takes tokens up to the tail while more come.
- *  Notify   arrays of 32-bit and 64-bit words by one put without a signal; the reader polls each word.
+ *  Notify   arrays of 32-bit and 64-bit words by one put, no signal; the reader polls each word.
  */
 #include "port.h"
 
@@ -203,7 +203,10 @@ template <class Word> struct Notify : Habit {
 		return ginSuccess;
 	}
 
-	/* A sender that had to flush before its words go out would wait here for ranks that do likewise. */
+	/*
+	 * A sender that had to flush before its words go out would wait here for ranks that do
+	 * likewise.
+	 */
 	GIN_FN ginResult_t run() const
 	{
 		ginResult_t result = ginSuccess;

@@ -195,8 +195,8 @@ struct Ring {
 };
 
 /*
- * Every rank gets every rank's bytes: by put along its rail, then through pointers from direct peers,
- * which have the bytes of their rails.
+ * Every rank gets every rank's bytes: by put along its rail, then through pointers from direct
+ * peers, which have the bytes of their rails.
  */
 struct Hierarchy {
 	ginDevComm dc;

@@ -7,8 +7,8 @@
  * Rows to near ranks are stored through pointers, the same signal covers them. Experts are spread
  * over the contexts of two device communicators, kept in GPU memory.
  *
- * Everything exists twice, and rounds alternate between the halves. A rank raises a signal of a half
- * again only after it has heard from the signal's owner that the owner reset it.
+ * Everything exists twice, and rounds alternate between the halves. A rank raises a signal of a
+ * half again only after it has heard from the signal's owner that the owner reset it.
  *
  * All numbers are small multiples of 1/8, so that the results are exact.
  */

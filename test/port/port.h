@@ -82,7 +82,9 @@ GIN_FN void relax()
 #endif
 }
 
-/* A counter of this rank's threads: a thread that sees the sum sees what came before each addition. */
+/*
+ * A counter of this rank's threads: a thread that sees the sum sees what came before each addition.
+ */
 GIN_FN uint32_t fetchAdd(uint32_t *word, uint32_t value)
 {
 #if GIN_ON_GPU

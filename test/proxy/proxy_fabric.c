@@ -29,7 +29,9 @@ struct side {
 	int fails, failed; /* transfers may fail; how many have */
 };
 
-/* The native provider over TCP: libfabric 2 calls it tcp, which libfabric 1 takes for tcp;ofi_rxm. */
+/*
+ * The native provider over TCP: libfabric 2 calls it tcp, which libfabric 1 takes for tcp;ofi_rxm.
+ */
 static const char *nativeProvider(void)
 {
 	const struct fabricWanted net = {

@@ -2,7 +2,7 @@
 /*
  * proxy_ring.cc - many descriptors of many threads through one ring, every byte looked at
  *
- *	DESCRIPTORS=n	how many each rank posts, GRID and BLOCK by how many threads, QUEUE_DEPTH (16)
+ *	DESCRIPTORS=n	how many each rank posts; GRID, BLOCK: by how many threads; QUEUE_DEPTH (16)
  *	MEMORY=host	windows in host memory, where CPUs copy: on a GPU the copy engines do else
  *	SEED=n		with GIN_PROXY_THREADS=0: when this program calls ginCommProgress()
  *
@@ -142,7 +142,9 @@ static void everyByte(Rank &r)
 	CHECK(ginDevCommDestroy(r.comm, &dc));
 }
 
-/* Nobody empties the ring: what has room is posted, the rest times out and is as if never called. */
+/*
+ * Nobody empties the ring: what has room is posted, the rest times out and is as if never called.
+ */
 struct PostUntilFull {
 	ginDevComm dc;
 	uint32_t tries;

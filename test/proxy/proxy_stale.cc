@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * proxy_stale.cc - payloads that go by the proxy as soon as they are written: is what arrives fresh?
+ * proxy_stale.cc - payloads that go by the proxy as soon as they are written: is what arrives
+ * fresh?
  *
  *	ROUNDS=n	of each block in a launch (200 on host threads, 1000 on a GPU)
  *	FOR_S=n		launches follow each other for so many seconds (one launch)
  *	GRID=n		blocks, each a channel of its own (3 on host threads, 64 on a GPU)
- *	MEMORY=host	windows in host memory: the source is released to the system then, else to this GPU
+ *	MEMORY=host	windows in host memory: the source is released to the system, not the GPU
  *
  * In a round all threads of a block write a payload of which every byte depends on sender, block,
- * round and place, put it to the right neighbour, and overwrite it as soon as flush returns. After the
- * signal the neighbour checks every byte: a payload with a byte of another round is stale.
+ * round and place, put it to the right neighbour, and overwrite it as soon as flush returns. After
+ * the signal the neighbour checks every byte: a payload with a byte of another round is stale.
  */
 #include "suite.h"
 

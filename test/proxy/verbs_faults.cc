@@ -3,7 +3,7 @@
  * verbs_faults.cc - a NIC fails while ranks put: what has been flushed or signaled is there, every
  * later call fails, every wait ends, and the sentence names the reason
  *
- *	EXPECT_WORDS=words	in the log of one rank at least: the first reason of both may be the other one's
+ *	EXPECT_WORDS=words	in the log of one rank at least: both may know the peer's reason
  *	ROUNDS=n		after which the test ends without a fault (100000)
  *
  * Rank r puts round i into slot i of rank r + 1, and waits for the round of rank r - 1. Run it with
@@ -22,8 +22,7 @@ struct PutRounds {
 	ginWindow_t target, source;
 	uint64_t *in, *out;
 	uint64_t rounds;
-	uint64_t *
-		results; /* rounds that were flushed; rounds that came; the last result; wrong words */
+	uint64_t *results; /* rounds flushed; rounds that came; the last result; wrong words */
 
 	GIN_FN uint64_t *slotOf(uint64_t *words, uint64_t round) const
 	{
@@ -61,7 +60,10 @@ struct PutRounds {
 		return result;
 	}
 
-	/* The put may be posted before the rank tells its kernels of the loss: then the flush fails. */
+	/*
+	 * The put may be posted before the rank tells its kernels of the loss: then the flush
+	 * fails.
+	 */
 	GIN_FN ginResult_t putToLost(const Gin &gin) const
 	{
 		ginResult_t result = gin.put(rightOf(dc), target, 0, source, 0, 8);

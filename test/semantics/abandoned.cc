@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * abandoned.cc - communicators that fail one after the other, in processes that go on: no descriptor
- * and no mapping of libgin adds up
+ * abandoned.cc - communicators that fail one after the other, in processes that go on: no
+ * descriptor and no mapping of libgin adds up
  *
  *	abandoned [--threads|--forks]	two ranks, which are processes by default
  *
- * Each round, one rank aborts. One of the ranks destroys its communicator a round later: until then, it
- * may write into memory of the other rank. ROUNDS rounds, 100 by default.
+ * Each round, one rank aborts. One of the ranks destroys its communicator a round later: until
+ * then, it may write into memory of the other rank. ROUNDS rounds, 100 by default.
  */
 #include "harness.h"
 

@@ -300,8 +300,8 @@ static int oneLife(const ginConfig_t *config)
 }
 
 /*
- * A child has its rank in its environment. The root of GIN_ROOT stays for a second: a listener and an
- * epoll descriptor of rank 0.
+ * A child has its rank in its environment. The root of GIN_ROOT stays for a second: a listener and
+ * an epoll descriptor of rank 0.
  */
 static int oneProcess(const ginConfig_t *config)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failure.cc - ranks that die, abort, do not come or are masked: every other rank ends by itself, with
- * an error that names the one; and what is refused while a kernel waits
+ * failure.cc - ranks that die, abort, do not come or are masked: every other rank ends by itself,
+ * with an error that names the one; and what is refused while a kernel waits
  *
  * The ranks are forked here (ranks.h), so that nobody kills the survivors for them.
  */
@@ -14,7 +14,10 @@
 
 enum { VICTIM = 1, RANKS = 3 };
 
-/* ns; a call that takes longer never ends. Another rank can be late by seconds on CPUs that others use. */
+/*
+ * ns; a call that takes longer never ends. Another rank can be late by seconds on CPUs that others
+ * use.
+ */
 constexpr uint64_t PATIENCE = 60000000000;
 
 /* Waits for a signal that nobody sends. */
@@ -89,7 +92,9 @@ static void expectDependence(Rank &r, Device &device, ginWindow_t window, ginPac
 	EXPECT(results.words[6] == 0); /* a failed put never counts */
 }
 
-/* Failed calls to the victim and transfers to a living rank, in turn, for several laps of a ring. */
+/*
+ * Failed calls to the victim and transfers to a living rank, in turn, for several laps of a ring.
+ */
 struct GoOn {
 	ginDevComm dc;
 	int peer; /* a living rank */
@@ -165,8 +170,8 @@ struct TeamBarrier {
 	}
 
 	/*
-	 * Often there is something to drain: the arrival waits for it. Signal 0 must not be used here:
-	 * the peer may still be in DependOn, which expects that signal 0 never arrives.
+	 * Often there is something to drain: the arrival waits for it. Signal 0 must not be used
+	 * here: the peer may still be in DependOn, which expects that signal 0 never arrives.
 	 */
 	GIN_FN ginResult_t rounds(const Gin &gin, const GinBarrier &barrier) const
 	{

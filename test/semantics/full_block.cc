@@ -2,9 +2,9 @@
 /*
  * full_block.cc - kernels run with large blocks on every route
  *
- * A kernel launches with 1,024 threads if it takes at most 64 registers, device calls included. The five kernels of
- * bench/registers run with 1,024 threads without launch bounds. There are more blocks than fit on the GPU at one time.
- * The host checks what arrived.
+ * A kernel launches with 1,024 threads if it takes at most 64 registers, device calls included. The
+ * five kernels of bench/registers run with 1,024 threads without launch bounds. There are more
+ * blocks than fit on the GPU at one time. The host checks what arrived.
  */
 /* COMPILE: -O0 */
 #include "suite.h"
@@ -248,7 +248,10 @@ static uint32_t routeOfAll(Rank &r)
 	return route;
 }
 
-/* ROUTES=own: only kernels that are compiled for the ranks' route; all: only kernels for all routes. */
+/*
+ * ROUTES=own: only kernels that are compiled for the ranks' route; all: only kernels for all
+ * routes.
+ */
 static int run(const ginConfig_t *config)
 {
 	const char *routes = getenv("ROUTES");

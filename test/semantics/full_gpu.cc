@@ -2,9 +2,10 @@
 /*
  * full_gpu.cc - a kernel with more blocks than fit on the GPU ends, by every route
  *
- * Blocks that wait hold all SMs, and further blocks are not started before these have ended. So no route may need
- * an SM for its work: copies, small values and words written by the driver, tables of host calls. Each block
- * communicates with the block of its own number at every rank, itself included.
+ * Blocks that wait hold all SMs, and further blocks are not started before these have ended. So no
+ * route may need an SM for its work: copies, small values and words written by the driver, tables
+ * of host calls. Each block communicates with the block of its own number at every rank, itself
+ * included.
  */
 /* COMPILE: -O0 */
 #include "suite.h"
@@ -16,7 +17,10 @@ enum { BYTES = 4096, VALUES = 5, CONTEXTS = 8 };
 
 static const uint32_t valueBytes[VALUES] = {1, 4, 8, 12, 32};
 
-/* Where block `block` of rank `from` has its bytes at a target, and one value of each size after these. */
+/*
+ * Where block `block` of rank `from` has its bytes at a target, and one value of each size after
+ * these.
+ */
 struct Layout {
 	uint32_t blocks;
 
@@ -35,7 +39,10 @@ template <size_t n> struct Bytes {
 	unsigned char at[n];
 };
 
-/* A put, values of several sizes and a signal to every rank, a wait, gets and a barrier, by each block. */
+/*
+ * A put, values of several sizes and a signal to every rank, a wait, gets and a barrier, by each
+ * block.
+ */
 struct Everything {
 	ginDevComm dc;
 	Layout layout;
@@ -173,7 +180,10 @@ struct Hold {
 	}
 };
 
-/* Route gdaki unpins doorbell registers with a device communicator, and unpinning waits for kernels. */
+/*
+ * Route gdaki unpins doorbell registers with a device communicator, and unpinning waits for
+ * kernels.
+ */
 static bool destroyWaits(Rank &r)
 {
 	ginPeerInfo_t info = GIN_PEER_INFO_INIT;

@@ -5,9 +5,9 @@
  *	litmus MODE ROUNDS [ranks.h's arguments]
  *
  * Two ranks, and in each launch many blocks, every one a channel of its own. A round of a mode
- * hands data over by one kind of edge (gin/core/ordering.cuh) and counts what arrived stale. It prints
- * "MODE: tries T, stale S" and fails when any was. test/gpu/litmus-gpu runs it with and without each
- * ordering.
+ * hands data over by one kind of edge (gin/core/ordering.cuh) and counts what arrived stale. It
+ * prints "MODE: tries T, stale S" and fails when any was. test/gpu/litmus-gpu runs it with and
+ * without each ordering.
  */
 #include "suite.h"
 
@@ -115,8 +115,8 @@ struct Signals : Channels {
 };
 
 /*
- * S: each thread of rank 0 puts by one context and flushes; one thread then signals by another context, and
- * rank 1 looks.
+ * S: each thread of rank 0 puts by one context and flushes; one thread then signals by another
+ * context, and rank 1 looks.
  */
 struct Flushes : Channels {
 	GIN_FN void send(const Gin &data, const Gin &signals) const
@@ -248,8 +248,8 @@ struct Locks : Channels {
 };
 
 /*
- * Messages of GinPackets from rank 0 to rank 1, a word from each thread, and back: no ordering but the
- * packets and the meetings of the block. Each thread looks at another thread's word.
+ * Messages of GinPackets from rank 0 to rank 1, a word from each thread, and back: no ordering but
+ * the packets and the meetings of the block. Each thread looks at another thread's word.
  */
 struct Packets : Channels {
 	GIN_FN static uint32_t most(uint32_t block) { return block * 8; }

@@ -5,8 +5,8 @@
 #include "suite.h"
 
 /*
- * Epochs of barrier 0, then one of barrier 1, to which rank 0 comes late: no rank passes it before. A rank
- * that wrote beyond the words of barrier 0 would have written rank 0's word of barrier 1.
+ * Epochs of barrier 0, then one of barrier 1, to which rank 0 comes late: no rank passes it before.
+ * A rank that wrote beyond the words of barrier 0 would have written rank 0's word of barrier 1.
  */
 struct LateForBarrier {
 	ginDevComm dc;

@@ -18,7 +18,8 @@ extern "C" __global__ void all(ginDevComm dc, ginWindow_t w, char *p, unsigned l
 	GinCta cta;
 	uint64_t before, delta, old;
 	gin.put(1, w, 0, w, 8, 100, GinSignalInc{0}, GinCounterInc{0}, cta, ginTimeout(5));
-	gin.putFrom(ginTeamWorld(dc), 1, w, 0, p, 4, GinWeakSignalAddAt{w, 0, 2}, GinNone{}, GinWarp{});
+	gin.putFrom(ginTeamWorld(dc), 1, w, 0, p, 4, GinWeakSignalAddAt{w, 0, 2}, GinNone{},
+		    GinWarp{});
 	gin.putValue(1, w, 0, 3.5, GinSignalAdd{1, 2}, GinTile<8>{});
 	gin.get(1, w, 0, w, 64, 33, GinWarpSpan{0, 1, 1});
 	gin.signal(1, GinWeakSignalInc{2}, GinLanes{0xffffffff});

@@ -191,7 +191,9 @@ static double milliseconds()
 	return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
 }
 
-/* The communicator stays whole: the victim does not come to the barrier, and comes to the next one. */
+/*
+ * The communicator stays whole: the victim does not come to the barrier, and comes to the next one.
+ */
 static void passTimeouts(Job &job)
 {
 	Results results(job.r, BLOCK);

@@ -142,8 +142,7 @@ static const Expected expected[MISUSES] = {
 struct MakeMisuse {
 	Calls c;
 	Misuse misuse;
-	uint64_t *
-		results; /* of each thread; ginErrorInvalidArgument where a call returns no result */
+	uint64_t *results; /* of each thread; ginErrorInvalidArgument if a call has none */
 
 	GIN_FN ginResult_t puts(const Gin &gin) const
 	{

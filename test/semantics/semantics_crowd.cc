@@ -2,14 +2,14 @@
 /*
  * semantics_crowd.cc - many threads wait for one word, and a coop agrees on one result
  *
- * Of the threads that wait for a word in host memory, one at a time loads it and writes a mirror for the
- * others.
+ * Of the threads that wait for a word in host memory, one at a time loads it and writes a mirror
+ * for the others.
  */
 #include "suite.h"
 
 /*
- * Many wait for one signal, and each finds what it announces. Block 0 sends and collects: in each round
- * all blocks of a rank have seen the left neighbour's word before that goes on.
+ * Many wait for one signal, and each finds what it announces. Block 0 sends and collects: in each
+ * round all blocks of a rank have seen the left neighbour's word before that goes on.
  */
 struct Crowd {
 	ginDevComm dc;

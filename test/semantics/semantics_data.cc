@@ -490,7 +490,10 @@ static void rule9_valuesOfAnySize(Rank &r)
 	putValues<32>(r);
 }
 
-/* One thread alone on its context puts cells, values and signals, then gets the source's first word. */
+/*
+ * One thread alone on its context puts cells, values and signals, then gets the source's first
+ * word.
+ */
 struct PutAlone {
 	ginDevComm dc;
 	ginWindow_t target, source, words;

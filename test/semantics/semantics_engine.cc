@@ -318,7 +318,7 @@ struct OneCall {
 	int peer;
 	size_t bytes;
 	ginCopyBy copyBy;
-	int kind; /* 0: put by a thread, 1: by a warp, 2: by the block, 3: putFrom, 4: atomic, 5: get */
+	int kind; /* 0: put by a thread, 1: warp, 2: block, 3: putFrom, 4: atomic, 5: get */
 	ginResult_t *result;
 
 	template <class Coop> GIN_FN ginResult_t put(Coop coop) const
@@ -434,7 +434,10 @@ static void choice_thresholds(Rank &r)
 	meet(r);
 }
 
-/* A put beyond the window: undefined by the contract, an error by the proxy; every put after it fails too. */
+/*
+ * A put beyond the window: undefined by the contract, an error by the proxy; every put after it
+ * fails too.
+ */
 static void failure_endsThePut(Rank &r)
 {
 	Device device(r, 2, 1);
@@ -541,7 +544,9 @@ static void timeout_thenFlush(Rank &r)
 static void abort_endsThePut(Rank &r)
 {
 	Device device(r, 1, 1);
-	/* Deregistered first: the descriptor that is left when the rings close must find no window. */
+	/*
+	 * Deregistered first: the descriptor that is left when the rings close must find no window.
+	 */
 	Buffer target(r, LEAST), source(r, LEAST);
 	Results results(r, 4);
 	meet(r);

@@ -109,8 +109,8 @@ enum Kind { byThreads, byWarps, bySpans, byBlock, KINDS };
 static const uint32_t WARPS = 3, TIMES = 20;
 
 /*
- * Each coop does atomics in the right neighbour's window, and each thread keeps what it got. Words of
- * the window: one that all coops count in, then one for each coop.
+ * Each coop does atomics in the right neighbour's window, and each thread keeps what it got. Words
+ * of the window: one that all coops count in, then one for each coop.
  */
 struct ByCoops {
 	ginDevComm dc;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * semantics_lengths.cc - puts and gets of many lengths, on GPUs also through shared memory of the block
+ * semantics_lengths.cc - puts and gets of many lengths, on GPUs also through shared memory of the
+ * block
  *
  * The kernel writes the source right before the put, writes all of the scratch memory before the
  * call and reads it after, and the receiver reads the target in the same kernel: bulk copies
@@ -82,7 +83,9 @@ template <class Coop> struct Through {
 		return result == ginSuccess ? gin.flush(coop) : result;
 	}
 
-	/* Signal 0: the data is there; 1: the right neighbour has looked; 2: the source is written. */
+	/*
+	 * Signal 0: the data is there; 1: the right neighbour has looked; 2: the source is written.
+	 */
 	GIN_FN ginResult_t turn(const Gin &gin, Coop coop, uint32_t n, size_t bytes, size_t shift,
 				uint64_t *bad) const
 	{

@@ -142,7 +142,10 @@ template <class Coop, uint32_t routes> struct Exchange {
 	}
 };
 
-/* `most`: the most threads of a block, if a GPU could refuse so many with the registers that nvcc chooses. */
+/*
+ * `most`: the most threads of a block, if a GPU could refuse so many with the registers that nvcc
+ * chooses.
+ */
 template <class Coop, uint32_t routes = GIN_ROUTES_ALL, uint32_t most = 0>
 void exchange(Rank &r, Boxed &boxed, const Sizes &sizes, uint32_t rounds, uint32_t block)
 {
@@ -205,7 +208,9 @@ static void manyRounds(Rank &r)
 	}
 }
 
-/* Block 0 sends to the right neighbour, block 1 receives from the left one: credits let it go on. */
+/*
+ * Block 0 sends to the right neighbour, block 1 receives from the left one: credits let it go on.
+ */
 struct Stream {
 	ginDevComm dc;
 	ginPacketBox box;

@@ -198,8 +198,8 @@ static void rule7_valueTimeout(Rank &r)
 }
 
 /*
- * Block 0 puts words whose halves are equal, and `tail` bytes after them; block 1 looks at all words
- * for one whose halves are not. The source is `skew` bytes further than an aligned address.
+ * Block 0 puts words whose halves are equal, and `tail` bytes after them; block 1 looks at all
+ * words for one whose halves are not. The source is `skew` bytes further than an aligned address.
  */
 struct TearPut {
 	ginDevComm dc;

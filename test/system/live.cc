@@ -8,11 +8,11 @@
  *	live now		the time, as in MOMENT
  *
  * The file MOMENT holds two times, before and after the event, in ns of CLOCK_MONOTONIC, which all
- * namespaces of a machine share. Each pair of ranks has a context of its own, in which both put a stamp with a
- * signal, wait for the completion of the put, and wait for the peer's signal. The exchanges without
- * VICTIM end 2 s after the moment. Each rank prints one line:
+ * namespaces of a machine share. Each pair of ranks has a context of its own, in which both put a
+ * stamp with a signal, wait for the completion of the put, and wait for the peer's signal. The
+ * exchanges without VICTIM end 2 s after the moment. Each rank prints one line:
  *
- *	rank R: known K ms, detected D ms, back B ms, hangs H, false F, stale S, others O rounds: SENTENCE
+ *	rank R: known K ms, detected D ms, back B ms, hangs H, false F, stale S, others O: WHY
  *
  * K: from the start of the event to the failure of the communicator. D: to the last error of an
  * exchange. B: to the first round with a peer that had none for half a

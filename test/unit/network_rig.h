@@ -83,8 +83,7 @@ struct side {
 	int weakUnderWay;
 	uint32_t limit; /* most descriptors in flight */
 	uint64_t stampsOfSignal[HISTORY];
-	uint8_t isFull
-		[HISTORY]; /* the put of a stamp fills its cell, and has the stamp at its end, too */
+	uint8_t isFull[HISTORY]; /* a put fills its cell, and has the stamp at its end, too */
 };
 
 static struct side side[RANKS_OF_RIG];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * proxy_rig.h - the proxy's parts without a communicator: windows that are arrays, rings that a test
- * writes itself, and a transport that does what it is told
+ * proxy_rig.h - the proxy's parts without a communicator: windows that are arrays, rings that a
+ * test writes itself, and a transport that does what it is told
  */
 #ifndef GIN_TEST_PROXY_RIG_H
 #define GIN_TEST_PROXY_RIG_H

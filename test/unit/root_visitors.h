@@ -2,8 +2,8 @@
 /*
  * root_visitors.h - a root of the bootstrap, and ranks that come to it as threads
  *
- * Every byte of a rank's entry follows from communicator and rank: the test notices a rank that gets
- * another rank's entry, or a part of one.
+ * Every byte of a rank's entry follows from communicator and rank: the test notices a rank that
+ * gets another rank's entry, or a part of one.
  */
 #ifndef GIN_TEST_ROOT_VISITORS_H
 #define GIN_TEST_ROOT_VISITORS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_control_stopped.c - a rank whose process is stopped is not dead, even where a message does not
- * fit the buffers of the sockets
+ * unit_control_stopped.c - a rank whose process is stopped is not dead, even where a message does
+ * not fit the buffers of the sockets
  *
  * Rank 0 is a control plane. Rank 1 is written out here: it stops for longer than 10 s.
  */

@@ -113,7 +113,10 @@ static void oneEach(void)
 	expectThread("5", 4000000000u, "5");
 }
 
-/* A communicator ends, and its thread leaves CPU 3: the next thread takes it, whatever its number is. */
+/*
+ * A communicator ends, and its thread leaves CPU 3: the next thread takes it, whatever its number
+ * is.
+ */
 static void oneLeaves(void)
 {
 	const cpu_set_t three = setOf("3"), none = setOf("");

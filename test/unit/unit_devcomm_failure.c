@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_devcomm_failure.c - the abort line of a device communicator: each failure of the communicator
- * reaches it, at any time, and as the error that kernels get; which of two failures has the sentence
+ * unit_devcomm_failure.c - the abort line of a device communicator: each failure of the
+ * communicator reaches it, at any time, and as the error that kernels get; which of two failures
+ * has the sentence
  */
 /* LINK: -Wl,--wrap=controlAgree,--wrap=controlError */
 #include "expect.h"
@@ -112,7 +113,9 @@ static void newsComesLate(void)
 	ginCommDestroy(comm);
 }
 
-/* A kernel has passed a peer that does not exist, and has found the entry of a failed peer there. */
+/*
+ * A kernel has passed a peer that does not exist, and has found the entry of a failed peer there.
+ */
 static void peerIsNoRank(void)
 {
 	ginComm_t comm = openAlone();

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * unit_device_word.c - lanes that change words in one GPU's memory by streams, which are late: no
- * change is lost, and a lane that fails leaves the lock free. A lane that seldom looks for the lock gets
- * it in turn, and a lane that does not come back stops no other lane. Contexts of a lane take turns.
+ * change is lost, and a lane that fails leaves the lock free. A lane that seldom looks for the lock
+ * gets it in turn, and a lane that does not come back stops no other lane. Contexts of a lane take
+ * turns.
  */
 #include "backends/proxy/words/device_word.h"
 #include "backends/proxy/transport.h"
@@ -161,7 +162,10 @@ static struct proxyWindow *windowOfWord(void)
 	return window;
 }
 
-/* Two contexts of one lane, with two words each at any time. A context that is done goes on at once. */
+/*
+ * Two contexts of one lane, with two words each at any time. A context that is done goes on at
+ * once.
+ */
 static void contexts(void)
 {
 	static const uint8_t serves[] = {1};
@@ -233,8 +237,8 @@ static void threads(void)
 }
 
 /*
- * Lanes that always want the lock and hold it for HELD steps. Lane i looks at every period[i]-th step.
- * Counts how often each gets it, until one has had it TURNS times. Returns the steps.
+ * Lanes that always want the lock and hold it for HELD steps. Lane i looks at every period[i]-th
+ * step. Counts how often each gets it, until one has had it TURNS times. Returns the steps.
  */
 static uint64_t takeTurns(const uint32_t *period, uint32_t *turns)
 {

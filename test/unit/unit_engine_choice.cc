@@ -10,7 +10,9 @@
 
 enum { LEAST = 4096 };
 
-/* Bulk copies (`leastBulk`) are faster than an engine within a GPU, and up to a length beyond it. */
+/*
+ * Bulk copies (`leastBulk`) are faster than an engine within a GPU, and up to a length beyond it.
+ */
 template <class Coop>
 static void choiceOf(const ginDevComm &dc, Coop coop, size_t least, size_t leastBulk)
 {

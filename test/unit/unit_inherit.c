@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_inherit.c - ginCommShrink() when a window of the older communicator cannot be registered again:
- * all ranks get that failure, or try again and inherit all windows
+ * unit_inherit.c - ginCommShrink() when a window of the older communicator cannot be registered
+ * again: all ranks get that failure, or try again and inherit all windows
  */
 /* LINK: -Wl,--wrap=windowMake,--wrap=windowsFree,--wrap=commClosing */
 #include "ranks.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_killed.c - a rank is killed at one moment of ginCommInit() or ginCommSplit(): the other ranks
- * end at once, and remove the name of the socket by which it passes descriptors
+ * unit_killed.c - a rank is killed at one moment of ginCommInit() or ginCommSplit(): the other
+ * ranks end at once, and remove the name of the socket by which it passes descriptors
  *
  * The library's calls of bind(), unlink() and connect() come here.
  */

@@ -189,7 +189,10 @@ static void asSource(void)
 			     ginErrorInvalidArgument, "more than the one allocation");
 }
 
-/* A source may go on in the next piece of mapped memory, but not in the allocation beside another cudaMalloc(). */
+/*
+ * A source may go on in the next piece of mapped memory, but not in the allocation beside another
+ * cudaMalloc().
+ */
 static void asSourceOfTwo(void)
 {
 	struct memory m;

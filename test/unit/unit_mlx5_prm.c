@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_mlx5_prm.c - mlx5/prm.h: fields are read and written where they say, and none lies on another
+ * unit_mlx5_prm.c - mlx5/prm.h: fields are read and written where they say, and none lies on
+ * another
  *
- * That the numbers are the hardware's is seen by test/lint/mlx5_prm, where there are headers that have
- * them.
+ * That the numbers are the hardware's is seen by test/lint/mlx5_prm, where there are headers that
+ * have them.
  */
 #include "mlx5/prm.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_mlx5_text.c - mlx5/: WQEs and CQEs in words; what is malformed is called so, and no bytes do harm
+ * unit_mlx5_text.c - mlx5/: WQEs and CQEs in words; what is malformed is called so, and no bytes do
+ * harm
  */
 #include "mlx5/command.h"
 #include "mlx5/cqe.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_mlx5_wqe.c - gin/core/mlx5.h: each WQE, doorbell and completion against bytes written down here
+ * unit_mlx5_wqe.c - gin/core/mlx5.h: each WQE, doorbell and completion against bytes written down
+ * here
  *
  * Layouts and numbers are held against <infiniband/mlx5dv.h>, where there is one, while this is
  * compiled. That libmlx5 itself makes the same bytes is seen by mlx5_verbs.c.

@@ -2,8 +2,8 @@
 /*
  * unit_peermem_pieces.c - windows over memory of several pieces, as cuMemMap() makes it
  *
- * A driver whose allocations are files, and whose mappings are mappings of files: ranks that say to be
- * processes of one host map each other's pieces and see each other's bytes.
+ * A driver whose allocations are files, and whose mappings are mappings of files: ranks that say to
+ * be processes of one host map each other's pieces and see each other's bytes.
  */
 #include "backends/peermem/peermem.h"
 
@@ -194,8 +194,8 @@ static char *mapPieces(const int *pages, int count)
 }
 
 /*
- * The exchange of descriptors: the ranks run as threads would, one after the other, in rounds. A rank
- * leaves its descriptor in `box`; the test lets the ranks register in the order of the rounds.
+ * The exchange of descriptors: the ranks run as threads would, one after the other, in rounds. A
+ * rank leaves its descriptor in `box`; the test lets the ranks register in the order of the rounds.
  */
 static struct identity identities[RANKS];
 static struct backendHost hosts[RANKS];

@@ -132,9 +132,9 @@ static const char *route; /* of the case */
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 /*
- * Allocations of libgin-rdma.so come here, for symbols of the program are found first. They are counted
- * for verbs: for gdaki they are not planned. What libibverbs and drivers allocate is not counted.
- * Sanitizers have such functions of their own.
+ * Allocations of libgin-rdma.so come here, for symbols of the program are found first. They are
+ * counted for verbs: for gdaki they are not planned. What libibverbs and drivers allocate is not
+ * counted. Sanitizers have such functions of their own.
  */
 void *__libc_calloc(size_t n, size_t bytes);
 void *__libc_memalign(size_t align, size_t bytes);
@@ -180,7 +180,9 @@ void free(void *at)
 }
 #endif
 
-/* WHOLE(NAME, KIND, BYTES, PARAMETERS, ARGUMENTS): an allocation; the last argument is the output */
+/*
+ * WHOLE(NAME, KIND, BYTES, PARAMETERS, ARGUMENTS): an allocation; the last argument is the output
+ */
 #define WHOLE(name, kind, parameters, arguments)                                                   \
 	ginResult_t __real_##name parameters;                                                      \
 	ginResult_t __wrap_##name parameters;                                                      \

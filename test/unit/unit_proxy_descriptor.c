@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_proxy_descriptor.c - what a GPU may have written: every wrong field is refused, in words, and
- * no random one leads to an address outside of the windows
+ * unit_proxy_descriptor.c - what a GPU may have written: every wrong field is refused, in words,
+ * and no random one leads to an address outside of the windows
  *
  *	unit_proxy_descriptor [TRIES [SEED]]
  */

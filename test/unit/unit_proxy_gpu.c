@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_proxy_gpu.c - does the network reach GPU memory, or does it bounce? The decision at the search,
- * and its reason in the sentence of a pair
+ * unit_proxy_gpu.c - does the network reach GPU memory, or does it bounce? The decision at the
+ * search, and its reason in the sentence of a pair
  */
 /* NEEDS: libgin-weak.so */
 #include "backends/proxy/network/choice.h"

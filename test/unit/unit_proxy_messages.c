@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_proxy_messages.c - the network of the proxy: what a peer sends is checked, what cannot be opened
- * fails in words, peers take turns at words in GPU memory, and a lane does not poll between a signal and
- * the answer to it
+ * unit_proxy_messages.c - the network of the proxy: what a peer sends is checked, what cannot be
+ * opened fails in words, peers take turns at words in GPU memory, and a lane does not poll between
+ * a signal and the answer to it
  */
 /* NEEDS: libgin-weak.so */
 #include "network_rig.h"
@@ -247,7 +247,9 @@ static struct networkLane *slowLane(void)
 	return lane;
 }
 
-/* Does the lane poll, if it is asked to at once after a signal of rank 1? Not if the test was slow. */
+/*
+ * Does the lane poll, if it is asked to at once after a signal of rank 1? Not if the test was slow.
+ */
 static int pollsAfterSignal(struct networkLane *lane, uint32_t number, uint32_t wantsAnswer)
 {
 	const struct message m = {.kind = messageWord,

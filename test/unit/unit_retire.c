@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* unit_retire.c - windows that ranks retire one by one; ranks as threads, retired by other threads */
+/*
+ * unit_retire.c - windows that ranks retire one by one; ranks as threads, retired by other threads
+ */
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>

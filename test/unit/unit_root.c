@@ -3,7 +3,8 @@
  * unit_root.c - the root of the bootstrap: each rank gets rank 0's entry and its parent's, or a
  * sentence that all ranks of its communicator get
  *
- * Each test runs in a process of its own. For connections that are not from ranks: unit_root_strangers.c.
+ * Each test runs in a process of its own. For connections that are not from ranks:
+ * unit_root_strangers.c.
  */
 #include "root_visitors.h"
 
@@ -130,8 +131,8 @@ static void noRoot(void)
 }
 
 /*
- * When `wrong` comes, the waiting ranks and all later ranks get the reason. Then the root forgets the
- * communicator: its name and number can be used again.
+ * When `wrong` comes, the waiting ranks and all later ranks get the reason. Then the root forgets
+ * the communicator: its name and number can be used again.
  */
 static void expectFailsForAll(struct visitor *waiting, int n, struct visitor *wrong,
 			      const char *words)
@@ -372,7 +373,9 @@ static void derivedKeys(void)
 	EXPECT(memcmp(key, first, 8) && memcmp(key + 8, first + 8, 8));
 }
 
-/* A rank ends after it has proved the key, before its request: the group that waits for it fails. */
+/*
+ * A rank ends after it has proved the key, before its request: the group that waits for it fails.
+ */
 static void lostBeforeRequest(void)
 {
 	struct rootContact contact = newRoot(0, VISIT_SECONDS);

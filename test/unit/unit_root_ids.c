@@ -133,9 +133,9 @@ static int othersSleep(void)
 }
 
 /*
- * A child process of fork() has no root of its parent's ids, and makes its own. The fork waits until the
- * root's thread sleeps: the thread may hold a lock of AddressSanitizer before, and the child would wait
- * for it.
+ * A child process of fork() has no root of its parent's ids, and makes its own. The fork waits
+ * until the root's thread sleeps: the thread may hold a lock of AddressSanitizer before, and the
+ * child would wait for it.
  */
 static void idOfAChild(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_root_strangers.c - connections to a root that are not from its ranks: silent, of another job, or
- * of another protocol; none keeps the ranks from meeting
+ * unit_root_strangers.c - connections to a root that are not from its ranks: silent, of another
+ * job, or of another protocol; none keeps the ranks from meeting
  *
  * Each test runs in a process of its own.
  */
@@ -198,8 +198,8 @@ static int connectChallenged(const struct rootContact *contact)
 }
 
 /*
- * The root is stopped after it has accepted a rank. Of other ranks, one has stopped after its proof,
- * and one proves the key while the root is stopped. All are served.
+ * The root is stopped after it has accepted a rank. Of other ranks, one has stopped after its
+ * proof, and one proves the key while the root is stopped. All are served.
  */
 static void stoppedRanks(void)
 {
@@ -255,7 +255,10 @@ static struct rootContact sharedRoot(struct root **handle)
 	return contact;
 }
 
-/* All ranks have come while another connection has not said its rank: it is a rank that comes twice. */
+/*
+ * All ranks have come while another connection has not said its rank: it is a rank that comes
+ * twice.
+ */
 static void secondJobComes(void)
 {
 	struct root *handle = NULL;
@@ -279,7 +282,10 @@ static void secondJobComes(void)
 	EXPECT(!rootUse(&handle));
 }
 
-/* Rank 0 of one job and rank 1 of another job are told; the other two ranks come later, and are told too. */
+/*
+ * Rank 0 of one job and rank 1 of another job are told; the other two ranks come later, and are
+ * told too.
+ */
 static void restOfTwoJobs(void)
 {
 	static const char words[] = "the later one is on host";
@@ -322,8 +328,8 @@ static const char mixed[] =
 	"of both";
 
 /*
- * A rank of another job comes while some rank has not joined yet: rank 0, which has joined, is told by
- * the connection that it has kept, and so are ranks that have not joined.
+ * A rank of another job comes while some rank has not joined yet: rank 0, which has joined, is told
+ * by the connection that it has kept, and so are ranks that have not joined.
  */
 static void mixedWhileJoining(void)
 {
@@ -365,8 +371,8 @@ static void mixedJoined(void)
 }
 
 /*
- * Ranks of another job that come later, or to a communicator whose rank 0 has left, harm nobody. Nor
- * does a rank that connects several times before its request.
+ * Ranks of another job that come later, or to a communicator whose rank 0 has left, harm nobody.
+ * Nor does a rank that connects several times before its request.
  */
 static void notMixed(void)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * unit_shrink.c - ginCommShrink() among threads, some of which leave at random moments: the others
- * agree, and inherit the windows that all of them have. A rank that fails to join waits for the others.
- * A stranger sends datagrams to all ranks meanwhile.
+ * agree, and inherit the windows that all of them have. A rank that fails to join waits for the
+ * others. A stranger sends datagrams to all ranks meanwhile.
  *
  *	ROUNDS=N SEED=N		how many communicators, and which
  */
@@ -122,7 +122,10 @@ static void shrink(ginComm_t comm, int rank, ginWindow_t shared, ginWindow_t loc
 	EXPECT(ginCommDestroy(made) == ginSuccess);
 }
 
-/* Others have excluded this rank: it learns that before they make the call, meanwhile or afterwards. */
+/*
+ * Others have excluded this rank: it learns that before they make the call, meanwhile or
+ * afterwards.
+ */
 static void expectOut(ginComm_t comm)
 {
 	ginComm_t none = NULL;
@@ -171,8 +174,8 @@ static void agree(ginComm_t comm)
 }
 
 /*
- * The last rank fails to join what the others already have, as if a connection had broken at the end. It
- * waits for the others, until they call again.
+ * The last rank fails to join what the others already have, as if a connection had broken at the
+ * end. It waits for the others, until they call again.
  */
 static int failToJoin(const ginConfig_t *config)
 {

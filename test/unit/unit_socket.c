@@ -157,7 +157,10 @@ static int option(int fd, int name)
 	return value;
 }
 
-/* Within a host no time ends a connection. The ends of the second one have two addresses, as those of two hosts. */
+/*
+ * Within a host no time ends a connection. The ends of the second one have two addresses, as those
+ * of two hosts.
+ */
 static void silence(void)
 {
 	const struct netAddress second = {.family = AF_INET, .bytes = {127, 0, 0, 2}};

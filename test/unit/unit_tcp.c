@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_tcp.c - GIN_ROOT, GIN_SECRET and the launcher's variables: what is read out of them, and each
- * text that cannot be meant
+ * unit_tcp.c - GIN_ROOT, GIN_SECRET and the launcher's variables: what is read out of them, and
+ * each text that cannot be meant
  *
  * Each test runs in a process of its own, as a process joins once.
  */

@@ -186,7 +186,9 @@ static const char *bootstrapWhy(const char *bootstrap)
 /* `bootstrap` is "" without a communicator. */
 static void launcherFacts(FILE *t, const char *bootstrap)
 {
-	/* Variables that are equal on all ranks of a job: a rank's number would split the groups. */
+	/*
+	 * Variables that are equal on all ranks of a job: a rank's number would split the groups.
+	 */
 	static const char *const variables[] = {
 		"PMIX_NAMESPACE", "PMIX_VERSION",	  "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
 		"SLURM_JOB_ID",	  "SLURM_STEP_NUM_TASKS", "TORCHELASTIC_RUN_ID",  "WORLD_SIZE",

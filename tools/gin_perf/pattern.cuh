@@ -4,8 +4,8 @@
 // Each rank has one window: target slots first, then sources. A message has `bytes` bytes, with a
 // guard before and after it. Each sender has `slots` slots at its target, and `variants` sources
 // with different bytes. Message k goes from variant k % variants to slot k % slots. Before a
-// launch, targets and their guards are filled with poison; after it, they are compared. The guards of
-// sources have other bytes, which a copy of too many bytes leaves in a target's guard.
+// launch, targets and their guards are filled with poison; after it, they are compared. The guards
+// of sources have other bytes, which a copy of too many bytes leaves in a target's guard.
 #ifndef GIN_PERF_PATTERN_CUH
 #define GIN_PERF_PATTERN_CUH
 

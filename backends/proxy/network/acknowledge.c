@@ -10,9 +10,9 @@
 #define PATIENCE 3
 
 /*
- * On a fabric whose poll() takes a system call, a cursor waits for so many nanoseconds. Meanwhile the
- * lane does not poll, so that the worker takes the answer from its ring sooner. tcp;ofi_rxm would also
- * read and write a descriptor once more.
+ * On a fabric whose poll() takes a system call, a cursor waits for so many nanoseconds. Meanwhile
+ * the lane does not poll, so that the worker takes the answer from its ring sooner. tcp;ofi_rxm
+ * would also read and write a descriptor once more.
  */
 #define GLANCE 1200
 

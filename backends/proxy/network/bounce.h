@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bounce.h - puts and gets of memory that the network does not reach, through slots of pinned memory
+ * bounce.h - puts and gets of memory that the network does not reach, through slots of pinned
+ * memory
  *
- * TCP does not reach GPU memory. Each lane then has slots in pinned host memory, which is registered
- * with the network once:
+ * TCP does not reach GPU memory. Each lane then has slots in pinned host memory, which is
+ * registered with the network once:
  *
  *   landing  a peer writes the bytes of a put there
  *   get      a peer writes the bytes there that a get of this rank has asked for
@@ -13,16 +14,16 @@
  * Each lane has slots of all four kinds for each rank: a peer that is stopped or lost keeps no slot
  * from others, and writes into none of theirs.
  *
- * A put is cut into chunks. The sender takes a landing slot at the receiver and, if the network does
- * not read the source, a send slot; copies the bytes into the send slot; writes them into the landing
- * slot; and sends `landed` (message.h). The receiver copies the bytes from the landing slot into the
- * window. When its cursor has passed the message, the sender may use the landing slot again: the
- * cursor is the credit. On an ordered network `landed` follows the write at once, else it is sent
- * when the bytes are in the landing slot. A chunk to a window that the network reaches is written
- * from the send slot into the window. A value of 16 bytes at most travels in a message.
+ * A put is cut into chunks. The sender takes a landing slot at the receiver and, if the network
+ * does not read the source, a send slot; copies the bytes into the send slot; writes them into the
+ * landing slot; and sends `landed` (message.h). The receiver copies the bytes from the landing slot
+ * into the window. When its cursor has passed the message, the sender may use the landing slot
+ * again: the cursor is the credit. On an ordered network `landed` follows the write at once, else
+ * it is sent when the bytes are in the landing slot. A chunk to a window that the network reaches
+ * is written from the send slot into the window. A value of 16 bytes at most travels in a message.
  *
- * A get takes a get slot and sends `fetch`. The peer copies the bytes into a reply slot, writes them
- * into the get slot, and answers. This rank copies them to their target.
+ * A get takes a get slot and sends `fetch`. The peer copies the bytes into a reply slot, writes
+ * them into the get slot, and answers. This rank copies them to their target.
  *
  * No two ranks can wait for each other's slots: landing slots become free by copies of their owner;
  * get slots by reply slots; reply and send slots by copies and writes of this rank. Without a free

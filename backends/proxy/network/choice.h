@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* choice.h - GIN_TRANSPORT, the network that a rank looks for, its search, and how two ranks' meet */
+/*
+ * choice.h - GIN_TRANSPORT, the network that a rank looks for, its search, and how two ranks' meet
+ */
 #ifndef GIN_PROXY_CHOICE_H
 #define GIN_PROXY_CHOICE_H
 

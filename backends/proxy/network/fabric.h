@@ -2,10 +2,10 @@
 /*
  * fabric.h - the calls of a plug-in that moves bytes between processes over a network
  *
- * A plug-in knows its network library, and neither CUDA nor ranks nor messages' contents. GIN_TRANSPORT
- * names it: verbs is in libgin-rdma.so, any other NAME in libgin-NAME.so. It exports one struct,
- * `ginFabric`. Calls return fabricOk; or fabricFailed and, where
- * there is `why` (FABRIC_WHY bytes), a sentence. Outputs are set on success only.
+ * A plug-in knows its network library, and neither CUDA nor ranks nor messages' contents.
+ * GIN_TRANSPORT names it: verbs is in libgin-rdma.so, any other NAME in libgin-NAME.so. It exports
+ * one struct, `ginFabric`. Calls return fabricOk; or fabricFailed and, where there is `why`
+ * (FABRIC_WHY bytes), a sentence. Outputs are set on success only.
  *
  * A fabric has ends. Calls on one end do not overlap; all other calls may come from any thread.
  * Writes, reads and messages are reliable: each arrives once or more, or the operation fails. They
@@ -116,9 +116,9 @@ struct fabricCalls {
 	int (*connect)(struct fabricEnd *end, const void *address, uint64_t *peer, char *why);
 
 	/*
-	 * If fabricAbout.pairBytes is not 0: before connect(), makes what this end has for one peer.
-	 * `pair`: pairBytes for that peer alone. pairConnect() is then called instead of connect():
-	 * `theirs` is what the peer's pairOpen() wrote for this end.
+	 * If fabricAbout.pairBytes is not 0: before connect(), makes what this end has for one
+	 * peer. `pair`: pairBytes for that peer alone. pairConnect() is then called instead of
+	 * connect(): `theirs` is what the peer's pairOpen() wrote for this end.
 	 */
 	int (*pairOpen)(struct fabricEnd *end, void *pair, uint64_t *peer, char *why);
 	int (*pairConnect)(struct fabricEnd *end, uint64_t peer, const void *address,
@@ -130,8 +130,8 @@ struct fabricCalls {
 
 	/*
 	 * As memoryAdd(), of memory of this process's GPU. `memory->dmabuf` stays the caller's. The
-	 * first such memory, of 8 bytes or more, has no peers and stays until close(): the fabric may
-	 * read it. *how: the way, such as "dma-buf". NULL: the fabric reaches no GPU memory.
+	 * first such memory, of 8 bytes or more, has no peers and stays until close(): the fabric
+	 * may read it. *how: the way, such as "dma-buf". NULL: the fabric reaches no GPU memory.
 	 */
 	int (*gpuMemoryAdd)(struct fabric *fabric, const struct rdmaMemory *memory,
 			    struct fabricRegion **out, struct fabricKey *key, const char **how,
@@ -140,8 +140,9 @@ struct fabricCalls {
 	/*
 	 * Also fabricBusy: no room, nothing was begun. poll() returns the context when a write's
 	 * bytes are in the peer's memory, visible there, or a read's bytes in `local`. A write with
-	 * an immediate may be done earlier: when `local` may change. With fabricWanted.isRail a write
-	 * without immediate is visible to what the peer does after a message by another NIC, too.
+	 * an immediate may be done earlier: when `local` may change. With fabricWanted.isRail a
+	 * write without immediate is visible to what the peer does after a message by another NIC,
+	 * too.
 	 */
 	int (*write)(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
 		     const uint64_t *immediate, void *context);
@@ -158,8 +159,8 @@ struct fabricCalls {
 
 	/*
 	 * Before a sleep: a file descriptor that becomes readable when poll() has something to do;
-	 * or -1, poll() has something to do now. `isBrief`: as struct transportOps. NULL: the fabric
-	 * has no such descriptor.
+	 * or -1, poll() has something to do now. `isBrief`: as struct transportOps. NULL: the
+	 * fabric has no such descriptor.
 	 */
 	int (*arm)(struct fabricEnd *end, int isBrief);
 };

@@ -2,8 +2,9 @@
 /*
  * gpu.h - GPU memory that the network reaches by itself
  *
- * A rank finds out once, when it looks for a network: it registers a page of its GPU's memory, as it
- * later registers windows. If that fails, all of the rank's GPU memory goes through slots (bounce.h).
+ * A rank finds out once, when it looks for a network: it registers a page of its GPU's memory, as
+ * it later registers windows. If that fails, all of the rank's GPU memory goes through slots
+ * (bounce.h).
  */
 #ifndef GIN_PROXY_GPU_H
 #define GIN_PROXY_GPU_H

@@ -22,8 +22,8 @@ struct networkInterface {
 int networkInterfaceFind(const struct backendHost *host, struct networkInterface *out, char *why);
 
 /*
- * Does `list`, as of NCCL_SOCKET_IFNAME, allow the interface? Prefixes with commas between them; "="
- * before the list: whole names; "^" before the list: all others.
+ * Does `list`, as of NCCL_SOCKET_IFNAME, allow the interface? Prefixes with commas between them;
+ * "=" before the list: whole names; "^" before the list: all others.
  */
 int networkInterfaceAllowed(const char *list, const char *name);
 

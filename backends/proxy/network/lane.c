@@ -262,8 +262,8 @@ static int fitsMessage(const struct networkLane *lane, const struct proxyWork *w
 }
 
 /*
- * Can the work be one message? A second one costs as much as the first. But the word follows the data
- * of earlier works, which may not be given to the fabric yet.
+ * Can the work be one message? A second one costs as much as the first. But the word follows the
+ * data of earlier works, which may not be given to the fabric yet.
  */
 static int isMessage(const struct networkLane *lane, const struct networkPeer *peer,
 		     const struct proxyWork *w)

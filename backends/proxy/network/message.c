@@ -50,8 +50,8 @@ struct message messageOf(const struct messageChannel *c, uint32_t rank,
 }
 
 /*
- * The bits of an immediate, from the top: the last bits of the number, the rank, the receiver's slot
- * of the word's window, and the offset of the word in units of 8 bytes.
+ * The bits of an immediate, from the top: the last bits of the number, the rank, the receiver's
+ * slot of the word's window, and the offset of the word in units of 8 bytes.
  */
 struct immediateForm {
 	uint32_t number, rank, slot, offset;

@@ -11,7 +11,8 @@
  *
  * Messages of data in memory that the network does not reach (bounce.h): `landed` is done when the
  * data has been copied from the landing slot to its window, `value` when its bytes are there. The
- * word of a message is changed when all lower numbers are done: a word waits for all data before it.
+ * word of a message is changed when all lower numbers are done: a word waits for all data before
+ * it.
  *
  * At most MESSAGES numbers are under way. A number's slot is used again when the cursor has passed
  * it and every lower number. A count of acknowledgements would free slots that are still in use.

@@ -40,7 +40,9 @@ static void networkClose(void *state)
 	free(t);
 }
 
-/* Has this rank, or a rank that it reaches by the network, windows that the network does not reach? */
+/*
+ * Has this rank, or a rank that it reaches by the network, windows that the network does not reach?
+ */
 static int anyBounces(const struct transportScope *scope)
 {
 	const struct backendHost *host = scope->host;

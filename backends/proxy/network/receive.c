@@ -139,7 +139,8 @@ void networkStopWaiting(struct networkLane *lane, struct networkPeer *peer)
 
 /*
  * First come, first served: a peer that always has a next word would else keep the others waiting,
- * even a peer that holds a lock of the program for which it asks. Returns whether it is the peer's turn.
+ * even a peer that holds a lock of the program for which it asks. Returns whether it is the peer's
+ * turn.
  */
 static int waitInTurn(struct networkLane *lane, struct networkPeer *peer)
 {
@@ -497,7 +498,10 @@ static const char *takeKind(struct networkLane *lane, struct networkPeer *peer,
 	return m->kind == messageCursor ? NULL : "it is of no known kind";
 }
 
-/* The word comes before the cursor: a kernel waits for it. A cursor that is not later was overtaken. */
+/*
+ * The word comes before the cursor: a kernel waits for it. A cursor that is not later was
+ * overtaken.
+ */
 static const char *take(struct networkLane *lane, struct networkPeer *peer,
 			struct messageChannel *c, const struct message *m)
 {

@@ -4,8 +4,8 @@
  *
  * One domain for all ends, one RDM endpoint with a completion queue and an address vector for each
  * end. Writes ask for delivery-complete, except a write with an immediate: the receiver of the
- * immediate acknowledges it, so an acknowledgement by the provider would be one too many. Plain writes
- * over TCP share acknowledgements: writes.c.
+ * immediate acknowledges it, so an acknowledgement by the provider would be one too many. Plain
+ * writes over TCP share acknowledgements: writes.c.
  */
 #include <poll.h>
 #include <stdio.h>

@@ -116,7 +116,9 @@ void ofiGiveOp(struct fabricEnd *end, struct ofiOp *op);
 /* What a call that begins an operation returns. `error`: of libfabric, or 0. */
 int ofiBegun(struct fabricEnd *end, struct ofiOp *op, ssize_t error);
 
-/* Gives the provider the batch. fabricBusy: it has no room for all, and later operations must wait. */
+/*
+ * Gives the provider the batch. fabricBusy: it has no room for all, and later operations must wait.
+ */
 int ofiGiveBatch(struct fabricEnd *end);
 
 /* A completion of a transfer has come. */
@@ -135,7 +137,9 @@ int ofiMemoryOfEnd(struct fabricEnd *end, char *why);
 int ofiDescribe(struct fabricEnd *end, const struct fabricPiece *piece, struct ofiOp *op,
 		void **descriptor);
 
-/* Polls of other ends take what comes for this end from the sockets, and replace its connections. */
+/*
+ * Polls of other ends take what comes for this end from the sockets, and replace its connections.
+ */
 static inline int ofiIsAlone(const struct fabricEnd *end)
 {
 	return end->fabric->ends == end && !end->next;

@@ -2,20 +2,20 @@
 /*
  * writes.c - operations of an end, and writes that share an acknowledgement
  *
- * An acknowledgement of a provider over TCP is a message of its own, which the receiving thread sends.
- * These providers handle in order what comes over a connection. So plain writes to one peer wait in a
- * batch until submit(), until another operation of the end begins, or until the batch is full. Then the
- * provider is given all of them, and only the last one asks for delivery-complete: when it is done, all
- * of its batch have landed.
+ * An acknowledgement of a provider over TCP is a message of its own, which the receiving thread
+ * sends. These providers handle in order what comes over a connection. So plain writes to one peer
+ * wait in a batch until submit(), until another operation of the end begins, or until the batch is
+ * full. Then the provider is given all of them, and only the last one asks for delivery-complete:
+ * when it is done, all of its batch have landed.
  *
- * The provider takes up to OFI_GROUP writes of a batch as one, with a list of places: one header, one
- * call of sendmsg() and fewer of recvmsg(). It copies what it receives with a header, up to 9000 bytes,
- * once more, so fewer headers are fewer copies.
+ * The provider takes up to OFI_GROUP writes of a batch as one, with a list of places: one header,
+ * one call of sendmsg() and fewer of recvmsg(). It copies what it receives with a header, up to
+ * 9000 bytes, once more, so fewer headers are fewer copies.
  *
- * The provider makes no progress while a batch is given, and so does not replace a broken connection
- * between two writes of one batch. An end beside other ends has no batches, because polls of the other
- * ends make progress. If the provider refuses a write of a batch for now, all writes of the batch are
- * given once more, and each asks for delivery-complete.
+ * The provider makes no progress while a batch is given, and so does not replace a broken
+ * connection between two writes of one batch. An end beside other ends has no batches, because
+ * polls of the other ends make progress. If the provider refuses a write of a batch for now, all
+ * writes of the batch are given once more, and each asks for delivery-complete.
  */
 #include "ofi.h"
 

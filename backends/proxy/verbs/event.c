@@ -37,8 +37,8 @@ static void noteState(struct fabric *f)
 }
 
 /*
- * A rank that only waits for its peers posts nothing that could fail. So a port that stays down for as
- * long as the NIC repeats packets is lost.
+ * A rank that only waits for its peers posts nothing that could fail. So a port that stays down for
+ * as long as the NIC repeats packets is lost.
  */
 static void noteOutage(struct fabric *f)
 {

@@ -2,11 +2,11 @@
 /*
  * flush.c - data that the NIC has written into GPU memory becomes visible there
  *
- * A completion is written to host memory. PCIe keeps the order of writes to one destination, so data
- * in GPU memory may come later than the completion. A read by the NIC does not pass writes that the
- * NIC has sent to the GPU before. So each end reads 8 bytes of GPU memory, by a queue pair to itself,
- * before it reports that a message has come or that a read into GPU memory is done. One such flush
- * serves all that completed before it was begun.
+ * A completion is written to host memory. PCIe keeps the order of writes to one destination, so
+ * data in GPU memory may come later than the completion. A read by the NIC does not pass writes
+ * that the NIC has sent to the GPU before. So each end reads 8 bytes of GPU memory, by a queue pair
+ * to itself, before it reports that a message has come or that a read into GPU memory is done. One
+ * such flush serves all that completed before it was begun.
  */
 #include <stdlib.h>
 

@@ -9,7 +9,10 @@
 
 enum { RNR_TIMER_640_US = 12, RNR_RETRIES = 7 };
 
-/* Serial numbers start shortly before they wrap around: a test crosses the point that a job reaches after hours. */
+/*
+ * Serial numbers start shortly before they wrap around: a test crosses the point that a job reaches
+ * after hours.
+ */
 #define FIRST_SERIAL (0u - 200u)
 
 static int createQp(struct verbsPeer *peer, uint32_t inlined)

@@ -145,7 +145,10 @@ static void useReceive(struct verbsPeer *peer, uint32_t index)
 	end->usedReceive[end->used++] = (struct verbsReceive){peer, index};
 }
 
-/* An event of the peer, without the bytes of a message: clearing them takes longer than all the rest. */
+/*
+ * An event of the peer, without the bytes of a message: clearing them takes longer than all the
+ * rest.
+ */
 static void beginEvent(struct fabricEvent *event, const struct verbsPeer *peer)
 {
 	memset(event, 0, offsetof(struct fabricEvent, message));

@@ -42,8 +42,8 @@ static void chain(struct verbsPeer *peer)
 }
 
 /*
- * PCIe does not order the writes of two NICs, so the peer could handle a message by another NIC before
- * the bytes of this chain are visible. A read of them by this NIC does not pass its writes.
+ * PCIe does not order the writes of two NICs, so the peer could handle a message by another NIC
+ * before the bytes of this chain are visible. A read of them by this NIC does not pass its writes.
  */
 static void confirm(struct verbsPeer *peer)
 {

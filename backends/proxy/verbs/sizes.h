@@ -37,8 +37,9 @@ static inline uint32_t verbsPowerOfTwo(uint32_t most)
 }
 
 /*
- * With many peers each has shorter queues: a sender waits until the receiver has posted again. With a
- * GPU there is one queue pair more: flush.c. `mostRequests`, `mostCompletions`: the device's limits.
+ * With many peers each has shorter queues: a sender waits until the receiver has posted again. With
+ * a GPU there is one queue pair more: flush.c. `mostRequests`, `mostCompletions`: the device's
+ * limits.
  */
 static inline struct verbsShape verbsShapeOf(uint32_t peers, int hasGpu, uint32_t mostRequests,
 					     uint32_t mostCompletions)

@@ -43,8 +43,9 @@ struct verbsPeer {
 	struct rdmaEnd mine, theirs;
 
 	/*
-	 * Work requests by serial numbers, which wrap around: `reported` <= `completed` <= `posted` <=
-	 * `begun`, and begun - reported <= depth. From `failed` on they have failed, if the peer is dead.
+	 * Work requests by serial numbers, which wrap around: `reported` <= `completed` <= `posted`
+	 * <= `begun`, and begun - reported <= depth. From `failed` on they have failed, if the peer
+	 * is dead.
 	 */
 	uint32_t reported, completed, posted, begun, failed;
 	struct verbsOp *op; /* [depth] */
@@ -100,8 +101,9 @@ struct fabricEnd {
 	char notice[FABRIC_WHY];
 
 	/*
-	 * Flushes by serial numbers: `flushed` <= `flushBegun` <= `flushWanted`, and each is at most one
-	 * more than the number before it. A flush serves what completed before it was begun.
+	 * Flushes by serial numbers: `flushed` <= `flushBegun` <= `flushWanted`, and each is at
+	 * most one more than the number before it. A flush serves what completed before it was
+	 * begun.
 	 */
 	struct verbsPeer *self; /* the queue pair of flushes; NULL: there is no GPU */
 	uint64_t flushed, flushBegun, flushWanted;
@@ -225,8 +227,8 @@ void verbsMemoryRemove(struct fabricRegion *region);
 /* A buffer of the end. */
 struct ibv_sge verbsBuffer(const struct fabricEnd *end, const void *at, uint32_t bytes);
 /*
- * The address and key of local memory as the NIC sees it, and whether it is GPU memory. 0: it is not
- * registered.
+ * The address and key of local memory as the NIC sees it, and whether it is GPU memory. 0: it is
+ * not registered.
  */
 int verbsMemoryFind(struct fabric *fabric, const char *at, uint64_t bytes, struct ibv_sge *out,
 		    uint8_t *isGpu);

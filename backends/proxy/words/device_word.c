@@ -61,7 +61,10 @@ void deviceWordClose(struct deviceWord *word)
 	word->line = NULL;
 }
 
-/* `submitted`: of a copy or write. The stream then counts the step. On an error the word is given up. */
+/*
+ * `submitted`: of a copy or write. The stream then counts the step. On an error the word is given
+ * up.
+ */
 static ginResult_t chainStep(struct deviceWord *word, const char *call, cuResult submitted)
 {
 	const struct cuda *cuda = word->device->cuda;
@@ -91,7 +94,9 @@ ginResult_t deviceWordStart(struct deviceWord *word, const struct deviceWordOrde
 						  word->stream));
 }
 
-/* The word's value is in `line`. S and A, release ends: the stream writes after all that it covers. */
+/*
+ * The word's value is in `line`. S and A, release ends: the stream writes after all that it covers.
+ */
 static ginResult_t writeBack(struct deviceWord *word)
 {
 	const struct cuda *cuda = word->device->cuda;

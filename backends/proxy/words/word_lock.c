@@ -2,8 +2,8 @@
 /*
  * word_lock.c - the lock of the words in one GPU's memory
  *
- * `next` and `served` only choose the lane that tries, so accesses to them are relaxed: `taken` orders
- * the words.
+ * `next` and `served` only choose the lane that tries, so accesses to them are relaxed: `taken`
+ * orders the words.
  */
 #include "word_lock.h"
 
@@ -39,7 +39,10 @@ static void countLook(struct wordLock *lock, struct wordTicket *ticket, uint64_t
 
 static int take(struct wordLock *lock)
 {
-	/* Acquire: pairs with wordLockRelease(). The stream reads what the last holder's stream wrote. */
+	/*
+	 * Acquire: pairs with wordLockRelease(). The stream reads what the last holder's stream
+	 * wrote.
+	 */
 	return !look(&lock->taken) && !__atomic_exchange_n(&lock->taken, 1, __ATOMIC_ACQUIRE);
 }
 

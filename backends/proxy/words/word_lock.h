@@ -9,8 +9,8 @@
  *
  * That lane may not come back: its process may have died. When another lane that waits has seen the
  * lock free WORD_LOCK_LOOKS times, it passes over the ticket. A lane whose ticket was passed over
- * tries once without a turn, and then takes a new ticket. Only `taken` keeps lanes apart, so a ticket
- * that is passed over too early loses its turn and nothing else.
+ * tries once without a turn, and then takes a new ticket. Only `taken` keeps lanes apart, so a
+ * ticket that is passed over too early loses its turn and nothing else.
  */
 #ifndef GIN_PROXY_WORD_LOCK_H
 #define GIN_PROXY_WORD_LOCK_H

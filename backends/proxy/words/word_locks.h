@@ -2,8 +2,8 @@
 /*
  * word_locks.h - a lock for each rank: of the words in its GPU memory, see device_word.h
  *
- * A lock (word_lock.h) is in host memory of its rank, which all ranks of the host map. If the holder
- * dies, the communicator fails, and no lane waits for the lock.
+ * A lock (word_lock.h) is in host memory of its rank, which all ranks of the host map. If the
+ * holder dies, the communicator fails, and no lane waits for the lock.
  */
 #ifndef GIN_PROXY_WORD_LOCKS_H
 #define GIN_PROXY_WORD_LOCKS_H
@@ -25,8 +25,8 @@ ginResult_t wordLocksMake(const struct backendHost *host, const uint8_t *serves,
 			  struct wordLocks *locks);
 
 /*
- * Collective, on all ranks or none: makes this rank's lock and maps its peers' locks. `mine` is this
- * rank's result so far. All ranks return one result.
+ * Collective, on all ranks or none: makes this rank's lock and maps its peers' locks. `mine` is
+ * this rank's result so far. All ranks return one result.
  */
 ginResult_t wordLocksConnect(struct wordLocks *locks, const char *call, ginResult_t mine);
 

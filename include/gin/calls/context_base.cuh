@@ -438,8 +438,8 @@ protected:
 	}
 
 	/*
-	 * The accesses that a thread has in flight in a long copy. Up to 32 threads copy 1.6 times as
-	 * fast with 8 as with 4, but a kernel for direct peers alone has at most 40 registers.
+	 * The accesses that a thread has in flight in a long copy. Up to 32 threads copy 1.6 times
+	 * as fast with 8 as with 4, but a kernel for direct peers alone has at most 40 registers.
 	 */
 	template <class Coop> GIN_FN static constexpr uint32_t inFlight()
 	{

@@ -21,8 +21,9 @@ protected:
 	using Base::Base;
 
 	/*
-	 * With -DGIN_DEVICE_CHECKS: checks the context and what `list` adds. Else ginSuccess. A list
-	 * captures `options` only if `checks` is set: nvcc takes registers for a reference to it.
+	 * With -DGIN_DEVICE_CHECKS: checks the context and what `list` adds. Else ginSuccess. A
+	 * list captures `options` only if `checks` is set: nvcc takes registers for a reference to
+	 * it.
 	 */
 	template <class Coop, class List>
 	GIN_FN ginResult_t check(Coop coop, uint32_t call, int peer, List list) const
@@ -36,7 +37,10 @@ protected:
 			});
 	}
 
-	/* The source of putFrom(): the list of this rank's windows is there if the gdaki route is in use. */
+	/*
+	 * The source of putFrom(): the list of this rank's windows is there if the gdaki route is
+	 * in use.
+	 */
 	GIN_FN void checkSource(ginArguments &a, const void *src, size_t bytes) const
 	{
 		const uintptr_t address = reinterpret_cast<uintptr_t>(src);

@@ -45,7 +45,10 @@ template <class Coop> GIN_FN uint32_t ginEngineFactor(Coop coop, bool byBulk)
 	return size < 16 ? size : 16;
 }
 
-/* Can bulk copies make the copy? `offsets`: of source and target, combined by or. Windows count as aligned. */
+/*
+ * Can bulk copies make the copy? `offsets`: of source and target, combined by or. Windows count as
+ * aligned.
+ */
 GIN_FN bool ginBulkFits(size_t offsets, size_t bytes, const ginOptions &options)
 {
 	return GIN_HAS_BULK && options.scratch && options.scratchBytes >= GIN_BULK_SCRATCH_LEAST &&

@@ -134,8 +134,8 @@ typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarRes
 #define NCCL_WIN_REQUIRED_ALIGNMENT 4096
 
 /*
- * `trafficClass` is the initial value for device communicators; a split or shrunk communicator without one
- * inherits it. Other fields change nothing; `blocking` 0 is treated as 1.
+ * `trafficClass` is the initial value for device communicators; a split or shrunk communicator
+ * without one inherits it. Other fields change nothing; `blocking` 0 is treated as 1.
  */
 typedef struct ncclConfig {
 	size_t size;

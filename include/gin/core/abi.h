@@ -6,7 +6,8 @@
  * libgin.so reads it. The library and the kernels may come from different compilers at different
  * times. Any change of a layout raises GIN_DEVICE_ABI; ginDevCommCreate() refuses a program that
  * was built with another number. Only ginResult_t, ginErrorRecord_t, ginWindow_t as a value, and
- * the counts, ids, timeout and `self` of ginDevComm are for programs; the other fields are internal.
+ * the counts, ids, timeout and `self` of ginDevComm are for programs; the other fields are
+ * internal.
  *
  * Plain C11 and C++17, NVRTC included: no CUDA type, no function.
  */
@@ -127,8 +128,9 @@ struct ginWindowPeer {
 };
 
 /*
- * A registered window. ginWindowPeer[nRanks] follows in memory, this rank included. Before it are the
- * addresses of this rank's domain, backwards: of rank domainFirst + i at ((char **)table)[-1 - i].
+ * A registered window. ginWindowPeer[nRanks] follows in memory, this rank included. Before it are
+ * the addresses of this rank's domain, backwards: of rank domainFirst + i at ((char **)table)[-1 -
+ * i].
  */
 struct ginWindowTable {
 	uint32_t rank;

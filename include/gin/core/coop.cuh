@@ -328,7 +328,10 @@ template <class Coop> GIN_FN_CALLED ginResult_t ginAgreeWorst(ginCold<Coop> coop
 	return static_cast<ginResult_t>(agreed);
 }
 
-/* An argument of type ginOverload2 prefers overloads with ginOverload2, then ginOverload1, then ginOverload0. */
+/*
+ * An argument of type ginOverload2 prefers overloads with ginOverload2, then ginOverload1, then
+ * ginOverload0.
+ */
 struct ginOverload0 {
 };
 struct ginOverload1 : ginOverload0 {

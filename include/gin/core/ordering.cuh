@@ -98,8 +98,8 @@ GIN_FN uint64_t ginSignalObserve(const uint64_t *word)
 }
 
 /*
- * No edge: a word that a put or putValue of a peer writes means only itself. The load acquires for a
- * peer that releases the word by a store of its own, through ginPeerPointer.
+ * No edge: a word that a put or putValue of a peer writes means only itself. The load acquires for
+ * a peer that releases the word by a store of its own, through ginPeerPointer.
  */
 template <class Word> GIN_FN Word ginValueObserve(const Word *word)
 {
@@ -394,7 +394,10 @@ GIN_FN uint32_t ginMirrorLeave(uint32_t *looking)
 	return ginExchange<ginRelaxed, ginScopeDevice>(looking, 0u);
 }
 
-/* W, release end, first half: ginTurnMark follows, which releases within a block. Loads between overlap. */
+/*
+ * W, release end, first half: ginTurnMark follows, which releases within a block. Loads between
+ * overlap.
+ */
 GIN_FN void ginTurnRelease(ginSharing sharing)
 {
 	if (sharing != ginSharingCta)
@@ -402,10 +405,10 @@ GIN_FN void ginTurnRelease(ginSharing sharing)
 }
 
 /*
- * W, both ends, after ginTurnRelease(): stores the mark, and returns what the turn word was. Observers: the
- * threads that have written the WQEs of the mark, which meet before ginTurnRelease(); the thread that holds
- * the turn and rings. If the old value is GIN_TURN this thread holds the turn, and sees what the holder
- * before it has written.
+ * W, both ends, after ginTurnRelease(): stores the mark, and returns what the turn word was.
+ * Observers: the threads that have written the WQEs of the mark, which meet before
+ * ginTurnRelease(); the thread that holds the turn and rings. If the old value is GIN_TURN this
+ * thread holds the turn, and sees what the holder before it has written.
  */
 GIN_FN uint32_t ginTurnMark(uint32_t *word, uint32_t mark, ginSharing sharing)
 {
@@ -529,7 +532,10 @@ GIN_FN uint64_t ginDoneLook(const uint64_t *done, ginSharing sharing)
 	return ginLoad<ginAcquire, ginScopeDevice>(done);
 }
 
-/* F, acquire end, first half, by a thread that shares the queue: ginDoneSeen follows; accesses between overlap. */
+/*
+ * F, acquire end, first half, by a thread that shares the queue: ginDoneSeen follows; accesses
+ * between overlap.
+ */
 GIN_FN uint64_t ginDoneLookFirst(const uint64_t *done)
 {
 	constexpr ginOrder order = GIN_HAS_RELEASE_FENCE ? ginFencedAcquire : ginAcquire;

@@ -267,8 +267,8 @@ template <ginScope scope> GIN_FN void ginReleaseFence()
 }
 
 /*
- * Orders the loads before it and the accesses after it on a GPU. Unlike ginFence() it does not wait for
- * stores, where the GPU and the compiler have such a fence.
+ * Orders the loads before it and the accesses after it on a GPU. Unlike ginFence() it does not wait
+ * for stores, where the GPU and the compiler have such a fence.
  */
 template <ginScope scope> GIN_FN void ginAcquireFence()
 {
@@ -283,8 +283,9 @@ template <ginScope scope> GIN_FN void ginAcquireFence()
 }
 
 /*
- * A plain load of 1, 2, 4, 8 or 16 bytes, which may hit L1: not volatile, which would go to L2. Never
- * ld.nc: this kernel may have written the bytes. The compiler moves no earlier store below the load.
+ * A plain load of 1, 2, 4, 8 or 16 bytes, which may hit L1: not volatile, which would go to L2.
+ * Never ld.nc: this kernel may have written the bytes. The compiler moves no earlier store below
+ * the load.
  */
 template <class Word> GIN_FN Word ginLoadWeak(const char *src)
 {
@@ -330,8 +331,9 @@ GIN_FN ginWord16 ginLoadPairRelaxed(const void *src)
 }
 
 /*
- * The first 12 of the 16 bytes at `src`, and 0: two loads. A load of 16 bytes takes four registers side by side,
- * and an unused one is written late: an instruction that uses it meanwhile waits for the load.
+ * The first 12 of the 16 bytes at `src`, and 0: two loads. A load of 16 bytes takes four registers
+ * side by side, and an unused one is written late: an instruction that uses it meanwhile waits for
+ * the load.
  */
 GIN_FN ginWord16 ginLoad12Relaxed(const void *src)
 {
@@ -344,7 +346,9 @@ GIN_FN ginWord16 ginLoad12Relaxed(const void *src)
 }
 #endif
 
-/* Two words, aligned to 16 bytes; each is single-copy atomic. Relaxed, of system scope, for loops. */
+/*
+ * Two words, aligned to 16 bytes; each is single-copy atomic. Relaxed, of system scope, for loops.
+ */
 GIN_FN ginWord16 ginPollPair(const void *src)
 {
 	ginWord16 word;

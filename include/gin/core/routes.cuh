@@ -29,8 +29,8 @@ template <uint32_t routes> GIN_FN uint32_t ginRouteTo(const ginDevComm &dc, int 
 }
 
 /*
- * Is there a peer on a network route? ginUnshared(), here and below: else a loop around a call would
- * keep the answer in a register.
+ * Is there a peer on a network route? ginUnshared(), here and below: else a loop around a call
+ * would keep the answer in a register.
  */
 template <uint32_t routes> GIN_FN bool ginHasNetwork(const ginDevComm &dc)
 {

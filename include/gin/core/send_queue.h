@@ -67,8 +67,8 @@ struct ginSendFixed {
 };
 
 /*
- * In GPU memory; `fixed` may point to other memory. The host sets `fixed`, turn[0] = GIN_TURN and the state of every CQE to
- * ginMlx5CqeEmpty(); everything else begins as zeros.
+ * In GPU memory; `fixed` may point to other memory. The host sets `fixed`, turn[0] = GIN_TURN and
+ * the state of every CQE to ginMlx5CqeEmpty(); everything else begins as zeros.
  */
 struct ginSendQueue {
 	struct ginSendFixed fixed;

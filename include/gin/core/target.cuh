@@ -35,8 +35,8 @@
 #endif
 
 /*
- * For large functions that kernels call: never inlined, unless with -DGIN_NO_CALLS. Kernels that change
- * their number of registers (setmaxnreg) cannot call functions.
+ * For large functions that kernels call: never inlined, unless with -DGIN_NO_CALLS. Kernels that
+ * change their number of registers (setmaxnreg) cannot call functions.
  */
 #ifdef GIN_NO_CALLS
 #define GIN_FN_CALLED GIN_FN
@@ -49,10 +49,10 @@
 #endif
 
 /*
- * For functions that are seldom run, from a place where the caller holds many registers. A called function takes
- * only registers that none of its callers holds, so nvcc inlines these: that saves a kernel up to 30 registers, and its
- * calls time. With GIN_CALLS, as for other compilers, they are calls, and kernels compile in about half of the time
- * (docs/performance.md).
+ * For functions that are seldom run, from a place where the caller holds many registers. A called
+ * function takes only registers that none of its callers holds, so nvcc inlines these: that saves a
+ * kernel up to 30 registers, and its calls time. With GIN_CALLS, as for other compilers, they are
+ * calls, and kernels compile in about half of the time (docs/performance.md).
  */
 #ifndef GIN_CALLS
 #if defined(__NVCC__) && !GIN_ONLY_GPU

@@ -18,7 +18,8 @@ GIN_FN const struct ginWindowPeer &ginWindowAt(ginWindow_t window, int peer)
 
 /*
  * Where the NIC reads `bytes` at an address, by a search in all windows of this rank; false: no
- * window has them. Relaxed loads: windows come and go while kernels run, but the window of a put stays.
+ * window has them. Relaxed loads: windows come and go while kernels run, but the window of a put
+ * stays.
  */
 GIN_FN bool ginSourceFind(const struct ginSources *sources, uint64_t address, size_t bytes,
 			  struct ginMlx5Memory *found)

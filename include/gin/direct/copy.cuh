@@ -99,8 +99,8 @@ GIN_FN_CALLED void ginCopyEdges(char *dst, const char *src, size_t bytes)
 }
 
 /*
- * Loaded words, of which some may not be loaded. Cleared, because ptxas keeps a register that is not
- * set on every path through all calls of a loop.
+ * Loaded words, of which some may not be loaded. Cleared, because ptxas keeps a register that is
+ * not set on every path through all calls of a loop.
  */
 template <class Word, uint32_t count> struct ginWords {
 	Word word[count] = {};

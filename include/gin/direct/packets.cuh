@@ -2,10 +2,10 @@
 /*
  * packets.cuh - the packets of a message on the direct route, and a box's layout
  *
- * Called by class GinPacketsOn (gin/packets.cuh). On the direct route a message goes as packets of 16
- * bytes: two words, each with 4 bytes of data and the low 32 bits of the message's number as its flag.
- * A word of 8 bytes arrives whole, so the flag tells that its 4 bytes have come: the sender needs no
- * release, the receiver no acquire. The packets are twice as long as the message.
+ * Called by class GinPacketsOn (gin/packets.cuh). On the direct route a message goes as packets of
+ * 16 bytes: two words, each with 4 bytes of data and the low 32 bits of the message's number as its
+ * flag. A word of 8 bytes arrives whole, so the flag tells that its 4 bytes have come: the sender
+ * needs no release, the receiver no acquire. The packets are twice as long as the message.
  *
  * A box has a part for each peer, `room` being the length of the longest message:
  *
@@ -107,9 +107,8 @@ GIN_FN_COLD void ginPacketSweep(char *slot, uint32_t bytes, uint32_t room, uint3
 /*
  * Packets that a thread sends, and receives, at once in a message of many packets for each thread.
  * `fixed`: the coop's size if the compiler knows it: addresses then take no registers. `few`: the
- * kernel is for direct peers alone, and a call has at most 40 registers there.
- * Two for blocks: with four, a kernel that exchanges packets by blocks of 1,024 threads takes more than
- * 64 registers.
+ * kernel is for direct peers alone, and a call has at most 40 registers there. Two for blocks: with
+ * four, a kernel that exchanges packets by blocks of 1,024 threads takes more than 64 registers.
  */
 GIN_FN constexpr uint32_t ginPacketsSent(uint32_t fixed, bool few)
 {
@@ -178,9 +177,9 @@ GIN_FN bool ginPacketAny(uint32_t lanes, bool mine)
 }
 
 /*
- * Sends the packets of the bytes at `src` and 1, 2, ... steps further, of `left` bytes; `whole`: there
- * are `flight` packets. Loads without a branch, or they would go one by one: the first word replaces
- * words after the message. Plain loads: L1 may serve them.
+ * Sends the packets of the bytes at `src` and 1, 2, ... steps further, of `left` bytes; `whole`:
+ * there are `flight` packets. Loads without a branch, or they would go one by one: the first word
+ * replaces words after the message. Plain loads: L1 may serve them.
  */
 template <uint32_t flight, bool whole> GIN_FN void
 ginPacketSendFlight(char *slot, const char *src, uint32_t left, uint32_t number, uint32_t step)
@@ -196,8 +195,8 @@ ginPacketSendFlight(char *slot, const char *src, uint32_t left, uint32_t number,
 }
 
 /*
- * Sends packets `rank`, rank + size, ...: whole ones of an aligned source quickly. `fixed`: `size` if
- * the compiler knows it, else 0.
+ * Sends packets `rank`, rank + size, ...: whole ones of an aligned source quickly. `fixed`: `size`
+ * if the compiler knows it, else 0.
  */
 template <uint32_t fixed, bool few>
 GIN_FN_COLD void ginPacketSend(char *part, uint32_t most, const char *src, uint32_t bytes,
@@ -254,8 +253,8 @@ template <class Coop> GIN_FN void ginPacketSendShort(char *slot, const char *src
 #define GIN_PACKETS_ALL UINT32_MAX
 
 /*
- * Receives packets i, i + size, ... of a message into any target. Returns the first of them that does
- * not come soon, or GIN_PACKETS_ALL.
+ * Receives packets i, i + size, ... of a message into any target. Returns the first of them that
+ * does not come soon, or GIN_PACKETS_ALL.
  */
 GIN_FN_COLD uint32_t ginPacketTakeAny(const char *slot, char *dst, uint32_t bytes, uint32_t number,
 				      uint32_t i, uint32_t size)
@@ -276,10 +275,10 @@ GIN_FN_COLD uint32_t ginPacketTakeAny(const char *slot, char *dst, uint32_t byte
 }
 
 /*
- * Receives packets as ginPacketSendFlight() sends them; false: a packet of this thread, or of another
- * of the `lanes`, does not come soon. Polls all packets together, and stores nothing before all have come: the
- * fewer instructions between the loads, the earlier the thread sees the last packet. A thread
- * without packets passes any packet of the message, and `left` 0.
+ * Receives packets as ginPacketSendFlight() sends them; false: a packet of this thread, or of
+ * another of the `lanes`, does not come soon. Polls all packets together, and stores nothing before
+ * all have come: the fewer instructions between the loads, the earlier the thread sees the last
+ * packet. A thread without packets passes any packet of the message, and `left` 0.
  */
 template <uint32_t flight, bool whole>
 GIN_FN bool ginPacketTakeFlight(const char *packet, char *dst, uint32_t left, uint32_t number,
@@ -324,8 +323,8 @@ template <class Coop> GIN_FN bool ginPacketTakeShort(const char *slot, char *dst
 }
 
 /*
- * As ginPacketTakeAny, from packet i, which is `rank` or rank + a multiple of size: whole packets into
- * an aligned target quickly. `fixed`: `size` if the compiler knows it, else 0. `lanes`: as
+ * As ginPacketTakeAny, from packet i, which is `rank` or rank + a multiple of size: whole packets
+ * into an aligned target quickly. `fixed`: `size` if the compiler knows it, else 0. `lanes`: as
  * ginPacketLanes(), if all of them have i = rank.
  */
 template <uint32_t fixed, bool few>

@@ -99,9 +99,9 @@ GIN_FN_COLD ginResult_t ginGdakiPush(const ginDevComm *dc, uint32_t context, int
 }
 
 /*
- * For one queue to the peer `number`, of context `c`; dc->contexts: of a direct peer. First pass: posts
- * a READ in the queue of context `own` after all that the queue has, unless one was posted since.
- * Second pass (`wait`): waits.
+ * For one queue to the peer `number`, of context `c`; dc->contexts: of a direct peer. First pass:
+ * posts a READ in the queue of context `own` after all that the queue has, unless one was posted
+ * since. Second pass (`wait`): waits.
  */
 GIN_FN ginResult_t ginGdakiDrainStep(const ginDevComm *dc, uint32_t c, uint32_t own, int number,
 				     bool wait, uint64_t deadline, uint64_t from)

@@ -3,8 +3,8 @@
  * call.cuh - the gdaki route: calls that post
  *
  * Called by calls/context_base.cuh, on the first thread of the calling coop. A call is a loop
- * (ginWorkPost) around ginGdaki...Now::post(), which posts if there is room, and ginWorkRoom(), which
- * waits for room or leaves the error record. A call returns the result.
+ * (ginWorkPost) around ginGdaki...Now::post(), which posts if there is room, and ginWorkRoom(),
+ * which waits for room or leaves the error record. A call returns the result.
  *
  *   put      ginGdakiPut       a post for each GiB; the last one has the signal and the counter
  *   value    ginGdakiPutValue
@@ -49,8 +49,8 @@ GIN_FN struct ginSendQueue *ginGdakiQueue(const ginDevComm &dc, uint32_t context
 
 /*
  * 16 bytes that do not change while a kernel uses them. A thread that shares its queue has to fetch
- * them anew, because its fences empty L1: a relaxed load, which compilers leave where it is, so that
- * it is under way beside the reservation. A thread alone finds them in L1 by a plain load.
+ * them anew, because its fences empty L1: a relaxed load, which compilers leave where it is, so
+ * that it is under way beside the reservation. A thread alone finds them in L1 by a plain load.
  */
 GIN_FN ginWord16 ginGdakiLoad(const void *at, uint32_t how)
 {
@@ -143,8 +143,9 @@ GIN_FN uint64_t ginGdakiMoved(uint32_t posts)
 }
 
 /*
- * The first GiB of a put; with all `bytes` the signal and the counter. `source`: const struct ginWindowTable *, or with GIN_HOW_ANYWHERE a key;
- * `sourceOff` is an offset or the NIC's address. `counters`: of the context.
+ * The first GiB of a put; with all `bytes` the signal and the counter. `source`: const struct
+ * ginWindowTable *, or with GIN_HOW_ANYWHERE a key; `sourceOff` is an offset or the NIC's address.
+ * `counters`: of the context.
  */
 template <uint32_t shape> struct ginGdakiPutNow {
 	GIN_FN static uint64_t post(struct ginSendQueue *queue, const struct ginPeer *peer,
@@ -187,8 +188,8 @@ GIN_FN_CALLED ginWord16 ginGdakiFind(const ginDevComm *dc, uint64_t address, uin
 }
 
 /*
- * Source and target of a put, and its signal; target and signal of a value. The call computes them for
- * each post, so that no address is in a register while the call writes WQEs or waits for room.
+ * Source and target of a put, and its signal; target and signal of a value. The call computes them
+ * for each post, so that no address is in a register while the call writes WQEs or waits for room.
  */
 struct ginGdakiPutWhere {
 	const struct ginWindowPeer *there, *raiseAt;

@@ -10,7 +10,7 @@
  *            ticket: ginGetsDumpAll(), then ginSendWait().
  * counters   ginGdakiCreditCounters() raises the counters of completed puts; ginGdakiWaitCounter()
  *            repeats it until a counter has reached a value.
- * atomics    ginGdakiAtomic() posts. For a caller that wants the old value ginGdakiAtomicOld() gives
+ * atomics    ginGdakiAtomic() posts. To a caller that wants the old value ginGdakiAtomicOld() gives
  *            the NIC a result slot (struct ginSendResults), posts, waits and reads the slot.
  *
  * Gets and DUMPs. A CQE does not prove that the bytes of a READ are in memory; that of a DUMP
@@ -313,8 +313,8 @@ GIN_FN_CALLED uint32_t ginGdakiResultTake(const ginDevComm *dc, struct ginSendQu
 }
 
 /*
- * Waits until all WQEBBs below `end` are completed. After a failure abandons the slot: ginGdakiResultReclaim()
- * takes it.
+ * Waits until all WQEBBs below `end` are completed. After a failure abandons the slot:
+ * ginGdakiResultReclaim() takes it.
  */
 GIN_FN_CALLED ginResult_t ginGdakiResultWait(const ginDevComm *dc, struct ginSendQueue *q,
 					     const struct ginPeer *peer, uint32_t how,

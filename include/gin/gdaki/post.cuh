@@ -57,8 +57,8 @@ GIN_FN void ginWorkCounterFollows(struct ginSendQueue *q, const struct ginWork &
 }
 
 /*
- * 1: a post loads all it needs before it reserves. 0: it reserves first, and loads the rest after the WQEs,
- * which takes fewer registers where cold functions are calls.
+ * 1: a post loads all it needs before it reserves. 0: it reserves first, and loads the rest after
+ * the WQEs, which takes fewer registers where cold functions are calls.
  */
 #define GIN_WORK_EARLY (!GIN_CALLS)
 
@@ -98,10 +98,10 @@ struct ginWorkHeld {
 };
 
 /*
- * By a thread that shares the queue; lanes post together. The reservation takes longest. Nothing before it
- * depends on a load. With GIN_WORK_EARLY all loads are under way when it begins: after it the compiler copies
- * the ticket, so that the thread waits for it there. A lane may reserve before it knows of a failure; it then
- * writes NOPs.
+ * By a thread that shares the queue; lanes post together. The reservation takes longest. Nothing
+ * before it depends on a load. With GIN_WORK_EARLY all loads are under way when it begins: after it
+ * the compiler copies the ticket, so that the thread waits for it there. A lane may reserve before
+ * it knows of a failure; it then writes NOPs.
  */
 template <uint32_t kind, class Describe>
 GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer,
@@ -143,8 +143,9 @@ GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer
 }
 
 /*
- * By a thread that has the queue for itself. The loads of the peer's and the queue's state are under
- * way beside the load of `reserved`. If they came before the fence, ptxas would wait for them there.
+ * By a thread that has the queue for itself. The loads of the peer's and the queue's state are
+ * under way beside the load of `reserved`. If they came before the fence, ptxas would wait for them
+ * there.
  */
 template <uint32_t kind, class Describe>
 GIN_FN uint64_t ginWorkAlone(struct ginSendQueue *q, const struct ginPeer *peer, uint32_t what,
@@ -232,8 +233,8 @@ GIN_FN struct ginWorkHeld ginWorkTryAgain(struct ginSendQueue *q, uint32_t what,
 }
 
 /*
- * After a post that has returned `early`: reserves room, waiting for it, or writes the error record.
- * `how`: of ginWorkHow().
+ * After a post that has returned `early`: reserves room, waiting for it, or writes the error
+ * record. `how`: of ginWorkHow().
  */
 GIN_FN_COLD struct ginWorkHeld ginWorkRoom(const ginDevComm *dc, struct ginSendQueue *q,
 					   const struct ginPeer *peer, uint32_t how, uint32_t what,

@@ -19,7 +19,7 @@
  *                ginSendHandOver(), which releases by itself.
  * 4. ring        If that word held the turn, the thread is the ringer: ginSendRingAndPutDown(). It
  *                rings for the WQEs and puts the turn down in the word after them.
- * 5. complete    ginSendRefresh() reads the CQE and raises `done`; ginSendWait() waits for an index.
+ * 5. complete    ginSendRefresh() reads the CQE and raises `done`; ginSendWait() waits for it.
  *
  * The turn (steps 3 and 4). The NIC reads WQEs in the order of indexes, but threads finish writing
  * them in any order. One token, the turn, moves along the queue. It lies in the turn word of the
@@ -90,8 +90,8 @@ GIN_FN void ginSendLoadPart(struct ginSendFixed *fixed, const struct ginSendQueu
 }
 
 /*
- * Loads what the writer of WQEs needs of q->fixed at once, and here: compilers move plain loads below
- * the branches that follow, where they arrive late.
+ * Loads what the writer of WQEs needs of q->fixed at once, and here: compilers move plain loads
+ * below the branches that follow, where they arrive late.
  */
 GIN_FN struct ginSendFixed ginSendLoadFixed(const struct ginSendQueue *q, bool counts)
 {
@@ -235,8 +235,8 @@ GIN_FN ginResult_t ginSendState(const struct ginSendQueue *q)
 }
 
 /*
- * The ringer announces all WQEBBs below `next`, after ginNicRelease(), ginNicFence() or a release by
- * hand-over. N, release end.
+ * The ringer announces all WQEBBs below `next`, after ginNicRelease(), ginNicFence() or a release
+ * by hand-over. N, release end.
  */
 GIN_FN void ginSendRingDoorbell(struct ginSendQueue *q, const struct ginSendFixed &f, uint64_t next)
 {
@@ -333,7 +333,10 @@ GIN_FN void ginSendRingAndPutDown(struct ginSendQueue *q, const struct ginSendFi
 		ginSendRingMarked(q, at, sharing);
 }
 
-/* As ginSendHandOver(), by a thread that shares the queue, after ginTurnRelease(). W, release end, second half. */
+/*
+ * As ginSendHandOver(), by a thread that shares the queue, after ginTurnRelease(). W, release end,
+ * second half.
+ */
 GIN_FN void ginSendHandOverReleased(struct ginSendQueue *q, const struct ginSendFixed &f,
 				    struct ginSendRange range, bool aggregate, ginSharing sharing)
 {
@@ -485,7 +488,8 @@ GIN_FN bool ginSendReserveTry(struct ginSendQueue *q, uint32_t logDepth, uint32_
 
 /*
  * Retry path, after ginSendRefresh(): reserves only room already seen free, so nothing has to be
- * undone and no other thread is held up. For at most `posts` posts of `each` WQEBBs; returns for how many.
+ * undone and no other thread is held up. For at most `posts` posts of `each` WQEBBs; returns for
+ * how many.
  */
 GIN_FN uint32_t ginSendReserveFree(struct ginSendQueue *q, uint32_t each, uint32_t posts,
 				   uint64_t *first, ginSharing sharing)

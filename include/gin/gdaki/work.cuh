@@ -37,7 +37,10 @@ struct ginWork {
 	uint64_t data[4];
 };
 
-/* A put or get of at most GIN_MLX5_MESSAGE_BYTES. `counters`: the context's; NULL: it does not count. */
+/*
+ * A put or get of at most GIN_MLX5_MESSAGE_BYTES. `counters`: the context's; NULL: it does not
+ * count.
+ */
 GIN_FN void ginWorkSetMessage(struct ginWork &p, uint64_t local, uint32_t localKey, uint32_t bytes,
 			      const uint64_t *counters, uint32_t counter)
 {
@@ -184,9 +187,9 @@ template <class Remote, class Local = GinNone> using ginActionShape =
 			 ginShapeOpen<Local>(GIN_SHAPE_COUNTS)>;
 
 /*
- * Post<shape>::post(args...), for a shape that is a Shape. Inlined a post takes some 200 ns less, and
- * more registers and time to compile. A kernel for the gdaki route alone inlines it; `called`: a
- * kernel for several network routes.
+ * Post<shape>::post(args...), for a shape that is a Shape. Inlined a post takes some 200 ns less,
+ * and more registers and time to compile. A kernel for the gdaki route alone inlines it; `called`:
+ * a kernel for several network routes.
  */
 template <class Shape, bool called, template <uint32_t> class Post, class... Args>
 GIN_FN uint64_t ginWithShape(uint32_t shape, Args... args)

@@ -2,9 +2,10 @@
 /*
  * ring.cuh - GPU threads and a context's ring: posting descriptors, waiting until they are done
  *
- * Called by route.cuh, calls/context_base.cuh, calls/copy_engine.cuh and barrier.cuh. Calls the memory accesses of
- * core/ordering.cuh, whose labels the comments use. The CPU's side is backends/proxy/engine.c.
- * test/model/ring.pml is a model of steps 1 to 4, test/model/complete.pml of steps 5 and 6.
+ * Called by route.cuh, calls/context_base.cuh, calls/copy_engine.cuh and barrier.cuh. Calls the
+ * memory accesses of core/ordering.cuh, whose labels the comments use. The CPU's side is
+ * backends/proxy/engine.c. test/model/ring.pml is a model of steps 1 to 4, test/model/complete.pml
+ * of steps 5 and 6.
  *
  * A ticket is a descriptor's number; its slot in the ring is the ticket modulo the depth. A post
  * takes six steps:
@@ -228,8 +229,8 @@ struct ginReadyCall {
 };
 
 /*
- * Steps 1 to 5 without waiting, by a thread that is alone and has released its payload. Its retry may
- * go as the first post, because no thread takes room from it.
+ * Steps 1 to 5 without waiting, by a thread that is alone and has released its payload. Its retry
+ * may go as the first post, because no thread takes room from it.
  *
  * The peer's state comes from L2, everything else from L1: the state is loaded first and used last.
  * The order of the other loads, and a branch that is never taken, keep ptxas from waiting for the
@@ -259,9 +260,9 @@ GIN_FN uint64_t ginPostAlone(const Call &call, struct ginQueue *queue, const str
 }
 
 /*
- * Steps 1 to 5 without waiting; with GIN_HOW_AGAIN by the retry path. Returns the outcome. The loads
- * that describe the call, the peer's state, the tickets and the shadow overlap. A thread that is alone
- * names the peer; another one may pass NULL, if the peer's state does not matter.
+ * Steps 1 to 5 without waiting; with GIN_HOW_AGAIN by the retry path. Returns the outcome. The
+ * loads that describe the call, the peer's state, the tickets and the shadow overlap. A thread that
+ * is alone names the peer; another one may pass NULL, if the peer's state does not matter.
  */
 template <bool alone, class Call> GIN_FN uint64_t ginPostNow(const Call &call,
 							     struct ginQueue *queue,
@@ -338,9 +339,9 @@ GIN_FN_COLD uint64_t ginPostWait(const ginDevComm *dc, struct ginQueue *queue, u
 }
 
 /*
- * Not inlined, in kernels for the proxy alone. With this wait and the error record inlined, ptxas puts the loads
- * of the ring's address in front of the store of a lone thread's ticket, and a released post takes nearly twice
- * as long (docs/performance.md).
+ * Not inlined, in kernels for the proxy alone. With this wait and the error record inlined, ptxas
+ * puts the loads of the ring's address in front of the store of a lone thread's ticket, and a
+ * released post takes nearly twice as long (docs/performance.md).
  */
 GIN_FN_CALLED uint64_t ginPostWaitCalled(const ginDevComm *dc, struct ginQueue *queue, uint32_t how,
 					 int peer, uint32_t id, uint64_t posted, uint64_t until,

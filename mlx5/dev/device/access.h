@@ -7,7 +7,9 @@
 
 #include "device.h"
 
-/* The region of `key` when it has all of the range, these IBV_ACCESS_ rights and this PD, or NULL. */
+/*
+ * The region of `key` when it has all of the range, these IBV_ACCESS_ rights and this PD, or NULL.
+ */
 struct mr *accessFind(const struct pd *pd, uint32_t key, uint64_t address, uint64_t bytes,
 		      uint32_t rights);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device.h - what one process has of the modelled devices: objects by number, queue pairs, completion
- * queues, and the one lock over all of it
+ * device.h - what one process has of the modelled devices: objects by number, queue pairs,
+ * completion queues, and the one lock over all of it
  *
  * Every function of the model runs under deviceLock(), except where its header says otherwise.
  */
@@ -207,7 +207,9 @@ extern int devicePid;
 void deviceLock(void);
 void deviceUnlock(void);
 
-/* The first use in this process: options, fabric, wire, doorbell pages, thread. Without the lock. */
+/*
+ * The first use in this process: options, fabric, wire, doorbell pages, thread. Without the lock.
+ */
 void deviceStart(void);
 
 /* Nanoseconds since some time. */

@@ -151,7 +151,10 @@ void eventOfSrq(struct srq *srq, uint32_t type)
 	eventOf(&srq->object, &srq->events, srq->userHandle, type);
 }
 
-/* Reads what waits there and puts back what is of others. How many were of `handle`, which is first. */
+/*
+ * Reads what waits there and puts back what is of others. How many were of `handle`, which is
+ * first.
+ */
 static uint32_t takeBack(int program, int fd, uint64_t handle, size_t bytes)
 {
 	char all[EVENTS_BACK][sizeof(struct ib_uverbs_async_event_desc)];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fault.h - faults on demand, from MLX5DEV_FAULT and from the control socket; README.md has the words
+ * fault.h - faults on demand, from MLX5DEV_FAULT and from the control socket; README.md has the
+ * words
  */
 #ifndef MLX5DEV_FAULT_H
 #define MLX5DEV_FAULT_H

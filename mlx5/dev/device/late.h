@@ -5,12 +5,12 @@
  *
  * Ordering points of a device: data or an atomic for a region without relaxed ordering, a READ, a
  * DUMP. They are PCIe's, which knows no queue pairs: neither a read nor a write that is not relaxed
- * passes writes that were sent before. Of a queue pair: a completion, but with `weakcqe` not for the data
- * of a READ.
+ * passes writes that were sent before. Of a queue pair: a completion, but with `weakcqe` not for
+ * the data of a READ.
  *
- * With `weakcqe`, data for a GPU's memory is late, too: PCIe orders writes to one destination only. Its
- * ordering points are accesses without relaxed ordering, READs and DUMPs of a GPU's memory alone; completions say
- * nothing about it. A region by dma-buf counts as a GPU's.
+ * With `weakcqe`, data for a GPU's memory is late, too: PCIe orders writes to one destination only.
+ * Its ordering points are accesses without relaxed ordering, READs and DUMPs of a GPU's memory
+ * alone; completions say nothing about it. A region by dma-buf counts as a GPU's.
  */
 #ifndef MLX5DEV_LATE_H
 #define MLX5DEV_LATE_H

@@ -3,8 +3,9 @@
  * resources.h - makes and unmakes what programs ask for: memory keys, umems, doorbell pages,
  * completion queues, shared receive queues, queue pairs
  *
- * These are what uverbs calls end in, and what a program calls that has the engine linked in. NULL or
- * false with errno. `context` is the uverbs descriptor; a program without one gives CONTEXT_NONE.
+ * These are what uverbs calls end in, and what a program calls that has the engine linked in. NULL
+ * or false with errno. `context` is the uverbs descriptor; a program without one gives
+ * CONTEXT_NONE.
  */
 #ifndef MLX5DEV_RESOURCES_H
 #define MLX5DEV_RESOURCES_H

@@ -9,7 +9,10 @@ static uint64_t addFields(uint64_t value, uint64_t add, uint64_t boundary)
 {
 	uint64_t low = (value & ~boundary) + (add & ~boundary);
 
-	/* Each field without its uppermost bit cannot carry out of the field; that bit is added alone. */
+	/*
+	 * Each field without its uppermost bit cannot carry out of the field; that bit is added
+	 * alone.
+	 */
 	return low ^ ((value ^ add) & boundary);
 }
 

@@ -7,7 +7,9 @@
 
 #include <stdint.h>
 
-/* operands: add or swap, compare or field boundary, swap mask, compare mask. What was there before. */
+/*
+ * operands: add or swap, compare or field boundary, swap mask, compare mask. What was there before.
+ */
 uint64_t atomicExecute(uint8_t opcode, uint64_t at, uint32_t bytes, const uint64_t operands[4]);
 
 #endif

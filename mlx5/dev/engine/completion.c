@@ -76,8 +76,8 @@ static void expectRoom(const struct cq *cq, const struct completion *completion)
 }
 
 /*
- * The owner bit comes last, with the word it is in, which programs may load at once. So is the word that
- * has the syndromes: programs look at it while the next error overwrites it.
+ * The owner bit comes last, with the word it is in, which programs may load at once. So is the word
+ * that has the syndromes: programs look at it while the next error overwrites it.
  */
 static void writeEntry(struct cq *cq, uint8_t *entry, const struct completion *completion)
 {
@@ -105,7 +105,9 @@ static void writeNow(struct cq *cq, const struct completion *completion)
 
 	expectRoom(cq, completion);
 	fill(entry, completion);
-	/* To the entry of a receive, which is a write in order, PCIe brings all writes before it. */
+	/*
+	 * To the entry of a receive, which is a write in order, PCIe brings all writes before it.
+	 */
 	if (!completion->requester)
 		lateFlushHostAll(completion->qp->object.device);
 	else if (!options.weakCqe)

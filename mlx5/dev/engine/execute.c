@@ -99,8 +99,8 @@ static uint8_t localAccess(const struct qp *qp, const struct wqe *wqe)
 }
 
 /*
- * At most this many bytes are in a packet: a multiple of 8, as every MTU is. Long messages would be in very
- * many packets.
+ * At most this many bytes are in a packet: a multiple of 8, as every MTU is. Long messages would be
+ * in very many packets.
  */
 static uint32_t packetLimit(uint32_t bytes)
 {

@@ -2,8 +2,8 @@
 /*
  * receive.h - receives, of a queue pair's own queue or of a queue that several queue pairs share
  *
- * A message takes a receive, whose completion ends it. Of a shared queue, messages of several queue pairs
- * take entries in turn, and complete them in any order.
+ * A message takes a receive, whose completion ends it. Of a shared queue, messages of several queue
+ * pairs take entries in turn, and complete them in any order.
  */
 #ifndef MLX5DEV_RECEIVE_H
 #define MLX5DEV_RECEIVE_H
@@ -20,8 +20,8 @@ bool receiveTake(struct qp *qp);
 void receiveComplete(struct qp *qp, struct completion *completion);
 
 /*
- * The queue pair is in error: its receives end as flushed. Of a shared queue only the entry that qp has
- * taken ends; an event says that qp takes no more.
+ * The queue pair is in error: its receives end as flushed. Of a shared queue only the entry that qp
+ * has taken ends; an event says that qp takes no more.
  */
 void receivesFlush(struct qp *qp);
 

@@ -58,9 +58,9 @@ static void expectFree(const struct qp *qp, uint32_t end)
 }
 
 /*
- * How far the record is ahead of the doorbell, modulo 65536; 0x8000 or more: it is older. By polling the
- * device may see the doorbell first, because a kernel stores both without a fence between them. So it waits
- * until the record is not older, for RECORD_NS at most.
+ * How far the record is ahead of the doorbell, modulo 65536; 0x8000 or more: it is older. By
+ * polling the device may see the doorbell first, because a kernel stores both without a fence
+ * between them. So it waits until the record is not older, for RECORD_NS at most.
  */
 static uint16_t recordAhead(const struct qp *qp, uint32_t end)
 {
@@ -76,9 +76,9 @@ static uint16_t recordAhead(const struct qp *qp, uint32_t end)
 }
 
 /*
- * The record must not be older than the doorbell: a device that recovers a queue pair goes by the record.
- * If the record is ahead, the device may read up to the record. This device does not: no document says
- * when hardware recovers a lost doorbell, so programs must ring again.
+ * The record must not be older than the doorbell: a device that recovers a queue pair goes by the
+ * record. If the record is ahead, the device may read up to the record. This device does not: no
+ * document says when hardware recovers a lost doorbell, so programs must ring again.
  */
 static void expectRecord(const struct qp *qp, uint32_t end)
 {
@@ -281,7 +281,9 @@ static void scatter(struct qp *qp, const struct request *request, const struct p
 	}
 }
 
-/* Of 8 bytes in the host's order, as the mode says that the kernel sets; of 4 in that of the wire. */
+/*
+ * Of 8 bytes in the host's order, as the mode says that the kernel sets; of 4 in that of the wire.
+ */
 static void storeResult(struct qp *qp, const struct request *request, const struct packet *packet)
 {
 	uint32_t narrow = htobe32((uint32_t)packet->operands[0]);

@@ -254,8 +254,8 @@ static uint32_t executeData(struct qp *qp, const struct packet *packet)
 }
 
 /*
- * Both ends must agree: on the path MTU, for a message of several packets; on the largest message; on
- * the READs and atomics at a time.
+ * Both ends must agree: on the path MTU, for a message of several packets; on the largest message;
+ * on the READs and atomics at a time.
  */
 static bool isAgreed(const struct qp *qp, const struct packet *packet)
 {
@@ -321,7 +321,10 @@ static uint64_t patience(const struct packet *packet, bool receiving)
 	return 2000000000;
 }
 
-/* Either nothing is posted, or the program is not that far: the requester tries again, up to a time. */
+/*
+ * Either nothing is posted, or the program is not that far: the requester tries again, up to a
+ * time.
+ */
 static void stall(struct qp *qp, bool receiving)
 {
 	uint64_t now = deviceClock(), limit = patience(qp->inbound, receiving);
@@ -343,7 +346,10 @@ static bool isOfPeer(const struct qp *qp, const struct packet *packet)
 	       packet->psn == qp->path.receivePsn && packet->isUnreliable == qp->isUnreliable;
 }
 
-/* Without answers the requester does not know: only a receive that is too small is an error, of this end. */
+/*
+ * Without answers the requester does not know: only a receive that is too small is an error, of
+ * this end.
+ */
 static bool isLost(const struct qp *qp, uint32_t syndrome)
 {
 	return syndrome && qp->isUnreliable && !qp->receive.isTaken;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wire.h - packets between processes: one SOCK_SEQPACKET connection for each direction of a pair, in
- * order and without loss. Packets to the own process do not come here.
+ * wire.h - packets between processes: one SOCK_SEQPACKET connection for each direction of a pair,
+ * in order and without loss. Packets to the own process do not come here.
  */
 #ifndef MLX5DEV_WIRE_H
 #define MLX5DEV_WIRE_H
@@ -22,7 +22,9 @@ bool wireReceive(struct packet *packet);
 /* A process that was sent to and has ended since, or 0. */
 int wireDead(void);
 
-/* Until a packet comes, wireWake() is called or the time is over (ns; negative: never). Not locked. */
+/*
+ * Until a packet comes, wireWake() is called or the time is over (ns; negative: never). Not locked.
+ */
 void wireWait(int64_t timeout);
 void wireWake(void);
 

@@ -62,7 +62,9 @@ struct wqe {
 /* Copies what is at qp's index `index`, up to `end`; what cannot be one is a violation. */
 void wqeFetch(const struct qp *qp, uint32_t index, uint32_t end, struct wqe *wqe);
 
-/* Elements fill the WQEBBs from `first` to `end`: what the device sees when it looks at a record. */
+/*
+ * Elements fill the WQEBBs from `first` to `end`: what the device sees when it looks at a record.
+ */
 void wqeExpect(const struct qp *qp, uint32_t first, uint32_t end, const char *who);
 
 /* The doorbell is the control segment's first 8 bytes: so many segments. */

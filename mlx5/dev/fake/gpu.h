@@ -2,8 +2,8 @@
 /*
  * gpu.h - a CUDA driver whose GPU's memory a CPU cannot access, as it is with real ones
  *
- * Each page is mapped twice: at the GPU's address without any rights, and elsewhere for threads that
- * act as kernels. Copies happen when a caller waits for their stream, and not before.
+ * Each page is mapped twice: at the GPU's address without any rights, and elsewhere for threads
+ * that act as kernels. Copies happen when a caller waits for their stream, and not before.
  */
 #ifndef MLX5DEV_FAKE_GPU_H
 #define MLX5DEV_FAKE_GPU_H

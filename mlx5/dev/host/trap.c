@@ -21,7 +21,10 @@ static struct map {
 } maps[MAPS];
 static int mapCount;
 
-/* The library linked in has libc's; in front of a program it is what the preload takes the place of. */
+/*
+ * The library linked in has libc's; in front of a program it is what the preload takes the place
+ * of.
+ */
 int (*trapSigaction)(int, const struct sigaction *, struct sigaction *) = sigaction;
 
 static struct sigaction others;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trap.h - stores to pages that a program has read-only: done by the device, in the thread that stored
+ * trap.h - stores to pages that a program has read-only: done by the device, in the thread that
+ * stored
  *
  * The page stays read-only, so no other thread's store slips through meanwhile.
  */

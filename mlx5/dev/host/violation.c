@@ -10,7 +10,10 @@
 #include "options.h"
 #include "mlx5/dev/device/device.h"
 
-/* A copy for with-device, because the sentence may be lost in what the processes of a command print. */
+/*
+ * A copy for with-device, because the sentence may be lost in what the processes of a command
+ * print.
+ */
 static void keepCopy(const char *text, size_t length)
 {
 	char path[128];

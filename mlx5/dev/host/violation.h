@@ -2,8 +2,8 @@
 /*
  * violation.h - software broke the device's rules: one sentence, and the end of the process
  *
- * The sentence goes to stderr and to violation.PID in the device's directory, which with-device prints if its
- * command fails.
+ * The sentence goes to stderr and to violation.PID in the device's directory, which with-device
+ * prints if its command fails.
  */
 #ifndef MLX5DEV_VIOLATION_H
 #define MLX5DEV_VIOLATION_H
@@ -13,7 +13,10 @@
 
 struct qp;
 
-/* What is wrong with the work request at `index` of `qp`, and the bytes that show it. Never returns. */
+/*
+ * What is wrong with the work request at `index` of `qp`, and the bytes that show it. Never
+ * returns.
+ */
 void violation(const struct qp *qp, uint32_t index, const void *bytes, size_t length,
 	       const char *format, ...) __attribute__((noreturn, format(printf, 5, 6)));
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * host.h - what the tests ask of a device, by mlx5dv (host_verbs.c) or from the engine that is linked
- * in (host_engine.c). What fails and need not ends the test.
+ * host.h - what the tests ask of a device, by mlx5dv (host_verbs.c) or from the engine that is
+ * linked in (host_engine.c). What fails and need not ends the test.
  */
 #ifndef MLX5DEV_TESTS_HOST_H
 #define MLX5DEV_TESTS_HOST_H

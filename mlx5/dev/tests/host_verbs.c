@@ -54,8 +54,8 @@ uint32_t hostUmem(void *address, size_t bytes)
 }
 
 /*
- * A register of its own. Before rdma-core 45 there is none without write combining but the one that all
- * share, in which a device that polls may miss a doorbell.
+ * A register of its own. Before rdma-core 45 there is none without write combining but the one that
+ * all share, in which a device that polls may miss a doorbell.
  */
 bool hostUar(struct host_uar *uar)
 {

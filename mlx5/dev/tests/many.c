@@ -2,8 +2,8 @@
 /*
  * many - 100000 work requests of all kinds through a queue pair made by DEVX, each verified
  *
- * many [collapsed] [batches N]: one CQE that is written again and again; N work requests, in batches
- * alone, up to 41 to a doorbell.
+ * many [collapsed] [batches N]: one CQE that is written again and again; N work requests, in
+ * batches alone, up to 41 to a doorbell.
  *
  * The ring has 64 WQEBBs, so that slots are used again and the index goes through 16 bits.
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * order [SEED...] - the order that a reliable connection keeps, and that an adversary keeps no other
+ * order [SEED...] - the order that a reliable connection keeps, and that an adversary keeps no
+ * other
  */
 #include <infiniband/verbs.h>
 #include <pthread.h>
@@ -168,7 +169,9 @@ static void streamOfFlags(void)
 	EXPECT(!pthread_join(watcher, NULL));
 }
 
-/* Its completion says that the peer has a WRITE, not that it is in memory: something must push it. */
+/*
+ * Its completion says that the peer has a WRITE, not that it is in memory: something must push it.
+ */
 static void writeInPieces(void)
 {
 	int parts = 0;

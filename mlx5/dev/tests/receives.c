@@ -145,8 +145,8 @@ static void fill(int from, int round)
 }
 
 /*
- * The last sender's message takes the last of three entries, and is looked at first: entries come back in
- * another order than that in which they were taken. Four of seven are posted again.
+ * The last sender's message takes the last of three entries, and is looked at first: entries come
+ * back in another order than that in which they were taken. Four of seven are posted again.
  */
 static void shared(void)
 {

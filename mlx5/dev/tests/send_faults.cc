@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * send_faults - work requests fail at random, and threads that post through shared send queues see it
+ * send_faults - work requests fail at random, and threads that post through shared send queues see
+ * it
  *
  *	WQES=n		at least how many, in rounds
  *
  * and what send_rig.h has. In each round most queues get a fault at a random work request: a
- * syndrome, a wrong key, or the queue pair breaks; doorbells get lost beside. All work requests count
- * up their queue's word, so that it says how many were executed. What has to be:
+ * syndrome, a wrong key, or the queue pair breaks; doorbells get lost beside. All work requests
+ * count up their queue's word, so that it says how many were executed. What has to be:
  *
  *	no fault	all is executed, and no call fails
  *	a fault		exactly the requests before it are executed; no wait for it or for a later
- *			request succeeds; each such wait returns an error, and the queue's error names
- *			the cause, or says that the cause was lost
+ *			request succeeds; each such wait returns an error, and the queue's error
+ *			names the cause, or says that the cause was lost
  */
 #include "send_rig.h"
 

@@ -4,9 +4,9 @@
  *
  *	WQES=n		about how many; LIMIT_S=n: it is an error when they take longer
  *
- * and what send_rig.h has. Each thread makes posts of one to three: values, sums, bytes from patterns,
- * NOPs. This program does the same to an image of the window; after each piece of the work the
- * two are compared.
+ * and what send_rig.h has. Each thread makes posts of one to three: values, sums, bytes from
+ * patterns, NOPs. This program does the same to an image of the window; after each piece of the
+ * work the two are compared.
  */
 #include "send_rig.h"
 

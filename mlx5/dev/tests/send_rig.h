@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * send_rig.h - send queues of gin/core/send_queue.h on the engine that is linked in, for threads of the host
- * or, compiled by nvcc, of a GPU
+ * send_rig.h - send queues of gin/core/send_queue.h on the engine that is linked in, for threads of
+ * the host or, compiled by nvcc, of a GPU
  *
- *	QUEUES=n	how many, LOG_DEPTH=n of 2^n WQEBBs each, GRID and BLOCK for how many threads
+ *	QUEUES=n	how many, LOG_DEPTH=n of 2^n WQEBBs each, GRID, BLOCK for how many threads
  *	SHARING=cta|thread	each queue is a block's or a thread's; else the blocks share them
  *	MEMORY=gpu	queues and window in GPU memory; else in host memory, which the GPU maps
  *	SEED=n
@@ -170,7 +170,9 @@ inline void fetch(void *to, const void *from, size_t bytes)
 	copyBytes(to, from, bytes);
 }
 
-/* Words that the device may still change: what is in flight when a queue pair breaks is executed. */
+/*
+ * Words that the device may still change: what is in flight when a queue pair breaks is executed.
+ */
 inline std::vector<uint64_t> fetchWords(const void *from, size_t count)
 {
 	std::vector<uint64_t> words(count);

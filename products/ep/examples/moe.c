@@ -4,9 +4,10 @@
  *
  *	mpirun -n 2 build/products/ep/examples/moe
  *
- * Expert e multiplies its rows by e + 1. Each token goes to two experts with weights 1/2, so the layer
- * multiplies a token by the mean of the two factors. With GPUs the tensors are in GPU memory, the
- * experts are kernels, and the last argument of the calls is their stream; nothing else changes.
+ * Expert e multiplies its rows by e + 1. Each token goes to two experts with weights 1/2, so the
+ * layer multiplies a token by the mean of the two factors. With GPUs the tensors are in GPU memory,
+ * the experts are kernels, and the last argument of the calls is their stream; nothing else
+ * changes.
  */
 #include <gin_ep.h>
 

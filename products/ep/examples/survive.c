@@ -4,11 +4,11 @@
  *
  *	build/products/ep/examples/survive
  *
- * Four ranks, processes of this program on host threads. Rank 2 is killed after three layers. The others
- * get ginErrorPeer, make a communicator of the survivors by ginCommShrink(), and an ep in the memory of
- * their ep by ginEpShrink(). The experts are spread over the ranks that are left: a real program loads
- * the weights of the dead rank's experts there. Expert e adds e + 1 to its rows, so each token says
- * which expert it was at.
+ * Four ranks, processes of this program on host threads. Rank 2 is killed after three layers. The
+ * others get ginErrorPeer, make a communicator of the survivors by ginCommShrink(), and an ep in
+ * the memory of their ep by ginEpShrink(). The experts are spread over the ranks that are left: a
+ * real program loads the weights of the dead rank's experts there. Expert e adds e + 1 to its rows,
+ * so each token says which expert it was at.
  */
 #include <gin_ep.h>
 

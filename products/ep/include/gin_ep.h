@@ -61,7 +61,9 @@ typedef struct ginEpTensor {
 #define GIN_EP_REDUCE_NONE 2u /* every expert's row is sent; the token's rank adds all */
 
 /* ginEpConfig_t.onLost: what a call does when a rank does not answer */
-/* This call and all later calls fail until ginEpReset(); waits of other ranks for this rank fail. */
+/*
+ * This call and all later calls fail until ginEpReset(); waits of other ranks for this rank fail.
+ */
 #define GIN_EP_LOST_ERROR 0u
 #define GIN_EP_LOST_MASK 1u /* the rank is masked: left out from here on */
 
@@ -85,7 +87,10 @@ typedef struct ginEpTensor {
 #define GIN_EP_MAX_HIDDEN 65536u
 #define GIN_EP_MAX_RANKS 1024u
 
-/* What an ep is made for. All fields but timeout, onLost, maxSms and sendBuffer are equal on all ranks. */
+/*
+ * What an ep is made for. All fields but timeout, onLost, maxSms and sendBuffer are equal on all
+ * ranks.
+ */
 typedef struct ginEpConfig {
 	size_t size;	  /* sizeof(ginEpConfig_t) */
 	uint32_t modes;	  /* GIN_EP_LL */
@@ -183,9 +188,9 @@ typedef struct ginEpDispatchArgs {
 	uint32_t hidden;    /* H; 0: x.size[1], which RECV has not got */
 	void *handle;	    /* ginEpInfo_t.handleBytes of device memory; SEND, RECV and combine */
 	/*
-	 * SEND. x: [T][H] bf16, or e4m3 with scales [T][ceil(H / 128)] f32 or
-	 * [T][ceil(H / 512)] ginEpUe8m0x4. topkIdx: [T][K] int32 or int64, -1: none; no expert twice
-	 * in a token. topkWeights: [T][K] f32, or none; contiguous, as topkIdx.
+	 * SEND. x: [T][H] bf16, or e4m3 with scales [T][ceil(H / 128)] f32 or [T][ceil(H / 512)]
+	 * ginEpUe8m0x4. topkIdx: [T][K] int32 or int64, -1: none; no expert twice in a token.
+	 * topkWeights: [T][K] f32, or none; contiguous, as topkIdx.
 	 */
 	ginEpTensor_t x, scales, topkIdx, topkWeights;
 	/*
@@ -194,9 +199,14 @@ typedef struct ginEpDispatchArgs {
 	 * (source rank, token). Rank-major: recvX [R][M][H], recvScales [R][M][..].
 	 */
 	ginEpTensor_t recvX, recvScales;
-	/* Expert-major: [L] int32, rows of each local expert. Rank-major: [R], rows of each source. */
+	/*
+	 * Expert-major: [L] int32, rows of each local expert. Rank-major: [R], rows of each source.
+	 */
 	ginEpTensor_t recvCount;
-	/* Expert-major [L][R * M], rank-major [R][M]: int32, the token's number at its rank; or none. */
+	/*
+	 * Expert-major [L][R * M], rank-major [R][M]: int32, the token's number at its rank; or
+	 * none.
+	 */
 	ginEpTensor_t srcInfo;
 	/* Expert-major: [L][R] int64, count << 32 | first row, of each source; or none. */
 	ginEpTensor_t layoutRange;
@@ -369,8 +379,8 @@ ginResult_t ginEpReset(ginEp_t ep);
  * usual, before or after *out; if the call fails, `ep` is as before. A rank that is out must have
  * ended its process or all its kernels: they might store into the memory.
  *
- * ginErrorInvalidArgument: config needs more memory, or the window of `ep` was not inherited; errors
- * of ginEpCreate().
+ * ginErrorInvalidArgument: config needs more memory, or the window of `ep` was not inherited;
+ * errors of ginEpCreate().
  */
 ginResult_t ginEpShrink(ginEp_t ep, ginComm_t survivors, const ginEpConfig_t *config, ginEp_t *out);
 

@@ -24,8 +24,9 @@
 #include "variants.h"
 
 /*
- * All direct: the tag of a row, in epHeader.first: this bit and the epoch + 1. A thread block that has
- * stored one row for a peer sets it when all of the row is there. It is written with epHeader.part.
+ * All direct: the tag of a row, in epHeader.first: this bit and the epoch + 1. A thread block that
+ * has stored one row for a peer sets it when all of the row is there. It is written with
+ * epHeader.part.
  */
 #define EP_TAG 0x80000000u
 #define EP_TAG_AT 8u
@@ -38,8 +39,9 @@
 
 /*
  * A rank that has given up marks its word at its peers and adds EP_GAVE_UP to the signals that they
- * expect from it. The epoch in its count words is EP_GAVE_UP_EPOCHS ahead. A signal that lacks rows is
- * less than EP_GAVE_UP beyond what is expected then, and more than EP_AHEAD, which no other signal is.
+ * expect from it. The epoch in its count words is EP_GAVE_UP_EPOCHS ahead. A signal that lacks rows
+ * is less than EP_GAVE_UP beyond what is expected then, and more than EP_AHEAD, which no other
+ * signal is.
  */
 #define EP_GAVE_UP (1ull << 40)
 #define EP_AHEAD (EP_GAVE_UP / 2)
@@ -82,12 +84,12 @@ struct epAnswer {
 };
 
 /*
- * The rows in parts of item (token, k): `sum` with GIN_EP_REDUCE_RANK, for all items of the token at one
- * rank; `item` with GIN_EP_REDUCE_NONE.
+ * The rows in parts of item (token, k): `sum` with GIN_EP_REDUCE_RANK, for all items of the token
+ * at one rank; `item` with GIN_EP_REDUCE_NONE.
  *
- * All direct: row token * partsOfToken + n, where n ranks of the token are below the item's rank; row
- * token * partsOfToken + k. Else the rows of one rank follow each other, ranks ascending, so that one
- * put sends rows of several tokens.
+ * All direct: row token * partsOfToken + n, where n ranks of the token are below the item's rank;
+ * row token * partsOfToken + k. Else the rows of one rank follow each other, ranks ascending, so
+ * that one put sends rows of several tokens.
  */
 struct epItemParts {
 	uint32_t sum, item;
@@ -95,7 +97,8 @@ struct epItemParts {
 
 /*
  * A handle: this, sent[nRanks], received[nRanks], then epReceived [nRanks][maxTokens]; and if not
- * all is direct epItemParts [maxTokens][topk]. received[source] EP_NONE: the source's rows are lost.
+ * all is direct epItemParts [maxTokens][topk]. received[source] EP_NONE: the source's rows are
+ * lost.
  */
 struct epHandle {
 	uint32_t epoch[2]; /* of the dispatch send, combine send that RECV belongs to */

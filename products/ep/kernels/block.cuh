@@ -74,8 +74,8 @@ template <class Test> GIN_FN uint32_t epCount(uint32_t end, Test test)
 }
 
 /*
- * Loads of a word in GPU memory before the long wait, which looks at the clock. Signals of a network
- * route may be in host memory: only the long wait reads a mirror of them.
+ * Loads of a word in GPU memory before the long wait, which looks at the clock. Signals of a
+ * network route may be in host memory: only the long wait reads a mirror of them.
  */
 #define EP_LOOKS (GIN_ON_GPU ? 2000u : 16u)
 
@@ -218,7 +218,9 @@ protected:
 		return plan.verdictsAt + (half * ranks() + source) * sizeof(uint64_t);
 	}
 
-	/* The rows that all ranks have sent to this rank, in a handle, and the rows sent to each. */
+	/*
+	 * The rows that all ranks have sent to this rank, in a handle, and the rows sent to each.
+	 */
 	GIN_FN uint32_t *sentOf(epHandle *handle) const
 	{
 		return reinterpret_cast<uint32_t *>(handle + 1);
@@ -274,8 +276,9 @@ protected:
 	}
 
 	/*
-	 * Where rows that are received are dealt out from, in a kernel that sends, too: where there are few, the
-	 * blocks that send receive none, and the other blocks wait for rows from the start.
+	 * Where rows that are received are dealt out from, in a kernel that sends, too: where there
+	 * are few, the blocks that send receive none, and the other blocks wait for rows from the
+	 * start.
 	 */
 	GIN_FN uint32_t receiveFirst() const
 	{
@@ -309,10 +312,10 @@ protected:
 	}
 
 	/*
-	 * *begun becomes the state at the kernel's start, and fate[rank] 1 for a rank that is masked or has
-	 * not freed the epoch's half, and for all ranks after a failure. `family` is epRowsFree or
-	 * epPartsFree. A thread for each half and rank, from the block's end, loads a signal while the
-	 * state is loaded; the caller syncs.
+	 * *begun becomes the state at the kernel's start, and fate[rank] 1 for a rank that is
+	 * masked or has not freed the epoch's half, and for all ranks after a failure. `family` is
+	 * epRowsFree or epPartsFree. A thread for each half and rank, from the block's end, loads a
+	 * signal while the state is loaded; the caller syncs.
 	 */
 	template <bool direct> GIN_FN void awaitCredits(uint32_t number, uint32_t family,
 							uint32_t *fate, epBegun *begun) const
@@ -389,8 +392,8 @@ protected:
 
 	/*
 	 * True in the block that ends a receive last: every block has read its rows and written its
-	 * outputs. *flagged: a block has passed `flag`, which is equal in all threads of a block. By
-	 * all threads of the block. T.
+	 * outputs. *flagged: a block has passed `flag`, which is equal in all threads of a block.
+	 * By all threads of the block. T.
 	 */
 	GIN_FN bool isLast(uint32_t number, uint32_t half, bool flag, bool *flagged) const
 	{
@@ -412,9 +415,9 @@ protected:
 	}
 
 	/*
-	 * The grid's last block gives credits that earlier kernels owe, to ranks that are not masked.
-	 * At the start of a kernel a release waits for nothing; at the end of the earlier kernel it
-	 * would wait for all stores.
+	 * The grid's last block gives credits that earlier kernels owe, to ranks that are not
+	 * masked. At the start of a kernel a release waits for nothing; at the end of the earlier
+	 * kernel it would wait for all stores.
 	 */
 	template <bool direct> GIN_FN void giveCredits(uint32_t number) const
 	{

@@ -109,8 +109,9 @@ private:
 	}
 
 	/*
-	 * The parts of a token, in the order of the sum. By one team of the block: on a GPU a lane for each item.
-	 * `waited`: the block has waited for all ranks, and gone[] says which ones are lost.
+	 * The parts of a token, in the order of the sum. By one team of the block: on a GPU a lane
+	 * for each item. `waited`: the block has waited for all ranks, and gone[] says which ones
+	 * are lost.
 	 */
 #if GIN_ON_GPU
 	GIN_FN void findParts(uint32_t t, bool waited) const
@@ -220,7 +221,10 @@ private:
 		epScratchAdd(parts, 1);
 	}
 
-	/* The row in parts of item k, whose rank comes after `ranksBefore` ranks of the token; see epItemParts. */
+	/*
+	 * The row in parts of item k, whose rank comes after `ranksBefore` ranks of the token; see
+	 * epItemParts.
+	 */
 	GIN_FN uint32_t partOf(uint32_t t, uint32_t k, uint32_t ranksBefore) const
 	{
 		const bool none = reduce == GIN_EP_REDUCE_NONE;

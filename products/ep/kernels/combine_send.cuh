@@ -99,7 +99,10 @@ public:
 		received = rowsOut + ranks();
 	}
 
-	/* A receive in one kernel has scratch of its own: one warp finds parts while another signals. */
+	/*
+	 * A receive in one kernel has scratch of its own: one warp finds parts while another
+	 * signals.
+	 */
 	GIN_FN static size_t keptBytes(const epPlan &plan)
 	{
 		return (scratchBytes(plan) + 15) / 16 * 16;
@@ -118,7 +121,10 @@ public:
 			signal();
 	}
 
-	/* After send(): signals the rows. All threads of the block meet in it, and one warp waits for their stores. */
+	/*
+	 * After send(): signals the rows. All threads of the block meet in it, and one warp waits
+	 * for their stores.
+	 */
 	GIN_FN void signal() const
 	{
 		raiseRows<direct>();
@@ -126,7 +132,10 @@ public:
 			raiseRests();
 	}
 
-	/* False: an earlier call has failed, and nothing is done. `alone`: the kernel does not receive. */
+	/*
+	 * False: an earlier call has failed, and nothing is done. `alone`: the kernel does not
+	 * receive.
+	 */
 	GIN_FN bool send(bool alone, uint32_t *sent)
 	{
 		Ahead ahead = {};

@@ -45,8 +45,8 @@ public:
 };
 
 /*
- * Zeroes signals, count words, tags, marks, verdicts, the state and the record. No other kernel runs, and no
- * signal is under way, on any rank.
+ * Zeroes signals, count words, tags, marks, verdicts, the state and the record. No other kernel
+ * runs, and no signal is under way, on any rank.
  */
 class EpReset : public EpBlock
 {

@@ -6,8 +6,8 @@
  * the sources before it: the order does not depend on timing. A lost source has no rows, or rows of
  * zeros if its counts had come.
  *
- * A block that has one row of a direct peer waits for that row's tag; other blocks wait for the signals
- * that all rows of their sources have come.
+ * A block that has one row of a direct peer waits for that row's tag; other blocks wait for the
+ * signals that all rows of their sources have come.
  *
  * Blocks may disagree about a source whose rows come at the time limit: some copy its rows, others
  * give the source up. A block that gives a source up writes the verdict, and writes no row of the
@@ -79,8 +79,8 @@ public:
 	}
 
 	/*
-	 * Before receive(); the block meets between them. In one kernel with the send, a thread is here when it
-	 * has stored its part of the rows: it writes where the send's list was.
+	 * Before receive(); the block meets between them. In one kernel with the send, a thread is
+	 * here when it has stored its part of the rows: it writes where the send's list was.
 	 */
 	GIN_FN void begin() const
 	{
@@ -90,8 +90,8 @@ public:
 	}
 
 	/*
-	 * `sent`: the kernel has sent the epoch, too; the last threads, which look for sources, come later then,
-	 * because they have waited for the block's stores.
+	 * `sent`: the kernel has sent the epoch, too; the last threads, which look for sources,
+	 * come later then, because they have waited for the block's stores.
 	 */
 	GIN_FN void receive(uint32_t ofSend, bool sent)
 	{
@@ -112,7 +112,10 @@ public:
 		const bool any = !awaitSources();
 		if (ginBlockIndex() == ginGridSize() - 1)
 			report();
-		/* After a failure blocks may have different counts, and so different rows of an item. */
+		/*
+		 * After a failure blocks may have different counts, and so different rows of an
+		 * item.
+		 */
 		if (!any || !stopped())
 			copyRows();
 		leave(sent, any);
@@ -181,8 +184,8 @@ private:
 
 	/*
 	 * A word of a count line; 0 of a lost source. With GIN_EP_LOST_MASK the deciding block has
-	 * the time limit, and it alone looks at the mask, which may change meanwhile: all blocks use
-	 * its decision. V, acquire end.
+	 * the time limit, and it alone looks at the mask, which may change meanwhile: all blocks
+	 * use its decision. V, acquire end.
 	 */
 	GIN_FN uint32_t readCount(uint32_t source, uint32_t word) const
 	{
@@ -229,8 +232,9 @@ private:
 	}
 
 	/*
-	 * Looks for the first word of the counts that the team reads first; the other words come with it. One
-	 * thread of a team: loads of all threads of all blocks would keep the memory busy that peers write to.
+	 * Looks for the first word of the counts that the team reads first; the other words come
+	 * with it. One thread of a team: loads of all threads of all blocks would keep the memory
+	 * busy that peers write to.
 	 */
 	GIN_FN void lookForCounts() const
 	{
@@ -289,8 +293,9 @@ private:
 	}
 
 	/*
-	 * Looks for the tag of the block's only row, and now and then for the signal that all rows of the
-	 * source have come: a row that was not stored alone has no tag. False: the row is not seen. L.
+	 * Looks for the tag of the block's only row, and now and then for the signal that all rows
+	 * of the source have come: a row that was not stored alone has no tag. False: the row is
+	 * not seen. L.
 	 */
 	GIN_FN bool lookForRow(uint32_t s) const
 	{
@@ -367,8 +372,8 @@ private:
 	}
 
 	/*
-	 * The last block zeroes the rows of lost sources, and owes credits to the other sources. `gaveUp`:
-	 * this block has given a source up; if no block has, there is no verdict to load.
+	 * The last block zeroes the rows of lost sources, and owes credits to the other sources.
+	 * `gaveUp`: this block has given a source up; if no block has, there is no verdict to load.
 	 */
 	GIN_FN void leave(bool sent, bool gaveUp) const
 	{

@@ -19,7 +19,9 @@ struct epTarget {
 	uint32_t rank, slot;
 };
 
-/* The rows that all blocks send to a rank; where the rank's rows begin in parts; see epItemParts. */
+/*
+ * The rows that all blocks send to a rank; where the rank's rows begin in parts; see epItemParts.
+ */
 struct epBase {
 	uint32_t rows, sum, item;
 };
@@ -68,7 +70,10 @@ public:
 		targets = reinterpret_cast<epTarget *>(scratch + (used + 15) / 16 * 16);
 	}
 
-	/* Of the scratch, at its begin: what raiseRows() reads. A receive in one kernel takes over what follows. */
+	/*
+	 * Of the scratch, at its begin: what raiseRows() reads. A receive in one kernel takes over
+	 * what follows.
+	 */
 	GIN_FN static size_t keptBytes(const epPlan &plan)
 	{
 		const size_t tags = direct ? plan.nRanks * sizeof(epTagged) : 0;
@@ -91,12 +96,15 @@ public:
 			signal();
 	}
 
-	/* After send(): signals the rows. All threads of the block meet in it, and one warp waits for their stores. */
+	/*
+	 * After send(): signals the rows. All threads of the block meet in it, and one warp waits
+	 * for their stores.
+	 */
 	GIN_FN void signal() const { raiseRows<direct>(); }
 
 	/*
-	 * False: an earlier call has failed, and nothing is done. `alone`: the kernel does not receive. When it
-	 * ends in all threads, the list is of no use any more.
+	 * False: an earlier call has failed, and nothing is done. `alone`: the kernel does not
+	 * receive. When it ends in all threads, the list is of no use any more.
 	 */
 	GIN_FN bool send(bool alone, uint32_t *sent)
 	{
@@ -136,7 +144,9 @@ public:
 	}
 
 private:
-	/* A block that sends no row and no counts needs no list; on network routes all of them do. */
+	/*
+	 * A block that sends no row and no counts needs no list; on network routes all of them do.
+	 */
 	GIN_FN bool needsList() const
 	{
 		return !direct || ginBlockIndex() < call.tokens ||
@@ -230,8 +240,8 @@ private:
 	}
 
 	/*
-	 * One team finds where item (t, k) goes, and writes the item; for a rank's first item of the
-	 * token also the row's header.
+	 * One team finds where item (t, k) goes, and writes the item; for a rank's first item of
+	 * the token also the row's header.
 	 */
 	GIN_FN void addItem(uint32_t t, uint32_t k, const Ahead &ahead, epTarget *to) const
 	{
@@ -413,8 +423,8 @@ private:
 	}
 
 	/*
-	 * Piece p: 8 threads of a warp cast 128 elements. By all threads of a warp, on a GPU; other threads than
-	 * those of a row that is cast do nothing.
+	 * Piece p: 8 threads of a warp cast 128 elements. By all threads of a warp, on a GPU; other
+	 * threads than those of a row that is cast do nothing.
 	 */
 	GIN_FN void castAhead(uint32_t p, Ahead &ahead) const
 	{

@@ -2,10 +2,10 @@
 /*
  * list.cuh - the list of experts of all tokens, and what each item's position in it is
  *
- * An item is (token, k), number token * topk + k. Its entry is the expert's rank << 16 and its number
- * at the rank, or EP_NONE: no expert, an index out of range, or an expert that the token has named
- * before. Each block makes a short list in its scratch and counts in it. Two kernels before the send
- * make and count a long list.
+ * An item is (token, k), number token * topk + k. Its entry is the expert's rank << 16 and its
+ * number at the rank, or EP_NONE: no expert, an index out of range, or an expert that the token has
+ * named before. Each block makes a short list in its scratch and counts in it. Two kernels before
+ * the send make and count a long list.
  */
 #ifndef GIN_EP_LIST_CUH
 #define GIN_EP_LIST_CUH
@@ -126,8 +126,8 @@ protected:
 	}
 
 	/*
-	 * Entries i, i + step, and so on, `count` of those below `end`; the index of entry i is number
-	 * `from` + i. All loads are on their way before the first one is used.
+	 * Entries i, i + step, and so on, `count` of those below `end`; the index of entry i is
+	 * number `from` + i. All loads are on their way before the first one is used.
 	 */
 	template <uint32_t count> GIN_FN void makeEntries(uint32_t *to, uint32_t from, uint32_t i,
 							  uint32_t step, uint32_t end) const
@@ -162,9 +162,9 @@ protected:
 	}
 
 	/*
-	 * Entries of the token that are wrong, or equal to one before, become EP_NONE. Returns a bit for
-	 * each rank of the token, of use with at most 32 ranks. Wrong indices of call `number` are
-	 * recorded; of call 0 they are not. By one thread.
+	 * Entries of the token that are wrong, or equal to one before, become EP_NONE. Returns a
+	 * bit for each rank of the token, of use with at most 32 ranks. Wrong indices of call
+	 * `number` are recorded; of call 0 they are not. By one thread.
 	 */
 	GIN_FN uint32_t checkToken(uint32_t t, uint32_t *of, uint32_t number) const
 	{
@@ -185,7 +185,10 @@ protected:
 		return mask;
 	}
 
-	/* In place of EP_NONE, and of an entry after the token's last, there is a number of its own. */
+	/*
+	 * In place of EP_NONE, and of an entry after the token's last, there is a number of its
+	 * own.
+	 */
 	GIN_FN void loadEight(const uint32_t *of, uint32_t first, uint32_t *e) const
 	{
 #if GIN_ON_GPU
@@ -290,7 +293,10 @@ protected:
 		return epTeams() - 1;
 	}
 
-	/* Tokens first to first + EP_TEAM_TOKENS - 1, by a warp: a lane makes entries, then checks a token. */
+	/*
+	 * Tokens first to first + EP_TEAM_TOKENS - 1, by a warp: a lane makes entries, then checks
+	 * a token.
+	 */
 	GIN_FN void listTokens(uint32_t first, uint32_t number)
 	{
 		const uint32_t left = call.tokens - first, t = first + ginLane();
@@ -305,8 +311,8 @@ protected:
 	}
 
 	/*
-	 * The entry of the lane's index; `lanes` lanes have the indices of one token, the lane's is number k.
-	 * *bad: the index is wrong, or a lane before has it. All lanes of a warp call.
+	 * The entry of the lane's index; `lanes` lanes have the indices of one token, the lane's is
+	 * number k. *bad: the index is wrong, or a lane before has it. All lanes of a warp call.
 	 */
 	GIN_FN uint32_t laneEntry(int64_t index, uint32_t k, uint32_t lanes, bool *bad) const
 	{
@@ -317,7 +323,10 @@ protected:
 		return *bad ? EP_NONE : entry;
 	}
 
-	/* Does a lane before k have the entry? Shuffles follow at once; a match would take a turn for each value. */
+	/*
+	 * Does a lane before k have the entry? Shuffles follow at once; a match would take a turn
+	 * for each value.
+	 */
 	GIN_FN static bool hasBefore(uint32_t entry, uint32_t k, uint32_t lanes)
 	{
 		bool has = false;
@@ -510,7 +519,9 @@ public:
 	}
 
 private:
-	/* Calls mark(i, n) for each i below `end` that passes, with the number n of earlier ones. */
+	/*
+	 * Calls mark(i, n) for each i below `end` that passes, with the number n of earlier ones.
+	 */
 	template <class Test, class Mark>
 	GIN_FN static uint32_t number(uint32_t end, Test test, Mark mark)
 	{

@@ -74,8 +74,8 @@ GIN_FN size_t epLineBytes(const epPlan &plan)
 }
 
 /*
- * The count line of `source` at `rank` gets the mark of a rank that has given up. A put reads a line
- * of its own, because an earlier put may still read the staged counts.
+ * The count line of `source` at `rank` gets the mark of a rank that has given up. A put reads a
+ * line of its own, because an earlier put may still read the staged counts.
  */
 template <bool direct>
 GIN_FN_COLD void epMarkLine(const epArgs &args, uint32_t rank, uint32_t source, uint32_t half)
@@ -100,8 +100,9 @@ GIN_FN size_t epMarkAt(const epPlan &plan, uint32_t source)
 }
 
 /*
- * Raises each signal that `rank` expects from `source` by more than any wait needs. The mark comes with
- * each signal: a wait that ends reads the mark, because a signal in host memory is slow to read again.
+ * Raises each signal that `rank` expects from `source` by more than any wait needs. The mark comes
+ * with each signal: a wait that ends reads the mark, because a signal in host memory is slow to
+ * read again.
  */
 template <bool direct> GIN_FN_COLD void epMark(const epArgs &args, uint32_t rank, uint32_t source)
 {

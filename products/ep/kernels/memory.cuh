@@ -2,8 +2,8 @@
 /*
  * memory.cuh - words that blocks of one kernel, or kernels of one rank, share
  *
- * Between ranks calls of class Gin order: signals (rows, credits) and waits; and L, at system scope.
- * The edges within a rank are at device scope.
+ * Between ranks calls of class Gin order: signals (rows, credits) and waits; and L, at system
+ * scope. The edges within a rank are at device scope.
  *
  *   label  carries                            released by        acquired by
  *   T      what a block did before its end    epTicketSum()      epTicketSum(), the last block
@@ -118,7 +118,9 @@ GIN_FN void epPagePublish(uint32_t *valid)
 	ginStore<ginRelease, ginScopeSystem>(valid, 1u);
 }
 
-/* No edge: 16 bytes of a row. Signals order them. Never ld.nc: peers write rows while kernels run. */
+/*
+ * No edge: 16 bytes of a row. Signals order them. Never ld.nc: peers write rows while kernels run.
+ */
 GIN_FN ginWord16 epPieceLoad(const char *src)
 {
 	return ginLoadWeak<ginWord16>(src);

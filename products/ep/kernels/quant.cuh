@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * quant.cuh - bf16, e4m3 and scales, for GPU threads and host threads, with equal results bit by bit
+ * quant.cuh - bf16, e4m3 and scales, for GPU threads and host threads, with equal results bit by
+ * bit
  *
  * A scale belongs to 128 elements. amax is their largest magnitude, at least 1e-4; NaN is ignored.
  *	GIN_EP_SCALE_F32          scale = amax / 448, an element becomes e4m3(x * (448 / amax))

@@ -53,9 +53,9 @@ protected:
 	GIN_FN uint32_t family() const { return which() ? epParts : epRows; }
 
 	/*
-	 * The last threads of the block load the state and find the ranks that get no rows. Other threads
-	 * prepare rows meanwhile. They do not load the state: all threads would load from one address, and
-	 * ptxas lets a warp wait for such a load at once.
+	 * The last threads of the block load the state and find the ranks that get no rows. Other
+	 * threads prepare rows meanwhile. They do not load the state: all threads would load from
+	 * one address, and ptxas lets a warp wait for such a load at once.
 	 */
 	template <bool direct> GIN_FN void open()
 	{
@@ -67,7 +67,10 @@ protected:
 		awaitCredits<direct>(number, which() ? epPartsFree : epRowsFree, fate, begun);
 	}
 
-	/* After open(). False: an earlier call has failed, and the block does nothing. All threads have synced. */
+	/*
+	 * After open(). False: an earlier call has failed, and the block does nothing. All threads
+	 * have synced.
+	 */
 	GIN_FN bool enter()
 	{
 		sync();
@@ -76,7 +79,10 @@ protected:
 		return !begun->failed;
 	}
 
-	/* A kernel that does not receive: all blocks have read the epoch when the last comes here. T. */
+	/*
+	 * A kernel that does not receive: all blocks have read the epoch when the last comes here.
+	 * T.
+	 */
 	GIN_FN void advanceAlone() const
 	{
 		if (thread() == threads() - 1 &&
@@ -95,8 +101,8 @@ protected:
 	}
 
 	/*
-	 * Not by raise(): a function that is called loads the kernel's parameters from memory, and the
-	 * release would wait for the loads.
+	 * Not by raise(): a function that is called loads the kernel's parameters from memory, and
+	 * the release would wait for the loads.
 	 */
 	template <bool direct> GIN_FN void raiseOne(uint32_t r) const
 	{
@@ -115,8 +121,9 @@ protected:
 	}
 
 	/*
-	 * The only row that this block has stored to a rank gets its tag: the block that receives it need
-	 * not wait for rows of other blocks. Returns how far the block's stores are released. L.
+	 * The only row that this block has stored to a rank gets its tag: the block that receives
+	 * it need not wait for rows of other blocks. Returns how far the block's stores are
+	 * released. L.
 	 */
 	GIN_FN ginScope tagRow(uint32_t r) const
 	{
@@ -128,8 +135,8 @@ protected:
 	}
 
 	/*
-	 * A row for a peer on a network route is staged; `rows`: the rows of all blocks for the peer.
-	 * True: it was the last row of *chunk, which this thread puts. G.
+	 * A row for a peer on a network route is staged; `rows`: the rows of all blocks for the
+	 * peer. True: it was the last row of *chunk, which this thread puts. G.
 	 */
 	GIN_FN bool staged(uint32_t rank, uint32_t slot, uint32_t rows, epChunk *chunk) const
 	{

@@ -17,7 +17,10 @@ static ginResult_t checkExperts(const ginEpConfig_t *c, uint32_t nRanks)
 	if (c->firstExpert && (c->firstExpert[0] || c->firstExpert[nRanks] != c->experts))
 		return BAD("firstExpert goes from %u to %u, not from 0 to experts = %u",
 			   c->firstExpert[0], c->firstExpert[nRanks], c->experts);
-	/* Counts in the scratch of a block: EP_SCRATCH. Rows of the experts of a rank have 32-bit numbers. */
+	/*
+	 * Counts in the scratch of a block: EP_SCRATCH. Rows of the experts of a rank have 32-bit
+	 * numbers.
+	 */
 	_Static_assert(12000ull * GIN_EP_MAX_TOKENS < UINT32_MAX, "rows of a rank's experts");
 	if ((nRanks + 1ull) * (3 + most) > 12000)
 		return BAD("%u ranks with %u experts on one rank: (ranks + 1) * (experts + 3) must "

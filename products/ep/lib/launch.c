@@ -93,7 +93,10 @@ static uint32_t mostRows(ginEp_t ep)
 	return ep->args.plan.nRanks * ep->args.plan.maxTokens;
 }
 
-/* Blocks for the rows that other ranks send, if they have as many tokens as this rank; one for each SM. */
+/*
+ * Blocks for the rows that other ranks send, if they have as many tokens as this rank; one for each
+ * SM.
+ */
 static uint32_t recvBlocks(ginEp_t ep, uint32_t tokens)
 {
 	uint32_t rows = ep->args.plan.nRanks * tokens, sms = ep->gpu ? epGpuBlocks(ep->gpu) / 2 : 1;

@@ -2,8 +2,8 @@
 /*
  * endless.cc - many rounds of random sizes, which the rank's device checks itself
  *
- * Rows are patterns of (round, rank, token, element) that e4m3 holds exactly, so every byte that must
- * arrive is known without the inputs of other ranks and without a reference on the host. Two
+ * Rows are patterns of (round, rank, token, element) that e4m3 holds exactly, so every byte that
+ * must arrive is known without the inputs of other ranks and without a reference on the host. Two
  * micro-batches: one after the other, or both on their way at one time, received in any order. Rows
  * of x have a stride.
  *
@@ -142,8 +142,8 @@ static void pairOf(Rank &r, ginEp_t ep, Exchange &a, Exchange &b, uint64_t bits)
 }
 
 /*
- * Before host memory is read into: a copy to pageable memory that waits for kernels keeps the driver
- * busy, and kernels that wait for copies of the proxy end in timeouts.
+ * Before host memory is read into: a copy to pageable memory that waits for kernels keeps the
+ * driver busy, and kernels that wait for copies of the proxy end in timeouts.
  */
 static void waitForStream(Rank &r)
 {
@@ -240,7 +240,10 @@ static int run(const ginConfig_t *config)
 
 int main(int argc, char **argv)
 {
-	/* Rounds are launched ahead: a kernel that loads while a dispatch waits would stop the proxy's copies. */
+	/*
+	 * Rounds are launched ahead: a kernel that loads while a dispatch waits would stop the
+	 * proxy's copies.
+	 */
 	setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 	return ranksMain(argc, argv, run);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * endless.h - a round whose inputs and results are patterns, filled and checked by the rank's device
+ * endless.h - a round whose inputs and results are patterns, filled and checked by the rank's
+ * device
  *
  * A block takes items in turn, its threads the elements of an item. On host threads one thread does
  * all.

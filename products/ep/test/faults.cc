@@ -10,9 +10,9 @@
 static std::atomic<int> ranksHere; /* ranks of this process */
 
 /*
- * The other ranks have given up: their marks end this rank's call, its own time limit does not. They sent
- * their rows before; on a network route the marks may still be under way, and the call succeeds: then the
- * next one fails.
+ * The other ranks have given up: their marks end this rank's call, its own time limit does not.
+ * They sent their rows before; on a network route the marks may still be under way, and the call
+ * succeeds: then the next one fails.
  */
 static void told(Rank &r, ginEp_t ep, const Round &round)
 {
@@ -29,8 +29,8 @@ static void told(Rank &r, ginEp_t ep, const Round &round)
 }
 
 /*
- * Rank 1 stays away from a dispatch. The other ranks fail, and stay failed until the reset; rank 1 is
- * told when it comes.
+ * Rank 1 stays away from a dispatch. The other ranks fail, and stay failed until the reset; rank 1
+ * is told when it comes.
  */
 static void absentError(Rank &r)
 {
@@ -61,8 +61,8 @@ static void absentError(Rank &r)
 }
 
 /*
- * Rank 0 gives up in a second dispatch, before it has combined the first. The other ranks wait for its
- * answers, which do not come: the marks are no answers.
+ * Rank 0 gives up in a second dispatch, before it has combined the first. The other ranks wait for
+ * its answers, which do not come: the marks are no answers.
  */
 static void gaveUpBeforeCombine(Rank &r)
 {
@@ -125,9 +125,9 @@ static void twoWithout(Rank &r, ginEp_t ep, uint64_t seed)
 }
 
 /*
- * Rank 1 stays away: the others give it up, mask it and go on with exact results; rank 1 gets no rows
- * after that. A rank that the caller masks is not waited for: nothing is observed. Rank 1 comes late;
- * then the reset.
+ * Rank 1 stays away: the others give it up, mask it and go on with exact results; rank 1 gets no
+ * rows after that. A rank that the caller masks is not waited for: nothing is observed. Rank 1
+ * comes late; then the reset.
  */
 static void absentMask(Rank &r)
 {

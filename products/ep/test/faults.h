@@ -8,8 +8,8 @@
 #include "rig.h"
 
 /*
- * How long a rank waits in vain where a test wants that, in milliseconds. A rank that is there has to
- * come within that time.
+ * How long a rank waits in vain where a test wants that, in milliseconds. A rank that is there has
+ * to come within that time.
  */
 inline uint64_t patience(const Rank &r)
 {

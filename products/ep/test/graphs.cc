@@ -61,7 +61,10 @@ struct Second {
 		CUDA(cudaStreamWaitEvent(to, event[n], 0));
 	}
 
-	/* What `body` enqueues on this stream, after the work of `first` and before its later work. By events n, n + 1. */
+	/*
+	 * What `body` enqueues on this stream, after the work of `first` and before its later work.
+	 * By events n, n + 1.
+	 */
 	template <class Body> void run(int n, cudaStream_t first, Body body) const
 	{
 		join(n, stream, first);
@@ -179,7 +182,10 @@ static void graphsOf(Rank &r, ginEp_t ep, int layers, int replays)
 		CUDA(cudaGraphLaunch(exec, r.stream));
 		if (i % 64 != 5)
 			continue;
-		/* A copy of pageable memory that waits for kernels holds up the proxy: gin_proxy(7). */
+		/*
+		 * A copy of pageable memory that waits for kernels holds up the proxy:
+		 * gin_proxy(7).
+		 */
 		CUDA(cudaStreamSynchronize(r.stream));
 		b.out.poison();
 		layer(ep, b); /* an eager call beside */

@@ -2,13 +2,14 @@
 /*
  * processes.cc - a rank that is killed or stopped: the others go on, and a rank comes back
  *
- *	processes --forks N	a rank is killed after its send; MASK=1: it is masked. Then the others
- *				go on by ginEpShrink(); then they and a new process make a new
- *				communicator
+ *	processes --forks N	a rank is killed after its send; MASK=1: it is masked. Then the
+ *				others go on by ginEpShrink(); then they and a new process
+ *				make a new communicator
  *	SENDING=1		it is killed in its send, on route direct
  *	STOPPED=1		it is stopped in its send, on route direct, and taken in again
- *	EXCLUDED=1		it is stopped in its send, on route direct, and excluded; it runs again when
- *				the others have a new ep, and stores the rest of its rows
+ *	EXCLUDED=1		it is stopped in its send, on route direct, and excluded; it
+ *				runs again when the others have a new ep, and stores the
+ *				rest of its rows
  */
 #include <signal.h>
 #include <sys/mman.h>
@@ -126,7 +127,10 @@ static void stop(int)
 	mprotect(stopPage, static_cast<size_t>(sysconf(_SC_PAGESIZE)), PROT_READ);
 }
 
-/* A copy of x whose last row lies in a page that cannot be read: a kernel that comes to it calls `then`. */
+/*
+ * A copy of x whose last row lies in a page that cannot be read: a kernel that comes to it calls
+ * `then`.
+ */
 static void *rowsThatStop(const Batch &batch, void (*then)(int))
 {
 	const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -205,8 +209,8 @@ static void resumed(Rank &r, ginEp_t ep, Batch &batch)
 }
 
 /*
- * Rank 1 is stopped when its counts and most rows are sent, and the others go on without it. It runs
- * again and sends the rest; after a reset it takes part again.
+ * Rank 1 is stopped when its counts and most rows are sent, and the others go on without it. It
+ * runs again and sends the rest; after a reset it takes part again.
  */
 static void stoppedSending(Rank &r)
 {
@@ -235,8 +239,8 @@ static void stoppedSending(Rank &r)
 }
 
 /*
- * Rank 1 runs again while rows of the others' first dispatch lie in memory, and stores the rest of its
- * rows: in the memory of its ep they would be at slots of the new ep.
+ * Rank 1 runs again while rows of the others' first dispatch lie in memory, and stores the rest of
+ * its rows: in the memory of its ep they would be at slots of the new ep.
  */
 static void withExcluded(Rank &rest, ginEp_t ep, pid_t excluded)
 {
@@ -253,7 +257,9 @@ static void withExcluded(Rank &rest, ginEp_t ep, pid_t excluded)
 	batch.checkCombine();
 }
 
-/* Rank 1 is excluded and alive: a new ep, in memory that rank 1 does not know. See ginEpShrink(3). */
+/*
+ * Rank 1 is excluded and alive: a new ep, in memory that rank 1 does not know. See ginEpShrink(3).
+ */
 static void exclude(Rank &r, ginEp_t ep, pid_t excluded)
 {
 	const int out = 1;

@@ -35,8 +35,9 @@ inline void *allocate(Rank &r, size_t bytes)
 
 #ifdef __CUDACC__
 /*
- * A rank's memory, allocated once and kept until the process ends. To free GPU memory waits for the kernels
- * of all ranks of the process, and these kernels may wait for copies of the proxy: see gin_proxy(7).
+ * A rank's memory, allocated once and kept until the process ends. To free GPU memory waits for the
+ * kernels of all ranks of the process, and these kernels may wait for copies of the proxy: see
+ * gin_proxy(7).
  */
 inline thread_local std::multimap<size_t, void *> unusedMemory; /* by its size */
 
@@ -128,8 +129,9 @@ inline ginEpTensor_t tensor(const Memory &m, int type, std::vector<int64_t> size
 }
 
 /*
- * Blocks of a kernel, at most; 0: no limit. Ranks that are threads and share a GPU have SMs of their own, for a send
- * and a receive at one time: an SM whose blocks wait may have no shared memory for the blocks that they wait for.
+ * Blocks of a kernel, at most; 0: no limit. Ranks that are threads and share a GPU have SMs of
+ * their own, for a send and a receive at one time: an SM whose blocks wait may have no shared
+ * memory for the blocks that they wait for.
  */
 inline uint32_t blocksOf(Rank &r)
 {

@@ -3,9 +3,9 @@
  * rounds.cc - dispatch and combine against the reference: shapes, layouts, types, hooks, and random
  * rounds
  *
- * ROUNDS=n sets the number of random rounds, and of those with rows alone; SEED=n: where they begin;
- * each failure prints its seed.
- * CASE=name,... chooses cases, PATIENCE=n how many seconds a call waits for a rank.
+ * ROUNDS=n sets the number of random rounds, and of those with rows alone; SEED=n: where they
+ * begin; each failure prints its seed. CASE=name,... chooses cases, PATIENCE=n how many seconds a
+ * call waits for a rank.
  */
 #include <string>
 
@@ -102,8 +102,8 @@ static void once(Rank &r, ginEp_t ep, const Round &round)
 }
 
 /*
- * Dispatch and combine are launched without waiting in between, as the first kernels of the process:
- * CUDA must not load combine's kernel while dispatch waits for the proxy.
+ * Dispatch and combine are launched without waiting in between, as the first kernels of the
+ * process: CUDA must not load combine's kernel while dispatch waits for the proxy.
  */
 static void ahead(Rank &r)
 {
@@ -210,8 +210,9 @@ static void fewRows(Rank &r)
 }
 
 /*
- * Blocks that send and receive one row at most each: a row is copied when it is there, whatever becomes
- * of other rows. Numbers of calls begin anew with a reset, so rows of old calls have the same tags.
+ * Blocks that send and receive one row at most each: a row is copied when it is there, whatever
+ * becomes of other rows. Numbers of calls begin anew with a reset, so rows of old calls have the
+ * same tags.
  */
 static void rowsAlone(Rank &r)
 {

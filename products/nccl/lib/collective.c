@@ -2,15 +2,16 @@
 /*
  * collective.c - ncclAllGather() and ncclAllReduce(), by CPUs
  *
- * For the set-up of programs: any size, in order on the stream, slow. On a GPU the stream copies the
- * data to host memory and then writes the number of the job; a thread of the communicator waits
+ * For the set-up of programs: any size, in order on the stream, slow. On a GPU the stream copies
+ * the data to host memory and then writes the number of the job; a thread of the communicator waits
  * for the number, gathers over the control plane, and writes the number for which the stream waits
  * before it copies the result back. Jobs of one communicator run in one order, whatever their
  * streams are. Without a GPU the call does the work itself.
  *
  * A stream may never reach its part of a job: a kernel before it does not end, or the context has
  * failed. The thread waits for it as long as the communicator works, and from the end of the
- * communicator on for GIN_TIMEOUT seconds. Memory that a stream may still use is then kept for good.
+ * communicator on for GIN_TIMEOUT seconds. Memory that a stream may still use is then kept for
+ * good.
  */
 #include "internal.h"
 
@@ -153,7 +154,10 @@ static int hasFailed(ginComm_t gin)
 	return ginCommGetAsyncError(gin, &failed) != ginSuccess || failed != ginSuccess;
 }
 
-/* Is the stream that does not come worth waiting for? While the communicator is open, no call waits. */
+/*
+ * Is the stream that does not come worth waiting for? While the communicator is open, no call
+ * waits.
+ */
 static enum lost whatIsLost(ncclComm_t comm)
 {
 	struct collectives *c = comm->collectives;

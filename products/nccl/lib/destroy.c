@@ -139,7 +139,10 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 	return result == ncclSuccess ? destroyed : result;
 }
 
-/* Unlike ncclCommAbort() the call leaves the communicator, for ncclCommShrink() and ncclCommDestroy(). */
+/*
+ * Unlike ncclCommAbort() the call leaves the communicator, for ncclCommShrink() and
+ * ncclCommDestroy().
+ */
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 {
 	if (!comm)

@@ -52,7 +52,10 @@ static int writeNow(const struct ncclDriver *cuda, void *memory, const void *fro
 	return failed ? -1 : 0;
 }
 
-/* The calls of this thread must not break a capture of a stream, which another thread may have begun. */
+/*
+ * The calls of this thread must not break a capture of a stream, which another thread may have
+ * begun.
+ */
 static int writeOn(int device, void *memory, const void *from, size_t bytes)
 {
 	const struct ncclDriver *cuda = ncclDriverLoad();

@@ -57,10 +57,10 @@ ncclResult_t ncclGroupDo(const void *key, ncclResult_t (*run)(void *args), const
 			 size_t bytes);
 
 /*
- * ending.c. NCCL's calls that end a window, a device communicator or memory are local; libgin's calls
- * are collective. One thread may make NCCL's call for all ranks of its process, one after the other.
- * If the process has several ranks of the communicator, the call is kept. The kept calls run before
- * the rank's next collective call on the communicator, or when it is destroyed.
+ * ending.c. NCCL's calls that end a window, a device communicator or memory are local; libgin's
+ * calls are collective. One thread may make NCCL's call for all ranks of its process, one after the
+ * other. If the process has several ranks of the communicator, the call is kept. The kept calls run
+ * before the rank's next collective call on the communicator, or when it is destroyed.
  */
 enum endingKind { endingOfWindow, endingOfDevComm, endingOfMemory };
 
@@ -80,15 +80,17 @@ ncclResult_t ncclEndKept(ncclComm_t comm);
 
 /*
  * window.c. A record for each window: of a program, and of the buffers of a device communicator.
- * ncclWindowsOf() gives the windows of `comm`, the newest first; the caller frees the array. NULL: no memory.
+ * ncclWindowsOf() gives the windows of `comm`, the newest first; the caller frees the array. NULL:
+ * no memory.
  */
 ncclResult_t ncclWindowNote(ncclComm_t comm, void *ptr, ncclWindow_t window);
 void ncclWindowForget(ncclWindow_t window);
 ncclWindow_t *ncclWindowsOf(ncclComm_t comm, size_t *count);
 
 /*
- * collective.c. Close waits for the streams of the communicator's collectives, GIN_TIMEOUT seconds at most, and ends
- * their thread. Collective if there is one. Abort ends the waits of the thread; any thread may call it.
+ * collective.c. Close waits for the streams of the communicator's collectives, GIN_TIMEOUT seconds
+ * at most, and ends their thread. Collective if there is one. Abort ends the waits of the thread;
+ * any thread may call it.
  */
 ncclResult_t ncclCollectivesClose(ncclComm_t comm);
 void ncclCollectivesAbort(ncclComm_t comm);

@@ -2,8 +2,9 @@
 /*
  * blocks.cc - an all-to-all by many blocks at once, with the calls of nccl-tests' -D 3 and -D 4
  *
- * Each block has a barrier and a signal. One thread puts to each peer; in the hybrid form all threads store
- * to the ranks of the domain, and put to the other ranks. MOST is the longest message in bytes.
+ * Each block has a barrier and a signal. One thread puts to each peer; in the hybrid form all
+ * threads store to the ranks of the domain, and put to the other ranks. MOST is the longest message
+ * in bytes.
  */
 #include "rig.h"
 

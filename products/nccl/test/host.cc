@@ -6,7 +6,10 @@
 
 #include <dlfcn.h>
 
-/* What ncclDevCommCreate() asks libgin for: this function stands between libgin-nccl.so and libgin.so. */
+/*
+ * What ncclDevCommCreate() asks libgin for: this function stands between libgin-nccl.so and
+ * libgin.so.
+ */
 static thread_local ginDevCommRequirements_t asked;
 
 extern "C" __attribute__((visibility("default"))) ginResult_t
@@ -45,7 +48,10 @@ static void *deviceMemory(const Rank &r, size_t bytes)
 	return memory;
 }
 
-/* A stream for each rank: ranks that share a GPU share its null stream, on which one would wait for the other. */
+/*
+ * A stream for each rank: ranks that share a GPU share its null stream, on which one would wait for
+ * the other.
+ */
 static cudaStream_t streamOf(const Rank &r)
 {
 	static thread_local cudaStream_t stream = nullptr;
@@ -204,7 +210,9 @@ static void splits(const Rank &r)
 	CHECK(ncclCommDestroy(part));
 }
 
-/* One thread puts this rank's number to the next rank, and waits for the number of the rank before. */
+/*
+ * One thread puts this rank's number to the next rank, and waits for the number of the rank before.
+ */
 struct Ring {
 	ncclDevComm dc;
 	uint32_t *failedLine;
@@ -306,8 +314,9 @@ static void shrinks(const Rank &r)
 }
 
 /*
- * Ends the older communicator before the shrink, or by it. The excluded rank sees that it has ended. The
- * new communicator has no windows: the memory of the older one's windows and device communicators may be freed.
+ * Ends the older communicator before the shrink, or by it. The excluded rank sees that it has
+ * ended. The new communicator has no windows: the memory of the older one's windows and device
+ * communicators may be freed.
  */
 static void shrinkAborts(const Rank &r, bool revokes)
 {
@@ -463,7 +472,10 @@ static int trafficClassOf(ncclComm_t comm, int required)
 	return asked.trafficClass;
 }
 
-/* A requirement goes before the communicator's configuration, which parts of the communicator inherit. */
+/*
+ * A requirement goes before the communicator's configuration, which parts of the communicator
+ * inherit.
+ */
 static void trafficClasses(const Rank &r)
 {
 	const int none = NCCL_CONFIG_UNDEF_INT;

@@ -2,8 +2,8 @@
 /*
  * names.cc - NCCL's constants and types that the other tests do not need
  *
- * Programs keep the numbers in tables of their own, and hand them on. products/nccl/test/every-name finds names of the headers
- * that no test has.
+ * Programs keep the numbers in tables of their own, and hand them on. products/nccl/test/every-name
+ * finds names of the headers that no test has.
  */
 #include "rig.h"
 

@@ -2,8 +2,8 @@
 /*
  * numa.cc - windows over memory of a NUMA node of the host, and over pieces of GPU and host memory
  *
- * nccl-tests and DeepEP make such memory by cuMemCreate(). Each rank puts to the next rank; a kernel writes and
- * checks the data. Without a GPU there is nothing to test.
+ * nccl-tests and DeepEP make such memory by cuMemCreate(). Each rank puts to the next rank; a
+ * kernel writes and checks the data. Without a GPU there is nothing to test.
  */
 #include "rig.h"
 

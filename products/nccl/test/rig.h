@@ -3,10 +3,11 @@
  * rig.h - what the tests of libgin-nccl share. They use NCCL's words alone.
  *
  *	test --threads N	a thread for each rank makes its communicator
- *	test --group N		one thread makes all communicators in a group, and destroys them in turn
+ *	test --group N		one thread makes all communicators in a group, then destroys them
  *	test --forks N		ranks are processes; HOSTS=2 divides them among two hosts
  *
- * One source for kernels and host threads. A kernel is a functor that every thread of a launch runs.
+ * One source for kernels and host threads. A kernel is a functor that every thread of a launch
+ * runs.
  */
 #ifndef GIN_NCCL_TEST_RIG_H
 #define GIN_NCCL_TEST_RIG_H
@@ -92,7 +93,9 @@ inline void useGpuOf(int rank)
 	(void)rank;
 }
 
-/* cudaMemcpy() may return before the copy has ended; streams that do not block do not wait for it. */
+/*
+ * cudaMemcpy() may return before the copy has ended; streams that do not block do not wait for it.
+ */
 inline void copyBytes(void *to, const void *from, size_t bytes)
 {
 #ifdef __CUDACC__

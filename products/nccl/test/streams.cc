@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * streams.cc - collectives on streams that are late, stuck or broken, and contexts that are given back
+ * streams.cc - collectives on streams that are late, stuck or broken, and contexts that are given
+ * back
  *
- * The driver is fake/driver.c. The communicators are of host threads; libgin-nccl takes them for ranks with a GPU.
- * Each case is a process.
+ * The driver is fake/driver.c. The communicators are of host threads; libgin-nccl takes them for
+ * ranks with a GPU. Each case is a process.
  */
 #include "rig.h"
 
@@ -61,7 +62,10 @@ struct Gather {
 	}
 };
 
-/* Whatever a communicator has done, its end gives the context back. No call breaks a capture of a stream. */
+/*
+ * Whatever a communicator has done, its end gives the context back. No call breaks a capture of a
+ * stream.
+ */
 static void contexts()
 {
 	ncclDevCommRequirements want = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
@@ -164,7 +168,9 @@ static void waitForFailure(ncclComm_t comm)
 	EXPECT(error == ncclRemoteError);
 }
 
-/* Rank 1's stream does not come. Rank 0's stream waits for it, until rank 1 ends the communicator. */
+/*
+ * Rank 1's stream does not come. Rank 0's stream waits for it, until rank 1 ends the communicator.
+ */
 static void revokedRank(const ncclUniqueId &id, int rank)
 {
 	ncclComm_t comm = newComm(id, rank, 2);
@@ -191,8 +197,8 @@ static void revoked()
 static std::atomic<bool> isCalled, isReleased;
 
 /*
- * Rank 1 does not make the second call. While rank 0 waits for it, rank 1 ends the communicator, and does not leave it
- * before rank 0's stream goes on.
+ * Rank 1 does not make the second call. While rank 0 waits for it, rank 1 ends the communicator,
+ * and does not leave it before rank 0's stream goes on.
  */
 static void absentRank(const ncclUniqueId &id, int rank)
 {

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: BSD-3-Clause
-// exchange.h - what both sources of the program share; test/install/check compiles it where libgin is installed
+// SPDX-License-Identifier: BSD-3-Clause exchange.h - what both sources of the program share;
+// test/install/check compiles it where libgin is installed
 #ifndef GIN_TEST_EXCHANGE_H
 #define GIN_TEST_EXCHANGE_H
 

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: BSD-3-Clause
-// main.cu - exchanges bytes with both neighbours, to the right from here and to the left from other.cu
+// SPDX-License-Identifier: BSD-3-Clause main.cu - exchanges bytes with both neighbours, to the
+// right from here and to the left from other.cu
 #include "exchange.h"
 
 struct InMain {

@@ -2,8 +2,8 @@
 /*
  * barrier.h - NCCL's hybrid barrier: of the ranks of a domain, and of the rails between domains
  *
- * A barrier of all ranks is one barrier of libgin, in which each message takes the route of its pair.
- * lsaBarrier() and ginBarrier() are the two parts, with barriers of their own.
+ * A barrier of all ranks is one barrier of libgin, in which each message takes the route of its
+ * pair. lsaBarrier() and ginBarrier() are the two parts, with barriers of their own.
  */
 #ifndef GIN_COMPAT_NCCL_BARRIER_H
 #define GIN_COMPAT_NCCL_BARRIER_H

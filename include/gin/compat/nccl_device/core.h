@@ -39,8 +39,8 @@ typedef struct {
 } ncclGinRequest_t;
 
 /*
- * A range of libgin's barriers, which have one index space. Each LSA barrier takes as many as give it a
- * word for each rank of the domain.
+ * A range of libgin's barriers, which have one index space. Each LSA barrier takes as many as give
+ * it a word for each rank of the domain.
  */
 typedef struct ncclLsaBarrierHandle {
 	uint32_t first, count;
@@ -58,7 +58,10 @@ typedef struct ncclMultimemHandle {
 /* The words that kernels poll by _ginHandle: an entry for each context. */
 struct ncclGinGdakiGPUContext {
 	struct {
-		/* Signal i is word i. NULL: CPUs raise signals too, so no single word has the value. */
+		/*
+		 * Signal i is word i. NULL: CPUs raise signals too, so no single word has the
+		 * value.
+		 */
 		uint64_t *buffer;
 	} signals_table;
 };

@@ -3,8 +3,8 @@
  * gin_barrier.h - a barrier among the ranks of any team, in NCCL's words
  *
  * The barrier always covers the puts of all contexts to ranks of the team, so the fence levels None
- * and Put are one. Get flushes first. The messages go by the context of the ncclGin, by context 0 with
- * ncclGinAllContexts.
+ * and Put are one. Get flushes first. The messages go by the context of the ncclGin, by context 0
+ * with ncclGinAllContexts.
  */
 #ifndef GIN_COMPAT_NCCL_GIN_BARRIER_H
 #define GIN_COMPAT_NCCL_GIN_BARRIER_H

@@ -2,9 +2,9 @@
 /*
  * lsa_barrier.h - a barrier among ranks of an NVLink domain, in NCCL's words
  *
- * What a rank wrote or put to the team before it arrived is visible after the wait. Without a release
- * in the order of memory (acquire, relaxed) only what the rank has released before is, and the barrier
- * does not fence. Every wait is an acquire.
+ * What a rank wrote or put to the team before it arrived is visible after the wait. Without a
+ * release in the order of memory (acquire, relaxed) only what the rank has released before is, and
+ * the barrier does not fence. Every wait is an acquire.
  */
 #ifndef GIN_COMPAT_NCCL_LSA_BARRIER_H
 #define GIN_COMPAT_NCCL_LSA_BARRIER_H
@@ -14,8 +14,8 @@
 #include "coop.h"
 
 /*
- * libgin has no multicast memory, and ncclDevCommCreate() refuses it: what asks for it in a kernel ends here,
- * before it uses an address that is NULL.
+ * libgin has no multicast memory, and ncclDevCommCreate() refuses it: what asks for it in a kernel
+ * ends here, before it uses an address that is NULL.
  */
 GIN_FN void ginNcclNoMulticast()
 {
@@ -89,9 +89,9 @@ template <class Coop> struct ncclLsaBarrierSession {
 
 private:
 	/*
-	 * The coop for a call whose result is not used: it has no any(), so it meets at the end and does not vote. A
-	 * called function follows a failed vote, with which nccl-tests' vectorized all-reduce takes up to 14 registers
-	 * more.
+	 * The coop for a call whose result is not used: it has no any(), so it meets at the end and
+	 * does not vote. A called function follows a failed vote, with which nccl-tests' vectorized
+	 * all-reduce takes up to 14 registers more.
 	 */
 	GIN_FN static ginNcclOwnCoop<Coop> withoutVote(Coop coop) { return {coop}; }
 

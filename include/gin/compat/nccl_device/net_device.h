@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* net_device.h - numbers of NCCL's backends, and the routes of libgin for which kernels have code */
+/*
+ * net_device.h - numbers of NCCL's backends, and the routes of libgin for which kernels have code
+ */
 #ifndef GIN_COMPAT_NCCL_NET_DEVICE_H
 #define GIN_COMPAT_NCCL_NET_DEVICE_H
 
@@ -28,8 +30,8 @@ typedef enum {
 
 /*
  * The routes for which kernels have code: direct, and the routes of the backends. A kernel for one
- * NVLink domain is smaller with -DGIN_NCCL_ROUTES=GIN_ROUTES_DIRECT; ncclDevCommCreate() then refuses
- * other routes.
+ * NVLink domain is smaller with -DGIN_NCCL_ROUTES=GIN_ROUTES_DIRECT; ncclDevCommCreate() then
+ * refuses other routes.
  */
 #ifndef GIN_NCCL_ROUTES
 #define GIN_NCCL_ROUTES GIN_ROUTES_ALL

@@ -2,8 +2,8 @@
 /*
  * team.h - teams and the pointers to windows, in NCCL's words, for kernels and host threads
  *
- * A pointer takes one load or two. They are read-only loads, which a kernel may keep in its caches: a
- * window's table does not change while the window is registered.
+ * A pointer takes one load or two. They are read-only loads, which a kernel may keep in its caches:
+ * a window's table does not change while the window is registered.
  */
 #ifndef GIN_COMPAT_NCCL_TEAM_H
 #define GIN_COMPAT_NCCL_TEAM_H
@@ -97,8 +97,8 @@ GIN_FN uint32_t ginNcclLoad(const uint32_t *word)
 }
 
 /*
- * In halves: with whole pointers nvcc unrolls loops over peers more, and nccl-tests' vectorized all-reduce takes
- * up to 18 registers more.
+ * In halves: with whole pointers nvcc unrolls loops over peers more, and nccl-tests' vectorized
+ * all-reduce takes up to 18 registers more.
  */
 GIN_FN char *ginNcclLoad(char *const *word)
 {
@@ -150,7 +150,9 @@ GIN_FN void *ncclGetLocalPointer(ncclWindow_t window, size_t offset)
 /* One load: of two, of which the second needs the first, unrolled loops hide less. */
 GIN_FN void *ncclGetLsaPointer(ncclWindow_t window, size_t offset, int lsaPeer)
 {
-	/* Rank 0's address lies right before the table, rank 1's before that, ...: at -1 - lsaPeer. */
+	/*
+	 * Rank 0's address lies right before the table, rank 1's before that, ...: at -1 - lsaPeer.
+	 */
 	char *const *domain = reinterpret_cast<char *const *>(window);
 	return ginNcclLoad(domain + ~static_cast<int64_t>(lsaPeer)) + offset;
 }

@@ -81,8 +81,8 @@ static void pauseFor(long us)
 }
 
 /*
- * After a wait a stream is late: its memory must not be freed meanwhile. Returns 0 when there is nothing to do and
- * the stream ends.
+ * After a wait a stream is late: its memory must not be freed meanwhile. Returns 0 when there is
+ * nothing to do and the stream ends.
  */
 static int step(struct stream *s)
 {

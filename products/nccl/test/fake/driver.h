@@ -2,8 +2,9 @@
 /*
  * driver.h - a CUDA driver with streams, for libgin-nccl.so alone
  *
- * It has the calls of products/nccl/lib/driver.h, and none that libgin.so needs: libgin's ranks are host threads. A stream is a
- * thread, memory is host memory. The tests call the driver's functions, and the following ones.
+ * It has the calls of products/nccl/lib/driver.h, and none that libgin.so needs: libgin's ranks are
+ * host threads. A stream is a thread, memory is host memory. The tests call the driver's functions,
+ * and the following ones.
  */
 #ifndef GIN_NCCL_TEST_FAKE_DRIVER_H
 #define GIN_NCCL_TEST_FAKE_DRIVER_H

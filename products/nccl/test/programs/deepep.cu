@@ -8,8 +8,8 @@
  *	barrier_impl	over NVLink pointers and over ncclGin: no rank leaves before the other is in
  *	pp_send_impl, pp_recv_impl	tensors in both directions at once; every byte is compared
  *
- * DeepEP polls signals by _ginHandle, so it needs the route direct or gdaki. The barrier over NVLink
- * pointers is left out on gdaki.
+ * DeepEP polls signals by _ginHandle, so it needs the route direct or gdaki. The barrier over
+ * NVLink pointers is left out on gdaki.
  */
 #include <deep_ep/impls/barrier.cuh>
 #include <deep_ep/impls/pp_send_recv.cuh>

@@ -2,10 +2,10 @@
 /*
  * hosts.c - with NAMED_HOSTS set, nccl_ep sees a host name for each rank of MPI
  *
- * nccl_ep takes ranks of one host for one NVLink domain, by their host names: with two domains it leaves
- * a buffer out that its kernels write. By GIN_ROUTE=network each rank is a domain of its own, so
- * products/nccl/test/programs/run links this file into ep_test. All other callers get the real name: ep_test itself counts
- * the ranks of its host to choose a GPU.
+ * nccl_ep takes ranks of one host for one NVLink domain, by their host names: with two domains it
+ * leaves a buffer out that its kernels write. By GIN_ROUTE=network each rank is a domain of its
+ * own, so products/nccl/test/programs/run links this file into ep_test. All other callers get the
+ * real name: ep_test itself counts the ranks of its host to choose a GPU.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -2,8 +2,8 @@
 /*
  * one_gpu.c - one GPU passes for two: programs with a thread for each GPU run two ranks on it
  *
- * Linked into programs by products/nccl/test/programs/run --one-gpu, with ld's option --wrap for each call. A thread
- * gets back the number that it has chosen; CUDA always gets GPU 0.
+ * Linked into programs by products/nccl/test/programs/run --one-gpu, with ld's option --wrap for
+ * each call. A thread gets back the number that it has chosen; CUDA always gets GPU 0.
  */
 #include <cuda_runtime_api.h>
 
