@@ -8,6 +8,7 @@
  * through scratch memory have to be in order with loads and stores. Host threads ignore scratch
  * memory: there the tests move every length without it.
  */
+/* COMPILE: -O1 */
 #include "suite.h"
 
 enum { SCRATCH = 40960, ROUNDS = 3, GUARD = 32 };

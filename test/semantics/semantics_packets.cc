@@ -3,6 +3,7 @@
  * semantics_packets.cc - messages of GinPackets: every size, alignment and coop, slots, credits,
  * timeouts, the wrap of message numbers
  */
+/* COMPILE: -O1 */
 #include "suite.h"
 
 enum { MOST = GIN_PACKETS_MOST, EDGE = 32 };
