@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * backend.h - the seam between the core and what moves data
+ * backend.h - the seam between the core and the code that moves data
  *
  * The core probes every backend, gives each pair of ranks one route and offers every window and
  * device communicator to the backends in use. A backend reaches the core only through the struct
@@ -10,8 +10,8 @@
  * The core chooses direct pair by pair. All ranks use one network backend: the first of the table
  * (lib/backends.h) that works on all of them. A backend that needs CPU threads to make progress
  * starts them when it is opened and ends them when it is closed. A backend that finds a peer lost,
- * by an error completion for example, reports it by host->peerFailed; a queue that fails while its
- * peer lives by host->queueFailed.
+ * by an error completion for example, reports it by host->peerFailed; a send queue that fails while
+ * its peer lives, by host->queueFailed.
  */
 #ifndef GIN_BACKENDS_BACKEND_H
 #define GIN_BACKENDS_BACKEND_H
@@ -24,10 +24,10 @@
 #include "plan.h"
 
 #define BACKEND_WHY 160	  /* bytes of a reason in words, its NUL included */
-#define BACKEND_BLOB 128  /* bytes that the probe on one rank sends to the backend on the others */
+#define BACKEND_BLOB 128  /* bytes that the probe on one rank sends to the other ranks */
 #define BACKEND_OFFER 160 /* bytes that one rank sends about its part of a window */
 
-/* What the core gives a backend. It lives as long as the communicator. */
+/* The core gives it to a backend. It lives as long as the communicator. */
 struct backendHost {
 	int rank, nRanks;
 	const struct identity *ranks; /* [nRanks] */
@@ -50,15 +50,17 @@ struct backendHost {
 	 * The blob that the probe on `rank` wrote, of the backend with this route; from open() on.
 	 */
 	const void *(*blob)(void *core, int rank, uint32_t route);
-	/* Did reach() of the backend with this route find `peer` at both ends before search()? */
+	/*
+	 * Did reach() of the backend with this route find the pair on both ranks before search()?
+	 */
 	int (*foundFirst)(void *core, int peer, uint32_t route);
-	/* Any thread. The communicator fails on all ranks, with `why` as the sentence. */
+	/* Any thread. Makes the communicator fail on all ranks, with `why` as the sentence. */
 	void (*peerFailed)(void *core, int peer, const char *why);
 	/*
-	 * Any thread. The queue of `contexts` to `peer` has failed, and the peer has not. In the
-	 * device communicator of `contexts`, waits that depend on the peer end, and calls on the
-	 * peer return ginErrorPeer; ginGetLastError() then has `why`. 0: no device communicator of
-	 * the core has these contexts; call again later.
+	 * Any thread. The send queue of `contexts` to `peer` has failed, and the peer has not. In
+	 * the device communicator of `contexts`, waits that depend on the peer end, and calls on
+	 * the peer return ginErrorPeer; ginGetLastError() then has `why`. 0: no device communicator
+	 * of the core has these contexts; call again later.
 	 */
 	int (*queueFailed)(void *core, const void *contexts, int peer, const char *why);
 	/* Any thread. 1: the communicator has failed, and a peer may never answer. */
@@ -69,23 +71,23 @@ struct backendHost {
 /* On which pairs of ranks a backend's search() depends. */
 enum backendSearch {
 	searchNever,
-	searchMissing, /* search if some pair of ranks has no route otherwise */
+	searchMissing, /* search if some pair of ranks has no route without it */
 	searchAnyway   /* search if some pair of ranks is not direct */
 };
 
-/* What a device communicator requires of a network backend's queues. */
+/* The send queues or rings that a device communicator requires of a network backend. */
 struct backendContexts {
 	uint32_t contexts, signals, counters, barriers; /* as in ginDevComm */
-	uint32_t depth;					/* entries of a queue: a power of two */
-	int trafficClass;				/* 0 to 255; -1: of the process */
-	void *words; /* the backend's window of this writer class's words; NULL: copiesOnly */
+	uint32_t depth;	  /* entries of a send queue or ring: a power of two */
+	int trafficClass; /* 0 to 255; -1: of the process */
+	void *words;	  /* the backend's window of this writer class's words; NULL: copiesOnly */
 };
 
 struct backendOps {
 	const char *name;
 	uint32_t route;	 /* enum ginRoute */
-	uint32_t writer; /* enum ginWriterClass: what raises signals on this route */
-	int network;	 /* else direct: chosen pair by pair */
+	uint32_t writer; /* enum ginWriterClass: the agents that raise signals on this route */
+	int network;	 /* 0: direct, chosen pair by pair */
 	int otherHosts;	 /* may reach ranks of other hosts without search() */
 	/*
 	 * It also copies for direct peers, without threads of the GPU. The core may open it for
@@ -100,15 +102,16 @@ struct backendOps {
 	int (*probe)(const struct backendHost *host, void *blob, char *why);
 
 	/*
-	 * ginNicQuery(), for a backend that uses NICs; else NULL. Without any port it succeeds, and
-	 * info->why says why. The core calls the first backend of the table that has it.
+	 * ginNicQuery(), for a backend that uses NICs; NULL for others. Without any port it
+	 * succeeds, and info->why says why. The core calls the first backend of the table that has
+	 * it.
 	 */
 	ginResult_t (*nic)(int index, ginNicInfo_t *info);
 
 	/*
 	 * Can this rank reach `peer`, which may be this rank? `mine` and `theirs` are the blobs of
 	 * the two. `why` says how, or why not. Any thread, any time after the probe. For a peer on
-	 * another host, both ends must find one answer; see also search().
+	 * another host, both ranks must get equal answers; see also search().
 	 */
 	int (*reach)(const struct backendHost *host, int peer, const void *mine, const void *theirs,
 		     char *why);
@@ -117,10 +120,10 @@ struct backendOps {
 	enum backendSearch (*searches)(const void *blob);
 
 	/*
-	 * Looks for ways to peers that take long to find, by a network library for example, and
-	 * changes this rank's blob, which the core then sends to the other ranks. Called on all
-	 * ranks or on none, before open(), if no other network backend works. Afterwards both ends
-	 * of every pair must find one answer by reach(). On an error the communicator fails.
+	 * Finds ways to peers that take long to find, by a network library for example, and changes
+	 * this rank's blob, which the core then sends to the other ranks. Called on all ranks or on
+	 * none, before open(), if no other network backend works. Afterwards reach() must give both
+	 * ranks of every pair equal answers. On an error the communicator fails.
 	 */
 	ginResult_t (*search)(const struct backendHost *host, void *blob);
 
@@ -128,21 +131,21 @@ struct backendOps {
 	int (*hasFound)(const void *blob);
 
 	/*
-	 * Called on every rank when any pair may use this route. What cannot work on this machine
-	 * must fail here and not later: all ranks then use the next network backend.
+	 * Called on every rank when any pair may use this route. A backend that cannot work on this
+	 * machine must fail here and not later: all ranks then use the next network backend.
 	 */
 	ginResult_t (*open)(const struct backendHost *host, void **state);
 	void (*close)(void *state);
 
 	/*
-	 * Collective, after all ranks have opened the backend: connects them. All ranks return one
-	 * result. NULL: there is nothing to connect.
+	 * Collective, after all ranks have opened the backend: connects them. The result is equal
+	 * on all ranks. NULL: there is nothing to connect.
 	 */
 	ginResult_t (*connect)(void *state, const char *call);
 
 	/*
-	 * Prepares `memory`, this rank's part of a window, for the peers on this route. Writes what
-	 * the peers must know into `offer`: BACKEND_OFFER bytes, zeroed. Whatever can fail on one
+	 * Prepares `memory`, this rank's part of a window, for the peers on this route. Writes the
+	 * data for the peers into `offer`: BACKEND_OFFER bytes, zeroed. A step that can fail on one
 	 * rank only belongs here. `offer` NULL: the memory is a source of this rank only, and
 	 * windowRegister() is not called.
 	 */
@@ -177,8 +180,9 @@ struct backendOps {
 	void (*windowDescribePeer)(void *window, int peer, struct ginWindowPeer *entry);
 
 	/*
-	 * Collective, like windowRegister(): makes the queues of a device communicator. NULL:
-	 * contexts need nothing on the host, and the other calls on contexts are NULL too.
+	 * Collective, like windowRegister(): makes the send queues or rings of a device
+	 * communicator. NULL: contexts need nothing on the host, and the other calls on contexts
+	 * are NULL too.
 	 */
 	ginResult_t (*contextsOpen)(void *state, const char *call, ginResult_t mine,
 				    const struct backendContexts *want, void **contexts);
@@ -186,14 +190,14 @@ struct backendOps {
 	/* Do its agents perform atomics in GPU memory too? NULL: they do. */
 	int (*deviceAtomics)(const void *state);
 
-	/* Fills in what kernels must know about the queues. */
+	/* Fills in the members about send queues or rings. */
 	void (*contextsDescribe)(void *contexts, ginDevComm *devComm);
 
 	/* Fills in the entry of a peer, whatever its route. NULL: route and state are enough. */
 	void (*contextsDescribePeer)(void *contexts, int peer, struct ginPeer *entry);
 
 	/*
-	 * Fills in what went through the queue of a context; the other members are zero. Any
+	 * Fills in the counts of a context's send queues or ring; the other members are zero. Any
 	 * thread, also while kernels run. The caller has entered the device's scope.
 	 */
 	ginResult_t (*contextsStats)(void *contexts, uint32_t context, ginStats_t *stats);
@@ -204,15 +208,15 @@ struct backendOps {
 	 */
 	void (*contextsDrain)(void *state, void *contexts);
 
-	/* Ends whatever is still in progress, and frees the contexts. */
+	/* Ends all transfers in progress, and frees the contexts. */
 	void (*contextsClose)(void *state, void *contexts);
 
-	/* Adds what this rank takes if every pair of ranks uses the backend. */
+	/* Adds the memory and exchanges of this rank if every pair of ranks uses the backend. */
 	void (*plan)(struct plan *plan);
 
 	/*
-	 * Does once what the backend's threads do repeatedly, on the calling thread. Returns 1 when
-	 * there was something to do. Any thread. NULL: there is never anything to do.
+	 * Makes one pass of the backend's threads on the calling thread. Returns 1 when there was
+	 * something to do. Any thread. NULL: there is never anything to do.
 	 */
 	int (*progress)(void *state);
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plan.h - what a rank takes when every pair of ranks uses one route
+ * plan.h - the memory and exchanges of a rank when every pair of ranks uses one route
  *
- * The sizes come from the functions that allocating code calls. They leave out structures of fixed
- * size, and the memory of the CUDA driver and of network libraries.
+ * The sizes come from the functions that the allocating code calls. They leave out structures of
+ * fixed size, and the memory of the CUDA driver and of network libraries.
  */
 #ifndef GIN_BACKENDS_PLAN_H
 #define GIN_BACKENDS_PLAN_H
@@ -13,7 +13,7 @@
 
 struct backendContexts;
 
-/* When memory is allocated, and exchanges are made. */
+/* The calls in which memory is allocated and exchanges are made. */
 enum planPhase {
 	planStart,  /* opening the communicator */
 	planCreate, /* one device communicator */
@@ -43,7 +43,7 @@ enum planNetwork {
 
 struct plan {
 	int nRanks;
-	int domainSize;			    /* all ranks by the direct route, else one */
+	int domainSize; /* ranks of an NVLink domain: all by the direct route, 1 by others */
 	enum planNetwork network;	    /* of the proxy */
 	const struct backendContexts *want; /* without `words` */
 

@@ -2,19 +2,16 @@
 /*
  * bootstrap.h - how the ranks of a new communicator first find each other
  *
- * A bootstrap performs one exchange per communicator. The exchange gives each rank what the rank
- * needs to join the control plane: the entries of rank 0 and of its parent in the control plane's
- * tree. All later communication uses the control plane. Every function returns 0, or -1 with a
- * sentence in `why`; an exchange may also return the result of a rank that refused.
+ * A bootstrap performs one exchange per communicator. The exchange gives each rank the entries that
+ * it needs to join the control plane: of rank 0 and of its parent in the control plane's tree. All
+ * later communication uses the control plane. Every function returns 0, or -1 with a sentence in
+ * `why`; an exchange may also return the result of a rank that refused.
  *
- * choose.c      which bootstrap to use
- * caller.c      the caller's own allgather
- * self.c        one rank alone
- * pmix_load.c   PMIx: loads libgin-pmix.so (pmix.c) and finds the root of the job
- * tcp.c         GIN_ROOT: finds the root of the job (launcher.c: rank and number of ranks)
- * uniqueid.c    a unique id, which contains the address of its root
- * meeting.c     client side of an exchange through a root
- * root.c        the root's thread; root_start.c starts it; root_group.c: its clients
+ * choose.c      which bootstrap to use caller.c      the caller's own allgather self.c        a
+ * single rank pmix_load.c   PMIx: loads libgin-pmix.so (pmix.c) and finds the root of the job tcp.c
+ * GIN_ROOT: finds the root of the job (launcher.c: rank and number of ranks) uniqueid.c    a unique
+ * id, which contains the address of its root meeting.c     client side of an exchange through a
+ * root root.c        the root's thread; root_start.c starts it; root_group.c: its clients
  */
 #ifndef GIN_BOOTSTRAP_H
 #define GIN_BOOTSTRAP_H
@@ -29,7 +26,7 @@
 #define BOOTSTRAP_JOB 64    /* bytes of a job's number, with terminating 0 */
 #define BOOTSTRAP_DATA 448  /* bytes of a rank's own data */
 
-/* What each rank contributes. The size is the same in every version of libgin. */
+/* The contribution of each rank. Its size is equal in all versions of libgin. */
 struct bootstrapEntry {
 	uint64_t magic;		     /* depends on the version; must be equal on all ranks */
 	char host[64];		     /* name of the rank's host */
@@ -78,8 +75,8 @@ struct bootstrapOps {
 	 * watch() returns a descriptor that becomes readable when the bootstrap has news about
 	 * that, or -1. lost() reads the news: it returns a ginResult_t, with a sentence, when a
 	 * rank is lost; 0 when there is no news. All three may be NULL. Without watch(), lost() is
-	 * called again and again. joined(): this rank has joined. It returns -1, or a descriptor
-	 * for news that may still come: that another job has ranks in this communicator.
+	 * called repeatedly. joined(): this rank has joined. It returns -1, or a descriptor for
+	 * news that may still come: that another job has ranks in this communicator.
 	 */
 	int (*watch)(void *state);
 	int (*lost)(void *state, char *why);
@@ -87,7 +84,7 @@ struct bootstrapOps {
 
 	/*
 	 * After a successful exchange: derives the communicator's key from rank 0's nonce, which
-	 * the exchange has carried, and from a key that it has not. NULL: the nonce is the key,
+	 * the exchange has carried, and from a key that was not sent. NULL: the nonce is the key,
 	 * because the exchange's channel is the caller's.
 	 */
 	void (*derive)(const void *state, const void *nonce, size_t bytes,
@@ -111,7 +108,7 @@ extern const struct bootstrapOps bootstrapUniqueIdOps;
 
 /*
  * Chooses the first that applies: unique id, GIN_BOOTSTRAP, the caller's allgather, PMIx, GIN_ROOT,
- * one rank alone. Returns NULL, with `why`, when a launcher started several ranks but gives them no
+ * a single rank. Returns NULL, with `why`, when a launcher started several ranks but gives them no
  * way to find each other.
  */
 const struct bootstrapOps *bootstrapChoose(const struct bootstrapWanted *wanted, char *why);
@@ -130,7 +127,7 @@ const char *launcherSeveral(void);
 int launcherRank(int *rank, int *nRanks, char *why);
 
 /*
- * Splits GIN_ROOT, "host:port" or "[host]:port", into its two parts; -1 when `text` is neither.
+ * Splits GIN_ROOT, "host:port" or "[host]:port", into host and port; -1 when `text` is neither.
  * `host` has `bytes` bytes, and *port points into it.
  */
 int tcpSplit(const char *text, char *host, size_t bytes, char **port);

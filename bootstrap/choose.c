@@ -7,7 +7,7 @@
 
 #include "bootstrap.h"
 
-/* Several ranks must never start as single ranks unnoticed: that is an error. */
+/* It is an error when several ranks would start as single ranks unnoticed. */
 static const struct bootstrapOps *chooseSelf(char *why)
 {
 	const char *name = launcherSeveral();

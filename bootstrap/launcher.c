@@ -45,7 +45,7 @@ static int isSet(const char *value)
 	return value && *value;
 }
 
-/* Parts of a heterogeneous job of Slurm have different numbers. */
+/* Components of a heterogeneous job of Slurm have different numbers. */
 static int hasOneNumber(size_t i)
 {
 	return strcmp(variables[i].rank, "SLURM_PROCID") || !isSet(getenv("SLURM_HET_SIZE"));

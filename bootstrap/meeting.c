@@ -24,7 +24,7 @@
 
 static const struct netAddress loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
 
-/* How often each name was used in this process. */
+/* The number of uses of each name in this process. */
 struct meetingName {
 	char name[BOOTSTRAP_NAME];
 	uint32_t next; /* generation of the next communicator of this name */
@@ -85,7 +85,7 @@ static uint64_t within(unsigned seconds, uint64_t deadline)
 	return end < deadline ? end : deadline;
 }
 
-/* Returns a connection that is authenticated on both ends, or -1 with errno. */
+/* Returns a connection that both ends have authenticated, or -1 with errno. */
 static int tryAddress(const struct rootContact *contact, const struct netAddress *address,
 		      uint32_t rank, uint64_t deadline)
 {
@@ -117,8 +117,9 @@ static int tryAddresses(const struct rootContact *contact, uint32_t rank, uint64
 }
 
 /*
- * A timeout may mean a busy root, a reset a root with too many connections. With `patient`, errors
- * of a root that has not started may be retried too. A wrong secret (EACCES) is final.
+ * A timeout may mean a busy root; a reset may mean a root with too many connections. With
+ * `patient`, errors of a root that has not started may be retried too. A wrong secret (EACCES) is
+ * final.
  */
 static int mayRetry(int reason, int patient)
 {
@@ -150,7 +151,7 @@ static int connectRoot(const struct rootContact *contact, uint32_t rank, int pat
 	return fd;
 }
 
-/* The exchange's result when errno kept this rank from connecting, and the sentence. */
+/* The exchange's result, and the sentence, when this rank could not connect: errno. */
 static int noConnection(const struct rootContact *contact, int patient, char *why)
 {
 	int late = errno != EACCES && (patient || errno == ETIMEDOUT);
@@ -173,7 +174,7 @@ static int noConnection(const struct rootContact *contact, int patient, char *wh
 	return late ? BOOTSTRAP_LATE : -1;
 }
 
-/* The exchange's result when the connection failed by errno, and the sentence. */
+/* The exchange's result, and the sentence, when the connection failed: errno. */
 static int noReply(const struct rootContact *contact, unsigned seconds, char *why)
 {
 	if (errno == ETIMEDOUT) {
@@ -232,7 +233,9 @@ out:
 	return result;
 }
 
-/* A rank that cannot take part tells the others if it can, but does not wait for a late root. */
+/*
+ * A rank that cannot take part informs the others if possible, but does not wait for a late root.
+ */
 static unsigned patienceOf(const struct meeting *meeting, const struct bootstrapEntry *mine)
 {
 	if (!mine->refused || meeting->seconds < REFUSAL_SECONDS)
@@ -307,7 +310,7 @@ void meetingClose(void *state)
 	free(meeting);
 }
 
-/* Communicators have different names or generations, and so different keys, with any nonce. */
+/* Names or generations of communicators differ, and so do their keys, whatever the nonce is. */
 void meetingDerive(const void *state, const void *nonce, size_t bytes, uint8_t key[BOOTSTRAP_KEY])
 {
 	const struct meeting *meeting = state;

@@ -15,17 +15,17 @@ struct meeting {
 	char name[BOOTSTRAP_NAME];
 	uint32_t generation; /* how many earlier communicators of this process had the name */
 	int rank, nRanks;
-	int patient; /* keep trying while nobody listens: the root may start later */
+	int patient; /* retry while nobody listens: the root may start later */
 	int watch;   /* connection to the root, open until this rank has joined the others; or -1 */
-	int stays;   /* it is open until the root closes it: the root may hear of another job */
-	int local;   /* the root is at the loopback interface only */
+	int stays;   /* the connection is open until the root closes it: another job may come */
+	int local;   /* the root is on the loopback interface only */
 	unsigned seconds;
 	char job[BOOTSTRAP_JOB];
 };
 
 /*
  * A meeting at the root; NULL, with `why`: no memory. The generation is the number of earlier calls
- * with this name in this process; `name` NULL: of a unique id, which serves one communicator. The
+ * with this name in this process; `name` NULL: for a unique id, which serves one communicator. The
  * caller fills in rank and nRanks. Any thread.
  */
 struct meeting *meetingMake(const struct rootContact *contact, const char *name, unsigned seconds,
@@ -42,12 +42,12 @@ int meetingJoined(void *state);
 void meetingDerive(const void *state, const void *nonce, size_t bytes, uint8_t key[BOOTSTRAP_KEY]);
 void meetingClose(void *state);
 
-/* Reads a reply: returns what the exchange returns, with a sentence in `why` unless it is 0. */
+/* Reads a reply: returns the result of the exchange, with a sentence in `why` unless it is 0. */
 int meetingRead(struct rootReply *reply, char *why);
 
 /*
  * Connects to the root, sends the request and waits for the reply. `patient` as in struct meeting.
- * Returns what the exchange returns, with a sentence in `why` unless it is 0. After 0, `*watch` is
+ * Returns the result of the exchange, with a sentence in `why` unless it is 0. After 0, `*watch` is
  * the connection, which the caller closes with meetingEnd(); `watch` NULL: this rank has joined.
  */
 int meetingAsk(const struct rootContact *contact, const struct rootRequest *request, int patient,

@@ -27,7 +27,7 @@
 static struct {
 	pmix_proc_t me;
 	pid_t joined;	     /* pid of the process that called PMIx_Init; 0 before */
-	unsigned generation; /* part of the next key */
+	unsigned generation; /* a component of the next key */
 } process;
 
 /* Never freed after a timeout: PMIx may still call fenceDone(). */
@@ -198,7 +198,7 @@ static int join(char *why)
 	return pmixError(why, "PMIx_Init", status);
 }
 
-/* Runs at exit. A forked child must not leave the job in place of its parent. */
+/* Runs at exit. A forked child must not leave the job for its parent. */
 static void leave(void)
 {
 	if (process.joined == getpid())

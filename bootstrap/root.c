@@ -18,7 +18,7 @@
 
 #define SILENT_SECONDS 5 /* time limit for a client to prove that it knows the key */
 #define TICK_MS 250
-#define FULL_MS 10	  /* while a group that is full waits for other clients */
+#define FULL_MS 10	  /* while a full group waits for connections in progress */
 #define STRANGER_MS 1000  /* a stranger is closed for a newer one after this time at the earliest */
 #define NAMED 3		  /* refused clients that have a log line each; later ones are counted */
 #define REPORT_SECONDS 10 /* between two log lines about refused clients */
@@ -119,7 +119,7 @@ static void addClient(struct root *root, int fd)
 	client->since = clockNow(); /* the client had no challenge before */
 }
 
-/* Pauses when no file descriptor is left: clients that get their replies free theirs. */
+/* Pauses when no file descriptor is left: clients that get their replies free descriptors. */
 static void acceptClient(struct root *root)
 {
 	int fd = socketAccept(root->listener, clockNow());
@@ -162,7 +162,7 @@ static void authenticate(struct root *root, struct rootClient *client)
 	root->strangers--;
 }
 
-/* The client of another job fails alone. */
+/* A client of another job fails without failing its group. */
 static int isOtherJob(const struct root *root, struct rootClient *client)
 {
 	const struct rootRequest *request = &client->request;
@@ -213,8 +213,8 @@ static void serve(struct root *root, struct rootClient *client)
 
 /*
  * Only a client that has not proved that it knows the key can be silent: a rank may be stopped for
- * any time. A client whose proof has arrived is not silent, even if the root has not read the
- * proof: the root's process may have been stopped.
+ * any length of time. A client whose proof has arrived is not silent, even if the root has not read
+ * the proof: the root's process may have been stopped.
  */
 static int isSilent(const struct rootClient *client, uint64_t now)
 {
@@ -233,7 +233,7 @@ static void dropSilent(struct root *root, uint64_t now)
 	}
 }
 
-/* Connections whose ranks are not known yet, where another job may use this port. */
+/* Are there connections whose ranks are not known yet, where another job may use this port? */
 static int othersCome(const struct root *root)
 {
 	struct pollfd ready = {.fd = root->listener, .events = POLLIN};

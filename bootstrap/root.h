@@ -3,16 +3,15 @@
  * root.h - the root: a thread of one process, to which each rank of a communicator connects once
  *
  * Each rank sends its entry, and receives the entries of rank 0 and of its parent. Both ends of a
- * connection prove that they know the key. A root serves all communicators of a job (PMIx, TCP),
- * which it tells apart by name and by generation: how many earlier communicators had the name. Or
- * it serves all unique ids of its process: each id has a key of its own, and is one communicator.
+ * connection prove that they know the key. A root serves all communicators of a job (PMIx, TCP); it
+ * distinguishes them by name and by generation, the number of earlier communicators of the name. Or
+ * it serves all unique ids of its process: each id has its own key, and is one communicator.
  *
  * The root of GIN_ROOT and the root of the unique ids end, and close their sockets, when nobody
  * needs them. The root of PMIx listens until its process ends: PMIx copies the contact to the ranks
- * once, and each later ginCommInit() needs it. If the root gave its port back, another process
- * could get the port; and a connection that is refused would not mean that rank 0 has ended, so a
- * rank whose rank 0 is gone would wait for GIN_TIMEOUT. Strangers cost its process at most an
- * eighth of the descriptors.
+ * once, and each later ginCommInit() needs it. If the root released its port, another process could
+ * get it. And a refused connection would not mean that rank 0 has ended, so a rank whose rank 0 has
+ * ended would wait for GIN_TIMEOUT. Strangers take at most an eighth of the process's descriptors.
  */
 #ifndef GIN_BOOTSTRAP_ROOT_H
 #define GIN_BOOTSTRAP_ROOT_H
@@ -29,7 +28,7 @@
 
 /*
  * Seconds after the ranks of a communicator have met in which a rank of another job makes it fail:
- * see rootGroupsAdd(). A communicator that is older is never harmed.
+ * see rootGroupsAdd(). An older communicator never fails for it.
  */
 #define ROOT_MIX_SECONDS 1
 
@@ -45,7 +44,7 @@ struct rootContact {
 
 #define ROOT_MAGIC UINT64_C(0x31746f6f726e6967) /* "ginroot1" */
 
-/* What a rank sends. The size is the same in every version of libgin. */
+/* The request of a rank. Its size is equal in all versions of libgin. */
 struct rootRequest {
 	char name[BOOTSTRAP_NAME]; /* of the communicator */
 	uint32_t generation;
@@ -56,7 +55,7 @@ struct rootRequest {
 	struct bootstrapEntry entry;
 };
 
-/* What the root answers: a sentence in `why`; or the entries, and `why` is "". */
+/* The answer of the root: a sentence in `why`; or the entries, and `why` is "". */
 struct rootReply {
 	int32_t result; /* of the exchange; set when `why` is */
 	char why[BOOTSTRAP_WHY];
@@ -65,9 +64,9 @@ struct rootReply {
 
 /*
  * Starts a root, which takes over `listener` and serves the communicators of one job until the
- * process ends. It refuses ranks of another job than `job`; where one of both is "", it cannot
- * tell. A communicator fails when some of its ranks do not come within `seconds`. Returns 0, or -1
- * with errno.
+ * process ends. It refuses ranks of a job other than `job`, unless one of the two is "". A
+ * communicator fails when some of its ranks do not come within `seconds`. Returns 0, or -1 with
+ * errno.
  */
 int rootStart(int listener, const uint8_t key[AUTH_KEY_BYTES], const char *job, unsigned seconds);
 
@@ -94,8 +93,8 @@ int rootMake(struct rootContact *contact, const char *ifname, unsigned seconds, 
 
 /*
  * As rootMake(), for a unique id: `contact` serves one communicator. One root serves all ids of the
- * process; it ends when each id has served, or its communicator has failed. Of the ids that no rank
- * has used, it keeps the ROOT_IDS newest. Any thread.
+ * process; it ends when every id has been used or has failed. It forgets unused ids beyond the
+ * newest ROOT_IDS. Any thread.
  */
 #define ROOT_IDS 1024
 int rootMakeId(struct rootContact *contact, const char *ifname, unsigned seconds, char *why);

@@ -84,9 +84,9 @@ static void replyFailureTo(struct rootGroup *group, uint32_t rank)
 }
 
 /*
- * The group stays in the list to fail the ranks that come later. Rank 0 is the last to get the
+ * The group stays in the list to fail the ranks that arrive later. Rank 0 is the last to get the
  * failure: its process, and this thread with it, may end at once. With `hold`, rank 0 gets it when
- * all ranks have come, or after HOLD_SECONDS.
+ * all ranks have arrived, or after HOLD_SECONDS.
  */
 static void failGroup(struct rootGroup *group, int result, const char *why, int hold)
 {
@@ -100,8 +100,8 @@ static void failGroup(struct rootGroup *group, int result, const char *why, int 
 }
 
 /*
- * A group that has failed is removed when all ranks have come. Where they may have been ranks of
- * two jobs, the other ranks of both jobs still come, and must not meet: the group stays for them.
+ * A group that has failed is removed when all ranks have arrived. If they may have been ranks of
+ * two jobs, other ranks of both jobs still arrive, and must not meet: the group stays for them.
  */
 static void endFailed(struct rootGroups *groups, struct rootGroup *group)
 {
@@ -112,7 +112,7 @@ static void endFailed(struct rootGroups *groups, struct rootGroup *group)
 		removeGroup(groups, group);
 }
 
-/* Is a group that has failed, or is complete, of no use any more? */
+/* Can a group that has failed, or is complete, be removed? */
 static int isOver(const struct rootGroup *group, uint64_t now)
 {
 	uint64_t since = group->failure[0] ? group->failedAt : group->completedAt;
@@ -131,8 +131,8 @@ static struct rootName *findName(const struct rootGroups *groups, const char *te
 }
 
 /*
- * No further group of this name and generation is made. Without memory, or out of order, a late
- * client of another job waits for the time limit.
+ * No further group of this name and generation is made. Without memory, or if generations complete
+ * out of order, a late client of another job waits for the time limit.
  */
 static void noteComplete(struct rootGroups *groups, const struct rootGroup *group)
 {
@@ -153,7 +153,7 @@ static void noteComplete(struct rootGroups *groups, const struct rootGroup *grou
 		name->next++;
 }
 
-/* The clients stay until they have joined the control plane: the root is told when one dies. */
+/* The clients stay until they have joined the control plane: the root is notified when one dies. */
 static void completeGroup(struct rootGroup *group)
 {
 	struct rootReply text = {.root = group->client[0]->request.entry};
@@ -234,7 +234,7 @@ static struct rootGroup *makeGroup(struct rootGroups *groups, const struct rootC
 	return group;
 }
 
-/* The process that came as `rank` first. */
+/* The first process that arrived as `rank`. */
 static const char *earlier(const struct rootGroup *group, uint32_t rank, char *out, size_t bytes)
 {
 	const struct rootRequest *request;
@@ -294,7 +294,7 @@ static void failLate(struct rootClient *client)
 	rootClientFail(client, -1, why);
 }
 
-/* The later job's client is told first: the root may end with rank 0 of its process. */
+/* The later job's client is informed first: the root may end with rank 0 of its process. */
 static void failMixed(struct rootGroups *groups, struct rootGroup *group, struct rootClient *client)
 {
 	const struct rootRequest *request = &client->request;
@@ -322,8 +322,8 @@ static void addLate(struct rootGroups *groups, struct rootClient *client)
 }
 
 /*
- * The root ends with its process, so rank 0 of this process is held when the group has failed, and
- * not rank 0 of another job.
+ * The root ends with its process, so a failed group holds rank 0 of this process back, and not rank
+ * 0 of another job.
  */
 static void holdOwnRank0(struct rootGroup *group, const struct rootClient *client)
 {

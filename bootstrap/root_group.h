@@ -6,14 +6,16 @@
 #include "root.h"
 
 enum rootClientState {
-	clientProves, /* has to prove that it knows the key */
-	clientAsks,   /* has to send its request */
+	clientProves, /* must prove that it knows the key */
+	clientAsks,   /* must send its request */
 	clientWaits,  /* waits for the other ranks of its group */
 	clientJoins,  /* has its reply, and connects to the other ranks */
 	clientStays   /* rank 0, which has joined: another job may come soon */
 };
 
-/* What a client has to know: one key for all communicators of a job, or the key of a unique id. */
+/*
+ * The key that a client must prove: one for all communicators of a job, or the key of a unique id.
+ */
 struct rootKey {
 	struct authKey auth; /* first: a list */
 	int isId;	     /* serves one communicator, of any name */
@@ -38,8 +40,8 @@ struct rootClient {
 struct rootGroup {
 	struct rootKey *key;
 	struct rootRequest first;   /* of the first rank: name, generation, number of ranks */
-	uint32_t come;		    /* number of ranks that came, failed ones included */
-	uint64_t full;		    /* when all had come; 0: not yet */
+	uint32_t come;		    /* number of ranks that arrived, failed ones included */
+	uint64_t full;		    /* when all had arrived; 0: not yet */
 	uint8_t *hasCome;	    /* [nRanks] */
 	struct rootClient **client; /* [nRanks]: clients that wait, join, or stay */
 	int complete;		    /* all clients have their replies */
@@ -85,8 +87,8 @@ void rootClientFail(struct rootClient *client, int result, const char *why);
  * the group has failed.
  *
  * A client of a communicator that is complete already belongs to another job, since a rank sends
- * one request only: meetingAsk() connects again only before its request. The client fails alone.
- * But when two jobs start at one time, ranks of both may have met, and nobody can know which rank
+ * one request only: meetingAsk() connects again only before its request. Only the client fails. But
+ * when two jobs start at the same time, ranks of both may have met, and it is not known which rank
  * is of which job. So within ROOT_MIX_SECONDS after the ranks have met, the communicator fails too,
  * on all its ranks: until then, rank 0 keeps its connection.
  */
@@ -105,13 +107,12 @@ void rootGroupsHear(struct rootGroups *groups, struct rootClient *client);
  */
 void rootGroupsMiss(struct rootGroups *groups, const struct rootKey *key, uint32_t rank);
 
-/* Have all ranks come of a group that is neither complete nor failed? */
+/* Have all ranks of a group that is neither complete nor failed arrived? */
 int rootGroupsFull(const struct rootGroups *groups);
 
 /*
- * Completes groups whose ranks have all come. While `others` are on their way to the root, waits
- * for them, 100 ms at most: a rank that comes twice shows that two jobs meet. Returns whether some
- * group waits.
+ * Completes groups whose ranks have all arrived. With `others`, waits up to 100 ms for connections
+ * in progress: a duplicate rank reveals a second job. Returns whether some group waits.
  */
 int rootGroupsComplete(struct rootGroups *groups, int others);
 

@@ -14,7 +14,7 @@ struct root {
 	pid_t pid;
 	int strangers, most;
 	int paused;	  /* all slots are taken: the listener is not polled */
-	int full;	  /* a group that is full waits for other clients */
+	int full;	  /* a full group waits for connections in progress */
 	unsigned named;	  /* refused clients that have a log line each */
 	unsigned refused; /* since the last log line */
 	uint64_t reported, warned;
@@ -25,7 +25,7 @@ struct root {
 	struct root **handle; /* NULL: the root does not count users */
 	unsigned linger;      /* seconds without users, after which the root ends */
 	int users;	      /* unique ids, for example; changes under rootLock, as *handle */
-	uint64_t busy;	      /* when there was last a user, a client or a communicator */
+	uint64_t busy;	      /* when the root last had a user, a client or a communicator */
 };
 
 /* For handles, users and keys of all roots. */

@@ -26,7 +26,7 @@ pthread_mutex_t rootLock = PTHREAD_MUTEX_INITIALIZER;
 static struct root *idRoot;				   /* the handle of its root */
 static pthread_mutex_t idLock = PTHREAD_MUTEX_INITIALIZER; /* of rootMakeId() */
 
-/* A forked child must not find the locks taken by a thread that the child does not have. */
+/* In a forked child no thread would release locks that another thread held at the fork. */
 static void beforeFork(void)
 {
 	pthread_mutex_lock(&idLock);
@@ -204,7 +204,7 @@ static void dropUnused(struct root *root)
 }
 
 /*
- * Adds an id to the root that runs. Returns its port; 0: there is none, or only in the parent
+ * Adds an id to the root that runs. Returns its port; 0: there is no root, or only in the parent
  * process.
  */
 static uint16_t addId(struct rootKey *key)

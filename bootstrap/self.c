@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* self.c - bootstrap of one rank alone */
+/* self.c - bootstrap of a single rank */
 #include <stdio.h>
 
 #include "bootstrap.h"

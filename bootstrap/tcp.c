@@ -105,8 +105,8 @@ static void nameOf(const struct bootstrapWanted *wanted, char name[BOOTSTRAP_NAM
 }
 
 /*
- * Another job has the port. If it has this secret too, ranks of both jobs could meet: its root
- * fails the communicator, for the ranks of both, by the sentence of this rank 0.
+ * Another job has the port. If its secret is equal, ranks of both jobs could meet: its root fails
+ * the communicator, for the ranks of both jobs, with the sentence of this rank 0.
  */
 static void warnRoot(const struct rootContact *contact, const struct bootstrapWanted *wanted)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* backends.c - the table of backends, and what is asked of the table without a communicator */
+/* backends.c - the table of backends, and its queries without a communicator */
 #include "backends.h"
 
 #include <string.h>

@@ -7,8 +7,8 @@
 
 /*
  * Network backends, the preferred ones first. All ranks use the first one that works on every rank;
- * the last one is opened without a trial, and its failure is the communicator's. The name is what
- * GIN_BACKEND and config.backend call the backend, and equals backendOps.name.
+ * the last one is opened without a trial, and its failure is the communicator's. The name is the
+ * backend's in GIN_BACKEND and config.backend, and equals backendOps.name.
  */
 /* clang-format off */
 #define BACKENDS_NETWORK_ROWS(row) \

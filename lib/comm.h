@@ -13,7 +13,7 @@
 struct backendUse {
 	const struct backendOps *ops;
 	int usable;	       /* by the probe, and after a trial by open() */
-	char why[BACKEND_WHY]; /* what the probe, or the trial, found */
+	char why[BACKEND_WHY]; /* the finding of the probe, or of the trial */
 	int used;	       /* by some pair of ranks, or for copies only */
 	int copiesOnly;	       /* as in struct backendHost */
 	/* Why all ranks leave it unused although some pair could use it; "": no such reason. */
@@ -31,8 +31,8 @@ enum peerLost {
 
 /*
  * Touched by the calls of the communicator, one at a time; by any thread: `control`, which has a
- * lock of its own, what is fixed by commOpen(), and under `lock` the lists, `lost`, and `lostAll`
- * to `lostFirst`.
+ * lock of its own, members that only commOpen() sets, and under `lock` the lists, `lost`, and
+ * `lostAll` to `lostFirst`.
  */
 struct ginComm {
 	int rank, nRanks;
@@ -49,7 +49,7 @@ struct ginComm {
 	uint8_t *reached;      /* [nRanks]: a bit for each backend that can connect the pair */
 	uint8_t *reachedFirst; /* [nRanks]: `reached` before backends have searched */
 	uint8_t *lost;	       /* [nRanks]: bits of enum peerLost; under `lock` */
-	/* Pairs of ranks that may use a network; all ranks find one answer. */
+	/* Pairs of ranks that may use a network; equal on all ranks. */
 	int anyNotDirect, anyUnconnected;
 	int domainSize;	 /* ranks of an NVLink domain, as in ginDevComm */
 	int forced;	 /* index of the only network backend allowed; 0: any */
@@ -65,8 +65,8 @@ struct ginComm {
 	uint64_t retiredFrom;	 /* the lowest serial that the next collective compares */
 	struct devComm *devComms;
 	/*
-	 * What kernels get from all peers, and the rank that it names (-1: none); ginSuccess: go
-	 * on.
+	 * The result of kernels' calls on all peers, and the rank that it names (-1: none);
+	 * ginSuccess: no failure.
 	 */
 	ginResult_t lostAll;
 	int lostAllBy;
@@ -76,7 +76,7 @@ struct ginComm {
 	struct ginComm *nextLive; /* in the list of commOpened() */
 };
 
-/* What a communicator is opened with. */
+/* The arguments of opening a communicator. */
 struct commStart {
 	struct bootstrapWanted wanted;
 	const struct bootstrapOps *bootstrap; /* NULL: bootstrapChoose() */
@@ -87,7 +87,7 @@ struct commStart {
 };
 
 /*
- * Brings the ranks together and opens all parts of a communicator. Collective: a step that fails on
+ * Connects the ranks and opens all components of a communicator. Collective: a step that fails on
  * one rank fails on all.
  */
 ginResult_t commOpen(const char *call, const struct commStart *start, ginComm_t *out);
@@ -99,13 +99,13 @@ ginResult_t commOpen(const char *call, const struct commStart *start, ginComm_t 
  */
 ginResult_t commSelftest(ginComm_t comm, const char *call);
 
-/* Frees all parts, without the other ranks. */
+/* Frees all components, without the other ranks. */
 void commClose(ginComm_t comm);
 
 /* commClose() after a failure. Returns `result`; the sentence of the failure stays. */
 ginResult_t commDrop(ginComm_t comm, ginResult_t result);
 
-/* Add to a plan: the core's part of a communicator, of a device communicator, of a window. */
+/* Add to a plan: the core's share of a communicator, of a device communicator, of a window. */
 void commPlan(struct plan *plan);
 void devCommPlan(uint32_t writer, const ginDevCommRequirements_t *want, struct plan *plan);
 void windowPlan(struct plan *plan);
@@ -120,7 +120,7 @@ void commClosing(ginComm_t comm);
  */
 ginResult_t commEnter(ginComm_t comm, const char *call);
 
-/* `rank` failed, or the whole communicator (-1): ends the waits of kernels. Any thread. */
+/* `rank`, or the whole communicator (-1), has failed: ends the waits of kernels. Any thread. */
 void devCommsFail(ginComm_t comm, int rank, ginResult_t result);
 
 /* struct backendHost.queueFailed */
@@ -132,7 +132,7 @@ int devCommQueueFailed(ginComm_t comm, const void *contexts, int rank, const cha
  */
 ginResult_t devCommsCheckIdle(ginComm_t comm);
 
-/* Free what the user has not destroyed or deregistered, with a warning. */
+/* Free the objects that the user has not destroyed or deregistered, with a warning. */
 void devCommsFree(ginComm_t comm);
 void windowsFree(ginComm_t comm);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm_from.c - what ginCommSplit() and ginCommShrink() share */
+/* comm_from.c - code that ginCommSplit() and ginCommShrink() share */
 #include "comm_from.h"
 
 ginResult_t commFromOpen(const char *call, struct commFrom *from, const struct bootstrapOps *ops,

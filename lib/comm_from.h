@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm_from.h - what ginCommSplit() and ginCommShrink() share
+ * comm_from.h - code that ginCommSplit() and ginCommShrink() share
  *
  * The older communicator is the bootstrap of the communicator that is made from it.
  */

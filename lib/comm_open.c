@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm_open.c - the parts of a communicator: opened in order, closed in reverse */
+/* comm_open.c - the components of a communicator: opened in order, closed in reverse */
 #include "comm.h"
 
 #include <stdio.h>
@@ -215,9 +215,9 @@ static int hostFoundFirst(void *core, int peer, uint32_t route)
 enum { NEWS_MS = 50 };
 
 /*
- * After the death of a rank the others may end their communicators at once, and their NICs answer
- * no more. So the control plane gets a moment to bring the news of the first death, which names
- * that rank.
+ * After the death of a rank the others may end their communicators at once, and their NICs then
+ * stop answering. So the control plane gets some time to deliver the news of the first death, which
+ * names the rank that died.
  */
 static void hostPeerFailed(void *core, int peer, const char *why)
 {
@@ -257,7 +257,7 @@ static void fillHost(ginComm_t comm)
 					  .core = comm};
 }
 
-/* What every rank sends to all others about its device and backends, in one allgather. */
+/* The description of a rank's device and backends, which one allgather sends to all ranks. */
 struct commIntroduction {
 	char device[sizeof(((struct device *)0)->name)];
 	struct handleName handles;
@@ -298,7 +298,7 @@ static ginResult_t keepIntroductions(ginComm_t comm, const struct commIntroducti
 	return result == ginSuccess ? routesForce(comm, forced) : result;
 }
 
-/* Identities, introductions, reach; then all agree on the routes. */
+/* Identities, introductions, reach; then all ranks agree on the routes. */
 void commPlan(struct plan *plan)
 {
 	plan->memory[planStart].heap +=
@@ -333,7 +333,7 @@ static ginResult_t openRoutes(ginComm_t comm, const struct commStart *start)
 	return result;
 }
 
-/* Opens all parts in order; closes them in reverse when a step fails. */
+/* Opens all components in order; closes them in reverse when a step fails. */
 static ginResult_t openAll(ginComm_t comm, const char *call, const struct commStart *start)
 {
 	ginResult_t result = openBootstrap(comm, start);

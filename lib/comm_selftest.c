@@ -9,7 +9,7 @@
 #include "lib/base/plugin.h"
 #include "lib/selftest/selftest.h"
 
-/* What one rank has found. The first rank that has found a fault gives the sentence of all. */
+/* The findings of one rank. All ranks return the sentence of the first rank with a fault. */
 struct selftestVerdict {
 	uint32_t broken; /* pairs */
 	uint32_t good;
@@ -54,7 +54,7 @@ static void judgeCells(ginComm_t comm, const struct selftestCell *cells,
 		verdict->good += cell->state == selftestGood;
 		if (cell->state != selftestBroken && cell->state != selftestUntested)
 			continue;
-		/* A pair that was tested says more than one that was not. */
+		/* A broken pair says more than an untested one. */
 		if (!verdict->broken || cell->state == selftestBroken)
 			describeFault(comm, peer, cell, verdict->fault, sizeof(verdict->fault));
 		verdict->broken++;

@@ -17,12 +17,12 @@ struct commShrink {
 	struct recoverTeam team;
 	ginResult_t mine; /* not ginSuccess: this rank refuses to go on */
 	char refusal[SENTENCE_BYTES];
-	int isRefused; /* by some rank: all know */
+	int isRefused; /* by some rank: all ranks know */
 };
 
 _Static_assert(sizeof(struct bootstrapEntry) <= RECOVER_ENTRY, "the exchange carries entries");
 
-/* A rank that cannot go on comes, and refuses: no other rank waits for it. */
+/* A rank that cannot go on still takes part, and refuses: no other rank waits for it. */
 static struct bootstrapEntry ownEntry(const struct commShrink *shrink,
 				      const struct bootstrapEntry *mine)
 {
@@ -131,16 +131,16 @@ static void refuse(struct commShrink *shrink, ginResult_t result)
 
 #define TRIES_MOST 8 /* without the death of a rank */
 
-/* May the failure of the last attempt come of another rank's new attempt? */
+/* Can another rank's new attempt be the cause of the last attempt's failure? */
 static int mayPass(ginResult_t result, int tries)
 {
 	return (result == ginErrorPeer || result == ginErrorBootstrap) && tries < TRIES_MOST;
 }
 
 /*
- * After a failure all agree once more. If a rank has died meanwhile, its death is taken for the
- * cause, and the others try again. Otherwise a rank refuses, with the failure as the reason, which
- * ends the call on all ranks.
+ * After a failure all ranks agree again. If a rank has died since, its death counts as the cause,
+ * and the others try again. Otherwise a rank refuses, with the failure as the reason, which ends
+ * the call on all ranks.
  */
 static ginResult_t shrinkOften(struct commShrink *shrink, ginComm_t *out)
 {

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* What each rank passes to ginCommSplit(). */
+/* The arguments of a rank to ginCommSplit(). */
 struct splitVote {
 	int32_t color, key;
 };
@@ -15,7 +15,7 @@ struct commSplit {
 	int *members;	      /* [from.nRanks]: ranks of from.comm */
 };
 
-/* One collective of the communicator that is split serves all its parts. */
+/* One collective of the older communicator serves all its parts. */
 static int splitExchange(void *state, const struct bootstrapEntry *mine, int parent,
 			 struct bootstrapEntry *root, struct bootstrapEntry *parents, char *why)
 {
@@ -37,7 +37,7 @@ static int splitExchange(void *state, const struct bootstrapEntry *mine, int par
 	return result;
 }
 
-/* A rank that dies is found by the communicator that is split, whose ranks are all connected. */
+/* The older communicator, whose ranks are all connected, finds a rank that dies. */
 static int splitLost(void *state, char *why)
 {
 	ginResult_t lost = controlError(&((const struct commSplit *)state)->from.comm->control);

@@ -19,7 +19,7 @@ struct gdakiContexts {
 	struct ginSendQueue *queues;	/* [count] */
 	struct ginSendResults *results; /* [contexts + 1] */
 	uint32_t *turn, *counter;	/* [count][depth] */
-	/* What NICs write for atomics: the sink of unwanted old values, then the results. */
+	/* Written by NICs for atomics: the sink of unwanted old values, then the results. */
 	char *landing;
 	struct rdmaRegion *region; /* `landing`, registered */
 	struct rdmaKeys keys;	   /* of `region` */
@@ -27,7 +27,7 @@ struct gdakiContexts {
 	/* Used by the monitor only: */
 	struct gdakiContexts *next;
 	uint8_t *reported; /* [count]: enum monitorReported */
-	uint32_t asked;	   /* queue pairs whose state the device was asked for, in turn */
+	uint32_t asked;	   /* queue pairs whose state the device was asked for, round robin */
 };
 
 /* Members of struct backendOps. The device's scope is entered. */

@@ -138,9 +138,9 @@ void doorbellUnmap(const struct device *d, const struct rdmaRegister *where)
 enum { SPIN_NS = 1000000, NAP_NS = 20000, LONG_NS = 20000000, LONG_NAP_NS = 400000 };
 
 /*
- * N, relayed: acquires the doorbell that ginNicRing stored and releases it to the NIC, so that what
- * precedes the doorbell for the kernel precedes it for the NIC. The word is exchanged with 0, not
- * compared with its last value: a kernel may ring again with an equal doorbell.
+ * N, relayed: acquires the doorbell that ginNicRing stored and releases it to the NIC, so that all
+ * that precedes the doorbell for the kernel precedes it for the NIC. The word is exchanged with 0,
+ * not compared with its last value: a kernel may ring again with an equal doorbell.
  */
 static int ringOne(uint64_t *word, uint64_t *where)
 {

@@ -2,8 +2,8 @@
 /*
  * doorbell.h - how kernels ring doorbells: by a mapped register, or through a CPU thread
  *
- * A page of doorbell registers is mapped once per process and for all GPUs of the process, however
- * many registers and users it has.
+ * A page of doorbell registers is mapped once per process, for all GPUs, users and registers of the
+ * process.
  *
  * If a GPU cannot map the registers, each queue's doorbell is a word of pinned host memory instead.
  * A kernel stores the doorbell there; the ringer thread takes it and stores it to the register.

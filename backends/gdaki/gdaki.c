@@ -24,7 +24,7 @@ static int probe(const struct backendHost *host, void *blob, char *why)
 	return 1;
 }
 
-/* Symmetric: both ends come to one answer. */
+/* Symmetric: both ranks get equal answers. */
 static int reach(const struct backendHost *host, int peer, const void *mine, const void *theirs,
 		 char *why)
 {
@@ -109,8 +109,8 @@ static ginResult_t tryQueue(struct gdaki *g, struct rdmaQueues *queues)
 }
 
 /*
- * Makes and frees once everything that windows and device communicators need, so that a machine
- * that cannot do it fails in open(), where all ranks can still use another backend.
+ * Makes and frees every kind of object that windows and device communicators need: a machine that
+ * cannot make one fails in open(), where all ranks can still use another backend.
  */
 static ginResult_t tryAll(struct gdaki *g)
 {

@@ -16,8 +16,8 @@
 int slabIsInGpu(const struct device *d);
 
 /*
- * Allocates memory of the kind that slabs use. What the NIC writes for atomics must be of this
- * kind: a CQE proves that earlier writes have arrived only if both are in one kind of memory.
+ * Allocates memory of the kind that slabs use. The results of atomics must be of this kind: a CQE
+ * proves that earlier writes of the NIC have arrived only if both are in one kind of memory.
  */
 ginResult_t slabMemory(const struct device *d, size_t bytes, void **at);
 
@@ -55,7 +55,7 @@ void sourcesRemove(struct gdakiSources *sources, uint32_t slot);
 
 struct gdaki;
 
-/* What a rank offers of its part of a window. The same layout on every rank. */
+/* A rank's offer of its part of a window. Every rank has this layout. */
 struct gdakiPart {
 	uint64_t first;		 /* the part's first byte, as NICs address it */
 	uint32_t key, strictKey; /* as ginMlx5Key() makes them */

@@ -97,7 +97,7 @@ static void ring(const struct gdakiContexts *s, uint32_t i, const struct ginSend
 			 ginMlx5Doorbell(q->fixed.queue, next), __ATOMIC_RELEASE);
 }
 
-/* Returns how many queues have work in flight; rings each of them if `again`. */
+/* Returns how many queues have posts in flight; rings each of them if `again`. */
 static uint32_t countBusy(const struct gdakiContexts *s, int again)
 {
 	const struct ginSendQueue *queues = gdakiSnapshot(s);
@@ -242,7 +242,7 @@ static int takeFailure(struct gdakiContexts *s, uint32_t i, const struct gdakiPr
 	return finding->lost >= 0;
 }
 
-/* Looks at the completions of all queues; 1 if a peer is lost. */
+/* Reads the completions of all queues; 1 if a peer is lost. */
 static int nextFailureOf(struct gdakiContexts *s, struct monitorFinding *finding)
 {
 	const struct ginSendQueue *queues = gdakiSnapshot(s);
@@ -277,7 +277,7 @@ static int takeBroken(struct gdakiContexts *s, uint32_t i, struct monitorFinding
 }
 
 /*
- * Asks for the state of the next queue pairs, in turn; 1 if a peer is lost. A queue pair with
+ * Asks for the state of the next queue pairs, round robin; 1 if a peer is lost. A queue pair with
  * nothing in flight fails without a CQE.
  */
 static int nextBrokenOf(struct gdakiContexts *s, struct monitorFinding *finding)
@@ -337,7 +337,7 @@ static void reportFailedPairs(const struct gdaki *g)
 	}
 }
 
-/* The lock is held, and released while the communicator handles a lost peer. */
+/* The caller holds the lock, which is released while the communicator handles a lost peer. */
 static void report(struct gdaki *g, const struct monitorFinding *finding)
 {
 	logWrite(finding->lost >= 0 ? logError : logWarn, "%s", finding->text);

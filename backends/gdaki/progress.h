@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * progress.h - how far queues have come, and the monitor, a thread that finds failures
+ * progress.h - the progress of queues, and the monitor, a thread that finds failures
  *
  * A kernel sees the error of a queue that it posts to or waits for. A kernel that waits for a
  * signal reads no queue, and no kernel sees events of the device or the state of queue pairs. The

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* import.c - maps what a peer offers */
+/* import.c - maps the memory that a peer offers */
 #include <pthread.h>
 #include <search.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static struct importKey keyOf(const struct backendHost *host, int peer,
 				  offer->cpuOnly ? GIN_DEVICE_NONE : host->device->ordinal};
 }
 
-/* Takes a reference to an existing mapping, or returns NULL. The lock is held. */
+/* Takes a reference to an existing mapping, or returns NULL. The caller holds the lock. */
 static struct peermemImport *holdImport(const struct importKey *key)
 {
 	struct peermemImport *const *found = tfind(key, &imports, compareKeys);
@@ -76,8 +76,8 @@ static void unmap(const struct device *d, const struct peermemImport *import)
 }
 
 /*
- * Adds a mapping, or returns an equal one that another thread has added meanwhile: mappings are
- * made without the lock.
+ * Adds a mapping, or returns an equal one that another thread has added: mappings are made without
+ * the lock.
  */
 static struct peermemImport *addImport(struct peermemImport *mine)
 {

@@ -5,7 +5,7 @@
 
 #include "peermem.h"
 
-/* What a rank offers of its part of a window. Every rank has this layout. */
+/* A rank's offer of its part of a window. Every rank has this layout. */
 struct peermemOffer {
 	uint32_t kind;	  /* enum memoryKind */
 	int32_t ordinal;  /* the owner's GPU */
@@ -50,8 +50,8 @@ struct peermem {
 	void *exports; /* tsearch() of struct peermemExport */
 
 	/*
-	 * Used during one registration, [nRanks]: which ranks get this rank's handle, whose it
-	 * gets.
+	 * Used during one registration, [nRanks]: the ranks that get this rank's handle, and the
+	 * ranks whose handles this rank gets.
 	 */
 	uint8_t *to, *from;
 	int *fds;			 /* of first or only pieces */
@@ -59,13 +59,13 @@ struct peermem {
 	struct peermemArrival *arrivals; /* register.c */
 };
 
-/* The pieces of a rank's memory that have come so far; none if the memory is one piece. */
+/* The pieces of a rank's memory that have arrived so far; none if the memory is one piece. */
 struct peermemArrival {
 	cuAllocation *piece;
 	uint64_t count;
 };
 
-/* export.c: makes this rank's offer. `window` keeps what the offer refers to. */
+/* export.c: makes this rank's offer. `window` keeps the objects that the offer refers to. */
 ginResult_t peermemExport(struct peermem *peermem, const struct memory *memory,
 			  struct peermemOffer *offer, struct peermemWindow *window);
 void peermemUnexport(struct peermem *peermem, struct peermemWindow *window);
@@ -75,8 +75,8 @@ ginResult_t peermemExportPiece(const struct peermem *peermem, const struct peerm
 			       uint64_t i, struct peermemWindow *window);
 
 /*
- * import.c: maps what a peer offers. `fd`: the handle, if the peer sent one; of memory of several
- * pieces `arrival` has all of them.
+ * import.c: maps the memory that a peer offers. `fd`: the handle, if the peer sent one; `arrival`
+ * has all handles of memory of several pieces.
  */
 ginResult_t peermemImport(const struct backendHost *host, int peer,
 			  const struct peermemOffer *offer, int fd,
@@ -89,10 +89,10 @@ static inline int peermemNeedsHandle(uint32_t kind, int sameProcess)
 	return kind == memoryVmm || (kind == memoryShared && !sameProcess);
 }
 
-/* Pieces of an allocation of 2 TiB. A rank that announces more has sent a wrong offer. */
+/* Pieces of an allocation of 2 TiB. An offer with more pieces is wrong. */
 #define PEERMEM_PIECES_MOST (UINT64_C(1) << 20)
 
-/* Each run is looked at: the sum of wrong runs may wrap. */
+/* Checks each run: the sum of wrong runs may wrap. */
 static inline int peermemTooManyPieces(const struct peermemOffer *offer)
 {
 	for (int i = 0; i < DEVICE_RUNS; i++)
@@ -101,7 +101,7 @@ static inline int peermemTooManyPieces(const struct peermemOffer *offer)
 	return devicePieces(offer->run) > PEERMEM_PIECES_MOST;
 }
 
-/* Of a wrong offer 1: all ranks then exchange equally many handles. */
+/* 1 for a wrong offer: all ranks then exchange equally many handles. */
 static inline uint64_t peermemPieces(const struct peermemOffer *offer)
 {
 	if (offer->kind != memoryVmm || peermemTooManyPieces(offer))

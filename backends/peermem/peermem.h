@@ -14,7 +14,7 @@
 
 #include "backends/backend.h"
 
-/* What a rank tells its peers when a backend is probed: the beginning of the backend's blob. */
+/* The beginning of the blob of a backend, which its probe sends to the peers. */
 struct peermemBlob {
 	uint32_t hasGpu;
 	cuUuid uuid;

@@ -20,7 +20,7 @@ static struct peermemOffer offerOf(const struct peermemOffers *offers, int rank)
 	return offer;
 }
 
-/* Returns NULL, or what is wrong with what a peer has sent. `same`: the peer is in this process. */
+/* Returns NULL, or what is wrong with the offer of a peer. `same`: the peer is in this process. */
 static const char *wrongOffer(const struct device *d, const struct peermemOffer *offer, int same)
 {
 	switch (offer->kind) {
@@ -111,7 +111,10 @@ static void closeOwn(struct peermemWindow *window)
 	window->fd = -1;
 }
 
-/* Takes the piece of rank `r` that has come. A descriptor is closed before the next one comes. */
+/*
+ * Takes the piece that has arrived from rank `r`. A descriptor is closed before the next one
+ * arrives.
+ */
 static ginResult_t takePiece(struct peermem *peermem, int r, const struct peermemOffer *offer,
 			     int fd)
 {
@@ -165,7 +168,7 @@ static uint64_t mostPieces(const struct peermem *peermem, const struct peermemOf
 	return most;
 }
 
-/* Collective. Without a handle of its own a rank sends a message that says so. */
+/* Collective. A rank without a handle sends a message that says so. */
 static ginResult_t exchange(struct peermem *peermem, const struct peermemOffers *offers,
 			    uint64_t piece, ginResult_t mine, const struct peermemWindow *window)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cpu_copy.c - copies bytes for readers that run meanwhile */
+/* cpu_copy.c - copies bytes that others read during the copy */
 #include "cpu_copy.h"
 
 #include <stdint.h>
 #include <string.h>
 
-/* Makes one store of 4 bytes if address and length allow that, else of 1. Returns its size. */
+/* Makes one store of 4 bytes if address and length allow that, otherwise of 1. Returns its size. */
 static size_t copyOne(char *to, const char *from, size_t bytes)
 {
 	uintptr_t at = (uintptr_t)to;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cpu_copy.h - copies bytes for readers that run meanwhile */
+/* cpu_copy.h - copies bytes that others read during the copy */
 #ifndef GIN_PROXY_CPU_COPY_H
 #define GIN_PROXY_CPU_COPY_H
 
@@ -7,7 +7,7 @@
 
 /*
  * A reader at the target sees each aligned word of 4 or 8 bytes whole. memcpy() may store a word in
- * parts.
+ * pieces.
  */
 void copyByCpu(char *to, const char *from, size_t bytes);
 

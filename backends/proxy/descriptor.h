@@ -5,7 +5,7 @@
 
 #include "window.h"
 
-/* What the descriptors of one context may name. */
+/* The objects that the descriptors of one context may name. */
 struct descriptorScope {
 	const struct proxySlots *slots;
 	/*
@@ -18,7 +18,7 @@ struct descriptorScope {
 	uint32_t signals, nCounters, nBarrierWords, rank, nRanks;
 };
 
-/* Has its first word been written in this lap? Relaxed: descriptorTake() looks again. */
+/* Has its first word been written in this lap? Relaxed: descriptorTake() loads it again. */
 static inline int descriptorIsBegun(const uint64_t *slot, uint64_t phase)
 {
 	return !((__atomic_load_n(slot, __ATOMIC_RELAXED) ^ phase) & GIN_DESCRIPTOR_PHASE);

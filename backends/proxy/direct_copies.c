@@ -22,7 +22,7 @@ int proxyOnThisGpu(const struct backendHost *host, int peer)
 }
 
 /*
- * A program that drives the proxy itself (GIN_PROXY_THREADS=0) may not do so for a rank that has
+ * A program that drives the proxy itself (GIN_PROXY_THREADS=0) may not drive it for a rank that has
  * only direct peers, unless the program asked for copy engines.
  */
 int directCopiesMay(const struct backendHost *host)

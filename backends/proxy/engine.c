@@ -163,7 +163,7 @@ static void failAtomic(const struct proxyWork *w)
 				 __ATOMIC_RELEASE);
 }
 
-/* The flow is tried again in the next turn. */
+/* The next pass tries the flow again. */
 static void stall(struct proxyEngine *e, struct proxyFlow *flow)
 {
 	if (flow->isStalled)
@@ -231,7 +231,7 @@ static void dataLanded(struct proxyEngine *e, struct proxyWork *w)
 	if (w->wordState == wordUnderWay)
 		wordChanged(w); /* the transport has carried it */
 	else if (w->isWeak && w->wordState == wordDue && w->result == ginSuccess)
-		passWord(e, w); /* if there is no room, its turn in the flow comes later */
+		passWord(e, w); /* without room the flow changes the word later */
 }
 
 void engineLanded(struct proxyWork *w)
@@ -264,7 +264,7 @@ static int movesData(const struct proxyWork *w)
 
 /*
  * Decides whether an ordered transport carries the word. A get reads the peer's memory at any time,
- * so a word that says that the get is done must not follow it at once.
+ * so a word that reports the get as done must not follow it at once.
  */
 static void chooseCarrier(struct proxyFlow *flow, struct proxyWork *w)
 {
@@ -306,7 +306,7 @@ static int begin(struct proxyEngine *e, struct proxyFlow *flow, struct proxyWork
 	return 1;
 }
 
-/* A work never overtakes an earlier work of its flow that waits for room. */
+/* A work never overtakes an earlier work of its flow that waits for room in its transport. */
 static void start(struct proxyEngine *e, struct proxyWork *w)
 {
 	struct proxyFlow *flow = &e->flows[w->peer];

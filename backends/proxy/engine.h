@@ -8,8 +8,8 @@
  * works of the flow have landed, its counter and the done words until all earlier works are
  * complete.
  *
- * A transport without room stalls the flow: its works wait, and each turn tries again. Nothing is
- * dropped, and other flows go on.
+ * A transport without room stalls the flow: its works wait, and each pass of the worker tries
+ * again. Nothing is dropped, and other flows go on.
  */
 #ifndef GIN_PROXY_ENGINE_H
 #define GIN_PROXY_ENGINE_H
@@ -28,8 +28,8 @@
 /* Touched by the engine's worker, under its lock. */
 struct proxyFlow {
 	struct proxyWork *head, *tail; /* NULL: nothing is in flight to the peer */
-	struct proxyWork *turn;	   /* the first work whose turn to change its word has not come */
-	struct proxyWork *waiting; /* the first work that the transport had no room for */
+	struct proxyWork *turn;	       /* the first work that may not change its word yet */
+	struct proxyWork *waiting;     /* the first work that the transport had no room for */
 	struct proxyFlow *nextStalled; /* in the engine's list */
 	uint8_t isStalled;
 	uint8_t lost;	 /* ginResult_t in the done word: no later work counts */
@@ -73,14 +73,14 @@ static inline int engineIsBusy(const struct proxyEngine *engine)
 /* Takes posted descriptors and starts them. Returns how many. */
 uint32_t engineTake(struct proxyEngine *engine);
 
-/* Tries again what transports had no room for. Returns 1 if anything was stalled. */
+/* Tries the stalled flows again. Returns 1 if there was one. */
 int engineResume(struct proxyEngine *engine);
 
-/* The network lanes are stopped: what they had under way has failed. */
+/* The network lanes are stopped: their works in flight have failed. */
 void engineAbandon(struct proxyEngine *engine);
 
 /*
- * The work, of any engine, has landed or has failed, see work->result; or, if its data had landed
+ * The work, of any engine, has landed or failed, as work->result says; or, if its data had landed
  * before, its word has been changed.
  */
 void engineLanded(struct proxyWork *work);

@@ -33,7 +33,7 @@ struct ipcStream {
 	uint64_t *done;	     /* pinned; the stream writes how many copies it has done */
 	uint64_t sent;	     /* copies submitted to the stream */
 	uint64_t chained;    /* value of the last write to `done` that is in the stream */
-	ginResult_t failure; /* of the stream: it is unknown which of its copies have landed */
+	ginResult_t failure; /* of the stream: it is not known which of its copies have landed */
 	struct proxyWork *head, *tail;
 	char *stage; /* STAGE_BYTES, pinned, used in stream order; NULL: no peer is on this GPU */
 };
@@ -47,7 +47,7 @@ struct ipcLane {
 	const uint8_t *onThisGpu; /* the transport's */
 	const struct transportScope *scope;
 	struct deviceWord word;
-	struct proxyWork *raised, *lastRaised; /* list; the first is under way or comes next */
+	struct proxyWork *raised, *lastRaised; /* list; the first is in progress or is the next */
 };
 
 struct ipcTransport {
@@ -273,7 +273,7 @@ static cuResult sendValue(const struct cuda *cuda, const struct proxyWork *w, cu
 	return cuda->copyToDevice(to, w->value, w->bytes, stream);
 }
 
-/* Both ends of a put or get. */
+/* The source and target of a put or get. */
 struct ipcEnds {
 	struct proxyOperand to, from;
 };
@@ -350,7 +350,10 @@ static ginResult_t ipcStart(void *lane, struct proxyWork *w)
 	return ginSuccess;
 }
 
-/* First come, first served: a flow that always has a next word would else keep others waiting. */
+/*
+ * Serves words in order of arrival, so that a flow that always has a next word cannot starve
+ * others.
+ */
 static ginResult_t ipcRaise(void *lane, struct proxyWork *w)
 {
 	struct ipcLane *ipc = lane;

@@ -93,7 +93,7 @@ static ginResult_t connectLocks(struct proxy *p, const char *call)
 	return result;
 }
 
-/* On a network, threads start when every lane is connected: peers may send at once. */
+/* On a network, threads start when every lane is connected, because peers may send at once. */
 static ginResult_t proxyConnect(void *state, const char *call)
 {
 	struct proxy *p = state;
@@ -209,7 +209,7 @@ static struct descriptorScope scopeOf(struct proxy *p, const struct proxyContext
 				      const struct proxyRing *host, uint32_t context)
 {
 	const struct backendContexts *want = &s->rings.want;
-	int words = want->words != NULL; /* else only copies are valid */
+	int words = want->words != NULL; /* 0: only copies are valid */
 
 	return (struct descriptorScope){.slots = &p->slots,
 					.words = want->words,

@@ -108,7 +108,7 @@ static ginResult_t writeKernel(struct proxyRings *q, size_t bytes)
 	return result;
 }
 
-/* Without memory. */
+/* A description without memory. */
 static struct proxyRings ringsOf(int nRanks, const struct backendContexts *want)
 {
 	struct proxyRings q = {.nRanks = (uint32_t)nRanks, .want = *want};

@@ -46,7 +46,7 @@ struct proxyRing proxyRingOf(const struct proxyRings *rings, uint32_t context);
  */
 ginResult_t proxyRingsWaits(const struct proxyRings *rings, uint32_t context, uint64_t *waits);
 
-/* Fills in the rings' part of the device communicator. */
+/* Fills in the rings' members of the device communicator. */
 void proxyRingsDescribe(const struct proxyRings *rings, ginDevComm *devComm);
 
 #endif

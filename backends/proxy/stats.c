@@ -68,7 +68,9 @@ void statsRead(const struct proxyStats *s, ginStats_t *out)
 	readHistogram(&s->batch, &out->batch);
 	readHistogram(&s->takenToReleased, &out->takenToReleased);
 	readHistogram(&s->takenToVisible, &out->takenToVisible);
-	/* A batch is counted after all of it was started: some of it may be complete already. */
+	/*
+	 * A batch is counted after all of it was started: some descriptors may be complete already.
+	 */
 	out->posted = out->batch.sum;
 	if (out->posted < out->completed + out->failed)
 		out->posted = out->completed + out->failed;

@@ -8,7 +8,7 @@
  * come from the communicator's calls, one at a time, with the device's scope entered.
  *
  * A work "lands" when its data is in the peer's memory and, if the transport carries its word, the
- * word has been changed. A get lands when its data is in this rank's memory. Works may land in any
+ * word has changed. A get lands when its data is in this rank's memory. Works may land in any
  * order, whatever the order of the transport.
  *
  * The engine owns a work until it is started, and again when it has landed. The transport owns
@@ -21,27 +21,28 @@
 #include "words/word_lock.h"
 
 /*
- * The answer of a transport without room: nothing was begun, and the engine tries again. It never
+ * The result of a transport without room: nothing was begun, and the engine tries again. It never
  * leaves the proxy.
  */
 #define transportBusy ((ginResult_t)1000)
 
 enum transportOrder {
 	/*
-	 * CPUs of this process reach the words at the peer, and the engine changes them by itself.
-	 * It calls raise() for words in GPU memory only, when all that the word covers has landed.
+	 * CPUs of this process reach the words at the peer, and the engine changes them. It calls
+	 * raise() only for words in GPU memory, when all data that the word covers has landed.
 	 */
 	transportHere,
 	/*
-	 * What one lane sends first to a peer is done first there: the transport carries a work's
-	 * word, and changes it after the data of the work and of all puts that were started before.
+	 * Operations of a lane are done at the peer in the order in which it sends them: the
+	 * transport carries a work's word, and changes it after the data of the work and of all
+	 * puts that were started before.
 	 */
 	transportOrdered,
-	/* The engine calls raise() when all that the word covers has landed. */
+	/* The engine calls raise() when all data that the word covers has landed. */
 	transportUnordered
 };
 
-/* Where a transport is opened. It outlives the transport. */
+/* The surroundings of a transport. They outlive the transport. */
 struct transportScope {
 	const struct backendHost *host;
 	const struct proxySlots *slots; /* the windows that peers may name */
@@ -61,16 +62,16 @@ struct transportOps {
 		     char *why);
 
 	ginResult_t (*open)(const struct transportScope *scope, void **state);
-	/* No work is under way. */
+	/* No work is in flight. */
 	void (*close)(void *state);
 	void *(*lane)(void *state, uint32_t index);
 	enum transportOrder (*order)(const void *state);
 
 	/*
-	 * Opens a lane's end of the network: `address`, of TRANSPORT_ADDRESS bytes, is for the
-	 * peers. Then pair() makes what the lane has for one peer alone, where the network needs
-	 * that: `pair`, of struct proxyBlob's pairBytes, is for the peer. Then connects the lane to
-	 * the lane of this index of a peer, whose `pair` for this rank is NULL where there is none.
+	 * Opens a lane's endpoint of the network: `address`, of TRANSPORT_ADDRESS bytes, is for the
+	 * peers. Then pair() makes the lane's objects for one peer, where the network needs them:
+	 * `pair`, of struct proxyBlob's pairBytes, is for the peer. Then connects the lane to the
+	 * lane of this index of a peer, whose `pair` for this rank is NULL where there is none.
 	 * NULL: not needed.
 	 */
 	ginResult_t (*address)(void *state, uint32_t index, void *address);
@@ -84,32 +85,31 @@ struct transportOps {
 	 */
 	ginResult_t (*windowOffer)(void *state, const struct memory *memory,
 				   struct proxyOffer *offer, void **link);
-	/* As windowOffer(), of memory that is a source of this rank only. NULL: nothing to do. */
+	/* As windowOffer(), for memory that is a source of this rank only. NULL: nothing to do. */
 	ginResult_t (*windowLocal)(void *state, const struct memory *memory, void **link);
 	ginResult_t (*windowRegister)(void *state, ginResult_t mine, const uint8_t *offers,
 				      size_t stride, void *link);
 	void (*windowDeregister)(void *state, void *link);
-	/* Fills in where CPUs or GPUs of this process reach the part at a peer that is served. */
+	/* Fills in where CPUs or GPUs of this process reach the part of a served peer. */
 	void (*windowDescribe)(void *state, void *link, int peer, struct proxyPart *part);
 
 	/*
 	 * Starts a put, putValue or get; on an ordered transport also every work whose wordState is
 	 * wordUnderWay, with that word. On success either the work has landed already, and
 	 * work->state is workLanded, or landed() returns it later. transportBusy: nothing was
-	 * begun. On another error the data was not moved, or only in part, and landed() does not
-	 * return the work.
+	 * begun. On another error not all data was moved, and landed() does not return the work.
 	 */
 	ginResult_t (*start)(void *lane, struct proxyWork *work);
 
 	/*
-	 * Starts to change the word of a work whose data has landed. landed() returns the work once
-	 * more. Errors as of start().
+	 * Starts to change the word of a work whose data has landed. landed() returns the work
+	 * again. Errors as of start().
 	 */
 	ginResult_t (*raise)(void *lane, struct proxyWork *work);
 
 	/*
-	 * Makes progress, and does what peers ask for. Returns how much. NULL: nothing comes in,
-	 * and peers do without this rank.
+	 * Makes progress, and serves peers. Returns how many events it handled. NULL: nothing
+	 * arrives, and peers need no progress of this rank.
 	 */
 	uint32_t (*receive)(void *lane);
 
@@ -120,7 +120,7 @@ struct transportOps {
 	 */
 	int (*arm)(void *lane, int isBrief);
 
-	/* Submits everything that was started since the last call, and acknowledges. */
+	/* Submits the works started since the last call, and acknowledges messages. */
 	void (*chain)(void *lane);
 
 	/* The next work that has landed or failed, as work->result says; NULL: none now. */
@@ -130,12 +130,12 @@ struct transportOps {
 	void (*drain)(void *lane);
 
 	/*
-	 * The communicator has failed: forgets everything that is under way, and does nothing any
-	 * more. NULL: works under way always land.
+	 * The communicator has failed: forgets all works in flight, and ends all activity. NULL:
+	 * works in flight always land.
 	 */
 	void (*stop)(void *lane);
 
-	/* Adds what it takes for a communicator and for a window. */
+	/* Adds the costs of a communicator and of a window. */
 	void (*plan)(struct plan *plan, uint32_t lanes);
 };
 

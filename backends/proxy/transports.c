@@ -58,7 +58,10 @@ int transportsHaveFound(const void *blob)
 	return theirs.hasNetwork;
 }
 
-/* Before the search: by what this rank sees. After the search: if both ends have found the way. */
+/*
+ * Before the search: by the view of this rank. After the search: only if both ranks have found the
+ * way.
+ */
 static int reachByIpc(const struct backendHost *host, int peer, const struct proxyBlob *mine,
 		      const struct proxyBlob *theirs, char *why)
 {
@@ -90,8 +93,8 @@ static void explain(const struct backendHost *host, int peer, int reaches, const
 }
 
 /*
- * The transport of a pair, or TRANSPORTS. After the search both ends find one answer. The network
- * comes first where one end's GIN_TRANSPORT names it first.
+ * The transport of a pair, or TRANSPORTS. After the search the answer is equal on both ranks. The
+ * network comes first where GIN_TRANSPORT of one of them names it first.
  */
 static int choose(const struct backendHost *host, int peer, const void *mineAt,
 		  const void *theirsAt, char *why)
@@ -231,7 +234,7 @@ ginResult_t transportsOpen(const struct backendHost *host, const struct proxySlo
 	return result == ginSuccess ? openAll(t, slots) : result;
 }
 
-/* Lanes of one number talk to each other. */
+/* Lanes of one index talk to each other. */
 static ginResult_t compareLanes(const struct proxyTransports *t)
 {
 	for (int r = 0; r < t->host->nRanks; r++)
@@ -254,7 +257,7 @@ static ginResult_t makeAddresses(struct proxyTransports *t, uint8_t *own)
 	return result;
 }
 
-/* What the lanes tell each other: addresses for all ranks, and pairs for one rank each. */
+/* The data that lanes exchange: addresses for all ranks, and pairs for one rank each. */
 struct laneExchange {
 	size_t addressBytes, pairBytes; /* of a rank */
 	uint8_t *own, *all;		/* addresses */
@@ -299,7 +302,7 @@ static ginResult_t connectLanes(struct proxyTransports *t, const struct laneExch
 	return result;
 }
 
-/* Lanes of the rank with most lanes: all ranks find one answer. 0: no rank has a network. */
+/* Lanes of the rank with most lanes, equal on all ranks. 0: no rank has a network. */
 static uint32_t mostLanes(const struct proxyTransports *t)
 {
 	uint32_t most = 0;
@@ -317,7 +320,7 @@ int transportsNeedConnect(const struct proxyTransports *t)
 	return mostLanes(t) != 0;
 }
 
-/* Of all lanes of a rank, for one rank: all ranks find one answer. */
+/* Of all lanes of a rank, for one rank; equal on all ranks. */
 static size_t mostPairBytes(const struct proxyTransports *t)
 {
 	size_t most = 0;

@@ -15,7 +15,7 @@ struct proxyTransports {
 	uint8_t *serves; /* [TRANSPORTS][nRanks] */
 	struct transportScope scope[TRANSPORTS];
 	void *state[TRANSPORTS]; /* NULL: not open */
-	struct wordLocks locks;	 /* without room for locks where the proxy changes no words */
+	struct wordLocks locks;	 /* empty where the proxy changes no words */
 };
 
 /* Does the transport serve the peer? */
@@ -32,7 +32,7 @@ enum backendSearch transportsSearches(const void *blob);
 ginResult_t transportsSearch(const struct backendHost *host, void *blob);
 int transportsHaveFound(const void *blob);
 
-/* As backendOps.reach: by the transport that both ends choose. */
+/* As backendOps.reach: by the transport that both ranks choose. */
 int transportsReach(const struct backendHost *host, int peer, const void *mine, const void *theirs,
 		    char *why);
 
@@ -41,16 +41,20 @@ ginResult_t transportsOpen(const struct backendHost *host, const struct proxySlo
 void transportsPlan(struct plan *plan);
 void transportsClose(struct proxyTransports *transports);
 
-/* Is any rank on a network? Then transportsConnect() is called; all ranks find one answer. */
+/*
+ * Is any rank on a network? Then transportsConnect() is called. The answer is equal on all ranks.
+ */
 int transportsNeedConnect(const struct proxyTransports *transports);
 
-/* Does some rank have GPU memory in which proxies change words? All ranks find one answer. */
+/*
+ * Does some rank have GPU memory in which proxies change words? The answer is equal on all ranks.
+ */
 int transportsNeedLocks(const struct proxyTransports *transports);
 
 /* Can words in this rank's GPU memory be changed by all proxies that reach them? */
 int transportsChangeWords(const struct proxyTransports *transports);
 
-/* Collective: connects the lanes of all ranks. Afterwards the ranks have to agree. */
+/* Collective: connects the lanes of all ranks. Afterwards the ranks must agree on the result. */
 ginResult_t transportsConnect(struct proxyTransports *transports, const char *call);
 
 /* The lanes of one worker. */

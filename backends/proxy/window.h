@@ -25,7 +25,9 @@ struct proxyPart {
 	uint8_t skew;	      /* address of its first byte modulo 8 */
 };
 
-/* Fixed from slotsPublish() on, until workersQuiesce() has returned: any thread reads it. */
+/*
+ * Any thread reads it: it does not change from slotsPublish() until workersQuiesce() has returned.
+ */
 struct proxyWindow {
 	void *link[WINDOW_LINKS]; /* of each transport; NULL: not registered there */
 	uint8_t hasSlot, isPublished;
@@ -37,7 +39,7 @@ struct proxyWindow {
 };
 
 struct proxySlots {
-	pthread_mutex_t lock;	 /* held by slotsTake() and slotsGive() */
+	pthread_mutex_t lock;	 /* slotsTake() and slotsGive() hold it */
 	struct proxyWindow **at; /* [GIN_DESCRIPTOR_SLOTS]; workers read it without the lock */
 	uint8_t *taken;		 /* [GIN_DESCRIPTOR_SLOTS]; under the lock */
 	uint32_t used;		 /* atomic: slots from here on were never taken */
@@ -75,8 +77,8 @@ ginResult_t proxyWindowMake(const struct backendHost *host, const struct memory 
 void proxyWindowPlan(struct plan *plan);
 
 /*
- * What a rank offers of its part: of each transport, then numbers of struct proxyPart. Every rank
- * has this layout.
+ * A rank's offer of its part: of each transport, then numbers of struct proxyPart. Every rank has
+ * this layout.
  */
 struct proxyOffer {
 	uint8_t ipc[120];
@@ -98,7 +100,7 @@ int proxyReachedByCpu(const struct device *d, enum memoryKind kind);
 
 /*
  * enum ginAgent for atomics at offsets: the GPUs if all pairs are direct, the proxy if the words of
- * every part are changeable, else none.
+ * every part are changeable, otherwise none.
  */
 uint32_t proxyWindowAgent(const struct proxyWindow *window);
 

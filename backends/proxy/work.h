@@ -11,7 +11,7 @@
 #include "gin/proxy/descriptor.h"
 #include "backends/backend.h"
 
-/* docs/proxy.md has the table of states and of what changes them. */
+/* docs/proxy.md has the table of states and transitions. */
 enum workState {
 	workWaiting,  /* not begun: the transport had no room */
 	workUnderWay, /* the transport moves its data */
@@ -22,7 +22,7 @@ enum workState {
 
 enum wordState {
 	wordNone, /* there is no word, or it has been changed, or it never will be */
-	wordDue,  /* weak: to be changed after its data has landed; else after all earlier works */
+	wordDue, /* weak: to be changed after its data has landed; strong: after all earlier works */
 	wordUnderWay /* the transport changes it */
 };
 
@@ -57,7 +57,7 @@ struct proxyWork {
 	uint64_t value[4];	/* putValue; barrier: the epoch; atomics: operand, then compare */
 	uint64_t addend;	/* of a signal */
 	uint64_t *counter;	/* NULL: none */
-	uint64_t *oldValue;	/* where an atomic's old value goes; NULL: not wanted */
+	uint64_t *oldValue;	/* the place for an atomic's old value; NULL: not wanted */
 	uint64_t *resultTicket; /* is set once `oldValue` is written, or the atomic has failed */
 	struct proxyEngine *engine;
 	uint64_t landsAt;	    /* for the transport */
@@ -76,7 +76,7 @@ static inline void workAppend(struct proxyWork **head, struct proxyWork **tail, 
 	*tail = w;
 }
 
-/* What the word is raised by or set to, or the operand of an atomic. */
+/* The addend or new value of the word, or the operand of an atomic. */
 static inline uint64_t workOperand(const struct proxyWork *work)
 {
 	return work->op >= ginOpBarrier ? work->value[0] : work->addend;

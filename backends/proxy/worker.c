@@ -16,7 +16,7 @@
 
 /*
  * An idle thread spins for SPIN, then naps for NAP at a time until REST, and then sleeps. A sleep
- * lasts 64 times the CPU time of the preceding turn, so that an idle thread uses less than 2 % of a
+ * lasts 64 times the CPU time of the preceding pass, so that an idle thread uses less than 2 % of a
  * core, but no longer than SLEEP_MOST. The first descriptor after a pause may wait for the whole
  * sleep. These are nanoseconds.
  */
@@ -25,12 +25,12 @@
 #define NAP 20000
 #define SLEEP_LEAST 400000
 #define SLEEP_MOST 5000000
-#define LOOK_TURNS 16 /* without work, from one look at the clock to the next */
+#define LOOK_TURNS 16 /* idle passes between two readings of the clock */
 
 /*
- * With at least so many CPUs for each rank of the host, a worker does not yield its CPU: two for
- * the rank's worker and host thread, and two for those of a peer that calls this machine another
- * host.
+ * With at least this many CPUs for each rank of the host, a worker does not yield its CPU: two for
+ * the rank's worker and host thread, and two for those of a peer that takes this machine for
+ * another host.
  */
 #define CPUS_OF_RANK 4u
 
@@ -88,7 +88,7 @@ static int takeAll(struct proxyWorker *w)
 	return taken != 0;
 }
 
-/* Returns 1 if anything was in flight, works of this turn included. */
+/* Returns 1 if anything was in flight, works of this pass included. */
 static int retireAll(struct proxyWorker *w)
 {
 	int busy = 0;
@@ -102,7 +102,7 @@ static int retireAll(struct proxyWorker *w)
 	return busy;
 }
 
-/* The lock is held. Returns 1 if anything was in flight. */
+/* One pass. The caller holds the lock. Returns 1 if anything was in flight. */
 static int turn(struct proxyWorker *w)
 {
 	int busy = receive(w);
@@ -114,8 +114,8 @@ static int turn(struct proxyWorker *w)
 }
 
 /*
- * The thread holds its lock from turn to turn, and lets it go for threads that ask for it: to
- * unlock and lock takes 90 instructions, a turn without work some 420.
+ * The thread holds its lock from pass to pass, and releases it for threads that ask for it: to
+ * unlock and lock takes 90 instructions, an idle pass some 420.
  */
 static void giveWay(struct proxyWorker *w)
 {
@@ -147,9 +147,9 @@ static uint64_t sleepLength(struct proxyWorker *w)
 }
 
 /*
- * A thread on a network wakes up when something comes: then it returns 1. Data that peers write is
- * no work of this thread's turns, but needs them. The descriptor stays valid, or is closed with the
- * network by another thread after a failure: then this thread sleeps too long at most.
+ * A thread on a network wakes up when something arrives: then it returns 1. Data that peers write
+ * needs passes of this thread, although no pass starts it. Another thread may close the descriptor
+ * with the network after a failure: then this thread sleeps too long at most.
  */
 static int sleepOnNetwork(struct proxyWorker *w, uint64_t length)
 {
@@ -172,7 +172,7 @@ static void sleepAlone(struct proxyWorker *w, uint64_t length)
 	pthread_mutex_lock(&w->lock);
 }
 
-/* Returns 1 if something has come. */
+/* Returns 1 if something has arrived. */
 static int pauseIdle(struct proxyWorker *w, uint64_t idle)
 {
 	uint64_t length = sleepLength(w);
@@ -186,13 +186,13 @@ static int pauseIdle(struct proxyWorker *w, uint64_t idle)
 	return 0;
 }
 
-/* Turns without work, one after the other. All 0: the last turn did something. */
+/* Consecutive idle passes. All 0: the last pass did something. */
 struct idle {
 	uint32_t turns;
-	uint64_t since, length; /* ns, at the last look at the clock */
+	uint64_t since, length; /* ns, at the last reading of the clock */
 };
 
-/* Seldom: a look at the clock in each turn would make turns without work longer. */
+/* Called rarely: reading the clock in each pass would make idle passes longer. */
 static void lookAtClock(struct idle *idle)
 {
 	if (idle->turns++ % LOOK_TURNS && idle->length < SPIN)
@@ -203,7 +203,7 @@ static void lookAtClock(struct idle *idle)
 	idle->length = now - idle->since;
 }
 
-/* After a turn without work. */
+/* After an idle pass. */
 static void rest(struct proxyWorker *w, struct idle *idle)
 {
 	lookAtClock(idle);
@@ -230,7 +230,7 @@ static void *run(void *arg)
 	struct deviceScope scope;
 	struct idle idle = {0};
 
-	/* Without this worker kernels would wait for ever: fail the communicator. */
+	/* Without this worker kernels would wait forever: fail the communicator. */
 	if (deviceEnter(w->host->device, &scope) != ginSuccess) {
 		w->host->peerFailed(w->host->core, w->host->rank,
 				    "a thread of its proxy cannot use the GPU");
@@ -292,8 +292,8 @@ static unsigned numberOf(const struct backendHost *host)
 
 /*
  * Host threads that stand in for kernels, and proxies of peers on this machine, need CPUs as well.
- * Yields after the turns take a fifth of the rate of long puts, so a worker with CPUs to spare does
- * not yield.
+ * Yields after the passes take a fifth of the rate of long puts, so a worker with CPUs to spare
+ * does not yield.
  */
 static int mustYield(const struct backendHost *host, const cpu_set_t *among)
 {
@@ -369,7 +369,7 @@ ginResult_t workersOpen(const struct backendHost *host, const struct proxyTransp
 	uint32_t count = threads ? threads : 1;
 	cpu_set_t among;
 
-	/* A collective call waits for peers, which need this rank's proxy meanwhile. */
+	/* A collective call waits for peers, which need this rank's proxy during the call. */
 	if (transports->state[TRANSPORT_NETWORK])
 		threads = count;
 

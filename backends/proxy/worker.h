@@ -2,9 +2,10 @@
 /*
  * worker.h - the CPU threads of a communicator that move data for kernels
  *
- * Contexts are distributed over the workers. A worker repeats turns: it takes the descriptors that
- * were posted, starts them, completes what has landed and retires tickets. With GIN_PROXY_THREADS=0
- * there is one worker without a thread, and callers of ginCommProgress() make its turns.
+ * Contexts are distributed over the workers. A worker repeats passes: it takes the descriptors that
+ * were posted, starts them, completes works that have landed and retires tickets. With
+ * GIN_PROXY_THREADS=0 there is one worker without a thread, and callers of ginCommProgress() make
+ * its passes.
  */
 #ifndef GIN_PROXY_WORKER_H
 #define GIN_PROXY_WORKER_H
@@ -21,16 +22,16 @@ struct proxyWorker {
 	const struct backendHost *host;
 	struct transportLanes lanes;
 	int hasNetwork;	      /* peers send to a lane */
-	int yields;	      /* between turns: other threads may need its CPU */
+	int yields;	      /* between passes: other threads may need its CPU */
 	pthread_mutex_t lock; /* protects the lanes and `engines` with their contents */
 	int wanted;	      /* atomic: how many other threads want the lock */
 	uint64_t sleeps;      /* atomic: how often the thread has slept */
-	uint64_t ranFor;      /* CPU time in ns at the end of its last turn before it slept */
+	uint64_t ranFor;      /* CPU time in ns at the end of its last pass before it slept */
 	cpu_set_t cpus;	      /* where the thread may run; empty: not known */
 	struct proxyEngine *engines;
 };
 
-/* `next` is touched by collective calls; the rest is fixed while workers run. */
+/* `next` is touched by collective calls; the rest does not change while workers run. */
 struct proxyWorkers {
 	const struct backendHost *host;
 	struct proxyWorker *worker; /* [count] */
@@ -57,12 +58,12 @@ void workersStats(const struct proxyWorkers *workers, const struct proxyEngine *
 		  ginStats_t *stats);
 
 /*
- * Waits until every worker has ended its current turn. After that no worker uses a window whose
+ * Waits until every worker has ended its current pass. After that no worker uses a window whose
  * slot was freed before the call.
  */
 void workersQuiesce(struct proxyWorkers *workers);
 
-/* Makes one turn of each worker on the calling thread. 1 if anything was done. */
+/* Makes one pass of each worker on the calling thread. 1 if anything was done. */
 int workersTurn(struct proxyWorkers *workers);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * memory.h - registers memory of this process or of its GPU with a NIC port
  *
- * GPU memory goes by dma-buf where the driver exports one, else by address, which takes
+ * GPU memory goes by dma-buf where the driver exports one, otherwise by address, which takes
  * nvidia-peermem. The device's scope is entered for every call.
  */
 #ifndef GIN_RDMA_MEMORY_H
@@ -26,7 +26,7 @@ struct rdmaUser {
  */
 struct rdmaMemory dmabufOf(const struct device *d, void *address, size_t bytes);
 
-/* Call once the NIC has the memory. */
+/* Call it when the NIC has the memory. */
 void dmabufClose(const struct rdmaMemory *memory);
 
 /* `access`: of enum rdmaAccess. */
@@ -45,7 +45,7 @@ struct rdmaWindow {
 /* Most regions of a window. */
 #define RDMA_WINDOW_REGIONS 2
 
-/* `isRemote`: peers use it. On an error the window may be open in part: close it. */
+/* `isRemote`: peers use it. On an error some regions may be open: close the window. */
 ginResult_t rdmaWindowOpen(const struct rdmaUser *user, void *address, size_t bytes, int isRemote,
 			   struct rdmaWindow *window);
 void rdmaWindowClose(const struct rdmaUser *user, struct rdmaWindow *window);

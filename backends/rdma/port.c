@@ -122,7 +122,7 @@ static int localIndex(const struct backendHost *host)
 	return index;
 }
 
-/* Writes the reason of each allowed port into `why`, as far as there is room. Returns -1. */
+/* Writes the reason of each allowed port into `why`, as far as it fits. Returns -1. */
 static int explainNone(const char *names, const struct rdmaFound *found, int count, char *why)
 {
 	const char *allowed = names;
@@ -329,7 +329,7 @@ ginResult_t rdmaPathOf(int isEthernet, struct rdmaPath *path)
 		    path->serviceLevel, MOST_PRIORITY);
 }
 
-/* What ginNicQuery() found when it was last called with index 0. */
+/* The ports that ginNicQuery() found when it was last called with index 0. */
 static struct {
 	struct rdmaFound found[PORTS];
 	int count;

@@ -30,8 +30,8 @@ struct rdmaRail {
 /*
  * Chooses among the usable ports in `found` that `names` allows ("mlx5_0,mlx5_2:1"; see
  * portAllowed()) the port closest to the GPU. If several ports are equally close, the ranks of one
- * host take them in turn. Returns the port's index in `found`; or -1, with the reason for each port
- * in `why` (RDMA_WHY bytes).
+ * host take them round robin. Returns the port's index in `found`; or -1, with the reason for each
+ * port in `why` (RDMA_WHY bytes).
  */
 int portChoose(const struct backendHost *host, const char *names, const struct rdmaFound *found,
 	       int count, char *why);

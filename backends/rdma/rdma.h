@@ -2,17 +2,17 @@
 /*
  * rdma.h - the calls of libgin-rdma.so: NIC ports, registered memory, queue pairs for GPUs
  *
- * This folder is what users of RDMA NICs share; it is no backend and moves no data. The backend
- * gdaki and the proxy's network verbs (backends/proxy/verbs) use it. gdaki takes mlx5 ports alone,
- * verbs takes a port of any device with reliable connections: a plain port.
+ * This folder has the code that users of RDMA NICs share; it is no backend and moves no data. The
+ * backend gdaki and the proxy's network verbs (backends/proxy/verbs) use it. gdaki takes mlx5 ports
+ * only, verbs takes a port of any device with reliable connections: a plain port.
  *
  * libgin-rdma.so links to libibverbs and libmlx5 and knows neither CUDA nor ranks. libgin.so
- * allocates the memory, maps doorbell registers for the GPU, and sends to the peers what they need.
+ * allocates the memory, maps doorbell registers for the GPU, and sends the peers their data.
  *
  * Calls return 0, or -1 and a sentence in `why` (RDMA_WHY bytes). If the device refuses a command,
  * the sentence has its status and syndrome. Outputs are set on success only. Any thread may call;
  * calls on one struct rdmaQueues must not overlap. Close an object before the object that it was
- * made with. Closing works in every state, also when the device has failed.
+ * made with. Closing works in every state, even when the device has failed.
  *
  * nic/ has the files of libgin-rdma.so: port.c (ports), queues.c and path.c (queue pairs), memory.c
  * (keys, umems), explain.c (error sentences), rdma.c (the exported struct). In libgin.so, port.c
@@ -49,7 +49,7 @@ struct rdmaWanted {
 };
 
 /*
- * What a peer needs to know about a port. Ranks exchange it: every build of a version must have
+ * The data about a port that a peer needs. Ranks exchange it: every build of a version must have
  * one layout.
  */
 struct rdmaAddress {
@@ -65,7 +65,7 @@ struct rdmaAddress {
 
 enum rdmaAtomics { rdmaAtomics8 = 1, rdmaAtomicsMasked = 2 /* masked, of 4 and 8 bytes */ };
 
-/* What a port can do. */
+/* The capabilities of a port. */
 struct rdmaFeatures {
 	uint32_t maxDepth; /* WQEBBs of a queue */
 	uint32_t maxQueues;
@@ -86,7 +86,7 @@ struct rdmaMemory {
 enum rdmaVia { rdmaViaDmabuf, rdmaViaAddress };
 
 enum rdmaAccess {
-	rdmaLocal = 0,	     /* the local end of puts and gets only */
+	rdmaLocal = 0,	     /* only the local side of puts and gets */
 	rdmaRemote = 1 << 0, /* peers may put, get and do atomics */
 	rdmaRelaxed = 1 << 1 /* writes may be reordered: for data, never for signals */
 };
@@ -102,13 +102,14 @@ struct rdmaSlab {
 	struct rdmaMemory memory;
 	uint32_t count; /* queues */
 	uint32_t depth; /* WQEBBs of a queue: a power of two, RDMA_MIN_DEPTH to RDMA_MAX_DEPTH */
-	uint32_t registers; /* doorbell registers wanted, 1 at least; queues share them in turn */
+	uint32_t
+		registers; /* doorbell registers wanted, 1 at least; queues share them round robin */
 };
 
 enum { RDMA_MIN_DEPTH = 64, RDMA_MAX_DEPTH = 32768 };
 
 /*
- * Offsets of the parts of queue `i` in the slab. WQEs and completions each begin a page: older
+ * Offsets of the pieces of queue `i` in the slab. WQEs and completions each begin a page: older
  * firmware requires it.
  */
 struct rdmaLayout {
@@ -165,7 +166,7 @@ enum rdmaState { /* of a queue pair, as the device numbers them */
 		 rdmaError = 6
 };
 
-/* What libgin-rdma.so exports, by this name. */
+/* The symbol that libgin-rdma.so exports. */
 #define RDMA_SYMBOL "ginRdma"
 
 struct rdma {
@@ -192,8 +193,8 @@ struct rdma {
 	void (*errorText)(unsigned syndrome, unsigned vendor, char *text);
 
 	/*
-	 * Registers by dma-buf if there is one, and else, or if that fails, by address, which for
-	 * GPU memory needs nvidia-peermem.
+	 * Registers by dma-buf if there is one. Otherwise, or if that fails, it registers by
+	 * address, which for GPU memory needs nvidia-peermem.
 	 */
 	int (*regionOpen)(struct rdmaPort *port, const struct rdmaMemory *memory, unsigned access,
 			  struct rdmaRegion **region, struct rdmaKeys *keys, char *why);
@@ -204,7 +205,7 @@ struct rdma {
 	 */
 	int (*queuesOpen)(struct rdmaPort *port, const struct rdmaSlab *slab,
 			  struct rdmaQueues **queues, char *why);
-	/* Also destroys the queues that were made. No GPU uses them any more. */
+	/* Also destroys the queues that were made. No GPU may use them any more. */
 	void (*queuesClose)(struct rdmaQueues *queues);
 
 	/* Makes queue `i`. Its completions have the user index `index`. `mine` goes to the peer. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * auth.c - a keyed hash, and both ends of a connection prove that they know the secret
+ * auth.c - a keyed hash, and the handshake by which both ends of a connection prove the secret
  *
- *	listener to connector	challenge
- *	connector to listener	rank, challenge, proof of the listener's challenge
- *	listener to connector	proof of the connector's challenge
+ * 	listener to connector	challenge
+ * 	connector to listener	rank, challenge, proof of the listener's challenge
+ * 	listener to connector	proof of the connector's challenge
  *
  * A proof hashes both challenges, the rank and the direction with the secret, so that none can be
  * replayed or reflected. The secret itself is never sent on the connection.
@@ -69,7 +69,7 @@ uint64_t siphash(const uint8_t key[AUTH_KEY_BYTES], const void *data, size_t byt
 	return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-/* Each half of the key hashes `data` with a key of its own, which no proof uses. */
+/* Each half of the key hashes `data` with its own key, which no proof uses. */
 void authDerive(const uint8_t key[AUTH_KEY_BYTES], const void *data, size_t bytes,
 		uint8_t out[AUTH_KEY_BYTES])
 {

@@ -25,8 +25,8 @@ void authDerive(const uint8_t key[AUTH_KEY_BYTES], const void *data, size_t byte
 int authConnect(int fd, const uint8_t key[AUTH_KEY_BYTES], uint32_t rank, uint64_t deadline);
 
 /*
- * The listening end, which receives the rank, in two steps: it serves other connections before the
- * answer comes. Results as authConnect()'s. Reads AUTH_ANSWER_BYTES only.
+ * The listening end, which receives the rank, in two steps: it serves other connections until the
+ * answer arrives. Results as authConnect()'s. Reads AUTH_ANSWER_BYTES only.
  */
 #define AUTH_ANSWER_BYTES 32
 int authChallenge(int fd, uint64_t challenge[2], uint64_t deadline);
@@ -40,7 +40,8 @@ struct authKey {
 
 /*
  * Reads an answer to `challenge`. Returns the key of the list that the answer proves, with the rank
- * and with the proof that the connecting end gets; NULL, with a proof of 0: it proves none.
+ * and with the proof that the connecting end gets; NULL, with a proof of 0: it proves no key of the
+ * list.
  */
 struct authKey *authRead(const uint8_t answer[AUTH_ANSWER_BYTES], struct authKey *keys,
 			 const uint64_t challenge[2], uint32_t *rank, uint64_t *proof);

@@ -47,7 +47,7 @@ static size_t writePrefix(char *out, size_t bytes)
 	return length < 0 ? 0 : (size_t)length;
 }
 
-/* Returns the length of the sentence, which is cut where there is no room. */
+/* Returns the length of the sentence, which is cut where it does not fit. */
 static size_t writeSentence(const char *format, va_list args)
 {
 	size_t used = writePrefix(sentence, sizeof(sentence));
@@ -75,7 +75,7 @@ static unsigned long long limitOf(int resource)
 	return limit.rlim_cur;
 }
 
-/* What to do when a limit of the system is the cause; else "". */
+/* The remedy when a limit of the system is the cause; otherwise "". */
 static void writeRemedy(char *out, size_t bytes, int reason)
 {
 	out[0] = '\0';

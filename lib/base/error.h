@@ -11,9 +11,7 @@
 /* From here on, sentences of this thread begin with the call and the rank (-1: not known yet). */
 void errorScope(const char *call, int rank);
 
-/*
- * The scope of this thread, to be set again after a function of the caller, which may call libgin.
- */
+/* The scope of this thread. Set it again after a function of the user, which may call libgin. */
 void errorScopeNow(const char **call, int *rank);
 
 /*
@@ -37,7 +35,7 @@ ginResult_t failErrno(const char *format, ...) __attribute__((format(printf, 1, 
 /* Keeps a sentence that another rank or thread has logged. Returns `result`. */
 ginResult_t failAs(ginResult_t result, const char *sentence);
 
-/* The result with which another rank has failed: ginErrorSystem if what it sent is no error. */
+/* The result with which another rank has failed: ginErrorSystem if the number is no error. */
 static inline ginResult_t errorReceived(uint32_t result)
 {
 	return result > ginSuccess && result <= ginErrorAbi ? (ginResult_t)result : ginErrorSystem;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* file.h - file descriptors of libgin are above those of standard input, output and error */
+/* file.h - keeps file descriptors of libgin above standard input, output and error */
 #ifndef GIN_LIB_FILE_H
 #define GIN_LIB_FILE_H
 

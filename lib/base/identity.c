@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* identity.c - what a rank sends about itself, and which host it is on */
+/* identity.c - a rank's description of itself, and which host it is on */
 #include "identity.h"
 
 #include <ctype.h>
@@ -32,7 +32,7 @@ static void readBootId(char *out, size_t bytes)
 
 /*
  * Launchers number hosts in different ways, some of them wrong. GIN_HOSTID decides when it is set,
- * else the kernel's boot id, the host name and the network namespace.
+ * otherwise the kernel's boot id, the host name and the network namespace.
  */
 uint64_t identityHostId(void)
 {
@@ -60,7 +60,10 @@ static void makeCookie(void)
 		cookie = 0; /* the pid alone then distinguishes the processes of a host */
 }
 
-/* Two containers may use one pid, and fork() copies a cookie: a process is known by both. */
+/*
+ * Two containers may use one pid, and fork() copies a cookie: only both together identify a
+ * process.
+ */
 static void processId(uint64_t out[2])
 {
 	pthread_once(&cookieOnce, makeCookie);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* identity.h - what a rank sends about itself when the ranks meet, and which host it is on */
+/* identity.h - the description that a rank sends when the ranks meet, and which host it is on */
 #ifndef GIN_LIB_IDENTITY_H
 #define GIN_LIB_IDENTITY_H
 
@@ -11,7 +11,7 @@
 
 struct identity {
 	uint64_t hostId;	       /* identityHostId() */
-	uint64_t processId[2];	       /* equal: one process */
+	uint64_t processId[2];	       /* equal only within a process */
 	uint8_t nonce[AUTH_KEY_BYTES]; /* random; the communicator's key contains rank 0's nonce */
 	char host[64];
 	uint16_t port;	      /* on which the control plane listens; 0: no rank connects to it */

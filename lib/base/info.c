@@ -30,8 +30,8 @@ int infoTake(const void *given, size_t least, void *out, size_t bytes)
 
 	memcpy(&size, given, sizeof(size));
 	/*
-	 * A struct that starts with a size_t has no other sizes: part of a pointer would be no
-	 * pointer.
+	 * A struct that starts with a size_t has no other sizes, and a piece of a pointer would be
+	 * no pointer.
 	 */
 	if (size < least || size > MOST || size % sizeof(size_t))
 		return 0;

@@ -3,7 +3,7 @@
  * interrupt.h - ginConfig.poll: the caller's function that may end a collective
  *
  * Loops that wait for other ranks call it some ten times a second, on the caller's thread and
- * without a lock. Where loops have no communicator yet, they use the interrupt of the thread.
+ * without a lock. Loops without a communicator use the interrupt of the thread.
  */
 #ifndef GIN_LIB_INTERRUPT_H
 #define GIN_LIB_INTERRUPT_H
@@ -12,7 +12,7 @@
 
 #define INTERRUPT_MS 100
 
-/* Zeros: nothing interrupts. */
+/* All zeros: nothing interrupts. */
 struct interrupt {
 	int (*poll)(void *arg); /* NULL: none */
 	void *arg;
@@ -20,7 +20,9 @@ struct interrupt {
 	int ended;     /* it has returned nonzero, and is not called again */
 };
 
-/* Sets the interrupt of this thread. Returns the interrupt before, to be set again afterwards. */
+/*
+ * Sets the interrupt of this thread. Returns the previous one, which the caller sets again later.
+ */
 struct interrupt *interruptSet(struct interrupt *one);
 
 /* Calls poll() if it is time to. Has it ever returned nonzero? */
@@ -29,7 +31,7 @@ int interruptEnded(struct interrupt *one);
 /* interruptEnded() of this thread's interrupt. */
 int interruptedHere(void);
 
-/* Milliseconds to wait before the next look at `one`, at most `most`. */
+/* Milliseconds to wait before the next interruptEnded() of `one`, at most `most`. */
 int interruptMs(const struct interrupt *one, int most);
 
 /* interruptMs() of this thread's interrupt. */

@@ -37,8 +37,8 @@ __attribute__((constructor)) static void seeStandardError(void)
 
 /*
  * A process may close descriptor 2, and another file may then get the number. A file that was not
- * descriptor 2 when libgin was loaded takes lines only if it looks like a log: a terminal, a file
- * or pipe that is open for writing only or for appending, or a regular file whose offset is at its
+ * descriptor 2 when libgin was loaded gets lines only if it looks like a log: a terminal, a file or
+ * pipe that is open for writing only or for appending, or a regular file whose offset is at its
  * end. Sockets, shared memory and data files are open for reading and writing, at another offset.
  */
 static int takesLines(void)
@@ -54,11 +54,11 @@ static int takesLines(void)
 		return 0;
 	if ((flags & O_ACCMODE) == O_WRONLY || (flags & O_APPEND) || isatty(STDERR_FILENO))
 		return 1;
-	/* Another thread may have written since fstat(): the offset is past the size then. */
+	/* Another thread may have written since fstat(): the offset is then past the size. */
 	return S_ISREG(seen.st_mode) && lseek(STDERR_FILENO, 0, SEEK_CUR) >= seen.st_size;
 }
 
-/* Returns 0 or why the line was not written; there is nowhere to report it. */
+/* Returns 0, or the error number: there is no place to report a failure. */
 static int writeLine(const char *line, size_t length)
 {
 	while (write(STDERR_FILENO, line, length) < 0)
@@ -67,7 +67,9 @@ static int writeLine(const char *line, size_t length)
 	return 0;
 }
 
-/* A pipe or socket without a reader raises SIGPIPE in the thread that writes: takes it back. */
+/*
+ * A pipe or socket without a reader raises SIGPIPE in the thread that writes: removes this signal.
+ */
 static void writeWithoutSignal(const char *line, size_t length)
 {
 	static const struct timespec atOnce;

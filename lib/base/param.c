@@ -267,7 +267,7 @@ static const char *paramShown(enum param param)
 	return table[param].isSecret && *paramText(param) ? "(set)" : paramText(param);
 }
 
-/* Variables GIN_EP_... are read by libgin-ep and gin_ep. */
+/* libgin-ep and gin_ep read the variables GIN_EP_.... */
 static int known(const char *entry)
 {
 	if (!strncmp(entry, "GIN_EP_", 7))

@@ -24,8 +24,8 @@ static void ownFolder(char *folder)
 }
 
 /*
- * The path of the plug-in: in a build tree beside libgin.so, in an installation in libgin0/. Else
- * the bare name, which the loader searches for.
+ * The path of the plug-in: next to libgin.so in a build tree, in libgin0/ in an installation.
+ * Otherwise the bare name, which the loader searches for.
  */
 static void find(const char *folder, const char *file, char *path)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin.h - libgin-NAME.so: parts of libgin that need a library which may be absent
+ * plugin.h - libgin-NAME.so: code of libgin that needs a library which may be absent
  *
  * Each exports one struct of calls, which begins with its own size: a different size means that the
  * plug-in belongs to another libgin. A plug-in is never unloaded.

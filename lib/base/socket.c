@@ -111,7 +111,7 @@ static int bindTo(const struct netAddress *at, uint16_t port)
 int socketListenAt(const struct netAddress *at, uint16_t port)
 {
 	static const struct netAddress anyV6 = {.family = AF_INET6}, anyV4 = {.family = AF_INET};
-	/* Dual-stack where the host has IPv6, else IPv4. */
+	/* Dual-stack where the host has IPv6, otherwise IPv4. */
 	int fd = bindTo(at ? at : &anyV6, port);
 
 	if (fd < 0 && !at && errno != EADDRINUSE)
@@ -147,7 +147,7 @@ void socketPeer(int fd, char *out, size_t bytes)
 		snprintf(out, bytes, "a connection that has ended");
 }
 
-/* Do both ends have one address? An end on another host has an address of that host. */
+/* Do both ends have one address? An end on another host has an address of its host. */
 static int isWithinHost(int fd)
 {
 	union socketAddress mine = {0}, theirs = {0};
@@ -162,8 +162,8 @@ static int isWithinHost(int fd)
 }
 
 /*
- * A vanished host is known within 30 s. The kernel compares this time with the silence whenever it
- * sends a probe of setProbes(): after 10, 15, 20, 25 and 30 s.
+ * A vanished host is detected within 30 s. The kernel compares this time with the silence whenever
+ * it sends a probe of setProbes(): after 10, 15, 20, 25 and 30 s.
  */
 #define UNACKNOWLEDGED_SECONDS 25
 
@@ -199,13 +199,12 @@ static void setProbes(int fd, int idle, int interval, int count)
 
 /*
  * A host that vanishes does not end its connections. The kernel's keepalive detects this, and
- * tolerates a process that is only stopped, in a debugger for example.
+ * tolerates a stopped process, in a debugger for example.
  *
  * Within a host the kernel ends the connections of a process that dies, so silence does not mean
  * that a process is dead. The kernel may send the probes of thousands of connections at one
- * instant, and the queue of the loopback device has room for 1,000 packets. So probes within a host
- * only find an end whose reset was lost: they are rare, and descriptors have 61 different
- * intervals.
+ * instant, and the loopback device queues 1,000 packets at most. So probes within a host only serve
+ * to find an end whose reset was lost: they are rare, and descriptors have 61 different intervals.
  */
 static void setOptions(int fd)
 {
@@ -256,7 +255,8 @@ static int isOwnPeer(int fd)
 
 static int finishConnect(int fd, uint64_t deadline)
 {
-	const struct linger atOnce = {.l_onoff = 1}; /* else the port stays in use for a minute */
+	const struct linger atOnce = {.l_onoff =
+					      1}; /* otherwise the port stays in use for a minute */
 	int reason = 0;
 	socklen_t length = sizeof(reason);
 

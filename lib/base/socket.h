@@ -38,7 +38,7 @@ int socketAccept(int listener, uint64_t deadline);
 
 /*
  * Data that the other host does not acknowledge ends the connection after 25 s, or after `seconds`
- * unless `seconds` is 0. Within a host, no time ends a connection.
+ * unless `seconds` is 0. Within a host, silence never ends a connection.
  */
 void socketPatience(int fd, unsigned seconds);
 

@@ -213,7 +213,7 @@ ginResult_t controlReadNews(struct control *c)
 	return ginSuccess;
 }
 
-/* One turn: waits until `until` at most. */
+/* One pass of the loop: waits until `until` at most. */
 static ginResult_t turn(struct reception *r, uint64_t until)
 {
 	struct pollfd fds[2 + STRANGERS_MOST];

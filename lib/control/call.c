@@ -62,9 +62,7 @@ static void initLocks(struct control *c)
 	pthread_condattr_destroy(&monotonic);
 }
 
-/*
- * Reduces me->address to what this rank's sockets are bound to. Returns 1 if that is one address.
- */
+/* Reduces me->address to the addresses of this rank's sockets. Returns 1 if that is one address. */
 static int chooseAddress(struct identity *me)
 {
 	static const struct netAddress loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
@@ -178,9 +176,7 @@ ginResult_t controlOpen(struct control *c, const struct identity *ranks,
 	return ginSuccess;
 }
 
-/*
- * The thread is not woken for it: it looks again after the next message, or a quarter of a second.
- */
+/* The thread is not woken for it: it checks after the next message, or a quarter of a second. */
 void controlWatch(struct control *c, int fd)
 {
 	pthread_mutex_lock(&c->lock);
@@ -224,9 +220,7 @@ static void lookForInterrupt(struct control *c, const char *call)
 	controlBreakHere(c, c->rank, ginErrorAborted, why, NULL);
 }
 
-/*
- * The caller holds the lock. Waits for a change, but not after `until`, and for `most` ms at most.
- */
+/* The caller holds the lock. Waits for a change, until `until` and for `most` ms at most. */
 static void waitForChange(struct control *c, uint64_t until, int most)
 {
 	uint64_t now = clockNow(), last = now + (uint64_t)most * (SECOND / 1000);
@@ -237,7 +231,7 @@ static void waitForChange(struct control *c, uint64_t until, int most)
 	pthread_cond_timedwait(&c->changed, &c->lock, &end);
 }
 
-/* Rank 0 ends a collective at GIN_TIMEOUT for all ranks. The longer limit here is for its loss. */
+/* Rank 0 ends a collective at GIN_TIMEOUT for all ranks. The longer limit here covers its loss. */
 static void waitDone(struct control *c, const char *call)
 {
 	unsigned timeout = paramNumber(paramTimeout);
@@ -274,7 +268,7 @@ static int goesBefore(const struct controlEntry *a, const struct controlEntry *b
 	return a->rank < b->rank;
 }
 
-/* The entry because of which the collective has failed. */
+/* Takes the entry that made the collective fail. */
 static ginResult_t takeEntries(struct control *c, size_t bytes)
 {
 	const uint8_t *data = c->result.data, *why = NULL;

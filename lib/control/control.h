@@ -9,8 +9,8 @@
  *
  * Files: call.c the calls, tree.c connecting, accept.c accepting, gather.c the way up of a
  * collective, deliver.c the way down, send.c sending, thread.c reading and failures, handles.c file
- * descriptors between ranks of one host, recover.c and recover_peer.c which ranks go on after a
- * failure, datagram.c UDP.
+ * descriptors between ranks of one host, recover.c and recover_peer.c the agreement of the ranks
+ * that go on after a failure, datagram.c UDP.
  */
 #ifndef GIN_LIB_CONTROL_H
 #define GIN_LIB_CONTROL_H
@@ -36,10 +36,10 @@ struct controlLink {
 	int rank;
 	int left;	  /* the rank sent a farewell: the end of the connection is no failure */
 	int patient;	  /* the peer's process does not read, but its kernel answers */
-	struct buffer in; /* a message of which a part has arrived; used by the thread only */
+	struct buffer in; /* an incomplete message; used by the thread only */
 	/* Messages that did not fit the socket's buffer; under the lock. */
 	struct controlPart *first, *last; /* first NULL: none */
-	size_t sent;			  /* bytes of the first that are sent */
+	size_t sent;			  /* bytes of the first message that are sent */
 	uint64_t moved; /* when the socket last took bytes of them, or there were none */
 };
 
@@ -63,8 +63,8 @@ struct controlGather {
 typedef void (*controlFailure_t)(void *arg, int rank, ginResult_t result);
 
 /*
- * News from the bootstrap: see struct bootstrapOps. fd -1: none, unless `isAsked`, when lost() is
- * called again and again while the tree connects.
+ * News from the bootstrap: see struct bootstrapOps. fd -1: none, unless `isAsked`: lost() is then
+ * called repeatedly while the tree connects.
  */
 struct controlNews {
 	int fd;
@@ -114,11 +114,11 @@ struct control {
 int controlParent(int rank);
 
 /*
- * Acquires everything that this rank needs, so that a rank that lacks something can report it in
- * the bootstrap's exchange, and no other rank waits for it. Starts the thread. A rank with children
+ * Acquires all resources of this rank, so that a rank that lacks one can report it in the
+ * bootstrap's exchange, and no other rank waits for it. Starts the thread. A rank with children
  * listens: on all interfaces, or on `me->address[0]` only when GIN_SOCKET_IFNAME is set or
- * `me->local` is. Fills in me->port, and reduces me->address to what the rank listens on. On
- * failure, nothing stays open.
+ * `me->local` is. Fills in me->port, and reduces me->address to the addresses on which the rank
+ * listens. On failure, nothing stays open.
  */
 ginResult_t controlPrepare(struct control *c, int rank, int nRanks, struct identity *me);
 
@@ -150,7 +150,7 @@ ginResult_t controlAllgather(struct control *c, const char *call, ginResult_t mi
  * Collective. `in` has `block` bytes for each rank, 1 to CONTROL_BYTES; `out` gets `block` bytes
  * from each rank. Results as controlAllgather's. Runs in rounds, so that a rank relays
  * CONTROL_ROUND_BYTES at a time; each rank sends and receives nRanks * block bytes, and rank 0
- * relays what all ranks send.
+ * relays the bytes of all ranks.
  */
 ginResult_t controlAlltoall(struct control *c, const char *call, ginResult_t mine, const void *in,
 			    void *out, size_t block);
@@ -161,14 +161,14 @@ uint32_t controlRounds(int nRanks, size_t block);
 /* Heap of a control plane that does not run a collective. */
 size_t controlBytes(int nRanks);
 
-/* What a collective costs, in bytes with headers. */
+/* The cost of a collective, in bytes with headers. */
 struct controlCost {
 	uint64_t messages; /* sent and received by a rank without children */
 	uint64_t received; /* by a rank without children */
 	uint64_t relayed;  /* by rank 0: received and sent */
 };
 
-/* Connections of the rank that has most. */
+/* Connections of the rank with most connections. */
 int controlLinksMost(int nRanks);
 
 /* Adds an allgather, or an all-to-all, that succeeds. */
@@ -184,7 +184,7 @@ ginResult_t controlAgreeOn(struct control *c, const char *call, ginResult_t mine
 /* Adds `by` to the windows that this rank has retired. Any thread; never waits for other ranks. */
 void controlRetire(struct control *c, int by);
 
-/* Had every rank retired windows at the last collective? All ranks get one answer. */
+/* Had every rank retired windows at the last collective? The answer is equal on all ranks. */
 int controlAllRetired(struct control *c);
 
 /* This rank aborts: the peers' communicators fail with ginErrorPeer. */

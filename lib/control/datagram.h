@@ -34,7 +34,7 @@ void datagramSend(int fd, const void *data, size_t bytes, const union datagramAd
 ssize_t datagramReceive(int fd, void *data, size_t bytes, union datagramAddress *from);
 
 /*
- * 1: a datagram to *to has come back, because no socket has that port (*refused is 1), or because
+ * 1: a datagram to *to has come back, because no socket has the port (*refused is 1), or because
  * the network does not lead there (0). 0: none has come back.
  */
 int datagramReturned(int fd, union datagramAddress *to, int *refused);

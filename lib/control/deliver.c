@@ -54,7 +54,7 @@ void controlCostAllgather(int nRanks, size_t bytes, struct controlCost *cost)
 	cost->received += nRanks > 1 ? sizeof(struct controlHeader) + all : 0;
 }
 
-/* Of the columns, rank 0 keeps its own. */
+/* Rank 0 keeps its own columns. */
 void controlCostAlltoall(int nRanks, size_t block, struct controlCost *cost)
 {
 	size_t column = allBytes(nRanks, block);
@@ -155,7 +155,7 @@ static ginResult_t sendColumns(struct control *c, const struct controlHeader *he
 	return ginSuccess;
 }
 
-/* Has the message the length that its type and its block ask for? */
+/* Does the length of the message match its type and its block? */
 static int isWhole(const struct control *c, const struct controlHeader *header,
 		   const struct buffer *data)
 {

@@ -160,7 +160,7 @@ static uint64_t passOnAfter(void)
 }
 
 /*
- * Other ranks pass on an incomplete set after some seconds: rank 0 can then name the missing ones.
+ * Other ranks pass on an incomplete set after some seconds: rank 0 can then name the missing ranks.
  */
 void controlGatherTick(struct control *c, uint64_t now)
 {

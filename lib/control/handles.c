@@ -28,7 +28,7 @@ union handleAncillary {
 
 /*
  * The name of a rank's socket. All ranks can derive it from the communicator's key, to remove the
- * name of a rank that was killed; nobody else can guess it.
+ * name of a rank that was killed; others cannot guess it.
  */
 static int socketName(const struct control *c, int rank, char *out, size_t bytes)
 {

@@ -42,9 +42,9 @@ size_t handlesBytes(int nRanks);
 void handlesClose(struct handles *h);
 
 /*
- * Collective among the ranks involved; the ranks know from an earlier allgather which rank sends to
- * which. Sends `fd` to every rank with to[rank] set. Receives a descriptor into fds[rank] from
- * every rank with from[rank] set; the caller closes them. All other fds[] become -1.
+ * Collective among the ranks involved, which know senders and receivers from an earlier allgather.
+ * Sends `fd` to every rank with to[rank] set. Receives a descriptor into fds[rank] from every rank
+ * with from[rank] set; the caller closes them. All other fds[] become -1.
  */
 ginResult_t handlesExchange(struct handles *h, int fd, const uint8_t *to, const uint8_t *from,
 			    int *fds);

@@ -43,7 +43,9 @@ ginResult_t controlConnect(struct control *c, uint64_t deadline);
 /* Waits until all children have connected. Connections that do not know the key are refused. */
 ginResult_t controlAcceptChildren(struct control *c, int children, uint64_t deadline);
 
-/* Fails when the bootstrap knows that a rank which should connect, here or elsewhere, has died. */
+/*
+ * Fails when the bootstrap knows that a rank has died that should connect to this or another rank.
+ */
 ginResult_t controlReadNews(struct control *c);
 void controlAddLink(struct control *c, int fd, int rank);
 int controlLinksOf(int rank, int nRanks); /* in the tree */
@@ -51,12 +53,12 @@ void controlReleaseSpare(struct control *c);
 int controlFirstChild(const struct control *c); /* its index in link[] */
 
 /*
- * Never waits: the thread sends what does not fit the socket's buffer. On failure, shuts the link
- * down: the thread then handles the end of the connection.
+ * Never waits: the thread sends the bytes that do not fit the socket's buffer. On failure, shuts
+ * the link down: the thread then handles the end of the connection.
  */
 void controlSend(struct control *c, struct controlLink *link, const struct controlHeader *header,
 		 const void *data);
-/* controlSend() to all children, with one copy of what their sockets do not take. */
+/* controlSend() to all children, with one copy of the bytes that their sockets do not take. */
 void controlSendChildren(struct control *c, const struct controlHeader *header, const void *data);
 void controlFlush(const struct control *c, struct controlLink *link);
 void controlDropParts(struct controlLink *link);
@@ -72,7 +74,7 @@ void controlGatherReset(struct control *c);
 /* Rank 0 has the entries of all ranks in c->gather: delivers the result. */
 ginResult_t controlGathered(struct control *c);
 
-/* A result from the parent: passes it on and keeps what is for this rank. */
+/* A result from the parent: passes it on and keeps the data for this rank. */
 ginResult_t controlDeliver(struct control *c, const struct controlHeader *header,
 			   const struct buffer *data);
 
@@ -107,7 +109,7 @@ size_t controlMessageBytes(const struct control *c, const struct controlLink *li
  */
 void controlTake(struct control *c, struct controlLink *link);
 
-/* The connection has ended, or has brought a message that it must not bring. */
+/* The connection has ended, or a wrong message has arrived on it. */
 void controlDropLink(struct control *c, struct controlLink *link);
 
 /*

@@ -38,7 +38,7 @@ ginResult_t recoverBegin(struct control *c, const int *exclude, int excludes)
 	return result;
 }
 
-/* Waiting for other ranks, in a call. */
+/* The wait of a call for other ranks. */
 struct recoverWait {
 	uint64_t warn, end;
 	unsigned askMs;
@@ -55,7 +55,7 @@ static struct recoverWait startWait(const struct control *c)
 				    .aborted = c->failed[c->rank]};
 }
 
-/* Does this rank wait for the rank? The leader waits for all, the others for the leader. */
+/* Does this rank wait for `rank`? The leader waits for all, the others for the leader. */
 static int waitsFor(const struct control *c, int rank)
 {
 	const struct recovery *v = c->recovery;
@@ -65,7 +65,7 @@ static int waitsFor(const struct control *c, int rank)
 	       (leader == c->rank || rank == leader);
 }
 
-/* A rank that waits for the leader alone still finds that a lower rank has died: it led. */
+/* Asking the leader is enough: if a lower rank dies, it was the leader. */
 static void askAll(struct control *c)
 {
 	for (int r = 0; r < c->nRanks; r++)
@@ -91,7 +91,7 @@ static int hasAgreed(const struct control *c, int rank)
 	return p->agrees && p->attempt == c->recovery->attempt && p->phase != recoverIdle;
 }
 
-/* The leader fixes the set when all have it; the others when the leader has fixed it. */
+/* The leader fixes the set when all ranks have it; the others fix it after the leader. */
 static int isFixed(const struct control *c)
 {
 	int leader = recoverLeader(c);
@@ -105,8 +105,8 @@ static int isFixed(const struct control *c)
 }
 
 /*
- * The first rank that this rank waits for, and that has not come; -1: the leader waits for another
- * rank.
+ * The first rank that this rank waits for, and that has not arrived; -1: the leader waits for
+ * another rank.
  */
 static int firstMissing(const struct control *c)
 {
@@ -167,7 +167,7 @@ static ginResult_t lookForEnd(struct control *c, const struct recoverWait *w)
 	return ginSuccess;
 }
 
-/* One turn of a wait: asks, and waits for news. */
+/* One step of a wait: asks, and waits for news. */
 static ginResult_t turn(struct control *c, struct recoverWait *w)
 {
 	uint64_t end = clockNow() + w->askMs * (SECOND / 1000);
@@ -234,7 +234,7 @@ static void dropEntries(struct recovery *v)
 	v->refused = 0;
 }
 
-/* After an attempt whose set was fixed: a new one. */
+/* Starts a new attempt after an attempt whose set was fixed. */
 static void beginAgain(struct recovery *v)
 {
 	v->attempt = v->newest > v->attempt ? v->newest : v->attempt + 1;
@@ -256,8 +256,8 @@ ginResult_t recoverAgree(struct control *c, struct recoverTeam *team)
 }
 
 /*
- * Has the attempt failed, the set of which was fixed? The leader begins a new one if the set has
- * grown. The others wait for its new attempt, unless the leader is out itself.
+ * Is an attempt with a fixed set over? The leader begins a new attempt if the set has grown. The
+ * others wait for the leader's new attempt, unless the leader is out.
  */
 static int isOver(const struct control *c)
 {
@@ -268,7 +268,7 @@ static int isOver(const struct control *c)
 	return v->grew && (v->members[0] == c->rank || recoverIsOut(v->out, v->members[0]));
 }
 
-/* The caller holds the lock. Asks nobody. */
+/* The caller holds the lock. Sends no question. */
 static int isLost(struct control *c, char *why)
 {
 	takeOutGone(c);
@@ -314,7 +314,9 @@ static void takeOwn(const struct recovery *v, int leads, const struct recoverEnt
 	memcpy(e->parents, parent, e->bytes);
 }
 
-/* Waits for a rank that has not got its entries, and has not left the attempt. */
+/*
+ * Must this rank wait for a rank that has not received its entries, and has not left the attempt?
+ */
 static int awaitsEntries(const struct control *c, int rank)
 {
 	const struct recoverPeer *p = &c->recovery->peer[rank];
@@ -324,8 +326,8 @@ static int awaitsEntries(const struct control *c, int rank)
 }
 
 /*
- * The leader, of ranks one of which refuses: no connection will tell the others, so this rank
- * answers until all know.
+ * The leader, when a rank refuses: no connection will inform the others, so the leader answers
+ * until all know.
  */
 static ginResult_t passRefusal(struct control *c, struct recoverWait *w)
 {
@@ -379,7 +381,7 @@ int recoverLost(struct control *c, char *why)
 }
 
 /*
- * Tells ranks that are out, and alive: this rank may close the communicator before they make the
+ * Informs ranks that are out but alive: this rank may close the communicator before they make the
  * call.
  */
 static void tellOut(struct control *c)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * recover.h - the ranks of a communicator, which may have failed, agree on which of them go on
+ * recover.h - the agreement of the ranks of a communicator, which may have failed, on those that go
+ * on
  *
- * The tree of the control plane may have lost its root and any other rank. Each rank therefore has
- * a datagram socket too, from controlPrepare() to controlClose(), whose port all ranks know. The
+ * The tree of the control plane may have lost its root and any other rank. Each rank therefore also
+ * has a datagram socket, from controlPrepare() to controlClose(), whose port all ranks know. The
  * thread of the control plane reads it. Every datagram carries a keyed hash; others are dropped. A
- * port that nobody has means that the rank has died, or has closed its communicator.
+ * closed port means that the rank has died, or has closed its communicator.
  *
- * The lowest rank that goes on leads. All others send it the set of the ranks that are out, until
- * all have one set; a set only grows. The leader gathers an entry of each rank and sends each rank
- * two of them. A rank that dies meanwhile, the leader too, is out, and the ranks begin a new
- * attempt.
+ * The lowest rank that goes on leads. All others send it their set of the ranks that are out, until
+ * all sets are equal; a set only grows. The leader gathers an entry of each rank and sends each
+ * rank two of them. A rank that dies during the attempt, even the leader, is out, and the ranks
+ * begin a new attempt.
  */
 #ifndef GIN_LIB_RECOVER_H
 #define GIN_LIB_RECOVER_H
@@ -37,8 +38,8 @@ ginResult_t recoverAgree(struct control *c, struct recoverTeam *team);
 
 /*
  * Collective among the team: sends an entry, and gets the entries of the new rank 0 and of this
- * rank's parent in the new tree. `refused`: this rank cannot go on; then all ranks get its entry as
- * both.
+ * rank's parent in the new tree. `refused`: this rank cannot go on; all ranks then get its entry
+ * twice.
  */
 struct recoverEntries {
 	const void *mine;

@@ -47,7 +47,7 @@ struct recovery {
 	int nMembers;
 	size_t entryBytes;
 	uint8_t *entries; /* leader: [nMembers]; others: of this rank, the root, the parent */
-	uint8_t *arrived; /* leader: [nMembers]; others: [0] is set when the entries have come */
+	uint8_t *arrived; /* leader: [nMembers]; others: [0] is set when the entries have arrived */
 	int missing;	  /* the leader's: entries not yet arrived */
 	int refusal;	  /* the leader's: the first member that refuses, or -1 */
 	int refused;
@@ -75,7 +75,7 @@ void recoverClose(struct control *c);
 /* The thread: reads what has arrived, answers, and wakes the caller of recoverAgree(). */
 void recoverRead(struct control *c);
 
-/* Handles a datagram, of any bytes, if its hash is right. There are tables. */
+/* Handles a datagram, of any bytes, if its hash is right. The tables must exist. */
 void recoverTake(struct control *c, const uint8_t *datagram, size_t bytes,
 		 const union datagramAddress *from);
 
@@ -85,7 +85,7 @@ void recoverAsk(struct control *c, int rank);
 /* Has the rank died, or closed its communicator? */
 int recoverIsGone(const struct control *c, int rank);
 
-/* Puts a rank into the set. Returns 1 if that is news. */
+/* Puts a rank into the set. Returns 1 if it was not in it. */
 int recoverTakeOut(struct recovery *v, const struct control *c, int rank);
 
 /* The lowest rank that is not out, or nRanks. */

@@ -86,7 +86,7 @@ static int hasAddress(const struct identity *of, const struct netAddress *addres
 	return 0;
 }
 
-/* Container bridges have one address on every host: on this host it refuses the rank's port. */
+/* Container bridges have one address on every host: here the address refuses the rank's port. */
 static int isBridge(const struct control *c, const struct identity *to, unsigned i)
 {
 	const struct identity *me = &c->ranks[c->rank];
@@ -99,8 +99,8 @@ static int isBridge(const struct control *c, const struct identity *to, unsigned
 
 /*
  * The candidate addresses of a rank. Returns 0 after the last. Ranks of this host use loopback. An
- * address that this host has too is used only if all addresses are such: if GIN_HOSTID divides a
- * host.
+ * address that this host has too is used only if this host has all addresses: if GIN_HOSTID divides
+ * a host.
  */
 static int candidate(const struct control *c, int rank, unsigned i, struct netAddress *out)
 {
@@ -129,7 +129,9 @@ static uint32_t candidates(const struct control *c, int rank)
 	return (1u << n) - 1;
 }
 
-/* The entries that `rank` is to get: its own state's, or the two of its place in the new tree. */
+/*
+ * Adds the entries for `rank`: this rank's own, or the two for the place of `rank` in the new tree.
+ */
 static void addEntries(const struct control *c, int rank, struct recoverHeader *header, uint8_t *at)
 {
 	const struct recovery *v = c->recovery;
@@ -158,7 +160,7 @@ static void addEntries(const struct control *c, int rank, struct recoverHeader *
 	memcpy(at + bytes, v->entries + parent * bytes, bytes);
 }
 
-/* A rank that is not in the call needs no memory for its answer but the set. */
+/* Answers even if this rank is not in the call and has no memory but the set. */
 static void sendState(struct control *c, int rank, const union datagramAddress *to, int asks)
 {
 	struct recovery *v = c->recovery;
@@ -286,7 +288,7 @@ int recoverTakeOut(struct recovery *v, const struct control *c, int rank)
 
 /*
  * The state of a rank that is not in the call. The rank may have left this rank out. Or it has the
- * new communicator, which this rank failed to join: that communicator fails, and the rank calls
+ * new communicator, which this rank failed to join: the new communicator fails, and the rank calls
  * again.
  */
 static void takeIdle(struct control *c, int rank, const struct recoverHeader *h, const uint8_t *out)
@@ -344,7 +346,7 @@ static void takeState(struct control *c, int rank, const struct recoverHeader *h
 		v->ahead = -1;
 	if (recoverIsOut(out, c->rank))
 		v->by = rank;
-	if (recoverIsOut(v->out, rank)) /* it learns that by the answer */
+	if (recoverIsOut(v->out, rank)) /* the answer says so */
 		return;
 	v->newest = h->attempt > v->newest ? h->attempt : v->newest;
 	if (v->phase == recoverGather && v->newest > v->attempt)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * send.c - sends messages without waiting: what a socket does not take at once is kept for the
+ * send.c - sends messages without waiting: bytes that a socket does not take are kept for the
  * thread
  *
- * The children of a rank get one result: the rank keeps one copy of it for all of them.
+ * All children of a rank get an equal result: the rank keeps one copy of it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -93,7 +93,7 @@ static void giveUp(struct controlLink *link)
 	controlDropParts(link);
 }
 
-/* Sends what the socket takes of the first message. 1: all of it. */
+/* Sends as much of the first message as the socket takes. 1: all of it. */
 static int flushFirst(struct controlLink *link)
 {
 	const struct controlBody *body = link->first->body;
@@ -130,7 +130,7 @@ void controlFlush(const struct control *c, struct controlLink *link)
 }
 
 /*
- * Sends what the socket takes at once, without memory of its own. Returns the bytes, or -1: the
+ * Sends as much as the socket takes at once, and allocates nothing. Returns the bytes, or -1: the
  * link has ended.
  */
 static ssize_t sendAtOnce(const struct controlLink *link, const struct controlHeader *header,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* thread.c - the thread that reads the sockets, and what follows when a connection ends */
+/* thread.c - the thread that reads the sockets, and the handling of connections that end */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -119,7 +119,9 @@ size_t controlMessageBytes(const struct control *c, const struct controlLink *li
 	return header.bytes > mostBytes(c, header.type) ? 0 : sizeof(header) + header.bytes;
 }
 
-/* Reads what has arrived. 1: a whole message, 0: a part of one, -1: the link must be dropped. */
+/*
+ * Reads what has arrived. 1: a whole message, 0: an incomplete one, -1: the link must be dropped.
+ */
 static int receive(const struct control *c, struct controlLink *link)
 {
 	for (;;) {

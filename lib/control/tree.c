@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tree.c - connects the ranks to a tree */
+/* tree.c - connects the ranks in a tree */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
@@ -29,7 +29,7 @@ int controlLinksOf(int rank, int nRanks)
 	return children + (rank != 0);
 }
 
-/* Rank 0 has no parent, and rank 1 as many children unless they are few. */
+/* Rank 0 has no parent; rank 1 has as many children, unless there are few ranks. */
 int controlLinksMost(int nRanks)
 {
 	int first = controlLinksOf(0, nRanks), second = nRanks > 1 ? controlLinksOf(1, nRanks) : 0;

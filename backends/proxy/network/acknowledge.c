@@ -4,15 +4,15 @@
 #include "network.h"
 
 /*
- * Turns in which a cursor waits for a message to travel with. The kernel often answers a signal at
- * once; a cursor of its own would delay the answer by the time of a message.
+ * Passes of the worker for which a cursor waits for a message to travel with. The kernel often
+ * answers a signal at once; a separate cursor would delay the answer by the time of a message.
  */
 #define PATIENCE 3
 
 /*
- * On a fabric whose poll() takes a system call, a cursor waits for so many nanoseconds. Meanwhile
- * the lane does not poll, so that the worker takes the answer from its ring sooner. tcp;ofi_rxm
- * would also read and write a descriptor once more.
+ * On a fabric whose poll() takes a system call, a cursor waits for this many nanoseconds. During
+ * this time the lane does not poll, so that the worker takes the answer from its ring sooner.
+ * tcp;ofi_rxm would also read and write a descriptor once more.
  */
 #define GLANCE 1200
 
@@ -83,7 +83,7 @@ static int mayWait(const struct networkLane *lane, struct networkPeer *peer)
 	return 1;
 }
 
-/* Returns 1 when the peer has got everything that is owed. */
+/* Returns 1 when everything that is owed to the peer has been sent. */
 static int payPeer(struct networkLane *lane, struct networkPeer *peer)
 {
 	struct messageChannel *c = peer->channel;

@@ -8,13 +8,13 @@
 
 #include "network.h"
 
-/* The pool has room for at least so many slots: see struct bounceOffer. */
+/* The pool has room for at least this many slots: see struct bounceOffer. */
 static uint64_t leastSlots(uint64_t nRanks)
 {
 	return nRanks * (2 * BOUNCE_LANDINGS_LEAST + 2 * (BOUNCE_LANDINGS_LEAST / 2));
 }
 
-/* Slots as long as the pool and the user allow; then as many for each rank as there is room for. */
+/* Slots as long as the pool and the user allow; then as many for each rank as fit into the pool. */
 static struct bounceOffer shapeOf(uint64_t pool, uint64_t slotMost, uint64_t nRanks)
 {
 	uint64_t least = leastSlots(nRanks);
@@ -164,7 +164,7 @@ void bounceConnect(struct networkLane *lane, uint32_t rank, const struct bounceO
 	p->landings = bounceMask(p->offer.landings);
 	if (!lane->bounce)
 		return;
-	/* Not more gets under way than the peer has reply slots. */
+	/* No more gets in flight than the peer has reply slots. */
 	uint32_t own = bounceGetsOf(&lane->bounce->offer), theirs = bounceGetsOf(&p->offer);
 	p->free[slotGet] = bounceMask(theirs && theirs < own ? theirs : own);
 	p->free[slotReply] = bounceMask(own);

@@ -18,9 +18,10 @@
  * does not read the source, a send slot; copies the bytes into the send slot; writes them into the
  * landing slot; and sends `landed` (message.h). The receiver copies the bytes from the landing slot
  * into the window. When its cursor has passed the message, the sender may use the landing slot
- * again: the cursor is the credit. On an ordered network `landed` follows the write at once, else
- * it is sent when the bytes are in the landing slot. A chunk to a window that the network reaches
- * is written from the send slot into the window. A value of 16 bytes at most travels in a message.
+ * again: the cursor is the credit. On an ordered network `landed` follows the write at once,
+ * otherwise it is sent when the bytes are in the landing slot. A chunk to a window that the network
+ * reaches is written from the send slot into the window. A value of 16 bytes at most travels in a
+ * message.
  *
  * A get takes a get slot and sends `fetch`. The peer copies the bytes into a reply slot, writes
  * them into the get slot, and answers. This rank copies them to their target.
@@ -40,7 +41,10 @@
 #define BOUNCE_LANDINGS_MOST 8u
 #define BOUNCE_ALIGN 16u /* of a slot */
 
-/* Chunks of a lane besides replies; of one peer, so that a stopped peer leaves chunks to others. */
+/*
+ * Most chunks in use, without replies: of a lane, and of a peer, so that a stopped peer leaves
+ * chunks to others.
+ */
 #define BOUNCE_CHUNKS 256u
 #define BOUNCE_CHUNKS_OF_PEER 64u
 
@@ -130,18 +134,18 @@ struct networkLane;
 struct networkPeer;
 
 /*
- * bounce.c. Without slots, it only begins messages again that wait for a stream to change a word of
- * GPU memory. `network`: its name, for messages.
+ * bounce.c. A lane without slots is used only to retry messages that wait for a word in GPU memory.
+ * `network`: its name, for messages.
  */
 ginResult_t bounceOpen(struct networkLane *lane, struct fabric *fabric, int hasSlots,
 		       const char *network);
 void bounceClose(struct networkLane *lane);
-/* Forgets what is under way. */
+/* Forgets all chunks in flight. */
 void bounceStop(struct networkLane *lane);
-/* The peer's offer has come. */
+/* The peer's offer has arrived. */
 void bounceConnect(struct networkLane *lane, uint32_t rank, const struct bounceOffer *offer);
 
-/* Has anything under way to which bounceTurn() has to look? */
+/* Is anything in flight that needs bounceTurn()? */
 static inline int bounceIsActive(const struct bounceLane *b)
 {
 	return b && b->active;
@@ -149,12 +153,12 @@ static inline int bounceIsActive(const struct bounceLane *b)
 
 void bounceActivate(struct networkLane *lane, struct networkPeer *peer);
 
-/* A chunk, with a slot unless slotNone. NULL: none is free. */
+/* A chunk, with a slot unless slotNone. NULL: no chunk or slot is free. */
 struct bounceChunk *bounceTake(struct networkLane *lane, struct networkPeer *peer,
 			       enum bounceKind kind, enum bounceSlot slot);
 void bounceGive(struct networkLane *lane, struct bounceChunk *chunk);
 
-/* Copies between slots and windows are not possible any more. Returns fabricFailed. */
+/* Copies between slots and windows have failed for good. Returns fabricFailed. */
 int bounceCopyFailed(struct networkLane *lane);
 
 static inline uint32_t bounceMask(uint32_t count)
@@ -205,7 +209,7 @@ void bounceBegun(struct bounceChunk *chunk);
 
 /* put.c: the next chunk or value of a put. Returns fabricOk, fabricBusy or fabricFailed. */
 int bouncePut(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *work);
-/* The word of the work follows the chunks that are not given to the fabric yet. */
+/* The word of the work waits for the chunks that are not given to the fabric yet. */
 int bounceWord(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *work);
 /* Tells the peer that the chunk is in its landing slot, or will be there before the message. */
 int bounceSendLanded(struct networkLane *lane, struct bounceChunk *chunk);

@@ -95,7 +95,7 @@ static int severalHosts(const struct backendHost *host)
 	return 0;
 }
 
-/* A number for the sort of network, with which the description of a port begins. */
+/* A number for the kind of network, with which the description of a port begins. */
 static uint8_t nicNetworkOf(const struct rdmaFound *found)
 {
 	uint8_t sum = 1;
@@ -122,7 +122,7 @@ void networkProbeNic(const struct backendHost *host, struct proxyBlob *blob)
 		logWrite(logInfo, "rank %d: the proxy has no NIC: %s", host->rank, why);
 }
 
-/* Have all ranks a NIC of one network? All ranks find one answer; `why` says why not. */
+/* Have all ranks a NIC of one network? The answer is equal on all ranks; `why` says why not. */
 static int allHaveNics(const struct backendHost *host, char *why)
 {
 	const struct proxyBlob first = proxyBlobOf(host, 0);

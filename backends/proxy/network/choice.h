@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * choice.h - GIN_TRANSPORT, the network that a rank looks for, its search, and how two ranks' meet
+ * choice.h - GIN_TRANSPORT, the network that a rank looks for, its search, and what two ranks share
  */
 #ifndef GIN_PROXY_CHOICE_H
 #define GIN_PROXY_CHOICE_H
@@ -14,7 +14,7 @@
 /* The network whose NICs backends/rdma finds; its plug-in is libgin-rdma.so. */
 #define NETWORK_VERBS "verbs"
 
-/* What GIN_TRANSPORT says. */
+/* The value of GIN_TRANSPORT. */
 struct transportChoice {
 	int allowsIpc, prefersNetwork;
 	enum backendSearch searches;
@@ -34,7 +34,7 @@ struct proxyBlob {
 	uint8_t hasSearched; /* the members below are valid */
 	uint8_t hasNetwork;
 	uint8_t bounces;    /* has windows that the network does not reach: see bounce.h */
-	uint8_t rails;	    /* NICs that its lanes use in turn; 0: as 1 */
+	uint8_t rails;	    /* NICs that its lanes use round robin; 0: as 1 */
 	uint8_t reachesGpu; /* the network reaches this rank's GPU memory: see gpu.h */
 	uint8_t hasNic;	    /* before the search: a port for the network verbs, on a `nicNetwork` */
 	uint8_t pairBytes;  /* as in struct fabricAbout */
@@ -86,8 +86,8 @@ int networkChoose(const struct backendHost *host, struct transportChoice *choice
 ginResult_t networkSearch(const struct backendHost *host, struct proxyBlob *blob);
 
 /*
- * Before the search: has a rank with this device windows that go through slots if the network does
- * not reach its GPU memory?
+ * Before the search: will a rank with this device have windows that go through slots if the network
+ * does not reach its GPU memory?
  */
 int networkBounces(const struct device *device);
 

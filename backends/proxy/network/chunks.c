@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* chunks.c - the chunks of works: cuts works into them, gives them to the fabric, and ends them */
+/* chunks.c - cuts works into chunks, gives the chunks to the fabric, and ends them */
 #include "bounce.h"
 #include "network.h"
 
-/* A put has at least so many chunks, unless they were shorter than LEAST. */
+/* A put has at least this many chunks, unless they would be shorter than LEAST. */
 #define CHUNKS 4u
 #define LEAST 65536u
 
@@ -48,7 +48,7 @@ int bounceNeeds(const struct networkLane *lane, const struct proxyWork *w)
 	return bouncesThere(w) || bouncesHere(lane, w);
 }
 
-/* Only with GIN_BOUNCE=never on some rank a work lacks slots. */
+/* A work lacks slots only with GIN_BOUNCE=never on some rank. */
 int bounceLacks(const struct networkLane *lane, const struct proxyWork *w)
 {
 	int own = bouncesHere(lane, w) || (w->op == ginOpGet && bouncesThere(w));
@@ -64,7 +64,7 @@ static uint32_t leastOf(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* No aligned word of the target is cut: its two parts would not arrive at one time. */
+/* No aligned word of the target is cut: its two pieces would not arrive at the same time. */
 static uint64_t cutAtWord(uint64_t targetAt, uint64_t bytes)
 {
 	uint64_t beyond = (targetAt + bytes) % 8;
@@ -209,7 +209,9 @@ static void chunkGiven(struct networkLane *lane, struct bounceChunk *k)
 		chunkMoved(lane, k);
 }
 
-/* Does `step` with the chunks of a peer in order, while it returns fabricOk; `then` ends each. */
+/*
+ * Calls `step` for the chunks of a peer in order while it returns fabricOk; `then` ends each chunk.
+ */
 static int drainList(struct networkLane *lane, struct bounceList *list,
 		     int (*step)(struct networkLane *lane, struct bounceChunk *k),
 		     void (*then)(struct networkLane *lane, struct bounceChunk *k))
@@ -263,7 +265,7 @@ void bounceTurn(struct networkLane *lane)
 	}
 }
 
-/* Chunks with operations in the air end when these are done. */
+/* Chunks with operations in flight end when the operations are done. */
 static void failList(struct networkLane *lane, struct bounceList *list)
 {
 	while (list->first) {

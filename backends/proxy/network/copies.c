@@ -10,7 +10,7 @@
 
 #define LINE 8 /* words of a cache line */
 
-/* A ticket: the number of the copy in its stream or by the CPU, and by what it is made. */
+/* A ticket: the number of the copy in its stream or by the CPU, and which of them makes it. */
 enum { byStream = 0, byCpu = 2, BY_BITS = 2 };
 
 static copyTicket ticketOf(uint64_t number, unsigned by)
@@ -142,8 +142,8 @@ int copiesIsMade(const struct copies *c, copyTicket ticket)
 }
 
 /*
- * Is the window still registered? The worker's lock is held: ginWindowDeregister() frees the slot,
- * and then waits for the lock before the memory may be freed.
+ * Is the window still registered? The caller holds the worker's lock: ginWindowDeregister() frees
+ * the slot, and then waits for the lock before the memory may be freed.
  */
 static int isRegistered(const struct copies *c, const struct copyOrder *order)
 {

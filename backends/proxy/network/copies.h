@@ -3,8 +3,8 @@
  * copies.h - copies between a lane's slots and windows, which the network does not reach
  *
  * A copy from or to GPU memory is made by a copy engine: each direction has a stream, in which the
- * copies are made in order, and after each batch the stream writes how many it has made. A copy
- * whose both ends CPUs reach is made by copiesRun(), later than copiesStart(), as an engine's is.
+ * copies are made in order, and after each batch the stream writes how many it has made. If CPUs
+ * reach source and target, copiesRun() makes the copy, later than copiesStart(), as an engine does.
  */
 #ifndef GIN_PROXY_COPIES_H
 #define GIN_PROXY_COPIES_H
@@ -21,8 +21,8 @@ struct copyOrder {
 	const char *from;
 	size_t bytes;
 	enum copyDirection direction;
-	int byCpu; /* CPUs reach the end in the window */
-	/* The copy is left out if `slot` has not this window any more. NULL: not checked. */
+	int byCpu; /* CPUs reach the window */
+	/* The copy is left out if `slot` no longer has this window. NULL: not checked. */
 	const struct proxyWindow *window;
 	uint32_t slot;
 };
@@ -62,10 +62,10 @@ int copiesIsMade(const struct copies *copies, copyTicket ticket);
 /* Makes the copies by the CPU that were started before. */
 void copiesRun(struct copies *copies);
 
-/* Lets the streams write what they have made. Returns fabricOk or fabricFailed. */
+/* Lets the streams write how many copies they have made. Returns fabricOk or fabricFailed. */
 int copiesChain(struct copies *copies);
 
-/* Waits for the copies of the engines that are under way. Any thread. */
+/* Waits for the copies of the engines in flight. Any thread. */
 void copiesWait(const struct copies *copies);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gpu.h - GPU memory that the network reaches by itself
+ * gpu.h - GPU memory that the network reaches without slots
  *
  * A rank finds out once, when it looks for a network: it registers a page of its GPU's memory, as
  * it later registers windows. If that fails, all of the rank's GPU memory goes through slots
@@ -30,7 +30,7 @@ int networkGpuTry(const struct device *device, const struct fabricCalls *calls,
 int networkGpuOpen(const struct device *device, const struct fabricCalls *calls,
 		   struct fabric *fabric, struct networkGpu *gpu, char *why);
 
-/* The ends of the fabric are closed. */
+/* The endpoints of the fabric are closed. */
 void networkGpuClose(const struct device *device, const struct fabricCalls *calls,
 		     struct networkGpu *gpu);
 

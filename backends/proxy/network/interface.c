@@ -26,7 +26,7 @@ int networkInterfaceAllowed(const char *list, const char *name)
 struct interfaceRule {
 	const char *variable; /* that has `value`; NULL: any interface */
 	const char *value;
-	int isList; /* as of NCCL_SOCKET_IFNAME; else the interface's name */
+	int isList; /* as of NCCL_SOCKET_IFNAME; 0: the interface's name */
 };
 
 static struct interfaceRule readRule(void)

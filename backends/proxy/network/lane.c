@@ -2,8 +2,8 @@
 /*
  * lane.c - a lane of the network transport: data by writes and reads, words by messages
  *
- * An ordered fabric carries a word right after the data of its work; else the word is sent when the
- * data has landed.
+ * An ordered fabric carries a word right after the data of its work; otherwise the word is sent
+ * when the data has landed.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ static void failPart(struct networkLane *lane, struct proxyWork *w)
 	networkLanded(lane, w);
 }
 
-/* A part of a get. The peer may still write into the slot, which no other peer uses. */
+/* A chunk of a get. The peer may still write into the slot, which no other peer uses. */
 static void failChunk(struct networkLane *lane, struct bounceChunk *chunk)
 {
 	struct proxyWork *w = chunk->work;
@@ -48,7 +48,7 @@ static void failChunk(struct networkLane *lane, struct bounceChunk *chunk)
 	failPart(lane, w);
 }
 
-/* The peer may have done any of its messages: all that it has not acknowledged fail. */
+/* The peer may have done any of the messages: all that it has not acknowledged fail. */
 static void failMessages(struct networkLane *lane, struct messageChannel *c)
 {
 	for (uint32_t n = c->low; n != c->next; n++) {
@@ -80,7 +80,7 @@ void networkLose(struct networkLane *lane, uint32_t rank, const char *why)
 	bounceLose(lane, peer);
 	snprintf(sentence, sizeof(sentence), "rank %u (host %.63s) is lost: %.160s", rank,
 		 host->ranks[rank].host, why);
-	/* Another rank may have told of a failure that follows from this one. */
+	/* Another rank may have reported a failure that follows from this one. */
 	logWrite(logInfo, "rank %d: %s", host->rank, sentence);
 	host->peerFailed(host->core, (int)rank, sentence);
 }
@@ -164,7 +164,7 @@ int networkSendWord(struct networkLane *lane, struct networkPeer *peer, struct p
 	return sendMessage(lane, peer, w, 0);
 }
 
-/* Can the immediate of the last write name the word? It is another message less. */
+/* Can the immediate of the last write name the word? That saves a message. */
 static int fitsImmediate(const struct networkLane *lane, const struct networkPeer *peer,
 			 const struct proxyWork *w)
 {
@@ -238,8 +238,8 @@ static ginResult_t startMessage(struct networkLane *lane, struct networkPeer *pe
 }
 
 /*
- * Goes on with a work. While it is begun, landsAt counts one more, so that the work does not land.
- * 0: the fabric has no room.
+ * Continues a work. Until all of it is given to the fabric, landsAt counts one more, so that it
+ * does not land. 0: the fabric has no room.
  */
 static int goOn(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w)
 {
@@ -358,7 +358,7 @@ static void takeImmediate(struct networkLane *lane, const struct fabricEvent *ev
 	networkReceiveImmediate(lane, rank, event->immediate);
 }
 
-/* Returns 0 if the event is none of these. */
+/* Returns 0 if the event is of another kind. */
 static int handleState(struct networkLane *lane, const struct fabricEvent *event)
 {
 	if (event->kind == fabricLost)
@@ -401,7 +401,7 @@ static void chainCopies(struct networkLane *lane)
 		bounceCopyFailed(lane);
 }
 
-/* Returns 1 as long as anything is under way: only another turn finds out that copies are made. */
+/* Returns 1 as long as anything is in flight: only another pass finds out that copies are made. */
 static uint32_t turnBounce(struct networkLane *lane)
 {
 	if (!bounceIsActive(lane->bounce))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* message.c - messages between the proxies of two ranks: the sender's end */
+/* message.c - messages between the proxies of two ranks: the sender's side */
 #include "message.h"
 
 #include <string.h>
@@ -92,7 +92,7 @@ uint64_t messageImmediate(const struct messageChannel *c, uint32_t rank, const s
 	return out << form.offset | w->word.offset / 8;
 }
 
-/* The number that is next to `expected` and has these last bits. */
+/* The number closest to `expected` that has these last bits. */
 static uint32_t wholeNumber(uint32_t expected, uint32_t last, uint32_t bits)
 {
 	uint32_t ahead = (last - expected) << (32 - bits);

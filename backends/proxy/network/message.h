@@ -2,19 +2,19 @@
 /*
  * message.h - messages between the proxies of two ranks over a network
  *
- * A proxy changes no word at a peer by itself: it sends a message, and the peer's proxy checks it
- * and changes the word. The messages from one lane to a peer's lane have numbers, except answers
- * and cursors. The receiver begins them in the order of numbers, each exactly once, whatever the
- * order in which they arrive. It acknowledges by a cursor: all numbers below are done. The cursor
- * travels with every message, or in a message of its own. An atomic with an old value, and a fetch,
- * get an answer besides.
+ * A proxy changes no word at a peer: it sends a message, and the peer's proxy checks it and changes
+ * the word. The messages from one lane to a peer's lane have numbers, except answers and cursors.
+ * The receiver begins them in the order of numbers, each exactly once, whatever the order in which
+ * they arrive. It acknowledges by a cursor: all numbers below are done. The cursor travels with
+ * every message, or in a message of its own. An atomic with an old value, and a fetch, also get an
+ * answer.
  *
  * Messages of data in memory that the network does not reach (bounce.h): `landed` is done when the
  * data has been copied from the landing slot to its window, `value` when its bytes are there. The
  * word of a message is changed when all lower numbers are done: a word waits for all data before
  * it.
  *
- * At most MESSAGES numbers are under way. A number's slot is used again when the cursor has passed
+ * At most MESSAGES numbers are in flight. A number's slot is used again when the cursor has passed
  * it and every lower number. A count of acknowledgements would free slots that are still in use.
  * Answers and cursors have no numbers and so need no room at the peer: two ranks whose windows are
  * full can still answer each other.
@@ -46,7 +46,10 @@ enum messageKind {
 /* Bytes of the longest data of a messagePut. */
 #define MESSAGE_DATA 32u
 
-/* Little-endian, as all hosts that libgin runs on. It ends after the last member that it needs. */
+/*
+ * Little-endian, as all hosts that libgin runs on. A message ends after the last member that it
+ * needs.
+ */
 struct message {
 	uint8_t kind;
 	uint8_t op;	     /* messageWord: enum ginOp */
@@ -78,7 +81,7 @@ struct bounceChunk;
 
 struct messageOut {
 	struct proxyWork *work;
-	struct bounceChunk *chunk; /* messageFetch: the part of a get */
+	struct bounceChunk *chunk; /* messageFetch: the chunk of a get */
 	uint8_t wantsAnswer, isAnswered;
 	uint8_t landing; /* messageLanded: 1 + the landing slot at the receiver */
 };
@@ -100,7 +103,7 @@ struct messageChannel {
 	uint32_t begun;	     /* all below are done, or their data is being copied */
 	uint32_t cursorSent; /* the cursor that was sent last */
 	uint8_t isKept[MESSAGES];
-	struct message *kept; /* [MESSAGES]: came before their turn; or NULL */
+	struct message *kept; /* [MESSAGES]: arrived before an earlier number; or NULL */
 	copyTicket *copying;  /* [MESSAGES]: of the numbers from `expected` to `begun`; or NULL */
 	uint32_t firstOwed, endOwed; /* answers that are not sent yet */
 	struct messageOwed owed[MESSAGES];
@@ -119,8 +122,8 @@ struct message messageOf(const struct messageChannel *c, uint32_t rank,
 			 const struct proxyWork *work, int withData);
 
 /*
- * Can an immediate of `bits`, 32 or 64, of this rank name the word of the work, and is it raised by
- * one?
+ * Does the work raise a signal by 1, and do rank, window and signal fit into an immediate of `bits`
+ * bits, 32 or 64?
  */
 int messageFitsImmediate(const struct proxyWork *work, uint32_t rank, uint32_t bits);
 
@@ -134,7 +137,9 @@ static inline uint32_t messageImmediateRank(uint64_t immediate)
 	return (uint32_t)(immediate >> 38) & 0xffff;
 }
 
-/* The message that the immediate of `rank` stands for. Its cursor says nothing new. */
+/*
+ * The message that the immediate of `rank` stands for. Its cursor is the last that the peer sent.
+ */
 struct message messageOfImmediate(const struct messageChannel *c, uint32_t rank, uint64_t immediate,
 				  uint32_t bits);
 

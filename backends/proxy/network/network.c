@@ -41,7 +41,8 @@ static void networkClose(void *state)
 }
 
 /*
- * Has this rank, or a rank that it reaches by the network, windows that the network does not reach?
+ * Does this rank, or a rank that it reaches by the network, have windows that the network does not
+ * reach?
  */
 static int anyBounces(const struct transportScope *scope)
 {
@@ -116,7 +117,7 @@ static ginResult_t openLane(struct networkTransport *t, uint32_t index)
 	return result;
 }
 
-/* Opens the provider that networkSearch() has found, which the peers know. */
+/* Opens the provider that networkSearch() has found and that the peers know. */
 static int openFabric(struct networkTransport *t, const char *name, uint32_t rail, char *why)
 {
 	struct networkWanted want;
@@ -165,7 +166,7 @@ static ginResult_t networkOpen(const struct transportScope *scope, void **state)
 _Static_assert(FABRIC_ADDRESS + sizeof(struct bounceOffer) <= TRANSPORT_ADDRESS,
 	       "they travel together");
 
-/* The end's address, then the offer of slots. */
+/* The endpoint's address, then the offer of slots. */
 static ginResult_t networkAddress(void *state, uint32_t index, void *address)
 {
 	struct networkTransport *t = state;
@@ -305,7 +306,7 @@ static ginResult_t networkWindowOffer(void *state, const struct memory *memory,
 	return result == ginSuccess ? offerKeys(t, key, offer) : result;
 }
 
-/* A source of this rank's puts alone. The engine reads it by the CPU if the network does not. */
+/* A source of this rank's puts only. The engine reads it by the CPU if the network does not. */
 static ginResult_t networkWindowLocal(void *state, const struct memory *memory, void **link)
 {
 	struct networkTransport *t = state;

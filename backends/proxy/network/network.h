@@ -15,12 +15,12 @@ struct networkLane;
 /* Touched by the worker of its lane, as struct networkLane. */
 struct networkPeer {
 	uint64_t address;		/* of the fabric */
-	struct messageChannel *channel; /* NULL: no message has been sent or has come */
-	struct proxyWork *begun;	/* the fabric has taken a part of it */
+	struct messageChannel *channel; /* NULL: no message has been sent or has arrived */
+	struct proxyWork *begun;	/* the fabric has taken some of it */
 	uint64_t sent;			/* bytes of `begun` that the fabric has taken */
 	uint8_t isLost;
 	uint8_t owes;	  /* a cursor or answers; then it is in the lane's list */
-	uint8_t patience; /* turns that a cursor may wait for a message to travel with */
+	uint8_t patience; /* passes that a cursor may wait for a message to travel with */
 	struct networkPeer *nextOwing;
 	struct networkPeer *nextWaiting; /* for the lane's `word` */
 	uint8_t isWaiting;
@@ -45,7 +45,7 @@ struct networkLane {
 		*bounce;	/* NULL: no slots, and no words of GPU memory that streams change */
 	struct deviceWord word; /* changes a word of this rank's GPU memory */
 	struct networkPeer *wordPeer; /* for a message of this peer; NULL: none, or it is lost */
-	struct networkPeer *waiting;  /* for `word`; the first comes next */
+	struct networkPeer *waiting;  /* for `word`; the first is the next */
 	struct networkPeer *owing;
 	uint64_t glancesUntil; /* until then the lane does not poll: networkOwe(); 0: it polls */
 	struct proxyWork *head, *tail; /* have landed, for landed() */
@@ -89,41 +89,41 @@ void networkLaneFree(struct networkLane *lane);
 /* Makes the channel of a peer. NULL: there is no memory, and the peer is lost. */
 struct messageChannel *networkChannelOpen(struct networkLane *lane, uint32_t rank);
 
-/* One part of the work has landed. */
+/* One operation of the work has landed. */
 void networkLanded(struct networkLane *lane, struct proxyWork *work);
 
-/* The communicator fails, with the sentence. Nothing more is sent to the peer. */
+/* Makes the communicator fail with the sentence. Nothing more is sent to the peer. */
 void networkLose(struct networkLane *lane, uint32_t rank, const char *why);
 
 /* Is there room for one message to the peer, and its channel? Returns as networkSendWord(). */
 int networkRoom(struct networkLane *lane, struct networkPeer *peer);
 
-/* After networkRoom(): sends the message with the channel's next number, a part of out->work. */
+/* After networkRoom(): sends the message with the channel's next number, for out->work. */
 int networkSend(struct networkLane *lane, struct networkPeer *peer, const struct message *m,
 		const struct messageOut *out);
 
 /* Sends the word of the work. Returns fabricOk, fabricBusy or fabricFailed. */
 int networkSendWord(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *work);
 
-/* receive.c: begins what waits for its turn, and moves the cursor. */
+/* receive.c: begins the kept messages that are due, and moves the cursor. */
 void networkAdvance(struct networkLane *lane, struct networkPeer *peer);
 
-/* receive.c: the peer does not wait for the lane's `word` any more: it has it, or it is lost. */
+/* receive.c: the peer no longer waits for the lane's `word`: it has it, or it is lost. */
 void networkStopWaiting(struct networkLane *lane, struct networkPeer *peer);
 
-/* receive.c: does a message wait for its turn, or a copy into a window go on? */
+/* receive.c: is a message kept, or a copy into a window in flight? */
 int networkIsBehind(const struct messageChannel *channel);
 
-/* receive.c: the data that message `number` of the peer asks for is there. */
+/* receive.c: the data that message `number` of the peer asks for has arrived at the peer. */
 void networkOweAnswer(struct networkLane *lane, struct networkPeer *peer, uint32_t number);
 
-/* receive.c: does what a message asks for. */
+/* receive.c: executes a message. */
 void networkReceive(struct networkLane *lane, const unsigned char *bytes, uint32_t length);
 
 /* receive.c: raises the signal that an immediate names. */
 void networkReceiveImmediate(struct networkLane *lane, uint32_t rank, uint64_t immediate);
 
-/* acknowledge.c: the peer is to get a cursor, and the answers that the channel keeps. */
+/* acknowledge.c: a cursor is owed to the peer, and the answers that the channel keeps. */
 void networkOwe(struct networkLane *lane, struct networkPeer *peer);
 
 /* acknowledge.c: sends the answers and cursors that are owed, as far as there is room. */

@@ -22,7 +22,7 @@ static struct {
 	struct networkPlugin plugin[PLUGINS];
 } loaded = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The slot of the plug-in with this name, or a free slot. NULL: there is none. The lock is held. */
+/* The slot of the plug-in with this name, or a free slot. NULL: none. The caller holds the lock. */
 static struct networkPlugin *pluginNamed(const char *name)
 {
 	for (int i = 0; i < PLUGINS; i++)
@@ -31,7 +31,7 @@ static struct networkPlugin *pluginNamed(const char *name)
 	return NULL;
 }
 
-/* Loads the plug-in once. The lock is held. */
+/* Loads the plug-in once. The caller holds the lock. */
 static const struct fabricCalls *loadPlugin(const char *name, char *why)
 {
 	char file[NETWORK_NAME_MOST + 16], reason[FABRIC_WHY];

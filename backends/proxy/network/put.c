@@ -31,7 +31,7 @@ static int aim(const struct networkLane *lane, struct bounceChunk *k)
 	return 1;
 }
 
-/* Starts the copy out of the source; or the network reads the source itself. */
+/* Starts the copy out of the source, unless the network reads the source. */
 static int copyOutOf(struct networkLane *lane, struct bounceChunk *k)
 {
 	const struct proxyWork *w = k->work;

@@ -62,7 +62,7 @@ static int tryRail(const struct backendHost *host, const char *name, struct rdma
 	return 1;
 }
 
-/* Does another port work as the first one does? */
+/* Do both ports work alike? */
 static int isAlike(const struct networkFound *first, const struct networkFound *other)
 {
 	return first->about.kind == other->about.kind &&

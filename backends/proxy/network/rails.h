@@ -8,7 +8,7 @@
 #include "fabric.h"
 #include "interface.h"
 
-/* What a plug-in is asked for, and what it refers to. */
+/* The request to a plug-in, and the data that it refers to. */
 struct networkWanted {
 	struct networkInterface interface;
 	struct rdmaChoice nic;
@@ -38,7 +38,7 @@ int networkRailsFind(const struct backendHost *host, const char *name, uint32_t 
 static inline uint32_t networkRails(const struct proxyBlob *blob)
 {
 	if (blob->rails > NETWORK_RAILS)
-		return NETWORK_RAILS; /* a peer's blob: ofRail[] in network.h has no more */
+		return NETWORK_RAILS; /* a peer's blob may have more, ofRail[] in network.h has not */
 	return blob->rails ? blob->rails : 1;
 }
 
@@ -50,7 +50,7 @@ const struct fabricCalls *networkPlugin(const char *name, char *why);
 /* A search has found this network of the loaded plug-in. */
 void networkPluginFound(const char *name, const struct fabricAbout *about);
 
-/* The plug-in, and what a search has found of its network. NULL: it is not loaded. */
+/* The plug-in, and the network that a search has found. NULL: it is not loaded. */
 const struct fabricCalls *networkLoaded(const char *name, struct fabricAbout *about);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * receive.c - does what a peer's message asks for, exactly once and in the order of numbers
+ * receive.c - executes a peer's messages, each exactly once and in the order of numbers
  *
- * Data that came into a landing slot is copied on; copies of several messages are under way at a
- * time. A word waits for all of them. The cursor does not pass a message before its copy is made.
+ * Data in a landing slot is copied into its window; copies of several messages overlap. A word
+ * waits for all of them. The cursor does not pass a message before its copy is made.
  *
- * A peer is trusted no more than a GPU: everything that a message names is checked against what is
- * registered here. A wrong message fails the peer.
+ * A peer is trusted no more than a GPU: everything that a message names is checked against the
+ * windows of this rank. A wrong message fails the peer.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static int isKnown(const struct message *m)
 	       (m->bytes == 4 || m->bytes == 8);
 }
 
-/* What a message names, after its checks. */
+/* The place that a message names, after its checks. */
 struct named {
 	char *at;
 	const struct proxyWindow *window;
@@ -76,12 +76,12 @@ static const char *answerLater(struct messageChannel *c, uint32_t number, uint64
 	return NULL;
 }
 
-/* What became of a message that was to begin. */
+/* The outcome of an attempt to begin a message. */
 struct begun {
 	const char *wrong; /* the peer fails; NULL: nothing */
 	int isBlocked;	   /* it begins later */
 	copyTicket copy;   /* of its data, into the window */
-	uint64_t old;	   /* what its word had */
+	uint64_t old;	   /* the old value of its word */
 };
 
 static const struct begun blocked = {.isBlocked = 1};
@@ -110,7 +110,7 @@ static const char *doData(struct networkLane *lane, const struct message *m)
 	return NULL;
 }
 
-/* The word of a message whose peer is lost: its lock must become free. */
+/* Finishes the word of a message whose peer is lost, to free the lock. */
 static void forgetWord(struct networkLane *lane)
 {
 	uint64_t old;
@@ -138,9 +138,8 @@ void networkStopWaiting(struct networkLane *lane, struct networkPeer *peer)
 }
 
 /*
- * First come, first served: a peer that always has a next word would else keep the others waiting,
- * even a peer that holds a lock of the program for which it asks. Returns whether it is the peer's
- * turn.
+ * Serves peers in order of arrival, so that a busy peer cannot starve the one that would release a
+ * lock the busy peer polls. Returns whether the peer is the first.
  */
 static int waitInTurn(struct networkLane *lane, struct networkPeer *peer)
 {
@@ -198,7 +197,7 @@ static struct begun change(struct networkLane *lane, struct networkPeer *peer,
 		.old = wordChange(m->op, word->at, messageWordBytes(m), m->operand, m->compare)};
 }
 
-/* Changes the word, when all that was sent before it is done. */
+/* Changes the word when all earlier messages are done. */
 static struct begun doWord(struct networkLane *lane, struct networkPeer *peer,
 			   const struct message *m)
 {
@@ -286,7 +285,7 @@ static const char *checkFetch(const struct networkLane *lane, const struct netwo
 	return findNamed(lane, m->named, bytes, source);
 }
 
-/* It is done for the cursor when it is begun: the answer comes later. */
+/* The cursor may pass a fetch once it is begun: the answer follows later. */
 static struct begun doFetch(struct networkLane *lane, struct networkPeer *peer,
 			    const struct message *m)
 {
@@ -359,7 +358,7 @@ static const char *keep(struct messageChannel *c, const struct message *m)
 	return NULL;
 }
 
-/* Begins the kept message whose turn it is; blocked if there is none. */
+/* Begins the kept message that is due; blocked if there is none. */
 static struct begun beginKept(struct networkLane *lane, struct networkPeer *peer)
 {
 	struct messageChannel *c = peer->channel;
@@ -372,7 +371,7 @@ static struct begun beginKept(struct networkLane *lane, struct networkPeer *peer
 	return out;
 }
 
-/* Moves the cursor over what is done. */
+/* Moves the cursor over the messages that are done. */
 static void passDone(const struct networkLane *lane, struct messageChannel *c)
 {
 	while (c->expected != c->begun &&
@@ -381,7 +380,7 @@ static void passDone(const struct networkLane *lane, struct messageChannel *c)
 		c->expected++;
 }
 
-/* Returns NULL, or what is wrong with a message that was kept. */
+/* Returns NULL, or what is wrong with a kept message. */
 static const char *advance(struct networkLane *lane, struct networkPeer *peer)
 {
 	struct messageChannel *c = peer->channel;
@@ -430,13 +429,13 @@ void networkOweAnswer(struct networkLane *lane, struct networkPeer *peer, uint32
 		loseBy(lane, networkRank(lane, peer), number, wrong);
 }
 
-/* Has the message come before? It is within MESSAGES after `expected`. */
+/* Has the message arrived before? It is within MESSAGES after `expected`. */
 static int hasCome(const struct messageChannel *c, uint32_t number)
 {
 	return c->begun - number - 1 < 1u << 31 || c->isKept[number % MESSAGES];
 }
 
-/* Begins the message if it is its turn, and then the kept messages that follow; else keeps it. */
+/* Begins the message if it is due, and then the kept messages that follow; otherwise keeps it. */
 static const char *takeNumbered(struct networkLane *lane, struct networkPeer *peer,
 				struct messageChannel *c, const struct message *m)
 {
@@ -460,7 +459,7 @@ static const char *takeAnswer(struct networkLane *lane, struct messageChannel *c
 	struct messageOut *out = &c->out[m->number % MESSAGES];
 
 	if (m->number - c->low >= c->next - c->low || out->isAnswered)
-		return NULL; /* it has come before */
+		return NULL; /* it has arrived before */
 	if (!out->wantsAnswer)
 		return "it answers what asks for no answer";
 	out->isAnswered = 1;
@@ -468,7 +467,7 @@ static const char *takeAnswer(struct networkLane *lane, struct messageChannel *c
 		bounceQueue(lane, &out->chunk->peer->bounce.arrived, out->chunk);
 	else
 		out->work->value[0] = m->operand;
-	if (c->acknowledged - m->number - 1 < 1u << 31) /* else the cursor comes later */
+	if (c->acknowledged - m->number - 1 < 1u << 31) /* otherwise the cursor comes later */
 		networkLanded(lane, out->work);
 	messageFree(c);
 	return NULL;
@@ -499,8 +498,8 @@ static const char *takeKind(struct networkLane *lane, struct networkPeer *peer,
 }
 
 /*
- * The word comes before the cursor: a kernel waits for it. A cursor that is not later was
- * overtaken.
+ * The word comes before the cursor, because a kernel waits for it. Later messages have overtaken an
+ * older cursor.
  */
 static const char *take(struct networkLane *lane, struct networkPeer *peer,
 			struct messageChannel *c, const struct message *m)

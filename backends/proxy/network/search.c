@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* search.c - a rank's search for its network, and how it and a peer's network meet */
+/* search.c - a rank's search for its network, and whether it reaches a peer's network */
 #include "choice.h"
 
 #include <pthread.h>
@@ -116,7 +116,7 @@ static size_t describeEnd(const struct proxyBlob *blob, char *text, size_t room)
 	return (size_t)length;
 }
 
-/* The lock is held. */
+/* The caller holds the lock. */
 static void describeGpuOfPair(const struct proxyBlob *mine, const struct proxyBlob *theirs,
 			      char *text, size_t room)
 {
@@ -129,7 +129,10 @@ static void describeGpuOfPair(const struct proxyBlob *mine, const struct proxyBl
 		snprintf(text, room, "; GPU memory by %.20s", last.gpu);
 }
 
-/* "libfabric net, eth0 (25 Gb/s)"; the peer's end is named where it differs; and bounce.h. */
+/*
+ * "libfabric net, eth0 (25 Gb/s)"; the peer's side is named where it differs; then, whether memory
+ * bounces.
+ */
 static void describePair(const struct proxyBlob *mine, const struct proxyBlob *theirs, char *why)
 {
 	char here[48], there[48], gpu[96], text[240];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory.c - memory that libfabric knows
+ * memory.c - memory registered with libfabric
  *
- * FI_MR_LOCAL and FI_MR_ENDPOINT are written to libfabric's documents and were never run: net and
+ * FI_MR_LOCAL and FI_MR_ENDPOINT follow libfabric's documents and have never run: net and
  * tcp;ofi_rxm do not ask for them.
  */
 #include <stdio.h>
@@ -28,7 +28,7 @@ static uint64_t newKey(const struct fabric *f)
 	return bytes < sizeof(key) ? key & ((1ull << 8 * bytes) - 1) : key;
 }
 
-/* Memory of one end alone. */
+/* Memory of one endpoint only. */
 static int bindToEnd(struct fabric *f, struct fid_mr *mr)
 {
 	int error = f->ends && !f->ends->next ? 0 : -FI_EOPNOTSUPP;
@@ -119,7 +119,7 @@ static struct fid_mr *find(struct fabric *f, const char *at, size_t bytes)
 	return found;
 }
 
-/* Values and windows of GIN_WINDOW_LOCAL are registered for the transfer alone. */
+/* Values and windows of GIN_WINDOW_LOCAL are registered for the transfer only. */
 int ofiDescribe(struct fabricEnd *end, const struct fabricPiece *piece, struct ofiOp *op,
 		void **descriptor)
 {

@@ -2,10 +2,10 @@
 /*
  * ofi.c - libgin-ofi.so: the proxy's fabric by libfabric, GIN_TRANSPORT=ofi
  *
- * One domain for all ends, one RDM endpoint with a completion queue and an address vector for each
- * end. Writes ask for delivery-complete, except a write with an immediate: the receiver of the
- * immediate acknowledges it, so an acknowledgement by the provider would be one too many. Plain
- * writes over TCP share acknowledgements: writes.c.
+ * All endpoints share one domain; each has an RDM endpoint of libfabric, a completion queue and an
+ * address vector. Writes ask for delivery-complete, except a write with an immediate: the receiver
+ * of the immediate acknowledges it, so an acknowledgement by the provider would be one too many.
+ * Plain writes over TCP share acknowledgements: writes.c.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -97,7 +97,8 @@ static void ofiEndClose(struct fabricEnd *end)
 /*
  * The native providers over TCP leave the descriptor of a completion queue readable after a
  * completion. A queue without an endpoint has no completions: its descriptor is readable as long as
- * the sockets of the domain have something, writes of peers too. Without it, `wait` has to do.
+ * the sockets of the domain have something, writes of peers too. Without it, the thread sleeps on
+ * `wait`.
  */
 static void openSocketCq(struct fabricEnd *end)
 {
@@ -142,7 +143,7 @@ static int bindAll(struct fabricEnd *end, char *why)
 	return error ? ofiFail(why, "an endpoint", error) : fabricOk;
 }
 
-/* Receives that find no room are posted by a later poll. */
+/* A receive that finds no room is posted by a later poll. */
 static void postReceive(struct fabricEnd *end, struct ofiOp *op)
 {
 	if (!fi_recv(end->ep, op->message, sizeof(op->message), ofiMessageDescriptor(end),
@@ -213,7 +214,7 @@ static int ofiSendMessage(struct fabricEnd *end, uint64_t peer, const void *mess
 				&op->context));
 }
 
-/* Returns how many events it has made of the completion. Transfers land by ofiTakeLanded(). */
+/* Makes events of the completion, and returns how many. Transfers land by ofiTakeLanded(). */
 static int completed(struct fabricEnd *end, struct ofiOp *op, size_t bytes, int error,
 		     struct fabricEvent *event)
 {
@@ -242,7 +243,7 @@ static int pollError(struct fabricEnd *end, struct fabricEvent *event)
 	return completed(end, entry.op_context, 0, entry.err ? entry.err : FI_EIO, event);
 }
 
-/* Returns how many events it has made of the completion, which has no error. */
+/* Makes events of a completion without error, and returns how many. */
 static int completedWell(struct fabricEnd *end, const struct fi_cq_data_entry *entry,
 			 struct fabricEvent *event)
 {

@@ -20,23 +20,23 @@
 
 #include "backends/proxy/network/fabric.h"
 
-#define OFI_OPS 512	 /* operations of an end under way */
-#define OFI_RECEIVES 256 /* messages of an end that may come between two polls */
+#define OFI_OPS 512	 /* operations of an endpoint in flight */
+#define OFI_RECEIVES 256 /* messages of an endpoint that may arrive between two polls */
 #define OFI_GROUP 4	 /* most writes that the provider is given as one */
 
 enum ofiKind { ofiTransfer, ofiSend, ofiReceive };
 
-/* Of a transfer, a sent message, or a buffer for a message that comes. */
+/* A transfer, a sent message, or a buffer for a message to receive. */
 struct ofiOp {
 	struct fi_context2 context; /* libfabric's; first */
 	enum ofiKind kind;
 	uint64_t peer;
 	void *of;	   /* ofiTransfer: the caller's context */
-	struct fid_mr *mr; /* of this transfer alone; NULL: none */
+	struct fid_mr *mr; /* of this transfer only; NULL: none */
 	struct ofiOp *next;
 	struct fabricPiece piece; /* of a write in a batch */
 	struct ofiOp *riders;	  /* writes that land with this one */
-	struct ofiOp *with;	  /* writes that the provider has as one with this one */
+	struct ofiOp *with;	  /* writes that the provider has together with this one */
 	uint32_t given;		  /* how often the provider has it, without its completion */
 	int isRider;		  /* a write that does not land by itself */
 	int error;
@@ -48,7 +48,7 @@ struct ofiBatch {
 	struct ofiOp *first, *last;
 	uint64_t bytes;
 	uint32_t count;
-	int isSplit; /* each asks for an acknowledgement */
+	int isSplit; /* each write asks for an acknowledgement */
 };
 
 struct fabric {
@@ -57,7 +57,7 @@ struct fabric {
 	struct fi_info *info;
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
-	struct fabricEnd *ends; /* the end that was opened last */
+	struct fabricEnd *ends; /* the endpoint that was opened last */
 	pthread_mutex_t lock;	/* of `regions` */
 	struct fabricRegion *regions;
 };
@@ -109,11 +109,11 @@ int ofiWrite(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *pie
 int ofiRead(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece, void *context);
 void ofiSubmit(struct fabricEnd *end);
 
-/* NULL: all are under way. */
+/* NULL: all are in flight. */
 struct ofiOp *ofiTakeOp(struct fabricEnd *end, enum ofiKind kind, uint64_t peer, void *of);
 void ofiGiveOp(struct fabricEnd *end, struct ofiOp *op);
 
-/* What a call that begins an operation returns. `error`: of libfabric, or 0. */
+/* The result of a call that begins an operation. `error`: of libfabric, or 0. */
 int ofiBegun(struct fabricEnd *end, struct ofiOp *op, ssize_t error);
 
 /*
@@ -121,7 +121,7 @@ int ofiBegun(struct fabricEnd *end, struct ofiOp *op, ssize_t error);
  */
 int ofiGiveBatch(struct fabricEnd *end);
 
-/* A completion of a transfer has come. */
+/* A completion of a transfer has arrived. */
 void ofiTransferred(struct fabricEnd *end, struct ofiOp *op, int error);
 
 /* Makes events of the transfers that have landed. Returns how many. */
@@ -131,14 +131,15 @@ int ofiTakeLanded(struct fabricEnd *end, struct fabricEvent *events, int most);
 int ofiMemoryAdd(struct fabric *f, void *at, size_t bytes, struct fabricRegion **out,
 		 struct fabricKey *key, char *why);
 void ofiMemoryRemove(struct fabricRegion *region);
-/* Registers the end's messages, if the provider needs that. */
+/* Registers the endpoint's messages, if the provider needs that. */
 int ofiMemoryOfEnd(struct fabricEnd *end, char *why);
 /* The descriptor of local memory of a transfer, which may be NULL. An error of libfabric, or 0. */
 int ofiDescribe(struct fabricEnd *end, const struct fabricPiece *piece, struct ofiOp *op,
 		void **descriptor);
 
 /*
- * Polls of other ends take what comes for this end from the sockets, and replace its connections.
+ * Is it the only endpoint? Polls of others read its data from the sockets, and replace its
+ * connections.
  */
 static inline int ofiIsAlone(const struct fabricEnd *end)
 {

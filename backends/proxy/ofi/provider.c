@@ -2,9 +2,9 @@
 /*
  * provider.c - chooses a provider of libfabric, and tries what it promises
  *
- * Providers promise what they do not do, so a probe writes 8 bytes and sends a message, from an
- * endpoint to itself, and tries whether an immediate comes with a write. Atomics are never asked
- * for: with them, providers give up their order. Three providers are never chosen: sockets is
+ * Providers do not keep all promises, so a probe writes 8 bytes and sends a message, from an
+ * endpoint to itself, and tries whether an immediate arrives with a write. Atomics are never
+ * requested: with them, providers give up their order. Three providers are never chosen: sockets is
  * deprecated and takes milliseconds for a write; shm stays within a host; udp;ofi_rxd is slow.
  */
 #include <stdio.h>
@@ -19,8 +19,8 @@
 
 struct ofiProvider {
 	const char *name;
-	int isRun;	 /* libgin was run on it; else only GIN_OFI_PROVIDER chooses it */
-	int usesAddress; /* of a network interface; else it finds a NIC by itself */
+	int isRun;	 /* libgin has run on it; 0: only GIN_OFI_PROVIDER chooses it */
+	int usesAddress; /* of a network interface; 0: it finds a NIC by itself */
 };
 
 /* The preferred ones first. */
@@ -66,7 +66,7 @@ static int getInfo(const struct ofiProvider *provider, const struct fabricWanted
 		error = fi_getinfo(FI_VERSION(1, 15), node, node ? "0" : NULL, node ? FI_SOURCE : 0,
 				   hints, info);
 	fi_freeinfo(hints);
-	/* Some providers do not look at the domain's name. */
+	/* Some providers ignore the domain's name. */
 	if (!error && *domain && strcmp((*info)->domain_attr->name, domain)) {
 		fi_freeinfo(*info);
 		*info = NULL;
@@ -197,7 +197,7 @@ static int await(struct fabricEnd *end, const uint64_t *sent, char *why)
 	return fabricOk;
 }
 
-/* No room: the first transfer to a peer may have to connect. */
+/* There may be no room at first: the first transfer to a peer has to connect. */
 static int untilRoom(struct fabricEnd *end, int (*begin)(struct fabricEnd *end, void *arg),
 		     void *arg)
 {
@@ -224,7 +224,7 @@ static int tryWrite(struct fabricEnd *end, void *arg)
 	return ginFabric.write(end, t->peer, &t->piece, NULL, t);
 }
 
-/* Until then no event of the write can come, which untilRoom() would drop. */
+/* Until then the write can have no event, which untilRoom() would drop. */
 static int tryBatch(struct fabricEnd *end, void *arg)
 {
 	(void)arg;
@@ -256,7 +256,7 @@ static int exchange(struct fabricEnd *end, struct ofiTrial *t, char *why)
 	return t->landed == t->sent ? fabricOk : ofiFail(why, "its first write", -FI_EIO);
 }
 
-/* Does an immediate come, after the data of its write? */
+/* Does an immediate arrive, after the data of its write? */
 static int hasImmediates(struct fabricEnd *end, struct ofiTrial *t)
 {
 	uint64_t deadline = clockNow() + TRY_SECONDS * SECOND;

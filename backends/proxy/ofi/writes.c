@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * writes.c - operations of an end, and writes that share an acknowledgement
+ * writes.c - operations of an endpoint, and writes that share an acknowledgement
  *
- * An acknowledgement of a provider over TCP is a message of its own, which the receiving thread
- * sends. These providers handle in order what comes over a connection. So plain writes to one peer
- * wait in a batch until submit(), until another operation of the end begins, or until the batch is
- * full. Then the provider is given all of them, and only the last one asks for delivery-complete:
- * when it is done, all of its batch have landed.
+ * An acknowledgement of a provider over TCP is a separate message, which the receiving thread
+ * sends. These providers handle the messages of a connection in order. So plain writes to one peer
+ * wait in a batch until submit(), until another operation of the endpoint begins, or until the
+ * batch is full. Then the provider gets all of them, and only the last one asks for
+ * delivery-complete: when it is done, all writes of its batch have landed.
  *
  * The provider takes up to OFI_GROUP writes of a batch as one, with a list of places: one header,
- * one call of sendmsg() and fewer of recvmsg(). It copies what it receives with a header, up to
- * 9000 bytes, once more, so fewer headers are fewer copies.
+ * one call of sendmsg() and fewer of recvmsg(). It copies the bytes that it receives with a header,
+ * up to 9000, once more, so fewer headers mean fewer copies.
  *
  * The provider makes no progress while a batch is given, and so does not replace a broken
- * connection between two writes of one batch. An end beside other ends has no batches, because
- * polls of the other ends make progress. If the provider refuses a write of a batch for now, all
- * writes of the batch are given once more, and each asks for delivery-complete.
+ * connection between two writes of one batch. An endpoint that is not the only one has no batches,
+ * because polls of the others make progress. If the provider has no room for a write of a batch,
+ * all writes of the batch are given again, and each asks for delivery-complete.
  */
 #include "ofi.h"
 
@@ -50,7 +50,7 @@ void ofiGiveOp(struct fabricEnd *end, struct ofiOp *op)
 	end->freeOps = op;
 }
 
-/* Lands the transfer if nothing of it is under way. */
+/* Lands the transfer if nothing of it is in flight. */
 static void land(struct fabricEnd *end, struct ofiOp *op)
 {
 	if (op->given || op->isRider)
@@ -188,7 +188,7 @@ static size_t groupFrom(const struct fabric *f, const struct ofiOp *first)
 	return count;
 }
 
-/* The completion of `last` is that of all. Only the last write of the batch is no rider. */
+/* The completion of `last` counts for all. Every write of the batch but the last is a rider. */
 static void groupGiven(struct ofiOp *first, struct ofiOp *last)
 {
 	struct ofiOp *before = NULL;

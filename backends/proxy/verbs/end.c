@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* end.c - an end: a completion queue for all queue pairs of a lane, and buffers for messages */
+/*
+ * end.c - an endpoint: a completion queue for all queue pairs of a lane, and buffers for messages
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -14,7 +14,7 @@ static uint64_t nowNs(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* How long the NIC repeats a packet. */
+/* The time for which the NIC repeats a packet. */
 static uint64_t budgetNs(const struct rdmaPath *path)
 {
 	return path->timeout ? (4096ull << path->timeout) * (path->retries + 1u) : UINT64_MAX;
@@ -27,7 +27,7 @@ static int portIsDown(const struct rdmaPort *port)
 	return !ibv_query_port(port->context, port->number, &attr) && attr.state != IBV_PORT_ACTIVE;
 }
 
-/* The lock is held. */
+/* The caller holds the lock. */
 static void noteState(struct fabric *f)
 {
 	if (!portIsDown(f->port))
@@ -59,7 +59,7 @@ static void noteOutage(struct fabric *f)
 	pthread_mutex_unlock(&f->lock);
 }
 
-/* Calls of portEvent() do not overlap. Returns 1 if there is an event, for one of the ends. */
+/* Calls of portEvent() do not overlap. Returns 1 if there is an event, for one of the endpoints. */
 static int next(struct fabric *f, char *text)
 {
 	int lost = 0;

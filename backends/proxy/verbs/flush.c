@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * flush.c - data that the NIC has written into GPU memory becomes visible there
+ * flush.c - makes data that the NIC has written into GPU memory visible there
  *
  * A completion is written to host memory. PCIe keeps the order of writes to one destination, so
- * data in GPU memory may come later than the completion. A read by the NIC does not pass writes
- * that the NIC has sent to the GPU before. So each end reads 8 bytes of GPU memory, by a queue pair
- * to itself, before it reports that a message has come or that a read into GPU memory is done. One
+ * data in GPU memory may arrive later than the completion. A read by the NIC does not pass earlier
+ * writes of the NIC to the GPU. So each endpoint reads 8 bytes of GPU memory, by a queue pair to
+ * itself, before it reports that a message has arrived or that a read into GPU memory is done. One
  * such flush serves all that completed before it was begun.
  */
 #include <stdlib.h>
@@ -66,7 +66,7 @@ void verbsFlushRelease(struct fabricEnd *end)
 	}
 }
 
-/* A message does not overtake an earlier one that waits. */
+/* A message does not overtake an earlier message that waits. */
 int verbsHolds(const struct fabricEnd *end)
 {
 	return end->self &&

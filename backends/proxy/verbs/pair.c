@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pair.c - the queue pair of an end and a peer */
+/* pair.c - the queue pair of an endpoint and a peer */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 enum { RNR_TIMER_640_US = 12, RNR_RETRIES = 7 };
 
 /*
- * Serial numbers start shortly before they wrap around: a test crosses the point that a job reaches
- * after hours.
+ * Serial numbers start shortly before they wrap around, so that tests cross the point that a job
+ * reaches after hours.
  */
 #define FIRST_SERIAL (0u - 200u)
 
@@ -35,7 +35,7 @@ static int createQp(struct verbsPeer *peer, uint32_t inlined)
 	return peer->qp ? 0 : -1;
 }
 
-/* A random number: packets of an earlier connection are then not accepted by this one. */
+/* The random number keeps this connection from accepting packets of an earlier one. */
 static int makeQp(struct verbsPeer *peer, char *why)
 {
 	if (createQp(peer, FABRIC_MESSAGE) && createQp(peer, 0))

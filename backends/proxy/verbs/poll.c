@@ -12,7 +12,7 @@
 #include "verbs.h"
 
 #define COMPLETIONS 16	 /* of one ibv_poll_cq() */
-#define EVENT_TURNS 1024 /* polls between two looks at the device's events */
+#define EVENT_TURNS 1024 /* polls between two checks of the device's events */
 
 void verbsPeerHasNews(struct verbsPeer *peer)
 {
@@ -38,7 +38,7 @@ void verbsPeerDies(struct verbsPeer *peer, uint32_t failed, const char *why)
 		verbsFlushRelease(peer->end);
 }
 
-/* What to look at on the cluster. */
+/* What to check on the cluster. */
 static const char *remedyOf(enum ibv_wc_status status)
 {
 	switch (status) {
@@ -135,7 +135,7 @@ void verbsReceivesRenew(struct fabricEnd *end)
 	end->used = 0;
 }
 
-/* verbsReceivesRenew() posts the receive again, when the caller has raised the message's signal. */
+/* verbsReceivesRenew() posts the receive again, once the caller has raised the message's signal. */
 static void useReceive(struct verbsPeer *peer, uint32_t index)
 {
 	struct fabricEnd *end = peer->end;
@@ -146,7 +146,7 @@ static void useReceive(struct verbsPeer *peer, uint32_t index)
 }
 
 /*
- * An event of the peer, without the bytes of a message: clearing them takes longer than all the
+ * An event of the peer. It does not clear the bytes of a message, which would take longer than the
  * rest.
  */
 static void beginEvent(struct fabricEvent *event, const struct verbsPeer *peer)
@@ -178,7 +178,7 @@ static int receiveCompleted(struct verbsPeer *peer, const struct ibv_wc *wc,
 	uint32_t index = (uint32_t)wc->wr_id;
 	char why[FABRIC_WHY];
 
-	/* Work requests under way say more. */
+	/* Work requests in flight have the better reason. */
 	if (wc->status == IBV_WC_WR_FLUSH_ERR && peer->completed != peer->posted)
 		return 0;
 	if (wc->status != IBV_WC_SUCCESS) {
@@ -205,7 +205,7 @@ static int takeCompletions(struct fabricEnd *end, struct fabricEvent *events, in
 	int got = ibv_poll_cq(end->cq, most < COMPLETIONS ? most : COMPLETIONS, wc), count = 0;
 
 	for (int i = 0; i < got; i++) {
-		uint64_t number = wc[i].wr_id; /* an error has nothing else */
+		uint64_t number = wc[i].wr_id; /* the only valid field of an error */
 		struct verbsPeer *peer = end->peer[(number & ~VERBS_RECEIVE) >> 32];
 		if (number & VERBS_RECEIVE)
 			count += receiveCompleted(peer, &wc[i], &events[count]);
@@ -319,7 +319,7 @@ static void emptyChannel(struct fabricEnd *end)
 	}
 }
 
-/* A completion may come before the queue is armed: poll() looks once more in between. */
+/* A completion may arrive before the queue is armed: poll() checks once more in between. */
 int verbsArm(struct fabricEnd *end, int isBrief)
 {
 	(void)isBrief;

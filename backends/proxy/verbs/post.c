@@ -3,8 +3,8 @@
  * post.c - writes, reads and messages become work requests
  *
  * Work requests collect in a chain for each peer; the last one of a chain is signaled, and its
- * completion stands for all before it. Whatever a provider could refuse is checked before: libmlx5
- * rings the doorbell for a chain that it has refused in part.
+ * completion stands for all before it. Everything that a provider could refuse is checked before:
+ * libmlx5 rings the doorbell even if it has refused some requests of a chain.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -43,7 +43,8 @@ static void chain(struct verbsPeer *peer)
 
 /*
  * PCIe does not order the writes of two NICs, so the peer could handle a message by another NIC
- * before the bytes of this chain are visible. A read of them by this NIC does not pass its writes.
+ * before the bytes of this chain are visible. A read of these bytes by this NIC does not pass its
+ * writes.
  */
 static void confirm(struct verbsPeer *peer)
 {
@@ -102,7 +103,7 @@ static int begin(struct verbsPeer *peer, const struct verbsOp *op)
 	return fabricOk;
 }
 
-/* A buffer of the peer for what the caller may change at once. */
+/* Copies data that the caller may change at once into a buffer of the peer. */
 static void copyToBuffer(struct verbsPeer *peer, struct ibv_send_wr *wr, const void *from,
 			 uint32_t bytes)
 {

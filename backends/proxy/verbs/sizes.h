@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sizes.h - the network verbs: how many work requests a queue pair has, and what an end allocates
+ * sizes.h - the network verbs: work requests of a queue pair, and allocations of an endpoint
  *
  * The plug-in allocates by these functions, and libgin.so plans by them (gin_info --plan).
  */
@@ -15,11 +15,11 @@
 #define VERBS_MESSAGE 80     /* bytes of a buffer for a message */
 #define VERBS_DEPTH_MOST 128 /* work requests of a queue pair, and receives of it */
 #define VERBS_DEPTH_LEAST 16
-#define VERBS_DEPTH_ALL 8192  /* work requests of an end, about */
+#define VERBS_DEPTH_ALL 8192  /* work requests of an endpoint, about */
 #define VERBS_PEER_BYTES 2576 /* of struct verbsPeer */
 #define VERBS_OP_BYTES 24     /* of struct verbsOp */
 
-/* Of an end. A queue pair has `depth` work requests and as many receives. */
+/* Of an endpoint. A queue pair has `depth` work requests and as many receives. */
 struct verbsShape {
 	uint32_t room;	/* queue pairs */
 	uint32_t depth; /* a power of two: serial numbers wrap around, and so do their slots */
@@ -37,8 +37,8 @@ static inline uint32_t verbsPowerOfTwo(uint32_t most)
 }
 
 /*
- * With many peers each has shorter queues: a sender waits until the receiver has posted again. With
- * a GPU there is one queue pair more: flush.c. `mostRequests`, `mostCompletions`: the device's
+ * With many peers queues are shorter, and a sender waits until the receiver has posted again. With
+ * a GPU there is one more queue pair: flush.c. `mostRequests`, `mostCompletions`: the device's
  * limits.
  */
 static inline struct verbsShape verbsShapeOf(uint32_t peers, int hasGpu, uint32_t mostRequests,
@@ -54,7 +54,7 @@ static inline struct verbsShape verbsShapeOf(uint32_t peers, int hasGpu, uint32_
 	return s;
 }
 
-/* Messages of a peer: sent ones, then received ones. */
+/* Messages of a peer: first those sent, then those received. */
 static inline size_t verbsMessagesBytes(const struct verbsShape *s)
 {
 	return 2 * (size_t)s->depth * VERBS_MESSAGE;

@@ -83,7 +83,7 @@ static uint32_t speedOf(const struct ibv_port_attr *attr)
 	return 0;
 }
 
-/* Ports with equal kinds can talk: one sort of network, and of addresses. */
+/* Ports with equal kinds can talk: one kind of network and of addresses. */
 static uint64_t kindOf(const struct rdmaPort *port)
 {
 	static const uint8_t ipv4[12] = {[10] = 0xff, [11] = 0xff};
@@ -92,7 +92,7 @@ static uint64_t kindOf(const struct rdmaPort *port)
 	return 0x7665726273ull << 8 | isIpv4 << 4 | (uint64_t)port->gid.roceVersion;
 }
 
-/* Bytes of one write or read. */
+/* Most bytes of one write or read. */
 static uint64_t pieceOf(const struct rdmaPort *port)
 {
 	uint64_t most = port->mostMessage;
@@ -116,7 +116,7 @@ static void describe(const struct fabric *f, struct fabricAbout *about)
 		 ibv_get_device_name(port->context->device), port->number);
 }
 
-/* Tries that queue pairs can be made; ranks connect them later. */
+/* Tries to make a queue pair; ranks connect queue pairs later. */
 static int tryPair(struct fabric *f, char *why)
 {
 	unsigned char address[FABRIC_ADDRESS], pair[sizeof(struct rdmaEnd)];

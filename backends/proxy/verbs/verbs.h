@@ -2,14 +2,10 @@
 /*
  * verbs.h - the network verbs in libgin-rdma.so: structures and functions that only its files use
  *
- * verbs.c       the calls of a network: open, probe
- * end.c         ends: completion queue, receives
- * pair.c        queue pairs, one for each end and peer
- * post.c        writes, reads and messages
- * poll.c        completions, errors, sleep
- * event.c       events of the device
- * flush.c       data in GPU memory becomes visible there
- * memory.c      registered memory
+ * verbs.c       the calls of a network: open, probe end.c         endpoints: completion queue,
+ * receives pair.c        queue pairs, one for each endpoint and peer post.c        writes, reads
+ * and messages poll.c        completions, errors, sleep event.c       events of the device flush.c
+ * data in GPU memory becomes visible there memory.c      registered memory
  */
 #ifndef GIN_PROXY_VERBS_H
 #define GIN_PROXY_VERBS_H
@@ -39,7 +35,7 @@ struct verbsOp {
 struct verbsPeer {
 	struct fabricEnd *end;
 	struct ibv_qp *qp;
-	uint32_t index; /* in the end's peers */
+	uint32_t index; /* in the endpoint's peers */
 	struct rdmaEnd mine, theirs;
 
 	/*
@@ -59,8 +55,8 @@ struct verbsPeer {
 	unsigned char (*received)[VERBS_MESSAGE]; /* [receives] */
 
 	uint8_t isDead, isDeathReported;
-	uint8_t isChained; /* in the end's list `chained` */
-	uint8_t hasNews;   /* in the end's list `news`, or in `waiting` */
+	uint8_t isChained; /* in the endpoint's list `chained` */
+	uint8_t hasNews;   /* in the endpoint's list `news`, or in `waiting` */
 	struct verbsPeer *nextChained, *nextNews;
 	char why[FABRIC_WHY]; /* if it is dead */
 };
@@ -89,7 +85,7 @@ struct fabricEnd {
 	uint32_t depth, receives; /* of a queue pair; equal */
 	struct verbsShape shape;
 	uint32_t unacknowledged; /* events of the channel */
-	uint32_t turns;		 /* polls since the last look at the device's events */
+	uint32_t turns;		 /* polls since the last check of the device's events */
 	uint8_t isArmed;	 /* the next completion makes `channel` readable */
 	int wait;		 /* epoll: the channel, and the device's events; -1: none */
 	uint32_t room, peers;
@@ -129,12 +125,12 @@ struct fabricRegion {
 	struct fabricRegion *next;
 };
 
-/* Any thread: all but the members from `lock` on is fixed when it is open. */
+/* Any thread: the members before `lock` do not change while it is open. */
 struct fabric {
 	struct rdmaPort *port;
 	struct rdmaPath path;
 	struct rdmaAddress address;
-	uint32_t peers; /* of an end, about */
+	uint32_t peers; /* of an endpoint, about */
 	uint32_t mostInline;
 	uint8_t hasGpu, isRail;
 	pthread_mutex_t lock; /* of `regions`, and of the device's events */
@@ -146,7 +142,7 @@ struct fabric {
 	char down[FABRIC_WHY];
 };
 
-/* verbs.c: a sentence of the plug-in's NIC part, shortened. Returns fabricFailed. */
+/* verbs.c: a sentence of backends/rdma/nic, shortened. Returns fabricFailed. */
 int verbsFail(char *why, const char *reason);
 int verbsFailErrno(char *why, const char *what, int error);
 
@@ -167,32 +163,32 @@ int verbsPostWrite(struct fabricEnd *end, uint64_t peer, const struct fabricPiec
 int verbsPostRead(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
 		  void *context);
 int verbsPostMessage(struct fabricEnd *end, uint64_t peer, const void *message, size_t bytes);
-/* Reads 8 bytes of GPU memory into `to`, of the end's buffers, and submits. */
+/* Reads 8 bytes of GPU memory into `to`, of the endpoint's buffers, and submits. */
 int verbsPostFlush(struct fabricEnd *end, const struct fabricRegion *gpu, void *to);
 void verbsSubmit(struct fabricEnd *end);
 
 /* poll.c */
 int verbsPoll(struct fabricEnd *end, struct fabricEvent *events, int most);
 int verbsArm(struct fabricEnd *end, int isBrief);
-/* Posts the receives again whose messages poll() has reported. */
+/* Posts again the receives whose messages poll() has reported. */
 void verbsReceivesRenew(struct fabricEnd *end);
 /* Every work request from `failed` on has failed. The first sentence counts. */
 void verbsPeerDies(struct verbsPeer *peer, uint32_t failed, const char *why);
 
-/* report() has to look at the peer. */
+/* Puts the peer into the list that report() goes through. */
 void verbsPeerHasNews(struct verbsPeer *peer);
 
 /* flush.c: the queue pair of flushes. Does nothing without a GPU. */
 int verbsFlushOpen(struct fabricEnd *end, char *why);
-/* The flush that serves what has completed by now. */
+/* The flush that serves everything completed by now. */
 uint64_t verbsFlushOf(struct fabricEnd *end);
-/* Begins a flush if one is wanted and none is under way. */
+/* Begins a flush if one is wanted and none is in flight. */
 void verbsFlushTurn(struct fabricEnd *end);
-/* The flush that is under way is done. */
+/* The flush in flight is done. */
 void verbsFlushDone(struct fabricEnd *end);
-/* Peers with reads that wait look again. */
+/* Peers with waiting reads check for a flush. */
 void verbsFlushRelease(struct fabricEnd *end);
-/* Has a message that comes now to wait for a flush? */
+/* Must a message that arrives now wait for a flush? */
 int verbsHolds(const struct fabricEnd *end);
 void verbsHold(struct fabricEnd *end, const struct verbsHeld *held);
 /* The next held message whose flush is done; NULL: none. */
@@ -224,7 +220,7 @@ int verbsGpuMemoryAdd(struct fabric *fabric, const struct rdmaMemory *memory,
 		      struct fabricRegion **out, struct fabricKey *key, const char **how,
 		      char *why);
 void verbsMemoryRemove(struct fabricRegion *region);
-/* A buffer of the end. */
+/* A buffer of the endpoint. */
 struct ibv_sge verbsBuffer(const struct fabricEnd *end, const void *at, uint32_t bytes);
 /*
  * The address and key of local memory as the NIC sees it, and whether it is GPU memory. 0: it is

@@ -62,8 +62,8 @@ void deviceWordClose(struct deviceWord *word)
 }
 
 /*
- * `submitted`: of a copy or write. The stream then counts the step. On an error the word is given
- * up.
+ * `submitted`: the result of a copy or write. The stream then counts the step. On an error the word
+ * is given up.
  */
 static ginResult_t chainStep(struct deviceWord *word, const char *call, cuResult submitted)
 {
@@ -95,7 +95,8 @@ ginResult_t deviceWordStart(struct deviceWord *word, const struct deviceWordOrde
 }
 
 /*
- * The word's value is in `line`. S and A, release ends: the stream writes after all that it covers.
+ * The word's value is in `line`. S and A, release ends: the stream writes after all data that the
+ * word covers.
  */
 static ginResult_t writeBack(struct deviceWord *word)
 {

@@ -3,8 +3,8 @@
  * device_word.h - changes words in GPU memory, which CPUs do not reach: signals at offsets, atomics
  *
  * A stream reads the word into pinned memory, the CPU computes the new value, and the stream writes
- * it. Both copies are no atomic, so every rank has a lock for the words in its GPU memory
- * (word_locks.h): whoever changes a word holds the lock of the word's rank meanwhile.
+ * it. The two copies are not atomic, so every rank has a lock for the words in its GPU memory
+ * (word_locks.h): a lane that changes a word holds the lock of the word's rank.
  *
  * A lane changes one word at a time. All calls are made under the worker's lock.
  */
@@ -18,7 +18,7 @@
 
 struct proxyWork;
 
-/* What to do: as wordChange(). `at` is mapped in this process. */
+/* A change, as wordChange() makes it. `at` is mapped in this process. */
 struct deviceWordOrder {
 	struct wordLock *lock; /* of the word's rank; NULL: this rank does not reach it */
 	char *at;
@@ -32,7 +32,7 @@ struct deviceWord {
 	uint64_t *line;	 /* pinned: the value; then how many steps the stream has done */
 	uint64_t sent;	 /* steps that were submitted */
 	struct wordTicket ticket;
-	struct deviceWordOrder order; /* lock NULL: no word is under way */
+	struct deviceWordOrder order; /* lock NULL: no change is in progress */
 	uint64_t old;
 	uint8_t isWriting, hasFailed;
 };
@@ -40,13 +40,15 @@ struct deviceWord {
 /* Does nothing without a GPU. On an error deviceWordClose() frees what was made. */
 ginResult_t deviceWordOpen(const struct device *device, struct deviceWord *word);
 
-/* Waits for a word that is under way. */
+/* Waits for a change in progress. */
 void deviceWordClose(struct deviceWord *word);
 
 /* transportBusy: the lane changes a word, or the lock is taken; nothing was begun. */
 ginResult_t deviceWordStart(struct deviceWord *word, const struct deviceWordOrder *order);
 
-/* transportBusy: the word is still under way. Success: it has been changed, and *old is set. */
+/*
+ * transportBusy: the change is still in progress. Success: the word has changed, and *old is set.
+ */
 ginResult_t deviceWordStep(struct deviceWord *word, uint64_t *old);
 
 /* Waits for the stream. deviceWordStep() then makes progress. */

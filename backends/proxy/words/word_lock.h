@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * word_lock.h - the lock of the words in one GPU's memory, which lanes get in turn
+ * word_lock.h - the lock of the words in one GPU's memory, which lanes get in order of arrival
  *
- * A lane holds the lock while its stream reads and writes a word. It looks for the lock between its
- * other work, and some lanes look much more often than others: without turns they would keep the
- * lock. So a lane that finds the lock taken takes a ticket, and the lock is for the lane whose
+ * A lane holds the lock while its stream reads and writes a word. A lane tries to take it between
+ * its other tasks, and some lanes try much more often than others: without an order they would keep
+ * the lock. So a lane that finds the lock taken takes a ticket, and the lock is for the lane whose
  * ticket is served.
  *
  * That lane may not come back: its process may have died. When another lane that waits has seen the
  * lock free WORD_LOCK_LOOKS times, it passes over the ticket. A lane whose ticket was passed over
- * tries once without a turn, and then takes a new ticket. Only `taken` keeps lanes apart, so a
- * ticket that is passed over too early loses its turn and nothing else.
+ * tries once without a ticket, and then takes a new one. Only `taken` excludes other lanes, so a
+ * ticket that is passed over too early loses its place and nothing else.
  */
 #ifndef GIN_PROXY_WORD_LOCK_H
 #define GIN_PROXY_WORD_LOCK_H
@@ -31,7 +31,7 @@ struct wordTicket {
 	struct wordLock *lock; /* NULL: the lane does not wait */
 	uint64_t number;
 	uint64_t served; /* at the last look */
-	uint32_t looks;	 /* since that ticket is served, with the lock free */
+	uint32_t looks;	 /* with the lock free, since `served` is served */
 };
 
 /* 1: the lane has the lock. 0: the lane calls again later. */

@@ -7,7 +7,7 @@
 
 /*
  * `op`, of enum ginOp: ginOpBarrier stores the operand, an atomic changes the word of 4 or 8
- * `bytes`, every other operation adds to the word. Returns an atomic's old value, else 0. `at` is
+ * `bytes`, every other operation adds to the word. Returns an atomic's old value, or 0. `at` is
  * aligned.
  */
 uint64_t wordChange(uint8_t op, void *at, uint64_t bytes, uint64_t operand, uint64_t compare);

@@ -90,7 +90,7 @@ static int capabilityQuery(struct ibv_context *context, struct nicCapability *ou
 	return 0;
 }
 
-/* Checks what libgin needs: 0, or -1 and what is missing. */
+/* Checks the capabilities that libgin needs: 0, or -1 and what is missing. */
 static int capabilityCheck(const struct nicCapability *c, char *why)
 {
 	if (!c->rc)
@@ -123,7 +123,7 @@ static int isLinkLocal(const uint8_t *gid)
 }
 
 /*
- * The larger, the better: RoCE v2 before v1, other addresses before link-local ones, IPv4 before
+ * A larger number is better: RoCE v2 before v1, other addresses before link-local ones, IPv4 before
  * IPv6.
  */
 static int preference(const struct ibv_gid_entry *entry)
@@ -148,8 +148,8 @@ static int version(const struct ibv_gid_entry *entry)
 }
 
 /*
- * The entry of index `wanted`, or with -1 the one of highest preference; the first of equals, which
- * on InfiniBand is entry 0.
+ * The entry of index `wanted`, or with -1 the entry of highest preference; among equals the first,
+ * which on InfiniBand is entry 0.
  */
 static const struct ibv_gid_entry *best(const struct ibv_gid_entry *entries, ssize_t count,
 					int port, int wanted)
@@ -266,7 +266,7 @@ static uint8_t floorLog(int number)
 	return log;
 }
 
-/* For queues of GPUs. */
+/* Queries what queues of GPUs need. */
 static int queryCommands(struct rdmaPort *p, const struct ibv_device_attr *attr, char *why)
 {
 	if (capabilityQuery(p->context, &p->can, why) || capabilityCheck(&p->can, why))

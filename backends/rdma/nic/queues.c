@@ -202,7 +202,7 @@ static int makeQp(struct rdmaQueues *q, uint32_t i, uint32_t index, char *why)
 	return 0;
 }
 
-/* A random number: packets of an earlier connection are then not accepted by this one. */
+/* The random number keeps this connection from accepting packets of an earlier one. */
 static int choosePacket(struct nicQueue *queue, char *why)
 {
 	if (randomBytes(&queue->end.packet, sizeof(queue->end.packet)))

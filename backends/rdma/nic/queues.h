@@ -40,7 +40,7 @@ int queueState(struct rdmaQueues *queues, uint32_t i, int *state, char *why);
 
 /*
  * path.c: writes the path to the peer's port into `in`, the mailbox of INIT2RTR_QP. `spread`
- * differs between connections, so that switches can send them by different ways.
+ * differs between connections, so that switches can choose different paths for them.
  */
 int pathSet(const struct rdmaPort *port, const struct rdmaAddress *peer,
 	    const struct rdmaPath *path, uint32_t spread, uint8_t *in, char *why);
