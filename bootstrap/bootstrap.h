@@ -2,16 +2,19 @@
 /*
  * bootstrap.h - how the ranks of a new communicator first find each other
  *
- * A bootstrap performs one exchange per communicator. The exchange gives each rank the entries that
- * it needs to join the control plane: of rank 0 and of its parent in the control plane's tree. All
- * later communication uses the control plane. Every function returns 0, or -1 with a sentence in
- * `why`; an exchange may also return the result of a rank that refused.
+ * A bootstrap performs one exchange per communicator. The exchange gives each rank the entries
+ * that it needs to join the control plane: of rank 0 and of its parent in the control plane's tree.
+ * All later communication uses the control plane. Every function returns 0, or -1 with a
+ * sentence in `why`; an exchange may also return the result of a rank that refused.
  *
- * choose.c      which bootstrap to use caller.c      the caller's own allgather self.c        a
- * single rank pmix_load.c   PMIx: loads libgin-pmix.so (pmix.c) and finds the root of the job tcp.c
- * GIN_ROOT: finds the root of the job (launcher.c: rank and number of ranks) uniqueid.c    a unique
- * id, which contains the address of its root meeting.c     client side of an exchange through a
- * root root.c        the root's thread; root_start.c starts it; root_group.c: its clients
+ * choose.c      which bootstrap to use
+ * caller.c      the caller's own allgather
+ * self.c        a single rank
+ * pmix_load.c   PMIx: loads libgin-pmix.so (pmix.c) and finds the root of the job
+ * tcp.c         GIN_ROOT: finds the root of the job (launcher.c: rank and number of ranks)
+ * uniqueid.c    a unique id, which contains the address of its root
+ * meeting.c     client side of an exchange through a root
+ * root.c        the root's thread; root_start.c starts it; root_group.c: its clients
  */
 #ifndef GIN_BOOTSTRAP_H
 #define GIN_BOOTSTRAP_H

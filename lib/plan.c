@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plan.c - what a rank takes, by the functions that allocate */
+/* plan.c - the memory and exchanges of a rank, by the functions that allocate */
 #include <stdio.h>
 
 #include "bootstrap/root.h"

@@ -9,7 +9,9 @@
 #include "comm.h"
 #include "lib/base/param.h"
 
-/* Most ranks of one host for which reach is exchanged. A rank beyond has no route on its host. */
+/*
+ * Most ranks of one host for which reach is exchanged. A rank beyond it has no route on its host.
+ */
 #define REACH_RANKS 1024
 
 /* Which ranks of its host a rank reaches, per backend: a bit for each rank of the host. */
@@ -143,7 +145,7 @@ static int isDomainSize(const unsigned *lowest, int nRanks, int size)
 
 /*
  * The largest size for which each block of that many consecutive ranks has direct peers only, and
- * which divides the ranks evenly. All ranks find one answer. `lowest`: [nRanks], scratch.
+ * which divides the ranks evenly. The answer is equal on all ranks. `lowest`: [nRanks], scratch.
  */
 static int findDomainSize(ginComm_t comm, const struct hostReach *all, unsigned *lowest)
 {
@@ -166,7 +168,7 @@ static int severalHosts(ginComm_t comm)
 
 /*
  * Could any pair of ranks use the backend? A rank that reaches any rank directly reaches itself
- * directly. A network backend counts for ranks that do not reach each other directly.
+ * directly. A network backend counts only for ranks that do not reach each other directly.
  */
 static int anyReach(ginComm_t comm, const struct hostReach *all, int backend)
 {
@@ -218,7 +220,7 @@ ginResult_t reachAgree(ginComm_t comm, ginResult_t mine)
 	return mine;
 }
 
-/* On which pairs the search of the last network backend depends: of the rank that asks for most. */
+/* On which pairs the search of the last network backend depends: the widest answer of all ranks. */
 static enum backendSearch mostSearched(ginComm_t comm)
 {
 	const struct backendOps *ops = backendsTable[BACKENDS_LAST];
@@ -233,7 +235,7 @@ static enum backendSearch mostSearched(ginComm_t comm)
 	return most;
 }
 
-/* All ranks find one answer. */
+/* The answer is equal on all ranks. */
 static int needsSearch(ginComm_t comm)
 {
 	enum backendSearch most = mostSearched(comm);
@@ -243,7 +245,7 @@ static int needsSearch(ginComm_t comm)
 	return most == searchMissing && (severalHosts(comm) || comm->anyUnconnected);
 }
 
-/* What all ranks have found may connect more pairs. */
+/* Adds the findings of all ranks, which may connect more pairs. */
 static void keepSearch(ginComm_t comm, const uint8_t *blobs)
 {
 	struct backendUse *use = &comm->backend[BACKENDS_LAST];

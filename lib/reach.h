@@ -5,7 +5,9 @@
 
 #include "backends.h"
 
-/* Why GIN_ROUTE forbids a backend, or NULL. Ranks may differ: both ends of a pair must allow it. */
+/*
+ * Why GIN_ROUTE forbids a backend, or NULL. Ranks may differ: both ranks of a pair must allow it.
+ */
 const char *reachForbidden(const struct backendOps *ops);
 
 /*
@@ -16,13 +18,13 @@ int reachPair(ginComm_t comm, int backend, int peer, char *why);
 
 /*
  * Collective: fills in comm->reached, and which backends some pair could use. Routes are symmetric:
- * both ends must reach each other.
+ * both ranks must reach each other.
  */
 ginResult_t reachAgree(ginComm_t comm, ginResult_t mine);
 
 /*
- * Collective: the last network backend searches, if some pair needs that; then comm->reached has
- * what it has found.
+ * Collective: the last network backend searches, if some pair needs that; comm->reached then has
+ * its findings.
  */
 ginResult_t reachSearch(ginComm_t comm);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* routes.c - probes backends, gives each pair of ranks its route, opens what is used */
+/* routes.c - probes backends, gives each pair of ranks its route, opens the backends in use */
 #include "routes.h"
 
 #include <stdio.h>
@@ -123,7 +123,7 @@ const char *routesWhy(ginComm_t comm, int peer, char why[BACKEND_WHY])
 	return why;
 }
 
-/* Gives each pair a route: direct, else the network backend of this index, else none. */
+/* Gives each pair a route: direct, otherwise the network backend of this index, otherwise none. */
 static void setRoutes(ginComm_t comm, int network)
 {
 	for (int r = 0; r < comm->nRanks; r++) {
@@ -170,7 +170,7 @@ static void markUnused(ginComm_t comm, int b, const char *why)
 	use->used = 0;
 }
 
-/* The lowest rank that cannot use the backend, or -1; all ranks find one answer. */
+/* The lowest rank that cannot use the backend, or -1; equal on all ranks. */
 static int lacking(ginComm_t comm, int b)
 {
 	int r = 0;
@@ -180,7 +180,7 @@ static int lacking(ginComm_t comm, int b)
 	return r < comm->nRanks ? r : -1;
 }
 
-/* May the backend be tried? All ranks find one answer. */
+/* May the backend be tried? The answer is equal on all ranks. */
 static int mayTry(ginComm_t comm, int b)
 {
 	struct backendUse *use = &comm->backend[b];
@@ -242,7 +242,7 @@ static ginResult_t tryNetwork(ginComm_t comm, int b)
 	return mine;
 }
 
-/* Collective. The last network backend: its failure is the communicator's. */
+/* Collective. Opens the last network backend: its failure is the communicator's. */
 static ginResult_t openLast(ginComm_t comm, ginResult_t mine)
 {
 	setRoutes(comm, BACKENDS_LAST);
@@ -253,8 +253,8 @@ static ginResult_t openLast(ginComm_t comm, ginResult_t mine)
 }
 
 /*
- * The first network backend from `b` on that may be tried, or BACKENDS_LAST. All ranks find one
- * answer.
+ * The first network backend from `b` on that may be tried, or BACKENDS_LAST. The answer is equal on
+ * all ranks.
  */
 static int nextNetwork(ginComm_t comm, int b)
 {
@@ -263,7 +263,7 @@ static int nextNetwork(ginComm_t comm, int b)
 	return b;
 }
 
-/* Collective: the network backends from `b` on, up to the first that works on all ranks. */
+/* Collective: tries the network backends from `b` on, up to the first that works on all ranks. */
 static ginResult_t openNetwork(ginComm_t comm, int b)
 {
 	while (b < BACKENDS_LAST) {
@@ -282,7 +282,7 @@ static ginResult_t openNetwork(ginComm_t comm, int b)
 
 /*
  * Opens network backend `b`, which no pair uses, for its copies, if some rank asks for copy
- * engines. All ranks find one answer.
+ * engines. The answer is equal on all ranks.
  */
 static void addCopies(ginComm_t comm, int b)
 {
@@ -296,7 +296,7 @@ static void addCopies(ginComm_t comm, int b)
 
 /*
  * With only the last network backend left, one round of the control plane agrees on everything,
- * after one round more if this backend searches.
+ * after another round if this backend searches.
  */
 ginResult_t routesOpen(ginComm_t comm, ginResult_t mine)
 {

@@ -7,7 +7,7 @@
 
 struct backendUse;
 
-/* What the probe of a backend found on one rank. */
+/* The result of a backend's probe on one rank. */
 struct backendProbe {
 	uint8_t usable;
 	uint8_t allowed; /* by GIN_ROUTE */
@@ -20,7 +20,7 @@ struct backendProbe {
  */
 int routesForced(const char *name);
 
-/* Does this rank ask for copy engines? GIN_COPY_ENGINE overrides what the caller `wants`. */
+/* Does this rank ask for copy engines? GIN_COPY_ENGINE overrides the caller's `wants`. */
 int routesWantCopies(int wants);
 
 /* Probes all backends on this rank. */
@@ -36,7 +36,7 @@ ginResult_t routesForce(ginComm_t comm, const uint8_t *forced);
 ginResult_t routesOpen(ginComm_t comm, ginResult_t mine);
 void routesClose(ginComm_t comm);
 
-/* As ginCommQueryBackend's: what the probe found, unless GIN_ROUTE rules the backend out. */
+/* As ginCommQueryBackend's: the probe's result, unless GIN_ROUTE rules the backend out. */
 int routesUsable(const struct backendUse *use, char why[BACKEND_WHY]);
 
 /* As ginCommQueryPeer's `why`. */

@@ -6,7 +6,7 @@
 
 #include "comm.h"
 
-/* What each rank sends to all others about its part of a window. */
+/* A rank's description of its part of a window, for all other ranks. */
 struct windowPart {
 	uint64_t bytes;
 	uint8_t offer[][BACKEND_OFFER]; /* of each backend that takes part */
@@ -24,7 +24,7 @@ static int takesPart(const struct backendUse *use, int writer)
 	       (writer == SHARE_ALL || (use->ops->writer == (uint32_t)writer && !use->copiesOnly));
 }
 
-/* All ranks find one answer. */
+/* The answer is equal on all ranks. */
 static uint32_t countOffers(ginComm_t comm, int writer)
 {
 	uint32_t count = 0;

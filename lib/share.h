@@ -8,7 +8,7 @@
 /* For the backends of every writer class. */
 #define SHARE_ALL (-1)
 
-/* What each backend in use keeps about the memory; NULL: nothing. */
+/* The object of each backend for the memory; NULL: none. */
 struct sharedMemory {
 	void *window[BACKENDS_COUNT];
 };
@@ -25,10 +25,10 @@ ginResult_t shareMemory(ginComm_t comm, const char *call, ginResult_t mine,
 /* Adds the exchange of shareMemory(). */
 void sharePlan(struct plan *plan, enum planPhase phase);
 
-/* Not collective: memory that is a source of this rank's transfers only. */
+/* Not collective: for memory that is a source of this rank's transfers only. */
 ginResult_t shareLocal(ginComm_t comm, const struct memory *memory, struct sharedMemory *shared);
 
-/* What network backends fill in for kernels: of a window's table, and of one peer's entry. */
+/* Let network backends fill in their members of a window's table, and of one peer's entry. */
 void shareDescribe(ginComm_t comm, const struct sharedMemory *shared, struct ginWindowTable *table);
 void shareDescribePeer(ginComm_t comm, const struct sharedMemory *shared, int peer,
 		       struct ginWindowPeer *entry);

@@ -189,7 +189,7 @@ static size_t windowBytes(int nRanks)
 	return sizeof(struct window) + (size_t)nRanks * sizeof(uint64_t);
 }
 
-/* Shares the memory; then all agree. */
+/* Shares the memory; then all ranks agree. */
 void windowPlan(struct plan *plan)
 {
 	plan->memory[planWindow].heap += windowBytes(plan->nRanks);
@@ -236,8 +236,8 @@ static ginResult_t publishWindow(ginComm_t comm, struct window *w)
 }
 
 /*
- * Two rounds: each rank sends its offer, then all agree whether every rank can use the others'
- * parts. `w` is NULL on a rank that has already failed.
+ * Two rounds: each rank sends its offer, then all ranks agree whether every rank can use the
+ * others' parts. `w` is NULL on a rank that has already failed.
  */
 static ginResult_t shareWindow(ginComm_t comm, struct window *w, ginResult_t mine, size_t bytes)
 {

@@ -7,8 +7,8 @@
 #include "share.h"
 
 /*
- * Touched by the calls of the communicator, one at a time. ginWindowRetire() is of any thread: a
- * window that is listed is found under comm->lock, and `isRetired` to `next` change under it.
+ * Touched by the calls of the communicator, one at a time. Any thread may call ginWindowRetire():
+ * listed windows are found under comm->lock, and `isRetired` to `next` change under it.
  */
 struct window {
 	ginWindow_t handle; /* the table that kernels read */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * window_inherit.c - windows of a communicator, registered again with the one that shrinking it has
+ * window_inherit.c - registers windows of a communicator again, with the one that shrinking it has
  * made
  */
 #include <search.h>
@@ -77,9 +77,9 @@ static ginResult_t inheritLocal(ginComm_t to, const struct inheritance *all, siz
 }
 
 /*
- * Collective: the next serial of each rank, of which all inherit only one that all have. A rank
- * that died during ginWindowRegister() may have left some ranks with the window, and others
- * without.
+ * Collective: compares the next serial of each rank; the ranks inherit a window only if all have
+ * it. A rank that died during ginWindowRegister() may have left some ranks with the window, and
+ * others without.
  */
 static ginResult_t nextSerial(ginComm_t to, ginResult_t mine, uint64_t own, uint64_t *most,
 			      int *isCommon)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * window_retire.c - windows that the ranks give up one by one, and that a later collective
+ * window_retire.c - windows that the ranks retire one by one, and that a later collective
  * deregisters
  */
 #include "window.h"
@@ -77,8 +77,8 @@ static int isOffered(const struct retiredOffer *offer, uint64_t serial)
 
 /*
  * The serial at which the next offers start, equal on all ranks. A full offer leaves out the
- * serials after its last one: the next offers go on there, so that windows that one rank keeps do
- * not hold up others.
+ * serials after its last one: the next offers continue there, so that windows that one rank keeps
+ * do not delay others.
  */
 static uint64_t nextOffer(ginComm_t comm, const struct retiredOffer *offers)
 {
@@ -90,7 +90,7 @@ static uint64_t nextOffer(ginComm_t comm, const struct retiredOffer *offers)
 	return last + 1; /* 0: all offers are complete */
 }
 
-/* A local window needs no other rank. `offers`: [nRanks]; NULL: no window of several ranks goes. */
+/* A local window needs no other rank. `offers`: [nRanks]; NULL: only local windows may go. */
 static int mayRelease(ginComm_t comm, const struct window *w, const struct retiredOffer *offers)
 {
 	for (int r = 0; r < comm->nRanks && !w->isLocal; r++)
@@ -99,7 +99,7 @@ static int mayRelease(ginComm_t comm, const struct window *w, const struct retir
 	return 1;
 }
 
-/* Takes the windows that may go off comm->retired. */
+/* Removes the windows that may be released from comm->retired. */
 static struct window *takeReleased(ginComm_t comm, const struct retiredOffer *offers)
 {
 	struct window *taken = NULL, **at = &comm->retired, *w;

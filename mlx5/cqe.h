@@ -20,7 +20,7 @@ struct decodedCqe {
 	uint32_t bytes, immediate; /* immediate: in this machine's byte order */
 	uint64_t timestamp;
 	uint8_t syndrome, vendorSyndrome, hardwareSyndrome; /* of REQ_ERR and RESP_ERR */
-	char defects[256]; /* "" if well-formed; else sentences, separated by "; " */
+	char defects[256]; /* sentences, separated by "; "; "": well-formed */
 };
 
 /* Decodes 64 bytes, which may be unaligned. */

@@ -62,7 +62,7 @@ struct decodedWqe {
 	struct wqeOperands operands;
 	uint32_t waitQueue, waitIndex;
 
-	char defects[512]; /* "" if well-formed; else sentences, separated by "; " */
+	char defects[512]; /* sentences, separated by "; "; "": well-formed */
 };
 
 /*

@@ -14,7 +14,7 @@ struct gdakiContexts {
 	struct gdakiPairs *pairs;
 	uint32_t count;			 /* queues */
 	uint32_t mapped;		 /* queues whose doorbell register is mapped for kernels */
-	struct ringerWords *ringerWords; /* doorbells, if a thread rings; else NULL */
+	struct ringerWords *ringerWords; /* doorbells for the ringer; NULL: kernels ring */
 	/* In GPU memory, in this order, in one allocation: */
 	struct ginSendQueue *queues;	/* [count] */
 	struct ginSendResults *results; /* [contexts + 1] */

@@ -21,8 +21,8 @@ enum workState {
 };
 
 enum wordState {
-	wordNone, /* there is no word, or it has been changed, or it never will be */
-	wordDue, /* weak: to be changed after its data has landed; strong: after all earlier works */
+	wordNone,    /* there is no word, or it has been changed, or it never will be */
+	wordDue,     /* to be changed: weak, after its data; strong, after all earlier works */
 	wordUnderWay /* the transport changes it */
 };
 

@@ -102,8 +102,7 @@ struct rdmaSlab {
 	struct rdmaMemory memory;
 	uint32_t count; /* queues */
 	uint32_t depth; /* WQEBBs of a queue: a power of two, RDMA_MIN_DEPTH to RDMA_MAX_DEPTH */
-	uint32_t
-		registers; /* doorbell registers wanted, 1 at least; queues share them round robin */
+	uint32_t registers; /* doorbell registers wanted, 1 at least; shared round robin */
 };
 
 enum { RDMA_MIN_DEPTH = 64, RDMA_MAX_DEPTH = 32768 };

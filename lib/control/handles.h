@@ -10,7 +10,7 @@
 /* Touched by collective calls, one at a time. */
 struct handles {
 	struct control *control;
-	int own;	 /* bound: receives what the others send */
+	int own;	 /* bound: receives the others' messages */
 	int *to;	 /* [nRanks]: connected, or -1 */
 	uint32_t serial; /* of the current exchange */
 };

@@ -13,7 +13,7 @@ enum recoverPhase {
 	recoverFixed   /* the set is fixed */
 };
 
-/* What this rank knows of another rank. */
+/* The record of another rank. */
 struct recoverPeer {
 	union datagramAddress at; /* from which it has sent */
 	uint64_t heard;		  /* when it last sent; 0: never */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* devcomm.c - device communicators: creating and destroying what kernels read */
+/* devcomm.c - device communicators: creates and destroys the structures that kernels read */
 #include "devcomm.h"
 #include "lib/base/info.h"
 #include "lib/base/log.h"
@@ -259,8 +259,8 @@ static size_t hostBytesOf(ginComm_t comm, const ginDevCommRequirements_t *want)
 }
 
 /*
- * Each part is checked again when it is allocated. Here nothing is allocated yet: zeroing some
- * parts, only to find that there is no room for the others, takes many seconds.
+ * Each piece is checked again when it is allocated. This check comes before all allocations:
+ * zeroing some pieces, only to find that there is no room for the others, takes many seconds.
  */
 static ginResult_t checkHostMemory(ginComm_t comm, const ginDevCommRequirements_t *want)
 {
@@ -278,8 +278,8 @@ static ginResult_t checkHostMemory(ginComm_t comm, const ginDevCommRequirements_
 }
 
 /*
- * What only this rank's kernels use, in this order: the ginDevComm, the watch of the abort line,
- * mirrors, counters, shadows, epochs, the claim on the error record.
+ * The memory that only this rank's kernels use, in this order: the ginDevComm, the watch of the
+ * abort line, mirrors, counters, shadows, epochs, the claim on the error record.
  */
 static ginResult_t makeLocal(ginComm_t comm, struct devComm *dc,
 			     const ginDevCommRequirements_t *want)
@@ -357,7 +357,7 @@ static size_t peersBytes(int nRanks)
 
 /*
  * The ranks compare their requirements, share the words of the route's writer class and agree. The
- * words are a window of the backend, whose part of a window `plan` has already.
+ * words are a window of the backend, whose share of a window `plan` has already.
  */
 void devCommPlan(uint32_t writer, const ginDevCommRequirements_t *want, struct plan *plan)
 {
@@ -373,7 +373,7 @@ void devCommPlan(uint32_t writer, const ginDevCommRequirements_t *want, struct p
 	planAdd(plan, (struct planExchange){planCreate, 1, 0, 0});
 }
 
-/* Called after the queues are open. */
+/* Call it when the queues are open. */
 static ginResult_t makePeers(ginComm_t comm, struct devComm *dc)
 {
 	void *at = NULL;
@@ -395,7 +395,7 @@ static ginResult_t makePeers(ginComm_t comm, struct devComm *dc)
 	return result;
 }
 
-/* The route to all peers when it is one; else none. */
+/* The route to all peers if there is only one; otherwise none. */
 static uint32_t commonRoute(const struct ginComm *comm)
 {
 	for (int r = 1; r < comm->nRanks; r++)
@@ -452,8 +452,8 @@ static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommReq
 }
 
 /*
- * After this, devCommsFail() reaches the kernels of `dc`. A failure between the last agreement and
- * this call is passed on here, and earlier calls of ginCommMask().
+ * After this, devCommsFail() reaches the kernels of `dc`. It passes on failures since the last
+ * agreement, and earlier calls of ginCommMask().
  */
 static void addDevComm(ginComm_t comm, struct devComm *dc)
 {
@@ -562,8 +562,8 @@ ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm)
 	struct devComm *dc = takeDevComm(comm, devComm);
 	result = deviceEnter(&comm->device, &scope);
 	/*
-	 * What kernels have posted must complete on all ranks before any rank frees the queues and
-	 * the words that it uses.
+	 * The posts of kernels must complete on all ranks before any rank frees the queues and the
+	 * words that they use.
 	 */
 	if (controlError(&comm->control) == ginSuccess)
 		queuesDrain(comm, &dc->queues);

@@ -15,7 +15,7 @@ struct hostLines {
 	_Alignas(64) struct ginErrorRecord error; /* not on the line that the host writes */
 };
 
-/* Any thread, under comm->lock. From addDevComm() on only the members at the end change. */
+/* Any thread, under comm->lock. After addDevComm() only the members at the end change. */
 struct devComm {
 	ginDevComm device; /* a copy of the user's */
 	/* Per writer class: this rank's words, or NULL. See makeWords(). */
@@ -44,8 +44,8 @@ struct devComm **devCommFind(ginComm_t comm, const ginDevComm *devComm);
 void devCommWriteLine(ginComm_t comm, struct devComm *dc);
 
 /*
- * Passes the failures so far to the kernels of a device communicator, for example of one that is
- * new in the list. The caller holds comm->lock.
+ * Passes the failures so far to the kernels of a device communicator, for example after it was
+ * added to the list. The caller holds comm->lock.
  */
 void devCommTellLost(ginComm_t comm, struct devComm *dc);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lost.c - peers that kernels must not use: dead ranks, masked ranks, and all ranks after
- * an abort; in one device communicator, ranks to which a queue has failed
+ * lost.c - peers that kernels must not use: dead ranks, masked ranks, and all ranks after an abort;
+ * in one device communicator, ranks to which a queue has failed
  *
  * The abort line ends waits, and the state in a peer's entry ends calls on the peer. The line is
  * written first: a call that finds its peer failed reads the reason there. A wait that names no
- * peers ends by the rank on the line, which no mask covers.
+ * peers ends because of the rank on the line, which no mask covers.
  */
 #include <stdio.h>
 
@@ -99,7 +99,7 @@ void devCommTellLost(ginComm_t comm, struct devComm *dc)
 
 /*
  * Kernels get every failure except an abort as ginErrorPeer: a timeout of a host call must not look
- * like a timeout of the kernel's own call.
+ * like a timeout of the kernel's call.
  */
 static void failAll(ginComm_t comm, int rank, ginResult_t result)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* queues.c - the queues of a device communicator, of every backend in use that has queues */
+/* queues.c - the send queues or rings of a device communicator, of every backend that has them */
 #include "queues.h"
 
 #include "lib/comm.h"

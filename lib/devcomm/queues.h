@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* queues.h - the queues of a device communicator, of every backend in use that has queues */
+/* queues.h - the send queues or rings of a device communicator, of every backend that has them */
 #ifndef GIN_LIB_QUEUES_H
 #define GIN_LIB_QUEUES_H
 
 #include "lib/share.h"
 
-/* What each backend returned from contextsOpen(); NULL: it has no queues. */
+/* The result of each backend's contextsOpen(); NULL: it has neither send queues nor rings. */
 struct devCommQueues {
 	void *of[BACKENDS_COUNT];
 };
@@ -18,7 +18,7 @@ ginResult_t queuesOpen(ginComm_t comm, const char *call, ginResult_t mine,
 		       const struct backendContexts *want, const struct sharedMemory *words,
 		       struct devCommQueues *queues);
 
-/* What the backends fill in for kernels. */
+/* Lets the backends fill in their members for kernels. */
 void queuesDescribe(ginComm_t comm, const struct devCommQueues *queues, ginDevComm *devComm);
 void queuesDescribePeer(ginComm_t comm, const struct devCommQueues *queues, int peer,
 			struct ginPeer *entry);

@@ -82,7 +82,7 @@ static void formatFault(const ginErrorRecord_t *r, char *out, size_t bytes)
 	}
 }
 
-/* What a wait waited for; "" when the call does not wait. */
+/* The object of a wait; "" when the call does not wait. */
 static void formatWait(const ginErrorRecord_t *r, char *out, size_t bytes)
 {
 	const char *what = r->call == ginCallWaitSignal	   ? "signal"
@@ -103,8 +103,8 @@ static void formatWait(const ginErrorRecord_t *r, char *out, size_t bytes)
 }
 
 /*
- * What is known of the peer of the record, for ginErrorPeer; else NULL. A kernel has written the
- * record: its peer may be no rank. The caller holds comm->lock.
+ * The known reason for the loss of the record's peer, for ginErrorPeer; otherwise NULL. A kernel
+ * has written the record: its peer may be no rank. The caller holds comm->lock.
  */
 static const char *peerReason(ginComm_t comm, const struct devComm *dc, const ginErrorRecord_t *r)
 {

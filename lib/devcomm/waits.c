@@ -3,11 +3,11 @@
  * waits.c - does a kernel wait in a call on a device communicator that is to be freed?
  *
  * A waiting thread reads the abort line every few microseconds, and copies it to the mirror in GPU
- * memory (include/gin/core/mirror.cuh). The line has a number which kernels do not look at. The
- * host changes the number: if it arrives in the mirror, a thread waits. Kernels pay nothing for
- * this. A kernel that runs and does not wait is not seen, nor one that has waited for less than
- * some microseconds, or that the GPU has set aside. Host threads, which the scheduler sets aside
- * for long, count themselves instead: those that wait for a signal, a counter or a value.
+ * memory (include/gin/core/mirror.cuh). The line has a number that kernels ignore. The host changes
+ * the number: if it arrives in the mirror, a thread waits. Kernels pay nothing for this. The host
+ * does not notice a kernel that runs without waiting, has waited for less than some microseconds,
+ * or is suspended by the GPU. Host threads, which the scheduler suspends for long, are counted
+ * instead, when they wait for a signal, a counter or a value.
  */
 #include <unistd.h>
 
@@ -16,12 +16,13 @@
 #include "lib/base/log.h"
 
 /*
- * In this time a thread that waits has read the line, also if the GPU runs the kernels of two other
- * processes in between, for some 2 ms each. It passes only if a thread has waited before.
+ * A waiting thread reads the line within this time, even if the GPU runs the kernels of two other
+ * processes in between, for some 2 ms each. The full time passes only if a thread has waited
+ * before.
  */
 #define ANSWER_NS 10000000ull
 
-/* After a failure, waits that end by it get 0.25 s to end. */
+/* After a failure, the waits that it ends get 0.25 s. */
 #define LEAVE_FIRST_US 1000u
 #define LEAVE_LAST_US 128000u
 

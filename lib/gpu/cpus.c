@@ -78,7 +78,10 @@ void cpusChoose(const struct device *d, const cpu_set_t *own, cpu_set_t *cpus)
 static unsigned threadsOn[CPU_SETSIZE];
 static pthread_mutex_t threadsLock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The CPU with the fewest threads of this process; of several, the first from `number` on. */
+/*
+ * The CPU with the fewest threads of this process; if there are several, the first from `number`
+ * on.
+ */
 static int leastUsed(const cpu_set_t *cpus, unsigned number)
 {
 	int best = countDown(cpus, number);

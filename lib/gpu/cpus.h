@@ -15,14 +15,14 @@
 int cpusNear(const char *busId, int numaNode, cpu_set_t *cpus, const char **why);
 
 /*
- * Of the CPUs `own`, the CPUs on which threads that work for the device should run, by
- * GIN_PROXY_AFFINITY. Never empty. Logs why they are not the CPUs closest to the GPU.
+ * Chooses, from the CPUs `own`, the CPUs for threads that work for the device, by
+ * GIN_PROXY_AFFINITY. Never empty. If they are not the CPUs closest to the GPU, logs the reason.
  */
 void cpusChoose(const struct device *d, const cpu_set_t *own, cpu_set_t *cpus);
 
 /*
- * The CPUs of one thread, out of `among`; counts the thread as one that runs there. `number`
- * should differ between the threads of all processes of this host.
+ * Chooses the CPUs of one thread from `among`, and counts the thread there. `number` should differ
+ * between the threads of all processes of this host.
  */
 void cpusPick(const cpu_set_t *among, unsigned number, cpu_set_t *cpus);
 

@@ -5,7 +5,7 @@
 #include "cpus.h"
 #include "hwloc_load.h"
 
-/* The part of the machine to which the device is connected, else its NUMA node; NULL: unknown. */
+/* The piece of the machine to which the device is connected, or its NUMA node; NULL: not known. */
 static hwloc_obj_t partNear(hwloc_topology_t topology, const char *busId, int numaNode)
 {
 	hwloc_obj_t device = hwloc_get_pcidev_by_busidstring(topology, busId);

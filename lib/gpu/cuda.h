@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cuda.h - the part of the CUDA driver API that libgin uses, by dlopen
+ * cuda.h - the calls of the CUDA driver API that libgin uses, by dlopen
  *
- * Declared here and not by <cuda.h>: one libgin.so, built without the CUDA toolkit, serves machines
- * with and without a GPU. A test compares types and numbers with <cuda.h>.
+ * They are declared here, without <cuda.h>: one libgin.so, built without the CUDA toolkit, serves
+ * machines with and without a GPU. A test compares types and numbers with <cuda.h>.
  */
 #ifndef GIN_LIB_CUDA_H
 #define GIN_LIB_CUDA_H

@@ -59,7 +59,7 @@ static ginResult_t checkUsable(const struct device *d)
 	return fail(ginErrorUnsupported, "GPU %d (%s): %s", d->ordinal, d->name, why);
 }
 
-/* Fills in what is useful but not required. */
+/* Fills in the members that are useful but not required. */
 static void locate(struct device *d)
 {
 	if (d->cuda->deviceGetAttribute(&d->numaNode, cuHostNuma, d->id))

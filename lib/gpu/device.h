@@ -18,7 +18,8 @@ struct device {
 
 /*
  * `wanted` is an ordinal, GIN_DEVICE_AUTO or GIN_DEVICE_NONE. GIN_DEVICE_AUTO: the device of the
- * calling thread's current context, else localRank modulo the number of devices, else none.
+ * calling thread's current context, otherwise localRank modulo the number of devices, otherwise
+ * none.
  */
 ginResult_t deviceOpen(struct device *d, int wanted, int localRank);
 
@@ -50,7 +51,7 @@ ginResult_t deviceImport(const struct device *d, int fd, size_t span, void **ptr
 void deviceUnmap(const struct device *d, void *ptr, size_t span);
 
 /*
- * Pieces of one size, mapped side by side: an allocation of the driver each. Memory of several
+ * Pieces of one size, mapped side by side; each is an allocation of the driver. Memory of several
  * pieces is a list of runs that ends with a count of 0, or after DEVICE_RUNS.
  */
 struct deviceRun {
@@ -65,8 +66,9 @@ uint64_t devicePieces(const struct deviceRun *run);
 uint64_t devicePieceAt(const struct deviceRun *run, uint64_t i, uint64_t *offset);
 
 /*
- * An allocation that another rank exported, and back. `fd` stays the caller's. Then maps the pieces
- * side by side, with the bytes that the runs give; does not release the allocations.
+ * deviceImportPiece() opens an allocation that another rank exported; `fd` stays the caller's.
+ * deviceMapPieces() maps the pieces side by side, with the bytes that the runs give, and does not
+ * release the allocations.
  */
 ginResult_t deviceImportPiece(const struct device *d, int fd, cuAllocation *out);
 ginResult_t deviceMapPieces(const struct device *d, const struct deviceRun *run,

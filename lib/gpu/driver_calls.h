@@ -26,8 +26,8 @@ struct driverCall {
 #define DRIVER_CALL(name, symbol, args) {symbol, &calls.name, 0},
 
 /*
- * Fills the slots, and returns NULL or why there is a call missing. The driver is never unloaded.
- * `library` is the name of the caller's library. Not for two threads at once.
+ * Fills the slots, and returns NULL, or why a call is missing. The driver is never unloaded.
+ * `library` is the name of the caller's library. Calls must not overlap.
  */
 static inline const char *driverCallsLoad(const char *library, const struct driverCall *calls,
 					  size_t count)

@@ -8,7 +8,7 @@
 /*
  * Leaves out hwloc components that start a GPU's run-time system. Without `isWhole`, also leaves
  * out caches, devices other than PCI's, and components that run on every CPU or read the names of
- * all PCI devices: sysfs alone says where a device is. NULL when hwloc fails.
+ * all PCI devices: sysfs is enough to find a device. NULL when hwloc fails.
  */
 static inline hwloc_topology_t hwlocLoad(int isWhole)
 {

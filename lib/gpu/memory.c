@@ -17,7 +17,7 @@ struct memoryAllocation {
 	size_t span;
 	uint64_t id;
 	int fd;	      /* -1: GPU memory, or abandoned memory */
-	int lost;     /* of abandoned memory: a descriptor to test the peers' lock; else -1 */
+	int lost;     /* of abandoned memory: a descriptor to test the peers' lock; -1: none */
 	int isPinned; /* host memory that GPUs reach */
 	int windows;  /* registered windows that lie in it */
 	int users;    /* memoryUse() */
@@ -30,7 +30,7 @@ static uint64_t lastId;
 static int lostFiles; /* descriptors of abandoned memory */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The end of a range may be beyond the last address: a peer of this process names any byte. */
+/* The end of a range may be beyond the last address: a peer of this process may name any range. */
 static uintptr_t lastByte(const struct memoryAllocation *a)
 {
 	return (uintptr_t)a->base + (a->span - 1);
@@ -148,9 +148,8 @@ ginResult_t memoryDevice(const void *ptr, struct device *out)
 }
 
 /*
- * Removes the allocation from the tree, unless a window lies in it. Memory that another rank of
- * this process uses in place, after a failure for example, is freed by its last user: *out is then
- * NULL.
+ * Removes the allocation from the tree, unless a window lies in it. The last user frees memory that
+ * another rank of this process uses in place, after a failure for example: *out is then NULL.
  */
 static ginResult_t takeAllocation(const struct device *d, const void *ptr,
 				  struct memoryAllocation **out)
@@ -224,7 +223,7 @@ void memoryDrop(void *ptr)
 /*
  * Peers share the open file of a->fd, which this process does not map: see memoryHostMap(). A lock
  * of an open file lasts until no process maps the file or has a descriptor of it, and no message
- * carries one. So the lock taken here ends when the last peer lets the memory go, or dies.
+ * carries one. So the lock taken here ends when the last peer unmaps the memory, or dies.
  */
 void memoryAbandon(const void *ptr)
 {

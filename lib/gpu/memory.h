@@ -25,9 +25,9 @@ struct memory {
 	char *base;  /* of the allocation that contains the range */
 	size_t span; /* of the allocation */
 	uint64_t id; /* differs from later allocations at this base */
-	int fd;	     /* memoryShared: owned by the allocation; else -1 */
-	int cpuOnly; /* memoryShared: only CPUs of peers use it, so peers need not pin it; else 0 */
-	int onHost;  /* mapped memory: some of it is on a NUMA node of the host; else 0 */
+	int fd;	     /* memoryShared: owned by the allocation; others: -1 */
+	int cpuOnly; /* memoryShared: 1: only CPUs of peers use it, so peers need not pin it */
+	int onHost;  /* mapped memory: 1: some of it is on a NUMA node of the host */
 	struct deviceRun run[DEVICE_RUNS]; /* memoryVmm: its pieces, which fill `span` */
 };
 
@@ -55,7 +55,7 @@ ginResult_t memoryFree(const struct device *d, void *ptr);
 /*
  * Ranks of one process use each other's host memory in place. memoryUse() counts such users (`by` 1
  * or -1) of the allocation around `ptr`, if it is still the allocation `id`. In a process without a
- * GPU, memoryDrop() and memoryFree() free an allocation when it has no users: at once, or by the
+ * GPU, memoryDrop() and memoryFree() free an allocation when it has no users: at once, or in the
  * last memoryUse().
  */
 void memoryUse(const void *ptr, uint64_t id, int by);
@@ -64,7 +64,7 @@ void memoryDrop(void *ptr);
 /*
  * For pinned host memory around `ptr`, which is never unpinned. memoryAbandon(): peers may still
  * write into the memory, and no window will lie in it. memoryReclaim() returns 1 when no peer can
- * write into abandoned memory any more: the memory then serves as if it were new. At most
+ * write into abandoned memory any more: the memory can then be used like new memory. At most
  * MEMORY_LOST allocations of the process wait for that, with a descriptor each; further ones are
  * never reclaimed.
  */
@@ -82,13 +82,13 @@ ginResult_t memoryHostMap(const struct device *d, size_t *span, int node, int *f
 ginResult_t memoryHostImport(const struct device *d, int fd, size_t span, int owner, void **ptr);
 void memoryHostUnmap(const struct device *d, void *ptr, size_t span);
 
-/* Opens the file of a descriptor once more, with locks of its own. -1 without /proc. */
+/* Opens the file of a descriptor again, with separate locks. -1 without /proc. */
 int memoryHostReopen(int fd);
 
 /* Counts windows (`by` 1 or -1) in the allocation around `ptr`, if it is one of these calls. */
 void memoryHold(const void *ptr, int by);
 
-/* Fills in `m` when m->address lies in host memory of these calls; else returns 0. */
+/* Fills in `m` when m->address lies in host memory of these calls; otherwise returns 0. */
 int memoryFind(struct memory *m);
 
 /*

@@ -75,7 +75,7 @@ static ginResult_t mapPages(int fd, size_t span, int node, void **ptr)
 	if (at == MAP_FAILED)
 		return failErrno("cannot map %zu bytes of shared memory", span);
 	preferNode(at, span, node);
-	/* Allocates the pages here, to fail here and not by a SIGBUS later. */
+	/* Allocate the pages now: without them a later access would end in a SIGBUS. */
 	if (allocPages(fd, (off_t)span)) {
 		result = failErrno("no %zu bytes of shared memory", span);
 		munmap(at, span);
@@ -121,8 +121,8 @@ int memoryHostReopen(int fd)
 
 /*
  * For memory that may be abandoned: peers get an open file that the mapping of this process does
- * not hold. Without /proc they get the first one, whose lock never ends: the memory is never
- * reclaimed.
+ * not keep open. Without /proc they get the file that it does keep open, whose lock never ends: the
+ * memory is never reclaimed.
  */
 static int forPeers(const struct device *d, int fd)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* memory_kind.c - of what kind the memory at an address is, and which windows may lie in it */
+/* memory_kind.c - the kind of the memory at an address, and which windows may lie in it */
 #include "lib/base/error.h"
 #include "memory.h"
 
@@ -88,7 +88,7 @@ static int findMapping(const struct device *d, cuPtr at, cuPtr *base, size_t *sp
 	return own != 0;
 }
 
-/* Of memory of a NUMA node, drivers may give no range, or one that is not the mapping. */
+/* For memory of a NUMA node, drivers may give no range, or a range other than the mapping. */
 static int isMappingElsewhere(const struct device *d, cuPtr at, cuPtr base, size_t span)
 {
 	const cuAllocation own = allocationAt(d, at);
@@ -115,8 +115,8 @@ static cuResult findRange(const struct device *d, struct memory *m)
 }
 
 /*
- * What the driver says of memory that cuMemMap() has mapped. An allocation of cudaMalloc() is not
- * such memory.
+ * The driver's description of memory that cuMemMap() has mapped. An allocation of cudaMalloc() is
+ * not such memory.
  */
 struct mapping {
 	int isMapped;
@@ -182,7 +182,7 @@ static int findPinned(const struct device *d, struct memory *m)
 	       memoryFind(m);
 }
 
-/* Equal pieces in turn are one run. 0: there are too many runs. */
+/* Consecutive equal pieces are one run. 0: there are too many runs. */
 static int addToRuns(struct deviceRun *run, uint64_t bytes)
 {
 	int last = 0;
@@ -220,7 +220,7 @@ static ginResult_t checkPiece(const struct device *d, struct memory *m, const st
 		    (void *)m->address, (void *)next->address);
 }
 
-/* Memory mapped by cuMemMap() may go on in further pieces, up to the end of the window. */
+/* Memory mapped by cuMemMap() may continue in further pieces, up to the end of the window. */
 static ginResult_t findPieces(const struct device *d, struct memory *m)
 {
 	struct memory next;

@@ -4,9 +4,9 @@
  *
  * Unpinning waits for every kernel that runs on the device, so nothing is ever unpinned: freed
  * blocks stay in a list of the process. Every block of whole pages is shared memory, so that it
- * serves pinnedAlloc() and pinnedAllocShared(). A block that peers may still write is lost until
- * all of them have let it go. The primary context, in which the memory is pinned, is never released
- * (device.c).
+ * serves pinnedAlloc() and pinnedAllocShared(). A block that peers may still write is not reused
+ * until all of them have unmapped it. The primary context, in which the memory is pinned, is never
+ * released (device.c).
  */
 #include "pinned.h"
 

@@ -2,15 +2,15 @@
 /*
  * room.c - how much host memory is free
  *
- * Linux hands out memory until none is left, and then kills processes. So the available memory and
- * what is left of the limit of a container are checked first. Swap counts for the host, where it is
+ * Linux hands out memory until none is left, and then kills processes. So libgin first checks the
+ * available memory and the rest of the limit of a container. Swap counts for the host, where it is
  * a small part of a large memory. It does not count for a container, whatever memory.swap.max
  * allows: most memory here is pinned, or written by other ranks all the time, and memory that does
  * not fit ends the process. The caller of a request that is refused too early gets a sentence
  * instead.
  *
- * The answer has to be current, and reading it takes longer than making a device communicator. So
- * cheap questions come first, and the others are asked only if these leave a doubt.
+ * The answer must be current, and reading it takes longer than making a device communicator. So
+ * cheap questions come first, and the others only if those leave a doubt.
  */
 #include "room.h"
 
@@ -49,8 +49,8 @@ static uint64_t idleRoom(void)
 }
 
 /*
- * MemAvailable is an estimate that includes what the page cache can give back. Without /proc, the
- * total memory is returned.
+ * MemAvailable is an estimate that includes the memory that the page cache can give back. Without
+ * /proc, the total memory is returned.
  */
 static uint64_t availableRoom(void)
 {
@@ -117,8 +117,8 @@ static uint64_t readStat(const char *path, const char *name)
 }
 
 /*
- * What one control group has left of its limit. The kernel takes back file cache that is inactive
- * before it kills a process.
+ * The rest of one control group's limit. The kernel takes back inactive file cache before it kills
+ * a process.
  */
 static uint64_t groupLeft(const char *group, const struct roomFiles *files, uint64_t wanted)
 {
@@ -140,7 +140,7 @@ static uint64_t groupLeft(const char *group, const struct roomFiles *files, uint
 	return usage < limit ? limit - usage : 0;
 }
 
-/* The least that a control group and the groups that contain it have left. */
+/* The least rest of the limits of a control group and the groups that contain it. */
 static uint64_t groupsLeft(const char *root, char *group, const struct roomFiles *files,
 			   uint64_t wanted)
 {

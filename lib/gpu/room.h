@@ -7,8 +7,8 @@
 
 /*
  * Bytes that can be allocated before the kernel kills a process for lack of memory; UINT64_MAX when
- * it is not known, or `wanted` is too little to ask. Exact if it is less than `wanted`. *what says
- * what sets the limit: this host or this container.
+ * it is not known, or `wanted` is too little to ask. Exact if it is less than `wanted`. *what names
+ * the source of the limit: this host or this container.
  */
 uint64_t roomLeft(uint64_t wanted, const char **what);
 
@@ -19,9 +19,9 @@ uint64_t roomLeft(uint64_t wanted, const char **what);
 ginResult_t roomCheck(size_t bytes, const char *kind);
 
 /*
- * What a container has left: the least of its control group and of the groups that contain it.
- * `groups` lists the control groups as /proc/self/cgroup does; `root` is /sys/fs/cgroup. UINT64_MAX
- * when no group has a limit. Exact if it is less than `wanted`.
+ * The rest of a container's limit: the least of its control group and of the groups that contain
+ * it. `groups` lists the control groups as /proc/self/cgroup does; `root` is /sys/fs/cgroup.
+ * UINT64_MAX when no group has a limit. Exact if it is less than `wanted`.
  */
 uint64_t roomOfContainer(const char *groups, const char *root, uint64_t wanted);
 

@@ -14,13 +14,13 @@
 #define SELFTEST_SYMBOL "ginSelftestCalls"
 
 enum selftestState {
-	selftestUntested, /* the communicator failed before the turn of the pair */
+	selftestUntested, /* the communicator failed before the test of the pair */
 	selftestNoRoute,
 	selftestBroken,
 	selftestGood
 };
 
-/* What one rank has seen of its pair with one peer. */
+/* The results of one rank for its pair with one peer. */
 struct selftestCell {
 	uint32_t state;	    /* enum selftestState */
 	uint32_t latencyNs; /* of a put of 64 bytes with a signal, until the answer is there */
@@ -34,7 +34,7 @@ struct selftestCalls {
 	size_t size;
 	int kernels; /* built with kernels for GPUs */
 	/*
-	 * Collective. Tests each pair of ranks once, also each rank with itself, and fills in
+	 * Collective. Tests each pair of ranks once, and each rank with itself, and fills in
 	 * cells[nRanks]. A pair that does not answer ends after some seconds and does not end the
 	 * test. An error means that nothing was tested: ginGetLastError() has the reason.
 	 */

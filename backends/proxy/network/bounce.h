@@ -103,7 +103,7 @@ struct bounceList {
 	struct bounceChunk *first, *last; /* last: valid if `first` is not NULL */
 };
 
-/* What a lane knows of a peer. */
+/* A lane's record of a peer. */
 struct bouncePeer {
 	struct bounceOffer offer;
 	uint32_t landings; /* a bit each: landing slots at the peer that this rank may write */
@@ -209,7 +209,7 @@ void bounceBegun(struct bounceChunk *chunk);
 
 /* put.c: the next chunk or value of a put. Returns fabricOk, fabricBusy or fabricFailed. */
 int bouncePut(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *work);
-/* The word of the work waits for the chunks that are not given to the fabric yet. */
+/* Queues the word of the work after the chunks that are not given to the fabric yet. */
 int bounceWord(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *work);
 /* Tells the peer that the chunk is in its landing slot, or will be there before the message. */
 int bounceSendLanded(struct networkLane *lane, struct bounceChunk *chunk);

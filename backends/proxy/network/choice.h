@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * choice.h - GIN_TRANSPORT, the network that a rank looks for, its search, and what two ranks share
+ * choice.h - GIN_TRANSPORT, the network that a rank looks for, its search, and which ranks it
+ * connects
  */
 #ifndef GIN_PROXY_CHOICE_H
 #define GIN_PROXY_CHOICE_H
@@ -72,7 +73,7 @@ void networkProbeNic(const struct backendHost *host, struct proxyBlob *blob);
 
 /*
  * Which network does the rank look for, in choice->name? Without GIN_TRANSPORT all ranks use verbs
- * if all have a NIC of one network, else ofi; then `notNic`, of BACKEND_WHY bytes, says why.
+ * if all have a NIC of one network, otherwise ofi; then `notNic`, of BACKEND_WHY bytes, says why.
  * Returns 0 if it looks for none.
  */
 int networkChoose(const struct backendHost *host, struct transportChoice *choice, char *notNic);

@@ -39,8 +39,8 @@ struct fabricWanted {
 	const char *provider;
 	const char *interface;	      /* the network interface or NIC */
 	const char *address;	      /* of this host, in text, which peers reach */
-	const struct rdmaWanted *nic; /* verbs: the port; else NULL */
-	const struct rdmaPath *path;  /* verbs: settings of packets; else NULL */
+	const struct rdmaWanted *nic; /* verbs: the port; NULL: another network */
+	const struct rdmaPath *path;  /* verbs: settings of packets; NULL: another network */
 	uint32_t peers;		      /* that an endpoint is connected to, about */
 	uint8_t hasGpu;		      /* gpuMemoryAdd() will be called */
 	uint8_t isRail;		      /* this rank and its peers also use other NICs: see write() */
@@ -88,11 +88,10 @@ enum fabricEventKind {
 
 struct fabricEvent {
 	enum fabricEventKind kind;
-	int error;     /* fabricDone: 0, or the operation has failed */
-	void *context; /* fabricDone: of the operation */
-	uint64_t peer; /* fabricLost; fabricImmediate, of 32 bits: its sender */
-	const char
-		*why; /* a sentence, which lives until the next call on the endpoint; NULL: none */
+	int error;	 /* fabricDone: 0, or the operation has failed */
+	void *context;	 /* fabricDone: of the operation */
+	uint64_t peer;	 /* fabricLost; fabricImmediate, of 32 bits: its sender */
+	const char *why; /* a sentence, until the next call on the endpoint; NULL: none */
 	uint64_t immediate;
 	uint32_t bytes;
 	unsigned char message[FABRIC_MESSAGE];

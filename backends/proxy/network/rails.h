@@ -38,7 +38,7 @@ int networkRailsFind(const struct backendHost *host, const char *name, uint32_t 
 static inline uint32_t networkRails(const struct proxyBlob *blob)
 {
 	if (blob->rails > NETWORK_RAILS)
-		return NETWORK_RAILS; /* a peer's blob may have more, ofRail[] in network.h has not */
+		return NETWORK_RAILS; /* a peer's blob may have more than ofRail[] */
 	return blob->rails ? blob->rails : 1;
 }
 

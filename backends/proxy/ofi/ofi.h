@@ -2,8 +2,8 @@
 /*
  * ofi.h - libgin-ofi.so: structures and functions that only its files use
  *
- * ofi.c         ends: writes, reads, messages
- * writes.c      operations under way, and writes that share an acknowledgement
+ * ofi.c         endpoints: writes, reads, messages
+ * writes.c      operations in flight, and writes that share an acknowledgement
  * memory.c      registered memory
  * provider.c    chooses a provider of libfabric and tries it
  */

@@ -2,10 +2,14 @@
 /*
  * verbs.h - the network verbs in libgin-rdma.so: structures and functions that only its files use
  *
- * verbs.c       the calls of a network: open, probe end.c         endpoints: completion queue,
- * receives pair.c        queue pairs, one for each endpoint and peer post.c        writes, reads
- * and messages poll.c        completions, errors, sleep event.c       events of the device flush.c
- * data in GPU memory becomes visible there memory.c      registered memory
+ * verbs.c       the calls of a network: open, probe
+ * end.c         endpoints: completion queue, receives
+ * pair.c        queue pairs, one for each endpoint and peer
+ * post.c        writes, reads and messages
+ * poll.c        completions, errors, sleep
+ * event.c       events of the device
+ * flush.c       data in GPU memory becomes visible there
+ * memory.c      registered memory
  */
 #ifndef GIN_PROXY_VERBS_H
 #define GIN_PROXY_VERBS_H

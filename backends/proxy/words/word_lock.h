@@ -30,7 +30,7 @@ struct wordLock {
 struct wordTicket {
 	struct wordLock *lock; /* NULL: the lane does not wait */
 	uint64_t number;
-	uint64_t served; /* at the last look */
+	uint64_t served; /* at the last load */
 	uint32_t looks;	 /* with the lock free, since `served` is served */
 };
 

@@ -266,7 +266,7 @@ static uint8_t floorLog(int number)
 	return log;
 }
 
-/* Queries what queues of GPUs need. */
+/* Queries the capabilities that queues of GPUs need. */
 static int queryCommands(struct rdmaPort *p, const struct ibv_device_attr *attr, char *why)
 {
 	if (capabilityQuery(p->context, &p->can, why) || capabilityCheck(&p->can, why))

@@ -9,7 +9,7 @@
 
 #include "backends/rdma/rdma.h"
 
-/* What the device can do, from QUERY_HCA_CAP. */
+/* The capabilities of the device, from QUERY_HCA_CAP. */
 struct nicCapability {
 	bool rc, cqeVersion1, ignoreOverrun, ethernet;
 	bool atomics8; /* fetch-and-add and compare-and-swap of 8 bytes */
