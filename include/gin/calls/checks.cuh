@@ -13,7 +13,10 @@
 #include "../direct/route.cuh"
 #include "../core/wait.cuh"
 
-/* The classes with calls have it as a template argument: both kinds may be in one program. */
+/*
+ * The classes with calls have it as a template argument: one program may have checked and unchecked
+ * calls.
+ */
 #ifdef GIN_DEVICE_CHECKS
 constexpr bool ginChecks = true;
 #else
@@ -102,7 +105,7 @@ struct ginArguments {
 		note(op.value);
 	}
 
-	/* The members that waits use. */
+	/* The options that waits use. */
 	GIN_FN void options(const ginOptions &given)
 	{
 		const ginPeerSet &from = given.from;
@@ -138,7 +141,7 @@ GIN_FN bool ginBlockHasGroup(uint32_t size)
 	return ginThreadIndex() / size * size + size <= ginBlockSize();
 }
 
-/* Can this thread be in the coop? A coop of which it is not would hang. */
+/* Can this thread be in the coop? A thread outside the coop would wait forever. */
 template <class Coop> GIN_FN bool ginCoopFits(Coop coop)
 {
 	return coop.thread_rank() < coop.size();
@@ -175,7 +178,7 @@ GIN_FN bool ginCoopFits(GinAnyCoop coop)
 	       (kind == ginCoopWarp && ginCoopFits(GinWarp{}));
 }
 
-/* Do all threads of the coop pass values of one digest? By two votes for each of 16 bits. */
+/* Do all threads of the coop pass one digest? By two votes for each of 16 bits. */
 template <class Coop> GIN_FN auto ginAllEqual(Coop coop, uint64_t digest, ginOverload1)
 	-> decltype(coop.any(true))
 {
@@ -214,8 +217,8 @@ GIN_FN_CALLED void ginFaultLeave(const ginDevComm *dc, const ginArguments &argum
 }
 
 /*
- * Checks the coop, and what `list` adds to the arguments. All threads of the coop get one result,
- * but for a coop that cannot vote: its fault is the fault of the calling thread alone.
+ * Checks the coop, and the arguments that `list` adds. All threads of the coop get one result,
+ * unless the coop cannot vote: then each thread gets its own.
  */
 template <class Coop, class List> GIN_FN ginResult_t ginCheckCall(const ginDevComm &dc, Coop coop,
 								  uint32_t call, uint32_t context,

@@ -87,7 +87,7 @@ protected:
 		return ginErrorUnsupported;
 	}
 
-	/* Are posts to a NIC calls? ginWithShape() */
+	/* Are posts to a NIC function calls? See ginWithShape(). */
 	static constexpr bool called = (routes & GIN_ROUTES_NETWORK) == GIN_ROUTES_NETWORK;
 
 	/* The arguments of every network call. `id`: of the signal. */
@@ -423,7 +423,7 @@ protected:
 						   bytes, coop);
 	}
 
-	/* The first thread posts the copy and waits for it. `here`: this rank's end. */
+	/* The first thread posts the copy and waits for it. `here`: this rank's side. */
 	template <bool isGet, class Coop>
 	GIN_FN ginResult_t copyByEngine(int peer, ginWindow_t there, size_t thereOff,
 					const ginSource &here, size_t bytes, Coop coop,

@@ -21,9 +21,9 @@ protected:
 	using Base::Base;
 
 	/*
-	 * With -DGIN_DEVICE_CHECKS: checks the context and what `list` adds. Else ginSuccess. A
-	 * list captures `options` only if `checks` is set: nvcc takes registers for a reference to
-	 * it.
+	 * With -DGIN_DEVICE_CHECKS: checks the context and the arguments that `list` adds.
+	 * Otherwise ginSuccess. A list captures `options` only if `checks` is set: a reference to
+	 * it takes registers.
 	 */
 	template <class Coop, class List>
 	GIN_FN ginResult_t check(Coop coop, uint32_t call, int peer, List list) const
@@ -38,8 +38,8 @@ protected:
 	}
 
 	/*
-	 * The source of putFrom(): the list of this rank's windows is there if the gdaki route is
-	 * in use.
+	 * The source of putFrom(): there is a list of this rank's windows if the gdaki route is in
+	 * use.
 	 */
 	GIN_FN void checkSource(ginArguments &a, const void *src, size_t bytes) const
 	{

@@ -52,8 +52,8 @@ protected:
 
 	/*
 	 * The number of a signal's word, at most GIN_MAX_CONTEXTS times the most signals of a
-	 * context, 2^30. In 32 bits it saves registers in kernels for direct peers alone, and costs
-	 * stack in kernels for all routes.
+	 * context, 2^30. A 32-bit number saves registers in kernels for direct peers alone, but
+	 * costs stack in kernels for all routes.
 	 */
 	GIN_FN size_t wordIndex(uint32_t id) const
 	{
@@ -160,7 +160,8 @@ protected:
 
 	/*
 	 * The context that posts for words in windows of the peer. For a direct peer that is the
-	 * queues of all contexts together; `words` tells flush and barriers to wait for them.
+	 * entry of the queues that all contexts share; `words` makes flush and barriers wait for
+	 * them.
 	 */
 	GIN_FN uint32_t wordContext(int peer) const
 	{
@@ -175,7 +176,7 @@ protected:
 		return queues == dc.contexts ? ginSharingGpu : sharing;
 	}
 
-	/* Is it a word in a window on which another agent than the GPU does signals? */
+	/* Is it a word in a window on which another agent than the GPU executes signals? */
 	GIN_FN static bool byAgent(const ginSignalOp &op)
 	{
 		return op.at && op.window.table->agent != ginAgentGpu;
@@ -188,9 +189,9 @@ protected:
 	}
 
 	/*
-	 * Is the peer alive, and direct? Asked before its memory is written. It uses all that
-	 * ginPeerObserve() loads: ptxas waits for a load before it gives an unused part of the
-	 * loaded registers to another value, and the loads of the source would wait, too.
+	 * Is the peer alive, and direct? Asked before its memory is written. Tests every loaded
+	 * field: ptxas would otherwise reuse the unused registers, and wait for the load first, and
+	 * so would the loads of the source.
 	 */
 	GIN_FN static bool within(const struct ginPeer &to)
 	{

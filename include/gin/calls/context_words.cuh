@@ -18,7 +18,8 @@ public:
 	using Base::dc;
 
 	/*
-	 * The value of this rank's signal. What the signal covers is visible to the calling thread.
+	 * The value of this rank's signal. All that the signal covers is visible to the calling
+	 * thread.
 	 */
 	GIN_FN uint64_t readSignal(uint32_t id) const
 	{
@@ -37,7 +38,7 @@ public:
 
 	/*
 	 * Sets a signal and its shadow to 0, by one thread. No agent may raise the signal
-	 * at the time.
+	 * meanwhile.
 	 */
 	GIN_FN void resetSignal(uint32_t id) const
 	{
@@ -109,9 +110,10 @@ public:
 
 	/*
 	 * The aligned word of 4 or 8 bytes at offset `off` of this rank's part of `win`, which one
-	 * rank writes, by putValue() or as bytes of a put. The value is a whole one. It tells
-	 * nothing about other bytes, not even of its own put. A word that is written again before
-	 * its writer knows that the old value was seen may keep the old value: puts have no order.
+	 * rank writes, by putValue() or as bytes of a put. The value is never torn. It says nothing
+	 * about other bytes, not even of its own put. If the writer writes the word again before it
+	 * knows that this rank has seen the old value, the word may keep the old value: puts have
+	 * no order.
 	 */
 	template <class Word = uint64_t> GIN_FN Word readValue(ginWindow_t win, size_t off) const
 	{
@@ -141,8 +143,8 @@ public:
 	}
 
 	/*
-	 * A shadow is a word of the user beside each signal: the value that the user expects. Only
-	 * the calls below and resetSignal() change it.
+	 * A shadow is the user's word for a signal: the value that the user expects. Only the calls
+	 * below and resetSignal() change it.
 	 */
 	GIN_FN uint64_t *signalShadow(uint32_t id) const
 	{
@@ -202,7 +204,7 @@ public:
 
 	/*
 	 * The number of puts with this local action whose source bytes may be reused. On the gdaki
-	 * route the call looks at each send queue of the context with such a put under way.
+	 * route the call polls each send queue of the context with such a put in flight.
 	 */
 	GIN_FN uint64_t readCounter(uint32_t id) const
 	{
@@ -216,7 +218,7 @@ public:
 		return sum + ginDoneObserve(hostCounterWord(id));
 	}
 
-	/* Sets a counter to 0, by one thread. No put with this counter may be under way. */
+	/* Sets a counter to 0, by one thread. No put with this counter may be in flight. */
 	GIN_FN void resetCounter(uint32_t id) const
 	{
 		if (!hasCounter(ginCallResetCounter, id))

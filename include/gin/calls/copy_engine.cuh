@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * copy_engine.cuh - which puts and gets between direct peers a copy engine makes
+ * copy_engine.cuh - puts and gets between direct peers that a copy engine makes
  *
  * A thread copies 0.33 GB/s to another GPU, a warp 10 GB/s, a copy engine 390 GB/s, but a put by an
  * engine takes 14 us more than its copy (docs/performance.md). Where the communicator has a proxy,
  * the first thread of the coop posts a copy without actions to the proxy, and waits until the proxy
  * has reported the copy done: R.
  *
- * The call then goes on as a call by threads does after its last store: the bytes are at the
- * target, and the first thread has acquired that. It does the actions on the direct route. Every
- * later signal of any thread that happens after a put covers the put's bytes (S), whatever route
- * the signal takes. So no other call needs to know of copy engines.
+ * Then the call continues like a copy by threads after its last store: the bytes are at the target,
+ * and the first thread has acquired that. It does the actions on the direct route. Every later
+ * signal of any thread that happens after a put covers the put's bytes (S), whatever route the
+ * signal takes. So no other call needs to know of copy engines.
  *
- * One case is left: a call whose wait has timed out. Its copy may still be under way. flush() waits
- * for the ring, and so for the copy.
+ * One case is left: a call whose wait has timed out. Its copy may still be in progress. flush()
+ * waits for the ring, and so for the copy.
  */
 #ifndef GIN_COPY_ENGINE_CUH
 #define GIN_COPY_ENGINE_CUH
@@ -23,16 +23,16 @@
 #include "../proxy/route.cuh"
 
 /*
- * No copy below this goes to an engine by itself, whatever GIN_COPY_ENGINE_BYTES says: the compiler
+ * No shorter copy goes to an engine by itself, whatever GIN_COPY_ENGINE_BYTES says: the compiler
  * drops the engine from calls with a short constant length.
  */
 #define GIN_ENGINE_LEAST 64u
 
 /*
- * By how much the threads of the coop copy faster than one thread: so much longer must a copy be to
- * go to an engine by itself. A warp copies 25 times as fast, bulk copies through scratch memory
- * 130 times. 0: such a copy never does, because kernels have many large coops, which together reach
- * the bandwidth of the link.
+ * How many times as fast as one thread the coop copies: a copy must be that many times longer to go
+ * to an engine by itself. Measured: 25 for a warp, 130 for bulk copies through scratch memory. 0:
+ * the copy never goes to an engine by itself, because kernels have many large coops, which together
+ * reach the bandwidth of the link.
  */
 template <class Coop> GIN_FN uint32_t ginEngineFactor(Coop coop, bool byBulk)
 {
@@ -56,8 +56,8 @@ GIN_FN bool ginBulkFits(size_t offsets, size_t bytes, const ginOptions &options)
 }
 
 /*
- * Does the copy go to an engine if its options do not choose? `own`: the peer is the own rank, to
- * which an engine copies through host memory. Bulk copies are twice as fast as that.
+ * Does the copy go to an engine if its options do not choose? `own`: the peer is this rank itself,
+ * where an engine copies through host memory, and bulk copies are twice as fast.
  */
 template <class Coop>
 GIN_FN bool ginEngineIsFaster(const ginDevComm &dc, bool own, bool byBulk, size_t bytes, Coop coop)
@@ -69,8 +69,8 @@ GIN_FN bool ginEngineIsFaster(const ginDevComm &dc, bool own, bool byBulk, size_
 
 /*
  * By one thread: posts a put to a direct peer, or a get, and waits until its bytes are at the
- * target. R, acquire end. Does no action and leaves no error record. After ginErrorTimeout the copy
- * is not posted, or may still be under way. `here`: ginSource::word() of this rank's part, as
+ * target. R, acquire end. Does no action and writes no error record. After ginErrorTimeout the copy
+ * is not posted, or may still be in progress. `here`: ginSource::word() of this rank's part, as
  * GIN_HOW_ANYWHERE of `how` says.
  */
 template <bool isGet>
@@ -79,7 +79,9 @@ GIN_FN_COLD ginResult_t ginEngineCopy(const ginDevComm *dc, uint32_t context, ui
 				      uint64_t here, uint64_t hereOff, uint64_t bytes,
 				      uint64_t timeout)
 {
-	/* Computed where they are used: in registers they would be beside the arguments. */
+	/*
+	 * Computed where they are used: otherwise they would take registers besides the arguments.
+	 */
 	auto queue = [&] { return dc->queues + ginUnshared(context); };
 	auto number = [&] { return ginUnshared(static_cast<uint32_t>(peer)); };
 	auto post = [&](uint32_t now) {

@@ -49,7 +49,7 @@ typedef enum ginResult {
 	ginErrorBootstrap = 4,	  /* the ranks did not find each other */
 	ginErrorSystem = 5,	  /* the operating system refused a request */
 	ginErrorCuda = 6,	  /* the CUDA driver refused a request */
-	ginErrorTimeout = 7,	  /* the time is over; a device call has reserved nothing */
+	ginErrorTimeout = 7,	  /* time limit passed; a device call has reserved nothing */
 	ginErrorAborted = 8,	  /* this rank called ginCommAbort() */
 	ginErrorPeer = 9,	  /* another rank died, aborted or became unreachable */
 	ginErrorAbi = 10	  /* the kernel was built against another layout */
@@ -62,8 +62,8 @@ typedef enum ginResult {
 enum ginRoute {
 	ginRouteNone = 0,   /* no backend reaches this peer */
 	ginRouteDirect = 1, /* loads, stores and native atomics in the peer's memory */
-	ginRouteProxy = 2,  /* descriptors tell CPU threads of this process to move data */
-	ginRouteGdaki = 3   /* work requests tell an mlx5 NIC to move data */
+	ginRouteProxy = 2,  /* descriptors ask CPU threads of this process to move data */
+	ginRouteGdaki = 3   /* work requests ask an mlx5 NIC to move data */
 };
 
 /* Sets of routes: for GinOn, GinBarrierOn and ginDevCommRequirements_t.routes. */
@@ -208,7 +208,7 @@ struct ginMirroredWord {
  */
 #define GIN_CPU_WORD_STRIDE 4u
 
-/* Result slots of a context: atomics that can wait for their old values at one time. */
+/* Result slots of a context: the number of atomics that can wait for their old values at a time. */
 #define GIN_QUEUE_RESULTS 32
 
 /*
@@ -223,8 +223,8 @@ struct ginQueue {
 	const uint64_t *consumed; /* host-pinned: tickets below it have left the ring */
 	/*
 	 * [nRanks + 1], host-pinned: descriptors to the peer with lower tickets are done; [nRanks]:
-	 * descriptors to every peer. With GIN_QUEUE_FAILED one has failed; the low half is a
-	 * ginResult_t.
+	 * descriptors to every peer. With GIN_QUEUE_FAILED one of them has failed; the low half is
+	 * a ginResult_t.
 	 */
 	const uint64_t *done;
 	struct ginMirror *doneMirror; /* [nRanks + 1] */
@@ -244,7 +244,7 @@ struct ginQueue {
 	struct ginMirroredWord failed[2];
 	uint64_t freeResults; /* a bit for each free result slot */
 	/*
-	 * 1 + the ticket of an atomic whose caller has given up: its slot is free after that ticket
+	 * 1 + the ticket of an atomic whose caller has given up: the slot is free when it is done
 	 */
 	uint64_t abandoned[GIN_QUEUE_RESULTS];
 	uint64_t waits; /* descriptors that waited for room: ginStats_t.waitsForRoom */
@@ -342,7 +342,7 @@ typedef struct ginDevComm {
 	uint32_t signals;      /* per context, ids 0 to signals - 1 */
 	uint32_t counters;     /* per context, ids 0 to counters - 1 */
 	uint32_t barriers;     /* of all contexts, indexes 0 to barriers - 1 */
-	uint32_t route;	       /* enum ginRoute if all peers have one route, else ginRouteNone */
+	uint32_t route;	       /* enum ginRoute of all peers; ginRouteNone: routes differ */
 	uint32_t engineBytes;  /* GIN_COPY_ENGINE_BYTES; 0: no copy engine for direct peers */
 	uint64_t timeout;      /* nanoseconds: of waits that set no timeout; 0: none */
 	struct ginPeer *peers; /* [nRanks] */
@@ -353,12 +353,12 @@ typedef struct ginDevComm {
 	 */
 	uint64_t *signal[GIN_WRITER_CLASSES];
 	uint64_t *counter; /* [context][counter], GPU memory */
-	uint64_t *shadow;  /* [context][signal], GPU memory: the user's word beside a signal */
+	uint64_t *shadow;  /* [context][signal], GPU memory: the user's word of a signal */
 	uint64_t *epoch;   /* [barrier], GPU memory: how often this rank has passed the barrier */
 	const struct ginAbortLine *abortLine; /* host-pinned */
 	struct ginMirroredWord *abort;	      /* of abortLine->word, for waits */
 	struct ginErrorRecord *errorRecord;   /* host-pinned */
-	uint32_t *errorClaim;		      /* GPU memory: set by the thread that writes it */
+	uint32_t *errorClaim;		      /* GPU memory: set by the record's writer */
 	uint64_t id;			      /* number in its communicator */
 	/* peers[].signals of direct peers, which saves signals a load; NULL: not direct. */
 	uint64_t *directSignals[GIN_DIRECT_SIGNALS];
@@ -367,14 +367,14 @@ typedef struct ginDevComm {
 	struct ginMirror *signalMirror;	 /* [context][signal], of signal[cpu] */
 	struct ginMirror *counterMirror; /* [context][counter], of hostCounter */
 	/*
-	 * [context][nSendQueues], then a queue for each direct peer, which all contexts share, for
-	 * words in windows that only NICs change. NULL: no peer is on route gdaki.
+	 * [context][nSendQueues], then a send queue for each direct peer, which all contexts share,
+	 * for words in windows that only NICs change. NULL: no peer is on route gdaki.
 	 */
 	struct ginSendQueue *sendQueues;
 	struct ginSendResults
 		*results; /* [context], then for the shared queues; of atomics on route gdaki */
 	const struct ginSources *sources;
-	uint32_t nSendQueues; /* of a context: a queue for each peer on route gdaki */
+	uint32_t nSendQueues; /* of a context: one for each peer on route gdaki */
 	uint32_t pad2;
 	/* This struct in GPU memory: the handle for kernels in languages that pass no structs. */
 	const struct ginDevComm *self;

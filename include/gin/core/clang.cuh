@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * clang.cuh - what the headers use of CUDA, for clang 16 and newer without a CUDA toolkit
+ * clang.cuh - the parts of CUDA that the headers use, for clang 16 and newer without a CUDA toolkit
  *
  * target.cuh includes it under `clang++ -x cuda -nocudainc --cuda-device-only`; the Makefile target
  * `bitcode` has the whole command. Synchronising instructions are inline PTX, not LLVM intrinsics:
@@ -24,7 +24,7 @@
 
 #define GIN_CLANG_FN static __device__ __forceinline__
 
-/* threadIdx and the others: each member is read from its register when it is used. */
+/* threadIdx, blockIdx and so on: each use of a member reads its register. */
 #define GIN_CLANG_REGISTER(name)                                                                   \
 	struct ginClang_##name {                                                                   \
 		unsigned x, y, z;                                                                  \

@@ -5,7 +5,7 @@
  * All threads of the coop make the call, with equal arguments. A coop is any type with
  *   thread_rank()  0 to size() - 1
  *   size()         the number of threads
- *   sync()         waits for all threads; what each wrote before is visible to all after
+ *   sync()         waits for all threads; all writes before it are visible to all after it
  *   any(mine)      returns on every thread whether one of them passed true. Optional: without it
  *                  the threads may get different results from one call.
  * and, optionally, these constants:
@@ -143,7 +143,7 @@ private:
 
 /*
  * `warps` whole warps of the block, from warp number `first`. `id` is the number of the hardware's
- * named barrier, 1 to 15: spans that are in use at one time need different numbers.
+ * named barrier, 1 to 15: spans in use at a time need different numbers.
  */
 struct GinWarpSpan {
 	static constexpr bool anyIsSync = true;
@@ -341,7 +341,7 @@ struct ginOverload2 : ginOverload1 {
 
 /*
  * The closing vote of a call, which replaces its closing sync. Every thread gets ginSuccess if
- * every thread has it, else the largest result of the coop. Success costs one vote.
+ * every thread has it, otherwise the largest result of the coop. Success costs one vote.
  */
 template <class Coop> GIN_FN auto ginAgreeBy(Coop coop, ginResult_t mine, ginOverload2)
 	-> decltype(Coop::anyIsSync, ginSuccess)

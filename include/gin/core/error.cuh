@@ -5,7 +5,7 @@
 
 #include "ordering.cuh"
 
-/* The low half of a word of the abort line, or of a failed queue. */
+/* The result in the low half of a word: of the abort line, of a failed ring, of a send queue. */
 GIN_FN ginResult_t ginResultOf(uint64_t word)
 {
 	return static_cast<ginResult_t>(word & 0xffffffffu);
@@ -30,8 +30,8 @@ GIN_FN_COLD ginResult_t ginPeerLost(const uint64_t *abortWord)
 }
 
 /*
- * Cold functions take dc.self. With the kernel's parameter instead, nvcc would load it before the
- * branch around the call, which slows every signal.
+ * Cold functions take dc.self: nvcc would load the kernel's parameter before the branch around the
+ * call, which would slow down every signal.
  */
 
 /* Writes the error record, unless an earlier failure has. Any thread. */
@@ -60,7 +60,7 @@ GIN_FN_COLD void ginErrorLeave(const ginDevComm *dc, ginResult_t result, uint32_
 	ginErrorLeaveHere(dc, result, call, context, peer, id, expected, seen);
 }
 
-/* Not inlined, in kernels for the proxy alone: ginPostWaitCalled(). */
+/* Not inlined, in kernels for the proxy alone: see ginPostWaitCalled(). */
 GIN_FN_CALLED void ginErrorLeaveCalled(const ginDevComm *dc, ginResult_t result, uint32_t call,
 				       uint32_t context, int peer, uint32_t id, uint64_t expected,
 				       uint64_t seen)

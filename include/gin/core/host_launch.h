@@ -77,13 +77,13 @@ inline ginHostGroup *ginHostFind(uint64_t key)
 		    none == key)
 			return group;
 	}
-	abort(); /* the block uses more coops than its table holds */
+	abort(); /* the block uses more coops than its table has room for */
 }
 
 /*
- * The `size` threads of group `which` of a kind of coop meet: what each wrote before is visible to
- * every thread after, and each call returns whether one of them had `mine`. H, both ends: the last
- * thread to arrive releases what the others acquire.
+ * The `size` threads of group `which` of a kind of coop meet: all writes before the meeting are
+ * visible to every thread after it, and each call returns whether one of them passed a true `mine`.
+ * H, both ends: the last thread to arrive releases what the others acquire.
  */
 inline bool ginHostMeet(uint64_t kind, uint64_t which, uint32_t size, bool mine)
 {
@@ -180,7 +180,8 @@ inline ginHostBlock *ginHostBlocks(uint32_t grid, uint32_t block)
 
 /*
  * Runs fn(arg) on grid x block host threads and waits for all of them. ginErrorInvalidArgument:
- * grid, block or fn is 0. ginErrorSystem: the system did not give so many threads; fn has not run.
+ * grid, block or fn is 0. ginErrorSystem: the system did not give that many threads; fn has not
+ * run.
  */
 inline ginResult_t ginHostLaunch(uint32_t grid, uint32_t block, void (*fn)(void *), void *arg)
 {

@@ -18,10 +18,10 @@ enum {
 	GIN_HOW_AGGREGATE = 6,
 	GIN_HOW_ANYWHERE = 7, /* the source is an address, not a window and an offset */
 	GIN_HOW_RAISES = 8,   /* there is a remote action */
-	GIN_HOW_STRONG = 9,   /* and its signal is strong */
-	GIN_HOW_AT = 10,      /* and is a word of a window */
+	GIN_HOW_STRONG = 9,   /* its signal is strong */
+	GIN_HOW_AT = 10,      /* its signal is a word of a window */
 	GIN_HOW_CALL = 11,    /* 4 bits, enum ginCall, of the error record; 0: leave none */
-	GIN_HOW_AGAIN = 15    /* the call has found the queue full before */
+	GIN_HOW_AGAIN = 15    /* a retry: the ring was full */
 };
 
 GIN_FN uint32_t ginHow(uint32_t call, ginSharing sharing, const ginSignalOp &op,
@@ -67,7 +67,7 @@ GIN_FN uint64_t ginSignalWhere(const ginSignalOp &op)
 	return op.at ? op.offset : op.id;
 }
 
-/* The remote action again, of `how` and the scalars of a call. */
+/* The remote action, from `how` and the scalars of a call. */
 GIN_FN ginSignalOp ginHowSignal(uint32_t how, struct ginWindowTable *window, uint64_t where,
 				uint64_t value)
 {

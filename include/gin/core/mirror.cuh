@@ -3,11 +3,12 @@
  * mirror.cuh - many threads wait for one word in host memory
  *
  * A GPU loads words in one 32-byte sector of host memory one after the other, about a microsecond
- * each. A hundred threads that poll one word form a line, and stream operations, and so the copies
- * that the threads wait for, stand in that line too (docs/performance.md). So one thread at a time
- * polls the word, and the other threads poll a mirror in GPU memory (edge M, ordering.cuh).
+ * each. If a hundred threads poll one word, their loads wait for each other, and so do stream
+ * operations, among them the copies for which the threads wait (docs/performance.md). So one thread
+ * at a time polls the word, and the other threads poll a mirror in GPU memory (edge M,
+ * ordering.cuh).
  *
- * A mirror may lag behind the word, and may go back for a moment: only for callers that look again.
+ * A mirror may be older than the word, and may go back for a moment: callers have to look again.
  */
 #ifndef GIN_MIRROR_CUH
 #define GIN_MIRROR_CUH
@@ -25,7 +26,7 @@ GIN_FN void ginYield()
 /*
  * How one thread looks at a word of the host again and again. Every look acquires the edge of the
  * word: S, C, Q or R. A thread that was alone at its last look loads the word while it checks
- * whether it still is.
+ * whether it still is alone.
  */
 class ginHostLook
 {

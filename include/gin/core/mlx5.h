@@ -5,10 +5,10 @@
  * Called by the other files of this folder, and on the CPU by backends, tools and the software
  * device. Calls nothing. The order of use is: an encoder (ginMlx5Write() and the functions after
  * it) makes a WQE in registers, as segments of 16 bytes; ginMlx5StoreWqebb() stores it into the
- * queue; ginMlx5RecordWord() and ginMlx5Doorbell() make the words that announce it;
- * ginMlx5Cqe...() read the completion. The caller decides which lane makes which WQE, what orders
- * the stores, and which thread rings. A WQE is one WQEBB of 64 bytes, or two where an encoder
- * returns struct ginMlx5TwoWqebbs.
+ * queue; ginMlx5RecordWord() and ginMlx5Doorbell() make the words that announce it; ginMlx5Cqe...()
+ * read the completion. The caller decides which lane makes which WQE, how the stores are ordered,
+ * and which thread rings. A WQE is one WQEBB of 64 bytes, or two where an encoder returns struct
+ * ginMlx5TwoWqebbs.
  *
  * Everything is big-endian in memory. Values that many WQEs share are taken in that order, so that
  * they are swapped once: "queue" from ginMlx5Queue(), "key" from ginMlx5Key(). All other arguments
@@ -152,8 +152,8 @@ GIN_MLX5_FN uint32_t ginMlx5Swap(uint32_t value)
 }
 
 /*
- * ginMlx5Swap() of a value that is usually a constant: compilers compute it, where a kernel would
- * keep the result of __byte_perm() in a register over the loop around a post.
+ * ginMlx5Swap() of a value that is usually a constant: compilers compute it, whereas a kernel would
+ * keep the result of __byte_perm() in a register throughout the loop around a post.
  */
 GIN_MLX5_FN uint32_t ginMlx5SwapKnown(uint32_t value)
 {
@@ -441,8 +441,8 @@ GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5CompareSwap(struct ginMlx5Slot slot,
  * Adds to 4 aligned bytes. No carry leaves a bit that is set in `boundary`; 0: the 4 bytes are one
  * number.
  *
- * Devices return the old value of an atomic of 4 bytes in big-endian order, whatever they do with
- * 8 bytes: apply ginMlx5Swap() to the word at `local`.
+ * Devices return the old value of an atomic of 4 bytes in big-endian order, whatever the order of 8
+ * bytes is: apply ginMlx5Swap() to the word at `local`.
  */
 GIN_MLX5_FN struct ginMlx5Wqebb ginMlx5MaskedFetchAdd4(struct ginMlx5Slot slot,
 						       struct ginMlx5Memory remote,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* op.h - what a descriptor of the proxy, or a post to a NIC, asks for: C11 and C++ */
+/* op.h - the operations of descriptors of the proxy and of posts to a NIC: C11 and C++ */
 #ifndef GIN_OP_H
 #define GIN_OP_H
 

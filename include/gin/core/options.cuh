@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * options.cuh - what a call takes beside its operands: actions, options and teams
- */
+/* options.cuh - actions, options and teams: arguments of calls besides the operands */
 #ifndef GIN_OPTIONS_CUH
 #define GIN_OPTIONS_CUH
 
@@ -193,8 +191,7 @@ struct ginOptions {
 
 	/*
 	 * Puts: more puts follow on this context and peer, the last of them without this option.
-	 * The gdaki route may hold the doorbell back until then; the other routes ignore the
-	 * option.
+	 * The gdaki route may delay the doorbell until then; the other routes ignore the option.
 	 */
 	bool aggregate = false;
 
@@ -209,8 +206,8 @@ struct ginOptions {
 	/*
 	 * Puts to direct peers and gets from them, where the communicator has a proxy:
 	 * ginCopyEngine lets a copy engine copy, ginCopyThreads the threads of the coop. By default
-	 * a copy engine makes long copies of a thread or a warp (GIN_COPY_ENGINE_BYTES), threads
-	 * make all other copies. The contract of the call does not depend on it.
+	 * a copy engine makes long copies of a thread or a warp (GIN_COPY_ENGINE_BYTES), and
+	 * threads make all other copies. The contract of the call does not depend on the choice.
 	 */
 	ginCopyBy copyBy = ginCopyAuto;
 };
@@ -224,7 +221,7 @@ GIN_FN ginOptions ginTimeout(uint64_t nanoseconds)
 }
 
 /*
- * A team: nRanks ranks, `stride` world ranks apart. This rank is number `rank` of them. Fill in the
+ * A team: nRanks ranks, `stride` world ranks apart. This rank has number `rank` in it. Fill in the
  * struct for a custom team. Only members may use a team.
  */
 struct ginTeam {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ordering.cuh - every memory access of a kernel that another agent takes part in
+ * ordering.cuh - every memory access of a kernel to a word that another agent uses
  *
  * An edge orders two agents. Everything that happens before its releasing access is visible after
  * an acquiring access that reads the released value. Each edge has a label here and in the comments
- * at both ends; a function's name says which purpose the access has. test/lint/ordering checks the
- * labels and the functions.
+ * at both ends; a function's name says what the access is for. test/lint/ordering checks the labels
+ * and the functions.
  *
  *   label  carries                     released by                   acquired by
  *   S      data of puts, to the        ginSignalPublish(),           ginSignalObserve(),
@@ -39,8 +39,8 @@
  * The gdaki route (docs/gdaki.md). W, F and P order threads that share a send queue: threads of the
  * GPU, or of one block.
  *
- *   W      WQEs, and what the holder   ginTurnRelease(), then        ginTurnMark(),
- *          of the turn has written     ginTurnMark();                ginTurnPickUp(),
+ *   W      WQEs, and the writes of     ginTurnRelease(), then        ginTurnMark(),
+ *          the holder of the turn      ginTurnMark();                ginTurnPickUp(),
  *                                      ginTurnPutDown()              ginTurnTake()
  *   N      WQEs and their sources,     ginNicFence() or              the NIC
  *          then the doorbell record    ginNicRelease(), then
@@ -191,7 +191,7 @@ template <class Word> GIN_FN Word ginAtomicCas(Word *word, Word compare, Word va
  * D, release end, first half; ginDescriptorPublish follows. Observers: this thread and every thread
  * whose writes happen before the call; the CPU thread that finds the phase of its lap in every word
  * (descriptorTake in backends/proxy/descriptor.c). One fence stands for all eight words. Device
- * scope is enough for a source in this GPU's own memory: the CPU has it read by agents that go
+ * scope is enough for a source in this GPU's own memory: the agents that read it for the CPU go
  * through the L2 of this GPU. A source in other memory needs system scope, or the words could
  * overtake it.
  */
@@ -238,9 +238,9 @@ GIN_FN uint64_t ginTicketAdd(uint64_t *producer, uint64_t count)
 }
 
 /*
- * Sets *word to `value` if it is `compare`; true if it did. Both orders, because it hands things
- * from thread to thread of this GPU: a thread that frees a result slot has read the slot before its
- * next owner uses it.
+ * Sets *word to `value` if it is `compare`; true if it did. Acquires and releases, because it
+ * passes things from thread to thread of this GPU: a thread that frees a result slot has read the
+ * slot before its next owner uses it.
  */
 GIN_FN bool ginLocalCas(uint64_t *word, uint64_t compare, uint64_t value)
 {
@@ -337,7 +337,7 @@ GIN_FN uint64_t ginPacketData(const struct ginWord16 &words)
 	return (words.half[0] & 0xffffffffu) | words.half[1] << 32;
 }
 
-/* Has the packet of the message come? *data: its 8 bytes, if it has. Loads at each call. */
+/* Has the packet of the message come? If so, *data has its 8 bytes. Loads at each call. */
 GIN_FN bool ginPacketLoad(const char *packet, uint32_t number, uint64_t *data)
 {
 	struct ginWord16 words = ginPollPair(packet);
@@ -346,7 +346,7 @@ GIN_FN bool ginPacketLoad(const char *packet, uint32_t number, uint64_t *data)
 }
 
 /*
- * No edge: the receiver of messages tells that it has read message `number`. Relaxed is enough for
+ * No edge: the receiver of messages says that it has read message `number`. Relaxed is enough for
  * the slot's next writer: each packet was loaded with its number before the coop met, and no store
  * can change what a load has returned.
  */
@@ -361,7 +361,7 @@ GIN_FN uint32_t ginCreditObserve(const uint32_t *credit)
 	return ginLoad<ginRelaxed, ginScopeSystem>(credit);
 }
 
-/* Both credits of a part, each of them whole. */
+/* Both credits of a peer, each of them whole. */
 GIN_FN uint64_t ginCreditsObserve(const uint32_t *credits)
 {
 	return ginLoad<ginRelaxed, ginScopeSystem>(reinterpret_cast<const uint64_t *>(credits));
@@ -369,7 +369,7 @@ GIN_FN uint64_t ginCreditsObserve(const uint32_t *credits)
 
 /*
  * M, release end. Observers: the thread that has acquired the host's word; threads of this GPU that
- * look at the mirror instead.
+ * load the mirror instead.
  */
 GIN_FN void ginMirrorPublish(uint64_t *seen, uint64_t value)
 {
@@ -396,7 +396,7 @@ GIN_FN uint32_t ginMirrorLeave(uint32_t *looking)
 
 /*
  * W, release end, first half: ginTurnMark follows, which releases within a block. Loads between
- * overlap.
+ * them overlap.
  */
 GIN_FN void ginTurnRelease(ginSharing sharing)
 {
@@ -405,10 +405,10 @@ GIN_FN void ginTurnRelease(ginSharing sharing)
 }
 
 /*
- * W, both ends, after ginTurnRelease(): stores the mark, and returns what the turn word was.
- * Observers: the threads that have written the WQEs of the mark, which meet before
- * ginTurnRelease(); the thread that holds the turn and rings. If the old value is GIN_TURN this
- * thread holds the turn, and sees what the holder before it has written.
+ * W, both ends, after ginTurnRelease(): stores the mark, and returns the old turn word. Observers:
+ * the threads that have written the WQEs of the mark, which meet before ginTurnRelease(); the
+ * thread that holds the turn and rings. If the old value is GIN_TURN this thread holds the turn,
+ * and sees what the holder before it has written.
  */
 GIN_FN uint32_t ginTurnMark(uint32_t *word, uint32_t mark, ginSharing sharing)
 {
@@ -417,7 +417,7 @@ GIN_FN uint32_t ginTurnMark(uint32_t *word, uint32_t mark, ginSharing sharing)
 	return ginExchange<ginFencedAcqRel, ginScopeDevice>(word, mark);
 }
 
-/* W, both ends: sets the turn word to `value` if it is `compare`, and returns what it was. */
+/* W, both ends: sets the turn word to `value` if it is `compare`, and returns the old word. */
 GIN_FN uint32_t ginTurnCas(uint32_t *word, uint32_t compare, uint32_t value, ginSharing sharing)
 {
 	if (sharing == ginSharingCta)
@@ -440,7 +440,7 @@ GIN_FN bool ginTurnPickUp(uint32_t *word, ginSharing sharing)
 /*
  * W, acquire end, by the holder of the turn: returns the mark in the word and clears the word; 0:
  * there is no mark. On a GPU the load is relaxed, and a fence follows: ginNicFence where the holder
- * rings, else ginTurnTaken.
+ * rings, otherwise ginTurnTaken.
  */
 GIN_FN uint32_t ginTurnTake(uint32_t *word)
 {
@@ -533,8 +533,8 @@ GIN_FN uint64_t ginDoneLook(const uint64_t *done, ginSharing sharing)
 }
 
 /*
- * F, acquire end, first half, by a thread that shares the queue: ginDoneSeen follows; accesses
- * between overlap.
+ * F, acquire end, first half, by a thread that shares the queue: ginDoneSeen follows. Accesses
+ * between them overlap.
  */
 GIN_FN uint64_t ginDoneLookFirst(const uint64_t *done)
 {
@@ -606,7 +606,7 @@ GIN_FN void ginEndRaise(uint64_t *end, uint64_t to)
 	ginMax<ginRelease, ginScopeDevice>(end, to);
 }
 
-/* No edge: a word that only this thread writes. Other threads may look at it. */
+/* No edge: a word that only this thread writes. Other threads may load it. */
 GIN_FN uint64_t ginOwnLoad(const uint64_t *word)
 {
 	if (GIN_ON_GPU)

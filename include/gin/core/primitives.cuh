@@ -4,8 +4,7 @@
  *
  * PTX on the GPU, __atomic builtins on the host. ordering.cuh builds every shared access from
  * these. Other files call the functions of ordering.cuh, and use these only for relaxed accesses to
- * words that need no edge. Words have 4 or 8 bytes, except for stores
- * and weak loads.
+ * words that need no edge. Words have 4 or 8 bytes, except for stores and weak loads.
  *
  * The host has no fence: ThreadSanitizer does not know fences. Where a GPU orders relaxed accesses
  * by a fence, or by a dependency, the host therefore orders each access (ginFencedAcquire and
@@ -283,9 +282,9 @@ template <ginScope scope> GIN_FN void ginAcquireFence()
 }
 
 /*
- * A plain load of 1, 2, 4, 8 or 16 bytes, which may hit L1: not volatile, which would go to L2.
- * Never ld.nc: this kernel may have written the bytes. The compiler moves no earlier store below
- * the load.
+ * A plain load of 1, 2, 4, 8 or 16 bytes, which may hit L1; a volatile load would go to L2. Never
+ * ld.nc: this kernel may have written the bytes. The compiler moves no earlier store below the
+ * load.
  */
 template <class Word> GIN_FN Word ginLoadWeak(const char *src)
 {
@@ -331,9 +330,9 @@ GIN_FN ginWord16 ginLoadPairRelaxed(const void *src)
 }
 
 /*
- * The first 12 of the 16 bytes at `src`, and 0: two loads. A load of 16 bytes takes four registers
- * side by side, and an unused one is written late: an instruction that uses it meanwhile waits for
- * the load.
+ * The first 12 of the 16 bytes at `src`, and 0: two loads. A load of 16 bytes writes four adjacent
+ * registers, an unused one too: an instruction that uses that register meanwhile waits for the
+ * load.
  */
 GIN_FN ginWord16 ginLoad12Relaxed(const void *src)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reserve.cuh - what posts to the proxy and to the NIC have in common
+ * reserve.cuh - common to posts to the proxy and to the NIC
  *
- * The source of a put and how far it must be released; and the lanes of a warp that post to one
- * queue at one time: one lane reserves for all of them and does what is done once.
+ * The source of a put, and how far it must be released; and the lanes of a warp that post together
+ * to one ring or send queue: one lane reserves and hands over for all of them.
  */
 #ifndef GIN_RESERVE_CUH
 #define GIN_RESERVE_CUH
@@ -12,8 +12,8 @@
 #include "target.cuh"
 
 /*
- * The source of a put: in a window, or at an address in any window of this rank. `anywhere` tells
- * which: the compiler knows it in every call, and would not know whether a window is NULL.
+ * The source of a put: in a window, or at an address in any window of this rank. `anywhere` says
+ * which: the compiler knows it in every call, but cannot know whether a window is NULL.
  */
 struct ginSource {
 	bool anywhere;
@@ -39,7 +39,7 @@ GIN_FN constexpr ginSource ginSourceAnywhere(const void *address)
 	return {true, address, {nullptr}, 0};
 }
 
-/* The source again, of `how` and ginSource.word(). */
+/* The source, from `how` and ginSource.word(). */
 GIN_FN struct ginSource ginSourceOf(uint32_t how, uint64_t word, uint64_t offset)
 {
 	return {ginHowHas(how, GIN_HOW_ANYWHERE),
@@ -49,8 +49,8 @@ GIN_FN struct ginSource ginSourceOf(uint32_t how, uint64_t word, uint64_t offset
 }
 
 /*
- * The scope that is left to release, of what the caller has `given` and what is `required`: enum
- * ginScope.
+ * The scope that a call has left to release, if the caller has released to `given` and the call
+ * needs `required`: enum ginScope.
  */
 GIN_FN uint32_t ginFenceLeft(uint32_t given, uint32_t required)
 {
@@ -70,7 +70,7 @@ GIN_FN uint32_t ginPutFence(const ginSource &src, uint32_t given, uint32_t asked
 	return ginFenceLeft(given, required < asked ? asked : required);
 }
 
-/* Lanes of a warp that execute together and post to one queue. */
+/* Lanes of a warp that execute together and post to one ring or send queue. */
 struct ginTogether {
 	uint32_t count;
 	uint32_t rank; /* of this lane; lane 0 leads */
@@ -80,9 +80,9 @@ struct ginTogether {
 #if GIN_ON_GPU
 /*
  * Hides `key` from ptxas. If ptxas knows that all lanes have one key, it takes the match mask from
- * any lane that executes at the time (R2UR; ptxas of CUDA 13.0). Lanes with another mask may
- * have joined them by then, where both leave a branch, and lanes wait for each other forever. The
- * code adds 0 to the key: a block has at most 1024 threads.
+ * any lane that executes at that moment (R2UR; ptxas of CUDA 13.0). Where a branch ends, lanes with
+ * another mask may have joined by then, and lanes would wait for each other forever. The code adds
+ * 0 to the key: a block has at most 1024 threads.
  */
 GIN_FN uint64_t ginHiddenKey(uint64_t key)
 {

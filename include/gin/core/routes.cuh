@@ -15,9 +15,10 @@
 
 /*
  * The route to a peer: direct, or the network route of the device communicator. Needs no load if
- * all peers have one route. A kernel for direct peers alone checks the route beside the state.
+ * all peers have one route. A kernel for direct peers alone checks the route together with the
+ * state.
  *
- * ginUnshared(): else the compiler would copy a loop around a call for each route, which costs
+ * ginUnshared(): without it nvcc makes one copy of the caller's loop per route, which costs
  * registers.
  */
 template <uint32_t routes> GIN_FN uint32_t ginRouteTo(const ginDevComm &dc, int peer)
@@ -29,8 +30,8 @@ template <uint32_t routes> GIN_FN uint32_t ginRouteTo(const ginDevComm &dc, int 
 }
 
 /*
- * Is there a peer on a network route? ginUnshared(), here and below: else a loop around a call
- * would keep the answer in a register.
+ * Is there a peer on a network route? ginUnshared(), here and below: without it a loop around a
+ * call keeps the answer in a register.
  */
 template <uint32_t routes> GIN_FN bool ginHasNetwork(const ginDevComm &dc)
 {

@@ -3,8 +3,8 @@
  * send_queue.h - the memory of one RC queue pair's send queue
  *
  * The host lays these structures out (backends/gdaki/contexts.c), GPU threads use them by the
- * functions of queue.cuh, and the NIC reads and writes the parts marked so. Plain C11 and C++17,
- * as abi.h.
+ * functions of queue.cuh, and the NIC reads and writes the fields whose comments say so. Plain C11
+ * and C++17, as abi.h.
  *
  * An index counts WQEBBs from the start of the queue and never wraps. Its slot is the index modulo
  * the depth; the NIC gets the low 16 bits of the index.
@@ -36,9 +36,9 @@
 #define GIN_TURN_COUNT 0xffffu
 
 /*
- * The gets of a queue whose targets have one kind of memory. The CQE of a READ does not prove that
- * the bytes are in memory. The CQE of a DUMP after it does: the DUMP waits for the READs before
- * it, then reads that memory.
+ * The gets of a queue whose targets are in one kind of memory. The CQE of a READ does not prove
+ * that the bytes are in memory. The CQE of a DUMP after it does: the DUMP waits for the READs
+ * before it, then reads that memory.
  */
 struct ginSendGets {
 	uint64_t read;	 /* one above the index of the last READ */
@@ -47,8 +47,8 @@ struct ginSendGets {
 };
 
 /*
- * What the host sets once: one cache line, which a posting thread loads once. The fields that the
- * thread needs first are side by side.
+ * Fields that the host sets once: one cache line, which a posting thread loads once. The fields
+ * that the thread needs first are next to each other.
  */
 struct ginSendFixed {
 	struct ginMlx5Wqebb *wqes; /* [depth]; the NIC reads */
@@ -62,7 +62,7 @@ struct ginSendFixed {
 	/* [depth]: 1 + the counter to raise when the WQE of the slot completes; 0: none. */
 	uint32_t *counter;
 	const struct ginMlx5Cqe *cqe; /* the one entry of a collapsed CQ; the NIC writes */
-	uint32_t sinkKey;	      /* key of 8 bytes that take old values nobody reads */
+	uint32_t sinkKey;	      /* key of 8 bytes for old values that nobody reads */
 	uint32_t sink;		      /* their address for the NIC */
 };
 
@@ -77,15 +77,16 @@ struct ginSendQueue {
 	uint64_t pad2[7];
 
 	/*
-	 * Consumer index: the WQEBBs below it are completed and their counters raised, as far as a
-	 * thread has looked. With GIN_SEND_CREDITING.
+	 * Consumer index: the WQEBBs below it are completed and their counters raised, as far as
+	 * threads have seen. With GIN_SEND_CREDITING.
 	 */
 	uint64_t done;
 	uint64_t counted; /* no slot at or above this index names a counter */
 	/*
 	 * The first error that a thread saw; 0: none. ginResult_t in the low half; above it, from
-	 * the lowest bit: 16 bits of the failed WQE's index, 8 of the vendor's syndrome, 8 of the
-	 * syndrome. Syndrome ginMlx5Flushed: another error CQE has overwritten the cause.
+	 * the lowest bit: 16 bits of the failed WQE's index, 8 bits of the vendor's syndrome, 8
+	 * bits of the syndrome. Syndrome ginMlx5Flushed: another error CQE has overwritten the
+	 * cause.
 	 */
 	uint64_t latched;
 	uint64_t *counters; /* the context's, as ginDevComm.counter; set with `counted` */

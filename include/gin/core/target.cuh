@@ -11,8 +11,8 @@
 #include "abi.h"
 
 /*
- * Compilers for GPUs alone: NVRTC, and clang -x cuda without CUDA's headers. CUDA's headers define
- * __CUDACC__ for clang.
+ * Compilers for GPUs alone: NVRTC, and clang -x cuda without CUDA's headers, which would define
+ * __CUDACC__.
  */
 #if defined(__CUDACC_RTC__)
 #define GIN_ONLY_GPU 1
@@ -49,10 +49,10 @@
 #endif
 
 /*
- * For functions that are seldom run, from a place where the caller holds many registers. A called
- * function takes only registers that none of its callers holds, so nvcc inlines these: that saves a
- * kernel up to 30 registers, and its calls time. With GIN_CALLS, as for other compilers, they are
- * calls, and kernels compile in about half of the time (docs/performance.md).
+ * For functions that run rarely, called where the caller uses many registers. A called function
+ * takes only registers that none of its callers uses, so nvcc inlines these: that saves a kernel up
+ * to 30 registers, and its calls time. With GIN_CALLS, as for other compilers, they are calls, and
+ * kernels compile in about half of the time (docs/performance.md).
  */
 #ifndef GIN_CALLS
 #if defined(__NVCC__) && !GIN_ONLY_GPU
@@ -67,7 +67,7 @@
 #define GIN_FN_COLD GIN_FN
 #endif
 
-/* Inlined, but once in a file of LLVM bitcode, which has all calls. */
+/* Inlined, except in a file of LLVM bitcode, which has all calls: there one function. */
 #if GIN_ONLY_GPU && !defined(__CUDACC_RTC__)
 #define GIN_FN_SHARED inline __device__ __noinline__
 #else
@@ -76,8 +76,8 @@
 
 /*
  * A parameter of a function that is not inlined. nvcc passes a small struct in registers. In LLVM
- * IR a struct by value is a copy in memory (byval), which some readers of bitcode mishandle: there
- * a reference.
+ * IR a struct by value is a copy in memory (byval), which some readers of bitcode mishandle:
+ * bitcode gets a reference.
  */
 #if GIN_ONLY_GPU && !defined(__CUDACC_RTC__)
 template <class Type, bool isClass> struct ginColdOf {
@@ -103,7 +103,7 @@ template <class Type> using ginCold = Type;
 #error "libgin needs a GPU of compute capability 7.0 or newer: compile with -arch=sm_70, say"
 #endif
 
-/* Before a loop that is seldom run and should stay small. */
+/* Before a loop that runs rarely and should stay small. */
 #if GIN_ON_GPU
 #define GIN_NO_UNROLL _Pragma("unroll 1")
 #else
@@ -127,7 +127,7 @@ GIN_FN uint32_t ginThreadIndex()
 #endif
 }
 
-/* ginThreadIndex(), read anew: the compiler does not keep it in a register from an earlier call. */
+/* ginThreadIndex(), read again: the compiler keeps no earlier result in a register. */
 GIN_FN uint32_t ginThreadIndexAgain()
 {
 #if GIN_ON_GPU
@@ -183,8 +183,8 @@ GIN_FN uint32_t ginGridSize()
 }
 
 /*
- * `value`, computed where it is used: the compiler does not keep multiples of it in registers for
- * all turns of a loop around the call.
+ * `value`, computed where it is used: the compiler does not keep multiples of it in registers
+ * throughout a loop around the call.
  */
 GIN_FN uint32_t ginUnshared(uint32_t value)
 {

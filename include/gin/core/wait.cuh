@@ -3,7 +3,7 @@
  * wait.cuh - how device calls wait
  *
  * A wait for a word of memory goes through ginPollStep() or ginPollUntil(): both end it by timeout,
- * abort, the failure of a peer, or the failure of the queue. A wait for a send queue goes through
+ * abort, the failure of a peer, or the failure of the ring. A wait for a send queue goes through
  * ginSendPatienceStep() (gdaki/queue.cuh), which ends for the same reasons.
  */
 #ifndef GIN_WAIT_CUH
@@ -18,7 +18,7 @@
 struct ginPoll {
 	const ginDevComm *dc;
 	struct ginMirroredWord *queue; /* of the word that holds the failure of the ring, or NULL */
-	uint64_t end;  /* when the wait times out; before the first look at the clock: how long */
+	uint64_t end;  /* the deadline; before the first reading of the clock: the duration */
 	uint64_t from; /* of ginFromPack() */
 	uint32_t
 		looked; /* when the wait last read the abort line: low half; 0: no clock read yet */
@@ -57,7 +57,7 @@ GIN_FN int32_t ginFailedOf(const struct ginPeer *peers, const ginPeerSet &from)
 
 /*
  * The result with which the abort line ends this wait, or ginSuccess. With poll.from only its peers
- * count, else all peers that are not masked.
+ * count, otherwise all peers that are not masked.
  */
 GIN_FN ginResult_t ginPollAbort(struct ginPoll &poll)
 {
@@ -70,7 +70,7 @@ GIN_FN ginResult_t ginPollAbort(struct ginPoll &poll)
 		poll.failed = ginFailedOf(poll.dc->peers, ginFromUnpack(poll.from));
 	else
 		poll.failed = ginAbortPeer(word);
-	/* Two tests of poll.from: with one, ptxas takes 2 registers more for a barrier. */
+	/* Two tests of poll.from: with one test ptxas takes two more registers for a barrier. */
 	if (!poll.from && poll.failed == GIN_LINE_MASKED)
 		return ginSuccess;
 	return poll.from && poll.failed < 0 ? ginSuccess : ginErrorPeer;
@@ -106,15 +106,15 @@ GIN_FN ginResult_t ginPollClock(struct ginPoll &poll)
 }
 
 /*
- * A wait in several parts, which has one timeout: when it ends, for ginPollResume() of the next
- * part; 0: no clock read yet.
+ * For a wait in several steps with one timeout: the deadline, for ginPollResume() of the next step;
+ * 0: no clock read yet.
  */
 GIN_FN uint64_t ginPollEnd(const struct ginPoll &poll)
 {
 	return poll.looked ? poll.end : 0;
 }
 
-/* The next look at the clock reads the abort line too. */
+/* The next reading of the clock reads the abort line, too. */
 GIN_FN void ginPollResume(struct ginPoll &poll, uint64_t end)
 {
 	if (!end)
@@ -126,7 +126,7 @@ GIN_FN void ginPollResume(struct ginPoll &poll, uint64_t end)
 /* A loop reads the clock once in GIN_LOOKS loads or steps. */
 #define GIN_LOOKS 16u
 
-/* One turn of a waiting loop; ginSuccess: go on. */
+/* One pass of a waiting loop; ginSuccess: go on. */
 GIN_FN ginResult_t ginPollStep(struct ginPoll &poll)
 {
 	ginYield();
@@ -139,7 +139,7 @@ GIN_FN bool ginReached(uint64_t seen, uint64_t least, uint32_t bits)
 	return static_cast<int64_t>((seen - least) << ((64 - bits) & 63)) >= 0;
 }
 
-/* Loads GIN_LOOKS times, or until the word is at least `least`: true. *seen: the last value. */
+/* Loads up to GIN_LOOKS times; true: the word is at least `least`. *seen: the last value. */
 template <class Look>
 GIN_FN bool ginLookOften(Look &look, uint64_t least, uint32_t bits, uint64_t *seen)
 {
@@ -154,8 +154,8 @@ GIN_FN bool ginLookOften(Look &look, uint64_t least, uint32_t bits, uint64_t *se
 }
 
 /*
- * The first loads of a wait, with only a compare between them. With ginPollStep() in between, a
- * wait saw its signal 0.06 us later.
+ * The first loads of a wait, with only a compare between them. Measured: with ginPollStep() in
+ * between, a wait sees its signal 0.06 us later.
  */
 template <class Look> GIN_FN bool ginLookBriefly(Look look, uint64_t least, uint32_t bits)
 {
@@ -203,7 +203,7 @@ struct ginGpuLook {
 /* Loads the sum of all words of a signal. S, acquire end. */
 struct ginSignalLook {
 	ginGpuLook gpus;
-	ginHostLook cpu; /* without a word: CPUs do not raise the signal */
+	ginHostLook cpu; /* without a word if CPUs do not raise the signal */
 
 	GIN_FN uint64_t operator()() { return gpus() + (cpu.present() ? cpu() : 0); }
 };
@@ -219,7 +219,7 @@ struct ginCounterLook {
 	}
 };
 
-/* What a wait waits for; and the call, context and id for the error record. */
+/* The condition of a wait; and the call, context and id for the error record. */
 struct ginWaitFor {
 	uint32_t call, context, id;
 	uint32_t bits; /* as in ginOptions, like `timeout` */
@@ -229,7 +229,10 @@ struct ginWaitFor {
 		*failed; /* of the word that holds the failure of the ring, or NULL */
 };
 
-/* Counts host threads that wait, for ginDevCommDestroy(); a GPU's are found by the abort line. */
+/*
+ * Counts waiting host threads for ginDevCommDestroy(), which finds waiting GPU threads by the abort
+ * line.
+ */
 GIN_FN void ginWaitCount(struct ginMirroredWord *abort, int64_t change)
 {
 #if !GIN_ON_GPU

@@ -6,7 +6,10 @@
 #include "mlx5.h"
 #include "ordering.cuh"
 
-/* The part of `window` at `peer`. ginUnshared(): a loop around the call keeps no address. */
+/*
+ * The part of `window` at `peer`. ginUnshared(): a loop around the call keeps no address in a
+ * register.
+ */
 GIN_FN const struct ginWindowPeer &ginWindowAt(ginWindow_t window, int peer)
 {
 	const uint32_t at = ginUnshared(static_cast<uint32_t>(peer)) *

@@ -77,7 +77,7 @@ GIN_FN void ginBulkLoad(const ginBulk &b, uint32_t buffer, const char *src, uint
 		     : "memory");
 }
 
-/* Waits until the buffer holds the loaded chunk: its barrier has passed the phase. */
+/* Waits until the chunk is in the buffer: the buffer's barrier has passed the phase. */
 GIN_FN void ginBulkAwait(const ginBulk &b, uint32_t buffer, uint32_t phase)
 {
 	uint32_t there = 0;
@@ -98,7 +98,7 @@ GIN_FN void ginBulkStore(const ginBulk &b, uint32_t buffer, char *dst, uint32_t 
 	asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-/* The rest of a copy by chunks. */
+/* The remaining chunks of a copy. */
 struct ginBulkRest {
 	const char *src;
 	char *dst;
@@ -173,7 +173,7 @@ GIN_FN_CALLED void ginBulkCopy(char *dst, const char *src, size_t bytes, void *s
 
 /*
  * Copies by all threads of the coop: through the scratch memory if there is some and the copy is
- * long enough, else by loads and stores. `ready` and `inFlight` as in ginCopy().
+ * long enough, otherwise by loads and stores. `ready` and `inFlight` as in ginCopy().
  */
 template <uint32_t inFlight, class Coop, class Ready> GIN_FN bool
 ginMove(char *dst, const char *src, size_t bytes, Coop coop, const ginOptions &options, Ready ready)

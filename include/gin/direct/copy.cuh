@@ -37,7 +37,7 @@ template <> struct ginUint<1> {
 	typedef uint8_t type;
 };
 
-/* Loads a word at any address: in one load if aligned, else byte by byte (little-endian). */
+/* Loads a word at any address: in one load if aligned, otherwise byte by byte (little-endian). */
 template <class Word> GIN_FN Word ginDataGather(const char *src)
 {
 	if (!ginMisalignment(src, sizeof(Word)))
@@ -99,16 +99,16 @@ GIN_FN_CALLED void ginCopyEdges(char *dst, const char *src, size_t bytes)
 }
 
 /*
- * Loaded words, of which some may not be loaded. Cleared, because ptxas keeps a register that is
- * not set on every path through all calls of a loop.
+ * Words that are loaded, or some of them. Cleared: if a register is set on one path only, ptxas
+ * keeps it alive throughout the caller's loop.
  */
 template <class Word, uint32_t count> struct ginWords {
 	Word word[count] = {};
 };
 
 /*
- * `p` + `bytes`, by an addition that the compiler does not merge with others: sums of a pointer and
- * several multiples of a step would each take two registers.
+ * `p` + `bytes`, by an addition that the compiler does not merge with others: otherwise each sum of
+ * a pointer and a multiple of a step would take two registers.
  */
 template <class Pointer> GIN_FN Pointer ginStepped(Pointer p, uint32_t bytes)
 {
@@ -126,7 +126,7 @@ template <class Pointer> GIN_FN Pointer ginStepped(Pointer p, uint32_t bytes)
 /*
  * Source, target and length are multiples of a word. Each thread has up to `inFlight` accesses in
  * flight, also at the end. As long as every thread has `inFlight` words left, the loop tests only
- * the length, which is equal in all threads. `fixed`: `size` if the compiler knows it, else 0.
+ * the length, which is equal in all threads. `fixed`: `size` if the compiler knows it, otherwise 0.
  */
 template <class Word, uint32_t inFlight, uint32_t fixed>
 GIN_FN void ginCopyAligned(char *dst, const char *src, size_t bytes, uint32_t rank, uint32_t size)

@@ -12,7 +12,7 @@
  *	0		credits of the peer: two words of 4 bytes, by the number's lowest bit
  *	32		messages sent, messages received: words of 8 bytes, of this rank alone
  *	128		two slots of 2 x room bytes, which the peer writes
- *	128 + 4 x room	two slots of room bytes: what is sent by a put
+ *	128 + 4 x room	two slots of room bytes: sources of puts
  */
 #ifndef GIN_DIRECT_PACKETS_CUH
 #define GIN_DIRECT_PACKETS_CUH
@@ -71,7 +71,7 @@ GIN_FN bool ginPacketSweeps(uint32_t number)
 	return number > 1 && (number & ((1u << 30) - 1)) < 2;
 }
 
-/* Bytes 8 i to 8 i + 7 of a message that has `bytes` bytes; 0 for what is beyond. */
+/* Bytes 8 i to 8 i + 7 of a message of `bytes` bytes; zeros after its end. */
 GIN_FN uint64_t ginPacketGather(const char *src, uint32_t bytes, uint32_t i)
 {
 	uint32_t left = bytes - 8 * i;
@@ -107,8 +107,9 @@ GIN_FN_COLD void ginPacketSweep(char *slot, uint32_t bytes, uint32_t room, uint3
 /*
  * Packets that a thread sends, and receives, at once in a message of many packets for each thread.
  * `fixed`: the coop's size if the compiler knows it: addresses then take no registers. `few`: the
- * kernel is for direct peers alone, and a call has at most 40 registers there. Two for blocks: with
- * four, a kernel that exchanges packets by blocks of 1,024 threads takes more than 64 registers.
+ * kernel is for direct peers alone, where a call has at most 40 registers. Two for blocks: with
+ * four packets a kernel that exchanges packets by blocks of 1,024 threads takes more than 64
+ * registers.
  */
 GIN_FN constexpr uint32_t ginPacketsSent(uint32_t fixed, bool few)
 {
@@ -123,13 +124,13 @@ GIN_FN constexpr uint32_t ginPacketsTaken(uint32_t fixed, bool few)
 /* The most packets of each thread in a message that a coop within a warp sends without a call. */
 #define GIN_PACKETS_EACH 4u
 
-/* Packets that a thread receives at once where some of them may be beyond the message. */
+/* Packets that a thread receives at once near the end of a message, where some may be missing. */
 GIN_FN constexpr uint32_t ginPacketsTakenLast(uint32_t fixed, bool few)
 {
 	return fixed && !few ? GIN_PACKETS_EACH : 2;
 }
 
-/* How often a thread looks for a packet before it looks at the clock: some 30 us. */
+/* How often a thread looks for a packet before it reads the clock: some 30 us. */
 #define GIN_PACKETS_LOOKS 200u
 
 /*
@@ -164,7 +165,7 @@ GIN_FN uint32_t ginPacketLanes(GinCta)
 	return rest < 32 ? (1u << rest) - 1 : UINT32_MAX;
 }
 
-/* Is `mine` true on one of the lanes? Without lanes: is it true on this thread? */
+/* Is `mine` true on one of the lanes? Without lanes: on this thread? */
 GIN_FN bool ginPacketAny(uint32_t lanes, bool mine)
 {
 #if GIN_ON_GPU
@@ -178,8 +179,8 @@ GIN_FN bool ginPacketAny(uint32_t lanes, bool mine)
 
 /*
  * Sends the packets of the bytes at `src` and 1, 2, ... steps further, of `left` bytes; `whole`:
- * there are `flight` packets. Loads without a branch, or they would go one by one: the first word
- * replaces words after the message. Plain loads: L1 may serve them.
+ * there are `flight` packets. Loads without a branch, because with branches they would go one by
+ * one: the first word replaces words after the message. Plain loads: L1 may serve them.
  */
 template <uint32_t flight, bool whole> GIN_FN void
 ginPacketSendFlight(char *slot, const char *src, uint32_t left, uint32_t number, uint32_t step)
@@ -195,8 +196,8 @@ ginPacketSendFlight(char *slot, const char *src, uint32_t left, uint32_t number,
 }
 
 /*
- * Sends packets `rank`, rank + size, ...: whole ones of an aligned source quickly. `fixed`: `size`
- * if the compiler knows it, else 0.
+ * Sends packets `rank`, rank + size, ...: whole packets of an aligned source quickly. `fixed`:
+ * `size` if the compiler knows it, otherwise 0.
  */
 template <uint32_t fixed, bool few>
 GIN_FN_COLD void ginPacketSend(char *part, uint32_t most, const char *src, uint32_t bytes,
@@ -249,11 +250,11 @@ template <class Coop> GIN_FN void ginPacketSendShort(char *slot, const char *src
 							     bytes - first, number, step);
 }
 
-/* What the functions below return when all packets were received. */
+/* The functions below return it when all packets were received. */
 #define GIN_PACKETS_ALL UINT32_MAX
 
 /*
- * Receives packets i, i + size, ... of a message into any target. Returns the first of them that
+ * Receives packets i, i + size, ... of a message into any target. Returns the first packet that
  * does not come soon, or GIN_PACKETS_ALL.
  */
 GIN_FN_COLD uint32_t ginPacketTakeAny(const char *slot, char *dst, uint32_t bytes, uint32_t number,
@@ -277,8 +278,8 @@ GIN_FN_COLD uint32_t ginPacketTakeAny(const char *slot, char *dst, uint32_t byte
 /*
  * Receives packets as ginPacketSendFlight() sends them; false: a packet of this thread, or of
  * another of the `lanes`, does not come soon. Polls all packets together, and stores nothing before
- * all have come: the fewer instructions between the loads, the earlier the thread sees the last
- * packet. A thread without packets passes any packet of the message, and `left` 0.
+ * all have come: with fewer instructions between the loads the thread sees the last packet earlier.
+ * A thread without packets passes any packet of the message, and `left` 0.
  */
 template <uint32_t flight, bool whole>
 GIN_FN bool ginPacketTakeFlight(const char *packet, char *dst, uint32_t left, uint32_t number,
@@ -324,8 +325,8 @@ template <class Coop> GIN_FN bool ginPacketTakeShort(const char *slot, char *dst
 
 /*
  * As ginPacketTakeAny, from packet i, which is `rank` or rank + a multiple of size: whole packets
- * into an aligned target quickly. `fixed`: `size` if the compiler knows it, else 0. `lanes`: as
- * ginPacketLanes(), if all of them have i = rank.
+ * into an aligned target quickly. `fixed`: `size` if the compiler knows it, otherwise 0. `lanes`:
+ * as ginPacketLanes(), if all of them have i = rank.
  */
 template <uint32_t fixed, bool few>
 GIN_FN_COLD uint32_t ginPacketTake(const char *part, uint32_t most, char *dst, uint32_t bytes,
@@ -370,7 +371,7 @@ struct ginPacketLook {
 	}
 };
 
-/* The options of what remains of a wait for `peer` that began at `since`. */
+/* The options for the rest of a wait for `peer` that began at `since`. */
 GIN_FN ginOptions ginPacketPatience(const ginDevComm *dc, uint32_t peer, uint64_t timeout,
 				    uint64_t since)
 {

@@ -60,13 +60,19 @@ template <class Value> GIN_FN void ginDirectStore(char *dst, const Value &value)
 		ginStoreLow(dst + 8 * i, words[i], bytes - 8 * i < 8 ? bytes - 8 * i : 8);
 }
 
-/* The signals of a direct peer below GIN_DIRECT_SIGNALS, without a load from memory; else NULL. */
+/*
+ * The signals of a direct peer below GIN_DIRECT_SIGNALS, without a load from memory; otherwise
+ * NULL.
+ */
 GIN_FN uint64_t *ginDirectSignals(const ginDevComm &dc, int peer)
 {
 	return static_cast<uint32_t>(peer) < GIN_DIRECT_SIGNALS ? dc.directSignals[peer] : nullptr;
 }
 
-/* The word that a remote action raises at the peer. 32 bits count a rank's signals: wordIndex(). */
+/*
+ * The word that a remote action raises at the peer. 32 bits are enough to number a rank's signals:
+ * wordIndex().
+ */
 GIN_FN uint64_t *ginDirectWord(const ginDevComm &dc, uint64_t *peerSignals, int peer,
 			       uint32_t context, const ginSignalOp &op)
 {

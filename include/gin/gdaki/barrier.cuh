@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * barrier.cuh - the gdaki route: what a barrier waits for, and how it signals a peer
+ * barrier.cuh - the gdaki route: how a barrier drains send queues and signals a peer
  *
  * Called by include/gin/barrier.cuh: ginGdakiDrain() before the first round, ginGdakiBarrierSet()
  * for each word that a round sets at a peer on this route. Calls queue.cuh.
  *
  * A rank may learn from a third rank that this rank has reached the barrier. So before this rank
- * sets its first word, all of its puts have to be in the peers' memory. A completion says only
- * that the peer's NIC has the data: PCIe, which may reorder data, may still hold it. A READ at the
- * peer pushes all writes before it to memory, of whatever queue pair. So for each peer
- * ginGdakiDrain()
+ * sets its first word, all of its puts have to be in the peers' memory. A completion says only that
+ * the peer's NIC has the data: PCIe, which may reorder data, may not have delivered it. A READ at
+ * the peer pushes all earlier writes of all queue pairs to memory. So for each peer ginGdakiDrain()
  *
- * 1. waits until what other contexts have posted is completed (ginGdakiDrainQueue),
+ * 1. waits until all posts of other contexts are completed (ginGdakiDrainQueue),
  * 2. posts a READ of 8 bytes by the barrier's own context, unless `pushed` says that nothing was
- *    posted since the last one (ginGdakiPush),
+ *    posted since the last READ (ginGdakiPush),
  * 3. in a second pass waits until everything, the READs included, is completed.
  *
  * One thread alone may use another context, so the barrier only loads the words of that context's
@@ -25,8 +24,8 @@
 #include "call.cuh"
 
 /*
- * Waits until all that was posted in the queue is completed; *end is the index up to which.
- * Changes no index of the queue and does not ring.
+ * Waits until all posts in the queue are completed: the WQEBBs below *end. Changes no index of the
+ * queue and does not ring.
  */
 GIN_FN ginResult_t ginGdakiDrainQueue(struct ginSendQueue *q, uint64_t *end,
 				      struct ginSendPatience &wait)
@@ -99,9 +98,9 @@ GIN_FN_COLD ginResult_t ginGdakiPush(const ginDevComm *dc, uint32_t context, int
 }
 
 /*
- * For one queue to the peer `number`, of context `c`; dc->contexts: of a direct peer. First pass:
- * posts a READ in the queue of context `own` after all that the queue has, unless one was posted
- * since. Second pass (`wait`): waits.
+ * For the queue of context `c` to the peer `number`; dc->contexts: the shared queue of a direct
+ * peer. First pass: posts a READ in the queue of context `own` after all posts of the queue, unless
+ * a READ follows them already. Second pass (`wait`): waits.
  */
 GIN_FN ginResult_t ginGdakiDrainStep(const ginDevComm *dc, uint32_t c, uint32_t own, int number,
 				     bool wait, uint64_t deadline, uint64_t from)
@@ -119,16 +118,18 @@ GIN_FN ginResult_t ginGdakiDrainStep(const ginDevComm *dc, uint32_t c, uint32_t 
 	if (wait || result != ginSuccess)
 		return result;
 	result = ginGdakiPush(dc, own, number, deadline, from);
-	/* After reserving the READ: a thread that sees this `pushed` waits for that READ too. P. */
+	/*
+	 * After the READ is reserved: a thread that sees this `pushed` waits for the READ, too. P.
+	 */
 	if (result == ginSuccess && c != own)
 		ginEndRaise(&q->pushed, end);
 	return result;
 }
 
 /*
- * All that any context posted to these peers is in their memory. In two passes over the peers:
- * every queue to a peer on this route, and the queue of a direct peer, which carries words in
- * windows, if it was ever used.
+ * When it returns, all that any context posted to these peers is in their memory. In two passes
+ * over the peers: all queues to a peer on this route; for a direct peer its shared queue, which
+ * carries words in windows, if it was ever used.
  */
 GIN_FN ginResult_t ginGdakiDrain(const ginDevComm *dc, uint32_t own, uint64_t peers,
 				 uint64_t timeout, uint64_t from)

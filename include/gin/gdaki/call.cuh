@@ -4,7 +4,7 @@
  *
  * Called by calls/context_base.cuh, on the first thread of the calling coop. A call is a loop
  * (ginWorkPost) around ginGdaki...Now::post(), which posts if there is room, and ginWorkRoom(),
- * which waits for room or leaves the error record. A call returns the result.
+ * which waits for room or writes the error record.
  *
  *   put      ginGdakiPut       a post for each GiB; the last one has the signal and the counter
  *   value    ginGdakiPutValue
@@ -18,14 +18,14 @@
  *   queue         ginGdakiQueue()
  *   peer          &ginDevComm.peers[peer]
  *   context       for the error record; not part of `how`, which most callers know at compile time
- *   how           call, sharing, given, required, aggregate, what is raised: core/how.cuh
+ *   how           call, sharing, given, required, aggregate, signal: core/how.cuh
  *   id            of the signal, or UINT32_MAX: for the error record
  *   there, off    the target: &ginWindowPeer of the peer, and an offset
  *   raiseAt, raiseOff, add   the signal: the target window's ginWindowPeer and an offset with
- *                 GIN_HOW_AT, else the byte offset of the signal among the peer's signals
+ *                 GIN_HOW_AT, otherwise the byte offset of the signal among the peer's signals
  *   timeout       as in ginOptions
  *   from          ginFromPack()
- *   held          what ginWorkRoom() has reserved
+ *   held          the room that ginWorkRoom() has reserved
  */
 #ifndef GIN_GDAKI_CALL_CUH
 #define GIN_GDAKI_CALL_CUH
@@ -33,7 +33,9 @@
 #include "../core/window.cuh"
 #include "post.cuh"
 
-/* The send queues of a context; of dc->contexts: of direct peers, shared by all contexts. */
+/*
+ * The send queues of a context; with dc->contexts: those to direct peers, which all contexts share.
+ */
 GIN_FN struct ginSendQueue *ginGdakiQueues(const ginDevComm &dc, uint32_t context)
 {
 	return dc.sendQueues + static_cast<size_t>(context) * dc.nSendQueues;
@@ -49,8 +51,8 @@ GIN_FN struct ginSendQueue *ginGdakiQueue(const ginDevComm &dc, uint32_t context
 
 /*
  * 16 bytes that do not change while a kernel uses them. A thread that shares its queue has to fetch
- * them anew, because its fences empty L1: a relaxed load, which compilers leave where it is, so
- * that it is under way beside the reservation. A thread alone finds them in L1 by a plain load.
+ * them again, because its fences empty L1: by a relaxed load, which compilers do not move, so that
+ * it is in flight during the reservation. A thread alone finds them in L1 by a plain load.
  */
 GIN_FN ginWord16 ginGdakiLoad(const void *at, uint32_t how)
 {
@@ -59,7 +61,7 @@ GIN_FN ginWord16 ginGdakiLoad(const void *at, uint32_t how)
 		return ginLoadPairRelaxed(at);
 #else
 	(void)how;
-	asm("" : "+r"(at)); /* GCC 12 warns of a NULL that only a branch not taken would load. */
+	asm("" : "+r"(at)); /* GCC 12 warns of a load from NULL in a branch that is never taken. */
 #endif
 	return ginDataLoad<ginWord16>(static_cast<const char *>(at));
 }
@@ -98,7 +100,7 @@ GIN_FN void ginGdakiRaise(struct ginWork &p, uint32_t how, const struct ginPeer 
 	p.add = add;
 }
 
-/* This rank's end of a put or get, and the scope to which a put's source must be released. */
+/* This rank's side of a put or get, and the scope to which a put's source must be released. */
 struct ginGdakiFrom {
 	uint64_t address;
 	uint32_t key;
@@ -143,9 +145,9 @@ GIN_FN uint64_t ginGdakiMoved(uint32_t posts)
 }
 
 /*
- * The first GiB of a put; with all `bytes` the signal and the counter. `source`: const struct
- * ginWindowTable *, or with GIN_HOW_ANYWHERE a key; `sourceOff` is an offset or the NIC's address.
- * `counters`: of the context.
+ * Posts up to 1 GiB; the last post of a put also raises the signal and the counter. `source`: const
+ * struct ginWindowTable *, or with GIN_HOW_ANYWHERE a key; `sourceOff` is an offset or the NIC's
+ * address. `counters`: of the context.
  */
 template <uint32_t shape> struct ginGdakiPutNow {
 	GIN_FN static uint64_t post(struct ginSendQueue *queue, const struct ginPeer *peer,
@@ -175,10 +177,10 @@ template <uint32_t shape> struct ginGdakiPutNow {
 	}
 };
 
-/* No key of ginGdakiFind(): keys have 32 bits. */
+/* ginGdakiFind() found no key: keys have 32 bits. */
 #define GIN_NO_KEY UINT64_MAX
 
-/* ginSourceFind(): the address and the key, or GIN_NO_KEY. No bytes are in any window. */
+/* ginSourceFind(): returns the address and the key, or GIN_NO_KEY. Zero bytes need no window. */
 GIN_FN_CALLED ginWord16 ginGdakiFind(const ginDevComm *dc, uint64_t address, uint64_t bytes)
 {
 	struct ginMlx5Memory found = {0, 0};
@@ -199,7 +201,7 @@ struct ginGdakiPutWhere {
 	uint64_t *counters; /* of the context; NULL: the put does not count */
 };
 
-/* where() returns a ginGdakiPutWhere; with counters, if `counts`. Shape: a ginShape. */
+/* where() returns a ginGdakiPutWhere, which has counters if `counts`. Shape: a ginShape. */
 template <bool called, class Shape, class Where>
 GIN_FN ginResult_t ginGdakiPut(const ginDevComm *dc, struct ginSendQueue *queue,
 			       const struct ginPeer *peer, uint32_t context, uint32_t how,
@@ -275,7 +277,7 @@ GIN_FN ginResult_t ginGdakiPutValue(const ginDevComm *dc, struct ginSendQueue *q
 		}));
 }
 
-/* `how`: required is the scope to which earlier writes must be released. */
+/* `required` of `how` is the scope to which earlier writes must be released. */
 GIN_FN uint32_t ginGdakiSignalWhat(uint32_t how)
 {
 	return (ginWorkWhat(ginOpSignal, 0, 0, how) & ~(1u << GIN_WORK_AGGREGATE)) |

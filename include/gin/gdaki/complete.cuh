@@ -13,10 +13,10 @@
  * atomics    ginGdakiAtomic() posts. To a caller that wants the old value ginGdakiAtomicOld() gives
  *            the NIC a result slot (struct ginSendResults), posts, waits and reads the slot.
  *
- * Gets and DUMPs. A CQE does not prove that the bytes of a READ are in memory; that of a DUMP
- * after the READ does. A DUMP holds up the WQEs after it for a round trip, so gets post READs
- * alone and many READs are under way at a time. A thread that waits posts one DUMP for all gets
- * before it (ginGetsDumpAll), and flushAsync posts it with its ticket (ginGetsTicket).
+ * Gets and DUMPs. A CQE does not prove that the bytes of a READ are in memory; that of a DUMP after
+ * the READ does. A DUMP delays the WQEs after it by a round trip, so gets post READs without DUMPs,
+ * and many READs are in flight at a time. A thread that waits posts one DUMP for all gets before it
+ * (ginGetsDumpAll), and flushAsync posts it with its ticket (ginGetsTicket).
  */
 #ifndef GIN_GDAKI_COMPLETE_CUH
 #define GIN_GDAKI_COMPLETE_CUH
@@ -29,7 +29,7 @@ GIN_FN uint32_t ginGdakiGetWhat(uint32_t how)
 	return ginWorkWhat(ginOpGet, 0, 1, how);
 }
 
-/* The first GiB of a get. */
+/* Posts up to 1 GiB of a get. */
 template <uint32_t shape> struct ginGdakiGetNow {
 	GIN_FN static uint64_t post(struct ginSendQueue *queue, const struct ginPeer *peer,
 				    uint32_t how, const struct ginWindowPeer *there, uint64_t off,
@@ -130,8 +130,7 @@ GIN_FN ginResult_t ginGetsDumpAll(struct ginSendQueue *q, uint64_t *end,
 }
 
 /*
- * A ticket for all that was posted, after posting DUMPs if there is room for them
- * (GIN_SEND_DUMPED).
+ * A ticket for all posts so far, after posting DUMPs if there is room for them (GIN_SEND_DUMPED).
  */
 GIN_FN_CALLED uint64_t ginGetsTicket(struct ginSendQueue *q, ginSharing sharing)
 {
@@ -187,8 +186,8 @@ GIN_FN_CALLED ginResult_t ginGdakiWait(const ginDevComm *dc, struct ginSendQueue
 }
 
 /*
- * Waits for all that the context posted, and for all that any context posted to the queues that
- * all contexts share, once there was such a post.
+ * Waits for all posts of the context, and for all posts of any context to the send queues that all
+ * contexts share, if there was ever one.
  */
 GIN_FN_CALLED ginResult_t ginGdakiFlush(const ginDevComm *dc, uint32_t context, uint32_t how,
 					uint64_t timeout, uint64_t from)
@@ -273,7 +272,7 @@ GIN_FN bool ginGdakiResultWritten(const ginDevComm *dc, uint32_t context, ginSha
 }
 
 /*
- * Takes a slot whose caller has given up, if the NIC has stopped writing it; else
+ * Takes a slot whose caller has given up, if the NIC has stopped writing it; otherwise returns
  * GIN_QUEUE_RESULTS.
  */
 GIN_FN uint32_t ginGdakiResultReclaim(const ginDevComm *dc, uint32_t context, ginSharing sharing)
@@ -346,7 +345,7 @@ template <enum ginOp op, uint32_t bytes> GIN_FN uint32_t ginGdakiAtomicWhat(uint
 	       ginWorkRelease(how, ginScopeSystem);
 }
 
-/* The word and the operands. The old value goes to `local`. */
+/* The remote word and the operands of an atomic. The old value goes to `local`. */
 GIN_FN struct ginWork ginGdakiAtomicWork(const struct ginWindowPeer *there, uint64_t off,
 					 uint64_t operand, uint64_t compare, uint64_t local,
 					 uint32_t localKey)
@@ -379,7 +378,7 @@ template <enum ginOp op, uint32_t bytes> struct ginGdakiAtomicNow {
 	};
 };
 
-/* Posts an atomic. Returns what a post returns, after the error record. */
+/* Posts an atomic. Returns as ginWorkPost(). */
 template <bool called, enum ginOp op, uint32_t bytes>
 GIN_FN uint64_t ginGdakiAtomicPost(const ginDevComm *dc, struct ginSendQueue *queue,
 				   const struct ginPeer *peer, uint32_t context, uint32_t how,
@@ -402,7 +401,7 @@ GIN_FN uint64_t ginGdakiAtomicPost(const ginDevComm *dc, struct ginSendQueue *qu
 		});
 }
 
-/* The caller does not want the old value. */
+/* An atomic whose caller does not want the old value. */
 template <bool called, enum ginOp op, uint32_t bytes>
 GIN_FN ginResult_t ginGdakiAtomic(const ginDevComm *dc, struct ginSendQueue *queue,
 				  const struct ginPeer *peer, uint32_t context, uint32_t how,

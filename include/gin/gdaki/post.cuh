@@ -7,13 +7,13 @@
  *   ginWorkNow()   posts if there is room: reserves, writes the WQEs by ginWorkWrite(), and hands
  *                  them over by ginWorkHandOver(). Inlined into each call, where `what` is a
  *                  constant and the struct ginWork is in registers.
- *   ginWorkRoom()  everything that is seldom: waits for room and reserves it, or writes the error
- *                  record. Not inlined.
+ *   ginWorkRoom()  the rare paths: waits for room and reserves it, or writes the error record. Not
+ *                  inlined.
  *   ginWorkPost()  the loop around both.
  *
- * Lanes of a warp that post to one queue at one time, each a post of equally many WQEBBs, post
- * together (core/reserve.cuh): one lane reserves for all, each lane writes its own WQEs, and one
- * lane hands over.
+ * Lanes of a warp that execute together and post to one send queue, each an equal number of WQEBBs,
+ * post together (core/reserve.cuh): one lane reserves for all, each lane writes its own WQEs, and
+ * one lane hands over.
  */
 #ifndef GIN_GDAKI_POST_CUH
 #define GIN_GDAKI_POST_CUH
@@ -21,8 +21,8 @@
 #include "work.cuh"
 
 /*
- * What a post returns: the index above its last WQE and above those of the lanes that post with it;
- * or one of these; or GIN_WORK_FAILED + ginResult_t, which is below 256.
+ * A post returns the index above the last WQE of all lanes that post together, or one of these
+ * values, or GIN_WORK_FAILED + ginResult_t, which is below 256.
  */
 #define GIN_WORK_FULL 0ull /* nothing is reserved */
 #define GIN_WORK_FAILED (1ull << 63)
@@ -34,7 +34,7 @@ GIN_FN bool ginWorkOk(uint64_t end)
 	return static_cast<int64_t>(end) > 0;
 }
 
-/* What a post returns, of the peer's and the queue's state. */
+/* The return value of a post, from the state of peer and send queue. */
 GIN_FN uint64_t ginWorkOutcome(uint32_t state, uint32_t latched, uint64_t end)
 {
 	if (latched)
@@ -43,8 +43,8 @@ GIN_FN uint64_t ginWorkOutcome(uint32_t state, uint32_t latched, uint64_t end)
 }
 
 /*
- * Before the doorbell, by the thread that hands over: some slot below `end` names a counter. W, N
- * and K carry both words to the thread that credits.
+ * Before the doorbell, by the thread that hands over: notes that some slot below `end` names a
+ * counter. W, N and K carry both words to the thread that credits.
  */
 GIN_FN void ginWorkCounterFollows(struct ginSendQueue *q, const struct ginWork &p, uint32_t what,
 				  uint64_t end)
@@ -57,8 +57,8 @@ GIN_FN void ginWorkCounterFollows(struct ginSendQueue *q, const struct ginWork &
 }
 
 /*
- * 1: a post loads all it needs before it reserves. 0: it reserves first, and loads the rest after
- * the WQEs, which takes fewer registers where cold functions are calls.
+ * 1: a post loads all fields before it reserves. 0: it reserves first, and loads the doorbell
+ * fields after it has written the WQEs, which takes fewer registers where cold functions are calls.
  */
 #define GIN_WORK_EARLY (!GIN_CALLS)
 
@@ -79,11 +79,13 @@ GIN_FN void ginWorkHandOver(struct ginSendQueue *q, struct ginSendFixed f,
 		ginSourceRelease(ginScopeSystem);
 	ginTurnRelease(sharing);
 	if (GIN_WORK_EARLY)
-		ginSendLoadRing(&f, q); /* under way beside the exchange */
+		ginSendLoadRing(&f, q); /* in flight during the exchange */
 	ginSendHandOverReleased(q, f, range, ginWorkHas(what, GIN_WORK_AGGREGATE), sharing);
 }
 
-/* Lanes with one key post together: to one queue, equally many WQEBBs, with equal flags. */
+/*
+ * Lanes with one key post together: to one send queue, an equal number of WQEBBs, with equal flags.
+ */
 GIN_FN uint64_t ginWorkKey(const struct ginSendQueue *q, uint32_t what)
 {
 	uint64_t kind = ginWorkWqebbs(what) | (what >> GIN_WORK_COUNTS & 3) << 4;
@@ -93,15 +95,15 @@ GIN_FN uint64_t ginWorkKey(const struct ginSendQueue *q, uint32_t what)
 
 /* Room that ginWorkRoom() has reserved. */
 struct ginWorkHeld {
-	uint64_t first; /* index; without lanes: what the post returns */
+	uint64_t first; /* index; without lanes: the return value of the post */
 	uint32_t lanes; /* that post together, this lane included: ginTogetherOf(); 0: no room */
 };
 
 /*
- * By a thread that shares the queue; lanes post together. The reservation takes longest. Nothing
- * before it depends on a load. With GIN_WORK_EARLY all loads are under way when it begins: after it
- * the compiler copies the ticket, so that the thread waits for it there. A lane may reserve before
- * it knows of a failure; it then writes NOPs.
+ * By a thread that shares the send queue; lanes post together. The atomic of the reservation is the
+ * slowest step, and nothing before it depends on a load. GIN_WORK_EARLY issues all loads before it,
+ * because nvcc waits for its result right after it. A lane may reserve before it knows of a
+ * failure; it then writes NOPs.
  */
 template <uint32_t kind, class Describe>
 GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer,
@@ -143,9 +145,9 @@ GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer
 }
 
 /*
- * By a thread that has the queue for itself. The loads of the peer's and the queue's state are
- * under way beside the load of `reserved`. If they came before the fence, ptxas would wait for them
- * there.
+ * By a thread that has the send queue to itself. The loads of the state of peer and queue are in
+ * flight together with the load of `reserved`. If they came just before the fence, ptxas would wait
+ * for them there.
  */
 template <uint32_t kind, class Describe>
 GIN_FN uint64_t ginWorkAlone(struct ginSendQueue *q, const struct ginPeer *peer, uint32_t what,
@@ -175,8 +177,8 @@ GIN_FN uint64_t ginWorkAlone(struct ginSendQueue *q, const struct ginPeer *peer,
 }
 
 /*
- * Posts if there is room, or in the room that ginWorkRoom() has reserved. describe(p), called when
- * the reservation is under way, fills in `p` and returns bits for `what`: GIN_WORK_SYSTEM,
+ * Posts if there is room, or in the room that ginWorkRoom() has reserved. describe(p), called while
+ * the reservation is in flight, fills in `p` and returns bits for `what`: GIN_WORK_SYSTEM,
  * GIN_WORK_PART.
  */
 template <bool alone, uint32_t kind, class Describe>
@@ -216,7 +218,7 @@ GIN_FN_COLD uint64_t ginWorkFail(const ginDevComm *dc, const struct ginSendQueue
 	return GIN_WORK_FAILED + static_cast<uint64_t>(result);
 }
 
-/* Reserves room that is seen free, for the lanes that call it together. */
+/* Reserves room that it has seen free, for the lanes that call it together. */
 GIN_FN struct ginWorkHeld ginWorkTryAgain(struct ginSendQueue *q, uint32_t what, ginSharing sharing)
 {
 	struct ginTogether group = ginTogetherFor(ginWorkKey(q, what), sharing == ginSharingThread);
@@ -259,13 +261,13 @@ GIN_FN_COLD struct ginWorkHeld ginWorkRoom(const ginDevComm *dc, struct ginSendQ
 	return {ginWorkFail(dc, q, peer, how, early, id), 0};
 }
 
-/* The result of a call, of what a post returns. */
+/* The result of a call, from the return value of its post. */
 GIN_FN ginResult_t ginWorkResult(uint64_t end)
 {
 	return ginWorkOk(end) ? ginSuccess : ginResultOf(end);
 }
 
-/* Of a call that cannot be made: writes the error record, and returns `result`. */
+/* Refuses a call: writes the error record, and returns `result`. */
 GIN_FN ginResult_t ginWorkRefuse(const ginDevComm *dc, const struct ginSendQueue *q,
 				 const struct ginPeer *peer, uint32_t how, uint32_t id,
 				 ginResult_t result)
@@ -274,8 +276,8 @@ GIN_FN ginResult_t ginWorkRefuse(const ginDevComm *dc, const struct ginSendQueue
 }
 
 /*
- * Posts, waiting for room, by post(held), which calls ginWorkNow(). Returns what a post returns,
- * after the error record. `how`: of ginWorkHow().
+ * Posts, waiting for room, by post(held), which calls ginWorkNow(). Returns as post() does, after
+ * it has written an error record if the post failed. `how`: of ginWorkHow().
  */
 template <class Post> GIN_FN uint64_t ginWorkPost(const ginDevComm *dc, struct ginSendQueue *q,
 						  const struct ginPeer *peer, uint32_t how,

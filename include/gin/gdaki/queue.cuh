@@ -12,7 +12,7 @@
  *                ginWorkShared() by ginTicketAdd() and ginSendKeep(), so that other loads overlap
  *                with the addition; a thread alone and other callers by ginSendReserveTry(). A
  *                thread that found no room retries by ginSendReserveFree(). ginSendReserveWait()
- *                does both. After an error or a timeout nothing is reserved.
+ *                tries and retries. After an error or a timeout nothing is reserved.
  * 2. write       Each lane stores its WQEs at its indexes: ginSendWqebb(), ginSendSlot().
  * 3. hand over   One thread for all lanes that post together swaps a mark into the turn word of the
  *                first index: ginSendHandOverReleased() after a release by ginWorkHandOver(), or
@@ -24,9 +24,9 @@
  * The turn (steps 3 and 4). The NIC reads WQEs in the order of indexes, but threads finish writing
  * them in any order. One token, the turn, moves along the queue. It lies in the turn word of the
  * first index that has not been handed over, or the ringer holds it. A thread that has written its
- * WQEs swaps a mark, the number of its WQEBBs, into its first turn word. If the word held the
- * turn, the thread becomes the ringer; otherwise it returns, and the ringer that brings the turn
- * there will find the mark. So no thread waits for a slower one.
+ * WQEs swaps a mark, the number of its WQEBBs, into its first turn word. If the word held the turn,
+ * the thread becomes the ringer; otherwise it returns, and the ringer that brings the turn there
+ * finds the mark. So no thread waits for a slower one.
  *
  * The ringer rings for its own WQEs and puts the turn down without looking for marks first: a
  * thread that posts alone finds none. If the next word has been marked meanwhile, the ringer keeps
@@ -40,22 +40,22 @@
  *
  * Lost doorbells. No fence stands between the doorbell record and the doorbell. If a NIC drops a
  * doorbell and then reads the older record, a later doorbell repairs it: that of the next post, or
- * of a waiting thread, which rings again from time to time (ginSendRingPending). A thread that
- * neither posts nor waits again is not helped. For that the NIC would have to read the record, two
- * PCIe crossings after the doorbell, before the record arrives.
+ * of a waiting thread, which rings again from time to time (ginSendRingPending). If no thread posts
+ * or waits again, nothing repairs it. But a doorbell is lost for good only if the record arrives
+ * after the NIC reads it, two PCIe crossings after the doorbell.
  *
- * Completion (step 5). The CQ is collapsed and the last WQE of each post has a CQE, so one word
- * gives the index completed last, as 16 bits, and whether it succeeded. `done` is at most one
- * depth below that index, and a depth is at most half of what 16 bits count, so `done` extends the
- * 16 bits to a whole index. Read `done` before the CQE: other threads may raise `done` above an
+ * Completion (step 5). The CQ is collapsed and the last WQE of each post has a CQE, so one word has
+ * the low 16 bits of the last completed index, and whether that WQE succeeded. `done` is at most
+ * one depth below that index, and a depth is at most half of what 16 bits count, so `done` extends
+ * the 16 bits to a whole index. Read `done` before the CQE: other threads may raise `done` above an
  * older CQE, and the difference would look like one of almost 65536. A WQE of two WQEBBs is
  * reported by the index of its first; a NOP after it gives the post a CQE of its own.
  *
- * Counters. A put that counts leaves its counter's number beside the slot of its last WQE. The
+ * Counters. A put that counts stores its counter's number next to the slot of its last WQE. The
  * thread that raises `done` past such a slot first sets GIN_SEND_CREDITING in `done`, raises the
- * counters, then `done` (ginSendCreditCounters). So a WQE seen as done has been counted, and its
- * slot is not used again before. Meanwhile other threads see the old `done` and come again.
- * `counted`, read after the CQE, tells whether there is a counter to raise; if not, one
+ * counters, then `done` (ginSendCreditCounters). So when `done` passes a WQE, its counter has been
+ * raised, and no thread uses its slot before. Meanwhile other threads read the old `done` and
+ * retry. `counted`, read after the CQE, tells whether there is a counter to raise; if not, one
  * compare-and-swap raises `done`. A thread that only waits for a counter polls the queues itself:
  * ginGdakiCreditCounters() in complete.cuh.
  *
@@ -64,9 +64,9 @@
  * syndrome is ginMlx5Flushed if the cause was overwritten. Every later call on the queue returns
  * that error.
  *
- * Sharing. By the GPU or by one block: the steps above, with accesses of that scope. By one
- * thread: no atomics; ginSendRingAlone() rings and moves the turn to where it would lie, for
- * whichever thread uses the queue next.
+ * Sharing. By the GPU or by one block: the steps above, with accesses of that scope. By one thread:
+ * no atomics; ginSendRingAlone() rings, and moves the turn to the word after the post, where the
+ * next thread that uses the queue expects it.
  */
 #ifndef GIN_GDAKI_QUEUE_CUH
 #define GIN_GDAKI_QUEUE_CUH
@@ -90,8 +90,8 @@ GIN_FN void ginSendLoadPart(struct ginSendFixed *fixed, const struct ginSendQueu
 }
 
 /*
- * Loads what the writer of WQEs needs of q->fixed at once, and here: compilers move plain loads
- * below the branches that follow, where they arrive late.
+ * Loads the fields for writing WQEs, by loads that compilers do not move: plain loads would sink
+ * below the next branch.
  */
 GIN_FN struct ginSendFixed ginSendLoadFixed(const struct ginSendQueue *q, bool counts)
 {
@@ -105,14 +105,17 @@ GIN_FN struct ginSendFixed ginSendLoadFixed(const struct ginSendQueue *q, bool c
 	return fixed;
 }
 
-/* Loads what the hand-over needs first: the address of the turn words. */
+/* Loads the field that the hand-over needs first: the address of the turn words. */
 GIN_FN void ginSendLoadTurn(struct ginSendFixed *fixed, const struct ginSendQueue *q)
 {
 	fixed->turn = reinterpret_cast<uint32_t *>(
 		ginDataLoad<uint64_t>(reinterpret_cast<const char *>(&q->fixed.turn)));
 }
 
-/* Loads what the ringer needs besides. Earlier it would take four registers beside the WQEs. */
+/*
+ * Loads the doorbell fields. Called late: loaded earlier they would occupy four registers while
+ * WQEs are written.
+ */
 GIN_FN void ginSendLoadRing(struct ginSendFixed *fixed, const struct ginSendQueue *q)
 {
 	fixed->record = reinterpret_cast<struct ginMlx5DoorbellRecord *>(
@@ -120,7 +123,7 @@ GIN_FN void ginSendLoadRing(struct ginSendFixed *fixed, const struct ginSendQueu
 	ginSendLoadPart(fixed, q, 32);
 }
 
-/* Loads what ginSendLoadFixed() does not, all at once. */
+/* Loads the fields that ginSendLoadFixed() leaves out, all at once. */
 GIN_FN void ginSendLoadLate(struct ginSendFixed *fixed, const struct ginSendQueue *q)
 {
 	ginSendLoadPart(fixed, q, 16);
@@ -253,8 +256,8 @@ GIN_FN uint32_t *ginSendTurnWord(const struct ginSendFixed &f, uint64_t index)
 }
 
 /*
- * The ringer takes the marks from *at on and moves *at past them. Does any of them ask for a
- * doorbell? W, acquire end.
+ * The ringer takes the marks from *at on and moves *at past them. Returns whether one of them asks
+ * for a doorbell. W, acquire end.
  */
 GIN_FN bool ginSendTakeMarks(const struct ginSendFixed &f, uint64_t *at)
 {
@@ -274,7 +277,7 @@ GIN_FN bool ginSendTakeMarks(const struct ginSendFixed &f, uint64_t *at)
 }
 
 /*
- * The ringer puts the turn down at `at`. False: that word is marked, and the caller still has the
+ * The ringer puts the turn down at `at`. False: that word has a mark, and the caller keeps the
  * turn. W, release end.
  */
 GIN_FN bool ginSendPutDownTurn(struct ginSendQueue *q, const struct ginSendFixed &f, uint64_t at,
@@ -285,8 +288,8 @@ GIN_FN bool ginSendPutDownTurn(struct ginSendQueue *q, const struct ginSendFixed
 }
 
 /*
- * The ringer, which has found a mark at `at`: rings for all marks that follow and puts the turn
- * down.
+ * By the ringer, which has found a mark at `at`: rings for all marks from there on, then puts the
+ * turn down.
  */
 GIN_FN_COLD void ginSendRingMarked(struct ginSendQueue *q, uint64_t at, ginSharing sharing)
 {
@@ -301,8 +304,8 @@ GIN_FN_COLD void ginSendRingMarked(struct ginSendQueue *q, uint64_t at, ginShari
 }
 
 /*
- * By a thread that has the queue for itself, after ginNicRelease(): rings for all below `at` if
- * `ring`, and moves the turn from `from` to `at`.
+ * By a thread that has the queue to itself, after ginNicRelease(): rings for all WQEBBs below `at`
+ * if `ring`, and moves the turn from `from` to `at`.
  */
 GIN_FN void ginSendRingAlone(struct ginSendQueue *q, const struct ginSendFixed &f, uint64_t from,
 			     uint64_t at, bool ring)
@@ -317,9 +320,9 @@ GIN_FN void ginSendRingAlone(struct ginSendQueue *q, const struct ginSendFixed &
 }
 
 /*
- * The ringer: rings for all below `at` if `ring`, then puts the turn down there. Every hand-over
- * was a release in the scope of `sharing`. If that is the device and the NIC reads this GPU's
- * memory, no further fence is needed. W, release end.
+ * By the ringer: rings for all WQEBBs below `at` if `ring`, then puts the turn down there. Every
+ * hand-over was a release in the scope of `sharing`. If that scope is the device and the NIC reads
+ * this GPU's memory, no further fence is needed. W, release end.
  */
 GIN_FN void ginSendRingAndPutDown(struct ginSendQueue *q, const struct ginSendFixed &f, uint64_t at,
 				  bool ring, ginSharing sharing)
@@ -367,9 +370,9 @@ GIN_FN void ginSendHandOver(struct ginSendQueue *q, const struct ginSendFixed &f
 }
 
 /*
- * Rings for aggregated posts; with `again` also if there is none, should the NIC have lost a
- * doorbell. If another thread is the ringer it rings for the marks that it finds, and the caller
- * comes again.
+ * Rings for aggregated posts; with `again` also if there are none, because the NIC may have lost a
+ * doorbell. If another thread is the ringer, it rings for the marks that it finds, and the caller
+ * retries.
  */
 GIN_FN_COLD void ginSendRingPending(struct ginSendQueue *q, bool again, ginSharing sharing)
 {
@@ -388,8 +391,8 @@ GIN_FN_COLD void ginSendRingPending(struct ginSendQueue *q, bool again, ginShari
 }
 
 /*
- * A wait in progress, in few registers: a wait is under way while its caller holds a post.
- * struct ginPoll, which other routes use, has more.
+ * A wait in progress, in few registers: the caller keeps its post in registers during the wait.
+ * struct ginPoll, which other routes use, takes more.
  */
 struct ginSendPatience {
 	const ginDevComm *dc; /* ginDevComm.self */
@@ -426,7 +429,10 @@ GIN_FN_COLD uint64_t ginSendPatienceEnds(const ginDevComm *dc, uint64_t deadline
 	       static_cast<uint32_t>(result);
 }
 
-/* One turn of a waiting loop; ginSuccess in the low half: go on. Else ginSendPatienceEnds(). */
+/*
+ * One pass of a waiting loop; ginSuccess in the low half: go on. Otherwise what
+ * ginSendPatienceEnds() returns.
+ */
 GIN_FN uint64_t ginSendPatienceStep(struct ginSendPatience &wait)
 {
 	ginYield();
@@ -452,11 +458,11 @@ GIN_FN bool ginSendFits(uint64_t end, uint64_t done, uint32_t logDepth)
 
 /*
  * Keeps the reservation of `count` WQEBBs from `first` on if there is room for it, or undoes it.
- * `done`: loaded before the reservation, or beside it.
+ * `done`: loaded before the reservation, or while it is in flight.
  *
- * Only the newest reservation can be undone. Until this one is the newest, wait: the newer one is
- * undone first, or a thread raises `done`, which makes room for this one. Callers that fail retry
- * by ginSendReserveFree(). There is never room for more than the depth.
+ * Only the newest reservation can be undone. Until this reservation is the newest, wait: the newer
+ * one is undone first, or a thread raises `done`, which makes room for this one. Callers that fail
+ * retry by ginSendReserveFree(). There is never room for more than the depth.
  */
 GIN_FN bool ginSendKeep(struct ginSendQueue *q, uint32_t logDepth, uint32_t count, uint64_t first,
 			uint64_t done, ginSharing sharing)
@@ -488,8 +494,8 @@ GIN_FN bool ginSendReserveTry(struct ginSendQueue *q, uint32_t logDepth, uint32_
 
 /*
  * Retry path, after ginSendRefresh(): reserves only room already seen free, so nothing has to be
- * undone and no other thread is held up. For at most `posts` posts of `each` WQEBBs; returns for
- * how many.
+ * undone and no other thread waits. For at most `posts` posts of `each` WQEBBs; returns the number
+ * of posts.
  */
 GIN_FN uint32_t ginSendReserveFree(struct ginSendQueue *q, uint32_t each, uint32_t posts,
 				   uint64_t *first, ginSharing sharing)
@@ -510,10 +516,7 @@ GIN_FN uint32_t ginSendReserveFree(struct ginSendQueue *q, uint32_t each, uint32
 	return static_cast<uint32_t>(fit);
 }
 
-/*
- * Reserves range->count WQEBBs, waiting for room. Any other result than ginSuccess: nothing is
- * reserved.
- */
+/* Reserves range->count WQEBBs, waiting for room. With an error nothing is reserved. */
 GIN_FN ginResult_t ginSendReserveWait(struct ginSendQueue *q, struct ginSendRange *range,
 				      struct ginSendPatience &wait, ginSharing sharing)
 {
@@ -549,7 +552,7 @@ GIN_FN ginResult_t ginSendWait(struct ginSendQueue *q, uint64_t end, struct ginS
 	return result;
 }
 
-/* The index for which a flush waits: all that any thread has reserved so far. */
+/* The index for which a flush waits: above all WQEBBs that any thread has reserved so far. */
 GIN_FN uint64_t ginSendTicket(const struct ginSendQueue *q)
 {
 	return ginLocalLoad(&q->reserved);

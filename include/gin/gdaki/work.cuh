@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * work.cuh - what a post consists of, and the writer of its WQEs
+ * work.cuh - the content of a post, and the writer of its WQEs
  *
  * Called by post.cuh and by the calls that describe a post. Calls the encoders of mlx5.h. A post is
  * a struct ginWork, addresses and keys, and a word `what`, which is a constant in most calls.
@@ -22,18 +22,18 @@ enum {
 	GIN_WORK_COUNTS = 15,
 	GIN_WORK_AGGREGATE = 16, /* no doorbell for this post alone */
 	GIN_WORK_SYSTEM = 17,	 /* the source has yet to be released to the system */
-	GIN_WORK_PART = 18	 /* of a message: a NOP instead of the signal */
+	GIN_WORK_PART = 18	 /* more posts of the message follow: a NOP, no signal */
 };
 
 /* In `what`: operation and width. */
 #define GIN_WORK_KIND 0x3ffu
 
-/* Addresses and keys of one post, as the NIC has them: what `what` does not tell. */
+/* Addresses and keys of one post, as the NIC knows them, and values that `what` does not have. */
 struct ginWork {
-	uint64_t remote, word; /* the data's at the peer; the signal's */
+	uint64_t remote, word; /* addresses: of the data at the peer; of the signal */
 	uint32_t remoteKey, wordKey;
 	uint64_t add; /* to the signal */
-	/* A value: its bytes. Others: as the functions below. */
+	/* A value: its bytes. Other operations: set by the functions below. */
 	uint64_t data[4];
 };
 
@@ -120,7 +120,7 @@ GIN_FN uint32_t ginWorkRelease(uint32_t how, uint32_t scope)
 }
 
 /*
- * The part of `how` that changes a post's code: the functions that post now are compiled for each
+ * The bits of `how` that change a post's code: the functions ...Now::post() are compiled for each
  * shape that the types of a call allow.
  */
 enum {
@@ -146,8 +146,8 @@ template <class Post, class... Args> GIN_FN_COLD uint64_t ginPostCalled(ginCold<
 }
 
 /*
- * The bits of the shape that posts are compiled for. Posts read the other bits at run time, which
- * costs nothing where they are inlined; without GIN_SHAPE_ALONE all posts are made as for
+ * The bits of the shape for which posts are compiled. Posts read the other bits at run time, which
+ * costs nothing where posts are inlined; without GIN_SHAPE_ALONE all posts work as for
  * ginSharingGpu, which is always right.
  */
 #ifndef GIN_SHAPES
@@ -156,17 +156,17 @@ template <class Post, class... Args> GIN_FN_COLD uint64_t ginPostCalled(ginCold<
 	 GIN_SHAPE_COUNTS)
 #endif
 
-/* A shape as far as types tell it: bits that are set, and open ones, which depend on values. */
+/* A shape as far as types define it: bits that are set, and open bits, which depend on values. */
 template <uint32_t setBits, uint32_t openBits> struct ginShape {
 	static constexpr uint32_t set = setBits, open = openBits;
 };
 
-/* Of a signal without data: it raises and does not count. */
+/* The shape of a signal without data: it raises and does not count. */
 template <class Shape> using ginSignalShape =
 	ginShape<Shape::set & GIN_SHAPE_AT,
 		 Shape::open &(GIN_SHAPE_CTA | GIN_SHAPE_ALONE | GIN_SHAPE_AT)>;
 
-/* A set or an open bit of a shape, as the type of the action tells. */
+/* A set or an open bit of a shape: the type of the action decides. */
 template <class Action> GIN_FN constexpr uint32_t ginShapeSet(bool has, uint32_t bit)
 {
 	return ginActionTyped<Action>::value && has ? bit & GIN_SHAPES : 0;
@@ -187,9 +187,9 @@ template <class Remote, class Local = GinNone> using ginActionShape =
 			 ginShapeOpen<Local>(GIN_SHAPE_COUNTS)>;
 
 /*
- * Post<shape>::post(args...), for a shape that is a Shape. Inlined a post takes some 200 ns less,
- * and more registers and time to compile. A kernel for the gdaki route alone inlines it; `called`:
- * a kernel for several network routes.
+ * Post<shape>::post(args...), for a `shape` that Shape allows. An inlined post takes some 200 ns
+ * less, but more registers and more time to compile. A kernel for the gdaki route alone inlines it;
+ * `called`: a kernel for several network routes.
  */
 template <class Shape, bool called, template <uint32_t> class Post, class... Args>
 GIN_FN uint64_t ginWithShape(uint32_t shape, Args... args)
@@ -216,7 +216,7 @@ GIN_FN constexpr bool ginShapeAlone(uint32_t shape)
 	return shape & GIN_SHAPE_ALONE;
 }
 
-/* `how` with the bits of the shape as constants. */
+/* `how`, with the bits of the shape as constants. */
 template <uint32_t shape> GIN_FN uint32_t ginShapedHow(uint32_t how)
 {
 	constexpr uint32_t sharing = GIN_SHAPE_CTA | GIN_SHAPE_ALONE;
@@ -245,7 +245,7 @@ GIN_FN struct ginMlx5Wqebb ginWorkMessage(const struct ginWork &p, enum ginOp op
 	return wqe;
 }
 
-/* The WQE of the signal after the data; a NOP after a part of a message. */
+/* The WQE of the signal after the data; a NOP if more posts of the message follow. */
 GIN_FN struct ginMlx5Wqebb ginWorkSignal(const struct ginWork &p, uint32_t what,
 					 const struct ginSendFixed &f, struct ginMlx5Slot slot)
 {
@@ -257,7 +257,7 @@ GIN_FN struct ginMlx5Wqebb ginWorkSignal(const struct ginWork &p, uint32_t what,
 	return wqe;
 }
 
-/* WQE `i` of a value: all in one, or 16 bytes in the first and the rest in the second. */
+/* WQE `i` of a value: one WQE has all bytes, or the first has 16 and the second has the rest. */
 GIN_FN struct ginMlx5Wqebb ginWorkValue(const struct ginWork &p, uint32_t bytes,
 					struct ginMlx5Slot slot, uint32_t i)
 {
@@ -351,8 +351,8 @@ template <uint32_t kind> GIN_FN void ginWorkWriteAll(const struct ginWork &p, ui
 }
 
 /*
- * After a failure, over what ginWorkWrite() has written: control segments of NOPs, of which the NIC
- * reads no more. No counter is raised for them.
+ * After a failure: overwrites the WQEs of ginWorkWrite() with control segments of NOPs; the NIC
+ * reads no other segment of a NOP. No counter is raised for them.
  */
 GIN_FN void ginWorkVoid(uint32_t what, const struct ginSendFixed &f, struct ginSendRange range,
 			uint32_t at)

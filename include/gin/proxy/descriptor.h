@@ -2,10 +2,10 @@
 /*
  * descriptor.h - the layout of a descriptor, by which a kernel hands a call to the proxy
  *
- * Written by ring.cuh from what route.cuh describes, read by backends/proxy/descriptor.c. 64
- * bytes, eight words. The top bit of each word is the phase of the ring's lap: 1 in the first lap,
- * 0 in the second, and so on. The ring begins as zeros and is never cleared. A word with the phase
- * of the reader's lap belongs to this lap, so the words may become visible in any order.
+ * route.cuh makes it, ring.cuh writes it, backends/proxy/descriptor.c reads it. 64 bytes, eight
+ * words. The top bit of each word is the phase of the ring's lap: 1 in the first lap, 0 in the
+ * second, and so on. The ring begins as zeros and is never cleared. A word with the phase of the
+ * reader's lap belongs to this lap, so the words may become visible in any order.
  *
  * A word has 63 bits besides the phase. Where a word carries a full 64-bit value, its top bit is
  * in word 0.
@@ -23,7 +23,8 @@
  * A number that does not fit its field is written as a number that no window or counter has, so
  * that the proxy refuses the descriptor.
  *
- * A get has its local end in word 2. A window is named by ginWindowTable.slot of the posting rank.
+ * Word 2 of a get is its local target. A window is named by ginWindowTable.slot of the posting
+ * rank.
  */
 #ifndef GIN_DESCRIPTOR_H
 #define GIN_DESCRIPTOR_H

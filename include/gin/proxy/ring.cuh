@@ -12,7 +12,7 @@
  *
  * 1. ticket      ginRingReserve() adds to `producer`, once for all lanes of a warp that post at the
  *                same time (core/reserve.cuh).
- * 2. descriptor  The call is described and its source released while step 1 waits for memory: D.
+ * 2. descriptor  The call makes it and releases its source while step 1 waits for memory: D.
  * 3. room        ginRingKeep() checks for room, by the `shadow` of the consumed word, then by the
  *                word itself: Q. Without room the tickets go back. ginRingReserveFree(), the
  *                retry path, takes tickets only where it has seen room.
@@ -43,7 +43,10 @@ GIN_FN uint32_t ginDescriptorPeer(const struct ginDescriptor &d)
 	return static_cast<uint32_t>(d.word[0] >> GIN_D0_PEER) & 0xfffffu;
 }
 
-/* The fields of struct ginQueue that never change. They are loaded while a ticket is on its way. */
+/*
+ * The fields of struct ginQueue that never change. They are loaded while the atomic of step 1 is in
+ * flight.
+ */
 struct ginRing {
 	struct ginQueue *queue;
 	uint64_t *words, *posted; /* ginQueue.ring and ginQueue.posted */
@@ -67,7 +70,7 @@ GIN_FN bool ginRingUndo(struct ginQueue *queue, uint64_t first, uint64_t count)
 	return ginLocalCas(&queue->producer, first + count, first);
 }
 
-/* The tickets below it have left the ring, as far as the shadow knows. */
+/* The tickets below the result have left the ring: the shadow. */
 template <bool alone> GIN_FN uint64_t ginRingConsumed(const struct ginQueue *queue)
 {
 	return alone ? queue->shadow.seen : ginShadowObserve(&queue->shadow.seen);
@@ -84,7 +87,7 @@ template <bool alone> GIN_FN uint64_t ginRingRefresh(struct ginQueue *queue)
 
 /*
  * Retry path: takes up to `count` tickets, from *first on, only for room already seen free, so
- * nothing has to be undone and no other thread is held up. Returns how many.
+ * nothing has to be undone and no other thread waits. Returns their number.
  */
 GIN_FN uint64_t ginRingReserveFree(const struct ginRing &ring, uint64_t count, uint64_t *first)
 {
@@ -103,7 +106,8 @@ GIN_FN uint64_t ginRingReserveFree(const struct ginRing &ring, uint64_t count, u
 
 /*
  * Keeps the tickets from `first` on if there is room for them, or gives them back. `consumed`: the
- * shadow, as loaded beside the reservation. A thread alone has not stored its reservation yet.
+ * shadow, loaded while the reservation is in flight. A thread alone has not stored its reservation
+ * yet.
  *
  * Only the newest tickets can go back. Until these are the newest, wait: the newer ones go back
  * first, or the proxy makes room for all. This is not a poll step, because a thread that holds
@@ -134,7 +138,7 @@ GIN_FN void ginRingRecordPosted(const struct ginRing &ring, uint32_t peer, uint6
 	ginLocalMax(&ring.posted[ring.nRanks], tickets);
 }
 
-/* Where and how a descriptor goes into the ring. */
+/* The slot of a descriptor in the ring, and the phase to write. */
 struct ginRingSlot {
 	uint64_t *words;
 	uint64_t phase; /* of the lap: the top bit of each word */
@@ -219,7 +223,7 @@ GIN_FN uint64_t ginRingWriteReserved(const struct ginRing &ring, const struct gi
 	return ticket + 1;
 }
 
-/* A call with a descriptor already made, and the scope to which its source has to be released. */
+/* A call whose descriptor is made already, and the scope to which its source has to be released. */
 struct ginReadyCall {
 	struct ginDescriptor d;
 	uint32_t left; /* enum ginScope */
@@ -229,13 +233,13 @@ struct ginReadyCall {
 };
 
 /*
- * Steps 1 to 5 without waiting, by a thread that is alone and has released its payload. Its retry
- * may go as the first post, because no thread takes room from it.
+ * Steps 1 to 5 without waiting, by a thread that is alone and has released its payload. A retry
+ * needs no special path: no other thread can take its room.
  *
  * The peer's state comes from L2, everything else from L1: the state is loaded first and used last.
  * The order of the other loads, and a branch that is never taken, keep ptxas from waiting for the
- * state before the stores: a warp has six scoreboards, and loads that share one are waited for
- * together. Not for posts with a release, which empties L1: there all loads start together.
+ * state before the stores: loads that share one of a warp's six scoreboards finish together. Use
+ * this only without a release: a release empties L1, so that all loads should start together.
  */
 template <class Call>
 GIN_FN uint64_t ginPostAlone(const Call &call, struct ginQueue *queue, const struct ginPeer *to)
@@ -250,7 +254,7 @@ GIN_FN uint64_t ginPostAlone(const Call &call, struct ginQueue *queue, const str
 	ring.posted = queue->posted;
 	const struct ginRingSlot slot = ginRingSlotOf(queue->ring, ring.logDepth, ticket);
 	ginRingWriteRest(slot, d);
-	if (ticket & GIN_QUEUE_FAILED) /* the branch: no ticket is so large */
+	if (ticket & GIN_QUEUE_FAILED) /* never taken: no ticket is that large */
 		return GIN_POSTED_FULL;
 	ginRingWriteFirst(slot, d, state == ginPeerAlive);
 	if (state != ginPeerAlive)
@@ -262,7 +266,7 @@ GIN_FN uint64_t ginPostAlone(const Call &call, struct ginQueue *queue, const str
 /*
  * Steps 1 to 5 without waiting; with GIN_HOW_AGAIN by the retry path. Returns the outcome. The
  * loads that describe the call, the peer's state, the tickets and the shadow overlap. A thread that
- * is alone names the peer; another one may pass NULL, if the peer's state does not matter.
+ * is alone names the peer; other threads may pass NULL if the peer's state does not matter.
  */
 template <bool alone, class Call> GIN_FN uint64_t ginPostNow(const Call &call,
 							     struct ginQueue *queue,
@@ -270,7 +274,7 @@ template <bool alone, class Call> GIN_FN uint64_t ginPostNow(const Call &call,
 {
 	if (alone && call.scope() == ginScopeThread)
 		return ginPostAlone(call, queue, to);
-	/* No thread takes room from a thread that is alone: its retry may go as the first post. */
+	/* A thread that is alone needs no retry path: no other thread can take its room. */
 	const bool again = !alone && ginHowHas(how, GIN_HOW_AGAIN);
 	uint32_t state = alone ? ginPeerObserve(to).state : ginPeerStateOf(to);
 	struct ginReserved reserved = {ginTogetherFor(reinterpret_cast<uintptr_t>(queue), alone), 0,
@@ -307,9 +311,9 @@ GIN_FN bool ginRingFull(struct ginQueue *queue)
 }
 
 /*
- * After a post with the outcome `posted`, full or lost: waits until the ring has room, or leaves
- * the error record. `until`: 0, or what the last call for this post returned: when the post times
- * out. Returns that, or ginPostedFailed(). `id`: of the signal, for the record.
+ * After a post with the outcome `posted`, full or lost: waits until the ring has room, or writes
+ * the error record. `until`: the deadline of the post, as the last call for the post returned it,
+ * or 0. Returns the deadline, or ginPostedFailed(). `id`: of the signal, for the record.
  */
 GIN_FN_COLD uint64_t ginPostWait(const ginDevComm *dc, struct ginQueue *queue, uint32_t how,
 				 int peer, uint32_t id, uint64_t posted, uint64_t until,
@@ -339,9 +343,9 @@ GIN_FN_COLD uint64_t ginPostWait(const ginDevComm *dc, struct ginQueue *queue, u
 }
 
 /*
- * Not inlined, in kernels for the proxy alone. With this wait and the error record inlined, ptxas
- * puts the loads of the ring's address in front of the store of a lone thread's ticket, and a
- * released post takes nearly twice as long (docs/performance.md).
+ * Not inlined, in kernels for the proxy alone. If this wait and the error record are inlined, ptxas
+ * puts the loads of the ring's address before the store of a lone thread's ticket. Measured: a
+ * released post then takes nearly twice as long (docs/performance.md).
  */
 GIN_FN_CALLED uint64_t ginPostWaitCalled(const ginDevComm *dc, struct ginQueue *queue, uint32_t how,
 					 int peer, uint32_t id, uint64_t posted, uint64_t until,
@@ -352,7 +356,7 @@ GIN_FN_CALLED uint64_t ginPostWaitCalled(const ginDevComm *dc, struct ginQueue *
 
 /*
  * Posts, waiting for room, by post(again): ginPostNow() or a function that calls it. Returns the
- * outcome. queue(), the ring, and from() are called for each wait: no register holds either before.
+ * outcome. queue(), the ring, and from() are called for each wait: they take no register before.
  * `called`: the wait is a call.
  */
 template <bool called = false, class Queue, class From, class Post>
@@ -377,8 +381,8 @@ GIN_FN uint64_t ginPost(const ginDevComm *dc, const Queue &queue, uint32_t how, 
 }
 
 /*
- * Step 6: waits until all descriptors to `peer` with lower tickets than `ticket` are done; nRanks
- * means all peers. Leaves the error record of `how`. R, acquire end.
+ * Step 6: waits until all descriptors to `peer` with tickets below `ticket` are done; nRanks means
+ * all peers. Writes the error record of `how`. R, acquire end.
  */
 GIN_FN ginResult_t ginRingWait(const ginDevComm *dc, struct ginQueue *queue, uint32_t how,
 			       uint32_t peer, uint64_t ticket, uint64_t timeout, uint64_t from)
@@ -404,7 +408,7 @@ GIN_FN ginResult_t ginRingWait(const ginDevComm *dc, struct ginQueue *queue, uin
 	return result;
 }
 
-/* Has all that was posted been done, without a failure? One load for all peers. R, acquire end. */
+/* Are all posts done, without a failure? One load for all peers. R, acquire end. */
 GIN_FN bool ginRingIdle(const struct ginQueue *queue)
 {
 	uint64_t posted = ginLocalLoad(&queue->posted[queue->nRanks]);
@@ -412,7 +416,7 @@ GIN_FN bool ginRingIdle(const struct ginQueue *queue)
 	return !(done & GIN_QUEUE_FAILED) && done >= posted;
 }
 
-/* Waits until all that was posted in any context to the peers of `team` is done. */
+/* Waits until all posts of any context to the peers of `team` are done. */
 GIN_FN ginResult_t ginRingDrain(const ginDevComm *dc, uint64_t team, uint64_t timeout,
 				uint64_t from)
 {

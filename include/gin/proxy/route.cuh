@@ -4,7 +4,7 @@
  *
  * Called by calls/context_base.cuh and barrier.cuh, on the first thread of the calling coop. Calls
  * ring.cuh. Each ginProxy...() is one call of class Gin for one thread. It takes scalars
- * (core/how.cuh) and is inlined; what is seldom, waiting for room and the error record, is
+ * (core/how.cuh) and is inlined; the rare paths, waiting for room and the error record, are in
  * ginPostWait(). A CPU thread does the rest, in backends/proxy/.
  *
  * Common arguments:
@@ -25,8 +25,8 @@
 
 /*
  * `value` in a field of `bits` bits, 33 to 63. A value that does not fit becomes one of the 2^32
- * largest of the field, which are beyond every window. Only the upper half is compared: the minimum
- * costs what a mask costs.
+ * largest of the field, which are beyond every window. Only the upper half is compared: such a
+ * minimum is as cheap as a mask.
  */
 GIN_FN uint64_t ginDescribeBounded(uint64_t value, int bits)
 {
@@ -36,7 +36,7 @@ GIN_FN uint64_t ginDescribeBounded(uint64_t value, int bits)
 	       static_cast<uint32_t>(value);
 }
 
-/* counter + 1, or 0 for UINT32_MAX, which is no counter. The largest value names no counter. */
+/* counter + 1, or 0 for UINT32_MAX: no counter. The largest value is no valid counter. */
 GIN_FN uint32_t ginDescribeCounter(uint32_t counter)
 {
 	const uint32_t most = (1u << GIN_D0_COUNTER_BITS) - 1, next = counter + 1u;
@@ -104,7 +104,7 @@ GIN_FN struct ginDescriptor ginDescribePut(int peer, uint64_t dst, const ginSour
 }
 
 /*
- * A put whose descriptor is made during the post: what it loads overlaps with the reservation of a
+ * A put whose descriptor is made during the post: its loads overlap with the reservation of a
  * ticket.
  */
 struct ginPutCall {
@@ -266,8 +266,8 @@ GIN_FN uint64_t ginProxyPost(const struct ginReadyCall &call, const ginDevComm *
 }
 
 /*
- * Sets a barrier's word at the peer to `epoch`. All that the caller has seen happens before it: D,
- * with system scope. Returns the outcome, as ginPostNow() does.
+ * Sets a barrier's word at the peer to `epoch`. All that the caller has seen happens before the
+ * store: D, with system scope. Returns the outcome, as ginPostNow() does.
  */
 GIN_FN uint64_t ginProxyBarrierSet(struct ginQueue *queue, int peer, uint64_t word, uint64_t epoch,
 				   uint32_t how)
@@ -303,7 +303,7 @@ GIN_FN uint64_t ginResultWritten(const struct ginQueue *queue, uint32_t slot, ui
 }
 
 /*
- * Takes a slot whose caller has given up, if the proxy has finished with it; else
+ * Takes a slot whose caller has given up, if the proxy has finished with it; otherwise returns
  * GIN_QUEUE_RESULTS.
  */
 GIN_FN uint32_t ginResultReclaim(struct ginQueue *queue)
@@ -384,7 +384,7 @@ GIN_FN uint64_t ginProxyAtomicPost(const ginDevComm *dc, uint32_t context, uint3
 	return ginProxyPost(call, dc, context, how, peer, timeout, from);
 }
 
-/* An atomic whose caller does not want the old value. Leaves no error record. */
+/* An atomic whose caller does not want the old value. Writes no error record. */
 GIN_FN ginResult_t ginProxyAtomic(const ginDevComm *dc, uint32_t context, uint32_t how, int peer,
 				  uint32_t op, struct ginWindowTable *win, uint64_t off,
 				  uint32_t bytes, uint64_t operand, uint64_t compare,
@@ -394,7 +394,7 @@ GIN_FN ginResult_t ginProxyAtomic(const ginDevComm *dc, uint32_t context, uint32
 						  operand, compare, 0, timeout, from));
 }
 
-/* An atomic that waits for the old value. Leaves no error record. */
+/* An atomic that waits for the old value. Writes no error record. */
 GIN_FN struct ginOldValue ginProxyAtomicFetch(const ginDevComm *dc, uint32_t context, uint32_t how,
 					      int peer, uint32_t op, struct ginWindowTable *win,
 					      uint64_t off, uint32_t bytes, uint64_t operand,
